@@ -11,6 +11,8 @@ import (
 	"github.com/weftgo/weft/device"
 	"github.com/weftgo/weft/internal/coalesce"
 	"github.com/weftgo/weft/internal/core"
+	"github.com/weftgo/weft/internal/enum"
+	"github.com/weftgo/weft/internal/op"
 )
 
 // Batcher is a front of a map for many goroutines that have one key each: it makes batches
@@ -75,6 +77,17 @@ const (
 	CoalesceAlways                 // on a CPU, too
 	CoalesceNever                  // calls pass through
 )
+
+var coalesces = enum.Names[Coalesce]{Type: "weft.Coalesce", Names: []string{"Auto", "Always", "Never"}, Err: op.ErrOptions}
+
+// String is the name of when calls are gathered.
+func (c Coalesce) String() string { return coalesces.String(c) }
+
+// MarshalText is String, or weft.ErrOptions where there is no such value.
+func (c Coalesce) MarshalText() ([]byte, error) { return coalesces.Text(c) }
+
+// UnmarshalText reads a name, in upper or lower case: so flag.TextVar takes it.
+func (c *Coalesce) UnmarshalText(text []byte) error { return coalesces.Read(c, text) }
 
 // NewBatcher makes a front of a map, which must outlive it and may be used beside it. nil
 // options are the zero value.

@@ -54,7 +54,10 @@
 // the others are zero, but for the values that GetOrPut was given.
 package weft
 
-import "github.com/weftgo/weft/internal/op"
+import (
+	"github.com/weftgo/weft/internal/enum"
+	"github.com/weftgo/weft/internal/op"
+)
 
 // Key are the types of keys. Every bit pattern is a legal key.
 type Key = op.Key
@@ -122,6 +125,17 @@ const (
 	And = Reduction(op.And) // bit by bit; integers only
 	Or  = Reduction(op.Or)  // bit by bit; integers only
 )
+
+var reductions = enum.Names[Reduction]{Type: "weft.Reduction", Names: []string{Sum: "Sum", Min: "Min", Max: "Max", And: "And", Or: "Or"}, Err: op.ErrOptions}
+
+// String is the name of the reduction.
+func (r Reduction) String() string { return reductions.String(r) }
+
+// MarshalText is String, or weft.ErrOptions where there is no such value.
+func (r Reduction) MarshalText() ([]byte, error) { return reductions.Text(r) }
+
+// UnmarshalText reads a name, in upper or lower case: so flag.TextVar takes it.
+func (r *Reduction) UnmarshalText(text []byte) error { return reductions.Read(r, text) }
 
 // Op is one operation of a mixed batch.
 type Op[K Key, V Value] struct {

@@ -6,6 +6,8 @@ import (
 	"math"
 
 	"github.com/weftgo/weft/internal/core"
+	"github.com/weftgo/weft/internal/enum"
+	"github.com/weftgo/weft/internal/op"
 )
 
 // Options configure a [Map]. The zero value and nil are good defaults.
@@ -48,6 +50,17 @@ const (
 	// that are under way. Copies that no snapshot has are used again within the launch.
 	OutOfPlace
 )
+
+var versionKinds = enum.Names[Versions]{Type: "btree.Versions", Names: []string{"Whole", "InPlace", "OutOfPlace"}, Err: op.ErrOptions}
+
+// String is the name of the way to keep them.
+func (v Versions) String() string { return versionKinds.String(v) }
+
+// MarshalText is String, or weft.ErrOptions where there is no such value.
+func (v Versions) MarshalText() ([]byte, error) { return versionKinds.Text(v) }
+
+// UnmarshalText reads a name, in upper or lower case: so flag.TextVar takes it.
+func (v *Versions) UnmarshalText(text []byte) error { return versionKinds.Read(v, text) }
 
 const (
 	defaultFill = 0.8

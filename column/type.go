@@ -1,10 +1,12 @@
 package column
 
 import (
-	"fmt"
 	"math/bits"
 	"reflect"
 	"unsafe"
+
+	"github.com/weftgo/weft/internal/enum"
+	"github.com/weftgo/weft/internal/op"
 )
 
 // Type is the type of a column's values.
@@ -27,26 +29,26 @@ const (
 	Bytes // byte strings; text is UTF-8 where its source says so, and not looked at here
 )
 
-var types = [...]struct {
-	name string
-	size int
-}{
-	None: {"none", 0},
-	Int8: {"int8", 1}, Int16: {"int16", 2}, Int32: {"int32", 4}, Int64: {"int64", 8},
-	Uint8: {"uint8", 1}, Uint16: {"uint16", 2}, Uint32: {"uint32", 4}, Uint64: {"uint64", 8},
-	Float32: {"float32", 4}, Float64: {"float64", 8},
-	Bool: {"bool", 1}, Bytes: {"bytes", 0},
+var sizes = [...]int{
+	None: 0, Int8: 1, Int16: 2, Int32: 4, Int64: 8, Uint8: 1, Uint16: 2, Uint32: 4, Uint64: 8, Float32: 4, Float64: 8, Bool: 1, Bytes: 0,
 }
 
-func (t Type) String() string {
-	if int(t) < len(types) {
-		return types[t].name
-	}
-	return fmt.Sprintf("Type(%d)", uint8(t))
-}
+var types = enum.Names[Type]{Type: "column.Type", Err: op.ErrOptions, Names: []string{
+	None: "none", Int8: "int8", Int16: "int16", Int32: "int32", Int64: "int64", Uint8: "uint8", Uint16: "uint16", Uint32: "uint32",
+	Uint64: "uint64", Float32: "float32", Float64: "float64", Bool: "bool", Bytes: "bytes",
+}}
+
+// String is the name of the type: Go's, where it has one.
+func (t Type) String() string { return types.String(t) }
+
+// MarshalText is String, or weft.ErrOptions where there is no such type.
+func (t Type) MarshalText() ([]byte, error) { return types.Text(t) }
+
+// UnmarshalText reads a name, in upper or lower case: so flag.TextVar takes it.
+func (t *Type) UnmarshalText(text []byte) error { return types.Read(t, text) }
 
 // Size is the size of a value in bytes; 0 for byte strings.
-func (t Type) Size() int { return types[t].size }
+func (t Type) Size() int { return sizes[t] }
 
 // Integer reports whether values are whole numbers.
 func (t Type) Integer() bool { return t >= Int8 && t <= Uint64 }

@@ -5,6 +5,8 @@ import (
 
 	"github.com/weftgo/weft/internal/bucket"
 	"github.com/weftgo/weft/internal/core"
+	"github.com/weftgo/weft/internal/enum"
+	"github.com/weftgo/weft/internal/op"
 )
 
 // Options configure a [Map] or a [Set]. The zero value and nil are good defaults.
@@ -64,6 +66,17 @@ const (
 	LoadBalancing
 )
 
+var policies = enum.Names[Policy]{Type: "cuckoo.Policy", Names: []string{"FirstFit", "LoadBalancing"}, Err: op.ErrOptions}
+
+// String is the name of the policy.
+func (p Policy) String() string { return policies.String(p) }
+
+// MarshalText is String, or weft.ErrOptions where there is no such value.
+func (p Policy) MarshalText() ([]byte, error) { return policies.Text(p) }
+
+// UnmarshalText reads a name, in upper or lower case: so flag.TextVar takes it.
+func (p *Policy) UnmarshalText(text []byte) error { return policies.Read(p, text) }
+
 // Lookup is how lookups read the buckets of a key.
 type Lookup int
 
@@ -74,6 +87,17 @@ const (
 	// AllBuckets reads all buckets at once: an answer waits for memory once.
 	AllBuckets
 )
+
+var lookups = enum.Names[Lookup]{Type: "cuckoo.Lookup", Names: []string{"StopAtHit", "AllBuckets"}, Err: op.ErrOptions}
+
+// String is the name of the way to look up.
+func (l Lookup) String() string { return lookups.String(l) }
+
+// MarshalText is String, or weft.ErrOptions where there is no such value.
+func (l Lookup) MarshalText() ([]byte, error) { return lookups.Text(l) }
+
+// UnmarshalText reads a name, in upper or lower case: so flag.TextVar takes it.
+func (l *Lookup) UnmarshalText(text []byte) error { return lookups.Read(l, text) }
 
 // bearable is the load that random keys can be brought to by buckets of so many
 // slots, in a large table (Horton tables, section 2; Walzer, "Load Thresholds for

@@ -8,8 +8,10 @@ import (
 
 	"github.com/weftgo/weft/device"
 	"github.com/weftgo/weft/internal/core"
+	"github.com/weftgo/weft/internal/enum"
 	"github.com/weftgo/weft/internal/gpu"
 	"github.com/weftgo/weft/internal/gpu/prim"
+	"github.com/weftgo/weft/internal/op"
 	"github.com/weftgo/weft/internal/pm"
 )
 
@@ -44,6 +46,17 @@ const (
 	// Random caches any, others at each load. Lookups note no heat.
 	Random
 )
+
+var cachePolicies = enum.Names[CachePolicy]{Type: "gphash.CachePolicy", Names: []string{"LFU", "LRU", "Random"}, Err: op.ErrOptions}
+
+// String is the name of the policy.
+func (p CachePolicy) String() string { return cachePolicies.String(p) }
+
+// MarshalText is String, or weft.ErrOptions where there is no such value.
+func (p CachePolicy) MarshalText() ([]byte, error) { return cachePolicies.Text(p) }
+
+// UnmarshalText reads a name, in upper or lower case: so flag.TextVar takes it.
+func (p *CachePolicy) UnmarshalText(text []byte) error { return cachePolicies.Read(p, text) }
 
 // cache is what a launcher has of it.
 type cache struct {

@@ -4,7 +4,9 @@ import (
 	"encoding/binary"
 	"math/bits"
 
+	"github.com/weftgo/weft/internal/enum"
 	"github.com/weftgo/weft/internal/hash"
+	"github.com/weftgo/weft/internal/op"
 	"github.com/weftgo/weft/internal/pool"
 )
 
@@ -25,6 +27,17 @@ const (
 	// Fast is for keys that nobody hostile chooses.
 	Fast HashID = pool.FastHash
 )
+
+var hashIDs = enum.Names[HashID]{Type: "gphash.HashID", Names: []string{SipHash: "SipHash", Fast: "Fast"}, Err: op.ErrOptions}
+
+// String is the name of the function.
+func (h HashID) String() string { return hashIDs.String(h) }
+
+// MarshalText is String, or weft.ErrOptions where there is no such value.
+func (h HashID) MarshalText() ([]byte, error) { return hashIDs.Text(h) }
+
+// UnmarshalText reads a name, in upper or lower case: so flag.TextVar takes it.
+func (h *HashID) UnmarshalText(text []byte) error { return hashIDs.Read(h, text) }
 
 // of hashes a key.
 func (f *hasher) of(key []byte) uint64 {

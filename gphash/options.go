@@ -5,6 +5,8 @@ import (
 	"log/slog"
 
 	"github.com/weftgo/weft/internal/core"
+	"github.com/weftgo/weft/internal/enum"
+	"github.com/weftgo/weft/internal/op"
 	"github.com/weftgo/weft/internal/pm"
 	"github.com/weftgo/weft/internal/pool"
 )
@@ -124,6 +126,17 @@ const (
 	// does.
 	Stop
 )
+
+var resizes = enum.Names[Resize]{Type: "gphash.Resize", Names: []string{"Beside", "Stop"}, Err: op.ErrOptions}
+
+// String is the name of who moves the keys.
+func (r Resize) String() string { return resizes.String(r) }
+
+// MarshalText is String, or weft.ErrOptions where there is no such value.
+func (r Resize) MarshalText() ([]byte, error) { return resizes.Text(r) }
+
+// UnmarshalText reads a name, in upper or lower case: so flag.TextVar takes it.
+func (r *Resize) UnmarshalText(text []byte) error { return resizes.Read(r, text) }
 
 // Errors of this package.
 var (

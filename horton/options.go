@@ -5,6 +5,8 @@ import (
 
 	"github.com/weftgo/weft/internal/bucket"
 	"github.com/weftgo/weft/internal/core"
+	"github.com/weftgo/weft/internal/enum"
+	"github.com/weftgo/weft/internal/op"
 )
 
 // Options configure a [Map] or a [Set]. The zero value and nil are good defaults.
@@ -63,6 +65,17 @@ const (
 	// Compact.
 	Never
 )
+
+var reclaims = enum.Names[Reclaim]{Type: "horton.Reclaim", Names: []string{"Lazy", "Eager", "Never"}, Err: op.ErrOptions}
+
+// String is the name of when it is.
+func (r Reclaim) String() string { return reclaims.String(r) }
+
+// MarshalText is String, or weft.ErrOptions where there is no such value.
+func (r Reclaim) MarshalText() ([]byte, error) { return reclaims.Text(r) }
+
+// UnmarshalText reads a name, in upper or lower case: so flag.TextVar takes it.
+func (r *Reclaim) UnmarshalText(text []byte) error { return reclaims.Read(r, text) }
 
 // bearable is the load that random keys can be brought to by buckets of so many
 // slots, in a large table: where slots with keys and those with remap entries make

@@ -5,6 +5,8 @@ import (
 	"math"
 
 	"github.com/weftgo/weft/internal/core"
+	"github.com/weftgo/weft/internal/enum"
+	"github.com/weftgo/weft/internal/op"
 )
 
 // Options configure a [Map] or a [Set]. The zero value and nil are good
@@ -59,6 +61,17 @@ const (
 	// batches don't.
 	Reuse
 )
+
+var tombstones = enum.Names[Tombstones]{Type: "linear.Tombstones", Names: []string{"Keep", "Reuse"}, Err: op.ErrOptions}
+
+// String is the name of the scheme.
+func (t Tombstones) String() string { return tombstones.String(t) }
+
+// MarshalText is String, or weft.ErrOptions where there is no such value.
+func (t Tombstones) MarshalText() ([]byte, error) { return tombstones.Text(t) }
+
+// UnmarshalText reads a name, in upper or lower case: so flag.TextVar takes it.
+func (t *Tombstones) UnmarshalText(text []byte) error { return tombstones.Read(t, text) }
 
 const (
 	defaultMaxLoad = 0.8

@@ -93,24 +93,11 @@ func (in *graphInput) options() (o load.Options, err error) {
 	if o.Format, err = load.ParseFormat(in.format); err != nil {
 		return o, fmt.Errorf("--format %.40q: want auto, mtx, txt, csv, gr, graph, el or wel", in.format)
 	}
-	switch in.header {
-	case "auto":
-	case "none":
-		o.Header = load.HeaderNone
-	case "first":
-		o.Header = load.HeaderFirst
-	default:
+	if o.Header.UnmarshalText([]byte(in.header)) != nil {
 		return o, fmt.Errorf("--header %.40q: want auto, none or first", in.header)
 	}
-	ids := []string{"auto", "sparse", "dense", "strings"}
-	o.IDs = -1
-	for i, name := range ids {
-		if in.ids == name {
-			o.IDs = load.IDs(i)
-		}
-	}
-	if o.IDs < 0 {
-		return o, fmt.Errorf("--ids %.40q: want %s", in.ids, strings.Join(ids, ", "))
+	if o.IDs.UnmarshalText([]byte(in.ids)) != nil {
+		return o, fmt.Errorf("--ids %.40q: want auto, sparse, dense or strings", in.ids)
 	}
 	switch {
 	case in.separator == `\t`:

@@ -167,7 +167,7 @@ func TestGraphErrors(t *testing.T) {
 		{[]string{"stats", "--directed", "--undirected", "a"}, exitUsage, "graph stats --directed --undirected: want one of them"},
 		{[]string{"stats", "--format=doc", "a"}, exitUsage, `graph stats --format "doc": want auto, mtx`},
 		{[]string{"stats", "--header=yes", "a"}, exitUsage, `graph stats --header "yes": want auto, none or first`},
-		{[]string{"stats", "--ids=names", "a"}, exitUsage, `graph stats --ids "names": want auto, sparse, dense, strings`},
+		{[]string{"stats", "--ids=names", "a"}, exitUsage, `graph stats --ids "names": want auto, sparse, dense or strings`},
 		{[]string{"stats", "--separator=::", "a"}, exitUsage, `graph stats --separator "::": want one character`},
 		{[]string{"stats", "--columns=a", "a"}, exitUsage, `graph stats --columns "a": want FROM,TO or FROM,TO,WEIGHT`},
 		{[]string{"stats", "--max-vertices=0", "a"}, exitUsage, `graph stats --max-vertices 0: want 1 to`},

@@ -79,12 +79,7 @@ func poolOptions(cmd *cobra.Command, o *gphash.Options, hash string) error {
 			return usageError{fmt.Errorf("pool create --%s 0: must be positive", name)}
 		}
 	}
-	switch hash {
-	case "siphash":
-		o.Hash = gphash.SipHash
-	case "fast":
-		o.Hash = gphash.Fast
-	default:
+	if o.Hash.UnmarshalText([]byte(hash)) != nil {
 		return usageError{fmt.Errorf("pool create --hash %.60q: want siphash or fast", hash)}
 	}
 	return nil

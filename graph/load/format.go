@@ -49,6 +49,18 @@ func (f Format) String() string {
 	return "auto"
 }
 
+// MarshalText is String.
+func (f Format) MarshalText() ([]byte, error) { return []byte(f.String()), nil }
+
+// UnmarshalText is [ParseFormat].
+func (f *Format) UnmarshalText(text []byte) error {
+	format, err := ParseFormat(string(text))
+	if err == nil {
+		*f = format
+	}
+	return err
+}
+
 // ParseFormat is the format of a name as String has it, or as files end.
 func ParseFormat(name string) (Format, error) {
 	if name == "auto" {

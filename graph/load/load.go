@@ -13,6 +13,7 @@ import (
 	"github.com/weftgo/weft"
 	"github.com/weftgo/weft/device"
 	"github.com/weftgo/weft/graph"
+	"github.com/weftgo/weft/internal/enum"
 )
 
 // File is what a file of a graph holds.
@@ -44,6 +45,17 @@ const (
 	HeaderFirst
 )
 
+var headers = enum.Names[Header]{Type: "load.Header", Names: []string{"auto", "none", "first"}, Err: weft.ErrOptions}
+
+// String is the name of what the first line is.
+func (h Header) String() string { return headers.String(h) }
+
+// MarshalText is String, or weft.ErrOptions where there is no such value.
+func (h Header) MarshalText() ([]byte, error) { return headers.Text(h) }
+
+// UnmarshalText reads a name, in upper or lower case: so flag.TextVar takes it.
+func (h *Header) UnmarshalText(text []byte) error { return headers.Read(h, text) }
+
 // IDs says what the ids of vertices are in an edge list or a CSV file.
 type IDs int
 
@@ -57,6 +69,17 @@ const (
 	// IDsStrings are any bytes.
 	IDsStrings
 )
+
+var idKinds = enum.Names[IDs]{Type: "load.IDs", Names: []string{"auto", "sparse", "dense", "strings"}, Err: weft.ErrOptions}
+
+// String is the name of what ids are.
+func (i IDs) String() string { return idKinds.String(i) }
+
+// MarshalText is String, or weft.ErrOptions where there is no such value.
+func (i IDs) MarshalText() ([]byte, error) { return idKinds.Text(i) }
+
+// UnmarshalText reads a name, in upper or lower case: so flag.TextVar takes it.
+func (i *IDs) UnmarshalText(text []byte) error { return idKinds.Read(i, text) }
 
 // Options say how a file is read. The zero value and nil find out all that files say.
 type Options struct {

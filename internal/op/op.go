@@ -6,6 +6,8 @@ package op
 import (
 	"errors"
 	"fmt"
+
+	"github.com/weftgo/weft/internal/enum"
 )
 
 // Key are the types of keys. Every bit pattern is a legal key.
@@ -54,13 +56,19 @@ const (
 
 // String is the name of the operation.
 func (k Kind) String() string {
-	if int(k) < len(names) && names[k] != "" {
-		return names[k]
+	if name, err := kinds.Text(k); err == nil {
+		return string(name)
 	}
 	return "invalid operation"
 }
 
-var names = [...]string{"Get", "Put", "PutNew", "Delete", "DeleteAll", "Sum", "Min", "Max", "And", "Or", "", "Update", "Rank", "Select", "Successor", "Predecessor", "DeleteRange"}
+// MarshalText is String, or ErrOptions where there is no such operation.
+func (k Kind) MarshalText() ([]byte, error) { return kinds.Text(k) }
+
+// UnmarshalText reads a name, in upper or lower case: so flag.TextVar takes it.
+func (k *Kind) UnmarshalText(text []byte) error { return kinds.Read(k, text) }
+
+var kinds = enum.Names[Kind]{Type: "weft.OpKind", Err: ErrOptions, Names: []string{"Get", "Put", "PutNew", "Delete", "DeleteAll", "Sum", "Min", "Max", "And", "Or", "", "Update", "Rank", "Select", "Successor", "Predecessor", "DeleteRange"}}
 
 // Reduces reports whether the operation combines values.
 func (k Kind) Reduces() bool { return k >= Sum && k <= Or }

@@ -41,6 +41,7 @@ import (
 	"fmt"
 	"sync"
 
+	"github.com/weftgo/weft/internal/enum"
 	"github.com/weftgo/weft/internal/op"
 	"github.com/weftgo/weft/internal/pm"
 )
@@ -55,8 +56,16 @@ const (
 	PMem                      // what it has stored and fenced outlives a power failure
 )
 
+var durabilities = enum.Names[Durability]{Type: "gphash.Durability", Names: []string{"none", "process", "pmem"}, Err: op.ErrOptions}
+
 // String names the durability as messages do.
-func (d Durability) String() string { return name(uint32(d), "none", "process", "pmem") }
+func (d Durability) String() string { return durabilities.String(d) }
+
+// MarshalText is String, or weft.ErrOptions where there is no such value.
+func (d Durability) MarshalText() ([]byte, error) { return durabilities.Text(d) }
+
+// UnmarshalText reads a name, in upper or lower case: so flag.TextVar takes it.
+func (d *Durability) UnmarshalText(text []byte) error { return durabilities.Read(d, text) }
 
 // Pool is an open pool.
 type Pool struct {

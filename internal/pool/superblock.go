@@ -60,13 +60,11 @@ const (
 )
 
 // String names the state as messages do.
-func (s LevelState) String() string { return name(uint32(s), "free", "live", "draining") }
-
-func name(i uint32, names ...string) string {
-	if i < uint32(len(names)) {
-		return names[i]
+func (s LevelState) String() string {
+	if names := [...]string{"free", "live", "draining"}; s < LevelState(len(names)) {
+		return names[s]
 	}
-	return fmt.Sprintf("%d, which is none", i)
+	return fmt.Sprintf("%d, which is none", uint32(s))
 }
 
 // Level is where a level lies in the pool.
