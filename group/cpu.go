@@ -1,0 +1,175 @@
+package group
+
+import (
+	"math/bits"
+	"sync/atomic"
+
+	"github.com/weftgo/weft/column"
+	"github.com/weftgo/weft/internal/hash"
+)
+
+const (
+	// maxPiece is how many rows are added at a time. The more, the more often a
+	// part's records are used while they are in a cache.
+	maxPiece = 1 << 24
+	// carefulRows are added one by one where memory may not be enough.
+	carefulRows = 1 << 12
+	// encodeRows are turned to codes at a time.
+	encodeRows = 1 << 14
+)
+
+// piece is n rows from row lo on of a batch.
+type piece struct {
+	keys, values []column.Column
+	lo, n        int
+	// full: there is no memory for the row behind those that were added.
+	full bool
+}
+
+// slice makes a piece the first n of its rows, and its columns begin at it.
+func (p *piece) slice(n int) {
+	keys, values := make([]column.Column, len(p.keys)), make([]column.Column, len(p.values))
+	for i, c := range p.keys {
+		keys[i] = c.Slice(p.lo, p.lo+n)
+	}
+	for i, c := range p.values {
+		values[i] = c.Slice(p.lo, p.lo+n)
+	}
+	p.keys, p.values, p.lo, p.n = keys, values, 0, n
+}
+
+// add adds a piece, or its first rows if there may be memory for no more.
+func (g *Groups) add(p *piece) (added int) {
+	p.slice(p.n)
+	careful := false
+	for g.opts.MaxBytes > 0 && !careful && g.bytes()+g.needs(p) > g.opts.MaxBytes {
+		if careful = p.n <= carefulRows; !careful {
+			p.slice((p.n + 1) / 2)
+		}
+	}
+	packed, other := g.encode(p)
+	if p.full { // at a row of others
+		packed = packed.before(p.n)
+	}
+	if careful {
+		added = g.addCarefully(p, packed, other)
+		p.full = p.full || added < p.n
+	} else {
+		g.packed.add(g.dev, &g.scratch, packed)
+		g.other.add(g.dev, &g.scratch, other)
+		added = p.n
+	}
+	g.order(p.n)
+	return added
+}
+
+// encode receives the codes of a piece's rows: those that are packed, and others, which are interned.
+func (g *Groups) encode(p *piece) (packed, other batch) {
+	packed, other = batch{values: p.values}, batch{values: p.values}
+	s := &g.scratch
+	switch {
+	case g.coder.packs:
+		packed.codes = sized(&s.codes, p.n)
+		g.dev.Parallel(p.n, encodeRows, func(lo, hi int) {
+			codes := packed.codes[lo:hi]
+			g.coder.encode(codes, p.keys, lo)
+			for i, code := range codes {
+				codes[i] = hash.Uint64(code, g.seed)
+			}
+		})
+		if g.coder.nulls || !anyNulls(p.keys) {
+			return packed, other
+		}
+		packed.rows, other.rows = g.split(p, packed.codes)
+		packed.codes = packed.codes[:len(packed.rows)]
+	case g.opts.SkipNulls && anyNulls(p.keys):
+		other.rows, _ = g.split(p, nil)
+	default:
+		other.codes = sized(&s.restCodes, p.n)
+	}
+	if other.rows != nil {
+		other.codes = sized(&s.restCodes, len(other.rows))
+	}
+	return packed, g.intern(p, other)
+}
+
+// intern gives other rows the numbers of their keys as codes. Where MaxBytes does not allow all, the piece
+// becomes shorter.
+func (g *Groups) intern(p *piece, other batch) batch {
+	limit := int64(1) << 62
+	if g.opts.MaxBytes > 0 {
+		limit = g.opts.MaxBytes - g.packed.bytes() - g.other.bytes()
+	}
+	if done := g.rest.intern(other.codes, p.keys, other.rows, 0, limit); done < len(other.codes) {
+		p.full, p.n = true, rowOf(other.rows, 0, done)
+		other = other.sub(0, done)
+	}
+	for i, id := range other.codes {
+		other.codes[i] = hash.Uint64(id, g.seed)
+	}
+	return other
+}
+
+func anyNulls(columns []column.Column) bool {
+	for _, c := range columns {
+		if c.HasNulls() {
+			return true
+		}
+	}
+	return false
+}
+
+// split lists the rows without and those with nulls among their keys, which is none of them where such rows
+// are skipped. Codes move together.
+func (g *Groups) split(p *piece, codes []uint64) (without, with []uint32) {
+	without, with = sized(&g.scratch.rows, p.n)[:0], sized(&g.scratch.restRows, p.n)[:0]
+rows:
+	for i := range p.n {
+		for _, c := range p.keys {
+			if c.Null(i) {
+				if !g.opts.SkipNulls {
+					with = append(with, uint32(i))
+				}
+				continue rows
+			}
+		}
+		if codes != nil {
+			codes[len(without)] = codes[i]
+		}
+		without = append(without, uint32(i))
+	}
+	return without, with
+}
+
+// order gives the groups that a piece of n rows has brought their places, behind those there are, by
+// the rows that brought them.
+func (g *Groups) order(n int) {
+	s := &g.scratch
+	parts := append(g.packed.parts[:len(g.packed.parts):len(g.packed.parts)], g.other.parts...)
+	seen, before := sized(&s.seen, (n+63)/64), sized(&s.before, (n+63)/64)
+	clear(seen)
+	each := func(visit func(order *uint64)) {
+		g.dev.Parallel(len(parts), max(1, len(parts)*directRows/(n+1)), func(lo, hi int) {
+			for _, p := range parts[lo:hi] {
+				for i := p.ordered; i < p.n; i++ {
+					visit(&p.recs[p.rec(i)+wordOrder])
+				}
+			}
+		})
+	}
+	each(func(row *uint64) { atomic.OrUint64(&seen[*row/64], 1<<(*row%64)) })
+	count := uint32(0)
+	for i, word := range seen {
+		before[i] = count
+		count += uint32(bits.OnesCount64(word))
+	}
+	first := uint64(g.n.Load())
+	each(func(row *uint64) {
+		word, bit := *row/64, *row%64
+		*row = first + uint64(before[word]) + uint64(bits.OnesCount64(seen[word]&(1<<bit-1)))
+	})
+	for _, p := range parts {
+		p.ordered = p.n
+	}
+	g.n.Add(int64(count))
+}

@@ -1,0 +1,41 @@
+// Package group computes aggregates of groups of rows: what SQL calls group by.
+//
+// Rows come as columns (see package column), in any number of batches. Rows whose
+// key columns hold the same values are a group, and each group has counts, sums,
+// extremes, means, and first and last values of any number of value columns, all
+// computed in one pass:
+//
+//	r, err := group.By(ctx, dev, keys, values, []group.Aggregate{{Func: group.Rows}, {Func: group.Sum, Column: 0}}, nil)
+//
+// [By] takes all rows at once. [New] returns [Groups], to which batches are added and whose
+// results may be read in between. With no aggregates the result is the distinct keys, with no key
+// columns all rows are one group.
+//
+// # Keys
+//
+// Null is a key value like others, equal to itself, unless [Options].SkipNulls is set.
+// All NaN are one key, and -0 is the key 0; results have those two.
+// Byte strings are equal if their bytes are.
+//
+// # Values
+//
+// Null values count for [Rows] only. A group whose values are all null has a count of 0, and null
+// as any other aggregate. Sums of integers are exact, whatever the order of the rows,
+// and have 64 bits; one that does not fit at the time of Result is an error that names its group, unless
+// [Options].WrapSums is set. Sums of floats are float64, and depend on the order of additions, hence
+// on the number of cores, in their last digits. Min and Max of floats are those of Go:
+// NaN if one of them is, and -0 is less than 0.
+//
+// # Order
+//
+// Groups are in the order in which they first came, or sorted by their keys: in ascending order of the first key
+// column, then of the second, and so on; byte strings byte by byte; NaN behind all numbers, null behind all
+// values. [First] and [Last] go by the order of the rows, too, on any number of cores.
+//
+// # How it works
+//
+// Keys that fit 64 bits together, each with a bit for null if there is room, become one number; others are
+// given dense numbers by exact comparison of their bytes. While there are few groups, each core combines its part of the
+// rows in a table of its own. When there are more, rows are dealt out by a hash of their keys to parts that fit a core's
+// cache, and each part is one core's: rows of a group meet without locks, in their order.
+package group

@@ -1,0 +1,172 @@
+package group
+
+import (
+	"context"
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"slices"
+	"sync"
+	"sync/atomic"
+
+	"github.com/weftgo/weft/column"
+	"github.com/weftgo/weft/device"
+	"github.com/weftgo/weft/internal/op"
+)
+
+// Groups are groups of rows and their aggregates. Batches of rows are added, and the result so far
+// can be read at any time. All methods may be called by many goroutines; calls of Add and Result take turns.
+type Groups struct {
+	dev  device.Host
+	aggs []Aggregate
+	opts Options
+
+	n atomic.Int64 // groups
+
+	turn   sync.Mutex
+	closed bool
+	seed   uint64
+	l      *layout // nil: no batch yet
+	coder  coder
+	// Groups whose keys are packed, and others.
+	packed, other *table
+	rest          *rest
+	scratch       scratch
+}
+
+// New makes groups without rows, on a device of the host. The first batch that is added says of which types
+// keys and values are. ErrOptions if options or aggregates make no sense, ErrUnsupported for GPUs, which
+// do not take columns of the host.
+func New(dev device.Device, aggs []Aggregate, opts *Options) (*Groups, error) {
+	o, err := opts.check()
+	if err != nil {
+		return nil, err
+	}
+	if err := check(aggs); err != nil {
+		return nil, err
+	}
+	host, ok := dev.(device.Host)
+	if !ok {
+		return nil, fmt.Errorf("group: %w: groups of columns of the host need device/cpu, not %s", device.ErrUnsupported, dev.Properties().Kind)
+	}
+	return &Groups{dev: host, aggs: slices.Clone(aggs), opts: o, seed: rand.Uint64()}, nil
+}
+
+// By adds all rows at once and returns the result.
+func By(ctx context.Context, dev device.Device, keys, values []column.Column, aggs []Aggregate, opts *Options) (*Result, error) {
+	g, err := New(dev, aggs, opts)
+	if err != nil {
+		return nil, err
+	}
+	defer g.Close()
+	if err := g.Add(ctx, keys, values); err != nil {
+		return nil, err
+	}
+	return g.Result(ctx)
+}
+
+// Len is the number of groups. It waits for nobody.
+func (g *Groups) Len() int { return int(g.n.Load()) }
+
+// Close frees the memory of groups; results stay. Idempotent.
+func (g *Groups) Close() error {
+	g.turn.Lock()
+	defer g.turn.Unlock()
+	g.closed = true
+	g.packed, g.other, g.rest, g.scratch = nil, nil, nil, scratch{}
+	return nil
+}
+
+// Add adds a batch of rows: row i has the value i of each column. Columns of different lengths panic. Types
+// and numbers of columns are those of the first batch, others are an error, as is an aggregate of a column
+// that is not there or has not the type for it; nothing has been added then.
+//
+// A call that stops, because its context ends or at Options.MaxBytes, returns a [weft.PartialError] that says how many
+// rows, from the first on, have been added. The context is looked at every few hundred milliseconds.
+func (g *Groups) Add(ctx context.Context, keys, values []column.Column) error {
+	n := length(keys, values)
+	g.turn.Lock()
+	defer g.turn.Unlock()
+	if g.closed {
+		return fmt.Errorf("group: Add: groups %w", op.ErrClosed)
+	}
+	if err := g.bind(keys, values); err != nil {
+		return err
+	}
+	size := n
+	if n > maxPiece { // pieces of one size
+		size = (n + (n+maxPiece-1)/maxPiece - 1) / ((n + maxPiece - 1) / maxPiece)
+	}
+	for done := 0; done < n; {
+		if err := ctx.Err(); err != nil {
+			return fmt.Errorf("group: Add: %w", &op.PartialError{Done: done, Err: err})
+		}
+		p := piece{keys: keys, values: values, lo: done, n: min(size, n-done)}
+		done += g.add(&p)
+		if p.full {
+			return fmt.Errorf("group: Add: %w", &op.PartialError{Done: done, Err: fmt.Errorf(
+				"%w: %d groups take %d bytes, and Options.MaxBytes is %d", op.ErrFull, g.Len(), g.bytes(), g.opts.MaxBytes)})
+		}
+	}
+	return nil
+}
+
+// length is the number of rows of columns.
+func length(columns ...[]column.Column) int {
+	n := -1
+	for _, cs := range columns {
+		for i, c := range cs {
+			if n >= 0 && c.Len() != n {
+				panic(fmt.Sprintf("group: column %d has %d rows, those before it %d", i, c.Len(), n))
+			}
+			n = c.Len()
+		}
+	}
+	return max(n, 0)
+}
+
+func typesOf(columns []column.Column) []column.Type {
+	types := make([]column.Type, len(columns))
+	for i, c := range columns {
+		types[i] = c.Type()
+	}
+	return types
+}
+
+// bind fixes the types of columns at the first batch, and compares those of later ones.
+func (g *Groups) bind(keys, values []column.Column) error {
+	k, v := typesOf(keys), typesOf(values)
+	if g.l != nil {
+		if err := same("key", k, g.l.keys); err != nil {
+			return err
+		}
+		return same("value", v, g.l.values)
+	}
+	l, err := newLayout(g.aggs, k, v)
+	if err != nil {
+		return err
+	}
+	g.l, g.coder = l, newCoder(k, g.opts.SkipNulls)
+	g.packed, g.other = newTable(l), newTable(l)
+	if g.opts.Capacity > 0 {
+		main := g.other
+		if g.coder.packs {
+			main = g.packed
+		}
+		main.reserve(min(g.opts.Capacity, math.MaxInt32))
+	}
+	g.rest = newRest(k)
+	return nil
+}
+
+func same(what string, got, want []column.Type) error {
+	if len(got) != len(want) {
+		return fmt.Errorf("group: %d %s columns, where the first batch had %d", len(got), what, len(want))
+	}
+	for i, t := range got {
+		if t != want[i] {
+			return fmt.Errorf("group: %s column %d has %v, where the first batch had %v", what, i, t, want[i])
+		}
+	}
+	return nil
+}

@@ -1,0 +1,186 @@
+package group
+
+import (
+	"fmt"
+	"math"
+
+	"github.com/weftgo/weft/column"
+)
+
+// A group is a record of 64-bit words: its mixed code, its place in the order of groups, the
+// number of its rows, and what aggregates keep of it. Values of all types of fixed size are
+// words there: integers extended by their sign or by zeros, floats as float64, booleans
+// as 0 and 1.
+const (
+	wordCode  = 0
+	wordOrder = 1 // of groups that a piece brought: the row in the piece, until it ends
+	wordRows  = 2
+	wordSlots = 3
+)
+
+// slotKind is what a slot keeps of the values of a column.
+type slotKind uint8
+
+const (
+	sumSigned slotKind = iota
+	sumUnsigned
+	sumFloat
+	minSigned
+	minUnsigned
+	minFloat
+	maxSigned
+	maxUnsigned
+	maxFloat
+	first // the value, and a word that is 1 when there is one
+	last
+	minBytes // the kinds from here on keep byte strings, beside the record
+	maxBytes
+	firstBytes
+	lastBytes
+)
+
+func (k slotKind) text() bool { return k >= minBytes }
+
+// slot is a place in a record: a word, or a byte string beside it.
+type slot struct {
+	kind slotKind
+	at   int
+}
+
+// source is a value column that aggregates look at.
+type source struct {
+	col   int
+	typ   column.Type
+	slots []slot
+}
+
+// reading is how an aggregate is read of a record.
+type reading struct {
+	fn     Func
+	source int  // of all but Rows
+	slot   slot // of all but Rows and Count
+}
+
+// layout is what a record holds. It is known from the first batch on.
+type layout struct {
+	keys, values []column.Type
+	sources      []source
+	readings     []reading // by aggregate
+	init         []uint64  // the record of a group without values
+	texts        int       // byte strings beside it
+}
+
+func (l *layout) stride() int { return len(l.init) }
+
+// newLayout lays out records for aggregates of columns of some types.
+func newLayout(aggs []Aggregate, keys, values []column.Type) (*layout, error) {
+	l := &layout{keys: keys, values: values, init: make([]uint64, wordSlots)}
+	for i, t := range keys {
+		if t == column.None {
+			return nil, fmt.Errorf("group: key column %d has no type", i)
+		}
+	}
+	for i, a := range aggs {
+		r := reading{fn: a.Func}
+		if a.Func == Rows {
+			l.readings = append(l.readings, r)
+			continue
+		}
+		if a.Column >= len(values) {
+			return nil, fmt.Errorf("group: aggregate %d is the %v of value column %d of %d", i, a.Func, a.Column, len(values))
+		}
+		r.source = l.source(a.Column)
+		typ := values[a.Column]
+		switch {
+		case typ == column.None:
+			return nil, fmt.Errorf("group: value column %d has no type", a.Column)
+		case (a.Func == Sum || a.Func == Mean) && !typ.Integer() && !typ.Float():
+			return nil, fmt.Errorf("group: the %v of value column %d, which has %v; only integers and floats have one", a.Func, a.Column, typ)
+		case a.Func != Count:
+			r.slot = l.slot(&l.sources[r.source], kindOf(a.Func, typ))
+		}
+		l.readings = append(l.readings, r)
+	}
+	return l, nil
+}
+
+// source is the number of the source of a column, which is made if there is none.
+func (l *layout) source(col int) int {
+	for i, s := range l.sources {
+		if s.col == col {
+			return i
+		}
+	}
+	l.sources = append(l.sources, source{col: col, typ: l.values[col]})
+	return len(l.sources) - 1
+}
+
+// slot is that of a kind; aggregates that need the same share it.
+func (l *layout) slot(s *source, kind slotKind) slot {
+	for _, there := range s.slots {
+		if there.kind == kind {
+			return there
+		}
+	}
+	made := slot{kind: kind, at: len(l.init)}
+	if kind.text() {
+		made.at = l.texts
+		l.texts++
+	} else {
+		l.init = append(l.init, initial(kind)...)
+	}
+	s.slots = append(s.slots, made)
+	return made
+}
+
+// kindOf is what is kept for a function of values of a type.
+func kindOf(f Func, t column.Type) slotKind {
+	text := t == column.Bytes
+	of := func(signed slotKind) slotKind { // by the order of kinds
+		switch {
+		case t.Signed():
+			return signed
+		case t.Float():
+			return signed + 2
+		}
+		return signed + 1
+	}
+	switch {
+	case f == Sum || f == Mean:
+		return of(sumSigned)
+	case f == Min && text:
+		return minBytes
+	case f == Max && text:
+		return maxBytes
+	case f == First && text:
+		return firstBytes
+	case f == Last && text:
+		return lastBytes
+	case f == Min:
+		return of(minSigned)
+	case f == Max:
+		return of(maxSigned)
+	case f == First:
+		return first
+	}
+	return last
+}
+
+// initial is what a slot holds before the first value: what leaves any other as it is.
+func initial(kind slotKind) []uint64 {
+	switch kind {
+	case minSigned:
+		return []uint64{math.MaxInt64}
+	case minUnsigned:
+		return []uint64{math.MaxUint64}
+	case minFloat:
+		return []uint64{math.Float64bits(math.Inf(1))}
+	case maxSigned:
+		return []uint64{1 << 63}
+	case maxFloat:
+		return []uint64{math.Float64bits(math.Inf(-1))}
+	case first:
+		return []uint64{0, 0}
+	}
+	return []uint64{0}
+}

@@ -1,0 +1,104 @@
+package group
+
+import "github.com/weftgo/weft/column"
+
+// bytes is the memory of groups.
+func (g *Groups) bytes() int64 {
+	return g.packed.bytes() + g.other.bytes() + g.rest.bytes
+}
+
+// needs is what a piece may need at most: each row a group of its own, and parts that double.
+func (g *Groups) needs(p *piece) int64 {
+	n := int64(p.n) * g.groupBytes()
+	for _, c := range p.keys {
+		n += 2 * textBytes(c)
+	}
+	n += g.textsOf(p)
+	for _, t := range []*table{g.packed, g.other} {
+		if len(t.parts) == 1 { // may be cut
+			n += t.bytes() + manyParts*leastIndex*g.groupBytes()
+		}
+		n += int64(g.dev.Properties().Units) * fewGroups * g.groupBytes()
+	}
+	return n
+}
+
+// groupBytes is what a group takes at most, but for byte strings: places in an index that has just doubled,
+// a record whose memory has, its key if it was interned.
+func (g *Groups) groupBytes() int64 {
+	l := g.l
+	return int64(16 + 16*l.stride() + 48*l.texts + 16*len(l.sources) + entryBytes + 40*len(l.keys))
+}
+
+// textsOf is the memory of the byte strings that a piece may add beside records.
+func (g *Groups) textsOf(p *piece) int64 {
+	n := int64(0)
+	for _, s := range g.l.sources {
+		if s.typ == column.Bytes {
+			n += (2*textBytes(p.values[s.col]) + 8*int64(p.n)) * int64(len(s.slots))
+		}
+	}
+	return n
+}
+
+// textBytes is the length of all values of a column of byte strings together.
+func textBytes(c column.Column) int64 {
+	if c.Type() != column.Bytes {
+		return 0
+	}
+	n := int64(0)
+	for i := range c.Len() {
+		n += int64(len(c.Bytes(i)))
+	}
+	return n
+}
+
+// addCarefully adds rows one by one, in their order, until there is no memory for one.
+func (g *Groups) addCarefully(p *piece, packed, other batch) (added int) {
+	k, total := g.scratch.block(), g.bytes()
+	defer g.scratch.blocks.Put(k)
+	for row := range p.n {
+		one := piece{keys: p.keys, values: p.values, lo: row, n: 1}
+		one.slice(1)
+		t, b := g.packed, &packed
+		if len(other.codes) > 0 && rowOf(other.rows, other.base, 0) == row {
+			t, b = g.other, &other
+		} else if len(packed.codes) == 0 || rowOf(packed.rows, packed.base, 0) != row {
+			continue // skipped
+		}
+		part := t.parts[b.codes[0]>>t.shift]
+		known := part.find(b.codes[:1], nil, row, part.n, k.ids[:1]) == 1
+		need := part.grows(known, one.values) + g.textsOf(&one)
+		if need > 0 && total+need > g.opts.MaxBytes {
+			return row
+		}
+		before := part.bytes()
+		part.add(k, b.codes[:1], nil, row, allGroups(g.l), p.values)
+		total += part.bytes() - before
+		*b = b.from(1)
+	}
+	return p.n
+}
+
+// grows is the memory that a part takes more at most for a row with some values, but for byte strings.
+func (p *part) grows(known bool, row []column.Column) int64 {
+	n, groups := 0, p.n
+	if !known {
+		groups++
+		if len(p.recs)+p.l.stride() > cap(p.recs) {
+			n += 8 * 2 * max(len(p.recs), 4*p.l.stride())
+		}
+		if 2*groups > len(p.index) {
+			n += 4 * len(p.index)
+		}
+		if p.l.texts*groups > cap(p.texts) {
+			n += 24 * 2 * max(cap(p.texts), 8*p.l.texts)
+		}
+	}
+	for i, s := range p.l.sources {
+		if len(p.nulls[i]) < groups && row[s.col].Null(0) {
+			n += 8 * 2 * groups
+		}
+	}
+	return int64(n)
+}

@@ -1,0 +1,86 @@
+package group
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"testing"
+
+	"github.com/weftgo/weft/column"
+	"github.com/weftgo/weft/device"
+	"github.com/weftgo/weft/internal/op"
+)
+
+// A call whose context has ended adds nothing; one whose context ends later has added the first rows.
+func TestCancelled(t *testing.T) {
+	dev := open(t, 2)
+	g, err := New(dev, []Aggregate{{Func: Rows}}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	var partial *op.PartialError
+	err = g.Add(ctx, []column.Column{column.Of([]int{1})}, nil)
+	if !errors.Is(err, context.Canceled) || !errors.As(err, &partial) || partial.Done != 0 || g.Len() != 0 {
+		t.Errorf("Add with a context that has ended: %v", err)
+	}
+	if err := g.Add(t.Context(), []column.Column{column.Of([]int{1})}, nil); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := g.Result(ctx); !errors.Is(err, context.Canceled) {
+		t.Errorf("Result with a context that has ended: %v", err)
+	}
+}
+
+// At its limit a batch stops behind some row, with memory within the limit, and what has been added is those rows.
+func TestMaxBytes(t *testing.T) {
+	dev := open(t, 2)
+	for _, keys := range [][]column.Type{{column.Int64}, {column.Bytes}, {column.Int64, column.Float64}} {
+		for _, limit := range []int64{1, 50_000, 400_000, 6_000_000} {
+			t.Run(fmt.Sprint(keys, limit), func(t *testing.T) {
+				x := &trial{rng: rand.New(rand.NewPCG(1, uint64(limit))), keys: keys, nulls: make([]bool, 2), groups: 100_000,
+					values: []column.Type{column.Int32, column.Bytes}, aggs: []Aggregate{{Sum, 0}, {Last, 1}, {First, 0}}, opts: Options{MaxBytes: limit}}
+				x.nulls[0] = true
+				reach(t, dev, x)
+			})
+		}
+	}
+}
+
+func reach(t *testing.T, dev device.Device, x *trial) {
+	g, err := New(dev, x.aggs, &x.opts)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer g.Close()
+	m := &model{}
+	for range 20 {
+		keys, values := x.batch(10_000)
+		err := g.Add(t.Context(), keys, values)
+		done := 10_000
+		if err != nil {
+			var partial *op.PartialError
+			if !errors.As(err, &partial) || !errors.Is(err, op.ErrFull) {
+				t.Fatal(err)
+			}
+			done = partial.Done
+		}
+		m.add(keys, values, done)
+		if b := g.bytes(); b > x.opts.MaxBytes && g.Len() > 0 {
+			t.Fatalf("%d bytes, more than %d", b, x.opts.MaxBytes)
+		}
+		if err != nil {
+			r, err := g.Result(t.Context())
+			if err != nil {
+				t.Fatal(err)
+			}
+			if d := differ(linesOf(r), m.lines(x.aggs, x.values, false, false)); d != "" {
+				t.Fatal(d)
+			}
+			return
+		}
+	}
+	t.Fatalf("%d groups, and no end", g.Len())
+}

@@ -1,0 +1,103 @@
+package group
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/weftgo/weft/internal/op"
+)
+
+// Func is what an aggregate computes of the rows of a group.
+type Func uint8
+
+// The functions, with the types of their results.
+const (
+	Rows  Func = iota // the number of rows; int64
+	Count             // the number of values that are not null; int64
+	Sum               // the sum of integers or floats; int64 of signed ones, uint64 of others, float64 of floats
+	Min               // the least value; the column's type
+	Max               // the greatest value; the column's type
+	Mean              // the mean of integers or floats; float64
+	First             // the first value that is not null; the column's type
+	Last              // the last value that is not null; the column's type
+)
+
+var funcs = [...]string{"rows", "count", "sum", "min", "max", "mean", "first", "last"}
+
+// String is the name of the function, in lower case.
+func (f Func) String() string {
+	if int(f) < len(funcs) {
+		return funcs[f]
+	}
+	return fmt.Sprintf("Func(%d)", uint8(f))
+}
+
+// ParseFunc is the function of a name, the inverse of String. Other names are an error
+// that lists those there are.
+func ParseFunc(name string) (Func, error) {
+	if i := slices.Index(funcs[:], name); i >= 0 {
+		return Func(i), nil
+	}
+	return 0, fmt.Errorf("group: no aggregate has the name %q; there are %s", name, strings.Join(funcs[:], ", "))
+}
+
+// Aggregate is a function of a value column.
+type Aggregate struct {
+	Func Func
+	// Column is which of the value columns; [Rows] needs none.
+	Column int
+}
+
+// Options configure [Groups]. The zero value and nil are good defaults.
+type Options struct {
+	// SkipNulls leaves rows out in which a key is null. By default null is a
+	// key value of its own.
+	SkipNulls bool
+
+	// Sorted results are in ascending order of their keys; by default in that
+	// in which groups first came.
+	Sorted bool
+
+	// WrapSums lets sums of integers wrap around at 64 bits. By default such a
+	// sum is an error of Result.
+	WrapSums bool
+
+	// Capacity is the number of groups that are expected. Default 0: tables
+	// start small and grow.
+	Capacity int
+
+	// MaxBytes bounds the memory of groups, that is their tables and keys; what a call
+	// needs while it runs, some 12 to 40 bytes for each row of at most 16 million, and
+	// results come on top. A batch that would need more stops with a
+	// [weft.PartialError] that wraps [weft.ErrFull] and says how many rows have been added.
+	// Default 0: no bound.
+	MaxBytes int64
+}
+
+func (o *Options) check() (Options, error) {
+	var c Options
+	if o != nil {
+		c = *o
+	}
+	switch {
+	case c.Capacity < 0:
+		return c, fmt.Errorf("group: %w: Options.Capacity is %d", op.ErrOptions, c.Capacity)
+	case c.MaxBytes < 0:
+		return c, fmt.Errorf("group: %w: Options.MaxBytes is %d", op.ErrOptions, c.MaxBytes)
+	}
+	return c, nil
+}
+
+// check reports what makes no sense in aggregates, whatever the types of the columns.
+func check(aggs []Aggregate) error {
+	for i, a := range aggs {
+		if int(a.Func) >= len(funcs) {
+			return fmt.Errorf("group: %w: aggregate %d is %v, which there is not", op.ErrOptions, i, a.Func)
+		}
+		if a.Column < 0 {
+			return fmt.Errorf("group: %w: aggregate %d is of value column %d", op.ErrOptions, i, a.Column)
+		}
+	}
+	return nil
+}

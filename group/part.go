@@ -1,0 +1,145 @@
+package group
+
+import "slices"
+
+// part is a part of the groups: an index by hash of records in the order in which their groups came.
+type part struct {
+	l     *layout
+	index []uint32 // where records begin; 0: nobody is there
+	recs  []uint64 // from one stride on, so that no record begins at 0
+	n     int
+	// ordered is the number of records whose place in the order of all groups is known.
+	ordered int
+
+	nulls     [][]uint64 // by source, by record: nulls among its values; may be too short, or nil
+	texts     [][]byte   // by record, l.texts of each; nil: no value yet
+	textBytes int64
+	carry     map[uint32]int64 // by word: how often its sum went over 64 bits, less how often it came back
+}
+
+const leastIndex = 16
+
+func newPart(l *layout, capacity int) *part {
+	size := leastIndex
+	for size < 2*capacity {
+		size *= 2
+	}
+	p := &part{l: l, index: make([]uint32, size), recs: make([]uint64, l.stride(), (capacity+1)*l.stride())}
+	if len(l.sources) > 0 {
+		p.nulls = make([][]uint64, len(l.sources))
+	}
+	return p
+}
+
+// rec is where record i begins, at is which begins there.
+func (p *part) rec(i int) int     { return (i + 1) * p.l.stride() }
+func (p *part) at(rec int) int    { return rec/p.l.stride() - 1 }
+func (p *part) end() int          { return len(p.recs) }
+func (p *part) rows(i int) uint64 { return p.recs[p.rec(i)+wordRows] }
+
+// find receives in ids where the records of mixed codes begin; groups that are new get one. rows are those
+// of the codes in the piece; nil: they count from base on. It stops where there would be more than
+// limit groups; done is the number of codes found.
+func (p *part) find(codes []uint64, rows []uint32, base int, limit int, ids []uint32) (done int) {
+	mask := uint64(len(p.index) - 1)
+	for i, code := range codes {
+		at := code & mask
+		rec := p.index[at]
+		for rec != 0 && p.recs[rec+wordCode] != code {
+			at = (at + 1) & mask
+			rec = p.index[at]
+		}
+		if rec == 0 {
+			if p.n >= limit {
+				return i
+			}
+			row := base + i
+			if rows != nil {
+				row = int(rows[i])
+			}
+			rec = p.insert(at, code, uint64(row))
+			mask = uint64(len(p.index) - 1)
+		}
+		ids[i] = rec
+	}
+	return len(codes)
+}
+
+// insert makes a record, whose place in the index is free.
+func (p *part) insert(at, code, row uint64) (rec uint32) {
+	rec = uint32(len(p.recs))
+	if len(p.recs)+p.l.stride() > cap(p.recs) {
+		p.recs = slices.Grow(p.recs, max(len(p.recs), 4*p.l.stride()))
+	}
+	p.recs = append(p.recs, p.l.init...)
+	p.recs[rec+wordCode], p.recs[rec+wordOrder] = code, row
+	for range p.l.texts {
+		p.texts = append(p.texts, nil)
+	}
+	p.index[at] = rec
+	p.n++
+	if 2*p.n > len(p.index) {
+		p.reindex(2 * len(p.index))
+	}
+	return rec
+}
+
+// reindex makes an index of another size.
+func (p *part) reindex(size int) {
+	p.index = make([]uint32, size)
+	mask := uint64(size - 1)
+	for rec := p.l.stride(); rec < p.end(); rec += p.l.stride() {
+		at := p.recs[rec+wordCode] & mask
+		for p.index[at] != 0 {
+			at = (at + 1) & mask
+		}
+		p.index[at] = uint32(rec)
+	}
+}
+
+// reset forgets all groups and keeps the memory.
+func (p *part) reset() {
+	clear(p.index)
+	clear(p.texts)
+	p.recs, p.texts = p.recs[:p.l.stride()], p.texts[:0]
+	p.n, p.ordered, p.carry, p.textBytes = 0, 0, nil, 0
+	for i := range p.nulls {
+		p.nulls[i] = nil
+	}
+}
+
+// null counts a null among the values of a source.
+func (p *part) null(source int, rec uint32, count uint64) {
+	i := p.at(int(rec))
+	if i >= len(p.nulls[source]) {
+		p.nulls[source] = slices.Grow(p.nulls[source], p.n-len(p.nulls[source]))[:p.n]
+	}
+	p.nulls[source][i] += count
+}
+
+// nullsOf is the number of nulls of record i among the values of a source.
+func (p *part) nullsOf(source, i int) uint64 {
+	if i >= len(p.nulls[source]) {
+		return 0
+	}
+	return p.nulls[source][i]
+}
+
+// overflow notes that a sum went over 64 bits, or came back.
+func (p *part) overflow(word int, by int64) {
+	if p.carry == nil {
+		p.carry = make(map[uint32]int64)
+	}
+	if p.carry[uint32(word)] += by; p.carry[uint32(word)] == 0 {
+		delete(p.carry, uint32(word))
+	}
+}
+
+// bytes is the memory of a part.
+func (p *part) bytes() int64 {
+	n := 4*cap(p.index) + 8*cap(p.recs) + 24*cap(p.texts) + 16*len(p.carry)
+	for _, nulls := range p.nulls {
+		n += 8 * cap(nulls)
+	}
+	return int64(n) + p.textBytes
+}

@@ -1,0 +1,131 @@
+package group
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+
+	"github.com/weftgo/weft/column"
+	"github.com/weftgo/weft/internal/op"
+)
+
+// ErrOverflow: a sum of integers needs more than 64 bits.
+var ErrOverflow = errors.New("sum does not fit 64 bits")
+
+// Result is groups as columns of one length: the values of each key column, and of each aggregate. They are
+// memory of their own.
+type Result struct {
+	Keys, Values []column.Column
+}
+
+// Len is the number of groups.
+func (r *Result) Len() int { return length(r.Keys, r.Values) }
+
+// Result receives the aggregates of all groups so far; more rows may be added behind it. Before the first batch there
+// are no key columns, and those of aggregates have no type. A sum of integers that needs more than 64 bits is an
+// [ErrOverflow] that names its group.
+func (g *Groups) Result(ctx context.Context) (*Result, error) {
+	g.turn.Lock()
+	defer g.turn.Unlock()
+	if g.closed {
+		return nil, fmt.Errorf("group: Result: groups %w", op.ErrClosed)
+	}
+	if g.l == nil {
+		return &Result{Values: make([]column.Column, len(g.aggs))}, nil
+	}
+	n := g.Len()
+	var writers []*writer
+	for i, t := range g.l.keys {
+		writers = append(writers, newWriter(t, n, g.keyReader(i)))
+	}
+	for _, r := range g.l.readings {
+		writers = append(writers, newWriter(typeOf(r, g.l), n, g.valueReader(r)))
+	}
+	err := g.fill(ctx, writers)
+	if err != nil {
+		return nil, fmt.Errorf("group: Result: %w", err)
+	}
+	columns := make([]column.Column, len(writers))
+	for i, w := range writers {
+		columns[i] = w.column()
+	}
+	r := &Result{Keys: columns[:len(g.l.keys):len(g.l.keys)], Values: columns[len(g.l.keys):]}
+	if err := g.checkSums(r.Keys); err != nil {
+		return nil, err
+	}
+	if g.opts.Sorted {
+		if r, err = sorted(ctx, g.dev, r); err != nil {
+			return nil, fmt.Errorf("group: Result: %w", err)
+		}
+	}
+	return r, nil
+}
+
+// typeOf is the type of an aggregate.
+func typeOf(r reading, l *layout) column.Type {
+	switch r.fn {
+	case Rows, Count:
+		return column.Int64
+	case Mean:
+		return column.Float64
+	}
+	t := l.sources[r.source].typ
+	switch {
+	case r.fn != Sum:
+		return t
+	case t.Signed():
+		return column.Int64
+	case t.Integer():
+		return column.Uint64
+	}
+	return column.Float64
+}
+
+// checkSums looks for sums of more than 64 bits, and names the group of the first.
+func (g *Groups) checkSums(keys []column.Column) error {
+	if g.opts.WrapSums {
+		return nil
+	}
+	group, agg := uint64(math.MaxUint64), 0
+	for _, p := range g.parts() {
+		for word := range p.carry {
+			rec := int(word) - int(word)%p.l.stride()
+			for i, r := range g.l.readings {
+				if r.fn == Sum && r.slot.at == int(word)-rec && p.recs[rec+wordOrder] < group {
+					group, agg = p.recs[rec+wordOrder], i
+				}
+			}
+		}
+	}
+	if group == math.MaxUint64 {
+		return nil
+	}
+	s := g.l.sources[g.l.readings[agg].source]
+	return fmt.Errorf("group: Result: %w: of value column %d, %v, in the group of key %s; Options.WrapSums lets it wrap",
+		ErrOverflow, s.col, s.typ, keyText(keys, int(group)))
+}
+
+// keyText shows the key of a group.
+func keyText(keys []column.Column, group int) string {
+	s := "("
+	for i, c := range keys {
+		if i > 0 {
+			s += ", "
+		}
+		switch v := c.Any(group).(type) {
+		case nil:
+			s += "null"
+		case string:
+			s += fmt.Sprintf("%q", v)
+		default:
+			s += fmt.Sprint(v)
+		}
+	}
+	return s + ")"
+}
+
+// parts are those of both tables.
+func (g *Groups) parts() []*part {
+	return append(g.packed.parts[:len(g.packed.parts):len(g.packed.parts)], g.other.parts...)
+}

@@ -1,0 +1,250 @@
+package group
+
+import (
+	"bytes"
+	"math"
+
+	"github.com/weftgo/weft/column"
+)
+
+// blockRows are worked on at a time, so that what is known of them stays in the
+// first-level cache.
+const blockRows = 1024
+
+// block is the memory for them.
+type block struct {
+	ids, valid [blockRows]uint32 // records of rows; of rows whose value is not null
+	words      [blockRows]uint64
+	rows       [blockRows]uint32
+}
+
+// add adds rows to their groups: codes are their mixed codes, rows their numbers in the columns of values;
+// nil: they count from base on. It stops where there would be more than limit groups; done is the number
+// of rows added.
+func (p *part) add(b *block, codes []uint64, rows []uint32, base, limit int, values []column.Column) (done int) {
+	for done < len(codes) {
+		n := min(blockRows, len(codes)-done)
+		var some []uint32
+		if rows != nil {
+			some = rows[done : done+n]
+		}
+		found := p.find(codes[done:done+n], some, base+done, limit, b.ids[:n])
+		if rows != nil {
+			some = some[:found]
+		}
+		p.update(b, found, some, base+done, values)
+		done += found
+		if found < n {
+			break
+		}
+	}
+	return done
+}
+
+// update adds the values of n rows to their records, which are in the block.
+func (p *part) update(b *block, n int, rows []uint32, base int, values []column.Column) {
+	ids := b.ids[:n]
+	for _, rec := range ids {
+		p.recs[rec+wordRows]++
+	}
+	for i := range p.l.sources {
+		s := &p.l.sources[i]
+		c := values[s.col]
+		ids, rows := ids, rows
+		if c.HasNulls() {
+			ids, rows = p.valid(b, i, c, n, rows, base)
+		}
+		switch {
+		case len(s.slots) == 0:
+		case s.typ == column.Bytes:
+			for j, rec := range ids {
+				v := c.Bytes(rowOf(rows, base, j))
+				p.text(s.slots, int(rec), v)
+			}
+		default:
+			words := load(b.words[:len(ids)], c, rows, base)
+			for _, slot := range s.slots {
+				updates[slot.kind](p, slot.at, ids, words)
+			}
+		}
+	}
+}
+
+func rowOf(rows []uint32, base, i int) int {
+	if rows == nil {
+		return base + i
+	}
+	return int(rows[i])
+}
+
+// valid are the records and rows of a block whose value of a source is not null; the others are counted.
+func (p *part) valid(b *block, source int, c column.Column, n int, rows []uint32, base int) (ids, left []uint32) {
+	valid, k := c.Valid(), 0
+	for i, rec := range b.ids[:n] {
+		row := rowOf(rows, base, i)
+		if !valid.At(row) {
+			p.null(source, rec, 1)
+			continue
+		}
+		b.valid[k], b.rows[k] = rec, uint32(row)
+		k++
+	}
+	return b.valid[:k], b.rows[:k]
+}
+
+// load receives the values of rows as words.
+func load(words []uint64, c column.Column, rows []uint32, base int) []uint64 {
+	switch c.Type() {
+	case column.Int8:
+		return gather(words, column.Values[int8](c), rows, base)
+	case column.Int16:
+		return gather(words, column.Values[int16](c), rows, base)
+	case column.Int32:
+		return gather(words, column.Values[int32](c), rows, base)
+	case column.Int64:
+		return gather(words, column.Values[int64](c), rows, base)
+	case column.Uint8:
+		return gather(words, column.Values[uint8](c), rows, base)
+	case column.Uint16:
+		return gather(words, column.Values[uint16](c), rows, base)
+	case column.Uint32:
+		return gather(words, column.Values[uint32](c), rows, base)
+	case column.Uint64:
+		return gather(words, column.Values[uint64](c), rows, base)
+	case column.Float32:
+		return gatherFloats(words, column.Values[float32](c), rows, base)
+	case column.Float64:
+		return gatherFloats(words, column.Values[float64](c), rows, base)
+	}
+	values := column.Values[bool](c)
+	for i := range words {
+		words[i] = 0
+		if values[rowOf(rows, base, i)] {
+			words[i] = 1
+		}
+	}
+	return words
+}
+
+func gather[T int8 | int16 | int32 | int64 | uint8 | uint16 | uint32 | uint64](words []uint64, values []T, rows []uint32, base int) []uint64 {
+	if rows == nil {
+		for i, v := range values[base : base+len(words)] {
+			words[i] = uint64(v)
+		}
+		return words
+	}
+	for i, row := range rows {
+		words[i] = uint64(values[row])
+	}
+	return words
+}
+
+func gatherFloats[T float32 | float64](words []uint64, values []T, rows []uint32, base int) []uint64 {
+	for i := range words {
+		words[i] = math.Float64bits(float64(values[rowOf(rows, base, i)]))
+	}
+	return words
+}
+
+// updates add words to the slots, at some place, of records.
+var updates = [...]func(p *part, at int, ids []uint32, words []uint64){
+	sumSigned: func(p *part, at int, ids []uint32, words []uint64) {
+		for i, rec := range ids {
+			word := int(rec) + at
+			a, b := int64(p.recs[word]), int64(words[i])
+			sum := a + b
+			p.recs[word] = uint64(sum)
+			if (a^sum)&(b^sum) < 0 {
+				p.overflow(word, 1|b>>63)
+			}
+		}
+	},
+	sumUnsigned: func(p *part, at int, ids []uint32, words []uint64) {
+		for i, rec := range ids {
+			word := int(rec) + at
+			sum := p.recs[word] + words[i]
+			p.recs[word] = sum
+			if sum < words[i] {
+				p.overflow(word, 1)
+			}
+		}
+	},
+	sumFloat: func(p *part, at int, ids []uint32, words []uint64) {
+		for i, rec := range ids {
+			w := &p.recs[int(rec)+at]
+			*w = math.Float64bits(math.Float64frombits(*w) + math.Float64frombits(words[i]))
+		}
+	},
+	minSigned: func(p *part, at int, ids []uint32, words []uint64) {
+		for i, rec := range ids {
+			w := &p.recs[int(rec)+at]
+			*w = uint64(min(int64(*w), int64(words[i])))
+		}
+	},
+	minUnsigned: func(p *part, at int, ids []uint32, words []uint64) {
+		for i, rec := range ids {
+			w := &p.recs[int(rec)+at]
+			*w = min(*w, words[i])
+		}
+	},
+	minFloat: func(p *part, at int, ids []uint32, words []uint64) {
+		for i, rec := range ids {
+			w := &p.recs[int(rec)+at]
+			*w = math.Float64bits(min(math.Float64frombits(*w), math.Float64frombits(words[i])))
+		}
+	},
+	maxSigned: func(p *part, at int, ids []uint32, words []uint64) {
+		for i, rec := range ids {
+			w := &p.recs[int(rec)+at]
+			*w = uint64(max(int64(*w), int64(words[i])))
+		}
+	},
+	maxUnsigned: func(p *part, at int, ids []uint32, words []uint64) {
+		for i, rec := range ids {
+			w := &p.recs[int(rec)+at]
+			*w = max(*w, words[i])
+		}
+	},
+	maxFloat: func(p *part, at int, ids []uint32, words []uint64) {
+		for i, rec := range ids {
+			w := &p.recs[int(rec)+at]
+			*w = math.Float64bits(max(math.Float64frombits(*w), math.Float64frombits(words[i])))
+		}
+	},
+	first: func(p *part, at int, ids []uint32, words []uint64) {
+		for i, rec := range ids {
+			if w := p.recs[int(rec)+at:]; w[1] == 0 {
+				w[0], w[1] = words[i], 1
+			}
+		}
+	},
+	last: func(p *part, at int, ids []uint32, words []uint64) {
+		for i, rec := range ids {
+			p.recs[int(rec)+at] = words[i]
+		}
+	},
+}
+
+// text adds a byte string to the slots of a record.
+func (p *part) text(slots []slot, rec int, v []byte) {
+	of := p.texts[p.at(rec)*p.l.texts:]
+	for _, s := range slots {
+		there := of[s.at]
+		var take bool
+		switch s.kind {
+		case minBytes:
+			take = bytes.Compare(v, there) < 0
+		case maxBytes:
+			take = bytes.Compare(v, there) > 0
+		case lastBytes:
+			take = true
+		}
+		if take || there == nil {
+			of[s.at] = append(there[:0], v...)
+			if of[s.at] == nil {
+				of[s.at] = []byte{}
+			}
+			p.textBytes += int64(cap(of[s.at]) - cap(there))
+		}
+	}
+}

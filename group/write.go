@@ -1,0 +1,174 @@
+package group
+
+import (
+	"context"
+	"math"
+	"sort"
+
+	"github.com/weftgo/weft/internal/hash"
+)
+
+const (
+	// taskGroups are written by one core at least, in steps of stepGroups, which are
+	// places that fit a second-level cache: in each step all parts bring those
+	// of their groups whose turn it is.
+	taskGroups = 1 << 17
+	stepGroups = 1 << 14
+)
+
+// run is some records of a part that follow each other, at most blockRows.
+type run struct {
+	p      *part
+	packed bool
+	lo, n  int
+	order  []uint64 // their places
+}
+
+// readBuffer is the memory that a core reads runs in.
+type readBuffer struct {
+	order, codes, words [blockRows]uint64
+	null                [blockRows]bool
+}
+
+// reader receives the values of a run as words, and in null which are null; it reports whether some may be.
+type reader struct {
+	words func(r *run, b *readBuffer) (nulls bool)
+	texts func(r *run, b *readBuffer, to [][]byte) (nulls bool) // of byte strings, at their places
+}
+
+// fill has all groups written.
+func (g *Groups) fill(ctx context.Context, writers []*writer) error {
+	n, parts := g.Len(), g.parts()
+	task := max(taskGroups, (n/(8*g.dev.Properties().Units)+stepGroups)&^(stepGroups-1))
+	g.dev.Parallel(n, task, func(lo, hi int) {
+		b := new(readBuffer)
+		next := make([]int, len(parts))
+		for i, p := range parts {
+			next[i] = sort.Search(p.n, func(j int) bool { return p.recs[p.rec(j)+wordOrder] >= uint64(lo) })
+		}
+		for end := lo; end < hi && ctx.Err() == nil; {
+			end = min(end+stepGroups, hi)
+			for i, p := range parts {
+				for next[i] < p.n && p.recs[p.rec(next[i])+wordOrder] < uint64(end) {
+					r := run{p: p, packed: i < len(g.packed.parts), lo: next[i]}
+					next[i] += r.until(b, uint64(end))
+					for _, w := range writers {
+						w.write(&r, b)
+					}
+				}
+			}
+		}
+	})
+	return ctx.Err()
+}
+
+// until makes a run of the records before a place, as many as fit.
+func (r *run) until(b *readBuffer, end uint64) int {
+	for n := 0; n < blockRows && r.lo+n < r.p.n; n++ {
+		order := r.p.recs[r.p.rec(r.lo+n)+wordOrder]
+		if order >= end {
+			break
+		}
+		b.order[n] = order
+		r.n++
+	}
+	r.order = b.order[:r.n]
+	return r.n
+}
+
+// keyReader reads a key column.
+func (g *Groups) keyReader(i int) reader {
+	kept := &g.rest.keys[i]
+	codes := func(r *run, b *readBuffer) []uint64 {
+		for j := range r.n {
+			b.codes[j] = hash.Unmix64(r.p.recs[r.p.rec(r.lo+j)+wordCode], g.seed)
+		}
+		return b.codes[:r.n]
+	}
+	return reader{
+		words: func(r *run, b *readBuffer) bool {
+			if r.packed {
+				g.coder.decode(codes(r, b), b.words[:r.n], b.null[:r.n], i)
+				return g.coder.nulls
+			}
+			for j, id := range codes(r, b) {
+				b.words[j], b.null[j] = kept.words[id], kept.null[id]
+			}
+			return true
+		},
+		texts: func(r *run, b *readBuffer, to [][]byte) bool {
+			for j, id := range codes(r, b) {
+				to[r.order[j]], b.null[j] = kept.at(id), kept.null[id]
+			}
+			return true
+		},
+	}
+}
+
+// valueReader reads an aggregate.
+func (g *Groups) valueReader(a reading) reader {
+	word := func(at int) func(r *run, b *readBuffer) bool {
+		return func(r *run, b *readBuffer) bool {
+			for j := range r.n {
+				b.words[j] = r.p.recs[r.p.rec(r.lo+j)+at]
+			}
+			return r.nulls(a.source, b)
+		}
+	}
+	switch {
+	case a.fn == Rows:
+		return reader{words: func(r *run, b *readBuffer) bool {
+			for j := range r.n {
+				b.words[j] = r.p.rows(r.lo + j)
+			}
+			return false
+		}}
+	case a.fn == Count:
+		return reader{words: func(r *run, b *readBuffer) bool {
+			for j := range r.n {
+				b.words[j] = r.p.rows(r.lo+j) - r.p.nullsOf(a.source, r.lo+j)
+			}
+			return false
+		}}
+	case a.fn == Mean:
+		return reader{words: func(r *run, b *readBuffer) bool {
+			for j := range r.n {
+				b.words[j] = math.Float64bits(r.p.mean(a, r.lo+j))
+			}
+			return r.nulls(a.source, b)
+		}}
+	case a.slot.kind.text():
+		return reader{texts: func(r *run, b *readBuffer, to [][]byte) bool {
+			for j := range r.n {
+				to[r.order[j]] = r.p.texts[(r.lo+j)*r.p.l.texts+a.slot.at]
+			}
+			return r.nulls(a.source, b)
+		}}
+	}
+	return reader{words: word(a.slot.at)}
+}
+
+// nulls receives which groups of a run have no value of a source, and reports whether there may be any.
+func (r *run) nulls(source int, b *readBuffer) bool {
+	if len(r.p.nulls[source]) <= r.lo {
+		return false
+	}
+	for j := range r.n {
+		b.null[j] = r.p.nullsOf(source, r.lo+j) == r.p.rows(r.lo+j)
+	}
+	return true
+}
+
+// mean is that of record i.
+func (p *part) mean(a reading, i int) float64 {
+	word := p.rec(i) + a.slot.at
+	n := float64(p.rows(i) - p.nullsOf(a.source, i))
+	carry := math.Ldexp(float64(p.carry[uint32(word)]), 64)
+	switch a.slot.kind {
+	case sumSigned:
+		return (carry + float64(int64(p.recs[word]))) / n
+	case sumUnsigned:
+		return (carry + float64(p.recs[word])) / n
+	}
+	return math.Float64frombits(p.recs[word]) / n
+}

@@ -1,0 +1,132 @@
+package group
+
+import (
+	"math"
+	"sync/atomic"
+
+	"github.com/weftgo/weft/column"
+)
+
+// writer makes a column of what is read of groups, at their places.
+type writer struct {
+	read  reader
+	place func(order, words []uint64) // of types of fixed size
+	made  func() column.Column
+	texts [][]byte // of others
+
+	null  []byte // a bit for each group
+	nulls atomic.Bool
+	n     int
+}
+
+// newWriter makes a column of n values.
+func newWriter(t column.Type, n int, read reader) *writer {
+	w := &writer{read: read, n: n, null: make([]byte, (n+7)/8)}
+	switch t {
+	case column.Int8:
+		ints[int8](w)
+	case column.Int16:
+		ints[int16](w)
+	case column.Int32:
+		ints[int32](w)
+	case column.Int64:
+		ints[int64](w)
+	case column.Uint8:
+		ints[uint8](w)
+	case column.Uint16:
+		ints[uint16](w)
+	case column.Uint32:
+		ints[uint32](w)
+	case column.Uint64:
+		ints[uint64](w)
+	case column.Float32:
+		floats[float32](w)
+	case column.Float64:
+		floats[float64](w)
+	case column.Bool:
+		values := make([]bool, n)
+		w.made = func() column.Column { return column.Of(values) }
+		w.place = func(order, words []uint64) {
+			for i, at := range order {
+				values[at] = words[i] != 0
+			}
+		}
+	default:
+		w.texts = make([][]byte, n)
+		w.made = func() column.Column { return joined(w.texts) }
+	}
+	return w
+}
+
+func ints[T int8 | int16 | int32 | int64 | uint8 | uint16 | uint32 | uint64](w *writer) {
+	values := make([]T, w.n)
+	w.made = func() column.Column { return column.Of(values) }
+	w.place = func(order, words []uint64) {
+		for i, at := range order {
+			values[at] = T(words[i])
+		}
+	}
+}
+
+func floats[T float32 | float64](w *writer) {
+	values := make([]T, w.n)
+	w.made = func() column.Column { return column.Of(values) }
+	w.place = func(order, words []uint64) {
+		for i, at := range order {
+			values[at] = T(math.Float64frombits(words[i]))
+		}
+	}
+}
+
+// joined is a column of byte strings in one piece of memory.
+func joined(texts [][]byte) column.Column {
+	offsets := make([]int64, len(texts)+1)
+	for i, v := range texts {
+		offsets[i+1] = offsets[i] + int64(len(v))
+	}
+	data := make([]byte, 0, offsets[len(texts)])
+	for _, v := range texts {
+		data = append(data, v...)
+	}
+	c, err := column.OfOffsets(offsets, data)
+	if err != nil {
+		panic(err) // they ascend, and end with the data
+	}
+	return c
+}
+
+// write writes a run.
+func (w *writer) write(r *run, b *readBuffer) {
+	var nulls bool
+	if w.texts != nil {
+		nulls = w.read.texts(r, b, w.texts)
+	} else {
+		nulls = w.read.words(r, b)
+		w.place(r.order, b.words[:r.n])
+	}
+	if !nulls {
+		return
+	}
+	some := false
+	for i, at := range r.order {
+		if b.null[i] {
+			w.null[at/8] |= 1 << (at % 8)
+			some = true
+		}
+	}
+	if some {
+		w.nulls.Store(true)
+	}
+}
+
+// column is what has been written.
+func (w *writer) column() column.Column {
+	c := w.made()
+	if !w.nulls.Load() {
+		return c
+	}
+	for i := range w.null {
+		w.null[i] = ^w.null[i]
+	}
+	return c.WithValid(column.OfBits(w.null, 0, w.n))
+}
