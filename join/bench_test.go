@@ -1,0 +1,91 @@
+package join_test
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"testing"
+
+	"github.com/weftgo/weft/column"
+	"github.com/weftgo/weft/device/cpu"
+	"github.com/weftgo/weft/join"
+)
+
+// sides are rows with random keys of so many.
+func sides(left, right, keys int, spread uint64) (l, r []int64) {
+	rng := rand.New(rand.NewPCG(1, 2))
+	key := func(of int) int64 { return int64(uint64(rng.IntN(of)) * spread) }
+	l, r = make([]int64, left), make([]int64, right)
+	for i := range l {
+		l[i] = key(keys)
+	}
+	for i := range r {
+		r[i] = key(keys)
+	}
+	return l, r
+}
+
+// 10 M rows join 5 M, 12.5 M pairs: 4 M keys.
+func BenchmarkJoin(b *testing.B) {
+	const left, right, keys = 10_000_000, 5_000_000, 4_000_000
+	for _, spread := range []struct {
+		name string
+		by   uint64
+	}{{"far", 0x9e3779b97f4a7c15}, {"close", 1}} {
+		l, r := sides(left, right, keys, spread.by)
+		b.Run(fmt.Sprintf("weft/%s", spread.name), func(b *testing.B) { benchmarkWeft(b, l, r) })
+		b.Run(fmt.Sprintf("map/%s", spread.name), func(b *testing.B) { benchmarkMap(b, l, r) })
+	}
+}
+
+func benchmarkWeft(b *testing.B, l, r []int64) {
+	dev, err := cpu.Open(nil)
+	if err != nil {
+		b.Fatal(err)
+	}
+	defer dev.Close()
+	ctx := context.Background()
+	pairs := 0
+	for b.Loop() {
+		pairs = 0
+		ix, err := join.New(ctx, dev, []column.Column{column.Of(r)}, nil)
+		if err != nil {
+			b.Fatal(err)
+		}
+		for p, err := range ix.Inner(ctx, []column.Column{column.Of(l)}) {
+			if err != nil {
+				b.Fatal(err)
+			}
+			pairs += p.Len()
+		}
+		b.ReportMetric(float64(ix.Bytes()), "index-bytes")
+		if err := ix.Close(); err != nil {
+			b.Fatal(err)
+		}
+	}
+	b.ReportMetric(float64(pairs*b.N)/b.Elapsed().Seconds()/1e6, "Mpairs/s")
+	b.ReportMetric(float64(pairs), "pairs")
+}
+
+func benchmarkMap(b *testing.B, l, r []int64) {
+	pairs := 0
+	lefts, rights := make([]uint32, 0, 1<<18), make([]uint32, 0, 1<<18)
+	for b.Loop() {
+		pairs = 0
+		m := make(map[int64][]uint32)
+		for row, k := range r {
+			m[k] = append(m[k], uint32(row))
+		}
+		for row, k := range l {
+			for _, match := range m[k] {
+				if len(lefts) == cap(lefts) {
+					lefts, rights = lefts[:0], rights[:0]
+				}
+				lefts, rights = append(lefts, uint32(row)), append(rights, match)
+				pairs++
+			}
+		}
+	}
+	b.ReportMetric(float64(pairs*b.N)/b.Elapsed().Seconds()/1e6, "Mpairs/s")
+	b.ReportMetric(float64(pairs), "pairs")
+}

@@ -1,0 +1,307 @@
+package join
+
+import (
+	"context"
+	"errors"
+	"math/bits"
+	"sync"
+	"unsafe"
+
+	"github.com/weftgo/weft/device"
+)
+
+// build makes the table of a source's rows, at most maxRows.
+func build[K word](ctx context.Context, host device.Host, src *source[K]) (*table[K], error) {
+	t := &table[K]{host: host}
+	if err := t.build(ctx, src); err != nil {
+		return nil, errors.Join(err, t.free())
+	}
+	return t, nil
+}
+
+func (t *table[K]) build(ctx context.Context, src *source[K]) (err error) {
+	if err := t.shape(ctx, src); err != nil {
+		return err
+	}
+	b := builder[K]{table: t}
+	defer func() { err = errors.Join(err, b.begin.Free()) }()
+	if err := b.allocate(src.n); err != nil {
+		return err
+	}
+	if err := t.deal(ctx, src, 0, src.n, t.parts, &b.hand); err != nil {
+		return err
+	}
+	t.keyed = int(b.bounds[t.parts.n])
+	if n := src.n - t.keyed; src.plan.nulls && n > 0 {
+		if t.nulls = (span{uint32(t.keyed), uint32(n)}); n == 1 {
+			t.nulls.at = t.rows.Host()[t.keyed]
+		}
+	}
+	if err := b.sort(ctx); err != nil {
+		return err
+	}
+	return b.finish(ctx)
+}
+
+// shape chooses buckets.
+func (t *table[K]) shape(ctx context.Context, src *source[K]) error {
+	low, spread, err := t.extent(ctx, src)
+	if err != nil {
+		return err
+	}
+	if spread <= closeTogether(src.n) {
+		t.direct, t.low, t.buckets = true, low, uint32(spread)+1
+	} else {
+		log := uint(min(bits.Len(uint(src.n-1)), maxLogBuckets))
+		t.seed, t.shift, t.buckets = seed(), uint(8*unsafe.Sizeof(low))-log, 1<<log
+	}
+	t.parts = partsOf(t.buckets, partBuckets)
+	return nil
+}
+
+const maxLogBuckets = 31
+
+// closeTogether is how far the keys of n rows may be apart for a bucket each: the buckets then take
+// as much memory as keys of 64 bits would.
+func closeTogether(n int) uint64 { return min(2*uint64(n)+1<<10, 1<<maxLogBuckets-2) }
+
+// extent is the smallest key, and how far the largest is from it; or how far some are, if that is
+// too far already.
+func (t *table[K]) extent(ctx context.Context, src *source[K]) (low K, spread uint64, err error) {
+	flip := K(0) // turns numbers with a sign into such that are in the same order without
+	if src.plan.signed() {
+		flip = ^K(0)>>1 + 1
+	}
+	look := func(from, to int) (a, b K) {
+		a, b = ^K(0), 0
+		block := new(block[K])
+		for ; from < to; from += blockRows {
+			words, null := src.read(block, from, min(from+blockRows, to))
+			for i, k := range words {
+				if null == nil || !null[i] {
+					a, b = min(a, k^flip), max(b, k^flip)
+				}
+			}
+		}
+		return a, b
+	}
+	lo, hi := look(0, min(src.n, blockRows))
+	if lo > hi || uint64(hi-lo) <= closeTogether(src.n) {
+		var mu sync.Mutex
+		t.host.Parallel(src.n, 1<<16, func(from, to int) {
+			if ctx.Err() != nil {
+				return
+			}
+			a, b := look(from, to)
+			mu.Lock()
+			defer mu.Unlock()
+			lo, hi = min(lo, a), max(hi, b)
+		})
+	}
+	if lo > hi { // no row has a key
+		return 0, 0, ctx.Err()
+	}
+	return lo ^ flip, uint64(hi - lo), ctx.Err()
+}
+
+// builder is a table that is being built.
+type builder[K word] struct {
+	*table[K]
+	hand[K]                      // what lies in the table's keys and rows
+	begin   device.Slice[uint32] // of each group, counted as if all parts before had as many groups as rows
+	groups  []uint32             // of each part
+	temps   sync.Pool            // of *temp[K]
+}
+
+// temp is a part that is being sorted.
+type temp[K word] struct {
+	keys []K
+	rows []uint32
+}
+
+func (b *builder[K]) allocate(n int) (err error) {
+	t := b.table
+	if t.dir, err = device.Make[uint32](t.host, int(t.buckets)+2); err != nil {
+		return err
+	}
+	if t.rows, err = device.Make[uint32](t.host, n+1); err != nil {
+		return err
+	}
+	if t.keys, err = device.Make[K](t.host, n+2); err != nil {
+		return err
+	}
+	t.rows.Host()[n] = 0
+	b.hand.keys, b.hand.rows = t.keys.Host(), t.rows.Host()
+	if t.direct {
+		return nil
+	}
+	b.begin, err = device.Make[uint32](t.host, n)
+	return err
+}
+
+// sort sorts the rows of each part by bucket and key, and fills in bounds.
+func (b *builder[K]) sort(ctx context.Context) error {
+	b.groups = make([]uint32, b.parts.n)
+	b.temps.New = func() any { return new(temp[K]) }
+	b.host.Parallel(b.parts.n, 1, func(part, _ int) {
+		if ctx.Err() != nil {
+			return
+		}
+		tmp := b.temps.Get().(*temp[K])
+		defer b.temps.Put(tmp)
+		b.sortPart(part, tmp)
+	})
+	return ctx.Err()
+}
+
+func (b *builder[K]) sortPart(part int, tmp *temp[K]) {
+	lo, hi := b.bounds[part], b.bounds[part+1]
+	first := uint32(part) << b.parts.shift
+	last := min(uint64(first)+1<<b.parts.shift, uint64(b.buckets)+1)
+	dir := b.dir.Host()[first:last]
+	b.sortBuckets(first, dir, b.hand.keys[lo:hi], b.hand.rows[lo:hi], tmp)
+	if b.direct {
+		b.groups[part] = startsOf(dir, lo)
+		copy(b.hand.rows[lo:hi], tmp.rows)
+		return
+	}
+	b.groups[part] = b.groupsOf(dir, lo, tmp)
+}
+
+// sortBuckets copies a part to tmp, sorted by bucket; dir becomes where each bucket ends there.
+func (b *builder[K]) sortBuckets(first uint32, dir []uint32, keys []K, rows []uint32, tmp *temp[K]) {
+	if cap(tmp.keys) < len(keys) {
+		tmp.keys, tmp.rows = make([]K, len(keys)), make([]uint32, len(keys))
+	}
+	tmp.keys, tmp.rows = tmp.keys[:len(keys)], tmp.rows[:len(keys)]
+	var some [blockRows]uint32
+	clear(dir)
+	for at := 0; at < len(keys); at += blockRows {
+		block := keys[at:min(at+blockRows, len(keys))]
+		b.bucketsOf(block, some[:])
+		for _, x := range some[:len(block)] {
+			dir[x-first]++
+		}
+	}
+	sum := uint32(0)
+	for i, n := range dir {
+		dir[i] = sum
+		sum += n
+	}
+	for at := 0; at < len(keys); at += blockRows {
+		block := keys[at:min(at+blockRows, len(keys))]
+		b.bucketsOf(block, some[:])
+		for i, x := range some[:len(block)] {
+			to := dir[x-first]
+			dir[x-first] = to + 1
+			tmp.keys[to] = block[i]
+			tmp.rows[to] = rows[at+i]
+		}
+	}
+}
+
+// startsOf turns the ends of buckets into their starts, of a part that begins at lo, and counts those
+// that have rows.
+func startsOf(dir []uint32, lo uint32) (some uint32) {
+	start := uint32(0)
+	for i, end := range dir {
+		if dir[i] = lo + start; end > start {
+			some++
+		}
+		start = end
+	}
+	return some
+}
+
+// groupsOf writes the groups of a part that begins at lo, sorted by bucket in tmp, and counts
+// them; dir becomes the first group of each bucket.
+func (b *builder[K]) groupsOf(dir []uint32, lo uint32, tmp *temp[K]) uint32 {
+	keys, rows, begin := b.hand.keys[lo:], b.hand.rows[lo:], b.begin.Host()[lo:]
+	start, groups := uint32(0), uint32(0)
+	for i, end := range dir {
+		dir[i] = lo + groups
+		switch end - start {
+		case 0:
+		case 1:
+			keys[groups], rows[start], begin[groups] = tmp.keys[start], tmp.rows[start], lo+start
+			groups++
+		default:
+			some, which := tmp.keys[start:end], tmp.rows[start:end]
+			for at := start; at < end; groups++ {
+				keys[groups], begin[groups] = some[0], lo+at
+				some, which, at = takeFirst(some, which, rows, at)
+			}
+		}
+		start = end
+	}
+	return groups
+}
+
+// takeFirst moves the rows that have the first key to rows[at:], and returns what is left, in its order.
+func takeFirst[K word](keys []K, which []uint32, rows []uint32, at uint32) ([]K, []uint32, uint32) {
+	first, left := keys[0], 0
+	for i, k := range keys {
+		if k == first {
+			rows[at] = which[i]
+			at++
+		} else {
+			keys[left], which[left] = k, which[i]
+			left++
+		}
+	}
+	return keys[:left], which[:left], at
+}
+
+// finish drops the gaps between parts, and what the table does not need.
+func (b *builder[K]) finish(ctx context.Context) error {
+	t := b.table
+	bases := make([]uint32, t.parts.n) // of the groups of each part
+	for part, n := range b.groups {
+		bases[part] = uint32(t.groups)
+		t.groups += int(n)
+	}
+	dir := t.dir.Host()
+	if t.direct {
+		dir[t.buckets], dir[t.buckets+1] = uint32(t.keyed), uint32(t.keyed)
+		return t.keys.Free()
+	}
+	dir[t.buckets], dir[t.buckets+1] = uint32(t.groups), uint32(t.groups)
+	if t.groups < t.keyed {
+		if err := b.compact(ctx, bases); err != nil {
+			return err
+		}
+	}
+	if keys := t.keys.Host(); t.groups > 0 {
+		keys[t.groups], keys[t.groups+1] = keys[0], keys[0]
+	}
+	return nil
+}
+
+// compact moves the groups of all parts together. Behind them come two that have no rows.
+func (b *builder[K]) compact(ctx context.Context, bases []uint32) (err error) {
+	t, old := b.table, b.table.keys
+	if t.keys, err = device.Make[K](t.host, t.groups+2); err != nil {
+		t.keys = old
+		return err
+	}
+	defer func() { err = errors.Join(err, old.Free()) }()
+	if t.begin, err = device.Make[uint32](t.host, t.groups+2); err != nil {
+		return err
+	}
+	t.host.Parallel(t.parts.n, 1, func(part, _ int) {
+		if ctx.Err() != nil {
+			return
+		}
+		lo, base, n := b.bounds[part], bases[part], b.groups[part]
+		copy(t.keys.Host()[base:], old.Host()[lo:lo+n])
+		copy(t.begin.Host()[base:], b.begin.Host()[lo:lo+n])
+		first := uint64(part) << t.parts.shift
+		dir := t.dir.Host()[first:min(first+1<<t.parts.shift, uint64(t.buckets))]
+		for i := range dir {
+			dir[i] -= lo - base
+		}
+	})
+	begin := t.begin.Host()
+	begin[t.groups], begin[t.groups+1] = uint32(t.keyed), uint32(t.keyed)
+	return ctx.Err()
+}

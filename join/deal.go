@@ -1,0 +1,87 @@
+package join
+
+import (
+	"context"
+)
+
+// hand is rows that have been dealt out to parts: those of part p, in ascending order, are from
+// bounds[p] on; behind the last part are those with nulls.
+type hand[K word] struct {
+	keys   []K      // of each row
+	rows   []uint32 // counted from the first one dealt out
+	bounds []uint32
+}
+
+// slicesPerCore is how many pieces each core gets: so none waits long for one that
+// has other work, too.
+const slicesPerCore = 4
+
+// deal deals rows lo to hi-1 out to the parts of their buckets, on all cores: each counts what its
+// rows bring for each part, and so knows where to put them.
+func (t *table[K]) deal(ctx context.Context, src *source[K], lo, hi int, p parts, h *hand[K]) error {
+	n := hi - lo
+	slices := max(1, min(slicesPerCore*t.host.Properties().Units, n/(4*blockRows)))
+	size := (n + slices - 1) / slices
+	places := make([]uint32, slices*(p.n+1))
+	each := func(body func(places []uint32, lo, hi int)) error {
+		t.host.Parallel(slices, 1, func(i, _ int) {
+			if ctx.Err() == nil {
+				body(places[i*(p.n+1):][:p.n+1], lo+min(i*size, n), lo+min((i+1)*size, n))
+			}
+		})
+		return ctx.Err()
+	}
+	if err := each(func(places []uint32, lo, hi int) { t.count(src, lo, hi, p, places) }); err != nil {
+		return err
+	}
+	h.bounds = make([]uint32, p.n+2)
+	sum := uint32(0)
+	for part := range p.n + 1 {
+		h.bounds[part] = sum
+		for i := range slices {
+			at := &places[i*(p.n+1)+part]
+			*at, sum = sum, sum+*at
+		}
+	}
+	h.bounds[p.n+1] = sum
+	return each(func(places []uint32, from, to int) { t.spread(src, from, to, lo, p, places, h) })
+}
+
+// blocks goes through rows by blocks: their words, and the part of each.
+func (t *table[K]) blocks(src *source[K], lo, hi int, p parts, body func(at int, words []K, part []uint32)) {
+	b := new(block[K])
+	for ; lo < hi; lo += blockRows {
+		words, null := src.read(b, lo, min(lo+blockRows, hi))
+		part := b.buckets[:len(words)]
+		t.bucketsOf(words, part)
+		for i := range part {
+			part[i] >>= p.shift
+		}
+		for i, is := range null {
+			if is {
+				part[i] = uint32(p.n)
+			}
+		}
+		body(lo, words, part)
+	}
+}
+
+func (t *table[K]) count(src *source[K], lo, hi int, p parts, counts []uint32) {
+	t.blocks(src, lo, hi, p, func(_ int, _ []K, part []uint32) {
+		for _, x := range part {
+			counts[x]++
+		}
+	})
+}
+
+func (t *table[K]) spread(src *source[K], lo, hi, first int, p parts, places []uint32, h *hand[K]) {
+	t.blocks(src, lo, hi, p, func(from int, words []K, part []uint32) {
+		keys, rows, row := h.keys, h.rows, uint32(from-first)
+		for i, x := range part {
+			at := places[x]
+			places[x] = at + 1
+			keys[at] = words[i]
+			rows[at] = row + uint32(i)
+		}
+	})
+}

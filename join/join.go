@@ -1,0 +1,191 @@
+package join
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"unsafe"
+
+	"github.com/weftgo/weft/column"
+	"github.com/weftgo/weft/device"
+	"github.com/weftgo/weft/internal/cpu"
+	"github.com/weftgo/weft/internal/op"
+)
+
+// Index finds the rows of its side, the build side, that have the keys of another. It never changes;
+// all methods may be called from many goroutines.
+type Index struct {
+	plan   plan
+	opts   Options
+	n      int
+	host   device.Host
+	lookup lookup
+
+	mu     sync.Mutex
+	users  int
+	closed bool
+}
+
+// lookup is what finds rows: a table of words of some width, or of numbers of keys.
+type lookup interface {
+	probe(ctx context.Context, p *plan, keys []column.Column) (prober, error)
+	matches() []uint32 // what spans are of
+	distinct() int
+	bytes() int
+	free() error
+}
+
+// prober finds the rows of the build side for rows lo to hi-1 of the other, at most pieceRows.
+type prober interface {
+	locate(ctx context.Context, lo, hi int, out []span) error
+	free() error
+}
+
+// New makes an index over the rows of one or several key columns, whose values may come any number of
+// times. It keeps what it needs of them; the columns may change then. They must have the same length,
+// else New panics. Errors: [weft.ErrOptions] for columns without a type and more than 2^32 - 2 rows,
+// [device.ErrMemory], [device.ErrUnsupported], and that of the context.
+func New(ctx context.Context, dev device.Device, keys []column.Column, opts *Options) (*Index, error) {
+	o, err := opts.check()
+	if err != nil {
+		return nil, fmt.Errorf("join: New: %w", err)
+	}
+	host, err := cpu.Host(dev, "indexes of joins")
+	if err != nil {
+		return nil, fmt.Errorf("join: New: %w", err)
+	}
+	ix := &Index{opts: o, host: host}
+	if ix.plan, err = planOf(keys, o.NullsMatch); err == nil {
+		if ix.n, err = ix.plan.check(keys); err == nil {
+			ix.lookup, err = ix.plan.build(ctx, host, keys)
+		}
+	}
+	if err != nil {
+		return nil, fmt.Errorf("join: New: %w", err)
+	}
+	return ix, nil
+}
+
+// build makes what finds the rows of keys.
+func (p *plan) build(ctx context.Context, host device.Host, keys []column.Column) (lookup, error) {
+	if !p.packed {
+		return nil, fmt.Errorf("%w: keys of more than 64 bits", device.ErrUnsupported)
+	}
+	if p.total <= 32 {
+		return build(ctx, host, sourceOf[uint32](p, keys))
+	}
+	return build(ctx, host, sourceOf[uint64](p, keys))
+}
+
+func (t *table[K]) probe(_ context.Context, p *plan, keys []column.Column) (prober, error) {
+	return newFinder(t, sourceOf[K](p, keys))
+}
+
+func (t *table[K]) matches() []uint32 { return t.rows.Host() }
+
+// Len is the number of rows of the build side.
+func (ix *Index) Len() int { return ix.n }
+
+// Distinct is the number of different keys of the build side. Null counts as one with NullsMatch, and as none
+// without. 0 once the index is closed.
+func (ix *Index) Distinct() int {
+	if ix.acquire() != nil {
+		return 0
+	}
+	n := ix.lookup.distinct()
+	ix.release()
+	return n
+}
+
+// Bytes is the memory that the index holds on its device.
+func (ix *Index) Bytes() int {
+	if ix.acquire() != nil {
+		return 0
+	}
+	n := ix.lookup.bytes()
+	ix.release()
+	return n
+}
+
+// Close frees the index, at the latest when calls and iterations that are under way have ended. Idempotent; later
+// calls return [weft.ErrClosed].
+func (ix *Index) Close() error {
+	ix.mu.Lock()
+	defer ix.mu.Unlock()
+	if !ix.closed {
+		ix.closed = true
+		return ix.freeUnused()
+	}
+	return nil
+}
+
+// freeUnused frees an index that is closed once nobody uses it.
+func (ix *Index) freeUnused() error {
+	if !ix.closed || ix.users > 0 {
+		return nil
+	}
+	return ix.lookup.free()
+}
+
+// acquire keeps the index from being freed.
+func (ix *Index) acquire() error {
+	ix.mu.Lock()
+	defer ix.mu.Unlock()
+	if ix.closed {
+		return fmt.Errorf("index %w", op.ErrClosed)
+	}
+	ix.users++
+	return nil
+}
+
+func (ix *Index) release() error {
+	ix.mu.Lock()
+	defer ix.mu.Unlock()
+	ix.users--
+	return ix.freeUnused()
+}
+
+// piece is some rows of the other side, and the rows of the build side that each matches.
+type piece struct {
+	first int // its first row
+	spans []span
+	rows  []uint32 // what spans are of
+}
+
+// each finds the matches of the other side piece by piece, in order, as long as body says that there is
+// to be more. body may write to the spans.
+func (ix *Index) each(ctx context.Context, keys []column.Column, body func(piece) (more bool)) (err error) {
+	n, err := ix.plan.check(keys)
+	if err != nil {
+		return err
+	}
+	if err := ix.acquire(); err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, ix.release()) }()
+	if err := ctx.Err(); err != nil || n == 0 {
+		return err
+	}
+	spans, err := device.Make[uint64](ix.host, min(n, pieceRows))
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, spans.Free()) }()
+	p, err := ix.lookup.probe(ctx, &ix.plan, keys)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, p.free()) }()
+	for lo := 0; lo < n; lo += pieceRows {
+		hi := min(lo+pieceRows, n)
+		out := unsafe.Slice((*span)(unsafe.Pointer(unsafe.SliceData(spans.Host()))), hi-lo)
+		if err := p.locate(ctx, lo, hi, out); err != nil {
+			return err
+		}
+		if !body(piece{lo, out, ix.lookup.matches()}) {
+			return nil
+		}
+	}
+	return nil
+}

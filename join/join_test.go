@@ -1,0 +1,396 @@
+package join_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/weftgo/weft"
+	"github.com/weftgo/weft/column"
+	"github.com/weftgo/weft/device"
+	"github.com/weftgo/weft/device/devicetest"
+	"github.com/weftgo/weft/join"
+)
+
+func open(t testing.TB, dev device.Device, opts *join.Options, keys ...column.Column) *join.Index {
+	t.Helper()
+	ix, err := join.New(t.Context(), dev, keys, opts)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := ix.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	return ix
+}
+
+func TestFloats(t *testing.T) {
+	dev := devicetest.OpenCPU(t, 2)
+	nan, minus := math.NaN(), math.Copysign(0, -1)
+	ix := open(t, dev, nil, column.Of([]float64{nan, 0, minus, math.Float64frombits(0x7ff0000000000001), 1}))
+	keys := []column.Column{column.Of([]float64{minus, 2, math.Float64frombits(0xffffffffffffffff), 0})}
+	want := [][2]uint32{{0, 1}, {0, 2}, {2, 0}, {2, 3}, {3, 1}, {3, 2}}
+	if got := collect(t, ix.Inner(t.Context(), keys)); !slices.Equal(got, want) {
+		t.Errorf("%v, want %v", got, want)
+	}
+	if ix.Distinct() != 3 {
+		t.Errorf("%d keys, want NaN, 0 and 1", ix.Distinct())
+	}
+}
+
+func TestNulls(t *testing.T) {
+	dev := devicetest.OpenCPU(t, 2)
+	side := func(valid ...bool) column.Column {
+		return column.Of(make([]int64, len(valid))).WithValid(column.OfBools(valid))
+	}
+	right, left := side(false, true, false), side(true, false)
+	for _, c := range []struct {
+		match    bool
+		distinct int
+		want     [][2]uint32
+	}{
+		{false, 1, [][2]uint32{{0, 1}, {1, join.NoRow}}},
+		{true, 2, [][2]uint32{{0, 1}, {1, 0}, {1, 2}}},
+	} {
+		ix := open(t, dev, &join.Options{NullsMatch: c.match}, right)
+		if got := collect(t, ix.Left(t.Context(), []column.Column{left})); !slices.Equal(got, c.want) || ix.Distinct() != c.distinct {
+			t.Errorf("NullsMatch %v: %v of %d keys, want %v of %d", c.match, got, ix.Distinct(), c.want, c.distinct)
+		}
+	}
+}
+
+// Tables of both kinds that do not fit a cache, whose rows are dealt out to parts, on several cores, with sides of
+// more than one piece, and small batches that are not dealt out.
+func TestLarge(t *testing.T) {
+	dev := devicetest.OpenCPU(t, 3)
+	rng := rand.New(rand.NewPCG(3, 4))
+	const rows = 150_000
+	for _, c := range []struct {
+		name string
+		key  func() int64
+	}{
+		{"far, with duplicates", func() int64 { return rng.Int64N(rows*2/3) * 0x5851f42d4c957f2d }},
+		{"far, few duplicates", func() int64 { return rng.Int64() }},
+		{"close", func() int64 { return rng.Int64N(3*rows/2) - rows }},
+		{"few keys", func() int64 { return rng.Int64N(3) * math.MaxInt64 / 2 }},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			right, valid := make([]int64, rows), make([]bool, rows)
+			of := make(map[int64][]uint32)
+			for i := range right {
+				if right[i], valid[i] = c.key(), i%100 != 0; valid[i] {
+					of[right[i]] = append(of[right[i]], uint32(i))
+				}
+			}
+			ix := open(t, dev, nil, column.Of(right).WithValid(column.OfBools(valid)))
+			if ix.Distinct() != len(of) {
+				t.Errorf("%d keys, want %d", ix.Distinct(), len(of))
+			}
+			for _, n := range []int{1, 5000, 2 * rows} {
+				left := make([]int64, n)
+				for i := range left {
+					if left[i] = right[rng.IntN(rows)]; i%3 == 0 {
+						left[i] = c.key()
+					}
+				}
+				checkCounts(t, ix, left, of)
+			}
+		})
+	}
+}
+
+// checkCounts compares what Count says, and of the first pairs all.
+func checkCounts(t *testing.T, ix *join.Index, left []int64, of map[int64][]uint32) {
+	t.Helper()
+	keys := []column.Column{column.Of(left)}
+	counts := make([]uint32, len(left))
+	total, err := ix.Count(t.Context(), keys, counts)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var want uint64
+	for i, k := range left {
+		want += uint64(len(of[k]))
+		if counts[i] != uint32(len(of[k])) {
+			t.Fatalf("row %d has %d matches, want %d", i, counts[i], len(of[k]))
+		}
+	}
+	if total != want {
+		t.Fatalf("%d pairs, want %d", total, want)
+	}
+	row, at, seen := uint32(0), 0, uint64(0)
+	for p, err := range ix.Inner(t.Context(), keys) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		for i := range p.Len() {
+			for at == len(of[left[row]]) {
+				row, at = row+1, 0
+			}
+			if p.Left[i] != row || p.Right[i] != of[left[row]][at] {
+				t.Fatalf("pair %d is %d and %d, want %d and %d", seen, p.Left[i], p.Right[i], row, of[left[row]][at])
+			}
+			at++
+			seen++
+		}
+		if seen > 1<<21 {
+			return
+		}
+	}
+	if seen != total {
+		t.Fatalf("%d pairs came, of %d", seen, total)
+	}
+}
+
+// One key that both sides have very often: the pairs come in pieces, and memory stays what it is.
+func TestSkew(t *testing.T) {
+	dev := devicetest.OpenCPU(t, 2)
+	const rows = 1_000_000
+	ix := open(t, dev, nil, column.Of(make([]int64, rows)))
+	keys := []column.Column{column.Of(make([]int64, rows))}
+	if total, err := ix.Count(t.Context(), keys, nil); err != nil || total != rows*rows {
+		t.Fatalf("%d pairs, %v", total, err)
+	}
+	built := devicetest.Live(dev).Bytes
+	at, pieces := uint64(0), 0
+	for p, err := range ix.Inner(t.Context(), keys) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		for i := range p.Len() {
+			if n := at + uint64(i); uint64(p.Left[i]) != n/rows || uint64(p.Right[i]) != n%rows {
+				t.Fatalf("pair %d is %d and %d", n, p.Left[i], p.Right[i])
+			}
+		}
+		if more := devicetest.Live(dev).Bytes - built; more > 48*rows {
+			t.Fatalf("%d bytes more while iterating", more)
+		}
+		at += uint64(p.Len())
+		if pieces++; pieces == 30 {
+			break
+		}
+	}
+	if at != 30<<18 {
+		t.Errorf("%d pairs in %d pieces", at, pieces)
+	}
+}
+
+func TestEmptySides(t *testing.T) {
+	dev := devicetest.OpenCPU(t, 1)
+	none, some := column.Of([]int32{}), column.Of([]int32{0, 1})
+	empty := open(t, dev, nil, none)
+	if empty.Len() != 0 || empty.Distinct() != 0 {
+		t.Errorf("%d rows, %d keys", empty.Len(), empty.Distinct())
+	}
+	compare(t, empty, modelOf([]column.Column{none}, false).answers([]column.Column{some}, false), []column.Column{some})
+	compare(t, empty, answers{}, []column.Column{none})
+	compare(t, open(t, dev, nil, some), answers{}, []column.Column{none})
+	nulls := some.WithValid(column.OfBools([]bool{false, false}))
+	compare(t, open(t, dev, nil, nulls), model{}.answers([]column.Column{some}, false), []column.Column{some})
+}
+
+func TestRefuses(t *testing.T) {
+	dev := devicetest.OpenCPU(t, 1)
+	i64, i32, u64 := column.Of([]int64{1}), column.Of([]int32{1}), column.Of([]uint64{1})
+	made := func(opts *join.Options, keys ...column.Column) error {
+		ix, err := join.New(t.Context(), dev, keys, opts)
+		if err == nil {
+			ix.Close()
+		}
+		return err
+	}
+	ix := open(t, dev, nil, i64)
+	asked := func(keys ...column.Column) (err error) {
+		for _, e := range ix.Inner(t.Context(), keys) {
+			err = e
+		}
+		return err
+	}
+	for _, c := range []struct {
+		err  error
+		says string
+	}{
+		{made(nil), "join: New: "},
+		{made(nil), "no key columns"},
+		{made(nil, i64, column.Column{}), "key column 1 has no type"},
+		{made(&join.Options{Piece: -1}, i64), "Piece -1 is negative"},
+		{asked(i32), "join: Inner: "},
+		{asked(i32), "key column 0 holds int32, but that of the index holds int64"},
+		{asked(u64), "holds uint64"},
+		{asked(i64, i64), "2 key columns, but the index has 1"},
+		{asked(), "0 key columns"},
+	} {
+		if !errors.Is(c.err, weft.ErrOptions) || !strings.Contains(c.err.Error(), c.says) {
+			t.Errorf("%v, want %q", c.err, c.says)
+		}
+	}
+	two := column.Of([]int64{1, 2})
+	for name, f := range map[string]func(){
+		"New":      func() { made(nil, i64, two) },
+		"Count":    func() { ix.Count(t.Context(), []column.Column{two}, make([]uint32, 1)) },
+		"Contains": func() { ix.Contains(t.Context(), []column.Column{two}, make([]bool, 3)) },
+	} {
+		func() {
+			defer func() {
+				if s, ok := recover().(string); !ok || !strings.HasPrefix(s, "join: ") {
+					t.Errorf("%s: lengths that differ: %v", name, s)
+				}
+			}()
+			f()
+		}()
+	}
+}
+
+func TestEndedContext(t *testing.T) {
+	dev := devicetest.OpenCPU(t, 2)
+	keys := []column.Column{column.Of(make([]int64, 1000))}
+	ended, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	ix := open(t, dev, &join.Options{Piece: 10}, keys...)
+	pieces, last := 0, error(nil)
+	for p, err := range ix.Inner(ended, keys) {
+		if last = err; err == nil {
+			pieces++
+			cancel()
+		} else if p.Len() != 0 {
+			t.Errorf("%d pairs with an error", p.Len())
+		}
+	}
+	if pieces != 1 || !errors.Is(last, context.Canceled) || !strings.Contains(last.Error(), "join: Inner: ") {
+		t.Errorf("%d pieces, then %v", pieces, last)
+	}
+	if _, err := join.New(ended, dev, keys, nil); !errors.Is(err, context.Canceled) {
+		t.Errorf("New: %v", err)
+	}
+	if rows, err := ix.Semi(ended, keys, []uint32{5}); !errors.Is(err, context.Canceled) || !slices.Equal(rows, []uint32{5}) {
+		t.Errorf("Semi: %v, %v", rows, err)
+	}
+	if _, err := ix.Count(ended, keys, nil); !errors.Is(err, context.Canceled) {
+		t.Errorf("Count: %v", err)
+	}
+}
+
+// An iteration that is broken off gives its memory back, and one under way keeps a closed index.
+func TestCloseAndBreak(t *testing.T) {
+	dev := devicetest.OpenCPU(t, 2)
+	before := devicetest.Live(dev)
+	keys := []column.Column{column.Of([]int64{1, 1, 1})}
+	ix, err := join.New(t.Context(), dev, keys, &join.Options{Piece: 2})
+	if err != nil {
+		t.Fatal(err)
+	}
+	built := devicetest.Live(dev)
+	for range ix.Inner(t.Context(), keys) {
+		break
+	}
+	if got := devicetest.Live(dev); got != built {
+		t.Errorf("%+v are left of an iteration, %+v before it", got, built)
+	}
+	pairs := 0
+	for p, err := range ix.Inner(t.Context(), keys) {
+		if err != nil || ix.Close() != nil {
+			t.Fatal(err)
+		}
+		pairs += p.Len()
+	}
+	if pairs != 9 {
+		t.Errorf("%d pairs of an index closed meanwhile", pairs)
+	}
+	if got := devicetest.Live(dev); got != before {
+		t.Errorf("%+v are left, %+v before", got, before)
+	}
+	if _, err := ix.Contains(t.Context(), keys, nil); !errors.Is(err, weft.ErrClosed) {
+		t.Errorf("Contains of a closed index: %v", err)
+	}
+	for _, err := range ix.Left(t.Context(), keys) {
+		if !errors.Is(err, weft.ErrClosed) {
+			t.Errorf("Left of a closed index: %v", err)
+		}
+	}
+	if ix.Distinct() != 0 || ix.Bytes() != 0 || ix.Close() != nil {
+		t.Error("a closed index has keys, memory or an error")
+	}
+}
+
+// Every allocation fails once: what had been allocated before it is given back.
+func TestNoMemory(t *testing.T) {
+	rng := rand.New(rand.NewPCG(5, 6))
+	right, left := make([]int64, 100_000), make([]int64, 150_000)
+	for i := range left {
+		left[i] = rng.Int64N(80_000) * math.MaxInt32
+		right[i%len(right)] = left[i]
+	}
+	run := func(dev device.Device) error {
+		ix, err := join.New(t.Context(), dev, []column.Column{column.Of(right)}, nil)
+		if err != nil {
+			return err
+		}
+		for _, e := range ix.Inner(t.Context(), []column.Column{column.Of(left)}) {
+			err = e
+		}
+		return errors.Join(err, ix.Close())
+	}
+	for n := 0; ; n++ {
+		dev := devicetest.OpenCPU(t, 2)
+		fired := devicetest.FailAfter(dev, n)
+		err := run(dev)
+		if live := devicetest.Live(dev); live.Bytes != 0 {
+			t.Errorf("allocation %d failed: %+v are left", n, live)
+		}
+		if !fired() {
+			if err != nil || n < 8 {
+				t.Errorf("%d allocations, %v", n, err)
+			}
+			return
+		}
+		if !errors.Is(err, device.ErrMemory) {
+			t.Errorf("allocation %d failed: %v", n, err)
+		}
+	}
+}
+
+func TestConcurrentProbes(t *testing.T) {
+	dev := devicetest.OpenCPU(t, 3)
+	_, r := sides(1, 60_000, 40_000, 0x9e3779b97f4a7c15)
+	ix := open(t, dev, &join.Options{Piece: 1000}, column.Of(r))
+	var wg sync.WaitGroup
+	for g := range 6 {
+		wg.Go(func() {
+			rng := rand.New(rand.NewPCG(uint64(g), 1))
+			left := make([]int64, 20_000)
+			for i := range left {
+				left[i] = r[rng.IntN(len(r))]
+			}
+			keys := []column.Column{column.Of(left)}
+			total, err := ix.Count(context.Background(), keys, nil)
+			if err != nil {
+				t.Error(err)
+			}
+			pairs := uint64(0)
+			for p, err := range ix.Inner(context.Background(), keys) {
+				if err != nil {
+					t.Error(err)
+				}
+				for i := range p.Len() {
+					if left[p.Left[i]] != r[p.Right[i]] {
+						t.Errorf("rows %d and %d differ", p.Left[i], p.Right[i])
+						return
+					}
+				}
+				pairs += uint64(p.Len())
+			}
+			if hits, err := ix.Contains(context.Background(), keys, nil); err != nil || hits != len(left) || pairs != total {
+				t.Error(fmt.Sprint(hits, " hits, ", pairs, " pairs of ", total), err)
+			}
+		})
+	}
+	wg.Wait()
+}

@@ -1,0 +1,196 @@
+package join
+
+import (
+	"fmt"
+	"math"
+	"unsafe"
+
+	"github.com/weftgo/weft/column"
+	"github.com/weftgo/weft/internal/op"
+)
+
+// word is what the key columns of a row become: rows have equal keys where their words are equal.
+type word interface{ uint32 | uint64 }
+
+// plan is how key columns of some types become words.
+type plan struct {
+	types  []column.Type
+	bits   []uint // of each column in the word
+	total  uint   // of all columns
+	packed bool   // the word holds the keys; else it is the number that package intern gives them
+	nulls  bool   // null is a key
+	marks  bool   // words say which values are null, with a bit each
+}
+
+// planOf is the plan for columns of these types.
+func planOf(keys []column.Column, nullsMatch bool) (plan, error) {
+	if len(keys) == 0 {
+		return plan{}, fmt.Errorf("%w: no key columns", op.ErrOptions)
+	}
+	p := plan{packed: true, nulls: nullsMatch, marks: nullsMatch && len(keys) > 1}
+	for i, c := range keys {
+		bits := uint(8 * c.Type().Size())
+		switch c.Type() {
+		case column.None:
+			return plan{}, fmt.Errorf("%w: key column %d has no type; an empty column of some type is column.Of([]int64{})", op.ErrOptions, i)
+		case column.Bytes:
+			p.packed = false
+		case column.Bool:
+			bits = 1
+		}
+		p.types = append(p.types, c.Type())
+		p.bits = append(p.bits, bits)
+		if p.total += bits; p.marks {
+			p.total++
+		}
+	}
+	p.packed = p.packed && p.total <= 64
+	return p, nil
+}
+
+// check reports columns that do not fit the plan, and their length. Columns of different
+// length panic.
+func (p *plan) check(keys []column.Column) (n int, err error) {
+	if len(keys) != len(p.types) {
+		return 0, fmt.Errorf("%w: %d key columns, but the index has %d", op.ErrOptions, len(keys), len(p.types))
+	}
+	for i, c := range keys {
+		if c.Type() != p.types[i] {
+			return 0, fmt.Errorf("%w: key column %d holds %v, but that of the index holds %v", op.ErrOptions, i, c.Type(), p.types[i])
+		}
+	}
+	n = keys[0].Len()
+	for i, c := range keys {
+		if c.Len() != n {
+			panic(fmt.Sprintf("join: key column %d has %d rows and column 0 has %d", i, c.Len(), n))
+		}
+	}
+	if n > maxRows {
+		return 0, fmt.Errorf("%w: %d rows; row numbers end at %d", op.ErrOptions, n, uint32(maxRows))
+	}
+	return n, nil
+}
+
+// maxRows leaves out the number that says that there is no row.
+const maxRows = math.MaxUint32 - 1
+
+// signed reports whether the word is one whole number with a sign.
+func (p *plan) signed() bool { return len(p.types) == 1 && p.types[0].Signed() && p.bits[0] >= 32 }
+
+// source reads the words of rows.
+type source[K word] struct {
+	plan  *plan
+	n     int
+	cols  []column.Column
+	words []K  // the words of all rows, where memory holds them already
+	nulls bool // some row may have a null, and its word says nothing
+}
+
+// sourceOf reads packed words of columns that have been checked.
+func sourceOf[K word](p *plan, keys []column.Column) *source[K] {
+	s := &source[K]{plan: p, n: keys[0].Len(), cols: keys}
+	for _, c := range keys {
+		s.nulls = s.nulls || c.HasNulls() && !p.marks
+	}
+	var k K
+	if t := p.types[0]; len(keys) == 1 && t.Integer() && t.Size() == int(unsafe.Sizeof(k)) {
+		s.words = raw[K](keys[0])
+	}
+	return s
+}
+
+// blockRows is how many rows are read at a time: their words stay in the first cache.
+const blockRows = 1 << 10
+
+// block is memory for the words of some rows.
+type block[K word] struct {
+	words   [blockRows]K
+	null    [blockRows]bool
+	buckets [blockRows]uint32
+}
+
+// read returns the words of rows lo to hi-1, at most blockRows, and which rows have a null; nil
+// if none has.
+func (s *source[K]) read(b *block[K], lo, hi int) (words []K, null []bool) {
+	if s.nulls {
+		null = b.null[:hi-lo]
+		clear(null)
+		for _, c := range s.cols {
+			if !c.HasNulls() {
+				continue
+			}
+			for i := range null {
+				null[i] = null[i] || c.Null(lo+i)
+			}
+		}
+	}
+	if s.words != nil {
+		return s.words[lo:hi], null
+	}
+	words = b.words[:hi-lo]
+	clear(words)
+	for i, c := range s.cols {
+		pack(words, c.Slice(lo, hi), s.plan.bits[i], s.plan.marks)
+	}
+	return words, null
+}
+
+// pack appends the values of a column to words, with a bit that says whether the value is not null
+// if there are marks; nulls are zero then.
+func pack[K word](words []K, c column.Column, bits uint, marks bool) {
+	switch c.Type() {
+	case column.Float32:
+		for i, v := range column.Values[float32](c) {
+			words[i] = words[i]<<bits | K(math.Float32bits(canonical(v)))
+		}
+	case column.Float64:
+		for i, v := range column.Values[float64](c) {
+			words[i] = words[i]<<bits | K(math.Float64bits(canonical(v)))
+		}
+	case column.Bool:
+		for i, v := range column.Values[bool](c) {
+			words[i] <<= 1
+			if v {
+				words[i] |= 1
+			}
+		}
+	default:
+		switch bits {
+		case 8:
+			packInts[K, uint8](words, c, bits)
+		case 16:
+			packInts[K, uint16](words, c, bits)
+		case 32:
+			packInts[K, uint32](words, c, bits)
+		default:
+			packInts[K, uint64](words, c, bits)
+		}
+	}
+	if !marks {
+		return
+	}
+	for i := range words {
+		if words[i] = words[i]<<1 | 1; c.Null(i) {
+			words[i] = words[i] >> (bits + 1) << (bits + 1)
+		}
+	}
+}
+
+func packInts[K word, U uint8 | uint16 | uint32 | uint64](words []K, c column.Column, bits uint) {
+	for i, v := range raw[U](c) {
+		words[i] = words[i]<<bits | K(v)
+	}
+}
+
+// raw is the memory of a column of whole numbers as numbers without sign.
+func raw[U uint8 | uint16 | uint32 | uint64](c column.Column) []U {
+	return unsafe.Slice((*U)(unsafe.Pointer(unsafe.SliceData(c.Raw()))), c.Len())
+}
+
+// canonical is one value for all that are equal: one NaN, and no negative zero.
+func canonical[F float32 | float64](v F) F {
+	if v != v {
+		return F(math.NaN())
+	}
+	return v + 0 // -0 + 0 is 0
+}

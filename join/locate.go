@@ -1,0 +1,115 @@
+package join
+
+import (
+	"context"
+	"errors"
+
+	"github.com/weftgo/weft/device"
+	"github.com/weftgo/weft/internal/cpu"
+)
+
+// pieceRows is how many rows are looked up at a time at most. Each reads the whole of a large table
+// once, part by part, so pieces are large; they need 40 MiB.
+const pieceRows = 1 << 21
+
+// Rows are dealt out to parts if the table does not fit a core's cache, and they are so many that most of
+// its lines are read.
+const (
+	cacheBytes  = 1 << 20
+	rowsPerPart = 1 << 7
+)
+
+// finder looks up the rows of a source in a table.
+type finder[K word] struct {
+	*table[K]
+	src   *source[K]
+	parts parts // that rows are dealt out to; none: they are looked up as they come
+	hand  hand[K]
+	keys  device.Slice[K]
+	rows  device.Slice[uint32]
+}
+
+// newFinder takes the memory that pieces need.
+func newFinder[K word](t *table[K], src *source[K]) (f *finder[K], err error) {
+	f = &finder[K]{table: t, src: src}
+	piece := min(src.n, pieceRows)
+	// Parts four times as large as those for building: nothing is written but spans.
+	if parts := partsOf(t.buckets, t.parts.shift+2); t.bytes() > cacheBytes && piece >= rowsPerPart*parts.n {
+		if f.keys, err = device.Make[K](t.host, piece); err != nil {
+			return nil, err
+		}
+		if f.rows, err = device.Make[uint32](t.host, piece); err != nil {
+			return nil, errors.Join(err, f.keys.Free())
+		}
+		f.parts, f.hand = parts, hand[K]{keys: f.keys.Host(), rows: f.rows.Host()}
+	}
+	return f, nil
+}
+
+func (f *finder[K]) free() error { return errors.Join(f.keys.Free(), f.rows.Free()) }
+
+// locate finds the rows of the build side for rows lo to hi-1, at most pieceRows.
+func (f *finder[K]) locate(ctx context.Context, lo, hi int, out []span) error {
+	if f.parts.n > 0 {
+		return f.locateByPart(ctx, lo, hi, out)
+	}
+	f.host.Parallel(hi-lo, 4*blockRows, func(from, to int) {
+		if ctx.Err() == nil {
+			f.locateHere(lo+from, lo+to, out[from:to])
+		}
+	})
+	return ctx.Err()
+}
+
+// locateHere finds rows in their order.
+func (f *finder[K]) locateHere(lo, hi int, out []span) {
+	b := new(block[K])
+	for ; lo < hi; lo += blockRows {
+		words, null := f.src.read(b, lo, min(lo+blockRows, hi))
+		f.bucketsOf(words, b.buckets[:])
+		f.findAhead(words, b.buckets[:len(words)], out)
+		for i, is := range null {
+			if is {
+				out[i] = f.nulls
+			}
+		}
+		out = out[len(words):]
+	}
+}
+
+// findAhead looks up some words while the buckets of the next are on their way.
+func (f *finder[K]) findAhead(words []K, buckets []uint32, out []span) {
+	f.prefetch(buckets[:min(cpu.Group, len(buckets))])
+	for lo := 0; lo < len(words); lo += cpu.Group {
+		hi := min(lo+cpu.Group, len(words))
+		f.prefetch(buckets[hi:min(hi+cpu.Group, len(words))])
+		f.find(words[lo:hi], buckets[lo:hi], out[lo:hi])
+	}
+}
+
+// locateByPart deals rows out to parts of the table and goes through one part after the other.
+func (f *finder[K]) locateByPart(ctx context.Context, lo, hi int, out []span) error {
+	if err := f.deal(ctx, f.src, lo, hi, f.parts, &f.hand); err != nil {
+		return err
+	}
+	for _, row := range f.hand.rows[f.hand.bounds[f.parts.n] : hi-lo] {
+		out[row] = f.nulls
+	}
+	f.host.Parallel(f.parts.n, 1, func(part, _ int) {
+		if ctx.Err() != nil {
+			return
+		}
+		var buckets [blockRows]uint32
+		var found [blockRows]span
+		end := f.hand.bounds[part+1]
+		for at := f.hand.bounds[part]; at < end; at += blockRows {
+			words, rows := f.hand.keys[at:min(at+blockRows, end)], f.hand.rows[at:]
+			f.bucketsOf(words, buckets[:])
+			f.find(words, buckets[:], found[:len(words)])
+			for i, s := range found[:len(words)] {
+				out[rows[i]] = s
+			}
+		}
+	})
+	return ctx.Err()
+}

@@ -1,0 +1,180 @@
+package join
+
+import (
+	"errors"
+	"unsafe"
+
+	"github.com/weftgo/weft/device"
+	"github.com/weftgo/weft/internal/cpu"
+	"github.com/weftgo/weft/internal/hash"
+)
+
+// table finds the rows of a key in memory of the host. Rows are sorted by bucket, and
+// within one by key, each key's in ascending order: all there is are bounds.
+//
+// A bucket is a share of the hashes; where the keys lie close together it is a key, and
+// keys need not be compared. There is about a bucket for each row.
+type table[K word] struct {
+	host    device.Host
+	direct  bool
+	low     K      // direct: bucket b has the key low+b
+	seed    uint64 // else: of the hash,
+	shift   uint   // whose bits above this one are the bucket
+	buckets uint32
+	parts   parts
+
+	dir   device.Slice[uint32] // of each bucket, and one behind: its first group; direct: its first row
+	keys  device.Slice[K]      // of each group
+	begin device.Slice[uint32] // of each group, and two behind: its first row; empty if each has one
+	rows  device.Slice[uint32] // sorted; those with nulls behind all others; one more
+
+	groups int  // different keys
+	keyed  int  // rows that have a key
+	nulls  span // rows that have none
+}
+
+// span is the rows of a key: rows[at:at+n]. If there is one, at is the row itself.
+type span struct{ at, n uint32 }
+
+// parts are neighboring buckets whose part of the table fits a core's cache.
+type parts struct {
+	shift uint // bucket>>shift is a bucket's part
+	n     int
+}
+
+// partBuckets is how many buckets a part has, as a logarithm: their memory, 200 KiB at
+// most, is written in no order while a part is built.
+const partBuckets = 13
+
+// maxParts bounds how many places a core writes to in turns while rows are dealt out.
+const maxParts = 1 << 11
+
+func partsOf(buckets uint32, shift uint) parts {
+	for int(buckets>>shift) >= maxParts {
+		shift++
+	}
+	return parts{shift: shift, n: int(buckets>>shift) + 1}
+}
+
+// bucketsOf works out the buckets of words. Words that a direct table has no bucket for
+// get the one behind the last, which is empty.
+func (t *table[K]) bucketsOf(words []K, buckets []uint32) {
+	buckets = buckets[:len(words)]
+	switch {
+	case t.direct:
+		low, n := t.low, K(t.buckets)
+		for i, k := range words {
+			buckets[i] = uint32(min(k-low, n))
+		}
+	case unsafe.Sizeof(t.low) == 4:
+		for i, k := range words {
+			buckets[i] = hash.Uint32(uint32(k), t.seed) >> t.shift
+		}
+	default:
+		for i, k := range words {
+			buckets[i] = uint32(hash.Uint64(uint64(k), t.seed) >> t.shift)
+		}
+	}
+}
+
+// find looks up words whose buckets are known.
+func (t *table[K]) find(words []K, buckets []uint32, out []span) {
+	switch {
+	case t.keyed == 0:
+		clear(out)
+		return
+	case t.direct:
+		t.findDirect(buckets, out)
+	case t.begin.Len() == 0:
+		t.findSingle(words, buckets, out)
+		return
+	default:
+		t.findMany(words, buckets, out)
+	}
+	rows := t.rows.Host()
+	for i := range out {
+		s := out[i]
+		row := rows[s.at] // that of a key without rows is read for nothing, and there is one
+		if s.n == 1 {
+			s.at = row
+		}
+		out[i] = s
+	}
+}
+
+func (t *table[K]) findDirect(buckets []uint32, out []span) {
+	dir := t.dir.Host()
+	out = out[:len(buckets)]
+	for i, b := range buckets {
+		at := dir[b]
+		out[i] = span{at, dir[b+1] - at}
+	}
+}
+
+// group is the number of a key's group, or that of groups if it has none. Most buckets have two
+// keys at most, and these take no jump that a core could expect wrongly. The second may
+// be of another bucket, and then it is another one; behind the last key is the first
+// again, twice, which no other bucket has.
+func (t *table[K]) group(dir []uint32, keys []K, none uint32, k K, b uint32) uint32 {
+	at, end := dir[b], dir[b+1]
+	found := none
+	if keys[at+1] == k {
+		found = at + 1
+	}
+	if keys[at] == k {
+		found = at
+	}
+	if end-at > 2 {
+		for i := at + 2; i < end; i++ {
+			if keys[i] == k {
+				found = i
+			}
+		}
+	}
+	return found
+}
+
+func (t *table[K]) findSingle(words []K, buckets []uint32, out []span) {
+	dir, keys, rows, none := t.dir.Host(), t.keys.Host(), t.rows.Host(), uint32(t.groups)
+	buckets, out = buckets[:len(words)], out[:len(words)]
+	for i, k := range words {
+		g := t.group(dir, keys, none, k, buckets[i])
+		n := uint32(1)
+		if g == none {
+			n = 0
+		}
+		out[i] = span{rows[g], n}
+	}
+}
+
+func (t *table[K]) findMany(words []K, buckets []uint32, out []span) {
+	dir, keys, begin, none := t.dir.Host(), t.keys.Host(), t.begin.Host(), uint32(t.groups)
+	buckets, out = buckets[:len(words)], out[:len(words)]
+	for i, k := range words {
+		g := t.group(dir, keys, none, k, buckets[i])
+		at := begin[g]
+		out[i] = span{at, begin[g+1] - at}
+	}
+}
+
+// prefetch asks for the buckets of words that are looked up soon.
+func (t *table[K]) prefetch(buckets []uint32) {
+	cpu.Prefetch(unsafe.Pointer(unsafe.SliceData(t.dir.Host())), buckets, 2)
+}
+
+// bytes is the memory of the table.
+func (t *table[K]) bytes() int {
+	var k K
+	return 4*(t.dir.Len()+t.begin.Len()+t.rows.Len()) + int(unsafe.Sizeof(k))*t.keys.Len()
+}
+
+func (t *table[K]) distinct() int {
+	if t.nulls.n > 0 {
+		return t.groups + 1
+	}
+	return t.groups
+}
+
+func (t *table[K]) free() error {
+	return errors.Join(t.dir.Free(), t.keys.Free(), t.begin.Free(), t.rows.Free())
+}
