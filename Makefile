@@ -4,7 +4,7 @@
 
 export CGO_ENABLED := 0
 GO ?= go
-MODULES = ./... ./cmd/weft/...
+MODULES = ./... ./arrow/... ./cmd/weft/...
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -27,7 +27,9 @@ lint: ## gofmt, go vet, staticcheck
 tidy: export GOWORK := off
 tidy: ## go mod tidy of all modules
 	$(GO) mod tidy
-	cd cmd/weft && $(GO) mod edit -replace github.com/weftgo/weft=../.. && $(GO) mod tidy; $(GO) mod edit -dropreplace github.com/weftgo/weft
+	cd arrow && $(GO) mod edit -replace github.com/weftgo/weft=.. && $(GO) mod tidy; $(GO) mod edit -dropreplace github.com/weftgo/weft
+	cd cmd/weft && $(GO) mod edit -replace github.com/weftgo/weft=../.. -replace github.com/weftgo/weft/arrow=../../arrow && $(GO) mod tidy; \
+		$(GO) mod edit -dropreplace github.com/weftgo/weft -dropreplace github.com/weftgo/weft/arrow
 	cd bench && $(GO) mod tidy
 	cd tools && $(GO) mod tidy
 

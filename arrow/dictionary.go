@@ -1,0 +1,130 @@
+package arrow
+
+import (
+	"fmt"
+	"unsafe"
+
+	"github.com/apache/arrow-go/v18/arrow/array"
+
+	"github.com/weftgo/weft/column"
+)
+
+// Dictionary are the two parts of a dictionary array: a code for each row, which is null where the row
+// is, and the values that the codes number from 0 on. Neither is copied. Codes outside the dictionary are an error.
+// To work on codes is cheaper than on values; but two arrays may give a value different codes, and a
+// dictionary may have a value twice.
+func Dictionary(arr *array.Dictionary) (codes, values column.Column, err error) {
+	if codes, err = Column(arr.Indices()); err != nil {
+		return codes, values, err
+	}
+	if values, err = Column(arr.Dictionary()); err != nil {
+		return codes, values, err
+	}
+	_, err = rows(codes, values.Len())
+	return codes, values, err
+}
+
+// decoded is what a dictionary array stands for: a row is null where its code is, or the value of
+// its code.
+func decoded(arr *array.Dictionary) (column.Column, error) {
+	codes, err := Column(arr.Indices())
+	if err != nil {
+		return column.Column{}, err
+	}
+	values, err := Column(arr.Dictionary())
+	if err != nil {
+		return column.Column{}, err
+	}
+	at, err := rows(codes, values.Len())
+	if err != nil {
+		return column.Column{}, err
+	}
+	c := gather(values, at)
+	if !codes.HasNulls() && !values.HasNulls() {
+		return c, nil
+	}
+	valid := make([]bool, len(at))
+	for i, v := range at {
+		valid[i] = v >= 0 && !values.Null(v)
+	}
+	return c.WithValid(column.OfBools(valid)), nil
+}
+
+// rows are codes as numbers of the values of a dictionary, -1 for those that are null.
+func rows(codes column.Column, n int) (at []int, err error) {
+	switch codes.Type() {
+	case column.Int8:
+		return rowsOf[int8](codes, n)
+	case column.Int16:
+		return rowsOf[int16](codes, n)
+	case column.Int32:
+		return rowsOf[int32](codes, n)
+	case column.Int64:
+		return rowsOf[int64](codes, n)
+	case column.Uint8:
+		return rowsOf[uint8](codes, n)
+	case column.Uint16:
+		return rowsOf[uint16](codes, n)
+	case column.Uint32:
+		return rowsOf[uint32](codes, n)
+	case column.Uint64:
+		return rowsOf[uint64](codes, n)
+	}
+	return nil, fmt.Errorf("arrow: dictionary codes are %v, want integers", codes.Type())
+}
+
+func rowsOf[T int8 | int16 | int32 | int64 | uint8 | uint16 | uint32 | uint64](codes column.Column, n int) ([]int, error) {
+	at := make([]int, codes.Len())
+	for i, code := range column.Values[T](codes) {
+		switch {
+		case codes.Null(i):
+			at[i] = -1
+		case code < 0 || uint64(code) >= uint64(n):
+			return nil, fmt.Errorf("arrow: code %d of row %d is outside a dictionary of %d values", code, i, n)
+		default:
+			at[i] = int(code)
+		}
+	}
+	return at, nil
+}
+
+// gather is a column of the values at some rows, whatever where the row is -1.
+func gather(values column.Column, at []int) column.Column {
+	switch t := values.Type(); {
+	case t == column.Bytes:
+		strings := make([]string, len(at))
+		for i, v := range at {
+			if v >= 0 {
+				b := values.Bytes(v)
+				strings[i] = unsafe.String(unsafe.SliceData(b), len(b))
+			}
+		}
+		return column.OfStrings(strings)
+	case t == column.Bool:
+		return column.Of(pick(column.Values[bool](values), at))
+	default:
+		raw := unsafe.Pointer(unsafe.SliceData(values.Raw()))
+		var p unsafe.Pointer
+		switch t.Size() {
+		case 1:
+			p = unsafe.Pointer(unsafe.SliceData(pick(unsafe.Slice((*uint8)(raw), values.Len()), at)))
+		case 2:
+			p = unsafe.Pointer(unsafe.SliceData(pick(unsafe.Slice((*uint16)(raw), values.Len()), at)))
+		case 4:
+			p = unsafe.Pointer(unsafe.SliceData(pick(unsafe.Slice((*uint32)(raw), values.Len()), at)))
+		default:
+			p = unsafe.Pointer(unsafe.SliceData(pick(unsafe.Slice((*uint64)(raw), values.Len()), at)))
+		}
+		return ofNumbers(t, p, len(at))
+	}
+}
+
+func pick[T any](values []T, at []int) []T {
+	out := make([]T, len(at))
+	for i, v := range at {
+		if v >= 0 {
+			out[i] = values[v]
+		}
+	}
+	return out
+}
