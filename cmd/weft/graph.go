@@ -31,8 +31,8 @@ func newGraphCommand(a *app) *cobra.Command {
 		Short: "Read, describe and convert graphs, and compute on them",
 		Long: `Verbs for files of graphs: Matrix Market (.mtx), edge lists as of SNAP (.txt), CSV (.csv, .tsv),
 DIMACS (.gr), METIS (.graph), .el and .wel, any of them compressed by gzip or zstd. The format is found by
-name and content; - is standard input. All verbs run on every core of the CPU; there is no
-graph on a GPU yet.
+name and content; - is standard input. All verbs run on every core of the CPU; replay has its graph on
+a GPU, if there is one.
 
 The first line of an edge list is a header of counts if its second number is that of the lines
 that follow; --header says otherwise. Ids may be sparse numbers, or strings. Counts in a file that do not agree
@@ -68,6 +68,7 @@ Exit status: 0 done, 1 the file cannot be read or is malformed, 2 wrong usage, 1
 		newGraphSSSPCommand(a, &in),
 		newGraphKCoreCommand(a, &in),
 		newGraphConvertCommand(a, &in),
+		newGraphReplayCommand(a, &in),
 	)
 	return cmd
 }
@@ -170,7 +171,7 @@ func runGraph(cmd *cobra.Command, a *app, in *graphInput, name string, unweighte
 		a.device = "cpu"
 	}
 	if a.device != "cpu" {
-		return usageError{fmt.Errorf("%s --device %s: graphs are worked on by the CPU only so far", verb, a.device)}
+		return usageError{fmt.Errorf("%s --device %s: graphs of files are worked on by the CPU only; replay has one on a GPU", verb, a.device)}
 	}
 	dev, err := a.openDevice(cmd.Context())
 	if err != nil {

@@ -73,7 +73,7 @@ func TestGraphJSON(t *testing.T) {
 func TestGraphJSONIsDocumented(t *testing.T) {
 	root := newRootCommand(&app{})
 	for verb, args := range map[string][]string{
-		"stats": nil, "triangles": nil, "components": nil, "bfs": nil, "pagerank": nil, "sssp": nil, "kcore": nil, "convert": {filepath.Join(t.TempDir(), "x.el")},
+		"stats": nil, "triangles": nil, "components": nil, "bfs": nil, "pagerank": nil, "sssp": nil, "kcore": nil, "replay": nil, "convert": {filepath.Join(t.TempDir(), "x.el")},
 	} {
 		cmd, _, err := root.Find([]string{"graph", verb})
 		must(t, err)
@@ -171,7 +171,7 @@ func TestGraphErrors(t *testing.T) {
 		{[]string{"stats", "--separator=::", "a"}, exitUsage, `graph stats --separator "::": want one character`},
 		{[]string{"stats", "--columns=a", "a"}, exitUsage, `graph stats --columns "a": want FROM,TO or FROM,TO,WEIGHT`},
 		{[]string{"stats", "--max-vertices=0", "a"}, exitUsage, `graph stats --max-vertices 0: want 1 to`},
-		{[]string{"stats", "--device=cuda:0", "a"}, exitUsage, "graph stats --device cuda:0: graphs are worked on by the CPU only so far"},
+		{[]string{"stats", "--device=cuda:0", "a"}, exitUsage, "graph stats --device cuda:0: graphs of files are worked on by the CPU only"},
 		{[]string{"pagerank", "--damping=1", "a"}, exitUsage, "graph pagerank --damping 1: want"},
 		{[]string{"pagerank", "--iterations=0", "a"}, exitUsage, "graph pagerank --iterations 0: want"},
 		{[]string{"pagerank", "--tolerance=-1", "a"}, exitUsage, "graph pagerank --tolerance -1: want"},

@@ -27,7 +27,7 @@ func TestFullDisk(t *testing.T) {
 		{"bench", "--list"}, {"bench", "--list", "--json"}, {"bench", "--list", "linear"},
 		{"pool"}, {"pool", "dump", "--help"}, {"pool", "info", pairs}, {"pool", "info", "--json", pairs},
 		{"pool", "dump", pairs}, {"pool", "dump", "--json", pairs},
-		{"graph", "stats", karate}, {"graph", "bfs", "--json", karate}, {"graph", "kcore", "--values", karate}, {"graph", "convert", "--to=csv", karate, "-"},
+		{"graph", "stats", karate}, {"graph", "bfs", "--json", karate}, {"graph", "kcore", "--values", karate}, {"graph", "replay", karate}, {"graph", "convert", "--to=csv", karate, "-"},
 		quickBench, append(quickBench[:len(quickBench):len(quickBench)], "--json"),
 	} {
 		full, err := os.OpenFile("/dev/full", os.O_WRONLY, 0)

@@ -16,6 +16,7 @@ const after = time.Second
 type Bar struct {
 	w     io.Writer
 	what  string
+	bytes bool
 	total int64
 	done  int64
 	start time.Time
@@ -31,7 +32,16 @@ func Bytes(w io.Writer, isTerminal bool, what string, total int64) *Bar {
 	if total == 0 { // as files of /proc say
 		total = -1
 	}
-	return &Bar{w: w, what: what, total: total, start: time.Now()}
+	return &Bar{w: w, what: what, bytes: true, total: total, start: time.Now()}
+}
+
+// Count is Bytes for a number of other things.
+func Count(w io.Writer, isTerminal bool, what string, total int64) *Bar {
+	b := Bytes(w, isTerminal, what, total)
+	if b != nil {
+		b.bytes = false
+	}
+	return b
 }
 
 // Add counts n bytes more.
@@ -47,7 +57,7 @@ func (b *Bar) Add(n int) {
 		b.bar = progressbar.NewOptions64(b.total,
 			progressbar.OptionSetWriter(b.w),
 			progressbar.OptionSetDescription(b.what),
-			progressbar.OptionShowBytes(true),
+			progressbar.OptionShowBytes(b.bytes),
 			progressbar.OptionShowCount(),
 			progressbar.OptionShowTotalBytes(true),
 			progressbar.OptionThrottle(100*time.Millisecond),

@@ -45,3 +45,17 @@ func TestNoTerminal(t *testing.T) {
 		t.Errorf("drawn without a terminal: %q", &out)
 	}
 }
+
+func TestCount(t *testing.T) {
+	var out bytes.Buffer
+	b := Count(&out, true, "counting", 20_000)
+	b.start = b.start.Add(-2 * after)
+	b.Add(12_000)
+	if s := out.String(); !strings.Contains(s, "12000/20000") {
+		t.Errorf("12000 things of 20000 are drawn as %q", s)
+	}
+	b.Close()
+	if Count(&out, false, "counting", 1) != nil {
+		t.Error("drawn without a terminal")
+	}
+}

@@ -1,0 +1,137 @@
+package main
+
+import (
+	"github.com/weftgo/weft/graph"
+	"github.com/weftgo/weft/graph/algo"
+)
+
+// kept is a result that follows the batches of a graph.
+type kept interface {
+	inserted(graph.Edges) error // behind an insertion: what it has changed
+	leave(graph.Edges) error    // before a deletion: all of it
+	deleted(graph.Edges) error  // behind it: what it has changed
+	// value is the result, and the vertex that has it, if one does.
+	value() (x float64, vertex string, err error)
+}
+
+// keep begins with the empty graph.
+func (r *replayer) keep() (kept, error) {
+	empty, err := graph.Build(r.ctx, r.dev, graph.Edges{Vertices: r.file.Vertices}, &graph.Options{Directed: r.Directed, MaxVertices: max(1, r.file.Vertices)})
+	if err != nil {
+		return nil, err
+	}
+	switch r.o.result {
+	case "components":
+		c, err := algo.NewConnected(r.ctx, r.dev, empty)
+		return &keptComponents{r, c, false}, err
+	case "triangles":
+		return &keptTriangles{r, 0}, nil
+	case "pagerank":
+		ranking, err := algo.NewRanking(r.ctx, r.dev, empty, nil)
+		return &keptRanks{replayer: r, ranking: ranking}, err
+	}
+	return keptEdges{r}, nil
+}
+
+// keptEdges keeps nothing that the graph does not.
+type keptEdges struct{ *replayer }
+
+func (k keptEdges) inserted(graph.Edges) error { return nil }
+
+func (k keptEdges) leave(graph.Edges) error { return nil }
+
+func (k keptEdges) deleted(graph.Edges) error { return nil }
+
+func (k keptEdges) value() (float64, string, error) { return float64(k.g.Edges()), "", nil }
+
+// keptComponents counts components: anew where edges have gone.
+type keptComponents struct {
+	*replayer
+	connected *algo.Connected
+	stale     bool
+}
+
+func (k *keptComponents) inserted(e graph.Edges) error {
+	if k.stale {
+		return nil
+	}
+	return k.connected.Insert(k.ctx, e)
+}
+
+func (k *keptComponents) leave(graph.Edges) error { return nil }
+
+func (k *keptComponents) deleted(graph.Edges) error {
+	k.stale = true
+	return nil
+}
+
+func (k *keptComponents) value() (float64, string, error) {
+	if k.stale {
+		c, err := k.g.CSR(k.ctx)
+		if err == nil {
+			err = k.connected.Reset(k.ctx, c)
+		}
+		if err != nil {
+			return 0, "", err
+		}
+		k.stale = false
+	}
+	alone := k.file.Vertices - k.connected.Vertices() // vertices that no edge has had yet
+	return float64(k.connected.Count() + alone), "", nil
+}
+
+// keptTriangles counts triangles.
+type keptTriangles struct {
+	*replayer
+	triangles uint64
+}
+
+func (k *keptTriangles) inserted(e graph.Edges) error {
+	n, err := algo.TrianglesOf(k.ctx, k.dev, k.g, e)
+	k.triangles += n
+	return err
+}
+
+func (k *keptTriangles) leave(e graph.Edges) error {
+	n, err := algo.TrianglesOf(k.ctx, k.dev, k.g, e)
+	k.triangles -= n
+	return err
+}
+
+func (k *keptTriangles) deleted(graph.Edges) error { return nil }
+
+func (k *keptTriangles) value() (float64, string, error) { return float64(k.triangles), "", nil }
+
+// keptRanks keeps PageRank. Edges that come and go between two results are told together.
+type keptRanks struct {
+	*replayer
+	ranking  *algo.Ranking
+	in, gone graph.Edges
+}
+
+func (k *keptRanks) inserted(e graph.Edges) error {
+	k.in.From, k.in.To = append(k.in.From, e.From...), append(k.in.To, e.To...)
+	return nil
+}
+
+func (k *keptRanks) leave(graph.Edges) error { return nil }
+
+func (k *keptRanks) deleted(e graph.Edges) error {
+	k.gone.From, k.gone.To = append(k.gone.From, e.From...), append(k.gone.To, e.To...)
+	return nil
+}
+
+func (k *keptRanks) value() (float64, string, error) {
+	_, err := k.ranking.Update(k.ctx, k.g, k.in, k.gone)
+	if err != nil || k.ranking.Vertices() == 0 {
+		return 0, "", err
+	}
+	k.in, k.gone = graph.Edges{}, graph.Edges{}
+	best, ranks := 0, k.ranking.Ranks()
+	for v, r := range ranks {
+		if r > ranks[best] {
+			best = v
+		}
+	}
+	return float64(ranks[best]) / algo.RankOne, k.file.Names.Name(uint32(best)), nil
+}

@@ -1,0 +1,292 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/weftgo/weft/cmd/weft/internal/progress"
+	"github.com/weftgo/weft/graph"
+)
+
+// replayOptions are the flags of weft graph replay.
+type replayOptions struct {
+	batch, window, every int
+	result               string
+}
+
+// replayResults are what can be kept of a graph while it changes.
+var replayResults = []string{"components", "triangles", "pagerank", "edges"}
+
+// samplesShown is how many lines of results there are about, unless a flag says how often.
+const samplesShown = 20
+
+func newGraphReplayCommand(a *app, in *graphInput) *cobra.Command {
+	var o replayOptions
+	cmd := &cobra.Command{
+		Use:   "replay [flags] FILE",
+		Short: "Insert the edges of a file batch by batch, and keep a result beside",
+		Long: `Replay begins with an empty graph, inserts the edges of a file in their order, --batch at a time, and prints the rate of
+updates and a result that follows them: the number of components, that of triangles, the vertex of the highest PageRank, or that of edges alone. With --window
+an edge is deleted when so many more have been listed without it, so the graph is that of the last --window lines. Components and triangles
+are those of the graph without directions. Updates run on --device; what is computed of them, on the cores of the CPU.
+
+With --json it prints one object: file, format, header, directed, vertices, edges (that are left), load_seconds, build_seconds (0), seconds
+(of updates and results), device, batch, window, result, listed (edges in the file), updates (insertions and deletions that were asked for), update_seconds,
+updates_per_second, result_seconds, and samples, a list of objects with listed, edges, value (of the result; of pagerank the highest rank), vertex (that has it, else
+empty), updates_per_second (since the sample before) and result_seconds.`,
+		Example: `  weft graph replay --batch 65536 soc-Epinions1.txt.gz
+  weft graph replay --batch 1000 --window 100000 --result triangles --json trips.csv`,
+		Args: func(cmd *cobra.Command, args []string) error {
+			if err := o.check(); err != nil {
+				return usageError{fmt.Errorf("graph replay %w", err)}
+			}
+			return oneGraph(cmd, args)
+		},
+		RunE: func(cmd *cobra.Command, args []string) error {
+			updates := a.device
+			a.device = "cpu" // reads the file, and computes results
+			return runGraph(cmd, a, in, args[0], true, func(j *graphJob) error { return j.replay(&o, updates) })
+		},
+	}
+	in.direction(cmd)
+	cmd.Flags().IntVar(&o.batch, "batch", 1<<16, "edges of a batch")
+	cmd.Flags().IntVar(&o.window, "window", 0, "delete edges that the last N lines do not have; default: none")
+	cmd.Flags().IntVar(&o.every, "every", 0, "batches between two results; default: as makes some 20 of them")
+	cmd.Flags().StringVar(&o.result, "result", replayResults[0], "what to keep: "+strings.Join(replayResults, ", "))
+	return cmd
+}
+
+func (o *replayOptions) check() error {
+	known := false
+	for _, name := range replayResults {
+		known = known || o.result == name
+	}
+	switch {
+	case !known:
+		return fmt.Errorf("--result %.40q: want %s", o.result, strings.Join(replayResults, ", "))
+	case o.batch < 1:
+		return fmt.Errorf("--batch %d: want at least 1", o.batch)
+	case o.window != 0 && o.window < o.batch:
+		return fmt.Errorf("--window %d: want at least --batch, %d, or 0 for none", o.window, o.batch)
+	case o.every < 0:
+		return fmt.Errorf("--every %d: must not be negative", o.every)
+	}
+	return nil
+}
+
+// graphSample is a result on the way.
+type graphSample struct {
+	Listed           int     `json:"listed"`
+	Edges            int     `json:"edges"`
+	Value            float64 `json:"value"`
+	Vertex           string  `json:"vertex"`
+	UpdatesPerSecond float64 `json:"updates_per_second"`
+	ResultSeconds    float64 `json:"result_seconds"`
+}
+
+// graphReplay is what weft graph replay prints.
+type graphReplay struct {
+	*graphSummary
+	Device           string        `json:"device"`
+	Batch            int           `json:"batch"`
+	Window           int           `json:"window"`
+	Result           string        `json:"result"`
+	Listed           int           `json:"listed"`
+	Updates          int           `json:"updates"`
+	UpdateSeconds    float64       `json:"update_seconds"`
+	UpdatesPerSecond float64       `json:"updates_per_second"`
+	ResultSeconds    float64       `json:"result_seconds"`
+	Samples          []graphSample `json:"samples"`
+}
+
+// replay replays the file on a device.
+func (j *graphJob) replay(o *replayOptions, updates string) (err error) {
+	dev := j.dev
+	if updates != "cpu" {
+		j.device = updates
+		if dev, err = j.openDevice(j.ctx); err != nil {
+			return err
+		}
+		defer func() { err = errors.Join(err, dev.Close()) }()
+	}
+	j.Directed = j.Directed && (o.result == "pagerank" || o.result == "edges")
+	g, err := graph.New(dev, &graph.Options{Directed: j.Directed, MaxVertices: max(1, j.file.Vertices)})
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, g.Close()) }()
+	r := &replayer{
+		graphJob: j, o: o, g: g, window: newWindow(j.file.Edges, o.window, j.Directed),
+		out: graphReplay{
+			graphSummary: &j.graphSummary, Device: deviceID(dev.Properties()), Batch: o.batch, Window: o.window, Result: o.result,
+			Listed: len(j.file.From), Samples: []graphSample{},
+		},
+	}
+	if err := j.timed(r.run); err != nil {
+		return err
+	}
+	j.Edges = g.Edges()
+	return j.print(r.out, r.facts())
+}
+
+// replayer is a graph, and the edges on their way to it.
+type replayer struct {
+	*graphJob
+	out    graphReplay
+	o      *replayOptions
+	g      *graph.Graph
+	window *window
+	kept   kept
+
+	updates, seconds, results float64 // since the last sample
+}
+
+// run inserts all edges.
+func (r *replayer) run() (err error) {
+	if r.kept, err = r.keep(); err != nil {
+		return err
+	}
+	all, every := len(r.file.From), r.o.every
+	if every == 0 {
+		batches := (all + r.o.batch - 1) / r.o.batch
+		every = (batches + samplesShown - 1) / samplesShown
+	}
+	bar := progress.Count(r.stderr, r.isTerminal, "replaying", int64(all))
+	defer bar.Close()
+	for lo, batches := 0, 1; lo < all; batches++ {
+		hi := min(lo+r.o.batch, all)
+		if err := r.batch(lo, hi); err != nil {
+			return err
+		}
+		if batches%every == 0 || hi == all {
+			if err := r.sample(hi); err != nil {
+				return err
+			}
+		}
+		bar.Add(hi - lo)
+		lo = hi
+	}
+	if r.out.UpdateSeconds > 0 {
+		r.out.UpdatesPerSecond = float64(r.out.Updates) / r.out.UpdateSeconds
+	}
+	return nil
+}
+
+// batch inserts lines lo to hi-1, and deletes what leaves the window.
+func (r *replayer) batch(lo, hi int) error {
+	in := graph.Edges{From: r.file.From[lo:hi], To: r.file.To[lo:hi]}
+	if err := r.update(in, r.g.Insert, r.kept.inserted); err != nil {
+		return err
+	}
+	out := r.window.leaves(lo, hi)
+	if len(out.From) == 0 {
+		return nil
+	}
+	if err := r.tell(out, r.kept.leave); err != nil {
+		return err
+	}
+	return r.update(out, r.g.Delete, r.kept.deleted)
+}
+
+// update changes the graph, and tells what is kept of the edges by which it changed.
+func (r *replayer) update(e graph.Edges, change func(context.Context, []uint32, []uint32, []bool) (int, error), tell func(graph.Edges) error) error {
+	start := time.Now()
+	done := make([]bool, len(e.From))
+	_, err := change(r.ctx, e.From, e.To, done)
+	took := time.Since(start).Seconds()
+	if err != nil {
+		return err
+	}
+	r.out.Updates += len(done)
+	r.out.UpdateSeconds += took
+	r.updates, r.seconds = r.updates+float64(len(done)), r.seconds+took
+	return r.tell(e.Where(done), tell)
+}
+
+// tell tells what is kept of edges.
+func (r *replayer) tell(e graph.Edges, to func(graph.Edges) error) error {
+	start := time.Now()
+	err := to(e)
+	took := time.Since(start).Seconds()
+	r.out.ResultSeconds, r.results = r.out.ResultSeconds+took, r.results+took
+	return err
+}
+
+// sample notes the result.
+func (r *replayer) sample(listed int) error {
+	start := time.Now()
+	value, vertex, err := r.kept.value()
+	took := time.Since(start).Seconds()
+	if err != nil {
+		return err
+	}
+	r.out.ResultSeconds += took
+	s := graphSample{Listed: listed, Edges: r.g.Edges(), Value: value, Vertex: vertex, ResultSeconds: r.results + took}
+	if r.seconds > 0 {
+		s.UpdatesPerSecond = r.updates / r.seconds
+	}
+	r.out.Samples = append(r.out.Samples, s)
+	r.updates, r.seconds, r.results = 0, 0, 0
+	return nil
+}
+
+// facts are the same in lines.
+func (r *replayer) facts() []fact {
+	facts := []fact{
+		factf("listed", "%d edges, in batches of %d, on %s", r.out.Listed, r.out.Batch, r.out.Device),
+		factf("updates", "%d, %.3g/s; %.3g s for them, %.3g s for results", r.out.Updates, r.out.UpdatesPerSecond, r.out.UpdateSeconds, r.out.ResultSeconds),
+	}
+	for _, s := range r.out.Samples {
+		value := fmt.Sprintf(", %.0f %s", s.Value, r.out.Result)
+		switch r.out.Result {
+		case "edges":
+			value = ""
+		case "pagerank":
+			value = fmt.Sprintf(", highest rank %.4g of %s", s.Value, printable(s.Vertex))
+		}
+		facts = append(facts, factf(fmt.Sprintf("  at %d", s.Listed), "%d edges%s; %.3g/s", s.Edges, value, s.UpdatesPerSecond))
+	}
+	return facts
+}
+
+// window says which edges leave the last so many lines.
+type window struct {
+	graph.Edges
+	size     int
+	directed bool
+	last     map[[2]uint32]int // line of edges in the window
+}
+
+func newWindow(e graph.Edges, size int, directed bool) *window {
+	return &window{e, size, directed, map[[2]uint32]int{}}
+}
+
+func (w *window) key(line int) [2]uint32 {
+	u, v := w.From[line], w.To[line]
+	if !w.directed && u > v {
+		u, v = v, u
+	}
+	return [2]uint32{u, v}
+}
+
+// leaves are the edges that leave when lines lo to hi-1 come.
+func (w *window) leaves(lo, hi int) (out graph.Edges) {
+	if w.size == 0 {
+		return out
+	}
+	for line := lo; line < hi; line++ {
+		w.last[w.key(line)] = line
+	}
+	for line := max(0, lo-w.size); line < hi-w.size; line++ {
+		if k := w.key(line); w.last[k] == line { // and no later one has it
+			delete(w.last, k)
+			out.From, out.To = append(out.From, k[0]), append(out.To, k[1])
+		}
+	}
+	return out
+}
