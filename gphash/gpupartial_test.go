@@ -27,9 +27,9 @@ func TestPartialErrorOfALoss(t *testing.T) {
 		o     Options
 		seeds int
 	}{
-		{"atomic", Options{AtomicBatch: 40}, 12},
-		{"atomic, with a tail", Options{AtomicBatch: 40, AtomicTail: 100}, 12},
-		{"single operations", Options{}, 6},
+		{"atomic", Options{AtomicBatch: 40}, 6},
+		{"atomic, with a tail", Options{AtomicBatch: 40, AtomicTail: 100}, 6},
+		{"single operations", Options{}, 3},
 	} {
 		t.Run(m.name, func(t *testing.T) {
 			some, whole, gone := 0, 0, 0 // calls with finished batches, and what became of those under way

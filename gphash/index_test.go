@@ -68,7 +68,7 @@ func (m model) equal(t testing.TB, x *Index) {
 // closed and opened again.
 func TestIndex(t *testing.T) {
 	smallParts(t)
-	rounds := 12
+	rounds := 6
 	if conformance.Raced {
 		rounds = 3
 	}
