@@ -144,6 +144,9 @@ func (c Column) Raw() []byte {
 	return unsafe.Slice((*byte)(c.fixed), c.n*c.typ.Size())
 }
 
+// Strings are the values of a column of [OfStrings]; nil for other forms.
+func (c Column) Strings() []string { return c.strings }
+
 // Offsets is the memory of a column of [OfOffsets]: offsets of 32 bits or of 64, the others nil, and
 // the data that they lead into. All nil for other forms, and where there are no offsets.
 func (c Column) Offsets() (small []int32, large []int64, data []byte) {

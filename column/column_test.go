@@ -98,8 +98,11 @@ func TestMemory(t *testing.T) {
 	if got := Of([]uint16{1, 2, 3}).Slice(1, 3).Raw(); !slices.Equal(got, []byte{2, 0, 3, 0}) {
 		t.Errorf("memory of numbers: %v", got)
 	}
-	if got := OfStrings([]string{"a"}).Raw(); got != nil {
-		t.Errorf("memory of strings: %q", got)
+	if c := OfStrings([]string{"a", "b"}).Slice(1, 2); c.Raw() != nil || !slices.Equal(c.Strings(), []string{"b"}) {
+		t.Errorf("memory of strings: %q, %q", c.Raw(), c.Strings())
+	}
+	if got := Of([]int8{1}).Strings(); got != nil {
+		t.Errorf("strings of numbers: %q", got)
 	}
 }
 

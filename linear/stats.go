@@ -52,3 +52,13 @@ func (t *table) Stats(ctx context.Context) (s Stats, err error) {
 	})
 	return s, err
 }
+
+// Size is the device memory of the table in bytes, once changes under way are done. Unlike Stats it reads
+// none of it.
+func (t *table) Size(ctx context.Context) (bytes int, err error) {
+	err = t.core.Alone(ctx, "Size", func(core.Counters) error {
+		bytes = t.policy.engine.geometry().bytes()
+		return nil
+	})
+	return bytes, err
+}

@@ -3,11 +3,23 @@ package linear
 import (
 	"context"
 	"errors"
+	"fmt"
 	"math"
 
+	"github.com/weftgo/weft/device"
 	"github.com/weftgo/weft/internal/core"
 	"github.com/weftgo/weft/internal/op"
 )
+
+// Reserve makes room for n keys that the table does not have, so that it does not grow while they are inserted: to
+// the lines that they need, or to twice what it has if that is more. [device.ErrMemory] leaves it as it is. A table of
+// fixed size gets rid of deleted keys that would be in the way.
+func (t *table) Reserve(ctx context.Context, n int) error {
+	if n < 0 {
+		return fmt.Errorf("linear: Reserve: %w: %d keys", device.ErrInvalid, n)
+	}
+	return t.core.Reserve(ctx, n)
+}
 
 // cleanShare of the slots that MaxLoad leaves free may be dead in a fixed table
 // before it is rehashed in place. NOTES.md has the measurement: less costs

@@ -231,6 +231,14 @@ func (t *Table) Compact(ctx context.Context) error {
 	return t.rework(ctx, "Compact", t.bars(), func(now Counters) error { return t.Policy.Compact(ctx, now) })
 }
 
+// Reserve makes room for n keys that the table does not have. Its policy is a [Reserver].
+func (t *Table) Reserve(ctx context.Context, n int) error {
+	return t.rework(ctx, "Reserve", t.bars(), func(now Counters) error {
+		_, err := t.Policy.(Reserver).Reserve(ctx, now, n)
+		return err
+	})
+}
+
 // rework works on a table as a whole, with exact counters before and after. The
 // bar comes behind the changes that the counters wait for.
 func (t *Table) rework(ctx context.Context, method string, bar bool, f func(now Counters) error) error {

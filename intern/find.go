@@ -1,0 +1,123 @@
+package intern
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"sync/atomic"
+
+	"github.com/weftgo/weft/column"
+	"github.com/weftgo/weft/device"
+	"github.com/weftgo/weft/internal/arena"
+)
+
+// FindStrings looks the strings of a batch up, adds none, and counts those that the table has. ids receives the id of
+// each, 0 where it has none; found, if not nil, reports where it has one. It runs beside other calls of its kind, and waits for
+// those that add no longer than they take for a million rows.
+func (t *Table) FindStrings(ctx context.Context, s []string, ids []uint32, found []bool) (hits int, err error) {
+	return t.find(ctx, "FindStrings", byteStrings, nil, len(s), ids, found, func(*scratch) feed { return t.ofColumn(column.OfStrings(s)) })
+}
+
+// FindBytes is [Table.FindStrings] for slices of bytes.
+func (t *Table) FindBytes(ctx context.Context, s [][]byte, ids []uint32, found []bool) (hits int, err error) {
+	return t.find(ctx, "FindBytes", byteStrings, nil, len(s), ids, found, func(in *scratch) feed { return t.ofBytes(in, s) })
+}
+
+// FindColumn is [Table.FindStrings] for a column of byte strings in any form. A value that is null is
+// [device.ErrInvalid].
+func (t *Table) FindColumn(ctx context.Context, c column.Column, ids []uint32, found []bool) (hits int, err error) {
+	if err := checkColumn(c); err != nil {
+		return 0, partial("FindColumn", 0, err)
+	}
+	return t.find(ctx, "FindColumn", byteStrings, nil, c.Len(), ids, found, func(*scratch) feed { return t.ofColumn(c) })
+}
+
+// FindRows is [Table.FindStrings] for the rows of columns, as [Table.Rows] takes them.
+func (t *Table) FindRows(ctx context.Context, cols []column.Column, ids []uint32, found []bool) (hits int, err error) {
+	n := mustAlign("FindRows", cols)
+	return t.find(ctx, "FindRows", rows, cols, n, ids, found, func(in *scratch) feed { return t.ofRows(in, cols) })
+}
+
+// find is what all forms of looking up share.
+func (t *Table) find(ctx context.Context, method string, k kind, cols []column.Column, n int, ids []uint32, found []bool, from func(*scratch) feed) (hits int, err error) {
+	mustMatch(method, n, len(ids))
+	if found == nil {
+		found = make([]bool, n)
+	}
+	mustMatch(method, n, len(found))
+	s := new(scratch)
+	done, known, err := 0, true, error(nil)
+	for next := from(s); done < n && err == nil && known; {
+		var part, rows int
+		part, rows, known, err = t.findChunk(ctx, k, cols, next, done, ids, found, s)
+		hits, done = hits+part, done+rows
+	}
+	clear(ids[done:])
+	clear(found[done:])
+	return hits, partial(method, done, err)
+}
+
+// findChunk looks up rows from lo on. There is nothing to find in a table that does not know yet what its keys are.
+func (t *Table) findChunk(ctx context.Context, k kind, cols []column.Column, next feed, lo int, ids []uint32, found []bool, s *scratch) (hits, n int, known bool, err error) {
+	t.mu.RLock()
+	defer t.mu.RUnlock()
+	switch {
+	case ctx.Err() != nil:
+		return 0, 0, true, ctx.Err()
+	case t.failed != nil:
+		return 0, 0, true, t.failed
+	case t.kind == undecided:
+		_, err := codecOf(k, cols)
+		return 0, 0, false, err
+	case t.kind != k:
+		return 0, 0, true, fmt.Errorf("%w: a table of %v has no %v", device.ErrInvalid, t.kind, k)
+	}
+	if err := t.agree(cols); err != nil {
+		return 0, 0, true, err
+	}
+	c := next(lo)
+	n = c.Len()
+	ids, found = ids[lo:lo+n], found[lo:lo+n]
+	if small, large, data := c.Offsets(); small != nil {
+		hits, err = findItems(ctx, t, smallItems{small, data}, ids, found, s)
+	} else if large != nil {
+		hits, err = findItems(ctx, t, largeItems{large, data}, ids, found, s)
+	} else if raw := c.Raw(); raw != nil {
+		hits, err = findItems(ctx, t, wideItems{c.Width(), raw}, ids, found, s)
+	} else {
+		hits, err = findItems(ctx, t, stringItems(c.Strings()), ids, found, s)
+	}
+	if err != nil {
+		return 0, 0, true, err
+	}
+	return hits, n, true, nil
+}
+
+// findItems asks the index for the numbers of items, and looks whether they are the items of these.
+func findItems[S source](ctx context.Context, t *Table, items S, ids []uint32, found []bool, s *scratch) (hits int, err error) {
+	s.keys = resize(s.keys, len(ids))
+	hashAll(t, items, s.keys)
+	if _, err := t.index.Get(ctx, s.keys, ids, found); err != nil {
+		return 0, err
+	}
+	var sum atomic.Int64
+	t.parallel(len(ids), func(lo, hi int) {
+		n := int64(0)
+		for i := lo; i < hi; i++ {
+			if !found[i] {
+				continue
+			}
+			item := items.at(i)
+			ids[i] = t.id(ids[i])
+			if len(item) > arena.MaxShort && !bytes.Equal(item, t.keys.at(ids[i])) {
+				ids[i], found[i] = t.clashes[string(item)]
+				if !found[i] {
+					continue
+				}
+			}
+			n++
+		}
+		sum.Add(n)
+	})
+	return int(sum.Load()), nil
+}

@@ -1,0 +1,103 @@
+package intern
+
+import (
+	"unsafe"
+
+	"github.com/weftgo/weft/column"
+)
+
+// source is items of a batch, in one of the forms that a column has.
+type source interface{ at(i int) []byte }
+
+type (
+	stringItems []string
+	smallItems  struct {
+		offsets []int32
+		data    []byte
+	}
+	largeItems struct {
+		offsets []int64
+		data    []byte
+	}
+	wideItems struct {
+		width int
+		data  []byte
+	}
+)
+
+func (s stringItems) at(i int) []byte {
+	return unsafe.Slice(unsafe.StringData(s[i]), len(s[i]))
+}
+
+func (s smallItems) at(i int) []byte { return s.data[s.offsets[i]:s.offsets[i+1]] }
+func (s largeItems) at(i int) []byte { return s.data[s.offsets[i]:s.offsets[i+1]] }
+func (s wideItems) at(i int) []byte  { return s.data[i*s.width : (i+1)*s.width] }
+
+// feed is where the rows of a call come from: a column of some of them, from row lo on, which is
+// good until it is asked again.
+type feed func(lo int) column.Column
+
+// ofColumn feeds pieces of a column.
+func (t *Table) ofColumn(c column.Column) feed {
+	return func(lo int) column.Column { return c.Slice(lo, min(lo+t.chunk, c.Len())) }
+}
+
+// ofBytes feeds slices of bytes as the strings that they look like.
+func (t *Table) ofBytes(s *scratch, items [][]byte) feed {
+	return func(lo int) column.Column {
+		part := items[lo:min(lo+t.chunk, len(items))]
+		s.strings = s.strings[:0]
+		for _, b := range part {
+			s.strings = append(s.strings, unsafe.String(unsafe.SliceData(b), len(b)))
+		}
+		return column.OfStrings(s.strings)
+	}
+}
+
+// ofRows feeds encoded rows.
+func (t *Table) ofRows(s *scratch, cols []column.Column) feed {
+	return func(lo int) column.Column {
+		n := min(t.chunk, cols[0].Len()-lo)
+		if w := t.rows.Width(); w > 0 {
+			s.encoded = resize(s.encoded, n*w)
+			t.parallel(n, func(from, to int) {
+				t.rows.Encode(cols, lo+from, to-from, s.encoded[from*w:to*w], nil)
+			})
+			return must(column.OfWidth(w, s.encoded))
+		}
+		s.offsets = resize(s.offsets, n+1)
+		sizes := s.offsets[1:]
+		t.parallel(n, func(from, to int) { t.rows.Sizes(cols, lo+from, sizes[from:to]) })
+		s.offsets[0] = 0
+		total := int64(0)
+		for i, size := range sizes {
+			if total += size; total > chunkBytes && i > 0 { // one row at least
+				total, n = total-size, i
+				break
+			}
+			sizes[i] = total
+		}
+		offsets := s.offsets[:n+1]
+		s.encoded = resize(s.encoded, int(total))
+		t.parallel(n, func(from, to int) {
+			t.rows.Encode(cols, lo+from, to-from, s.encoded, offsets[from:to+1])
+		})
+		return must(column.OfOffsets(offsets, s.encoded))
+	}
+}
+
+// must is a column of what this package has made.
+func must(c column.Column, err error) column.Column {
+	if err != nil {
+		panic(err)
+	}
+	return c
+}
+
+// resize is s with length n, whatever it holds.
+func resize[T any](s []T, n int) []T {
+	if cap(s) < n {
+		return make([]T, n)
+	}
+	return s[:n]
+}

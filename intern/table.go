@@ -1,0 +1,229 @@
+package intern
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sort"
+	"sync"
+	"sync/atomic"
+
+	"github.com/weftgo/weft/column"
+	"github.com/weftgo/weft/device"
+	"github.com/weftgo/weft/internal/arena"
+	"github.com/weftgo/weft/internal/op"
+	"github.com/weftgo/weft/internal/rowkey"
+	"github.com/weftgo/weft/linear"
+)
+
+// Options configure a [Table]. The zero value and nil are good defaults.
+type Options struct {
+	// Capacity is the number of keys for which the index has room from the
+	// beginning. Default 0: it grows.
+	Capacity int
+	// MaxBytes is the most memory that the table may take up, on the device and on the host together: an index that
+	// grows is there twice. A call that might need more stops, and returns weft.ErrFull in
+	// a weft.PartialError. What calls work in, some 20 MB and encoded rows of up to 64 MB, is not counted.
+	// Default 0: no limit.
+	MaxBytes int64
+}
+
+// Table gives keys dense ids in the order of their first appearance. Its keys are byte
+// strings or rows of columns; the first call decides.
+type Table struct {
+	dev   device.Device
+	index *linear.Map[uint64, uint32] // from the key of an item to its number
+	opts  Options
+	hash  arena.Hasher
+
+	turn chan struct{} // holds a token while somebody adds
+	mu   sync.RWMutex  // of what follows; a writer has it for one chunk
+	kind kind
+	rows *rowkey.Codec // of a table of rows
+	keys *keys
+	// extras are the ids of items whose key in the index belongs to another item,
+	// ascending: the ids of all others are their numbers, shifted by these.
+	extras  []uint32
+	clashes map[string]uint32 // from their bytes to their ids
+	clashed int64             // bytes of that map, about
+	failed  error             // the index and the items do not agree any more
+	length  atomic.Uint32
+
+	scratch scratch // of who adds
+	chunk   int     // rows that are worked on at a time: chunkRows
+}
+
+// kind is what the keys of a table are.
+type kind uint8
+
+const (
+	undecided kind = iota
+	byteStrings
+	rows
+)
+
+func (k kind) String() string {
+	return [...]string{undecided: "nothing yet", byteStrings: "byte strings", rows: "rows"}[k]
+}
+
+// New makes an empty table whose index is a map of package linear on a device, which
+// must outlive it; keys are in host memory. Errors: [weft.ErrOptions],
+// [device.ErrMemory], and those of loading kernels.
+func New(dev device.Device, opts *Options) (*Table, error) {
+	return newTable(dev, opts, arena.NewHasher())
+}
+
+func newTable(dev device.Device, opts *Options, h arena.Hasher) (*Table, error) {
+	t := &Table{dev: dev, hash: h, chunk: chunkRows, turn: make(chan struct{}, 1), keys: newKeys(), clashes: make(map[string]uint32)}
+	if opts != nil {
+		t.opts = *opts
+	}
+	if t.opts.MaxBytes < 0 {
+		return nil, fmt.Errorf("intern: New: %w: MaxBytes %d is negative", op.ErrOptions, t.opts.MaxBytes)
+	}
+	index, err := linear.New[uint64, uint32](dev, &linear.Options{Capacity: t.opts.Capacity})
+	if err != nil {
+		return nil, fmt.Errorf("intern: New: %w", err)
+	}
+	t.index = index
+	if err := t.enough(); err != nil {
+		return nil, fmt.Errorf("intern: New: %w", errors.Join(err, index.Close()))
+	}
+	return t, nil
+}
+
+// Len is the number of keys, whose ids are 0 to Len-1. It waits for nobody. 0 once the table is closed.
+func (t *Table) Len() int { return int(t.length.Load()) }
+
+// At is the bytes of a key, which must not be changed; they stay what they are. It is nil for an id that no key has.
+// In a table of rows they are an encoding; see [Table.Columns].
+func (t *Table) At(id uint32) []byte {
+	t.mu.RLock()
+	defer t.mu.RUnlock()
+	if int(id) >= t.Len() {
+		return nil
+	}
+	return t.keys.at(id)
+}
+
+// Keys are the keys with ids lo to hi-1, as a column of their own memory. Ids that no key has panic, as in a slice.
+// In a table of rows they are encodings; see [Table.Columns].
+func (t *Table) Keys(lo, hi int) column.Column {
+	t.mu.RLock()
+	defer t.mu.RUnlock()
+	t.mustHave(lo, hi)
+	return t.keys.column(lo, hi, t.parallel)
+}
+
+// Columns are the keys with ids lo to hi-1 of a table of rows, as columns of their own memory, of the types that
+// rows were added with: NaN and 0 stand for what is equal to them. A table of byte strings has one column. Ids
+// that no key has panic, as in a slice.
+func (t *Table) Columns(lo, hi int) []column.Column {
+	t.mu.RLock()
+	defer t.mu.RUnlock()
+	t.mustHave(lo, hi)
+	if t.kind != rows {
+		return []column.Column{t.keys.column(lo, hi, t.parallel)}
+	}
+	cols, err := t.rows.Decode(hi-lo, func(i int) []byte { return t.keys.at(uint32(lo + i)) })
+	if err != nil {
+		panic(fmt.Sprintf("intern: %v in rows %d to %d of its own", err, lo, hi))
+	}
+	return cols
+}
+
+func (t *Table) mustHave(lo, hi int) {
+	if lo < 0 || lo > hi || hi > t.Len() {
+		panic(fmt.Sprintf("intern: keys %d to %d of %d", lo, hi, t.Len()))
+	}
+}
+
+// Close frees the table. Idempotent; later calls return [weft.ErrClosed].
+func (t *Table) Close() error {
+	t.turn <- struct{}{}
+	defer func() { <-t.turn }()
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.failed = op.ErrClosed
+	t.length.Store(0)
+	t.keys, t.extras, t.clashes, t.scratch = newKeys(), nil, nil, scratch{}
+	if err := t.index.Close(); err != nil {
+		return fmt.Errorf("intern: Close: %w", err)
+	}
+	return nil
+}
+
+// begin waits for the turn of who adds.
+func (t *Table) begin(ctx context.Context) error {
+	select {
+	case t.turn <- struct{}{}:
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+	if err := ctx.Err(); err != nil {
+		<-t.turn
+		return err
+	}
+	return nil
+}
+
+func (t *Table) end() { <-t.turn }
+
+// become decides what the keys of the table are, or says why a call cannot have it.
+func (t *Table) become(k kind, cols []column.Column) error {
+	if t.failed != nil {
+		return t.failed
+	}
+	if t.kind == undecided {
+		c, err := codecOf(k, cols)
+		if err != nil {
+			return err
+		}
+		t.kind, t.rows = k, c
+	}
+	if t.kind != k {
+		return fmt.Errorf("%w: a table of %v takes no %v", device.ErrInvalid, t.kind, k)
+	}
+	return nil
+}
+
+// parallel runs body on parts of [0,n), on all cores.
+func (t *Table) parallel(n int, body func(lo, hi int)) {
+	if host, ok := t.dev.(device.Host); ok {
+		host.Parallel(n, grain, body)
+		return
+	}
+	parallel(n, grain, body)
+}
+
+// id is that of an item by its number, which counts the items that came before it and are no extras.
+func (t *Table) id(number uint32) uint32 {
+	if len(t.extras) == 0 {
+		return number
+	}
+	return number + uint32(sort.Search(len(t.extras), func(j int) bool { return t.extras[j]-uint32(j) > number }))
+}
+
+// partial is the error of a call that did not do everything.
+func partial(method string, done int, err error) error {
+	if err == nil {
+		return nil
+	}
+	var p *op.PartialError
+	if errors.As(err, &p) {
+		err = p.Err
+	}
+	return fmt.Errorf("intern: %s: %w", method, &op.PartialError{Done: done, Err: err})
+}
+
+// codecOf is what encodes rows of columns, if these are the keys.
+func codecOf(k kind, cols []column.Column) (*rowkey.Codec, error) {
+	if k != rows {
+		return nil, nil
+	}
+	c, err := rowkey.New(rowkey.TypesOf(cols))
+	if err != nil {
+		return nil, fmt.Errorf("%w: %w", device.ErrInvalid, err)
+	}
+	return c, nil
+}

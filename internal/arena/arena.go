@@ -1,0 +1,138 @@
+// Package arena keeps byte strings, items, by the million: each is known by one word, which holds
+// the short ones and leads to the others, and by a 64-bit key for tables that find it.
+//
+// The word of an item of up to [MaxShort] bytes is its bytes in the low 56 bits, the first byte lowest,
+// and its length above them. The word of a longer item is the bit [Long] and its place in
+// an [Arena].
+//
+// The key is [Mix] of the word, or of the item's hash with the bit Long set. Mix is a bijection, so
+// a short item has a key that no other item has; two long ones may have the same.
+package arena
+
+import (
+	"encoding/binary"
+	"sync"
+	"sync/atomic"
+)
+
+const (
+	// minChunk and maxChunk bound the size of an arena's chunks in bytes. The
+	// first are small because most inputs are; later ones are large because
+	// each may be left with an unused end.
+	minChunk = 4 << 10
+	maxChunk = 4 << 20
+	// An item larger than maxChunk/bigShare gets a chunk of its own.
+	bigShare = 8
+)
+
+// Arena keeps the bytes of long items, each with its length before it as a
+// varint. A place in it is the chunk's number in bits 32 to 62 and an offset
+// below.
+type Arena struct {
+	mu     sync.Mutex
+	chunks [][]byte
+	size   atomic.Int64
+}
+
+// Bytes is the size of the arena's memory, unused ends of chunks included.
+func (a *Arena) Bytes() int64 { return a.size.Load() }
+
+// add makes a chunk known. Safe for concurrent use; not beside [Arena.At].
+func (a *Arena) add(chunk []byte) (number int) {
+	a.size.Add(int64(len(chunk)))
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.chunks = append(a.chunks, chunk)
+	return len(a.chunks) - 1
+}
+
+// At is the item of a word that [Writer.Put] has returned.
+func (a *Arena) At(word uint64) []byte {
+	b := a.chunks[word&^Long>>32][uint32(word):]
+	n, k := uint64(b[0]), 1
+	if n >= 0x80 {
+		n, k = binary.Uvarint(b)
+	}
+	return b[k : k+int(n)]
+}
+
+// Writer appends items to an arena. Each goroutine has its own.
+type Writer struct {
+	arena  *Arena
+	number int
+	chunk  []byte
+	used   int
+}
+
+// NewWriter is a writer to a.
+func NewWriter(a *Arena) Writer { return Writer{arena: a} }
+
+// Size is how many bytes of an arena an item takes.
+func Size(item []byte) int {
+	n := 1 + len(item)
+	for k := len(item); k >= 0x80; k >>= 7 {
+		n++
+	}
+	return n
+}
+
+// Put copies an item and returns its word.
+func (w *Writer) Put(item []byte) uint64 {
+	var length [binary.MaxVarintLen64]byte
+	k := binary.PutUvarint(length[:], uint64(len(item)))
+	size := k + len(item)
+	if w.used+size > len(w.chunk) {
+		if size > maxChunk/bigShare {
+			own := make([]byte, size)
+			copy(own[copy(own, length[:k]):], item)
+			return place(w.arena.add(own), 0)
+		}
+		w.next(size)
+	}
+	off := w.used
+	w.used += copy(w.chunk[w.used:], length[:k])
+	w.used += copy(w.chunk[w.used:], item)
+	return place(w.number, off)
+}
+
+// next begins another chunk, in which size bytes fit.
+func (w *Writer) next(size int) {
+	w.chunk = make([]byte, w.nextSize(size))
+	w.number = w.arena.add(w.chunk)
+	w.used = 0
+}
+
+func (w *Writer) nextSize(size int) int {
+	return max(min(2*len(w.chunk), maxChunk), minChunk, size)
+}
+
+// Reserve is a writer for items that take size bytes together, as [Size] says. It may be used beside w
+// and others.
+func (w *Writer) Reserve(size int) Writer {
+	switch {
+	case size == 0:
+		return Writer{arena: w.arena}
+	case w.used+size <= len(w.chunk):
+	case size > w.nextSize(0)/bigShare: // else more than a quarter of a chunk might stay free
+		own := make([]byte, size)
+		return Writer{arena: w.arena, number: w.arena.add(own), chunk: own}
+	default:
+		w.next(size)
+	}
+	part := Writer{arena: w.arena, number: w.number, chunk: w.chunk[:w.used+size], used: w.used}
+	w.used += size
+	return part
+}
+
+// Growth is how many bytes an arena may grow by, at most, if items that take size bytes together are
+// reserved room for, in any number of parts: three quarters of all chunks but the last are used.
+func (w *Writer) Growth(size int) int64 {
+	if w.used+size <= len(w.chunk) {
+		return 0
+	}
+	return int64(size)*4/3 + int64(max(w.nextSize(0), min(maxChunk, 3*size)))
+}
+
+func place(number, off int) uint64 {
+	return Long | uint64(number)<<32 | uint64(off)
+}
