@@ -172,6 +172,7 @@ func (g *Graph) Close() error {
 	g.open.Lock()
 	defer g.open.Unlock()
 	g.closed = true
+	g.tracked.Closed()
 	return wrap("Close", errors.Join(err, g.engine.close(), g.leases.Free()))
 }
 

@@ -12,6 +12,7 @@ import (
 	"github.com/weftgo/weft/device"
 	"github.com/weftgo/weft/internal/batch"
 	"github.com/weftgo/weft/internal/core"
+	"github.com/weftgo/weft/internal/observe"
 	"github.com/weftgo/weft/internal/op"
 )
 
@@ -37,6 +38,7 @@ type store struct {
 	weights core.Type    // 0: none
 	open    sync.RWMutex // taken by calls on snapshots, so that Close waits for them
 	closed  bool
+	tracked *observe.Tracked
 }
 
 // sizes are what there was when a call returned, or at the last Sync.
@@ -97,6 +99,7 @@ func newStore(dev device.Device, weights core.Type, opts *Options) (*store, erro
 	} else if g.engine, err = newGPUEngine(g); err != nil {
 		return nil, errors.Join(fmt.Errorf("graph: new graph: %w", err), m.Free())
 	}
+	g.tracked = observe.Track(g, "graph", nil, func(g *store) (int, int) { return int(g.size.arcs.Load()), 0 })
 	return g, nil
 }
 

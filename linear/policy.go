@@ -4,10 +4,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"time"
 
 	"github.com/weftgo/weft/device"
 	"github.com/weftgo/weft/internal/batch"
 	"github.com/weftgo/weft/internal/core"
+	"github.com/weftgo/weft/internal/observe"
 	"github.com/weftgo/weft/internal/op"
 )
 
@@ -237,10 +239,10 @@ func (p *policy) hopeless(now core.Counters) bool {
 // resize rehashes to a number of lines. A thorough one gives up later when keys
 // crowd.
 func (p *policy) resize(ctx context.Context, lines uint32, thorough bool) error {
-	have := p.engine.geometry().lines
+	have, began := p.engine.geometry().lines, time.Now()
 	if err := p.engine.rehash(ctx, lines, thorough); err != nil {
 		return err
 	}
-	p.opts.Logger.Debug("linear: rehash", "from_lines", have, "to_lines", lines, "bytes", p.engine.geometry().bytes())
+	observe.Rehashed("linear", p.opts.Logger, began, p.engine.geometry().bytes(), "from_lines", have, "to_lines", lines)
 	return nil
 }

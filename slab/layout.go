@@ -86,6 +86,9 @@ type generation struct {
 	long  atomic.Bool  // on a CPU: some chain has been as long as longChain
 }
 
+// MemoryBytes is the size of base slabs and pool, for who counts memory.
+func (g *generation) MemoryBytes() int { return g.Lines.MemoryBytes() + g.pool.Stats().Bytes }
+
 // Free is for [core.Parts].
 func (g *generation) Free() (err error) {
 	if g.pool != nil {

@@ -4,11 +4,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"time"
 
 	"github.com/weftgo/weft/alloc"
 	"github.com/weftgo/weft/device"
 	"github.com/weftgo/weft/internal/batch"
 	"github.com/weftgo/weft/internal/core"
+	"github.com/weftgo/weft/internal/observe"
 	"github.com/weftgo/weft/internal/op"
 )
 
@@ -427,7 +429,7 @@ func (p *policy) Compact(ctx context.Context, now core.Counters) error {
 
 // resize rehashes to a number of buckets, with a pool for n pairs.
 func (p *policy) resize(ctx context.Context, buckets uint32, n uint64) error {
-	have := p.buckets()
+	have, began := p.buckets(), time.Now()
 	units := chainedFor(n, p.each, buckets, p.widths.Slot)
 	err := p.engine.rehash(ctx, buckets, units)
 	if errors.Is(err, op.ErrFull) {
@@ -439,7 +441,6 @@ func (p *policy) resize(ctx context.Context, buckets uint32, n uint64) error {
 		return err
 	}
 	p.free = 0 // not counted yet
-	p.opts.Logger.Debug("slab: rehash", "from_buckets", have, "to_buckets", buckets, "units", units,
-		"bytes", p.engine.geometry().bytes())
+	observe.Rehashed("slab", p.opts.Logger, began, p.engine.geometry().bytes(), "from_buckets", have, "to_buckets", buckets, "units", units)
 	return nil
 }

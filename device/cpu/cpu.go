@@ -36,6 +36,13 @@ type Options struct {
 	// same time, and Properties().Units. Default: GOMAXPROCS. Set it lower to
 	// leave cores to other work.
 	Workers int
+
+	// Labels gives the workers of a call the labels that its caller has for
+	// runtime/pprof, and the callers of structures labels of theirs, beside those of
+	// the context: weft.structure (linear) and weft.operation (Put). Workers are
+	// goroutines of each call then, which costs it some microseconds: it is for
+	// profiles, and off by default.
+	Labels bool
 }
 
 // Device is the host. It implements [device.Host].
@@ -62,9 +69,9 @@ var _ device.Host = (*Device)(nil)
 // the same time; they do not know each other's buffers. ErrInvalid if Workers
 // is negative.
 func Open(opts *Options) (*Device, error) {
-	workers := 0
+	workers, labels := 0, false
 	if opts != nil {
-		workers = opts.Workers
+		workers, labels = opts.Workers, opts.Labels
 	}
 	if workers < 0 {
 		return nil, fmt.Errorf("cpu: %w: Options.Workers is %d; use 0 for the default", device.ErrInvalid, workers)
@@ -79,7 +86,7 @@ func Open(opts *Options) (*Device, error) {
 			Units: workers,
 			L2:    lastLevelCache(),
 		},
-		pool: newPool(workers),
+		pool: newPool(workers, labels),
 	}, nil
 }
 
@@ -103,6 +110,9 @@ func (d *Device) Memory() (device.Memory, error) {
 func (d *Device) Parallel(n, grain int, body func(lo, hi int)) {
 	d.pool.parallel(n, grain, body)
 }
+
+// Labels is Options.Labels.
+func (d *Device) Labels() bool { return d.pool.labels }
 
 // Pinned says yes: all memory is as good.
 func (d *Device) Pinned([]byte) bool { return true }

@@ -27,11 +27,13 @@ type pool struct {
 	stop    chan struct{}
 	running sync.WaitGroup
 	callers pace
+	labels  bool // helpers are goroutines of each region, since these inherit labels of the profiler
 }
 
-func newPool(workers int) *pool {
+func newPool(workers int, labels bool) *pool {
 	return &pool{
 		helpers: workers - 1,
+		labels:  labels,
 		offers:  make(chan *region, workers),
 		stop:    make(chan struct{}),
 	}
@@ -56,13 +58,17 @@ func (p *pool) parallel(n, grain int, body func(lo, hi int)) {
 		p.alone(n, max(grain, 1), body)
 		return
 	}
-	p.start.Do(func() {
-		for range p.helpers {
-			p.running.Go(p.help)
-		}
-	})
 	r := newRegion(n, max(grain, 1), body)
-	p.offer(r)
+	if p.labels {
+		p.spawn(r)
+	} else {
+		p.start.Do(func() {
+			for range p.helpers {
+				p.running.Go(p.help)
+			}
+		})
+		p.offer(r)
+	}
 	r.run(&p.callers)
 	r.wait()
 	if failure := r.failure.Load(); failure != nil {
@@ -77,6 +83,21 @@ func (p *pool) alone(n, grain int, body func(lo, hi int)) {
 	for lo := 0; lo < n; lo += min(grain, n-lo) {
 		body(lo, lo+min(grain, n-lo))
 		p.callers.yield()
+	}
+}
+
+// spawn gives a region helpers of its own, which end with it; none once the pool is closed.
+func (p *pool) spawn(r *region) {
+	select {
+	case <-p.stop:
+		return
+	default:
+	}
+	for range min(p.helpers, int(r.ranges)-1) {
+		go func() {
+			var own pace
+			r.run(&own)
+		}()
 	}
 }
 

@@ -5,11 +5,13 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"time"
 
 	"github.com/weftgo/weft/device"
 	"github.com/weftgo/weft/internal/batch"
 	"github.com/weftgo/weft/internal/core"
 	"github.com/weftgo/weft/internal/hash"
+	"github.com/weftgo/weft/internal/observe"
 	"github.com/weftgo/weft/internal/op"
 )
 
@@ -229,13 +231,12 @@ func (p *Policy) shrink(ctx context.Context, lines uint32) error {
 }
 
 func (p *Policy) rehash(ctx context.Context, to Size) error {
-	have := p.Engine.Size()
+	have, began := p.Engine.Size(), time.Now()
 	to.Lines = p.whole(to.Lines)
 	if err := p.Engine.Rehash(ctx, to); err != nil {
 		return err
 	}
-	p.Logger.Debug(p.Name+": rehash", "from_lines", have.Lines, "to_lines", to.Lines,
-		"bytes", core.LinesBytes(to.Lines), "reseeded", have.Seed != to.Seed)
+	observe.Rehashed(p.Name, p.Logger, began, core.LinesBytes(to.Lines), "from_lines", have.Lines, "to_lines", to.Lines, "reseeded", have.Seed != to.Seed)
 	return nil
 }
 

@@ -41,6 +41,8 @@ func (t *Table) run(ctx context.Context, b *batch.Batch) (delta, done, failed in
 
 // account runs a batch by chunks and tells what it has come to.
 func (t *Table) account(ctx context.Context, b *batch.Batch, chunks func(context.Context, *batch.Batch) (done, failed int, err error)) (delta, done, failed int, err error) {
+	t.label(ctx, b)
+	defer t.unlabel(ctx)
 	before, err := t.count(ctx)
 	if err != nil {
 		return 0, 0, 0, err

@@ -366,6 +366,24 @@ func (l *Leases) Keep() *Lease {
 	return l.current.another(kept)
 }
 
+// memoryBytes is how large the current generation is, if it tells; 0 of a structure that has
+// been closed.
+func (l *Leases) memoryBytes() int {
+	l.mu.Lock()
+	if l.closed {
+		l.mu.Unlock()
+		return 0
+	}
+	kept := l.current.another(kept)
+	l.mu.Unlock()
+	bytes := 0
+	if m, ok := kept.Parts.(interface{ MemoryBytes() int }); ok {
+		bytes = m.MemoryBytes()
+	}
+	kept.End() // may free a generation that has been replaced meanwhile; who replaced it is told nothing
+	return bytes
+}
+
 // Revert makes a kept generation the current one again. Its lease ends with that.
 func (l *Leases) Revert(kept *Lease) error {
 	l.mu.Lock()

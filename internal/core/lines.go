@@ -54,6 +54,9 @@ func (l *Lines) Units() uint32 { return uint32(l.Buf.Size/LineBytes - 1) }
 // Bytes is the size of those.
 func (l *Lines) Bytes() int { return l.Buf.Size - LineBytes }
 
+// MemoryBytes is the size of all, for who counts memory.
+func (l *Lines) MemoryBytes() int { return l.Buf.Size }
+
 // TallyPtr is where the tally lies on the device.
 func (l *Lines) TallyPtr() device.Ptr { return l.Buf.Ptr + device.Ptr(l.Bytes()) }
 

@@ -8,6 +8,7 @@ import (
 
 	"github.com/weftgo/weft/device"
 	"github.com/weftgo/weft/internal/batch"
+	"github.com/weftgo/weft/internal/observe"
 	"github.com/weftgo/weft/internal/op"
 )
 
@@ -26,18 +27,29 @@ type Table struct {
 
 	// length is the number of pairs when a call returned, or at the last Sync.
 	length atomic.Int64
+
+	tracked *observe.Tracked
+	labels  bool // for the profiler
 }
 
 // New makes a table, which is empty.
 func New(c Config) *Table {
-	return &Table{Config: c, bound: Counters{Exact: true}}
+	t := &Table{Config: c, bound: Counters{Exact: true}, labels: profiled(c.Device)}
+	t.tracked = observe.Track(t, c.Name, c.Logger, (*Table).sizes)
+	return t
 }
+
+// sizes are the pairs and the bytes of memory that a table has just now.
+func (t *Table) sizes() (pairs, bytes int) { return t.Len(), t.Leases.memoryBytes() }
 
 // Open makes a table of memory that holds pairs already: of a file.
 func Open(ctx context.Context, c Config) (*Table, error) {
 	t := New(c)
 	t.others = true
 	_, err := t.count(ctx)
+	if err != nil {
+		t.tracked.Closed() // who has made the parts closes them
+	}
 	return t, err
 }
 
@@ -107,6 +119,8 @@ func (t *Table) Get(ctx context.Context, method string, at *Snapshot, b *batch.B
 // look runs a lookup under a lease.
 func (t *Table) look(ctx context.Context, b *batch.Batch, lease *Lease) (hits int, err error) {
 	b.Flags = t.Policy.Mixed()
+	t.label(ctx, b)
+	defer t.unlabel(ctx)
 	done, hits, err := t.Engine.Look(ctx, nil, lease, b, 0)
 	return hits, partial(b, done, 0, err)
 }
@@ -294,5 +308,6 @@ func (t *Table) Close() error {
 		return nil
 	}
 	t.length.Store(0)
+	t.tracked.Closed()
 	return t.wrap("Close", errors.Join(err, t.commit(context.Background()), t.Engine.Close(), t.Leases.Free()))
 }

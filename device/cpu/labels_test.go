@@ -1,0 +1,89 @@
+package cpu_test
+
+import (
+	"context"
+	"regexp"
+	"runtime/pprof"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/weftgo/weft/device/cpu"
+	"github.com/weftgo/weft/linear"
+)
+
+// goroutines is the profile of all goroutines, with their labels.
+func goroutines(t *testing.T) string {
+	var text strings.Builder
+	if err := pprof.Lookup("goroutine").WriteTo(&text, 1); err != nil {
+		t.Fatal(err)
+	}
+	return text.String()
+}
+
+// The caller of a structure and its workers have labels, of weft and of the context; when the call
+// has returned, the caller has those of the context alone.
+func TestLabels(t *testing.T) {
+	for _, wanted := range []bool{true, false} {
+		dev, err := cpu.Open(&cpu.Options{Workers: 4, Labels: wanted})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer dev.Close()
+		m, err := linear.New[uint64, uint64](dev, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer m.Close()
+		keys := make([]uint64, 1<<17)
+		for i := range keys {
+			keys[i] = uint64(i)
+		}
+		ctx := pprof.WithLabels(t.Context(), pprof.Labels("request", "seventeen"))
+		ctx, stop := context.WithCancel(ctx)
+		ended := make(chan string)
+		go func() {
+			for ctx.Err() == nil {
+				m.Put(ctx, keys, keys)
+				m.Get(ctx, keys, keys, nil)
+			}
+			ended <- goroutines(t)
+		}()
+		found := watch(t, wanted)
+		stop()
+		after := <-ended
+		if found != wanted || strings.Contains(after, "weft.") || strings.Contains(after, "seventeen") != wanted {
+			t.Errorf("labels wanted: %v; found: %v, and then\n%s", wanted, found, after)
+		}
+	}
+}
+
+var labels = map[string]*regexp.Regexp{}
+
+func init() {
+	for _, operation := range []string{"Get", "Put"} {
+		labels[operation] = regexp.MustCompile(`# labels: \{"request":"seventeen", "weft\.operation":"` + operation + `", "weft\.structure":"linear"\}\n((?:#.*\n)+)`)
+	}
+}
+
+// watch looks for workers with both kinds of labels: where none are wanted, only for a moment.
+func watch(t *testing.T, wanted bool) bool {
+	seen := map[string]bool{}
+	wait := 20 * time.Second
+	if !wanted {
+		wait = 100 * time.Millisecond
+	}
+	for deadline := time.Now().Add(wait); time.Now().Before(deadline); {
+		for operation, label := range labels {
+			for _, m := range label.FindAllStringSubmatch(goroutines(t), -1) {
+				if strings.Contains(m[1], "spawn") {
+					seen[operation] = true
+				}
+			}
+		}
+		if len(seen) == len(labels) {
+			return true
+		}
+	}
+	return false
+}

@@ -1,0 +1,35 @@
+package cuda_test
+
+import (
+	"context"
+	"fmt"
+	"log"
+
+	"github.com/weftgo/weft/device/cuda"
+	"github.com/weftgo/weft/linear"
+)
+
+// The first GPU, or the reason why there is none that can be used. It is compiled, and not run, in tests:
+// what it prints depends on the machine.
+func ExampleOpen() {
+	dev, err := cuda.Open(0)
+	if err != nil {
+		log.Fatal(err) // device.ErrUnavailable, with what is missing
+	}
+	defer dev.Close()
+	m, err := linear.New[uint64, uint64](dev, &linear.Options{Capacity: 1 << 20})
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer m.Close()
+	ctx := context.Background()
+	if _, err := m.Put(ctx, []uint64{1, 2}, []uint64{10, 20}); err != nil {
+		log.Fatal(err)
+	}
+	vals, found := make([]uint64, 2), make([]bool, 2)
+	hits, err := m.Get(ctx, []uint64{2, 3}, vals, found)
+	if err != nil {
+		log.Fatal(err)
+	}
+	fmt.Println(dev.Properties().Name, hits, vals, found)
+}

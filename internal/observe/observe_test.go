@@ -1,0 +1,119 @@
+package observe
+
+import (
+	"bytes"
+	"log/slog"
+	"runtime"
+	"strings"
+	"testing"
+	"time"
+)
+
+// box is a structure; it has a pointer, so that nothing else shares its memory.
+type box struct {
+	pairs *int
+}
+
+func (b *box) sizes() (int, int) { return *b.pairs, 8 * *b.pairs }
+
+// account is what Read says of a name.
+func account(name string) Structure {
+	for _, s := range Read() {
+		if s.Name == name {
+			return s
+		}
+	}
+	return Structure{}
+}
+
+// until waits for the garbage collector to have run cleanups.
+func until(t *testing.T, done func() bool) {
+	t.Helper()
+	for deadline := time.Now().Add(10 * time.Second); !done(); time.Sleep(time.Millisecond) {
+		if time.Now().After(deadline) {
+			t.Fatal("it does not happen")
+		}
+		runtime.GC()
+	}
+}
+
+func TestAccounts(t *testing.T) {
+	var log bytes.Buffer
+	logger := slog.New(slog.NewTextHandler(&log, &slog.HandlerOptions{Level: slog.LevelDebug}))
+	two, three := 2, 3
+	a, b := &box{&two}, &box{&three}
+	x, y := Track(a, "boxes", logger, (*box).sizes), Track(b, "boxes", logger, (*box).sizes)
+	if got, want := account("boxes"), (Structure{Name: "boxes", Open: 2, Pairs: 5, Bytes: 40}); got != want {
+		t.Errorf("%+v, want %+v", got, want)
+	}
+	x.Closed()
+	Rehashed("boxes", logger, time.Now().Add(-time.Hour), 100, "from", 7)
+	Rehashed("boxes", logger, time.Now().Add(-time.Hour), 50)
+	got := account("boxes")
+	if got.RehashTime < 2*time.Hour || got.RehashTime > 3*time.Hour {
+		t.Errorf("rehashes took %v, want two hours", got.RehashTime)
+	}
+	got.RehashTime = 0
+	if want := (Structure{Name: "boxes", Open: 1, Pairs: 3, Bytes: 24, Rehashes: 2, RehashBytes: 150}); got != want {
+		t.Errorf("%+v, want %+v", got, want)
+	}
+	if want := `level=DEBUG msg="boxes: rehash" from=7 bytes=100 took=1h0m0`; !strings.Contains(log.String(), want) {
+		t.Errorf("logs %q, want %q", &log, want)
+	}
+	y.Closed()
+	runtime.KeepAlive(a)
+	runtime.KeepAlive(b)
+}
+
+// forget makes a structure that nobody closes.
+func forget(logger *slog.Logger, closed bool) {
+	n := 1
+	x := Track(&box{&n}, "forgotten", logger, (*box).sizes)
+	if closed {
+		x.Closed()
+	}
+}
+
+// What is collected without Close is logged with where it was made, by the logger of the process where
+// the structure has none that says anything; what was closed before is not.
+func TestCollected(t *testing.T) {
+	var own, process bytes.Buffer
+	before := slog.Default()
+	slog.SetDefault(slog.New(slog.NewTextHandler(&process, nil)))
+	defer slog.SetDefault(before)
+	for i, logger := range []*slog.Logger{nil, slog.New(slog.DiscardHandler), slog.New(slog.NewTextHandler(&own, nil))} {
+		forget(logger, false)
+		forget(logger, true)
+		until(t, func() bool { return account("forgotten").Collected == i+1 })
+	}
+	if got := account("forgotten"); got.Open != 0 || got.Pairs != 0 {
+		t.Errorf("still in the accounts: %+v", got)
+	}
+	time.Sleep(10 * time.Millisecond) // the last one is counted before it is logged
+	for name, log := range map[string]struct {
+		text  string
+		lines int
+	}{"own": {own.String(), 1}, "process": {process.String(), 2}} {
+		if n := strings.Count(log.text, "forgotten: collected without Close"); n != log.lines {
+			t.Errorf("%s: %d lines, want %d: %s", name, n, log.lines, log.text)
+		}
+	}
+}
+
+// Where is what users know: their calls, and not those within weft or the runtime.
+func TestWhere(t *testing.T) {
+	pcs := make([]uintptr, 8)
+	x := Tracked{made: pcs[:runtime.Callers(1, pcs)]}
+	where := x.where()
+	if !strings.HasPrefix(where, "testing.tRunner (testing.go:") || strings.Contains(where, "goexit") {
+		t.Errorf("made in %q", where)
+	}
+}
+
+// BenchmarkTrack is what a structure costs to be made and closed, beside its memory.
+func BenchmarkTrack(b *testing.B) {
+	n := 1
+	for b.Loop() {
+		Track(&box{&n}, "measured", nil, (*box).sizes).Closed()
+	}
+}

@@ -1,0 +1,36 @@
+// Package metrics tells what the structures of the process do behind the scenes: how many there
+// are, how many pairs and bytes they have, how often they have been rehashed and how long that
+// took. [Structures] reads it, and [Publish] makes it a variable of package expvar, which
+// programs with an HTTP server show at /debug/vars:
+//
+//	metrics.Publish("weft")
+//
+// The numbers are kept in any case, since they change only when a structure is made, closed or
+// rehashed. Each structure's Options.Logger is told of the same as it happens, at debug level.
+// What took the time of operations, package runtime/pprof shows; see Labels in the options of
+// device/cpu.
+package metrics
+
+import (
+	"expvar"
+
+	"github.com/weftgo/weft/internal/observe"
+)
+
+// Structure is the account of all structures of one package: of all maps and sets of linear, say.
+type Structure = observe.Structure
+
+// Structures reads the accounts of all packages of which there has been a structure, by name.
+func Structures() []Structure { return observe.Read() }
+
+// Publish makes an expvar variable of the accounts, which are read when somebody asks for it: an
+// object by name of the package. Like expvar.Publish it must be called once for a name.
+func Publish(name string) {
+	expvar.Publish(name, expvar.Func(func() any {
+		all := make(map[string]Structure)
+		for _, s := range Structures() {
+			all[s.Name] = s
+		}
+		return all
+	}))
+}
