@@ -14,7 +14,7 @@ import (
 func ExampleOpen() {
 	dev, err := cuda.Open(0)
 	if err != nil {
-		log.Fatal(err) // device.ErrUnavailable, with what is missing
+		log.Fatal(err) // device.ErrNoDriver, ErrNoDevice …, with what is missing
 	}
 	defer dev.Close()
 	m, err := linear.New[uint64, uint64](dev, &linear.Options{Capacity: 1 << 20})
