@@ -158,7 +158,7 @@ func (e *gpuEngine) read(ctx context.Context, at int) (uint64, error) {
 }
 
 // copy is for [engine].
-func (e *gpuEngine) copy(_ context.Context, v *view) (*view, error) {
+func (e *gpuEngine) copy(ctx context.Context, v *view) (*view, error) {
 	c := *v
 	c.records, c.alive = device.Buffer{}, device.Buffer{}
 	if v.vertices == 0 {
@@ -173,6 +173,7 @@ func (e *gpuEngine) copy(_ context.Context, v *view) (*view, error) {
 			return errors.Join(e.Stream.Copy(c.records.Ptr, v.records.Ptr, c.records.Size), e.Stream.Copy(c.alive.Ptr, v.alive.Ptr, c.alive.Size))
 		})
 	}
+	err = errors.Join(err, e.Stream.Sync(context.WithoutCancel(ctx))) // a snapshot may be closed at once, and its memory freed
 	if err != nil {
 		return nil, errors.Join(err, freeCopy(e.Dev, &c))
 	}

@@ -184,6 +184,11 @@ func behindStreams(t testing.TB, dev device.Device, _ uint64) {
 			must(t, x.Close())
 			must(t, g.InsertOn(s, v, u, none))
 		},
+		"Snapshot, closed at once": func(g *Graph) {
+			x, err := g.Snapshot(ctx)
+			must(t, err)
+			must(t, x.Close())
+		},
 		"Save": func(g *Graph) { save(g, 43) },
 		"Save, a vertex without edges": func(g *Graph) {
 			n, err := g.InsertVertices(ctx, []uint32{49})

@@ -28,8 +28,9 @@ type benchOptions struct {
 	quick, full bool
 	n, runs     int
 	seed        uint64
-	html, svg   string // a file, a folder
-	format      string // of what is printed
+	graphs      []string // files
+	html, svg   string   // a file, a folder
+	format      string   // of what is printed
 }
 
 func newBenchCommand(a *app) *cobra.Command {
@@ -81,6 +82,7 @@ Interrupted, it prints and writes what it has measured so far, marked as incompl
 	f.IntVar(&o.n, "n", 0, "number of keys; of slots or units where an experiment fills a table or a pool (default: as fits the device)")
 	f.IntVar(&o.runs, "runs", 0, "timed runs, of which the median counts (default 3 on a CPU, 5 on a GPU)")
 	f.Uint64Var(&o.seed, "seed", 1, "seed of the keys")
+	f.StringArrayVar(&o.graphs, "graph", nil, "measure graphs also on the one of `FILE`, for experiments graph-...; may be given several times")
 	f.StringVar(&o.format, "format", "table", "what to print: table, json, or benchstat, the format of Go's benchmarks with a line for each run")
 	f.StringVar(&o.html, "html", "", "also write a self-contained page to `FILE`")
 	f.StringVar(&o.svg, "svg", "", "also write the plots to `DIR`")
@@ -100,6 +102,11 @@ func (o *benchOptions) check() error {
 		return usageError{errors.New("--n and --runs must not be negative; 0 is the default")}
 	case !slices.Contains(formats, o.format):
 		return usageError{fmt.Errorf("--format %s: there are %s", o.format, strings.Join(formats, ", "))}
+	}
+	for _, file := range o.graphs {
+		if info, err := os.Stat(file); err != nil || info.IsDir() {
+			return fmt.Errorf("--graph %s: %w", file, cmp.Or(reason(err), error(syscall.EISDIR)))
+		}
 	}
 	if o.html != "" {
 		info, err := os.Stat(o.html)
@@ -214,7 +221,7 @@ func (o *benchOptions) measure(ctx context.Context, a *app, dev device.Device, e
 	var results []*experiment.Result
 	for _, e := range experiments {
 		res, err := e.Run(ctx, experiment.Config{
-			Device: dev, N: o.n, Scale: o.scale(), Runs: o.runs, Seed: o.seed, Progress: progress,
+			Device: dev, N: o.n, Scale: o.scale(), Runs: o.runs, Seed: o.seed, Graphs: o.graphs, Progress: progress,
 		})
 		if res != nil {
 			if dev.Properties().Kind == device.Sim {

@@ -61,6 +61,8 @@ func TestBenchRefusesBadOutputs(t *testing.T) {
 		{"--html=" + dir, "is a directory"},
 		{"--html=" + filepath.Join(dir, "none", "x.html"), "no such file"},
 		{"--html=/proc/x.html", "/proc/x.html: no such file"},
+		{"--graph=" + filepath.Join(dir, "none.txt"), "none.txt: no such file"},
+		{"--graph=" + dir, "is a directory"},
 		{"--svg=" + writeFile(t, ""), "not a directory"},
 		{"--svg=/proc", "/proc: no such file"},
 	} {

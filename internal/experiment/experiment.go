@@ -44,7 +44,7 @@ type Config struct {
 	Device device.Device
 	// N is the number of keys, the largest where an experiment varies it; for
 	// linear-insert-load, linear-probe-length and horton-model that of slots,
-	// for slabhash-alloc that of units. 0 is the experiment's default for the
+	// for slabhash-alloc that of units, for graphs that of vertices. 0 is the experiment's default for the
 	// device and the scale.
 	N int
 	// Scale is Default, Quick or Full.
@@ -54,6 +54,8 @@ type Config struct {
 	// Seed makes keys differ from run to run; they are the same for the same
 	// seed.
 	Seed uint64
+	// Graphs are files of graphs, on which experiments of graphs are run, too.
+	Graphs []string
 	// Progress, if not nil, is told what is being measured.
 	Progress func(step string)
 }
@@ -80,6 +82,8 @@ func All() []Experiment {
 		btreeLatenciesExperiment, orderedLookupExperiment, orderedScalingExperiment, orderedInsertExperiment, orderedDeleteExperiment,
 		orderedMixedExperiment, orderedPhasesExperiment, orderedRangeExperiment, orderedLoadExperiment, orderedSnapshotsExperiment,
 		mvbtreeInsertExperiment, mvbtreeMixedExperiment, mvbtreeMemoryExperiment,
+		graphInsertExperiment, graphDeleteExperiment, graphVerticesExperiment, graphBuildExperiment, graphQueryExperiment,
+		graphTrianglesExperiment, graphPageRankExperiment, graphSnapshotsExperiment, graphMemoryExperiment,
 		gphashYCSBExperiment, gphashMicroExperiment, gphashLoadExperiment, gphashConfigExperiment,
 		gphashKeySizeExperiment, gphashSkewExperiment, gphashResizeExperiment, gphashRecoveryExperiment,
 		gphashEmbeddingExperiment, gphashPageRankExperiment, gphashBaselinesExperiment, gphashFencesExperiment,

@@ -93,21 +93,21 @@ func (p *pageRank) run(ctx context.Context, structure string, want []float64) er
 	return p.check(ctx, want)
 }
 
-// graph is the edges of a graph by the vertex that they point to.
-type graph struct {
+// zipfGraph is the edges of a graph by the vertex that they point to.
+type zipfGraph struct {
 	first   []int    // of the sources of each vertex; one more than there are vertices
 	sources []uint32 // of the edges
 	out     []uint32 // degrees
 }
 
 // drawGraph draws a graph of n vertices. Both ends of an edge are skewed, each in its way.
-func drawGraph(seed uint64, n, edges int) (*graph, error) {
+func drawGraph(seed uint64, n, edges int) (*zipfGraph, error) {
 	zipf, err := workload.NewZipf(uint64(n), degreeTheta)
 	if err != nil {
 		return nil, err
 	}
 	from, to := workload.NewPermutation(uint64(n), seed+1), workload.NewPermutation(uint64(n), seed+2)
-	g := &graph{make([]int, n+1), make([]uint32, edges), make([]uint32, n)}
+	g := &zipfGraph{make([]int, n+1), make([]uint32, edges), make([]uint32, n)}
 	ends := make([][2]uint32, edges)
 	for i := range ends {
 		ends[i][0] = uint32(from.At(zipf.Rank(workload.Key[uint64](seed+3, uint64(2*i)))))
@@ -126,13 +126,13 @@ func drawGraph(seed uint64, n, edges int) (*graph, error) {
 	return g, nil
 }
 
-func (g *graph) vertices() int { return len(g.out) }
+func (g *zipfGraph) vertices() int { return len(g.out) }
 
 // lists is how many records the sources of a vertex take.
-func (g *graph) lists(v int) int { return (g.first[v+1] - g.first[v] + listed - 1) / listed }
+func (g *zipfGraph) lists(v int) int { return (g.first[v+1] - g.first[v] + listed - 1) / listed }
 
 // records is how many the graph takes in an index.
-func (g *graph) records() int {
+func (g *zipfGraph) records() int {
 	n := g.vertices()
 	for v := range g.vertices() {
 		n += g.lists(v)
@@ -141,7 +141,7 @@ func (g *graph) records() int {
 }
 
 // ranks is PageRank over slices.
-func (g *graph) ranks() []float64 {
+func (g *zipfGraph) ranks() []float64 {
 	now, next := make([]float64, g.vertices()), make([]float64, g.vertices())
 	for v := range now {
 		now[v] = 1 / float64(len(now))
@@ -165,7 +165,7 @@ func rankOf(sum float64, vertices int) float64 { return (1-damping)/float64(vert
 // of its rank, or the number of a list, from 1 on.
 type pageRank struct {
 	*session
-	graph *graph
+	graph *zipfGraph
 
 	ops   int
 	times []time.Duration

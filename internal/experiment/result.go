@@ -89,6 +89,9 @@ type Row struct {
 	// KeysPerBucket is how many buckets are the primary one of 0, 1, 2, … keys.
 	KeysPerBucket []int `json:"keys_per_bucket,omitempty"`
 
+	// Graph is what graph was measured.
+	Graph *GraphShape `json:"graph,omitempty"`
+
 	// Reason is why there is no figure: the structure does not run on the device.
 	Reason string `json:"reason,omitempty"`
 

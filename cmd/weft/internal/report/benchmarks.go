@@ -51,6 +51,9 @@ func benchmarkName(experiment string, row experiment.Row) string {
 	add(row.KeyBits > 0, "bits", width(row))
 	add(true, "n", fmt.Sprint(row.N))
 	add(row.Load > 0, "load", load(row.Load))
+	if row.Graph != nil {
+		add(true, "graph", row.Graph.Name)
+	}
 	add(row.Batch > 0, "batch", fmt.Sprint(row.Batch))
 	add(row.Keys > 0, "keys", fmt.Sprint(row.Keys))
 	add(row.Slots > 0, "slots", fmt.Sprint(row.Slots))

@@ -73,10 +73,15 @@ func contests(res *experiment.Result) (all []contest) {
 type setting struct {
 	key, value, n, batch, cores, keys, buckets, slots int
 	load, theta                                       float64
+	graph                                             string
 }
 
 func settingOf(r experiment.Row) setting {
-	return setting{r.KeyBits, r.ValueBits, r.N, r.Batch, r.Cores, r.Keys, r.Buckets, r.Slots, r.Load, r.Theta}
+	s := setting{r.KeyBits, r.ValueBits, r.N, r.Batch, r.Cores, r.Keys, r.Buckets, r.Slots, r.Load, r.Theta, ""}
+	if r.Graph != nil {
+		s.graph = r.Graph.Name
+	}
+	return s
 }
 
 func contestOf(op string, rows []experiment.Row) contest {

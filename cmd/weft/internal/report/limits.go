@@ -65,6 +65,10 @@ func describe(name string) string {
 		return roofline.Describe(rest) + ", one for " + percent + " % of the operations of a batch"
 	case name == roofline.DeviceToHost+"_160":
 		return "copy of 160 bytes an operation to page-locked host memory"
+	case strings.HasPrefix(name, "arcs_"):
+		return "copy of as many bytes an arc of a graph, read plus written: " + strings.TrimPrefix(name, "arcs_")
+	case strings.HasPrefix(name, "vertices_"):
+		return "copy of as many bytes a vertex of a graph, read plus written: " + strings.TrimPrefix(name, "vertices_")
 	case strings.HasPrefix(name, "pairs_"):
 		return "copy of as many bytes a pair, read plus written: " + strings.TrimPrefix(name, "pairs_")
 	case strings.HasPrefix(name, "range"):

@@ -138,6 +138,39 @@ func TestTableOfParts(t *testing.T) {
 	}
 }
 
+// Rows say which graph they were measured on, and which one of a table that is like.
+func TestTableOfGraphs(t *testing.T) {
+	row := experiment.Row{Structure: "graph", Op: "insert", N: 8, OpsPerS: 1e6, Limit: "arcs_8", Batch: 8, Graph: &experiment.GraphShape{
+		Name: "roads", Vertices: 2000, Edges: 2410, Degrees: experiment.Degrees{Min: 2, Max: 3, Mean: 2.41, Sigma: .49},
+		Like: "road_usa", LikeDegrees: &experiment.Degrees{Min: 1, Max: 9, Mean: 2.4, Sigma: .85},
+	}}
+	other := row
+	other.Graph = &experiment.GraphShape{Name: "own.txt", Vertices: 3, Edges: 2}
+	res := &experiment.Result{Experiment: "graph-insert", Title: "Edges", Limits: map[string]float64{"arcs_8": 1e9}, Rows: []experiment.Row{row, other}}
+	table := Tabulate(res)
+	for head, want := range map[string][2]string{
+		"graph": {"roads", "own.txt"}, "edges": {count(2410), "2"}, "degrees": {"2-3, mean 2.41, sigma 0.49 (road_usa: 1-9, mean 2.4, sigma 0.85)", "0-0, mean 0, sigma 0"},
+	} {
+		i := slices.Index(table.Head, head)
+		if i < 0 || table.Cells[0][i] != want[0] || table.Cells[1][i] != want[1] {
+			t.Errorf("column %q: %v", head, table)
+		}
+	}
+	if name := benchmarkName("graph-insert", row); name != "BenchmarkGraph-insert/graph/insert/n=8/graph=roads/batch=8" {
+		t.Errorf("benchmark %s", name)
+	}
+	if slices.Contains(table.Head, "load") {
+		t.Errorf("columns %q", table.Head)
+	}
+	if settingOf(row) == settingOf(other) {
+		t.Error("rows of different graphs are compared")
+	}
+	var page gobytes.Buffer
+	if err := HTML(&page, []*experiment.Result{res}, "weft bench"); err != nil || !strings.Contains(page.String(), "copy of as many bytes an arc of a graph, read plus written: 8") {
+		t.Errorf("the page: %v", err)
+	}
+}
+
 // A structure without a figure has the reason, and nothing that looks like one; what nothing limits has
 // no share.
 func TestTableOfReasons(t *testing.T) {

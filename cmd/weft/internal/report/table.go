@@ -73,7 +73,7 @@ func list(rows []experiment.Row) Table {
 		widthColumn,
 		sizeColumn,
 		{"load", false, func(r experiment.Row) string {
-			if r.Load == 0 && (r.Op != "insert" || r.Latency != nil) || r.N == 0 || r.Structure == "builtin map" {
+			if r.Load == 0 && (r.Op != "insert" || r.Latency != nil || r.Graph != nil) || r.N == 0 || r.Structure == "builtin map" {
 				return ""
 			}
 			return load(r.Load)
@@ -82,6 +82,10 @@ func list(rows []experiment.Row) Table {
 		{"table", false, func(r experiment.Row) string { return zeroEmpty(r.TableBytes, bytes(float64(r.TableBytes))) }},
 		{"buckets", false, func(r experiment.Row) string { return zeroEmpty(r.Buckets, count(r.Buckets)) }},
 		{"units", false, func(r experiment.Row) string { return zeroEmpty(r.Units, count(r.Units)) }},
+		{"graph", true, ofGraph(func(g *experiment.GraphShape) string { return g.Name })},
+		{"vertices", false, ofGraph(func(g *experiment.GraphShape) string { return count(g.Vertices) })},
+		{"edges", false, ofGraph(func(g *experiment.GraphShape) string { return count(g.Edges) })},
+		{"degrees", true, ofGraph(degrees)},
 		{"batch", false, func(r experiment.Row) string { return zeroEmpty(r.Batch, count(r.Batch)) }},
 		{"keys", false, func(r experiment.Row) string { return zeroEmpty(r.Keys, count(r.Keys)) }},
 		{"cache", false, func(r experiment.Row) string {
@@ -400,4 +404,25 @@ func tableRow(cells []string) table.Row {
 		row[i] = c
 	}
 	return row
+}
+
+// ofGraph is a column of rows that were measured on a graph.
+func ofGraph(value func(*experiment.GraphShape) string) func(experiment.Row) string {
+	return func(r experiment.Row) string {
+		if r.Graph == nil {
+			return ""
+		}
+		return value(r.Graph)
+	}
+}
+
+// degrees are those of a graph, and beside them those of the graph of a table that it is like.
+func degrees(g *experiment.GraphShape) string {
+	text := func(d experiment.Degrees) string {
+		return fmt.Sprintf("%d-%d, mean %.3g, sigma %.3g", d.Min, d.Max, d.Mean, d.Sigma)
+	}
+	if g.Like == "" {
+		return text(g.Degrees)
+	}
+	return fmt.Sprintf("%s (%s: %s)", text(g.Degrees), g.Like, text(*g.LikeDegrees))
 }

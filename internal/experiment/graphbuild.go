@@ -1,0 +1,150 @@
+package experiment
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/bits"
+
+	"github.com/weftgo/weft/device"
+	"github.com/weftgo/weft/graph"
+)
+
+// Table 5.5, in milliseconds, and table 5.6, in 10^6 edges a second, from batches of 2^20 on.
+var (
+	published55 = map[string]float64{"road_usa": 27.91, "delaunay_n20": 2.494, "rgg_n_2_20_s0": 5.053, "coAuthorsDBLP": .835, "soc-LiveJournal1": 26.176, "hollywood-2009": 42.387}
+	published56 = []float64{841.31, 945.64, 993.82}
+)
+
+var graphBuildExperiment = Experiment{
+	Name:  "graph-build",
+	Title: "Graphs built at once and batch by batch",
+	Doc: `After tables 5.5 and 5.6 of Awad's thesis: all arcs of a directed graph go into an empty one, in one batch (bulk, in random order; bulk_sorted, in the order of the rows), or in batches of
+2^20 to 2^22 (2^12 to 2^16 on a CPU), in random order (incremental). csr is graph.Build, which makes a graph that does not change, on the cores of the host. Rates are in arcs.` + generated + `
+The limit is reading 8 bytes and writing 4 for each arc. The parameters have the milliseconds that the thesis published for graphs of table 5.1, which are larger. Published beside incremental: the thesis on a TITAN V.`,
+	run: func(ctx context.Context, r *runner) error {
+		r.result.Parameters["published_milliseconds"] = published55
+		return r.eachGraph(ctx, func(t *graphTrial) error { return t.builds(ctx) })
+	},
+	plots: func(res *Result) []Plot {
+		return plotBatches(res, "incremental", "graph-table5.6", "Graphs built batch by batch")
+	},
+}
+
+// builds measures all ways to build a graph.
+func (t *graphTrial) builds(ctx context.Context) (err error) {
+	t.step("graph-build: %s", t.name)
+	list := t.shuffled()
+	took, err := t.clock(ctx, func() error { return nil }, func() error {
+		c, err := graph.Build(ctx, t.cpu, list, &graph.Options{Directed: true})
+		if err == nil && c.Arcs() != len(list.From) {
+			err = fmt.Errorf("%w: %d arcs were built, want %d", errWrong, c.Arcs(), len(list.From))
+		}
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	t.report("csr", len(list.From), took, "arcs_12", Row{Structure: "csr"})
+	g, err := t.empty(true)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, g.Close()) }()
+	sorted := graph.Edges{From: t.from, To: t.csr.Targets()}
+	if err := t.inBatches(ctx, g, "bulk_sorted", sorted, len(t.from), Row{}); err != nil {
+		return err
+	}
+	if err := t.inBatches(ctx, g, "bulk", list, len(t.from), Row{}); err != nil {
+		return err
+	}
+	for _, size := range t.batches(t.size(12, 20), t.size(16, 22), len(t.from)) {
+		row := Row{Batch: size}
+		if i := bits.TrailingZeros(uint(size)) - 20; t.onGPU() && i >= 0 && i < len(published56) {
+			row.PublishedOpsPerS = figure(1e6 * published56[i])
+		}
+		if err := t.inBatches(ctx, g, "incremental", list, size, row); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// inBatches measures inserting a list into an empty graph.
+func (t *graphTrial) inBatches(ctx context.Context, g *graph.Graph, op string, e graph.Edges, size int, row Row) (err error) {
+	from, err := device.Upload(t.stream, e.From)
+	if err != nil {
+		return err
+	}
+	to, err := device.Upload(t.stream, e.To)
+	defer func() { err = errors.Join(err, t.free(&from, &to)) }()
+	if err != nil {
+		return err
+	}
+	took, err := t.median(ctx, func() error { return g.Clear(ctx) }, func() error {
+		for lo := 0; lo < len(e.From); lo += size {
+			hi := min(lo+size, len(e.From))
+			if err := g.InsertOn(t.stream, from.Sub(lo, hi), to.Sub(lo, hi), device.Slice[bool]{}); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	if err == nil {
+		err = g.Sync(ctx)
+	}
+	if err == nil {
+		err = counted(g, "were built", len(t.from))
+	}
+	if err == nil {
+		err = t.bytes(ctx, g, &row)
+	}
+	if err != nil {
+		return err
+	}
+	t.report(op, len(e.From), took, "arcs_12", row)
+	return nil
+}
+
+// bytes enters into a row how much memory an edge takes, and which part of the memory of rows has entries.
+func (t *graphTrial) bytes(ctx context.Context, g *graph.Graph, row *Row) error {
+	s, err := g.Stats(ctx)
+	if err != nil {
+		return err
+	}
+	row.BytesPerEntry = figure(float64(s.UsedBytes) / float64(max(1, s.Edges)))
+	row.Load = min(1, 4*float64(g.Arcs())/float64(max(1, s.UsedBytes)))
+	return nil
+}
+
+var graphMemoryExperiment = Experiment{
+	Name:  "graph-memory",
+	Title: "Memory of graphs by their degree",
+	Doc: `After figure 5.2 of Awad's thesis: directed R-MAT graphs of 2^20 vertices (2^16 on a CPU; as many as --n says) with 2 to 64 edges a vertex are built in one batch (build). The thesis varies the load of its hash
+tables, and finds that insertions slow down to two fifths as chains of slabs become five long; rows that are sorted have no load to choose, so what varies is the degree alone. load is the part of used memory that has neighbors in it, B/entry what is used for an arc, records of vertices
+with it. The limit is reading 8 bytes and writing 4 for each arc. --graph adds graphs of files.`,
+	run: func(ctx context.Context, r *runner) error {
+		var sets []dataset
+		for _, degree := range map[Scale][]int{Quick: {2, 16}, Default: {2, 4, 8, 16, 32}, Full: {2, 4, 8, 16, 32, 64}}[r.Scale] {
+			sets = append(sets, dataset{name: fmt.Sprintf("rmat_%d", degree), shrink: 1, make: rmatOf(float64(degree) / 2)})
+		}
+		return r.onGraphs(ctx, sets, func(t *graphTrial) (err error) {
+			t.step("graph-memory: %s", t.name)
+			g, err := t.empty(true)
+			if err != nil {
+				return err
+			}
+			defer func() { err = errors.Join(err, g.Close()) }()
+			return t.inBatches(ctx, g, "build", t.shuffled(), t.csr.Arcs(), Row{})
+		})
+	},
+	plots: func(res *Result) []Plot {
+		rates := Plot{Name: "graph-fig5.2", Title: "Building by degree", XLabel: "mean degree", YLabel: "arcs per second", LogX: true}
+		bytes := Plot{Name: "graph-fig5.2-memory", Title: "Memory by degree", XLabel: "mean degree", YLabel: "bytes an arc", LogX: true}
+		for _, row := range res.Rows {
+			rates.point("graph", row.Graph.Degrees.Mean, row.OpsPerS)
+			bytes.point("graph", row.Graph.Degrees.Mean, *row.BytesPerEntry)
+		}
+		return drawn(rates, bytes)
+	},
+}

@@ -1,0 +1,121 @@
+package experiment
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/weftgo/weft/graph"
+	"github.com/weftgo/weft/graph/algo"
+)
+
+// Tables 5.7 and 5.8, in milliseconds, of the thesis' hash tables and of sorting rows with CUB.
+var (
+	published57 = map[string]float64{"road_usa": 66.2, "delaunay_n20": 6.43, "rgg_n_2_20_s0": 23.24, "coAuthorsDBLP": 6.98, "soc-LiveJournal1": 1526, "hollywood-2009": 11060}
+	published58 = map[string]float64{"road_usa": 10875, "delaunay_n20": 503.29, "rgg_n_2_20_s0": 496.85, "coAuthorsDBLP": 136.89, "soc-LiveJournal1": 2226, "hollywood-2009": 540.3}
+)
+
+var graphTrianglesExperiment = Experiment{
+	Name:  "graph-triangles",
+	Title: "Triangles, counted at once and while edges come",
+	Doc: `After tables 5.7 to 5.9 and figure 5.3 of Awad's thesis: the triangles of undirected graphs are counted (triangles, with the oriented view built inside; oriented is that alone, in the
+place of the sort that structures of lists need in table 5.8). Then five batches of 2^20 random edges (2^12 on a CPU, a quarter of the graph's at most) come: insert is their insertion, triangles_follow counts the triangles of
+each batch's edges, triangles_anew those of the whole graph, which has to be exported and counted; speedup is the one over the other. Rates are in edges: of the graph, and of the batches. For figure 5.3 there are R-MAT graphs by
+degree; rows that are sorted have no load factor to vary.` + generated + `
+All is computed on the cores of the host; updates run on the device. The limit is reading and writing 4 bytes for each edge. The parameters have the milliseconds that the thesis published for graphs of table 5.1, which are larger.`,
+	run: func(ctx context.Context, r *runner) error {
+		r.result.Parameters["published_milliseconds"] = published57
+		r.result.Parameters["published_sort_milliseconds"] = published58
+		sets := slices.Clone(datasets)
+		for _, degree := range []int{4, 16, 32} {
+			sets = append(sets, dataset{name: fmt.Sprintf("rmat_%d", degree), shrink: 1, make: rmatOf(float64(degree) / 2)})
+		}
+		if r.Scale == Quick {
+			sets = sets[:2]
+		}
+		return r.onGraphs(ctx, sets, func(t *graphTrial) error { return t.triangles(ctx) })
+	},
+	plots: func(res *Result) []Plot {
+		p := Plot{Name: "graph-fig5.3", Title: "Triangles of R-MAT graphs by degree", XLabel: "mean degree", YLabel: "edges per second", LogX: true, LogY: true}
+		for _, row := range res.Rows {
+			if row.Op == "triangles" && row.Graph.Like == "" {
+				p.point("rmat", row.Graph.Degrees.Mean, row.OpsPerS)
+			}
+		}
+		return drawn(p)
+	},
+}
+
+// insertedTimes is how many batches come.
+const insertedTimes = 5
+
+func (t *graphTrial) triangles(ctx context.Context) error {
+	t.step("graph-triangles: %s", t.name)
+	nothing := func() error { return nil }
+	took, err := t.clock(ctx, nothing, func() error {
+		_, err := t.csr.Oriented(ctx, t.cpu)
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	t.report("oriented", t.csr.Edges(), took, "arcs_8", Row{Structure: "csr"})
+	var count uint64
+	took, err = t.clock(ctx, nothing, func() (err error) {
+		count, err = algo.Triangles(ctx, t.cpu, t.csr)
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	t.report("triangles", t.csr.Edges(), took, "arcs_8", Row{Structure: "csr"})
+	t.result.Parameters["triangles_"+t.name] = count
+	return t.following(ctx, count)
+}
+
+// following inserts batches, and counts the triangles behind each in two ways.
+func (t *graphTrial) following(ctx context.Context, count uint64) (err error) {
+	g, err := t.load(ctx, false)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, g.Close()) }()
+	size := max(1, min(t.size(1<<12, 1<<20), t.csr.Edges()/4))
+	all := t.random(insertedTimes * size)
+	var insert, follow, anew time.Duration
+	for i := range insertedTimes {
+		e := graph.Edges{From: all.From[i*size : (i+1)*size], To: all.To[i*size : (i+1)*size]}
+		done := make([]bool, size)
+		start := time.Now()
+		if _, err := g.Insert(ctx, e.From, e.To, done); err != nil {
+			return err
+		}
+		insert += time.Since(start)
+		start = time.Now()
+		more, err := algo.TrianglesOf(ctx, t.cpu, g, e.Where(done))
+		if err != nil {
+			return err
+		}
+		follow += time.Since(start)
+		count += more
+		start = time.Now()
+		c, err := g.CSR(ctx)
+		if err != nil {
+			return err
+		}
+		whole, err := algo.Triangles(ctx, t.cpu, c)
+		if err != nil {
+			return err
+		}
+		anew += time.Since(start)
+		if whole != count {
+			return fmt.Errorf("%w: %d triangles behind batch %d, want %d", errWrong, count, i, whole)
+		}
+	}
+	t.report("insert", insertedTimes*size, insert, "arcs_8", Row{Batch: size})
+	t.report("triangles_follow", insertedTimes*size, follow, "arcs_8", Row{Batch: size, Speedup: figure(anew.Seconds() / follow.Seconds())})
+	t.report("triangles_anew", insertedTimes*size, anew, "arcs_8", Row{Batch: size})
+	return nil
+}
