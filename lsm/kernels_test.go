@@ -1,8 +1,6 @@
 package lsm_test
 
 import (
-	"maps"
-	"math/rand/v2"
 	"slices"
 	"testing"
 
@@ -31,37 +29,18 @@ func kernelTests[K, V uint32 | uint64]() []mutate.KernelTest {
 // ranges that more than one lane writes.
 func tombstones[K, V uint32 | uint64](t testing.TB, dev device.Device) {
 	const n, first, last = 400, 90, 310
-	h := &history[K, V]{TB: t, m: open[K, V](t, dev, &lsm.Options{Base: 128}), want: model[K, V]{}, rng: rand.New(rand.NewPCG(1, 1)), most: 20}
-	keys := conformance.Sequence[K](0, n)
-	vals := conformance.Sequence[V](7, n)
-	for i, k := range keys {
-		h.want[k] = vals[i]
-	}
-	_, err := h.m.Put(t.Context(), keys, vals)
-	must(t, err)
-	h.seek(h.m, h.want)
+	h := conformance.OrderedHistory[K, V]{Map: open[K, V](t, dev, &lsm.Options{Base: 128}).OrderedMap, Most: 20}
+	h.Begin(t, 1)
+	h.Put(conformance.Sequence[K](0, n), conformance.Sequence[V](7, n))
+	h.Seek()
 	for lo := K(first); lo < last; lo += 55 {
-		_, err := h.m.DeleteRange(t.Context(), []K{lo}, []K{lo + 54}, nil)
-		must(t, err)
-		h.want.deleteRange(lo, lo+54)
+		h.DeleteRange([]K{lo}, []K{lo + 54})
 	}
-	all := slices.Sorted(maps.Keys(h.want))
-	asked, ranks := []K{first - 1, first, 200, last - 1, last, 0, n}, make([]uint64, 7)
-	for i, k := range asked {
-		at, _ := slices.BinarySearch(all, k)
-		ranks[i] = uint64(at)
-	}
-	h.bySeveral(h.m, h.want, all, asked, ranks)
-	h.ranges(h.m, all, []K{n, 0, 250, 100, first - 1})
-	ops := []weft.Op[K, V]{{Kind: weft.OpPutNew, Key: 200, Value: 1}, {Kind: weft.OpGet, Key: 201}, {Kind: weft.OpDelete, Key: 202}, {Kind: weft.OpPutNew, Key: 5, Value: 1}}
-	got := make([]weft.Result[V], len(ops))
-	must(t, h.m.Apply(t.Context(), ops, got))
-	if want := h.want.run(ops); !slices.Equal(got, want) {
-		t.Fatalf("operations on keys that were deleted return %v, want %v", got, want)
-	}
-	must(t, h.m.Compact(t.Context())) // with a level that has two levels of an index
-	must(t, h.m.Check(t.Context()))
-	h.seek(h.m, h.want)
+	h.Seek(n, last, last-1, 200, first, first-1, 0)
+	h.Apply([]weft.Op[K, V]{{Kind: weft.OpPutNew, Key: 200, Value: 1}, {Kind: weft.OpGet, Key: 201}, {Kind: weft.OpDelete, Key: 202}, {Kind: weft.OpPutNew, Key: 5, Value: 1}})
+	must(t, h.Map.Compact(t.Context())) // with a level that has two levels of an index
+	must(t, h.Map.Check(t.Context()))
+	h.Seek()
 }
 
 // longRanges asks for as many ranges as a warp has lanes, each of which has more pairs than its lane writes.

@@ -67,6 +67,7 @@ type OrderedHistory[K weft.Key, V weft.Value] struct {
 	want historyModel[K, V]
 	rng  *rand.Rand
 	held []heldSnapshot[K, V]
+	next K // of keys in ascending order
 }
 
 type heldSnapshot[K weft.Key, V weft.Value] struct {
@@ -74,23 +75,29 @@ type heldSnapshot[K weft.Key, V weft.Value] struct {
 	historyModel[K, V]
 }
 
-// Run runs some batches on a map without pairs.
-func (h *OrderedHistory[K, V]) Run(t testing.TB, seed uint64, rounds int) {
+// Begin begins a history with a map without pairs.
+func (h *OrderedHistory[K, V]) Begin(t testing.TB, seed uint64) {
 	h.TB, h.want, h.rng, h.held = t, historyModel[K, V]{}, rand.New(rand.NewPCG(seed, 1)), nil
+	h.next = K(20 * h.Most)
+}
+
+// Run begins a history and runs some batches.
+func (h *OrderedHistory[K, V]) Run(t testing.TB, seed uint64, rounds int) {
+	h.Begin(t, seed)
 	for round := range rounds {
 		switch h.rng.IntN(8) {
 		case 0:
-			h.deleteRanges()
+			h.deleteSomeRanges()
 		case 1:
 			h.must(h.Map.Compact(t.Context()))
 		default:
-			h.apply(round)
+			h.applySome(round)
 		}
 		h.must(h.Map.Check(t.Context()))
 		if h.Map.Len() != len(h.want) {
 			t.Fatalf("round %d: %d pairs, want %d", round, h.Map.Len(), len(h.want))
 		}
-		h.seek(h.Map, h.want)
+		h.Seek()
 		h.snapshots()
 	}
 	for _, s := range h.held {
@@ -99,8 +106,41 @@ func (h *OrderedHistory[K, V]) Run(t testing.TB, seed uint64, rounds int) {
 	}
 	h.must(h.Map.Compact(t.Context()))
 	h.must(h.Map.Check(t.Context()))
-	h.seek(h.Map, h.want)
+	h.Seek()
 }
+
+// Put puts pairs.
+func (h *OrderedHistory[K, V]) Put(keys []K, vals []V) {
+	_, err := h.Map.Put(h.Context(), keys, vals)
+	h.must(err)
+	for i, k := range keys {
+		h.want[k] = vals[i]
+	}
+}
+
+// Apply runs a mixed batch.
+func (h *OrderedHistory[K, V]) Apply(ops []weft.Op[K, V]) {
+	got := make([]weft.Result[V], len(ops))
+	h.must(h.Map.Apply(h.Context(), ops, got))
+	if res := h.want.run(ops); !slices.Equal(got, res) {
+		h.Fatalf("%d operations return\n%v\nwant\n%v", len(ops), got, res)
+	}
+}
+
+// DeleteRange deletes ranges.
+func (h *OrderedHistory[K, V]) DeleteRange(lo, hi []K) {
+	got, removed := make([]uint32, len(lo)), make([]uint32, len(lo))
+	for i := range lo {
+		removed[i] = h.want.deleteRange(lo[i], hi[i])
+	}
+	if _, err := h.Map.DeleteRange(h.Context(), lo, hi, got); err != nil || !slices.Equal(got, removed) {
+		h.Fatalf("DeleteRange removes %v, want %v: %v", got, removed, err)
+	}
+}
+
+// Seek asks for all pairs, for those by keys, or by some if there are none, and by their ranks, and for ranges
+// from each key to the one before it.
+func (h *OrderedHistory[K, V]) Seek(keys ...K) { h.seek(h.Map, h.want, keys...) }
 
 func (h *OrderedHistory[K, V]) must(err error) {
 	h.Helper()
@@ -109,45 +149,40 @@ func (h *OrderedHistory[K, V]) must(err error) {
 	}
 }
 
-// key makes up keys: anywhere, crowded, or few.
+// key makes up keys: anywhere, few, one behind the other, or crowded.
 func (h *OrderedHistory[K, V]) key() K {
-	switch h.rng.IntN(4) {
+	switch h.rng.IntN(5) {
 	case 0:
 		return K(h.rng.Uint64())
 	case 1:
 		return K(h.rng.IntN(5) * 1000)
+	case 2:
+		h.next++
+		return h.next
 	}
 	return K(h.rng.IntN(20 * h.Most))
 }
 
-// apply runs a batch: of Puts, of Deletes, or mixed.
-func (h *OrderedHistory[K, V]) apply(round int) {
+// applySome runs a batch: of Puts, of Deletes, or mixed.
+func (h *OrderedHistory[K, V]) applySome(round int) {
 	ops := make([]weft.Op[K, V], 1+h.rng.IntN(h.Most))
+	kinds := append([]weft.OpKind{weft.OpGet, weft.OpPut, weft.OpPut, weft.OpPutNew, weft.OpDelete, weft.OpSum}, h.Also...)
 	for i := range ops {
-		kinds := []weft.OpKind{weft.OpGet, weft.OpPut, weft.OpPut, weft.OpPutNew, weft.OpDelete, weft.OpSum}
-		kinds = append(kinds, h.Also...)
 		ops[i] = weft.Op[K, V]{Kind: kinds[h.rng.IntN(len(kinds))], Key: h.key(), Value: V(h.rng.IntN(1000))}
 		if round%3 < 2 {
 			ops[i].Kind = []weft.OpKind{weft.OpPut, weft.OpDelete}[round%3]
 		}
 	}
-	got := make([]weft.Result[V], len(ops))
-	h.must(h.Map.Apply(h.Context(), ops, got))
-	if res := h.want.run(ops); !slices.Equal(got, res) {
-		h.Fatalf("%d operations return\n%v\nwant\n%v", len(ops), got, res)
-	}
+	h.Apply(ops)
 }
 
-func (h *OrderedHistory[K, V]) deleteRanges() {
+func (h *OrderedHistory[K, V]) deleteSomeRanges() {
 	n := 1 + h.rng.IntN(3)
-	lo, hi, got, removed := make([]K, n), make([]K, n), make([]uint32, n), make([]uint32, n)
+	lo, hi := make([]K, n), make([]K, n)
 	for i := range lo {
 		lo[i], hi[i] = h.key(), h.key()
-		removed[i] = h.want.deleteRange(lo[i], hi[i])
 	}
-	if _, err := h.Map.DeleteRange(h.Context(), lo, hi, got); err != nil || !slices.Equal(got, removed) {
-		h.Fatalf("DeleteRange removes %v, want %v: %v", got, removed, err)
-	}
+	h.DeleteRange(lo, hi)
 }
 
 func (h *OrderedHistory[K, V]) snapshots() {
@@ -167,8 +202,7 @@ func (h *OrderedHistory[K, V]) snapshots() {
 	}
 }
 
-// seek asks for all pairs, and for those by some keys and ranks.
-func (h *OrderedHistory[K, V]) seek(m hostSeeker[K, V], want historyModel[K, V]) {
+func (h *OrderedHistory[K, V]) seek(m hostSeeker[K, V], want historyModel[K, V], keys ...K) {
 	all := slices.Sorted(maps.Keys(want))
 	at := 0
 	for k, v := range m.All() {
@@ -180,11 +214,12 @@ func (h *OrderedHistory[K, V]) seek(m hostSeeker[K, V], want historyModel[K, V])
 	if at != len(all) {
 		h.Fatalf("%d pairs, want %d", at, len(all))
 	}
-	const n = 8
-	keys, ranks := make([]K, n), make([]uint64, n)
-	for i := range keys {
-		keys[i] = h.key()
-		at, _ := slices.BinarySearch(all, keys[i])
+	for more := len(keys) == 0; more; more = len(keys) < 8 {
+		keys = append(keys, h.key())
+	}
+	ranks := make([]uint64, len(keys))
+	for i, k := range keys {
+		at, _ := slices.BinarySearch(all, k)
 		ranks[i] = uint64(at)
 	}
 	h.bySeveral(m, want, all, keys, ranks)
