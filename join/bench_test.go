@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/weftgo/weft/column"
+	"github.com/weftgo/weft/device"
 	"github.com/weftgo/weft/device/cpu"
 	"github.com/weftgo/weft/join"
 )
@@ -45,10 +46,10 @@ func benchmarkWeft(b *testing.B, l, r []int64) {
 	}
 	defer dev.Close()
 	ctx := context.Background()
-	pairs := 0
+	pairs, memory := 0, &meter{Host: dev}
 	for b.Loop() {
 		pairs = 0
-		ix, err := join.New(ctx, dev, []column.Column{column.Of(r)}, nil)
+		ix, err := join.New(ctx, memory, []column.Column{column.Of(r)}, nil)
 		if err != nil {
 			b.Fatal(err)
 		}
@@ -65,6 +66,24 @@ func benchmarkWeft(b *testing.B, l, r []int64) {
 	}
 	b.ReportMetric(float64(pairs*b.N)/b.Elapsed().Seconds()/1e6, "Mpairs/s")
 	b.ReportMetric(float64(pairs), "pairs")
+	b.ReportMetric(float64(memory.most), "peak-bytes")
+}
+
+// meter knows how much memory there was at most.
+type meter struct {
+	device.Host
+	now, most int
+}
+
+func (m *meter) Alloc(size int) (device.Buffer, error) {
+	m.now += size
+	m.most = max(m.most, m.now)
+	return m.Host.Alloc(size)
+}
+
+func (m *meter) Free(b device.Buffer) error {
+	m.now -= b.Size
+	return m.Host.Free(b)
 }
 
 func benchmarkMap(b *testing.B, l, r []int64) {

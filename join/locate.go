@@ -101,6 +101,7 @@ func (f *finder[K]) locateByPart(ctx context.Context, lo, hi int, out []span) er
 		}
 		var buckets [blockRows]uint32
 		var found [blockRows]span
+		f.prefetchPart(f.parts, part)
 		end := f.hand.bounds[part+1]
 		for at := f.hand.bounds[part]; at < end; at += blockRows {
 			words, rows := f.hand.keys[at:min(at+blockRows, end)], f.hand.rows[at:]

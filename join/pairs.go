@@ -7,9 +7,11 @@ import (
 	"iter"
 	"math"
 	"sort"
+	"unsafe"
 
 	"github.com/weftgo/weft/column"
 	"github.com/weftgo/weft/device"
+	"github.com/weftgo/weft/internal/cpu"
 )
 
 // NoRow stands for the row of the build side in the pair of a row that matches none.
@@ -130,17 +132,38 @@ func (x *expansion) writeSome(lo uint64, left, right []uint32) {
 			gone -= n
 		}
 	}
-	for at := 0; at < len(left); row++ {
-		s := x.spans[row]
-		if s.n <= 1 {
-			left[at], right[at] = uint32(x.first+row), s.at
-			at += int(s.n)
-			continue
+	for at := 0; at < len(left); {
+		end := min(row+rowsAhead, len(x.spans))
+		x.prefetch(end, min(end+rowsAhead, len(x.spans)))
+		for ; row < end && at < len(left); row++ {
+			s := x.spans[row]
+			if s.n <= 1 {
+				left[at], right[at] = uint32(x.first+row), s.at
+				at += int(s.n)
+				continue
+			}
+			matches := x.rows[s.at+skip : s.at+s.n]
+			skip = 0
+			for _, r := range matches[:min(len(matches), len(left)-at)] {
+				left[at], right[at] = uint32(x.first+row), r
+				at++
+			}
 		}
-		n := copy(right[at:], x.rows[s.at+skip:s.at+s.n])
-		for i := range n {
-			left[at+i] = uint32(x.first + row)
-		}
-		at, skip = at+n, 0
 	}
+}
+
+// rowsAhead is how many rows are written while the matches of as many more are on their way.
+const rowsAhead = 32
+
+// prefetch asks for the matches of rows lo to hi-1 that have several.
+func (x *expansion) prefetch(lo, hi int) {
+	var places [rowsAhead]uint32
+	n := 0
+	for _, s := range x.spans[lo:hi] {
+		places[n] = s.at
+		if s.n > 1 {
+			n++
+		}
+	}
+	cpu.Prefetch(unsafe.Pointer(unsafe.SliceData(x.rows)), places[:n], 2)
 }
