@@ -9,7 +9,7 @@ import (
 
 	"github.com/weftgo/weft/column"
 	"github.com/weftgo/weft/device"
-	"github.com/weftgo/weft/internal/cpu"
+	"github.com/weftgo/weft/device/cpu"
 	"github.com/weftgo/weft/internal/op"
 )
 
@@ -19,7 +19,9 @@ type Index struct {
 	plan   plan
 	opts   Options
 	n      int
-	host   device.Host
+	bytes  int
+	host   device.Host // where spans and pairs lie
+	own    *cpu.Device // the same, if the index is on another device
 	lookup lookup
 
 	mu     sync.Mutex
@@ -27,12 +29,12 @@ type Index struct {
 	closed bool
 }
 
-// lookup is what finds rows: a table of words of some width, or of numbers of keys.
+// lookup is what finds rows: a table of words, on the host or on a GPU, or one of numbers of keys.
 type lookup interface {
 	probe(ctx context.Context, p *plan, keys []column.Column) (prober, error)
 	matches() []uint32 // what spans are of
 	distinct() int
-	bytes() int
+	bytes(ctx context.Context) (int, error)
 	free() error
 }
 
@@ -51,31 +53,53 @@ func New(ctx context.Context, dev device.Device, keys []column.Column, opts *Opt
 	if err != nil {
 		return nil, fmt.Errorf("join: New: %w", err)
 	}
-	host, err := cpu.Host(dev, "indexes of joins")
-	if err != nil {
-		return nil, fmt.Errorf("join: New: %w", err)
-	}
-	ix := &Index{opts: o, host: host}
-	if ix.plan, err = planOf(keys, o.NullsMatch); err == nil {
-		if ix.n, err = ix.plan.check(keys); err == nil {
-			ix.lookup, err = ix.plan.build(ctx, host, keys)
-		}
-	}
-	if err != nil {
+	ix := &Index{opts: o}
+	if err = ix.open(ctx, dev, keys); err != nil {
 		return nil, fmt.Errorf("join: New: %w", err)
 	}
 	return ix, nil
 }
 
+func (ix *Index) open(ctx context.Context, dev device.Device, keys []column.Column) (err error) {
+	if ix.plan, err = planOf(keys, ix.opts.NullsMatch); err != nil {
+		return err
+	}
+	if ix.n, err = ix.plan.check(keys); err != nil {
+		return err
+	}
+	var ok bool
+	if ix.host, ok = dev.(device.Host); !ok {
+		if ix.own, err = cpu.Open(nil); err != nil {
+			return err
+		}
+		ix.host = ix.own
+	}
+	if ix.lookup, err = ix.plan.build(ctx, dev, ix.host, keys); err == nil {
+		if ix.bytes, err = ix.lookup.bytes(ctx); err != nil {
+			err = errors.Join(err, ix.lookup.free())
+		}
+	}
+	if err != nil && ix.own != nil {
+		err = errors.Join(err, ix.own.Close())
+	}
+	return err
+}
+
 // build makes what finds the rows of keys.
-func (p *plan) build(ctx context.Context, host device.Host, keys []column.Column) (lookup, error) {
-	if !p.packed {
-		return nil, fmt.Errorf("%w: keys of more than 64 bits", device.ErrUnsupported)
-	}
-	if p.total <= 32 {
+func (p *plan) build(ctx context.Context, dev device.Device, host device.Host, keys []column.Column) (lookup, error) {
+	_, here := dev.(device.Host)
+	switch {
+	case !p.packed:
+		return internKeys(ctx, dev, host, p, keys)
+	case here && p.total <= 32:
 		return build(ctx, host, sourceOf[uint32](p, keys))
+	case here:
+		return build(ctx, host, sourceOf[uint64](p, keys))
+	case p.total <= 32:
+		return carry(ctx, dev, host, sourceOf[uint32](p, keys))
+	default:
+		return carry(ctx, dev, host, sourceOf[uint64](p, keys))
 	}
-	return build(ctx, host, sourceOf[uint64](p, keys))
 }
 
 func (t *table[K]) probe(_ context.Context, p *plan, keys []column.Column) (prober, error) {
@@ -98,15 +122,8 @@ func (ix *Index) Distinct() int {
 	return n
 }
 
-// Bytes is the memory that the index holds on its device.
-func (ix *Index) Bytes() int {
-	if ix.acquire() != nil {
-		return 0
-	}
-	n := ix.lookup.bytes()
-	ix.release()
-	return n
-}
+// Bytes is the memory that the index takes up.
+func (ix *Index) Bytes() int { return ix.bytes }
 
 // Close frees the index, at the latest when calls and iterations that are under way have ended. Idempotent; later
 // calls return [weft.ErrClosed].
@@ -125,7 +142,11 @@ func (ix *Index) freeUnused() error {
 	if !ix.closed || ix.users > 0 {
 		return nil
 	}
-	return ix.lookup.free()
+	err := ix.lookup.free()
+	if ix.own != nil {
+		err = errors.Join(err, ix.own.Close())
+	}
+	return err
 }
 
 // acquire keeps the index from being freed.

@@ -15,7 +15,7 @@ const pieceRows = 1 << 21
 // Rows are dealt out to parts if the table does not fit a core's cache, and they are so many that most of
 // its lines are read.
 const (
-	cacheBytes  = 1 << 20
+	dirBytes    = 1 << 18 // of the buckets; rows and keys are four times that
 	rowsPerPart = 1 << 7
 )
 
@@ -34,7 +34,7 @@ func newFinder[K word](t *table[K], src *source[K]) (f *finder[K], err error) {
 	f = &finder[K]{table: t, src: src}
 	piece := min(src.n, pieceRows)
 	// Parts four times as large as those for building: nothing is written but spans.
-	if parts := partsOf(t.buckets, t.parts.shift+2); t.bytes() > cacheBytes && piece >= rowsPerPart*parts.n {
+	if parts := partsOf(t.buckets, t.parts.shift+2); 4*int(t.buckets) > dirBytes && piece >= rowsPerPart*parts.n {
 		if f.keys, err = device.Make[K](t.host, piece); err != nil {
 			return nil, err
 		}

@@ -30,7 +30,7 @@ func (p Pairs) Len() int { return len(p.Left) }
 // with the last, empty piece: that of the context, [weft.ErrOptions] for columns of other types than those
 // of the index, [weft.ErrClosed], [device.ErrMemory]. Columns of different length panic.
 //
-// Memory beside the pieces is 40 bytes a row of the left side at most, and not more than 48 MiB.
+// Memory beside the pieces is 20 bytes a row of the left side at most, and not more than 40 MiB.
 func (ix *Index) Inner(ctx context.Context, keys []column.Column) iter.Seq2[Pairs, error] {
 	return ix.pairs(ctx, "Inner", keys, false)
 }

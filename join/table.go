@@ -1,6 +1,7 @@
 package join
 
 import (
+	"context"
 	"errors"
 	"unsafe"
 
@@ -196,10 +197,9 @@ var linesInOrder = func() (lines [64]uint32) {
 	return lines
 }()
 
-// bytes is the memory of the table.
-func (t *table[K]) bytes() int {
+func (t *table[K]) bytes(context.Context) (int, error) {
 	var k K
-	return 4*(t.dir.Len()+t.begin.Len()+t.rows.Len()) + int(unsafe.Sizeof(k))*t.keys.Len()
+	return 4*(t.dir.Len()+t.begin.Len()+t.rows.Len()) + int(unsafe.Sizeof(k))*t.keys.Len(), nil
 }
 
 func (t *table[K]) distinct() int {

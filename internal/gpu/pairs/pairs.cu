@@ -1,0 +1,113 @@
+// Kernels of joins: spans of equal keys, and pairs of rows. pairs.go explains the memory.
+#include "weft/access.cuh"
+#include "weft/warp.cuh"
+
+namespace weft {
+
+// A span is the rows of a key: how many, and below that the first place of theirs, or the row itself if it
+// is one.
+__device__ __forceinline__ uint64_t span(uint32_t at, uint32_t n) { return uint64_t(n) << 32 | at; }
+__device__ __forceinline__ uint32_t place(uint64_t span) { return uint32_t(span); }
+__device__ __forceinline__ uint32_t count(uint64_t span) { return uint32_t(span >> 32); }
+
+constexpr uint32_t kNoRow = ~0u;
+
+struct BuildParams {
+  uint64_t* vals;         // of each row: its number, then a row that has its key, then the span of its key
+  uint32_t* groups;       // of each row: a row that has its key
+  const uint32_t* sorted; // groups in order
+  uint32_t* begin;        // of each group: its first place in that order,
+  uint32_t* end;          // and the one behind its last
+  const uint32_t* rows;   // in the order of groups
+  uint32_t n;
+  uint32_t unused;
+};
+
+struct FindParams {
+  uint64_t* spans;
+  uint32_t* counts;
+  uint32_t n;
+  uint32_t all;  // rows without a match get kNoRow
+};
+
+struct WriteParams {
+  const uint64_t* spans;
+  const uint64_t* offsets;  // of the pairs of each row; one more
+  const uint32_t* rows;
+  uint32_t* left;
+  uint32_t* right;
+  uint64_t first;  // pair to begin with
+  uint64_t limit;  // of pairs
+  uint32_t n;
+  uint32_t unused;
+};
+
+// The pairs that a block writes at a time: their rows are looked for between those of the first and the last.
+constexpr uint32_t kPairs = 1024;
+
+// row_of is the row of a pair, of rows lo to hi-1 of which it is: the last whose pairs begin there or before.
+__device__ __forceinline__ uint32_t row_of(const WriteParams& p, uint32_t lo, uint32_t hi, uint64_t pair) {
+  while (hi - lo > 1) {
+    const uint32_t mid = lo + (hi - lo) / 2;
+    if (p.offsets[mid] <= pair) {
+      lo = mid;
+    } else {
+      hi = mid;
+    }
+  }
+  return lo;
+}
+
+}  // namespace weft
+
+using namespace weft;
+
+extern "C" __global__ void pairs_number(BuildParams p) {
+  for (uint64_t i = thread_index(); i < p.n; i += threads_in_grid()) store_once(p.vals + i, i);
+}
+
+extern "C" __global__ void pairs_groups(BuildParams p) {
+  for (uint64_t i = thread_index(); i < p.n; i += threads_in_grid()) store_once(p.groups + i, uint32_t(load_once(p.vals + i)));
+}
+
+extern "C" __global__ void pairs_bounds(BuildParams p) {
+  for (uint64_t i = thread_index(); i < p.n; i += threads_in_grid()) {
+    const uint32_t group = p.sorted[i];
+    if (i == 0 || p.sorted[i - 1] != group) p.begin[group] = uint32_t(i);
+    if (i + 1 == p.n || p.sorted[i + 1] != group) p.end[group] = uint32_t(i + 1);
+  }
+}
+
+extern "C" __global__ void pairs_spans(BuildParams p) {
+  for (uint64_t i = thread_index(); i < p.n; i += threads_in_grid()) {
+    const uint32_t group = p.groups[i];
+    const uint32_t at = p.begin[group], n = p.end[group] - at;
+    store_once(p.vals + i, span(n == 1 ? uint32_t(i) : at, n));
+  }
+}
+
+extern "C" __global__ void pairs_counts(FindParams p) {
+  for (uint64_t i = thread_index(); i < p.n; i += threads_in_grid()) {
+    uint64_t s = load_once(p.spans + i);
+    if (p.all && count(s) == 0) p.spans[i] = s = span(kNoRow, 1);
+    store_once(p.counts + i, count(s));
+  }
+}
+
+extern "C" __global__ void __launch_bounds__(256, 4) pairs_write(WriteParams p) {
+  const uint64_t total = p.offsets[p.n];
+  if (p.first >= total) return;
+  const uint64_t end = total - p.first < p.limit ? total : p.first + p.limit;
+  const uint64_t threads = 256, blocks = threads_in_grid() / threads, me = thread_index() / threads, rank = thread_index() % threads;
+  for (uint64_t at = p.first + me * kPairs; at < end; at += blocks * kPairs) {
+    const uint64_t stop = end - at < kPairs ? end : at + kPairs;
+    const uint32_t lo = row_of(p, 0, p.n, at), hi = row_of(p, lo, p.n, stop - 1) + 1;
+    for (uint64_t pair = at + rank; pair < stop; pair += threads) {
+      const uint32_t row = row_of(p, lo, hi, pair);
+      const uint64_t s = p.spans[row];
+      const uint32_t match = count(s) == 1 ? place(s) : p.rows[place(s) + uint32_t(pair - p.offsets[row])];
+      store_once(p.left + (pair - p.first), row);
+      store_once(p.right + (pair - p.first), match);
+    }
+  }
+}

@@ -1,0 +1,132 @@
+package pairs_test
+
+import (
+	"errors"
+	"math/rand/v2"
+	"slices"
+	"testing"
+
+	"github.com/weftgo/weft/device"
+	"github.com/weftgo/weft/device/devicetest"
+	"github.com/weftgo/weft/device/sim"
+	"github.com/weftgo/weft/internal/gpu/pairs"
+)
+
+// load makes the kernels of a simulated GPU, or of the device of the environment.
+func load(t *testing.T) (*pairs.Kernels, *device.Stream) {
+	t.Helper()
+	if testing.Short() {
+		t.Skip("interprets kernels")
+	}
+	dev := devicetest.Open(t)
+	if dev.Properties().Kind == device.CPU {
+		dev = devicetest.OpenSim(t, &sim.Options{})
+	}
+	k, err := pairs.Load(dev)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return k, devicetest.NewStream(t, dev)
+}
+
+func must(t *testing.T, errs ...error) {
+	t.Helper()
+	if err := errors.Join(errs...); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// Rows whose key some row stands for, as a map would say, get spans that lead to all rows of the key.
+func TestSmokeBuild(t *testing.T) {
+	k, s := load(t)
+	rng := rand.New(rand.NewPCG(1, 2))
+	for _, n := range []int{1, 2, 300, 3000} {
+		b, err := k.NewBuild(n)
+		must(t, err, b.Number(s))
+		for i, v := range devicetest.Download(t, s, b.Vals) {
+			if v != uint64(i) {
+				t.Fatalf("row %d is numbered %d", i, v)
+			}
+		}
+		stands, of := make([]uint64, n), make(map[uint64][]uint32)
+		for i := range stands {
+			if stands[i] = uint64(i); rng.IntN(3) > 0 {
+				stands[i] = stands[rng.IntN(i+1)]
+			}
+			of[stands[i]] = append(of[stands[i]], uint32(i))
+		}
+		must(t, b.Vals.CopyFrom(s, stands), b.Sort(s))
+		rows := devicetest.Download(t, s, b.Rows)
+		for i, span := range devicetest.Download(t, s, b.Vals) {
+			want, at, n := of[stands[i]], uint32(span), uint32(span>>32)
+			if n == 1 && (len(want) != 1 || at != uint32(i)) || n != 1 && !slices.Equal(rows[at:at+n], want) {
+				t.Fatalf("row %d has span %d of %d, want rows %v", i, at, n, want)
+			}
+		}
+		must(t, b.Free(), b.Rows.Free())
+	}
+}
+
+// Pairs of spans of all sizes, by pieces of all sizes, with rows that have none.
+func TestSmokeWrite(t *testing.T) {
+	k, s := load(t)
+	rng := rand.New(rand.NewPCG(3, 4))
+	rows := make([]uint32, 5000)
+	for i := range rows {
+		rows[i] = rng.Uint32()
+	}
+	there := devicetest.Upload(t, s, rows)
+	f, err := k.NewFound(2000)
+	must(t, err)
+	for _, n := range []int{0, 1, 2000} {
+		for _, all := range []bool{false, true} {
+			spans, want := spansOf(rng, rows, n, all)
+			must(t, f.Spans.CopyFrom(s, spans), f.Count(s, n, all))
+			if total := devicetest.Download(t, s, f.Total(n))[0]; total != uint64(len(want)) {
+				t.Fatalf("%d pairs, want %d", total, len(want))
+			}
+			for _, piece := range []int{len(want) + 1, 1000, 0} {
+				left, right := devicetest.Upload(t, s, make([]uint32, piece)), devicetest.Upload(t, s, make([]uint32, piece))
+				for first := 0; first <= len(want); first += max(piece, 1+len(want)/3) {
+					must(t, f.Write(s, n, there, uint64(first), left, right))
+					l, r := devicetest.Download(t, s, left), devicetest.Download(t, s, right)
+					for i, pair := range want[first:min(first+piece, len(want))] {
+						if l[i] != pair[0] || r[i] != pair[1] {
+							t.Fatalf("pair %d is %d and %d, want %v", first+i, l[i], r[i], pair)
+						}
+					}
+				}
+			}
+		}
+	}
+	must(t, s.Sync(t.Context()), f.Free())
+}
+
+// spansOf makes spans of n rows, of which many have none and one has a thousand, and their pairs.
+func spansOf(rng *rand.Rand, rows []uint32, n int, all bool) (spans []uint64, want [][2]uint32) {
+	const noRow = 1<<32 - 1
+	for i := range n {
+		many, at := uint64(max(0, rng.IntN(6)-2)), uint64(rng.IntN(4000))
+		if i == n/2 {
+			many = 1000
+		}
+		spans = append(spans, many<<32|at)
+		switch {
+		case many == 0 && all:
+			want = append(want, [2]uint32{uint32(i), noRow})
+		case many == 1:
+			want = append(want, [2]uint32{uint32(i), uint32(at)})
+		default:
+			for _, row := range rows[at : at+many] {
+				want = append(want, [2]uint32{uint32(i), row})
+			}
+		}
+	}
+	return spans, want
+}
+
+func TestNoKernels(t *testing.T) {
+	if _, err := pairs.Load(devicetest.OpenCPU(t, 1)); !errors.Is(err, device.ErrNoKernels) {
+		t.Errorf("on a CPU: %v", err)
+	}
+}

@@ -1,0 +1,243 @@
+package join
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"unsafe"
+
+	"github.com/weftgo/weft"
+	"github.com/weftgo/weft/column"
+	"github.com/weftgo/weft/device"
+	"github.com/weftgo/weft/internal/gpu/pairs"
+	"github.com/weftgo/weft/internal/op"
+	"github.com/weftgo/weft/linear"
+)
+
+// gpuTable finds the rows of a key in memory of a GPU: a map leads from keys to spans, as package
+// pairs has them.
+type gpuTable[K weft.Key] struct {
+	kernels *pairs.Kernels
+	spans   *linear.Map[K, uint64]
+	rows    device.Slice[uint32]
+}
+
+// newGPUTable makes the table of a column on the device of a stream, and waits for it.
+func newGPUTable[K weft.Key](ctx context.Context, s *device.Stream, keys device.Slice[K]) (t *gpuTable[K], err error) {
+	t = &gpuTable[K]{}
+	if t.kernels, err = pairs.Load(s.Device()); err != nil {
+		return nil, err
+	}
+	if keys.Len() > pairs.MaxRows {
+		return nil, fmt.Errorf("%w: %d rows; on a GPU row numbers end at %d", op.ErrOptions, keys.Len(), uint32(pairs.MaxRows))
+	}
+	// Which of the rows of a key stands for it does not matter, and then they have one span.
+	if t.spans, err = linear.New[K, uint64](s.Device(), &linear.Options{Capacity: keys.Len(), Unordered: true}); err != nil {
+		return nil, err
+	}
+	if keys.Len() > 0 {
+		err = t.build(ctx, s, keys)
+	}
+	if err != nil {
+		return nil, errors.Join(err, t.free())
+	}
+	return t, nil
+}
+
+func (t *gpuTable[K]) build(ctx context.Context, s *device.Stream, keys device.Slice[K]) error {
+	b, err := t.kernels.NewBuild(keys.Len())
+	if err != nil {
+		return err
+	}
+	t.rows = b.Rows
+	err = t.submit(ctx, s, keys, b)
+	if end := s.Sync(context.WithoutCancel(ctx)); err == nil {
+		err = end
+	}
+	return errors.Join(err, b.Free())
+}
+
+func (t *gpuTable[K]) submit(ctx context.Context, s *device.Stream, keys device.Slice[K], b *pairs.Build) error {
+	none := device.Slice[bool]{}
+	for _, step := range []func() error{
+		func() error { return b.Number(s) },
+		func() error { return t.spans.PutNewOn(s, keys, b.Vals, none) },
+		func() error { return t.spans.GetOn(s, keys, b.Vals, none) },
+		func() error { return b.Sort(s) },
+		func() error { return t.spans.PutOn(s, keys, b.Vals) },
+		func() error { return t.spans.Sync(ctx) },
+	} {
+		if err := errors.Join(ctx.Err(), step()); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// find submits looking up keys.
+func (t *gpuTable[K]) find(s *device.Stream, keys device.Slice[K], spans device.Slice[uint64]) error {
+	return t.spans.GetOn(s, keys, spans, device.Slice[bool]{})
+}
+
+func (t *gpuTable[K]) free() error { return errors.Join(t.spans.Close(), t.rows.Free()) }
+
+// carried is an index of host columns on a GPU: words go there, and spans come back.
+type carried[K word] struct {
+	host   device.Host
+	table  *gpuTable[K]
+	stream *device.Stream // that it was built on
+	rows   []uint32       // as a table of the host has them
+	kept   []uint32       // the rows that have a key, if some have none
+	nulls  span
+}
+
+// carry makes an index on a GPU.
+func carry[K word](ctx context.Context, dev device.Device, host device.Host, src *source[K]) (*carried[K], error) {
+	c := &carried[K]{host: host}
+	if err := c.build(ctx, dev, src); err != nil {
+		return nil, errors.Join(err, c.free())
+	}
+	return c, nil
+}
+
+func (c *carried[K]) build(ctx context.Context, dev device.Device, src *source[K]) (err error) {
+	words, nulls := c.keep(src)
+	if c.stream, err = dev.NewStream(); err != nil {
+		return err
+	}
+	keys, err := device.Upload(c.stream, words)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, c.stream.Sync(context.WithoutCancel(ctx)), keys.Free()) }()
+	if c.table, err = newGPUTable(ctx, c.stream, keys); err != nil {
+		return err
+	}
+	c.rows = make([]uint32, len(words), src.n)
+	if err := c.table.rows.CopyTo(ctx, c.stream, c.rows); err != nil {
+		return err
+	}
+	if src.plan.nulls && len(nulls) > 0 {
+		if c.nulls = (span{uint32(len(words)), uint32(len(nulls))}); len(nulls) == 1 {
+			c.nulls.at = nulls[0]
+		}
+	}
+	if c.kept != nil {
+		for i, row := range c.rows {
+			c.rows[i] = c.kept[row]
+		}
+		c.rows = append(c.rows, nulls...)
+	}
+	return c.table.rows.Free()
+}
+
+// keep returns the words of the rows that have a key, and the rows that have none.
+func (c *carried[K]) keep(src *source[K]) (words []K, nulls []uint32) {
+	if src.words != nil && !src.nulls {
+		return src.words, nil
+	}
+	b := new(block[K])
+	if src.nulls {
+		c.kept = []uint32{}
+	}
+	for lo := 0; lo < src.n; lo += blockRows {
+		some, null := src.read(b, lo, min(lo+blockRows, src.n))
+		if null == nil {
+			words = append(words, some...)
+			continue
+		}
+		for i, k := range some {
+			if null[i] {
+				nulls = append(nulls, uint32(lo+i))
+			} else {
+				words, c.kept = append(words, k), append(c.kept, uint32(lo+i))
+			}
+		}
+	}
+	return words, nulls
+}
+
+func (c *carried[K]) matches() []uint32 { return c.rows }
+
+func (c *carried[K]) distinct() int {
+	if c.nulls.n > 0 {
+		return c.table.spans.Len() + 1
+	}
+	return c.table.spans.Len()
+}
+
+func (c *carried[K]) bytes(ctx context.Context) (int, error) {
+	n, err := c.table.spans.Size(ctx)
+	return n + 4*(len(c.rows)+len(c.kept)), err
+}
+
+func (c *carried[K]) free() (err error) {
+	if c.table != nil {
+		err = c.table.free()
+	}
+	if c.stream != nil {
+		err = errors.Join(err, c.stream.Close())
+	}
+	return err
+}
+
+// carrier looks rows of the host up on a GPU.
+type carrier[K word] struct {
+	*carried[K]
+	src   *source[K]
+	words device.Slice[K] // of a piece
+}
+
+func (c *carried[K]) probe(_ context.Context, p *plan, keys []column.Column) (prober, error) {
+	src := sourceOf[K](p, keys)
+	if src.words != nil {
+		return &carrier[K]{carried: c, src: src}, nil
+	}
+	words, err := device.Make[K](c.host, min(src.n, pieceRows))
+	return &carrier[K]{carried: c, src: src, words: words}, err
+}
+
+func (l *carrier[K]) free() error { return l.words.Free() }
+
+func (l *carrier[K]) locate(ctx context.Context, lo, hi int, out []span) error {
+	n := hi - lo
+	words := l.words.Host()
+	if l.src.words != nil {
+		words = l.src.words[lo:hi]
+	} else {
+		l.host.Parallel(n, 1<<14, func(from, to int) {
+			b := new(block[K])
+			for ; from < to; from += blockRows {
+				some, _ := l.src.read(b, lo+from, lo+min(from+blockRows, to))
+				copy(words[from:], some)
+			}
+		})
+	}
+	found := unsafe.Slice((*uint64)(unsafe.Pointer(unsafe.SliceData(out))), n)
+	if _, err := l.table.spans.Get(ctx, words[:n], found, nil); err != nil {
+		return err
+	}
+	l.host.Parallel(n, 1<<14, func(from, to int) { l.place(lo, out, from, to) })
+	return nil
+}
+
+// place turns the rows of spans into those of the build side, and gives rows with nulls theirs.
+func (l *carrier[K]) place(lo int, out []span, from, to int) {
+	for i := from; i < to && l.kept != nil; i++ {
+		if out[i].n == 1 {
+			out[i].at = l.kept[out[i].at]
+		}
+	}
+	if !l.src.nulls {
+		return
+	}
+	b := new(block[K])
+	for ; from < to; from += blockRows {
+		_, null := l.src.read(b, lo+from, lo+min(from+blockRows, to))
+		for i, is := range null {
+			if is {
+				out[from+i] = l.nulls
+			}
+		}
+	}
+}

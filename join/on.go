@@ -1,0 +1,245 @@
+package join
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"unsafe"
+
+	"github.com/weftgo/weft"
+	"github.com/weftgo/weft/column"
+	"github.com/weftgo/weft/device"
+	"github.com/weftgo/weft/internal/gpu/pairs"
+)
+
+// IndexOn is an [Index] over one column of integers in device memory, looked up by columns that lie
+// there, too: nothing comes to the host. None of its rows is null. Its methods may be called from many goroutines.
+type IndexOn[K weft.Key] struct {
+	n   int
+	dev device.Device
+	on  indexOn[K]
+}
+
+// indexOn is what an index on some kind of device does.
+type indexOn[K weft.Key] interface {
+	distinct() int
+	matches(n int) (matchesOn[K], error)
+	close() error
+}
+
+// matchesOn is what [MatchesOn] on some kind of device does.
+type matchesOn[K weft.Key] interface {
+	find(s *device.Stream, keys device.Slice[K], all bool) error
+	total(n int) device.Slice[uint64]
+	counts(s *device.Stream, n int, to device.Slice[uint32]) error
+	write(s *device.Stream, n int, first uint64, left, right device.Slice[uint32]) error
+	free() error
+}
+
+// NewOn makes an index over a column on the device of a stream, behind what has been submitted to the stream,
+// and waits for it. The index does not need the column; close it before the device. Kernels for GPUs have
+// run on the simulator so far, and not on hardware. Errors: [weft.ErrOptions] for more rows than row numbers,
+// [device.ErrMemory], and that of the context.
+func NewOn[K weft.Key](ctx context.Context, s *device.Stream, keys device.Slice[K]) (*IndexOn[K], error) {
+	ix := &IndexOn[K]{n: keys.Len(), dev: s.Device()}
+	var err error
+	if host, ok := ix.dev.(device.Host); ok {
+		ix.on, err = newHostOn(ctx, host, keys)
+	} else {
+		ix.on, err = newGPUOn(ctx, s, keys)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("join: NewOn: %w", err)
+	}
+	return ix, nil
+}
+
+// Len is the number of rows of the build side.
+func (ix *IndexOn[K]) Len() int { return ix.n }
+
+// Distinct is the number of different keys of the build side.
+func (ix *IndexOn[K]) Distinct() int { return ix.on.distinct() }
+
+// Close frees the index. Streams must have done what was submitted for its matches.
+func (ix *IndexOn[K]) Close() error { return ix.on.close() }
+
+// MatchesOn are the matches of one batch after another. Its methods submit work to one stream, or to several that
+// the caller orders, and wait for nothing; it is for one goroutine at a time.
+type MatchesOn[K weft.Key] struct {
+	ix     *IndexOn[K]
+	on     matchesOn[K]
+	cap, n int
+}
+
+// Matches makes room for the matches of batches of up to n rows: some 20 bytes for each. Errors:
+// [device.ErrInvalid], [device.ErrMemory].
+func (ix *IndexOn[K]) Matches(n int) (*MatchesOn[K], error) {
+	if n < 0 || n > maxRows {
+		return nil, fmt.Errorf("join: Matches: %w: room for %d rows", device.ErrInvalid, n)
+	}
+	on, err := ix.on.matches(n)
+	if err != nil {
+		return nil, fmt.Errorf("join: Matches: %w", err)
+	}
+	return &MatchesOn[K]{ix: ix, on: on, cap: n}, nil
+}
+
+// FindOn looks a batch up, whose pairs other methods tell from then on: those of an inner join, in the order of
+// [Index.Inner]. The last argument, which may be left out, receives how many there are. More keys than there
+// is room for are [device.ErrInvalid].
+func (m *MatchesOn[K]) FindOn(s *device.Stream, keys device.Slice[K], total ...device.Slice[uint64]) error {
+	return m.find(s, "FindOn", keys, false, total)
+}
+
+// FindLeftOn is FindOn for the pairs of a left join: [NoRow] is the match of rows without one.
+func (m *MatchesOn[K]) FindLeftOn(s *device.Stream, keys device.Slice[K], total ...device.Slice[uint64]) error {
+	return m.find(s, "FindLeftOn", keys, true, total)
+}
+
+func (m *MatchesOn[K]) find(s *device.Stream, method string, keys device.Slice[K], all bool, total []device.Slice[uint64]) error {
+	if keys.Len() > m.cap {
+		return fmt.Errorf("join: %s: %w: %d keys, with room for %d", method, device.ErrInvalid, keys.Len(), m.cap)
+	}
+	m.n = keys.Len()
+	err := m.on.find(s, keys, all)
+	if err == nil && len(total) > 0 {
+		err = s.Copy(total[0].Ptr(), m.on.total(m.n).Ptr(), 8)
+	}
+	if err != nil {
+		return fmt.Errorf("join: %s: %w", method, err)
+	}
+	return nil
+}
+
+// CountOn writes the number of pairs of each row of the batch to counts, which is as long.
+func (m *MatchesOn[K]) CountOn(s *device.Stream, counts device.Slice[uint32]) error {
+	if counts.Len() != m.n {
+		panic(fmt.Sprintf("join: CountOn: %d results for %d rows", counts.Len(), m.n))
+	}
+	if err := m.on.counts(s, m.n, counts); err != nil {
+		return fmt.Errorf("join: CountOn: %w", err)
+	}
+	return nil
+}
+
+// PairsOn writes pairs of the batch from number first on to left and right, which are of one length: as many as there is
+// room for, or as there are. So many pairs are written in pieces.
+func (m *MatchesOn[K]) PairsOn(s *device.Stream, first uint64, left, right device.Slice[uint32]) error {
+	if left.Len() != right.Len() {
+		panic(fmt.Sprintf("join: PairsOn: room for %d rows of the left side and %d of the right", left.Len(), right.Len()))
+	}
+	if err := m.on.write(s, m.n, first, left, right); err != nil {
+		return fmt.Errorf("join: PairsOn: %w", err)
+	}
+	return nil
+}
+
+// Close frees the memory. Streams must have done what was submitted.
+func (m *MatchesOn[K]) Close() error { return m.on.free() }
+
+// gpuOn is an index on a GPU.
+type gpuOn[K weft.Key] struct{ *gpuTable[K] }
+
+func newGPUOn[K weft.Key](ctx context.Context, s *device.Stream, keys device.Slice[K]) (indexOn[K], error) {
+	t, err := newGPUTable(ctx, s, keys)
+	return gpuOn[K]{t}, err
+}
+
+func (x gpuOn[K]) distinct() int { return x.spans.Len() }
+
+func (x gpuOn[K]) close() error { return x.free() }
+
+func (x gpuOn[K]) matches(n int) (matchesOn[K], error) {
+	f, err := x.kernels.NewFound(n)
+	return gpuMatches[K]{x.gpuTable, f}, err
+}
+
+type gpuMatches[K weft.Key] struct {
+	table *gpuTable[K]
+	*pairs.Found
+}
+
+func (m gpuMatches[K]) find(s *device.Stream, keys device.Slice[K], all bool) error {
+	if err := m.table.find(s, keys, m.Spans.Sub(0, keys.Len())); err != nil {
+		return err
+	}
+	return m.Count(s, keys.Len(), all)
+}
+
+func (m gpuMatches[K]) total(n int) device.Slice[uint64] { return m.Total(n) }
+
+func (m gpuMatches[K]) counts(s *device.Stream, n int, to device.Slice[uint32]) error {
+	if n == 0 {
+		return nil
+	}
+	return s.Copy(to.Ptr(), m.Counts().Ptr(), 4*n)
+}
+
+func (m gpuMatches[K]) write(s *device.Stream, n int, first uint64, left, right device.Slice[uint32]) error {
+	return m.Write(s, n, m.table.rows, first, left, right)
+}
+
+func (m gpuMatches[K]) free() error { return m.Free() }
+
+// hostOn is an index on a CPU, whose streams do at once what they are told.
+type hostOn[K weft.Key] struct{ *Index }
+
+func newHostOn[K weft.Key](ctx context.Context, host device.Host, keys device.Slice[K]) (indexOn[K], error) {
+	ix := &Index{}
+	err := ix.open(ctx, host, []column.Column{column.Of(keys.Host())})
+	return hostOn[K]{ix}, err
+}
+
+func (x hostOn[K]) distinct() int { return x.Distinct() }
+
+func (x hostOn[K]) close() error { return x.Close() }
+
+func (x hostOn[K]) matches(n int) (matchesOn[K], error) {
+	m := &hostMatches[K]{ix: x.Index}
+	var err error
+	if m.spans, err = device.Make[uint64](x.host, n); err == nil {
+		m.sum, err = device.Make[uint64](x.host, 1)
+	}
+	if err != nil {
+		return nil, errors.Join(err, m.spans.Free())
+	}
+	return m, nil
+}
+
+type hostMatches[K weft.Key] struct {
+	ix    *Index
+	spans device.Slice[uint64]
+	sum   device.Slice[uint64]
+	pairs expansion
+}
+
+func (m *hostMatches[K]) find(_ *device.Stream, keys device.Slice[K], all bool) error {
+	spans := unsafe.Slice((*span)(unsafe.Pointer(unsafe.SliceData(m.spans.Host()))), keys.Len())
+	err := m.ix.each(context.Background(), []column.Column{column.Of(keys.Host())}, func(p piece) bool {
+		copy(spans[p.first:], p.spans)
+		m.pairs.rows = p.rows
+		return true
+	})
+	m.pairs.spans = spans
+	m.sum.Host()[0] = m.pairs.count(m.ix.host, all)
+	return err
+}
+
+func (m *hostMatches[K]) total(int) device.Slice[uint64] { return m.sum }
+
+func (m *hostMatches[K]) counts(_ *device.Stream, _ int, to device.Slice[uint32]) error {
+	for i, s := range m.pairs.spans {
+		to.Host()[i] = s.n
+	}
+	return nil
+}
+
+func (m *hostMatches[K]) write(_ *device.Stream, _ int, first uint64, left, right device.Slice[uint32]) error {
+	if total := m.sum.Host()[0]; first < total {
+		n := int(min(total-first, uint64(left.Len())))
+		m.pairs.write(m.ix.host, first, left.Host()[:n], right.Host()[:n])
+	}
+	return nil
+}
+
+func (m *hostMatches[K]) free() error { return errors.Join(m.spans.Free(), m.sum.Free()) }
