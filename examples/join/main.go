@@ -4,9 +4,8 @@
 //	SELECT orders.id, amount, name FROM orders LEFT JOIN customers
 //	ON orders.customer = customers.id
 //
-// The smaller table is put into a map from its key to its row number; the
-// larger one is looked up batch by batch. Keys may be any 32- or 64-bit
-// integers; the other columns stay where they are.
+// The smaller table gets an index, which the larger one is looked up in. What
+// comes back are row numbers; the other columns stay where they are.
 package main
 
 import (
@@ -17,14 +16,14 @@ import (
 	"log"
 	"os"
 
-	"github.com/weftgo/weft/device"
+	"github.com/weftgo/weft/column"
 	"github.com/weftgo/weft/device/auto"
-	"github.com/weftgo/weft/linear"
+	"github.com/weftgo/weft/join"
 )
 
 // customers is a table in columns.
 type customers struct {
-	id   []int64 // unique
+	id   []int64
 	name []string
 }
 
@@ -55,40 +54,25 @@ func report(ctx context.Context, w io.Writer, left orders, right customers) (err
 		return err
 	}
 	defer func() { err = errors.Join(err, dev.Close()) }()
-	rows, found, err := join(ctx, dev, left.customer, right.id)
+	index, err := join.New(ctx, dev, []column.Column{column.Of(right.id)}, nil)
 	if err != nil {
 		return err
 	}
-	for i, id := range left.id {
-		name := "-"
-		if found[i] {
-			name = right.name[rows[i]]
-		}
-		if _, err := fmt.Fprintf(w, "%d %6.2f %s\n", id, left.amount[i], name); err != nil {
+	defer func() { err = errors.Join(err, index.Close()) }()
+
+	for pairs, err := range index.Left(ctx, []column.Column{column.Of(left.customer)}) {
+		if err != nil {
 			return err
+		}
+		for i, order := range pairs.Left {
+			name := "-"
+			if customer := pairs.Right[i]; customer != join.NoRow {
+				name = right.name[customer]
+			}
+			if _, err := fmt.Fprintf(w, "%d %6.2f %s\n", left.id[order], left.amount[order], name); err != nil {
+				return err
+			}
 		}
 	}
 	return nil
-}
-
-// join finds for each key of left the row of right that has it. Of equal keys
-// in right, the first counts.
-func join(ctx context.Context, dev device.Device, left, right []int64) (rows []uint32, found []bool, err error) {
-	// The size is known: one allocation, no growing.
-	index, err := linear.New[int64, uint32](dev, &linear.Options{Capacity: len(right)})
-	if err != nil {
-		return nil, nil, err
-	}
-	defer func() { err = errors.Join(err, index.Close()) }()
-
-	numbers := make([]uint32, len(right))
-	for i := range numbers {
-		numbers[i] = uint32(i)
-	}
-	if _, err := index.PutNew(ctx, right, numbers, nil); err != nil {
-		return nil, nil, err
-	}
-	rows, found = make([]uint32, len(left)), make([]bool, len(left))
-	_, err = index.Get(ctx, left, rows, found)
-	return rows, found, err
 }

@@ -1,10 +1,8 @@
 package main
 
 import (
-	"slices"
+	"strings"
 	"testing"
-
-	"github.com/weftgo/weft/device/cpu"
 )
 
 func Example() {
@@ -16,26 +14,21 @@ func Example() {
 	// 4   1.25 Grace
 }
 
-func TestJoin(t *testing.T) {
-	dev, err := cpu.Open(nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer dev.Close()
+func TestReport(t *testing.T) {
+	one := orders{id: []uint32{7}, customer: []int64{5}, amount: []float64{2}}
 	for _, c := range []struct {
-		name        string
-		left, right []int64
-		rows        []uint32
-		found       []bool
+		name  string
+		left  orders
+		right customers
+		want  string
 	}{
-		{"first of equal keys", []int64{5, 6}, []int64{6, 5, 5, 6}, []uint32{1, 0}, []bool{true, true}},
-		{"no row", []int64{5}, []int64{6}, []uint32{0}, []bool{false}},
-		{"nothing to join with", []int64{5}, nil, []uint32{0}, []bool{false}},
-		{"nothing to join", nil, []int64{6}, nil, nil},
+		{"all of equal keys", one, customers{[]int64{5, 6, 5}, []string{"Ada", "Grace", "Mary"}}, "7   2.00 Ada\n7   2.00 Mary\n"},
+		{"nothing to join with", one, customers{}, "7   2.00 -\n"},
+		{"nothing to join", orders{}, customers{[]int64{5}, []string{"Ada"}}, ""},
 	} {
-		rows, found, err := join(t.Context(), dev, c.left, c.right)
-		if err != nil || !slices.Equal(rows, c.rows) || !slices.Equal(found, c.found) {
-			t.Errorf("%s: %v, %v, %v", c.name, rows, found, err)
+		var b strings.Builder
+		if err := report(t.Context(), &b, c.left, c.right); err != nil || b.String() != c.want {
+			t.Errorf("%s: %q, %v, want %q", c.name, b.String(), err, c.want)
 		}
 	}
 }

@@ -2,6 +2,7 @@ package pairs_test
 
 import (
 	"errors"
+	"fmt"
 	"math/rand/v2"
 	"slices"
 	"testing"
@@ -22,11 +23,32 @@ func load(t *testing.T) (*pairs.Kernels, *device.Stream) {
 	if dev.Properties().Kind == device.CPU {
 		dev = devicetest.OpenSim(t, &sim.Options{})
 	}
+	return on(t, dev)
+}
+
+func on(t *testing.T, dev device.Device) (*pairs.Kernels, *device.Stream) {
+	t.Helper()
 	k, err := pairs.Load(dev)
 	if err != nil {
 		t.Fatal(err)
 	}
 	return k, devicetest.NewStream(t, dev)
+}
+
+// Lanes, warps and blocks overtake each other, memory is weak, and a data race is a fault.
+func TestSchedules(t *testing.T) {
+	if testing.Short() {
+		t.Skip("interprets kernels")
+	}
+	for _, scheduler := range []sim.Scheduler{sim.Random, sim.PCT} {
+		for seed := range uint64(2) {
+			t.Run(fmt.Sprintf("%s/%d", scheduler, seed), func(t *testing.T) {
+				k, s := on(t, devicetest.OpenSim(t, &sim.Options{Scheduler: scheduler, Seed: seed, Races: true}))
+				checkBuild(t, k, s, 700)
+				checkWrite(t, k, s, 700, true)
+			})
+		}
+	}
 }
 
 func must(t *testing.T, errs ...error) {
@@ -39,62 +61,72 @@ func must(t *testing.T, errs ...error) {
 // Rows whose key some row stands for, as a map would say, get spans that lead to all rows of the key.
 func TestSmokeBuild(t *testing.T) {
 	k, s := load(t)
-	rng := rand.New(rand.NewPCG(1, 2))
 	for _, n := range []int{1, 2, 300, 3000} {
-		b, err := k.NewBuild(n)
-		must(t, err, b.Number(s))
-		for i, v := range devicetest.Download(t, s, b.Vals) {
-			if v != uint64(i) {
-				t.Fatalf("row %d is numbered %d", i, v)
-			}
-		}
-		stands, of := make([]uint64, n), make(map[uint64][]uint32)
-		for i := range stands {
-			if stands[i] = uint64(i); rng.IntN(3) > 0 {
-				stands[i] = stands[rng.IntN(i+1)]
-			}
-			of[stands[i]] = append(of[stands[i]], uint32(i))
-		}
-		must(t, b.Vals.CopyFrom(s, stands), b.Sort(s))
-		rows := devicetest.Download(t, s, b.Rows)
-		for i, span := range devicetest.Download(t, s, b.Vals) {
-			want, at, n := of[stands[i]], uint32(span), uint32(span>>32)
-			if n == 1 && (len(want) != 1 || at != uint32(i)) || n != 1 && !slices.Equal(rows[at:at+n], want) {
-				t.Fatalf("row %d has span %d of %d, want rows %v", i, at, n, want)
-			}
-		}
-		must(t, b.Free(), b.Rows.Free())
+		checkBuild(t, k, s, n)
 	}
+}
+
+func checkBuild(t *testing.T, k *pairs.Kernels, s *device.Stream, n int) {
+	t.Helper()
+	rng := rand.New(rand.NewPCG(1, uint64(n)))
+	b, err := k.NewBuild(n)
+	must(t, err, b.Number(s))
+	for i, v := range devicetest.Download(t, s, b.Vals) {
+		if v != uint64(i) {
+			t.Fatalf("row %d is numbered %d", i, v)
+		}
+	}
+	stands, of := make([]uint64, n), make(map[uint64][]uint32)
+	for i := range stands {
+		if stands[i] = uint64(i); rng.IntN(3) > 0 {
+			stands[i] = stands[rng.IntN(i+1)]
+		}
+		of[stands[i]] = append(of[stands[i]], uint32(i))
+	}
+	must(t, b.Vals.CopyFrom(s, stands), b.Sort(s))
+	rows := devicetest.Download(t, s, b.Rows)
+	for i, span := range devicetest.Download(t, s, b.Vals) {
+		want, at, n := of[stands[i]], uint32(span), uint32(span>>32)
+		if n == 1 && (len(want) != 1 || at != uint32(i)) || n != 1 && !slices.Equal(rows[at:at+n], want) {
+			t.Fatalf("row %d has span %d of %d, want rows %v", i, at, n, want)
+		}
+	}
+	must(t, b.Free(), b.Rows.Free())
 }
 
 // Pairs of spans of all sizes, by pieces of all sizes, with rows that have none.
 func TestSmokeWrite(t *testing.T) {
 	k, s := load(t)
-	rng := rand.New(rand.NewPCG(3, 4))
+	for _, n := range []int{0, 1, 2000} {
+		for _, all := range []bool{false, true} {
+			checkWrite(t, k, s, n, all)
+		}
+	}
+}
+
+func checkWrite(t *testing.T, k *pairs.Kernels, s *device.Stream, n int, all bool) {
+	t.Helper()
+	rng := rand.New(rand.NewPCG(3, uint64(n)))
 	rows := make([]uint32, 5000)
 	for i := range rows {
 		rows[i] = rng.Uint32()
 	}
 	there := devicetest.Upload(t, s, rows)
-	f, err := k.NewFound(2000)
+	f, err := k.NewFound(n)
 	must(t, err)
-	for _, n := range []int{0, 1, 2000} {
-		for _, all := range []bool{false, true} {
-			spans, want := spansOf(rng, rows, n, all)
-			must(t, f.Spans.CopyFrom(s, spans), f.Count(s, n, all))
-			if total := devicetest.Download(t, s, f.Total(n))[0]; total != uint64(len(want)) {
-				t.Fatalf("%d pairs, want %d", total, len(want))
-			}
-			for _, piece := range []int{len(want) + 1, 1000, 0} {
-				left, right := devicetest.Upload(t, s, make([]uint32, piece)), devicetest.Upload(t, s, make([]uint32, piece))
-				for first := 0; first <= len(want); first += max(piece, 1+len(want)/3) {
-					must(t, f.Write(s, n, there, uint64(first), left, right))
-					l, r := devicetest.Download(t, s, left), devicetest.Download(t, s, right)
-					for i, pair := range want[first:min(first+piece, len(want))] {
-						if l[i] != pair[0] || r[i] != pair[1] {
-							t.Fatalf("pair %d is %d and %d, want %v", first+i, l[i], r[i], pair)
-						}
-					}
+	spans, want := spansOf(rng, rows, n, all)
+	must(t, f.Spans.CopyFrom(s, spans), f.Count(s, n, all))
+	if total := devicetest.Download(t, s, f.Total(n))[0]; total != uint64(len(want)) {
+		t.Fatalf("%d pairs, want %d", total, len(want))
+	}
+	for _, piece := range []int{len(want) + 1, 1000, 0} {
+		left, right := devicetest.Upload(t, s, make([]uint32, piece)), devicetest.Upload(t, s, make([]uint32, piece))
+		for first := 0; first <= len(want); first += max(piece, 1+len(want)/3) {
+			must(t, f.Write(s, n, there, uint64(first), left, right))
+			l, r := devicetest.Download(t, s, left), devicetest.Download(t, s, right)
+			for i, pair := range want[first:min(first+piece, len(want))] {
+				if l[i] != pair[0] || r[i] != pair[1] {
+					t.Fatalf("pair %d is %d and %d, want %v", first+i, l[i], r[i], pair)
 				}
 			}
 		}
