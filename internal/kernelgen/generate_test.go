@@ -82,7 +82,7 @@ func room(t *testing.T) string {
 	write(t, filepath.Join(dir, "user.go"), user)
 	// The real package device, so that what is generated has to fit it, and what
 	// it imports.
-	for _, pkg := range []string{"device", "internal/op"} {
+	for _, pkg := range []string{"device", "internal/op", "internal/enum"} {
 		files, err := filepath.Glob(filepath.Join(repository, pkg, "*.go"))
 		if err != nil || len(files) == 0 {
 			t.Fatalf("no package %s in %s: %v", pkg, repository, err)
