@@ -1,6 +1,7 @@
 package group
 
 import (
+	"errors"
 	"math/bits"
 	"sync/atomic"
 
@@ -9,9 +10,10 @@ import (
 )
 
 const (
-	// maxPiece is how many rows are added at a time. The more, the more often a
-	// part's records are used while they are in a cache.
-	maxPiece = 1 << 24
+	// pieceRows for each group that there is are added at a time, within bounds: the more, the more
+	// often a part's records are used while they are in a cache; the fewer, the less
+	// memory for rows on their way.
+	pieceRows, leastPiece, maxPiece = 8, 1 << 22, 1 << 24
 	// carefulRows are added one by one where memory may not be enough.
 	carefulRows = 1 << 12
 	// encodeRows are turned to codes at a time.
@@ -39,13 +41,16 @@ func (p *piece) slice(n int) {
 }
 
 // add adds a piece, or its first rows if there may be memory for no more.
-func (g *Groups) add(p *piece) (added int) {
+func (g *Groups) add(p *piece) (added int, err error) {
 	p.slice(p.n)
 	careful := false
 	for g.opts.MaxBytes > 0 && !careful && g.bytes()+g.needs(p) > g.opts.MaxBytes {
 		if careful = p.n <= carefulRows; !careful {
 			p.slice((p.n + 1) / 2)
 		}
+	}
+	if err := g.scratch.fit(g.dev, g.scratchBytes(p)); err != nil {
+		return 0, err
 	}
 	packed, other := g.encode(p)
 	if p.full { // at a row of others
@@ -55,12 +60,20 @@ func (g *Groups) add(p *piece) (added int) {
 		added = g.addCarefully(p, packed, other)
 		p.full = p.full || added < p.n
 	} else {
-		g.packed.add(g.dev, &g.scratch, packed)
-		g.other.add(g.dev, &g.scratch, other)
+		err = errors.Join(g.packed.add(g.dev, &g.scratch, packed), g.other.add(g.dev, &g.scratch, other))
 		added = p.n
 	}
 	g.order(p.n)
-	return added
+	return added, err
+}
+
+// scratchBytes is what a piece borrows: codes, and codes, rows and values of rows that are dealt out.
+func (g *Groups) scratchBytes(p *piece) int {
+	row := 8 + 12 + 8*min(len(g.l.sources), mostDealt)
+	if anyNulls(p.keys) { // rows are split
+		row += 8 + 4 + 4
+	}
+	return p.n*row + 256
 }
 
 // encode receives the codes of a piece's rows: those that are packed, and others, which are interned.
@@ -69,7 +82,7 @@ func (g *Groups) encode(p *piece) (packed, other batch) {
 	s := &g.scratch
 	switch {
 	case g.coder.packs:
-		packed.codes = sized(&s.codes, p.n)
+		packed.codes = lend[uint64](s, p.n)
 		g.dev.Parallel(p.n, encodeRows, func(lo, hi int) {
 			codes := packed.codes[lo:hi]
 			g.coder.encode(codes, p.keys, lo)
@@ -85,10 +98,10 @@ func (g *Groups) encode(p *piece) (packed, other batch) {
 	case g.opts.SkipNulls && anyNulls(p.keys):
 		other.rows, _ = g.split(p, nil)
 	default:
-		other.codes = sized(&s.restCodes, p.n)
+		other.codes = lend[uint64](s, p.n)
 	}
 	if other.rows != nil {
-		other.codes = sized(&s.restCodes, len(other.rows))
+		other.codes = lend[uint64](s, len(other.rows))
 	}
 	return packed, g.intern(p, other)
 }
@@ -122,7 +135,7 @@ func anyNulls(columns []column.Column) bool {
 // split lists the rows without and those with nulls among their keys, which is none of them where such rows
 // are skipped. Codes move together.
 func (g *Groups) split(p *piece, codes []uint64) (without, with []uint32) {
-	without, with = sized(&g.scratch.rows, p.n)[:0], sized(&g.scratch.restRows, p.n)[:0]
+	without, with = lend[uint32](&g.scratch, p.n)[:0], lend[uint32](&g.scratch, p.n)[:0]
 rows:
 	for i := range p.n {
 		for _, c := range p.keys {

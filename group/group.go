@@ -2,8 +2,8 @@ package group
 
 import (
 	"context"
+	"errors"
 	"fmt"
-	"math"
 	"math/rand/v2"
 	"slices"
 	"sync"
@@ -68,13 +68,22 @@ func By(ctx context.Context, dev device.Device, keys, values []column.Column, ag
 // Len is the number of groups. It waits for nobody.
 func (g *Groups) Len() int { return int(g.n.Load()) }
 
-// Close frees the memory of groups; results stay. Idempotent.
+// Close frees the memory of groups, some of which Go's garbage collector does not know of; results stay. Idempotent.
 func (g *Groups) Close() error {
 	g.turn.Lock()
 	defer g.turn.Unlock()
+	if g.closed {
+		return nil
+	}
 	g.closed = true
-	g.packed, g.other, g.rest, g.scratch = nil, nil, nil, scratch{}
-	return nil
+	err := g.scratch.free(g.dev)
+	for _, t := range []*table{g.packed, g.other} {
+		if t != nil {
+			err = errors.Join(err, t.free(g.dev))
+		}
+	}
+	g.packed, g.other, g.rest = nil, nil, nil
+	return err
 }
 
 // Add adds a batch of rows: row i has the value i of each column. Columns of different lengths panic. Types
@@ -93,19 +102,33 @@ func (g *Groups) Add(ctx context.Context, keys, values []column.Column) error {
 	if err := g.bind(keys, values); err != nil {
 		return err
 	}
-	size := n
-	if n > maxPiece { // pieces of one size
-		size = (n + (n+maxPiece-1)/maxPiece - 1) / ((n + maxPiece - 1) / maxPiece)
+	if err := g.addAll(ctx, keys, values, n); err != nil {
+		return fmt.Errorf("group: Add: %w", err)
 	}
+	if g.scratch.mem.Size > keepScratch {
+		return g.scratch.free(g.dev)
+	}
+	return nil
+}
+
+// addAll adds a batch in pieces.
+func (g *Groups) addAll(ctx context.Context, keys, values []column.Column, n int) error {
 	for done := 0; done < n; {
 		if err := ctx.Err(); err != nil {
-			return fmt.Errorf("group: Add: %w", &op.PartialError{Done: done, Err: err})
+			return &op.PartialError{Done: done, Err: err}
 		}
-		p := piece{keys: keys, values: values, lo: done, n: min(size, n-done)}
-		done += g.add(&p)
+		// Two pieces of a half instead of one and a small rest.
+		size := min(max(leastPiece, pieceRows*g.Len()), maxPiece)
+		size = (n - done + (n-done+size-1)/size - 1) / ((n - done + size - 1) / size)
+		p := piece{keys: keys, values: values, lo: done, n: size}
+		added, err := g.add(&p)
+		done += added
+		if err != nil {
+			return &op.PartialError{Done: done, Err: err}
+		}
 		if p.full {
-			return fmt.Errorf("group: Add: %w", &op.PartialError{Done: done, Err: fmt.Errorf(
-				"%w: %d groups take %d bytes, and Options.MaxBytes is %d", op.ErrFull, g.Len(), g.bytes(), g.opts.MaxBytes)})
+			return &op.PartialError{Done: done, Err: fmt.Errorf(
+				"%w: %d groups take %d bytes, and Options.MaxBytes is %d", op.ErrFull, g.Len(), g.bytes(), g.opts.MaxBytes)}
 		}
 	}
 	return nil
@@ -147,13 +170,15 @@ func (g *Groups) bind(keys, values []column.Column) error {
 		return err
 	}
 	g.l, g.coder = l, newCoder(k, g.opts.SkipNulls)
-	g.packed, g.other = newTable(l), newTable(l)
+	g.packed, g.other = newTable(l, g.opts.MaxBytes > 0), newTable(l, g.opts.MaxBytes > 0)
 	if g.opts.Capacity > 0 {
 		main := g.other
 		if g.coder.packs {
 			main = g.packed
 		}
-		main.reserve(min(g.opts.Capacity, math.MaxInt32))
+		if err := main.cut(g.dev, partsFor(g.opts.Capacity), g.opts.Capacity); err != nil {
+			return err
+		}
 	}
 	g.rest = newRest(k)
 	return nil

@@ -16,7 +16,7 @@ func (g *Groups) needs(p *piece) int64 {
 	n += g.textsOf(p)
 	for _, t := range []*table{g.packed, g.other} {
 		if len(t.parts) == 1 { // may be cut
-			n += t.bytes() + manyParts*leastIndex*g.groupBytes()
+			n += t.bytes() + leastParts*leastIndex*g.groupBytes()
 		}
 		n += int64(g.dev.Properties().Units) * fewGroups * g.groupBytes()
 	}
@@ -27,7 +27,7 @@ func (g *Groups) needs(p *piece) int64 {
 // a record whose memory has, its key if it was interned.
 func (g *Groups) groupBytes() int64 {
 	l := g.l
-	return int64(16 + 16*l.stride() + 48*l.texts + 16*len(l.sources) + entryBytes + 40*len(l.keys))
+	return int64(8*indexLoad + 16*l.stride() + 48*l.texts + 16*len(l.sources) + entryBytes + 40*len(l.keys))
 }
 
 // textsOf is the memory of the byte strings that a piece may add beside records.
@@ -67,13 +67,13 @@ func (g *Groups) addCarefully(p *piece, packed, other batch) (added int) {
 			continue // skipped
 		}
 		part := t.parts[b.codes[0]>>t.shift]
-		known := part.find(b.codes[:1], nil, row, part.n, k.ids[:1]) == 1
+		known := part.find(k, b.codes[:1], nil, row, part.n) == 1
 		need := part.grows(known, one.values) + g.textsOf(&one)
 		if need > 0 && total+need > g.opts.MaxBytes {
 			return row
 		}
 		before := part.bytes()
-		part.add(k, b.codes[:1], nil, row, allGroups(g.l), p.values)
+		part.add(k, batch{codes: b.codes[:1], base: row, values: p.values}, allGroups(g.l))
 		total += part.bytes() - before
 		*b = b.from(1)
 	}
@@ -88,7 +88,7 @@ func (p *part) grows(known bool, row []column.Column) int64 {
 		if len(p.recs)+p.l.stride() > cap(p.recs) {
 			n += 8 * 2 * max(len(p.recs), 4*p.l.stride())
 		}
-		if 2*groups > len(p.index) {
+		if indexLoad*groups > len(p.index) {
 			n += 4 * len(p.index)
 		}
 		if p.l.texts*groups > cap(p.texts) {

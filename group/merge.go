@@ -54,10 +54,10 @@ func (p *part) merge(b *block, from *part) {
 			}
 			return b.words[:n]
 		}
-		for i, row := range of(wordOrder) {
-			b.rows[i] = uint32(row)
+		for i := range n {
+			rec := from.rec(lo + i)
+			b.ids[i] = p.search(from.recs[rec+wordCode], int(from.recs[rec+wordOrder]), allGroups(p.l))
 		}
-		p.find(of(wordCode), b.rows[:n], 0, allGroups(p.l), b.ids[:n])
 		for i, rows := range of(wordRows) {
 			p.recs[int(b.ids[i])+wordRows] += rows
 		}

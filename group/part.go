@@ -1,6 +1,9 @@
 package group
 
-import "slices"
+import (
+	"slices"
+	"unsafe"
+)
 
 // part is a part of the groups: an index by hash of records in the order in which their groups came.
 type part struct {
@@ -17,18 +20,35 @@ type part struct {
 	carry     map[uint32]int64 // by word: how often its sum went over 64 bits, less how often it came back
 }
 
-const leastIndex = 16
+// indexLoad is how many places an index has at least for each record.
+const leastIndex, indexLoad = 16, 2
 
-func newPart(l *layout, capacity int) *part {
-	size := leastIndex
-	for size < 2*capacity {
-		size *= 2
-	}
-	p := &part{l: l, index: make([]uint32, size), recs: make([]uint64, l.stride(), (capacity+1)*l.stride())}
+func newPart(l *layout) *part {
+	p := &part{l: l, index: make([]uint32, leastIndex), recs: make([]uint64, l.stride())}
 	if len(l.sources) > 0 {
 		p.nulls = make([][]uint64, len(l.sources))
 	}
 	return p
+}
+
+// in gives an empty part other memory, with room for some groups.
+func (p *part) in(mem []byte, groups int) {
+	size, words := indexFor(groups), (groups+1)*p.l.stride()
+	p.recs = unsafe.Slice((*uint64)(unsafe.Pointer(unsafe.SliceData(mem))), words)[:p.l.stride()]
+	p.index = unsafe.Slice((*uint32)(unsafe.Pointer(unsafe.SliceData(mem[8*words:]))), size)
+	clear(p.index)
+}
+
+// partBytes is the memory for it.
+func partBytes(l *layout, groups int) int { return 8*(groups+1)*l.stride() + 4*indexFor(groups) }
+
+// indexFor is the size of an index of so many groups.
+func indexFor(groups int) int {
+	size := leastIndex
+	for size < indexLoad*groups {
+		size *= 2
+	}
+	return size
 }
 
 // rec is where record i begins, at is which begins there.
@@ -37,32 +57,54 @@ func (p *part) at(rec int) int    { return rec/p.l.stride() - 1 }
 func (p *part) end() int          { return len(p.recs) }
 func (p *part) rows(i int) uint64 { return p.recs[p.rec(i)+wordRows] }
 
-// find receives in ids where the records of mixed codes begin; groups that are new get one. rows are those
-// of the codes in the piece; nil: they count from base on. It stops where there would be more than
+// find receives in ids where the records of at most blockRows mixed codes begin; groups that are new get one. rows
+// are those of the codes in the piece; nil: they count from base on. It stops where there would be more than
 // limit groups; done is the number of codes found.
-func (p *part) find(codes []uint64, rows []uint32, base int, limit int, ids []uint32) (done int) {
-	mask := uint64(len(p.index) - 1)
+//
+// Most are found where they should be, and branches that depend on it would be guessed wrong one time in four. So all are
+// compared there first, without any, and with many reads on their way at once.
+func (p *part) find(k *block, codes []uint64, rows []uint32, base int, limit int) (done int) {
+	ids, elsewhere, n := k.ids[:len(codes)], &k.rows, uint64(0)
+	index, recs, mask := p.index, p.recs, uint64(len(p.index)-1)
 	for i, code := range codes {
-		at := code & mask
-		rec := p.index[at]
-		for rec != 0 && p.recs[rec+wordCode] != code {
-			at = (at + 1) & mask
-			rec = p.index[at]
+		rec := index[code&mask]
+		ids[i] = rec
+		differs := recs[rec] ^ code
+		elsewhere[n%blockRows] = uint32(i)
+		n += (differs | -differs | uint64(rec) - 1) >> 63 // they differ, or rec is 0
+	}
+	for _, i := range elsewhere[:n] {
+		row := base + int(i)
+		if rows != nil {
+			row = int(rows[i])
 		}
+		rec := p.search(codes[i], row, limit)
 		if rec == 0 {
-			if p.n >= limit {
-				return i
-			}
-			row := base + i
-			if rows != nil {
-				row = int(rows[i])
-			}
-			rec = p.insert(at, code, uint64(row))
-			mask = uint64(len(p.index) - 1)
+			return int(i)
 		}
 		ids[i] = rec
 	}
 	return len(codes)
+}
+
+// search is where the record of a code begins, which is made if there is none; 0 if there would be more than
+// limit groups then.
+func (p *part) search(code uint64, row, limit int) uint32 {
+	mask := uint64(len(p.index) - 1)
+	at := code & mask
+	for {
+		rec := p.index[at]
+		if rec == 0 {
+			if p.n >= limit {
+				return 0
+			}
+			return p.insert(at, code, uint64(row))
+		}
+		if p.recs[rec+wordCode] == code {
+			return rec
+		}
+		at = (at + 1) & mask
+	}
 }
 
 // insert makes a record, whose place in the index is free.
@@ -78,7 +120,7 @@ func (p *part) insert(at, code, row uint64) (rec uint32) {
 	}
 	p.index[at] = rec
 	p.n++
-	if 2*p.n > len(p.index) {
+	if indexLoad*p.n > len(p.index) {
 		p.reindex(2 * len(p.index))
 	}
 	return rec

@@ -1,6 +1,7 @@
 package group
 
 import (
+	"math"
 	"math/bits"
 	"slices"
 
@@ -11,17 +12,16 @@ import (
 const (
 	// fewGroups are combined by each core by itself: they fit its second-level cache.
 	fewGroups = 1 << 13
-	// manyParts is the number of parts where there are more; a core can write to as many
-	// side by side.
-	manyParts = 1 << 9
-	// mostParts follow where parts of that number do not fit a cache.
-	mostParts = 1 << 12
-	// partGroups is how many groups of a part still fit.
-	partGroups = 1 << 15
+	// partGroups of a part do, too, beside the rows on their way. Where there are twice as many
+	// parts are cut.
+	partGroups = 1 << 13
+	// leastParts is the number of parts where there are more groups, mostParts as
+	// many as a core can write to side by side.
+	leastParts, mostParts = 1 << 6, 1 << 12
 	// directRows are too few to wake other cores for.
 	directRows = 1 << 12
-	// windowRows for each core are combined before groups are counted; the first
-	// window is a trial.
+	// firstWindow and windowRows are the rows for each core that are combined before groups are counted; the
+	// first window is a trial.
 	firstWindow, windowRows = 1 << 15, 1 << 19
 )
 
@@ -30,38 +30,62 @@ type table struct {
 	l     *layout
 	shift uint // of a mixed code, to its part
 	parts []*part
-	own   []*part // of cores, while there are few groups
+	own   []*part       // of cores, while there are few groups
+	mem   device.Buffer // where parts begin; those that grow move to Go's heap
+	// bounded tables take no memory for groups that are only expected.
+	bounded bool
 }
 
-func newTable(l *layout) *table {
-	return &table{l: l, shift: 64, parts: []*part{newPart(l, 0)}}
+func newTable(l *layout, bounded bool) *table {
+	return &table{l: l, shift: 64, parts: []*part{newPart(l)}, bounded: bounded}
 }
 
-// reserve makes an empty table fit for so many groups.
-func (t *table) reserve(groups int) {
-	n := 1
-	if groups > fewGroups {
-		n = manyParts
+// partsFor is a number of parts for so many groups, a power of two.
+func partsFor(groups int) int {
+	if groups <= fewGroups {
+		return 1
 	}
-	if groups > manyParts*partGroups {
-		n = mostParts
+	n := leastParts
+	for n < mostParts && groups > n*partGroups {
+		n *= 2
 	}
-	t.cut(n, groups)
+	return n
 }
 
-// cut makes so many parts, a power of two, with room for some groups together.
-func (t *table) cut(n, groups int) {
-	from := t.parts
-	t.parts, t.shift = make([]*part, n), uint(64-bits.TrailingZeros(uint(n)))
+// cut makes so many parts, a power of two, with room for some groups together. They begin in one piece of memory, or
+// where there is none, in Go's heap.
+func (t *table) cut(dev device.Device, n, groups int) error {
+	room := groups/n + 1
+	bytes := partBytes(t.l, room)
+	mem, err := dev.Alloc(n * bytes)
+	from, old := t.parts, t.mem
+	t.parts, t.mem, t.shift, t.own = make([]*part, n), mem, uint(64-bits.TrailingZeros(uint(n))), nil
 	for i := range t.parts {
-		t.parts[i] = newPart(t.l, groups/n)
+		t.parts[i] = newPart(t.l)
+		if err == nil {
+			t.parts[i].in(mem.Host[i*bytes:], room)
+		}
 	}
 	for _, p := range from {
 		for i := range p.n {
 			t.parts[p.recs[p.rec(i)]>>t.shift].move(p, i)
 		}
 	}
-	t.own = nil
+	return release(dev, old)
+}
+
+// free frees the memory outside of Go's heap, of parts that nobody uses any more.
+func (t *table) free(dev device.Device) error {
+	mem := t.mem
+	t.mem = device.Buffer{}
+	return release(dev, mem)
+}
+
+func release(dev device.Device, mem device.Buffer) error {
+	if mem.Size == 0 {
+		return nil
+	}
+	return dev.Free(mem)
 }
 
 func (t *table) groups() int {
@@ -83,12 +107,15 @@ func (t *table) bytes() int64 {
 	return n
 }
 
-// batch is rows on their way into a table.
+// batch is rows on their way into a table, or into a part.
 type batch struct {
 	codes  []uint64 // mixed
 	rows   []uint32 // their numbers in the columns of values; nil: they count from base on
 	base   int
 	values []column.Column
+	// words, where rows have been dealt out, are the values of some sources in the order of codes, of which
+	// the first has number base there; nil for others.
+	words [][]uint64
 }
 
 // from is the rows from lo on.
@@ -111,113 +138,93 @@ func (b batch) before(n int) batch {
 	return b.sub(0, min(n, len(b.codes)))
 }
 
-// add adds rows.
-func (t *table) add(dev device.Host, s *scratch, b batch) {
+// add adds rows. An error is one of memory that it could not give back.
+func (t *table) add(dev device.Host, s *scratch, b batch) error {
+	expected := 0
 	if len(t.parts) == 1 {
-		b = t.addFew(dev, s, b)
+		b, expected = t.addFew(dev, s, b)
 	}
 	if len(b.codes) == 0 {
-		return
+		return nil
 	}
-	switch n := t.groups(); {
-	case len(t.parts) < manyParts:
-		t.cut(manyParts, n)
-	case len(t.parts) < mostParts && n > manyParts*partGroups:
-		t.cut(mostParts, n)
+	n := t.groups()
+	room, err := n, error(nil)
+	if len(t.parts) == 1 {
+		expected = max(expected, n+1, fewGroups+1)
+		if !t.bounded {
+			room = expected + expected/32
+		}
+		err = t.cut(dev, partsFor(expected), room)
+	} else if n > 2*partGroups*len(t.parts) && len(t.parts) < mostParts {
+		err = t.cut(dev, partsFor(n), room)
 	}
 	t.deal(dev, s, b)
+	return err
 }
 
-// addFew adds rows as long as there are few groups; left are those that it leaves.
-func (t *table) addFew(dev device.Host, s *scratch, b batch) (left batch) {
+// addFew adds rows as long as there are few groups. left are those that it leaves, which may have as many groups
+// as expected.
+func (t *table) addFew(dev device.Host, s *scratch, b batch) (left batch, expected int) {
 	p, cores := t.parts[0], dev.Properties().Units
 	for rows := firstWindow; len(b.codes) > 0 && p.n <= fewGroups; rows = min(2*rows, windowRows) {
 		if cores == 1 || len(b.codes) < directRows {
-			k := s.block()
-			done := p.add(k, b.codes, b.rows, b.base, fewGroups+1, b.values)
+			k, before := s.block(), p.n
+			done := p.add(k, b, fewGroups+1)
 			s.blocks.Put(k)
-			return b.from(done)
+			return b.from(done), before + groupsOf(p.n-before, done, len(b.codes))
 		}
 		window := b.sub(0, min(cores*rows, len(b.codes)))
-		if !t.combine(dev, s, window) {
-			break
+		if found, of := t.combine(dev, s, window); of > 0 {
+			return b, p.n + groupsOf(found, of, len(b.codes))
 		}
 		b = b.from(len(window.codes))
 	}
-	return b
+	return b, p.n
 }
 
-// combine has each core combine a share of rows, and merges what comes of it, in their order. It does
-// nothing and reports false if there are too many groups.
-func (t *table) combine(dev device.Host, s *scratch, b batch) bool {
+// groupsOf is how many groups so many rows have, of which some have a number of groups, if
+// all groups come as often. If few rows have been seen, the guess is high by a half at times.
+func groupsOf(found, some, rows int) int {
+	if found >= some {
+		return rows
+	}
+	lo, hi := float64(found), float64(some)*float64(some)
+	for range 64 {
+		mid := (lo + hi) / 2
+		if -mid*math.Expm1(-float64(some)/mid) < float64(found) {
+			lo = mid
+		} else {
+			hi = mid
+		}
+	}
+	return int(-hi * math.Expm1(-float64(rows)/hi))
+}
+
+// combine has each core combine a share of rows, and merges what comes of it, in their order. If there
+// are too many groups it does nothing but say how many are in how many rows.
+func (t *table) combine(dev device.Host, s *scratch, b batch) (groups, rows int) {
 	cores := dev.Properties().Units
 	for len(t.own) < cores {
-		t.own = append(t.own, newPart(t.l, 0))
+		t.own = append(t.own, newPart(t.l))
 	}
 	share := (len(b.codes) + cores - 1) / cores
-	few := make([]bool, cores)
-	for i := range few {
-		few[i] = true
-	}
+	shares := (len(b.codes) + share - 1) / share
+	done := make([]int, shares)
 	dev.Parallel(len(b.codes), share, func(lo, hi int) {
 		own, k := t.own[lo/share], s.block()
 		own.reset()
-		some := b.sub(lo, hi)
-		few[lo/share] = own.add(k, some.codes, some.rows, some.base, fewGroups, some.values) == hi-lo
+		done[lo/share] = own.add(k, b.sub(lo, hi), fewGroups)
 		s.blocks.Put(k)
 	})
-	for _, ok := range few {
-		if !ok {
-			return false
+	for i, n := range done {
+		if n < min(share, len(b.codes)-i*share) {
+			return t.own[i].n, n
 		}
 	}
 	k := s.block()
-	for i := range (len(b.codes) + share - 1) / share {
-		t.parts[0].merge(k, t.own[i])
+	for _, own := range t.own[:shares] {
+		t.parts[0].merge(k, own)
 	}
 	s.blocks.Put(k)
-	return true
-}
-
-// deal deals rows out to their parts, and has cores add those of a part each.
-func (t *table) deal(dev device.Host, s *scratch, b batch) {
-	n, parts := len(b.codes), len(t.parts)
-	share := max((n+4*dev.Properties().Units-1)/(4*dev.Properties().Units), directRows)
-	shares := (n + share - 1) / share
-	places := s.places(shares * parts)
-	dev.Parallel(n, share, func(lo, hi int) {
-		count := places[lo/share*parts:][:parts]
-		for _, code := range b.codes[lo:hi] {
-			count[code>>t.shift]++
-		}
-	})
-	begins := make([]uint32, parts+1)
-	at := uint32(0)
-	for p := range parts {
-		begins[p] = at
-		for i := range shares {
-			count := &places[i*parts+p]
-			*count, at = at, at+*count
-		}
-	}
-	begins[parts] = at
-	codes, rows := s.dealt(n)
-	dev.Parallel(n, share, func(lo, hi int) {
-		place := places[lo/share*parts:][:parts]
-		for i := lo; i < hi; i++ {
-			code := b.codes[i]
-			p := &place[code>>t.shift]
-			codes[*p], rows[*p] = code, uint32(rowOf(b.rows, b.base, i))
-			*p++
-		}
-	})
-	dev.Parallel(parts, max(1, parts*directRows/n/4), func(lo, hi int) {
-		k := s.block()
-		for p := lo; p < hi; p++ {
-			if from, to := begins[p], begins[p+1]; from < to {
-				t.parts[p].add(k, codes[from:to], rows[from:to], 0, allGroups(t.l), b.values)
-			}
-		}
-		s.blocks.Put(k)
-	})
+	return 0, 0
 }

@@ -3,6 +3,7 @@ package group
 import (
 	"bytes"
 	"math"
+	"unsafe"
 
 	"github.com/weftgo/weft/column"
 )
@@ -18,21 +19,14 @@ type block struct {
 	rows       [blockRows]uint32
 }
 
-// add adds rows to their groups: codes are their mixed codes, rows their numbers in the columns of values;
-// nil: they count from base on. It stops where there would be more than limit groups; done is the number
-// of rows added.
-func (p *part) add(b *block, codes []uint64, rows []uint32, base, limit int, values []column.Column) (done int) {
-	for done < len(codes) {
-		n := min(blockRows, len(codes)-done)
-		var some []uint32
-		if rows != nil {
-			some = rows[done : done+n]
-		}
-		found := p.find(codes[done:done+n], some, base+done, limit, b.ids[:n])
-		if rows != nil {
-			some = some[:found]
-		}
-		p.update(b, found, some, base+done, values)
+// add adds rows to their groups. It stops where there would be more than limit groups; done is the number of
+// rows added.
+func (p *part) add(k *block, b batch, limit int) (done int) {
+	for done < len(b.codes) {
+		n := min(blockRows, len(b.codes)-done)
+		some := b.sub(done, done+n)
+		found := p.find(k, some.codes, some.rows, some.base, limit)
+		p.update(k, some.sub(0, found))
 		done += found
 		if found < n {
 			break
@@ -41,32 +35,38 @@ func (p *part) add(b *block, codes []uint64, rows []uint32, base, limit int, val
 	return done
 }
 
-// update adds the values of n rows to their records, which are in the block.
-func (p *part) update(b *block, n int, rows []uint32, base int, values []column.Column) {
-	ids := b.ids[:n]
-	for _, rec := range ids {
+// update adds the values of rows to their records, which are in the block.
+func (p *part) update(k *block, b batch) {
+	n := len(b.codes)
+	for _, rec := range k.ids[:n] {
 		p.recs[rec+wordRows]++
 	}
 	for i := range p.l.sources {
 		s := &p.l.sources[i]
-		c := values[s.col]
-		ids, rows := ids, rows
+		if b.words != nil && b.words[i] != nil {
+			p.slots(s, k.ids[:n], b.words[i][b.base:b.base+n])
+			continue
+		}
+		c, ids, rows := b.values[s.col], k.ids[:n], b.rows
 		if c.HasNulls() {
-			ids, rows = p.valid(b, i, c, n, rows, base)
+			ids, rows = p.valid(k, i, c, b)
 		}
 		switch {
 		case len(s.slots) == 0:
 		case s.typ == column.Bytes:
 			for j, rec := range ids {
-				v := c.Bytes(rowOf(rows, base, j))
-				p.text(s.slots, int(rec), v)
+				p.text(s.slots, int(rec), c.Bytes(rowOf(rows, b.base, j)))
 			}
 		default:
-			words := load(b.words[:len(ids)], c, rows, base)
-			for _, slot := range s.slots {
-				updates[slot.kind](p, slot.at, ids, words)
-			}
+			p.slots(s, ids, load(k.words[:len(ids)], c, rows, b.base))
 		}
+	}
+}
+
+// slots adds words to the slots of a source.
+func (p *part) slots(s *source, ids []uint32, words []uint64) {
+	for _, x := range s.slots {
+		updates[x.kind](p, x.at, ids, words)
 	}
 }
 
@@ -78,21 +78,21 @@ func rowOf(rows []uint32, base, i int) int {
 }
 
 // valid are the records and rows of a block whose value of a source is not null; the others are counted.
-func (p *part) valid(b *block, source int, c column.Column, n int, rows []uint32, base int) (ids, left []uint32) {
-	valid, k := c.Valid(), 0
-	for i, rec := range b.ids[:n] {
-		row := rowOf(rows, base, i)
+func (p *part) valid(k *block, source int, c column.Column, b batch) (ids, rows []uint32) {
+	valid, n := c.Valid(), 0
+	for i, rec := range k.ids[:len(b.codes)] {
+		row := rowOf(b.rows, b.base, i)
 		if !valid.At(row) {
 			p.null(source, rec, 1)
 			continue
 		}
-		b.valid[k], b.rows[k] = rec, uint32(row)
-		k++
+		k.valid[n], k.rows[n] = rec, uint32(row)
+		n++
 	}
-	return b.valid[:k], b.rows[:k]
+	return k.valid[:n], k.rows[:n]
 }
 
-// load receives the values of rows as words.
+// load receives the values of rows as words, in the memory of the column where they lie there.
 func load(words []uint64, c column.Column, rows []uint32, base int) []uint64 {
 	switch c.Type() {
 	case column.Int8:
@@ -127,7 +127,10 @@ func load(words []uint64, c column.Column, rows []uint32, base int) []uint64 {
 }
 
 func gather[T int8 | int16 | int32 | int64 | uint8 | uint16 | uint32 | uint64](words []uint64, values []T, rows []uint32, base int) []uint64 {
-	if rows == nil {
+	switch {
+	case rows == nil && unsafe.Sizeof(T(0)) == 8:
+		return unsafe.Slice((*uint64)(unsafe.Pointer(unsafe.SliceData(values[base:base+len(words)]))), len(words))
+	case rows == nil:
 		for i, v := range values[base : base+len(words)] {
 			words[i] = uint64(v)
 		}

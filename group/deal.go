@@ -1,0 +1,86 @@
+package group
+
+import (
+	"github.com/weftgo/weft/column"
+	"github.com/weftgo/weft/device"
+)
+
+// mostDealt is how many sources move with their rows; values of others are read where they are,
+// a cache line for each.
+const mostDealt = 4
+
+// deal deals rows out to their parts, and has cores add those of a part each.
+func (t *table) deal(dev device.Host, s *scratch, b batch) {
+	n, parts, cores := len(b.codes), len(t.parts), dev.Properties().Units
+	share := max((n+4*cores-1)/(4*cores), directRows)
+	shares := (n + share - 1) / share
+	places := s.places(shares * parts)
+	dev.Parallel(n, share, func(lo, hi int) {
+		count := places[lo/share*parts:][:parts]
+		for _, code := range b.codes[lo:hi] {
+			count[code>>t.shift]++
+		}
+	})
+	begins := make([]uint32, parts+1)
+	at := uint32(0)
+	for p := range parts {
+		begins[p] = at
+		for i := range shares {
+			count := &places[i*parts+p]
+			*count, at = at, at+*count
+		}
+	}
+	begins[parts] = at
+	to := batch{codes: lend[uint64](s, n), rows: lend[uint32](s, n), values: b.values, words: s.words(t.l, b)}
+	dev.Parallel(n, share, func(lo, hi int) {
+		k, place := s.block(), places[lo/share*parts:][:parts]
+		for ; lo < hi; lo += blockRows {
+			t.dealBlock(k, place, b.sub(lo, min(lo+blockRows, hi)), to)
+		}
+		s.blocks.Put(k)
+	})
+	dev.Parallel(parts, max(1, parts*directRows/n/4), func(lo, hi int) {
+		k := s.block()
+		for p := lo; p < hi; p++ {
+			if from, end := int(begins[p]), int(begins[p+1]); from < end {
+				t.parts[p].add(k, to.sub(from, end), allGroups(t.l))
+			}
+		}
+		s.blocks.Put(k)
+	})
+}
+
+// dealBlock moves rows to the next places of their parts.
+func (t *table) dealBlock(k *block, place []uint32, b, to batch) {
+	ats := k.ids[:len(b.codes)]
+	for i, code := range b.codes {
+		p := &place[code>>t.shift]
+		at := *p
+		*p = at + 1
+		to.codes[at], ats[i] = code, at
+	}
+	for i, at := range ats {
+		to.rows[at] = uint32(rowOf(b.rows, b.base, i))
+	}
+	for i, dealt := range to.words {
+		if dealt == nil {
+			continue
+		}
+		words := load(k.words[:len(ats)], b.values[t.l.sources[i].col], b.rows, b.base)
+		for j, at := range ats {
+			dealt[at] = words[j]
+		}
+	}
+}
+
+// words are places for the values of sources that move with their rows.
+func (s *scratch) words(l *layout, b batch) [][]uint64 {
+	words, n := make([][]uint64, len(l.sources)), 0
+	for i, x := range l.sources {
+		if n < mostDealt && len(x.slots) > 0 && x.typ != column.Bytes && !b.values[x.col].HasNulls() {
+			words[i] = lend[uint64](s, len(b.codes))
+			n++
+		}
+	}
+	return words
+}

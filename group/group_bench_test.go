@@ -1,0 +1,107 @@
+package group
+
+import (
+	"flag"
+	"fmt"
+	"math/rand/v2"
+	"sync"
+	"testing"
+
+	"github.com/weftgo/weft/column"
+)
+
+var benchRows = flag.Int("group.rows", 20_000_000, "rows of BenchmarkBy")
+
+// Count and sum of int64 rows by int64 keys, beside what a program does by hand: rows are dealt out
+// to 64 Go maps, one core to each at a time.
+func BenchmarkBy(b *testing.B) {
+	n := *benchRows
+	for _, groups := range []int{1000, 1_000_000, 8_600_000} {
+		keys, values := benchColumns(n, groups)
+		name := func(s string) string { return fmt.Sprintf("groups=%d/%s", groups, s) }
+		b.Run(name("weft"), func(b *testing.B) {
+			dev := open(b, 0)
+			var found int
+			for b.Loop() {
+				r, err := By(b.Context(), dev, []column.Column{column.Of(keys)}, []column.Column{column.Of(values)}, []Aggregate{{Func: Rows}, {Sum, 0}}, nil)
+				if err != nil {
+					b.Fatal(err)
+				}
+				found = r.Len()
+			}
+			b.ReportMetric(float64(n)*float64(b.N)/b.Elapsed().Seconds()/1e6, "Mrows/s")
+			b.ReportMetric(float64(found), "groups")
+		})
+		b.Run(name("maps"), func(b *testing.B) {
+			var found int
+			for b.Loop() {
+				found = byMaps(keys, values, open(b, 0).Properties().Units)
+			}
+			b.ReportMetric(float64(n)*float64(b.N)/b.Elapsed().Seconds()/1e6, "Mrows/s")
+			b.ReportMetric(float64(found), "groups")
+		})
+	}
+}
+
+// benchColumns are n rows of about as many groups in random order.
+func benchColumns(n, groups int) (keys, values []int64) {
+	rng := rand.New(rand.NewPCG(1, uint64(groups)))
+	keys, values = make([]int64, n), make([]int64, n)
+	for i := range keys {
+		keys[i], values[i] = rng.Int64N(int64(groups))*1_000_003, int64(i)
+	}
+	return keys, values
+}
+
+// byMaps groups by 64 Go maps: each core deals a share of the rows out, then takes one map at a time.
+func byMaps(keys, values []int64, cores int) (groups int) {
+	const parts = 64
+	type row struct{ key, value int64 }
+	part := func(key int64) uint64 { return uint64(key) * 0x9e3779b97f4a7c15 >> 58 }
+	dealt := make([][parts][]row, cores)
+	var wg sync.WaitGroup
+	for c := range cores {
+		wg.Go(func() {
+			lo, hi := c*len(keys)/cores, (c+1)*len(keys)/cores
+			var counts [parts]int
+			for _, k := range keys[lo:hi] {
+				counts[part(k)]++
+			}
+			for p, n := range counts {
+				dealt[c][p] = make([]row, 0, n)
+			}
+			for i, k := range keys[lo:hi] {
+				p := part(k)
+				dealt[c][p] = append(dealt[c][p], row{k, values[lo+i]})
+			}
+		})
+	}
+	wg.Wait()
+	type group struct{ count, sum int64 }
+	found := make([]int, cores)
+	for c := range cores {
+		wg.Go(func() {
+			for p := c; p < parts; p += cores {
+				at, made := make(map[int64]int32), []group(nil)
+				for d := range dealt {
+					for _, r := range dealt[d][p] {
+						i, ok := at[r.key]
+						if !ok {
+							i = int32(len(made))
+							at[r.key] = i
+							made = append(made, group{})
+						}
+						made[i].count++
+						made[i].sum += r.value
+					}
+				}
+				found[c] += len(made)
+			}
+		})
+	}
+	wg.Wait()
+	for _, n := range found {
+		groups += n
+	}
+	return groups
+}
