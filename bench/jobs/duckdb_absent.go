@@ -1,0 +1,8 @@
+//go:build !duckdb || !cgo
+
+package main
+
+// duckDB is not there: its driver needs cgo and the C++ library.
+func duckDB() Peer {
+	return Peer{Name: "DuckDB", Skip: "built without it: CGO_ENABLED=1 go run -tags duckdb ./jobs"}
+}
