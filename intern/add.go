@@ -3,13 +3,16 @@ package intern
 import (
 	"bytes"
 	"context"
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"sync/atomic"
+	"unsafe"
 
 	"github.com/weftgo/weft/column"
 	"github.com/weftgo/weft/device"
 	"github.com/weftgo/weft/internal/arena"
+	"github.com/weftgo/weft/internal/cpu"
 	"github.com/weftgo/weft/internal/op"
 )
 
@@ -26,15 +29,15 @@ type scratch struct {
 	flags   []bool
 	found   []bool
 	first   []uint32 // rows of new items
-	latest  []uint32 // the largest number before each range of rows
-	parts   []part
+	regions []region
+	nulls   column.Column // the column of 64 bits that the rows come from, if there may be nulls in it
 	strings []string
 	encoded []byte
 	offsets []int64
 }
 
-// part is a part of the arena for the new items of a range of rows.
-type part struct {
+// region is a part of the arena for the new items of a range of rows.
+type region struct {
 	size int
 	to   arena.Writer
 }
@@ -160,6 +163,7 @@ func (t *Table) agree(cols []column.Column) error {
 func (t *Table) addChunk(ctx context.Context, c column.Column, ids []uint32) (done int, err error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
+	t.fit(c.Width())
 	if small, large, data := c.Offsets(); small != nil {
 		return addSome(ctx, t, smallItems{small, data}, ids)
 	} else if large != nil {
@@ -171,29 +175,41 @@ func (t *Table) addChunk(ctx context.Context, c column.Column, ids []uint32) (do
 	return addSome(ctx, t, stringItems(c.Strings()), ids)
 }
 
+// fit makes the keys fit for items of a width, 0 if they have several: those of a table of byte strings have one as long as
+// all that is added has, unless their memory is limited: what takes a key of another width is not known before.
+func (t *Table) fit(width int) {
+	switch {
+	case t.kind == rows || width == t.keys.width || t.opts.MaxBytes > 0:
+	case t.Len() == 0 && width > arena.MaxShort:
+		t.keys = newKeys(width)
+	case t.keys.width > 0:
+		t.keys = t.keys.general(t.Len())
+	}
+}
+
 // addItems asks the index for numbers of all items, by their keys, which it gives in the order of
 // first appearance, and then looks whether those who share one are the same. No item is left
 // half added: what comes after the index cannot fail.
 func addItems[S source](ctx context.Context, t *Table, items S, ids []uint32) (done int, err error) {
-	base := t.index.Len()
-	t.scratch.keys = resize(t.scratch.keys, len(ids))
-	hashAll(t, items, t.scratch.keys)
-	fresh, err := t.index.Assign(ctx, t.scratch.keys, ids)
-	done = len(ids)
-	if err != nil {
-		done = 0
-		var p *op.PartialError
-		if errors.As(err, &p) && p.Failed == 0 {
-			done = p.Done
+	base, s := t.index.len(), &t.scratch
+	s.keys = resize(s.keys, len(ids))
+	hashAll(t, items, s.keys)
+	if skip := s.lend(len(ids)); skip < len(ids) {
+		s.first, done, err = t.index.assign(ctx, s.keys, ids)
+		if errors.Is(err, op.ErrCorrupt) {
+			t.failed = err
+			return 0, err
 		}
+		if len(s.first) > 0 {
+			s.first[0] = max(s.first[0], uint32(skip)) // rows before had its key, and are null
+		}
+	} else {
+		s.first, done = s.first[:0], len(ids)
+		clear(ids)
 	}
 	ids = ids[:done]
-	if top := t.firsts(ids, uint32(base), fresh); int(top) != t.index.Len() {
-		t.failed = fmt.Errorf("the index has %d keys, %d of which have items: %w", t.index.Len(), top, err)
-		return 0, t.failed
-	}
 	odd := differing(t, items, ids, uint32(base))
-	t.keys.grow(t.Len() + fresh + len(odd))
+	t.keys.grow(t.Len() + len(s.first) + len(odd))
 	if len(odd) > 0 {
 		number(t, items, ids, uint32(base), odd)
 	}
@@ -201,108 +217,98 @@ func addItems[S source](ctx context.Context, t *Table, items S, ids []uint32) (d
 	if len(t.extras) > 0 {
 		t.shift(ids, odd)
 	}
-	t.length.Store(uint32(t.index.Len() + len(t.extras)))
+	t.length.Store(uint32(t.index.len() + len(t.extras)))
 	return done, err
 }
 
-// store keeps the bytes of new items: those of each range in a part of the arena.
+// lend gives the rows of n that are null, and have no key, that of a neighbor which is not: of the one before, which the index knows
+// by then, or at the beginning of the one behind. It returns how many there are at the beginning.
+func (s *scratch) lend(n int) (skip int) {
+	if !s.nulls.HasNulls() {
+		return 0
+	}
+	for skip < n && s.nulls.Null(skip) {
+		skip++
+	}
+	if skip == n {
+		return skip
+	}
+	last := s.keys[skip]
+	for i := range s.keys {
+		if s.nulls.Null(i) {
+			s.keys[i] = last
+		}
+		last = s.keys[i]
+	}
+	return skip
+}
+
+// store keeps the bytes of new items: those of each range in a region of the arena.
 func store[S source](t *Table, items S, base uint32) {
 	first := t.scratch.first
-	parts := resize(t.scratch.parts, (len(first)+grain-1)/grain)
+	regions := resize(t.scratch.regions, (len(first)+grain-1)/grain)
 	t.parallel(len(first), func(lo, hi int) {
 		sum := 0
 		for _, row := range first[lo:hi] {
-			sum += stored(items.at(int(row)))
+			sum += t.keys.stored(items.at(int(row)))
 		}
-		parts[lo/grain].size = sum
+		regions[lo/grain].size = sum
 	})
-	for i := range parts {
-		parts[i].to = t.keys.writer.Reserve(parts[i].size)
+	for i := range regions {
+		regions[i].to = t.keys.writer.Reserve(regions[i].size)
 	}
 	t.parallel(len(first), func(lo, hi int) {
-		to := &parts[lo/grain].to
+		to := &regions[lo/grain].to
 		for j := lo; j < hi; j++ {
 			t.keys.put(t.id(base+uint32(j)), items.at(int(first[j])), to)
 		}
 	})
-	clear(parts) // which lead to the arena
-	t.scratch.parts = parts
+	clear(regions) // which lead to the arena
+	t.scratch.regions = regions
 }
 
 // hashAll computes the keys of items.
 func hashAll[S source](t *Table, items S, keys []uint64) {
 	t.parallel(len(keys), func(lo, hi int) {
+		if t.words {
+			for i := lo; i < hi; i++ {
+				keys[i] = arena.Mix(binary.LittleEndian.Uint64(items.at(i)) ^ t.hash.Seed)
+			}
+			return
+		}
 		for i := lo; i < hi; i++ {
 			keys[i] = t.hash.Key(items.at(i))
 		}
 	})
 }
 
-// firsts finds the first row of each number from base on, and returns the number behind the last. Since numbers are given
-// in the order of first appearance, it is the one with a number larger than all before it.
-func (t *Table) firsts(numbers []uint32, base uint32, fresh int) (top uint32) {
-	t.scratch.first = resize(t.scratch.first, fresh)
-	if fresh == 0 {
-		return base
-	}
-	ranges := (len(numbers) + grain - 1) / grain
-	latest := resize(t.scratch.latest, ranges+1)
-	t.parallel(len(numbers), func(lo, hi int) {
-		top := uint32(0)
-		for _, v := range numbers[lo:hi] {
-			top = max(top, v+1)
-		}
-		latest[lo/grain+1] = top
-	})
-	latest[0] = base
-	for r := range ranges {
-		latest[r+1] = max(latest[r+1], latest[r])
-	}
-	first := t.scratch.first
-	t.parallel(len(numbers), func(lo, hi int) {
-		next := latest[lo/grain]
-		for i, v := range numbers[lo:hi] {
-			if v >= next {
-				first[v-base] = uint32(lo + i)
-				next = v + 1
-			}
-		}
-	})
-	t.scratch.latest = latest
-	return latest[ranges]
-}
-
-// differing are the rows that have the number of an item which they are not.
+// differing are the rows that have the number of an item which they are not: where keys collide, and where rows are null whose
+// word does not say so.
 func differing[S source](t *Table, items S, numbers []uint32, base uint32) (odd []uint32) {
+	s := &t.scratch
+	if t.words && !s.nulls.HasNulls() {
+		return nil
+	}
 	var found atomic.Bool
-	flags := resize(t.scratch.flags, len(numbers))
-	t.scratch.flags = flags
+	s.flags = resize(s.flags, len(numbers))
 	t.parallel(len(numbers), func(lo, hi int) {
-		for i := lo; i < hi; i++ {
-			item := items.at(i)
-			flags[i] = false
-			if len(item) <= arena.MaxShort {
-				continue
+		any := false
+		if t.words {
+			for i := lo; i < hi; i++ {
+				s.flags[i] = s.nulls.Null(i)
+				any = any || s.flags[i]
 			}
-			v := numbers[i]
-			var other []byte
-			if v < base {
-				other = t.keys.at(t.id(v))
-			} else if j := int(t.scratch.first[v-base]); j == i {
-				continue
-			} else {
-				other = items.at(j)
-			}
-			if !bytes.Equal(item, other) {
-				flags[i] = true
-				found.Store(true)
-			}
+		} else {
+			any = compare(t, items, numbers, base, lo, hi)
+		}
+		if any {
+			found.Store(true)
 		}
 	})
 	if !found.Load() {
 		return nil
 	}
-	for i, f := range flags {
+	for i, f := range s.flags {
 		if f {
 			odd = append(odd, uint32(i))
 		}
@@ -310,7 +316,49 @@ func differing[S source](t *Table, items S, numbers []uint32, base uint32) (odd 
 	return odd
 }
 
-// number gives ids to the items of rows whose keys belong to others, in the order in which all items of the batch appear.
+// ahead is how many rows are asked for before they are compared.
+const ahead = 32
+
+// compare flags rows lo to hi-1 that differ from the item that has their number, and reports whether there are any. What
+// it has to read lies anywhere, so it asks for the memory of some rows before it reads that of the first.
+func compare[S source](t *Table, items S, numbers []uint32, base uint32, lo, hi int) (any bool) {
+	var places [ahead]unsafe.Pointer
+	first, flags := t.scratch.first, t.scratch.flags
+	for ; lo < hi; lo += ahead {
+		some := numbers[lo:min(lo+ahead, hi)]
+		n := 0
+		for _, v := range some {
+			if v < base {
+				places[n] = t.keys.leads(t.id(v))
+				n++
+			}
+		}
+		cpu.PrefetchPairs(places[:n])
+		for i, v := range some {
+			if v < base {
+				places[i] = t.keys.lies(t.id(v))
+			} else {
+				places[i] = unsafe.Pointer(unsafe.SliceData(items.at(int(first[v-base]))))
+			}
+		}
+		cpu.PrefetchPairs(places[:len(some)])
+		for i, v := range some {
+			differs := false
+			switch item := items.at(lo + i); {
+			case len(item) <= arena.MaxShort && t.keys.width == 0: // no other has its key
+			case v < base:
+				differs = !bytes.Equal(item, t.keys.at(t.id(v)))
+			case first[v-base] != uint32(lo+i):
+				differs = !bytes.Equal(item, items.at(int(first[v-base])))
+			}
+			flags[lo+i] = differs
+			any = any || differs
+		}
+	}
+	return any
+}
+
+// number gives ids to the items of rows that differ, in the order in which all items of the batch appear.
 func number[S source](t *Table, items S, numbers []uint32, base uint32, odd []uint32) {
 	next, row := base, 0
 	for _, i := range odd {
@@ -319,17 +367,29 @@ func number[S source](t *Table, items S, numbers []uint32, base uint32, odd []ui
 				next++
 			}
 		}
-		item := items.at(int(i))
-		id, ok := t.clashes[string(item)]
-		if !ok {
-			id = next + uint32(len(t.extras))
-			t.clashes[string(item)] = id
-			t.clashed += int64(len(item) + clashBytes)
-			t.extras = append(t.extras, id)
-			t.keys.put(id, item, &t.keys.writer)
-		}
-		numbers[i], row = id, int(i)+1
+		numbers[i], row = t.extra(items.at(int(i)), next), int(i)+1
 	}
+}
+
+// extra is the id of an item that differs from the one which has its key; if it is new, so many others come before it.
+func (t *Table) extra(item []byte, others uint32) uint32 {
+	fresh := others + uint32(len(t.extras))
+	if t.words {
+		if t.null < 0 {
+			t.null = int64(fresh)
+			t.extras = append(t.extras, fresh)
+			clear(t.keys.at(fresh))
+		}
+		return uint32(t.null)
+	}
+	if id, ok := t.clashes[string(item)]; ok {
+		return id
+	}
+	t.clashes[string(item)] = fresh
+	t.clashed += int64(len(item) + clashBytes)
+	t.extras = append(t.extras, fresh)
+	t.keys.put(fresh, item, &t.keys.writer)
+	return fresh
 }
 
 // shift makes ids of numbers, but for rows that have theirs.
@@ -337,7 +397,7 @@ func (t *Table) shift(numbers []uint32, odd []uint32) {
 	flags := t.scratch.flags
 	t.parallel(len(numbers), func(lo, hi int) {
 		for i := lo; i < hi; i++ {
-			if !flags[i] {
+			if len(odd) == 0 || !flags[i] {
 				numbers[i] = t.id(numbers[i])
 			}
 		}

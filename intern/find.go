@@ -97,27 +97,35 @@ func (t *Table) findChunk(ctx context.Context, k kind, cols []column.Column, nex
 func findItems[S source](ctx context.Context, t *Table, items S, ids []uint32, found []bool, s *scratch) (hits int, err error) {
 	s.keys = resize(s.keys, len(ids))
 	hashAll(t, items, s.keys)
-	if _, err := t.index.Get(ctx, s.keys, ids, found); err != nil {
+	if err := t.index.find(ctx, s.keys, ids, found); err != nil {
 		return 0, err
 	}
 	var sum atomic.Int64
 	t.parallel(len(ids), func(lo, hi int) {
 		n := int64(0)
 		for i := lo; i < hi; i++ {
-			if !found[i] {
-				continue
+			if t.confirm(items.at(i), s.nulls.Null(i), &ids[i], &found[i]) {
+				n++
 			}
-			item := items.at(i)
-			ids[i] = t.id(ids[i])
-			if len(item) > arena.MaxShort && !bytes.Equal(item, t.keys.at(ids[i])) {
-				ids[i], found[i] = t.clashes[string(item)]
-				if !found[i] {
-					continue
-				}
-			}
-			n++
 		}
 		sum.Add(n)
 	})
 	return int(sum.Load()), nil
+}
+
+// confirm makes an id of the number that the index has for an item, if it has one, and looks whether it is the item's.
+func (t *Table) confirm(item []byte, null bool, id *uint32, found *bool) bool {
+	if null {
+		*id, *found = uint32(max(t.null, 0)), t.null >= 0
+		return *found
+	}
+	if !*found {
+		return false
+	}
+	*id = t.id(*id)
+	if t.words || len(item) <= arena.MaxShort && t.keys.width == 0 || bytes.Equal(item, t.keys.at(*id)) {
+		return true
+	}
+	*id, *found = t.clashes[string(item)]
+	return *found
 }

@@ -85,9 +85,10 @@ func (m *model) agree(t fataler, table *Table) {
 	}
 }
 
+var ctx = context.Background()
+
 // addAs adds strings in one of the forms of a batch.
 func addAs(table *Table, form int, s []string, ids []uint32) (int, error) {
-	ctx := context.Background()
 	switch form {
 	case 0:
 		return table.Strings(ctx, s, ids)
@@ -99,7 +100,6 @@ func addAs(table *Table, form int, s []string, ids []uint32) (int, error) {
 }
 
 func findAs(table *Table, form int, s []string, ids []uint32, found []bool) (int, error) {
-	ctx := context.Background()
 	switch form {
 	case 0:
 		return table.FindStrings(ctx, s, ids, found)
@@ -171,6 +171,9 @@ func TestStrings(t *testing.T) {
 			}
 		}
 		m.agree(t, table)
+		loaded := reload(t, dev, table)
+		defer loaded.Close()
+		m.agree(t, loaded)
 	})
 }
 

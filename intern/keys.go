@@ -7,35 +7,43 @@ import (
 	"github.com/weftgo/weft/internal/arena"
 )
 
-// blockBits is the logarithm of the number of words in a block: what a table of few keys
+// blockBits is the logarithm of the number of keys in a block: what a table of few keys
 // takes at least, and how much is free at the end of a large one at most.
 const blockBits = 10
 
-// keys are the bytes of all keys, by their ids.
+const blockKeys = 1 << blockBits
+
+// keys are the bytes of all keys, by their ids: in blocks of their own if all have one width, otherwise by words, and in
+// an arena.
 type keys struct {
-	words  []*[1 << blockBits]uint64
+	width  int // of all keys; 0: words
+	blocks [][]byte
+	words  []*[blockKeys]uint64
 	arena  arena.Arena
 	writer arena.Writer
 }
 
-func newKeys() *keys {
-	k := new(keys)
+func newKeys(width int) *keys {
+	k := &keys{width: width}
 	k.writer = arena.NewWriter(&k.arena)
 	return k
 }
 
 // put stores the bytes of a key. Long ones go to w.
 func (k *keys) put(id uint32, item []byte, w *arena.Writer) {
-	if len(item) <= arena.MaxShort {
+	switch {
+	case k.width > 0:
+		copy(k.place(id), item)
+	case len(item) <= arena.MaxShort:
 		*k.word(id) = arena.Pack(item)
-	} else {
+	default:
 		*k.word(id) = w.Put(item)
 	}
 }
 
 // stored is how many bytes of the arena a key takes.
-func stored(item []byte) int {
-	if len(item) <= arena.MaxShort {
+func (k *keys) stored(item []byte) int {
+	if k.width > 0 || len(item) <= arena.MaxShort {
 		return 0
 	}
 	return arena.Size(item)
@@ -43,17 +51,27 @@ func stored(item []byte) int {
 
 // grow makes room for ids below n.
 func (k *keys) grow(n int) {
-	for len(k.words)<<blockBits < n {
-		k.words = append(k.words, new([1 << blockBits]uint64))
+	for k.width > 0 && len(k.blocks)<<blockBits < n {
+		k.blocks = append(k.blocks, make([]byte, k.width<<blockBits))
+	}
+	for k.width == 0 && len(k.words)<<blockBits < n {
+		k.words = append(k.words, new([blockKeys]uint64))
 	}
 }
 
-func (k *keys) word(id uint32) *uint64 {
-	return &k.words[id>>blockBits][id&(1<<blockBits-1)]
+func (k *keys) word(id uint32) *uint64 { return &k.words[id>>blockBits][id&(blockKeys-1)] }
+
+// place is the bytes of a key of one width.
+func (k *keys) place(id uint32) []byte {
+	at := int(id&(blockKeys-1)) * k.width
+	return k.blocks[id>>blockBits][at : at+k.width : at+k.width]
 }
 
 // at is the bytes of a key. Those of a short one are in its word, whose memory is little-endian.
 func (k *keys) at(id uint32) []byte {
+	if k.width > 0 {
+		return k.place(id)
+	}
 	w := k.word(id)
 	if *w&arena.Long != 0 {
 		return k.arena.At(*w)
@@ -62,18 +80,55 @@ func (k *keys) at(id uint32) []byte {
 	return unsafe.Slice((*byte)(unsafe.Pointer(w)), 8)[:n:n]
 }
 
+// leads is where at reads first, and lies where that leads to, both to be on their way.
+func (k *keys) leads(id uint32) unsafe.Pointer {
+	if k.width > 0 {
+		return unsafe.Pointer(unsafe.SliceData(k.place(id)))
+	}
+	return unsafe.Pointer(k.word(id))
+}
+
+func (k *keys) lies(id uint32) unsafe.Pointer {
+	if k.width > 0 {
+		return unsafe.Pointer(unsafe.SliceData(k.place(id)))
+	}
+	w := k.word(id)
+	if *w&arena.Long != 0 {
+		return k.arena.Address(*w)
+	}
+	return unsafe.Pointer(w)
+}
+
 // bytes is how much memory the keys take up.
-func (k *keys) bytes() int64 { return wordBytes(len(k.words)<<blockBits) + k.arena.Bytes() }
+func (k *keys) bytes() int64 {
+	return k.blockBytes((len(k.words)+len(k.blocks))<<blockBits) + k.arena.Bytes()
+}
 
 // growth is by how much that may grow with n more keys whose bytes take size in the arena.
 func (k *keys) growth(have, n, size int) int64 {
-	return max(wordBytes(have+n)-wordBytes(len(k.words)<<blockBits), 0) + k.writer.Growth(size)
+	return k.blockBytes(have+n) - k.blockBytes(have) + k.writer.Growth(size)
 }
 
-// wordBytes is the size of the blocks of n words, and of what leads to them.
-func wordBytes(n int) int64 {
-	blocks := int64(n+1<<blockBits-1) >> blockBits
+// blockBytes is the size of the blocks of n keys, and of what leads to them.
+func (k *keys) blockBytes(n int) int64 {
+	blocks := int64(n+blockKeys-1) >> blockBits
+	if k.width > 0 {
+		return blocks * int64(k.width<<blockBits+int(unsafe.Sizeof([]byte{})))
+	}
 	return blocks * (8<<blockBits + 8)
+}
+
+// general are the same n keys, with room for others of any length.
+func (k *keys) general(n int) *keys {
+	g := newKeys(0)
+	g.grow(n)
+	for id := range uint32(n) {
+		g.put(id, k.place(id), &g.writer)
+		if at := id >> blockBits; id&(blockKeys-1) == blockKeys-1 {
+			k.blocks[at] = nil // lest all is there twice
+		}
+	}
+	return g
 }
 
 // column copies keys to a column.
@@ -88,9 +143,5 @@ func (k *keys) column(lo, hi int, parallel func(n int, body func(lo, hi int))) c
 			copy(data[offsets[i]:], k.at(uint32(lo+i)))
 		}
 	})
-	c, err := column.OfOffsets(offsets, data)
-	if err != nil {
-		panic(err) // offsets that were just added up
-	}
-	return c
+	return must(column.OfOffsets(offsets, data))
 }

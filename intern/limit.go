@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"math"
 
-	"github.com/weftgo/weft/internal/core"
 	"github.com/weftgo/weft/internal/op"
 )
 
@@ -14,8 +13,6 @@ const (
 	maxItems = math.MaxUint32
 	// limitedRows are worked on at a time where memory may not do for all of them.
 	limitedRows = 1 << 16
-	// indexLoad, slotsPerLine: the index grows where more of its slots are in use, to twice its lines or more.
-	indexLoad, slotsPerLine = 0.8, core.LineBytes / 16
 	// clashBytes is about what an item takes in the map of clashes, beside its bytes.
 	clashBytes = 64
 )
@@ -42,14 +39,12 @@ func (t *Table) enough() error {
 
 // addSome gives ids to as many of a chunk of items as there are ids and memory for.
 func addSome[S source](ctx context.Context, t *Table, items S, ids []uint32) (done int, err error) {
-	room, err := t.room(ctx)
+	r, err := t.room(ctx)
 	if err != nil {
 		return 0, err
 	}
-	if n := len(ids); room.limit == 0 && room.fits(n, 0) {
+	if n := len(ids); n <= maxItems-r.have && (r.limit == 0 || r.plenty(n, sizeOf(t.keys, items, n))) {
 		return addItems(ctx, t, items, ids)
-	} else if room.limit > 0 && room.fits(n, sizeOf(items, n)) {
-		return addReserved(ctx, t, items, ids, n)
 	}
 	// Items that the table has need nothing.
 	ids = ids[:min(len(ids), limitedRows)]
@@ -58,75 +53,77 @@ func addSome[S source](ctx context.Context, t *Table, items S, ids []uint32) (do
 	if _, err := findItems(ctx, t, items, ids, found, &t.scratch); err != nil {
 		return 0, err
 	}
-	fresh, size := 0, 0
-	for ; done < len(ids); done++ {
-		if !found[done] {
-			more := stored(items.at(done))
-			if !room.fits(fresh+1, size+more) {
-				break
-			}
-			fresh, size = fresh+1, size+more
-		}
-	}
+	done, fresh, err := prefix(ctx, t, items, found, r)
 	switch {
+	case err != nil:
+		return 0, err
 	case fresh > 0:
-		return addReserved(ctx, t, items, ids[:done], fresh)
+		// Lest the index grows by guesses, and its parts at the same time.
+		if err := t.index.reserve(ctx, t.scratch.keys[:done], found[:done], fresh); err != nil {
+			return 0, err
+		}
+		return addItems(ctx, t, items, ids[:done])
 	case done > 0:
 		return done, nil
 	case t.Len() == maxItems:
 		return 0, fmt.Errorf("%w: all %d ids have been given", op.ErrFull, uint32(maxItems))
 	}
 	return 0, fmt.Errorf("%w: another key of %d bytes might take more than MaxBytes, %d: %d keys take %d",
-		op.ErrFull, len(items.at(0)), t.opts.MaxBytes, t.Len(), room.used)
+		op.ErrFull, len(items.at(0)), r.limit, r.have, r.used)
 }
 
-// addReserved makes the index as large as room has reckoned, lest it grows by guesses, and in several
-// steps, and gives ids to items of which so many are new.
-func addReserved[S source](ctx context.Context, t *Table, items S, ids []uint32, fresh int) (done int, err error) {
-	if err := t.index.Reserve(ctx, fresh); err != nil {
-		return 0, err
+// prefix is how many items there is room for, of which so many are fresh: not found.
+func prefix[S source](ctx context.Context, t *Table, items S, found []bool, r room) (done, fresh int, err error) {
+	e, err := t.index.estimate(ctx)
+	if err != nil {
+		return 0, 0, err
 	}
-	return addItems(ctx, t, items, ids)
+	size := 0
+	for ; done < len(found); done++ {
+		if found[done] {
+			continue
+		}
+		size += t.keys.stored(items.at(done))
+		if fresh == maxItems-r.have {
+			break
+		}
+		index := e.with(t.scratch.keys[done])
+		if r.limit > 0 && r.used-r.index+index+t.keys.growth(r.have, fresh+1, size) > r.limit {
+			break
+		}
+		fresh++
+	}
+	return done, fresh, nil
 }
 
 // sizeOf is how many bytes of the arena n items take, if all are new.
-func sizeOf[S source](items S, n int) (size int) {
+func sizeOf[S source](k *keys, items S, n int) (size int) {
+	if k.width > 0 {
+		return 0
+	}
 	for i := range n {
-		size += stored(items.at(i))
+		size += k.stored(items.at(i))
 	}
 	return size
 }
 
-// room is what a table may grow by.
+// room is what a table takes up, and may.
 type room struct {
 	keys  *keys
 	have  int   // keys
-	used  int64 // bytes
+	index int64 // bytes
+	used  int64 // with those of the index
 	limit int64
-	slots int // of the index
 }
 
 // room reads what a table takes up.
 func (t *Table) room(ctx context.Context) (room, error) {
-	r := room{keys: t.keys, have: t.Len(), limit: t.opts.MaxBytes}
-	index, err := t.index.Size(ctx)
-	r.slots = (index - core.LinesBytes(0)) / core.LineBytes * slotsPerLine
-	r.used = int64(index) + t.keys.bytes() + t.clashed
-	return r, err
+	index, err := t.index.size(ctx)
+	return room{t.keys, t.Len(), index, index + t.keys.bytes() + t.clashed, t.opts.MaxBytes}, err
 }
 
-// fits reports whether there is room for n more keys whose bytes take size in the arena.
-func (r *room) fits(n, size int) bool {
-	if n > maxItems-r.have {
-		return false
-	}
-	if r.limit == 0 {
-		return true
-	}
-	index := int64(0)
-	if have := r.slots / slotsPerLine; r.have+n > core.RoomIn(r.slots, indexLoad) {
-		lines := int(float64(r.have+n)/indexLoad/slotsPerLine) + 2
-		index = int64(core.LinesBytes(uint32(max(2*have, lines))))
-	}
-	return r.used+index+r.keys.growth(r.have, n, size) <= r.limit
+// plenty reports whether there is room for n more keys whose bytes take size in the arena, without a closer look: an index that
+// grows is there twice, gets by half or, on a GPU, by its size larger than it must be, and has 16 bytes for a slot.
+func (r *room) plenty(n, size int) bool {
+	return r.used+2*r.index+64*int64(n)+r.keys.growth(r.have, n, size) <= r.limit
 }

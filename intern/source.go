@@ -58,6 +58,16 @@ func (t *Table) ofBytes(s *scratch, items [][]byte) feed {
 func (t *Table) ofRows(s *scratch, cols []column.Column) feed {
 	return func(lo int) column.Column {
 		n := min(t.chunk, cols[0].Len()-lo)
+		if t.words {
+			s.encoded = resize(s.encoded, 8*n)
+			words := unsafe.Slice((*uint64)(unsafe.Pointer(unsafe.SliceData(s.encoded))), n)
+			t.parallel(n, func(from, to int) { t.rows.Pack(cols, lo+from, words[from:to]) })
+			s.nulls = column.Column{}
+			if len(cols) == 1 && cols[0].Type().Size() == 8 {
+				s.nulls = cols[0].Slice(lo, lo+n)
+			}
+			return must(column.OfWidth(8, s.encoded))
+		}
 		if w := t.rows.Width(); w > 0 {
 			s.encoded = resize(s.encoded, n*w)
 			t.parallel(n, func(from, to int) {

@@ -2,6 +2,7 @@ package intern
 
 import (
 	"context"
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"sort"
@@ -13,7 +14,6 @@ import (
 	"github.com/weftgo/weft/internal/arena"
 	"github.com/weftgo/weft/internal/op"
 	"github.com/weftgo/weft/internal/rowkey"
-	"github.com/weftgo/weft/linear"
 )
 
 // Options configure a [Table]. The zero value and nil are good defaults.
@@ -32,7 +32,7 @@ type Options struct {
 // strings or rows of columns; the first call decides.
 type Table struct {
 	dev   device.Device
-	index *linear.Map[uint64, uint32] // from the key of an item to its number
+	index index // of the keys of items
 	opts  Options
 	hash  arena.Hasher
 
@@ -40,7 +40,10 @@ type Table struct {
 	mu   sync.RWMutex  // of what follows; a writer has it for one chunk
 	kind kind
 	rows *rowkey.Codec // of a table of rows
-	keys *keys
+	// words: rows are 64 bits each, and so are their keys in the index, so that no two share one.
+	words bool
+	keys  *keys
+	null  int64 // id of the row of one column of 64 bits that is null; -1: there is none
 	// extras are the ids of items whose key in the index belongs to another item,
 	// ascending: the ids of all others are their numbers, shifted by these.
 	extras  []uint32
@@ -66,28 +69,29 @@ func (k kind) String() string {
 	return [...]string{undecided: "nothing yet", byteStrings: "byte strings", rows: "rows"}[k]
 }
 
-// New makes an empty table whose index is a map of package linear on a device, which
-// must outlive it; keys are in host memory. Errors: [weft.ErrOptions],
-// [device.ErrMemory], and those of loading kernels.
+// New makes an empty table on a device, which must outlive it. On a GPU the index is a map of package linear; the bytes of
+// the keys are in host memory. Errors: [weft.ErrOptions], [device.ErrMemory], and those of
+// loading kernels.
 func New(dev device.Device, opts *Options) (*Table, error) {
 	return newTable(dev, opts, arena.NewHasher())
 }
 
 func newTable(dev device.Device, opts *Options, h arena.Hasher) (*Table, error) {
-	t := &Table{dev: dev, hash: h, chunk: chunkRows, turn: make(chan struct{}, 1), keys: newKeys(), clashes: make(map[string]uint32)}
+	t := &Table{dev: dev, hash: h, chunk: chunkRows, null: -1, turn: make(chan struct{}, 1), keys: newKeys(0), clashes: make(map[string]uint32)}
 	if opts != nil {
 		t.opts = *opts
 	}
-	if t.opts.MaxBytes < 0 {
-		return nil, fmt.Errorf("intern: New: %w: MaxBytes %d is negative", op.ErrOptions, t.opts.MaxBytes)
+	if o := t.opts; o.MaxBytes < 0 || o.Capacity < 0 || o.Capacity > maxItems {
+		return nil, fmt.Errorf("intern: New: %w: Capacity %d, MaxBytes %d: want no negative numbers, and at most %d keys",
+			op.ErrOptions, o.Capacity, o.MaxBytes, uint32(maxItems))
 	}
-	index, err := linear.New[uint64, uint32](dev, &linear.Options{Capacity: t.opts.Capacity})
+	index, err := t.newIndex()
 	if err != nil {
 		return nil, fmt.Errorf("intern: New: %w", err)
 	}
 	t.index = index
 	if err := t.enough(); err != nil {
-		return nil, fmt.Errorf("intern: New: %w", errors.Join(err, index.Close()))
+		return nil, fmt.Errorf("intern: New: %w", errors.Join(err, index.close()))
 	}
 	return t, nil
 }
@@ -125,11 +129,27 @@ func (t *Table) Columns(lo, hi int) []column.Column {
 	if t.kind != rows {
 		return []column.Column{t.keys.column(lo, hi, t.parallel)}
 	}
-	cols, err := t.rows.Decode(hi-lo, func(i int) []byte { return t.keys.at(uint32(lo + i)) })
+	cols, err := t.rows.Decode(hi-lo, t.encoded(lo, hi))
 	if err != nil {
 		panic(fmt.Sprintf("intern: %v in rows %d to %d of its own", err, lo, hi))
 	}
 	return cols
+}
+
+// encoded is what reads the encodings of rows lo to hi-1.
+func (t *Table) encoded(lo, hi int) func(i int) []byte {
+	if !t.words {
+		return func(i int) []byte { return t.keys.at(uint32(lo + i)) }
+	}
+	width := t.rows.Width()
+	out := make([]byte, (hi-lo)*width)
+	t.parallel(hi-lo, func(from, to int) {
+		for i := from; i < to; i++ {
+			word := binary.LittleEndian.Uint64(t.keys.at(uint32(lo + i)))
+			t.rows.Unpack(word, int64(lo+i) == t.null, out[i*width:(i+1)*width])
+		}
+	})
+	return func(i int) []byte { return out[i*width:] }
 }
 
 func (t *Table) mustHave(lo, hi int) {
@@ -146,8 +166,8 @@ func (t *Table) Close() error {
 	defer t.mu.Unlock()
 	t.failed = op.ErrClosed
 	t.length.Store(0)
-	t.keys, t.extras, t.clashes, t.scratch = newKeys(), nil, nil, scratch{}
-	if err := t.index.Close(); err != nil {
+	t.keys, t.extras, t.clashes, t.scratch = newKeys(0), nil, nil, scratch{}
+	if err := t.index.close(); err != nil {
 		return fmt.Errorf("intern: Close: %w", err)
 	}
 	return nil
@@ -179,7 +199,8 @@ func (t *Table) become(k kind, cols []column.Column) error {
 		if err != nil {
 			return err
 		}
-		t.kind, t.rows = k, c
+		t.kind = k
+		t.adopt(c)
 	}
 	if t.kind != k {
 		return fmt.Errorf("%w: a table of %v takes no %v", device.ErrInvalid, t.kind, k)
@@ -187,7 +208,26 @@ func (t *Table) become(k kind, cols []column.Column) error {
 	return nil
 }
 
-// parallel runs body on parts of [0,n), on all cores.
+func (t *Table) newIndex() (index, error) {
+	if host, ok := t.dev.(device.Host); ok {
+		return newInHost(host.Parallel, t.opts.Capacity, t.opts.MaxBytes > 0), nil
+	}
+	return newOnDevice(t.dev, t.opts.Capacity)
+}
+
+// adopt makes the table one of rows that a codec encodes, if there is one.
+func (t *Table) adopt(c *rowkey.Codec) {
+	if c == nil {
+		return
+	}
+	width := c.Width()
+	if t.words, _ = c.Packs(); t.words {
+		width = 8
+	}
+	t.rows, t.keys = c, newKeys(width)
+}
+
+// parallel runs body on ranges of [0,n), on all cores.
 func (t *Table) parallel(n int, body func(lo, hi int)) {
 	if host, ok := t.dev.(device.Host); ok {
 		host.Parallel(n, grain, body)

@@ -13,6 +13,7 @@ import (
 	"encoding/binary"
 	"sync"
 	"sync/atomic"
+	"unsafe"
 )
 
 const (
@@ -54,6 +55,11 @@ func (a *Arena) At(word uint64) []byte {
 		n, k = binary.Uvarint(b)
 	}
 	return b[k : k+int(n)]
+}
+
+// Address is where At reads first, to be on its way.
+func (a *Arena) Address(word uint64) unsafe.Pointer {
+	return unsafe.Pointer(&a.chunks[word&^Long>>32][uint32(word)])
 }
 
 // Writer appends items to an arena. Each goroutine has its own.

@@ -153,11 +153,11 @@ func (c *Codec) Encode(cols []column.Column, lo, n int, out []byte, offsets []in
 }
 
 func encodeNumbers(col column.Column, lo, n int, to func(i int) []byte) {
-	raw, size, word := col.Raw(), col.Type().Size(), Words(col.Type())
+	raw, size, value := col.Raw(), col.Type().Size(), word(col.Type())
 	for i := range n {
 		v := uint64(0)
 		if !col.Null(lo + i) {
-			v = word(raw, lo+i)
+			v = value(raw, lo+i)
 		}
 		switch b := to(i); size {
 		case 1:
@@ -172,33 +172,19 @@ func encodeNumbers(col column.Column, lo, n int, to func(i int) []byte) {
 	}
 }
 
-// Words is what reads values of a type of fixed size from the memory of a column as keys: all
+// word is what reads values of a type of fixed size from the memory of a column as keys: all
 // NaN as one, -0 as 0.
-func Words(t column.Type) func(raw []byte, i int) uint64 {
+func word(t column.Type) func(raw []byte, i int) uint64 {
 	switch {
 	case t == column.Bool:
 		return func(raw []byte, i int) uint64 { return uint64(min(raw[i], 1)) }
 	case t == column.Float32:
 		return func(raw []byte, i int) uint64 {
-			f := math.Float32frombits(binary.LittleEndian.Uint32(raw[4*i:]))
-			switch {
-			case f == 0:
-				return 0
-			case f != f:
-				return uint64(math.Float32bits(float32(math.NaN())))
-			}
-			return uint64(math.Float32bits(f))
+			return uint64(bits32(math.Float32frombits(binary.LittleEndian.Uint32(raw[4*i:]))))
 		}
 	case t == column.Float64:
 		return func(raw []byte, i int) uint64 {
-			f := math.Float64frombits(binary.LittleEndian.Uint64(raw[8*i:]))
-			switch {
-			case f == 0:
-				return 0
-			case f != f:
-				return math.Float64bits(math.NaN())
-			}
-			return math.Float64bits(f)
+			return bits64(math.Float64frombits(binary.LittleEndian.Uint64(raw[8*i:])))
 		}
 	}
 	switch t.Size() {

@@ -1,0 +1,419 @@
+package intern
+
+import (
+	"context"
+	"math"
+	"math/bits"
+	"unsafe"
+
+	"github.com/weftgo/weft/internal/cpu"
+)
+
+// A host has the index in tables of its own, parts by the high bits of the keys: cores fill different parts without
+// asking each other, a part is small enough for their caches, and one that is full grows alone. The rows of a large batch
+// are dealt out to the parts, so that each is worked on once.
+
+const (
+	// directRows are too few to deal out.
+	directRows = 1 << 12
+	// dealtRows are counted and dealt out by one core at a time.
+	dealtRows = 1 << 15
+	// Tables of more keys than that have manyParts, and mostParts.
+	fewKeys, manyKeys    = 1 << 15, 1 << 24
+	manyParts, mostParts = 1 << 8, 1 << 12
+	// A part grows by half when more than partLoad of its slots are in use: at 0.7 an absent key is found out in six
+	// slots on average, at 0.8 in thirteen.
+	partLoad = 0.7
+	minSlots = 8
+)
+
+// slot is a key and its number plus one; 0 is a free slot.
+type slot struct{ number, low, high uint32 }
+
+func (s *slot) key() uint64 { return uint64(s.high)<<32 | uint64(s.low) }
+
+func (s *slot) is(key uint64) bool { return s.low == uint32(key) && s.high == uint32(key>>32) }
+
+// part is a table with linear probing.
+type part struct {
+	slots []slot
+	n     int      // in use
+	fresh []uint32 // dealt rows whose keys are new in this batch
+}
+
+// inHost is the index of a host.
+type inHost struct {
+	parallel func(n, grain int, body func(lo, hi int))
+	parts    []part
+	measured bool
+	shift    uint // of keys: to the bits that choose among the slots of a part
+	n        int
+
+	counts []uint32 // by range of rows, by part: then where they go
+	keys   []uint64 // of rows, in the order of the parts
+	rows   []uint32
+	ranks  []uint32 // of first rows among them
+	marks  []bool   // first rows
+	first  []uint32
+}
+
+// newInHost is an index with room for some keys. One that is measured has as many parts always, so that estimates hold.
+func newInHost(parallel func(n, grain int, body func(lo, hi int)), capacity int, measured bool) *inHost {
+	n := partsFor(capacity)
+	if measured {
+		n = manyParts
+	}
+	x := &inHost{parallel: parallel, measured: measured, parts: make([]part, n), shift: uint(bits.TrailingZeros(uint(n)))}
+	for i := range x.parts {
+		// Some parts get more than their share: by less than four standard deviations.
+		share := float64(capacity) / float64(n)
+		x.parts[i].slots = make([]slot, slotsFor(int(share+4*math.Sqrt(share))))
+	}
+	return x
+}
+
+func partsFor(keys int) int {
+	switch {
+	case keys <= fewKeys:
+		return 1
+	case keys <= manyKeys:
+		return manyParts
+	}
+	return mostParts
+}
+
+// slotsFor is the size of a part for n keys.
+func slotsFor(n int) int { return max(minSlots, int(float64(n)/partLoad)+1) }
+
+// stretch is the number of slots that a part of some gets to have n keys.
+func stretch(slots, n int) int {
+	for float64(n-1) >= partLoad*float64(slots) {
+		slots += slots / 2
+	}
+	return slots
+}
+
+// enter is the slot of a key, or the free one that it can take.
+func (x *inHost) enter(p *part, key uint64) *slot {
+	at := p.seek(key, x.home(key, len(p.slots)))
+	if p.slots[at].number == 0 {
+		if n := stretch(len(p.slots), p.n+1); n > len(p.slots) {
+			x.grow(p, n)
+			at = p.seek(key, x.home(key, n))
+		}
+	}
+	return &p.slots[at]
+}
+
+// part is that of a key; high is zero if there is one part.
+func (x *inHost) part(key uint64) *part { return &x.parts[key>>1>>(63-x.shift)] }
+
+// home is where in a part of n slots the search for a key begins: in the order of the keys, so that a part that grows is read and
+// written from its beginning to its end.
+func (x *inHost) home(key uint64, n int) int {
+	high, _ := bits.Mul64(key<<x.shift, uint64(n))
+	return int(high)
+}
+
+// seek is the slot of a key, or the free one where it belongs.
+func (p *part) seek(key uint64, at int) int {
+	for {
+		if s := &p.slots[at]; s.number == 0 || s.is(key) {
+			return at
+		}
+		if at++; at == len(p.slots) {
+			at = 0
+		}
+	}
+}
+
+func (x *inHost) len() int     { return x.n }
+func (x *inHost) close() error { *x = inHost{}; return nil }
+
+func (x *inHost) size(context.Context) (int64, error) {
+	n := 0
+	for i := range x.parts {
+		n += len(x.parts[i].slots)
+	}
+	return bytesOf(n), nil
+}
+
+func (x *inHost) find(_ context.Context, keys []uint64, numbers []uint32, found []bool) error {
+	x.parallel(len(keys), grain, func(lo, hi int) {
+		var at [cpu.Group]unsafe.Pointer
+		for ; lo < hi; lo += cpu.Group {
+			end := min(lo+cpu.Group, hi)
+			for i, key := range keys[lo:end] {
+				p := x.part(key)
+				at[i] = unsafe.Pointer(&p.slots[x.home(key, len(p.slots))])
+			}
+			cpu.PrefetchPairs(at[:end-lo])
+			for i := lo; i < end; i++ {
+				p := x.part(keys[i])
+				number := p.slots[p.seek(keys[i], x.home(keys[i], len(p.slots)))].number
+				found[i] = number > 0
+				numbers[i] = max(number, 1) - 1
+			}
+		}
+	})
+	return nil
+}
+
+func (x *inHost) assign(_ context.Context, keys []uint64, numbers []uint32) (first []uint32, done int, err error) {
+	if n := partsFor(x.n); n > len(x.parts) && !x.measured {
+		x.cut(n)
+	}
+	if len(keys) <= directRows || len(x.parts) == 1 && len(keys) <= fewKeys {
+		x.direct(keys, numbers)
+	} else {
+		if len(x.parts) == 1 {
+			x.cut(manyParts)
+		}
+		x.deal(keys)
+		x.work(numbers)
+		x.rank(numbers)
+	}
+	return x.first, len(keys), nil
+}
+
+// direct numbers the keys of few rows one by one.
+func (x *inHost) direct(keys []uint64, numbers []uint32) {
+	x.first = x.first[:0]
+	for i, key := range keys {
+		p := x.part(key)
+		s := x.enter(p, key)
+		if s.number == 0 {
+			x.n++
+			p.n++
+			*s = slot{uint32(x.n), uint32(key), uint32(key >> 32)}
+			x.first = append(x.first, uint32(i))
+		}
+		numbers[i] = s.number - 1
+	}
+}
+
+// deal puts keys and their rows in the order of the parts.
+func (x *inHost) deal(keys []uint64) {
+	n, parts := len(keys), len(x.parts)
+	ranges := (n + dealtRows - 1) / dealtRows
+	x.counts = resize(x.counts, ranges*parts)
+	clear(x.counts)
+	x.keys, x.rows = resize(x.keys, n), resize(x.rows, n)
+	high := 63 - x.shift
+	x.parallel(n, dealtRows, func(lo, hi int) {
+		counts := x.counts[lo/dealtRows*parts:][:parts]
+		for _, key := range keys[lo:hi] {
+			counts[key>>1>>high]++
+		}
+	})
+	at := uint32(0)
+	for p := range parts {
+		for r := range ranges {
+			c := &x.counts[r*parts+p]
+			at, *c = at+*c, at
+		}
+	}
+	x.parallel(n, dealtRows, func(lo, hi int) {
+		counts := x.counts[lo/dealtRows*parts:][:parts]
+		for i, key := range keys[lo:hi] {
+			to := &counts[key>>1>>high]
+			x.keys[*to], x.rows[*to] = key, uint32(lo+i)
+			*to++
+		}
+	})
+}
+
+// work looks the dealt keys up, and enters those that are new with the number that they would have if all rows before them
+// brought new keys, too.
+func (x *inHost) work(numbers []uint32) {
+	x.marks = resize(x.marks, len(numbers))
+	clear(x.marks)
+	last := x.counts[len(x.counts)-len(x.parts):] // where each part ends
+	x.parallel(len(x.parts), 1, func(lo, hi int) {
+		for k := lo; k < hi; k++ {
+			from := uint32(0)
+			if k > 0 {
+				from = last[k-1]
+			}
+			x.fill(&x.parts[k], x.keys[from:last[k]], x.rows[from:last[k]], numbers)
+		}
+	})
+}
+
+func (x *inHost) fill(p *part, keys []uint64, rows, numbers []uint32) {
+	base := uint32(x.n) + 1
+	p.fresh = p.fresh[:0]
+	var ahead [cpu.Group]unsafe.Pointer
+	for lo := 0; lo < len(keys); lo += cpu.Group {
+		end := min(lo+cpu.Group, len(keys))
+		next := keys[end:min(end+cpu.Group, len(keys))]
+		for i, key := range next {
+			ahead[i] = unsafe.Pointer(&p.slots[x.home(key, len(p.slots))])
+		}
+		cpu.PrefetchPairs(ahead[:len(next)])
+		for i, key := range keys[lo:end] {
+			row := rows[lo+i]
+			s := x.enter(p, key)
+			if s.number == 0 {
+				p.n++
+				*s = slot{base + row, uint32(key), uint32(key >> 32)}
+				p.fresh = append(p.fresh, uint32(lo+i))
+				x.marks[row] = true
+			}
+			numbers[row] = s.number - 1
+		}
+	}
+}
+
+// rank makes numbers without gaps of those that work has given, by counting first rows.
+func (x *inHost) rank(numbers []uint32) {
+	base := uint32(x.n)
+	ranges := (len(numbers) + dealtRows - 1) / dealtRows
+	before := make([]uint32, ranges+1)
+	x.parallel(len(numbers), dealtRows, func(lo, hi int) {
+		n := uint32(0)
+		for _, m := range x.marks[lo:hi] {
+			if m {
+				n++
+			}
+		}
+		before[lo/dealtRows+1] = n
+	})
+	for r := range ranges {
+		before[r+1] += before[r]
+	}
+	x.first = resize(x.first, int(before[ranges]))
+	if x.n += len(x.first); len(x.first) == 0 {
+		return
+	}
+	x.ranks = resize(x.ranks, len(numbers))
+	x.parallel(len(numbers), dealtRows, func(lo, hi int) {
+		n := before[lo/dealtRows]
+		for i, m := range x.marks[lo:hi] {
+			if m {
+				x.ranks[lo+i], x.first[n] = n, uint32(lo+i)
+				n++
+			}
+		}
+	})
+	x.parallel(len(numbers), dealtRows, func(lo, hi int) {
+		for i, v := range numbers[lo:hi] {
+			if v >= base {
+				numbers[lo+i] = base + x.ranks[v-base]
+			}
+		}
+	})
+	last := x.counts[len(x.counts)-len(x.parts):]
+	x.parallel(len(x.parts), 1, func(lo, hi int) {
+		for k := lo; k < hi; k++ {
+			from := uint32(0)
+			if k > 0 {
+				from = last[k-1]
+			}
+			x.rename(&x.parts[k], from, base)
+		}
+	})
+}
+
+// rename gives the new keys of a part, whose dealt rows begin at from, their numbers.
+func (x *inHost) rename(p *part, from, base uint32) {
+	var at [cpu.Group]unsafe.Pointer
+	for lo := 0; lo < len(p.fresh); lo += cpu.Group {
+		some := p.fresh[lo:min(lo+cpu.Group, len(p.fresh))]
+		for i, j := range some {
+			at[i] = unsafe.Pointer(&p.slots[x.home(x.keys[from+j], len(p.slots))])
+		}
+		cpu.PrefetchPairs(at[:len(some)])
+		for _, j := range some {
+			key := x.keys[from+j]
+			p.slots[p.seek(key, x.home(key, len(p.slots)))].number = base + x.ranks[x.rows[from+j]] + 1
+		}
+	}
+}
+
+// grow makes a part so many slots.
+func (x *inHost) grow(p *part, slots int) {
+	old := p.slots
+	p.slots = make([]slot, slots)
+	for _, s := range old {
+		if s.number > 0 {
+			p.slots[p.seek(s.key(), x.home(s.key(), slots))] = s
+		}
+	}
+}
+
+// cut makes more parts.
+func (x *inHost) cut(n int) {
+	old := x.parts
+	x.parts, x.shift = make([]part, n), uint(bits.TrailingZeros(uint(n)))
+	each := n / len(old)
+	x.parallel(len(old), 1, func(lo, hi int) {
+		for k := lo; k < hi; k++ {
+			parts := x.parts[k*each : (k+1)*each]
+			for _, s := range old[k].slots {
+				if s.number > 0 {
+					parts[int(s.key()>>1>>(63-x.shift))-k*each].n++
+				}
+			}
+			for i := range parts {
+				parts[i].slots = make([]slot, slotsFor(parts[i].n+parts[i].n/4))
+			}
+			for _, s := range old[k].slots {
+				if s.number > 0 {
+					p := x.part(s.key())
+					p.slots[p.seek(s.key(), x.home(s.key(), len(p.slots)))] = s
+				}
+			}
+			old[k].slots = nil
+		}
+	})
+}
+
+// hostEstimate knows how many more keys each part gets.
+type hostEstimate struct {
+	x     *inHost
+	slots []int // of the parts
+	more  []int
+	bytes int64
+	twice int64 // the largest part that grows, which is there twice
+}
+
+func (x *inHost) estimate(ctx context.Context) (estimate, error) {
+	n, err := x.size(ctx)
+	e := &hostEstimate{x: x, more: make([]int, len(x.parts)), slots: make([]int, len(x.parts)), bytes: n}
+	for i := range x.parts {
+		e.slots[i] = len(x.parts[i].slots)
+	}
+	return e, err
+}
+
+func (e *hostEstimate) with(key uint64) int64 {
+	k := key >> 1 >> (63 - e.x.shift)
+	e.more[k]++
+	if n := stretch(e.slots[k], e.x.parts[k].n+e.more[k]); n > e.slots[k] {
+		e.bytes += bytesOf(n - e.slots[k])
+		e.twice = max(e.twice, bytesOf(len(e.x.parts[k].slots)))
+		e.slots[k] = n
+	}
+	return e.bytes + e.twice
+}
+
+// reserve makes parts grow one after the other.
+func (x *inHost) reserve(_ context.Context, keys []uint64, found []bool, _ int) error {
+	more := make([]int, len(x.parts))
+	for i, key := range keys {
+		if !found[i] {
+			more[key>>1>>(63-x.shift)]++
+		}
+	}
+	for k := range x.parts {
+		if p := &x.parts[k]; more[k] > 0 {
+			if n := stretch(len(p.slots), p.n+more[k]); n > len(p.slots) {
+				x.grow(p, n)
+			}
+		}
+	}
+	return nil
+}
+
+func bytesOf(slots int) int64 { return int64(slots) * int64(unsafe.Sizeof(slot{})) }

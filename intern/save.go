@@ -1,0 +1,334 @@
+package intern
+
+import (
+	"bufio"
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"hash/crc32"
+	"io"
+	"slices"
+
+	"github.com/weftgo/weft/column"
+	"github.com/weftgo/weft/device"
+	"github.com/weftgo/weft/internal/op"
+	"github.com/weftgo/weft/internal/rowkey"
+)
+
+// A saved table is a stream of little-endian bytes:
+//
+//	header   "WEFTINT1", kind of keys (uint8), three zero bytes, number n of columns (uint32), CRC-32C
+//	types    of the columns, n bytes, CRC-32C; n is 0 for byte strings
+//	frame    number n > 0 of keys (uint32), the sum of their lengths (uint64), if n > 1 the length of each (uint32),
+//	         the keys in the order of their ids, CRC-32C
+//	…
+//	end      0 (uint32), number of all keys (uint64), CRC-32C
+//
+// Rows are saved as package rowkey encodes them. Frames have at most frameKeys keys, and more than frameBytes only if it is one
+// key; that is read as it comes, so what a damaged stream claims costs little memory.
+const (
+	magic       = "WEFTINT1"
+	headerBytes = 16
+	frameKeys   = 1 << 16
+	frameBytes  = 1 << 24
+	readBytes   = 1 << 20
+)
+
+var castagnoli = crc32.MakeTable(crc32.Castagnoli)
+
+// Save writes the keys that the table has when it is called to a stream, with checksums, and returns their
+// number. Other calls go on meanwhile.
+func (t *Table) Save(ctx context.Context, to io.Writer) (n int, err error) {
+	w := &writer{to: bufio.NewWriterSize(to, 1<<16)}
+	n, err = t.save(ctx, w)
+	if err != nil {
+		return n, fmt.Errorf("intern: Save: %w", err)
+	}
+	return n, nil
+}
+
+func (t *Table) save(ctx context.Context, w *writer) (n int, err error) {
+	t.mu.RLock()
+	kind, codec, length, failed := t.kind, t.rows, t.Len(), t.failed
+	t.mu.RUnlock()
+	if failed != nil {
+		return 0, failed
+	}
+	var types []byte
+	if codec != nil {
+		for _, typ := range codec.Types() {
+			types = append(types, byte(typ))
+		}
+	}
+	head := append([]byte(magic), byte(kind), 0, 0, 0)
+	w.sealed(binary.LittleEndian.AppendUint32(head, uint32(len(types))))
+	w.sealed(types)
+	for n < length && w.err == nil {
+		if err := ctx.Err(); err != nil { // a stream cut short must not look whole
+			return n, err
+		}
+		more, err := t.frame(w, n, min(n+frameKeys, length))
+		if err != nil {
+			return n, err
+		}
+		n += more
+	}
+	w.sealed(make([]byte, 4), binary.LittleEndian.AppendUint64(nil, uint64(n)))
+	if w.err == nil {
+		w.err = w.to.Flush()
+	}
+	return n, w.err
+}
+
+// frame writes keys from lo on, up to hi if they fit, and returns how many.
+func (t *Table) frame(w *writer, lo, hi int) (n int, err error) {
+	t.mu.RLock()
+	defer t.mu.RUnlock()
+	if t.failed != nil {
+		return 0, t.failed
+	}
+	at := func(i int) []byte { return t.keys.at(uint32(lo + i)) }
+	if t.words {
+		row, width := t.encoded(lo, hi), t.rows.Width()
+		at = func(i int) []byte { return row(i)[:width] }
+	}
+	w.lengths, w.keys = w.lengths[:0], w.keys[:0]
+	for ; n < hi-lo; n++ {
+		key := at(n)
+		if n > 0 && len(w.keys)+len(key) > frameBytes {
+			break
+		}
+		w.keys = append(w.keys, key...)
+		w.lengths = binary.LittleEndian.AppendUint32(w.lengths, uint32(len(key)))
+	}
+	if n == 1 {
+		w.lengths = w.lengths[:0]
+	}
+	head := binary.LittleEndian.AppendUint32(nil, uint32(n))
+	w.sealed(binary.LittleEndian.AppendUint64(head, uint64(len(w.keys))), w.lengths, w.keys)
+	return n, nil
+}
+
+// writer writes a stream until an error, which it keeps.
+type writer struct {
+	to            *bufio.Writer
+	lengths, keys []byte
+	err           error
+}
+
+// sealed writes parts of the stream, and their CRC.
+func (w *writer) sealed(parts ...[]byte) {
+	var crc uint32
+	for _, p := range parts {
+		crc = crc32.Update(crc, castagnoli, p)
+		w.write(p)
+	}
+	w.write(binary.LittleEndian.AppendUint32(nil, crc))
+}
+
+func (w *writer) write(b []byte) {
+	if w.err == nil {
+		_, w.err = w.to.Write(b)
+	}
+}
+
+// Load makes a table of what Save wrote, with the same ids, on any device. It reads nothing behind its end. A stream that Save did not write, or that is
+// damaged, is [weft.ErrFormat].
+func Load(ctx context.Context, dev device.Device, from io.Reader, opts *Options) (*Table, error) {
+	t, err := New(dev, opts)
+	if err != nil {
+		return nil, err
+	}
+	if err := t.load(ctx, &reader{from: from}); err != nil {
+		return nil, fmt.Errorf("intern: Load: %w", errors.Join(err, t.Close()))
+	}
+	return t, nil
+}
+
+func (t *Table) load(ctx context.Context, r *reader) error {
+	kind, codec, err := r.header()
+	if err != nil {
+		return err
+	}
+	for {
+		n, err := r.frame()
+		if err != nil || n == 0 {
+			if t.kind == undecided && err == nil { // there were no keys to decide it
+				t.kind = kind
+				t.adopt(codec)
+			}
+			return err
+		}
+		before, ids := t.Len(), make([]uint32, n)
+		if kind == byteStrings {
+			_, err = t.Column(ctx, r.column(), ids)
+		} else {
+			err = r.rows(ctx, t, codec, ids)
+		}
+		if err != nil {
+			return err
+		}
+		if t.Len() != before+n {
+			return fmt.Errorf("%w: damaged before byte %d: a key comes twice", op.ErrFormat, r.at)
+		}
+		r.total += uint64(n)
+	}
+}
+
+// reader reads a stream and knows where it is.
+type reader struct {
+	from  io.Reader
+	at    int64
+	total uint64
+
+	offsets []int64 // of the keys of a frame
+	keys    []byte
+}
+
+// damaged is the error of a stream in which something is wrong before this place.
+func (r *reader) damaged(format string, args ...any) error {
+	return fmt.Errorf("%w: damaged before byte %d: %s", op.ErrFormat, r.at, fmt.Sprintf(format, args...))
+}
+
+// fill appends so many bytes of the stream to b. An end of it is one before its time.
+func (r *reader) fill(b []byte, n uint64) ([]byte, error) {
+	for n > 0 {
+		part := int(min(n, readBytes))
+		b = slices.Grow(b, part)[:len(b)+part]
+		got, err := io.ReadFull(r.from, b[len(b)-part:])
+		r.at += int64(got)
+		if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
+			return b, fmt.Errorf("%w: it ends at byte %d", op.ErrFormat, r.at)
+		}
+		if err != nil {
+			return b, err
+		}
+		n -= uint64(part)
+	}
+	return b, nil
+}
+
+// crc reads the checksum of parts, and compares it.
+func (r *reader) crc(parts ...[]byte) error {
+	b, err := r.fill(nil, 4)
+	if err != nil {
+		return err
+	}
+	var crc uint32
+	for _, p := range parts {
+		crc = crc32.Update(crc, castagnoli, p)
+	}
+	if binary.LittleEndian.Uint32(b) != crc {
+		return r.damaged("the checksum differs")
+	}
+	return nil
+}
+
+func (r *reader) header() (kind, *rowkey.Codec, error) {
+	h, err := r.fill(nil, headerBytes)
+	if err != nil {
+		return 0, nil, err
+	}
+	if string(h[:len(magic)]) != magic {
+		return 0, nil, fmt.Errorf("%w: it does not begin with %q", op.ErrFormat, magic)
+	}
+	if err := r.crc(h); err != nil {
+		return 0, nil, err
+	}
+	kind, n := kind(h[8]), binary.LittleEndian.Uint32(h[12:])
+	if kind > rows || n > rowkey.MaxColumns || (n > 0) != (kind == rows) {
+		return 0, nil, r.damaged("keys of kind %d with %d columns", kind, n)
+	}
+	types, err := r.fill(nil, uint64(n))
+	if err == nil {
+		err = r.crc(types)
+	}
+	if err != nil || n == 0 {
+		return kind, nil, err
+	}
+	var list []column.Type
+	for _, typ := range types {
+		if column.Type(typ) > column.Bytes {
+			return 0, nil, r.damaged("a column of type %d", typ)
+		}
+		list = append(list, column.Type(typ))
+	}
+	codec, err := rowkey.New(list)
+	if err != nil {
+		return 0, nil, r.damaged("%v", err)
+	}
+	return kind, codec, nil
+}
+
+// frame reads a frame, and returns its number of keys: 0 at the end of the stream.
+func (r *reader) frame() (n int, err error) {
+	head, err := r.fill(nil, 12)
+	if err != nil {
+		return 0, err
+	}
+	n = int(binary.LittleEndian.Uint32(head))
+	size := binary.LittleEndian.Uint64(head[4:])
+	switch {
+	case n == 0:
+		if err := r.crc(head); err != nil {
+			return 0, err
+		}
+		if size != r.total {
+			return 0, fmt.Errorf("%w: it should hold %d keys and holds %d", op.ErrFormat, size, r.total)
+		}
+		return 0, nil
+	case n > frameKeys || n > 1 && size > frameBytes:
+		return 0, r.damaged("a frame of %d keys in %d bytes", n, size)
+	}
+	var lengths []byte
+	r.offsets = append(r.offsets[:0], 0)
+	if n > 1 {
+		if lengths, err = r.fill(nil, 4*uint64(n)); err != nil {
+			return 0, err
+		}
+		for i := range n {
+			r.offsets = append(r.offsets, r.offsets[i]+int64(binary.LittleEndian.Uint32(lengths[4*i:])))
+		}
+	} else {
+		r.offsets = append(r.offsets, int64(size))
+	}
+	if uint64(r.offsets[n]) != size {
+		return 0, r.damaged("keys of %d bytes in a frame of %d", r.offsets[n], size)
+	}
+	if r.keys, err = r.fill(r.keys[:0], size); err != nil {
+		return 0, err
+	}
+	return n, r.crc(head, lengths, r.keys)
+}
+
+// column is the keys of a frame, with one width if they have one.
+func (r *reader) column() column.Column {
+	n := len(r.offsets) - 1
+	width := r.offsets[1]
+	for i := range n {
+		if r.offsets[i+1]-r.offsets[i] != width {
+			width = 0
+		}
+	}
+	if width > 0 {
+		return must(column.OfWidth(int(width), r.keys))
+	}
+	return must(column.OfOffsets(r.offsets, r.keys))
+}
+
+// rows adds the keys of a frame to a table of rows.
+func (r *reader) rows(ctx context.Context, t *Table, codec *rowkey.Codec, ids []uint32) error {
+	row := func(i int) []byte { return r.keys[r.offsets[i]:r.offsets[i+1]] }
+	for i := range ids {
+		if err := codec.Valid(row(i)); err != nil {
+			return r.damaged("key %d: %v", r.total+uint64(i), err)
+		}
+	}
+	cols, err := codec.Decode(len(ids), row)
+	if err != nil {
+		return r.damaged("%v", err)
+	}
+	_, err = t.Rows(ctx, cols, ids)
+	return err
+}
