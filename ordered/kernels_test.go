@@ -18,11 +18,29 @@ func kernelTests[K, V uint32 | uint64]() []mutate.KernelTest {
 	return []mutate.KernelTest{
 		{Name: "as on a CPU", Run: func(t testing.TB, dev device.Device) { ordered.SameOnGPU[K, V](t, dev, 1, 10) }},
 		{Name: "beside a model", Run: func(t testing.TB, dev device.Device) { beside[K, V](t, dev, 7, 60, 12) }},
+		{Name: "a leaf fills up", Run: fills[K, V]},
 		{Name: "leaves that are used again", Run: recycles[K, V]},
 		{Name: "everything once", Run: smoke[K, V]},
 		{Name: "many leaves", Long: true, Run: func(t testing.TB, dev device.Device) {
 			conformance.ManyInOrder(t, dev, conformance.Open(t, ordered.New[K, V], dev, nil).OrderedMap, 7000)
 		}},
+	}
+}
+
+// fills has pairs come one by one to a leaf that is nearly full, until it is two.
+func fills[K, V uint32 | uint64](t testing.TB, dev device.Device) {
+	const most = 32 // pairs of a leaf
+	m := conformance.Open(t, ordered.New[K, V], dev, nil)
+	h := conformance.OrderedHistory[K, V]{Map: m.OrderedMap, Most: most}
+	h.Begin(t, 1)
+	keys, vals := conformance.Sequence[K](0, most+2), conformance.Sequence[V](7, most+2)
+	for n, next := 0, 0; n < len(keys); n = next {
+		if next = n + most/2; next > most-2 { // not all at once, or they are two leaves
+			next = n + 1
+		}
+		h.Put(keys[n:next], vals[n:next])
+		must(t, m.Check(ctx()))
+		h.Seek()
 	}
 }
 

@@ -151,7 +151,7 @@ func (h *OrderedHistory[K, V]) must(err error) {
 
 // key makes up keys: anywhere, few, one behind the other, or crowded.
 func (h *OrderedHistory[K, V]) key() K {
-	switch h.rng.IntN(5) {
+	switch h.rng.IntN(8) {
 	case 0:
 		return K(h.rng.Uint64())
 	case 1:
