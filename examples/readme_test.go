@@ -4,86 +4,67 @@ import (
 	"context"
 	"fmt"
 	"log"
-	"os"
-	"regexp"
-	"strings"
-	"testing"
 
-	"github.com/weftgo/weft"
-	"github.com/weftgo/weft/device/auto"
+	"github.com/weftgo/weft/column"
+	"github.com/weftgo/weft/device/cpu"
+	"github.com/weftgo/weft/group"
+	"github.com/weftgo/weft/join"
 	"github.com/weftgo/weft/linear"
 )
 
-// The example of README.md, word for word: TestReadme compares them.
+// check ends the program on an error.
+func check(err error) {
+	if err != nil {
+		log.Fatal(err)
+	}
+}
+
+// The example of README.md, whose blocks are together its body: TestPages compares them.
 func Example() {
 	ctx := context.Background()
-	dev, _, err := auto.Open("auto") // the GPU with the most free memory, or else the CPU
-	if err != nil {
-		log.Fatal(err)
-	}
+	dev, err := cpu.Open(nil) // all cores; auto.Open("auto") takes a GPU where there is one, for maps and joins
+	check(err)
 	defer dev.Close()
 
-	sums, err := linear.New[int64, int64](dev, nil) // grows by itself
-	if err != nil {
-		log.Fatal(err)
-	}
-	defer sums.Close()
-
-	// SELECT customer, SUM(cents) … GROUP BY customer: every key is legal.
-	customer := []int64{7, 42, 7, -1, 42, 7}
+	customer := []int64{7, 42, 7, -1, 42, 7} // of orders, a row each
 	cents := []int64{500, 1999, 250, 80, 1, 1}
-	groups, err := sums.Reduce(ctx, customer, cents, weft.Sum)
-	if err != nil {
-		log.Fatal(err)
+
+	// Which customers have not been seen before?
+	seen, err := linear.NewSet[int64](dev, nil) // grows by itself; every number is a legal key
+	check(err)
+	defer seen.Close()
+	added := make([]bool, len(customer))
+	n, err := seen.Add(ctx, customer, added) // and the next batch, and the next
+	check(err)
+	fmt.Println(n, added) // 3 [true true false true false false]
+
+	// SELECT customer, COUNT(*), SUM(cents) … GROUP BY customer
+	r, err := group.By(ctx, dev, []column.Column{column.Of(customer)}, []column.Column{column.Of(cents)},
+		[]group.Aggregate{{Func: group.Rows}, {Func: group.Sum, Column: 0}}, nil)
+	check(err)
+	for i := range r.Len() {
+		fmt.Println(r.Keys[0].Any(i), r.Values[0].Any(i), r.Values[1].Any(i)) // 7 3 751, 42 2 2000, -1 1 80
 	}
 
-	total, found := make([]int64, 2), make([]bool, 2)
-	hits, err := sums.Get(ctx, []int64{42, 8}, total, found)
-	if err != nil {
-		log.Fatal(err)
-	}
-	fmt.Println(groups, hits, total, found)
-	// Output: 3 1 [2000 0] [true false]
-}
-
-// Example is what the README shows.
-func TestReadme(t *testing.T) {
-	readme, err := os.ReadFile("../README.md")
-	if err != nil {
-		t.Fatal(err)
-	}
-	source, err := os.ReadFile("readme_test.go")
-	if err != nil {
-		t.Fatal(err)
-	}
-	block := regexp.MustCompile("(?s)```go\n(.*?)```").FindSubmatch(readme)
-	body := regexp.MustCompile(`(?s)\nfunc Example\(\) \{\n(.*?)\n\}\n`).FindSubmatch(source)
-	if block == nil || body == nil {
-		t.Fatal("no block of Go in README.md, or no Example here")
-	}
-	want := strings.ReplaceAll("\n"+string(body[1]), "\n\t", "\n")
-	if got := "\n" + strings.TrimSpace(string(block[1])); got != want {
-		t.Errorf("README.md shows:%s\n\nbut Example is:%s", got, want)
-	}
-}
-
-// Every file that a document at the root points to is there.
-func TestLinks(t *testing.T) {
-	code := regexp.MustCompile("(?s)```.*?```|`[^`]*`")
-	link := regexp.MustCompile(`\]\(([^)#]+)`)
-	for _, name := range []string{"README.md", "CONTRIBUTING.md", "SECURITY.md", "CHANGELOG.md"} {
-		text, err := os.ReadFile("../" + name)
-		if err != nil {
-			t.Fatal(err)
-		}
-		for _, m := range link.FindAllSubmatch(code.ReplaceAll(text, nil), -1) {
-			target := string(m[1])
-			if strings.Contains(target, "://") {
-				continue
-			}
-			if _, err := os.Stat("../" + target); err != nil {
-				t.Errorf("%s: %v", name, err)
-			}
+	// SELECT name, cents FROM orders JOIN names ON orders.customer = names.id
+	id, name := []int64{42, 7}, []string{"Ada", "Grace"}
+	names, err := join.New(ctx, dev, []column.Column{column.Of(id)}, nil) // an index, for any number of joins
+	check(err)
+	defer names.Close()
+	for pairs, err := range names.Inner(ctx, []column.Column{column.Of(customer)}) { // in pieces
+		check(err)
+		for i, order := range pairs.Left {
+			fmt.Println(name[pairs.Right[i]], cents[order]) // Grace 500, Ada 1999, …
 		}
 	}
+	// Output:
+	// 3 [true true false true false false]
+	// 7 3 751
+	// 42 2 2000
+	// -1 1 80
+	// Grace 500
+	// Ada 1999
+	// Grace 250
+	// Ada 1
+	// Grace 1
 }

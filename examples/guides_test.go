@@ -1,0 +1,258 @@
+package examples
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+
+	"github.com/weftgo/weft"
+	"github.com/weftgo/weft/column"
+	"github.com/weftgo/weft/device/auto"
+	"github.com/weftgo/weft/device/cpu"
+	"github.com/weftgo/weft/group"
+	"github.com/weftgo/weft/intern"
+	"github.com/weftgo/weft/join"
+	"github.com/weftgo/weft/linear"
+	"github.com/weftgo/weft/ordered"
+)
+
+func Example_distinct() {
+	ctx := context.Background()
+	dev, _, err := auto.Open("cpu")
+	check(err)
+	defer dev.Close()
+
+	seen, err := linear.NewSet[uint64](dev, &linear.Options{Capacity: 1000}) // as many keys as are expected, if that is known
+	check(err)
+	defer seen.Close()
+	for _, batch := range [][]uint64{{7, 7, 3}, {7, 9}} { // of a million keys, better
+		added := make([]bool, len(batch))
+		n, err := seen.Add(ctx, batch, added)
+		check(err)
+		fmt.Println(n, added)
+	}
+	fmt.Println(seen.Len())
+
+	lines, err := intern.New(dev, &intern.Options{MaxBytes: 1 << 30})
+	check(err)
+	defer lines.Close()
+	ids := make([]uint32, 3)
+	n, err := lines.Strings(ctx, []string{"GET /", "GET /a", "GET /"}, ids)
+	check(err)
+	fmt.Println(n, ids)
+
+	country, browser := column.OfStrings([]string{"FR", "DE", "FR"}), column.Of([]int32{1, 1, 1})
+	r, err := group.By(ctx, dev, []column.Column{country, browser}, nil, nil, nil) // no aggregates: SELECT DISTINCT
+	check(err)
+	fmt.Println(r.Len())
+	// Output:
+	// 2 [true false true]
+	// 1 [false true]
+	// 3
+	// 2 [0 1 0]
+	// 2
+}
+
+func Example_groups() {
+	ctx := context.Background()
+	dev, err := cpu.Open(nil)
+	check(err)
+	defer dev.Close()
+
+	g, err := group.New(dev, []group.Aggregate{
+		{Func: group.Rows},
+		{Func: group.Mean, Column: 0},
+		{Func: group.Max, Column: 1},
+	}, &group.Options{Sorted: true})
+	check(err)
+	defer g.Close()
+
+	country := column.OfStrings([]string{"FR", "DE", "FR", ""})
+	known := column.OfBools([]bool{true, true, true, false}) // the last one is null
+	keys := []column.Column{country.WithValid(known)}
+	price, items := column.Of([]float64{10, 20, 40, 5}), column.Of([]int32{1, 2, 3, 4})
+	check(g.Add(ctx, keys, []column.Column{price, items})) // batch by batch
+
+	r, err := g.Result(ctx) // at any time
+	check(err)
+	for i := range r.Len() {
+		fmt.Println(r.Keys[0].Any(i), r.Values[0].Any(i), r.Values[1].Any(i), r.Values[2].Any(i))
+	}
+
+	sums, err := linear.New[int64, int64](dev, nil)
+	check(err)
+	defer sums.Close()
+	groups, err := sums.Reduce(ctx, []int64{7, 42, 7}, []int64{5, 1, 2}, weft.Sum) // each batch adds to what is there
+	check(err)
+	total := make([]int64, 1)
+	_, err = sums.Get(ctx, []int64{7}, total, nil)
+	check(err)
+	fmt.Println(groups, total)
+	// Output:
+	// DE 1 20 2
+	// FR 2 25 3
+	// <nil> 1 5 4
+	// 2 [7]
+}
+
+func Example_joins() {
+	ctx := context.Background()
+	dev, _, err := auto.Open("cpu")
+	check(err)
+	defer dev.Close()
+
+	id := column.Of([]int64{40, -12, 7, -12})   // of customers: duplicates are allowed
+	customer := column.Of([]int64{-12, 99, 40}) // of orders
+	customers, err := join.New(ctx, dev, []column.Column{id}, nil)
+	check(err)
+	defer customers.Close()
+
+	for pairs, err := range customers.Left(ctx, []column.Column{customer}) {
+		check(err)
+		for i, order := range pairs.Left {
+			if pairs.Right[i] == join.NoRow {
+				fmt.Println("order", order, "has no customer")
+				continue
+			}
+			fmt.Println("order", order, "customer", pairs.Right[i])
+		}
+	}
+
+	with, err := customers.Semi(ctx, []column.Column{customer}, nil) // rows of orders
+	check(err)
+	without, err := customers.Anti(ctx, []column.Column{customer}, nil)
+	check(err)
+	counts := make([]uint32, 3)
+	total, err := customers.Count(ctx, []column.Column{customer}, counts)
+	check(err)
+	fmt.Println(with, without, counts, total, customers.Distinct())
+	// Output:
+	// order 0 customer 1
+	// order 0 customer 3
+	// order 1 has no customer
+	// order 2 customer 0
+	// [0 2] [1] [2 0 1] 3 3
+}
+
+func Example_ids() {
+	ctx := context.Background()
+	dev, _, err := auto.Open("cpu")
+	check(err)
+	defer dev.Close()
+
+	users, err := linear.New[uint64, uint32](dev, nil)
+	check(err)
+	defer users.Close()
+	ids := make([]uint32, 3)
+	n, err := users.Assign(ctx, []uint64{9000, 17, 9000}, ids)
+	check(err)
+	fmt.Println(n, ids)
+
+	words, err := intern.New(dev, nil)
+	check(err)
+	defer words.Close()
+	_, err = words.Strings(ctx, []string{"to", "be", "to"}, ids)
+	check(err)
+	fmt.Println(ids, string(words.At(1)))
+	found := make([]bool, 2)
+	hits, err := words.FindStrings(ctx, []string{"be", "not"}, ids[:2], found)
+	check(err)
+	fmt.Println(hits, ids[:2], found)
+
+	var file bytes.Buffer
+	_, err = words.Save(ctx, &file)
+	check(err)
+	again, err := intern.Load(ctx, dev, &file, nil)
+	check(err)
+	defer again.Close()
+	fmt.Println(again.Len(), string(again.At(0)))
+
+	pairs, err := intern.New(dev, nil)
+	check(err)
+	defer pairs.Close()
+	_, err = pairs.Rows(ctx, []column.Column{column.OfStrings([]string{"a", "a", "b"}), column.Of([]int32{1, 1, 1})}, ids)
+	check(err)
+	fmt.Println(ids)
+	// Output:
+	// 2 [0 1 0]
+	// [0 1 0] be
+	// 1 [1 0] [true false]
+	// 2 to
+	// [0 0 1]
+}
+
+func Example_ordered() {
+	ctx := context.Background()
+	dev, _, err := auto.Open("cpu")
+	check(err)
+	defer dev.Close()
+
+	m, err := ordered.New[int64, float64](dev, nil) // times to amounts
+	check(err)
+	defer m.Close()
+	_, err = m.Put(ctx, []int64{30, 10, 20, 40}, []float64{3, 1, 2, 4})
+	check(err)
+
+	var rows weft.PairRows[int64, float64]
+	check(m.Range(ctx, []int64{15, 0}, []int64{35, 10}, 0, &rows)) // two ranges; both bounds belong to each
+	for i := range rows.Len() {
+		fmt.Println(rows.Row(i))
+	}
+	counts := make([]uint32, 1)
+	total, err := m.Count(ctx, []int64{15}, []int64{100}, counts)
+	check(err)
+	fmt.Println(total, counts)
+
+	now, err := m.Snapshot(ctx)
+	check(err)
+	defer now.Close()
+	_, err = m.DeleteRange(ctx, []int64{0}, []int64{100}, nil)
+	check(err)
+	fmt.Println(m.Len(), now.Len())
+	// Output:
+	// [20 30] [2 3]
+	// [10] [1]
+	// 3 [3]
+	// 0 4
+}
+
+func Example_batches() {
+	ctx := context.Background()
+	dev, _, err := auto.Open("cpu")
+	check(err)
+	defer dev.Close()
+	m, err := linear.New[uint64, uint64](dev, nil)
+	check(err)
+	defer m.Close()
+
+	b, err := weft.NewBatcher(m, nil) // gathers calls on a GPU; on a CPU they pass through
+	check(err)
+	defer b.Close()
+	var all sync.WaitGroup
+	for i := range uint64(64) {
+		all.Go(func() {
+			_, err := b.Put(ctx, i, 2*i)
+			check(err)
+		})
+	}
+	all.Wait()
+	val, found, err := b.Get(ctx, 21)
+	check(err)
+	fmt.Println(val, found)
+
+	var partial *weft.PartialError
+	few, err := linear.New[uint64, uint64](dev, &linear.Options{Capacity: 1, Fixed: true})
+	check(err)
+	defer few.Close()
+	keys := make([]uint64, 1000)
+	for i := range keys {
+		keys[i] = uint64(i)
+	}
+	_, err = few.Put(ctx, keys, keys)
+	fmt.Println(errors.Is(err, weft.ErrFull), errors.As(err, &partial))
+	// Output:
+	// 42 true
+	// true true
+}
