@@ -47,9 +47,10 @@ func (t *table[K]) deal(ctx context.Context, src *source[K], lo, hi int, p parts
 	return each(func(places []uint32, from, to int) { t.spread(src, from, to, lo, p, places, h) })
 }
 
-// blocks goes through rows by blocks: their words, and the part of each.
-func (t *table[K]) blocks(src *source[K], lo, hi int, p parts, body func(at int, words []K, part []uint32)) {
-	b := new(block[K])
+// eachBlock goes through rows by blocks: their words, and the part of each.
+func (t *table[K]) eachBlock(src *source[K], lo, hi int, p parts, body func(at int, words []K, part []uint32)) {
+	b := t.block()
+	defer t.blocks.Put(b)
 	for ; lo < hi; lo += blockRows {
 		words, null := src.read(b, lo, min(lo+blockRows, hi))
 		part := b.buckets[:len(words)]
@@ -67,7 +68,7 @@ func (t *table[K]) blocks(src *source[K], lo, hi int, p parts, body func(at int,
 }
 
 func (t *table[K]) count(src *source[K], lo, hi int, p parts, counts []uint32) {
-	t.blocks(src, lo, hi, p, func(_ int, _ []K, part []uint32) {
+	t.eachBlock(src, lo, hi, p, func(_ int, _ []K, part []uint32) {
 		for _, x := range part {
 			counts[x]++
 		}
@@ -75,7 +76,7 @@ func (t *table[K]) count(src *source[K], lo, hi int, p parts, counts []uint32) {
 }
 
 func (t *table[K]) spread(src *source[K], lo, hi, first int, p parts, places []uint32, h *hand[K]) {
-	t.blocks(src, lo, hi, p, func(from int, words []K, part []uint32) {
+	t.eachBlock(src, lo, hi, p, func(from int, words []K, part []uint32) {
 		keys, rows, row := h.keys, h.rows, uint32(from-first)
 		for i, x := range part {
 			at := places[x]

@@ -188,11 +188,11 @@ func (ix *Index) each(ctx context.Context, keys []column.Column, body func(piece
 	if err := ctx.Err(); err != nil || n == 0 {
 		return err
 	}
-	spans, err := device.Make[uint64](ix.host, min(n, pieceRows))
+	spans, free, err := borrow[uint64](ix.host, min(n, pieceRows))
 	if err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, spans.Free()) }()
+	defer func() { err = errors.Join(err, free()) }()
 	p, err := ix.lookup.probe(ctx, &ix.plan, keys)
 	if err != nil {
 		return err
@@ -200,7 +200,7 @@ func (ix *Index) each(ctx context.Context, keys []column.Column, body func(piece
 	defer func() { err = errors.Join(err, p.free()) }()
 	for lo := 0; lo < n; lo += pieceRows {
 		hi := min(lo+pieceRows, n)
-		out := unsafe.Slice((*span)(unsafe.Pointer(unsafe.SliceData(spans.Host()))), hi-lo)
+		out := unsafe.Slice((*span)(unsafe.Pointer(unsafe.SliceData(spans))), hi-lo)
 		if err := p.locate(ctx, lo, hi, out); err != nil {
 			return err
 		}
@@ -209,4 +209,15 @@ func (ix *Index) each(ctx context.Context, keys []column.Column, body func(piece
 		}
 	}
 	return nil
+}
+
+// borrow takes memory of a device for a while. A little comes from Go's heap, where it costs less than what is
+// done with it.
+func borrow[T device.Elem](host device.Host, n int) (memory []T, free func() error, err error) {
+	const little = 1 << 13
+	if n <= little {
+		return make([]T, n), func() error { return nil }, nil
+	}
+	s, err := device.Make[T](host, n)
+	return s.Host(), s.Free, err
 }

@@ -16,7 +16,7 @@ const pieceRows = 1 << 21
 // its lines are read.
 const (
 	dirBytes    = 1 << 18 // of the buckets; rows and keys are four times that
-	rowsPerPart = 1 << 7
+	rowsPerPart = 1 << 10
 )
 
 // finder looks up the rows of a source in a table.
@@ -63,7 +63,8 @@ func (f *finder[K]) locate(ctx context.Context, lo, hi int, out []span) error {
 
 // locateHere finds rows in their order.
 func (f *finder[K]) locateHere(lo, hi int, out []span) {
-	b := new(block[K])
+	b := f.block()
+	defer f.blocks.Put(b)
 	for ; lo < hi; lo += blockRows {
 		words, null := f.src.read(b, lo, min(lo+blockRows, hi))
 		f.bucketsOf(words, b.buckets[:])
@@ -77,12 +78,18 @@ func (f *finder[K]) locateHere(lo, hi int, out []span) {
 	}
 }
 
-// findAhead looks up some words while the buckets of the next are on their way.
+// findAhead looks up some words while what the next need is on its way: first buckets, then keys.
 func (f *finder[K]) findAhead(words []K, buckets []uint32, out []span) {
-	f.prefetch(buckets[:min(cpu.Group, len(buckets))])
+	next := func(lo int) []uint32 {
+		return buckets[min(lo, len(buckets)):min(lo+cpu.Group, len(buckets))]
+	}
+	f.prefetch(next(0))
+	f.prefetch(next(cpu.Group))
+	f.prefetchFirst(next(0))
 	for lo := 0; lo < len(words); lo += cpu.Group {
+		f.prefetch(next(lo + 2*cpu.Group))
+		f.prefetchFirst(next(lo + cpu.Group))
 		hi := min(lo+cpu.Group, len(words))
-		f.prefetch(buckets[hi:min(hi+cpu.Group, len(words))])
 		f.find(words[lo:hi], buckets[lo:hi], out[lo:hi])
 	}
 }

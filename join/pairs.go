@@ -54,16 +54,22 @@ func (ix *Index) pairs(ctx context.Context, method string, keys []column.Column,
 }
 
 func (ix *Index) yieldPairs(ctx context.Context, keys []column.Column, all bool, yield func(Pairs) bool) (err error) {
-	memory, err := device.Make[uint32](ix.host, 2*ix.opts.Piece)
-	if err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, memory.Free()) }()
-	left, right := memory.Host()[:ix.opts.Piece], memory.Host()[ix.opts.Piece:]
+	var memory []uint32 // of a piece of pairs: all Left, then all Right
+	free := func() error { return nil }
+	defer func() { err = errors.Join(err, free()) }()
 	var ended error
 	err = ix.each(ctx, keys, func(p piece) bool {
 		x := expansion{piece: p}
 		total := x.count(ix.host, all)
+		if most := int(min(total, uint64(ix.opts.Piece))); len(memory) < 2*most {
+			if ended = free(); ended != nil {
+				return false
+			}
+			if memory, free, ended = borrow[uint32](ix.host, 2*most); ended != nil {
+				return false
+			}
+		}
+		left, right := memory[:len(memory)/2], memory[len(memory)/2:]
 		for lo := uint64(0); lo < total; lo += uint64(len(left)) {
 			if ended = ctx.Err(); ended != nil {
 				return false

@@ -3,6 +3,8 @@ package join
 import (
 	"context"
 	"errors"
+	"math/bits"
+	"sync"
 	"unsafe"
 
 	"github.com/weftgo/weft/device"
@@ -28,6 +30,8 @@ type table[K word] struct {
 	keys  device.Slice[K]      // of each group
 	begin device.Slice[uint32] // of each group, and two behind: its first row; empty if each has one
 	rows  device.Slice[uint32] // sorted; those with nulls behind all others; one more
+
+	blocks sync.Pool // of *block[K]
 
 	groups int  // different keys
 	keyed  int  // rows that have a key
@@ -55,6 +59,14 @@ func partsOf(buckets uint32, shift uint) parts {
 		shift++
 	}
 	return parts{shift: shift, n: int(buckets>>shift) + 1}
+}
+
+// block is memory to read rows to; who takes it gives it back to blocks.
+func (t *table[K]) block() *block[K] {
+	if b, ok := t.blocks.Get().(*block[K]); ok {
+		return b
+	}
+	return new(block[K])
 }
 
 // bucketsOf works out the buckets of words. Words that a direct table has no bucket for
@@ -161,6 +173,20 @@ func (t *table[K]) findMany(words []K, buckets []uint32, out []span) {
 // prefetch asks for the buckets of words that are looked up soon.
 func (t *table[K]) prefetch(buckets []uint32) {
 	cpu.Prefetch(unsafe.Pointer(unsafe.SliceData(t.dir.Host())), buckets, 2)
+}
+
+// prefetchFirst asks for what is first in at most cpu.Group buckets that have come: a key, or a row.
+func (t *table[K]) prefetchFirst(buckets []uint32) {
+	var places [cpu.Group]uint32
+	dir := t.dir.Host()
+	for i, b := range buckets {
+		places[i] = dir[b]
+	}
+	if t.direct {
+		cpu.Prefetch(unsafe.Pointer(unsafe.SliceData(t.rows.Host())), places[:len(buckets)], 2)
+	} else {
+		cpu.Prefetch(unsafe.Pointer(unsafe.SliceData(t.keys.Host())), places[:len(buckets)], uint(bits.TrailingZeros(uint(unsafe.Sizeof(t.low)))))
+	}
 }
 
 // prefetchPart asks for all of a part: one line after the other is several times as fast as the
