@@ -2,6 +2,7 @@ package intern
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"math"
 
@@ -22,7 +23,7 @@ func (t *Table) Memory(ctx context.Context) (int64, error) {
 	t.mu.RLock()
 	defer t.mu.RUnlock()
 	r, err := t.room(ctx)
-	if err != nil {
+	if err = errors.Join(t.failed, err); err != nil {
 		return 0, fmt.Errorf("intern: Memory: %w", err)
 	}
 	return r.used, nil

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"strings"
 	"testing"
 
@@ -11,47 +12,21 @@ import (
 
 	"github.com/weftgo/weft/device"
 	"github.com/weftgo/weft/device/devicetest"
+	"github.com/weftgo/weft/internal/arena"
 	"github.com/weftgo/weft/internal/op"
 )
 
-// metered is a device that knows how much memory there was at once, with that of a table on the host.
-type metered struct {
-	device.Host
-	table     *Table
-	now, peak int64
-}
-
-func (d *metered) Alloc(size int) (device.Buffer, error) {
-	b, err := d.Host.Alloc(size)
-	if err == nil {
-		if d.now += int64(size); d.table != nil {
-			d.peak = max(d.peak, d.now+d.table.keys.bytes())
-		}
-	}
-	return b, err
-}
-
-func (d *metered) Free(b device.Buffer) error {
-	d.now -= int64(b.Size)
-	return d.Host.Free(b)
-}
-
-// A table that may take so much memory never takes more, growth of its index included, and tells how many rows have
+// A table that may take so much memory never takes more, and tells how many rows have
 // been done: those have their ids, and the others can be given another table.
 func TestMaxBytes(t *testing.T) {
-	host, ok := devicetest.Open(t).(device.Host)
-	if !ok {
-		t.Skip("memory is counted on a CPU")
-	}
+	dev := devicetest.Open(t)
 	rapid.Check(t, func(t *rapid.T) {
-		dev := &metered{Host: host}
 		limit := int64(rapid.IntRange(50_000, 3_000_000).Draw(t, "limit"))
 		table, err := newTable(dev, &Options{MaxBytes: limit}, weak(0))
 		if err != nil {
 			t.Fatal(err)
 		}
 		defer table.Close()
-		dev.table = table
 		m, full := newModel(), false
 		length := rapid.SampledFrom([]int{1, 40, 1000, 20_000}).Draw(t, "length")
 		rng := rand.New(rand.NewPCG(rapid.Uint64().Draw(t, "seed"), 0))
@@ -86,8 +61,8 @@ func TestMaxBytes(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if used > limit || dev.peak > limit {
-				t.Fatalf("%d bytes, %d at once, and %d are allowed", used, dev.peak, limit)
+			if used > limit {
+				t.Fatalf("%d bytes, and %d are allowed", used, limit)
 			}
 			if _, err := table.Strings(t.Context(), m.keys, make([]uint32, len(m.keys))); err != nil {
 				t.Fatalf("keys that are there need no memory: %v", err)
@@ -107,4 +82,51 @@ func TestOptions(t *testing.T) {
 			t.Errorf("%+v: %v", o, err)
 		}
 	}
+}
+
+// What a host's index is said to need for some keys is what it gets by reserving, one part that grows at a time; then it does not
+// grow, and has the numbers that one has which grows as it likes.
+func TestEstimate(t *testing.T) {
+	host, ok := devicetest.Open(t).(device.Host)
+	if !ok {
+		t.Skip("the index of a host")
+	}
+	rapid.Check(t, func(t *rapid.T) {
+		rng := rand.New(rand.NewPCG(rapid.Uint64().Draw(t, "seed"), 0))
+		x, free := newInHost(host.Parallel, 0, true), newInHost(host.Parallel, 0, false)
+		for range 4 {
+			keys := make([]uint64, rapid.IntRange(1, 10_000).Draw(t, "keys"))
+			for i := range keys {
+				keys[i] = arena.Mix(uint64(rng.IntN(20_000)))
+			}
+			numbers, others, found := make([]uint32, len(keys)), make([]uint32, len(keys)), make([]bool, len(keys))
+			e, err := x.estimate(ctx)
+			if err := errors.Join(err, x.find(ctx, keys, numbers, found)); err != nil {
+				t.Fatal(err)
+			}
+			need, most := int64(0), int64(0)
+			for i := range x.parts {
+				most = max(most, bytesOf(len(x.parts[i].slots)))
+			}
+			for i, key := range keys {
+				if !found[i] {
+					need = e.with(key)
+				}
+			}
+			if err := x.reserve(ctx, keys, found, len(keys)); err != nil {
+				t.Fatal(err)
+			}
+			reserved, _ := x.size(ctx)
+			if need > 0 && (need < reserved || need > reserved+most) {
+				t.Fatalf("%d bytes, said to need %d, and the largest part had %d", reserved, need, most)
+			}
+			first, _, _ := x.assign(ctx, keys, numbers)
+			if size, _ := x.size(ctx); size != reserved {
+				t.Fatalf("%d bytes were reserved, and now it has %d", reserved, size)
+			}
+			if want, _, _ := free.assign(ctx, keys, others); !slices.Equal(first, want) || !slices.Equal(numbers, others) || x.len() != free.len() {
+				t.Fatal("other numbers")
+			}
+		}
+	})
 }

@@ -1,0 +1,213 @@
+package intern
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"sync"
+	"testing"
+
+	"github.com/weftgo/weft/column"
+	"github.com/weftgo/weft/device/devicetest"
+	"github.com/weftgo/weft/device/sim"
+	"github.com/weftgo/weft/internal/op"
+)
+
+// On a GPU the index is a map there; ids are the same. Hashes that collide, chunks, and all kinds of rows.
+func TestSimulated(t *testing.T) {
+	if testing.Short() {
+		t.Skip("interprets kernels")
+	}
+	dev, err := sim.Open(nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := dev.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	for _, bits := range []int{0, 3} {
+		for name, shape := range shapes {
+			t.Run(fmt.Sprint(name, bits), func(t *testing.T) {
+				table, m := open(t, dev, bits, &Options{Capacity: 64}), newModel()
+				table.chunk = 50
+				rng := rand.New(rand.NewPCG(9, 9))
+				for _, n := range []int{1, 120} {
+					checkRows(t, table, m, shape(rng, n, 40))
+				}
+				m.agreeRows(t, table)
+				loaded := reload(t, dev, table)
+				defer loaded.Close()
+				m.agreeRows(t, loaded)
+			})
+		}
+	}
+	table, m := open(t, dev, 0, &Options{MaxBytes: 40_000}), newModel()
+	batch := stringsOf(rand.New(rand.NewPCG(1, 1)), 3000, 1500)
+	ids := make([]uint32, len(batch))
+	_, err = table.Strings(t.Context(), batch, ids)
+	var p *op.PartialError
+	if !errors.As(err, &p) || !errors.Is(err, op.ErrFull) || p.Done < 100 {
+		t.Fatal(err)
+	}
+	if want, _ := m.add(batch[:p.Done]); !slices.Equal(ids[:p.Done], want) {
+		t.Fatal("other ids")
+	}
+	if used, err := table.Memory(t.Context()); err != nil || used > 40_000 {
+		t.Error(used, err)
+	}
+	m.agree(t, table)
+}
+
+// countdown is a context that ends when it has been asked so many times.
+type countdown struct {
+	context.Context
+	left int
+}
+
+func (c *countdown) Err() error {
+	if c.left--; c.left < 0 {
+		return context.Canceled
+	}
+	return nil
+}
+
+// A call whose context ends has done the first rows of its batch and none of the others.
+func TestCancelled(t *testing.T) {
+	dev := devicetest.Open(t)
+	batch := stringsOf(rand.New(rand.NewPCG(3, 3)), 1000, 300)
+	ended := false
+	for left := range 30 {
+		table, m := open(t, dev, 0, nil), newModel()
+		table.chunk = 100
+		ids, found := slices.Repeat([]uint32{7}, len(batch)), make([]bool, len(batch))
+		added, err := table.Strings(&countdown{t.Context(), left}, batch, ids)
+		done := len(batch)
+		var p *op.PartialError
+		if errors.As(err, &p) {
+			if done = p.Done; !errors.Is(err, context.Canceled) {
+				t.Fatal(err)
+			}
+		}
+		want, fresh := m.add(batch[:done])
+		if added != fresh || !slices.Equal(ids[:done], want) || slices.Max(append(ids[done:], 0)) != 0 {
+			t.Fatalf("%d rows done, %d keys added, want %d; ids %d", done, added, fresh, ids)
+		}
+		ended = ended || done > 0 && done < len(batch)
+		m.agree(t, table)
+		hits, err := table.FindStrings(&countdown{t.Context(), left}, batch, ids, found)
+		if errors.As(err, &p) && !errors.Is(err, context.Canceled) || err == nil && hits == 0 && done > 0 {
+			t.Fatal(hits, err)
+		}
+		if left == 0 && (err == nil || p.Done != 0) {
+			t.Fatal(err)
+		}
+	}
+	if !ended {
+		t.Error("no call ended half way")
+	}
+}
+
+// Goroutines add, find and read side by side; whoever waits for a turn gives up when its context ends.
+func TestTogether(t *testing.T) {
+	table := open(t, devicetest.Open(t), 0, nil)
+	table.chunk = 500
+	all := make(map[string]uint32)
+	var mu sync.Mutex
+	var wg sync.WaitGroup
+	for g := range 4 {
+		wg.Go(func() {
+			rng := rand.New(rand.NewPCG(uint64(g), 4))
+			for range 10 {
+				batch := stringsOf(rng, 2000, 3000)
+				ids, found := make([]uint32, len(batch)), make([]bool, len(batch))
+				if _, err := table.Strings(t.Context(), batch, ids); err != nil {
+					t.Error(err)
+				}
+				again := make([]uint32, len(batch))
+				if hits, err := table.FindStrings(t.Context(), batch, again, found); hits != len(batch) || err != nil || !slices.Equal(ids, again) {
+					t.Errorf("%d found, %v", hits, err)
+				}
+				mu.Lock()
+				for i, k := range batch {
+					if id, ok := all[k]; ok && id != ids[i] || string(table.At(ids[i])) != k {
+						t.Errorf("%q has ids %d and %d, which is %q", k, id, ids[i], table.At(ids[i]))
+					}
+					all[k] = ids[i]
+				}
+				mu.Unlock()
+			}
+		})
+	}
+	wg.Wait()
+	if table.Len() != len(all) {
+		t.Errorf("%d keys, want %d", table.Len(), len(all))
+	}
+	table.turn <- struct{}{}
+	ended, cancel := context.WithCancel(t.Context())
+	cancel()
+	if _, err := table.Strings(ended, []string{"x"}, make([]uint32, 1)); !errors.Is(err, context.Canceled) {
+		t.Error(err)
+	}
+	<-table.turn
+}
+
+// Batches of known keys take no more memory, whatever their number.
+func TestMemoryStaysFlat(t *testing.T) {
+	table := open(t, devicetest.Open(t), 0, nil)
+	rng := rand.New(rand.NewPCG(8, 8))
+	ids := make([]uint32, 5000)
+	var first int64
+	for i := range 60 {
+		if _, err := table.Strings(t.Context(), stringsOf(rng, len(ids), 200), ids); err != nil {
+			t.Fatal(err)
+		}
+		used, err := table.Memory(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		if i == 10 {
+			first = used
+		}
+		if i > 10 && used > first+first/4 {
+			t.Fatalf("%d bytes in batch 10, %d in batch %d", first, used, i)
+		}
+	}
+	if allocs := testing.AllocsPerRun(20, func() {
+		if _, err := table.Column(t.Context(), table.Keys(0, 1000), ids[:1000]); err != nil {
+			t.Fatal(err)
+		}
+	}); allocs > 20 {
+		t.Errorf("%v allocations for a batch of known keys", allocs)
+	}
+}
+
+func TestClosed(t *testing.T) {
+	table := open(t, devicetest.Open(t), 0, nil)
+	ids := make([]uint32, 1)
+	if _, err := table.Strings(t.Context(), []string{"x"}, ids); err != nil {
+		t.Fatal(err)
+	}
+	if err := errors.Join(table.Close(), table.Close()); err != nil {
+		t.Fatal(err)
+	}
+	_, saving := table.Save(t.Context(), nil)
+	_, sizing := table.Memory(t.Context())
+	for what, err := range map[string]error{
+		"Strings":     second(table.Strings(t.Context(), []string{"x"}, ids)),
+		"FindStrings": second(table.FindStrings(t.Context(), []string{"x"}, ids, nil)),
+		"Rows":        second(table.Rows(t.Context(), []column.Column{column.Of([]int8{1})}, ids)),
+		"Save":        saving,
+		"Memory":      sizing,
+	} {
+		if !errors.Is(err, op.ErrClosed) {
+			t.Errorf("%s: %v", what, err)
+		}
+	}
+	if table.Len() != 0 || table.At(0) != nil || ids[0] != 0 {
+		t.Errorf("%d keys, %q, id %d", table.Len(), table.At(0), ids[0])
+	}
+}
