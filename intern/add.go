@@ -191,11 +191,11 @@ func (t *Table) fit(width int) {
 // first appearance, and then looks whether those who share one are the same. No item is left
 // half added: what comes after the index cannot fail.
 func addItems[S source](ctx context.Context, t *Table, items S, ids []uint32) (done int, err error) {
-	base, s := t.index.len(), &t.scratch
+	base, s := t.index.Len(), &t.scratch
 	s.keys = resize(s.keys, len(ids))
 	hashAll(t, items, s.keys)
 	if skip := s.lend(len(ids)); skip < len(ids) {
-		s.first, done, err = t.index.assign(ctx, s.keys, ids)
+		s.first, done, err = t.index.Assign(ctx, s.keys, ids)
 		if errors.Is(err, op.ErrCorrupt) {
 			t.failed = err
 			return 0, err
@@ -211,13 +211,13 @@ func addItems[S source](ctx context.Context, t *Table, items S, ids []uint32) (d
 	odd := differing(t, items, ids, uint32(base))
 	t.keys.grow(t.Len() + len(s.first) + len(odd))
 	if len(odd) > 0 {
-		number(t, items, ids, uint32(base), odd)
+		identify(t, items, ids, uint32(base), odd)
 	}
 	store(t, items, uint32(base))
 	if len(t.extras) > 0 {
 		t.shift(ids, odd)
 	}
-	t.length.Store(uint32(t.index.len() + len(t.extras)))
+	t.length.Store(uint32(t.index.Len() + len(t.extras)))
 	return done, err
 }
 
@@ -358,8 +358,8 @@ func compare[S source](t *Table, items S, numbers []uint32, base uint32, lo, hi 
 	return any
 }
 
-// number gives ids to the items of rows that differ, in the order in which all items of the batch appear.
-func number[S source](t *Table, items S, numbers []uint32, base uint32, odd []uint32) {
+// identify gives ids to the items of rows that differ, in the order in which all items of the batch appear.
+func identify[S source](t *Table, items S, numbers []uint32, base uint32, odd []uint32) {
 	next, row := base, 0
 	for _, i := range odd {
 		for ; row < int(i); row++ {

@@ -97,7 +97,7 @@ func (t *Table) findChunk(ctx context.Context, k kind, cols []column.Column, nex
 func findItems[S source](ctx context.Context, t *Table, items S, ids []uint32, found []bool, s *scratch) (hits int, err error) {
 	s.keys = resize(s.keys, len(ids))
 	hashAll(t, items, s.keys)
-	if err := t.index.find(ctx, s.keys, ids, found); err != nil {
+	if err := t.index.Find(ctx, s.keys, ids, found); err != nil {
 		return 0, err
 	}
 	var sum atomic.Int64

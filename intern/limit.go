@@ -60,7 +60,7 @@ func addSome[S source](ctx context.Context, t *Table, items S, ids []uint32) (do
 		return 0, err
 	case fresh > 0:
 		// Lest the index grows by guesses, and its parts at the same time.
-		if err := t.index.reserve(ctx, t.scratch.keys[:done], found[:done], fresh); err != nil {
+		if err := t.index.Reserve(ctx, t.scratch.keys[:done], found[:done], fresh); err != nil {
 			return 0, err
 		}
 		return addItems(ctx, t, items, ids[:done])
@@ -75,7 +75,7 @@ func addSome[S source](ctx context.Context, t *Table, items S, ids []uint32) (do
 
 // prefix is how many items there is room for, of which so many are fresh: not found.
 func prefix[S source](ctx context.Context, t *Table, items S, found []bool, r room) (done, fresh int, err error) {
-	e, err := t.index.estimate(ctx)
+	e, err := t.index.Estimate(ctx)
 	if err != nil {
 		return 0, 0, err
 	}
@@ -88,7 +88,7 @@ func prefix[S source](ctx context.Context, t *Table, items S, found []bool, r ro
 		if fresh == maxItems-r.have {
 			break
 		}
-		index := e.with(t.scratch.keys[done])
+		index := e.With(t.scratch.keys[done])
 		if r.limit > 0 && r.used-r.index+index+t.keys.growth(r.have, fresh+1, size) > r.limit {
 			break
 		}
@@ -119,7 +119,7 @@ type room struct {
 
 // room reads what a table takes up.
 func (t *Table) room(ctx context.Context) (room, error) {
-	index, err := t.index.size(ctx)
+	index, err := t.index.Size(ctx)
 	return room{t.keys, t.Len(), index, index + t.keys.bytes() + t.clashed, t.opts.MaxBytes}, err
 }
 

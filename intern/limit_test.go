@@ -4,15 +4,12 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
-	"slices"
 	"strings"
 	"testing"
 
 	"pgregory.net/rapid"
 
-	"github.com/weftgo/weft/device"
 	"github.com/weftgo/weft/device/devicetest"
-	"github.com/weftgo/weft/internal/arena"
 	"github.com/weftgo/weft/internal/op"
 )
 
@@ -82,51 +79,4 @@ func TestOptions(t *testing.T) {
 			t.Errorf("%+v: %v", o, err)
 		}
 	}
-}
-
-// What a host's index is said to need for some keys is what it gets by reserving, one part that grows at a time; then it does not
-// grow, and has the numbers that one has which grows as it likes.
-func TestEstimate(t *testing.T) {
-	host, ok := devicetest.Open(t).(device.Host)
-	if !ok {
-		t.Skip("the index of a host")
-	}
-	rapid.Check(t, func(t *rapid.T) {
-		rng := rand.New(rand.NewPCG(rapid.Uint64().Draw(t, "seed"), 0))
-		x, free := newInHost(host.Parallel, 0, true), newInHost(host.Parallel, 0, false)
-		for range 4 {
-			keys := make([]uint64, rapid.IntRange(1, 10_000).Draw(t, "keys"))
-			for i := range keys {
-				keys[i] = arena.Mix(uint64(rng.IntN(20_000)))
-			}
-			numbers, others, found := make([]uint32, len(keys)), make([]uint32, len(keys)), make([]bool, len(keys))
-			e, err := x.estimate(ctx)
-			if err := errors.Join(err, x.find(ctx, keys, numbers, found)); err != nil {
-				t.Fatal(err)
-			}
-			need, most := int64(0), int64(0)
-			for i := range x.parts {
-				most = max(most, bytesOf(len(x.parts[i].slots)))
-			}
-			for i, key := range keys {
-				if !found[i] {
-					need = e.with(key)
-				}
-			}
-			if err := x.reserve(ctx, keys, found, len(keys)); err != nil {
-				t.Fatal(err)
-			}
-			reserved, _ := x.size(ctx)
-			if need > 0 && (need < reserved || need > reserved+most) {
-				t.Fatalf("%d bytes, said to need %d, and the largest part had %d", reserved, need, most)
-			}
-			first, _, _ := x.assign(ctx, keys, numbers)
-			if size, _ := x.size(ctx); size != reserved {
-				t.Fatalf("%d bytes were reserved, and now it has %d", reserved, size)
-			}
-			if want, _, _ := free.assign(ctx, keys, others); !slices.Equal(first, want) || !slices.Equal(numbers, others) || x.len() != free.len() {
-				t.Fatal("other numbers")
-			}
-		}
-	})
 }

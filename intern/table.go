@@ -5,13 +5,13 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
-	"sort"
 	"sync"
 	"sync/atomic"
 
 	"github.com/weftgo/weft/column"
 	"github.com/weftgo/weft/device"
 	"github.com/weftgo/weft/internal/arena"
+	"github.com/weftgo/weft/internal/number"
 	"github.com/weftgo/weft/internal/op"
 	"github.com/weftgo/weft/internal/rowkey"
 )
@@ -31,8 +31,8 @@ type Options struct {
 // Table gives keys dense ids in the order of their first appearance. Its keys are byte
 // strings or rows of columns; the first call decides.
 type Table struct {
-	dev   device.Device
-	index index // of the keys of items
+	split func(n, grain int, body func(lo, hi int)) // among all cores
+	index number.Index                              // of the keys of items
 	opts  Options
 	hash  arena.Hasher
 
@@ -46,7 +46,7 @@ type Table struct {
 	null  int64 // id of the row of one column of 64 bits that is null; -1: there is none
 	// extras are the ids of items whose key in the index belongs to another item,
 	// ascending: the ids of all others are their numbers, shifted by these.
-	extras  []uint32
+	extras  number.Extras
 	clashes map[string]uint32 // from their bytes to their ids
 	clashed int64             // bytes of that map, about
 	failed  error             // the index and the items do not agree any more
@@ -77,7 +77,7 @@ func New(dev device.Device, opts *Options) (*Table, error) {
 }
 
 func newTable(dev device.Device, opts *Options, h arena.Hasher) (*Table, error) {
-	t := &Table{dev: dev, hash: h, chunk: chunkRows, null: -1, turn: make(chan struct{}, 1), keys: newKeys(0), clashes: make(map[string]uint32)}
+	t := &Table{split: number.Parallel(dev), hash: h, chunk: chunkRows, null: -1, turn: make(chan struct{}, 1), keys: newKeys(0), clashes: make(map[string]uint32)}
 	if opts != nil {
 		t.opts = *opts
 	}
@@ -85,13 +85,13 @@ func newTable(dev device.Device, opts *Options, h arena.Hasher) (*Table, error) 
 		return nil, fmt.Errorf("intern: New: %w: Capacity %d, MaxBytes %d: want no negative numbers, and at most %d keys",
 			op.ErrOptions, o.Capacity, o.MaxBytes, uint32(maxItems))
 	}
-	index, err := t.newIndex()
+	index, err := number.New(dev, t.opts.Capacity, t.opts.MaxBytes > 0)
 	if err != nil {
 		return nil, fmt.Errorf("intern: New: %w", err)
 	}
 	t.index = index
 	if err := t.enough(); err != nil {
-		return nil, fmt.Errorf("intern: New: %w", errors.Join(err, index.close()))
+		return nil, fmt.Errorf("intern: New: %w", errors.Join(err, index.Close()))
 	}
 	return t, nil
 }
@@ -167,7 +167,7 @@ func (t *Table) Close() error {
 	t.failed = op.ErrClosed
 	t.length.Store(0)
 	t.keys, t.extras, t.clashes, t.scratch = newKeys(0), nil, nil, scratch{}
-	if err := t.index.close(); err != nil {
+	if err := t.index.Close(); err != nil {
 		return fmt.Errorf("intern: Close: %w", err)
 	}
 	return nil
@@ -208,13 +208,6 @@ func (t *Table) become(k kind, cols []column.Column) error {
 	return nil
 }
 
-func (t *Table) newIndex() (index, error) {
-	if host, ok := t.dev.(device.Host); ok {
-		return newInHost(host.Parallel, t.opts.Capacity, t.opts.MaxBytes > 0), nil
-	}
-	return newOnDevice(t.dev, t.opts.Capacity)
-}
-
 // adopt makes the table one of rows that a codec encodes, if there is one.
 func (t *Table) adopt(c *rowkey.Codec) {
 	if c == nil {
@@ -227,22 +220,15 @@ func (t *Table) adopt(c *rowkey.Codec) {
 	t.rows, t.keys = c, newKeys(width)
 }
 
-// parallel runs body on ranges of [0,n), on all cores.
-func (t *Table) parallel(n int, body func(lo, hi int)) {
-	if host, ok := t.dev.(device.Host); ok {
-		host.Parallel(n, grain, body)
-		return
-	}
-	parallel(n, grain, body)
-}
+// grain is how many rows a core takes at a time: enough that taking them costs nothing, and so
+// few that their keys stay in its first-level cache.
+const grain = 4096
 
-// id is that of an item by its number, which counts the items that came before it and are no extras.
-func (t *Table) id(number uint32) uint32 {
-	if len(t.extras) == 0 {
-		return number
-	}
-	return number + uint32(sort.Search(len(t.extras), func(j int) bool { return t.extras[j]-uint32(j) > number }))
-}
+// parallel runs body on ranges of [0,n), on all cores.
+func (t *Table) parallel(n int, body func(lo, hi int)) { t.split(n, grain, body) }
+
+// id is that of an item by its number.
+func (t *Table) id(number uint32) uint32 { return t.extras.ID(number) }
 
 // partial is the error of a call that did not do everything.
 func partial(method string, done int, err error) error {

@@ -15,7 +15,7 @@ import (
 	"github.com/weftgo/weft/cmd/weft/internal/distinct"
 	"github.com/weftgo/weft/cmd/weft/internal/progress"
 	"github.com/weftgo/weft/device"
-	"github.com/weftgo/weft/linear"
+	"github.com/weftgo/weft/internal/number"
 )
 
 // countOptions are the flags and arguments of weft count.
@@ -87,7 +87,7 @@ func runCount(ctx context.Context, a *app, opts countOptions) (err error) {
 		return err
 	}
 	defer func() { err = cmp.Or(err, dev.Close()) }()
-	index, err := linear.New[uint64, uint32](dev, nil)
+	index, err := number.New(dev, 0, false)
 	if err != nil {
 		return fmt.Errorf("count on %s: %w", deviceID(dev.Properties()), err)
 	}

@@ -3,6 +3,8 @@ package distinct
 import (
 	"bytes"
 	"sync/atomic"
+
+	"github.com/weftgo/weft/internal/arena"
 )
 
 const (
@@ -38,6 +40,7 @@ type miss struct {
 	key   uint64
 	span  span
 	id    uint32 // item number, set by resolve
+	named bool   // the item is this one's
 	count uint32 // occurrences, of those that have left the cache
 }
 
@@ -56,7 +59,7 @@ func (c *cache) bucket(key uint64) *bucket { return &c.buckets[key>>(64-cacheBit
 func (w *worker) add(key uint64, s span) {
 	b := w.bucket(key)
 	for i := range ways {
-		if b.key[i] == key && b.ref[i] != free && (s.n <= maxShort || w.same(b, i, s)) {
+		if b.key[i] == key && b.ref[i] != free && (s.n <= arena.MaxShort || w.same(b, i, s)) {
 			b.count[i]++
 			return
 		}
@@ -71,7 +74,7 @@ func (w *worker) same(b *bucket, i int, s span) bool {
 	if b.ref[i] == pending {
 		return bytes.Equal(w.item(w.misses[b.word[i]].span), item)
 	}
-	return bytes.Equal(w.items.arena.at(b.word[i]), item)
+	return bytes.Equal(w.items.arena.At(b.word[i]), item)
 }
 
 // miss notes a new item and gives it the slot of the least frequent item of

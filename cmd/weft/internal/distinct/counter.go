@@ -4,6 +4,9 @@ import (
 	"context"
 	"runtime"
 	"sync"
+
+	"github.com/weftgo/weft/internal/arena"
+	"github.com/weftgo/weft/internal/number"
 )
 
 const (
@@ -50,26 +53,26 @@ type Counter struct {
 type items struct {
 	words  []uint64 // where the bytes are; see key.go
 	counts []uint64
-	arena  arena
-	// clashes are the numbers of items whose key belongs to another item.
+	arena  arena.Arena
+	// clashes are the numbers of items whose key belongs to another item, which
+	// are extras: others have the numbers that the index gives their keys, but for these.
 	clashes map[string]uint32
+	extras  number.Extras
 }
 
-// Index is what a [Counter] needs of a map from key to item number; see
-// weft.Map.
+// Index is what a [Counter] needs of an index: it numbers keys 0, 1, 2, … in the order of
+// their first appearance, and returns the rows of those that are new; see number.Index.
 type Index interface {
-	Get(ctx context.Context, keys []uint64, numbers []uint32, found []bool) (hits int, err error)
-	Put(ctx context.Context, keys []uint64, numbers []uint32) (inserted int, err error)
-	PutNew(ctx context.Context, keys []uint64, numbers []uint32, ok []bool) (inserted int, err error)
+	Assign(ctx context.Context, keys []uint64, numbers []uint32) (first []uint32, done int, err error)
 }
 
 // New returns a counter of the items that by finds. The counter uses index,
 // which must be empty and be used by nobody else, and does not close it.
 func New(index Index, by Splitter, opts *Options) *Counter {
-	return newCounter(index, by, opts, newHasher())
+	return newCounter(index, by, opts, arena.NewHasher())
 }
 
-func newCounter(index Index, by Splitter, opts *Options, h hasher) *Counter {
+func newCounter(index Index, by Splitter, opts *Options, h arena.Hasher) *Counter {
 	if opts == nil {
 		opts = &Options{}
 	}
@@ -86,7 +89,7 @@ func newCounter(index Index, by Splitter, opts *Options, h hasher) *Counter {
 	}
 	c.items.clashes = make(map[string]uint32)
 	for i := range c.workers {
-		c.workers[i] = &worker{items: &c.items, hasher: h, store: arenaWriter{arena: &c.items.arena}}
+		c.workers[i] = &worker{items: &c.items, hasher: h, store: arena.NewWriter(&c.items.arena)}
 	}
 	return c
 }
@@ -110,17 +113,15 @@ func (c *Counter) Totals() Totals {
 // worker is what one goroutine of a counter works with.
 type worker struct {
 	cache
-	hasher hasher
+	hasher arena.Hasher
 	items  *items
-	store  arenaWriter
+	store  arena.Writer
 	padded []byte // the piece being counted, and pad bytes
 	added  int    // items counted so far
 
-	// What resolve does in one round, as indices into misses.
-	asked   []uint32 // being looked up, at batch offset first
-	first   int
-	unknown []uint32 // not found
-	clashes []uint32 // their keys belong to other items
+	// What resolve does in one round.
+	first   int      // where the misses begin in the batch
+	clashes []uint32 // misses whose keys belong to other items
 }
 
 // item is the item at s of the piece being counted.
@@ -183,7 +184,7 @@ func (w *worker) countRange(by Splitter, b []byte, pos int) {
 		var n int
 		n, pos = by.split(b, pos, spans[:])
 		for i, s := range spans[:n] {
-			keys[i] = w.hasher.key(w.padded, s)
+			keys[i] = key(&w.hasher, w.padded, s)
 		}
 		for i, s := range spans[:n] {
 			w.add(keys[i], s)

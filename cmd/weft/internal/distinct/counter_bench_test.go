@@ -8,28 +8,28 @@ import (
 	"testing"
 
 	"github.com/weftgo/weft/device/cpu"
-	"github.com/weftgo/weft/linear"
+	"github.com/weftgo/weft/internal/number"
 )
 
-// linearIndex is the index that weft count uses, on the CPU.
-func linearIndex(tb testing.TB) *linear.Map[uint64, uint32] {
+// newIndex is the index that weft count uses, on the CPU.
+func newIndex(tb testing.TB) number.Index {
 	dev, err := cpu.Open(nil)
 	if err != nil {
 		tb.Fatal(err)
 	}
-	m, err := linear.New[uint64, uint32](dev, nil)
+	x, err := number.New(dev, 0, false)
 	if err != nil {
 		tb.Fatal(err)
 	}
 	tb.Cleanup(func() {
-		if err := m.Close(); err != nil {
+		if err := x.Close(); err != nil {
 			tb.Error(err)
 		}
 		if err := dev.Close(); err != nil {
 			tb.Error(err)
 		}
 	})
-	return m
+	return x
 }
 
 // benchText is a file of the caller's choice, or words drawn with the
@@ -49,12 +49,8 @@ func BenchmarkWords(b *testing.B) {
 	s := benchText(b)
 	b.Run("counter", func(b *testing.B) {
 		b.SetBytes(int64(len(s)))
-		index := linearIndex(b)
 		for b.Loop() {
-			if err := index.Clear(b.Context()); err != nil {
-				b.Fatal(err)
-			}
-			c := New(index, Words, nil)
+			c := New(newIndex(b), Words, nil)
 			if err := c.Read(b.Context(), bytes.NewReader(s)); err != nil {
 				b.Fatal(err)
 			}
@@ -93,13 +89,9 @@ func BenchmarkRecords(b *testing.B) {
 			s[i] = 0
 		}
 	}
-	index := linearIndex(b)
 	b.SetBytes(int64(len(s)))
 	for b.Loop() {
-		if err := index.Clear(b.Context()); err != nil {
-			b.Fatal(err)
-		}
-		c := New(index, records(8), nil)
+		c := New(newIndex(b), records(8), nil)
 		if err := c.Read(b.Context(), bytes.NewReader(s)); err != nil {
 			b.Fatal(err)
 		}

@@ -16,6 +16,8 @@ import (
 	"time"
 
 	"pgregory.net/rapid"
+
+	"github.com/weftgo/weft/internal/arena"
 )
 
 type result struct {
@@ -83,10 +85,10 @@ func mustRecords(t testing.TB, n int) Splitter {
 }
 
 // weak is a hasher under which all long items have one of four keys.
-func weak() hasher {
-	h := newHasher()
-	good := h.hash
-	h.hash = func(item []byte) uint64 { return good(item) % 4 }
+func weak() arena.Hasher {
+	h := arena.NewHasher()
+	good := h.Hash
+	h.Hash = func(item []byte) uint64 { return good(item) % 4 }
 	return h
 }
 
@@ -166,8 +168,8 @@ func text(rng *rand.Rand, distinct, size int) []byte {
 func TestAgainstNaive(t *testing.T) {
 	for _, h := range []struct {
 		name string
-		make func() hasher
-	}{{"seeded", newHasher}, {"four keys", weak}} {
+		make func() arena.Hasher
+	}{{"seeded", arena.NewHasher}, {"four keys", weak}} {
 		t.Run(h.name, func(t *testing.T) {
 			rapid.Check(t, func(t *rapid.T) {
 				by := rapid.SampledFrom([]Splitter{Lines, Words, records(1), records(3), records(8), records(13)}).Draw(t, "by")
@@ -208,7 +210,7 @@ func firstDifference(got, want []result) string {
 }
 
 // TestManyItems passes the limits of the cache, of a round and of a range
-// with both hashers: more distinct items than the caches hold.
+// with both arena.Hashers: more distinct items than the caches hold.
 func TestManyItems(t *testing.T) {
 	rng := rand.New(rand.NewPCG(3, 4))
 	s := text(rng, 1_000_000, 12<<20)
@@ -219,12 +221,12 @@ func TestManyItems(t *testing.T) {
 			Index
 			Len() int
 		}
-		h hasher
+		h arena.Hasher
 	}{
-		{"seeded", newGoIndex(), newHasher()},
+		{"seeded", newGoIndex(), arena.NewHasher()},
 		{"four keys", newGoIndex(), weak()},
-		{"linear", linearIndex(t), newHasher()},
-		{"linear, four keys", linearIndex(t), weak()},
+		{"number", newIndex(t), arena.NewHasher()},
+		{"number, four keys", newIndex(t), weak()},
 	} {
 		if testing.Short() && i%3 == 0 {
 			continue // each index and each hash once
@@ -256,7 +258,7 @@ func TestSameResultEveryRun(t *testing.T) {
 	s := text(rand.New(rand.NewPCG(5, 6)), 50_000, 1<<20)
 	var first []result
 	for run := range 6 {
-		h := newHasher()
+		h := arena.NewHasher()
 		if run%2 == 1 {
 			h = weak()
 		}
@@ -344,16 +346,6 @@ func (emptyReader) Read([]byte) (int, error) { return 0, nil }
 func TestErrors(t *testing.T) {
 	broken := errors.New("broken")
 	in := func() io.Reader { return strings.NewReader(strings.Repeat("a b c ", 1000)) }
-	failing := func(op string) *goIndex {
-		x := newGoIndex()
-		x.fail = func(o string) error {
-			if o == op {
-				return broken
-			}
-			return nil
-		}
-		return x
-	}
 	for _, tt := range []struct {
 		name  string
 		index *goIndex
@@ -362,8 +354,7 @@ func TestErrors(t *testing.T) {
 	}{
 		{"reader", newGoIndex(), io.MultiReader(in(), iotest.ErrReader(broken)), broken},
 		{"reader without progress", newGoIndex(), emptyReader{}, io.ErrNoProgress},
-		{"Get", failing("Get"), in(), broken},
-		{"PutNew", failing("PutNew"), in(), broken},
+		{"index", &goIndex{fail: broken}, in(), broken},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			c := New(tt.index, Words, nil)

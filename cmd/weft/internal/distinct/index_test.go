@@ -1,75 +1,32 @@
 package distinct
 
-import (
-	"context"
-	"math/rand/v2"
-	"sync"
-)
+import "context"
 
-// goIndex is an [Index] over a Go map. Where a batch claims one key several
-// times, an arbitrary one of them wins, as on a GPU.
+// goIndex is an [Index] over a Go map.
 type goIndex struct {
-	mu   sync.Mutex
 	m    map[uint64]uint32
-	rng  *rand.Rand
-	fail func(op string) error // asked before each call, if not nil
+	fail error // of all calls, if not nil
 }
 
-func newGoIndex() *goIndex {
-	return &goIndex{m: make(map[uint64]uint32), rng: rand.New(rand.NewPCG(1, 2))}
-}
+func newGoIndex() *goIndex { return &goIndex{m: make(map[uint64]uint32)} }
 
-func (x *goIndex) begin(ctx context.Context, op string) error {
+func (x *goIndex) Assign(ctx context.Context, keys []uint64, numbers []uint32) (first []uint32, done int, err error) {
 	if x.fail != nil {
-		if err := x.fail(op); err != nil {
-			return err
-		}
+		return nil, 0, x.fail
 	}
-	return ctx.Err()
-}
-
-func (x *goIndex) Put(ctx context.Context, keys []uint64, vals []uint32) (inserted int, err error) {
-	x.mu.Lock()
-	defer x.mu.Unlock()
-	if err := x.begin(ctx, "Put"); err != nil {
-		return 0, err
+	if err := ctx.Err(); err != nil {
+		return nil, 0, err
 	}
-	before := len(x.m)
 	for i, k := range keys {
-		x.m[k] = vals[i]
-	}
-	return len(x.m) - before, nil
-}
-
-func (x *goIndex) PutNew(ctx context.Context, keys []uint64, vals []uint32, ok []bool) (inserted int, err error) {
-	x.mu.Lock()
-	defer x.mu.Unlock()
-	if err := x.begin(ctx, "PutNew"); err != nil {
-		return 0, err
-	}
-	for _, i := range x.rng.Perm(len(keys)) {
-		_, had := x.m[keys[i]]
-		ok[i] = !had
+		n, had := x.m[k]
 		if !had {
-			x.m[keys[i]] = vals[i]
-			inserted++
+			n = uint32(len(x.m))
+			x.m[k] = n
+			first = append(first, uint32(i))
 		}
+		numbers[i] = n
 	}
-	return inserted, nil
-}
-
-func (x *goIndex) Get(ctx context.Context, keys []uint64, vals []uint32, found []bool) (hits int, err error) {
-	x.mu.Lock()
-	defer x.mu.Unlock()
-	if err := x.begin(ctx, "Get"); err != nil {
-		return 0, err
-	}
-	for i, k := range keys {
-		if vals[i], found[i] = x.m[k]; found[i] {
-			hits++
-		}
-	}
-	return hits, nil
+	return first, len(keys), nil
 }
 
 func (x *goIndex) Len() int { return len(x.m) }

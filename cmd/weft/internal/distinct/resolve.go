@@ -3,177 +3,107 @@ package distinct
 import (
 	"bytes"
 	"context"
-	"errors"
 	"fmt"
-	"math"
 	"slices"
+
+	"github.com/weftgo/weft/internal/arena"
+	"github.com/weftgo/weft/internal/number"
 )
 
 // maxItems is how many distinct items a counter can number.
-const maxItems = math.MaxUint32 - firstID
+const maxItems = number.MaxKeys - firstID
 
 var errTooMany = fmt.Errorf("more than %d distinct items", uint32(maxItems))
 
 // batch is the memory for calls of the index.
 type batch struct {
 	keys    []uint64
-	ids     []uint32
-	flag    []bool
+	numbers []uint32
 	workers int // from the first one on, that have misses in this round
 }
 
 // resolve gives every miss of the round the number of its item and ends
-// the round. Unknown keys are claimed in the index; where several misses have
-// one unknown key, one of them wins and the others are looked up again.
+// the round. The index numbers keys in the order of the batch; who brings a key first
+// keeps the bytes of its item, and the others compare theirs with them.
 func (c *Counter) resolve(ctx context.Context) error {
-	c.batch.workers = 0
-	for i, w := range c.workers {
-		w.asked = w.asked[:0]
-		for j := range w.misses {
-			w.asked = append(w.asked, uint32(j))
-			c.batch.workers = i + 1
-		}
-	}
-	if c.batch.workers == 0 {
+	n := c.gather()
+	if n == 0 {
 		return nil
 	}
-	for {
-		unknown, err := c.lookup(ctx)
-		if err != nil {
-			return err
-		}
-		if unknown == 0 {
-			break
-		}
-		won, err := c.claim(ctx)
-		if err != nil {
-			return err
-		}
-		if won == unknown {
-			break
-		}
+	if n > maxItems-len(c.items.words) {
+		return errTooMany
 	}
+	b := &c.batch
+	base := len(c.items.words) - len(c.items.extras)
+	first, _, err := c.index.Assign(ctx, b.keys, b.numbers)
+	if err != nil {
+		return err
+	}
+	c.items.grow(len(first))
+	c.parallel(b.workers, func(w *worker) { w.nameFirst(first, uint32(base)) })
+	c.parallel(b.workers, func(w *worker) { w.compare(b.numbers[w.first:][:len(w.misses)]) })
 	if err := c.resolveClashes(); err != nil {
 		return err
 	}
-	c.parallel(c.batch.workers, (*worker).endRound)
+	c.parallel(b.workers, (*worker).endRound)
 	return nil
 }
 
-// gather puts the keys of all misses asked for into the batch.
+// gather puts the keys of all misses into the batch.
 func (c *Counter) gather() (n int) {
-	for _, w := range c.workers {
-		w.first = n
-		n += len(w.asked)
-	}
 	b := &c.batch
+	b.workers = 0
+	for i, w := range c.workers {
+		w.first = n
+		if n += len(w.misses); len(w.misses) > 0 {
+			b.workers = i + 1
+		}
+	}
 	b.keys = slices.Grow(b.keys[:0], n)[:n]
-	b.ids = slices.Grow(b.ids[:0], n)[:n]
-	b.flag = slices.Grow(b.flag[:0], n)[:n]
+	b.numbers = slices.Grow(b.numbers[:0], n)[:n]
 	c.parallel(b.workers, func(w *worker) {
-		for i, j := range w.asked {
-			b.keys[w.first+i] = w.misses[j].key
+		for i := range w.misses {
+			b.keys[w.first+i] = w.misses[i].key
 		}
 	})
 	return n
 }
 
-// lookup asks the index for the misses asked for. Those whose key it does not
-// know are asked for from now on.
-func (c *Counter) lookup(ctx context.Context) (unknown int, err error) {
-	c.gather()
-	b := &c.batch
-	if _, err := c.index.Get(ctx, b.keys, b.ids, b.flag); err != nil {
-		return 0, err
+// nameFirst keeps the items of the worker's misses whose keys are new: first are the
+// rows of all such misses in the batch, whose numbers begin at base.
+func (w *worker) nameFirst(first []uint32, base uint32) {
+	lo, _ := slices.BinarySearch(first, uint32(w.first))
+	hi, _ := slices.BinarySearch(first, uint32(w.first+len(w.misses)))
+	for k := lo; k < hi; k++ {
+		j := first[k] - uint32(w.first)
+		w.name(j, w.items.extras.ID(base+uint32(k)))
+		w.misses[j].named = true
 	}
-	c.parallel(b.workers, func(w *worker) {
-		w.unknown = w.unknown[:0]
-		for i, j := range w.asked {
-			if !b.flag[w.first+i] {
-				w.unknown = append(w.unknown, j)
-				continue
-			}
-			w.found(j, b.ids[w.first+i])
-		}
-		w.asked, w.unknown = w.unknown, w.asked
-	})
-	for _, w := range c.workers {
-		unknown += len(w.asked)
-	}
-	return unknown, nil
 }
 
-// found notes that the key of miss j belongs to item id, which is the miss's
-// item unless two long items have the same key.
-func (w *worker) found(j, id uint32) {
-	m := &w.misses[j]
-	if m.span.n > maxShort && !bytes.Equal(w.items.arena.at(w.items.words[id]), w.item(m.span)) {
-		w.clashes = append(w.clashes, j)
-		return
-	}
-	m.id = id
-}
-
-// claim enters the keys asked for into the index, numbers the items of those
-// that were new and keeps their bytes. The others, which lost to a miss of the
-// same key, are asked for from now on.
-func (c *Counter) claim(ctx context.Context) (won int, err error) {
-	n := c.gather()
-	b := &c.batch
-	base := len(c.items.words)
-	if n > maxItems-base {
-		return 0, errTooMany
-	}
-	for i := range b.ids {
-		b.ids[i] = uint32(base + i)
-	}
-	won, err = c.index.PutNew(ctx, b.keys, b.ids, b.flag)
-	if err != nil {
-		return 0, err
-	}
-	if won == 0 {
-		return 0, errors.New("the index neither has nor takes some keys")
-	}
-	c.items.grow(won)
-	// Numbers leave no gaps: where keys before lost, the index has a number
-	// that is too high.
-	rank := 0
-	for i, ok := range b.flag {
-		if ok {
-			b.ids[i] = uint32(base + rank)
-			rank++
+// compare gives the other misses the items of their numbers, unless two long items
+// have the same key.
+func (w *worker) compare(numbers []uint32) {
+	for j := range w.misses {
+		m := &w.misses[j]
+		if m.named {
+			continue
+		}
+		m.id = w.items.extras.ID(numbers[j])
+		if m.span.n > arena.MaxShort && !bytes.Equal(w.items.arena.At(w.items.words[m.id]), w.item(m.span)) {
+			w.clashes = append(w.clashes, uint32(j))
 		}
 	}
-	c.parallel(b.workers, func(w *worker) {
-		w.unknown = w.unknown[:0]
-		for i, j := range w.asked {
-			if !b.flag[w.first+i] {
-				w.unknown = append(w.unknown, j)
-				continue
-			}
-			w.name(j, b.ids[w.first+i])
-		}
-		w.asked, w.unknown = w.unknown, w.asked
-	})
-	renamed := 0
-	for i, ok := range b.flag {
-		if ok && b.ids[i] != uint32(base+i) {
-			b.keys[renamed], b.ids[renamed] = b.keys[i], b.ids[i]
-			renamed++
-		}
-	}
-	_, err = c.index.Put(ctx, b.keys[:renamed], b.ids[:renamed])
-	return won, err
 }
 
 // name makes miss j's item number id.
 func (w *worker) name(j, id uint32) {
 	m := &w.misses[j]
 	m.id = id
-	if m.span.n <= maxShort {
+	if m.span.n <= arena.MaxShort {
 		w.items.words[id] = pack(w.padded, m.span)
 	} else {
-		w.items.words[id] = w.store.put(w.item(m.span))
+		w.items.words[id] = w.store.Put(w.item(m.span))
 	}
 }
 
@@ -193,6 +123,7 @@ func (c *Counter) resolveClashes() error {
 			}
 			id = uint32(len(c.items.words))
 			c.items.grow(1)
+			c.items.extras = append(c.items.extras, id)
 			w.name(j, id)
 			known[string(item)] = id
 		}

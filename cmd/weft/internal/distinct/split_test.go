@@ -7,6 +7,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/weftgo/weft/internal/arena"
 )
 
 func TestSpaces(t *testing.T) {
@@ -96,19 +98,17 @@ func FuzzSplit(f *testing.F) {
 	})
 }
 
-func TestKeysOfShortItems(t *testing.T) {
-	h := newHasher()
-	seen := make(map[uint64]string)
-	for _, item := range []string{"", "\x00", "\x00\x00", "a", "a\x00", "\x00a", "1234567", "123456", "123456\x00", "\xff\xff\xff\xff\xff\xff\xff"} {
+// Items of a piece have the words and keys that package arena gives them.
+func TestKeys(t *testing.T) {
+	h := arena.NewHasher()
+	for _, item := range []string{"", "\x00", "a", "a\x00", "ab", "abc", "1234", "1234567", "12345678"} {
 		padded := []byte(item + "garbage!")
 		s := span{0, len(item)}
-		key := h.key(padded, s)
-		if other, ok := seen[key]; ok {
-			t.Errorf("%q has the key of %q", item, other)
+		if got := key(&h, padded, s); got != h.Key([]byte(item)) {
+			t.Errorf("%q has another key", item)
 		}
-		seen[key] = item
-		if got := unpack(nil, pack(padded, s)); string(got) != item {
-			t.Errorf("%q unpacks as %q", item, got)
+		if len(item) <= arena.MaxShort && pack(padded, s) != arena.Pack([]byte(item)) {
+			t.Errorf("%q has another word", item)
 		}
 	}
 }

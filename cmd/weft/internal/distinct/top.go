@@ -8,6 +8,8 @@ import (
 	"iter"
 	"slices"
 	"sync"
+
+	"github.com/weftgo/weft/internal/arena"
 )
 
 // ranked is an item as the order of results sees it: by count, falling, then
@@ -49,17 +51,17 @@ func (c *Counter) order(n int) []ranked {
 // bytes returns an item; a short one is written to buf, which is returned.
 func (t *items) bytes(id uint32, buf []byte) (item, newBuf []byte) {
 	word := t.words[id]
-	if word&longWord != 0 {
-		return t.arena.at(word), buf
+	if word&arena.Long != 0 {
+		return t.arena.At(word), buf
 	}
-	buf = unpack(buf[:0], word)
+	buf = arena.Unpack(buf[:0], word)
 	return buf, buf
 }
 
 func (t *items) rank(id uint32) ranked {
-	var b [maxShort + 1]byte
+	var b [arena.MaxShort + 1]byte
 	item, _ := t.bytes(id, b[:0])
-	if len(item) <= maxShort {
+	if len(item) <= arena.MaxShort {
 		clear(b[len(item):])
 		item = b[:]
 	}
@@ -73,7 +75,7 @@ func (t *items) compare(a, b ranked) int {
 	if a.prefix != b.prefix {
 		return cmp.Compare(a.prefix, b.prefix)
 	}
-	var ab, bb [maxShort + 1]byte
+	var ab, bb [arena.MaxShort + 1]byte
 	x, _ := t.bytes(a.id, ab[:0])
 	y, _ := t.bytes(b.id, bb[:0])
 	return bytes.Compare(x, y)

@@ -1,16 +1,24 @@
-package intern
+package number
 
 import (
 	"runtime"
 	"sync"
 	"sync/atomic"
+
+	"github.com/weftgo/weft/device"
 )
 
-// grain is how many rows a core takes at a time: enough that taking them costs nothing, and so
-// few that their keys stay in its first-level cache.
+// grain is how many rows a core takes at a time.
 const grain = 4096
 
-// parallel is [device.Host.Parallel] where the device is no host.
+// Parallel runs a body on parts of so many rows, on all cores: it is what a device does, or the same where the device is no host.
+func Parallel(dev device.Device) func(n, grain int, body func(lo, hi int)) {
+	if host, ok := dev.(device.Host); ok {
+		return host.Parallel
+	}
+	return parallel
+}
+
 func parallel(n, grain int, body func(lo, hi int)) {
 	var next atomic.Int64
 	work := func() {

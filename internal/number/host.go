@@ -1,4 +1,4 @@
-package intern
+package number
 
 import (
 	"context"
@@ -127,10 +127,10 @@ func (p *part) seek(key uint64, at int) int {
 	}
 }
 
-func (x *inHost) len() int     { return x.n }
-func (x *inHost) close() error { *x = inHost{}; return nil }
+func (x *inHost) Len() int     { return x.n }
+func (x *inHost) Close() error { *x = inHost{}; return nil }
 
-func (x *inHost) size(context.Context) (int64, error) {
+func (x *inHost) Size(context.Context) (int64, error) {
 	n := 0
 	for i := range x.parts {
 		n += len(x.parts[i].slots)
@@ -138,7 +138,7 @@ func (x *inHost) size(context.Context) (int64, error) {
 	return bytesOf(n), nil
 }
 
-func (x *inHost) find(_ context.Context, keys []uint64, numbers []uint32, found []bool) error {
+func (x *inHost) Find(_ context.Context, keys []uint64, numbers []uint32, found []bool) error {
 	x.parallel(len(keys), grain, func(lo, hi int) {
 		var at [cpu.Group]unsafe.Pointer
 		for ; lo < hi; lo += cpu.Group {
@@ -159,7 +159,7 @@ func (x *inHost) find(_ context.Context, keys []uint64, numbers []uint32, found 
 	return nil
 }
 
-func (x *inHost) assign(_ context.Context, keys []uint64, numbers []uint32) (first []uint32, done int, err error) {
+func (x *inHost) Assign(_ context.Context, keys []uint64, numbers []uint32) (first []uint32, done int, err error) {
 	if n := partsFor(x.n); n > len(x.parts) && !x.measured {
 		x.cut(n)
 	}
@@ -196,9 +196,9 @@ func (x *inHost) direct(keys []uint64, numbers []uint32) {
 func (x *inHost) deal(keys []uint64) {
 	n, parts := len(keys), len(x.parts)
 	ranges := (n + dealtRows - 1) / dealtRows
-	x.counts = resize(x.counts, ranges*parts)
+	x.counts = sized(x.counts, ranges*parts)
 	clear(x.counts)
-	x.keys, x.rows = resize(x.keys, n), resize(x.rows, n)
+	x.keys, x.rows = sized(x.keys, n), sized(x.rows, n)
 	high := 63 - x.shift
 	x.parallel(n, dealtRows, func(lo, hi int) {
 		counts := x.counts[lo/dealtRows*parts:][:parts]
@@ -226,7 +226,7 @@ func (x *inHost) deal(keys []uint64) {
 // work looks the dealt keys up, and enters those that are new with the number that they would have if all rows before them
 // brought new keys, too.
 func (x *inHost) work(numbers []uint32) {
-	x.marks = resize(x.marks, len(numbers))
+	x.marks = sized(x.marks, len(numbers))
 	clear(x.marks)
 	last := x.counts[len(x.counts)-len(x.parts):] // where each part ends
 	x.parallel(len(x.parts), 1, func(lo, hi int) {
@@ -282,11 +282,11 @@ func (x *inHost) rank(numbers []uint32) {
 	for r := range ranges {
 		before[r+1] += before[r]
 	}
-	x.first = resize(x.first, int(before[ranges]))
+	x.first = sized(x.first, int(before[ranges]))
 	if x.n += len(x.first); len(x.first) == 0 {
 		return
 	}
-	x.ranks = resize(x.ranks, len(numbers))
+	x.ranks = sized(x.ranks, len(numbers))
 	x.parallel(len(numbers), dealtRows, func(lo, hi int) {
 		n := before[lo/dealtRows]
 		for i, m := range x.marks[lo:hi] {
@@ -378,8 +378,8 @@ type hostEstimate struct {
 	twice int64 // the largest part that grows, which is there twice
 }
 
-func (x *inHost) estimate(ctx context.Context) (estimate, error) {
-	n, err := x.size(ctx)
+func (x *inHost) Estimate(ctx context.Context) (Estimate, error) {
+	n, err := x.Size(ctx)
 	e := &hostEstimate{x: x, more: make([]int, len(x.parts)), slots: make([]int, len(x.parts)), bytes: n}
 	for i := range x.parts {
 		e.slots[i] = len(x.parts[i].slots)
@@ -387,7 +387,7 @@ func (x *inHost) estimate(ctx context.Context) (estimate, error) {
 	return e, err
 }
 
-func (e *hostEstimate) with(key uint64) int64 {
+func (e *hostEstimate) With(key uint64) int64 {
 	k := key >> 1 >> (63 - e.x.shift)
 	e.more[k]++
 	if n := stretch(e.slots[k], e.x.parts[k].n+e.more[k]); n > e.slots[k] {
@@ -399,7 +399,7 @@ func (e *hostEstimate) with(key uint64) int64 {
 }
 
 // reserve makes parts grow one after the other.
-func (x *inHost) reserve(_ context.Context, keys []uint64, found []bool, _ int) error {
+func (x *inHost) Reserve(_ context.Context, keys []uint64, found []bool, _ int) error {
 	more := make([]int, len(x.parts))
 	for i, key := range keys {
 		if !found[i] {

@@ -1,0 +1,172 @@
+// Package number numbers different 64-bit keys 0, 1, 2, … in the order of their first appearance, the same on any number of
+// cores: on a GPU by a map of package linear, on a host by tables of its own, which do in one pass
+// what a map does in three.
+package number
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"slices"
+	"sort"
+
+	"github.com/weftgo/weft/device"
+	"github.com/weftgo/weft/internal/core"
+	"github.com/weftgo/weft/internal/op"
+	"github.com/weftgo/weft/linear"
+)
+
+// Index numbers different 64-bit keys. Its methods must not be called at the same time, but for Find beside Find and what
+// reads sizes.
+type Index interface {
+	// Assign gives keys their numbers, and returns the first rows of those that are new, in their order, which are good
+	// until the next call. After an error, the first done rows have their numbers, and the keys of the others have not been added;
+	// op.ErrCorrupt says that nothing is known any more.
+	Assign(ctx context.Context, keys []uint64, numbers []uint32) (first []uint32, done int, err error)
+	// Find looks keys up; a number is 0 where found is false.
+	Find(ctx context.Context, keys []uint64, numbers []uint32, found []bool) error
+	// Len is the number of keys.
+	Len() int
+	// Size is how many bytes the index takes.
+	Size(ctx context.Context) (int64, error)
+	// Estimate begins an estimate of what more keys add to that.
+	Estimate(ctx context.Context) (Estimate, error)
+	// Reserve makes room for those of keys that have not been found, n of them, before Assign is called with
+	// these.
+	Reserve(ctx context.Context, keys []uint64, found []bool, n int) error
+	Close() error
+}
+
+// Estimate is by how much an index may grow.
+type Estimate interface {
+	// With adds a key that the index does not have, and returns how many bytes the index takes at most while Reserve makes room
+	// for all that have been added, and behind that.
+	With(key uint64) int64
+}
+
+// MaxKeys is how many keys an index has at most.
+const MaxKeys = math.MaxUint32
+
+// New is an index on a device, with room for some keys. Estimates of one on a host hold if it is measured: it is
+// slower then with many million keys. The device must outlive it.
+func New(dev device.Device, capacity int, measured bool) (Index, error) {
+	if host, ok := dev.(device.Host); ok {
+		return newInHost(host.Parallel, capacity, measured), nil
+	}
+	return newOnDevice(dev, capacity)
+}
+
+// onDevice is an index in a map on a GPU.
+type onDevice struct {
+	m        *linear.Map[uint64, uint32]
+	parallel func(n, grain int, body func(lo, hi int))
+	latest   []uint32 // the number behind the last of those before each range of rows
+	first    []uint32
+}
+
+func newOnDevice(dev device.Device, capacity int) (*onDevice, error) {
+	m, err := linear.New[uint64, uint32](dev, &linear.Options{Capacity: capacity})
+	return &onDevice{m: m, parallel: parallel}, err
+}
+
+func (x *onDevice) Len() int     { return x.m.Len() }
+func (x *onDevice) Close() error { return x.m.Close() }
+
+func (x *onDevice) Size(ctx context.Context) (int64, error) {
+	n, err := x.m.Size(ctx)
+	return int64(n), err
+}
+
+func (x *onDevice) Find(ctx context.Context, keys []uint64, numbers []uint32, found []bool) error {
+	_, err := x.m.Get(ctx, keys, numbers, found)
+	return err
+}
+
+func (x *onDevice) Reserve(ctx context.Context, _ []uint64, _ []bool, n int) error {
+	return x.m.Reserve(ctx, n)
+}
+
+func (x *onDevice) Assign(ctx context.Context, keys []uint64, numbers []uint32) (first []uint32, done int, err error) {
+	base := x.m.Len()
+	fresh, err := x.m.Assign(ctx, keys, numbers)
+	done = len(numbers)
+	if err != nil {
+		done = 0
+		var p *op.PartialError
+		if errors.As(err, &p) && p.Failed == 0 {
+			done = p.Done
+		}
+	}
+	if top := x.firsts(numbers[:done], uint32(base), fresh); int(top) != x.m.Len() {
+		return nil, 0, fmt.Errorf("%w: the index has %d keys, and rows have %d: %w", op.ErrCorrupt, x.m.Len(), top, err)
+	}
+	return x.first, done, err
+}
+
+// firsts finds the first row of each number from base on, and returns the number behind the last. Since numbers are given
+// in the order of first appearance, it is the one with a number larger than all before it.
+func (x *onDevice) firsts(numbers []uint32, base uint32, fresh int) (top uint32) {
+	x.first = sized(x.first, fresh)
+	if fresh == 0 {
+		return base
+	}
+	ranges := (len(numbers) + grain - 1) / grain
+	x.latest = sized(x.latest, ranges+1)
+	latest, first := x.latest, x.first
+	x.parallel(len(numbers), grain, func(lo, hi int) {
+		top := uint32(0)
+		for _, v := range numbers[lo:hi] {
+			top = max(top, v+1)
+		}
+		latest[lo/grain+1] = top
+	})
+	latest[0] = base
+	for r := range ranges {
+		latest[r+1] = max(latest[r+1], latest[r])
+	}
+	x.parallel(len(numbers), grain, func(lo, hi int) {
+		next := latest[lo/grain]
+		for i, v := range numbers[lo:hi] {
+			if v >= next {
+				first[v-base] = uint32(lo + i)
+				next = v + 1
+			}
+		}
+	})
+	return latest[ranges]
+}
+
+// The map grows where more of its slots are in use, to twice its lines or more.
+const mapLoad, slotsPerLine = 0.8, core.LineBytes / 16
+
+type mapEstimate struct{ slots, keys int }
+
+func (x *onDevice) Estimate(ctx context.Context) (Estimate, error) {
+	n, err := x.m.Size(ctx)
+	return &mapEstimate{(n - core.LinesBytes(0)) / core.LineBytes * slotsPerLine, x.m.Len()}, err
+}
+
+func (e *mapEstimate) With(uint64) int64 {
+	e.keys++
+	have := e.slots / slotsPerLine
+	if e.keys <= core.RoomIn(e.slots, mapLoad) {
+		return int64(core.LinesBytes(uint32(have)))
+	}
+	lines := int(float64(e.keys)/mapLoad/slotsPerLine) + 2
+	return int64(core.LinesBytes(uint32(have)) + core.LinesBytes(uint32(max(2*have, lines))))
+}
+
+// Extras are the ids of items that have no number of their own, since another has their key, ascending: ids count these, too.
+type Extras []uint32
+
+// ID is that of the item with a number.
+func (e Extras) ID(number uint32) uint32 {
+	if len(e) == 0 {
+		return number
+	}
+	return number + uint32(sort.Search(len(e), func(j int) bool { return e[j]-uint32(j) > number }))
+}
+
+// sized is s with length n, whatever it holds.
+func sized[T any](s []T, n int) []T { return slices.Grow(s[:0], n)[:n] }
