@@ -222,10 +222,9 @@ func TestRankingIsLocal(t *testing.T) {
 	must(t, err)
 	_, err = f.ranking.Update(ctx, read, ring, none)
 	must(t, err)
-	if read.rows < n {
-		t.Errorf("for a ring of %d vertices, %d rows were read", n, read.rows)
+	if read.rows != 0 {
+		t.Errorf("for a ring of %d vertices, all of it new, %d rows were read, want the whole graph once", n, read.rows)
 	}
-	read.rows = 0
 	chord := graph.Edges{From: []uint32{5}, To: []uint32{n / 2}}
 	_, err = f.g.Insert(ctx, chord.From, chord.To, nil)
 	must(t, err)
@@ -286,6 +285,13 @@ func TestRankingErrors(t *testing.T) {
 			_, err = f.ranking.Update(ctx, g, none, none)
 			return errors.Join(err, g.Close())
 		}, "got a direction"},
+		{func(f *follower) error { // degrees are right, and ends are not
+			_, err := f.g.Insert(ctx, []uint32{3, 60, 61, 62, 63, 64}, []uint32{59, 3, 3, 3, 3, 3}, nil)
+			must(t, err)
+			ends := []uint32{3, 4, 5, 6, 7, 8}
+			_, err = f.ranking.Update(ctx, f.g, graph.Edges{From: []uint32{3, 3, 3, 3, 3, 3}, To: ends}, none)
+			return err
+		}, "neighbors, and by the edges that came and went"},
 	} {
 		f := follow(t, dev, dev, graph.Options{}, 1, 50, nil)
 		if err := tt.do(f); !errors.Is(err, device.ErrInvalid) || !strings.Contains(err.Error(), tt.say) {
@@ -311,6 +317,14 @@ func TestRankingErrors(t *testing.T) {
 	must(t, f.connected.Insert(ctx, e))
 	f.triangles, err = TrianglesOf(ctx, dev, f.g, e)
 	must(t, err)
+	f.same(&PageRankOptions{Tolerance: 1e-13, Iterations: 300}, 1e-5)
+
+	n, err := f.g.InsertVertices(ctx, []uint32{79})
+	must(t, err)
+	if _, err := f.ranking.Update(ctx, f.g, graph.Edges{Vertices: 80}, none); err != nil || n != 1 {
+		t.Errorf("%d vertices more: %v", n, err)
+	}
+	must(t, f.connected.Insert(ctx, graph.Edges{From: []uint32{79}, To: []uint32{79}}))
 	f.same(&PageRankOptions{Tolerance: 1e-13, Iterations: 300}, 1e-5)
 
 	c, err := f.g.CSR(ctx)

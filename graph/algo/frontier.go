@@ -3,52 +3,96 @@ package algo
 import (
 	"context"
 	"math/bits"
+	"slices"
 	"sync/atomic"
 )
 
-// settle hands ranks on until nobody has to.
-func (r *Ranking) settle(ctx context.Context, read rowsOf) (result PageRankResult, err error) {
-	for {
-		if r.failed = r.handOn(read); r.failed != nil {
-			return result, r.failed
-		}
-		if r.settled() || result.Iterations == r.o.Iterations {
-			break
-		}
+// Marks of vertices.
+const (
+	markChanged = 1 << iota // it is in changed
+	markActive              // it is in active
+)
+
+// crowded is the part of all arcs from which on it costs less to hand on along all of them, in order, than along those of active vertices
+// alone: the rows of those have to be read from the graph, and several cores add to one sum.
+const crowded = 32
+
+// settle hands ranks on until what waits is within the tolerance.
+func (r *Ranking) settle(ctx context.Context, g Reader) (result PageRankResult, err error) {
+	for r.unsettled() && result.Iterations < r.o.Iterations {
 		if err := ctx.Err(); err != nil {
 			return result, err
+		}
+		if r.all || r.load > r.arcs/crowded {
+			c, err := g.CSR(ctx)
+			if err != nil {
+				return result, err
+			}
+			if r.failed = r.agrees(c); r.failed != nil {
+				return result, r.failed
+			}
+			return r.sweeps(ctx, c, result)
+		}
+		if r.failed = r.handOn(context.WithoutCancel(ctx), g); r.failed != nil {
+			return result, r.failed
 		}
 		r.refresh()
 		result.Iterations++
 	}
-	result.Change = r.pending()
+	result.Change = r.off()
 	return result, nil
 }
 
-// settled reports whether no rank may have become another.
-func (r *Ranking) settled() bool {
-	return !r.all && r.changed.used.Load() == 0 && apart(r.idle, r.spread) <= r.limit*uint64(len(r.ranks))
+// unsettled reports whether there is something to hand on, or to be added up.
+func (r *Ranking) unsettled() bool {
+	return r.all || r.changed.used.Load() > 0 || r.active.used.Load() > 0 && r.off() > r.o.Tolerance
+}
+
+// off is what has not been handed on, as a share of all ranks.
+func (r *Ranking) off() float64 {
+	return float64(r.waiting.Load()+apart(r.idle, r.spread)) / RankOne
 }
 
 func apart(a, b uint64) uint64 { return max(a, b) - min(a, b) }
 
+// readAtOnce is the number of vertices of which rows are read at a time.
+const readAtOnce = 1 << 16
+
 // handOn gives all neighbors of active vertices what they are to have, and notes whose rank that changes. Sums are integers, so that the order
 // in which cores add does not matter.
-func (r *Ranking) handOn(read rowsOf) error {
-	active := r.active.all()
-	err := read(active, func(lo, hi int, row func(i int) []uint32) {
-		var own []uint32
-		for i := lo; i < hi; i++ {
-			to := row(i)
-			if len(to) == 0 {
-				continue
-			}
-			own = r.hand(active[i], to, own)
+func (r *Ranking) handOn(ctx context.Context, g Reader) error {
+	for some := range slices.Chunk(r.active.all(), readAtOnce) {
+		offsets, neighbors, err := g.Rows(ctx, some)
+		if err != nil {
+			return err
 		}
-		r.changed.add(own)
-	})
+		for i, v := range some {
+			if degree := offsets[i+1] - offsets[i]; degree != uint64(r.degrees[v]) {
+				return r.moved(v, uint32(degree))
+			}
+			if end := offsets[i+1]; end > offsets[i] && int(neighbors[end-1]) >= len(r.ranks) {
+				return invalid("ranking", "vertex %d has an edge to %d, and by the edges that came there are %d vertices", v, neighbors[end-1], len(r.ranks))
+			}
+		}
+		r.host.Parallel(len(some), front, func(lo, hi int) {
+			var own []uint32
+			waited := uint64(0)
+			for i := lo; i < hi; i++ {
+				v := some[i]
+				atomic.AndUint32(&r.marks[v], ^uint32(markActive))
+				if to := neighbors[offsets[i]:offsets[i+1]]; len(to) > 0 {
+					waited += r.waits(v)
+					own = r.hand(v, to, own)
+					waited -= r.waits(v) // what a division leaves
+				}
+			}
+			r.changed.add(own)
+			r.waiting.Add(-waited)
+		})
+	}
 	r.active.used.Store(0)
-	return err
+	r.load = 0
+	return nil
 }
 
 // hand hands on the rank of a vertex, and appends the neighbors that nobody has noted.
@@ -61,68 +105,66 @@ func (r *Ranking) hand(u uint32, to, noted []uint32) []uint32 {
 	}
 	for _, v := range to {
 		atomic.AddUint64(&r.sums[v], more)
-		if atomic.LoadUint32(&r.marks[v]) == 0 && atomic.SwapUint32(&r.marks[v], 1) == 0 {
+		if r.mark(v, markChanged) {
 			noted = append(noted, v)
 		}
 	}
 	return noted
 }
 
+// mark marks a vertex, and reports whether it was not.
+func (r *Ranking) mark(v, as uint32) bool {
+	return atomic.LoadUint32(&r.marks[v])&as == 0 && atomic.OrUint32(&r.marks[v], as)&as == 0
+}
+
 // refresh makes ranks of sums, and finds out who has to hand on.
 func (r *Ranking) refresh() {
 	n := uint64(len(r.ranks))
-	if apart(r.idle, r.spread) > r.limit*n {
-		r.spread, r.all = r.idle, true
-	}
 	changed := r.changed.all()
-	for _, v := range changed {
-		r.marks[v] = 0
-	}
 	vertex := func(i int) uint32 { return changed[i] }
 	count := len(changed)
-	if r.all {
+	if apart(r.idle, r.spread) > r.limit*n { // which changes all ranks
+		r.spread = r.idle
 		vertex, count = func(i int) uint32 { return uint32(i) }, len(r.ranks)
 	}
-	var idle atomic.Uint64
+	var idle, load atomic.Uint64
 	r.host.Parallel(count, grain, func(lo, hi int) {
 		var own []uint32
-		more := uint64(0)
+		more, waiting, arcs := uint64(0), uint64(0), uint64(0)
 		for i := lo; i < hi; i++ {
 			v := vertex(i)
+			r.marks[v] &^= markChanged
+			waiting -= r.waits(v)
 			followed, _ := bits.Mul64(r.sums[v]+r.spread/n, r.damping)
 			before := r.ranks[v]
 			r.ranks[v] = r.base + followed
 			if r.degrees[v] == 0 {
 				more += r.ranks[v] - before
-			} else if r.waits(v) > r.limit {
+				continue
+			}
+			now := r.waits(v)
+			waiting += now
+			if now > r.limit && r.mark(v, markActive) {
 				own = append(own, v)
+				arcs += uint64(r.degrees[v])
 			}
 		}
 		r.active.add(own)
 		idle.Add(more)
+		load.Add(arcs)
+		r.waiting.Add(waiting)
 	})
 	r.idle += idle.Load()
+	r.load += load.Load()
 	r.changed.used.Store(0)
-	r.all = false
 }
 
-// waits is how much of its rank a vertex with neighbors has not handed on, or too much.
+// waits is how much of its rank a vertex has not handed on, or too much. Where edges have just come it may be beyond 64 bits; it is added and taken
+// away once each then, so that sums are right in the end.
 func (r *Ranking) waits(v uint32) uint64 {
 	d := uint64(r.degrees[v])
+	if d == 0 {
+		return 0
+	}
 	return apart(r.ranks[v]/d, r.handed[v]) * d
-}
-
-// pending is what all vertices have not handed on, as a share of all ranks.
-func (r *Ranking) pending() float64 {
-	var all atomic.Uint64
-	r.host.Parallel(len(r.ranks), grain, func(lo, hi int) {
-		own := uint64(0)
-		for v := lo; v < hi; v++ {
-			if r.degrees[v] > 0 {
-				own += r.waits(uint32(v))
-			}
-		}
-		all.Add(own)
-	})
-	return float64(all.Load()+apart(r.idle, r.spread)) / RankOne
 }

@@ -11,11 +11,12 @@ import (
 	"github.com/weftgo/weft/graph"
 )
 
-// Ranking keeps the PageRank of a graph that changes: after a batch it goes on from the ranks that there were, and only where they change. Each vertex
-// hands its rank on to its neighbors, and does so again when it has become another by more than a share of the tolerance: what all vertices together have not
-// handed on is no more than Tolerance, so ranks are as close to the exact ones as those of [PageRank] with the same options are, by the same bound,
-// Tolerance·Damping/(1-Damping) over all vertices. (Frontiers that grow and are pruned are those of Sahu: "DF* PageRank", 2024; that sums of what was handed on are
-// exact, in integers, is ours, so errors do not add up over batches.)
+// Ranking keeps the PageRank of a graph that changes: after a batch it goes on from the ranks that there were. Each vertex hands its rank on to its
+// neighbors, and does so again when it has become another; where a batch changes few ranks, only they are worked on, and where it changes many, all are, by iterations of
+// [PageRank]. Of these it takes fewer than from the beginning where a batch changes little, but not where it joins parts that were far apart, whose ranks even out slowly:
+// measured, batches of a few edges are worth it, and from a thousandth of the edges on it is as good to begin anew. It ends when what all vertices together have not handed on is no more than Tolerance, so ranks are as close to the exact
+// ones as those of PageRank are, by the same bound, Tolerance·Damping/(1-Damping) over all vertices. (Frontiers that grow and are pruned are those of Sahu: "DF* PageRank", 2024. What was
+// handed on adds up exactly, in integers, so errors do not add up over batches.)
 //
 // It takes 32 bytes a vertex, and is not for several goroutines at a time. The outcome is the same to the bit on any number of cores.
 type Ranking struct {
@@ -27,16 +28,19 @@ type Ranking struct {
 	limit    uint64 // of what a vertex has not handed on
 
 	degrees []uint32
+	arcs    uint64 // the sum of degrees
 	ranks   []uint64
-	handed  []uint64 // what each vertex has handed on to each of its neighbors
-	sums    []uint64 // of what has been handed on to each vertex
-	idle    uint64   // ranks of vertices without neighbors, which begin anywhere
-	spread  uint64   // of those, what has been handed on
+	handed  []uint64      // what each vertex has handed on to each of its neighbors
+	sums    []uint64      // of what has been handed on to each vertex
+	idle    uint64        // ranks of vertices without neighbors, which begin anywhere
+	spread  uint64        // of those, what has been handed on
+	waiting atomic.Uint64 // what all others have not handed on
 
-	marks   []uint32   // of vertices in changed
-	changed *gathering // vertices whose rank may have become another
-	all     bool       // changed is all vertices
+	marks   []uint32
+	changed *gathering // vertices whose sum has become another
 	active  *gathering // vertices that have to hand on
+	load    uint64     // the sum of their degrees
+	all     bool       // as if all were in both
 	failed  error
 }
 
@@ -57,24 +61,11 @@ func NewRanking(ctx context.Context, dev device.Device, g *graph.CSR, opts *Page
 		host: h, o: o, directed: g.Directed(), damping: uint64(math.Ldexp(o.Damping, 64)), changed: newGathering(0), active: newGathering(0),
 	}
 	r.grow(g.Vertices())
-	if _, err := PageRank(ctx, dev, g, r.ranks, &o); err != nil {
-		return nil, err
+	for v := range r.ranks {
+		r.degrees[v], r.ranks[v] = uint32(g.Degree(uint32(v))), RankOne/uint64(len(r.ranks))
 	}
-	for v, rank := range r.ranks {
-		r.degrees[v] = uint32(g.Degree(uint32(v)))
-		if r.degrees[v] == 0 {
-			r.idle += rank
-		}
-		r.active.list[v] = uint32(v)
-	}
-	r.spread = r.idle
-	r.active.used.Store(int64(len(r.ranks)))
-	_, err = r.settle(ctx, func(vertices []uint32, each func(lo, hi int, row func(i int) []uint32)) error {
-		h.Parallel(len(vertices), front, func(lo, hi int) {
-			each(lo, hi, func(i int) []uint32 { return g.Neighbors(vertices[i]) })
-		})
-		return nil
-	})
+	r.arcs = uint64(g.Arcs())
+	_, err = r.sweeps(ctx, g, PageRankResult{})
 	return r, err
 }
 
@@ -92,9 +83,9 @@ func (r *Ranking) grow(n int) {
 	}
 	r.degrees, r.marks = append(r.degrees, make([]uint32, more)...), append(r.marks, make([]uint32, more)...)
 	r.ranks, r.handed, r.sums = append(r.ranks, make([]uint64, more)...), append(r.handed, make([]uint64, more)...), append(r.sums, make([]uint64, more)...)
-	changed := newGathering(n)
-	changed.add(r.changed.all())
-	r.changed, r.active = changed, newGathering(n)
+	active := newGathering(n)
+	active.add(r.active.all())
+	r.changed, r.active = newGathering(n), active
 	start, _ := bits.Mul64(RankOne, r.damping)
 	r.base = (RankOne - start) / uint64(n)
 	r.limit = uint64(r.o.Tolerance * RankOne / float64(2*n))
@@ -116,9 +107,7 @@ func (r *Ranking) Update(ctx context.Context, g Reader, inserted, deleted graph.
 	if r.failed != nil {
 		return result, r.failed
 	}
-	return r.settle(ctx, func(vertices []uint32, each func(lo, hi int, row func(i int) []uint32)) error {
-		return r.read(context.WithoutCancel(ctx), g, vertices, each)
-	})
+	return r.settle(ctx, g)
 }
 
 // take notes edges that came and went. Who has them hands on first, so that nobody has handed on more than its rank when others are added up.
@@ -141,15 +130,17 @@ func (r *Ranking) take(ctx context.Context, g Reader, inserted, deleted graph.Ed
 		return err
 	}
 	for _, v := range touched {
+		r.waiting.Add(-r.waits(v))
+		r.arcs -= uint64(r.degrees[v])
 		if r.degrees[v] == 0 {
 			r.idle -= r.ranks[v]
 		}
 	}
-	r.arcs(inserted, func(u, v uint32) {
+	r.each(inserted, func(u, v uint32) {
 		atomic.AddUint32(&r.degrees[u], 1)
 		atomic.AddUint64(&r.sums[v], r.handed[u])
 	})
-	r.arcs(deleted, func(u, v uint32) {
+	r.each(deleted, func(u, v uint32) {
 		atomic.AddUint32(&r.degrees[u], ^uint32(0))
 		atomic.AddUint64(&r.sums[v], -r.handed[u])
 	})
@@ -165,12 +156,16 @@ func (r *Ranking) take(ctx context.Context, g Reader, inserted, deleted graph.Ed
 			r.idle += r.ranks[v]
 			r.handed[v] = 0
 		}
-		if r.marks[v] == 0 {
-			r.marks[v] = 1
+		r.waiting.Add(r.waits(v))
+		r.arcs += uint64(degrees[i])
+		if r.mark(v, markActive) {
+			r.active.add(touched[i : i+1])
+			r.load += uint64(degrees[i])
+		}
+		if r.mark(v, markChanged) {
 			r.changed.add(touched[i : i+1])
 		}
 	}
-	r.active.add(touched)
 	return nil
 }
 
@@ -179,8 +174,8 @@ func (r *Ranking) moved(v, degree uint32) error {
 	return invalid("ranking", "vertex %d has %d neighbors, and by the edges that came and went %d", v, degree, r.degrees[v])
 }
 
-// arcs calls f for the arcs of edges.
-func (r *Ranking) arcs(e graph.Edges, f func(u, v uint32)) {
+// each calls f for the arcs of edges.
+func (r *Ranking) each(e graph.Edges, f func(u, v uint32)) {
 	r.host.Parallel(len(e.From), rows, func(lo, hi int) {
 		for i := lo; i < hi; i++ {
 			u, v := e.From[i], e.To[i]
@@ -189,29 +184,4 @@ func (r *Ranking) arcs(e graph.Edges, f func(u, v uint32)) {
 			}
 		}
 	})
-}
-
-// rowsOf reads the rows of vertices, and hands them out to all cores.
-type rowsOf func(vertices []uint32, each func(lo, hi int, row func(i int) []uint32)) error
-
-// readAtOnce is the number of vertices of which rows are read at a time.
-const readAtOnce = 1 << 16
-
-// read is rowsOf for a graph that changes.
-func (r *Ranking) read(ctx context.Context, g Reader, vertices []uint32, each func(lo, hi int, row func(i int) []uint32)) error {
-	for some := range slices.Chunk(vertices, readAtOnce) {
-		offsets, neighbors, err := g.Rows(ctx, some)
-		if err != nil {
-			return err
-		}
-		for i, v := range some {
-			if degree := offsets[i+1] - offsets[i]; degree != uint64(r.degrees[v]) {
-				return r.moved(v, uint32(degree))
-			}
-		}
-		r.host.Parallel(len(some), front, func(lo, hi int) {
-			each(lo, hi, func(i int) []uint32 { return neighbors[offsets[i]:offsets[i+1]] })
-		})
-	}
-	return nil
 }

@@ -10,11 +10,12 @@ import (
 )
 
 // Reader is a graph that changes, or a snapshot of one: a [graph.Graph], on any device, or a [graph.Snapshot]. What is
-// computed of batches reads rows of the vertices that they touch from it, and no others.
+// computed of batches reads rows of the vertices that they touch from it, and all only where that costs less.
 type Reader interface {
 	Directed() bool
 	Degree(ctx context.Context, vertices, degrees []uint32) error
 	Rows(ctx context.Context, vertices []uint32) (offsets []uint64, neighbors []uint32, err error)
+	CSR(ctx context.Context) (*graph.CSR, error)
 }
 
 var _, _ Reader = (*graph.Graph)(nil), (*graph.Snapshot)(nil)
