@@ -1,12 +1,15 @@
 package group
 
 import (
+	"context"
 	"errors"
+	"fmt"
 	"math/bits"
 	"sync/atomic"
 
 	"github.com/weftgo/weft/column"
 	"github.com/weftgo/weft/internal/hash"
+	"github.com/weftgo/weft/internal/op"
 )
 
 const (
@@ -24,8 +27,8 @@ const (
 type piece struct {
 	keys, values []column.Column
 	lo, n        int
-	// full: there is no memory for the row behind those that were added.
-	full bool
+	// stop is why the row behind those that were added was not.
+	stop error
 }
 
 // slice makes a piece the first n of its rows, and its columns begin at it.
@@ -41,10 +44,10 @@ func (p *piece) slice(n int) {
 }
 
 // add adds a piece, or its first rows if there may be memory for no more.
-func (g *Groups) add(p *piece) (added int, err error) {
+func (g *Groups) add(ctx context.Context, p *piece) (added int, err error) {
 	p.slice(p.n)
 	careful := false
-	for g.opts.MaxBytes > 0 && !careful && g.bytes()+g.needs(p) > g.opts.MaxBytes {
+	for g.opts.MaxBytes > 0 && !careful && g.recordBytes()+g.needs(p) > g.opts.MaxBytes-g.share() {
 		if careful = p.n <= carefulRows; !careful {
 			p.slice((p.n + 1) / 2)
 		}
@@ -52,19 +55,18 @@ func (g *Groups) add(p *piece) (added int, err error) {
 	if err := g.scratch.fit(g.dev, g.scratchBytes(p)); err != nil {
 		return 0, err
 	}
-	packed, other := g.encode(p)
-	if p.full { // at a row of others
+	packed, other := g.encode(ctx, p)
+	if p.stop != nil { // at a row of others
 		packed = packed.before(p.n)
 	}
-	if careful {
-		added = g.addCarefully(p, packed, other)
-		p.full = p.full || added < p.n
-	} else {
+	if !careful {
 		err = errors.Join(g.packed.add(g.dev, &g.scratch, packed), g.other.add(g.dev, &g.scratch, other))
-		added = p.n
+	} else if added := g.addCarefully(p, packed, other); added < p.n {
+		p.n, p.stop = added, fmt.Errorf("%w: %d groups take %d bytes, and Options.MaxBytes is %d",
+			op.ErrFull, g.Len(), g.recordBytes()+g.rest.bytes(), g.opts.MaxBytes)
 	}
 	g.order(p.n)
-	return added, err
+	return p.n, errors.Join(p.stop, err)
 }
 
 // scratchBytes is what a piece borrows: codes, and codes, rows and values of rows that are dealt out.
@@ -73,54 +75,36 @@ func (g *Groups) scratchBytes(p *piece) int {
 	if anyNulls(p.keys) { // rows are split
 		row += 8 + 4 + 4
 	}
+	if !g.coder.packs || anyNulls(p.keys) { // numbers of keys
+		row += 4
+	}
 	return p.n*row + 256
 }
 
-// encode receives the codes of a piece's rows: those that are packed, and others, which are interned.
-func (g *Groups) encode(p *piece) (packed, other batch) {
-	packed, other = batch{values: p.values}, batch{values: p.values}
-	s := &g.scratch
-	switch {
-	case g.coder.packs:
-		packed.codes = lend[uint64](s, p.n)
-		g.dev.Parallel(p.n, encodeRows, func(lo, hi int) {
-			codes := packed.codes[lo:hi]
-			g.coder.encode(codes, p.keys, lo)
-			for i, code := range codes {
-				codes[i] = hash.Uint64(code, g.seed)
-			}
-		})
-		if g.coder.nulls || !anyNulls(p.keys) {
-			return packed, other
+// encode receives the codes of a piece's rows: those that are packed, and others.
+func (g *Groups) encode(ctx context.Context, p *piece) (packed, other batch) {
+	if !g.coder.packs {
+		rows, n := []uint32(nil), p.n
+		if g.opts.SkipNulls && anyNulls(p.keys) {
+			rows, _ = g.split(p, nil)
+			n = len(rows)
 		}
-		packed.rows, other.rows = g.split(p, packed.codes)
-		packed.codes = packed.codes[:len(packed.rows)]
-	case g.opts.SkipNulls && anyNulls(p.keys):
-		other.rows, _ = g.split(p, nil)
-	default:
-		other.codes = lend[uint64](s, p.n)
+		return batch{values: p.values}, g.intern(ctx, p, rows, n)
 	}
-	if other.rows != nil {
-		other.codes = lend[uint64](s, len(other.rows))
+	packed = batch{codes: lend[uint64](&g.scratch, p.n), values: p.values}
+	g.dev.Parallel(p.n, encodeRows, func(lo, hi int) {
+		codes := packed.codes[lo:hi]
+		g.coder.encode(codes, p.keys, lo)
+		for i, code := range codes {
+			codes[i] = hash.Uint64(code, g.seed)
+		}
+	})
+	if g.coder.nulls || !anyNulls(p.keys) {
+		return packed, batch{values: p.values}
 	}
-	return packed, g.intern(p, other)
-}
-
-// intern gives other rows the numbers of their keys as codes. Where MaxBytes does not allow all, the piece
-// becomes shorter.
-func (g *Groups) intern(p *piece, other batch) batch {
-	limit := int64(1) << 62
-	if g.opts.MaxBytes > 0 {
-		limit = g.opts.MaxBytes - g.packed.bytes() - g.other.bytes()
-	}
-	if done := g.rest.intern(other.codes, p.keys, other.rows, 0, limit); done < len(other.codes) {
-		p.full, p.n = true, rowOf(other.rows, 0, done)
-		other = other.sub(0, done)
-	}
-	for i, id := range other.codes {
-		other.codes[i] = hash.Uint64(id, g.seed)
-	}
-	return other
+	without, with := g.split(p, packed.codes)
+	packed.codes, packed.rows = packed.codes[:len(without)], without
+	return packed, g.intern(ctx, p, with, len(with))
 }
 
 func anyNulls(columns []column.Column) bool {

@@ -34,8 +34,8 @@
 //
 // # How it works
 //
-// Keys that fit 64 bits together, each with a bit for null if there is room, become one number; others are
-// given dense numbers by exact comparison of their bytes. While there are few groups, each core combines its part of the
+// Keys that fit 64 bits together, each with a bit for null if there is room, become one number; others get
+// dense numbers from package intern, which compares their bytes. While there are few groups, each core combines its part of the
 // rows in a table of its own. When there are more, rows are dealt out by a hash of their keys to parts that fit a core's
 // cache, and each part is one core's: rows of a group meet without locks, in their order.
 package group

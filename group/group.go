@@ -76,7 +76,7 @@ func (g *Groups) Close() error {
 		return nil
 	}
 	g.closed = true
-	err := g.scratch.free(g.dev)
+	err := errors.Join(g.rest.close(), g.scratch.free(g.dev))
 	for _, t := range []*table{g.packed, g.other} {
 		if t != nil {
 			err = errors.Join(err, t.free(g.dev))
@@ -121,14 +121,9 @@ func (g *Groups) addAll(ctx context.Context, keys, values []column.Column, n int
 		size := min(max(leastPiece, pieceRows*g.Len()), maxPiece)
 		size = (n - done + (n-done+size-1)/size - 1) / ((n - done + size - 1) / size)
 		p := piece{keys: keys, values: values, lo: done, n: size}
-		added, err := g.add(&p)
-		done += added
-		if err != nil {
+		added, err := g.add(ctx, &p)
+		if done += added; err != nil {
 			return &op.PartialError{Done: done, Err: err}
-		}
-		if p.full {
-			return &op.PartialError{Done: done, Err: fmt.Errorf(
-				"%w: %d groups take %d bytes, and Options.MaxBytes is %d", op.ErrFull, g.Len(), g.bytes(), g.opts.MaxBytes)}
 		}
 	}
 	return nil
@@ -169,18 +164,19 @@ func (g *Groups) bind(keys, values []column.Column) error {
 	if err != nil {
 		return err
 	}
-	g.l, g.coder = l, newCoder(k, g.opts.SkipNulls)
+	g.coder = newCoder(k, g.opts.SkipNulls)
+	if g.rest, err = newRest(g.dev, k, g.coder.packs, g.share()); err != nil {
+		return fmt.Errorf("group: Add: %w", err)
+	}
+	g.l = l
 	g.packed, g.other = newTable(l, g.opts.MaxBytes > 0), newTable(l, g.opts.MaxBytes > 0)
 	if g.opts.Capacity > 0 {
 		main := g.other
 		if g.coder.packs {
 			main = g.packed
 		}
-		if err := main.cut(g.dev, partsFor(g.opts.Capacity), g.opts.Capacity); err != nil {
-			return err
-		}
+		return main.cut(g.dev, partsFor(g.opts.Capacity), g.opts.Capacity)
 	}
-	g.rest = newRest(k)
 	return nil
 }
 

@@ -2,17 +2,12 @@ package group
 
 import "github.com/weftgo/weft/column"
 
-// bytes is the memory of groups.
-func (g *Groups) bytes() int64 {
-	return g.packed.bytes() + g.other.bytes() + g.rest.bytes
-}
+// recordBytes is the memory of groups, but for keys that are interned.
+func (g *Groups) recordBytes() int64 { return g.packed.bytes() + g.other.bytes() }
 
 // needs is what a piece may need at most: each row a group of its own, and parts that double.
 func (g *Groups) needs(p *piece) int64 {
 	n := int64(p.n) * g.groupBytes()
-	for _, c := range p.keys {
-		n += 2 * textBytes(c)
-	}
 	n += g.textsOf(p)
 	for _, t := range []*table{g.packed, g.other} {
 		if len(t.parts) == 1 { // may be cut
@@ -24,10 +19,10 @@ func (g *Groups) needs(p *piece) int64 {
 }
 
 // groupBytes is what a group takes at most, but for byte strings: places in an index that has just doubled,
-// a record whose memory has, its key if it was interned.
+// a record whose memory has.
 func (g *Groups) groupBytes() int64 {
 	l := g.l
-	return int64(8*indexLoad + 16*l.stride() + 48*l.texts + 16*len(l.sources) + entryBytes + 40*len(l.keys))
+	return int64(8*indexLoad + 16*l.stride() + 48*l.texts + 16*len(l.sources))
 }
 
 // textsOf is the memory of the byte strings that a piece may add beside records.
@@ -55,7 +50,7 @@ func textBytes(c column.Column) int64 {
 
 // addCarefully adds rows one by one, in their order, until there is no memory for one.
 func (g *Groups) addCarefully(p *piece, packed, other batch) (added int) {
-	k, total := g.scratch.block(), g.bytes()
+	k, total := g.scratch.block(), g.recordBytes()
 	defer g.scratch.blocks.Put(k)
 	for row := range p.n {
 		one := piece{keys: p.keys, values: p.values, lo: row, n: 1}
@@ -69,7 +64,7 @@ func (g *Groups) addCarefully(p *piece, packed, other batch) (added int) {
 		part := t.parts[b.codes[0]>>t.shift]
 		known := part.find(k, b.codes[:1], nil, row, part.n) == 1
 		need := part.grows(known, one.values) + g.textsOf(&one)
-		if need > 0 && total+need > g.opts.MaxBytes {
+		if need > 0 && total+need > g.opts.MaxBytes-g.share() {
 			return row
 		}
 		before := part.bytes()

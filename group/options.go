@@ -67,11 +67,11 @@ type Options struct {
 	// start small and grow.
 	Capacity int
 
-	// MaxBytes bounds the memory of groups, that is their tables and keys; what a call
-	// needs while it runs, some 12 to 40 bytes for each row of at most 16 million, and
-	// results come on top. A batch that would need more stops with a
-	// [weft.PartialError] that wraps [weft.ErrFull] and says how many rows have been added.
-	// Default 0: no bound.
+	// MaxBytes bounds the memory of groups, that is their tables and keys. Half of it is for keys
+	// that do not fit 64 bits together, if they do not, and an eighth for those with a null among several, if
+	// there is no bit for it. What a call needs while it runs, some 20 to 70 bytes for each row of at most 16
+	// million, and results come on top. A batch that might need more stops with a [weft.PartialError] that
+	// wraps [weft.ErrFull] and says how many rows have been added. Default 0: no bound.
 	MaxBytes int64
 }
 

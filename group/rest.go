@@ -1,111 +1,104 @@
 package group
 
 import (
-	"encoding/binary"
+	"context"
+	"errors"
 
 	"github.com/weftgo/weft/column"
+	"github.com/weftgo/weft/device"
+	"github.com/weftgo/weft/intern"
+	"github.com/weftgo/weft/internal/hash"
+	"github.com/weftgo/weft/internal/op"
 )
 
-// rest gives dense numbers to keys that codes have no room for.
+// rest gives dense numbers to keys that codes have no room for: as a rule to all of them, or to those with a null.
 type rest struct {
-	ids   map[string]uint32
-	keys  []kept // by key column
-	row   []byte // encoded
-	one   [1]uint64
-	bytes int64
+	table *intern.Table // nil: there is one such key, of which the column is null
 }
 
-// kept are the values of a key column, by number.
-type kept struct {
-	typ   column.Type
-	words []uint64 // ordered values of types of fixed size
-	ends  []int64  // of byte strings in data
-	data  []byte
-	null  []bool
-}
-
-// entryBytes is about what an entry of a map takes beside its bytes.
-const entryBytes = 48
-
-func newRest(types []column.Type) *rest {
-	r := &rest{ids: make(map[string]uint32), keys: make([]kept, len(types))}
-	for i, t := range types {
-		r.keys[i].typ = t
+// newRest takes share bytes at most, if that is not 0.
+func newRest(dev device.Device, types []column.Type, packs bool, share int64) (*rest, error) {
+	if packs && len(types) < 2 {
+		return &rest{}, nil
 	}
-	return r
+	t, err := intern.New(dev, &intern.Options{MaxBytes: share})
+	return &rest{table: t}, err
 }
 
-// intern receives in codes the numbers of the keys of rows, until they would take more than limit bytes. done
-// is the number of rows it came to.
-func (r *rest) intern(codes []uint64, keys []column.Column, rows []uint32, base int, limit int64) (done int) {
-	for i := range codes {
-		row := rowOf(rows, base, i)
-		r.encode(keys, row)
-		id, ok := r.ids[string(r.row)]
-		if !ok {
-			if r.bytes+r.needs() > limit {
-				return i
-			}
-			r.bytes += r.needs()
-			id = uint32(len(r.ids))
-			r.ids[string(r.row)] = id
-			for j := range r.keys {
-				r.keep(&r.keys[j], keys[j], row)
-			}
-		}
-		codes[i] = uint64(id)
-	}
-	return len(codes)
-}
-
-// needs is about the memory that the encoded row needs, if it is new.
-func (r *rest) needs() int64 { return 2*int64(len(r.row)) + entryBytes + 16*int64(len(r.keys)) }
-
-// encode makes bytes of a row, others for each other.
-func (r *rest) encode(keys []column.Column, row int) {
-	r.row = r.row[:0]
-	for _, c := range keys {
-		switch {
-		case c.Null(row):
-			r.row = append(r.row, 0)
-		case c.Type() == column.Bytes:
-			v := c.Bytes(row)
-			r.row = binary.AppendUvarint(append(r.row, 1), uint64(len(v)))
-			r.row = append(r.row, v...)
-		default:
-			r.row = binary.LittleEndian.AppendUint64(append(r.row, 1), r.ordered(c, row))
-		}
-	}
-}
-
-func (r *rest) ordered(c column.Column, row int) uint64 {
-	r.one[0] = 0
-	pack(r.one[:], c, row, 0)
-	return r.one[0]
-}
-
-// keep adds the value of a row, which has the next number.
-func (r *rest) keep(k *kept, c column.Column, row int) {
-	null := c.Null(row)
-	k.null = append(k.null, null)
+// share is the part of MaxBytes that these keys may take: half, or an eighth if they are those with a null.
+func (g *Groups) share() int64 {
 	switch {
-	case k.typ != column.Bytes && null:
-		k.words = append(k.words, 0)
-	case k.typ != column.Bytes:
-		k.words = append(k.words, plain(k.typ, r.ordered(c, row)))
-	default:
-		if !null {
-			k.data = append(k.data, c.Bytes(row)...)
-		}
-		k.ends = append(k.ends, int64(len(k.data)))
+	case !g.coder.packs:
+		return g.opts.MaxBytes / 2
+	case len(g.coder.fields) < 2:
+		return 0
 	}
+	return g.opts.MaxBytes / 8
 }
 
-// at is the byte string of a number.
-func (k *kept) at(id uint64) []byte {
-	begin := int64(0)
-	if id > 0 {
-		begin = k.ends[id-1]
+// intern gives other rows of a piece the numbers of their keys as codes. Where it stops early, the piece becomes
+// shorter.
+func (g *Groups) intern(ctx context.Context, p *piece, rows []uint32, n int) batch {
+	other := batch{codes: lend[uint64](&g.scratch, n), rows: rows, values: p.values}
+	if n == 0 || g.rest.table == nil {
+		for i := range other.codes {
+			other.codes[i] = hash.Uint64(0, g.seed)
+		}
+		return other
 	}
-	return k.data[begin:k.ends[id]]
+	keys := p.keys
+	if rows != nil {
+		keys = make([]column.Column, len(p.keys))
+		for i, c := range p.keys {
+			keys[i] = take(g.dev, c, rows)
+		}
+	}
+	ids := lend[uint32](&g.scratch, n)
+	if _, err := g.rest.table.Rows(ctx, keys, ids); err != nil {
+		var partial *op.PartialError
+		if p.stop = err; errors.As(err, &partial) {
+			p.stop, n = partial.Err, partial.Done
+		}
+		p.n, other = rowOf(rows, 0, n), other.sub(0, n)
+	}
+	g.dev.Parallel(n, encodeRows, func(lo, hi int) {
+		for i, id := range ids[lo:hi] {
+			other.codes[lo+i] = hash.Uint64(uint64(id), g.seed)
+		}
+	})
+	return other
+}
+
+// columns are the keys by number, of some types; there is one, all null, where none has been interned.
+func (r *rest) columns(types []column.Type) []column.Column {
+	if r.table != nil && r.table.Len() > 0 {
+		return r.table.Columns(0, r.table.Len())
+	}
+	columns := make([]column.Column, len(types))
+	for i, t := range types {
+		w := newWriter(t, 1, reader{})
+		w.null[0] = 1
+		w.nulls.Store(true)
+		columns[i] = w.column()
+	}
+	return columns
+}
+
+// bytes is the memory of keys.
+func (r *rest) bytes() int64 {
+	if r.table == nil {
+		return 0
+	}
+	n, err := r.table.Memory(context.Background())
+	if err != nil { // it is closed, or failed: later calls say so
+		return 0
+	}
+	return n
+}
+
+func (r *rest) close() error {
+	if r == nil || r.table == nil {
+		return nil
+	}
+	return r.table.Close()
 }

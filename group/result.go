@@ -36,21 +36,30 @@ func (g *Groups) Result(ctx context.Context) (*Result, error) {
 	}
 	n := g.Len()
 	var writers []*writer
+	interned := g.rest.columns(g.l.keys)
+	r := &Result{Keys: make([]column.Column, len(g.l.keys)), Values: make([]column.Column, len(g.l.readings))}
+	ready := !g.coder.packs && n == interned[0].Len() // all keys, in the order of groups
 	for i, t := range g.l.keys {
-		writers = append(writers, newWriter(t, n, g.keyReader(i)))
+		if !ready {
+			writers = append(writers, newWriter(t, n, g.keyReader(i, interned[i])))
+		}
 	}
-	for _, r := range g.l.readings {
-		writers = append(writers, newWriter(typeOf(r, g.l), n, g.valueReader(r)))
+	for _, a := range g.l.readings {
+		writers = append(writers, newWriter(typeOf(a, g.l), n, g.valueReader(a)))
 	}
 	err := g.fill(ctx, writers)
 	if err != nil {
 		return nil, fmt.Errorf("group: Result: %w", err)
 	}
-	columns := make([]column.Column, len(writers))
-	for i, w := range writers {
-		columns[i] = w.column()
+	columns := make([]column.Column, 0, len(r.Keys)+len(r.Values))
+	if ready {
+		columns = append(columns, interned...)
 	}
-	r := &Result{Keys: columns[:len(g.l.keys):len(g.l.keys)], Values: columns[len(g.l.keys):]}
+	for _, w := range writers {
+		columns = append(columns, w.column())
+	}
+	copy(r.Keys, columns)
+	copy(r.Values, columns[len(r.Keys):])
 	if err := g.checkSums(r.Keys); err != nil {
 		return nil, err
 	}

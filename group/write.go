@@ -5,6 +5,7 @@ import (
 	"math"
 	"sort"
 
+	"github.com/weftgo/weft/column"
 	"github.com/weftgo/weft/internal/hash"
 )
 
@@ -28,6 +29,7 @@ type run struct {
 type readBuffer struct {
 	order, codes, words [blockRows]uint64
 	null                [blockRows]bool
+	rows                [blockRows]uint32
 }
 
 // reader receives the values of a run as words, and in null which are null; it reports whether some may be.
@@ -76,9 +78,8 @@ func (r *run) until(b *readBuffer, end uint64) int {
 	return r.n
 }
 
-// keyReader reads a key column.
-func (g *Groups) keyReader(i int) reader {
-	kept := &g.rest.keys[i]
+// keyReader reads a key column, which has the keys that are interned by their numbers.
+func (g *Groups) keyReader(i int, interned column.Column) reader {
 	codes := func(r *run, b *readBuffer) []uint64 {
 		for j := range r.n {
 			b.codes[j] = hash.Unmix64(r.p.recs[r.p.rec(r.lo+j)+wordCode], g.seed)
@@ -92,13 +93,14 @@ func (g *Groups) keyReader(i int) reader {
 				return g.coder.nulls
 			}
 			for j, id := range codes(r, b) {
-				b.words[j], b.null[j] = kept.words[id], kept.null[id]
+				b.rows[j], b.null[j] = uint32(id), interned.Null(int(id))
 			}
+			load(b.words[:r.n], interned, b.rows[:r.n], 0)
 			return true
 		},
 		texts: func(r *run, b *readBuffer, to [][]byte) bool {
 			for j, id := range codes(r, b) {
-				to[r.order[j]], b.null[j] = kept.at(id), kept.null[id]
+				to[r.order[j]], b.null[j] = interned.Bytes(int(id)), interned.Null(int(id))
 			}
 			return true
 		},
