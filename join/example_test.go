@@ -6,6 +6,7 @@ import (
 	"log"
 
 	"github.com/weftgo/weft/column"
+	"github.com/weftgo/weft/device"
 	"github.com/weftgo/weft/device/cpu"
 	"github.com/weftgo/weft/join"
 )
@@ -64,4 +65,66 @@ func ExampleIndex_Anti() {
 	}
 	// Output:
 	// Mary has no order
+}
+
+// Columns that lie on the device: pairs stay there, too.
+func ExampleNewOn() {
+	dev, err := cpu.Open(nil)
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer dev.Close()
+	s, err := dev.NewStream()
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer s.Close()
+	right, err := device.Upload(s, []int32{40, -12, 40})
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer right.Free()
+	left, err := device.Upload(s, []int32{7, 40})
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer left.Free()
+
+	ctx := context.Background()
+	if err := joinOn(ctx, s, left, right); err != nil {
+		log.Fatal(err)
+	}
+	// Output:
+	// [1 1] [0 2]
+}
+
+// joinOn prints the pairs of two columns, of which there are two.
+func joinOn(ctx context.Context, s *device.Stream, left, right device.Slice[int32]) error {
+	ix, err := join.NewOn(ctx, s, right)
+	if err != nil {
+		return err
+	}
+	defer ix.Close()
+	matches, err := ix.Matches(left.Len())
+	if err != nil {
+		return err
+	}
+	defer matches.Close()
+	pairs, err := device.Make[uint32](s.Device(), 4)
+	if err != nil {
+		return err
+	}
+	defer pairs.Free()
+	if err := matches.FindOn(s, left); err != nil {
+		return err
+	}
+	if err := matches.PairsOn(s, 0, pairs.Sub(0, 2), pairs.Sub(2, 4)); err != nil {
+		return err
+	}
+	rows := make([]uint32, 4)
+	if err := pairs.CopyTo(ctx, s, rows); err != nil {
+		return err
+	}
+	fmt.Println(rows[:2], rows[2:])
+	return nil
 }

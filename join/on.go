@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync/atomic"
 	"unsafe"
 
 	"github.com/weftgo/weft"
@@ -15,9 +16,10 @@ import (
 // IndexOn is an [Index] over one column of integers in device memory, looked up by columns that lie
 // there, too: nothing comes to the host. None of its rows is null. Its methods may be called from many goroutines.
 type IndexOn[K weft.Key] struct {
-	n   int
-	dev device.Device
-	on  indexOn[K]
+	n      int
+	dev    device.Device
+	on     indexOn[K]
+	closed atomic.Bool
 }
 
 // indexOn is what an index on some kind of device does.
@@ -42,7 +44,10 @@ type matchesOn[K weft.Key] interface {
 // [device.ErrMemory], and that of the context.
 func NewOn[K weft.Key](ctx context.Context, s *device.Stream, keys device.Slice[K]) (*IndexOn[K], error) {
 	ix := &IndexOn[K]{n: keys.Len(), dev: s.Device()}
-	var err error
+	err := sameDevice(ix.dev, keys)
+	if err != nil {
+		return nil, fmt.Errorf("join: NewOn: %w", err)
+	}
 	if host, ok := ix.dev.(device.Host); ok {
 		ix.on, err = newHostOn(ctx, host, keys)
 	} else {
@@ -60,15 +65,28 @@ func (ix *IndexOn[K]) Len() int { return ix.n }
 // Distinct is the number of different keys of the build side.
 func (ix *IndexOn[K]) Distinct() int { return ix.on.distinct() }
 
-// Close frees the index. Streams must have done what was submitted for its matches.
-func (ix *IndexOn[K]) Close() error { return ix.on.close() }
+// Close frees the index. Streams must have done what was submitted for its matches, whose methods return
+// [weft.ErrClosed] from then on. Idempotent.
+func (ix *IndexOn[K]) Close() error {
+	ix.closed.Store(true)
+	return ix.on.close()
+}
+
+// sameDevice reports a column that is not where it is to be looked up.
+func sameDevice[K weft.Key](dev device.Device, keys device.Slice[K]) error {
+	if keys.Len() > 0 && keys.Device() != dev {
+		return fmt.Errorf("%w: the keys lie on another device", device.ErrInvalid)
+	}
+	return nil
+}
 
 // MatchesOn are the matches of one batch after another. Its methods submit work to one stream, or to several that
 // the caller orders, and wait for nothing; it is for one goroutine at a time.
 type MatchesOn[K weft.Key] struct {
 	ix     *IndexOn[K]
 	on     matchesOn[K]
-	cap, n int
+	cap, n int // rows that there is room for, and of the batch
+	closed bool
 }
 
 // Matches makes room for the matches of batches of up to n rows: some 20 bytes for each. Errors:
@@ -97,13 +115,31 @@ func (m *MatchesOn[K]) FindLeftOn(s *device.Stream, keys device.Slice[K], total 
 }
 
 func (m *MatchesOn[K]) find(s *device.Stream, method string, keys device.Slice[K], all bool, total []device.Slice[uint64]) error {
-	if keys.Len() > m.cap {
-		return fmt.Errorf("join: %s: %w: %d keys, with room for %d", method, device.ErrInvalid, keys.Len(), m.cap)
-	}
-	m.n = keys.Len()
-	err := m.on.find(s, keys, all)
-	if err == nil && len(total) > 0 {
-		err = s.Copy(total[0].Ptr(), m.on.total(m.n).Ptr(), 8)
+	return m.do(method, func() error {
+		m.n = 0 // until all is well
+		if keys.Len() > m.cap {
+			return fmt.Errorf("%w: %d keys, with room for %d", device.ErrInvalid, keys.Len(), m.cap)
+		}
+		if err := sameDevice(m.ix.dev, keys); err != nil {
+			return err
+		}
+		if err := m.on.find(s, keys, all); err != nil {
+			return err
+		}
+		m.n = keys.Len()
+		if len(total) == 0 {
+			return nil
+		}
+		return s.Copy(total[0].Ptr(), m.on.total(m.n).Ptr(), 8)
+	})
+}
+
+// do runs what a method does, if there is still something to do it with.
+func (m *MatchesOn[K]) do(method string, f func() error) (err error) {
+	if m.closed || m.ix.closed.Load() {
+		err = fmt.Errorf("index or matches %w", device.ErrClosed)
+	} else {
+		err = f()
 	}
 	if err != nil {
 		return fmt.Errorf("join: %s: %w", method, err)
@@ -111,31 +147,38 @@ func (m *MatchesOn[K]) find(s *device.Stream, method string, keys device.Slice[K
 	return nil
 }
 
-// CountOn writes the number of pairs of each row of the batch to counts, which is as long.
+// CountOn writes the number of pairs of each row of the batch to counts, which is as long or CountOn panics.
 func (m *MatchesOn[K]) CountOn(s *device.Stream, counts device.Slice[uint32]) error {
-	if counts.Len() != m.n {
-		panic(fmt.Sprintf("join: CountOn: %d results for %d rows", counts.Len(), m.n))
-	}
-	if err := m.on.counts(s, m.n, counts); err != nil {
-		return fmt.Errorf("join: CountOn: %w", err)
-	}
-	return nil
+	return m.do("CountOn", func() error {
+		if counts.Len() != m.n {
+			panic(fmt.Sprintf("join: CountOn: %d results for %d rows", counts.Len(), m.n))
+		}
+		if m.n == 0 {
+			return nil
+		}
+		return m.on.counts(s, m.n, counts)
+	})
 }
 
-// PairsOn writes pairs of the batch from number first on to left and right, which are of one length: as many as there is
-// room for, or as there are. So many pairs are written in pieces.
+// PairsOn writes pairs of the batch from number first on to left and right, which are of one length or PairsOn panics: as
+// many as there is room for, or as there are. So many pairs are written in pieces.
 func (m *MatchesOn[K]) PairsOn(s *device.Stream, first uint64, left, right device.Slice[uint32]) error {
 	if left.Len() != right.Len() {
 		panic(fmt.Sprintf("join: PairsOn: room for %d rows of the left side and %d of the right", left.Len(), right.Len()))
 	}
-	if err := m.on.write(s, m.n, first, left, right); err != nil {
-		return fmt.Errorf("join: PairsOn: %w", err)
-	}
-	return nil
+	return m.do("PairsOn", func() error {
+		if m.n == 0 || left.Len() == 0 {
+			return nil
+		}
+		return m.on.write(s, m.n, first, left, right)
+	})
 }
 
-// Close frees the memory. Streams must have done what was submitted.
-func (m *MatchesOn[K]) Close() error { return m.on.free() }
+// Close frees the memory. Streams must have done what was submitted. Idempotent.
+func (m *MatchesOn[K]) Close() error {
+	m.closed = true
+	return m.on.free()
+}
 
 // gpuOn is an index on a GPU.
 type gpuOn[K weft.Key] struct{ *gpuTable[K] }
@@ -169,9 +212,6 @@ func (m gpuMatches[K]) find(s *device.Stream, keys device.Slice[K], all bool) er
 func (m gpuMatches[K]) total(n int) device.Slice[uint64] { return m.Total(n) }
 
 func (m gpuMatches[K]) counts(s *device.Stream, n int, to device.Slice[uint32]) error {
-	if n == 0 {
-		return nil
-	}
 	return s.Copy(to.Ptr(), m.Counts().Ptr(), 4*n)
 }
 

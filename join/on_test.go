@@ -167,5 +167,47 @@ func TestOnRefuses(t *testing.T) {
 		if _, err := ix.Matches(-1); !errors.Is(err, device.ErrInvalid) {
 			t.Errorf("room for -1 rows: %v", err)
 		}
+		other := devicetest.NewStream(t, devicetest.OpenCPU(t, 1))
+		foreign := devicetest.Upload(t, other, []int64{1})
+		if err := m.FindOn(s, foreign); !errors.Is(err, device.ErrInvalid) || !strings.Contains(err.Error(), "another device") {
+			t.Errorf("keys of another device: %v", err)
+		}
+		if _, err := join.NewOn(t.Context(), s, foreign); !errors.Is(err, device.ErrInvalid) {
+			t.Errorf("an index of another device: %v", err)
+		}
+		// Before a batch is found, and after one could not be, there are no pairs.
+		left, right := devicetest.Upload(t, s, []uint32{9}), devicetest.Upload(t, s, []uint32{9})
+		if err := m.PairsOn(s, 0, left, right); err != nil || devicetest.Download(t, s, left)[0] != 9 {
+			t.Errorf("pairs of no batch: %v", err)
+		}
+		one := devicetest.Upload(t, s, []int64{1})
+		if err := errors.Join(m.FindOn(s, one), m.CountOn(s, right)); err != nil || devicetest.Download(t, s, right)[0] != 1 {
+			t.Errorf("one pair: %v", err)
+		}
+		if err := m.FindOn(s, foreign); err == nil {
+			t.Error("keys of another device are found")
+		}
+		if err := errors.Join(m.CountOn(s, left.Sub(0, 0)), m.PairsOn(s, 0, left, left)); err != nil || devicetest.Download(t, s, left)[0] != 9 {
+			t.Errorf("pairs of a batch that could not be found: %v", err)
+		}
+		for name, f := range map[string]func(){
+			"join: CountOn: ": func() { m.CountOn(s, left) },
+			"join: PairsOn: ": func() { m.PairsOn(s, 0, left, right.Sub(0, 0)) },
+		} {
+			func() {
+				defer func() {
+					if s, ok := recover().(string); !ok || !strings.HasPrefix(s, name) {
+						t.Errorf("%slengths that differ: %v", name, s)
+					}
+				}()
+				f()
+			}()
+		}
+		if err := errors.Join(ix.Close(), ix.Close()); err != nil {
+			t.Error(err)
+		}
+		if err := m.FindOn(s, one); !errors.Is(err, weft.ErrClosed) {
+			t.Errorf("a closed index: %v", err)
+		}
 	})
 }
