@@ -31,7 +31,7 @@ func TestRun(t *testing.T) {
 	if err := json.Unmarshal(out.Bytes(), &got); err != nil {
 		t.Fatal(err)
 	}
-	if got.Vertices != 200 || got.Triangles == 0 || len(got.Rows) != 3 || got.Rows[2].Gonum <= 0 || got.Rows[2].Weft <= 0 {
+	if got.Vertices != 200 || got.Triangles == 0 || len(got.Rows) != 4 || got.Rows[3].Gonum <= 0 || got.Rows[3].Weft <= 0 {
 		t.Errorf("%+v", got)
 	}
 	out.Reset()

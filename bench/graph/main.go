@@ -1,5 +1,5 @@
 // Command graph compares weft's graphs on a CPU with gonum's graph packages, used the obvious way, in
-// one run: edges from memory to a graph, and all triangles of it. It prints milliseconds and how much
+// one run: edges from memory to a graph, all triangles of it, and edges deleted and inserted again. It prints milliseconds and how much
 // faster weft is, or JSON.
 //
 //	go run ./graph soc-Epinions1.txt.gz
