@@ -149,17 +149,19 @@ func (b *builder[K]) sort(ctx context.Context) error {
 		}
 		tmp := b.temps.Get().(*temp[K])
 		defer b.temps.Put(tmp)
-		b.sortPart(part, tmp)
+		b.sortPart(ctx, part, tmp)
 	})
 	return ctx.Err()
 }
 
-func (b *builder[K]) sortPart(part int, tmp *temp[K]) {
+func (b *builder[K]) sortPart(ctx context.Context, part int, tmp *temp[K]) {
 	lo, hi := b.bounds[part], b.bounds[part+1]
 	first := uint32(part) << b.parts.shift
 	last := min(uint64(first)+1<<b.parts.shift, uint64(b.buckets)+1)
 	dir := b.dir.Host()[first:last]
-	b.sortBuckets(first, dir, b.hand.keys[lo:hi], b.hand.rows[lo:hi], tmp)
+	if !b.sortBuckets(ctx, first, dir, b.hand.keys[lo:hi], b.hand.rows[lo:hi], tmp) {
+		return
+	}
 	if b.direct {
 		b.groups[part] = startsOf(dir, lo)
 		copy(b.hand.rows[lo:hi], tmp.rows)
@@ -168,8 +170,13 @@ func (b *builder[K]) sortPart(part int, tmp *temp[K]) {
 	b.groups[part] = b.groupsOf(dir, lo, tmp)
 }
 
-// sortBuckets copies a part to tmp, sorted by bucket; dir becomes where each bucket ends there.
-func (b *builder[K]) sortBuckets(first uint32, dir []uint32, keys []K, rows []uint32, tmp *temp[K]) {
+// askEvery is after how many rows of a part, which may be all rows if one key is that frequent, a core looks at
+// the context.
+const askEvery = 1 << 20
+
+// sortBuckets copies a part to tmp, sorted by bucket; dir becomes where each bucket ends there. It reports whether
+// the context has let it.
+func (b *builder[K]) sortBuckets(ctx context.Context, first uint32, dir []uint32, keys []K, rows []uint32, tmp *temp[K]) bool {
 	if cap(tmp.keys) < len(keys) {
 		tmp.keys, tmp.rows = make([]K, len(keys)), make([]uint32, len(keys))
 	}
@@ -177,6 +184,9 @@ func (b *builder[K]) sortBuckets(first uint32, dir []uint32, keys []K, rows []ui
 	var some [blockRows]uint32
 	clear(dir)
 	for at := 0; at < len(keys); at += blockRows {
+		if at%askEvery == 0 && ctx.Err() != nil {
+			return false
+		}
 		block := keys[at:min(at+blockRows, len(keys))]
 		b.bucketsOf(block, some[:])
 		for _, x := range some[:len(block)] {
@@ -189,6 +199,9 @@ func (b *builder[K]) sortBuckets(first uint32, dir []uint32, keys []K, rows []ui
 		sum += n
 	}
 	for at := 0; at < len(keys); at += blockRows {
+		if at%askEvery == 0 && ctx.Err() != nil {
+			return false
+		}
 		block := keys[at:min(at+blockRows, len(keys))]
 		b.bucketsOf(block, some[:])
 		for i, x := range some[:len(block)] {
@@ -198,6 +211,7 @@ func (b *builder[K]) sortBuckets(first uint32, dir []uint32, keys []K, rows []ui
 			tmp.rows[to] = rows[at+i]
 		}
 	}
+	return true
 }
 
 // startsOf turns the ends of buckets into their starts, of a part that begins at lo, and counts those

@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 
 	"github.com/weftgo/weft"
@@ -275,6 +276,50 @@ func TestEndedContext(t *testing.T) {
 	}
 	if _, err := ix.Count(ended, keys, nil); !errors.Is(err, context.Canceled) {
 		t.Errorf("Count: %v", err)
+	}
+}
+
+// endsAfter is a context that ends once it has been asked so often.
+type endsAfter struct {
+	context.Context
+	left atomic.Int64
+}
+
+func (c *endsAfter) Err() error {
+	if c.left.Add(-1) < 0 {
+		return context.Canceled
+	}
+	return nil
+}
+
+// Wherever a context ends, the call says so and gives all memory back.
+func TestContextEndsMeanwhile(t *testing.T) {
+	dev := devicetest.OpenCPU(t, 2)
+	left, right := sides(600_000, 100_000, 80_000, math.MaxInt32)
+	for n := int64(0); ; n += 1 + n/4 {
+		ctx := &endsAfter{Context: t.Context()}
+		ctx.left.Store(n)
+		ix, err := join.New(ctx, dev, []column.Column{column.Of(right)}, nil)
+		if err == nil {
+			for _, e := range ix.Inner(ctx, []column.Column{column.Of(left)}) {
+				err = e
+			}
+			if err := ix.Close(); err != nil {
+				t.Error(err)
+			}
+		}
+		if live := devicetest.Live(dev); live.Bytes != 0 {
+			t.Fatalf("after %d questions: %+v are left", n, live)
+		}
+		if err == nil && ctx.left.Load() >= 0 {
+			if n < 50 {
+				t.Errorf("the context was asked %d times", n-ctx.left.Load())
+			}
+			return
+		}
+		if !errors.Is(err, context.Canceled) {
+			t.Fatalf("after %d questions: %v", n, err)
+		}
 	}
 }
 

@@ -37,15 +37,17 @@ func TestHostColumnsOnGPU(t *testing.T) {
 	dev := openGPU(t)
 	rng := rand.New(rand.NewPCG(7, 8))
 	side := func(n int) []column.Column {
-		ids, flags, valid := make([]int64, n), make([]bool, n), make([]bool, n)
+		wide, ids, flags, valid := make([]int64, n), make([]int32, n), make([]bool, n), make([]bool, n)
 		for i := range n {
-			ids[i], flags[i], valid[i] = rng.Int64N(40)-20, rng.IntN(2) == 0, rng.IntN(8) > 0
+			ids[i], flags[i], valid[i] = rng.Int32N(40)-20, rng.IntN(2) == 0, rng.IntN(8) > 0
+			wide[i] = int64(ids[i]) << 40
 		}
-		return []column.Column{column.Of(ids).WithValid(column.OfBools(valid)), column.Of(flags)}
+		bits := column.OfBools(valid)
+		return []column.Column{column.Of(wide).WithValid(bits), column.Of(ids).WithValid(bits), column.Of(flags)}
 	}
-	for _, columns := range []int{1, 2} {
+	for _, columns := range [][2]int{{0, 1}, {1, 2}, {1, 3}, {0, 3}} { // of 64 and 32 bits, packed, and too wide for that
 		for _, match := range []bool{false, true} {
-			right, left := side(300)[:columns], side(200)[:columns]
+			right, left := side(300)[columns[0]:columns[1]], side(200)[columns[0]:columns[1]]
 			ix := open(t, dev, &join.Options{NullsMatch: match, Piece: 100}, right...)
 			m := modelOf(right, match)
 			compare(t, ix, m.answers(left, match), left)
