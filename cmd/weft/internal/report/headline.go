@@ -55,7 +55,7 @@ func contests(res *experiment.Result) (all []contest) {
 		var best []experiment.Row
 		for _, s := range distinct(res.Rows, settingOf) {
 			rows := slices.DeleteFunc(slices.Clone(res.Rows), func(r experiment.Row) bool {
-				return r.Op != op || r.OpsPerS <= 0 || r.Unit != "" || settingOf(r) != s
+				return r.Op != op || r.OpsPerS <= 0 || r.Unit != "" || !s.takes(r)
 			})
 			structures := distinct(rows, func(r experiment.Row) string { return r.Structure })
 			if len(structures) == len(rows) && len(rows) > 1 && (len(rows) > len(best) || len(rows) == len(best) && rows[0].N >= best[0].N) {
@@ -74,6 +74,15 @@ type setting struct {
 	key, value, n, batch, cores, keys, buckets, slots int
 	load, theta                                       float64
 	graph                                             string
+}
+
+// takes reports whether a row was measured in a setting: at any load, if it knows of none, as Go's map does.
+func (s setting) takes(r experiment.Row) bool {
+	of := settingOf(r)
+	if of.load == 0 {
+		of.load = s.load
+	}
+	return of == s
 }
 
 func settingOf(r experiment.Row) setting {
@@ -109,6 +118,11 @@ func contestOf(op string, rows []experiment.Row) contest {
 	c.Says = fmt.Sprintf("%s: %s/s, %s times %s", weft.Structure, rate(weft.OpsPerS), digits(weft.OpsPerS/rival.OpsPerS), rival.Structure)
 	if sizes := rows[0]; sizes.N > 0 {
 		c.Says += fmt.Sprintf(", %s operations", count(sizes.N))
+	}
+	if cores := rows[0].Cores; cores == 1 {
+		c.Says += " on one core"
+	} else if cores > 1 {
+		c.Says += fmt.Sprintf(" on %d cores", cores)
 	}
 	return c
 }

@@ -120,17 +120,56 @@ func drawing(p experiment.Plot) ([]byte, error) {
 	if err != nil {
 		return nil, fmt.Errorf("report: plot %s: %w", p.Name, err)
 	}
-	canvas := vgsvg.New(plotWidth, plotHeight)
+	height := max(plotHeight, legend.height()+6*margin)
+	canvas := vgsvg.New(plotWidth, height)
 	whole := draw.New(canvas)
 	data := draw.Crop(whole, margin, -legendWidth, margin, -margin)
 	axes.Draw(data)
-	legend.Draw(draw.Crop(whole, plotWidth-legendWidth+2*margin, 0, 0, -5*margin))
+	legend.draw(draw.Crop(whole, plotWidth-legendWidth+2*margin, 0, 0, -5*margin))
 	var out gobytes.Buffer
 	if _, err := canvas.WriteTo(&out); err != nil {
 		return nil, fmt.Errorf("report: plot %s: %w", p.Name, err)
 	}
 	svg := gobytes.Replace(fonts(out.Bytes()), []byte("<g "), append(captions(p), "<g "...), 1)
 	return gobytes.Replace(svg, []byte("</svg>"), append(pointers(p, axes, data), "</svg>"...), 1), nil
+}
+
+// small is the font of all but titles.
+var small = font.Font{Typeface: "Liberation", Variant: "Sans", Size: vg.Points(11)}
+
+// legend is a list of lines and what they are, each as high as its own text: gonum's makes all
+// as high as the highest.
+type legend []plot.Legend
+
+func (l *legend) add(name string, thumbnails ...plot.Thumbnailer) {
+	one := plot.NewLegend()
+	one.Top, one.Left = true, true
+	one.ThumbnailWidth = vg.Points(24)
+	one.TextStyle.Font = small
+	one.Add(name, thumbnails...)
+	*l = append(*l, one)
+}
+
+// betweenNames is the space between two entries of a legend.
+const betweenNames vg.Length = 6
+
+func heightOf(one *plot.Legend) vg.Length {
+	r := one.Rectangle(draw.New(vgsvg.New(plotWidth, plotHeight)))
+	return r.Max.Y - r.Min.Y + betweenNames
+}
+
+func (l legend) height() (sum vg.Length) {
+	for i := range l {
+		sum += heightOf(&l[i])
+	}
+	return sum
+}
+
+func (l legend) draw(c draw.Canvas) {
+	for i := range l {
+		l[i].Draw(c)
+		c = draw.Crop(c, 0, 0, 0, -heightOf(&l[i]))
+	}
 }
 
 // fonts names fonts that every system has, with the widths the text was
@@ -140,14 +179,11 @@ func fonts(svg []byte) []byte {
 }
 
 // compose makes the axes and lines of a plot, and its legend.
-func compose(p experiment.Plot) (*plot.Plot, *plot.Legend, error) {
+func compose(p experiment.Plot) (*plot.Plot, legend, error) {
 	axes := plot.New()
 	axes.BackgroundColor = nil // the page's
 	axes.Title.Text, axes.X.Label.Text, axes.Y.Label.Text = p.Title, p.XLabel, p.YLabel
-	legend := plot.NewLegend()
-	legend.Top, legend.Left = true, true
-	legend.Padding = vg.Points(5)
-	legend.ThumbnailWidth = vg.Points(24)
+	var names legend
 
 	axes.Add(grid())
 	colors := colorsOf(p.Series)
@@ -163,13 +199,13 @@ func compose(p experiment.Plot) (*plot.Plot, *plot.Legend, error) {
 		case s.Limit:
 			line.Color, line.Dashes = grey, []vg.Length{vg.Points(float64(2 + 3*(dashed%2))), vg.Points(3)}
 			axes.Add(line)
-			legend.Add(inLegend(s), line)
+			names.add(inLegend(s), line)
 			dashed++
 			continue
 		case s.Model: // of the series before
 			line.Color, line.Dashes = colors[i], []vg.Length{vg.Points(2), vg.Points(2)}
 			axes.Add(line)
-			legend.Add(inLegend(s), line)
+			names.add(inLegend(s), line)
 			continue
 		case s.Published:
 			line.Dashes = []vg.Length{vg.Points(5), vg.Points(3)}
@@ -177,16 +213,16 @@ func compose(p experiment.Plot) (*plot.Plot, *plot.Legend, error) {
 		}
 		line.Color, points.Color = colors[i], colors[i]
 		axes.Add(line, points)
-		legend.Add(inLegend(s), line, points)
+		names.add(inLegend(s), line, points)
 	}
 	scaleX(axes, p.LogX)
 	scaleY(axes, p.LogY, p.YMin)
-	for _, style := range []*draw.TextStyle{&axes.X.Label.TextStyle, &axes.Y.Label.TextStyle, &axes.X.Tick.Label, &axes.Y.Tick.Label, &legend.TextStyle} {
-		style.Font = font.Font{Typeface: "Liberation", Variant: "Sans", Size: vg.Points(11)}
+	for _, style := range []*draw.TextStyle{&axes.X.Label.TextStyle, &axes.Y.Label.TextStyle, &axes.X.Tick.Label, &axes.Y.Tick.Label} {
+		style.Font = small
 	}
 	axes.Title.TextStyle.Font = font.Font{Typeface: "Liberation", Variant: "Sans", Size: vg.Points(13)}
 	axes.Title.Padding = vg.Points(10)
-	return axes, &legend, nil
+	return axes, names, nil
 }
 
 func points(s experiment.Series) plotter.XYs {
