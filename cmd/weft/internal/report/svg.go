@@ -280,11 +280,12 @@ func loadTicks() []plot.Tick {
 	return ticks
 }
 
-// logTicks marks 1 to 9 times each power of ten between two values, with labels at powers of ten, and at 2 and 5
-// times these where there are few.
+// logTicks marks 1 to 9 times each power of ten between two values, with labels at powers of ten, at 2 and 5
+// times these where there are few, and at all where these are less than two. Between values that are close together
+// ticks are as of an axis without logarithms.
 func logTicks(lo, hi float64) []plot.Tick {
 	var ticks []plot.Tick
-	few := hi/lo < 1e3
+	few, labels := hi/lo < 1e3, 0
 	for exp := math.Floor(math.Log10(lo)); exp <= math.Ceil(math.Log10(hi)); exp++ {
 		for factor := 1.; factor < 10; factor++ {
 			t := plot.Tick{Value: factor * math.Pow(10, exp)}
@@ -293,8 +294,17 @@ func logTicks(lo, hi float64) []plot.Tick {
 			}
 			if factor == 1 || few && (factor == 2 || factor == 5) {
 				t.Label = tickLabel(t.Value)
+				labels++
 			}
 			ticks = append(ticks, t)
+		}
+	}
+	if labels < 2 {
+		if len(ticks) < 2 {
+			return roundTicks(lo, hi)
+		}
+		for i, t := range ticks {
+			ticks[i].Label = tickLabel(t.Value)
 		}
 	}
 	return ticks
