@@ -454,7 +454,7 @@ func TestFuncs(t *testing.T) {
 	if _, err := ParseFunc("median"); err == nil || !strings.Contains(err.Error(), "mean") {
 		t.Errorf("median: %v", err)
 	}
-	if s := Func(99).String(); s != "Func(99)" {
+	if s := Func(99).String(); s != "group.Func(99)" {
 		t.Error(s)
 	}
 }

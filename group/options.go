@@ -2,9 +2,8 @@ package group
 
 import (
 	"fmt"
-	"slices"
-	"strings"
 
+	"github.com/weftgo/weft/internal/enum"
 	"github.com/weftgo/weft/internal/op"
 )
 
@@ -23,23 +22,22 @@ const (
 	Last              // the last value that is not null; the column's type
 )
 
-var funcs = [...]string{"rows", "count", "sum", "min", "max", "mean", "first", "last"}
+var funcs = enum.Names[Func]{Type: "group.Func", Names: []string{"rows", "count", "sum", "min", "max", "mean", "first", "last"}, Err: op.ErrOptions}
 
 // String is the name of the function, in lower case.
-func (f Func) String() string {
-	if int(f) < len(funcs) {
-		return funcs[f]
-	}
-	return fmt.Sprintf("Func(%d)", uint8(f))
-}
+func (f Func) String() string { return funcs.String(f) }
 
-// ParseFunc is the function of a name, the inverse of String. Other names are an error
-// that lists those there are.
-func ParseFunc(name string) (Func, error) {
-	if i := slices.Index(funcs[:], name); i >= 0 {
-		return Func(i), nil
-	}
-	return 0, fmt.Errorf("group: no aggregate has the name %q; there are %s", name, strings.Join(funcs[:], ", "))
+// MarshalText is String, or weft.ErrOptions where there is no such function.
+func (f Func) MarshalText() ([]byte, error) { return funcs.Text(f) }
+
+// UnmarshalText is [ParseFunc]: so flag.TextVar takes it.
+func (f *Func) UnmarshalText(text []byte) error { return funcs.Read(f, text) }
+
+// ParseFunc is the function of a name, in upper or lower case, the inverse of String. Other names are
+// weft.ErrOptions, with those there are.
+func ParseFunc(name string) (f Func, err error) {
+	err = f.UnmarshalText([]byte(name))
+	return f, err
 }
 
 // Aggregate is a function of a value column.
@@ -92,7 +90,7 @@ func (o *Options) check() (Options, error) {
 // check reports what makes no sense in aggregates, whatever the types of the columns.
 func check(aggs []Aggregate) error {
 	for i, a := range aggs {
-		if int(a.Func) >= len(funcs) {
+		if int(a.Func) >= len(funcs.Names) {
 			return fmt.Errorf("group: %w: aggregate %d is %v, which there is not", op.ErrOptions, i, a.Func)
 		}
 		if a.Column < 0 {

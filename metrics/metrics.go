@@ -13,6 +13,7 @@ package metrics
 
 import (
 	"expvar"
+	"sync"
 
 	"github.com/weftgo/weft/internal/observe"
 )
@@ -24,8 +25,13 @@ type Structure = observe.Structure
 func Structures() []Structure { return observe.Read() }
 
 // Publish makes an expvar variable of the accounts, which are read when somebody asks for it: an
-// object by name of the package. Like expvar.Publish it must be called once for a name.
+// object by name of the package. A variable of that name that is there already stays as it is.
 func Publish(name string) {
+	publishing.Lock()
+	defer publishing.Unlock()
+	if expvar.Get(name) != nil {
+		return
+	}
 	expvar.Publish(name, expvar.Func(func() any {
 		all := make(map[string]Structure)
 		for _, s := range Structures() {
@@ -34,3 +40,6 @@ func Publish(name string) {
 		return all
 	}))
 }
+
+// publishing is held by who looks whether a variable is there, and makes it.
+var publishing sync.Mutex

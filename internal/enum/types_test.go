@@ -14,6 +14,7 @@ import (
 	"github.com/weftgo/weft/cuckoo"
 	"github.com/weftgo/weft/gphash"
 	"github.com/weftgo/weft/graph/load"
+	"github.com/weftgo/weft/group"
 	"github.com/weftgo/weft/horton"
 	"github.com/weftgo/weft/linear"
 )
@@ -48,6 +49,7 @@ func TestTypes(t *testing.T) {
 	check(t, load.Auto, load.MatrixMarket, load.EdgeList, load.CSV, load.DIMACS, load.METIS, load.EL, load.WEL)
 	check(t, load.HeaderAuto, load.HeaderNone, load.HeaderFirst)
 	check(t, load.IDsAuto, load.IDsSparse, load.IDsDense, load.IDsStrings)
+	check(t, group.Rows, group.Count, group.Sum, group.Min, group.Max, group.Mean, group.First, group.Last)
 	check(t, column.None, column.Int8, column.Uint64, column.Float32, column.Bool, column.Bytes)
 }
 
