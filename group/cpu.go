@@ -8,7 +8,6 @@ import (
 	"sync/atomic"
 
 	"github.com/weftgo/weft/column"
-	"github.com/weftgo/weft/internal/hash"
 	"github.com/weftgo/weft/internal/op"
 )
 
@@ -16,7 +15,7 @@ const (
 	// pieceRows for each group that there is are added at a time, within bounds: the more, the more
 	// often a part's records are used while they are in a cache; the fewer, the less
 	// memory for rows on their way.
-	pieceRows, leastPiece, maxPiece = 8, 1 << 22, 1 << 24
+	pieceRows, leastPiece, maxPiece = 8, 1 << 23, 1 << 24
 	// carefulRows are added one by one where memory may not be enough.
 	carefulRows = 1 << 12
 	// encodeRows are turned to codes at a time.
@@ -93,11 +92,7 @@ func (g *Groups) encode(ctx context.Context, p *piece) (packed, other batch) {
 	}
 	packed = batch{codes: lend[uint64](&g.scratch, p.n), values: p.values}
 	g.dev.Parallel(p.n, encodeRows, func(lo, hi int) {
-		codes := packed.codes[lo:hi]
-		g.coder.encode(codes, p.keys, lo)
-		for i, code := range codes {
-			codes[i] = hash.Uint64(code, g.seed)
-		}
+		g.coder.encode(packed.codes[lo:hi], p.keys, lo, g.seed)
 	})
 	if g.coder.nulls || !anyNulls(p.keys) {
 		return packed, batch{values: p.values}

@@ -62,7 +62,7 @@ func (g *Groups) addCarefully(p *piece, packed, other batch) (added int) {
 			continue // skipped
 		}
 		part := t.parts[b.codes[0]>>t.shift]
-		known := part.find(k, b.codes[:1], nil, row, part.n) == 1
+		known := part.search(b.codes[0], row, part.n) != 0
 		need := part.grows(known, one.values) + g.textsOf(&one)
 		if need > 0 && total+need > g.opts.MaxBytes-g.share() {
 			return row

@@ -84,3 +84,35 @@ func reach(t *testing.T, dev device.Device, x *trial) {
 	}
 	t.Fatalf("%d groups, and no end", g.Len())
 }
+
+// Memory follows groups, not rows: batches of groups that are there take none that stays.
+func TestMemoryIsFlat(t *testing.T) {
+	dev := open(t, 2)
+	for _, keys := range [][]column.Type{{column.Int32}, {column.Bytes}} {
+		x := &trial{rng: rand.New(rand.NewPCG(3, 3)), keys: keys, nulls: []bool{true}, groups: 3 * fewGroups,
+			values: []column.Type{column.Int64, column.Bytes}, aggs: []Aggregate{{Func: Rows}, {Sum, 0}, {Last, 1}, {Max, 1}}}
+		g, err := New(dev, x.aggs, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		k, v := x.batch(200_000)
+		var after int64
+		for i := range 30 {
+			if err := g.Add(t.Context(), k, v); err != nil {
+				t.Fatal(err)
+			}
+			bytes := g.recordBytes() + g.rest.bytes() + int64(g.scratch.mem.Size)
+			if i == 2 {
+				after = bytes
+			} else if i > 2 && bytes != after {
+				t.Fatalf("%v: %d bytes after batch %d, %d after the third", keys, bytes, i, after)
+			}
+		}
+		if err := g.Close(); err != nil {
+			t.Fatal(err)
+		}
+		if g.scratch.mem.Size != 0 {
+			t.Error("scratch outlives Close")
+		}
+	}
+}

@@ -57,9 +57,9 @@ func (p *part) at(rec int) int    { return rec/p.l.stride() - 1 }
 func (p *part) end() int          { return len(p.recs) }
 func (p *part) rows(i int) uint64 { return p.recs[p.rec(i)+wordRows] }
 
-// find receives in ids where the records of at most blockRows mixed codes begin; groups that are new get one. rows
-// are those of the codes in the piece; nil: they count from base on. It stops where there would be more than
-// limit groups; done is the number of codes found.
+// find receives in k.ids where the records of at most blockRows mixed codes begin, and counts a row for each; groups that
+// are new get a record. rows are those of the codes in the piece; nil: they count from base on. It stops where there would
+// be more than limit groups; done is the number of codes found.
 //
 // Most are found where they should be, and branches that depend on it would be guessed wrong one time in four. So all are
 // compared there first, without any, and with many reads on their way at once.
@@ -70,8 +70,10 @@ func (p *part) find(k *block, codes []uint64, rows []uint32, base int, limit int
 		rec := index[code&mask]
 		ids[i] = rec
 		differs := recs[rec] ^ code
+		other := (differs | -differs | uint64(rec) - 1) >> 63 // they differ, or rec is 0
+		recs[rec+wordRows] += 1 - other
 		elsewhere[n%blockRows] = uint32(i)
-		n += (differs | -differs | uint64(rec) - 1) >> 63 // they differ, or rec is 0
+		n += other
 	}
 	for _, i := range elsewhere[:n] {
 		row := base + int(i)
@@ -80,11 +82,22 @@ func (p *part) find(k *block, codes []uint64, rows []uint32, base int, limit int
 		}
 		rec := p.search(codes[i], row, limit)
 		if rec == 0 {
+			p.uncount(ids[i:], codes[i:])
 			return int(i)
 		}
 		ids[i] = rec
+		p.recs[rec+wordRows]++
 	}
 	return len(codes)
+}
+
+// uncount takes back rows that find has counted, of codes at whose first place their records are.
+func (p *part) uncount(ids []uint32, codes []uint64) {
+	for i, rec := range ids {
+		if rec != 0 && p.recs[rec+wordCode] == codes[i] {
+			p.recs[rec+wordRows]--
+		}
+	}
 }
 
 // search is where the record of a code begins, which is made if there is none; 0 if there would be more than

@@ -38,9 +38,6 @@ func (p *part) add(k *block, b batch, limit int) (done int) {
 // update adds the values of rows to their records, which are in the block.
 func (p *part) update(k *block, b batch) {
 	n := len(b.codes)
-	for _, rec := range k.ids[:n] {
-		p.recs[rec+wordRows]++
-	}
 	for i := range p.l.sources {
 		s := &p.l.sources[i]
 		if b.words != nil && b.words[i] != nil {
