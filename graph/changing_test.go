@@ -194,26 +194,30 @@ func TestHub(t *testing.T) {
 	if dev.Properties().Kind == device.Sim || testing.Short() {
 		n = 3000
 	}
-	hub(t, dev, n)
+	hub[uint32](t, dev, n)
 }
 
-func hub(t testing.TB, dev device.Device, n uint32) {
+func hub[W uint32 | uint64](t testing.TB, dev device.Device, n uint32) {
 	ctx := t.Context()
-	g, err := NewWeightedGraph[uint32](dev, nil)
+	g, err := NewWeightedGraph[W](dev, nil)
 	must(t, err)
 	defer g.Close()
 	from, to := hubAndPairs(n)
-	inserted, err := g.Insert(ctx, from, to, to, nil)
+	weights := make([]W, len(to))
+	for i, v := range to {
+		weights[i] = W(v)
+	}
+	inserted, err := g.Insert(ctx, from, to, weights, nil)
 	must(t, err)
 	must(t, g.Check(ctx))
 	degrees := make([]uint32, 3)
-	must(t, g.Degree(ctx, []uint32{0, n, 3 * n}, degrees))
-	if inserted != int(2*n) || g.Vertices() != int(3*n)+1 || !slices.Equal(degrees, []uint32{n, 1, 1}) {
+	must(t, g.Degree(ctx, []uint32{0, 3 * n, 1 << 30}, degrees)) // the last one is none
+	if inserted != int(2*n) || g.Vertices() != int(3*n)+1 || !slices.Equal(degrees, []uint32{n, 1, 0}) {
 		t.Fatalf("%d edges inserted, %d vertices, degrees %v", inserted, g.Vertices(), degrees)
 	}
 	c, err := g.CSR(ctx)
 	must(t, err)
-	if !slices.Equal(c.Weights(0), c.CSR.Neighbors(0)) {
+	if !slices.EqualFunc(c.Weights(0), c.CSR.Neighbors(0), func(w W, v uint32) bool { return w == W(v) }) {
 		t.Fatalf("the hub's edges to %v have weights %v", c.CSR.Neighbors(0), c.Weights(0))
 	}
 	// One more edge of the hub, and one less, while a snapshot has its block.
@@ -221,7 +225,7 @@ func hub(t testing.TB, dev device.Device, n uint32) {
 	must(t, err)
 	defer before.Close()
 	for range 3 {
-		_, err = g.Insert(ctx, []uint32{2*n + 1}, []uint32{0}, []uint32{1}, nil)
+		_, err = g.Insert(ctx, []uint32{2*n + 1}, []uint32{0}, []W{1}, nil)
 		must(t, err)
 		_, err = g.Delete(ctx, []uint32{0}, []uint32{2*n + 1}, nil)
 		must(t, err)
@@ -379,10 +383,36 @@ func TestOnDevice(t *testing.T) {
 		must(t, weights.Free())
 	}
 	p.hasOn(s, c)
+	p.verticesOn(s)
 	for _, err := range []error{on.Free(), degrees.Free(), offsets.Free()} {
 		must(t, err)
 	}
 	p.close()
+}
+
+// verticesOn deletes vertices with their edges, and inserts some of them again.
+func (p *player[W]) verticesOn(s *device.Stream) {
+	ids := []uint32{0, 3, 3, 41, 1 << 20, 7}
+	on, counts := upload(p.TB, s, ids), upload(p.TB, s, make([]uint64, 2))
+	must(p.TB, p.g.DeleteVerticesOn(s, on.Sub(0, 4), counts.Sub(0, 1)))
+	deleted := p.m.deleteVertices(ids[:4])
+	before := len(p.m.vertices)
+	for _, u := range ids[2:4] {
+		p.m.vertices[u] = true
+	}
+	must(p.TB, p.g.InsertVerticesOn(s, on.Sub(2, 4), counts.Sub(1, 2)))
+	got := make([]uint64, 2)
+	must(p.TB, counts.CopyTo(p.Context(), s, got))
+	if got[0] != uint64(deleted) || got[1] != uint64(len(p.m.vertices)-before) {
+		p.Fatalf("%d vertices deleted and %d inserted, want %d and %d", got[0], got[1], deleted, len(p.m.vertices)-before)
+	}
+	must(p.TB, p.g.InsertVerticesOn(s, on.Sub(5, 5)))
+	if err := p.g.DeleteVerticesOn(s, device.Slice[uint32]{}); err != nil {
+		p.Error(err)
+	}
+	for _, err := range []error{p.g.Check(p.Context()), on.Free(), counts.Free()} {
+		must(p.TB, err)
+	}
 }
 
 // hasOn looks for all edges and for some that are not there.

@@ -137,6 +137,33 @@ func (g *store) changeVertices(ctx context.Context, method string, vertices []ui
 	return n, wrap(method, err)
 }
 
+// InsertVerticesOn is InsertVertices for a batch on the device. How many are new is written to counts[0], if there is one. The host brings the batch to its
+// memory, since it finds room for what is new: the call waits for what the stream was given before.
+func (g *Graph) InsertVerticesOn(s *device.Stream, vertices device.Slice[uint32], counts ...device.Slice[uint64]) error {
+	return g.verticesOn(s, "InsertVerticesOn", vertices, counts, g.engine.insertVertices)
+}
+
+// DeleteVerticesOn is DeleteVertices for a batch on the device, as InsertVerticesOn.
+func (g *Graph) DeleteVerticesOn(s *device.Stream, vertices device.Slice[uint32], counts ...device.Slice[uint64]) error {
+	return g.verticesOn(s, "DeleteVerticesOn", vertices, counts, g.engine.deleteVertices)
+}
+
+func (g *store) verticesOn(s *device.Stream, method string, vertices device.Slice[uint32], counts []device.Slice[uint64], run func(context.Context, *device.Stream, *batch.Batch) (uint64, error)) error {
+	b := &batch.Batch{N: vertices.Len(), Columns: batch.Columns{batch.Keys: batch.InOn(vertices)}}
+	if err := b.CheckPlace(g.dev, s); err != nil {
+		return wrap(method, err)
+	}
+	host := make([]uint32, vertices.Len())
+	if err := vertices.CopyTo(context.Background(), s, host); err != nil {
+		return wrap(method, err)
+	}
+	n, err := g.changeVertices(context.Background(), method, host, run)
+	if err == nil && len(counts) > 0 && counts[0].Len() > 0 {
+		err = wrap(method, give(s, counts[0], uint64(n)))
+	}
+	return err
+}
+
 // Clear removes all edges and vertices, and gives memory back. Snapshots keep what they have.
 func (g *Graph) Clear(ctx context.Context) error {
 	return wrap("Clear", g.alone(ctx, func() error {

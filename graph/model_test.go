@@ -377,36 +377,40 @@ func TestHistories(t *testing.T) {
 // A graph without weights has the same edges as one with.
 func TestUnweighted(t *testing.T) {
 	dev := devicetest.Open(t)
-	ctx := t.Context()
 	for _, o := range allOptions {
-		p := play[uint32](t, dev, o, 7, 10, 40, 150)
-		g, err := New(dev, &o)
-		must(t, err)
-		c, err := p.g.CSR(ctx)
-		must(t, err)
-		_, err = g.InsertCSR(ctx, c.CSR)
-		must(t, err)
-		got, err := g.CSR(ctx)
-		must(t, err)
-		if !slices.Equal(got.Targets(), c.Targets()) || !slices.Equal(got.Offsets(), c.Offsets()) || got.Loops() != c.Loops() {
-			t.Errorf("rows %v, want %v", got, c.CSR)
-		}
-		var from, to []uint32
-		for u, v := range got.All() {
-			if u%2 == 0 {
-				from, to = append(from, u), append(to, v)
-			}
-		}
-		deleted := make([]bool, len(from))
-		_, err = g.Delete(ctx, from, to, deleted)
-		must(t, err)
-		must(t, g.Check(ctx))
-		if n, err := g.Has(ctx, from, to, nil); err != nil || n != 0 {
-			t.Errorf("%d of the deleted edges are there: %v", n, err)
-		}
-		p.close()
-		must(t, g.Close())
+		unweighted(t, dev, o)
 	}
+}
+
+func unweighted(t testing.TB, dev device.Device, o Options) {
+	ctx := t.Context()
+	p := play[uint32](t, dev, o, 7, 10, 40, 150)
+	g, err := New(dev, &o)
+	must(t, err)
+	c, err := p.g.CSR(ctx)
+	must(t, err)
+	_, err = g.InsertCSR(ctx, c.CSR)
+	must(t, err)
+	got, err := g.CSR(ctx)
+	must(t, err)
+	if !slices.Equal(got.Targets(), c.Targets()) || !slices.Equal(got.Offsets(), c.Offsets()) || got.Loops() != c.Loops() {
+		t.Errorf("rows %v, want %v", got, c.CSR)
+	}
+	var from, to []uint32
+	for u, v := range got.All() {
+		if u%2 == 0 {
+			from, to = append(from, u), append(to, v)
+		}
+	}
+	deleted := make([]bool, len(from))
+	_, err = g.Delete(ctx, from, to, deleted)
+	must(t, err)
+	must(t, g.Check(ctx))
+	if n, err := g.Has(ctx, from, to, nil); err != nil || n != 0 {
+		t.Errorf("%d of the deleted edges are there: %v", n, err)
+	}
+	p.close()
+	must(t, g.Close())
 }
 
 // A graph that is saved is the same when it is loaded; what is damaged is not loaded.
