@@ -180,6 +180,25 @@ func TestRefused(t *testing.T) {
 }
 
 // hubAndPairs are edges of a hub with many vertices, and of many pairs.
+// What one edge of a hub takes is counted by the entries of the hub, also if a snapshot has its block.
+func TestEntries(t *testing.T) {
+	hubs := shape{4}.classOf(1 << 20)
+	for _, at := range []int{0, limboClass} {
+		var firsts [257]uint32
+		for class := range firsts {
+			if class > at+1 {
+				firsts[class] = 3 // blocks of a unit
+			}
+			if class > at+int(hubs) {
+				firsts[class]++
+			}
+		}
+		if got, want := entriesOf(&firsts), 3*unitEntries+1<<20; got != want {
+			t.Errorf("%d entries, want %d", got, want)
+		}
+	}
+}
+
 func hubAndPairs(n uint32) (from, to []uint32) {
 	for i := range n {
 		from, to = append(from, 0, n+1+2*i), append(to, i+1, n+2+2*i)

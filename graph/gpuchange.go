@@ -278,12 +278,28 @@ func (c *gpuChange) launch(stacks [classes]stack) error {
 	if err == nil {
 		err = device.Launch(c.s, c.kernels.release, grid, gpu.Block, &release)
 	}
-	for _, k := range []device.Kernel{c.keep, c.enter, c.commit} {
+	if err == nil {
+		err = device.Launch(c.s, c.keep, gpu.Wave(c.Dev, max(c.n, entriesOf(&c.olds)/threadEntries)), gpu.Block, &write)
+	}
+	for _, k := range []device.Kernel{c.enter, c.commit} {
 		if err == nil {
 			err = device.Launch(c.s, k, grid, gpu.Block, &write)
 		}
 	}
 	return err
+}
+
+// threadEntries is how many entries of rows a thread has that goes through those of all rows (kSlab / kTile in graph_table.cuh).
+const threadEntries = 8
+
+// entriesOf is how many entries old blocks have memory for, by where those of each class begin: an edge of a hub is one
+// arc, and all entries of the hub are work.
+func entriesOf(firsts *[257]uint32) (n int) {
+	for class := range classes {
+		blocks := firsts[class+1] - firsts[class] + firsts[limboClass+class+1] - firsts[limboClass+class]
+		n += int(blocks) * unitsOf(uint32(class)) * unitEntries
+	}
+	return n
 }
 
 func (c *gpuChange) sorted(i, at int) sortedRef {

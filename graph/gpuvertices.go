@@ -155,6 +155,9 @@ func (e *gpuEngine) compactTo(ctx context.Context, to *memory) (all blocks, err 
 	launch := func(k device.Kernel) error {
 		return device.Launch(e.Stream, k, gpu.Wave(e.Dev, n), gpu.Block, &p)
 	}
+	entries := func(k device.Kernel) error { // a few vertices may have many
+		return device.Launch(e.Stream, k, gpu.Wave(e.Dev, max(n, e.used*unitEntries/threadEntries)), gpu.Block, &p)
+	}
 	err = e.Submit(e.Stream, func() error {
 		if err := launch(e.measure); err != nil {
 			return err
@@ -189,7 +192,7 @@ func (e *gpuEngine) compactTo(ctx context.Context, to *memory) (all blocks, err 
 			return err
 		}
 		alive := e.memory().alive.buf.Ptr
-		return errors.Join(launch(e.lead), launch(e.relocate), e.Stream.Copy(to.alive.buf.Ptr, alive, aliveBytes(n)))
+		return errors.Join(launch(e.lead), entries(e.relocate), e.Stream.Copy(to.alive.buf.Ptr, alive, aliveBytes(n)))
 	})
 }
 
