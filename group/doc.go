@@ -32,6 +32,10 @@
 // column, then of the second, and so on; byte strings byte by byte; NaN behind all numbers, null behind all
 // values. [First] and [Last] go by the order of the rows, too, on any number of cores.
 //
+// # On a device
+//
+// [Totals] count rows and add up their values where keys and values lie on a device already, on the stream of the caller.
+//
 // # How it works
 //
 // Keys that fit 64 bits together, each with a bit for null if there is room, become one number; others get

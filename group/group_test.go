@@ -12,23 +12,27 @@ import (
 
 	"github.com/weftgo/weft/column"
 	"github.com/weftgo/weft/device"
-	"github.com/weftgo/weft/device/cpu"
+	"github.com/weftgo/weft/device/devicetest"
 	"github.com/weftgo/weft/internal/op"
 	"pgregory.net/rapid"
 )
 
-func open(t testing.TB, workers int) *cpu.Device {
+// open is a host that fails the test if memory is left on it.
+func open(t testing.TB, workers int) device.Host { return devicetest.OpenCPU(t, workers) }
+
+// create makes groups that are closed with the test.
+func create(t *testing.T, dev device.Device, aggs []Aggregate, opts *Options) *Groups {
 	t.Helper()
-	dev, err := cpu.Open(&cpu.Options{Workers: workers})
+	g, err := New(dev, aggs, opts)
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {
-		if err := dev.Close(); err != nil {
+		if err := g.Close(); err != nil {
 			t.Error(err)
 		}
 	})
-	return dev
+	return g
 }
 
 var types = []column.Type{column.Int8, column.Int16, column.Int32, column.Int64, column.Uint8, column.Uint16,
@@ -295,12 +299,9 @@ func TestSums(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	signed, err := New(dev, []Aggregate{{Sum, 0}, {Mean, 0}}, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	signed := create(t, dev, []Aggregate{{Sum, 0}, {Mean, 0}}, nil)
 	add(signed, []int16{1, 2, 2, 1}, column.Of([]int64{math.MaxInt64, math.MinInt64, -5, 5}))
-	_, err = signed.Result(t.Context())
+	_, err := signed.Result(t.Context())
 	if !errors.Is(err, ErrOverflow) || !strings.Contains(err.Error(), "(1)") || !strings.Contains(err.Error(), "column 0") {
 		t.Errorf("sums of too many bits: %v", err)
 	}
@@ -317,10 +318,7 @@ func TestSums(t *testing.T) {
 		t.Errorf("sums %v", got)
 	}
 
-	wrap, err := New(dev, []Aggregate{{Sum, 0}, {Mean, 0}}, &Options{WrapSums: true})
-	if err != nil {
-		t.Fatal(err)
-	}
+	wrap := create(t, dev, []Aggregate{{Sum, 0}, {Mean, 0}}, &Options{WrapSums: true})
 	add(wrap, []int16{1, 1, 1}, column.Of([]uint64{math.MaxUint64, math.MaxUint64, 5}))
 	if r, err = wrap.Result(t.Context()); err != nil {
 		t.Fatal(err)
@@ -345,10 +343,7 @@ func TestSumsOfManyRows(t *testing.T) {
 	for i := range cut {
 		cut[i] = groups + i
 	}
-	g, err := New(dev, []Aggregate{{Sum, 0}}, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	g := create(t, dev, []Aggregate{{Sum, 0}}, nil)
 	for _, b := range []struct {
 		keys   []int
 		values []int64
@@ -403,10 +398,7 @@ func TestErrors(t *testing.T) {
 			t.Errorf("%v, want %q", err, want)
 		}
 	}
-	g, err := New(dev, []Aggregate{{Sum, 0}}, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	g := create(t, dev, []Aggregate{{Sum, 0}}, nil)
 	if r, err := g.Result(t.Context()); err != nil || r.Len() != 0 || len(r.Values) != 1 {
 		t.Errorf("the result of nothing is %v, %v", r, err)
 	}

@@ -15,14 +15,11 @@ import (
 // A call whose context has ended adds nothing; one whose context ends later has added the first rows.
 func TestCancelled(t *testing.T) {
 	dev := open(t, 2)
-	g, err := New(dev, []Aggregate{{Func: Rows}}, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	g := create(t, dev, []Aggregate{{Func: Rows}}, nil)
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	var partial *op.PartialError
-	err = g.Add(ctx, []column.Column{column.Of([]int{1})}, nil)
+	err := g.Add(ctx, []column.Column{column.Of([]int{1})}, nil)
 	if !errors.Is(err, context.Canceled) || !errors.As(err, &partial) || partial.Done != 0 || g.Len() != 0 {
 		t.Errorf("Add with a context that has ended: %v", err)
 	}
