@@ -10,7 +10,41 @@ import (
 	"github.com/weftgo/weft/column"
 )
 
-var benchRows = flag.Int("group.rows", 20_000_000, "rows of BenchmarkBy")
+var (
+	benchRows = flag.Int("group.rows", 20_000_000, "rows of BenchmarkBy")
+	checkRows = flag.Int("group.check", 300_000, "rows of TestManyGroups")
+)
+
+// Any number of rows, with a group for about every third of them, have the totals that a Go map says, in
+// the order of first appearance.
+func TestManyGroups(t *testing.T) {
+	keys, values := benchColumns(*checkRows, 2**checkRows/5)
+	r, err := By(t.Context(), open(t, 2), []column.Column{column.Of(keys)}, []column.Column{column.Of(values)}, []Aggregate{{Func: Rows}, {Sum, 0}, {First, 0}}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	type group struct{ key, rows, sum, first int64 }
+	at, want := make(map[int64]int32), []group(nil)
+	for i, k := range keys {
+		j, ok := at[k]
+		if !ok {
+			j = int32(len(want))
+			at[k] = j
+			want = append(want, group{key: k, first: values[i]})
+		}
+		want[j].rows++
+		want[j].sum += values[i]
+	}
+	if r.Len() != len(want) {
+		t.Fatalf("%d groups, want %d", r.Len(), len(want))
+	}
+	for i, w := range want {
+		got := group{column.Values[int64](r.Keys[0])[i], column.Values[int64](r.Values[0])[i], column.Values[int64](r.Values[1])[i], column.Values[int64](r.Values[2])[i]}
+		if got != w {
+			t.Fatalf("group %d is %v, want %v", i, got, w)
+		}
+	}
+}
 
 // Count and sum of int64 rows by int64 keys, beside what a program does by hand: rows are dealt out
 // to 64 Go maps, one core to each at a time.

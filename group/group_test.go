@@ -251,6 +251,28 @@ func TestManyRows(t *testing.T) {
 	}
 }
 
+// Many groups are sorted by several columns, of which strings differ behind a common beginning.
+func TestSorted(t *testing.T) {
+	rng := rand.New(rand.NewPCG(8, 9))
+	const n = 20_000
+	names := make([]string, n)
+	for i := range names {
+		names[i] = strings.Repeat("common", rng.IntN(3)) + strings.Repeat("\x00", rng.IntN(3)) + fmt.Sprint(rng.IntN(3000))
+	}
+	keys := []column.Column{random(rng, column.Float32, n, 5), someNulls(rng, column.OfStrings(names)), someNulls(rng, random(rng, column.Int16, n, 1000))}
+	values := []column.Column{someNulls(rng, random(rng, column.Bytes, n, 100))}
+	aggs := []Aggregate{{Func: Rows}, {First, 0}, {Max, 0}}
+	r, err := By(t.Context(), open(t, 3), keys, values, aggs, &Options{Sorted: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	m := &model{}
+	m.add(keys, values, n)
+	if d := differ(linesOf(r), m.lines(aggs, []column.Type{column.Bytes}, false, true)); d != "" {
+		t.Error(d)
+	}
+}
+
 // One column may be several keys and values.
 func TestDuplicateColumns(t *testing.T) {
 	c := column.Of([]int32{3, 1, 3})

@@ -271,3 +271,14 @@ func differ(got, want [][]any) string {
 	}
 	return ""
 }
+
+// order of two values of which one or both come behind all others.
+func order(a, b bool) int {
+	switch {
+	case a && b:
+		return 0
+	case a:
+		return 1
+	}
+	return -1
+}

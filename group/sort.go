@@ -4,32 +4,35 @@ import (
 	"bytes"
 	"cmp"
 	"context"
+	"encoding/binary"
+	"fmt"
+	"math"
 	"slices"
 
 	"github.com/weftgo/weft/column"
 	"github.com/weftgo/weft/device"
+	"github.com/weftgo/weft/internal/cpu"
 )
 
 // sorted is a result in ascending order of its keys.
 func sorted(ctx context.Context, dev device.Host, r *Result) (*Result, error) {
+	if uint64(r.Len()) > math.MaxUint32 {
+		return nil, fmt.Errorf("%w: %d groups to sort, which are more than 32-bit numbers", device.ErrInvalid, r.Len())
+	}
+	if r.Len() == 0 {
+		return r, nil
+	}
 	perm := make([]uint32, r.Len())
 	for i := range perm {
 		perm[i] = uint32(i)
 	}
-	compare := make([]func(a, b int) int, len(r.Keys))
-	for i, c := range r.Keys {
-		compare[i] = comparison(c)
-	}
-	slices.SortFunc(perm, func(a, b uint32) int {
-		for _, c := range compare {
-			if o := c(int(a), int(b)); o != 0 {
-				return o
-			}
+	// The last key first: each sort leaves those that are equal in their order.
+	var sorter cpu.Sorter[uint64]
+	for _, c := range slices.Backward(r.Keys) {
+		var err error
+		if perm, err = sortBy(ctx, dev, &sorter, c, perm); err != nil {
+			return nil, err
 		}
-		return 0
-	})
-	if err := ctx.Err(); err != nil {
-		return nil, err
 	}
 	s := &Result{}
 	for _, c := range r.Keys {
@@ -41,35 +44,71 @@ func sorted(ctx context.Context, dev device.Host, r *Result) (*Result, error) {
 	return s, ctx.Err()
 }
 
-// comparison compares two values of a column.
-func comparison(c column.Column) func(a, b int) int {
+// sortBy is rows by a column, those with one value in their order, those with null behind all others.
+func sortBy(ctx context.Context, dev device.Host, sorter *cpu.Sorter[uint64], c column.Column, rows []uint32) ([]uint32, error) {
+	codes := make([]uint64, len(rows))
+	dev.Parallel(len(rows), grain, func(lo, hi int) {
+		all := c.Slice(lo, hi)
+		if c.Type() == column.Bytes {
+			prefixes(codes[lo:hi], all)
+		} else {
+			pack(codes[lo:hi], all, 0, 0)
+		}
+	})
+	keys := make([]uint64, len(rows))
+	dev.Parallel(len(rows), grain, func(lo, hi int) {
+		for i, row := range rows[lo:hi] {
+			keys[lo+i] = codes[row]
+		}
+	})
+	items, err := sorter.Sort(ctx, dev, keys, 0)
+	if err != nil {
+		return nil, err
+	}
 	if c.Type() == column.Bytes {
-		return func(a, b int) int {
-			if na, nb := c.Null(a), c.Null(b); na || nb {
-				return order(na, nb)
-			}
-			return bytes.Compare(c.Bytes(a), c.Bytes(b))
+		sortRuns(dev, items, c, rows)
+	}
+	sorted, nulls := make([]uint32, 0, len(rows)), []uint32(nil)
+	for _, it := range items {
+		if row := rows[it.Row]; c.Null(int(row)) {
+			nulls = append(nulls, it.Row)
+		} else {
+			sorted = append(sorted, row)
 		}
 	}
-	codes := make([]uint64, c.Len())
-	pack(codes, c, 0, 0)
-	return func(a, b int) int {
-		if na, nb := c.Null(a), c.Null(b); na || nb {
-			return order(na, nb)
-		}
-		return cmp.Compare(codes[a], codes[b])
+	slices.Sort(nulls) // whatever their values are
+	for _, at := range nulls {
+		sorted = append(sorted, rows[at])
+	}
+	return sorted, nil
+}
+
+// prefixes are the first bytes of byte strings, in whose order strings ascend.
+func prefixes(codes []uint64, c column.Column) {
+	for i := range codes {
+		var first [8]byte
+		copy(first[:], c.Bytes(i))
+		codes[i] = binary.BigEndian.Uint64(first[:])
 	}
 }
 
-// order of two values of which one or both are null.
-func order(a, b bool) int {
-	switch {
-	case a && b:
-		return 0
-	case a:
-		return 1
+// sortRuns sorts those whose prefixes agree by all their bytes.
+func sortRuns(dev device.Host, items []cpu.Item[uint64], c column.Column, rows []uint32) {
+	var runs [][2]int
+	for lo := 0; lo < len(items); {
+		end := cpu.RunEnd(items, lo+1)
+		if end > lo+1 {
+			runs = append(runs, [2]int{lo, end})
+		}
+		lo = end
 	}
-	return -1
+	dev.Parallel(len(runs), max(1, len(runs)/(16*dev.Properties().Units)), func(lo, hi int) {
+		for _, run := range runs[lo:hi] {
+			slices.SortFunc(items[run[0]:run[1]], func(a, b cpu.Item[uint64]) int {
+				return cmp.Or(bytes.Compare(c.Bytes(int(rows[a.Row])), c.Bytes(int(rows[b.Row]))), cmp.Compare(a.Row, b.Row))
+			})
+		}
+	})
 }
 
 // grain is how many values are copied at a time.
