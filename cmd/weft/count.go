@@ -78,7 +78,7 @@ count and either item or, where the item is no valid UTF-8, item_base64.`,
 // runCount counts and prints.
 func runCount(ctx context.Context, a *app, opts countOptions) (err error) {
 	// A missing file is found before hours of counting the others.
-	size, err := checkFiles(opts.names)
+	size, err := checkFiles("count", opts.names)
 	if err != nil {
 		return err
 	}
@@ -118,7 +118,7 @@ func runCount(ctx context.Context, a *app, opts countOptions) (err error) {
 
 // checkFiles fails if a file cannot be read. It returns the size of all of
 // them in bytes, -1 if that is unknown.
-func checkFiles(names []string) (size int64, err error) {
+func checkFiles(verb string, names []string) (size int64, err error) {
 	for _, name := range names {
 		if name == stdinName {
 			size = -1
@@ -136,7 +136,7 @@ func checkFiles(names []string) (size int64, err error) {
 			}
 		}
 		if err != nil {
-			return 0, fmt.Errorf("count %s: %w", name, reason(err))
+			return 0, fmt.Errorf("%s %s: %w", verb, name, reason(err))
 		}
 		switch {
 		case !info.Mode().IsRegular():

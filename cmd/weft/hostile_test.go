@@ -24,6 +24,8 @@ func TestFullDisk(t *testing.T) {
 		{}, {"--help"}, {"help"}, {"help", "count"}, {"bench", "--help"}, {"completion", "bash"},
 		{"version"}, {"version", "--json"}, {"devices"}, {"devices", "--json"},
 		{"count", "--device=cpu", file}, {"count", "--device=cpu", "--json", file},
+		{"group", "--by=1", "--header=no", file}, {"group", "--by=1", "--header=no", "--csv", file}, {"group", "--by=1", "--header=no", "--json", file},
+		{"distinct", "--header=no", "--count", file}, {"join", "--on=1", "--header=no", "--csv", file, file},
 		{"bench", "--list"}, {"bench", "--list", "--json"}, {"bench", "--list", "linear"},
 		{"pool"}, {"pool", "dump", "--help"}, {"pool", "info", pairs}, {"pool", "info", "--json", pairs},
 		{"pool", "dump", pairs}, {"pool", "dump", "--json", pairs},

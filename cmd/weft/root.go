@@ -18,13 +18,14 @@ func newRootCommand(a *app) *cobra.Command {
 		Use:   "weft",
 		Short: "GPU data structures for Go, from the command line",
 		Long: `weft lists the devices that GPU data structures can run on, counts the distinct
-items of files with them, measures them, makes, checks and dumps the files of persistent ones, and computes on
-files of graphs.
+items of files with them, groups, joins and counts the rows of tables, measures structures, makes, checks and dumps
+the files of persistent ones, and computes on files of graphs.
 
 Exit status: 0 done, 1 the job failed, 2 wrong usage, 130 interrupted, 141 nobody reads
 the output. "weft pool check" has others.`,
 		Example: `  weft devices
-  weft count --by word --top 10 book.txt`,
+  weft count --by word --top 10 book.txt
+  weft group --by country --agg count,sum:amount orders.csv`,
 		Args:          unknownCommand,
 		RunE:          func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 		SilenceErrors: true,
@@ -48,7 +49,10 @@ the output. "weft pool check" has others.`,
 		newBenchCommand(a),
 		newCountCommand(a),
 		newDevicesCommand(a),
+		newDistinctCommand(a),
 		newGraphCommand(a),
+		newGroupCommand(a),
+		newJoinCommand(a),
 		newPoolCommand(a),
 		newVersionCommand(a),
 	)

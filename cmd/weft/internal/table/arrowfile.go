@@ -1,0 +1,255 @@
+package table
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"iter"
+	"os"
+
+	goarrow "github.com/apache/arrow-go/v18/arrow"
+	"github.com/apache/arrow-go/v18/arrow/ipc"
+
+	"github.com/weftgo/weft/arrow"
+)
+
+// typed is a file that says which types its columns have.
+type typed struct {
+	names   []Field
+	files   []io.Closer
+	rereads bool
+	read    func(ctx context.Context, columns []wanted) iter.Seq2[Batch, error]
+	name    string
+}
+
+func (s *typed) fields() []Field { return s.names }
+func (s *typed) kinds() []kinds  { return nil }
+func (s *typed) again() bool     { return s.rereads }
+
+func (s *typed) close() error {
+	var errs []error
+	for _, f := range s.files {
+		errs = append(errs, f.Close())
+	}
+	s.files = nil
+	return errors.Join(errs...)
+}
+
+// batches wants columns to have types that weft has, before it reads them.
+func (s *typed) batches(ctx context.Context, columns []wanted) iter.Seq2[Batch, error] {
+	return func(yield func(Batch, error) bool) {
+		for _, c := range columns {
+			if _, err := arrow.Storage(s.names[c.field].Arrow); err != nil {
+				yield(Batch{}, fmt.Errorf("%s: column %s: %w", display(s.name), c.name, err))
+				return
+			}
+		}
+		for batch, err := range s.read(ctx, columns) {
+			if err != nil && ctx.Err() == nil {
+				err = fmt.Errorf("%s: %w", display(s.name), err)
+			}
+			if !yield(batch, err) || err != nil {
+				return
+			}
+		}
+	}
+}
+
+// fieldsOf are the columns of a schema. Those of types that weft does not have are None.
+func fieldsOf(schema *goarrow.Schema) (fields []Field) {
+	for _, f := range schema.Fields() {
+		storage, _ := arrow.Storage(f.Type)
+		fields = append(fields, Field{Name: f.Name, Type: storage, Arrow: f.Type})
+	}
+	return fields
+}
+
+// readerAt is a file that can be read anywhere: itself, or all of a stream in memory.
+func readerAt(in *input, s *stream, maxBytes int64) (io.ReaderAt, int64, io.Closer, error) {
+	if head, _ := s.Peek(4); in.regular && len(s.closers) == 2 {
+		f, err := os.Open(in.name)
+		if err != nil {
+			return nil, 0, nil, in.failed(err)
+		}
+		info, err := f.Stat()
+		same := make([]byte, len(head)) // others if it is compressed
+		if err == nil {
+			_, err = f.ReadAt(same, 0)
+		}
+		if err == nil && bytes.Equal(same, head) {
+			return f, info.Size(), both{f, s}, nil
+		}
+		f.Close()
+	}
+	b, err := io.ReadAll(io.LimitReader(s, maxBytes+1))
+	if err != nil {
+		return nil, 0, nil, in.failed(err)
+	}
+	if int64(len(b)) > maxBytes {
+		return nil, 0, nil, fmt.Errorf("%s: more than %d bytes, which have to be in memory as a whole: a file that is not compressed need not", display(in.name), maxBytes)
+	}
+	return bytes.NewReader(b), int64(len(b)), s, nil
+}
+
+// both closes two.
+type both [2]io.Closer
+
+func (c both) Close() error { return errors.Join(c[0].Close(), c[1].Close()) }
+
+func openParquet(in *input, s *stream, maxBytes int64) (source, error) {
+	at, size, closer, err := readerAt(in, s, maxBytes)
+	if err != nil {
+		return nil, err
+	}
+	p, err := arrow.OpenParquet(at, size)
+	if err != nil {
+		return nil, errors.Join(in.failed(err), closer.Close())
+	}
+	src := &typed{names: fieldsOf(p.Schema()), files: []io.Closer{closer}, rereads: true, name: in.name}
+	src.read = func(ctx context.Context, columns []wanted) iter.Seq2[Batch, error] {
+		return func(yield func(Batch, error) bool) {
+			fields := make([]int, len(columns))
+			for i, c := range columns {
+				fields[i] = c.field
+			}
+			rows := max(p.Rows(), 1)
+			for columns, err := range p.Columns(ctx, fields...) {
+				batch := Batch{Columns: columns}
+				if err == nil {
+					batch.Rows = columns[0].Len()
+					in.read.Add(int64(float64(size) * float64(batch.Rows) / float64(rows)))
+				}
+				if !yield(batch, err) {
+					return
+				}
+			}
+		}
+	}
+	return src, nil
+}
+
+// Limits of what a message of Arrow may announce.
+const (
+	maxMetadata = 64 << 20
+	maxBody     = 4 << 30
+)
+
+// records are the batches of an Arrow file or stream.
+type records interface {
+	Schema() *goarrow.Schema
+	next() (goarrow.RecordBatch, error)
+}
+
+type fileRecords struct {
+	*ipc.FileReader
+	at int
+}
+
+func (r *fileRecords) next() (rec goarrow.RecordBatch, err error) {
+	defer caught(&err)
+	if r.at >= r.NumRecords() {
+		return nil, io.EOF
+	}
+	r.at++
+	return r.RecordBatchAt(r.at - 1)
+}
+
+type streamRecords struct{ *ipc.Reader }
+
+func (r streamRecords) next() (rec goarrow.RecordBatch, err error) {
+	defer caught(&err)
+	if !r.Next() {
+		if err := r.Err(); err != nil && err != io.EOF {
+			return nil, err
+		}
+		return nil, io.EOF
+	}
+	return r.RecordBatch(), nil
+}
+
+// caught makes an error of what arrow-go panics with on damaged files.
+func caught(err *error) {
+	if p := recover(); p != nil {
+		*err = fmt.Errorf("damaged: %v", p)
+	}
+}
+
+// openRecords reads what a file says of itself: file or stream is found by the first bytes.
+func openRecords(at io.ReaderAt, size int64) (r records, err error) {
+	defer caught(&err)
+	section := io.NewSectionReader(at, 0, size)
+	limits := []ipc.Option{ipc.WithMetadataSizeLimit(maxMetadata), ipc.WithBodySizeLimit(maxBody)}
+	head := make([]byte, 6)
+	if _, err := at.ReadAt(head, 0); err == nil && string(head) == "ARROW1" {
+		f, err := ipc.NewFileReader(section, limits...)
+		return &fileRecords{FileReader: f}, err
+	}
+	s, err := ipc.NewReader(section, limits...)
+	return streamRecords{s}, err
+}
+
+func openArrow(in *input, s *stream, maxBytes int64) (source, error) {
+	at, size, closer, err := readerAt(in, s, maxBytes)
+	if err != nil {
+		return nil, err
+	}
+	first, err := openRecords(at, size)
+	if err != nil {
+		return nil, errors.Join(in.failed(err), closer.Close())
+	}
+	src := &typed{names: fieldsOf(first.Schema()), files: []io.Closer{closer}, rereads: true, name: in.name}
+	src.read = func(ctx context.Context, columns []wanted) iter.Seq2[Batch, error] {
+		return func(yield func(Batch, error) bool) {
+			counted := &countingAt{at, in}
+			r, err := openRecords(counted, size)
+			for err == nil {
+				var batch Batch
+				if err = ctx.Err(); err == nil {
+					batch, err = nextBatch(r, columns)
+				}
+				if err == nil && !yield(batch, nil) {
+					return
+				}
+			}
+			if err != io.EOF {
+				yield(Batch{}, err)
+			}
+		}
+	}
+	return src, nil
+}
+
+// countingAt counts what is read.
+type countingAt struct {
+	io.ReaderAt
+	in *input
+}
+
+func (c *countingAt) ReadAt(b []byte, at int64) (int, error) {
+	n, err := c.ReaderAt.ReadAt(b, at)
+	c.in.read.Add(int64(n))
+	return n, err
+}
+
+// nextBatch is the columns of the next record batch.
+func nextBatch(r records, columns []wanted) (batch Batch, err error) {
+	defer caught(&err)
+	rec, err := r.next()
+	if err != nil {
+		return batch, err
+	}
+	batch.Rows = int(rec.NumRows())
+	for _, c := range columns {
+		col, err := arrow.Column(rec.Column(c.field))
+		if err != nil {
+			return batch, fmt.Errorf("column %s: %w", c.name, err)
+		}
+		if col.Len() != batch.Rows {
+			return batch, fmt.Errorf("column %s has %d values in a batch of %d rows", c.name, col.Len(), batch.Rows)
+		}
+		batch.Columns = append(batch.Columns, col)
+	}
+	return batch, nil
+}

@@ -1,0 +1,39 @@
+package table
+
+import (
+	"bytes"
+	"fmt"
+	"math/rand/v2"
+	"testing"
+
+	"github.com/weftgo/weft/column"
+)
+
+// BenchmarkCSV takes a block of seven columns apart on one core.
+func BenchmarkCSV(b *testing.B) {
+	rng := rand.New(rand.NewPCG(1, 2))
+	text := make([]byte, pad)
+	for i := 0; len(text) < 8<<20; i++ {
+		text = fmt.Appendf(text, "%d,%s,%d,%.2f,2026-%02d-%02d,user%06d,some note here\n", i*37, []string{"DE", "FR", "US"}[rng.IntN(3)],
+			rng.IntN(1000), rng.Float64()*1000, 1+rng.IntN(12), 1+rng.IntN(28), rng.IntN(200_000))
+	}
+	text = append(text, make([]byte, pad)...)
+	blk := &block{buf: text, line: 1, rows: bytes.Count(text, []byte{'\n'})}
+	for name, columns := range map[string][]wanted{
+		"none":    nil,
+		"ints":    {{builder: builder{typ: column.Int64}, field: 0}, {builder: builder{typ: column.Int64}, field: 2}},
+		"float":   {{builder: builder{typ: column.Float64}, field: 3}},
+		"texts":   {{builder: builder{typ: column.Bytes}, field: 1}, {builder: builder{typ: column.Bytes}, field: 5}},
+		"grouped": {{builder: builder{typ: column.Bytes}, field: 1}, {builder: builder{typ: column.Int64}, field: 2}, {builder: builder{typ: column.Float64}, field: 3}, {builder: builder{typ: column.Int64}, field: 0}},
+	} {
+		b.Run(name, func(b *testing.B) {
+			p := newCSVParser("a", ',', 7, &Options{}, columns)
+			b.SetBytes(int64(len(text)))
+			for b.Loop() {
+				if _, err := p.parse(blk); err != nil {
+					b.Fatal(err)
+				}
+			}
+		})
+	}
+}

@@ -1,0 +1,118 @@
+package table
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/apache/arrow-go/v18/arrow"
+
+	"github.com/weftgo/weft/column"
+)
+
+// Format is that of a file.
+type Format uint8
+
+// The formats. Auto is found by the name of a file and its first bytes.
+const (
+	Auto Format = iota
+	CSV
+	TSV
+	JSON // an object on each line
+	Parquet
+	Arrow // files and streams
+)
+
+var formats = []string{"auto", "csv", "tsv", "json", "parquet", "arrow"}
+
+func (f Format) String() string { return formats[f] }
+
+// ParseFormat is the format of a name.
+func ParseFormat(name string) (Format, error) {
+	if i := slices.Index(formats, name); i >= 0 {
+		return Format(i), nil
+	}
+	return 0, fmt.Errorf("%.40q: want %s or %s", name, strings.Join(formats[:5], ", "), formats[5])
+}
+
+// Header says whether the first line of CSV and TSV names the columns.
+type Header uint8
+
+// HeaderAuto: the first line is a header unless one of its fields is a number, true or
+// false, or two are the same. A column whose name is empty has its number for a name, from 1 on.
+const (
+	HeaderAuto Header = iota
+	HeaderYes
+	HeaderNo
+)
+
+var headers = []string{"auto", "yes", "no"}
+
+// ParseHeader reads auto, yes or no.
+func ParseHeader(name string) (Header, error) {
+	if i := slices.Index(headers, name); i >= 0 {
+		return Header(i), nil
+	}
+	return 0, fmt.Errorf("%.40q: want %s or %s", name, strings.Join(headers[:2], ", "), headers[2])
+}
+
+// Options say how files are read. The zero value is the default.
+type Options struct {
+	Format    Format
+	Header    Header
+	Separator byte     // between the fields of CSV; 0: found in the first line
+	Null      string   // what stands for null in CSV and TSV, without quotes
+	Text      []string // columns that are text, whatever their values look like
+	SkipBad   bool     // leave bad rows out and count them
+
+	// MaxBytes bounds what has to be read as a whole: Parquet from a stream. 0: 4 GiB.
+	MaxBytes int64
+	// Workers is the number of goroutines that take text apart; default GOMAXPROCS, 16 at most.
+	Workers int
+	// BlockSize is what each takes at a time, in bytes; default 8 MiB.
+	BlockSize int
+
+	first int // size of the first block, in which types are found
+}
+
+// Field is a column of a table.
+type Field struct {
+	Name string
+	Type column.Type
+	// Arrow is the type of a file that has types; nil for text.
+	Arrow arrow.DataType
+}
+
+// Batch is some rows of the columns that were asked for.
+type Batch struct {
+	Columns []column.Column
+	Rows    int
+	Skipped int // bad rows that are left out
+	Bytes   int // of files, that have been read since the batch before
+}
+
+// RowError is what is wrong with a row.
+type RowError struct {
+	File string
+	Line int // from 1 on, of the row's first line
+	Err  error
+}
+
+func (e *RowError) Error() string { return fmt.Sprintf("%s:%d: %v", e.File, e.Line, e.Err) }
+func (e *RowError) Unwrap() error { return e.Err }
+
+// Widening is a value that the type of its column, found in the first block, does not have.
+type Widening struct {
+	File   string
+	Line   int
+	Column int // of the table
+	Name   string
+	Value  string
+	To     column.Type
+	From   column.Type
+}
+
+func (e *Widening) Error() string {
+	return fmt.Sprintf("%s:%d: column %s was %v so far, and here is %.40q; --text %s reads it as text",
+		e.File, e.Line, e.Name, e.From, e.Value, e.Name)
+}

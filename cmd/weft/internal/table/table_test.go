@@ -1,0 +1,333 @@
+package table
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"testing/iotest"
+
+	"github.com/klauspost/compress/gzip"
+	"github.com/klauspost/compress/zstd"
+)
+
+// write makes a file.
+func write(t testing.TB, name, text string) string {
+	t.Helper()
+	name = filepath.Join(t.TempDir(), name)
+	if err := os.WriteFile(name, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return name
+}
+
+// all is the rows of all columns of a table, which is read again where that is possible.
+func all(t testing.TB, tab *Table, number bool) (rows [][]any, skipped int, err error) {
+	t.Helper()
+	var columns []int
+	for i := range tab.Fields() {
+		columns = append(columns, i)
+	}
+	numbers := slices.Repeat([]bool{number}, len(columns))
+again:
+	for {
+		rows, skipped = nil, 0
+		for batch, err := range tab.Batches(t.Context(), columns, numbers) {
+			if w := (*Widening)(nil); errors.As(err, &w) && tab.Widen(w) {
+				continue again
+			}
+			if err != nil {
+				return rows, skipped, err
+			}
+			skipped += batch.Skipped
+			for i := range batch.Rows {
+				row := make([]any, len(columns))
+				for j, c := range batch.Columns {
+					row[j] = c.Any(i)
+				}
+				rows = append(rows, row)
+			}
+		}
+		return rows, skipped, nil
+	}
+}
+
+// show writes names and rows in a line.
+func show(tab *Table, rows [][]any) string {
+	var b strings.Builder
+	for i, f := range tab.Fields() {
+		if i > 0 {
+			b.WriteByte(',')
+		}
+		b.WriteString(f.Name)
+	}
+	for _, row := range rows {
+		b.WriteString(";")
+		for i, v := range row {
+			if i > 0 {
+				b.WriteByte(',')
+			}
+			if s, ok := v.(string); ok {
+				v = fmt.Sprintf("%q", s)
+			}
+			fmt.Fprint(&b, v)
+		}
+	}
+	return b.String()
+}
+
+func TestCSV(t *testing.T) {
+	for _, tt := range []struct {
+		name string
+		opts Options
+		text string
+		want string // or an error
+	}{
+		{"types", Options{}, "n,f,b,s\n1,1.5,true,x\n-2,3,false,y\n", `n,f,b,s;1,1.5,true,"x";-2,3,false,"y"`},
+		{"no end", Options{}, "a,b\n1,2", "a,b;1,2"},
+		{"carriage returns", Options{}, "a,b\r\n1,2\r\n\r\n3,4\r\n", "a,b;1,2;3,4"},
+		{"byte order mark", Options{}, "\ufeffa,b\n1,2\n", "a,b;1,2"},
+		{"empty lines", Options{}, "\n\na\n\n1\n\n\n2\n\n", "a;1;2"},
+		{"nulls", Options{}, "a,b\n1,\n,x\n,\n", `a,b;1,<nil>;<nil>,"x";<nil>,<nil>`},
+		{"null in words", Options{Null: "NA"}, "a,b\n1,NA\nNA,\"NA\"\n2,\n", `a,b;1,<nil>;<nil>,"NA";2,""`},
+		{"quotes", Options{}, "a,b\n\"1\",\"x,y\"\n2,\"say \"\"hi\"\"\"\n3,\"two\nlines\r\n\"\n", `a,b;1,"x,y";2,"say \"hi\"";3,"two\nlines\r\n"`},
+		{"quoted and empty", Options{}, "a\n\"\"\nx\n", `a;"";"x"`},
+		{"quotes only", Options{}, "a,b\n\"\"\"\",\"\"\n", `a,b;"\"",""`},
+		{"quoted names", Options{}, "\"a,b\",\"c\"\"d\"\n1,2\n", `a,b,c"d;1,2`},
+		{"invalid UTF-8", Options{}, "a\n\xff\xfe\n", `a;"\xff\xfe"`},
+		{"zeros before", Options{}, "zip,n\n007,1\n123,2\n", `zip,n;"007",1;"123",2`},
+		{"large integers", Options{}, "a\n12345678901234567890\n1\n", `a;"12345678901234567890";"1"`},
+		{"spaces stay", Options{}, "a,b\n 1, x \n", `a,b;" 1"," x "`},
+		{"no header", Options{}, "1,x\n2,y\n", `1,2;1,"x";2,"y"`},
+		{"header no", Options{Header: HeaderNo}, "a,b\nc,d\n", `1,2;"a","b";"c","d"`},
+		{"header yes", Options{Header: HeaderYes}, "1,x\n2,y\n", `1,x;2,"y"`},
+		{"header only", Options{}, "a,b\n", "a,b"},
+		{"column without a name", Options{}, ",b\n1,2\n", "1,b;1,2"},
+		{"semicolons", Options{}, "a;b\n1;2,5\n", `a,b;1,"2,5"`},
+		{"tabs", Options{}, "a\tb\n1\t2\n", "a,b;1,2"},
+		{"bars", Options{}, "a|b\n1|2\n", "a,b;1,2"},
+		{"separator", Options{Separator: ':'}, "a:b\n1:2\n", "a,b;1,2"},
+		{"text by name", Options{Text: []string{"a", "2"}}, "a,b\n1,2\n", `a,b;"1","2"`},
+		{"one field", Options{}, "a\n1\n", "a;1"},
+		{"ragged", Options{}, "a,b\n1,2\n\n3\n", "FILE:4: 1 fields, want 2"},
+		{"ragged, more", Options{}, "a,b\n1,2,3\n", "FILE:2: 3 fields, want 2"},
+		{"ragged behind lines in quotes", Options{}, "a,b\n\"1\n\n\",2\n3\n", "FILE:5: 1 fields, want 2"},
+		{"bare quote", Options{}, "a,b\n1,x\"y\n", "FILE:2: a quote in a field that does not begin with one"},
+		{"text behind a quote", Options{}, "a,b\n1,\"x\"y\n", "FILE:2: text behind a quote"},
+		{"open quote", Options{}, "a,b\n1,2\n3,\"x\n", "FILE:3: a quote that is not closed"},
+		{"open quote at the end", Options{}, "a,b\n1,2\n3,\"", "FILE:3: a quote that is not closed"},
+		{"bad header", Options{}, "a\"b,c\n", "FILE:1: a quote in a field"},
+		{"no rows", Options{}, "\n\n", "FILE: no rows, and no names of columns"},
+		{"empty", Options{}, "", "FILE: no rows, and no names of columns"},
+		{"same names", Options{Header: HeaderYes}, "a,b,a\n1,2,3\n", `FILE: columns 1 and 3 are both called "a"`},
+		{"unknown text", Options{Text: []string{"c"}}, "a,b\n1,2\n", `--text: no column "c"; there are 2: a, b`},
+	} {
+		for _, size := range []int{4, 16, 0} {
+			t.Run(fmt.Sprint(tt.name, " ", size), func(t *testing.T) {
+				opts := tt.opts
+				opts.BlockSize, opts.Workers = size, 3
+				name := write(t, "file", tt.text)
+				var got string
+				tab, err := Open(t.Context(), []string{name}, nil, &opts)
+				if err == nil {
+					defer tab.Close()
+					var rows [][]any
+					rows, _, err = all(t, tab, false)
+					got = show(tab, rows)
+				}
+				if err != nil {
+					got = strings.ReplaceAll(err.Error(), name, "FILE")
+				}
+				if got != tt.want && !(err != nil && strings.HasPrefix(got, tt.want)) {
+					t.Errorf("%q is %s, want %s", tt.text, got, tt.want)
+				}
+			})
+		}
+	}
+}
+
+func TestSkipBad(t *testing.T) {
+	text := "a,b\n1,2\n3\n4,x\"y\n5,6,7\n\"8\"z,9\n10,11\n"
+	for _, size := range []int{4, 1 << 20} {
+		tab, err := Open(t.Context(), []string{write(t, "a.csv", text)}, nil, &Options{SkipBad: true, BlockSize: size})
+		if err != nil {
+			t.Fatal(err)
+		}
+		rows, skipped, err := all(t, tab, true)
+		if got := show(tab, rows); err != nil || got != "a,b;1,2;10,11" || skipped != 4 {
+			t.Errorf("%s, %d skipped, %v", got, skipped, err)
+		}
+	}
+}
+
+// What is to be a number is one, or its row is bad.
+func TestNumberColumns(t *testing.T) {
+	for text, want := range map[string]string{
+		"a\n1\n2\n":                  "a;1;2",
+		"a\n007\n+1\n":               "a;7;1",
+		"a\n1\n2.5\n":                "a;1;2.5",
+		"a\n1\n12345678901234567890": "a;1;1.2345678901234567e+19",
+		"a\n\n1\nx\n":                `FILE:4: column a: "x" is no number`,
+		"a,b\nx,1\n":                 `FILE:2: column a: "x" is no number`,
+		"a,b\n,1\n":                  "a,b;<nil>,1",
+	} {
+		name := write(t, "a.csv", text)
+		tab, err := Open(t.Context(), []string{name}, nil, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		rows, _, err := all(t, tab, true)
+		got := show(tab, rows)
+		if err != nil {
+			got = strings.ReplaceAll(err.Error(), name, "FILE")
+		}
+		if got != want {
+			t.Errorf("%q is %s, want %s", text, got, want)
+		}
+	}
+}
+
+// A value that the type of the first block does not have makes files be read again, and streams an error.
+func TestWidening(t *testing.T) {
+	first := strings.Repeat("1,true,1\n", 200)
+	text := "a,b,c\n" + first + "2.5,3,1\n" + "x,yes,1\n"
+	opts := &Options{BlockSize: 64, first: 64}
+	tab, err := Open(t.Context(), []string{write(t, "a.csv", text)}, nil, opts)
+	if err != nil {
+		t.Fatal(err)
+	}
+	rows, _, err := all(t, tab, false)
+	if err != nil || len(rows) != 202 || fmt.Sprint(rows[0], rows[200], rows[201]) != "[1 true 1] [2.5 3 1] [x yes 1]" {
+		t.Errorf("%v, %v", rows[max(0, len(rows)-2):], err)
+	}
+	if tab, err = Open(t.Context(), []string{Stdin}, strings.NewReader(text), opts); err != nil {
+		t.Fatal(err)
+	}
+	_, _, err = all(t, tab, false)
+	if want := `standard input:202: column a was int64 so far, and here is "2.5"; --text a reads it as text`; err == nil || err.Error() != want {
+		t.Errorf("%v", err)
+	}
+}
+
+func TestManyFiles(t *testing.T) {
+	a, b := write(t, "a.csv", "k,v\n1,x\n"), write(t, "b.csv", "v,k,more\ny,2.5,0\n")
+	tab, err := Open(t.Context(), []string{a, b, a}, nil, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	rows, _, err := all(t, tab, false)
+	if got := show(tab, rows); err != nil || got != `k,v;1,"x";2.5,"y";1,"x"` {
+		t.Errorf("%s, %v", got, err)
+	}
+	if tab.Read() != int64(2*len("k,v\n1,x\n")+len("v,k,more\ny,2.5,0\n")+2*8+17) {
+		t.Errorf("%d bytes read", tab.Read()) // each beginning twice
+	}
+	c := write(t, "c.csv", "v\nz\n")
+	if _, err = Open(t.Context(), []string{a, c}, nil, nil); err == nil || err.Error() != c+": no column k, which the first file has" {
+		t.Errorf("%v", err)
+	}
+}
+
+func TestFind(t *testing.T) {
+	tab, err := Open(t.Context(), []string{write(t, "a.csv", "a,b,1\nx,y,z\n")}, nil, &Options{Header: HeaderYes})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, want := range map[string]int{"a": 0, "b": 1, "1": 2, "2": 1, "3": 2, "0": -1, "4": -1, "c": -1, "": -1} {
+		got, err := tab.Find(name)
+		if err != nil {
+			got = -1
+		}
+		if got != want {
+			t.Errorf("%q is column %d, %v, want %d", name, got, err, want)
+		}
+	}
+}
+
+func TestHugeFields(t *testing.T) {
+	long := strings.Repeat("0123456789abcdef", 1<<16)
+	text := "a,b\n1," + long + "\n2,\"" + long + "\n\"\"\n\"\n"
+	tab, err := Open(t.Context(), []string{write(t, "a.csv", text)}, nil, &Options{BlockSize: 100})
+	if err != nil {
+		t.Fatal(err)
+	}
+	rows, _, err := all(t, tab, false)
+	if err != nil || len(rows) != 2 || rows[0][1] != long || rows[1][1] != long+"\n\"\n" {
+		t.Errorf("%d rows, %v", len(rows), err)
+	}
+}
+
+func TestCompressedAndPiped(t *testing.T) {
+	text := "a,b\n1,x\n2,y\n"
+	var gz, zst bytes.Buffer
+	w := gzip.NewWriter(&gz)
+	w.Write([]byte(text))
+	w.Close()
+	z, _ := zstd.NewWriter(&zst)
+	z.Write([]byte(text))
+	z.Close()
+	const want = `a,b;1,"x";2,"y"`
+	for _, packed := range []string{text, gz.String(), zst.String()} {
+		tab, err := Open(t.Context(), []string{write(t, "a", packed)}, nil, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		rows, _, err := all(t, tab, false)
+		if got := show(tab, rows); err != nil || got != want {
+			t.Errorf("file: %s, %v", got, err)
+		}
+		if tab, err = Open(t.Context(), []string{Stdin}, iotest.OneByteReader(strings.NewReader(packed)), nil); err != nil {
+			t.Fatal(err)
+		}
+		rows, _, err = all(t, tab, false)
+		if got := show(tab, rows); err != nil || got != want {
+			t.Errorf("stream: %s, %v", got, err)
+		}
+		if len(packed) == len(text) {
+			continue
+		}
+		name := write(t, "a", packed[:len(packed)-9])
+		if tab, err = Open(t.Context(), []string{name}, nil, nil); err == nil {
+			_, _, err = all(t, tab, false)
+		}
+		if err == nil || !strings.HasPrefix(err.Error(), name+": ") {
+			t.Errorf("cut off: %v", err)
+		}
+	}
+}
+
+func TestReadErrors(t *testing.T) {
+	broken := errors.New("broken")
+	for _, before := range []string{"", "a,b\n1,2\n" + strings.Repeat("3,4\n", 1<<19)} {
+		tab, err := Open(t.Context(), []string{Stdin}, &failing{strings.NewReader(before), broken}, &Options{BlockSize: 1 << 16})
+		if err == nil {
+			_, _, err = all(t, tab, false)
+		}
+		if !errors.Is(err, broken) || !strings.HasPrefix(err.Error(), "standard input: ") {
+			t.Errorf("%v", err)
+		}
+	}
+	for _, name := range []string{filepath.Join(t.TempDir(), "none"), t.TempDir()} {
+		if _, err := Open(t.Context(), []string{name}, nil, nil); err == nil || !strings.HasPrefix(err.Error(), name+": ") {
+			t.Errorf("%v", err)
+		}
+	}
+}
+
+// failing reads, and then fails.
+type failing struct {
+	*strings.Reader
+	err error
+}
+
+func (f *failing) Read(b []byte) (int, error) {
+	n, err := f.Reader.Read(b)
+	if err != nil {
+		err = f.err
+	}
+	return n, err
+}

@@ -1,0 +1,402 @@
+package table
+
+import (
+	"bufio"
+	"encoding/base64"
+	"encoding/json"
+	"fmt"
+	"io"
+	"math"
+	"strconv"
+	"strings"
+	"unicode/utf8"
+
+	goarrow "github.com/apache/arrow-go/v18/arrow"
+	"github.com/apache/arrow-go/v18/parquet"
+	"github.com/apache/arrow-go/v18/parquet/compress"
+	"github.com/apache/arrow-go/v18/parquet/pqarrow"
+	pretty "github.com/jedib0t/go-pretty/v6/table"
+	"github.com/jedib0t/go-pretty/v6/text"
+
+	"github.com/weftgo/weft/arrow"
+	"github.com/weftgo/weft/column"
+)
+
+// Writer writes rows. Close ends the output; summary, with whatever json.Marshal makes an object of, is
+// part of JSON only.
+type Writer interface {
+	Write(columns []column.Column) error
+	Close(summary any) error
+}
+
+// cells are the values of a column as text.
+type cells struct {
+	c       column.Column
+	strings func(i int) string // of types with a meaning; nil: the values are what they are
+}
+
+// cellsOf are the values of a field.
+func cellsOf(c column.Column, f Field) (cells, error) {
+	if f.Arrow == nil || plain(f) {
+		return cells{c: c}, nil
+	}
+	arr, err := arrow.Array(c, f.Arrow)
+	if err != nil {
+		return cells{}, fmt.Errorf("column %s: %w", f.Name, err)
+	}
+	return cells{c: c, strings: arr.ValueStr}, nil
+}
+
+// plain reports whether the values of a field are as they are in its column.
+func plain(f Field) bool {
+	switch f.Type {
+	case column.Bytes:
+		id := f.Arrow.ID()
+		return id == goarrow.STRING || id == goarrow.LARGE_STRING || id == goarrow.STRING_VIEW || id == goarrow.BINARY ||
+			id == goarrow.LARGE_BINARY || id == goarrow.BINARY_VIEW || id == goarrow.DICTIONARY
+	case column.Bool:
+		return true
+	}
+	return arrow.Numeric(f.Arrow) == nil
+}
+
+// append appends the value of a row that is not null.
+func (c *cells) append(b []byte, i int) []byte {
+	switch {
+	case c.strings != nil:
+		return append(b, c.strings(i)...)
+	case c.c.Type() == column.Bytes:
+		return append(b, c.c.Bytes(i)...)
+	case c.c.Type() == column.Int64:
+		return strconv.AppendInt(b, column.Values[int64](c.c)[i], 10)
+	}
+	switch v := c.c.Any(i).(type) {
+	case float64:
+		return appendFloat(b, v, 64)
+	case float32:
+		return appendFloat(b, float64(v), 32)
+	default:
+		return fmt.Append(b, v)
+	}
+}
+
+// appendFloat writes a float with as few digits as bring it back.
+func appendFloat(b []byte, v float64, size int) []byte {
+	format := byte('f')
+	if a := math.Abs(v); a != 0 && (a < 1e-6 || a >= 1e21) {
+		format = 'e'
+	}
+	return strconv.AppendFloat(b, v, format, -1, size)
+}
+
+func allCells(columns []column.Column, fields []Field) ([]cells, error) {
+	all := make([]cells, len(columns))
+	for i, c := range columns {
+		var err error
+		if all[i], err = cellsOf(c, fields[i]); err != nil {
+			return nil, err
+		}
+	}
+	return all, nil
+}
+
+// csvWriter writes names and rows; null is nothing, and an empty text two quotes.
+type csvWriter struct {
+	out    *bufio.Writer
+	fields []Field
+	row    []byte
+}
+
+// NewCSV writes CSV, names of columns first.
+func NewCSV(w io.Writer, fields []Field) Writer {
+	c := &csvWriter{out: bufio.NewWriterSize(w, 1<<16), fields: fields}
+	for i, f := range fields {
+		if i > 0 {
+			c.row = append(c.row, ',')
+		}
+		c.row = appendQuoted(c.row, []byte(f.Name))
+	}
+	c.row = append(c.row, '\n')
+	return c
+}
+
+func (c *csvWriter) Write(columns []column.Column) error {
+	all, err := allCells(columns, c.fields)
+	if err != nil || len(columns) == 0 {
+		return err
+	}
+	var value []byte
+	for i := range columns[0].Len() {
+		for j := range all {
+			if j > 0 {
+				c.row = append(c.row, ',')
+			}
+			if !columns[j].Null(i) {
+				value = all[j].append(value[:0], i)
+				c.row = appendQuoted(c.row, value)
+			}
+		}
+		c.row = append(c.row, '\n')
+		if _, err := c.out.Write(c.row); err != nil {
+			return err
+		}
+		c.row = c.row[:0]
+	}
+	return nil
+}
+
+func (c *csvWriter) Close(any) error {
+	if _, err := c.out.Write(c.row); err != nil { // names, if there were no rows
+		return err
+	}
+	return c.out.Flush()
+}
+
+// appendQuoted quotes a field if it needs it. An empty one would be read as null.
+func appendQuoted(b, field []byte) []byte {
+	quote := len(field) == 0
+	for _, c := range field {
+		quote = quote || c == ',' || c == '"' || c == '\n' || c == '\r'
+	}
+	if !quote {
+		return append(b, field...)
+	}
+	b = append(b, '"')
+	for _, c := range field {
+		if c == '"' {
+			b = append(b, '"')
+		}
+		b = append(b, c)
+	}
+	return append(b, '"')
+}
+
+// jsonWriter writes one object: rows, a list of objects, and what the summary has.
+type jsonWriter struct {
+	out    *bufio.Writer
+	fields []Field
+	names  [][]byte
+	row    []byte
+	begun  bool
+}
+
+// NewJSON writes one object: "rows" with an object for each, and the members of the summary.
+func NewJSON(w io.Writer, fields []Field) Writer {
+	j := &jsonWriter{out: bufio.NewWriterSize(w, 1<<16), fields: fields}
+	for _, f := range fields {
+		j.names = append(j.names, append(appendString(nil, []byte(strings.ToValidUTF8(f.Name, "\ufffd"))), ':'))
+	}
+	j.row = []byte(`{"rows":[`)
+	return j
+}
+
+func (j *jsonWriter) Write(columns []column.Column) error {
+	all, err := allCells(columns, j.fields)
+	if err != nil || len(columns) == 0 {
+		return err
+	}
+	for i := range columns[0].Len() {
+		if j.begun {
+			j.row = append(j.row, ',')
+		}
+		j.begun = true
+		j.row = append(j.row, '\n', '{')
+		for k := range all {
+			if k > 0 {
+				j.row = append(j.row, ',')
+			}
+			j.row = append(j.row, j.names[k]...)
+			j.row = all[k].appendJSON(j.row, i)
+		}
+		j.row = append(j.row, '}')
+		if _, err := j.out.Write(j.row); err != nil {
+			return err
+		}
+		j.row = j.row[:0]
+	}
+	return nil
+}
+
+func (j *jsonWriter) Close(summary any) error {
+	rest, err := json.Marshal(summary)
+	if err != nil {
+		return err
+	}
+	j.row = append(j.row, "\n],"...)
+	j.row = append(append(j.row, rest[1:]...), '\n')
+	if _, err := j.out.Write(j.row); err != nil {
+		return err
+	}
+	return j.out.Flush()
+}
+
+// appendJSON appends a value. What JSON has no number for is a string; bytes that are no UTF-8 are an object.
+func (c *cells) appendJSON(b []byte, i int) []byte {
+	switch {
+	case c.c.Null(i):
+		return append(b, "null"...)
+	case c.strings != nil:
+		return appendString(b, []byte(c.strings(i)))
+	case c.c.Type() == column.Bytes:
+		v := c.c.Bytes(i)
+		if utf8.Valid(v) {
+			return appendString(b, v)
+		}
+		b = append(b, `{"base64":"`...)
+		b = base64.StdEncoding.AppendEncode(b, v)
+		return append(b, `"}`...)
+	case c.c.Type().Float():
+		v, ok := c.c.Any(i).(float64)
+		if !ok {
+			v = float64(c.c.Any(i).(float32))
+		}
+		if math.IsNaN(v) || math.IsInf(v, 0) {
+			return append(c.append(append(b, '"'), i), '"')
+		}
+	}
+	return c.append(b, i)
+}
+
+// appendString appends a JSON string of valid UTF-8.
+func appendString(b, s []byte) []byte {
+	b = append(b, '"')
+	for _, c := range s {
+		switch {
+		case c == '"' || c == '\\':
+			b = append(b, '\\', c)
+		case c == '\n':
+			b = append(b, `\n`...)
+		case c < ' ':
+			b = fmt.Appendf(b, `\u%04x`, c)
+		default:
+			b = append(b, c)
+		}
+	}
+	return append(b, '"')
+}
+
+// maxAligned is how many rows a table for people has: all must be known before the first is written.
+const maxAligned = 1000
+
+// alignedWriter writes a table for people.
+type alignedWriter struct {
+	out    io.Writer
+	fields []Field
+	table  pretty.Writer
+	rows   int
+	print  func(string) string
+}
+
+// NewAligned writes an aligned table of the first thousand rows, and how many more there are. print makes
+// text of values that goes on one line.
+func NewAligned(w io.Writer, fields []Field, print func(string) string) Writer {
+	a := &alignedWriter{out: w, fields: fields, table: pretty.NewWriter(), print: print}
+	a.table.SetStyle(pretty.StyleLight)
+	a.table.Style().Options = pretty.OptionsNoBordersAndSeparators
+	a.table.Style().Format.Header = text.FormatDefault
+	var head pretty.Row
+	var configs []pretty.ColumnConfig
+	for i, f := range fields {
+		head = append(head, print(f.Name))
+		if f.Type.Integer() || f.Type.Float() {
+			configs = append(configs, pretty.ColumnConfig{Number: i + 1, Align: text.AlignRight, AlignHeader: text.AlignRight})
+		}
+	}
+	a.table.SetColumnConfigs(configs)
+	a.table.AppendHeader(head)
+	return a
+}
+
+func (a *alignedWriter) Write(columns []column.Column) error {
+	all, err := allCells(columns, a.fields)
+	if err != nil || len(columns) == 0 {
+		return err
+	}
+	n := columns[0].Len()
+	for i := range min(n, max(0, maxAligned-a.rows)) {
+		var row pretty.Row
+		for j := range all {
+			value := "null"
+			if !columns[j].Null(i) {
+				value = a.print(string(all[j].append(nil, i)))
+			}
+			row = append(row, value)
+		}
+		a.table.AppendRow(row)
+	}
+	a.rows += n
+	return nil
+}
+
+func (a *alignedWriter) Close(any) error {
+	end := "\n"
+	if more := a.rows - maxAligned; more > 0 {
+		end = fmt.Sprintf("\n… and %d more rows: --csv, --json and --parquet write all, --top the first\n", more)
+	}
+	// Spaces before the end of a line are nothing to people, and in the way of programs.
+	lines := strings.Split(a.table.Render(), "\n")
+	for i := range lines {
+		lines[i] = strings.TrimRight(lines[i], " ")
+	}
+	_, err := io.WriteString(a.out, strings.Join(lines, "\n")+end)
+	return err
+}
+
+// parquetWriter writes a file of columns.
+type parquetWriter struct {
+	schema *goarrow.Schema
+	fields []Field
+	w      *pqarrow.FileWriter
+}
+
+// NewParquet writes a Parquet file, compressed by Snappy, and closes w, if it can be closed. Text must be UTF-8.
+func NewParquet(w io.Writer, fields []Field) (Writer, error) {
+	p := &parquetWriter{fields: fields}
+	var all []goarrow.Field
+	for _, f := range fields {
+		t := f.Arrow
+		if d, ok := t.(*goarrow.DictionaryType); ok {
+			t = d.ValueType
+		}
+		if t == nil {
+			t = typeOf(f.Type)
+		}
+		all = append(all, goarrow.Field{Name: f.Name, Type: t, Nullable: true})
+	}
+	p.schema = goarrow.NewSchema(all, nil)
+	props := parquet.NewWriterProperties(parquet.WithCompression(compress.Codecs.Snappy))
+	var err error
+	p.w, err = pqarrow.NewFileWriter(p.schema, w, props, pqarrow.NewArrowWriterProperties(pqarrow.WithStoreSchema()))
+	return p, err
+}
+
+// typeOf is the type of a column in files.
+func typeOf(t column.Type) goarrow.DataType {
+	return map[column.Type]goarrow.DataType{
+		column.Int8: goarrow.PrimitiveTypes.Int8, column.Int16: goarrow.PrimitiveTypes.Int16, column.Int32: goarrow.PrimitiveTypes.Int32,
+		column.Int64: goarrow.PrimitiveTypes.Int64, column.Uint8: goarrow.PrimitiveTypes.Uint8, column.Uint16: goarrow.PrimitiveTypes.Uint16,
+		column.Uint32: goarrow.PrimitiveTypes.Uint32, column.Uint64: goarrow.PrimitiveTypes.Uint64, column.Float32: goarrow.PrimitiveTypes.Float32,
+		column.Float64: goarrow.PrimitiveTypes.Float64, column.Bool: goarrow.FixedWidthTypes.Boolean, column.Bytes: goarrow.BinaryTypes.String,
+	}[t]
+}
+
+func (p *parquetWriter) Write(columns []column.Column) error {
+	for j, c := range columns {
+		if f := p.fields[j]; f.Type != column.Bytes || f.Arrow != nil {
+			continue
+		}
+		for i := range c.Len() {
+			if !c.Null(i) && !utf8.Valid(c.Bytes(i)) {
+				return fmt.Errorf("column %s: %.40q is no UTF-8, which text of Parquet files must be", p.fields[j].Name, c.Bytes(i))
+			}
+		}
+	}
+	rec, err := arrow.RecordBatch(columns, p.schema)
+	if err != nil {
+		return err
+	}
+	defer rec.Release()
+	return p.w.WriteBuffered(rec)
+}
+
+func (p *parquetWriter) Close(any) error { return p.w.Close() }

@@ -1,0 +1,308 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/weftgo/weft"
+	"github.com/weftgo/weft/cmd/weft/internal/progress"
+	"github.com/weftgo/weft/cmd/weft/internal/table"
+	"github.com/weftgo/weft/column"
+	"github.com/weftgo/weft/device"
+)
+
+// tableFlags are those of the verbs that read and write tables.
+type tableFlags struct {
+	format, header, separator, bad string
+	options                        table.Options
+	memory                         byteSize
+
+	csv     bool
+	parquet string
+	sort    []string
+	top     int
+}
+
+// readsTables is what the help of all these verbs says of files.
+const readsTables = `
+Files are CSV, TSV, JSON lines (an object on each), Parquet or Arrow, found by name and content; text may be compressed
+by gzip or zstd, and - is standard input. Columns have names, or numbers from 1 on. The first line of CSV is a header
+unless one of its fields is a number, true or false, or two are the same. A column of text is int64, float64, bool or
+text by the values in the first MiB; where a later value does not fit, files are read again with the wider type.
+Numbers that would be written otherwise, such as 007, are text, except where they are added up. Empty fields
+without quotes are null. Bad rows (another number of fields, stray quotes, no number where one is added up, no JSON) are errors
+with file and line.
+
+Everything runs on all cores of the CPU; text is read in pieces.`
+
+func (f *tableFlags) add(cmd *cobra.Command) {
+	flags := cmd.Flags()
+	flags.StringVar(&f.format, "format", "auto", "format of files: auto, csv, tsv, json, parquet or arrow")
+	flags.StringVar(&f.header, "header", "auto", "whether the first line of CSV has names: auto, yes or no")
+	flags.StringVar(&f.separator, "separator", "", "between the fields of CSV: one character; default: found among , ; tab and |")
+	flags.StringVar(&f.options.Null, "null", "", "what stands for null in CSV, without quotes")
+	flags.StringSliceVar(&f.options.Text, "text", nil, "columns that are text, whatever they look like")
+	flags.StringVar(&f.bad, "bad", "error", "what to do with bad rows: error, or skip and count them")
+	flags.Var(&f.memory, "memory", "stop with an error where more memory is needed for what is kept, such as 8GiB; 0: no limit")
+	flags.BoolVar(&f.csv, "csv", false, "print CSV")
+	flags.StringVar(&f.parquet, "parquet", "", "write a Parquet `FILE` instead")
+	flags.IntVar(&f.top, "top", 0, "the first N rows only; 0: all")
+}
+
+// check makes options of flags.
+func (f *tableFlags) check(a *app) (err error) {
+	o := &f.options
+	if o.Format, err = table.ParseFormat(f.format); err != nil {
+		return usageError{fmt.Errorf("--format %w", err)}
+	}
+	if o.Header, err = table.ParseHeader(f.header); err != nil {
+		return usageError{fmt.Errorf("--header %w", err)}
+	}
+	switch {
+	case f.separator == `\t`:
+		o.Separator = '\t'
+	case len(f.separator) > 1 || strings.ContainsAny(f.separator, "\"\r\n"):
+		return usageError{fmt.Errorf("--separator %.40q: want one character", f.separator)}
+	case f.separator != "":
+		o.Separator = f.separator[0]
+	}
+	switch f.bad {
+	case "error":
+	case "skip":
+		o.SkipBad = true
+	default:
+		return usageError{fmt.Errorf("--bad %.40q: want error or skip", f.bad)}
+	}
+	if f.top < 0 {
+		return usageError{fmt.Errorf("--top %d: must not be negative", f.top)}
+	}
+	outputs := 0
+	for _, is := range []bool{f.csv, a.json, f.parquet != ""} {
+		if is {
+			outputs++
+		}
+	}
+	if outputs > 1 {
+		return usageError{errors.New("--csv, --json and --parquet exclude each other")}
+	}
+	o.MaxBytes = int64(f.memory)
+	return f.checkOutput()
+}
+
+// checkOutput finds out before minutes of reading where no file can be written.
+func (f *tableFlags) checkOutput() error {
+	if f.parquet == "" {
+		return nil
+	}
+	info, err := os.Stat(f.parquet)
+	switch {
+	case err == nil && info.IsDir():
+		err = syscall.EISDIR
+	case err != nil:
+		err = takesFiles(filepath.Dir(f.parquet))
+	}
+	if err != nil {
+		return fmt.Errorf("--parquet %s: %w", f.parquet, reason(err))
+	}
+	return nil
+}
+
+// openHost opens the device for jobs that run on a CPU only.
+func (a *app) openHost(ctx context.Context) (device.Device, error) {
+	if a.device == "auto" {
+		on := *a
+		on.device = "cpu"
+		return on.openDevice(ctx)
+	}
+	return a.openDevice(ctx)
+}
+
+// tableJob is a verb at work on tables.
+type tableJob struct {
+	*app
+	*tableFlags
+	ctx   context.Context
+	dev   device.Device
+	verb  string
+	bar   *progress.Bar
+	start time.Time
+	tableSummary
+}
+
+// tableSummary is what is said besides the rows.
+type tableSummary struct {
+	Columns    []tableColumn `json:"columns"`
+	RowsRead   int           `json:"rows_read"`
+	Skipped    int           `json:"skipped"` // bad rows
+	Bytes      int64         `json:"bytes"`   // read
+	Seconds    float64       `json:"seconds"`
+	Device     string        `json:"device"`
+	DeviceName string        `json:"device_name"`
+}
+
+// tableColumn is a column of the result.
+type tableColumn struct {
+	Name string `json:"name"`
+	Type string `json:"type"`
+}
+
+// runTable opens the device and the progress of a job, and closes them.
+func runTable(ctx context.Context, a *app, f *tableFlags, verb string, names []string, do func(*tableJob) error) (err error) {
+	if err := f.check(a); err != nil {
+		return err
+	}
+	size, err := checkFiles(verb, names)
+	if err != nil {
+		return err
+	}
+	dev, err := a.openHost(ctx)
+	if err != nil {
+		return err
+	}
+	defer func() { err = cmp.Or(err, dev.Close()) }()
+	j := &tableJob{app: a, tableFlags: f, ctx: ctx, dev: dev, verb: verb, start: time.Now()}
+	j.Device, j.DeviceName = deviceID(dev.Properties()), dev.Properties().Name
+	j.bar = progress.Bytes(a.stderr, a.isTerminal, "reading", size)
+	defer j.bar.Close()
+	if err := do(j); err != nil {
+		if errors.As(err, new(usageError)) || ctx.Err() != nil {
+			return err
+		}
+		return fmt.Errorf("%s: %w", verb, err)
+	}
+	return nil
+}
+
+// open opens the files of a table.
+func (j *tableJob) open(names []string, text []string) (*table.Table, error) {
+	o := j.options
+	o.Text = text
+	return table.Open(j.ctx, names, j.stdin, &o)
+}
+
+// columns are columns of a table by name or number.
+func columnsOf(t *table.Table, flag string, names []string) ([]int, error) {
+	var columns []int
+	for _, name := range names {
+		i, err := t.Find(name)
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", flag, err)
+		}
+		columns = append(columns, i)
+	}
+	return columns, nil
+}
+
+// read reads columns, and has each batch added.
+func (j *tableJob) read(t *table.Table, columns []int, number []bool, add func(table.Batch) error) error {
+	for batch, err := range t.Batches(j.ctx, columns, number) {
+		if err != nil {
+			return err
+		}
+		j.bar.Add(batch.Bytes)
+		j.RowsRead += batch.Rows
+		j.Skipped += batch.Skipped
+		if err := add(batch); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// full says that a limit was reached, and by what.
+func (j *tableJob) full(err error, what string) error {
+	if !errors.Is(err, weft.ErrFull) {
+		return err
+	}
+	return fmt.Errorf("--memory %d is not enough for %s, after %d rows: %w", j.memory, what, j.RowsRead, err)
+}
+
+// tableOutput is where rows go. A Parquet file is gone again if the output is abandoned.
+type tableOutput struct {
+	table.Writer
+	file *os.File
+}
+
+func (o *tableOutput) abandon() {
+	if o.file != nil {
+		o.file.Close() // what is closed already says so
+		os.Remove(o.file.Name())
+	}
+}
+
+// write writes rows.
+func (o *tableOutput) write(columns []column.Column) error {
+	if err := o.Write(columns); err != nil {
+		return fmt.Errorf("write results: %w", reason(err))
+	}
+	return nil
+}
+
+// close ends the output.
+func (o *tableOutput) close(summary any) error {
+	if err := o.Close(summary); err != nil {
+		return fmt.Errorf("write results: %w", reason(err))
+	}
+	return nil
+}
+
+// writer begins the output.
+func (j *tableJob) writer(fields []table.Field) (*tableOutput, error) {
+	for _, f := range fields {
+		name := f.Type.String()
+		switch {
+		case f.Arrow != nil:
+			name = f.Arrow.String()
+		case name == "bytes":
+			name = "text"
+		}
+		j.Columns = append(j.Columns, tableColumn{f.Name, name})
+	}
+	switch {
+	case j.parquet != "":
+		f, err := os.Create(j.parquet)
+		if err != nil {
+			return nil, fmt.Errorf("--parquet %s: %w", j.parquet, reason(err))
+		}
+		w, err := table.NewParquet(f, fields)
+		out := &tableOutput{w, f}
+		if err != nil {
+			out.abandon()
+		}
+		return out, err
+	case j.json:
+		return &tableOutput{Writer: table.NewJSON(j.stdout, fields)}, nil
+	case j.csv:
+		return &tableOutput{Writer: table.NewCSV(j.stdout, fields)}, nil
+	}
+	return &tableOutput{Writer: table.NewAligned(j.stdout, fields, printable)}, nil
+}
+
+// done adds up, when all is known but the end of the output.
+func (j *tableJob) done(tables ...*table.Table) {
+	j.bar.Close()
+	j.Seconds = time.Since(j.start).Seconds()
+	for _, t := range tables {
+		j.Bytes += t.Read()
+	}
+}
+
+// say says what has been done.
+func (j *tableJob) say(did string) error {
+	skipped := ""
+	if j.Skipped > 0 {
+		skipped = fmt.Sprintf(", %d bad rows skipped", j.Skipped)
+	}
+	_, err := fmt.Fprintf(j.stderr, "weft: %d rows%s, %s; %s in %.3g s: %s/s on %s (%s)\n", j.RowsRead, skipped, did,
+		siUnits(float64(j.Bytes), "B"), j.Seconds, siUnits(float64(j.Bytes)/j.Seconds, "B"), j.Device, j.DeviceName)
+	return err
+}
