@@ -37,9 +37,13 @@ func (s *slot) is(key uint64) bool { return s.low == uint32(key) && s.high == ui
 // part is a table with linear probing.
 type part struct {
 	slots []slot
-	n     int      // in use
-	fresh []uint32 // dealt rows whose keys are new in this batch
+	n     int // in use
+	fresh []fresh
+	moved int // of fresh, whose slots are others since the part has grown
 }
+
+// fresh is a key that is new in a batch: its row, among those that were dealt to the part, and its slot.
+type fresh struct{ row, slot uint32 }
 
 // inHost is the index of a host.
 type inHost struct {
@@ -94,15 +98,15 @@ func stretch(slots, n int) int {
 }
 
 // enter is the slot of a key, or the free one that it can take.
-func (x *inHost) enter(p *part, key uint64) *slot {
+func (x *inHost) enter(p *part, key uint64) int {
 	at := p.seek(key, x.home(key, len(p.slots)))
 	if p.slots[at].number == 0 {
 		if n := stretch(len(p.slots), p.n+1); n > len(p.slots) {
 			x.grow(p, n)
-			at = p.seek(key, x.home(key, n))
+			return p.seek(key, x.home(key, n))
 		}
 	}
-	return &p.slots[at]
+	return at
 }
 
 // part is that of a key; high is zero if there is one part.
@@ -181,7 +185,7 @@ func (x *inHost) direct(keys []uint64, numbers []uint32) {
 	x.first = x.first[:0]
 	for i, key := range keys {
 		p := x.part(key)
-		s := x.enter(p, key)
+		s := &p.slots[x.enter(p, key)]
 		if s.number == 0 {
 			x.n++
 			p.n++
@@ -242,7 +246,7 @@ func (x *inHost) work(numbers []uint32) {
 
 func (x *inHost) fill(p *part, keys []uint64, rows, numbers []uint32) {
 	base := uint32(x.n) + 1
-	p.fresh = p.fresh[:0]
+	p.fresh, p.moved = p.fresh[:0], 0
 	var ahead [cpu.Group]unsafe.Pointer
 	for lo := 0; lo < len(keys); lo += cpu.Group {
 		end := min(lo+cpu.Group, len(keys))
@@ -253,11 +257,12 @@ func (x *inHost) fill(p *part, keys []uint64, rows, numbers []uint32) {
 		cpu.PrefetchPairs(ahead[:len(next)])
 		for i, key := range keys[lo:end] {
 			row := rows[lo+i]
-			s := x.enter(p, key)
+			at := x.enter(p, key)
+			s := &p.slots[at]
 			if s.number == 0 {
 				p.n++
 				*s = slot{base + row, uint32(key), uint32(key >> 32)}
-				p.fresh = append(p.fresh, uint32(lo+i))
+				p.fresh = append(p.fresh, fresh{uint32(lo + i), uint32(at)})
 				x.marks[row] = true
 			}
 			numbers[row] = s.number - 1
@@ -317,16 +322,19 @@ func (x *inHost) rank(numbers []uint32) {
 
 // rename gives the new keys of a part, whose dealt rows begin at from, their numbers.
 func (x *inHost) rename(p *part, from, base uint32) {
+	for i, f := range p.fresh[:p.moved] {
+		key := x.keys[from+f.row]
+		p.fresh[i].slot = uint32(p.seek(key, x.home(key, len(p.slots))))
+	}
 	var at [cpu.Group]unsafe.Pointer
 	for lo := 0; lo < len(p.fresh); lo += cpu.Group {
 		some := p.fresh[lo:min(lo+cpu.Group, len(p.fresh))]
-		for i, j := range some {
-			at[i] = unsafe.Pointer(&p.slots[x.home(x.keys[from+j], len(p.slots))])
+		for i, f := range some {
+			at[i] = unsafe.Pointer(&p.slots[f.slot])
 		}
 		cpu.PrefetchPairs(at[:len(some)])
-		for _, j := range some {
-			key := x.keys[from+j]
-			p.slots[p.seek(key, x.home(key, len(p.slots)))].number = base + x.ranks[x.rows[from+j]] + 1
+		for _, f := range some {
+			p.slots[f.slot].number = base + x.ranks[x.rows[from+f.row]] + 1
 		}
 	}
 }
@@ -334,7 +342,7 @@ func (x *inHost) rename(p *part, from, base uint32) {
 // grow makes a part so many slots.
 func (x *inHost) grow(p *part, slots int) {
 	old := p.slots
-	p.slots = make([]slot, slots)
+	p.slots, p.moved = make([]slot, slots), len(p.fresh)
 	for _, s := range old {
 		if s.number > 0 {
 			p.slots[p.seek(s.key(), x.home(s.key(), slots))] = s
