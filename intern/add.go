@@ -30,7 +30,7 @@ type scratch struct {
 	found   []bool
 	first   []uint32 // rows of new items
 	regions []region
-	nulls   column.Column // the column of 64 bits that the rows come from, if there may be nulls in it
+	nulls   column.Column // the column that the rows come from, if its nulls do not show in items
 	strings []string
 	encoded []byte
 	offsets []int64
@@ -110,18 +110,22 @@ func mustMatch(method string, n, outputs int) {
 // add is what all forms of adding share.
 func (t *Table) add(ctx context.Context, method string, k kind, cols []column.Column, n int, ids []uint32, from func(*scratch) feed) (added int, err error) {
 	mustMatch(method, n, len(ids))
-	done := 0
-	if err = t.begin(ctx); err == nil {
-		before := t.Len()
-		done, err = t.addAll(ctx, k, cols, ids, from(&t.scratch))
-		added = t.Len() - before
-		t.end()
-	}
+	done, added, err := t.addAll(ctx, k, cols, ids, from(&t.scratch))
 	clear(ids[done:])
 	return added, partial(method, done, err)
 }
 
-func (t *Table) addAll(ctx context.Context, k kind, cols []column.Column, ids []uint32, from feed) (done int, err error) {
+func (t *Table) addAll(ctx context.Context, k kind, cols []column.Column, ids []uint32, from feed) (done, added int, err error) {
+	if err := t.begin(ctx); err != nil {
+		return 0, 0, err
+	}
+	defer t.end()
+	before := t.Len()
+	done, err = t.addChunks(ctx, k, cols, ids, from)
+	return done, t.Len() - before, err
+}
+
+func (t *Table) addChunks(ctx context.Context, k kind, cols []column.Column, ids []uint32, from feed) (done int, err error) {
 	if err := t.decide(k, cols); err != nil {
 		return 0, err
 	}
@@ -179,7 +183,7 @@ func (t *Table) addChunk(ctx context.Context, c column.Column, ids []uint32) (do
 // all that is added has, unless their memory is limited: what takes a key of another width is not known before.
 func (t *Table) fit(width int) {
 	switch {
-	case t.kind == rows || width == t.keys.width || t.opts.MaxBytes > 0:
+	case t.kind == rows && !t.plain || width == t.keys.width || t.opts.MaxBytes > 0:
 	case t.Len() == 0 && width > arena.MaxShort:
 		t.keys = newKeys(width)
 	case t.keys.width > 0:
@@ -209,10 +213,10 @@ func addItems[S source](ctx context.Context, t *Table, items S, ids []uint32) (d
 	}
 	ids = ids[:done]
 	odd := differing(t, items, ids, uint32(base))
-	t.keys.grow(t.Len() + len(s.first) + len(odd))
 	if len(odd) > 0 {
 		identify(t, items, ids, uint32(base), odd)
 	}
+	t.keys.grow(t.index.Len() + len(t.extras))
 	store(t, items, uint32(base))
 	if len(t.extras) > 0 {
 		t.shift(ids, odd)
@@ -283,7 +287,7 @@ func hashAll[S source](t *Table, items S, keys []uint64) {
 }
 
 // differing are the rows that have the number of an item which they are not: where keys collide, and where rows are null whose
-// word does not say so.
+// items do not say so.
 func differing[S source](t *Table, items S, numbers []uint32, base uint32) (odd []uint32) {
 	s := &t.scratch
 	if t.words && !s.nulls.HasNulls() {
@@ -294,12 +298,15 @@ func differing[S source](t *Table, items S, numbers []uint32, base uint32) (odd 
 	t.parallel(len(numbers), func(lo, hi int) {
 		any := false
 		if t.words {
-			for i := lo; i < hi; i++ {
-				s.flags[i] = s.nulls.Null(i)
-				any = any || s.flags[i]
-			}
+			clear(s.flags[lo:hi])
 		} else {
 			any = compare(t, items, numbers, base, lo, hi)
+		}
+		if s.nulls.HasNulls() {
+			for i := lo; i < hi; i++ {
+				s.flags[i] = s.flags[i] || s.nulls.Null(i)
+			}
+			any = true
 		}
 		if any {
 			found.Store(true)
@@ -335,11 +342,15 @@ func compare[S source](t *Table, items S, numbers []uint32, base uint32, lo, hi 
 		}
 		cpu.PrefetchPairs(places[:n])
 		for i, v := range some {
+			j := lo + i
 			if v < base {
 				places[i] = t.keys.lies(t.id(v))
-			} else {
-				places[i] = unsafe.Pointer(unsafe.SliceData(items.at(int(first[v-base]))))
+				continue
 			}
+			if int(v-base) < len(first) { // else all rows are null
+				j = int(first[v-base])
+			}
+			places[i] = unsafe.Pointer(unsafe.SliceData(items.at(j)))
 		}
 		cpu.PrefetchPairs(places[:len(some)])
 		for i, v := range some {
@@ -348,7 +359,7 @@ func compare[S source](t *Table, items S, numbers []uint32, base uint32, lo, hi 
 			case len(item) <= arena.MaxShort && t.keys.width == 0: // no other has its key
 			case v < base:
 				differs = !bytes.Equal(item, t.keys.at(t.id(v)))
-			case first[v-base] != uint32(lo+i):
+			case int(v-base) < len(first) && first[v-base] != uint32(lo+i):
 				differs = !bytes.Equal(item, items.at(int(first[v-base])))
 			}
 			flags[lo+i] = differs
@@ -367,29 +378,39 @@ func identify[S source](t *Table, items S, numbers []uint32, base uint32, odd []
 				next++
 			}
 		}
-		numbers[i], row = t.extra(items.at(int(i)), next), int(i)+1
+		if t.scratch.nulls.Null(int(i)) {
+			numbers[i] = t.nullID(next)
+		} else {
+			numbers[i] = t.clash(items.at(int(i)), next)
+		}
+		row = int(i) + 1
 	}
 }
 
-// extra is the id of an item that differs from the one which has its key; if it is new, so many others come before it.
-func (t *Table) extra(item []byte, others uint32) uint32 {
-	fresh := others + uint32(len(t.extras))
-	if t.words {
-		if t.null < 0 {
-			t.null = int64(fresh)
-			t.extras = append(t.extras, fresh)
-			clear(t.keys.at(fresh))
-		}
-		return uint32(t.null)
+// nullID is the id of null; if it is new, so many others have come before.
+func (t *Table) nullID(others uint32) uint32 {
+	if t.null < 0 {
+		id := others + uint32(len(t.extras))
+		t.null = int64(id)
+		t.extras = append(t.extras, id)
+		t.keys.grow(int(id) + 1)
+		t.keys.blank(id)
 	}
-	if id, ok := t.clashes[string(item)]; ok {
-		return id
+	return uint32(t.null)
+}
+
+// clash is the id of an item that differs from the one which has its key; if it is new, so many others have come before.
+func (t *Table) clash(item []byte, others uint32) uint32 {
+	id, ok := t.clashes[string(item)]
+	if !ok {
+		id = others + uint32(len(t.extras))
+		t.clashes[string(item)] = id
+		t.clashed += int64(len(item) + clashBytes)
+		t.extras = append(t.extras, id)
+		t.keys.grow(int(id) + 1)
+		t.keys.put(id, item, &t.keys.writer)
 	}
-	t.clashes[string(item)] = fresh
-	t.clashed += int64(len(item) + clashBytes)
-	t.extras = append(t.extras, fresh)
-	t.keys.put(fresh, item, &t.keys.writer)
-	return fresh
+	return id
 }
 
 // shift makes ids of numbers, but for rows that have theirs.

@@ -41,6 +41,15 @@ func (k *keys) put(id uint32, item []byte, w *arena.Writer) {
 	}
 }
 
+// blank stores the bytes of null, which are none or zero.
+func (k *keys) blank(id uint32) {
+	if k.width > 0 {
+		clear(k.place(id))
+	} else {
+		*k.word(id) = 0
+	}
+}
+
 // stored is how many bytes of the arena a key takes.
 func (k *keys) stored(item []byte) int {
 	if k.width > 0 || len(item) <= arena.MaxShort {

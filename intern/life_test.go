@@ -185,6 +185,20 @@ func TestMemoryStaysFlat(t *testing.T) {
 	}
 }
 
+// Null is one key, however many rows there are.
+func TestMemoryOfNulls(t *testing.T) {
+	for _, c := range []column.Column{column.Of(make([]int64, 100_000)), column.OfStrings(make([]string, 100_000))} {
+		table := open(t, devicetest.Open(t), 0, &Options{MaxBytes: 100_000})
+		c = c.WithValid(column.OfBools(make([]bool, c.Len())))
+		if added, err := table.Rows(t.Context(), []column.Column{c}, make([]uint32, c.Len())); added != 1 || err != nil {
+			t.Error(added, err)
+		}
+		if used, err := table.Memory(t.Context()); err != nil || used > 100_000 {
+			t.Errorf("%d bytes, %v", used, err)
+		}
+	}
+}
+
 func TestClosed(t *testing.T) {
 	table := open(t, devicetest.Open(t), 0, nil)
 	ids := make([]uint32, 1)

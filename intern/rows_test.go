@@ -66,6 +66,13 @@ var shapes = map[string]func(rng *rand.Rand, n, domain int) []column.Column{
 	"strings": func(rng *rand.Rand, n, domain int) []column.Column {
 		return []column.Column{withNulls(rng, column.OfStrings(stringsOf(rng, n, domain)))}
 	},
+	"strings of one width": func(rng *rand.Rand, n, domain int) []column.Column {
+		data := make([]byte, 0, 9*n)
+		for range n {
+			data = fmt.Appendf(data, "%09d", rng.IntN(domain))
+		}
+		return []column.Column{withNulls(rng, must(column.OfWidth(9, data)))}
+	},
 	"mixed": func(rng *rand.Rand, n, domain int) []column.Column {
 		return []column.Column{column.OfStrings(stringsOf(rng, n, domain)), numbers[int16](rng, n, 3, true), withNulls(rng, column.OfStrings(stringsOf(rng, n, 4)))}
 	},

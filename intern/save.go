@@ -88,11 +88,7 @@ func (t *Table) frame(w *writer, lo, hi int) (n int, err error) {
 	if t.failed != nil {
 		return 0, t.failed
 	}
-	at := func(i int) []byte { return t.keys.at(uint32(lo + i)) }
-	if t.words {
-		row, width := t.encoded(lo, hi), t.rows.Width()
-		at = func(i int) []byte { return row(i)[:width] }
-	}
+	at := t.encoded(lo, hi)
 	w.lengths, w.keys = w.lengths[:0], w.keys[:0]
 	for ; n < hi-lo; n++ {
 		key := at(n)

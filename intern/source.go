@@ -58,6 +58,10 @@ func (t *Table) ofBytes(s *scratch, items [][]byte) feed {
 func (t *Table) ofRows(s *scratch, cols []column.Column) feed {
 	return func(lo int) column.Column {
 		n := min(t.chunk, cols[0].Len()-lo)
+		if t.plain {
+			s.nulls = cols[0].Slice(lo, lo+n)
+			return s.nulls
+		}
 		if t.words {
 			s.encoded = resize(s.encoded, 8*n)
 			words := unsafe.Slice((*uint64)(unsafe.Pointer(unsafe.SliceData(s.encoded))), n)

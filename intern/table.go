@@ -5,6 +5,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"sync/atomic"
 
@@ -42,8 +43,9 @@ type Table struct {
 	rows *rowkey.Codec // of a table of rows
 	// words: rows are 64 bits each, and so are their keys in the index, so that no two share one.
 	words bool
+	plain bool // rows are one column of byte strings, and are not encoded
 	keys  *keys
-	null  int64 // id of the row of one column of 64 bits that is null; -1: there is none
+	null  int64 // id of the row that is null and does not say so itself: of one column of 64 bits, or of byte strings; -1: there is none
 	// extras are the ids of items whose key in the index belongs to another item,
 	// ascending: the ids of all others are their numbers, shifted by these.
 	extras  number.Extras
@@ -126,8 +128,8 @@ func (t *Table) Columns(lo, hi int) []column.Column {
 	t.mu.RLock()
 	defer t.mu.RUnlock()
 	t.mustHave(lo, hi)
-	if t.kind != rows {
-		return []column.Column{t.keys.column(lo, hi, t.parallel)}
+	if t.kind != rows || t.plain {
+		return []column.Column{t.withNull(t.keys.column(lo, hi, t.parallel), lo, hi)}
 	}
 	cols, err := t.rows.Decode(hi-lo, t.encoded(lo, hi))
 	if err != nil {
@@ -136,9 +138,29 @@ func (t *Table) Columns(lo, hi int) []column.Column {
 	return cols
 }
 
-// encoded is what reads the encodings of rows lo to hi-1.
+// withNull is a column of the keys lo to hi-1 that says which of them is null.
+func (t *Table) withNull(c column.Column, lo, hi int) column.Column {
+	if t.null < int64(lo) || t.null >= int64(hi) {
+		return c
+	}
+	valid := slices.Repeat([]bool{true}, hi-lo)
+	valid[t.null-int64(lo)] = false
+	return c.WithValid(column.OfBools(valid))
+}
+
+// encoded is what reads the encodings of rows lo to hi-1, one at a time.
 func (t *Table) encoded(lo, hi int) func(i int) []byte {
-	if !t.words {
+	switch {
+	case t.plain:
+		var row []byte
+		return func(i int) []byte {
+			if int64(lo+i) == t.null {
+				return []byte{1}
+			}
+			row = append(append(row[:0], 0), t.keys.at(uint32(lo+i))...)
+			return row
+		}
+	case !t.words:
 		return func(i int) []byte { return t.keys.at(uint32(lo + i)) }
 	}
 	width := t.rows.Width()
@@ -149,7 +171,7 @@ func (t *Table) encoded(lo, hi int) func(i int) []byte {
 			t.rows.Unpack(word, int64(lo+i) == t.null, out[i*width:(i+1)*width])
 		}
 	})
-	return func(i int) []byte { return out[i*width:] }
+	return func(i int) []byte { return out[i*width:][:width] }
 }
 
 func (t *Table) mustHave(lo, hi int) {
@@ -217,6 +239,7 @@ func (t *Table) adopt(c *rowkey.Codec) {
 	if t.words, _ = c.Packs(); t.words {
 		width = 8
 	}
+	t.plain = len(c.Types()) == 1 && width == 0
 	t.rows, t.keys = c, newKeys(width)
 }
 
