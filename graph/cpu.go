@@ -52,36 +52,6 @@ func (e *cpuEngine) sort(ctx context.Context, keys []uint64) ([]cpu.Item[uint64]
 	return e.sorter.Sort(ctx, e.host, keys, 0)
 }
 
-// find is for [engine].
-func (e *cpuEngine) find(_ context.Context, _ *device.Stream, v *view, b *batch.Batch, _ device.Ptr) (uint64, error) {
-	from, to := batch.View[uint32](b.Columns[batch.Keys].Host), batch.View[uint32](b.Columns[batch.Keys2].Host)
-	ok := batch.View[bool](b.Columns[batch.OK].Host)
-	vals := weights{v.weight, b.Columns[batch.Vals].Host}
-	var hits atomic.Uint64
-	e.host.Parallel(b.N, 1<<12, func(lo, hi int) {
-		n := uint64(0)
-		for i := lo; i < hi; i++ {
-			r := v.row(from[i])
-			at, found := slices.BinarySearch(r.ids, to[i])
-			if ok != nil {
-				ok[i] = found
-			}
-			if found {
-				n++
-			}
-			if len(vals.bytes) > 0 {
-				if found {
-					vals.set(i, r.weights, at)
-				} else {
-					clear(vals.bytes[i*v.weight : (i+1)*v.weight])
-				}
-			}
-		}
-		hits.Add(n)
-	})
-	return hits.Load(), nil
-}
-
 // vertexOf is vertex i of a batch.
 func vertexOf(vertices []uint32, i int) uint32 {
 	if vertices == nil {

@@ -1,0 +1,110 @@
+package graph
+
+import (
+	"context"
+	"math/bits"
+	"sync/atomic"
+	"unsafe"
+
+	"github.com/weftgo/weft/device"
+	"github.com/weftgo/weft/internal/batch"
+	"github.com/weftgo/weft/internal/cpu"
+)
+
+// together is how many edges a core looks for at a time: their records are on their way from memory together, and
+// then their rows.
+const together = 16
+
+// finder looks for edges.
+type finder struct {
+	*view
+	from, to []uint32
+	ok       []bool  // may be nil
+	vals     weights // may be empty
+}
+
+// find is for [engine].
+func (e *cpuEngine) find(_ context.Context, _ *device.Stream, v *view, b *batch.Batch, _ device.Ptr) (uint64, error) {
+	f := finder{
+		view: v, from: batch.View[uint32](b.Columns[batch.Keys].Host), to: batch.View[uint32](b.Columns[batch.Keys2].Host),
+		ok: batch.View[bool](b.Columns[batch.OK].Host), vals: weights{v.weight, b.Columns[batch.Vals].Host},
+	}
+	var hits atomic.Uint64
+	e.host.Parallel(b.N, 1<<12, func(lo, hi int) {
+		n := uint64(0)
+		for ; lo < hi; lo += together {
+			end := min(lo+together, hi)
+			f.fetch(lo, end)
+			for i := lo; i < end; i++ {
+				if f.one(i) {
+					n++
+				}
+			}
+		}
+		hits.Add(n)
+	})
+	return hits.Load(), nil
+}
+
+// fetch asks for what edges lo to hi-1 will be looked for in: the records of their vertices, and of rows in blocks the lines that a search begins with.
+func (f *finder) fetch(lo, hi int) {
+	var records [together]uint32
+	n := 0
+	for _, u := range f.from[lo:hi] {
+		if int(u) < f.vertices {
+			records[n] = u
+			n++
+		}
+	}
+	if n == 0 {
+		return
+	}
+	const shift = 5 // recordBytes
+	cpu.Prefetch(unsafe.Pointer(unsafe.SliceData(f.records.Host)), records[:n], shift)
+	var rows [together]unsafe.Pointer
+	blocks := 0
+	for _, u := range records[:n] {
+		words := f.words(u)
+		if words[recordClass] == 0 {
+			continue
+		}
+		at := int(words[recordBlock]) * f.unit()
+		const pair = 32 // entries of two lines
+		if degree := int(words[recordDegree]); degree > pair {
+			at += (degree/2 - pair/2) * 4
+		}
+		rows[blocks] = unsafe.Pointer(&f.pool.Host[at])
+		blocks++
+	}
+	cpu.PrefetchPairs(rows[:blocks])
+}
+
+// one looks for an edge.
+func (f *finder) one(i int) bool {
+	r := f.row(f.from[i])
+	at := search(r.ids, f.to[i])
+	found := at < len(r.ids) && r.ids[at] == f.to[i]
+	if f.ok != nil {
+		f.ok[i] = found
+	}
+	if len(f.vals.bytes) > 0 {
+		if found {
+			f.vals.set(i, r.weights, at)
+		} else {
+			clear(f.vals.bytes[i*f.weight : (i+1)*f.weight])
+		}
+	}
+	return found
+}
+
+// search is where a number is among ascending ones, or would be. It has no branch that a comparison decides: where an edge lies, nobody can
+// guess, and a wrong guess would cost more than the row of a usual vertex.
+func search(ids []uint32, v uint32) (at int) {
+	for n := len(ids); n > 0; {
+		half := (n + 1) / 2
+		_, less := bits.Sub32(ids[at+half-1], v, 0)
+		at += half & -int(less)
+		n -= half
+	}
+	return at
+}
