@@ -6,7 +6,7 @@
 //	go run ./jobs -rows 1000000 -json
 //	CGO_ENABLED=1 go run -tags duckdb ./jobs
 //
-// group is SELECT key, COUNT(*), SUM(value) GROUP BY key of int64 columns, distinct is COUNT(DISTINCT
+// group is SELECT key, COUNT(*), SUM(value) GROUP BY key of int64 columns, once of keys 0, 1, 2, …, distinct is COUNT(DISTINCT
 // key), join is the numbers of the rows of two tables that have equal keys. All peers have the columns
 // in memory before the time is taken, DuckDB in tables of its own, and all cores; all leave their result in
 // memory. Every result is compared. A peer that is not there is a line that says why.
@@ -88,7 +88,11 @@ func table(out io.Writer, rows []Row) error {
 			skipped[r.Peer] = r.Skipped
 			continue
 		}
-		fmt.Fprintf(w, "%s\t%d\t%d\t%s\t%.0f\t%.0f\t%.0f\t%.2f\t\n", r.Job, r.N, r.Keys, r.Peer, r.MS, r.LeastMS, r.MostMS, r.Speedup)
+		job := r.Job
+		if r.Close {
+			job += " of 0, 1, 2, …"
+		}
+		fmt.Fprintf(w, "%s\t%d\t%d\t%s\t%.0f\t%.0f\t%.0f\t%.2f\t\n", job, r.N, r.Keys, r.Peer, r.MS, r.LeastMS, r.MostMS, r.Speedup)
 	}
 	if err := w.Flush(); err != nil {
 		return err

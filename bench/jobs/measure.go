@@ -13,6 +13,8 @@ import (
 type Job struct {
 	Name string
 	Keys int // that rows draw from
+	// Close: the keys are 0, 1, 2, …, and not any numbers. Who looks at their range needs no hash table.
+	Close bool
 	// Left and Values are the columns to group, and to look for distinct keys in; Left and Right
 	// those to join.
 	Left, Values, Right []int64
@@ -47,6 +49,7 @@ type Row struct {
 	Job     string `json:"job"`
 	N       int    `json:"n"`
 	Keys    int    `json:"keys"`
+	Close   bool   `json:"close,omitempty"` // the keys are 0, 1, 2, …
 	Peer    string `json:"peer"`
 	Skipped string `json:"skipped,omitempty"`
 	// MS is the median of the milliseconds that runs took, LeastMS and MostMS are the extremes.
@@ -58,8 +61,12 @@ type Row struct {
 
 // Jobs are all of so many rows.
 func Jobs(rows int, sizes []int, seed uint64) (jobs []Job) {
-	for _, keys := range sizes {
-		jobs = append(jobs, Job{Name: "group", Keys: keys, Left: draw(rows, keys, seed), Values: draw(rows, 1000, seed+1)})
+	values := draw(rows, 1000, seed+1)
+	for i, keys := range sizes {
+		if i == 0 {
+			jobs = append(jobs, Job{Name: "group", Keys: keys, Close: true, Left: draw(rows, keys, seed), Values: values})
+		}
+		jobs = append(jobs, Job{Name: "group", Keys: keys, Left: spread(draw(rows, keys, seed)), Values: values})
 	}
 	largest := jobs[len(jobs)-1]
 	largest.Name = "distinct"
@@ -73,9 +80,6 @@ func draw(n, most int, seed uint64) []int64 {
 	c := make([]int64, n)
 	for i := range c {
 		c[i] = rng.Int64N(int64(most))
-	}
-	if most > 1000 {
-		return spread(c)
 	}
 	return c
 }
@@ -100,7 +104,7 @@ func Measure(j Job, peers []Peer, runs int) (rows []Row, err error) {
 	var want *Result
 	var of string
 	for _, p := range peers {
-		row := Row{Job: j.Name, N: len(j.Left), Keys: j.Keys, Peer: p.Name, Skipped: p.Skip}
+		row := Row{Job: j.Name, N: len(j.Left), Keys: j.Keys, Close: j.Close, Peer: p.Name, Skipped: p.Skip}
 		if p.Skip == "" {
 			got, err := p.measure(j, runs, &row)
 			if err != nil {
