@@ -11,6 +11,7 @@ import (
 
 	goarrow "github.com/apache/arrow-go/v18/arrow"
 	"github.com/apache/arrow-go/v18/arrow/ipc"
+	"github.com/apache/arrow-go/v18/arrow/memory"
 
 	"github.com/weftgo/weft/arrow"
 )
@@ -130,35 +131,10 @@ func openParquet(in *input, s *stream, maxBytes int64) (source, error) {
 	return src, nil
 }
 
-// Limits of what a message of Arrow may announce.
-const (
-	maxMetadata = 64 << 20
-	maxBody     = 4 << 30
-)
-
 // records are the batches of an Arrow file or stream.
-type records interface {
-	Schema() *goarrow.Schema
-	next() (goarrow.RecordBatch, error)
-}
+type records struct{ *ipc.Reader }
 
-type fileRecords struct {
-	*ipc.FileReader
-	at int
-}
-
-func (r *fileRecords) next() (rec goarrow.RecordBatch, err error) {
-	defer caught(&err)
-	if r.at >= r.NumRecords() {
-		return nil, io.EOF
-	}
-	r.at++
-	return r.RecordBatchAt(r.at - 1)
-}
-
-type streamRecords struct{ *ipc.Reader }
-
-func (r streamRecords) next() (rec goarrow.RecordBatch, err error) {
+func (r records) next() (rec goarrow.RecordBatch, err error) {
 	defer caught(&err)
 	if !r.Next() {
 		if err := r.Err(); err != nil && err != io.EOF {
@@ -176,18 +152,18 @@ func caught(err *error) {
 	}
 }
 
-// openRecords reads what a file says of itself: file or stream is found by the first bytes.
+// maxRatio is by how much data may be compressed: more than any codec of Arrow does to anything but zeros.
+const maxRatio = 1 << 12
+
+// openRecords reads what a file or a stream says of itself.
 func openRecords(at io.ReaderAt, size int64) (r records, err error) {
 	defer caught(&err)
-	section := io.NewSectionReader(at, 0, size)
-	limits := []ipc.Option{ipc.WithMetadataSizeLimit(maxMetadata), ipc.WithBodySizeLimit(maxBody)}
-	head := make([]byte, 6)
-	if _, err := at.ReadAt(head, 0); err == nil && string(head) == "ARROW1" {
-		f, err := ipc.NewFileReader(section, limits...)
-		return &fileRecords{FileReader: f}, err
+	m, err := newMessages(at, size)
+	if err != nil {
+		return r, err
 	}
-	s, err := ipc.NewReader(section, limits...)
-	return streamRecords{s}, err
+	r.Reader, err = ipc.NewReaderFromMessageReader(m, ipc.WithAllocator(bounded{memory.DefaultAllocator, int(min(maxRatio*size+1<<20, 1<<32))}))
+	return r, err
 }
 
 func openArrow(in *input, s *stream, maxBytes int64) (source, error) {
@@ -233,12 +209,18 @@ func (c *countingAt) ReadAt(b []byte, at int64) (int, error) {
 	return n, err
 }
 
+// maxRows bounds the rows of a batch: those of nulls take no bytes of the file.
+const maxRows = 1 << 28
+
 // nextBatch is the columns of the next record batch.
 func nextBatch(r records, columns []wanted) (batch Batch, err error) {
 	defer caught(&err)
 	rec, err := r.next()
 	if err != nil {
 		return batch, err
+	}
+	if rec.NumRows() < 0 || rec.NumRows() > maxRows {
+		return batch, fmt.Errorf("a batch of %d rows", rec.NumRows())
 	}
 	batch.Rows = int(rec.NumRows())
 	for _, c := range columns {

@@ -120,7 +120,8 @@ func NewCSV(w io.Writer, fields []Field) Writer {
 	return c
 }
 
-func (c *csvWriter) Write(columns []column.Column) error {
+func (c *csvWriter) Write(columns []column.Column) (err error) {
+	defer caught(&err) // of types whose meaning is damaged
 	all, err := allCells(columns, c.fields)
 	if err != nil || len(columns) == 0 {
 		return err
@@ -190,7 +191,8 @@ func NewJSON(w io.Writer, fields []Field) Writer {
 	return j
 }
 
-func (j *jsonWriter) Write(columns []column.Column) error {
+func (j *jsonWriter) Write(columns []column.Column) (err error) {
+	defer caught(&err) // of types whose meaning is damaged
 	all, err := allCells(columns, j.fields)
 	if err != nil || len(columns) == 0 {
 		return err
@@ -307,7 +309,8 @@ func NewAligned(w io.Writer, fields []Field, print func(string) string) Writer {
 	return a
 }
 
-func (a *alignedWriter) Write(columns []column.Column) error {
+func (a *alignedWriter) Write(columns []column.Column) (err error) {
+	defer caught(&err) // of types whose meaning is damaged
 	all, err := allCells(columns, a.fields)
 	if err != nil || len(columns) == 0 {
 		return err
@@ -380,7 +383,8 @@ func typeOf(t column.Type) goarrow.DataType {
 	}[t]
 }
 
-func (p *parquetWriter) Write(columns []column.Column) error {
+func (p *parquetWriter) Write(columns []column.Column) (err error) {
+	defer caught(&err) // of types whose meaning is damaged
 	for j, c := range columns {
 		if f := p.fields[j]; f.Type != column.Bytes || f.Arrow != nil {
 			continue
@@ -399,4 +403,7 @@ func (p *parquetWriter) Write(columns []column.Column) error {
 	return p.w.WriteBuffered(rec)
 }
 
-func (p *parquetWriter) Close(any) error { return p.w.Close() }
+func (p *parquetWriter) Close(any) (err error) {
+	defer caught(&err)
+	return p.w.Close()
+}

@@ -1,0 +1,194 @@
+package table
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io"
+
+	"github.com/apache/arrow-go/v18/arrow/ipc"
+	"github.com/apache/arrow-go/v18/arrow/memory"
+)
+
+// arrow-go believes what the metadata of a message says, and makes room for it: a number that is damaged would take all
+// memory. So messages are read here, and handed on if the lists in them fit the message.
+
+// messages are those of an Arrow stream, or of a file, whose messages lie between a header and a footer.
+type messages struct {
+	r    *io.SectionReader
+	left int64 // bytes that may be messages
+}
+
+func newMessages(at io.ReaderAt, size int64) (*messages, error) {
+	head, tail := make([]byte, 6), make([]byte, 10)
+	if _, err := at.ReadAt(head, 0); err != nil || string(head) != "ARROW1" {
+		return &messages{io.NewSectionReader(at, 0, size), size}, nil
+	}
+	if size < 18 {
+		return nil, io.ErrUnexpectedEOF
+	}
+	if _, err := at.ReadAt(tail, size-10); err != nil {
+		return nil, err
+	}
+	footer := int64(binary.LittleEndian.Uint32(tail))
+	if string(tail[4:]) != "ARROW1" || footer > size-18 {
+		return nil, errors.New("no footer of an Arrow file")
+	}
+	return &messages{io.NewSectionReader(at, 8, size-8), size - 18 - footer}, nil
+}
+
+// Message is the next message; io.EOF behind the last.
+func (m *messages) Message() (_ *ipc.Message, err error) {
+	defer caught(&err)
+	size, err := m.word()
+	if err == nil && size == 0xffffffff {
+		size, err = m.word()
+	}
+	if err != nil {
+		return nil, err
+	}
+	if size == 0 {
+		return nil, io.EOF
+	}
+	meta, err := m.bytes(int64(size))
+	if err != nil {
+		return nil, err
+	}
+	body, err := checkMessage(meta)
+	if err != nil {
+		return nil, err
+	}
+	content, err := m.bytes(body)
+	if err != nil {
+		return nil, err
+	}
+	return ipc.NewMessage(memory.NewBufferBytes(meta), memory.NewBufferBytes(content)), nil
+}
+
+// word is the next four bytes; io.EOF if there is nothing.
+func (m *messages) word() (uint32, error) {
+	if m.left == 0 {
+		return 0, io.EOF
+	}
+	b, err := m.bytes(4)
+	if err != nil {
+		return 0, err
+	}
+	return binary.LittleEndian.Uint32(b), nil
+}
+
+func (m *messages) bytes(n int64) ([]byte, error) {
+	if n < 0 || n > m.left {
+		return nil, fmt.Errorf("%d bytes are announced where there are %d: %w", n, m.left, io.ErrUnexpectedEOF)
+	}
+	m.left -= n
+	b := make([]byte, n)
+	_, err := io.ReadFull(m.r, b)
+	return b, err
+}
+
+// Retain and Release are for [ipc.MessageReader]: there is nothing to free.
+func (m *messages) Retain()  {}
+func (m *messages) Release() {}
+
+// flat is a buffer of FlatBuffers. What leads out of it panics.
+type flat struct {
+	b      []byte
+	fields int // that may still be visited: two may be one
+}
+
+func (f *flat) u32(at int) int { return int(binary.LittleEndian.Uint32(f.b[at:])) }
+
+// field is where a field of a table lies, 0 if it is not there.
+func (f *flat) field(table, i int) int {
+	v := table - int(int32(f.u32(table)))
+	if 4+2*i+2 > int(binary.LittleEndian.Uint16(f.b[v:])) {
+		return 0
+	}
+	if off := int(binary.LittleEndian.Uint16(f.b[v+4+2*i:])); off > 0 {
+		return table + off
+	}
+	return 0
+}
+
+// list is the first element of a list that a field leads to, and how many there are.
+func (f *flat) list(table, i, size int) (first, n int) {
+	at := f.field(table, i)
+	if at == 0 {
+		return 0, 0
+	}
+	at += f.u32(at)
+	n = f.u32(at)
+	if n > (len(f.b)-at-4)/size {
+		panic(fmt.Sprintf("a list of %d in a message of %d bytes", n, len(f.b)))
+	}
+	return at + 4, n
+}
+
+// checkMessage is the length of a message's body, if the lists of its metadata fit it.
+func checkMessage(meta []byte) (body int64, err error) {
+	defer caught(&err)
+	f := flat{meta, len(meta)}
+	message := f.u32(0)
+	f.list(message, 4, 4)
+	if at := f.field(message, 3); at > 0 {
+		body = int64(binary.LittleEndian.Uint64(meta[at:]))
+	}
+	kind, header := f.field(message, 1), f.field(message, 2)
+	if kind == 0 || header == 0 {
+		return 0, errors.New("a message without a header")
+	}
+	table := header + f.u32(header)
+	switch meta[kind] {
+	case 1: // schema
+		f.list(table, 2, 4)
+		f.list(table, 3, 8)
+		f.checkFields(table, 1, 0)
+	case 2: // dictionary
+		data := f.field(table, 1)
+		f.checkRecords(data + f.u32(data))
+	case 3:
+		f.checkRecords(table)
+	}
+	return body, nil
+}
+
+// checkFields checks the fields of a schema, and those in them.
+func (f *flat) checkFields(table, i, depth int) {
+	first, n := f.list(table, i, 4)
+	if f.fields -= n; f.fields < 0 || depth > 64 {
+		panic("fields in fields without end")
+	}
+	for at := first; at < first+4*n; at += 4 {
+		field := at + f.u32(at)
+		f.list(field, 6, 4)
+		f.checkFields(field, 5, depth+1)
+	}
+}
+
+// checkRecords checks what a record batch says of its buffers.
+func (f *flat) checkRecords(table int) {
+	f.list(table, 1, 16)
+	f.list(table, 2, 16)
+	f.list(table, 4, 8)
+}
+
+// bounded refuses to allocate what no sound file of a size needs.
+type bounded struct {
+	memory.Allocator
+	most int
+}
+
+func (a bounded) Allocate(n int) []byte {
+	if n > a.most {
+		panic(fmt.Sprintf("%d bytes are announced", n))
+	}
+	return a.Allocator.Allocate(n)
+}
+
+func (a bounded) Reallocate(n int, b []byte) []byte {
+	if n > a.most {
+		panic(fmt.Sprintf("%d bytes are announced", n))
+	}
+	return a.Allocator.Reallocate(n, b)
+}
