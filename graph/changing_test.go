@@ -258,6 +258,28 @@ func hub[W uint32 | uint64](t testing.TB, dev device.Device, n uint32) {
 	if g.Edges() != int(n) || g.Vertices() != int(3*n) {
 		t.Errorf("%d edges and %d vertices are left, want %d and %d", g.Edges(), g.Vertices(), n, 3*n)
 	}
+	if n < 1<<12 {
+		gaps(t, g, n)
+	}
+}
+
+// gaps deletes most of the pairs, so that there are rows without edges between others, and looks at what is left.
+func gaps[W uint32 | uint64](t testing.TB, g *WeightedGraph[W], n uint32) {
+	var gone, left []uint32
+	for i := range n {
+		if one := n + 1 + 2*i; i%6 == 0 {
+			left = append(left, one+1, one) // neighbors of one and of the other
+		} else {
+			gone = append(gone, one)
+		}
+	}
+	_, err := g.DeleteVertices(t.Context(), gone)
+	must(t, err)
+	c, err := g.CSR(t.Context())
+	must(t, err)
+	if !slices.Equal(c.Targets(), left) {
+		t.Errorf("neighbors %v, want %v", c.Targets(), left)
+	}
 }
 
 // Memory does not grow when the same edges are inserted and deleted again and again, with a snapshot taken and closed in between,

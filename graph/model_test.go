@@ -405,12 +405,26 @@ func unweighted(t testing.TB, dev device.Device, o Options) {
 	deleted := make([]bool, len(from))
 	_, err = g.Delete(ctx, from, to, deleted)
 	must(t, err)
+	must(t, g.Compact(ctx))
 	must(t, g.Check(ctx))
+	s, err := dev.NewStream()
+	must(t, err)
+	u, v, hits := upload(t, s, got.sources()), upload(t, s, got.Targets()), upload(t, s, make([]uint64, 1))
+	must(t, g.HasOn(s, u, v, device.Slice[bool]{}, hits))
+	var counted [1]uint64
+	must(t, hits.CopyTo(ctx, s, counted[:]))
+	if int(counted[0]) != g.Arcs() {
+		t.Errorf("%d of the arcs are there, want %d", counted[0], g.Arcs())
+	}
+	for _, err := range []error{u.Free(), v.Free(), hits.Free()} {
+		must(t, err)
+	}
 	if n, err := g.Has(ctx, from, to, nil); err != nil || n != 0 {
 		t.Errorf("%d of the deleted edges are there: %v", n, err)
 	}
 	p.close()
 	must(t, g.Close())
+	must(t, s.Close())
 }
 
 // A graph that is saved is the same when it is loaded; what is damaged is not loaded.
