@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/weftgo/weft/column"
+	"github.com/weftgo/weft/device"
 	"github.com/weftgo/weft/device/cpu"
 )
 
@@ -18,7 +19,7 @@ type data struct {
 	make func(n int) column.Column
 }
 
-// benchLines are lines of some 50 bytes, like those of a log of requests; each is drawn from half as many as there are.
+// benchLines are lines of some 60 bytes, like those of a log of requests; each is drawn from half as many as there are.
 func benchLines(n int) column.Column {
 	rng := rand.New(rand.NewPCG(1, 2))
 	var text []byte
@@ -71,7 +72,7 @@ func benchInts(n int) column.Column {
 }
 
 var datas = []data{
-	{"lines", 4_000_000, benchLines}, // 200 MB
+	{"lines", 4_000_000, benchLines}, // some 240 MB
 	{"words", 8_000_000, benchWords},
 	{"16 bytes", 8_000_000, benchWide(16)},
 	{"32 bytes", 8_000_000, benchWide(32)},
@@ -88,31 +89,7 @@ func BenchmarkTable(b *testing.B) {
 				b.Fatal(err)
 			}
 			defer dev.Close()
-			b.Run("weft", func(b *testing.B) {
-				ids := make([]uint32, d.n)
-				for b.Loop() {
-					t, err := New(dev, nil)
-					if err != nil {
-						b.Fatal(err)
-					}
-					if c.Type() == column.Bytes {
-						_, err = t.Column(b.Context(), c, ids)
-					} else {
-						_, err = t.Rows(b.Context(), []column.Column{c}, ids)
-					}
-					if err != nil {
-						b.Fatal(err)
-					}
-					used, err := t.Memory(b.Context())
-					if err != nil {
-						b.Fatal(err)
-					}
-					report(b, d.n, used, t.Len())
-					if err := t.Close(); err != nil {
-						b.Fatal(err)
-					}
-				}
-			})
+			b.Run("weft", func(b *testing.B) { benchTable(b, dev, c) })
 			if c.Type() == column.Bytes {
 				b.Run("map[string]struct{}", func(b *testing.B) { benchSet(b, c) })
 				b.Run("map[string]uint32", func(b *testing.B) { benchMap(b, c) })
@@ -121,6 +98,33 @@ func BenchmarkTable(b *testing.B) {
 			}
 		})
 	}
+}
+
+func benchTable(b *testing.B, dev device.Device, c column.Column) {
+	ids := make([]uint32, c.Len())
+	used, distinct := int64(0), 0
+	for b.Loop() {
+		t, err := New(dev, nil)
+		if err != nil {
+			b.Fatal(err)
+		}
+		if c.Type() == column.Bytes {
+			_, err = t.Column(b.Context(), c, ids)
+		} else {
+			_, err = t.Rows(b.Context(), []column.Column{c}, ids)
+		}
+		if err != nil {
+			b.Fatal(err)
+		}
+		if used, err = t.Memory(b.Context()); err != nil {
+			b.Fatal(err)
+		}
+		distinct = t.Len()
+		if err := t.Close(); err != nil {
+			b.Fatal(err)
+		}
+	}
+	report(b, c.Len(), used, distinct)
 }
 
 func report(b *testing.B, n int, used int64, distinct int) {
