@@ -257,7 +257,7 @@ func TestSorted(t *testing.T) {
 	const n = 20_000
 	names := make([]string, n)
 	for i := range names {
-		names[i] = strings.Repeat("common", rng.IntN(3)) + strings.Repeat("\x00", rng.IntN(3)) + fmt.Sprint(rng.IntN(3000))
+		names[i] = "all of them" + strings.Repeat("common", rng.IntN(3)) + strings.Repeat("\x00", rng.IntN(3)) + fmt.Sprint(rng.IntN(3000))
 	}
 	keys := []column.Column{random(rng, column.Float32, n, 5), someNulls(rng, column.OfStrings(names)), someNulls(rng, random(rng, column.Int16, n, 1000))}
 	values := []column.Column{someNulls(rng, random(rng, column.Bytes, n, 100))}

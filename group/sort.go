@@ -46,13 +46,17 @@ func sorted(ctx context.Context, dev device.Host, r *Result) (*Result, error) {
 
 // sortBy is rows by a column, those with one value in their order, those with null behind all others.
 func sortBy(ctx context.Context, dev device.Host, sorter *cpu.Sorter[uint64], c column.Column, rows []uint32) ([]uint32, error) {
-	codes := make([]uint64, len(rows))
+	codes, from := make([]uint64, len(rows)), 0
+	if c.Type() == column.Bytes {
+		from = common(c)
+	}
 	dev.Parallel(len(rows), grain, func(lo, hi int) {
-		all := c.Slice(lo, hi)
-		if c.Type() == column.Bytes {
-			prefixes(codes[lo:hi], all)
-		} else {
-			pack(codes[lo:hi], all, 0, 0)
+		if c.Type() != column.Bytes {
+			pack(codes[lo:hi], c, lo, 0)
+			return
+		}
+		for i := lo; i < hi; i++ {
+			codes[i] = prefix(c.Bytes(i), from)
 		}
 	})
 	keys := make([]uint64, len(rows))
@@ -66,7 +70,8 @@ func sortBy(ctx context.Context, dev device.Host, sorter *cpu.Sorter[uint64], c 
 		return nil, err
 	}
 	if c.Type() == column.Bytes {
-		sortRuns(dev, items, c, rows)
+		r := ranker{c, rows}
+		r.sort(dev, items, from+8)
 	}
 	sorted, nulls := make([]uint32, 0, len(rows)), []uint32(nil)
 	for _, it := range items {
@@ -83,32 +88,93 @@ func sortBy(ctx context.Context, dev device.Host, sorter *cpu.Sorter[uint64], c 
 	return sorted, nil
 }
 
-// prefixes are the first bytes of byte strings, in whose order strings ascend.
-func prefixes(codes []uint64, c column.Column) {
-	for i := range codes {
-		var first [8]byte
-		copy(first[:], c.Bytes(i))
-		codes[i] = binary.BigEndian.Uint64(first[:])
+// prefix is 8 bytes of a byte string from number from on, in whose order strings ascend that agree before; zeros where it ends.
+func prefix(v []byte, from int) uint64 {
+	var next [8]byte
+	if from < len(v) {
+		copy(next[:], v[from:])
+	}
+	return binary.BigEndian.Uint64(next[:])
+}
+
+// common is the number of bytes in which all byte strings of a column begin the same way, but for nulls.
+func common(c column.Column) int {
+	var same []byte
+	some := false
+	for i := range c.Len() {
+		switch v := c.Bytes(i); {
+		case c.Null(i):
+		case !some:
+			same, some = v, true
+		default:
+			n := 0
+			for n < len(same) && n < len(v) && same[n] == v[n] {
+				n++
+			}
+			same = same[:n]
+		}
+	}
+	return len(same)
+}
+
+// ranker sorts byte strings of a column whose first bytes are sorted.
+type ranker struct {
+	c    column.Column
+	rows []uint32
+}
+
+func (r *ranker) at(it cpu.Item[uint64]) []byte { return r.c.Bytes(int(r.rows[it.Row])) }
+
+// sort sorts items whose keys are those bytes up to number from, on all cores.
+func (r *ranker) sort(dev device.Host, items []cpu.Item[uint64], from int) {
+	runs := runsOf(items)
+	dev.Parallel(len(runs), max(1, len(runs)/(16*dev.Properties().Units)), func(lo, hi int) {
+		for _, run := range runs[lo:hi] {
+			r.sortRun(run, from)
+		}
+	})
+}
+
+// shortRun is as many byte strings as are compared as a whole.
+const shortRun = 32
+
+// sortRun sorts byte strings that agree up to number from, where zeros stand for the bytes behind their ends.
+func (r *ranker) sortRun(items []cpu.Item[uint64], from int) {
+	longest := 0
+	for _, it := range items {
+		longest = max(longest, len(r.at(it)))
+	}
+	differ := false
+	for ; !differ && longest > from && len(items) > shortRun; from += 8 {
+		for i, it := range items {
+			items[i].Key = prefix(r.at(it), from)
+			differ = differ || items[i].Key != items[0].Key
+		}
+	}
+	if !differ {
+		slices.SortFunc(items, func(a, b cpu.Item[uint64]) int {
+			return cmp.Or(bytes.Compare(r.at(a), r.at(b)), cmp.Compare(a.Row, b.Row))
+		})
+		return
+	}
+	slices.SortFunc(items, func(a, b cpu.Item[uint64]) int {
+		return cmp.Or(cmp.Compare(a.Key, b.Key), cmp.Compare(a.Row, b.Row))
+	})
+	for _, run := range runsOf(items) {
+		r.sortRun(run, from)
 	}
 }
 
-// sortRuns sorts those whose prefixes agree by all their bytes.
-func sortRuns(dev device.Host, items []cpu.Item[uint64], c column.Column, rows []uint32) {
-	var runs [][2]int
+// runsOf are those of more than one item whose keys are equal.
+func runsOf(items []cpu.Item[uint64]) (runs [][]cpu.Item[uint64]) {
 	for lo := 0; lo < len(items); {
 		end := cpu.RunEnd(items, lo+1)
 		if end > lo+1 {
-			runs = append(runs, [2]int{lo, end})
+			runs = append(runs, items[lo:end])
 		}
 		lo = end
 	}
-	dev.Parallel(len(runs), max(1, len(runs)/(16*dev.Properties().Units)), func(lo, hi int) {
-		for _, run := range runs[lo:hi] {
-			slices.SortFunc(items[run[0]:run[1]], func(a, b cpu.Item[uint64]) int {
-				return cmp.Or(bytes.Compare(c.Bytes(int(rows[a.Row])), c.Bytes(int(rows[b.Row]))), cmp.Compare(a.Row, b.Row))
-			})
-		}
-	})
+	return runs
 }
 
 // grain is how many values are copied at a time.
