@@ -8,6 +8,7 @@ import (
 	"sync/atomic"
 
 	"github.com/weftgo/weft/column"
+	"github.com/weftgo/weft/internal/hash"
 	"github.com/weftgo/weft/internal/op"
 )
 
@@ -83,12 +84,12 @@ func (g *Groups) scratchBytes(p *piece) int {
 // encode receives the codes of a piece's rows: those that are packed, and others.
 func (g *Groups) encode(ctx context.Context, p *piece) (packed, other batch) {
 	if !g.coder.packs {
-		rows, n := []uint32(nil), p.n
-		if g.opts.SkipNulls && anyNulls(p.keys) {
-			rows, _ = g.split(p, nil)
+		rows, nulls, n := []uint32(nil), []uint32(nil), p.n
+		if anyNulls(p.keys) && (g.opts.SkipNulls || len(p.keys) == 1) {
+			rows, nulls = g.split(p, nil)
 			n = len(rows)
 		}
-		return batch{values: p.values}, g.intern(ctx, p, rows, n)
+		return g.one(p, nulls), g.intern(ctx, p, rows, n)
 	}
 	packed = batch{codes: lend[uint64](&g.scratch, p.n), values: p.values}
 	g.dev.Parallel(p.n, encodeRows, func(lo, hi int) {
@@ -100,6 +101,15 @@ func (g *Groups) encode(ctx context.Context, p *piece) (packed, other batch) {
 	without, with := g.split(p, packed.codes)
 	packed.codes, packed.rows = packed.codes[:len(without)], without
 	return packed, g.intern(ctx, p, with, len(with))
+}
+
+// one is rows that are one group: those whose only key is null, where it is no number.
+func (g *Groups) one(p *piece, rows []uint32) batch {
+	b := batch{codes: lend[uint64](&g.scratch, len(rows)), rows: rows, values: p.values}
+	for i := range b.codes {
+		b.codes[i] = hash.Uint64(0, g.seed)
+	}
+	return b
 }
 
 func anyNulls(columns []column.Column) bool {

@@ -39,13 +39,10 @@ func (g *Groups) share() int64 {
 // intern gives other rows of a piece the numbers of their keys as codes. Where it stops early, the piece becomes
 // shorter.
 func (g *Groups) intern(ctx context.Context, p *piece, rows []uint32, n int) batch {
-	other := batch{codes: lend[uint64](&g.scratch, n), rows: rows, values: p.values}
-	if n == 0 || g.rest.table == nil {
-		for i := range other.codes {
-			other.codes[i] = hash.Uint64(0, g.seed)
-		}
-		return other
+	if g.rest.table == nil {
+		return g.one(p, rows)
 	}
+	other := batch{codes: lend[uint64](&g.scratch, n), rows: rows, values: p.values}
 	keys := p.keys
 	if rows != nil {
 		keys = make([]column.Column, len(p.keys))
@@ -54,7 +51,7 @@ func (g *Groups) intern(ctx context.Context, p *piece, rows []uint32, n int) bat
 		}
 	}
 	ids := lend[uint32](&g.scratch, n)
-	if _, err := g.rest.table.Rows(ctx, keys, ids); err != nil {
+	if err := g.rest.ids(ctx, keys, ids); err != nil {
 		var partial *op.PartialError
 		if p.stop = err; errors.As(err, &partial) {
 			p.stop, n = partial.Err, partial.Done
@@ -67,6 +64,16 @@ func (g *Groups) intern(ctx context.Context, p *piece, rows []uint32, n int) bat
 		}
 	})
 	return other
+}
+
+// ids receives the numbers of keys. A single column of byte strings, in which none is null, is interned as it is.
+func (r *rest) ids(ctx context.Context, keys []column.Column, ids []uint32) (err error) {
+	if len(keys) == 1 {
+		_, err = r.table.Column(ctx, keys[0], ids)
+	} else {
+		_, err = r.table.Rows(ctx, keys, ids)
+	}
+	return err
 }
 
 // columns are the keys by number, of some types; there is one, all null, where none has been interned.

@@ -38,7 +38,8 @@ func (g *Groups) Result(ctx context.Context) (*Result, error) {
 	var writers []*writer
 	interned := g.rest.columns(g.l.keys)
 	r := &Result{Keys: make([]column.Column, len(g.l.keys)), Values: make([]column.Column, len(g.l.readings))}
-	ready := !g.coder.packs && n == interned[0].Len() // all keys, in the order of groups
+	// All keys, in the order of groups.
+	ready := !g.coder.packs && g.packed.groups() == 0 && n == interned[0].Len()
 	for i, t := range g.l.keys {
 		if !ready {
 			writers = append(writers, newWriter(t, n, g.keyReader(i, interned[i])))

@@ -99,6 +99,12 @@ func (g *Groups) keyReader(i int, interned column.Column) reader {
 			return true
 		},
 		texts: func(r *run, b *readBuffer, to [][]byte) bool {
+			if r.packed { // of byte strings, only null is
+				for j := range r.n {
+					b.null[j] = true
+				}
+				return true
+			}
 			for j, id := range codes(r, b) {
 				to[r.order[j]], b.null[j] = interned.Bytes(int(id)), interned.Null(int(id))
 			}
