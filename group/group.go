@@ -32,6 +32,8 @@ type Groups struct {
 	packed, other *table
 	rest          *rest
 	scratch       scratch
+
+	leastPiece, maxPiece int // the constants
 }
 
 // New makes groups without rows, on a device of the host. The first batch that is added says of which types
@@ -49,7 +51,7 @@ func New(dev device.Device, aggs []Aggregate, opts *Options) (*Groups, error) {
 	if !ok {
 		return nil, fmt.Errorf("group: %w: groups of columns of the host need device/cpu, not %s", device.ErrUnsupported, dev.Properties().Kind)
 	}
-	return &Groups{dev: host, aggs: slices.Clone(aggs), opts: o, seed: rand.Uint64()}, nil
+	return &Groups{dev: host, aggs: slices.Clone(aggs), opts: o, seed: rand.Uint64(), leastPiece: leastPiece, maxPiece: maxPiece}, nil
 }
 
 // By adds all rows at once and returns the result.
@@ -118,7 +120,7 @@ func (g *Groups) addAll(ctx context.Context, keys, values []column.Column, n int
 			return &op.PartialError{Done: done, Err: err}
 		}
 		// Two pieces of a half instead of one and a small rest.
-		size := min(max(leastPiece, pieceRows*g.Len()), maxPiece)
+		size := min(max(g.leastPiece, pieceRows*g.Len()), g.maxPiece)
 		size = (n - done + (n-done+size-1)/size - 1) / ((n - done + size - 1) / size)
 		p := piece{keys: keys, values: values, lo: done, n: size}
 		added, err := g.add(ctx, &p)

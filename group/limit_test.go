@@ -31,6 +31,58 @@ func TestCancelled(t *testing.T) {
 	}
 }
 
+// endsLater is a context that ends when it has been looked at some times.
+type endsLater struct {
+	context.Context
+	looks int
+}
+
+func (c *endsLater) Err() error {
+	if c.looks--; c.looks < 0 {
+		return context.Canceled
+	}
+	return nil
+}
+
+// Batches are added in pieces, also with many groups; a context that ends between two leaves the first ones.
+func TestPieces(t *testing.T) {
+	dev := open(t, 2)
+	for _, keys := range [][]column.Type{{column.Int32}, {column.Bytes}, {column.Uint64, column.Int8}} {
+		x := &trial{rng: rand.New(rand.NewPCG(4, 4)), keys: keys, nulls: make([]bool, 2), groups: 3 * fewGroups,
+			values: []column.Type{column.Int32, column.Bytes}, aggs: []Aggregate{{Func: Rows}, {First, 0}, {Last, 0}, {Sum, 0}, {Last, 1}}}
+		x.nulls[0] = true
+		g, m := create(t, dev, x.aggs, nil), &model{}
+		g.leastPiece, g.maxPiece = 1000, 7000
+		k, v := x.batch(40_000)
+		done := 0
+		for _, looks := range []int{3, 2, 1000} {
+			rest := func(cs []column.Column, hi int) (some []column.Column) {
+				for _, c := range cs {
+					some = append(some, c.Slice(done, hi))
+				}
+				return some
+			}
+			err := g.Add(&endsLater{t.Context(), looks}, rest(k, 40_000), rest(v, 40_000))
+			n := 40_000 - done
+			var partial *op.PartialError
+			if errors.As(err, &partial) && errors.Is(err, context.Canceled) {
+				n = partial.Done
+			} else if err != nil || looks < 1000 {
+				t.Fatalf("a context that ends: %v", err)
+			}
+			m.add(rest(k, done+n), rest(v, done+n), n)
+			done += n
+			r, err := g.Result(t.Context())
+			if err != nil {
+				t.Fatal(err)
+			}
+			if d := differ(linesOf(r), m.lines(x.aggs, x.values, false, false)); d != "" {
+				t.Fatalf("keys %v, after %d rows: %s", keys, done, d)
+			}
+		}
+	}
+}
+
 // At its limit a batch stops behind some row, with memory within the limit, and what has been added is those rows.
 func TestMaxBytes(t *testing.T) {
 	dev := open(t, 2)
