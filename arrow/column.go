@@ -15,6 +15,7 @@ import (
 // Column is an array as a column; the package says what is copied. Arrays whose buffers are
 // shorter than they say, or whose offsets lead elsewhere, are errors, as are types that columns do not have.
 func Column(arr arrow.Array) (c column.Column, err error) {
+	defer caught(&err, "read an array") // dictionaries are made when they are asked for
 	if _, err := Storage(arr.DataType()); err != nil {
 		return c, err
 	}

@@ -14,6 +14,7 @@ import (
 // To work on codes is cheaper than on values; but two arrays may give a value different codes, and a
 // dictionary may have a value twice.
 func Dictionary(arr *array.Dictionary) (codes, values column.Column, err error) {
+	defer caught(&err, "read an array")
 	if codes, err = Column(arr.Indices()); err != nil {
 		return codes, values, err
 	}

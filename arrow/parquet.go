@@ -38,6 +38,11 @@ func OpenParquet(r io.ReaderAt, size int64) (p *Parquet, err error) {
 	if err != nil {
 		return nil, fmt.Errorf("arrow: open Parquet file: %w", err)
 	}
+	if schema := f.MetaData().KeyValueMetadata().FindValue("ARROW:schema"); schema != nil {
+		if err := checkSchema(*schema); err != nil {
+			return nil, fmt.Errorf("arrow: open Parquet file: %w", err)
+		}
+	}
 	// Decoding is not spread over goroutines: nobody could catch what they panic with.
 	reader, err := pqarrow.NewFileReader(f, pqarrow.ArrowReadProperties{BatchSize: batchRows}, memory.DefaultAllocator)
 	if err != nil {

@@ -31,7 +31,7 @@ func parquetFile(t testing.TB, codec compress.Compression) []byte {
 		{Name: "ok", Type: arrow.FixedWidthTypes.Boolean},
 	}, nil)
 	var b bytes.Buffer
-	w, err := pqarrow.NewFileWriter(schema, &b, parquet.NewWriterProperties(parquet.WithCompression(codec)), pqarrow.DefaultWriterProps())
+	w, err := pqarrow.NewFileWriter(schema, &b, parquet.NewWriterProperties(parquet.WithCompression(codec)), pqarrow.NewArrowWriterProperties(pqarrow.WithStoreSchema()))
 	if err != nil {
 		t.Fatal(err)
 	}

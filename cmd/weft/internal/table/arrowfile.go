@@ -11,7 +11,6 @@ import (
 
 	goarrow "github.com/apache/arrow-go/v18/arrow"
 	"github.com/apache/arrow-go/v18/arrow/ipc"
-	"github.com/apache/arrow-go/v18/arrow/memory"
 
 	"github.com/weftgo/weft/arrow"
 )
@@ -131,20 +130,6 @@ func openParquet(in *input, s *stream, maxBytes int64) (source, error) {
 	return src, nil
 }
 
-// records are the batches of an Arrow file or stream.
-type records struct{ *ipc.Reader }
-
-func (r records) next() (rec goarrow.RecordBatch, err error) {
-	defer caught(&err)
-	if !r.Next() {
-		if err := r.Err(); err != nil && err != io.EOF {
-			return nil, err
-		}
-		return nil, io.EOF
-	}
-	return r.RecordBatch(), nil
-}
-
 // caught makes an error of what arrow-go panics with on damaged files.
 func caught(err *error) {
 	if p := recover(); p != nil {
@@ -152,26 +137,12 @@ func caught(err *error) {
 	}
 }
 
-// maxRatio is by how much data may be compressed: more than any codec of Arrow does to anything but zeros.
-const maxRatio = 1 << 12
-
-// openRecords reads what a file or a stream says of itself.
-func openRecords(at io.ReaderAt, size int64) (r records, err error) {
-	defer caught(&err)
-	m, err := newMessages(at, size)
-	if err != nil {
-		return r, err
-	}
-	r.Reader, err = ipc.NewReaderFromMessageReader(m, ipc.WithAllocator(bounded{memory.DefaultAllocator, int(min(maxRatio*size+1<<20, 1<<32))}))
-	return r, err
-}
-
 func openArrow(in *input, s *stream, maxBytes int64) (source, error) {
 	at, size, closer, err := readerAt(in, s, maxBytes)
 	if err != nil {
 		return nil, err
 	}
-	first, err := openRecords(at, size)
+	first, err := arrow.OpenIPC(at, size)
 	if err != nil {
 		return nil, errors.Join(in.failed(err), closer.Close())
 	}
@@ -179,7 +150,7 @@ func openArrow(in *input, s *stream, maxBytes int64) (source, error) {
 	src.read = func(ctx context.Context, columns []wanted) iter.Seq2[Batch, error] {
 		return func(yield func(Batch, error) bool) {
 			counted := &countingAt{at, in}
-			r, err := openRecords(counted, size)
+			r, err := arrow.OpenIPC(counted, size)
 			for err == nil {
 				var batch Batch
 				if err = ctx.Err(); err == nil {
@@ -209,18 +180,12 @@ func (c *countingAt) ReadAt(b []byte, at int64) (int, error) {
 	return n, err
 }
 
-// maxRows bounds the rows of a batch: those of nulls take no bytes of the file.
-const maxRows = 1 << 28
-
 // nextBatch is the columns of the next record batch.
-func nextBatch(r records, columns []wanted) (batch Batch, err error) {
+func nextBatch(r *ipc.Reader, columns []wanted) (batch Batch, err error) {
 	defer caught(&err)
-	rec, err := r.next()
+	rec, err := arrow.NextBatch(r)
 	if err != nil {
 		return batch, err
-	}
-	if rec.NumRows() < 0 || rec.NumRows() > maxRows {
-		return batch, fmt.Errorf("a batch of %d rows", rec.NumRows())
 	}
 	batch.Rows = int(rec.NumRows())
 	for _, c := range columns {

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"math/bits"
+	"slices"
 
 	"github.com/weftgo/weft/column"
 )
@@ -83,13 +84,23 @@ type span struct {
 	doubled bool // has two quotes that are one
 }
 
-// scanner finds fields. field is told of each that is wanted, row of the end of a row: how many fields it has,
-// and what is wrong with it.
+// scanner finds fields. It puts those that are wanted where want says, or tells field of all; row is told
+// of the end of a row: how many fields it has, and what is wrong with it.
 type scanner struct {
-	sep    byte
-	fields int // of which field wants to know
-	field  func(i int, s span)
-	row    func(at, fields int, bad error) error
+	sep   byte
+	want  []int // for each field where in spans it goes, -1 for nowhere
+	spans []span
+	field func(i int, s span)
+	row   func(at, fields int, bad error) error
+}
+
+// take takes note of field i of a row.
+func (s *scanner) take(i int, f span) {
+	if s.field != nil {
+		s.field(i, f)
+	} else if i < len(s.want) && s.want[i] >= 0 {
+		s.spans[s.want[i]] = f
+	}
 }
 
 var (
@@ -151,9 +162,7 @@ func (s *scanner) scan(b []byte, lo, hi int) error {
 				}
 			}
 			if n > 0 || begun || f.hi > f.lo {
-				if n < s.fields {
-					s.field(n, f)
-				}
+				s.take(n, f)
 				if err := s.row(row, n+1, bad); err != nil {
 					return err
 				}
@@ -163,9 +172,7 @@ func (s *scanner) scan(b []byte, lo, hi int) error {
 			if !begun {
 				f.hi = i
 			}
-			if n < s.fields {
-				s.field(n, f)
-			}
+			s.take(n, f)
 			n++
 		}
 		f, begun = span{lo: i + 1}, false
@@ -198,15 +205,13 @@ type csvParser struct {
 	fields  int // of each row
 	null    string
 	skipBad bool
-	want    []int // for each field its column, -1 for none
 	columns []wanted
+	scan    scanner
 
-	spans   []span
 	unquote []byte
 	skipped int
 	n       int // rows so far
 	block   *block
-	scan    scanner
 }
 
 // wanted is a column that is asked for.
@@ -219,19 +224,14 @@ type wanted struct {
 
 func newCSVParser(file string, sep byte, fields int, o *Options, columns []wanted) *csvParser {
 	p := &csvParser{file: file, sep: sep, fields: fields, null: o.Null, skipBad: o.SkipBad, columns: append([]wanted(nil), columns...)}
-	p.spans = make([]span, len(columns))
 	last := 0
 	for _, c := range columns {
 		last = max(last, c.field+1)
 	}
-	p.want = make([]int, last)
-	for i := range p.want {
-		p.want[i] = -1
-	}
+	p.scan = scanner{sep: sep, want: slices.Repeat([]int{-1}, last), spans: make([]span, len(columns)), row: p.row}
 	for i, c := range columns {
-		p.want[c.field] = i
+		p.scan.want[c.field] = i
 	}
-	p.scan = scanner{sep: sep, fields: last, field: p.field, row: p.row}
 	return p
 }
 
@@ -250,12 +250,6 @@ func (p *csvParser) parse(b *block) (Batch, error) {
 	return batch, nil
 }
 
-func (p *csvParser) field(i int, s span) {
-	if c := p.want[i]; c >= 0 {
-		p.spans[c] = s
-	}
-}
-
 // row takes the fields of a row over.
 func (p *csvParser) row(at, fields int, bad error) error {
 	if bad == nil && fields != p.fields {
@@ -263,7 +257,7 @@ func (p *csvParser) row(at, fields int, bad error) error {
 	}
 	for i := 0; i < len(p.columns) && bad == nil; i++ {
 		var err error
-		if bad, err = p.value(&p.columns[i], p.spans[i], at); err != nil {
+		if bad, err = p.value(&p.columns[i], p.scan.spans[i], at); err != nil {
 			return err
 		}
 	}

@@ -110,7 +110,7 @@ func (s *textSource) sampleCSV() error {
 	var names []string
 	var row []kind
 	header := true
-	scan := scanner{sep: s.sep, fields: len(b)}
+	scan := scanner{sep: s.sep}
 	scan.field = func(i int, f span) {
 		text := unquoted(b, f)
 		of := kindNull

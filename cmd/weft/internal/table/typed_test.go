@@ -147,9 +147,9 @@ func TestDamagedFiles(t *testing.T) {
 	if err := copied(t, file, func(fields []Field) (Writer, error) { return NewParquet(&parquet, fields) }); err != nil {
 		t.Fatal(err)
 	}
-	rng := rand.New(rand.NewPCG(5, 6))
 	for name, whole := range map[string][]byte{"file": file, "stream": stream, "Parquet": parquet.Bytes()} {
 		failed := 0
+		rng := rand.New(rand.NewPCG(5, 6))
 		for i := range 600 {
 			b := slices.Clone(whole)
 			if i%4 == 0 {

@@ -1,17 +1,62 @@
-package table
+package arrow
 
 import (
+	"bytes"
+	"encoding/base64"
 	"encoding/binary"
 	"errors"
 	"fmt"
 	"io"
 
+	"github.com/apache/arrow-go/v18/arrow"
 	"github.com/apache/arrow-go/v18/arrow/ipc"
 	"github.com/apache/arrow-go/v18/arrow/memory"
 )
 
 // arrow-go believes what the metadata of a message says, and makes room for it: a number that is damaged would take all
 // memory. So messages are read here, and handed on if the lists in them fit the message.
+
+// maxRatio is by how much data may be compressed: more than any codec of Arrow does to anything but zeros.
+const maxRatio = 1 << 12
+
+// maxAlloc is what a reader allocates at once at most, in bytes.
+const maxAlloc = 1 << 32
+
+// OpenIPC reads what an Arrow file or stream of size bytes says of itself; which it is, is found by its first bytes.
+// What is damaged is an error, here or where a record batch is read, by [NextBatch]: numbers that the
+// bytes of a message cannot hold are refused before there is memory for them.
+func OpenIPC(r io.ReaderAt, size int64) (_ *ipc.Reader, err error) {
+	defer caught(&err, "open Arrow file")
+	m, err := newMessages(r, size)
+	if err != nil {
+		return nil, fmt.Errorf("arrow: open Arrow file: %w", err)
+	}
+	most := bounded{memory.DefaultAllocator, int(min(maxRatio*size+1<<20, maxAlloc))}
+	rd, err := ipc.NewReaderFromMessageReader(m, ipc.WithAllocator(most))
+	if err != nil {
+		return nil, fmt.Errorf("arrow: open Arrow file: %w", err)
+	}
+	return rd, nil
+}
+
+// NextBatch is the next record batch of a reader; [io.EOF] behind the last. What arrow-go panics with on damaged
+// files is an error. The batch is the reader's, until the next one.
+func NextBatch(r *ipc.Reader) (rec arrow.RecordBatch, err error) {
+	defer caught(&err, "read Arrow file")
+	if !r.Next() {
+		if err := r.Err(); err != nil && err != io.EOF {
+			return nil, fmt.Errorf("arrow: read Arrow file: %w", err)
+		}
+		return nil, io.EOF
+	}
+	if n := r.RecordBatch().NumRows(); n < 0 || n > maxRows {
+		return nil, fmt.Errorf("arrow: read Arrow file: a batch of %d rows", n)
+	}
+	return r.RecordBatch(), nil
+}
+
+// maxRows bounds the rows of a batch: those of nulls take no bytes of the file.
+const maxRows = 1 << 28
 
 // messages are those of an Arrow stream, or of a file, whose messages lie between a header and a footer.
 type messages struct {
@@ -39,7 +84,7 @@ func newMessages(at io.ReaderAt, size int64) (*messages, error) {
 
 // Message is the next message; io.EOF behind the last.
 func (m *messages) Message() (_ *ipc.Message, err error) {
-	defer caught(&err)
+	defer caught(&err, "read Arrow message")
 	size, err := m.word()
 	if err == nil && size == 0xffffffff {
 		size, err = m.word()
@@ -102,7 +147,7 @@ func (f *flat) u32(at int) int { return int(binary.LittleEndian.Uint32(f.b[at:])
 // field is where a field of a table lies, 0 if it is not there.
 func (f *flat) field(table, i int) int {
 	v := table - int(int32(f.u32(table)))
-	if 4+2*i+2 > int(binary.LittleEndian.Uint16(f.b[v:])) {
+	if 4+2*i >= int(binary.LittleEndian.Uint16(f.b[v:])) {
 		return 0
 	}
 	if off := int(binary.LittleEndian.Uint16(f.b[v+4+2*i:])); off > 0 {
@@ -127,7 +172,7 @@ func (f *flat) list(table, i, size int) (first, n int) {
 
 // checkMessage is the length of a message's body, if the lists of its metadata fit it.
 func checkMessage(meta []byte) (body int64, err error) {
-	defer caught(&err)
+	defer caught(&err, "read Arrow message")
 	f := flat{meta, len(meta)}
 	message := f.u32(0)
 	f.list(message, 4, 4)
@@ -191,4 +236,19 @@ func (a bounded) Reallocate(n int, b []byte) []byte {
 		panic(fmt.Sprintf("%d bytes are announced", n))
 	}
 	return a.Allocator.Reallocate(n, b)
+}
+
+// checkSchema checks the schema that writers of Arrow keep in Parquet files, beside Parquet's own.
+func checkSchema(text string) error {
+	raw, err := base64.StdEncoding.DecodeString(text)
+	if err != nil {
+		if raw, err = base64.RawStdEncoding.DecodeString(text); err != nil {
+			return fmt.Errorf("schema of Arrow in it: %w", err)
+		}
+	}
+	m := messages{io.NewSectionReader(bytes.NewReader(raw), 0, int64(len(raw))), int64(len(raw))}
+	if _, err := m.Message(); err != nil {
+		return fmt.Errorf("schema of Arrow in it: %w", err)
+	}
+	return nil
 }
