@@ -25,7 +25,7 @@
 // For keys that are no integers, or where ids must be dense, by the thousand and more at a time. Integers of 32 and 64
 // bits that need no order of appearance are better off in package linear: a set is half of this table. A call of one key takes
 // a microsecond, so such keys should be gathered. Where some thousand keys come again and again, so that a Go map of them lies in a core's
-// cache, that takes 10 nanoseconds a row and this table 50, of all cores together.
+// cache, that takes 10 nanoseconds a row and this table 40, of all cores together.
 //
 // # Layout
 //
@@ -54,9 +54,9 @@
 // same time, which makes all of them slower, 25 November 2026; BenchmarkTable.
 //
 //	rows                     add    again   Go map              bytes a key, and of the Go map
-//	4 M lines of 60 bytes    170    105     340 (set)           88    97
-//	8 M words                 70     57      80 (set)
-//	8 M keys of 16 bytes     120     60     325 (set)           39    50
-//	8 M keys of 32 bytes     125     64     400 (set)           55    66
-//	20 M int64                85     40     160 (to uint32)     29    26
+//	4 M lines of 60 bytes    165    110     340 (set)           88    98
+//	8 M words                 62     52      80 (set)           38    44
+//	8 M keys of 16 bytes     110     62     325 (set)           39    50
+//	8 M keys of 32 bytes     120     66     400 (set)           55    66
+//	20 M int64                84     41     160 (to uint32)     29    26
 package intern

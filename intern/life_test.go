@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/weftgo/weft/column"
+	"github.com/weftgo/weft/device"
 	"github.com/weftgo/weft/device/devicetest"
 	"github.com/weftgo/weft/device/sim"
 	"github.com/weftgo/weft/internal/op"
@@ -224,4 +225,58 @@ func TestClosed(t *testing.T) {
 	if table.Len() != 0 || table.At(0) != nil || ids[0] != 0 {
 		t.Errorf("%d keys, %q, id %d", table.Len(), table.At(0), ids[0])
 	}
+}
+
+// Keys of one width stay what they are when another one comes, and so do rows.
+func TestAnotherWidth(t *testing.T) {
+	dev := devicetest.Open(t)
+	wide := make([]string, 3000)
+	for i := range wide {
+		wide[i] = fmt.Sprintf("%016d", i)
+	}
+	table, m := open(t, dev, 0, nil), newModel()
+	rowTable, rowModel := open(t, dev, 0, nil), newModel()
+	for _, batch := range [][]string{wide, {"another"}, wide[100:200], {"", wide[7]}} {
+		c := columnOf(4, batch)
+		ids := make([]uint32, len(batch))
+		want, fresh := m.add(batch)
+		if added, err := table.Column(t.Context(), c, ids); err != nil || added != fresh || !slices.Equal(ids, want) {
+			t.Fatal(added, err)
+		}
+		checkRows(t, rowTable, rowModel, []column.Column{withNulls(rand.New(rand.NewPCG(3, 2)), c)})
+	}
+	m.agree(t, table)
+	rowModel.agreeRows(t, rowTable)
+}
+
+// A device without memory for more keys is an error after the rows that it has done.
+func TestNoMemory(t *testing.T) {
+	if testing.Short() {
+		t.Skip("interprets kernels")
+	}
+	dev, err := sim.Open(&sim.Options{Memory: 1 << 17})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := dev.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	table, m := open(t, dev, 0, nil), newModel()
+	table.chunk = 200
+	batch := make([]string, 4000)
+	for i := range batch {
+		batch[i] = fmt.Sprintf("key number %d", i)
+	}
+	ids := make([]uint32, len(batch))
+	added, err := table.Strings(t.Context(), batch, ids)
+	var p *op.PartialError
+	if !errors.Is(err, device.ErrMemory) || !errors.As(err, &p) || p.Done == 0 || added != p.Done {
+		t.Fatal(added, err)
+	}
+	if want, _ := m.add(batch[:p.Done]); !slices.Equal(ids[:p.Done], want) {
+		t.Fatal("other ids")
+	}
+	m.agree(t, table)
 }

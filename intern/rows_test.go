@@ -174,9 +174,9 @@ func TestManyRowsOfAllShapes(t *testing.T) {
 	for name, shape := range shapes {
 		t.Run(name, func(t *testing.T) {
 			table, m := open(t, dev, 0, nil), newModel()
-			table.chunk = 37_000
+			table.chunk = 17_000
 			rng := rand.New(rand.NewPCG(5, 6))
-			for _, n := range []int{5, 60_000, 100, 40_000} {
+			for _, n := range []int{5, 25_000, 100, 15_000} {
 				checkRows(t, table, m, shape(rng, n, 1<<16))
 			}
 			m.agreeRows(t, table)

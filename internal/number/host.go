@@ -1,6 +1,7 @@
 package number
 
 import (
+	"bytes"
 	"context"
 	"math"
 	"math/bits"
@@ -18,6 +19,10 @@ const (
 	directRows = 1 << 12
 	// dealtRows are counted and dealt out by one core at a time.
 	dealtRows = 1 << 15
+	// Where less than one key in so many is new, and the index is no larger than that, it is faster to look all up where they are,
+	// and to deal out those that are not found: 40 ns of processor time a row for 50, of a thousand strings that come again and again. In one of
+	// 8 million keys it would be slower by a sixth.
+	seldom, smallIndex = 8, 1 << 19
 	// Tables of more keys than that have manyParts, and mostParts.
 	fewKeys, manyKeys    = 1 << 15, 1 << 24
 	manyParts, mostParts = 1 << 8, 1 << 12
@@ -59,6 +64,9 @@ type inHost struct {
 	ranks  []uint32 // of first rows among them
 	marks  []bool   // first rows
 	first  []uint32
+
+	all     []uint32 // first rows of a batch that is numbered in several steps
+	unknown []uint32 // rows that are not found
 }
 
 // newInHost is an index with room for some keys. One that is measured has as many parts always, so that estimates hold.
@@ -163,21 +171,81 @@ func (x *inHost) Find(_ context.Context, keys []uint64, numbers []uint32, found 
 	return nil
 }
 
-func (x *inHost) Assign(_ context.Context, keys []uint64, numbers []uint32) (first []uint32, done int, err error) {
+func (x *inHost) Assign(ctx context.Context, keys []uint64, numbers []uint32) (first []uint32, done int, err error) {
 	if n := partsFor(x.n); n > len(x.parts) && !x.measured {
 		x.cut(n)
 	}
+	if len(keys) <= directRows {
+		x.direct(keys, numbers)
+		return x.first, len(keys), nil
+	}
+	// A sample tells whether most keys are known by then.
+	half := directRows / 2
+	x.direct(keys[:half], numbers[:half])
+	all := append(x.all[:0], x.first...)
+	x.direct(keys[half:directRows], numbers[half:directRows])
+	for _, row := range x.first {
+		all = append(all, uint32(half)+row)
+	}
+	keys, numbers = keys[directRows:], numbers[directRows:]
+	if x.n <= smallIndex && len(x.first) < half/seldom {
+		err = x.assignUnknown(ctx, keys, numbers)
+	} else {
+		x.assignDealt(keys, numbers)
+	}
+	for _, row := range x.first {
+		all = append(all, directRows+row)
+	}
+	x.all = all
+	return all, directRows + len(keys), err
+}
+
+// assignDealt numbers the keys of rows that are dealt out to the parts.
+func (x *inHost) assignDealt(keys []uint64, numbers []uint32) {
 	if len(keys) <= directRows || len(x.parts) == 1 && len(keys) <= fewKeys {
 		x.direct(keys, numbers)
-	} else {
-		if len(x.parts) == 1 {
-			x.cut(manyParts)
-		}
-		x.deal(keys)
-		x.work(numbers)
-		x.rank(numbers)
+		return
 	}
-	return x.first, len(keys), nil
+	if len(x.parts) == 1 {
+		x.cut(manyParts)
+	}
+	x.deal(keys)
+	x.work(numbers)
+	x.rank(numbers)
+}
+
+// assignUnknown looks keys up where they are, side by side, and numbers those that are not found.
+func (x *inHost) assignUnknown(ctx context.Context, keys []uint64, numbers []uint32) error {
+	x.marks = sized(x.marks, len(keys))
+	if err := x.Find(ctx, keys, numbers, x.marks); err != nil {
+		return err
+	}
+	x.unknown = x.unknown[:0]
+	for i := 0; i < len(keys); i++ {
+		next := bytes.IndexByte(view(x.marks[i:]), 0)
+		if next < 0 {
+			break
+		}
+		i += next
+		x.unknown = append(x.unknown, uint32(i))
+	}
+	some, theirs := make([]uint64, len(x.unknown)), make([]uint32, len(x.unknown))
+	for j, row := range x.unknown {
+		some[j] = keys[row]
+	}
+	x.assignDealt(some, theirs)
+	for j, row := range x.unknown {
+		numbers[row] = theirs[j]
+	}
+	for j, row := range x.first {
+		x.first[j] = x.unknown[row]
+	}
+	return nil
+}
+
+// view is flags as bytes.
+func view(flags []bool) []byte {
+	return unsafe.Slice((*byte)(unsafe.Pointer(unsafe.SliceData(flags))), len(flags))
 }
 
 // direct numbers the keys of few rows one by one.

@@ -41,7 +41,7 @@ func TestNumbers(t *testing.T) {
 			t.Fatal(err)
 		}
 		m, rng := make(model), rand.New(rand.NewPCG(1, 2))
-		for _, step := range []struct{ n, domain int }{{0, 1}, {1, 1}, {directRows, 1 << 20}, {directRows + 1, 1 << 20}, {dealtRows + 5, 1 << 20}, {100, 1 << 20}, {70_000, 1 << 17}, {30_000, 10}} {
+		for _, step := range []struct{ n, domain int }{{0, 1}, {1, 1}, {directRows, 1 << 20}, {directRows + 1, 1 << 20}, {dealtRows + 5, 1 << 20}, {100, 1 << 20}, {70_000, 1 << 17}, {30_000, 10}, {20_000, 1 << 12}, {60_000, 1<<12 + 300}} {
 			check(t, x, m, rng, step.n, step.domain)
 		}
 		if h, ok := x.(*inHost); ok && len(h.parts) == manyParts {
