@@ -124,7 +124,7 @@ func runJoin(ctx context.Context, a *app, o *joinOptions) error {
 			j.RowsRead, j.Skipped, j.Columns = 0, 0, nil
 			from, err := o.join(j, left, right)
 			w := (*table.Widening)(nil)
-			if !errors.As(err, &w) || from == nil || !left.Again() || !right.Again() || !from.Widen(w) {
+			if !errors.As(err, &w) || from == nil || !right.Again() || !from.Widen(w) {
 				return err
 			}
 		}

@@ -2,8 +2,10 @@ package main
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
 	"fmt"
+	"io"
 	"math/rand/v2"
 	"os"
 	"path/filepath"
@@ -301,5 +303,35 @@ func TestAlignedEnds(t *testing.T) {
 	stdout, _, status := runWeft(t, "k\n"+manyLines(1234), "distinct", "-")
 	if status != exitOK || strings.Count(stdout, "\n") != 1002 || !strings.HasSuffix(stdout, "\n… and 234 more rows: --csv, --json and --parquet write all, --top the first\n") {
 		t.Errorf("exit status %d, prints %d lines", status, strings.Count(stdout, "\n"))
+	}
+}
+
+// The right file of a join is read again when a late value is of another type; the left one may be a pipe.
+func TestJoinWidens(t *testing.T) {
+	right := tableFile(t, "r.csv", "id,x\n"+strings.Repeat("1,a\n", 400_000)+"k,b\n")
+	args := []string{"join", "--on", "id", "--columns", "id,x", "--csv", "-", right}
+	if stdout, stderr, status := runWeft(t, "id\nk\n2\n", args...); status != exitOK || stdout != "id,x\nk,b\n" {
+		t.Errorf("exit status %d, prints %q, says %s", status, stdout, stderr)
+	}
+	// When rows are out already, nothing can be read again.
+	left := "id\n" + strings.Repeat("1\n", 8_000_000) + "k\n"
+	_, stderr, status := runWeft(t, left, "join", "--on", "id", "--csv", "-", tableFile(t, "s.csv", "id\n1\n"))
+	if status != exitFailed || !strings.Contains(stderr, `standard input:8000002: column id was int64 so far, and here is "k"; --text id reads it as text`) {
+		t.Errorf("exit status %d, says %s", status, stderr)
+	}
+}
+
+func TestTableInterrupted(t *testing.T) {
+	ctx, cancel := context.WithCancel(t.Context())
+	r, w := io.Pipe()
+	defer w.Close()
+	go func() {
+		w.Write([]byte("a\n1\n" + strings.Repeat("2\n", 1<<20)))
+		cancel()
+	}()
+	var stdout, stderr bytes.Buffer
+	status := run(ctx, []string{"group", "--by=a", "-"}, &app{stdin: r, stdout: &stdout, stderr: &stderr})
+	if status != exitInterrupted || stdout.Len() > 0 || stderr.String() != "weft: interrupted\n" {
+		t.Errorf("exit status %d, prints %q, says %q", status, &stdout, &stderr)
 	}
 }
