@@ -2,7 +2,6 @@ package group
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"math/bits"
 	"sync/atomic"
@@ -52,21 +51,20 @@ func (g *Groups) add(ctx context.Context, p *piece) (added int, err error) {
 			p.slice((p.n + 1) / 2)
 		}
 	}
-	if err := g.scratch.fit(g.dev, g.scratchBytes(p)); err != nil {
-		return 0, err
-	}
+	g.scratch.fit(g.scratchBytes(p))
 	packed, other := g.encode(ctx, p)
 	if p.stop != nil { // at a row of others
 		packed = packed.before(p.n)
 	}
 	if !careful {
-		err = errors.Join(g.packed.add(g.dev, &g.scratch, packed), g.other.add(g.dev, &g.scratch, other))
+		g.packed.add(g.dev, &g.scratch, packed)
+		g.other.add(g.dev, &g.scratch, other)
 	} else if added := g.addCarefully(p, packed, other); added < p.n {
 		p.n, p.stop = added, fmt.Errorf("%w: %d groups take %d bytes, and Options.MaxBytes is %d",
 			op.ErrFull, g.Len(), g.recordBytes()+g.rest.bytes(), g.opts.MaxBytes)
 	}
 	g.order(p.n)
-	return p.n, errors.Join(p.stop, err)
+	return p.n, p.stop
 }
 
 // scratchBytes is what a piece borrows: codes, and codes, rows and values of rows that are dealt out.

@@ -2,7 +2,6 @@ package group
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"math/rand/v2"
 	"slices"
@@ -70,7 +69,7 @@ func By(ctx context.Context, dev device.Device, keys, values []column.Column, ag
 // Len is the number of groups. It waits for nobody.
 func (g *Groups) Len() int { return int(g.n.Load()) }
 
-// Close frees the memory of groups, some of which Go's garbage collector does not know of; results stay. Idempotent.
+// Close frees the memory of groups; results stay. Idempotent.
 func (g *Groups) Close() error {
 	g.turn.Lock()
 	defer g.turn.Unlock()
@@ -78,12 +77,8 @@ func (g *Groups) Close() error {
 		return nil
 	}
 	g.closed = true
-	err := errors.Join(g.rest.close(), g.scratch.free(g.dev))
-	for _, t := range []*table{g.packed, g.other} {
-		if t != nil {
-			err = errors.Join(err, t.free(g.dev))
-		}
-	}
+	err := g.rest.close()
+	g.scratch = scratch{}
 	g.packed, g.other, g.rest = nil, nil, nil
 	return err
 }
@@ -107,9 +102,7 @@ func (g *Groups) Add(ctx context.Context, keys, values []column.Column) error {
 	if err := g.addAll(ctx, keys, values, n); err != nil {
 		return fmt.Errorf("group: Add: %w", err)
 	}
-	if g.scratch.mem.Size > keepScratch {
-		return g.scratch.free(g.dev)
-	}
+	g.scratch.trim()
 	return nil
 }
 
@@ -177,7 +170,7 @@ func (g *Groups) bind(keys, values []column.Column) error {
 		if g.coder.packs {
 			main = g.packed
 		}
-		return main.cut(g.dev, partsFor(g.opts.Capacity), g.opts.Capacity)
+		main.cut(partsFor(g.opts.Capacity), g.opts.Capacity)
 	}
 	return nil
 }

@@ -1,9 +1,6 @@
 package group
 
-import (
-	"slices"
-	"unsafe"
-)
+import "slices"
 
 // part is a part of the groups: an index by hash of records in the order in which their groups came.
 type part struct {
@@ -23,24 +20,14 @@ type part struct {
 // indexLoad is how many places an index has at least for each record.
 const leastIndex, indexLoad = 16, 2
 
-func newPart(l *layout) *part {
-	p := &part{l: l, index: make([]uint32, leastIndex), recs: make([]uint64, l.stride())}
+// newPart is a part with room for some groups.
+func newPart(l *layout, groups int) *part {
+	p := &part{l: l, index: make([]uint32, indexFor(groups)), recs: make([]uint64, l.stride(), (groups+1)*l.stride())}
 	if len(l.sources) > 0 {
 		p.nulls = make([][]uint64, len(l.sources))
 	}
 	return p
 }
-
-// in gives an empty part other memory, with room for some groups.
-func (p *part) in(mem []byte, groups int) {
-	size, words := indexFor(groups), (groups+1)*p.l.stride()
-	p.recs = unsafe.Slice((*uint64)(unsafe.Pointer(unsafe.SliceData(mem))), words)[:p.l.stride()]
-	p.index = unsafe.Slice((*uint32)(unsafe.Pointer(unsafe.SliceData(mem[8*words:]))), size)
-	clear(p.index)
-}
-
-// partBytes is the memory for it.
-func partBytes(l *layout, groups int) int { return 8*(groups+1)*l.stride() + 4*indexFor(groups) }
 
 // indexFor is the size of an index of so many groups.
 func indexFor(groups int) int {

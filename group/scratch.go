@@ -3,19 +3,17 @@ package group
 import (
 	"sync"
 	"unsafe"
-
-	"github.com/weftgo/weft/device"
 )
 
 // keepScratch is how many bytes of scratch stay from one call to the next.
 const keepScratch = 64 << 20
 
-// scratch is memory that calls use one after the other. What there is of it for each row lies outside of Go's
-// heap, in huge pages if there are any: pages of 4 KiB, taken for the first time, cost as much as the work on them.
+// scratch is memory that calls use one after the other. It is Go's, which keeps it for the next groups: memory that is mapped and
+// unmapped has to be found and zeroed by the system each time, which took longer than the work on it.
 type scratch struct {
 	blocks sync.Pool // of *block
-	mem    device.Buffer
-	used   int
+	mem    []uint64  // for what there is for each row
+	used   int       // words
 
 	counts []uint32
 	seen   []uint64 // bits of rows of a piece that brought a group
@@ -30,35 +28,25 @@ func (s *scratch) block() *block {
 }
 
 // fit makes room for so many bytes, all of which are free again.
-func (s *scratch) fit(dev device.Device, bytes int) error {
+func (s *scratch) fit(bytes int) {
 	s.used = 0
-	if bytes <= s.mem.Size {
-		return nil
+	if words := (bytes + 7) / 8; words > len(s.mem) {
+		s.mem = nil // lest it is there twice
+		s.mem = make([]uint64, words)
 	}
-	if err := s.free(dev); err != nil {
-		return err
-	}
-	mem, err := dev.Alloc(bytes)
-	if err != nil {
-		return err
-	}
-	s.mem = mem
-	return nil
 }
 
-func (s *scratch) free(dev device.Device) error {
-	mem := s.mem
-	s.mem, s.used = device.Buffer{}, 0
-	if mem.Size == 0 {
-		return nil
+// trim gives much memory back.
+func (s *scratch) trim() {
+	if 8*len(s.mem) > keepScratch {
+		s.mem = nil
 	}
-	return dev.Free(mem)
 }
 
 // lend is n elements of what there is room for.
 func lend[T uint32 | uint64](s *scratch, n int) []T {
-	mem := s.mem.Host[s.used:]
-	s.used += (n*int(unsafe.Sizeof(T(0))) + 7) &^ 7
+	mem := s.mem[s.used:]
+	s.used += (n*int(unsafe.Sizeof(T(0))) + 7) / 8
 	return unsafe.Slice((*T)(unsafe.Pointer(unsafe.SliceData(mem))), n)
 }
 

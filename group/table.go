@@ -30,14 +30,13 @@ type table struct {
 	l     *layout
 	shift uint // of a mixed code, to its part
 	parts []*part
-	own   []*part       // of cores, while there are few groups
-	mem   device.Buffer // where parts begin; those that grow move to Go's heap
+	own   []*part // of cores, while there are few groups
 	// bounded tables take no memory for groups that are only expected.
 	bounded bool
 }
 
 func newTable(l *layout, bounded bool) *table {
-	return &table{l: l, shift: 64, parts: []*part{newPart(l)}, bounded: bounded}
+	return &table{l: l, shift: 64, parts: []*part{newPart(l, 0)}, bounded: bounded}
 }
 
 // partsFor is a number of parts for so many groups, a power of two.
@@ -52,40 +51,18 @@ func partsFor(groups int) int {
 	return n
 }
 
-// cut makes so many parts, a power of two, with room for some groups together. They begin in one piece of memory, or
-// where there is none, in Go's heap.
-func (t *table) cut(dev device.Device, n, groups int) error {
-	room := groups/n + 1
-	bytes := partBytes(t.l, room)
-	mem, err := dev.Alloc(n * bytes)
-	from, old := t.parts, t.mem
-	t.parts, t.mem, t.shift, t.own = make([]*part, n), mem, uint(64-bits.TrailingZeros(uint(n))), nil
+// cut makes so many parts, a power of two, with room for some groups together.
+func (t *table) cut(n, groups int) {
+	from := t.parts
+	t.parts, t.shift, t.own = make([]*part, n), uint(64-bits.TrailingZeros(uint(n))), nil
 	for i := range t.parts {
-		t.parts[i] = newPart(t.l)
-		if err == nil {
-			t.parts[i].in(mem.Host[i*bytes:], room)
-		}
+		t.parts[i] = newPart(t.l, groups/n)
 	}
 	for _, p := range from {
 		for i := range p.n {
 			t.parts[p.recs[p.rec(i)]>>t.shift].move(p, i)
 		}
 	}
-	return release(dev, old)
-}
-
-// free frees the memory outside of Go's heap, of parts that nobody uses any more.
-func (t *table) free(dev device.Device) error {
-	mem := t.mem
-	t.mem = device.Buffer{}
-	return release(dev, mem)
-}
-
-func release(dev device.Device, mem device.Buffer) error {
-	if mem.Size == 0 {
-		return nil
-	}
-	return dev.Free(mem)
 }
 
 func (t *table) groups() int {
@@ -138,28 +115,27 @@ func (b batch) before(n int) batch {
 	return b.sub(0, min(n, len(b.codes)))
 }
 
-// add adds rows. An error is one of memory that it could not give back.
-func (t *table) add(dev device.Host, s *scratch, b batch) error {
+// add adds rows.
+func (t *table) add(dev device.Host, s *scratch, b batch) {
 	expected := 0
 	if len(t.parts) == 1 {
 		b, expected = t.addFew(dev, s, b)
 	}
 	if len(b.codes) == 0 {
-		return nil
+		return
 	}
 	n := t.groups()
-	room, err := n, error(nil)
+	room := n
 	if len(t.parts) == 1 {
 		expected = max(expected, n+1, fewGroups+1)
 		if !t.bounded {
 			room = expected + expected/32
 		}
-		err = t.cut(dev, partsFor(expected), room)
+		t.cut(partsFor(expected), room)
 	} else if n > 2*partGroups*len(t.parts) && len(t.parts) < mostParts {
-		err = t.cut(dev, partsFor(n), room)
+		t.cut(partsFor(n), room)
 	}
 	t.deal(dev, s, b)
-	return err
 }
 
 // addFew adds rows as long as there are few groups. left are those that it leaves, which may have as many groups
@@ -205,7 +181,7 @@ func groupsOf(found, some, rows int) int {
 func (t *table) combine(dev device.Host, s *scratch, b batch) (groups, rows int) {
 	cores := dev.Properties().Units
 	for len(t.own) < cores {
-		t.own = append(t.own, newPart(t.l))
+		t.own = append(t.own, newPart(t.l, 0))
 	}
 	share := (len(b.codes) + cores - 1) / cores
 	shares := (len(b.codes) + share - 1) / share
