@@ -11,6 +11,8 @@ package arena
 
 import (
 	"encoding/binary"
+	"fmt"
+	"math"
 	"sync"
 	"sync/atomic"
 	"unsafe"
@@ -116,7 +118,7 @@ func (w *Writer) nextSize(size int) int {
 // and others.
 func (w *Writer) Reserve(size int) Writer {
 	switch {
-	case size == 0:
+	case size == 0 || uint64(size) > math.MaxUint32: // offsets have 32 bits, so Put makes chunks for more
 		return Writer{arena: w.arena}
 	case w.used+size <= len(w.chunk):
 	case size > w.nextSize(0)/bigShare: // else more than a quarter of a chunk might stay free
@@ -139,6 +141,10 @@ func (w *Writer) Growth(size int) int64 {
 	return int64(size)*4/3 + int64(max(w.nextSize(0), min(maxChunk, 3*size)))
 }
 
+// place is the word of a place. One that its bits have no room for would be another item's.
 func place(number, off int) uint64 {
+	if uint64(off) > math.MaxUint32 || uint64(number) >= Long>>32 {
+		panic(fmt.Sprintf("arena: no word for offset %d of chunk %d", off, number))
+	}
 	return Long | uint64(number)<<32 | uint64(off)
 }

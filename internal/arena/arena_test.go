@@ -2,6 +2,7 @@ package arena
 
 import (
 	"bytes"
+	"math"
 	"math/rand/v2"
 	"testing"
 
@@ -110,4 +111,32 @@ func TestReserve(t *testing.T) {
 			}
 		}
 	})
+}
+
+// Words have 32 bits for an offset: parts of more bytes than that are made of several chunks.
+func TestReserveMoreThanAWordCanSay(t *testing.T) {
+	if math.MaxInt == math.MaxInt32 {
+		t.Skip("no part is as large")
+	}
+	var a Arena
+	w := NewWriter(&a)
+	w.Put([]byte("one in chunk 0"))
+	size := int64(5) << 30
+	part := w.Reserve(int(size))
+	if a.Bytes() > maxChunk {
+		t.Fatalf("%d bytes are one chunk", a.Bytes())
+	}
+	if got := a.At(part.Put([]byte("one of the part"))); string(got) != "one of the part" {
+		t.Errorf("it reads %q", got)
+	}
+	for _, at := range [][2]int64{{0, 1 << 32}, {1 << 31, 0}} {
+		func() {
+			defer func() {
+				if recover() == nil {
+					t.Errorf("offset %d of chunk %d has a word", at[1], at[0])
+				}
+			}()
+			place(int(at[0]), int(at[1]))
+		}()
+	}
 }
