@@ -156,6 +156,9 @@ func (t *Table) load(ctx context.Context, r *reader) error {
 			}
 			return err
 		}
+		if kind == undecided {
+			return r.damaged("%d keys, whose kind the header does not say", n)
+		}
 		before, ids := t.Len(), make([]uint32, n)
 		if kind == byteStrings {
 			_, err = t.Column(ctx, r.column(), ids)

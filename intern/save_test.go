@@ -78,6 +78,7 @@ func TestDamage(t *testing.T) {
 		"lengths that differ":   head(1, 0, "") + frame(2, 4, "\x02\x00\x00\x00\x01\x00\x00\x00abc") + frame(0, 2, ""),
 		"a frame of many keys":  head(1, 0, "") + frame(frameKeys+1, 4, ""),
 		"a frame of many bytes": head(1, 0, "") + frame(2, frameBytes+1, ""),
+		"keys of no kind":       head(0, 0, "") + frame(1, 2, "ab") + frame(0, 1, ""),
 		"no such kind":          head(3, 0, "") + frame(0, 0, ""),
 		"strings with columns":  head(1, 1, "\x01") + frame(0, 0, ""),
 		"rows without columns":  head(2, 0, "") + frame(0, 0, ""),
