@@ -15,7 +15,7 @@ type Bitmap struct {
 
 // OfBits is a bitmap of n bits from an offset in bits on. Bytes too few panic.
 func OfBits(bits []byte, offset, n int) Bitmap {
-	if offset < 0 || n < 0 || (offset+n+7)/8 > len(bits) {
+	if offset < 0 || n < 0 || n > 8*len(bits)-offset {
 		panic(fmt.Sprintf("column: %d bits from %d on in %d bytes", n, offset, len(bits)))
 	}
 	return Bitmap{bits: bits, offset: offset, n: n}

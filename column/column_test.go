@@ -156,3 +156,20 @@ func ExampleColumn() {
 	// Ben <nil>
 	// Cy 27
 }
+
+// Numbers of bits whose sum has no room in an int are too many, too.
+func TestTooManyBits(t *testing.T) {
+	for _, at := range [][2]int{{0, math.MaxInt}, {math.MaxInt - 7, 100}, {math.MaxInt, math.MaxInt}, {1, 8}, {9, 0}} {
+		func() {
+			defer func() {
+				if recover() == nil {
+					t.Errorf("%d bits from %d on in one byte", at[1], at[0])
+				}
+			}()
+			OfBits(make([]byte, 1), at[0], at[1])
+		}()
+	}
+	if n := Type(200).Size(); n != 0 {
+		t.Errorf("values of no type have %d bytes", n)
+	}
+}

@@ -47,8 +47,13 @@ func (t Type) MarshalText() ([]byte, error) { return types.Text(t) }
 // UnmarshalText reads a name, in upper or lower case: so flag.TextVar takes it.
 func (t *Type) UnmarshalText(text []byte) error { return types.Read(t, text) }
 
-// Size is the size of a value in bytes; 0 for byte strings.
-func (t Type) Size() int { return sizes[t] }
+// Size is the size of a value in bytes; 0 for byte strings, and where there is no such type.
+func (t Type) Size() int {
+	if int(t) >= len(sizes) {
+		return 0
+	}
+	return sizes[t]
+}
 
 // Integer reports whether values are whole numbers.
 func (t Type) Integer() bool { return t >= Int8 && t <= Uint64 }
