@@ -95,6 +95,9 @@ func (ix *IndexOn[K]) Matches(n int) (*MatchesOn[K], error) {
 	if n < 0 || n > maxRows {
 		return nil, fmt.Errorf("join: Matches: %w: room for %d rows", device.ErrInvalid, n)
 	}
+	if ix.closed.Load() {
+		return nil, fmt.Errorf("join: Matches: index %w", device.ErrClosed)
+	}
 	on, err := ix.on.matches(n)
 	if err != nil {
 		return nil, fmt.Errorf("join: Matches: %w", err)

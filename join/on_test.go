@@ -211,5 +211,8 @@ func TestOnRefuses(t *testing.T) {
 		if err := m.FindOn(s, one); !errors.Is(err, weft.ErrClosed) {
 			t.Errorf("a closed index: %v", err)
 		}
+		if _, err := ix.Matches(1); !errors.Is(err, weft.ErrClosed) {
+			t.Errorf("matches of a closed index: %v", err)
+		}
 	})
 }
