@@ -36,6 +36,12 @@ type scratch struct {
 	offsets []int64
 }
 
+// release lets go of the memory of a caller.
+func (s *scratch) release() {
+	clear(s.strings)
+	s.strings, s.nulls = s.strings[:0], column.Column{}
+}
+
 // region is a part of the arena for the new items of a range of rows.
 type region struct {
 	size int
@@ -60,7 +66,9 @@ func (t *Table) Bytes(ctx context.Context, s [][]byte, ids []uint32) (added int,
 // Column is [Table.Strings] for a column of byte strings in any form. A value that is null is
 // [device.ErrInvalid], and nothing is added: [Table.Rows] has ids for null.
 func (t *Table) Column(ctx context.Context, c column.Column, ids []uint32) (added int, err error) {
+	mustMatch("Column", c.Len(), len(ids))
 	if err := checkColumn(c); err != nil {
+		clear(ids)
 		return 0, partial("Column", 0, err)
 	}
 	return t.add(ctx, "Column", byteStrings, nil, c.Len(), ids, func(*scratch) feed { return t.ofColumn(c) })
@@ -120,6 +128,7 @@ func (t *Table) addAll(ctx context.Context, k kind, cols []column.Column, ids []
 		return 0, 0, err
 	}
 	defer t.end()
+	defer t.scratch.release()
 	before := t.Len()
 	done, err = t.addChunks(ctx, k, cols, ids, from)
 	return done, t.Len() - before, err

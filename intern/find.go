@@ -28,7 +28,13 @@ func (t *Table) FindBytes(ctx context.Context, s [][]byte, ids []uint32, found [
 // FindColumn is [Table.FindStrings] for a column of byte strings in any form. A value that is null is
 // [device.ErrInvalid].
 func (t *Table) FindColumn(ctx context.Context, c column.Column, ids []uint32, found []bool) (hits int, err error) {
+	mustMatch("FindColumn", c.Len(), len(ids))
+	if found != nil {
+		mustMatch("FindColumn", c.Len(), len(found))
+	}
 	if err := checkColumn(c); err != nil {
+		clear(ids)
+		clear(found)
 		return 0, partial("FindColumn", 0, err)
 	}
 	return t.find(ctx, "FindColumn", byteStrings, nil, c.Len(), ids, found, func(*scratch) feed { return t.ofColumn(c) })
@@ -49,6 +55,11 @@ func (t *Table) find(ctx context.Context, method string, k kind, cols []column.C
 	mustMatch(method, n, len(found))
 	s := new(scratch)
 	done, known, err := 0, true, error(nil)
+	if n == 0 {
+		t.mu.RLock()
+		err = t.failed
+		t.mu.RUnlock()
+	}
 	for next := from(s); done < n && err == nil && known; {
 		var part, rows int
 		part, rows, known, err = t.findChunk(ctx, k, cols, next, done, ids, found, s)

@@ -213,6 +213,8 @@ func TestClosed(t *testing.T) {
 	_, sizing := table.Memory(t.Context())
 	for what, err := range map[string]error{
 		"Strings":     second(table.Strings(t.Context(), []string{"x"}, ids)),
+		"FindRows":    second(table.FindRows(t.Context(), []column.Column{column.Of([]int8{})}, nil, nil)),
+		"FindBytes":   second(table.FindBytes(t.Context(), nil, nil, nil)),
 		"FindStrings": second(table.FindStrings(t.Context(), []string{"x"}, ids, nil)),
 		"Rows":        second(table.Rows(t.Context(), []column.Column{column.Of([]int8{1})}, ids)),
 		"Save":        saving,
@@ -224,6 +226,46 @@ func TestClosed(t *testing.T) {
 	}
 	if table.Len() != 0 || table.At(0) != nil || ids[0] != 0 {
 		t.Errorf("%d keys, %q, id %d", table.Len(), table.At(0), ids[0])
+	}
+}
+
+// A column with a null leaves no ids of another call behind.
+func TestNullColumn(t *testing.T) {
+	table := open(t, devicetest.Open(t), 0, nil)
+	c := column.OfStrings([]string{"a", "b"}).WithValid(column.OfBools([]bool{true, false}))
+	for what, call := range map[string]func(ids []uint32, found []bool) error{
+		"Column":     func(ids []uint32, found []bool) error { clear(found); return second(table.Column(t.Context(), c, ids)) },
+		"FindColumn": func(ids []uint32, found []bool) error { return second(table.FindColumn(t.Context(), c, ids, found)) },
+	} {
+		ids, found := []uint32{7, 7}, []bool{true, true}
+		if err := call(ids, found); !errors.Is(err, device.ErrInvalid) || ids[0]+ids[1] != 0 || found[0] || found[1] {
+			t.Errorf("%s: %v, ids %v, found %v", what, err, ids, found)
+		}
+		func() {
+			defer func() {
+				if recover() == nil {
+					t.Errorf("%s takes one id for two rows", what)
+				}
+			}()
+			_ = call(ids[:1], found)
+		}()
+	}
+}
+
+// A table does not keep the memory of callers, whichever chunk was the last.
+func TestLetsGo(t *testing.T) {
+	table := open(t, devicetest.Open(t), 0, nil)
+	table.chunk = 2
+	for _, rows := range [][][]byte{{[]byte("abcdefgh"), []byte("bcdefghi"), []byte("cdefghij")}, {[]byte("x")}} {
+		if _, err := table.Bytes(t.Context(), rows, make([]uint32, len(rows))); err != nil {
+			t.Fatal(err)
+		}
+		s := table.scratch.strings
+		for i, kept := range s[:cap(s)] {
+			if kept != "" {
+				t.Errorf("string %d of a call is kept: %q", i, kept)
+			}
+		}
 	}
 }
 

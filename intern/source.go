@@ -46,6 +46,7 @@ func (t *Table) ofColumn(c column.Column) feed {
 func (t *Table) ofBytes(s *scratch, items [][]byte) feed {
 	return func(lo int) column.Column {
 		part := items[lo:min(lo+t.chunk, len(items))]
+		clear(s.strings) // a shorter part would leave some of these behind
 		s.strings = s.strings[:0]
 		for _, b := range part {
 			s.strings = append(s.strings, unsafe.String(unsafe.SliceData(b), len(b)))
