@@ -74,7 +74,7 @@ func TestMaxBytes(t *testing.T) {
 
 func TestOptions(t *testing.T) {
 	dev := devicetest.Open(t)
-	for _, o := range []Options{{MaxBytes: -1}, {MaxBytes: 100}, {Capacity: -1}, {Capacity: 1_000_000, MaxBytes: 1 << 20}} {
+	for _, o := range []Options{{MaxBytes: -1}, {MaxBytes: 100}, {Capacity: -1}, {Capacity: 1_000_000, MaxBytes: 1 << 20}, {Capacity: maxItems, MaxBytes: 1 << 30}} {
 		if _, err := New(dev, &o); !errors.Is(err, op.ErrOptions) || !strings.HasPrefix(err.Error(), "intern: New: ") {
 			t.Errorf("%+v: %v", o, err)
 		}

@@ -24,7 +24,7 @@ type Options struct {
 	Capacity int
 	// MaxBytes is the most memory that the table may take up, on the device and on the host together: an index that
 	// grows is there twice. A call that might need more stops, and returns weft.ErrFull in
-	// a weft.PartialError. What calls work in, some 20 MB and encoded rows of up to 64 MB, is not counted.
+	// a weft.PartialError. What calls work in, some 30 MB and encoded rows of up to 64 MB, is kept until Close and not counted.
 	// Default 0: no limit.
 	MaxBytes int64
 }
@@ -86,6 +86,10 @@ func newTable(dev device.Device, opts *Options, h arena.Hasher) (*Table, error) 
 	if o := t.opts; o.MaxBytes < 0 || o.Capacity < 0 || o.Capacity > maxItems {
 		return nil, fmt.Errorf("intern: New: %w: Capacity %d, MaxBytes %d: want no negative numbers, and at most %d keys",
 			op.ErrOptions, o.Capacity, o.MaxBytes, uint32(maxItems))
+	}
+	// Before memory is made: an index has more than a number of four bytes for each key.
+	if o := t.opts; o.MaxBytes > 0 && 4*int64(o.Capacity) > o.MaxBytes {
+		return nil, fmt.Errorf("intern: New: %w: a table of Capacity %d takes more than MaxBytes, %d", op.ErrOptions, o.Capacity, o.MaxBytes)
 	}
 	index, err := number.New(dev, t.opts.Capacity, t.opts.MaxBytes > 0)
 	if err != nil {
