@@ -31,9 +31,9 @@ func Example_distinct() {
 		added := make([]bool, len(batch))
 		n, err := seen.Add(ctx, batch, added)
 		check(err)
-		fmt.Println(n, added)
+		fmt.Println(n, added) // 2 [true false true], then 1 [false true]
 	}
-	fmt.Println(seen.Len())
+	fmt.Println(seen.Len()) // 3
 
 	lines, err := intern.New(dev, &intern.Options{MaxBytes: 1 << 30})
 	check(err)
@@ -41,12 +41,12 @@ func Example_distinct() {
 	ids := make([]uint32, 3)
 	n, err := lines.Strings(ctx, []string{"GET /", "GET /a", "GET /"}, ids)
 	check(err)
-	fmt.Println(n, ids)
+	fmt.Println(n, ids) // 2 [0 1 0]
 
 	country, browser := column.OfStrings([]string{"FR", "DE", "FR"}), column.Of([]int32{1, 1, 1})
 	r, err := group.By(ctx, dev, []column.Column{country, browser}, nil, nil, nil) // no aggregates: SELECT DISTINCT
 	check(err)
-	fmt.Println(r.Len())
+	fmt.Println(r.Len()) // 2
 	// Output:
 	// 2 [true false true]
 	// 1 [false true]
@@ -78,7 +78,7 @@ func Example_groups() {
 	r, err := g.Result(ctx) // at any time
 	check(err)
 	for i := range r.Len() {
-		fmt.Println(r.Keys[0].Any(i), r.Values[0].Any(i), r.Values[1].Any(i), r.Values[2].Any(i))
+		fmt.Println(r.Keys[0].Any(i), r.Values[0].Any(i), r.Values[1].Any(i), r.Values[2].Any(i)) // DE 1 20 2, FR 2 25 3, <nil> 1 5 4
 	}
 
 	sums, err := linear.New[int64, int64](dev, nil)
@@ -89,7 +89,7 @@ func Example_groups() {
 	total := make([]int64, 1)
 	_, err = sums.Get(ctx, []int64{7}, total, nil)
 	check(err)
-	fmt.Println(groups, total)
+	fmt.Println(groups, total) // 2 [7]
 	// Output:
 	// DE 1 20 2
 	// FR 2 25 3
@@ -113,10 +113,10 @@ func Example_joins() {
 		check(err)
 		for i, order := range pairs.Left {
 			if pairs.Right[i] == join.NoRow {
-				fmt.Println("order", order, "has no customer")
+				fmt.Println("order", order, "has no customer") // order 1
 				continue
 			}
-			fmt.Println("order", order, "customer", pairs.Right[i])
+			fmt.Println("order", order, "customer", pairs.Right[i]) // order 0 customer 1, order 0 customer 3, order 2 customer 0
 		}
 	}
 
@@ -127,7 +127,7 @@ func Example_joins() {
 	counts := make([]uint32, 3)
 	total, err := customers.Count(ctx, []column.Column{customer}, counts)
 	check(err)
-	fmt.Println(with, without, counts, total, customers.Distinct())
+	fmt.Println(with, without, counts, total, customers.Distinct()) // [0 2] [1] [2 0 1] 3 3
 	// Output:
 	// order 0 customer 1
 	// order 0 customer 3
@@ -148,18 +148,18 @@ func Example_ids() {
 	ids := make([]uint32, 3)
 	n, err := users.Assign(ctx, []uint64{9000, 17, 9000}, ids)
 	check(err)
-	fmt.Println(n, ids)
+	fmt.Println(n, ids) // 2 [0 1 0]
 
 	words, err := intern.New(dev, nil)
 	check(err)
 	defer words.Close()
 	_, err = words.Strings(ctx, []string{"to", "be", "to"}, ids)
 	check(err)
-	fmt.Println(ids, string(words.At(1)))
+	fmt.Println(ids, string(words.At(1))) // [0 1 0] be
 	found := make([]bool, 2)
 	hits, err := words.FindStrings(ctx, []string{"be", "not"}, ids[:2], found)
 	check(err)
-	fmt.Println(hits, ids[:2], found)
+	fmt.Println(hits, ids[:2], found) // 1 [1 0] [true false]
 
 	var file bytes.Buffer
 	_, err = words.Save(ctx, &file)
@@ -167,14 +167,14 @@ func Example_ids() {
 	again, err := intern.Load(ctx, dev, &file, nil)
 	check(err)
 	defer again.Close()
-	fmt.Println(again.Len(), string(again.At(0)))
+	fmt.Println(again.Len(), string(again.At(0))) // 2 to
 
 	pairs, err := intern.New(dev, nil)
 	check(err)
 	defer pairs.Close()
 	_, err = pairs.Rows(ctx, []column.Column{column.OfStrings([]string{"a", "a", "b"}), column.Of([]int32{1, 1, 1})}, ids)
 	check(err)
-	fmt.Println(ids)
+	fmt.Println(ids) // [0 0 1]
 	// Output:
 	// 2 [0 1 0]
 	// [0 1 0] be
@@ -198,19 +198,19 @@ func Example_ordered() {
 	var rows weft.PairRows[int64, float64]
 	check(m.Range(ctx, []int64{15, 0}, []int64{35, 10}, 0, &rows)) // two ranges; both bounds belong to each
 	for i := range rows.Len() {
-		fmt.Println(rows.Row(i))
+		fmt.Println(rows.Row(i)) // [20 30] [2 3], then [10] [1]
 	}
 	counts := make([]uint32, 1)
 	total, err := m.Count(ctx, []int64{15}, []int64{100}, counts)
 	check(err)
-	fmt.Println(total, counts)
+	fmt.Println(total, counts) // 3 [3]
 
 	now, err := m.Snapshot(ctx)
 	check(err)
 	defer now.Close()
 	_, err = m.DeleteRange(ctx, []int64{0}, []int64{100}, nil)
 	check(err)
-	fmt.Println(m.Len(), now.Len())
+	fmt.Println(m.Len(), now.Len()) // 0 4
 	// Output:
 	// [20 30] [2 3]
 	// [10] [1]
@@ -240,7 +240,7 @@ func Example_batches() {
 	all.Wait()
 	val, found, err := b.Get(ctx, 21)
 	check(err)
-	fmt.Println(val, found)
+	fmt.Println(val, found) // 42 true
 
 	var partial *weft.PartialError
 	few, err := linear.New[uint64, uint64](dev, &linear.Options{Capacity: 1, Fixed: true})
@@ -251,7 +251,7 @@ func Example_batches() {
 		keys[i] = uint64(i)
 	}
 	_, err = few.Put(ctx, keys, keys)
-	fmt.Println(errors.Is(err, weft.ErrFull), errors.As(err, &partial))
+	fmt.Println(errors.Is(err, weft.ErrFull), errors.As(err, &partial)) // true true
 	// Output:
 	// 42 true
 	// true true

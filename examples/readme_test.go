@@ -22,7 +22,7 @@ func check(err error) {
 // The example of README.md, whose blocks are together its body: TestPages compares them.
 func Example() {
 	ctx := context.Background()
-	dev, err := cpu.Open(nil) // all cores; auto.Open("auto") takes a GPU where there is one, for maps and joins
+	dev, err := cpu.Open(nil) // all cores; dev, _, err := auto.Open("auto") takes a GPU where there is one, for maps and joins
 	check(err)
 	defer dev.Close()
 

@@ -40,7 +40,7 @@ func newBenchCommand(a *app) *cobra.Command {
 		Short: "Measure structures against the limits of this machine",
 		Long: `Bench runs named experiments and prints each figure as operations per second and
 as a share of what the memory of the same device was measured to allow in the
-same run. Without names it runs the default set, in under a minute on a laptop.
+same run. Without names it runs the default set, in a minute or two on two cores.
 With --json it prints one object for one experiment and an array for several.
 Interrupted, it prints and writes what it has measured so far, marked as incomplete.`,
 		Example: `  weft bench

@@ -104,7 +104,7 @@ pairs of neighbors of a vertex that are neighbors, too.
 With --json it prints one object: file, format, header, directed (false), vertices, edges, load_seconds,
 build_seconds, seconds, triangles, wedges (such pairs) and transitivity.`,
 		Example: `  weft graph triangles soc-Epinions1.txt.gz
-  weft graph triangles --json --header first email-Enron.txt`,
+  weft graph triangles --json email-Enron.txt.gz`,
 		Args: oneGraph,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return runGraph(cmd, a, in, args[0], true, func(j *graphJob) error { return j.triangles() })
