@@ -45,7 +45,7 @@ func (p *piece) slice(n int) {
 // add adds a piece, or its first rows if there may be memory for no more.
 func (g *Groups) add(ctx context.Context, p *piece) (added int, err error) {
 	p.slice(p.n)
-	careful := false
+	careful, full := false, false
 	for g.opts.MaxBytes > 0 && !careful && g.recordBytes()+g.needs(p) > g.opts.MaxBytes-g.share() {
 		if careful = p.n <= carefulRows; !careful {
 			p.slice((p.n + 1) / 2)
@@ -60,10 +60,13 @@ func (g *Groups) add(ctx context.Context, p *piece) (added int, err error) {
 		g.packed.add(g.dev, &g.scratch, packed)
 		g.other.add(g.dev, &g.scratch, other)
 	} else if added := g.addCarefully(p, packed, other); added < p.n {
-		p.n, p.stop = added, fmt.Errorf("%w: %d groups take %d bytes, and Options.MaxBytes is %d",
-			op.ErrFull, g.Len(), g.recordBytes()+g.rest.bytes(), g.opts.MaxBytes)
+		p.n, full, g.ahead = added, true, true
 	}
 	g.order(p.n)
+	if full {
+		p.stop = fmt.Errorf("%w: %d groups take %d bytes, and Options.MaxBytes is %d",
+			op.ErrFull, g.Len(), g.recordBytes()+g.rest.bytes(), g.opts.MaxBytes)
+	}
 	return p.n, p.stop
 }
 

@@ -30,6 +30,7 @@ type Groups struct {
 	// Groups whose keys are packed, and others.
 	packed, other *table
 	rest          *rest
+	ahead         bool // there are, or were, interned keys whose rows were not added: they may get their groups in another order
 	scratch       scratch
 
 	leastPiece, maxPiece int // the constants
@@ -160,7 +161,7 @@ func (g *Groups) bind(keys, values []column.Column) error {
 		return err
 	}
 	g.coder = newCoder(k, g.opts.SkipNulls)
-	if g.rest, err = newRest(g.dev, k, g.coder.packs, g.share()); err != nil {
+	if g.rest, err = newRest(g.dev, g.interns(), g.share()); err != nil {
 		return fmt.Errorf("group: Add: %w", err)
 	}
 	g.l = l
@@ -170,18 +171,22 @@ func (g *Groups) bind(keys, values []column.Column) error {
 		if g.coder.packs {
 			main = g.packed
 		}
-		main.cut(partsFor(g.opts.Capacity), g.opts.Capacity)
+		room := g.opts.Capacity
+		if g.opts.MaxBytes > 0 { // half of it, since what is expected is no reason to refuse what comes
+			room = int(min(int64(room), (g.opts.MaxBytes-g.share())/2/g.groupBytes()))
+		}
+		main.cut(partsFor(room), room)
 	}
 	return nil
 }
 
 func same(what string, got, want []column.Type) error {
 	if len(got) != len(want) {
-		return fmt.Errorf("group: %d %s columns, where the first batch had %d", len(got), what, len(want))
+		return fmt.Errorf("group: %w: %d %s columns, where the first batch had %d", op.ErrOptions, len(got), what, len(want))
 	}
 	for i, t := range got {
 		if t != want[i] {
-			return fmt.Errorf("group: %s column %d has %v, where the first batch had %v", what, i, t, want[i])
+			return fmt.Errorf("group: %w: %s column %d has %v, where the first batch had %v", op.ErrOptions, what, i, t, want[i])
 		}
 	}
 	return nil

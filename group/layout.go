@@ -5,6 +5,7 @@ import (
 	"math"
 
 	"github.com/weftgo/weft/column"
+	"github.com/weftgo/weft/internal/op"
 )
 
 // A group is a record of 64-bit words: its mixed code, its place in the order of groups, the
@@ -77,7 +78,7 @@ func newLayout(aggs []Aggregate, keys, values []column.Type) (*layout, error) {
 	l := &layout{keys: keys, values: values, init: make([]uint64, wordSlots)}
 	for i, t := range keys {
 		if t == column.None {
-			return nil, fmt.Errorf("group: key column %d has no type", i)
+			return nil, fmt.Errorf("group: %w: key column %d has no type", op.ErrOptions, i)
 		}
 	}
 	for i, a := range aggs {
@@ -87,15 +88,15 @@ func newLayout(aggs []Aggregate, keys, values []column.Type) (*layout, error) {
 			continue
 		}
 		if a.Column >= len(values) {
-			return nil, fmt.Errorf("group: aggregate %d is the %v of value column %d of %d", i, a.Func, a.Column, len(values))
+			return nil, fmt.Errorf("group: %w: aggregate %d is the %v of value column %d of %d", op.ErrOptions, i, a.Func, a.Column, len(values))
 		}
 		r.source = l.source(a.Column)
 		typ := values[a.Column]
 		switch {
 		case typ == column.None:
-			return nil, fmt.Errorf("group: value column %d has no type", a.Column)
+			return nil, fmt.Errorf("group: %w: value column %d has no type", op.ErrOptions, a.Column)
 		case (a.Func == Sum || a.Func == Mean) && !typ.Integer() && !typ.Float():
-			return nil, fmt.Errorf("group: the %v of value column %d, which has %v; only integers and floats have one", a.Func, a.Column, typ)
+			return nil, fmt.Errorf("group: %w: the %v of value column %d, which has %v; only integers and floats have one", op.ErrOptions, a.Func, a.Column, typ)
 		case a.Func != Count:
 			r.slot = l.slot(&l.sources[r.source], kindOf(a.Func, typ))
 		}

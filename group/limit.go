@@ -5,7 +5,8 @@ import "github.com/weftgo/weft/column"
 // recordBytes is the memory of groups, but for keys that are interned.
 func (g *Groups) recordBytes() int64 { return g.packed.bytes() + g.other.bytes() }
 
-// needs is what a piece may need at most: each row a group of its own, and parts that double.
+// needs is what a piece may need: each row a group of its own, and parts that double. Rows are
+// taken to be spread over parts, which get at most about twice their share.
 func (g *Groups) needs(p *piece) int64 {
 	n := int64(p.n) * g.groupBytes()
 	n += g.textsOf(p)
@@ -14,6 +15,23 @@ func (g *Groups) needs(p *piece) int64 {
 			n += t.bytes() + leastParts*leastIndex*g.groupBytes()
 		}
 		n += int64(g.dev.Properties().Units) * fewGroups * g.groupBytes()
+		for _, part := range t.parts {
+			n += part.doubles(min(p.n, 2*p.n/len(t.parts)+64))
+		}
+	}
+	return n
+}
+
+// doubles is the memory of the part that moves if so many groups come.
+func (p *part) doubles(more int) (n int64) {
+	if len(p.recs)+more*p.l.stride() > cap(p.recs) {
+		n += 8 * int64(len(p.recs))
+	}
+	if indexLoad*(p.n+more) > len(p.index) {
+		n += 4 * int64(len(p.index))
+	}
+	if p.l.texts*(p.n+more) > cap(p.texts) {
+		n += 24 * int64(cap(p.texts))
 	}
 	return n
 }

@@ -2,6 +2,7 @@ package group
 
 import (
 	"fmt"
+	"math"
 
 	"github.com/weftgo/weft/internal/enum"
 	"github.com/weftgo/weft/internal/op"
@@ -61,15 +62,16 @@ type Options struct {
 	// sum is an error of Result.
 	WrapSums bool
 
-	// Capacity is the number of groups that are expected. Default 0: tables
-	// start small and grow.
+	// Capacity is the number of groups that are expected, 2^31 - 1 at most. Default 0: tables
+	// start small and grow. With MaxBytes it makes no more room than half of that.
 	Capacity int
 
 	// MaxBytes bounds the memory of groups, that is their tables and keys. Half of it is for keys
 	// that do not fit 64 bits together, if they do not, and an eighth for those with a null among several, if
 	// there is no bit for it. What a call needs while it runs, some 20 to 70 bytes for each row of at most 16
 	// million, and results come on top. A batch that might need more stops with a [weft.PartialError] that
-	// wraps [weft.ErrFull] and says how many rows have been added. Default 0: no bound.
+	// wraps [weft.ErrFull] and says how many rows have been added. Where the bound is near, rows are added one by
+	// one, which takes up to eighty times as long. Default 0: no bound.
 	MaxBytes int64
 }
 
@@ -79,8 +81,8 @@ func (o *Options) check() (Options, error) {
 		c = *o
 	}
 	switch {
-	case c.Capacity < 0:
-		return c, fmt.Errorf("group: %w: Options.Capacity is %d", op.ErrOptions, c.Capacity)
+	case c.Capacity < 0 || c.Capacity > math.MaxInt32:
+		return c, fmt.Errorf("group: %w: Options.Capacity is %d, want 0 to %d", op.ErrOptions, c.Capacity, math.MaxInt32)
 	case c.MaxBytes < 0:
 		return c, fmt.Errorf("group: %w: Options.MaxBytes is %d", op.ErrOptions, c.MaxBytes)
 	}

@@ -17,12 +17,17 @@ type rest struct {
 }
 
 // newRest takes share bytes at most, if that is not 0.
-func newRest(dev device.Device, types []column.Type, packs bool, share int64) (*rest, error) {
-	if packs && len(types) < 2 {
+func newRest(dev device.Device, interns bool, share int64) (*rest, error) {
+	if !interns {
 		return &rest{}, nil
 	}
 	t, err := intern.New(dev, &intern.Options{MaxBytes: share})
 	return &rest{table: t}, err
+}
+
+// interns: there may be keys that codes have no room for, and not just the one that is null.
+func (g *Groups) interns() bool {
+	return !g.coder.packs || len(g.coder.fields) > 1 && !g.coder.nulls && !g.opts.SkipNulls
 }
 
 // share is the part of MaxBytes that these keys may take: half, or an eighth if they are those with a null.
@@ -30,10 +35,10 @@ func (g *Groups) share() int64 {
 	switch {
 	case !g.coder.packs:
 		return g.opts.MaxBytes / 2
-	case len(g.coder.fields) < 2:
-		return 0
+	case g.interns():
+		return g.opts.MaxBytes / 8
 	}
-	return g.opts.MaxBytes / 8
+	return 0
 }
 
 // intern gives other rows of a piece the numbers of their keys as codes. Where it stops early, the piece becomes
@@ -41,6 +46,9 @@ func (g *Groups) share() int64 {
 func (g *Groups) intern(ctx context.Context, p *piece, rows []uint32, n int) batch {
 	if g.rest.table == nil {
 		return g.one(p, rows)
+	}
+	if n == 0 {
+		return batch{values: p.values}
 	}
 	other := batch{codes: lend[uint64](&g.scratch, n), rows: rows, values: p.values}
 	keys := p.keys
@@ -56,7 +64,9 @@ func (g *Groups) intern(ctx context.Context, p *piece, rows []uint32, n int) bat
 		if p.stop = err; errors.As(err, &partial) {
 			p.stop, n = partial.Err, partial.Done
 		}
-		p.n, other = rowOf(rows, 0, n), other.sub(0, n)
+		if n < len(ids) {
+			p.n, other = rowOf(rows, 0, n), other.sub(0, n)
+		}
 	}
 	g.dev.Parallel(n, encodeRows, func(lo, hi int) {
 		for i, id := range ids[lo:hi] {

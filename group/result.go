@@ -39,7 +39,7 @@ func (g *Groups) Result(ctx context.Context) (*Result, error) {
 	interned := g.rest.columns(g.l.keys)
 	r := &Result{Keys: make([]column.Column, len(g.l.keys)), Values: make([]column.Column, len(g.l.readings))}
 	// All keys, in the order of groups.
-	ready := !g.coder.packs && g.packed.groups() == 0 && n == interned[0].Len()
+	ready := !g.coder.packs && !g.ahead && g.packed.groups() == 0 && n == interned[0].Len()
 	for i, t := range g.l.keys {
 		if !ready {
 			writers = append(writers, newWriter(t, n, g.keyReader(i, interned[i])))

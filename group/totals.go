@@ -88,10 +88,10 @@ func (t *Totals[K, V]) haveOnes(s *device.Stream, n int) error {
 		return nil
 	}
 	ctx := context.Background()
+	n = min(max(n, 2*t.ones.Len()), onesRows)
 	if err := errors.Join(t.counts.Sync(ctx), t.ones.Free()); err != nil {
 		return err
 	}
-	n = min(max(n, 2*t.ones.Len()), onesRows)
 	ones := slices.Repeat([]uint64{1}, min(n, 1<<16))
 	made, err := device.Make[uint64](t.dev, n)
 	if err != nil {
