@@ -5,12 +5,16 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"sync"
 
 	"github.com/weftgo/weft"
 	"github.com/weftgo/weft/column"
 	"github.com/weftgo/weft/device/auto"
 	"github.com/weftgo/weft/device/cpu"
+	"github.com/weftgo/weft/graph"
+	"github.com/weftgo/weft/graph/algo"
+	"github.com/weftgo/weft/graph/load"
 	"github.com/weftgo/weft/group"
 	"github.com/weftgo/weft/intern"
 	"github.com/weftgo/weft/join"
@@ -255,4 +259,61 @@ func Example_batches() {
 	// Output:
 	// 42 true
 	// true true
+}
+
+func Example_graphs() {
+	ctx := context.Background()
+	dev, err := cpu.Open(nil)
+	check(err)
+	defer dev.Close()
+
+	list := strings.NewReader("from,to,minutes\nZRH,FRA,65\nFRA,JFK,520\nZRH,VIE,85\n") // load.Open takes the name of a file
+	f, err := load.Read(ctx, dev, list, "flights.csv", &load.Options{Weight: "minutes"})
+	check(err)
+	rows, err := graph.BuildWeighted(ctx, dev, f.Edges, f.Weights, nil)
+	check(err)
+	start, _ := f.Names.Vertex("ZRH")
+	minutes := make([]float64, rows.Vertices())
+	_, err = algo.SSSP(ctx, dev, rows, start, minutes)
+	check(err)
+	fmt.Println(minutes) // [0 65 585 85]: to ZRH, FRA, JFK, VIE
+
+	g, err := graph.NewWeightedGraph[uint32](dev, nil) // on a GPU, too
+	check(err)
+	defer g.Close()
+	from, to := []uint32{0, 1, 2}, []uint32{1, 2, 3}
+	n, err := g.Insert(ctx, from, to, []uint32{65, 520, 90}, nil) // the newest weight wins
+	check(err)
+	fmt.Println(n) // 3 edges are new
+
+	now, err := g.Snapshot(ctx) // updates go on meanwhile
+	check(err)
+	defer now.Close()
+	was, err := now.CSR(ctx)
+	check(err)
+	ranks := make([]uint64, was.Vertices())
+	_, err = algo.PageRank(ctx, dev, was.CSR, ranks, nil)
+	check(err)
+
+	ranking, err := algo.NewRanking(ctx, dev, was.CSR, nil) // follows batches from here on
+	check(err)
+	from, to = []uint32{0, 0, 1}, []uint32{2, 1, 3}
+	inserted := make([]bool, len(from))
+	_, err = g.Insert(ctx, from, to, []uint32{500, 60, 70}, inserted)
+	check(err)
+	fresh := graph.Edges{From: from, To: to}.Where(inserted)     // the edges that are new; fresh.Ends() are the vertices that they touch
+	triangles, err := algo.TrianglesOf(ctx, dev, g.Graph, fresh) // those that they closed
+	check(err)
+	_, err = ranking.Update(ctx, g.Graph, fresh, graph.Edges{}) // ranks from those that there were, to the same tolerance
+	check(err)
+	fmt.Println(inserted, triangles) // [true false true] 2
+
+	_, err = g.DeleteVertices(ctx, []uint32{2}) // with all their edges, in both directions
+	check(err)
+	fmt.Println(g.Edges()) // 2 edges are left
+	// Output:
+	// [0 65 585 85]
+	// 3
+	// [true false true] 2
+	// 2
 }

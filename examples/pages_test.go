@@ -16,6 +16,7 @@ var pages = []struct{ page, file, example string }{
 	{"docs/joins.md", "guides_test.go", "Example_joins"},
 	{"docs/ids.md", "guides_test.go", "Example_ids"},
 	{"docs/ordered.md", "guides_test.go", "Example_ordered"},
+	{"docs/graphs.md", "guides_test.go", "Example_graphs"},
 	{"docs/batches.md", "guides_test.go", "Example_batches"},
 }
 

@@ -38,7 +38,8 @@ The first line of an edge list is a header of counts if its second number is tha
 that follow; --header says otherwise. Ids may be sparse numbers, or strings. Counts in a file that do not agree
 with what it holds are errors, which name file and line.
 
-Exit status: 0 done, 1 the file cannot be read or is malformed, 2 wrong usage, 130 interrupted.`,
+Exit status: 0 done, 1 the job failed: the file cannot be read, is malformed or has
+no such vertex, 2 wrong usage, 130 interrupted.`,
 		Example: `  weft graph stats soc-Epinions1.txt.gz
   weft graph triangles --json soc-Epinions1.txt.gz
   weft graph convert roads.gr roads.mtx.zst`,
