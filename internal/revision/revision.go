@@ -88,8 +88,9 @@ func (b Build) Short() string {
 	return short
 }
 
-// goRun matches where "go run" puts the program that it has made.
-var goRun = regexp.MustCompile(`/go-build\d+/b\d+/exe/[^/]+$`)
+// goRun matches where "go run" has the program that it has made: for itself, the first time, or among what it
+// keeps.
+var goRun = regexp.MustCompile(`(/go-build\d+/b\d+/exe|/[0-9a-f]{2}/[0-9a-f]{64}-d)/[^/]+$`)
 
 func fromGoRun(program string) bool { return goRun.MatchString(filepath.ToSlash(program)) }
 
