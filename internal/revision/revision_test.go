@@ -42,7 +42,7 @@ func TestFromGoRun(t *testing.T) {
 	for program, want := range map[string]bool{
 		"/tmp/go-build123/b001/exe/weft":  true,
 		"/tmp/go-build123/b001/weft.test": false, // of go test
-		"/root/.cache/go-build/b9/b9bc429ef749e58557631e1c2b891d42a647219f203593b250b7324e0ca72508-d/weft": true,
+		"/var/cache/go-build/b9/b9bc429ef749e58557631e1c2b891d42a647219f203593b250b7324e0ca72508-d/weft": true,
 		"/usr/local/bin/weft":                false,
 		"/tmp/go-build123/b001/exe/sub/weft": false,
 	} {
