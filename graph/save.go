@@ -1,7 +1,6 @@
 package graph
 
 import (
-	"bufio"
 	"context"
 	"encoding/binary"
 	"errors"
@@ -13,6 +12,7 @@ import (
 	"github.com/weftgo/weft/device"
 	"github.com/weftgo/weft/internal/batch"
 	"github.com/weftgo/weft/internal/op"
+	"github.com/weftgo/weft/internal/seal"
 )
 
 // A saved graph is a stream of little-endian bytes that says nothing of the layout:
@@ -35,8 +35,6 @@ const (
 	savedDirected, savedLoops = 1, 2
 )
 
-var castagnoli = crc32.MakeTable(crc32.Castagnoli)
-
 func (g *store) savedFlags() (flags byte) {
 	if g.opts.Directed {
 		flags |= savedDirected
@@ -47,24 +45,9 @@ func (g *store) savedFlags() (flags byte) {
 	return flags
 }
 
-// saver writes a stream until an error, which it keeps.
 type saver struct {
-	to              *bufio.Writer
+	seal.Writer
 	vertices, edges uint64
-	err             error
-}
-
-func (w *saver) sealed(parts ...[]byte) {
-	var crc uint32
-	for _, p := range append(parts, nil) {
-		if p == nil {
-			p = binary.LittleEndian.AppendUint32(nil, crc)
-		}
-		crc = crc32.Update(crc, castagnoli, p)
-		if w.err == nil {
-			_, w.err = w.to.Write(p)
-		}
-	}
 }
 
 // frame writes n rows.
@@ -76,21 +59,21 @@ func (w *saver) frame(tag uint32, n int, columns ...[]byte) {
 			parts = append(parts, c)
 		}
 	}
-	w.sealed(parts...)
+	w.Sealed(parts...)
 }
 
 // save writes what a view has, rows of some vertices at a time.
 func (g *store) save(ctx context.Context, v *view, to io.Writer) error {
-	w := &saver{to: bufio.NewWriterSize(to, 1<<20)}
+	w := &saver{Writer: seal.NewWriter(to, 1<<20)}
 	head := append([]byte(magic), g.letter(), byte(8*g.weight), g.savedFlags(), 0)
-	w.sealed(binary.LittleEndian.AppendUint32(head, uint32(v.vertices)))
+	w.Sealed(binary.LittleEndian.AppendUint32(head, uint32(v.vertices)))
 	alive, err := g.engine.alive(ctx, v)
 	if err != nil {
 		return err
 	}
 	w.vertexFrames(alive, v.vertices)
 	e := edgeFrames{saver: w, weight: v.weight}
-	for lo := 0; lo < v.vertices && w.err == nil; lo += frameRows {
+	for lo := 0; lo < v.vertices && w.Err == nil; lo += frameRows {
 		some := make([]uint32, min(frameRows, v.vertices-lo))
 		for i := range some {
 			some[i] = uint32(lo + i)
@@ -109,10 +92,7 @@ func (g *store) save(ctx context.Context, v *view, to io.Writer) error {
 	}
 	e.flush()
 	w.frame(tagEnd, 0, binary.LittleEndian.AppendUint64(binary.LittleEndian.AppendUint64(nil, w.vertices), w.edges))
-	if w.err == nil {
-		w.err = w.to.Flush()
-	}
-	return w.err
+	return w.Flush()
 }
 
 // letter is that of the type of weights, as files know it; 0 for none.
@@ -179,7 +159,7 @@ func (l *loader) sealed(before []byte, n int) ([]byte, error) {
 	if _, err := io.ReadFull(l.in, b); err != nil {
 		return nil, cut(err)
 	}
-	crc := crc32.Update(crc32.Checksum(before, castagnoli), castagnoli, b[:n])
+	crc := crc32.Update(crc32.Checksum(before, seal.Castagnoli), seal.Castagnoli, b[:n])
 	if crc != binary.LittleEndian.Uint32(b[n:]) {
 		return nil, damaged("a part behind %d vertices and %d edges has another checksum", l.vertices, l.edges)
 	}

@@ -1,7 +1,6 @@
 package intern
 
 import (
-	"bufio"
 	"context"
 	"encoding/binary"
 	"errors"
@@ -14,6 +13,7 @@ import (
 	"github.com/weftgo/weft/device"
 	"github.com/weftgo/weft/internal/op"
 	"github.com/weftgo/weft/internal/rowkey"
+	"github.com/weftgo/weft/internal/seal"
 )
 
 // A saved table is a stream of little-endian bytes:
@@ -35,12 +35,10 @@ const (
 	readBytes   = 1 << 20
 )
 
-var castagnoli = crc32.MakeTable(crc32.Castagnoli)
-
 // Save writes the keys that the table has when it is called to a stream, with checksums, and returns their
 // number. Other calls go on meanwhile.
 func (t *Table) Save(ctx context.Context, to io.Writer) (n int, err error) {
-	w := &writer{to: bufio.NewWriterSize(to, 1<<16)}
+	w := &writer{Writer: seal.NewWriter(to, 1<<16)}
 	n, err = t.save(ctx, w)
 	if err != nil {
 		return n, fmt.Errorf("intern: Save: %w", err)
@@ -62,9 +60,9 @@ func (t *Table) save(ctx context.Context, w *writer) (n int, err error) {
 		}
 	}
 	head := append([]byte(magic), byte(kind), 0, 0, 0)
-	w.sealed(binary.LittleEndian.AppendUint32(head, uint32(len(types))))
-	w.sealed(types)
-	for n < length && w.err == nil {
+	w.Sealed(binary.LittleEndian.AppendUint32(head, uint32(len(types))))
+	w.Sealed(types)
+	for n < length && w.Err == nil {
 		if err := ctx.Err(); err != nil { // a stream cut short must not look whole
 			return n, err
 		}
@@ -74,11 +72,8 @@ func (t *Table) save(ctx context.Context, w *writer) (n int, err error) {
 		}
 		n += more
 	}
-	w.sealed(make([]byte, 4), binary.LittleEndian.AppendUint64(nil, uint64(n)))
-	if w.err == nil {
-		w.err = w.to.Flush()
-	}
-	return n, w.err
+	w.Sealed(make([]byte, 4), binary.LittleEndian.AppendUint64(nil, uint64(n)))
+	return n, w.Flush()
 }
 
 // frame writes keys from lo on, up to hi if they fit, and returns how many.
@@ -102,31 +97,13 @@ func (t *Table) frame(w *writer, lo, hi int) (n int, err error) {
 		w.lengths = w.lengths[:0]
 	}
 	head := binary.LittleEndian.AppendUint32(nil, uint32(n))
-	w.sealed(binary.LittleEndian.AppendUint64(head, uint64(len(w.keys))), w.lengths, w.keys)
+	w.Sealed(binary.LittleEndian.AppendUint64(head, uint64(len(w.keys))), w.lengths, w.keys)
 	return n, nil
 }
 
-// writer writes a stream until an error, which it keeps.
 type writer struct {
-	to            *bufio.Writer
-	lengths, keys []byte
-	err           error
-}
-
-// sealed writes parts of the stream, and their CRC.
-func (w *writer) sealed(parts ...[]byte) {
-	var crc uint32
-	for _, p := range parts {
-		crc = crc32.Update(crc, castagnoli, p)
-		w.write(p)
-	}
-	w.write(binary.LittleEndian.AppendUint32(nil, crc))
-}
-
-func (w *writer) write(b []byte) {
-	if w.err == nil {
-		_, w.err = w.to.Write(b)
-	}
+	seal.Writer
+	lengths, keys []byte // of a frame
 }
 
 // Load makes a table of what Save wrote, with the same ids, on any device. It reads nothing behind its end. A stream that Save did not write, or that is
@@ -216,7 +193,7 @@ func (r *reader) crc(parts ...[]byte) error {
 	}
 	var crc uint32
 	for _, p := range parts {
-		crc = crc32.Update(crc, castagnoli, p)
+		crc = crc32.Update(crc, seal.Castagnoli, p)
 	}
 	if binary.LittleEndian.Uint32(b) != crc {
 		return r.damaged("the checksum differs")

@@ -14,6 +14,7 @@ import (
 	"github.com/weftgo/weft/device/cpu"
 	"github.com/weftgo/weft/device/devicetest"
 	"github.com/weftgo/weft/internal/op"
+	"github.com/weftgo/weft/internal/seal"
 )
 
 // saved are streams of small tables: of byte strings, of rows of each encoding, and of none.
@@ -66,10 +67,10 @@ func TestDamage(t *testing.T) {
 	}
 	frame := func(n uint32, size uint64, rest string) string {
 		b := binary.LittleEndian.AppendUint32(nil, n)
-		return string(seal(append(binary.LittleEndian.AppendUint64(b, size), rest...)))
+		return string(withCRC(append(binary.LittleEndian.AppendUint64(b, size), rest...)))
 	}
 	head := func(kind, columns byte, types string) string {
-		return string(seal([]byte(magic+string([]byte{kind, 0, 0, 0, columns, 0, 0, 0})))) + string(seal([]byte(types)))
+		return string(withCRC([]byte(magic+string([]byte{kind, 0, 0, 0, columns, 0, 0, 0})))) + string(withCRC([]byte(types)))
 	}
 	two := frame(2, 4, "\x02\x00\x00\x00\x02\x00\x00\x00abab")
 	for what, file := range map[string]string{
@@ -92,12 +93,14 @@ func TestDamage(t *testing.T) {
 	}
 }
 
-func seal(b []byte) []byte { return binary.LittleEndian.AppendUint32(b, crc32.Checksum(b, castagnoli)) }
+func withCRC(b []byte) []byte {
+	return binary.LittleEndian.AppendUint32(b, crc32.Checksum(b, seal.Castagnoli))
+}
 
 // What a stream claims costs no more memory than what it brings.
 func TestClaims(t *testing.T) {
 	dev := devicetest.Open(t)
-	file := string(seal([]byte(magic+"\x01\x00\x00\x00\x00\x00\x00\x00"))) + "\x00\x00\x00\x00" + "\x01\x00\x00\x00\xff\xff\xff\xff\xff\xff\xff\x7f" + "abc"
+	file := string(withCRC([]byte(magic+"\x01\x00\x00\x00\x00\x00\x00\x00"))) + "\x00\x00\x00\x00" + "\x01\x00\x00\x00\xff\xff\xff\xff\xff\xff\xff\x7f" + "abc"
 	var before, behind runtime.MemStats
 	runtime.ReadMemStats(&before)
 	_, err := Load(t.Context(), dev, strings.NewReader(file), nil)
@@ -172,7 +175,7 @@ func resealed(file []byte) (out []byte) {
 		return b
 	}
 	part := func(b []byte) {
-		out = append(out, seal(slices.Clone(b))...)
+		out = append(out, withCRC(slices.Clone(b))...)
 		take(4)
 	}
 	head := take(headerBytes)

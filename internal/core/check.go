@@ -10,6 +10,7 @@ import (
 
 	"github.com/weftgo/weft/internal/batch"
 	"github.com/weftgo/weft/internal/op"
+	"github.com/weftgo/weft/internal/seal"
 )
 
 // Checker is an engine that checks the rules of its layout.
@@ -88,7 +89,7 @@ func (s *seen) add(p *Page, i int, pass, passes uint64) {
 			s.words = append(s.words, w)
 		}
 	default:
-		if uint64(crc32.Checksum(k, castagnoli))%passes == pass {
+		if uint64(crc32.Checksum(k, seal.Castagnoli))%passes == pass {
 			s.bytes = append(s.bytes, string(k))
 		}
 	}

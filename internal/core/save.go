@@ -1,7 +1,6 @@
 package core
 
 import (
-	"bufio"
 	"context"
 	"encoding/binary"
 	"errors"
@@ -13,6 +12,7 @@ import (
 	"github.com/weftgo/weft/device"
 	"github.com/weftgo/weft/internal/batch"
 	"github.com/weftgo/weft/internal/op"
+	"github.com/weftgo/weft/internal/seal"
 )
 
 // A saved table is a stream of little-endian bytes that says nothing of the
@@ -33,22 +33,20 @@ const (
 	frameRows   = 1 << 18
 )
 
-var castagnoli = crc32.MakeTable(crc32.Castagnoli)
-
 // Save writes the pairs of a table, or of what a snapshot has of it, to a stream
 // and returns their number. Changes made meanwhile may be in it or not, unless
 // the table has versions.
 func (t *Table) Save(ctx context.Context, at *Snapshot, to io.Writer) (n int, err error) {
-	w := &writer{to: bufio.NewWriterSize(to, 1<<20), widths: t.Widths, strings: t.Types.Key == Bytes}
-	w.sealed(t.header())
+	w := &writer{Writer: seal.NewWriter(to, 1<<20), widths: t.Widths, strings: t.Types.Key == Bytes}
+	w.Sealed(t.header())
 	err = t.pages(ctx, at, func(p *Page) bool {
 		w.page(p)
-		return w.err == nil
+		return w.Err == nil
 	})
 	if err == nil { // a stream cut short must not look whole
 		w.end()
 	}
-	return int(w.pairs), t.wrap("Save", errors.Join(err, w.err))
+	return int(w.pairs), t.wrap("Save", errors.Join(err, w.Err))
 }
 
 func (t *Table) header() []byte {
@@ -58,29 +56,11 @@ func (t *Table) header() []byte {
 	return append(h, byte(t.Kind.saved()), k.Letter, k.Bits, v.Letter, v.Bits, 0, 0, 0)
 }
 
-// writer writes a stream until an error, which it keeps.
 type writer struct {
-	to      *bufio.Writer
+	seal.Writer
 	widths  batch.Widths
 	strings bool
 	pairs   uint64
-	err     error
-}
-
-// sealed writes parts of the stream, and their CRC.
-func (w *writer) sealed(parts ...[]byte) {
-	var crc uint32
-	for _, p := range parts {
-		crc = crc32.Update(crc, castagnoli, p)
-		w.write(p)
-	}
-	w.write(binary.LittleEndian.AppendUint32(nil, crc))
-}
-
-func (w *writer) write(b []byte) {
-	if w.err == nil {
-		_, w.err = w.to.Write(b)
-	}
 }
 
 // page writes the pairs of a page in frames.
@@ -89,7 +69,7 @@ func (w *writer) page(p *Page) {
 		if hi = min(lo+frameRows, p.N); w.strings {
 			hi = w.stringFrame(p, lo, hi)
 		} else {
-			w.sealed(binary.LittleEndian.AppendUint32(nil, uint32(hi-lo)),
+			w.Sealed(binary.LittleEndian.AppendUint32(nil, uint32(hi-lo)),
 				p.Keys.Host[lo*w.widths.Key:hi*w.widths.Key], p.Vals.Host[lo*w.widths.Val:hi*w.widths.Val])
 		}
 		w.pairs += uint64(hi - lo)
@@ -97,10 +77,8 @@ func (w *writer) page(p *Page) {
 }
 
 func (w *writer) end() {
-	w.sealed(binary.LittleEndian.AppendUint32(nil, 0), binary.LittleEndian.AppendUint64(nil, w.pairs))
-	if w.err == nil {
-		w.err = w.to.Flush()
-	}
+	w.Sealed(binary.LittleEndian.AppendUint32(nil, 0), binary.LittleEndian.AppendUint64(nil, w.pairs))
+	w.Flush()
 }
 
 // Load adds the pairs of a saved table, as Put does, and returns their number.
@@ -209,7 +187,7 @@ func (r *reader) sealed(size int) ([]byte, error) {
 	if err := r.fill(b); err != nil {
 		return nil, err
 	}
-	return b, r.crc(crc32.Checksum(b, castagnoli))
+	return b, r.crc(crc32.Checksum(b, seal.Castagnoli))
 }
 
 func (r *reader) crc(want uint32) error {
@@ -230,7 +208,7 @@ func (r *reader) frame(w batch.Widths) (n int, err error) {
 	if err := r.fill(head[:]); err != nil {
 		return 0, err
 	}
-	crc := crc32.Checksum(head[:], castagnoli)
+	crc := crc32.Checksum(head[:], seal.Castagnoli)
 	if n = int(binary.LittleEndian.Uint32(head[:])); n == 0 {
 		return 0, r.end(crc)
 	}
@@ -248,7 +226,7 @@ func (r *reader) frame(w batch.Widths) (n int, err error) {
 		if err := r.fill(column); err != nil {
 			return 0, err
 		}
-		crc = crc32.Update(crc, castagnoli, column)
+		crc = crc32.Update(crc, seal.Castagnoli, column)
 	}
 	return n, r.crc(crc)
 }
@@ -258,7 +236,7 @@ func (r *reader) end(crc uint32) error {
 	if err := r.fill(total[:]); err != nil {
 		return err
 	}
-	if err := r.crc(crc32.Update(crc, castagnoli, total[:])); err != nil {
+	if err := r.crc(crc32.Update(crc, seal.Castagnoli, total[:])); err != nil {
 		return err
 	}
 	if n := binary.LittleEndian.Uint64(total[:]); n != r.pairs {

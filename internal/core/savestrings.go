@@ -8,6 +8,7 @@ import (
 
 	"github.com/weftgo/weft/internal/batch"
 	"github.com/weftgo/weft/internal/op"
+	"github.com/weftgo/weft/internal/seal"
 )
 
 // Byte strings are saved with their lengths, so that a table of keys and values of one length
@@ -38,7 +39,7 @@ func (w *writer) stringFrame(p *Page, lo, hi int) (end int) {
 			data = append(data, c.Row(i)...)
 		}
 	}
-	w.sealed(head, data)
+	w.Sealed(head, data)
 	return end
 }
 
@@ -54,7 +55,7 @@ func (r *reader) stringLengths(n int, crc uint32) (sum uint32, keys, vals int, e
 	if keys+vals > frameBytes {
 		err = fmt.Errorf("%w: damaged before byte %d: a frame of %d bytes", op.ErrFormat, r.at, keys+vals)
 	}
-	return crc32.Update(crc, castagnoli, r.lengths), keys, vals, err
+	return crc32.Update(crc, seal.Castagnoli, r.lengths), keys, vals, err
 }
 
 func (r *reader) length(i int) int { return int(binary.LittleEndian.Uint32(r.lengths[4*i:])) }

@@ -1,0 +1,45 @@
+// Package seal writes streams whose parts are followed by their CRC, as all files that structures save are made of.
+package seal
+
+import (
+	"bufio"
+	"encoding/binary"
+	"hash/crc32"
+	"io"
+)
+
+// Castagnoli is the polynomial of all checksums.
+var Castagnoli = crc32.MakeTable(crc32.Castagnoli)
+
+// Writer writes a stream until an error, which it keeps.
+type Writer struct {
+	Err error
+	to  *bufio.Writer
+}
+
+// NewWriter is a writer with a buffer of some bytes.
+func NewWriter(to io.Writer, size int) Writer { return Writer{to: bufio.NewWriterSize(to, size)} }
+
+// Sealed writes parts of the stream, and one CRC of all of them.
+func (w *Writer) Sealed(parts ...[]byte) {
+	var crc uint32
+	for _, p := range parts {
+		crc = crc32.Update(crc, Castagnoli, p)
+		w.write(p)
+	}
+	w.write(binary.LittleEndian.AppendUint32(nil, crc))
+}
+
+func (w *Writer) write(b []byte) {
+	if w.Err == nil {
+		_, w.Err = w.to.Write(b)
+	}
+}
+
+// Flush ends the stream.
+func (w *Writer) Flush() error {
+	if w.Err == nil {
+		w.Err = w.to.Flush()
+	}
+	return w.Err
+}
