@@ -269,11 +269,13 @@ func BenchmarkBatcher(b *testing.B) {
 	front := newBatcher(b, m, nil)
 	var peer sync.Map
 	ctx := context.Background()
+	all, vals := make([]uint64, keys), make([]int64, keys)
 	for k := range uint64(keys) {
+		all[k] = k
 		peer.Store(k, int64(k))
-		if _, err := front.Put(ctx, k, int64(k)); err != nil {
-			b.Fatal(err)
-		}
+	}
+	if _, err := m.Put(ctx, all, vals); err != nil {
+		b.Fatal(err)
 	}
 	columns := func() ([]uint64, []int64) { return make([]uint64, 1), make([]int64, 1) }
 	for _, way := range []struct {

@@ -31,7 +31,9 @@ func newCPUEngine[K, V uint32 | uint64](dev device.Host, p *pool, flip uint64) (
 }
 
 // Caps is for [core.Engine]. A delete needs memory, as every change does.
-func (e *cpuEngine[K, V]) Caps() core.Caps { return core.Caps{Beside: true, DeletesTakeRoom: true} }
+func (e *cpuEngine[K, V]) Caps() core.Caps {
+	return core.Caps{Beside: true, DeletesTakeRoom: true, Updates: true}
+}
 
 // Pin is for [core.Versioner]: a generation never changes.
 func (e *cpuEngine[K, V]) Pin(context.Context) (version uint64, err error) { return 0, nil }

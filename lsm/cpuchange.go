@@ -38,6 +38,7 @@ func (e *cpuEngine[K, V]) change(ctx context.Context, b *batch.Batch) error {
 	m := &settling[K, V]{tree: treeOf[K, V](e.Parts()), items: items, run: runOf[K, V](b.N)}
 	inorder.Deal(e.Device, items, func(lo, hi int) { m.parts = append(m.parts, part{lo: lo, hi: hi}) })
 	base := cpu.ChangesOf[K, V](b)
+	base.Updates = true
 	e.Device.Parallel(len(m.parts), 1, func(i, _ int) { m.settle(base, &m.parts[i]) })
 	return e.push(m.close())
 }

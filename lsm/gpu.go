@@ -100,7 +100,7 @@ func (e *gpuEngine) levelsOf(p core.Parts) (r levelsRef) {
 
 // Caps is for [core.Engine], as are the methods that follow.
 func (e *gpuEngine) Caps() core.Caps {
-	return core.Caps{Beside: true, Streams: true, DeletesTakeRoom: true}
+	return core.Caps{Beside: true, Streams: true, DeletesTakeRoom: true, Updates: true}
 }
 
 // Current is the generation in use.

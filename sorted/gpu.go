@@ -102,7 +102,7 @@ func (e *gpuEngine) refOf(p core.Parts) arrayRef {
 
 // Caps is for [core.Engine], as are the methods that follow.
 func (e *gpuEngine) Caps() core.Caps {
-	return core.Caps{Beside: true, Streams: true, DeletesTakeRoom: true}
+	return core.Caps{Beside: true, Streams: true, DeletesTakeRoom: true, Updates: true}
 }
 
 // Current is the generation in use.
