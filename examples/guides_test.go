@@ -10,6 +10,7 @@ import (
 
 	"github.com/weftgo/weft"
 	"github.com/weftgo/weft/column"
+	"github.com/weftgo/weft/device"
 	"github.com/weftgo/weft/device/auto"
 	"github.com/weftgo/weft/device/cpu"
 	"github.com/weftgo/weft/graph"
@@ -94,11 +95,27 @@ func Example_groups() {
 	_, err = sums.Get(ctx, []int64{7}, total, nil)
 	check(err)
 	fmt.Println(groups, total) // 2 [7]
+
+	on, err := group.NewOn[int64, int64](dev, []group.Aggregate{{Func: group.Rows}, {Func: group.Sum}}, nil)
+	check(err)
+	defer on.Close()
+	stream, err := dev.NewStream()
+	check(err)
+	k, err := device.Upload(stream, []int64{7, 42, 7})
+	check(err)
+	v, err := device.Upload(stream, []int64{5, 1, 2})
+	check(err)
+	check(on.AddOn(stream, k, v)) // batch by batch
+	r, err = on.Result(ctx)
+	check(err)
+	fmt.Println(r.Keys[0].Any(0), r.Values[0].Any(0), r.Values[1].Any(0)) // 7 2 7
+	check(errors.Join(k.Free(), v.Free(), stream.Close()))
 	// Output:
 	// DE 1 20 2
 	// FR 2 25 3
 	// <nil> 1 5 4
 	// 2 [7]
+	// 7 2 7
 }
 
 func Example_joins() {

@@ -74,15 +74,20 @@ func (g *Groups) Result(ctx context.Context) (*Result, error) {
 
 // typeOf is the type of an aggregate.
 func typeOf(r reading, l *layout) column.Type {
-	switch r.fn {
-	case Rows, Count:
+	if r.fn == Rows {
 		return column.Int64
-	case Mean:
-		return column.Float64
 	}
-	t := l.sources[r.source].typ
+	return resultType(r.fn, l.sources[r.source].typ)
+}
+
+// resultType is the type of a function of values of a type.
+func resultType(f Func, t column.Type) column.Type {
 	switch {
-	case r.fn != Sum:
+	case f == Rows || f == Count:
+		return column.Int64
+	case f == Mean:
+		return column.Float64
+	case f != Sum:
 		return t
 	case t.Signed():
 		return column.Int64
@@ -112,8 +117,11 @@ func (g *Groups) checkSums(keys []column.Column) error {
 		return nil
 	}
 	s := g.l.sources[g.l.readings[agg].source]
-	return fmt.Errorf("group: Result: %w: of value column %d, %v, in the group of key %s; Options.WrapSums lets it wrap",
-		ErrOverflow, s.col, s.typ, keyText(keys, int(group)))
+	return overflow(s.col, s.typ, keyText(keys, int(group)))
+}
+
+func overflow(col int, t column.Type, key string) error {
+	return fmt.Errorf("group: Result: %w: of value column %d, %v, in the group of key %s; Options.WrapSums lets it wrap", ErrOverflow, col, t, key)
 }
 
 // keyText shows the key of a group.

@@ -76,7 +76,7 @@ type Experiment struct {
 // All are the experiments, in the order they are listed.
 func All() []Experiment {
 	return []Experiment{rooflineExperiment, linearExperiment, insertLoadExperiment, probeLengthExperiment,
-		launchExperiment, hostExperiment, cpuExperiment, groupByExperiment, hotKeysExperiment, sizesExperiment,
+		launchExperiment, hostExperiment, cpuExperiment, groupByExperiment, groupOnExperiment, hotKeysExperiment, sizesExperiment,
 		slabH200Experiment, slabAllocExperiment, slabFig4aExperiment, slabFig4bExperiment, slabFig5aExperiment, slabFig5bExperiment,
 		slabFig6Experiment, slabFig7aExperiment, slabFig7bExperiment, hortonModelExperiment, hortonSizesExperiment, sideBySideExperiment, hortonAlternativesExperiment, hortonCountersExperiment,
 		btreeLatenciesExperiment, orderedLookupExperiment, orderedScalingExperiment, orderedInsertExperiment, orderedDeleteExperiment,

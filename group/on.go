@@ -1,0 +1,178 @@
+package group
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+
+	"github.com/weftgo/weft"
+	"github.com/weftgo/weft/column"
+	"github.com/weftgo/weft/device"
+	"github.com/weftgo/weft/internal/op"
+)
+
+// KeyOn are the types of keys in device memory.
+type KeyOn interface {
+	weft.Key | ~float32 | ~float64
+}
+
+// GroupsOn are groups of rows that lie on a device, by one key column, with any number of value columns of one type, none of
+// which has nulls. On a GPU one kernel reads the columns once: blocks of threads combine few groups before the table sees
+// them. For several key columns, other types and nulls there are [Groups], which take columns of the host.
+//
+// Results are those of [Groups] with Options.Sorted, but that the last digits of sums of floats depend on chance.
+// The kernels have been shown on the simulator and not been run on hardware yet.
+//
+// All methods may be called from many goroutines; batches are added in the order of the calls.
+type GroupsOn[K KeyOn, V weft.Value] struct {
+	dev     device.Device
+	columns int // of values
+
+	mu  sync.Mutex
+	on  groupsOn[K, V]
+	err error // of the first batch that may have been added in part
+}
+
+// groupsOn is what groups on some kind of device do.
+type groupsOn[K KeyOn, V weft.Value] interface {
+	add(s *device.Stream, keys device.Slice[K], values []device.Slice[V]) error
+	result(ctx context.Context) (*Result, error)
+	close() error
+}
+
+// NewOn makes groups without rows on a device. There are as many value columns as aggregates name. ErrOptions if options or aggregates
+// make no sense, and for Options.MaxBytes; ErrUnsupported for [First] and [Last], since a GPU keeps no order of rows;
+// device.ErrMemory. Options.Sorted and SkipNulls change nothing.
+func NewOn[K KeyOn, V weft.Value](dev device.Device, aggs []Aggregate, opts *Options) (*GroupsOn[K, V], error) {
+	o, err := opts.check()
+	if err != nil {
+		return nil, err
+	}
+	if err := checkOn(aggs, o); err != nil {
+		return nil, err
+	}
+	g := &GroupsOn[K, V]{dev: dev}
+	for _, a := range aggs {
+		if a.Func != Rows {
+			g.columns = max(g.columns, a.Column+1)
+		}
+	}
+	if host, ok := dev.(device.Host); ok {
+		g.on, err = newHostOn[K, V](host, aggs, o, g.columns)
+	} else {
+		g.on, err = newGPUOn[K, V](dev, aggs, o)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("group: NewOn: %w", err)
+	}
+	return g, nil
+}
+
+// checkOn reports what makes no sense on a device.
+func checkOn(aggs []Aggregate, o Options) error {
+	if err := check(aggs); err != nil {
+		return err
+	}
+	if o.MaxBytes != 0 {
+		return fmt.Errorf("group: %w: Options.MaxBytes is %d, and on a device there is no such bound", op.ErrOptions, o.MaxBytes)
+	}
+	for i, a := range aggs {
+		if a.Func == First || a.Func == Last {
+			return fmt.Errorf("group: %w: aggregate %d is %v; rows on a device are in no order", device.ErrUnsupported, i, a.Func)
+		}
+	}
+	return nil
+}
+
+// AddOn adds rows that lie on the device, as work of a stream; the columns must stay until the stream has done it. It waits for
+// the stream if the table may have to grow: not as long as all rows so far are no more than Options.Capacity. Columns of different
+// lengths panic; another number of value columns than aggregates name is device.ErrInvalid.
+//
+// A batch that fails, for lack of memory, may have been added in part, so all later calls fail with its error. So it is with sums
+// of integers that go over 2^94, which is an [ErrOverflow] whatever the options.
+func (g *GroupsOn[K, V]) AddOn(s *device.Stream, keys device.Slice[K], values ...device.Slice[V]) error {
+	for i, v := range values {
+		if v.Len() != keys.Len() {
+			panic(fmt.Sprintf("group: AddOn: %d keys and %d values in column %d", keys.Len(), v.Len(), i))
+		}
+	}
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.err != nil {
+		return fmt.Errorf("group: AddOn: %w", g.err)
+	}
+	if err := g.check(keys, values); err != nil {
+		return fmt.Errorf("group: AddOn: %w", err)
+	}
+	if keys.Len() == 0 {
+		return nil
+	}
+	if g.err = g.on.add(s, keys, values); g.err != nil {
+		return fmt.Errorf("group: AddOn: %w", g.err)
+	}
+	return nil
+}
+
+// check reports columns that cannot be added.
+func (g *GroupsOn[K, V]) check(keys device.Slice[K], values []device.Slice[V]) error {
+	if len(values) != g.columns {
+		return fmt.Errorf("%w: %d value columns; aggregates name %d", device.ErrInvalid, len(values), g.columns)
+	}
+	if keys.Len() == 0 {
+		return nil
+	}
+	if keys.Device() != g.dev || slices.ContainsFunc(values, func(v device.Slice[V]) bool { return v.Device() != g.dev }) {
+		return fmt.Errorf("%w: a column lies on another device", device.ErrInvalid)
+	}
+	return nil
+}
+
+// Result receives the keys in ascending order, NaN last, and their aggregates, in memory of the host, behind all batches that have been
+// added. A sum of integers that needs more than 64 bits is an [ErrOverflow] that names its group, unless Options.WrapSums is set.
+func (g *GroupsOn[K, V]) Result(ctx context.Context) (*Result, error) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.err != nil {
+		return nil, fmt.Errorf("group: Result: %w", g.err)
+	}
+	return g.on.result(ctx)
+}
+
+// Close frees the memory of groups, once streams have done what they were given; results stay. Idempotent; later calls fail
+// with [weft.ErrClosed].
+func (g *GroupsOn[K, V]) Close() error {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if errors.Is(g.err, op.ErrClosed) {
+		return nil
+	}
+	g.err = fmt.Errorf("groups %w", op.ErrClosed)
+	return g.on.close()
+}
+
+// hostOn is groups on a CPU, whose streams do at once what they are told.
+type hostOn[K KeyOn, V weft.Value] struct{ groups *Groups }
+
+func newHostOn[K KeyOn, V weft.Value](dev device.Host, aggs []Aggregate, o Options, columns int) (groupsOn[K, V], error) {
+	o.Sorted = true
+	groups, err := New(dev, aggs, &o)
+	if err != nil {
+		return nil, err
+	}
+	h := hostOn[K, V]{groups}
+	return h, h.add(nil, device.Slice[K]{}, make([]device.Slice[V], columns)) // tells the types
+}
+
+func (h hostOn[K, V]) add(_ *device.Stream, keys device.Slice[K], values []device.Slice[V]) error {
+	columns := make([]column.Column, len(values))
+	for i, v := range values {
+		columns[i] = column.Of(v.Host())
+	}
+	return h.groups.Add(context.Background(), []column.Column{column.Of(keys.Host())}, columns)
+}
+
+func (h hostOn[K, V]) result(ctx context.Context) (*Result, error) { return h.groups.Result(ctx) }
+
+func (h hostOn[K, V]) close() error { return h.groups.Close() }

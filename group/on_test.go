@@ -1,0 +1,219 @@
+package group
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"strings"
+	"testing"
+
+	"github.com/weftgo/weft"
+	"github.com/weftgo/weft/column"
+	"github.com/weftgo/weft/device"
+	"github.com/weftgo/weft/device/devicetest"
+)
+
+// devices are those on which groups are tried: that of the environment, and the simulator.
+func devices(t *testing.T, test func(t *testing.T, dev device.Device)) {
+	t.Run("device", func(t *testing.T) { test(t, devicetest.Open(t)) })
+	t.Run("sim", func(t *testing.T) {
+		if testing.Short() {
+			t.Skip("interprets kernels")
+		}
+		test(t, devicetest.OpenSim(t, nil))
+	})
+}
+
+// aggregates of two columns, all that a device computes.
+var onDevice = []Aggregate{{Func: Rows}, {Func: Sum}, {Func: Mean}, {Func: Min, Column: 1}, {Func: Max}, {Func: Sum, Column: 1}, {Func: Count, Column: 1}, {Func: Max, Column: 1}}
+
+// Rows on a device, in batches on several streams, have the aggregates that [Groups] of the host say.
+func TestOn(t *testing.T) {
+	devices(t, func(t *testing.T, dev device.Device) {
+		t.Run("int64, int64", func(t *testing.T) { tryOn[int64, int64](t, dev, onDevice) })
+		t.Run("int64, int64, two", func(t *testing.T) { tryOn[int64, int64](t, dev, onDevice[:2]) })
+		t.Run("uint64, uint64", func(t *testing.T) { tryOn[uint64, uint64](t, dev, onDevice) })
+		t.Run("int32, uint64", func(t *testing.T) { tryOn[int32, uint64](t, dev, onDevice[:3]) })
+		t.Run("uint32, float64", func(t *testing.T) { tryOn[uint32, float64](t, dev, onDevice) })
+		t.Run("float64, int32", func(t *testing.T) { tryOn[float64, int32](t, dev, onDevice) })
+		t.Run("float32, float32", func(t *testing.T) { tryOn[float32, float32](t, dev, onDevice) })
+		t.Run("int, uint32", func(t *testing.T) { tryOn[int, uint32](t, dev, onDevice) })
+		t.Run("no values", func(t *testing.T) { tryOn[int64, int64](t, dev, onDevice[:1]) })
+		t.Run("no aggregates", func(t *testing.T) { tryOn[uint64, int64](t, dev, nil) })
+	})
+}
+
+// drawn are values of a type: small ones, whose sums are exact, and some of the odd ones.
+func drawn[T KeyOn](rng *rand.Rand, n, most int) []T {
+	all := make([]T, n)
+	odd := []float64{math.NaN(), math.Inf(1), math.Copysign(0, -1), math.Inf(-1), math.Float64frombits(math.MaxUint64)}
+	for i := range all {
+		all[i] = T(rng.IntN(most))
+		if rng.IntN(3) == 0 {
+			all[i] = -all[i] // of unsigned ones, those with many bits
+		}
+		if k := rng.IntN(200); k < len(odd) && T(1)/T(2) > 0 {
+			all[i] = T(odd[k])
+		}
+	}
+	return all
+}
+
+func tryOn[K KeyOn, V weft.Value](t *testing.T, dev device.Device, aggs []Aggregate) {
+	g, err := NewOn[K, V](dev, aggs, &Options{WrapSums: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	host, err := New(devicetest.OpenCPU(t, 1), aggs, &Options{WrapSums: true, Sorted: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer host.Close()
+	rng := rand.New(rand.NewPCG(5, 6))
+	streams := []*device.Stream{devicetest.NewStream(t, dev), devicetest.NewStream(t, dev)}
+	for i, n := range []int{0, 1, 300, 0, 200, 3000} {
+		keys, values := drawn[K](rng, n, 50), make([][]V, g.columns)
+		s := streams[i%2]
+		var columns []column.Column
+		var there []device.Slice[V]
+		for j := range values {
+			values[j] = drawn[V](rng, n, 1000)
+			columns = append(columns, column.Of(values[j]))
+			there = append(there, devicetest.Upload(t, s, values[j]))
+		}
+		if err := errors.Join(g.AddOn(s, devicetest.Upload(t, s, keys), there...), host.Add(t.Context(), []column.Column{column.Of(keys)}, columns)); err != nil {
+			t.Fatal(err)
+		}
+		if i == 4 {
+			continue
+		}
+		got, err := g.Result(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		want, err := host.Result(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		if d := differ(linesOf(got), linesOf(want)); d != "" {
+			t.Fatalf("batch %d: %s", i, d)
+		}
+	}
+	tryClosed(t, g, streams[0])
+}
+
+func tryClosed[K KeyOn, V weft.Value](t *testing.T, g *GroupsOn[K, V], s *device.Stream) {
+	t.Helper()
+	if err := errors.Join(g.Close(), g.Close()); err != nil {
+		t.Fatal(err)
+	}
+	values := make([]device.Slice[V], g.columns)
+	for i := range values {
+		values[i] = devicetest.Upload(t, s, []V{1})
+	}
+	if err := g.AddOn(s, devicetest.Upload(t, s, []K{1}), values...); !errors.Is(err, weft.ErrClosed) {
+		t.Errorf("AddOn behind Close: %v", err)
+	}
+	if _, err := g.Result(t.Context()); !errors.Is(err, weft.ErrClosed) {
+		t.Errorf("Result behind Close: %v", err)
+	}
+}
+
+// Sums that go over 64 bits, and come back or do not.
+func TestOnOverflow(t *testing.T) {
+	devices(t, func(t *testing.T, dev device.Device) {
+		most := uint64(math.MaxUint64)
+		for _, c := range []struct {
+			name, key string
+			sum       func(o *Options) (*Result, error)
+			wrapped   any
+		}{
+			{"over", "(7)", func(o *Options) (*Result, error) {
+				return sumOn(t, dev, o, []int64{9, 7, 7}, []int64{math.MinInt64, math.MaxInt64, 1})
+			}, int64(math.MinInt64)},
+			{"under", "(-1)", func(o *Options) (*Result, error) {
+				return sumOn(t, dev, o, []int64{-1, 7, -1}, []int64{math.MinInt64, 0, -1})
+			}, int64(math.MaxInt64)},
+			{"and back", "", func(o *Options) (*Result, error) {
+				return sumOn(t, dev, o, []int64{7, 7, 7, 7}, []int64{math.MaxInt64, math.MaxInt64, -2, -math.MaxInt64})
+			}, int64(math.MaxInt64 - 2)},
+			{"unsigned", "(18446744073709551615)", func(o *Options) (*Result, error) {
+				return sumOn(t, dev, o, []uint64{most, most}, []uint64{most, 1})
+			}, uint64(0)},
+			{"unsigned, one of two", "(4)", func(o *Options) (*Result, error) {
+				return sumOn(t, dev, o, []uint32{5, 4, 5, 4}, []uint64{1, most, 2, most})
+			}, most - 1},
+		} {
+			_, err := c.sum(nil)
+			if errors.Is(err, ErrOverflow) != (c.key != "") || err != nil && !strings.Contains(err.Error(), "of key "+c.key) {
+				t.Errorf("%s: %v", c.name, err)
+			}
+			r, err := c.sum(&Options{WrapSums: true})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if got := r.Values[0].Any(0); got != c.wrapped {
+				t.Errorf("%s: the sum is %v, want %v", c.name, got, c.wrapped)
+			}
+		}
+	})
+}
+
+func sumOn[K KeyOn, V weft.Value](t *testing.T, dev device.Device, o *Options, keys []K, values []V) (*Result, error) {
+	t.Helper()
+	g, err := NewOn[K, V](dev, []Aggregate{{Func: Sum}}, o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer g.Close()
+	s := devicetest.NewStream(t, dev)
+	if err := g.AddOn(s, devicetest.Upload(t, s, keys), devicetest.Upload(t, s, values)); err != nil {
+		t.Fatal(err)
+	}
+	return g.Result(t.Context())
+}
+
+// What makes no sense is refused, and nothing has been added.
+func TestOnRefuses(t *testing.T) {
+	devices(t, func(t *testing.T, dev device.Device) {
+		for _, c := range []struct {
+			aggs []Aggregate
+			opts Options
+			want error
+		}{
+			{[]Aggregate{{Func: First}}, Options{}, device.ErrUnsupported},
+			{[]Aggregate{{Func: Last}}, Options{}, device.ErrUnsupported},
+			{[]Aggregate{{Func: 99}}, Options{}, weft.ErrOptions},
+			{nil, Options{MaxBytes: 1}, weft.ErrOptions},
+			{nil, Options{Capacity: -1}, weft.ErrOptions},
+		} {
+			if _, err := NewOn[int64, int64](dev, c.aggs, &c.opts); !errors.Is(err, c.want) {
+				t.Errorf("%v, %+v: %v", c.aggs, c.opts, err)
+			}
+		}
+		g, err := NewOn[int64, int64](dev, onDevice, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer g.Close()
+		s := devicetest.NewStream(t, dev)
+		keys := devicetest.Upload(t, s, []int64{1, 2})
+		elsewhere := devicetest.OpenCPU(t, 1)
+		far := devicetest.Upload(t, devicetest.NewStream(t, elsewhere), []int64{1, 2})
+		for _, values := range [][]device.Slice[int64]{nil, {keys}, {keys, keys, keys}, {keys, far}} {
+			if err := g.AddOn(s, keys, values...); !errors.Is(err, device.ErrInvalid) {
+				t.Errorf("%d columns: %v", len(values), err)
+			}
+		}
+		if r, err := g.Result(t.Context()); err != nil || r.Len() != 0 || len(r.Keys) != 1 || len(r.Values) != len(onDevice) {
+			t.Errorf("result of no rows: %v, %v", r, err)
+		}
+		defer func() {
+			if msg := fmt.Sprint(recover()); !strings.Contains(msg, "2 keys and 1 values in column 1") {
+				t.Errorf("columns of two lengths: %s", msg)
+			}
+		}()
+		_ = g.AddOn(s, keys, keys, keys.Sub(0, 1))
+	})
+}

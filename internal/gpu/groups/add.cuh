@@ -1,0 +1,353 @@
+// Rows are added to their groups. A block takes rounds of rows in turn with others. Few groups it combines in a table in
+// shared memory first, of which a cell also says which record its key has: so a table can always be emptied. Rows whose key
+// is in neither table, and finds no room, are listed, and go again when there is more.
+#pragma once
+
+#include "local.cuh"
+
+namespace weft::groups {
+
+__device__ __forceinline__ uint64_t* record(const Table& t, uint32_t at) { return t.records + uint64_t(at) * t.words; }
+
+// claim finds the record of a key from a place on, or makes one; kNone if there is no room. Nothing is published with a
+// key: all other words are 0 before, and added to by atomics.
+__device__ __forceinline__ uint32_t claim(const Table& t, uint32_t probes, uint64_t key, uint32_t at, uint32_t& claimed) {
+  for (uint32_t i = 0; i < probes; i++) {
+    uint64_t* place = record(t, at);
+    uint64_t there = load_relaxed(place);
+    if (there == 0) {
+      there = cas_relaxed(place, 0ul, key);
+      if (there == 0) {
+        claimed++;
+        return at;
+      }
+    }
+    if (there == key) return at;
+    if (++at == t.slots) at = 0;
+  }
+  return kNone;
+}
+
+__device__ __forceinline__ uint32_t home(const Table& t, uint64_t h) { return reduce(uint32_t(h >> 32), t.slots); }
+
+// What threads of a block tell each other.
+struct Control {
+  uint32_t stop, hits, claimed, listed;
+};
+
+// What a thread knows. All but hits and claimed is the same in all threads of a block.
+struct Work {
+  Local local;
+  Shared<uint32_t> stop, hits_of_block, claimed_of_block, listed;
+  uint32_t hits = 0;     // rows of a round that have found their key in shared memory
+  uint32_t claimed = 0;  // records
+  uint64_t worth = 0;    // hits since the table was empty
+  uint32_t rest = 0;     // rounds to go without the table
+  uint32_t pause = 1;    // rounds to go without it, the next time
+};
+
+// ---- one integer column that is added up ---------------------------------------
+
+// The fields of a kernel: how it loads, adds and moves what they keep.
+struct OneSum {
+  static constexpr uint32_t kItems = 4;  // rows that a thread has in flight
+  using Value = uint64_t;
+  const AddParams& p;
+  Type type;
+  uint32_t at;
+
+  __device__ __forceinline__ OneSum(const AddParams& p, const Local& l) : p(p), type(p.fields->type), at(first_field(l)) {}
+  __device__ __forceinline__ Value load(uint32_t row) const { return load_word(p.fields->values, type, row); }
+  __device__ __forceinline__ void add(const Local& l, uint32_t cell, uint32_t, Value v) const {
+    add_parts(l, at, cell, parts(type, v));
+  }
+
+  // Two lanes do a row: the cache gets the number of rows and the sum in one request.
+  __device__ __forceinline__ void add_to(uint32_t at, uint32_t, Value v) const {
+    const Parts x = parts(type, v);
+    const uint32_t lane = lane_index(), odd = lane % 2;
+#pragma unroll
+    for (uint32_t half = 0; half < kWarp; half += kWarp / 2) {
+      const uint32_t from = half + lane / 2, to = shuffle(kAll, at, from), low = shuffle(kAll, uint32_t(x.low), from);
+      if (to != kNone) sum_relaxed(record(p.table, to) + kCount + odd, odd ? uint64_t(int64_t(int32_t(low))) : 1ul);
+    }
+    if (at != kNone && x.high != 0) sum_relaxed(record(p.table, at) + kFirst + 1, x.high);
+  }
+
+  // flush moves what a cell has to its record.
+  __device__ __forceinline__ void flush(const Local& l, uint32_t cell, uint64_t* to) const {
+    const uint64_t high = read_halves(l.half(at, 2, cell), l.half(at, 3, cell));
+    sum_relaxed(to + kFirst, read_halves(l.half(at, 0, cell), l.half(at, 1, cell)));
+    if (high != 0) sum_relaxed(to + kFirst + 1, high);
+  }
+};
+
+// ---- any fields ----------------------------------------------------------------
+
+struct Any {
+  static constexpr uint32_t kItems = 1;
+  struct Value {};
+  const AddParams& p;
+
+  __device__ __forceinline__ Any(const AddParams& p, const Local&) : p(p) {}
+  __device__ __forceinline__ Value load(uint32_t) const { return {}; }
+  __device__ __forceinline__ void add(const Local& l, uint32_t cell, uint32_t row, Value) const {
+    for (uint32_t i = 0; i < p.nfields; i++) {
+      const Field& f = p.fields[i];
+      const uint64_t v = load_word(f.values, f.type, row);
+      switch (f.op) {
+        case kSum: add_parts(l, f.local, cell, parts(f.type, v)); break;
+        case kSumFloat: sum_float_relaxed(l.word(f.local, cell), as_double(v)); break;
+        default: raise(l.word(f.local, cell), ranked(f.op, f.type, v));
+      }
+    }
+  }
+  __device__ __forceinline__ void add_to(uint32_t at, uint32_t row, Value) const {
+    if (at == kNone) return;
+    uint64_t* to = record(p.table, at);
+    sum_relaxed(to + kCount, 1ul);
+    for (uint32_t i = 0; i < p.nfields; i++) {
+      const Field& f = p.fields[i];
+      const uint64_t v = load_word(f.values, f.type, row);
+      put(f, to + f.at, f.op < kMin ? v : ranked(f.op, f.type, v));
+    }
+  }
+  __device__ __forceinline__ void flush(const Local& l, uint32_t cell, uint64_t* to) const {
+    for (uint32_t i = 0; i < p.nfields; i++) {
+      const Field& f = p.fields[i];
+      if (f.op != kSum) {
+        put(f, to + f.at, load_weak(l.word(f.local, cell)));
+        continue;
+      }
+      const uint64_t high = read_halves(l.half(f.local, 2, cell), l.half(f.local, 3, cell));
+      sum_relaxed(to + f.at, read_halves(l.half(f.local, 0, cell), l.half(f.local, 1, cell)));
+      if (high != 0) sum_relaxed(to + f.at + 1, high);
+    }
+  }
+
+ private:
+  __device__ __forceinline__ void put(const Field& f, uint64_t* to, uint64_t v) const {
+    if (f.op == kSumFloat) {
+      sum_float_relaxed(to, as_double(v));
+    } else if (f.op != kSum) {
+      if (v > load_relaxed(to)) max_relaxed(to, v);
+    } else {
+      const Parts x = parts(f.type, v);
+      sum_relaxed(to, x.low);
+      if (x.high != 0) sum_relaxed(to + 1, x.high);
+    }
+  }
+};
+
+// ---- rows ----------------------------------------------------------------------
+
+// list notes a row that has found no room.
+__device__ __forceinline__ void list(const AddParams& p, const Work& w, uint32_t row) {
+  const uint32_t at = add_relaxed(w.listed, 1u);
+  p.lists[uint64_t(block_index()) * p.round + at] = row;
+  if (at == 0) store_relaxed(&p.head->full, 1u);
+}
+
+// combine adds a row in shared memory. If that has no room for its key it returns the record to add it to; else, and if
+// no record has room, kNone.
+template <class Fields>
+__device__ __forceinline__ uint32_t combine(const AddParams& p, const Fields& fields, Work& w, uint64_t key, uint32_t row, typename Fields::Value v) {
+  const uint64_t h = hash(key, p.table.seed);
+  uint32_t cell = w.local.cells, at = kNone;
+  bool missing = false;
+  if (key != 0) cell = find_local(w.local, key, h, missing);
+  if (missing || cell == kNone) {
+    at = claim(p.table, p.probes, key, home(p.table, h), w.claimed);
+    if (at == kNone) {
+      list(p, w, row);
+      return kNone;
+    }
+  }
+  if (cell == kNone) return at;
+  if (missing) {
+    const uint64_t there = cas_relaxed(w.local.key(cell), 0ul, key);
+    if (there != 0 && there != key) return at;
+    if (there == 0) store_weak(w.local.record(cell), at);
+  }
+  if (!missing) w.hits++;
+  add_relaxed(w.local.count(cell), 1u);
+  fields.add(w.local, cell, row, v);
+  return kNone;
+}
+
+// combine_tile adds a tile of rows in shared memory.
+template <class Fields>
+__device__ __forceinline__ void combine_tile(const AddParams& p, const Fields& fields, Work& w, uint32_t first, uint32_t end) {
+  constexpr uint32_t kItems = Fields::kItems;
+  uint64_t keys[kItems];
+  typename Fields::Value values[kItems];
+#pragma unroll
+  for (uint32_t i = 0; i < kItems; i++) {
+    const uint32_t row = first + i * kThreads;
+    keys[i] = 0, values[i] = {};
+    if (row < end) keys[i] = load_key(p.keys, p.key, row), values[i] = fields.load(row);
+  }
+#pragma unroll
+  for (uint32_t i = 0; i < kItems; i++) {
+    const uint32_t row = first + i * kThreads;
+    uint32_t at = kNone;
+    if (row < end) at = combine(p, fields, w, keys[i], row, values[i]);
+    if (ballot(kAll, at != kNone) != 0) fields.add_to(at, row, values[i]);
+  }
+}
+
+// direct_tile adds a tile of rows to their records. row_of tells which row is number i of the tile, or kNone.
+template <class Fields, class RowOf>
+__device__ __forceinline__ void direct_tile(const AddParams& p, const Fields& fields, Work& w, RowOf row_of) {
+  constexpr uint32_t kItems = Fields::kItems;
+  uint64_t keys[kItems], there[kItems];
+  typename Fields::Value values[kItems];
+  uint32_t rows[kItems], homes[kItems];
+#pragma unroll
+  for (uint32_t i = 0; i < kItems; i++) {
+    rows[i] = row_of(i), keys[i] = 0, values[i] = {};
+    if (rows[i] != kNone) keys[i] = load_key(p.keys, p.key, rows[i]), values[i] = fields.load(rows[i]);
+  }
+  // All records are on their way before the first is looked at.
+#pragma unroll
+  for (uint32_t i = 0; i < kItems; i++) {
+    homes[i] = home(p.table, hash(keys[i], p.table.seed)), there[i] = 0;
+    if (keys[i] != 0) there[i] = load_relaxed(record(p.table, homes[i]));
+  }
+#pragma unroll
+  for (uint32_t i = 0; i < kItems; i++) {
+    uint32_t at = kNone;
+    if (rows[i] != kNone) {
+      at = keys[i] == 0 ? p.table.slots : there[i] == keys[i] ? homes[i] : claim(p.table, p.probes, keys[i], homes[i], w.claimed);
+      if (at == kNone) list(p, w, rows[i]);
+    }
+    sync_warp();  // lanes that have looked farther come back
+    fields.add_to(at, rows[i], values[i]);
+  }
+}
+
+// ---- tables in shared memory -----------------------------------------------------
+
+__device__ __forceinline__ void clear_local(const Work& w) {
+  for (uint32_t i = thread_in_block(); i < kLocalBytes / 4; i += kThreads) store_weak(Shared<uint32_t>{w.local.base + 4 * i}, 0u);
+}
+
+// flush moves the table to records. Other threads have done what they have to do with it; the caller synchronises the
+// block before it is used again.
+template <class Fields>
+__device__ __forceinline__ void flush(const AddParams& p, const Fields& fields, const Work& w) {
+  for (uint32_t cell = thread_in_block(); cell < w.local.places(); cell += kThreads) {
+    const uint32_t n = load_weak(w.local.count(cell));
+    if (n == 0) continue;
+    uint64_t* to = record(p.table, cell == w.local.cells ? p.table.slots : load_weak(w.local.record(cell)));
+    sum_relaxed(to + kCount, uint64_t(n));
+    fields.flush(w.local, cell, to);
+  }
+  sync_block();
+  clear_local(w);
+}
+
+// judge decides, behind a round in which so many rows of the block have found their key, what becomes of the table.
+template <class Fields>
+__device__ __forceinline__ void judge(const AddParams& p, const Fields& fields, Work& w, uint32_t rows, uint32_t hits) {
+  w.worth += hits;
+  if (hits >= rows / kFewHits) return;
+  flush(p, fields, w);
+  if (w.worth >= uint64_t(kWorth) * w.local.places()) {
+    w.pause = 1;  // its keys do not come any more: others, as often
+  } else {
+    w.rest = w.pause;
+    if (w.pause < kLongestRest) w.pause *= 2;
+  }
+  w.worth = 0;
+}
+
+// ---- the kernel ------------------------------------------------------------------
+
+// add_listed goes through the rows that the block has listed before, and lists those anew that still find no room: in
+// places that have been read.
+template <class Fields>
+__device__ __forceinline__ void add_listed(const AddParams& p, const Fields& fields, Work& w) {
+  const uint32_t n = p.listed[block_index()];
+  const uint32_t* rows = p.lists + uint64_t(block_index()) * p.round;
+  constexpr uint32_t kItems = Fields::kItems;
+  for (uint32_t lo = 0; lo < n; lo += kItems * kThreads) {
+    uint32_t mine[kItems];
+#pragma unroll
+    for (uint32_t i = 0; i < kItems; i++) {
+      const uint32_t at = lo + i * kThreads + thread_in_block();
+      mine[i] = at < n ? rows[at] : kNone;
+    }
+    sync_block();  // all have read before the first writes
+    direct_tile(p, fields, w, [&](uint32_t i) { return mine[i]; });
+  }
+}
+
+// may_go tells whether the block may begin another round, and adds up what it has claimed.
+__device__ __forceinline__ bool may_go(const AddParams& p, Work& w) {
+  if (w.claimed != 0) add_relaxed(w.claimed_of_block, w.claimed);
+  w.claimed = 0;
+  sync_block();  // before the first thread reads it; also: rows that had no room are listed
+  if (thread_in_block() == 0) {
+    const uint32_t claimed = exchange_relaxed(w.claimed_of_block, 0u);
+    const uint32_t used = claimed != 0 ? add_relaxed(&p.head->used, claimed) + claimed : load_relaxed(&p.head->used);
+    const bool over = used > p.limit;
+    if (over) store_relaxed(&p.head->full, 1u);
+    store_weak(w.stop, uint32_t(over || load_relaxed(&p.head->full) != 0));
+    store_weak(w.hits_of_block, 0u);
+  }
+  sync_block();
+  return load_weak(w.stop) == 0;
+}
+
+// round adds the rows first to end-1.
+template <class Fields>
+__device__ __forceinline__ void round(const AddParams& p, const Fields& fields, Work& w, uint32_t first, uint32_t end) {
+  const uint32_t rank = thread_in_block();
+  constexpr uint32_t tile = Fields::kItems * kThreads;
+  if (w.rest != 0) {
+    w.rest--;
+    for (uint32_t lo = first; lo < end; lo += tile) {
+      direct_tile(p, fields, w, [&](uint32_t i) {
+        const uint32_t row = lo + i * kThreads + rank;
+        return row < end ? row : kNone;
+      });
+    }
+    return;
+  }
+  for (uint32_t lo = first; lo < end; lo += tile) combine_tile(p, fields, w, lo + rank, end);
+  if (w.hits != 0) add_relaxed(w.hits_of_block, w.hits);
+  w.hits = 0;
+  sync_block();
+  judge(p, fields, w, end - first, load_weak(w.hits_of_block));
+}
+
+template <class Fields>
+__device__ __forceinline__ void add(const AddParams& p) {
+  __shared__ uint64_t memory[kLocalBytes / 8];
+  __shared__ Control control;
+  Work w{{shared(memory).address, p.cells}, shared(&control.stop), shared(&control.hits), shared(&control.claimed), shared(&control.listed)};
+  const Fields fields(p, w.local);
+  const uint32_t me = block_index(), blocks = blocks_in_grid();
+  clear_local(w);
+  if (thread_in_block() == 0) {
+    store_weak(w.claimed_of_block, 0u);
+    store_weak(w.listed, 0u);
+  }
+  sync_block();
+  add_listed(p, fields, w);
+  uint32_t done = p.rounds[me];
+  while (may_go(p, w)) {
+    const uint64_t first = (uint64_t(done) * blocks + me) * p.round;
+    if (first >= p.n) break;
+    round(p, fields, w, uint32_t(first), uint32_t(p.n - first < p.round ? p.n : first + p.round));
+    done++;
+  }
+  flush(p, fields, w);
+  if (thread_in_block() == 0) {
+    p.rounds[me] = done;
+    p.listed[me] = load_weak(w.listed);
+  }
+}
+
+}  // namespace weft::groups

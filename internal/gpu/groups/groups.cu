@@ -1,0 +1,60 @@
+// Kernels of groups: rows are added to records, which are moved to a larger table or written out as columns.
+#include "add.cuh"
+
+namespace weft::groups {
+
+// move adds records to another table, which has room. Records of a table are of different keys.
+__device__ __forceinline__ void move(const MoveParams& p) {
+  uint32_t claimed = 0;
+  for (uint64_t i = thread_index(); i <= p.from.slots; i += threads_in_grid()) {
+    const uint64_t* from = record(p.from, uint32_t(i));
+    const uint64_t key = from[0];
+    if (key == 0 && i != p.from.slots) continue;
+    const uint32_t at = key == 0 ? p.to.slots : claim(p.to, p.to.slots, key, home(p.to, hash(key, p.to.seed)), claimed);
+    if (at == kNone) continue;
+    for (uint32_t word = kCount; word < p.from.words; word++) record(p.to, at)[word] = from[word];
+  }
+  if (claimed != 0) add_relaxed(&p.head->used, claimed);
+}
+
+// carry makes sums of integers small again in their first word, of which 2^31 rows at a time may be added.
+__device__ __forceinline__ void carry(const CarryParams& p) {
+  for (uint64_t i = thread_index(); i <= p.table.slots; i += threads_in_grid()) {
+    for (uint32_t j = 0; j < p.nfields; j++) {
+      const Field& f = p.fields[j];
+      if (f.op != kSum) continue;
+      uint64_t* sum = record(p.table, uint32_t(i)) + f.at;
+      const Parts low = parts(kInt64, sum[0]);
+      const uint64_t high = sum[1] + low.high, size = f.type == kInt64 && high >= kSign ? 0 - high : high;
+      sum[0] = low.low, sum[1] = high;
+      if (size > kSign / 2) store_relaxed(&p.head->over, 1u);
+    }
+  }
+}
+
+// write_columns writes the words of records that have rows to columns.
+__device__ __forceinline__ void write_columns(const ExportParams& p) {
+  const uint64_t places = uint64_t(p.table.slots) + 1, end = (places + kWarp - 1) / kWarp * kWarp;
+  for (uint64_t i = thread_index(); i < end; i += threads_in_grid()) {
+    const uint64_t* from = record(p.table, uint32_t(i));
+    const bool live = i < places && from[kCount] != 0;
+    const uint32_t all = ballot(kAll, live), lane = lane_index();
+    if (all == 0) continue;
+    uint64_t at = 0;
+    if (lane == 0) at = add_relaxed(p.count, uint64_t(popcount(all)));
+    at = shuffle(kAll, at, 0) + popcount(all & ((1u << lane) - 1));
+    if (!live || at >= p.room) continue;
+    p.columns[at] = ~from[0];
+    for (uint32_t word = kCount; word < p.words; word++) p.columns[word * p.room + at] = from[word];
+  }
+}
+
+}  // namespace weft::groups
+
+using namespace weft::groups;
+
+extern "C" __global__ void __launch_bounds__(kThreads, kBlocks) groups_sum(AddParams p) { add<OneSum>(p); }
+extern "C" __global__ void __launch_bounds__(kThreads, kBlocks) groups_add(AddParams p) { add<Any>(p); }
+extern "C" __global__ void __launch_bounds__(kThreads) groups_move(MoveParams p) { move(p); }
+extern "C" __global__ void __launch_bounds__(kThreads) groups_carry(CarryParams p) { carry(p); }
+extern "C" __global__ void __launch_bounds__(kThreads) groups_export(ExportParams p) { write_columns(p); }

@@ -1,0 +1,133 @@
+// Package groups has the kernels of group by on a GPU: counts, sums, minima and maxima of rows that have the same
+// key, in one pass over columns in device memory.
+//
+// A table has a record for each key, with linear probing: 64-bit words, of which the first is the key, claimed by
+// compare-and-swap, and the others are added to by atomics that return nothing. The record of a count and a sum is a
+// sector of 32 bytes. Each block of threads has a table in shared memory before that, for as long as rows find their
+// keys there; it is emptied into the records when they do not, and then the block goes to the records at once, for
+// one, two, four rounds of rows and so on, before it tries again.
+//
+// # Sums
+//
+// An integer is added as two: its lower 32 bits with their sign, and what is left, which is 0 of all numbers that 32 bits can
+// hold. Neither sum of 2^31 of them goes over 64 bits, in whatever order they come, so no atomic need
+// return what was there before, and the sum of both is exact. After so many rows a kernel carries the first
+// sum over into the second.
+//
+// # Growth
+//
+// Where more keys may come than the table has room for, the host waits for the kernel. A row that finds no room is
+// listed, and no block begins another round; then the records move to a larger table, and each block goes on with its
+// list, and with the round that it had come to.
+package groups
+
+import (
+	"github.com/weftgo/weft/device"
+	"github.com/weftgo/weft/internal/gpu"
+)
+
+//go:generate go run ../../../cmd/weftgen -loader=false -target 80+ptx83,90+ptx83 groups.cu
+//go:generate go run ../../../cmd/weftgen -target 80+ptx83,90+ptx83 -struct weft::groups::Field -struct weft::groups::Head layout.cuh
+
+// Type is the type of keys or of values.
+type Type uint32
+
+// The types, as kernels number them.
+const (
+	Int32 Type = iota
+	Uint32
+	Int64
+	Uint64
+	Float32
+	Float64
+)
+
+// Size is that of a value in bytes.
+func (t Type) Size() int {
+	if t == Int64 || t == Uint64 || t == Float64 {
+		return 8
+	}
+	return 4
+}
+
+// Op is what is kept of the values of a group.
+type Op uint32
+
+// The operations, as kernels number them.
+const (
+	Sum      Op = iota // of integers: two words, of which [Rows.Sum] is made
+	SumFloat           // float64
+	Min                // what [Rows.Extreme] is made of; NaN if one of the values is, and -0 is less than 0
+	Max
+)
+
+// Field is what is kept of a column of values.
+type Field struct {
+	Op     Op
+	Type   Type
+	Column int
+}
+
+func (f Field) words() int {
+	if f.Op == Sum {
+		return 2
+	}
+	return 1
+}
+
+// Layout is what a table keeps of each key, beside the number of its rows.
+type Layout struct {
+	Key    Type
+	Fields []Field
+}
+
+// Twins of layout.cuh.
+const (
+	blockThreads = 256
+	blocksOfUnit = 4
+	localBytes   = 48<<10 - 64
+	firstWord    = 2
+)
+
+// words are those of a record that have a meaning.
+func (l *Layout) words() int { return l.word(len(l.Fields)) }
+
+// word is where a field is.
+func (l *Layout) word(field int) int {
+	at := firstWord
+	for _, f := range l.Fields[:field] {
+		at += f.words()
+	}
+	return at
+}
+
+// stride is the number of words from record to record: a record is in no more sectors than it must be.
+func (l *Layout) stride() int {
+	if n := l.words(); n > 2 {
+		return (n + 3) / 4 * 4
+	}
+	return firstWord
+}
+
+// simple tells whether there is a kernel for just this.
+func (l *Layout) simple() bool {
+	return len(l.Fields) == 1 && l.Fields[0].Op == Sum
+}
+
+// cells is how many keys tables in shared memory have room for.
+func (l *Layout) cells() int {
+	return localBytes/(8*l.words())/2*2 - 1
+}
+
+// kernels are those of a device.
+type kernels struct {
+	sum, add, move, carry, export device.Kernel
+}
+
+func load(dev device.Device) (k kernels, err error) {
+	err = gpu.Load(dev, &groupsImage, []gpu.Entry{
+		{Name: "sum", To: &k.sum}, {Name: "add", To: &k.add}, {Name: "move", To: &k.move}, {Name: "carry", To: &k.carry},
+		{Name: "export", To: &k.export},
+	})
+	return k, err
+}

@@ -1,0 +1,219 @@
+package groups
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"math/big"
+	"math/rand/v2"
+	"testing"
+
+	"github.com/weftgo/weft/device"
+	"github.com/weftgo/weft/device/devicetest"
+	"github.com/weftgo/weft/device/sim"
+)
+
+// onGPU is the device of the environment, or a simulated GPU if that runs no kernels.
+func onGPU(t testing.TB) device.Device {
+	t.Helper()
+	if testing.Short() {
+		t.Skip("interprets kernels")
+	}
+	dev := devicetest.Open(t)
+	if dev.Properties().Kind == device.CPU {
+		dev = devicetest.OpenSim(t, &sim.Options{})
+	}
+	return dev
+}
+
+func must(t testing.TB, errs ...error) {
+	t.Helper()
+	if err := errors.Join(errs...); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// model is groups of rows in maps.
+type model struct {
+	counts   map[int64]int
+	sums     map[int64]*big.Int
+	min, max map[int64]int64
+	total    map[int64]float64 // of floats that are added without rounding
+}
+
+func newModel() *model {
+	return &model{map[int64]int{}, map[int64]*big.Int{}, map[int64]int64{}, map[int64]int64{}, map[int64]float64{}}
+}
+
+func (m *model) add(keys, values []int64) {
+	for i, k := range keys {
+		v := values[i]
+		if m.counts[k]++; m.counts[k] == 1 {
+			m.sums[k], m.min[k], m.max[k] = new(big.Int), v, v
+		}
+		m.sums[k].Add(m.sums[k], big.NewInt(v))
+		m.min[k], m.max[k] = min(m.min[k], v), max(m.max[k], v)
+		m.total[k] += float64(int8(v))
+	}
+}
+
+// rows are what is added in batches.
+type rows struct {
+	name string
+	key  func(rng *rand.Rand) int64
+	val  func(rng *rand.Rand) int64
+}
+
+func below(n int) func(*rand.Rand) int64 {
+	return func(rng *rand.Rand) int64 { return rng.Int64N(int64(n)) - int64(n)/2 }
+}
+
+// wide are values of all sizes.
+func wide(rng *rand.Rand) int64 { return int64(rng.Uint64()) >> rng.IntN(64) }
+
+var cases = []rows{
+	{"one key", below(1), wide},
+	{"few keys, among them that of all bits", below(7), below(1000)},
+	{"more than a block has cells for", below(100), wide},
+	{"many", below(1 << 20), wide},
+	{"extremes", below(3), func(rng *rand.Rand) int64 {
+		return [...]int64{math.MaxInt64, math.MinInt64, math.MaxInt64}[rng.IntN(3)]
+	}},
+	{"in order", func() func(*rand.Rand) int64 {
+		n := int64(0)
+		return func(*rand.Rand) int64 { n++; return n / 40 }
+	}(), below(5)},
+}
+
+func (r rows) draw(rng *rand.Rand, n int) (keys, values []int64) {
+	keys, values = make([]int64, n), make([]int64, n)
+	for i := range keys {
+		keys[i], values[i] = r.key(rng), r.val(rng)
+	}
+	return keys, values
+}
+
+var sumLayout = Layout{Key: Int64, Fields: []Field{{Op: Sum, Type: Int64}}}
+
+// small makes tables that overflow.
+var small = Options{LeastSlots: 64, Round: 1024, Cells: 31}
+
+// Counts and sums in one kernel, of batches that fit and do not.
+func TestSmokeSum(t *testing.T) {
+	dev := onGPU(t)
+	for _, r := range cases {
+		for _, o := range []Options{{}, {Capacity: 30000, Round: 1024}, small} {
+			t.Run(fmt.Sprintf("%s/%+v", r.name, o), func(t *testing.T) { trySum(t, dev, r, o, 0, 1, 300, 6000) })
+		}
+	}
+}
+
+func trySum(t testing.TB, dev device.Device, r rows, o Options, batches ...int) {
+	rng := rand.New(rand.NewPCG(1, 2))
+	table, err := New(dev, sumLayout, o)
+	must(t, err)
+	defer table.Close()
+	streams := []*device.Stream{devicetest.NewStream(t, dev), devicetest.NewStream(t, dev)}
+	m := newModel()
+	for i, n := range batches {
+		keys, values := r.draw(rng, n)
+		m.add(keys, values)
+		s := streams[i%2]
+		must(t, table.Add(s, devicetest.Upload(t, s, keys).Ptr(), []device.Ptr{devicetest.Upload(t, s, values).Ptr()}, n))
+	}
+	got, err := table.Read(t.Context())
+	must(t, err)
+	checkCounts(t, got, m)
+	for i, k := range got.Keys {
+		if sum := sumOf(got, 0, i); sum.Cmp(m.sums[int64(k)]) != 0 {
+			t.Fatalf("key %d has the sum %v, want %v", int64(k), sum, m.sums[int64(k)])
+		}
+	}
+	for _, s := range streams {
+		must(t, s.Sync(t.Context()))
+	}
+	must(t, table.Close(), table.Close())
+}
+
+func sumOf(r *Rows, field, i int) *big.Int {
+	high, low := r.Sum(field, i)
+	sum := new(big.Int).Lsh(big.NewInt(high), 64)
+	return sum.Add(sum, new(big.Int).SetUint64(low))
+}
+
+func checkCounts(t testing.TB, got *Rows, m *model) {
+	t.Helper()
+	if len(got.Keys) != len(m.counts) {
+		t.Fatalf("%d groups, want %d", len(got.Keys), len(m.counts))
+	}
+	seen := map[uint64]bool{}
+	for i, k := range got.Keys {
+		if seen[k] || int(got.Counts[i]) != m.counts[int64(k)] {
+			t.Fatalf("key %d has %d rows, want %d; seen before: %v", int64(k), got.Counts[i], m.counts[int64(k)], seen[k])
+		}
+		seen[k] = true
+	}
+}
+
+// Several fields of several columns.
+func TestSmokeFields(t *testing.T) {
+	dev := onGPU(t)
+	for _, r := range cases {
+		for _, o := range []Options{{}, small} {
+			t.Run(fmt.Sprintf("%s/%+v", r.name, o), func(t *testing.T) { tryFields(t, dev, r, o, 1, 300, 3000) })
+		}
+	}
+}
+
+func tryFields(t testing.TB, dev device.Device, r rows, o Options, batches ...int) {
+	rng := rand.New(rand.NewPCG(1, 2))
+	table, err := New(dev, Layout{Key: Int64, Fields: []Field{
+		{Op: Min, Type: Int64}, {Op: Sum, Type: Int64}, {Op: SumFloat, Type: Float32, Column: 1}, {Op: Max, Type: Int64},
+	}}, o)
+	must(t, err)
+	defer table.Close()
+	s := devicetest.NewStream(t, dev)
+	m := newModel()
+	for _, n := range batches {
+		keys, values := r.draw(rng, n)
+		m.add(keys, values)
+		small := make([]float32, n)
+		for i, v := range values {
+			small[i] = float32(int8(v))
+		}
+		must(t, table.Add(s, devicetest.Upload(t, s, keys).Ptr(), []device.Ptr{devicetest.Upload(t, s, values).Ptr(), devicetest.Upload(t, s, small).Ptr()}, n))
+	}
+	got, err := table.Read(t.Context())
+	must(t, err)
+	checkCounts(t, got, m)
+	for i, word := range got.Keys {
+		k := int64(word)
+		if least, most := int64(got.Extreme(0, i)), int64(got.Extreme(3, i)); least != m.min[k] || most != m.max[k] {
+			t.Fatalf("key %d has extremes %d and %d, want %d and %d", k, least, most, m.min[k], m.max[k])
+		}
+		if sum := sumOf(got, 1, i); sum.Cmp(m.sums[k]) != 0 {
+			t.Fatalf("key %d has the sum %v, want %v", k, sum, m.sums[k])
+		}
+		if total := got.SumFloat(2, i); total != m.total[k] {
+			t.Fatalf("key %d has the total %v, want %v", k, total, m.total[k])
+		}
+	}
+}
+
+// Lanes, warps and blocks overtake each other, memory is weak, and a data race is a fault.
+func TestSchedules(t *testing.T) {
+	if testing.Short() {
+		t.Skip("interprets kernels")
+	}
+	for _, scheduler := range []sim.Scheduler{sim.Random, sim.PCT} {
+		for seed := range uint64(2) {
+			t.Run(fmt.Sprintf("%s/%d", scheduler, seed), func(t *testing.T) {
+				dev := devicetest.OpenSim(t, &sim.Options{Scheduler: scheduler, Seed: seed, Races: true})
+				for _, r := range cases {
+					trySum(t, dev, r, small, 1100, 700)
+				}
+				tryFields(t, dev, cases[2], small, 1100)
+			})
+		}
+	}
+}

@@ -1,0 +1,102 @@
+// The memory of groups on a GPU, and what kernels are told. groups.go explains it.
+#pragma once
+
+#include "weft/hash.cuh"
+#include "weft/warp.cuh"
+
+namespace weft::groups {
+
+// Threads of a block, and blocks on a multiprocessor, each with a table of its own in shared memory. These and the
+// numbers below are reasoned about in bench/GROUPS.md, not measured yet.
+constexpr uint32_t kThreads = 256, kBlocks = 4;
+constexpr uint32_t kLocalBytes = 48 * 1024 - 64;
+
+// Cells that a key is looked for in there. Of a table with a load of 0.65, as 1000 groups make it, one key in three
+// hundred finds none.
+constexpr uint32_t kLocalProbes = 8;
+
+// What rows have been combined for in a table before it is called useful: so many for each of its cells.
+constexpr uint32_t kWorth = 2;
+
+// A round in which fewer than one row in so many has found its key ends the use of a table.
+constexpr uint32_t kFewHits = 8;
+
+// Rounds without a table after one that was no use: at most so many.
+constexpr uint32_t kLongestRest = 64;
+
+constexpr uint32_t kNone = kAll;
+
+// Types of keys and values; of groups.go, too.
+enum Type : uint32_t { kInt32, kUint32, kInt64, kUint64, kFloat32, kFloat64 };
+
+enum Op : uint32_t { kSum, kSumFloat, kMin, kMax };
+
+// A record is words of 64 bits: its key with all bits inverted, so that 0 is no key; the number of its rows; and what
+// fields keep. The key with all bits set has the record behind the last one.
+constexpr uint32_t kCount = 1, kFirst = 2;
+
+struct Table {
+  uint64_t* records;
+  uint64_t seed;
+  uint32_t slots;
+  uint32_t words;  // of a record
+};
+
+// A field is what is kept of a column of values: a sum of integers takes two words, others one.
+struct Field {
+  const void* values;
+  Op op;
+  Type type;
+  uint32_t at;     // word of the record
+  uint32_t local;  // first byte of its part of shared memory
+};
+
+// What is known of a table on the device.
+struct Head {
+  uint32_t used;  // records with a key
+  uint32_t full;  // not 0: rows have found no room, or some have not been looked at
+  uint32_t over;  // not 0: a sum has gone over 2^94
+  uint32_t unused;
+};
+
+struct AddParams {
+  Table table;
+  Head* head;
+  const void* keys;
+  const Field* fields;
+  uint32_t* rounds;  // of each block: how many it has done
+  uint32_t* listed;  // of each block: rows that found no room,
+  uint32_t* lists;   // and which they are
+  uint32_t n;
+  uint32_t round;   // rows of a round, a multiple of those of a tile
+  uint32_t limit;   // of records with a key
+  uint32_t probes;  // records that a key is looked for in
+  uint32_t cells;   // of tables in shared memory; odd
+  uint32_t nfields;
+  Type key;
+  uint32_t unused;
+};
+
+struct MoveParams {
+  Table from, to;
+  Head* head;
+};
+
+struct CarryParams {
+  Table table;
+  Head* head;
+  const Field* fields;
+  uint32_t nfields;
+  uint32_t unused;
+};
+
+struct ExportParams {
+  Table table;
+  uint64_t* columns;  // of words, each with room for so many records
+  uint64_t* count;    // added to
+  uint64_t room;
+  uint32_t words;  // that are written
+  uint32_t unused;
+};
+
+}  // namespace weft::groups

@@ -1,0 +1,300 @@
+package groups
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"unsafe"
+
+	"github.com/weftgo/weft/device"
+	"github.com/weftgo/weft/internal/gpu"
+)
+
+const (
+	// leastSlots is the size of a table that is told of no number of keys: 2 MiB of records of a sector.
+	leastSlots = 1 << 16
+	// mostSlots: numbers of records have 32 bits, and one is none.
+	mostSlots = math.MaxUint32 - 1
+	// roundRows are those of a block before it asks whether there is still room.
+	roundRows = 4096
+	// probes are the records that a key is looked for in where there may be no room. A load of 5/8 makes no longer run of
+	// records with keys in a table of 10^7.
+	probes = 256
+	// launchRows are those of a launch at most, and carryRows how many may be added before sums are carried over.
+	launchRows = 1 << 30
+	carryRows  = 1 << 31
+)
+
+// Options say how large a table is made; 0 are defaults.
+type Options struct {
+	Capacity   int // keys that there is room for
+	LeastSlots int // of a table, whatever its capacity
+	Round      int // rows that a block looks at in a row, a multiple of 1024
+	Cells      int // of tables in shared memory, an odd number
+}
+
+// Table is groups of rows on a GPU. Its methods are for one goroutine at a time.
+type Table struct {
+	kernels
+	dev    device.Device
+	layout Layout
+	round  int
+	cells  int
+
+	stream  *device.Stream // of its own
+	changed *device.Event  // behind the last batch
+	last    *device.Stream // that runs it; nil: it has been waited for
+
+	records device.Slice[uint64]
+	at      table
+	fields  device.Slice[uint8]
+	head    device.Slice[uint32]
+	rounds  device.Slice[uint32] // of blocks: rounds, then rows that are listed
+	lists   device.Slice[uint32]
+
+	bound int // records with a key are no more than that
+	rows  int // since sums were carried over
+}
+
+// New makes a table; device.ErrNoKernels if the device runs none.
+func New(dev device.Device, l Layout, o Options) (*Table, error) {
+	t := &Table{dev: dev, layout: l, round: roundRows, cells: l.cells()}
+	if o.Round > 0 {
+		t.round = o.Round
+	}
+	if o.Cells > 0 {
+		t.cells = min(t.cells, o.Cells)
+	}
+	slots := leastSlots
+	if o.LeastSlots > 0 {
+		slots = o.LeastSlots
+	}
+	if err := t.open(max(slots, slotsOf(o.Capacity))); err != nil {
+		return nil, errors.Join(err, t.Close())
+	}
+	return t, nil
+}
+
+// slotsOf is how many records make a load of 5/8 of so many keys, and limit the inverse.
+func slotsOf(keys int) int { return min(keys/5*8+8, mostSlots) }
+
+func limit(slots uint32) int { return int(slots) / 8 * 5 }
+
+func (t *Table) open(slots int) (err error) {
+	if t.kernels, err = load(t.dev); err != nil {
+		return err
+	}
+	if t.stream, err = t.dev.NewStream(); err != nil {
+		return err
+	}
+	if t.changed, err = t.dev.NewEvent(); err != nil {
+		return err
+	}
+	blocks := blocksOfUnit * t.dev.Properties().Units
+	if t.head, err = device.Make[uint32](t.dev, int(unsafe.Sizeof(head{}))/4); err != nil {
+		return err
+	}
+	if t.rounds, err = device.Make[uint32](t.dev, 2*blocks); err != nil {
+		return err
+	}
+	if t.lists, err = device.Make[uint32](t.dev, blocks*t.round); err != nil {
+		return err
+	}
+	if t.fields, err = device.Make[uint8](t.dev, len(t.layout.Fields)*int(unsafe.Sizeof(field{}))); err != nil {
+		return err
+	}
+	if t.records, t.at, err = t.make(slots); err != nil {
+		return err
+	}
+	if err := t.clear(t.stream, t.records); err != nil {
+		return err
+	}
+	return t.stream.Sync(context.Background()) // before other streams use it
+}
+
+// make allocates records, and one for the key that looks like none.
+func (t *Table) make(slots int) (device.Slice[uint64], table, error) {
+	stride := t.layout.stride()
+	records, err := device.Make[uint64](t.dev, (slots+1)*stride)
+	return records, table{records: records.Ptr(), seed: rand.Uint64(), slots: uint32(slots), words: uint32(stride)}, err
+}
+
+// clear submits emptying a table, and what is known of it.
+func (t *Table) clear(s *device.Stream, records device.Slice[uint64]) error {
+	return errors.Join(s.Fill(records.Ptr(), 0, 2*records.Len()), s.Fill(t.head.Ptr(), 0, t.head.Len()))
+}
+
+// Slots is the number of records.
+func (t *Table) Slots() int { return int(t.at.slots) }
+
+// Close waits for all batches and frees the memory. Idempotent.
+func (t *Table) Close() (err error) {
+	if t.changed != nil {
+		err = errors.Join(t.changed.Sync(context.Background()), t.changed.Close())
+	}
+	if t.stream != nil {
+		err = errors.Join(err, t.stream.Close())
+	}
+	t.changed, t.stream = nil, nil
+	return errors.Join(err, t.records.Free(), t.fields.Free(), t.head.Free(), t.rounds.Free(), t.lists.Free())
+}
+
+// Add submits adding n rows, behind the batch before. It waits for the stream where there may not be room for their
+// keys, and for each 2^31 rows once. After an error some rows may have been added, and some not.
+func (t *Table) Add(s *device.Stream, keys device.Ptr, values []device.Ptr, n int) error {
+	return t.submit(s, func() error {
+		for lo := 0; lo < n; lo += launchRows {
+			some := min(n-lo, launchRows)
+			if err := t.carryOver(s, some); err != nil {
+				return err
+			}
+			columns := make([]device.Ptr, len(t.layout.Fields))
+			for i, f := range t.layout.Fields {
+				columns[i] = values[f.Column] + device.Ptr(lo*f.Type.Size())
+			}
+			if err := t.add(s, keys+device.Ptr(lo*t.layout.Key.Size()), columns, some); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+}
+
+// submit runs work behind that of other streams, and marks its end.
+func (t *Table) submit(s *device.Stream, work func() error) error {
+	if t.last != nil && t.last != s {
+		if err := s.Wait(t.changed); err != nil {
+			return err
+		}
+	}
+	err := work()
+	t.last = s
+	if e := s.Record(t.changed); e != nil { // nothing else tells when it is over
+		err = errors.Join(err, e, s.Sync(context.Background()))
+	}
+	return err
+}
+
+// add adds rows of a launch.
+func (t *Table) add(s *device.Stream, keys device.Ptr, columns []device.Ptr, n int) error {
+	grid := gpu.Resident(t.dev, (n+t.round-1)/t.round*blockThreads, blocksOfUnit)
+	blocks := t.rounds.Len() / 2
+	err := errors.Join(s.Fill(t.rounds.Ptr(), 0, t.rounds.Len()), t.tell(s, columns))
+	if err != nil {
+		return err
+	}
+	p := addParams{
+		head: t.head.Ptr(), keys: keys, fields: t.fields.Ptr(), rounds: t.rounds.Ptr(), listed: t.rounds.Ptr() + device.Ptr(4*blocks),
+		lists: t.lists.Ptr(), n: uint32(n), round: uint32(t.round), cells: uint32(t.cells), nfields: uint32(len(t.layout.Fields)),
+		key: uint32(t.layout.Key),
+	}
+	kernel := t.kernels.add
+	if t.layout.simple() {
+		kernel = t.sum
+	}
+	for {
+		room := limit(t.at.slots)
+		sure := t.bound+n <= room
+		p.table, p.limit, p.probes = t.at, uint32(room), min(probes, t.at.slots)
+		if sure {
+			p.probes = t.at.slots
+		}
+		if err := device.Launch(s, kernel, grid, gpu.Block, &p); err != nil {
+			return err
+		}
+		if sure {
+			t.bound += n
+			return nil
+		}
+		h, err := t.read(s)
+		if err != nil {
+			return err
+		}
+		if t.bound = int(h.used); h.full == 0 {
+			return nil
+		}
+		if err := t.grow(s); err != nil {
+			return err
+		}
+	}
+}
+
+// tell submits writing where the values are.
+func (t *Table) tell(s *device.Stream, columns []device.Ptr) error {
+	if len(columns) == 0 {
+		return nil
+	}
+	fields := make([]field, len(t.layout.Fields))
+	for i, f := range t.layout.Fields {
+		at := t.layout.word(i)
+		fields[i] = field{values: columns[i], op: uint32(f.Op), type_: uint32(f.Type), at: uint32(at), local: uint32(8 * at * (t.cells + 1))}
+	}
+	return s.CopyIn(t.fields.Ptr(), unsafe.Slice((*byte)(unsafe.Pointer(&fields[0])), t.fields.Len()))
+}
+
+// read waits for what is known of the table.
+func (t *Table) read(s *device.Stream) (h head, err error) {
+	err = s.CopyOut(context.Background(), unsafe.Slice((*byte)(unsafe.Pointer(&h)), unsafe.Sizeof(h)), t.head.Ptr())
+	return h, err
+}
+
+// grow moves the records to a table of twice as many, of four times as many while there are few.
+func (t *Table) grow(s *device.Stream) error {
+	slots := 2 * t.Slots()
+	if t.Slots() < 1<<22 {
+		slots *= 2
+	}
+	if slots > mostSlots {
+		if slots = mostSlots; t.Slots() == slots {
+			return fmt.Errorf("%w: %d groups", device.ErrMemory, t.bound)
+		}
+	}
+	records, to, err := t.make(slots)
+	if err != nil {
+		return fmt.Errorf("table of %d groups, which grows to one of %d: %w", t.bound, limit(to.slots), err)
+	}
+	err = t.clear(s, records)
+	if err == nil {
+		p := moveParams{from: t.at, to: to, head: t.head.Ptr()}
+		err = device.Launch(s, t.move, gpu.Wave(t.dev, t.Slots()+1), gpu.Block, &p)
+	}
+	if end := s.Sync(context.Background()); err == nil {
+		err = end
+	}
+	if err != nil {
+		return errors.Join(err, records.Free())
+	}
+	old := t.records
+	t.records, t.at = records, to
+	return old.Free()
+}
+
+// carryOver makes room in sums for more rows.
+func (t *Table) carryOver(s *device.Stream, n int) error {
+	if t.rows += n; t.rows <= carryRows {
+		return nil
+	}
+	t.rows = n
+	if err := t.launchCarry(s); err != nil {
+		return err
+	}
+	h, err := t.read(s)
+	if err == nil && h.over != 0 {
+		err = ErrRange
+	}
+	return err
+}
+
+// ErrRange: a sum of integers has gone over 2^94.
+var ErrRange = errors.New("a sum has gone over 2^94")
+
+func (t *Table) launchCarry(s *device.Stream) error {
+	none := make([]device.Ptr, len(t.layout.Fields))
+	if err := t.tell(s, none); err != nil {
+		return err
+	}
+	p := carryParams{table: t.at, head: t.head.Ptr(), fields: t.fields.Ptr(), nfields: uint32(len(none))}
+	return device.Launch(s, t.carry, gpu.Wave(t.dev, t.Slots()+1), gpu.Block, &p)
+}
