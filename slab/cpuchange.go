@@ -39,7 +39,7 @@ type changer[K, SK cpu.Key, V, SV cpu.Val] struct {
 func (e *cpuEngine[K, SK, V, SV]) changer(b *batch.Batch) *changer[K, SK, V, SV] {
 	g := e.Parts().(*generation)
 	now := g.Tally()
-	return &changer[K, SK, V, SV]{
+	c := &changer[K, SK, V, SV]{
 		Changes: cpu.ChangesOf[K, V](b),
 		dev:     e.Device,
 		gen:     g,
@@ -47,12 +47,16 @@ func (e *cpuEngine[K, SK, V, SV]) changer(b *batch.Batch) *changer[K, SK, V, SV]
 		dead:    now.Used > now.Live || b.Columns[batch.Kinds].Given(),
 		appends: b.Appends(),
 	}
+	if g.dict != nil { // sets, too, keep their tombstones unless they are told otherwise
+		c.Reuse = b.Flags&batch.Reuse != 0
+	}
+	return c
 }
 
 // Places is for [cpu.Loops]: the buckets of operations.
 func (c *changer[K, SK, V, SV]) Places(lo, hi int, buckets []uint32) {
 	for i, k := range c.Keys[lo:hi] {
-		buckets[i] = bucketOf(c.table.geometry, SK(k))
+		buckets[i] = locate(&c.table, k)
 	}
 }
 
@@ -66,7 +70,7 @@ func (c *changer[K, SK, V, SV]) Quick() bool {
 	c.dev.Parallel(len(c.Keys), len(c.Keys)/c.dev.Properties().Units+1, func(lo, hi int) {
 		n := 0
 		for _, k := range c.Keys[lo:hi] {
-			n += c.table.length(c.table.base(bucketOf(c.table.geometry, SK(k))))
+			n += c.table.length(c.table.base(locate(&c.table, k)))
 		}
 		work.Add(int64(n))
 	})
@@ -79,14 +83,16 @@ func (piece *changer[K, SK, V, SV]) Run(w *cpu.Watch, s cpu.Share) (ran int, r c
 	c.units = c.table.units.Worker()
 	ran = cpu.Ahead(w, s.Ops, group, func(ops []uint32, bases *[cpu.Group]unsafe.Pointer) {
 		for j, i := range ops {
-			bases[j] = c.table.base(bucketOf(c.table.geometry, SK(c.Keys[i])))
+			bases[j] = c.table.base(locate(&c.table, c.Keys[i]))
 		}
 		cpu.PrefetchPairs(bases[:len(ops)])
 	}, func(i uint32, base unsafe.Pointer) {
 		if !c.appends && c.gen.long.Load() {
 			w.Work(c.table.length(base))
 		}
+		before := c.Live
 		c.Finish(i, c.one(i, c.Kind(i), cpu.Stored(SK(c.Keys[i]), lastSentinel), base))
+		countArc(&c.table, c.Keys[i], c.Live-before)
 	})
 	return ran, c.Result
 }

@@ -103,7 +103,7 @@ func (f *flight) first(next int) int {
 // sends for all of its slabs, and returns the next number.
 func board[K, SK cpu.Key, SV cpu.Val](f *flight, t *cpuTable[SK, SV], keys []K, next int) int {
 	for ; f.n < group && next < len(keys); next++ {
-		f.who[f.n], f.slabs[f.n] = next, t.base(bucketOf(t.geometry, SK(keys[next])))
+		f.who[f.n], f.slabs[f.n] = next, t.base(locate(t, keys[next]))
 		f.n++
 	}
 	cpu.PrefetchPairs(f.slabs[:f.n])

@@ -13,9 +13,10 @@ import (
 // base, alloc.Local, slots and linkOf.
 type cpuTable[K cpu.Key, V cpu.Val] struct {
 	geometry
-	bases unsafe.Pointer
-	units alloc.Local // the slabs behind the base slabs
-	long  *atomic.Bool
+	bases    unsafe.Pointer
+	vertices []vertex    // of a graph
+	units    alloc.Local // the slabs behind the base slabs
+	long     *atomic.Bool
 }
 
 // longChain is the number of slabs behind a base slab from which on a chain is
@@ -24,12 +25,16 @@ type cpuTable[K cpu.Key, V cpu.Val] struct {
 const longChain = 32
 
 func tableOf[K cpu.Key, V cpu.Val](g *generation) cpuTable[K, V] {
-	return cpuTable[K, V]{
+	t := cpuTable[K, V]{
 		geometry: g.geometry,
 		bases:    unsafe.Pointer(unsafe.SliceData(g.Buf.Host)),
 		units:    g.units.Local(),
 		long:     &g.long,
 	}
+	if g.dict != nil {
+		t.vertices = g.dict.entries()
+	}
+	return t
 }
 
 // base is the first slab of a bucket.

@@ -104,6 +104,20 @@
 //   - A multimap inserts at the tail, whose place the base slab remembers; the
 //     paper inserts wherever it finds an empty slot.
 //
+// # Graphs
+//
+// A [Graph], and a [WeightedGraph], has a slab hash for each vertex: the layout of Awad's thesis "Fully Concurrent GPU Data Structures"
+// (2022), chapter 5. A dictionary has the first base slab of each vertex, how many there are, and the exact degree; neighbor v of
+// vertex u is in bucket first[u] + reduce(hash(v), slabs[u]), in 4 bytes without a weight (30 to a slab) and 8 with one of 32 bits (15). A vertex without edges has no slabs. At
+// GraphOptions.MaxLoad, 0.7 as in the thesis, base slabs come in bulk before the edges of a batch; a vertex with twice as many neighbors
+// is rehashed to base slabs that nobody has, and when there are none left, all move to new memory. Tombstones are kept, as in the thesis, or overwritten
+// ([GraphOptions]), and flushed.
+//
+// Package graph has another layout, of sorted rows, which is the one to choose for most: it takes 5 to 14 bytes an arc where this one takes a slab of 128 for each vertex that has any,
+// and its rows come in order, to be exported or intersected as they are. Tables are for graphs with large degrees whose edges
+// come and go in small batches, since an edge costs what its slab costs and not its row, and for looking up edges. What is not there: mixed batches, weights of 64
+// bits, snapshots, self loops, and Save.
+//
 // # Caveats
 //
 //   - A rehash needs memory for both tables at once. If there is none, chains

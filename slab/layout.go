@@ -83,16 +83,26 @@ type generation struct {
 	core.Lines
 	pool  *alloc.Pool
 	units *alloc.Owner // of all that the pool has
+	dict  *dictionary  // of a graph
 	long  atomic.Bool  // on a CPU: some chain has been as long as longChain
 }
 
 // MemoryBytes is the size of base slabs and pool, for who counts memory.
-func (g *generation) MemoryBytes() int { return g.Lines.MemoryBytes() + g.pool.Stats().Bytes }
+func (g *generation) MemoryBytes() int {
+	n := g.Lines.MemoryBytes() + g.pool.Stats().Bytes
+	if g.dict != nil {
+		n += g.dict.bytes()
+	}
+	return n
+}
 
 // Free is for [core.Parts].
 func (g *generation) Free() (err error) {
 	if g.pool != nil {
 		err = g.pool.Close()
+	}
+	if g.dict != nil {
+		err = errors.Join(err, g.dict.free())
 	}
 	return errors.Join(err, g.Lines.Free())
 }

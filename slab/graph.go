@@ -1,0 +1,393 @@
+package slab
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/weftgo/weft/device"
+	"github.com/weftgo/weft/internal/batch"
+	"github.com/weftgo/weft/internal/core"
+	"github.com/weftgo/weft/internal/cpu"
+	"github.com/weftgo/weft/internal/op"
+)
+
+// Graph is a graph that changes, with a hash set of neighbors for each vertex: the layout of Awad's thesis "Fully Concurrent
+// GPU Data Structures" (2022), chapter 5. [NewGraph] makes one. All methods may be called from many goroutines.
+//
+// Vertices are numbers below Options.MaxVertices, and all of them are there. An edge is there once, and none leads from a vertex
+// to itself. Of an undirected graph, an edge from u to v and one from v to u are the same edge.
+//
+// A batch has the outcome of its operations one after the other, but for one thing: of several operations in a batch on the same edge with a
+// weight, any one may be said to have inserted it. An error in the middle of a batch says how many edges are done; of an undirected
+// graph, the next one may then be there in one direction, so the rest is to be run again.
+type Graph struct{ graph }
+
+// WeightedGraph is a Graph with a weight for each edge, in hash maps. Of an edge that is inserted several times, the newest weight counts.
+type WeightedGraph[W Weight] struct{ graph }
+
+// Weight is what edges may have.
+type Weight interface{ ~int32 | ~uint32 | ~float32 }
+
+// graph is both, without weights.
+type graph struct {
+	core   *core.Table
+	policy *graphPolicy
+}
+
+// NewGraph makes a graph without edges on a device, which must outlive it. Errors: [weft.ErrOptions], [device.ErrMemory], and those of
+// loading kernels.
+func NewGraph(dev device.Device, opts *GraphOptions) (*Graph, error) {
+	g, err := newGraph(dev, core.Set, 0, core.SetTypes[uint64](), opts)
+	if err != nil {
+		return nil, err
+	}
+	return &Graph{g}, nil
+}
+
+// NewWeightedGraph makes a graph without edges on a device, as NewGraph.
+func NewWeightedGraph[W Weight](dev device.Device, opts *GraphOptions) (*WeightedGraph[W], error) {
+	g, err := newGraph(dev, core.Map, 4, core.MapTypes[uint64, W](), opts)
+	if err != nil {
+		return nil, err
+	}
+	return &WeightedGraph[W]{g}, nil
+}
+
+func newGraph(dev device.Device, kind core.Kind, weight int, types core.Types, o *GraphOptions) (graph, error) {
+	opts, err := o.check()
+	w := graphWidths(weight)
+	c := core.Config{Name: "slab: graph", Kind: kind, Device: dev, Widths: w, Types: types, Logger: opts.Logger}
+	t, err := core.Make(c, err, func(c *core.Config) (err error) {
+		p := &graphPolicy{opts: opts, widths: w}
+		if p.sizing, err = sizingFor(opts.MaxLoad, w.Slot); err != nil {
+			return err
+		}
+		p.engine, c.Leases, err = newGraphEngine(c.Device, w, p.sizing, &opts)
+		c.Policy, c.Engine = p, p.engine
+		return err
+	})
+	if err != nil {
+		return graph{}, err
+	}
+	return graph{t, t.Policy.(*graphPolicy)}, nil
+}
+
+func newGraphEngine(dev device.Device, w batch.Widths, s sizing, o *GraphOptions) (graphEngine, *core.Leases, error) {
+	host, err := cpu.Host(dev, "graphs of slabs")
+	switch {
+	case err != nil:
+		return nil, nil, err
+	case w.Val == 0:
+		return newCPUGraph[struct{}, struct{}](host, s, o.Seed, o.Vertices)
+	}
+	return newCPUGraph[uint32, uint32](host, s, o.Seed, o.Vertices)
+}
+
+// Device is where the graph lies.
+func (g *graph) Device() device.Device { return g.core.Device }
+
+// Directed reports whether edges lead one way only.
+func (g *graph) Directed() bool { return g.policy.opts.Directed }
+
+// Arcs is the number of neighbors of all vertices, and Edges that of edges: exact for every call that has returned, and for
+// batches on the device up to the last Sync. They neither lock nor wait.
+func (g *graph) Arcs() int { return g.core.Len() }
+
+// Edges is the number of edges.
+func (g *graph) Edges() int {
+	if g.Directed() {
+		return g.Arcs()
+	}
+	return g.Arcs() / 2
+}
+
+// ---- changes ----------------------------------------------------------------
+
+// Insert inserts edges. It returns how many were not there; inserted, unless nil, receives which. Self loops are left out. A vertex
+// that is not less than MaxVertices is [weft.ErrOptions] with the position of its edge, before anything is changed. It panics
+// if slices differ in length.
+func (g *Graph) Insert(ctx context.Context, from, to []uint32, inserted []bool) (int, error) {
+	return g.change(ctx, "Insert", nil, op.PutNew, edgeColumns(from, to, batch.Column{}, inserted))
+}
+
+// Insert is [Graph.Insert] with weights, which edges that are there already get, too.
+func (g *WeightedGraph[W]) Insert(ctx context.Context, from, to []uint32, weights []W, inserted []bool) (int, error) {
+	return g.change(ctx, "Insert", nil, op.Put, edgeColumns(from, to, batch.In(weights), inserted))
+}
+
+// Delete deletes edges and returns how many were there; deleted, unless nil, receives which.
+func (g *graph) Delete(ctx context.Context, from, to []uint32, deleted []bool) (int, error) {
+	return g.change(ctx, "Delete", nil, op.Delete, edgeColumns(from, to, batch.Column{}, deleted))
+}
+
+// InsertOn is Insert for a batch on the device, on a stream. inserted may be empty. The host finds room, so the call waits for what
+// the stream was given before, and not for the edges to be there. Nothing may change columns until the stream has done it.
+func (g *Graph) InsertOn(s *device.Stream, from, to device.Slice[uint32], inserted device.Slice[bool]) error {
+	return g.changeOn("InsertOn", s, op.PutNew, edgeColumnsOn(from, to, batch.Column{}, inserted))
+}
+
+// InsertOn is [Graph.InsertOn] with weights.
+func (g *WeightedGraph[W]) InsertOn(s *device.Stream, from, to device.Slice[uint32], weights device.Slice[W], inserted device.Slice[bool]) error {
+	return g.changeOn("InsertOn", s, op.Put, edgeColumnsOn(from, to, batch.InOn(weights), inserted))
+}
+
+// DeleteOn is Delete for a batch on the device, as InsertOn. It waits for nothing.
+func (g *graph) DeleteOn(s *device.Stream, from, to device.Slice[uint32], deleted device.Slice[bool]) error {
+	return g.changeOn("DeleteOn", s, op.Delete, edgeColumnsOn(from, to, batch.Column{}, deleted))
+}
+
+func edgeColumns(from, to []uint32, vals batch.Column, ok []bool) *batch.Batch {
+	return &batch.Batch{N: len(from), Columns: batch.Columns{
+		batch.Keys: batch.In(from), batch.Keys2: batch.In(to), batch.Vals: vals, batch.OK: batch.Optional(ok),
+	}}
+}
+
+func edgeColumnsOn(from, to device.Slice[uint32], vals batch.Column, ok device.Slice[bool]) *batch.Batch {
+	return &batch.Batch{N: from.Len(), Columns: batch.Columns{
+		batch.Keys: batch.InOn(from), batch.Keys2: batch.InOn(to), batch.Vals: vals, batch.OK: batch.OptionalOn(ok),
+	}}
+}
+
+// change runs a change of edges in host memory, or submits one.
+func (g *graph) change(ctx context.Context, method string, s *device.Stream, kind op.Kind, b *batch.Batch) (int, error) {
+	b.MustMatch(g.core.Name, method)
+	b.Kind = kind
+	if !g.Directed() {
+		b.Flags = bothWays
+	}
+	if err := g.admit(b); err != nil {
+		return 0, fmt.Errorf("%s: %s: %w", g.core.Name, method, err)
+	}
+	return g.policy.engine.apply(ctx, g.core, method, s, b)
+}
+
+func (g *graph) changeOn(method string, s *device.Stream, kind op.Kind, b *batch.Batch) error {
+	if err := b.CheckPlace(g.core.Device, s); err != nil {
+		return fmt.Errorf("%s: %s: %w", g.core.Name, method, err)
+	}
+	_, err := g.change(context.Background(), method, s, kind, b)
+	return err
+}
+
+// admit checks the vertices of a batch in host memory before anything is changed.
+func (g *graph) admit(b *batch.Batch) error {
+	to := batch.View[uint32](b.Columns[batch.Keys2].Host)
+	for i, u := range batch.View[uint32](b.Columns[batch.Keys].Host) {
+		if most := g.policy.opts.MaxVertices; uint64(max(u, to[i])) >= uint64(most) {
+			return invalidArc(i, u, to[i], most)
+		}
+	}
+	return nil
+}
+
+// DeleteVertices deletes all edges of vertices, in both directions, and returns how many there were. In an undirected graph it visits the
+// tables of their neighbors; in a directed one, those of all vertices, so one call with many vertices is better than many calls.
+// Calls that change the graph meanwhile may bring edges of these vertices that stay.
+func (g *graph) DeleteVertices(ctx context.Context, vertices []uint32) (int, error) {
+	var from, to []uint32
+	collect := func(some []uint32, wanted func(u, v uint32) bool) error {
+		offsets, neighbors, _, err := g.rowsOf(ctx, "DeleteVertices", some, false)
+		for i, u := range some {
+			for _, v := range neighbors[offsets[i]:offsets[i+1]] {
+				if wanted(u, v) {
+					from, to = append(from, u), append(to, v)
+				}
+			}
+		}
+		return err
+	}
+	doomed := slices.Compact(slices.Sorted(slices.Values(vertices)))
+	err := collect(doomed, func(u, v uint32) bool { return true })
+	if g.Directed() {
+		goes := make(map[uint32]bool, len(doomed))
+		for _, u := range doomed {
+			goes[u] = true
+		}
+		all := g.vertices()
+		for lo := 0; lo < all && err == nil; lo += bulkGrain {
+			err = collect(sequence(lo, min(lo+bulkGrain, all)), func(u, v uint32) bool { return goes[v] && !goes[u] })
+		}
+	}
+	if err != nil {
+		return 0, err
+	}
+	return g.change(ctx, "DeleteVertices", nil, op.Delete, edgeColumns(from, to, batch.Column{}, nil))
+}
+
+// sequence is lo to hi-1.
+func sequence(lo, hi int) []uint32 {
+	all := make([]uint32, hi-lo)
+	for i := range all {
+		all[i] = uint32(lo + i)
+	}
+	return all
+}
+
+// vertices is one more than the largest number that a vertex with edges may have.
+func (g *graph) vertices() (n int) {
+	err := g.core.Alone(context.Background(), "vertices", func(core.Counters) error {
+		n = g.policy.engine.dict().n
+		return nil
+	})
+	if err != nil { // the graph is closed
+		return 0
+	}
+	return n
+}
+
+// Clear removes all edges and keeps the memory.
+func (g *graph) Clear(ctx context.Context) error { return g.core.Clear(ctx) }
+
+// Compact moves all tables to new base slabs, as many as their degrees ask for, drops tombstones and gives memory back.
+func (g *graph) Compact(ctx context.Context) error { return g.core.Compact(ctx) }
+
+// Sync waits for all batches on the device.
+func (g *graph) Sync(ctx context.Context) error { return g.core.Sync(ctx) }
+
+// Check reads the whole graph and returns [weft.ErrCorrupt] with the first thing that is wrong.
+func (g *graph) Check(ctx context.Context) error { return g.core.Check(ctx) }
+
+// Close frees the graph, once calls in flight have ended. Idempotent.
+func (g *graph) Close() error { return g.core.Close() }
+
+// ---- lookups ----------------------------------------------------------------
+
+// Has looks for edges, writes to found, unless nil, which are there, and returns how many are.
+func (g *graph) Has(ctx context.Context, from, to []uint32, found []bool) (int, error) {
+	return g.find(ctx, "Has", nil, edgeColumns(from, to, batch.Column{}, found))
+}
+
+// HasOn is Has for a batch on the device.
+func (g *graph) HasOn(s *device.Stream, from, to device.Slice[uint32], found device.Slice[bool]) error {
+	return g.findOn("HasOn", s, edgeColumnsOn(from, to, batch.Column{}, found))
+}
+
+// Weight writes the weights of edges, 0 for those that are not there, and to found, unless nil, which are; it returns how many are.
+func (g *WeightedGraph[W]) Weight(ctx context.Context, from, to []uint32, weights []W, found []bool) (int, error) {
+	return g.find(ctx, "Weight", nil, edgeColumns(from, to, batch.Output(weights), found))
+}
+
+// WeightOn is Weight for a batch on the device.
+func (g *WeightedGraph[W]) WeightOn(s *device.Stream, from, to device.Slice[uint32], weights device.Slice[W], found device.Slice[bool]) error {
+	return g.findOn("WeightOn", s, edgeColumnsOn(from, to, batch.OutputOn(weights), found))
+}
+
+func (g *graph) find(ctx context.Context, method string, s *device.Stream, b *batch.Batch) (int, error) {
+	b.MustMatch(g.core.Name, method)
+	b.Kind = op.Get
+	return g.policy.engine.find(ctx, g.core, method, s, b)
+}
+
+func (g *graph) findOn(method string, s *device.Stream, b *batch.Batch) error {
+	if err := b.CheckPlace(g.core.Device, s); err != nil {
+		return fmt.Errorf("%s: %s: %w", g.core.Name, method, err)
+	}
+	_, err := g.find(context.Background(), method, s, b)
+	return err
+}
+
+// Degree writes how many neighbors vertices have to degrees: those that edges lead to, if the graph is directed.
+func (g *graph) Degree(ctx context.Context, vertices, degrees []uint32) error {
+	b := &batch.Batch{N: len(vertices), Columns: batch.Columns{batch.Keys: batch.In(vertices), batch.Counts: batch.Output(degrees)}}
+	b.MustMatch(g.core.Name, "Degree")
+	return g.core.Alone(ctx, "Degree", func(core.Counters) error {
+		return g.policy.engine.degrees(ctx, nil, g.generation(), b)
+	})
+}
+
+func (g *graph) generation() *generation { return g.core.Leases.Current().Parts.(*generation) }
+
+// Rows returns the neighbors of vertices, in no order: those of vertices[i] are neighbors[offsets[i]:offsets[i+1]].
+func (g *graph) Rows(ctx context.Context, vertices []uint32) (offsets []uint64, neighbors []uint32, err error) {
+	offsets, neighbors, _, err = g.rowsOf(ctx, "Rows", vertices, false)
+	return offsets, neighbors, err
+}
+
+// Rows is [Graph.Rows], and the weights of the edges in the same order.
+func (g *WeightedGraph[W]) Rows(ctx context.Context, vertices []uint32) (offsets []uint64, neighbors []uint32, weights []W, err error) {
+	offsets, neighbors, bytes, err := g.rowsOf(ctx, "Rows", vertices, true)
+	return offsets, neighbors, batch.View[W](bytes), err
+}
+
+// Neighbors appends the neighbors of a vertex to a slice, in no order.
+func (g *graph) Neighbors(ctx context.Context, vertex uint32, to []uint32) ([]uint32, error) {
+	_, row, _, err := g.rowsOf(ctx, "Neighbors", []uint32{vertex}, false)
+	return append(to, row...), err
+}
+
+// rowsOf reads rows, and weights if they are wanted.
+func (g *graph) rowsOf(ctx context.Context, method string, vertices []uint32, weighted bool) (offsets []uint64, ids []uint32, weights []byte, err error) {
+	offsets = make([]uint64, len(vertices)+1)
+	err = g.core.Alone(ctx, method, func(core.Counters) error {
+		degrees := make([]uint32, len(vertices))
+		b := &batch.Batch{N: len(vertices), Columns: batch.Columns{batch.Keys: batch.In(vertices), batch.Counts: batch.Output(degrees)}}
+		if err := g.policy.engine.degrees(ctx, nil, g.generation(), b); err != nil {
+			return err
+		}
+		for i, d := range degrees {
+			offsets[i+1] = offsets[i] + uint64(d)
+		}
+		ids = make([]uint32, offsets[len(vertices)])
+		b.Columns[batch.Counts], b.Columns[batch.Offsets], b.Columns[batch.OutKeys] = batch.Column{}, batch.Starts(offsets), batch.Output(ids)
+		if weighted {
+			vals := make([]uint32, len(ids))
+			weights = device.Bytes(vals)
+			b.Columns[batch.Vals] = batch.Output(vals)
+		}
+		return g.policy.engine.rows(ctx, nil, g.generation(), b)
+	})
+	if err != nil {
+		return make([]uint64, len(vertices)+1), nil, nil, err
+	}
+	return offsets, ids, weights, nil
+}
+
+// ---- triangles --------------------------------------------------------------
+
+// probes is how many edges Triangles looks up at a time.
+const probes = 1 << 20
+
+// Triangles counts the triangles of an undirected graph as the thesis does, by looking edges up: of each vertex, the pairs of neighbors
+// that have larger degrees, or the same and larger numbers. Of a directed graph it is [device.ErrInvalid]. It is the count of one moment only
+// if nothing changes the graph meanwhile. Sorted rows, as package graph has them, are faster to intersect.
+func (g *graph) Triangles(ctx context.Context) (count uint64, err error) {
+	if g.Directed() {
+		return 0, fmt.Errorf("%s: Triangles: %w: the graph is directed", g.core.Name, device.ErrInvalid)
+	}
+	all := sequence(0, g.vertices())
+	degrees := make([]uint32, len(all))
+	if err := g.Degree(ctx, all, degrees); err != nil {
+		return 0, err
+	}
+	var from, to []uint32
+	probe := func() error {
+		n, err := g.Has(ctx, from, to, nil)
+		count += uint64(n)
+		from, to = from[:0], to[:0]
+		return err
+	}
+	for part := range slices.Chunk(all, bulkGrain) {
+		offsets, neighbors, err := g.Rows(ctx, part)
+		if err != nil {
+			return 0, err
+		}
+		for i, u := range part {
+			row := slices.DeleteFunc(neighbors[offsets[i]:offsets[i+1]], func(v uint32) bool {
+				return int(v) < len(degrees) && (degrees[v] < degrees[u] || degrees[v] == degrees[u] && v < u)
+			})
+			for j, v := range row {
+				for _, w := range row[:j] {
+					from, to = append(from, v), append(to, w)
+				}
+				if len(from) >= probes {
+					if err := probe(); err != nil {
+						return 0, err
+					}
+				}
+			}
+		}
+	}
+	return count, errors.Join(probe(), ctx.Err())
+}

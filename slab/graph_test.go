@@ -1,0 +1,527 @@
+package slab
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/weftgo/weft"
+	"github.com/weftgo/weft/device"
+	"github.com/weftgo/weft/device/devicetest"
+	"github.com/weftgo/weft/internal/batch"
+)
+
+// edge is one of a model: of an undirected graph from the smaller end to the larger.
+type edge struct{ from, to uint32 }
+
+// graphPlayer plays a random history on a graph, with weights or without, and on a map of edges.
+type graphPlayer struct {
+	testing.TB
+	r        *rand.Rand
+	set      *Graph
+	weighted *WeightedGraph[uint32]
+	g        *graph
+	model    map[edge]uint32
+	vertices int
+	size     int // of batches, at most
+}
+
+func newGraphPlayer(t testing.TB, dev device.Device, weighted bool, o GraphOptions, vertices, size int, seed uint64) *graphPlayer {
+	t.Helper()
+	p := &graphPlayer{TB: t, r: rand.New(rand.NewPCG(seed, 3)), model: map[edge]uint32{}, vertices: vertices, size: size}
+	var err error
+	if weighted {
+		p.weighted, err = NewWeightedGraph[uint32](dev, &o)
+		noError(t, err)
+		p.g = &p.weighted.graph
+	} else {
+		p.set, err = NewGraph(dev, &o)
+		noError(t, err)
+		p.g = &p.set.graph
+	}
+	t.Cleanup(func() { noError(t, p.g.Close()) })
+	return p
+}
+
+func noError(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+func (p *graphPlayer) key(u, v uint32) edge {
+	if !p.g.Directed() && u > v {
+		u, v = v, u
+	}
+	return edge{u, v}
+}
+
+// draw are random edges, half of which have a hub, some of them twice and some of them loops.
+func (p *graphPlayer) draw() (from, to, weights []uint32) {
+	for range 1 + p.r.IntN(p.size) {
+		u, v := uint32(p.r.IntN(p.vertices)), uint32(p.r.IntN(p.vertices))
+		if p.r.IntN(2) == 0 {
+			u = uint32(p.r.IntN(3))
+		}
+		if p.r.IntN(2) == 0 {
+			u, v = v, u
+		}
+		from, to, weights = append(from, u), append(to, v), append(weights, p.r.Uint32())
+	}
+	return from, to, weights
+}
+
+// insert inserts edges, and compares what is said of each with the model.
+func (p *graphPlayer) insert(from, to, weights []uint32) {
+	p.Helper()
+	done, ctx := make([]bool, len(from)), p.Context()
+	var n int
+	var err error
+	if p.weighted != nil {
+		n, err = p.weighted.Insert(ctx, from, to, weights, done)
+	} else {
+		n, err = p.set.Insert(ctx, from, to, done)
+	}
+	noError(p, err)
+	fresh, flagged := map[edge]bool{}, map[edge]bool{}
+	for i, u := range from {
+		k := p.key(u, to[i])
+		_, there := p.model[k]
+		if u != to[i] {
+			p.model[k] = weights[i]
+		}
+		is := u != to[i] && !there
+		if is {
+			fresh[k] = true
+		}
+		if done[i] && flagged[k] || done[i] != is && (p.weighted == nil || u == to[i]) {
+			p.Fatalf("edge %d, %d-%d, inserted: %v, want %v", i, u, to[i], done[i], is)
+		}
+		if done[i] {
+			flagged[k] = true
+		}
+	}
+	if n != len(fresh) || !maps.Equal(fresh, flagged) {
+		p.Fatalf("%d edges inserted, which are %v, want %v", n, flagged, fresh)
+	}
+}
+
+func (p *graphPlayer) delete(from, to []uint32) {
+	p.Helper()
+	done := make([]bool, len(from))
+	n, err := p.g.Delete(p.Context(), from, to, done)
+	noError(p, err)
+	want := 0
+	for i, u := range from {
+		k := p.key(u, to[i])
+		_, there := p.model[k]
+		delete(p.model, k)
+		if there {
+			want++
+		}
+		if done[i] != there {
+			p.Fatalf("edge %d, %d-%d, deleted: %v, want %v", i, u, to[i], done[i], there)
+		}
+	}
+	if n != want {
+		p.Fatalf("%d edges deleted, want %d", n, want)
+	}
+}
+
+// present are some of the edges, turned, and some that are not there.
+func (p *graphPlayer) present() (from, to []uint32) {
+	for _, e := range p.edges() {
+		if p.r.IntN(3) == 0 {
+			from, to = append(from, e.from, e.from), append(to, e.to, uint32(p.r.IntN(p.vertices)))
+			if !p.g.Directed() {
+				from[len(from)-2], to[len(to)-2] = e.to, e.from
+			}
+		}
+	}
+	return from, to
+}
+
+// edges are those of the model, in order.
+func (p *graphPlayer) edges() []edge {
+	return slices.SortedFunc(maps.Keys(p.model), func(a, b edge) int {
+		return slices.Compare([]uint32{a.from, a.to}, []uint32{b.from, b.to})
+	})
+}
+
+func (p *graphPlayer) deleteVertices() {
+	p.Helper()
+	ids := []uint32{uint32(p.r.IntN(3)), uint32(p.r.IntN(p.vertices)), uint32(p.r.IntN(p.vertices)), uint32(p.vertices), 1<<32 - 1}
+	n, err := p.g.DeleteVertices(p.Context(), ids)
+	noError(p, err)
+	before := len(p.model)
+	maps.DeleteFunc(p.model, func(e edge, _ uint32) bool { return slices.Contains(ids, e.from) || slices.Contains(ids, e.to) })
+	if n != before-len(p.model) {
+		p.Fatalf("%d edges of vertices deleted, want %d", n, before-len(p.model))
+	}
+}
+
+func (p *graphPlayer) step() {
+	p.Helper()
+	switch p.r.IntN(10) {
+	case 0, 1, 2, 3, 4:
+		p.insert(p.draw())
+	case 5, 6:
+		p.delete(p.present())
+	case 7:
+		from, to, _ := p.draw()
+		p.delete(from, to)
+	case 8:
+		p.deleteVertices()
+	default:
+		if p.r.IntN(4) == 0 {
+			noError(p, p.g.Clear(p.Context()))
+			clear(p.model)
+		} else {
+			noError(p, p.g.Compact(p.Context()))
+		}
+	}
+	if p.g.Edges() != len(p.model) {
+		p.Fatalf("%d edges, want %d", p.g.Edges(), len(p.model))
+	}
+}
+
+// same compares all of it.
+func (p *graphPlayer) same() {
+	p.Helper()
+	ctx := p.Context()
+	noError(p, p.g.Check(ctx))
+	rows := make([]map[uint32]uint32, p.vertices+2)
+	for i := range rows {
+		rows[i] = map[uint32]uint32{}
+	}
+	for e, w := range p.model {
+		rows[e.from][e.to] = w
+		if !p.g.Directed() {
+			rows[e.to][e.from] = w
+		}
+	}
+	all, degrees := sequence(0, len(rows)), make([]uint32, len(rows))
+	noError(p, p.g.Degree(ctx, all, degrees))
+	var offsets []uint64
+	var ids, weights []uint32
+	var err error
+	if p.weighted != nil {
+		offsets, ids, weights, err = p.weighted.Rows(ctx, all)
+	} else {
+		offsets, ids, err = p.set.Rows(ctx, all)
+		weights = make([]uint32, len(ids))
+	}
+	noError(p, err)
+	for u, want := range rows {
+		got := map[uint32]uint32{}
+		for i := offsets[u]; i < offsets[u+1]; i++ {
+			if got[ids[i]] = weights[i]; p.weighted == nil {
+				got[ids[i]] = want[ids[i]]
+			}
+		}
+		if int(degrees[u]) != len(want) || int(offsets[u+1]-offsets[u]) != len(want) || !maps.Equal(got, want) {
+			p.Fatalf("vertex %d of degree %d has %v in %d rows, want %v", u, degrees[u], got, offsets[u+1]-offsets[u], want)
+		}
+	}
+	p.lookups(rows)
+	s, err := p.g.Stats(ctx)
+	noError(p, err)
+	p.sizes(s)
+}
+
+// lookups compares what is found of edges that are there and others.
+func (p *graphPlayer) lookups(rows []map[uint32]uint32) {
+	p.Helper()
+	var from, to []uint32
+	for u, row := range rows {
+		for v := range row {
+			from, to = append(from, uint32(u), v), append(to, v, uint32(u))
+		}
+		from, to = append(from, uint32(u), 1<<32-1, uint32(u)), append(to, uint32(p.r.IntN(p.vertices)), uint32(u), 1<<32-1)
+	}
+	found, vals, hits := make([]bool, len(from)), make([]uint32, len(from)), 0
+	var n int
+	var err error
+	if p.weighted != nil {
+		n, err = p.weighted.Weight(p.Context(), from, to, vals, found)
+	} else {
+		n, err = p.set.Has(p.Context(), from, to, found)
+	}
+	noError(p, err)
+	for i, u := range from {
+		var w uint32
+		var there bool
+		if int(u) < len(rows) {
+			w, there = rows[u][to[i]]
+		}
+		if there {
+			hits++
+		}
+		if found[i] != there || p.weighted != nil && vals[i] != w {
+			p.Fatalf("edge %d-%d: %v %v, want %v %v", u, to[i], vals[i], found[i], w, there)
+		}
+	}
+	if n != hits {
+		p.Fatalf("%d edges found, want %d", n, hits)
+	}
+}
+
+// sizes checks what statistics say against each other, and against the bound on chains that rehashes keep.
+func (p *graphPlayer) sizes(s GraphStats) {
+	p.Helper()
+	buckets, slabs := 0, 0
+	for length, n := range s.Chains {
+		buckets += int(n)
+		slabs += length * int(n)
+	}
+	if s.Edges != len(p.model) || buckets != s.BaseSlabs || slabs != s.BaseSlabs+s.Chained {
+		p.Fatalf("%d buckets of %d slabs, want %+v", buckets, slabs, s)
+	}
+	d := p.g.policy.engine.dict()
+	if s.Bytes < 128*slabs+d.bytes() || s.Edges > 0 && s.BaseSlabs == 0 {
+		p.Fatalf("%+v of memory for %d slabs", s, slabs)
+	}
+}
+
+// graphHistories are histories of graphs of all kinds, so many steps of each.
+func graphHistories(t *testing.T, open func(testing.TB) device.Device, steps, vertices, size int, seeds int) {
+	for _, directed := range []bool{true, false} {
+		for _, weighted := range []bool{true, false} {
+			for seed := range uint64(seeds) {
+				t.Run(fmt.Sprintf("directed %v, weighted %v, %d", directed, weighted, seed), func(t *testing.T) {
+					o := GraphOptions{Directed: directed, Overwrite: seed%2 == 1, Vertices: int(seed%3) * vertices, Seed: seed}
+					p := newGraphPlayer(t, open(t), weighted, o, vertices, size, seed)
+					for i := range steps {
+						if p.step(); i%7 == 0 {
+							p.same()
+						}
+					}
+					p.same()
+				})
+			}
+		}
+	}
+}
+
+// A graph has what a map of edges has, whatever comes and goes.
+func TestGraphBesideModel(t *testing.T) {
+	graphHistories(t, devicetest.Open, 40, 200, 3000, 2)
+}
+
+// A vertex of many neighbors and many vertices of one come in one batch, and none has long chains.
+func TestGraphOfAHub(t *testing.T) {
+	const n = 1 << 16
+	g, err := NewGraph(devicetest.Open(t), &GraphOptions{Seed: 1})
+	noError(t, err)
+	defer g.Close()
+	_, err = g.Insert(t.Context(), make([]uint32, n), sequence(1, n+1), nil)
+	noError(t, err)
+	s, err := g.Stats(t.Context())
+	noError(t, err)
+	if s.Edges != n || s.MaxChain > 3 {
+		t.Errorf("%+v: long chains", s)
+	}
+	if bytes := s.BytesPerEdge(); bytes < 128 || bytes > 300 {
+		t.Errorf("%v bytes for an edge to a vertex of degree 1, want those of a slab and more", bytes)
+	}
+}
+
+// Chains that grow in small batches are rehashed vertex by vertex.
+func TestGraphRehashesVertices(t *testing.T) {
+	g, err := NewGraph(devicetest.Open(t), &GraphOptions{Seed: 1, Directed: true, Vertices: 4000})
+	noError(t, err)
+	defer g.Close()
+	for lo := 1; lo < 4000; lo += 50 {
+		_, err := g.Insert(t.Context(), make([]uint32, 50), sequence(lo, lo+50), nil)
+		noError(t, err)
+	}
+	s, err := g.Stats(t.Context())
+	noError(t, err)
+	if s.MaxChain > 4 || s.Spare == 0 {
+		t.Errorf("%+v: long chains, or nothing has been moved", s)
+	}
+}
+
+// Memory stays as it is while the same edges come and go.
+func TestGraphMemoryIsFlat(t *testing.T) {
+	for _, overwrite := range []bool{false, true} {
+		p := newGraphPlayer(t, devicetest.Open(t), false, GraphOptions{Seed: 1, Overwrite: overwrite}, 300, 4000, 1)
+		from, to, weights := p.draw()
+		least := 0
+		for round := range 100 {
+			p.insert(from, to, weights)
+			p.delete(from, to)
+			s, err := p.g.Stats(t.Context())
+			noError(t, err)
+			if round < 10 {
+				least = max(least, s.Bytes)
+			} else if s.Bytes > least {
+				t.Fatalf("round %d: %d bytes, %d before", round, s.Bytes, least)
+			}
+		}
+	}
+}
+
+// By default dead slots are not used again, and with Overwrite they are.
+func TestGraphTombstones(t *testing.T) {
+	for _, overwrite := range []bool{false, true} {
+		g, err := NewGraph(devicetest.Open(t), &GraphOptions{Seed: 1, Overwrite: overwrite, MaxTombstones: -1, Directed: true})
+		noError(t, err)
+		ctx := t.Context()
+		for lo := range 20 {
+			from, to := []uint32{0}, []uint32{uint32(lo + 1)}
+			_, err := g.Insert(ctx, from, to, nil)
+			noError(t, err)
+			_, err = g.Delete(ctx, from, to, nil)
+			noError(t, err)
+		}
+		s, err := g.Stats(ctx)
+		noError(t, err)
+		if want := map[bool]int{false: 20, true: 1}[overwrite]; s.Tombstones != want {
+			t.Errorf("overwrite %v: %d tombstones, want %d", overwrite, s.Tombstones, want)
+		}
+		noError(t, g.Compact(ctx))
+		if s, err = g.Stats(ctx); err != nil || s.Tombstones != 0 || s.BaseSlabs != 0 {
+			t.Errorf("overwrite %v: Compact leaves %+v, %v", overwrite, s, err)
+		}
+		noError(t, g.Close())
+	}
+}
+
+// A graph counts its triangles as loops over its matrix do.
+func TestGraphTriangles(t *testing.T) {
+	p := newGraphPlayer(t, devicetest.Open(t), false, GraphOptions{Seed: 1}, 60, 700, 1)
+	p.insert(p.draw())
+	p.insert(p.draw())
+	want := uint64(0)
+	for e := range p.model {
+		for w := e.to + 1; w < 60; w++ {
+			if _, ok := p.model[edge{e.from, w}]; ok {
+				if _, ok := p.model[edge{e.to, w}]; ok {
+					want++
+				}
+			}
+		}
+	}
+	if got, err := p.set.Triangles(t.Context()); err != nil || got != want || want == 0 {
+		t.Errorf("%d triangles, %v, want %d", got, err, want)
+	}
+	directed := newGraphPlayer(t, devicetest.Open(t), false, GraphOptions{Directed: true}, 60, 7, 1)
+	if _, err := directed.set.Triangles(t.Context()); !errors.Is(err, device.ErrInvalid) {
+		t.Errorf("of a directed graph: %v", err)
+	}
+}
+
+// Bad options and vertices are refused, and nothing is changed.
+func TestGraphErrors(t *testing.T) {
+	dev := devicetest.Open(t)
+	for _, o := range []GraphOptions{{MaxVertices: -1}, {MaxVertices: 1<<31 + 1}, {Vertices: 5, MaxVertices: 4}, {Vertices: -1}, {MaxLoad: -1}, {MaxLoad: .001}, {MaxLoad: 1e6}, {MaxTombstones: 2}} {
+		if _, err := NewGraph(dev, &o); !errors.Is(err, weft.ErrOptions) {
+			t.Errorf("%+v: %v", o, err)
+		}
+	}
+	if _, err := NewGraph(nil, nil); !errors.Is(err, weft.ErrOptions) {
+		t.Errorf("without a device: %v", err)
+	}
+	g, err := NewGraph(dev, &GraphOptions{MaxVertices: 100})
+	noError(t, err)
+	for _, bad := range [][2]uint32{{100, 1}, {1, 100}, {1<<32 - 1, 1}} {
+		n, err := g.Insert(t.Context(), []uint32{1, bad[0]}, []uint32{2, bad[1]}, nil)
+		if want := fmt.Sprintf("edge 1 from %d to %d", bad[0], bad[1]); n != 0 || !errors.Is(err, weft.ErrOptions) || !strings.Contains(err.Error(), want) || g.Edges() != 0 {
+			t.Errorf("%d inserted: %v, want %q", n, err, want)
+		}
+	}
+	noError(t, g.Close())
+	noError(t, g.Close())
+	if _, err := g.Insert(t.Context(), []uint32{1}, []uint32{2}, nil); !errors.Is(err, weft.ErrClosed) {
+		t.Errorf("closed: %v", err)
+	}
+}
+
+// Batches on a device that is the host, too, are columns of it.
+func TestGraphOn(t *testing.T) {
+	graphOn(t, devicetest.Open(t))
+}
+
+// graphOn runs all that takes batches on the device.
+func graphOn(t *testing.T, dev device.Device) {
+	ctx := t.Context()
+	p := newGraphPlayer(t, dev, true, GraphOptions{Seed: 1, MaxVertices: 300}, 300, 2000, 2)
+	s, err := dev.NewStream()
+	noError(t, err)
+	defer s.Close()
+	upload := func(x []uint32) device.Slice[uint32] {
+		on, err := device.Upload(s, x)
+		noError(t, err)
+		t.Cleanup(func() { noError(t, on.Free()) })
+		return on
+	}
+	flags := func(n int) device.Slice[bool] {
+		on, err := device.Make[bool](dev, n)
+		noError(t, err)
+		t.Cleanup(func() { noError(t, on.Free()) })
+		return on
+	}
+	for range 3 {
+		from, to, weights := p.draw()
+		u, v, w, done := upload(from), upload(to), upload(weights), flags(len(from))
+		noError(t, p.weighted.InsertOn(s, u, v, w, done))
+		noError(t, p.g.Sync(ctx))
+		for i := range from {
+			if from[i] != to[i] {
+				p.model[p.key(from[i], to[i])] = weights[i]
+			}
+		}
+		p.same()
+		noError(t, p.weighted.WeightOn(s, u, v, w, done))
+		noError(t, p.g.HasOn(s, v, u, done))
+		got, vals := make([]bool, len(from)), make([]uint32, len(from))
+		noError(t, done.CopyTo(ctx, s, got))
+		noError(t, w.CopyTo(ctx, s, vals))
+		for i := range from {
+			if weight, there := p.model[p.key(from[i], to[i])]; got[i] != there || vals[i] != weight {
+				t.Fatalf("edge %d-%d: %v %v, want %v %v", from[i], to[i], vals[i], got[i], weight, there)
+			}
+		}
+		half := len(from) / 2
+		noError(t, p.g.DeleteOn(s, u.Sub(0, half), v.Sub(0, half), done.Sub(0, half)))
+		noError(t, p.g.Sync(ctx))
+		for i := range half {
+			delete(p.model, p.key(from[i], to[i]))
+		}
+		p.same()
+	}
+	bad := upload([]uint32{1, 300})
+	if err := p.weighted.InsertOn(s, bad, bad, bad, device.Slice[bool]{}); !errors.Is(err, weft.ErrOptions) || !strings.Contains(err.Error(), "edge 1 from 300 to 300") {
+		t.Errorf("a vertex that cannot be: %v", err)
+	}
+	p.same()
+}
+
+// What locates arcs in Go and what tests of layouts know agree: an arc lies in a base slab of its vertex.
+func TestGraphOwners(t *testing.T) {
+	p := newGraphPlayer(t, devicetest.Open(t), false, GraphOptions{Seed: 1}, 100, 3000, 4)
+	p.insert(p.draw())
+	gen, ok := p.g.generation(), p.g.generation().dict.vertices.Host != nil
+	if !ok {
+		t.Skip("memory of the device")
+	}
+	owners := batch.View[uint32](gen.dict.owners.Host)
+	kept := 0
+	for u, v := range gen.dict.entries() {
+		for b := v.first; b < v.first+v.slabs; b++ {
+			kept++
+			if owners[b] != uint32(u) {
+				t.Fatalf("base slab %d of vertex %d is that of %d", b, u, owners[b])
+			}
+		}
+	}
+	if kept != int(gen.dict.kept) {
+		t.Errorf("%d base slabs of vertices, want %d", kept, gen.dict.kept)
+	}
+}

@@ -1,0 +1,444 @@
+package slab
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"unsafe"
+
+	"github.com/weftgo/weft/device"
+	"github.com/weftgo/weft/internal/batch"
+	"github.com/weftgo/weft/internal/core"
+	"github.com/weftgo/weft/internal/cpu"
+	"github.com/weftgo/weft/internal/op"
+)
+
+// cpuGraph is the engine of tables whose keys are arcs: all but locate, and what is done vertex by vertex, is that of other tables.
+// V and SV are uint32, or nothing.
+type cpuGraph[V, SV cpu.Val] struct {
+	*cpuEngine[uint64, uint32, V, SV]
+	sizing
+	seed    uint64
+	crowded []uint32 // vertices whose chains a batch would make long
+}
+
+// someVertices is how many vertices a core takes at a time.
+const someVertices = 1 << 10
+
+func newCPUGraph[V, SV cpu.Val](dev device.Host, s sizing, seed uint64, vertices int) (graphEngine, *core.Leases, error) {
+	e := &cpuEngine[uint64, uint32, V, SV]{cpu.Engine{Device: dev, Slots: slotsIn(int(unsafe.Sizeof(cpu.Slot[uint32, SV]{})))}, false}
+	g := &cpuGraph[V, SV]{cpuEngine: e, sizing: s, seed: seed}
+	gen, err := g.allocate(vertices, 0, spareUnits)
+	if err != nil {
+		return nil, nil, err
+	}
+	leases, err := g.Start(gen)
+	return g, leases, err
+}
+
+// allocate makes a generation with so many base slabs and some to spare, of which nobody has any.
+func (e *cpuGraph[V, SV]) allocate(vertices int, slabs uint64, units int) (*generation, error) {
+	n, err := e.lines(slabs)
+	if err != nil {
+		return nil, err
+	}
+	gen, err := allocateGraph(e.Device, geometry{seed: e.seed, buckets: n}, vertices, units)
+	if err == nil {
+		e.disown(gen.dict)
+	}
+	return gen, err
+}
+
+// disown makes vertices have no tables.
+func (e *cpuGraph[V, SV]) disown(d *dictionary) {
+	clear(d.entries())
+	owners := batch.View[uint32](d.owners.Host)
+	for i := range owners {
+		owners[i] = nobody
+	}
+	d.next, d.kept = 0, 0
+}
+
+func (e *cpuGraph[V, SV]) generation() *generation { return e.Parts().(*generation) }
+
+func (e *cpuGraph[V, SV]) dict() *dictionary { return e.generation().dict }
+
+// Clear is for [core.Engine].
+func (e *cpuGraph[V, SV]) Clear(ctx context.Context) error {
+	err := e.cpuEngine.Clear(ctx)
+	if err == nil {
+		e.disown(e.dict())
+	}
+	return err
+}
+
+// countArc adds to the degree of the vertex where an arc begins; other keys have none. A vertex has buckets of several cores.
+func countArc[N, K cpu.Key, V cpu.Val](t *cpuTable[K, V], name N, more int64) {
+	var stored K
+	if unsafe.Sizeof(name) > unsafe.Sizeof(stored) && more != 0 {
+		atomic.AddUint32(&t.vertices[uint64(name)>>32].degree, uint32(more))
+	}
+}
+
+// ---- room -------------------------------------------------------------------
+
+// count is for [graphEngine].
+func (e *cpuGraph[V, SV]) count(_ context.Context, _ *device.Stream, b *batch.Batch) (need demand, err error) {
+	keys, entries := batch.View[uint64](b.Columns[batch.Keys].Host), e.dict().entries()
+	e.crowded = e.crowded[:0]
+	for _, k := range keys {
+		need.vertices = max(need.vertices, int(k>>32)+1)
+	}
+	if need.vertices > len(entries) {
+		return need, nil
+	}
+	var mu sync.Mutex
+	e.Device.Parallel(len(keys), bulkGrain, func(lo, hi int) {
+		var own []uint32
+		for _, k := range keys[lo:hi] {
+			v := &entries[k>>32]
+			// The one that is too many finds the vertex.
+			now, limit := uint64(atomic.AddUint32(&v.coming, 1)), e.limit(v.slabs)
+			if all := uint64(v.degree) + now; all > limit && (all == limit+1 || now == 1) {
+				own = append(own, uint32(k>>32))
+			}
+		}
+		mu.Lock()
+		defer mu.Unlock()
+		e.crowded = append(e.crowded, own...)
+	})
+	for _, u := range e.crowded {
+		need.slabs += uint64(e.slabsFor(entries[u].degree + entries[u].coming))
+	}
+	return need, nil
+}
+
+// forget is for [graphEngine].
+func (e *cpuGraph[V, SV]) forget(_ context.Context, _ *device.Stream, b *batch.Batch) error {
+	keys, entries := batch.View[uint64](b.Columns[batch.Keys].Host), e.dict().entries()
+	for _, k := range keys {
+		if u := k >> 32; u < uint64(len(entries)) {
+			entries[u].coming = 0
+		}
+	}
+	return nil
+}
+
+// give gives a vertex so many base slabs, which nobody has.
+func (d *dictionary) give(u, slabs uint32) {
+	v, owners := &d.entries()[u], batch.View[uint32](d.owners.Host)
+	for b := v.first; b < v.first+v.slabs; b++ {
+		owners[b] = nobody
+	}
+	d.kept += slabs - v.slabs
+	v.first, v.slabs = d.next, slabs
+	d.next += slabs
+	for b := v.first; b < d.next; b++ {
+		owners[b] = u
+	}
+}
+
+// graphMover moves the tables of vertices on one core.
+type graphMover[SV cpu.Val] struct {
+	mover[uint32, SV]
+	held []cpu.Slot[uint32, SV]
+	dead uint64
+}
+
+// take takes the live slots of a vertex out of its base slabs, and leaves these and their chains empty.
+func (m *graphMover[SV]) take(v vertex) {
+	m.held = m.held[:0]
+	for b := v.first; b < v.first+v.slabs; b++ {
+		base := m.src.base(b)
+		for slab := base; slab != nil; slab = m.src.next(slab) {
+			for _, s := range m.src.slots(slab) {
+				switch {
+				case !isSentinel(s.Key):
+					m.held = append(m.held, s)
+				case s.Key == cpu.Sentinel[uint32](cpu.Dead):
+					m.dead++
+				}
+			}
+		}
+		m.src.cut(base, 0)
+		linkOf(base).tail = noUnit
+	}
+}
+
+// rehash is for [graphEngine].
+func (e *cpuGraph[V, SV]) rehash(ctx context.Context) error {
+	g := e.generation()
+	entries, most := g.dict.entries(), 0
+	for _, u := range e.crowded {
+		most += ceilDiv(int(entries[u].degree), slotsIn(int(unsafe.Sizeof(cpu.Slot[uint32, SV]{}))))
+	}
+	if err := g.units.Reserve(ctx, most); err != nil {
+		return err
+	}
+	old := make([]vertex, len(e.crowded))
+	for i, u := range e.crowded {
+		old[i] = entries[u]
+		g.dict.give(u, e.slabsFor(entries[u].degree+entries[u].coming))
+	}
+	movers := make([]graphMover[SV], len(old))
+	e.Device.Parallel(len(old), 1, func(i, _ int) {
+		m := &movers[i]
+		m.src, m.dst = tableOf[uint32, SV](g), tableOf[uint32, SV](g)
+		m.units = m.dst.units.Worker()
+		m.take(old[i])
+		for j := range m.held {
+			m.put(locate(&m.dst, arcOf(e.crowded[i], m.held[j].Key)), &m.held[j])
+		}
+		m.held = nil
+	})
+	moved := make([]mover[uint32, SV], len(movers))
+	for i := range movers {
+		g.Tally().Used -= movers[i].dead
+		moved[i] = movers[i].mover
+	}
+	_, err := e.putLate(context.WithoutCancel(ctx), g, moved)
+	return err
+}
+
+// putLate puts slots that found no unit to the ends of their chains, once there are units, and counts all that have been moved.
+func (e *cpuGraph[V, SV]) putLate(ctx context.Context, g *generation, movers []mover[uint32, SV]) (moved uint64, err error) {
+	late := 0
+	for i := range movers {
+		moved += movers[i].moved
+		late += len(movers[i].late)
+	}
+	if late == 0 {
+		return moved, nil
+	}
+	if err := g.units.Reserve(ctx, late); err != nil {
+		return moved, err
+	}
+	m := mover[uint32, SV]{dst: tableOf[uint32, SV](g)}
+	m.units = m.dst.units.Worker()
+	for i := range movers {
+		for _, p := range movers[i].late {
+			m.put(p.bucket, &p.slot)
+		}
+	}
+	if n := len(m.late); n > 0 {
+		return moved, fmt.Errorf("no slabs for %d edges that are moved: %w", n, op.ErrFull)
+	}
+	return moved + m.moved, nil
+}
+
+// wanted is for [graphEngine].
+func (e *cpuGraph[V, SV]) wanted(context.Context) (uint64, error) {
+	var sum atomic.Uint64
+	entries := e.dict().entries()
+	e.Device.Parallel(len(entries), bulkGrain, func(lo, hi int) {
+		n := uint64(0)
+		for _, v := range entries[lo:hi] {
+			n += uint64(e.slabsFor(v.degree + v.coming))
+		}
+		sum.Add(n)
+	})
+	return sum.Load(), nil
+}
+
+// renew is for [graphEngine].
+func (e *cpuGraph[V, SV]) renew(ctx context.Context, n, units int) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	slabs, err := e.wanted(ctx)
+	if err != nil {
+		return err
+	}
+	from := e.generation()
+	to, err := e.allocate(n, slabs, units)
+	if err != nil {
+		return err
+	}
+	return e.Move(ctx, to, func() error {
+		entries := to.dict.entries()
+		for u, v := range from.dict.entries() {
+			to.dict.give(uint32(u), e.slabsFor(v.degree+v.coming))
+			entries[u].degree, entries[u].coming = v.degree, v.coming
+		}
+		return e.moveAll(ctx, from, to)
+	})
+}
+
+func (e *cpuGraph[V, SV]) moveAll(ctx context.Context, from, to *generation) error {
+	entries := from.dict.entries()
+	movers := make([]mover[uint32, SV], ceilDiv(len(entries), someVertices))
+	e.Device.Parallel(len(entries), someVertices, func(lo, hi int) {
+		m := mover[uint32, SV]{src: tableOf[uint32, SV](from), dst: tableOf[uint32, SV](to), watch: cpu.NewWatch(ctx)}
+		m.units = m.dst.units.Worker()
+		for u := lo; u < hi; u++ {
+			v := entries[u]
+			for s := range m.src.live(v.first, v.first+v.slabs) {
+				if m.watch.Over(1) {
+					return
+				}
+				m.put(locate(&m.dst, arcOf(uint32(u), s.Key)), s)
+			}
+		}
+		movers[lo/someVertices] = m
+	})
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	n, err := e.putLate(ctx, to, movers)
+	*to.Tally() = core.Tally{Live: n, Used: n}
+	return err
+}
+
+// ---- edges ------------------------------------------------------------------
+
+// apply is for [graphEngine]: each edge is its arcs, and its outcome that of the one that leads from the smaller end to the larger.
+func (e *cpuGraph[V, SV]) apply(ctx context.Context, t *core.Table, method string, s *device.Stream, b *batch.Batch) (n int, err error) {
+	if err := cpu.Open(s); err != nil {
+		return 0, err
+	}
+	from, to := batch.View[uint32](b.Columns[batch.Keys].Host), batch.View[uint32](b.Columns[batch.Keys2].Host)
+	both := b.Flags&bothWays != 0
+	vals := batch.View[uint32](b.Columns[batch.Vals].Host)
+	keys, ends, weights := make([]uint64, 0, 2*len(from)), make([]int, len(from)), make([]uint32, 0, 2*len(vals))
+	for i, u := range from {
+		for _, k := range arcsOf(u, to[i], both) {
+			keys = append(keys, k)
+			if vals != nil {
+				weights = append(weights, vals[i])
+			}
+		}
+		ends[i] = len(keys)
+	}
+	done := make([]bool, len(keys))
+	arcs := &batch.Batch{N: len(keys), Kind: b.Kind}
+	arcs.Columns[batch.Keys], arcs.Columns[batch.OK] = batch.In(keys), batch.Output(done)
+	if vals != nil {
+		arcs.Columns[batch.Vals] = batch.In(weights)
+	}
+	_, err = t.Change(ctx, method, arcs)
+	ok := batch.View[bool](b.Columns[batch.OK].Host)
+	for i, u := range from {
+		is := u != to[i] && done[ends[i]-1]
+		if is {
+			n++
+		}
+		if ok != nil {
+			ok[i] = is
+		}
+	}
+	if p := (*op.PartialError)(nil); errors.As(err, &p) { // counted in edges
+		arcs := p.Done
+		for p.Done = 0; p.Done < len(ends) && ends[p.Done] <= arcs; p.Done++ {
+		}
+	}
+	return n, err
+}
+
+// bothWays is a flag beside those of batches: an edge is in the tables of both its ends.
+const bothWays batch.Flags = 1 << 24
+
+// arcsOf are the arcs of an edge, the one from the smaller end to the larger last if there are two. A loop has none.
+func arcsOf(u, v uint32, both bool) []uint64 {
+	switch {
+	case u == v:
+		return nil
+	case !both:
+		return []uint64{arcOf(u, v)}
+	}
+	return []uint64{arcOf(max(u, v), min(u, v)), arcOf(min(u, v), max(u, v))}
+}
+
+// find is for [graphEngine].
+func (e *cpuGraph[V, SV]) find(ctx context.Context, t *core.Table, method string, s *device.Stream, b *batch.Batch) (int, error) {
+	if err := cpu.Open(s); err != nil {
+		return 0, err
+	}
+	return findArcs(ctx, t, method, b)
+}
+
+// findArcs looks edges up in host memory.
+func findArcs(ctx context.Context, t *core.Table, method string, b *batch.Batch) (int, error) {
+	from, to := batch.View[uint32](b.Columns[batch.Keys].Host), batch.View[uint32](b.Columns[batch.Keys2].Host)
+	keys := make([]uint64, len(from))
+	for i, u := range from {
+		keys[i] = arcOf(u, to[i])
+	}
+	look := *b
+	look.Columns[batch.Keys], look.Columns[batch.Keys2] = batch.In(keys), batch.Column{}
+	return t.Get(ctx, method, nil, &look)
+}
+
+// ---- reading ----------------------------------------------------------------
+
+// degrees is for [graphEngine].
+func (e *cpuGraph[V, SV]) degrees(_ context.Context, s *device.Stream, g *generation, b *batch.Batch) error {
+	if err := cpu.Open(s); err != nil {
+		return err
+	}
+	vertices, counts, entries := batch.View[uint32](b.Columns[batch.Keys].Host), batch.View[uint32](b.Columns[batch.Counts].Host), g.dict.entries()
+	for i, u := range vertices {
+		if counts[i] = 0; int(u) < len(entries) {
+			counts[i] = entries[u].degree
+		}
+	}
+	return nil
+}
+
+// offsets is for [graphEngine].
+func (e *cpuGraph[V, SV]) offsets(_ *device.Stream, b *batch.Batch) error {
+	offsets := batch.View[uint64](b.Columns[batch.Offsets].Host)
+	offsets[0] = 0
+	for i, n := range batch.View[uint32](b.Columns[batch.Counts].Host) {
+		offsets[i+1] = offsets[i] + uint64(n)
+	}
+	return nil
+}
+
+// rows is for [graphEngine].
+func (e *cpuGraph[V, SV]) rows(ctx context.Context, s *device.Stream, g *generation, b *batch.Batch) error {
+	if err := cpu.Open(s); err != nil {
+		return err
+	}
+	vertices, offsets := batch.View[uint32](b.Columns[batch.Keys].Host), batch.View[uint64](b.Columns[batch.Offsets].Host)
+	ids, vals, entries := batch.View[uint32](b.Columns[batch.OutKeys].Host), batch.View[V](b.Columns[batch.Vals].Host), g.dict.entries()
+	e.Device.Parallel(len(vertices), someVertices, func(lo, hi int) {
+		t := tableOf[uint32, SV](g)
+		for i := lo; i < hi && ctx.Err() == nil; i++ {
+			at, u := offsets[i], vertices[i]
+			if int(u) >= len(entries) {
+				continue
+			}
+			for slot := range t.live(entries[u].first, entries[u].first+entries[u].slabs) {
+				if at >= uint64(len(ids)) || at >= offsets[i+1] {
+					break
+				}
+				if ids[at] = slot.Key; vals != nil {
+					vals[at] = *(*V)(unsafe.Pointer(&slot.Val))
+				}
+				at++
+			}
+		}
+	})
+	return ctx.Err()
+}
+
+// Export is for [core.Engine].
+func (e *cpuGraph[V, SV]) Export(ctx context.Context, l *core.Lease, lo, hi uint32, out *batch.Batch) (int, error) {
+	g := l.Parts.(*generation)
+	t, owners, rows := tableOf[uint32, SV](g), batch.View[uint32](g.dict.owners.Host), cpu.RowsOf[uint64, V](out)
+	err := cpu.Walk(ctx, g.Memory(), lo, hi, func(line uint32) {
+		for s := range t.live(line, line+1) {
+			cpu.AddRow(&rows, arcOf(owners[line], s.Key), s)
+		}
+	})
+	return rows.N, err
+}
+
+// chains is for [graphEngine]: of base slabs that vertices have.
+func (e *cpuGraph[V, SV]) chains(ctx context.Context) (classes [chainLengths]uint64, err error) {
+	classes, err = e.cpuEngine.chains(ctx)
+	classes[1] -= uint64(e.generation().buckets) + 1 - uint64(e.dict().kept)
+	return classes, err
+}

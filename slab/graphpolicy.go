@@ -1,0 +1,236 @@
+package slab
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/weftgo/weft/alloc"
+	"github.com/weftgo/weft/device"
+	"github.com/weftgo/weft/internal/batch"
+	"github.com/weftgo/weft/internal/core"
+	"github.com/weftgo/weft/internal/observe"
+	"github.com/weftgo/weft/internal/op"
+)
+
+// graphEngine is what the policy of graphs needs of a machine, and the graph itself.
+type graphEngine interface {
+	core.Engine
+	dict() *dictionary
+	units() *alloc.Owner
+	flush(ctx context.Context) error
+	chains(ctx context.Context) ([chainLengths]uint64, error)
+
+	// count notes how many insertions of a batch each vertex gets, and finds those whose chains would get long. The next
+	// call is rehash, renew or forget.
+	count(ctx context.Context, s *device.Stream, b *batch.Batch) (demand, error)
+	// forget undoes that.
+	forget(ctx context.Context, s *device.Stream, b *batch.Batch) error
+	// rehash moves the tables of those vertices to base slabs that nobody has, of which there are enough.
+	rehash(ctx context.Context) error
+	// renew moves all tables to a new generation with entries for n vertices and a pool of so many units. Each gets base slabs for its
+	// degree and what is coming. On an error the old generation is unchanged.
+	renew(ctx context.Context, n, units int) error
+	// wanted is how many base slabs there would be.
+	wanted(ctx context.Context) (uint64, error)
+
+	// apply runs a change of edges from Keys to Keys2, or submits it, and returns how many did something.
+	apply(ctx context.Context, t *core.Table, method string, s *device.Stream, b *batch.Batch) (int, error)
+	// find looks edges from Keys to Keys2 up, or submits that, writes Vals and OK and returns how many there are; of a
+	// submitted one 0.
+	find(ctx context.Context, t *core.Table, method string, s *device.Stream, b *batch.Batch) (int, error)
+	// degrees writes the degrees of vertices Keys to Counts; rows their neighbors to OutKeys and weights to Vals, from
+	// Offsets on. Without a stream the columns lie in host memory.
+	degrees(ctx context.Context, s *device.Stream, g *generation, b *batch.Batch) error
+	rows(ctx context.Context, s *device.Stream, g *generation, b *batch.Batch) error
+	// offsets adds up Counts to Offsets, on a stream.
+	offsets(s *device.Stream, b *batch.Batch) error
+}
+
+// demand is what a batch of insertions needs.
+type demand struct {
+	vertices int    // the dictionary must have
+	slabs    uint64 // base slabs for tables that are rehashed
+}
+
+// graphPolicy decides when tables of vertices grow, when all move, and when dead slots go. A batch is counted by vertex before it
+// is run, so a table has its base slabs, in bulk, before its edges come, and no chain gets long meanwhile.
+type graphPolicy struct {
+	opts   GraphOptions
+	widths batch.Widths
+	sizing
+	engine graphEngine
+	free   int    // at least so many units of the pool are
+	peak   uint64 // most arcs since all was moved
+}
+
+// Flags is for [core.Policy].
+func (p *graphPolicy) Flags(kind op.Kind) batch.Flags {
+	f := batch.Order
+	if kind != op.Delete && p.opts.Overwrite {
+		f |= batch.Reuse
+	}
+	return f
+}
+
+// Mixed is for [core.Policy].
+func (p *graphPolicy) Mixed() batch.Flags { return 0 }
+
+// Describe is for [core.Policy].
+func (p *graphPolicy) Describe() string {
+	d := p.engine.dict()
+	return fmt.Sprintf("in %d base slabs of %d vertices", d.kept, d.n)
+}
+
+// Before is for [core.Policy].
+func (p *graphPolicy) Before(ctx context.Context, now core.Counters, s *device.Stream, b *batch.Batch) (n int, report bool, err error) {
+	if !now.Exact {
+		return 0, false, nil
+	}
+	if now, err = p.maybeFlush(ctx, now); err != nil {
+		return 0, false, err
+	}
+	if err := p.makeRoom(ctx, s, b); err != nil {
+		return 0, false, errors.Join(err, p.engine.forget(context.WithoutCancel(ctx), s, b))
+	}
+	if err := p.engine.forget(ctx, s, b); err != nil {
+		return 0, false, err
+	}
+	if err := p.reserve(ctx, now, b.N); err != nil {
+		return 0, false, err
+	}
+	report = s != nil && min(b.N, p.worst(b.N)+unitsInHand) > p.free
+	p.free -= p.worst(b.N)
+	p.peak = max(p.peak, now.Live+uint64(b.N))
+	return b.N, report, nil
+}
+
+// makeRoom gives vertices entries in the dictionary, and base slabs.
+func (p *graphPolicy) makeRoom(ctx context.Context, s *device.Stream, b *batch.Batch) error {
+	need, err := p.engine.count(ctx, s, b)
+	if have := p.engine.dict().n; err == nil && need.vertices > have {
+		if err = p.renew(ctx, min(max(need.vertices, 2*have), p.opts.MaxVertices)); err == nil {
+			need, err = p.engine.count(ctx, s, b)
+		}
+	}
+	if err != nil || need.slabs == 0 {
+		return err
+	}
+	g := p.engine.Current().Parts.(*generation)
+	if uint64(g.dict.next)+need.slabs > uint64(g.buckets) {
+		return p.renew(ctx, g.dict.n)
+	}
+	p.opts.Logger.Debug("slab: graph: rehash of vertices", "base_slabs", need.slabs)
+	p.free = 0 // chains come and go
+	return p.engine.rehash(ctx)
+}
+
+// renew moves all to a new generation, with a pool for what chance makes of full slabs.
+func (p *graphPolicy) renew(ctx context.Context, n int) error {
+	pool, err := p.countPool(ctx)
+	if err != nil {
+		return err
+	}
+	return p.renewWith(ctx, n, min(pool.Used, p.chance())+spareUnits)
+}
+
+// chance is how many slabs are chained behind as many base slabs as there are, about: a sixteenth.
+func (p *graphPolicy) chance() int { return int(p.engine.dict().kept) / 16 }
+
+func (p *graphPolicy) renewWith(ctx context.Context, n, units int) error {
+	began, from := time.Now(), p.engine.dict().kept
+	if err := p.engine.renew(ctx, n, units); err != nil {
+		return fmt.Errorf("moving all to other base slabs: %w", err)
+	}
+	g := p.engine.Current().Parts.(*generation)
+	p.free, p.peak = 0, 0
+	observe.Rehashed("slab: graph", p.opts.Logger, began, g.bytes(), "from_slabs", from, "to_slabs", g.dict.kept, "vertices", n)
+	return nil
+}
+
+// worst is the number of units that n insertions take at most.
+func (p *graphPolicy) worst(n int) int {
+	return mostChained(n, p.engine.dict().kept, p.widths.Slot)
+}
+
+// reserve makes the pool have the units that n insertions are expected to need. What finds none runs again.
+func (p *graphPolicy) reserve(ctx context.Context, now core.Counters, n int) error {
+	most := p.worst(n)
+	if most <= p.free {
+		return nil
+	}
+	pool, err := p.countPool(ctx)
+	if err != nil {
+		return err
+	}
+	need := chainedFor(now.Used+uint64(n), 1, max(p.engine.dict().kept, 1), p.widths.Slot) - pool.Used
+	if need = min(max(need, spareUnits), most); need <= p.free {
+		return nil
+	}
+	if err := p.engine.units().Reserve(ctx, need); err != nil && !noMemory(err) {
+		return err
+	}
+	_, err = p.countPool(ctx)
+	return err
+}
+
+func (p *graphPolicy) countPool(ctx context.Context) (alloc.Usage, error) {
+	s, err := p.engine.units().Usage(ctx)
+	if err == nil {
+		p.free = s.Units - s.Used
+	}
+	return s, err
+}
+
+// Retry is for [core.Policy]: there are more free units each time.
+func (p *graphPolicy) Retry(ctx context.Context, _ core.Counters, failed *batch.Batch) (still []uint32, more bool, err error) {
+	pool, err := p.countPool(ctx)
+	if err == nil {
+		err = p.engine.units().Reserve(ctx, p.free+failed.N)
+	}
+	if errors.Is(err, op.ErrFull) { // no more super blocks: a pool of larger ones
+		err = p.renewWith(ctx, p.engine.dict().n, 2*(pool.Units+failed.N))
+	}
+	if err != nil {
+		return core.All(failed.N), false, err
+	}
+	still, err = core.Rerun(ctx, p.engine, failed)
+	p.free = 0
+	return still, true, err
+}
+
+// After is for [core.Policy].
+func (p *graphPolicy) After(ctx context.Context, now core.Counters, delta int) error {
+	now, err := p.maybeFlush(ctx, now)
+	if err != nil || delta >= 0 || now.Live >= p.peak/2 {
+		return err
+	}
+	p.peak = now.Live
+	want, err := p.engine.wanted(ctx)
+	if g := p.engine.Current().Parts.(*generation); err == nil && uint64(g.buckets) > 2*want+2*spareUnits {
+		err = p.renew(ctx, g.dict.n)
+	}
+	return err
+}
+
+// maybeFlush flushes a graph that has many dead slots.
+func (p *graphPolicy) maybeFlush(ctx context.Context, now core.Counters) (core.Counters, error) {
+	dead, slots := float64(now.Dead), float64(p.engine.dict().kept)*float64(slotsIn(p.widths.Slot))
+	if p.opts.MaxTombstones < 0 || dead <= p.opts.MaxTombstones*float64(now.Used) || dead < flushShare*slots {
+		return now, nil
+	}
+	p.opts.Logger.Debug("slab: graph: flush", "live", now.Live, "dead", now.Dead)
+	if err := p.engine.flush(ctx); err != nil {
+		return now, fmt.Errorf("flush: %w", err)
+	}
+	p.free = 0 // more than that
+	now, err := p.engine.Counters(context.WithoutCancel(ctx))
+	now.Dead, now.Exact = now.Used-now.Live, true
+	return now, err
+}
+
+// Compact is for [core.Policy].
+func (p *graphPolicy) Compact(ctx context.Context, _ core.Counters) error {
+	return p.renew(ctx, p.engine.dict().n)
+}

@@ -1,0 +1,61 @@
+package slab
+
+import (
+	"context"
+	"errors"
+
+	"github.com/weftgo/weft/internal/core"
+)
+
+// GraphStats describe the state of a [Graph].
+type GraphStats struct {
+	Vertices   int // entries of the dictionary
+	Edges      int
+	Arcs       int // neighbors of all vertices
+	BaseSlabs  int // that vertices have
+	Chained    int // slabs behind these
+	Spare      int // base slabs that no vertex has: not handed out yet, or left by tables that have moved
+	Tombstones int // slots of deleted edges
+
+	Bytes int // of all memory: slabs, the dictionary, and the pool with what it has free
+	// Load is the share of the slots of all slabs that vertices have which have edges.
+	Load float64
+	// MeanChain and MaxChain are the slabs of a bucket: what a search for an absent edge reads. A MaxChain of 31 stands for 31 or
+	// more. Chains counts the buckets by their number of slabs, up to 31.
+	MeanChain float64
+	MaxChain  int
+	Chains    [chainLengths]uint64
+}
+
+// BytesPerEdge is all memory over the edges.
+func (s GraphStats) BytesPerEdge() float64 { return float64(s.Bytes) / float64(max(1, s.Edges)) }
+
+// Stats measures the graph: one pass over the links of its slabs.
+func (g *graph) Stats(ctx context.Context) (s GraphStats, err error) {
+	err = g.core.Alone(ctx, "Stats", func(now core.Counters) error {
+		e := g.policy.engine
+		pool, err := g.policy.countPool(ctx)
+		chains, err2 := e.chains(ctx)
+		if err = errors.Join(err, err2); err != nil {
+			return err
+		}
+		gen, d := g.generation(), e.dict()
+		s = GraphStats{
+			Vertices: d.n, Arcs: int(now.Live), Edges: int(now.Live), BaseSlabs: int(d.kept), Chained: pool.Used, Spare: int(gen.buckets - d.kept),
+			Tombstones: int(now.Dead), Bytes: gen.MemoryBytes(), Chains: chains,
+		}
+		if !g.Directed() {
+			s.Edges /= 2
+		}
+		slabs := float64(max(1, s.BaseSlabs+s.Chained))
+		s.Load = float64(s.Arcs) / (slabs * float64(slotsIn(g.policy.widths.Slot)))
+		s.MeanChain = slabs / float64(max(1, s.BaseSlabs))
+		for length, n := range chains {
+			if n > 0 {
+				s.MaxChain = length
+			}
+		}
+		return nil
+	})
+	return s, err
+}
