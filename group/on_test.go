@@ -217,3 +217,62 @@ func TestOnRefuses(t *testing.T) {
 		_ = g.AddOn(s, keys, keys, keys.Sub(0, 1))
 	})
 }
+
+// Memory that runs out, at every allocation, is an error, and nothing is left behind.
+func TestOnMemory(t *testing.T) {
+	if testing.Short() {
+		t.Skip("interprets kernels")
+	}
+	for n := 0; ; n++ {
+		dev := devicetest.OpenSim(t, nil)
+		fired := devicetest.FailAfter(dev, n)
+		err := growOn(t, dev)
+		if live := devicetest.Live(dev); live.Bytes != 0 || live.Streams != 0 || live.Events != 0 {
+			t.Errorf("operation %d failed: %+v are left", n, live)
+		}
+		if !fired() {
+			if err != nil || n < 20 {
+				t.Errorf("%d operations, %v", n, err)
+			}
+			return
+		}
+		if !errors.Is(err, device.ErrMemory) {
+			t.Errorf("operation %d failed: %v", n, err)
+		}
+	}
+}
+
+// growOn groups more keys than the first table has room for.
+func growOn(t *testing.T, dev device.Device) (err error) {
+	const n = 1 << 16
+	s, err := dev.NewStream()
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, s.Close()) }()
+	keys := make([]int64, n)
+	for i := range keys {
+		keys[i] = int64(i)
+	}
+	there, err := device.Upload(s, keys)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, there.Free()) }()
+	g, err := NewOn[int64, int64](dev, []Aggregate{{Func: Max}}, nil)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, g.Close()) }()
+	if err := g.AddOn(s, there, there); err != nil {
+		if again := g.AddOn(s, there, there); !errors.Is(again, device.ErrMemory) {
+			t.Errorf("behind a batch that failed: %v", again)
+		}
+		return err
+	}
+	r, err := g.Result(t.Context())
+	if err == nil && r.Len() != n {
+		t.Errorf("%d groups, want %d", r.Len(), n)
+	}
+	return err
+}

@@ -96,7 +96,7 @@ func (r rows) draw(rng *rand.Rand, n int) (keys, values []int64) {
 var sumLayout = Layout{Key: Int64, Fields: []Field{{Op: Sum, Type: Int64}}}
 
 // small makes tables that overflow.
-var small = Options{LeastSlots: 64, Round: 1024, Cells: 31}
+var small = Options{LeastSlots: 64, Round: 1024, Cells: 31, Blocks: 2}
 
 // Counts and sums in one kernel, of batches that fit and do not.
 func TestSmokeSum(t *testing.T) {
@@ -215,5 +215,47 @@ func TestSchedules(t *testing.T) {
 				tryFields(t, dev, cases[2], small, 1100)
 			})
 		}
+	}
+}
+
+// Sums are carried over, and one that has gone too far is an error.
+func TestCarry(t *testing.T) {
+	dev := onGPU(t)
+	for _, typ := range []Type{Int64, Uint64} {
+		table, err := New(dev, Layout{Key: Int64, Fields: []Field{{Op: Max, Type: typ}, {Op: Sum, Type: typ}}}, Options{})
+		must(t, err)
+		s := devicetest.NewStream(t, dev)
+		keys := devicetest.Upload(t, s, []int64{5, -1, 5, 5, -1})
+		values := []uint64{1<<63 - 1, 1 << 63, 1<<32 - 1, 1<<63 - 5, 1 << 31}
+		columns := []device.Ptr{devicetest.Upload(t, s, values).Ptr()}
+		want := map[uint64]*big.Int{5: new(big.Int), math.MaxUint64: new(big.Int)}
+		for range 3 {
+			table.rows = carryRows // as if there had been so many
+			must(t, table.Add(s, keys.Ptr(), columns, 5))
+			for i, k := range []uint64{5, math.MaxUint64, 5, 5, math.MaxUint64} {
+				v := new(big.Int).SetUint64(values[i])
+				if typ == Int64 {
+					v = big.NewInt(int64(values[i]))
+				}
+				want[k].Add(want[k], v)
+			}
+		}
+		got, err := table.Read(t.Context())
+		must(t, err)
+		for i, k := range got.Keys {
+			if sum := sumOf(got, 1, i); sum.Cmp(want[k]) != 0 {
+				t.Errorf("type %d: key %d has the sum %v, want %v", typ, k, sum, want[k])
+			}
+		}
+		// The first word of the last record is small now, and its second one is put beyond the limit.
+		last := table.records.Sub(table.Slots()*table.layout.stride(), table.records.Len())
+		for _, high := range []uint64{1 << 62, 1<<62 + 1<<31} {
+			must(t, last.CopyFrom(s, []uint64{0, 1, 0, 0, high, 0, 0, 0}))
+			table.rows = carryRows
+			if err := table.Add(s, keys.Ptr(), columns, 5); errors.Is(err, ErrRange) != (high > 1<<62) {
+				t.Errorf("type %d: %v behind a sum of 2^32 times %d", typ, err, high)
+			}
+		}
+		must(t, table.Close())
 	}
 }

@@ -19,9 +19,12 @@ const (
 	mostSlots = math.MaxUint32 - 1
 	// roundRows are those of a block before it asks whether there is still room.
 	roundRows = 4096
-	// probes are the records that a key is looked for in where there may be no room. A load of 5/8 makes no longer run of
-	// records with keys in a table of 10^7.
-	probes = 256
+	// fewSlots are those of a table that had better grow soon: it does by a factor of four, and a key is looked for in fewer
+	// records.
+	fewSlots = 1 << 22
+	// Records that a key is looked for in where there may be no room. A load of 5/8 makes no run of mostProbes records with
+	// keys in a table of 10^7, and leastProbes are enough for a load of a half.
+	leastProbes, mostProbes = 64, 256
 	// launchRows are those of a launch at most, and carryRows how many may be added before sums are carried over.
 	launchRows = 1 << 30
 	carryRows  = 1 << 31
@@ -33,6 +36,7 @@ type Options struct {
 	LeastSlots int // of a table, whatever its capacity
 	Round      int // rows that a block looks at in a row, a multiple of 1024
 	Cells      int // of tables in shared memory, an odd number
+	Blocks     int // of a launch
 }
 
 // Table is groups of rows on a GPU. Its methods are for one goroutine at a time.
@@ -42,6 +46,7 @@ type Table struct {
 	layout Layout
 	round  int
 	cells  int
+	blocks int
 
 	stream  *device.Stream // of its own
 	changed *device.Event  // behind the last batch
@@ -60,12 +65,15 @@ type Table struct {
 
 // New makes a table; device.ErrNoKernels if the device runs none.
 func New(dev device.Device, l Layout, o Options) (*Table, error) {
-	t := &Table{dev: dev, layout: l, round: roundRows, cells: l.cells()}
+	t := &Table{dev: dev, layout: l, round: roundRows, cells: l.cells(), blocks: blocksOfUnit * dev.Properties().Units}
 	if o.Round > 0 {
 		t.round = o.Round
 	}
 	if o.Cells > 0 {
 		t.cells = min(t.cells, o.Cells)
+	}
+	if o.Blocks > 0 {
+		t.blocks = min(t.blocks, o.Blocks)
 	}
 	slots := leastSlots
 	if o.LeastSlots > 0 {
@@ -92,14 +100,13 @@ func (t *Table) open(slots int) (err error) {
 	if t.changed, err = t.dev.NewEvent(); err != nil {
 		return err
 	}
-	blocks := blocksOfUnit * t.dev.Properties().Units
 	if t.head, err = device.Make[uint32](t.dev, int(unsafe.Sizeof(head{}))/4); err != nil {
 		return err
 	}
-	if t.rounds, err = device.Make[uint32](t.dev, 2*blocks); err != nil {
+	if t.rounds, err = device.Make[uint32](t.dev, 2*t.blocks); err != nil {
 		return err
 	}
-	if t.lists, err = device.Make[uint32](t.dev, blocks*t.round); err != nil {
+	if t.lists, err = device.Make[uint32](t.dev, t.blocks*t.round); err != nil {
 		return err
 	}
 	if t.fields, err = device.Make[uint8](t.dev, len(t.layout.Fields)*int(unsafe.Sizeof(field{}))); err != nil {
@@ -179,14 +186,13 @@ func (t *Table) submit(s *device.Stream, work func() error) error {
 
 // add adds rows of a launch.
 func (t *Table) add(s *device.Stream, keys device.Ptr, columns []device.Ptr, n int) error {
-	grid := gpu.Resident(t.dev, (n+t.round-1)/t.round*blockThreads, blocksOfUnit)
-	blocks := t.rounds.Len() / 2
+	grid := device.Dim{X: min((n+t.round-1)/t.round, t.blocks)}
 	err := errors.Join(s.Fill(t.rounds.Ptr(), 0, t.rounds.Len()), t.tell(s, columns))
 	if err != nil {
 		return err
 	}
 	p := addParams{
-		head: t.head.Ptr(), keys: keys, fields: t.fields.Ptr(), rounds: t.rounds.Ptr(), listed: t.rounds.Ptr() + device.Ptr(4*blocks),
+		head: t.head.Ptr(), keys: keys, fields: t.fields.Ptr(), rounds: t.rounds.Ptr(), listed: t.rounds.Ptr() + device.Ptr(4*t.blocks),
 		lists: t.lists.Ptr(), n: uint32(n), round: uint32(t.round), cells: uint32(t.cells), nfields: uint32(len(t.layout.Fields)),
 		key: uint32(t.layout.Key),
 	}
@@ -197,9 +203,12 @@ func (t *Table) add(s *device.Stream, keys device.Ptr, columns []device.Ptr, n i
 	for {
 		room := limit(t.at.slots)
 		sure := t.bound+n <= room
-		p.table, p.limit, p.probes = t.at, uint32(room), min(probes, t.at.slots)
-		if sure {
+		p.table, p.limit, p.probes = t.at, uint32(room), min(leastProbes, t.at.slots)
+		switch {
+		case sure:
 			p.probes = t.at.slots
+		case t.Slots() >= fewSlots:
+			p.probes = mostProbes
 		}
 		if err := device.Launch(s, kernel, grid, gpu.Block, &p); err != nil {
 			return err
@@ -243,7 +252,7 @@ func (t *Table) read(s *device.Stream) (h head, err error) {
 // grow moves the records to a table of twice as many, of four times as many while there are few.
 func (t *Table) grow(s *device.Stream) error {
 	slots := 2 * t.Slots()
-	if t.Slots() < 1<<22 {
+	if t.Slots() < fewSlots {
 		slots *= 2
 	}
 	if slots > mostSlots {
