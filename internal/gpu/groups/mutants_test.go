@@ -1,0 +1,71 @@
+package groups
+
+import (
+	_ "embed"
+	"slices"
+	"testing"
+
+	"github.com/weftgo/weft/device"
+	"github.com/weftgo/weft/internal/mutate"
+)
+
+// kernelTests are run by TestSchedules on the kernels that ship, and by the others on broken ones.
+var kernelTests = []mutate.KernelTest{
+	{Name: "sums", Run: func(t testing.TB, dev device.Device) {
+		for _, r := range cases {
+			trySum(t, dev, r, small, 1100, 0, 700, 3000)
+		}
+	}},
+	{Name: "fields", Run: func(t testing.TB, dev device.Device) {
+		for _, r := range cases[1:] {
+			tryFields(t, dev, r, small, 700, 2500)
+		}
+	}},
+	{Name: "carry", Run: tryCarry},
+}
+
+const testSeeds = 2
+
+// Lanes, warps and blocks overtake each other, memory is weak, and a data race is a fault.
+func TestSchedules(t *testing.T) {
+	if testing.Short() {
+		t.Skip("interprets kernels")
+	}
+	mutate.OnSim(t, kernelTests, testSeeds, 80, 90)
+}
+
+// tableMutants are ways to break the kernels: their PTX with one pattern replaced wherever it occurs in the kernels
+// of a name.
+var tableMutants = []struct{ name, kernels, pattern, with string }{
+	{"a record is claimed at the scope of a block", "sum", `atom\.relaxed\.gpu(\.global\.cas\.b64)`, "atom.relaxed.cta$1"},
+	{"records are added to at the scope of a block", "sum", `red\.relaxed\.gpu(\.global\.add\.u64)`, "red.relaxed.cta$1"},
+	{"the same of any fields", "add", `red\.relaxed\.gpu(\.global\.add\.u64)`, "red.relaxed.cta$1"},
+	{"maxima at the scope of a block", "add", `red\.relaxed\.gpu(\.global\.max\.u64)`, "red.relaxed.cta$1"},
+	{"used records are counted at the scope of a block", "sum", `atom\.relaxed\.gpu(\.global\.add\.u32)`, "atom.relaxed.cta$1"},
+	{"blocks wait for nobody", "sum", `bar\.sync 0;`, ""},
+	{"no carry between the halves of a sum", "sum", `atom\.relaxed\.cta(\.shared\.add\.u32 %r\d+, \[%r\d+\]), %r\d+;`, "atom.relaxed.cta$1, 1;"},
+}
+
+// The tests of kernels find every one of the mutants.
+func TestMutantsFailKernelTests(t *testing.T) {
+	if testing.Short() {
+		t.Skip("interprets kernels")
+	}
+	for _, m := range tableMutants {
+		t.Run(m.name, func(t *testing.T) {
+			t.Parallel()
+			quick, random := mutate.OnDevices(90, 1, kernelTests)
+			mutate.WantNoticed(t, slices.Concat(random, quick), mutate.Replace(t, m.kernels, m.pattern, m.with))
+		})
+	}
+}
+
+//go:embed testdata/survivors.txt
+var survivors string
+
+// Few random changes of the kernels go unnoticed, where flags ask how many.
+func TestRandomMutants(t *testing.T) {
+	mutate.Run(t, mutate.Config{Images: []*device.Image{&groupsImage}, Reasons: survivors, Trials: map[string]func(*mutate.Mutant) []mutate.Trial{
+		groupsImage.String(): func(m *mutate.Mutant) []mutate.Trial { return slices.Concat(mutate.OnDevices(m.Arch, 1, kernelTests)) },
+	}})
+}
