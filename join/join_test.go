@@ -391,7 +391,7 @@ func TestNoMemoryOnGPU(t *testing.T) {
 		if err != nil {
 			return err
 		}
-		defer func() { err = errors.Join(err, keys.Free()) }()
+		defer func() { err = errors.Join(err, s.Sync(t.Context()), keys.Free()) }() // the copy may still be under way
 		ix, err := join.NewOn(t.Context(), s, keys)
 		if err != nil {
 			return err
