@@ -58,10 +58,10 @@ func groupCases(scale Scale, n int) []groupsCase {
 		groupsCase{op: "uniform", groups: min(100_000, most)},
 		groupsCase{op: "zipf", groups: min(1_000_000, most)},
 		groupsCase{op: "sorted", groups: min(8_600_000, most)},
-		groupsCase{op: "wide", groups: 1000, wide: true},
-		groupsCase{op: "wide", groups: min(1_000_000, most), wide: true},
 		groupsCase{op: "minmax", groups: 1000, extremes: true},
 		groupsCase{op: "minmax", groups: min(1_000_000, most), extremes: true},
+		groupsCase{op: "wide", groups: 1000, wide: true},
+		groupsCase{op: "wide", groups: min(1_000_000, most), wide: true},
 	)
 	return slices.Compact(all)
 }
@@ -70,11 +70,17 @@ func groupCases(scale Scale, n int) []groupsCase {
 type groupOn struct {
 	*runner
 	groupsCase
-	keys, vals device.Slice[int64]
-	sum        int64 // of all values, modulo 2^64
+	groupVals
+	keys device.Slice[int64]
 }
 
-func runGroupOn(ctx context.Context, r *runner) error {
+// groupVals are values on the device.
+type groupVals struct {
+	vals device.Slice[int64]
+	sum  int64 // of all, modulo 2^64
+}
+
+func runGroupOn(ctx context.Context, r *runner) (err error) {
 	n, err := r.keys(1<<21, 1_000_000_000, wideRowBytes+4)
 	if err != nil {
 		return err
@@ -85,23 +91,26 @@ func runGroupOn(ctx context.Context, r *runner) error {
 		return err
 	}
 	r.result.Limits["rows"] = r.result.Limits[roofline.Copy] / wideRowBytes
-	for _, c := range groupCases(r.Scale, n) {
-		g := &groupOn{runner: r, groupsCase: c}
-		if err := g.run(ctx, n); err != nil {
+	g := &groupOn{runner: r}
+	defer func() { err = errors.Join(err, r.free(&g.keys, &g.vals)) }()
+	for i, c := range groupCases(r.Scale, n) {
+		anew := i == 0 || c.wide != g.wide
+		g.groupsCase = c
+		if err := g.run(ctx, n, anew); err != nil {
 			return fmt.Errorf("%d groups, %s: %w", c.groups, c.op, err)
 		}
 	}
 	return nil
 }
 
-func (g *groupOn) run(ctx context.Context, n int) (err error) {
+// run measures a case; anew: the values are others than those of the case before.
+func (g *groupOn) run(ctx context.Context, n int, anew bool) error {
 	g.step("group-on: %d rows of %d groups, %s", n, g.groups, g.op)
-	defer func() { err = errors.Join(err, g.free(&g.keys, &g.vals)) }()
 	limit, err := g.limit(ctx)
 	if err != nil {
 		return err
 	}
-	if err := g.upload(n); err != nil {
+	if err := g.upload(n, anew); err != nil {
 		return err
 	}
 	if err := g.measure(ctx, limit); err != nil {
@@ -130,33 +139,41 @@ func (g *groupOn) limit(ctx context.Context) (string, error) {
 	return name, g.limitsIn(ctx, region, roofline.CAS64)
 }
 
-func (g *groupOn) upload(n int) (err error) {
-	keys := make([]int64, n)
+func (g *groupOn) upload(n int, anew bool) (err error) {
+	host := make([]int64, n)
 	switch g.op {
 	case "zipf":
 		z, err := workload.NewZipf(uint64(g.groups), zipfExponent)
 		if err != nil {
 			return err
 		}
-		workload.Zipfian(keys, g.Seed, z, g.Seed+2)
+		workload.Zipfian(host, g.Seed, z, g.Seed+2)
 	case "sorted":
-		for i := range keys {
-			keys[i] = int64(uint64(i) * uint64(g.groups) / uint64(n))
+		for i := range host {
+			host[i] = int64(uint64(i) * uint64(g.groups) / uint64(n))
 		}
 	default:
-		workload.Uniform(keys, g.Seed, uint64(g.groups), g.Seed+2)
+		workload.Uniform(host, g.Seed, uint64(g.groups), g.Seed+2)
 	}
-	if g.keys, err = device.Upload(g.stream, keys); err != nil {
+	if err := g.renew(&g.keys, host); err != nil || !anew {
 		return err
 	}
-	vals := keys // of the same length, and not needed any more
-	for i := range vals {
-		if vals[i] = int64(i%1999) - 999; g.wide {
-			vals[i] = int64(workload.Random(g.Seed, uint64(i)))
+	g.sum = 0
+	for i := range host {
+		if host[i] = int64(i%1999) - 999; g.wide {
+			host[i] = int64(workload.Random(g.Seed, uint64(i)))
 		}
-		g.sum += vals[i]
+		g.sum += host[i]
 	}
-	g.vals, err = device.Upload(g.stream, vals)
+	return g.renew(&g.vals, host)
+}
+
+// renew puts a column in the place of another.
+func (g *groupOn) renew(to *device.Slice[int64], host []int64) (err error) {
+	if err := g.free(to); err != nil {
+		return err
+	}
+	*to, err = device.Upload(g.stream, host)
 	return err
 }
 
