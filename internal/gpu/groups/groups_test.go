@@ -243,3 +243,31 @@ func tryCarry(t testing.TB, dev device.Device) {
 		must(t, table.Close())
 	}
 }
+
+// A table that is told how many keys there will be does not grow for them.
+func TestCapacity(t *testing.T) {
+	dev := onGPU(t)
+	const n = 1 << 17
+	keys := make([]int64, n)
+	for i := range keys {
+		keys[i] = int64(i)
+	}
+	for _, o := range []Options{{Capacity: n}, {}} {
+		table, err := New(dev, sumLayout, o)
+		must(t, err)
+		s := devicetest.NewStream(t, dev)
+		there := devicetest.Upload(t, s, keys)
+		for range 2 {
+			must(t, table.Add(s, there.Ptr(), []device.Ptr{there.Ptr()}, n))
+		}
+		if grown := table.Slots() != max(slotsOf(o.Capacity), leastSlots); grown != (o.Capacity == 0) {
+			t.Errorf("capacity for %d keys, and %d slots for %d", o.Capacity, table.Slots(), n)
+		}
+		rows, err := table.Read(context.Background())
+		must(t, err)
+		if len(rows.Keys) != n {
+			t.Errorf("%d groups, want %d", len(rows.Keys), n)
+		}
+		must(t, table.Close())
+	}
+}

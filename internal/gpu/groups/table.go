@@ -19,11 +19,11 @@ const (
 	mostSlots = math.MaxUint32 - 1
 	// roundRows are those of a block before it asks whether there is still room.
 	roundRows = 4096
-	// fewSlots are those of a table that had better grow soon: it does by a factor of four, and a key is looked for in fewer
-	// records.
+	// fewSlots are those of a table that grows by a factor of four.
 	fewSlots = 1 << 22
-	// Records that a key is looked for in where there may be no room. A load of 5/8 makes no run of mostProbes records with
-	// keys in a table of 10^7, and leastProbes are enough for a load of a half.
+	// Records that a key is looked for in where there may be no room. In a table of 10^7 keys at a load of 5/8 one search in
+	// 10^10 is longer than mostProbes; leastProbes are for tables that had better grow soon, since nobody has asked for
+	// their size.
 	leastProbes, mostProbes = 64, 256
 	// launchRows are those of a launch at most, and carryRows how many may be added before sums are carried over.
 	launchRows = 1 << 30
@@ -59,6 +59,7 @@ type Table struct {
 	rounds  device.Slice[uint32] // of blocks: rounds, then rows that are listed
 	lists   device.Slice[uint32]
 
+	asked int // slots for the keys that there is to be room for
 	bound int // records with a key are no more than that
 	rows  int // since sums were carried over
 }
@@ -79,7 +80,8 @@ func New(dev device.Device, l Layout, o Options) (*Table, error) {
 	if o.LeastSlots > 0 {
 		slots = o.LeastSlots
 	}
-	if err := t.open(max(slots, slotsOf(o.Capacity))); err != nil {
+	t.asked = slotsOf(o.Capacity)
+	if err := t.open(max(slots, t.asked)); err != nil {
 		return nil, errors.Join(err, t.Close())
 	}
 	return t, nil
@@ -203,12 +205,9 @@ func (t *Table) add(s *device.Stream, keys device.Ptr, columns []device.Ptr, n i
 	for {
 		room := limit(t.at.slots)
 		sure := t.bound+n <= room
-		p.table, p.limit, p.probes = t.at, uint32(room), min(leastProbes, t.at.slots)
-		switch {
-		case sure:
+		p.table, p.limit, p.probes = t.at, uint32(room), min(t.probes(), t.at.slots)
+		if sure {
 			p.probes = t.at.slots
-		case t.Slots() >= fewSlots:
-			p.probes = mostProbes
 		}
 		if err := device.Launch(s, kernel, grid, gpu.Block, &p); err != nil {
 			return err
@@ -228,6 +227,14 @@ func (t *Table) add(s *device.Stream, keys device.Ptr, columns []device.Ptr, n i
 			return err
 		}
 	}
+}
+
+// probes are the records that a key is looked for in.
+func (t *Table) probes() uint32 {
+	if t.Slots() <= t.asked || t.Slots() >= fewSlots {
+		return mostProbes
+	}
+	return leastProbes
 }
 
 // tell submits writing where the values are.
