@@ -22,7 +22,8 @@ type KeyOn interface {
 // which has nulls. On a GPU one kernel reads the columns once: blocks of threads combine few groups before the table sees
 // them. For several key columns, other types and nulls there are [Groups], which take columns of the host.
 //
-// Results are those of [Groups] with Options.Sorted, but that the last digits of sums of floats depend on chance.
+// Results are those of [Groups] with Options.Sorted, but that the last digits of sums of floats depend on chance; [GroupsOn.ResultOn]
+// leaves them on the device.
 // The kernels have been shown on the simulator and not been run on hardware yet.
 //
 // All methods may be called from many goroutines; batches are added in the order of the calls.
@@ -39,6 +40,7 @@ type GroupsOn[K KeyOn, V weft.Value] struct {
 type groupsOn[K KeyOn, V weft.Value] interface {
 	add(s *device.Stream, keys device.Slice[K], values []device.Slice[V]) error
 	result(ctx context.Context) (*Result, error)
+	resultOn(ctx context.Context) (*ResultOn[K], error)
 	close() error
 }
 
@@ -130,14 +132,32 @@ func (g *GroupsOn[K, V]) check(keys device.Slice[K], values []device.Slice[V]) e
 }
 
 // Result receives the keys in ascending order, NaN last, and their aggregates, in memory of the host, behind all batches that have been
-// added. A sum of integers that needs more than 64 bits is an [ErrOverflow] that names its group, unless Options.WrapSums is set.
+// added. On a GPU it needs memory of the device for as much. A sum of integers that needs more than 64 bits is an [ErrOverflow] that names its group, unless Options.WrapSums is set.
 func (g *GroupsOn[K, V]) Result(ctx context.Context) (*Result, error) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	if g.err != nil {
 		return nil, fmt.Errorf("group: Result: %w", g.err)
 	}
-	return g.on.result(ctx)
+	r, err := g.on.result(ctx)
+	if err != nil {
+		return nil, fmt.Errorf("group: Result: %w", err)
+	}
+	return r, nil
+}
+
+// ResultOn is Result in memory of the device, in no order. It waits until all is there.
+func (g *GroupsOn[K, V]) ResultOn(ctx context.Context) (*ResultOn[K], error) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.err != nil {
+		return nil, fmt.Errorf("group: ResultOn: %w", g.err)
+	}
+	r, err := g.on.resultOn(ctx)
+	if err != nil {
+		return nil, fmt.Errorf("group: ResultOn: %w", err)
+	}
+	return r, nil
 }
 
 // Close frees the memory of groups, once streams have done what they were given; results stay. Idempotent; later calls fail
@@ -173,6 +193,30 @@ func (h hostOn[K, V]) add(_ *device.Stream, keys device.Slice[K], values []devic
 	return h.groups.Add(context.Background(), []column.Column{column.Of(keys.Host())}, columns)
 }
 
-func (h hostOn[K, V]) result(ctx context.Context) (*Result, error) { return h.groups.Result(ctx) }
+func (h hostOn[K, V]) result(ctx context.Context) (*Result, error) {
+	r, err := h.groups.Result(ctx)
+	return r, errors.Unwrap(err) // without the name of the method
+}
+
+func (h hostOn[K, V]) resultOn(ctx context.Context) (*ResultOn[K], error) {
+	there, err := h.result(ctx)
+	if err != nil {
+		return nil, err
+	}
+	r := &ResultOn[K]{}
+	if r.Keys, err = device.Make[K](h.groups.dev, there.Len()); err != nil {
+		return nil, err
+	}
+	copy(device.Bytes(r.Keys.Host()), there.Keys[0].Raw())
+	for _, c := range there.Values {
+		on, err := newColumnOn(h.groups.dev, c.Type(), c.Len())
+		if err != nil {
+			return nil, errors.Join(err, r.Free())
+		}
+		copy(on.buffer().Host, c.Raw())
+		r.values = append(r.values, on)
+	}
+	return r, nil
+}
 
 func (h hostOn[K, V]) close() error { return h.groups.Close() }

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math"
 	"math/rand/v2"
+	"slices"
 	"strings"
 	"testing"
 
@@ -76,13 +77,13 @@ func tryOn[K KeyOn, V weft.Value](t *testing.T, dev device.Device, aggs []Aggreg
 		keys, values := drawn[K](rng, n, 50), make([][]V, g.columns)
 		s := streams[i%2]
 		var columns []column.Column
-		var there []device.Slice[V]
+		var uploaded []device.Slice[V]
 		for j := range values {
 			values[j] = drawn[V](rng, n, 1000)
 			columns = append(columns, column.Of(values[j]))
-			there = append(there, devicetest.Upload(t, s, values[j]))
+			uploaded = append(uploaded, devicetest.Upload(t, s, values[j]))
 		}
-		if err := errors.Join(g.AddOn(s, devicetest.Upload(t, s, keys), there...), host.Add(t.Context(), []column.Column{column.Of(keys)}, columns)); err != nil {
+		if err := errors.Join(g.AddOn(s, devicetest.Upload(t, s, keys), uploaded...), host.Add(t.Context(), []column.Column{column.Of(keys)}, columns)); err != nil {
 			t.Fatal(err)
 		}
 		if i == 4 {
@@ -99,8 +100,71 @@ func tryOn[K KeyOn, V weft.Value](t *testing.T, dev device.Device, aggs []Aggreg
 		if d := differ(linesOf(got), linesOf(want)); d != "" {
 			t.Fatalf("batch %d: %s", i, d)
 		}
+		if d := differ(inOrder(there(t, g, s)), inOrder(got)); d != "" {
+			t.Fatalf("batch %d, on the device: %s", i, d)
+		}
 	}
 	tryClosed(t, g, streams[0])
+}
+
+// there is the result on the device, in memory of the host.
+func there[K KeyOn, V weft.Value](t *testing.T, g *GroupsOn[K, V], s *device.Stream) *Result {
+	t.Helper()
+	on, err := g.ResultOn(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	same := make([]int, on.Len())
+	for i := range same {
+		same[i] = i
+	}
+	r := &Result{Keys: []column.Column{column.Of(devicetest.Download(t, s, on.Keys))}}
+	for i, c := range on.values {
+		values, err := c.at(t.Context(), s, same)
+		if err != nil || values.Type() != on.Type(i) {
+			t.Fatalf("aggregate %d has %v, want %v; %v", i, values.Type(), on.Type(i), err)
+		}
+		r.Values = append(r.Values, values)
+	}
+	if err := errors.Join(on.Free(), on.Free()); err != nil {
+		t.Fatal(err)
+	}
+	return r
+}
+
+// inOrder are the lines of a result in the order of their texts.
+func inOrder(r *Result) [][]any {
+	return slices.SortedFunc(slices.Values(linesOf(r)), func(a, b []any) int { return strings.Compare(text(a), text(b)) })
+}
+
+// Columns of results stay on the device, with their types.
+func TestResultOn(t *testing.T) {
+	devices(t, func(t *testing.T, dev device.Device) {
+		g, err := NewOn[uint32, int32](dev, []Aggregate{{Func: Sum}, {Func: Min}}, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer g.Close()
+		s := devicetest.NewStream(t, dev)
+		if err := g.AddOn(s, devicetest.Upload(t, s, []uint32{7, 7}), devicetest.Upload(t, s, []int32{-3, 5})); err != nil {
+			t.Fatal(err)
+		}
+		r, err := g.ResultOn(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer r.Free()
+		sums, least := devicetest.Download(t, s, ValuesOn[int64](r, 0)), devicetest.Download(t, s, ValuesOn[int32](r, 1))
+		if !slices.Equal(sums, []int64{2}) || !slices.Equal(least, []int32{-3}) {
+			t.Errorf("sums %v and minima %v", sums, least)
+		}
+		defer func() {
+			if msg := fmt.Sprint(recover()); !strings.Contains(msg, "float64 asked of aggregate 1, which has int32") {
+				t.Errorf("another type: %s", msg)
+			}
+		}()
+		ValuesOn[float64](r, 1)
+	})
 }
 
 func tryClosed[K KeyOn, V weft.Value](t *testing.T, g *GroupsOn[K, V], s *device.Stream) {
@@ -117,6 +181,9 @@ func tryClosed[K KeyOn, V weft.Value](t *testing.T, g *GroupsOn[K, V], s *device
 	}
 	if _, err := g.Result(t.Context()); !errors.Is(err, weft.ErrClosed) {
 		t.Errorf("Result behind Close: %v", err)
+	}
+	if _, err := g.ResultOn(t.Context()); !errors.Is(err, weft.ErrClosed) {
+		t.Errorf("ResultOn behind Close: %v", err)
 	}
 }
 
@@ -171,7 +238,15 @@ func sumOn[K KeyOn, V weft.Value](t *testing.T, dev device.Device, o *Options, k
 	if err := g.AddOn(s, devicetest.Upload(t, s, keys), devicetest.Upload(t, s, values)); err != nil {
 		t.Fatal(err)
 	}
-	return g.Result(t.Context())
+	r, err := g.Result(t.Context())
+	on, errOn := g.ResultOn(t.Context())
+	if errOn == nil {
+		errOn = on.Free()
+	}
+	if fmt.Sprint(err) != strings.Replace(fmt.Sprint(errOn), "ResultOn", "Result", 1) {
+		t.Errorf("Result says %v, ResultOn %v", err, errOn)
+	}
+	return r, err
 }
 
 // What makes no sense is refused, and nothing has been added.

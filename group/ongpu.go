@@ -1,11 +1,9 @@
 package group
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
-	"math"
 	"slices"
 
 	"github.com/weftgo/weft"
@@ -22,42 +20,41 @@ var typesOn = map[column.Type]groups.Type{
 
 // gpuOn is groups on a GPU.
 type gpuOn[K KeyOn, V weft.Value] struct {
-	aggs   []Aggregate
-	opts   Options
-	value  column.Type
-	fields []int // by aggregate; of those that need one
-	table  *groups.Table
+	dev   device.Device
+	funcs []Aggregate
+	opts  Options
+	value column.Type
+	aggs  []groups.Aggregate // the same as kernels know them
+	table *groups.Table
 }
 
 func newGPUOn[K KeyOn, V weft.Value](dev device.Device, aggs []Aggregate, o Options) (groupsOn[K, V], error) {
-	g := &gpuOn[K, V]{aggs: slices.Clone(aggs), opts: o, value: column.TypeOf[V](), fields: make([]int, len(aggs))}
-	l := groups.Layout{Key: typesOn[column.TypeOf[K]()]}
-	for i, a := range aggs {
-		if a.Func == Rows || a.Func == Count {
-			continue
-		}
-		f := groups.Field{Op: g.keeps(a.Func), Type: typesOn[g.value], Column: a.Column}
-		if g.fields[i] = slices.Index(l.Fields, f); g.fields[i] < 0 {
-			g.fields[i] = len(l.Fields)
-			l.Fields = append(l.Fields, f)
-		}
+	g := &gpuOn[K, V]{dev: dev, funcs: slices.Clone(aggs), opts: o, value: column.TypeOf[V]()}
+	for _, a := range aggs {
+		g.aggs = append(g.aggs, groups.Aggregate{Func: g.kernel(a.Func), Type: typesOn[g.value], Column: a.Column})
 	}
 	var err error
-	g.table, err = groups.New(dev, l, groups.Options{Capacity: o.Capacity})
+	g.table, err = groups.New(dev, groups.LayoutOf(typesOn[column.TypeOf[K]()], g.aggs), groups.Options{Capacity: o.Capacity})
 	return g, err
 }
 
-// keeps is what a function of values needs.
-func (g *gpuOn[K, V]) keeps(f Func) groups.Op {
+// kernel is a function as kernels know it.
+func (g *gpuOn[K, V]) kernel(f Func) groups.Func {
 	switch {
 	case f == Min:
-		return groups.Min
+		return groups.Least
 	case f == Max:
-		return groups.Max
-	case g.value.Float():
-		return groups.SumFloat
+		return groups.Greatest
+	case f == Sum && g.value.Float():
+		return groups.SumOfFloats
+	case f == Sum:
+		return groups.SumOf
+	case f == Mean && g.value.Float():
+		return groups.MeanOfFloats
+	case f == Mean:
+		return groups.MeanOf
 	}
-	return groups.Sum
+	return groups.Rows
 }
 
 func (g *gpuOn[K, V]) add(s *device.Stream, keys device.Slice[K], values []device.Slice[V]) error {
@@ -74,90 +71,94 @@ func (g *gpuOn[K, V]) add(s *device.Stream, keys device.Slice[K], values []devic
 
 func (g *gpuOn[K, V]) close() error { return g.table.Close() }
 
-func (g *gpuOn[K, V]) result(ctx context.Context) (*Result, error) {
-	rows, err := g.table.Read(ctx)
+func (g *gpuOn[K, V]) resultOn(ctx context.Context) (r *ResultOn[K], err error) {
+	n, err := g.table.Len(ctx)
 	if err != nil {
-		return nil, fmt.Errorf("group: Result: %w", err)
+		return nil, err
 	}
-	key := column.TypeOf[K]()
-	places := placesOf(key, rows.Keys)
-	r := &Result{Keys: []column.Column{placed(key, places, rows.Keys)}}
-	words := make([]uint64, len(places))
+	r = &ResultOn[K]{}
+	defer func() {
+		if err != nil {
+			r, err = nil, errors.Join(err, r.Free())
+		}
+	}()
+	if r.Keys, err = device.Make[K](g.dev, n); err != nil {
+		return r, err
+	}
+	outputs := make([]groups.Output, len(g.aggs))
 	for i, a := range g.aggs {
-		over, first := false, 0
-		for j := range words {
-			var fits bool
-			if words[j], fits = g.read(rows, a.Func, g.fields[i], j); !fits && (!over || places[j] < places[first]) {
-				over, first = true, j
-			}
+		c, err := newColumnOn(g.dev, resultType(g.funcs[i].Func, g.value), n)
+		if err != nil {
+			return r, err
 		}
-		if over && !g.opts.WrapSums {
-			return nil, overflow(a.Column, g.value, keyText(r.Keys, int(places[first])))
+		r.values = append(r.values, c)
+		outputs[i] = groups.Output{Aggregate: a, Column: c.buffer().Ptr, Over: -1}
+	}
+	if err := g.table.Result(ctx, n, r.Keys.Ptr(), outputs); err != nil {
+		return r, err
+	}
+	return r, g.checkSums(ctx, r, outputs)
+}
+
+// checkSums looks for sums of more than 64 bits, and names the group of one.
+func (g *gpuOn[K, V]) checkSums(ctx context.Context, r *ResultOn[K], outputs []groups.Output) error {
+	for i, o := range outputs {
+		if o.Over < 0 || g.opts.WrapSums {
+			continue
 		}
-		r.Values = append(r.Values, placed(resultType(a.Func, g.value), places, words))
+		key := make([]K, 1)
+		if err := r.Keys.Sub(o.Over, o.Over+1).CopyTo(ctx, g.table.Stream(), key); err != nil {
+			return err
+		}
+		return overflow(g.funcs[i].Column, g.value, keyText([]column.Column{column.Of(key)}, 0))
+	}
+	return nil
+}
+
+func (g *gpuOn[K, V]) result(ctx context.Context) (r *Result, err error) {
+	on, err := g.resultOn(ctx)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, on.Free()) }()
+	keys := make([]K, on.Len())
+	if err := on.Keys.CopyTo(ctx, g.table.Stream(), keys); err != nil {
+		return nil, err
+	}
+	places := ascending(keys)
+	r = &Result{Keys: []column.Column{column.Of(keys)}}
+	for _, c := range on.values {
+		values, err := c.at(ctx, g.table.Stream(), places)
+		if err != nil {
+			return nil, err
+		}
+		r.Values = append(r.Values, values)
 	}
 	return r, nil
 }
 
-// read is an aggregate of a record as a word; fits: it has no more than 64 bits.
-func (g *gpuOn[K, V]) read(rows *groups.Rows, f Func, field, i int) (word uint64, fits bool) {
-	switch {
-	case f == Rows || f == Count:
-		return rows.Counts[i], true
-	case f == Min || f == Max:
-		return rows.Extreme(field, i), true
-	case g.value.Float():
-		sum := rows.SumFloat(field, i)
-		if f == Mean {
-			sum /= float64(rows.Counts[i])
-		}
-		return math.Float64bits(sum), true
+// ascending sorts keys, NaN last, and returns the place that each has come to.
+func ascending[K KeyOn](keys []K) (places []int) {
+	type placed struct {
+		key K
+		at  int
 	}
-	beyond, sum := rows.Sum(field, i)
-	rest := float64(sum)
-	if g.value.Signed() {
-		beyond -= int64(sum) >> 63
-		rest = float64(int64(sum))
-	}
-	if f == Mean {
-		return math.Float64bits((rest + math.Ldexp(float64(beyond), 64)) / float64(rows.Counts[i])), true
-	}
-	return sum, beyond == 0
-}
-
-// placesOf is the place of each key in ascending order, NaN last. Keys are words, as records have them.
-func placesOf(t column.Type, keys []uint64) []uint64 {
-	type ranked struct {
-		rank uint64
-		at   int
-	}
-	all := make([]ranked, len(keys))
+	all := make([]placed, len(keys))
 	for i, k := range keys {
-		all[i] = ranked{rankOf(t, k), i}
+		all[i] = placed{k, i}
 	}
-	slices.SortFunc(all, func(a, b ranked) int { return cmp.Compare(a.rank, b.rank) })
-	places := make([]uint64, len(keys))
+	slices.SortFunc(all, func(a, b placed) int {
+		switch {
+		case a.key < b.key || b.key != b.key: // there is one NaN
+			return -1
+		case a.key > b.key || a.key != a.key:
+			return 1
+		}
+		return 0
+	})
+	places = make([]int, len(keys))
 	for place, x := range all {
-		places[x.at] = uint64(place)
+		keys[place], places[x.at] = x.key, place
 	}
 	return places
-}
-
-// rankOf is a number that is as large among the unsigned ones as a key is among its like; of NaN there is one, which is positive.
-func rankOf(t column.Type, key uint64) uint64 {
-	const sign = 1 << 63
-	switch {
-	case t.Float() && key&sign != 0:
-		return ^key
-	case t.Float() || t.Signed():
-		return key ^ sign
-	}
-	return key
-}
-
-// placed is a column of words at places.
-func placed(t column.Type, places, words []uint64) column.Column {
-	w := newWriter(t, len(places), reader{})
-	w.place(places, words)
-	return w.column()
 }

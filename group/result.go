@@ -62,7 +62,7 @@ func (g *Groups) Result(ctx context.Context) (*Result, error) {
 	copy(r.Keys, columns)
 	copy(r.Values, columns[len(r.Keys):])
 	if err := g.checkSums(r.Keys); err != nil {
-		return nil, err
+		return nil, fmt.Errorf("group: Result: %w", err)
 	}
 	if g.opts.Sorted {
 		if r, err = sorted(ctx, g.dev, r); err != nil {
@@ -121,7 +121,7 @@ func (g *Groups) checkSums(keys []column.Column) error {
 }
 
 func overflow(col int, t column.Type, key string) error {
-	return fmt.Errorf("group: Result: %w: of value column %d, %v, in the group of key %s; Options.WrapSums lets it wrap", ErrOverflow, col, t, key)
+	return fmt.Errorf("%w: of value column %d, %v, in the group of key %s; Options.WrapSums lets it wrap", ErrOverflow, col, t, key)
 }
 
 // keyText shows the key of a group.

@@ -1,5 +1,5 @@
 // Kernels of groups: rows are added to records, which are moved to a larger table or written out as columns.
-#include "add.cuh"
+#include "result.cuh"
 
 namespace weft::groups {
 
@@ -32,23 +32,6 @@ __device__ __forceinline__ void carry(const CarryParams& p) {
   }
 }
 
-// write_columns writes the words of records that have rows to columns.
-__device__ __forceinline__ void write_columns(const ExportParams& p) {
-  const uint64_t places = uint64_t(p.table.slots) + 1, end = (places + kWarp - 1) / kWarp * kWarp;
-  for (uint64_t i = thread_index(); i < end; i += threads_in_grid()) {
-    const uint64_t* from = record(p.table, uint32_t(i));
-    const bool live = i < places && from[kCount] != 0;
-    const uint32_t all = ballot(kAll, live), lane = lane_index();
-    if (all == 0) continue;
-    uint64_t at = 0;
-    if (lane == 0) at = add_relaxed(p.count, uint64_t(popcount(all)));
-    at = shuffle(kAll, at, 0) + popcount(all & ((1u << lane) - 1));
-    if (!live || at >= p.room) continue;
-    p.columns[at] = ~from[0];
-    for (uint32_t word = kCount; word < p.words; word++) p.columns[word * p.room + at] = from[word];
-  }
-}
-
 }  // namespace weft::groups
 
 using namespace weft::groups;
@@ -57,4 +40,4 @@ extern "C" __global__ void __launch_bounds__(kThreads, kBlocks) groups_sum(AddPa
 extern "C" __global__ void __launch_bounds__(kThreads, kBlocks) groups_add(AddParams p) { add<Any>(p); }
 extern "C" __global__ void __launch_bounds__(kThreads) groups_move(MoveParams p) { move(p); }
 extern "C" __global__ void __launch_bounds__(kThreads) groups_carry(CarryParams p) { carry(p); }
-extern "C" __global__ void __launch_bounds__(kThreads) groups_export(ExportParams p) { write_columns(p); }
+extern "C" __global__ void __launch_bounds__(kThreads) groups_result(ResultParams p) { write_results(p); }

@@ -22,12 +22,14 @@
 package groups
 
 import (
+	"slices"
+
 	"github.com/weftgo/weft/device"
 	"github.com/weftgo/weft/internal/gpu"
 )
 
 //go:generate go run ../../../cmd/weftgen -loader=false -target 80+ptx83,90+ptx83 groups.cu
-//go:generate go run ../../../cmd/weftgen -target 80+ptx83,90+ptx83 -struct weft::groups::Field -struct weft::groups::Head layout.cuh
+//go:generate go run ../../../cmd/weftgen -target 80+ptx83,90+ptx83 -struct weft::groups::Field -struct weft::groups::Head -struct weft::groups::Output layout.cuh
 
 // Type is the type of keys or of values.
 type Type uint32
@@ -55,9 +57,9 @@ type Op uint32
 
 // The operations, as kernels number them.
 const (
-	Sum      Op = iota // of integers: two words, of which [Rows.Sum] is made
+	Sum      Op = iota // of integers: two words
 	SumFloat           // float64
-	Min                // what [Rows.Extreme] is made of; NaN if one of the values is, and -0 is less than 0
+	Min                // NaN if one of the values is; -0 is less than 0
 	Max
 )
 
@@ -75,10 +77,50 @@ func (f Field) words() int {
 	return 1
 }
 
+// Func is what a column of results is, of the rows of a group or of a column of values.
+type Func uint32
+
+// The functions, as kernels number them.
+const (
+	Rows Func = iota
+	SumOf
+	MeanOf
+	SumOfFloats
+	MeanOfFloats
+	Least
+	Greatest
+)
+
+// keeps are what functions need to be kept.
+var keeps = map[Func]Op{SumOf: Sum, MeanOf: Sum, SumOfFloats: SumFloat, MeanOfFloats: SumFloat, Least: Min, Greatest: Max}
+
+// Aggregate is a function of a column of values.
+type Aggregate struct {
+	Func   Func
+	Type   Type // of the values
+	Column int
+}
+
 // Layout is what a table keeps of each key, beside the number of its rows.
 type Layout struct {
 	Key    Type
 	Fields []Field
+}
+
+// LayoutOf keeps what aggregates need.
+func LayoutOf(key Type, aggs []Aggregate) Layout {
+	l := Layout{Key: key}
+	for _, a := range aggs {
+		if f, ok := a.field(); ok && !slices.Contains(l.Fields, f) {
+			l.Fields = append(l.Fields, f)
+		}
+	}
+	return l
+}
+
+func (a Aggregate) field() (f Field, ok bool) {
+	kept, ok := keeps[a.Func]
+	return Field{Op: kept, Type: a.Type, Column: a.Column}, ok
 }
 
 // Twins of layout.cuh.
@@ -121,13 +163,13 @@ func (l *Layout) cells() int {
 
 // kernels are those of a device.
 type kernels struct {
-	sum, add, move, carry, export device.Kernel
+	sum, add, move, carry, result device.Kernel
 }
 
 func load(dev device.Device) (k kernels, err error) {
 	err = gpu.Load(dev, &groupsImage, []gpu.Entry{
 		{Name: "sum", To: &k.sum}, {Name: "add", To: &k.add}, {Name: "move", To: &k.move}, {Name: "carry", To: &k.carry},
-		{Name: "export", To: &k.export},
+		{Name: "result", To: &k.result},
 	})
 	return k, err
 }

@@ -39,23 +39,24 @@ type carryParams struct {
 	unused  uint32
 }
 
-// exportParams is weft::groups::ExportParams of C++.
-type exportParams struct {
-	_       structs.HostLayout
-	table   table
-	columns device.Ptr
-	count   device.Ptr
-	room    uint64
-	words   uint32
-	unused  uint32
-}
-
 // moveParams is weft::groups::MoveParams of C++.
 type moveParams struct {
 	_    structs.HostLayout
 	from table
 	to   table
 	head device.Ptr
+}
+
+// resultParams is weft::groups::ResultParams of C++.
+type resultParams struct {
+	_        structs.HostLayout
+	table    table
+	keys     device.Ptr
+	outputs  device.Ptr
+	count    device.Ptr
+	room     uint64
+	noutputs uint32
+	key      uint32
 }
 
 // table is weft::groups::Table of C++.
@@ -97,23 +98,24 @@ var (
 	_ [44]byte = [unsafe.Offsetof(carryParams{}.unused)]byte{}
 )
 
-// exportParams has the layout of weft::groups::ExportParams.
-var (
-	_ [56]byte = [unsafe.Sizeof(exportParams{})]byte{}
-	_ [0]byte  = [unsafe.Offsetof(exportParams{}.table)]byte{}
-	_ [24]byte = [unsafe.Offsetof(exportParams{}.columns)]byte{}
-	_ [32]byte = [unsafe.Offsetof(exportParams{}.count)]byte{}
-	_ [40]byte = [unsafe.Offsetof(exportParams{}.room)]byte{}
-	_ [48]byte = [unsafe.Offsetof(exportParams{}.words)]byte{}
-	_ [52]byte = [unsafe.Offsetof(exportParams{}.unused)]byte{}
-)
-
 // moveParams has the layout of weft::groups::MoveParams.
 var (
 	_ [56]byte = [unsafe.Sizeof(moveParams{})]byte{}
 	_ [0]byte  = [unsafe.Offsetof(moveParams{}.from)]byte{}
 	_ [24]byte = [unsafe.Offsetof(moveParams{}.to)]byte{}
 	_ [48]byte = [unsafe.Offsetof(moveParams{}.head)]byte{}
+)
+
+// resultParams has the layout of weft::groups::ResultParams.
+var (
+	_ [64]byte = [unsafe.Sizeof(resultParams{})]byte{}
+	_ [0]byte  = [unsafe.Offsetof(resultParams{}.table)]byte{}
+	_ [24]byte = [unsafe.Offsetof(resultParams{}.keys)]byte{}
+	_ [32]byte = [unsafe.Offsetof(resultParams{}.outputs)]byte{}
+	_ [40]byte = [unsafe.Offsetof(resultParams{}.count)]byte{}
+	_ [48]byte = [unsafe.Offsetof(resultParams{}.room)]byte{}
+	_ [56]byte = [unsafe.Offsetof(resultParams{}.noutputs)]byte{}
+	_ [60]byte = [unsafe.Offsetof(resultParams{}.key)]byte{}
 )
 
 // table has the layout of weft::groups::Table.

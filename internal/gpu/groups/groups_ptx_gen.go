@@ -13,18 +13,19 @@ import (
 //kernelgen:target 80+ptx83,90+ptx83
 //kernelgen:flags -x cuda --cuda-device-only -nocudainc -nocudalib -nostdinc -std=c++17 -Wall -Werror -I kernels/include -O3
 //kernelgen:input c9eb9dde872b4bcfe80d450768d5cc07491152e4153386b7460fde7b078c466e 14436 internal/gpu/groups/add.cuh
-//kernelgen:input 64d5bbd71ea15c01a4b646e7c4bbd4973a497a0384378a34970fc6cdec806d6b 2998 internal/gpu/groups/groups.cu
-//kernelgen:input dfddb2e0e698b68097ea946b9c7d434699cc163f89050df22623af9a70fe601b 3078 internal/gpu/groups/layout.cuh
+//kernelgen:input 2141ccc9f6c333f2a08be4d893c34e00bdf15b21e000d4eb1cbc55cf256ab701 2143 internal/gpu/groups/groups.cu
+//kernelgen:input ad0dbc57195aa1593d95abff2a01e4a535b62f6f22d4fa3c69946ac8db644543 3454 internal/gpu/groups/layout.cuh
 //kernelgen:input cbd3258c0338b7e4631848e732d4ba8ad0300157404d258e23c34cb2c1b08ab9 2870 internal/gpu/groups/local.cuh
+//kernelgen:input 6bdc53df97bbb66a02f214d9b07293a2308947ff2b75d43e45b20fe485237f1e 3283 internal/gpu/groups/result.cuh
 //kernelgen:input 9fbf793601ccd9b6b08a086b7322b294f6a7591e4df730ba8483026510e13e6c 3222 internal/gpu/groups/value.cuh
 //kernelgen:input 870daf72e5f5ee3daf5209b7c93999cc04bae928905c38d006e9ce507ad53f71 12351 kernels/include/weft/access.cuh
 //kernelgen:input aba0e0ad799cf8072f65dfa894b9a84f4a011a1b5bf771d2050f1c78462e4073 856 kernels/include/weft/cuda.cuh
 //kernelgen:input 79b1beaa05fe49d706515a4fad47443f74f45385014663a5ecc8653a4a9b381e 1718 kernels/include/weft/hash.cuh
 //kernelgen:input 3844d10e56bfb5b2bb8c488edf87f503d07fe3315f36a6d26af5f81e850e250a 4894 kernels/include/weft/shared.cuh
 //kernelgen:input 0851189fa3150bd3eb30a9b7d5f0dcba58c8fcda1c3598976207e3eea53f4ea7 5348 kernels/include/weft/warp.cuh
-//kernelgen:output c11742eac6b548b6a20746e2de4ef47ad51177f67a0afe2eb6ce5c12b1688a00 173543 internal/gpu/groups/groups_sm80.ptx
-//kernelgen:output f54627bb84a5aeba9edf054720bed7e95baa26b62e39a5334b75d702ae7fa15d 173543 internal/gpu/groups/groups_sm90.ptx
-//kernelgen:output 8565dc09acafbbb5900ae081158dd28a404c705a3900a0a855fc106b582d6b9f 3711 internal/gpu/groups/groups_params_gen.go
+//kernelgen:output 0e8aebbdb48bfa3c0cf9e1e8482b1448a950770ba0b928287693f97b9e78731d 175643 internal/gpu/groups/groups_sm80.ptx
+//kernelgen:output 3f1ae60eb2a9f629ab863d3ecb78298c901567ae73334c867e35e26cc5c3bbb7 175643 internal/gpu/groups/groups_sm90.ptx
+//kernelgen:output c07b2edab2f03feba027635fb24ddcbd3517177bd1f5570a0858b6e2d9dc3977 3798 internal/gpu/groups/groups_params_gen.go
 
 //go:embed groups_sm80.ptx
 var groupsSM80 string
@@ -46,7 +47,7 @@ var groupsImage = device.Image{
 var groupsKernels = map[string]int{
 	"groups_add":    104,
 	"groups_carry":  48,
-	"groups_export": 56,
 	"groups_move":   56,
+	"groups_result": 64,
 	"groups_sum":    104,
 }

@@ -58,8 +58,8 @@ func (m *model) add(keys, values []int64) {
 	}
 }
 
-// rows are what is added in batches.
-type rows struct {
+// source is what is added in batches.
+type source struct {
 	name string
 	key  func(rng *rand.Rand) int64
 	val  func(rng *rand.Rand) int64
@@ -72,7 +72,7 @@ func below(n int) func(*rand.Rand) int64 {
 // wide are values of all sizes.
 func wide(rng *rand.Rand) int64 { return int64(rng.Uint64()) >> rng.IntN(64) }
 
-var cases = []rows{
+var cases = []source{
 	{"one key", below(1), wide},
 	{"few keys, among them that of all bits", below(7), below(1000)},
 	{"more than a block has cells for", below(100), wide},
@@ -86,7 +86,7 @@ var cases = []rows{
 	}(), below(5)},
 }
 
-func (r rows) draw(rng *rand.Rand, n int) (keys, values []int64) {
+func (r source) draw(rng *rand.Rand, n int) (keys, values []int64) {
 	keys, values = make([]int64, n), make([]int64, n)
 	for i := range keys {
 		keys[i], values[i] = r.key(rng), r.val(rng)
@@ -109,7 +109,7 @@ func TestSmokeSum(t *testing.T) {
 	}
 }
 
-func trySum(t testing.TB, dev device.Device, r rows, o Options, batches ...int) {
+func trySum(t testing.TB, dev device.Device, r source, o Options, batches ...int) {
 	rng := rand.New(rand.NewPCG(1, 2))
 	table, err := New(dev, sumLayout, o)
 	must(t, err)
@@ -122,37 +122,85 @@ func trySum(t testing.TB, dev device.Device, r rows, o Options, batches ...int) 
 		s := streams[i%2]
 		must(t, table.Add(s, devicetest.Upload(t, s, keys).Ptr(), []device.Ptr{devicetest.Upload(t, s, values).Ptr()}, n))
 	}
-	got, err := table.Read(context.Background())
-	must(t, err)
-	checkCounts(t, got, m)
-	for i, k := range got.Keys {
-		if sum := sumOf(got, 0, i); sum.Cmp(m.sums[int64(k)]) != 0 {
-			t.Fatalf("key %d has the sum %v, want %v", int64(k), sum, m.sums[int64(k)])
-		}
-	}
+	got := read(t, table, Aggregate{}, Aggregate{Func: SumOf, Type: Int64}, Aggregate{Func: MeanOf, Type: Int64})
+	checkRows(t, got, m)
+	checkSums(t, got, 1, 2, m.sums, m.counts, true)
 	for _, s := range streams {
 		must(t, s.Sync(context.Background()))
 	}
 	must(t, table.Close(), table.Close())
 }
 
-func sumOf(r *Rows, field, i int) *big.Int {
-	high, low := r.Sum(field, i)
-	sum := new(big.Int).Lsh(big.NewInt(high), 64)
-	return sum.Add(sum, new(big.Int).SetUint64(low))
+// results are what a table has, a column for each aggregate, as words; over are sums that do not fit.
+type results struct {
+	keys   []int64
+	values [][]uint64
+	over   []int
 }
 
-func checkCounts(t testing.TB, got *Rows, m *model) {
+func read(t testing.TB, table *Table, aggs ...Aggregate) results {
 	t.Helper()
-	if len(got.Keys) != len(m.counts) {
-		t.Fatalf("%d groups, want %d", len(got.Keys), len(m.counts))
+	n, err := table.Len(context.Background())
+	must(t, err)
+	keys, err := device.Make[int64](table.dev, n)
+	must(t, err)
+	r := results{keys: make([]int64, n)}
+	var outputs []Output
+	var columns []device.Slice[uint64]
+	for _, a := range aggs {
+		c, err := device.Make[uint64](table.dev, n)
+		must(t, err)
+		columns = append(columns, c)
+		outputs = append(outputs, Output{Aggregate: a, Column: c.Ptr(), Over: -1})
 	}
-	seen := map[uint64]bool{}
-	for i, k := range got.Keys {
-		if seen[k] || int(got.Counts[i]) != m.counts[int64(k)] {
-			t.Fatalf("key %d has %d rows, want %d; seen before: %v", int64(k), got.Counts[i], m.counts[int64(k)], seen[k])
+	must(t, table.Result(context.Background(), n, keys.Ptr(), outputs), keys.CopyTo(context.Background(), table.Stream(), r.keys))
+	for i, c := range columns {
+		words := make([]uint64, n)
+		must(t, c.CopyTo(context.Background(), table.Stream(), words), c.Free())
+		r.values, r.over = append(r.values, words), append(r.over, outputs[i].Over)
+	}
+	must(t, keys.Free())
+	return r
+}
+
+// checkRows checks keys and numbers of rows, which are column number 0.
+func checkRows(t testing.TB, got results, m *model) {
+	t.Helper()
+	if len(got.keys) != len(m.counts) {
+		t.Fatalf("%d groups, want %d", len(got.keys), len(m.counts))
+	}
+	seen := map[int64]bool{}
+	for i, k := range got.keys {
+		if seen[k] || int(got.values[0][i]) != m.counts[k] {
+			t.Fatalf("key %d has %d rows, want %d; seen before: %v", k, got.values[0][i], m.counts[k], seen[k])
 		}
 		seen[k] = true
+	}
+}
+
+// checkSums checks sums and means of integers.
+func checkSums(t testing.TB, got results, sum, mean int, want map[int64]*big.Int, counts map[int64]int, signed bool) {
+	t.Helper()
+	over := -1
+	for i, k := range got.keys {
+		fits := want[k].IsUint64()
+		if signed {
+			fits = want[k].IsInt64()
+		}
+		if !fits && (over < 0 || i == got.over[sum]) {
+			over = i
+		}
+		if low := new(big.Int).And(want[k], new(big.Int).SetUint64(math.MaxUint64)); low.Uint64() != got.values[sum][i] {
+			t.Fatalf("key %d has the sum %d, want %v", k, got.values[sum][i], want[k])
+		}
+		exact, _ := new(big.Float).SetInt(want[k]).Float64()
+		exact /= float64(counts[k])
+		if m := math.Float64frombits(got.values[mean][i]); math.Abs(m-exact) > 1e-9*math.Abs(exact)+0x1p11 {
+			t.Fatalf("key %d has the mean %v, want %v", k, m, exact)
+		}
+	}
+	if over != got.over[sum] {
+		t.Fatalf("the sum that does not fit is that of row %d, want %d", got.over[sum], over)
 	}
 }
 
@@ -166,11 +214,13 @@ func TestSmokeFields(t *testing.T) {
 	}
 }
 
-func tryFields(t testing.TB, dev device.Device, r rows, o Options, batches ...int) {
+func tryFields(t testing.TB, dev device.Device, r source, o Options, batches ...int) {
 	rng := rand.New(rand.NewPCG(1, 2))
-	table, err := New(dev, Layout{Key: Int64, Fields: []Field{
-		{Op: Min, Type: Int64}, {Op: Sum, Type: Int64}, {Op: SumFloat, Type: Float32, Column: 1}, {Op: Max, Type: Int64},
-	}}, o)
+	aggs := []Aggregate{
+		{}, {Func: Least, Type: Int64}, {Func: SumOf, Type: Int64}, {Func: MeanOf, Type: Int64}, {Func: Greatest, Type: Int64},
+		{Func: SumOfFloats, Type: Float32, Column: 1}, {Func: MeanOfFloats, Type: Float32, Column: 1},
+	}
+	table, err := New(dev, LayoutOf(Int64, aggs), o)
 	must(t, err)
 	defer table.Close()
 	s := devicetest.NewStream(t, dev)
@@ -184,19 +234,16 @@ func tryFields(t testing.TB, dev device.Device, r rows, o Options, batches ...in
 		}
 		must(t, table.Add(s, devicetest.Upload(t, s, keys).Ptr(), []device.Ptr{devicetest.Upload(t, s, values).Ptr(), devicetest.Upload(t, s, small).Ptr()}, n))
 	}
-	got, err := table.Read(context.Background())
-	must(t, err)
-	checkCounts(t, got, m)
-	for i, word := range got.Keys {
-		k := int64(word)
-		if least, most := int64(got.Extreme(0, i)), int64(got.Extreme(3, i)); least != m.min[k] || most != m.max[k] {
+	got := read(t, table, aggs...)
+	checkRows(t, got, m)
+	checkSums(t, got, 2, 3, m.sums, m.counts, true)
+	for i, k := range got.keys {
+		if least, most := int64(got.values[1][i]), int64(got.values[4][i]); least != m.min[k] || most != m.max[k] {
 			t.Fatalf("key %d has extremes %d and %d, want %d and %d", k, least, most, m.min[k], m.max[k])
 		}
-		if sum := sumOf(got, 1, i); sum.Cmp(m.sums[k]) != 0 {
-			t.Fatalf("key %d has the sum %v, want %v", k, sum, m.sums[k])
-		}
-		if total := got.SumFloat(2, i); total != m.total[k] {
-			t.Fatalf("key %d has the total %v, want %v", k, total, m.total[k])
+		total, mean := math.Float64frombits(got.values[5][i]), math.Float64frombits(got.values[6][i])
+		if total != m.total[k] || mean != m.total[k]/float64(m.counts[k]) {
+			t.Fatalf("key %d has the total %v and the mean %v, want %v of %d", k, total, mean, m.total[k], m.counts[k])
 		}
 	}
 }
@@ -212,11 +259,11 @@ func tryCarry(t testing.TB, dev device.Device) {
 		keys := devicetest.Upload(t, s, []int64{5, -1, 5, 5, -1})
 		values := []uint64{1<<63 - 1, 1 << 63, 1<<32 - 1, 1<<63 - 5, 1 << 31}
 		columns := []device.Ptr{devicetest.Upload(t, s, values).Ptr()}
-		want := map[uint64]*big.Int{5: new(big.Int), math.MaxUint64: new(big.Int)}
+		want, counts := map[int64]*big.Int{5: new(big.Int), -1: new(big.Int)}, map[int64]int{5: 9, -1: 6}
 		for range 3 {
 			table.rows = carryRows // as if there had been so many
 			must(t, table.Add(s, keys.Ptr(), columns, 5))
-			for i, k := range []uint64{5, math.MaxUint64, 5, 5, math.MaxUint64} {
+			for i, k := range []int64{5, -1, 5, 5, -1} {
 				v := new(big.Int).SetUint64(values[i])
 				if typ == Int64 {
 					v = big.NewInt(int64(values[i]))
@@ -224,13 +271,8 @@ func tryCarry(t testing.TB, dev device.Device) {
 				want[k].Add(want[k], v)
 			}
 		}
-		got, err := table.Read(context.Background())
-		must(t, err)
-		for i, k := range got.Keys {
-			if sum := sumOf(got, 1, i); sum.Cmp(want[k]) != 0 {
-				t.Errorf("type %d: key %d has the sum %v, want %v", typ, k, sum, want[k])
-			}
-		}
+		got := read(t, table, Aggregate{Func: SumOf, Type: typ}, Aggregate{Func: MeanOf, Type: typ})
+		checkSums(t, got, 0, 1, want, counts, typ == Int64)
 		// The first word of the last record is small now, and its second one is put beyond the limit.
 		last := table.records.Sub(table.Slots()*table.layout.stride(), table.records.Len())
 		for _, high := range []uint64{1 << 62, 1<<62 + 1<<31} {
@@ -263,10 +305,8 @@ func TestCapacity(t *testing.T) {
 		if grown := table.Slots() != max(slotsOf(o.Capacity), leastSlots); grown != (o.Capacity == 0) {
 			t.Errorf("capacity for %d keys, and %d slots for %d", o.Capacity, table.Slots(), n)
 		}
-		rows, err := table.Read(context.Background())
-		must(t, err)
-		if len(rows.Keys) != n {
-			t.Errorf("%d groups, want %d", len(rows.Keys), n)
+		if groups, err := table.Len(context.Background()); err != nil || groups != n {
+			t.Errorf("%d groups, want %d; %v", groups, n, err)
 		}
 		must(t, table.Close())
 	}

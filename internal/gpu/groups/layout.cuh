@@ -90,13 +90,26 @@ struct CarryParams {
   uint32_t unused;
 };
 
-struct ExportParams {
-  Table table;
-  uint64_t* columns;  // of words, each with room for so many records
-  uint64_t* count;    // added to
-  uint64_t room;
-  uint32_t words;  // that are written
+// What a column of results is.
+enum Func : uint32_t { kRows, kSumOf, kMeanOf, kSumOfFloats, kMeanOfFloats, kLeast, kGreatest };
+
+struct Output {
+  void* column;   // of the type of values; numbers of rows, sums and means have 64 bits
+  uint64_t* over; // one more than a row whose sum does not fit 64 bits
+  Func func;
+  Type type;    // of values
+  uint32_t at;  // word of the record
   uint32_t unused;
+};
+
+struct ResultParams {
+  Table table;
+  void* keys;
+  const Output* outputs;
+  uint64_t* count;  // of rows, added to
+  uint64_t room;    // for rows
+  uint32_t noutputs;
+  Type key;
 };
 
 }  // namespace weft::groups

@@ -13,7 +13,7 @@ import (
 //kernelgen:compiler clang version 19.1.7
 //kernelgen:target 80+ptx83,90+ptx83
 //kernelgen:flags -x cuda --cuda-device-only -nocudainc -nocudalib -nostdinc -std=c++17 -Wall -Werror -I kernels/include -O3
-//kernelgen:input dfddb2e0e698b68097ea946b9c7d434699cc163f89050df22623af9a70fe601b 3078 internal/gpu/groups/layout.cuh
+//kernelgen:input ad0dbc57195aa1593d95abff2a01e4a535b62f6f22d4fa3c69946ac8db644543 3454 internal/gpu/groups/layout.cuh
 //kernelgen:input 870daf72e5f5ee3daf5209b7c93999cc04bae928905c38d006e9ce507ad53f71 12351 kernels/include/weft/access.cuh
 //kernelgen:input aba0e0ad799cf8072f65dfa894b9a84f4a011a1b5bf771d2050f1c78462e4073 856 kernels/include/weft/cuda.cuh
 //kernelgen:input 79b1beaa05fe49d706515a4fad47443f74f45385014663a5ecc8653a4a9b381e 1718 kernels/include/weft/hash.cuh
@@ -39,6 +39,17 @@ type head struct {
 	unused uint32
 }
 
+// output is weft::groups::Output of C++.
+type output struct {
+	_      structs.HostLayout
+	column device.Ptr
+	over   device.Ptr
+	func_  uint32
+	type_  uint32
+	at     uint32
+	unused uint32
+}
+
 // field has the layout of weft::groups::Field.
 var (
 	_ [24]byte = [unsafe.Sizeof(field{})]byte{}
@@ -56,4 +67,15 @@ var (
 	_ [4]byte  = [unsafe.Offsetof(head{}.full)]byte{}
 	_ [8]byte  = [unsafe.Offsetof(head{}.over)]byte{}
 	_ [12]byte = [unsafe.Offsetof(head{}.unused)]byte{}
+)
+
+// output has the layout of weft::groups::Output.
+var (
+	_ [32]byte = [unsafe.Sizeof(output{})]byte{}
+	_ [0]byte  = [unsafe.Offsetof(output{}.column)]byte{}
+	_ [8]byte  = [unsafe.Offsetof(output{}.over)]byte{}
+	_ [16]byte = [unsafe.Offsetof(output{}.func_)]byte{}
+	_ [20]byte = [unsafe.Offsetof(output{}.type_)]byte{}
+	_ [24]byte = [unsafe.Offsetof(output{}.at)]byte{}
+	_ [28]byte = [unsafe.Offsetof(output{}.unused)]byte{}
 )

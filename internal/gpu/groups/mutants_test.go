@@ -24,14 +24,12 @@ var kernelTests = []mutate.KernelTest{
 	{Name: "carry", Run: tryCarry},
 }
 
-const testSeeds = 2
-
 // Lanes, warps and blocks overtake each other, memory is weak, and a data race is a fault.
 func TestSchedules(t *testing.T) {
 	if testing.Short() {
 		t.Skip("interprets kernels")
 	}
-	mutate.OnSim(t, kernelTests, testSeeds, 80, 90)
+	mutate.OnSim(t, kernelTests, 1, 80, 90)
 }
 
 // tableMutants are ways to break the kernels: their PTX with one pattern replaced wherever it occurs in the kernels

@@ -135,6 +135,9 @@ func (t *Table) clear(s *device.Stream, records device.Slice[uint64]) error {
 	return errors.Join(s.Fill(records.Ptr(), 0, 2*records.Len()), s.Fill(t.head.Ptr(), 0, t.head.Len()))
 }
 
+// Stream is the table's own, for copies of results.
+func (t *Table) Stream() *device.Stream { return t.stream }
+
 // Slots is the number of records.
 func (t *Table) Slots() int { return int(t.at.slots) }
 
@@ -216,7 +219,7 @@ func (t *Table) add(s *device.Stream, keys device.Ptr, columns []device.Ptr, n i
 			t.bound += n
 			return nil
 		}
-		h, err := t.read(s)
+		h, err := t.read(context.Background(), s)
 		if err != nil {
 			return err
 		}
@@ -251,8 +254,8 @@ func (t *Table) tell(s *device.Stream, columns []device.Ptr) error {
 }
 
 // read waits for what is known of the table.
-func (t *Table) read(s *device.Stream) (h head, err error) {
-	err = s.CopyOut(context.Background(), unsafe.Slice((*byte)(unsafe.Pointer(&h)), unsafe.Sizeof(h)), t.head.Ptr())
+func (t *Table) read(ctx context.Context, s *device.Stream) (h head, err error) {
+	err = s.CopyOut(ctx, unsafe.Slice((*byte)(unsafe.Pointer(&h)), unsafe.Sizeof(h)), t.head.Ptr())
 	return h, err
 }
 
@@ -296,7 +299,7 @@ func (t *Table) carryOver(s *device.Stream, n int) error {
 	if err := t.launchCarry(s); err != nil {
 		return err
 	}
-	h, err := t.read(s)
+	h, err := t.read(context.Background(), s)
 	if err == nil && h.over != 0 {
 		err = ErrRange
 	}

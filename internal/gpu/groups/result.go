@@ -1,0 +1,93 @@
+package groups
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"unsafe"
+
+	"github.com/weftgo/weft/device"
+	"github.com/weftgo/weft/internal/gpu"
+	"github.com/weftgo/weft/internal/op"
+)
+
+// Output is where a column of results goes: numbers of the type of the values, but int64 for numbers of rows, 64 bits
+// for sums and float64 for means.
+type Output struct {
+	Aggregate
+	Column device.Ptr
+	// Over is the row of a sum that does not fit 64 bits, and is written without what lies beyond; -1 if there is none.
+	Over int
+}
+
+// Len waits for all batches: the number of groups.
+func (t *Table) Len(ctx context.Context) (int, error) {
+	if err := t.stream.Wait(t.changed); err != nil {
+		return 0, err
+	}
+	h, err := t.read(ctx, t.stream)
+	if err != nil {
+		return 0, err
+	}
+	// The record of the key that looks like none.
+	last := t.records.Sub(t.Slots()*t.layout.stride(), t.records.Len())
+	var words [firstWord]uint64
+	if err := last.CopyTo(ctx, t.stream, words[:]); err != nil {
+		return 0, err
+	}
+	if words[1] != 0 {
+		return int(h.used) + 1, nil
+	}
+	return int(h.used), nil
+}
+
+// Result writes the keys and the aggregates of n groups, as many as Len has told, in no order, and waits for it.
+func (t *Table) Result(ctx context.Context, n int, keys device.Ptr, outputs []Output) (err error) {
+	if n == 0 {
+		return nil
+	}
+	s := t.stream
+	control, err := device.Make[uint64](t.dev, 1+len(outputs)) // the number of rows, and sums that do not fit
+	if err != nil {
+		return err
+	}
+	there, err := device.Make[uint8](t.dev, len(outputs)*int(unsafe.Sizeof(output{})))
+	defer func() { err = errors.Join(err, s.Sync(context.WithoutCancel(ctx)), control.Free(), there.Free()) }()
+	if err != nil {
+		return err
+	}
+	p := resultParams{
+		table: t.at, keys: keys, outputs: there.Ptr(), count: control.Ptr(), room: uint64(n), noutputs: uint32(len(outputs)), key: uint32(t.layout.Key),
+	}
+	if err := errors.Join(s.Fill(control.Ptr(), 0, 2*control.Len()), there.CopyFrom(s, t.outputs(outputs, control.Ptr()))); err != nil {
+		return err
+	}
+	if err := device.Launch(s, t.result, gpu.Wave(t.dev, t.Slots()+1), gpu.Block, &p); err != nil {
+		return err
+	}
+	words := make([]uint64, control.Len())
+	if err := control.CopyTo(ctx, s, words); err != nil {
+		return err
+	}
+	if words[0] != uint64(n) {
+		return fmt.Errorf("%w: %d groups have rows, and %d have a key", op.ErrCorrupt, words[0], n)
+	}
+	for i, row := range words[1:] {
+		outputs[i].Over = int(row) - 1
+	}
+	return nil
+}
+
+// outputs are outputs as kernels know them.
+func (t *Table) outputs(outputs []Output, control device.Ptr) []byte {
+	all := make([]output, len(outputs))
+	for i, o := range outputs {
+		x := output{column: o.Column, over: control + device.Ptr(8*(1+i)), func_: uint32(o.Func), type_: uint32(o.Type)}
+		if f, ok := o.field(); ok {
+			x.at = uint32(t.layout.word(slices.Index(t.layout.Fields, f)))
+		}
+		all[i] = x
+	}
+	return unsafe.Slice((*byte)(unsafe.Pointer(unsafe.SliceData(all))), len(all)*int(unsafe.Sizeof(output{})))
+}
