@@ -12,6 +12,7 @@ __device__ __forceinline__ void move(const MoveParams& p) {
     if (key == 0 && i != p.from.slots) continue;
     const uint32_t at = key == 0 ? p.to.slots : claim(p.to, p.to.slots, key, home(p.to, hash(key, p.to.seed)), claimed);
     if (at == kNone) continue;
+#pragma unroll 1
     for (uint32_t word = kCount; word < p.from.words; word++) record(p.to, at)[word] = from[word];
   }
   if (claimed != 0) add_relaxed(&p.head->used, claimed);

@@ -13,7 +13,7 @@ import (
 //kernelgen:target 80+ptx83,90+ptx83
 //kernelgen:flags -x cuda --cuda-device-only -nocudainc -nocudalib -nostdinc -std=c++17 -Wall -Werror -I kernels/include -O3
 //kernelgen:input c9eb9dde872b4bcfe80d450768d5cc07491152e4153386b7460fde7b078c466e 14436 internal/gpu/groups/add.cuh
-//kernelgen:input 2141ccc9f6c333f2a08be4d893c34e00bdf15b21e000d4eb1cbc55cf256ab701 2143 internal/gpu/groups/groups.cu
+//kernelgen:input 7780093d5d8713f94962039eed070e72a7e2706bcf19d0117cdda8bb95db0b09 2160 internal/gpu/groups/groups.cu
 //kernelgen:input ad0dbc57195aa1593d95abff2a01e4a535b62f6f22d4fa3c69946ac8db644543 3454 internal/gpu/groups/layout.cuh
 //kernelgen:input cbd3258c0338b7e4631848e732d4ba8ad0300157404d258e23c34cb2c1b08ab9 2870 internal/gpu/groups/local.cuh
 //kernelgen:input 6bdc53df97bbb66a02f214d9b07293a2308947ff2b75d43e45b20fe485237f1e 3283 internal/gpu/groups/result.cuh
@@ -23,8 +23,8 @@ import (
 //kernelgen:input 79b1beaa05fe49d706515a4fad47443f74f45385014663a5ecc8653a4a9b381e 1718 kernels/include/weft/hash.cuh
 //kernelgen:input 3844d10e56bfb5b2bb8c488edf87f503d07fe3315f36a6d26af5f81e850e250a 4894 kernels/include/weft/shared.cuh
 //kernelgen:input 0851189fa3150bd3eb30a9b7d5f0dcba58c8fcda1c3598976207e3eea53f4ea7 5348 kernels/include/weft/warp.cuh
-//kernelgen:output 0e8aebbdb48bfa3c0cf9e1e8482b1448a950770ba0b928287693f97b9e78731d 175643 internal/gpu/groups/groups_sm80.ptx
-//kernelgen:output 3f1ae60eb2a9f629ab863d3ecb78298c901567ae73334c867e35e26cc5c3bbb7 175643 internal/gpu/groups/groups_sm90.ptx
+//kernelgen:output a5928cf31755b2a3bfc5358f9757e6a8546bfd8b0827c3dcc88f386f983ba38a 174603 internal/gpu/groups/groups_sm80.ptx
+//kernelgen:output 59a40d745d7833f9f57966e2a7d675af6965fd436e790bca3740ab58a9ace37f 174603 internal/gpu/groups/groups_sm90.ptx
 //kernelgen:output c07b2edab2f03feba027635fb24ddcbd3517177bd1f5570a0858b6e2d9dc3977 3798 internal/gpu/groups/groups_params_gen.go
 
 //go:embed groups_sm80.ptx

@@ -13,7 +13,7 @@ import (
 var kernelTests = []mutate.KernelTest{
 	{Name: "sums", Run: func(t testing.TB, dev device.Device) {
 		for _, r := range cases {
-			trySum(t, dev, r, small, 1100, 0, 700, 3000)
+			trySum(t, dev, r, small, 1100, 0, 2500)
 		}
 	}},
 	{Name: "fields", Run: func(t testing.TB, dev device.Device) {
@@ -22,6 +22,7 @@ var kernelTests = []mutate.KernelTest{
 		}
 	}},
 	{Name: "carry", Run: tryCarry},
+	{Name: "types", Run: tryAllTypes, Long: true},
 }
 
 // Lanes, warps and blocks overtake each other, memory is weak, and a data race is a fault.
