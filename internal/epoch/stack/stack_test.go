@@ -56,7 +56,7 @@ func (x *Stack) check(t *testing.T) Report {
 // sizes are those of a test: large ones on a GPU.
 func sizes(dev device.Device) (l Load, nodes, launches int) {
 	if dev.Properties().Kind == device.CUDA {
-		return Load{Blocks: 264, Threads: 256, Groups: 64, Walk: 4, Readers: 16}, 1 << 21, 8
+		return Load{Blocks: 264, Threads: 256, Groups: 2, Walk: 4, Readers: 16}, 1 << 21, 20
 	}
 	return Load{Blocks: 3, Threads: 96, Groups: 12, Walk: 2, Readers: 1}, 1 << 12, 6
 }
