@@ -95,6 +95,9 @@ func (m *OrderedMap[K, V]) Snapshot(ctx context.Context) (*Snapshot[K, V], error
 // [ErrClosed].
 type Snapshot[K Key, V Value] struct{ seeker[K, V] }
 
+// Core is for packages of structures.
+func (s *Snapshot[K, V]) Core() *core.Snapshot { return s.at }
+
 // Len is the number of pairs.
 func (s *Snapshot[K, V]) Len() int { return s.at.Len() }
 

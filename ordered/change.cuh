@@ -7,6 +7,8 @@
 
 namespace weft::ordered {
 
+constexpr uint32_t kBlock = 256;  // threads of a block (internal/gpu)
+
 // Hot is a leaf with many operations, whose entries are written by threads of their own.
 struct Hot {
   Split split;

@@ -97,7 +97,7 @@
 //
 // # Caveats
 //
-//   - There is nothing for users' kernels.
+//   - Kernels of users read a map or a snapshot ([Map.View], [Map.ViewAt]); they do not change it.
 //   - On a GPU there is memory for the leaves that a batch may touch twice, so up to three times that of the leaves in use.
 //   - Many snapshots of a large map, with few changes between them, cost an index each.
 //   - Up to 2^30 leaves.

@@ -41,7 +41,7 @@ type gpuIndex struct {
 	content content
 }
 
-// content is how much an index has, once that has been read (twin: layout.cuh).
+// content is how much an index has, once that has been read (twin: ordered_index.cuh).
 type content struct{ Live, Leaves, Taken uint64 }
 
 const contentBytes = 24

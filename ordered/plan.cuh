@@ -2,7 +2,7 @@
 // is planned by itself (twin: cpumerge.go).
 #pragma once
 
-#include "layout.cuh"
+#include "weft/ordered_index.cuh"
 
 namespace weft::ordered {
 

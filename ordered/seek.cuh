@@ -1,7 +1,7 @@
 // Lookups and ranges. Nothing that they read changes, so all accesses are weak.
 #pragma once
 
-#include "layout.cuh"
+#include "weft/ordered_find.cuh"
 
 namespace weft::ordered {
 
@@ -24,8 +24,7 @@ struct SeekParams {
   uint32_t unused;
 };
 
-// get looks up a key for each lane. A tile goes down with those of its lanes, some at a time;
-// then each lane reads its value, so a miss reads none.
+// get looks up a key for each lane; then each reads its value, so a miss reads none.
 template <class K, class V>
 __device__ __forceinline__ void get(const SeekParams& p) {
   const uint32_t leaves = p.x.content->leaves;
@@ -34,74 +33,13 @@ __device__ __forceinline__ void get(const SeekParams& p) {
   for (uint64_t first = thread_index() - tile.lane; first < p.n; first += threads_in_grid()) {
     const uint64_t i = first + tile.lane;
     const K mine = i < p.n ? K(load_once(static_cast<const K*>(p.lo) + i) ^ K(p.x.flip)) : K(0);
-    const Leaf<K, V>* found = nullptr;
-    uint32_t slot = 0;
-    for (uint32_t r = 0; leaves != 0 && r < Tile<K>::kLanes; r += kTogether) {
-      K key[kTogether];
-      uint32_t at[kTogether];
-#pragma unroll
-      for (uint32_t q = 0; q < kTogether; q++) key[q] = shuffle(kAll, mine, tile.base + r + q);
-      down(p.x, tile, leaves - 1, key, at);
-      const Leaf<K, V>* leaf[kTogether];
-      Word128 word[kTogether][2];
-#pragma unroll
-      for (uint32_t q = 0; q < kTogether; q++) {
-        leaf[q] = leaf_at<K, V>(p.x, p.x.ids[at[q]]);
-        word[q][0] = load_passing(tile.part(leaf[q]->keys));
-        word[q][1] = load_passing(tile.part(leaf[q]->keys + kFanout));
-      }
-#pragma unroll
-      for (uint32_t q = 0; q < kTogether; q++) {
-        const uint32_t a = Keys<K>(word[q][0]).same(key[q]), b = Keys<K>(word[q][1]).same(key[q]);
-        const uint32_t in_a = tile.vote(a != Keys<K>::kNumber), in_b = tile.vote(b != Keys<K>::kNumber), in = in_a ? in_a : in_b;
-        const uint32_t from = in ? lowest(in) : 0;
-        const uint32_t which = shuffle(kAll, in_a ? a : b, tile.base + from);
-        if (tile.rank == r + q && in) found = leaf[q], slot = (in_a ? 0 : kFanout) + from * Keys<K>::kNumber + which;
-      }
-    }
+    const Hit<K, V> found = hit<K, V>(p.x, tile, leaves, mine);
     if (i >= p.n) continue;
-    if (p.vals) store_once(static_cast<V*>(p.vals) + i, found ? found->vals[slot] : V(0));
-    if (p.ok) store_once(p.ok + i, uint8_t(found != nullptr));
-    hits += found != nullptr;
+    if (p.vals) store_once(static_cast<V*>(p.vals) + i, found.leaf ? found.leaf->vals[found.slot] : V(0));
+    if (p.ok) store_once(p.ok + i, uint8_t(found.leaf != nullptr));
+    hits += found.leaf != nullptr;
   }
   if (p.hits) add_up(p.hits, hits);
-}
-
-// Spot is where a key is, or would be.
-struct Spot {
-  Place place;  // of the first pair whose key is not smaller
-  uint32_t size;  // of that leaf
-  bool same;    // it has the key
-};
-
-// spot finds a key for each lane. All lanes of a warp take part. There are leaves.
-template <class K, class V>
-__device__ __forceinline__ Spot spot(const Index& x, const Tile<K>& tile, uint32_t leaves, K mine) {
-  Spot s{};
-  for (uint32_t r = 0; r < Tile<K>::kLanes; r += kTogether) {
-    K key[kTogether];
-    uint32_t at[kTogether];
-#pragma unroll
-    for (uint32_t q = 0; q < kTogether; q++) key[q] = shuffle(kAll, mine, tile.base + r + q);
-    down(x, tile, leaves - 1, key, at);
-    Word128 word[kTogether][2];
-#pragma unroll
-    for (uint32_t q = 0; q < kTogether; q++) {
-      const Leaf<K, V>* leaf = leaf_at<K, V>(x, x.ids[at[q]]);
-      word[q][0] = load_passing(tile.part(leaf->keys));
-      word[q][1] = load_passing(tile.part(leaf->keys + kFanout));
-    }
-#pragma unroll
-    for (uint32_t q = 0; q < kTogether; q++) {
-      const Keys<K> a(word[q][0]), b(word[q][1]);
-      const uint32_t smaller = tile.sum(a.smaller(key[q])) + tile.sum(b.smaller(key[q]));
-      const bool same = tile.vote(a.same(key[q]) != Keys<K>::kNumber || b.same(key[q]) != Keys<K>::kNumber) != 0;
-      if (tile.rank == r + q) s.place = {at[q], smaller}, s.same = same;
-    }
-  }
-  s.size = x.sizes[s.place.leaf];
-  if (s.place.at > s.size) s.place.at = s.size;
-  return s;
 }
 
 // answer writes a pair as answer i, or that there is none.

@@ -32,20 +32,40 @@ const MaxInserts uint64 = 1 << 31
 // View gives f the current generation, from which it submits reading to a stream.
 // The lease ends when that is done, as that of a lookup on a stream does.
 func (t *Table) View(ctx context.Context, s *device.Stream, f func(Parts) error) error {
-	return t.wrap("View", t.view(ctx, s, f))
+	return t.wrap("View", t.view(ctx, nil, s, f))
 }
 
-func (t *Table) view(ctx context.Context, s *device.Stream, f func(Parts) error) (err error) {
-	if err := t.takesKernels(s); err != nil {
+// ViewAt is View of a snapshot.
+func (t *Table) ViewAt(ctx context.Context, at *Snapshot, s *device.Stream, f func(Parts) error) error {
+	err := at.check(t)
+	if err == nil {
+		err = t.view(ctx, at, s, f)
+	}
+	return t.wrap("ViewAt", err)
+}
+
+// check reports what is no snapshot of a table.
+func (s *Snapshot) check(t *Table) error {
+	switch {
+	case s == nil:
+		return fmt.Errorf("%w: there is no snapshot", device.ErrInvalid)
+	case s.table != t:
+		return fmt.Errorf("%w: the snapshot is one of another map", device.ErrInvalid)
+	}
+	return nil
+}
+
+func (t *Table) view(ctx context.Context, at *Snapshot, s *device.Stream, f func(Parts) error) (err error) {
+	if err := t.runsKernels(s); err != nil {
 		return err
 	}
-	lease, err := t.Leases.Read(ctx, nil)
+	lease, err := t.enter(ctx, at, &batch.Batch{})
 	if err != nil {
 		return err
 	}
 	defer func() {
 		lease.On(s) // behind what f has submitted, also if it panics
-		err = errors.Join(err, lease.End())
+		err = errors.Join(err, t.leave(at, lease))
 	}()
 	return f(lease.Parts)
 }
@@ -58,7 +78,7 @@ func (t *Table) Update(ctx context.Context, s *device.Stream, n int, f func(Part
 }
 
 func (t *Table) update(ctx context.Context, s *device.Stream, n int, f func(Parts) error) error {
-	if err := t.takesKernels(s); err != nil {
+	if err := t.runsKernels(s); err != nil {
 		return err
 	}
 	if n < 0 || uint64(n) > MaxInserts {
@@ -74,10 +94,10 @@ func (t *Table) update(ctx context.Context, s *device.Stream, n int, f func(Part
 	})
 }
 
-// takesKernels reports a device without kernels, and streams that are not its own.
-func (t *Table) takesKernels(s *device.Stream) error {
-	if _, ok := t.Engine.(Updater); !ok {
-		return fmt.Errorf("%w: there is no Ref on %s", device.ErrNoKernels, t.Device.Properties().Name)
+// runsKernels reports a device without kernels, and streams that are not its own.
+func (t *Table) runsKernels(s *device.Stream) error {
+	if p := t.Device.Properties(); p.Kind == device.CPU {
+		return fmt.Errorf("%w: there is no Ref on %s", device.ErrNoKernels, p.Name)
 	}
 	return (&batch.Batch{}).CheckPlace(t.Device, s)
 }

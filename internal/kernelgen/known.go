@@ -3,10 +3,13 @@ package kernelgen
 // knownTypes are Go's twins of the structs of weft's headers that kernels of
 // users take: a pool to allocate from, or a view of a structure.
 var knownTypes = map[string]string{
-	"weft::Allocator":      weftPath + "/alloc.Ref",
-	"weft::linear::Ref":    weftPath + "/linear.Ref",
-	"weft::slab::Ref":      weftPath + "/slab.Ref",
-	"weft::slab::MultiRef": weftPath + "/slab.Ref",
+	"weft::Allocator":           weftPath + "/alloc.Ref",
+	"weft::btree::Ref":          weftPath + "/btree.Ref",
+	"weft::btree::VersionedRef": weftPath + "/btree.VersionedRef",
+	"weft::linear::Ref":         weftPath + "/linear.Ref",
+	"weft::ordered::Ref":        weftPath + "/ordered.Ref",
+	"weft::slab::Ref":           weftPath + "/slab.Ref",
+	"weft::slab::MultiRef":      weftPath + "/slab.Ref",
 }
 
 // known are the types that need no -type. weft itself says what it means.

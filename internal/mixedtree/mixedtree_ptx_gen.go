@@ -15,7 +15,7 @@ import (
 //kernelgen:input e8bb56ed16964a15acb1271a6aec30f0cc3f6b49189d6735302d212a87e95843 3542 internal/mixedtree/mixedtree.cu
 //kernelgen:input 870daf72e5f5ee3daf5209b7c93999cc04bae928905c38d006e9ce507ad53f71 12351 kernels/include/weft/access.cuh
 //kernelgen:input 2714016844286cf6bb08333ddb0708e125c696e1b02e9a7d01b8df565f94b8dd 3669 kernels/include/weft/account.cuh
-//kernelgen:input 68c3c19ec5e8af0dd5164c15e495049feb1b940bf46c0ae39c94696d7010bd9b 15491 kernels/include/weft/btree.cuh
+//kernelgen:input 7671923823408698b1045f41f4b7c85b8a7822d9250c9cfb278cfd21fe4c90bc 16063 kernels/include/weft/btree.cuh
 //kernelgen:input beee79794b8c05625e61c2b90d2ba8d6ba70853c0f09aa1e4fcbbb8659ddbe95 21901 kernels/include/weft/btree_change.cuh
 //kernelgen:input e28a708721d73d23c7302cf7cb85c90fbef4bcdeb8a784585291edf2becfab24 15757 kernels/include/weft/btree_node.cuh
 //kernelgen:input 59fad6ead6b7f2e1672d5e050201e9c5eab824181b8763a2854ae86f2144376b 11398 kernels/include/weft/btree_past.cuh

@@ -68,6 +68,7 @@ const (
 	taskRange = 100 + iota
 	taskCount
 	taskNext
+	taskBefore
 )
 
 // task is an operation of a tile, or a range, and what comes of it.
@@ -154,7 +155,7 @@ func (x *trees) run(ctx context.Context, all []task, each, threads, most, insert
 		if o.kind == taskRange {
 			o.keys, o.vals = keysOut[i*most:i*most+int(o.outcome)], valsOut[i*most:i*most+int(o.outcome)]
 		}
-		if o.kind == taskNext {
+		if o.kind == taskNext || o.kind == taskBefore {
 			o.keys = keysOut[i*most : i*most+1]
 		}
 	}

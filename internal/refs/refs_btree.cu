@@ -49,7 +49,7 @@ struct Tasks {
   uint32_t unused;
 };
 
-constexpr uint32_t kRange = 100, kCount = 101, kNext = 102;
+constexpr uint32_t kRange = 100, kCount = 101, kNext = 102, kBefore = 103;
 
 struct VersionedParams {
   btree::VersionedRef<K, V> ref;
@@ -72,6 +72,7 @@ WEFT_KERNEL(refs_btree_versioned, 1)(VersionedParams p) {
     const uint32_t kind = t.kinds[i];
     const K key = t.keys[i];
     V value = t.vals[i];
+    K neighbor = 0;
     uint32_t outcome = kNothing;
     if (kind >= kRange) {
       const uint64_t time = t.present ? btree::kAlways : tree.snapshot();
@@ -84,8 +85,10 @@ WEFT_KERNEL(refs_btree_versioned, 1)(VersionedParams p) {
           });
       else if (kind == kCount)
         outcome = p.ref.count_tile(key, t.to[i], time);
-      else
-        outcome = found(p.ref.successor_tile(key, &t.keys_out[i * t.most], &value, time) && kind == kNext);
+      else if (kind == kNext)
+        outcome = found(p.ref.successor_tile(key, &neighbor, &value, time));
+      else if (kind == kBefore)
+        outcome = found(p.ref.predecessor_tile(key, &neighbor, &value, time));
     } else if (kind == kGet) {
       outcome = found(p.ref.find_tile(key, &value));
     } else {
@@ -93,6 +96,7 @@ WEFT_KERNEL(refs_btree_versioned, 1)(VersionedParams p) {
     }
     if (rank != 0) continue;
     t.outcomes[i] = outcome;
+    if (kind == kNext || kind == kBefore) t.keys_out[i * t.most] = neighbor;
     t.vals[i] = value;
   }
   tree.leave();

@@ -14,10 +14,10 @@ import (
 //kernelgen:target 80+ptx83,90+ptx83
 //kernelgen:flags -x cuda --cuda-device-only -nocudainc -nocudalib -nostdinc -std=c++17 -Wall -Werror -I kernels/include -O3
 //kernelgen:input 56da49beefc2386e2fbf177b651f63a5eb28c10ca557520ecf14e80a08c918a8 3125 internal/refs/ops.cuh
-//kernelgen:input 4a7f413a6c88273c13ad204016c12d1e306efb0baa3b51b40d3c499acd187d9c 4064 internal/refs/refs_btree.cu
+//kernelgen:input 6b86d1b1bfec2e96dfc401e5228db24d9810d3be03d61c2dc3870dde581937b6 4275 internal/refs/refs_btree.cu
 //kernelgen:input 870daf72e5f5ee3daf5209b7c93999cc04bae928905c38d006e9ce507ad53f71 12351 kernels/include/weft/access.cuh
 //kernelgen:input 2714016844286cf6bb08333ddb0708e125c696e1b02e9a7d01b8df565f94b8dd 3669 kernels/include/weft/account.cuh
-//kernelgen:input 68c3c19ec5e8af0dd5164c15e495049feb1b940bf46c0ae39c94696d7010bd9b 15491 kernels/include/weft/btree.cuh
+//kernelgen:input 7671923823408698b1045f41f4b7c85b8a7822d9250c9cfb278cfd21fe4c90bc 16063 kernels/include/weft/btree.cuh
 //kernelgen:input beee79794b8c05625e61c2b90d2ba8d6ba70853c0f09aa1e4fcbbb8659ddbe95 21901 kernels/include/weft/btree_change.cuh
 //kernelgen:input e28a708721d73d23c7302cf7cb85c90fbef4bcdeb8a784585291edf2becfab24 15757 kernels/include/weft/btree_node.cuh
 //kernelgen:input 59fad6ead6b7f2e1672d5e050201e9c5eab824181b8763a2854ae86f2144376b 11398 kernels/include/weft/btree_past.cuh
@@ -35,10 +35,10 @@ import (
 //kernelgen:input b6a4a0a470083c5db2ddc3dadb2275946d1f16b725fa0fe66607df730c694dc4 5537 kernels/include/weft/slot.cuh
 //kernelgen:input 0851189fa3150bd3eb30a9b7d5f0dcba58c8fcda1c3598976207e3eea53f4ea7 5348 kernels/include/weft/warp.cuh
 //kernelgen:input 3734d9594b1b33c1868d416df12106a6d15018edf95437b3b5b984e6d6f937e3 816 kernels/include/weft/widths.cuh
-//kernelgen:output ae3ea2bbdaaebf9ea1d4524b705955b610bb057961b8311c2e2821cf2e5bf7b3 663150 internal/refs/refs_btree_32_32_sm80.ptx
-//kernelgen:output dfbad6fa7000bfd49feb1a3724f8582bbfd2b239918b9153ef82901c395b6458 663150 internal/refs/refs_btree_32_32_sm90.ptx
-//kernelgen:output cf871c95b8dbe806937388d93d514ecfe085b869db49f7ce5c53fa78d93f5fb7 703783 internal/refs/refs_btree_64_64_sm80.ptx
-//kernelgen:output ada540f58a8689d99c7f954ab43efaa5e17c43ad49c63c1876d542d07eaa6e56 703783 internal/refs/refs_btree_64_64_sm90.ptx
+//kernelgen:output d0fd65aaf612adbbcb91b8f7dbec0af9dbc317d1722cc22e33785e67cd752ddb 678735 internal/refs/refs_btree_32_32_sm80.ptx
+//kernelgen:output b6978dbcc23c3bcf4e4aaeca00a32defe7b495fdcaf33ff874cf9329ccec5dca 678735 internal/refs/refs_btree_32_32_sm90.ptx
+//kernelgen:output 7b8891e66920bd0c5f7b2314a17cf70fe7b3b0f64bdf67073591a2bbe2e7cca2 718947 internal/refs/refs_btree_64_64_sm80.ptx
+//kernelgen:output 3d3b8d2e7de26cab85cc340aff27b51fdff409146fb4df2b63d39af59f45b0aa 718947 internal/refs/refs_btree_64_64_sm90.ptx
 //kernelgen:output bd8ce342854686931fc6568697233adacb0e5943a7e1a11e21d7b265d200484d 3731 internal/refs/refs_btree_params_gen.go
 
 //go:embed refs_btree_32_32_sm80.ptx

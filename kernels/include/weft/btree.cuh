@@ -238,16 +238,13 @@ struct VersionedRef {
   __device__ __forceinline__ bool successor_tile(K key, K* next, V* value, uint64_t time) const {
     const typename S::Key in = P::in(tree, key), last = typename S::Key(typename As<K>::Bits(~typename As<K>::Bits(0)));
     if (in == last) return false;
-    const Lanes<S, false> l;
-    K k{};
-    V v{};
-    uint32_t from = 0;
-    const bool some = range_tile(P::out(tree, in + 1), P::out(tree, last), 1, time, [&](uint32_t, K found, V has) { k = found, v = has, from = 1; });
-    const uint32_t who = l.vote(from != 0);
-    if (!some) return false;
-    *next = As<K>::from(typename As<K>::Bits(l.share(uint64_t(As<K>::bits(k)), lowest(who))));
-    if (value) *value = As<V>::from(typename As<V>::Bits(l.share(uint64_t(As<V>::bits(v)), lowest(who))));
-    return true;
+    return one<false>(in + 1, last, next, value, time);
+  }
+  // predecessor_tile is the last pair before a key.
+  __device__ __forceinline__ bool predecessor_tile(K key, K* before, V* value, uint64_t time) const {
+    const typename S::Key in = P::in(tree, key);
+    if (in == 0) return false;
+    return one<true>(0, in - 1, before, value, time);
   }
 
   // hold takes a snapshot that lasts until drop, by whichever kernel of the stream; each by one thread.
@@ -270,6 +267,23 @@ struct VersionedRef {
   __device__ __forceinline__ void check_snapshot() const {
     check();
     if (!(terms.mode & kMaySnapshot)) asm volatile("trap;" ::: "memory");
+  }
+
+ private:
+  // one is the first pair from a key to another, or the last one, for all lanes.
+  template <bool kBackward>
+  __device__ __forceinline__ bool one(typename S::Key lo, typename S::Key hi, K* key, V* value, uint64_t time) const {
+    check();
+    Walk<S, Then<S>> w{Then<S>(tree, past, time)};
+    typename S::Word word{};
+    const auto keep = [&](uint32_t from, uint32_t to, uint32_t) __attribute__((always_inline)) {
+      if (from != to) word = w.r.node.word(w.r.l, from);
+    };
+    const uint32_t n = kBackward ? w.backward(lo, hi, 1, keep) : w.forward(lo, hi, 1, keep);
+    if (n == 0) return false;
+    if (key) *key = P::out(tree, S::key(word));
+    if (value) *value = As<V>::from(S::value(word));
+    return true;
   }
 };
 

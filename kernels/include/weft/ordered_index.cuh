@@ -1,13 +1,13 @@
-// The memory of an ordered map, and ways down its index (twin: layout.go, index.go, gpupool.go).
+// The memory of an ordered map, and ways down its index (twin: layout.go, index.go and gpupool.go of package
+// ordered, which explains them).
 #pragma once
 
-#include "weft/inorder.cuh"
+#include "inorder.cuh"
 
 namespace weft::ordered {
 
 using namespace inorder;
 
-constexpr uint32_t kBlock = 256;          // threads of a block (internal/gpu)
 constexpr uint32_t kPairs = 32;           // of a leaf
 constexpr uint32_t kFanBits = 4;          // a node has 16 separators
 constexpr uint32_t kFanout = 1 << kFanBits;

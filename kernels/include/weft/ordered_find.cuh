@@ -1,0 +1,84 @@
+// Keys in an ordered map: where they are, a key for each lane of a warp. Nothing that is read
+// changes, so all accesses are weak.
+#pragma once
+
+#include "ordered_index.cuh"
+
+namespace weft::ordered {
+
+// Hit is a pair: a slot of a leaf, which is null if there is none.
+template <class K, class V>
+struct Hit {
+  const Leaf<K, V>* leaf = nullptr;
+  uint32_t slot = 0;
+};
+
+// hit finds the pair of a key for each lane. A tile goes down with those of its lanes, some at a
+// time. All lanes of a warp take part.
+template <class K, class V>
+__device__ __forceinline__ Hit<K, V> hit(const Index& x, const Tile<K>& tile, uint32_t leaves, K mine) {
+  Hit<K, V> found;
+  for (uint32_t r = 0; leaves != 0 && r < Tile<K>::kLanes; r += kTogether) {
+    K key[kTogether];
+    uint32_t at[kTogether];
+#pragma unroll
+    for (uint32_t q = 0; q < kTogether; q++) key[q] = shuffle(kAll, mine, tile.base + r + q);
+    down(x, tile, leaves - 1, key, at);
+    const Leaf<K, V>* leaf[kTogether];
+    Word128 word[kTogether][2];
+#pragma unroll
+    for (uint32_t q = 0; q < kTogether; q++) {
+      leaf[q] = leaf_at<K, V>(x, x.ids[at[q]]);
+      word[q][0] = load_passing(tile.part(leaf[q]->keys));
+      word[q][1] = load_passing(tile.part(leaf[q]->keys + kFanout));
+    }
+#pragma unroll
+    for (uint32_t q = 0; q < kTogether; q++) {
+      const uint32_t a = Keys<K>(word[q][0]).same(key[q]), b = Keys<K>(word[q][1]).same(key[q]);
+      const uint32_t in_a = tile.vote(a != Keys<K>::kNumber), in_b = tile.vote(b != Keys<K>::kNumber), in = in_a ? in_a : in_b;
+      const uint32_t from = in ? lowest(in) : 0;
+      const uint32_t which = shuffle(kAll, in_a ? a : b, tile.base + from);
+      if (tile.rank == r + q && in) found = {leaf[q], (in_a ? 0 : kFanout) + from * Keys<K>::kNumber + which};
+    }
+  }
+  return found;
+}
+
+// Spot is where a key is, or would be.
+struct Spot {
+  Place place;  // of the first pair whose key is not smaller
+  uint32_t size;  // of that leaf
+  bool same;    // it has the key
+};
+
+// spot finds a key for each lane. All lanes of a warp take part. There are leaves.
+template <class K, class V>
+__device__ __forceinline__ Spot spot(const Index& x, const Tile<K>& tile, uint32_t leaves, K mine) {
+  Spot s{};
+  for (uint32_t r = 0; r < Tile<K>::kLanes; r += kTogether) {
+    K key[kTogether];
+    uint32_t at[kTogether];
+#pragma unroll
+    for (uint32_t q = 0; q < kTogether; q++) key[q] = shuffle(kAll, mine, tile.base + r + q);
+    down(x, tile, leaves - 1, key, at);
+    Word128 word[kTogether][2];
+#pragma unroll
+    for (uint32_t q = 0; q < kTogether; q++) {
+      const Leaf<K, V>* leaf = leaf_at<K, V>(x, x.ids[at[q]]);
+      word[q][0] = load_passing(tile.part(leaf->keys));
+      word[q][1] = load_passing(tile.part(leaf->keys + kFanout));
+    }
+#pragma unroll
+    for (uint32_t q = 0; q < kTogether; q++) {
+      const Keys<K> a(word[q][0]), b(word[q][1]);
+      const uint32_t smaller = tile.sum(a.smaller(key[q])) + tile.sum(b.smaller(key[q]));
+      const bool same = tile.vote(a.same(key[q]) != Keys<K>::kNumber || b.same(key[q]) != Keys<K>::kNumber) != 0;
+      if (tile.rank == r + q) s.place = {at[q], smaller}, s.same = same;
+    }
+  }
+  s.size = x.sizes[s.place.leaf];
+  if (s.place.at > s.size) s.place.at = s.size;
+  return s;
+}
+
+}  // namespace weft::ordered
