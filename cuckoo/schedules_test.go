@@ -67,7 +67,7 @@ func impossible(s cuckoo.Stats) bool {
 	return s.PerHit < 1 || s.PerHit > 5 || s.PerMiss < 1 || s.PerMiss > 5 || s.Len > s.Slots+4
 }
 
-const fewSeeds = 7
+const fewSeeds = 4
 
 func schedules[K weft.Key, V weft.Value](m mode) dst.Config[K, V] {
 	return in(m, dst.Maps(func(dev device.Device, s dst.Shape) (*cuckoo.Map[K, V], error) {

@@ -69,7 +69,7 @@ func impossible(s horton.Stats) bool {
 	return s.PerHit < 1 || s.PerHit > 2 || s.PerMiss < 1 || s.PerMiss > 2 || s.Len > s.Slots+8
 }
 
-const fewSeeds = 7
+const fewSeeds = 4
 
 func schedules[K weft.Key, V weft.Value](m mode) dst.Config[K, V] {
 	return in(m, dst.Maps(func(dev device.Device, s dst.Shape) (*horton.Map[K, V], error) {
