@@ -90,7 +90,7 @@ func TestSameKernels(t *testing.T) {
 func TestSchedulesOfGetOrPut(t *testing.T) {
 	for _, m := range []mode{{arch: 80}, {arch: 90, tight: true}} {
 		cfg := schedules[uint32, uint64](m)
-		cfg.Shapes, cfg.Loads, cfg.Seeds = slices.Concat(troubles, dst.Overlapping()), true, 30
+		cfg.Shapes, cfg.Loads, cfg.Seeds = slices.Concat(troubles, dst.Overlapping()), true, 10
 		t.Run(m.String(), func(t *testing.T) {
 			t.Parallel()
 			dst.Run(t, cfg)
@@ -106,8 +106,8 @@ func explore[K weft.Key, V weft.Value](t *testing.T, widths string, cfg dst.Conf
 			dst.Run(t, cfg)
 		})
 	}
-	run("", 11, cfg)
-	run("overlapping ", 4, overlapping(cfg))
+	run("", 5, cfg)
+	run("overlapping ", 2, overlapping(cfg))
 }
 
 // overlapping is a configuration for programs of batches that overlap.
