@@ -22,7 +22,11 @@ func TestConformance(t *testing.T) {
 		"reuse": {Tombstones: linear.Reuse, Capacity: 10, MaxLoad: .97},
 	} {
 		t.Run(name, func(t *testing.T) {
-			t.Run("uint32,uint32", func(t *testing.T) { suite[uint32, uint32](t, dev, full, opts) })
+			size := full
+			if opts != nil {
+				size = half
+			}
+			t.Run("uint32,uint32", func(t *testing.T) { suite[uint32, uint32](t, dev, size, opts) })
 			t.Run("uint64,uint64", func(t *testing.T) { suite[uint64, uint64](t, dev, half, opts, conformance.HostCases...) })
 			t.Run("set uint32", func(t *testing.T) { setSuite[uint32](t, dev, half, opts) })
 			if opts != nil || conformance.Raced {

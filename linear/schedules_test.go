@@ -82,13 +82,13 @@ func TestSchedules(t *testing.T) {
 
 // someSeeds are for each mode and width, half of them where slots, and so all orders of memory,
 // are those of other widths: the programs of every test are others. fewSeeds are for reductions.
-const someSeeds, fewSeeds = 24, 20
+const someSeeds, fewSeeds = 8, 5
 
 // The same with GetOrPuts in the place of PutNews.
 func TestSchedulesOfGetOrPut(t *testing.T) {
 	for _, m := range []mode{{arch: 80}, {arch: 90, scheme: linear.Reuse}, {arch: 90, unordered: true}} {
-		dst.Explore(t, m, loading(schedules[uint32, uint32](m)))
-		dst.Explore(t, m, loading(schedules[uint64, uint64](m)))
+		dst.Explore(t, m, loading(schedules[uint32, uint32](m)).Tries(someSeeds))
+		dst.Explore(t, m, loading(schedules[uint64, uint64](m)).Tries(someSeeds))
 	}
 }
 
