@@ -20,19 +20,19 @@ import (
 func TestConformance(t *testing.T) {
 	smallParts(t)
 	dev := devicetest.Open(t)
-	half := conformance.ScaleOf(dev).Part(3)
-	t.Run("uint32,uint32", func(t *testing.T) { suite[uint32, uint32](t, dev, half, Options{}) })
+	part := conformance.ScaleOf(dev).Part(8)
+	t.Run("uint32,uint32", func(t *testing.T) { suite[uint32, uint32](t, dev, part, Options{}) })
 	if conformance.Raced {
 		return // its code is the same for all widths
 	}
-	t.Run("uint64,uint64", func(t *testing.T) { suite[uint64, uint64](t, dev, half, Options{}) })
-	t.Run("int32,float32", func(t *testing.T) { suite[int32, float32](t, dev, half, Options{}) })
-	t.Run("uint64,uint32 in atomic batches", func(t *testing.T) { suite[uint64, uint32](t, dev, half, Options{AtomicBatch: 1000}) })
+	t.Run("uint64,uint64", func(t *testing.T) { suite[uint64, uint64](t, dev, part, Options{}, conformance.HostCases...) })
+	t.Run("int32,float32", func(t *testing.T) { suite[int32, float32](t, dev, part, Options{}, conformance.HostCases...) })
+	t.Run("uint64,uint32 in atomic batches", func(t *testing.T) { suite[uint64, uint32](t, dev, part, Options{AtomicBatch: 1000}) })
 	if _, ok := dev.(device.Host); !ok {
 		return
 	}
 	pmem := Options{Durability: PMem, AssertPMem: PMemConditions{Persistent: true}}
-	t.Run("int64,float64 in PMem", func(t *testing.T) { suite[int64, float64](t, dev, half, pmem) })
+	t.Run("int64,float64 in PMem", func(t *testing.T) { suite[int64, float64](t, dev, part, pmem, conformance.HostCases...) })
 }
 
 func suite[K weft.Key, V weft.Value](t *testing.T, dev device.Device, scale conformance.Scale, o Options, without ...string) {

@@ -123,7 +123,7 @@ func TestValuesOutliveTheWriter(t *testing.T) {
 	eachDevice(t, Options{Capacity: 10, Size: 8 * mebibyte}, func(t *testing.T, im *image) {
 		rounds := 12
 		if im.gpu() {
-			rounds = 6
+			rounds = 4
 		}
 		for round := range rounds {
 			x := im.mustOpen(t, OpenOptions{Verify: round%2 == 0 || !im.gpu(), Mirror: round%3 == 0})

@@ -37,7 +37,7 @@ func TestKernels(t *testing.T) {
 				path, model := filepath.Join(memoryDir(t), "pool"), map[string][]byte{}
 				x, err := Create(path, dev, o)
 				must(t, err)
-				program(t, x, model, 25)
+				program(t, x, model, 13)
 				must(t, x.Close())
 				for i, dev := range []device.Device{openCPU(t), dev} { // the other one goes on
 					x, report, err := Open(t.Context(), path, dev, OpenOptions{Mirror: o.Mirror, Cache: o.Cache, Verify: i == 1})
@@ -45,7 +45,7 @@ func TestKernels(t *testing.T) {
 					if int(report.Keys) != len(model) {
 						t.Errorf("%v: opening found %d keys, want %d", dev.Properties().Kind, report.Keys, len(model))
 					}
-					program(t, x, model, 8)
+					program(t, x, model, 5)
 					must(t, x.Close())
 				}
 			})

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/binary"
 	"errors"
+	"flag"
 	"fmt"
 	"math/rand/v2"
 	"path/filepath"
@@ -308,6 +309,9 @@ func (tr *lossTrial) goOn() {
 	must(tr, another.Close())
 }
 
+// lossPrograms is for more of them than are usual.
+var lossPrograms = flag.Int("loss-programs", 1, "so many times the usual number of programs in which tests lose GPUs")
+
 // lossSeed is where GPUs are lost.
 type lossSeed struct {
 	kernel, access string // none: at a store of any
@@ -315,12 +319,12 @@ type lossSeed struct {
 }
 
 var lossSeeds = []lossSeed{
-	{"", "", 12},
-	{"change", `st\.|atom\.|red\.`, 6},
-	{"change_crowded", `st\.|atom\.|red\.`, 6},
-	{"move_up", `st\.|atom\.|red\.`, 6},
+	{"", "", 5},
+	{"change", `st\.|atom\.|red\.`, 3},
+	{"change_crowded", `st\.|atom\.|red\.`, 3},
+	{"move_up", `st\.|atom\.|red\.`, 3},
 	{"recycle", `st\.|atom\.|red\.`, 3},
-	{"get", `ld\.`, 6},
+	{"get", `ld\.`, 3},
 }
 
 // A GPU that is lost in the middle of anything: what has been acknowledged is there, of the batch under
@@ -354,12 +358,12 @@ func TestAtomicGPULost(t *testing.T) {
 }
 
 var atomicLossSeeds = []lossSeed{
-	{"", "", 6},
-	{"change", `st\.`, 6},
-	{"follow", `st\.`, 6},
-	{"log", `st\.|atom\.|red\.`, 6},
-	{"settle", `st\.|atom\.|red\.`, 6},
-	{"home", `st\.`, 6},
+	{"", "", 4},
+	{"change", `st\.`, 3},
+	{"follow", `st\.`, 3},
+	{"log", `st\.|atom\.|red\.`, 3},
+	{"settle", `st\.|atom\.|red\.`, 3},
+	{"home", `st\.`, 3},
 	{"undo", `st\.`, 3},
 	{"tick", `st\.`, 3},
 }
@@ -367,7 +371,7 @@ var atomicLossSeeds = []lossSeed{
 // run loses GPUs, and counts the programs whose last batch was gone, or there.
 func (l lossSeed) run(t *testing.T, run []places, atomic int) (gone, there int) {
 	t.Run("in "+l.kernel, func(t *testing.T) {
-		for seed := range uint64(l.seeds) {
+		for seed := range uint64(l.seeds * *lossPrograms) {
 			t.Run(fmt.Sprint(seed), func(t *testing.T) {
 				tr := &lossTrial{}
 				gpu := sim.Options{Domain: &tr.fuse}
@@ -391,7 +395,7 @@ func (l lossSeed) run(t *testing.T, run []places, atomic int) (gone, there int) 
 		if gone+there == 0 {
 			t.Error("no GPU was lost")
 		}
-		t.Logf("lost in %d of %d programs", gone+there, l.seeds)
+		t.Logf("lost in %d of %d programs", gone+there, l.seeds**lossPrograms)
 	})
 	return gone, there
 }
@@ -403,7 +407,7 @@ func TestGPULostBesideReaders(t *testing.T) {
 		t.Skip("interprets kernels")
 	}
 	smallParts(t)
-	seeds, rounds := uint64(6), 15
+	seeds, rounds := uint64(3), 15
 	if conformance.Raced {
 		seeds = 2
 	}

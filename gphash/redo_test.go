@@ -249,7 +249,7 @@ func TestRedoFlips(t *testing.T) {
 			}
 		}
 		for w := l.first; w < l.end(all[1])+headWords; w++ {
-			for bit := range uint64(64) {
+			for bit := w % uint64(*flips); bit < 64; bit += uint64(*flips) {
 				im.bytes[w*pm.Word+bit/8] ^= 1 << (bit % 8)
 				x, report, err := im.open(OpenOptions{Verify: true})
 				if errors.Is(err, op.ErrCorrupt) != covered[w] {
@@ -266,6 +266,7 @@ func TestRedoFlips(t *testing.T) {
 					t.Fatalf("word %d: %d batches replayed", w-l.first, damaged)
 				}
 				must(t, x.Check(ctx))
+				must(t, x.Close())
 				im.restore()
 			}
 		}

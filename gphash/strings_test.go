@@ -106,7 +106,7 @@ func TestStrings(t *testing.T) {
 	for i, size := range shapes {
 		for _, resize := range []Resize{Beside, Stop} {
 			o := Options{KeySize: size.key, ValueSize: size.value, Levels: size.levels, Slots: size.slots, Hashes: size.hashes, Resize: resize}
-			t.Run(fmt.Sprint(size, resize), func(t *testing.T) { stringsOn(t, openCPU(t), openCPU(t), o, 10, 300) })
+			t.Run(fmt.Sprint(size, resize), func(t *testing.T) { stringsOn(t, openCPU(t), openCPU(t), o, 4, 300) })
 		}
 		t.Run(fmt.Sprint(size, " atomic"), func(t *testing.T) {
 			o := Options{KeySize: size.key, ValueSize: size.value, Levels: size.levels, Slots: size.slots, Hashes: size.hashes, Resize: Resize(i % 2), AtomicBatch: 1000}
@@ -476,7 +476,7 @@ func stringMemoryIsBounded(t *testing.T, dev device.Device, scale int) {
 	x := someStrings(t, dev, Options{Capacity: 2000, Size: 40 << 20})
 	rng, want := rand.New(rand.NewPCG(5, 5)), model{}
 	most := uint64(0)
-	for b := range 600 / scale {
+	for b := range 300 / scale {
 		var keys, values Bytes
 		bytes := 0 // of records that are there, or have been replaced by the last call
 		record := func(key string, value string) { bytes += len(key) + len(value) + 24 }

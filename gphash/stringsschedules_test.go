@@ -172,7 +172,7 @@ func stringPrograms(t *testing.T, m dst.Mode[Options]) dst.Config[uint64, uint64
 		}
 		return stringsAsMap{&Strings{c, e}}, nil
 	}, func(s Stats) bool { return s.Keys > s.Slots || s.Levels < 2 })
-	cfg.Arch, cfg.Seeds, cfg.Rough = m.Arch, 7, true
+	cfg.Arch, cfg.Seeds, cfg.Rough = m.Arch, 3, true
 	cfg.Shapes = append(cfg.Shapes, dst.Shapes...)
 	cfg.Shapes = append(cfg.Shapes, keysMakeWay)
 	return cfg
