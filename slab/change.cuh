@@ -103,8 +103,8 @@ __device__ __forceinline__ void append(const ChangeParams<Table>& p) {
 // change_one writes the values of winners. Their keys are there, once, so it treats the table as a map; kReuse makes it look for live
 // slots only, since in a multimap a dead one that remembers the key may come
 // first.
-template <class S>
-__device__ __forceinline__ void change_one(const Table& t, Operation<S>& op) {
+template <class S, class T>
+__device__ __forceinline__ void change_one(const T& t, Operation<S>& op) {
   change<S, false>(t, kReuse, op);
 }
 

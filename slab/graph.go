@@ -9,7 +9,6 @@ import (
 	"github.com/weftgo/weft/device"
 	"github.com/weftgo/weft/internal/batch"
 	"github.com/weftgo/weft/internal/core"
-	"github.com/weftgo/weft/internal/cpu"
 	"github.com/weftgo/weft/internal/op"
 )
 
@@ -75,10 +74,10 @@ func newGraph(dev device.Device, kind core.Kind, weight int, types core.Types, o
 }
 
 func newGraphEngine(dev device.Device, w batch.Widths, s sizing, o *GraphOptions) (graphEngine, *core.Leases, error) {
-	host, err := cpu.Host(dev, "graphs of slabs")
+	host, ok := dev.(device.Host)
 	switch {
-	case err != nil:
-		return nil, nil, err
+	case !ok:
+		return newGPUGraph(dev, w, s, o)
 	case w.Val == 0:
 		return newCPUGraph[struct{}, struct{}](host, s, o.Seed, o.Vertices)
 	}
@@ -157,7 +156,7 @@ func (g *graph) change(ctx context.Context, method string, s *device.Stream, kin
 	if !g.Directed() {
 		b.Flags = bothWays
 	}
-	if err := g.admit(b); err != nil {
+	if err := g.admit(b); kind != op.Delete && err != nil {
 		return 0, fmt.Errorf("%s: %s: %w", g.core.Name, method, err)
 	}
 	return g.policy.engine.apply(ctx, g.core, method, s, b)
@@ -298,6 +297,36 @@ func (g *graph) Degree(ctx context.Context, vertices, degrees []uint32) error {
 }
 
 func (g *graph) generation() *generation { return g.core.Leases.Current().Parts.(*generation) }
+
+// DegreeOn is Degree for a batch on the device.
+func (g *graph) DegreeOn(s *device.Stream, vertices, degrees device.Slice[uint32]) error {
+	b := &batch.Batch{N: vertices.Len(), Columns: batch.Columns{batch.Keys: batch.InOn(vertices), batch.Counts: batch.OutputOn(degrees)}}
+	return g.readOn("DegreeOn", s, b, func(at *generation) error { return g.policy.engine.degrees(context.Background(), s, at, b) })
+}
+
+// readOn submits something that reads the graph.
+func (g *graph) readOn(method string, s *device.Stream, b *batch.Batch, f func(*generation) error) error {
+	b.MustMatch(g.core.Name, method)
+	if err := b.CheckPlace(g.core.Device, s); err != nil {
+		return fmt.Errorf("%s: %s: %w", g.core.Name, method, err)
+	}
+	if _, ok := g.core.Device.(device.Host); !ok {
+		return g.core.View(context.Background(), s, func(p core.Parts) error { return f(p.(*generation)) })
+	}
+	return g.core.Alone(context.Background(), method, func(core.Counters) error { return f(g.generation()) })
+}
+
+// RowsOn is Rows for a batch on the device: degrees, as long as vertices, and offsets, one longer, are written, and neighbors as far
+// as it goes.
+func (g *graph) RowsOn(s *device.Stream, vertices, degrees device.Slice[uint32], offsets device.Slice[uint64], neighbors device.Slice[uint32]) error {
+	b := &batch.Batch{N: vertices.Len(), Columns: batch.Columns{
+		batch.Keys: batch.InOn(vertices), batch.Counts: batch.OutputOn(degrees), batch.Offsets: batch.OffsetsOn(offsets), batch.OutKeys: batch.RowsOn(neighbors),
+	}}
+	return g.readOn("RowsOn", s, b, func(at *generation) error {
+		e, ctx := g.policy.engine, context.Background()
+		return errors.Join(e.degrees(ctx, s, at, b), e.offsets(s, b), e.rows(ctx, s, at, b))
+	})
+}
 
 // Rows returns the neighbors of vertices, in no order: those of vertices[i] are neighbors[offsets[i]:offsets[i+1]].
 func (g *graph) Rows(ctx context.Context, vertices []uint32) (offsets []uint64, neighbors []uint32, err error) {

@@ -12,7 +12,6 @@ import (
 	"github.com/weftgo/weft"
 	"github.com/weftgo/weft/device"
 	"github.com/weftgo/weft/device/devicetest"
-	"github.com/weftgo/weft/internal/batch"
 )
 
 // edge is one of a model: of an undirected graph from the smaller end to the larger.
@@ -43,9 +42,10 @@ func newGraphPlayer(t testing.TB, dev device.Device, weighted bool, o GraphOptio
 		noError(t, err)
 		p.g = &p.set.graph
 	}
-	t.Cleanup(func() { noError(t, p.g.Close()) })
 	return p
 }
+
+func (p *graphPlayer) close() { noError(p, p.g.Close()) }
 
 func noError(t testing.TB, err error) {
 	t.Helper()
@@ -195,6 +195,7 @@ func (p *graphPlayer) same() {
 	p.Helper()
 	ctx := p.Context()
 	noError(p, p.g.Check(ctx))
+	noError(p, p.g.checkMemory())
 	rows := make([]map[uint32]uint32, p.vertices+2)
 	for i := range rows {
 		rows[i] = map[uint32]uint32{}
@@ -296,6 +297,7 @@ func graphHistories(t *testing.T, open func(testing.TB) device.Device, steps, ve
 				t.Run(fmt.Sprintf("directed %v, weighted %v, %d", directed, weighted, seed), func(t *testing.T) {
 					o := GraphOptions{Directed: directed, Overwrite: seed%2 == 1, Vertices: int(seed%3) * vertices, Seed: seed}
 					p := newGraphPlayer(t, open(t), weighted, o, vertices, size, seed)
+					defer p.close()
 					for i := range steps {
 						if p.step(); i%7 == 0 {
 							p.same()
@@ -351,6 +353,7 @@ func TestGraphRehashesVertices(t *testing.T) {
 func TestGraphMemoryIsFlat(t *testing.T) {
 	for _, overwrite := range []bool{false, true} {
 		p := newGraphPlayer(t, devicetest.Open(t), false, GraphOptions{Seed: 1, Overwrite: overwrite}, 300, 4000, 1)
+		defer p.close()
 		from, to, weights := p.draw()
 		least := 0
 		for round := range 100 {
@@ -396,6 +399,7 @@ func TestGraphTombstones(t *testing.T) {
 // A graph counts its triangles as loops over its matrix do.
 func TestGraphTriangles(t *testing.T) {
 	p := newGraphPlayer(t, devicetest.Open(t), false, GraphOptions{Seed: 1}, 60, 700, 1)
+	defer p.close()
 	p.insert(p.draw())
 	p.insert(p.draw())
 	want := uint64(0)
@@ -412,6 +416,7 @@ func TestGraphTriangles(t *testing.T) {
 		t.Errorf("%d triangles, %v, want %d", got, err, want)
 	}
 	directed := newGraphPlayer(t, devicetest.Open(t), false, GraphOptions{Directed: true}, 60, 7, 1)
+	defer directed.close()
 	if _, err := directed.set.Triangles(t.Context()); !errors.Is(err, device.ErrInvalid) {
 		t.Errorf("of a directed graph: %v", err)
 	}
@@ -445,32 +450,51 @@ func TestGraphErrors(t *testing.T) {
 
 // Batches on a device that is the host, too, are columns of it.
 func TestGraphOn(t *testing.T) {
-	graphOn(t, devicetest.Open(t))
+	for _, weighted := range []bool{false, true} {
+		graphOn(t, devicetest.Open(t), weighted, 2000)
+	}
+}
+
+// columns are batches on the device.
+type columns struct {
+	testing.TB
+	s    *device.Stream
+	free []func() error
+}
+
+func (c *columns) close() {
+	for _, f := range c.free {
+		noError(c, f())
+	}
+	noError(c, c.s.Close())
+}
+
+func columnOf[T device.Elem](c *columns, x []T) device.Slice[T] {
+	on, err := device.Upload(c.s, x)
+	noError(c, err)
+	c.free = append(c.free, on.Free)
+	return on
 }
 
 // graphOn runs all that takes batches on the device.
-func graphOn(t *testing.T, dev device.Device) {
+func graphOn(t testing.TB, dev device.Device, weighted bool, size int) {
 	ctx := t.Context()
-	p := newGraphPlayer(t, dev, true, GraphOptions{Seed: 1, MaxVertices: 300}, 300, 2000, 2)
+	p := newGraphPlayer(t, dev, weighted, GraphOptions{Seed: 1, MaxVertices: 300}, 300, size, 2)
+	defer p.close()
 	s, err := dev.NewStream()
 	noError(t, err)
-	defer s.Close()
-	upload := func(x []uint32) device.Slice[uint32] {
-		on, err := device.Upload(s, x)
-		noError(t, err)
-		t.Cleanup(func() { noError(t, on.Free()) })
-		return on
-	}
-	flags := func(n int) device.Slice[bool] {
-		on, err := device.Make[bool](dev, n)
-		noError(t, err)
-		t.Cleanup(func() { noError(t, on.Free()) })
-		return on
+	c := &columns{TB: t, s: s}
+	defer c.close()
+	insert := func(u, v, w device.Slice[uint32], done device.Slice[bool]) error {
+		if weighted {
+			return p.weighted.InsertOn(s, u, v, w, done)
+		}
+		return p.set.InsertOn(s, u, v, done)
 	}
 	for range 3 {
 		from, to, weights := p.draw()
-		u, v, w, done := upload(from), upload(to), upload(weights), flags(len(from))
-		noError(t, p.weighted.InsertOn(s, u, v, w, done))
+		u, v, w, done := columnOf(c, from), columnOf(c, to), columnOf(c, weights), columnOf(c, make([]bool, len(from)))
+		noError(t, insert(u, v, w, done))
 		noError(t, p.g.Sync(ctx))
 		for i := range from {
 			if from[i] != to[i] {
@@ -478,16 +502,8 @@ func graphOn(t *testing.T, dev device.Device) {
 			}
 		}
 		p.same()
-		noError(t, p.weighted.WeightOn(s, u, v, w, done))
-		noError(t, p.g.HasOn(s, v, u, done))
-		got, vals := make([]bool, len(from)), make([]uint32, len(from))
-		noError(t, done.CopyTo(ctx, s, got))
-		noError(t, w.CopyTo(ctx, s, vals))
-		for i := range from {
-			if weight, there := p.model[p.key(from[i], to[i])]; got[i] != there || vals[i] != weight {
-				t.Fatalf("edge %d-%d: %v %v, want %v %v", from[i], to[i], vals[i], got[i], weight, there)
-			}
-		}
+		p.found(c, from, to, u, v, w, done)
+		p.rowsOn(c)
 		half := len(from) / 2
 		noError(t, p.g.DeleteOn(s, u.Sub(0, half), v.Sub(0, half), done.Sub(0, half)))
 		noError(t, p.g.Sync(ctx))
@@ -496,32 +512,86 @@ func graphOn(t *testing.T, dev device.Device) {
 		}
 		p.same()
 	}
-	bad := upload([]uint32{1, 300})
-	if err := p.weighted.InsertOn(s, bad, bad, bad, device.Slice[bool]{}); !errors.Is(err, weft.ErrOptions) || !strings.Contains(err.Error(), "edge 1 from 300 to 300") {
+	bad := columnOf(c, []uint32{1, 300})
+	if err := insert(bad, bad, bad, device.Slice[bool]{}); !errors.Is(err, weft.ErrOptions) || !strings.Contains(err.Error(), "edge 1 from 300 to 300") {
 		t.Errorf("a vertex that cannot be: %v", err)
 	}
 	p.same()
+	noError(t, p.g.Clear(ctx))
+	clear(p.model)
+	p.same()
+	noError(t, insert(bad.Sub(0, 1), bad.Sub(0, 1), bad.Sub(0, 1), device.Slice[bool]{}))
+	p.same()
 }
 
-// What locates arcs in Go and what tests of layouts know agree: an arc lies in a base slab of its vertex.
-func TestGraphOwners(t *testing.T) {
-	p := newGraphPlayer(t, devicetest.Open(t), false, GraphOptions{Seed: 1}, 100, 3000, 4)
-	p.insert(p.draw())
-	gen, ok := p.g.generation(), p.g.generation().dict.vertices.Host != nil
-	if !ok {
-		t.Skip("memory of the device")
+// found compares what is found of edges on the device.
+func (p *graphPlayer) found(c *columns, from, to []uint32, u, v, w device.Slice[uint32], done device.Slice[bool]) {
+	p.Helper()
+	if p.weighted != nil {
+		noError(p, p.weighted.WeightOn(c.s, u, v, w, done))
 	}
-	owners := batch.View[uint32](gen.dict.owners.Host)
-	kept := 0
-	for u, v := range gen.dict.entries() {
-		for b := v.first; b < v.first+v.slabs; b++ {
-			kept++
-			if owners[b] != uint32(u) {
-				t.Fatalf("base slab %d of vertex %d is that of %d", b, u, owners[b])
-			}
+	noError(p, p.g.HasOn(c.s, v, u, done))
+	got, vals := make([]bool, len(from)), make([]uint32, len(from))
+	noError(p, done.CopyTo(p.Context(), c.s, got))
+	noError(p, w.CopyTo(p.Context(), c.s, vals))
+	for i := range from {
+		if weight, there := p.model[p.key(from[i], to[i])]; got[i] != there || p.weighted != nil && vals[i] != weight {
+			p.Fatalf("edge %d-%d: %v %v, want %v %v", from[i], to[i], vals[i], got[i], weight, there)
 		}
 	}
-	if kept != int(gen.dict.kept) {
-		t.Errorf("%d base slabs of vertices, want %d", kept, gen.dict.kept)
+}
+
+// rowsOn compares rows on the device with those in host memory.
+func (p *graphPlayer) rowsOn(c *columns) {
+	p.Helper()
+	all := []uint32{2, 0, uint32(p.vertices), 1<<32 - 1, 1}
+	offsets, neighbors, err := p.g.Rows(p.Context(), all)
+	noError(p, err)
+	vertices, degrees, starts := columnOf(c, all), columnOf(c, make([]uint32, len(all))), columnOf(c, make([]uint64, len(all)+1))
+	some := len(neighbors) / 2
+	rows := columnOf(c, make([]uint32, some))
+	noError(p, p.g.RowsOn(c.s, vertices, degrees, starts, rows))
+	gotStarts, got, gotDegrees := make([]uint64, len(all)+1), make([]uint32, some), make([]uint32, len(all))
+	noError(p, p.g.DegreeOn(c.s, vertices, degrees))
+	noError(p, starts.CopyTo(p.Context(), c.s, gotStarts))
+	noError(p, rows.CopyTo(p.Context(), c.s, got))
+	noError(p, degrees.CopyTo(p.Context(), c.s, gotDegrees))
+	for i, d := range gotDegrees {
+		if uint64(d) != offsets[i+1]-offsets[i] {
+			p.Fatalf("vertex %d has degree %d, want %d", all[i], d, offsets[i+1]-offsets[i])
+		}
 	}
+	if !slices.Equal(gotStarts, offsets) || !slices.Equal(got, neighbors[:some]) {
+		p.Fatalf("rows from %v on: %v, want %v: %v", gotStarts, got, offsets, neighbors[:some])
+	}
+	row, err := p.g.Neighbors(p.Context(), 2, []uint32{7})
+	noError(p, err)
+	if !slices.Equal(row, append([]uint32{7}, neighbors[:offsets[1]]...)) {
+		p.Fatalf("neighbors %v, want 7 and %v", row, neighbors[:offsets[1]])
+	}
+}
+
+// Where a part of the tables has long chains, edges find no slab, and find one when the pool has grown.
+func TestGraphRunsAgain(t *testing.T) {
+	p := newGraphPlayer(t, devicetest.Open(t), true, GraphOptions{Seed: 1, Directed: true, MaxLoad: 8}, 10_000, 0, 1)
+	defer p.close()
+	var from, to []uint32
+	for u := range uint32(10_000) {
+		n := uint32(1)
+		if u%40 == 0 {
+			n = 120 // eight slabs of fifteen, in one bucket
+		}
+		for v := range n {
+			from, to = append(from, u), append(to, (u+v+1)%10_000)
+		}
+	}
+	p.insert(from, to, from)
+	s, err := p.g.Stats(t.Context())
+	noError(t, err)
+	if s.MaxChain < 8 || s.Chained <= 1024 {
+		t.Fatalf("%+v: the first slabs of the pool were enough", s)
+	}
+	p.same()
+	noError(t, p.g.Compact(t.Context()))
+	p.same()
 }

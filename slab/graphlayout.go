@@ -98,7 +98,7 @@ func locate[N, K cpu.Key, V cpu.Val](t *cpuTable[K, V], name N) uint32 {
 
 // sizing says how many base slabs tables of vertices have.
 type sizing struct {
-	wanted uint32 // pairs of a base slab, in sixteenths
+	wanted16 uint32 // pairs of a base slab, in sixteenths
 }
 
 // rehashTimes as many pairs as wanted are where a table is rehashed: each pair is moved a constant number of times.
@@ -109,7 +109,7 @@ const mostWanted = 1 << 16
 
 func sizingFor(load float64, slotBytes int) (sizing, error) {
 	s := sizing{uint32(load * float64(16*slotsIn(slotBytes)))}
-	if s.wanted < 16 || s.wanted > mostWanted {
+	if s.wanted16 < 16 || s.wanted16 > mostWanted {
 		return s, fmt.Errorf("%w: slabs of %d slots have no MaxLoad of %v", op.ErrOptions, slotsIn(slotBytes), load)
 	}
 	return s, nil
@@ -117,12 +117,12 @@ func sizingFor(load float64, slotBytes int) (sizing, error) {
 
 // slabsFor is the number of base slabs for so many neighbors.
 func (s sizing) slabsFor(degree uint32) uint32 {
-	return uint32((uint64(degree)*16 + uint64(s.wanted) - 1) / uint64(s.wanted))
+	return uint32((uint64(degree)*16 + uint64(s.wanted16) - 1) / uint64(s.wanted16))
 }
 
 // limit is the degree from which on a table with so many base slabs is rehashed.
 func (s sizing) limit(slabs uint32) uint64 {
-	return uint64(slabs) * rehashTimes * uint64(s.wanted) / 16
+	return uint64(slabs) * rehashTimes * uint64(s.wanted16) / 16
 }
 
 // lines is the number of base slabs of a generation in which vertices have so many.

@@ -5,52 +5,58 @@
 
 namespace weft::slab {
 
-// each_slot calls f(live, word, bucket) for every slot of buckets number [lo,hi)
-// in the order of step, one slot per lane, all lanes of a warp together. A tile
-// goes through a bucket in the order of its chain.
+// chain_slots calls f(live, word, bucket) for every slot of a bucket that a tile brings, if it is busy, in the order of
+// the chain, one slot per lane, all lanes of a warp together; rank is that of a lane in its tile.
+template <class S, class F>
+__device__ __forceinline__ void chain_slots(const Table& t, uint32_t lane, uint32_t rank, uint32_t bucket, bool busy, F f) {
+  using Word = typename S::Word;
+  uint32_t at = kNoUnit;
+  while (ballot(kAll, busy) != 0) {
+    Word128* slab = busy ? t.slab(bucket, at) : nullptr;
+#pragma unroll 1
+    for (uint32_t s = rank; s - rank < kSlots<S>; s += kLanes) {
+      Word w = S::pair(S::kEmpty, 0);
+      if (busy && s < kSlots<S>) w = load_relaxed(reinterpret_cast<Word*>(slab) + s);
+      f(S::key(w) < S::kNone, w, bucket);
+    }
+    if (busy) at = load_relaxed(&link_of(slab)->next);
+    busy = busy && at != kNoUnit;
+    if (busy) t.alloc.meet(at, 1u << lane);
+  }
+}
+
+// each_slot does so for buckets number [lo,hi) in the order of step.
 template <class S, class F>
 __device__ __forceinline__ void each_slot(const Table& t, uint32_t lo, uint32_t hi, uint32_t step, F f) {
-  using Word = typename S::Word;
   constexpr uint32_t kTiles = kWarp / kLanes;
   uint32_t lane = lane_index(), rank = lane % kLanes;
   uint64_t stride = threads_in_grid() / kWarp * kTiles, first = lo + thread_index() / kWarp * kTiles;
   Spread buckets(t.buckets, step, first + lane / kLanes, stride);
   for (; first < hi; first += stride, buckets.next()) {
     uint32_t bucket = buckets.at(first + lane / kLanes);
-    bool busy = first + lane / kLanes < hi;
-    uint32_t at = kNoUnit;
-    while (ballot(kAll, busy) != 0) {
-      Word128* slab = busy ? t.slab(bucket, at) : nullptr;
-#pragma unroll 1
-      for (uint32_t s = rank; s - rank < kSlots<S>; s += kLanes) {
-        Word w = S::pair(S::kEmpty, 0);
-        if (busy && s < kSlots<S>) w = load_relaxed(reinterpret_cast<Word*>(slab) + s);
-        f(S::key(w) < S::kNone, w, bucket);
-      }
-      if (busy) at = load_relaxed(&link_of(slab)->next);
-      busy = busy && at != kNoUnit;
-      if (busy) t.alloc.meet(at, 1u << lane);
-    }
+    chain_slots<S>(t, lane, rank, bucket, first + lane / kLanes < hi, f);
   }
 }
 
 // rehash appends the live pairs of one table to the chains of another, those of
 // a key in their order. No pair is there twice, so it looks for none.
-template <class S>
-__device__ __forceinline__ void rehash(const RehashParams& p) {
+template <class S, class P>
+__device__ __forceinline__ void rehash(const P& p) {
   Resident resident;
-  each_slot<S>(p.from, 0, p.from.buckets + 1, 1, [&](bool live, typename S::Word w, uint32_t bucket) {
+  const Table& from = p.from;
+  const Table& to = p.to;
+  each_slot<S>(from, 0, from.buckets + 1, 1, [&](bool live, typename S::Word w, uint32_t bucket) {
     Operation<S> op{live, kPut, original<S>(p.from, S::key(w), bucket), S::value(w)};
     change<S, true>(p.to, 0, op, &resident);
-    tally(p.to.counters, op.outcome);
+    tally(to.counters, op.outcome);
     uint32_t lost = popcount(ballot(kAll, op.outcome == kFull));
     if (lost != 0 && lane_index() == 0) add_relaxed(p.lost, lost);
   });
 }
 
 // export_live writes the live pairs of a range of buckets to two columns.
-template <class S, class K, class V>
-__device__ __forceinline__ void export_live(const ExportParams<Table>& p) {
+template <class S, class K, class V, class T>
+__device__ __forceinline__ void export_live(const ExportParams<T>& p) {
   each_slot<S>(p.table, p.to.lo, p.to.hi, p.to.step, [&](bool live, typename S::Word w, uint32_t bucket) {
     emit<S, K, V>(p.to, live, original<S>(p.table, S::key(w), bucket), S::value(w));
   });

@@ -34,9 +34,9 @@ import (
 //kernelgen:input 3844d10e56bfb5b2bb8c488edf87f503d07fe3315f36a6d26af5f81e850e250a 4894 kernels/include/weft/shared.cuh
 //kernelgen:input 480d0ac8113192202155b6a6aa00fbc58b952c2dd8a323e834d5c680228f8a3b 9949 kernels/include/weft/slab.cuh
 //kernelgen:input dda055aef19aa4b1b4faae92cfb46c6241f1d9ce1279e8700bf3abde7c098274 6864 kernels/include/weft/slab_alone.cuh
-//kernelgen:input 6e34369c4bc2240ad79e2c06b3c65cbe23e68502ff1843085453d1e66e88a2ab 8162 kernels/include/weft/slab_change.cuh
-//kernelgen:input 962f7ceaec8b86c9a3934f9e4c1b058bf750a37b966031e3a2ac5e1c6bdc85b0 4376 kernels/include/weft/slab_find.cuh
-//kernelgen:input be15e1e2d1add39fd31c4fdc208338d11778d416c0387c698a928bd4cca7b895 4433 kernels/include/weft/slab_table.cuh
+//kernelgen:input 2a35902f35f6cd94f69c0f17d3ae7d23f285b8ad1a7df1be70aaaeca4de0f602 8231 kernels/include/weft/slab_change.cuh
+//kernelgen:input 2409d542f81acc912319e0477e4055dbe9535d4c7d6330aa43cc602b0bd73a6f 4437 kernels/include/weft/slab_find.cuh
+//kernelgen:input b116b8588875ae281d3b4ebdc71328f619de0b46fe96c3b0877dcf28a04b38a3 4676 kernels/include/weft/slab_table.cuh
 //kernelgen:input b6a4a0a470083c5db2ddc3dadb2275946d1f16b725fa0fe66607df730c694dc4 5537 kernels/include/weft/slot.cuh
 //kernelgen:input 7a2053025435e10cbc6277028a3a795e780d9d9293869b6f188774a1217487a7 957 kernels/include/weft/spread.cuh
 //kernelgen:input 23effe35f5e096b384ffb4120bf425fa880d91df8b8639489904a1d819904586 2119 kernels/include/weft/tile.cuh

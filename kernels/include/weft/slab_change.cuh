@@ -48,15 +48,16 @@ __device__ __forceinline__ uint32_t attach(const Table& t, Resident& resident, L
 //
 // A warp that lives long brings its resident; one that runs an operation per
 // lane rarely needs a unit, and is better off with three registers more.
-template <class S, bool Multi, class V = void, class Counts = Uncounted>
-__device__ __forceinline__ void change(const Table& t, uint32_t flags, Operation<S>& op, Resident* resident = nullptr,
+template <class S, bool Multi, class V = void, class Counts = Uncounted, class T = Table>
+__device__ __forceinline__ void change(const T& in, uint32_t flags, Operation<S>& op, Resident* resident = nullptr,
                                        uint32_t* removed = nullptr, const Counts& counts = {}) {
   using Key = typename S::Key;
   using Word = typename S::Word;
+  const Table& t = in;  // whose buckets `in` locates
   SlabTile<S> tile;
   const bool reuse = !Multi && (flags & kReuse);
   const bool contend = flags & kContend;
-  const uint32_t home = locate<S>(t, op.key);
+  const uint32_t home = locate<S>(in, op.key);
   const Key name = stored<S>(op.key);
   uint32_t pending = ballot(kAll, op.there) >> tile.base & tile.kMask;
   // The slab at hand, and the first with a free slot once seen. With claim the

@@ -15,11 +15,12 @@ namespace weft::slab {
 // the pool had not when this launch began are the exception (meet): a key whose
 // chain leads to one waits until the others are done, and the warp meets it then.
 // In the loop itself that would cost a fifth of the speed.
-template <class S, bool Multi>
-__device__ __forceinline__ bool find(const Table& t, bool there, typename S::Key wanted, typename S::Key& value) {
+template <class S, bool Multi, class T>
+__device__ __forceinline__ bool find(const T& in, bool there, typename S::Key wanted, typename S::Key& value) {
   using Key = typename S::Key;
+  const Table& t = in;  // whose buckets `in` locates
   SlabTile<S> tile;
-  uint32_t home = locate<S>(t, wanted);
+  uint32_t home = locate<S>(in, wanted);
   Key key = stored<S>(wanted);
   uint32_t pending = ballot(kAll, there) >> tile.base & tile.kMask;
 

@@ -46,8 +46,12 @@ __device__ __forceinline__ uint32_t locate(const Table& t, typename S::Key key) 
   if (key >= S::kNone) return t.buckets;
   return uint32_t(reduce(hash(key, t.seed), Key(t.buckets)));
 }
+// kArcs: a slot has the lower half of a key, whose upper half tells where it lies (slab_arcs.cuh).
+template <class S>
+constexpr bool kArcs = false;
 template <class S>
 __device__ __forceinline__ typename S::Key stored(typename S::Key key) {
+  if constexpr (kArcs<S>) return uint32_t(key) >= S::kNone ? uint32_t(~key) : uint32_t(key);
   return key >= S::kNone ? ~key : key;
 }
 // original is the key as the caller named it.
@@ -92,7 +96,7 @@ struct SlabTile : Tile<S, kLanes, kPieces> {
       uint64_t& last = this->piece[kPieces - 1].whole.y;
       end = last;
       // To those who look for keys, the link is slots of none.
-      constexpr uint64_t none = sizeof(typename S::Key) == 4 ? S::kNone * 0x1'0000'0001ul : S::kNone;
+      constexpr uint64_t none = uint64_t(S::kNone) >> 32 == 0 ? S::kNone * 0x1'0000'0001ul : S::kNone;
       if (this->rank == kLanes - 1) last = none;
     }
     end = shuffle(kAll, end, this->base + kLanes - 1);

@@ -1,0 +1,300 @@
+// What kernels do with graphs of package slab beside what they do with all tables: batches of edges become arcs, vertices get
+// base slabs, their tables move, and rows are read. graphgpu.go explains the launches.
+#pragma once
+
+#include "search.cuh"
+#include "weft/slab_arcs.cuh"
+#include "whole.cuh"
+
+namespace weft::slab {
+
+// ---- edges -----------------------------------------------------------------
+
+// Edges are a batch, and the arcs that it is for the table: of an undirected graph two each, the one from the smaller
+// end to the larger last. A loop is kNoArc.
+struct EdgesParams {
+  const uint32_t* from;
+  const uint32_t* to;
+  const uint32_t* vals;  // may be null
+  uint64_t* keys;
+  uint32_t* weights;
+  const uint8_t* done;  // of arcs, for pick
+  uint8_t* ok;          // of edges; may be null
+  uint64_t* changed;    // added to
+  uint32_t n;
+  uint32_t both;
+  uint32_t most;  // vertices that may be
+  uint32_t unused;
+};
+
+__device__ __forceinline__ void arcs(const EdgesParams& p) {
+  for (uint64_t i = thread_index(); i < p.n; i += threads_in_grid()) {
+    const uint32_t u = p.from[i], v = p.to[i], low = u < v ? u : v, high = u < v ? v : u;
+    const uint64_t last = i * (1 + p.both) + p.both;
+    const bool none = u == v && u < p.most;  // count finds a vertex that cannot be
+    p.keys[last] = none ? kNoArc : p.both ? arc_of(low, high) : arc_of(u, v);
+    if (p.both) p.keys[last - 1] = none ? kNoArc : arc_of(high, low);
+    if (p.vals == nullptr) continue;
+    p.weights[last] = p.vals[i];
+    if (p.both) p.weights[last - 1] = p.vals[i];
+  }
+}
+
+// pick gives edges the outcomes of their arcs, and counts them.
+__device__ __forceinline__ void pick(const EdgesParams& p) {
+  int32_t changed = 0;
+  for (uint64_t i = thread_index(); i < p.n; i += threads_in_grid()) {
+    const uint8_t done = p.done[i * (1 + p.both) + p.both];
+    if (p.ok) p.ok[i] = done;
+    changed += done;
+  }
+  sync_warp();
+  count_all(p.changed, changed);
+}
+
+struct FindParams {
+  Graph graph;
+  const uint32_t* from;
+  const uint32_t* to;
+  Lookup lookup;  // without from and to, by its keys, which are arcs
+};
+
+template <class S, class K, class V>
+__device__ __forceinline__ void find_arcs(const FindParams& p) {
+  Query<S> q{0, false, 0};
+  if (p.from == nullptr) {
+    q = query<S, K, kLanes>(p.lookup, lane_index() % kLanes);
+  } else {
+    q.i = thread_index();
+    q.there = q.i < p.lookup.n;
+    if (q.there) q.key = arc_of(load_once(p.from + q.i), load_once(p.to + q.i));
+  }
+  typename S::Key value;
+  const bool hit = find<S, false>(p.graph, q.there, q.key, value);
+  answer<S, V>(p.lookup, q, hit, value);
+}
+
+template <class S, class K, class V>
+__device__ __forceinline__ void change_arcs(const ChangeParams<Graph>& p) {
+  const Graph& g = p.table;
+  const Changes& c = p.changes;
+  const uint32_t i = uint32_t(thread_index());
+  Operation<S> op = operation<S, K, V>(c, i);
+  if (op.there && op.key == kNoArc) {
+    op.there = false;
+    if (c.ok) store_once(c.ok + i, uint8_t(0));
+  }
+  change<S, false>(g, c.flags | (c.kind == kPut ? uint32_t(kSteady) : 0), op);
+  outcome<S, V>(c, i, op);
+  list(c, i, op, contends(op));
+  tally_block(g.table.counters, op.outcome);
+  count_arcs(g, op);
+}
+
+// ---- room ------------------------------------------------------------------
+
+struct RoomParams {
+  Graph graph;
+  Graph to;  // of hand
+  const uint64_t* keys;
+  Move* moves;
+  Demand* demand;
+  uint64_t n;       // keys, or moves
+  uint32_t most;    // vertices that may be
+  uint32_t wanted;  // arcs of a base slab, in sixteenths
+  uint32_t times;   // as many at most
+  uint32_t next;    // base slab that is handed out next
+};
+
+__device__ __forceinline__ uint32_t slabs_for(const RoomParams& p, uint32_t degree) {
+  return uint32_t((uint64_t(degree) * 16 + p.wanted - 1) / p.wanted);
+}
+
+// count notes how many insertions each vertex gets, and lists those whose chains would get long.
+__device__ __forceinline__ void count_batch(const RoomParams& p) {
+  for (uint64_t i = thread_index(); i < p.n; i += threads_in_grid()) {
+    const uint64_t arc = p.keys[i];
+    if (arc == kNoArc) continue;
+    const uint32_t u = source_of(arc), v = uint32_t(arc);
+    if (u >= p.most || v >= p.most) {
+      max_relaxed(&p.demand->bad, ~uint32_t(i));
+      continue;
+    }
+    if (u >= p.graph.n) {
+      max_relaxed(&p.demand->vertices, u + 1);
+      continue;
+    }
+    Vertex& at = p.graph.vertices[u];
+    const uint64_t limit = uint64_t(at.slabs) * p.times * p.wanted / 16;
+    const uint32_t now = add_relaxed(&at.coming, 1u) + 1;
+    const uint64_t all = uint64_t(at.degree) + now;
+    // The one that is too many finds the vertex.
+    if (all > limit && (all == limit + 1 || now == 1)) p.moves[add_relaxed(&p.demand->crowded, 1u)].vertex = u;
+  }
+}
+
+// forget undoes that.
+__device__ __forceinline__ void forget(const RoomParams& p) {
+  for (uint64_t i = thread_index(); i < p.n; i += threads_in_grid()) {
+    const uint32_t u = source_of(p.keys[i]);
+    if (u < p.graph.n) store_relaxed(&p.graph.vertices[u].coming, 0u);
+  }
+}
+
+// plan gives listed vertices their new base slabs, behind those that are handed out.
+__device__ __forceinline__ void plan(const RoomParams& p) {
+  const uint32_t n = load_relaxed(&p.demand->crowded);
+  for (uint64_t i = thread_index(); i < n; i += threads_in_grid()) {
+    Move& m = p.moves[i];
+    const Vertex& v = p.graph.vertices[m.vertex];
+    m.slabs = slabs_for(p, v.degree + v.coming);
+    m.first = p.next + uint32_t(add_relaxed(&p.demand->slabs, uint64_t(m.slabs)));
+    m.lost = 0;
+    add_relaxed(&p.demand->arcs, uint64_t(v.degree));
+  }
+}
+
+// Moved is a graph in which a vertex lies elsewhere.
+struct Moved : Graph {
+  uint32_t first, slabs;
+
+  __device__ __forceinline__ Moved(const Graph& g, const Move& m) : Graph(g), first(m.first), slabs(m.slabs) {}
+};
+template <class S>
+__device__ __forceinline__ uint32_t locate(const Moved& t, uint64_t arc) {
+  return bucket_in(t.table.seed, t.first, t.slabs, uint32_t(arc));
+}
+
+// part_of calls f(bucket, busy) for as many base slabs from first on, eight to a warp, all warps of the block.
+template <class F>
+__device__ __forceinline__ void part_of(uint32_t first, uint32_t slabs, F f) {
+  constexpr uint32_t kTiles = kWarp / kLanes;
+  const uint32_t lane = lane_index();
+  for (uint32_t b = thread_in_block() / kWarp * kTiles; b < slabs; b += kBlock / kWarp * kTiles)
+    f(first + b + lane / kLanes, b + lane / kLanes < slabs);
+}
+
+// move puts the arcs of listed vertices in their new base slabs; a block takes a vertex.
+template <class S>
+__device__ __forceinline__ void move(const RoomParams& p) {
+  Resident resident;
+  const uint32_t lane = lane_index();
+  for (uint64_t i = block_index(); i < p.n; i += blocks_in_grid()) {
+    Move& m = p.moves[i];
+    const Vertex& v = p.graph.vertices[m.vertex];
+    const Moved to(p.graph, m);
+    part_of(v.first, v.slabs, [&](uint32_t bucket, bool busy) {
+      chain_slots<S>(p.graph, lane, lane % kLanes, bucket, busy, [&](bool live, typename S::Word w, uint32_t) {
+        Operation<S> op{live, kPut, S::key(w), S::value(w)};
+        change<S, true>(to, 0, op, &resident);
+        if (op.outcome == kFull) store_relaxed(&m.lost, 1u);
+      });
+    });
+  }
+}
+
+// settle makes them the tables of the vertices, and the old ones empty; or, where arcs found no room, the other way round.
+template <class S>
+__device__ __forceinline__ void settle(const RoomParams& p) {
+  const uint32_t lane = lane_index();
+  for (uint64_t i = block_index(); i < p.n; i += blocks_in_grid()) {
+    const Move m = p.moves[i];
+    Vertex& v = p.graph.vertices[m.vertex];
+    const uint32_t first = m.lost ? m.first : v.first, slabs = m.lost ? m.slabs : v.slabs;
+    uint64_t dead = 0;
+    part_of(first, slabs, [&](uint32_t bucket, bool busy) {
+      if (!m.lost) chain_slots<S>(p.graph, lane, lane % kLanes, bucket, busy, [&](bool, typename S::Word w, uint32_t) { dead += S::key(w) == S::kDead; });
+      if (busy && lane % kLanes == 0) p.graph.owners[bucket] = kAll;
+      trim<S>(p.graph, busy, bucket, busy ? p.graph.table.slab(bucket, kNoUnit) : nullptr, 0);
+    });
+    if (dead != 0) add_relaxed(&p.graph.table.counters->used, 0 - dead);
+    sync_block();  // all have read where they lay
+    if (m.lost) {
+      if (thread_in_block() == 0) add_relaxed(&p.demand->lost, 1u);
+      continue;
+    }
+    for (uint32_t b = thread_in_block(); b < m.slabs; b += kBlock) p.graph.owners[m.first + b] = m.vertex;
+    if (thread_in_block() != 0) continue;
+    add_relaxed(&p.demand->kept, uint64_t(m.slabs) - v.slabs);
+    v.first = m.first, v.slabs = m.slabs;
+  }
+}
+
+// measure adds up the base slabs that all vertices want.
+__device__ __forceinline__ void measure(const RoomParams& p) {
+  uint64_t slabs = 0;
+  for (uint64_t u = thread_index(); u < p.graph.n; u += threads_in_grid()) {
+    const Vertex v = p.graph.vertices[u];
+    slabs += slabs_for(p, v.degree + v.coming);
+  }
+  sync_warp();
+  for (uint32_t x = 1; x < kWarp; x *= 2) slabs += shuffle_xor(kAll, slabs, x);
+  if (lane_index() == 0 && slabs != 0) add_relaxed(&p.demand->slabs, slabs);
+}
+
+// hand gives all vertices their base slabs in a new generation.
+__device__ __forceinline__ void hand(const RoomParams& p) {
+  for (uint64_t u = thread_index(); u < p.graph.n; u += threads_in_grid()) {
+    Vertex v = p.graph.vertices[u];
+    v.slabs = slabs_for(p, v.degree + v.coming);
+    v.first = uint32_t(add_relaxed(&p.demand->slabs, uint64_t(v.slabs)));
+    p.to.vertices[u] = v;
+    for (uint32_t b = 0; b < v.slabs; b++) p.to.owners[v.first + b] = uint32_t(u);
+  }
+}
+
+struct RenewParams {
+  Graph from, to;
+  uint32_t* lost;  // added to
+};
+
+// ---- reading ---------------------------------------------------------------
+
+struct RowsParams {
+  Graph graph;
+  const uint32_t* vertices;
+  uint32_t* degrees;
+  const uint64_t* offsets;
+  uint32_t* ids;
+  uint32_t* weights;  // may be null
+  uint64_t limit;     // of ids
+  uint32_t n;
+  uint32_t unused;
+};
+
+__device__ __forceinline__ void degrees(const RowsParams& p) {
+  for (uint64_t i = thread_index(); i < p.n; i += threads_in_grid()) {
+    const uint32_t u = p.vertices[i];
+    p.degrees[i] = u < p.graph.n ? load_relaxed(&p.graph.vertices[u].degree) : 0;
+  }
+}
+
+// rows writes the neighbors of vertices, in no order; a warp takes a vertex.
+template <class S>
+__device__ __forceinline__ void rows(const RowsParams& p) {
+  constexpr uint32_t kTiles = kWarp / kLanes;
+  const uint32_t lane = lane_index();
+  for (uint64_t i = thread_index() / kWarp; i < p.n; i += threads_in_grid() / kWarp) {
+    const uint32_t u = p.vertices[i];
+    if (u >= p.graph.n) continue;
+    const uint64_t handle = load_relaxed(reinterpret_cast<const uint64_t*>(p.graph.vertices + u));
+    const uint32_t first = uint32_t(handle), slabs = uint32_t(handle >> 32);
+    uint64_t at = p.offsets[i];
+    const uint64_t end = p.offsets[i + 1] < p.limit ? p.offsets[i + 1] : p.limit;
+    for (uint32_t b = 0; b < slabs; b += kTiles) {
+      const uint32_t own = b + lane / kLanes;
+      chain_slots<S>(p.graph, lane, lane % kLanes, first + own, own < slabs, [&](bool live, typename S::Word w, uint32_t) {
+        const uint32_t votes = ballot(kAll, live);
+        const uint64_t place = at + popcount(votes & ((1u << lane) - 1));
+        at += popcount(votes);
+        if (!live || place >= end) return;
+        p.ids[place] = uint32_t(S::key(w));
+        if constexpr (S::kHasValue) {
+          if (p.weights) p.weights[place] = uint32_t(S::value(w));
+        }
+      });
+    }
+  }
+}
+
+}  // namespace weft::slab

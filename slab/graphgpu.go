@@ -1,0 +1,374 @@
+package slab
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"unsafe"
+
+	"github.com/weftgo/weft/device"
+	"github.com/weftgo/weft/internal/batch"
+	"github.com/weftgo/weft/internal/core"
+	"github.com/weftgo/weft/internal/gpu"
+	"github.com/weftgo/weft/internal/op"
+)
+
+//go:generate go run ../cmd/weftgen -target 80,90+ptx83 -struct weft::slab::Demand -struct weft::slab::Move -type slab::Demand=demandWords -type slab::Move=moveWords ../kernels/include/weft/slab_arcs.cuh
+//go:generate go run ../cmd/weftgen -loader=false -target 80+ptx83,90+ptx83 -widths 64_0,64_32 -type slab::Table=.tableRef -type slab::Graph=graphRef -type weft::ChangeParams=graphChangeParams -type weft::WinnersParams=graphWinnersParams -type weft::ExportParams=graphExportParams -type weft::Lookup=internal/gpu.Lookup -type weft::Changes=internal/gpu.Changes -type weft::Winners=internal/gpu.Winners -type weft::Export=internal/gpu.Export slab_graph.cu
+
+// gpuGraph is the engine of tables whose keys are arcs: flushes, and what resolves duplicates before its winners are known, are
+// those of other tables; the rest are their loops with another locate, and kernels that work by vertex (graph.cuh).
+//
+// A batch of insertions takes five launches in a turn before its own: it is counted by vertex, and vertices whose chains would get long are
+// listed and get their new base slabs; the host reads how much that is, and has their tables move, or all; and the counts go.
+type gpuGraph struct {
+	gpuEngine
+	sizing
+	graph    graphKernels
+	seed     uint64
+	most     int // vertices that may be
+	directed bool
+
+	room   gpu.Work // what a batch demands, and the tables that move
+	read   gpu.Work // of reading rows
+	listed int      // tables that are to move
+	arcs   arcBatch
+}
+
+// graphKernels are the entry points for weights of one width: what graphs bring to their engine.
+type graphKernels struct {
+	of     *gpuGraph
+	widths batch.Widths
+
+	find, change, export, renew       device.Kernel
+	arcs, pick                        device.Kernel
+	count, forget, plan, move, settle device.Kernel
+	measure, hand, degrees, rows      device.Kernel
+}
+
+func newGPUGraph(dev device.Device, w batch.Widths, s sizing, o *GraphOptions) (_ graphEngine, _ *core.Leases, err error) {
+	e := &gpuGraph{sizing: s, seed: o.Seed, most: o.MaxVertices, directed: o.Directed}
+	e.kernel.of, e.graph.of, e.graph.widths = &e.Engine, e, w
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, e.Close())
+		}
+	}()
+	if err = e.graph.load(dev); err != nil {
+		return nil, nil, err
+	}
+	if err = e.OpenEngine(dev, w, slotsIn(w.Slot), &e.graph); err != nil {
+		return nil, nil, err
+	}
+	if err = e.arcs.open(dev, e); err != nil {
+		return nil, nil, err
+	}
+	gen, err := e.allocate(o.Vertices, 0, spareUnits)
+	if err != nil {
+		return nil, nil, err
+	}
+	leases, err := e.Start(gen)
+	if err != nil {
+		return nil, nil, err
+	}
+	if err = e.disown(); err != nil {
+		err = errors.Join(err, leases.Free())
+	}
+	return e, leases, err
+}
+
+func (k *graphKernels) load(dev device.Device) error {
+	w, e := k.widths, k.of
+	slots := batch.Widths{Key: 4, Val: w.Val} // as those of other tables have them
+	order := []gpu.Entry{{Name: "contend", To: &e.Order.Contend}, {Name: "reset", To: &e.Order.Reset}}
+	own := []gpu.Entry{
+		{Name: "find", To: &k.find}, {Name: "change", To: &k.change}, {Name: "export", To: &k.export}, {Name: "renew", To: &k.renew},
+		{Name: "arcs", To: &k.arcs}, {Name: "pick", To: &k.pick}, {Name: "winners_first", To: &e.Order.First},
+		{Name: "count", To: &k.count}, {Name: "forget", To: &k.forget}, {Name: "plan", To: &k.plan}, {Name: "move", To: &k.move}, {Name: "settle", To: &k.settle},
+		{Name: "measure", To: &k.measure}, {Name: "hand", To: &k.hand}, {Name: "degrees", To: &k.degrees}, {Name: "rows", To: &k.rows},
+	}
+	if w.Val > 0 {
+		order = append(order, gpu.Entry{Name: "claim", To: &e.Order.Claim})
+		own = append(own, gpu.Entry{Name: "winners_last", To: &e.Order.Last})
+	}
+	return errors.Join(
+		gpu.Load(dev, slabGraphImages[gpu.Pair(w)], own),
+		gpu.Load(dev, slabImages[gpu.Pair(w)], order),
+		gpu.Load(dev, slabImages[gpu.Pair(slots)], []gpu.Entry{{Name: "flush", To: &e.kernel.flush}, {Name: "chains", To: &e.kernel.chains}}),
+	)
+}
+
+// Close is for [core.Engine].
+func (e *gpuGraph) Close() error {
+	var err error
+	if e.Stream != nil {
+		err = errors.Join(e.room.Free(&e.Queue), e.read.Free(&e.Queue), e.arcs.close())
+	}
+	return errors.Join(err, e.gpuEngine.Close())
+}
+
+func (e *gpuGraph) allocate(vertices int, slabs uint64, units int) (*generation, error) {
+	n, err := e.lines(slabs)
+	if err != nil {
+		return nil, err
+	}
+	return allocateGraph(e.Dev, geometry{seed: e.seed, buckets: n}, vertices, units)
+}
+
+func (e *gpuGraph) dict() *dictionary { return e.generation().dict }
+
+// disown makes vertices have no tables.
+func (e *gpuGraph) disown() error {
+	d := e.dict()
+	d.next, d.kept = 0, 0
+	return e.Do(context.Background(), d.disownOn)
+}
+
+func (d *dictionary) disownOn(s *device.Stream) error {
+	return errors.Join(s.Fill(d.vertices.Ptr, 0, d.vertices.Size/4), s.Fill(d.owners.Ptr, nobody, d.owners.Size/4))
+}
+
+// Clear is for [core.Engine].
+func (e *gpuGraph) Clear(ctx context.Context) error {
+	return errors.Join(e.gpuEngine.Clear(ctx), e.disown())
+}
+
+// graphRefOf is a generation as kernels take it; the owner of its pool sweeps all of it where a batch is not run again.
+func graphRefOf(p core.Parts, sweep bool) graphRef {
+	g := p.(*generation)
+	t := refOf(g)
+	if sweep {
+		t.alloc = g.units.Ref(true)
+	}
+	return graphRef{table: t, vertices: g.dict.vertices.Ptr, owners: g.dict.owners.Ptr, n: uint32(g.dict.n)}
+}
+
+// Look is for [gpu.Structure], as are the methods that follow.
+func (k *graphKernels) Look(s *device.Stream, p core.Parts, b *batch.Batch, hits device.Ptr) error {
+	lookup, grid := gpu.LookupOf(b, hits, tileLanes)
+	return device.Launch(s, k.find, grid, gpu.Block, &findParams{graph: graphRefOf(p, false), lookup: lookup})
+}
+
+// Change launches a change.
+func (k *graphKernels) Change(s *device.Stream, p core.Parts, c *gpu.Change) (contended bool, err error) {
+	params := graphChangeParams{table: graphRefOf(p, c.Args.Failed.Items == 0), changes: c.Args}
+	return c.Ordered(), device.Launch(s, k.change, gpu.Grid(c.N), gpu.Block, &params)
+}
+
+// Winners launches what resolves duplicates.
+func (k *graphKernels) Winners(s *device.Stream, p core.Parts, c *gpu.Change, w *gpu.Winners) error {
+	return device.Launch(s, k.of.Order.Winners(c.Kind), gpu.Wave(s.Device(), c.N), gpu.Block,
+		&graphWinnersParams{table: graphRefOf(p, true), winners: *w})
+}
+
+// Export launches copying arcs.
+func (k *graphKernels) Export(s *device.Stream, p core.Parts, lo, hi uint32, out *batch.Batch, count device.Ptr) error {
+	return device.Launch(s, k.export, tiles(s.Device(), hi-lo), gpu.Block, &graphExportParams{
+		table: graphRefOf(p, false), to: gpu.ExportOf(out, p.(*generation).Memory(), lo, hi, count),
+	})
+}
+
+// ---- room -------------------------------------------------------------------
+
+const demandBytes = int(unsafe.Sizeof(demandWords{}))
+
+// roomOf are the parameters of kernels that make room.
+func (e *gpuGraph) roomOf(keys device.Ptr, n int) roomParams {
+	at := e.room.Buf.Ptr
+	return roomParams{
+		graph: graphRefOf(e.Parts(), true), keys: keys, demand: at, moves: at + device.Ptr(demandBytes), n: uint64(n),
+		most: uint32(e.most), wanted: e.wanted16, times: rehashTimes, next: e.dict().next,
+	}
+}
+
+// ask runs launches that tell what is wanted, and reads it.
+func (e *gpuGraph) ask(ctx context.Context, s *device.Stream, launch func() error) (d demandWords, err error) {
+	err = e.Submit(s, func() error {
+		return errors.Join(s.Fill(e.room.Buf.Ptr, 0, demandBytes/4), launch())
+	})
+	if err == nil {
+		err = s.CopyOut(ctx, unsafe.Slice((*byte)(unsafe.Pointer(&d)), demandBytes), e.room.Buf.Ptr)
+	}
+	return d, err
+}
+
+// count is for [graphEngine].
+func (e *gpuGraph) count(ctx context.Context, s *device.Stream, b *batch.Batch) (need demand, err error) {
+	n := e.dict().n
+	if err := e.room.Room(&e.Queue, demandBytes+int(unsafe.Sizeof(moveWords{}))*max(1, min(b.N, n))); err != nil {
+		return need, err
+	}
+	p := e.roomOf(b.Columns[batch.Keys].Ptr, b.N)
+	d, err := e.ask(ctx, s, func() error {
+		return errors.Join(
+			device.Launch(s, e.graph.count, gpu.Wave(e.Dev, b.N), gpu.Block, &p),
+			device.Launch(s, e.graph.plan, gpu.Wave(e.Dev, max(1, min(b.N, n))), gpu.Block, &p))
+	})
+	if err == nil && d.bad != 0 {
+		err = e.refuse(ctx, s, b, int(^d.bad))
+	}
+	e.listed, e.arcs.moving = int(d.crowded), int(d.arcs)
+	return demand{vertices: int(d.vertices), slabs: d.slabs}, err
+}
+
+// refuse is the error of an arc with a vertex that cannot be.
+func (e *gpuGraph) refuse(ctx context.Context, s *device.Stream, b *batch.Batch, i int) error {
+	var arc [1]uint64
+	if err := s.CopyOut(ctx, device.Bytes(arc[:]), b.Columns[batch.Keys].Ptr+device.Ptr(8*i)); err != nil {
+		return err
+	}
+	u, v := uint32(arc[0]>>32), uint32(arc[0])
+	if !e.directed {
+		i /= 2
+	}
+	return invalidArc(i, u, v, e.most)
+}
+
+// forget is for [graphEngine].
+func (e *gpuGraph) forget(_ context.Context, s *device.Stream, b *batch.Batch) error {
+	if e.room.Buf.Size == 0 {
+		return nil
+	}
+	p := e.roomOf(b.Columns[batch.Keys].Ptr, b.N)
+	return e.Submit(s, func() error { return device.Launch(s, e.graph.forget, gpu.Wave(e.Dev, b.N), gpu.Block, &p) })
+}
+
+// rehash is for [graphEngine]. The pool has units for whatever chains the arcs make, and as many as tiles may have in hand.
+func (e *gpuGraph) rehash(ctx context.Context) error {
+	grid := device.Dim{X: min(e.listed, 8*e.Dev.Properties().Units)}
+	arcs := e.arcs.moving
+	if err := e.units().Reserve(ctx, arcs/slotsIn(e.Widths.Slot)+min(arcs, grid.X*gpu.BlockThreads/tileLanes)); err != nil {
+		return err
+	}
+	p := e.roomOf(0, e.listed)
+	err := e.Alone(ctx, func(s *device.Stream) error {
+		return errors.Join(
+			device.Launch(s, e.graph.move, grid, gpu.Block, &p),
+			device.Launch(s, e.graph.settle, grid, gpu.Block, &p))
+	})
+	var d demandWords
+	if err == nil {
+		err = e.Stream.CopyOut(ctx, unsafe.Slice((*byte)(unsafe.Pointer(&d)), demandBytes), e.room.Buf.Ptr)
+	}
+	if err != nil {
+		return err
+	}
+	dict := e.dict()
+	dict.next += uint32(d.slabs)
+	dict.kept += uint32(d.kept)
+	if d.lost > 0 {
+		err = fmt.Errorf("tables of %d vertices find no slabs where they are moved: %w", d.lost, op.ErrFull)
+	}
+	return err
+}
+
+// wanted is for [graphEngine].
+func (e *gpuGraph) wanted(ctx context.Context) (uint64, error) {
+	if err := e.room.Room(&e.Queue, demandBytes); err != nil {
+		return 0, err
+	}
+	p := e.roomOf(0, 0)
+	d, err := e.ask(ctx, e.Stream, func() error {
+		return device.Launch(e.Stream, e.graph.measure, gpu.Wave(e.Dev, e.dict().n), gpu.Block, &p)
+	})
+	return d.slabs, err
+}
+
+// renew is for [graphEngine].
+func (e *gpuGraph) renew(ctx context.Context, n, units int) error {
+	slabs, err := e.wanted(ctx)
+	if err != nil {
+		return err
+	}
+	now, err := e.Counters(ctx)
+	if err != nil {
+		return err
+	}
+	// Arcs that are spread worse than by chance take as many more units as they fill.
+	for _, units := range []int{units, units + ceilDiv(int(now.Live), slotsIn(e.Widths.Slot))} {
+		var lost int
+		if lost, err = e.renewTo(ctx, n, slabs, units); err != nil || lost == 0 {
+			return err
+		}
+		err = fmt.Errorf("no slabs for %d arcs: %w", lost, op.ErrFull)
+	}
+	return err
+}
+
+func (e *gpuGraph) renewTo(ctx context.Context, n int, slabs uint64, units int) (lost int, err error) {
+	to, err := e.allocate(n, slabs, units)
+	if err != nil {
+		return 0, err
+	}
+	p := e.roomOf(0, 0)
+	p.to = graphRefOf(to, true)
+	lost, err = e.Move(ctx, to, func(s *device.Stream, from core.Parts, lost device.Ptr) error {
+		return errors.Join(
+			to.dict.disownOn(s), s.Fill(e.room.Buf.Ptr, 0, demandBytes/4),
+			device.Launch(s, e.graph.hand, gpu.Wave(e.Dev, int(p.graph.n)), gpu.Block, &p),
+			device.Launch(s, e.graph.renew, tiles(e.Dev, p.graph.table.buckets), gpu.Block, &renewParams{from: p.graph, to: p.to, lost: lost}))
+	})
+	to.dict.next, to.dict.kept = uint32(slabs), uint32(slabs)
+	return lost, err
+}
+
+// chains is for [graphEngine]: of base slabs that vertices have.
+func (e *gpuGraph) chains(ctx context.Context) (lengths [chainLengths]uint64, err error) {
+	lengths, err = e.gpuEngine.chains(ctx)
+	lengths[1] -= uint64(e.generation().buckets) + 1 - uint64(e.dict().kept)
+	return lengths, err
+}
+
+// ---- reading ----------------------------------------------------------------
+
+// find is for [graphEngine].
+func (e *gpuGraph) find(ctx context.Context, t *core.Table, method string, s *device.Stream, b *batch.Batch) (int, error) {
+	if s == nil {
+		return findArcs(ctx, t, method, b)
+	}
+	return 0, t.View(ctx, s, func(p core.Parts) error {
+		look := gpu.Lookup{Vals: b.Columns[batch.Vals].Ptr, Found: b.Columns[batch.OK].Ptr, N: uint64(b.N)}
+		params := findParams{graph: graphRefOf(p, false), from: b.Columns[batch.Keys].Ptr, to: b.Columns[batch.Keys2].Ptr, lookup: look}
+		return launchSome(s, e.graph.find, gpu.Grid(b.N), b.N, &params)
+	})
+}
+
+// launchSome launches a kernel, if it has something to do.
+func launchSome[P any](s *device.Stream, k device.Kernel, grid device.Dim, n int, p *P) error {
+	if n == 0 {
+		return nil
+	}
+	return device.Launch(s, k, grid, gpu.Block, p)
+}
+
+// degrees is for [graphEngine].
+func (e *gpuGraph) degrees(ctx context.Context, s *device.Stream, g *generation, b *batch.Batch) error {
+	return e.reading(ctx, s, b, func(s *device.Stream, b *batch.Batch) error {
+		p := rowsParams{graph: graphRefOf(g, false), vertices: b.Columns[batch.Keys].Ptr, degrees: b.Columns[batch.Counts].Ptr, n: uint32(b.N)}
+		return launchSome(s, e.graph.degrees, gpu.Wave(e.Dev, b.N), b.N, &p)
+	})
+}
+
+// rows is for [graphEngine].
+func (e *gpuGraph) rows(ctx context.Context, s *device.Stream, g *generation, b *batch.Batch) error {
+	return e.reading(ctx, s, b, func(s *device.Stream, b *batch.Batch) error {
+		p := rowsParams{
+			graph: graphRefOf(g, false), vertices: b.Columns[batch.Keys].Ptr, offsets: b.Columns[batch.Offsets].Ptr,
+			ids: b.Columns[batch.OutKeys].Ptr, weights: b.Columns[batch.Vals].Ptr, limit: uint64(b.Columns[batch.OutKeys].Rows()), n: uint32(b.N),
+		}
+		return launchSome(s, e.graph.rows, gpu.Wave(e.Dev, 32*b.N), b.N, &p)
+	})
+}
+
+// reading runs a launch that reads the graph on a stream, or in a writer's turn for columns of the host.
+func (e *gpuGraph) reading(ctx context.Context, s *device.Stream, b *batch.Batch, launch func(s *device.Stream, b *batch.Batch) error) error {
+	if s != nil || b.N == 0 {
+		return launch(s, b)
+	}
+	return e.Whole(ctx, &e.read, b, 0, func(there *batch.Batch, _ int) error { return launch(e.Stream, there) })
+}
+
+// offsets is for [graphEngine].
+func (e *gpuGraph) offsets(s *device.Stream, b *batch.Batch) error {
+	return e.Offsets(s, b.Columns[batch.Counts].Ptr, b.Columns[batch.Offsets].Ptr, b.N)
+}

@@ -1,0 +1,169 @@
+package slab
+
+import (
+	"context"
+	"errors"
+	"sync"
+
+	"github.com/weftgo/weft/device"
+	"github.com/weftgo/weft/internal/batch"
+	"github.com/weftgo/weft/internal/core"
+	"github.com/weftgo/weft/internal/gpu"
+	"github.com/weftgo/weft/internal/op"
+)
+
+// mostEdges is how many edges become arcs at a time.
+const mostEdges = 1 << 22
+
+// arcBatch is memory of the device for a batch of edges and the arcs that it is for the table, one batch after the other.
+type arcBatch struct {
+	mu     sync.Mutex
+	of     *gpuGraph
+	stream *device.Stream // of batches in host memory
+	used   *device.Event  // behind the last batch
+
+	keys             device.Slice[uint64] // of arcs
+	weights          device.Slice[uint32]
+	done             device.Slice[bool]
+	from, to, values device.Slice[uint32] // of edges in host memory
+	ok               device.Slice[bool]
+	changed          device.Slice[uint64]
+
+	moving int // arcs of the tables that are to move
+}
+
+func (a *arcBatch) open(dev device.Device, of *gpuGraph) (err error) {
+	a.of = of
+	if a.stream, err = dev.NewStream(); err != nil {
+		return err
+	}
+	if a.used, err = dev.NewEvent(); err != nil {
+		return err
+	}
+	a.changed, err = device.Make[uint64](dev, 1)
+	return err
+}
+
+func (a *arcBatch) close() (err error) {
+	if a.used != nil {
+		err = errors.Join(a.used.Sync(context.Background()), a.used.Close())
+	}
+	if a.stream != nil {
+		err = errors.Join(err, a.stream.Close())
+	}
+	return errors.Join(err, a.keys.Free(), a.weights.Free(), a.done.Free(), a.from.Free(), a.to.Free(), a.values.Free(), a.ok.Free(), a.changed.Free())
+}
+
+// enlarge makes a column have so many rows, behind the batch that has it.
+func enlarge[T device.Elem](a *arcBatch, c *device.Slice[T], n int) error {
+	if c.Len() >= n {
+		return nil
+	}
+	err := errors.Join(a.used.Sync(context.Background()), c.Free())
+	if err == nil {
+		*c, err = device.Make[T](a.of.Dev, n)
+	}
+	return err
+}
+
+// arcsEach is how many arcs an edge has.
+func (e *gpuGraph) arcsEach() int {
+	if e.directed {
+		return 1
+	}
+	return 2
+}
+
+// apply is for [graphEngine].
+func (e *gpuGraph) apply(ctx context.Context, t *core.Table, method string, s *device.Stream, b *batch.Batch) (n int, err error) {
+	a := &e.arcs
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	for done := 0; done < b.N; {
+		part := b.Part(done, min(b.N, done+mostEdges))
+		var some int
+		if s != nil {
+			err = a.submit(t, method, s, part, false)
+		} else if err = ctx.Err(); err == nil {
+			some, err = a.carry(ctx, t, method, part)
+		}
+		if err != nil {
+			if done > 0 {
+				err = &op.PartialError{Done: done, Err: err}
+			}
+			return n, err
+		}
+		n += some
+		done += part.N
+	}
+	if s == nil && b.Kind == op.Delete { // what the core does behind batches of the host
+		err = t.Alone(ctx, method, func(now core.Counters) error { return t.Policy.After(ctx, now, -n) })
+	}
+	return n, err
+}
+
+// carry brings a batch of host memory to the device, runs it there, and brings back what became of it.
+func (a *arcBatch) carry(ctx context.Context, t *core.Table, method string, b *batch.Batch) (int, error) {
+	err := errors.Join(enlarge(a, &a.from, b.N), enlarge(a, &a.to, b.N), enlarge(a, &a.ok, b.N))
+	vals := b.Columns[batch.Vals].Host
+	if vals != nil {
+		err = errors.Join(err, enlarge(a, &a.values, b.N))
+	}
+	if err != nil {
+		return 0, err
+	}
+	s, there := a.stream, &batch.Batch{N: b.N, Kind: b.Kind}
+	err = errors.Join(
+		a.from.Sub(0, b.N).CopyFrom(s, batch.View[uint32](b.Columns[batch.Keys].Host)),
+		a.to.Sub(0, b.N).CopyFrom(s, batch.View[uint32](b.Columns[batch.Keys2].Host)))
+	there.Columns[batch.Keys], there.Columns[batch.Keys2] = batch.InOn(a.from.Sub(0, b.N)), batch.InOn(a.to.Sub(0, b.N))
+	there.Columns[batch.OK] = batch.OutputOn(a.ok.Sub(0, b.N))
+	if vals != nil {
+		err = errors.Join(err, a.values.Sub(0, b.N).CopyFrom(s, batch.View[uint32](vals)))
+		there.Columns[batch.Vals] = batch.InOn(a.values.Sub(0, b.N))
+	}
+	if err != nil {
+		return 0, err
+	}
+	if err := a.submit(t, method, s, there, true); err != nil {
+		return 0, err
+	}
+	ctx = context.WithoutCancel(ctx) // it has been run
+	if ok := batch.View[bool](b.Columns[batch.OK].Host); ok != nil {
+		err = a.ok.Sub(0, b.N).CopyTo(ctx, s, ok)
+	}
+	var n [1]uint64
+	err = errors.Join(err, a.changed.CopyTo(ctx, s, n[:]), t.Sync(ctx))
+	return int(n[0]), err
+}
+
+// submit makes arcs of a batch on the device, submits them, and what became of its edges.
+func (a *arcBatch) submit(t *core.Table, method string, s *device.Stream, b *batch.Batch, counts bool) (err error) {
+	e, n := a.of, b.N*a.of.arcsEach()
+	err = errors.Join(enlarge(a, &a.keys, n), enlarge(a, &a.done, n))
+	vals := b.Columns[batch.Vals]
+	if vals.Given() {
+		err = errors.Join(err, enlarge(a, &a.weights, n))
+	}
+	if err != nil || n == 0 {
+		return err
+	}
+	p := edgesParams{
+		from: b.Columns[batch.Keys].Ptr, to: b.Columns[batch.Keys2].Ptr, vals: vals.Ptr, keys: a.keys.Ptr(), weights: a.weights.Ptr(),
+		done: a.done.Ptr(), ok: b.Columns[batch.OK].Ptr, changed: a.changed.Ptr(), n: uint32(b.N), both: uint32(e.arcsEach() - 1), most: uint32(e.most),
+	}
+	launch := func(k device.Kernel) error { return device.Launch(s, k, gpu.Wave(e.Dev, b.N), gpu.Block, &p) }
+	if err := errors.Join(s.Wait(a.used), launch(e.graph.arcs)); err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, s.Record(a.used)) }()
+	arcs := &batch.Batch{N: n, Kind: b.Kind}
+	arcs.Columns[batch.Keys], arcs.Columns[batch.OK] = batch.InOn(a.keys.Sub(0, n)), batch.OutputOn(a.done.Sub(0, n))
+	if vals.Given() {
+		arcs.Columns[batch.Vals] = batch.InOn(a.weights.Sub(0, n))
+	}
+	if err := t.ChangeOn(s, method, arcs); err != nil || p.ok == 0 && !counts {
+		return err
+	}
+	return errors.Join(s.Fill(a.changed.Ptr(), 0, 2), launch(e.graph.pick))
+}

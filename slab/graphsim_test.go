@@ -1,0 +1,216 @@
+package slab
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/weftgo/weft"
+	"github.com/weftgo/weft/device"
+	"github.com/weftgo/weft/device/devicetest"
+	"github.com/weftgo/weft/device/sim"
+	"github.com/weftgo/weft/internal/conformance"
+	"github.com/weftgo/weft/internal/dst"
+	"github.com/weftgo/weft/internal/mutate"
+)
+
+// graphTests are tests of the kernels of graphs.
+func graphTests(weighted bool) []mutate.KernelTest {
+	const budget = 1 << 22
+	return []mutate.KernelTest{
+		{Name: fmt.Sprintf("beside a map of edges, weighted %v", weighted), Budget: budget, Run: func(t testing.TB, dev device.Device) {
+			for seed := range uint64(2) {
+				o := GraphOptions{Directed: seed == 0, Overwrite: seed == 1, MaxLoad: []float64{2, .5}[seed], Seed: 5} // with chains, and without many
+				p := newGraphPlayer(t, dev, weighted, o, 300, 400, seed)
+				for range 10 {
+					p.step()
+				}
+				p.same()
+				p.close()
+			}
+		}},
+		{Name: fmt.Sprintf("tables that move, weighted %v", weighted), Budget: budget, Run: func(t testing.TB, dev device.Device) {
+			p := newGraphPlayer(t, dev, weighted, GraphOptions{Directed: true, Vertices: 300, MaxLoad: 2, MaxTombstones: -1, Seed: 5}, 300, 400, 1)
+			defer p.close()
+			for lo := uint32(3); lo < 280; lo += 50 { // chains of two slabs and more, with tombstones in them
+				var from, to []uint32
+				for u := range uint32(3) {
+					for v := lo; v < lo+50-10*u; v++ {
+						from, to = append(from, u), append(to, v)
+					}
+				}
+				p.insert(from, to, from)
+				p.same()
+				p.delete(from[:20], to[:20])
+				p.same()
+			}
+		}},
+		{Name: fmt.Sprintf("on streams, weighted %v", weighted), Budget: budget, Run: func(t testing.TB, dev device.Device) {
+			graphOn(t, dev, weighted, 200)
+		}},
+	}
+}
+
+// The kernels of graphs do what a map of edges does.
+func TestGraphKernelsSimulated(t *testing.T) {
+	mutate.OnSim(t, slices.Concat(graphTests(false), graphTests(true)), 1, 80, 90)
+}
+
+// graphMutants are broken kernels of graphs. Those of change and find beside locate are mapMutants.
+var graphMutants = []mutant{
+	{"deletions add to degrees", "graph_change_64_0", `neg\.s32 (%r\d+), (%r\d+);`, "mov.b32 $1, $2;"},
+	{"a vertex counts the arcs of others", "graph_change_64_0", `match\.any\.sync\.b32 (%r\d+), (%r\d+), (%r\d+);`, "mov.b32 $1, $3;"},
+	{"an edge leads one way", "graph_arcs_64_0", `(?s)(.*)st\.global\.u64 [^;]*;`, "$1;"},
+	{"an edge has the outcome of another arc", "graph_pick_64_0", `ld\.global\.u8 (%rs\d+), \[(%rd\d+)\];`, "ld.global.u8 $1, [$2+1];"},
+	{"what is coming is not forgotten", "graph_forget_64_0", `st\.relaxed\.gpu\.global\.b32 [^;]*;`, ""},
+	{"insertions are counted without atomics", "graph_count_64_0", add32, ""},
+	{"vertices get the same base slabs", "graph_plan_64_0", add64, "mov.b64 $1, 0;"},
+	{"arcs that move are lost", "graph_move_64_0", cas32, "mov.b32 $1, $3;"},
+	{"a table that has moved stays where it was, too", "graph_settle_64_0", fill128, ""},
+	{"the slabs of a table that has moved are not given back", "graph_settle_64_0", and32, ""},
+	{"tombstones of a table that has moved count", "graph_settle_64_0", add64, ""},
+	{"all tables move to the same base slabs", "graph_hand_64_0", add64, "mov.b64 $1, 0;"},
+	{"rows overlap", "graph_rows_64_0", `popc\.b32 (%r\d+), (%r\d+);`, "mov.b32 $1, 0;"},
+}
+
+// Tests of kernels find each of them.
+func TestGraphMutantsAreFound(t *testing.T) {
+	if testing.Short() {
+		t.Skip("interprets kernels")
+	}
+	for _, m := range graphMutants {
+		t.Run(m.name, func(t *testing.T) {
+			t.Parallel()
+			quick, random := mutate.OnDevices(90, 1, graphTests(false))
+			mutate.WantNoticed(t, slices.Concat(quick, random), m.rewrite(t))
+		})
+	}
+}
+
+// graphStreams has batches of the host and of three streams come one behind the other, none of which is waited for: each has
+// the outcome that it has in the order of the calls.
+func graphStreams(t testing.TB, dev device.Device, seed uint64) {
+	p := newGraphPlayer(t, dev, false, GraphOptions{Seed: 5, MaxVertices: 60}, 60, 60, seed)
+	defer p.close()
+	var c [3]*columns
+	for i := range c {
+		s, err := dev.NewStream()
+		noError(t, err)
+		c[i] = &columns{TB: t, s: s}
+		defer c[i].close()
+	}
+	type asked struct {
+		c    *columns
+		ok   device.Slice[bool]
+		want []bool
+	}
+	var all []asked
+	for i := range 9 {
+		if i%4 == 3 {
+			p.step()
+			continue
+		}
+		p.size = 20 + 20*i // batches get larger
+		a := asked{c: c[p.r.IntN(3)]}
+		from, to, _ := p.draw()
+		insert := p.r.IntN(3) > 0
+		for j := range from {
+			k := p.key(from[j], to[j])
+			_, there := p.model[k]
+			a.want = append(a.want, from[j] != to[j] && there != insert)
+			if delete(p.model, k); insert && from[j] != to[j] {
+				p.model[k] = 0
+			}
+		}
+		u, v := columnOf(a.c, from), columnOf(a.c, to)
+		a.ok = columnOf(a.c, make([]bool, len(from)))
+		if insert {
+			noError(t, p.set.InsertOn(a.c.s, u, v, a.ok))
+		} else {
+			noError(t, p.g.DeleteOn(a.c.s, u, v, a.ok))
+		}
+		all = append(all, a)
+	}
+	for i, a := range all {
+		got := make([]bool, len(a.want))
+		noError(t, a.ok.CopyTo(t.Context(), a.c.s, got))
+		if !slices.Equal(got, a.want) {
+			t.Fatalf("batch %d: %v, want %v", i, got, a.want)
+		}
+	}
+	bad := columnOf(c[0], []uint32{1, 60, 2})
+	if err := p.set.InsertOn(c[0].s, bad, columnOf(c[0], []uint32{2, 3, 4}), device.Slice[bool]{}); !errors.Is(err, weft.ErrOptions) || !strings.Contains(err.Error(), "edge 1 from 60 to 3") {
+		t.Fatalf("a vertex that cannot be: %v", err)
+	}
+	p.same()
+}
+
+// A batch of the host comes right behind a batch on a stream, whose arcs lie where its own are to lie; and a graph is closed
+// behind one.
+func graphBehind(t testing.TB, dev device.Device, seed uint64) {
+	p := newGraphPlayer(t, dev, false, GraphOptions{Seed: 5, Vertices: 400, Directed: true}, 400, 300, seed)
+	s, err := dev.NewStream()
+	noError(t, err)
+	c := &columns{TB: t, s: s}
+	for _, n := range []uint32{50, 300} {
+		from, to := make([]uint32, n), sequence(int(n), int(2*n))
+		for i := range from {
+			p.model[edge{0, to[i]}] = 0
+		}
+		noError(t, p.set.InsertOn(s, columnOf(c, from), columnOf(c, to), device.Slice[bool]{}))
+		p.insert([]uint32{1, 2, 1}, []uint32{n, n, n}, []uint32{0, 0, 0})
+		if p.g.Edges() != len(p.model) {
+			t.Fatalf("%d edges, want %d", p.g.Edges(), len(p.model))
+		}
+		p.same()
+	}
+	more := columnOf(c, sequence(0, 300))
+	noError(t, p.g.DeleteOn(s, more, more, device.Slice[bool]{}))
+	p.close()
+	c.close()
+}
+
+// graphTries are programs of graphs on a simulated GPU.
+func graphTries(t testing.TB) (tries []dst.Try) {
+	for seed := range uint64(3) {
+		for _, program := range []func(t testing.TB, dev device.Device, seed uint64){graphStreams, graphBehind} {
+			tries = append(tries, func(wrap func(device.Device) device.Device) error {
+				simulated, err := sim.Open(&sim.Options{Scheduler: sim.Random, Seed: seed, Races: true})
+				if err != nil {
+					return err
+				}
+				failed, log := conformance.Report(t, func(t testing.TB) { program(t, wrap(simulated), seed) })
+				if err := simulated.Close(); failed || err != nil {
+					return errors.Join(errors.New(log), err)
+				}
+				return nil
+			})
+		}
+	}
+	return tries
+}
+
+// ofGraph tells whether a call is one that programs of graphs judge.
+func ofGraph(c devicetest.Call) bool {
+	return strings.Contains(c.Func, "Graph") || strings.Contains(c.Func, "arcBatch") || c.Func == "enlarge"
+}
+
+// Batches of several streams have their outcome, and each call by which the host orders them, or waits for them, is needed.
+func TestGraphOmissionsAreNoticed(t *testing.T) {
+	if testing.Short() {
+		t.Skip("interprets kernels")
+	}
+	conformance.NotRaced(t, "the simulator has goroutines of its own")
+	tries := graphTries(t)
+	for _, try := range tries {
+		noError(t, try(func(dev device.Device) device.Device { return dev }))
+	}
+	needless := dst.Judged(t, ".", "programs of tables", ofGraph)
+	if len(needless) > 0 {
+		needless["a.ok.Sub(0, b.N).CopyTo(ctx, s, ok) in (*arcBatch).carry"] = "the count behind it is waited for, on the same stream"
+		needless["t.Sync(ctx) in (*arcBatch).carry"] = "it waits for nothing that the count has not been behind, and reads counters"
+	}
+	dst.Omit(t, ".", needless, tries...)
+}
