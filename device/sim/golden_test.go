@@ -26,7 +26,7 @@ type golden struct {
 	Refused []string
 }
 
-const goldenFile = "testdata/h200.json.gz"
+const goldenFile = "testdata/hopper.json.gz"
 
 // columns writes outputs as golden keeps them.
 func columns(v []uint64) (c [formOutputs]string) {

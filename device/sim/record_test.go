@@ -11,11 +11,11 @@ var recordTo = flag.String("sim.record", "", "file for what the first GPU comput
 
 // Made on a machine with an H200, in this package's directory, by
 //
-//	go test -run TestRecord -sim.record testdata/h200.json.gz
+//	go test -run TestRecord -sim.record testdata/hopper.json.gz
 //
 // or with the binary of go test -c, which needs no file beside it:
 //
-//	sim.test -test.run 'TestRecord|OnGPU' -test.v -sim.record h200.json.gz
+//	sim.test -test.run 'TestRecord|OnGPU' -test.v -sim.record hopper.json.gz
 func TestRecord(t *testing.T) {
 	if *recordTo == "" {
 		t.Skip("-sim.record is not given")
