@@ -18,7 +18,7 @@ var survivors string
 
 // Few random changes of the kernels go unnoticed.
 func TestRandomMutants(t *testing.T) {
-	mutate.Run(t, mutate.Config{Images: Images, Number: 8, Reasons: survivors, Trials: map[string]func(*mutate.Mutant) []mutate.Trial{
+	mutate.Run(t, mutate.Config{Images: Images, Number: 4, Reasons: survivors, Trials: map[string]func(*mutate.Mutant) []mutate.Trial{
 		"slab_32_32":       pairTrials[uint32, uint32],
 		"slab_32_64":       pairTrials[uint32, uint64],
 		"slab_64_32":       pairTrials[uint64, uint32],

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"flag"
 	"fmt"
 	"math"
 	"slices"
@@ -317,14 +318,14 @@ func TestArticleFigures(t *testing.T) {
 	}
 }
 
-// Wherever the device fails, the error comes back and nothing is left behind.
+// Wherever the device fails, at one operation of three, the error comes back and nothing is left behind.
 func TestDeviceFailures(t *testing.T) {
 	conformance.NotRaced(t, ownTests)
 	for _, e := range []Experiment{
 		linearExperiment, insertLoadExperiment, launchExperiment, hostExperiment, sizesExperiment,
 		slabH200Experiment, slabAllocExperiment, slabFig5aExperiment, slabFig7bExperiment, hortonSizesExperiment, groupOnExperiment,
 	} {
-		t.Run(e.Name, func(t *testing.T) { failEverywhere(t, e, devicetest.Open(t), 1) })
+		t.Run(e.Name, func(t *testing.T) { failEverywhere(t, e, devicetest.Open(t), 3) })
 	}
 }
 
@@ -337,15 +338,19 @@ func TestSimulatedFailures(t *testing.T) {
 	for _, c := range []struct {
 		Experiment
 		stride int
-	}{{hostExperiment, 1}, {insertLoadExperiment, 5}, {slabFig7bExperiment, 40}, {sizesExperiment, 40}, {hortonModelExperiment, 5}, {hortonSizesExperiment, 20},
-		{gphashBreakdownExperiment, 60}, {gphashCacheExperiment, 600}, {gphashCacheLoadingExperiment, 200},
-		{gphashDeviceExperiment, 2500}} {
+	}{{hostExperiment, 2}, {insertLoadExperiment, 13}, {slabFig7bExperiment, 90}, {sizesExperiment, 90}, {hortonModelExperiment, 13}, {hortonSizesExperiment, 50},
+		{gphashBreakdownExperiment, 150}, {gphashCacheExperiment, 1500}, {gphashCacheLoadingExperiment, 500},
+		{gphashDeviceExperiment, 6000}} {
 		t.Run(c.Name, func(t *testing.T) { failEverywhere(t, c.Experiment, devicetest.OpenSim(t, nil), c.stride) })
 	}
 }
 
+// failures has more operations fail than are usual.
+var failures = flag.Int("failures", 1, "so many times the usual number of operations fail, each once")
+
 // failEverywhere lets every operation of the device that stride divides fail.
 func failEverywhere(t *testing.T, e Experiment, dev device.Device, stride int) {
+	stride = max(stride / *failures, 1)
 	cfg := tiny(dev)
 	cfg.N, cfg.Scale = 256, Quick
 	before := devicetest.Live(dev)

@@ -64,7 +64,7 @@ func besideChanges[R, P any](t *testing.T, dev device.Device, m changed[R], k de
 }
 
 func TestForEachBesideChanges(t *testing.T) {
-	onGPUs(t, 8, func(t *testing.T, dev device.Device) {
+	onGPUs(t, 4, func(t *testing.T, dev device.Device) {
 		w := batch.MapWidths[uint64, uint64]()
 		l := must[*linear.Map[uint64, uint64]](t)(linear.New[uint64, uint64](dev, &linear.Options{Capacity: 200, Fixed: true, Unordered: true}))
 		besideChanges(t, dev, l, kernel(t, dev, refsEachImages, w, "linear"), linearEach)

@@ -68,7 +68,7 @@ func TestOtherWidths(t *testing.T) {
 
 // Where kernels neither put nor erase, sums are exact as well; a put does nothing.
 func reducing[K, V uint32 | uint64](t *testing.T, open maker[K, V]) {
-	onGPUs(t, 6, func(t *testing.T, dev device.Device) {
+	onGPUs(t, 4, func(t *testing.T, dev device.Device) {
 		const n, of, rounds = 130, 5, 2
 		sums := map[K]V{} // of a round
 		var kinds []op.Kind

@@ -279,7 +279,7 @@ func each(t *testing.T, seeds uint64, a func(maker[uint32, uint32]) func(*testin
 }
 
 func TestBesideModel(t *testing.T) {
-	each(t, 4, besideModel[uint32, uint32], besideModel[uint64, uint64], besideModel[uint64, uint32])
+	each(t, 3, besideModel[uint32, uint32], besideModel[uint64, uint64], besideModel[uint64, uint32])
 }
 
 // Of threads that want one key, one inserts it; sums are those of all. The number of
@@ -320,7 +320,7 @@ func contended[K, V uint32 | uint64](open maker[K, V]) func(t *testing.T, dev de
 }
 
 func TestContended(t *testing.T) {
-	each(t, 5, contended[uint32, uint32], contended[uint64, uint64], contended[uint64, uint32])
+	each(t, 4, contended[uint32, uint32], contended[uint64, uint64], contended[uint64, uint32])
 }
 
 // Insertions beyond those that are permitted do nothing, and Sync says so, once.

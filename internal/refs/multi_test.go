@@ -143,14 +143,14 @@ func multimap[K, V uint32 | uint64](t *testing.T, dev device.Device) {
 }
 
 func TestMultiMap(t *testing.T) {
-	t.Run("32,32", func(t *testing.T) { onGPUs(t, 6, multimap[uint32, uint32]) })
-	t.Run("64,64", func(t *testing.T) { onGPUs(t, 6, multimap[uint64, uint64]) })
-	t.Run("32,64", func(t *testing.T) { onGPUs(t, 6, multimap[uint32, uint64]) })
+	t.Run("32,32", func(t *testing.T) { onGPUs(t, 4, multimap[uint32, uint32]) })
+	t.Run("64,64", func(t *testing.T) { onGPUs(t, 4, multimap[uint64, uint64]) })
+	t.Run("32,64", func(t *testing.T) { onGPUs(t, 4, multimap[uint32, uint64]) })
 }
 
 // multiErase removes the pairs of a multimap one by one.
 func multiErase[K, V uint32 | uint64](t *testing.T) {
-	onGPUs(t, 6, func(t *testing.T, dev device.Device) {
+	onGPUs(t, 4, func(t *testing.T, dev device.Device) {
 		for _, how := range ways {
 			x := openMulti[K, V](t, dev)
 			var keys []K

@@ -60,7 +60,7 @@ func onGPUs(t *testing.T, seeds uint64, test func(t *testing.T, dev device.Devic
 	run("sm_90", &sim.Options{})
 	for seed := range seeds {
 		o := sim.Schedule(seed)
-		o.Arch = []int{80, 90}[seed/4%2]
+		o.Arch = []int{80, 90}[seed/2%2]
 		run("seed "+string(rune('0'+seed)), o)
 	}
 	t.Run("default", func(t *testing.T) {
