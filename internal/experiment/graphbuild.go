@@ -32,7 +32,7 @@ The limit is reading 8 bytes and writing 4 for each arc. The parameters have the
 }
 
 // builds measures all ways to build a graph.
-func (t *graphTrial) builds(ctx context.Context) (err error) {
+func (t *graphTrial) builds(ctx context.Context) error {
 	t.step("graph-build: %s", t.name)
 	list := t.shuffled()
 	took, err := t.clock(ctx, func() error { return nil }, func() error {
@@ -46,11 +46,11 @@ func (t *graphTrial) builds(ctx context.Context) (err error) {
 		return err
 	}
 	t.report("csr", len(list.From), took, "arcs_12", Row{Structure: "csr"})
-	g, err := t.empty(true)
-	if err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, g.Close()) }()
+	return t.layouts(ctx, true, false, func(g changing) error { return t.buildsOf(ctx, g, list) })
+}
+
+// buildsOf measures those of a graph that changes.
+func (t *graphTrial) buildsOf(ctx context.Context, g changing, list graph.Edges) error {
 	sorted := graph.Edges{From: t.from, To: t.csr.Targets()}
 	if err := t.inBatches(ctx, g, "bulk_sorted", sorted, len(t.from), Row{}); err != nil {
 		return err
@@ -71,7 +71,7 @@ func (t *graphTrial) builds(ctx context.Context) (err error) {
 }
 
 // inBatches measures inserting a list into an empty graph.
-func (t *graphTrial) inBatches(ctx context.Context, g *graph.Graph, op string, e graph.Edges, size int, row Row) (err error) {
+func (t *graphTrial) inBatches(ctx context.Context, g changing, op string, e graph.Edges, size int, row Row) (err error) {
 	from, err := device.Upload(t.stream, e.From)
 	if err != nil {
 		return err
@@ -84,7 +84,7 @@ func (t *graphTrial) inBatches(ctx context.Context, g *graph.Graph, op string, e
 	took, err := t.median(ctx, func() error { return g.Clear(ctx) }, func() error {
 		for lo := 0; lo < len(e.From); lo += size {
 			hi := min(lo+size, len(e.From))
-			if err := g.InsertOn(t.stream, from.Sub(lo, hi), to.Sub(lo, hi), device.Slice[bool]{}); err != nil {
+			if err := g.insertOn(t.stream, from.Sub(lo, hi), to.Sub(lo, hi)); err != nil {
 				return err
 			}
 		}
@@ -107,13 +107,12 @@ func (t *graphTrial) inBatches(ctx context.Context, g *graph.Graph, op string, e
 }
 
 // bytes enters into a row how much memory an edge takes, and which part of the memory of rows has entries.
-func (t *graphTrial) bytes(ctx context.Context, g *graph.Graph, row *Row) error {
-	s, err := g.Stats(ctx)
+func (t *graphTrial) bytes(ctx context.Context, g changing, row *Row) error {
+	bytes, load, err := g.memory(ctx)
 	if err != nil {
 		return err
 	}
-	row.BytesPerEntry = figure(float64(s.UsedBytes) / float64(max(1, s.Edges)))
-	row.Load = min(1, 4*float64(g.Arcs())/float64(max(1, s.UsedBytes)))
+	row.Structure, row.BytesPerEntry, row.Load = g.layout(), figure(float64(bytes)/float64(max(1, g.Edges()))), load
 	return nil
 }
 
@@ -121,7 +120,7 @@ var graphMemoryExperiment = Experiment{
 	Name:  "graph-memory",
 	Title: "Memory of graphs by their degree",
 	Doc: `After figure 5.2 of Awad's thesis: directed R-MAT graphs of 2^20 vertices (2^16 on a CPU; as many as --n says) with 2 to 64 edges a vertex are built in one batch (build). The thesis varies the load of its hash
-tables, and finds that insertions slow down to two fifths as chains of slabs become five long; rows that are sorted have no load to choose, so what varies is the degree alone. load is the part of used memory that has neighbors in it, B/entry what is used for an arc, records of vertices
+tables, and finds that insertions slow down to two fifths as chains of slabs become five long; so do we, of slab-graph, which is that layout; rows that are sorted (graph) have no load to choose. load is the part of used memory that has neighbors in it, B/entry what is used for an arc, records of vertices
 with it. The limit is reading 8 bytes and writing 4 for each arc. --graph adds graphs of files.`,
 	run: func(ctx context.Context, r *runner) error {
 		var sets []dataset
@@ -134,16 +133,27 @@ with it. The limit is reading 8 bytes and writing 4 for each arc. --graph adds g
 			if err != nil {
 				return err
 			}
-			defer func() { err = errors.Join(err, g.Close()) }()
-			return t.inBatches(ctx, g, "build", t.shuffled(), t.csr.Arcs(), Row{})
+			if err := errors.Join(t.inBatches(ctx, g, "build", t.shuffled(), t.csr.Arcs(), Row{}), g.Close()); err != nil {
+				return err
+			}
+			for _, load := range map[Scale][]float64{Quick: {.7}, Default: {.35, .7, 1.4, 2.8, 5.6}, Full: {.35, .7, 1.4, 2.8, 5.6}}[r.Scale] {
+				g, err := t.tables(true, load, fmt.Sprintf("%s of load %g", slabLayout, load))
+				if err != nil {
+					return err
+				}
+				if err := errors.Join(t.inBatches(ctx, g, "build", t.shuffled(), t.csr.Arcs(), Row{}), g.Close()); err != nil {
+					return err
+				}
+			}
+			return nil
 		})
 	},
 	plots: func(res *Result) []Plot {
 		rates := Plot{Name: "graph-fig5.2", Title: "Building by degree", XLabel: "mean degree", YLabel: "arcs per second", LogX: true}
 		bytes := Plot{Name: "graph-fig5.2-memory", Title: "Memory by degree", XLabel: "mean degree", YLabel: "bytes an arc", LogX: true}
 		for _, row := range res.Rows {
-			rates.point("graph", row.Graph.Degrees.Mean, row.OpsPerS)
-			bytes.point("graph", row.Graph.Degrees.Mean, *row.BytesPerEntry)
+			rates.point(row.Structure, row.Graph.Degrees.Mean, row.OpsPerS)
+			bytes.point(row.Structure, row.Graph.Degrees.Mean, *row.BytesPerEntry)
 		}
 		return drawn(rates, bytes)
 	},

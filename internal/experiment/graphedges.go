@@ -41,15 +41,14 @@ The limit is random compare-and-swaps of 64 bits in a region as large as the gra
 }
 
 // edgeBatches measures batches that insert or delete edges, and are undone before the next run.
-func (t *graphTrial) edgeBatches(ctx context.Context, op string, draw func(n int) graph.Edges, published []float64) (err error) {
-	g, err := t.load(ctx, true)
-	if err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, g.Close()) }()
+func (t *graphTrial) edgeBatches(ctx context.Context, op string, draw func(n int) graph.Edges, published []float64) error {
+	return t.layouts(ctx, true, true, func(g changing) error { return t.edgeBatchesOf(ctx, g, op, draw, published) })
+}
+
+func (t *graphTrial) edgeBatchesOf(ctx context.Context, g changing, op string, draw func(n int) graph.Edges, published []float64) error {
 	for _, size := range t.batches(t.size(10, 16), t.size(18, 22), 2*t.csr.Arcs()) {
-		t.step("graph-%s: %s, batches of %d", op, t.name, size)
-		row := Row{Batch: size}
+		t.step("graph-%s: %s, %s, batches of %d", op, t.name, g.layout(), size)
+		row := Row{Structure: g.layout(), Batch: size}
 		if i := bits.TrailingZeros(uint(size)) - 16; t.onGPU() && i >= 0 && i < len(published) {
 			row.PublishedOpsPerS = figure(1e6 * published[i])
 		}
@@ -61,7 +60,7 @@ func (t *graphTrial) edgeBatches(ctx context.Context, op string, draw func(n int
 }
 
 // edgeBatch measures one size.
-func (t *graphTrial) edgeBatch(ctx context.Context, g *graph.Graph, op string, e graph.Edges, row Row) (err error) {
+func (t *graphTrial) edgeBatch(ctx context.Context, g changing, op string, e graph.Edges, row Row) (err error) {
 	from, err := device.Upload(t.stream, e.From)
 	if err != nil {
 		return err
@@ -72,9 +71,9 @@ func (t *graphTrial) edgeBatch(ctx context.Context, g *graph.Graph, op string, e
 		return err
 	}
 	before, done := g.Edges(), make([]bool, len(e.From))
-	do, undo, on := g.Insert, g.Delete, g.InsertOn
+	do, undo, on := g.Insert, g.Delete, g.insertOn
 	if op == "delete" {
-		do, undo, on = g.Delete, g.Insert, g.DeleteOn
+		do, undo, on = g.Delete, g.Insert, g.deleteOn
 	}
 	n, err := do(ctx, e.From, e.To, done)
 	if err != nil {
@@ -87,7 +86,7 @@ func (t *graphTrial) edgeBatch(ctx context.Context, g *graph.Graph, op string, e
 	took, err := t.median(ctx, func() error {
 		_, err := undo(ctx, changed.From, changed.To, nil)
 		return err
-	}, func() error { return on(t.stream, from, to, device.Slice[bool]{}) })
+	}, func() error { return on(t.stream, from, to) })
 	if err == nil {
 		err = g.Sync(ctx)
 	}
@@ -107,16 +106,24 @@ func (t *graphTrial) edgeBatch(ctx context.Context, g *graph.Graph, op string, e
 	return nil
 }
 
+// seriesOf names what a row measures: a graph, and a layout that is not that of package graph.
+func seriesOf(row Row) string {
+	if row.Structure == slabLayout {
+		return row.Graph.Name + ", slabs"
+	}
+	return row.Graph.Name
+}
+
 // plotBatches draws rates over sizes of batches, a line for each graph.
 func plotBatches(res *Result, op, name, title string) []Plot {
 	p := Plot{Name: name, Title: title, XLabel: "edges of a batch", YLabel: "edges per second", LogX: true, LogY: true}
 	for _, row := range res.Rows {
 		if row.Op == op {
-			p.point(row.Graph.Name, float64(row.Batch), row.OpsPerS)
+			p.point(seriesOf(row), float64(row.Batch), row.OpsPerS)
 		}
 	}
 	for _, row := range res.Rows {
-		if row.PublishedOpsPerS != nil && row.Graph.Name == res.Rows[0].Graph.Name {
+		if row.PublishedOpsPerS != nil && row.Structure == slabLayout && row.Graph.Name == res.Rows[0].Graph.Name {
 			p.point("published: thesis, TITAN V", float64(row.Batch), *row.PublishedOpsPerS)
 			p.Series[len(p.Series)-1].Published = true
 		}

@@ -42,7 +42,7 @@ func (t *graphTrial) pageRank(ctx context.Context) (err error) {
 	if err != nil {
 		return err
 	}
-	f := &ranked{graphTrial: t, g: g, ranks: make([]uint64, c.Vertices())}
+	f := &ranked{graphTrial: t, g: g.Graph, ranks: make([]uint64, c.Vertices())}
 	if f.ranking, err = algo.NewRanking(ctx, t.cpu, c, nil); err != nil {
 		return err
 	}

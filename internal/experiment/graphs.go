@@ -74,7 +74,7 @@ func rmatOf(factor float64) func(context.Context, device.Device, int, uint64) (g
 
 // generated is what the texts of graph experiments say of graphs.
 const generated = ` Graphs are generated, with parameters of table 5.1 of Awad's thesis (whose degrees stand beside, in the JSON, with those of ours), of 2^20 vertices
-(2^16 on a CPU; as many as --n says), actors of a quarter; --quick has the first two. Results are of generated graphs with such parameters, not of those graphs. --graph adds graphs of files. `
+(2^16 on a CPU; as many as --n says), actors of a quarter; --quick has the first two. Both layouts are measured where a row says which: graph is that of package graph, sorted rows, and slab-graph the thesis' own, a hash table for each vertex. Results are of generated graphs with such parameters, not of those graphs. --graph adds graphs of files. `
 
 // graphTrial measures one graph.
 type graphTrial struct {
@@ -163,20 +163,21 @@ func (t *graphTrial) measure(ctx context.Context, set dataset, measure func(t *g
 }
 
 // load makes a graph on the device, with all edges.
-func (t *graphTrial) load(ctx context.Context, directed bool) (*graph.Graph, error) {
+func (t *graphTrial) load(ctx context.Context, directed bool) (rowGraph, error) {
 	g, err := t.empty(directed)
 	if err != nil {
-		return nil, err
+		return g, err
 	}
 	if _, err = g.InsertCSR(ctx, t.csr); err != nil {
-		return nil, errors.Join(err, g.Close())
+		return g, errors.Join(err, g.Close())
 	}
 	return g, nil
 }
 
 // empty makes one without any.
-func (t *graphTrial) empty(directed bool) (*graph.Graph, error) {
-	return graph.New(t.Device, &graph.Options{Directed: directed, MaxVertices: t.csr.Vertices()})
+func (t *graphTrial) empty(directed bool) (rowGraph, error) {
+	g, err := graph.New(t.Device, &graph.Options{Directed: directed, MaxVertices: t.csr.Vertices()})
+	return rowGraph{g}, err
 }
 
 // pick is a random number below n.
@@ -247,7 +248,7 @@ func (t *graphTrial) batches(first, last, most int) (sizes []int) {
 }
 
 // counted makes sure that a graph has so many edges.
-func counted(g *graph.Graph, what string, want int) error {
+func counted(g interface{ Edges() int }, what string, want int) error {
 	if got := g.Edges(); got != want {
 		return fmt.Errorf("%w: %d edges %s, want %d", errWrong, got, what, want)
 	}

@@ -55,7 +55,7 @@ func (t *graphTrial) snapshots(ctx context.Context) (err error) {
 		return err
 	}
 	t.report("snapshot", t.csr.Vertices(), took, "vertices_64", Row{})
-	h := &holding{graphTrial: t, g: g, take: take, release: release}
+	h := &holding{graphTrial: t, g: g.Graph, take: take, release: release}
 	return h.measure(ctx)
 }
 

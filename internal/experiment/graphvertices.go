@@ -2,8 +2,6 @@ package experiment
 
 import (
 	"context"
-	"errors"
-	"fmt"
 	"math/bits"
 
 	"github.com/weftgo/weft/graph"
@@ -29,14 +27,13 @@ The limit is random compare-and-swaps of 64 bits, one a vertex. Published beside
 }
 
 // vertices measures batches of vertices.
-func (t *graphTrial) vertices(ctx context.Context) (err error) {
-	g, err := t.load(ctx, false)
-	if err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, g.Close()) }()
+func (t *graphTrial) vertices(ctx context.Context) error {
+	return t.layouts(ctx, false, true, func(g changing) error { return t.verticesOf(ctx, g) })
+}
+
+func (t *graphTrial) verticesOf(ctx context.Context, g changing) error {
 	for _, size := range t.batches(t.size(8, 16), t.size(14, 18), max(16, t.csr.Vertices()/8)) {
-		t.step("graph-vertices: %s, batches of %d", t.name, size)
+		t.step("graph-vertices: %s, %s, batches of %d", t.name, g.layout(), size)
 		if err := t.vertexBatch(ctx, g, size); err != nil {
 			return err
 		}
@@ -44,28 +41,24 @@ func (t *graphTrial) vertices(ctx context.Context) (err error) {
 	return nil
 }
 
-func (t *graphTrial) vertexBatch(ctx context.Context, g *graph.Graph, size int) error {
+func (t *graphTrial) vertexBatch(ctx context.Context, g changing, size int) error {
 	order := workload.NewPermutation(uint64(t.csr.Vertices()), t.Seed+4)
 	ids := make([]uint32, min(size, t.csr.Vertices()))
 	var edges graph.Edges
+	seen, twice := make([]bool, t.csr.Vertices()), 0
 	for i := range ids {
 		ids[i] = uint32(order.At(uint64(i)))
+		seen[ids[i]] = true
 		for _, v := range t.csr.Neighbors(ids[i]) {
 			edges.From, edges.To = append(edges.From, ids[i]), append(edges.To, v)
+			if seen[v] {
+				twice++
+			}
 		}
 	}
-	remove := func() error {
-		n, err := g.DeleteVertices(ctx, ids)
-		if err == nil && n != len(ids) {
-			err = fmt.Errorf("%w: %d vertices deleted, want %d", errWrong, n, len(ids))
-		}
-		return err
-	}
+	remove := func() error { return g.deleteVertices(ctx, ids, len(edges.From)-twice) }
 	insert := func() error {
-		n, err := g.InsertVertices(ctx, ids)
-		if err == nil && n != len(ids) {
-			err = fmt.Errorf("%w: %d vertices inserted, want %d", errWrong, n, len(ids))
-		}
+		err := g.insertVertices(ctx, ids)
 		if err == nil {
 			_, err = g.Insert(ctx, edges.From, edges.To, nil)
 		}
@@ -74,7 +67,7 @@ func (t *graphTrial) vertexBatch(ctx context.Context, g *graph.Graph, size int) 
 	if err := remove(); err != nil {
 		return err
 	}
-	row := Row{Batch: len(ids)}
+	row := Row{Structure: g.layout(), Batch: len(ids)}
 	took, err := t.clock(ctx, insert, remove)
 	if err != nil {
 		return err
