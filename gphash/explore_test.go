@@ -15,7 +15,7 @@ import (
 	"github.com/weftgo/weft/internal/pm/pmtest"
 )
 
-var crashStates = flag.Int("crash-states", 400_000, "images of crashes that tests look at, about")
+var crashStates = flag.Int("crash-states", 150_000, "images of crashes that tests look at, about")
 
 // oneAtATime is why the race detector has nothing to find where domains are.
 const oneAtATime = "threads of a domain take turns"
