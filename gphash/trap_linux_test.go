@@ -92,7 +92,11 @@ func trapped(p *killPlan) error {
 			return fmt.Errorf("batch %d: %w", n, err)
 		}
 	}
-	if err := x.Check(ctx); err != nil {
+	err = x.Check(ctx)
+	if errors.Is(err, device.ErrLost) && !lost { // it was lost behind the last batch
+		err = x.Check(ctx)
+	}
+	if err != nil {
 		return err
 	}
 	if err := x.Close(); err != nil && !errors.Is(err, device.ErrLost) {
