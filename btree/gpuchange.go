@@ -17,6 +17,9 @@ func (e *gpuEngine) Change(ctx context.Context, s *device.Stream, b *batch.Batch
 	if b.N == 0 {
 		return 0, nil, nil
 	}
+	if err := e.suffice(b); err != nil {
+		return 0, nil, err
+	}
 	if s == nil {
 		err = e.changeHost(ctx, b)
 	} else {
@@ -26,6 +29,20 @@ func (e *gpuEngine) Change(ctx context.Context, s *device.Stream, b *batch.Batch
 		return 0, nil, err
 	}
 	return b.N, nil, nil
+}
+
+// suffice makes sure that there are nodes for a change. The policy has, but not for operations that run behind those
+// that it knows of: Assign puts keys again which it has just inserted.
+func (e *gpuEngine) suffice(b *batch.Batch) error {
+	inserts := 0
+	if b.Inserts() {
+		inserts = b.N
+	}
+	t := e.now()
+	if most := t.most + e.needAll(b.N, inserts) - e.known.left(); most > t.room() {
+		return e.grow(t, most)
+	}
+	return nil
 }
 
 // run submits a change of a batch on the device, with the work from an offset on as its memory.

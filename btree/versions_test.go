@@ -39,6 +39,13 @@ func TestVersionsSimulated(t *testing.T) {
 	}
 }
 
+// Assign puts some of the keys that it has inserted again, each of which may copy a leaf: there are nodes for that, too.
+func TestAssignCopies(t *testing.T) {
+	conformance.NotRaced(t, "the simulator has goroutines of its own")
+	const rows = 1000 // fewer find nodes that others have left
+	conformance.Some(t, devicetest.OpenSim(t, &sim.Options{}), rows, versioned[uint32, uint32](btree.OutOfPlace, false), "Assign")
+}
+
 // A snapshot that is held over many batches reads the same, whatever splits, merges and moves meanwhile, and so do
 // those that are taken on the way; when the last is closed, what only they had is free, and used again.
 func TestSnapshotsStay(t *testing.T) {
