@@ -125,12 +125,24 @@ func (e *gpuGraph) disown() error {
 }
 
 func (d *dictionary) disownOn(s *device.Stream) error {
-	return errors.Join(s.Fill(d.vertices.Ptr, 0, d.vertices.Size/4), s.Fill(d.owners.Ptr, nobody, d.owners.Size/4))
+	return inOrder(
+		func() error { return s.Fill(d.vertices.Ptr, 0, d.vertices.Size/4) },
+		func() error { return s.Fill(d.owners.Ptr, nobody, d.owners.Size/4) })
 }
 
 // Clear is for [core.Engine].
 func (e *gpuGraph) Clear(ctx context.Context) error {
-	return errors.Join(e.gpuEngine.Clear(ctx), e.disown())
+	return inOrder(e.disown, func() error { return e.gpuEngine.Clear(ctx) })
+}
+
+// inOrder takes steps until one fails.
+func inOrder(steps ...func() error) error {
+	for _, step := range steps {
+		if err := step(); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // graphRefOf is a generation as kernels take it; the owner of its pool sweeps all of it where a batch is not run again.
@@ -184,7 +196,7 @@ func (e *gpuGraph) roomOf(keys device.Ptr, n int) roomParams {
 // ask runs launches that tell what is wanted, and reads it.
 func (e *gpuGraph) ask(ctx context.Context, s *device.Stream, launch func() error) (d demandWords, err error) {
 	err = e.Submit(s, func() error {
-		return errors.Join(s.Fill(e.room.Buf.Ptr, 0, demandBytes/4), launch())
+		return inOrder(func() error { return s.Fill(e.room.Buf.Ptr, 0, demandBytes/4) }, launch)
 	})
 	if err == nil {
 		err = s.CopyOut(ctx, unsafe.Slice((*byte)(unsafe.Pointer(&d)), demandBytes), e.room.Buf.Ptr)
@@ -200,9 +212,11 @@ func (e *gpuGraph) count(ctx context.Context, s *device.Stream, b *batch.Batch) 
 	}
 	p := e.roomOf(b.Columns[batch.Keys].Ptr, b.N)
 	d, err := e.ask(ctx, s, func() error {
-		return errors.Join(
-			device.Launch(s, e.graph.count, gpu.Wave(e.Dev, b.N), gpu.Block, &p),
-			device.Launch(s, e.graph.plan, gpu.Wave(e.Dev, max(1, min(b.N, n))), gpu.Block, &p))
+		return inOrder(
+			func() error { return device.Launch(s, e.graph.count, gpu.Wave(e.Dev, b.N), gpu.Block, &p) },
+			func() error {
+				return device.Launch(s, e.graph.plan, gpu.Wave(e.Dev, max(1, min(b.N, n))), gpu.Block, &p)
+			})
 	})
 	if err == nil && d.bad != 0 {
 		err = e.refuse(ctx, s, b, int(^d.bad))
@@ -242,18 +256,19 @@ func (e *gpuGraph) rehash(ctx context.Context) error {
 	}
 	p := e.roomOf(0, e.listed)
 	err := e.Alone(ctx, func(s *device.Stream) error {
-		return errors.Join(
-			device.Launch(s, e.graph.move, grid, gpu.Block, &p),
-			device.Launch(s, e.graph.settle, grid, gpu.Block, &p))
+		return inOrder(
+			func() error { return device.Launch(s, e.graph.move, grid, gpu.Block, &p) },
+			func() error { return device.Launch(s, e.graph.settle, grid, gpu.Block, &p) })
 	})
 	var d demandWords
 	if err == nil {
 		err = e.Stream.CopyOut(ctx, unsafe.Slice((*byte)(unsafe.Pointer(&d)), demandBytes), e.room.Buf.Ptr)
 	}
+	dict := e.dict()
 	if err != nil {
+		dict.next = e.generation().buckets // what has been written there is left behind, when all moves
 		return err
 	}
-	dict := e.dict()
 	dict.next += uint32(d.slabs)
 	dict.kept += uint32(d.kept)
 	if d.lost > 0 {
@@ -303,10 +318,13 @@ func (e *gpuGraph) renewTo(ctx context.Context, n int, slabs uint64, units int) 
 	p := e.roomOf(0, 0)
 	p.to = graphRefOf(to, true)
 	lost, err = e.Move(ctx, to, func(s *device.Stream, from core.Parts, lost device.Ptr) error {
-		return errors.Join(
-			to.dict.disownOn(s), s.Fill(e.room.Buf.Ptr, 0, demandBytes/4),
-			device.Launch(s, e.graph.hand, gpu.Wave(e.Dev, int(p.graph.n)), gpu.Block, &p),
-			device.Launch(s, e.graph.renew, tiles(e.Dev, p.graph.table.buckets), gpu.Block, &renewParams{from: p.graph, to: p.to, lost: lost}))
+		return inOrder(
+			func() error { return to.dict.disownOn(s) },
+			func() error { return s.Fill(e.room.Buf.Ptr, 0, demandBytes/4) },
+			func() error { return device.Launch(s, e.graph.hand, gpu.Wave(e.Dev, int(p.graph.n)), gpu.Block, &p) },
+			func() error {
+				return device.Launch(s, e.graph.renew, tiles(e.Dev, p.graph.table.buckets), gpu.Block, &renewParams{from: p.graph, to: p.to, lost: lost})
+			})
 	})
 	to.dict.next, to.dict.kept = uint32(slabs), uint32(slabs)
 	return lost, err

@@ -113,7 +113,7 @@ func (a *arcBatch) carry(ctx context.Context, t *core.Table, method string, b *b
 		return 0, err
 	}
 	s, there := a.stream, &batch.Batch{N: b.N, Kind: b.Kind}
-	err = errors.Join(
+	err = errors.Join( // what was brought is not used behind an error
 		a.from.Sub(0, b.N).CopyFrom(s, batch.View[uint32](b.Columns[batch.Keys].Host)),
 		a.to.Sub(0, b.N).CopyFrom(s, batch.View[uint32](b.Columns[batch.Keys2].Host)))
 	there.Columns[batch.Keys], there.Columns[batch.Keys2] = batch.InOn(a.from.Sub(0, b.N)), batch.InOn(a.to.Sub(0, b.N))
@@ -153,7 +153,7 @@ func (a *arcBatch) submit(t *core.Table, method string, s *device.Stream, b *bat
 		done: a.done.Ptr(), ok: b.Columns[batch.OK].Ptr, changed: a.changed.Ptr(), n: uint32(b.N), both: uint32(e.arcsEach() - 1), most: uint32(e.most),
 	}
 	launch := func(k device.Kernel) error { return device.Launch(s, k, gpu.Wave(e.Dev, b.N), gpu.Block, &p) }
-	if err := errors.Join(s.Wait(a.used), launch(e.graph.arcs)); err != nil {
+	if err := inOrder(func() error { return s.Wait(a.used) }, func() error { return launch(e.graph.arcs) }); err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, s.Record(a.used)) }()
@@ -165,5 +165,5 @@ func (a *arcBatch) submit(t *core.Table, method string, s *device.Stream, b *bat
 	if err := t.ChangeOn(s, method, arcs); err != nil || p.ok == 0 && !counts {
 		return err
 	}
-	return errors.Join(s.Fill(a.changed.Ptr(), 0, 2), launch(e.graph.pick))
+	return inOrder(func() error { return s.Fill(a.changed.Ptr(), 0, 2) }, func() error { return launch(e.graph.pick) })
 }

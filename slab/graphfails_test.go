@@ -1,0 +1,70 @@
+package slab
+
+import (
+	"errors"
+	"testing"
+
+	"github.com/weftgo/weft/device"
+	"github.com/weftgo/weft/device/devicetest"
+	"github.com/weftgo/weft/device/sim"
+)
+
+// graphFails has every operation of the device fail once while graphs are made, grow, have their tables moved and shrink. A call
+// that fails is run again; then the graph has what it should, and nothing stays behind when it is closed.
+func graphFails(t *testing.T, dev device.Device, step int) {
+	ctx := t.Context()
+	before := devicetest.Live(dev)
+	for n := 0; ; n += step {
+		fired := devicetest.FailAfter(dev, n)
+		failures := 0
+		again := func(call func() error) {
+			t.Helper()
+			err := call()
+			if err == nil {
+				return
+			}
+			if failures++; failures > 1 || !fired() {
+				t.Fatalf("operation %d fails: %v", n, err)
+			}
+			devicetest.Heal(dev)
+			noError(t, call())
+		}
+		var g *Graph
+		again(func() (err error) {
+			g, err = NewGraph(dev, &GraphOptions{Vertices: 8, MaxLoad: 2, Seed: 1})
+			return err
+		})
+		for lo := uint32(1); lo < 320; lo += 80 {
+			again(func() error {
+				_, err := g.Insert(ctx, make([]uint32, 80), sequence(int(lo), int(lo+80)), nil)
+				return err
+			})
+		}
+		again(func() error { _, err := g.Delete(ctx, make([]uint32, 300), sequence(1, 301), nil); return err })
+		again(func() error { return g.Compact(ctx) })
+		devicetest.Heal(dev)
+		noError(t, g.checkMemory())
+		noError(t, g.Check(ctx))
+		row, err := g.Neighbors(ctx, 0, nil)
+		noError(t, errors.Join(err, g.Close()))
+		if len(row) != 20 || devicetest.Live(dev) != before {
+			t.Fatalf("operation %d fails: %d neighbors, want 20; %+v stay, want %+v", n, len(row), devicetest.Live(dev), before)
+		}
+		if !fired() {
+			return
+		}
+	}
+}
+
+// Whatever fails once, nothing that was there is lost, and no memory.
+func TestGraphFails(t *testing.T) {
+	graphFails(t, devicetest.Open(t), 1)
+}
+
+// So it is on a GPU.
+func TestGraphFailsSimulated(t *testing.T) {
+	if testing.Short() {
+		t.Skip("interprets kernels")
+	}
+	graphFails(t, devicetest.OpenSim(t, &sim.Options{Arch: 90}), 11)
+}
