@@ -24,7 +24,6 @@ type KeyOn interface {
 //
 // Results are those of [Groups] with Options.Sorted, but that the last digits of sums of floats depend on chance; [GroupsOn.ResultOn]
 // leaves them on the device.
-// The kernels have been shown on the simulator and not been run on hardware yet.
 //
 // All methods may be called from many goroutines; batches are added in the order of the calls.
 type GroupsOn[K KeyOn, V weft.Value] struct {

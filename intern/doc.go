@@ -44,8 +44,8 @@
 // memory: its addresses are asked for some rows ahead. A part that is full grows by half, by itself, so that
 // memory has no peaks.
 //
-// On a GPU the index is a map of package linear, whose Assign does the same; bytes stay in host memory. It has run on the
-// simulator, and not on hardware yet: expect it to pay where the index is large and lookups are many.
+// On a GPU the index is a map of package linear, whose Assign does the same; bytes stay in host memory. Its speed there
+// has not been measured: expect it to pay where the index is large and lookups are many.
 //
 // # Figures
 //

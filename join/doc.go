@@ -42,5 +42,4 @@
 //
 // An [Index] on a GPU keeps keys in a map there; its methods carry keys to the GPU and what they find back, and results are
 // the same. Columns of integers that lie in device memory are looked up there, by an [IndexOn], and the pairs stay there.
-// Kernels have run on the simulator so far, and not on hardware.
 package join

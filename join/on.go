@@ -39,8 +39,7 @@ type matchesOn[K weft.Key] interface {
 }
 
 // NewOn makes an index over a column on the device of a stream, behind what has been submitted to the stream,
-// and waits for it. The index does not need the column; close it before the device. Kernels for GPUs have
-// run on the simulator so far, and not on hardware. Errors: [weft.ErrOptions] for more rows than row numbers,
+// and waits for it. The index does not need the column; close it before the device. Errors: [weft.ErrOptions] for more rows than row numbers,
 // [device.ErrMemory], and that of the context.
 func NewOn[K weft.Key](ctx context.Context, s *device.Stream, keys device.Slice[K]) (*IndexOn[K], error) {
 	ix := &IndexOn[K]{n: keys.Len(), dev: s.Device()}
