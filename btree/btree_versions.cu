@@ -1,6 +1,7 @@
 // Kernels of trees with versions: what leaves were, kept for snapshots, and read. weft/btree_past.cuh has how.
-// Lookups of the present, while no kernel takes snapshots, are those of btree.cu.
+// Lookups of the present are those of btree.cu, and where kernels take snapshots nearly so.
 #include "change.cuh"
+#include "get.cuh"
 #include "weft/btree_past.cuh"
 #include "weft/entry.cuh"
 
@@ -43,6 +44,22 @@ __device__ __forceinline__ void then_get(const ThenGetParams& p) {
   }
   sync_warp();
   if (p.hits) add_up(p.hits, hits);
+}
+
+struct NowGetParams {
+  GetParams get;
+  Past past;
+};
+
+// now_get looks keys up in the present. A leaf that has a latch may have been written without a time, which whoever reads it has to set:
+// a snapshot that is taken behind this lookup would not have it else.
+template <class S, class K, class V>
+__device__ __forceinline__ void now_get(const NowGetParams& p) {
+  get<S, K, V>(p.get, [&](const Lanes<S, true>& l, uint32_t leaf, uint32_t state) __attribute__((always_inline)) {
+    if (!(state & kLatched) || l.rank != 0) return;
+    const uint64_t time = load_acquire(time_of(p.past, leaf));
+    if (time >= kUnset) date(p.past, leaf, time);
+  });
 }
 
 struct ThenSeekParams {
@@ -88,14 +105,14 @@ __device__ __forceinline__ void epoch_rounds(const Tree& t, const Past& p, uint6
   constexpr uint32_t lanes = Shape<S>::kLanes;
   const uint64_t step = threads_in_grid() / lanes, mine = thread_in_block() / lanes;
   const bool outside = w.past.outside();
-  const Free free{t, p};
+  const Free free{t, p, &w.past.block};
   if (outside) w.past.block.enter();
   for (uint64_t first = thread_index() / lanes - mine; first < n; first += step) {
     if (outside) w.past.block.begin(free);
     if (first + mine < n) run(first + mine);
   }
   sync_warp();
-  if (outside) w.past.block.leave();
+  if (outside) w.leave();
   finish(w);
   w.past.count();
 }
@@ -171,6 +188,7 @@ using namespace weft::btree;
 WEFT_WIDTHS;
 
 WEFT_KERNEL(btree_versions_get, 3)(ThenGetParams p) { then_get<S, K, V>(p); }
+WEFT_KERNEL(btree_versions_now, 4)(NowGetParams p) { now_get<S, K, V>(p); }
 WEFT_KERNEL(btree_versions_seek, 3)(ThenSeekParams p) {
   weft::btree::seek<S, K, V>(p.seek, [&] { return Then<S>(p.seek.tree, p.past, p.time); });
 }

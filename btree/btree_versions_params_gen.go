@@ -34,6 +34,13 @@ type keptKeepParams struct {
 	past pastRef
 }
 
+// nowGetParams is weft::btree::NowGetParams of C++.
+type nowGetParams struct {
+	_    structs.HostLayout
+	get  getParams
+	past pastRef
+}
+
 // pastRef is weft::btree::Past of C++.
 type pastRef struct {
 	_       structs.HostLayout
@@ -85,75 +92,82 @@ type tickParams struct {
 
 // giveParams has the layout of weft::btree::GiveParams.
 var (
-	_ [120]byte = [unsafe.Sizeof(giveParams{})]byte{}
+	_ [128]byte = [unsafe.Sizeof(giveParams{})]byte{}
 	_ [0]byte   = [unsafe.Offsetof(giveParams{}.tree)]byte{}
 	_ [32]byte  = [unsafe.Offsetof(giveParams{}.past)]byte{}
-	_ [104]byte = [unsafe.Offsetof(giveParams{}.stacks)]byte{}
-	_ [112]byte = [unsafe.Offsetof(giveParams{}.count)]byte{}
-	_ [116]byte = [unsafe.Offsetof(giveParams{}.unused)]byte{}
+	_ [112]byte = [unsafe.Offsetof(giveParams{}.stacks)]byte{}
+	_ [120]byte = [unsafe.Offsetof(giveParams{}.count)]byte{}
+	_ [124]byte = [unsafe.Offsetof(giveParams{}.unused)]byte{}
 )
 
 // keptChangeParams has the layout of weft::btree::KeptChangeParams.
 var (
-	_ [176]byte = [unsafe.Sizeof(keptChangeParams{})]byte{}
+	_ [184]byte = [unsafe.Sizeof(keptChangeParams{})]byte{}
 	_ [0]byte   = [unsafe.Offsetof(keptChangeParams{}.change)]byte{}
 	_ [104]byte = [unsafe.Offsetof(keptChangeParams{}.past)]byte{}
 )
 
 // keptKeepParams has the layout of weft::btree::KeptKeepParams.
 var (
-	_ [152]byte = [unsafe.Sizeof(keptKeepParams{})]byte{}
+	_ [160]byte = [unsafe.Sizeof(keptKeepParams{})]byte{}
 	_ [0]byte   = [unsafe.Offsetof(keptKeepParams{}.keep)]byte{}
 	_ [80]byte  = [unsafe.Offsetof(keptKeepParams{}.past)]byte{}
 )
 
+// nowGetParams has the layout of weft::btree::NowGetParams.
+var (
+	_ [168]byte = [unsafe.Sizeof(nowGetParams{})]byte{}
+	_ [0]byte   = [unsafe.Offsetof(nowGetParams{}.get)]byte{}
+	_ [88]byte  = [unsafe.Offsetof(nowGetParams{}.past)]byte{}
+)
+
 // pastRef has the layout of weft::btree::Past.
 var (
-	_ [72]byte = [unsafe.Sizeof(pastRef{})]byte{}
+	_ [80]byte = [unsafe.Sizeof(pastRef{})]byte{}
 	_ [0]byte  = [unsafe.Offsetof(pastRef{}.control)]byte{}
 	_ [8]byte  = [unsafe.Offsetof(pastRef{}.words)]byte{}
 	_ [16]byte = [unsafe.Offsetof(pastRef{}.newest)]byte{}
 	_ [24]byte = [unsafe.Offsetof(pastRef{}.epochs)]byte{}
-	_ [64]byte = [unsafe.Offsetof(pastRef{}.reserve)]byte{}
-	_ [68]byte = [unsafe.Offsetof(pastRef{}.stocked)]byte{}
+	_ [72]byte = [unsafe.Offsetof(pastRef{}.reserve)]byte{}
+	_ [76]byte = [unsafe.Offsetof(pastRef{}.stocked)]byte{}
 )
 
 // thenCollectParams has the layout of weft::btree::ThenCollectParams.
 var (
-	_ [136]byte = [unsafe.Sizeof(thenCollectParams{})]byte{}
+	_ [144]byte = [unsafe.Sizeof(thenCollectParams{})]byte{}
 	_ [0]byte   = [unsafe.Offsetof(thenCollectParams{}.collect)]byte{}
 	_ [56]byte  = [unsafe.Offsetof(thenCollectParams{}.past)]byte{}
-	_ [128]byte = [unsafe.Offsetof(thenCollectParams{}.time)]byte{}
+	_ [136]byte = [unsafe.Offsetof(thenCollectParams{}.time)]byte{}
 )
 
 // thenGetParams has the layout of weft::btree::ThenGetParams.
 var (
-	_ [168]byte = [unsafe.Sizeof(thenGetParams{})]byte{}
+	_ [176]byte = [unsafe.Sizeof(thenGetParams{})]byte{}
 	_ [0]byte   = [unsafe.Offsetof(thenGetParams{}.tree)]byte{}
 	_ [32]byte  = [unsafe.Offsetof(thenGetParams{}.past)]byte{}
-	_ [104]byte = [unsafe.Offsetof(thenGetParams{}.time)]byte{}
-	_ [112]byte = [unsafe.Offsetof(thenGetParams{}.keys)]byte{}
-	_ [120]byte = [unsafe.Offsetof(thenGetParams{}.vals)]byte{}
-	_ [128]byte = [unsafe.Offsetof(thenGetParams{}.found)]byte{}
-	_ [136]byte = [unsafe.Offsetof(thenGetParams{}.hits)]byte{}
-	_ [144]byte = [unsafe.Offsetof(thenGetParams{}.count)]byte{}
-	_ [152]byte = [unsafe.Offsetof(thenGetParams{}.n)]byte{}
-	_ [160]byte = [unsafe.Offsetof(thenGetParams{}.answer)]byte{}
+	_ [112]byte = [unsafe.Offsetof(thenGetParams{}.time)]byte{}
+	_ [120]byte = [unsafe.Offsetof(thenGetParams{}.keys)]byte{}
+	_ [128]byte = [unsafe.Offsetof(thenGetParams{}.vals)]byte{}
+	_ [136]byte = [unsafe.Offsetof(thenGetParams{}.found)]byte{}
+	_ [144]byte = [unsafe.Offsetof(thenGetParams{}.hits)]byte{}
+	_ [152]byte = [unsafe.Offsetof(thenGetParams{}.count)]byte{}
+	_ [160]byte = [unsafe.Offsetof(thenGetParams{}.n)]byte{}
+	_ [168]byte = [unsafe.Offsetof(thenGetParams{}.answer)]byte{}
 )
 
 // thenSeekParams has the layout of weft::btree::ThenSeekParams.
 var (
-	_ [192]byte = [unsafe.Sizeof(thenSeekParams{})]byte{}
+	_ [200]byte = [unsafe.Sizeof(thenSeekParams{})]byte{}
 	_ [0]byte   = [unsafe.Offsetof(thenSeekParams{}.seek)]byte{}
 	_ [112]byte = [unsafe.Offsetof(thenSeekParams{}.past)]byte{}
-	_ [184]byte = [unsafe.Offsetof(thenSeekParams{}.time)]byte{}
+	_ [192]byte = [unsafe.Offsetof(thenSeekParams{}.time)]byte{}
 )
 
 // tickParams has the layout of weft::btree::TickParams.
 var (
-	_ [80]byte = [unsafe.Sizeof(tickParams{})]byte{}
+	_ [88]byte = [unsafe.Sizeof(tickParams{})]byte{}
 	_ [0]byte  = [unsafe.Offsetof(tickParams{}.past)]byte{}
-	_ [72]byte = [unsafe.Offsetof(tickParams{}.time)]byte{}
+	_ [80]byte = [unsafe.Offsetof(tickParams{}.time)]byte{}
 )
 
 // changeParams has the layout of weft::btree::ChangeParams.
@@ -179,6 +193,20 @@ var (
 	_ [32]byte = [unsafe.Offsetof(collectParams{}.firsts)]byte{}
 	_ [40]byte = [unsafe.Offsetof(collectParams{}.ids)]byte{}
 	_ [48]byte = [unsafe.Offsetof(collectParams{}.count)]byte{}
+)
+
+// getParams has the layout of weft::btree::GetParams.
+var (
+	_ [88]byte = [unsafe.Sizeof(getParams{})]byte{}
+	_ [0]byte  = [unsafe.Offsetof(getParams{}.tree)]byte{}
+	_ [32]byte = [unsafe.Offsetof(getParams{}.keys)]byte{}
+	_ [40]byte = [unsafe.Offsetof(getParams{}.vals)]byte{}
+	_ [48]byte = [unsafe.Offsetof(getParams{}.found)]byte{}
+	_ [56]byte = [unsafe.Offsetof(getParams{}.hits)]byte{}
+	_ [64]byte = [unsafe.Offsetof(getParams{}.count)]byte{}
+	_ [72]byte = [unsafe.Offsetof(getParams{}.n)]byte{}
+	_ [80]byte = [unsafe.Offsetof(getParams{}.spread)]byte{}
+	_ [84]byte = [unsafe.Offsetof(getParams{}.answer)]byte{}
 )
 
 // keepParams has the layout of weft::btree::KeepParams.
@@ -219,11 +247,12 @@ var (
 
 // epoch.Ref has the layout of weft::EpochRef.
 var (
-	_ [40]byte = [unsafe.Sizeof(epoch.Ref{})]byte{}
+	_ [48]byte = [unsafe.Sizeof(epoch.Ref{})]byte{}
 	_ [0]byte  = [unsafe.Offsetof(epoch.Ref{}.Control)]byte{}
 	_ [8]byte  = [unsafe.Offsetof(epoch.Ref{}.Announced)]byte{}
 	_ [16]byte = [unsafe.Offsetof(epoch.Ref{}.Links)]byte{}
 	_ [24]byte = [unsafe.Offsetof(epoch.Ref{}.Pin)]byte{}
-	_ [32]byte = [unsafe.Offsetof(epoch.Ref{}.Slots)]byte{}
-	_ [36]byte = [unsafe.Offsetof(epoch.Ref{}.Unused)]byte{}
+	_ [32]byte = [unsafe.Offsetof(epoch.Ref{}.Left)]byte{}
+	_ [40]byte = [unsafe.Offsetof(epoch.Ref{}.Slots)]byte{}
+	_ [44]byte = [unsafe.Offsetof(epoch.Ref{}.Size)]byte{}
 )

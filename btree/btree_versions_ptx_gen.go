@@ -12,19 +12,20 @@ import (
 //kernelgen:compiler clang version 19.1.7
 //kernelgen:target 80+ptx83,90+ptx83
 //kernelgen:flags -x cuda --cuda-device-only -nocudainc -nocudalib -nostdinc -std=c++17 -Wall -Werror -I kernels/include -O3
-//kernelgen:input ca1899e59fb88669cf83d82073362043ad31d23593f9c77009d05f6d034ec047 6728 btree/btree_versions.cu
+//kernelgen:input a55a5d507acdd6e9b4345d4b7575916ed544af6bf8ddb852975f6c7a5827336d 7493 btree/btree_versions.cu
 //kernelgen:input f4d67e4573089ccdd061976afb6946b1c760334b72352c213003694049062068 3627 btree/change.cuh
+//kernelgen:input e60142edb21ea55ae6584a8a66f85cddcc351828b6d3c395a4b36ea374f98f19 2612 btree/get.cuh
 //kernelgen:input 60318b128ff9a61d8f33aad03640fe5c528f9facdffb8614fc68c0fd8c629bfc 4396 btree/order.cuh
 //kernelgen:input 668707219549889d26d371cde9788f67543745b784f6a9499e9f0105e15835cb 3386 btree/seek.cuh
 //kernelgen:input 870daf72e5f5ee3daf5209b7c93999cc04bae928905c38d006e9ce507ad53f71 12351 kernels/include/weft/access.cuh
-//kernelgen:input beee79794b8c05625e61c2b90d2ba8d6ba70853c0f09aa1e4fcbbb8659ddbe95 21901 kernels/include/weft/btree_change.cuh
+//kernelgen:input 8d529b54ab0a5508b4d29c7e6359e9085498ecbcdf16b29ed380f62fad8228cb 23066 kernels/include/weft/btree_change.cuh
 //kernelgen:input e28a708721d73d23c7302cf7cb85c90fbef4bcdeb8a784585291edf2becfab24 15757 kernels/include/weft/btree_node.cuh
-//kernelgen:input 59fad6ead6b7f2e1672d5e050201e9c5eab824181b8763a2854ae86f2144376b 11398 kernels/include/weft/btree_past.cuh
+//kernelgen:input 8c81446a03d1a6b302aaf5301f7f158c559f96c5cea98a71e4510ba5dcd492b3 11674 kernels/include/weft/btree_past.cuh
 //kernelgen:input 125f5ec232b81e515f542aa5dbce1fa88e827c5481e79dff8bd2a8a994d1f856 2648 kernels/include/weft/btree_walk.cuh
 //kernelgen:input 9936ef153a4648b6f47d540d3ec5afe81539102240098fbd4c703fad23d4567b 6425 kernels/include/weft/change.cuh
 //kernelgen:input aba0e0ad799cf8072f65dfa894b9a84f4a011a1b5bf771d2050f1c78462e4073 856 kernels/include/weft/cuda.cuh
 //kernelgen:input 0bc6287ba69987b784aa8a6f5effe035b523eeaed3023281e33b1eade9b4e8cf 2348 kernels/include/weft/entry.cuh
-//kernelgen:input de8b0975f99954ddf9639ad59cedd0bc931e5cf1ade9e66f903c706882a3f841 12577 kernels/include/weft/epoch.cuh
+//kernelgen:input 6ebaa68dae00bff4c64dfd5aed1bdcdfb9d12fe43da078394db26db02ccd53d5 16700 kernels/include/weft/epoch.cuh
 //kernelgen:input 79b1beaa05fe49d706515a4fad47443f74f45385014663a5ecc8653a4a9b381e 1718 kernels/include/weft/hash.cuh
 //kernelgen:input 400b48be3a6ac3b7288dced0b8bbd72e35e8c70312247bc7630afdc8e1529c23 4263 kernels/include/weft/inorder.cuh
 //kernelgen:input 12f83f2472623dfcdb5cf3ea07fe586775cec10da4c28dc7a585236927028216 5169 kernels/include/weft/order.cuh
@@ -33,15 +34,15 @@ import (
 //kernelgen:input b6a4a0a470083c5db2ddc3dadb2275946d1f16b725fa0fe66607df730c694dc4 5537 kernels/include/weft/slot.cuh
 //kernelgen:input 0851189fa3150bd3eb30a9b7d5f0dcba58c8fcda1c3598976207e3eea53f4ea7 5348 kernels/include/weft/warp.cuh
 //kernelgen:input 3734d9594b1b33c1868d416df12106a6d15018edf95437b3b5b984e6d6f937e3 816 kernels/include/weft/widths.cuh
-//kernelgen:output c77def75cb80e88283aa43b6763eb4374fcfc624876b2d24b5139aa653b0cce6 450464 btree/btree_versions_32_32_sm80.ptx
-//kernelgen:output 914640f06b0c951a2e65782d3cdcb10a986998d5ec4697060cf8c5fccaad643e 450464 btree/btree_versions_32_32_sm90.ptx
-//kernelgen:output 59ebdbe3390c529be3389bcf37b1c86fbc9d649ab4c718787a75b71e1616fe37 435334 btree/btree_versions_32_64_sm80.ptx
-//kernelgen:output e6a32656bb2a006195588e199ed7fafc870d5247c4c8b8d7c4d1f850d462200c 435334 btree/btree_versions_32_64_sm90.ptx
-//kernelgen:output 2aee5d43a0d6e2f2ba1646a0689b018235724b1890745b18dd852f33c5955adc 434594 btree/btree_versions_64_32_sm80.ptx
-//kernelgen:output f3826037d97542a334fc8a5f2766873f983ee86e39248ed3fe66dd1ffcd4cd67 434594 btree/btree_versions_64_32_sm90.ptx
-//kernelgen:output 0aac7bd482c17c52b4236b7fa5733222ef105e3ec30488d6a6ba1b4a273e6ffe 435280 btree/btree_versions_64_64_sm80.ptx
-//kernelgen:output 66dd46cd0d27505e1220ca9ecb7f839840ec23d705558fbeb644f4dd632aec59 435280 btree/btree_versions_64_64_sm90.ptx
-//kernelgen:output 82d780d13d232c3700ebac5184925adca86158ae4522c99018074ac43615e92e 7765 btree/btree_versions_params_gen.go
+//kernelgen:output b40e19c91a14de0f5138debcc16bbcb5038bdb2e1ea76dd5cd3dd4c90f6aa176 499012 btree/btree_versions_32_32_sm80.ptx
+//kernelgen:output 6b08c73daf2c8f8f66cad3e73e9fe29ed738d51abc15a5f19f4cd30959ac1513 499012 btree/btree_versions_32_32_sm90.ptx
+//kernelgen:output 086990b44b0656222d26221877603c370d4e8a3753cba1c06b9741aff598dee8 483285 btree/btree_versions_32_64_sm80.ptx
+//kernelgen:output 8198c46aed6630b91bae7069a2b9a758186cd210825b90326b564fea225eff96 483285 btree/btree_versions_32_64_sm90.ptx
+//kernelgen:output cb786012e06921f5452ec306c6f9037211c438708c40281d172cba19257123db 482507 btree/btree_versions_64_32_sm80.ptx
+//kernelgen:output c337fe107cae4f7f5ceaee9cbfcb894f06265ee9dc2b3e0986ec35c9b6babbc8 482507 btree/btree_versions_64_32_sm90.ptx
+//kernelgen:output 073bc7f8943e05a01eeab963113e265f306e5de0dd766b14d4d5881342e6f014 483265 btree/btree_versions_64_64_sm80.ptx
+//kernelgen:output b4d337db5917235efa6b48fcffb17e7d1a44f3ce66f2cde41c1ba6e3497e682a 483265 btree/btree_versions_64_64_sm90.ptx
+//kernelgen:output 898d86ee288e4fb0015c1f28f678b04505ea78d4164407f7395918dd39fee7aa 8819 btree/btree_versions_params_gen.go
 
 //go:embed btree_versions_32_32_sm80.ptx
 var btreeVersions32x32SM80 string
@@ -107,47 +108,51 @@ var btreeVersionsImages = map[string]*device.Image{
 // btreeVersions32x32Kernels are the entry points of btreeVersionsImages["32_32"] and the size in bytes of
 // the parameter struct that each takes.
 var btreeVersions32x32Kernels = map[string]int{
-	"btree_versions_change_32_32":  176,
-	"btree_versions_collect_32_32": 136,
-	"btree_versions_get_32_32":     168,
-	"btree_versions_give_32_32":    120,
-	"btree_versions_keep_32_32":    152,
-	"btree_versions_seek_32_32":    192,
-	"btree_versions_tick_32_32":    80,
+	"btree_versions_change_32_32":  184,
+	"btree_versions_collect_32_32": 144,
+	"btree_versions_get_32_32":     176,
+	"btree_versions_give_32_32":    128,
+	"btree_versions_keep_32_32":    160,
+	"btree_versions_now_32_32":     168,
+	"btree_versions_seek_32_32":    200,
+	"btree_versions_tick_32_32":    88,
 }
 
 // btreeVersions32x64Kernels are the entry points of btreeVersionsImages["32_64"] and the size in bytes of
 // the parameter struct that each takes.
 var btreeVersions32x64Kernels = map[string]int{
-	"btree_versions_change_32_64":  176,
-	"btree_versions_collect_32_64": 136,
-	"btree_versions_get_32_64":     168,
-	"btree_versions_give_32_64":    120,
-	"btree_versions_keep_32_64":    152,
-	"btree_versions_seek_32_64":    192,
-	"btree_versions_tick_32_64":    80,
+	"btree_versions_change_32_64":  184,
+	"btree_versions_collect_32_64": 144,
+	"btree_versions_get_32_64":     176,
+	"btree_versions_give_32_64":    128,
+	"btree_versions_keep_32_64":    160,
+	"btree_versions_now_32_64":     168,
+	"btree_versions_seek_32_64":    200,
+	"btree_versions_tick_32_64":    88,
 }
 
 // btreeVersions64x32Kernels are the entry points of btreeVersionsImages["64_32"] and the size in bytes of
 // the parameter struct that each takes.
 var btreeVersions64x32Kernels = map[string]int{
-	"btree_versions_change_64_32":  176,
-	"btree_versions_collect_64_32": 136,
-	"btree_versions_get_64_32":     168,
-	"btree_versions_give_64_32":    120,
-	"btree_versions_keep_64_32":    152,
-	"btree_versions_seek_64_32":    192,
-	"btree_versions_tick_64_32":    80,
+	"btree_versions_change_64_32":  184,
+	"btree_versions_collect_64_32": 144,
+	"btree_versions_get_64_32":     176,
+	"btree_versions_give_64_32":    128,
+	"btree_versions_keep_64_32":    160,
+	"btree_versions_now_64_32":     168,
+	"btree_versions_seek_64_32":    200,
+	"btree_versions_tick_64_32":    88,
 }
 
 // btreeVersions64x64Kernels are the entry points of btreeVersionsImages["64_64"] and the size in bytes of
 // the parameter struct that each takes.
 var btreeVersions64x64Kernels = map[string]int{
-	"btree_versions_change_64_64":  176,
-	"btree_versions_collect_64_64": 136,
-	"btree_versions_get_64_64":     168,
-	"btree_versions_give_64_64":    120,
-	"btree_versions_keep_64_64":    152,
-	"btree_versions_seek_64_64":    192,
-	"btree_versions_tick_64_64":    80,
+	"btree_versions_change_64_64":  184,
+	"btree_versions_collect_64_64": 144,
+	"btree_versions_get_64_64":     176,
+	"btree_versions_give_64_64":    128,
+	"btree_versions_keep_64_64":    160,
+	"btree_versions_now_64_64":     168,
+	"btree_versions_seek_64_64":    200,
+	"btree_versions_tick_64_64":    88,
 }

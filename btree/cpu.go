@@ -78,6 +78,9 @@ func (e *cpuEngine[K, V, T]) ensure(pairs int) error { return e.tree().grow(node
 // fits is for [engine]: a change takes its memory itself.
 func (e *cpuEngine[K, V, T]) fits(_, _ int) bool { return true }
 
+// loads is for the policy: all that is put is merged.
+func (e *cpuEngine[K, V, T]) loads(*batch.Batch) bool { return false }
+
 // room is for [engine].
 func (e *cpuEngine[K, V, T]) room(n int, _ bool) (int, error) { return n, nil }
 

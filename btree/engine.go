@@ -16,6 +16,8 @@ type engine interface {
 	ensure(pairs int) error
 	// fits reports whether there certainly is memory for changes of n operations, so many of which may insert.
 	fits(n, inserts int) bool
+	// loads reports whether a batch is laid out as a new tree, for which memory is taken then.
+	loads(b *batch.Batch) bool
 	// room takes memory for changes of n operations at the most, all or none of which may insert, and
 	// returns for how many there is: fewer, if memory is short, but one at least.
 	room(n int, inserts bool) (int, error)
@@ -64,6 +66,9 @@ func (p *policy) Mixed() batch.Flags {
 
 // Before is for [core.Policy]: a change has all nodes that it may need before it begins.
 func (p *policy) Before(_ context.Context, now core.Counters, _ *device.Stream, b *batch.Batch) (n int, report bool, err error) {
+	if p.engine.loads(b) {
+		return min(b.N, maxOps), false, nil
+	}
 	inserts := b.N
 	if !b.Inserts() {
 		inserts = 0

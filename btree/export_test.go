@@ -33,6 +33,9 @@ func Tiny(ops, tasks, items int) (restore func()) {
 	return func() { piece, endlessPiece, manyTasks, taskItems = p, e, m, i }
 }
 
+// Pool makes an update have memory for so many copies only, of a small map.
+func Pool(m *Map[uint32, uint32], nodes int) { m.kernels().pool = nodes }
+
 // Taken is the number of nodes that a tree of a host has, with those that only snapshots read.
 func Taken(m *Map[uint32, uint32]) int {
 	return m.policy.engine.(*cpuEngine[uint32, uint32, uint32]).tree().taken()

@@ -11,10 +11,11 @@ import (
 	"github.com/weftgo/weft/internal/core"
 	"github.com/weftgo/weft/internal/gpu"
 	"github.com/weftgo/weft/internal/gpu/prim"
+	"github.com/weftgo/weft/internal/op"
 )
 
 //go:generate go run ../cmd/weftgen -loader=false -target 80+ptx83,90+ptx83 -widths 32_32,32_64,64_32,64_64 -type btree::Tree=treeRef -type btree::Order=orderRef -type inorder::Bounds=boundsRef btree.cu
-//go:generate go run ../cmd/weftgen -loader=false -target 80+ptx83,90+ptx83 -widths 32_32,32_64,64_32,64_64 -type btree::Tree=.treeRef -type btree::SeekParams=.seekParams -type btree::CollectParams=.collectParams -type btree::ChangeParams=.changeParams -type btree::KeepParams=.keepParams -type weft::EpochRef=internal/epoch.Ref -type btree::Past=pastRef btree_versions.cu
+//go:generate go run ../cmd/weftgen -loader=false -target 80+ptx83,90+ptx83 -widths 32_32,32_64,64_32,64_64 -type btree::Tree=.treeRef -type btree::GetParams=.getParams -type btree::SeekParams=.seekParams -type btree::CollectParams=.collectParams -type btree::ChangeParams=.changeParams -type btree::KeepParams=.keepParams -type weft::EpochRef=internal/epoch.Ref -type btree::Past=pastRef btree_versions.cu
 
 // gpuEngine runs the kernels of btree.cu.
 //
@@ -31,6 +32,7 @@ type gpuEngine struct {
 
 	versions Versions
 	clock    uint64 // the last time of a snapshot, of all generations
+	pool     int    // nodes for copies that an update has, at least
 
 	turn sync.Mutex // of who submits something that takes its turn
 
@@ -48,7 +50,7 @@ type kernels struct {
 	account                                       device.Kernel
 
 	// With versions:
-	thenGet, thenSeek, thenCollect, keptChange, keptKeep, tick, give device.Kernel
+	thenGet, nowGet, thenSeek, thenCollect, keptChange, keptKeep, tick, give device.Kernel
 }
 
 func newGPUEngine(dev device.Device, w batch.Widths, flip uint64, o *Options) (engine, *core.Leases, error) {
@@ -64,6 +66,7 @@ func (e *gpuEngine) open(dev device.Device, w batch.Widths) (err error) {
 	if err = e.Open(dev, w); err != nil {
 		return err
 	}
+	e.pool = poolShares * e.outsideBlocks() * tilesPerBlock
 	if e.prims, err = prim.Load(dev); err != nil {
 		return err
 	}
@@ -76,7 +79,7 @@ func (e *gpuEngine) open(dev device.Device, w batch.Widths) (err error) {
 	})
 	if err == nil && e.versions != Whole {
 		err = gpu.Load(dev, btreeVersionsImages[gpu.Pair(w)], []gpu.Entry{
-			{Name: "get", To: &k.thenGet}, {Name: "seek", To: &k.thenSeek}, {Name: "collect", To: &k.thenCollect},
+			{Name: "get", To: &k.thenGet}, {Name: "now", To: &k.nowGet}, {Name: "seek", To: &k.thenSeek}, {Name: "collect", To: &k.thenCollect},
 			{Name: "change", To: &k.keptChange}, {Name: "keep", To: &k.keptKeep}, {Name: "tick", To: &k.tick}, {Name: "give", To: &k.give},
 		})
 	}
@@ -232,6 +235,12 @@ func (e *gpuEngine) need(n int) int {
 // fits is for the policy.
 func (e *gpuEngine) fits(n, inserts int) bool {
 	return n <= e.mostOps() && !e.parts() && e.now().most+e.needAll(n, inserts)-e.known.left() <= e.now().room()
+}
+
+// loads is for the policy.
+func (e *gpuEngine) loads(b *batch.Batch) bool {
+	mixed := b.Columns[batch.Kinds].Given()
+	return b.Flags&batch.Order != 0 && !mixed && (b.Kind == op.Put || b.Kind == op.PutNew) && e.isEmpty() && b.N >= e.fill
 }
 
 // parts reports whether the tree has to be copied before it is changed.

@@ -34,6 +34,9 @@ func (e *gpuEngine) Change(ctx context.Context, s *device.Stream, b *batch.Batch
 // suffice makes sure that there are nodes for a change. The policy has, but not for operations that run behind those
 // that it knows of: Assign puts keys again which it has just inserted.
 func (e *gpuEngine) suffice(b *batch.Batch) error {
+	if e.loads(b) { // takes what it needs itself
+		return nil
+	}
 	inserts := 0
 	if b.Inserts() {
 		inserts = b.N
@@ -60,7 +63,7 @@ func (e *gpuEngine) run(ctx context.Context, s *device.Stream, b *batch.Batch, a
 			return err
 		}
 		m = e.layOut(b.N, e.work.Ptr+device.Ptr(at))
-		if !mixed && (b.Kind == op.Put || b.Kind == op.PutNew) && e.isEmpty() && b.N >= e.fill {
+		if e.loads(b) {
 			return e.load(s, b, &m, submit)
 		}
 		return e.submitChange(s, t, b, submit, func() error { return e.merge(s, t, b, &m) })
@@ -91,13 +94,16 @@ func (e *gpuEngine) isEmpty() bool { return !e.stale && e.known.tally.Live == 0 
 // changeBlocks is the number of blocks of a change on a multiprocessor.
 const changeBlocks = 4
 
+// keptBlocks is that of a change that keeps what leaves were: those that run at once, so that none comes late to another's
+// epochs.
+const keptBlocks = 2
+
 func (e *gpuEngine) launchChange(s *device.Stream, t *tree, n int, p *changeParams) error {
-	grid := gpu.Resident(e.Dev, n, changeBlocks)
 	if !e.keeps(t) {
-		return device.Launch(s, e.change, grid, gpu.Block, p)
+		return device.Launch(s, e.change, gpu.Resident(e.Dev, n, changeBlocks), gpu.Block, p)
 	}
 	kept := keptChangeParams{change: *p, past: e.pastRef(t)}
-	return device.Launch(s, e.keptChange, grid, gpu.Block, &kept)
+	return device.Launch(s, e.keptChange, gpu.Resident(e.Dev, n, keptBlocks), gpu.Block, &kept)
 }
 
 // changeHost takes a batch of host memory to the device and back.
@@ -278,7 +284,7 @@ func (e *gpuEngine) launchKeep(s *device.Stream, t *tree, p *keepParams) error {
 		return device.Launch(s, e.keep, gpu.Wave(e.Dev, t.most), gpu.Block, p)
 	}
 	kept := keptKeepParams{keep: *p, past: e.pastRef(t)}
-	return device.Launch(s, e.keptKeep, gpu.Resident(e.Dev, t.most*t.node/32, changeBlocks), gpu.Block, &kept)
+	return device.Launch(s, e.keptKeep, gpu.Resident(e.Dev, t.most*t.node/32, keptBlocks), gpu.Block, &kept)
 }
 
 // spans finds the pairs of ranges, and waits for that, behind all changes.

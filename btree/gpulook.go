@@ -67,13 +67,10 @@ func (e *gpuEngine) find(s *device.Stream, t *tree, b *batch.Batch, p getParams)
 // launchGet looks keys up at a time, 0 for the present. Where kernels take snapshots, who reads a change has to
 // see to it that it has a time.
 func (e *gpuEngine) launchGet(s *device.Stream, t *tree, n int, p *getParams, time uint64) error {
-	if time != 0 || t != nil && t.past != nil && e.versions == OutOfPlace {
+	if time != 0 {
 		then := thenGetParams{
 			tree: p.tree, past: t.readRef(), time: time, keys: p.keys, vals: p.vals, found: p.found, hits: p.hits, count: p.count,
 			n: p.n, answer: uint64(p.answer),
-		}
-		if time == 0 {
-			then.time = always
 		}
 		return device.Launch(s, e.thenGet, gpu.Wave(e.Dev, n*e.node/32), gpu.Block, &then)
 	}
@@ -81,7 +78,11 @@ func (e *gpuEngine) launchGet(s *device.Stream, t *tree, n int, p *getParams, ti
 	if n <= spreadKeys {
 		p.spread, threads = 1, n*e.node/32
 	}
-	return device.Launch(s, e.get, gpu.Wave(e.Dev, threads), gpu.Block, p)
+	grid := gpu.Wave(e.Dev, threads)
+	if t != nil && t.past != nil && e.versions == OutOfPlace {
+		return device.Launch(s, e.nowGet, grid, gpu.Block, &nowGetParams{get: *p, past: t.readRef()})
+	}
+	return device.Launch(s, e.get, grid, gpu.Block, p)
 }
 
 // walk submits finding neighbors, or the first pairs of ranges.

@@ -27,6 +27,10 @@ import (
 //     is late would otherwise set the time of a later write by a clock of before, which the published code may do.
 //   - A merge gives both leaves the later of their times, and what the older one was becomes its past.
 //   - What is retired is freed by any later launch, or where a snapshot ends: limbo bags are not lost.
+//   - Who changes a leaf dates the change before it gives the latch back, so lookups of the present read no time, but
+//     where they meet a latch.
+//   - A block copies to nodes that it has retired itself. In stacks that all blocks share, whose steps wait for each other,
+//     a tree changed ten million times a second.
 
 // pastControl lies at the beginning of the words (twin: PastControl in btree_past.cuh).
 type pastControl struct {
@@ -44,7 +48,10 @@ const (
 	always          = 1<<63 - 1 // a time behind all
 	noFreeNode      = uint64(noNode)
 	outsideShare    = 8       // of the nodes, that a launch may copy where kernels take snapshots
-	outsideOps      = 1 << 14 // operations of a launch there, at least
+	outsideOps      = 1 << 18 // operations of a launch there, at least
+	tilesPerBlock   = 64      // of 256 threads, where nodes have 128 bytes: the most
+	bagNodes        = 1 << 10 // kBag of btree_past.cuh
+	poolShares      = 2       // of a node for each tile of a launch: what tiles have, and as many that wait for the end of epochs
 )
 
 // past is what a tree with versions has of what it was.
@@ -83,7 +90,11 @@ func (e *gpuEngine) newPast(s *device.Stream, t *tree) (err error) {
 		params := giveParams{tree: e.refOf(t), past: ref, stacks: stacks, count: uint32(n)}
 		return device.Launch(s, e.give, gpu.Wave(e.Dev, n), gpu.Block, &params)
 	}
-	if p.epochs, err = epoch.New(s, epoch.Config{Slots: e.outsideBlocks(), Nodes: t.room(), MaxNodes: maxNodesOf(t), Collect: give}); err != nil {
+	cfg := epoch.Config{Slots: 1, Nodes: t.room(), MaxNodes: maxNodesOf(t), Bag: 1, Collect: give}
+	if e.versions == OutOfPlace { // else pins alone have what is retired
+		cfg.Slots, cfg.Bag = e.outsideBlocks(), bagNodes
+	}
+	if p.epochs, err = epoch.New(s, cfg); err != nil {
 		return err
 	}
 	if err := p.grow(t.room()); err != nil {

@@ -119,14 +119,14 @@ func (e *gpuEngine) Update(s *device.Stream, n int, f func() error) error {
 }
 
 // updateNeed is how many nodes an update takes that may insert n keys. How many leaves it copies nobody knows; what is
-// retired is used again, unless somebody holds it.
+// retired is used again, unless somebody holds it: blocks that find no node wait until others' groups end.
 func (e *gpuEngine) updateNeed(n int) int {
 	t := e.now()
 	need := e.need(n)
 	switch {
 	case t.past == nil:
 	case e.versions == OutOfPlace:
-		need += e.mostOps()
+		need += max(e.pool, t.most/outsideShare)
 	case len(t.past.held) > 0:
 		need += t.most + n
 	}

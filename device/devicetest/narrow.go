@@ -5,19 +5,22 @@ import "github.com/weftgo/weft/device"
 // Narrow is dev with a single multiprocessor and no cache, as far as it says: launches
 // that fill a device are small then, and what their threads go through in strides
 // need not be large for them to take more than one.
-func Narrow(dev device.Device) device.Device { return &narrow{dev, 0} }
+func Narrow(dev device.Device) device.Device { return Units(dev, 1) }
+
+// Units is Narrow with so many multiprocessors.
+func Units(dev device.Device, n int) device.Device { return &narrow{dev, n, 0} }
 
 // Small is Narrow with the cache that dev has.
-func Small(dev device.Device) device.Device { return &narrow{dev, dev.Properties().L2} }
+func Small(dev device.Device) device.Device { return &narrow{dev, 1, dev.Properties().L2} }
 
 type narrow struct {
 	device.Device
-	l2 int
+	units, l2 int
 }
 
 func (n *narrow) Properties() device.Properties {
 	p := n.Device.Properties()
-	p.Units, p.L2 = 1, n.l2
+	p.Units, p.L2 = n.units, n.l2
 	return p
 }
 

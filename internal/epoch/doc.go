@@ -21,9 +21,12 @@
 // Structures", 2022, section 4.4.4) the processes are blocks, since they have fast memory of their own for
 // three bags, and look at as many announcements at once as they have threads. What is different here:
 //
-//   - Nothing is lost at the end of a kernel. A block that leaves puts its bags into device memory, where
-//     whoever comes to the third epoch behind frees them, in this launch, in another one, or by [Reclaimer.Collect].
-//     In the published code they are lost.
+//   - Nothing is lost at the end of a kernel. A block that leaves puts its bags into device memory, for the next block
+//     that takes its slot of the announcements, in this launch or another one, which goes on where it has stopped; or
+//     [Reclaimer.Collect] frees them. In the published code they are lost.
+//   - A block may keep nodes that become free for itself, and take them without asking others: nodes that are
+//     retired and taken at one rate never leave it. Free nodes in lists that all threads share made
+//     ten million changes a second of a tree, for each step of such a list waits for the one before.
 //   - Bags have no limit. What does not fit shared memory (128 nodes in the thesis) is linked by a word that each node
 //     has beside the structure's memory, 4 bytes a node; as a node is retired once, there is always room, and
 //     nothing is allocated. A bag in device memory is 32 such lists, which as many threads walk.

@@ -21,16 +21,21 @@ type Config struct {
 	// Nodes is the number of nodes, whose numbers are below it; MaxNodes is how many [Reclaimer.Grow] may make it.
 	// Default: Nodes.
 	Nodes, MaxNodes int
+	// Bag is how many nodes of an epoch a block has in shared memory: the Size of its EpochBags. Default 128.
+	Bag int
 	// Collect launches a kernel of the structure that calls epoch_collect for so many stacks.
 	Collect func(s *device.Stream, r Ref, stacks device.Ptr, n int) error
 }
 
 const (
 	blocksPerUnit = 32 // of a multiprocessor
-	firstEpoch    = 4  // so that the third before it is one
+	defaultBag    = 128
+	firstEpoch    = 4 // so that the third before it is one
 	noNode        = ^uint32(0)
 	linkSize      = 4
 	slotSize      = 8
+	leftSize      = 32 // of a slot: what a block has left, beside nodes
+	leftBags      = 4  // of a slot
 	stacks        = 32 // of a bag, and of a pin
 	controlSize   = int(unsafe.Sizeof(Control{}))
 	bagStacks     = len(Control{}.Bags) * stacks
@@ -42,7 +47,7 @@ const (
 type Reclaimer struct {
 	dev   device.Device
 	cfg   Config
-	words device.Buffer // control, then slots
+	words device.Buffer // control, slots, what blocks have left, nodes of those
 	links device.Range
 
 	pins  []*Pin                 // oldest first
@@ -55,6 +60,9 @@ func New(s *device.Stream, cfg Config) (_ *Reclaimer, err error) {
 	if cfg.Slots <= 0 {
 		cfg.Slots = max(1, dev.Properties().Units) * blocksPerUnit
 	}
+	if cfg.Bag <= 0 {
+		cfg.Bag = defaultBag
+	}
 	cfg.MaxNodes = max(cfg.MaxNodes, cfg.Nodes, 1)
 	r := &Reclaimer{dev: dev, cfg: cfg}
 	defer func() {
@@ -62,7 +70,7 @@ func New(s *device.Stream, cfg Config) (_ *Reclaimer, err error) {
 			err = errors.Join(err, s.Sync(context.Background()), r.Close())
 		}
 	}()
-	if r.words, err = dev.Alloc(controlSize + cfg.Slots*slotSize); err != nil {
+	if r.words, err = dev.Alloc(controlSize + cfg.Slots*(slotSize+leftSize+leftBags*cfg.Bag*linkSize)); err != nil {
 		return nil, fmt.Errorf("epoch: %d slots: %w", cfg.Slots, err)
 	}
 	if r.links, err = dev.Reserve(cfg.MaxNodes * linkSize); err != nil {
@@ -80,7 +88,7 @@ func New(s *device.Stream, cfg Config) (_ *Reclaimer, err error) {
 	if err := s.CopyIn(r.words.Ptr, unsafe.Slice((*byte)(unsafe.Pointer(&first)), controlSize)); err != nil {
 		return nil, err
 	}
-	if err := s.Fill(r.announced(), 0, cfg.Slots*slotSize/4); err != nil {
+	if err := s.Fill(r.announced(), 0, cfg.Slots*(slotSize+leftSize)/4); err != nil {
 		return nil, err
 	}
 	return r, nil
@@ -98,10 +106,14 @@ func (r *Reclaimer) Grow(nodes int) error {
 }
 
 func (r *Reclaimer) announced() device.Ptr { return r.words.Ptr + device.Ptr(controlSize) }
+func (r *Reclaimer) left() device.Ptr      { return r.announced() + device.Ptr(r.cfg.Slots*slotSize) }
 
 // Ref is what a kernel takes: the twin of EpochRef. It holds until the next Pin or Release.
 func (r *Reclaimer) Ref() Ref {
-	ref := Ref{Control: r.words.Ptr, Announced: r.announced(), Links: r.links.Ptr(), Slots: uint32(r.cfg.Slots)}
+	ref := Ref{
+		Control: r.words.Ptr, Announced: r.announced(), Links: r.links.Ptr(), Left: r.left(),
+		Slots: uint32(r.cfg.Slots), Size: uint32(r.cfg.Bag),
+	}
 	if n := len(r.pins); n > 0 {
 		ref.Pin = r.pins[n-1].stacks.Ptr()
 	}
@@ -109,7 +121,7 @@ func (r *Reclaimer) Ref() Ref {
 }
 
 // Collect frees what has been retired, or gives it to the newest pin, behind all launches that retire: nothing is
-// left in bags then.
+// left in bags then, but for what blocks have to spare.
 func (r *Reclaimer) Collect(s *device.Stream) error {
 	return r.cfg.Collect(s, r.Ref(), r.words.Ptr+bagsOffset, bagStacks)
 }

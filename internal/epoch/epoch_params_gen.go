@@ -15,7 +15,7 @@ import (
 //kernelgen:flags -x cuda --cuda-device-only -nocudainc -nocudalib -nostdinc -std=c++17 -Wall -Werror -I kernels/include -O3
 //kernelgen:input 870daf72e5f5ee3daf5209b7c93999cc04bae928905c38d006e9ce507ad53f71 12351 kernels/include/weft/access.cuh
 //kernelgen:input aba0e0ad799cf8072f65dfa894b9a84f4a011a1b5bf771d2050f1c78462e4073 856 kernels/include/weft/cuda.cuh
-//kernelgen:input de8b0975f99954ddf9639ad59cedd0bc931e5cf1ade9e66f903c706882a3f841 12577 kernels/include/weft/epoch.cuh
+//kernelgen:input 6ebaa68dae00bff4c64dfd5aed1bdcdfb9d12fe43da078394db26db02ccd53d5 16700 kernels/include/weft/epoch.cuh
 //kernelgen:input 3844d10e56bfb5b2bb8c488edf87f503d07fe3315f36a6d26af5f81e850e250a 4894 kernels/include/weft/shared.cuh
 //kernelgen:input 0851189fa3150bd3eb30a9b7d5f0dcba58c8fcda1c3598976207e3eea53f4ea7 5348 kernels/include/weft/warp.cuh
 
@@ -38,8 +38,9 @@ type Ref struct {
 	Announced device.Ptr
 	Links     device.Ptr
 	Pin       device.Ptr
+	Left      device.Ptr
 	Slots     uint32
-	Unused    uint32
+	Size      uint32
 }
 
 // Control has the layout of weft::EpochControl.
@@ -56,11 +57,12 @@ var (
 
 // Ref has the layout of weft::EpochRef.
 var (
-	_ [40]byte = [unsafe.Sizeof(Ref{})]byte{}
+	_ [48]byte = [unsafe.Sizeof(Ref{})]byte{}
 	_ [0]byte  = [unsafe.Offsetof(Ref{}.Control)]byte{}
 	_ [8]byte  = [unsafe.Offsetof(Ref{}.Announced)]byte{}
 	_ [16]byte = [unsafe.Offsetof(Ref{}.Links)]byte{}
 	_ [24]byte = [unsafe.Offsetof(Ref{}.Pin)]byte{}
-	_ [32]byte = [unsafe.Offsetof(Ref{}.Slots)]byte{}
-	_ [36]byte = [unsafe.Offsetof(Ref{}.Unused)]byte{}
+	_ [32]byte = [unsafe.Offsetof(Ref{}.Left)]byte{}
+	_ [40]byte = [unsafe.Offsetof(Ref{}.Slots)]byte{}
+	_ [44]byte = [unsafe.Offsetof(Ref{}.Size)]byte{}
 )

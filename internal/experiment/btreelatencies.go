@@ -11,9 +11,11 @@ var btreeLatenciesExperiment = Experiment{
 	Name:  "btree-latencies",
 	Title: "What one access of memory takes",
 	Doc: `After table 2.1 of Awad's thesis: one thread follows pointers, each of which it waits for, through all lines of 128 bytes of a region of 16 KiB to
-8 GiB (256 MiB on a CPU), in an order that looks random. time is that of one access. On a GPU, weak loads may be answered by the L1 cache of the multiprocessor
+8 GiB (256 MiB on a CPU), in an order that looks random. Each run goes on where the last has ended, behind one of as many accesses as there are lines, up to 2^20: what
+a cache can keep of the region it has, and nothing else. time is that of one access. On a GPU, weak loads may be answered by the L1 cache of the multiprocessor
 (weak), relaxed ones of the device's scope by the L2 cache at best (relaxed); between the sizes of caches the time rises to that of the next level, and where pages no
-longer fit the TLBs once more. Random reads are limited by how many are under way, and not by this, which is what a search waits for at each of its levels. The thesis quotes for Volta
+longer fit the TLBs once more. Random reads are limited by how many are under way, and not by this, which is what a search waits for at each of its levels. The parameters are the table, in seconds: L1 is that of the smallest region (on a GPU of weak loads), L2 that of a
+quarter of the last cache, DRAM of four times that cache and more, TLB of the largest region. The thesis quotes for Volta
 tens of cycles for a hit of the L1, some 193 for one of the L2, and up to a thousand behind all caches and TLBs.`,
 	run: runBTreeLatencies,
 	plots: func(res *Result) []Plot {
@@ -55,5 +57,32 @@ func runBTreeLatencies(ctx context.Context, r *runner) error {
 			r.add(Row{Structure: "memory", Op: k.op, N: steps, TableBytes: region, OpsPerS: 1 / max(t, 1e-12), Seconds: t})
 		}
 	}
+	for level, t := range memoryLevels(r.result.Rows, kinds[len(kinds)-1].op, r.props().L2) {
+		r.result.Parameters[level] = t
+	}
 	return nil
+}
+
+// memoryLevels are the times of one access of table 2.1, from rows by rising size: of the first, and of those of
+// an operation by the size of the last cache, 0 if it is not known.
+func memoryLevels(rows []Row, op string, cache int) map[string]float64 {
+	levels := map[string]float64{}
+	for _, row := range rows {
+		if _, ok := levels["L1"]; !ok {
+			levels["L1"] = row.Seconds
+		}
+		if row.Op != op || cache == 0 {
+			continue
+		}
+		_, behind := levels["DRAM"]
+		switch {
+		case row.TableBytes <= cache/4:
+			levels["L2"] = row.Seconds
+		case row.TableBytes >= 4*cache && !behind:
+			levels["DRAM"] = row.Seconds
+		case behind:
+			levels["TLB"] = row.Seconds
+		}
+	}
+	return levels
 }

@@ -15,14 +15,14 @@ import (
 //kernelgen:input e8bb56ed16964a15acb1271a6aec30f0cc3f6b49189d6735302d212a87e95843 3542 internal/mixedtree/mixedtree.cu
 //kernelgen:input 870daf72e5f5ee3daf5209b7c93999cc04bae928905c38d006e9ce507ad53f71 12351 kernels/include/weft/access.cuh
 //kernelgen:input 2714016844286cf6bb08333ddb0708e125c696e1b02e9a7d01b8df565f94b8dd 3669 kernels/include/weft/account.cuh
-//kernelgen:input 7671923823408698b1045f41f4b7c85b8a7822d9250c9cfb278cfd21fe4c90bc 16063 kernels/include/weft/btree.cuh
-//kernelgen:input beee79794b8c05625e61c2b90d2ba8d6ba70853c0f09aa1e4fcbbb8659ddbe95 21901 kernels/include/weft/btree_change.cuh
+//kernelgen:input 626cdff119a0470d512eb233b73b134676dc3fe1a27d25fe3f024d97f4f46d92 17313 kernels/include/weft/btree.cuh
+//kernelgen:input 8d529b54ab0a5508b4d29c7e6359e9085498ecbcdf16b29ed380f62fad8228cb 23066 kernels/include/weft/btree_change.cuh
 //kernelgen:input e28a708721d73d23c7302cf7cb85c90fbef4bcdeb8a784585291edf2becfab24 15757 kernels/include/weft/btree_node.cuh
-//kernelgen:input 59fad6ead6b7f2e1672d5e050201e9c5eab824181b8763a2854ae86f2144376b 11398 kernels/include/weft/btree_past.cuh
+//kernelgen:input 8c81446a03d1a6b302aaf5301f7f158c559f96c5cea98a71e4510ba5dcd492b3 11674 kernels/include/weft/btree_past.cuh
 //kernelgen:input 125f5ec232b81e515f542aa5dbce1fa88e827c5481e79dff8bd2a8a994d1f856 2648 kernels/include/weft/btree_walk.cuh
 //kernelgen:input 9936ef153a4648b6f47d540d3ec5afe81539102240098fbd4c703fad23d4567b 6425 kernels/include/weft/change.cuh
 //kernelgen:input aba0e0ad799cf8072f65dfa894b9a84f4a011a1b5bf771d2050f1c78462e4073 856 kernels/include/weft/cuda.cuh
-//kernelgen:input de8b0975f99954ddf9639ad59cedd0bc931e5cf1ade9e66f903c706882a3f841 12577 kernels/include/weft/epoch.cuh
+//kernelgen:input 6ebaa68dae00bff4c64dfd5aed1bdcdfb9d12fe43da078394db26db02ccd53d5 16700 kernels/include/weft/epoch.cuh
 //kernelgen:input 79b1beaa05fe49d706515a4fad47443f74f45385014663a5ecc8653a4a9b381e 1718 kernels/include/weft/hash.cuh
 //kernelgen:input 400b48be3a6ac3b7288dced0b8bbd72e35e8c70312247bc7630afdc8e1529c23 4263 kernels/include/weft/inorder.cuh
 //kernelgen:input 12f83f2472623dfcdb5cf3ea07fe586775cec10da4c28dc7a585236927028216 5169 kernels/include/weft/order.cuh
@@ -32,9 +32,9 @@ import (
 //kernelgen:input b6a4a0a470083c5db2ddc3dadb2275946d1f16b725fa0fe66607df730c694dc4 5537 kernels/include/weft/slot.cuh
 //kernelgen:input 0851189fa3150bd3eb30a9b7d5f0dcba58c8fcda1c3598976207e3eea53f4ea7 5348 kernels/include/weft/warp.cuh
 //kernelgen:input 3734d9594b1b33c1868d416df12106a6d15018edf95437b3b5b984e6d6f937e3 816 kernels/include/weft/widths.cuh
-//kernelgen:output fb45a4106bcf084f8cb8144980ff2c10b72e92863682704cb6b67fa6f0d67b71 362952 internal/mixedtree/mixedtree_sm80.ptx
-//kernelgen:output 194b236791c6098cdd46397bebe622af7f627d62e89b0d8fe603f7a55cc0b6a5 362952 internal/mixedtree/mixedtree_sm90.ptx
-//kernelgen:output 87dc7fe2a66d7d57795e263ba21bfc5c2719fe567784c4a39bbb64ed6171270a 2461 internal/mixedtree/mixedtree_params_gen.go
+//kernelgen:output eba230a36a913c5fbc4eef403a1c15e536684ac06831e0bea3d3a8ab7d559631 402873 internal/mixedtree/mixedtree_sm80.ptx
+//kernelgen:output 77327e14b205fdbceef79fa4be9781125fd13eddd393b535eec46e4bc301a029 402873 internal/mixedtree/mixedtree_sm90.ptx
+//kernelgen:output a334188ce25846fe7e3a6d0d597e7bee2df2486e1f53e6c1f62d628f0514213d 2461 internal/mixedtree/mixedtree_params_gen.go
 
 //go:embed mixedtree_sm80.ptx
 var mixedtreeSM80 string
@@ -54,6 +54,6 @@ var mixedtreeImage = device.Image{
 // mixedtreeKernels are the entry points of mixedtreeImage and the size in bytes of
 // the parameter struct that each takes.
 var mixedtreeKernels = map[string]int{
-	"mixedtree_plain":     184,
-	"mixedtree_versioned": 184,
+	"mixedtree_plain":     192,
+	"mixedtree_versioned": 192,
 }

@@ -14,7 +14,7 @@ var versionMutants = []struct {
 	launches, repeat    int
 	first               uint64 // seed: those before are in vain
 }{
-	{"no write gets its time", `(fence\.sc\.gpu;\n(?:ld\.param[^\n]*\n)?ld\.relaxed\.gpu\.global\.b64 (%rd\d+), [^\n]*\n)atom\.relaxed\.gpu\.global\.cas\.b64 (%rd\d+), \[%rd\d+\], (%rd\d+), %rd\d+;`,
+	{"no write gets its time", `(fence\.sc\.gpu;\n(?:ld\.param[^\n]*\n)?ld\.relaxed\.gpu\.global\.b64 (%rd\d+), [^\n]*\n(?:(?:shl|add)[^\n]*\n)*)atom\.relaxed\.gpu\.global\.cas\.b64 (%rd\d+), \[%rd\d+\], (%rd\d+), %rd\d+;`,
 		"$1 mov.b64 $3, $4;", 1, 1, 0},
 	{"a write reads the clock before it can be seen", `fence\.sc\.gpu;(\n(?:ld\.param[^\n]*\n)?ld\.relaxed\.gpu\.global\.b64 %rd\d+, [^\n]*\natom\.relaxed)`, "$1", 1, 1, 50},
 	{"the clock stands", `(add\.s64 (%rd\d+), (%rd\d+), 1;\natom\.relaxed\.gpu\.global\.cas\.b64 %rd\d+, \[%rd\d+\], %rd\d+, )%rd\d+;(\nfence\.sc)`, "$1$3;$4", 1, 1, 0},

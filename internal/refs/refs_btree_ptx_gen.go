@@ -17,15 +17,15 @@ import (
 //kernelgen:input 6b86d1b1bfec2e96dfc401e5228db24d9810d3be03d61c2dc3870dde581937b6 4275 internal/refs/refs_btree.cu
 //kernelgen:input 870daf72e5f5ee3daf5209b7c93999cc04bae928905c38d006e9ce507ad53f71 12351 kernels/include/weft/access.cuh
 //kernelgen:input 2714016844286cf6bb08333ddb0708e125c696e1b02e9a7d01b8df565f94b8dd 3669 kernels/include/weft/account.cuh
-//kernelgen:input 7671923823408698b1045f41f4b7c85b8a7822d9250c9cfb278cfd21fe4c90bc 16063 kernels/include/weft/btree.cuh
-//kernelgen:input beee79794b8c05625e61c2b90d2ba8d6ba70853c0f09aa1e4fcbbb8659ddbe95 21901 kernels/include/weft/btree_change.cuh
+//kernelgen:input 626cdff119a0470d512eb233b73b134676dc3fe1a27d25fe3f024d97f4f46d92 17313 kernels/include/weft/btree.cuh
+//kernelgen:input 8d529b54ab0a5508b4d29c7e6359e9085498ecbcdf16b29ed380f62fad8228cb 23066 kernels/include/weft/btree_change.cuh
 //kernelgen:input e28a708721d73d23c7302cf7cb85c90fbef4bcdeb8a784585291edf2becfab24 15757 kernels/include/weft/btree_node.cuh
-//kernelgen:input 59fad6ead6b7f2e1672d5e050201e9c5eab824181b8763a2854ae86f2144376b 11398 kernels/include/weft/btree_past.cuh
+//kernelgen:input 8c81446a03d1a6b302aaf5301f7f158c559f96c5cea98a71e4510ba5dcd492b3 11674 kernels/include/weft/btree_past.cuh
 //kernelgen:input 125f5ec232b81e515f542aa5dbce1fa88e827c5481e79dff8bd2a8a994d1f856 2648 kernels/include/weft/btree_walk.cuh
 //kernelgen:input 9936ef153a4648b6f47d540d3ec5afe81539102240098fbd4c703fad23d4567b 6425 kernels/include/weft/change.cuh
 //kernelgen:input aba0e0ad799cf8072f65dfa894b9a84f4a011a1b5bf771d2050f1c78462e4073 856 kernels/include/weft/cuda.cuh
 //kernelgen:input 0bc6287ba69987b784aa8a6f5effe035b523eeaed3023281e33b1eade9b4e8cf 2348 kernels/include/weft/entry.cuh
-//kernelgen:input de8b0975f99954ddf9639ad59cedd0bc931e5cf1ade9e66f903c706882a3f841 12577 kernels/include/weft/epoch.cuh
+//kernelgen:input 6ebaa68dae00bff4c64dfd5aed1bdcdfb9d12fe43da078394db26db02ccd53d5 16700 kernels/include/weft/epoch.cuh
 //kernelgen:input 79b1beaa05fe49d706515a4fad47443f74f45385014663a5ecc8653a4a9b381e 1718 kernels/include/weft/hash.cuh
 //kernelgen:input 400b48be3a6ac3b7288dced0b8bbd72e35e8c70312247bc7630afdc8e1529c23 4263 kernels/include/weft/inorder.cuh
 //kernelgen:input 12f83f2472623dfcdb5cf3ea07fe586775cec10da4c28dc7a585236927028216 5169 kernels/include/weft/order.cuh
@@ -35,11 +35,11 @@ import (
 //kernelgen:input b6a4a0a470083c5db2ddc3dadb2275946d1f16b725fa0fe66607df730c694dc4 5537 kernels/include/weft/slot.cuh
 //kernelgen:input 0851189fa3150bd3eb30a9b7d5f0dcba58c8fcda1c3598976207e3eea53f4ea7 5348 kernels/include/weft/warp.cuh
 //kernelgen:input 3734d9594b1b33c1868d416df12106a6d15018edf95437b3b5b984e6d6f937e3 816 kernels/include/weft/widths.cuh
-//kernelgen:output d0fd65aaf612adbbcb91b8f7dbec0af9dbc317d1722cc22e33785e67cd752ddb 678735 internal/refs/refs_btree_32_32_sm80.ptx
-//kernelgen:output b6978dbcc23c3bcf4e4aaeca00a32defe7b495fdcaf33ff874cf9329ccec5dca 678735 internal/refs/refs_btree_32_32_sm90.ptx
-//kernelgen:output 7b8891e66920bd0c5f7b2314a17cf70fe7b3b0f64bdf67073591a2bbe2e7cca2 718947 internal/refs/refs_btree_64_64_sm80.ptx
-//kernelgen:output 3d3b8d2e7de26cab85cc340aff27b51fdff409146fb4df2b63d39af59f45b0aa 718947 internal/refs/refs_btree_64_64_sm90.ptx
-//kernelgen:output bd8ce342854686931fc6568697233adacb0e5943a7e1a11e21d7b265d200484d 3731 internal/refs/refs_btree_params_gen.go
+//kernelgen:output 633b0359688da764e18eee16654bb1d7fea2a8c3dc3324083bab430d69b5e2fe 720242 internal/refs/refs_btree_32_32_sm80.ptx
+//kernelgen:output 1fca1c0947be2014fe7baedc2d7e6e6ec5a6bddbff616af273ada55a214f559c 720242 internal/refs/refs_btree_32_32_sm90.ptx
+//kernelgen:output b92bea3f7108dfd7b62ec443c5338ffa1c8f5e5a9361abb1bb1a2e464971a594 758045 internal/refs/refs_btree_64_64_sm80.ptx
+//kernelgen:output 938622723fc64309c1e659425eb8cd9f8974c6b7b048f9faaa274148c26f2deb 758045 internal/refs/refs_btree_64_64_sm90.ptx
+//kernelgen:output 788fd08f22096406d46e6a2e7755e85203de16a9d5b352590dc2e7973f8a0d12 3731 internal/refs/refs_btree_params_gen.go
 
 //go:embed refs_btree_32_32_sm80.ptx
 var refsBtree32x32SM80 string
@@ -77,19 +77,19 @@ var refsBtreeImages = map[string]*device.Image{
 // refsBtree32x32Kernels are the entry points of refsBtreeImages["32_32"] and the size in bytes of
 // the parameter struct that each takes.
 var refsBtree32x32Kernels = map[string]int{
-	"refs_btree_held_32_32":      160,
-	"refs_btree_hold_32_32":      160,
-	"refs_btree_run_32_32":       160,
-	"refs_btree_versioned_32_32": 200,
+	"refs_btree_held_32_32":      168,
+	"refs_btree_hold_32_32":      168,
+	"refs_btree_run_32_32":       168,
+	"refs_btree_versioned_32_32": 208,
 }
 
 // refsBtree64x64Kernels are the entry points of refsBtreeImages["64_64"] and the size in bytes of
 // the parameter struct that each takes.
 var refsBtree64x64Kernels = map[string]int{
-	"refs_btree_held_64_64":      160,
-	"refs_btree_hold_64_64":      160,
-	"refs_btree_run_64_64":       160,
-	"refs_btree_versioned_64_64": 200,
+	"refs_btree_held_64_64":      168,
+	"refs_btree_hold_64_64":      168,
+	"refs_btree_run_64_64":       168,
+	"refs_btree_versioned_64_64": 208,
 }
 
 // refsBtreeModule is refs_btree.cu, loaded on a device. Its methods launch the kernels.

@@ -5,7 +5,7 @@ namespace {
 
 struct ChaseParams {
   uint64_t* region;
-  uint64_t* end;   // where the thread has come to
+  uint64_t* at;    // where the thread is
   uint64_t lines;  // of 128 bytes, a power of two
   uint64_t steps;
 };
@@ -27,15 +27,15 @@ extern "C" __global__ void __launch_bounds__(kChaseBlock) chase_fill(ChaseParams
 // Weak loads may be answered by the L1 cache of the multiprocessor.
 extern "C" __global__ void __launch_bounds__(kChaseBlock) chase_weak(ChaseParams p) {
   if (weft::thread_index() != 0) return;
-  uint64_t at = 0;
+  uint64_t at = *p.at;
   for (uint64_t i = 0; i < p.steps; i++) at = p.region[at];
-  weft::store_once(p.end, at);
+  weft::store_once(p.at, at);
 }
 
 // Relaxed loads of the device's scope are answered by the L2 cache.
 extern "C" __global__ void __launch_bounds__(kChaseBlock) chase_relaxed(ChaseParams p) {
   if (weft::thread_index() != 0) return;
-  uint64_t at = 0;
+  uint64_t at = *p.at;
   for (uint64_t i = 0; i < p.steps; i++) at = weft::load_relaxed(p.region + at);
-  weft::store_once(p.end, at);
+  weft::store_once(p.at, at);
 }

@@ -19,7 +19,8 @@ const (
 )
 
 // Chase is a measurement of what one access of memory takes: one thread follows pointers through
-// a region, all of whose lines it visits in an order that looks random, and waits for each.
+// a region, all of whose lines it visits in an order that looks random, and waits for each. Each run goes on where the one before has
+// ended, so that it finds in a cache what that would keep of the region, and not what the last run has just read.
 type Chase struct {
 	Region int  // bytes, a power of two of 128 at least
 	Steps  int  // accesses that are timed
@@ -51,18 +52,20 @@ func nextLine(line, lines uint64) uint64 {
 	return (line*0x5851f42d4c957f2d + 0x14057b7ef767814f) & (lines - 1)
 }
 
-// end is where as many steps lead to.
-func (c Chase) end() (line uint64) {
-	for range uint64(c.Steps) % c.lines() { // behind all lines comes the first
+// chaseWarm is how many steps come before the first run, at most: more than there are lines in a cache.
+const chaseWarm = 1 << 20
+
+// warm is how many steps come before the first run: to all lines, where a cache could keep them.
+func (c Chase) warm() int { return int(min(c.lines(), chaseWarm)) }
+
+// came makes sure that the pointers have been followed, in all runs.
+func (c Chase) came(at uint64) error {
+	line := uint64(0)
+	for range uint64(c.warm()+(c.Runs+1)*c.Steps) % c.lines() { // behind all lines comes the first
 		line = nextLine(line, c.lines())
 	}
-	return line
-}
-
-// came makes sure that the pointers have been followed.
-func (c Chase) came(at uint64) error {
-	if want := c.end() * chaseWords; at != want {
-		return fmt.Errorf("roofline: a chase of %d steps in %d bytes ends at %d instead of %d", c.Steps, c.Region, at, want)
+	if want := line * chaseWords; at != want {
+		return fmt.Errorf("roofline: a chase of %d runs of %d steps in %d bytes ends at %d instead of %d", c.Runs, c.Steps, c.Region, at, want)
 	}
 	return nil
 }
@@ -75,15 +78,19 @@ func (c Chase) onCPU(ctx context.Context, dev device.Host, region []uint64) (sec
 		}
 	})
 	at := uint64(0)
-	t, err := Median(ctx, c.Runs, func() (time.Duration, error) {
-		at = 0
+	run := func(steps int) time.Duration {
 		start := time.Now()
-		for range c.Steps {
+		for range steps {
 			at = region[at]
 		}
-		return time.Since(start), nil
-	})
-	return t.Seconds() / float64(c.Steps), errors.Join(err, c.came(at))
+		return time.Since(start)
+	}
+	run(c.warm())
+	t, err := Median(ctx, c.Runs, func() (time.Duration, error) { return run(c.Steps), nil })
+	if err == nil {
+		err = c.came(at)
+	}
+	return t.Seconds() / float64(c.Steps), err
 }
 
 func (c Chase) onGPU(ctx context.Context, dev device.Device, region device.Slice[uint64]) (seconds float64, err error) {
@@ -91,10 +98,10 @@ func (c Chase) onGPU(ctx context.Context, dev device.Device, region device.Slice
 	if err != nil {
 		return 0, errors.Join(err, region.Free())
 	}
-	end, err := device.Make[uint64](dev, 1)
+	place, err := device.Make[uint64](dev, 1)
 	var watch *Stopwatch
 	defer func() {
-		err = errors.Join(err, s.Sync(context.WithoutCancel(ctx)), region.Free(), end.Free())
+		err = errors.Join(err, s.Sync(context.WithoutCancel(ctx)), region.Free(), place.Free())
 		if watch != nil {
 			err = errors.Join(err, watch.Close())
 		}
@@ -110,7 +117,7 @@ func (c Chase) onGPU(ctx context.Context, dev device.Device, region device.Slice
 	if err != nil {
 		return 0, err
 	}
-	p := chaseParams{region: region.Ptr(), end: end.Ptr(), lines: c.lines(), steps: uint64(c.Steps)}
+	p := chaseParams{region: region.Ptr(), at: place.Ptr(), lines: c.lines(), steps: uint64(c.warm())}
 	launch := func(kernel string, blocks int) error {
 		k, err := module.Kernel(kernel)
 		if err != nil {
@@ -118,19 +125,27 @@ func (c Chase) onGPU(ctx context.Context, dev device.Device, region device.Slice
 		}
 		return device.Launch(s, k, device.Dim{X: blocks}, device.Dim{X: block}, &p)
 	}
-	if err := launch("chase_fill", min(int(c.lines()+block-1)/block, 4*dev.Properties().Units)); err != nil {
-		return 0, err
+	err = s.Fill(place.Ptr(), 0, 2)
+	if err == nil {
+		err = launch("chase_fill", min(int(c.lines()+block-1)/block, 4*dev.Properties().Units))
 	}
 	kernel := "chase_relaxed"
 	if c.Weak {
 		kernel = "chase_weak"
 	}
+	if err == nil {
+		err = launch(kernel, 1)
+	}
+	if err != nil {
+		return 0, err
+	}
+	p.steps = uint64(c.Steps)
 	t, err := Median(ctx, c.Runs, func() (time.Duration, error) {
 		return watch.Time(ctx, func() error { return launch(kernel, 1) })
 	})
 	at := make([]uint64, 1)
 	if err == nil {
-		err = end.CopyTo(ctx, s, at)
+		err = place.CopyTo(ctx, s, at)
 	}
 	if err == nil {
 		err = c.came(at[0])

@@ -13,7 +13,7 @@ import (
 type chaseParams struct {
 	_      structs.HostLayout
 	region device.Ptr
-	end    device.Ptr
+	at     device.Ptr
 	lines  uint64
 	steps  uint64
 }
@@ -22,7 +22,7 @@ type chaseParams struct {
 var (
 	_ [32]byte = [unsafe.Sizeof(chaseParams{})]byte{}
 	_ [0]byte  = [unsafe.Offsetof(chaseParams{}.region)]byte{}
-	_ [8]byte  = [unsafe.Offsetof(chaseParams{}.end)]byte{}
+	_ [8]byte  = [unsafe.Offsetof(chaseParams{}.at)]byte{}
 	_ [16]byte = [unsafe.Offsetof(chaseParams{}.lines)]byte{}
 	_ [24]byte = [unsafe.Offsetof(chaseParams{}.steps)]byte{}
 )

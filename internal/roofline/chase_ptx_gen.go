@@ -12,14 +12,14 @@ import (
 //kernelgen:compiler clang version 19.1.7
 //kernelgen:target 80,90+ptx85
 //kernelgen:flags -x cuda --cuda-device-only -nocudainc -nocudalib -nostdinc -std=c++17 -Wall -Werror -I kernels/include -O3
-//kernelgen:input b2af8227cf570f5b422692bb29b7d39cba86686e1147293533ec90eb47270fbb 1597 internal/roofline/chase.cu
+//kernelgen:input 916aa9d23c9d0a6ac8035ac4c6470caa2bf2461542307c2c1a0cf097dcb8f38a 1594 internal/roofline/chase.cu
 //kernelgen:input 870daf72e5f5ee3daf5209b7c93999cc04bae928905c38d006e9ce507ad53f71 12351 kernels/include/weft/access.cuh
 //kernelgen:input aba0e0ad799cf8072f65dfa894b9a84f4a011a1b5bf771d2050f1c78462e4073 856 kernels/include/weft/cuda.cuh
 //kernelgen:input 3844d10e56bfb5b2bb8c488edf87f503d07fe3315f36a6d26af5f81e850e250a 4894 kernels/include/weft/shared.cuh
 //kernelgen:input 0851189fa3150bd3eb30a9b7d5f0dcba58c8fcda1c3598976207e3eea53f4ea7 5348 kernels/include/weft/warp.cuh
-//kernelgen:output b348fb69e0ad20441fcdc24ca1e408024e95f7689e7012b2c5e466abdeaeccc1 3659 internal/roofline/chase_sm80.ptx
-//kernelgen:output d7ed68323e0703f121ffdf38e4c58a172142c1957abd8f420fee2cc26460b719 3659 internal/roofline/chase_sm90.ptx
-//kernelgen:output 09ddbac988e7897848da90a5dd37fa664c4a5ab6012044c927d2641d702a5d94 647 internal/roofline/chase_params_gen.go
+//kernelgen:output eea41f0c0f750f8537ea189c1e44ff1ffae404028cca8f48da12d7821c2436ef 3691 internal/roofline/chase_sm80.ptx
+//kernelgen:output 669c4e71c23776cab237144c6e47401e8751113e21adb72f7b2d9990781c55b5 3691 internal/roofline/chase_sm90.ptx
+//kernelgen:output 462b618fc3e1220386632535e772e46d3c74d824e4ad2688c70eb9f51a589118 646 internal/roofline/chase_params_gen.go
 
 //go:embed chase_sm80.ptx
 var chaseSM80 string

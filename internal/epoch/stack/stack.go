@@ -18,8 +18,9 @@ import (
 // Options say how large a stack is.
 type Options struct {
 	Nodes  int
-	Values int // that can be pushed until it is closed
-	Slots  int // see epoch.Config
+	Values int  // that can be pushed until it is closed
+	Slots  int  // see epoch.Config
+	Large  bool // bags of 128 nodes in shared memory instead of 2
 }
 
 // Stack is a stack. It is used by one goroutine at a time.
@@ -36,6 +37,8 @@ type Stack struct {
 }
 
 const (
+	smallBag, largeBag = 2, 128 // nodes (stack.cu)
+
 	headWord  = 4 // behind Counts
 	headWords = 32
 	noNode    = ^uint32(0)
@@ -70,7 +73,11 @@ func New(ctx context.Context, dev device.Device, opts Options) (_ *Stack, err er
 	if x.words, err = device.Make[uint32](dev, headWords+opts.Nodes+opts.Values); err != nil {
 		return nil, err
 	}
-	x.epochs, err = epoch.New(x.stream, epoch.Config{Slots: opts.Slots, Nodes: opts.Nodes, Collect: x.launchCollect})
+	bag := smallBag
+	if opts.Large {
+		bag = largeBag
+	}
+	x.epochs, err = epoch.New(x.stream, epoch.Config{Slots: opts.Slots, Nodes: opts.Nodes, Bag: bag, Collect: x.launchCollect})
 	if err != nil {
 		return nil, err
 	}
@@ -95,7 +102,6 @@ type Load struct {
 	Linger                  int  // reads before a walk
 	Readers                 int  // blocks that walk only
 	Ends                    bool // groups end before the next one begins
-	Large                   bool // bags of 128 nodes in shared memory instead of 2
 }
 
 // Run submits a launch.
@@ -113,7 +119,7 @@ func (x *Stack) Run(s *device.Stream, l Load) error {
 		p.ends = 1
 	}
 	run := x.run[0]
-	if l.Large {
+	if x.opts.Large {
 		run = x.run[1]
 	}
 	x.values += n

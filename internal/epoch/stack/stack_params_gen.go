@@ -42,41 +42,42 @@ type runParams struct {
 
 // collectParams has the layout of weft::stack::CollectParams.
 var (
-	_ [72]byte = [unsafe.Sizeof(collectParams{})]byte{}
+	_ [80]byte = [unsafe.Sizeof(collectParams{})]byte{}
 	_ [0]byte  = [unsafe.Offsetof(collectParams{}.epochs)]byte{}
-	_ [40]byte = [unsafe.Offsetof(collectParams{}.used)]byte{}
-	_ [48]byte = [unsafe.Offsetof(collectParams{}.nodes)]byte{}
-	_ [56]byte = [unsafe.Offsetof(collectParams{}.stacks)]byte{}
-	_ [64]byte = [unsafe.Offsetof(collectParams{}.count)]byte{}
-	_ [68]byte = [unsafe.Offsetof(collectParams{}.unused)]byte{}
+	_ [48]byte = [unsafe.Offsetof(collectParams{}.used)]byte{}
+	_ [56]byte = [unsafe.Offsetof(collectParams{}.nodes)]byte{}
+	_ [64]byte = [unsafe.Offsetof(collectParams{}.stacks)]byte{}
+	_ [72]byte = [unsafe.Offsetof(collectParams{}.count)]byte{}
+	_ [76]byte = [unsafe.Offsetof(collectParams{}.unused)]byte{}
 )
 
 // runParams has the layout of weft::stack::RunParams.
 var (
-	_ [112]byte = [unsafe.Sizeof(runParams{})]byte{}
+	_ [120]byte = [unsafe.Sizeof(runParams{})]byte{}
 	_ [0]byte   = [unsafe.Offsetof(runParams{}.epochs)]byte{}
-	_ [40]byte  = [unsafe.Offsetof(runParams{}.head)]byte{}
-	_ [48]byte  = [unsafe.Offsetof(runParams{}.used)]byte{}
-	_ [56]byte  = [unsafe.Offsetof(runParams{}.nodes)]byte{}
-	_ [64]byte  = [unsafe.Offsetof(runParams{}.seen)]byte{}
-	_ [72]byte  = [unsafe.Offsetof(runParams{}.counts)]byte{}
-	_ [80]byte  = [unsafe.Offsetof(runParams{}.n)]byte{}
-	_ [84]byte  = [unsafe.Offsetof(runParams{}.groups)]byte{}
-	_ [88]byte  = [unsafe.Offsetof(runParams{}.walk)]byte{}
-	_ [92]byte  = [unsafe.Offsetof(runParams{}.first)]byte{}
-	_ [96]byte  = [unsafe.Offsetof(runParams{}.linger)]byte{}
-	_ [100]byte = [unsafe.Offsetof(runParams{}.ends)]byte{}
-	_ [104]byte = [unsafe.Offsetof(runParams{}.readers)]byte{}
-	_ [108]byte = [unsafe.Offsetof(runParams{}.unused)]byte{}
+	_ [48]byte  = [unsafe.Offsetof(runParams{}.head)]byte{}
+	_ [56]byte  = [unsafe.Offsetof(runParams{}.used)]byte{}
+	_ [64]byte  = [unsafe.Offsetof(runParams{}.nodes)]byte{}
+	_ [72]byte  = [unsafe.Offsetof(runParams{}.seen)]byte{}
+	_ [80]byte  = [unsafe.Offsetof(runParams{}.counts)]byte{}
+	_ [88]byte  = [unsafe.Offsetof(runParams{}.n)]byte{}
+	_ [92]byte  = [unsafe.Offsetof(runParams{}.groups)]byte{}
+	_ [96]byte  = [unsafe.Offsetof(runParams{}.walk)]byte{}
+	_ [100]byte = [unsafe.Offsetof(runParams{}.first)]byte{}
+	_ [104]byte = [unsafe.Offsetof(runParams{}.linger)]byte{}
+	_ [108]byte = [unsafe.Offsetof(runParams{}.ends)]byte{}
+	_ [112]byte = [unsafe.Offsetof(runParams{}.readers)]byte{}
+	_ [116]byte = [unsafe.Offsetof(runParams{}.unused)]byte{}
 )
 
 // epoch.Ref has the layout of weft::EpochRef.
 var (
-	_ [40]byte = [unsafe.Sizeof(epoch.Ref{})]byte{}
+	_ [48]byte = [unsafe.Sizeof(epoch.Ref{})]byte{}
 	_ [0]byte  = [unsafe.Offsetof(epoch.Ref{}.Control)]byte{}
 	_ [8]byte  = [unsafe.Offsetof(epoch.Ref{}.Announced)]byte{}
 	_ [16]byte = [unsafe.Offsetof(epoch.Ref{}.Links)]byte{}
 	_ [24]byte = [unsafe.Offsetof(epoch.Ref{}.Pin)]byte{}
-	_ [32]byte = [unsafe.Offsetof(epoch.Ref{}.Slots)]byte{}
-	_ [36]byte = [unsafe.Offsetof(epoch.Ref{}.Unused)]byte{}
+	_ [32]byte = [unsafe.Offsetof(epoch.Ref{}.Left)]byte{}
+	_ [40]byte = [unsafe.Offsetof(epoch.Ref{}.Slots)]byte{}
+	_ [44]byte = [unsafe.Offsetof(epoch.Ref{}.Size)]byte{}
 )

@@ -15,12 +15,12 @@ import (
 //kernelgen:input 9e6b4d9e77ebc2ce6d7f09acd537075ab9041e0ab166f09e1fe5f4de34bdc454 4711 internal/epoch/stack/stack.cu
 //kernelgen:input 870daf72e5f5ee3daf5209b7c93999cc04bae928905c38d006e9ce507ad53f71 12351 kernels/include/weft/access.cuh
 //kernelgen:input aba0e0ad799cf8072f65dfa894b9a84f4a011a1b5bf771d2050f1c78462e4073 856 kernels/include/weft/cuda.cuh
-//kernelgen:input de8b0975f99954ddf9639ad59cedd0bc931e5cf1ade9e66f903c706882a3f841 12577 kernels/include/weft/epoch.cuh
+//kernelgen:input 6ebaa68dae00bff4c64dfd5aed1bdcdfb9d12fe43da078394db26db02ccd53d5 16700 kernels/include/weft/epoch.cuh
 //kernelgen:input 3844d10e56bfb5b2bb8c488edf87f503d07fe3315f36a6d26af5f81e850e250a 4894 kernels/include/weft/shared.cuh
 //kernelgen:input 0851189fa3150bd3eb30a9b7d5f0dcba58c8fcda1c3598976207e3eea53f4ea7 5348 kernels/include/weft/warp.cuh
-//kernelgen:output b67361886ad82204bbde325d44cd7f03faa81c9d358a8f720c5109959cefb616 49414 internal/epoch/stack/stack_sm80.ptx
-//kernelgen:output cf4399fb7a5811eb55e169c8be2176e73bfda86cbbffcc36503b2fc2b89f1c8a 49414 internal/epoch/stack/stack_sm90.ptx
-//kernelgen:output ec575718c0450305e45b5d9df29802293280895c8e3e2b0f3cf4caced5af63d9 2618 internal/epoch/stack/stack_params_gen.go
+//kernelgen:output 0a9d08f8e677968f7fb74f799561012ad70f14ff281e5604dac4267b963d5aa0 62261 internal/epoch/stack/stack_sm80.ptx
+//kernelgen:output 32f7d20fa5cb3bec65bb3d00a756f72a73710519312383dedf09368cbcecc5fa 62261 internal/epoch/stack/stack_sm90.ptx
+//kernelgen:output 40fe3f0586b5c6a874d093089b1544c9f76a23898277f052ee38a3f39fa3c1dd 2672 internal/epoch/stack/stack_params_gen.go
 
 //go:embed stack_sm80.ptx
 var stackSM80 string
@@ -40,7 +40,7 @@ var stackImage = device.Image{
 // stackKernels are the entry points of stackImage and the size in bytes of
 // the parameter struct that each takes.
 var stackKernels = map[string]int{
-	"stack_collect":  72,
-	"stack_run":      112,
-	"stack_runlarge": 112,
+	"stack_collect":  80,
+	"stack_run":      120,
+	"stack_runlarge": 120,
 }

@@ -67,9 +67,8 @@ func TestMemoryIsFlat(t *testing.T) {
 	dev := open(t)
 	for _, large := range []bool{false, true} {
 		load, nodes, launches := sizes(dev)
-		load.Large = large
 		perLaunch := load.Blocks * load.Threads * load.Groups
-		x := newStack(t, dev, Options{Nodes: nodes, Values: launches * perLaunch, Slots: load.Blocks})
+		x := newStack(t, dev, Options{Nodes: nodes, Values: launches * perLaunch, Slots: load.Blocks, Large: large})
 		before := x.epochs.Bytes()
 		most := 0
 		for i := range launches {

@@ -319,11 +319,14 @@ class Session {
     if (groups()) w.past.block.enter();
   }
   __device__ __forceinline__ void begin() {
-    if (groups()) w.past.block.begin(Free{ref.tree, ref.past});
+    if (!groups()) return;
+    const Free free{ref.tree, ref.past, &w.past.block};
+    w.past.block.begin(free);
+    if (w.past.shares()) supply(free);
   }
   __device__ __forceinline__ void leave() {
     sync_warp();
-    if (groups()) w.past.block.leave();
+    if (groups()) w.leave();
     w.done();
     sync_warp();
     w.past.count();
@@ -369,6 +372,34 @@ class Session {
 
  private:
   Writer<S, typename As<V>::Bits, Keeps> w;
+
+  // supply gives each tile a node for a change. Where there are none, nodes of groups that are under way
+  // become free when these end: the block waits, in groups without work. If that does not help for long somebody
+  // keeps a snapshot; then it waits no more, until there is a node for each tile again.
+  __device__ __forceinline__ void supply(const Free& free) {
+    EpochBlock<kBag>& block = w.past.block;
+    for (uint32_t vain = 0;;) {
+      const uint32_t need = count_block(w.l.rank == 0 && w.spare == kNone), has = block.spares();
+      sync_block();
+      if (has < need && thread_in_block() < need - has) {
+        const uint32_t id = w.more();
+        if (id != kNone) block.keep(id);
+      }
+      sync_block();
+      const uint32_t now = block.spares();
+      sync_block();
+      if (now >= need) waits = kWaits;
+      if (now >= need || vain >= waits) break;
+      vain = now > has ? 0 : vain + 1;
+      if (vain == kWaits) waits = 0;
+      pause(500 * (vain < 16 ? vain + 1 : 16));
+      block.begin(free);
+    }
+    w.stock();
+  }
+
+  static constexpr uint32_t kWaits = 128;
+  uint32_t waits = kWaits;  // in a row that are in vain, before it gives up
 
   // groups reports whether there are epochs: nobody but snapshots of the host has copies without.
   __device__ __forceinline__ bool groups() const { return ref.terms.mode & kMaySnapshot; }

@@ -187,6 +187,30 @@ struct Writer {
     return kNone;
   }
 
+  // more is a node for the block to spare, by any thread, as long as enough are left for splits.
+  __device__ __forceinline__ uint32_t more() {
+    if (past.p.stocked) {
+      const uint32_t id = reuse(past.p, lane_index() + block_index());
+      if (id != kNone) return id;
+    }
+    const uint32_t id = take_some();
+    if (id != kNone) put_by(id);
+    return id;
+  }
+  // put_by makes a node that was taken and not used one of those that are free again.
+  __device__ __forceinline__ void put_by(uint32_t id) {
+    store_relaxed(state_word<S>(t, id), uint64_t(state_of(kFreeLevel - 1, 0)) << 32 | kNone);
+    past.reused--;
+  }
+  // leave is that of the block, to which this tile leaves what was taken and not used.
+  __device__ __forceinline__ void leave() {
+    const bool some = l.rank == 0 && spare != kNone;
+    if (some) put_by(spare);
+    const bool kept = past.block.leave(some ? spare : kNone);
+    if (some && !kept) past.reused++;
+    if (l.share(uint32_t(kept), 0)) spare = kNone;
+  }
+
   // done gives back what was taken and not used.
   __device__ __forceinline__ void done() {
     if (spare == kNone) return;
@@ -459,8 +483,12 @@ struct Writer {
     uint64_t time = 0;
     if (l.rank == 0) time = past.write(h.id, k, state);
     store(h, slots);
+    if (past.outside()) {  // it can be read from here on; without its latch it has a time
+      free(h, state | kLatched);
+      if (l.rank == 0) date(past.p, h.id, time);
+    }
     free(h, state);
-    if (l.rank == 0) past.written(h.id, k, time);
+    if (l.rank == 0) past.drop(k);
   }
 
   // unite_past makes one time of those of two leaves that become one, the later, and marks the left one. Of

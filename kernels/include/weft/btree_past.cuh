@@ -44,7 +44,8 @@ __device__ __forceinline__ uint64_t link_words(uint32_t before, uint32_t of) { r
 
 // ---- times -------------------------------------------------------------------
 
-// date sets the time of a write that has been seen, unless somebody has. The clock is read behind
+// date sets the time of a write that has been seen, unless somebody has. The writer keeps its latch until then, so who
+// finds a leaf without one need not look. The clock is read behind
 // the write, and a snapshot reads behind the clock; between both, two fences: either the snapshot sees
 // the write, or the write sees the snapshot and is later. Whoever meets a write that has no time sets it,
 // so that what has been read of it is not undone by a later snapshot.
@@ -65,12 +66,18 @@ __device__ __forceinline__ uint64_t snapshot(const Past& p) {
 
 // ---- free nodes --------------------------------------------------------------
 
-// Free takes back nodes that no reader is in: a functor for epochs. It pushes to one of some stacks; the
+// Copies of an epoch that a block has in shared memory: of a batch's groups, which make 256, as many as an epoch mostly lasts.
+constexpr uint32_t kBag = 1024;
+
+// Free takes back nodes that no reader is in: a functor for epochs. What a block has retired is mostly for itself to
+// spare. Others it pushes to one of some stacks, for all; the
 // count of changes keeps who pops from taking one that has come and gone.
 struct Free {
   Tree t;
   Past p;
+  EpochBlock<kBag>* block = nullptr;
   __device__ __forceinline__ void operator()(uint32_t id) const {
+    if (block && block->keep(id)) return;
     uint64_t* head = &p.control->stacks[id % kFreeStacks];
     for (uint64_t was = load_relaxed(head), now;; was = now) {
       store_relaxed(time_of(p, id), uint64_t(uint32_t(was)));
@@ -80,18 +87,16 @@ struct Free {
   }
 };
 
-// reuse pops a free node from one of a few stacks, kNone if it meets none.
+// reuse pops a free node from one of a few stacks, kNone if it meets none. Where others are at one too it goes on to the
+// next: all of them together could not pop faster from it.
 __device__ __forceinline__ uint32_t reuse(const Past& p, uint32_t first) {
 #pragma unroll 1
   for (uint32_t i = 0; i < kTriedStacks; i++) {
     uint64_t* head = &p.control->stacks[(first + i) % kFreeStacks];
-    uint64_t was = load_acquire(head);
-    while (uint32_t(was) != kNone) {
-      const uint64_t next = load_relaxed(time_of(p, uint32_t(was)));
-      const uint64_t now = cas_acquire(head, was, ((was >> 32) + 1) << 32 | uint32_t(next));
-      if (now == was) return uint32_t(was);
-      was = load_acquire(head);
-    }
+    const uint64_t was = load_acquire(head);
+    if (uint32_t(was) == kNone) continue;
+    const uint64_t next = load_relaxed(time_of(p, uint32_t(was)));
+    if (cas_acquire(head, was, ((was >> 32) + 1) << 32 | uint32_t(next)) == was) return uint32_t(was);
   }
   return kNone;
 }
@@ -104,8 +109,6 @@ struct Kept {
   uint32_t copy = kNone;
 };
 
-constexpr uint32_t kBag = 128;  // copies of an epoch that a block has in shared memory, as in the thesis
-
 // Keeps is what a Writer does to the past. Where kernels take snapshots, copies are retired to the epochs of the
 // block; else only snapshots of the host have them, and they go to the newest.
 struct Keeps {
@@ -113,21 +116,23 @@ struct Keeps {
   using Kept = btree::Kept;
   Past p;
   EpochBlock<kBag> block;
-  uint32_t copied = 0, reused = 0;  // by this lane
+  uint32_t copied = 0;  // by this lane
+  int32_t reused = 0;   // nodes that were free, less those that have been made so without being used
 
   __device__ __forceinline__ bool outside() const { return p.newest == kAlways; }
   __device__ __forceinline__ bool shares() const { return p.reserve != kNone; }
 
   // first is a node for the writer to take, before others.
   __device__ __forceinline__ uint32_t first(uint32_t near) {
-    const uint32_t id = p.stocked ? reuse(p, near) : kNone;
+    uint32_t id = outside() ? block.take() : kNone;
+    if (id == kNone && p.stocked) id = reuse(p, near);
     reused += id != kNone;
     return id;
   }
   // count adds what this tile did to the counters; all lanes of the warp are there.
   __device__ __forceinline__ void count() const {
     inorder::add_up(&p.control->copied, uint64_t(copied));
-    inorder::add_up(&p.control->reused, uint64_t(reused));
+    inorder::add_up(&p.control->reused, uint64_t(int64_t(reused)));
     if (outside()) return;
     inorder::add_up(&p.epochs.control->retired, uint64_t(copied));
     inorder::add_up(&p.epochs.control->held, uint64_t(copied));
@@ -157,11 +162,6 @@ struct Keeps {
     const uint64_t time = outside() ? kUnset | uint64_t(k.copy) << 20 | state / kVersion : load_relaxed(&p.control->clock);
     lead(id, k, time);
     return time;
-  }
-  // written is behind the change, when the leaf can be read again.
-  __device__ __forceinline__ void written(uint32_t id, const Kept& k, uint64_t time) {
-    if (outside()) date(p, id, time);
-    drop(k);
   }
   __device__ __forceinline__ void drop(const Kept& k) {
     copied++;

@@ -27,6 +27,7 @@ namespace weft {
 
 constexpr uint32_t kEpochBags = 8;     // by epoch, in device memory
 constexpr uint32_t kEpochStacks = 32;  // of a bag, so that as many threads walk it
+constexpr uint32_t kEpochLooks = 4;    // announcements that a thread looks at for a group
 constexpr uint32_t kNoNode = ~0u;
 
 // What a slot of the announcements holds: nothing, a block between two groups, or an epoch and a bit.
@@ -49,11 +50,30 @@ struct EpochRef {
   uint64_t* announced;  // a slot for each block that is under way
   uint32_t* links;      // by node: the next one of its stack
   uint32_t* pin;        // stacks of the newest pin, which nodes go to instead of being freed; or nullptr
+  uint32_t* left;       // by slot, what the block before had in shared memory: EpochLeft each, then nodes of four bags each
   uint32_t slots;
+  uint32_t size;        // nodes of a bag there
+};
+
+constexpr uint32_t kEpochSpare = 3;  // the bag of nodes that are free, of a block alone
+
+// EpochLeft is what a block leaves to the next one of its slot, beside nodes.
+struct EpochLeft {
+  uint64_t epoch;
+  uint32_t current;
+  uint32_t count[4];
   uint32_t unused;
 };
 
-// EpochBags is what a block has in shared memory: the nodes that it has retired in this epoch and the two before.
+__device__ __forceinline__ EpochLeft* epoch_left(const EpochRef& r, uint32_t slot) {
+  return reinterpret_cast<EpochLeft*>(r.left) + slot;
+}
+__device__ __forceinline__ uint32_t* epoch_left_ids(const EpochRef& r, uint32_t slot, uint32_t bag) {
+  return reinterpret_cast<uint32_t*>(epoch_left(r, r.slots)) + (uint64_t(slot) * 4 + bag) * r.size;
+}
+
+// EpochBags is what a block has in shared memory: the nodes that it has retired in this epoch and the two before, and
+// those that it has to spare.
 template <uint32_t Size>
 struct EpochBags {
   uint64_t epoch;    // announced
@@ -62,8 +82,9 @@ struct EpochBags {
   uint32_t looked;   // slots that have been seen to be in the epoch, or in none
   uint32_t active;
   uint32_t retired, freed, held;  // not counted yet
-  uint32_t count[3];              // may be more than Size: the others are in device memory
-  uint32_t ids[3][Size];
+  uint32_t known[3];              // of count, that have been counted
+  uint32_t count[4];              // may be more than Size: the others are in device memory
+  uint32_t ids[4][Size];
 };
 
 // push puts a node on a stack. Released, so that who takes the stack sees the links.
@@ -110,12 +131,18 @@ __device__ __forceinline__ void epoch_drain(const EpochRef& r, uint32_t* stacks,
 }
 
 // epoch_collect is a kernel's work where no block is in a group, by all of its threads: it gives what is in stacks, those of the
-// bags or of a pin that has ended.
+// bags or of a pin that has ended; with those of the bags, what blocks have left in their slots. What they have to
+// spare stays theirs.
 template <typename Free>
 __device__ __forceinline__ void epoch_collect(const EpochRef& r, uint32_t* stacks, uint32_t count, Free free) {
   EpochCount total;
   bool ended = stacks != &r.control->bags[0][0];
   epoch_drain(r, stacks, count, thread_index(), threads_in_grid(), free, total);
+  for (uint64_t i = thread_index(); !ended && i < uint64_t(r.slots) * 3; i += threads_in_grid()) {
+    const uint32_t slot = uint32_t(i / 3), bag = uint32_t(i % 3), n = epoch_left(r, slot)->count[bag];
+    for (uint32_t k = 0; k < n; k++) epoch_give(r, epoch_left_ids(r, slot, bag)[k], free, total);
+    if (n != 0) epoch_left(r, slot)->count[bag] = 0;
+  }
   uint64_t freed = total.freed, held = total.held;
   if (ended) held -= total.freed + total.held;  // they were counted
   if (freed != 0) add_relaxed(&r.control->freed, freed);
@@ -147,28 +174,39 @@ class EpochBlock {
  public:
   __device__ __forceinline__ EpochBlock(const EpochRef& ref, EpochBags<Size>* bags) : r(ref), b(bags) {}
 
-  // enter takes a slot. There is one as soon as a block that has one leaves, which waits for nobody. What was done
-  // under it is acquired by the fence of the first announcement.
+  // enter takes a slot, and what the block before has left there. There is one as soon as a block that has one leaves, which waits
+  // for nobody.
   __device__ __forceinline__ void enter() {
     if (thread_in_block() == 0) {
       uint32_t at = block_index() % r.slots;
-      while (cas_relaxed(r.announced + at, kEpochVacant, kEpochIdle) != kEpochVacant) {
+      while (cas_acquire(r.announced + at, kEpochVacant, kEpochIdle) != kEpochVacant) {
         at = at + 1 == r.slots ? 0 : at + 1;
         pause(100);
       }
+      if (r.size != Size) __builtin_trap();  // the host has made room for others
+      const EpochLeft* before = epoch_left(r, at);
       b->slot = at;
-      b->epoch = b->current = b->looked = b->active = 0;
+      b->epoch = before->epoch;
+      b->current = before->current;
+      b->looked = b->active = 0;
       b->retired = b->freed = b->held = 0;
-      for (uint32_t i = 0; i < 3; i++) b->count[i] = 0;
+      for (uint32_t i = 0; i < 4; i++) b->count[i] = before->count[i];
+      for (uint32_t i = 0; i < 3; i++) b->known[i] = before->count[i];
     }
     sync_block();
+    last = b->epoch;
+    for (uint32_t bag = 0; bag < 4; bag++)
+      for (uint32_t i = thread_in_block(); i < b->count[bag]; i += threads_per_block()) b->ids[bag][i] = epoch_left_ids(r, b->slot, bag)[i];
   }
 
   // begin ends the group before, if there is one, and begins another.
   template <typename Free>
   __device__ __forceinline__ void begin(Free free) {
     sync_block();
-    if (thread_in_block() == 0) announce();
+    if (thread_in_block() == 0) {
+      trim();
+      announce();
+    }
     sync_block();
     const uint64_t now = b->epoch;
     if (now != last) rotate(now, free);
@@ -197,21 +235,58 @@ class EpochBlock {
     sync_block();
   }
 
-  // leave ends the group and puts what has been retired into device memory.
-  __device__ __forceinline__ void leave() {
+  // keep takes a node for this block to spare, in a functor for begin. false: there is no room.
+  __device__ __forceinline__ bool keep(uint32_t id) {
+    const uint32_t at = add_relaxed(shared(&b->count[kEpochSpare]), 1);
+    if (at < Size) b->ids[kEpochSpare][at] = id;
+    return at < Size;
+  }
+  // take is a node to spare, kNoNode if there is none; in a group, by any thread.
+  __device__ __forceinline__ uint32_t take() {
+    const auto count = shared(&b->count[kEpochSpare]);
+    if (int32_t(load_relaxed(count)) <= 0) return kNoNode;
+    const int32_t n = int32_t(add_relaxed(count, ~0u));
+    return n > 0 ? b->ids[kEpochSpare][n - 1] : kNoNode;
+  }
+  // spares is how many nodes to spare there are, while no thread takes or keeps any.
+  __device__ __forceinline__ uint32_t spares() const { return b->count[kEpochSpare]; }
+
+  // leave ends the group, and leaves to the next block of the slot what has been retired and what there is to spare, also
+  // a node of this thread's, if it has one. It reports whether there was room for that.
+  __device__ __forceinline__ bool leave(uint32_t id = kNoNode) {
     sync_block();
-    for (uint32_t k = 0; k < 3; k++) flush((b->current + 3 - k) % 3, b->epoch - k);
+    if (thread_in_block() == 0) trim();
+    sync_block();
+    const bool kept = id != kNoNode && keep(id);
+    sync_block();
+    for (uint32_t bag = 0; bag < 4; bag++) {
+      const uint32_t n = held_in(bag);
+      for (uint32_t i = thread_in_block(); i < n; i += threads_per_block()) epoch_left_ids(r, b->slot, bag)[i] = b->ids[bag][i];
+    }
     sync_block();
     if (thread_in_block() == 0) {
-      for (uint32_t i = 0; i < 3; i++) b->retired += b->count[i];
+      EpochLeft* to = epoch_left(r, b->slot);
+      to->epoch = b->epoch;
+      to->current = b->current;
+      for (uint32_t i = 0; i < 4; i++) to->count[i] = held_in(i);
+      for (uint32_t i = 0; i < 3; i++) b->retired += b->count[i] - b->known[i];
       account();
       store_release(r.announced + b->slot, kEpochVacant);
     }
+    return kept;
   }
 
  private:
   __device__ __forceinline__ uint32_t* stack(uint64_t epoch, uint32_t id) const {
     return &r.control->bags[epoch % kEpochBags][id % kEpochStacks];
+  }
+
+  // held_in is how many nodes of a bag are in shared memory.
+  __device__ __forceinline__ uint32_t held_in(uint32_t bag) const { return b->count[bag] < Size ? b->count[bag] : Size; }
+  // trim makes the number of nodes to spare what it is: who finds none, or no room, has moved it on.
+  __device__ __forceinline__ void trim() {
+    const int32_t n = int32_t(b->count[kEpochSpare]);
+    b->count[kEpochSpare] = n < 0 ? 0 : held_in(kEpochSpare);
   }
 
   // announce says which epoch the group sees. Read again behind the fence, it is not over for longer than it takes to
@@ -239,8 +314,12 @@ class EpochBlock {
     const uint32_t steps = now - last < 3 ? uint32_t(now - last) : 3, current = b->current;
     EpochCount total;
     for (uint32_t k = 1; k <= steps; k++) {
-      uint32_t bag = (current + k) % 3, n = b->count[bag] < Size ? b->count[bag] : Size;
-      for (uint32_t i = thread_in_block(); i < n; i += threads_per_block()) epoch_give(r, b->ids[bag][i], free, total);
+      const uint32_t bag = (current + k) % 3, n = held_in(bag);
+      if (r.pin) {
+        total.held += pin_all(bag);
+        continue;
+      }
+      for (uint32_t i = thread_in_block(); i < n; i += threads_per_block()) free(b->ids[bag][i]), total.freed++;
     }
     epoch_drain(r, stack(now - 3, 0), kEpochStacks, thread_in_block(), threads_per_block(), free, total);
     if (total.freed != 0) add_relaxed(shared(&b->freed), total.freed);
@@ -249,45 +328,55 @@ class EpochBlock {
     if (thread_in_block() == 0) {
       for (uint32_t k = 1; k <= steps; k++) {
         uint32_t bag = (current + k) % 3;
-        b->retired += b->count[bag];
-        b->count[bag] = 0;
+        b->retired += b->count[bag] - b->known[bag];
+        b->count[bag] = b->known[bag] = 0;
       }
+      trim();
       b->current = (current + steps) % 3;
       account();
     }
     sync_block();
   }
 
-  // look looks at as many announcements as the block has threads, and advances the epoch when it has seen all in it, or in none.
+  // look looks at some announcements for each thread of the block, and advances the epoch when it has seen all in it, or in none.
   __device__ __forceinline__ void look(uint64_t now) {
     const uint32_t looked = b->looked, i = looked + thread_in_block();
-    uint64_t w = i < r.slots ? load_acquire(r.announced + i) : kEpochVacant;
-    bool late = w != kEpochVacant && w != kEpochIdle && w != (now << 1 | kEpochActive);
+    bool late = false;
+#pragma unroll
+    for (uint32_t k = 0; k < kEpochLooks; k++) {
+      const uint32_t at = i + k * threads_per_block();
+      const uint64_t w = at < r.slots ? load_acquire(r.announced + at) : kEpochVacant;
+      late = late || (w != kEpochVacant && w != kEpochIdle && w != (now << 1 | kEpochActive));
+    }
     if (count_block(late) != 0 || thread_in_block() != 0) return;
-    b->looked = looked + threads_per_block();
+    b->looked = looked + kEpochLooks * threads_per_block();
     if (b->looked < r.slots) return;
     b->looked = 0;
     if (cas_acq_rel(&r.control->epoch, now, now + 1) == now) add_relaxed(&r.control->advanced, uint64_t(1));
   }
 
-  // flush puts a bag into device memory: each of some threads every 32nd node, as one piece.
-  __device__ __forceinline__ void flush(uint32_t bag, uint64_t epoch) {
-    uint32_t n = b->count[bag] < Size ? b->count[bag] : Size;
+  // pin_all gives a bag to the newest pin: each of some threads every 32nd node, as one piece. It returns how many are
+  // this thread's.
+  __device__ __forceinline__ uint32_t pin_all(uint32_t bag) {
+    const uint32_t n = held_in(bag);
+    uint32_t mine = 0;
     for (uint32_t i = thread_in_block(); i < kEpochStacks && i < n; i += threads_per_block()) {
       uint32_t first = b->ids[bag][i], id = first;
+      mine++;
       for (uint32_t k = i + kEpochStacks; k < n; k += kEpochStacks) {
         uint32_t next = b->ids[bag][k];
         r.links[id] = next;
         id = next;
+        mine++;
       }
-      uint32_t* to = stack(epoch, i);
-      uint32_t head = load_relaxed(to), was;
+      uint32_t head = load_relaxed(r.pin + i), was;
       for (;; head = was) {
         r.links[id] = head;
-        was = cas_release(to, head, first);
+        was = cas_release(r.pin + i, head, first);
         if (was == head) break;
       }
     }
+    return mine;
   }
 
   // account adds to the counters.

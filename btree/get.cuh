@@ -1,0 +1,70 @@
+// Lookups of keys.
+#pragma once
+
+#include "weft/btree_node.cuh"
+#include "weft/inorder.cuh"
+
+namespace weft::btree {
+
+struct GetParams {
+  Tree tree;
+  const void* keys;
+  void* vals;             // may be null, as what follows
+  uint8_t* found;
+  uint64_t* hits;         // added to
+  const uint32_t* count;  // of keys, if it is not n
+  uint64_t n;
+  uint32_t spread;  // a key for each tile
+  uint32_t answer;  // vals and found are those of a batch of PutNews that has been run
+};
+
+// get looks keys up. seen(lanes, leaf, state) is called for each by the lanes that have found its leaf.
+template <class S, class K, class V, class Seen>
+__device__ __forceinline__ void get(const GetParams& p, Seen seen) {
+  using L = Lanes<S, true>;
+  using Key = typename S::Key;
+  const L l;
+  const uint64_t n = p.count ? *p.count : p.n;
+  const uint32_t per = p.spread ? 1 : L::kLanes, round = kWarp / L::kLanes * per;
+  uint32_t hits = 0;
+  for (uint64_t base = thread_index() / kWarp * round; base < n; base += threads_in_grid() / kWarp * round) {
+    const uint64_t first = base + lane_index() / L::kLanes * per, i = first + l.rank;
+    const uint32_t left = first >= n ? 0 : n - first < per ? uint32_t(n - first) : per;
+    const bool mine = l.rank < left;
+    const Key key = mine ? key_in<S, K>(p.tree, p.keys, i) : Key(0);
+    Key val = 0;
+    bool found = false;
+    uint32_t turn = 0;  // of the lane whose key the tile looks for
+    Search<S, true> s;
+    while (ballot(kAll, turn < left)) {
+      const Key k = l.share(key, turn < left ? turn : 0);
+      if (!ballot(kAll, s.leaf)) {  // all tiles are on the way, as trees have one height
+        s.descend(p.tree, l, k);
+        continue;
+      }
+      Node<S, true> node;
+      uint32_t state;
+      const bool there = s.step(p.tree, l, k, node, state) && turn < left;
+      if (!ballot(kAll, there)) continue;
+      bool has = false;
+      Key v = 0;
+      node.each(l.rank, [&](uint32_t, uint32_t, uint32_t number, typename S::Word w) {
+        if (number < count_of(state) && S::key(w) == k) has = true, v = S::value(w);
+      });
+      const uint32_t who = l.vote(has);
+      v = l.share(v, who ? lowest(who) : 0);
+      if (!there) continue;
+      seen(l, s.at, state);
+      if (l.rank == turn) found = who != 0, val = found ? v : Key(0);
+      turn++;
+      s = Search<S, true>();
+    }
+    if (!mine) continue;
+    if (p.vals && (found || !p.answer)) static_cast<V*>(p.vals)[i] = V(val);
+    if (p.found) p.found[i] = p.answer ? found && !p.found[i] : found;
+    hits += found;
+  }
+  if (p.hits) add_up(p.hits, hits);
+}
+
+}  // namespace weft::btree

@@ -1,0 +1,54 @@
+package btree_test
+
+import (
+	"testing"
+
+	"github.com/weftgo/weft"
+	"github.com/weftgo/weft/btree"
+	"github.com/weftgo/weft/device/devicetest"
+	"github.com/weftgo/weft/internal/conformance"
+	"github.com/weftgo/weft/internal/mixedtree"
+)
+
+// Kernels that copy more leaves than there are nodes for do so as their own copies become free: a block that finds no
+// node waits for others, and no change is refused while nobody keeps a snapshot.
+func TestCopiesComeBack(t *testing.T) {
+	conformance.NotRaced(t, "the simulator has goroutines of its own")
+	if testing.Short() {
+		t.Skip("interprets kernels")
+	}
+	const (
+		tiles    = 64 // of a block
+		changing = 4  // blocks
+		n        = changing * tiles * 6
+	)
+	dev := devicetest.Units(devicetest.OpenSim(t, nil), 3) // six blocks
+	s := devicetest.NewStream(t, dev)
+	m, err := btree.New[uint32, uint32](dev, &btree.Options{Versions: btree.OutOfPlace})
+	must(t, err)
+	defer m.Close()
+	btree.Pool(m, changing*tiles+2*tiles)
+	kernels, err := mixedtree.Open(dev)
+	must(t, err)
+	keys := conformance.Sequence[uint32](0, n)
+	_, err = m.Put(t.Context(), keys, keys)
+	must(t, err)
+	l := mixedtree.Load{
+		Kind: weft.OpDelete, Queries: devicetest.Upload(t, s, keys[:n/2]), Counts: devicetest.Upload(t, s, make([]uint32, n/2)),
+		Sum: devicetest.Upload(t, s, make([]uint64, 1)), Span: 3,
+	}
+	for round := range 2 {
+		l.Updates = devicetest.Upload(t, s, keys[round*n/2:(round+1)*n/2])
+		must(t, kernels.Run(t.Context(), s, m, btree.OutOfPlace, l))
+		must(t, m.Sync(t.Context()))
+		must(t, m.Check(t.Context()))
+		if want := n - (round+1)*n/2; m.Len() != want {
+			t.Fatalf("round %d: %d keys, want %d", round, m.Len(), want)
+		}
+	}
+	stats, err := m.Stats(t.Context())
+	must(t, err)
+	if stats.Copied < n || stats.Room > 4*n {
+		t.Errorf("%+v: %d changes have not been by copies of nodes that came back", stats, n)
+	}
+}
