@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"sync"
 
 	"github.com/weftgo/weft"
@@ -43,9 +42,13 @@ type groupsOn[K KeyOn, V weft.Value] interface {
 	close() error
 }
 
-// NewOn makes groups without rows on a device. There are as many value columns as aggregates name. ErrOptions if options or aggregates
-// make no sense, and for Options.MaxBytes; ErrUnsupported for [First] and [Last], since a GPU keeps no order of rows;
-// device.ErrMemory. Options.Sorted and SkipNulls change nothing.
+// mostColumns are the value columns of one call of AddOn.
+const mostColumns = 1 << 16
+
+// NewOn makes groups without rows on a device. There are as many value columns as aggregates name, 2^16 at most. [weft.ErrOptions] if
+// options or aggregates make no sense, and for Options.MaxBytes; [device.ErrUnsupported] for [First] and [Last], since a GPU keeps no order
+// of rows, and where it has no room for what aggregates keep of a group, which is 1533 sums of integers or twice as many others;
+// device.ErrNoKernels and device.ErrMemory. Options.Sorted and SkipNulls change nothing.
 func NewOn[K KeyOn, V weft.Value](dev device.Device, aggs []Aggregate, opts *Options) (*GroupsOn[K, V], error) {
 	o, err := opts.check()
 	if err != nil {
@@ -80,6 +83,9 @@ func checkOn(aggs []Aggregate, o Options) error {
 		return fmt.Errorf("group: %w: Options.MaxBytes is %d, and on a device there is no such bound", op.ErrOptions, o.MaxBytes)
 	}
 	for i, a := range aggs {
+		if a.Func != Rows && a.Column >= mostColumns {
+			return fmt.Errorf("group: %w: aggregate %d is the %v of value column %d, and on a device there are %d at most", op.ErrOptions, i, a.Func, a.Column, mostColumns)
+		}
 		if a.Func == First || a.Func == Last {
 			return fmt.Errorf("group: %w: aggregate %d is %v; rows on a device are in no order", device.ErrUnsupported, i, a.Func)
 		}
@@ -89,10 +95,11 @@ func checkOn(aggs []Aggregate, o Options) error {
 
 // AddOn adds rows that lie on the device, as work of a stream; the columns must stay until the stream has done it. It waits for
 // the stream if the table may have to grow: not as long as all rows so far are no more than Options.Capacity. Columns of different
-// lengths panic; another number of value columns than aggregates name is device.ErrInvalid.
+// lengths panic; another number of value columns than aggregates name, no stream, and a stream or columns of another device are
+// device.ErrInvalid, and nothing has been added then.
 //
-// A batch that fails, for lack of memory, may have been added in part, so all later calls fail with its error. So it is with sums
-// of integers that go over 2^94, which is an [ErrOverflow] whatever the options.
+// A batch that fails, for lack of memory or on a stream that has been closed, may have been added in part, so all later calls fail
+// with its error. So it is with sums of integers that go over 2^94, which is an [ErrOverflow] whatever the options.
 func (g *GroupsOn[K, V]) AddOn(s *device.Stream, keys device.Slice[K], values ...device.Slice[V]) error {
 	for i, v := range values {
 		if v.Len() != keys.Len() {
@@ -104,7 +111,7 @@ func (g *GroupsOn[K, V]) AddOn(s *device.Stream, keys device.Slice[K], values ..
 	if g.err != nil {
 		return fmt.Errorf("group: AddOn: %w", g.err)
 	}
-	if err := g.check(keys, values); err != nil {
+	if err := g.check(s, keys, values); err != nil {
 		return fmt.Errorf("group: AddOn: %w", err)
 	}
 	if keys.Len() == 0 {
@@ -116,16 +123,24 @@ func (g *GroupsOn[K, V]) AddOn(s *device.Stream, keys device.Slice[K], values ..
 	return nil
 }
 
-// check reports columns that cannot be added.
-func (g *GroupsOn[K, V]) check(keys device.Slice[K], values []device.Slice[V]) error {
-	if len(values) != g.columns {
+// check reports columns that cannot be added, or not by a stream.
+func (g *GroupsOn[K, V]) check(s *device.Stream, keys device.Slice[K], values []device.Slice[V]) error {
+	switch {
+	case s == nil:
+		return fmt.Errorf("%w: no stream", device.ErrInvalid)
+	case s.Device() != g.dev:
+		return fmt.Errorf("%w: the stream belongs to another device, %s", device.ErrInvalid, s.Device().Properties().Name)
+	case len(values) != g.columns:
 		return fmt.Errorf("%w: %d value columns; aggregates name %d", device.ErrInvalid, len(values), g.columns)
-	}
-	if keys.Len() == 0 {
+	case keys.Len() == 0:
 		return nil
+	case keys.Device() != g.dev:
+		return fmt.Errorf("%w: the keys lie on another device, %s", device.ErrInvalid, keys.Device().Properties().Name)
 	}
-	if keys.Device() != g.dev || slices.ContainsFunc(values, func(v device.Slice[V]) bool { return v.Device() != g.dev }) {
-		return fmt.Errorf("%w: a column lies on another device", device.ErrInvalid)
+	for i, v := range values {
+		if v.Device() != g.dev {
+			return fmt.Errorf("%w: value column %d lies on another device, %s", device.ErrInvalid, i, v.Device().Properties().Name)
+		}
 	}
 	return nil
 }

@@ -1,6 +1,7 @@
 package group
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"math"
@@ -249,6 +250,37 @@ func sumOn[K KeyOn, V weft.Value](t *testing.T, dev device.Device, o *Options, k
 	return r, err
 }
 
+// All NaN are one key and -0 is 0, in the bits that groups of the host have for them.
+func TestOnFloatKeys(t *testing.T) {
+	devices(t, func(t *testing.T, dev device.Device) {
+		wide := []float64{math.Copysign(0, -1), math.NaN(), math.Inf(-1), 0, 5e-324, -5e-324}
+		for _, bits := range []uint64{math.MaxUint64, 0x7ff0000000000001, 0xfff8000000000000, 0x7fffffffffffffff} {
+			wide = append(wide, math.Float64frombits(bits))
+		}
+		keysOn(t, dev, wide)
+		narrow := []float32{float32(math.Copysign(0, -1)), 0, float32(math.Inf(1)), -math.SmallestNonzeroFloat32, math.MaxFloat32}
+		for _, bits := range []uint32{math.MaxUint32, 0x7f800001, 0xffc00000, 0x7fffffff} {
+			narrow = append(narrow, math.Float32frombits(bits))
+		}
+		keysOn(t, dev, narrow)
+	})
+}
+
+func keysOn[K KeyOn](t *testing.T, dev device.Device, keys []K) {
+	t.Helper()
+	want, err := By(t.Context(), devicetest.OpenCPU(t, 1), []column.Column{column.Of(keys)}, nil, nil, &Options{Sorted: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	got, err := sumOn(t, dev, nil, keys, make([]int32, len(keys)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !slices.Equal(got.Keys[0].Raw(), want.Keys[0].Raw()) {
+		t.Errorf("keys %x, want %x", got.Keys[0].Raw(), want.Keys[0].Raw())
+	}
+}
+
 // What makes no sense is refused, and nothing has been added.
 func TestOnRefuses(t *testing.T) {
 	devices(t, func(t *testing.T, dev device.Device) {
@@ -262,6 +294,8 @@ func TestOnRefuses(t *testing.T) {
 			{[]Aggregate{{Func: 99}}, Options{}, weft.ErrOptions},
 			{nil, Options{MaxBytes: 1}, weft.ErrOptions},
 			{nil, Options{Capacity: -1}, weft.ErrOptions},
+			{[]Aggregate{{Func: Sum, Column: math.MaxInt}}, Options{}, weft.ErrOptions},
+			{[]Aggregate{{Func: Rows, Column: math.MaxInt}, {Func: Count, Column: mostColumns}}, Options{}, weft.ErrOptions},
 		} {
 			if _, err := NewOn[int64, int64](dev, c.aggs, &c.opts); !errors.Is(err, c.want) {
 				t.Errorf("%v, %+v: %v", c.aggs, c.opts, err)
@@ -275,10 +309,23 @@ func TestOnRefuses(t *testing.T) {
 		s := devicetest.NewStream(t, dev)
 		keys := devicetest.Upload(t, s, []int64{1, 2})
 		elsewhere := devicetest.OpenCPU(t, 1)
-		far := devicetest.Upload(t, devicetest.NewStream(t, elsewhere), []int64{1, 2})
-		for _, values := range [][]device.Slice[int64]{nil, {keys}, {keys, keys, keys}, {keys, far}} {
-			if err := g.AddOn(s, keys, values...); !errors.Is(err, device.ErrInvalid) {
-				t.Errorf("%d columns: %v", len(values), err)
+		away := devicetest.NewStream(t, elsewhere)
+		far := devicetest.Upload(t, away, []int64{1, 2})
+		for _, c := range []struct {
+			s      *device.Stream
+			keys   device.Slice[int64]
+			values []device.Slice[int64]
+			want   string
+		}{
+			{s, keys, nil, "0 value columns; aggregates name 2"},
+			{s, keys, []device.Slice[int64]{keys, keys, keys}, "3 value columns"},
+			{s, keys, []device.Slice[int64]{keys, far}, "value column 1 lies on another device"},
+			{s, far, []device.Slice[int64]{keys, keys}, "the keys lie on another device"},
+			{away, keys, []device.Slice[int64]{keys, keys}, "the stream belongs to another device"},
+			{nil, keys, []device.Slice[int64]{keys, keys}, "no stream"},
+		} {
+			if err := g.AddOn(c.s, c.keys, c.values...); !errors.Is(err, device.ErrInvalid) || !strings.Contains(err.Error(), c.want) {
+				t.Errorf("%v, want %s", err, c.want)
 			}
 		}
 		if r, err := g.Result(t.Context()); err != nil || r.Len() != 0 || len(r.Keys) != 1 || len(r.Values) != len(onDevice) {
@@ -350,4 +397,54 @@ func growOn(t *testing.T, dev device.Device) (err error) {
 		t.Errorf("%d groups, want %d", r.Len(), n)
 	}
 	return err
+}
+
+// A context that ends, wherever, ends the call, and leaves groups as they were and no memory.
+func TestOnEnds(t *testing.T) {
+	devices(t, func(t *testing.T, dev device.Device) {
+		g, err := NewOn[int64, int64](dev, []Aggregate{{Func: Sum}, {Func: Min}}, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer g.Close()
+		s := devicetest.NewStream(t, dev)
+		keys := devicetest.Upload(t, s, []int64{-1, 2, -1})
+		if err := errors.Join(g.AddOn(s, keys, keys), s.Sync(t.Context())); err != nil {
+			t.Fatal(err)
+		}
+		before := devicetest.Live(dev).Bytes
+		try := func(looks int) (left int, ended bool) {
+			t.Helper()
+			ctx := &endsLater{t.Context(), looks}
+			r, err := g.Result(ctx)
+			left = ctx.looks
+			on, errOn := g.ResultOn(&endsLater{t.Context(), looks})
+			if errOn == nil {
+				errOn = on.Free()
+			}
+			for _, err := range []error{err, errOn} {
+				if err != nil && !errors.Is(err, context.Canceled) {
+					t.Fatalf("a context that ends after %d looks: %v", looks, err)
+				}
+			}
+			if live := devicetest.Live(dev).Bytes; live != before {
+				t.Fatalf("a context that ends after %d looks: %d bytes are live, %d were", looks, live, before)
+			}
+			if err == nil && (r.Len() != 2 || r.Values[0].Any(0) != int64(-2)) {
+				t.Errorf("%d groups, the sum is %v", r.Len(), r.Values[0].Any(0))
+			}
+			return left, err != nil
+		}
+		left, _ := try(math.MaxInt)
+		all := math.MaxInt - left
+		for looks := 0; looks < all; looks++ {
+			if _, ended := try(looks); !ended {
+				t.Errorf("nobody minds a context that ends after %d looks of %d", looks, all)
+			}
+			if looks > 10 && looks < all-30 {
+				looks += 20 // the kernel takes many steps on the simulator
+			}
+		}
+		try(all)
+	})
 }

@@ -79,7 +79,7 @@ func (g *gpuOn[K, V]) resultOn(ctx context.Context) (r *ResultOn[K], err error) 
 	r = &ResultOn[K]{}
 	defer func() {
 		if err != nil {
-			r, err = nil, errors.Join(err, r.Free())
+			r, err = nil, errors.Join(err, g.free(ctx, r))
 		}
 	}()
 	if r.Keys, err = device.Make[K](g.dev, n); err != nil {
@@ -98,6 +98,11 @@ func (g *gpuOn[K, V]) resultOn(ctx context.Context) (r *ResultOn[K], err error) 
 		return r, err
 	}
 	return r, g.checkSums(ctx, r, outputs)
+}
+
+// free returns the memory of a result. A copy whose context has ended may still be on its way.
+func (g *gpuOn[K, V]) free(ctx context.Context, r *ResultOn[K]) error {
+	return errors.Join(g.table.Stream().Sync(context.WithoutCancel(ctx)), r.Free())
 }
 
 // checkSums looks for sums of more than 64 bits, and names the group of one.
@@ -120,7 +125,7 @@ func (g *gpuOn[K, V]) result(ctx context.Context) (r *Result, err error) {
 	if err != nil {
 		return nil, err
 	}
-	defer func() { err = errors.Join(err, on.Free()) }()
+	defer func() { err = errors.Join(err, g.free(ctx, on)) }()
 	keys := make([]K, on.Len())
 	if err := on.Keys.CopyTo(ctx, g.table.Stream(), keys); err != nil {
 		return nil, err

@@ -26,9 +26,9 @@ __device__ __forceinline__ void carry(const CarryParams& p) {
       if (f.op != kSum) continue;
       uint64_t* sum = record(p.table, uint32_t(i)) + f.at;
       const Parts low = parts(kInt64, sum[0]);
-      const uint64_t high = sum[1] + low.high, size = f.type == kInt64 && high >= kSign ? 0 - high : high;
+      const uint64_t high = sum[1] + low.high, size = is_signed(f.type) && high >= kSign ? 0 - high : high;
       sum[0] = low.low, sum[1] = high;
-      if (size > kSign / 2) store_relaxed(&p.head->over, 1u);
+      if (size >= kSign / 2) store_relaxed(&p.head->over, 1u);
     }
   }
 }

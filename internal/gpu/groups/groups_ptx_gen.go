@@ -13,18 +13,18 @@ import (
 //kernelgen:target 80+ptx83,90+ptx83
 //kernelgen:flags -x cuda --cuda-device-only -nocudainc -nocudalib -nostdinc -std=c++17 -Wall -Werror -I kernels/include -O3
 //kernelgen:input c9eb9dde872b4bcfe80d450768d5cc07491152e4153386b7460fde7b078c466e 14436 internal/gpu/groups/add.cuh
-//kernelgen:input 7780093d5d8713f94962039eed070e72a7e2706bcf19d0117cdda8bb95db0b09 2160 internal/gpu/groups/groups.cu
-//kernelgen:input ad0dbc57195aa1593d95abff2a01e4a535b62f6f22d4fa3c69946ac8db644543 3454 internal/gpu/groups/layout.cuh
+//kernelgen:input 0346418e336ef780e43ff969c3cbb6b014719f368a05723bbf19a079ab803dee 2162 internal/gpu/groups/groups.cu
+//kernelgen:input d4e7eab5acc957e9fc3f1ce434a337f6e641ac525e32a2360acc4e48a0d741bf 3467 internal/gpu/groups/layout.cuh
 //kernelgen:input cbd3258c0338b7e4631848e732d4ba8ad0300157404d258e23c34cb2c1b08ab9 2870 internal/gpu/groups/local.cuh
-//kernelgen:input 6bdc53df97bbb66a02f214d9b07293a2308947ff2b75d43e45b20fe485237f1e 3283 internal/gpu/groups/result.cuh
-//kernelgen:input 9fbf793601ccd9b6b08a086b7322b294f6a7591e4df730ba8483026510e13e6c 3222 internal/gpu/groups/value.cuh
+//kernelgen:input beaf105cc8ce2bde1c718b3bdcd7c965509c1bebe43ca0e559dfbe0d229d199b 3318 internal/gpu/groups/result.cuh
+//kernelgen:input 4ff6cc2f9269c3a35ff714977410487ab08503b61f7b114565f18ac6bcb1a6a3 3291 internal/gpu/groups/value.cuh
 //kernelgen:input 870daf72e5f5ee3daf5209b7c93999cc04bae928905c38d006e9ce507ad53f71 12351 kernels/include/weft/access.cuh
 //kernelgen:input aba0e0ad799cf8072f65dfa894b9a84f4a011a1b5bf771d2050f1c78462e4073 856 kernels/include/weft/cuda.cuh
 //kernelgen:input 79b1beaa05fe49d706515a4fad47443f74f45385014663a5ecc8653a4a9b381e 1718 kernels/include/weft/hash.cuh
 //kernelgen:input 3844d10e56bfb5b2bb8c488edf87f503d07fe3315f36a6d26af5f81e850e250a 4894 kernels/include/weft/shared.cuh
 //kernelgen:input 0851189fa3150bd3eb30a9b7d5f0dcba58c8fcda1c3598976207e3eea53f4ea7 5348 kernels/include/weft/warp.cuh
-//kernelgen:output a5928cf31755b2a3bfc5358f9757e6a8546bfd8b0827c3dcc88f386f983ba38a 174603 internal/gpu/groups/groups_sm80.ptx
-//kernelgen:output 59a40d745d7833f9f57966e2a7d675af6965fd436e790bca3740ab58a9ace37f 174603 internal/gpu/groups/groups_sm90.ptx
+//kernelgen:output 9b4dc07da491ef9097d0e6c2b56af58afa4826286bebd08821543c302cbfc90f 174889 internal/gpu/groups/groups_sm80.ptx
+//kernelgen:output 45fd0d22e631b8f6350c1222708e4ce67eb6ba62e660f8af519f36827fa3f043 174889 internal/gpu/groups/groups_sm90.ptx
 //kernelgen:output c07b2edab2f03feba027635fb24ddcbd3517177bd1f5570a0858b6e2d9dc3977 3798 internal/gpu/groups/groups_params_gen.go
 
 //go:embed groups_sm80.ptx

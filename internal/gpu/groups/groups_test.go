@@ -252,37 +252,116 @@ func tryFields(t testing.TB, dev device.Device, r source, o Options, batches ...
 func TestSmokeCarry(t *testing.T) { tryCarry(t, onGPU(t)) }
 
 func tryCarry(t testing.TB, dev device.Device) {
-	for _, typ := range []Type{Int64, Uint64} {
+	for _, typ := range []Type{Int64, Uint64, Int32, Uint32} {
+		signed := typ == Int64 || typ == Int32
 		table, err := New(dev, Layout{Key: Int64, Fields: []Field{{Op: Max, Type: typ}, {Op: Sum, Type: typ}}}, small)
 		must(t, err)
 		s := devicetest.NewStream(t, dev)
 		keys := devicetest.Upload(t, s, []int64{5, -1, 5, 5, -1})
 		values := []uint64{1<<63 - 1, 1 << 63, 1<<32 - 1, 1<<63 - 5, 1 << 31}
-		columns := []device.Ptr{devicetest.Upload(t, s, values).Ptr()}
+		column := devicetest.Upload(t, s, values).Ptr()
+		if typ.Size() == 4 {
+			column = devicetest.Upload(t, s, narrow(values, signed)).Ptr()
+		}
+		columns := []device.Ptr{column}
 		want, counts := map[int64]*big.Int{5: new(big.Int), -1: new(big.Int)}, map[int64]int{5: 9, -1: 6}
 		for range 3 {
 			table.rows = carryRows // as if there had been so many
 			must(t, table.Add(s, keys.Ptr(), columns, 5))
 			for i, k := range []int64{5, -1, 5, 5, -1} {
 				v := new(big.Int).SetUint64(values[i])
-				if typ == Int64 {
+				if signed {
 					v = big.NewInt(int64(values[i]))
 				}
 				want[k].Add(want[k], v)
 			}
 		}
 		got := read(t, table, Aggregate{Func: SumOf, Type: typ}, Aggregate{Func: MeanOf, Type: typ})
-		checkSums(t, got, 0, 1, want, counts, typ == Int64)
+		checkSums(t, got, 0, 1, want, counts, signed)
 		// The first word of the last record is small now, and its second one is put beyond the limit.
 		last := table.records.Sub(table.Slots()*table.layout.stride(), table.records.Len())
-		for _, high := range []uint64{1 << 62, 1<<62 + 1<<31} {
+		for _, high := range []uint64{1<<62 - 1, 1 << 62} {
 			must(t, last.CopyFrom(s, []uint64{0, 1, 0, 0, high, 0, 0, 0}))
 			table.rows = carryRows
-			if err := table.Add(s, keys.Ptr(), columns, 5); errors.Is(err, ErrRange) != (high > 1<<62) {
+			if err := table.Add(s, keys.Ptr(), columns, 5); errors.Is(err, ErrRange) != (high == 1<<62) {
 				t.Errorf("type %d: %v behind a sum of 2^32 times %d", typ, err, high)
 			}
 		}
 		must(t, table.Close())
+	}
+}
+
+// endsLater is a context that ends when it has been looked at some times.
+type endsLater struct {
+	context.Context
+	looks int
+}
+
+func (c *endsLater) Err() error {
+	if c.looks--; c.looks < 0 {
+		return context.Canceled
+	}
+	return nil
+}
+
+// Who does not wait for the number of groups leaves nothing behind that a table which grows would trip over.
+func TestLenEnds(t *testing.T) {
+	dev := onGPU(t)
+	s := devicetest.NewStream(t, dev)
+	keys := make([]int64, 300)
+	for i := range keys {
+		keys[i] = int64(i)
+	}
+	there := devicetest.Upload(t, s, keys)
+	for looks, ended := 0, true; ended; looks++ {
+		table, err := New(dev, sumLayout, Options{LeastSlots: 64})
+		must(t, err)
+		must(t, table.Add(s, there.Ptr(), []device.Ptr{there.Ptr()}, 3))
+		_, err = table.Len(&endsLater{t.Context(), looks})
+		if ended = err != nil; ended && !errors.Is(err, context.Canceled) {
+			t.Fatalf("a context that ends after %d looks: %v", looks, err)
+		}
+		must(t, table.Add(s, there.Ptr(), []device.Ptr{there.Ptr()}, len(keys)))
+		if n, err := table.Len(t.Context()); err != nil || n != len(keys) || table.Slots() == 64 {
+			t.Fatalf("%d groups of %d; %v", n, len(keys), err)
+		}
+		must(t, table.Close())
+	}
+}
+
+// narrow leaves 32 bits of values, and widens them to what they are then.
+func narrow(values []uint64, signed bool) []uint32 {
+	narrowed := make([]uint32, len(values))
+	for i, v := range values {
+		narrowed[i], values[i] = uint32(v), uint64(uint32(v))
+		if signed {
+			values[i] = uint64(int64(int32(v)))
+		}
+	}
+	return narrowed
+}
+
+// What is kept of a key has to fit shared memory at least twice.
+func TestNewRefuses(t *testing.T) {
+	dev := onGPU(t)
+	l := Layout{Key: Int64}
+	for l.words() < localBytes/16 {
+		l.Fields = append(l.Fields, Field{Op: Max, Type: Int64, Column: len(l.Fields)})
+	}
+	for _, c := range []struct {
+		fields int
+		want   error
+	}{{0, nil}, {1, device.ErrUnsupported}} {
+		for range c.fields {
+			l.Fields = append(l.Fields, Field{Op: Min, Type: Int64})
+		}
+		table, err := New(dev, l, Options{LeastSlots: 64})
+		if !errors.Is(err, c.want) {
+			t.Errorf("%d words: %v, want %v", l.words(), err, c.want)
+		}
+		if err == nil {
+			must(t, table.Close())
+		}
 	}
 }
 

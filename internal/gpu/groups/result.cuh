@@ -14,6 +14,7 @@ __device__ __forceinline__ void store_word(void* column, Type type, uint64_t row
   if (type == kFloat32) {
     const float v = float(as_double(word));
     __builtin_memcpy(&bits, &v, 4);
+    if (is_nan(word)) bits = kNaN32;  // whatever NaN the conversion makes
   }
   store_once(static_cast<uint32_t*>(column) + row, bits);
 }
@@ -22,7 +23,7 @@ __device__ __forceinline__ void store_word(void* column, Type type, uint64_t row
 __device__ __forceinline__ uint64_t unranked(Func func, Type type, uint64_t v) {
   if (type >= kFloat32 && v == ~0ul) return kNaN;
   if (func == kLeast) v = ~v;
-  if (type < kFloat32) return type == kInt32 || type == kInt64 ? v ^ kSign : v;
+  if (type < kFloat32) return is_signed(type) ? v ^ kSign : v;
   return v & kSign ? v ^ kSign : ~v;
 }
 
@@ -32,11 +33,11 @@ struct Total {
   uint64_t sum;
   double value;
 };
-__device__ __forceinline__ Total total(const uint64_t* words, bool is_signed) {
+__device__ __forceinline__ Total total(const uint64_t* words, bool has_sign) {
   const uint64_t small = words[0], rest = words[1], sum = small + (rest << 32);
-  int64_t beyond = (is_signed ? int64_t(rest) >> 32 : int64_t(rest >> 32)) + (int64_t(small) >> 63) + (sum < small ? 1 : 0);
-  if (is_signed) beyond -= int64_t(sum) >> 63;
-  const double low = is_signed ? double(int64_t(sum)) : double(sum);
+  int64_t beyond = (has_sign ? int64_t(rest) >> 32 : int64_t(rest >> 32)) + (int64_t(small) >> 63) + (sum < small ? 1 : 0);
+  if (has_sign) beyond -= int64_t(sum) >> 63;
+  const double low = has_sign ? double(int64_t(sum)) : double(sum);
   return {beyond, sum, low + double(beyond) * 18446744073709551616.0};
 }
 
@@ -52,7 +53,7 @@ __device__ __forceinline__ void write_output(const Output& o, const uint64_t* fr
     case kGreatest: store_word(o.column, o.type, row, unranked(o.func, o.type, words[0])); return;
     default: break;
   }
-  const Total t = total(words, o.type == kInt32 || o.type == kInt64);
+  const Total t = total(words, is_signed(o.type));
   store_word(o.column, kInt64, row, o.func == kMeanOf ? double_bits(t.value / n) : t.sum);
   if (o.func == kSumOf && t.beyond != 0) store_relaxed(o.over, row + 1);
 }

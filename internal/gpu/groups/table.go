@@ -64,8 +64,12 @@ type Table struct {
 	rows  int // since sums were carried over
 }
 
-// New makes a table; device.ErrNoKernels if the device runs none.
+// New makes a table; device.ErrNoKernels if the device runs none, device.ErrUnsupported if a layout is so long that blocks
+// have no table.
 func New(dev device.Device, l Layout, o Options) (*Table, error) {
+	if l.cells() < 1 {
+		return nil, fmt.Errorf("%w: %d words for each group; blocks of threads have room for %d", device.ErrUnsupported, l.words(), localBytes/16)
+	}
 	t := &Table{dev: dev, layout: l, round: roundRows, cells: l.cells(), blocks: blocksOfUnit * dev.Properties().Units}
 	if o.Round > 0 {
 		t.round = o.Round

@@ -5,7 +5,8 @@
 
 namespace weft::groups {
 
-constexpr uint64_t kSign = 1ul << 63, kInfinity = 0x7ff0000000000000ul, kNaN = 0x7ff8000000000001ul;
+constexpr uint64_t kSign = 1ul << 63, kInfinity = 0x7ff0000000000000ul, kNaN = 0x7ff8000000000000ul;
+constexpr uint32_t kNaN32 = 0x7fc00000;
 
 __device__ __forceinline__ uint64_t double_bits(double v) {
   uint64_t bits;
@@ -24,6 +25,8 @@ __device__ __forceinline__ uint64_t widened(uint32_t bits) {
 }
 __device__ __forceinline__ bool is_nan(uint64_t bits) { return (bits & ~kSign) > kInfinity; }
 
+__device__ __forceinline__ bool is_signed(Type type) { return type == kInt32 || type == kInt64; }
+
 // load_word is a value: integers extended by their sign or by zeros, floats as double precision.
 __device__ __forceinline__ uint64_t load_word(const void* column, Type type, uint64_t row) {
   if (type == kInt64 || type == kUint64 || type == kFloat64) return load_once(static_cast<const uint64_t*>(column) + row);
@@ -41,7 +44,7 @@ __device__ __forceinline__ uint64_t load_key(const void* column, Type type, uint
 // rank is a number that is as large among the unsigned ones as a value among its like; -0 is less than 0, and NaN
 // more than all.
 __device__ __forceinline__ uint64_t rank(Type type, uint64_t v) {
-  if (type < kFloat32) return type == kInt32 || type == kInt64 ? v ^ kSign : v;
+  if (type < kFloat32) return is_signed(type) ? v ^ kSign : v;
   return is_nan(v) ? ~0ul : v & kSign ? ~v : v ^ kSign;
 }
 
@@ -58,9 +61,8 @@ struct Parts {
   uint64_t low, high;
 };
 __device__ __forceinline__ Parts parts(Type type, uint64_t v) {
-  const bool is_signed = type == kInt32 || type == kInt64;
   const uint64_t low = uint64_t(int64_t(int32_t(uint32_t(v))));
-  return {low, (is_signed ? uint64_t(int64_t(v) >> 32) : v >> 32) + (low >> 63)};
+  return {low, (is_signed(type) ? uint64_t(int64_t(v) >> 32) : v >> 32) + (low >> 63)};
 }
 
 // Atomics of which nobody asks what was there before.
