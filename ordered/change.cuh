@@ -166,10 +166,10 @@ __device__ __forceinline__ void plan(const ChangeParams& p) {
 template <class K, class V>
 struct Writer {
   const ChangeParams& p;
-  K* seps;              // of the lowest level
-  const uint32_t* ids;  // of the leaves that are taken
+  K* seps;         // of the lowest level
+  uint32_t taken;  // leaves, before this launch
 
-  __device__ __forceinline__ explicit Writer(const ChangeParams& p) : p(p), seps(lowest_level<K>(p.to)), ids(p.free + *p.taken) {}
+  __device__ __forceinline__ explicit Writer(const ChangeParams& p) : p(p), seps(lowest_level<K>(p.to)), taken(*p.taken) {}
 
   // line writes a line of the index. The first leaf has all keys before the second.
   __device__ __forceinline__ void line(uint32_t at, K separator, uint32_t id, uint32_t size) const {
@@ -182,7 +182,7 @@ struct Writer {
   // `fresh` on of those that are taken. Who writes the first one writes the line, and who writes the last
   // one repeats its key.
   __device__ __forceinline__ void put(uint32_t out, uint32_t fresh, K separator, Place to, uint32_t size, K key, V val) const {
-    const uint32_t id = ids[fresh + to.leaf];
+    const uint32_t id = p.free[taken + fresh + to.leaf];
     Leaf<K, V>* leaf = leaf_at<K, V>(p.to, id);
     leaf->keys[to.at] = key;
     leaf->vals[to.at] = val;
@@ -204,44 +204,6 @@ struct Source {
 };
 
 constexpr uint32_t kWindows = kBlock / kWarp;  // that a block writes at a time
-constexpr uint32_t kStaged = 128;              // entries of a window that are brought near
-constexpr uint32_t kStagedIds = 2 * kFanout;
-constexpr uint32_t kAtOnce = 4;                // leaves that are read before one of them is written
-
-// Entries is what is known of entries, by their numbers: in memory, or near by.
-struct Entries {
-  const uint8_t* infos;
-  const uint32_t* sums;
-};
-
-// Stage is what a warp has near by of a window, so that leaf by leaf it waits for no memory.
-struct Stage {
-  uint32_t sums[kStaged + 1];
-  uint32_t ids[kStagedIds];
-  uint8_t infos[kStaged];
-};
-
-// stage brings the entries [from,to) of a window near, and the numbers of the leaves that are taken for it, where
-// they are not too many. The warp synchronizes then.
-template <bool kGaps, class Writer>
-__device__ __forceinline__ Entries stage(Stage& near, Writer& writer, uint32_t w, uint32_t from, uint32_t to) {
-  const ChangeParams& p = writer.p;
-  const uint32_t lane = lane_index(), fresh = p.fresh_at[w], ids = p.freshes[w];
-  const uint32_t* const all = p.free + *p.taken;
-  if (ids <= kStagedIds) {
-    if (lane < ids) near.ids[lane] = all[fresh + lane];
-    writer.ids = near.ids - fresh;
-  } else {
-    writer.ids = all;
-  }
-  if (kGaps || to - from > kStaged) return {p.infos, p.sums};
-  for (uint32_t e = from + lane; e <= to; e += kWarp) {
-    near.sums[e - from] = p.sums[e];
-    if (e < to) near.infos[e - from] = p.infos[e];
-  }
-  return {near.infos - from, near.sums - from};
-}
-static_assert(kStagedIds <= kWarp);
 
 // sum_before adds up a number of the lanes before.
 __device__ __forceinline__ uint32_t sum_before(uint32_t v) {
@@ -316,7 +278,7 @@ struct Shift {
 // shift_of finds that out by the entries of the leaf: those whose keys are smaller move it, and one that
 // has its key replaces it.
 template <bool kGaps>
-__device__ __forceinline__ Shift shift_of(const ChangeParams& p, const Entries& near, uint32_t leaf, uint32_t slot, uint32_t entry, uint32_t end) {
+__device__ __forceinline__ Shift shift_of(const ChangeParams& p, uint32_t leaf, uint32_t slot, uint32_t entry, uint32_t end) {
   if constexpr (kGaps) {
     const uint64_t first = before(p.old, leaf);
     const Gone g = gone(p, first + slot);
@@ -324,75 +286,56 @@ __device__ __forceinline__ Shift shift_of(const ChangeParams& p, const Entries& 
   }
   uint32_t lo = entry, hi = end;
   while (lo < hi) {  // the first one that does not come before the pair
-    const uint32_t mid = lo + (hi - lo) / 2, info = near.infos[mid];
+    const uint32_t mid = lo + (hi - lo) / 2, info = p.infos[mid];
     if ((info & kPlace) + (info & kWas ? 1 : 0) <= slot) lo = mid + 1;
     else hi = mid;
   }
-  const bool replaced = lo < end && (near.infos[lo] & (kPlace | kWas)) == (slot | kWas);
-  return {near.sums[lo] - near.sums[entry], !replaced};
+  const bool replaced = lo < end && (p.infos[lo] & (kPlace | kWas)) == (slot | kWas);
+  return {p.sums[lo] - p.sums[entry], !replaced};
 }
 
 // put_entry writes the pair of an entry of a leaf, whose first entry is number `first`.
 template <class K, class V>
-__device__ __forceinline__ void put_entry(const Writer<K, V>& writer, const Entries& near, uint32_t e, uint32_t first, const Split& split,
-                                          uint32_t at, uint32_t out, uint32_t fresh, K separator) {
+__device__ __forceinline__ void put_entry(const Writer<K, V>& writer, uint32_t e, uint32_t first, const Split& split, uint32_t at,
+                                          uint32_t out, uint32_t fresh, K separator) {
   const ChangeParams& p = writer.p;
-  const uint32_t info = near.infos[e];
+  const uint32_t info = p.infos[e];
   if (!(info & kWillBe)) return;
-  const Place to = split.place(at + (info & kPlace) + near.sums[e] - near.sums[first]);
+  const Place to = split.place(at + (info & kPlace) + p.sums[e] - p.sums[first]);
   const K key = key_in<K>(p.keys, e, p.old.flip);
   writer.put(out, fresh, separator, to, split.size(to.leaf), key, static_cast<const V*>(p.entry_vals)[e]);
 }
 
-// write_leaves writes what becomes of the pairs of some leaves of a window, whose first leaf is number `first`: a
-// bit for each. Several are read before one is written, since a store may be to anything that is read behind it.
+// write_leaf writes what becomes of the pairs of a leaf.
 template <class K, class V, bool kGaps>
-__device__ __forceinline__ void write_leaves(const Writer<K, V>& writer, const Entries& near, uint32_t first, uint32_t which,
-                                             const Source<K>* sources) {
+__device__ __forceinline__ void write_leaf(const Writer<K, V>& writer, uint32_t leaf, const Source<K>& s) {
   const ChangeParams& p = writer.p;
   const uint32_t lane = lane_index();
-  while (which != 0) {
-    uint32_t leaf[kAtOnce];
-    bool mine[kAtOnce];
-    K key[kAtOnce];
-    V val[kAtOnce];
-#pragma unroll
-    for (uint32_t q = 0; q < kAtOnce; q++) {
-      leaf[q] = which != 0 ? lowest(which) : 0;
-      mine[q] = which != 0 && lane < sources[leaf[q]].size;
-      which &= which - 1;
-      if (!mine[q]) continue;
-      const Leaf<K, V>* from = leaf_at<K, V>(p.old, sources[leaf[q]].id);
-      key[q] = from->keys[lane], val[q] = from->vals[lane];
-    }
-#pragma unroll
-    for (uint32_t q = 0; q < kAtOnce; q++) {
-      if (!mine[q]) continue;
-      const Source<K>& s = sources[leaf[q]];
-      const Shift shift = shift_of<kGaps>(p, near, first + leaf[q], lane, s.entry, s.end);
-      if (!shift.stays) continue;
+  if (lane < s.size) {
+    const Leaf<K, V>* from = leaf_at<K, V>(p.old, s.id);
+    const K key = from->keys[lane];
+    const V val = from->vals[lane];
+    const Shift shift = shift_of<kGaps>(p, leaf, lane, s.entry, s.end);
+    if (shift.stays) {
       const Place to = s.split.place(s.at + lane + shift.by);
-      writer.put(s.out, s.fresh, s.separator, to, s.split.size(to.leaf), key[q], val[q]);
+      writer.put(s.out, s.fresh, s.separator, to, s.split.size(to.leaf), key, val);
     }
   }
-}
-
-// write_entries writes the pairs of the entries [from,to) of a window, but for those of hot leaves.
-template <class K, class V>
-__device__ __forceinline__ void write_entries(const Writer<K, V>& writer, const Entries& near, uint32_t from, uint32_t to, const Source<K>* sources) {
-  for (uint32_t e = from + lane_index(); e < to; e += kWarp) {
-    const Source<K>& s = sources[writer.p.leaves[e] % kFanout];
-    if (s.end - s.entry <= kHotEntries) put_entry(writer, near, e, s.entry, s.split, s.at, s.out, s.fresh, s.separator);
+  if constexpr (kGaps) return;
+  if (s.end - s.entry > kHotEntries) {
+    if (lane == 0) p.hot[s.entry / kHotEntries] = {s.split, s.at, s.out, s.fresh, s.separator};
+    return;
   }
+  for (uint32_t e = s.entry + lane; e < s.end; e += kWarp)
+    put_entry(writer, e, s.entry, s.split, s.at, s.out, s.fresh, s.separator);
 }
 
 // write writes the windows of the new index, a window per warp, and the leaves that are not kept.
 template <class K, class V, bool kGaps>
 __device__ __forceinline__ void write(const ChangeParams& p) {
   __shared__ Source<K> windows[kWindows][kFanout];
-  __shared__ Stage stages[kWindows];
   Source<K>* sources = windows[thread_in_block() / kWarp];
-  Writer<K, V> writer(p);
+  const Writer<K, V> writer(p);
   const uint32_t leaves = p.old.content->leaves, lane = lane_index();
   for (uint64_t w = thread_index() / kWarp; w * kFanout < leaves; w += threads_in_grid() / kWarp) {
     const uint32_t first = w * kFanout, n = leaves - first < kFanout ? leaves - first : kFanout;
@@ -402,17 +345,17 @@ __device__ __forceinline__ void write(const ChangeParams& p) {
       continue;
     }
     sync_warp();
-    const uint32_t from = kGaps ? 0 : p.firsts[p.first_touched[w]], to = kGaps ? 0 : p.firsts[p.first_touched[w + 1]];
     uint32_t now;
     Source<K> s = read<K, V, kGaps>(p, w, n, sources, now);
-    const Entries near = stage<kGaps>(stages[thread_in_block() / kWarp], writer, w, from, to);
-    const bool kept = arrange(p, w, n, first + n == leaves, s, now), writes = now != 0 && !kept;
+    const bool kept = arrange(p, w, n, first + n == leaves, s, now);
     if (lane < kFanout) sources[lane] = s;
-    if (writes && s.end - s.entry > kHotEntries) p.hot[s.entry / kHotEntries] = {s.split, s.at, s.out, s.fresh, s.separator};
     sync_warp();
     if (now != 0 && kept) writer.line(s.out, s.separator, s.id, now);
-    write_leaves<K, V, kGaps>(writer, near, first, ballot(kAll, writes), sources);
-    if constexpr (!kGaps) write_entries(writer, near, from, to, sources);
+    uint32_t rest = ballot(kAll, now != 0 && !kept);
+    for (; rest != 0; rest &= rest - 1) {
+      const uint32_t i = lowest(rest);
+      write_leaf<K, V, kGaps>(writer, first + i, sources[i]);
+    }
   }
 }
 
@@ -430,7 +373,7 @@ __device__ __forceinline__ void enter(const ChangeParams& p) {
     const uint32_t t = first_of(p, touches, leaf), first = p.firsts[t];
     if (p.firsts[t + 1] - first <= kHotEntries) continue;
     const Hot h = p.hot[first / kHotEntries];
-    put_entry<K, V>(writer, {p.infos, p.sums}, e, first, h.split, h.at, h.out, h.fresh, K(h.separator));
+    put_entry<K, V>(writer, e, first, h.split, h.at, h.out, h.fresh, K(h.separator));
   }
 }
 
