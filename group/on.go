@@ -29,9 +29,10 @@ type GroupsOn[K KeyOn, V weft.Value] struct {
 	dev     device.Device
 	columns int // of values
 
-	mu  sync.Mutex
-	on  groupsOn[K, V]
-	err error // of the first batch that may have been added in part
+	mu     sync.Mutex
+	on     groupsOn[K, V]
+	err    error // of the first batch that may have been added in part, or that of groups that are closed
+	closed bool
 }
 
 // groupsOn is what groups on some kind of device do.
@@ -179,10 +180,10 @@ func (g *GroupsOn[K, V]) ResultOn(ctx context.Context) (*ResultOn[K], error) {
 func (g *GroupsOn[K, V]) Close() error {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	if errors.Is(g.err, op.ErrClosed) {
+	if g.closed {
 		return nil
 	}
-	g.err = fmt.Errorf("groups %w", op.ErrClosed)
+	g.closed, g.err = true, fmt.Errorf("groups %w", op.ErrClosed)
 	return g.on.close()
 }
 

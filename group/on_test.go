@@ -14,6 +14,7 @@ import (
 	"github.com/weftgo/weft/column"
 	"github.com/weftgo/weft/device"
 	"github.com/weftgo/weft/device/devicetest"
+	"github.com/weftgo/weft/device/sim"
 )
 
 // devices are those on which groups are tried: that of the environment, and the simulator.
@@ -278,6 +279,40 @@ func keysOn[K KeyOn](t *testing.T, dev device.Device, keys []K) {
 	}
 	if !slices.Equal(got.Keys[0].Raw(), want.Keys[0].Raw()) {
 		t.Errorf("keys %x, want %x", got.Keys[0].Raw(), want.Keys[0].Raw())
+	}
+}
+
+// Groups that a closed stream has spoilt are closed nevertheless, though both say ErrClosed.
+func TestOnClosedStream(t *testing.T) {
+	dev, err := sim.Open(nil) // without what devicetest has against such streams
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer dev.Close()
+	before, err := dev.Memory()
+	if err != nil {
+		t.Fatal(err)
+	}
+	g, err := NewOn[int64, int64](dev, nil, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s, err := dev.NewStream()
+	if err != nil {
+		t.Fatal(err)
+	}
+	keys, err := device.Upload(s, []int64{1})
+	if err := errors.Join(err, s.Close()); err != nil {
+		t.Fatal(err)
+	}
+	if err := g.AddOn(s, keys); !errors.Is(err, device.ErrClosed) {
+		t.Errorf("a stream that is closed: %v", err)
+	}
+	if err := errors.Join(g.Close(), g.Close(), keys.Free()); err != nil {
+		t.Error(err)
+	}
+	if after, err := dev.Memory(); err != nil || after != before {
+		t.Errorf("%+v is left of %+v; %v", after, before, err)
 	}
 }
 
