@@ -50,7 +50,7 @@ type Table struct {
 
 	stream  *device.Stream // of its own
 	changed *device.Event  // behind the last batch
-	last    *device.Stream // that runs it; nil: it has been waited for
+	last    *device.Stream // that runs it; nil: there has been none
 
 	records device.Slice[uint64]
 	at      table
