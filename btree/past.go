@@ -51,7 +51,7 @@ const (
 	outsideOps      = 1 << 18 // operations of a launch there, at least
 	tilesPerBlock   = 64      // of 256 threads, where nodes have 128 bytes: the most
 	bagNodes        = 1 << 10 // kBag of btree_past.cuh
-	poolShares      = 2       // of a node for each tile of a launch: what tiles have, and as many that wait for the end of epochs
+	poolShares      = 16      // of a node for each tile of a launch: what tiles have, and as many that wait for the end of epochs
 )
 
 // past is what a tree with versions has of what it was.

@@ -37,8 +37,14 @@ func smoke[K, V ~uint32 | ~uint64](t *testing.T, dev device.Device, v btree.Vers
 		_, err := m.Put(t.Context(), batch, vals[:len(batch)])
 		must(t, err)
 	}
+	snap, err := m.Snapshot(t.Context())
+	must(t, err)
 	_, err = m.Delete(t.Context(), keys, nil)
 	must(t, err)
+	if hits, err := snap.Get(t.Context(), keys, vals, nil); hits != len(keys) || err != nil {
+		t.Errorf("%d of %d keys in a snapshot, %v", hits, len(keys), err)
+	}
+	must(t, snap.Close())
 	must(t, m.Reclaim(t.Context()))
 	must(t, m.Check(t.Context()))
 	s := devicetest.NewStream(t, dev)

@@ -164,7 +164,7 @@ func TestReadersSeeWhatSurvives(t *testing.T) {
 	if testing.Short() {
 		t.Skip("interprets kernels")
 	}
-	images, seen, failed, taken := exploreReaders(t, *crashStates/50, nil)
+	images, seen, failed, taken := exploreReaders(t, *crashStates/20, nil)
 	if failed != "" || taken != "" {
 		t.Fatal(failed, taken)
 	}

@@ -3,6 +3,7 @@ package slab
 import (
 	"context"
 	"errors"
+	"fmt"
 	"sync"
 
 	"github.com/weftgo/weft/device"
@@ -45,8 +46,11 @@ func (a *arcBatch) open(dev device.Device, of *gpuGraph) (err error) {
 }
 
 func (a *arcBatch) close() (err error) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
 	if a.used != nil {
 		err = errors.Join(a.used.Sync(context.Background()), a.used.Close())
+		a.used = nil // closed
 	}
 	if a.stream != nil {
 		err = errors.Join(err, a.stream.Close())
@@ -79,6 +83,9 @@ func (e *gpuGraph) apply(ctx context.Context, t *core.Table, method string, s *d
 	a := &e.arcs
 	a.mu.Lock()
 	defer a.mu.Unlock()
+	if a.used == nil {
+		return 0, fmt.Errorf("%s: %s: %w", t.Name, method, op.ErrClosed)
+	}
 	for done := 0; done < b.N; {
 		part := b.Part(done, min(b.N, done+mostEdges))
 		var some int

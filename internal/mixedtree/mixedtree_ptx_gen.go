@@ -15,7 +15,7 @@ import (
 //kernelgen:input e8bb56ed16964a15acb1271a6aec30f0cc3f6b49189d6735302d212a87e95843 3542 internal/mixedtree/mixedtree.cu
 //kernelgen:input 870daf72e5f5ee3daf5209b7c93999cc04bae928905c38d006e9ce507ad53f71 12351 kernels/include/weft/access.cuh
 //kernelgen:input 2714016844286cf6bb08333ddb0708e125c696e1b02e9a7d01b8df565f94b8dd 3669 kernels/include/weft/account.cuh
-//kernelgen:input 626cdff119a0470d512eb233b73b134676dc3fe1a27d25fe3f024d97f4f46d92 17313 kernels/include/weft/btree.cuh
+//kernelgen:input efad0aebeb1c25481da53443e9b8e8d1442832aa18d358f715ec48ca9769f044 17314 kernels/include/weft/btree.cuh
 //kernelgen:input 8d529b54ab0a5508b4d29c7e6359e9085498ecbcdf16b29ed380f62fad8228cb 23066 kernels/include/weft/btree_change.cuh
 //kernelgen:input e28a708721d73d23c7302cf7cb85c90fbef4bcdeb8a784585291edf2becfab24 15757 kernels/include/weft/btree_node.cuh
 //kernelgen:input 8c81446a03d1a6b302aaf5301f7f158c559f96c5cea98a71e4510ba5dcd492b3 11674 kernels/include/weft/btree_past.cuh
@@ -32,8 +32,8 @@ import (
 //kernelgen:input b6a4a0a470083c5db2ddc3dadb2275946d1f16b725fa0fe66607df730c694dc4 5537 kernels/include/weft/slot.cuh
 //kernelgen:input 0851189fa3150bd3eb30a9b7d5f0dcba58c8fcda1c3598976207e3eea53f4ea7 5348 kernels/include/weft/warp.cuh
 //kernelgen:input 3734d9594b1b33c1868d416df12106a6d15018edf95437b3b5b984e6d6f937e3 816 kernels/include/weft/widths.cuh
-//kernelgen:output eba230a36a913c5fbc4eef403a1c15e536684ac06831e0bea3d3a8ab7d559631 402873 internal/mixedtree/mixedtree_sm80.ptx
-//kernelgen:output 77327e14b205fdbceef79fa4be9781125fd13eddd393b535eec46e4bc301a029 402873 internal/mixedtree/mixedtree_sm90.ptx
+//kernelgen:output e5f6bf5acf7ec3b1307eae29e88b44b2f62c71abbc60f60de36d92a9fafb109a 402876 internal/mixedtree/mixedtree_sm80.ptx
+//kernelgen:output 7d077d86f067b1de1e0f4c2b4f8d854b8e23eac6ec9ec4e334b50e5f55e4ffaa 402876 internal/mixedtree/mixedtree_sm90.ptx
 //kernelgen:output a334188ce25846fe7e3a6d0d597e7bee2df2486e1f53e6c1f62d628f0514213d 2461 internal/mixedtree/mixedtree_params_gen.go
 
 //go:embed mixedtree_sm80.ptx

@@ -17,7 +17,7 @@ import (
 //kernelgen:input 6b86d1b1bfec2e96dfc401e5228db24d9810d3be03d61c2dc3870dde581937b6 4275 internal/refs/refs_btree.cu
 //kernelgen:input 870daf72e5f5ee3daf5209b7c93999cc04bae928905c38d006e9ce507ad53f71 12351 kernels/include/weft/access.cuh
 //kernelgen:input 2714016844286cf6bb08333ddb0708e125c696e1b02e9a7d01b8df565f94b8dd 3669 kernels/include/weft/account.cuh
-//kernelgen:input 626cdff119a0470d512eb233b73b134676dc3fe1a27d25fe3f024d97f4f46d92 17313 kernels/include/weft/btree.cuh
+//kernelgen:input efad0aebeb1c25481da53443e9b8e8d1442832aa18d358f715ec48ca9769f044 17314 kernels/include/weft/btree.cuh
 //kernelgen:input 8d529b54ab0a5508b4d29c7e6359e9085498ecbcdf16b29ed380f62fad8228cb 23066 kernels/include/weft/btree_change.cuh
 //kernelgen:input e28a708721d73d23c7302cf7cb85c90fbef4bcdeb8a784585291edf2becfab24 15757 kernels/include/weft/btree_node.cuh
 //kernelgen:input 8c81446a03d1a6b302aaf5301f7f158c559f96c5cea98a71e4510ba5dcd492b3 11674 kernels/include/weft/btree_past.cuh
@@ -35,10 +35,10 @@ import (
 //kernelgen:input b6a4a0a470083c5db2ddc3dadb2275946d1f16b725fa0fe66607df730c694dc4 5537 kernels/include/weft/slot.cuh
 //kernelgen:input 0851189fa3150bd3eb30a9b7d5f0dcba58c8fcda1c3598976207e3eea53f4ea7 5348 kernels/include/weft/warp.cuh
 //kernelgen:input 3734d9594b1b33c1868d416df12106a6d15018edf95437b3b5b984e6d6f937e3 816 kernels/include/weft/widths.cuh
-//kernelgen:output 633b0359688da764e18eee16654bb1d7fea2a8c3dc3324083bab430d69b5e2fe 720242 internal/refs/refs_btree_32_32_sm80.ptx
-//kernelgen:output 1fca1c0947be2014fe7baedc2d7e6e6ec5a6bddbff616af273ada55a214f559c 720242 internal/refs/refs_btree_32_32_sm90.ptx
-//kernelgen:output b92bea3f7108dfd7b62ec443c5338ffa1c8f5e5a9361abb1bb1a2e464971a594 758045 internal/refs/refs_btree_64_64_sm80.ptx
-//kernelgen:output 938622723fc64309c1e659425eb8cd9f8974c6b7b048f9faaa274148c26f2deb 758045 internal/refs/refs_btree_64_64_sm90.ptx
+//kernelgen:output b6ebe4db3655d54f1221175a83cb8759c1f420af82ad15fdddb62de576a3362e 720245 internal/refs/refs_btree_32_32_sm80.ptx
+//kernelgen:output ffb1befd2a11c9985699972b431a3c824eaedafbe9d82afdd8265769d6ed0e2e 720245 internal/refs/refs_btree_32_32_sm90.ptx
+//kernelgen:output d89267827301df74cd303e6b0d40ec4669c06e74c3744b1e9148f15093b7d55e 758048 internal/refs/refs_btree_64_64_sm80.ptx
+//kernelgen:output ca3f10b0cf337b2a4b3c44e8cff75801c4273ebd098a2367f154d469409bc81e 758048 internal/refs/refs_btree_64_64_sm90.ptx
 //kernelgen:output 788fd08f22096406d46e6a2e7755e85203de16a9d5b352590dc2e7973f8a0d12 3731 internal/refs/refs_btree_params_gen.go
 
 //go:embed refs_btree_32_32_sm80.ptx

@@ -398,7 +398,7 @@ class Session {
     w.stock();
   }
 
-  static constexpr uint32_t kWaits = 128;
+  static constexpr uint32_t kWaits = 4096;
   uint32_t waits = kWaits;  // in a row that are in vain, before it gives up
 
   // groups reports whether there are epochs: nobody but snapshots of the host has copies without.
