@@ -162,7 +162,7 @@ func memoryForms() []string {
 			}
 		}
 	}
-	return append(all, "atom.relaxed.gpu.global.cas.b128", "atom.relaxed.gpu.global.exch.b128", "atom.acquire.gpu.global.cas.b128")
+	return append(all, "atom.relaxed.gpu.global.cas.b128", "atom.relaxed.gpu.global.exch.b128", "atom.acquire.gpu.global.cas.b128", "red.relaxed.cta.shared.add.f64")
 }
 
 // formBodies are the bodies of kernels for a form, by variant.

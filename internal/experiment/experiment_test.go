@@ -88,17 +88,17 @@ var rowsOf = map[string]struct {
 		"insert_range_5_8": 2, "insert_range_50_8": 2, "insert_range_90_8": 2, "insert_range_5_32": 2, "insert_range_50_32": 2, "insert_range_90_32": 2,
 		"insert_range_50_4": 2, "insert_range_50_128": 2, "delete_get_5": 2, "delete_get_50": 2, "delete_get_90": 2,
 	}},
-	"graph-insert":   {Default, map[string]int{"insert": 30}}, // 6 graphs, 5 sizes of batches
-	"graph-delete":   {Quick, map[string]int{"delete": 6}},
-	"graph-vertices": {Default, map[string]int{"vertex_delete": 23, "vertex_insert": 23}},
-	"graph-build":    {Default, map[string]int{"csr": 6, "bulk": 6, "bulk_sorted": 6, "incremental": 18}},
-	"graph-query":    {Default, map[string]int{"has_hit": 6, "has_miss": 6, "degree": 6, "rows": 6}},
+	"graph-insert":   {Default, map[string]int{"insert": 60}}, // 6 graphs, 2 layouts, 5 sizes of batches
+	"graph-delete":   {Quick, map[string]int{"delete": 12}},
+	"graph-vertices": {Default, map[string]int{"vertex_delete": 46, "vertex_insert": 46}},
+	"graph-build":    {Default, map[string]int{"csr": 6, "bulk": 12, "bulk_sorted": 12, "incremental": 36}},
+	"graph-query":    {Default, map[string]int{"has_hit": 12, "has_miss": 12, "degree": 12, "rows": 12}},
 	"graph-triangles": {Default, map[string]int{ // and 3 for figure 5.3
-		"oriented": 9, "triangles": 9, "insert": 9, "triangles_follow": 9, "triangles_anew": 9,
+		"oriented": 9, "triangles": 18, "insert": 9, "triangles_follow": 9, "triangles_anew": 9,
 	}},
 	"graph-pagerank":     {Quick, map[string]int{"iteration": 2, "follow": 6, "anew": 6}},
 	"graph-snapshots":    {Quick, map[string]int{"snapshot": 2, "insert_held_0": 2, "insert_held_1": 2, "insert_held_8": 2}},
-	"graph-memory":       {Default, map[string]int{"build": 5}},
+	"graph-memory":       {Default, map[string]int{"build": 30}},
 	"gphash-ycsb":        {Default, map[string]int{"A": 4, "B": 4, "C": 4, "D": 4, "F": 4, "LOAD": 4}}, // 2 sizes of keys, 2 of batches
 	"gphash-micro":       {Default, map[string]int{"insert": 4, "update": 4, "get_hit": 4, "get_miss": 4, "delete": 4}},
 	"gphash-load-factor": {Default, map[string]int{"insert": 12}},
