@@ -122,7 +122,8 @@ func (g *graph) Delete(ctx context.Context, from, to []uint32, deleted []bool) (
 }
 
 // InsertOn is Insert for a batch on the device, on a stream. inserted may be empty. The host finds room, so the call waits for what
-// the stream was given before, and not for the edges to be there. Nothing may change columns until the stream has done it.
+// the stream was given before, and not for the edges to be there. Nothing may change columns until the stream has done it. On a GPU more
+// than 2^22 edges are looked at in parts of so many: those before the part with a vertex that cannot be are in, as [weft.PartialError] tells.
 func (g *Graph) InsertOn(s *device.Stream, from, to device.Slice[uint32], inserted device.Slice[bool]) error {
 	return g.changeOn("InsertOn", s, op.PutNew, edgeColumnsOn(from, to, batch.Column{}, inserted))
 }
@@ -132,7 +133,7 @@ func (g *WeightedGraph[W]) InsertOn(s *device.Stream, from, to device.Slice[uint
 	return g.changeOn("InsertOn", s, op.Put, edgeColumnsOn(from, to, batch.InOn(weights), inserted))
 }
 
-// DeleteOn is Delete for a batch on the device, as InsertOn. It waits for nothing.
+// DeleteOn is Delete for a batch on the device, as InsertOn. It waits for nothing. Memory comes back with the next Delete, or with Compact.
 func (g *graph) DeleteOn(s *device.Stream, from, to device.Slice[uint32], deleted device.Slice[bool]) error {
 	return g.changeOn("DeleteOn", s, op.Delete, edgeColumnsOn(from, to, batch.Column{}, deleted))
 }

@@ -2,8 +2,10 @@ package slab
 
 import (
 	"errors"
+	"strings"
 	"testing"
 
+	"github.com/weftgo/weft"
 	"github.com/weftgo/weft/device"
 	"github.com/weftgo/weft/device/devicetest"
 	"github.com/weftgo/weft/device/sim"
@@ -67,4 +69,31 @@ func TestGraphFailsSimulated(t *testing.T) {
 		t.Skip("interprets kernels")
 	}
 	graphFails(t, devicetest.OpenSim(t, &sim.Options{Arch: 90}), 11)
+}
+
+// Of a batch in parts a bad edge is named by its place in the batch; the parts before it are in. A graph that is
+// closed says so.
+func TestGraphParts(t *testing.T) {
+	if testing.Short() {
+		t.Skip("interprets kernels")
+	}
+	dev := devicetest.OpenSim(t, &sim.Options{Arch: 90})
+	g, err := NewGraph(dev, &GraphOptions{MaxVertices: 100, Directed: true})
+	noError(t, err)
+	g.policy.engine.(*gpuGraph).arcs.most = 3
+	s := devicetest.NewStream(t, dev)
+	from, to := devicetest.Upload(t, s, []uint32{1, 2, 3, 4, 3}), devicetest.Upload(t, s, []uint32{2, 3, 4, 5, 100})
+	err = g.InsertOn(s, from, to, device.Slice[bool]{})
+	partial := new(weft.PartialError)
+	if !errors.Is(err, weft.ErrOptions) || !errors.As(err, &partial) || partial.Done != 3 || !strings.Contains(err.Error(), "edge 4 from 3 to 100") {
+		t.Errorf("a bad edge in the second part: %v", err)
+	}
+	noError(t, g.Sync(t.Context()))
+	if g.Edges() != 3 {
+		t.Errorf("%d edges, want those of the first part", g.Edges())
+	}
+	noError(t, g.Close())
+	if _, err := g.Insert(t.Context(), []uint32{1}, []uint32{2}, nil); !errors.Is(err, weft.ErrClosed) {
+		t.Errorf("closed: %v", err)
+	}
 }

@@ -235,7 +235,7 @@ func (e *gpuGraph) refuse(ctx context.Context, s *device.Stream, b *batch.Batch,
 	if !e.directed {
 		i /= 2
 	}
-	return invalidArc(i, u, v, e.most)
+	return invalidArc(e.arcs.first+i, u, v, e.most)
 }
 
 // forget is for [graphEngine].

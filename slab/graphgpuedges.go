@@ -31,10 +31,13 @@ type arcBatch struct {
 	changed          device.Slice[uint64]
 
 	moving int // arcs of the tables that are to move
+
+	most  int // edges that become arcs at a time
+	first int // edges of the batch that are before those at work
 }
 
 func (a *arcBatch) open(dev device.Device, of *gpuGraph) (err error) {
-	a.of = of
+	a.of, a.most = of, mostEdges
 	if a.stream, err = dev.NewStream(); err != nil {
 		return err
 	}
@@ -87,20 +90,21 @@ func (e *gpuGraph) apply(ctx context.Context, t *core.Table, method string, s *d
 		return 0, fmt.Errorf("%s: %s: %w", t.Name, method, op.ErrClosed)
 	}
 	for done := 0; done < b.N; {
-		part := b.Part(done, min(b.N, done+mostEdges))
+		part := b.Part(done, min(b.N, done+a.most))
 		var some int
+		a.first = done
 		if s != nil {
 			err = a.submit(t, method, s, part, false)
 		} else if err = ctx.Err(); err == nil {
 			some, err = a.carry(ctx, t, method, part)
 		}
+		n += some // also of a part that an error ended
 		if err != nil {
 			if done > 0 {
 				err = &op.PartialError{Done: done, Err: err}
 			}
 			return n, err
 		}
-		n += some
 		done += part.N
 	}
 	if s == nil && b.Kind == op.Delete { // what the core does behind batches of the host
