@@ -293,15 +293,7 @@ func rowsBatchOn(vertices, degrees device.Slice[uint32], offsets device.Slice[ui
 
 func (g *store) rowsOn(s *device.Stream, method string, b *batch.Batch) error {
 	b.MustMatch("graph", method)
-	return wrap(method, g.readOn(s, b, func(v *view) error {
-		if err := g.engine.degrees(context.Background(), s, v, b); err != nil {
-			return err
-		}
-		if err := g.engine.offsets(s, b); err != nil {
-			return err
-		}
-		return g.engine.rows(context.Background(), s, v, b)
-	}))
+	return wrap(method, g.readOn(s, b, func(v *view) error { return g.writeRows(s, v, b) }))
 }
 
 // rows are rows of several vertices in host memory.

@@ -1,0 +1,240 @@
+package graph
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/weftgo/weft/device"
+	"github.com/weftgo/weft/internal/batch"
+)
+
+// DeviceCSR is a [CSR] in the memory of a device, where kernels read it: [Graph.CSROn] and [CSR.Upload] make it. It takes 8 bytes a vertex
+// and 4 bytes an arc until Free.
+type DeviceCSR struct {
+	offsets   device.Slice[uint64]
+	neighbors device.Slice[uint32]
+	of        CSR // what is known of it, and on a device.Host its rows
+}
+
+// Upload copies a graph to the device of a stream. Work that the stream is given later finds it there.
+func (g *CSR) Upload(s *device.Stream) (*DeviceCSR, error) {
+	d, err := makeCSR(s.Device(), g.Vertices(), g.Arcs(), g)
+	if err == nil {
+		err = errors.Join(d.offsets.CopyFrom(s, g.offsets), d.neighbors.CopyFrom(s, g.neighbors))
+	}
+	if err != nil {
+		return nil, wrap("Upload", errors.Join(err, d.abandon(s)))
+	}
+	return d, nil
+}
+
+// makeCSR takes the memory of a graph, of which everything but rows is known as that of another.
+func makeCSR(dev device.Device, vertices, arcs int, known *CSR) (d *DeviceCSR, err error) {
+	d = &DeviceCSR{of: *known}
+	if d.offsets, err = device.Make[uint64](dev, vertices+1); err != nil {
+		return d, fmt.Errorf("offsets of %d vertices: %w", vertices, err)
+	}
+	if d.neighbors, err = device.Make[uint32](dev, arcs); err != nil {
+		return d, fmt.Errorf("%d arcs: %w", arcs, err)
+	}
+	d.of.offsets, d.of.neighbors = d.offsets.Host(), d.neighbors.Host()
+	return d, nil
+}
+
+// abandon frees what an error has left, behind the stream.
+func (d *DeviceCSR) abandon(s *device.Stream) error {
+	return errors.Join(s.Sync(context.Background()), d.Free())
+}
+
+// Download copies the graph to host memory, behind what the stream was given before.
+func (d *DeviceCSR) Download(ctx context.Context, s *device.Stream) (*CSR, error) {
+	if err := (&batch.Batch{}).CheckPlace(d.Device(), s); err != nil {
+		return nil, wrap("Download", err)
+	}
+	g := d.of
+	g.offsets, g.neighbors = make([]uint64, d.offsets.Len()), make([]uint32, d.neighbors.Len())
+	err := d.offsets.CopyTo(ctx, s, g.offsets)
+	if err == nil {
+		err = d.neighbors.CopyTo(ctx, s, g.neighbors)
+	}
+	if err != nil {
+		return nil, wrap("Download", err)
+	}
+	return &g, nil
+}
+
+// Host is the same memory as a [CSR], on a device that is a device.Host; nil elsewhere. It must not be used after Free.
+func (d *DeviceCSR) Host() *CSR {
+	if !isHost(d.Device()) {
+		return nil
+	}
+	return &d.of
+}
+
+// Device is where the graph lies.
+func (d *DeviceCSR) Device() device.Device { return d.offsets.Device() }
+
+// Vertices, Arcs, Edges, Loops, Directed, Sorted and Simple are those of [CSR].
+func (d *DeviceCSR) Vertices() int { return d.offsets.Len() - 1 }
+
+// Arcs is [CSR.Arcs].
+func (d *DeviceCSR) Arcs() int { return d.neighbors.Len() }
+
+// Edges is [CSR.Edges].
+func (d *DeviceCSR) Edges() int { return edgesOf(d.of.directed, uint64(d.Arcs()), uint64(d.of.loops)) }
+
+// Loops is [CSR.Loops].
+func (d *DeviceCSR) Loops() int { return d.of.loops }
+
+// Directed is [CSR.Directed].
+func (d *DeviceCSR) Directed() bool { return d.of.directed }
+
+// Sorted is [CSR.Sorted].
+func (d *DeviceCSR) Sorted() bool { return d.of.sorted }
+
+// Simple is [CSR.Simple].
+func (d *DeviceCSR) Simple() bool { return d.of.simple }
+
+// Offsets are where the rows begin in Targets, and where the last one ends. They are the graph's, and nobody may write them.
+func (d *DeviceCSR) Offsets() device.Slice[uint64] { return d.offsets.Sub(0, d.offsets.Len()) }
+
+// Targets are the neighbors of all vertices, row by row: the graph's, as Offsets.
+func (d *DeviceCSR) Targets() device.Slice[uint32] { return d.neighbors.Sub(0, d.neighbors.Len()) }
+
+// Free returns the memory. Work that uses it must have completed. Idempotent.
+func (d *DeviceCSR) Free() error { return errors.Join(d.offsets.Free(), d.neighbors.Free()) }
+
+// DeviceWeighted is a [Weighted] in the memory of a device.
+type DeviceWeighted[W Weight] struct {
+	*DeviceCSR
+	weights device.Slice[W]
+}
+
+// Upload is [CSR.Upload], with weights.
+func (g *Weighted[W]) Upload(s *device.Stream) (*DeviceWeighted[W], error) {
+	rows, err := g.CSR.Upload(s)
+	if err != nil {
+		return nil, err
+	}
+	weights, err := device.Upload(s, g.weights)
+	if err != nil {
+		return nil, wrap("Upload", errors.Join(fmt.Errorf("%d weights: %w", len(g.weights), err), rows.abandon(s)))
+	}
+	return &DeviceWeighted[W]{rows, weights}, nil
+}
+
+// Download is [DeviceCSR.Download], with weights.
+func (d *DeviceWeighted[W]) Download(ctx context.Context, s *device.Stream) (*Weighted[W], error) {
+	g, err := d.DeviceCSR.Download(ctx, s)
+	if err != nil {
+		return nil, err
+	}
+	weights := make([]W, d.weights.Len())
+	if err := d.weights.CopyTo(ctx, s, weights); err != nil {
+		return nil, wrap("Download", err)
+	}
+	return NewWeighted(g, weights), nil
+}
+
+// Host is [DeviceCSR.Host], with weights.
+func (d *DeviceWeighted[W]) Host() *Weighted[W] {
+	g := d.DeviceCSR.Host()
+	if g == nil {
+		return nil
+	}
+	return NewWeighted(g, d.weights.Host())
+}
+
+// Weights are the weights of all arcs, in the order of Targets: the graph's, as Targets.
+func (d *DeviceWeighted[W]) Weights() device.Slice[W] { return d.weights.Sub(0, d.weights.Len()) }
+
+// Free is [DeviceCSR.Free].
+func (d *DeviceWeighted[W]) Free() error { return errors.Join(d.DeviceCSR.Free(), d.weights.Free()) }
+
+// CSROn is [Graph.CSR] in the memory of the graph's device, without a way through the host. It waits for the rows to be written.
+func (g *Graph) CSROn(ctx context.Context, s *device.Stream) (*DeviceCSR, error) {
+	d, _, err := exportNow[uint32](ctx, g.store, s, false)
+	return d, err
+}
+
+// CSROn is [Graph.CSROn] with weights.
+func (g *WeightedGraph[W]) CSROn(ctx context.Context, s *device.Stream) (*DeviceWeighted[W], error) {
+	d, weights, err := exportNow[W](ctx, g.store, s, true)
+	if err != nil {
+		return nil, err
+	}
+	return &DeviceWeighted[W]{d, weights}, nil
+}
+
+// CSROn is [Graph.CSROn] of the snapshot, while updates go on.
+func (s *Snapshot) CSROn(ctx context.Context, stream *device.Stream) (*DeviceCSR, error) {
+	d, _, err := exportOld[uint32](ctx, s, stream, false)
+	return d, err
+}
+
+// CSROn is [WeightedGraph.CSROn] of the snapshot.
+func (s *WeightedSnapshot[W]) CSROn(ctx context.Context, stream *device.Stream) (*DeviceWeighted[W], error) {
+	d, weights, err := exportOld[W](ctx, s.Snapshot, stream, true)
+	if err != nil {
+		return nil, err
+	}
+	return &DeviceWeighted[W]{d, weights}, nil
+}
+
+func exportNow[W Weight](ctx context.Context, g *store, s *device.Stream, weighted bool) (d *DeviceCSR, weights device.Slice[W], err error) {
+	err = g.read(ctx, nil, func(v *view) error {
+		d, weights, err = exportOn[W](ctx, g, v, s, g.arcs, g.loops, weighted)
+		return err
+	})
+	return d, weights, wrap("CSROn", err)
+}
+
+func exportOld[W Weight](ctx context.Context, of *Snapshot, s *device.Stream, weighted bool) (d *DeviceCSR, weights device.Slice[W], err error) {
+	err = of.use(ctx, func() error {
+		d, weights, err = exportOn[W](ctx, of.of, of.view, s, of.arcs, of.loops, weighted)
+		return err
+	})
+	return d, weights, wrap("CSROn", err)
+}
+
+// exportOn writes all rows to new memory, and waits for that.
+func exportOn[W Weight](ctx context.Context, g *store, v *view, s *device.Stream, arcs, loops uint64, weighted bool) (d *DeviceCSR, weights device.Slice[W], err error) {
+	if err := errors.Join((&batch.Batch{}).CheckPlace(g.dev, s), ctx.Err()); err != nil {
+		return nil, weights, err
+	}
+	known := &CSR{loops: int(loops), directed: g.opts.Directed, sorted: true, simple: loops == 0}
+	d, err = makeCSR(g.dev, v.vertices, int(arcs), known)
+	if err == nil && weighted {
+		weights, err = device.Make[W](g.dev, int(arcs))
+	}
+	var degrees device.Slice[uint32]
+	if err == nil {
+		degrees, err = device.Make[uint32](g.dev, v.vertices)
+	}
+	if err == nil {
+		b := rowsBatchOn(device.Slice[uint32]{}, degrees, d.offsets, d.neighbors)
+		b.N = v.vertices
+		b.Columns[batch.Keys] = batch.Column{}
+		if weighted {
+			b.Columns[batch.Vals] = batch.RowsOn(weights)
+		}
+		err = g.writeRows(s, v, b)
+	}
+	err = errors.Join(err, s.Sync(ctx))
+	if err != nil {
+		err = errors.Join(err, s.Sync(context.Background()), d.Free(), weights.Free())
+	}
+	return d, weights, errors.Join(err, degrees.Free())
+}
+
+// writeRows submits rows, with degrees and offsets.
+func (g *store) writeRows(s *device.Stream, v *view, b *batch.Batch) error {
+	if err := g.engine.degrees(context.Background(), s, v, b); err != nil {
+		return err
+	}
+	if err := g.engine.offsets(s, b); err != nil {
+		return err
+	}
+	return g.engine.rows(context.Background(), s, v, b)
+}
