@@ -27,7 +27,7 @@ type Options struct {
 	Directed bool
 	// SelfLoops keeps edges from a vertex to itself. Default: they are dropped.
 	SelfLoops bool
-	// Multi keeps edges that the list has several times, in the order of the list. Default: the last
+	// Multi keeps edges that the list has several times, in the order of the list: a multigraph. Default: the last
 	// one counts.
 	Multi bool
 	// MaxVertices bounds the vertices, so that one wrong number does not take all memory for their

@@ -150,7 +150,7 @@ func TestVerticesBeyond(t *testing.T) {
 // Options that make no sense, contexts that have ended and closed graphs are errors.
 func TestRefused(t *testing.T) {
 	dev := devicetest.Open(t)
-	for _, o := range []Options{{Multi: true}, {MaxVertices: -1}, {MaxVertices: 1 << 33}} {
+	for _, o := range []Options{{MaxVertices: -1}, {MaxVertices: 1 << 33}} {
 		if _, err := New(dev, &o); !errors.Is(err, weft.ErrOptions) {
 			t.Errorf("%+v: %v", o, err)
 		}

@@ -101,7 +101,7 @@ func (c *checker) graph(ctx context.Context) error {
 		arcs += uint64(len(r.ids))
 		for i, v := range r.ids {
 			switch {
-			case i > 0 && r.ids[i-1] >= v:
+			case i > 0 && (r.ids[i-1] > v || r.ids[i-1] == v && !c.opts.Multi):
 				return corrupt("neighbors %d and %d of vertex %d are %d and %d", i-1, i, u, r.ids[i-1], v)
 			case !c.there(u) || !c.there(v):
 				return corrupt("an edge from %d to %d: are they there? %v, %v", u, v, c.there(u), c.there(v))
@@ -125,11 +125,12 @@ func (c *checker) graph(ctx context.Context) error {
 	return ctx.Err()
 }
 
-// back verifies that an edge is in the row of its other end.
+// back verifies that an edge is in the row of its other end: parallel ones in the same order.
 func (c *checker) back(r row, i int, u, v uint32) error {
 	other := c.row(v)
-	at, found := slices.BinarySearch(other.ids, u)
-	if !found {
+	first, _ := slices.BinarySearch(r.ids[:i+1], v)
+	at, _ := slices.BinarySearch(other.ids, u)
+	if at += i - first; at >= len(other.ids) || other.ids[at] != u {
 		return corrupt("vertex %d has an edge to %d, which has none back", u, v)
 	}
 	var both [2]uint64

@@ -26,7 +26,7 @@ type cpuChange struct {
 	weights weights
 	two     uint32 // 1: an operation has two arcs
 
-	nets     []net // by item: what becomes of an edge, at its last arc
+	nets     []net // by item: what becomes of an edge, at its last arc; in a multigraph at those that add one, and at the last that removes all
 	segments []segment
 	changed  atomic.Uint64
 	arcs     atomic.Int64 // more than there were
@@ -184,7 +184,8 @@ func (c *cpuChange) cut() {
 	}
 }
 
-// settle decides what becomes of each edge of a vertex, and what its operations return.
+// settle decides what becomes of each edge of a vertex, and what its operations return. In a multigraph what is put is added to what
+// is there, and a deletion removes all parallel edges.
 func (c *cpuChange) settle(v *view, s *segment) {
 	r := v.row(s.vertex)
 	changed, loops, at := uint64(0), 0, 0
@@ -194,11 +195,11 @@ func (c *cpuChange) settle(v *view, s *segment) {
 		to := uint32(key & (1<<c.bits - 1))
 		further, was := slices.BinarySearch(r.ids[at:], to)
 		at += further
-		is := was
+		is, first := was, i
 		for ; i < s.end && c.items[i].Key == key; i++ {
 			operation := c.items[i].Row >> c.two
 			puts := c.kindOf(operation) == op.Put
-			if done := puts != is; c.items[i].Row&c.two == 0 {
+			if done := puts != is || puts && c.opts.Multi; c.items[i].Row&c.two == 0 {
 				if c.ok != nil {
 					c.ok[operation] = done
 				}
@@ -210,6 +211,8 @@ func (c *cpuChange) settle(v *view, s *segment) {
 		}
 		delta := 0
 		switch {
+		case c.opts.Multi:
+			delta = c.among(first, i, search(r.ids[at:], to))
 		case is && !was:
 			c.nets[i-1], delta = netAdd, 1
 		case was && !is:
@@ -229,6 +232,19 @@ func (c *cpuChange) settle(v *view, s *segment) {
 		words := v.words(s.vertex)
 		s.old = ghost{block: words[recordBlock], size: words[recordClass], born: words[recordBorn], died: c.epoch}
 	}
+}
+
+// among decides what becomes of parallel edges, of which there were some, by the arcs first to end-1, and returns how many more there are.
+func (c *cpuChange) among(first, end, were int) (more int) {
+	for i := end - 1; i >= first; i-- {
+		if c.kindOf(c.items[i].Row>>c.two) != op.Put {
+			c.nets[i] = netRemove
+			return more - were
+		}
+		c.nets[i] = netAdd
+		more++
+	}
+	return more
 }
 
 // place gives new rows their blocks.
@@ -296,10 +312,16 @@ func (c *cpuChange) merge(s *segment, old, to row) {
 			continue
 		}
 		v := uint32(c.items[i].Key & (1<<c.bits - 1))
-		further, _ := slices.BinarySearch(old.ids[from:], v)
-		keep(from + further)
-		if c.nets[i] != netAdd {
-			from++ // what was there
+		behind := from + search(old.ids[from:], v)
+		if c.nets[i] == netAdd {
+			keep(behind)
+		} else {
+			first := behind
+			for first > from && old.ids[first-1] == v {
+				first--
+			}
+			keep(first)
+			from = behind // what was there
 		}
 		if c.nets[i] == netRemove {
 			continue

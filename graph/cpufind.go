@@ -82,8 +82,8 @@ func (f *finder) fetch(lo, hi int) {
 // one looks for an edge.
 func (f *finder) one(i int) bool {
 	r := f.row(f.from[i])
-	at := search(r.ids, f.to[i])
-	found := at < len(r.ids) && r.ids[at] == f.to[i]
+	at := search(r.ids, f.to[i]) - 1 // the newest of parallel edges
+	found := at >= 0 && r.ids[at] == f.to[i]
 	if f.ok != nil {
 		f.ok[i] = found
 	}
@@ -97,13 +97,13 @@ func (f *finder) one(i int) bool {
 	return found
 }
 
-// search is where a number is among ascending ones, or would be. It has no branch that a comparison decides: where an edge lies, nobody can
+// search is how many of ascending numbers are no larger than one. It has no branch that a comparison decides: where an edge lies, nobody can
 // guess, and a wrong guess would cost more than the row of a usual vertex.
 func search(ids []uint32, v uint32) (at int) {
 	for n := len(ids); n > 0; {
 		half := (n + 1) / 2
-		_, less := bits.Sub32(ids[at+half-1], v, 0)
-		at += half & -int(less)
+		_, larger := bits.Sub32(v, ids[at+half-1], 0)
+		at += half & (int(larger) - 1)
 		n -= half
 	}
 	return at

@@ -35,7 +35,10 @@
 //
 // A time stamp is a weight: a WeightedGraph[int64] has the time at which each edge was last seen, since the newest weight
 // wins, and edges that are too old are deleted by the list of them. What vertices have lies in slices of the caller,
-// indexed by their numbers, which are dense. A graph that changes has an edge once, with one weight; a CSR has parallel edges by Options.Multi.
+// indexed by their numbers, which are dense.
+//
+// With Options.Multi there are parallel edges, each with its weight, in the order in which they came: an insertion adds one whatever is there, a deletion
+// removes all between two ends, and the weight of an edge is that of the newest. So the events of a log are edges with the time as weight.
 //
 // # Concurrency
 //

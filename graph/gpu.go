@@ -39,7 +39,7 @@ type ghosts struct {
 // kernels are the entry points for weights of one width.
 type kernels struct {
 	findKernel, degreesKernel, rowsKernel       device.Kernel
-	arcs, settle, plan, place, release          device.Kernel
+	arcs, tally, settle, plan, place, release   device.Kernel
 	keep, enter, commit                         device.Kernel
 	mark, doomed, bury, measure, lead, relocate device.Kernel
 }
@@ -77,7 +77,7 @@ func (e *gpuEngine) openOn(dev device.Device) (err error) {
 	k := &e.kernels
 	err = gpu.Load(dev, graphImages[gpu.Pair(w)], []gpu.Entry{
 		{Name: "find", To: &k.findKernel}, {Name: "degrees", To: &k.degreesKernel}, {Name: "rows", To: &k.rowsKernel},
-		{Name: "arcs", To: &k.arcs}, {Name: "settle", To: &k.settle}, {Name: "plan", To: &k.plan}, {Name: "place", To: &k.place},
+		{Name: "arcs", To: &k.arcs}, {Name: "tally", To: &k.tally}, {Name: "settle", To: &k.settle}, {Name: "plan", To: &k.plan}, {Name: "place", To: &k.place},
 		{Name: "release", To: &k.release}, {Name: "keep", To: &k.keep}, {Name: "enter", To: &k.enter}, {Name: "commit", To: &k.commit},
 		{Name: "mark", To: &k.mark}, {Name: "doomed", To: &k.doomed}, {Name: "bury", To: &k.bury},
 		{Name: "measure", To: &k.measure}, {Name: "lead", To: &k.lead}, {Name: "relocate", To: &k.relocate},

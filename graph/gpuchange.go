@@ -55,6 +55,9 @@ func (c *gpuChange) layOut(at device.Ptr) device.Ptr {
 		keys: c.sort.To.Keys, rows: c.sort.To.Vals, kinds: c.kinds, sources: words(), places: words(), deltas: words(), nets: k.Take(m),
 		control: c.word(controlAt), n: uint32(m), kind: uint32(c.kind), two: c.two,
 	}
+	if c.opts.Multi {
+		c.arcs.multi = 1
+	}
 	c.rows = rowsRef{firsts: words(), vertices: words(), shifts: words(), degrees: words(), classes: words(), olds: words(), blocks: words(), records: k.Take(recordBytes * m)}
 	c.scan = prim.Scan{N: m, Width: 4, Counts: c.arcs.deltas, Offsets: c.rows.shifts}
 	c.group = prim.Group{N: m, Key: 4, Keys: c.arcs.sources, Offsets: c.rows.firsts, Count: c.word(controlAt) + device.Ptr(unsafe.Offsetof(control{}.segments)), Distinct: c.rows.vertices}
@@ -170,6 +173,7 @@ func (c *gpuChange) plan() error {
 		func() error { return c.s.CopyIn(c.word(controlAt), bytes) },
 		func() error { return c.fill(c.keysAt, c.bits) },
 		func() error { return c.prims.Sort(c.s, &c.sort, x) },
+		func() error { return c.deletions(&settle, grid, x) },
 		func() error { return device.Launch(c.s, c.kernels.settle, grid, gpu.Block, &settle) },
 		func() error { return c.prims.Scan(c.s, &c.scan, x) },
 		func() error { return c.prims.Group(c.s, &c.group, x) },
@@ -183,6 +187,18 @@ func (c *gpuChange) plan() error {
 		}
 	}
 	return nil
+}
+
+// deletions adds up those of a mixed batch for a multigraph, where the sums of deltas will be.
+func (c *gpuChange) deletions(settle *settleParams, grid device.Dim, x device.Buffer) error {
+	if c.arcs.multi == 0 || c.kinds == 0 {
+		return nil
+	}
+	settle.deletions = c.rows.shifts
+	if err := device.Launch(c.s, c.tally, grid, gpu.Block, &c.arcs); err != nil {
+		return err
+	}
+	return c.prims.Scan(c.s, &c.scan, x)
 }
 
 // listen waits for what was planned.

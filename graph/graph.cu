@@ -193,6 +193,7 @@ WEFT_KERNEL(graph_find, 4)(FindParams p) { weft::graph::find<kBits>(p); }
 WEFT_KERNEL(graph_degrees, 4)(RowsParams p) { degrees(p); }
 WEFT_KERNEL(graph_rows, 4)(RowsParams p) { rows<kBits>(p); }
 WEFT_KERNEL(graph_arcs, 4)(ArcsParams p) { arcs(p); }
+WEFT_KERNEL(graph_tally, 4)(Arcs p) { tally(p); }
 WEFT_KERNEL(graph_settle, 4)(SettleParams p) { weft::graph::settle<kBits>(p); }
 WEFT_KERNEL(graph_plan, 4)(PlanParams p) { plan<kBits>(p); }
 WEFT_KERNEL(graph_place, 4)(PlaceParams p) { place(p); }

@@ -17,11 +17,12 @@ import (
 // (On). [New] makes one. All methods may be called from many goroutines.
 //
 // A batch has the outcome of its operations one after the other. Of an undirected graph, an edge from u to v and one from v to
-// u are the same edge. Vertices are there from when an edge or [Graph.InsertVertices] brings them until
+// u are the same edge. With Options.Multi an edge that is inserted is another one beside those that are there, and Delete deletes all edges
+// between two ends. Vertices are there from when an edge or [Graph.InsertVertices] brings them until
 // [Graph.DeleteVertices] removes them.
 type Graph struct{ *store }
 
-// New makes a graph without vertices. Options are those of [Build], but for Multi: there is an edge once.
+// New makes a graph without vertices. Options are those of [Build].
 func New(dev device.Device, opts *Options) (*Graph, error) {
 	g, err := newStore(dev, core.Type{}, opts)
 	if err != nil {
@@ -351,7 +352,7 @@ func (g *store) export(ctx context.Context, v *view, loops uint64) (*CSR, []byte
 		return nil, nil, err
 	}
 	return &CSR{
-		offsets: r.offsets, neighbors: r.ids, loops: int(loops), directed: g.opts.Directed, sorted: true, simple: loops == 0,
+		offsets: r.offsets, neighbors: r.ids, loops: int(loops), directed: g.opts.Directed, sorted: true, simple: loops == 0 && !g.opts.Multi,
 	}, r.weights, nil
 }
 
@@ -382,5 +383,24 @@ func (g *store) insertCSR(ctx context.Context, c *CSR, vals batch.Column) (int, 
 	if _, err := g.changeVertices(ctx, "InsertCSR", all, g.engine.insertVertices); err != nil {
 		return 0, err
 	}
-	return g.change(ctx, nil, "InsertCSR", edgeBatch(op.Put, c.sources(), c.neighbors, vals, nil))
+	from, to := c.sources(), c.neighbors
+	if g.opts.Multi && !g.opts.Directed && !c.directed {
+		from, to, vals = once(from, to, vals, g.weight)
+	}
+	return g.change(ctx, nil, "InsertCSR", edgeBatch(op.Put, from, to, vals, nil))
+}
+
+// once is the arcs of an undirected graph from their smaller end, with their weights: in a multigraph the others would be edges of their own.
+func once(from, to []uint32, vals batch.Column, width int) (us, vs []uint32, some batch.Column) {
+	all, kept := weights{width, vals.Host}, weights{width, aligned(make([]byte, len(vals.Host)))}
+	for i, u := range from {
+		if u <= to[i] {
+			kept.set(len(us), all, i)
+			us, vs = append(us, u), append(vs, to[i])
+		}
+	}
+	if width > 0 {
+		some = batch.In(kept.bytes[:len(us)*width]).Of(width)
+	}
+	return us, vs, some
 }

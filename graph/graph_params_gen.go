@@ -40,6 +40,8 @@ type arcsRef struct {
 	bits    uint32
 	kind    uint32
 	two     uint32
+	multi   uint32
+	unused  uint32
 }
 
 // compactParams is weft::graph::CompactParams of C++.
@@ -162,10 +164,11 @@ type rowsRef struct {
 
 // settleParams is weft::graph::SettleParams of C++.
 type settleParams struct {
-	_     structs.HostLayout
-	graph graphRef
-	arcs  arcsRef
-	ok    device.Ptr
+	_         structs.HostLayout
+	graph     graphRef
+	arcs      arcsRef
+	deletions device.Ptr
+	ok        device.Ptr
 }
 
 // sortedRef is weft::graph::Sorted of C++.
@@ -207,7 +210,7 @@ var (
 
 // arcsRef has the layout of weft::graph::Arcs.
 var (
-	_ [80]byte = [unsafe.Sizeof(arcsRef{})]byte{}
+	_ [88]byte = [unsafe.Sizeof(arcsRef{})]byte{}
 	_ [0]byte  = [unsafe.Offsetof(arcsRef{}.keys)]byte{}
 	_ [8]byte  = [unsafe.Offsetof(arcsRef{}.rows)]byte{}
 	_ [16]byte = [unsafe.Offsetof(arcsRef{}.kinds)]byte{}
@@ -220,6 +223,8 @@ var (
 	_ [68]byte = [unsafe.Offsetof(arcsRef{}.bits)]byte{}
 	_ [72]byte = [unsafe.Offsetof(arcsRef{}.kind)]byte{}
 	_ [76]byte = [unsafe.Offsetof(arcsRef{}.two)]byte{}
+	_ [80]byte = [unsafe.Offsetof(arcsRef{}.multi)]byte{}
+	_ [84]byte = [unsafe.Offsetof(arcsRef{}.unused)]byte{}
 )
 
 // compactParams has the layout of weft::graph::CompactParams.
@@ -293,12 +298,12 @@ var (
 
 // planParams has the layout of weft::graph::PlanParams.
 var (
-	_ [184]byte = [unsafe.Sizeof(planParams{})]byte{}
+	_ [192]byte = [unsafe.Sizeof(planParams{})]byte{}
 	_ [0]byte   = [unsafe.Offsetof(planParams{}.graph)]byte{}
 	_ [32]byte  = [unsafe.Offsetof(planParams{}.arcs)]byte{}
-	_ [112]byte = [unsafe.Offsetof(planParams{}.rows)]byte{}
-	_ [176]byte = [unsafe.Offsetof(planParams{}.held)]byte{}
-	_ [180]byte = [unsafe.Offsetof(planParams{}.newest)]byte{}
+	_ [120]byte = [unsafe.Offsetof(planParams{}.rows)]byte{}
+	_ [184]byte = [unsafe.Offsetof(planParams{}.held)]byte{}
+	_ [188]byte = [unsafe.Offsetof(planParams{}.newest)]byte{}
 )
 
 // releaseParams has the layout of weft::graph::ReleaseParams.
@@ -342,10 +347,11 @@ var (
 
 // settleParams has the layout of weft::graph::SettleParams.
 var (
-	_ [120]byte = [unsafe.Sizeof(settleParams{})]byte{}
+	_ [136]byte = [unsafe.Sizeof(settleParams{})]byte{}
 	_ [0]byte   = [unsafe.Offsetof(settleParams{}.graph)]byte{}
 	_ [32]byte  = [unsafe.Offsetof(settleParams{}.arcs)]byte{}
-	_ [112]byte = [unsafe.Offsetof(settleParams{}.ok)]byte{}
+	_ [120]byte = [unsafe.Offsetof(settleParams{}.deletions)]byte{}
+	_ [128]byte = [unsafe.Offsetof(settleParams{}.ok)]byte{}
 )
 
 // sortedRef has the layout of weft::graph::Sorted.
@@ -358,13 +364,13 @@ var (
 
 // writeParams has the layout of weft::graph::WriteParams.
 var (
-	_ [208]byte = [unsafe.Sizeof(writeParams{})]byte{}
+	_ [216]byte = [unsafe.Sizeof(writeParams{})]byte{}
 	_ [0]byte   = [unsafe.Offsetof(writeParams{}.graph)]byte{}
 	_ [32]byte  = [unsafe.Offsetof(writeParams{}.arcs)]byte{}
-	_ [112]byte = [unsafe.Offsetof(writeParams{}.rows)]byte{}
-	_ [176]byte = [unsafe.Offsetof(writeParams{}.olds)]byte{}
-	_ [184]byte = [unsafe.Offsetof(writeParams{}.weights)]byte{}
-	_ [192]byte = [unsafe.Offsetof(writeParams{}.present)]byte{}
-	_ [200]byte = [unsafe.Offsetof(writeParams{}.segments)]byte{}
-	_ [204]byte = [unsafe.Offsetof(writeParams{}.epoch)]byte{}
+	_ [120]byte = [unsafe.Offsetof(writeParams{}.rows)]byte{}
+	_ [184]byte = [unsafe.Offsetof(writeParams{}.olds)]byte{}
+	_ [192]byte = [unsafe.Offsetof(writeParams{}.weights)]byte{}
+	_ [200]byte = [unsafe.Offsetof(writeParams{}.present)]byte{}
+	_ [208]byte = [unsafe.Offsetof(writeParams{}.segments)]byte{}
+	_ [212]byte = [unsafe.Offsetof(writeParams{}.epoch)]byte{}
 )

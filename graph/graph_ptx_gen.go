@@ -12,13 +12,13 @@ import (
 //kernelgen:compiler clang version 19.1.7
 //kernelgen:target 80+ptx83,90+ptx83
 //kernelgen:flags -x cuda --cuda-device-only -nocudainc -nocudalib -nostdinc -std=c++17 -Wall -Werror -I kernels/include -O3
-//kernelgen:input 245aa016b6c692f92264f24f9d2820b61e5e15aa78ca5e8e778f95ef1103c3b2 7654 graph/graph.cu
+//kernelgen:input 05f878f20b8383a8c0d1ae8c70534bc477083d7809a2b3869be58768a21d19de 7704 graph/graph.cu
 //kernelgen:input 870daf72e5f5ee3daf5209b7c93999cc04bae928905c38d006e9ce507ad53f71 12351 kernels/include/weft/access.cuh
 //kernelgen:input 9936ef153a4648b6f47d540d3ec5afe81539102240098fbd4c703fad23d4567b 6425 kernels/include/weft/change.cuh
 //kernelgen:input aba0e0ad799cf8072f65dfa894b9a84f4a011a1b5bf771d2050f1c78462e4073 856 kernels/include/weft/cuda.cuh
 //kernelgen:input 0bc6287ba69987b784aa8a6f5effe035b523eeaed3023281e33b1eade9b4e8cf 2348 kernels/include/weft/entry.cuh
-//kernelgen:input 0cfda979366253acb54e608af84eb43dcb9fe2a6273c36b7462d4a56b49aa160 13491 kernels/include/weft/graph_change.cuh
-//kernelgen:input 56e323f0cb750ad84015ba32fc8b98b4a12c13fb5170422828e4d16995f53a92 6803 kernels/include/weft/graph_table.cuh
+//kernelgen:input d3c642df6f10ce8caebfadf7e1d3e5e131b3a0a78dc784e406f98dcf4a4c729b 15552 kernels/include/weft/graph_change.cuh
+//kernelgen:input 5945fdf3fe3bf6949bd19177c5c4fab3790142f8971e1a5096953be41d4964e2 6871 kernels/include/weft/graph_table.cuh
 //kernelgen:input 79b1beaa05fe49d706515a4fad47443f74f45385014663a5ecc8653a4a9b381e 1718 kernels/include/weft/hash.cuh
 //kernelgen:input 400b48be3a6ac3b7288dced0b8bbd72e35e8c70312247bc7630afdc8e1529c23 4263 kernels/include/weft/inorder.cuh
 //kernelgen:input 12f83f2472623dfcdb5cf3ea07fe586775cec10da4c28dc7a585236927028216 5169 kernels/include/weft/order.cuh
@@ -27,13 +27,13 @@ import (
 //kernelgen:input b6a4a0a470083c5db2ddc3dadb2275946d1f16b725fa0fe66607df730c694dc4 5537 kernels/include/weft/slot.cuh
 //kernelgen:input 0851189fa3150bd3eb30a9b7d5f0dcba58c8fcda1c3598976207e3eea53f4ea7 5348 kernels/include/weft/warp.cuh
 //kernelgen:input 3734d9594b1b33c1868d416df12106a6d15018edf95437b3b5b984e6d6f937e3 816 kernels/include/weft/widths.cuh
-//kernelgen:output 0888c6ae8f9643ca3ce913e3e2f9fdfb413176b55678c1fd503864d76d42f872 69045 graph/graph_32_0_sm80.ptx
-//kernelgen:output 75a2a0b63337f06b73bbcf2d355a0cba0c9a3591d3f729a623868db449386e2a 69045 graph/graph_32_0_sm90.ptx
-//kernelgen:output 78aabba49a84c3cbe4b466ff259ab07eb42fbf00335d04d889978571ab3451fa 73687 graph/graph_32_32_sm80.ptx
-//kernelgen:output 6aeb35a896b7e1e79084bf36246713f0fd5ae3c4b85a3d54eb9fe63a24516ecb 73687 graph/graph_32_32_sm90.ptx
-//kernelgen:output cde51f025542fc784e8f068ea4ee50bb7a83e6ddd6cff2e976e01047fe3ec3d4 73853 graph/graph_32_64_sm80.ptx
-//kernelgen:output b13f9b2dca817d0fe1a8333f9160fe6cd8cccbe56ed64c3483c111c8b164c424 73853 graph/graph_32_64_sm90.ptx
-//kernelgen:output 467bfc9443e636592e853115f4c92869689a14f3e3671f2faa25d3a51890ffb4 11556 graph/graph_params_gen.go
+//kernelgen:output 5ae62e4a9bb402872da69e0167e0f6c67aee7c883600aca32275dde722801955 74805 graph/graph_32_0_sm80.ptx
+//kernelgen:output c971077e3224117f0f0c45fdf64301c57bca32986be6cef74366199763a390a6 74805 graph/graph_32_0_sm90.ptx
+//kernelgen:output 71df2c0e3a6a59d8ce5372025400fe2e52dcf5328da777587adad3898f2d289e 79481 graph/graph_32_32_sm80.ptx
+//kernelgen:output adae7098d8a579ab36e2897a12d89f30f34a7784e0186c3958cbc2fa44ff0b84 79481 graph/graph_32_32_sm90.ptx
+//kernelgen:output 15529421495a9f05ca6190ddab1897260b392037d942af11247ac04b912defb0 79640 graph/graph_32_64_sm80.ptx
+//kernelgen:output c2a3d487f7346f40ed7746948991612bb602daea2b8c3e9c99935387cdc4e093 79640 graph/graph_32_64_sm90.ptx
+//kernelgen:output 9732c1874c8ebe87b5afaf42a364b8e7b5edf369ac73f9dfa1caab0b20bb99aa 11802 graph/graph_params_gen.go
 
 //go:embed graph_32_0_sm80.ptx
 var graph32x0SM80 string
@@ -87,21 +87,22 @@ var graphImages = map[string]*device.Image{
 var graph32x0Kernels = map[string]int{
 	"graph_arcs_32_0":     64,
 	"graph_bury_32_0":     80,
-	"graph_commit_32_0":   208,
+	"graph_commit_32_0":   216,
 	"graph_degrees_32_0":  88,
 	"graph_doomed_32_0":   80,
-	"graph_enter_32_0":    208,
+	"graph_enter_32_0":    216,
 	"graph_find_32_0":     80,
-	"graph_keep_32_0":     208,
+	"graph_keep_32_0":     216,
 	"graph_lead_32_0":     104,
 	"graph_mark_32_0":     64,
 	"graph_measure_32_0":  104,
 	"graph_place_32_0":    48,
-	"graph_plan_32_0":     184,
+	"graph_plan_32_0":     192,
 	"graph_release_32_0":  144,
 	"graph_relocate_32_0": 104,
 	"graph_rows_32_0":     88,
-	"graph_settle_32_0":   120,
+	"graph_settle_32_0":   136,
+	"graph_tally_32_0":    88,
 }
 
 // graph32x32Kernels are the entry points of graphImages["32_32"] and the size in bytes of
@@ -109,21 +110,22 @@ var graph32x0Kernels = map[string]int{
 var graph32x32Kernels = map[string]int{
 	"graph_arcs_32_32":     64,
 	"graph_bury_32_32":     80,
-	"graph_commit_32_32":   208,
+	"graph_commit_32_32":   216,
 	"graph_degrees_32_32":  88,
 	"graph_doomed_32_32":   80,
-	"graph_enter_32_32":    208,
+	"graph_enter_32_32":    216,
 	"graph_find_32_32":     80,
-	"graph_keep_32_32":     208,
+	"graph_keep_32_32":     216,
 	"graph_lead_32_32":     104,
 	"graph_mark_32_32":     64,
 	"graph_measure_32_32":  104,
 	"graph_place_32_32":    48,
-	"graph_plan_32_32":     184,
+	"graph_plan_32_32":     192,
 	"graph_release_32_32":  144,
 	"graph_relocate_32_32": 104,
 	"graph_rows_32_32":     88,
-	"graph_settle_32_32":   120,
+	"graph_settle_32_32":   136,
+	"graph_tally_32_32":    88,
 }
 
 // graph32x64Kernels are the entry points of graphImages["32_64"] and the size in bytes of
@@ -131,19 +133,20 @@ var graph32x32Kernels = map[string]int{
 var graph32x64Kernels = map[string]int{
 	"graph_arcs_32_64":     64,
 	"graph_bury_32_64":     80,
-	"graph_commit_32_64":   208,
+	"graph_commit_32_64":   216,
 	"graph_degrees_32_64":  88,
 	"graph_doomed_32_64":   80,
-	"graph_enter_32_64":    208,
+	"graph_enter_32_64":    216,
 	"graph_find_32_64":     80,
-	"graph_keep_32_64":     208,
+	"graph_keep_32_64":     216,
 	"graph_lead_32_64":     104,
 	"graph_mark_32_64":     64,
 	"graph_measure_32_64":  104,
 	"graph_place_32_64":    48,
-	"graph_plan_32_64":     184,
+	"graph_plan_32_64":     192,
 	"graph_release_32_64":  144,
 	"graph_relocate_32_64": 104,
 	"graph_rows_32_64":     88,
-	"graph_settle_32_64":   120,
+	"graph_settle_32_64":   136,
+	"graph_tally_32_64":    88,
 }

@@ -21,16 +21,20 @@ type edge struct{ from, to uint32 }
 // model is what a graph should have.
 type model[W Weight] struct {
 	Options
-	edges    map[edge]W
+	edges    map[edge][]W // of parallel edges, in the order in which they came
 	vertices map[uint32]bool
 }
 
 func newModel[W Weight](o Options) *model[W] {
-	return &model[W]{o, map[edge]W{}, map[uint32]bool{}}
+	return &model[W]{o, map[edge][]W{}, map[uint32]bool{}}
 }
 
 func (m *model[W]) clone() *model[W] {
-	return &model[W]{m.Options, maps.Clone(m.edges), maps.Clone(m.vertices)}
+	c := &model[W]{m.Options, maps.Clone(m.edges), maps.Clone(m.vertices)}
+	for k, all := range c.edges {
+		c.edges[k] = slices.Clone(all)
+	}
+	return c
 }
 
 func (m *model[W]) key(u, v uint32) edge {
@@ -50,8 +54,20 @@ func (m *model[W]) apply(kind weft.OpKind, u, v uint32, w W) bool {
 	if u == v && !m.SelfLoops {
 		return false
 	}
-	m.edges[k] = w
+	if m.Multi {
+		m.edges[k] = append(m.edges[k], w)
+		return true
+	}
+	m.edges[k] = []W{w}
 	return !there
+}
+
+// count is how many edges there are.
+func (m *model[W]) count() (n int) {
+	for _, all := range m.edges {
+		n += len(all)
+	}
+	return n
 }
 
 // enliven notes the ends of edges: those that a batch inserted and deleted again have brought no vertices.
@@ -68,15 +84,17 @@ func (m *model[W]) deleteVertices(ids []uint32) (n int) {
 			n++
 		}
 	}
-	maps.DeleteFunc(m.edges, func(e edge, _ W) bool { return slices.Contains(ids, e.from) || slices.Contains(ids, e.to) })
+	maps.DeleteFunc(m.edges, func(e edge, _ []W) bool { return slices.Contains(ids, e.from) || slices.Contains(ids, e.to) })
 	return n
 }
 
 // arcs are the rows that a graph should have, in order.
 func (m *model[W]) arcs() (all []edge, weights []W) {
-	for e := range m.edges {
-		if all = append(all, e); !m.Directed && e.from != e.to {
-			all = append(all, edge{e.to, e.from})
+	for e, parallels := range m.edges {
+		for range parallels {
+			if all = append(all, e); !m.Directed && e.from != e.to {
+				all = append(all, edge{e.to, e.from})
+			}
 		}
 	}
 	slices.SortFunc(all, func(a, b edge) int {
@@ -85,8 +103,10 @@ func (m *model[W]) arcs() (all []edge, weights []W) {
 		}
 		return int(a.to) - int(b.to)
 	})
-	for _, e := range all {
-		weights = append(weights, m.edges[m.key(e.from, e.to)])
+	for i, e := range all {
+		if i == 0 || all[i-1] != e {
+			weights = append(weights, m.edges[m.key(e.from, e.to)]...)
+		}
 	}
 	return all, weights
 }
@@ -105,8 +125,8 @@ type reader[W Weight] interface {
 func (m *model[W]) same(t testing.TB, g reader[W], vertices int) {
 	t.Helper()
 	ctx := t.Context()
-	if g.Vertices() != len(m.vertices) || g.Edges() != len(m.edges) {
-		t.Fatalf("%d vertices and %d edges, want %d and %d", g.Vertices(), g.Edges(), len(m.vertices), len(m.edges))
+	if g.Vertices() != len(m.vertices) || g.Edges() != m.count() {
+		t.Fatalf("%d vertices and %d edges, want %d and %d", g.Vertices(), g.Edges(), len(m.vertices), m.count())
 	}
 	c, err := g.CSR(ctx)
 	must(t, err)
@@ -118,8 +138,8 @@ func (m *model[W]) same(t testing.TB, g reader[W], vertices int) {
 	if !slices.Equal(got, want) || !slices.Equal(c.AllWeights(), weights) {
 		t.Fatalf("rows %v with %v, want %v with %v", got, c.AllWeights(), want, weights)
 	}
-	if c.Edges() != len(m.edges) {
-		t.Fatalf("rows of %d edges, want %d", c.Edges(), len(m.edges))
+	if c.Edges() != m.count() {
+		t.Fatalf("rows of %d edges, want %d", c.Edges(), m.count())
 	}
 	var from, to, all []uint32
 	for u := range uint32(vertices) {
@@ -135,7 +155,11 @@ func (m *model[W]) same(t testing.TB, g reader[W], vertices int) {
 	n, err := g.Weight(ctx, from, to, vals, found)
 	must(t, err)
 	for i := range from {
-		w, there := m.edges[m.key(from[i], to[i])]
+		parallels, there := m.edges[m.key(from[i], to[i])]
+		var w W
+		if there {
+			w = parallels[len(parallels)-1]
+		}
 		if found[i] != there || vals[i] != w {
 			t.Fatalf("edge %d-%d: %v %v, want %v %v", from[i], to[i], vals[i], found[i], w, there)
 		}
@@ -354,7 +378,9 @@ func upload[T device.Elem](t testing.TB, s *device.Stream, v []T) device.Slice[T
 	return d
 }
 
-var allOptions = []Options{{}, {SelfLoops: true}, {Directed: true}, {Directed: true, SelfLoops: true}}
+var allOptions = []Options{
+	{}, {SelfLoops: true}, {Directed: true}, {Directed: true, SelfLoops: true}, {Multi: true, SelfLoops: true}, {Multi: true, Directed: true},
+}
 
 // Random histories have the outcome of a map from edges to weights.
 func TestHistories(t *testing.T) {
@@ -365,7 +391,7 @@ func TestHistories(t *testing.T) {
 	}
 	for _, o := range allOptions {
 		for seed := range seeds {
-			t.Run(fmt.Sprintf("directed=%v/loops=%v/%d", o.Directed, o.SelfLoops, seed), func(t *testing.T) {
+			t.Run(fmt.Sprintf("directed=%v/loops=%v/multi=%v/%d", o.Directed, o.SelfLoops, o.Multi, seed), func(t *testing.T) {
 				play[uint32](t, dev, o, seed, rounds, 12, 20).close()
 				play[uint64](t, dev, o, seed, rounds, 90, 200).close()
 				play[float32](t, dev, o, seed, rounds/2, 2000, 1500).close()

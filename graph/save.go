@@ -32,7 +32,7 @@ const (
 
 	tagEnd, tagVertices, tagEdges = 0, 1, 2
 
-	savedDirected, savedLoops = 1, 2
+	savedDirected, savedLoops, savedMulti = 1, 2, 4
 )
 
 func (g *store) savedFlags() (flags byte) {
@@ -41,6 +41,9 @@ func (g *store) savedFlags() (flags byte) {
 	}
 	if g.opts.SelfLoops {
 		flags |= savedLoops
+	}
+	if g.opts.Multi {
+		flags |= savedMulti
 	}
 	return flags
 }

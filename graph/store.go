@@ -107,8 +107,6 @@ func (g *store) check() error {
 	switch {
 	case g.dev == nil:
 		return core.Invalid("no device")
-	case g.opts.Multi:
-		return core.Invalid("Multi: a graph that changes has an edge once")
 	case g.opts.MaxVertices < 0 || g.opts.MaxVertices > maxVertices:
 		return core.Invalid("MaxVertices %d, want 1 to %d, or 0 for %d", g.opts.MaxVertices, maxVertices, defaultVertices)
 	case g.opts.MaxVertices == 0:

@@ -282,6 +282,9 @@ func kernelTests[W uint32 | uint64]() []mutate.KernelTest {
 		{Name: "histories, directed", Run: func(t testing.TB, dev device.Device) {
 			play[W](t, dev, Options{Directed: true}, 3, 14, 200, 300).close()
 		}},
+		{Name: "histories, multigraph", Run: func(t testing.TB, dev device.Device) {
+			play[W](t, dev, Options{Multi: true, SelfLoops: true}, 4, 10, 12, 80).close()
+		}},
 	}
 }
 
@@ -293,6 +296,7 @@ var mutants = []struct{ name, kernels, pattern, with string }{
 	{"blocks are a unit too small", "plan", `shr\.u32 (%r\d+), (%r\d+), 3;`, "shr.u32 $1, $2, 4;"},
 	{"every neighbor stays", "keep", `setp\.(ne|eq)\.s16 (%p\d+), (%rs\d+), 3;`, "setp.$1.s16 $2, $3, 9;"},
 	{"blocks are not stamped", "commit", `st\.global\.u32 \[(%rd\d+)\+12\], (%r\d+);`, ""},
+	{"deletions of a multigraph are not counted", "tally", `st\.global\.u32 \[(%rd\d+)\], (%r\d+);`, ""},
 	{"all put", "settle", `setp\.(ne|eq)\.s16 (%p\d+), (%rs\d+), 1;`, "setp.$1.s16 $2, $3, 3;"},
 	{"vertices that go stay", "bury", `st\.global\.u32 \[(%rd\d+)\], (%r\d+);`, ""},
 	{"large blocks have their weights elsewhere", "rows", `shr\.u32 (%r\d+), (%r\d+), 2;`, "shr.u32 $1, $2, 1;"},

@@ -360,3 +360,32 @@ func TestRankingErrors(t *testing.T) {
 		}()
 	}
 }
+
+// Parallel edges of a multigraph are in the triangles that one of them would be in.
+func TestTrianglesOfMultigraph(t *testing.T) {
+	dev, ctx := devicetest.OpenCPU(t, 2), t.Context()
+	r := rand.New(rand.NewPCG(8, 1))
+	var e graph.Edges
+	for range 900 {
+		u, v := uint32(r.IntN(40)), uint32(r.IntN(40)*r.IntN(2))
+		e.From, e.To = append(e.From, u), append(e.To, v)
+	}
+	var counts []uint64
+	for _, multi := range []bool{false, true} {
+		g, err := graph.New(dev, &graph.Options{Multi: multi, SelfLoops: true})
+		must(t, err)
+		_, err = g.Insert(ctx, e.From, e.To, nil)
+		must(t, err)
+		c, err := g.CSR(ctx)
+		must(t, err)
+		all, err := Triangles(ctx, dev, c)
+		must(t, err)
+		some, err := TrianglesOf(ctx, dev, g, graph.Edges{From: e.From[:300], To: e.To[:300]})
+		must(t, err)
+		counts = append(counts, all, some)
+		must(t, g.Close())
+	}
+	if counts[0] == 0 || counts[1] == 0 || counts[0] != counts[2] || counts[1] != counts[3] {
+		t.Errorf("all triangles and those of some edges: %v, of a multigraph %v", counts[:2], counts[2:])
+	}
+}

@@ -93,7 +93,7 @@ func (r *Ranking) grow(n int) {
 }
 
 // Update makes the ranks those of g, to which a batch has led: inserted and deleted are the edges that it inserted and
-// deleted, each once, as [graph.Edges.Where] has them. g must not have changed since; a snapshot does not. Vertices beyond those that there
+// deleted, each once, as [graph.Edges.Where] has them; parallel edges that one deletion removes are listed as many times. g must not have changed since; a snapshot does not. Vertices beyond those that there
 // were, up to the largest that has an edge or inserted.Vertices, are new, and change all ranks: it is better to begin with as many as there will be.
 //
 // Edges that did not lead from the graph that there was to g are device.ErrInvalid, as far as degrees show it; after that, or an error of g, the ranks are

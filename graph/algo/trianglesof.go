@@ -10,9 +10,11 @@ import (
 )
 
 // TrianglesOf counts the triangles of an undirected graph that have at least one of some edges; edges that it does not have are
-// in none, and one that is listed several times, or the other way round, counts once. So the triangles of a graph that changes need not be
+// in none, and one that is listed several times, or the other way round, counts once, as parallel edges do. So the triangles of a graph that changes need not be
 // counted anew: a batch of insertions brings those of the edges that it inserted, in the graph behind it, and one of deletions takes
 // those of the edges that it deletes, in the graph before, of which there may be a snapshot.
+//
+// Of a multigraph the ends of an edge count, not how many edges there are between them: an edge beside one that was there brings no triangle.
 //
 // It reads the rows of all ends, intersects those of each edge, and counts a triangle with k of the edges 1/k times at each of them.
 func TrianglesOf(ctx context.Context, dev device.Device, g Reader, edges graph.Edges) (uint64, error) {
@@ -100,8 +102,8 @@ func (t *touching) sixths(u, v uint32) (sum uint64) {
 		a, inA, b, inB = b, inB, a, inA
 	}
 	meet := func(i, j int) {
-		if w := a[i]; w == u || w == v {
-			return // a self loop
+		if w := a[i]; w == u || w == v || i > 0 && a[i-1] == w {
+			return // a self loop, or a parallel edge
 		}
 		k := uint64(1)
 		for _, counts := range [2]bool{inA[i], inB[j]} {

@@ -28,20 +28,23 @@ constexpr uint8_t kAdded = 1;
 constexpr uint8_t kUpdated = 2;
 constexpr uint8_t kRemoved = 3;
 
-// Arcs is the arcs of a batch, sorted, and what is known of them. n is their number.
+// Arcs is the arcs of a batch, sorted, and what is known of them. n is their number. In a multigraph what is put is added beside what is there,
+// and a deletion removes all parallel edges; what a batch removes from a row is said of the first arc of an edge there, and of the last one elsewhere.
 struct Arcs {
   const uint64_t* keys;   // source and target, of so many bits each
   const uint32_t* rows;   // operations; if they have two arcs each, twice that, and one more for the second
   const uint8_t* kinds;   // of operations; may be null
   uint32_t* sources;
-  uint32_t* places;       // in the old row
-  uint32_t* deltas;       // 1, 0 or -1
+  uint32_t* places;       // in the old row; of an added edge, behind its parallels
+  uint32_t* deltas;       // 1, 0 or -1; in a multigraph less as many as are removed
   uint8_t* nets;
   Control* control;
   uint32_t n;
   uint32_t bits;
   uint32_t kind;          // of all operations, if they have no kinds
   uint32_t two;           // 1: an operation has two arcs
+  uint32_t multi;         // 1: a multigraph
+  uint32_t unused;
 };
 
 __device__ __forceinline__ uint32_t source_of(const Arcs& a, uint64_t i) { return uint32_t(a.keys[i] >> a.bits); }
@@ -99,44 +102,84 @@ __device__ __forceinline__ void arcs(const ArcsParams& p) {
 
 // ---- settle ----------------------------------------------------------------
 
+// tally writes which arcs are deleted: the sum of these tells whether an arc of a multigraph is deleted again further on.
+__device__ __forceinline__ void tally(const Arcs& a) {
+  for (uint64_t i = thread_index(); i < a.n; i += threads_in_grid()) a.deltas[i] = !puts(a, i);
+}
+
 struct SettleParams {
   Graph graph;
   Arcs arcs;
-  uint8_t* ok;  // may be null
+  const uint32_t* deletions;  // before each arc; null: of a batch of one kind, or not of a multigraph
+  uint8_t* ok;                // may be null
 };
 
-// settle decides what becomes of each edge, and what its operations return: an operation finds what the one before left, the first what was
-// there.
+// Fate is what becomes of an edge, and whether the operation did something.
+struct Fate {
+  bool done;
+  uint8_t net;
+  uint32_t at;
+  uint32_t delta;
+};
+
+// fate finds that of an arc: an operation finds what the one before left, the first what was there.
+template <int Bits>
+__device__ __forceinline__ Fate fate(const SettleParams& p, const Row<Bits>& old, uint64_t i) {
+  const Arcs& a = p.arcs;
+  Fate f = {false, kStays, 0, 0};
+  const bool head = i == 0 || a.keys[i - 1] != a.keys[i], tail = i + 1 == a.n || a.keys[i + 1] != a.keys[i];
+  const bool was = (head || tail) && find_edge(old, target_of(a, i), f.at);
+  const bool is = puts(a, i);
+  f.done = is != (head ? was : puts(a, i - 1));
+  if (tail && is != was) {
+    f.net = is ? kAdded : kRemoved;
+    f.delta = is ? 1 : ~0u;
+  } else if (tail && is && Shape<Bits>::weighted) {
+    f.net = kUpdated;
+  }
+  return f;
+}
+
+// fate_among is fate in a multigraph.
+template <int Bits>
+__device__ __forceinline__ Fate fate_among(const SettleParams& p, const Row<Bits>& old, uint64_t i) {
+  const Arcs& a = p.arcs;
+  const uint64_t key = a.keys[i], end = i + upper_bound(a.keys + i, a.n - i, key);
+  const uint32_t v = target_of(a, i), behind = upper_bound(old.ids, old.degree, v), parallels = behind - lower_bound(old.ids, behind, v);
+  const bool head = i == 0 || a.keys[i - 1] != key, is = puts(a, i);
+  const auto deleted = [&](uint64_t from) { return p.deletions ? p.deletions[end] != p.deletions[from] : !is; };
+  Fate f = {is || (head ? parallels != 0 : puts(a, i - 1)), kStays, behind, 0};
+  if (head && parallels != 0 && deleted(i)) {
+    f.net = kRemoved;
+    f.delta = 0 - parallels;
+  } else if (is && !deleted(i + 1)) {
+    f.net = kAdded;
+    f.delta = 1;
+  }
+  return f;
+}
+
+// settle decides what becomes of each edge, and what its operations return.
 template <int Bits>
 __device__ __forceinline__ void settle(const SettleParams& p) {
   const Arcs& a = p.arcs;
   uint64_t changed = 0;
   const uint32_t last = uint32_t((uint64_t(1) << a.bits) - 1);
   for (uint64_t i = thread_index(); i < a.n; i += threads_in_grid()) {
-    const uint32_t u = source_of(a, i), v = target_of(a, i), operation = a.rows[i] >> a.two;
+    const uint32_t u = source_of(a, i), operation = a.rows[i] >> a.two;
     const bool own = !(a.rows[i] & a.two);
-    uint32_t at = 0, delta = 0;
-    uint8_t net = kStays;
-    bool done = false;
+    Fate f = {false, kStays, 0, 0};
     if (u != last) {
-      const bool head = i == 0 || a.keys[i - 1] != a.keys[i], tail = i + 1 == a.n || a.keys[i + 1] != a.keys[i];
-      const bool was = (head || tail) && find_edge(row<Bits>(p.graph, u), v, at);
-      const bool is = puts(a, i);
-      done = is != (head ? was : puts(a, i - 1));
-      if (tail && is != was) {
-        net = is ? kAdded : kRemoved;
-        delta = is ? 1 : ~0u;
-        if (u == v) add_relaxed(&a.control->loops, delta);
-      } else if (tail && is && Shape<Bits>::weighted) {
-        net = kUpdated;
-      }
+      const Row<Bits> old = row<Bits>(p.graph, u);
+      f = a.multi ? fate_among(p, old, i) : fate(p, old, i);
+      if (u == target_of(a, i) && f.delta != 0) add_relaxed(&a.control->loops, f.delta);
     }
-    if (own && p.ok) p.ok[operation] = done;
-    changed += own && done;
+    if (own && p.ok) p.ok[operation] = f.done;
+    changed += own && f.done;
     a.sources[i] = u != last ? u : kNone;
-    a.places[i] = at;
-    a.nets[i] = net;
-    a.deltas[i] = delta;
+    a.places[i] = f.at;
+    a.nets[i] = f.net;
+    a.deltas[i] = f.delta;
   }
   inorder::add_up(&a.control->changed, changed);
 }
@@ -294,8 +337,8 @@ __device__ __forceinline__ void keep(const WriteParams& p) {
     const uint64_t key = uint64_t(p.rows.vertices[segment]) << p.arcs.bits | v;
     const uint32_t at = first + lower_bound(p.arcs.keys + first, end - first, key);
     if (at < end && p.arcs.keys[at] == key) {
-      const uint32_t tail = at + upper_bound(p.arcs.keys + at, end - at, key) - 1;
-      if (p.arcs.nets[tail] == kRemoved) return;
+      const uint32_t says = p.arcs.multi ? at : at + upper_bound(p.arcs.keys + at, end - at, key) - 1;
+      if (p.arcs.nets[says] == kRemoved) return;
     }
     const uint32_t then = uint32_t(i) + p.rows.shifts[at] - p.rows.shifts[first];
     to.ids[then] = v;

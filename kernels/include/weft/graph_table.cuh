@@ -133,11 +133,13 @@ __device__ __forceinline__ N upper_bound(const X* at, N n, X x) {
   return first;
 }
 
-// find_edge looks for an edge; at is where it is, or would be, among the neighbors.
+// find_edge looks for an edge; at is where it is, the last of parallel ones, or would be, among the neighbors.
 template <int Bits>
 __device__ __forceinline__ bool find_edge(const Row<Bits>& r, uint32_t v, uint32_t& at) {
-  at = lower_bound(r.ids, r.degree, v);
-  return at < r.degree && r.ids[at] == v;
+  at = upper_bound(r.ids, r.degree, v);
+  const bool found = at != 0 && r.ids[at - 1] == v;
+  at -= found;
+  return found;
 }
 
 // edge_exists reports whether there is an edge from u to v: a thread asks.
