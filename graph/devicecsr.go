@@ -203,7 +203,7 @@ func exportOn[W Weight](ctx context.Context, g *store, v *view, s *device.Stream
 	if err := errors.Join((&batch.Batch{}).CheckPlace(g.dev, s), ctx.Err()); err != nil {
 		return nil, weights, err
 	}
-	known := &CSR{loops: int(loops), directed: g.opts.Directed, sorted: true, simple: loops == 0}
+	known := &CSR{loops: int(loops), directed: g.opts.Directed, sorted: true, simple: g.simple(loops)}
 	d, err = makeCSR(g.dev, v.vertices, int(arcs), known)
 	if err == nil && weighted {
 		weights, err = device.Make[W](g.dev, int(arcs))

@@ -352,9 +352,12 @@ func (g *store) export(ctx context.Context, v *view, loops uint64) (*CSR, []byte
 		return nil, nil, err
 	}
 	return &CSR{
-		offsets: r.offsets, neighbors: r.ids, loops: int(loops), directed: g.opts.Directed, sorted: true, simple: loops == 0 && !g.opts.Multi,
+		offsets: r.offsets, neighbors: r.ids, loops: int(loops), directed: g.opts.Directed, sorted: true, simple: g.simple(loops),
 	}, r.weights, nil
 }
+
+// simple reports whether rows are known to have nothing twice, and no loops.
+func (g *store) simple(loops uint64) bool { return loops == 0 && !g.opts.Multi }
 
 // Save writes the graph to a stream, as [Graph.Load] reads it on any device. Changes wait until it is written; [Snapshot.Save] lets them go on.
 func (g *Graph) Save(ctx context.Context, to io.Writer) error {
