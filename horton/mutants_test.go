@@ -189,6 +189,9 @@ func both(first, then func(file, ptx string) string) func(file, ptx string) stri
 
 // The kernel that searches does what the one of single steps leaves, be it all.
 func TestSearchesAlone(t *testing.T) {
+	if testing.Short() {
+		t.Skip("interprets kernels")
+	}
 	quick, random := mutate.OnDevices(90, 3, slices.Concat(moverTests, searchTests))
 	if by, how := mutate.FirstFailure(t, slices.Concat(quick, random), mutate.Replace(t, "displace_32_32", aside, "mov.b32 $1, -1;")); by != "" {
 		t.Fatalf("%s: %s", by, how)
