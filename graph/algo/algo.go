@@ -40,17 +40,17 @@ func invalid(name, format string, args ...any) error {
 }
 
 // undirected refuses a directed graph.
-func undirected(name string, g *graph.CSR) error {
-	if g.Directed() {
+func undirected(name string, directed bool) error {
+	if directed {
 		return invalid(name, "the graph is directed; its Symmetric is not")
 	}
 	return nil
 }
 
 // exists refuses a source that is no vertex.
-func exists(name string, g *graph.CSR, source uint32) error {
-	if uint64(source) >= uint64(g.Vertices()) {
-		return invalid(name, "the source is %d, and there are %d vertices", source, g.Vertices())
+func exists(name string, vertices int, source uint32) error {
+	if uint64(source) >= uint64(vertices) {
+		return invalid(name, "the source is %d, and there are %d vertices", source, vertices)
 	}
 	return nil
 }

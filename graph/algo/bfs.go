@@ -21,11 +21,18 @@ const (
 // have each depth, beginning with the source.
 func BFS(ctx context.Context, dev device.Device, g *graph.CSR, source uint32, depths []uint32) (levels []int, err error) {
 	perVertex("BFS", g, len(depths))
+	if !isHost(dev) {
+		err = uploaded(ctx, dev, "BFS", g.Upload, depths, func(s *device.Stream, d *graph.DeviceCSR, column device.Slice[uint32]) error {
+			levels, err = BFSOn(ctx, s, d, source, column)
+			return err
+		})
+		return levels, err
+	}
 	h, err := host(dev, "BFS")
 	if err != nil {
 		return nil, err
 	}
-	if err := exists("BFS", g, source); err != nil {
+	if err := exists("BFS", g.Vertices(), source); err != nil {
 		return nil, err
 	}
 	for v := range depths {

@@ -18,6 +18,13 @@ const sampled = 1 << 10
 // unite most of the largest component, whose other edges need not be looked at then.
 func Components(ctx context.Context, dev device.Device, g *graph.CSR, labels []uint32) (count int, err error) {
 	perVertex("components", g, len(labels))
+	if !isHost(dev) {
+		err = uploaded(ctx, dev, "components", g.Upload, labels, func(s *device.Stream, d *graph.DeviceCSR, column device.Slice[uint32]) error {
+			count, err = ComponentsOn(ctx, s, d, column)
+			return err
+		})
+		return count, err
+	}
 	h, err := host(dev, "components")
 	if err != nil {
 		return 0, err
@@ -30,7 +37,7 @@ func Components(ctx context.Context, dev device.Device, g *graph.CSR, labels []u
 	flatten(h, labels)
 	largest := uint32(None)
 	if !g.Directed() { // else its other edges may be what links a vertex that has none
-		largest = frequent(labels)
+		largest = frequent(some(labels))
 	}
 	unite(ctx, h, g, labels, func(v uint32, row []uint32) []uint32 {
 		if len(row) <= first || atomic.LoadUint32(&labels[v]) == largest {
@@ -91,14 +98,22 @@ func flatten(h device.Host, labels []uint32) {
 	})
 }
 
-// frequent is the label that most of some vertices have.
-func frequent(labels []uint32) (most uint32) {
+// some are the labels of some vertices, if there are any.
+func some(labels []uint32) []uint32 {
 	if len(labels) == 0 {
-		return None
+		return nil
 	}
-	counts := make(map[uint32]int)
+	sample := make([]uint32, sampled)
 	for i := range uint64(sampled) {
-		label := labels[i*uint64(len(labels))/sampled]
+		sample[i] = labels[i*uint64(len(labels))/sampled]
+	}
+	return sample
+}
+
+// frequent is the label that most of some vertices have.
+func frequent(labels []uint32) uint32 {
+	most, counts := uint32(None), make(map[uint32]int)
+	for _, label := range labels {
 		if counts[label]++; counts[label] > counts[most] {
 			most = label
 		}

@@ -18,11 +18,18 @@ import (
 // (Dasari, Ranjan, Zubair: "ParK", 2014).
 func KCore(ctx context.Context, dev device.Device, g *graph.CSR, cores []uint32) (largest uint32, err error) {
 	perVertex("KCore", g, len(cores))
+	if !isHost(dev) {
+		err = uploaded(ctx, dev, "KCore", g.Upload, cores, func(s *device.Stream, d *graph.DeviceCSR, column device.Slice[uint32]) error {
+			largest, err = KCoreOn(ctx, s, d, column)
+			return err
+		})
+		return largest, err
+	}
 	h, err := host(dev, "KCore")
 	if err != nil {
 		return 0, err
 	}
-	if err := undirected("KCore", g); err != nil {
+	if err := undirected("KCore", g.Directed()); err != nil {
 		return 0, err
 	}
 	p := peeling{Host: h, ctx: ctx, g: g, degrees: make([]uint32, len(cores)), cores: cores, left: make([]uint32, len(cores)), level: -1}

@@ -63,6 +63,13 @@ type PageRankResult struct {
 // 2^62 for each vertex and arc.
 func PageRank(ctx context.Context, dev device.Device, g *graph.CSR, ranks []uint64, opts *PageRankOptions) (r PageRankResult, err error) {
 	perVertex("PageRank", g, len(ranks))
+	if !isHost(dev) {
+		err = uploaded(ctx, dev, "PageRank", g.Upload, ranks, func(s *device.Stream, d *graph.DeviceCSR, column device.Slice[uint64]) error {
+			r, err = PageRankOn(ctx, s, d, column, opts)
+			return err
+		})
+		return r, err
+	}
 	h, err := host(dev, "PageRank")
 	if err != nil {
 		return r, err
@@ -76,9 +83,7 @@ func PageRank(ctx context.Context, dev device.Device, g *graph.CSR, ranks []uint
 		return r, err
 	}
 	n := uint64(len(ranks))
-	w := walk{Host: h, out: g, into: into, ranks: ranks, shares: make([]uint64, n), damping: uint64(math.Ldexp(o.Damping, 64))}
-	start, _ := bits.Mul64(RankOne, w.damping)
-	w.base = (RankOne - start) / n
+	w := walk{Host: h, out: g, into: into, ranks: ranks, shares: make([]uint64, n), fixedPoint: fixed(o.Damping, n)}
 	for v := range ranks {
 		ranks[v] = RankOne / n
 	}
@@ -101,8 +106,20 @@ type walk struct {
 	out, into *graph.CSR
 	ranks     []uint64
 	shares    []uint64 // that each vertex hands to each of its neighbors
-	damping   uint64   // of 2^64
-	base      uint64   // the rank that begins at any vertex
+	fixedPoint
+}
+
+// fixedPoint is what ranks of vertices are computed with.
+type fixedPoint struct {
+	damping uint64 // of 2^64
+	base    uint64 // the rank that begins at any vertex
+}
+
+func fixed(damping float64, vertices uint64) (f fixedPoint) {
+	f.damping = uint64(math.Ldexp(damping, 64))
+	start, _ := bits.Mul64(RankOne, f.damping)
+	f.base = (RankOne - start) / vertices
+	return f
 }
 
 // step makes one iteration, and returns the change of all ranks.

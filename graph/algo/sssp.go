@@ -25,11 +25,18 @@ type Distance interface{ uint64 | float64 }
 // those of going along the path, so they, too, are the same on any number of cores.
 func SSSP[W graph.Weight, D Distance](ctx context.Context, dev device.Device, g *graph.Weighted[W], source uint32, distances []D) (reached int, err error) {
 	perVertex("SSSP", g.CSR, len(distances))
+	if !isHost(dev) {
+		err = uploaded(ctx, dev, "SSSP", g.Upload, distances, func(s *device.Stream, d *graph.DeviceWeighted[W], column device.Slice[D]) error {
+			reached, err = SSSPOn(ctx, s, d, source, column)
+			return err
+		})
+		return reached, err
+	}
 	h, err := host(dev, "SSSP")
 	if err != nil {
 		return 0, err
 	}
-	if err := exists("SSSP", g.CSR, source); err != nil {
+	if err := exists("SSSP", g.Vertices(), source); err != nil {
 		return 0, err
 	}
 	mean, err := checkWeights[W, D](h, g)
@@ -40,7 +47,7 @@ func SSSP[W graph.Weight, D Distance](ctx context.Context, dev device.Device, g 
 	// Floats that are not negative have the order of their bits.
 	s.at = unsafe.Slice((*uint64)(unsafe.Pointer(unsafe.SliceData(distances))), len(distances))
 	weights := g.AllWeights()
-	if D(1)/2 == 0 { // integers
+	if integral[D]() {
 		s.far = math.MaxUint64
 		s.add = func(d, arc uint64) uint64 { return d + uint64(weights[arc]) }
 		s.value = func(d uint64) float64 { return float64(d) }
@@ -57,8 +64,8 @@ func SSSP[W graph.Weight, D Distance](ctx context.Context, dev device.Device, g 
 // checkWeights refuses weights that paths have no sum of, and returns their mean.
 func checkWeights[W graph.Weight, D Distance](h device.Host, g *graph.Weighted[W]) (mean float64, err error) {
 	weights := g.AllWeights()
-	if W(1)/2 != 0 && D(1)/2 == 0 {
-		return 0, invalid("SSSP", "the weights are floats, and distances integers")
+	if err := summable[W, D](); err != nil {
+		return 0, err
 	}
 	parts := make([]struct{ sum, largest float64 }, (len(weights)+grain-1)/grain)
 	var bad atomic.Int64
@@ -76,17 +83,37 @@ func checkWeights[W graph.Weight, D Distance](h device.Host, g *graph.Weighted[W
 		}
 	})
 	if at := bad.Load(); at < math.MaxInt64 {
-		u := rowOf(g.CSR, uint64(at))
-		return 0, invalid("SSSP", "the edge from %d to %d has weight %v", u, g.Targets()[at], weights[at])
+		return 0, badWeight(g, int(at))
 	}
 	sum, largest := 0., 0.
 	for _, p := range parts {
 		sum, largest = sum+p.sum, max(largest, p.largest)
 	}
-	if longest := largest * float64(g.Vertices()); D(1)/2 == 0 && longest >= 1<<63 {
-		return 0, invalid("SSSP", "weights up to %v make paths up to %.3g, too long for 64 bits", largest, longest)
+	return sum / max(1, float64(len(weights))), short[D](largest, g.Vertices())
+}
+
+// integral reports whether numbers of a type are integers.
+func integral[T graph.Weight]() bool { return T(1)/2 == 0 }
+
+// summable refuses weights of floats where distances are integers.
+func summable[W graph.Weight, D Distance]() error {
+	if !integral[W]() && integral[D]() {
+		return invalid("SSSP", "the weights are floats, and distances integers")
 	}
-	return sum / max(1, float64(len(weights))), nil
+	return nil
+}
+
+// short refuses paths that do not fit distances.
+func short[D Distance](largest float64, vertices int) error {
+	if longest := largest * float64(vertices); integral[D]() && longest >= 1<<63 {
+		return invalid("SSSP", "weights up to %v make paths up to %.3g, too long for 64 bits", largest, longest)
+	}
+	return nil
+}
+
+// badWeight is the error of an arc whose weight is negative or no number.
+func badWeight[W graph.Weight](g *graph.Weighted[W], arc int) error {
+	return invalid("SSSP", "the edge from %d to %d has weight %v", rowOf(g.CSR, uint64(arc)), g.Targets()[arc], g.AllWeights()[arc])
 }
 
 // rowOf is the vertex in whose row an arc is.

@@ -1,0 +1,257 @@
+package algo
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+
+	"github.com/weftgo/weft/device"
+	"github.com/weftgo/weft/graph"
+	"github.com/weftgo/weft/internal/core"
+	"github.com/weftgo/weft/internal/gpu/traversal"
+)
+
+// isHost reports whether Go code works on the memory of a device.
+func isHost(dev device.Device) bool {
+	_, ok := dev.(device.Host)
+	return ok
+}
+
+// uploaded runs an algorithm on a device with kernels: on a graph of the host, for a column of it.
+func uploaded[T device.Elem, G interface{ Free() error }](ctx context.Context, dev device.Device, name string, upload func(*device.Stream) (G, error), to []T, run func(s *device.Stream, g G, column device.Slice[T]) error) (err error) {
+	fail := func(err error) error { return fmt.Errorf("algo: %s: %w", name, err) }
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	s, err := dev.NewStream()
+	if err != nil {
+		return fail(err)
+	}
+	defer func() { err = errors.Join(err, s.Close()) }()
+	g, err := upload(s)
+	if err != nil {
+		return fail(err)
+	}
+	column, err := device.Make[T](dev, len(to))
+	if err != nil {
+		return errors.Join(fail(err), s.Sync(context.Background()), g.Free())
+	}
+	if err = run(s, g, column); err == nil {
+		err = column.CopyTo(ctx, s, to)
+	}
+	return errors.Join(err, s.Sync(context.Background()), column.Free(), g.Free())
+}
+
+// placed checks where a call on a device finds its graph and its column, of which there is one element for each vertex.
+func placed[T device.Elem](name string, s *device.Stream, g *graph.DeviceCSR, column device.Slice[T]) error {
+	if column.Len() != g.Vertices() {
+		panic(fmt.Sprintf("algo: %s: %d elements for %d vertices", name, column.Len(), g.Vertices()))
+	}
+	if s == nil || s.Device() != g.Device() {
+		return invalid(name, "the stream is not of the graph's device")
+	}
+	if column.Len() > 0 && column.Device() != g.Device() {
+		return invalid(name, "what is written lies on another device than the graph")
+	}
+	return nil
+}
+
+// kernelsOf makes kernels for a graph, and says where its rows are.
+func kernelsOf(name string, g *graph.DeviceCSR) (*traversal.Kernels, traversal.Graph, error) {
+	k, err := traversal.Load(g.Device())
+	if err != nil {
+		return nil, traversal.Graph{}, fmt.Errorf("algo: %s: %w", name, err)
+	}
+	return k, rowsOf(g), nil
+}
+
+func rowsOf(g *graph.DeviceCSR) traversal.Graph {
+	return traversal.Graph{Offsets: g.Offsets().Ptr(), Targets: g.Targets().Ptr(), Vertices: g.Vertices(), Arcs: g.Arcs(), Directed: g.Directed()}
+}
+
+// named is an error of kernels as one of an algorithm. Contexts that end are told as they are.
+func named(name string, err error) error {
+	if err == nil || errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) {
+		return err
+	}
+	return fmt.Errorf("algo: %s: %w", name, err)
+}
+
+// PageRankOn is [PageRank] of a graph on a device, with the ranks there. It waits for the result.
+func PageRankOn(ctx context.Context, s *device.Stream, g *graph.DeviceCSR, ranks device.Slice[uint64], opts *PageRankOptions) (r PageRankResult, err error) {
+	if err := placed("PageRank", s, g, ranks); err != nil {
+		return r, err
+	}
+	if c := g.Host(); c != nil {
+		if err := s.Sync(ctx); err != nil {
+			return r, err
+		}
+		return PageRank(ctx, g.Device(), c, ranks.Host(), opts)
+	}
+	o, err := opts.check()
+	if err != nil || ranks.Len() == 0 {
+		return r, err
+	}
+	k, rows, err := kernelsOf("PageRank", g)
+	if err != nil {
+		return r, err
+	}
+	into, free, err := turned(ctx, s, k, g, rows)
+	if err == nil {
+		w := fixed(o.Damping, uint64(ranks.Len()))
+		rank := traversal.Rank{Damping: w.damping, Base: w.base, Iterations: o.Iterations, Limit: limitOf(o.Tolerance)}
+		var change uint64
+		r.Iterations, change, err = k.PageRank(ctx, s, rows, into, ranks.Ptr(), rank)
+		r.Change = float64(change) / RankOne
+	}
+	if err == nil && o.Tolerance < 0 {
+		r.Iterations = o.Iterations // the others would have changed nothing
+	}
+	return r, named("PageRank", errors.Join(err, free()))
+}
+
+// limitOf is the largest change of ranks that is within a tolerance.
+func limitOf(tolerance float64) uint64 {
+	lo, hi := uint64(0), uint64(math.MaxUint64)
+	for lo < hi {
+		if mid := lo + (hi-lo)/2 + 1; mid != 0 && float64(mid)/RankOne <= tolerance {
+			lo = mid
+		} else {
+			hi = mid - 1
+		}
+	}
+	return lo
+}
+
+// turned is a graph with all edges turned round: itself, if it has no directions.
+func turned(ctx context.Context, s *device.Stream, k *traversal.Kernels, g *graph.DeviceCSR, rows traversal.Graph) (into traversal.Graph, free func() error, err error) {
+	into = rows
+	if !g.Directed() {
+		return into, func() error { return nil }, nil
+	}
+	offsets, err := device.Make[uint64](g.Device(), g.Vertices()+1)
+	var targets device.Slice[uint32]
+	if err == nil {
+		targets, err = device.Make[uint32](g.Device(), g.Arcs())
+	}
+	into.Offsets, into.Targets = offsets.Ptr(), targets.Ptr()
+	if err == nil {
+		err = k.Transpose(ctx, s, rows, into)
+	}
+	return into, func() error { return errors.Join(offsets.Free(), targets.Free()) }, err
+}
+
+// BFSOn is [BFS] of a graph on a device, with the depths there. It waits for the result.
+func BFSOn(ctx context.Context, s *device.Stream, g *graph.DeviceCSR, source uint32, depths device.Slice[uint32]) (levels []int, err error) {
+	if err := placed("BFS", s, g, depths); err != nil {
+		return nil, err
+	}
+	if c := g.Host(); c != nil {
+		if err := s.Sync(ctx); err != nil {
+			return nil, err
+		}
+		return BFS(ctx, g.Device(), c, source, depths.Host())
+	}
+	if err := exists("BFS", g.Vertices(), source); err != nil {
+		return nil, err
+	}
+	k, rows, err := kernelsOf("BFS", g)
+	if err != nil {
+		return nil, err
+	}
+	levels, err = k.BFS(ctx, s, rows, source, depths.Ptr())
+	return levels, named("BFS", err)
+}
+
+// ComponentsOn is [Components] of a graph on a device, with the labels there. It waits for the result.
+func ComponentsOn(ctx context.Context, s *device.Stream, g *graph.DeviceCSR, labels device.Slice[uint32]) (count int, err error) {
+	if err := placed("components", s, g, labels); err != nil {
+		return 0, err
+	}
+	if c := g.Host(); c != nil {
+		if err := s.Sync(ctx); err != nil {
+			return 0, err
+		}
+		return Components(ctx, g.Device(), c, labels.Host())
+	}
+	if labels.Len() == 0 {
+		return 0, ctx.Err()
+	}
+	k, rows, err := kernelsOf("components", g)
+	if err != nil {
+		return 0, err
+	}
+	count, err = k.Components(ctx, s, rows, labels.Ptr(), frequent)
+	return count, named("components", err)
+}
+
+// KCoreOn is [KCore] of a graph on a device, with the core numbers there. It waits for the result.
+func KCoreOn(ctx context.Context, s *device.Stream, g *graph.DeviceCSR, cores device.Slice[uint32]) (largest uint32, err error) {
+	if err := placed("KCore", s, g, cores); err != nil {
+		return 0, err
+	}
+	if c := g.Host(); c != nil {
+		if err := s.Sync(ctx); err != nil {
+			return 0, err
+		}
+		return KCore(ctx, g.Device(), c, cores.Host())
+	}
+	if err := undirected("KCore", g.Directed()); err != nil || cores.Len() == 0 {
+		return 0, errors.Join(err, ctx.Err())
+	}
+	k, rows, err := kernelsOf("KCore", g)
+	if err != nil {
+		return 0, err
+	}
+	largest, err = k.KCore(ctx, s, rows, g.Loops() > 0, cores.Ptr())
+	return largest, named("KCore", err)
+}
+
+// SSSPOn is [SSSP] of a graph on a device, with the distances there. It waits for the result.
+func SSSPOn[W graph.Weight, D Distance](ctx context.Context, s *device.Stream, g *graph.DeviceWeighted[W], source uint32, distances device.Slice[D]) (reached int, err error) {
+	if err := placed("SSSP", s, g.DeviceCSR, distances); err != nil {
+		return 0, err
+	}
+	if c := g.Host(); c != nil {
+		if err := s.Sync(ctx); err != nil {
+			return 0, err
+		}
+		return SSSP(ctx, g.Device(), c, source, distances.Host())
+	}
+	if err := errors.Join(exists("SSSP", g.Vertices(), source), summable[W, D]()); err != nil {
+		return 0, err
+	}
+	k, rows, err := kernelsOf("SSSP", g.DeviceCSR)
+	if err != nil {
+		return 0, err
+	}
+	w := traversal.Weights{Ptr: g.Weights().Ptr(), Type: weightTypes[core.MapTypes[uint32, W]().Val]}
+	bad, largest, mean, err := k.CheckWeights(ctx, s, rows, w)
+	if err != nil {
+		return 0, named("SSSP", err)
+	}
+	if bad >= 0 {
+		return 0, badArc(ctx, s, g, bad)
+	}
+	if err := short[D](largest, g.Vertices()); err != nil {
+		return 0, err
+	}
+	reached, err = k.SSSP(ctx, s, rows, w, mean, source, !integral[D](), distances.Ptr())
+	return reached, named("SSSP", err)
+}
+
+// badArc is the error of an arc whose weight is negative or no number.
+func badArc[W graph.Weight](ctx context.Context, s *device.Stream, g *graph.DeviceWeighted[W], arc int) error {
+	rows, err := g.Download(ctx, s)
+	if err != nil {
+		return err
+	}
+	return badWeight(rows, arc)
+}
+
+// weightTypes are what kernels call the types of weights.
+var weightTypes = map[core.Type]traversal.WeightType{
+	{Letter: 'u', Bits: 32}: traversal.Uint32, {Letter: 'i', Bits: 32}: traversal.Int32, {Letter: 'f', Bits: 32}: traversal.Float32,
+	{Letter: 'u', Bits: 64}: traversal.Uint64, {Letter: 'i', Bits: 64}: traversal.Int64, {Letter: 'f', Bits: 64}: traversal.Float64,
+}

@@ -1,0 +1,234 @@
+// Vertices in the order of a number that each has: those with the least go first, all at a time, and change the numbers of their neighbors.
+// When none is left of those, the least of the others is looked for, and they are gathered: shortest paths and cores.
+#pragma once
+
+#include "rows.cuh"
+
+namespace weft::traversal {
+
+// What launches leave to the next ones. A launch that has nothing to do, since vertices are left, or since there are none, does nothing.
+struct Level {
+  uint64_t sizes[3];  // of lists: of this round, of the next one, of the one before, which is emptied; by turns
+  uint64_t least;     // number of those that are not gathered; ~0: not looked for, or none
+  uint64_t above;     // cores: numbers below are done
+  double threshold;   // paths: distances below are done, or in a list
+};
+
+constexpr uint64_t kNotLooked = ~uint64_t(0);
+
+// ---- shortest paths --------------------------------------------------------
+
+enum Weight : uint32_t { kUint32, kUint64, kInt32, kInt64, kFloat32, kFloat64 };
+
+struct PathParams {
+  Rows rows;
+  const void* weights;
+  uint64_t* at;       // distances, as words that are in order
+  uint32_t* queued;   // the last round of whose list each vertex was part
+  Level* level;
+  Frontier now;
+  Frontier next;
+  uint64_t* empty;  // size of the list of the round before
+  uint64_t* result;
+  uint64_t far;     // the distance of vertices that no path leads to
+  double step;      // by which the threshold rises
+  double scale;     // of weights that are added up
+  uint32_t weight;  // their type
+  uint32_t floats;  // distances are floats
+  uint32_t round;
+  uint32_t source;
+};
+
+__device__ __forceinline__ double real(uint64_t word) {
+  double d;
+  asm("mov.b64 %0, %1;" : "=d"(d) : "l"(word));
+  return d;
+}
+__device__ __forceinline__ uint64_t word(double d) {
+  uint64_t w;
+  asm("mov.b64 %0, %1;" : "=l"(w) : "d"(d));
+  return w;
+}
+
+// weight_of is the weight of an arc as a float.
+__device__ __forceinline__ double weight_of(const PathParams& p, uint64_t arc) {
+  switch (p.weight) {
+    case kUint32: return double(static_cast<const uint32_t*>(p.weights)[arc]);
+    case kUint64: return double(static_cast<const uint64_t*>(p.weights)[arc]);
+    case kInt32: return double(static_cast<const int32_t*>(p.weights)[arc]);
+    case kInt64: return double(static_cast<const int64_t*>(p.weights)[arc]);
+    case kFloat32: return double(static_cast<const float*>(p.weights)[arc]);
+    default: return static_cast<const double*>(p.weights)[arc];
+  }
+}
+
+// longer is a distance with the weight of an arc more. Weights that are integers are not negative.
+__device__ __forceinline__ uint64_t longer(const PathParams& p, uint64_t d, uint64_t arc) {
+  if (p.floats) return word(real(d) + weight_of(p, arc));
+  return d + (p.weight == kUint32 || p.weight == kInt32 ? static_cast<const uint32_t*>(p.weights)[arc] : static_cast<const uint64_t*>(p.weights)[arc]);
+}
+
+__device__ __forceinline__ double value(const PathParams& p, uint64_t d) { return p.floats ? real(d) : double(d); }
+
+// path_check finds the first weight that is negative or no number, and the largest one.
+__device__ __forceinline__ void path_check(const PathParams& p) {
+  uint64_t bad = kNotLooked, largest = 0;
+  for (uint64_t i = thread_index(); i < p.rows.arcs; i += threads_in_grid()) {
+    const double w = weight_of(p, i);
+    if (!(w >= 0)) {
+      if (i < bad) bad = i;
+    } else if (const uint64_t x = word(w + 0.0); x > largest) {  // -0 is 0
+      largest = x;
+    }
+  }
+  least_of(p.result, bad);
+  least_of(p.result + 1, ~largest);
+}
+
+// path_mean adds up weights, in parts of the largest: the sum is the same in any order.
+__device__ __forceinline__ void path_mean(const PathParams& p) {
+  uint64_t sum = 0;
+  for (uint64_t i = thread_index(); i < p.rows.arcs; i += threads_in_grid()) {
+    const double part = weight_of(p, i) * p.scale;
+    sum += part < 1048576 ? uint64_t(part) : 1048576;
+  }
+  add_up(p.result, sum);
+}
+
+__device__ __forceinline__ void path_start(const PathParams& p) {
+  for (uint64_t v = thread_index(); v < p.rows.vertices; v += threads_in_grid()) {
+    p.at[v] = v == p.source ? 0 : p.far;
+    p.queued[v] = kNone;
+  }
+  if (thread_index() != 0) return;
+  p.now.list[0] = p.source;
+  p.now.starts[0] = 0;
+  *p.level = {{one(degree(p.rows, p.source)), 0, 0}, kNotLooked, 0, p.step};
+}
+
+// path_relax goes on from the vertices of a list, whose distances are below the threshold.
+__device__ __forceinline__ void path_relax(const PathParams& p) {
+  if (thread_index() == 0) *p.empty = 0, p.level->least = kNotLooked;
+  const double threshold = p.level->threshold;
+  for_each_arc(p.rows, p.now, 0, [&](bool there, uint32_t v, uint64_t arc) {
+    uint32_t u = 0;
+    bool nearer = false;
+    if (there) {
+      u = p.rows.targets[arc];
+      const uint64_t d = longer(p, load_relaxed(p.at + v), arc);
+      if (d < load_relaxed(p.at + u)) {
+        min_relaxed(p.at + u, d);
+        nearer = value(p, d) < threshold && exchange_relaxed(p.queued + u, p.round) != p.round;
+      }
+    }
+    append(p.next, nearer, u, nearer ? degree(p.rows, u) : 0);
+  });
+}
+
+// path_least finds the smallest distance that is not below the threshold, when none below is left to go on from.
+__device__ __forceinline__ void path_least(const PathParams& p) {
+  if (*p.now.size != 0) return;
+  const double threshold = p.level->threshold;
+  uint64_t least = kNotLooked;
+  for (uint64_t v = thread_index(); v < p.rows.vertices; v += threads_in_grid()) {
+    const uint64_t d = p.at[v];
+    if (d < p.far && d < least && value(p, d) >= threshold) least = d;
+  }
+  least_of(&p.level->least, least);
+}
+
+// path_gather raises the threshold, and lists the vertices that are below it then.
+__device__ __forceinline__ void path_gather(const PathParams& p) {
+  const uint64_t least = p.level->least;
+  if (least == kNotLooked) return;
+  const double from = value(p, least);
+  double threshold = from + p.step;
+  if (!(threshold > from)) threshold = real(word(from) + 1);
+  for (uint64_t base = warp_index() * kWarp; base < p.rows.vertices; base += warps_in_grid() * kWarp) {
+    const uint64_t v = base + lane_index();
+    const uint64_t d = v < p.rows.vertices ? p.at[v] : kNotLooked;
+    const bool has = d < p.far && d >= least && value(p, d) < threshold;
+    append(p.now, has, uint32_t(v), has ? degree(p.rows, uint32_t(v)) : 0);
+  }
+  if (thread_index() == 0) p.level->threshold = threshold;
+}
+
+__device__ __forceinline__ void path_count(const PathParams& p) {
+  uint64_t reached = 0;
+  for (uint64_t v = thread_index(); v < p.rows.vertices; v += threads_in_grid()) reached += p.at[v] != p.far;
+  add_up(p.result, reached);
+}
+
+// ---- cores -----------------------------------------------------------------
+
+struct CoreParams {
+  Rows rows;
+  uint32_t* degrees;  // in what is left; of vertices that are not, their core number
+  Level* level;
+  Frontier now;
+  Frontier next;
+  uint64_t* empty;
+  uint64_t all;  // list all vertices
+};
+
+__device__ __forceinline__ void core_start(const CoreParams& p) {
+  for (uint64_t base = warp_index() * kWarp; base < p.rows.vertices; base += warps_in_grid() * kWarp) {
+    const uint64_t v = base + lane_index();
+    const bool there = v < p.rows.vertices;
+    const uint64_t arcs = there ? degree(p.rows, uint32_t(v)) : 0;
+    if (there) p.degrees[v] = uint32_t(arcs);
+    if (p.all) append(p.now, there, uint32_t(v), arcs);
+  }
+}
+
+// core_loops takes self loops away.
+__device__ __forceinline__ void core_loops(const CoreParams& p) {
+  for_each_arc(p.rows, p.now, 0, [&](bool there, uint32_t v, uint64_t arc) {
+    if (there && p.rows.targets[arc] == v) add_relaxed(p.degrees + v, ~0u);
+  });
+}
+
+// core_peel takes the vertices of a list away, whose core number is k, and lists those whose degree falls to k by that.
+__device__ __forceinline__ void core_peel(const CoreParams& p) {
+  if (thread_index() == 0) *p.empty = 0, p.level->least = kNotLooked;
+  const uint32_t k = uint32_t(p.level->above) - 1;
+  for_each_arc(p.rows, p.now, 0, [&](bool there, uint32_t v, uint64_t arc) {
+    uint32_t u = 0;
+    bool fallen = false;
+    if (there) {
+      u = p.rows.targets[arc];
+      if (u != v && load_relaxed(p.degrees + u) > k) {
+        const uint32_t before = add_relaxed(p.degrees + u, ~0u);
+        if (before <= k) add_relaxed(p.degrees + u, 1u);  // others were first: it stays k
+        fallen = before == k + 1;
+      }
+    }
+    append(p.next, fallen, u, fallen ? degree(p.rows, u) : 0);
+  });
+}
+
+// core_least finds the smallest degree of what is left, when a list is empty.
+__device__ __forceinline__ void core_least(const CoreParams& p) {
+  if (*p.now.size != 0) return;
+  const uint64_t above = p.level->above;
+  uint64_t least = kNotLooked;
+  for (uint64_t v = thread_index(); v < p.rows.vertices; v += threads_in_grid()) {
+    const uint64_t d = p.degrees[v];
+    if (d >= above && d < least) least = d;
+  }
+  least_of(&p.level->least, least);
+}
+
+// core_gather lists the vertices that have it.
+__device__ __forceinline__ void core_gather(const CoreParams& p) {
+  const uint64_t least = p.level->least;
+  if (least == kNotLooked) return;
+  for (uint64_t base = warp_index() * kWarp; base < p.rows.vertices; base += warps_in_grid() * kWarp) {
+    const uint64_t v = base + lane_index();
+    const bool has = v < p.rows.vertices && p.degrees[v] == least;
+    append(p.now, has, uint32_t(v), has ? degree(p.rows, uint32_t(v)) : 0);
+  }
+  if (thread_index() == 0) p.level->above = least + 1;
+}
+
+}  // namespace weft::traversal

@@ -1,0 +1,155 @@
+package traversal
+
+import (
+	"context"
+	"math"
+	"unsafe"
+
+	"github.com/weftgo/weft/device"
+)
+
+// Where words of a level are, in bytes.
+const (
+	levelBytes = int(unsafe.Sizeof(level{}))
+	aboveAt    = unsafe.Offsetof(level{}.above)
+)
+
+// cycle is a level's launches: rounds that go on from lists, and what finds the next list where none is left.
+type cycle struct {
+	round func(now, next frontier, empty device.Ptr, round int)
+	level func(now frontier)
+	lists ladder
+	words device.Ptr // a level
+}
+
+const (
+	// cycleRounds is how many rounds are submitted before the next level is looked for,
+	cycleRounds = 3
+	// and cycles how many times that is done at a time.
+	cycles = 4
+)
+
+// run runs cycles until no level is left.
+func (c *call) run(y *cycle) {
+	for round := 0; c.err == nil; {
+		for range cycles {
+			for range cycleRounds {
+				size := func(i int) device.Ptr { return y.words + device.Ptr(8*((round+i)%3)) }
+				y.round(y.lists.sized(round, size(0)), y.lists.sized(round+1, size(1)), size(2), round)
+				round++
+			}
+			y.level(y.lists.sized(round, y.words+device.Ptr(8*(round%3))))
+		}
+		if c.read(y.words, 3)[round%3] == 0 {
+			return
+		}
+	}
+}
+
+// WeightType is a type of weights; kernels use the same values.
+type WeightType uint32
+
+// The types of weights.
+const (
+	Uint32 WeightType = iota
+	Uint64
+	Int32
+	Int64
+	Float32
+	Float64
+)
+
+// Weights are those of all arcs.
+type Weights struct {
+	Ptr  device.Ptr
+	Type WeightType
+}
+
+// meanUnit is what the largest weight is where weights are added up.
+const meanUnit = 1 << 20
+
+// CheckWeights finds the first arc whose weight is negative or no number, -1 if there is none, and the largest of the others and their mean.
+func (k *Kernels) CheckWeights(ctx context.Context, s *device.Stream, g Graph, w Weights) (bad int, largest, mean float64, err error) {
+	c := k.begin(ctx, s, g)
+	p := pathParams{rows: g.rows(), weights: w.Ptr, weight: uint32(w.Type), result: c.take(16)[0]}
+	c.write(p.result, math.MaxUint64, math.MaxUint64)
+	launch(c, k.pathCheck, g.Arcs, &p)
+	words := c.read(p.result, 2)
+	if bad = -1; words[0] != math.MaxUint64 {
+		return int(words[0]), 0, 0, c.end()
+	}
+	if largest = math.Float64frombits(^words[1]); largest > 0 {
+		unit := min(largest, math.MaxFloat64) / meanUnit
+		p.scale = 1 / unit
+		c.write(p.result, 0)
+		launch(c, k.pathMean, g.Arcs, &p)
+		mean = float64(c.read(p.result, 1)[0]) / float64(g.Arcs) * unit
+	}
+	return bad, largest, mean, c.end()
+}
+
+// SSSP writes the distances of all vertices from a source, words that are uint64 or float64, and their largest value where no path leads
+// to; it returns to how many one does. Weights have been checked, and have a mean.
+func (k *Kernels) SSSP(ctx context.Context, s *device.Stream, g Graph, w Weights, mean float64, source uint32, floats bool, distances device.Ptr) (reached int, err error) {
+	c := k.begin(ctx, s, g)
+	parts := c.take(4*g.Vertices, levelBytes, 8)
+	y := &cycle{words: parts[1], lists: c.lists(g.Vertices)}
+	// A warp has work for each lane, where vertices have few neighbors (Davidson et al.: "Work-Efficient Parallel GPU Methods for
+	// Single-Source Shortest Paths", 2014).
+	step := mean * max(1, 32*float64(g.Vertices)/float64(max(1, g.Arcs)))
+	p := pathParams{
+		rows: g.rows(), weights: w.Ptr, weight: uint32(w.Type), at: distances, queued: parts[0], level: y.words, result: parts[2],
+		far: math.MaxUint64, step: max(step, math.SmallestNonzeroFloat64), source: source, now: y.lists.sized(0, y.words),
+	}
+	if floats {
+		p.floats, p.far = 1, math.Float64bits(math.Inf(1))
+	}
+	y.round = func(now, next frontier, empty device.Ptr, round int) {
+		q := p
+		q.now, q.next, q.empty, q.round = now, next, empty, uint32(round+1)
+		launch(c, k.pathRelax, c.wide(p.rows, 1), &q)
+	}
+	y.level = func(now frontier) {
+		q := p
+		q.now = now
+		launch(c, k.pathLeast, g.Vertices, &q)
+		launch(c, k.pathGather, g.Vertices, &q)
+	}
+	c.write(p.result, 0)
+	launch(c, k.pathStart, g.Vertices, &p)
+	c.run(y)
+	launch(c, k.pathCount, g.Vertices, &p)
+	reached = int(c.read(p.result, 1)[0])
+	return reached, c.end()
+}
+
+// KCore writes the core numbers of all vertices, 32 bits, of a graph that has some and is not directed; loops: some edges are self
+// loops, which do not count. It returns the largest.
+func (k *Kernels) KCore(ctx context.Context, s *device.Stream, g Graph, loops bool, cores device.Ptr) (largest uint32, err error) {
+	c := k.begin(ctx, s, g)
+	y := &cycle{words: c.take(levelBytes)[0], lists: c.lists(g.Vertices)}
+	p := coreParams{rows: g.rows(), degrees: cores, level: y.words, now: y.lists.sized(0, y.words)}
+	y.round = func(now, next frontier, empty device.Ptr, _ int) {
+		q := p
+		q.now, q.next, q.empty = now, next, empty
+		launch(c, k.corePeel, c.wide(p.rows, 1), &q)
+	}
+	y.level = func(now frontier) {
+		q := p
+		q.now = now
+		launch(c, k.coreLeast, g.Vertices, &q)
+		launch(c, k.coreGather, g.Vertices, &q)
+	}
+	c.fill(y.words, 0, levelBytes/4)
+	if loops {
+		p.all = 1
+	}
+	launch(c, k.coreStart, g.Vertices, &p)
+	if loops {
+		launch(c, k.coreLoops, g.Arcs, &p)
+		c.fill(y.words, 0, levelBytes/4)
+	}
+	c.run(y)
+	above := c.read(y.words+device.Ptr(aboveAt), 1)[0]
+	return uint32(above) - 1, c.end()
+}

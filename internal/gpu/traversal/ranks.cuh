@@ -1,0 +1,156 @@
+// PageRank in fixed point: what vertices hand on is added up along arcs, and ranks are made of the sums.
+#pragma once
+
+#include "rows.cuh"
+
+namespace weft::traversal {
+
+// What an iteration leaves to the next one.
+struct Iteration {
+  uint64_t idle;    // ranks of vertices without edges, which begin anywhere
+  uint64_t change;  // of all ranks together
+};
+
+struct RankParams {
+  Rows out;
+  Rows into;               // the same, if the graph is undirected
+  const uint32_t* firsts;  // of each tile of arcs of into, the row in which it begins, and behind them the last row
+  uint64_t* ranks;
+  uint64_t* shares;  // that each vertex hands to each of its neighbors
+  uint64_t* sums;    // of the shares that come to each: 0 between iterations
+  const Iteration* before;
+  Iteration* now;
+  uint64_t damping;  // of 2^64
+  uint64_t base;     // the rank that begins at any vertex
+  uint64_t limit;    // a change that is no larger is the last
+};
+
+__device__ __forceinline__ bool ended(const RankParams& p) { return p.before->change <= p.limit; }
+
+// share makes what a vertex hands on of its rank, and returns what begins anywhere.
+__device__ __forceinline__ uint64_t share(const RankParams& p, uint32_t v, uint64_t rank) {
+  const uint64_t d = degree(p.out, v);
+  p.shares[v] = d ? rank / d : 0;
+  return d ? 0 : rank;
+}
+
+__device__ __forceinline__ void rank_start(const RankParams& p) {
+  uint64_t idle = 0;
+  for (uint64_t v = thread_index(); v < p.out.vertices; v += threads_in_grid()) {
+    const uint64_t rank = (uint64_t(1) << 62) / p.out.vertices;
+    p.ranks[v] = rank;
+    p.sums[v] = 0;
+    idle += share(p, uint32_t(v), rank);
+  }
+  add_up(&p.now->idle, idle);
+}
+
+struct CutParams {
+  Rows rows;
+  uint32_t* firsts;
+  uint64_t tiles;
+};
+
+__device__ __forceinline__ void rank_cut(const CutParams& p) {
+  for (uint64_t t = thread_index(); t <= p.tiles; t += threads_in_grid()) {
+    p.firsts[t] = t == p.tiles ? p.rows.vertices - 1 : last(p.rows.offsets, 0u, p.rows.vertices, t * kTile);
+  }
+}
+
+// Arcs of one lane, which lie side by side.
+constexpr uint32_t kOwn = kTile / kWarp;
+
+// own reads them. Rows are read once and shares again and again, so the L2 cache is to keep those.
+__device__ __forceinline__ void own(const Rows& g, uint64_t at, uint32_t n, CachePolicy once, uint32_t (&ids)[kOwn]) {
+  if (n == kOwn) {
+#pragma unroll
+    for (uint32_t i = 0; i < kOwn; i += 4) {
+      const Word128 w = load_weak(reinterpret_cast<const Word128*>(g.targets + at + i), once);
+      ids[i] = uint32_t(w.x);
+      ids[i + 1] = uint32_t(w.x >> 32);
+      ids[i + 2] = uint32_t(w.y);
+      ids[i + 3] = uint32_t(w.y >> 32);
+    }
+  } else {
+    for (uint32_t i = 0; i < kOwn; i++) ids[i] = i < n ? g.targets[at + i] : 0;
+  }
+}
+
+// meet adds the sums of rows that go on in the next lane: one atomic for as many lanes as have a row.
+__device__ __forceinline__ void meet(uint64_t* sums, uint32_t row, uint64_t sum) {
+  const uint32_t lane = lane_index();
+#pragma unroll
+  for (uint32_t by = 1; by < kWarp; by *= 2) {
+    const uint32_t other = shuffle(kAll, row, lane - by);
+    const uint64_t before = shuffle(kAll, sum, lane - by);
+    if (lane >= by && other == row) sum += before;
+  }
+  const uint32_t next = shuffle(kAll, row, lane + 1);
+  if (row != kNone && (lane == kWarp - 1 || next != row)) add_relaxed(sums + row, sum);
+}
+
+// rank_gather adds up shares along arcs. A warp takes a tile of arcs, wherever rows begin and end, and a lane so many side by side; a row that
+// a lane has to itself is stored, and of others parts are added, which in integers gives the same in any order.
+__device__ __forceinline__ void rank_gather(const RankParams& p) {
+  if (ended(p)) return;
+  const Rows& g = p.into;
+  const CachePolicy once = evict_first();
+  for (uint64_t t = warp_index(); t * kTile < g.arcs; t += warps_in_grid()) {
+    const uint64_t at = t * kTile + lane_index() * kOwn;
+    const uint32_t n = at >= g.arcs ? 0 : g.arcs - at < kOwn ? uint32_t(g.arcs - at) : kOwn;
+    uint32_t ids[kOwn];
+    uint64_t shares[kOwn];
+    own(g, at, n, once, ids);
+#pragma unroll
+    for (uint32_t i = 0; i < kOwn; i++) shares[i] = i < n ? p.shares[ids[i]] : 0;
+    uint32_t row = kNone;
+    uint64_t sum = 0;
+    if (n > 0) {
+      const uint32_t behind = p.firsts[t + 1] + 1;
+      row = last(g.offsets, p.firsts[t], behind, at);
+      uint64_t end = g.offsets[row + 1];
+      bool whole = g.offsets[row] == at;
+#pragma unroll
+      for (uint32_t i = 0; i < kOwn; i++) {
+        if (i < n && at + i == end) {
+          if (whole) {
+            p.sums[row] = sum;
+          } else {
+            add_relaxed(p.sums + row, sum);
+          }
+          whole = true;
+          sum = 0;
+          row++;
+          end = g.offsets[row + 1];
+          if (end == at + i) {  // empty rows
+            row = last(g.offsets, row, behind, at + i);
+            end = g.offsets[row + 1];
+          }
+        }
+        sum += shares[i];
+      }
+    }
+    meet(p.sums, row, sum);
+  }
+}
+
+// rank_apply makes ranks of sums, and the shares of the next iteration.
+__device__ __forceinline__ void rank_apply(const RankParams& p) {
+  if (ended(p)) {
+    if (thread_index() == 0) *p.now = *p.before;
+    return;
+  }
+  const uint64_t everywhere = p.before->idle / p.out.vertices;
+  uint64_t idle = 0, change = 0;
+  for (uint64_t v = thread_index(); v < p.out.vertices; v += threads_in_grid()) {
+    const uint64_t rank = p.base + uint64_t((unsigned __int128)(p.sums[v] + everywhere) * p.damping >> 64), was = p.ranks[v];
+    change += rank > was ? rank - was : was - rank;
+    p.ranks[v] = rank;
+    p.sums[v] = 0;
+    idle += share(p, uint32_t(v), rank);
+  }
+  add_up(&p.now->idle, idle);
+  add_up(&p.now->change, change);
+}
+
+}  // namespace weft::traversal

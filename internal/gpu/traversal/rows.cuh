@@ -1,0 +1,150 @@
+// Rows of a graph, and lists of vertices whose arcs threads share.
+#pragma once
+
+#include "weft/access.cuh"
+#include "weft/warp.cuh"
+
+namespace weft::traversal {
+
+constexpr uint32_t kNone = ~0u;
+
+// Rows are those of a graph: the neighbors of vertex v are targets[offsets[v]] to targets[offsets[v+1]-1].
+struct Rows {
+  const uint64_t* offsets;
+  const uint32_t* targets;
+  uint64_t arcs;
+  uint32_t vertices;
+  uint32_t unused;
+};
+
+__device__ __forceinline__ uint64_t degree(const Rows& g, uint32_t v) { return g.offsets[v + 1] - g.offsets[v]; }
+
+// last is the last number of [lo,hi) whose place holds at most x; starts ascend, and that of lo does.
+template <class N>
+__device__ __forceinline__ N last(const uint64_t* starts, N lo, N hi, uint64_t x) {
+  while (hi - lo > 1) {
+    const N mid = lo + (hi - lo) / 2;
+    if (starts[mid] <= x) {
+      lo = mid;
+    } else {
+      hi = mid;
+    }
+  }
+  return lo;
+}
+
+__device__ __forceinline__ uint64_t warp_index() { return thread_index() / kWarp; }
+__device__ __forceinline__ uint64_t warps_in_grid() { return threads_in_grid() / kWarp; }
+
+// add_up adds numbers of all lanes of a warp to a place.
+__device__ __forceinline__ void add_up(uint64_t* to, uint64_t n) {
+  for (uint32_t x = kWarp / 2; x != 0; x /= 2) n += shuffle_xor(kAll, n, x);
+  if (lane_index() == 0 && n != 0) add_relaxed(to, n);
+}
+
+// least_of lowers a place to the least number of all lanes of a warp.
+__device__ __forceinline__ void least_of(uint64_t* to, uint64_t n) {
+  for (uint32_t x = kWarp / 2; x != 0; x /= 2) {
+    const uint64_t other = shuffle_xor(kAll, n, x);
+    n = other < n ? other : n;
+  }
+  if (lane_index() == 0 && n < load_relaxed(to)) min_relaxed(to, n);
+}
+
+// scan_warp adds up the numbers of the lanes up to each.
+__device__ __forceinline__ uint64_t scan_warp(uint64_t n) {
+  const uint32_t lane = lane_index();
+#pragma unroll
+  for (uint32_t by = 1; by < kWarp; by *= 2) {
+    const uint64_t before = shuffle(kAll, n, lane - by);
+    if (lane >= by) n += before;
+  }
+  return n;
+}
+
+// A Frontier is a list of vertices, and where the arcs of each begin among those of all. Its size is a word, in which the number of arcs
+// stands below that of vertices: one atomic gives a place in both.
+struct Frontier {
+  uint32_t* list;
+  uint64_t* starts;
+  uint64_t* size;
+};
+
+constexpr uint32_t kArcBits = 34;
+
+__device__ __forceinline__ uint64_t one(uint64_t arcs) { return uint64_t(1) << kArcBits | arcs; }
+__device__ __forceinline__ uint32_t vertices_of(uint64_t size) { return uint32_t(size >> kArcBits); }
+__device__ __forceinline__ uint64_t arcs_of(uint64_t size) { return size & ((uint64_t(1) << kArcBits) - 1); }
+
+// append appends the vertices of the lanes that have one, which the whole warp calls.
+__device__ __forceinline__ void append(const Frontier& f, bool has, uint32_t v, uint64_t arcs) {
+  if (ballot(kAll, has) == 0) return;
+  const uint64_t mine = has ? one(arcs) : 0;
+  const uint64_t upto = scan_warp(mine);
+  uint64_t base = 0;
+  if (lane_index() == kWarp - 1) base = add_relaxed(f.size, upto);
+  const uint64_t at = shuffle(kAll, base, kWarp - 1) + upto - mine;
+  if (has) {
+    f.list[vertices_of(at)] = v;
+    f.starts[vertices_of(at)] = arcs_of(at);
+  }
+}
+
+// The arcs that a warp takes at a time.
+constexpr uint32_t kTile = 256;
+
+// for_each_entry calls visit(there, i, at) for the entries of n lists that begin at starts, numbered from 0 to total-1: i is the list. So
+// whatever their lengths are, warps have as many. All lanes of a warp call it, also those for which there is none.
+template <class F>
+__device__ __forceinline__ void for_each_entry(const uint64_t* starts, uint32_t n, uint64_t total, F visit) {
+  for (uint64_t base = warp_index() * kTile; base < total; base += warps_in_grid() * kTile) {
+    const uint64_t end = total - base < kTile ? total : base + kTile;
+    const uint32_t lo = last(starts, 0u, n, base), hi = last(starts, lo, n, end - 1) + 1;
+    for (uint64_t from = base; from < end; from += kWarp) {
+      const uint64_t at = from + lane_index();
+      visit(at < end, at < end ? last(starts, lo, hi, at) : lo, at);
+    }
+  }
+}
+
+// for_each_arc calls visit(there, v, arc) for the arcs of the vertices of a list, but for the first ones of each, as many as skip.
+template <class F>
+__device__ __forceinline__ void for_each_arc(const Rows& g, const Frontier& f, uint32_t skip, F visit) {
+  const uint64_t size = *f.size;
+  for_each_entry(f.starts, vertices_of(size), arcs_of(size), [&](bool there, uint32_t i, uint64_t at) {
+    const uint32_t v = f.list[i];
+    visit(there, v, g.offsets[v] + skip + (at - f.starts[i]));
+  });
+}
+
+// ---- the graph with all edges turned round ---------------------------------
+
+struct TurnParams {
+  Rows rows;
+  uint32_t* sources;       // of each arc
+  const uint32_t* sorted;  // targets in order
+  uint64_t* offsets;       // where the arcs to each vertex begin among those
+};
+
+__device__ __forceinline__ void turn_sources(const TurnParams& p) {
+  for_each_entry(p.rows.offsets, p.rows.vertices, p.rows.arcs, [&](bool there, uint32_t v, uint64_t at) {
+    if (there) p.sources[at] = v;
+  });
+}
+
+__device__ __forceinline__ void turn_offsets(const TurnParams& p) {
+  for (uint64_t v = thread_index(); v <= p.rows.vertices; v += threads_in_grid()) {
+    uint64_t lo = 0, hi = p.rows.arcs;
+    while (lo < hi) {
+      const uint64_t mid = lo + (hi - lo) / 2;
+      if (p.sorted[mid] < v) {
+        lo = mid + 1;
+      } else {
+        hi = mid;
+      }
+    }
+    p.offsets[v] = lo;
+  }
+}
+
+}  // namespace weft::traversal

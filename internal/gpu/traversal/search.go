@@ -1,0 +1,110 @@
+package traversal
+
+import (
+	"context"
+	"math/bits"
+
+	"github.com/weftgo/weft/device"
+)
+
+// bitsOf is how many bits the numbers below n have, at least one.
+func bitsOf(n int) int { return max(1, bits.Len(uint(max(n, 1)-1))) }
+
+// None is no vertex, and the depth of one that is not found.
+const None = 1<<32 - 1
+
+const (
+	// rounds is how many rounds are submitted at a time,
+	rounds = 8
+	// few where lists have no more arcs than that.
+	few = 1 << 16
+	// The vertices that have not been found look for a neighbor in the list, where it has this part of the arcs that are left, and this part
+	// of all vertices, as on a CPU.
+	arcsPart, verticesPart = 14, 24
+)
+
+// BFS writes the depths of all vertices below a source, 32 bits each, None where no path leads to, and returns how many have each depth.
+func (k *Kernels) BFS(ctx context.Context, s *device.Stream, g Graph, source uint32, depths device.Ptr) (levels []int, err error) {
+	c := k.begin(ctx, s, g)
+	lists, sizes := c.lists(g.Vertices), c.take(8 * (rounds + 1))[0]
+	p := searchParams{rows: g.rows(), depths: depths, depth: source, next: lists.sized(0, sizes)}
+	c.fill(depths, None, g.Vertices)
+	launch(c, k.searchStart, 1, &p)
+	front, rest := c.read(sizes, 1)[0], g.Arcs
+	for front != 0 && c.err == nil {
+		n, kernel := c.plan(g, front, rest)
+		found := c.search(p, kernel, n, len(levels), &lists, sizes)
+		for _, size := range append([]uint64{front}, found[:n-1]...) {
+			if size != 0 {
+				levels, rest = append(levels, verticesOf(size)), rest-arcsOf(size)
+			}
+		}
+		front = found[n-1]
+	}
+	return levels, c.end()
+}
+
+// plan is how many rounds come next, and by which kernel.
+func (c *call) plan(g Graph, front uint64, rest int) (n int, kernel device.Kernel) {
+	arcs := arcsOf(front)
+	if !g.Directed && arcs > (rest-arcs)/arcsPart && verticesOf(front) > g.Vertices/verticesPart {
+		return 1, c.searchUp
+	}
+	if arcs <= few {
+		return rounds, c.searchDown
+	}
+	return 1, c.searchDown
+}
+
+// search makes n rounds from a depth on, and returns the sizes of the lists that they find. The first list is that of an even depth.
+func (c *call) search(p searchParams, kernel device.Kernel, n, depth int, lists *ladder, sizes device.Ptr) []uint64 {
+	at := func(i int) device.Ptr { return sizes + device.Ptr(8*i) }
+	c.fill(at(1), 0, 2*n)
+	for i := range n {
+		p.depth = uint32(depth + i)
+		p.now, p.next = lists.sized(depth+i, at(i)), lists.sized(depth+i+1, at(i+1))
+		launch(c, kernel, c.wide(p.rows, n), &p)
+	}
+	c.copy(at(0), at(n), 8)
+	return c.read(at(1), n)
+}
+
+// wide is the launch of a round: of few threads, where several are submitted at a time.
+func (c *call) wide(g rows, rounds int) int {
+	all := int(max(g.arcs, uint64(g.vertices)))
+	if rounds > 1 {
+		return min(few, all)
+	}
+	return all
+}
+
+// samples is the number of vertices that are asked for their component, to find the largest.
+const samples = 1 << 10
+
+// Components writes the smallest vertex of each one's component, 32 bits, and returns how many components there are. frequent
+// is the label that most of some have; there are vertices.
+func (k *Kernels) Components(ctx context.Context, s *device.Stream, g Graph, labels device.Ptr, frequent func([]uint32) uint32) (count int, err error) {
+	c := k.begin(ctx, s, g)
+	n := g.Vertices
+	parts := c.take(4*n, 8*n, 8, 8, 4*samples)
+	p := uniteParams{
+		rows: g.rows(), rest: frontier{list: parts[0], starts: parts[1], size: parts[2]}, labels: labels,
+		count: parts[3], sample: parts[4], samples: samples, largest: None,
+	}
+	c.write(p.rest.size, 0)
+	c.write(p.count, 0)
+	for _, kernel := range []device.Kernel{k.uniteStart, k.uniteFirst, k.uniteFlatten, k.uniteSample} {
+		launch(c, kernel, n, &p)
+	}
+	if !g.Directed { // else its other edges may be what links a vertex that has none
+		some := make([]uint32, samples)
+		c.do(func() error { return s.CopyOut(ctx, device.Bytes(some), p.sample) })
+		p.largest = frequent(some)
+	}
+	launch(c, k.unitePick, n, &p)
+	launch(c, k.uniteRest, c.wide(p.rows, 1), &p)
+	launch(c, k.uniteFlatten, n, &p)
+	launch(c, k.uniteCount, n, &p)
+	count = int(c.read(p.count, 1)[0])
+	return count, c.end()
+}

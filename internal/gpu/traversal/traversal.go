@@ -1,0 +1,188 @@
+// Package traversal has the kernels of algorithms that go along the arcs of a graph in compressed sparse rows: PageRank, breadth-first
+// search, connected components, shortest paths and cores, and the graph with all edges turned round.
+//
+// Degrees differ by a factor of millions, so no thread is given a vertex where arcs are gone along: warps take tiles of as many
+// arcs, and look for the vertices that these belong to. Where threads meet, they add integers or take minima, so that outcomes
+// are those of a CPU, to the bit.
+//
+// The host submits rounds, several at a time where there is little to do in each, and waits for a few words behind them. A call waits for what
+// it has submitted, also after an error.
+package traversal
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/weftgo/weft/device"
+	"github.com/weftgo/weft/internal/gpu"
+	"github.com/weftgo/weft/internal/gpu/prim"
+)
+
+//go:generate go run ../../../cmd/weftgen -target 80+ptx83,90+ptx83 -struct weft::traversal::Iteration ranks.cuh
+//go:generate go run ../../../cmd/weftgen -target 80+ptx83,90+ptx83 -struct weft::traversal::Level levels.cuh
+//go:generate go run ../../../cmd/weftgen -loader=false -target 80+ptx83,90+ptx83 traversal.cu
+
+// As compiled in.
+const (
+	tileArcs = 256 // of a warp
+	arcBits  = 34  // of the size of a list, below its vertices
+)
+
+// The largest graphs: sizes of lists are words of arcBits and what is left.
+const (
+	MaxVertices = 1<<(64-arcBits) - 1
+	MaxArcs     = 1<<arcBits - 1
+)
+
+// Graph is where the rows of a graph lie: vertices+1 offsets of 64 bits, and targets of 32 bits, aligned to 16 bytes.
+type Graph struct {
+	Offsets, Targets device.Ptr
+	Vertices, Arcs   int
+	Directed         bool
+}
+
+func (g Graph) rows() rows {
+	return rows{offsets: g.Offsets, targets: g.Targets, arcs: uint64(g.Arcs), vertices: uint32(g.Vertices)}
+}
+
+// check refuses what kernels have no numbers for.
+func (g Graph) check() error {
+	if g.Vertices > MaxVertices || g.Arcs > MaxArcs {
+		return fmt.Errorf("%w: %d vertices and %d arcs; a GPU takes up to %d and %d", device.ErrUnsupported, g.Vertices, g.Arcs, MaxVertices, MaxArcs)
+	}
+	return nil
+}
+
+// Kernels are those of a device. They are safe for concurrent use.
+type Kernels struct {
+	dev  device.Device
+	prim *prim.Kernels
+
+	turnSources, turnOffsets                                                            device.Kernel
+	rankStart, rankCut, rankGather, rankApply                                           device.Kernel
+	searchStart, searchDown, searchUp                                                   device.Kernel
+	uniteStart, uniteFirst, uniteFlatten, uniteSample, unitePick, uniteRest, uniteCount device.Kernel
+	pathCheck, pathMean, pathStart, pathRelax, pathLeast, pathGather, pathCount         device.Kernel
+	coreStart, coreLoops, corePeel, coreLeast, coreGather                               device.Kernel
+}
+
+// Load makes the kernels of a device; device.ErrNoKernels if it runs none.
+func Load(dev device.Device) (k *Kernels, err error) {
+	k = &Kernels{dev: dev}
+	if k.prim, err = prim.Load(dev); err != nil {
+		return nil, err
+	}
+	return k, gpu.Load(dev, &traversalImage, []gpu.Entry{
+		{Name: "turn_sources", To: &k.turnSources}, {Name: "turn_offsets", To: &k.turnOffsets},
+		{Name: "rank_start", To: &k.rankStart}, {Name: "rank_cut", To: &k.rankCut},
+		{Name: "rank_gather", To: &k.rankGather}, {Name: "rank_apply", To: &k.rankApply},
+		{Name: "search_start", To: &k.searchStart}, {Name: "search_down", To: &k.searchDown}, {Name: "search_up", To: &k.searchUp},
+		{Name: "unite_start", To: &k.uniteStart}, {Name: "unite_first", To: &k.uniteFirst}, {Name: "unite_flatten", To: &k.uniteFlatten}, {Name: "unite_sample", To: &k.uniteSample},
+		{Name: "unite_pick", To: &k.unitePick}, {Name: "unite_rest", To: &k.uniteRest}, {Name: "unite_count", To: &k.uniteCount},
+		{Name: "path_check", To: &k.pathCheck}, {Name: "path_mean", To: &k.pathMean}, {Name: "path_start", To: &k.pathStart},
+		{Name: "path_relax", To: &k.pathRelax}, {Name: "path_least", To: &k.pathLeast}, {Name: "path_gather", To: &k.pathGather}, {Name: "path_count", To: &k.pathCount},
+		{Name: "core_start", To: &k.coreStart}, {Name: "core_loops", To: &k.coreLoops}, {Name: "core_peel", To: &k.corePeel},
+		{Name: "core_least", To: &k.coreLeast}, {Name: "core_gather", To: &k.coreGather},
+	})
+}
+
+// call is one call of an algorithm: its stream, and memory that is freed behind it. After an error it submits nothing.
+type call struct {
+	*Kernels
+	ctx  context.Context
+	s    *device.Stream
+	bufs []device.Buffer
+	err  error
+}
+
+func (k *Kernels) begin(ctx context.Context, s *device.Stream, g Graph) *call {
+	return &call{Kernels: k, ctx: ctx, s: s, err: errors.Join(g.check(), ctx.Err())}
+}
+
+// do does something, unless there is an error.
+func (c *call) do(f func() error) {
+	if c.err == nil {
+		c.err = f()
+	}
+}
+
+// take takes memory for parts of so many bytes.
+func (c *call) take(sizes ...int) []device.Ptr {
+	var all prim.Carve
+	for _, n := range sizes {
+		all.Take(n)
+	}
+	var buf device.Buffer
+	c.do(func() (err error) {
+		if buf, err = c.dev.Alloc(max(1, int(all))); err == nil {
+			c.bufs = append(c.bufs, buf)
+		}
+		return err
+	})
+	parts, at := make([]device.Ptr, len(sizes)), prim.Carve(buf.Ptr)
+	for i, n := range sizes {
+		parts[i] = at.Take(n)
+	}
+	return parts
+}
+
+// end frees memory, behind what was submitted, and returns the error.
+func (c *call) end() error {
+	err := errors.Join(c.err, c.s.Sync(context.Background()))
+	for _, buf := range c.bufs {
+		err = errors.Join(err, c.dev.Free(buf))
+	}
+	return err
+}
+
+// blocksPerUnit fills a multiprocessor where kernels stride.
+const blocksPerUnit = 8
+
+// launch submits a kernel of so many threads that it strides over n items.
+func launch[P any](c *call, k device.Kernel, n int, p *P) {
+	c.do(func() error { return device.Launch(c.s, k, gpu.Resident(c.dev, n, blocksPerUnit), gpu.Block, p) })
+}
+
+// read brings n words to the host, behind what was submitted; they are 0 after an error.
+func (c *call) read(from device.Ptr, n int) []uint64 {
+	words := make([]uint64, n)
+	c.do(func() error { return c.s.CopyOut(c.ctx, device.Bytes(words), from) })
+	return words
+}
+
+// write takes words to the device.
+func (c *call) write(to device.Ptr, words ...uint64) {
+	c.do(func() error { return c.s.CopyIn(to, device.Bytes(words)) })
+}
+
+// fill writes a pattern of 32 bits to so many places.
+func (c *call) fill(to device.Ptr, pattern uint32, n int) {
+	c.do(func() error { return c.s.Fill(to, pattern, n) })
+}
+
+func (c *call) copy(to, from device.Ptr, bytes int) {
+	c.do(func() error { return c.s.Copy(to, from, bytes) })
+}
+
+// ladder is what rounds begin with: lists of vertices by turns, each with as much room as there are vertices.
+type ladder [2]frontier
+
+// lists takes the memory of two lists, without sizes.
+func (c *call) lists(vertices int) (l ladder) {
+	parts := c.take(4*vertices, 8*vertices, 4*vertices, 8*vertices)
+	for i := range l {
+		l[i] = frontier{list: parts[2*i], starts: parts[2*i+1]}
+	}
+	return l
+}
+
+// sized is a list with the place of its size.
+func (l *ladder) sized(round int, size device.Ptr) frontier {
+	f := l[round%2]
+	f.size = size
+	return f
+}
+
+func verticesOf(size uint64) int { return int(size >> arcBits) }
+func arcsOf(size uint64) int     { return int(size & MaxArcs) }

@@ -1,0 +1,422 @@
+package traversal
+
+import (
+	"context"
+	"errors"
+	"math"
+	"math/bits"
+	"math/rand/v2"
+	"slices"
+	"testing"
+
+	"github.com/weftgo/weft/device"
+	"github.com/weftgo/weft/device/devicetest"
+	"github.com/weftgo/weft/device/sim"
+	"github.com/weftgo/weft/internal/mutate"
+)
+
+// hostRows are rows in host memory.
+type hostRows struct {
+	offsets  []uint64
+	targets  []uint32
+	directed bool
+}
+
+func (g *hostRows) vertices() int { return len(g.offsets) - 1 }
+
+func (g *hostRows) row(v int) []uint32 { return g.targets[g.offsets[v]:g.offsets[v+1]] }
+
+// rowsLike makes a graph of n vertices and about m arcs: some without edges, a hub, self loops, and edges that are there twice.
+func rowsLike(n, m int, directed bool, seed uint64) *hostRows {
+	r := rand.New(rand.NewPCG(seed, uint64(n)))
+	rows := make([][]uint32, n)
+	for i := range m {
+		u, v := r.IntN(n), r.IntN(n-n/3)
+		switch {
+		case i%3 == 0:
+			u = n / 2 // a hub
+		case u%4 == 3:
+			u = v // vertices without edges, and self loops
+		}
+		rows[u] = append(rows[u], uint32(v))
+		if !directed && u != v {
+			rows[v] = append(rows[v], uint32(u))
+		}
+	}
+	return hostRowsOf(rows, directed)
+}
+
+// pathOf is a graph that is searched level by level.
+func pathOf(n int) *hostRows {
+	rows := make([][]uint32, n)
+	for v := range n - 1 {
+		rows[v], rows[v+1] = append(rows[v], uint32(v+1)), append(rows[v+1], uint32(v))
+	}
+	return hostRowsOf(rows, false)
+}
+
+func hostRowsOf(rows [][]uint32, directed bool) *hostRows {
+	g := &hostRows{offsets: []uint64{0}, directed: directed}
+	for _, row := range rows {
+		slices.Sort(row)
+		g.targets = append(g.targets, row...)
+		g.offsets = append(g.offsets, uint64(len(g.targets)))
+	}
+	return g
+}
+
+// trial is a graph on a device, and its kernels.
+type trial struct {
+	testing.TB
+	k    *Kernels
+	s    *device.Stream
+	host *hostRows
+	Graph
+	free []func() error
+}
+
+func on(t testing.TB, dev device.Device, g *hostRows) *trial {
+	t.Helper()
+	k, err := Load(dev)
+	must(t, err)
+	s, err := dev.NewStream()
+	must(t, err)
+	x := &trial{TB: t, k: k, s: s, host: g, Graph: Graph{Vertices: g.vertices(), Arcs: len(g.targets), Directed: g.directed}}
+	x.Offsets, x.Targets = column(x, g.offsets), column(x, g.targets)
+	return x
+}
+
+func (x *trial) close() {
+	x.Helper()
+	must(x, x.s.Sync(context.Background()))
+	for _, free := range x.free {
+		must(x, free())
+	}
+	must(x, x.s.Close())
+}
+
+// column takes a column to the device.
+func column[T device.Elem](x *trial, values []T) device.Ptr {
+	x.Helper()
+	d, err := device.Upload(x.s, values)
+	must(x, err)
+	x.free = append(x.free, d.Free)
+	return d.Ptr()
+}
+
+// back is a column of the device.
+func back[T device.Elem](x *trial, n int, from device.Ptr) []T {
+	x.Helper()
+	to := make([]T, n)
+	if n > 0 {
+		must(x, x.s.CopyOut(context.Background(), device.Bytes(to), from))
+	}
+	return to
+}
+
+func must(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// ---- PageRank --------------------------------------------------------------
+
+const rankOne = 1 << 62
+
+// plainRanks is what an iteration after the other makes.
+func plainRanks(g *hostRows, o Rank) (ranks []uint64, done int, change uint64) {
+	n := uint64(g.vertices())
+	ranks = slices.Repeat([]uint64{rankOne / n}, int(n))
+	for done < o.Iterations {
+		sums, idle := make([]uint64, n), uint64(0)
+		for v := range int(n) {
+			row := g.row(v)
+			if len(row) == 0 {
+				idle += ranks[v]
+			}
+			for _, u := range row {
+				sums[u] += ranks[v] / uint64(len(row))
+			}
+		}
+		change = 0
+		for v := range ranks {
+			followed, _ := bits.Mul64(sums[v]+idle/n, o.Damping)
+			change += max(o.Base+followed, ranks[v]) - min(o.Base+followed, ranks[v])
+			ranks[v] = o.Base + followed
+		}
+		if done++; change <= o.Limit {
+			break
+		}
+	}
+	return ranks, done, change
+}
+
+func tryRanks(t testing.TB, dev device.Device, g *hostRows, iterations int, limit uint64) {
+	t.Helper()
+	x := on(t, dev, g)
+	defer x.close()
+	const damping = 6 << 61
+	o := Rank{Damping: damping, Base: (rankOne - rankOne/8*6) / uint64(g.vertices()), Iterations: iterations, Limit: limit}
+	into := x.Graph
+	if g.directed {
+		into.Offsets, into.Targets = column(x, make([]uint64, len(g.offsets))), column(x, make([]uint32, max(4, len(g.targets))))
+		must(t, x.k.Transpose(context.Background(), x.s, x.Graph, into))
+		x.turned(into)
+	}
+	ranks := column(x, make([]uint64, g.vertices()))
+	want, expected, changed := plainRanks(g, o)
+	done, change, err := x.k.PageRank(context.Background(), x.s, x.Graph, into, ranks, o)
+	must(t, err)
+	if got := back[uint64](x, g.vertices(), ranks); done != expected || change != changed || !slices.Equal(got, want) {
+		t.Fatalf("%d vertices, %d arcs: %d iterations, the last changed %d, want %d, %d; ranks are the same: %v", x.Vertices, x.Arcs, done, change, expected, changed, slices.Equal(got, want))
+	}
+}
+
+// turned compares a graph that was turned round with what it should be.
+func (x *trial) turned(into Graph) {
+	rows := make([][]uint32, x.Vertices)
+	for v := range rows {
+		for _, u := range x.host.row(v) {
+			rows[u] = append(rows[u], uint32(v))
+		}
+	}
+	want := hostRowsOf(rows, true)
+	if !slices.Equal(back[uint64](x, len(want.offsets), into.Offsets), want.offsets) || !slices.Equal(back[uint32](x, len(want.targets), into.Targets), want.targets) {
+		x.Fatalf("%d vertices, %d arcs: turned round, it is another graph", x.Vertices, x.Arcs)
+	}
+}
+
+// ---- searches --------------------------------------------------------------
+
+func trySearch(t testing.TB, dev device.Device, g *hostRows, source int) {
+	t.Helper()
+	x := on(t, dev, g)
+	defer x.close()
+	want, levels := slices.Repeat([]uint32{None}, g.vertices()), []int(nil)
+	want[source] = 0
+	for front := []int{source}; len(front) > 0; {
+		levels = append(levels, len(front))
+		var next []int
+		for _, v := range front {
+			for _, u := range g.row(v) {
+				if want[u] == None {
+					want[u] = want[v] + 1
+					next = append(next, int(u))
+				}
+			}
+		}
+		front = next
+	}
+	depths := column(x, make([]uint32, g.vertices()))
+	found, err := x.k.BFS(context.Background(), x.s, x.Graph, uint32(source), depths)
+	must(t, err)
+	if got := back[uint32](x, g.vertices(), depths); !slices.Equal(got, want) || !slices.Equal(found, levels) {
+		t.Fatalf("%d vertices, %d arcs: levels %v, want %v; depths are the same: %v", x.Vertices, x.Arcs, found, levels, slices.Equal(got, want))
+	}
+}
+
+func tryComponents(t testing.TB, dev device.Device, g *hostRows) {
+	t.Helper()
+	x := on(t, dev, g)
+	defer x.close()
+	want, expected := make([]uint32, g.vertices()), 0
+	for v := range want {
+		want[v] = uint32(v)
+	}
+	for again := true; again; {
+		again = false
+		for v := range want {
+			for _, u := range g.row(v) {
+				if least := min(want[v], want[u]); want[v] != want[u] {
+					want[v], want[u], again = least, least, true
+				}
+			}
+		}
+	}
+	for v, label := range want {
+		if label == uint32(v) {
+			expected++
+		}
+	}
+	labels := column(x, make([]uint32, g.vertices()))
+	count, err := x.k.Components(context.Background(), x.s, x.Graph, labels, func(some []uint32) uint32 { return some[0] })
+	must(t, err)
+	if got := back[uint32](x, g.vertices(), labels); count != expected || !slices.Equal(got, want) {
+		t.Fatalf("%d vertices, %d arcs: %d components, want %d; labels are the same: %v", x.Vertices, x.Arcs, count, expected, slices.Equal(got, want))
+	}
+}
+
+// ---- levels ----------------------------------------------------------------
+
+// tryPaths takes weights of integers.
+func tryPaths(t testing.TB, dev device.Device, g *hostRows, largest uint32) {
+	t.Helper()
+	x := on(t, dev, g)
+	defer x.close()
+	weights, sum := make([]uint32, len(g.targets)), uint64(0)
+	for i := range weights {
+		weights[i] = uint32(i) * 7919 % (largest + 1)
+		sum += uint64(weights[i])
+	}
+	source := uint32(g.vertices() / 2)
+	want, expected := slices.Repeat([]uint64{math.MaxUint64}, g.vertices()), 0
+	want[source] = 0
+	for again := true; again; {
+		again = false
+		for v, d := range want {
+			for i, u := range g.row(v) {
+				if d != math.MaxUint64 && d+uint64(weights[int(g.offsets[v])+i]) < want[u] {
+					want[u], again = d+uint64(weights[int(g.offsets[v])+i]), true
+				}
+			}
+		}
+	}
+	for _, d := range want {
+		if d != math.MaxUint64 {
+			expected++
+		}
+	}
+	w := Weights{Ptr: column(x, weights), Type: Uint32}
+	bad, most, mean, err := x.k.CheckWeights(context.Background(), x.s, x.Graph, w)
+	must(t, err)
+	if exact := float64(sum) / float64(len(weights)); bad != -1 || most != float64(slices.Max(weights)) || math.Abs(mean-exact) > 1e-4*exact {
+		t.Fatalf("weights: bad %d, up to %v, mean %v, want -1, %v, %v", bad, most, mean, slices.Max(weights), exact)
+	}
+	distances := column(x, make([]uint64, g.vertices()))
+	reached, err := x.k.SSSP(context.Background(), x.s, x.Graph, w, mean, source, false, distances)
+	must(t, err)
+	if got := back[uint64](x, g.vertices(), distances); reached != expected || !slices.Equal(got, want) {
+		t.Fatalf("%d vertices, %d arcs: %d reached, want %d; distances are the same: %v", x.Vertices, x.Arcs, reached, expected, slices.Equal(got, want))
+	}
+}
+
+func tryCores(t testing.TB, dev device.Device, g *hostRows) {
+	t.Helper()
+	x := on(t, dev, g)
+	defer x.close()
+	want := make([]uint32, g.vertices())
+	gone := make([]bool, g.vertices())
+	degree := func(v int) (n uint32) {
+		for _, u := range g.row(v) {
+			if int(u) != v && !gone[u] {
+				n++
+			}
+		}
+		return n
+	}
+	expected := uint32(0)
+	for left := g.vertices(); left > 0; expected++ {
+		for again := true; again; {
+			again = false
+			for v := range want {
+				if !gone[v] && degree(v) <= expected {
+					want[v], gone[v], again = expected, true, true
+					left--
+				}
+			}
+		}
+	}
+	cores := column(x, make([]uint32, g.vertices()))
+	largest, err := x.k.KCore(context.Background(), x.s, x.Graph, true, cores)
+	must(t, err)
+	if got := back[uint32](x, g.vertices(), cores); largest != expected-1 || !slices.Equal(got, want) {
+		t.Fatalf("%d vertices, %d arcs: cores up to %d, want %d; they are the same: %v", x.Vertices, x.Arcs, largest, expected-1, slices.Equal(got, want))
+	}
+}
+
+// ---- all -------------------------------------------------------------------
+
+// kernelTests are run by TestSchedules on the kernels that ship, and by the others on broken ones.
+var kernelTests = []mutate.KernelTest{
+	{Name: "ranks", Run: func(t testing.TB, dev device.Device) {
+		tryRanks(t, dev, rowsLike(70, 700, false, 1), 3, 0)
+		tryRanks(t, dev, rowsLike(300, 500, true, 2), 12, rankOne/1000)
+	}},
+	{Name: "search", Run: func(t testing.TB, dev device.Device) {
+		trySearch(t, dev, rowsLike(90, 900, false, 3), 45)
+		trySearch(t, dev, rowsLike(300, 600, true, 4), 150)
+		trySearch(t, dev, pathOf(30), 7)
+	}},
+	{Name: "components", Run: func(t testing.TB, dev device.Device) {
+		tryComponents(t, dev, rowsLike(200, 150, false, 5))
+		tryComponents(t, dev, rowsLike(200, 300, true, 6))
+		tryComponents(t, dev, pathOf(100))
+	}},
+	{Name: "paths", Run: func(t testing.TB, dev device.Device) {
+		tryPaths(t, dev, rowsLike(100, 600, false, 7), 100)
+		tryPaths(t, dev, pathOf(20), 3)
+	}},
+	{Name: "cores", Run: func(t testing.TB, dev device.Device) {
+		tryCores(t, dev, rowsLike(100, 700, false, 8))
+		tryCores(t, dev, pathOf(40))
+	}},
+}
+
+// onGPU is a simulated GPU, or that of the environment.
+func onGPU(t *testing.T) device.Device {
+	t.Helper()
+	if testing.Short() {
+		t.Skip("interprets kernels")
+	}
+	dev := devicetest.Open(t)
+	if dev.Properties().Kind == device.CPU {
+		dev = devicetest.OpenSim(t, &sim.Options{})
+	}
+	return dev
+}
+
+// Every kernel with few rows: for tools that look at each access of a device and slow it down a thousand times.
+func TestSmoke(t *testing.T) {
+	dev := onGPU(t)
+	for _, test := range kernelTests {
+		t.Run(test.Name, func(t *testing.T) { test.Run(t, dev) })
+	}
+}
+
+// Tiles that begin and end everywhere in rows, a hub of many tiles, and vertices without edges between others.
+func TestTiles(t *testing.T) {
+	dev := onGPU(t)
+	for _, n := range []int{1, 2, 31, 33, 600} {
+		for _, m := range []int{0, 1, 255, 256, 257, 3000} {
+			g := rowsLike(n+3, m, m%2 == 0, uint64(n))
+			tryRanks(t, dev, g, 2, 0)
+			trySearch(t, dev, g, n/2)
+			tryComponents(t, dev, g)
+		}
+	}
+	tryRanks(t, dev, hostRowsOf(append(make([][]uint32, 5000), []uint32{0, 7, 4999}), true), 9, 0)
+	tryRanks(t, dev, hostRowsOf([][]uint32{slices.Repeat([]uint32{0, 1}, 1500), {0}}, true), 9, 0)
+}
+
+// Lanes, warps and blocks overtake each other, memory is weak, and a data race is a fault.
+func TestSchedules(t *testing.T) {
+	if testing.Short() {
+		t.Skip("interprets kernels")
+	}
+	mutate.OnSim(t, kernelTests, 1, 80, 90)
+}
+
+// Graphs that have no numbers are refused, and a context that ends ends a call.
+func TestRefused(t *testing.T) {
+	x := on(t, onGPU(t), pathOf(9))
+	defer x.close()
+	ranks := column(x, make([]uint64, 9))
+	large := x.Graph
+	large.Arcs = MaxArcs + 1
+	if _, err := x.k.BFS(t.Context(), x.s, large, 0, ranks); !errors.Is(err, device.ErrUnsupported) {
+		t.Errorf("too many arcs: %v", err)
+	}
+	ended, cancel := context.WithCancel(t.Context())
+	cancel()
+	if _, _, err := x.k.PageRank(ended, x.s, x.Graph, x.Graph, ranks, Rank{Iterations: 100}); !errors.Is(err, context.Canceled) {
+		t.Errorf("an ended context: %v", err)
+	}
+}
+
+func TestNoKernels(t *testing.T) {
+	if _, err := Load(devicetest.OpenCPU(t, 1)); !errors.Is(err, device.ErrNoKernels) {
+		t.Errorf("on a CPU: %v", err)
+	}
+}
