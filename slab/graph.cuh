@@ -91,6 +91,16 @@ __device__ __forceinline__ void change_arcs(const ChangeParams<Graph>& p) {
   count_arcs(g, op);
 }
 
+// change_winner runs the last insertion of each arc whose insertions have met. None of them may have found a slab, while this one
+// finds the slots that others left in theirs: then it is the one that has inserted the arc.
+template <class S, class K>
+__device__ __forceinline__ void change_winner(const WinnersParams<Graph>& p, Operation<S>& op) {
+  change_one<S>(p.table, op);
+  if (p.winners.ok && inserted(op.outcome))
+    store_relaxed(p.winners.ok + load_relaxed(winners_of<K>(p.winners.contest).find(op.key)) - 1, 1);
+  count_arcs(p.table, op);
+}
+
 // ---- room ------------------------------------------------------------------
 
 struct RoomParams {

@@ -19,10 +19,7 @@ WEFT_KERNEL(slab_graph_find, kGetBlocks)(weft::slab::FindParams p) { find_arcs<S
 WEFT_KERNEL(slab_graph_change, kChangeBlocks)(ChangeParams<Graph> p) { change_arcs<S, K, V>(p); }
 #if WEFT_VALUE_BITS
 WEFT_KERNEL(slab_graph_winners_last, 1)(WinnersParams<Graph> p) {
-  winners_last<S, K, V>(p.winners, p.table.table.counters, [&](Operation<S>& op) {
-    change_one<S>(p.table, op);
-    count_arcs(p.table, op);
-  });
+  winners_last<S, K, V>(p.winners, p.table.table.counters, [&](Operation<S>& op) { change_winner<S, K>(p, op); });
 }
 #endif
 WEFT_KERNEL(slab_graph_winners_first, 1)(WinnersParams<Graph> p) {
