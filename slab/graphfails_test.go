@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/weftgo/weft"
+	"github.com/weftgo/weft/alloc"
 	"github.com/weftgo/weft/device"
 	"github.com/weftgo/weft/device/devicetest"
 	"github.com/weftgo/weft/device/sim"
@@ -95,5 +96,60 @@ func TestGraphParts(t *testing.T) {
 	noError(t, g.Close())
 	if _, err := g.Insert(t.Context(), []uint32{1}, []uint32{2}, nil); !errors.Is(err, weft.ErrClosed) {
 		t.Errorf("closed: %v", err)
+	}
+}
+
+// narrow leaves the pool of a graph no memory blocks but those that it has, with so many units free.
+func narrow(t testing.TB, g *graph, left int) {
+	t.Helper()
+	_, err := hide(g.core.Device, g.policy.engine.units(), left)
+	noError(t, err)
+	other, err := g.generation().pool.Owner()
+	noError(t, err)
+	stats := g.generation().pool.Stats()
+	noError(t, other.Reserve(t.Context(), (stats.MaxSuperBlocks*stats.Blocks)*alloc.BlockUnits-stats.Owned))
+	g.policy.free = 0
+}
+
+// Where a pool may have no more super blocks, all moves to one of larger ones: when tables move, when units are reserved, and when edges
+// have found none.
+func graphNarrow(t testing.TB, dev device.Device, weighted bool) {
+	p := newGraphPlayer(t, dev, weighted, GraphOptions{Directed: true, Vertices: 300, MaxLoad: 2, Seed: 1}, 300, 0, 1)
+	defer p.close()
+	at := uint32(10)
+	star := func(n uint32) {
+		p.insert(make([]uint32, n), sequence(int(at), int(at+n)), sequence(0, int(n)))
+		at += n
+	}
+	moved := func(want bool, n uint32) {
+		t.Helper()
+		before := p.g.generation()
+		if star(n); (p.g.generation() != before) != want {
+			t.Fatalf("%d edges: all has moved: %v", n, !want)
+		}
+	}
+	slots := uint32(slotsIn(p.g.policy.widths.Slot))
+	star(4 * slots) // two base slabs
+	narrow(t, p.g, 0)
+	moved(true, 5*slots)
+	p.same()
+	narrow(t, p.g, 0)
+	moved(true, slots)
+	p.same()
+	show, err := hide(dev, p.g.policy.engine.units(), 0)
+	noError(t, err)
+	p.g.policy.free = p.g.policy.worst(int(slots)) // so that it counts on units that are not there
+	moved(false, slots)
+	noError(t, show())
+	p.same()
+}
+
+// So it is on both machines.
+func TestGraphNarrow(t *testing.T) {
+	for _, weighted := range []bool{false, true} {
+		graphNarrow(t, devicetest.Open(t), weighted)
+		if !testing.Short() {
+			graphNarrow(t, devicetest.OpenSim(t, &sim.Options{Arch: 90}), weighted)
+		}
 	}
 }

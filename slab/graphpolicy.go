@@ -123,7 +123,10 @@ func (p *graphPolicy) makeRoom(ctx context.Context, s *device.Stream, b *batch.B
 	}
 	p.opts.Logger.Debug("slab: graph: rehash of vertices", "base_slabs", need.slabs)
 	p.free = 0 // chains come and go
-	return p.engine.rehash(ctx)
+	if err = p.engine.rehash(ctx); errors.Is(err, op.ErrFull) {
+		err = p.renew(ctx, g.dict.n) // the pool may have no more super blocks: all moves, to one of larger ones
+	}
+	return err
 }
 
 // renew moves all to a new generation, with a pool for what chance makes of full slabs.
@@ -168,10 +171,25 @@ func (p *graphPolicy) reserve(ctx context.Context, now core.Counters, n int) err
 	if need = min(max(need, spareUnits), most); need <= p.free {
 		return nil
 	}
-	if err := p.engine.units().Reserve(ctx, need); err != nil && !noMemory(err) {
+	if err := p.grow(ctx, need); !errors.Is(err, device.ErrMemory) {
 		return err
 	}
-	_, err = p.countPool(ctx)
+	_, err = p.countPool(ctx) // the insertions find out whether these are enough
+	return err
+}
+
+// grow makes the pool have so many free units: by super blocks, or if it may have no more, by moving all to one of larger ones.
+func (p *graphPolicy) grow(ctx context.Context, units int) error {
+	err := p.engine.units().Reserve(ctx, units)
+	if errors.Is(err, op.ErrFull) {
+		var pool alloc.Usage
+		if pool, err = p.countPool(ctx); err == nil {
+			err = p.renewWith(ctx, p.engine.dict().n, 2*(pool.Units+units))
+		}
+	}
+	if err == nil {
+		_, err = p.countPool(ctx)
+	}
 	return err
 }
 
@@ -185,12 +203,9 @@ func (p *graphPolicy) countPool(ctx context.Context) (alloc.Usage, error) {
 
 // Retry is for [core.Policy]: there are more free units each time.
 func (p *graphPolicy) Retry(ctx context.Context, _ core.Counters, failed *batch.Batch) (still []uint32, more bool, err error) {
-	pool, err := p.countPool(ctx)
-	if err == nil {
-		err = p.engine.units().Reserve(ctx, p.free+failed.N)
-	}
-	if errors.Is(err, op.ErrFull) { // no more super blocks: a pool of larger ones
-		err = p.renewWith(ctx, p.engine.dict().n, 2*(pool.Units+failed.N))
+	if _, err = p.countPool(ctx); err == nil {
+		// More than there are: that none was found shows that they are hard to find.
+		err = p.grow(ctx, p.free+min(failed.N, p.worst(failed.N)+unitsInHand))
 	}
 	if err != nil {
 		return core.All(failed.N), false, err
