@@ -265,6 +265,9 @@ func (e *gpuGraph) rehash(ctx context.Context) error {
 		err = e.Stream.CopyOut(ctx, unsafe.Slice((*byte)(unsafe.Pointer(&d)), demandBytes), e.room.Buf.Ptr)
 	}
 	dict := e.dict()
+	if err == nil && int(d.lost) > e.listed {
+		err = fmt.Errorf("tables of %d vertices are said to find no slabs, of %d that move", d.lost, e.listed)
+	}
 	if err != nil {
 		dict.next = e.generation().buckets // what has been written there is left behind, when all moves
 		return err
