@@ -49,7 +49,7 @@ func follow(t *testing.T, dev, cpu device.Device, o graph.Options, seed uint64, 
 	return f
 }
 
-func must(t *testing.T, err error) {
+func must(t testing.TB, err error) {
 	t.Helper()
 	if err != nil {
 		t.Fatal(err)

@@ -97,6 +97,7 @@ var rowsOf = map[string]struct {
 		"oriented": 9, "triangles": 18, "insert": 9, "triangles_follow": 9, "triangles_anew": 9,
 	}},
 	"graph-pagerank":     {Quick, map[string]int{"iteration": 2, "follow": 6, "anew": 6}},
+	"graph-algorithms":   {Quick, map[string]int{"upload": 2, "bfs": 2, "components": 2, "sssp": 2, "kcore": 2}},
 	"graph-snapshots":    {Quick, map[string]int{"snapshot": 2, "insert_held_0": 2, "insert_held_1": 2, "insert_held_8": 2}},
 	"graph-memory":       {Default, map[string]int{"build": 30}},
 	"gphash-ycsb":        {Default, map[string]int{"A": 4, "B": 4, "C": 4, "D": 4, "F": 4, "LOAD": 4}}, // 2 sizes of keys, 2 of batches

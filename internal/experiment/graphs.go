@@ -104,6 +104,7 @@ func (r *runner) onGraphs(ctx context.Context, sets []dataset, measure func(t *g
 	if err := r.limits(ctx, regionOf(n<<7), roofline.CAS64, roofline.Read64, roofline.Copy); err != nil {
 		return err
 	}
+	r.result.Limits["arcs_4"] = r.result.Limits[roofline.Copy] / 4 // read once
 	// An arc that is copied is read and written, 4 bytes each; one of a list that is sorted into rows, 8 and 4.
 	r.result.Limits["arcs_8"], r.result.Limits["arcs_12"] = r.result.Limits[roofline.Copy]/8, r.result.Limits[roofline.Copy]/12
 	r.result.Parameters["vertices"] = n
