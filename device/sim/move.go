@@ -168,11 +168,15 @@ func saturate(t typ, v uint64, signed bool) uint64 {
 }
 
 // buildConvertAddress resolves cvta: from a space to generic, or with "to"
-// back.
+// back. Addresses of shared and of local memory have 32 bits, and what is above is lost, as it is on a GPU: a
+// pointer to before an array is 4 GiB behind it when it has become generic.
 func buildConvertAddress(a *assembler, s *statement, f form) (instr, error) {
-	base := window(spaces[f[1]])
+	base, kept := window(spaces[f[1]]), ^uint64(0)
 	if f[0] == "to" {
-		base = -base
+		base = 0
+	}
+	if window(spaces[f[1]]) != 0 {
+		kept = 1<<32 - 1
 	}
 	o := a.operands(s)
 	in := instr{d: o.dst(u64), a: o.src(u64)}
@@ -180,13 +184,13 @@ func buildConvertAddress(a *assembler, s *statement, f form) (instr, error) {
 		d, a := &w.rows[in.d], &w.rows[in.a]
 		if m == fullMask {
 			for i := range d {
-				d[i] = a[i] + base
+				d[i] = base + a[i]&kept
 			}
 			return
 		}
 		for ; m != 0; m &= m - 1 {
 			i := lowest(m)
-			d[i] = a[i] + base
+			d[i] = base + a[i]&kept
 		}
 	}
 	return in, o.done()

@@ -342,6 +342,7 @@ func TestFaults(t *testing.T) {
 		{"unwritten atomic", "atom.global.add.u32 %r3, [%rd2+4], 1;", "never written", 0},
 		{"unwritten shared", "ld.shared.u32 %r3, [sh+8];", "byte 8 of a block's shared memory, which was never written", 0},
 		{"shared past the end", "st.shared.u32 [sh+256], %r1;", "beyond the 256 bytes", 0},
+		{"generic from before shared memory", "mov.u64 %rd3, sh; add.u64 %rd3, %rd3, -512; cvta.shared.u64 %rd4, %rd3; add.u64 %rd4, %rd4, 512; st.u32 [%rd4], %r1;", "shared address 0x100000000: beyond the 256 bytes", 0},
 		{"local past the end", "st.local.u32 [lo+64], %r1;", "beyond the 64 bytes", 0},
 		{"division", "setp.eq.u32 %p1, %r2, 5; selp.b32 %r3, 0, 1, %p1; div.u32 %r4, 1, %r3;", "division by zero", 5},
 		{"not in its mask", "vote.sync.ballot.b32 %r3, %p1, 0xfffffffe;", "membermask 0xfffffffe lacks the executing lane", 0},
