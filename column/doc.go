@@ -5,4 +5,6 @@
 // A [Column] is a view of the caller's memory, in Arrow's layouts or in Go's; it
 // copies nothing, is passed by value and never changes. Whoever makes one leaves
 // the memory alone as long as it is used.
+//
+// [On] is a column in the memory of a device, of types of fixed size.
 package column

@@ -96,7 +96,7 @@ func Example_groups() {
 	check(err)
 	fmt.Println(groups, total) // 2 [7]
 
-	on, err := group.NewOn[int64, int64](dev, []group.Aggregate{{Func: group.Rows}, {Func: group.Sum}}, nil)
+	on, err := group.NewOn(dev, []group.Aggregate{{Func: group.Rows}, {Func: group.Sum}}, nil)
 	check(err)
 	defer on.Close()
 	stream, err := dev.NewStream()
@@ -105,7 +105,7 @@ func Example_groups() {
 	check(err)
 	v, err := device.Upload(stream, []int64{5, 1, 2})
 	check(err)
-	check(on.AddOn(stream, k, v)) // batch by batch
+	check(on.AddOn(stream, []column.On{column.OfSlice(k)}, []column.On{column.OfSlice(v)})) // batch by batch
 	r, err = on.Result(ctx)
 	check(err)
 	fmt.Println(r.Keys[0].Any(0), r.Values[0].Any(0), r.Values[1].Any(0)) // 7 2 7

@@ -34,7 +34,7 @@
 //
 // # On a device
 //
-// [GroupsOn] are groups of rows whose key column and value columns lie on a device already, added on the stream of the caller.
+// [GroupsOn] are groups of rows whose columns lie on a device already, added on the stream of the caller.
 //
 // # How it works
 //

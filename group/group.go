@@ -126,7 +126,7 @@ func (g *Groups) addAll(ctx context.Context, keys, values []column.Column, n int
 }
 
 // length is the number of rows of columns.
-func length(columns ...[]column.Column) int {
+func length[C interface{ Len() int }](columns ...[]C) int {
 	n := -1
 	for _, cs := range columns {
 		for i, c := range cs {
@@ -139,7 +139,7 @@ func length(columns ...[]column.Column) int {
 	return max(n, 0)
 }
 
-func typesOf(columns []column.Column) []column.Type {
+func typesOf[C interface{ Type() column.Type }](columns []C) []column.Type {
 	types := make([]column.Type, len(columns))
 	for i, c := range columns {
 		types[i] = c.Type()

@@ -4,53 +4,54 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 
-	"github.com/weftgo/weft"
 	"github.com/weftgo/weft/column"
 	"github.com/weftgo/weft/device"
+	"github.com/weftgo/weft/internal/gpu/groups"
 	"github.com/weftgo/weft/internal/op"
 )
 
-// KeyOn are the types of keys in device memory.
-type KeyOn interface {
-	weft.Key | ~float32 | ~float64
-}
-
-// GroupsOn are groups of rows that lie on a device, by one key column, with any number of value columns of one type, none of
-// which has nulls. On a GPU one kernel reads the columns once: blocks of threads combine few groups before the table sees
-// them. For several key columns, other types and nulls there are [Groups], which take columns of the host.
+// GroupsOn are groups of rows that lie on a device, in columns of any types of fixed size, with nulls or without. On a GPU
+// one kernel reads the columns once: blocks of threads combine few groups before the table sees them.
 //
 // Results are those of [Groups] with Options.Sorted, but that the last digits of sums of floats depend on chance; [GroupsOn.ResultOn]
 // leaves them on the device.
 //
+// One key column without nulls is fastest on a GPU. Several that have 64 bits together are packed into one key, each with a bit for
+// null if there is room; longer keys, and those with a null that has no bit, get numbers first, in an index that compares all of them.
+//
 // All methods may be called from many goroutines; batches are added in the order of the calls.
-type GroupsOn[K KeyOn, V weft.Value] struct {
-	dev     device.Device
-	columns int // of values
+type GroupsOn struct {
+	dev  device.Device
+	aggs []Aggregate
+	opts Options
 
 	mu     sync.Mutex
-	on     groupsOn[K, V]
+	l      *layout // nil: no batch yet
+	on     groupsOn
 	err    error // of the first batch that may have been added in part, or that of groups that are closed
 	closed bool
 }
 
 // groupsOn is what groups on some kind of device do.
-type groupsOn[K KeyOn, V weft.Value] interface {
-	add(s *device.Stream, keys device.Slice[K], values []device.Slice[V]) error
+type groupsOn interface {
+	// open is called once the types of columns are known.
+	open(l *layout) error
+	add(s *device.Stream, keys, values []column.On, n int) error
 	result(ctx context.Context) (*Result, error)
-	resultOn(ctx context.Context) (*ResultOn[K], error)
+	resultOn(ctx context.Context) (*ResultOn, error)
 	close() error
 }
 
-// mostColumns are the value columns of one call of AddOn.
+// mostColumns are the value columns that aggregates name.
 const mostColumns = 1 << 16
 
-// NewOn makes groups without rows on a device. There are as many value columns as aggregates name, 2^16 at most. [weft.ErrOptions] if
-// options or aggregates make no sense, and for Options.MaxBytes; [device.ErrUnsupported] for [First] and [Last], since a GPU keeps no order
-// of rows, and where it has no room for what aggregates keep of a group, which is 1533 sums of integers or twice as many others;
-// device.ErrNoKernels and device.ErrMemory. Options.Sorted and SkipNulls change nothing.
-func NewOn[K KeyOn, V weft.Value](dev device.Device, aggs []Aggregate, opts *Options) (*GroupsOn[K, V], error) {
+// NewOn makes groups without rows on a device. The first batch that is added says of which types keys and values are.
+// [weft.ErrOptions] if options or aggregates make no sense, and for Options.MaxBytes; device.ErrNoKernels.
+// Options.Sorted changes nothing.
+func NewOn(dev device.Device, aggs []Aggregate, opts *Options) (*GroupsOn, error) {
 	o, err := opts.check()
 	if err != nil {
 		return nil, err
@@ -58,16 +59,11 @@ func NewOn[K KeyOn, V weft.Value](dev device.Device, aggs []Aggregate, opts *Opt
 	if err := checkOn(aggs, o); err != nil {
 		return nil, err
 	}
-	g := &GroupsOn[K, V]{dev: dev}
-	for _, a := range aggs {
-		if a.Func != Rows {
-			g.columns = max(g.columns, a.Column+1)
-		}
-	}
+	g := &GroupsOn{dev: dev, aggs: slices.Clone(aggs), opts: o}
 	if host, ok := dev.(device.Host); ok {
-		g.on, err = newHostOn[K, V](host, aggs, o, g.columns)
+		g.on, err = newHostOn(host, aggs, o)
 	} else {
-		g.on, err = newGPUOn[K, V](dev, aggs, o)
+		g.on, err = &gpuOn{dev: dev, funcs: g.aggs, opts: o}, groups.Check(dev)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("group: NewOn: %w", err)
@@ -87,26 +83,21 @@ func checkOn(aggs []Aggregate, o Options) error {
 		if a.Func != Rows && a.Column >= mostColumns {
 			return fmt.Errorf("group: %w: aggregate %d is the %v of value column %d, and on a device there are %d at most", op.ErrOptions, i, a.Func, a.Column, mostColumns)
 		}
-		if a.Func == First || a.Func == Last {
-			return fmt.Errorf("group: %w: aggregate %d is %v; rows on a device are in no order", device.ErrUnsupported, i, a.Func)
-		}
 	}
 	return nil
 }
 
 // AddOn adds rows that lie on the device, as work of a stream; the columns must stay until the stream has done it. It waits for
-// the stream if the table may have to grow: not as long as all rows so far are no more than Options.Capacity. Columns of different
-// lengths panic; another number of value columns than aggregates name, no stream, and a stream or columns of another device are
-// device.ErrInvalid, and nothing has been added then.
+// the stream if tables may have to grow: not as long as all rows so far are no more than Options.Capacity. Columns of different
+// lengths panic. Types and numbers of columns are those of the first batch, others are an error, as is an aggregate of a column
+// that is not there or has not the type for it; no stream, and a stream or columns of another device are
+// device.ErrInvalid; device.ErrUnsupported where a GPU has no room for what aggregates keep of a group, which is 1533 sums of
+// integers or twice as many others. Nothing has been added then.
 //
 // A batch that fails, for lack of memory or on a stream that has been closed, may have been added in part, so all later calls fail
 // with its error. So it is with sums of integers that go over 2^94, which is an [ErrOverflow] whatever the options.
-func (g *GroupsOn[K, V]) AddOn(s *device.Stream, keys device.Slice[K], values ...device.Slice[V]) error {
-	for i, v := range values {
-		if v.Len() != keys.Len() {
-			panic(fmt.Sprintf("group: AddOn: %d keys and %d values in column %d", keys.Len(), v.Len(), i))
-		}
-	}
+func (g *GroupsOn) AddOn(s *device.Stream, keys, values []column.On) error {
+	n := length(keys, values)
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	if g.err != nil {
@@ -115,44 +106,74 @@ func (g *GroupsOn[K, V]) AddOn(s *device.Stream, keys device.Slice[K], values ..
 	if err := g.check(s, keys, values); err != nil {
 		return fmt.Errorf("group: AddOn: %w", err)
 	}
-	if keys.Len() == 0 {
+	if err := g.bind(keys, values); err != nil {
+		return err
+	}
+	if n == 0 {
 		return nil
 	}
-	if g.err = g.on.add(s, keys, values); g.err != nil {
+	if g.err = g.on.add(s, keys, values, n); g.err != nil {
 		return fmt.Errorf("group: AddOn: %w", g.err)
 	}
 	return nil
 }
 
-// check reports columns that cannot be added, or not by a stream.
-func (g *GroupsOn[K, V]) check(s *device.Stream, keys device.Slice[K], values []device.Slice[V]) error {
+// check reports columns that cannot be added by a stream.
+func (g *GroupsOn) check(s *device.Stream, keys, values []column.On) error {
 	switch {
 	case s == nil:
 		return fmt.Errorf("%w: no stream", device.ErrInvalid)
 	case s.Device() != g.dev:
 		return fmt.Errorf("%w: the stream belongs to another device, %s", device.ErrInvalid, s.Device().Properties().Name)
-	case len(values) != g.columns:
-		return fmt.Errorf("%w: %d value columns; aggregates name %d", device.ErrInvalid, len(values), g.columns)
-	case keys.Len() == 0:
-		return nil
-	case keys.Device() != g.dev:
-		return fmt.Errorf("%w: the keys lie on another device, %s", device.ErrInvalid, keys.Device().Properties().Name)
 	}
-	for i, v := range values {
-		if v.Device() != g.dev {
-			return fmt.Errorf("%w: value column %d lies on another device, %s", device.ErrInvalid, i, v.Device().Properties().Name)
+	for _, columns := range []struct {
+		what string
+		of   []column.On
+	}{{"key", keys}, {"value", values}} {
+		for i, c := range columns.of {
+			if c.Len() > 0 && c.Device() != g.dev {
+				return fmt.Errorf("%w: %s column %d lies on another device, %s", device.ErrInvalid, columns.what, i, c.Device().Properties().Name)
+			}
+			if bits, _ := c.Valid(); c.HasNulls() && bits.Device() != g.dev {
+				return fmt.Errorf("%w: the bitmap of %s column %d lies on another device, %s", device.ErrInvalid, columns.what, i, bits.Device().Properties().Name)
+			}
 		}
 	}
 	return nil
 }
 
-// Result receives the keys in ascending order, NaN last, and their aggregates, in memory of the host, behind all batches that have been
-// added. On a GPU it needs memory of the device for as much. A sum of integers that needs more than 64 bits is an [ErrOverflow] that names its group, unless Options.WrapSums is set.
-func (g *GroupsOn[K, V]) Result(ctx context.Context) (*Result, error) {
+// bind fixes the types of columns at the first batch, and compares those of later ones.
+func (g *GroupsOn) bind(keys, values []column.On) error {
+	k, v := typesOf(keys), typesOf(values)
+	if g.l != nil {
+		if err := same("key", k, g.l.keys); err != nil {
+			return err
+		}
+		return same("value", v, g.l.values)
+	}
+	l, err := newLayout(g.aggs, k, v)
+	if err != nil {
+		return err
+	}
+	if err := g.on.open(l); err != nil {
+		return fmt.Errorf("group: AddOn: %w", err)
+	}
+	g.l = l
+	return nil
+}
+
+// Result receives the keys in ascending order, those of the first column first, NaN last and null behind all, and their aggregates, in
+// memory of the host, behind all batches that have been added. On a GPU it needs memory of the device for as much. Before the first batch
+// there are no key columns, and those of aggregates have no type. A sum of integers that needs more than 64 bits is an [ErrOverflow]
+// that names its group, unless Options.WrapSums is set.
+func (g *GroupsOn) Result(ctx context.Context) (*Result, error) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	if g.err != nil {
 		return nil, fmt.Errorf("group: Result: %w", g.err)
+	}
+	if g.l == nil {
+		return &Result{Values: make([]column.Column, len(g.aggs))}, nil
 	}
 	r, err := g.on.result(ctx)
 	if err != nil {
@@ -162,11 +183,14 @@ func (g *GroupsOn[K, V]) Result(ctx context.Context) (*Result, error) {
 }
 
 // ResultOn is Result in memory of the device, in no order. It waits until all is there.
-func (g *GroupsOn[K, V]) ResultOn(ctx context.Context) (*ResultOn[K], error) {
+func (g *GroupsOn) ResultOn(ctx context.Context) (*ResultOn, error) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	if g.err != nil {
 		return nil, fmt.Errorf("group: ResultOn: %w", g.err)
+	}
+	if g.l == nil {
+		return &ResultOn{Values: make([]column.On, len(g.aggs))}, nil
 	}
 	r, err := g.on.resultOn(ctx)
 	if err != nil {
@@ -177,7 +201,7 @@ func (g *GroupsOn[K, V]) ResultOn(ctx context.Context) (*ResultOn[K], error) {
 
 // Close frees the memory of groups, once streams have done what they were given; results stay. Idempotent; later calls fail
 // with [weft.ErrClosed].
-func (g *GroupsOn[K, V]) Close() error {
+func (g *GroupsOn) Close() error {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	if g.closed {
@@ -187,51 +211,92 @@ func (g *GroupsOn[K, V]) Close() error {
 	return g.on.close()
 }
 
-// hostOn is groups on a CPU, whose streams do at once what they are told.
-type hostOn[K KeyOn, V weft.Value] struct{ groups *Groups }
+// ResultOn is groups as columns of one length in device memory, in no order: the values of each key column, and of each aggregate,
+// with the types that [Func] tells. It is the caller's to free.
+type ResultOn struct {
+	Keys, Values []column.On
+}
 
-func newHostOn[K KeyOn, V weft.Value](dev device.Host, aggs []Aggregate, o Options, columns int) (groupsOn[K, V], error) {
+// Len is the number of groups.
+func (r *ResultOn) Len() int { return length(r.Keys, r.Values) }
+
+// Free returns the memory of all columns. Work that uses it must have completed. Idempotent.
+func (r *ResultOn) Free() (err error) {
+	for _, columns := range [][]column.On{r.Keys, r.Values} {
+		for i := range columns {
+			err = errors.Join(err, columns[i].Free())
+		}
+	}
+	return err
+}
+
+// hostOn is groups on a CPU, whose streams do at once what they are told.
+type hostOn struct{ groups *Groups }
+
+func newHostOn(dev device.Host, aggs []Aggregate, o Options) (groupsOn, error) {
 	o.Sorted = true
 	groups, err := New(dev, aggs, &o)
-	if err != nil {
-		return nil, err
-	}
-	h := hostOn[K, V]{groups}
-	return h, h.add(nil, device.Slice[K]{}, make([]device.Slice[V], columns)) // tells the types
+	return hostOn{groups}, err
 }
 
-func (h hostOn[K, V]) add(_ *device.Stream, keys device.Slice[K], values []device.Slice[V]) error {
-	columns := make([]column.Column, len(values))
-	for i, v := range values {
-		columns[i] = column.Of(v.Host())
-	}
-	return h.groups.Add(context.Background(), []column.Column{column.Of(keys.Host())}, columns)
+func (h hostOn) open(l *layout) error {
+	return h.groups.Add(context.Background(), empty(l.keys), empty(l.values))
 }
 
-func (h hostOn[K, V]) result(ctx context.Context) (*Result, error) {
+// empty are columns of types without rows.
+func empty(types []column.Type) []column.Column {
+	columns := make([]column.Column, len(types))
+	for i, t := range types {
+		columns[i] = newWriter(t, 0, reader{}).column()
+	}
+	return columns
+}
+
+func (h hostOn) add(_ *device.Stream, keys, values []column.On, _ int) error {
+	local := func(columns []column.On) (all []column.Column) {
+		for _, c := range columns {
+			all = append(all, c.Host())
+		}
+		return all
+	}
+	return h.groups.Add(context.Background(), local(keys), local(values))
+}
+
+func (h hostOn) result(ctx context.Context) (*Result, error) {
 	r, err := h.groups.Result(ctx)
 	return r, errors.Unwrap(err) // without the name of the method
 }
 
-func (h hostOn[K, V]) resultOn(ctx context.Context) (*ResultOn[K], error) {
+func (h hostOn) resultOn(ctx context.Context) (r *ResultOn, err error) {
 	there, err := h.result(ctx)
 	if err != nil {
 		return nil, err
 	}
-	r := &ResultOn[K]{}
-	if r.Keys, err = device.Make[K](h.groups.dev, there.Len()); err != nil {
+	s, err := h.groups.dev.NewStream()
+	if err != nil {
 		return nil, err
 	}
-	copy(device.Bytes(r.Keys.Host()), there.Keys[0].Raw())
-	for _, c := range there.Values {
-		on, err := newColumnOn(h.groups.dev, c.Type(), c.Len())
-		if err != nil {
-			return nil, errors.Join(err, r.Free())
+	r = &ResultOn{}
+	defer func() {
+		if err = errors.Join(err, s.Close()); err != nil {
+			r, err = nil, errors.Join(err, r.Free())
 		}
-		copy(on.buffer().Host, c.Raw())
-		r.values = append(r.values, on)
+	}()
+	upload := func(columns []column.Column) (all []column.On, err error) {
+		for _, c := range columns {
+			on, err := column.Upload(s, c)
+			if err != nil {
+				return all, err
+			}
+			all = append(all, on)
+		}
+		return all, nil
 	}
-	return r, nil
+	if r.Keys, err = upload(there.Keys); err != nil {
+		return r, err
+	}
+	r.Values, err = upload(there.Values)
+	return r, err
 }
 
-func (h hostOn[K, V]) close() error { return h.groups.Close() }
+func (h hostOn) close() error { return h.groups.Close() }

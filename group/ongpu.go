@@ -1,12 +1,10 @@
 package group
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"slices"
 
-	"github.com/weftgo/weft"
 	"github.com/weftgo/weft/column"
 	"github.com/weftgo/weft/device"
 	"github.com/weftgo/weft/internal/gpu/groups"
@@ -14,156 +12,156 @@ import (
 
 // typesOn are the types of columns as kernels know them.
 var typesOn = map[column.Type]groups.Type{
+	column.Int8: groups.Int8, column.Uint8: groups.Uint8, column.Int16: groups.Int16, column.Uint16: groups.Uint16,
 	column.Int32: groups.Int32, column.Uint32: groups.Uint32, column.Int64: groups.Int64, column.Uint64: groups.Uint64,
-	column.Float32: groups.Float32, column.Float64: groups.Float64,
+	column.Bool: groups.Bool, column.Float32: groups.Float32, column.Float64: groups.Float64,
 }
 
-// gpuOn is groups on a GPU.
-type gpuOn[K KeyOn, V weft.Value] struct {
+// gpuOn is groups on a GPU: in one table those whose keys are one word, in another those whose keys have numbers.
+type gpuOn struct {
 	dev   device.Device
 	funcs []Aggregate
 	opts  Options
-	value column.Type
+
+	l     *layout
 	aggs  []groups.Aggregate // the same as kernels know them
-	table *groups.Table
+	keys  groups.Keys        // of one word
+	packs bool               // all keys without nulls are one word
+	nulls bool               // and there are bits for nulls
+	null  []bool             // by key column: there have been nulls
+	rows  int
+
+	packed, other *groups.Table // nil: there has been no such key
+	numbers       *groups.Numbers
 }
 
-func newGPUOn[K KeyOn, V weft.Value](dev device.Device, aggs []Aggregate, o Options) (groupsOn[K, V], error) {
-	g := &gpuOn[K, V]{dev: dev, funcs: slices.Clone(aggs), opts: o, value: column.TypeOf[V]()}
-	for _, a := range aggs {
-		g.aggs = append(g.aggs, groups.Aggregate{Func: g.kernel(a.Func), Type: typesOn[g.value], Column: a.Column})
+func (g *gpuOn) open(l *layout) (err error) {
+	types := make([]groups.Type, len(l.keys))
+	for i, t := range l.keys {
+		types[i] = typesOn[t]
 	}
-	var err error
-	g.table, err = groups.New(dev, groups.LayoutOf(typesOn[column.TypeOf[K]()], g.aggs), groups.Options{Capacity: o.Capacity})
-	return g, err
+	g.keys = groups.KeysOf(types, !g.opts.SkipNulls)
+	g.nulls = !g.opts.SkipNulls && g.keys.Words() == 1
+	if !g.nulls {
+		g.keys = groups.KeysOf(types, false)
+	}
+	g.packs = g.keys.Words() == 1
+	g.l, g.null, g.aggs = l, make([]bool, len(l.keys)), nil
+	for _, a := range g.funcs {
+		known := groups.Aggregate{}
+		if a.Func != Rows {
+			t := l.values[a.Column]
+			known = groups.Aggregate{Func: kernelFunc(a.Func, t), Type: typesOn[t], Column: a.Column}
+		}
+		g.aggs = append(g.aggs, known)
+	}
+	if g.packs {
+		g.packed, err = groups.New(g.dev, groups.LayoutOf(g.keys, g.aggs), groups.Options{Capacity: g.opts.Capacity})
+	} else {
+		err = g.openOther(types, g.opts.Capacity)
+	}
+	if err != nil {
+		return errors.Join(err, g.close())
+	}
+	return nil
 }
 
-// kernel is a function as kernels know it.
-func (g *gpuOn[K, V]) kernel(f Func) groups.Func {
+// openOther makes the table of keys that have numbers.
+func (g *gpuOn) openOther(types []groups.Type, capacity int) (err error) {
+	if g.other, err = groups.New(g.dev, groups.LayoutOf(groups.Keys{}, g.aggs), groups.Options{Capacity: capacity}); err != nil {
+		return err
+	}
+	g.numbers, err = groups.NewNumbers(g.dev, types, groups.Options{Capacity: capacity})
+	return err
+}
+
+// kernelFunc is a function of values of a type as kernels know it.
+func kernelFunc(f Func, t column.Type) groups.Func {
 	switch {
-	case f == Min:
-		return groups.Least
-	case f == Max:
-		return groups.Greatest
-	case f == Sum && g.value.Float():
+	case f == Sum && t.Float():
 		return groups.SumOfFloats
-	case f == Sum:
-		return groups.SumOf
-	case f == Mean && g.value.Float():
+	case f == Mean && t.Float():
 		return groups.MeanOfFloats
-	case f == Mean:
-		return groups.MeanOf
 	}
-	return groups.Rows
+	return [...]groups.Func{
+		Rows: groups.CountRows, Count: groups.CountOf, Sum: groups.SumOf, Min: groups.Least, Max: groups.Greatest, Mean: groups.MeanOf,
+		First: groups.First, Last: groups.Last,
+	}[f]
 }
 
-func (g *gpuOn[K, V]) add(s *device.Stream, keys device.Slice[K], values []device.Slice[V]) error {
-	columns := make([]device.Ptr, len(values))
-	for i, v := range values {
-		columns[i] = v.Ptr()
+func (g *gpuOn) add(s *device.Stream, keys, values []column.On, n int) error {
+	r := groups.Rows{N: n, Keys: columnsOn(keys), Values: columnsOn(values), Before: g.rows}
+	for i := range r.Values {
+		if !slices.ContainsFunc(g.funcs, func(a Aggregate) bool { return a.Func != Rows && a.Column == i }) {
+			r.Values[i].Valid = 0 // nobody asks
+		}
 	}
-	err := g.table.Add(s, keys.Ptr(), columns, keys.Len())
+	nulls := false
+	for i, c := range keys {
+		if c.HasNulls() {
+			nulls, g.null[i] = true, true
+		}
+	}
+	g.rows += n
+	err := g.addRows(s, r, nulls)
 	if errors.Is(err, groups.ErrRange) {
 		return fmt.Errorf("%w: one goes over 2^94", ErrOverflow)
 	}
 	return err
 }
 
-func (g *gpuOn[K, V]) close() error { return g.table.Close() }
-
-func (g *gpuOn[K, V]) resultOn(ctx context.Context) (r *ResultOn[K], err error) {
-	n, err := g.table.Len(ctx)
-	if err != nil {
-		return nil, err
-	}
-	r = &ResultOn[K]{}
-	defer func() {
-		if err != nil {
-			r, err = nil, errors.Join(err, g.free(ctx, r))
+// addRows adds rows to the tables; nulls: there may be some among keys.
+func (g *gpuOn) addRows(s *device.Stream, r groups.Rows, nulls bool) error {
+	apart := nulls && !(g.packs && g.nulls) // rows with a null have no key of one word, or are skipped
+	if g.packs {
+		if apart {
+			r.Filter = groups.WithoutNulls
 		}
-	}()
-	if r.Keys, err = device.Make[K](g.dev, n); err != nil {
-		return r, err
-	}
-	outputs := make([]groups.Output, len(g.aggs))
-	for i, a := range g.aggs {
-		c, err := newColumnOn(g.dev, resultType(g.funcs[i].Func, g.value), n)
-		if err != nil {
-			return r, err
-		}
-		r.values = append(r.values, c)
-		outputs[i] = groups.Output{Aggregate: a, Column: c.buffer().Ptr, Over: -1}
-	}
-	if err := g.table.Result(ctx, n, r.Keys.Ptr(), outputs); err != nil {
-		return r, err
-	}
-	return r, g.checkSums(ctx, r, outputs)
-}
-
-// free returns the memory of a result. A copy whose context has ended may still be on its way.
-func (g *gpuOn[K, V]) free(ctx context.Context, r *ResultOn[K]) error {
-	return errors.Join(g.table.Stream().Sync(context.WithoutCancel(ctx)), r.Free())
-}
-
-// checkSums looks for sums of more than 64 bits, and names the group of one.
-func (g *gpuOn[K, V]) checkSums(ctx context.Context, r *ResultOn[K], outputs []groups.Output) error {
-	for i, o := range outputs {
-		if o.Over < 0 || g.opts.WrapSums {
-			continue
-		}
-		key := make([]K, 1)
-		if err := r.Keys.Sub(o.Over, o.Over+1).CopyTo(ctx, g.table.Stream(), key); err != nil {
+		if err := g.packed.Add(s, r); err != nil || !apart || g.opts.SkipNulls {
 			return err
 		}
-		return overflow(g.funcs[i].Column, g.value, keyText([]column.Column{column.Of(key)}, 0))
+		if r.Filter = groups.WithNulls; g.other == nil {
+			types := make([]groups.Type, len(r.Keys))
+			for i, c := range r.Keys {
+				types[i] = c.Type
+			}
+			if err := g.openOther(types, 0); err != nil {
+				return err
+			}
+		}
+	} else if g.opts.SkipNulls && nulls {
+		r.Filter = groups.WithoutNulls
 	}
-	return nil
+	return g.numbers.Number(s, r, func(r groups.Rows) error { return g.other.Add(s, r) })
 }
 
-func (g *gpuOn[K, V]) result(ctx context.Context) (r *Result, err error) {
-	on, err := g.resultOn(ctx)
-	if err != nil {
-		return nil, err
+// columnsOn are columns as kernels know them.
+func columnsOn(columns []column.On) []groups.Column {
+	known := make([]groups.Column, len(columns))
+	for i, c := range columns {
+		bits, offset := c.Valid()
+		known[i] = groups.Column{Type: typesOn[c.Type()], Values: c.Buffer().Ptr, Valid: bits.Ptr(), Offset: offset}
 	}
-	defer func() { err = errors.Join(err, g.free(ctx, on)) }()
-	keys := make([]K, on.Len())
-	if err := on.Keys.CopyTo(ctx, g.table.Stream(), keys); err != nil {
-		return nil, err
-	}
-	places := ascending(keys)
-	r = &Result{Keys: []column.Column{column.Of(keys)}}
-	for _, c := range on.values {
-		values, err := c.at(ctx, g.table.Stream(), places)
-		if err != nil {
-			return nil, err
-		}
-		r.Values = append(r.Values, values)
-	}
-	return r, nil
+	return known
 }
 
-// ascending sorts keys, NaN last, and returns the place that each has come to.
-func ascending[K KeyOn](keys []K) (places []int) {
-	type placed struct {
-		key K
-		at  int
-	}
-	all := make([]placed, len(keys))
-	for i, k := range keys {
-		all[i] = placed{k, i}
-	}
-	slices.SortFunc(all, func(a, b placed) int {
-		switch {
-		case a.key < b.key || b.key != b.key: // there is one NaN
-			return -1
-		case a.key > b.key || a.key != a.key:
-			return 1
+// tables are those there are.
+func (g *gpuOn) tables() (all []*groups.Table) {
+	for _, t := range []*groups.Table{g.packed, g.other} {
+		if t != nil {
+			all = append(all, t)
 		}
-		return 0
-	})
-	places = make([]int, len(keys))
-	for place, x := range all {
-		keys[place], places[x.at] = x.key, place
 	}
-	return places
+	return all
+}
+
+func (g *gpuOn) close() (err error) {
+	for _, t := range g.tables() {
+		err = errors.Join(err, t.Close())
+	}
+	if g.numbers != nil {
+		err = errors.Join(err, g.numbers.Close())
+	}
+	g.packed, g.other, g.numbers = nil, nil, nil
+	return err
 }

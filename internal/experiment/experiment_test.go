@@ -55,6 +55,7 @@ var rowsOf = map[string]struct {
 	"groupby":             {Default, map[string]int{"uniform_4096": 2, "uniform_40": 2, "uniform_1000": 2, "uniform_1": 2, "zipf_40": 2}},
 	"group-on": {Default, map[string]int{
 		"uniform_1000": 2, "uniform_1024": 3, "grown_1024": 1, "uniform_1": 1, "zipf_1024": 1, "sorted_1024": 1, "wide_1000": 1, "wide_1024": 1, "minmax_1000": 1, "minmax_1024": 1,
+		"ends_1000": 1, "nulls_1000": 1, "nulls_1024": 1, "pair_1000": 1, "pair_1024": 1, "long_1000": 1, "long_1024": 1,
 	}},
 	"hotkeys":        {Default, map[string]int{"sums_1": 2, "parts_1": 2, "sums_4096": 2, "parts_4096": 2}},
 	"sizes":          {Default, map[string]int{"put": 26, "get": 26, "put_own": 26, "get_own": 26}},

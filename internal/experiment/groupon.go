@@ -1,6 +1,7 @@
 package experiment
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -21,7 +22,8 @@ var groupOnExperiment = Experiment{
 	Title: "Rows and sums of groups in one pass over columns on the device",
 	Doc: `group.GroupsOn counts n rows and adds up their values, keys and values of 64 bits, in groups that are drawn uniformly (uniform), by
 Zipf's law with exponent .99 (zipf), or come in order (sorted); their number stands with the operation. It is told the
-number of groups, or has to grow (grown). Values are small, or need all 64 bits (wide); minmax is the least and the greatest value beside. Beside it,
+number of groups, or has to grow (grown). Values are small, or need all 64 bits (wide); minmax is the least and the greatest value beside, ends
+the first and the last. Of nulls one value in eight is null, a pair is a key of two columns of 32 bits, and long one of two of 64. Beside it,
 the same by two reductions of linear, of ones and of values. All counts and sums are added up and checked. The limit of many
 groups is a compare-and-swap a row in memory as large as the records; that of few, rows, is reading the rows.`,
 	run: runGroupOn,
@@ -38,8 +40,9 @@ const (
 type groupsCase struct {
 	op     string
 	groups int
-	// grown: not told how many; wide: values of all bits; extremes: with the least and the greatest value; beside: by linear, too.
-	grown, wide, extremes, beside bool
+	// grown: not told how many; wide: values of all bits; nulls: one in eight is null; beside: by linear, too.
+	grown, wide, nulls, beside bool
+	more                       []group.Func // beside rows and sums
 }
 
 func groupCases(scale Scale, n int) []groupsCase {
@@ -49,8 +52,9 @@ func groupCases(scale Scale, n int) []groupsCase {
 		{op: "uniform", groups: min(1_000_000, most), beside: true},
 		{op: "uniform", groups: min(8_600_000, most), beside: true},
 	}
+	same := func(a, b groupsCase) bool { return a.op == b.op && a.groups == b.groups }
 	if scale == Quick {
-		return slices.Compact(all)
+		return slices.CompactFunc(all, same)
 	}
 	all = append(all,
 		groupsCase{op: "grown", groups: min(8_600_000, most), grown: true},
@@ -58,12 +62,19 @@ func groupCases(scale Scale, n int) []groupsCase {
 		groupsCase{op: "uniform", groups: min(100_000, most)},
 		groupsCase{op: "zipf", groups: min(1_000_000, most)},
 		groupsCase{op: "sorted", groups: min(8_600_000, most)},
-		groupsCase{op: "minmax", groups: 1000, extremes: true},
-		groupsCase{op: "minmax", groups: min(1_000_000, most), extremes: true},
+		groupsCase{op: "minmax", groups: 1000, more: []group.Func{group.Min, group.Max}},
+		groupsCase{op: "minmax", groups: min(1_000_000, most), more: []group.Func{group.Min, group.Max}},
 		groupsCase{op: "wide", groups: 1000, wide: true},
 		groupsCase{op: "wide", groups: min(1_000_000, most), wide: true},
+		groupsCase{op: "ends", groups: 1000, more: []group.Func{group.First, group.Last}},
+		groupsCase{op: "nulls", groups: 1000, nulls: true},
+		groupsCase{op: "nulls", groups: min(1_000_000, most), nulls: true},
+		groupsCase{op: "pair", groups: 1000},
+		groupsCase{op: "pair", groups: min(1_000_000, most)},
+		groupsCase{op: "long", groups: 1000},
+		groupsCase{op: "long", groups: min(1_000_000, most)},
 	)
-	return slices.Compact(all)
+	return slices.CompactFunc(all, same)
 }
 
 // groupOn is one case under measurement.
@@ -71,7 +82,9 @@ type groupOn struct {
 	*runner
 	groupsCase
 	groupVals
-	keys device.Slice[int64]
+	keys  device.Slice[int64]
+	short device.Slice[int32] // the same keys, of 32 bits, where they are pairs
+	bits  device.Slice[uint8] // of values that are not null
 }
 
 // groupVals are values on the device.
@@ -81,7 +94,7 @@ type groupVals struct {
 }
 
 func runGroupOn(ctx context.Context, r *runner) (err error) {
-	n, err := r.keys(1<<21, 1_000_000_000, wideRowBytes+4)
+	n, err := r.keys(1<<21, 1_000_000_000, wideRowBytes+12)
 	if err != nil {
 		return err
 	}
@@ -92,9 +105,9 @@ func runGroupOn(ctx context.Context, r *runner) (err error) {
 	}
 	r.result.Limits["rows"] = r.result.Limits[roofline.Copy] / wideRowBytes
 	g := &groupOn{runner: r}
-	defer func() { err = errors.Join(err, r.free(&g.keys, &g.vals)) }()
+	defer func() { err = errors.Join(err, r.free(&g.keys, &g.vals), r.free(&g.short), r.free(&g.bits)) }()
 	for i, c := range groupCases(r.Scale, n) {
-		anew := i == 0 || c.wide != g.wide
+		anew := i == 0 || c.wide != g.wide || c.nulls != g.nulls
 		g.groupsCase = c
 		if err := g.run(ctx, n, anew); err != nil {
 			return fmt.Errorf("%d groups, %s: %w", c.groups, c.op, err)
@@ -155,7 +168,7 @@ func (g *groupOn) upload(n int, anew bool) (err error) {
 	default:
 		workload.Uniform(host, g.Seed, uint64(g.groups), g.Seed+2)
 	}
-	if err := g.renew(&g.keys, host); err != nil || !anew {
+	if err := errors.Join(renew(g, &g.keys, host), g.pairs(host)); err != nil || !anew {
 		return err
 	}
 	g.sum = 0
@@ -163,13 +176,48 @@ func (g *groupOn) upload(n int, anew bool) (err error) {
 		if host[i] = int64(i%1999) - 999; g.wide {
 			host[i] = int64(workload.Random(g.Seed, uint64(i)))
 		}
-		g.sum += host[i]
+		if !g.nulls || i%8 != 0 {
+			g.sum += host[i]
+		}
 	}
-	return g.renew(&g.vals, host)
+	if err := g.free(&g.bits); err != nil {
+		return err
+	}
+	if g.nulls {
+		g.bits, err = device.Upload(g.stream, bytes.Repeat([]byte{0xfe}, n/8+1))
+	}
+	return errors.Join(err, renew(g, &g.vals, host))
+}
+
+// pairs uploads keys of 32 bits, if the case has such.
+func (g *groupOn) pairs(keys []int64) error {
+	var short []int32
+	if g.op == "pair" {
+		short = make([]int32, len(keys))
+		for i, k := range keys {
+			short[i] = int32(k)
+		}
+	}
+	return renew(g, &g.short, short)
+}
+
+// columns are those of the keys and of the values.
+func (g *groupOn) columns() (keys, values []column.On) {
+	keys, v := []column.On{column.OfSlice(g.keys)}, column.OfSlice(g.vals)
+	switch g.op {
+	case "pair":
+		keys = []column.On{column.OfSlice(g.short), column.OfSlice(g.short)}
+	case "long":
+		keys = append(keys, keys[0])
+	}
+	if g.nulls {
+		v = v.WithValid(g.bits, 0)
+	}
+	return keys, []column.On{v}
 }
 
 // renew puts a column in the place of another.
-func (g *groupOn) renew(to *device.Slice[int64], host []int64) (err error) {
+func renew[T int32 | int64](g *groupOn, to *device.Slice[T], host []T) (err error) {
 	if err := g.free(to); err != nil {
 		return err
 	}
@@ -179,14 +227,15 @@ func (g *groupOn) renew(to *device.Slice[int64], host []int64) (err error) {
 
 func (g *groupOn) measure(ctx context.Context, limit string) (err error) {
 	aggs := []group.Aggregate{{Func: group.Rows}, {Func: group.Sum}}
-	if g.extremes {
-		aggs = append(aggs, group.Aggregate{Func: group.Min}, group.Aggregate{Func: group.Max})
+	for _, f := range g.more {
+		aggs = append(aggs, group.Aggregate{Func: f})
 	}
+	keys, values := g.columns()
 	opts := &group.Options{WrapSums: true, Capacity: g.groups}
 	if g.grown {
 		opts.Capacity = 0
 	}
-	var groups *group.GroupsOn[int64, int64]
+	var groups *group.GroupsOn
 	free := func() (err error) {
 		if groups != nil {
 			err = groups.Close()
@@ -199,9 +248,9 @@ func (g *groupOn) measure(ctx context.Context, limit string) (err error) {
 		if err := free(); err != nil {
 			return err
 		}
-		groups, err = group.NewOn[int64, int64](g.Device, aggs, opts)
+		groups, err = group.NewOn(g.Device, aggs, opts)
 		return err
-	}, func() error { return groups.AddOn(g.stream, g.keys, g.vals) })
+	}, func() error { return groups.AddOn(g.stream, keys, values) })
 	if err != nil {
 		return err
 	}

@@ -46,6 +46,33 @@ struct Work {
   uint32_t pause = 1;    // rounds to go without it, the next time
 };
 
+// ---- keys ----------------------------------------------------------------------
+
+// The keys of a kernel. load receives a row's, with all bits inverted, and tells whether the row is meant.
+
+// One column, in which nothing is null.
+struct OneKey {
+  static constexpr bool kFilters = false;
+  static __device__ __forceinline__ bool load(const AddParams& p, uint32_t row, uint64_t& key) {
+    key = ~key_bits(p.keys, p.key, row);
+    return true;
+  }
+};
+
+// Several columns that are one word, or a number.
+struct AnyKey {
+  static constexpr bool kFilters = true;
+  static __device__ __forceinline__ bool load(const AddParams& p, uint32_t row, uint64_t& key) {
+    if (p.numbered != 0) {
+      const uint32_t number = load_once(static_cast<const uint32_t*>(p.keys) + row);
+      key = ~uint64_t(number);
+      return number != kNone;
+    }
+    key = ~key_word(p.columns, p.ncolumns, 0, row);
+    return is_meant(p.filter, p.columns, p.ncolumns, row);
+  }
+};
+
 // ---- one integer column that is added up ---------------------------------------
 
 // The fields of a kernel: how it loads, adds and moves what they keep.
@@ -57,7 +84,7 @@ struct OneSum {
   uint32_t at;
 
   __device__ __forceinline__ OneSum(const AddParams& p, const Local& l) : p(p), type(p.fields->type), at(first_field(l)) {}
-  __device__ __forceinline__ Value load(uint32_t row) const { return load_word(p.fields->values, type, row); }
+  __device__ __forceinline__ Value load(uint32_t row) const { return load_word(p.fields->column.values, type, row); }
   __device__ __forceinline__ void add(const Local& l, uint32_t cell, uint32_t, Value v) const {
     add_parts(l, at, cell, parts(type, v));
   }
@@ -94,11 +121,12 @@ struct Any {
   __device__ __forceinline__ void add(const Local& l, uint32_t cell, uint32_t row, Value) const {
     for (uint32_t i = 0; i < p.nfields; i++) {
       const Field& f = p.fields[i];
-      const uint64_t v = load_word(f.values, f.type, row);
+      if (is_null(f.column, row) != (f.op == kNulls)) continue;
       switch (f.op) {
-        case kSum: add_parts(l, f.local, cell, parts(f.type, v)); break;
-        case kSumFloat: sum_float_relaxed(l.word(f.local, cell), as_double(v)); break;
-        default: raise(l.word(f.local, cell), ranked(f.op, f.type, v));
+        case kNulls: add_relaxed(l.half(f.local, 0, cell), 1u); break;
+        case kSum: add_parts(l, f.local, cell, parts(f.type, load_word(f.column.values, f.type, row))); break;
+        case kSumFloat: sum_float_relaxed(l.word(f.local, cell), as_double(load_word(f.column.values, f.type, row))); break;
+        default: raise(l.word(f.local, cell), largest(f, row));
       }
     }
   }
@@ -108,13 +136,22 @@ struct Any {
     sum_relaxed(to + kCount, 1ul);
     for (uint32_t i = 0; i < p.nfields; i++) {
       const Field& f = p.fields[i];
-      const uint64_t v = load_word(f.values, f.type, row);
-      put(f, to + f.at, f.op < kMin ? v : ranked(f.op, f.type, v));
+      if (is_null(f.column, row) != (f.op == kNulls)) continue;
+      switch (f.op) {
+        case kNulls: sum_relaxed(to + f.at, 1ul); break;
+        case kSum:
+        case kSumFloat: put(f, to + f.at, load_word(f.column.values, f.type, row)); break;
+        default: put(f, to + f.at, largest(f, row));
+      }
     }
   }
   __device__ __forceinline__ void flush(const Local& l, uint32_t cell, uint64_t* to) const {
     for (uint32_t i = 0; i < p.nfields; i++) {
       const Field& f = p.fields[i];
+      if (f.op == kNulls) {
+        sum_relaxed(to + f.at, uint64_t(load_weak(l.half(f.local, 0, cell))));
+        continue;
+      }
       if (f.op != kSum) {
         put(f, to + f.at, load_weak(l.word(f.local, cell)));
         continue;
@@ -126,6 +163,12 @@ struct Any {
   }
 
  private:
+  // What a field keeps the largest of: a value's rank, or the number of its row, of the first one inverted.
+  __device__ __forceinline__ uint64_t largest(const Field& f, uint32_t row) const {
+    if (f.op == kFirstRow) return ~(p.base + row);
+    if (f.op == kLastRow) return p.base + row + 1;
+    return ranked(f.op, f.type, load_word(f.column.values, f.type, row));
+  }
   __device__ __forceinline__ void put(const Field& f, uint64_t* to, uint64_t v) const {
     if (f.op == kSumFloat) {
       sum_float_relaxed(to, as_double(v));
@@ -176,28 +219,32 @@ __device__ __forceinline__ uint32_t combine(const AddParams& p, const Fields& fi
 }
 
 // combine_tile adds a tile of rows in shared memory.
-template <class Fields>
+template <class Keys, class Fields>
 __device__ __forceinline__ void combine_tile(const AddParams& p, const Fields& fields, Work& w, uint32_t first, uint32_t end) {
   constexpr uint32_t kItems = Fields::kItems;
+  uint32_t meant = 0;  // a bit for each row
   uint64_t keys[kItems];
   typename Fields::Value values[kItems];
 #pragma unroll
   for (uint32_t i = 0; i < kItems; i++) {
     const uint32_t row = first + i * kThreads;
     keys[i] = 0, values[i] = {};
-    if (row < end) keys[i] = load_key(p.keys, p.key, row), values[i] = fields.load(row);
+    if (row < end) {
+      if (Keys::load(p, row, keys[i])) meant |= 1u << i;
+      values[i] = fields.load(row);
+    }
   }
 #pragma unroll
   for (uint32_t i = 0; i < kItems; i++) {
     const uint32_t row = first + i * kThreads;
     uint32_t at = kNone;
-    if (row < end) at = combine(p, fields, w, keys[i], row, values[i]);
+    if (Keys::kFilters ? (meant >> i & 1) != 0 : row < end) at = combine(p, fields, w, keys[i], row, values[i]);
     if (ballot(kAll, at != kNone) != 0) fields.add_to(at, row, values[i]);
   }
 }
 
 // direct_tile adds a tile of rows to their records. row_of tells which row is number i of the tile, or kNone.
-template <class Fields, class RowOf>
+template <class Keys, class Fields, class RowOf>
 __device__ __forceinline__ void direct_tile(const AddParams& p, const Fields& fields, Work& w, RowOf row_of) {
   constexpr uint32_t kItems = Fields::kItems;
   uint64_t keys[kItems], there[kItems];
@@ -206,7 +253,10 @@ __device__ __forceinline__ void direct_tile(const AddParams& p, const Fields& fi
 #pragma unroll
   for (uint32_t i = 0; i < kItems; i++) {
     rows[i] = row_of(i), keys[i] = 0, values[i] = {};
-    if (rows[i] != kNone) keys[i] = load_key(p.keys, p.key, rows[i]), values[i] = fields.load(rows[i]);
+    if (rows[i] != kNone) {
+      values[i] = fields.load(rows[i]);
+      if (!Keys::load(p, rows[i], keys[i])) rows[i] = kNone, keys[i] = 0;
+    }
   }
   // All records are on their way before the first is looked at.
 #pragma unroll
@@ -266,7 +316,7 @@ __device__ __forceinline__ void judge(const AddParams& p, const Fields& fields, 
 
 // add_listed goes through the rows that the block has listed before, and lists those anew that still find no room: in
 // places that have been read.
-template <class Fields>
+template <class Keys, class Fields>
 __device__ __forceinline__ void add_listed(const AddParams& p, const Fields& fields, Work& w) {
   const uint32_t n = p.listed[block_index()];
   const uint32_t* rows = p.lists + uint64_t(block_index()) * p.round;
@@ -279,7 +329,7 @@ __device__ __forceinline__ void add_listed(const AddParams& p, const Fields& fie
       mine[i] = at < n ? rows[at] : kNone;
     }
     sync_block();  // all have read before the first writes
-    direct_tile(p, fields, w, [&](uint32_t i) { return mine[i]; });
+    direct_tile<Keys>(p, fields, w, [&](uint32_t i) { return mine[i]; });
   }
 }
 
@@ -301,28 +351,28 @@ __device__ __forceinline__ bool may_go(const AddParams& p, Work& w) {
 }
 
 // round adds the rows first to end-1.
-template <class Fields>
+template <class Keys, class Fields>
 __device__ __forceinline__ void round(const AddParams& p, const Fields& fields, Work& w, uint32_t first, uint32_t end) {
   const uint32_t rank = thread_in_block();
   constexpr uint32_t tile = Fields::kItems * kThreads;
   if (w.rest != 0) {
     w.rest--;
     for (uint32_t lo = first; lo < end; lo += tile) {
-      direct_tile(p, fields, w, [&](uint32_t i) {
+      direct_tile<Keys>(p, fields, w, [&](uint32_t i) {
         const uint32_t row = lo + i * kThreads + rank;
         return row < end ? row : kNone;
       });
     }
     return;
   }
-  for (uint32_t lo = first; lo < end; lo += tile) combine_tile(p, fields, w, lo + rank, end);
+  for (uint32_t lo = first; lo < end; lo += tile) combine_tile<Keys>(p, fields, w, lo + rank, end);
   if (w.hits != 0) add_relaxed(w.hits_of_block, w.hits);
   w.hits = 0;
   sync_block();
   judge(p, fields, w, end - first, load_weak(w.hits_of_block));
 }
 
-template <class Fields>
+template <class Keys, class Fields>
 __device__ __forceinline__ void add(const AddParams& p) {
   __shared__ uint64_t memory[kLocalBytes / 8];
   __shared__ Control control;
@@ -335,12 +385,12 @@ __device__ __forceinline__ void add(const AddParams& p) {
     store_weak(w.listed, 0u);
   }
   sync_block();
-  add_listed(p, fields, w);
+  add_listed<Keys>(p, fields, w);
   uint32_t done = p.rounds[me];
   while (may_go(p, w)) {
     const uint64_t first = (uint64_t(done) * blocks + me) * p.round;
     if (first >= p.n) break;
-    round(p, fields, w, uint32_t(first), uint32_t(p.n - first < p.round ? p.n : first + p.round));
+    round<Keys>(p, fields, w, uint32_t(first), uint32_t(p.n - first < p.round ? p.n : first + p.round));
     done++;
   }
   flush(p, fields, w);

@@ -11,22 +11,26 @@ import (
 
 // addParams is weft::groups::AddParams of C++.
 type addParams struct {
-	_       structs.HostLayout
-	table   table
-	head    device.Ptr
-	keys    device.Ptr
-	fields  device.Ptr
-	rounds  device.Ptr
-	listed  device.Ptr
-	lists   device.Ptr
-	n       uint32
-	round   uint32
-	limit   uint32
-	probes  uint32
-	cells   uint32
-	nfields uint32
-	key     uint32
-	unused  uint32
+	_        structs.HostLayout
+	table    table
+	head     device.Ptr
+	keys     device.Ptr
+	columns  device.Ptr
+	fields   device.Ptr
+	base     uint64
+	rounds   device.Ptr
+	listed   device.Ptr
+	lists    device.Ptr
+	n        uint32
+	round    uint32
+	limit    uint32
+	probes   uint32
+	cells    uint32
+	nfields  uint32
+	key      uint32
+	ncolumns uint32
+	filter   uint32
+	numbered uint32
 }
 
 // carryParams is weft::groups::CarryParams of C++.
@@ -39,6 +43,16 @@ type carryParams struct {
 	unused  uint32
 }
 
+// index is weft::groups::Index of C++.
+type index struct {
+	_      structs.HostLayout
+	places device.Ptr
+	rows   device.Ptr
+	seed   uint64
+	slots  uint32
+	words  uint32
+}
+
 // moveParams is weft::groups::MoveParams of C++.
 type moveParams struct {
 	_    structs.HostLayout
@@ -47,16 +61,51 @@ type moveParams struct {
 	head device.Ptr
 }
 
+// numberParams is weft::groups::NumberParams of C++.
+type numberParams struct {
+	_       structs.HostLayout
+	index   index
+	keys    device.Ptr
+	numbers device.Ptr
+	used    device.Ptr
+	spare   device.Ptr
+	n       uint32
+	nkeys   uint32
+	filter  uint32
+	unused  uint32
+}
+
+// pickParams is weft::groups::PickParams of C++.
+type pickParams struct {
+	_       structs.HostLayout
+	table   table
+	fields  device.Ptr
+	base    uint64
+	n       uint32
+	nfields uint32
+}
+
+// reindexParams is weft::groups::ReindexParams of C++.
+type reindexParams struct {
+	_    structs.HostLayout
+	from index
+	to   index
+}
+
 // resultParams is weft::groups::ResultParams of C++.
 type resultParams struct {
 	_        structs.HostLayout
 	table    table
 	keys     device.Ptr
 	outputs  device.Ptr
+	rows     device.Ptr
 	count    device.Ptr
+	first    uint64
 	room     uint64
+	nkeys    uint32
 	noutputs uint32
-	key      uint32
+	words    uint32
+	unused   uint32
 }
 
 // table is weft::groups::Table of C++.
@@ -70,22 +119,26 @@ type table struct {
 
 // addParams has the layout of weft::groups::AddParams.
 var (
-	_ [104]byte = [unsafe.Sizeof(addParams{})]byte{}
+	_ [128]byte = [unsafe.Sizeof(addParams{})]byte{}
 	_ [0]byte   = [unsafe.Offsetof(addParams{}.table)]byte{}
 	_ [24]byte  = [unsafe.Offsetof(addParams{}.head)]byte{}
 	_ [32]byte  = [unsafe.Offsetof(addParams{}.keys)]byte{}
-	_ [40]byte  = [unsafe.Offsetof(addParams{}.fields)]byte{}
-	_ [48]byte  = [unsafe.Offsetof(addParams{}.rounds)]byte{}
-	_ [56]byte  = [unsafe.Offsetof(addParams{}.listed)]byte{}
-	_ [64]byte  = [unsafe.Offsetof(addParams{}.lists)]byte{}
-	_ [72]byte  = [unsafe.Offsetof(addParams{}.n)]byte{}
-	_ [76]byte  = [unsafe.Offsetof(addParams{}.round)]byte{}
-	_ [80]byte  = [unsafe.Offsetof(addParams{}.limit)]byte{}
-	_ [84]byte  = [unsafe.Offsetof(addParams{}.probes)]byte{}
-	_ [88]byte  = [unsafe.Offsetof(addParams{}.cells)]byte{}
-	_ [92]byte  = [unsafe.Offsetof(addParams{}.nfields)]byte{}
-	_ [96]byte  = [unsafe.Offsetof(addParams{}.key)]byte{}
-	_ [100]byte = [unsafe.Offsetof(addParams{}.unused)]byte{}
+	_ [40]byte  = [unsafe.Offsetof(addParams{}.columns)]byte{}
+	_ [48]byte  = [unsafe.Offsetof(addParams{}.fields)]byte{}
+	_ [56]byte  = [unsafe.Offsetof(addParams{}.base)]byte{}
+	_ [64]byte  = [unsafe.Offsetof(addParams{}.rounds)]byte{}
+	_ [72]byte  = [unsafe.Offsetof(addParams{}.listed)]byte{}
+	_ [80]byte  = [unsafe.Offsetof(addParams{}.lists)]byte{}
+	_ [88]byte  = [unsafe.Offsetof(addParams{}.n)]byte{}
+	_ [92]byte  = [unsafe.Offsetof(addParams{}.round)]byte{}
+	_ [96]byte  = [unsafe.Offsetof(addParams{}.limit)]byte{}
+	_ [100]byte = [unsafe.Offsetof(addParams{}.probes)]byte{}
+	_ [104]byte = [unsafe.Offsetof(addParams{}.cells)]byte{}
+	_ [108]byte = [unsafe.Offsetof(addParams{}.nfields)]byte{}
+	_ [112]byte = [unsafe.Offsetof(addParams{}.key)]byte{}
+	_ [116]byte = [unsafe.Offsetof(addParams{}.ncolumns)]byte{}
+	_ [120]byte = [unsafe.Offsetof(addParams{}.filter)]byte{}
+	_ [124]byte = [unsafe.Offsetof(addParams{}.numbered)]byte{}
 )
 
 // carryParams has the layout of weft::groups::CarryParams.
@@ -98,6 +151,16 @@ var (
 	_ [44]byte = [unsafe.Offsetof(carryParams{}.unused)]byte{}
 )
 
+// index has the layout of weft::groups::Index.
+var (
+	_ [32]byte = [unsafe.Sizeof(index{})]byte{}
+	_ [0]byte  = [unsafe.Offsetof(index{}.places)]byte{}
+	_ [8]byte  = [unsafe.Offsetof(index{}.rows)]byte{}
+	_ [16]byte = [unsafe.Offsetof(index{}.seed)]byte{}
+	_ [24]byte = [unsafe.Offsetof(index{}.slots)]byte{}
+	_ [28]byte = [unsafe.Offsetof(index{}.words)]byte{}
+)
+
 // moveParams has the layout of weft::groups::MoveParams.
 var (
 	_ [56]byte = [unsafe.Sizeof(moveParams{})]byte{}
@@ -106,16 +169,51 @@ var (
 	_ [48]byte = [unsafe.Offsetof(moveParams{}.head)]byte{}
 )
 
+// numberParams has the layout of weft::groups::NumberParams.
+var (
+	_ [80]byte = [unsafe.Sizeof(numberParams{})]byte{}
+	_ [0]byte  = [unsafe.Offsetof(numberParams{}.index)]byte{}
+	_ [32]byte = [unsafe.Offsetof(numberParams{}.keys)]byte{}
+	_ [40]byte = [unsafe.Offsetof(numberParams{}.numbers)]byte{}
+	_ [48]byte = [unsafe.Offsetof(numberParams{}.used)]byte{}
+	_ [56]byte = [unsafe.Offsetof(numberParams{}.spare)]byte{}
+	_ [64]byte = [unsafe.Offsetof(numberParams{}.n)]byte{}
+	_ [68]byte = [unsafe.Offsetof(numberParams{}.nkeys)]byte{}
+	_ [72]byte = [unsafe.Offsetof(numberParams{}.filter)]byte{}
+	_ [76]byte = [unsafe.Offsetof(numberParams{}.unused)]byte{}
+)
+
+// pickParams has the layout of weft::groups::PickParams.
+var (
+	_ [48]byte = [unsafe.Sizeof(pickParams{})]byte{}
+	_ [0]byte  = [unsafe.Offsetof(pickParams{}.table)]byte{}
+	_ [24]byte = [unsafe.Offsetof(pickParams{}.fields)]byte{}
+	_ [32]byte = [unsafe.Offsetof(pickParams{}.base)]byte{}
+	_ [40]byte = [unsafe.Offsetof(pickParams{}.n)]byte{}
+	_ [44]byte = [unsafe.Offsetof(pickParams{}.nfields)]byte{}
+)
+
+// reindexParams has the layout of weft::groups::ReindexParams.
+var (
+	_ [64]byte = [unsafe.Sizeof(reindexParams{})]byte{}
+	_ [0]byte  = [unsafe.Offsetof(reindexParams{}.from)]byte{}
+	_ [32]byte = [unsafe.Offsetof(reindexParams{}.to)]byte{}
+)
+
 // resultParams has the layout of weft::groups::ResultParams.
 var (
-	_ [64]byte = [unsafe.Sizeof(resultParams{})]byte{}
+	_ [88]byte = [unsafe.Sizeof(resultParams{})]byte{}
 	_ [0]byte  = [unsafe.Offsetof(resultParams{}.table)]byte{}
 	_ [24]byte = [unsafe.Offsetof(resultParams{}.keys)]byte{}
 	_ [32]byte = [unsafe.Offsetof(resultParams{}.outputs)]byte{}
-	_ [40]byte = [unsafe.Offsetof(resultParams{}.count)]byte{}
-	_ [48]byte = [unsafe.Offsetof(resultParams{}.room)]byte{}
-	_ [56]byte = [unsafe.Offsetof(resultParams{}.noutputs)]byte{}
-	_ [60]byte = [unsafe.Offsetof(resultParams{}.key)]byte{}
+	_ [40]byte = [unsafe.Offsetof(resultParams{}.rows)]byte{}
+	_ [48]byte = [unsafe.Offsetof(resultParams{}.count)]byte{}
+	_ [56]byte = [unsafe.Offsetof(resultParams{}.first)]byte{}
+	_ [64]byte = [unsafe.Offsetof(resultParams{}.room)]byte{}
+	_ [72]byte = [unsafe.Offsetof(resultParams{}.nkeys)]byte{}
+	_ [76]byte = [unsafe.Offsetof(resultParams{}.noutputs)]byte{}
+	_ [80]byte = [unsafe.Offsetof(resultParams{}.words)]byte{}
+	_ [84]byte = [unsafe.Offsetof(resultParams{}.unused)]byte{}
 )
 
 // table has the layout of weft::groups::Table.

@@ -12,20 +12,21 @@ import (
 //kernelgen:compiler clang version 19.1.7
 //kernelgen:target 80+ptx83,90+ptx83
 //kernelgen:flags -x cuda --cuda-device-only -nocudainc -nocudalib -nostdinc -std=c++17 -Wall -Werror -I kernels/include -O3
-//kernelgen:input c9eb9dde872b4bcfe80d450768d5cc07491152e4153386b7460fde7b078c466e 14436 internal/gpu/groups/add.cuh
-//kernelgen:input 0346418e336ef780e43ff969c3cbb6b014719f368a05723bbf19a079ab803dee 2162 internal/gpu/groups/groups.cu
-//kernelgen:input d4e7eab5acc957e9fc3f1ce434a337f6e641ac525e32a2360acc4e48a0d741bf 3467 internal/gpu/groups/layout.cuh
+//kernelgen:input bf7d5cdd381d1c03a4c989c869bd036ccd107e0335572444f7b89afbe56c4a5f 16490 internal/gpu/groups/add.cuh
+//kernelgen:input 3f12bc1f0679e73c3ace11645998104904ff27b351cec8972125a3c29d28bef7 3335 internal/gpu/groups/groups.cu
+//kernelgen:input 41cc0cfe87cbbe6314b2143dc5233e1cd83016297be5ff1719ce860eb0900785 5852 internal/gpu/groups/layout.cuh
 //kernelgen:input cbd3258c0338b7e4631848e732d4ba8ad0300157404d258e23c34cb2c1b08ab9 2870 internal/gpu/groups/local.cuh
-//kernelgen:input beaf105cc8ce2bde1c718b3bdcd7c965509c1bebe43ca0e559dfbe0d229d199b 3318 internal/gpu/groups/result.cuh
-//kernelgen:input 4ff6cc2f9269c3a35ff714977410487ab08503b61f7b114565f18ac6bcb1a6a3 3291 internal/gpu/groups/value.cuh
+//kernelgen:input 1c3921b0b66099a89809976204b0a058f665a2bd9566dff02ee8e22007fb9aee 3478 internal/gpu/groups/number.cuh
+//kernelgen:input 5cc4ada136b7fd249a95251bd43681a21ca398d4f658ffb4d74b47d3a4b006fd 5442 internal/gpu/groups/result.cuh
+//kernelgen:input 04ed38d175d38f48c9270f3f196e92fc4a99e6c71f38c4921b233e6f04a718b3 5661 internal/gpu/groups/value.cuh
 //kernelgen:input 870daf72e5f5ee3daf5209b7c93999cc04bae928905c38d006e9ce507ad53f71 12351 kernels/include/weft/access.cuh
 //kernelgen:input aba0e0ad799cf8072f65dfa894b9a84f4a011a1b5bf771d2050f1c78462e4073 856 kernels/include/weft/cuda.cuh
 //kernelgen:input 79b1beaa05fe49d706515a4fad47443f74f45385014663a5ecc8653a4a9b381e 1718 kernels/include/weft/hash.cuh
 //kernelgen:input 3844d10e56bfb5b2bb8c488edf87f503d07fe3315f36a6d26af5f81e850e250a 4894 kernels/include/weft/shared.cuh
 //kernelgen:input 0851189fa3150bd3eb30a9b7d5f0dcba58c8fcda1c3598976207e3eea53f4ea7 5348 kernels/include/weft/warp.cuh
-//kernelgen:output 9b4dc07da491ef9097d0e6c2b56af58afa4826286bebd08821543c302cbfc90f 174889 internal/gpu/groups/groups_sm80.ptx
-//kernelgen:output 45fd0d22e631b8f6350c1222708e4ce67eb6ba62e660f8af519f36827fa3f043 174889 internal/gpu/groups/groups_sm90.ptx
-//kernelgen:output c07b2edab2f03feba027635fb24ddcbd3517177bd1f5570a0858b6e2d9dc3977 3798 internal/gpu/groups/groups_params_gen.go
+//kernelgen:output e07f0cd29f83ab0281f3f276a0fddea59d302fb6100db9162b72805891f572b6 483486 internal/gpu/groups/groups_sm80.ptx
+//kernelgen:output e32b0f3acb9b6e2d2ebf1985278796b682406af0865f4ee7a32b43a59ae33d1a 483486 internal/gpu/groups/groups_sm90.ptx
+//kernelgen:output c4de733b4f62bb1a9cd0bdf9843115cad932593c6f9f3d577b9e21c023faabfc 6884 internal/gpu/groups/groups_params_gen.go
 
 //go:embed groups_sm80.ptx
 var groupsSM80 string
@@ -45,9 +46,14 @@ var groupsImage = device.Image{
 // groupsKernels are the entry points of groupsImage and the size in bytes of
 // the parameter struct that each takes.
 var groupsKernels = map[string]int{
-	"groups_add":    104,
-	"groups_carry":  48,
-	"groups_move":   56,
-	"groups_result": 64,
-	"groups_sum":    104,
+	"groups_add":      128,
+	"groups_carry":    48,
+	"groups_keys_add": 128,
+	"groups_keys_sum": 128,
+	"groups_move":     56,
+	"groups_number":   80,
+	"groups_pick":     48,
+	"groups_reindex":  64,
+	"groups_result":   88,
+	"groups_sum":      128,
 }

@@ -94,7 +94,28 @@ func (r source) draw(rng *rand.Rand, n int) (keys, values []int64) {
 	return keys, values
 }
 
-var sumLayout = Layout{Key: Int64, Fields: []Field{{Op: Sum, Type: Int64}}}
+// oneKey is one key column in which nothing is null.
+func oneKey(t Type) Keys { return KeysOf([]Type{t}, false) }
+
+// part is a column of a type, and its length.
+type part struct {
+	Column
+	n int
+}
+
+func at[T number](values device.Slice[T]) part {
+	return part{Column{Type: typeOf[T](), Values: values.Ptr()}, values.Len()}
+}
+
+func rowsOf(key part, values ...part) Rows {
+	r := Rows{N: key.n, Keys: []Column{key.Column}}
+	for _, v := range values {
+		r.Values = append(r.Values, v.Column)
+	}
+	return r
+}
+
+var sumLayout = Layout{Keys: oneKey(Int64), Fields: []Field{{Op: Sum, Type: Int64}}}
 
 // small makes tables that overflow.
 var small = Options{LeastSlots: 64, Round: 1024, Cells: 31, Blocks: 2}
@@ -120,7 +141,7 @@ func trySum(t testing.TB, dev device.Device, r source, o Options, batches ...int
 		keys, values := r.draw(rng, n)
 		m.add(keys, values)
 		s := streams[i%2]
-		must(t, table.Add(s, devicetest.Upload(t, s, keys).Ptr(), []device.Ptr{devicetest.Upload(t, s, values).Ptr()}, n))
+		must(t, table.Add(s, rowsOf(at(devicetest.Upload(t, s, keys)), at(devicetest.Upload(t, s, values)))))
 	}
 	got := read(t, table, Aggregate{}, Aggregate{Func: SumOf, Type: Int64}, Aggregate{Func: MeanOf, Type: Int64})
 	checkRows(t, got, m)
@@ -153,7 +174,7 @@ func read(t testing.TB, table *Table, aggs ...Aggregate) results {
 		columns = append(columns, c)
 		outputs = append(outputs, Output{Aggregate: a, Column: c.Ptr(), Over: -1})
 	}
-	must(t, table.Result(context.Background(), n, keys.Ptr(), outputs), keys.CopyTo(context.Background(), table.Stream(), r.keys))
+	must(t, table.Result(context.Background(), n, Results{Keys: []KeyOutput{{Column: keys.Ptr()}}, Outputs: outputs}), keys.CopyTo(context.Background(), table.Stream(), r.keys))
 	for i, c := range columns {
 		words := make([]uint64, n)
 		must(t, c.CopyTo(context.Background(), table.Stream(), words), c.Free())
@@ -220,7 +241,7 @@ func tryFields(t testing.TB, dev device.Device, r source, o Options, batches ...
 		{}, {Func: Least, Type: Int64}, {Func: SumOf, Type: Int64}, {Func: MeanOf, Type: Int64}, {Func: Greatest, Type: Int64},
 		{Func: SumOfFloats, Type: Float32, Column: 1}, {Func: MeanOfFloats, Type: Float32, Column: 1},
 	}
-	table, err := New(dev, LayoutOf(Int64, aggs), o)
+	table, err := New(dev, LayoutOf(oneKey(Int64), aggs), o)
 	must(t, err)
 	defer table.Close()
 	s := devicetest.NewStream(t, dev)
@@ -232,7 +253,7 @@ func tryFields(t testing.TB, dev device.Device, r source, o Options, batches ...
 		for i, v := range values {
 			small[i] = float32(int8(v))
 		}
-		must(t, table.Add(s, devicetest.Upload(t, s, keys).Ptr(), []device.Ptr{devicetest.Upload(t, s, values).Ptr(), devicetest.Upload(t, s, small).Ptr()}, n))
+		must(t, table.Add(s, rowsOf(at(devicetest.Upload(t, s, keys)), at(devicetest.Upload(t, s, values)), at(devicetest.Upload(t, s, small)))))
 	}
 	got := read(t, table, aggs...)
 	checkRows(t, got, m)
@@ -254,7 +275,7 @@ func TestSmokeCarry(t *testing.T) { tryCarry(t, onGPU(t)) }
 func tryCarry(t testing.TB, dev device.Device) {
 	for _, typ := range []Type{Int64, Uint64, Int32, Uint32} {
 		signed := typ == Int64 || typ == Int32
-		table, err := New(dev, Layout{Key: Int64, Fields: []Field{{Op: Max, Type: typ}, {Op: Sum, Type: typ}}}, small)
+		table, err := New(dev, Layout{Keys: oneKey(Int64), Fields: []Field{{Op: Max, Type: typ}, {Op: Sum, Type: typ}}}, small)
 		must(t, err)
 		s := devicetest.NewStream(t, dev)
 		keys := devicetest.Upload(t, s, []int64{5, -1, 5, 5, -1})
@@ -263,11 +284,11 @@ func tryCarry(t testing.TB, dev device.Device) {
 		if typ.Size() == 4 {
 			column = devicetest.Upload(t, s, narrow(values, signed)).Ptr()
 		}
-		columns := []device.Ptr{column}
+		columns := []Column{{Type: typ, Values: column}}
 		want, counts := map[int64]*big.Int{5: new(big.Int), -1: new(big.Int)}, map[int64]int{5: 9, -1: 6}
 		for range 3 {
 			table.rows = carryRows // as if there had been so many
-			must(t, table.Add(s, keys.Ptr(), columns, 5))
+			must(t, table.Add(s, Rows{N: 5, Keys: []Column{{Type: Int64, Values: keys.Ptr()}}, Values: columns}))
 			for i, k := range []int64{5, -1, 5, 5, -1} {
 				v := new(big.Int).SetUint64(values[i])
 				if signed {
@@ -283,7 +304,7 @@ func tryCarry(t testing.TB, dev device.Device) {
 		for _, high := range []uint64{1<<62 - 1, 1 << 62} {
 			must(t, last.CopyFrom(s, []uint64{0, 1, 0, 0, high, 0, 0, 0}))
 			table.rows = carryRows
-			if err := table.Add(s, keys.Ptr(), columns, 5); errors.Is(err, ErrRange) != (high == 1<<62) {
+			if err := table.Add(s, Rows{N: 5, Keys: []Column{{Type: Int64, Values: keys.Ptr()}}, Values: columns}); errors.Is(err, ErrRange) != (high == 1<<62) {
 				t.Errorf("type %d: %v behind a sum of 2^32 times %d", typ, err, high)
 			}
 		}
@@ -316,12 +337,12 @@ func TestLenEnds(t *testing.T) {
 	for looks, ended := 0, true; ended; looks++ {
 		table, err := New(dev, sumLayout, Options{LeastSlots: 64})
 		must(t, err)
-		must(t, table.Add(s, there.Ptr(), []device.Ptr{there.Ptr()}, 3))
+		must(t, table.Add(s, rowsOf(at(there.Sub(0, 3)), at(there.Sub(0, 3)))))
 		_, err = table.Len(&endsLater{t.Context(), looks})
 		if ended = err != nil; ended && !errors.Is(err, context.Canceled) {
 			t.Fatalf("a context that ends after %d looks: %v", looks, err)
 		}
-		must(t, table.Add(s, there.Ptr(), []device.Ptr{there.Ptr()}, len(keys)))
+		must(t, table.Add(s, rowsOf(at(there), at(there))))
 		if n, err := table.Len(t.Context()); err != nil || n != len(keys) || table.Slots() == 64 {
 			t.Fatalf("%d groups of %d; %v", n, len(keys), err)
 		}
@@ -344,7 +365,7 @@ func narrow(values []uint64, signed bool) []uint32 {
 // What is kept of a key has to fit shared memory at least twice.
 func TestNewRefuses(t *testing.T) {
 	dev := onGPU(t)
-	l := Layout{Key: Int64}
+	l := Layout{Keys: oneKey(Int64)}
 	for l.words() < localBytes/16 {
 		l.Fields = append(l.Fields, Field{Op: Max, Type: Int64, Column: len(l.Fields)})
 	}
@@ -379,7 +400,7 @@ func TestCapacity(t *testing.T) {
 		s := devicetest.NewStream(t, dev)
 		there := devicetest.Upload(t, s, keys)
 		for range 2 {
-			must(t, table.Add(s, there.Ptr(), []device.Ptr{there.Ptr()}, n))
+			must(t, table.Add(s, rowsOf(at(there), at(there))))
 		}
 		if grown := table.Slots() != max(slotsOf(o.Capacity), leastSlots); grown != (o.Capacity == 0) {
 			t.Errorf("capacity for %d keys, and %d slots for %d", o.Capacity, table.Slots(), n)

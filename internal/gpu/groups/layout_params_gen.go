@@ -13,17 +13,25 @@ import (
 //kernelgen:compiler clang version 19.1.7
 //kernelgen:target 80+ptx83,90+ptx83
 //kernelgen:flags -x cuda --cuda-device-only -nocudainc -nocudalib -nostdinc -std=c++17 -Wall -Werror -I kernels/include -O3
-//kernelgen:input d4e7eab5acc957e9fc3f1ce434a337f6e641ac525e32a2360acc4e48a0d741bf 3467 internal/gpu/groups/layout.cuh
+//kernelgen:input 41cc0cfe87cbbe6314b2143dc5233e1cd83016297be5ff1719ce860eb0900785 5852 internal/gpu/groups/layout.cuh
 //kernelgen:input 870daf72e5f5ee3daf5209b7c93999cc04bae928905c38d006e9ce507ad53f71 12351 kernels/include/weft/access.cuh
 //kernelgen:input aba0e0ad799cf8072f65dfa894b9a84f4a011a1b5bf771d2050f1c78462e4073 856 kernels/include/weft/cuda.cuh
 //kernelgen:input 79b1beaa05fe49d706515a4fad47443f74f45385014663a5ecc8653a4a9b381e 1718 kernels/include/weft/hash.cuh
 //kernelgen:input 3844d10e56bfb5b2bb8c488edf87f503d07fe3315f36a6d26af5f81e850e250a 4894 kernels/include/weft/shared.cuh
 //kernelgen:input 0851189fa3150bd3eb30a9b7d5f0dcba58c8fcda1c3598976207e3eea53f4ea7 5348 kernels/include/weft/warp.cuh
 
+// column is weft::groups::Column of C++.
+type column struct {
+	_      structs.HostLayout
+	values device.Ptr
+	valid  device.Ptr
+	offset uint64
+}
+
 // field is weft::groups::Field of C++.
 type field struct {
 	_      structs.HostLayout
-	values device.Ptr
+	column column
 	op     uint32
 	type_  uint32
 	at     uint32
@@ -39,25 +47,54 @@ type head struct {
 	unused uint32
 }
 
+// key is weft::groups::Key of C++.
+type key struct {
+	_         structs.HostLayout
+	column    column
+	type_     uint32
+	word      uint32
+	shift     uint32
+	nullWord  uint32
+	nullShift uint32
+	unused    uint32
+}
+
+// keyOutput is weft::groups::KeyOutput of C++.
+type keyOutput struct {
+	_      structs.HostLayout
+	column device.Ptr
+	valid  device.Ptr
+	from   key
+}
+
 // output is weft::groups::Output of C++.
 type output struct {
 	_      structs.HostLayout
 	column device.Ptr
+	valid  device.Ptr
 	over   device.Ptr
 	func_  uint32
 	type_  uint32
 	at     uint32
-	unused uint32
+	nulls  uint32
 }
+
+// column has the layout of weft::groups::Column.
+var (
+	_ [24]byte = [unsafe.Sizeof(column{})]byte{}
+	_ [0]byte  = [unsafe.Offsetof(column{}.values)]byte{}
+	_ [8]byte  = [unsafe.Offsetof(column{}.valid)]byte{}
+	_ [16]byte = [unsafe.Offsetof(column{}.offset)]byte{}
+)
 
 // field has the layout of weft::groups::Field.
 var (
-	_ [24]byte = [unsafe.Sizeof(field{})]byte{}
-	_ [0]byte  = [unsafe.Offsetof(field{}.values)]byte{}
-	_ [8]byte  = [unsafe.Offsetof(field{}.op)]byte{}
-	_ [12]byte = [unsafe.Offsetof(field{}.type_)]byte{}
-	_ [16]byte = [unsafe.Offsetof(field{}.at)]byte{}
-	_ [20]byte = [unsafe.Offsetof(field{}.local)]byte{}
+	_ [40]byte = [unsafe.Sizeof(field{})]byte{}
+	_ [0]byte  = [unsafe.Offsetof(field{}.column)]byte{}
+	_ [24]byte = [unsafe.Offsetof(field{}.op)]byte{}
+	_ [28]byte = [unsafe.Offsetof(field{}.type_)]byte{}
+	_ [32]byte = [unsafe.Offsetof(field{}.at)]byte{}
+	_ [36]byte = [unsafe.Offsetof(field{}.local)]byte{}
 )
 
 // head has the layout of weft::groups::Head.
@@ -69,13 +106,34 @@ var (
 	_ [12]byte = [unsafe.Offsetof(head{}.unused)]byte{}
 )
 
+// key has the layout of weft::groups::Key.
+var (
+	_ [48]byte = [unsafe.Sizeof(key{})]byte{}
+	_ [0]byte  = [unsafe.Offsetof(key{}.column)]byte{}
+	_ [24]byte = [unsafe.Offsetof(key{}.type_)]byte{}
+	_ [28]byte = [unsafe.Offsetof(key{}.word)]byte{}
+	_ [32]byte = [unsafe.Offsetof(key{}.shift)]byte{}
+	_ [36]byte = [unsafe.Offsetof(key{}.nullWord)]byte{}
+	_ [40]byte = [unsafe.Offsetof(key{}.nullShift)]byte{}
+	_ [44]byte = [unsafe.Offsetof(key{}.unused)]byte{}
+)
+
+// keyOutput has the layout of weft::groups::KeyOutput.
+var (
+	_ [64]byte = [unsafe.Sizeof(keyOutput{})]byte{}
+	_ [0]byte  = [unsafe.Offsetof(keyOutput{}.column)]byte{}
+	_ [8]byte  = [unsafe.Offsetof(keyOutput{}.valid)]byte{}
+	_ [16]byte = [unsafe.Offsetof(keyOutput{}.from)]byte{}
+)
+
 // output has the layout of weft::groups::Output.
 var (
-	_ [32]byte = [unsafe.Sizeof(output{})]byte{}
+	_ [40]byte = [unsafe.Sizeof(output{})]byte{}
 	_ [0]byte  = [unsafe.Offsetof(output{}.column)]byte{}
-	_ [8]byte  = [unsafe.Offsetof(output{}.over)]byte{}
-	_ [16]byte = [unsafe.Offsetof(output{}.func_)]byte{}
-	_ [20]byte = [unsafe.Offsetof(output{}.type_)]byte{}
-	_ [24]byte = [unsafe.Offsetof(output{}.at)]byte{}
-	_ [28]byte = [unsafe.Offsetof(output{}.unused)]byte{}
+	_ [8]byte  = [unsafe.Offsetof(output{}.valid)]byte{}
+	_ [16]byte = [unsafe.Offsetof(output{}.over)]byte{}
+	_ [24]byte = [unsafe.Offsetof(output{}.func_)]byte{}
+	_ [28]byte = [unsafe.Offsetof(output{}.type_)]byte{}
+	_ [32]byte = [unsafe.Offsetof(output{}.at)]byte{}
+	_ [36]byte = [unsafe.Offsetof(output{}.nulls)]byte{}
 )

@@ -22,6 +22,11 @@ var kernelTests = []mutate.KernelTest{
 		}
 	}},
 	{Name: "carry", Run: tryCarry},
+	{Name: "numbers", Run: func(t testing.TB, dev device.Device) {
+		for _, keys := range []int{3, 300} {
+			tryNumbers(t, dev, keys, 1, 700, 2500)
+		}
+	}},
 	{Name: "types", Run: tryAllTypes, Long: true},
 }
 
@@ -42,6 +47,10 @@ var tableMutants = []struct{ name, kernels, pattern, with string }{
 	{"maxima at the scope of a block", "add", `red\.relaxed\.gpu(\.global\.max\.u64)`, "red.relaxed.cta$1"},
 	{"used records are counted at the scope of a block", "sum", `atom\.relaxed\.gpu(\.global\.add\.u32)`, "atom.relaxed.cta$1"},
 	{"blocks wait for nobody", "sum", `bar\.sync 0;`, ""},
+	{"a number is published before its key", "number", `atom\.acq_rel\.gpu(\.global\.cas\.b64)`, "atom.relaxed.gpu$1"},
+	{"a key is read that was not yet published", "number", `ld\.acquire\.gpu(\.global\.b64)`, "ld.relaxed.gpu$1"},
+	{"numbers are taken at the scope of a block", "number", `atom\.relaxed\.gpu(\.global\.add\.u32)`, "atom.relaxed.cta$1"},
+	{"first and last rows at the scope of a block", "keys_add", `red\.relaxed\.gpu(\.global\.max\.u64)`, "red.relaxed.cta$1"},
 	{"no carry between the halves of a sum", "sum", `atom\.relaxed\.cta(\.shared\.add\.u32 %r\d+, \[%r\d+\]), %r\d+;`, "atom.relaxed.cta$1, 1;"},
 }
 

@@ -5,25 +5,45 @@
 
 namespace weft::groups {
 
-__device__ __forceinline__ void store_word(void* column, Type type, uint64_t row, uint64_t word) {
-  if (type == kInt64 || type == kUint64 || type == kFloat64) {
-    store_once(static_cast<uint64_t*>(column) + row, word);
-    return;
+// kept is all bits of a type's width.
+__device__ __forceinline__ uint64_t kept(Type type) {
+  if (is_wide(type)) return ~0ul;
+  return type == kInt32 || type == kUint32 || type == kFloat32 ? 0xffffffffu : type == kInt16 || type == kUint16 ? 0xffffu : 0xffu;
+}
+
+// store_bits writes a value of bits of its width.
+__device__ __forceinline__ void store_bits(void* column, Type type, uint64_t row, uint64_t bits) {
+  if (is_wide(type)) {
+    store_once(static_cast<uint64_t*>(column) + row, bits);
+  } else if (type == kInt32 || type == kUint32 || type == kFloat32) {
+    store_once(static_cast<uint32_t*>(column) + row, uint32_t(bits));
+  } else if (type == kInt16 || type == kUint16) {
+    asm volatile("st.global.cs.u16 [%0], %1;" ::"l"(static_cast<uint16_t*>(column) + row), "h"(uint16_t(bits)) : "memory");
+  } else {
+    store_once(static_cast<uint8_t*>(column) + row, uint8_t(bits));
   }
-  uint32_t bits = uint32_t(word);
+}
+
+// store_word writes a value that load_word has loaded.
+__device__ __forceinline__ void store_word(void* column, Type type, uint64_t row, uint64_t word) {
   if (type == kFloat32) {
     const float v = float(as_double(word));
+    uint32_t bits;
     __builtin_memcpy(&bits, &v, 4);
-    if (is_nan(word)) bits = kNaN32;  // whatever NaN the conversion makes
+    word = is_nan(word) ? kNaN32 : bits;  // whatever NaN the conversion makes
   }
-  store_once(static_cast<uint32_t*>(column) + row, bits);
+  store_bits(column, type, row, word);
+}
+
+__device__ __forceinline__ void set_valid(uint32_t* valid, uint64_t row) {
+  asm volatile("red.relaxed.gpu.global.or.b32 [%0], %1;" ::"l"(valid + row / 32), "r"(1u << row % 32) : "memory");
 }
 
 // unranked is the value of which ranked kept v.
 __device__ __forceinline__ uint64_t unranked(Func func, Type type, uint64_t v) {
-  if (type >= kFloat32 && v == ~0ul) return kNaN;
+  if (is_float(type) && v == ~0ul) return kNaN;
   if (func == kLeast) v = ~v;
-  if (type < kFloat32) return is_signed(type) ? v ^ kSign : v;
+  if (!is_float(type)) return is_signed(type) ? v ^ kSign : v;
   return v & kSign ? v ^ kSign : ~v;
 }
 
@@ -44,18 +64,42 @@ __device__ __forceinline__ Total total(const uint64_t* words, bool has_sign) {
 // write_output writes what an output has of a record.
 __device__ __forceinline__ void write_output(const Output& o, const uint64_t* from, uint64_t row) {
   const uint64_t* words = from + o.at;
-  const double n = double(from[kCount]);
+  const uint64_t values = from[kCount] - (o.nulls != 0 ? from[o.nulls] : 0);
+  if (o.valid != nullptr) {
+    if (values == 0) {
+      store_bits(o.column, o.func == kMeanOf || o.func == kSumOf || o.func == kSumOfFloats || o.func == kMeanOfFloats ? kInt64 : o.type, row, 0);
+      return;
+    }
+    set_valid(o.valid, row);
+  }
+  const double n = double(values);
   switch (o.func) {
-    case kRows: store_word(o.column, kInt64, row, from[kCount]); return;
+    case kRows:
+    case kCountOf: store_word(o.column, kInt64, row, values); return;
     case kSumOfFloats: store_word(o.column, kFloat64, row, words[0]); return;
     case kMeanOfFloats: store_word(o.column, kFloat64, row, double_bits(as_double(words[0]) / n)); return;
     case kLeast:
     case kGreatest: store_word(o.column, o.type, row, unranked(o.func, o.type, words[0])); return;
+    case kRowOf: store_word(o.column, o.type, row, words[1]); return;
     default: break;
   }
   const Total t = total(words, is_signed(o.type));
   store_word(o.column, kInt64, row, o.func == kMeanOf ? double_bits(t.value / n) : t.sum);
   if (o.func == kSumOf && t.beyond != 0) store_relaxed(o.over, row + 1);
+}
+
+__device__ __forceinline__ uint64_t row_word(const ResultParams& p, uint64_t key, uint32_t word) {
+  return p.rows == nullptr ? key : p.rows[key * p.words + word];
+}
+
+// write_key writes a key of a row of words, which is key itself or has that number.
+__device__ __forceinline__ void write_key(const ResultParams& p, const KeyOutput& o, uint64_t key, uint64_t row) {
+  const Key& k = o.from;
+  if (o.valid != nullptr) {
+    const bool null = k.null_word != kNone && (row_word(p, key, k.null_word) >> k.null_shift & 1) != 0;
+    if (!null) set_valid(o.valid, row);
+  }
+  store_bits(o.column, k.type, row, row_word(p, key, k.word) >> k.shift & kept(k.type));
 }
 
 // write_results writes the records that have rows, in no order.
@@ -70,8 +114,9 @@ __device__ __forceinline__ void write_results(const ResultParams& p) {
     if (lane == 0) row = add_relaxed(p.count, uint64_t(popcount(all)));
     row = shuffle(kAll, row, 0) + popcount(all & ((1u << lane) - 1));
     if (!live || row >= p.room) continue;
-    store_word(p.keys, p.key, row, ~from[0]);
-    for (uint32_t j = 0; j < p.noutputs; j++) write_output(p.outputs[j], from, row);
+    const uint64_t key = ~from[0];
+    for (uint32_t j = 0; j < p.nkeys; j++) write_key(p, p.keys[j], key, p.first + row);
+    for (uint32_t j = 0; j < p.noutputs; j++) write_output(p.outputs[j], from, p.first + row);
   }
 }
 

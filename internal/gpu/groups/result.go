@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"unsafe"
 
 	"github.com/weftgo/weft/device"
 	"github.com/weftgo/weft/internal/gpu"
@@ -17,6 +16,7 @@ import (
 type Output struct {
 	Aggregate
 	Column device.Ptr
+	Valid  device.Ptr // a bitmap of 32-bit words, all 0 before; 0: nothing is null
 	// Over is the row of a sum that does not fit 64 bits, and is written without what lies beyond; -1 if there is none.
 	Over int
 }
@@ -42,25 +42,45 @@ func (t *Table) Len(ctx context.Context) (int, error) {
 	return int(h.used), nil
 }
 
+// Results are where keys and aggregates go.
+type Results struct {
+	Keys    []KeyOutput
+	Outputs []Output
+	// First is the row of the first group.
+	First int
+	// Numbers: keys are numbers of these.
+	Numbers *Numbers
+}
+
 // Result writes the keys and the aggregates of n groups, as many as Len has told, in no order, and waits for it.
-func (t *Table) Result(ctx context.Context, n int, keys device.Ptr, outputs []Output) (err error) {
+func (t *Table) Result(ctx context.Context, n int, r Results) (err error) {
 	if n == 0 {
 		return nil
 	}
 	s := t.stream
-	control, err := device.Make[uint64](t.dev, 1+len(outputs)) // the number of rows, and sums that do not fit
+	keys := t.layout.Keys
+	if r.Numbers != nil {
+		keys = r.Numbers.keys
+	}
+	known := [][]byte{bytesOf(keys.outputs(r.Keys)), nil}
+	control, err := device.Make[uint64](t.dev, 1+len(r.Outputs)) // the number of rows, and sums that do not fit
 	if err != nil {
 		return err
 	}
-	there, err := device.Make[uint8](t.dev, len(outputs)*int(unsafe.Sizeof(output{})))
+	known[1] = bytesOf(t.outputs(r.Outputs, control.Ptr()))
+	there, err := device.Make[uint8](t.dev, len(known[0])+len(known[1]))
 	defer func() { err = errors.Join(err, s.Sync(context.WithoutCancel(ctx)), control.Free(), there.Free()) }()
 	if err != nil {
 		return err
 	}
 	p := resultParams{
-		table: t.at, keys: keys, outputs: there.Ptr(), count: control.Ptr(), room: uint64(n), noutputs: uint32(len(outputs)), key: uint32(t.layout.Key),
+		table: t.at, keys: there.Ptr(), outputs: there.Ptr() + device.Ptr(len(known[0])), count: control.Ptr(), first: uint64(r.First), room: uint64(n),
+		nkeys: uint32(len(r.Keys)), noutputs: uint32(len(r.Outputs)),
 	}
-	if err := errors.Join(s.Fill(control.Ptr(), 0, 2*control.Len()), there.CopyFrom(s, t.outputs(outputs, control.Ptr()))); err != nil {
+	if r.Numbers != nil {
+		p.rows, p.words = r.Numbers.rows.Ptr(), uint32(keys.words)
+	}
+	if err := errors.Join(s.Fill(control.Ptr(), 0, 2*control.Len()), there.CopyFrom(s, slices.Concat(known...))); err != nil {
 		return err
 	}
 	if err := device.Launch(s, t.result, gpu.Wave(t.dev, t.Slots()+1), gpu.Block, &p); err != nil {
@@ -74,20 +94,31 @@ func (t *Table) Result(ctx context.Context, n int, keys device.Ptr, outputs []Ou
 		return fmt.Errorf("%w: %d groups have rows, and %d have a key", op.ErrCorrupt, words[0], n)
 	}
 	for i, row := range words[1:] {
-		outputs[i].Over = int(row) - 1
+		if row != 0 {
+			r.Outputs[i].Over = int(row) - 1
+		}
 	}
 	return nil
 }
 
+// funcs are functions as kernels number them, which need not know which of the rows is meant.
+func (f Func) known() uint32 { return uint32(min(f, First)) }
+
 // outputs are outputs as kernels know them.
-func (t *Table) outputs(outputs []Output, control device.Ptr) []byte {
+func (t *Table) outputs(outputs []Output, control device.Ptr) []output {
 	all := make([]output, len(outputs))
 	for i, o := range outputs {
-		x := output{column: o.Column, over: control + device.Ptr(8*(1+i)), func_: uint32(o.Func), type_: uint32(o.Type)}
+		x := output{column: o.Column, valid: o.Valid, over: control + device.Ptr(8*(1+i)), func_: o.Func.known(), type_: uint32(o.Type)}
 		if f, ok := o.field(); ok {
 			x.at = uint32(t.layout.word(slices.Index(t.layout.Fields, f)))
 		}
+		if nulls := t.layout.nullsOf(o.Aggregate.Column); o.Func != CountRows && nulls >= 0 {
+			x.nulls = uint32(t.layout.word(nulls))
+		}
 		all[i] = x
 	}
-	return unsafe.Slice((*byte)(unsafe.Pointer(unsafe.SliceData(all))), len(all)*int(unsafe.Sizeof(output{})))
+	return all
 }
+
+// Nulls tells whether values of a column have been null.
+func (t *Table) Nulls(column int) bool { return t.layout.nullsOf(column) >= 0 }

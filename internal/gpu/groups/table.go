@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math"
 	"math/rand/v2"
+	"slices"
 	"unsafe"
 
 	"github.com/weftgo/weft/device"
@@ -34,7 +35,7 @@ const (
 type Options struct {
 	Capacity   int // keys that there is room for
 	LeastSlots int // of a table, whatever its capacity
-	Round      int // rows that a block looks at in a row, a multiple of 1024
+	Round      int // rows that a block looks at in a row, a multiple of 1024; of Numbers, those of a launch
 	Cells      int // of tables in shared memory, an odd number
 	Blocks     int // of a launch
 }
@@ -48,13 +49,13 @@ type Table struct {
 	cells  int
 	blocks int
 
-	stream  *device.Stream // of its own
-	changed *device.Event  // behind the last batch
-	last    *device.Stream // that runs it; nil: there has been none
+	stream *device.Stream // of its own
+	turns
 
 	records device.Slice[uint64]
 	at      table
 	fields  device.Slice[uint8]
+	keys    device.Slice[uint8]
 	head    device.Slice[uint32]
 	rounds  device.Slice[uint32] // of blocks: rounds, then rows that are listed
 	lists   device.Slice[uint32]
@@ -64,11 +65,11 @@ type Table struct {
 	rows  int // since sums were carried over
 }
 
-// New makes a table; device.ErrNoKernels if the device runs none, device.ErrUnsupported if a layout is so long that blocks
-// have no table.
+// New makes a table of keys of one word; device.ErrNoKernels if the device runs none, device.ErrUnsupported if a layout is so
+// long that blocks have no table.
 func New(dev device.Device, l Layout, o Options) (*Table, error) {
-	if l.cells() < 1 {
-		return nil, fmt.Errorf("%w: %d words for each group; blocks of threads have room for %d", device.ErrUnsupported, l.words(), localBytes/16)
+	if err := l.check(); err != nil {
+		return nil, err
 	}
 	t := &Table{dev: dev, layout: l, round: roundRows, cells: l.cells(), blocks: blocksOfUnit * dev.Properties().Units}
 	if o.Round > 0 {
@@ -91,6 +92,13 @@ func New(dev device.Device, l Layout, o Options) (*Table, error) {
 	return t, nil
 }
 
+func (l *Layout) check() error {
+	if l.cells() < 1 {
+		return fmt.Errorf("%w: %d words for each group; blocks of threads have room for %d", device.ErrUnsupported, l.words(), localBytes/16)
+	}
+	return nil
+}
+
 // slotsOf is how many records make a load of 5/8 of so many keys, and limit the inverse.
 func slotsOf(keys int) int { return min(keys/5*8+8, mostSlots) }
 
@@ -103,7 +111,7 @@ func (t *Table) open(slots int) (err error) {
 	if t.stream, err = t.dev.NewStream(); err != nil {
 		return err
 	}
-	if t.changed, err = t.dev.NewEvent(); err != nil {
+	if err := t.turns.open(t.dev); err != nil {
 		return err
 	}
 	if t.head, err = device.Make[uint32](t.dev, int(unsafe.Sizeof(head{}))/4); err != nil {
@@ -116,6 +124,9 @@ func (t *Table) open(slots int) (err error) {
 		return err
 	}
 	if t.fields, err = device.Make[uint8](t.dev, len(t.layout.Fields)*int(unsafe.Sizeof(field{}))); err != nil {
+		return err
+	}
+	if t.keys, err = device.Make[uint8](t.dev, len(t.layout.Keys.fields)*int(unsafe.Sizeof(key{}))); err != nil {
 		return err
 	}
 	if t.records, t.at, err = t.make(slots); err != nil {
@@ -147,30 +158,28 @@ func (t *Table) Slots() int { return int(t.at.slots) }
 
 // Close waits for all batches and frees the memory. Idempotent.
 func (t *Table) Close() (err error) {
-	if t.changed != nil {
-		err = errors.Join(t.changed.Sync(context.Background()), t.changed.Close())
-	}
+	err = t.turns.close()
 	if t.stream != nil {
 		err = errors.Join(err, t.stream.Close())
 	}
-	t.changed, t.stream = nil, nil
-	return errors.Join(err, t.records.Free(), t.fields.Free(), t.head.Free(), t.rounds.Free(), t.lists.Free())
+	t.stream = nil
+	return errors.Join(err, t.records.Free(), t.fields.Free(), t.keys.Free(), t.head.Free(), t.rounds.Free(), t.lists.Free())
 }
 
-// Add submits adding n rows, behind the batch before. It waits for the stream where there may not be room for their
-// keys, and for each 2^31 rows once. After an error some rows may have been added, and some not.
-func (t *Table) Add(s *device.Stream, keys device.Ptr, values []device.Ptr, n int) error {
+// Add submits adding rows, behind the batch before. It waits for the stream where there may not be room for their
+// keys, for each 2^31 rows once, and where a column of values has nulls for the first time. After an error some rows may
+// have been added, and some not.
+func (t *Table) Add(s *device.Stream, r Rows) error {
 	return t.submit(s, func() error {
-		for lo := 0; lo < n; lo += launchRows {
-			some := min(n-lo, launchRows)
-			if err := t.carryOver(s, some); err != nil {
+		if err := t.countNulls(s, r.Values); err != nil {
+			return err
+		}
+		for lo := 0; lo < r.N; lo += launchRows {
+			some := r.From(lo, min(r.N-lo, launchRows))
+			if err := t.carryOver(s, some.N); err != nil {
 				return err
 			}
-			columns := make([]device.Ptr, len(t.layout.Fields))
-			for i, f := range t.layout.Fields {
-				columns[i] = values[f.Column] + device.Ptr(lo*f.Type.Size())
-			}
-			if err := t.add(s, keys+device.Ptr(lo*t.layout.Key.Size()), columns, some); err != nil {
+			if err := t.add(s, some); err != nil {
 				return err
 			}
 		}
@@ -178,40 +187,17 @@ func (t *Table) Add(s *device.Stream, keys device.Ptr, values []device.Ptr, n in
 	})
 }
 
-// submit runs work behind that of other streams, and marks its end.
-func (t *Table) submit(s *device.Stream, work func() error) error {
-	if t.last != nil && t.last != s {
-		if err := s.Wait(t.changed); err != nil {
-			return err
-		}
-	}
-	err := work()
-	t.last = s
-	if e := s.Record(t.changed); e != nil { // nothing else tells when it is over
-		err = errors.Join(err, e, s.Sync(context.Background()))
-	}
-	return err
-}
-
 // add adds rows of a launch.
-func (t *Table) add(s *device.Stream, keys device.Ptr, columns []device.Ptr, n int) error {
-	grid := device.Dim{X: min((n+t.round-1)/t.round, t.blocks)}
-	err := errors.Join(s.Fill(t.rounds.Ptr(), 0, t.rounds.Len()), t.tell(s, columns))
+func (t *Table) add(s *device.Stream, r Rows) error {
+	grid := device.Dim{X: min((r.N+t.round-1)/t.round, t.blocks)}
+	err := errors.Join(s.Fill(t.rounds.Ptr(), 0, t.rounds.Len()), t.tell(s, r.Values), t.tellKeys(s, r))
 	if err != nil {
 		return err
 	}
-	p := addParams{
-		head: t.head.Ptr(), keys: keys, fields: t.fields.Ptr(), rounds: t.rounds.Ptr(), listed: t.rounds.Ptr() + device.Ptr(4*t.blocks),
-		lists: t.lists.Ptr(), n: uint32(n), round: uint32(t.round), cells: uint32(t.cells), nfields: uint32(len(t.layout.Fields)),
-		key: uint32(t.layout.Key),
-	}
-	kernel := t.kernels.add
-	if t.layout.simple() {
-		kernel = t.sum
-	}
+	kernel, p := t.launched(r)
 	for {
 		room := limit(t.at.slots)
-		sure := t.bound+n <= room
+		sure := t.bound+r.N <= room
 		p.table, p.limit, p.probes = t.at, uint32(room), min(t.probes(), t.at.slots)
 		if sure {
 			p.probes = t.at.slots
@@ -220,20 +206,95 @@ func (t *Table) add(s *device.Stream, keys device.Ptr, columns []device.Ptr, n i
 			return err
 		}
 		if sure {
-			t.bound += n
-			return nil
+			t.bound += r.N
+			return t.pickRows(s, r)
 		}
 		h, err := t.read(context.Background(), s)
 		if err != nil {
 			return err
 		}
 		if t.bound = int(h.used); h.full == 0 {
-			return nil
+			return t.pickRows(s, r)
 		}
 		if err := t.grow(s); err != nil {
 			return err
 		}
 	}
+}
+
+// launched is the kernel that adds rows, and what it is told, but for the table.
+func (t *Table) launched(r Rows) (device.Kernel, addParams) {
+	p := addParams{
+		head: t.head.Ptr(), columns: t.keys.Ptr(), fields: t.fields.Ptr(), base: uint64(r.Before), rounds: t.rounds.Ptr(),
+		listed: t.rounds.Ptr() + device.Ptr(4*t.blocks), lists: t.lists.Ptr(), n: uint32(r.N), round: uint32(t.round),
+		cells: uint32(t.cells), nfields: uint32(len(t.layout.Fields)), ncolumns: uint32(len(r.Keys)), filter: uint32(r.Filter),
+	}
+	simple := t.layout.simple()
+	if r.Numbers == 0 && len(r.Keys) == 1 && !r.nulls() {
+		p.keys, p.key = r.Keys[0].Values, uint32(r.Keys[0].Type)
+		if simple {
+			return t.sum, p
+		}
+		return t.kernels.add, p
+	}
+	if r.Numbers != 0 {
+		p.keys, p.numbered = r.Numbers, 1
+	}
+	if simple {
+		return t.keysSum, p
+	}
+	return t.keysAdd, p
+}
+
+// tellKeys submits writing where the keys are.
+func (t *Table) tellKeys(s *device.Stream, r Rows) error {
+	if len(r.Keys) == 0 {
+		return nil
+	}
+	return t.keys.CopyFrom(s, bytesOf(t.layout.Keys.at(r.Keys)))
+}
+
+// pickRows submits storing the values of the first and last rows that are among these.
+func (t *Table) pickRows(s *device.Stream, r Rows) error {
+	if !slices.ContainsFunc(t.layout.Fields, func(f Field) bool { return f.Op == FirstRow || f.Op == LastRow }) {
+		return nil
+	}
+	p := pickParams{table: t.at, fields: t.fields.Ptr(), base: uint64(r.Before), n: uint32(r.N), nfields: uint32(len(t.layout.Fields))}
+	return device.Launch(s, t.pick, gpu.Wave(t.dev, t.Slots()+1), gpu.Block, &p)
+}
+
+// countNulls makes room for the numbers of nulls of columns of values that have had none.
+func (t *Table) countNulls(s *device.Stream, values []Column) error {
+	l := Layout{Keys: t.layout.Keys, Fields: slices.Clone(t.layout.Fields)}
+	for i, c := range values {
+		if c.Valid != 0 && l.nullsOf(i) < 0 {
+			l.Fields = append(l.Fields, Field{Op: Nulls, Type: c.Type, Column: i})
+		}
+	}
+	if len(l.Fields) == len(t.layout.Fields) {
+		return nil
+	}
+	if err := l.check(); err != nil {
+		return err
+	}
+	fields, err := device.Make[uint8](t.dev, len(l.Fields)*int(unsafe.Sizeof(field{})))
+	if err != nil {
+		return err
+	}
+	before := t.layout
+	t.layout = l
+	if l.stride() > before.stride() { // words behind the last are 0 in shorter records, too
+		err = t.moveTo(s, t.Slots())
+	} else {
+		err = s.Sync(context.Background()) // the fields are in use
+	}
+	if err != nil {
+		t.layout = before
+		return errors.Join(err, fields.Free())
+	}
+	old := t.fields
+	t.fields, t.cells = fields, min(t.cells, l.cells())
+	return old.Free()
 }
 
 // probes are the records that a key is looked for in.
@@ -245,16 +306,19 @@ func (t *Table) probes() uint32 {
 }
 
 // tell submits writing where the values are.
-func (t *Table) tell(s *device.Stream, columns []device.Ptr) error {
-	if len(columns) == 0 {
+func (t *Table) tell(s *device.Stream, values []Column) error {
+	if len(t.layout.Fields) == 0 {
 		return nil
 	}
 	fields := make([]field, len(t.layout.Fields))
 	for i, f := range t.layout.Fields {
 		at := t.layout.word(i)
-		fields[i] = field{values: columns[i], op: uint32(f.Op), type_: uint32(f.Type), at: uint32(at), local: uint32(8 * at * (t.cells + 1))}
+		fields[i] = field{op: uint32(f.Op), type_: uint32(f.Type), at: uint32(at), local: uint32(8 * at * (t.cells + 1))}
+		if values != nil {
+			fields[i].column = values[f.Column].known()
+		}
 	}
-	return s.CopyIn(t.fields.Ptr(), unsafe.Slice((*byte)(unsafe.Pointer(&fields[0])), t.fields.Len()))
+	return t.fields.CopyFrom(s, bytesOf(fields))
 }
 
 // read waits for what is known of the table.
@@ -274,9 +338,14 @@ func (t *Table) grow(s *device.Stream) error {
 			return fmt.Errorf("%w: %d groups", device.ErrMemory, t.bound)
 		}
 	}
+	return t.moveTo(s, slots)
+}
+
+// moveTo moves the records to a table of so many, and of the layout.
+func (t *Table) moveTo(s *device.Stream, slots int) error {
 	records, to, err := t.make(slots)
 	if err != nil {
-		return fmt.Errorf("table of %d groups, which grows to one of %d: %w", t.bound, limit(to.slots), err)
+		return fmt.Errorf("table of %d groups, which moves to one of %d: %w", t.bound, limit(to.slots), err)
 	}
 	err = t.clear(s, records)
 	if err == nil {
@@ -314,10 +383,9 @@ func (t *Table) carryOver(s *device.Stream, n int) error {
 var ErrRange = errors.New("a sum has gone over 2^94")
 
 func (t *Table) launchCarry(s *device.Stream) error {
-	none := make([]device.Ptr, len(t.layout.Fields))
-	if err := t.tell(s, none); err != nil {
+	if err := t.tell(s, nil); err != nil {
 		return err
 	}
-	p := carryParams{table: t.at, head: t.head.Ptr(), fields: t.fields.Ptr(), nfields: uint32(len(none))}
+	p := carryParams{table: t.at, head: t.head.Ptr(), fields: t.fields.Ptr(), nfields: uint32(len(t.layout.Fields))}
 	return device.Launch(s, t.carry, gpu.Wave(t.dev, t.Slots()+1), gpu.Block, &p)
 }

@@ -25,33 +25,95 @@ __device__ __forceinline__ uint64_t widened(uint32_t bits) {
 }
 __device__ __forceinline__ bool is_nan(uint64_t bits) { return (bits & ~kSign) > kInfinity; }
 
-__device__ __forceinline__ bool is_signed(Type type) { return type == kInt32 || type == kInt64; }
+__device__ __forceinline__ bool is_float(Type type) { return type >= kFloat32; }
+__device__ __forceinline__ bool is_signed(Type type) { return type <= kInt64 && type % 2 == 0; }
+__device__ __forceinline__ bool is_wide(Type type) { return type == kInt64 || type == kUint64 || type == kFloat64; }
 
-// load_word is a value: integers extended by their sign or by zeros, floats as double precision.
-__device__ __forceinline__ uint64_t load_word(const void* column, Type type, uint64_t row) {
-  if (type == kInt64 || type == kUint64 || type == kFloat64) return load_once(static_cast<const uint64_t*>(column) + row);
-  const uint32_t v = load_once(static_cast<const uint32_t*>(column) + row);
-  return type == kInt32 ? uint64_t(int64_t(int32_t(v))) : type == kUint32 ? uint64_t(v) : widened(v);
+__device__ __forceinline__ uint32_t load_once16(const void* column, uint64_t row) {
+  uint16_t v;
+  asm("ld.global.cs.u16 %0, [%1];" : "=h"(v) : "l"(static_cast<const uint16_t*>(column) + row));
+  return v;
 }
 
-// load_key is a key as records have it. All NaN are one key, and -0 is 0.
-__device__ __forceinline__ uint64_t load_key(const void* column, Type type, uint64_t row) {
-  uint64_t key = load_word(column, type, row);
-  if (type >= kFloat32) key = is_nan(key) ? kNaN : key == kSign ? 0 : key;
-  return ~key;
+// load_bits is a value as bits of its width, zeros above.
+__device__ __forceinline__ uint64_t load_bits(const void* column, Type type, uint64_t row) {
+  if (is_wide(type)) return load_once(static_cast<const uint64_t*>(column) + row);
+  if (type == kInt32 || type == kUint32 || type == kFloat32) return load_once(static_cast<const uint32_t*>(column) + row);
+  if (type == kInt16 || type == kUint16) return load_once16(column, row);
+  const uint8_t v = load_once(static_cast<const uint8_t*>(column) + row);
+  return type == kBool ? v != 0 : v;
+}
+
+// extended is a value of bits: integers extended by their sign or by zeros, floats as double precision.
+__device__ __forceinline__ uint64_t extended(Type type, uint64_t bits) {
+  switch (type) {
+    case kInt8: return uint64_t(int64_t(bits << 56) >> 56);
+    case kInt16: return uint64_t(int64_t(bits << 48) >> 48);
+    case kInt32: return uint64_t(int64_t(int32_t(bits)));
+    case kFloat32: return widened(uint32_t(bits));
+    default: return bits;
+  }
+}
+
+__device__ __forceinline__ uint64_t load_word(const void* column, Type type, uint64_t row) {
+  return extended(type, load_bits(column, type, row));
+}
+
+// key_bits is a key as bits of its width. All NaN are one key, and -0 is 0.
+__device__ __forceinline__ uint64_t key_bits(const void* column, Type type, uint64_t row) {
+  const uint64_t bits = load_bits(column, type, row);
+  if (type == kFloat32) {
+    const uint32_t v = uint32_t(bits) & 0x7fffffffu;
+    return v > 0x7f800000u ? kNaN32 : v == 0 ? 0 : bits;
+  }
+  if (type == kFloat64) return is_nan(bits) ? kNaN : bits == kSign ? 0 : bits;
+  return bits;
+}
+
+__device__ __forceinline__ bool is_null(const Column& c, uint64_t row) {
+  if (c.valid == nullptr) return false;
+  const uint64_t bit = c.offset + row;
+  return (c.valid[bit / 8] >> bit % 8 & 1) == 0;
+}
+
+// any_null tells whether a key of a row is null.
+__device__ __forceinline__ bool any_null(const Key* keys, uint32_t n, uint64_t row) {
+  for (uint32_t i = 0; i < n; i++) {
+    if (is_null(keys[i].column, row)) return true;
+  }
+  return false;
+}
+
+// is_meant tells whether a filter lets a row pass.
+__device__ __forceinline__ bool is_meant(Filter filter, const Key* keys, uint32_t n, uint64_t row) {
+  return filter == kAllRows || any_null(keys, n, row) == (filter == kWithNulls);
+}
+
+// key_word is word number w of the row of words that keys of a row are.
+__device__ __forceinline__ uint64_t key_word(const Key* keys, uint32_t n, uint32_t w, uint64_t row) {
+  uint64_t v = 0;
+  for (uint32_t i = 0; i < n; i++) {
+    const Key& k = keys[i];
+    if (is_null(k.column, row)) {
+      if (k.null_word == w) v |= 1ul << k.null_shift;
+    } else if (k.word == w) {
+      v |= key_bits(k.column.values, k.type, row) << k.shift;
+    }
+  }
+  return v;
 }
 
 // rank is a number that is as large among the unsigned ones as a value among its like; -0 is less than 0, and NaN
 // more than all.
 __device__ __forceinline__ uint64_t rank(Type type, uint64_t v) {
-  if (type < kFloat32) return is_signed(type) ? v ^ kSign : v;
+  if (!is_float(type)) return is_signed(type) ? v ^ kSign : v;
   return is_nan(v) ? ~0ul : v & kSign ? ~v : v ^ kSign;
 }
 
 // ranked is what a field of a minimum or a maximum keeps the largest of. NaN is both.
 __device__ __forceinline__ uint64_t ranked(Op op, Type type, uint64_t v) {
   const uint64_t r = rank(type, v);
-  const bool no_number = r == ~0ul && type >= kFloat32;
+  const bool no_number = r == ~0ul && is_float(type);
   return op == kMax || no_number ? r : ~r;
 }
 

@@ -1,0 +1,141 @@
+package group
+
+import (
+	"context"
+	"errors"
+
+	"github.com/weftgo/weft/column"
+	"github.com/weftgo/weft/device"
+	"github.com/weftgo/weft/device/cpu"
+	"github.com/weftgo/weft/internal/gpu/groups"
+)
+
+func (g *gpuOn) resultOn(ctx context.Context) (r *ResultOn, err error) {
+	tables := g.tables()
+	counts, n := make([]int, len(tables)), 0
+	for i, t := range tables {
+		if counts[i], err = t.Len(ctx); err != nil {
+			return nil, err
+		}
+		n += counts[i]
+	}
+	r = &ResultOn{}
+	defer func() {
+		if err != nil {
+			r, err = nil, errors.Join(err, g.free(ctx, r))
+		}
+	}()
+	keys, outputs, err := g.columns(ctx, r, n)
+	if err != nil {
+		return r, err
+	}
+	first := 0
+	for i, t := range tables {
+		to := groups.Results{Keys: keys, Outputs: outputs, First: first}
+		if t == g.other {
+			to.Numbers = g.numbers
+		}
+		if err := t.Result(ctx, counts[i], to); err != nil {
+			return r, err
+		}
+		first += counts[i]
+	}
+	return r, g.checkSums(ctx, r, outputs)
+}
+
+// columns makes those of a result of n groups, whose bitmaps have no bit set.
+func (g *gpuOn) columns(ctx context.Context, r *ResultOn, n int) (keys []groups.KeyOutput, outputs []groups.Output, err error) {
+	s := g.tables()[0].Stream()
+	add := func(to *[]column.On, t column.Type, nulls bool) (at, valid device.Ptr, err error) {
+		c, err := column.MakeOn(g.dev, t, n, nulls)
+		if err != nil {
+			return 0, 0, err
+		}
+		*to = append(*to, c)
+		bits, _ := c.Valid()
+		return c.Buffer().Ptr, bits.Ptr(), s.Fill(bits.Ptr(), 0, bits.Len()/4)
+	}
+	for i, t := range g.l.keys {
+		var o groups.KeyOutput
+		if o.Column, o.Valid, err = add(&r.Keys, t, g.null[i] && !g.opts.SkipNulls); err != nil {
+			return nil, nil, err
+		}
+		keys = append(keys, o)
+	}
+	for i, a := range g.aggs {
+		o := groups.Output{Aggregate: a, Over: -1}
+		if o.Column, o.Valid, err = add(&r.Values, typeOf(g.l.readings[i], g.l), g.mayBeNull(a)); err != nil {
+			return nil, nil, err
+		}
+		outputs = append(outputs, o)
+	}
+	return keys, outputs, s.Sync(ctx)
+}
+
+// mayBeNull tells whether an aggregate may be of a group without values.
+func (g *gpuOn) mayBeNull(a groups.Aggregate) bool {
+	if a.Func == groups.CountRows || a.Func == groups.CountOf {
+		return false
+	}
+	for _, t := range g.tables() {
+		if t.Nulls(a.Column) {
+			return true
+		}
+	}
+	return false
+}
+
+// free returns the memory of a result. A copy whose context has ended may still be on its way.
+func (g *gpuOn) free(ctx context.Context, r *ResultOn) (err error) {
+	for _, t := range g.tables() {
+		err = errors.Join(err, t.Stream().Sync(context.WithoutCancel(ctx)))
+	}
+	return errors.Join(err, r.Free())
+}
+
+// checkSums looks for sums of more than 64 bits, and names the group of one.
+func (g *gpuOn) checkSums(ctx context.Context, r *ResultOn, outputs []groups.Output) error {
+	for i, o := range outputs {
+		if o.Over < 0 || g.opts.WrapSums {
+			continue
+		}
+		var key []column.Column
+		for _, c := range r.Keys {
+			one, err := c.Slice(o.Over, o.Over+1).Download(ctx, g.tables()[0].Stream())
+			if err != nil {
+				return err
+			}
+			key = append(key, one)
+		}
+		return overflow(g.funcs[i].Column, g.l.values[g.funcs[i].Column], keyText(key, 0))
+	}
+	return nil
+}
+
+func (g *gpuOn) result(ctx context.Context) (r *Result, err error) {
+	on, err := g.resultOn(ctx)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, g.free(ctx, on)) }()
+	r = &Result{}
+	s := g.tables()[0].Stream()
+	for _, c := range []struct {
+		from []column.On
+		to   *[]column.Column
+	}{{on.Keys, &r.Keys}, {on.Values, &r.Values}} {
+		for _, from := range c.from {
+			local, err := from.Download(ctx, s)
+			if err != nil {
+				return nil, err
+			}
+			*c.to = append(*c.to, local)
+		}
+	}
+	host, err := cpu.Open(nil)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, host.Close()) }()
+	return sorted(ctx, host, r)
+}

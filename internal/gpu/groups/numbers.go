@@ -1,0 +1,190 @@
+package groups
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"unsafe"
+
+	"github.com/weftgo/weft/device"
+	"github.com/weftgo/weft/internal/gpu"
+)
+
+const (
+	// leastNumbers is the room of numbers that are told of no number of keys, and mostChunk the rows of a launch, behind
+	// which the host asks how many numbers there are.
+	leastNumbers, mostChunk = 1 << 16, 1 << 22
+	// mostNumbers are told from none.
+	mostNumbers = none - 1
+)
+
+// Numbers gives numbers to keys that are rows of words. Its methods are for one goroutine at a time.
+type Numbers struct {
+	number, reindex device.Kernel
+	turns
+
+	dev   device.Device
+	keys  Keys
+	chunk int
+
+	places  device.Slice[uint64]
+	rows    device.Slice[uint64] // by number
+	known   device.Slice[uint8]  // the key columns
+	used    device.Slice[uint32] // numbers
+	spare   device.Slice[uint32] // by thread
+	numbers device.Slice[uint32] // of the rows of a launch
+	at      index
+
+	room  int
+	bound int // numbers that have been given away are no more than that
+}
+
+// NewNumbers makes numbers of keys of some types, with room for as many as options say.
+func NewNumbers(dev device.Device, types []Type, o Options) (x *Numbers, err error) {
+	x = &Numbers{dev: dev, keys: KeysOf(types, true), chunk: mostChunk}
+	least := leastNumbers
+	if o.Round > 0 {
+		x.chunk, least = o.Round, o.Round
+	}
+	if err := x.open(min(max(o.Capacity, least), mostNumbers)); err != nil {
+		return nil, errors.Join(err, x.Close())
+	}
+	return x, nil
+}
+
+func (x *Numbers) open(room int) (err error) {
+	err = gpu.Load(x.dev, &groupsImage, []gpu.Entry{{Name: "number", To: &x.number}, {Name: "reindex", To: &x.reindex}})
+	if err != nil {
+		return err
+	}
+	if err := x.turns.open(x.dev); err != nil {
+		return err
+	}
+	if x.known, err = device.Make[uint8](x.dev, len(x.keys.fields)*int(unsafe.Sizeof(key{}))); err != nil {
+		return err
+	}
+	if x.used, err = device.Make[uint32](x.dev, 1); err != nil {
+		return err
+	}
+	if x.spare, err = device.Make[uint32](x.dev, x.threads()); err != nil {
+		return err
+	}
+	if x.at, x.places, x.rows, err = x.make(room); err != nil {
+		return err
+	}
+	x.room = room
+	s, err := x.dev.NewStream()
+	if err != nil {
+		return err
+	}
+	err = errors.Join(s.Fill(x.places.Ptr(), 0, 2*x.places.Len()), s.Fill(x.used.Ptr(), 0, 1), s.Fill(x.spare.Ptr(), none, x.spare.Len()))
+	return errors.Join(err, s.Sync(context.Background()), s.Close()) // before other streams use it
+}
+
+// threads are those of the largest launch.
+func (x *Numbers) threads() int { return gpu.Wave(x.dev, math.MaxInt32).X * gpu.Block.X }
+
+// make allocates an index and rows of words with room for some numbers.
+func (x *Numbers) make(room int) (to index, places, rows device.Slice[uint64], err error) {
+	if places, err = device.Make[uint64](x.dev, slotsOf(room)); err != nil {
+		return to, places, rows, err
+	}
+	if rows, err = device.Make[uint64](x.dev, room*x.keys.words); err != nil {
+		return to, places, rows, errors.Join(err, places.Free())
+	}
+	to = index{places: places.Ptr(), rows: rows.Ptr(), seed: rand.Uint64(), slots: uint32(places.Len()), words: uint32(x.keys.words)}
+	return to, places, rows, nil
+}
+
+// Close waits for all work and frees the memory. Idempotent.
+func (x *Numbers) Close() error {
+	return errors.Join(x.turns.close(), x.places.Free(), x.rows.Free(), x.known.Free(), x.used.Free(), x.spare.Free(), x.numbers.Free())
+}
+
+// Number submits numbering rows by their keys, some at a time, and calls each with those that have got their numbers, in
+// the place of their keys; rows that the filter leaves out have none. It waits for the stream where there may not be room.
+func (x *Numbers) Number(s *device.Stream, r Rows, each func(r Rows) error) error {
+	return x.submit(s, func() error { return x.numberAll(s, r, each) })
+}
+
+func (x *Numbers) numberAll(s *device.Stream, r Rows, each func(r Rows) error) error {
+	for lo, n := 0, 0; lo < r.N; lo += n {
+		n = min(r.N-lo, x.chunk)
+		if err := x.makeRoom(s, n); err != nil {
+			return err
+		}
+		some := r.From(lo, n)
+		if err := x.launch(s, some); err != nil {
+			return err
+		}
+		some.Keys, some.Filter, some.Numbers = nil, AllRows, x.numbers.Ptr()
+		if err := each(some); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// makeRoom makes room for the numbers of n rows, of which each may have a key of its own.
+func (x *Numbers) makeRoom(s *device.Stream, n int) (err error) {
+	if x.numbers.Len() < n {
+		if err := errors.Join(s.Sync(context.Background()), x.numbers.Free()); err != nil {
+			return err
+		}
+		if x.numbers, err = device.Make[uint32](x.dev, n); err != nil {
+			return err
+		}
+	}
+	if x.bound+n <= x.room {
+		return nil
+	}
+	var used [1]uint32
+	if err := x.used.CopyTo(context.Background(), s, used[:]); err != nil {
+		return err
+	}
+	if x.bound = int(used[0]); x.bound+n <= x.room {
+		return nil
+	}
+	if x.bound+n > mostNumbers {
+		return fmt.Errorf("%w: %d keys that are longer than 64 bits", device.ErrMemory, x.bound)
+	}
+	return x.grow(s, min(max(2*x.room, x.bound+n), mostNumbers))
+}
+
+// grow makes room for more numbers, which those there are keep.
+func (x *Numbers) grow(s *device.Stream, room int) error {
+	to, places, rows, err := x.make(room)
+	if err != nil {
+		return fmt.Errorf("index of %d keys, which grows to one of %d: %w", x.bound, room, err)
+	}
+	err = errors.Join(s.Fill(places.Ptr(), 0, 2*places.Len()), s.Copy(rows.Ptr(), x.rows.Ptr(), 8*x.bound*x.keys.words))
+	if err == nil {
+		p := reindexParams{from: x.at, to: to}
+		p.from.rows = to.rows
+		err = device.Launch(s, x.reindex, gpu.Wave(x.dev, x.places.Len()), gpu.Block, &p)
+	}
+	if end := s.Sync(context.Background()); err == nil {
+		err = end
+	}
+	if err != nil {
+		return errors.Join(err, places.Free(), rows.Free())
+	}
+	err = errors.Join(x.places.Free(), x.rows.Free())
+	x.at, x.places, x.rows, x.room = to, places, rows, room
+	return err
+}
+
+// launch submits numbering rows, for whose numbers there is room.
+func (x *Numbers) launch(s *device.Stream, r Rows) error {
+	if err := x.known.CopyFrom(s, bytesOf(x.keys.at(r.Keys))); err != nil {
+		return err
+	}
+	p := numberParams{
+		index: x.at, keys: x.known.Ptr(), numbers: x.numbers.Ptr(), used: x.used.Ptr(), spare: x.spare.Ptr(),
+		n: uint32(r.N), nkeys: uint32(len(r.Keys)), filter: uint32(r.Filter),
+	}
+	x.bound += r.N
+	return device.Launch(s, x.number, gpu.Wave(x.dev, r.N), gpu.Block, &p)
+}
