@@ -1,0 +1,142 @@
+// Triangles that have at least one of some edges, of a graph that changes.
+#pragma once
+
+#include "rows.cuh"
+#include "tuning.cuh"
+
+namespace weft::triangles {
+
+struct DeltaParams {
+  graph::Graph graph;
+  const uint32_t* from;  // of edges
+  const uint32_t* to;
+  uint64_t* keys;   // both arcs of each edge, source in front: written by the first launch, in order for the others
+  uint64_t* total;  // added to
+  uint32_t* tasks;  // of blocks: places among keys
+  uint32_t* used;   // of tasks
+  uint32_t n;       // edges
+  uint32_t bits;    // of a vertex in a key
+  uint32_t unit;    // of the graph's blocks, in bytes
+  uint32_t unused;
+};
+
+// Ids is the neighbors of a vertex.
+struct Ids {
+  const uint32_t* at;
+  uint32_t n;
+};
+
+__device__ __forceinline__ Ids ids_of(const DeltaParams& p, uint32_t u) {
+  const uint32_t* record = graph::record_of(p.graph, u);
+  const Word128 head = load_weak(reinterpret_cast<const Word128*>(record));
+  const uint32_t n = uint32_t(head.x), c = uint32_t(head.x >> 32);
+  const uint8_t* block = p.graph.pool + uint64_t(uint32_t(head.y)) * p.unit;
+  return {c == 0 ? record + graph::kInline : reinterpret_cast<const uint32_t*>(block), n};
+}
+
+// End is an end of an edge: its neighbors, and which of the arcs are its own.
+struct End {
+  uint32_t vertex;
+  Ids ids;
+  uint32_t begin;
+  uint32_t arcs;
+};
+
+// Edge is one that counts: its key, and the end with fewer neighbors in front.
+struct Edge {
+  uint64_t key;
+  End less, more;
+};
+
+__device__ __forceinline__ uint64_t key_of(const DeltaParams& p, uint32_t u, uint32_t v) { return uint64_t(u) << p.bits | v; }
+
+__device__ __forceinline__ End end_of(const DeltaParams& p, uint32_t v, Ids ids) {
+  const uint32_t begin = graph::lower_bound(p.keys, 2 * p.n, key_of(p, v, 0));
+  return {v, ids, begin, graph::lower_bound(p.keys + begin, 2 * p.n - begin, key_of(p, v + 1, 0))};
+}
+
+// edge_at finds the edge of an arc, if it is the graph's; for other arcs, and all but one of each edge, it is false.
+__device__ __forceinline__ bool edge_at(const DeltaParams& p, uint64_t i, Edge& e) {
+  e.key = p.keys[i];
+  const uint32_t u = uint32_t(e.key >> p.bits), v = uint32_t(e.key & ((uint64_t(1) << p.bits) - 1));
+  if (u >= v || (i > 0 && p.keys[i - 1] == e.key)) return false;
+  const bool turned = degree(p.graph, v) < degree(p.graph, u);
+  const uint32_t less = turned ? v : u, more = turned ? u : v;
+  const Ids ids = ids_of(p, less);
+  if (!has(ids.at, ids.n, more)) return false;
+  e.less = end_of(p, less, ids);
+  e.more = end_of(p, more, ids_of(p, more));
+  return true;
+}
+
+// precedes reports whether the edge from an end to w is of the batch, and in front of e there.
+__device__ __forceinline__ bool precedes(const DeltaParams& p, const Edge& e, const End& end, uint32_t w) {
+  const uint32_t u = end.vertex;
+  if (key_of(p, u < w ? u : w, u < w ? w : u) >= e.key) return false;
+  const uint64_t arc = key_of(p, u, w);
+  const uint32_t at = graph::lower_bound(p.keys + end.begin, end.arcs, arc);
+  return at < end.arcs && p.keys[end.begin + at] == arc;
+}
+
+// common counts the triangles of which an edge is the first of the batch: the threads share its neighbors.
+__device__ __forceinline__ uint64_t common(const DeltaParams& p, const Edge& e, uint32_t rank, uint32_t threads) {
+  uint64_t count = 0;
+  for (uint32_t i = rank; i < e.less.ids.n; i += threads) {
+    const uint32_t w = e.less.ids.at[i];
+    if (w == e.less.vertex || w == e.more.vertex || !has(e.more.ids.at, e.more.ids.n, w)) continue;
+    if (!precedes(p, e, e.less, w) && !precedes(p, e, e.more, w)) count++;
+  }
+  return count;
+}
+
+__device__ __forceinline__ End shuffle_end(const End& e, uint32_t lane) {
+  return {shuffle(kAll, e.vertex, lane),
+          {reinterpret_cast<const uint32_t*>(shuffle(kAll, reinterpret_cast<uint64_t>(e.ids.at), lane)), shuffle(kAll, e.ids.n, lane)},
+          shuffle(kAll, e.begin, lane),
+          shuffle(kAll, e.arcs, lane)};
+}
+
+// delta_keys writes the arcs of edges: those that can be no edge of the graph behind all others.
+__device__ __forceinline__ void delta_keys(const DeltaParams& p) {
+  const uint64_t none = key_of(p, p.graph.vertices, 0);
+  for (uint64_t i = thread_index(); i < p.n; i += threads_in_grid()) {
+    const uint32_t u = p.from[i], v = p.to[i];
+    const bool may = u != v && u < p.graph.vertices && v < p.graph.vertices;
+    p.keys[2 * i] = may ? key_of(p, u, v) : none;
+    p.keys[2 * i + 1] = may ? key_of(p, v, u) : none;
+  }
+}
+
+// delta_count counts: each lane of a warp finds an edge, and all look at one after the other. An edge between hubs is left to a block.
+__device__ __forceinline__ void delta_count(const DeltaParams& p) {
+  const uint32_t lane = lane_index();
+  const uint64_t arcs = 2 * uint64_t(p.n);
+  uint64_t count = 0;
+  for (uint64_t i = thread_index(); i - lane < arcs; i += threads_in_grid()) {
+    Edge mine = {};
+    bool counts = i < arcs && edge_at(p, i, mine);
+    if (counts && mine.less.ids.n > kWide) {
+      p.tasks[add_relaxed(p.used, 1u)] = uint32_t(i);
+      counts = false;
+    }
+    for (uint32_t left = ballot(kAll, counts); left != 0; left &= left - 1) {
+      const uint32_t from = lowest(left);
+      const Edge e = {shuffle(kAll, mine.key, from), shuffle_end(mine.less, from), shuffle_end(mine.more, from)};
+      count += common(p, e, lane, kWarp);
+    }
+  }
+  add_up(p.total, count);
+}
+
+// delta_hubs is for what delta_count has left.
+__device__ __forceinline__ void delta_hubs(const DeltaParams& p) {
+  uint64_t count = 0;
+  for (uint32_t i = block_index(), n = *p.used; i < n; i += blocks_in_grid()) {
+    Edge e = {};
+    edge_at(p, p.tasks[i], e);
+    count += common(p, e, thread_in_block(), kThreads);
+  }
+  add_up(p.total, count);
+}
+
+}  // namespace weft::triangles

@@ -1,0 +1,6 @@
+package triangles
+
+import "github.com/weftgo/weft/device"
+
+// Image is the kernels, for tests of broken ones.
+var Image *device.Image = &trianglesImage

@@ -1,0 +1,77 @@
+package triangles_test
+
+import (
+	_ "embed"
+	"slices"
+	"testing"
+
+	"github.com/weftgo/weft/device"
+	"github.com/weftgo/weft/graph"
+	"github.com/weftgo/weft/internal/gpu/triangles"
+	"github.com/weftgo/weft/internal/mutate"
+)
+
+// kernelTests are run by TestSchedules on the kernels that ship, and by the others on broken ones.
+var kernelTests = []mutate.KernelTest{
+	{Name: "short rows", Run: func(t testing.TB, dev device.Device) {
+		b := on(t, dev)
+		b.check(build(t, random(100, 400, 1), &graph.Options{SelfLoops: true, Multi: true}))
+		b.check(build(t, clique(12), nil))
+	}},
+	{Name: "rows of warps", Run: func(t testing.TB, dev device.Device) { on(t, dev).check(build(t, clique(50), nil)) }},
+	{Name: "rows of blocks", Run: func(t testing.TB, dev device.Device) {
+		rows := make([][]uint32, 700)
+		rows[0], rows[1], rows[2] = every(1, 700, 1), every(5, 700, 3), every(4, 500, 7)
+		on(t, dev).wantClosed("a hub", uint64(len(rows[1])+len(rows[2])), rows...)
+	}},
+	{Name: "a batch", Run: func(t testing.TB, dev device.Device) {
+		b := on(t, dev)
+		b.checkOf(clique(20), 40, 32, 1)
+		b.checkOf(random(60, 300, 1), 100, 96, 2)
+	}},
+	{Name: "long rows", Run: tryLongRows, Long: true},
+	{Name: "a wide batch", Run: tryWide, Long: true},
+	{Name: "cliques", Run: func(t testing.TB, dev device.Device) { on(t, dev).check(build(t, clique(140), nil)) }, Long: true},
+}
+
+// Lanes, warps and blocks overtake each other, memory is weak, and a data race is a fault.
+func TestSchedules(t *testing.T) {
+	if testing.Short() {
+		t.Skip("interprets kernels")
+	}
+	mutate.OnSim(t, kernelTests, 1, 80, 90)
+}
+
+// mutants are ways to break the kernels: their PTX with one pattern replaced wherever it occurs in the kernels of a
+// name.
+var mutants = []struct{ name, kernels, pattern, with string }{
+	{"a warp does not wait until its table is empty, and full", "count", `bar\.warp\.sync 0xffffffff;`, ""},
+	{"a block does not wait", "hubs", `bar\.sync 0;`, ""},
+	{"chunks are taken at the scope of a block", "count", `atom\.relaxed\.gpu(\.global\.add\.u32)`, "atom.relaxed.cta$1"},
+	{"counts are added up at the scope of a block", "count", `(atom|red)\.relaxed\.gpu(\.global\.add\.u64)`, "$1.relaxed.cta$2"},
+	{"a slot is not claimed", "count", `atom\.relaxed\.cta\.shared\.cas\.b32 (%r\d+), \[%r\d+\], %r\d+, (%r\d+);`, "mov.b32 $1, -1;"},
+}
+
+// The tests of kernels find every one of the mutants.
+func TestMutantsFailKernelTests(t *testing.T) {
+	if testing.Short() {
+		t.Skip("interprets kernels")
+	}
+	for _, m := range mutants {
+		t.Run(m.name, func(t *testing.T) {
+			t.Parallel()
+			quick, random := mutate.OnDevices(90, 1, kernelTests)
+			mutate.WantNoticed(t, slices.Concat(random, quick), mutate.Replace(t, m.kernels, m.pattern, m.with))
+		})
+	}
+}
+
+//go:embed testdata/survivors.txt
+var survivors string
+
+// Few random changes of the kernels go unnoticed, where flags ask how many.
+func TestRandomMutants(t *testing.T) {
+	mutate.Run(t, mutate.Config{Images: []*device.Image{triangles.Image}, Reasons: survivors, Trials: map[string]func(*mutate.Mutant) []mutate.Trial{
+		triangles.Image.String(): func(m *mutate.Mutant) []mutate.Trial { return slices.Concat(mutate.OnDevices(m.Arch, 1, kernelTests)) },
+	}})
+}

@@ -1,0 +1,120 @@
+package triangles_test
+
+import (
+	"context"
+	"math/rand/v2"
+	"testing"
+
+	"github.com/weftgo/weft/device"
+	"github.com/weftgo/weft/device/devicetest"
+	"github.com/weftgo/weft/graph"
+	"github.com/weftgo/weft/internal/gpu/triangles"
+)
+
+// As graph_table.cuh has them.
+const (
+	recordWords = 8
+	inline      = 6 // neighbors in a record
+	unitEntries = 8
+)
+
+// changing lays a graph out as package graph does: records, and rows in blocks of units; every unit has so many bytes.
+func (b bench) changing(g *graph.CSR, unit int) triangles.Graph {
+	b.Helper()
+	records, pool := make([]uint32, max(1, recordWords*g.Vertices())), make([]uint32, unit/4)
+	for v := range g.Vertices() {
+		r, row := records[recordWords*v:][:recordWords], g.Neighbors(uint32(v))
+		if r[0] = uint32(len(row)); len(row) <= inline {
+			copy(r[2:], row)
+			continue
+		}
+		r[1], r[2] = 1, uint32(len(pool)*4/unit)
+		pool = append(pool, row...)
+		pool = append(pool, make([]uint32, (unit-len(pool)*4%unit)%unit/4)...)
+	}
+	r, p := devicetest.Upload(b, b.s, records), devicetest.Upload(b, b.s, pool)
+	return triangles.GraphOf(r.Ptr(), p.Ptr(), g.Vertices(), unit)
+}
+
+// edgeSet is edges, by their smaller end.
+type edgeSet map[[2]uint32]bool
+
+func setOf(from, to []uint32) edgeSet {
+	s := make(edgeSet)
+	for i, u := range from {
+		s[[2]uint32{min(u, to[i]), max(u, to[i])}] = true
+	}
+	return s
+}
+
+// touched counts the triangles that have one of some edges, by looking at all.
+func touched(g *graph.CSR, some edgeSet) (count uint64) {
+	all := make(edgeSet)
+	for u, v := range g.All() {
+		all[[2]uint32{u, v}] = u < v
+	}
+	for e, up := range all {
+		if !up {
+			continue
+		}
+		for _, w := range g.Neighbors(e[1]) {
+			if vw, uw := [2]uint32{e[1], w}, [2]uint32{e[0], w}; w > e[1] && all[uw] && (some[e] || some[vw] || some[uw]) {
+				count++
+			}
+		}
+	}
+	return count
+}
+
+func (b bench) checkOf(e graph.Edges, picked, unit int, seed uint64) {
+	b.Helper()
+	g := build(b, e, &graph.Options{SelfLoops: true})
+	rng := rand.New(rand.NewPCG(seed, 2))
+	from, to := make([]uint32, picked), make([]uint32, picked)
+	for i := range from {
+		if j := rng.IntN(len(e.From) + 4); j < len(e.From) {
+			from[i], to[i] = e.From[j], e.To[j]
+			if j%2 == 1 {
+				from[i], to[i] = to[i], from[i]
+			}
+		} else { // an edge that may not be there, to a vertex that may not be
+			from[i], to[i] = rng.Uint32N(uint32(e.Vertices)), rng.Uint32N(uint32(e.Vertices+e.Vertices/4))
+		}
+	}
+	want := touched(g, setOf(from, to))
+	got, err := b.k.Of(context.Background(), b.s, b.changing(g, unit), devicetest.Upload(b, b.s, from), devicetest.Upload(b, b.s, to))
+	must(b, err)
+	if got != want {
+		b.Errorf("%d of %d edges, %d vertices: %d triangles, want %d", picked, len(e.From), e.Vertices, got, want)
+	}
+}
+
+// Triangles of edges are those that have one of them: also of edges that come again, the other way round, and of none.
+func TestSmokeOf(t *testing.T) {
+	b := on(t, open(t))
+	for i, e := range []graph.Edges{clique(3), clique(30), random(40, 200, 1), random(300, 3000, 2), hubs(300)} {
+		for _, picked := range []int{0, 1, 3, 50, 2000} {
+			b.checkOf(e, picked, []int{32, 64, 96}[i%3], uint64(picked))
+		}
+	}
+	empty, err := b.k.Of(t.Context(), b.s, triangles.GraphOf(0, 0, 0, 32), devicetest.Upload(t, b.s, []uint32{1}), devicetest.Upload(t, b.s, []uint32{2}))
+	if empty != 0 || err != nil {
+		t.Errorf("of a graph without vertices: %d, %v", empty, err)
+	}
+}
+
+// Two hubs that more vertices lead to than a warp looks at are a block's work.
+func TestSmokeWide(t *testing.T) { tryWide(t, open(t)) }
+
+func tryWide(t testing.TB, dev device.Device) {
+	b := on(t, dev)
+	e := hubs(9000)
+	g := build(t, e, nil)
+	there := b.changing(g, 32)
+	var from, to = []uint32{1, 5}, []uint32{0, 1}
+	want := touched(g, setOf(from, to))
+	got, err := b.k.Of(context.Background(), b.s, there, devicetest.Upload(t, b.s, from), devicetest.Upload(t, b.s, to))
+	if err != nil || got != want || want < 8000 {
+		t.Errorf("%d triangles, %v, want %d", got, err, want)
+	}
+}

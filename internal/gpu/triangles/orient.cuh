@@ -1,0 +1,82 @@
+// The oriented view: each edge once, from the end of smaller degree.
+#pragma once
+
+#include "rows.cuh"
+
+namespace weft::triangles {
+
+struct OrientParams {
+  Rows graph;
+  uint32_t* kept;       // a bit for each arc
+  uint32_t* counts;     // of bits in each word of kept
+  const uint32_t* before;  // how many are kept before each word, and of all: read by the second launch and the third
+  uint64_t* offsets;    // of the view
+  uint32_t* neighbors;
+};
+
+// A warp takes that many arcs at a time: a word of bits for each lane.
+constexpr uint32_t kStrip = kWarp * kWarp;
+
+// row_of is the last of rows lo to hi that begins at an arc or before it.
+__device__ __forceinline__ uint32_t row_of(const Rows& g, uint32_t lo, uint32_t hi, uint32_t arc) {
+  while (lo < hi) {
+    const uint32_t mid = hi - (hi - lo) / 2;
+    if (g.offsets[mid] <= arc) {
+      lo = mid;
+    } else {
+      hi = mid - 1;
+    }
+  }
+  return lo;
+}
+
+// rises reports whether an arc of v is in the view: it is not when it comes again.
+__device__ __forceinline__ bool rises(const Rows& g, uint32_t v, uint32_t arc) {
+  const uint32_t u = g.neighbors[arc], own = degree_of(g, v), other = degree_of(g, u);
+  if (other < own || (other == own && u <= v)) return false;
+  return arc == begin_of(g, v) || g.neighbors[arc - 1] != u;
+}
+
+// orient_choose finds out which arcs are kept.
+__device__ __forceinline__ void orient_choose(const OrientParams& p) {
+  const uint32_t lane = lane_index(), words = (p.graph.arcs - 1) / kWarp + 1;
+  for (uint64_t w = thread_index() / kWarp; w * kStrip < p.graph.arcs; w += threads_in_grid() / kWarp) {
+    const uint32_t first = uint32_t(w) * kStrip, n = p.graph.arcs - first < kStrip ? p.graph.arcs - first : kStrip;
+    uint32_t row = row_of(p.graph, 0, p.graph.vertices - 1, first), mine = 0;
+    const uint32_t last = row_of(p.graph, row, p.graph.vertices - 1, first + n - 1);
+    for (uint32_t word = 0; word * kWarp < n; word++) {
+      const uint32_t i = word * kWarp + lane;
+      bool keeps = false;
+      if (i < n) {
+        row = row_of(p.graph, row, last, first + i);
+        keeps = rises(p.graph, row, first + i);
+      }
+      const uint32_t bits = ballot(kAll, keeps);
+      if (lane == word) mine = bits;
+    }
+    const uint32_t at = first / kWarp + lane;
+    if (at < words) {
+      p.kept[at] = mine;
+      p.counts[at] = popcount(mine);
+    }
+  }
+}
+
+// orient_rows writes where the rows of the view begin.
+__device__ __forceinline__ void orient_rows(const OrientParams& p) {
+  for (uint64_t v = thread_index(); v <= p.graph.vertices; v += threads_in_grid()) {
+    const uint32_t arc = uint32_t(p.graph.offsets[v]), word = arc / kWarp, bit = arc % kWarp;
+    p.offsets[v] = p.before[word] + (bit == 0 ? 0 : popcount(p.kept[word] & ((1u << bit) - 1)));
+  }
+}
+
+// orient_keep writes the arcs that are kept.
+__device__ __forceinline__ void orient_keep(const OrientParams& p) {
+  const uint32_t lane = lane_index();
+  for (uint64_t word = thread_index() / kWarp; word * kWarp < p.graph.arcs; word += threads_in_grid() / kWarp) {
+    const uint32_t bits = p.kept[word];
+    if (bits >> lane & 1) p.neighbors[p.before[word] + popcount(bits & ((1u << lane) - 1))] = p.graph.neighbors[word * kWarp + lane];
+  }
+}
+
+}  // namespace weft::triangles

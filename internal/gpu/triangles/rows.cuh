@@ -1,0 +1,58 @@
+// Rows of vertices, and what warps do with them. triangles.go explains the algorithms.
+#pragma once
+
+#include "weft/access.cuh"
+#include "weft/graph_table.cuh"
+#include "weft/shared.cuh"
+#include "weft/warp.cuh"
+
+namespace weft::triangles {
+
+constexpr uint32_t kThreads = 256;  // of a block
+constexpr uint32_t kWarps = kThreads / kWarp;
+
+// Rows is a graph in compressed sparse rows, which ascend. It has fewer than 2^32 arcs.
+struct Rows {
+  const uint64_t* offsets;  // one more than vertices
+  const uint32_t* neighbors;
+  uint32_t vertices;
+  uint32_t arcs;
+};
+
+__device__ __forceinline__ uint32_t begin_of(const Rows& g, uint32_t v) { return uint32_t(g.offsets[v]); }
+__device__ __forceinline__ uint32_t degree_of(const Rows& g, uint32_t v) { return uint32_t(g.offsets[v + 1] - g.offsets[v]); }
+
+__device__ __forceinline__ bool has(const uint32_t* row, uint32_t n, uint32_t x) {
+  const uint32_t at = graph::lower_bound(row, n, x);
+  return at < n && row[at] == x;
+}
+
+// up_to is the sum of v over the lanes up to this one.
+__device__ __forceinline__ uint32_t up_to(uint32_t v) {
+  const uint32_t lane = lane_index();
+#pragma unroll
+  for (uint32_t d = 1; d < kWarp; d *= 2) {
+    const uint32_t below = shuffle(kAll, v, lane >= d ? lane - d : lane);
+    if (lane >= d) v += below;
+  }
+  return v;
+}
+
+// add_up adds numbers of all lanes of a warp to a place.
+__device__ __forceinline__ void add_up(uint64_t* to, uint64_t n) {
+#pragma unroll
+  for (uint32_t x = kWarp / 2; x != 0; x /= 2) n += shuffle_xor(kAll, n, x);
+  if (lane_index() == 0 && n != 0) add_relaxed(to, n);
+}
+
+// owner is the lane whose part of what sums add up to number t lies in: the first whose sum, with its own, is larger.
+__device__ __forceinline__ uint32_t owner(uint32_t sum, uint32_t t) {
+  uint32_t lane = 0;
+#pragma unroll
+  for (uint32_t step = kWarp / 2; step != 0; step /= 2) {
+    if (shuffle(kAll, sum, lane + step - 1) <= t) lane += step;
+  }
+  return lane;
+}
+
+}  // namespace weft::triangles

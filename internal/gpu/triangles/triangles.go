@@ -1,0 +1,240 @@
+// Package triangles has the kernels that count triangles on a GPU: of a graph in compressed sparse rows by its
+// oriented view, and those of a batch of edges in a graph that changes.
+//
+// # The view
+//
+// The oriented view has each edge once, from the end of smaller degree to the other, of ends of one degree from the smaller
+// number. [Kernels.Orient] makes it in one pass that marks the arcs that stay, a bit each, a prefix sum over the words of bits, and one that
+// moves them: rows ascend as they did. No row has more arcs than the square root of all, since it leads to
+// as many vertices of no smaller degree.
+//
+// # Counting
+//
+// A triangle is a wedge u→v, v→w of the view that an edge u→w closes. Warps take a few vertices u at a time. Where rows are
+// short, the arcs of all of them are dealt out to the lanes, then the wedges over these, and w is searched in the row of u by bisection. A longer row
+// is hashed into shared memory, a quarter full, and the rows of its neighbors are looked up there: as they lie in
+// memory, by all lanes, or dealt out if they are short. What is too much for a warp it leaves to
+// blocks: rows with more than a hundred arcs, in parts, and arcs to vertices with thousands. So no part
+// of the work is large, whatever the degrees.
+//
+// # Batches
+//
+// A triangle that has several of the edges of a batch is counted at the first of them, in the order of the smaller end and then the larger. Both
+// arcs of all edges are sorted, so those of a vertex are a row, in which it takes a search of a few steps to
+// find out whether another edge of a triangle is of the batch, and before this one. Neighbors that both ends have
+// are found by searching those of the end with fewer among the other's, where the graph has them.
+package triangles
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"math/bits"
+
+	"github.com/weftgo/weft/device"
+	"github.com/weftgo/weft/internal/gpu"
+	"github.com/weftgo/weft/internal/gpu/prim"
+)
+
+//go:generate go run ../../../cmd/weftgen -loader=false -target 80+ptx83,90+ptx83 -type Rows=rowsRef -type graph::Graph=graphRef triangles.cu
+
+// As compiled in.
+const (
+	strip      = 1024 // arcs that a warp chooses from at a time
+	chunk      = 8    // vertices that a warp takes at a time
+	leastTask  = 16   // arcs that a task of a block stands for at least
+	blocks     = 6    // that count on a multiprocessor
+	grabsAWarp = 8    // so many times a warp comes for vertices, on average, if there are many
+)
+
+// Kernels are those of a device. They are safe for concurrent use.
+type Kernels struct {
+	dev                device.Device
+	prim               *prim.Kernels
+	choose, rows, keep device.Kernel
+	count, hubs        device.Kernel
+	arcs, among, wide  device.Kernel
+}
+
+// Load makes the kernels of a device; device.ErrNoKernels if it runs none.
+func Load(dev device.Device) (k *Kernels, err error) {
+	k = &Kernels{dev: dev}
+	if k.prim, err = prim.Load(dev); err != nil {
+		return nil, err
+	}
+	return k, gpu.Load(dev, &trianglesImage, []gpu.Entry{
+		{Name: "choose", To: &k.choose}, {Name: "rows", To: &k.rows}, {Name: "keep", To: &k.keep},
+		{Name: "count", To: &k.count}, {Name: "hubs", To: &k.hubs},
+		{Name: "arcs", To: &k.arcs}, {Name: "among", To: &k.among}, {Name: "wide", To: &k.wide},
+	})
+}
+
+// Rows is a graph in compressed sparse rows: offsets of rows, one more than vertices, and neighbors, which
+// ascend in each row.
+type Rows struct {
+	Offsets   device.Slice[uint64]
+	Neighbors device.Slice[uint32]
+}
+
+func (g Rows) vertices() int { return g.Offsets.Len() - 1 }
+func (g Rows) arcs() int     { return g.Neighbors.Len() }
+
+func (g Rows) ref() (rowsRef, error) {
+	if g.arcs() > math.MaxUint32 {
+		return rowsRef{}, fmt.Errorf("triangles: %w: a graph of %d arcs; a GPU counts in up to %d", device.ErrInvalid, g.arcs(), math.MaxUint32)
+	}
+	return rowsRef{offsets: g.Offsets.Ptr(), neighbors: g.Neighbors.Ptr(), vertices: uint32(g.vertices()), arcs: uint32(g.arcs())}, nil
+}
+
+// Free returns the memory; what has been submitted is done.
+func (g *Rows) Free() error { return errors.Join(g.Offsets.Free(), g.Neighbors.Free()) }
+
+// with lends f memory. What f has submitted is done when it returns nil.
+func (k *Kernels) with(s *device.Stream, bytes prim.Carve, f func(memory device.Ptr) error) error {
+	buf, err := k.dev.Alloc(int(bytes))
+	if err != nil {
+		return err
+	}
+	if err = f(buf.Ptr); err != nil {
+		err = errors.Join(err, s.Sync(context.Background()))
+	}
+	return errors.Join(err, k.dev.Free(buf))
+}
+
+// Orient makes the oriented view of a graph that has each edge in the rows of both its ends; self loops and edges that come again
+// are not in it. It waits for the view, which is the caller's to free.
+func (k *Kernels) Orient(ctx context.Context, s *device.Stream, g Rows) (view Rows, err error) {
+	ref, err := g.ref()
+	if err != nil {
+		return view, err
+	}
+	if view.Offsets, err = device.Make[uint64](k.dev, g.Offsets.Len()); err != nil {
+		return view, err
+	}
+	if g.arcs() == 0 {
+		err = s.Fill(view.Offsets.Ptr(), 0, 2*view.Offsets.Len())
+		err = errors.Join(err, s.Sync(context.WithoutCancel(ctx)))
+	} else {
+		err = k.orient(ctx, s, ref, &view)
+	}
+	if err != nil {
+		return Rows{}, errors.Join(err, view.Free())
+	}
+	return view, nil
+}
+
+func (k *Kernels) orient(ctx context.Context, s *device.Stream, g rowsRef, view *Rows) error {
+	words := (int(g.arcs) + 31) / 32
+	scan := prim.Scan{N: words, Width: 4}
+	var at prim.Carve
+	kept, counts, before := at.Take(4*words), at.Take(4*words), at.Take(4*words+4)
+	scratch := at.Take(scan.ScratchBytes())
+	return k.with(s, at, func(memory device.Ptr) error {
+		p := orientParams{graph: g, kept: memory + kept, counts: memory + counts, before: memory + before, offsets: view.Offsets.Ptr()}
+		if err := device.Launch(s, k.choose, gpu.Wave(k.dev, (int(g.arcs)+strip-1)/strip*32), gpu.Block, &p); err != nil {
+			return err
+		}
+		scan.Counts, scan.Offsets = p.counts, p.before
+		if err := k.prim.Scan(s, &scan, device.Buffer{Ptr: memory + scratch, Size: scan.ScratchBytes()}); err != nil {
+			return err
+		}
+		if err := device.Launch(s, k.rows, gpu.Wave(k.dev, view.Offsets.Len()), gpu.Block, &p); err != nil {
+			return err
+		}
+		var total [1]uint32
+		err := s.CopyOut(ctx, device.Bytes(total[:]), p.before+device.Ptr(4*words))
+		if err == nil {
+			view.Neighbors, err = device.Make[uint32](k.dev, int(total[0]))
+		}
+		if err != nil {
+			return err
+		}
+		p.neighbors = view.Neighbors.Ptr()
+		if err := device.Launch(s, k.keep, gpu.Wave(k.dev, int(g.arcs)), gpu.Block, &p); err != nil {
+			return err
+		}
+		return s.Sync(ctx)
+	})
+}
+
+// Count counts the triangles of an oriented view.
+func (k *Kernels) Count(ctx context.Context, s *device.Stream, view Rows) (uint64, error) {
+	g, err := view.ref()
+	if err != nil || g.arcs == 0 {
+		return 0, errors.Join(err, ctx.Err())
+	}
+	most := int(g.arcs)/leastTask + 1 // tasks
+	var at prim.Carve
+	head, tasks := at.Take(16), at.Take(8*most)
+	chunks := (int(g.vertices)-1)/chunk + 1
+	grid := gpu.Resident(k.dev, 32*chunks, blocks)
+	var total [1]uint64
+	err = k.with(s, at, func(memory device.Ptr) error {
+		p := countParams{
+			graph: g, total: memory + head, used: memory + head + 8, next: memory + head + 12, tasks: memory + tasks,
+			grab: uint32(max(1, chunks/(grabsAWarp*grid.X*gpu.BlockThreads/32))),
+		}
+		if err := s.Fill(p.total, 0, 4); err != nil {
+			return err
+		}
+		if err := device.Launch(s, k.count, grid, gpu.Block, &p); err != nil {
+			return err
+		}
+		if err := device.Launch(s, k.hubs, gpu.Resident(k.dev, most*gpu.BlockThreads, blocks), gpu.Block, &p); err != nil {
+			return err
+		}
+		return s.CopyOut(ctx, device.Bytes(total[:]), p.total)
+	})
+	return total[0], err
+}
+
+// Graph is a graph that changes, as kernels read it: graph_table.cuh explains the memory.
+type Graph struct {
+	ref  graphRef
+	unit uint32
+}
+
+// GraphOf is one of so many records, with blocks in units of so many bytes.
+func GraphOf(records, pool device.Ptr, vertices, unit int) Graph {
+	return Graph{graphRef{records: records, pool: pool, vertices: uint32(vertices)}, uint32(unit)}
+}
+
+// Of counts the triangles of an undirected graph that have at least one of some edges, each once; edges that are not the graph's, loops, and those that come
+// again count nothing. Nothing changes the graph meanwhile.
+func (k *Kernels) Of(ctx context.Context, s *device.Stream, g Graph, from, to device.Slice[uint32]) (uint64, error) {
+	n := from.Len()
+	if n == 0 || g.ref.vertices == 0 {
+		return 0, ctx.Err()
+	}
+	width := bits.Len32(g.ref.vertices)
+	sort := prim.Sort{Widths: prim.Widths{Key: 8}, N: 2 * n, Hi: 2 * width}
+	var at prim.Carve
+	head, keys, tasks := at.Take(16), at.Take(16*n), at.Take(4*n)
+	scratch := at.Take(sort.ScratchBytes())
+	var total [1]uint64
+	err := k.with(s, at, func(memory device.Ptr) error {
+		p := deltaParams{
+			graph: g.ref, from: from.Ptr(), to: to.Ptr(), keys: memory + keys, total: memory + head, used: memory + head + 8, tasks: memory + tasks,
+			n: uint32(n), bits: uint32(width), unit: g.unit,
+		}
+		if err := s.Fill(p.total, 0, 4); err != nil {
+			return err
+		}
+		if err := device.Launch(s, k.arcs, gpu.Wave(k.dev, n), gpu.Block, &p); err != nil {
+			return err
+		}
+		sort.From, sort.To = prim.Rows{Keys: p.keys}, prim.Rows{Keys: p.keys}
+		if err := k.prim.Sort(s, &sort, device.Buffer{Ptr: memory + scratch, Size: sort.ScratchBytes()}); err != nil {
+			return err
+		}
+		if err := device.Launch(s, k.among, gpu.Wave(k.dev, 2*n), gpu.Block, &p); err != nil {
+			return err
+		}
+		if err := device.Launch(s, k.wide, gpu.Resident(k.dev, n*gpu.BlockThreads, blocks), gpu.Block, &p); err != nil {
+			return err
+		}
+		return s.CopyOut(ctx, device.Bytes(total[:]), p.total)
+	})
+	return total[0], err
+}

@@ -1,0 +1,118 @@
+package triangles_test
+
+import (
+	"context"
+	"errors"
+	"testing"
+
+	"github.com/weftgo/weft/device"
+	"github.com/weftgo/weft/device/devicetest"
+	"github.com/weftgo/weft/device/sim"
+	"github.com/weftgo/weft/internal/gpu/triangles"
+)
+
+// view lays rows out as an oriented view.
+func (b bench) view(rows ...[]uint32) triangles.Rows {
+	offsets, neighbors := []uint64{0}, []uint32(nil)
+	for _, row := range rows {
+		neighbors = append(neighbors, row...)
+		offsets = append(offsets, uint64(len(neighbors)))
+	}
+	return b.upload(offsets, neighbors)
+}
+
+// every is the numbers from lo to hi-1, each step apart.
+func every(lo, hi, step int) (row []uint32) {
+	for v := lo; v < hi; v += step {
+		row = append(row, uint32(v))
+	}
+	return row
+}
+
+func (b bench) wantClosed(name string, want uint64, rows ...[]uint32) {
+	b.Helper()
+	got, err := b.k.Count(context.Background(), b.s, b.view(rows...))
+	if err != nil || got != want {
+		b.Errorf("%s: %d closed wedges, %v, want %d", name, got, err, want)
+	}
+}
+
+// Rows as long as a graph has them only if it has millions of edges: more than fit a block's table at a time, and so many
+// wedges over a few arcs that a warp leaves them to a block.
+func TestSmokeLongRows(t *testing.T) { tryLongRows(t, open(t)) }
+
+func tryLongRows(t testing.TB, dev device.Device) {
+	b := on(t, dev)
+	const n = 5000
+	// Row 0 leads to all others, of which row 1 leads to every third and row 2 to every seventh.
+	rows := make([][]uint32, n)
+	rows[0], rows[1], rows[2] = every(1, n, 1), every(5, n, 3), every(4, n, 7)
+	b.wantClosed("a hub", uint64(len(rows[1])+len(rows[2])), rows...)
+	// Rows 0 and 1 lead to 20 and 40 others, which lead to 1,700 vertices each; those of odd numbers are led to by row 1, too.
+	rows = make([][]uint32, n)
+	for v := 100; v < 160; v++ {
+		rows[v] = every(200, 1900, 1)
+	}
+	rows[0], rows[1] = every(100, 120, 1), append(every(120, 160, 1), every(201, 240, 2)...)
+	b.wantClosed("many wedges", 40*20, rows...)
+	rows[1] = append(every(130, 150, 1), 1899)
+	b.wantClosed("many wedges, and one of a row closed", 20, rows...)
+}
+
+// A device without kernels is refused.
+func TestNoKernels(t *testing.T) {
+	if _, err := triangles.Load(devicetest.OpenCPU(t, 1)); !errors.Is(err, device.ErrNoKernels) {
+		t.Errorf("on a CPU: %v", err)
+	}
+}
+
+// Memory that ends, and contexts that end, leave nothing behind, and the next call is as good as the first.
+func TestFailures(t *testing.T) {
+	if testing.Short() {
+		t.Skip("interprets kernels")
+	}
+	dev := devicetest.Checked(t, devicetest.OpenSim(t, &sim.Options{}))
+	b := on(t, dev)
+	g := build(t, random(60, 400, 1), nil)
+	there := b.upload(g.Offsets(), g.Targets())
+	changing := b.changing(g, 32)
+	from, to := devicetest.Upload(t, b.s, []uint32{1, 2}), devicetest.Upload(t, b.s, []uint32{3, 4})
+	calls := map[string]func(context.Context) error{
+		"Orient": func(ctx context.Context) error {
+			view, err := b.k.Orient(ctx, b.s, there)
+			return errors.Join(err, view.Free())
+		},
+		"Count": func(ctx context.Context) error {
+			_, err := b.k.Count(ctx, b.s, there)
+			return err
+		},
+		"Of": func(ctx context.Context) error {
+			_, err := b.k.Of(ctx, b.s, changing, from, to)
+			return err
+		},
+	}
+	for name, call := range calls {
+		must(t, call(t.Context())) // and loads the kernels
+		ended, cancel := context.WithCancel(t.Context())
+		cancel()
+		before := devicetest.Live(dev)
+		if err := call(ended); !errors.Is(err, context.Canceled) {
+			t.Errorf("%s with an ended context: %v", name, err)
+		}
+		for i := 0; ; i++ {
+			fired := devicetest.FailAfter(dev, i)
+			err := call(t.Context())
+			devicetest.Heal(dev)
+			if !fired() {
+				must(t, err)
+				break
+			}
+			if err == nil {
+				t.Errorf("%s: call %d of the device fails, and nothing is reported", name, i)
+			}
+		}
+		if after := devicetest.Live(dev); after != before {
+			t.Errorf("%s leaves %+v, before there was %+v", name, after, before)
+		}
+	}
+}
