@@ -12,7 +12,7 @@ import (
 )
 
 //go:generate go run ../cmd/weftgen -target 80,90+ptx83 -struct weft::graph::Control -struct weft::graph::Stack -struct weft::graph::Ghost -type graph::Control=control -type graph::Stack=stack -type graph::Ghost=ghost ../kernels/include/weft/graph_change.cuh
-//go:generate go run ../cmd/weftgen -loader=false -target 80+ptx83,90+ptx83 -widths 32_0,32_32,32_64 -type graph::Graph=graphRef -type graph::Arcs=arcsRef -type graph::Rows=rowsRef -type graph::Sorted=sortedRef graph.cu
+//go:generate go run ../cmd/weftgen -loader=false -target 80+ptx83,90+ptx83 -widths 32_0,32_32,32_64 -type graph::Graph=.Ref -type graph::Arcs=arcsRef -type graph::Rows=rowsRef -type graph::Sorted=sortedRef graph.cu
 
 // gpuEngine runs the kernels of graph.cu. Changes come one behind the other, whatever their streams, and lookups wait
 // for them on theirs.
@@ -140,8 +140,8 @@ func (e *gpuEngine) beside() int {
 	return n
 }
 
-func refOf(v *view) graphRef {
-	return graphRef{records: v.records.Ptr, pool: v.pool.Ptr, alive: v.alive.Ptr, vertices: uint32(v.vertices)}
+func refOf(v *view) Ref {
+	return Ref{Records: v.records.Ptr, Pool: v.pool.Ptr, Alive: v.alive.Ptr, Vertices: uint32(v.vertices), Unit: uint32(v.unit())}
 }
 
 // present is for [engine].

@@ -17,7 +17,7 @@ import (
 //kernelgen:input 9936ef153a4648b6f47d540d3ec5afe81539102240098fbd4c703fad23d4567b 6425 kernels/include/weft/change.cuh
 //kernelgen:input aba0e0ad799cf8072f65dfa894b9a84f4a011a1b5bf771d2050f1c78462e4073 856 kernels/include/weft/cuda.cuh
 //kernelgen:input d3c642df6f10ce8caebfadf7e1d3e5e131b3a0a78dc784e406f98dcf4a4c729b 15552 kernels/include/weft/graph_change.cuh
-//kernelgen:input 5945fdf3fe3bf6949bd19177c5c4fab3790142f8971e1a5096953be41d4964e2 6871 kernels/include/weft/graph_table.cuh
+//kernelgen:input e72a8c772ebca92599113a4c23ef66c27c255b30df6624dff0bcf34e4d1d2723 7505 kernels/include/weft/graph_table.cuh
 //kernelgen:input 79b1beaa05fe49d706515a4fad47443f74f45385014663a5ecc8653a4a9b381e 1718 kernels/include/weft/hash.cuh
 //kernelgen:input 400b48be3a6ac3b7288dced0b8bbd72e35e8c70312247bc7630afdc8e1529c23 4263 kernels/include/weft/inorder.cuh
 //kernelgen:input 12f83f2472623dfcdb5cf3ea07fe586775cec10da4c28dc7a585236927028216 5169 kernels/include/weft/order.cuh

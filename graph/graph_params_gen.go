@@ -47,8 +47,8 @@ type arcsRef struct {
 // compactParams is weft::graph::CompactParams of C++.
 type compactParams struct {
 	_       structs.HostLayout
-	from    graphRef
-	to      graphRef
+	from    Ref
+	to      Ref
 	classes device.Ptr
 	degrees device.Ptr
 	offsets device.Ptr
@@ -60,7 +60,7 @@ type compactParams struct {
 // doomedParams is weft::graph::DoomedParams of C++.
 type doomedParams struct {
 	_        structs.HostLayout
-	graph    graphRef
+	graph    Ref
 	doomed   device.Ptr
 	counts   device.Ptr
 	offsets  device.Ptr
@@ -73,7 +73,7 @@ type doomedParams struct {
 // findParams is weft::graph::FindParams of C++.
 type findParams struct {
 	_       structs.HostLayout
-	graph   graphRef
+	graph   Ref
 	from    device.Ptr
 	to      device.Ptr
 	weights device.Ptr
@@ -82,20 +82,10 @@ type findParams struct {
 	n       uint64
 }
 
-// graphRef is weft::graph::Graph of C++.
-type graphRef struct {
-	_        structs.HostLayout
-	records  device.Ptr
-	pool     device.Ptr
-	alive    device.Ptr
-	vertices uint32
-	unused   uint32
-}
-
 // markParams is weft::graph::MarkParams of C++.
 type markParams struct {
 	_        structs.HostLayout
-	graph    graphRef
+	graph    Ref
 	vertices device.Ptr
 	doomed   device.Ptr
 	count    device.Ptr
@@ -116,7 +106,7 @@ type placeParams struct {
 // planParams is weft::graph::PlanParams of C++.
 type planParams struct {
 	_      structs.HostLayout
-	graph  graphRef
+	graph  Ref
 	arcs   arcsRef
 	rows   rowsRef
 	held   uint32
@@ -126,7 +116,7 @@ type planParams struct {
 // releaseParams is weft::graph::ReleaseParams of C++.
 type releaseParams struct {
 	_      structs.HostLayout
-	graph  graphRef
+	graph  Ref
 	sorted sortedRef
 	rows   rowsRef
 	stacks device.Ptr
@@ -138,7 +128,7 @@ type releaseParams struct {
 // rowsParams is weft::graph::RowsParams of C++.
 type rowsParams struct {
 	_        structs.HostLayout
-	graph    graphRef
+	graph    Ref
 	vertices device.Ptr
 	degrees  device.Ptr
 	offsets  device.Ptr
@@ -165,7 +155,7 @@ type rowsRef struct {
 // settleParams is weft::graph::SettleParams of C++.
 type settleParams struct {
 	_         structs.HostLayout
-	graph     graphRef
+	graph     Ref
 	arcs      arcsRef
 	deletions device.Ptr
 	ok        device.Ptr
@@ -182,7 +172,7 @@ type sortedRef struct {
 // writeParams is weft::graph::WriteParams of C++.
 type writeParams struct {
 	_        structs.HostLayout
-	graph    graphRef
+	graph    Ref
 	arcs     arcsRef
 	rows     rowsRef
 	olds     device.Ptr
@@ -263,16 +253,6 @@ var (
 	_ [56]byte = [unsafe.Offsetof(findParams{}.ok)]byte{}
 	_ [64]byte = [unsafe.Offsetof(findParams{}.hits)]byte{}
 	_ [72]byte = [unsafe.Offsetof(findParams{}.n)]byte{}
-)
-
-// graphRef has the layout of weft::graph::Graph.
-var (
-	_ [32]byte = [unsafe.Sizeof(graphRef{})]byte{}
-	_ [0]byte  = [unsafe.Offsetof(graphRef{}.records)]byte{}
-	_ [8]byte  = [unsafe.Offsetof(graphRef{}.pool)]byte{}
-	_ [16]byte = [unsafe.Offsetof(graphRef{}.alive)]byte{}
-	_ [24]byte = [unsafe.Offsetof(graphRef{}.vertices)]byte{}
-	_ [28]byte = [unsafe.Offsetof(graphRef{}.unused)]byte{}
 )
 
 // markParams has the layout of weft::graph::MarkParams.
@@ -373,4 +353,14 @@ var (
 	_ [200]byte = [unsafe.Offsetof(writeParams{}.present)]byte{}
 	_ [208]byte = [unsafe.Offsetof(writeParams{}.segments)]byte{}
 	_ [212]byte = [unsafe.Offsetof(writeParams{}.epoch)]byte{}
+)
+
+// Ref has the layout of weft::graph::Graph.
+var (
+	_ [32]byte = [unsafe.Sizeof(Ref{})]byte{}
+	_ [0]byte  = [unsafe.Offsetof(Ref{}.Records)]byte{}
+	_ [8]byte  = [unsafe.Offsetof(Ref{}.Pool)]byte{}
+	_ [16]byte = [unsafe.Offsetof(Ref{}.Alive)]byte{}
+	_ [24]byte = [unsafe.Offsetof(Ref{}.Vertices)]byte{}
+	_ [28]byte = [unsafe.Offsetof(Ref{}.Unit)]byte{}
 )

@@ -18,7 +18,7 @@ import (
 //kernelgen:input aba0e0ad799cf8072f65dfa894b9a84f4a011a1b5bf771d2050f1c78462e4073 856 kernels/include/weft/cuda.cuh
 //kernelgen:input 0bc6287ba69987b784aa8a6f5effe035b523eeaed3023281e33b1eade9b4e8cf 2348 kernels/include/weft/entry.cuh
 //kernelgen:input d3c642df6f10ce8caebfadf7e1d3e5e131b3a0a78dc784e406f98dcf4a4c729b 15552 kernels/include/weft/graph_change.cuh
-//kernelgen:input 5945fdf3fe3bf6949bd19177c5c4fab3790142f8971e1a5096953be41d4964e2 6871 kernels/include/weft/graph_table.cuh
+//kernelgen:input e72a8c772ebca92599113a4c23ef66c27c255b30df6624dff0bcf34e4d1d2723 7505 kernels/include/weft/graph_table.cuh
 //kernelgen:input 79b1beaa05fe49d706515a4fad47443f74f45385014663a5ecc8653a4a9b381e 1718 kernels/include/weft/hash.cuh
 //kernelgen:input 400b48be3a6ac3b7288dced0b8bbd72e35e8c70312247bc7630afdc8e1529c23 4263 kernels/include/weft/inorder.cuh
 //kernelgen:input 12f83f2472623dfcdb5cf3ea07fe586775cec10da4c28dc7a585236927028216 5169 kernels/include/weft/order.cuh
@@ -33,7 +33,7 @@ import (
 //kernelgen:output adae7098d8a579ab36e2897a12d89f30f34a7784e0186c3958cbc2fa44ff0b84 79481 graph/graph_32_32_sm90.ptx
 //kernelgen:output 15529421495a9f05ca6190ddab1897260b392037d942af11247ac04b912defb0 79640 graph/graph_32_64_sm80.ptx
 //kernelgen:output c2a3d487f7346f40ed7746948991612bb602daea2b8c3e9c99935387cdc4e093 79640 graph/graph_32_64_sm90.ptx
-//kernelgen:output 9732c1874c8ebe87b5afaf42a364b8e7b5edf369ac73f9dfa1caab0b20bb99aa 11802 graph/graph_params_gen.go
+//kernelgen:output 1e7aeee8e62786edc8ee766c526667d21f6642b4f9726c47c1aa6c5dc660ad1e 11521 graph/graph_params_gen.go
 
 //go:embed graph_32_0_sm80.ptx
 var graph32x0SM80 string

@@ -74,6 +74,9 @@ func (g *CSR) sources() []uint32 {
 // ascend, and none is longer than the square root of twice the edges: triangles are
 // counted on it. A directed graph is taken for its [CSR.Symmetric].
 func (g *CSR) Oriented(ctx context.Context, dev device.Device) (*CSR, error) {
+	if dev != nil && !isHost(dev) {
+		return g.orientedBy(ctx, dev)
+	}
 	host, err := hostOf(dev)
 	if err != nil {
 		return nil, err

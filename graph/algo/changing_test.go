@@ -97,11 +97,7 @@ func (f *follower) step(deletes bool, n int) {
 		inserted, deleted = none, changed
 	}
 	if !f.g.Directed() {
-		gone, err := TrianglesOf(ctx, f.cpu, before, deleted)
-		must(f.T, err)
-		come, err := TrianglesOf(ctx, f.cpu, f.g, inserted)
-		must(f.T, err)
-		f.triangles += come - gone
+		f.triangles += f.trianglesOf(f.g, inserted) - f.trianglesOf(before, deleted)
 	}
 	must(f.T, before.Close())
 	_, err = f.ranking.Update(ctx, f.g, inserted, deleted)
@@ -113,6 +109,19 @@ func (f *follower) step(deletes bool, n int) {
 	} else {
 		must(f.T, f.connected.Insert(ctx, e))
 	}
+}
+
+// trianglesOf counts on the host, and where the graph is, which is the same.
+func (f *follower) trianglesOf(g Reader, e graph.Edges) uint64 {
+	f.Helper()
+	want, err := TrianglesOf(f.Context(), f.cpu, g, e)
+	must(f.T, err)
+	got, err := TrianglesOf(f.Context(), f.g.Device(), g, e)
+	must(f.T, err)
+	if got != want {
+		f.Fatalf("%d triangles of %d edges where the graph is, %d on the host", got, len(e.From), want)
+	}
+	return want
 }
 
 // same compares what was kept with what is computed anew.

@@ -167,13 +167,15 @@ namespace weft::slab { template <class K> struct Ref { K* keys; }; struct MultiR
 struct Both { weft::linear::Ref<uint32_t, int> ids; weft::linear::Ref<uint64_t, float> wide; weft::slab::Ref<int> s; weft::slab::MultiRef m; };
 extern "C" __global__ void both(Both b) { b.wide.keys[0] = b.ids.keys[0] + b.s.keys[0] + b.m.keys[0]; }
 extern "C" __global__ void nothing() {}
+namespace weft::graph { struct Graph { uint32_t* records; }; }
+extern "C" __global__ void rows(weft::graph::Graph graph, uint32_t* x) { x[0] = graph.records[0]; }
 extern "C" __global__ void units(weft::Allocator pool, uint8_t* x, const float (*matrix)[4]) { x[0] = pool.count; x[1] = matrix[1][1]; }
 `)
 	if status, _, complaint := command(t, "k.cu"); status != 0 {
 		t.Fatal(complaint)
 	}
 	src := read(t, "k_params_gen.go")
-	for _, want := range []string{"pool   alloc.Ref\n", "ids  linear.Ref\n", "wide linear.Ref\n", "s    slab.Ref\n", "m    slab.Ref\n", "matrix device.Ptr\n", "\"github.com/weftgo/weft/alloc\"\n", "[unsafe.Sizeof(alloc.Ref{})]byte{}"} {
+	for _, want := range []string{"pool   alloc.Ref\n", "ids  linear.Ref\n", "wide linear.Ref\n", "s    slab.Ref\n", "m    slab.Ref\n", "graph graph.Ref\n", "matrix device.Ptr\n", "\"github.com/weftgo/weft/alloc\"\n", "[unsafe.Sizeof(alloc.Ref{})]byte{}"} {
 		if !strings.Contains(src, want) {
 			t.Errorf("generated structs lack %q:\n%s", want, src)
 		}

@@ -6,6 +6,7 @@ var knownTypes = map[string]string{
 	"weft::Allocator":           weftPath + "/alloc.Ref",
 	"weft::btree::Ref":          weftPath + "/btree.Ref",
 	"weft::btree::VersionedRef": weftPath + "/btree.VersionedRef",
+	"weft::graph::Graph":        weftPath + "/graph.Ref",
 	"weft::linear::Ref":         weftPath + "/linear.Ref",
 	"weft::ordered::Ref":        weftPath + "/ordered.Ref",
 	"weft::slab::Ref":           weftPath + "/slab.Ref",

@@ -16,28 +16,12 @@ struct DeltaParams {
   uint32_t* used;   // of tasks
   uint32_t n;       // edges
   uint32_t bits;    // of a vertex in a key
-  uint32_t unit;    // of the graph's blocks, in bytes
-  uint32_t unused;
 };
-
-// Ids is the neighbors of a vertex.
-struct Ids {
-  const uint32_t* at;
-  uint32_t n;
-};
-
-__device__ __forceinline__ Ids ids_of(const DeltaParams& p, uint32_t u) {
-  const uint32_t* record = graph::record_of(p.graph, u);
-  const Word128 head = load_weak(reinterpret_cast<const Word128*>(record));
-  const uint32_t n = uint32_t(head.x), c = uint32_t(head.x >> 32);
-  const uint8_t* block = p.graph.pool + uint64_t(uint32_t(head.y)) * p.unit;
-  return {c == 0 ? record + graph::kInline : reinterpret_cast<const uint32_t*>(block), n};
-}
 
 // End is an end of an edge: its neighbors, and which of the arcs are its own.
 struct End {
   uint32_t vertex;
-  Ids ids;
+  graph::Ids ids;
   uint32_t begin;
   uint32_t arcs;
 };
@@ -50,7 +34,7 @@ struct Edge {
 
 __device__ __forceinline__ uint64_t key_of(const DeltaParams& p, uint32_t u, uint32_t v) { return uint64_t(u) << p.bits | v; }
 
-__device__ __forceinline__ End end_of(const DeltaParams& p, uint32_t v, Ids ids) {
+__device__ __forceinline__ End end_of(const DeltaParams& p, uint32_t v, graph::Ids ids) {
   const uint32_t begin = graph::lower_bound(p.keys, 2 * p.n, key_of(p, v, 0));
   return {v, ids, begin, graph::lower_bound(p.keys + begin, 2 * p.n - begin, key_of(p, v + 1, 0))};
 }
@@ -60,12 +44,12 @@ __device__ __forceinline__ bool edge_at(const DeltaParams& p, uint64_t i, Edge& 
   e.key = p.keys[i];
   const uint32_t u = uint32_t(e.key >> p.bits), v = uint32_t(e.key & ((uint64_t(1) << p.bits) - 1));
   if (u >= v || (i > 0 && p.keys[i - 1] == e.key)) return false;
-  const bool turned = degree(p.graph, v) < degree(p.graph, u);
+  const bool turned = graph::degree(p.graph, v) < graph::degree(p.graph, u);
   const uint32_t less = turned ? v : u, more = turned ? u : v;
-  const Ids ids = ids_of(p, less);
+  const graph::Ids ids = graph::ids(p.graph, less);
   if (!has(ids.at, ids.n, more)) return false;
   e.less = end_of(p, less, ids);
-  e.more = end_of(p, more, ids_of(p, more));
+  e.more = end_of(p, more, graph::ids(p.graph, more));
   return true;
 }
 
@@ -83,7 +67,8 @@ __device__ __forceinline__ uint64_t common(const DeltaParams& p, const Edge& e, 
   uint64_t count = 0;
   for (uint32_t i = rank; i < e.less.ids.n; i += threads) {
     const uint32_t w = e.less.ids.at[i];
-    if (w == e.less.vertex || w == e.more.vertex || !has(e.more.ids.at, e.more.ids.n, w)) continue;
+    if (w == e.less.vertex || w == e.more.vertex || (i > 0 && e.less.ids.at[i - 1] == w)) continue;  // a loop, or parallel edges
+    if (!has(e.more.ids.at, e.more.ids.n, w)) continue;
     if (!precedes(p, e, e.less, w) && !precedes(p, e, e.more, w)) count++;
   }
   return count;

@@ -33,7 +33,7 @@ func (b bench) changing(g *graph.CSR, unit int) triangles.Graph {
 		pool = append(pool, make([]uint32, (unit-len(pool)*4%unit)%unit/4)...)
 	}
 	r, p := devicetest.Upload(b, b.s, records), devicetest.Upload(b, b.s, pool)
-	return triangles.GraphOf(r.Ptr(), p.Ptr(), g.Vertices(), unit)
+	return triangles.Graph{Records: r.Ptr(), Pool: p.Ptr(), Vertices: uint32(g.Vertices()), Unit: uint32(unit)}
 }
 
 // edgeSet is edges, by their smaller end.
@@ -97,7 +97,7 @@ func TestSmokeOf(t *testing.T) {
 			b.checkOf(e, picked, []int{32, 64, 96}[i%3], uint64(picked))
 		}
 	}
-	empty, err := b.k.Of(t.Context(), b.s, triangles.GraphOf(0, 0, 0, 32), devicetest.Upload(t, b.s, []uint32{1}), devicetest.Upload(t, b.s, []uint32{2}))
+	empty, err := b.k.Of(t.Context(), b.s, triangles.Graph{Unit: 32}, devicetest.Upload(t, b.s, []uint32{1}), devicetest.Upload(t, b.s, []uint32{2}))
 	if empty != 0 || err != nil {
 		t.Errorf("of a graph without vertices: %d, %v", empty, err)
 	}

@@ -14,22 +14,6 @@ struct OrientParams {
   uint32_t* neighbors;
 };
 
-// A warp takes that many arcs at a time: a word of bits for each lane.
-constexpr uint32_t kStrip = kWarp * kWarp;
-
-// row_of is the last of rows lo to hi that begins at an arc or before it.
-__device__ __forceinline__ uint32_t row_of(const Rows& g, uint32_t lo, uint32_t hi, uint32_t arc) {
-  while (lo < hi) {
-    const uint32_t mid = hi - (hi - lo) / 2;
-    if (g.offsets[mid] <= arc) {
-      lo = mid;
-    } else {
-      hi = mid - 1;
-    }
-  }
-  return lo;
-}
-
 // rises reports whether an arc of v is in the view: it is not when it comes again.
 __device__ __forceinline__ bool rises(const Rows& g, uint32_t v, uint32_t arc) {
   const uint32_t u = g.neighbors[arc], own = degree_of(g, v), other = degree_of(g, u);
@@ -65,8 +49,7 @@ __device__ __forceinline__ void orient_choose(const OrientParams& p) {
 // orient_rows writes where the rows of the view begin.
 __device__ __forceinline__ void orient_rows(const OrientParams& p) {
   for (uint64_t v = thread_index(); v <= p.graph.vertices; v += threads_in_grid()) {
-    const uint32_t arc = uint32_t(p.graph.offsets[v]), word = arc / kWarp, bit = arc % kWarp;
-    p.offsets[v] = p.before[word] + (bit == 0 ? 0 : popcount(p.kept[word] & ((1u << bit) - 1)));
+    p.offsets[v] = kept_before(p.kept, p.before, uint32_t(p.graph.offsets[v]));
   }
 }
 

@@ -31,13 +31,14 @@ import (
 	"fmt"
 	"math"
 	"math/bits"
+	"structs"
 
 	"github.com/weftgo/weft/device"
 	"github.com/weftgo/weft/internal/gpu"
 	"github.com/weftgo/weft/internal/gpu/prim"
 )
 
-//go:generate go run ../../../cmd/weftgen -loader=false -target 80+ptx83,90+ptx83 -type Rows=rowsRef -type graph::Graph=graphRef triangles.cu
+//go:generate go run ../../../cmd/weftgen -loader=false -target 80+ptx83,90+ptx83 -type Rows=rowsRef -type graph::Graph=.Graph triangles.cu
 
 // As compiled in.
 const (
@@ -54,6 +55,7 @@ type Kernels struct {
 	prim               *prim.Kernels
 	choose, rows, keep device.Kernel
 	count, hubs        device.Kernel
+	ascend             struct{ keys, choose, rows, keep device.Kernel }
 	arcs, among, wide  device.Kernel
 }
 
@@ -65,6 +67,8 @@ func Load(dev device.Device) (k *Kernels, err error) {
 	}
 	return k, gpu.Load(dev, &trianglesImage, []gpu.Entry{
 		{Name: "choose", To: &k.choose}, {Name: "rows", To: &k.rows}, {Name: "keep", To: &k.keep},
+		{Name: "ascend_keys", To: &k.ascend.keys}, {Name: "ascend_choose", To: &k.ascend.choose},
+		{Name: "ascend_rows", To: &k.ascend.rows}, {Name: "ascend_keep", To: &k.ascend.keep},
 		{Name: "count", To: &k.count}, {Name: "hubs", To: &k.hubs},
 		{Name: "arcs", To: &k.arcs}, {Name: "among", To: &k.among}, {Name: "wide", To: &k.wide},
 	})
@@ -82,7 +86,7 @@ func (g Rows) arcs() int     { return g.Neighbors.Len() }
 
 func (g Rows) ref() (rowsRef, error) {
 	if g.arcs() > math.MaxUint32 {
-		return rowsRef{}, fmt.Errorf("triangles: %w: a graph of %d arcs; a GPU counts in up to %d", device.ErrInvalid, g.arcs(), math.MaxUint32)
+		return rowsRef{}, fmt.Errorf("triangles: %w: a graph of %d arcs; a GPU counts in up to %d", device.ErrUnsupported, g.arcs(), math.MaxUint32)
 	}
 	return rowsRef{offsets: g.Offsets.Ptr(), neighbors: g.Neighbors.Ptr(), vertices: uint32(g.vertices()), arcs: uint32(g.arcs())}, nil
 }
@@ -100,62 +104,6 @@ func (k *Kernels) with(s *device.Stream, bytes prim.Carve, f func(memory device.
 		err = errors.Join(err, s.Sync(context.Background()))
 	}
 	return errors.Join(err, k.dev.Free(buf))
-}
-
-// Orient makes the oriented view of a graph that has each edge in the rows of both its ends; self loops and edges that come again
-// are not in it. It waits for the view, which is the caller's to free.
-func (k *Kernels) Orient(ctx context.Context, s *device.Stream, g Rows) (view Rows, err error) {
-	ref, err := g.ref()
-	if err != nil {
-		return view, err
-	}
-	if view.Offsets, err = device.Make[uint64](k.dev, g.Offsets.Len()); err != nil {
-		return view, err
-	}
-	if g.arcs() == 0 {
-		err = s.Fill(view.Offsets.Ptr(), 0, 2*view.Offsets.Len())
-		err = errors.Join(err, s.Sync(context.WithoutCancel(ctx)))
-	} else {
-		err = k.orient(ctx, s, ref, &view)
-	}
-	if err != nil {
-		return Rows{}, errors.Join(err, view.Free())
-	}
-	return view, nil
-}
-
-func (k *Kernels) orient(ctx context.Context, s *device.Stream, g rowsRef, view *Rows) error {
-	words := (int(g.arcs) + 31) / 32
-	scan := prim.Scan{N: words, Width: 4}
-	var at prim.Carve
-	kept, counts, before := at.Take(4*words), at.Take(4*words), at.Take(4*words+4)
-	scratch := at.Take(scan.ScratchBytes())
-	return k.with(s, at, func(memory device.Ptr) error {
-		p := orientParams{graph: g, kept: memory + kept, counts: memory + counts, before: memory + before, offsets: view.Offsets.Ptr()}
-		if err := device.Launch(s, k.choose, gpu.Wave(k.dev, (int(g.arcs)+strip-1)/strip*32), gpu.Block, &p); err != nil {
-			return err
-		}
-		scan.Counts, scan.Offsets = p.counts, p.before
-		if err := k.prim.Scan(s, &scan, device.Buffer{Ptr: memory + scratch, Size: scan.ScratchBytes()}); err != nil {
-			return err
-		}
-		if err := device.Launch(s, k.rows, gpu.Wave(k.dev, view.Offsets.Len()), gpu.Block, &p); err != nil {
-			return err
-		}
-		var total [1]uint32
-		err := s.CopyOut(ctx, device.Bytes(total[:]), p.before+device.Ptr(4*words))
-		if err == nil {
-			view.Neighbors, err = device.Make[uint32](k.dev, int(total[0]))
-		}
-		if err != nil {
-			return err
-		}
-		p.neighbors = view.Neighbors.Ptr()
-		if err := device.Launch(s, k.keep, gpu.Wave(k.dev, int(g.arcs)), gpu.Block, &p); err != nil {
-			return err
-		}
-		return s.Sync(ctx)
-	})
 }
 
 // Count counts the triangles of an oriented view.
@@ -189,25 +137,21 @@ func (k *Kernels) Count(ctx context.Context, s *device.Stream, view Rows) (uint6
 	return total[0], err
 }
 
-// Graph is a graph that changes, as kernels read it: graph_table.cuh explains the memory.
+// Graph is a graph that changes, as kernels read it: the twin of weft::graph::Graph in graph_table.cuh.
 type Graph struct {
-	ref  graphRef
-	unit uint32
-}
-
-// GraphOf is one of so many records, with blocks in units of so many bytes.
-func GraphOf(records, pool device.Ptr, vertices, unit int) Graph {
-	return Graph{graphRef{records: records, pool: pool, vertices: uint32(vertices)}, uint32(unit)}
+	_                    structs.HostLayout
+	Records, Pool, Alive device.Ptr
+	Vertices, Unit       uint32
 }
 
 // Of counts the triangles of an undirected graph that have at least one of some edges, each once; edges that are not the graph's, loops, and those that come
 // again count nothing. Nothing changes the graph meanwhile.
 func (k *Kernels) Of(ctx context.Context, s *device.Stream, g Graph, from, to device.Slice[uint32]) (uint64, error) {
 	n := from.Len()
-	if n == 0 || g.ref.vertices == 0 {
+	if n == 0 || g.Vertices == 0 {
 		return 0, ctx.Err()
 	}
-	width := bits.Len32(g.ref.vertices)
+	width := bits.Len32(g.Vertices)
 	sort := prim.Sort{Widths: prim.Widths{Key: 8}, N: 2 * n, Hi: 2 * width}
 	var at prim.Carve
 	head, keys, tasks := at.Take(16), at.Take(16*n), at.Take(4*n)
@@ -215,8 +159,8 @@ func (k *Kernels) Of(ctx context.Context, s *device.Stream, g Graph, from, to de
 	var total [1]uint64
 	err := k.with(s, at, func(memory device.Ptr) error {
 		p := deltaParams{
-			graph: g.ref, from: from.Ptr(), to: to.Ptr(), keys: memory + keys, total: memory + head, used: memory + head + 8, tasks: memory + tasks,
-			n: uint32(n), bits: uint32(width), unit: g.unit,
+			graph: g, from: from.Ptr(), to: to.Ptr(), keys: memory + keys, total: memory + head, used: memory + head + 8, tasks: memory + tasks,
+			n: uint32(n), bits: uint32(width),
 		}
 		if err := s.Fill(p.total, 0, 4); err != nil {
 			return err

@@ -9,6 +9,22 @@ import (
 	"github.com/weftgo/weft/device"
 )
 
+// ascendParams is weft::triangles::AscendParams of C++.
+type ascendParams struct {
+	_         structs.HostLayout
+	graph     rowsRef
+	keys      device.Ptr
+	kept      device.Ptr
+	counts    device.Ptr
+	before    device.Ptr
+	offsets   device.Ptr
+	neighbors device.Ptr
+	arcs      uint32
+	bits      uint32
+	turned    uint32
+	unused    uint32
+}
+
 // countParams is weft::triangles::CountParams of C++.
 type countParams struct {
 	_      structs.HostLayout
@@ -23,28 +39,16 @@ type countParams struct {
 
 // deltaParams is weft::triangles::DeltaParams of C++.
 type deltaParams struct {
-	_      structs.HostLayout
-	graph  graphRef
-	from   device.Ptr
-	to     device.Ptr
-	keys   device.Ptr
-	total  device.Ptr
-	tasks  device.Ptr
-	used   device.Ptr
-	n      uint32
-	bits   uint32
-	unit   uint32
-	unused uint32
-}
-
-// graphRef is weft::graph::Graph of C++.
-type graphRef struct {
-	_        structs.HostLayout
-	records  device.Ptr
-	pool     device.Ptr
-	alive    device.Ptr
-	vertices uint32
-	unused   uint32
+	_     structs.HostLayout
+	graph Graph
+	from  device.Ptr
+	to    device.Ptr
+	keys  device.Ptr
+	total device.Ptr
+	tasks device.Ptr
+	used  device.Ptr
+	n     uint32
+	bits  uint32
 }
 
 // orientParams is weft::triangles::OrientParams of C++.
@@ -67,6 +71,22 @@ type rowsRef struct {
 	arcs      uint32
 }
 
+// ascendParams has the layout of weft::triangles::AscendParams.
+var (
+	_ [88]byte = [unsafe.Sizeof(ascendParams{})]byte{}
+	_ [0]byte  = [unsafe.Offsetof(ascendParams{}.graph)]byte{}
+	_ [24]byte = [unsafe.Offsetof(ascendParams{}.keys)]byte{}
+	_ [32]byte = [unsafe.Offsetof(ascendParams{}.kept)]byte{}
+	_ [40]byte = [unsafe.Offsetof(ascendParams{}.counts)]byte{}
+	_ [48]byte = [unsafe.Offsetof(ascendParams{}.before)]byte{}
+	_ [56]byte = [unsafe.Offsetof(ascendParams{}.offsets)]byte{}
+	_ [64]byte = [unsafe.Offsetof(ascendParams{}.neighbors)]byte{}
+	_ [72]byte = [unsafe.Offsetof(ascendParams{}.arcs)]byte{}
+	_ [76]byte = [unsafe.Offsetof(ascendParams{}.bits)]byte{}
+	_ [80]byte = [unsafe.Offsetof(ascendParams{}.turned)]byte{}
+	_ [84]byte = [unsafe.Offsetof(ascendParams{}.unused)]byte{}
+)
+
 // countParams has the layout of weft::triangles::CountParams.
 var (
 	_ [64]byte = [unsafe.Sizeof(countParams{})]byte{}
@@ -81,7 +101,7 @@ var (
 
 // deltaParams has the layout of weft::triangles::DeltaParams.
 var (
-	_ [96]byte = [unsafe.Sizeof(deltaParams{})]byte{}
+	_ [88]byte = [unsafe.Sizeof(deltaParams{})]byte{}
 	_ [0]byte  = [unsafe.Offsetof(deltaParams{}.graph)]byte{}
 	_ [32]byte = [unsafe.Offsetof(deltaParams{}.from)]byte{}
 	_ [40]byte = [unsafe.Offsetof(deltaParams{}.to)]byte{}
@@ -91,18 +111,6 @@ var (
 	_ [72]byte = [unsafe.Offsetof(deltaParams{}.used)]byte{}
 	_ [80]byte = [unsafe.Offsetof(deltaParams{}.n)]byte{}
 	_ [84]byte = [unsafe.Offsetof(deltaParams{}.bits)]byte{}
-	_ [88]byte = [unsafe.Offsetof(deltaParams{}.unit)]byte{}
-	_ [92]byte = [unsafe.Offsetof(deltaParams{}.unused)]byte{}
-)
-
-// graphRef has the layout of weft::graph::Graph.
-var (
-	_ [32]byte = [unsafe.Sizeof(graphRef{})]byte{}
-	_ [0]byte  = [unsafe.Offsetof(graphRef{}.records)]byte{}
-	_ [8]byte  = [unsafe.Offsetof(graphRef{}.pool)]byte{}
-	_ [16]byte = [unsafe.Offsetof(graphRef{}.alive)]byte{}
-	_ [24]byte = [unsafe.Offsetof(graphRef{}.vertices)]byte{}
-	_ [28]byte = [unsafe.Offsetof(graphRef{}.unused)]byte{}
 )
 
 // orientParams has the layout of weft::triangles::OrientParams.
@@ -123,4 +131,14 @@ var (
 	_ [8]byte  = [unsafe.Offsetof(rowsRef{}.neighbors)]byte{}
 	_ [16]byte = [unsafe.Offsetof(rowsRef{}.vertices)]byte{}
 	_ [20]byte = [unsafe.Offsetof(rowsRef{}.arcs)]byte{}
+)
+
+// Graph has the layout of weft::graph::Graph.
+var (
+	_ [32]byte = [unsafe.Sizeof(Graph{})]byte{}
+	_ [0]byte  = [unsafe.Offsetof(Graph{}.Records)]byte{}
+	_ [8]byte  = [unsafe.Offsetof(Graph{}.Pool)]byte{}
+	_ [16]byte = [unsafe.Offsetof(Graph{}.Alive)]byte{}
+	_ [24]byte = [unsafe.Offsetof(Graph{}.Vertices)]byte{}
+	_ [28]byte = [unsafe.Offsetof(Graph{}.Unit)]byte{}
 )

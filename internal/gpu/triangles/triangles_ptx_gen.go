@@ -12,22 +12,23 @@ import (
 //kernelgen:compiler clang version 19.1.7
 //kernelgen:target 80+ptx83,90+ptx83
 //kernelgen:flags -x cuda --cuda-device-only -nocudainc -nocudalib -nostdinc -std=c++17 -Wall -Werror -I kernels/include -O3
+//kernelgen:input 200a12fa360566e7020c148d09db6406bc5dcfe12ad0464a45f80cda644abac4 2690 internal/gpu/triangles/ascend.cuh
 //kernelgen:input 49a96b2f8837433934caf55980001cda42681cb0036401ff3e83dfafd3af8501 8464 internal/gpu/triangles/count.cuh
-//kernelgen:input ac61544f756dfc7a41473af2a661dbc49ba8f280d56f1b846bc139a27b867a17 5737 internal/gpu/triangles/delta.cuh
-//kernelgen:input 743bd5711aacbb0ca87411e140c486afbc44f0b2bc3581042e9de90e7e921833 3256 internal/gpu/triangles/orient.cuh
-//kernelgen:input dc77858733347da0329ced91d707bf512b07d7b3091a694a3f401fb994802148 1984 internal/gpu/triangles/rows.cuh
-//kernelgen:input 65aa6ca6df00db59fdc8f20582a367b53e9dd9e0b965cbee09ad98f150379c4f 1011 internal/gpu/triangles/triangles.cu
+//kernelgen:input eb47db057be8340fbc4cd2fac64ca0e85ed9fb1b2303e51500c784246cfd7a9e 5269 internal/gpu/triangles/delta.cuh
+//kernelgen:input 6975c6a1a597e2ceb2cb7a93aa9b2331bca8f7b7e9bc4bf7752b9c85edadafc0 2681 internal/gpu/triangles/orient.cuh
+//kernelgen:input 46778cdc2f8cc671f206eb43eeb8cc5011ed52bc6d646a4b67b92bc22e057d12 2821 internal/gpu/triangles/rows.cuh
+//kernelgen:input 453d5e21397b740d93a7ee15840c51afaebef0ac9f118059c729bc5591d00acc 1489 internal/gpu/triangles/triangles.cu
 //kernelgen:input 8b8a631fe1676f41e4ce4ee2796b7a52da4b092fed3002b0423071502e7efd2c 1124 internal/gpu/triangles/tuning.cuh
 //kernelgen:input 870daf72e5f5ee3daf5209b7c93999cc04bae928905c38d006e9ce507ad53f71 12351 kernels/include/weft/access.cuh
 //kernelgen:input aba0e0ad799cf8072f65dfa894b9a84f4a011a1b5bf771d2050f1c78462e4073 856 kernels/include/weft/cuda.cuh
-//kernelgen:input 56e323f0cb750ad84015ba32fc8b98b4a12c13fb5170422828e4d16995f53a92 6803 kernels/include/weft/graph_table.cuh
+//kernelgen:input e72a8c772ebca92599113a4c23ef66c27c255b30df6624dff0bcf34e4d1d2723 7505 kernels/include/weft/graph_table.cuh
 //kernelgen:input 3844d10e56bfb5b2bb8c488edf87f503d07fe3315f36a6d26af5f81e850e250a 4894 kernels/include/weft/shared.cuh
 //kernelgen:input b6a4a0a470083c5db2ddc3dadb2275946d1f16b725fa0fe66607df730c694dc4 5537 kernels/include/weft/slot.cuh
 //kernelgen:input 0851189fa3150bd3eb30a9b7d5f0dcba58c8fcda1c3598976207e3eea53f4ea7 5348 kernels/include/weft/warp.cuh
 //kernelgen:input 3734d9594b1b33c1868d416df12106a6d15018edf95437b3b5b984e6d6f937e3 816 kernels/include/weft/widths.cuh
-//kernelgen:output ac1dc58fb3e1a09467a29b6536448456396df47a5a9c4ab0e2f0796cf49687c4 67703 internal/gpu/triangles/triangles_sm80.ptx
-//kernelgen:output 04a46378c3aa5c33c02302bed353948e5292ace9a86bd90fb3037dde82015520 67703 internal/gpu/triangles/triangles_sm90.ptx
-//kernelgen:output 992e470edf8aaf26b68255253d723f77036e4dc3b77be4d60be8b293713e40ce 3819 internal/gpu/triangles/triangles_params_gen.go
+//kernelgen:output c8aa2a70606c683192c43bba710a3ee1229306e491f8e3adb9b584423ad1ccca 78504 internal/gpu/triangles/triangles_sm80.ptx
+//kernelgen:output 73ce38b7d55fdeceec60da03f4d2f5d20062c1409dd063bda2a2dbda7ef5c87c 78504 internal/gpu/triangles/triangles_sm90.ptx
+//kernelgen:output ccb2cf6e04a83bb435a1cf69f560db1f53d982623cfa835ca766af9a4ec344e5 4573 internal/gpu/triangles/triangles_params_gen.go
 
 //go:embed triangles_sm80.ptx
 var trianglesSM80 string
@@ -47,12 +48,16 @@ var trianglesImage = device.Image{
 // trianglesKernels are the entry points of trianglesImage and the size in bytes of
 // the parameter struct that each takes.
 var trianglesKernels = map[string]int{
-	"triangles_among":  96,
-	"triangles_arcs":   96,
-	"triangles_choose": 64,
-	"triangles_count":  64,
-	"triangles_hubs":   64,
-	"triangles_keep":   64,
-	"triangles_rows":   64,
-	"triangles_wide":   96,
+	"triangles_among":         88,
+	"triangles_arcs":          88,
+	"triangles_ascend_choose": 88,
+	"triangles_ascend_keep":   88,
+	"triangles_ascend_keys":   88,
+	"triangles_ascend_rows":   88,
+	"triangles_choose":        64,
+	"triangles_count":         64,
+	"triangles_hubs":          64,
+	"triangles_keep":          64,
+	"triangles_rows":          64,
+	"triangles_wide":          88,
 }

@@ -13,7 +13,7 @@ struct Graph {
   uint8_t* pool;
   uint32_t* alive;  // a bit for each vertex
   uint32_t vertices;  // that have records
-  uint32_t unused;
+  uint32_t unit;      // of blocks, in bytes: kUnitEntries entries
 };
 
 constexpr uint32_t kRecordWords = 8;
@@ -91,6 +91,21 @@ __device__ __forceinline__ Row<Bits> row(const Graph& g, uint32_t u) {
   Row<Bits> r = c == 0 ? record_row<Bits>(record) : block<Bits>(g, uint32_t(head.y), c);
   r.degree = degree;
   return r;
+}
+
+// Ids is the neighbors of a vertex, whatever weights they have.
+struct Ids {
+  const uint32_t* at;
+  uint32_t n;
+};
+
+// ids finds them. A vertex without a record has none.
+__device__ __forceinline__ Ids ids(const Graph& g, uint32_t u) {
+  if (u >= g.vertices) return {nullptr, 0};
+  const uint32_t* record = record_of(g, u);
+  const Word128 head = load_weak(reinterpret_cast<const Word128*>(record));
+  const uint8_t* block = g.pool + uint64_t(uint32_t(head.y)) * g.unit;
+  return {head.x >> 32 == 0 ? record + kInline : reinterpret_cast<const uint32_t*>(block), uint32_t(head.x)};
 }
 
 __device__ __forceinline__ uint32_t degree(const Graph& g, uint32_t u) {

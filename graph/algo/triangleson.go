@@ -1,0 +1,111 @@
+package algo
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/weftgo/weft/device"
+	"github.com/weftgo/weft/graph"
+	"github.com/weftgo/weft/internal/gpu/triangles"
+)
+
+// TrianglesOn is [Triangles] of a graph on a device. It waits for the result.
+//
+// On a GPU the oriented view is built there, too. Short rows are searched, rows of a vertex with many neighbors hashed into shared memory, and the wedges
+// are dealt out to threads, warps or blocks by their number.
+func TrianglesOn(ctx context.Context, s *device.Stream, g *graph.DeviceCSR) (count uint64, err error) {
+	if s == nil || s.Device() != g.Device() {
+		return 0, invalid("triangles", "the stream is not of the graph's device")
+	}
+	if c := g.Host(); c != nil {
+		if err := s.Sync(ctx); err != nil {
+			return 0, err
+		}
+		return Triangles(ctx, g.Device(), c)
+	}
+	k, err := triangles.Load(g.Device())
+	if err != nil {
+		return 0, named("triangles", err)
+	}
+	view, err := g.Oriented(ctx, s)
+	if err != nil {
+		return 0, named("triangles", err)
+	}
+	count, err = k.Count(ctx, s, triangles.Rows{Offsets: view.Offsets(), Neighbors: view.Targets()})
+	if err = errors.Join(err, view.Free()); err != nil {
+		return 0, named("triangles", err)
+	}
+	return count, nil
+}
+
+// trianglesBy is Triangles by the kernels of a device.
+func trianglesBy(ctx context.Context, dev device.Device, g *graph.CSR) (count uint64, err error) {
+	err = onStream(ctx, dev, "triangles", func(s *device.Stream) error {
+		there, err := g.Upload(s)
+		if err != nil {
+			return err
+		}
+		count, err = TrianglesOn(ctx, s, there)
+		return errors.Join(err, s.Sync(context.Background()), there.Free())
+	})
+	return count, err
+}
+
+// onStream runs f on a stream of its own.
+func onStream(ctx context.Context, dev device.Device, name string, f func(s *device.Stream) error) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	s, err := dev.NewStream()
+	if err != nil {
+		return named(name, err)
+	}
+	return named(name, errors.Join(f(s), s.Close()))
+}
+
+// viewed is a graph that kernels can read where it lies.
+type viewed interface {
+	View(ctx context.Context, s *device.Stream, submit func(graph.Ref) error) error
+}
+
+var _, _ viewed = (*graph.Graph)(nil), (*graph.Snapshot)(nil)
+
+// TrianglesOfOn is [TrianglesOf] of edges on the device of the graph, from[i] to to[i]. It waits for the result. On a CPU it is
+// device.ErrNoKernels.
+func TrianglesOfOn(ctx context.Context, s *device.Stream, g Reader, from, to device.Slice[uint32]) (count uint64, err error) {
+	if from.Len() != to.Len() {
+		panic(fmt.Sprintf("algo: triangles of edges: %d edges come from vertices, and %d lead to some", from.Len(), to.Len()))
+	}
+	v, there := g.(viewed)
+	switch {
+	case !there:
+		return 0, invalid("triangles of edges", "kernels cannot read a %T", g)
+	case g.Directed():
+		return 0, invalid("triangles of edges", "the graph is directed")
+	}
+	err = v.View(ctx, s, func(r graph.Ref) error {
+		k, err := triangles.Load(s.Device())
+		if err == nil {
+			count, err = k.Of(ctx, s, triangles.Graph{Records: r.Records, Pool: r.Pool, Alive: r.Alive, Vertices: r.Vertices, Unit: r.Unit}, from, to)
+		}
+		return err
+	})
+	return count, named("triangles of edges", err)
+}
+
+// trianglesOfBy is TrianglesOf by the kernels of the device that the graph is on.
+func trianglesOfBy(ctx context.Context, dev device.Device, g Reader, edges graph.Edges) (count uint64, err error) {
+	err = onStream(ctx, dev, "triangles of edges", func(s *device.Stream) error {
+		from, err := device.Upload(s, edges.From)
+		if err != nil {
+			return err
+		}
+		to, err := device.Upload(s, edges.To)
+		if err == nil {
+			count, err = TrianglesOfOn(ctx, s, g, from, to)
+		}
+		return errors.Join(err, s.Sync(context.Background()), from.Free(), to.Free())
+	})
+	return count, err
+}

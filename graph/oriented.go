@@ -1,0 +1,70 @@
+package graph
+
+import (
+	"context"
+	"errors"
+
+	"github.com/weftgo/weft/device"
+	"github.com/weftgo/weft/internal/batch"
+	"github.com/weftgo/weft/internal/gpu/triangles"
+)
+
+// Oriented is [CSR.Oriented] of a graph on a device, which it stays on. It waits for the view, which is the caller's to free.
+func (d *DeviceCSR) Oriented(ctx context.Context, s *device.Stream) (*DeviceCSR, error) {
+	o, err := d.orientedOn(ctx, s)
+	return o, wrap("Oriented", err)
+}
+
+func (d *DeviceCSR) orientedOn(ctx context.Context, s *device.Stream) (o *DeviceCSR, err error) {
+	if err := (&batch.Batch{}).CheckPlace(d.Device(), s); err != nil {
+		return nil, err
+	}
+	if g := d.Host(); g != nil {
+		if err := s.Sync(ctx); err != nil {
+			return nil, err
+		}
+		v, err := g.Oriented(ctx, d.Device())
+		if err != nil {
+			return nil, err
+		}
+		return v.Upload(s)
+	}
+	k, err := triangles.Load(d.Device())
+	if err != nil {
+		return nil, err
+	}
+	rows := triangles.Rows{Offsets: d.offsets, Neighbors: d.neighbors}
+	if d.of.directed || !d.of.sorted {
+		if rows, err = k.Ascend(ctx, s, rows, d.of.directed); err != nil {
+			return nil, err
+		}
+		defer func() { err = errors.Join(err, rows.Free()) }()
+	}
+	view, err := k.Orient(ctx, s, rows)
+	if err != nil {
+		return nil, err
+	}
+	return &DeviceCSR{offsets: view.Offsets, neighbors: view.Neighbors, of: CSR{directed: true, sorted: true, simple: true}}, nil
+}
+
+// orientedBy is Oriented by the kernels of a device.
+func (g *CSR) orientedBy(ctx context.Context, dev device.Device) (o *CSR, err error) {
+	s, err := dev.NewStream()
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, s.Close()) }()
+	there, err := g.Upload(s)
+	if err != nil {
+		return nil, err
+	}
+	view, err := there.Oriented(ctx, s)
+	if err == nil {
+		o, err = view.Download(ctx, s)
+		err = errors.Join(err, s.Sync(context.Background()), view.Free())
+	}
+	if err = errors.Join(err, s.Sync(context.Background()), there.Free()); err != nil {
+		return nil, err
+	}
+	return o, nil
+}

@@ -1,0 +1,66 @@
+// Rows in ascending order, with arcs both ways: of a graph that has neither.
+#pragma once
+
+#include "rows.cuh"
+
+namespace weft::triangles {
+
+struct AscendParams {
+  Rows graph;
+  uint64_t* keys;   // arcs, source in front: written by the first launch, in order for the others
+  uint32_t* kept;   // a bit for each key
+  uint32_t* counts; // of bits in each word of kept
+  const uint32_t* before;  // how many are kept before each word, and of all
+  uint64_t* offsets;
+  uint32_t* neighbors;
+  uint32_t arcs;    // keys
+  uint32_t bits;    // of a vertex in a key
+  uint32_t turned;  // keys are those of arcs and of the arcs turned round, and each is kept once
+  uint32_t unused;
+};
+
+// ascend_keys writes keys, each strip by a warp.
+__device__ __forceinline__ void ascend_keys(const AscendParams& p) {
+  const uint32_t last = p.graph.vertices - 1;
+  for (uint64_t w = thread_index() / kWarp; w * kStrip < p.graph.arcs; w += threads_in_grid() / kWarp) {
+    const uint32_t first = uint32_t(w) * kStrip, n = p.graph.arcs - first < kStrip ? p.graph.arcs - first : kStrip;
+    uint32_t u = row_of(p.graph, 0, last, first);
+    const uint32_t end = row_of(p.graph, u, last, first + n - 1);
+    for (uint32_t i = lane_index(); i < n; i += kWarp) {
+      u = row_of(p.graph, u, end, first + i);
+      const uint32_t v = p.graph.neighbors[first + i];
+      p.keys[first + i] = uint64_t(u) << p.bits | v;
+      if (p.turned) p.keys[p.graph.arcs + first + i] = uint64_t(v) << p.bits | u;
+    }
+  }
+}
+
+// ascend_choose finds out which keys are kept.
+__device__ __forceinline__ void ascend_choose(const AscendParams& p) {
+  const uint32_t lane = lane_index();
+  for (uint64_t i = thread_index(); i - lane < p.arcs; i += threads_in_grid()) {
+    const bool keeps = i < p.arcs && (!p.turned || i == 0 || p.keys[i - 1] != p.keys[i]);
+    const uint32_t bits = ballot(kAll, keeps);
+    if (lane == 0) {
+      p.kept[i / kWarp] = bits;
+      p.counts[i / kWarp] = popcount(bits);
+    }
+  }
+}
+
+// ascend_rows writes where rows begin.
+__device__ __forceinline__ void ascend_rows(const AscendParams& p) {
+  for (uint64_t v = thread_index(); v <= p.graph.vertices; v += threads_in_grid()) {
+    p.offsets[v] = kept_before(p.kept, p.before, graph::lower_bound(p.keys, p.arcs, v << p.bits));
+  }
+}
+
+// ascend_keep writes the neighbors.
+__device__ __forceinline__ void ascend_keep(const AscendParams& p) {
+  const uint32_t mask = uint32_t((uint64_t(1) << p.bits) - 1);
+  for (uint64_t i = thread_index(); i < p.arcs; i += threads_in_grid()) {
+    if (p.kept[i / kWarp] >> i % kWarp & 1) p.neighbors[kept_before(p.kept, p.before, uint32_t(i))] = uint32_t(p.keys[i]) & mask;
+  }
+}
+
+}  // namespace weft::triangles

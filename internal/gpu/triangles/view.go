@@ -1,0 +1,143 @@
+package triangles
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/bits"
+
+	"github.com/weftgo/weft/device"
+	"github.com/weftgo/weft/internal/gpu"
+	"github.com/weftgo/weft/internal/gpu/prim"
+)
+
+// Orient makes the oriented view of a graph that has each edge in the rows of both its ends; self loops and edges that come again
+// are not in it. It waits for the view, which is the caller's to free.
+func (k *Kernels) Orient(ctx context.Context, s *device.Stream, g Rows) (view Rows, err error) {
+	ref, err := g.ref()
+	if err != nil {
+		return view, err
+	}
+	if view.Offsets, err = device.Make[uint64](k.dev, g.Offsets.Len()); err != nil {
+		return view, err
+	}
+	if g.arcs() == 0 {
+		err = errors.Join(s.Fill(view.Offsets.Ptr(), 0, 2*view.Offsets.Len()), s.Sync(context.WithoutCancel(ctx)), ctx.Err())
+	} else {
+		err = k.orient(ctx, s, ref, &view)
+	}
+	if err != nil {
+		return Rows{}, errors.Join(err, view.Free())
+	}
+	return view, nil
+}
+
+func (k *Kernels) orient(ctx context.Context, s *device.Stream, g rowsRef, view *Rows) error {
+	words := (int(g.arcs) + 31) / 32
+	scan := prim.Scan{N: words, Width: 4}
+	var at prim.Carve
+	kept, counts, before := at.Take(4*words), at.Take(4*words), at.Take(4*words+4)
+	scratch := at.Take(scan.ScratchBytes())
+	return k.with(s, at, func(memory device.Ptr) error {
+		p := orientParams{graph: g, kept: memory + kept, counts: memory + counts, before: memory + before, offsets: view.Offsets.Ptr()}
+		if err := device.Launch(s, k.choose, gpu.Wave(k.dev, stripThreads(g)), gpu.Block, &p); err != nil {
+			return err
+		}
+		if err := k.kept(ctx, s, &scan, p.counts, p.before, device.Buffer{Ptr: memory + scratch, Size: scan.ScratchBytes()}, &view.Neighbors); err != nil {
+			return err
+		}
+		p.neighbors = view.Neighbors.Ptr()
+		if err := device.Launch(s, k.rows, gpu.Wave(k.dev, view.Offsets.Len()), gpu.Block, &p); err != nil {
+			return err
+		}
+		if err := device.Launch(s, k.keep, gpu.Wave(k.dev, int(g.arcs)), gpu.Block, &p); err != nil {
+			return err
+		}
+		return s.Sync(ctx)
+	})
+}
+
+// Ascend makes the rows of a graph ascend, of one with edges that lead one way and have to be in the rows of both ends, too: then
+// each is once in a row. It waits for the rows, which are the caller's to free.
+func (k *Kernels) Ascend(ctx context.Context, s *device.Stream, g Rows, turned bool) (rows Rows, err error) {
+	ref, err := g.ref()
+	n := g.arcs()
+	if turned {
+		n *= 2
+	}
+	if err == nil && n > prim.MaxRows {
+		err = fmt.Errorf("triangles: %w: %d arcs to be sorted; a GPU sorts up to %d", device.ErrUnsupported, n, prim.MaxRows)
+	}
+	if err != nil {
+		return rows, err
+	}
+	if rows.Offsets, err = device.Make[uint64](k.dev, g.Offsets.Len()); err != nil {
+		return rows, err
+	}
+	if n == 0 {
+		err = errors.Join(s.Fill(rows.Offsets.Ptr(), 0, 2*rows.Offsets.Len()), s.Sync(context.WithoutCancel(ctx)), ctx.Err())
+	} else {
+		err = k.ascendRows(ctx, s, ref, n, turned, &rows)
+	}
+	if err != nil {
+		return Rows{}, errors.Join(err, rows.Free())
+	}
+	return rows, nil
+}
+
+func (k *Kernels) ascendRows(ctx context.Context, s *device.Stream, g rowsRef, n int, turned bool, rows *Rows) error {
+	words, width := (n+31)/32, bits.Len32(g.vertices)
+	scan, sort := prim.Scan{N: words, Width: 4}, prim.Sort{Widths: prim.Widths{Key: 8}, N: n, Hi: 2 * width}
+	var at prim.Carve
+	keys, kept, counts, before := at.Take(8*n), at.Take(4*words), at.Take(4*words), at.Take(4*words+4)
+	scratch, size := at, max(scan.ScratchBytes(), sort.ScratchBytes())
+	at.Take(size)
+	return k.with(s, at, func(memory device.Ptr) error {
+		p := ascendParams{
+			graph: g, keys: memory + keys, kept: memory + kept, counts: memory + counts, before: memory + before, offsets: rows.Offsets.Ptr(),
+			arcs: uint32(n), bits: uint32(width),
+		}
+		if turned {
+			p.turned = 1
+		}
+		if err := device.Launch(s, k.ascend.keys, gpu.Wave(k.dev, stripThreads(g)), gpu.Block, &p); err != nil {
+			return err
+		}
+		sort.From, sort.To = prim.Rows{Keys: p.keys}, prim.Rows{Keys: p.keys}
+		spare := device.Buffer{Ptr: memory + device.Ptr(scratch), Size: size}
+		if err := k.prim.Sort(s, &sort, spare); err != nil {
+			return err
+		}
+		if err := device.Launch(s, k.ascend.choose, gpu.Wave(k.dev, n), gpu.Block, &p); err != nil {
+			return err
+		}
+		if err := k.kept(ctx, s, &scan, p.counts, p.before, spare, &rows.Neighbors); err != nil {
+			return err
+		}
+		p.neighbors = rows.Neighbors.Ptr()
+		if err := device.Launch(s, k.ascend.rows, gpu.Wave(k.dev, rows.Offsets.Len()), gpu.Block, &p); err != nil {
+			return err
+		}
+		if err := device.Launch(s, k.ascend.keep, gpu.Wave(k.dev, n), gpu.Block, &p); err != nil {
+			return err
+		}
+		return s.Sync(ctx)
+	})
+}
+
+// kept adds up how many arcs are kept, and makes room for them.
+func (k *Kernels) kept(ctx context.Context, s *device.Stream, scan *prim.Scan, counts, before device.Ptr, scratch device.Buffer, to *device.Slice[uint32]) error {
+	scan.Counts, scan.Offsets = counts, before
+	if err := k.prim.Scan(s, scan, scratch); err != nil {
+		return err
+	}
+	var total [1]uint32
+	err := s.CopyOut(ctx, device.Bytes(total[:]), before+device.Ptr(4*scan.N))
+	if err == nil {
+		*to, err = device.Make[uint32](k.dev, int(total[0]))
+	}
+	return err
+}
+
+// stripThreads is a thread for each arc of a strip in 32, all of which a warp takes.
+func stripThreads(g rowsRef) int { return (int(g.arcs) + strip - 1) / strip * 32 }
