@@ -20,9 +20,6 @@ func (d *DeviceCSR) orientedOn(ctx context.Context, s *device.Stream) (o *Device
 		return nil, err
 	}
 	if g := d.Host(); g != nil {
-		if err := s.Sync(ctx); err != nil {
-			return nil, err
-		}
 		v, err := g.Oriented(ctx, d.Device())
 		if err != nil {
 			return nil, err

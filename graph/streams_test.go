@@ -15,6 +15,7 @@ import (
 	"github.com/weftgo/weft/device/sim"
 	"github.com/weftgo/weft/internal/conformance"
 	"github.com/weftgo/weft/internal/dst"
+	"github.com/weftgo/weft/internal/gpu"
 	"github.com/weftgo/weft/internal/mutate"
 )
 
@@ -175,6 +176,35 @@ func behindStreams(t testing.TB, dev device.Device, _ uint64) {
 			must(t, err)
 			want(c.Edges(), nil, 40)
 		},
+		"CSROn": func(g *Graph) {
+			other, err := dev.NewStream()
+			must(t, err)
+			there, err := g.CSROn(ctx, other)
+			must(t, err)
+			c, err := there.Download(ctx, s)
+			must(t, err)
+			if row := c.Neighbors(3); !slices.Equal(row, []uint32{0}) {
+				t.Fatalf("vertex 3 has neighbors %v", row)
+			}
+			view, err := there.Oriented(ctx, other)
+			must(t, err)
+			want(view.Arcs(), nil, 40)
+			must(t, errors.Join(view.Free(), there.Free(), other.Close()))
+		},
+		"View": func(g *Graph) {
+			other, err := dev.NewStream()
+			must(t, err)
+			degrees := upload(t, other, make([]uint32, 43))
+			must(t, other.Sync(ctx))
+			must(t, g.View(ctx, other, func(r Ref) error {
+				p := rowsParams{graph: r, degrees: degrees.Ptr(), n: 43}
+				return device.Launch(other, g.engine.(*gpuEngine).degreesKernel, gpu.Wave(dev, 43), gpu.Block, &p)
+			}))
+			got := make([]uint32, 43)
+			must(t, degrees.CopyTo(ctx, s, got))
+			want(int(got[0]), nil, 14)
+			must(t, errors.Join(degrees.Free(), other.Close()))
+		},
 		"Snapshot": func(g *Graph) {
 			x, err := g.Snapshot(ctx)
 			want(x.Vertices(), err, 43)
@@ -269,6 +299,7 @@ func TestOmissionsAreNoticed(t *testing.T) {
 	dst.Omit(t, ".", map[string]string{
 		"e.Stream.Sync(context.Background()) in (*gpuEngine).compact": fails,
 		"s.Sync(context.Background()) in (*gpuEngine).bring":          fails,
+		"s.Sync(context.Background()) in (*CSR).orientedBy":           fails,
 	}, tries...)
 }
 

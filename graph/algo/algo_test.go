@@ -455,7 +455,6 @@ func TestErrors(t *testing.T) {
 		{rank(PageRankOptions{Damping: math.NaN()}), device.ErrInvalid, "Damping NaN"},
 		{rank(PageRankOptions{Iterations: -1}), device.ErrInvalid, "Iterations -1"},
 		{rank(PageRankOptions{Tolerance: math.NaN()}), device.ErrInvalid, "Tolerance"},
-		{func() error { _, err := Triangles(t.Context(), gpu, g); return err }, device.ErrUnsupported, "algo: triangles: "},
 		{func() error { _, err := NewConnected(t.Context(), gpu, g); return err }, device.ErrUnsupported, "by CPUs only"},
 	} {
 		if err := tt.run(); !errors.Is(err, tt.want) || !strings.Contains(err.Error(), tt.say) {
