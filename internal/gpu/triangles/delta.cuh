@@ -64,21 +64,16 @@ __device__ __forceinline__ bool precedes(const DeltaParams& p, const Edge& e, co
 
 // common counts the triangles of which an edge is the first of the batch: the threads share its neighbors.
 __device__ __forceinline__ uint64_t common(const DeltaParams& p, const Edge& e, uint32_t rank, uint32_t threads) {
+  const graph::Ids less = e.less.ids, more = e.more.ids;
+  const uint32_t u = e.less.vertex, v = e.more.vertex;
   uint64_t count = 0;
-  for (uint32_t i = rank; i < e.less.ids.n; i += threads) {
-    const uint32_t w = e.less.ids.at[i];
-    if (w == e.less.vertex || w == e.more.vertex || (i > 0 && e.less.ids.at[i - 1] == w)) continue;  // a loop, or parallel edges
-    if (!has(e.more.ids.at, e.more.ids.n, w)) continue;
+  for (uint32_t i = rank; i < less.n; i += threads) {
+    const uint32_t w = less.at[i];
+    if (w == u || w == v || (i > 0 && less.at[i - 1] == w)) continue;  // a loop, or parallel edges
+    if (!has(more.at, more.n, w)) continue;
     if (!precedes(p, e, e.less, w) && !precedes(p, e, e.more, w)) count++;
   }
   return count;
-}
-
-__device__ __forceinline__ End shuffle_end(const End& e, uint32_t lane) {
-  return {shuffle(kAll, e.vertex, lane),
-          {reinterpret_cast<const uint32_t*>(shuffle(kAll, reinterpret_cast<uint64_t>(e.ids.at), lane)), shuffle(kAll, e.ids.n, lane)},
-          shuffle(kAll, e.begin, lane),
-          shuffle(kAll, e.arcs, lane)};
 }
 
 // delta_keys writes the arcs of edges: those that can be no edge of the graph behind all others.
@@ -94,21 +89,19 @@ __device__ __forceinline__ void delta_keys(const DeltaParams& p) {
 
 // delta_count counts: each lane of a warp finds an edge, and all look at one after the other. An edge between hubs is left to a block.
 __device__ __forceinline__ void delta_count(const DeltaParams& p) {
-  const uint32_t lane = lane_index();
+  __shared__ Edge found[kThreads];  // in registers they would take half of the warps' room
+  const uint32_t lane = lane_index(), mine = thread_in_block(), first = mine - lane;
   const uint64_t arcs = 2 * uint64_t(p.n);
   uint64_t count = 0;
   for (uint64_t i = thread_index(); i - lane < arcs; i += threads_in_grid()) {
-    Edge mine = {};
-    bool counts = i < arcs && edge_at(p, i, mine);
-    if (counts && mine.less.ids.n > kWide) {
+    bool counts = i < arcs && edge_at(p, i, found[mine]);
+    if (counts && found[mine].less.ids.n > kWide) {
       p.tasks[add_relaxed(p.used, 1u)] = uint32_t(i);
       counts = false;
     }
-    for (uint32_t left = ballot(kAll, counts); left != 0; left &= left - 1) {
-      const uint32_t from = lowest(left);
-      const Edge e = {shuffle(kAll, mine.key, from), shuffle_end(mine.less, from), shuffle_end(mine.more, from)};
-      count += common(p, e, lane, kWarp);
-    }
+    sync_warp();
+    for (uint32_t left = ballot(kAll, counts); left != 0; left &= left - 1) count += common(p, found[first + lowest(left)], lane, kWarp);
+    sync_warp();
   }
   add_up(p.total, count);
 }

@@ -16,5 +16,5 @@ extern "C" __global__ void __launch_bounds__(kThreads) triangles_ascend_keep(Asc
 extern "C" __global__ void __launch_bounds__(kThreads, 6) triangles_count(CountParams p) { count_rows(p); }
 extern "C" __global__ void __launch_bounds__(kThreads, 6) triangles_hubs(CountParams p) { count_hubs(p); }
 extern "C" __global__ void __launch_bounds__(kThreads) triangles_arcs(DeltaParams p) { delta_keys(p); }
-extern "C" __global__ void __launch_bounds__(kThreads) triangles_among(DeltaParams p) { delta_count(p); }
+extern "C" __global__ void __launch_bounds__(kThreads, 6) triangles_among(DeltaParams p) { delta_count(p); }
 extern "C" __global__ void __launch_bounds__(kThreads) triangles_wide(DeltaParams p) { delta_hubs(p); }

@@ -14,10 +14,10 @@ import (
 //kernelgen:flags -x cuda --cuda-device-only -nocudainc -nocudalib -nostdinc -std=c++17 -Wall -Werror -I kernels/include -O3
 //kernelgen:input 200a12fa360566e7020c148d09db6406bc5dcfe12ad0464a45f80cda644abac4 2690 internal/gpu/triangles/ascend.cuh
 //kernelgen:input 49a96b2f8837433934caf55980001cda42681cb0036401ff3e83dfafd3af8501 8464 internal/gpu/triangles/count.cuh
-//kernelgen:input eb47db057be8340fbc4cd2fac64ca0e85ed9fb1b2303e51500c784246cfd7a9e 5269 internal/gpu/triangles/delta.cuh
+//kernelgen:input 5a4912ba4d65eb2897c016c42f9a8a16f6a568ec87dc1273c9391347eca92702 5016 internal/gpu/triangles/delta.cuh
 //kernelgen:input 6975c6a1a597e2ceb2cb7a93aa9b2331bca8f7b7e9bc4bf7752b9c85edadafc0 2681 internal/gpu/triangles/orient.cuh
 //kernelgen:input 46778cdc2f8cc671f206eb43eeb8cc5011ed52bc6d646a4b67b92bc22e057d12 2821 internal/gpu/triangles/rows.cuh
-//kernelgen:input 453d5e21397b740d93a7ee15840c51afaebef0ac9f118059c729bc5591d00acc 1489 internal/gpu/triangles/triangles.cu
+//kernelgen:input 4a17fd007eb003791a5dd3e89c341eba645b326374498db49c171953f9c3db7d 1492 internal/gpu/triangles/triangles.cu
 //kernelgen:input 8b8a631fe1676f41e4ce4ee2796b7a52da4b092fed3002b0423071502e7efd2c 1124 internal/gpu/triangles/tuning.cuh
 //kernelgen:input 870daf72e5f5ee3daf5209b7c93999cc04bae928905c38d006e9ce507ad53f71 12351 kernels/include/weft/access.cuh
 //kernelgen:input aba0e0ad799cf8072f65dfa894b9a84f4a011a1b5bf771d2050f1c78462e4073 856 kernels/include/weft/cuda.cuh
@@ -26,8 +26,8 @@ import (
 //kernelgen:input b6a4a0a470083c5db2ddc3dadb2275946d1f16b725fa0fe66607df730c694dc4 5537 kernels/include/weft/slot.cuh
 //kernelgen:input 0851189fa3150bd3eb30a9b7d5f0dcba58c8fcda1c3598976207e3eea53f4ea7 5348 kernels/include/weft/warp.cuh
 //kernelgen:input 3734d9594b1b33c1868d416df12106a6d15018edf95437b3b5b984e6d6f937e3 816 kernels/include/weft/widths.cuh
-//kernelgen:output c8aa2a70606c683192c43bba710a3ee1229306e491f8e3adb9b584423ad1ccca 78504 internal/gpu/triangles/triangles_sm80.ptx
-//kernelgen:output 73ce38b7d55fdeceec60da03f4d2f5d20062c1409dd063bda2a2dbda7ef5c87c 78504 internal/gpu/triangles/triangles_sm90.ptx
+//kernelgen:output f83cf19d3128ed2015d5c0855aa7bfaccfe34d1c148074adbf6fc8d2119d2c9b 76906 internal/gpu/triangles/triangles_sm80.ptx
+//kernelgen:output a965700f7d725f54e32e1601fcd3369d99a1af7f2fb21b55c0c5de7ceff7daa9 76906 internal/gpu/triangles/triangles_sm90.ptx
 //kernelgen:output ccb2cf6e04a83bb435a1cf69f560db1f53d982623cfa835ca766af9a4ec344e5 4573 internal/gpu/triangles/triangles_params_gen.go
 
 //go:embed triangles_sm80.ptx
