@@ -33,7 +33,8 @@ __device__ __forceinline__ N last(const uint64_t* starts, N lo, N hi, uint64_t x
   return lo;
 }
 
-__device__ __forceinline__ uint64_t warp_index() { return thread_index() / kWarp; }
+// Warps are numbered across blocks, so that little work is that of many multiprocessors.
+__device__ __forceinline__ uint64_t warp_index() { return uint64_t(thread_in_block() / kWarp) * blocks_in_grid() + block_index(); }
 __device__ __forceinline__ uint64_t warps_in_grid() { return threads_in_grid() / kWarp; }
 
 // add_up adds numbers of all lanes of a warp to a place.

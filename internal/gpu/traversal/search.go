@@ -14,10 +14,10 @@ func bitsOf(n int) int { return max(1, bits.Len(uint(max(n, 1)-1))) }
 const None = 1<<32 - 1
 
 const (
-	// rounds is how many rounds are submitted at a time,
+	// rounds is how many rounds are submitted at a time
 	rounds = 8
-	// few where lists have no more arcs than that.
-	few = 1 << 16
+	// where lists have no more arcs than few, and no more than growth times as many as the one before.
+	few, growth = 1 << 16, 2
 	// The vertices that have not been found look for a neighbor in the list, where it has this part of the arcs that are left, and this part
 	// of all vertices, as on a CPU.
 	arcsPart, verticesPart = 14, 24
@@ -31,26 +31,26 @@ func (k *Kernels) BFS(ctx context.Context, s *device.Stream, g Graph, source uin
 	c.fill(depths, None, g.Vertices)
 	launch(c, k.searchStart, 1, &p)
 	front, rest := c.read(sizes, 1)[0], g.Arcs
-	for front != 0 && c.err == nil {
-		n, kernel := c.plan(g, front, rest)
+	for before := 0; front != 0 && c.err == nil; {
+		n, kernel := c.plan(g, before, front, rest)
 		found := c.search(p, kernel, n, len(levels), &lists, sizes)
 		for _, size := range append([]uint64{front}, found[:n-1]...) {
 			if size != 0 {
 				levels, rest = append(levels, verticesOf(size)), rest-arcsOf(size)
 			}
 		}
-		front = found[n-1]
+		before, front = arcsOf(front), found[n-1]
 	}
 	return levels, c.end()
 }
 
-// plan is how many rounds come next, and by which kernel.
-func (c *call) plan(g Graph, front uint64, rest int) (n int, kernel device.Kernel) {
+// plan is how many rounds come next, and by which kernel. before are the arcs of an earlier list.
+func (c *call) plan(g Graph, before int, front uint64, rest int) (n int, kernel device.Kernel) {
 	arcs := arcsOf(front)
 	if !g.Directed && arcs > (rest-arcs)/arcsPart && verticesOf(front) > g.Vertices/verticesPart {
 		return 1, c.searchUp
 	}
-	if arcs <= few {
+	if arcs <= min(few, growth*before) {
 		return rounds, c.searchDown
 	}
 	return 1, c.searchDown

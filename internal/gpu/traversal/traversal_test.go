@@ -55,6 +55,17 @@ func pathOf(n int) *hostRows {
 	return hostRowsOf(rows, false)
 }
 
+// evenOf is a graph whose vertices have about as many edges.
+func evenOf(n, m int) *hostRows {
+	r := rand.New(rand.NewPCG(9, uint64(n)))
+	rows := make([][]uint32, n)
+	for range m {
+		u, v := r.IntN(n), r.IntN(n)
+		rows[u], rows[v] = append(rows[u], uint32(v)), append(rows[v], uint32(u))
+	}
+	return hostRowsOf(rows, false)
+}
+
 func hostRowsOf(rows [][]uint32, directed bool) *hostRows {
 	g := &hostRows{offsets: []uint64{0}, directed: directed}
 	for _, row := range rows {
@@ -285,7 +296,7 @@ func tryPaths(t testing.TB, dev device.Device, g *hostRows, largest uint32) {
 		t.Fatalf("weights: bad %d, up to %v, mean %v, want -1, %v, %v", bad, most, mean, slices.Max(weights), exact)
 	}
 	distances := column(x, make([]uint64, g.vertices()))
-	reached, err := x.k.SSSP(context.Background(), x.s, x.Graph, w, mean, source, false, distances)
+	reached, err := x.k.SSSP(context.Background(), x.s, x.Graph, w, mean/20, source, false, distances) // many levels
 	must(t, err)
 	if got := back[uint64](x, g.vertices(), distances); reached != expected || !slices.Equal(got, want) {
 		t.Fatalf("%d vertices, %d arcs: %d reached, want %d; distances are the same: %v", x.Vertices, x.Arcs, reached, expected, slices.Equal(got, want))
@@ -331,25 +342,27 @@ func tryCores(t testing.TB, dev device.Device, g *hostRows) {
 // kernelTests are run by TestSchedules on the kernels that ship, and by the others on broken ones.
 var kernelTests = []mutate.KernelTest{
 	{Name: "ranks", Run: func(t testing.TB, dev device.Device) {
-		tryRanks(t, dev, rowsLike(70, 700, false, 1), 3, 0)
+		tryRanks(t, dev, rowsLike(70, 1700, false, 1), 3, 0)
 		tryRanks(t, dev, rowsLike(300, 500, true, 2), 12, rankOne/1000)
 	}},
 	{Name: "search", Run: func(t testing.TB, dev device.Device) {
-		trySearch(t, dev, rowsLike(90, 900, false, 3), 45)
-		trySearch(t, dev, rowsLike(300, 600, true, 4), 150)
+		trySearch(t, dev, rowsLike(290, 1200, false, 3), 145)
+		trySearch(t, dev, rowsLike(300, 2400, true, 4), 150)
 		trySearch(t, dev, pathOf(30), 7)
+		trySearch(t, dev, evenOf(300, 700), 9)
 	}},
 	{Name: "components", Run: func(t testing.TB, dev device.Device) {
-		tryComponents(t, dev, rowsLike(200, 150, false, 5))
-		tryComponents(t, dev, rowsLike(200, 300, true, 6))
+		tryComponents(t, dev, rowsLike(600, 450, false, 5))
+		tryComponents(t, dev, rowsLike(300, 400, true, 6))
 		tryComponents(t, dev, pathOf(100))
 	}},
 	{Name: "paths", Run: func(t testing.TB, dev device.Device) {
-		tryPaths(t, dev, rowsLike(100, 600, false, 7), 100)
+		tryPaths(t, dev, rowsLike(300, 1200, false, 7), 100)
+		tryPaths(t, dev, evenOf(600, 900), 9)
 		tryPaths(t, dev, pathOf(20), 3)
 	}},
 	{Name: "cores", Run: func(t testing.TB, dev device.Device) {
-		tryCores(t, dev, rowsLike(100, 700, false, 8))
+		tryCores(t, dev, rowsLike(300, 1500, false, 8))
 		tryCores(t, dev, pathOf(40))
 	}},
 }
