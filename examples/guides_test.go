@@ -312,6 +312,19 @@ func Example_graphs() {
 	_, err = algo.PageRank(ctx, dev, was.CSR, ranks, nil)
 	check(err)
 
+	s, err := dev.NewStream()
+	check(err)
+	defer s.Close()
+	there, err := g.CSROn(ctx, s) // as Snapshot has it
+	check(err)
+	defer there.Free()
+	depths, err := device.Make[uint32](dev, there.Vertices())
+	check(err)
+	defer depths.Free()
+	levels, err := algo.BFSOn(ctx, s, there.DeviceCSR, 0, depths) // and PageRankOn, ComponentsOn, SSSPOn, KCoreOn
+	check(err)
+	fmt.Println(levels) // [1 1 1 1]: vertices by depth
+
 	ranking, err := algo.NewRanking(ctx, dev, was.CSR, nil) // follows batches from here on
 	check(err)
 	from, to = []uint32{0, 0, 1}, []uint32{2, 1, 3}
@@ -331,6 +344,7 @@ func Example_graphs() {
 	// Output:
 	// [0 65 585 85]
 	// 3
+	// [1 1 1 1]
 	// [true false true] 2
 	// 2
 }

@@ -31,8 +31,8 @@ func newGraphCommand(a *app) *cobra.Command {
 		Short: "Read, describe and convert graphs, and compute on them",
 		Long: `Verbs for files of graphs: Matrix Market (.mtx), edge lists as of SNAP (.txt), CSV (.csv, .tsv),
 DIMACS (.gr), METIS (.graph), .el and .wel, any of them compressed by gzip or zstd. The format is found by
-name and content; - is standard input. All verbs run on every core of the CPU; replay has its graph on
-a GPU, if there is one.
+name and content; - is standard input. Files are read on every core of the CPU; components, bfs, pagerank, sssp and kcore
+compute on --device, a GPU if there is one, and replay has its graph there.
 
 The first line of an edge list is a header of counts if its second number is that of the lines
 that follow; --header says otherwise. Ids may be sparse numbers, or strings. Counts in a file that do not agree
@@ -145,6 +145,8 @@ type graphSummary struct {
 	Directed bool   `json:"directed"`
 	Vertices int    `json:"vertices"`
 	Edges    int    `json:"edges"`
+	// Device is where a verb computes that may do so on a GPU.
+	Device string `json:"device,omitempty"`
 	// Seconds of reading the file, of building the graph, and of what the verb does then.
 	LoadSeconds  float64 `json:"load_seconds"`
 	BuildSeconds float64 `json:"build_seconds"`
@@ -156,7 +158,8 @@ type graphJob struct {
 	*app
 	graphSummary
 	ctx  context.Context
-	dev  device.Device
+	dev  device.Device // the CPU
+	on   device.Device // where to compute
 	file *load.File
 }
 
@@ -172,7 +175,7 @@ func runGraph(cmd *cobra.Command, a *app, in *graphInput, name string, unweighte
 		a.device = "cpu"
 	}
 	if a.device != "cpu" {
-		return usageError{fmt.Errorf("%s --device %s: graphs of files are worked on by the CPU only; replay has one on a GPU", verb, a.device)}
+		return usageError{fmt.Errorf("%s --device %s: it works on the CPU only", verb, a.device)}
 	}
 	dev, err := a.openDevice(cmd.Context())
 	if err != nil {
@@ -191,6 +194,23 @@ func runGraph(cmd *cobra.Command, a *app, in *graphInput, name string, unweighte
 		return fmt.Errorf("%s %s: %w", verb, j.File, err)
 	}
 	return nil
+}
+
+// runGraphOn is runGraph for verbs that compute on --device, once the CPU has read the file.
+func runGraphOn(cmd *cobra.Command, a *app, in *graphInput, name string, unweighted bool, do func(*graphJob) error) error {
+	where := a.device
+	a.device = "cpu"
+	return runGraph(cmd, a, in, name, unweighted, func(j *graphJob) (err error) {
+		if j.on = j.dev; where != "cpu" {
+			j.device = where
+			if j.on, err = j.openDevice(j.ctx); err != nil {
+				return err
+			}
+			defer func() { err = errors.Join(err, j.on.Close()) }()
+		}
+		j.Device = deviceID(j.on.Properties())
+		return do(j)
+	})
 }
 
 // read reads the file.

@@ -48,9 +48,7 @@ empty), updates_per_second (since the sample before) and result_seconds.`,
 			return oneGraph(cmd, args)
 		},
 		RunE: func(cmd *cobra.Command, args []string) error {
-			updates := a.device
-			a.device = "cpu" // reads the file, and computes results
-			return runGraph(cmd, a, in, args[0], true, func(j *graphJob) error { return j.replay(&o, updates) })
+			return runGraphOn(cmd, a, in, args[0], true, func(j *graphJob) error { return j.replay(&o) })
 		},
 	}
 	in.direction(cmd)
@@ -92,7 +90,6 @@ type graphSample struct {
 // graphReplay is what weft graph replay prints.
 type graphReplay struct {
 	*graphSummary
-	Device           string        `json:"device"`
 	Batch            int           `json:"batch"`
 	Window           int           `json:"window"`
 	Result           string        `json:"result"`
@@ -105,17 +102,9 @@ type graphReplay struct {
 }
 
 // replay replays the file on a device.
-func (j *graphJob) replay(o *replayOptions, updates string) (err error) {
-	dev := j.dev
-	if updates != "cpu" {
-		j.device = updates
-		if dev, err = j.openDevice(j.ctx); err != nil {
-			return err
-		}
-		defer func() { err = errors.Join(err, dev.Close()) }()
-	}
+func (j *graphJob) replay(o *replayOptions) (err error) {
 	j.Directed = j.Directed && (o.result == "pagerank" || o.result == "edges")
-	g, err := graph.New(dev, &graph.Options{Directed: j.Directed, MaxVertices: max(1, j.file.Vertices)})
+	g, err := graph.New(j.on, &graph.Options{Directed: j.Directed, MaxVertices: max(1, j.file.Vertices)})
 	if err != nil {
 		return err
 	}
@@ -123,7 +112,7 @@ func (j *graphJob) replay(o *replayOptions, updates string) (err error) {
 	r := &replayer{
 		graphJob: j, o: o, g: g, window: newWindow(j.file.Edges, o.window, j.Directed),
 		out: graphReplay{
-			graphSummary: &j.graphSummary, Device: deviceID(dev.Properties()), Batch: o.batch, Window: o.window, Result: o.result,
+			graphSummary: &j.graphSummary, Batch: o.batch, Window: o.window, Result: o.result,
 			Listed: len(j.file.From), Samples: []graphSample{},
 		},
 	}

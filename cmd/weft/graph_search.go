@@ -25,13 +25,13 @@ func newGraphBFSCommand(a *app, in *graphInput) *cobra.Command {
 		Long: `Bfs counts the vertices by the number of edges of a shortest path from a vertex: 0 is that vertex
 itself. Vertices that no path leads to have no depth.
 
-With --json it prints one object: file, format, header, directed, vertices, edges, load_seconds, build_seconds,
+With --json it prints one object: file, format, header, directed, vertices, edges, device, load_seconds, build_seconds,
 seconds, source, reached (vertices), depth (the largest), and levels, the number of vertices by depth.`,
 		Example: `  weft graph bfs --source 7 soc-Epinions1.txt.gz
   weft graph bfs --source Bern --values trips.csv | sort -k2n`,
 		Args: oneGraph,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return runGraph(cmd, a, in, args[0], true, func(j *graphJob) error { return j.bfs(source, values) })
+			return runGraphOn(cmd, a, in, args[0], true, func(j *graphJob) error { return j.bfs(source, values) })
 		},
 	}
 	in.direction(cmd)
@@ -61,7 +61,7 @@ func (j *graphJob) bfs(name string, values bool) error {
 	r := graphBFS{graphSummary: &j.graphSummary, Source: j.file.Names.Name(source)}
 	depths := make([]uint32, g.Vertices())
 	err = j.timed(func() (err error) {
-		r.Levels, err = algo.BFS(j.ctx, j.dev, g, source, depths)
+		r.Levels, err = algo.BFS(j.ctx, j.on, g, source, depths)
 		return err
 	})
 	if err != nil {
@@ -95,13 +95,13 @@ func newGraphSSSPCommand(a *app, in *graphInput) *cobra.Command {
 a file without weights each edge has weight 1. Of an edge that comes several times the last weight
 counts. Sums of integers are exact.
 
-With --json it prints one object: file, format, header, directed, vertices, edges, load_seconds, build_seconds,
+With --json it prints one object: file, format, header, directed, vertices, edges, device, load_seconds, build_seconds,
 seconds, source, reached (vertices), weighted, distance_max and distance_mean, and farthest, the id of a vertex at the largest distance.`,
 		Example: `  weft graph sssp --source 1 rome99.gr
   weft graph sssp --source Bern --values trips.csv | sort -k2n`,
 		Args: oneGraph,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return runGraph(cmd, a, in, args[0], false, func(j *graphJob) error { return j.sssp(source, values) })
+			return runGraphOn(cmd, a, in, args[0], false, func(j *graphJob) error { return j.sssp(source, values) })
 		},
 	}
 	in.direction(cmd)
@@ -153,7 +153,7 @@ func ssspOf[D algo.Distance](j *graphJob, name string, values bool, weight func(
 	r := graphSSSP{graphSummary: &j.graphSummary, Source: j.file.Names.Name(source), Weighted: j.file.Weights != nil}
 	distances := make([]D, g.Vertices())
 	err = j.timed(func() (err error) {
-		r.Reached, err = algo.SSSP(j.ctx, j.dev, g, source, distances)
+		r.Reached, err = algo.SSSP(j.ctx, j.on, g, source, distances)
 		return err
 	})
 	if err != nil {

@@ -55,6 +55,11 @@ func TestGraphJSON(t *testing.T) {
 		{[]string{"stats", karate}, `"listed":78,"self_loops":0,"repeated":0,"weighted":false,"isolated":0,"degree_min":1,"degree_max":17,"degree_mean":4.588235294117647`},
 		{[]string{"stats", weighted}, `"listed":4,"self_loops":1,"repeated":0,"weighted":true,"isolated":1,"header":true,"format":"csv","vertices":4,"edges":3,"degrees":[{"from":0,"to":0,"vertices":1},{"from":2,"to":3,"vertices":3}]`},
 		{[]string{"pagerank", "--top=0", karate}, `"top":[],"iterations":30`},
+		{[]string{"pagerank", "--device=sim", "--top=0", karate}, `"device":"sim","top":[],"iterations":30`},
+		{[]string{"components", "--device=sim", karate}, `"device":"sim","components":1,"largest":34`},
+		{[]string{"bfs", "--device=sim", "--source=1", karate}, `"device":"sim","levels":[1,16,9,8]`},
+		{[]string{"sssp", "--device=sim", "--source=Bern", weighted}, `"device":"sim","reached":3,"distance_max":27.5`},
+		{[]string{"kcore", "--device=sim", karate}, `"device":"sim","largest":4`},
 	} {
 		got := graphJSON(t, append([]string{"--json"}, tt.args...)...)
 		var want map[string]any
@@ -171,7 +176,7 @@ func TestGraphErrors(t *testing.T) {
 		{[]string{"stats", "--separator=::", "a"}, exitUsage, `graph stats --separator "::": want one character`},
 		{[]string{"stats", "--columns=a", "a"}, exitUsage, `graph stats --columns "a": want FROM,TO or FROM,TO,WEIGHT`},
 		{[]string{"stats", "--max-vertices=0", "a"}, exitUsage, `graph stats --max-vertices 0: want 1 to`},
-		{[]string{"stats", "--device=cuda:0", "a"}, exitUsage, "graph stats --device cuda:0: graphs of files are worked on by the CPU only"},
+		{[]string{"stats", "--device=cuda:0", "a"}, exitUsage, "graph stats --device cuda:0: it works on the CPU only"},
 		{[]string{"pagerank", "--damping=1", "a"}, exitUsage, "graph pagerank --damping 1: want"},
 		{[]string{"pagerank", "--iterations=0", "a"}, exitUsage, "graph pagerank --iterations 0: want"},
 		{[]string{"pagerank", "--tolerance=-1", "a"}, exitUsage, "graph pagerank --tolerance -1: want"},

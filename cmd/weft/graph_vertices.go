@@ -17,14 +17,14 @@ func newGraphComponentsCommand(a *app, in *graphInput) *cobra.Command {
 		Short: "Find the connected components of a graph",
 		Long: `Components finds the sets of vertices between which paths lead, whatever the direction of edges.
 
-With --json it prints one object: file, format, header, directed (false), vertices, edges, load_seconds,
+With --json it prints one object: file, format, header, directed (false), vertices, edges, device, load_seconds,
 build_seconds, seconds, components, largest (vertices of the largest), and sizes, a list of objects with vertices and components,
 largest first.`,
 		Example: `  weft graph components roads.gr
   weft graph components --values friends.csv    # which component a vertex is in`,
 		Args: oneGraph,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return runGraph(cmd, a, in, args[0], true, func(j *graphJob) error { return j.components(values) })
+			return runGraphOn(cmd, a, in, args[0], true, func(j *graphJob) error { return j.components(values) })
 		},
 	}
 	valuesFlag(cmd, &values, "that of the first vertex of its component")
@@ -53,7 +53,7 @@ func (j *graphJob) components(values bool) error {
 	r := graphComponents{graphSummary: &j.graphSummary, Sizes: []graphSizes{}}
 	labels := make([]uint32, g.Vertices())
 	err = j.timed(func() (err error) {
-		r.Components, err = algo.Components(j.ctx, j.dev, g, labels)
+		r.Components, err = algo.Components(j.ctx, j.on, g, labels)
 		return err
 	})
 	if err != nil {
@@ -99,7 +99,7 @@ func newGraphPageRankCommand(a *app, in *graphInput) *cobra.Command {
 --damping and else begins anew anywhere. All ranks add up to 1. They are computed in fixed point, and the
 same to the bit on any machine.
 
-With --json it prints one object: file, format, header, directed, vertices, edges, load_seconds, build_seconds,
+With --json it prints one object: file, format, header, directed, vertices, edges, device, load_seconds, build_seconds,
 seconds, iterations, change (of all ranks together in the last one), and top, a list of objects with
 vertex and rank.`,
 		Example: `  weft graph pagerank --directed --top 20 web-Google.txt.gz
@@ -118,7 +118,7 @@ vertex and rank.`,
 			return oneGraph(cmd, args)
 		},
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return runGraph(cmd, a, in, args[0], true, func(j *graphJob) error { return j.pageRank(&o, top, values) })
+			return runGraphOn(cmd, a, in, args[0], true, func(j *graphJob) error { return j.pageRank(&o, top, values) })
 		},
 	}
 	in.direction(cmd)
@@ -152,7 +152,7 @@ func (j *graphJob) pageRank(o *algo.PageRankOptions, top int, values bool) error
 	r := graphPageRank{graphSummary: &j.graphSummary, Top: []graphRank{}}
 	ranks := make([]uint64, g.Vertices())
 	err = j.timed(func() error {
-		result, err := algo.PageRank(j.ctx, j.dev, g, ranks, o)
+		result, err := algo.PageRank(j.ctx, j.on, g, ranks, o)
 		r.Iterations, r.Change = result.Iterations, result.Change
 		return err
 	})
@@ -185,13 +185,13 @@ func newGraphKCoreCommand(a *app, in *graphInput) *cobra.Command {
 		Long: `Kcore computes the core number of each vertex: the largest k for which it belongs to a set of vertices that
 all have k neighbors in it. Edges have no direction.
 
-With --json it prints one object: file, format, header, directed (false), vertices, edges, load_seconds,
+With --json it prints one object: file, format, header, directed (false), vertices, edges, device, load_seconds,
 build_seconds, seconds, largest (core number), and cores, a list of objects with core and vertices (of which that is the core number).`,
 		Example: `  weft graph kcore soc-Epinions1.txt.gz
   weft graph kcore --values friends.csv | sort -k2nr | head`,
 		Args: oneGraph,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return runGraph(cmd, a, in, args[0], true, func(j *graphJob) error { return j.kCore(values) })
+			return runGraphOn(cmd, a, in, args[0], true, func(j *graphJob) error { return j.kCore(values) })
 		},
 	}
 	valuesFlag(cmd, &values, "its core number")
@@ -219,7 +219,7 @@ func (j *graphJob) kCore(values bool) error {
 	r := graphKCore{graphSummary: &j.graphSummary, Cores: []graphCore{}}
 	cores := make([]uint32, g.Vertices())
 	err = j.timed(func() (err error) {
-		r.Largest, err = algo.KCore(j.ctx, j.dev, g, cores)
+		r.Largest, err = algo.KCore(j.ctx, j.on, g, cores)
 		return err
 	})
 	if err != nil {

@@ -12,7 +12,7 @@ import (
 //kernelgen:target 80+ptx83,90+ptx83
 //kernelgen:flags -x cuda --cuda-device-only -nocudainc -nocudalib -nostdinc -std=c++17 -Wall -Werror -I kernels/include -O3
 //kernelgen:input 148e469ecf470cd5d1716fa47cd4b728305cc513161ff2ad1596962921c88c1d 9497 internal/gpu/traversal/levels.cuh
-//kernelgen:input 85908fa154d06a9f3d324ddd70b33a21105f813ff4cf94df47d2f73c82c86b36 5680 internal/gpu/traversal/rows.cuh
+//kernelgen:input adad4f733b842ae8733d231510f4d63269a95f0bb9f3654999469a10b9b6735b 7683 internal/gpu/traversal/rows.cuh
 //kernelgen:input 870daf72e5f5ee3daf5209b7c93999cc04bae928905c38d006e9ce507ad53f71 12351 kernels/include/weft/access.cuh
 //kernelgen:input aba0e0ad799cf8072f65dfa894b9a84f4a011a1b5bf771d2050f1c78462e4073 856 kernels/include/weft/cuda.cuh
 //kernelgen:input 3844d10e56bfb5b2bb8c488edf87f503d07fe3315f36a6d26af5f81e850e250a 4894 kernels/include/weft/shared.cuh

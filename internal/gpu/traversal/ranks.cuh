@@ -42,7 +42,7 @@ __device__ __forceinline__ void rank_start(const RankParams& p) {
     p.sums[v] = 0;
     idle += share(p, uint32_t(v), rank);
   }
-  add_up(&p.now->idle, idle);
+  add_up_block(&p.now->idle, idle);
 }
 
 struct CutParams {
@@ -149,8 +149,8 @@ __device__ __forceinline__ void rank_apply(const RankParams& p) {
     p.sums[v] = 0;
     idle += share(p, uint32_t(v), rank);
   }
-  add_up(&p.now->idle, idle);
-  add_up(&p.now->change, change);
+  add_up_block(&p.now->idle, idle);
+  add_up_block(&p.now->change, change);
 }
 
 }  // namespace weft::traversal

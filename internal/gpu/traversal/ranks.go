@@ -55,7 +55,7 @@ func (c *call) iterate(p rankParams, n int, slots device.Ptr) (changes []uint64)
 	for i := range n {
 		p.before, p.now = at(i), at(i+1)
 		if p.into.arcs > 0 {
-			launch(c, c.rankGather, int(p.into.arcs)/(tileArcs/32)+32, &p)
+			launchMany(c, c.rankGather, int(p.into.arcs)/(tileArcs/32)+32, manyBlocks, &p)
 		}
 		launch(c, c.rankApply, int(p.out.vertices), &p)
 	}

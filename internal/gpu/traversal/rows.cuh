@@ -43,6 +43,19 @@ __device__ __forceinline__ void add_up(uint64_t* to, uint64_t n) {
   if (lane_index() == 0 && n != 0) add_relaxed(to, n);
 }
 
+// add_up_block is add_up of all threads of a block, which all call it: there is one atomic then.
+__device__ __forceinline__ void add_up_block(uint64_t* to, uint64_t n) {
+  __shared__ uint64_t sum;
+  const Shared<uint64_t> all = shared(&sum);
+  if (thread_in_block() == 0) store_weak(all, uint64_t(0));
+  sync_block();
+  for (uint32_t x = kWarp / 2; x != 0; x /= 2) n += shuffle_xor(kAll, n, x);
+  if (lane_index() == 0 && n != 0) add_relaxed(all, n);
+  sync_block();
+  if (thread_in_block() == 0) add_relaxed(to, load_weak(all));
+  sync_block();
+}
+
 // least_of lowers a place to the least number of all lanes of a warp.
 __device__ __forceinline__ void least_of(uint64_t* to, uint64_t n) {
   for (uint32_t x = kWarp / 2; x != 0; x /= 2) {
@@ -91,19 +104,53 @@ __device__ __forceinline__ void append(const Frontier& f, bool has, uint32_t v, 
   }
 }
 
-// The arcs that a warp takes at a time.
+// last_warp is last of [0,n) for a warp whose lanes look for the same number: each looks at another place, so two or three do.
+__device__ __forceinline__ uint32_t last_warp(const uint64_t* starts, uint32_t n, uint64_t x) {
+  uint32_t lo = 0;
+  while (n > 1) {
+    const uint32_t step = (n + kWarp - 1) / kWarp, at = lane_index() * step;
+    const uint32_t skip = (popcount(ballot(kAll, at < n && starts[lo + at] <= x)) - 1) * step;
+    lo += skip;
+    n = n - skip < step ? n - skip : step;
+  }
+  return lo;
+}
+
+// upto counts the lanes whose number, which ascend, is at most x.
+__device__ __forceinline__ uint32_t upto(uint64_t mine, uint64_t x) {
+  uint32_t n = 0;
+#pragma unroll
+  for (uint32_t step = kWarp / 2; step != 0; step /= 2) {
+    if (shuffle(kAll, mine, n + step - 1) <= x) n += step;
+  }
+  return n + (shuffle(kAll, mine, n) <= x);
+}
+
+// The arcs that a warp takes at a time, at most.
 constexpr uint32_t kTile = 256;
+
+// tile_of is how many it takes: no more than make work for all warps, who wait for memory most of the time.
+__device__ __forceinline__ uint64_t tile_of(uint64_t total) {
+  const uint64_t rows = (total + warps_in_grid() * kWarp - 1) / (warps_in_grid() * kWarp);
+  return rows * kWarp < kTile ? rows * kWarp : kTile;
+}
 
 // for_each_entry calls visit(there, i, at) for the entries of n lists that begin at starts, numbered from 0 to total-1: i is the list. So
 // whatever their lengths are, warps have as many. All lanes of a warp call it, also those for which there is none.
 template <class F>
 __device__ __forceinline__ void for_each_entry(const uint64_t* starts, uint32_t n, uint64_t total, F visit) {
-  for (uint64_t base = warp_index() * kTile; base < total; base += warps_in_grid() * kTile) {
-    const uint64_t end = total - base < kTile ? total : base + kTile;
-    const uint32_t lo = last(starts, 0u, n, base), hi = last(starts, lo, n, end - 1) + 1;
+  const uint64_t tile = tile_of(total);
+  for (uint64_t base = warp_index() * tile; base < total; base += warps_in_grid() * tile) {
+    const uint64_t end = total - base < tile ? total : base + tile;
+    uint32_t lo = last_warp(starts, n, base);
     for (uint64_t from = base; from < end; from += kWarp) {
       const uint64_t at = from + lane_index();
-      visit(at < end, at < end ? last(starts, lo, hi, at) : lo, at);
+      const uint32_t next = lo + 1 + lane_index();
+      const uint64_t begins = next < n ? starts[next] : ~uint64_t(0);
+      uint32_t i = lo + upto(begins, at);
+      if (shuffle(kAll, begins, kWarp - 1) <= from + kWarp - 1) i = last(starts, lo, n, at);  // lists without entries
+      visit(at < end, i, at);
+      lo = shuffle(kAll, i, kWarp - 1);
     }
   }
 }

@@ -64,7 +64,7 @@ __device__ __forceinline__ void search_up(const SearchParams& p) {
 
 // ---- components ------------------------------------------------------------
 
-// The neighbors of each vertex that are united first.
+// The neighbors of each vertex that are united first, one after the other.
 constexpr uint32_t kFirst = 2;
 
 struct UniteParams {
@@ -75,6 +75,8 @@ struct UniteParams {
   uint64_t* count;
   uint32_t samples;
   uint32_t largest;  // the label of vertices whose other edges need not be
+  uint32_t nth;      // the neighbor of each vertex that is united with it first
+  uint32_t unused;
 };
 
 // link makes the roots of two vertices one: the larger one points to the smaller one. Labels only fall, so it ends, and the root of a
@@ -96,8 +98,8 @@ __device__ __forceinline__ void unite_start(const UniteParams& p) {
 
 __device__ __forceinline__ void unite_first(const UniteParams& p) {
   for (uint64_t v = thread_index(); v < p.rows.vertices; v += threads_in_grid()) {
-    const uint64_t at = p.rows.offsets[v], end = p.rows.offsets[v + 1];
-    for (uint64_t i = at; i < end && i < at + kFirst; i++) link(p.labels, uint32_t(v), p.rows.targets[i]);
+    const uint64_t at = p.rows.offsets[v] + p.nth;
+    if (at < p.rows.offsets[v + 1]) link(p.labels, uint32_t(v), p.rows.targets[at]);
   }
 }
 

@@ -78,8 +78,12 @@ func (c *call) wide(g rows, rounds int) int {
 	return all
 }
 
-// samples is the number of vertices that are asked for their component, to find the largest.
-const samples = 1 << 10
+const (
+	// first is how many neighbors of each vertex are united with it first, as compiled in.
+	first = 2
+	// samples is the number of vertices that are asked for their component, to find the largest.
+	samples = 1 << 10
+)
 
 // Components writes the smallest vertex of each one's component, 32 bits, and returns how many components there are. frequent
 // is the label that most of some have; there are vertices.
@@ -93,9 +97,12 @@ func (k *Kernels) Components(ctx context.Context, s *device.Stream, g Graph, lab
 	}
 	c.write(p.rest.size, 0)
 	c.write(p.count, 0)
-	for _, kernel := range []device.Kernel{k.uniteStart, k.uniteFirst, k.uniteFlatten, k.uniteSample} {
-		launch(c, kernel, n, &p)
+	launch(c, k.uniteStart, n, &p)
+	for p.nth = range uint32(first) {
+		launch(c, k.uniteFirst, n, &p)
+		launch(c, k.uniteFlatten, n, &p)
 	}
+	launch(c, k.uniteSample, n, &p)
 	if !g.Directed { // else its other edges may be what links a vertex that has none
 		some := make([]uint32, samples)
 		c.do(func() error { return s.CopyOut(ctx, device.Bytes(some), p.sample) })

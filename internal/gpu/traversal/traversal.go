@@ -136,12 +136,15 @@ func (c *call) end() error {
 	return err
 }
 
-// blocksPerUnit fills a multiprocessor where kernels stride.
-const blocksPerUnit = 8
+// blocksPerUnit fills a multiprocessor where kernels stride, and manyBlocks does so several times: where they need more registers, no
+// part of a wave is left at the end.
+const blocksPerUnit, manyBlocks = 8, 64
 
 // launch submits a kernel of so many threads that it strides over n items.
-func launch[P any](c *call, k device.Kernel, n int, p *P) {
-	c.do(func() error { return device.Launch(c.s, k, gpu.Resident(c.dev, n, blocksPerUnit), gpu.Block, p) })
+func launch[P any](c *call, k device.Kernel, n int, p *P) { launchMany(c, k, n, blocksPerUnit, p) }
+
+func launchMany[P any](c *call, k device.Kernel, n, blocks int, p *P) {
+	c.do(func() error { return device.Launch(c.s, k, gpu.Resident(c.dev, n, blocks), gpu.Block, p) })
 }
 
 // read brings n words to the host, behind what was submitted; they are 0 after an error.

@@ -114,6 +114,8 @@ type uniteParams struct {
 	count   device.Ptr
 	samples uint32
 	largest uint32
+	nth     uint32
+	unused  uint32
 }
 
 // coreParams has the layout of weft::traversal::CoreParams.
@@ -213,7 +215,7 @@ var (
 
 // uniteParams has the layout of weft::traversal::UniteParams.
 var (
-	_ [88]byte = [unsafe.Sizeof(uniteParams{})]byte{}
+	_ [96]byte = [unsafe.Sizeof(uniteParams{})]byte{}
 	_ [0]byte  = [unsafe.Offsetof(uniteParams{}.rows)]byte{}
 	_ [32]byte = [unsafe.Offsetof(uniteParams{}.rest)]byte{}
 	_ [56]byte = [unsafe.Offsetof(uniteParams{}.labels)]byte{}
@@ -221,4 +223,6 @@ var (
 	_ [72]byte = [unsafe.Offsetof(uniteParams{}.count)]byte{}
 	_ [80]byte = [unsafe.Offsetof(uniteParams{}.samples)]byte{}
 	_ [84]byte = [unsafe.Offsetof(uniteParams{}.largest)]byte{}
+	_ [88]byte = [unsafe.Offsetof(uniteParams{}.nth)]byte{}
+	_ [92]byte = [unsafe.Offsetof(uniteParams{}.unused)]byte{}
 )

@@ -13,17 +13,17 @@ import (
 //kernelgen:target 80+ptx83,90+ptx83
 //kernelgen:flags -x cuda --cuda-device-only -nocudainc -nocudalib -nostdinc -std=c++17 -Wall -Werror -I kernels/include -O3
 //kernelgen:input 148e469ecf470cd5d1716fa47cd4b728305cc513161ff2ad1596962921c88c1d 9497 internal/gpu/traversal/levels.cuh
-//kernelgen:input 02cb2d53e68c59a5e8c09e635ab75817b1ec2d0f8562b422bff42516f86b09f3 5734 internal/gpu/traversal/ranks.cuh
-//kernelgen:input 85908fa154d06a9f3d324ddd70b33a21105f813ff4cf94df47d2f73c82c86b36 5680 internal/gpu/traversal/rows.cuh
-//kernelgen:input 45aab9e42e4eca7c479bf31bb98fbe6923b114a59ddefbbf46b51d3f594f6aa9 5666 internal/gpu/traversal/search.cuh
+//kernelgen:input a9dc840fcf4402c359b8fb8ea73ea5dadaac80e6c25ff1028c936cb85e77afdd 5752 internal/gpu/traversal/ranks.cuh
+//kernelgen:input adad4f733b842ae8733d231510f4d63269a95f0bb9f3654999469a10b9b6735b 7683 internal/gpu/traversal/rows.cuh
+//kernelgen:input c1b58b5a91b40e647c5d7c98318c994cfbb109d9206674d86402a63c9488a57b 5744 internal/gpu/traversal/search.cuh
 //kernelgen:input 18ac5b4042fffe1f4a60fa5417b53c6cbbd3b291225278b31e2bd0e43312dbc4 1472 internal/gpu/traversal/traversal.cu
 //kernelgen:input 870daf72e5f5ee3daf5209b7c93999cc04bae928905c38d006e9ce507ad53f71 12351 kernels/include/weft/access.cuh
 //kernelgen:input aba0e0ad799cf8072f65dfa894b9a84f4a011a1b5bf771d2050f1c78462e4073 856 kernels/include/weft/cuda.cuh
 //kernelgen:input 3844d10e56bfb5b2bb8c488edf87f503d07fe3315f36a6d26af5f81e850e250a 4894 kernels/include/weft/shared.cuh
 //kernelgen:input 0851189fa3150bd3eb30a9b7d5f0dcba58c8fcda1c3598976207e3eea53f4ea7 5348 kernels/include/weft/warp.cuh
-//kernelgen:output 2717f4eb809836be91101574b1ae0f651368a4ef65a3968fce21f81b05731bc0 130982 internal/gpu/traversal/traversal_sm80.ptx
-//kernelgen:output e6b92592e86277074fce620e36a0239e1282bf0cd810836a389b667fd7f64822 130982 internal/gpu/traversal/traversal_sm90.ptx
-//kernelgen:output 789c0225d498a657fab93cf184e135b68057fd8ecc7afc28bbb3ddf663af31a0 6885 internal/gpu/traversal/traversal_params_gen.go
+//kernelgen:output 8309e22688c72756f0df66dc6d69128e4fbafefbb5a9173cb8ddbcc8b6ef74af 150184 internal/gpu/traversal/traversal_sm80.ptx
+//kernelgen:output 1b4d9933acddb2a0b6f6d6e06204ba1690e4a9fd4a86510d250205b1041ac91d 150184 internal/gpu/traversal/traversal_sm90.ptx
+//kernelgen:output 3dac2d82cf20621472927381a5f0abc67246b722c752c5fdf5ba334c9c194c27 7034 internal/gpu/traversal/traversal_params_gen.go
 
 //go:embed traversal_sm80.ptx
 var traversalSM80 string
@@ -64,11 +64,11 @@ var traversalKernels = map[string]int{
 	"traversal_search_up":     96,
 	"traversal_turn_offsets":  56,
 	"traversal_turn_sources":  56,
-	"traversal_unite_count":   88,
-	"traversal_unite_first":   88,
-	"traversal_unite_flatten": 88,
-	"traversal_unite_pick":    88,
-	"traversal_unite_rest":    88,
-	"traversal_unite_sample":  88,
-	"traversal_unite_start":   88,
+	"traversal_unite_count":   96,
+	"traversal_unite_first":   96,
+	"traversal_unite_flatten": 96,
+	"traversal_unite_pick":    96,
+	"traversal_unite_rest":    96,
+	"traversal_unite_sample":  96,
+	"traversal_unite_start":   96,
 }
