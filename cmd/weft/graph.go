@@ -31,8 +31,8 @@ func newGraphCommand(a *app) *cobra.Command {
 		Short: "Read, describe and convert graphs, and compute on them",
 		Long: `Verbs for files of graphs: Matrix Market (.mtx), edge lists as of SNAP (.txt), CSV (.csv, .tsv),
 DIMACS (.gr), METIS (.graph), .el and .wel, any of them compressed by gzip or zstd. The format is found by
-name and content; - is standard input. Files are read on every core of the CPU; components, bfs, pagerank, sssp and kcore
-compute on --device, a GPU if there is one, and replay has its graph there.
+name and content; - is standard input. Files are read on every core of the CPU; triangles, components, bfs, pagerank, sssp
+and kcore compute on --device, a GPU if there is one, and replay has its graph there.
 
 The first line of an edge list is a header of counts if its second number is that of the lines
 that follow; --header says otherwise. Ids may be sparse numbers, or strings. Counts in a file that do not agree

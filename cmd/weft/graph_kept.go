@@ -87,13 +87,13 @@ type keptTriangles struct {
 }
 
 func (k *keptTriangles) inserted(e graph.Edges) error {
-	n, err := algo.TrianglesOf(k.ctx, k.dev, k.g, e)
+	n, err := algo.TrianglesOf(k.ctx, k.on, k.g, e)
 	k.triangles += n
 	return err
 }
 
 func (k *keptTriangles) leave(e graph.Edges) error {
-	n, err := algo.TrianglesOf(k.ctx, k.dev, k.g, e)
+	n, err := algo.TrianglesOf(k.ctx, k.on, k.g, e)
 	k.triangles -= n
 	return err
 }

@@ -101,13 +101,13 @@ func newGraphTrianglesCommand(a *app, in *graphInput) *cobra.Command {
 loops are dropped, edges that come again or the other way round are one. The transitivity is the share of
 pairs of neighbors of a vertex that are neighbors, too.
 
-With --json it prints one object: file, format, header, directed (false), vertices, edges, load_seconds,
+With --json it prints one object: file, format, header, directed (false), vertices, edges, device, load_seconds,
 build_seconds, seconds, triangles, wedges (such pairs) and transitivity.`,
 		Example: `  weft graph triangles soc-Epinions1.txt.gz
   weft graph triangles --json email-Enron.txt.gz`,
 		Args: oneGraph,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return runGraph(cmd, a, in, args[0], true, func(j *graphJob) error { return j.triangles() })
+			return runGraphOn(cmd, a, in, args[0], true, func(j *graphJob) error { return j.triangles() })
 		},
 	}
 }
@@ -127,7 +127,7 @@ func (j *graphJob) triangles() error {
 	}
 	r := graphTriangles{graphSummary: &j.graphSummary}
 	err = j.timed(func() (err error) {
-		r.Triangles, err = algo.Triangles(j.ctx, j.dev, g)
+		r.Triangles, err = algo.Triangles(j.ctx, j.on, g)
 		return err
 	})
 	if err != nil {

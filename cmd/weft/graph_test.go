@@ -56,6 +56,7 @@ func TestGraphJSON(t *testing.T) {
 		{[]string{"stats", weighted}, `"listed":4,"self_loops":1,"repeated":0,"weighted":true,"isolated":1,"header":true,"format":"csv","vertices":4,"edges":3,"degrees":[{"from":0,"to":0,"vertices":1},{"from":2,"to":3,"vertices":3}]`},
 		{[]string{"pagerank", "--top=0", karate}, `"top":[],"iterations":30`},
 		{[]string{"pagerank", "--device=sim", "--top=0", karate}, `"device":"sim","top":[],"iterations":30`},
+		{[]string{"triangles", "--device=sim", karate}, `"device":"sim","triangles":45`},
 		{[]string{"components", "--device=sim", karate}, `"device":"sim","components":1,"largest":34`},
 		{[]string{"bfs", "--device=sim", "--source=1", karate}, `"device":"sim","levels":[1,16,9,8]`},
 		{[]string{"sssp", "--device=sim", "--source=Bern", weighted}, `"device":"sim","reached":3,"distance_max":27.5`},

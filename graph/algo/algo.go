@@ -1,6 +1,8 @@
 package algo
 
 import (
+	"context"
+	"errors"
 	"fmt"
 	"math"
 	"sync/atomic"
@@ -29,14 +31,31 @@ const (
 func host(dev device.Device, name string) (device.Host, error) {
 	h, err := cpu.Host(dev, "graphs")
 	if err != nil {
-		return nil, fmt.Errorf("algo: %s: %w", name, err)
+		return nil, named(name, err)
 	}
 	return h, nil
 }
 
+// failure is an error of an algorithm.
+type failure struct {
+	name string
+	err  error
+}
+
+func (f *failure) Error() string { return "algo: " + f.name + ": " + f.err.Error() }
+func (f *failure) Unwrap() error { return f.err }
+
+// named is an error as one of an algorithm, unless it is one already. Contexts that end are told as they are.
+func named(name string, err error) error {
+	if f := (*failure)(nil); err == nil || errors.As(err, &f) || errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) {
+		return err
+	}
+	return &failure{name, err}
+}
+
 // invalid is an argument that makes no sense.
 func invalid(name, format string, args ...any) error {
-	return fmt.Errorf("algo: %s: %w: %s", name, device.ErrInvalid, fmt.Sprintf(format, args...))
+	return &failure{name, fmt.Errorf("%w: %s", device.ErrInvalid, fmt.Sprintf(format, args...))}
 }
 
 // undirected refuses a directed graph.

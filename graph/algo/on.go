@@ -19,28 +19,21 @@ func isHost(dev device.Device) bool {
 }
 
 // uploaded runs an algorithm on a device with kernels: on a graph of the host, for a column of it.
-func uploaded[T device.Elem, G interface{ Free() error }](ctx context.Context, dev device.Device, name string, upload func(*device.Stream) (G, error), to []T, run func(s *device.Stream, g G, column device.Slice[T]) error) (err error) {
-	fail := func(err error) error { return fmt.Errorf("algo: %s: %w", name, err) }
-	if err := ctx.Err(); err != nil {
-		return err
-	}
-	s, err := dev.NewStream()
-	if err != nil {
-		return fail(err)
-	}
-	defer func() { err = errors.Join(err, s.Close()) }()
-	g, err := upload(s)
-	if err != nil {
-		return fail(err)
-	}
-	column, err := device.Make[T](dev, len(to))
-	if err != nil {
-		return errors.Join(fail(err), s.Sync(context.Background()), g.Free())
-	}
-	if err = run(s, g, column); err == nil {
-		err = column.CopyTo(ctx, s, to)
-	}
-	return errors.Join(err, s.Sync(context.Background()), column.Free(), g.Free())
+func uploaded[T device.Elem, G interface{ Free() error }](ctx context.Context, dev device.Device, name string, upload func(*device.Stream) (G, error), to []T, run func(s *device.Stream, g G, column device.Slice[T]) error) error {
+	return onStream(ctx, dev, name, func(s *device.Stream) error {
+		g, err := upload(s)
+		if err != nil {
+			return err
+		}
+		column, err := device.Make[T](dev, len(to))
+		if err == nil {
+			err = run(s, g, column)
+		}
+		if err == nil {
+			err = column.CopyTo(ctx, s, to)
+		}
+		return errors.Join(err, s.Sync(context.Background()), column.Free(), g.Free())
+	})
 }
 
 // placed checks where a call on a device finds its graph and its column, of which there is one element for each vertex.
@@ -61,21 +54,13 @@ func placed[T device.Elem](name string, s *device.Stream, g *graph.DeviceCSR, co
 func kernelsOf(name string, g *graph.DeviceCSR) (*traversal.Kernels, traversal.Graph, error) {
 	k, err := traversal.Load(g.Device())
 	if err != nil {
-		return nil, traversal.Graph{}, fmt.Errorf("algo: %s: %w", name, err)
+		return nil, traversal.Graph{}, named(name, err)
 	}
 	return k, rowsOf(g), nil
 }
 
 func rowsOf(g *graph.DeviceCSR) traversal.Graph {
 	return traversal.Graph{Offsets: g.Offsets().Ptr(), Targets: g.Targets().Ptr(), Vertices: g.Vertices(), Arcs: g.Arcs(), Directed: g.Directed()}
-}
-
-// named is an error of kernels as one of an algorithm. Contexts that end are told as they are.
-func named(name string, err error) error {
-	if err == nil || errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) {
-		return err
-	}
-	return fmt.Errorf("algo: %s: %w", name, err)
 }
 
 // PageRankOn is [PageRank] of a graph on a device, with the ranks there. It waits for the result.
