@@ -5,8 +5,8 @@
 // [Connected] unites components as edges come, and [Ranking] goes on from the ranks that there were. They read the rows that they need from a [Reader], which is
 // a graph on any device, or a snapshot; everything else takes the whole graph, as Snapshot.CSR makes it.
 //
-// All functions take a device, and slices of the caller for what they compute per vertex. [PageRank], [BFS], [Components], [SSSP], [KCore]
-// and [Triangles] have kernels: given a GPU they copy the graph there and the result back. Their On forms work on a [graph.DeviceCSR], which lies there already,
+// All functions take a device, and slices of the caller for what they compute per vertex. [PageRank], [BFS], [Components], [SSSP], [KCore],
+// [Triangles] and [Sample] have kernels: given a GPU they copy the graph there and the result back. Their On forms work on a [graph.DeviceCSR], which lies there already,
 // and leave results there; on a CPU they do the same as the others. [TrianglesOf] has kernels for a graph on the GPU that it is given. Everything else has to
 // be given a [device.Host] so far.
 //

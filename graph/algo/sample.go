@@ -2,7 +2,6 @@ package algo
 
 import (
 	"context"
-	"fmt"
 	"slices"
 	"sync/atomic"
 
@@ -13,7 +12,7 @@ import (
 
 // SampleOptions configure [Sample]. The zero value and nil are good defaults.
 type SampleOptions struct {
-	// Seed decides what is drawn: one seed, one sample, on any number of cores.
+	// Seed decides what is drawn: one seed, one sample, on any device and any number of cores.
 	Seed uint64
 	// Replace draws each neighbor anew, so that one may come several times. Default: neighbors
 	// come once, and all of them if there are no more than the fan-out.
@@ -27,8 +26,9 @@ const searched = 64
 // of which those places that no neighbor is drawn for receive [None]. It returns how many were drawn. One vertex that comes several
 // times has a sample of its own each time. It panics if out has not as many elements as all rows.
 func Sample(ctx context.Context, dev device.Device, g *graph.CSR, vertices []uint32, fanout int, out []uint32, opts *SampleOptions) (drawn int, err error) {
-	if fanout < 0 || len(out) != fanout*len(vertices) {
-		panic(fmt.Sprintf("algo: sample: %d elements for %d vertices with %d neighbors each", len(out), len(vertices), fanout))
+	sampleFits(len(vertices), fanout, len(out))
+	if dev != nil && !isHost(dev) {
+		return sampleBy(ctx, dev, g, vertices, fanout, out, opts)
 	}
 	h, err := host(dev, "sample")
 	if err != nil {
@@ -36,7 +36,7 @@ func Sample(ctx context.Context, dev device.Device, g *graph.CSR, vertices []uin
 	}
 	for i, v := range vertices {
 		if uint64(v) >= uint64(g.Vertices()) {
-			return 0, invalid("sample", "vertex %d of the batch is %d, and there are %d", i, v, g.Vertices())
+			return 0, notSampled(i, v, g.Vertices())
 		}
 	}
 	var o SampleOptions

@@ -1,11 +1,15 @@
 package algo
 
 import (
+	"context"
+	"errors"
 	"fmt"
 	"math"
 	"slices"
+	"strings"
 	"testing"
 
+	"github.com/weftgo/weft/device"
 	"github.com/weftgo/weft/device/devicetest"
 	"github.com/weftgo/weft/graph"
 )
@@ -89,4 +93,61 @@ func TestSampleRows(t *testing.T) {
 	if !slices.Equal(samples[0], samples[1]) || !slices.Equal(samples[0], samples[2]) || slices.Equal(samples[0], samples[3]) {
 		t.Error("samples of one seed differ, or those of two do not")
 	}
+}
+
+// A device with kernels draws what a CPU draws, whichever way.
+func TestSampleOnKernels(t *testing.T) {
+	dev, host := kernelDevice(t), devicetest.OpenCPU(t, 1)
+	all := shapes()
+	graphs := []*graph.CSR{star(t, 3), star(t, 40), star(t, 400), star(t, 0)}
+	for _, s := range []shape{all[9], all[5]} {
+		g, err := graph.Build(t.Context(), host, s.Edges, nil)
+		must(t, err)
+		graphs = append(graphs, g)
+	}
+	for i, g := range graphs {
+		vertices := make([]uint32, 60)
+		for j := range vertices {
+			vertices[j] = uint32(j * j % 7 * 3 % g.Vertices())
+		}
+		for _, fanout := range []int{0, 1, 5, 32, 33, 39, 64, 65, 130} {
+			for _, o := range []*SampleOptions{nil, {Seed: 77}, {Seed: 1 << 60, Replace: true}} {
+				want, got := make([]uint32, len(vertices)*fanout), make([]uint32, len(vertices)*fanout)
+				expected, err := Sample(t.Context(), host, g, vertices, fanout, want, o)
+				must(t, err)
+				drawn, err := Sample(t.Context(), dev, g, vertices, fanout, got, o)
+				must(t, err)
+				if drawn != expected || !slices.Equal(got, want) {
+					t.Fatalf("graph %d, fan-out %d, %+v: %d drawn, want %d; the same neighbors: %v", i, fanout, o, drawn, expected, slices.Equal(got, want))
+				}
+			}
+		}
+	}
+	_, err := Sample(t.Context(), dev, graphs[0], []uint32{0, 1, 9, 77}, 1, make([]uint32, 4), nil)
+	if !errors.Is(err, device.ErrInvalid) || !strings.Contains(err.Error(), "vertex 2 of the batch is 9, and there are 5") {
+		t.Errorf("a vertex that there is not: %v", err)
+	}
+	_, err = Sample(t.Context(), host, graphs[0], nil, 1, nil, nil)
+	must(t, err)
+}
+
+// Samples that fail, or whose contexts end, leave nothing behind; and a graph on a CPU is drawn from there.
+func TestSampleFailsOnKernels(t *testing.T) {
+	kernelDevice(t)
+	dev, g := devicetest.Checked(t, devicetest.OpenSim(t, nil)), star(t, 9)
+	call := func(ctx context.Context) error {
+		_, err := Sample(ctx, dev, g, []uint32{0, 1}, 3, make([]uint32, 6), nil)
+		return err
+	}
+	must(t, call(t.Context()))
+	leavesNothing(t, dev, "Sample", call)
+	host := devicetest.OpenCPU(t, 1)
+	s := devicetest.NewStream(t, host)
+	there, err := g.Upload(s)
+	must(t, err)
+	out := devicetest.Upload(t, s, make([]uint32, 3))
+	if n, err := SampleOn(t.Context(), s, there, devicetest.Upload(t, s, []uint32{0}), 3, out, nil); n != 3 || err != nil || out.Host()[0] == 0 {
+		t.Errorf("%d drawn, %v", n, err)
+	}
+	must(t, there.Free())
 }

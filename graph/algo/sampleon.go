@@ -1,0 +1,79 @@
+package algo
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/weftgo/weft/device"
+	"github.com/weftgo/weft/graph"
+	"github.com/weftgo/weft/internal/gpu/sampling"
+)
+
+// SampleOn is [Sample] of a graph on a device, with the vertices and what is drawn there: the same neighbors in the same places. It
+// waits for the result.
+func SampleOn(ctx context.Context, s *device.Stream, g *graph.DeviceCSR, vertices device.Slice[uint32], fanout int, out device.Slice[uint32], opts *SampleOptions) (drawn int, err error) {
+	sampleFits(vertices.Len(), fanout, out.Len())
+	if s == nil || s.Device() != g.Device() {
+		return 0, invalid("sample", "the stream is not of the graph's device")
+	}
+	for _, column := range []device.Slice[uint32]{vertices, out} {
+		if column.Len() > 0 && column.Device() != g.Device() {
+			return 0, invalid("sample", "vertices or what is drawn lie on another device than the graph")
+		}
+	}
+	if c := g.Host(); c != nil {
+		return Sample(ctx, g.Device(), c, vertices.Host(), fanout, out.Host(), opts)
+	}
+	k, err := sampling.Load(g.Device())
+	if err != nil {
+		return 0, named("sample", err)
+	}
+	o := sampling.Sample{Offsets: g.Offsets(), Neighbors: g.Targets(), Vertices: vertices, Fanout: fanout, Out: out}
+	if opts != nil {
+		o.Seed, o.Replace = opts.Seed, opts.Replace
+	}
+	drawn, bad, err := k.Draw(ctx, s, &o)
+	if err == nil && bad >= 0 {
+		var v [1]uint32
+		if err = vertices.Sub(bad, bad+1).CopyTo(ctx, s, v[:]); err == nil {
+			return 0, notSampled(bad, v[0], g.Vertices())
+		}
+	}
+	return drawn, named("sample", err)
+}
+
+// sampleFits panics unless there is a row for each vertex.
+func sampleFits(vertices, fanout, out int) {
+	if fanout < 0 || out != fanout*vertices {
+		panic(fmt.Sprintf("algo: sample: %d elements for %d vertices with %d neighbors each", out, vertices, fanout))
+	}
+}
+
+// notSampled is the error of a vertex that there is not.
+func notSampled(i int, v uint32, vertices int) error {
+	return invalid("sample", "vertex %d of the batch is %d, and there are %d", i, v, vertices)
+}
+
+// sampleBy is Sample by the kernels of a device.
+func sampleBy(ctx context.Context, dev device.Device, g *graph.CSR, vertices []uint32, fanout int, out []uint32, opts *SampleOptions) (drawn int, err error) {
+	err = onStream(ctx, dev, "sample", func(s *device.Stream) (err error) {
+		there, err := g.Upload(s)
+		if err != nil {
+			return err
+		}
+		var column device.Slice[uint32]
+		some, err := device.Upload(s, vertices)
+		if err == nil {
+			column, err = device.Make[uint32](dev, len(out))
+		}
+		if err == nil {
+			drawn, err = SampleOn(ctx, s, there, some, fanout, column, opts)
+		}
+		if err == nil {
+			err = column.CopyTo(ctx, s, out)
+		}
+		return errors.Join(err, s.Sync(context.Background()), some.Free(), column.Free(), there.Free())
+	})
+	return drawn, err
+}

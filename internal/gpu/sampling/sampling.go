@@ -1,0 +1,87 @@
+// Package sampling has the kernels that draw neighbors of vertices on a GPU.
+//
+// Numbers are drawn by counters, those of a row by its place in the batch, so each warp draws for a row of its own, and draws what a
+// CPU draws: few neighbors by Floyd's algorithm, of which lanes hold the draws, many by one pass over all.
+package sampling
+
+import (
+	"context"
+	"errors"
+	"math"
+
+	"github.com/weftgo/weft/device"
+	"github.com/weftgo/weft/internal/gpu"
+	"github.com/weftgo/weft/internal/gpu/prim"
+)
+
+//go:generate go run ../../../cmd/weftgen -loader=false -target 80+ptx83,90+ptx83 sampling.cu
+
+// Kernels are those of a device. They are safe for concurrent use.
+type Kernels struct {
+	dev         device.Device
+	check, draw device.Kernel
+}
+
+// Load makes the kernels of a device; device.ErrNoKernels if it runs none.
+func Load(dev device.Device) (*Kernels, error) {
+	k := &Kernels{dev: dev}
+	return k, gpu.Load(dev, &samplingImage, []gpu.Entry{{Name: "check", To: &k.check}, {Name: "draw", To: &k.draw}})
+}
+
+// Sample draws Fanout neighbors for each of Vertices, into a row of Out; places that none is drawn for receive 2^32-1.
+type Sample struct {
+	Offsets   device.Slice[uint64]
+	Neighbors device.Slice[uint32]
+	Vertices  device.Slice[uint32]
+	Fanout    int
+	Out       device.Slice[uint32]
+	Seed      uint64
+	Replace   bool
+}
+
+// Draw runs it, and waits. It returns how many were drawn, or, of vertices that there are not, the first place in the batch; else bad is -1.
+func (k *Kernels) Draw(ctx context.Context, s *device.Stream, o *Sample) (drawn, bad int, err error) {
+	if o.Vertices.Len() == 0 || o.Fanout == 0 {
+		return 0, -1, ctx.Err()
+	}
+	var at prim.Carve
+	words := at.Take(16)
+	buf, err := k.dev.Alloc(int(at))
+	if err != nil {
+		return 0, -1, err
+	}
+	if drawn, bad, err = k.run(ctx, s, o, buf.Ptr+words); err != nil {
+		err = errors.Join(err, s.Sync(context.Background()))
+	}
+	return drawn, bad, errors.Join(err, k.dev.Free(buf))
+}
+
+func (k *Kernels) run(ctx context.Context, s *device.Stream, o *Sample, words device.Ptr) (drawn, bad int, err error) {
+	n := o.Vertices.Len()
+	c := checkParams{vertices: o.Vertices.Ptr(), bad: words, n: uint64(n), limit: uint32(o.Offsets.Len() - 1)}
+	if err := s.CopyIn(words, device.Bytes([]uint64{math.MaxUint64, 0})); err != nil {
+		return 0, -1, err
+	}
+	if err := device.Launch(s, k.check, gpu.Wave(k.dev, n), gpu.Block, &c); err != nil {
+		return 0, -1, err
+	}
+	var got [1]uint64
+	if err := s.CopyOut(ctx, device.Bytes(got[:]), words); err != nil {
+		return 0, -1, err
+	}
+	if got[0] != math.MaxUint64 {
+		return 0, int(got[0]), nil
+	}
+	p := drawParams{
+		offsets: o.Offsets.Ptr(), neighbors: o.Neighbors.Ptr(), vertices: o.Vertices.Ptr(), out: o.Out.Ptr(), drawn: words + 8,
+		seed: o.Seed, n: uint64(n), fanout: uint32(o.Fanout),
+	}
+	if o.Replace {
+		p.replace = 1
+	}
+	if err := device.Launch(s, k.draw, gpu.Wave(k.dev, 32*n), gpu.Block, &p); err != nil {
+		return 0, -1, err
+	}
+	err = s.CopyOut(ctx, device.Bytes(got[:]), p.drawn)
+	return int(got[0]), -1, err
+}
