@@ -11,6 +11,7 @@ import (
 	"github.com/weftgo/weft/device/devicetest"
 	"github.com/weftgo/weft/graph"
 	"github.com/weftgo/weft/graph/gen"
+	"github.com/weftgo/weft/internal/workload"
 )
 
 var benchVertices = flag.Int("algo.vertices", 1<<12, "`vertices` of the graphs of benchmarks; 1048576 is what results are for")
@@ -94,8 +95,56 @@ func BenchmarkOn(b *testing.B) {
 			if !g.Directed() {
 				rate("kcore", 1, func() error { _, err := KCoreOn(b.Context(), s, d.DeviceCSR, words); return err })
 			}
+			rate("triangles", 1, func() error { _, err := TrianglesOn(b.Context(), s, d.DeviceCSR); return err })
+			all, drawn := devicetest.Upload(b, s, numbers(g.Vertices())), devicetest.Upload(b, s, make([]uint32, 10*g.Vertices()))
+			rate("sample ten", 1, func() error { _, err := SampleOn(b.Context(), s, d.DeviceCSR, all, 10, drawn, nil); return err })
 			must(b, s.Sync(b.Context()))
 			must(b, d.Free())
 		})
+	}
+}
+
+// numbers are those below n.
+func numbers(n int) []uint32 {
+	all := make([]uint32, n)
+	for i := range all {
+		all[i] = uint32(i)
+	}
+	return all
+}
+
+// BenchmarkTrianglesOf is what counting those of a batch takes, of host memory, in edges a second: of edges that the graph has, and of random ones that have come.
+func BenchmarkTrianglesOf(b *testing.B) {
+	for _, name := range []string{"actors", "rmat"} {
+		g, err := benchGraphs[name]()
+		must(b, err)
+		dev := devicetest.Open(b)
+		c, err := graph.New(dev, nil)
+		must(b, err)
+		_, err = c.InsertCSR(b.Context(), g)
+		must(b, err)
+		size := min(1<<20, g.Edges()/4)
+		var old, fresh graph.Edges
+		for u, v := range g.All() {
+			if at := len(old.From); at < size && u < v && (int(u)+int(v))%(g.Edges()/size) == 0 {
+				old.From, old.To = append(old.From, u), append(old.To, v)
+			}
+		}
+		for i := range uint64(size) {
+			fresh.From = append(fresh.From, uint32(workload.Below(workload.Random(1, i), uint64(g.Vertices()))))
+			fresh.To = append(fresh.To, uint32(workload.Below(workload.Random(2, i), uint64(g.Vertices()))))
+		}
+		_, err = c.Insert(b.Context(), fresh.From, fresh.To, nil)
+		must(b, err)
+		for what, e := range map[string]graph.Edges{"old": old, "fresh": fresh} {
+			b.Run(name+"/"+what, func(b *testing.B) {
+				for b.Loop() {
+					_, err := TrianglesOf(b.Context(), dev, c, e)
+					must(b, err)
+				}
+				b.ReportMetric(float64(len(e.From))*float64(b.N)/b.Elapsed().Seconds()/1e9, "Gedges/s")
+			})
+		}
+		must(b, c.Close())
 	}
 }
