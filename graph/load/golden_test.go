@@ -8,7 +8,9 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/weftgo/weft/device"
 	"github.com/weftgo/weft/device/cpu"
+	"github.com/weftgo/weft/device/devicetest"
 	"github.com/weftgo/weft/graph"
 	"github.com/weftgo/weft/graph/algo"
 	"github.com/weftgo/weft/graph/load"
@@ -70,7 +72,20 @@ func (c *counts) check(t *testing.T, dev *cpu.Device, path string) {
 	if err != nil || c.most >= 0 && triangles != c.triangles {
 		t.Errorf("%d triangles, %v; want %d", triangles, err, c.triangles)
 	}
+	where := devicetest.Open(t)
+	if where.Properties().Kind == device.CPU {
+		if testing.Short() || c.edges > interpreted {
+			return
+		}
+		where = devicetest.OpenSim(t, nil)
+	}
+	if there, err := algo.Triangles(t.Context(), where, g); err != nil || there != triangles {
+		t.Errorf("%d triangles on a GPU, %v; want %d", there, err, triangles)
+	}
 }
+
+// interpreted is how many edges a graph may have whose triangles are counted on a simulated GPU, too.
+const interpreted = 50_000
 
 // The counts of real graphs come out, whatever their format.
 func TestGolden(t *testing.T) {
