@@ -4,6 +4,15 @@
 
 #include "search.cuh"
 #include "weft/slab_arcs.cuh"
+
+namespace weft::slab {
+
+// owned tells whether a base slab is that of a vertex. Others are empty, unless a launch has put tables there, and the one that was to
+// make them those of their vertices could not be launched.
+__device__ __forceinline__ bool owned(const Graph& t, uint32_t bucket) { return t.owners[bucket] != kAll; }
+
+}  // namespace weft::slab
+
 #include "whole.cuh"
 
 namespace weft::slab {
@@ -160,6 +169,7 @@ __device__ __forceinline__ void plan(const RoomParams& p) {
     m.slabs = slabs_for(p, v.degree + v.coming);
     m.first = p.next + uint32_t(add_relaxed(&p.demand->slabs, uint64_t(m.slabs)));
     m.lost = 0;
+    add_relaxed(&p.demand->kept, uint64_t(m.slabs) - v.slabs);
     add_relaxed(&p.demand->arcs, uint64_t(v.degree));
   }
 }
@@ -225,7 +235,6 @@ __device__ __forceinline__ void settle(const RoomParams& p) {
     }
     for (uint32_t b = thread_in_block(); b < m.slabs; b += kBlock) p.graph.owners[m.first + b] = m.vertex;
     if (thread_in_block() != 0) continue;
-    add_relaxed(&p.demand->kept, uint64_t(m.slabs) - v.slabs);
     v.first = m.first, v.slabs = m.slabs;
   }
 }

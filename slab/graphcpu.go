@@ -167,7 +167,9 @@ func (m *graphMover[SV]) take(v vertex) {
 	}
 }
 
-// rehash is for [graphEngine].
+// rehash is for [graphEngine]. The units that are reserved are enough, however the slots are spread: behind the base slabs of a vertex
+// there is at most one for as many slots as fill it; none of these units is given back meanwhile, and a worker looks at all. So
+// no slot is late here, and nothing can fail once they are out of their tables.
 func (e *cpuGraph[V, SV]) rehash(ctx context.Context) error {
 	g := e.generation()
 	entries, most := g.dict.entries(), 0
@@ -435,6 +437,9 @@ func (e *cpuGraph[V, SV]) Export(ctx context.Context, l *core.Lease, lo, hi uint
 	})
 	return rows.N, err
 }
+
+// scratch is for [graphEngine].
+func (e *cpuGraph[V, SV]) scratch() int { return 0 }
 
 // chains is for [graphEngine]: of base slabs that vertices have.
 func (e *cpuGraph[V, SV]) chains(ctx context.Context) (classes [chainLengths]uint64, err error) {

@@ -1,15 +1,18 @@
 package slab
 
 import (
+	"context"
 	"errors"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/weftgo/weft"
 	"github.com/weftgo/weft/alloc"
 	"github.com/weftgo/weft/device"
 	"github.com/weftgo/weft/device/devicetest"
 	"github.com/weftgo/weft/device/sim"
+	"github.com/weftgo/weft/internal/core"
 )
 
 // graphFails has every operation of the device fail once while graphs are made, grow, have their tables moved and shrink. A call
@@ -70,6 +73,111 @@ func TestGraphFailsSimulated(t *testing.T) {
 		t.Skip("interprets kernels")
 	}
 	graphFails(t, devicetest.OpenSim(t, &sim.Options{Arch: 90}), 11)
+}
+
+// Whatever fails once while tables of vertices move, and when the next batch finds that they have moved, the graph knows which base slabs its
+// vertices have.
+func TestGraphFailsInRehash(t *testing.T) {
+	if testing.Short() {
+		t.Skip("interprets kernels")
+	}
+	dev := devicetest.OpenSim(t, &sim.Options{Arch: 90})
+	for n, fired := 0, true; fired; n++ {
+		p := newGraphPlayer(t, dev, false, GraphOptions{Vertices: 300, Directed: true, MaxLoad: 2, Seed: 1}, 300, 0, 1)
+		p.insert(make([]uint32, 60), sequence(1, 61), make([]uint32, 60))
+		more := sequence(61, 200)
+		has := devicetest.FailAfter(dev, n)
+		_, err := p.set.Insert(t.Context(), make([]uint32, len(more)), more, nil)
+		if fired = has(); err != nil && !fired {
+			t.Fatalf("%d operations, none of which fails: %v", n, err)
+		}
+		devicetest.Heal(dev)
+		for _, v := range more {
+			p.model[edge{0, v}] = 0
+		}
+		_, err = p.set.Insert(t.Context(), make([]uint32, len(more)), more, nil)
+		noError(t, err)
+		p.same()
+		p.close()
+	}
+}
+
+// A call whose context ends while it waits for others returns, and has changed nothing.
+func TestGraphWaitsAsLongAsItsContext(t *testing.T) {
+	for _, dev := range []device.Device{devicetest.OpenCPU(t, 1), devicetest.OpenSim(t, &sim.Options{Arch: 90})} {
+		g, err := NewGraph(dev, nil)
+		noError(t, err)
+		wait := func(hold func(started, release chan struct{})) {
+			t.Helper()
+			started, release := make(chan struct{}), make(chan struct{})
+			over := make(chan struct{})
+			go func() {
+				defer close(over)
+				hold(started, release)
+			}()
+			<-started
+			ctx, cancel := context.WithTimeout(t.Context(), 5*time.Millisecond)
+			defer cancel()
+			if n, err := g.Insert(ctx, []uint32{1}, []uint32{2}, nil); n != 0 || !errors.Is(err, context.DeadlineExceeded) {
+				t.Errorf("%d, %v", n, err)
+			}
+			close(release)
+			<-over
+		}
+		wait(func(started, release chan struct{}) { // another one has the turn
+			err := g.core.Alone(context.Background(), "hold", func(core.Counters) error {
+				close(started)
+				<-release
+				return nil
+			})
+			if err != nil {
+				t.Error(err)
+			}
+		})
+		if e, ok := g.policy.engine.(*gpuGraph); ok {
+			wait(func(started, release chan struct{}) { // another batch is being brought
+				e.arcs.turn <- struct{}{}
+				close(started)
+				<-release
+				<-e.arcs.turn
+			})
+		}
+		n, err := g.Insert(t.Context(), []uint32{1}, []uint32{2}, nil)
+		if n != 1 || err != nil {
+			t.Errorf("afterwards: %d, %v", n, err)
+		}
+		noError(t, g.Close())
+	}
+}
+
+// Batches that get larger have memory that grows with a few of them, and Stats tell of it.
+func TestGraphScratch(t *testing.T) {
+	if testing.Short() {
+		t.Skip("interprets kernels")
+	}
+	dev := devicetest.OpenSim(t, &sim.Options{Arch: 90})
+	p := newGraphPlayer(t, dev, true, GraphOptions{Vertices: 300, Seed: 1}, 300, 3000, 1)
+	defer p.close()
+	p.insert(p.draw())
+	a := &p.g.policy.engine.(*gpuGraph).arcs
+	scratch := func() int {
+		s, err := p.g.Stats(t.Context())
+		noError(t, err)
+		return s.Scratch
+	}
+	said, had := scratch(), devicetest.Live(dev).Bytes
+	made := map[device.Ptr]bool{}
+	for n := range 10_000 {
+		noError(t, enlarge(t.Context(), a, &a.keys, n))
+		made[a.keys.Ptr()] = true
+	}
+	if len(made) > 3 {
+		t.Errorf("keys were made anew %d times", len(made))
+	}
+	said, had = scratch()-said, devicetest.Live(dev).Bytes-had
+	if said != had || said == 0 {
+		t.Errorf("memory is said to have grown by %d bytes, and has by %d", said, had)
+	}
 }
 
 // Of a batch in parts a bad edge is named by its place in the batch; the parts before it are in. A graph that is

@@ -29,9 +29,10 @@ type gpuGraph struct {
 	most     int // vertices that may be
 	directed bool
 
-	room   gpu.Work // what a batch demands, and the tables that move
-	read   gpu.Work // of reading rows
-	listed int      // tables that are to move
+	room   gpu.Work    // what a batch demands, and the tables that move
+	read   gpu.Work    // of reading rows
+	listed int         // tables that are to move
+	moving demandWords // what those take
 	arcs   arcBatch
 }
 
@@ -221,7 +222,7 @@ func (e *gpuGraph) count(ctx context.Context, s *device.Stream, b *batch.Batch) 
 	if err == nil && d.bad != 0 {
 		err = e.refuse(ctx, s, b, int(^d.bad))
 	}
-	e.listed, e.arcs.moving = int(d.crowded), int(d.arcs)
+	e.listed, e.moving = int(d.crowded), d
 	return demand{vertices: int(d.vertices), slabs: d.slabs}, err
 }
 
@@ -250,34 +251,36 @@ func (e *gpuGraph) forget(_ context.Context, s *device.Stream, b *batch.Batch) e
 // rehash is for [graphEngine]. The pool has units for whatever chains the arcs make, and as many as tiles may have in hand.
 func (e *gpuGraph) rehash(ctx context.Context) error {
 	grid := device.Dim{X: min(e.listed, 8*e.Dev.Properties().Units)}
-	arcs := e.arcs.moving
+	arcs := int(e.moving.arcs)
 	if err := e.units().Reserve(ctx, arcs/slotsIn(e.Widths.Slot)+min(arcs, grid.X*gpu.BlockThreads/tileLanes)); err != nil {
 		return err
 	}
-	p := e.roomOf(0, e.listed)
+	p, g := e.roomOf(0, e.listed), e.generation()
 	err := e.Alone(ctx, func(s *device.Stream) error {
-		return inOrder(
+		next := g.dict.next
+		g.dict.next = g.buckets // unless both are launched, what has been written there is left behind, when all moves
+		err := inOrder(
 			func() error { return device.Launch(s, e.graph.move, grid, gpu.Block, &p) },
 			func() error { return device.Launch(s, e.graph.settle, grid, gpu.Block, &p) })
+		if err == nil {
+			g.dict.next, g.dict.kept = next+uint32(e.moving.slabs), g.dict.kept+uint32(e.moving.kept)
+		}
+		return err
 	})
-	var d demandWords
-	if err == nil {
-		err = e.Stream.CopyOut(ctx, unsafe.Slice((*byte)(unsafe.Pointer(&d)), demandBytes), e.room.Buf.Ptr)
-	}
-	dict := e.dict()
-	if err == nil && int(d.lost) > e.listed {
-		err = fmt.Errorf("tables of %d vertices are said to find no slabs, of %d that move", d.lost, e.listed)
-	}
 	if err != nil {
-		dict.next = e.generation().buckets // what has been written there is left behind, when all moves
 		return err
 	}
-	dict.next += uint32(d.slabs)
-	dict.kept += uint32(d.kept)
-	if d.lost > 0 {
-		err = fmt.Errorf("tables of %d vertices find no slabs where they are moved: %w", d.lost, op.ErrFull)
+	var d demandWords
+	if err = e.Stream.CopyOut(ctx, unsafe.Slice((*byte)(unsafe.Pointer(&d)), demandBytes), e.room.Buf.Ptr); err != nil {
+		return err
 	}
-	return err
+	switch {
+	case int(d.lost) > e.listed:
+		return fmt.Errorf("tables of %d vertices are said to find no slabs, of %d that move", d.lost, e.listed)
+	case d.lost > 0:
+		return fmt.Errorf("tables of %d vertices find no slabs where they are moved: %w", d.lost, op.ErrFull)
+	}
+	return nil
 }
 
 // wanted is for [graphEngine].
@@ -332,6 +335,9 @@ func (e *gpuGraph) renewTo(ctx context.Context, n int, slabs uint64, units int) 
 	to.dict.next, to.dict.kept = uint32(slabs), uint32(slabs)
 	return lost, err
 }
+
+// scratch is for [graphEngine].
+func (e *gpuGraph) scratch() int { return int(e.arcs.bytes.Load()) + e.room.Buf.Size + e.read.Buf.Size }
 
 // chains is for [graphEngine]: of base slabs that vertices have.
 func (e *gpuGraph) chains(ctx context.Context) (lengths [chainLengths]uint64, err error) {

@@ -4,7 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"sync"
+	"math/bits"
+	"sync/atomic"
+	"unsafe"
 
 	"github.com/weftgo/weft/device"
 	"github.com/weftgo/weft/internal/batch"
@@ -18,10 +20,11 @@ const mostEdges = 1 << 22
 
 // arcBatch is memory of the device for a batch of edges and the arcs that it is for the table, one batch after the other.
 type arcBatch struct {
-	mu     sync.Mutex
+	turn   chan struct{} // has one while a call works with the rest
 	of     *gpuGraph
 	stream *device.Stream // of batches in host memory
 	used   *device.Event  // behind the last batch
+	bytes  atomic.Int64   // of the columns
 
 	keys             device.Slice[uint64] // of arcs
 	weights          device.Slice[uint32]
@@ -30,14 +33,12 @@ type arcBatch struct {
 	ok               device.Slice[bool]
 	changed          device.Slice[uint64]
 
-	moving int // arcs of the tables that are to move
-
 	most  int // edges that become arcs at a time
 	first int // edges of the batch that are before those at work
 }
 
 func (a *arcBatch) open(dev device.Device, of *gpuGraph) (err error) {
-	a.of, a.most = of, mostEdges
+	a.of, a.most, a.turn = of, mostEdges, make(chan struct{}, 1)
 	if a.stream, err = dev.NewStream(); err != nil {
 		return err
 	}
@@ -49,8 +50,11 @@ func (a *arcBatch) open(dev device.Device, of *gpuGraph) (err error) {
 }
 
 func (a *arcBatch) close() (err error) {
-	a.mu.Lock()
-	defer a.mu.Unlock()
+	if a.turn == nil { // it has not been opened
+		return nil
+	}
+	a.turn <- struct{}{}
+	defer func() { <-a.turn }()
 	if a.used != nil {
 		err = errors.Join(a.used.Sync(context.Background()), a.used.Close())
 		a.used = nil // closed
@@ -61,15 +65,24 @@ func (a *arcBatch) close() (err error) {
 	return errors.Join(err, a.keys.Free(), a.weights.Free(), a.done.Free(), a.from.Free(), a.to.Free(), a.values.Free(), a.ok.Free(), a.changed.Free())
 }
 
-// enlarge makes a column have so many rows, behind the batch that has it.
-func enlarge[T device.Elem](a *arcBatch, c *device.Slice[T], n int) error {
+// leastRows is how many rows a column has at least.
+const leastRows = 256
+
+// enlarge makes a column have n rows, behind the batch that has it: a power of two, so that batches that get larger find it large
+// enough most of the time.
+func enlarge[T device.Elem](ctx context.Context, a *arcBatch, c *device.Slice[T], n int) error {
 	if c.Len() >= n {
 		return nil
 	}
-	err := errors.Join(a.used.Sync(context.Background()), c.Free())
-	if err == nil {
-		*c, err = device.Make[T](a.of.Dev, n)
+	if err := a.used.Sync(ctx); err != nil {
+		return err
 	}
+	before := c.Len()
+	err := c.Free()
+	if err == nil {
+		*c, err = device.Make[T](a.of.Dev, 1<<bits.Len(uint(max(n, leastRows)-1)))
+	}
+	a.bytes.Add(int64(c.Len()-before) * int64(unsafe.Sizeof(*new(T))))
 	return err
 }
 
@@ -84,8 +97,12 @@ func (e *gpuGraph) arcsEach() int {
 // apply is for [graphEngine].
 func (e *gpuGraph) apply(ctx context.Context, t *core.Table, method string, s *device.Stream, b *batch.Batch) (n int, err error) {
 	a := &e.arcs
-	a.mu.Lock()
-	defer a.mu.Unlock()
+	select {
+	case a.turn <- struct{}{}:
+		defer func() { <-a.turn }()
+	case <-ctx.Done():
+		return 0, fmt.Errorf("%s: %s: %w", t.Name, method, ctx.Err())
+	}
 	if a.used == nil {
 		return 0, fmt.Errorf("%s: %s: %w", t.Name, method, op.ErrClosed)
 	}
@@ -94,7 +111,7 @@ func (e *gpuGraph) apply(ctx context.Context, t *core.Table, method string, s *d
 		var some int
 		a.first = done
 		if s != nil {
-			err = a.submit(t, method, s, part, false)
+			err = a.submit(ctx, t, method, s, part, false)
 		} else if err = ctx.Err(); err == nil {
 			some, err = a.carry(ctx, t, method, part)
 		}
@@ -115,10 +132,10 @@ func (e *gpuGraph) apply(ctx context.Context, t *core.Table, method string, s *d
 
 // carry brings a batch of host memory to the device, runs it there, and brings back what became of it.
 func (a *arcBatch) carry(ctx context.Context, t *core.Table, method string, b *batch.Batch) (int, error) {
-	err := errors.Join(enlarge(a, &a.from, b.N), enlarge(a, &a.to, b.N), enlarge(a, &a.ok, b.N))
+	err := errors.Join(enlarge(ctx, a, &a.from, b.N), enlarge(ctx, a, &a.to, b.N), enlarge(ctx, a, &a.ok, b.N))
 	vals := b.Columns[batch.Vals].Host
 	if vals != nil {
-		err = errors.Join(err, enlarge(a, &a.values, b.N))
+		err = errors.Join(err, enlarge(ctx, a, &a.values, b.N))
 	}
 	if err != nil {
 		return 0, err
@@ -136,7 +153,7 @@ func (a *arcBatch) carry(ctx context.Context, t *core.Table, method string, b *b
 	if err != nil {
 		return 0, err
 	}
-	if err := a.submit(t, method, s, there, true); err != nil {
+	if err := a.submit(ctx, t, method, s, there, true); err != nil {
 		return 0, err
 	}
 	ctx = context.WithoutCancel(ctx) // it has been run
@@ -149,12 +166,12 @@ func (a *arcBatch) carry(ctx context.Context, t *core.Table, method string, b *b
 }
 
 // submit makes arcs of a batch on the device, submits them, and what became of its edges.
-func (a *arcBatch) submit(t *core.Table, method string, s *device.Stream, b *batch.Batch, counts bool) (err error) {
+func (a *arcBatch) submit(ctx context.Context, t *core.Table, method string, s *device.Stream, b *batch.Batch, counts bool) (err error) {
 	e, n := a.of, b.N*a.of.arcsEach()
-	err = errors.Join(enlarge(a, &a.keys, n), enlarge(a, &a.done, n))
+	err = errors.Join(enlarge(ctx, a, &a.keys, n), enlarge(ctx, a, &a.done, n))
 	vals := b.Columns[batch.Vals]
 	if vals.Given() {
-		err = errors.Join(err, enlarge(a, &a.weights, n))
+		err = errors.Join(err, enlarge(ctx, a, &a.weights, n))
 	}
 	if err != nil || n == 0 {
 		return err
@@ -173,7 +190,7 @@ func (a *arcBatch) submit(t *core.Table, method string, s *device.Stream, b *bat
 	if vals.Given() {
 		arcs.Columns[batch.Vals] = batch.InOn(a.weights.Sub(0, n))
 	}
-	if err := t.ChangeOn(s, method, arcs); err != nil || p.ok == 0 && !counts {
+	if err := t.Submit(ctx, s, method, arcs); err != nil || p.ok == 0 && !counts {
 		return err
 	}
 	return inOrder(func() error { return s.Fill(a.changed.Ptr(), 0, 2) }, func() error { return launch(e.graph.pick) })

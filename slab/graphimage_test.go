@@ -67,6 +67,9 @@ func (g *graph) checkMemory() error {
 			kept--
 		}
 	}
+	if sum := m.slabs(); sum != d.kept || d.next > im.buckets {
+		return fmt.Errorf("vertices have %d base slabs, and are said to have %d; the next is %d of %d", sum, d.kept, d.next, im.buckets)
+	}
 	taken := 0
 	for _, b := range m.blocks {
 		for _, word := range b.bitmap {
@@ -80,6 +83,14 @@ func (g *graph) checkMemory() error {
 		return fmt.Errorf("base slabs of vertices that are not there: %d; %d units taken, %d in chains; %+v, want %d live and %d dead: %w", int32(kept), taken, m.chained, now, m.live, m.dead, err)
 	}
 	return err
+}
+
+// slabs are the base slabs of all vertices.
+func (m *graphImage) slabs() (n uint32) {
+	for _, v := range m.entries {
+		n += v.slabs
+	}
+	return n
 }
 
 func (m *graphImage) vertex(u uint32, v vertex) error {

@@ -21,6 +21,8 @@ type graphEngine interface {
 	units() *alloc.Owner
 	flush(ctx context.Context) error
 	chains(ctx context.Context) ([chainLengths]uint64, error)
+	// scratch is the size of memory beside that of the generation.
+	scratch() int
 
 	// count notes how many insertions of a batch each vertex gets, and finds those whose chains would get long. The next
 	// call is rehash, renew or forget.

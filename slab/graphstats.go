@@ -17,7 +17,8 @@ type GraphStats struct {
 	Spare      int // base slabs that no vertex has: not handed out yet, or left by tables that have moved
 	Tombstones int // slots of deleted edges
 
-	Bytes int // of all memory: slabs, the dictionary, and the pool with what it has free
+	Bytes   int // of all memory that edges lie in: slabs, the dictionary, and the pool with what it has free
+	Scratch int // bytes of other memory, on a GPU: what its batches are worked on in
 	// Load is the share of the slots of all slabs that vertices have which have edges.
 	Load float64
 	// MeanChain and MaxChain are the slabs of a bucket: what a search for an absent edge reads. A MaxChain of 31 stands for 31 or
@@ -27,7 +28,7 @@ type GraphStats struct {
 	Chains    [chainLengths]uint64
 }
 
-// BytesPerEdge is all memory over the edges.
+// BytesPerEdge is Bytes over the edges.
 func (s GraphStats) BytesPerEdge() float64 { return float64(s.Bytes) / float64(max(1, s.Edges)) }
 
 // Stats measures the graph: one pass over the links of its slabs.
@@ -42,7 +43,7 @@ func (g *graph) Stats(ctx context.Context) (s GraphStats, err error) {
 		gen, d := g.generation(), e.dict()
 		s = GraphStats{
 			Vertices: d.n, Arcs: int(now.Live), Edges: int(now.Live), BaseSlabs: int(d.kept), Chained: pool.Used, Spare: int(gen.buckets - d.kept),
-			Tombstones: int(now.Dead), Bytes: gen.MemoryBytes(), Chains: chains,
+			Tombstones: int(now.Dead), Bytes: gen.MemoryBytes(), Scratch: e.scratch(), Chains: chains,
 		}
 		if !g.Directed() {
 			s.Edges /= 2

@@ -36,7 +36,7 @@ import (
 //kernelgen:input 3defb3cf550267407154a4eff71ff7108ccb86f5c8cef2b886114d6467678fd1 2986 slab/search.cuh
 //kernelgen:input 037552657001716896d30f0cff65079c4478db843e27ab5428945b21992660cd 1346 slab/slab.cu
 //kernelgen:input c6dbc517d24d980a54f4c0d9bfe45a842ed8f34f093d7e5fce83a62faceeda8a 873 slab/tuning.cuh
-//kernelgen:input c010b319b0668dfabaf40851132b0762226a85cf0297aa5aaa8db13b90766305 7087 slab/whole.cuh
+//kernelgen:input 8556184b415c3540dbe3a8deb584d99b0462fea3d7ef556f96c926d23e2abc50 7278 slab/whole.cuh
 //kernelgen:output 979479c25c4e7bfab3ef556af5f5200e193cb69062dbdd1445b76e3ceadf179b 132480 slab/slab_32_32_sm80.ptx
 //kernelgen:output 1ac7c5cf1cd96f433f6765199f2dc411d8f3b09f9ddf00916f3c7b43b8c539c6 132480 slab/slab_32_32_sm90.ptx
 //kernelgen:output a52e14c1efee9d59300b32dfaa393dc1aaebd1093c7d5b39b8cee59ec85069f6 132838 slab/slab_32_64_sm80.ptx

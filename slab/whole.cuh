@@ -38,6 +38,9 @@ __device__ __forceinline__ void each_slot(const Table& t, uint32_t lo, uint32_t 
   }
 }
 
+// owned tells whether what a base slab has is the table's.
+__device__ __forceinline__ bool owned(const Table&, uint32_t) { return true; }
+
 // rehash appends the live pairs of one table to the chains of another, those of
 // a key in their order. No pair is there twice, so it looks for none.
 template <class S, class P>
@@ -46,7 +49,7 @@ __device__ __forceinline__ void rehash(const P& p) {
   const Table& from = p.from;
   const Table& to = p.to;
   each_slot<S>(from, 0, from.buckets + 1, 1, [&](bool live, typename S::Word w, uint32_t bucket) {
-    Operation<S> op{live, kPut, original<S>(p.from, S::key(w), bucket), S::value(w)};
+    Operation<S> op{live && owned(p.from, bucket), kPut, original<S>(p.from, S::key(w), bucket), S::value(w)};
     change<S, true>(p.to, 0, op, &resident);
     tally(to.counters, op.outcome);
     uint32_t lost = popcount(ballot(kAll, op.outcome == kFull));
@@ -58,7 +61,7 @@ __device__ __forceinline__ void rehash(const P& p) {
 template <class S, class K, class V, class T>
 __device__ __forceinline__ void export_live(const ExportParams<T>& p) {
   each_slot<S>(p.table, p.to.lo, p.to.hi, p.to.step, [&](bool live, typename S::Word w, uint32_t bucket) {
-    emit<S, K, V>(p.to, live, original<S>(p.table, S::key(w), bucket), S::value(w));
+    emit<S, K, V>(p.to, live && owned(p.table, bucket), original<S>(p.table, S::key(w), bucket), S::value(w));
   });
 }
 

@@ -192,14 +192,19 @@ func (t *Table) undecided(ctx context.Context, b *batch.Batch, failed []uint32) 
 // not be room for it. The number of pairs that it adds, or removes, is added to
 // counts.
 func (t *Table) ChangeOn(s *device.Stream, method string, b *batch.Batch, counts ...device.Slice[uint64]) error {
+	return t.Submit(context.Background(), s, method, b, counts...)
+}
+
+// Submit is ChangeOn for a caller who waits as long as a context lasts.
+func (t *Table) Submit(ctx context.Context, s *device.Stream, method string, b *batch.Batch, counts ...device.Slice[uint64]) error {
 	b.MustMatch(t.Name, method)
-	return t.wrap(method, t.changeOn(s, b, counts, func(ctx context.Context) error {
+	return t.wrap(method, t.changeOn(ctx, s, b, counts, func(ctx context.Context) error {
 		return t.behind(ctx, t.bars(), func() error { return t.chunksOn(ctx, s, b) })
 	}))
 }
 
 // changeOn submits a batch by what submits its chunks in a writer's turn.
-func (t *Table) changeOn(s *device.Stream, b *batch.Batch, counts []device.Slice[uint64], submit func(context.Context) error) error {
+func (t *Table) changeOn(ctx context.Context, s *device.Stream, b *batch.Batch, counts []device.Slice[uint64], submit func(context.Context) error) error {
 	if err := b.CheckPlace(t.Device, s); err != nil {
 		return err
 	}
@@ -207,7 +212,6 @@ func (t *Table) changeOn(s *device.Stream, b *batch.Batch, counts []device.Slice
 	if err != nil {
 		return err
 	}
-	ctx := context.Background()
 	if err := t.await(ctx); err != nil {
 		return err
 	}
@@ -238,7 +242,7 @@ func (t *Table) chunksOn(ctx context.Context, s *device.Stream, b *batch.Batch) 
 		}
 		_, failed, err := t.Engine.Change(ctx, s, part)
 		if err == nil && len(failed) > 0 {
-			failed, err = t.retryOn(ctx, s, part, failed)
+			failed, err = t.retryOn(context.WithoutCancel(ctx), s, part, failed)
 		}
 		if !errors.Is(err, device.ErrLost) {
 			t.lost += len(failed)

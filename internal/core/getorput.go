@@ -36,7 +36,7 @@ func (t *Table) GetOrPut(ctx context.Context, method string, b *batch.Batch) (in
 // GetOrPutOn is ChangeOn for such a batch.
 func (t *Table) GetOrPutOn(s *device.Stream, method string, b *batch.Batch, counts ...device.Slice[uint64]) error {
 	b.MustMatch(t.Name, method)
-	return t.wrap(method, t.changeOn(s, b, counts, func(ctx context.Context) error {
+	return t.wrap(method, t.changeOn(context.Background(), s, b, counts, func(ctx context.Context) error {
 		if t.Engine.Caps().Streams {
 			if err := t.chunksOn(ctx, s, b); err != nil {
 				return err

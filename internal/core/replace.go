@@ -67,7 +67,7 @@ func (t *Table) ReplaceOn(s *device.Stream, method string, b *batch.Batch, count
 	change.Kind, change.Columns[batch.Vals], change.Columns[batch.Kinds] = op.Get, b.Columns[batch.Vals], b.Columns[batch.OK].AsInput()
 	look := b.Only(batch.Keys)
 	look.Columns[batch.OK] = b.Columns[batch.OK]
-	return t.wrap(method, t.changeOn(s, change, nil, func(ctx context.Context) error {
+	return t.wrap(method, t.changeOn(context.Background(), s, change, nil, func(ctx context.Context) error {
 		if _, err := t.count(ctx); err != nil {
 			return err
 		}
