@@ -66,6 +66,39 @@ func evenOf(n, m int) *hostRows {
 	return hostRowsOf(rows, false)
 }
 
+// layersOf is a graph with a source, a layer of others around it, and one around those, whose vertices have many neighbors of which the last
+// alone is nearer.
+func layersOf(inner, outer int) (g *hostRows, source int) {
+	rows := make([][]uint32, inner+outer+1)
+	join := func(u, v int) { rows[u], rows[v] = append(rows[u], uint32(v)), append(rows[v], uint32(u)) }
+	source = inner + outer
+	for v := range outer {
+		join(v, outer+v%inner)
+		for u := range v {
+			join(u, v)
+		}
+	}
+	for v := range inner {
+		join(source, outer+v)
+		for u := range v {
+			join(outer+u, outer+v)
+		}
+	}
+	return hostRowsOf(rows, false), source
+}
+
+// sprayOf is a graph of which one vertex leads to all, and few of those on.
+func sprayOf(n int) *hostRows {
+	rows := make([][]uint32, n)
+	for v := range n {
+		rows[n/2] = append(rows[n/2], uint32(v))
+		if v%70 == 1 {
+			rows[v] = append(rows[v], uint32(v/2), uint32(n-1-v))
+		}
+	}
+	return hostRowsOf(rows, true)
+}
+
 func hostRowsOf(rows [][]uint32, directed bool) *hostRows {
 	g := &hostRows{offsets: []uint64{0}, directed: directed}
 	for _, row := range rows {
@@ -292,7 +325,7 @@ func tryPaths(t testing.TB, dev device.Device, g *hostRows, largest uint32) {
 	w := Weights{Ptr: column(x, weights), Type: Uint32}
 	bad, most, mean, err := x.k.CheckWeights(context.Background(), x.s, x.Graph, w)
 	must(t, err)
-	if exact := float64(sum) / float64(len(weights)); bad != -1 || most != float64(slices.Max(weights)) || math.Abs(mean-exact) > 1e-4*exact {
+	if exact := float64(sum) / float64(len(weights)); bad != -1 || most != float64(slices.Max(weights)) || math.Abs(mean-exact) > most/meanUnit {
 		t.Fatalf("weights: bad %d, up to %v, mean %v, want -1, %v, %v", bad, most, mean, slices.Max(weights), exact)
 	}
 	distances := column(x, make([]uint64, g.vertices()))
@@ -300,6 +333,41 @@ func tryPaths(t testing.TB, dev device.Device, g *hostRows, largest uint32) {
 	must(t, err)
 	if got := back[uint64](x, g.vertices(), distances); reached != expected || !slices.Equal(got, want) {
 		t.Fatalf("%d vertices, %d arcs: %d reached, want %d; distances are the same: %v", x.Vertices, x.Arcs, reached, expected, slices.Equal(got, want))
+	}
+}
+
+// tryWeights has weights of all types checked: of some thousand one or two are bad.
+func tryWeights(t testing.TB, dev device.Device) {
+	t.Helper()
+	tryWeightsOf(t, dev, Uint32, func(i int) uint32 { return uint32(i) }, nil)
+	tryWeightsOf(t, dev, Uint64, func(i int) uint64 { return uint64(i) << 40 }, nil)
+	tryWeightsOf(t, dev, Int32, func(i int) int32 { return int32(i) }, []int32{-1, math.MinInt32})
+	tryWeightsOf(t, dev, Int64, func(i int) int64 { return int64(i) << 40 }, []int64{-1, math.MinInt64})
+	tryWeightsOf(t, dev, Float32, func(i int) float32 { return float32(i) / 3 }, []float32{-0.5, float32(math.NaN()), float32(math.Inf(-1))})
+	tryWeightsOf(t, dev, Float64, func(i int) float64 { return float64(i) / 3 }, []float64{-0.5, math.NaN(), math.Inf(-1)})
+}
+
+func tryWeightsOf[W uint32 | uint64 | int32 | int64 | float32 | float64](t testing.TB, dev device.Device, kind WeightType, weight func(int) W, bad []W) {
+	t.Helper()
+	x := on(t, dev, pathOf(3))
+	defer x.close()
+	weights, sum := make([]W, 1500), 0.
+	for i := range weights {
+		weights[i] = weight(i * 7 % 1500)
+		sum += float64(weights[i])
+	}
+	of := x.Graph
+	of.Arcs = len(weights)
+	at, most, mean, err := x.k.CheckWeights(context.Background(), x.s, of, Weights{Ptr: column(x, weights), Type: kind})
+	must(t, err)
+	if want, exact := float64(slices.Max(weights)), sum/1500; at != -1 || most != want || math.Abs(mean-exact) > most/meanUnit {
+		t.Fatalf("%T: bad %d, up to %v, mean %v, want -1, %v, %v", weights, at, most, mean, want, exact)
+	}
+	for _, w := range bad {
+		weights[900], weights[1400] = w, w
+		if at, _, _, err := x.k.CheckWeights(context.Background(), x.s, of, Weights{Ptr: column(x, weights), Type: kind}); err != nil || at != 900 {
+			t.Fatalf("%T: %v is weight %d, %v, want 900", weights, w, at, err)
+		}
 	}
 }
 
@@ -350,6 +418,9 @@ var kernelTests = []mutate.KernelTest{
 		trySearch(t, dev, rowsLike(300, 2400, true, 4), 150)
 		trySearch(t, dev, pathOf(30), 7)
 		trySearch(t, dev, evenOf(300, 700), 9)
+		trySearch(t, dev, sprayOf(300), 150)
+		g, source := layersOf(40, 60)
+		trySearch(t, dev, g, source)
 	}},
 	{Name: "components", Run: func(t testing.TB, dev device.Device) {
 		tryComponents(t, dev, rowsLike(600, 450, false, 5))
@@ -359,7 +430,9 @@ var kernelTests = []mutate.KernelTest{
 	{Name: "paths", Run: func(t testing.TB, dev device.Device) {
 		tryPaths(t, dev, rowsLike(300, 1200, false, 7), 100)
 		tryPaths(t, dev, evenOf(600, 900), 9)
+		tryPaths(t, dev, sprayOf(300), 40)
 		tryPaths(t, dev, pathOf(20), 3)
+		tryWeights(t, dev)
 	}},
 	{Name: "cores", Run: func(t testing.TB, dev device.Device) {
 		tryCores(t, dev, rowsLike(300, 1500, false, 8))
