@@ -437,6 +437,7 @@ var kernelTests = []mutate.KernelTest{
 	{Name: "cores", Run: func(t testing.TB, dev device.Device) {
 		tryCores(t, dev, rowsLike(300, 1500, false, 8))
 		tryCores(t, dev, pathOf(40))
+		tryCores(t, dev, hostRowsOf(append(make([][]uint32, 200), []uint32{200, 201}, []uint32{200}), false))
 	}},
 }
 
