@@ -44,16 +44,17 @@ func onKernels(t *testing.T, test func(t *testing.T, dev, host device.Device, g 
 
 // Ranks of a device with kernels are those of a CPU, to the bit, and come as far.
 func TestPageRankOnKernels(t *testing.T) {
+	n := 0
 	onKernels(t, func(t *testing.T, dev, host device.Device, g *graph.CSR) {
-		for _, o := range []PageRankOptions{{}, {Iterations: 11, Tolerance: -1}, {Damping: 0.5, Tolerance: 1e-3}} {
-			got, want := make([]uint64, g.Vertices()), make([]uint64, g.Vertices())
-			expected, err := PageRank(t.Context(), host, g, want, &o)
-			must(t, err)
-			result, err := PageRank(t.Context(), dev, g, got, &o)
-			must(t, err)
-			if result != expected || !slices.Equal(got, want) {
-				t.Fatalf("%+v: %+v, want %+v; ranks are the same: %v", o, result, expected, slices.Equal(got, want))
-			}
+		n++
+		o := []PageRankOptions{{Tolerance: 1e-4}, {Iterations: 11, Tolerance: -1}, {Damping: 0.5}, {Tolerance: 100}}[n%4]
+		got, want := make([]uint64, g.Vertices()), make([]uint64, g.Vertices())
+		expected, err := PageRank(t.Context(), host, g, want, &o)
+		must(t, err)
+		result, err := PageRank(t.Context(), dev, g, got, &o)
+		must(t, err)
+		if result != expected || !slices.Equal(got, want) {
+			t.Fatalf("%+v: %+v, want %+v; ranks are the same: %v", o, result, expected, slices.Equal(got, want))
 		}
 	})
 }
@@ -209,7 +210,10 @@ func TestErrorsOnKernels(t *testing.T) {
 // all runs every algorithm on a device, for errors.
 func all(ctx context.Context, dev device.Device, g *graph.CSR, each func(name string, run func() error)) {
 	n := g.Vertices()
-	each("PageRank", func() error { _, err := PageRank(ctx, dev, g, make([]uint64, n), nil); return err })
+	each("PageRank", func() error {
+		_, err := PageRank(ctx, dev, g, make([]uint64, n), &PageRankOptions{Iterations: 2})
+		return err
+	})
 	each("BFS", func() error { _, err := BFS(ctx, dev, g, 0, make([]uint32, n)); return err })
 	each("Components", func() error { _, err := Components(ctx, dev, g, make([]uint32, n)); return err })
 	each("SSSP", func() error {
