@@ -57,9 +57,33 @@ func newCoder(types []column.Type, skipNulls bool) coder {
 
 // encode receives the codes of rows from lo on of key columns, mixed.
 func (c *coder) encode(codes []uint64, keys []column.Column, lo int, seed uint64) {
-	if len(c.fields) == 1 && keys[0].Type() == column.Int64 { // the most frequent ones, without detours
+	if c.single(keys) {
 		for i, v := range column.Values[int64](keys[0])[lo : lo+len(codes)] {
 			codes[i] = hash.Uint64(uint64(v)^1<<63, seed)
+		}
+		return
+	}
+	c.plain(codes, keys, lo)
+	mix(codes, seed)
+}
+
+// mix mixes codes.
+func mix(codes []uint64, seed uint64) {
+	for i, code := range codes {
+		codes[i] = hash.Uint64(code, seed)
+	}
+}
+
+// single tells whether keys are the most frequent ones, which are taken without detours.
+func (c *coder) single(keys []column.Column) bool {
+	return len(c.fields) == 1 && keys[0].Type() == column.Int64
+}
+
+// plain receives the codes of rows from lo on of key columns, as they are before they are mixed.
+func (c *coder) plain(codes []uint64, keys []column.Column, lo int) {
+	if c.single(keys) {
+		for i, v := range column.Values[int64](keys[0])[lo : lo+len(codes)] {
+			codes[i] = uint64(v) ^ 1<<63
 		}
 		return
 	}
@@ -75,9 +99,6 @@ func (c *coder) encode(codes []uint64, keys []column.Column, lo int, seed uint64
 			}
 		}
 	}
-	for i, code := range codes {
-		codes[i] = hash.Uint64(code, seed)
-	}
 }
 
 // decode receives in words what a field of codes holds, in the form of records, and in null
@@ -87,7 +108,7 @@ func (c *coder) decode(codes, words []uint64, null []bool, i int) {
 	bits := width(f.typ)
 	for j, code := range codes {
 		null[j] = c.nulls && code>>(f.shift+bits)&1 != 0
-		words[j] = plain(f.typ, code>>f.shift&(1<<bits-1))
+		words[j] = unordered(f.typ, code>>f.shift&(1<<bits-1))
 	}
 }
 
@@ -161,8 +182,8 @@ func ordered64(v float64) uint64 {
 	}
 }
 
-// plain is an ordered value in the form of records.
-func plain(t column.Type, v uint64) uint64 {
+// unordered is an ordered value in the form of records.
+func unordered(t column.Type, v uint64) uint64 {
 	switch t {
 	case column.Int8:
 		return uint64(int8(v ^ 1<<7))

@@ -51,7 +51,6 @@ func (g *Groups) add(ctx context.Context, p *piece) (added int, err error) {
 			p.slice((p.n + 1) / 2)
 		}
 	}
-	g.scratch.fit(g.scratchBytes(p))
 	packed, other := g.encode(ctx, p)
 	if p.stop != nil { // at a row of others
 		packed = packed.before(p.n)
@@ -85,6 +84,7 @@ func (g *Groups) scratchBytes(p *piece) int {
 // encode receives the codes of a piece's rows: those that are packed, and others.
 func (g *Groups) encode(ctx context.Context, p *piece) (packed, other batch) {
 	if !g.coder.packs {
+		g.scratch.fit(g.scratchBytes(p))
 		rows, nulls, n := []uint32(nil), []uint32(nil), p.n
 		if anyNulls(p.keys) && (g.opts.SkipNulls || len(p.keys) == 1) {
 			rows, nulls = g.split(p, nil)
@@ -92,21 +92,22 @@ func (g *Groups) encode(ctx context.Context, p *piece) (packed, other batch) {
 		}
 		return g.one(p, nulls), g.intern(ctx, p, rows, n)
 	}
-	packed = batch{codes: lend[uint64](&g.scratch, p.n), values: p.values}
-	g.dev.Parallel(p.n, encodeRows, func(lo, hi int) {
-		g.coder.encode(packed.codes[lo:hi], p.keys, lo, g.seed)
-	})
+	packed = batch{n: p.n, keys: &encoder{&g.coder, p.keys, g.seed, g.scratchBytes(p)}, values: p.values}
+	if g.opts.MaxBytes > 0 {
+		packed = packed.encoded(g.dev, &g.scratch)
+	}
 	if g.coder.nulls || !anyNulls(p.keys) {
 		return packed, batch{values: p.values}
 	}
+	packed = packed.encoded(g.dev, &g.scratch)
 	without, with := g.split(p, packed.codes)
-	packed.codes, packed.rows = packed.codes[:len(without)], without
+	packed.codes, packed.rows, packed.n = packed.codes[:len(without)], without, len(without)
 	return packed, g.intern(ctx, p, with, len(with))
 }
 
 // one is rows that are one group: those whose only key is null, where it is no number.
 func (g *Groups) one(p *piece, rows []uint32) batch {
-	b := batch{codes: lend[uint64](&g.scratch, len(rows)), rows: rows, values: p.values}
+	b := batch{n: len(rows), codes: lend[uint64](&g.scratch, len(rows)), rows: rows, values: p.values}
 	for i := range b.codes {
 		b.codes[i] = hash.Uint64(0, g.seed)
 	}

@@ -11,7 +11,7 @@ const mostDealt = 4
 
 // deal deals rows out to their parts, and has cores add those of a part each.
 func (t *table) deal(dev device.Host, s *scratch, b batch) {
-	n, parts, cores := len(b.codes), len(t.parts), dev.Properties().Units
+	n, parts, cores := b.n, len(t.parts), dev.Properties().Units
 	share := max((n+4*cores-1)/(4*cores), directRows)
 	shares := (n + share - 1) / share
 	places := s.places(shares * parts)
@@ -31,7 +31,7 @@ func (t *table) deal(dev device.Host, s *scratch, b batch) {
 		}
 	}
 	begins[parts] = at
-	to := batch{codes: lend[uint64](s, n), rows: lend[uint32](s, n), values: b.values, words: s.words(t.l, b)}
+	to := batch{n: n, codes: lend[uint64](s, n), rows: lend[uint32](s, n), values: b.values, words: s.words(t.l, b)}
 	dev.Parallel(n, share, func(lo, hi int) {
 		k, place := s.block(), places[lo/share*parts:][:parts]
 		for ; lo < hi; lo += blockRows {
@@ -52,7 +52,7 @@ func (t *table) deal(dev device.Host, s *scratch, b batch) {
 
 // dealBlock moves rows to the next places of their parts.
 func (t *table) dealBlock(k *block, place []uint32, b, to batch) {
-	ats := k.ids[:len(b.codes)]
+	ats := k.ids[:b.n]
 	for i, code := range b.codes {
 		p := &place[code>>t.shift]
 		at := *p
@@ -78,7 +78,7 @@ func (s *scratch) words(l *layout, b batch) [][]uint64 {
 	words, n := make([][]uint64, len(l.sources)), 0
 	for i, x := range l.sources {
 		if n < mostDealt && len(x.slots) > 0 && x.typ != column.Bytes && !b.values[x.col].HasNulls() {
-			words[i] = lend[uint64](s, len(b.codes))
+			words[i] = lend[uint64](s, b.n)
 			n++
 		}
 	}

@@ -74,9 +74,9 @@ func (g *Groups) addCarefully(p *piece, packed, other batch) (added int) {
 		one := piece{keys: p.keys, values: p.values, lo: row, n: 1}
 		one.slice(1)
 		t, b := g.packed, &packed
-		if len(other.codes) > 0 && rowOf(other.rows, other.base, 0) == row {
+		if other.n > 0 && rowOf(other.rows, other.base, 0) == row {
 			t, b = g.other, &other
-		} else if len(packed.codes) == 0 || rowOf(packed.rows, packed.base, 0) != row {
+		} else if packed.n == 0 || rowOf(packed.rows, packed.base, 0) != row {
 			continue // skipped
 		}
 		part := t.parts[b.codes[0]>>t.shift]
@@ -86,7 +86,7 @@ func (g *Groups) addCarefully(p *piece, packed, other batch) (added int) {
 			return row
 		}
 		before := part.bytes()
-		part.add(k, batch{codes: b.codes[:1], base: row, values: p.values}, allGroups(g.l))
+		part.add(k, batch{n: 1, codes: b.codes[:1], base: row, values: p.values}, allGroups(g.l))
 		total += part.bytes() - before
 		*b = b.from(1)
 	}

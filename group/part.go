@@ -15,10 +15,18 @@ type part struct {
 	texts     [][]byte   // by record, l.texts of each; nil: no value yet
 	textBytes int64
 	carry     map[uint32]int64 // by word: how often its sum went over 64 bits, less how often it came back
+
+	// roomy: while it is small its index has more places, so that more keys are where they should be.
+	roomy bool
+	close *closeKeys // nil: nobody looks for them
+	tried bool       // somebody has
 }
 
-// indexLoad is how many places an index has at least for each record.
-const leastIndex, indexLoad = 16, 2
+// indexLoad is how many places an index has at least for each record. That of a roomy part has roomyLoad, up to roomyIndex.
+const (
+	leastIndex, indexLoad = 16, 2
+	roomyLoad, roomyIndex = 8, 1 << 14
+)
 
 // newPart is a part with room for some groups.
 func newPart(l *layout, groups int) *part {
@@ -120,7 +128,7 @@ func (p *part) insert(at, code, row uint64) (rec uint32) {
 	}
 	p.index[at] = rec
 	p.n++
-	if indexLoad*p.n > len(p.index) {
+	if indexLoad*p.n > len(p.index) || p.roomy && roomyLoad*p.n > len(p.index) && len(p.index) < roomyIndex {
 		p.reindex(2 * len(p.index))
 	}
 	return rec
@@ -145,6 +153,9 @@ func (p *part) reset() {
 	clear(p.texts)
 	p.recs, p.texts = p.recs[:p.l.stride()], p.texts[:0]
 	p.n, p.ordered, p.carry, p.textBytes = 0, 0, nil, 0
+	if p.close != nil {
+		clear(p.close.recs[:])
+	}
 	for i := range p.nulls {
 		p.nulls[i] = nil
 	}

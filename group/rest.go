@@ -50,7 +50,7 @@ func (g *Groups) intern(ctx context.Context, p *piece, rows []uint32, n int) bat
 	if n == 0 {
 		return batch{values: p.values}
 	}
-	other := batch{codes: lend[uint64](&g.scratch, n), rows: rows, values: p.values}
+	other := batch{n: n, codes: lend[uint64](&g.scratch, n), rows: rows, values: p.values}
 	keys := p.keys
 	if rows != nil {
 		keys = make([]column.Column, len(p.keys))

@@ -33,6 +33,8 @@ type table struct {
 	own   []*part // of cores, while there are few groups
 	// bounded tables take no memory for groups that are only expected.
 	bounded bool
+	// scattered: keys do not lie close together.
+	scattered bool
 }
 
 func newTable(l *layout, bounded bool) *table {
@@ -86,7 +88,9 @@ func (t *table) bytes() int64 {
 
 // batch is rows on their way into a table, or into a part.
 type batch struct {
-	codes  []uint64 // mixed
+	n      int
+	codes  []uint64 // mixed; nil: keys make them
+	keys   *encoder
 	rows   []uint32 // their numbers in the columns of values; nil: they count from base on
 	base   int
 	values []column.Column
@@ -95,14 +99,39 @@ type batch struct {
 	words [][]uint64
 }
 
+// encoder makes codes of key columns once somebody asks for them: where there are few groups, those of a block of rows
+// need not leave the cache, and where keys lie close together they need not be mixed.
+type encoder struct {
+	*coder
+	keys []column.Column
+	seed uint64
+	// bytes is the scratch of all that is done with a batch whose codes are there.
+	bytes int
+}
+
+// encoded is a batch with its codes.
+func (b batch) encoded(dev device.Host, s *scratch) batch {
+	if b.keys == nil {
+		return b
+	}
+	e := b.keys
+	s.fit(e.bytes)
+	b.codes, b.keys = lend[uint64](s, b.n), nil
+	dev.Parallel(b.n, encodeRows, func(lo, hi int) { e.encode(b.codes[lo:hi], e.keys, b.base+lo, e.seed) })
+	return b
+}
+
 // from is the rows from lo on.
-func (b batch) from(lo int) batch { return b.sub(lo, len(b.codes)) }
+func (b batch) from(lo int) batch { return b.sub(lo, b.n) }
 
 func (b batch) sub(lo, hi int) batch {
-	b.codes = b.codes[lo:hi]
+	if b.codes != nil {
+		b.codes = b.codes[lo:hi]
+	}
 	if b.rows != nil {
 		b.rows = b.rows[lo:hi]
 	}
+	b.n = hi - lo
 	b.base += lo
 	return b
 }
@@ -112,7 +141,7 @@ func (b batch) before(n int) batch {
 	if b.rows != nil {
 		n, _ = slices.BinarySearch(b.rows, uint32(n))
 	}
-	return b.sub(0, min(n, len(b.codes)))
+	return b.sub(0, min(n, b.n))
 }
 
 // add adds rows.
@@ -121,9 +150,10 @@ func (t *table) add(dev device.Host, s *scratch, b batch) {
 	if len(t.parts) == 1 {
 		b, expected = t.addFew(dev, s, b)
 	}
-	if len(b.codes) == 0 {
+	if b.n == 0 {
 		return
 	}
+	b = b.encoded(dev, s)
 	n := t.groups()
 	room := n
 	if len(t.parts) == 1 {
@@ -142,18 +172,19 @@ func (t *table) add(dev device.Host, s *scratch, b batch) {
 // as expected.
 func (t *table) addFew(dev device.Host, s *scratch, b batch) (left batch, expected int) {
 	p, cores := t.parts[0], dev.Properties().Units
-	for rows := firstWindow; len(b.codes) > 0 && p.n <= fewGroups; rows = min(2*rows, windowRows) {
-		if cores == 1 || len(b.codes) < directRows {
+	for rows := firstWindow; b.n > 0 && p.n <= fewGroups; rows = min(2*rows, windowRows) {
+		if cores == 1 || b.n < directRows {
 			k, before := s.block(), p.n
+			t.mayBeClose(p, b)
 			done := p.add(k, b, fewGroups+1)
 			s.blocks.Put(k)
-			return b.from(done), before + groupsOf(p.n-before, done, len(b.codes))
+			return b.from(done), before + groupsOf(p.n-before, done, b.n)
 		}
-		window := b.sub(0, min(cores*rows, len(b.codes)))
+		window := b.sub(0, min(cores*rows, b.n))
 		if found, of := t.combine(dev, s, window); of > 0 {
-			return b, p.n + groupsOf(found, of, len(b.codes))
+			return b, p.n + groupsOf(found, of, b.n)
 		}
-		b = b.from(len(window.codes))
+		b = b.from(window.n)
 	}
 	return b, p.n
 }
@@ -183,17 +214,21 @@ func (t *table) combine(dev device.Host, s *scratch, b batch) (groups, rows int)
 	for len(t.own) < cores {
 		t.own = append(t.own, newPart(t.l, 0))
 	}
-	share := (len(b.codes) + cores - 1) / cores
-	shares := (len(b.codes) + share - 1) / share
+	share := (b.n + cores - 1) / cores
+	shares := (b.n + share - 1) / share
 	done := make([]int, shares)
-	dev.Parallel(len(b.codes), share, func(lo, hi int) {
+	for _, own := range t.own[:shares] {
+		own.roomy = !t.bounded
+		t.mayBeClose(own, b)
+	}
+	dev.Parallel(b.n, share, func(lo, hi int) {
 		own, k := t.own[lo/share], s.block()
 		own.reset()
 		done[lo/share] = own.add(k, b.sub(lo, hi), fewGroups)
 		s.blocks.Put(k)
 	})
 	for i, n := range done {
-		if n < min(share, len(b.codes)-i*share) {
+		if n < min(share, b.n-i*share) {
 			return t.own[i].n, n
 		}
 	}
@@ -203,4 +238,17 @@ func (t *table) combine(dev device.Host, s *scratch, b batch) (groups, rows int)
 	}
 	s.blocks.Put(k)
 	return 0, 0
+}
+
+// mayBeClose has a part look for keys of a batch that lie close together, unless others have not.
+func (t *table) mayBeClose(p *part, b batch) {
+	if b.keys == nil || t.bounded {
+		return
+	}
+	if p.close == nil && p.tried {
+		t.scattered = true
+	}
+	if p.close == nil && !t.scattered && b.n >= closeSpan {
+		p.close, p.tried = new(closeKeys), true
+	}
 }

@@ -16,16 +16,17 @@ const blockRows = 1024
 type block struct {
 	ids, valid [blockRows]uint32 // records of rows; of rows whose value is not null
 	words      [blockRows]uint64
+	codes      [blockRows]uint64
 	rows       [blockRows]uint32
 }
 
 // add adds rows to their groups. It stops where there would be more than limit groups; done is the number of
 // rows added.
 func (p *part) add(k *block, b batch, limit int) (done int) {
-	for done < len(b.codes) {
-		n := min(blockRows, len(b.codes)-done)
+	for done < b.n {
+		n := min(blockRows, b.n-done)
 		some := b.sub(done, done+n)
-		found := p.find(k, some.codes, some.rows, some.base, limit)
+		found := p.findRows(k, some, limit)
 		p.update(k, some.sub(0, found))
 		done += found
 		if found < n {
@@ -37,7 +38,7 @@ func (p *part) add(k *block, b batch, limit int) (done int) {
 
 // update adds the values of rows to their records, which are in the block.
 func (p *part) update(k *block, b batch) {
-	n := len(b.codes)
+	n := b.n
 	for i := range p.l.sources {
 		s := &p.l.sources[i]
 		if b.words != nil && b.words[i] != nil {
@@ -77,7 +78,7 @@ func rowOf(rows []uint32, base, i int) int {
 // valid are the records and rows of a block whose value of a source is not null; the others are counted.
 func (p *part) valid(k *block, source int, c column.Column, b batch) (ids, rows []uint32) {
 	valid, n := c.Valid(), 0
-	for i, rec := range k.ids[:len(b.codes)] {
+	for i, rec := range k.ids[:b.n] {
 		row := rowOf(b.rows, b.base, i)
 		if !valid.At(row) {
 			p.null(source, rec, 1)
@@ -149,13 +150,13 @@ func gatherFloats[T float32 | float64](words []uint64, values []T, rows []uint32
 // updates add words to the slots, at some place, of records.
 var updates = [...]func(p *part, at int, ids []uint32, words []uint64){
 	sumSigned: func(p *part, at int, ids []uint32, words []uint64) {
+		recs, words := p.recs[at:], words[:len(ids)]
 		for i, rec := range ids {
-			word := int(rec) + at
-			a, b := int64(p.recs[word]), int64(words[i])
+			a, b := int64(recs[rec]), int64(words[i])
 			sum := a + b
-			p.recs[word] = uint64(sum)
+			recs[rec] = uint64(sum)
 			if (a^sum)&(b^sum) < 0 {
-				p.overflow(word, 1|b>>63)
+				p.overflow(int(rec)+at, 1|b>>63)
 			}
 		}
 	},
