@@ -106,3 +106,11 @@ func siUnits(x float64, unit string) string {
 	}
 	return strings.TrimRight(fmt.Sprintf("%.3g %s%s", x, prefixes[i], unit), " ")
 }
+
+// counted is a number of things, of which one has the name given.
+func counted(n int64, thing string) string {
+	if n != 1 {
+		thing += "s"
+	}
+	return fmt.Sprintf("%d %s", n, thing)
+}

@@ -227,18 +227,18 @@ func (r *replayer) sample(listed int) error {
 // facts are the same in lines.
 func (r *replayer) facts() []fact {
 	facts := []fact{
-		factf("listed", "%d edges, in batches of %d, on %s", r.out.Listed, r.out.Batch, r.out.Device),
+		factf("listed", "%s, in batches of %d, on %s", counted(int64(r.out.Listed), "edge"), r.out.Batch, r.out.Device),
 		factf("updates", "%d, %.3g/s; %.3g s for them, %.3g s for results", r.out.Updates, r.out.UpdatesPerSecond, r.out.UpdateSeconds, r.out.ResultSeconds),
 	}
 	for _, s := range r.out.Samples {
-		value := fmt.Sprintf(", %.0f %s", s.Value, r.out.Result)
+		value := ", " + counted(int64(s.Value), strings.TrimSuffix(r.out.Result, "s"))
 		switch r.out.Result {
 		case "edges":
 			value = ""
 		case "pagerank":
 			value = fmt.Sprintf(", highest rank %.4g of %s", s.Value, printable(s.Vertex))
 		}
-		facts = append(facts, factf(fmt.Sprintf("  at %d", s.Listed), "%d edges%s; %.3g/s", s.Edges, value, s.UpdatesPerSecond))
+		facts = append(facts, factf(fmt.Sprintf("  at %d", s.Listed), "%s%s; %.3g/s", counted(int64(s.Edges), "edge"), value, s.UpdatesPerSecond))
 	}
 	return facts
 }

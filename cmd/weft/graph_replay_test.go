@@ -71,7 +71,7 @@ func TestGraphReplayText(t *testing.T) {
 		say  string
 		rows int
 	}{
-		{[]string{karate}, "at 78  78 edges, 1 components; ", 1},
+		{[]string{karate}, "at 78  78 edges, 1 component; ", 1},
 		{[]string{"--batch=2", "--result=triangles", karate}, "at 78  78 edges, 45 triangles; ", 20},
 		{[]string{"--batch=10", "--window=20", "--result=edges", karate}, "at 78  20 edges; ", 8},
 		{[]string{"--batch=10", "--every=4", "--result=pagerank", karate}, "highest rank 0.1009 of 34; ", 2},

@@ -58,7 +58,6 @@ seconds, device and device_name. Text that is no UTF-8 is an object with base64,
 	}
 	cmd.Flags().StringSliceVar(&opts.by, "by", nil, "columns that make groups, separated by commas")
 	cmd.Flags().StringSliceVar(&opts.aggs, "agg", []string{"count"}, "aggregates, separated by commas")
-	cmd.Flags().StringSliceVar(&opts.sort, "sort", nil, "order of the result: columns of it, with :desc for the largest first")
 	cmd.Flags().BoolVar(&opts.skipNulls, "skip-nulls", false, "leave out rows with null in a column of --by")
 	opts.add(cmd)
 	return cmd
@@ -88,7 +87,6 @@ distinct rows), rows_read, skipped, bytes, seconds, device and device_name.`,
 	}
 	cmd.Flags().StringSliceVar(&opts.by, "by", nil, "columns, separated by commas; default: all")
 	cmd.Flags().BoolVar(&opts.count, "count", false, "print the number of distinct rows only")
-	cmd.Flags().StringSliceVar(&opts.sort, "sort", nil, "order of the result: columns of it, with :desc for the largest first")
 	cmd.Flags().BoolVar(&opts.skipNulls, "skip-nulls", false, "leave out rows with null in a column of --by")
 	opts.add(cmd)
 	return cmd
@@ -264,7 +262,7 @@ type groupSummary struct {
 
 // print prints groups in the order that is asked for.
 func (o *groupOptions) print(j *tableJob, t *table.Table, g *group.Groups, gr *grouping) error {
-	did := fmt.Sprintf("%d groups", g.Len())
+	did := counted(int64(g.Len()), "group")
 	if j.verb == "distinct" {
 		did = fmt.Sprintf("%d distinct", g.Len())
 	}
@@ -330,32 +328,4 @@ func (gr *grouping) fields(t *table.Table, columns []column.Column) []table.Fiel
 		}
 	}
 	return fields
-}
-
-// order is columns in the order of --sort, the first of them.
-func (o *groupOptions) order(columns []column.Column, fields []table.Field) ([]column.Column, error) {
-	if len(o.sort) == 0 && o.top == 0 {
-		return columns, nil
-	}
-	var by []table.Sort
-	for _, name := range o.sort {
-		plain, descending := strings.CutSuffix(name, ":desc")
-		at := slices.IndexFunc(fields, func(f table.Field) bool { return f.Name == plain })
-		if at < 0 {
-			return nil, fmt.Errorf("--sort %s: the result has no such column", name)
-		}
-		by = append(by, table.Sort{Column: at, Descending: descending})
-	}
-	rows, err := table.Order(columns, fields, by)
-	if err != nil {
-		return nil, fmt.Errorf("--sort: %w", err)
-	}
-	if o.top > 0 {
-		rows = rows[:min(o.top, len(rows))]
-	}
-	out := make([]column.Column, len(columns))
-	for i, c := range columns {
-		out[i] = table.Take(c, rows)
-	}
-	return out, nil
 }

@@ -40,7 +40,8 @@ and B in RIGHT: A=B. Rows come in the order of LEFT, and for one of these in tha
   anti   those that have none
 
 Null matches nothing; all NaN are equal, and -0 is 0. Of columns that are called the same, that of RIGHT gets _right behind
-its name. RIGHT is held in memory, what is used of it; LEFT is read in pieces, so let it be the larger one.
+its name. RIGHT is held in memory, what is used of it; LEFT is read in pieces, so let it be the larger one. By --sort rows come in
+another order, those that are equal there in the one above; all of the result is held in memory then.
 ` + readsTables + `
 Columns of text that are no keys come out as they are written in CSV and in tables for people. Where the keys of one
 file are numbers and those of the other text, both are compared as text.
@@ -49,7 +50,8 @@ With --json it prints one object: rows, a list of objects, columns (name and typ
 seconds, device and device_name.`,
 		Example: `  weft join --on id orders.csv customers.csv
   weft join --on customer=id --kind left --columns order,name orders.parquet customers.jsonl
-  weft join --on ip --kind anti --csv access.csv blocklist.csv`,
+  weft join --on ip --kind anti --csv access.csv blocklist.csv
+  weft join --on customer=id --sort city,amount:desc --top 100 orders.csv customers.csv`,
 		Args: func(cmd *cobra.Command, args []string) error {
 			switch {
 			case len(args) != 2:
@@ -265,12 +267,17 @@ func (o *joinOptions) result(j *tableJob, left, right *side) ([]joined, error) {
 			s = right
 		}
 		// As they are written: no value can fail to be of its type when half of the output is out.
-		if c := all[i].at; !slices.Contains(s.keys, c) && !s.Typed() && !j.json && j.parquet == "" {
+		if c := all[i].at; !slices.Contains(s.keys, c) && !s.Typed() && !j.json && j.parquet == "" && !o.sortsBy(all[i].Name) {
 			s.Retype(c, column.Bytes)
 		}
 		all[i].at = s.use(all[i].at)
 	}
 	return all, nil
+}
+
+// sortsBy reports whether a column is one of --sort, which has to have its own type then.
+func (o *joinOptions) sortsBy(name string) bool {
+	return slices.Contains(o.sort, name) || slices.Contains(o.sort, name+":desc")
 }
 
 // joinSummary is what weft join --json says besides the rows.
@@ -289,6 +296,13 @@ func (o *joinOptions) join(j *tableJob, left, right *side) (from *side, err erro
 	if err := agree(left, right); err != nil {
 		return nil, err
 	}
+	fields := make([]table.Field, len(result))
+	for i := range result {
+		fields[i] = result[i].Field
+	}
+	if _, err := o.sorts(fields); err != nil {
+		return nil, err
+	}
 	held, err := o.hold(j, right)
 	if err != nil {
 		return right, err
@@ -298,20 +312,19 @@ func (o *joinOptions) join(j *tableJob, left, right *side) (from *side, err erro
 		return nil, err
 	}
 	defer ix.Close()
-	fields := make([]table.Field, len(result))
-	for i := range result {
-		fields[i] = result[i].Field
-	}
 	out, err := j.writer(fields)
 	if err != nil {
 		return nil, err
 	}
-	w := &joinWriter{joinOptions: o, out: out, result: result, right: held}
+	w := &joinWriter{joinOptions: o, out: out, result: result, right: held, fields: fields, held: make([][]column.Column, len(fields))}
 	err = j.read(left.Table, left.read, make([]bool, len(left.read)), func(b table.Batch) error {
 		return w.batch(j, ix, left.keysOf(b.Columns), b.Columns)
 	})
 	if errors.Is(err, errEnough) {
 		err = nil
+	}
+	if err == nil {
+		err = w.finish()
 	}
 	if err == nil {
 		j.done(left.Table, right.Table)
@@ -321,7 +334,7 @@ func (o *joinOptions) join(j *tableJob, left, right *side) (from *side, err erro
 		return nil, j.say(fmt.Sprintf("%d joined", w.n))
 	}
 	out.abandon()
-	if w.n > 0 {
+	if w.n > 0 && len(o.sort) == 0 {
 		return nil, err
 	}
 	return left, err
@@ -366,6 +379,11 @@ type joinWriter struct {
 	right  []column.Column
 	n      int // rows so far
 	rows   []uint32
+
+	// With --sort, the columns of the result so far, and their size.
+	fields []table.Field
+	held   [][]column.Column
+	size   int64
 }
 
 // batch joins a batch of the left side.
@@ -397,9 +415,10 @@ func (w *joinWriter) batch(j *tableJob, ix *join.Index, keys, left []column.Colu
 	return nil
 }
 
-// write writes pairs of rows, until there are enough.
+// write writes pairs of rows, until there are enough, or holds them until they are sorted.
 func (w *joinWriter) write(left []column.Column, pairs join.Pairs) error {
-	if w.top > 0 && len(pairs.Left) >= w.top-w.n {
+	sorted := len(w.sort) > 0
+	if !sorted && w.top > 0 && len(pairs.Left) >= w.top-w.n {
 		pairs.Left = pairs.Left[:w.top-w.n]
 		pairs.Right = pairs.Right[:min(len(pairs.Right), w.top-w.n)]
 	}
@@ -412,6 +431,9 @@ func (w *joinWriter) write(left []column.Column, pairs join.Pairs) error {
 		}
 	}
 	w.n += len(pairs.Left)
+	if sorted {
+		return w.hold(columns)
+	}
 	if err := w.out.write(columns); err != nil {
 		return err
 	}
@@ -419,4 +441,33 @@ func (w *joinWriter) write(left []column.Column, pairs join.Pairs) error {
 		return errEnough
 	}
 	return nil
+}
+
+// hold keeps rows that are to be sorted.
+func (w *joinWriter) hold(columns []column.Column) error {
+	for i, c := range columns {
+		w.held[i] = append(w.held[i], c)
+		w.size += table.Size(c)
+	}
+	if w.memory > 0 && w.size > int64(w.memory) {
+		return fmt.Errorf("--memory %d is not enough for the result, which is to be sorted and takes %d bytes after %d rows", w.memory, w.size, w.n)
+	}
+	return nil
+}
+
+// finish writes the rows that are held, in their order.
+func (w *joinWriter) finish() error {
+	if len(w.sort) == 0 || w.n == 0 {
+		return nil
+	}
+	columns := make([]column.Column, len(w.held))
+	for i, parts := range w.held {
+		columns[i], w.held[i] = table.Concat(parts), nil
+	}
+	columns, err := w.order(columns, w.fields)
+	if err != nil {
+		return err
+	}
+	w.n = columns[0].Len()
+	return w.out.write(columns)
 }

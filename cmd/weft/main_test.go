@@ -118,6 +118,28 @@ func TestEveryVerbHasAnExample(t *testing.T) {
 	}
 }
 
+// Shells complete the values of flags that have few, each of which the verb takes.
+func TestCompletion(t *testing.T) {
+	for verb, flags := range choices {
+		for flag, values := range flags {
+			args := append(append([]string{"__complete"}, strings.Fields(verb)...), "--"+flag, "")
+			stdout, _, status := runWeft(t, "", args...)
+			if want := strings.Join(values, "\n") + "\n:4\n"; status != exitOK || stdout != want {
+				t.Errorf("%s --%s: status %d, offers %q, want %q", verb, flag, status, stdout, want)
+			}
+			for _, v := range values {
+				if verb == "" || strings.HasSuffix(v, ":") || verb == "bench" {
+					continue
+				}
+				_, stderr, _ := runWeft(t, "", append(strings.Fields(verb), "--"+flag, v, "no-such-file")...)
+				if strings.Contains(stderr, "--"+flag+" ") && strings.Contains(stderr, "want") {
+					t.Errorf("%s --%s %s: %s", verb, flag, v, stderr)
+				}
+			}
+		}
+	}
+}
+
 // TestInterrupt: the first SIGINT ends a count that waits for its input.
 func TestInterrupt(t *testing.T) {
 	cmd := weftCommand(t, "count", "--device", "cpu", "-")

@@ -56,6 +56,9 @@ the output. "weft pool check" has others.`,
 		newPoolCommand(a),
 		newVersionCommand(a),
 	)
+	if err := offer(root); err != nil {
+		panic(err) // a verb or a flag of the list is gone
+	}
 	return root
 }
 

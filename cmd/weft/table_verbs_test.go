@@ -74,6 +74,12 @@ func TestTables(t *testing.T) {
 		{"join --on id --kind anti --columns 1,2 --csv o ids", "", "id,customer\n2,bob\n4,\n"},
 		{"join --on id --kind inner --top 2 --columns id,x --csv o ids", "", "id,x\n1,a\n3,b\n"},
 		{"join --on customer=id --columns 1,city,amount_right --csv o c", "", "id,city,amount_right\n1,Bonn,1\n2,Köln,2\n2,Trier,\n3,Bonn,1\n"},
+		{"join --on id --sort x:desc --columns id,x --csv o ids", "", "id,x\n3,c\n3,b\n1,a\n"},
+		{"join --on id --kind left --sort amount:desc,x --columns id,amount,x --csv o ids", "", "id,amount,x\n1,10.5,a\n4,7,\n2,3,\n3,,b\n3,,c\n"},
+		{"join --on customer=id --sort amount_right:desc --top 2 --columns id,city,amount_right --csv o c", "", "id,city,amount_right\n2,Köln,2\n1,Bonn,1\n"},
+		{"join --on id --kind semi --sort day:desc --top 1 --csv o ids", "", "id,customer,amount,day\n3,ann,,2026-01-02\n"},
+		{"join --on id --sort v --csv - ids", "id,v\n3,10\n1,9\n1,8.5\n", "id,v,x\n1,8.5,a\n1,9,a\n3,10,b\n3,10,c\n"},
+		{"join --on id --sort x --columns x --csv - ids", "id\n77\n", "x\n"},
 		{"join --on id,customer=x --columns id --csv o ids", "", "id\n"},
 		{"join --on id --columns id,x --csv - ids", "id\n1\n3.0\nzzz\n", "id,x\n1,a\n"},
 	} {
@@ -136,6 +142,9 @@ func TestTableErrors(t *testing.T) {
 		{"join --on id o", "", exitUsage, "join: 1 files given, want LEFT and RIGHT"},
 		{"join --on id - -", "", exitUsage, "standard input cannot be both"},
 		{"join --on id --memory 1B o ids", "", exitFailed, "--memory 1 is not enough for the columns of the right file"},
+		{"join --on id --sort y o ids", "", exitFailed, "join: --sort y: the result has no such column"},
+		{"join --on id --sort x --columns id o ids", "", exitFailed, "--sort x: the result has no such column"},
+		{"join --on id --sort id --memory 64B - ids", "id\n" + strings.Repeat("1\n", 100), exitFailed, "--memory 64 is not enough for the result, which is to be sorted"},
 		{"join --on id --text y o ids", "", exitFailed, `--text: neither file has a column "y"`},
 		{"group --by a --device cuda:99 -", "a\n1\n", exitFailed, "cuda:99"},
 	} {

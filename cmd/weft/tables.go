@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 	"time"
@@ -55,6 +56,7 @@ func (f *tableFlags) add(cmd *cobra.Command) {
 	flags.Var(&f.memory, "memory", "stop with an error where more memory is needed for what is kept, such as 8GiB; 0: no limit")
 	flags.BoolVar(&f.csv, "csv", false, "print CSV")
 	flags.StringVar(&f.parquet, "parquet", "", "write a Parquet `FILE` instead")
+	flags.StringSliceVar(&f.sort, "sort", nil, "order of the result: columns of it, with :desc for the largest first")
 	flags.IntVar(&f.top, "top", 0, "the first N rows only; 0: all")
 }
 
@@ -300,9 +302,45 @@ func (j *tableJob) done(tables ...*table.Table) {
 func (j *tableJob) say(did string) error {
 	skipped := ""
 	if j.Skipped > 0 {
-		skipped = fmt.Sprintf(", %d bad rows skipped", j.Skipped)
+		skipped = ", " + counted(int64(j.Skipped), "bad row") + " skipped"
 	}
-	_, err := fmt.Fprintf(j.stderr, "weft: %d rows%s, %s; %s in %.3g s: %s/s on %s (%s)\n", j.RowsRead, skipped, did,
+	_, err := fmt.Fprintf(j.stderr, "weft: %s%s, %s; %s in %.3g s: %s/s on %s (%s)\n", counted(int64(j.RowsRead), "row"), skipped, did,
 		siUnits(float64(j.Bytes), "B"), j.Seconds, siUnits(float64(j.Bytes)/j.Seconds, "B"), j.Device, j.DeviceName)
 	return err
+}
+
+// sorts are the columns of --sort, of those of the result.
+func (f *tableFlags) sorts(fields []table.Field) (by []table.Sort, err error) {
+	for _, name := range f.sort {
+		plain, descending := strings.CutSuffix(name, ":desc")
+		at := slices.IndexFunc(fields, func(f table.Field) bool { return f.Name == plain })
+		if at < 0 {
+			return nil, fmt.Errorf("--sort %s: the result has no such column", name)
+		}
+		by = append(by, table.Sort{Column: at, Descending: descending})
+	}
+	return by, nil
+}
+
+// order is columns in the order of --sort, rows that are equal there in the order they have, and the first of them.
+func (f *tableFlags) order(columns []column.Column, fields []table.Field) ([]column.Column, error) {
+	if len(f.sort) == 0 && f.top == 0 {
+		return columns, nil
+	}
+	by, err := f.sorts(fields)
+	if err != nil {
+		return nil, err
+	}
+	rows, err := table.Order(columns, fields, by)
+	if err != nil {
+		return nil, fmt.Errorf("--sort: %w", err)
+	}
+	if f.top > 0 {
+		rows = rows[:min(f.top, len(rows))]
+	}
+	out := make([]column.Column, len(columns))
+	for i, c := range columns {
+		out[i] = table.Take(c, rows)
+	}
+	return out, nil
 }

@@ -1,0 +1,56 @@
+package main
+
+import (
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+)
+
+// The values of flags that several verbs have.
+var (
+	tableFormats = []string{"auto", "csv", "tsv", "json", "parquet", "arrow"}
+	graphFormats = []string{"auto", "mtx", "txt", "csv", "gr", "graph", "el", "wel"}
+)
+
+// choices are the values that shells offer for flags, by verb.
+var choices = map[string]map[string][]string{
+	"":              {"device": {"auto", "cpu", "cuda", "sim"}},
+	"bench":         {"format": formats},
+	"count":         {"by": {"line", "word", "bytes:"}},
+	"group":         tableChoices(nil),
+	"distinct":      tableChoices(nil),
+	"join":          tableChoices(joinKinds),
+	"graph":         {"format": graphFormats, "header": {"auto", "none", "first"}, "ids": {"auto", "sparse", "dense", "strings"}},
+	"graph convert": {"to": graphFormats},
+	"graph replay":  {"result": replayResults},
+	"pool create":   {"durability": {"none", "process", "pmem"}},
+}
+
+func tableChoices(kinds []string) map[string][]string {
+	c := map[string][]string{"format": tableFormats, "header": {"auto", "yes", "no"}, "bad": {"error", "skip"}}
+	if kinds != nil {
+		c["kind"] = kinds
+	}
+	return c
+}
+
+// offer has shells complete the values of flags.
+func offer(root *cobra.Command) error {
+	for verb, flags := range choices {
+		cmd, _, err := root.Find(strings.Fields(verb))
+		if err != nil {
+			return err
+		}
+		for flag, values := range flags {
+			offered := slices.Clone(values)
+			err := cmd.RegisterFlagCompletionFunc(flag, func(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
+				return offered, cobra.ShellCompDirectiveNoFileComp
+			})
+			if err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
