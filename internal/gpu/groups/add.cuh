@@ -112,7 +112,7 @@ struct OneSum {
 // ---- any fields ----------------------------------------------------------------
 
 struct Any {
-  static constexpr uint32_t kItems = 1;
+  static constexpr uint32_t kItems = 4;
   struct Value {};
   const AddParams& p;
 

@@ -1,5 +1,4 @@
 // Kernels of groups: rows are added to records, which are moved to a larger table or written out as columns.
-#include "number.cuh"
 #include "result.cuh"
 
 namespace weft::groups {
@@ -34,30 +33,12 @@ __device__ __forceinline__ void carry(const CarryParams& p) {
   }
 }
 
-// pick stores the values of first and last rows that are among these.
-__device__ __forceinline__ void pick(const PickParams& p) {
-  for (uint64_t i = thread_index(); i <= p.table.slots; i += threads_in_grid()) {
-    for (uint32_t j = 0; j < p.nfields; j++) {
-      const Field& f = p.fields[j];
-      if (f.op != kFirstRow && f.op != kLastRow) continue;
-      uint64_t* to = record(p.table, uint32_t(i)) + f.at;
-      const uint64_t kept = to[0], row = (f.op == kFirstRow ? ~kept : kept - 1) - p.base;
-      if (kept != 0 && row < p.n) to[1] = load_word(f.column.values, f.type, row);
-    }
-  }
-}
-
 }  // namespace weft::groups
 
 using namespace weft::groups;
 
 extern "C" __global__ void __launch_bounds__(kThreads, kBlocks) groups_sum(AddParams p) { add<OneKey, OneSum>(p); }
 extern "C" __global__ void __launch_bounds__(kThreads, kBlocks) groups_add(AddParams p) { add<OneKey, Any>(p); }
-extern "C" __global__ void __launch_bounds__(kThreads, kBlocks) groups_keys_sum(AddParams p) { add<AnyKey, OneSum>(p); }
-extern "C" __global__ void __launch_bounds__(kThreads, kBlocks) groups_keys_add(AddParams p) { add<AnyKey, Any>(p); }
-extern "C" __global__ void __launch_bounds__(kThreads) groups_pick(PickParams p) { pick(p); }
 extern "C" __global__ void __launch_bounds__(kThreads) groups_move(MoveParams p) { move(p); }
 extern "C" __global__ void __launch_bounds__(kThreads) groups_carry(CarryParams p) { carry(p); }
 extern "C" __global__ void __launch_bounds__(kThreads) groups_result(ResultParams p) { write_results(p); }
-extern "C" __global__ void __launch_bounds__(kThreads) groups_number(NumberParams p) { number(p); }
-extern "C" __global__ void __launch_bounds__(kThreads) groups_reindex(ReindexParams p) { reindex(p); }

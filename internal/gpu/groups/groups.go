@@ -40,6 +40,7 @@ import (
 )
 
 //go:generate go run ../../../cmd/weftgen -loader=false -target 80+ptx83,90+ptx83 groups.cu
+//go:generate go run ../../../cmd/weftgen -loader=false -target 80+ptx83,90+ptx83 -type AddParams=.addParams -type Table=.table keys.cu
 //go:generate go run ../../../cmd/weftgen -target 80+ptx83,90+ptx83 -struct weft::groups::Field -struct weft::groups::Head -struct weft::groups::Key -struct weft::groups::KeyOutput -struct weft::groups::Output layout.cuh
 
 // Type is the type of keys or of values.
@@ -259,15 +260,30 @@ func (l *Layout) cells() int {
 
 // kernels are those of a device.
 type kernels struct {
-	sum, add, keysSum, keysAdd, pick, move, carry, result device.Kernel
+	sum, add, move, carry, result device.Kernel
 }
 
 func load(dev device.Device) (k kernels, err error) {
 	err = gpu.Load(dev, &groupsImage, []gpu.Entry{
-		{Name: "sum", To: &k.sum}, {Name: "add", To: &k.add}, {Name: "keys_sum", To: &k.keysSum}, {Name: "keys_add", To: &k.keysAdd},
-		{Name: "pick", To: &k.pick}, {Name: "move", To: &k.move}, {Name: "carry", To: &k.carry}, {Name: "result", To: &k.result},
+		{Name: "sum", To: &k.sum}, {Name: "add", To: &k.add}, {Name: "move", To: &k.move}, {Name: "carry", To: &k.carry},
+		{Name: "result", To: &k.result},
 	})
 	return k, err
+}
+
+// keyKernels are those that not all tables need, and that the first which does loads.
+type keyKernels struct {
+	sum, add, pick, find, number, reindex device.Kernel
+}
+
+func (k *keyKernels) load(dev device.Device) error {
+	if k.sum != nil {
+		return nil
+	}
+	return gpu.Load(dev, &keysImage, []gpu.Entry{
+		{Name: "sum", To: &k.sum}, {Name: "add", To: &k.add}, {Name: "pick", To: &k.pick}, {Name: "find", To: &k.find},
+		{Name: "number", To: &k.number}, {Name: "reindex", To: &k.reindex},
+	})
 }
 
 // Check is device.ErrNoKernels where a device runs none.

@@ -43,53 +43,12 @@ type carryParams struct {
 	unused  uint32
 }
 
-// index is weft::groups::Index of C++.
-type index struct {
-	_      structs.HostLayout
-	places device.Ptr
-	rows   device.Ptr
-	seed   uint64
-	slots  uint32
-	words  uint32
-}
-
 // moveParams is weft::groups::MoveParams of C++.
 type moveParams struct {
 	_    structs.HostLayout
 	from table
 	to   table
 	head device.Ptr
-}
-
-// numberParams is weft::groups::NumberParams of C++.
-type numberParams struct {
-	_       structs.HostLayout
-	index   index
-	keys    device.Ptr
-	numbers device.Ptr
-	used    device.Ptr
-	spare   device.Ptr
-	n       uint32
-	nkeys   uint32
-	filter  uint32
-	unused  uint32
-}
-
-// pickParams is weft::groups::PickParams of C++.
-type pickParams struct {
-	_       structs.HostLayout
-	table   table
-	fields  device.Ptr
-	base    uint64
-	n       uint32
-	nfields uint32
-}
-
-// reindexParams is weft::groups::ReindexParams of C++.
-type reindexParams struct {
-	_    structs.HostLayout
-	from index
-	to   index
 }
 
 // resultParams is weft::groups::ResultParams of C++.
@@ -151,53 +110,12 @@ var (
 	_ [44]byte = [unsafe.Offsetof(carryParams{}.unused)]byte{}
 )
 
-// index has the layout of weft::groups::Index.
-var (
-	_ [32]byte = [unsafe.Sizeof(index{})]byte{}
-	_ [0]byte  = [unsafe.Offsetof(index{}.places)]byte{}
-	_ [8]byte  = [unsafe.Offsetof(index{}.rows)]byte{}
-	_ [16]byte = [unsafe.Offsetof(index{}.seed)]byte{}
-	_ [24]byte = [unsafe.Offsetof(index{}.slots)]byte{}
-	_ [28]byte = [unsafe.Offsetof(index{}.words)]byte{}
-)
-
 // moveParams has the layout of weft::groups::MoveParams.
 var (
 	_ [56]byte = [unsafe.Sizeof(moveParams{})]byte{}
 	_ [0]byte  = [unsafe.Offsetof(moveParams{}.from)]byte{}
 	_ [24]byte = [unsafe.Offsetof(moveParams{}.to)]byte{}
 	_ [48]byte = [unsafe.Offsetof(moveParams{}.head)]byte{}
-)
-
-// numberParams has the layout of weft::groups::NumberParams.
-var (
-	_ [80]byte = [unsafe.Sizeof(numberParams{})]byte{}
-	_ [0]byte  = [unsafe.Offsetof(numberParams{}.index)]byte{}
-	_ [32]byte = [unsafe.Offsetof(numberParams{}.keys)]byte{}
-	_ [40]byte = [unsafe.Offsetof(numberParams{}.numbers)]byte{}
-	_ [48]byte = [unsafe.Offsetof(numberParams{}.used)]byte{}
-	_ [56]byte = [unsafe.Offsetof(numberParams{}.spare)]byte{}
-	_ [64]byte = [unsafe.Offsetof(numberParams{}.n)]byte{}
-	_ [68]byte = [unsafe.Offsetof(numberParams{}.nkeys)]byte{}
-	_ [72]byte = [unsafe.Offsetof(numberParams{}.filter)]byte{}
-	_ [76]byte = [unsafe.Offsetof(numberParams{}.unused)]byte{}
-)
-
-// pickParams has the layout of weft::groups::PickParams.
-var (
-	_ [48]byte = [unsafe.Sizeof(pickParams{})]byte{}
-	_ [0]byte  = [unsafe.Offsetof(pickParams{}.table)]byte{}
-	_ [24]byte = [unsafe.Offsetof(pickParams{}.fields)]byte{}
-	_ [32]byte = [unsafe.Offsetof(pickParams{}.base)]byte{}
-	_ [40]byte = [unsafe.Offsetof(pickParams{}.n)]byte{}
-	_ [44]byte = [unsafe.Offsetof(pickParams{}.nfields)]byte{}
-)
-
-// reindexParams has the layout of weft::groups::ReindexParams.
-var (
-	_ [64]byte = [unsafe.Sizeof(reindexParams{})]byte{}
-	_ [0]byte  = [unsafe.Offsetof(reindexParams{}.from)]byte{}
-	_ [32]byte = [unsafe.Offsetof(reindexParams{}.to)]byte{}
 )
 
 // resultParams has the layout of weft::groups::ResultParams.

@@ -12,11 +12,10 @@ import (
 //kernelgen:compiler clang version 19.1.7
 //kernelgen:target 80+ptx83,90+ptx83
 //kernelgen:flags -x cuda --cuda-device-only -nocudainc -nocudalib -nostdinc -std=c++17 -Wall -Werror -I kernels/include -O3
-//kernelgen:input bf7d5cdd381d1c03a4c989c869bd036ccd107e0335572444f7b89afbe56c4a5f 16490 internal/gpu/groups/add.cuh
-//kernelgen:input 3f12bc1f0679e73c3ace11645998104904ff27b351cec8972125a3c29d28bef7 3335 internal/gpu/groups/groups.cu
-//kernelgen:input 41cc0cfe87cbbe6314b2143dc5233e1cd83016297be5ff1719ce860eb0900785 5852 internal/gpu/groups/layout.cuh
+//kernelgen:input 140ebcee1dfbaeff40aa5837ec53f4fc9abcebce6909b6fb8f6a9e1fe0ab60a6 16490 internal/gpu/groups/add.cuh
+//kernelgen:input a8d301d5c1dc8e0d073250f4a11666466e13beab9f1930f12e2b9a476ec51301 2178 internal/gpu/groups/groups.cu
+//kernelgen:input 11d3c6eec8ada87c9061bc3bb29157ec71f7b981ffc7c4fff9f014e1feddd626 5946 internal/gpu/groups/layout.cuh
 //kernelgen:input cbd3258c0338b7e4631848e732d4ba8ad0300157404d258e23c34cb2c1b08ab9 2870 internal/gpu/groups/local.cuh
-//kernelgen:input 1c3921b0b66099a89809976204b0a058f665a2bd9566dff02ee8e22007fb9aee 3478 internal/gpu/groups/number.cuh
 //kernelgen:input 5cc4ada136b7fd249a95251bd43681a21ca398d4f658ffb4d74b47d3a4b006fd 5442 internal/gpu/groups/result.cuh
 //kernelgen:input 04ed38d175d38f48c9270f3f196e92fc4a99e6c71f38c4921b233e6f04a718b3 5661 internal/gpu/groups/value.cuh
 //kernelgen:input 870daf72e5f5ee3daf5209b7c93999cc04bae928905c38d006e9ce507ad53f71 12351 kernels/include/weft/access.cuh
@@ -24,9 +23,9 @@ import (
 //kernelgen:input 79b1beaa05fe49d706515a4fad47443f74f45385014663a5ecc8653a4a9b381e 1718 kernels/include/weft/hash.cuh
 //kernelgen:input 3844d10e56bfb5b2bb8c488edf87f503d07fe3315f36a6d26af5f81e850e250a 4894 kernels/include/weft/shared.cuh
 //kernelgen:input 0851189fa3150bd3eb30a9b7d5f0dcba58c8fcda1c3598976207e3eea53f4ea7 5348 kernels/include/weft/warp.cuh
-//kernelgen:output e07f0cd29f83ab0281f3f276a0fddea59d302fb6100db9162b72805891f572b6 483486 internal/gpu/groups/groups_sm80.ptx
-//kernelgen:output e32b0f3acb9b6e2d2ebf1985278796b682406af0865f4ee7a32b43a59ae33d1a 483486 internal/gpu/groups/groups_sm90.ptx
-//kernelgen:output c4de733b4f62bb1a9cd0bdf9843115cad932593c6f9f3d577b9e21c023faabfc 6884 internal/gpu/groups/groups_params_gen.go
+//kernelgen:output 4b6621b335d61272792ea88e2bc27af8fc4e6ce8c80e55afdd10b83253388f65 380371 internal/gpu/groups/groups_sm80.ptx
+//kernelgen:output 2781df5c87e755d3f166d7d253b163b551dc1ecf748db32203826001087af191 380371 internal/gpu/groups/groups_sm90.ptx
+//kernelgen:output 867321ee4368a7ade4eca9181ac3c88aef296a8aee596015fbbac361defafcdf 4439 internal/gpu/groups/groups_params_gen.go
 
 //go:embed groups_sm80.ptx
 var groupsSM80 string
@@ -46,14 +45,9 @@ var groupsImage = device.Image{
 // groupsKernels are the entry points of groupsImage and the size in bytes of
 // the parameter struct that each takes.
 var groupsKernels = map[string]int{
-	"groups_add":      128,
-	"groups_carry":    48,
-	"groups_keys_add": 128,
-	"groups_keys_sum": 128,
-	"groups_move":     56,
-	"groups_number":   80,
-	"groups_pick":     48,
-	"groups_reindex":  64,
-	"groups_result":   88,
-	"groups_sum":      128,
+	"groups_add":    128,
+	"groups_carry":  48,
+	"groups_move":   56,
+	"groups_result": 88,
+	"groups_sum":    128,
 }

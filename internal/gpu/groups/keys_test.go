@@ -14,7 +14,7 @@ import (
 func TestSmokeNumbers(t *testing.T) {
 	dev := onGPU(t)
 	for _, keys := range []int{1, 40, 5000} {
-		t.Run(fmt.Sprint(keys), func(t *testing.T) { tryNumbers(t, dev, keys, 300, 1, 4000) })
+		t.Run(fmt.Sprint(keys), func(t *testing.T) { tryNumbers(t, dev, keys, 300, 1, 4000, 9000) })
 	}
 }
 
@@ -29,7 +29,7 @@ type longKey struct {
 func tryNumbers(t testing.TB, dev device.Device, keys int, batches ...int) {
 	rng := rand.New(rand.NewPCG(3, 4))
 	types := []Type{Int64, Uint32, Int64}
-	numbers, err := NewNumbers(dev, types, Options{Round: 2048})
+	numbers, err := NewNumbers(dev, types, Options{Round: 1024})
 	must(t, err)
 	defer numbers.Close()
 	aggs := []Aggregate{{Func: CountRows}, {Func: First, Type: Int64}, {Func: Last, Type: Int64}, {Func: CountOf, Type: Int64}}

@@ -172,6 +172,8 @@ struct NumberParams {
   const Key* keys;
   uint32_t* numbers;  // of rows; kNone: left out
   uint32_t* used;     // numbers that have been given away
+  uint32_t* count;    // of rows that are listed,
+  uint32_t* missing;  // and which they are
   uint32_t* spare;    // of each thread: a number that nobody has, or kNone
   uint32_t n;
   uint32_t nkeys;

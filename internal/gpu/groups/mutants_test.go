@@ -50,7 +50,6 @@ var tableMutants = []struct{ name, kernels, pattern, with string }{
 	{"a number is published before its key", "number", `atom\.acq_rel\.gpu(\.global\.cas\.b64)`, "atom.relaxed.gpu$1"},
 	{"a key is read that was not yet published", "number", `ld\.acquire\.gpu(\.global\.b64)`, "ld.relaxed.gpu$1"},
 	{"numbers are taken at the scope of a block", "number", `atom\.relaxed\.gpu(\.global\.add\.u32)`, "atom.relaxed.cta$1"},
-	{"first and last rows at the scope of a block", "keys_add", `red\.relaxed\.gpu(\.global\.max\.u64)`, "red.relaxed.cta$1"},
 	{"no carry between the halves of a sum", "sum", `atom\.relaxed\.cta(\.shared\.add\.u32 %r\d+, \[%r\d+\]), %r\d+;`, "atom.relaxed.cta$1, 1;"},
 }
 
@@ -73,7 +72,8 @@ var survivors string
 
 // Few random changes of the kernels go unnoticed, where flags ask how many.
 func TestRandomMutants(t *testing.T) {
-	mutate.Run(t, mutate.Config{Images: []*device.Image{&groupsImage}, Reasons: survivors, Trials: map[string]func(*mutate.Mutant) []mutate.Trial{
+	mutate.Run(t, mutate.Config{Images: []*device.Image{&groupsImage, &keysImage}, Reasons: survivors, Trials: map[string]func(*mutate.Mutant) []mutate.Trial{
 		groupsImage.String(): func(m *mutate.Mutant) []mutate.Trial { return slices.Concat(mutate.OnDevices(m.Arch, 1, kernelTests)) },
+		keysImage.String():   func(m *mutate.Mutant) []mutate.Trial { return slices.Concat(mutate.OnDevices(m.Arch, 1, kernelTests)) },
 	}})
 }

@@ -1,6 +1,7 @@
 // Keys that are longer than 64 bits are rows of words, and get numbers: the same row the same number.
 //
-// A thread that finds no number for a row takes one that nobody has, writes the row's words, and then puts the number into the
+// One kernel looks numbers up that launches before have given, with nothing that orders memory, and lists the rows that have none.
+// Another gives them theirs: a thread takes a number that nobody has, writes the row's words, and then puts the number into the
 // index, by a compare-and-swap that releases them: who reads a number acquires its words, and compares them all. A number whose
 // place another thread has taken is kept for the thread's next row, also from launch to launch.
 #pragma once
@@ -13,51 +14,98 @@ namespace weft::groups {
 __device__ __forceinline__ uint64_t placed(uint64_t h, uint32_t number) { return h >> 32 << 32 | (number + 1); }
 __device__ __forceinline__ uint32_t number_of(uint64_t place) { return uint32_t(place) - 1; }
 
-__device__ __forceinline__ uint64_t hash_row(const NumberParams& p, uint64_t row) {
-  uint64_t h = 0;
-  for (uint32_t w = 0; w < p.index.words; w++) h = hash(h ^ key_word(p.keys, p.nkeys, w, row), p.index.seed);
-  return h;
+// A row of words, of which the first two are at hand.
+struct Words {
+  uint64_t first, second;
+  uint64_t hash;
+};
+
+__device__ __forceinline__ uint64_t word_of(const NumberParams& p, const Words& v, uint32_t w, uint64_t row) {
+  return w == 0 ? v.first : w == 1 ? v.second : key_word(p.keys, p.nkeys, w, row);
 }
 
-__device__ __forceinline__ bool same_row(const NumberParams& p, const uint64_t* words, uint64_t row) {
+__device__ __forceinline__ Words words_of(const NumberParams& p, uint64_t row) {
+  Words v{key_word(p.keys, p.nkeys, 0, row), 0, 0};
+  if (p.index.words > 1) v.second = key_word(p.keys, p.nkeys, 1, row);
+  for (uint32_t w = 0; w < p.index.words; w++) v.hash = hash(v.hash ^ word_of(p, v, w, row), p.index.seed);
+  return v;
+}
+
+// has tells whether a place is that of a row of words.
+__device__ __forceinline__ bool has(const NumberParams& p, uint64_t place, const Words& v, uint64_t row) {
+  if (place >> 32 != v.hash >> 32) return false;
+  const uint64_t* words = p.index.rows + uint64_t(number_of(place)) * p.index.words;
   for (uint32_t w = 0; w < p.index.words; w++) {
-    if (words[w] != key_word(p.keys, p.nkeys, w, row)) return false;
+    if (words[w] != word_of(p, v, w, row)) return false;
   }
   return true;
+}
+
+// find_row is the number of a row that has had one before the launch, or kNone.
+__device__ __forceinline__ uint32_t find_row(const NumberParams& p, uint64_t row) {
+  const Index& x = p.index;
+  const Words v = words_of(p, row);
+  uint32_t at = reduce(uint32_t(v.hash), x.slots);
+  for (uint32_t i = 0; i < x.slots; i++) {
+    const uint64_t there = x.places[at];
+    if (there == 0) return kNone;
+    if (has(p, there, v, row)) return number_of(there);
+    if (++at == x.slots) at = 0;
+  }
+  return kNone;
+}
+
+// find receives the numbers of rows, and lists those that have none.
+__device__ __forceinline__ void find(const NumberParams& p) {
+  const uint64_t end = (uint64_t(p.n) + kWarp - 1) / kWarp * kWarp;
+  for (uint64_t row = thread_index(); row < end; row += threads_in_grid()) {
+    const bool meant = row < p.n && is_meant(p.filter, p.keys, p.nkeys, row);
+    uint32_t n = kNone;
+    if (meant) n = find_row(p, row);
+    if (row < p.n) p.numbers[row] = n;
+    const bool missing = meant && n == kNone;
+    const uint32_t all = ballot(kAll, missing), lane = lane_index();
+    if (all == 0) continue;
+    uint32_t at = 0;
+    if (lane == 0) at = add_relaxed(p.count, popcount(all));
+    at = shuffle(kAll, at, 0) + popcount(all & ((1u << lane) - 1));
+    if (missing) p.missing[at] = uint32_t(row);
+  }
 }
 
 // number_row is the number of a row, of which there is one at the latest when it returns. The index has room.
 __device__ __forceinline__ uint32_t number_row(const NumberParams& p, uint64_t row, uint32_t& spare) {
   const Index& x = p.index;
-  const uint64_t h = hash_row(p, row);
-  uint32_t at = reduce(uint32_t(h), x.slots);
+  const Words v = words_of(p, row);
+  uint32_t at = reduce(uint32_t(v.hash), x.slots);
   bool written = false;
   for (uint32_t i = 0; i < x.slots; i++) {
     uint64_t there = load_acquire(x.places + at);
     if (there == 0) {
       if (spare == kNone) spare = add_relaxed(p.used, 1u);
       uint64_t* words = x.rows + uint64_t(spare) * x.words;
-      for (uint32_t w = 0; !written && w < x.words; w++) words[w] = key_word(p.keys, p.nkeys, w, row);
+      for (uint32_t w = 0; !written && w < x.words; w++) words[w] = word_of(p, v, w, row);
       written = true;
-      there = cas_acq_rel(x.places + at, 0ul, placed(h, spare));
+      there = cas_acq_rel(x.places + at, 0ul, placed(v.hash, spare));
       if (there == 0) {
         const uint32_t mine = spare;
         spare = kNone;
         return mine;
       }
     }
-    if (there >> 32 == h >> 32 && same_row(p, x.rows + uint64_t(number_of(there)) * x.words, row)) return number_of(there);
+    if (has(p, there, v, row)) return number_of(there);
     if (++at == x.slots) at = 0;
   }
   return kNone;
 }
 
+// number gives numbers to the rows that are listed.
 __device__ __forceinline__ void number(const NumberParams& p) {
+  const uint32_t n = *p.count;
   uint32_t spare = p.spare[thread_index()];
-  for (uint64_t row = thread_index(); row < p.n; row += threads_in_grid()) {
-    uint32_t n = kNone;
-    if (is_meant(p.filter, p.keys, p.nkeys, row)) n = number_row(p, row, spare);
-    p.numbers[row] = n;
+  for (uint64_t i = thread_index(); i < n; i += threads_in_grid()) {
+    const uint32_t row = p.missing[i];
+    p.numbers[row] = number_row(p, row, spare);
   }
   p.spare[thread_index()] = spare;
 }

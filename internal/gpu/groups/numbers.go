@@ -13,28 +13,31 @@ import (
 )
 
 const (
-	// leastNumbers is the room of numbers that are told of no number of keys, and mostChunk the rows of a launch, behind
-	// which the host asks how many numbers there are.
-	leastNumbers, mostChunk = 1 << 16, 1 << 22
+	// leastNumbers is the room of numbers that are told of no number of keys.
+	leastNumbers = 1 << 16
+	// leastChunk and mostChunk are the rows of a launch, behind which the host asks how many have no number.
+	leastChunk, mostChunk = 1 << 20, 1 << 24
 	// mostNumbers are told from none.
 	mostNumbers = none - 1
 )
 
 // Numbers gives numbers to keys that are rows of words. Its methods are for one goroutine at a time.
 type Numbers struct {
-	number, reindex device.Kernel
+	keyKernels
 	turns
 
-	dev   device.Device
-	keys  Keys
-	chunk int
+	dev  device.Device
+	keys Keys
+	// chunk is the rows of a launch. Where few have no number it grows to as many as most.
+	chunk, most int
 
 	places  device.Slice[uint64]
 	rows    device.Slice[uint64] // by number
 	known   device.Slice[uint8]  // the key columns
-	used    device.Slice[uint32] // numbers
+	counts  device.Slice[uint32] // of numbers, and of rows of a launch that have none
 	spare   device.Slice[uint32] // by thread
 	numbers device.Slice[uint32] // of the rows of a launch
+	missing device.Slice[uint32] // those that have none
 	at      index
 
 	room  int
@@ -43,10 +46,10 @@ type Numbers struct {
 
 // NewNumbers makes numbers of keys of some types, with room for as many as options say.
 func NewNumbers(dev device.Device, types []Type, o Options) (x *Numbers, err error) {
-	x = &Numbers{dev: dev, keys: KeysOf(types, true), chunk: mostChunk}
+	x = &Numbers{dev: dev, keys: KeysOf(types, true), chunk: leastChunk, most: mostChunk}
 	least := leastNumbers
 	if o.Round > 0 {
-		x.chunk, least = o.Round, o.Round
+		x.chunk, x.most, least = o.Round, 2*o.Round, o.Round
 	}
 	if err := x.open(min(max(o.Capacity, least), mostNumbers)); err != nil {
 		return nil, errors.Join(err, x.Close())
@@ -55,8 +58,7 @@ func NewNumbers(dev device.Device, types []Type, o Options) (x *Numbers, err err
 }
 
 func (x *Numbers) open(room int) (err error) {
-	err = gpu.Load(x.dev, &groupsImage, []gpu.Entry{{Name: "number", To: &x.number}, {Name: "reindex", To: &x.reindex}})
-	if err != nil {
+	if err := x.load(x.dev); err != nil {
 		return err
 	}
 	if err := x.turns.open(x.dev); err != nil {
@@ -65,7 +67,7 @@ func (x *Numbers) open(room int) (err error) {
 	if x.known, err = device.Make[uint8](x.dev, len(x.keys.fields)*int(unsafe.Sizeof(key{}))); err != nil {
 		return err
 	}
-	if x.used, err = device.Make[uint32](x.dev, 1); err != nil {
+	if x.counts, err = device.Make[uint32](x.dev, 2); err != nil {
 		return err
 	}
 	if x.spare, err = device.Make[uint32](x.dev, x.threads()); err != nil {
@@ -79,7 +81,7 @@ func (x *Numbers) open(room int) (err error) {
 	if err != nil {
 		return err
 	}
-	err = errors.Join(s.Fill(x.places.Ptr(), 0, 2*x.places.Len()), s.Fill(x.used.Ptr(), 0, 1), s.Fill(x.spare.Ptr(), none, x.spare.Len()))
+	err = errors.Join(s.Fill(x.places.Ptr(), 0, 2*x.places.Len()), s.Fill(x.counts.Ptr(), 0, 2), s.Fill(x.spare.Ptr(), none, x.spare.Len()))
 	return errors.Join(err, s.Sync(context.Background()), s.Close()) // before other streams use it
 }
 
@@ -100,7 +102,7 @@ func (x *Numbers) make(room int) (to index, places, rows device.Slice[uint64], e
 
 // Close waits for all work and frees the memory. Idempotent.
 func (x *Numbers) Close() error {
-	return errors.Join(x.turns.close(), x.places.Free(), x.rows.Free(), x.known.Free(), x.used.Free(), x.spare.Free(), x.numbers.Free())
+	return errors.Join(x.turns.close(), x.places.Free(), x.rows.Free(), x.known.Free(), x.counts.Free(), x.spare.Free(), x.numbers.Free(), x.missing.Free())
 }
 
 // Number submits numbering rows by their keys, some at a time, and calls each with those that have got their numbers, in
@@ -112,11 +114,8 @@ func (x *Numbers) Number(s *device.Stream, r Rows, each func(r Rows) error) erro
 func (x *Numbers) numberAll(s *device.Stream, r Rows, each func(r Rows) error) error {
 	for lo, n := 0, 0; lo < r.N; lo += n {
 		n = min(r.N-lo, x.chunk)
-		if err := x.makeRoom(s, n); err != nil {
-			return err
-		}
 		some := r.From(lo, n)
-		if err := x.launch(s, some); err != nil {
+		if err := x.numberSome(s, some); err != nil {
 			return err
 		}
 		some.Keys, some.Filter, some.Numbers = nil, AllRows, x.numbers.Ptr()
@@ -127,30 +126,72 @@ func (x *Numbers) numberAll(s *device.Stream, r Rows, each func(r Rows) error) e
 	return nil
 }
 
-// makeRoom makes room for the numbers of n rows, of which each may have a key of its own.
-func (x *Numbers) makeRoom(s *device.Stream, n int) (err error) {
-	if x.numbers.Len() < n {
-		if err := errors.Join(s.Sync(context.Background()), x.numbers.Free()); err != nil {
-			return err
-		}
-		if x.numbers, err = device.Make[uint32](x.dev, n); err != nil {
-			return err
-		}
-	}
-	if x.bound+n <= x.room {
-		return nil
-	}
-	var used [1]uint32
-	if err := x.used.CopyTo(context.Background(), s, used[:]); err != nil {
+// numberSome submits numbering rows of a launch.
+func (x *Numbers) numberSome(s *device.Stream, r Rows) error {
+	if err := x.scratch(s, r.N); err != nil {
 		return err
 	}
-	if x.bound = int(used[0]); x.bound+n <= x.room {
+	if err := errors.Join(x.known.CopyFrom(s, bytesOf(x.keys.at(r.Keys))), s.Fill(x.counts.Ptr()+4, 0, 1)); err != nil {
+		return err
+	}
+	p := x.params(r)
+	if err := device.Launch(s, x.find, gpu.Wave(x.dev, r.N), gpu.Block, &p); err != nil {
+		return err
+	}
+	if x.bound+r.N > x.room {
+		missing, err := x.makeRoom(s)
+		if err != nil {
+			return err
+		}
+		if x.chunk < x.most && missing < r.N/8 {
+			x.chunk *= 2
+		}
+		if missing == 0 {
+			return nil
+		}
+		r.N = missing
+	}
+	x.bound += r.N
+	p = x.params(r) // of an index that may have grown
+	return device.Launch(s, x.number, gpu.Wave(x.dev, r.N), gpu.Block, &p)
+}
+
+func (x *Numbers) params(r Rows) numberParams {
+	return numberParams{
+		index: x.at, keys: x.known.Ptr(), numbers: x.numbers.Ptr(), used: x.counts.Ptr(), count: x.counts.Ptr() + 4, missing: x.missing.Ptr(),
+		spare: x.spare.Ptr(), n: uint32(r.N), nkeys: uint32(len(r.Keys)), filter: uint32(r.Filter),
+	}
+}
+
+// scratch makes memory for the numbers of n rows.
+func (x *Numbers) scratch(s *device.Stream, n int) (err error) {
+	if x.numbers.Len() >= n {
 		return nil
 	}
-	if x.bound+n > mostNumbers {
-		return fmt.Errorf("%w: %d keys that are longer than 64 bits", device.ErrMemory, x.bound)
+	if err := errors.Join(s.Sync(context.Background()), x.numbers.Free(), x.missing.Free()); err != nil {
+		return err
 	}
-	return x.grow(s, min(max(2*x.room, x.bound+n), mostNumbers))
+	if x.missing, err = device.Make[uint32](x.dev, n); err != nil {
+		return err
+	}
+	x.numbers, err = device.Make[uint32](x.dev, n)
+	return err
+}
+
+// makeRoom waits for how many rows have no number, and makes room for theirs, of which each may be another.
+func (x *Numbers) makeRoom(s *device.Stream) (missing int, err error) {
+	var counts [2]uint32
+	if err := x.counts.CopyTo(context.Background(), s, counts[:]); err != nil {
+		return 0, err
+	}
+	x.bound, missing = int(counts[0]), int(counts[1])
+	switch need := x.bound + missing; {
+	case need > mostNumbers:
+		return 0, fmt.Errorf("%w: %d keys that are longer than 64 bits", device.ErrMemory, x.bound)
+	case need > x.room:
+		return missing, x.grow(s, min(max(2*x.room, need), mostNumbers))
+	}
+	return missing, nil
 }
 
 // grow makes room for more numbers, which those there are keep.
@@ -174,17 +215,4 @@ func (x *Numbers) grow(s *device.Stream, room int) error {
 	err = errors.Join(x.places.Free(), x.rows.Free())
 	x.at, x.places, x.rows, x.room = to, places, rows, room
 	return err
-}
-
-// launch submits numbering rows, for whose numbers there is room.
-func (x *Numbers) launch(s *device.Stream, r Rows) error {
-	if err := x.known.CopyFrom(s, bytesOf(x.keys.at(r.Keys))); err != nil {
-		return err
-	}
-	p := numberParams{
-		index: x.at, keys: x.known.Ptr(), numbers: x.numbers.Ptr(), used: x.used.Ptr(), spare: x.spare.Ptr(),
-		n: uint32(r.N), nkeys: uint32(len(r.Keys)), filter: uint32(r.Filter),
-	}
-	x.bound += r.N
-	return device.Launch(s, x.number, gpu.Wave(x.dev, r.N), gpu.Block, &p)
 }

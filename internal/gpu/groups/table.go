@@ -43,6 +43,7 @@ type Options struct {
 // Table is groups of rows on a GPU. Its methods are for one goroutine at a time.
 type Table struct {
 	kernels
+	keyed  keyKernels
 	dev    device.Device
 	layout Layout
 	round  int
@@ -194,7 +195,10 @@ func (t *Table) add(s *device.Stream, r Rows) error {
 	if err != nil {
 		return err
 	}
-	kernel, p := t.launched(r)
+	kernel, p, err := t.launched(r)
+	if err != nil {
+		return err
+	}
 	for {
 		room := limit(t.at.slots)
 		sure := t.bound+r.N <= room
@@ -223,27 +227,29 @@ func (t *Table) add(s *device.Stream, r Rows) error {
 }
 
 // launched is the kernel that adds rows, and what it is told, but for the table.
-func (t *Table) launched(r Rows) (device.Kernel, addParams) {
-	p := addParams{
+func (t *Table) launched(r Rows) (kernel device.Kernel, p addParams, err error) {
+	p = addParams{
 		head: t.head.Ptr(), columns: t.keys.Ptr(), fields: t.fields.Ptr(), base: uint64(r.Before), rounds: t.rounds.Ptr(),
 		listed: t.rounds.Ptr() + device.Ptr(4*t.blocks), lists: t.lists.Ptr(), n: uint32(r.N), round: uint32(t.round),
 		cells: uint32(t.cells), nfields: uint32(len(t.layout.Fields)), ncolumns: uint32(len(r.Keys)), filter: uint32(r.Filter),
 	}
-	simple := t.layout.simple()
-	if r.Numbers == 0 && len(r.Keys) == 1 && !r.nulls() {
-		p.keys, p.key = r.Keys[0].Values, uint32(r.Keys[0].Type)
-		if simple {
-			return t.sum, p
-		}
-		return t.kernels.add, p
-	}
-	if r.Numbers != 0 {
+	sum, add := t.sum, t.kernels.add
+	switch {
+	case r.Numbers != 0:
 		p.keys, p.numbered = r.Numbers, 1
+		fallthrough
+	case len(r.Keys) != 1 || r.nulls():
+		if err := t.keyed.load(t.dev); err != nil {
+			return nil, p, err
+		}
+		sum, add = t.keyed.sum, t.keyed.add
+	default:
+		p.keys, p.key = r.Keys[0].Values, uint32(r.Keys[0].Type)
 	}
-	if simple {
-		return t.keysSum, p
+	if t.layout.simple() {
+		return sum, p, nil
 	}
-	return t.keysAdd, p
+	return add, p, nil
 }
 
 // tellKeys submits writing where the keys are.
@@ -259,8 +265,11 @@ func (t *Table) pickRows(s *device.Stream, r Rows) error {
 	if !slices.ContainsFunc(t.layout.Fields, func(f Field) bool { return f.Op == FirstRow || f.Op == LastRow }) {
 		return nil
 	}
+	if err := t.keyed.load(t.dev); err != nil {
+		return err
+	}
 	p := pickParams{table: t.at, fields: t.fields.Ptr(), base: uint64(r.Before), n: uint32(r.N), nfields: uint32(len(t.layout.Fields))}
-	return device.Launch(s, t.pick, gpu.Wave(t.dev, t.Slots()+1), gpu.Block, &p)
+	return device.Launch(s, t.keyed.pick, gpu.Wave(t.dev, t.Slots()+1), gpu.Block, &p)
 }
 
 // countNulls makes room for the numbers of nulls of columns of values that have had none.
