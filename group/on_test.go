@@ -104,7 +104,9 @@ func drawn(rng *rand.Rand, t column.Type, n, most, nulls int) column.Column {
 	return c.WithValid(column.OfBools(valid))
 }
 
-func drawnAs[T interface{ int8 | int16 | int32 | int64 | uint8 | uint16 | uint32 | uint64 | float32 | float64 }](rng *rand.Rand, n, most int) func() column.Column {
+func drawnAs[T interface {
+	int8 | int16 | int32 | int64 | uint8 | uint16 | uint32 | uint64 | float32 | float64
+}](rng *rand.Rand, n, most int) func() column.Column {
 	return func() column.Column {
 		all := make([]T, n)
 		odd := []float64{math.NaN(), math.Inf(1), math.Copysign(0, -1), math.Inf(-1), math.Float64frombits(math.MaxUint64)}
