@@ -33,6 +33,7 @@ func TestKernelsSimulated(t *testing.T) {
 			dev := devicetest.OpenSim(t, &sim.Options{Scheduler: scheduler, Seed: uint64(i), Races: true})
 			play[uint32](t, dev, o, uint64(i), 8, 12, 20).close()
 			play[uint64](t, dev, o, uint64(i), 4, 100, 100).close()
+			full(t, dev)
 		})
 	}
 }
@@ -179,26 +180,26 @@ func TestRefused(t *testing.T) {
 	must(t, s.Close())
 }
 
-// hubAndPairs are edges of a hub with many vertices, and of many pairs.
 // What one edge of a hub takes is counted by the entries of the hub, also if a snapshot has its block.
 func TestEntries(t *testing.T) {
-	hubs := shape{4}.classOf(1 << 20)
-	for _, at := range []int{0, limboClass} {
-		var firsts [257]uint32
-		for class := range firsts {
-			if class > at+1 {
-				firsts[class] = 3 // blocks of a unit
+	hub := shape{4}.classOf(1 << 20)
+	for _, limbo := range []int{0, unitsOf(hub)} {
+		c := gpuChange{told: control{limbo: uint32(limbo)}}
+		for group := range c.firsts {
+			if group > oldGroup+1 {
+				c.firsts[group] = 3 // blocks of a unit
 			}
-			if class > at+int(hubs) {
-				firsts[class]++
+			if group > oldGroup+int(hub) && limbo == 0 || group > limboGroup {
+				c.firsts[group]++
 			}
 		}
-		if got, want := entriesOf(&firsts), 3*unitEntries+1<<20; got != want {
+		if got, want := c.before(), 3*unitEntries+1<<20; got != want {
 			t.Errorf("%d entries, want %d", got, want)
 		}
 	}
 }
 
+// hubAndPairs are edges of a hub with many vertices, and of many pairs.
 func hubAndPairs(n uint32) (from, to []uint32) {
 	for i := range n {
 		from, to = append(from, 0, n+1+2*i), append(to, i+1, n+2+2*i)
@@ -249,7 +250,16 @@ func hub[W uint32 | uint64](t testing.TB, dev device.Device, n uint32) {
 		_, err = g.Delete(ctx, []uint32{0}, []uint32{2*n + 1}, nil)
 		must(t, err)
 	}
+	for v := range uint32(3) { // would be written where the snapshot reads
+		_, err = g.Delete(ctx, []uint32{v + 1}, []uint32{0}, nil)
+		must(t, err)
+	}
 	must(t, g.Check(ctx))
+	then, err := before.CSR(ctx)
+	must(t, err)
+	if !slices.Equal(then.Targets(), c.Targets()) {
+		t.Fatal("the rows of a snapshot have changed")
+	}
 	must(t, before.Close())
 	if n, err := g.DeleteVertices(ctx, []uint32{0}); n != 1 || err != nil {
 		t.Fatalf("%d vertices deleted: %v", n, err)
@@ -279,6 +289,34 @@ func gaps[W uint32 | uint64](t testing.TB, g *WeightedGraph[W], n uint32) {
 	must(t, err)
 	if !slices.Equal(c.Targets(), left) {
 		t.Errorf("neighbors %v, want %v", c.Targets(), left)
+	}
+}
+
+// Vertices go from a graph that has as many as it may have, and all edges that there can be: numbers above them are no vertices.
+func TestVerticesOfFullGraph(t *testing.T) { full(t, devicetest.Open(t)) }
+
+func full(t testing.TB, dev device.Device) {
+	ctx := t.Context()
+	const n = 16
+	for _, directed := range []bool{false, true} {
+		g, err := New(dev, &Options{Directed: directed, SelfLoops: true, MaxVertices: n})
+		must(t, err)
+		var from, to []uint32
+		for i := range uint32(n * n) {
+			from, to = append(from, i/n), append(to, i%n)
+		}
+		_, err = g.Insert(ctx, from, to, nil)
+		must(t, err)
+		gone, err := g.DeleteVertices(ctx, []uint32{1, 3, 4, 5, 7, 8, 9, 10, 12, 13, 15})
+		must(t, err)
+		must(t, g.Check(ctx))
+		c, err := g.CSR(ctx)
+		must(t, err)
+		left := []uint32{0, 2, 6, 11, 14}
+		if gone != 11 || g.Vertices() != 5 || c.Loops() != 5 || !slices.Equal(c.Targets(), slices.Repeat(left, 5)) {
+			t.Errorf("directed %v: %d vertices deleted, %d left with %d loops and neighbors %v", directed, gone, g.Vertices(), c.Loops(), c.Targets())
+		}
+		must(t, g.Close())
 	}
 }
 

@@ -12,7 +12,7 @@ import (
 )
 
 //go:generate go run ../cmd/weftgen -target 80,90+ptx83 -struct weft::graph::Control -struct weft::graph::Stack -struct weft::graph::Ghost -type graph::Control=control -type graph::Stack=stack -type graph::Ghost=ghost ../kernels/include/weft/graph_change.cuh
-//go:generate go run ../cmd/weftgen -loader=false -target 80+ptx83,90+ptx83 -widths 32_0,32_32,32_64 -type graph::Graph=.Ref -type graph::Arcs=arcsRef -type graph::Rows=rowsRef -type graph::Sorted=sortedRef graph.cu
+//go:generate go run ../cmd/weftgen -loader=false -target 80+ptx83,90+ptx83 -widths 32_0,32_32,32_64 -type graph::Graph=.Ref -type graph::Arcs=arcsRef -type graph::Rows=rowsRef -type graph::Sorted=sortedRef -type graph::Scan=scanRef graph.cu
 
 // gpuEngine runs the kernels of graph.cu. Changes come one behind the other, whatever their streams, and lookups wait
 // for them on theirs.
@@ -39,21 +39,17 @@ type ghosts struct {
 // kernels are the entry points for weights of one width.
 type kernels struct {
 	findKernel, degreesKernel, rowsKernel       device.Kernel
-	arcs, tally, settle, plan, place, release   device.Kernel
-	keep, enter, commit                         device.Kernel
+	arcs, tally, settle, plan, place            device.Kernel
+	write, commit                               device.Kernel
 	mark, doomed, bury, measure, lead, relocate device.Kernel
 }
 
-// What lies in words, in bytes. The first of them come to the host in one copy.
+// What lies in words, in bytes.
 const (
-	controlAt = 0
-	newsAt    = 64                 // where new blocks of each class begin, among segments sorted by class
-	oldsAt    = newsAt + 4*257 + 4 // the same of old blocks
-	readBytes = oldsAt + 4*257
-	stacksAt  = 2304 // a stack for each class
+	firstsAt  = 0    // where blocks of each class begin, among vertices sorted by class
+	stacksAt  = 1280 // a stack for each class
 	presentAt = stacksAt + classes*int(unsafe.Sizeof(stack{}))
-	countAt   = presentAt + 8
-	wordBytes = countAt + 8
+	wordBytes = presentAt + 8
 )
 
 func (e *gpuEngine) word(at int) device.Ptr { return e.words.Ptr + device.Ptr(at) }
@@ -78,7 +74,7 @@ func (e *gpuEngine) openOn(dev device.Device) (err error) {
 	err = gpu.Load(dev, graphImages[gpu.Pair(w)], []gpu.Entry{
 		{Name: "find", To: &k.findKernel}, {Name: "degrees", To: &k.degreesKernel}, {Name: "rows", To: &k.rowsKernel},
 		{Name: "arcs", To: &k.arcs}, {Name: "tally", To: &k.tally}, {Name: "settle", To: &k.settle}, {Name: "plan", To: &k.plan}, {Name: "place", To: &k.place},
-		{Name: "release", To: &k.release}, {Name: "keep", To: &k.keep}, {Name: "enter", To: &k.enter}, {Name: "commit", To: &k.commit},
+		{Name: "write", To: &k.write}, {Name: "commit", To: &k.commit},
 		{Name: "mark", To: &k.mark}, {Name: "doomed", To: &k.doomed}, {Name: "bury", To: &k.bury},
 		{Name: "measure", To: &k.measure}, {Name: "lead", To: &k.lead}, {Name: "relocate", To: &k.relocate},
 	})

@@ -21,63 +21,102 @@ type gpuChange struct {
 	s    *device.Stream
 	n    int // arcs
 	bits int // of an end in a key
+	most int // vertices of that many bits that may have arcs, and one for those that have no place in rows
 
 	// fill submits writing the keys.
-	fill        func(keys device.Ptr, bits int) error
-	kinds, ok   device.Ptr
-	weights     device.Ptr
-	kind        op.Kind
-	two         uint32
-	keysAt      device.Ptr
-	scratch     device.Ptr
-	sort        prim.Sort
-	scan        prim.Scan
-	group       prim.Group
-	sorts       [2]prim.Sort // of segments, by the class of their new block and of the old one
-	entries     prim.Scan
-	arcs        arcsRef
-	rows        rowsRef
-	scratchSize int
+	fill      func(keys device.Ptr, bits int) error
+	kinds, ok device.Ptr
+	weights   device.Ptr
+	kind      op.Kind
+	two       uint32
+	empties   bool // arcs to a number above those of vertices remove whole rows
+	keysAt    device.Ptr
+	headAt    device.Ptr // see headBytes
+	cleared   int        // bytes from there on that are zero before kernels add to them
+	scratch   device.Buffer
+	sort      prim.Sort
+	tally     prim.Scan
+	groups    prim.Sort // of segments, by where their new blocks and the old ones belong
+	scans     [2]scanRef
+	arcs      arcsRef
+	rows      rowsRef
 
 	told     control
-	news     [257]uint32
-	olds     [257]uint32
-	vertices int // that have records then
+	firsts   [257]uint32 // of the groups
+	vertices int         // that have records then
 }
 
-// layOut gives a change its memory from a place on, and returns the end.
-func (c *gpuChange) layOut(at device.Ptr) device.Ptr {
-	m, k := c.n, prim.Carve(at)
-	words := func() device.Ptr { return k.Take(4 * (m + 1)) }
-	c.keysAt = k.Take(8 * m)
-	c.sort = prim.Sort{Widths: prim.Widths{Key: 8, Val: 4}, N: m, Hi: 64, From: prim.Rows{Keys: c.keysAt}, To: prim.Rows{Keys: k.Take(8 * m), Vals: words()}}
-	c.arcs = arcsRef{
-		keys: c.sort.To.Keys, rows: c.sort.To.Vals, kinds: c.kinds, sources: words(), places: words(), deltas: words(), nets: k.Take(m),
-		control: c.word(controlAt), n: uint32(m), kind: uint32(c.kind), two: c.two,
+// What comes to the host in one copy: control, and where groups of blocks begin.
+const (
+	groupsIn  = 64
+	headBytes = groupsIn + 4*257 + 4
+)
+
+// As compiled in (graph_change.cuh): arcs and segments of a tile, and groups.
+const (
+	scanTile   = 1024
+	oldGroup   = classes - 1 // added to the class of a block that a row had
+	limboGroup = oldGroup + classes
+	noGroup    = 255
+)
+
+// mostArcs is what a batch on the device has at most.
+const mostArcs = prim.MaxRows / 2
+
+// bitsOf is how many bits a number below n has, in keys of which the largest is not that of an arc.
+func (e *gpuEngine) bitsOf(n int) int {
+	b := max(1, bits.Len(uint(max(n-1, 0))))
+	if e.opts.SelfLoops && b < 32 {
+		b++
 	}
+	return b
+}
+
+// mostOf is how many segments arcs make whose ends have so many bits.
+func (c *gpuChange) mostOf(bits int) int { return min(c.n, 1<<bits+1) }
+
+// rowless reports whether nobody asks which operation an arc belongs to.
+func (c *gpuChange) rowless() bool {
+	return c.ok == 0 && c.kinds == 0 && (c.weights == 0 || c.kind == op.Delete)
+}
+
+// layOut gives a change its memory from a place on, and returns the end. It takes no more where operations are not asked for.
+func (c *gpuChange) layOut(at device.Ptr) device.Ptr {
+	m, most, k := c.n, c.mostOf(c.bitsOf(c.opts.MaxVertices+1)), prim.Carve(at)
+	words := func(n int) device.Ptr { return k.Take(4 * (n + 1)) }
+	tiles := func(n int) device.Ptr { return k.Take(8 * ((n + scanTile - 1) / scanTile)) }
+	c.headAt = k.Take(headBytes)
+	next := k.Take(8)
+	c.scans = [2]scanRef{{sums: tiles(m), heads: tiles(m), next: next}, {sums: tiles(most), next: next + 4}}
+	c.cleared = int(device.Ptr(k) - c.headAt)
+	c.keysAt = k.Take(8 * m)
+	c.sort = prim.Sort{Widths: prim.Widths{Key: 8, Val: 4}, N: m, Hi: 64, From: prim.Rows{Keys: c.keysAt}, To: prim.Rows{Keys: k.Take(8 * m), Vals: words(m)}}
+	c.arcs = arcsRef{
+		keys: c.sort.To.Keys, rows: c.sort.To.Vals, kinds: c.kinds, places: words(m), segments: words(m), nets: k.Take(m),
+		control: c.headAt, n: uint32(m), kind: uint32(c.kind), two: c.two,
+	}
+	c.rows = rowsRef{
+		firsts: words(m), vertices: words(m), shifts: words(m), degrees: words(most), olds: k.Take(8 * (most + 1)),
+		groups: words(2 * most), blocks: words(most), records: k.Take(recordBytes * most),
+	}
+	c.groups = prim.Sort{Widths: prim.Widths{Key: 4, Val: 4}, N: 2 * most, Hi: 8, From: prim.Rows{Keys: c.rows.groups}, To: prim.Rows{Keys: words(2 * most), Vals: words(2 * most)}}
+	c.scratch.Size = max(c.sort.ScratchBytes(), c.groups.ScratchBytes())
 	if c.opts.Multi {
 		c.arcs.multi = 1
+		c.tally = prim.Scan{N: m, Width: 4, Counts: words(m), Offsets: words(m)}
+		c.scratch.Size = max(c.scratch.Size, c.tally.ScratchBytes())
 	}
-	c.rows = rowsRef{firsts: words(), vertices: words(), shifts: words(), degrees: words(), classes: words(), olds: words(), blocks: words(), records: k.Take(recordBytes * m)}
-	c.scan = prim.Scan{N: m, Width: 4, Counts: c.arcs.deltas, Offsets: c.rows.shifts}
-	c.group = prim.Group{N: m, Key: 4, Keys: c.arcs.sources, Offsets: c.rows.firsts, Count: c.word(controlAt) + device.Ptr(unsafe.Offsetof(control{}.segments)), Distinct: c.rows.vertices}
-	for i, keys := range []device.Ptr{c.rows.classes, c.rows.olds} {
-		c.sorts[i] = prim.Sort{Widths: prim.Widths{Key: 4, Val: 4}, N: m, Hi: 8, From: prim.Rows{Keys: keys}, To: prim.Rows{Keys: words(), Vals: words()}}
+	c.scratch.Ptr = k.Take(c.scratch.Size)
+	if c.rowless() {
+		c.sort.Val, c.sort.To.Vals, c.arcs.rows = 0, 0, 0
 	}
-	c.entries = prim.Scan{N: m, Width: 8, Counts: c.rows.degrees, Offsets: k.Take(8 * (m + 1))}
-	c.scratchSize = max(c.sort.ScratchBytes(), c.scan.ScratchBytes(), c.group.ScratchBytes(), c.sorts[0].ScratchBytes(), c.entries.ScratchBytes())
-	c.scratch = k.Take(c.scratchSize)
 	return device.Ptr(k)
-}
-
-func (c *gpuChange) scratchBuffer() device.Buffer {
-	return device.Buffer{Ptr: c.scratch, Size: c.scratchSize}
 }
 
 // change is for [engine].
 func (e *gpuEngine) change(ctx context.Context, s *device.Stream, b *batch.Batch) (changed uint64, err error) {
-	if b.N > prim.MaxRows/e.arcsOf() {
-		return 0, fmt.Errorf("%w: %d edges in one batch on the device; %d are possible", device.ErrInvalid, b.N, prim.MaxRows/e.arcsOf())
+	if b.N > mostArcs/e.arcsOf() {
+		return 0, fmt.Errorf("%w: %d edges in one batch on the device; %d are possible", device.ErrInvalid, b.N, mostArcs/e.arcsOf())
 	}
 	if b.N == 0 {
 		return 0, nil
@@ -106,7 +145,7 @@ func (c *gpuChange) runBatch(ctx context.Context, b *batch.Batch, at device.Ptr)
 	c.kinds, c.ok, c.weights = b.Columns[batch.Kinds].Ptr, b.Columns[batch.OK].Ptr, b.Columns[batch.Vals].Ptr
 	c.layOut(at)
 	p := arcsParams{
-		from: b.Columns[batch.Keys].Ptr, to: b.Columns[batch.Keys2].Ptr, kinds: c.kinds, control: c.word(controlAt),
+		from: b.Columns[batch.Keys].Ptr, to: b.Columns[batch.Keys2].Ptr, kinds: c.kinds, control: c.headAt,
 		n: uint32(b.N), limit: uint32(c.opts.MaxVertices), kind: uint32(b.Kind), two: c.two,
 	}
 	if c.opts.SelfLoops {
@@ -137,50 +176,59 @@ func (badVertex) Error() string { return "a vertex beyond the limit" }
 
 // run changes the rows: all of it or, after an error, nothing.
 func (c *gpuChange) run(ctx context.Context) error {
-	c.bits = max(1, bits.Len(uint(c.gpuEngine.vertices)))
+	c.bits = c.bitsOf(c.gpuEngine.vertices)
+	if c.empties {
+		c.bits, c.arcs.empties = c.bitsOf(c.gpuEngine.vertices+1), 1
+	}
+	step := c.plan
+	if c.gpuEngine.vertices == 0 {
+		step = c.measure // which leaves that there are no segments: nothing says yet by how many bits to sort
+	}
 	for {
-		if err := c.Submit(c.s, c.plan); err != nil {
+		if err := c.Submit(c.s, step); err != nil {
 			return err
 		}
 		if err := c.listen(ctx); err != nil {
 			return err
 		}
-		need := bits.Len32(c.told.all)
+		need := c.bitsOf(int(c.told.all))
 		switch {
-		case c.told.bad != ^uint32(0):
-			return badVertex(c.told.bad)
-		case need <= c.bits:
+		case c.told.bad != 0:
+			return badVertex(^c.told.bad)
+		case c.told.segments != 0 && need <= c.bits:
 			return c.write(ctx)
 		}
-		c.bits = need // there are larger vertices than before
+		c.bits, step = max(need, c.bits), c.plan // there are larger vertices than before
 	}
+}
+
+// measure submits finding out which vertices there are.
+func (c *gpuChange) measure() error {
+	if err := c.s.Fill(c.headAt, 0, c.cleared/4); err != nil {
+		return err
+	}
+	return c.fill(c.keysAt, c.bits)
 }
 
 // plan submits all that reads the graph and writes nothing of it.
 func (c *gpuChange) plan() error {
-	start := control{bad: ^uint32(0)}
-	bytes := unsafe.Slice((*byte)(unsafe.Pointer(&start)), unsafe.Sizeof(start))
-	c.sort.Hi, c.arcs.bits = 2*c.bits, uint32(c.bits)
+	c.most = c.mostOf(c.bits)
+	c.sort.Hi, c.arcs.bits, c.groups.N = 2*c.bits, uint32(c.bits), 2*c.most
 	newest, held := c.newest()
 	v := refOf(c.now())
-	settle := settleParams{graph: v, arcs: c.arcs, ok: c.ok}
-	plan := planParams{graph: v, arcs: c.arcs, rows: c.rows, newest: newest}
+	settle := settleParams{graph: v, arcs: c.arcs, scan: c.scans[0], firsts: c.rows.firsts, vertices: c.rows.vertices, shifts: c.rows.shifts, ok: c.ok}
+	plan := planParams{graph: v, arcs: c.arcs, rows: c.rows, scan: c.scans[1], most: uint32(c.most), newest: newest}
 	if held {
 		plan.held = 1
 	}
-	x, grid := c.scratchBuffer(), gpu.Wave(c.Dev, c.n)
+	tiles := func(n int) device.Dim { return device.Dim{X: (n + scanTile - 1) / scanTile} }
 	for _, step := range []func() error{
-		func() error { return c.s.CopyIn(c.word(controlAt), bytes) },
-		func() error { return c.fill(c.keysAt, c.bits) },
-		func() error { return c.prims.Sort(c.s, &c.sort, x) },
-		func() error { return c.deletions(&settle, grid, x) },
-		func() error { return device.Launch(c.s, c.kernels.settle, grid, gpu.Block, &settle) },
-		func() error { return c.prims.Scan(c.s, &c.scan, x) },
-		func() error { return c.prims.Group(c.s, &c.group, x) },
-		func() error { return device.Launch(c.s, c.kernels.plan, grid, gpu.Block, &plan) },
-		func() error { return c.prims.Partition(c.s, &c.sorts[0], c.word(newsAt), x) },
-		func() error { return c.prims.Partition(c.s, &c.sorts[1], c.word(oldsAt), x) },
-		func() error { return c.prims.Scan(c.s, &c.entries, x) },
+		c.measure,
+		func() error { return c.prims.Sort(c.s, &c.sort, c.scratch) },
+		func() error { return c.deletions(&settle) },
+		func() error { return device.Launch(c.s, c.kernels.settle, tiles(c.n), gpu.Block, &settle) },
+		func() error { return device.Launch(c.s, c.kernels.plan, tiles(c.most), gpu.Block, &plan) },
+		func() error { return c.prims.Partition(c.s, &c.groups, c.headAt+groupsIn, c.scratch) },
 	} {
 		if err := step(); err != nil {
 			return err
@@ -189,37 +237,39 @@ func (c *gpuChange) plan() error {
 	return nil
 }
 
-// deletions adds up those of a mixed batch for a multigraph, where the sums of deltas will be.
-func (c *gpuChange) deletions(settle *settleParams, grid device.Dim, x device.Buffer) error {
+// deletions adds up those of a mixed batch for a multigraph.
+func (c *gpuChange) deletions(settle *settleParams) error {
 	if c.arcs.multi == 0 || c.kinds == 0 {
 		return nil
 	}
-	settle.deletions = c.rows.shifts
-	if err := device.Launch(c.s, c.tally, grid, gpu.Block, &c.arcs); err != nil {
+	settle.deletions = c.tally.Offsets
+	tally := tallyParams{arcs: c.arcs, deletions: c.tally.Counts}
+	if err := device.Launch(c.s, c.kernels.tally, gpu.Wave(c.Dev, c.n), gpu.Block, &tally); err != nil {
 		return err
 	}
-	return c.prims.Scan(c.s, &c.scan, x)
+	return c.prims.Scan(c.s, &c.tally, c.scratch)
 }
 
 // listen waits for what was planned.
 func (c *gpuChange) listen(ctx context.Context) error {
-	var words [readBytes / 8]uint64
+	var words [headBytes / 8]uint64
 	bytes := device.Bytes(words[:])
-	if err := c.s.CopyOut(ctx, bytes, c.word(controlAt)); err != nil {
+	if err := c.s.CopyOut(ctx, bytes, c.headAt); err != nil {
 		return err
 	}
 	c.told = batch.View[control](bytes)[0]
-	copy(c.news[:], batch.View[uint32](bytes[newsAt:]))
-	copy(c.olds[:], batch.View[uint32](bytes[oldsAt:]))
+	copy(c.firsts[:], batch.View[uint32](bytes[groupsIn:]))
 	return c.sweep()
 }
+
+// group is how many blocks a group has.
+func (c *gpuChange) group(i int) int { return int(c.firsts[i+1] - c.firsts[i]) }
 
 // write submits writing the rows.
 func (c *gpuChange) write(ctx context.Context) error {
 	var need, released [classes]int
 	for class := 1; class < classes; class++ {
-		need[class] = int(c.news[class+1] - c.news[class])
-		released[class] = int(c.olds[class+1] - c.olds[class])
+		need[class], released[class] = c.group(class), c.group(oldGroup+class)
 	}
 	c.vertices = max(c.gpuEngine.vertices, int(c.told.end))
 	from, units := c.take(&need)
@@ -230,13 +280,12 @@ func (c *gpuChange) write(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	limbo, err := c.limboOf()
-	if err != nil {
+	if err := c.remember(); err != nil {
 		return err
 	}
 	c.gpuEngine.vertices = c.vertices
 	c.took(&need, units)
-	c.gave(&released, limbo)
+	c.gave(&released, int(c.told.limbo))
 	c.store.arcs += uint64(int64(int32(c.told.arcs)))
 	c.store.loops += uint64(int64(int32(c.told.loops)))
 	return c.SubmitVisible(c.s, func() error { return c.launch(stacks) })
@@ -254,23 +303,17 @@ func (c *gpuChange) pile(from *[classes]placing, released *[classes]int) (stacks
 	return stacks, nil
 }
 
-// limboClass is added to the class of blocks that go to snapshots.
-const limboClass = 128
-
-// limboOf takes memory for the list of blocks that go to snapshots, and counts their units.
-func (c *gpuChange) limboOf() (units int, err error) {
-	for class := range classes {
-		units += int(c.olds[limboClass+class+1]-c.olds[limboClass+class]) * unitsOf(uint32(class))
-	}
-	n := int(c.olds[limboClass+classes] - c.olds[limboClass])
+// remember takes memory for the list of blocks that go to snapshots.
+func (c *gpuChange) remember() error {
+	n := c.group(limboGroup)
 	if n == 0 {
-		return 0, nil
+		return nil
 	}
 	buf, err := c.Dev.Alloc(n * int(unsafe.Sizeof(ghost{})))
 	if err == nil {
 		c.ghosts = append(c.ghosts, ghosts{buf, n})
 	}
-	return units, err
+	return err
 }
 
 // launch submits the launches that write.
@@ -279,28 +322,25 @@ func (c *gpuChange) launch(stacks [classes]stack) error {
 	if err := c.s.CopyIn(c.word(stacksAt), bytes); err != nil {
 		return err
 	}
-	v := refOf(c.now())
-	place := placeParams{sorted: c.sorted(0, newsAt), stacks: c.word(stacksAt), blocks: c.rows.blocks, n: uint32(c.n)}
-	release := releaseParams{graph: v, sorted: c.sorted(1, oldsAt), rows: c.rows, stacks: c.word(stacksAt), n: uint32(c.n), epoch: c.epoch}
-	if n := len(c.ghosts); n > 0 {
-		release.ghosts = c.ghosts[n-1].buf.Ptr
-	}
+	sorted := sortedRef{firsts: c.headAt + groupsIn, groups: c.groups.To.Keys, segments: c.groups.To.Vals}
+	place := placeParams{sorted: sorted, stacks: c.word(stacksAt), blocks: c.rows.blocks}
 	write := writeParams{
-		graph: v, arcs: c.arcs, rows: c.rows, olds: c.entries.Offsets, weights: c.weights, present: c.word(presentAt),
-		segments: c.told.segments, epoch: c.epoch,
+		graph: refOf(c.now()), arcs: c.arcs, rows: c.rows, sorted: sorted, stacks: c.word(stacksAt), weights: c.weights,
+		present: c.word(presentAt), segments: c.told.segments, most: uint32(c.most), epoch: c.epoch,
 	}
-	grid := gpu.Wave(c.Dev, c.n)
-	err := device.Launch(c.s, c.kernels.place, grid, gpu.Block, &place)
+	if c.opts.Directed {
+		write.directed = 1
+	}
+	if n := len(c.ghosts); n > 0 {
+		write.ghosts = c.ghosts[n-1].buf.Ptr
+	}
+	segments := gpu.Wave(c.Dev, int(c.told.segments))
+	err := device.Launch(c.s, c.kernels.place, segments, gpu.Block, &place)
 	if err == nil {
-		err = device.Launch(c.s, c.kernels.release, grid, gpu.Block, &release)
+		err = device.Launch(c.s, c.kernels.write, gpu.Wave(c.Dev, max(c.n, c.before()/threadEntries)), gpu.Block, &write)
 	}
 	if err == nil {
-		err = device.Launch(c.s, c.keep, gpu.Wave(c.Dev, max(c.n, entriesOf(&c.olds)/threadEntries)), gpu.Block, &write)
-	}
-	for _, k := range []device.Kernel{c.enter, c.commit} {
-		if err == nil {
-			err = device.Launch(c.s, k, grid, gpu.Block, &write)
-		}
+		err = device.Launch(c.s, c.commit, segments, gpu.Block, &write)
 	}
 	return err
 }
@@ -308,16 +348,11 @@ func (c *gpuChange) launch(stacks [classes]stack) error {
 // threadEntries is how many entries of rows a thread has that goes through those of all rows (kSlab / kTile in graph_table.cuh).
 const threadEntries = 8
 
-// entriesOf is how many entries old blocks have memory for, by where those of each class begin: an edge of a hub is one
-// arc, and all entries of the hub are work.
-func entriesOf(firsts *[257]uint32) (n int) {
-	for class := range classes {
-		blocks := firsts[class+1] - firsts[class] + firsts[limboClass+class+1] - firsts[limboClass+class]
-		n += int(blocks) * unitsOf(uint32(class)) * unitEntries
+// before is how many entries the blocks before have memory for: an edge of a hub is one arc, and all entries of the hub are work.
+func (c *gpuChange) before() int {
+	units := int(c.told.limbo)
+	for class := 1; class < classes; class++ {
+		units += c.group(oldGroup+class) * unitsOf(uint32(class))
 	}
-	return n
-}
-
-func (c *gpuChange) sorted(i, at int) sortedRef {
-	return sortedRef{firsts: c.word(at), classes: c.sorts[i].To.Keys, segments: c.sorts[i].To.Vals}
+	return units * unitEntries
 }

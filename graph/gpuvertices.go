@@ -25,7 +25,7 @@ func (e *gpuEngine) insertVertices(ctx context.Context, _ *device.Stream, b *bat
 	e.vertices = most
 	before, err := e.present(ctx)
 	if err == nil {
-		err = e.mark(ctx, b, 0, presentAt)
+		err = e.mark(ctx, b, 0, e.word(presentAt))
 	}
 	if err != nil {
 		return 0, err
@@ -35,9 +35,9 @@ func (e *gpuEngine) insertVertices(ctx context.Context, _ *device.Stream, b *bat
 }
 
 // mark makes vertices be there, or notes in a bitmap those that are, and adds how many to a word. The stream has waited for all changes.
-func (e *gpuEngine) mark(ctx context.Context, b *batch.Batch, doomed device.Ptr, count int) error {
+func (e *gpuEngine) mark(ctx context.Context, b *batch.Batch, doomed, count device.Ptr) error {
 	return e.Whole(ctx, &e.work, b, 0, func(there *batch.Batch, _ int) error {
-		p := markParams{graph: refOf(e.now()), vertices: there.Columns[batch.Keys].Ptr, doomed: doomed, count: e.word(count), n: uint32(b.N)}
+		p := markParams{graph: refOf(e.now()), vertices: there.Columns[batch.Keys].Ptr, doomed: doomed, count: count, n: uint32(b.N)}
 		return e.Submit(e.Stream, func() error { return device.Launch(e.Stream, e.kernels.mark, gpu.Wave(e.Dev, b.N), gpu.Block, &p) })
 	})
 }
@@ -50,68 +50,64 @@ func (e *gpuEngine) deleteVertices(ctx context.Context, _ *device.Stream, b *bat
 	}
 	var k prim.Carve
 	k.Take(aliveBytes(n))
-	countsAt, offsetsAt := k.Take(4*n), k.Take(8*(n+1))
+	countsAt, offsetsAt := k.Take(4*n), k.Take(8*(n+2)) // behind the offsets are the number of arcs and that of vertices that go
 	scan := prim.Scan{N: n, Width: 8}
-	scratchAt := k.Take(scan.ScratchBytes())
+	x := device.Buffer{Ptr: k.Take(scan.ScratchBytes()), Size: scan.ScratchBytes()}
 	if err := e.extra.Room(&e.Queue, int(k)); err != nil {
 		return 0, err
 	}
 	at := e.extra.Buf.Ptr
 	p := doomedParams{graph: refOf(e.now()), doomed: at, counts: at + countsAt, present: e.word(presentAt)}
-	scan.Counts, scan.Offsets = at+countsAt, at+offsetsAt
+	scan.Counts, scan.Offsets, x.Ptr = at+countsAt, at+offsetsAt, at+x.Ptr
+	arcsAt, goneAt := scan.Offsets+device.Ptr(8*n), scan.Offsets+device.Ptr(8*(n+1))
 	if e.opts.Directed {
 		p.directed = 1
 	}
 	err := e.Submit(e.Stream, func() error {
-		return errors.Join(e.Stream.Fill(at, 0, aliveBytes(n)/4), e.Stream.Fill(e.word(countAt), 0, 2))
+		return errors.Join(e.Stream.Fill(at, 0, aliveBytes(n)/4), e.Stream.Fill(goneAt, 0, 2))
 	})
 	if err == nil {
-		err = e.mark(ctx, b, at, countAt)
+		err = e.mark(ctx, b, at, goneAt)
 	}
 	if err == nil {
-		err = e.Submit(e.Stream, func() error {
-			if err := e.launchDoomed(e.kernels.doomed, 32*n, &p); err != nil {
-				return err
-			}
-			return e.prims.Scan(e.Stream, &scan, device.Buffer{Ptr: at + scratchAt, Size: scan.ScratchBytes()})
-		})
+		err = e.Submit(e.Stream, func() error { return errors.Join(e.launchDoomed(&p), e.prims.Scan(e.Stream, &scan, x)) })
 	}
 	if err != nil {
 		return 0, err
 	}
-	gone, err := e.read(ctx, countAt)
-	if err != nil || gone == 0 {
+	var told [2]uint64 // arcs, vertices
+	if err := e.Stream.CopyOut(ctx, device.Bytes(told[:]), arcsAt); err != nil || told[1] == 0 {
 		return 0, err
 	}
 	p.offsets = scan.Offsets
-	if err := e.deleteArcs(ctx, p, scan.Offsets+device.Ptr(8*n)); err != nil {
+	if err := e.deleteArcs(ctx, p, told[0]); err != nil {
 		return 0, err
 	}
 	p.graph = refOf(e.now())
-	return gone, e.Submit(e.Stream, func() error { return e.launchDoomed(e.bury, n, &p) })
+	return told[1], e.Submit(e.Stream, func() error { return device.Launch(e.Stream, e.bury, gpu.Wave(e.Dev, n), gpu.Block, &p) })
 }
 
-func (e *gpuEngine) launchDoomed(k device.Kernel, threads int, p *doomedParams) error {
-	return device.Launch(e.Stream, k, gpu.Wave(e.Dev, threads), gpu.Block, p)
+// launchDoomed submits counting arcs or writing them.
+func (e *gpuEngine) launchDoomed(p *doomedParams) error {
+	return device.Launch(e.Stream, e.kernels.doomed, gpu.Wave(e.Dev, 32*e.vertices), gpu.Block, p)
 }
 
-// deleteArcs deletes the arcs from and to vertices that go; their number lies at total.
-func (e *gpuEngine) deleteArcs(ctx context.Context, p doomedParams, total device.Ptr) error {
-	var m [1]uint64
-	if err := e.Stream.CopyOut(ctx, device.Bytes(m[:]), total); err != nil || m[0] == 0 {
-		return err
+// deleteArcs deletes the arcs from and to vertices that go, as so many arcs say.
+func (e *gpuEngine) deleteArcs(ctx context.Context, p doomedParams, n uint64) error {
+	switch {
+	case n == 0:
+		return nil
+	case n > mostArcs:
+		return fmt.Errorf("%w: the vertices of one batch have %d arcs, %d are possible", device.ErrInvalid, n, mostArcs)
 	}
-	if m[0] > prim.MaxRows {
-		return fmt.Errorf("%w: the vertices of one batch have %d arcs, %d are possible", device.ErrInvalid, m[0], prim.MaxRows)
-	}
-	c := &gpuChange{gpuEngine: e, s: e.Stream, n: int(m[0]), kind: op.Delete}
+	c := &gpuChange{gpuEngine: e, s: e.Stream, n: int(n), kind: op.Delete, empties: true}
 	if err := e.work.Room(&e.Queue, int(c.layOut(0))); err != nil {
 		return err
 	}
 	c.layOut(e.work.Buf.Ptr)
 	c.fill = func(keys device.Ptr, bits int) error {
 		p.keys, p.bits = keys, uint32(bits)
-		return e.launchDoomed(e.kernels.doomed, 32*e.vertices, &p)
+		return e.launchDoomed(&p)
 	}
 	return c.run(ctx)
 }
@@ -137,7 +133,7 @@ func (e *gpuEngine) compactTo(ctx context.Context, to *memory) (all blocks, err 
 	n := e.vertices
 	var k prim.Carve
 	words := func() device.Ptr { return k.Take(4 * n) }
-	classesAt, degreesAt, blocksAt, keysAt, valsAt := words(), words(), words(), words(), words()
+	groupsAt, degreesAt, blocksAt, keysAt, valsAt := words(), words(), words(), words(), words()
 	offsetsAt := k.Take(8 * (n + 1))
 	sort := prim.Sort{Widths: prim.Widths{Key: 4, Val: 4}, N: n, Hi: 8}
 	scan := prim.Scan{N: n, Width: 8}
@@ -149,9 +145,9 @@ func (e *gpuEngine) compactTo(ctx context.Context, to *memory) (all blocks, err 
 	}
 	at := e.extra.Buf.Ptr
 	x := device.Buffer{Ptr: at + scratchAt, Size: size}
-	sort.From.Keys, sort.To = at+classesAt, prim.Rows{Keys: at + keysAt, Vals: at + valsAt}
+	sort.From.Keys, sort.To = at+groupsAt, prim.Rows{Keys: at + keysAt, Vals: at + valsAt}
 	scan.Counts, scan.Offsets = at+degreesAt, at+offsetsAt
-	p := compactParams{from: refOf(e.now()), classes: at + classesAt, degrees: at + degreesAt, offsets: at + offsetsAt, blocks: at + blocksAt, epoch: e.epoch}
+	p := compactParams{from: refOf(e.now()), groups: at + groupsAt, degrees: at + degreesAt, offsets: at + offsetsAt, blocks: at + blocksAt, epoch: e.epoch}
 	launch := func(k device.Kernel) error {
 		return device.Launch(e.Stream, k, gpu.Wave(e.Dev, n), gpu.Block, &p)
 	}
@@ -162,14 +158,14 @@ func (e *gpuEngine) compactTo(ctx context.Context, to *memory) (all blocks, err 
 		if err := launch(e.measure); err != nil {
 			return err
 		}
-		if err := e.prims.Partition(e.Stream, &sort, e.word(newsAt), x); err != nil {
+		if err := e.prims.Partition(e.Stream, &sort, e.word(firstsAt), x); err != nil {
 			return err
 		}
 		return e.prims.Scan(e.Stream, &scan, x)
 	})
 	var firsts [257]uint32
 	if err == nil {
-		err = e.Stream.CopyOut(ctx, device.Bytes(firsts[:]), e.word(newsAt))
+		err = e.Stream.CopyOut(ctx, device.Bytes(firsts[:]), e.word(firstsAt))
 	}
 	if err != nil {
 		return all, err
@@ -180,8 +176,8 @@ func (e *gpuEngine) compactTo(ctx context.Context, to *memory) (all blocks, err 
 	}
 	p.to = refOf(to.view(n))
 	place := placeParams{
-		sorted: sortedRef{firsts: e.word(newsAt), classes: sort.To.Keys, segments: sort.To.Vals},
-		stacks: e.word(stacksAt), blocks: p.blocks, n: uint32(n),
+		sorted: sortedRef{firsts: e.word(firstsAt), groups: sort.To.Keys, segments: sort.To.Vals},
+		stacks: e.word(stacksAt), blocks: p.blocks,
 	}
 	return all, e.Submit(e.Stream, func() error {
 		bytes := unsafe.Slice((*byte)(unsafe.Pointer(&stacks)), unsafe.Sizeof(stacks))

@@ -104,28 +104,46 @@ struct DoomedParams {
 
 __device__ __forceinline__ bool is_doomed(const DoomedParams& p, uint32_t u) { return p.doomed[u / 32] >> u % 32 & 1; }
 
-// doomed writes the arcs from and to vertices that go, or counts them: those of an undirected graph both ways; in a directed one all
-// rows are looked through for those that lead there. A warp takes a row.
+// empty is the arc that removes all arcs of a vertex.
+__device__ __forceinline__ uint64_t empty(const DoomedParams& p, uint32_t u) { return uint64_t(u) << p.bits | ((uint64_t(1) << p.bits) - 1); }
+
+// doomed_among_all is doomed for a directed graph, where all rows are looked through for arcs that lead to vertices that go. A warp takes a row.
 template <int Bits>
-__device__ __forceinline__ void doomed(const DoomedParams& p) {
+__device__ __forceinline__ void doomed_among_all(const DoomedParams& p) {
   const uint32_t lane = lane_index();
   for (uint64_t w = thread_index() / kWarp; w < p.graph.vertices; w += threads_in_grid() / kWarp) {
     const uint32_t u = uint32_t(w);
     const bool all = is_doomed(p, u);
     const Row<Bits> r = row<Bits>(p.graph, u);
-    const uint32_t n = all || p.directed ? r.degree : 0, both = all && !p.directed ? 2 : 1;
-    uint32_t found = 0;
-    for (uint32_t i = lane; i - lane < n; i += kWarp) {
-      const bool goes = i < n && (all || is_doomed(p, r.ids[i]));
+    uint32_t found = all;
+    if (all && lane == 0 && p.keys) p.keys[p.offsets[u]] = empty(p, u);
+    for (uint32_t i = lane; !all && i - lane < r.degree; i += kWarp) {
+      const bool goes = i < r.degree && is_doomed(p, r.ids[i]);
       const uint32_t lanes = ballot(kAll, goes);
-      if (goes && p.keys) {
-        const uint64_t at = p.offsets[u] + both * (found + popcount(lanes & ((1u << lane) - 1)));
-        p.keys[at] = uint64_t(u) << p.bits | r.ids[i];
-        if (both == 2) p.keys[at + 1] = uint64_t(r.ids[i]) << p.bits | u;
-      }
+      if (goes && p.keys) p.keys[p.offsets[u] + found + popcount(lanes & ((1u << lane) - 1))] = uint64_t(u) << p.bits | r.ids[i];
       found += popcount(lanes);
     }
-    if (lane == 0 && !p.keys) p.counts[u] = both * found;
+    if (lane == 0 && !p.keys) p.counts[u] = found;
+  }
+}
+
+// doomed writes the arcs to vertices that go from those that stay, and one for each that goes; or it counts them. In an undirected graph all neighbors count: those
+// that go, too, have arcs without a place in rows.
+template <int Bits>
+__device__ __forceinline__ void doomed(const DoomedParams& p) {
+  if (p.directed) {
+    doomed_among_all<Bits>(p);
+  } else if (!p.keys) {
+    for (uint64_t u = thread_index(); u < p.graph.vertices; u += threads_in_grid()) p.counts[u] = is_doomed(p, uint32_t(u)) ? 1 + degree(p.graph, uint32_t(u)) : 0;
+  } else {
+    for_each_part(p.offsets, p.graph.vertices, [&](uint32_t u, uint64_t first, uint64_t last) {
+      const Row<Bits> r = row<Bits>(p.graph, u);
+      uint64_t* keys = p.keys + p.offsets[u];
+      for (uint64_t i = first + thread_index() % kTile; i < last; i += kTile) {
+        const uint32_t v = i < r.degree ? r.ids[i] : u;
+        keys[i] = i == r.degree ? empty(p, u) : is_doomed(p, v) ? dropped(p.bits) : uint64_t(v) << p.bits | u;
+      }
+    });
   }
 }
 
@@ -144,7 +162,7 @@ __device__ __forceinline__ void bury(const DoomedParams& p) {
 struct CompactParams {
   Graph from;
   Graph to;
-  uint32_t* classes;  // of blocks; kNoClass where there are none
+  uint32_t* groups;   // classes of blocks; kNoBlock where there are none
   uint32_t* degrees;  // of rows in blocks, else 0
   const uint64_t* offsets;
   const uint32_t* blocks;
@@ -155,7 +173,7 @@ struct CompactParams {
 __device__ __forceinline__ void measure(const CompactParams& p) {
   for (uint64_t u = thread_index(); u < p.from.vertices; u += threads_in_grid()) {
     const uint32_t* record = record_of(p.from, uint32_t(u));
-    p.classes[u] = record[kClass] != 0 ? record[kClass] : kNoClass;
+    p.groups[u] = record[kClass] != 0 ? record[kClass] : kNoBlock;
     p.degrees[u] = record[kClass] != 0 ? record[kDegree] : 0;
   }
 }
@@ -163,21 +181,22 @@ __device__ __forceinline__ void measure(const CompactParams& p) {
 __device__ __forceinline__ void lead(const CompactParams& p) {
   for (uint64_t u = thread_index(); u < p.from.vertices; u += threads_in_grid()) {
     const uint32_t* record = record_of(p.from, uint32_t(u));
-    uint32_t* to = record_of(p.to, uint32_t(u));
-    for (uint32_t w = 0; w < kRecordWords; w++) to[w] = record[w];
-    if (record[kClass] != 0) {
-      to[kBlockUnit] = p.blocks[u];
-      to[kBorn] = p.epoch;
-    }
+    Word128 head = load_weak(reinterpret_cast<const Word128*>(record));
+    if (record[kClass] != 0) head.y = p.blocks[u] | uint64_t(p.epoch) << 32;  // and no neighbors behind
+    Word128* to = reinterpret_cast<Word128*>(record_of(p.to, uint32_t(u)));
+    to[0] = head;
+    to[1] = load_weak(reinterpret_cast<const Word128*>(record) + 1);
   }
 }
 
 template <int Bits>
 __device__ __forceinline__ void relocate(const CompactParams& p) {
-  for_each_element(p.offsets, p.from.vertices, [&](uint32_t u, uint64_t i) {
+  for_each_part(p.offsets, p.from.vertices, [&](uint32_t u, uint64_t first, uint64_t last) {
     const Row<Bits> old = row<Bits>(p.from, u), to = row<Bits>(p.to, u);
-    to.ids[i] = old.ids[i];
-    if constexpr (Shape<Bits>::weighted) to.weights[i] = old.weights[i];
+    for (uint64_t i = first + thread_index() % kTile; i < last; i += kTile) {
+      to.ids[i] = old.ids[i];
+      if constexpr (Shape<Bits>::weighted) to.weights[i] = old.weights[i];
+    }
   });
 }
 
@@ -193,13 +212,11 @@ WEFT_KERNEL(graph_find, 4)(FindParams p) { weft::graph::find<kBits>(p); }
 WEFT_KERNEL(graph_degrees, 4)(RowsParams p) { degrees(p); }
 WEFT_KERNEL(graph_rows, 4)(RowsParams p) { rows<kBits>(p); }
 WEFT_KERNEL(graph_arcs, 4)(ArcsParams p) { arcs(p); }
-WEFT_KERNEL(graph_tally, 4)(Arcs p) { tally(p); }
+WEFT_KERNEL(graph_tally, 4)(TallyParams p) { tally(p); }
 WEFT_KERNEL(graph_settle, 4)(SettleParams p) { weft::graph::settle<kBits>(p); }
 WEFT_KERNEL(graph_plan, 4)(PlanParams p) { plan<kBits>(p); }
 WEFT_KERNEL(graph_place, 4)(PlaceParams p) { place(p); }
-WEFT_KERNEL(graph_release, 4)(ReleaseParams p) { release(p); }
-WEFT_KERNEL(graph_keep, 4)(WriteParams p) { keep<kBits>(p); }
-WEFT_KERNEL(graph_enter, 4)(WriteParams p) { weft::graph::enter<kBits>(p); }
+WEFT_KERNEL(graph_write, 4)(WriteParams p) { weft::graph::write<kBits>(p); }
 WEFT_KERNEL(graph_commit, 4)(WriteParams p) { commit<kBits>(p); }
 WEFT_KERNEL(graph_mark, 4)(MarkParams p) { mark(p); }
 WEFT_KERNEL(graph_doomed, 4)(DoomedParams p) { doomed<kBits>(p); }

@@ -181,7 +181,7 @@ func (g *Graph) Clear(ctx context.Context) error {
 }
 
 // Compact moves all rows to new memory, one behind the other, and gives the old memory back. Graphs do so by themselves when more
-// than half of it is free, unless there are snapshots, which keep the old memory.
+// than two thirds of it are free, unless there are snapshots, which keep the old memory.
 func (g *Graph) Compact(ctx context.Context) error {
 	return wrap("Compact", g.alone(ctx, func() error { return g.renew(ctx) }))
 }

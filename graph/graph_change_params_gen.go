@@ -16,12 +16,14 @@ import (
 //kernelgen:input 870daf72e5f5ee3daf5209b7c93999cc04bae928905c38d006e9ce507ad53f71 12351 kernels/include/weft/access.cuh
 //kernelgen:input 9936ef153a4648b6f47d540d3ec5afe81539102240098fbd4c703fad23d4567b 6425 kernels/include/weft/change.cuh
 //kernelgen:input aba0e0ad799cf8072f65dfa894b9a84f4a011a1b5bf771d2050f1c78462e4073 856 kernels/include/weft/cuda.cuh
-//kernelgen:input d3c642df6f10ce8caebfadf7e1d3e5e131b3a0a78dc784e406f98dcf4a4c729b 15552 kernels/include/weft/graph_change.cuh
-//kernelgen:input e72a8c772ebca92599113a4c23ef66c27c255b30df6624dff0bcf34e4d1d2723 7505 kernels/include/weft/graph_table.cuh
+//kernelgen:input 5a72c084510e452904f6b8de8ddeee01296787812283a518e0712cd6e1b05a6e 22583 kernels/include/weft/graph_change.cuh
+//kernelgen:input 95d3edb37b0393a7ef84f0cd8cb8c150245682158ae62ca95eb98fa1e8ab9d8f 8629 kernels/include/weft/graph_table.cuh
 //kernelgen:input 79b1beaa05fe49d706515a4fad47443f74f45385014663a5ecc8653a4a9b381e 1718 kernels/include/weft/hash.cuh
 //kernelgen:input 400b48be3a6ac3b7288dced0b8bbd72e35e8c70312247bc7630afdc8e1529c23 4263 kernels/include/weft/inorder.cuh
+//kernelgen:input bc96e5c477e43e4f0e3d6696ce960a100751a4f0f3b1da71845110f058cfe59a 3318 kernels/include/weft/lookback.cuh
 //kernelgen:input 12f83f2472623dfcdb5cf3ea07fe586775cec10da4c28dc7a585236927028216 5169 kernels/include/weft/order.cuh
 //kernelgen:input 5b054470229a4453eff5f4bb5d4c496ec38dfaab975f038712f650c7e631b503 4231 kernels/include/weft/reduce.cuh
+//kernelgen:input 4efda42f7569fa98848bb2670344e335379edf170a04397c9c7880abf88d1580 2617 kernels/include/weft/scan.cuh
 //kernelgen:input 3844d10e56bfb5b2bb8c488edf87f503d07fe3315f36a6d26af5f81e850e250a 4894 kernels/include/weft/shared.cuh
 //kernelgen:input b6a4a0a470083c5db2ddc3dadb2275946d1f16b725fa0fe66607df730c694dc4 5537 kernels/include/weft/slot.cuh
 //kernelgen:input 0851189fa3150bd3eb30a9b7d5f0dcba58c8fcda1c3598976207e3eea53f4ea7 5348 kernels/include/weft/warp.cuh
@@ -37,6 +39,8 @@ type control struct {
 	segments uint32
 	arcs     uint32
 	loops    uint32
+	limbo    uint32
+	unused   uint32
 }
 
 // ghost is weft::graph::Ghost of C++.
@@ -60,7 +64,7 @@ type stack struct {
 
 // control has the layout of weft::graph::Control.
 var (
-	_ [32]byte = [unsafe.Sizeof(control{})]byte{}
+	_ [40]byte = [unsafe.Sizeof(control{})]byte{}
 	_ [0]byte  = [unsafe.Offsetof(control{}.changed)]byte{}
 	_ [8]byte  = [unsafe.Offsetof(control{}.bad)]byte{}
 	_ [12]byte = [unsafe.Offsetof(control{}.end)]byte{}
@@ -68,6 +72,8 @@ var (
 	_ [20]byte = [unsafe.Offsetof(control{}.segments)]byte{}
 	_ [24]byte = [unsafe.Offsetof(control{}.arcs)]byte{}
 	_ [28]byte = [unsafe.Offsetof(control{}.loops)]byte{}
+	_ [32]byte = [unsafe.Offsetof(control{}.limbo)]byte{}
+	_ [36]byte = [unsafe.Offsetof(control{}.unused)]byte{}
 )
 
 // ghost has the layout of weft::graph::Ghost.

@@ -27,21 +27,20 @@ type arcsParams struct {
 
 // arcsRef is weft::graph::Arcs of C++.
 type arcsRef struct {
-	_       structs.HostLayout
-	keys    device.Ptr
-	rows    device.Ptr
-	kinds   device.Ptr
-	sources device.Ptr
-	places  device.Ptr
-	deltas  device.Ptr
-	nets    device.Ptr
-	control device.Ptr
-	n       uint32
-	bits    uint32
-	kind    uint32
-	two     uint32
-	multi   uint32
-	unused  uint32
+	_        structs.HostLayout
+	keys     device.Ptr
+	rows     device.Ptr
+	kinds    device.Ptr
+	places   device.Ptr
+	segments device.Ptr
+	nets     device.Ptr
+	control  device.Ptr
+	n        uint32
+	bits     uint32
+	kind     uint32
+	two      uint32
+	multi    uint32
+	empties  uint32
 }
 
 // compactParams is weft::graph::CompactParams of C++.
@@ -49,7 +48,7 @@ type compactParams struct {
 	_       structs.HostLayout
 	from    Ref
 	to      Ref
-	classes device.Ptr
+	groups  device.Ptr
 	degrees device.Ptr
 	offsets device.Ptr
 	blocks  device.Ptr
@@ -99,8 +98,6 @@ type placeParams struct {
 	sorted sortedRef
 	stacks device.Ptr
 	blocks device.Ptr
-	n      uint32
-	unused uint32
 }
 
 // planParams is weft::graph::PlanParams of C++.
@@ -109,20 +106,11 @@ type planParams struct {
 	graph  Ref
 	arcs   arcsRef
 	rows   rowsRef
+	scan   scanRef
+	most   uint32
 	held   uint32
 	newest uint32
-}
-
-// releaseParams is weft::graph::ReleaseParams of C++.
-type releaseParams struct {
-	_      structs.HostLayout
-	graph  Ref
-	sorted sortedRef
-	rows   rowsRef
-	stacks device.Ptr
-	ghosts device.Ptr
-	n      uint32
-	epoch  uint32
+	unused uint32
 }
 
 // rowsParams is weft::graph::RowsParams of C++.
@@ -146,10 +134,18 @@ type rowsRef struct {
 	vertices device.Ptr
 	shifts   device.Ptr
 	degrees  device.Ptr
-	classes  device.Ptr
 	olds     device.Ptr
+	groups   device.Ptr
 	blocks   device.Ptr
 	records  device.Ptr
+}
+
+// scanRef is weft::graph::Scan of C++.
+type scanRef struct {
+	_     structs.HostLayout
+	sums  device.Ptr
+	heads device.Ptr
+	next  device.Ptr
 }
 
 // settleParams is weft::graph::SettleParams of C++.
@@ -157,6 +153,10 @@ type settleParams struct {
 	_         structs.HostLayout
 	graph     Ref
 	arcs      arcsRef
+	scan      scanRef
+	firsts    device.Ptr
+	vertices  device.Ptr
+	shifts    device.Ptr
 	deletions device.Ptr
 	ok        device.Ptr
 }
@@ -165,8 +165,15 @@ type settleParams struct {
 type sortedRef struct {
 	_        structs.HostLayout
 	firsts   device.Ptr
-	classes  device.Ptr
+	groups   device.Ptr
 	segments device.Ptr
+}
+
+// tallyParams is weft::graph::TallyParams of C++.
+type tallyParams struct {
+	_         structs.HostLayout
+	arcs      arcsRef
+	deletions device.Ptr
 }
 
 // writeParams is weft::graph::WriteParams of C++.
@@ -175,11 +182,15 @@ type writeParams struct {
 	graph    Ref
 	arcs     arcsRef
 	rows     rowsRef
-	olds     device.Ptr
+	sorted   sortedRef
+	stacks   device.Ptr
+	ghosts   device.Ptr
 	weights  device.Ptr
 	present  device.Ptr
 	segments uint32
+	most     uint32
 	epoch    uint32
+	directed uint32
 }
 
 // arcsParams has the layout of weft::graph::ArcsParams.
@@ -200,21 +211,20 @@ var (
 
 // arcsRef has the layout of weft::graph::Arcs.
 var (
-	_ [88]byte = [unsafe.Sizeof(arcsRef{})]byte{}
+	_ [80]byte = [unsafe.Sizeof(arcsRef{})]byte{}
 	_ [0]byte  = [unsafe.Offsetof(arcsRef{}.keys)]byte{}
 	_ [8]byte  = [unsafe.Offsetof(arcsRef{}.rows)]byte{}
 	_ [16]byte = [unsafe.Offsetof(arcsRef{}.kinds)]byte{}
-	_ [24]byte = [unsafe.Offsetof(arcsRef{}.sources)]byte{}
-	_ [32]byte = [unsafe.Offsetof(arcsRef{}.places)]byte{}
-	_ [40]byte = [unsafe.Offsetof(arcsRef{}.deltas)]byte{}
-	_ [48]byte = [unsafe.Offsetof(arcsRef{}.nets)]byte{}
-	_ [56]byte = [unsafe.Offsetof(arcsRef{}.control)]byte{}
-	_ [64]byte = [unsafe.Offsetof(arcsRef{}.n)]byte{}
-	_ [68]byte = [unsafe.Offsetof(arcsRef{}.bits)]byte{}
-	_ [72]byte = [unsafe.Offsetof(arcsRef{}.kind)]byte{}
-	_ [76]byte = [unsafe.Offsetof(arcsRef{}.two)]byte{}
-	_ [80]byte = [unsafe.Offsetof(arcsRef{}.multi)]byte{}
-	_ [84]byte = [unsafe.Offsetof(arcsRef{}.unused)]byte{}
+	_ [24]byte = [unsafe.Offsetof(arcsRef{}.places)]byte{}
+	_ [32]byte = [unsafe.Offsetof(arcsRef{}.segments)]byte{}
+	_ [40]byte = [unsafe.Offsetof(arcsRef{}.nets)]byte{}
+	_ [48]byte = [unsafe.Offsetof(arcsRef{}.control)]byte{}
+	_ [56]byte = [unsafe.Offsetof(arcsRef{}.n)]byte{}
+	_ [60]byte = [unsafe.Offsetof(arcsRef{}.bits)]byte{}
+	_ [64]byte = [unsafe.Offsetof(arcsRef{}.kind)]byte{}
+	_ [68]byte = [unsafe.Offsetof(arcsRef{}.two)]byte{}
+	_ [72]byte = [unsafe.Offsetof(arcsRef{}.multi)]byte{}
+	_ [76]byte = [unsafe.Offsetof(arcsRef{}.empties)]byte{}
 )
 
 // compactParams has the layout of weft::graph::CompactParams.
@@ -222,7 +232,7 @@ var (
 	_ [104]byte = [unsafe.Sizeof(compactParams{})]byte{}
 	_ [0]byte   = [unsafe.Offsetof(compactParams{}.from)]byte{}
 	_ [32]byte  = [unsafe.Offsetof(compactParams{}.to)]byte{}
-	_ [64]byte  = [unsafe.Offsetof(compactParams{}.classes)]byte{}
+	_ [64]byte  = [unsafe.Offsetof(compactParams{}.groups)]byte{}
 	_ [72]byte  = [unsafe.Offsetof(compactParams{}.degrees)]byte{}
 	_ [80]byte  = [unsafe.Offsetof(compactParams{}.offsets)]byte{}
 	_ [88]byte  = [unsafe.Offsetof(compactParams{}.blocks)]byte{}
@@ -268,34 +278,23 @@ var (
 
 // placeParams has the layout of weft::graph::PlaceParams.
 var (
-	_ [48]byte = [unsafe.Sizeof(placeParams{})]byte{}
+	_ [40]byte = [unsafe.Sizeof(placeParams{})]byte{}
 	_ [0]byte  = [unsafe.Offsetof(placeParams{}.sorted)]byte{}
 	_ [24]byte = [unsafe.Offsetof(placeParams{}.stacks)]byte{}
 	_ [32]byte = [unsafe.Offsetof(placeParams{}.blocks)]byte{}
-	_ [40]byte = [unsafe.Offsetof(placeParams{}.n)]byte{}
-	_ [44]byte = [unsafe.Offsetof(placeParams{}.unused)]byte{}
 )
 
 // planParams has the layout of weft::graph::PlanParams.
 var (
-	_ [192]byte = [unsafe.Sizeof(planParams{})]byte{}
+	_ [216]byte = [unsafe.Sizeof(planParams{})]byte{}
 	_ [0]byte   = [unsafe.Offsetof(planParams{}.graph)]byte{}
 	_ [32]byte  = [unsafe.Offsetof(planParams{}.arcs)]byte{}
-	_ [120]byte = [unsafe.Offsetof(planParams{}.rows)]byte{}
-	_ [184]byte = [unsafe.Offsetof(planParams{}.held)]byte{}
-	_ [188]byte = [unsafe.Offsetof(planParams{}.newest)]byte{}
-)
-
-// releaseParams has the layout of weft::graph::ReleaseParams.
-var (
-	_ [144]byte = [unsafe.Sizeof(releaseParams{})]byte{}
-	_ [0]byte   = [unsafe.Offsetof(releaseParams{}.graph)]byte{}
-	_ [32]byte  = [unsafe.Offsetof(releaseParams{}.sorted)]byte{}
-	_ [56]byte  = [unsafe.Offsetof(releaseParams{}.rows)]byte{}
-	_ [120]byte = [unsafe.Offsetof(releaseParams{}.stacks)]byte{}
-	_ [128]byte = [unsafe.Offsetof(releaseParams{}.ghosts)]byte{}
-	_ [136]byte = [unsafe.Offsetof(releaseParams{}.n)]byte{}
-	_ [140]byte = [unsafe.Offsetof(releaseParams{}.epoch)]byte{}
+	_ [112]byte = [unsafe.Offsetof(planParams{}.rows)]byte{}
+	_ [176]byte = [unsafe.Offsetof(planParams{}.scan)]byte{}
+	_ [200]byte = [unsafe.Offsetof(planParams{}.most)]byte{}
+	_ [204]byte = [unsafe.Offsetof(planParams{}.held)]byte{}
+	_ [208]byte = [unsafe.Offsetof(planParams{}.newest)]byte{}
+	_ [212]byte = [unsafe.Offsetof(planParams{}.unused)]byte{}
 )
 
 // rowsParams has the layout of weft::graph::RowsParams.
@@ -319,40 +318,63 @@ var (
 	_ [8]byte  = [unsafe.Offsetof(rowsRef{}.vertices)]byte{}
 	_ [16]byte = [unsafe.Offsetof(rowsRef{}.shifts)]byte{}
 	_ [24]byte = [unsafe.Offsetof(rowsRef{}.degrees)]byte{}
-	_ [32]byte = [unsafe.Offsetof(rowsRef{}.classes)]byte{}
-	_ [40]byte = [unsafe.Offsetof(rowsRef{}.olds)]byte{}
+	_ [32]byte = [unsafe.Offsetof(rowsRef{}.olds)]byte{}
+	_ [40]byte = [unsafe.Offsetof(rowsRef{}.groups)]byte{}
 	_ [48]byte = [unsafe.Offsetof(rowsRef{}.blocks)]byte{}
 	_ [56]byte = [unsafe.Offsetof(rowsRef{}.records)]byte{}
 )
 
+// scanRef has the layout of weft::graph::Scan.
+var (
+	_ [24]byte = [unsafe.Sizeof(scanRef{})]byte{}
+	_ [0]byte  = [unsafe.Offsetof(scanRef{}.sums)]byte{}
+	_ [8]byte  = [unsafe.Offsetof(scanRef{}.heads)]byte{}
+	_ [16]byte = [unsafe.Offsetof(scanRef{}.next)]byte{}
+)
+
 // settleParams has the layout of weft::graph::SettleParams.
 var (
-	_ [136]byte = [unsafe.Sizeof(settleParams{})]byte{}
+	_ [176]byte = [unsafe.Sizeof(settleParams{})]byte{}
 	_ [0]byte   = [unsafe.Offsetof(settleParams{}.graph)]byte{}
 	_ [32]byte  = [unsafe.Offsetof(settleParams{}.arcs)]byte{}
-	_ [120]byte = [unsafe.Offsetof(settleParams{}.deletions)]byte{}
-	_ [128]byte = [unsafe.Offsetof(settleParams{}.ok)]byte{}
+	_ [112]byte = [unsafe.Offsetof(settleParams{}.scan)]byte{}
+	_ [136]byte = [unsafe.Offsetof(settleParams{}.firsts)]byte{}
+	_ [144]byte = [unsafe.Offsetof(settleParams{}.vertices)]byte{}
+	_ [152]byte = [unsafe.Offsetof(settleParams{}.shifts)]byte{}
+	_ [160]byte = [unsafe.Offsetof(settleParams{}.deletions)]byte{}
+	_ [168]byte = [unsafe.Offsetof(settleParams{}.ok)]byte{}
 )
 
 // sortedRef has the layout of weft::graph::Sorted.
 var (
 	_ [24]byte = [unsafe.Sizeof(sortedRef{})]byte{}
 	_ [0]byte  = [unsafe.Offsetof(sortedRef{}.firsts)]byte{}
-	_ [8]byte  = [unsafe.Offsetof(sortedRef{}.classes)]byte{}
+	_ [8]byte  = [unsafe.Offsetof(sortedRef{}.groups)]byte{}
 	_ [16]byte = [unsafe.Offsetof(sortedRef{}.segments)]byte{}
+)
+
+// tallyParams has the layout of weft::graph::TallyParams.
+var (
+	_ [88]byte = [unsafe.Sizeof(tallyParams{})]byte{}
+	_ [0]byte  = [unsafe.Offsetof(tallyParams{}.arcs)]byte{}
+	_ [80]byte = [unsafe.Offsetof(tallyParams{}.deletions)]byte{}
 )
 
 // writeParams has the layout of weft::graph::WriteParams.
 var (
-	_ [216]byte = [unsafe.Sizeof(writeParams{})]byte{}
+	_ [248]byte = [unsafe.Sizeof(writeParams{})]byte{}
 	_ [0]byte   = [unsafe.Offsetof(writeParams{}.graph)]byte{}
 	_ [32]byte  = [unsafe.Offsetof(writeParams{}.arcs)]byte{}
-	_ [120]byte = [unsafe.Offsetof(writeParams{}.rows)]byte{}
-	_ [184]byte = [unsafe.Offsetof(writeParams{}.olds)]byte{}
-	_ [192]byte = [unsafe.Offsetof(writeParams{}.weights)]byte{}
-	_ [200]byte = [unsafe.Offsetof(writeParams{}.present)]byte{}
-	_ [208]byte = [unsafe.Offsetof(writeParams{}.segments)]byte{}
-	_ [212]byte = [unsafe.Offsetof(writeParams{}.epoch)]byte{}
+	_ [112]byte = [unsafe.Offsetof(writeParams{}.rows)]byte{}
+	_ [176]byte = [unsafe.Offsetof(writeParams{}.sorted)]byte{}
+	_ [200]byte = [unsafe.Offsetof(writeParams{}.stacks)]byte{}
+	_ [208]byte = [unsafe.Offsetof(writeParams{}.ghosts)]byte{}
+	_ [216]byte = [unsafe.Offsetof(writeParams{}.weights)]byte{}
+	_ [224]byte = [unsafe.Offsetof(writeParams{}.present)]byte{}
+	_ [232]byte = [unsafe.Offsetof(writeParams{}.segments)]byte{}
+	_ [236]byte = [unsafe.Offsetof(writeParams{}.most)]byte{}
+	_ [240]byte = [unsafe.Offsetof(writeParams{}.epoch)]byte{}
+	_ [244]byte = [unsafe.Offsetof(writeParams{}.directed)]byte{}
 )
 
 // Ref has the layout of weft::graph::Graph.

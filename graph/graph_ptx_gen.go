@@ -12,28 +12,30 @@ import (
 //kernelgen:compiler clang version 19.1.7
 //kernelgen:target 80+ptx83,90+ptx83
 //kernelgen:flags -x cuda --cuda-device-only -nocudainc -nocudalib -nostdinc -std=c++17 -Wall -Werror -I kernels/include -O3
-//kernelgen:input 05f878f20b8383a8c0d1ae8c70534bc477083d7809a2b3869be58768a21d19de 7704 graph/graph.cu
+//kernelgen:input c8b39903713b47d6f1182ecc1a51ba134221036a685f546ded2c0560bb2c5812 8835 graph/graph.cu
 //kernelgen:input 870daf72e5f5ee3daf5209b7c93999cc04bae928905c38d006e9ce507ad53f71 12351 kernels/include/weft/access.cuh
 //kernelgen:input 9936ef153a4648b6f47d540d3ec5afe81539102240098fbd4c703fad23d4567b 6425 kernels/include/weft/change.cuh
 //kernelgen:input aba0e0ad799cf8072f65dfa894b9a84f4a011a1b5bf771d2050f1c78462e4073 856 kernels/include/weft/cuda.cuh
 //kernelgen:input 0bc6287ba69987b784aa8a6f5effe035b523eeaed3023281e33b1eade9b4e8cf 2348 kernels/include/weft/entry.cuh
-//kernelgen:input d3c642df6f10ce8caebfadf7e1d3e5e131b3a0a78dc784e406f98dcf4a4c729b 15552 kernels/include/weft/graph_change.cuh
-//kernelgen:input e72a8c772ebca92599113a4c23ef66c27c255b30df6624dff0bcf34e4d1d2723 7505 kernels/include/weft/graph_table.cuh
+//kernelgen:input 5a72c084510e452904f6b8de8ddeee01296787812283a518e0712cd6e1b05a6e 22583 kernels/include/weft/graph_change.cuh
+//kernelgen:input 95d3edb37b0393a7ef84f0cd8cb8c150245682158ae62ca95eb98fa1e8ab9d8f 8629 kernels/include/weft/graph_table.cuh
 //kernelgen:input 79b1beaa05fe49d706515a4fad47443f74f45385014663a5ecc8653a4a9b381e 1718 kernels/include/weft/hash.cuh
 //kernelgen:input 400b48be3a6ac3b7288dced0b8bbd72e35e8c70312247bc7630afdc8e1529c23 4263 kernels/include/weft/inorder.cuh
+//kernelgen:input bc96e5c477e43e4f0e3d6696ce960a100751a4f0f3b1da71845110f058cfe59a 3318 kernels/include/weft/lookback.cuh
 //kernelgen:input 12f83f2472623dfcdb5cf3ea07fe586775cec10da4c28dc7a585236927028216 5169 kernels/include/weft/order.cuh
 //kernelgen:input 5b054470229a4453eff5f4bb5d4c496ec38dfaab975f038712f650c7e631b503 4231 kernels/include/weft/reduce.cuh
+//kernelgen:input 4efda42f7569fa98848bb2670344e335379edf170a04397c9c7880abf88d1580 2617 kernels/include/weft/scan.cuh
 //kernelgen:input 3844d10e56bfb5b2bb8c488edf87f503d07fe3315f36a6d26af5f81e850e250a 4894 kernels/include/weft/shared.cuh
 //kernelgen:input b6a4a0a470083c5db2ddc3dadb2275946d1f16b725fa0fe66607df730c694dc4 5537 kernels/include/weft/slot.cuh
 //kernelgen:input 0851189fa3150bd3eb30a9b7d5f0dcba58c8fcda1c3598976207e3eea53f4ea7 5348 kernels/include/weft/warp.cuh
 //kernelgen:input 3734d9594b1b33c1868d416df12106a6d15018edf95437b3b5b984e6d6f937e3 816 kernels/include/weft/widths.cuh
-//kernelgen:output 5ae62e4a9bb402872da69e0167e0f6c67aee7c883600aca32275dde722801955 74805 graph/graph_32_0_sm80.ptx
-//kernelgen:output c971077e3224117f0f0c45fdf64301c57bca32986be6cef74366199763a390a6 74805 graph/graph_32_0_sm90.ptx
-//kernelgen:output 71df2c0e3a6a59d8ce5372025400fe2e52dcf5328da777587adad3898f2d289e 79481 graph/graph_32_32_sm80.ptx
-//kernelgen:output adae7098d8a579ab36e2897a12d89f30f34a7784e0186c3958cbc2fa44ff0b84 79481 graph/graph_32_32_sm90.ptx
-//kernelgen:output 15529421495a9f05ca6190ddab1897260b392037d942af11247ac04b912defb0 79640 graph/graph_32_64_sm80.ptx
-//kernelgen:output c2a3d487f7346f40ed7746948991612bb602daea2b8c3e9c99935387cdc4e093 79640 graph/graph_32_64_sm90.ptx
-//kernelgen:output 1e7aeee8e62786edc8ee766c526667d21f6642b4f9726c47c1aa6c5dc660ad1e 11521 graph/graph_params_gen.go
+//kernelgen:output 384fec2ce42712f3581ebc77d0a88a7fd573819b8960186c5abcb9c7eabe3752 176526 graph/graph_32_0_sm80.ptx
+//kernelgen:output 41650d6a472ff19031be1fe2c1a4f911b666dd3b00ae565c8ef088c13e9fc493 176526 graph/graph_32_0_sm90.ptx
+//kernelgen:output 213090632611ae77e899e0e6f1089445e4ede0d22651e9743f4bd41fff91d7f2 181681 graph/graph_32_32_sm80.ptx
+//kernelgen:output 925b9e8e662e5a7bf24b6438b6bb00a109b2ca03464f31116632310d7b9e459d 181681 graph/graph_32_32_sm90.ptx
+//kernelgen:output d1a5ced011413d0b970f226b5905da41bfd03417e6de5e75eb04043be4a84bcf 181886 graph/graph_32_64_sm80.ptx
+//kernelgen:output c21c8f237eba6603cb06564c4e5876dd7900473c73f787945c8bd27083ea391f 181886 graph/graph_32_64_sm90.ptx
+//kernelgen:output aad296869553ff00dcf49d0195052f609a45bf8b89b3614dde02afa81f7b1c73 12207 graph/graph_params_gen.go
 
 //go:embed graph_32_0_sm80.ptx
 var graph32x0SM80 string
@@ -87,22 +89,20 @@ var graphImages = map[string]*device.Image{
 var graph32x0Kernels = map[string]int{
 	"graph_arcs_32_0":     64,
 	"graph_bury_32_0":     80,
-	"graph_commit_32_0":   216,
+	"graph_commit_32_0":   248,
 	"graph_degrees_32_0":  88,
 	"graph_doomed_32_0":   80,
-	"graph_enter_32_0":    216,
 	"graph_find_32_0":     80,
-	"graph_keep_32_0":     216,
 	"graph_lead_32_0":     104,
 	"graph_mark_32_0":     64,
 	"graph_measure_32_0":  104,
-	"graph_place_32_0":    48,
-	"graph_plan_32_0":     192,
-	"graph_release_32_0":  144,
+	"graph_place_32_0":    40,
+	"graph_plan_32_0":     216,
 	"graph_relocate_32_0": 104,
 	"graph_rows_32_0":     88,
-	"graph_settle_32_0":   136,
+	"graph_settle_32_0":   176,
 	"graph_tally_32_0":    88,
+	"graph_write_32_0":    248,
 }
 
 // graph32x32Kernels are the entry points of graphImages["32_32"] and the size in bytes of
@@ -110,22 +110,20 @@ var graph32x0Kernels = map[string]int{
 var graph32x32Kernels = map[string]int{
 	"graph_arcs_32_32":     64,
 	"graph_bury_32_32":     80,
-	"graph_commit_32_32":   216,
+	"graph_commit_32_32":   248,
 	"graph_degrees_32_32":  88,
 	"graph_doomed_32_32":   80,
-	"graph_enter_32_32":    216,
 	"graph_find_32_32":     80,
-	"graph_keep_32_32":     216,
 	"graph_lead_32_32":     104,
 	"graph_mark_32_32":     64,
 	"graph_measure_32_32":  104,
-	"graph_place_32_32":    48,
-	"graph_plan_32_32":     192,
-	"graph_release_32_32":  144,
+	"graph_place_32_32":    40,
+	"graph_plan_32_32":     216,
 	"graph_relocate_32_32": 104,
 	"graph_rows_32_32":     88,
-	"graph_settle_32_32":   136,
+	"graph_settle_32_32":   176,
 	"graph_tally_32_32":    88,
+	"graph_write_32_32":    248,
 }
 
 // graph32x64Kernels are the entry points of graphImages["32_64"] and the size in bytes of
@@ -133,20 +131,18 @@ var graph32x32Kernels = map[string]int{
 var graph32x64Kernels = map[string]int{
 	"graph_arcs_32_64":     64,
 	"graph_bury_32_64":     80,
-	"graph_commit_32_64":   216,
+	"graph_commit_32_64":   248,
 	"graph_degrees_32_64":  88,
 	"graph_doomed_32_64":   80,
-	"graph_enter_32_64":    216,
 	"graph_find_32_64":     80,
-	"graph_keep_32_64":     216,
 	"graph_lead_32_64":     104,
 	"graph_mark_32_64":     64,
 	"graph_measure_32_64":  104,
-	"graph_place_32_64":    48,
-	"graph_plan_32_64":     192,
-	"graph_release_32_64":  144,
+	"graph_place_32_64":    40,
+	"graph_plan_32_64":     216,
 	"graph_relocate_32_64": 104,
 	"graph_rows_32_64":     88,
-	"graph_settle_32_64":   136,
+	"graph_settle_32_64":   176,
 	"graph_tally_32_64":    88,
+	"graph_write_32_64":    248,
 }

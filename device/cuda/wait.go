@@ -7,9 +7,9 @@ import (
 )
 
 const (
-	// pollTime is how long a wait asks without sleeping: about what a short
-	// kernel takes, and what falling asleep and waking up costs.
-	pollTime = 50 * time.Microsecond
+	// pollTime is how long a wait asks without sleeping: about what the launches
+	// of a small batch take. Sleeping for minPause takes some 70 µs.
+	pollTime = 200 * time.Microsecond
 	// minPause and maxPause bound the sleep between two questions.
 	minPause = 20 * time.Microsecond
 	maxPause = time.Millisecond

@@ -1,6 +1,6 @@
 // Prefix sums of counts, and the places in sorted keys where a key differs from
 // the one before it.
-#include "lookback.cuh"
+#include "weft/lookback.cuh"
 #include "tuning.cuh"
 
 namespace weft::prim {

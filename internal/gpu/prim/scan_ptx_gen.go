@@ -12,11 +12,11 @@ import (
 //kernelgen:compiler clang version 19.1.7
 //kernelgen:target 80+ptx83,90+ptx83
 //kernelgen:flags -x cuda --cuda-device-only -nocudainc -nocudalib -nostdinc -std=c++17 -Wall -Werror -I kernels/include -O3
-//kernelgen:input a047d0402ae05070cc2b26c094869ee62a0d6707e5830365c1eb1f73ca3415da 3323 internal/gpu/prim/lookback.cuh
-//kernelgen:input 8c657d132928ad4d0e0c81441e572ece8cc6d0b59e809ef2e69432081db77755 6785 internal/gpu/prim/scan.cu
+//kernelgen:input 3a5e590e4eedc0136897b1075d607babe99fe265bf89db0e53418e119229eec3 6790 internal/gpu/prim/scan.cu
 //kernelgen:input b9de52b0e758aab7cdbe12eaa7c01066d2e6adce2196fae754f4eee5bc3fbb2e 1420 internal/gpu/prim/tuning.cuh
 //kernelgen:input 870daf72e5f5ee3daf5209b7c93999cc04bae928905c38d006e9ce507ad53f71 12351 kernels/include/weft/access.cuh
 //kernelgen:input aba0e0ad799cf8072f65dfa894b9a84f4a011a1b5bf771d2050f1c78462e4073 856 kernels/include/weft/cuda.cuh
+//kernelgen:input bc96e5c477e43e4f0e3d6696ce960a100751a4f0f3b1da71845110f058cfe59a 3318 kernels/include/weft/lookback.cuh
 //kernelgen:input 3844d10e56bfb5b2bb8c488edf87f503d07fe3315f36a6d26af5f81e850e250a 4894 kernels/include/weft/shared.cuh
 //kernelgen:input 0851189fa3150bd3eb30a9b7d5f0dcba58c8fcda1c3598976207e3eea53f4ea7 5348 kernels/include/weft/warp.cuh
 //kernelgen:output 2be0b88a39eed87246f0fddd0dbbb47916187e2ac3ee6f4722ac7edec236a669 159210 internal/gpu/prim/scan_sm80.ptx

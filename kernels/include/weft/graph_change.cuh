@@ -5,21 +5,25 @@
 
 #include "graph_table.cuh"
 #include "inorder.cuh"
+#include "lookback.cuh"
+#include "scan.cuh"
 
 namespace weft::graph {
 
 constexpr uint32_t kNone = 0xffffffff;  // the vertex of arcs that have no place in rows
 constexpr uint8_t kPut = 1;             // op.Put
 
-// Control is what kernels tell the host, and each other.
+// Control is what kernels tell the host, and each other. It is zero before.
 struct Control {
   uint64_t changed;    // operations that did something
-  uint32_t bad;        // the first operation with a vertex beyond the limit; kNone
+  uint32_t bad;        // the first operation with a vertex beyond the limit, inverted; 0: there is none
   uint32_t end;        // of the vertices that get records
   uint32_t all;        // of all vertices of the batch
   uint32_t segments;
   uint32_t arcs;       // more than there were
   uint32_t loops;
+  uint32_t limbo;      // units of blocks that go to snapshots
+  uint32_t unused;
 };
 
 // What becomes of an edge.
@@ -32,11 +36,10 @@ constexpr uint8_t kRemoved = 3;
 // and a deletion removes all parallel edges; what a batch removes from a row is said of the first arc of an edge there, and of the last one elsewhere.
 struct Arcs {
   const uint64_t* keys;   // source and target, of so many bits each
-  const uint32_t* rows;   // operations; if they have two arcs each, twice that, and one more for the second
+  const uint32_t* rows;   // operations; if they have two arcs each, twice that, and one more for the second; null if nobody asks for them
   const uint8_t* kinds;   // of operations; may be null
-  uint32_t* sources;
   uint32_t* places;       // in the old row; of an added edge, behind its parallels
-  uint32_t* deltas;       // 1, 0 or -1; in a multigraph less as many as are removed
+  uint32_t* segments;
   uint8_t* nets;
   Control* control;
   uint32_t n;
@@ -44,7 +47,7 @@ struct Arcs {
   uint32_t kind;          // of all operations, if they have no kinds
   uint32_t two;           // 1: an operation has two arcs
   uint32_t multi;         // 1: a multigraph
-  uint32_t unused;
+  uint32_t empties;       // 1: an arc to the largest number of so many bits, which no vertex has, removes all that a vertex has
 };
 
 __device__ __forceinline__ uint32_t source_of(const Arcs& a, uint64_t i) { return uint32_t(a.keys[i] >> a.bits); }
@@ -52,6 +55,10 @@ __device__ __forceinline__ uint32_t target_of(const Arcs& a, uint64_t i) { retur
 __device__ __forceinline__ bool puts(const Arcs& a, uint64_t i) {
   return (a.kinds ? a.kinds[a.rows[i] >> a.two] : uint8_t(a.kind)) == kPut;
 }
+
+// dropped is the key of arcs that have no place in rows, behind all others. No arc has it that has one: from the largest number of so many
+// bits to itself, it would be a loop, and where there are loops, no vertex has this number.
+__device__ __forceinline__ uint64_t dropped(uint32_t bits) { return bits == 32 ? ~uint64_t(0) : (uint64_t(1) << 2 * bits) - 1; }
 
 // ---- arcs ------------------------------------------------------------------
 
@@ -78,21 +85,21 @@ __device__ __forceinline__ uint32_t warp_max(uint32_t v) {
   return v;
 }
 
-// arcs writes the arcs of operations; those that have no place in rows are behind all others.
+// arcs writes the arcs of operations.
 __device__ __forceinline__ void arcs(const ArcsParams& p) {
   uint32_t end = 0, all = 0;
-  const uint64_t dropped = p.bits == 32 ? ~uint64_t(0) : (uint64_t(1) << 2 * p.bits) - 1;
+  const uint64_t none = dropped(p.bits);
   for (uint64_t i = thread_index(); i < p.n; i += threads_in_grid()) {
     const uint32_t u = p.from[i], v = p.to[i], larger = u > v ? u : v;
     const bool bad = larger >= p.limit, stays = !bad && (u != v || p.loops);
     if (bad) {
-      min_relaxed(&p.control->bad, uint32_t(i));
+      max_relaxed(&p.control->bad, ~uint32_t(i));
     } else if (larger >= all) {
       all = larger + 1;
     }
     if (stays && larger >= end && (p.kinds ? p.kinds[i] : uint8_t(p.kind)) == kPut) end = larger + 1;
-    p.keys[i << p.two] = stays ? uint64_t(u) << p.bits | v : dropped;
-    if (p.two) p.keys[2 * i + 1] = stays && u != v ? uint64_t(v) << p.bits | u : dropped;
+    p.keys[i << p.two] = stays ? uint64_t(u) << p.bits | v : none;
+    if (p.two) p.keys[2 * i + 1] = stays && u != v ? uint64_t(v) << p.bits | u : none;
   }
   end = warp_max(end);
   all = warp_max(all);
@@ -102,14 +109,32 @@ __device__ __forceinline__ void arcs(const ArcsParams& p) {
 
 // ---- settle ----------------------------------------------------------------
 
+struct TallyParams {
+  Arcs arcs;
+  uint32_t* deletions;
+};
+
 // tally writes which arcs are deleted: the sum of these tells whether an arc of a multigraph is deleted again further on.
-__device__ __forceinline__ void tally(const Arcs& a) {
-  for (uint64_t i = thread_index(); i < a.n; i += threads_in_grid()) a.deltas[i] = !puts(a, i);
+__device__ __forceinline__ void tally(const TallyParams& p) {
+  for (uint64_t i = thread_index(); i < p.arcs.n; i += threads_in_grid()) p.deletions[i] = !puts(p.arcs, i);
 }
+
+// Scan is what the blocks of a launch need that add up what they find, and a tile is what one of them takes.
+struct Scan {
+  uint64_t* sums;   // a word for each tile, zero before
+  uint64_t* heads;  // the same, where two things are added up
+  uint32_t* next;   // zero before
+};
+
+constexpr uint32_t kItems = 4, kScanTile = kBlock * kItems, kBlockWarps = kBlock / kWarp;
 
 struct SettleParams {
   Graph graph;
   Arcs arcs;
+  Scan scan;
+  uint32_t* firsts;           // of segments, as what follows (Rows)
+  uint32_t* vertices;
+  uint32_t* shifts;
   const uint32_t* deletions;  // before each arc; null: of a batch of one kind, or not of a multigraph
   uint8_t* ok;                // may be null
 };
@@ -159,29 +184,103 @@ __device__ __forceinline__ Fate fate_among(const SettleParams& p, const Row<Bits
   return f;
 }
 
-// settle decides what becomes of each edge, and what its operations return.
+// emptied is the fate of an arc that removes a whole row.
+template <int Bits>
+__device__ __forceinline__ Fate emptied(const SettleParams& p, const Row<Bits>& old, uint32_t u) {
+  const uint32_t behind = upper_bound(old.ids, old.degree, u), loops = behind - lower_bound(old.ids, behind, u);
+  if (loops != 0) add_relaxed(&p.arcs.control->loops, 0 - loops);
+  return {false, kRemoved, 0, 0 - old.degree};
+}
+
+// settled is what settle knows of an arc.
+struct Settled {
+  uint32_t source;
+  uint32_t delta;
+  bool head;  // a segment begins
+  bool done;  // and it is that of which the operation is told
+};
+
+template <int Bits>
+__device__ __forceinline__ Settled settle_one(const SettleParams& p, uint64_t i) {
+  const Arcs& a = p.arcs;
+  const uint64_t key = a.keys[i], none = dropped(a.bits);
+  const bool drops = key == none;
+  const uint32_t u = drops ? kNone : source_of(a, i);
+  Settled s = {u, 0, i == 0 || drops != (a.keys[i - 1] == none) || source_of(a, i - 1) != source_of(a, i), false};
+  Fate f = {false, kStays, 0, 0};
+  if (!drops) {
+    const Row<Bits> old = row<Bits>(p.graph, u);
+    if (a.empties && target_of(a, i) == uint32_t((uint64_t(1) << a.bits) - 1)) {
+      f = emptied(p, old, u);
+    } else {
+      f = a.multi ? fate_among(p, old, i) : fate(p, old, i);
+    }
+    if (u == target_of(a, i) && f.delta != 0) add_relaxed(&a.control->loops, f.delta);
+  }
+  const bool own = a.rows ? !(a.rows[i] & a.two) : !a.two || u <= target_of(a, i);
+  if (own && p.ok) p.ok[a.rows[i] >> a.two] = f.done;
+  a.places[i] = f.at;
+  a.nets[i] = f.net;
+  s.delta = f.delta;
+  s.done = own && f.done;
+  return s;
+}
+
+// up_to_lane is the sum of v over the lanes up to this one.
+__device__ __forceinline__ uint32_t up_to_lane(uint32_t v) {
+  const uint32_t lane = lane_index();
+#pragma unroll
+  for (uint32_t d = 1; d < kWarp; d *= 2) {
+    const uint32_t below = shuffle(kAll, v, lane >= d ? lane - d : lane);
+    if (lane >= d) v += below;
+  }
+  return v;
+}
+
+// settle decides what becomes of each edge, and what its operations return; and it finds where segments begin, and adds up by how much rows become longer. A warp
+// takes arcs that follow each other.
 template <int Bits>
 __device__ __forceinline__ void settle(const SettleParams& p) {
   const Arcs& a = p.arcs;
-  uint64_t changed = 0;
-  const uint32_t last = uint32_t((uint64_t(1) << a.bits) - 1);
-  for (uint64_t i = thread_index(); i < a.n; i += threads_in_grid()) {
-    const uint32_t u = source_of(a, i), operation = a.rows[i] >> a.two;
-    const bool own = !(a.rows[i] & a.two);
-    Fate f = {false, kStays, 0, 0};
-    if (u != last) {
-      const Row<Bits> old = row<Bits>(p.graph, u);
-      f = a.multi ? fate_among(p, old, i) : fate(p, old, i);
-      if (u == target_of(a, i) && f.delta != 0) add_relaxed(&a.control->loops, f.delta);
-    }
-    if (own && p.ok) p.ok[operation] = f.done;
-    changed += own && f.done;
-    a.sources[i] = u != last ? u : kNone;
-    a.places[i] = f.at;
-    a.nets[i] = f.net;
-    a.deltas[i] = f.delta;
+  __shared__ prim::Tiles shared_tile, heads_tile;
+  __shared__ uint64_t shared_sums[kBlockWarps], shared_heads[kBlockWarps];
+  const uint32_t tile = prim::begin_tile(&shared_tile, p.scan.next), lane = lane_index(), warp = thread_in_block() / kWarp;
+  const uint64_t first = uint64_t(tile) * kScanTile + warp * kItems * kWarp + lane;
+  uint32_t sources[kItems], shifts[kItems], segments_up_to[kItems], shift = 0, heads = 0, begins = 0, changed = 0;
+#pragma unroll
+  for (uint32_t r = 0; r < kItems; r++) {
+    const uint64_t i = first + r * kWarp;
+    const Settled s = i < a.n ? settle_one<Bits>(p, i) : Settled{kNone, 0, false, false};
+    const uint32_t row = ballot(kAll, s.head), sum = up_to_lane(s.delta);
+    sources[r] = s.source;
+    begins |= uint32_t(s.head) << r;
+    segments_up_to[r] = heads + popcount(row << (kWarp - 1 - lane));
+    shifts[r] = shift + sum - s.delta;
+    heads += popcount(row);
+    shift += shuffle(kAll, sum, kWarp - 1);
+    changed += s.done;
   }
   inorder::add_up(&a.control->changed, changed);
+  uint64_t segments, delta;
+  const uint32_t to = uint32_t(prim::block_before<kBlockWarps>(&heads_tile, shared(shared_heads), p.scan.heads, tile, heads, segments));
+  const uint32_t before = uint32_t(prim::block_before<kBlockWarps>(&shared_tile, shared(shared_sums), p.scan.sums, tile, shift, delta));
+#pragma unroll
+  for (uint32_t r = 0; r < kItems; r++) {
+    const uint64_t i = first + r * kWarp;
+    if (i >= a.n) continue;
+    const uint32_t segment = to + segments_up_to[r] - 1;
+    p.shifts[i] = before + shifts[r];
+    a.segments[i] = segment;
+    if (!(begins >> r & 1)) continue;
+    p.firsts[segment] = uint32_t(i);
+    p.vertices[segment] = sources[r];
+  }
+  if (a.n - uint64_t(tile) * kScanTile <= kScanTile && thread_in_block() == 0) {
+    p.firsts[uint32_t(segments)] = a.n;
+    p.shifts[a.n] = uint32_t(delta);
+    a.control->segments = uint32_t(segments);
+    a.control->arcs = uint32_t(delta);
+  }
 }
 
 // ---- plan ------------------------------------------------------------------
@@ -192,48 +291,83 @@ struct Rows {
   const uint32_t* vertices;
   const uint32_t* shifts;   // of each arc: sum of the deltas before
   uint32_t* degrees;        // before
-  uint32_t* classes;        // of new blocks; kNoClass where there is no segment
-  uint32_t* olds;           // of the blocks before, kLimbo more for those that go to snapshots
+  uint64_t* olds;           // where the rows before would begin, side by side, and where the last ends
+  uint32_t* groups;         // of as many segments as there may be: of their new blocks, and then of the blocks before
   uint32_t* blocks;         // new ones
   uint32_t* records;        // new ones
 };
 
-constexpr uint32_t kLimbo = 128;
-constexpr uint32_t kNoClass = 255;
+// Groups of blocks: the new ones of a class, those before of a class, those before that go to snapshots, and no block.
+constexpr uint32_t kOld = kClasses - 1;  // added to the class
+constexpr uint32_t kLimbo = kOld + kClasses;
+constexpr uint32_t kNoBlock = 255;
+static_assert(kLimbo < kNoBlock);
 
 struct PlanParams {
   Graph graph;
   Arcs arcs;
   Rows rows;
+  Scan scan;
+  uint32_t most;    // segments there may be
   uint32_t held;    // there are snapshots
   uint32_t newest;  // of them
+  uint32_t unused;
 };
 
 __device__ __forceinline__ uint32_t degree_then(const Rows& r, uint32_t i) {
   return r.degrees[i] + r.shifts[r.firsts[i + 1]] - r.shifts[r.firsts[i]];
 }
 
-// plan finds the class of each new row, and where the block of the old one goes.
+// plan_one finds the class of a new row, and where the block of the old one goes. It returns the degree that was.
+template <int Bits>
+__device__ __forceinline__ uint32_t plan_one(const PlanParams& p, uint32_t i, uint32_t& limbo) {
+  uint32_t c = 0, old = kNoBlock, degree = 0;
+  const uint32_t u = i < p.arcs.control->segments ? p.rows.vertices[i] : kNone;
+  if (u != kNone) {
+    if (u < p.graph.vertices) {
+      const uint32_t* record = record_of(p.graph, u);
+      degree = record[kDegree];
+      const uint32_t before = record[kClass];
+      if (before != 0 && p.held && record[kBorn] <= p.newest) {
+        old = kLimbo;
+        limbo += units_of(before);
+      } else if (before != 0) {
+        old = kOld + before;
+      }
+    }
+    c = class_of<Bits>(degree + p.rows.shifts[p.rows.firsts[i + 1]] - p.rows.shifts[p.rows.firsts[i]]);
+  }
+  p.rows.degrees[i] = degree;
+  p.rows.groups[i] = c != 0 ? c : kNoBlock;
+  p.rows.groups[p.most + i] = old;
+  return degree;
+}
+
+// plan does so for all, and adds up degrees. Where there are more segments than may be, keys had too few bits, and the host plans again.
 template <int Bits>
 __device__ __forceinline__ void plan(const PlanParams& p) {
-  const uint32_t segments = p.arcs.control->segments;
-  if (thread_index() == 0) p.arcs.control->arcs = p.rows.shifts[p.arcs.n];
-  for (uint64_t i = thread_index(); i < p.arcs.n; i += threads_in_grid()) {
-    uint32_t c = kNoClass, old = kNoClass, degree = 0;
-    const uint32_t u = i < segments ? p.rows.vertices[i] : kNone;
-    if (u != kNone) {
-      if (u < p.graph.vertices) {
-        const uint32_t* record = record_of(p.graph, u);
-        degree = record[kDegree];
-        old = record[kClass];
-        if (old != 0 && p.held && record[kBorn] <= p.newest) old += kLimbo;
-      }
-      c = class_of<Bits>(degree + p.rows.shifts[p.rows.firsts[i + 1]] - p.rows.shifts[p.rows.firsts[i]]);
-    }
-    p.rows.degrees[i] = degree;
-    p.rows.classes[i] = c;
-    p.rows.olds[i] = old;
+  __shared__ prim::Tiles shared_tile;
+  __shared__ uint64_t shared_sums[kBlockWarps];
+  const uint32_t tile = prim::begin_tile(&shared_tile, p.scan.next), lane = lane_index(), warp = thread_in_block() / kWarp;
+  const uint32_t first = tile * kScanTile + warp * kItems * kWarp + lane;
+  uint64_t olds[kItems], sum = 0;
+  uint32_t limbo = 0;
+#pragma unroll
+  for (uint32_t r = 0; r < kItems; r++) {
+    const uint32_t i = first + r * kWarp;
+    const uint64_t degree = i < p.most ? plan_one<Bits>(p, i, limbo) : 0, up_to = running(degree);
+    olds[r] = sum + up_to - degree;
+    sum += shuffle(kAll, up_to, kWarp - 1);
   }
+  uint64_t total;
+  const uint64_t before = prim::block_before<kBlockWarps>(&shared_tile, shared(shared_sums), p.scan.sums, tile, sum, total);
+#pragma unroll
+  for (uint32_t r = 0; r < kItems; r++) {
+    const uint32_t i = first + r * kWarp;
+    if (i < p.most) p.rows.olds[i] = before + olds[r];
+  }
+  if (p.most - tile * kScanTile <= kScanTile && thread_in_block() == 0) p.rows.olds[p.most] = total;
+  if (p.held && limbo != 0) add_relaxed(&p.arcs.control->limbo, limbo);
 }
 
 // ---- blocks ----------------------------------------------------------------
@@ -248,10 +382,10 @@ struct Stack {
   uint32_t unused;
 };
 
-// Sorted is segments by a class, stably: where each class begins, and the segments.
+// Sorted is segments by a group, stably: where each group begins, the groups, and the segments.
 struct Sorted {
   const uint32_t* firsts;
-  const uint32_t* classes;
+  const uint32_t* groups;
   const uint32_t* segments;
 };
 
@@ -259,17 +393,13 @@ struct PlaceParams {
   Sorted sorted;
   const Stack* stacks;
   uint32_t* blocks;
-  uint32_t n;
-  uint32_t unused;
 };
 
 // place gives rows their blocks.
 __device__ __forceinline__ void place(const PlaceParams& p) {
-  for (uint64_t i = thread_index(); i < p.n; i += threads_in_grid()) {
-    const uint32_t c = p.sorted.classes[i];
-    if (c == 0 || c >= kClasses) continue;
+  for (uint64_t i = thread_index(); i < p.sorted.firsts[kClasses]; i += threads_in_grid()) {
+    const uint32_t c = p.sorted.groups[i], r = uint32_t(i) - p.sorted.firsts[c];
     const Stack s = p.stacks[c];
-    const uint32_t r = uint32_t(i) - p.sorted.firsts[c];
     p.blocks[p.sorted.segments[i]] = r < s.taken ? s.at[s.top - 1 - r] : s.base + (r - s.taken) * units_of(c);
   }
 }
@@ -282,67 +412,74 @@ struct Ghost {
   uint32_t died;
 };
 
-struct ReleaseParams {
+struct WriteParams {
   Graph graph;
-  Sorted sorted;
+  Arcs arcs;
   Rows rows;
+  Sorted sorted;
   const Stack* stacks;
   Ghost* ghosts;
-  uint32_t n;
+  const void* weights;   // of operations
+  uint64_t* present;     // vertices that are there
+  uint32_t segments;
+  uint32_t most;         // segments there might have been
   uint32_t epoch;
+  uint32_t directed;
 };
 
 // release frees the blocks that rows had, or leaves them to snapshots.
-__device__ __forceinline__ void release(const ReleaseParams& p) {
-  for (uint64_t i = thread_index(); i < p.n; i += threads_in_grid()) {
-    const uint32_t c = p.sorted.classes[i];
-    if (c == 0 || c == kNoClass) continue;
-    const uint32_t* record = record_of(p.graph, p.rows.vertices[p.sorted.segments[i]]);
-    if (c > kLimbo) {
-      p.ghosts[uint32_t(i) - p.sorted.firsts[kLimbo]] = {record[kBlockUnit], record[kClass], record[kBorn], p.epoch};
+__device__ __forceinline__ void release(const WriteParams& p) {
+  const uint32_t* firsts = p.sorted.firsts;
+  for (uint64_t i = firsts[kOld + 1] + thread_index(); i < firsts[kNoBlock]; i += threads_in_grid()) {
+    const uint32_t group = p.sorted.groups[i];
+    const uint32_t* record = record_of(p.graph, p.rows.vertices[p.sorted.segments[i] - p.most]);
+    if (group == kLimbo) {
+      p.ghosts[uint32_t(i) - firsts[kLimbo]] = {record[kBlockUnit], record[kClass], record[kBorn], p.epoch};
     } else {
-      const Stack s = p.stacks[c];
-      s.at[s.top - s.taken + uint32_t(i) - p.sorted.firsts[c]] = record[kBlockUnit];
+      const Stack s = p.stacks[group - kOld];
+      s.at[s.top - s.taken + uint32_t(i) - firsts[group]] = record[kBlockUnit];
     }
   }
 }
 
 // ---- rows ------------------------------------------------------------------
 
-struct WriteParams {
-  Graph graph;
-  Arcs arcs;
-  Rows rows;
-  const uint64_t* olds;  // where the old rows of segments would begin, side by side
-  const void* weights;   // of operations
-  uint64_t* present;     // vertices that are there
-  uint32_t segments;
-  uint32_t epoch;
-};
-
 // new_row is the row of a segment to be.
 template <int Bits>
 __device__ __forceinline__ Row<Bits> new_row(const WriteParams& p, uint32_t segment) {
-  const uint32_t c = p.rows.classes[segment];
-  if (c == 0) return record_row<Bits>(p.rows.records + uint64_t(segment) * kRecordWords);
+  const uint32_t c = p.rows.groups[segment];
+  if (c == kNoBlock) return record_row<Bits>(p.rows.records + uint64_t(segment) * kRecordWords);
   return block<Bits>(p.graph, p.rows.blocks[segment], c);
 }
 
-// keep copies what stays of old rows. Other weights of edges come by enter, the next launch.
+// keep copies what stays of old rows. Of a part of a row it looks first for the arcs that lie in it: a hub may have many, or none.
 template <int Bits>
 __device__ __forceinline__ void keep(const WriteParams& p) {
-  for_each_element(p.olds, p.segments, [&](uint32_t segment, uint64_t i) {
-    const Row<Bits> old = row<Bits>(p.graph, p.rows.vertices[segment]), to = new_row<Bits>(p, segment);
-    const uint32_t first = p.rows.firsts[segment], end = p.rows.firsts[segment + 1], v = old.ids[i];
-    const uint64_t key = uint64_t(p.rows.vertices[segment]) << p.arcs.bits | v;
-    const uint32_t at = first + lower_bound(p.arcs.keys + first, end - first, key);
-    if (at < end && p.arcs.keys[at] == key) {
-      const uint32_t says = p.arcs.multi ? at : at + upper_bound(p.arcs.keys + at, end - at, key) - 1;
-      if (p.arcs.nets[says] == kRemoved) return;
+  const Arcs& a = p.arcs;
+  for_each_part(p.rows.olds, p.segments, [&](uint32_t segment, uint64_t part, uint64_t last) {
+    const uint32_t u = p.rows.vertices[segment], first = p.rows.firsts[segment];
+    const Row<Bits> old = row<Bits>(p.graph, u), to = new_row<Bits>(p, segment);
+    const uint64_t source = uint64_t(u) << a.bits;
+    const uint32_t shift = p.rows.shifts[first];
+    uint32_t from = first, end = p.rows.firsts[segment + 1];
+    if (p.rows.shifts[end] - shift == 0 - old.degree) return;  // nothing stays
+    if (end - from > kTile) {
+      from += lower_bound(a.keys + from, end - from, source | old.ids[part]);
+      end = from + upper_bound(a.keys + from, end - from, source | old.ids[last - 1]);
     }
-    const uint32_t then = uint32_t(i) + p.rows.shifts[at] - p.rows.shifts[first];
-    to.ids[then] = v;
-    if constexpr (Shape<Bits>::weighted) to.weights[then] = old.weights[i];
+    for (uint32_t i = uint32_t(part) + thread_index() % kTile; i < last; i += kTile) {
+      const uint32_t v = old.ids[i], at = from + lower_bound(a.keys + from, end - from, source | v);
+      uint8_t net = kStays;
+      if (at < end && a.keys[at] == (source | v)) {
+        net = a.nets[a.multi ? at : at + upper_bound(a.keys + at, end - at, source | v) - 1];
+        if (net == kRemoved) continue;
+      }
+      const uint32_t then = i + p.rows.shifts[at] - shift;
+      to.ids[then] = v;
+      if constexpr (Shape<Bits>::weighted) {
+        if (net != kUpdated) to.weights[then] = old.weights[i];
+      }
+    }
   });
 }
 
@@ -357,43 +494,55 @@ __device__ __forceinline__ uint32_t enliven(const Graph& g, uint32_t u) {
 template <int Bits>
 __device__ __forceinline__ void enter(const WriteParams& p) {
   using W = typename Shape<Bits>::W;
+  const Arcs& a = p.arcs;
   uint64_t fresh = 0;
-  for_each_element(p.rows.firsts, p.segments, [&](uint32_t segment, uint64_t k) {
-    const uint32_t first = p.rows.firsts[segment], i = first + uint32_t(k);
-    const uint8_t net = p.arcs.nets[i];
-    if (net != kAdded && net != kUpdated) return;
+  for (uint64_t i = thread_index(); i < a.n; i += threads_in_grid()) {
+    const uint8_t net = a.nets[i];
+    if (net != kAdded && net != kUpdated) continue;
+    const uint32_t segment = a.segments[i], v = target_of(a, i), then = a.places[i] + p.rows.shifts[i] - p.rows.shifts[p.rows.firsts[segment]];
     const Row<Bits> to = new_row<Bits>(p, segment);
-    const uint32_t u = p.rows.vertices[segment], v = target_of(p.arcs, i);
-    const uint32_t then = p.arcs.places[i] + p.rows.shifts[i] - p.rows.shifts[first];
-    if constexpr (Shape<Bits>::weighted) to.weights[then] = static_cast<const W*>(p.weights)[p.arcs.rows[i] >> p.arcs.two];
-    if (net != kAdded) return;
+    if constexpr (Shape<Bits>::weighted) to.weights[then] = static_cast<const W*>(p.weights)[a.rows[i] >> a.two];
+    if (net != kAdded) continue;
     to.ids[then] = v;
-    fresh += enliven(p.graph, u) + enliven(p.graph, v);
-  });
+    if (p.directed) fresh += enliven(p.graph, v);  // in an undirected graph it has a row that has become longer, too
+  }
   inorder::add_up(p.present, fresh);
 }
 
-// commit makes new records those of the graph.
+// write writes rows anew, to other blocks. Every entry, of an old row or new, finds its place by itself.
+template <int Bits>
+__device__ __forceinline__ void write(const WriteParams& p) {
+  release(p);
+  keep<Bits>(p);
+  enter<Bits>(p);
+}
+
+// commit makes new records those of the graph. What has neighbors is there.
 template <int Bits>
 __device__ __forceinline__ void commit(const WriteParams& p) {
+  uint64_t fresh = 0;
   for (uint64_t i = thread_index(); i < p.segments; i += threads_in_grid()) {
     const uint32_t u = p.rows.vertices[i];
     if (u >= p.graph.vertices) continue;  // nothing was deleted from what is not there
-    const uint32_t degree = degree_then(p.rows, uint32_t(i)), c = p.rows.classes[i];
-    uint32_t* record = record_of(p.graph, u);
+    const uint32_t degree = degree_then(p.rows, uint32_t(i)), group = p.rows.groups[i], c = group == kNoBlock ? 0 : group;
     const uint32_t* now = p.rows.records + i * kRecordWords;
-    record[kDegree] = degree;
-    record[kClass] = c;
+    uint32_t words[kRecordWords] = {degree, c};
+#pragma unroll
     for (uint32_t w = kInline; w < kRecordWords; w++) {
       const uint32_t id = w - kInline, of = (w - Shape<Bits>::inline_weights) * 4;
       const bool used = w < Shape<Bits>::inline_weights ? id < degree : of < degree * (Shape<Bits>::entry - 4);
-      record[w] = c == 0 && used ? now[w] : 0;
+      words[w] = c == 0 && used ? now[w] : 0;
     }
     if (c != 0) {
-      record[kBlockUnit] = p.rows.blocks[i];
-      record[kBorn] = p.epoch;
+      words[kBlockUnit] = p.rows.blocks[i];
+      words[kBorn] = p.epoch;
     }
+    Word128* record = reinterpret_cast<Word128*>(record_of(p.graph, u));
+#pragma unroll
+    for (uint32_t w = 0; w < 2; w++) record[w] = {words[4 * w] | uint64_t(words[4 * w + 1]) << 32, words[4 * w + 2] | uint64_t(words[4 * w + 3]) << 32};
+    if (degree != 0) fresh += enliven(p.graph, u);
   }
+  inorder::add_up(p.present, fresh);
 }
 
 }  // namespace weft::graph

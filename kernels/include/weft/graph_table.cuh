@@ -181,24 +181,46 @@ __device__ __forceinline__ void for_each_neighbor(const Graph& g, uint32_t u, ui
 constexpr uint32_t kTile = 8;
 constexpr uint32_t kSlab = 64;
 
-// for_each_element calls f(row, i) for element i of each of n rows that begin at offsets, which ascend; behind the last is where that
-// ends.
+// upper_bound_of_tile is upper_bound for the lanes of a tile, which look for the same x together.
+template <class X>
+__device__ __forceinline__ uint32_t upper_bound_of_tile(const X* at, uint32_t n, X x) {
+  const uint32_t lane = lane_index(), rank = lane % kTile, begin = lane - rank, lanes = ((1u << kTile) - 1) << begin;
+  uint32_t first = 0, end = n;
+  while (first < end) {
+    const uint32_t step = (end - first + kTile) / (kTile + 1), probe = first + step * (rank + 1) - 1;
+    const uint32_t below = popcount(ballot(lanes, probe < end && at[probe] <= x) >> begin & ((1u << kTile) - 1));
+    if (below < kTile && first + step * (below + 1) - 1 < end) end = first + step * (below + 1) - 1;
+    first += step * below;
+  }
+  return first;
+}
+
+// for_each_part calls f(row, first, last) for parts of n rows that begin at offsets, which ascend; behind the last is where that ends. The lanes of a tile
+// get the same parts.
 template <class O, class F>
-__device__ __forceinline__ void for_each_element(const O* offsets, uint32_t n, F f) {
+__device__ __forceinline__ void for_each_part(const O* offsets, uint32_t n, F f) {
   if (n == 0) return;
-  const uint64_t total = offsets[n], rank = thread_index() % kTile, step = threads_in_grid() / kTile * kSlab;
+  const uint64_t total = offsets[n], step = threads_in_grid() / kTile * kSlab;
   for (uint64_t at = thread_index() / kTile * kSlab; at < total; at += step) {
     const uint64_t end = at + kSlab < total ? at + kSlab : total;
-    uint32_t of = upper_bound(offsets, n, O(at)) - 1;
+    uint32_t of = upper_bound_of_tile(offsets, n, O(at)) - 1;
     for (uint64_t from = at; from < end;) {
       const uint64_t first = offsets[of];
       const uint64_t stop = offsets[of + 1] < end ? offsets[of + 1] : end;
-      for (uint64_t i = from + rank; i < stop; i += kTile) f(of, i - first);
+      f(of, from - first, stop - first);
       from = stop;
       of++;
-      if (from < end && offsets[of + 1] <= from) of += upper_bound(offsets + of, n - of, O(from)) - 1;  // over empty rows
+      if (from < end && offsets[of + 1] <= from) of += upper_bound_of_tile(offsets + of, n - of, O(from)) - 1;  // over empty rows
     }
   }
+}
+
+// for_each_element calls f(row, i) for element i of each of them: the lanes of a tile share those of a part.
+template <class O, class F>
+__device__ __forceinline__ void for_each_element(const O* offsets, uint32_t n, F f) {
+  for_each_part(offsets, n, [&](uint32_t of, uint64_t first, uint64_t last) {
+    for (uint64_t i = first + thread_index() % kTile; i < last; i += kTile) f(of, i);
+  });
 }
 
 }  // namespace weft::graph

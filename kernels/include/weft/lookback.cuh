@@ -2,7 +2,7 @@
 // "Single-pass Parallel Prefix Scan with Decoupled Look-back", 2016).
 #pragma once
 
-#include "weft/warp.cuh"
+#include "warp.cuh"
 
 namespace weft::prim {
 
