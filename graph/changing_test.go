@@ -320,6 +320,35 @@ func full(t testing.TB, dev device.Device) {
 	}
 }
 
+// So many edges of one vertex that a block cannot sort them are inserted all the same, and edges after them.
+func TestCrowded(t *testing.T) {
+	if testing.Short() {
+		t.Skip("interprets kernels")
+	}
+	conformance.NotRaced(t, "the simulator has goroutines of its own")
+	dev := devicetest.OpenSim(t, &sim.Options{})
+	ctx := t.Context()
+	g, err := New(dev, &Options{Directed: true})
+	must(t, err)
+	const n = 2100
+	from, to := make([]uint32, n), make([]uint32, n)
+	for i := range to {
+		to[i] = uint32(i*37%n) + 1
+	}
+	for range 2 {
+		_, err = g.Insert(ctx, from, to, nil)
+		must(t, err)
+		if !g.engine.(*gpuEngine).crowded {
+			t.Error("the edges are not sorted as many are")
+		}
+		must(t, g.Check(ctx))
+	}
+	if g.Arcs() != n {
+		t.Errorf("%d arcs, want %d", g.Arcs(), n)
+	}
+	must(t, g.Close())
+}
+
 // Memory does not grow when the same edges are inserted and deleted again and again, with a snapshot taken and closed in between,
 // and most of it comes back.
 func TestMemoryIsFlat(t *testing.T) {

@@ -28,6 +28,8 @@ type gpuEngine struct {
 	stacks [classes]device.Buffer
 	ghosts []ghosts
 	trash  []device.Buffer // that the last change may read: freed when it has been waited for
+
+	crowded bool // a batch of few arcs had so many of a few vertices that they are better sorted as many are
 }
 
 // ghosts are blocks that only snapshots have, on the device.

@@ -34,7 +34,7 @@ type gpuChange struct {
 	headAt    device.Ptr // see headBytes
 	cleared   int        // bytes from there on that are zero before kernels add to them
 	scratch   device.Buffer
-	sort      prim.Sort
+	sort      prim.Few
 	tally     prim.Scan
 	groups    prim.Sort // of segments, by where their new blocks and the old ones belong
 	scans     [2]scanRef
@@ -90,7 +90,8 @@ func (c *gpuChange) layOut(at device.Ptr) device.Ptr {
 	c.scans = [2]scanRef{{sums: tiles(m), heads: tiles(m), next: next}, {sums: tiles(most), next: next + 4}}
 	c.cleared = int(device.Ptr(k) - c.headAt)
 	c.keysAt = k.Take(8 * m)
-	c.sort = prim.Sort{Widths: prim.Widths{Key: 8, Val: 4}, N: m, Hi: 64, From: prim.Rows{Keys: c.keysAt}, To: prim.Rows{Keys: k.Take(8 * m), Vals: words(m)}}
+	c.sort.Sort = prim.Sort{Widths: prim.Widths{Key: 8, Val: 4}, N: m, Hi: 64, From: prim.Rows{Keys: c.keysAt}, To: prim.Rows{Keys: k.Take(8 * m), Vals: words(m)}}
+	c.sort.Crowded = c.headAt + device.Ptr(unsafe.Offsetof(control{}.crowded))
 	c.arcs = arcsRef{
 		keys: c.sort.To.Keys, rows: c.sort.To.Vals, kinds: c.kinds, places: words(m), segments: words(m), nets: k.Take(m),
 		control: c.headAt, n: uint32(m), kind: uint32(c.kind), two: c.two,
@@ -100,7 +101,10 @@ func (c *gpuChange) layOut(at device.Ptr) device.Ptr {
 		groups: words(2 * most), blocks: words(most), records: k.Take(recordBytes * most),
 	}
 	c.groups = prim.Sort{Widths: prim.Widths{Key: 4, Val: 4}, N: 2 * most, Hi: 8, From: prim.Rows{Keys: c.rows.groups}, To: prim.Rows{Keys: words(2 * most), Vals: words(2 * most)}}
-	c.scratch.Size = max(c.sort.ScratchBytes(), c.groups.ScratchBytes())
+	c.scratch.Size = max(c.sort.Sort.ScratchBytes(), c.groups.ScratchBytes())
+	if m <= prim.FewRows {
+		c.scratch.Size = max(c.scratch.Size, c.sort.ScratchBytes())
+	}
 	if c.opts.Multi {
 		c.arcs.multi = 1
 		c.tally = prim.Scan{N: m, Width: 4, Counts: words(m), Offsets: words(m)}
@@ -195,6 +199,8 @@ func (c *gpuChange) run(ctx context.Context) error {
 		switch {
 		case c.told.bad != 0:
 			return badVertex(^c.told.bad)
+		case c.told.crowded != 0:
+			c.crowded = true
 		case c.told.segments != 0 && need <= c.bits:
 			return c.write(ctx)
 		}
@@ -224,7 +230,7 @@ func (c *gpuChange) plan() error {
 	tiles := func(n int) device.Dim { return device.Dim{X: (n + scanTile - 1) / scanTile} }
 	for _, step := range []func() error{
 		c.measure,
-		func() error { return c.prims.Sort(c.s, &c.sort, c.scratch) },
+		c.order,
 		func() error { return c.deletions(&settle) },
 		func() error { return device.Launch(c.s, c.kernels.settle, tiles(c.n), gpu.Block, &settle) },
 		func() error { return device.Launch(c.s, c.kernels.plan, tiles(c.most), gpu.Block, &plan) },
@@ -235,6 +241,14 @@ func (c *gpuChange) plan() error {
 		}
 	}
 	return nil
+}
+
+// order sorts the arcs: few of them in few launches, until there are too many of a few vertices.
+func (c *gpuChange) order() error {
+	if c.n <= prim.FewRows && !c.crowded {
+		return c.prims.Few(c.s, &c.sort, c.scratch)
+	}
+	return c.prims.Sort(c.s, &c.sort.Sort, c.scratch)
 }
 
 // deletions adds up those of a mixed batch for a multigraph.

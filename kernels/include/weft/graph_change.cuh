@@ -23,7 +23,7 @@ struct Control {
   uint32_t arcs;       // more than there were
   uint32_t loops;
   uint32_t limbo;      // units of blocks that go to snapshots
-  uint32_t unused;
+  uint32_t crowded;    // not 0: arcs are not sorted yet, since too many have the same leading bits
 };
 
 // What becomes of an edge.
