@@ -7,6 +7,7 @@ import (
 	"io"
 	"iter"
 	"math"
+	"runtime"
 
 	"github.com/apache/arrow-go/v18/arrow"
 	"github.com/apache/arrow-go/v18/arrow/memory"
@@ -43,7 +44,7 @@ func OpenParquet(r io.ReaderAt, size int64) (p *Parquet, err error) {
 			return nil, fmt.Errorf("arrow: open Parquet file: %w", err)
 		}
 	}
-	// Decoding is not spread over goroutines: nobody could catch what they panic with.
+	// Goroutines of arrow-go decode nothing: nobody could catch what they panic with. Ours do.
 	reader, err := pqarrow.NewFileReader(f, pqarrow.ArrowReadProperties{BatchSize: batchRows}, memory.DefaultAllocator)
 	if err != nil {
 		return nil, fmt.Errorf("arrow: open Parquet file: %w", err)
@@ -71,10 +72,24 @@ func (p *Parquet) RowGroups() int { return p.file.NumRowGroups() }
 // 128 Ki rows: a column for each field, in the order asked for. Other columns of the file are not read. The
 // memory of a batch is its own. Nested fields are an error, and so are row groups whose columns have
 // different lengths.
+//
+// All cores decode: the next row groups, as long as they have less than 256 MiB together, or columns of one apart from each other,
+// of each some two batches ahead. They have ended when the iteration has.
 func (p *Parquet) Columns(ctx context.Context, fields ...int) iter.Seq2[[]column.Column, error] {
+	return p.columns(ctx, runtime.GOMAXPROCS(0), fields)
+}
+
+// columns is Columns on some cores.
+func (p *Parquet) columns(ctx context.Context, cores int, fields []int) iter.Seq2[[]column.Column, error] {
 	return func(yield func([]column.Column, error) bool) {
-		for group := range p.RowGroups() {
-			for batch, err := range p.RowGroup(ctx, group, fields...) {
+		group := func(group int) iter.Seq2[[]column.Column, error] { return p.RowGroup(ctx, group, fields...) }
+		if cores > 1 && p.RowGroups()*len(fields) > 1 {
+			a := p.ahead(ctx, fields, cores)
+			defer a.stop()
+			group = a.group
+		}
+		for g := range p.RowGroups() {
+			for batch, err := range group(g) {
 				if !yield(batch, err) || err != nil {
 					return
 				}
