@@ -193,7 +193,7 @@ struct Writer {
 };
 
 // Source is a leaf whose pairs are written to other leaves, and where they go.
-template <class K>
+template <class K, class V>
 struct Source {
   K separator;          // of its group
   Split split;          // of the pairs of its group
@@ -201,28 +201,43 @@ struct Source {
   uint32_t out, fresh;  // where the leaves of its group begin in the new index, and among those that are taken
   uint32_t id, size;
   uint32_t entry, end;  // entries of its keys
+  const Leaf<K, V>* from;
+  Leaf<K, V>* to;       // of a leaf that becomes one leaf, and has no others' pairs
 };
 
-constexpr uint32_t kWindows = kBlock / kWarp;  // that a block writes at a time
+constexpr uint32_t kWarps = kBlock / kWarp;      // of a block
+constexpr uint32_t kWindows = kWarp / kFanout;  // windows that a warp writes at a time, a leaf per lane
+static_assert(kWindows * kFanout == kWarp);
+
+// Four leaves of 8 bytes a pair are read before one of them is written, of larger ones two: registers are scarce.
+template <class K, class V>
+constexpr uint32_t kAtOnce = sizeof(K) + sizeof(V) > 8 ? 2 : 4;
+
+// Pairs are those of leaves that a warp is about to write.
+template <class K, class V>
+struct Pairs {
+  K keys[kAtOnce<K, V>][kPairs];
+  V vals[kAtOnce<K, V>][kPairs];
+};
 
 // sum_before adds up a number of the lanes before.
 __device__ __forceinline__ uint32_t sum_before(uint32_t v) {
   const uint32_t lane = lane_index();
   uint32_t sum = v;
 #pragma unroll
-  for (uint32_t d = 1; d <= kFanout; d *= 2) {
+  for (uint32_t d = 1; d < kWarp; d *= 2) {
     const uint32_t other = shuffle(kAll, sum, lane - d & (kWarp - 1));
     if (lane >= d) sum += other;
   }
   return sum - v;
 }
 
-// read reads a leaf of window w, of which there are n, by each lane, and how many pairs it will have. Leaves with
-// entries are fetched meanwhile.
+// read reads a leaf of some windows by each lane, of which the first is number w and there are n leaves, and how many
+// pairs it will have. Leaves with entries are fetched meanwhile.
 template <class K, class V, bool kGaps>
-__device__ __forceinline__ Source<K> read(const ChangeParams& p, uint32_t w, uint32_t n, Source<K>* sources, uint32_t& now) {
+__device__ __forceinline__ Source<K, V> read(const ChangeParams& p, uint32_t w, uint32_t n, Source<K, V>* sources, uint32_t& now) {
   const uint32_t lane = lane_index(), leaf = w * kFanout + lane;
-  Source<K> s{};
+  Source<K, V> s{};
   if (lane < n) s.separator = lowest_level<K>(p.old)[leaf], s.id = p.old.ids[leaf], s.size = p.old.sizes[leaf];
   now = s.size;
   if constexpr (kGaps) {
@@ -231,41 +246,42 @@ __device__ __forceinline__ Source<K> read(const ChangeParams& p, uint32_t w, uin
     now -= gone(p, pair + s.size).before - gone(p, pair).before;
     return s;
   }
-  if (lane < kFanout) sources[lane].entry = sources[lane].end = 0;
+  sources[lane].entry = sources[lane].end = 0;
   sync_warp();
-  const uint32_t t = p.first_touched[w] + lane;
-  if (t < p.first_touched[w + 1]) {
-    Source<K>& touched = sources[p.touched[t] % kFanout];
+  const uint32_t t = p.first_touched[w] + lane, behind = w + kWindows < p.windows ? w + kWindows : p.windows;
+  if (t < p.first_touched[behind]) {
+    Source<K, V>& touched = sources[p.touched[t] % kWarp];
     touched.entry = p.firsts[t], touched.end = p.firsts[t + 1];
   }
   sync_warp();
   if (lane >= n) return s;
   s.entry = sources[lane].entry, s.end = sources[lane].end;
   if (s.entry == s.end) return s;
-  const Leaf<K, V>* of = leaf_at<K, V>(p.old, s.id);
-  fetch(of->keys), fetch(of->vals);
+  s.from = leaf_at<K, V>(p.old, s.id);
+  fetch(s.from->keys), fetch(s.from->vals);
   now += p.sums[s.end] - p.sums[s.entry];
   return s;
 }
 
-// arrange works out where the pairs of each leaf of a window go, by the groups that were planned. last: there is no
-// window behind. It reports whether the leaf stays as it is.
-template <class K>
-__device__ __forceinline__ bool arrange(const ChangeParams& p, uint32_t w, uint32_t n, bool last, Source<K>& s, uint32_t now) {
-  const uint32_t lane = lane_index(), begins = p.begins[w], heads = begins & ((1u << kFanout) - 1);
-  const uint32_t upto = lane < kFanout ? (2u << lane) - 1 : ~0u, mine = heads & upto, others = heads & ~upto;
-  const uint32_t head = mine ? highest(mine) : lane, next = others ? lowest(others) : kFanout;
-  const bool kept = begins >> (kFanout + head % kFanout) & 1, first = heads >> (lane % kFanout) & (lane < kFanout);
-  const uint32_t before = sum_before(now), from = shuffle(kAll, before, head);
-  s.split.pairs = shuffle(kAll, before, next) - from;
+// arrange works out where the pairs of each leaf of some windows go, by the groups that were planned: `begins` are
+// those of the lane's window (see Totals). last: there is no window behind. It reports whether the leaf stays as it is.
+template <class K, class V>
+__device__ __forceinline__ bool arrange(const ChangeParams& p, uint32_t w, uint32_t n, bool last, uint32_t begins, Source<K, V>& s, uint32_t now) {
+  const uint32_t lane = lane_index(), at = lane % kFanout, window = lane - at;
+  const uint32_t heads = begins & ((1u << kFanout) - 1), upto = (2u << at) - 1, mine = heads & upto, others = heads & ~upto;
+  const uint32_t head = mine ? highest(mine) : at, next = others ? lowest(others) : kFanout;
+  const bool kept = begins >> (kFanout + head) & 1, first = heads >> at & 1;
+  const uint32_t before = sum_before(now), from = shuffle(kAll, before, window + head);
+  s.split.pairs = shuffle(kAll, before + now, window + next - 1) - from;
   s.split.leaves = kept ? 1 : leaves_for(s.split.pairs, p.fill);
   // What is added behind all keys leaves full leaves behind.
-  const bool grows = shuffle(kAll, uint32_t(s.entry != s.end && now != 0), n - 1) && last && others == 0;
+  const bool added = shuffle(kAll, uint32_t(s.entry != s.end && now != 0), n - 1);
+  const bool grows = added && last && window == (n - 1) / kFanout * kFanout && others == 0;
   s.split.full = grows && s.split.leaves > 1 ? p.fill : 0;
   s.at = before - from;
-  s.out = p.out_at[w] + shuffle(kAll, sum_before(first ? s.split.leaves : 0), head);
-  s.fresh = p.fresh_at[w] + shuffle(kAll, sum_before(first && !kept ? s.split.leaves : 0), head);
-  s.separator = shuffle(kAll, s.separator, head);
+  s.out = p.out_at[w] + shuffle(kAll, sum_before(first ? s.split.leaves : 0), window + head);
+  s.fresh = p.fresh_at[w] + shuffle(kAll, sum_before(first && !kept ? s.split.leaves : 0), window + head);
+  s.separator = shuffle(kAll, s.separator, window + head);
   return kept;
 }
 
@@ -306,9 +322,9 @@ __device__ __forceinline__ void put_entry(const Writer<K, V>& writer, uint32_t e
   writer.put(out, fresh, separator, to, split.size(to.leaf), key, static_cast<const V*>(p.entry_vals)[e]);
 }
 
-// write_leaf writes what becomes of the pairs of a leaf.
+// write_leaf writes what becomes of the pairs of a leaf, wherever they go.
 template <class K, class V, bool kGaps>
-__device__ __forceinline__ void write_leaf(const Writer<K, V>& writer, uint32_t leaf, const Source<K>& s) {
+__device__ __forceinline__ void write_leaf(const Writer<K, V>& writer, uint32_t leaf, const Source<K, V>& s) {
   const ChangeParams& p = writer.p;
   const uint32_t lane = lane_index();
   if (lane < s.size) {
@@ -330,50 +346,103 @@ __device__ __forceinline__ void write_leaf(const Writer<K, V>& writer, uint32_t 
     put_entry(writer, e, s.entry, s.split, s.at, s.out, s.fresh, s.separator);
 }
 
-// write writes the windows of the new index, a window per warp, and the leaves that are not kept.
+// Held is what a lane has of a leaf: the pair of a slot, and an entry, of which there are no more than lanes.
+template <class K, class V>
+struct Held {
+  K key, new_key;
+  V val, new_val;
+  uint32_t leaf, info, sum;
+};
+
+// write_simply writes leaves that become one leaf each: a bit for each. Some are read before one of them is written,
+// since a store may be to anything that is read behind it. Pairs meet in shared memory, so that lines are written as a whole.
+template <class K, class V>
+__device__ __forceinline__ void write_simply(const ChangeParams& p, uint32_t which, const Source<K, V>* sources, Pairs<K, V>& pairs) {
+  const uint32_t lane = lane_index();
+  while (which != 0) {
+    Held<K, V> slots[kAtOnce<K, V>];
+    uint32_t n = 0;
+#pragma unroll
+    for (uint32_t q = 0; q < kAtOnce<K, V>; q++) {
+      if (which == 0) break;
+      Held<K, V>& x = slots[q];
+      n++, x.leaf = lowest(which), which &= which - 1;
+      const Source<K, V>& s = sources[x.leaf];
+      const uint32_t e = s.entry + lane;
+      if (lane < s.size) x.key = s.from->keys[lane], x.val = s.from->vals[lane];
+      if (e < s.end) {
+        x.info = p.infos[e], x.sum = p.sums[e];
+        x.new_key = key_in<K>(p.keys, e, p.old.flip), x.new_val = static_cast<const V*>(p.entry_vals)[e];
+      }
+    }
+#pragma unroll
+    for (uint32_t q = 0; q < kAtOnce<K, V>; q++) {
+      if (q >= n) break;
+      const Held<K, V>& x = slots[q];
+      const Source<K, V>& s = sources[x.leaf];
+      const uint32_t entries = s.end - s.entry;
+      uint32_t to = lane;
+      bool stays = lane < s.size;
+      for (uint32_t i = 0; i < entries; i++) {  // those whose keys are smaller move the pair
+        const uint32_t info = shuffle(kAll, x.info, i), place = info & kPlace, was = info / kWas & 1;
+        if (place + was <= lane) to += (info / kWillBe) - was;
+        if (was && place == lane) stays = false;
+      }
+      if (stays) pairs.keys[q][to] = x.key, pairs.vals[q][to] = x.val;
+      const uint32_t before = x.sum - shuffle(kAll, x.sum, 0);
+      if (lane < entries && x.info & kWillBe) {
+        const uint32_t at = (x.info & kPlace) + before;
+        pairs.keys[q][at] = x.new_key, pairs.vals[q][at] = x.new_val;
+      }
+    }
+    sync_warp();
+#pragma unroll
+    for (uint32_t q = 0; q < kAtOnce<K, V>; q++) {
+      if (q >= n) break;
+      const Source<K, V>& s = sources[slots[q].leaf];
+      const uint32_t size = s.split.pairs;
+      s.to->keys[lane] = pairs.keys[q][lane < size ? lane : size - 1];
+      if (lane < size) s.to->vals[lane] = pairs.vals[q][lane];
+    }
+    sync_warp();
+  }
+}
+
+// write writes the windows of the new index, some per warp, and the leaves that are not kept.
 template <class K, class V, bool kGaps>
 __device__ __forceinline__ void write(const ChangeParams& p) {
-  __shared__ Source<K> windows[kWindows][kFanout];
-  Source<K>* sources = windows[thread_in_block() / kWarp];
+  __shared__ Source<K, V> windows[kWarps][kWarp];
+  __shared__ Pairs<K, V> all_pairs[kGaps ? 1 : kWarps];
+  const uint32_t warp = thread_in_block() / kWarp, lane = lane_index();
+  Source<K, V>* sources = windows[warp];
   const Writer<K, V> writer(p);
-  const uint32_t leaves = p.old.content->leaves, lane = lane_index();
-  for (uint64_t w = thread_index() / kWarp; w * kFanout < leaves; w += threads_in_grid() / kWarp) {
-    const uint32_t first = w * kFanout, n = leaves - first < kFanout ? leaves - first : kFanout;
-    if (p.freshes[w] == 0 && p.outs[w] == n) {
+  const uint32_t leaves = p.old.content->leaves;
+  for (uint64_t i = thread_index() / kWarp; i * kWarp < leaves; i += threads_in_grid() / kWarp) {
+    const uint32_t w = i * kWindows, first = i * kWarp, n = leaves - first < kWarp ? leaves - first : kWarp;
+    const uint32_t at = lane - lane % kFanout, mine = w + lane / kFanout, there = at < n ? (n - at < kFanout ? n - at : kFanout) : 0;
+    // Each leaf of a window that stays as it is is a group that is kept.
+    const bool same = there == 0 || (p.freshes[mine] == 0 && p.outs[mine] == there);
+    if (ballot(kAll, !same) == 0) {
       if (lane < n)
         writer.line(p.out_at[w] + lane, lowest_level<K>(p.old)[first + lane], p.old.ids[first + lane], p.old.sizes[first + lane]);
       continue;
     }
     sync_warp();
     uint32_t now;
-    Source<K> s = read<K, V, kGaps>(p, w, n, sources, now);
-    const bool kept = arrange(p, w, n, first + n == leaves, s, now);
-    if (lane < kFanout) sources[lane] = s;
+    Source<K, V> s = read<K, V, kGaps>(p, w, n, sources, now);
+    const bool kept = arrange(p, w, n, first + n == leaves, same ? ~0u : p.begins[mine], s, now), writes = now != 0 && !kept;
+    const bool simple = !kGaps && writes && s.split.leaves == 1 && s.split.pairs == now && s.end - s.entry <= kWarp;
+    uint32_t id = s.id;
+    if (simple) id = p.free[writer.taken + s.fresh], s.to = leaf_at<K, V>(p.to, id);
+    sources[lane] = s;
     sync_warp();
-    if (now != 0 && kept) writer.line(s.out, s.separator, s.id, now);
-    uint32_t rest = ballot(kAll, now != 0 && !kept);
+    if (now != 0 && (kept || simple)) writer.line(s.out, s.separator, id, now);
+    if constexpr (!kGaps) write_simply(p, ballot(kAll, simple), sources, all_pairs[warp]);
+    uint32_t rest = ballot(kAll, writes && !simple);
     for (; rest != 0; rest &= rest - 1) {
-      const uint32_t i = lowest(rest);
-      write_leaf<K, V, kGaps>(writer, first + i, sources[i]);
+      const uint32_t which = lowest(rest);
+      write_leaf<K, V, kGaps>(writer, first + which, sources[which]);
     }
-  }
-}
-
-// enter writes the entries of hot leaves, an entry per thread.
-template <class K, class V>
-__device__ __forceinline__ void enter(const ChangeParams& p) {
-  if (p.old.content->leaves == 0) return;
-  const Writer<K, V> writer(p);
-  const uint32_t count = *p.count, touches = *p.touches;
-  for (uint64_t e = thread_index(); e < count; e += threads_in_grid()) {
-    const uint32_t leaf = p.leaves[e];
-    const bool many = (e >= kHotEntries / 2 && p.leaves[e - kHotEntries / 2] == leaf) ||
-                      (e + kHotEntries / 2 < count && p.leaves[e + kHotEntries / 2] == leaf);
-    if (!many) continue;
-    const uint32_t t = first_of(p, touches, leaf), first = p.firsts[t];
-    if (p.firsts[t + 1] - first <= kHotEntries) continue;
-    const Hot h = p.hot[first / kHotEntries];
-    put_entry<K, V>(writer, e, first, h.split, h.at, h.out, h.fresh, K(h.separator));
   }
 }
 
@@ -402,18 +471,38 @@ struct Even {
   }
 };
 
+// loaded is how many pairs a map has that was empty: Puts that report nothing, all of which are kept, are not settled.
+__device__ __forceinline__ uint32_t loaded(const ChangeParams& p) { return p.order ? p.sums[p.n] : *p.count; }
+
 // load writes the entries to a map that is empty, an entry per thread.
 template <class K, class V>
 __device__ __forceinline__ void load(const ChangeParams& p) {
-  if (p.old.content->leaves != 0) return;
   const Writer<K, V> writer(p);
-  const Even even(p.sums[p.n], p.fill);
+  const Even even(loaded(p), p.fill);
   const uint32_t count = *p.count;
   for (uint64_t e = thread_index(); e < count; e += threads_in_grid()) {
-    if (!(p.infos[e] & kWillBe)) continue;
-    const Place to = even.place(p.sums[e]);
-    const K key = key_in<K>(p.keys, e, p.old.flip);
-    writer.put(0, 0, 0, to, even.size(to.leaf), key, static_cast<const V*>(p.entry_vals)[e]);
+    if (p.order && !(p.infos[e] & kWillBe)) continue;
+    const Place to = even.place(p.order ? p.sums[e] : e);
+    const V val = p.order ? static_cast<const V*>(p.entry_vals)[e] : static_cast<const V*>(p.vals)[p.starts[e + 1] - 1];
+    writer.put(0, 0, 0, to, even.size(to.leaf), key_in<K>(p.keys, e, p.old.flip), val);
+  }
+}
+
+// enter writes the entries of hot leaves, an entry per thread; or all, if it turns out that the map is empty.
+template <class K, class V>
+__device__ __forceinline__ void enter(const ChangeParams& p) {
+  if (p.old.content->leaves == 0) return load<K, V>(p);
+  const Writer<K, V> writer(p);
+  const uint32_t count = *p.count, touches = *p.touches;
+  for (uint64_t e = thread_index(); e < count; e += threads_in_grid()) {
+    const uint32_t leaf = p.leaves[e];
+    const bool many = (e >= kHotEntries / 2 && p.leaves[e - kHotEntries / 2] == leaf) ||
+                      (e + kHotEntries / 2 < count && p.leaves[e + kHotEntries / 2] == leaf);
+    if (!many) continue;
+    const uint32_t t = first_of(p, touches, leaf), first = p.firsts[t];
+    if (p.firsts[t + 1] - first <= kHotEntries) continue;
+    const Hot h = p.hot[first / kHotEntries];
+    put_entry<K, V>(writer, e, first, h.split, h.at, h.out, h.fresh, K(h.separator));
   }
 }
 
@@ -453,7 +542,7 @@ __device__ __forceinline__ void finish(const ChangeParams& p, bool all) {
   Content now;
   uint32_t taken;
   if (all || old.leaves == 0) {
-    now.live = all ? old.live : p.sums[p.n];
+    now.live = all ? old.live : loaded(p);
     now.leaves = taken = (now.live + p.fill - 1) / p.fill;
   } else {
     now.live = p.gaps ? old.live - gone(p, old.live).before : old.live + int64_t(int32_t(p.sums[p.n]));
@@ -503,11 +592,17 @@ __device__ __forceinline__ void survey(const CollectParams& p) {
   for (uint64_t i = thread_index(); i < p.n; i += threads_in_grid()) p.counts[i] = kFanout - sum_of(p.used + i * kFanout, kFanout);
 }
 
+// collect lists free leaves, a warp for those that its lanes have counts of, in lines.
 __device__ __forceinline__ void collect(const CollectParams& p) {
-  for (uint64_t i = thread_index(); i < p.n; i += threads_in_grid()) {
+  const uint32_t lane = lane_index();
+  for (uint64_t i = thread_index() / kWarp * kWarp; i < p.n; i += threads_in_grid()) {
     uint32_t to = p.at[i];
-    for (uint64_t leaf = i * kFanout; leaf < (i + 1) * kFanout; leaf++)
-      if (!p.used[leaf]) p.free[to++] = leaf;
+    for (uint64_t leaf = i * kFanout; leaf < (i + kWarp) * kFanout && leaf < p.n * kFanout; leaf += kWarp) {
+      const bool free = !p.used[leaf + lane];
+      const uint32_t which = ballot(kAll, free);
+      if (free) p.free[to + popcount(which & ((1u << lane) - 1))] = leaf + lane;
+      to += popcount(which);
+    }
   }
   if (thread_index() == 0) *p.taken = 0;
 }

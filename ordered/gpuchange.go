@@ -92,12 +92,18 @@ func (e *gpuEngine) reserve(b *batch.Batch, ranges bool) (*reservation, error) {
 			return nil, err
 		}
 	}
-	if e.most+more > maxLeaves {
-		return nil, errLeaves(e.most + more)
-	}
 	spare := 4
 	if e.pinned > 0 { // versions may keep it
 		spare = 16
+	}
+	if e.stale && !e.pool.fits(e.most+more, spare) { // fewer leaves may be there, and a wait is shorter than an allocation
+		if _, err := e.Counters(context.Background()); err != nil {
+			return nil, err
+		}
+		taken, more = e.bounds(b, ranges)
+	}
+	if e.most+more > maxLeaves {
+		return nil, errLeaves(e.most + more)
 	}
 	to, err := e.pool.take(e.most+more, spare)
 	if err != nil {
@@ -295,6 +301,9 @@ func (e *gpuEngine) settleKeys(s *device.Stream, m *merging, p *changeParams, em
 	if err := e.prims.Group(s, &m.group, scratch); err != nil {
 		return err
 	}
+	if empty && p.order == 0 { // each key has a pair then
+		return nil
+	}
 	if err := e.launch(s, e.settle, m.sort.N, p); err != nil {
 		return err
 	}
@@ -322,10 +331,8 @@ func (e *gpuEngine) merge(s *device.Stream, m *merging, p *changeParams, plan, w
 		return err
 	}
 	if m.gaps == 0 {
-		for _, k := range []device.Kernel{e.enter, e.load} {
-			if err := e.launch(s, k, m.sort.N, p); err != nil {
-				return err
-			}
+		if err := e.launch(s, e.enter, m.sort.N, p); err != nil {
+			return err
 		}
 	}
 	return e.complete(s, m, p, e.finish)
@@ -339,8 +346,8 @@ func (e *gpuEngine) complete(s *device.Stream, m *merging, p *changeParams, fini
 	return e.prims.Scan(s, &m.ranks, device.Buffer{Ptr: m.scratch, Size: m.scratchBytes()})
 }
 
-// windowThreads are those that write a window (change.cuh).
-const windowThreads = 32
+// windowThreads are those that write a window (change.cuh): one a leaf.
+const windowThreads = fanout
 
 func (e *gpuEngine) launch(s *device.Stream, k device.Kernel, n int, p *changeParams) error {
 	return device.Launch(s, k, gpu.Wave(e.Dev, n), gpu.Block, p)

@@ -144,6 +144,18 @@ func (x *gpuIndex) ref(order uint64) indexRef {
 	}
 }
 
+// fits tells whether the memory of an index, if there is one, is neither too small for so many nodes nor much too large.
+func (x *gpuIndex) fits(n, spare int) bool {
+	return x != nil && x.nodes >= n && x.nodes <= n+2*(n/spare)+64
+}
+
+// fits tells whether take would allocate nothing.
+func (p *gpuPool) fits(leaves, spare int) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.spare.fits(max(1, nodes(leaves)), spare)
+}
+
 // take is memory for the index of so many leaves, whose content is undefined; new memory has one part in spare more, for
 // maps that grow.
 func (p *gpuPool) take(leaves, spare int) (*gpuIndex, error) {
@@ -152,7 +164,7 @@ func (p *gpuPool) take(leaves, spare int) (*gpuIndex, error) {
 	x := p.spare
 	p.spare = nil
 	p.mu.Unlock()
-	if x == nil || x.nodes < n || x.nodes > n+2*(n/spare)+64 {
+	if !x.fits(n, spare) {
 		if err := p.release(x); err != nil {
 			return nil, err
 		}

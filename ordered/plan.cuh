@@ -15,6 +15,7 @@ struct Split {
   uint32_t full;  // unless 0: so many in each, the rest in the last, else about as many in each
 
   __device__ __forceinline__ uint32_t size(uint32_t leaf) const {
+    if (leaves == 1) return pairs;
     if (full != 0) return leaf + 1 < leaves ? full : pairs - leaf * full;
     const uint32_t q = pairs / leaves;
     return q + (leaf >= leaves - (pairs - q * leaves));
