@@ -50,11 +50,11 @@ struct Work {
 
 // The keys of a kernel. load receives a row's, with all bits inverted, and tells whether the row is meant.
 
-// One column, in which nothing is null.
+// One column of 32 or 64 bits, in which nothing is null.
 struct OneKey {
   static constexpr bool kFilters = false;
   static __device__ __forceinline__ bool load(const AddParams& p, uint32_t row, uint64_t& key) {
-    key = ~key_bits(p.keys, p.key, row);
+    key = ~key_bits<false>(p.keys, p.key, row);
     return true;
   }
 };
@@ -76,6 +76,7 @@ struct AnyKey {
 // ---- one integer column that is added up ---------------------------------------
 
 // The fields of a kernel: how it loads, adds and moves what they keep.
+template <bool kNarrow>
 struct OneSum {
   static constexpr uint32_t kItems = 4;  // rows that a thread has in flight
   using Value = uint64_t;
@@ -84,7 +85,7 @@ struct OneSum {
   uint32_t at;
 
   __device__ __forceinline__ OneSum(const AddParams& p, const Local& l) : p(p), type(p.fields->type), at(first_field(l)) {}
-  __device__ __forceinline__ Value load(uint32_t row) const { return load_word(p.fields->column.values, type, row); }
+  __device__ __forceinline__ Value load(uint32_t row) const { return load_word<kNarrow>(p.fields->column.values, type, row); }
   __device__ __forceinline__ void add(const Local& l, uint32_t cell, uint32_t, Value v) const {
     add_parts(l, at, cell, parts(type, v));
   }
@@ -111,8 +112,10 @@ struct OneSum {
 
 // ---- any fields ----------------------------------------------------------------
 
+// kAll: values may be null or narrow, and rows are kept.
+template <bool kAll>
 struct Any {
-  static constexpr uint32_t kItems = 4;
+  static constexpr uint32_t kItems = 1;
   struct Value {};
   const AddParams& p;
 
@@ -121,12 +124,20 @@ struct Any {
   __device__ __forceinline__ void add(const Local& l, uint32_t cell, uint32_t row, Value) const {
     for (uint32_t i = 0; i < p.nfields; i++) {
       const Field& f = p.fields[i];
-      if (is_null(f.column, row) != (f.op == kNulls)) continue;
+      if (kAll && is_null(f.column, row) != (f.op == kNulls)) continue;
+      if (kAll && f.op >= kNulls) {
+        if (f.op == kNulls) {
+          add_relaxed(l.half(f.local, 0, cell), 1u);
+        } else {
+          raise(l.word(f.local, cell), number(f, row));
+        }
+        continue;
+      }
+      const uint64_t v = load_word<kAll>(f.column.values, f.type, row);
       switch (f.op) {
-        case kNulls: add_relaxed(l.half(f.local, 0, cell), 1u); break;
-        case kSum: add_parts(l, f.local, cell, parts(f.type, load_word(f.column.values, f.type, row))); break;
-        case kSumFloat: sum_float_relaxed(l.word(f.local, cell), as_double(load_word(f.column.values, f.type, row))); break;
-        default: raise(l.word(f.local, cell), largest(f, row));
+        case kSum: add_parts(l, f.local, cell, parts(f.type, v)); break;
+        case kSumFloat: sum_float_relaxed(l.word(f.local, cell), as_double(v)); break;
+        default: raise(l.word(f.local, cell), ranked(f.op, f.type, v));
       }
     }
   }
@@ -136,19 +147,23 @@ struct Any {
     sum_relaxed(to + kCount, 1ul);
     for (uint32_t i = 0; i < p.nfields; i++) {
       const Field& f = p.fields[i];
-      if (is_null(f.column, row) != (f.op == kNulls)) continue;
-      switch (f.op) {
-        case kNulls: sum_relaxed(to + f.at, 1ul); break;
-        case kSum:
-        case kSumFloat: put(f, to + f.at, load_word(f.column.values, f.type, row)); break;
-        default: put(f, to + f.at, largest(f, row));
+      if (kAll && is_null(f.column, row) != (f.op == kNulls)) continue;
+      if (kAll && f.op >= kNulls) {
+        if (f.op == kNulls) {
+          sum_relaxed(to + f.at, 1ul);
+        } else {
+          put(f, to + f.at, number(f, row));
+        }
+        continue;
       }
+      const uint64_t v = load_word<kAll>(f.column.values, f.type, row);
+      put(f, to + f.at, f.op < kMin ? v : ranked(f.op, f.type, v));
     }
   }
   __device__ __forceinline__ void flush(const Local& l, uint32_t cell, uint64_t* to) const {
     for (uint32_t i = 0; i < p.nfields; i++) {
       const Field& f = p.fields[i];
-      if (f.op == kNulls) {
+      if (kAll && f.op == kNulls) {
         sum_relaxed(to + f.at, uint64_t(load_weak(l.half(f.local, 0, cell))));
         continue;
       }
@@ -163,11 +178,9 @@ struct Any {
   }
 
  private:
-  // What a field keeps the largest of: a value's rank, or the number of its row, of the first one inverted.
-  __device__ __forceinline__ uint64_t largest(const Field& f, uint32_t row) const {
-    if (f.op == kFirstRow) return ~(p.base + row);
-    if (f.op == kLastRow) return p.base + row + 1;
-    return ranked(f.op, f.type, load_word(f.column.values, f.type, row));
+  // The number of a row, of first ones inverted: the largest is kept.
+  __device__ __forceinline__ uint64_t number(const Field& f, uint32_t row) const {
+    return f.op == kFirstRow ? ~(p.base + row) : p.base + row + 1;
   }
   __device__ __forceinline__ void put(const Field& f, uint64_t* to, uint64_t v) const {
     if (f.op == kSumFloat) {

@@ -37,8 +37,8 @@ __device__ __forceinline__ void carry(const CarryParams& p) {
 
 using namespace weft::groups;
 
-extern "C" __global__ void __launch_bounds__(kThreads, kBlocks) groups_sum(AddParams p) { add<OneKey, OneSum>(p); }
-extern "C" __global__ void __launch_bounds__(kThreads, kBlocks) groups_add(AddParams p) { add<OneKey, Any>(p); }
+extern "C" __global__ void __launch_bounds__(kThreads, kBlocks) groups_sum(AddParams p) { add<OneKey, OneSum<false>>(p); }
+extern "C" __global__ void __launch_bounds__(kThreads, kBlocks) groups_add(AddParams p) { add<OneKey, Any<false>>(p); }
 extern "C" __global__ void __launch_bounds__(kThreads) groups_move(MoveParams p) { move(p); }
 extern "C" __global__ void __launch_bounds__(kThreads) groups_carry(CarryParams p) { carry(p); }
 extern "C" __global__ void __launch_bounds__(kThreads) groups_result(ResultParams p) { write_results(p); }

@@ -12,19 +12,19 @@ import (
 //kernelgen:compiler clang version 19.1.7
 //kernelgen:target 80+ptx83,90+ptx83
 //kernelgen:flags -x cuda --cuda-device-only -nocudainc -nocudalib -nostdinc -std=c++17 -Wall -Werror -I kernels/include -O3
-//kernelgen:input 140ebcee1dfbaeff40aa5837ec53f4fc9abcebce6909b6fb8f6a9e1fe0ab60a6 16490 internal/gpu/groups/add.cuh
-//kernelgen:input a8d301d5c1dc8e0d073250f4a11666466e13beab9f1930f12e2b9a476ec51301 2178 internal/gpu/groups/groups.cu
+//kernelgen:input 6183000bd3c0bd936de27c886d4b546730afdc13080676eb6a01b1e5ff8fb801 16756 internal/gpu/groups/add.cuh
+//kernelgen:input 2aa104631bbda153e1d2a544b80e41d5fd911fe06f00efc52f5e2913b4d40689 2192 internal/gpu/groups/groups.cu
 //kernelgen:input 11d3c6eec8ada87c9061bc3bb29157ec71f7b981ffc7c4fff9f014e1feddd626 5946 internal/gpu/groups/layout.cuh
 //kernelgen:input cbd3258c0338b7e4631848e732d4ba8ad0300157404d258e23c34cb2c1b08ab9 2870 internal/gpu/groups/local.cuh
 //kernelgen:input 5cc4ada136b7fd249a95251bd43681a21ca398d4f658ffb4d74b47d3a4b006fd 5442 internal/gpu/groups/result.cuh
-//kernelgen:input 04ed38d175d38f48c9270f3f196e92fc4a99e6c71f38c4921b233e6f04a718b3 5661 internal/gpu/groups/value.cuh
+//kernelgen:input e5b78a1c05c66e231babcef2129958f84de0f7ce3ef23f82ebab252cea0b3355 6320 internal/gpu/groups/value.cuh
 //kernelgen:input 870daf72e5f5ee3daf5209b7c93999cc04bae928905c38d006e9ce507ad53f71 12351 kernels/include/weft/access.cuh
 //kernelgen:input aba0e0ad799cf8072f65dfa894b9a84f4a011a1b5bf771d2050f1c78462e4073 856 kernels/include/weft/cuda.cuh
 //kernelgen:input 79b1beaa05fe49d706515a4fad47443f74f45385014663a5ecc8653a4a9b381e 1718 kernels/include/weft/hash.cuh
 //kernelgen:input 3844d10e56bfb5b2bb8c488edf87f503d07fe3315f36a6d26af5f81e850e250a 4894 kernels/include/weft/shared.cuh
 //kernelgen:input 0851189fa3150bd3eb30a9b7d5f0dcba58c8fcda1c3598976207e3eea53f4ea7 5348 kernels/include/weft/warp.cuh
-//kernelgen:output 4b6621b335d61272792ea88e2bc27af8fc4e6ce8c80e55afdd10b83253388f65 380371 internal/gpu/groups/groups_sm80.ptx
-//kernelgen:output 2781df5c87e755d3f166d7d253b163b551dc1ecf748db32203826001087af191 380371 internal/gpu/groups/groups_sm90.ptx
+//kernelgen:output b3ff0987a77f3663ab36d072a11f45df386a1c1fb511c8a76923d43633cc2aeb 182983 internal/gpu/groups/groups_sm80.ptx
+//kernelgen:output 439afcb1deb6cfe237ddd484b6f6c1e622ca426a48b1dd271eb9a2834726a2ec 182983 internal/gpu/groups/groups_sm90.ptx
 //kernelgen:output 867321ee4368a7ade4eca9181ac3c88aef296a8aee596015fbbac361defafcdf 4439 internal/gpu/groups/groups_params_gen.go
 
 //go:embed groups_sm80.ptx

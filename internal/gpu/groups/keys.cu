@@ -22,8 +22,8 @@ __device__ __forceinline__ void pick(const PickParams& p) {
 
 using namespace weft::groups;
 
-extern "C" __global__ void __launch_bounds__(kThreads, kBlocks) keys_sum(AddParams p) { add<AnyKey, OneSum>(p); }
-extern "C" __global__ void __launch_bounds__(kThreads, kBlocks) keys_add(AddParams p) { add<AnyKey, Any>(p); }
+extern "C" __global__ void __launch_bounds__(kThreads, kBlocks) keys_sum(AddParams p) { add<AnyKey, OneSum<true>>(p); }
+extern "C" __global__ void __launch_bounds__(kThreads, kBlocks) keys_add(AddParams p) { add<AnyKey, Any<true>>(p); }
 extern "C" __global__ void __launch_bounds__(kThreads) keys_pick(PickParams p) { pick(p); }
 extern "C" __global__ void __launch_bounds__(kThreads) keys_find(NumberParams p) { find(p); }
 extern "C" __global__ void __launch_bounds__(kThreads) keys_number(NumberParams p) { number(p); }

@@ -12,19 +12,19 @@ import (
 //kernelgen:compiler clang version 19.1.7
 //kernelgen:target 80+ptx83,90+ptx83
 //kernelgen:flags -x cuda --cuda-device-only -nocudainc -nocudalib -nostdinc -std=c++17 -Wall -Werror -I kernels/include -O3
-//kernelgen:input 140ebcee1dfbaeff40aa5837ec53f4fc9abcebce6909b6fb8f6a9e1fe0ab60a6 16490 internal/gpu/groups/add.cuh
-//kernelgen:input 4a139260bfc72ea13f999d46c3e49ede19e52d39c297418fea9acdcf80a4efa8 1481 internal/gpu/groups/keys.cu
+//kernelgen:input 6183000bd3c0bd936de27c886d4b546730afdc13080676eb6a01b1e5ff8fb801 16756 internal/gpu/groups/add.cuh
+//kernelgen:input cb4b71d3f9e2fc058be63c4ec99ed2203009e741c318d493d9bbe784f05e1301 1493 internal/gpu/groups/keys.cu
 //kernelgen:input 11d3c6eec8ada87c9061bc3bb29157ec71f7b981ffc7c4fff9f014e1feddd626 5946 internal/gpu/groups/layout.cuh
 //kernelgen:input cbd3258c0338b7e4631848e732d4ba8ad0300157404d258e23c34cb2c1b08ab9 2870 internal/gpu/groups/local.cuh
 //kernelgen:input cf8d0d22fefc90275b3efffff46074d73f7ec0dcbebbd01f27c6978f3d94b1a9 5481 internal/gpu/groups/number.cuh
-//kernelgen:input 04ed38d175d38f48c9270f3f196e92fc4a99e6c71f38c4921b233e6f04a718b3 5661 internal/gpu/groups/value.cuh
+//kernelgen:input e5b78a1c05c66e231babcef2129958f84de0f7ce3ef23f82ebab252cea0b3355 6320 internal/gpu/groups/value.cuh
 //kernelgen:input 870daf72e5f5ee3daf5209b7c93999cc04bae928905c38d006e9ce507ad53f71 12351 kernels/include/weft/access.cuh
 //kernelgen:input aba0e0ad799cf8072f65dfa894b9a84f4a011a1b5bf771d2050f1c78462e4073 856 kernels/include/weft/cuda.cuh
 //kernelgen:input 79b1beaa05fe49d706515a4fad47443f74f45385014663a5ecc8653a4a9b381e 1718 kernels/include/weft/hash.cuh
 //kernelgen:input 3844d10e56bfb5b2bb8c488edf87f503d07fe3315f36a6d26af5f81e850e250a 4894 kernels/include/weft/shared.cuh
 //kernelgen:input 0851189fa3150bd3eb30a9b7d5f0dcba58c8fcda1c3598976207e3eea53f4ea7 5348 kernels/include/weft/warp.cuh
-//kernelgen:output c3b42287873d37dc1e49144edfe119ad7c4c76c5e1ca4b239f090b6597d547cb 472652 internal/gpu/groups/keys_sm80.ptx
-//kernelgen:output a4045ce2ffb8fc66c1cf9423699971c32ef28c3c6e9150dcb932c69b1bae00d0 472652 internal/gpu/groups/keys_sm90.ptx
+//kernelgen:output 77eef54f0878bae1f3a3c1addf90dc75bfce80cc2d772bd99becb8b86a57aef4 277540 internal/gpu/groups/keys_sm80.ptx
+//kernelgen:output 83bd5051201f8b5bc181a4f95802ab687f8bfc286ede9c25dd789a056480ff00 277540 internal/gpu/groups/keys_sm90.ptx
 //kernelgen:output add43bb095742a0c7d7926c6d1cee6545488867f156a57064fd363855c826327 4286 internal/gpu/groups/keys_params_gen.go
 
 //go:embed keys_sm80.ptx

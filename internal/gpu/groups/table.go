@@ -233,23 +233,29 @@ func (t *Table) launched(r Rows) (kernel device.Kernel, p addParams, err error) 
 		listed: t.rounds.Ptr() + device.Ptr(4*t.blocks), lists: t.lists.Ptr(), n: uint32(r.N), round: uint32(t.round),
 		cells: uint32(t.cells), nfields: uint32(len(t.layout.Fields)), ncolumns: uint32(len(r.Keys)), filter: uint32(r.Filter),
 	}
-	sum, add := t.sum, t.kernels.add
-	switch {
-	case r.Numbers != 0:
-		p.keys, p.numbered = r.Numbers, 1
-		fallthrough
-	case len(r.Keys) != 1 || r.nulls():
-		if err := t.keyed.load(t.dev); err != nil {
-			return nil, p, err
+	if p.keys = r.Numbers; p.keys != 0 {
+		p.numbered = 1
+	}
+	if t.plain(r) {
+		if p.keys, p.key = r.Keys[0].Values, uint32(r.Keys[0].Type); t.layout.simple() {
+			return t.sum, p, nil
 		}
-		sum, add = t.keyed.sum, t.keyed.add
-	default:
-		p.keys, p.key = r.Keys[0].Values, uint32(r.Keys[0].Type)
+		return t.kernels.add, p, nil
+	}
+	if err := t.keyed.load(t.dev); err != nil {
+		return nil, p, err
 	}
 	if t.layout.simple() {
-		return sum, p, nil
+		return t.keyed.sum, p, nil
 	}
-	return add, p, nil
+	return t.keyed.add, p, nil
+}
+
+// plain tells whether rows are such as the fastest kernels know: one key of 32 or 64 bits, values of as many, no nulls, and no
+// rows that are kept.
+func (t *Table) plain(r Rows) bool {
+	return r.Numbers == 0 && len(r.Keys) == 1 && !r.nulls() && r.Keys[0].Type.Size() >= 4 &&
+		!slices.ContainsFunc(t.layout.Fields, func(f Field) bool { return f.Op >= Nulls || f.Type.Size() < 4 })
 }
 
 // tellKeys submits writing where the keys are.

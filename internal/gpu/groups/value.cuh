@@ -55,19 +55,32 @@ __device__ __forceinline__ uint64_t extended(Type type, uint64_t bits) {
   }
 }
 
+// load_word is a value, extended. Kernels for the most frequent columns know types of 32 and 64 bits only: kNarrow is false.
+template <bool kNarrow = true>
 __device__ __forceinline__ uint64_t load_word(const void* column, Type type, uint64_t row) {
-  return extended(type, load_bits(column, type, row));
+  if (kNarrow) return extended(type, load_bits(column, type, row));
+  if (is_wide(type)) return load_once(static_cast<const uint64_t*>(column) + row);
+  const uint32_t v = load_once(static_cast<const uint32_t*>(column) + row);
+  return type == kInt32 ? uint64_t(int64_t(int32_t(v))) : type == kUint32 ? uint64_t(v) : widened(v);
 }
 
 // key_bits is a key as bits of its width. All NaN are one key, and -0 is 0.
+template <bool kNarrow = true>
 __device__ __forceinline__ uint64_t key_bits(const void* column, Type type, uint64_t row) {
-  const uint64_t bits = load_bits(column, type, row);
+  uint64_t bits;
+  if (kNarrow) {
+    bits = load_bits(column, type, row);
+  } else if (is_wide(type)) {
+    bits = load_once(static_cast<const uint64_t*>(column) + row);
+  } else {
+    bits = load_once(static_cast<const uint32_t*>(column) + row);
+  }
+  if (!is_float(type)) return bits;
   if (type == kFloat32) {
     const uint32_t v = uint32_t(bits) & 0x7fffffffu;
     return v > 0x7f800000u ? kNaN32 : v == 0 ? 0 : bits;
   }
-  if (type == kFloat64) return is_nan(bits) ? kNaN : bits == kSign ? 0 : bits;
-  return bits;
+  return is_nan(bits) ? kNaN : bits == kSign ? 0 : bits;
 }
 
 __device__ __forceinline__ bool is_null(const Column& c, uint64_t row) {
