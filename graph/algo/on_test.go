@@ -7,6 +7,7 @@ import (
 	"math"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 
 	"github.com/weftgo/weft/device"
@@ -222,6 +223,63 @@ func all(ctx context.Context, dev device.Device, g *graph.CSR, each func(name st
 	})
 	if !g.Directed() {
 		each("KCore", func() error { _, err := KCore(ctx, dev, g, make([]uint32, n)); return err })
+	}
+}
+
+// ending is a context that ends when it has been asked some times.
+type ending struct {
+	context.Context
+	left atomic.Int64
+}
+
+func (e *ending) Err() error {
+	if e.left.Add(-1) < 0 {
+		return context.Canceled
+	}
+	return nil
+}
+
+func (e *ending) Done() <-chan struct{} {
+	c := make(chan struct{})
+	if e.Err() != nil {
+		close(c)
+	}
+	return c
+}
+
+// A context that ends on the way is an error, and leaves nothing behind, wherever that is.
+func TestEndingOnKernels(t *testing.T) {
+	dev, host := kernelDevice(t), devicetest.OpenCPU(t, 1)
+	g, err := graph.Build(t.Context(), host, shapes()[4].Edges, nil) // a path: many rounds
+	must(t, err)
+	names := []string{"PageRank", "BFS", "Components", "SSSP", "KCore"}
+	for i, name := range names {
+		before, ends := devicetest.Live(dev), 0
+		for n := int64(0); ; n += 1 + n/4 {
+			ctx := &ending{Context: t.Context()}
+			ctx.left.Store(n)
+			var err error
+			at := 0
+			all(ctx, dev, g, func(_ string, run func() error) {
+				if at == i {
+					err = run()
+				}
+				at++
+			})
+			if live := devicetest.Live(dev); live != before {
+				t.Fatalf("%s, ended after %d questions: left %+v, before %+v", name, n, live, before)
+			}
+			if err == nil {
+				break
+			}
+			if !errors.Is(err, context.Canceled) {
+				t.Fatalf("%s, ended after %d questions: %v", name, n, err)
+			}
+			ends++
+		}
+		if ends < 3 {
+			t.Errorf("%s looks at its context %d times", name, ends)
+		}
 	}
 }
 
