@@ -455,6 +455,7 @@ func TestErrors(t *testing.T) {
 		{rank(PageRankOptions{Damping: math.NaN()}), device.ErrInvalid, "Damping NaN"},
 		{rank(PageRankOptions{Iterations: -1}), device.ErrInvalid, "Iterations -1"},
 		{rank(PageRankOptions{Tolerance: math.NaN()}), device.ErrInvalid, "Tolerance"},
+		{func() error { _, err := NewRanking(t.Context(), dev, g, &PageRankOptions{Warm: true}); return err }, device.ErrInvalid, "Warm"},
 		{func() error { _, err := NewConnected(t.Context(), gpu, g); return err }, device.ErrUnsupported, "by CPUs only"},
 	} {
 		if err := tt.run(); !errors.Is(err, tt.want) || !strings.Contains(err.Error(), tt.say) {
@@ -503,4 +504,26 @@ func TestCancelled(t *testing.T) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
+}
+
+// Ranks that are close to begin with need fewer iterations, and those that are right one.
+func TestWarmPageRank(t *testing.T) {
+	everywhere(t, func(t *testing.T, dev device.Device, g *graph.CSR) {
+		if g.Vertices() == 0 {
+			return
+		}
+		ranks := make([]uint64, g.Vertices())
+		first, err := PageRank(t.Context(), dev, g, ranks, nil)
+		must(t, err)
+		before := slices.Clone(ranks)
+		again, err := PageRank(t.Context(), dev, g, ranks, &PageRankOptions{Warm: true})
+		must(t, err)
+		off := 0.
+		for v, r := range ranks {
+			off += float64(max(r, before[v])-min(r, before[v])) / RankOne
+		}
+		if again.Iterations != 1 || again.Change != off || off > 1e-6 {
+			t.Errorf("%d iterations, and %d more, by which ranks changed by %v, which it says is %v", first.Iterations, again.Iterations, off, again.Change)
+		}
+	})
 }

@@ -85,7 +85,7 @@ func PageRankOn(ctx context.Context, s *device.Stream, g *graph.DeviceCSR, ranks
 	into, free, err := turned(ctx, s, k, g, rows)
 	if err == nil {
 		w := fixed(o.Damping, uint64(ranks.Len()))
-		rank := traversal.Rank{Damping: w.damping, Base: w.base, Iterations: o.Iterations, Limit: limitOf(o.Tolerance)}
+		rank := traversal.Rank{Damping: w.damping, Base: w.base, Iterations: o.Iterations, Limit: limitOf(o.Tolerance), Warm: o.Warm}
 		var change uint64
 		r.Iterations, change, err = k.PageRank(ctx, s, rows, into, ranks.Ptr(), rank)
 		r.Change = float64(change) / RankOne

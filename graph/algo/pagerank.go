@@ -22,6 +22,9 @@ type PageRankOptions struct {
 	Iterations int
 	// Tolerance ends the iteration when ranks change by no more than that, all together. Default 10^-6; negative: never.
 	Tolerance float64
+	// Warm begins with the ranks that an earlier call has left, perhaps of the graph before some batches, instead of with
+	// equal ones: where these are close, fewer iterations are needed. Vertices that are new have rank 0 then.
+	Warm bool
 }
 
 func (o *PageRankOptions) check() (c PageRankOptions, err error) {
@@ -65,6 +68,11 @@ func PageRank(ctx context.Context, dev device.Device, g *graph.CSR, ranks []uint
 	perVertex("PageRank", g, len(ranks))
 	if !isHost(dev) {
 		err = uploaded(ctx, dev, "PageRank", g.Upload, ranks, func(s *device.Stream, d *graph.DeviceCSR, column device.Slice[uint64]) error {
+			if opts != nil && opts.Warm {
+				if err := column.CopyFrom(s, ranks); err != nil {
+					return err
+				}
+			}
 			r, err = PageRankOn(ctx, s, d, column, opts)
 			return err
 		})
@@ -84,8 +92,10 @@ func PageRank(ctx context.Context, dev device.Device, g *graph.CSR, ranks []uint
 	}
 	n := uint64(len(ranks))
 	w := walk{Host: h, out: g, into: into, ranks: ranks, shares: make([]uint64, n), fixedPoint: fixed(o.Damping, n)}
-	for v := range ranks {
-		ranks[v] = RankOne / n
+	if !o.Warm {
+		for v := range ranks {
+			ranks[v] = RankOne / n
+		}
 	}
 	for r.Iterations < o.Iterations {
 		change := w.step(ctx)

@@ -18,6 +18,9 @@ import (
 // ones as those of PageRank are, by the same bound, Tolerance·Damping/(1-Damping) over all vertices. (Frontiers that grow and are pruned are those of Sahu: "DF* PageRank", 2024. What was
 // handed on adds up exactly, in integers, so errors do not add up over batches.)
 //
+// It works on the host, wherever the graph is. On a GPU, [PageRankOn] with Warm, of rows that [graph.Graph.CSROn] exports there, goes on from the
+// ranks that there were, with all vertices.
+//
 // It takes 32 bytes a vertex, and is not for several goroutines at a time. The outcome is the same to the bit on any number of cores.
 type Ranking struct {
 	host     device.Host
@@ -44,7 +47,7 @@ type Ranking struct {
 	failed  error
 }
 
-// NewRanking computes the ranks of a graph as it is. Tolerance must be positive.
+// NewRanking computes the ranks of a graph as it is. Tolerance must be positive, and Warm false.
 func NewRanking(ctx context.Context, dev device.Device, g *graph.CSR, opts *PageRankOptions) (*Ranking, error) {
 	h, err := host(dev, "ranking")
 	if err != nil {
@@ -56,6 +59,9 @@ func NewRanking(ctx context.Context, dev device.Device, g *graph.CSR, opts *Page
 	}
 	if o.Tolerance <= 0 {
 		return nil, invalid("ranking", "Tolerance %v, want more than 0", o.Tolerance)
+	}
+	if o.Warm {
+		return nil, invalid("ranking", "Warm: it has no ranks yet, and begins with its own from then on")
 	}
 	r := &Ranking{
 		host: h, o: o, directed: g.Directed(), damping: uint64(math.Ldexp(o.Damping, 64)), changed: newGathering(0), active: newGathering(0),

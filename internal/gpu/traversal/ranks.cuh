@@ -23,6 +23,7 @@ struct RankParams {
   uint64_t damping;  // of 2^64
   uint64_t base;     // the rank that begins at any vertex
   uint64_t limit;    // a change that is no larger is the last
+  uint64_t warm;     // ranks are there to begin with
 };
 
 __device__ __forceinline__ bool ended(const RankParams& p) { return p.before->change <= p.limit; }
@@ -37,7 +38,7 @@ __device__ __forceinline__ uint64_t share(const RankParams& p, uint32_t v, uint6
 __device__ __forceinline__ void rank_start(const RankParams& p) {
   uint64_t idle = 0;
   for (uint64_t v = thread_index(); v < p.out.vertices; v += threads_in_grid()) {
-    const uint64_t rank = (uint64_t(1) << 62) / p.out.vertices;
+    const uint64_t rank = p.warm ? p.ranks[v] : (uint64_t(1) << 62) / p.out.vertices;
     p.ranks[v] = rank;
     p.sums[v] = 0;
     idle += share(p, uint32_t(v), rank);

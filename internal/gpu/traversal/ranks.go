@@ -14,6 +14,7 @@ type Rank struct {
 	Base       uint64 // the rank that begins at any vertex
 	Iterations int    // at most
 	Limit      uint64 // a change that is no larger ends it
+	Warm       bool   // ranks are there to begin with
 }
 
 const (
@@ -33,6 +34,9 @@ func (k *Kernels) PageRank(ctx context.Context, s *device.Stream, g, into Graph,
 	p := rankParams{
 		out: g.rows(), into: into.rows(), firsts: parts[2], ranks: ranks, shares: parts[0], sums: parts[1],
 		damping: o.Damping, base: o.Base, limit: min(o.Limit, ^uint64(0)-1), now: parts[3],
+	}
+	if o.Warm {
+		p.warm = 1
 	}
 	c.write(p.now, 0, ^uint64(0)) // no change ends it before the first iteration
 	launch(c, k.rankStart, g.Vertices, &p)

@@ -11,7 +11,7 @@ import (
 //kernelgen:compiler clang version 19.1.7
 //kernelgen:target 80+ptx83,90+ptx83
 //kernelgen:flags -x cuda --cuda-device-only -nocudainc -nocudalib -nostdinc -std=c++17 -Wall -Werror -I kernels/include -O3
-//kernelgen:input a9dc840fcf4402c359b8fb8ea73ea5dadaac80e6c25ff1028c936cb85e77afdd 5752 internal/gpu/traversal/ranks.cuh
+//kernelgen:input cc3a0157d334d092ee1ef8af3446ff7f70b8548f42fe2a28789afef7ad3db658 5828 internal/gpu/traversal/ranks.cuh
 //kernelgen:input adad4f733b842ae8733d231510f4d63269a95f0bb9f3654999469a10b9b6735b 7683 internal/gpu/traversal/rows.cuh
 //kernelgen:input 870daf72e5f5ee3daf5209b7c93999cc04bae928905c38d006e9ce507ad53f71 12351 kernels/include/weft/access.cuh
 //kernelgen:input aba0e0ad799cf8072f65dfa894b9a84f4a011a1b5bf771d2050f1c78462e4073 856 kernels/include/weft/cuda.cuh

@@ -72,6 +72,7 @@ type rankParams struct {
 	damping uint64
 	base    uint64
 	limit   uint64
+	warm    uint64
 }
 
 // rows is weft::traversal::Rows of C++.
@@ -169,7 +170,7 @@ var (
 
 // rankParams has the layout of weft::traversal::RankParams.
 var (
-	_ [136]byte = [unsafe.Sizeof(rankParams{})]byte{}
+	_ [144]byte = [unsafe.Sizeof(rankParams{})]byte{}
 	_ [0]byte   = [unsafe.Offsetof(rankParams{}.out)]byte{}
 	_ [32]byte  = [unsafe.Offsetof(rankParams{}.into)]byte{}
 	_ [64]byte  = [unsafe.Offsetof(rankParams{}.firsts)]byte{}
@@ -181,6 +182,7 @@ var (
 	_ [112]byte = [unsafe.Offsetof(rankParams{}.damping)]byte{}
 	_ [120]byte = [unsafe.Offsetof(rankParams{}.base)]byte{}
 	_ [128]byte = [unsafe.Offsetof(rankParams{}.limit)]byte{}
+	_ [136]byte = [unsafe.Offsetof(rankParams{}.warm)]byte{}
 )
 
 // rows has the layout of weft::traversal::Rows.
