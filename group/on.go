@@ -10,6 +10,7 @@ import (
 	"github.com/weftgo/weft/column"
 	"github.com/weftgo/weft/device"
 	"github.com/weftgo/weft/internal/gpu/groups"
+	"github.com/weftgo/weft/internal/observe"
 	"github.com/weftgo/weft/internal/op"
 )
 
@@ -27,6 +28,8 @@ type GroupsOn struct {
 	dev  device.Device
 	aggs []Aggregate
 	opts Options
+
+	tracked *observe.Tracked
 
 	mu     sync.Mutex
 	l      *layout // nil: no batch yet
@@ -68,6 +71,8 @@ func NewOn(dev device.Device, aggs []Aggregate, opts *Options) (*GroupsOn, error
 	if err != nil {
 		return nil, fmt.Errorf("group: NewOn: %w", err)
 	}
+	// Nobody knows how many groups a GPU has without waiting for it.
+	g.tracked = observe.Track(g, "group", nil, func(*GroupsOn) (groups, bytes int) { return 0, 0 })
 	return g, nil
 }
 
@@ -207,6 +212,7 @@ func (g *GroupsOn) Close() error {
 	if g.closed {
 		return nil
 	}
+	g.tracked.Closed()
 	g.closed, g.err = true, fmt.Errorf("groups %w", op.ErrClosed)
 	return g.on.close()
 }

@@ -13,6 +13,7 @@ import (
 	"github.com/weftgo/weft/device"
 	"github.com/weftgo/weft/internal/arena"
 	"github.com/weftgo/weft/internal/number"
+	"github.com/weftgo/weft/internal/observe"
 	"github.com/weftgo/weft/internal/op"
 	"github.com/weftgo/weft/internal/rowkey"
 )
@@ -54,6 +55,7 @@ type Table struct {
 	failed  error             // the index and the items do not agree any more
 	length  atomic.Uint32
 
+	tracked *observe.Tracked
 	scratch scratch // of who adds
 	chunk   int     // rows that are worked on at a time: chunkRows
 }
@@ -99,8 +101,12 @@ func newTable(dev device.Device, opts *Options, h arena.Hasher) (*Table, error) 
 	if err := t.enough(); err != nil {
 		return nil, fmt.Errorf("intern: New: %w", errors.Join(err, index.Close()))
 	}
+	t.tracked = observe.Track(t, "intern", nil, (*Table).sizes)
 	return t, nil
 }
+
+// sizes are what the accounts of the process say of a table.
+func (t *Table) sizes() (keys, bytes int) { return t.Len(), 0 }
 
 // Len is the number of keys, whose ids are 0 to Len-1. It waits for nobody. 0 once the table is closed.
 func (t *Table) Len() int { return int(t.length.Load()) }
@@ -190,6 +196,10 @@ func (t *Table) Close() error {
 	defer func() { <-t.turn }()
 	t.mu.Lock()
 	defer t.mu.Unlock()
+	if t.tracked != nil {
+		t.tracked.Closed()
+		t.tracked = nil
+	}
 	t.failed = op.ErrClosed
 	t.length.Store(0)
 	t.keys, t.extras, t.clashes, t.scratch = newKeys(0), nil, nil, scratch{}

@@ -10,6 +10,7 @@ import (
 	"github.com/weftgo/weft/column"
 	"github.com/weftgo/weft/device"
 	"github.com/weftgo/weft/device/cpu"
+	"github.com/weftgo/weft/internal/observe"
 	"github.com/weftgo/weft/internal/op"
 )
 
@@ -23,6 +24,8 @@ type Index struct {
 	host   device.Host // where spans and pairs lie
 	own    *cpu.Device // the same, if the index is on another device
 	lookup lookup
+
+	tracked *observe.Tracked
 
 	mu     sync.Mutex
 	users  int
@@ -57,8 +60,12 @@ func New(ctx context.Context, dev device.Device, keys []column.Column, opts *Opt
 	if err = ix.open(ctx, dev, keys); err != nil {
 		return nil, fmt.Errorf("join: New: %w", err)
 	}
+	ix.tracked = observe.Track(ix, "join", nil, (*Index).sizes)
 	return ix, nil
 }
+
+// sizes are what the accounts of the process say of an index.
+func (ix *Index) sizes() (rows, bytes int) { return ix.n, ix.bytes }
 
 func (ix *Index) open(ctx context.Context, dev device.Device, keys []column.Column) (err error) {
 	if ix.plan, err = planOf(keys, ix.opts.NullsMatch); err != nil {
@@ -132,6 +139,9 @@ func (ix *Index) Close() error {
 	defer ix.mu.Unlock()
 	if !ix.closed {
 		ix.closed = true
+		if ix.tracked != nil { // that of an IndexOn is not tracked
+			ix.tracked.Closed()
+		}
 		return ix.freeUnused()
 	}
 	return nil

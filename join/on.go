@@ -11,15 +11,17 @@ import (
 	"github.com/weftgo/weft/column"
 	"github.com/weftgo/weft/device"
 	"github.com/weftgo/weft/internal/gpu/pairs"
+	"github.com/weftgo/weft/internal/observe"
 )
 
 // IndexOn is an [Index] over one column of integers in device memory, looked up by columns that lie
 // there, too: nothing comes to the host. None of its rows is null. Its methods may be called from many goroutines.
 type IndexOn[K weft.Key] struct {
-	n      int
-	dev    device.Device
-	on     indexOn[K]
-	closed atomic.Bool
+	n       int
+	dev     device.Device
+	on      indexOn[K]
+	closed  atomic.Bool
+	tracked *observe.Tracked
 }
 
 // indexOn is what an index on some kind of device does.
@@ -55,6 +57,7 @@ func NewOn[K weft.Key](ctx context.Context, s *device.Stream, keys device.Slice[
 	if err != nil {
 		return nil, fmt.Errorf("join: NewOn: %w", err)
 	}
+	ix.tracked = observe.Track(ix, "join", nil, func(ix *IndexOn[K]) (rows, bytes int) { return ix.n, 0 })
 	return ix, nil
 }
 
@@ -67,7 +70,9 @@ func (ix *IndexOn[K]) Distinct() int { return ix.on.distinct() }
 // Close frees the index. Streams must have done what was submitted for its matches, whose methods return
 // [weft.ErrClosed] from then on. Idempotent.
 func (ix *IndexOn[K]) Close() error {
-	ix.closed.Store(true)
+	if !ix.closed.Swap(true) {
+		ix.tracked.Closed()
+	}
 	return ix.on.close()
 }
 

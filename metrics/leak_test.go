@@ -2,6 +2,7 @@ package metrics
 
 import (
 	"bytes"
+	"errors"
 	"log/slog"
 	"runtime"
 	"strings"
@@ -10,12 +11,16 @@ import (
 	"time"
 
 	"github.com/weftgo/weft/btree"
+	"github.com/weftgo/weft/column"
 	"github.com/weftgo/weft/cuckoo"
 	"github.com/weftgo/weft/device"
 	"github.com/weftgo/weft/device/cpu"
 	"github.com/weftgo/weft/device/sim"
 	"github.com/weftgo/weft/graph"
+	"github.com/weftgo/weft/group"
 	"github.com/weftgo/weft/horton"
+	"github.com/weftgo/weft/intern"
+	"github.com/weftgo/weft/join"
 	"github.com/weftgo/weft/linear"
 	"github.com/weftgo/weft/lsm"
 	"github.com/weftgo/weft/ordered"
@@ -33,6 +38,33 @@ var forgotten = map[string]func(t *testing.T, dev device.Device){
 	"lsm":     func(t *testing.T, dev device.Device) { use(t)(lsm.New[uint32, uint32](dev, nil)) },
 	"ordered": func(t *testing.T, dev device.Device) { use(t)(ordered.New[uint32, uint32](dev, nil)) },
 	"btree":   func(t *testing.T, dev device.Device) { use(t)(btree.New[uint32, uint32](dev, nil)) },
+	"intern":  func(t *testing.T, dev device.Device) { use(t)(intern.New(dev, nil)) },
+	"join": func(t *testing.T, dev device.Device) {
+		ix, err := join.New(t.Context(), dev, []column.Column{column.Of([]int64{7})}, nil)
+		if err != nil || ix.Len() != 1 {
+			t.Fatal(err)
+		}
+	},
+	"group": func(t *testing.T, dev device.Device) {
+		s, err := dev.NewStream()
+		if err != nil {
+			t.Fatal(err)
+		}
+		keys, err := device.Upload(s, []int64{1})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := join.NewOn(t.Context(), s, keys); err != nil {
+			t.Fatal(err)
+		}
+		g, err := group.NewOn(dev, nil, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := errors.Join(g.AddOn(s, []column.On{column.OfSlice(keys)}, nil), s.Sync(t.Context()), s.Close(), keys.Free()); err != nil {
+			t.Fatal(err)
+		}
+	},
 }
 
 // log is a buffer that may be read while others write.
@@ -76,6 +108,7 @@ func TestCollected(t *testing.T) {
 		forget(t, gpu)
 		want[name] = 2
 	}
+	want["join"] = 4 // and those of columns on a device
 	forgetGraph(t, host)
 	want["graph"] = 1
 	for name, n := range want {
