@@ -45,11 +45,17 @@ func (p *piece) slice(n int) {
 // add adds a piece, or its first rows if there may be memory for no more.
 func (g *Groups) add(ctx context.Context, p *piece) (added int, err error) {
 	p.slice(p.n)
-	careful, full := false, false
+	careful, full, asked := false, false, p.n
 	for g.opts.MaxBytes > 0 && !careful && g.recordBytes()+g.needs(p) > g.opts.MaxBytes-g.share() {
 		if careful = p.n <= carefulRows; !careful {
 			p.slice((p.n + 1) / 2)
 		}
+	}
+	// The next piece begins there: what it may need is not told without a look at each of its byte strings.
+	if p.n < asked || careful {
+		g.tight = p.n
+	} else if g.tight *= 2; g.tight > g.maxPiece {
+		g.tight = 0
 	}
 	packed, other := g.encode(ctx, p)
 	if p.stop != nil { // at a row of others

@@ -32,6 +32,7 @@ type Groups struct {
 	rest          *rest
 	ahead         bool // there are, or were, interned keys whose rows were not added: they may get their groups in another order
 	scratch       scratch
+	tight         int // rows of the last piece that had to be cut for Options.MaxBytes; 0: it had not
 
 	leastPiece, maxPiece int // the constants
 }
@@ -115,6 +116,9 @@ func (g *Groups) addAll(ctx context.Context, keys, values []column.Column, n int
 		}
 		// Two pieces of a half instead of one and a small rest.
 		size := min(max(g.leastPiece, pieceRows*g.Len()), g.maxPiece)
+		if g.tight > 0 {
+			size = min(size, 2*g.tight)
+		}
 		size = (n - done + (n-done+size-1)/size - 1) / ((n - done + size - 1) / size)
 		p := piece{keys: keys, values: values, lo: done, n: size}
 		added, err := g.add(ctx, &p)

@@ -165,3 +165,25 @@ func TestMemoryIsFlat(t *testing.T) {
 		}
 	}
 }
+
+// Where the bound is near, pieces stay small: each is looked through for what it may need.
+func TestTightPieces(t *testing.T) {
+	const n = 100_000
+	texts, keys := make([]string, n), make([]int64, n)
+	for i := range texts {
+		texts[i], keys[i] = fmt.Sprint(i), int64(i%100)
+	}
+	columns := []column.Column{column.Of(keys)}
+	values := []column.Column{column.OfStrings(texts)}
+	g := create(t, open(t, 1), []Aggregate{{Func: Max}}, &Options{MaxBytes: 900_000})
+	if err := g.Add(t.Context(), columns, values); err != nil || g.Len() != 100 {
+		t.Fatalf("%d groups; %v", g.Len(), err)
+	}
+	if g.tight == 0 || g.tight > 2*carefulRows {
+		t.Errorf("the next piece begins with %d rows", 2*g.tight)
+	}
+	free := create(t, open(t, 1), []Aggregate{{Func: Max}}, &Options{MaxBytes: 1 << 40})
+	if err := free.Add(t.Context(), columns, values); err != nil || free.tight != 0 {
+		t.Errorf("a bound that is far away makes pieces of %d rows; %v", 2*free.tight, err)
+	}
+}
