@@ -8,6 +8,7 @@ import (
 
 	"github.com/weftgo/weft/device"
 	"github.com/weftgo/weft/graph"
+	"github.com/weftgo/weft/internal/neighbors"
 	"github.com/weftgo/weft/internal/roofline"
 )
 
@@ -15,8 +16,8 @@ var graphQueryExperiment = Experiment{
 	Name:  "graph-query",
 	Title: "Edges looked up, degrees and rows of graphs that change",
 	Doc: `Random arcs of a directed graph are looked up (has_hit), and pairs of random vertices (has_miss, of which few are edges); degrees of random vertices are read (degree), and the rows of all
-vertices are copied behind each other (rows, in arcs a second). 2^24 lookups (2^18 on a CPU).` + generated + `
-The limit of lookups is random reads of 64 bytes in a region as large as the graph, that of rows reading and writing 4 bytes for each arc.`,
+vertices are copied behind each other (rows, in arcs a second), or, of sorted rows on a GPU, added up by a kernel of a user that goes through them where they lie (sum). 2^24 lookups (2^18 on a CPU).` + generated + `
+The limit of lookups is random reads of 64 bytes in a region as large as the graph, that of rows reading and writing 4 bytes for each arc, that of sum reading them.`,
 	run: func(ctx context.Context, r *runner) error {
 		return r.eachGraph(ctx, func(t *graphTrial) error { return t.queries(ctx) })
 	},
@@ -43,7 +44,10 @@ func (t *graphTrial) queriesOf(ctx context.Context, g changing) error {
 	if err := t.degrees(ctx, g, t.random(n).From); err != nil {
 		return err
 	}
-	return t.rows(ctx, g)
+	if err := t.rows(ctx, g); err != nil {
+		return err
+	}
+	return t.sum(ctx, g)
 }
 
 // has looks edges up.
@@ -148,5 +152,40 @@ func (t *graphTrial) rows(ctx context.Context, g changing) (err error) {
 		return err
 	}
 	t.report("rows", len(got), took, "arcs_8", Row{Structure: g.layout()})
+	return nil
+}
+
+// sum adds up all neighbors by a kernel of a user.
+func (t *graphTrial) sum(ctx context.Context, g changing) (err error) {
+	of, ok := g.(rowGraph)
+	if !ok || t.Device.Properties().Kind == device.CPU {
+		return nil
+	}
+	k, err := neighbors.Open(t.Device, 0)
+	if err != nil {
+		return err
+	}
+	sums, err := device.Make[uint64](t.Device, 2)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, t.free(&sums)) }()
+	again := func() error { return t.stream.Fill(sums.Ptr(), 0, 4) }
+	took, err := t.median(ctx, again, func() error { return k.Sum(ctx, t.stream, of.Graph, sums) })
+	var got [2]uint64
+	if err == nil {
+		err = sums.CopyTo(ctx, t.stream, got[:])
+	}
+	if err != nil {
+		return err
+	}
+	want := uint64(0)
+	for _, v := range t.csr.Targets() {
+		want += uint64(v)
+	}
+	if got[0] != want {
+		return fmt.Errorf("%w: all neighbors add up to %d, want %d", errWrong, got[0], want)
+	}
+	t.report("sum", t.csr.Arcs(), took, "arcs_4", Row{Structure: g.layout()})
 	return nil
 }

@@ -7,6 +7,7 @@ var knownTypes = map[string]string{
 	"weft::btree::Ref":          weftPath + "/btree.Ref",
 	"weft::btree::VersionedRef": weftPath + "/btree.VersionedRef",
 	"weft::graph::Graph":        weftPath + "/graph.Ref",
+	"weft::graph::Ref":          weftPath + "/graph.Ref",
 	"weft::linear::Ref":         weftPath + "/linear.Ref",
 	"weft::ordered::Ref":        weftPath + "/ordered.Ref",
 	"weft::slab::Ref":           weftPath + "/slab.Ref",
