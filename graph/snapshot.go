@@ -96,9 +96,6 @@ func (s *Snapshot) leave() (err error) {
 		return nil
 	}
 	ctx, g := context.Background(), s.of
-	if err := g.lent.end(s); err != nil {
-		return err // its memory is not given back while somebody may read it
-	}
 	if g.leases.Write(ctx) == nil { // or the graph has been closed
 		err = g.forget(ctx, s)
 		g.leases.Release()

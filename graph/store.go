@@ -38,7 +38,6 @@ type store struct {
 	weights core.Type    // 0: none
 	open    sync.RWMutex // taken by calls on snapshots, so that Close waits for them
 	closed  bool
-	lent    lent
 	tracked *observe.Tracked
 }
 

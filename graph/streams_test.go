@@ -2,7 +2,6 @@ package graph
 
 import (
 	"bytes"
-	"context"
 	"errors"
 	"fmt"
 	"math/rand/v2"
@@ -159,20 +158,6 @@ func behindStreams(t testing.TB, dev device.Device, _ uint64) {
 			t.Fatalf("%d, want %d", n, edges)
 		}
 	}
-	viewed := func(g *Graph, view func(context.Context, *device.Stream, func(Ref) error) error, beside func()) {
-		other, err := dev.NewStream()
-		must(t, err)
-		degrees := upload(t, other, make([]uint32, 43))
-		must(t, view(ctx, other, func(r Ref) error {
-			p := rowsParams{graph: r, degrees: degrees.Ptr(), n: 43}
-			return device.Launch(other, g.engine.(*gpuEngine).degreesKernel, gpu.Wave(dev, 43), gpu.Block, &p)
-		}))
-		beside()
-		got := make([]uint32, 43)
-		must(t, degrees.CopyTo(ctx, other, got))
-		want(int(got[0]), nil, 14)
-		must(t, errors.Join(degrees.Free(), other.Close()))
-	}
 	for name, do := range map[string]func(g *Graph){
 		"Clear": func(g *Graph) {
 			must(t, g.DeleteOn(s, u, v, none))
@@ -222,15 +207,18 @@ func behindStreams(t testing.TB, dev device.Device, _ uint64) {
 			must(t, errors.Join(there.Free(), g.Close()))
 		},
 		"View": func(g *Graph) {
-			viewed(g, g.View, func() {})
-		},
-		"View, of a snapshot that is closed beside kernels": func(g *Graph) {
-			x, err := g.Snapshot(ctx)
+			other, err := dev.NewStream()
 			must(t, err)
-			viewed(g, x.View, func() {
-				must(t, x.Close())
-				must(t, g.Clear(ctx))
-			})
+			degrees := upload(t, other, make([]uint32, 43))
+			must(t, other.Sync(ctx))
+			must(t, g.View(ctx, other, func(r Ref) error {
+				p := rowsParams{graph: r, degrees: degrees.Ptr(), n: 43}
+				return device.Launch(other, g.engine.(*gpuEngine).degreesKernel, gpu.Wave(dev, 43), gpu.Block, &p)
+			}))
+			got := make([]uint32, 43)
+			must(t, degrees.CopyTo(ctx, s, got))
+			want(int(got[0]), nil, 14)
+			must(t, errors.Join(degrees.Free(), other.Close()))
 		},
 		"Snapshot": func(g *Graph) {
 			x, err := g.Snapshot(ctx)

@@ -176,7 +176,7 @@ func (l *Lease) On(s *device.Stream) {
 	}
 	g := l.gen
 	if g.streams = append(g.streams, s); len(g.streams) >= max(manyStreams, g.many) {
-		g.streams = slices.DeleteFunc(g.streams, func(s *device.Stream) bool { return WaitFor(Ended, s) == nil })
+		g.streams = slices.DeleteFunc(g.streams, func(s *device.Stream) bool { return waitFor(Ended, s) == nil })
 		g.many = 2 * len(g.streams)
 	}
 }
@@ -193,10 +193,10 @@ var Ended = func() context.Context {
 	return ctx
 }()
 
-// WaitFor waits for what a stream has been given so far, and not for what others
+// waitFor waits for what a stream has been given so far, and not for what others
 // give it meanwhile. One that has been closed has waited by itself; on a device that is
 // lost nothing is under way.
-func WaitFor(ctx context.Context, s *device.Stream) error {
+func waitFor(ctx context.Context, s *device.Stream) error {
 	if err := s.Sync(ctx); !errors.Is(err, op.ErrClosed) && !errors.Is(err, device.ErrLost) {
 		return err
 	}
@@ -240,7 +240,7 @@ func (l *Lease) Wait(ctx context.Context) error {
 	g.streams = nil
 	mu.Unlock()
 	for i, s := range streams {
-		if err := WaitFor(ctx, s); err != nil {
+		if err := waitFor(ctx, s); err != nil {
 			mu.Lock()
 			g.streams = append(g.streams, streams[i:]...)
 			mu.Unlock()

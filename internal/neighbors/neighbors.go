@@ -4,6 +4,7 @@ package neighbors
 
 import (
 	"context"
+	"errors"
 
 	"github.com/weftgo/weft/device"
 	"github.com/weftgo/weft/graph"
@@ -34,11 +35,14 @@ func Open(dev device.Device, weight int) (*Kernels, error) {
 // residentBlocks is of sum, on a multiprocessor (neighbors.cu).
 const residentBlocks = 8
 
-// Sum submits a launch that goes through a whole graph and adds the numbers of all neighbors to sums[0], and their weights to sums[1].
-func (k *Kernels) Sum(ctx context.Context, s *device.Stream, g *graph.Graph, sums device.Slice[uint64]) error {
+// Sum launches a kernel that goes through a whole graph and adds the numbers of all neighbors to sums[0], and their weights to sums[1], so many times.
+func (k *Kernels) Sum(ctx context.Context, s *device.Stream, g *graph.Graph, sums device.Slice[uint64], times int) (err error) {
 	const lanes = 2 // for each vertex
 	return g.View(ctx, s, func(r graph.Ref) error {
 		p := sumParams{ref: r, neighbors: sums.Ptr(), weights: sums.Ptr() + 8}
-		return device.Launch(s, k.sum, gpu.Resident(k.dev, lanes*g.Vertices(), residentBlocks), gpu.Block, &p)
+		for range times {
+			err = errors.Join(err, device.Launch(s, k.sum, gpu.Resident(k.dev, lanes*g.Vertices(), residentBlocks), gpu.Block, &p))
+		}
+		return err
 	})
 }

@@ -35,30 +35,33 @@ type sumParams struct {
 
 // askParams has the layout of AskParams.
 var (
-	_ [104]byte = [unsafe.Sizeof(askParams{})]byte{}
-	_ [0]byte   = [unsafe.Offsetof(askParams{}.ref)]byte{}
-	_ [40]byte  = [unsafe.Offsetof(askParams{}.from)]byte{}
-	_ [48]byte  = [unsafe.Offsetof(askParams{}.to)]byte{}
-	_ [56]byte  = [unsafe.Offsetof(askParams{}.degrees)]byte{}
-	_ [64]byte  = [unsafe.Offsetof(askParams{}.exists)]byte{}
-	_ [72]byte  = [unsafe.Offsetof(askParams{}.weights)]byte{}
-	_ [80]byte  = [unsafe.Offsetof(askParams{}.sums)]byte{}
-	_ [88]byte  = [unsafe.Offsetof(askParams{}.byTiles)]byte{}
-	_ [96]byte  = [unsafe.Offsetof(askParams{}.n)]byte{}
-	_ [100]byte = [unsafe.Offsetof(askParams{}.unused)]byte{}
+	_ [96]byte = [unsafe.Sizeof(askParams{})]byte{}
+	_ [0]byte  = [unsafe.Offsetof(askParams{}.ref)]byte{}
+	_ [32]byte = [unsafe.Offsetof(askParams{}.from)]byte{}
+	_ [40]byte = [unsafe.Offsetof(askParams{}.to)]byte{}
+	_ [48]byte = [unsafe.Offsetof(askParams{}.degrees)]byte{}
+	_ [56]byte = [unsafe.Offsetof(askParams{}.exists)]byte{}
+	_ [64]byte = [unsafe.Offsetof(askParams{}.weights)]byte{}
+	_ [72]byte = [unsafe.Offsetof(askParams{}.sums)]byte{}
+	_ [80]byte = [unsafe.Offsetof(askParams{}.byTiles)]byte{}
+	_ [88]byte = [unsafe.Offsetof(askParams{}.n)]byte{}
+	_ [92]byte = [unsafe.Offsetof(askParams{}.unused)]byte{}
 )
 
 // sumParams has the layout of SumParams.
 var (
-	_ [56]byte = [unsafe.Sizeof(sumParams{})]byte{}
+	_ [48]byte = [unsafe.Sizeof(sumParams{})]byte{}
 	_ [0]byte  = [unsafe.Offsetof(sumParams{}.ref)]byte{}
-	_ [40]byte = [unsafe.Offsetof(sumParams{}.neighbors)]byte{}
-	_ [48]byte = [unsafe.Offsetof(sumParams{}.weights)]byte{}
+	_ [32]byte = [unsafe.Offsetof(sumParams{}.neighbors)]byte{}
+	_ [40]byte = [unsafe.Offsetof(sumParams{}.weights)]byte{}
 )
 
 // graph.Ref has the layout of weft::graph::Ref.
 var (
-	_ [40]byte = [unsafe.Sizeof(graph.Ref{})]byte{}
-	_ [0]byte  = [unsafe.Offsetof(graph.Ref{}.Graph)]byte{}
-	_ [32]byte = [unsafe.Offsetof(graph.Ref{}.WeightBytes)]byte{}
+	_ [32]byte = [unsafe.Sizeof(graph.Ref{})]byte{}
+	_ [0]byte  = [unsafe.Offsetof(graph.Ref{}.Records)]byte{}
+	_ [8]byte  = [unsafe.Offsetof(graph.Ref{}.Pool)]byte{}
+	_ [16]byte = [unsafe.Offsetof(graph.Ref{}.Alive)]byte{}
+	_ [24]byte = [unsafe.Offsetof(graph.Ref{}.Vertices)]byte{}
+	_ [28]byte = [unsafe.Offsetof(graph.Ref{}.Unit)]byte{}
 )

@@ -18,8 +18,8 @@ import (
 //kernelgen:input 9936ef153a4648b6f47d540d3ec5afe81539102240098fbd4c703fad23d4567b 6425 kernels/include/weft/change.cuh
 //kernelgen:input aba0e0ad799cf8072f65dfa894b9a84f4a011a1b5bf771d2050f1c78462e4073 856 kernels/include/weft/cuda.cuh
 //kernelgen:input 0bc6287ba69987b784aa8a6f5effe035b523eeaed3023281e33b1eade9b4e8cf 2348 kernels/include/weft/entry.cuh
-//kernelgen:input 02b730c1c81b01875949e392f38dbe5ea8d977b4f017cd5e7111f152ba5eee02 6562 kernels/include/weft/graph.cuh
-//kernelgen:input 5945fdf3fe3bf6949bd19177c5c4fab3790142f8971e1a5096953be41d4964e2 6871 kernels/include/weft/graph_table.cuh
+//kernelgen:input 1b036374b2006bb12e87d461cbfa85ef37555c9d8b3b72a3ea1913e5afb69126 6669 kernels/include/weft/graph.cuh
+//kernelgen:input e72a8c772ebca92599113a4c23ef66c27c255b30df6624dff0bcf34e4d1d2723 7505 kernels/include/weft/graph_table.cuh
 //kernelgen:input 79b1beaa05fe49d706515a4fad47443f74f45385014663a5ecc8653a4a9b381e 1718 kernels/include/weft/hash.cuh
 //kernelgen:input 12f83f2472623dfcdb5cf3ea07fe586775cec10da4c28dc7a585236927028216 5169 kernels/include/weft/order.cuh
 //kernelgen:input 5b054470229a4453eff5f4bb5d4c496ec38dfaab975f038712f650c7e631b503 4231 kernels/include/weft/reduce.cuh
@@ -28,13 +28,13 @@ import (
 //kernelgen:input b6a4a0a470083c5db2ddc3dadb2275946d1f16b725fa0fe66607df730c694dc4 5537 kernels/include/weft/slot.cuh
 //kernelgen:input 0851189fa3150bd3eb30a9b7d5f0dcba58c8fcda1c3598976207e3eea53f4ea7 5348 kernels/include/weft/warp.cuh
 //kernelgen:input 3734d9594b1b33c1868d416df12106a6d15018edf95437b3b5b984e6d6f937e3 816 kernels/include/weft/widths.cuh
-//kernelgen:output 42bbd99f61d903cea9caaaf2157e828a11ae4a5e5ec4fa562449b5b49fb7deec 16921 internal/neighbors/neighbors_32_0_sm80.ptx
-//kernelgen:output 03a208414ada1cc381c8db058b75d825df8f300273dc5bc1bd79d43ee141e64a 16921 internal/neighbors/neighbors_32_0_sm90.ptx
-//kernelgen:output b705209a02fe9c635238d8ddba72877e4365e5b1fdc4bffd8229b92942e2cafd 22748 internal/neighbors/neighbors_32_32_sm80.ptx
-//kernelgen:output 77328201ffdfc9e1acc7bd5e612ca04ca0352fb59b76053359bc024fb6579838 22748 internal/neighbors/neighbors_32_32_sm90.ptx
-//kernelgen:output a9d700961585871047b76c43320053f40b22c38f542aa74ab84deba983c0f974 22949 internal/neighbors/neighbors_32_64_sm80.ptx
-//kernelgen:output 3312593a47a5402827c17b850f325c3796f75279f520803730592bf015831cc0 22949 internal/neighbors/neighbors_32_64_sm90.ptx
-//kernelgen:output 7a51283f40cf8a58d9579a0c4e743d7fdbc2371c738399dd589c5ff0d6718bb0 1797 internal/neighbors/neighbors_params_gen.go
+//kernelgen:output e79107c0e8b2a21cae59c8c8505059430073eee25a4358f24c4d5cf0922109e0 16446 internal/neighbors/neighbors_32_0_sm80.ptx
+//kernelgen:output 77a6dd98884060231fc0b410eb31a5012cc7eb0ea6bf64af211aef5d7ed9d4cd 16446 internal/neighbors/neighbors_32_0_sm90.ptx
+//kernelgen:output f276340a82daa22a22988a74797220f3f703c62250bc36231e726b1a846c7bfb 22161 internal/neighbors/neighbors_32_32_sm80.ptx
+//kernelgen:output 5832a8dbe61f4e0c4b161fc5f7b30f9935d7c8fa93811078ee1378d598b05931 22161 internal/neighbors/neighbors_32_32_sm90.ptx
+//kernelgen:output 337b8d801d88497693c777fa9d94eb7b4efa56bcdd4a424c35dfcd185754ff66 22513 internal/neighbors/neighbors_32_64_sm80.ptx
+//kernelgen:output f1f1b176eb69ceda5021c3afbec08b41771e420a9b35f95bea8432e169ee12ec 22513 internal/neighbors/neighbors_32_64_sm90.ptx
+//kernelgen:output 1ee0e1b2a0bba3b0b6b91c2b4f8a6ff6f5198a90dc99c7efe41a4f6d6c3a8700 1954 internal/neighbors/neighbors_params_gen.go
 
 //go:embed neighbors_32_0_sm80.ptx
 var neighbors32x0SM80 string
@@ -86,23 +86,23 @@ var neighborsImages = map[string]*device.Image{
 // neighbors32x0Kernels are the entry points of neighborsImages["32_0"] and the size in bytes of
 // the parameter struct that each takes.
 var neighbors32x0Kernels = map[string]int{
-	"neighbors_ask_32_0":   104,
-	"neighbors_sum_32_0":   56,
-	"neighbors_tiles_32_0": 104,
+	"neighbors_ask_32_0":   96,
+	"neighbors_sum_32_0":   48,
+	"neighbors_tiles_32_0": 96,
 }
 
 // neighbors32x32Kernels are the entry points of neighborsImages["32_32"] and the size in bytes of
 // the parameter struct that each takes.
 var neighbors32x32Kernels = map[string]int{
-	"neighbors_ask_32_32":   104,
-	"neighbors_sum_32_32":   56,
-	"neighbors_tiles_32_32": 104,
+	"neighbors_ask_32_32":   96,
+	"neighbors_sum_32_32":   48,
+	"neighbors_tiles_32_32": 96,
 }
 
 // neighbors32x64Kernels are the entry points of neighborsImages["32_64"] and the size in bytes of
 // the parameter struct that each takes.
 var neighbors32x64Kernels = map[string]int{
-	"neighbors_ask_32_64":   104,
-	"neighbors_sum_32_64":   56,
-	"neighbors_tiles_32_64": 104,
+	"neighbors_ask_32_64":   96,
+	"neighbors_sum_32_64":   48,
+	"neighbors_tiles_32_64": 96,
 }

@@ -22,23 +22,26 @@ struct Ref {
   static constexpr int kBits = 8 * As<W>::kBytes;
   using Weight = typename As<W>::Given;
 
-  Graph graph;
+  // As Graph (graph_table.cuh) has them. vertices is more than the number of any vertex that is there.
+  uint32_t* records;
+  uint8_t* pool;
+  uint32_t* alive;
+  uint32_t vertices;
+  uint32_t unit;
 
-  // vertices is more than the number of any vertex that is there.
-  __device__ __forceinline__ uint32_t vertices() const { return graph.vertices; }
   // there tells whether a vertex is in the graph.
-  __device__ __forceinline__ bool there(uint32_t u) const { return graph::there(graph, u); }
+  __device__ __forceinline__ bool there(uint32_t u) const { return graph::there(graph(), u); }
   // degree is how many neighbors a vertex has.
-  __device__ __forceinline__ uint32_t degree(uint32_t u) const { return graph::degree(graph, u); }
+  __device__ __forceinline__ uint32_t degree(uint32_t u) const { return graph::degree(graph(), u); }
   // edge_exists tells whether there is an edge from u to v.
   __device__ __forceinline__ bool edge_exists(uint32_t u, uint32_t v) const {
     check();
-    return graph::edge_exists<kBits>(graph, u, v);
+    return graph::edge_exists<kBits>(graph(), u, v);
   }
   // find is edge_exists, and gives *weight that of the edge, of parallel ones the newest.
   __device__ __forceinline__ bool find(uint32_t u, uint32_t v, Weight* weight) const {
     check();
-    const Row<kBits> r = row<kBits>(graph, u);
+    const Row<kBits> r = row<kBits>(graph(), u);
     uint32_t at;
     const bool found = find_edge(r, v, at);
     if (found) *weight = As<W>::from(r.weights[at]);
@@ -62,10 +65,10 @@ struct Ref {
   __device__ __forceinline__ void for_each_arc(F f) const {
     check();
     const uint64_t step = threads_in_grid() / kWarp * kTogether;
-    for (uint64_t first = thread_index() / kWarp * kTogether; first < graph.vertices; first += step) {
+    for (uint64_t first = thread_index() / kWarp * kTogether; first < vertices; first += step) {
       const uint32_t u = uint32_t(first) + lane_index();
       Row<kBits> own = {nullptr, nullptr, 0};
-      if (lane_index() < kTogether && u < graph.vertices) own = row<kBits>(graph, u);
+      if (lane_index() < kTogether && u < vertices) own = row<kBits>(graph(), u);
       const bool in_record = own.degree <= Shape<kBits>::inline_entries;
       if (in_record) entries(own, 0, own.degree, 1, [&](uint32_t v, auto... w) { f(u, v, w...); });
       const uint32_t rows = ballot(kAll, !in_record), large = ballot(kAll, own.degree > kLarge);
@@ -82,8 +85,9 @@ struct Ref {
   // Neighbors that a lane reads together.
   static constexpr uint32_t kQuad = 4;
 
+  __device__ __forceinline__ Graph graph() const { return {records, pool, alive, vertices, unit}; }
   __device__ __forceinline__ void check() const {
-    if (graph.unit != Shape<kBits>::unit) asm volatile("trap;" ::: "memory");
+    if (unit != Shape<kBits>::unit) asm volatile("trap;" ::: "memory");
   }
 
   // call gives f an entry of a row.
@@ -105,7 +109,7 @@ struct Ref {
   template <class F>
   __device__ __forceinline__ void some(uint32_t u, uint32_t from, uint32_t step, F& f) const {
     check();
-    const Row<kBits> r = row<kBits>(graph, u);
+    const Row<kBits> r = row<kBits>(graph(), u);
     entries(r, from, r.degree, step, f);
   }
 
