@@ -4,18 +4,13 @@
 
 #include "search.cuh"
 #include "weft/slab_arcs.cuh"
+#include "whole.cuh"
 
 namespace weft::slab {
 
 // owned tells whether a base slab is that of a vertex. Others are empty, unless a launch has put tables there, and the one that was to
 // make them those of their vertices could not be launched.
 __device__ __forceinline__ bool owned(const Graph& t, uint32_t bucket) { return t.owners[bucket] != kAll; }
-
-}  // namespace weft::slab
-
-#include "whole.cuh"
-
-namespace weft::slab {
 
 // ---- edges -----------------------------------------------------------------
 
@@ -266,6 +261,55 @@ struct RenewParams {
   Graph from, to;
   uint32_t* lost;  // added to
 };
+
+// ---- vertices --------------------------------------------------------------
+
+// Doomed are vertices that lose their edges, and a bit for each number below limit. Not all have entries.
+struct DoomedParams {
+  Graph graph;
+  const uint32_t* vertices;
+  uint32_t* marks;    // zero
+  uint64_t* deleted;  // arcs; added to
+  uint32_t n;
+  uint32_t limit;
+  uint32_t both;  // each edge is in the tables of both ends
+  uint32_t unused;
+};
+
+// doom marks them.
+__device__ __forceinline__ void doom(const DoomedParams& p) {
+  for (uint64_t i = thread_index(); i < p.n; i += threads_in_grid())
+    if (const uint32_t u = p.vertices[i]; u < p.limit) or_relaxed(p.marks + u / 32, 1u << u % 32);
+}
+__device__ __forceinline__ bool doomed(const DoomedParams& p, uint32_t u) { return u < p.limit && (p.marks[u / 32] >> u % 32 & 1) != 0; }
+
+// sever deletes the arcs of doomed vertices; a tile takes a base slab. Where both ends have an edge, it deletes the arc back, too, but for
+// that of another doomed vertex, whose own base slab has it. Otherwise, those that lead to them are in the tables of all.
+template <class S>
+__device__ __forceinline__ void sever(const DoomedParams& p) {
+  constexpr uint32_t kTiles = kWarp / kLanes;
+  const Graph& g = p.graph;
+  const uint32_t lane = lane_index();
+  int32_t deleted = 0;
+  for (uint64_t first = thread_index() / kWarp * kTiles; first < g.table.buckets; first += threads_in_grid() / kWarp * kTiles) {
+    const uint32_t bucket = uint32_t(first) + lane / kLanes, u = bucket < g.table.buckets ? g.owners[bucket] : kAll;
+    const bool goes = doomed(p, u);
+    chain_slots<S>(g, lane, lane % kLanes, bucket, p.both ? goes : u != kAll, [&](bool live, typename S::Word w, uint32_t) {
+      const uint32_t v = uint32_t(S::key(w));
+      const bool other = live && doomed(p, v);
+#pragma unroll 1
+      for (uint32_t back = p.both; back != kAll; back--) {
+        Operation<S> op{back ? live && !other : other || (live && goes), kDelete, back ? arc_of(v, u) : arc_of(u, v), 0};
+        change<S, false>(g, 0, op);
+        count_arcs(g, op);
+        deleted += op.outcome == kDeleted;
+      }
+    });
+  }
+  sync_warp();
+  count_all(p.deleted, deleted);
+  count_all(&g.table.counters->live, -deleted);
+}
 
 // ---- reading ---------------------------------------------------------------
 

@@ -182,13 +182,26 @@ func (g *graph) admit(b *batch.Batch) error {
 	return nil
 }
 
-// DeleteVertices deletes all edges of vertices, in both directions, and returns how many there were. In an undirected graph it visits the
-// tables of their neighbors; in a directed one, those of all vertices, so one call with many vertices is better than many calls.
-// Calls that change the graph meanwhile may bring edges of these vertices that stay.
+// DeleteVertices deletes all edges of vertices, in both directions, and returns how many there were. It looks at the tables of their neighbors,
+// or in a directed graph at those of all vertices, and a GPU at which vertex each base slab is of: so one call with many vertices is better than
+// many calls. Calls that change the graph meanwhile may bring edges of these vertices that stay. Behind an error some
+// may be gone in one direction: run it again.
 func (g *graph) DeleteVertices(ctx context.Context, vertices []uint32) (int, error) {
-	var from, to []uint32
+	const method = "DeleteVertices"
+	if e, ok := g.policy.engine.(*gpuGraph); ok {
+		return e.deleteVertices(ctx, g.core, method, vertices)
+	}
+	from, to, err := g.edgesOf(ctx, method, slices.Compact(slices.Sorted(slices.Values(vertices))))
+	if err != nil {
+		return 0, err
+	}
+	return g.change(ctx, method, nil, op.Delete, edgeColumns(from, to, batch.Column{}, nil))
+}
+
+// edgesOf are the edges of vertices, which are in order, once each.
+func (g *graph) edgesOf(ctx context.Context, method string, doomed []uint32) (from, to []uint32, err error) {
 	collect := func(some []uint32, wanted func(u, v uint32) bool) error {
-		offsets, neighbors, _, err := g.rowsOf(ctx, "DeleteVertices", some, false)
+		offsets, neighbors, _, err := g.rowsOf(ctx, method, some, false)
 		for i, u := range some {
 			for _, v := range neighbors[offsets[i]:offsets[i+1]] {
 				if wanted(u, v) {
@@ -198,8 +211,7 @@ func (g *graph) DeleteVertices(ctx context.Context, vertices []uint32) (int, err
 		}
 		return err
 	}
-	doomed := slices.Compact(slices.Sorted(slices.Values(vertices)))
-	err := collect(doomed, func(u, v uint32) bool { return true })
+	err = collect(doomed, func(u, v uint32) bool { return true })
 	if g.Directed() {
 		goes := make(map[uint32]bool, len(doomed))
 		for _, u := range doomed {
@@ -210,10 +222,7 @@ func (g *graph) DeleteVertices(ctx context.Context, vertices []uint32) (int, err
 			err = collect(sequence(lo, min(lo+bulkGrain, all)), func(u, v uint32) bool { return goes[v] && !goes[u] })
 		}
 	}
-	if err != nil {
-		return 0, err
-	}
-	return g.change(ctx, "DeleteVertices", nil, op.Delete, edgeColumns(from, to, batch.Column{}, nil))
+	return from, to, err
 }
 
 // sequence is lo to hi-1.

@@ -155,7 +155,8 @@ func (p *graphPlayer) edges() []edge {
 
 func (p *graphPlayer) deleteVertices() {
 	p.Helper()
-	ids := []uint32{uint32(p.r.IntN(3)), uint32(p.r.IntN(p.vertices)), uint32(p.r.IntN(p.vertices)), uint32(p.vertices), 1<<32 - 1}
+	hub := uint32(p.r.IntN(3))
+	ids := []uint32{hub, uint32(p.r.IntN(p.vertices)), (hub + 1) % 3, hub, uint32(p.r.IntN(p.vertices)), uint32(p.vertices), 1<<32 - 1}
 	n, err := p.g.DeleteVertices(p.Context(), ids)
 	noError(p, err)
 	before := len(p.model)

@@ -45,6 +45,7 @@ type graphKernels struct {
 	arcs, pick                        device.Kernel
 	count, forget, plan, move, settle device.Kernel
 	measure, hand, degrees, rows      device.Kernel
+	doom, sever                       device.Kernel
 }
 
 func newGPUGraph(dev device.Device, w batch.Widths, s sizing, o *GraphOptions) (_ graphEngine, _ *core.Leases, err error) {
@@ -87,6 +88,7 @@ func (k *graphKernels) load(dev device.Device) error {
 		{Name: "arcs", To: &k.arcs}, {Name: "pick", To: &k.pick}, {Name: "winners_first", To: &e.Order.First},
 		{Name: "count", To: &k.count}, {Name: "forget", To: &k.forget}, {Name: "plan", To: &k.plan}, {Name: "move", To: &k.move}, {Name: "settle", To: &k.settle},
 		{Name: "measure", To: &k.measure}, {Name: "hand", To: &k.hand}, {Name: "degrees", To: &k.degrees}, {Name: "rows", To: &k.rows},
+		{Name: "doom", To: &k.doom}, {Name: "sever", To: &k.sever},
 	}
 	if w.Val > 0 {
 		order = append(order, gpu.Entry{Name: "claim", To: &e.Order.Claim})
@@ -344,6 +346,53 @@ func (e *gpuGraph) chains(ctx context.Context) (lengths [chainLengths]uint64, er
 	lengths, err = e.gpuEngine.chains(ctx)
 	lengths[1] -= uint64(e.generation().buckets) + 1 - uint64(e.dict().kept)
 	return lengths, err
+}
+
+// ---- vertices ---------------------------------------------------------------
+
+// deleteVertices deletes all edges of vertices, and gives memory back.
+func (e *gpuGraph) deleteVertices(ctx context.Context, t *core.Table, method string, vertices []uint32) (n int, err error) {
+	limit := uint32(0) // those from e.most on have no edges
+	for _, u := range vertices {
+		if u < uint32(e.most) {
+			limit = max(limit, u+1)
+		}
+	}
+	err = t.Alone(ctx, method, func(core.Counters) error {
+		b := &batch.Batch{N: len(vertices), Columns: batch.Columns{batch.Keys: batch.In(vertices)}}
+		if limit == 0 {
+			return nil
+		}
+		words := ceilDiv(int(limit), 32)
+		return e.Whole(ctx, &e.read, b, 8+4*words, func(there *batch.Batch, at int) (err error) {
+			n, err = e.sever(ctx, there, e.read.Buf.Ptr+device.Ptr(at), limit, words)
+			return err
+		})
+	})
+	if err != nil || n == 0 {
+		return 0, err
+	}
+	return n, t.Alone(ctx, method, func(now core.Counters) error { return t.Policy.After(ctx, now, -n) })
+}
+
+// sever does it with vertices on the device, where there is memory for a count of arcs, and marks in so many words.
+func (e *gpuGraph) sever(ctx context.Context, there *batch.Batch, at device.Ptr, limit uint32, words int) (edges int, err error) {
+	g := e.generation()
+	p := doomedParams{
+		graph: graphRefOf(g, false), vertices: there.Columns[batch.Keys].Ptr, deleted: at, marks: at + 8,
+		n: uint32(there.N), limit: limit, both: uint32(e.arcsEach() - 1),
+	}
+	err = e.Do(ctx, func(s *device.Stream) error {
+		return inOrder(
+			func() error { return s.Fill(at, 0, 2+words) },
+			func() error { return device.Launch(s, e.graph.doom, gpu.Wave(e.Dev, there.N), gpu.Block, &p) },
+			func() error { return device.Launch(s, e.graph.sever, tiles(e.Dev, g.buckets), gpu.Block, &p) })
+	})
+	var arcs [1]uint64
+	if err == nil {
+		err = e.Stream.CopyOut(context.WithoutCancel(ctx), device.Bytes(arcs[:]), at)
+	}
+	return int(arcs[0]) / e.arcsEach(), err
 }
 
 // ---- reading ----------------------------------------------------------------

@@ -50,6 +50,18 @@ func graphTests(weighted bool) []mutate.KernelTest {
 		{Name: fmt.Sprintf("on streams, weighted %v", weighted), Budget: budget, Run: func(t testing.TB, dev device.Device) {
 			graphOn(t, dev, weighted, 200)
 		}},
+		{Name: fmt.Sprintf("vertices that lose their edges, weighted %v", weighted), Budget: budget, Run: func(t testing.TB, dev device.Device) {
+			for seed := range uint64(2) {
+				p := newGraphPlayer(t, dev, weighted, GraphOptions{Directed: seed == 0, MaxLoad: 2, Seed: 5}, 100, 400, seed)
+				for range 2 {
+					p.insert(p.draw())
+					p.insert([]uint32{0, 0, 1}, []uint32{1, 2, 2}, []uint32{1, 2, 3}) // between those that are deleted
+					p.deleteVertices()
+					p.same()
+				}
+				p.close()
+			}
+		}},
 		{Name: fmt.Sprintf("a pool short of slabs, weighted %v", weighted), Budget: budget, Run: func(t testing.TB, dev device.Device) {
 			for _, twice := range []bool{false, true} {
 				graphShort(t, dev, weighted, twice)
@@ -101,6 +113,9 @@ var graphMutants = []mutant{
 	{"the slabs of a table that has moved are not given back", "graph_settle_64_0", and32, ""},
 	{"tombstones of a table that has moved count", "graph_settle_64_0", add64, ""},
 	{"all tables move to the same base slabs", "graph_hand_64_0", add64, "mov.b64 $1, 0;"},
+	{"a vertex is forgotten for another one", "graph_doom_64_0", or32, "st.relaxed.gpu.global.b32 [$2], $3;"},
+	{"edges of vertices go one way", "graph_sever_64_0", `shl\.b64 (%rd\d+), (%rd\d+), 32;`, "mov.b64 $1, 0;"},
+	{"edges of vertices count without atomics", "graph_sever_64_0", add64, ""},
 	{"an edge that comes in late is not reported", "graph_winners_last_64_32", `st\.relaxed\.gpu\.global\.u8 [^;]*;`, ""},
 	{"rows overlap", "graph_rows_64_0", `popc\.b32 (%r\d+), (%r\d+);`, "mov.b32 $1, 0;"},
 }
@@ -196,6 +211,8 @@ func graphBehind(t testing.TB, dev device.Device, seed uint64) {
 		}
 		p.same()
 	}
+	p.deleteVertices()
+	p.same()
 	more := columnOf(c, sequence(0, 300))
 	noError(t, p.g.DeleteOn(s, more, more, device.Slice[bool]{}))
 	p.close()

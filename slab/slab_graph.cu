@@ -36,5 +36,7 @@ WEFT_KERNEL(slab_graph_move, 1)(RoomParams p) { weft::slab::move<S>(p); }
 WEFT_KERNEL(slab_graph_settle, 1)(RoomParams p) { settle<S>(p); }
 WEFT_KERNEL(slab_graph_measure, 1)(RoomParams p) { measure(p); }
 WEFT_KERNEL(slab_graph_hand, 1)(RoomParams p) { hand(p); }
+WEFT_KERNEL(slab_graph_doom, 1)(DoomedParams p) { doom(p); }
+WEFT_KERNEL(slab_graph_sever, 1)(DoomedParams p) { sever<S>(p); }
 WEFT_KERNEL(slab_graph_degrees, 1)(RowsParams p) { degrees(p); }
 WEFT_KERNEL(slab_graph_rows, 1)(RowsParams p) { rows<S>(p); }

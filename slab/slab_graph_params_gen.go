@@ -10,6 +10,19 @@ import (
 	"github.com/weftgo/weft/internal/gpu"
 )
 
+// doomedParams is weft::slab::DoomedParams of C++.
+type doomedParams struct {
+	_        structs.HostLayout
+	graph    graphRef
+	vertices device.Ptr
+	marks    device.Ptr
+	deleted  device.Ptr
+	n        uint32
+	limit    uint32
+	both     uint32
+	unused   uint32
+}
+
 // edgesParams is weft::slab::EdgesParams of C++.
 type edgesParams struct {
 	_       structs.HostLayout
@@ -103,6 +116,19 @@ type rowsParams struct {
 	n        uint32
 	unused   uint32
 }
+
+// doomedParams has the layout of weft::slab::DoomedParams.
+var (
+	_ [144]byte = [unsafe.Sizeof(doomedParams{})]byte{}
+	_ [0]byte   = [unsafe.Offsetof(doomedParams{}.graph)]byte{}
+	_ [104]byte = [unsafe.Offsetof(doomedParams{}.vertices)]byte{}
+	_ [112]byte = [unsafe.Offsetof(doomedParams{}.marks)]byte{}
+	_ [120]byte = [unsafe.Offsetof(doomedParams{}.deleted)]byte{}
+	_ [128]byte = [unsafe.Offsetof(doomedParams{}.n)]byte{}
+	_ [132]byte = [unsafe.Offsetof(doomedParams{}.limit)]byte{}
+	_ [136]byte = [unsafe.Offsetof(doomedParams{}.both)]byte{}
+	_ [140]byte = [unsafe.Offsetof(doomedParams{}.unused)]byte{}
+)
 
 // edgesParams has the layout of weft::slab::EdgesParams.
 var (

@@ -33,17 +33,17 @@ import (
 //kernelgen:input 0851189fa3150bd3eb30a9b7d5f0dcba58c8fcda1c3598976207e3eea53f4ea7 5348 kernels/include/weft/warp.cuh
 //kernelgen:input 3734d9594b1b33c1868d416df12106a6d15018edf95437b3b5b984e6d6f937e3 816 kernels/include/weft/widths.cuh
 //kernelgen:input 71396e2d5392101fb18928ca39fcf0d27f6c8cd50cd15793f5622605fbcb8ff6 5108 slab/change.cuh
-//kernelgen:input ec527d3f52b4c0140fb052da3bad409cd77e74644b0e81102464c6705f4b1106 12439 slab/graph.cuh
+//kernelgen:input 106eec8a301f2ca7ef126e796ba3e6c94c2a98dc1269e3ccd801577d882ed0d9 14619 slab/graph.cuh
 //kernelgen:input 37237669ceb87755412311fbe9028dfb04d8eed47ca251b4f64c19b19e9a97f3 1036 slab/layout.cuh
 //kernelgen:input 3defb3cf550267407154a4eff71ff7108ccb86f5c8cef2b886114d6467678fd1 2986 slab/search.cuh
-//kernelgen:input f575ef4d2fda583085e0a291a25f1d04c542a77249baa6d42a8eab30e4d32dd5 1853 slab/slab_graph.cu
+//kernelgen:input 1c6ef4e843bbbff8eeacac81699433dfb4f5c9bb18e17b051ea265f3097a8755 1980 slab/slab_graph.cu
 //kernelgen:input c6dbc517d24d980a54f4c0d9bfe45a842ed8f34f093d7e5fce83a62faceeda8a 873 slab/tuning.cuh
 //kernelgen:input 8556184b415c3540dbe3a8deb584d99b0462fea3d7ef556f96c926d23e2abc50 7278 slab/whole.cuh
-//kernelgen:output c91426fd8dcf17a7935dbc0dae5cc7e596f09f576845f1d006f3c41747810f14 136161 slab/slab_graph_64_0_sm80.ptx
-//kernelgen:output 2866a297f2ac567410404e522fdadd3ad29f8ef80a354dd196dcf55a2345f33f 136161 slab/slab_graph_64_0_sm90.ptx
-//kernelgen:output da985d4577eb016c13648f737093e1b1b54297709de8dac4c53147673d5e140a 181338 slab/slab_graph_64_32_sm80.ptx
-//kernelgen:output 8640d822b74ba20d0b1916c8c6f4264a336b1097330da577bc27a8a4fff454cb 181338 slab/slab_graph_64_32_sm90.ptx
-//kernelgen:output b1c5e099930451afc884e96f09933e590f55aa2dd6cdeff583c2ebf7329d7e29 8825 slab/slab_graph_params_gen.go
+//kernelgen:output e860a0c88a84801006d745e0734b50097bf61e34a9d503cc95b46e7a68dbd292 167187 slab/slab_graph_64_0_sm80.ptx
+//kernelgen:output a46acbb61bafeb2736931dd31337aae504c43bb39afd9eb08564efa358607b42 167187 slab/slab_graph_64_0_sm90.ptx
+//kernelgen:output 84d5b33add8cb423c23e4ba62fc5cad4d23ca7040e8c39c651236ccefab36d33 211428 slab/slab_graph_64_32_sm80.ptx
+//kernelgen:output b9ab4dd9b3b7f9c902cfed24fa7666b618cd70f9c3afe2f1465925a489313473 211428 slab/slab_graph_64_32_sm90.ptx
+//kernelgen:output 42b510e2f78299a8d976bdb0cc9224782ff4d8e6e43fc6cd446a0346227586e0 9697 slab/slab_graph_params_gen.go
 
 //go:embed slab_graph_64_0_sm80.ptx
 var slabGraph64x0SM80 string
@@ -85,6 +85,7 @@ var slabGraph64x0Kernels = map[string]int{
 	"slab_graph_change_64_0":        216,
 	"slab_graph_count_64_0":         256,
 	"slab_graph_degrees_64_0":       160,
+	"slab_graph_doom_64_0":          144,
 	"slab_graph_export_64_0":        152,
 	"slab_graph_find_64_0":          168,
 	"slab_graph_forget_64_0":        256,
@@ -96,6 +97,7 @@ var slabGraph64x0Kernels = map[string]int{
 	"slab_graph_renew_64_0":         216,
 	"slab_graph_rows_64_0":          160,
 	"slab_graph_settle_64_0":        256,
+	"slab_graph_sever_64_0":         144,
 	"slab_graph_winners_first_64_0": 168,
 }
 
@@ -106,6 +108,7 @@ var slabGraph64x32Kernels = map[string]int{
 	"slab_graph_change_64_32":        216,
 	"slab_graph_count_64_32":         256,
 	"slab_graph_degrees_64_32":       160,
+	"slab_graph_doom_64_32":          144,
 	"slab_graph_export_64_32":        152,
 	"slab_graph_find_64_32":          168,
 	"slab_graph_forget_64_32":        256,
@@ -117,6 +120,7 @@ var slabGraph64x32Kernels = map[string]int{
 	"slab_graph_renew_64_32":         216,
 	"slab_graph_rows_64_32":          160,
 	"slab_graph_settle_64_32":        256,
+	"slab_graph_sever_64_32":         144,
 	"slab_graph_winners_first_64_32": 168,
 	"slab_graph_winners_last_64_32":  168,
 }
