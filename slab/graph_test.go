@@ -572,6 +572,28 @@ func (p *graphPlayer) rowsOn(c *columns) {
 	}
 }
 
+// Where all tables have long chains, all moves to a pool for as many, and not for one slab an edge.
+func TestGraphCompactsLongChains(t *testing.T) {
+	const vertices, degree = 2000, 100 // four slabs of thirty
+	g, err := NewGraph(devicetest.Open(t), &GraphOptions{Seed: 1, Directed: true, MaxLoad: 8})
+	noError(t, err)
+	defer g.Close()
+	var from, to []uint32
+	for u := range uint32(vertices) {
+		for v := range uint32(degree) {
+			from, to = append(from, u), append(to, u+v+1)
+		}
+	}
+	_, err = g.Insert(t.Context(), from, to, nil)
+	noError(t, err)
+	noError(t, g.Compact(t.Context()))
+	s, err := g.Stats(t.Context())
+	noError(t, err)
+	if s.Edges != vertices*degree || s.Chained != 3*vertices || s.Bytes > 2*128*(s.BaseSlabs+s.Chained) {
+		t.Errorf("%+v", s)
+	}
+}
+
 // Where a part of the tables has long chains, edges find no slab, and find one when the pool has grown.
 func TestGraphRunsAgain(t *testing.T) {
 	p := newGraphPlayer(t, devicetest.Open(t), true, GraphOptions{Seed: 1, Directed: true, MaxLoad: 8}, 10_000, 0, 1)

@@ -214,7 +214,7 @@ func (e *cpuGraph[V, SV]) putLate(ctx context.Context, g *generation, movers []m
 	if late == 0 {
 		return moved, nil
 	}
-	if err := g.units.Reserve(ctx, late); err != nil {
+	if err := g.units.Reserve(ctx, mostChained(late, g.dict.kept, int(unsafe.Sizeof(cpu.Slot[uint32, SV]{})))); err != nil {
 		return moved, err
 	}
 	m := mover[uint32, SV]{dst: tableOf[uint32, SV](g)}

@@ -303,16 +303,8 @@ func (e *gpuGraph) renew(ctx context.Context, n, units int) error {
 	if err != nil {
 		return err
 	}
-	now, err := e.Counters(ctx)
-	if err != nil {
-		return err
-	}
-	// Arcs that are spread worse than by chance take as many more units as they fill.
-	for _, units := range []int{units, units + ceilDiv(int(now.Live), slotsIn(e.Widths.Slot))} {
-		var lost int
-		if lost, err = e.renewTo(ctx, n, slabs, units); err != nil || lost == 0 {
-			return err
-		}
+	lost, err := e.renewTo(ctx, n, slabs, units)
+	if err == nil && lost > 0 {
 		err = fmt.Errorf("no slabs for %d arcs: %w", lost, op.ErrFull)
 	}
 	return err

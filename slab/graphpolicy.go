@@ -131,21 +131,33 @@ func (p *graphPolicy) makeRoom(ctx context.Context, s *device.Stream, b *batch.B
 	return err
 }
 
-// renew moves all to a new generation, with a pool for what chance makes of full slabs.
+// renew moves all to a new generation, with a pool for the chains that are there, or that chance makes of as many arcs with the base slabs
+// that there will be.
 func (p *graphPolicy) renew(ctx context.Context, n int) error {
 	pool, err := p.countPool(ctx)
-	if err != nil {
+	slabs, err2 := p.engine.wanted(ctx)
+	now, err3 := p.engine.Counters(ctx)
+	if err = errors.Join(err, err2, err3); err != nil {
 		return err
 	}
-	return p.renewWith(ctx, n, min(pool.Used, p.chance())+spareUnits)
+	return p.renewWith(ctx, n, min(pool.Used, p.expected(now.Live, uint32(min(slabs, maxBuckets))))+spareUnits)
 }
 
-// chance is how many slabs are chained behind as many base slabs as there are, about: a sixteenth.
-func (p *graphPolicy) chance() int { return int(p.engine.dict().kept) / 16 }
+// expected is how many slabs are chained behind so many base slabs.
+func (p *graphPolicy) expected(arcs uint64, slabs uint32) int {
+	return chainedFor(arcs, 1, max(slabs, 1), p.widths.Slot)
+}
 
 func (p *graphPolicy) renewWith(ctx context.Context, n, units int) error {
 	began, from := time.Now(), p.engine.dict().kept
-	if err := p.engine.renew(ctx, n, units); err != nil {
+	err := p.engine.renew(ctx, n, units)
+	if errors.Is(err, op.ErrFull) { // arcs are spread worse than by chance: they take as many more units as they fill
+		var now core.Counters
+		if now, err = p.engine.Counters(ctx); err == nil {
+			err = p.engine.renew(ctx, n, units+ceilDiv(int(now.Live), slotsIn(p.widths.Slot)))
+		}
+	}
+	if err != nil {
 		return fmt.Errorf("moving all to other base slabs: %w", err)
 	}
 	g := p.engine.Current().Parts.(*generation)
@@ -169,7 +181,7 @@ func (p *graphPolicy) reserve(ctx context.Context, now core.Counters, n int) err
 	if err != nil {
 		return err
 	}
-	need := chainedFor(now.Used+uint64(n), 1, max(p.engine.dict().kept, 1), p.widths.Slot) - pool.Used
+	need := p.expected(now.Used+uint64(n), p.engine.dict().kept) - pool.Used
 	if need = min(max(need, spareUnits), most); need <= p.free {
 		return nil
 	}
