@@ -2,6 +2,7 @@
 // protocol, weft/btree_node.cuh how nodes are read and weft/btree_change.cuh how they change.
 #include "change.cuh"
 #include "get.cuh"
+#include "together.cuh"
 #include "weft/account.cuh"
 #include "weft/entry.cuh"
 
@@ -170,15 +171,22 @@ __device__ __forceinline__ void settle(const SettleParams& p) {
   }
 }
 
-// change does the operations of a batch. A tile has some neighboring keys at a time, and tiles at
-// work at the same moment have keys that lie far apart, since they would want the same leaf.
+// change does the operations of a batch that are left, a tile each.
 template <class S, class K, class V>
 __device__ __forceinline__ void change(const ChangeParams& p) {
   constexpr uint32_t lanes = Shape<S>::kLanes;
-  const uint64_t n = p.count ? *p.count : p.n, mask = mask_of<S>(n);
   Writer<S, V> w{p.tree};
   w.flags = p.flags;
-  for (uint64_t at = thread_index() / lanes; at <= mask; at += threads_in_grid() / lanes) tile_run<S, K, V>(p, w, at, mask, n);
+  for (uint64_t at = thread_index() / lanes; at < p.left[0]; at += threads_in_grid() / lanes) {
+    const uint32_t row = p.left[1 + at], i = row & ~kMerge;
+    Task<S> mine = task<S, K, V>(p, i, w.l.rank == 0);
+    if (row & kMerge) {
+      w.merge(w.l.share(mine.key, 0));
+      continue;
+    }
+    w.run(mine, 0, 1);
+    if (!p.states && w.l.rank == 0) report<S, V>(p, i, mine);
+  }
   finish(w);
 }
 
@@ -316,6 +324,7 @@ WEFT_KERNEL(btree_places, 4)(PlaceParams p) { places<S, K, V>(p); }
 WEFT_KERNEL(btree_rows, 4)(RowsParams p) { rows<S, K, V>(p); }
 WEFT_KERNEL(btree_copy, 4)(CopyParams p) { copy_pairs<S, K, V>(p); }
 WEFT_KERNEL(btree_settle, 4)(SettleParams p) { settle<V>(p); }
+WEFT_KERNEL(btree_together, 4)(ChangeParams p) { together<S, K, V>(p); }
 WEFT_KERNEL(btree_change, 2)(ChangeParams p) { weft::btree::change<S, K, V>(p); }
 WEFT_KERNEL(btree_keep, 4)(KeepParams p) { keep<S>(p); }
 WEFT_KERNEL(btree_bulk, 4)(BulkParams p) { bulk<S, K, V>(p); }

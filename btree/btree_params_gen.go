@@ -53,6 +53,7 @@ type changeParams struct {
 	count  device.Ptr
 	out    device.Ptr
 	ok     device.Ptr
+	left   device.Ptr
 	n      uint64
 	kind   uint32
 	flags  uint32
@@ -247,7 +248,7 @@ var (
 
 // changeParams has the layout of weft::btree::ChangeParams.
 var (
-	_ [104]byte = [unsafe.Sizeof(changeParams{})]byte{}
+	_ [112]byte = [unsafe.Sizeof(changeParams{})]byte{}
 	_ [0]byte   = [unsafe.Offsetof(changeParams{}.tree)]byte{}
 	_ [32]byte  = [unsafe.Offsetof(changeParams{}.keys)]byte{}
 	_ [40]byte  = [unsafe.Offsetof(changeParams{}.vals)]byte{}
@@ -256,9 +257,10 @@ var (
 	_ [64]byte  = [unsafe.Offsetof(changeParams{}.count)]byte{}
 	_ [72]byte  = [unsafe.Offsetof(changeParams{}.out)]byte{}
 	_ [80]byte  = [unsafe.Offsetof(changeParams{}.ok)]byte{}
-	_ [88]byte  = [unsafe.Offsetof(changeParams{}.n)]byte{}
-	_ [96]byte  = [unsafe.Offsetof(changeParams{}.kind)]byte{}
-	_ [100]byte = [unsafe.Offsetof(changeParams{}.flags)]byte{}
+	_ [88]byte  = [unsafe.Offsetof(changeParams{}.left)]byte{}
+	_ [96]byte  = [unsafe.Offsetof(changeParams{}.n)]byte{}
+	_ [104]byte = [unsafe.Offsetof(changeParams{}.kind)]byte{}
+	_ [108]byte = [unsafe.Offsetof(changeParams{}.flags)]byte{}
 )
 
 // collectParams has the layout of weft::btree::CollectParams.

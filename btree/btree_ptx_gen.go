@@ -12,15 +12,16 @@ import (
 //kernelgen:compiler clang version 19.1.7
 //kernelgen:target 80+ptx83,90+ptx83
 //kernelgen:flags -x cuda --cuda-device-only -nocudainc -nocudalib -nostdinc -std=c++17 -Wall -Werror -I kernels/include -O3
-//kernelgen:input 17aeaf3ef52bce5da52282ccb6e674989792246dfad2c7e63387679020ace1ce 12905 btree/btree.cu
-//kernelgen:input f4d67e4573089ccdd061976afb6946b1c760334b72352c213003694049062068 3627 btree/change.cuh
+//kernelgen:input 12893d597e52184f610db903f16219b212f47ddf2ea4253e4461db49a220f40e 13066 btree/btree.cu
+//kernelgen:input 187a7c38d65acf9bdcf9f936e28a99a529959938cb4136f2d53606838a27f37a 3709 btree/change.cuh
 //kernelgen:input e60142edb21ea55ae6584a8a66f85cddcc351828b6d3c395a4b36ea374f98f19 2612 btree/get.cuh
 //kernelgen:input 60318b128ff9a61d8f33aad03640fe5c528f9facdffb8614fc68c0fd8c629bfc 4396 btree/order.cuh
 //kernelgen:input 668707219549889d26d371cde9788f67543745b784f6a9499e9f0105e15835cb 3386 btree/seek.cuh
+//kernelgen:input fb42cf3cdf13b5e52e9be98edd4291e1721077fcdc22b4bcc598124ef83ee872 7726 btree/together.cuh
 //kernelgen:input 870daf72e5f5ee3daf5209b7c93999cc04bae928905c38d006e9ce507ad53f71 12351 kernels/include/weft/access.cuh
 //kernelgen:input 2714016844286cf6bb08333ddb0708e125c696e1b02e9a7d01b8df565f94b8dd 3669 kernels/include/weft/account.cuh
-//kernelgen:input 8d529b54ab0a5508b4d29c7e6359e9085498ecbcdf16b29ed380f62fad8228cb 23066 kernels/include/weft/btree_change.cuh
-//kernelgen:input e28a708721d73d23c7302cf7cb85c90fbef4bcdeb8a784585291edf2becfab24 15757 kernels/include/weft/btree_node.cuh
+//kernelgen:input 7c948519b2cefc757a9072dc6dcf1ffd9897adff224e74e05826991cd84f1d24 23770 kernels/include/weft/btree_change.cuh
+//kernelgen:input 401087f9d964a491fb2a11aa617cd3e654a962a8984b029bf47ea97d39fbe2ec 17043 kernels/include/weft/btree_node.cuh
 //kernelgen:input 125f5ec232b81e515f542aa5dbce1fa88e827c5481e79dff8bd2a8a994d1f856 2648 kernels/include/weft/btree_walk.cuh
 //kernelgen:input 9936ef153a4648b6f47d540d3ec5afe81539102240098fbd4c703fad23d4567b 6425 kernels/include/weft/change.cuh
 //kernelgen:input aba0e0ad799cf8072f65dfa894b9a84f4a011a1b5bf771d2050f1c78462e4073 856 kernels/include/weft/cuda.cuh
@@ -33,15 +34,15 @@ import (
 //kernelgen:input b6a4a0a470083c5db2ddc3dadb2275946d1f16b725fa0fe66607df730c694dc4 5537 kernels/include/weft/slot.cuh
 //kernelgen:input 0851189fa3150bd3eb30a9b7d5f0dcba58c8fcda1c3598976207e3eea53f4ea7 5348 kernels/include/weft/warp.cuh
 //kernelgen:input 3734d9594b1b33c1868d416df12106a6d15018edf95437b3b5b984e6d6f937e3 816 kernels/include/weft/widths.cuh
-//kernelgen:output e0fd33d2af95a67baad3945aebe964d069708687e0021253c208fac1aa6a10c0 333997 btree/btree_32_32_sm80.ptx
-//kernelgen:output 51a0e0c0f0941b646e54a9add63021eb45d2bc1212b38e9d9a1bd5b2f617aa51 333997 btree/btree_32_32_sm90.ptx
-//kernelgen:output 37a0283f324f074afd8b5738f181a6edca406da5cfe172c4cc82627400fac93f 322364 btree/btree_32_64_sm80.ptx
-//kernelgen:output b5d69dbd0337aa147a2052303a0125168e6fd9a9b25205a18bbb48309516c998 322364 btree/btree_32_64_sm90.ptx
-//kernelgen:output 543235f7a5191ca932832b432b8f9e544cbea4599628a440bfc3a72e59febae4 320991 btree/btree_64_32_sm80.ptx
-//kernelgen:output d39e21adb6f838af01f5a1cc3ac2cf169392daf1263cd1a20c56d3ee90d20059 320991 btree/btree_64_32_sm90.ptx
-//kernelgen:output ffd04afa3488c5208ff10021166fc01eed70046ca4e16672592fa9bed43172a2 322061 btree/btree_64_64_sm80.ptx
-//kernelgen:output b126bdd79c650e8847750540e697c6aadd36f2cc9980b3a15faf9045fd49fe41 322061 btree/btree_64_64_sm90.ptx
-//kernelgen:output 501c31d4e45d0344c4efca370e5b8b395f3bbf757384b6222cb38a0ec33e6758 12912 btree/btree_params_gen.go
+//kernelgen:output 3f5568adf19842722e529a21d039f93def74f94273d8790779872c0e1502eb12 275460 btree/btree_32_32_sm80.ptx
+//kernelgen:output 041423fb3732c5760732a64e5d12a851d0118aba927c8fc6515851cd5f0a61de 275460 btree/btree_32_32_sm90.ptx
+//kernelgen:output 883b09b68926280ae6e30c5c67d7adf824f3e3fe5619824721a9a32f2de33d82 270202 btree/btree_32_64_sm80.ptx
+//kernelgen:output a6a1a2b1d940a5c90349d3e1d10584207d0316acc2ade229950a7cb902fa8c7d 270202 btree/btree_32_64_sm90.ptx
+//kernelgen:output 8f1772b75dd65f0dabdd7e38a8f5054c630e928bb64b20c367ce11fb27bc7227 268935 btree/btree_64_32_sm80.ptx
+//kernelgen:output f4f3d5419a21f3e53b746bcd3f5f36076440297d66a4f3c6b1a1ba6ca65e9dbf 268935 btree/btree_64_32_sm90.ptx
+//kernelgen:output 4e8f9ca54c81b6392d12121e487ac4e2a9bbac64d66dda0425891ce4c8cd6847 269957 btree/btree_64_64_sm80.ptx
+//kernelgen:output cd9146ffba45fb624aa00bb006ec90503869d94356d2e1ec5533e2cbefc7d3c5 269957 btree/btree_64_64_sm90.ptx
+//kernelgen:output d7b6c3042b601686385cd07882d64614f380c30bb1865b3d6934209047dc116d 12991 btree/btree_params_gen.go
 
 //go:embed btree_32_32_sm80.ptx
 var btree32x32SM80 string
@@ -107,79 +108,83 @@ var btreeImages = map[string]*device.Image{
 // btree32x32Kernels are the entry points of btreeImages["32_32"] and the size in bytes of
 // the parameter struct that each takes.
 var btree32x32Kernels = map[string]int{
-	"btree_account_32_32": 16,
-	"btree_add_32_32":     24,
-	"btree_bulk_32_32":    64,
-	"btree_change_32_32":  104,
-	"btree_collect_32_32": 56,
-	"btree_copy_32_32":    104,
-	"btree_get_32_32":     88,
-	"btree_keep_32_32":    80,
-	"btree_places_32_32":  152,
-	"btree_rows_32_32":    144,
-	"btree_seek_32_32":    112,
-	"btree_settle_32_32":  96,
-	"btree_sizes_32_32":   64,
-	"btree_sweep_32_32":   48,
-	"btree_swept_32_32":   48,
+	"btree_account_32_32":  16,
+	"btree_add_32_32":      24,
+	"btree_bulk_32_32":     64,
+	"btree_change_32_32":   112,
+	"btree_collect_32_32":  56,
+	"btree_copy_32_32":     104,
+	"btree_get_32_32":      88,
+	"btree_keep_32_32":     80,
+	"btree_places_32_32":   152,
+	"btree_rows_32_32":     144,
+	"btree_seek_32_32":     112,
+	"btree_settle_32_32":   96,
+	"btree_sizes_32_32":    64,
+	"btree_sweep_32_32":    48,
+	"btree_swept_32_32":    48,
+	"btree_together_32_32": 112,
 }
 
 // btree32x64Kernels are the entry points of btreeImages["32_64"] and the size in bytes of
 // the parameter struct that each takes.
 var btree32x64Kernels = map[string]int{
-	"btree_account_32_64": 16,
-	"btree_add_32_64":     24,
-	"btree_bulk_32_64":    64,
-	"btree_change_32_64":  104,
-	"btree_collect_32_64": 56,
-	"btree_copy_32_64":    104,
-	"btree_get_32_64":     88,
-	"btree_keep_32_64":    80,
-	"btree_places_32_64":  152,
-	"btree_rows_32_64":    144,
-	"btree_seek_32_64":    112,
-	"btree_settle_32_64":  96,
-	"btree_sizes_32_64":   64,
-	"btree_sweep_32_64":   48,
-	"btree_swept_32_64":   48,
+	"btree_account_32_64":  16,
+	"btree_add_32_64":      24,
+	"btree_bulk_32_64":     64,
+	"btree_change_32_64":   112,
+	"btree_collect_32_64":  56,
+	"btree_copy_32_64":     104,
+	"btree_get_32_64":      88,
+	"btree_keep_32_64":     80,
+	"btree_places_32_64":   152,
+	"btree_rows_32_64":     144,
+	"btree_seek_32_64":     112,
+	"btree_settle_32_64":   96,
+	"btree_sizes_32_64":    64,
+	"btree_sweep_32_64":    48,
+	"btree_swept_32_64":    48,
+	"btree_together_32_64": 112,
 }
 
 // btree64x32Kernels are the entry points of btreeImages["64_32"] and the size in bytes of
 // the parameter struct that each takes.
 var btree64x32Kernels = map[string]int{
-	"btree_account_64_32": 16,
-	"btree_add_64_32":     24,
-	"btree_bulk_64_32":    64,
-	"btree_change_64_32":  104,
-	"btree_collect_64_32": 56,
-	"btree_copy_64_32":    104,
-	"btree_get_64_32":     88,
-	"btree_keep_64_32":    80,
-	"btree_places_64_32":  152,
-	"btree_rows_64_32":    144,
-	"btree_seek_64_32":    112,
-	"btree_settle_64_32":  96,
-	"btree_sizes_64_32":   64,
-	"btree_sweep_64_32":   48,
-	"btree_swept_64_32":   48,
+	"btree_account_64_32":  16,
+	"btree_add_64_32":      24,
+	"btree_bulk_64_32":     64,
+	"btree_change_64_32":   112,
+	"btree_collect_64_32":  56,
+	"btree_copy_64_32":     104,
+	"btree_get_64_32":      88,
+	"btree_keep_64_32":     80,
+	"btree_places_64_32":   152,
+	"btree_rows_64_32":     144,
+	"btree_seek_64_32":     112,
+	"btree_settle_64_32":   96,
+	"btree_sizes_64_32":    64,
+	"btree_sweep_64_32":    48,
+	"btree_swept_64_32":    48,
+	"btree_together_64_32": 112,
 }
 
 // btree64x64Kernels are the entry points of btreeImages["64_64"] and the size in bytes of
 // the parameter struct that each takes.
 var btree64x64Kernels = map[string]int{
-	"btree_account_64_64": 16,
-	"btree_add_64_64":     24,
-	"btree_bulk_64_64":    64,
-	"btree_change_64_64":  104,
-	"btree_collect_64_64": 56,
-	"btree_copy_64_64":    104,
-	"btree_get_64_64":     88,
-	"btree_keep_64_64":    80,
-	"btree_places_64_64":  152,
-	"btree_rows_64_64":    144,
-	"btree_seek_64_64":    112,
-	"btree_settle_64_64":  96,
-	"btree_sizes_64_64":   64,
-	"btree_sweep_64_64":   48,
-	"btree_swept_64_64":   48,
+	"btree_account_64_64":  16,
+	"btree_add_64_64":      24,
+	"btree_bulk_64_64":     64,
+	"btree_change_64_64":   112,
+	"btree_collect_64_64":  56,
+	"btree_copy_64_64":     104,
+	"btree_get_64_64":      88,
+	"btree_keep_64_64":     80,
+	"btree_places_64_64":   152,
+	"btree_rows_64_64":     144,
+	"btree_seek_64_64":     112,
+	"btree_settle_64_64":   96,
+	"btree_sizes_64_64":    64,
+	"btree_sweep_64_64":    48,
+	"btree_swept_64_64":    48,
+	"btree_together_64_64": 112,
 }

@@ -50,6 +50,8 @@ type pastRef struct {
 	epochs  epoch.Ref
 	reserve uint32
 	stocked uint32
+	pool    uint32
+	unused  uint32
 }
 
 // thenCollectParams is weft::btree::ThenCollectParams of C++.
@@ -92,87 +94,89 @@ type tickParams struct {
 
 // giveParams has the layout of weft::btree::GiveParams.
 var (
-	_ [128]byte = [unsafe.Sizeof(giveParams{})]byte{}
+	_ [136]byte = [unsafe.Sizeof(giveParams{})]byte{}
 	_ [0]byte   = [unsafe.Offsetof(giveParams{}.tree)]byte{}
 	_ [32]byte  = [unsafe.Offsetof(giveParams{}.past)]byte{}
-	_ [112]byte = [unsafe.Offsetof(giveParams{}.stacks)]byte{}
-	_ [120]byte = [unsafe.Offsetof(giveParams{}.count)]byte{}
-	_ [124]byte = [unsafe.Offsetof(giveParams{}.unused)]byte{}
+	_ [120]byte = [unsafe.Offsetof(giveParams{}.stacks)]byte{}
+	_ [128]byte = [unsafe.Offsetof(giveParams{}.count)]byte{}
+	_ [132]byte = [unsafe.Offsetof(giveParams{}.unused)]byte{}
 )
 
 // keptChangeParams has the layout of weft::btree::KeptChangeParams.
 var (
-	_ [184]byte = [unsafe.Sizeof(keptChangeParams{})]byte{}
+	_ [200]byte = [unsafe.Sizeof(keptChangeParams{})]byte{}
 	_ [0]byte   = [unsafe.Offsetof(keptChangeParams{}.change)]byte{}
-	_ [104]byte = [unsafe.Offsetof(keptChangeParams{}.past)]byte{}
+	_ [112]byte = [unsafe.Offsetof(keptChangeParams{}.past)]byte{}
 )
 
 // keptKeepParams has the layout of weft::btree::KeptKeepParams.
 var (
-	_ [160]byte = [unsafe.Sizeof(keptKeepParams{})]byte{}
+	_ [168]byte = [unsafe.Sizeof(keptKeepParams{})]byte{}
 	_ [0]byte   = [unsafe.Offsetof(keptKeepParams{}.keep)]byte{}
 	_ [80]byte  = [unsafe.Offsetof(keptKeepParams{}.past)]byte{}
 )
 
 // nowGetParams has the layout of weft::btree::NowGetParams.
 var (
-	_ [168]byte = [unsafe.Sizeof(nowGetParams{})]byte{}
+	_ [176]byte = [unsafe.Sizeof(nowGetParams{})]byte{}
 	_ [0]byte   = [unsafe.Offsetof(nowGetParams{}.get)]byte{}
 	_ [88]byte  = [unsafe.Offsetof(nowGetParams{}.past)]byte{}
 )
 
 // pastRef has the layout of weft::btree::Past.
 var (
-	_ [80]byte = [unsafe.Sizeof(pastRef{})]byte{}
+	_ [88]byte = [unsafe.Sizeof(pastRef{})]byte{}
 	_ [0]byte  = [unsafe.Offsetof(pastRef{}.control)]byte{}
 	_ [8]byte  = [unsafe.Offsetof(pastRef{}.words)]byte{}
 	_ [16]byte = [unsafe.Offsetof(pastRef{}.newest)]byte{}
 	_ [24]byte = [unsafe.Offsetof(pastRef{}.epochs)]byte{}
 	_ [72]byte = [unsafe.Offsetof(pastRef{}.reserve)]byte{}
 	_ [76]byte = [unsafe.Offsetof(pastRef{}.stocked)]byte{}
+	_ [80]byte = [unsafe.Offsetof(pastRef{}.pool)]byte{}
+	_ [84]byte = [unsafe.Offsetof(pastRef{}.unused)]byte{}
 )
 
 // thenCollectParams has the layout of weft::btree::ThenCollectParams.
 var (
-	_ [144]byte = [unsafe.Sizeof(thenCollectParams{})]byte{}
+	_ [152]byte = [unsafe.Sizeof(thenCollectParams{})]byte{}
 	_ [0]byte   = [unsafe.Offsetof(thenCollectParams{}.collect)]byte{}
 	_ [56]byte  = [unsafe.Offsetof(thenCollectParams{}.past)]byte{}
-	_ [136]byte = [unsafe.Offsetof(thenCollectParams{}.time)]byte{}
+	_ [144]byte = [unsafe.Offsetof(thenCollectParams{}.time)]byte{}
 )
 
 // thenGetParams has the layout of weft::btree::ThenGetParams.
 var (
-	_ [176]byte = [unsafe.Sizeof(thenGetParams{})]byte{}
+	_ [184]byte = [unsafe.Sizeof(thenGetParams{})]byte{}
 	_ [0]byte   = [unsafe.Offsetof(thenGetParams{}.tree)]byte{}
 	_ [32]byte  = [unsafe.Offsetof(thenGetParams{}.past)]byte{}
-	_ [112]byte = [unsafe.Offsetof(thenGetParams{}.time)]byte{}
-	_ [120]byte = [unsafe.Offsetof(thenGetParams{}.keys)]byte{}
-	_ [128]byte = [unsafe.Offsetof(thenGetParams{}.vals)]byte{}
-	_ [136]byte = [unsafe.Offsetof(thenGetParams{}.found)]byte{}
-	_ [144]byte = [unsafe.Offsetof(thenGetParams{}.hits)]byte{}
-	_ [152]byte = [unsafe.Offsetof(thenGetParams{}.count)]byte{}
-	_ [160]byte = [unsafe.Offsetof(thenGetParams{}.n)]byte{}
-	_ [168]byte = [unsafe.Offsetof(thenGetParams{}.answer)]byte{}
+	_ [120]byte = [unsafe.Offsetof(thenGetParams{}.time)]byte{}
+	_ [128]byte = [unsafe.Offsetof(thenGetParams{}.keys)]byte{}
+	_ [136]byte = [unsafe.Offsetof(thenGetParams{}.vals)]byte{}
+	_ [144]byte = [unsafe.Offsetof(thenGetParams{}.found)]byte{}
+	_ [152]byte = [unsafe.Offsetof(thenGetParams{}.hits)]byte{}
+	_ [160]byte = [unsafe.Offsetof(thenGetParams{}.count)]byte{}
+	_ [168]byte = [unsafe.Offsetof(thenGetParams{}.n)]byte{}
+	_ [176]byte = [unsafe.Offsetof(thenGetParams{}.answer)]byte{}
 )
 
 // thenSeekParams has the layout of weft::btree::ThenSeekParams.
 var (
-	_ [200]byte = [unsafe.Sizeof(thenSeekParams{})]byte{}
+	_ [208]byte = [unsafe.Sizeof(thenSeekParams{})]byte{}
 	_ [0]byte   = [unsafe.Offsetof(thenSeekParams{}.seek)]byte{}
 	_ [112]byte = [unsafe.Offsetof(thenSeekParams{}.past)]byte{}
-	_ [192]byte = [unsafe.Offsetof(thenSeekParams{}.time)]byte{}
+	_ [200]byte = [unsafe.Offsetof(thenSeekParams{}.time)]byte{}
 )
 
 // tickParams has the layout of weft::btree::TickParams.
 var (
-	_ [88]byte = [unsafe.Sizeof(tickParams{})]byte{}
+	_ [96]byte = [unsafe.Sizeof(tickParams{})]byte{}
 	_ [0]byte  = [unsafe.Offsetof(tickParams{}.past)]byte{}
-	_ [80]byte = [unsafe.Offsetof(tickParams{}.time)]byte{}
+	_ [88]byte = [unsafe.Offsetof(tickParams{}.time)]byte{}
 )
 
 // changeParams has the layout of weft::btree::ChangeParams.
 var (
-	_ [104]byte = [unsafe.Sizeof(changeParams{})]byte{}
+	_ [112]byte = [unsafe.Sizeof(changeParams{})]byte{}
 	_ [0]byte   = [unsafe.Offsetof(changeParams{}.tree)]byte{}
 	_ [32]byte  = [unsafe.Offsetof(changeParams{}.keys)]byte{}
 	_ [40]byte  = [unsafe.Offsetof(changeParams{}.vals)]byte{}
@@ -181,9 +185,10 @@ var (
 	_ [64]byte  = [unsafe.Offsetof(changeParams{}.count)]byte{}
 	_ [72]byte  = [unsafe.Offsetof(changeParams{}.out)]byte{}
 	_ [80]byte  = [unsafe.Offsetof(changeParams{}.ok)]byte{}
-	_ [88]byte  = [unsafe.Offsetof(changeParams{}.n)]byte{}
-	_ [96]byte  = [unsafe.Offsetof(changeParams{}.kind)]byte{}
-	_ [100]byte = [unsafe.Offsetof(changeParams{}.flags)]byte{}
+	_ [88]byte  = [unsafe.Offsetof(changeParams{}.left)]byte{}
+	_ [96]byte  = [unsafe.Offsetof(changeParams{}.n)]byte{}
+	_ [104]byte = [unsafe.Offsetof(changeParams{}.kind)]byte{}
+	_ [108]byte = [unsafe.Offsetof(changeParams{}.flags)]byte{}
 )
 
 // collectParams has the layout of weft::btree::CollectParams.

@@ -13,19 +13,19 @@ import (
 //kernelgen:target 80+ptx83,90+ptx83
 //kernelgen:flags -x cuda --cuda-device-only -nocudainc -nocudalib -nostdinc -std=c++17 -Wall -Werror -I kernels/include -O3
 //kernelgen:input a55a5d507acdd6e9b4345d4b7575916ed544af6bf8ddb852975f6c7a5827336d 7493 btree/btree_versions.cu
-//kernelgen:input f4d67e4573089ccdd061976afb6946b1c760334b72352c213003694049062068 3627 btree/change.cuh
+//kernelgen:input 187a7c38d65acf9bdcf9f936e28a99a529959938cb4136f2d53606838a27f37a 3709 btree/change.cuh
 //kernelgen:input e60142edb21ea55ae6584a8a66f85cddcc351828b6d3c395a4b36ea374f98f19 2612 btree/get.cuh
 //kernelgen:input 60318b128ff9a61d8f33aad03640fe5c528f9facdffb8614fc68c0fd8c629bfc 4396 btree/order.cuh
 //kernelgen:input 668707219549889d26d371cde9788f67543745b784f6a9499e9f0105e15835cb 3386 btree/seek.cuh
 //kernelgen:input 870daf72e5f5ee3daf5209b7c93999cc04bae928905c38d006e9ce507ad53f71 12351 kernels/include/weft/access.cuh
-//kernelgen:input 8d529b54ab0a5508b4d29c7e6359e9085498ecbcdf16b29ed380f62fad8228cb 23066 kernels/include/weft/btree_change.cuh
-//kernelgen:input e28a708721d73d23c7302cf7cb85c90fbef4bcdeb8a784585291edf2becfab24 15757 kernels/include/weft/btree_node.cuh
-//kernelgen:input 8c81446a03d1a6b302aaf5301f7f158c559f96c5cea98a71e4510ba5dcd492b3 11674 kernels/include/weft/btree_past.cuh
+//kernelgen:input 7c948519b2cefc757a9072dc6dcf1ffd9897adff224e74e05826991cd84f1d24 23770 kernels/include/weft/btree_change.cuh
+//kernelgen:input 401087f9d964a491fb2a11aa617cd3e654a962a8984b029bf47ea97d39fbe2ec 17043 kernels/include/weft/btree_node.cuh
+//kernelgen:input e03425dc37ef9ffb16faac16b6fca342d63846a8df6ba6070206607f02c930fd 11799 kernels/include/weft/btree_past.cuh
 //kernelgen:input 125f5ec232b81e515f542aa5dbce1fa88e827c5481e79dff8bd2a8a994d1f856 2648 kernels/include/weft/btree_walk.cuh
 //kernelgen:input 9936ef153a4648b6f47d540d3ec5afe81539102240098fbd4c703fad23d4567b 6425 kernels/include/weft/change.cuh
 //kernelgen:input aba0e0ad799cf8072f65dfa894b9a84f4a011a1b5bf771d2050f1c78462e4073 856 kernels/include/weft/cuda.cuh
 //kernelgen:input 0bc6287ba69987b784aa8a6f5effe035b523eeaed3023281e33b1eade9b4e8cf 2348 kernels/include/weft/entry.cuh
-//kernelgen:input 6ebaa68dae00bff4c64dfd5aed1bdcdfb9d12fe43da078394db26db02ccd53d5 16700 kernels/include/weft/epoch.cuh
+//kernelgen:input a8039c3f64d3e8f49df1c912695cb44c1c483687cedfa606c03f0c9967c031a0 17136 kernels/include/weft/epoch.cuh
 //kernelgen:input 79b1beaa05fe49d706515a4fad47443f74f45385014663a5ecc8653a4a9b381e 1718 kernels/include/weft/hash.cuh
 //kernelgen:input 400b48be3a6ac3b7288dced0b8bbd72e35e8c70312247bc7630afdc8e1529c23 4263 kernels/include/weft/inorder.cuh
 //kernelgen:input 12f83f2472623dfcdb5cf3ea07fe586775cec10da4c28dc7a585236927028216 5169 kernels/include/weft/order.cuh
@@ -34,15 +34,15 @@ import (
 //kernelgen:input b6a4a0a470083c5db2ddc3dadb2275946d1f16b725fa0fe66607df730c694dc4 5537 kernels/include/weft/slot.cuh
 //kernelgen:input 0851189fa3150bd3eb30a9b7d5f0dcba58c8fcda1c3598976207e3eea53f4ea7 5348 kernels/include/weft/warp.cuh
 //kernelgen:input 3734d9594b1b33c1868d416df12106a6d15018edf95437b3b5b984e6d6f937e3 816 kernels/include/weft/widths.cuh
-//kernelgen:output b40e19c91a14de0f5138debcc16bbcb5038bdb2e1ea76dd5cd3dd4c90f6aa176 499012 btree/btree_versions_32_32_sm80.ptx
-//kernelgen:output 6b08c73daf2c8f8f66cad3e73e9fe29ed738d51abc15a5f19f4cd30959ac1513 499012 btree/btree_versions_32_32_sm90.ptx
-//kernelgen:output 086990b44b0656222d26221877603c370d4e8a3753cba1c06b9741aff598dee8 483285 btree/btree_versions_32_64_sm80.ptx
-//kernelgen:output 8198c46aed6630b91bae7069a2b9a758186cd210825b90326b564fea225eff96 483285 btree/btree_versions_32_64_sm90.ptx
-//kernelgen:output cb786012e06921f5452ec306c6f9037211c438708c40281d172cba19257123db 482507 btree/btree_versions_64_32_sm80.ptx
-//kernelgen:output c337fe107cae4f7f5ceaee9cbfcb894f06265ee9dc2b3e0986ec35c9b6babbc8 482507 btree/btree_versions_64_32_sm90.ptx
-//kernelgen:output 073bc7f8943e05a01eeab963113e265f306e5de0dd766b14d4d5881342e6f014 483265 btree/btree_versions_64_64_sm80.ptx
-//kernelgen:output b4d337db5917235efa6b48fcffb17e7d1a44f3ce66f2cde41c1ba6e3497e682a 483265 btree/btree_versions_64_64_sm90.ptx
-//kernelgen:output 898d86ee288e4fb0015c1f28f678b04505ea78d4164407f7395918dd39fee7aa 8819 btree/btree_versions_params_gen.go
+//kernelgen:output 1d5f3fdaa859e267a9708db27f9279bc4b820ddaa06727b3a036bce8ec4ffac5 500219 btree/btree_versions_32_32_sm80.ptx
+//kernelgen:output 5de7e28e69a2575708364be55a54a852f43b3711a6d7097de2a75f79db6bad87 500219 btree/btree_versions_32_32_sm90.ptx
+//kernelgen:output fa372bef25160f3aca90f4ade253b608a130ec2d3f9534b09e03dc3773539463 484615 btree/btree_versions_32_64_sm80.ptx
+//kernelgen:output 49af943af0b21775bb6d096e8d3c11ed6885544e6167ba9fda3dcff43e893a3c 484615 btree/btree_versions_32_64_sm90.ptx
+//kernelgen:output 072d5cdea7e3a752e8961d76275341ef3686e7d237c9bef464a444304fa08bab 483835 btree/btree_versions_64_32_sm80.ptx
+//kernelgen:output 920c1228d2acad18912c7d0b65caaa7bd525702e7368212a28ffabca315aacbe 483835 btree/btree_versions_64_32_sm90.ptx
+//kernelgen:output 2e8c43f458e07229b78a01408b31c57e5a8fc28b79ed2839ee18422541f80db9 484578 btree/btree_versions_64_64_sm80.ptx
+//kernelgen:output 729caa3db9933b655c7b6e79355e09bfca784bfccad8fe0964dfd5d61f45b2ab 484578 btree/btree_versions_64_64_sm90.ptx
+//kernelgen:output 5a257c198fcc98f1e0d9758c1ff6519d1251f453cb22732bc34a60a97deef5cf 9021 btree/btree_versions_params_gen.go
 
 //go:embed btree_versions_32_32_sm80.ptx
 var btreeVersions32x32SM80 string
@@ -108,51 +108,51 @@ var btreeVersionsImages = map[string]*device.Image{
 // btreeVersions32x32Kernels are the entry points of btreeVersionsImages["32_32"] and the size in bytes of
 // the parameter struct that each takes.
 var btreeVersions32x32Kernels = map[string]int{
-	"btree_versions_change_32_32":  184,
-	"btree_versions_collect_32_32": 144,
-	"btree_versions_get_32_32":     176,
-	"btree_versions_give_32_32":    128,
-	"btree_versions_keep_32_32":    160,
-	"btree_versions_now_32_32":     168,
-	"btree_versions_seek_32_32":    200,
-	"btree_versions_tick_32_32":    88,
+	"btree_versions_change_32_32":  200,
+	"btree_versions_collect_32_32": 152,
+	"btree_versions_get_32_32":     184,
+	"btree_versions_give_32_32":    136,
+	"btree_versions_keep_32_32":    168,
+	"btree_versions_now_32_32":     176,
+	"btree_versions_seek_32_32":    208,
+	"btree_versions_tick_32_32":    96,
 }
 
 // btreeVersions32x64Kernels are the entry points of btreeVersionsImages["32_64"] and the size in bytes of
 // the parameter struct that each takes.
 var btreeVersions32x64Kernels = map[string]int{
-	"btree_versions_change_32_64":  184,
-	"btree_versions_collect_32_64": 144,
-	"btree_versions_get_32_64":     176,
-	"btree_versions_give_32_64":    128,
-	"btree_versions_keep_32_64":    160,
-	"btree_versions_now_32_64":     168,
-	"btree_versions_seek_32_64":    200,
-	"btree_versions_tick_32_64":    88,
+	"btree_versions_change_32_64":  200,
+	"btree_versions_collect_32_64": 152,
+	"btree_versions_get_32_64":     184,
+	"btree_versions_give_32_64":    136,
+	"btree_versions_keep_32_64":    168,
+	"btree_versions_now_32_64":     176,
+	"btree_versions_seek_32_64":    208,
+	"btree_versions_tick_32_64":    96,
 }
 
 // btreeVersions64x32Kernels are the entry points of btreeVersionsImages["64_32"] and the size in bytes of
 // the parameter struct that each takes.
 var btreeVersions64x32Kernels = map[string]int{
-	"btree_versions_change_64_32":  184,
-	"btree_versions_collect_64_32": 144,
-	"btree_versions_get_64_32":     176,
-	"btree_versions_give_64_32":    128,
-	"btree_versions_keep_64_32":    160,
-	"btree_versions_now_64_32":     168,
-	"btree_versions_seek_64_32":    200,
-	"btree_versions_tick_64_32":    88,
+	"btree_versions_change_64_32":  200,
+	"btree_versions_collect_64_32": 152,
+	"btree_versions_get_64_32":     184,
+	"btree_versions_give_64_32":    136,
+	"btree_versions_keep_64_32":    168,
+	"btree_versions_now_64_32":     176,
+	"btree_versions_seek_64_32":    208,
+	"btree_versions_tick_64_32":    96,
 }
 
 // btreeVersions64x64Kernels are the entry points of btreeVersionsImages["64_64"] and the size in bytes of
 // the parameter struct that each takes.
 var btreeVersions64x64Kernels = map[string]int{
-	"btree_versions_change_64_64":  184,
-	"btree_versions_collect_64_64": 144,
-	"btree_versions_get_64_64":     176,
-	"btree_versions_give_64_64":    128,
-	"btree_versions_keep_64_64":    160,
-	"btree_versions_now_64_64":     168,
-	"btree_versions_seek_64_64":    200,
-	"btree_versions_tick_64_64":    88,
+	"btree_versions_change_64_64":  200,
+	"btree_versions_collect_64_64": 152,
+	"btree_versions_get_64_64":     184,
+	"btree_versions_give_64_64":    136,
+	"btree_versions_keep_64_64":    168,
+	"btree_versions_now_64_64":     176,
+	"btree_versions_seek_64_64":    208,
+	"btree_versions_tick_64_64":    96,
 }

@@ -18,6 +18,7 @@ struct ChangeParams {
   const uint32_t* count;    // of keys; null: n
   void* out;                // of a batch as it comes
   uint8_t* ok;
+  uint32_t* left;  // how many rows are left of what tiles do together, and these
   uint64_t n;
   uint32_t kind;
   uint32_t flags;

@@ -44,10 +44,10 @@ type gpuEngine struct {
 
 // kernels are the entry points for one pair of widths.
 type kernels struct {
-	get, seek                                     device.Kernel
-	collect, sizes, places, rows, copy            device.Kernel
-	settle, change, keep, bulk, sweep, swept, add device.Kernel
-	account                                       device.Kernel
+	get, seek                                               device.Kernel
+	collect, sizes, places, rows, copy                      device.Kernel
+	settle, together, change, keep, bulk, sweep, swept, add device.Kernel
+	account                                                 device.Kernel
 
 	// With versions:
 	thenGet, nowGet, thenSeek, thenCollect, keptChange, keptKeep, tick, give device.Kernel
@@ -74,7 +74,7 @@ func (e *gpuEngine) open(dev device.Device, w batch.Widths) (err error) {
 	err = gpu.Load(dev, btreeImages[gpu.Pair(w)], []gpu.Entry{
 		{Name: "get", To: &k.get}, {Name: "seek", To: &k.seek}, {Name: "collect", To: &k.collect}, {Name: "sizes", To: &k.sizes},
 		{Name: "places", To: &k.places}, {Name: "rows", To: &k.rows}, {Name: "copy", To: &k.copy}, {Name: "settle", To: &k.settle},
-		{Name: "change", To: &k.change}, {Name: "keep", To: &k.keep}, {Name: "bulk", To: &k.bulk}, {Name: "sweep", To: &k.sweep},
+		{Name: "together", To: &k.together}, {Name: "change", To: &k.change}, {Name: "keep", To: &k.keep}, {Name: "bulk", To: &k.bulk}, {Name: "sweep", To: &k.sweep},
 		{Name: "swept", To: &k.swept}, {Name: "add", To: &k.add}, {Name: "account", To: &k.account},
 	})
 	if err == nil && e.versions != Whole {

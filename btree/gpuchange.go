@@ -73,7 +73,16 @@ func (e *gpuEngine) run(ctx context.Context, s *device.Stream, b *batch.Batch, a
 		tree: e.refOf(t), keys: c[batch.Keys].Ptr, vals: c[batch.Vals].Ptr, kinds: c[batch.Kinds].Ptr, out: c[batch.Out].Ptr,
 		ok: c[batch.OK].Ptr, n: uint64(b.N), kind: uint32(b.Kind), flags: uint32(b.Flags &^ batch.Report),
 	}
-	return e.submitChange(s, t, b, submit, func() error { return e.launchChange(s, t, b.N, &p) })
+	var left device.Ptr
+	if !e.keeps(t) {
+		behind := prim.Carve(at)
+		place := behind.Take(leftBytes(b.N))
+		if err := e.memory(&e.work, int(behind)); err != nil {
+			return err
+		}
+		left = e.work.Ptr + place
+	}
+	return e.submitChange(s, t, b, submit, func() error { return e.launchChange(s, t, b.N, &p, left) })
 }
 
 // submitChange submits a change of a tree by a batch. The host knows less of it then.
@@ -98,12 +107,24 @@ const changeBlocks = 4
 // epochs.
 const keptBlocks = 2
 
-func (e *gpuEngine) launchChange(s *device.Stream, t *tree, n int, p *changeParams) error {
-	if !e.keeps(t) {
-		return device.Launch(s, e.change, gpu.Resident(e.Dev, n, changeBlocks), gpu.Block, p)
+// leftBytes is the memory for the rows that are left of n.
+func leftBytes(n int) int { return 4 * (n + 1) }
+
+// launchChange submits a change of n rows at most: what tiles do in step, and then what is left. Where leaves are kept
+// tiles go each its way.
+func (e *gpuEngine) launchChange(s *device.Stream, t *tree, n int, p *changeParams, left device.Ptr) error {
+	if e.keeps(t) {
+		kept := keptChangeParams{change: *p, past: e.pastRef(t)}
+		return device.Launch(s, e.keptChange, gpu.Resident(e.Dev, n, keptBlocks), gpu.Block, &kept)
 	}
-	kept := keptChangeParams{change: *p, past: e.pastRef(t)}
-	return device.Launch(s, e.keptChange, gpu.Resident(e.Dev, n, keptBlocks), gpu.Block, &kept)
+	p.left = left
+	if err := s.Fill(left, 0, 1); err != nil {
+		return err
+	}
+	if err := device.Launch(s, e.together, gpu.Resident(e.Dev, n, changeBlocks), gpu.Block, p); err != nil {
+		return err
+	}
+	return device.Launch(s, e.change, gpu.Resident(e.Dev, n, changeBlocks), gpu.Block, p)
 }
 
 // changeHost takes a batch of host memory to the device and back.
@@ -160,7 +181,7 @@ type merging struct {
 	group prim.Group
 
 	keys, vals, there, states device.Ptr // of different keys
-	scratch, end              device.Ptr
+	left, scratch, end        device.Ptr
 }
 
 // layOut gives a change of n rows its memory from a place on.
@@ -171,7 +192,7 @@ func (e *gpuEngine) layOut(n int, at device.Ptr) (m merging) {
 	m.keys = c.Take(n * w.Key)
 	m.group = prim.Group{N: n, Key: w.Key, Keys: m.sort.To.Keys, Offsets: c.Take(4 * (n + 1)), Count: c.Take(4), Distinct: m.keys}
 	m.vals, m.there, m.states = c.Take(n*e.Widths.Val), c.Take(n), c.Take(n)
-	m.scratch = c.Take(m.scratchBytes())
+	m.left, m.scratch = c.Take(leftBytes(n)), c.Take(m.scratchBytes())
 	m.end = device.Ptr(c)
 	return m
 }
@@ -213,7 +234,7 @@ func (e *gpuEngine) merge(s *device.Stream, t *tree, b *batch.Batch, m *merging)
 		return err
 	}
 	p := changeParams{tree: e.refOf(t), keys: m.keys, vals: m.vals, states: m.states, count: m.group.Count, n: uint64(b.N)}
-	return e.launchChange(s, t, b.N, &p)
+	return e.launchChange(s, t, b.N, &p, m.left)
 }
 
 // load submits making a tree of a batch of insertions, in the place of one that is empty.

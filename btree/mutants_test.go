@@ -1,9 +1,10 @@
 package btree
 
 import (
+	"errors"
 	"testing"
 
-	"github.com/weftgo/weft"
+	"github.com/weftgo/weft/device"
 	"github.com/weftgo/weft/device/devicetest"
 	"github.com/weftgo/weft/device/sim"
 	"github.com/weftgo/weft/internal/conformance"
@@ -23,9 +24,12 @@ var mutants = []struct {
 	{"a latch is given back without what was done under it", "change_32_32", `st\.release\.gpu\.global\.b64`, "st.relaxed.gpu.global.b64", 0, 0},
 	{"a node can be reached before it is written", "change_32_32", `st\.release\.gpu\.global\.b128 \[(%rd\d+)\]`, "st.relaxed.gpu.global.b128 [$1]", 4, 15},
 	{"lanes go on to what one of them has found", "(get|change)_32_32", `bar\.warp\.sync [^;]*;`, "", 0, 0},
-	{"a leaf is not read again behind its latch", "change_32_32",
-		`(bar\.warp\.sync %r\d+;\nmov\.b32 %r\d+, 0;\nmov\.u32 %r\d+, %r\d+;\n@[^\n]*\ncvta[^\n]*\nadd[^\n]*\nld\.relaxed[^\n]*\nand[^\n]*\nsetp[^\n]*\nmov[^\n]*\n@[^\n]*\nor[^\n]*\n` +
-			`atom\.acquire[^\n]*\nsetp[^\n]*\nselp[^\n]*\n\$L__BB\d+_\d+:\nbar[^\n]*\nshfl[^\n]*\nsetp[^\n]*\n@[^\n]*\n)(\{[^\n]*b128[^\n]*\n\{[^\n]*b128[^\n]*\n)`, "$2$1", 0, 0},
+	{"a leaf is not read again behind its latch", "together_32_32",
+		`(bar\.warp\.sync %r\d+;\nnot\.pred[^\n]*\nmov[^\n]*\nor\.pred[^\n]*\nmov[^\n]*\n@[^\n]*\nmov\.u64[^\n]*\natom\.acquire\.gpu\.global\.or\.b64[^\n]*\nand[^\n]*\nsetp[^\n]*\nselp[^\n]*\n` +
+			`\$L__BB\d+_\d+:\nbar[^\n]*\nshfl[^\n]*\n)((?:(?:add|cvta)[^\n]*\n)+\{[^\n]*b128[^\n]*\nadd[^\n]*\n\{[^\n]*b128[^\n]*\n)`, "$2$1", 0, 0},
+	{"tiles in step take a latch without what was done under it", "together_32_32", `atom\.acquire\.gpu\.global\.or\.b64`, "atom.relaxed.gpu.global.or.b64", 0, 0},
+	{"tiles in step take a latch that is somebody's", "together_32_32", `(atom\.acquire\.gpu\.global\.or\.b64 (%rd\d+), [^\n]*;)`, "$1 mov.b64 $2, 0;", 0, 0},
+	{"tiles in step give a latch back without what was done under it", "together_32_32", `st\.release\.gpu\.global\.b64`, "st.relaxed.gpu.global.b64", 0, 0},
 	{"a leaf is read without an order", "change_32_32", `ld\.acquire\.gpu\.global\.b128`, "ld.relaxed.gpu.global.b128", 0, 0},
 }
 
@@ -54,13 +58,12 @@ func TestMutantsAreFound(t *testing.T) {
 
 // tearing are mutants that show halves of a change of a leaf.
 var tearing = []struct {
-	name, pattern, with string
-	first               uint64 // seed: those before are in vain
+	name, kernels, pattern, with string
 }{
-	{"a leaf is read without looking at its state before", `(?s)ld\.acquire\.gpu\.global\.b64 (%rd\d+), (\[%rd\d+\];)(.*?)ld\.relaxed\.gpu\.global\.b64 (%rd\d+), \[%rd\d+\];`,
-		"mov.b64 $1, 0;${3}ld.relaxed.gpu.global.b64 $4, $2 mov.b64 $1, $4;", 0},
-	{"a leaf is read without looking at its state again", `(?s)(ld\.acquire\.gpu\.global\.b64 (%rd\d+), \[%rd\d+\];.*?)ld\.relaxed\.gpu\.global\.b64 (%rd\d+), \[%rd\d+\];`,
-		"${1}mov.b64 $3, $2;", 200},
+	{"a leaf is read without looking at its state before", "get_32_32", `(?s)ld\.acquire\.gpu\.global\.b64 (%rd\d+), (\[%rd\d+\];)(.*?)ld\.relaxed\.gpu\.global\.b64 (%rd\d+), \[%rd\d+\];`,
+		"mov.b64 $1, 0;${3}ld.relaxed.gpu.global.b64 $4, $2 mov.b64 $1, $4;"},
+	{"a leaf is read without looking at its state again", "get_32_32", `(?s)(ld\.acquire\.gpu\.global\.b64 (%rd\d+), \[%rd\d+\];.*?)ld\.relaxed\.gpu\.global\.b64 (%rd\d+), \[%rd\d+\];`,
+		"${1}mov.b64 $3, $2;"},
 }
 
 // A key that is there is found, while others shift it from slot to slot. Without the state before
@@ -77,8 +80,8 @@ func TestShiftsHideNoKey(t *testing.T) {
 	}
 	for _, m := range tearing {
 		t.Run(m.name, func(t *testing.T) {
-			rewrite := mutate.Replace(t, "change_32_32", m.pattern, m.with)
-			for seed := m.first; seed < m.first+400; seed++ { // one in 15 to 40 hides a key; other code moves them
+			rewrite := mutate.Replace(t, m.kernels, m.pattern, m.with)
+			for seed := range uint64(400) {
 				if missed := shift(t, seed, rewrite); missed != 0 {
 					t.Logf("seed %d: %d lookups have missed keys that are there", seed, missed)
 					return
@@ -89,7 +92,7 @@ func TestShiftsHideNoKey(t *testing.T) {
 	}
 }
 
-// shift looks keys of a leaf up beside changes of smaller ones, and returns how many it misses.
+// shift looks keys of some leaves up beside changes of smaller ones, and returns how many it misses.
 func shift(t *testing.T, seed uint64, rewrite func(file, ptx string) string) (missed int) {
 	dev := devicetest.OpenSim(t, &sim.Options{Scheduler: sim.Random, Seed: seed, Rewrite: rewrite})
 	m, err := New[uint32, uint32](dev, &Options{Unordered: true})
@@ -97,27 +100,39 @@ func shift(t *testing.T, seed uint64, rewrite func(file, ptx string) string) (mi
 		t.Fatal(err)
 	}
 	defer m.Close()
-	keys := []uint32{10, 20, 30, 40, 50, 60, 70, 80}
+	const leaves, each = 8, 8 // of each hundred, eight keys stay, which smaller ones shift
+	var keys, other []uint32
+	for i := range uint32(leaves * each) {
+		keys = append(keys, 100*(i/each+1)+50+i%each)
+		other = append(other, 100*(i/each+1)+i%3)
+	}
 	if _, err := m.Put(t.Context(), keys, keys); err != nil {
 		t.Fatal(err)
 	}
-	ops, res := make([]weft.Op[uint32, uint32], 120), make([]weft.Result[uint32], 120)
-	for i := range ops {
-		switch i % 3 {
-		case 0:
-			ops[i] = weft.Op[uint32, uint32]{Kind: weft.OpGet, Key: keys[i%len(keys)]}
-		case 1:
-			ops[i] = weft.Op[uint32, uint32]{Kind: weft.OpPut, Key: uint32(i % 5)}
-		default:
-			ops[i] = weft.Op[uint32, uint32]{Kind: weft.OpDelete, Key: uint32(i % 5)}
+	writer, reader := devicetest.NewStream(t, dev), devicetest.NewStream(t, dev)
+	asked, changed := devicetest.Upload(t, reader, keys), devicetest.Upload(t, writer, other)
+	vals := devicetest.Upload(t, reader, make([]uint32, len(keys)))
+	var found [4]device.Slice[bool]
+	for i := range found {
+		found[i] = devicetest.Upload(t, reader, make([]bool, len(keys)))
+		err := errors.Join(m.PutOn(writer, changed, changed), m.GetOn(reader, asked, vals, found[i]),
+			m.DeleteOn(writer, changed, device.Slice[bool]{}))
+		if err != nil {
+			t.Fatal(err)
 		}
 	}
-	if err := m.Apply(t.Context(), ops, res); err != nil {
+	if err := errors.Join(writer.Sync(t.Context()), reader.Sync(t.Context())); err != nil {
 		t.Fatal(err)
 	}
-	for i, r := range res {
-		if i%3 == 0 && (!r.OK || r.Value != ops[i].Key) {
-			missed++
+	for i := range found {
+		host := make([]bool, len(keys))
+		if err := found[i].CopyTo(t.Context(), reader, host); err != nil {
+			t.Fatal(err)
+		}
+		for _, there := range host {
+			if !there {
+				missed++
+			}
 		}
 	}
 	return missed

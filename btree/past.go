@@ -39,7 +39,7 @@ type pastControl struct {
 	copied uint64
 	reused uint64
 	_      [13]uint64
-	stacks [32]uint64 // of free nodes
+	stacks [1024]uint64 // of free nodes
 }
 
 const (
@@ -52,6 +52,7 @@ const (
 	tilesPerBlock   = 64      // of 256 threads, where nodes have 128 bytes: the most
 	bagNodes        = 1 << 10 // kBag of btree_past.cuh
 	poolShares      = 16      // of a node for each tile of a launch: what tiles have, and as many that wait for the end of epochs
+	threadsPerUnit  = 2048    // of a multiprocessor, at most
 )
 
 // past is what a tree with versions has of what it was.
@@ -62,6 +63,8 @@ type past struct {
 	held    []*heldVersion // oldest first
 	known   pastControl    // as of the last reading
 	filled  int            // nodes whose words say something
+	reserve int            // nodes that copies of the update under way leave
+	pool    int            // nodes that these have
 	epoch   epoch.Counters
 	stocked bool // there may be free nodes in the stacks
 }

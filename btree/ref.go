@@ -86,7 +86,7 @@ func (e *gpuEngine) changingRef(t *tree, maxInserts int) Ref {
 	r := Ref{Tree: e.refOf(t), Terms: e.Changing(maxInserts)}
 	if t.past != nil {
 		e.withPast(&r, t)
-		r.Past.reserve = uint32(e.need(maxInserts))
+		r.Past.reserve, r.Past.pool = uint32(t.past.reserve), uint32(t.past.pool)
 	}
 	return r
 }
@@ -106,6 +106,9 @@ func (e *gpuEngine) Update(s *device.Stream, n int, f func() error) error {
 	t := e.now()
 	e.stale, t.order.nodes = true, 0
 	t.past.changed(e.versions == OutOfPlace)
+	if t.past != nil {
+		t.past.reserve, t.past.pool = e.need(n)+e.residentTiles(), e.poolOf(t) // of the same nodes as the need below
+	}
 	t.most = min(t.room(), t.most+e.updateNeed(n))
 	return e.SubmitVisible(s, func() (err error) {
 		defer func() { // also if f fails: what it has submitted is counted
@@ -126,12 +129,18 @@ func (e *gpuEngine) updateNeed(n int) int {
 	switch {
 	case t.past == nil:
 	case e.versions == OutOfPlace:
-		need += max(e.pool, t.most/outsideShare)
+		need += e.poolOf(t) + e.residentTiles()
 	case len(t.past.held) > 0:
-		need += t.most + n
+		need += t.most + n + e.residentTiles()
 	}
 	return need
 }
+
+// poolOf is how many nodes there are for the copies of an update's kernels.
+func (e *gpuEngine) poolOf(t *tree) int { return max(e.pool, t.most/outsideShare) }
+
+// residentTiles is how many tiles of kernels there are at a moment, at most: of four lanes or more.
+func (e *gpuEngine) residentTiles() int { return max(1, e.Dev.Properties().Units) * threadsPerUnit / 4 }
 
 // reserve is for the policy.
 func (e *gpuEngine) reserve(exact bool, n int) (bool, error) {

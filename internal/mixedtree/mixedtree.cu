@@ -87,7 +87,7 @@ extern "C" __global__ void __launch_bounds__(256, 2) mixedtree_versioned(Version
   uint64_t sum = 0;
   tree.enter();
   for (uint64_t r = 0, i = s.first; r < s.rounds; r++, i += s.step) {
-    tree.begin();
+    tree.begin(changes);
     if (changes) {
       if (i < l.n) tree.change_tile(l.kind, l.updates[i], l.vals ? l.vals[i] : 0);
     } else if (i < l.asked) {

@@ -58,30 +58,30 @@ var (
 
 // plainParams has the layout of PlainParams.
 var (
-	_ [192]byte = [unsafe.Sizeof(plainParams{})]byte{}
+	_ [200]byte = [unsafe.Sizeof(plainParams{})]byte{}
 	_ [0]byte   = [unsafe.Offsetof(plainParams{}.ref)]byte{}
-	_ [128]byte = [unsafe.Offsetof(plainParams{}.load)]byte{}
+	_ [136]byte = [unsafe.Offsetof(plainParams{}.load)]byte{}
 )
 
 // versionedParams has the layout of VersionedParams.
 var (
-	_ [192]byte = [unsafe.Sizeof(versionedParams{})]byte{}
+	_ [200]byte = [unsafe.Sizeof(versionedParams{})]byte{}
 	_ [0]byte   = [unsafe.Offsetof(versionedParams{}.ref)]byte{}
-	_ [128]byte = [unsafe.Offsetof(versionedParams{}.load)]byte{}
+	_ [136]byte = [unsafe.Offsetof(versionedParams{}.load)]byte{}
 )
 
 // btree.Ref has the layout of weft::btree::Ref.
 var (
-	_ [128]byte = [unsafe.Sizeof(btree.Ref{})]byte{}
+	_ [136]byte = [unsafe.Sizeof(btree.Ref{})]byte{}
 	_ [0]byte   = [unsafe.Offsetof(btree.Ref{}.Tree)]byte{}
 	_ [32]byte  = [unsafe.Offsetof(btree.Ref{}.Past)]byte{}
-	_ [112]byte = [unsafe.Offsetof(btree.Ref{}.Terms)]byte{}
+	_ [120]byte = [unsafe.Offsetof(btree.Ref{}.Terms)]byte{}
 )
 
 // btree.VersionedRef has the layout of weft::btree::VersionedRef.
 var (
-	_ [128]byte = [unsafe.Sizeof(btree.VersionedRef{})]byte{}
+	_ [136]byte = [unsafe.Sizeof(btree.VersionedRef{})]byte{}
 	_ [0]byte   = [unsafe.Offsetof(btree.VersionedRef{}.Tree)]byte{}
 	_ [32]byte  = [unsafe.Offsetof(btree.VersionedRef{}.Past)]byte{}
-	_ [112]byte = [unsafe.Offsetof(btree.VersionedRef{}.Terms)]byte{}
+	_ [120]byte = [unsafe.Offsetof(btree.VersionedRef{}.Terms)]byte{}
 )

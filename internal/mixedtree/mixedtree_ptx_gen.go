@@ -12,17 +12,17 @@ import (
 //kernelgen:compiler clang version 19.1.7
 //kernelgen:target 80+ptx83,90+ptx83
 //kernelgen:flags -x cuda --cuda-device-only -nocudainc -nocudalib -nostdinc -std=c++17 -Wall -Werror -I kernels/include -O3
-//kernelgen:input e8bb56ed16964a15acb1271a6aec30f0cc3f6b49189d6735302d212a87e95843 3542 internal/mixedtree/mixedtree.cu
+//kernelgen:input bf1b7bb9edda4202f274d000967f85b373b511a39cf07870d780f66bb1f09f08 3549 internal/mixedtree/mixedtree.cu
 //kernelgen:input 870daf72e5f5ee3daf5209b7c93999cc04bae928905c38d006e9ce507ad53f71 12351 kernels/include/weft/access.cuh
 //kernelgen:input 2714016844286cf6bb08333ddb0708e125c696e1b02e9a7d01b8df565f94b8dd 3669 kernels/include/weft/account.cuh
-//kernelgen:input efad0aebeb1c25481da53443e9b8e8d1442832aa18d358f715ec48ca9769f044 17314 kernels/include/weft/btree.cuh
-//kernelgen:input 8d529b54ab0a5508b4d29c7e6359e9085498ecbcdf16b29ed380f62fad8228cb 23066 kernels/include/weft/btree_change.cuh
-//kernelgen:input e28a708721d73d23c7302cf7cb85c90fbef4bcdeb8a784585291edf2becfab24 15757 kernels/include/weft/btree_node.cuh
-//kernelgen:input 8c81446a03d1a6b302aaf5301f7f158c559f96c5cea98a71e4510ba5dcd492b3 11674 kernels/include/weft/btree_past.cuh
+//kernelgen:input 4c11f94da5cafb59b5cd01a97eae1985c34f3bced90bc4cb7189196ea7ef3f01 18385 kernels/include/weft/btree.cuh
+//kernelgen:input 7c948519b2cefc757a9072dc6dcf1ffd9897adff224e74e05826991cd84f1d24 23770 kernels/include/weft/btree_change.cuh
+//kernelgen:input 401087f9d964a491fb2a11aa617cd3e654a962a8984b029bf47ea97d39fbe2ec 17043 kernels/include/weft/btree_node.cuh
+//kernelgen:input e03425dc37ef9ffb16faac16b6fca342d63846a8df6ba6070206607f02c930fd 11799 kernels/include/weft/btree_past.cuh
 //kernelgen:input 125f5ec232b81e515f542aa5dbce1fa88e827c5481e79dff8bd2a8a994d1f856 2648 kernels/include/weft/btree_walk.cuh
 //kernelgen:input 9936ef153a4648b6f47d540d3ec5afe81539102240098fbd4c703fad23d4567b 6425 kernels/include/weft/change.cuh
 //kernelgen:input aba0e0ad799cf8072f65dfa894b9a84f4a011a1b5bf771d2050f1c78462e4073 856 kernels/include/weft/cuda.cuh
-//kernelgen:input 6ebaa68dae00bff4c64dfd5aed1bdcdfb9d12fe43da078394db26db02ccd53d5 16700 kernels/include/weft/epoch.cuh
+//kernelgen:input a8039c3f64d3e8f49df1c912695cb44c1c483687cedfa606c03f0c9967c031a0 17136 kernels/include/weft/epoch.cuh
 //kernelgen:input 79b1beaa05fe49d706515a4fad47443f74f45385014663a5ecc8653a4a9b381e 1718 kernels/include/weft/hash.cuh
 //kernelgen:input 400b48be3a6ac3b7288dced0b8bbd72e35e8c70312247bc7630afdc8e1529c23 4263 kernels/include/weft/inorder.cuh
 //kernelgen:input 12f83f2472623dfcdb5cf3ea07fe586775cec10da4c28dc7a585236927028216 5169 kernels/include/weft/order.cuh
@@ -32,9 +32,9 @@ import (
 //kernelgen:input b6a4a0a470083c5db2ddc3dadb2275946d1f16b725fa0fe66607df730c694dc4 5537 kernels/include/weft/slot.cuh
 //kernelgen:input 0851189fa3150bd3eb30a9b7d5f0dcba58c8fcda1c3598976207e3eea53f4ea7 5348 kernels/include/weft/warp.cuh
 //kernelgen:input 3734d9594b1b33c1868d416df12106a6d15018edf95437b3b5b984e6d6f937e3 816 kernels/include/weft/widths.cuh
-//kernelgen:output e5f6bf5acf7ec3b1307eae29e88b44b2f62c71abbc60f60de36d92a9fafb109a 402876 internal/mixedtree/mixedtree_sm80.ptx
-//kernelgen:output 7d077d86f067b1de1e0f4c2b4f8d854b8e23eac6ec9ec4e334b50e5f55e4ffaa 402876 internal/mixedtree/mixedtree_sm90.ptx
-//kernelgen:output a334188ce25846fe7e3a6d0d597e7bee2df2486e1f53e6c1f62d628f0514213d 2461 internal/mixedtree/mixedtree_params_gen.go
+//kernelgen:output 2813a5a379da7876fe60c8997f10359ed51e8a3db7f8bca2e89082ba8fcc63a9 406513 internal/mixedtree/mixedtree_sm80.ptx
+//kernelgen:output faaf718986ce61891ca29d7ab768c47defa97acf136b4d07a34410b6bce07e6a 406513 internal/mixedtree/mixedtree_sm90.ptx
+//kernelgen:output 8456a41f4e53ebf7fefcfdcf5425a5422eab1c9873f76a253f2602f8c9b4b614 2461 internal/mixedtree/mixedtree_params_gen.go
 
 //go:embed mixedtree_sm80.ptx
 var mixedtreeSM80 string
@@ -54,6 +54,6 @@ var mixedtreeImage = device.Image{
 // mixedtreeKernels are the entry points of mixedtreeImage and the size in bytes of
 // the parameter struct that each takes.
 var mixedtreeKernels = map[string]int{
-	"mixedtree_plain":     192,
-	"mixedtree_versioned": 192,
+	"mixedtree_plain":     200,
+	"mixedtree_versioned": 200,
 }

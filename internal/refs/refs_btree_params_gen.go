@@ -56,21 +56,21 @@ type versionedParams struct {
 
 // btreeParams has the layout of BtreeParams.
 var (
-	_ [168]byte = [unsafe.Sizeof(btreeParams{})]byte{}
+	_ [176]byte = [unsafe.Sizeof(btreeParams{})]byte{}
 	_ [0]byte   = [unsafe.Offsetof(btreeParams{}.ref)]byte{}
-	_ [128]byte = [unsafe.Offsetof(btreeParams{}.ops)]byte{}
+	_ [136]byte = [unsafe.Offsetof(btreeParams{}.ops)]byte{}
 )
 
 // holdParams has the layout of HoldParams.
 var (
-	_ [168]byte = [unsafe.Sizeof(holdParams{})]byte{}
+	_ [176]byte = [unsafe.Sizeof(holdParams{})]byte{}
 	_ [0]byte   = [unsafe.Offsetof(holdParams{}.ref)]byte{}
-	_ [128]byte = [unsafe.Offsetof(holdParams{}.held)]byte{}
-	_ [136]byte = [unsafe.Offsetof(holdParams{}.keys)]byte{}
-	_ [144]byte = [unsafe.Offsetof(holdParams{}.vals)]byte{}
-	_ [152]byte = [unsafe.Offsetof(holdParams{}.count)]byte{}
-	_ [160]byte = [unsafe.Offsetof(holdParams{}.most)]byte{}
-	_ [164]byte = [unsafe.Offsetof(holdParams{}.drop)]byte{}
+	_ [136]byte = [unsafe.Offsetof(holdParams{}.held)]byte{}
+	_ [144]byte = [unsafe.Offsetof(holdParams{}.keys)]byte{}
+	_ [152]byte = [unsafe.Offsetof(holdParams{}.vals)]byte{}
+	_ [160]byte = [unsafe.Offsetof(holdParams{}.count)]byte{}
+	_ [168]byte = [unsafe.Offsetof(holdParams{}.most)]byte{}
+	_ [172]byte = [unsafe.Offsetof(holdParams{}.drop)]byte{}
 )
 
 // tasks has the layout of Tasks.
@@ -93,9 +93,9 @@ var (
 
 // versionedParams has the layout of VersionedParams.
 var (
-	_ [208]byte = [unsafe.Sizeof(versionedParams{})]byte{}
+	_ [216]byte = [unsafe.Sizeof(versionedParams{})]byte{}
 	_ [0]byte   = [unsafe.Offsetof(versionedParams{}.ref)]byte{}
-	_ [128]byte = [unsafe.Offsetof(versionedParams{}.tasks)]byte{}
+	_ [136]byte = [unsafe.Offsetof(versionedParams{}.tasks)]byte{}
 )
 
 // ops has the layout of Ops.
@@ -111,16 +111,16 @@ var (
 
 // btree.Ref has the layout of weft::btree::Ref.
 var (
-	_ [128]byte = [unsafe.Sizeof(btree.Ref{})]byte{}
+	_ [136]byte = [unsafe.Sizeof(btree.Ref{})]byte{}
 	_ [0]byte   = [unsafe.Offsetof(btree.Ref{}.Tree)]byte{}
 	_ [32]byte  = [unsafe.Offsetof(btree.Ref{}.Past)]byte{}
-	_ [112]byte = [unsafe.Offsetof(btree.Ref{}.Terms)]byte{}
+	_ [120]byte = [unsafe.Offsetof(btree.Ref{}.Terms)]byte{}
 )
 
 // btree.VersionedRef has the layout of weft::btree::VersionedRef.
 var (
-	_ [128]byte = [unsafe.Sizeof(btree.VersionedRef{})]byte{}
+	_ [136]byte = [unsafe.Sizeof(btree.VersionedRef{})]byte{}
 	_ [0]byte   = [unsafe.Offsetof(btree.VersionedRef{}.Tree)]byte{}
 	_ [32]byte  = [unsafe.Offsetof(btree.VersionedRef{}.Past)]byte{}
-	_ [112]byte = [unsafe.Offsetof(btree.VersionedRef{}.Terms)]byte{}
+	_ [120]byte = [unsafe.Offsetof(btree.VersionedRef{}.Terms)]byte{}
 )

@@ -17,15 +17,15 @@ import (
 //kernelgen:input 6b86d1b1bfec2e96dfc401e5228db24d9810d3be03d61c2dc3870dde581937b6 4275 internal/refs/refs_btree.cu
 //kernelgen:input 870daf72e5f5ee3daf5209b7c93999cc04bae928905c38d006e9ce507ad53f71 12351 kernels/include/weft/access.cuh
 //kernelgen:input 2714016844286cf6bb08333ddb0708e125c696e1b02e9a7d01b8df565f94b8dd 3669 kernels/include/weft/account.cuh
-//kernelgen:input efad0aebeb1c25481da53443e9b8e8d1442832aa18d358f715ec48ca9769f044 17314 kernels/include/weft/btree.cuh
-//kernelgen:input 8d529b54ab0a5508b4d29c7e6359e9085498ecbcdf16b29ed380f62fad8228cb 23066 kernels/include/weft/btree_change.cuh
-//kernelgen:input e28a708721d73d23c7302cf7cb85c90fbef4bcdeb8a784585291edf2becfab24 15757 kernels/include/weft/btree_node.cuh
-//kernelgen:input 8c81446a03d1a6b302aaf5301f7f158c559f96c5cea98a71e4510ba5dcd492b3 11674 kernels/include/weft/btree_past.cuh
+//kernelgen:input 4c11f94da5cafb59b5cd01a97eae1985c34f3bced90bc4cb7189196ea7ef3f01 18385 kernels/include/weft/btree.cuh
+//kernelgen:input 7c948519b2cefc757a9072dc6dcf1ffd9897adff224e74e05826991cd84f1d24 23770 kernels/include/weft/btree_change.cuh
+//kernelgen:input 401087f9d964a491fb2a11aa617cd3e654a962a8984b029bf47ea97d39fbe2ec 17043 kernels/include/weft/btree_node.cuh
+//kernelgen:input e03425dc37ef9ffb16faac16b6fca342d63846a8df6ba6070206607f02c930fd 11799 kernels/include/weft/btree_past.cuh
 //kernelgen:input 125f5ec232b81e515f542aa5dbce1fa88e827c5481e79dff8bd2a8a994d1f856 2648 kernels/include/weft/btree_walk.cuh
 //kernelgen:input 9936ef153a4648b6f47d540d3ec5afe81539102240098fbd4c703fad23d4567b 6425 kernels/include/weft/change.cuh
 //kernelgen:input aba0e0ad799cf8072f65dfa894b9a84f4a011a1b5bf771d2050f1c78462e4073 856 kernels/include/weft/cuda.cuh
 //kernelgen:input 0bc6287ba69987b784aa8a6f5effe035b523eeaed3023281e33b1eade9b4e8cf 2348 kernels/include/weft/entry.cuh
-//kernelgen:input 6ebaa68dae00bff4c64dfd5aed1bdcdfb9d12fe43da078394db26db02ccd53d5 16700 kernels/include/weft/epoch.cuh
+//kernelgen:input a8039c3f64d3e8f49df1c912695cb44c1c483687cedfa606c03f0c9967c031a0 17136 kernels/include/weft/epoch.cuh
 //kernelgen:input 79b1beaa05fe49d706515a4fad47443f74f45385014663a5ecc8653a4a9b381e 1718 kernels/include/weft/hash.cuh
 //kernelgen:input 400b48be3a6ac3b7288dced0b8bbd72e35e8c70312247bc7630afdc8e1529c23 4263 kernels/include/weft/inorder.cuh
 //kernelgen:input 12f83f2472623dfcdb5cf3ea07fe586775cec10da4c28dc7a585236927028216 5169 kernels/include/weft/order.cuh
@@ -35,11 +35,11 @@ import (
 //kernelgen:input b6a4a0a470083c5db2ddc3dadb2275946d1f16b725fa0fe66607df730c694dc4 5537 kernels/include/weft/slot.cuh
 //kernelgen:input 0851189fa3150bd3eb30a9b7d5f0dcba58c8fcda1c3598976207e3eea53f4ea7 5348 kernels/include/weft/warp.cuh
 //kernelgen:input 3734d9594b1b33c1868d416df12106a6d15018edf95437b3b5b984e6d6f937e3 816 kernels/include/weft/widths.cuh
-//kernelgen:output b6ebe4db3655d54f1221175a83cb8759c1f420af82ad15fdddb62de576a3362e 720245 internal/refs/refs_btree_32_32_sm80.ptx
-//kernelgen:output ffb1befd2a11c9985699972b431a3c824eaedafbe9d82afdd8265769d6ed0e2e 720245 internal/refs/refs_btree_32_32_sm90.ptx
-//kernelgen:output d89267827301df74cd303e6b0d40ec4669c06e74c3744b1e9148f15093b7d55e 758048 internal/refs/refs_btree_64_64_sm80.ptx
-//kernelgen:output ca3f10b0cf337b2a4b3c44e8cff75801c4273ebd098a2367f154d469409bc81e 758048 internal/refs/refs_btree_64_64_sm90.ptx
-//kernelgen:output 788fd08f22096406d46e6a2e7755e85203de16a9d5b352590dc2e7973f8a0d12 3731 internal/refs/refs_btree_params_gen.go
+//kernelgen:output 2d902124acb2165d5c07770b6ab21ae3ab483139446b8f4e89e790db1f066218 725144 internal/refs/refs_btree_32_32_sm80.ptx
+//kernelgen:output bf2a82fafc54defba6d7fcbf296b3552c793b6cd261b2310e9e9bb53cbb76baf 725144 internal/refs/refs_btree_32_32_sm90.ptx
+//kernelgen:output 1d0079492f8de21b6b2264b742dd9b3baeb6ab8d61b68a5c0fe54093643d4652 764189 internal/refs/refs_btree_64_64_sm80.ptx
+//kernelgen:output b51be8d588cf236d6c507e238f54ed73311c7d3de1a6a34df965cb4921c26e1d 764189 internal/refs/refs_btree_64_64_sm90.ptx
+//kernelgen:output 78cec3bf299b786dd0a6c2db3a21424179605c26e8d44527e3833c12591dcc26 3731 internal/refs/refs_btree_params_gen.go
 
 //go:embed refs_btree_32_32_sm80.ptx
 var refsBtree32x32SM80 string
@@ -77,19 +77,19 @@ var refsBtreeImages = map[string]*device.Image{
 // refsBtree32x32Kernels are the entry points of refsBtreeImages["32_32"] and the size in bytes of
 // the parameter struct that each takes.
 var refsBtree32x32Kernels = map[string]int{
-	"refs_btree_held_32_32":      168,
-	"refs_btree_hold_32_32":      168,
-	"refs_btree_run_32_32":       168,
-	"refs_btree_versioned_32_32": 208,
+	"refs_btree_held_32_32":      176,
+	"refs_btree_hold_32_32":      176,
+	"refs_btree_run_32_32":       176,
+	"refs_btree_versioned_32_32": 216,
 }
 
 // refsBtree64x64Kernels are the entry points of refsBtreeImages["64_64"] and the size in bytes of
 // the parameter struct that each takes.
 var refsBtree64x64Kernels = map[string]int{
-	"refs_btree_held_64_64":      168,
-	"refs_btree_hold_64_64":      168,
-	"refs_btree_run_64_64":       168,
-	"refs_btree_versioned_64_64": 208,
+	"refs_btree_held_64_64":      176,
+	"refs_btree_hold_64_64":      176,
+	"refs_btree_run_64_64":       176,
+	"refs_btree_versioned_64_64": 216,
 }
 
 // refsBtreeModule is refs_btree.cu, loaded on a device. Its methods launch the kernels.

@@ -15,7 +15,7 @@ import (
 //kernelgen:input 9e6b4d9e77ebc2ce6d7f09acd537075ab9041e0ab166f09e1fe5f4de34bdc454 4711 internal/epoch/stack/stack.cu
 //kernelgen:input 870daf72e5f5ee3daf5209b7c93999cc04bae928905c38d006e9ce507ad53f71 12351 kernels/include/weft/access.cuh
 //kernelgen:input aba0e0ad799cf8072f65dfa894b9a84f4a011a1b5bf771d2050f1c78462e4073 856 kernels/include/weft/cuda.cuh
-//kernelgen:input 6ebaa68dae00bff4c64dfd5aed1bdcdfb9d12fe43da078394db26db02ccd53d5 16700 kernels/include/weft/epoch.cuh
+//kernelgen:input a8039c3f64d3e8f49df1c912695cb44c1c483687cedfa606c03f0c9967c031a0 17136 kernels/include/weft/epoch.cuh
 //kernelgen:input 3844d10e56bfb5b2bb8c488edf87f503d07fe3315f36a6d26af5f81e850e250a 4894 kernels/include/weft/shared.cuh
 //kernelgen:input 0851189fa3150bd3eb30a9b7d5f0dcba58c8fcda1c3598976207e3eea53f4ea7 5348 kernels/include/weft/warp.cuh
 //kernelgen:output 0a9d08f8e677968f7fb74f799561012ad70f14ff281e5604dac4267b963d5aa0 62261 internal/epoch/stack/stack_sm80.ptx

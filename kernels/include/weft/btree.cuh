@@ -318,11 +318,12 @@ class Session {
   __device__ __forceinline__ void enter() {
     if (groups()) w.past.block.enter();
   }
-  __device__ __forceinline__ void begin() {
+  // begin begins a group. One that changes nothing need not wait for nodes, nor keep those that become free.
+  __device__ __forceinline__ void begin(bool changes = true) {
     if (!groups()) return;
-    const Free free{ref.tree, ref.past, &w.past.block};
+    const Free free{ref.tree, ref.past, changes ? &w.past.block : nullptr};
     w.past.block.begin(free);
-    if (w.past.shares()) supply(free);
+    if (changes && w.past.shares()) supply(free);
   }
   __device__ __forceinline__ void leave() {
     sync_warp();
@@ -375,31 +376,39 @@ class Session {
 
   // supply gives each tile a node for a change. Where there are none, nodes of groups that are under way
   // become free when these end: the block waits, in groups without work. If that does not help for long somebody
-  // keeps a snapshot; then it waits no more, until there is a node for each tile again.
+  // keeps a snapshot; then it waits no more, until there is a node for each tile again. A block that is ahead of others
+  // does not take their part of the nodes: what it has comes back to itself.
+  //
+  // It waits, too, but not for long, where its copies would not fit its bag, because some block takes its time: those that do not fit
+  // go to lists that all blocks share, and to walk these makes the next epoch long, so that more go there.
   __device__ __forceinline__ void supply(const Free& free) {
     EpochBlock<kBag>& block = w.past.block;
+    const uint32_t tiles = threads_per_block() / kTile, part = ref.past.pool / blocks_in_grid(), share = part > tiles ? part : tiles;
     for (uint32_t vain = 0;;) {
       const uint32_t need = count_block(w.l.rank == 0 && w.spare == kNone), has = block.spares();
+      const uint32_t holds = block.holds() + tiles - need, most = share > holds ? share - holds : 0;
       sync_block();
-      if (has < need && thread_in_block() < need - has) {
-        const uint32_t id = w.more();
-        if (id != kNone) block.keep(id);
-      }
+      const uint32_t some = need > has ? need - has : 0, lack = some < most ? some : most, first = thread_in_block() - lane_index();
+      if (first < lack) w.more(thread_in_block() < lack);
       sync_block();
       const uint32_t now = block.spares();
+      const bool there = now >= need, fits = block.room() >= tiles;
       sync_block();
-      if (now >= need) waits = kWaits;
-      if (now >= need || vain >= waits) break;
+      if (there) waits = kWaits;
+      if (fits) patience = kPatience;
+      if (vain >= (there ? fits ? 0 : patience : waits)) break;
       vain = now > has ? 0 : vain + 1;
-      if (vain == kWaits) waits = 0;
+      if (!there && vain == kWaits) waits = 0;
+      if (there && vain == kPatience) patience = 0;
       pause(500 * (vain < 16 ? vain + 1 : 16));
       block.begin(free);
     }
     w.stock();
   }
 
-  static constexpr uint32_t kWaits = 4096;
-  uint32_t waits = kWaits;  // in a row that are in vain, before it gives up
+  // How often in a row a block waits in vain before it gives up: tens of milliseconds, and half of one.
+  static constexpr uint32_t kWaits = 4096, kPatience = 64;
+  uint32_t waits = kWaits, patience = kPatience;
 
   // groups reports whether there are epochs: nobody but snapshots of the host has copies without.
   __device__ __forceinline__ bool groups() const { return ref.terms.mode & kMaySnapshot; }

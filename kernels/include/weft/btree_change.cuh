@@ -59,11 +59,7 @@ struct Writer {
   __device__ __forceinline__ bool latch(uint32_t id) {
     uint32_t taken = 0;
     l.sync();  // any lane may have acquired the way here
-    if (l.rank == 0) {
-      uint64_t* word = state_word<S>(t, id);
-      const uint64_t was = load_relaxed(word), latch = uint64_t(kLatched) << 32;
-      taken = !(was & latch) && cas_acquire(word, was, was | latch) == was;
-    }
+    if (l.rank == 0) taken = Way<S>::latch(state_word<S>(t, id));
     l.sync();
     return l.share(taken, 0);
   }
@@ -84,7 +80,7 @@ struct Writer {
   // free gives a latch back, with a state that is not latched.
   __device__ __forceinline__ void free(const Held& h, uint32_t state) {
     l.sync();
-    if (l.rank == 0) store_release(state_word<S>(t, h.id), uint64_t(state) << 32 | h.link());
+    if (l.rank == 0) Way<S>::release(state_word<S>(t, h.id), uint64_t(state) << 32 | h.link());
   }
   __device__ __forceinline__ void free(const Held& h) { free(h, h.state & ~kLatched); }
 
@@ -102,11 +98,8 @@ struct Writer {
     return false;
   }
 
-  // rest is before a new start: a little longer after each that came to nothing.
-  __device__ __forceinline__ void rest() {
-    pause(32u << (tries < 6 ? tries : 6));
-    tries++;
-  }
+  // rest is before a new start.
+  __device__ __forceinline__ void rest() { Way<S>::rest(tries++); }
 
   // ---- the way down ----------------------------------------------------------
 
@@ -150,9 +143,7 @@ struct Writer {
     return l.share(spare, 0);
   }
   __device__ __forceinline__ uint32_t take_new() const {
-    Control* c = control_of(t);
-    const uint32_t i = add_relaxed(&c->taken, 1u), free = c->free;
-    const uint32_t id = i < free ? t.freed[i] : c->top + (i - free);
+    const uint32_t id = numbered(add_relaxed(&control_of(t)->taken, 1u));
     if (id >= t.nodes) __builtin_trap();
     return id;
   }
@@ -167,35 +158,44 @@ struct Writer {
       if (!past.shares() || spare != kNone) return true;
       if (l.rank == 0) {
         spare = past.first(lane_index() + block_index());
-        if (spare == kNone) spare = take_some();
+        if (spare == kNone) {
+          const uint32_t i = take_some(1);
+          if (i != kNone) spare = numbered(i);
+        }
       }
       spare = l.share(spare, 0);
       return spare != kNone;
     }
     return true;
   }
-  // take_some takes a new node, as long as enough are left for splits.
-  __device__ __forceinline__ uint32_t take_some() const {
+  // take_some takes new nodes, as long as enough are left for splits, and returns the number of the first; kNone: there are too few.
+  // One addition for all: a loop of swaps by as many tiles as a device has would take as many rounds as there are tiles. Those who
+  // look at the same moment may take a few more than there are, which the host has allowed for (residentTiles).
+  __device__ __forceinline__ uint32_t take_some(uint32_t n) const {
     Control* c = control_of(t);
-    const uint32_t free = c->free, most = free + (t.nodes - c->top);
-    uint32_t i = load_relaxed(&c->taken);
-    while (i + past.p.reserve < most) {
-      const uint32_t was = cas_relaxed(&c->taken, i, i + 1);
-      if (was == i) return i < free ? t.freed[i] : c->top + (i - free);
-      i = was;
-    }
-    return kNone;
+    const uint32_t most = c->free + (t.nodes - c->top);
+    return load_relaxed(&c->taken) + past.p.reserve + n > most ? kNone : add_relaxed(&c->taken, n);
+  }
+  // numbered is the node that is number i of all that are taken.
+  __device__ __forceinline__ uint32_t numbered(uint32_t i) const {
+    const Control* c = control_of(t);
+    return i < c->free ? t.freed[i] : c->top + (i - c->free);
   }
 
-  // more is a node for the block to spare, by any thread, as long as enough are left for splits.
-  __device__ __forceinline__ uint32_t more() {
-    if (past.p.stocked) {
-      const uint32_t id = reuse(past.p, lane_index() + block_index());
-      if (id != kNone) return id;
+  // more gives the block a node to spare for each lane that asks, as long as there are some; all lanes of a warp are there.
+  __device__ __forceinline__ void more(bool asks) {
+    uint32_t id = asks && past.p.stocked ? reuse(past.p, lane_index() + block_index()) : kNone;
+    const uint32_t lack = ballot(kAll, asks && id == kNone);
+    if (lack != 0) {
+      uint32_t first = kNone;
+      if (lane_index() == lowest(lack)) first = take_some(popcount(lack));
+      first = shuffle(kAll, first, lowest(lack));
+      if (first != kNone && asks && id == kNone) {
+        id = numbered(first + popcount(lack & ((1u << lane_index()) - 1)));
+        put_by(id);
+      }
     }
-    const uint32_t id = take_some();
-    if (id != kNone) put_by(id);
-    return id;
+    if (id != kNone) past.block.keep(id);
   }
   // put_by makes a node that was taken and not used one of those that are free again.
   __device__ __forceinline__ void put_by(uint32_t id) {
@@ -254,17 +254,17 @@ struct Writer {
     h.n.each(l.rank, [&](uint32_t p, uint32_t j, uint32_t, Word w) {
       const uint32_t rank = r[p][j];
       if (rank < lo || rank >= hi) return;
-      store_release(slot_of<S>(t, to, rank - lo), w);
+      Way<S>::release(slot_of<S>(t, to, rank - lo), w);
       if (rank != lo) return;
 #pragma unroll 1
-      for (uint32_t i = hi - lo; i < kSlots; i++) store_release(slot_of<S>(t, to, i), w);
+      for (uint32_t i = hi - lo; i < kSlots; i++) Way<S>::release(slot_of<S>(t, to, i), w);
     });
   }
 
   // head stores a header, by lane 0, behind what all lanes have stored.
   __device__ __forceinline__ void head(uint32_t id, uint64_t high, uint32_t link, uint32_t state) {
     l.sync();
-    if (l.rank == 0) store_release(node_of<S>(t, id), {high, uint64_t(state) << 32 | link});
+    if (l.rank == 0) Way<S>::release(node_of<S>(t, id), Word128{high, uint64_t(state) << 32 | link});
   }
 
   // split splits a node, if it is full then.
@@ -294,6 +294,11 @@ struct Writer {
       free(p);
       return free(h);
     }
+    divide(h, p);
+  }
+
+  // divide splits a full node below its parent, which has room. Both are latched, and given back.
+  __device__ __forceinline__ void divide(Held& h, Held& p) {
     uint32_t r[kPieces][kPer];
     ranks(h, r);
     const Key low = key_at(h, r, Sh::kHalf);
@@ -306,10 +311,10 @@ struct Writer {
     const uint32_t state = next_state(h.state, Sh::kHalf);
     head(h.id, low, right, state | kLatched);
     if (h.level() != 0) move(h, r, 0, Sh::kHalf, h.id);
-    if (l.rank == 0) store_release(slot_of<S>(t, p.id, p.count()), S::pair(low, right));
+    if (l.rank == 0) Way<S>::release(slot_of<S>(t, p.id, p.count()), S::pair(low, right));
     free(p, next_state(p.state, p.count() + 1));
     l.sync();
-    if (l.rank == 0) store_release(state_word<S>(t, h.id), uint64_t(state) << 32 | right);
+    if (l.rank == 0) Way<S>::release(state_word<S>(t, h.id), uint64_t(state) << 32 | right);
   }
 
   // cut_root moves the slots of the root to two new nodes.
@@ -327,7 +332,7 @@ struct Writer {
     head(left, low, right, state_of(h.level(), Sh::kHalf));
     l.sync();
     h.n.each(l.rank, [&](uint32_t, uint32_t, uint32_t number, Word) {
-      if (number < kSlots) store_release(slot_of<S>(t, kRoot, number), number == 1 ? S::pair(low, right) : S::pair(first, left));
+      if (number < kSlots) Way<S>::release(slot_of<S>(t, kRoot, number), number == 1 ? S::pair(low, right) : S::pair(first, left));
     });
     free(h, next_state(h.state, 2) + (1 << kLevelShift));
   }
@@ -397,20 +402,20 @@ struct Writer {
     else if (level == 0)
       mark(a);
     b.n.each(l.rank, [&](uint32_t, uint32_t, uint32_t number, Word w) {
-      if (number < b.count()) store_release(slot_of<S>(t, left, was + number), w);
+      if (number < b.count()) Way<S>::release(slot_of<S>(t, left, was + number), w);
     });
     const uint32_t state = next_state(a.state, sum), link = b.n.link(l);
     head(left, b.high(), b.link(), state | kLatched);
     head(right, b.high(), level == 0 ? left : b.link(), next_state(b.state, b.count()) | kDead);
     const Word last = p.n.word(l, p.count() - 1), first = p.n.word(l, 0);
     if (l.rank == 0) {
-      store_release(slot_of<S>(t, p.id, at), last);
-      store_release(slot_of<S>(t, p.id, p.count() - 1), first);
+      Way<S>::release(slot_of<S>(t, p.id, at), last);
+      Way<S>::release(slot_of<S>(t, p.id, p.count() - 1), first);
       add_relaxed(&control_of(t)->dead, 1u);
     }
     free(p, next_state(p.state, p.count() - 1));
     l.sync();
-    if (l.rank == 0) store_release(state_word<S>(t, left), uint64_t(state) << 32 | link);
+    if (l.rank == 0) Way<S>::release(state_word<S>(t, left), uint64_t(state) << 32 | link);
     return p.count() - 1 < Sh::kFew;
   }
 
@@ -437,7 +442,7 @@ struct Writer {
   __device__ __forceinline__ void store(const Held& h, uint32_t slots) {
 #pragma unroll
     for (uint32_t p = 0; p < kPieces; p++)
-      if (N::number(l.rank, p, 0) < slots) store_release(node_of<S>(t, h.id) + p * L::kLanes + l.rank, h.n.piece[p].whole);
+      if (N::number(l.rank, p, 0) < slots) Way<S>::release(node_of<S>(t, h.id) + p * L::kLanes + l.rank, h.n.piece[p].whole);
   }
 
   // ---- the past --------------------------------------------------------------
@@ -590,7 +595,7 @@ struct Writer {
       if (!down(key, 0, kind != kDelete && enters, leaf, parent)) continue;
       bool few;
       const uint32_t next = visit(leaf, parent, at, n, mine, few);
-      if (few && stock()) merge(key);
+      if (Way<S>::kMerges && few && stock()) merge(key);
       if (next == at) rest();
       else tries = 0;
       at = next;

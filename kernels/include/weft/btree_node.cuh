@@ -96,6 +96,27 @@ __device__ __forceinline__ void store_release(Word128* p, Word128 v) {
                :: "l"(p), "l"(v.x), "l"(v.y) : "memory");
 }
 
+// Way is how lanes get at nodes that change. Experiments have other ways (internal/treeways).
+template <class S>
+struct Way {
+  static constexpr bool kMerges = true;  // nodes that have few slots left
+
+  template <class T>
+  __device__ __forceinline__ static T acquire(const T* p) { return load_acquire(p); }
+  template <class T>
+  __device__ __forceinline__ static void release(T* p, T v) { store_release(p, v); }
+  // inner is a piece of an inner node.
+  __device__ __forceinline__ static Word128 inner(const Word128* p) { return acquire(p); }
+
+  // latch takes a latch that is free; false: somebody has it.
+  __device__ __forceinline__ static bool latch(uint64_t* word) {
+    const uint64_t was = load_relaxed(word), latch = uint64_t(kLatched) << 32;
+    return !(was & latch) && cas_acquire(word, was, was | latch) == was;
+  }
+  // rest is before a new start: a little longer after each that came to nothing.
+  __device__ __forceinline__ static void rest(uint32_t tries) { pause(32u << (tries < 6 ? tries : 6)); }
+};
+
 // ---- lanes -------------------------------------------------------------------
 
 // Lanes are those that work on a node together. Whole says that all tiles of the warp are in
@@ -147,7 +168,11 @@ struct Node {
 
   __device__ __forceinline__ void load_acquire(const Tree& t, uint32_t id, uint32_t rank) {
 #pragma unroll
-    for (uint32_t p = 0; p < kPieces; p++) piece[p].whole = btree::load_acquire(node_of<S>(t, id) + p * kLanes + rank);
+    for (uint32_t p = 0; p < kPieces; p++) piece[p].whole = Way<S>::acquire(node_of<S>(t, id) + p * kLanes + rank);
+  }
+  __device__ __forceinline__ void load_inner(const Tree& t, uint32_t id, uint32_t rank) {
+#pragma unroll
+    for (uint32_t p = 0; p < kPieces; p++) piece[p].whole = Way<S>::inner(node_of<S>(t, id) + p * kLanes + rank);
   }
   __device__ __forceinline__ void load_relaxed(const Tree& t, uint32_t id, uint32_t rank) {
 #pragma unroll
@@ -281,9 +306,13 @@ __device__ __forceinline__ bool read(const Tree& t, const Lanes<S, Whole>& l, ui
   l.sync();  // one lane has acquired the way here, and all go it
   uint64_t* word = state_word<S>(t, id);
   uint64_t first = 0, again = 0;
-  if (versioned) first = load_acquire(word);
-  n.load_acquire(t, id, l.rank);
-  if (versioned) again = load_relaxed(word);
+  if (versioned) {
+    first = Way<S>::acquire(word);
+    n.load_acquire(t, id, l.rank);
+    again = load_relaxed(word);
+  } else {
+    n.load_inner(t, id, l.rank);
+  }
   state = n.state(l);
   // Each lane has seen one state before and behind what it read; it was the same for all.
   const bool one = first == again && uint32_t(first >> 32) == state && !(state & kChanging);
@@ -306,7 +335,7 @@ struct Search {
     using Key = typename S::Key;
     N n;
     l.sync();
-    n.load_acquire(t, at, l.rank);
+    n.load_inner(t, at, l.rank);
     const uint32_t level = level_of(n.state(l)), link = uint32_t(n.piece[0].whole.y);
     Key best = Key(n.piece[0].whole.x);
     uint32_t id = l.rank == 0 && link != kNone && key >= best ? link : 0;

@@ -16,7 +16,7 @@ namespace weft::btree {
 constexpr uint32_t kPastLevel = kFreeLevel - 1;  // of nodes that are what a leaf was, and of those in stacks
 constexpr uint64_t kUnset = 1ull << 63;          // a time that nobody has set yet, and which write it is of
 constexpr uint64_t kAlways = kUnset - 1;         // a time behind all
-constexpr uint32_t kFreeStacks = 32, kTriedStacks = 4;
+constexpr uint32_t kFreeStacks = 1024, kTriedStacks = 4;
 
 // PastControl lies beside the words.
 struct alignas(128) PastControl {
@@ -36,6 +36,8 @@ struct Past {
   EpochRef epochs;
   uint32_t reserve;  // nodes that copies leave, in kernels of users; kNone: the host has seen to it that there are enough
   uint32_t stocked;  // there may be free nodes in the stacks
+  uint32_t pool;     // nodes for copies that kernels of users share: a block has no more than its part
+  uint32_t unused;
 };
 
 __device__ __forceinline__ uint64_t* time_of(const Past& p, uint32_t id) { return p.words + 2 * uint64_t(id); }

@@ -251,6 +251,11 @@ class EpochBlock {
   // spares is how many nodes to spare there are, while no thread takes or keeps any.
   __device__ __forceinline__ uint32_t spares() const { return b->count[kEpochSpare]; }
 
+  // holds is how many nodes the block has, in limbo or to spare, while no thread takes, keeps or retires any.
+  __device__ __forceinline__ uint32_t holds() const { return b->count[0] + b->count[1] + b->count[2] + spares(); }
+  // room is how many nodes can be retired in this epoch before some go to device memory, while no thread retires any.
+  __device__ __forceinline__ uint32_t room() const { return Size - held_in(b->current); }
+
   // leave ends the group, and leaves to the next block of the slot what has been retired and what there is to spare, also
   // a node of this thread's, if it has one. It reports whether there was room for that.
   __device__ __forceinline__ bool leave(uint32_t id = kNoNode) {
