@@ -162,14 +162,15 @@ rate over that without versions. Published beside it: the rates of the thesis on
 		GPU:   true,
 		Title: "Memory of a B-tree with versions while kernels change it",
 		Doc: `After figure 4.6 of Awad's thesis: launches that insert in half of their blocks, and read ranges of 16 pairs at snapshots in the others, on a tree of 4.5 * 10^7 pairs (2^14 on a simulated GPU; as many as --n says) whose copies are
-reclaimed by epochs: as many operations as there are pairs, in eight launches of one row each. samples are nodes behind the launch: in use, what leaves were and not free yet, free again, and copied so far. The parameter overhead is the memory of nodes in use and of those
-that wait for the end of epochs in the end, over that of nodes of a tree without versions that has been changed alike. The thesis has 981 MB and 950 MB.`,
+reclaimed by epochs: as many operations as there are pairs, in eight launches of one row each. Then the last sixteenth of the pairs are deleted and inserted again, beside ranges: four times, and with --full for eight minutes of each tree, with
+a row for some of the launches. samples are nodes behind the launch: in use, what leaves were and not free yet, free again, and copied so far; table_bytes is the memory of all of them, with what lies beside. The parameter overhead is the memory of nodes in use and of those
+that wait for the end of epochs behind the eight launches, over that of nodes of a tree without versions that has been changed alike, overhead_bytes that of all memory that has been given out, and steady_growth by how much that has grown in the end. The thesis has 981 MB and 950 MB.`,
 		run: runMVBTreeMemory,
 		plots: func(res *Result) []Plot {
 			p := Plot{Name: "mvbtree-figure4.6", Title: "Nodes while kernels change a tree", XLabel: "launches", YLabel: "nodes"}
 			launch := 0.
 			for _, row := range res.Rows {
-				if row.Structure != treeKinds[btree.OutOfPlace].name {
+				if row.Structure != treeKinds[btree.OutOfPlace].name || launch == memoryLaunches {
 					continue
 				}
 				launch++
@@ -339,8 +340,13 @@ func plotMVBTreeMixed(res *Result) []Plot {
 	return drawn(ranges, lengths, deletes)
 }
 
-// memoryLaunches is how many launches change a tree while its memory is watched.
-const memoryLaunches = 8
+// memoryLaunches is how many launches insert while the memory of a tree is watched. As many again delete keys and insert them
+// again, and at full scale those that run in steadyTime, which have steadyRows rows or so.
+const (
+	memoryLaunches = 8
+	steadyTime     = 8 * time.Minute
+	steadyRows     = 32
+)
 
 func runMVBTreeMemory(ctx context.Context, r *runner) (err error) {
 	n, err := r.keys(1<<14, 45_000_000, 2*orderedBytes[uint32, uint32]())
@@ -354,7 +360,7 @@ func runMVBTreeMemory(ctx context.Context, r *runner) (err error) {
 	defer func() { err = errors.Join(err, x.free()) }()
 	x.ops = max(4, n/memoryLaunches)
 	r.result.Parameters["operations"] = x.ops
-	var used [2]float64
+	var grown, steady [2]taken
 	for kind, m := range x.maps {
 		x.use(m)
 		if err := x.reload(ctx)(); err != nil {
@@ -363,7 +369,7 @@ func runMVBTreeMemory(ctx context.Context, r *runner) (err error) {
 		inserted := 0
 		for range memoryLaunches {
 			l := x.load(weft.OpPutNew, 50, 16, n+inserted)
-			if used[kind], err = x.watched(ctx, kind, l); err != nil {
+			if grown[kind], err = x.watched(ctx, kind, "insert_range_50_16", l); err != nil {
 				return err
 			}
 			inserted += l.Updates.Len()
@@ -371,24 +377,69 @@ func runMVBTreeMemory(ctx context.Context, r *runner) (err error) {
 		if err := x.has(ctx, n+inserted); err != nil {
 			return err
 		}
+		if steady[kind], err = x.steady(ctx, kind, n+inserted); err != nil {
+			return err
+		}
 	}
-	r.result.Parameters["overhead"] = used[1]/used[0] - 1
+	r.result.Parameters["overhead"] = grown[1].nodes/grown[0].nodes - 1
+	r.result.Parameters["overhead_bytes"] = grown[1].bytes/grown[0].bytes - 1
+	r.result.Parameters["steady_growth"] = steady[1].bytes/grown[1].bytes - 1
 	return nil
 }
 
-// watched times a launch, reports what nodes there are behind it, and returns how many are taken.
-func (x *mixedTrial) watched(ctx context.Context, kind int, l mixedtree.Load) (nodes float64, err error) {
-	x.begin("insert_range_50_16")
+// steady deletes the last keys of a tree of n pairs and inserts them again, beside ranges, over and over.
+func (x *mixedTrial) steady(ctx context.Context, kind, n int) (last taken, err error) {
+	l := x.load(weft.OpPutNew, 50, 16, n-max(1, x.ops/2))
+	gone := l
+	gone.Kind, gone.Vals = weft.OpDelete, device.Slice[uint32]{}
+	launches, every := memoryLaunches/2, time.Duration(0)
+	if x.Scale == Full && x.N == 0 {
+		launches, every = 0, steadyTime/steadyRows
+	}
+	begin, next := time.Now(), time.Now()
+	for i := 0; i < launches || launches == 0 && time.Since(begin) < steadyTime; i++ {
+		rows := len(x.result.Rows)
+		if _, err := x.watched(ctx, kind, "delete_range_50_16", gone); err != nil {
+			return last, err
+		}
+		if last, err = x.watched(ctx, kind, "insert_range_50_16", l); err != nil {
+			return last, err
+		}
+		if time.Now().Before(next) {
+			x.result.Rows = x.result.Rows[:rows] // a row now and then
+			continue
+		}
+		next = next.Add(every)
+	}
+	return last, x.has(ctx, n)
+}
+
+// taken is the memory of a tree: nodes in use and of epochs that have not ended; and bytes of all that have been given out, with
+// what lies beside them.
+type taken struct{ nodes, bytes float64 }
+
+// watched times a launch, reports what nodes there are behind it, and returns what is taken.
+func (x *mixedTrial) watched(ctx context.Context, kind int, name string, l mixedtree.Load) (t taken, err error) {
+	x.begin(name)
 	took, err := x.watch.Time(ctx, func() error { return x.kernels.Run(ctx, x.stream, x.trees[kind], x.kinds[kind], l) })
 	if err != nil {
-		return 0, err
+		return t, err
 	}
 	s, err := x.trees[kind].Stats(ctx)
 	if err != nil {
-		return 0, err
+		return t, err
 	}
+	beside := 0
+	if x.kinds[kind] != btree.Whole {
+		beside = pastBytes
+	}
+	t = taken{nodes: float64(s.Nodes + s.Dead + s.Kept), bytes: float64((s.Nodes + s.Dead + s.Kept + s.Spare) * (nodeBytes + beside))}
 	row := x.row()
-	row.Samples = []float64{float64(s.Nodes), float64(s.Kept), float64(s.Spare), float64(s.Copied)}
-	x.report("insert_range_50_16", l.Updates.Len()+l.Queries.Len(), took, x.write, row)
-	return float64(s.Nodes + s.Dead + s.Kept), nil
+	row.Samples, row.TableBytes = []float64{float64(s.Nodes), float64(s.Kept), float64(s.Spare), float64(s.Copied)}, int(t.bytes)
+	row.BytesPerEntry = figure(t.bytes / float64(max(1, s.Len)))
+	x.report(name, l.Updates.Len()+l.Queries.Len(), took, x.write, row)
+	return t, nil
 }
+
+// pastBytes is what a node with versions has beside it: a time, a list, and a link of epochs.
+const pastBytes = 20
