@@ -139,6 +139,7 @@ func memoryForms() []string {
 			"ld.global.cs.L2::cache_hint."+t, "ld.global.L1::evict_last.L2::cache_hint."+t, "ld.global.nc.L1::no_allocate.L2::cache_hint.L2::128B."+t,
 			"ld.relaxed.cta.shared."+t, "st.relaxed.cta.shared."+t)
 	}
+	all = append(all, "ld.global.cs.u16", "st.global.cs.u16")
 	for _, t := range []string{"u32", "u64"} { // through generic addresses
 		all = append(all, "ld."+t, "st."+t)
 	}
