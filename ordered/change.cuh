@@ -203,6 +203,7 @@ struct Source {
   uint32_t entry, end;  // entries of its keys
   const Leaf<K, V>* from;
   Leaf<K, V>* to;       // of a leaf that becomes one leaf, and has no others' pairs
+  uint64_t unused;      // of lanes that write theirs no more than two meet in a bank
 };
 
 constexpr uint32_t kWarps = kBlock / kWarp;      // of a block

@@ -92,7 +92,7 @@ func (e *gpuEngine) reserve(b *batch.Batch, ranges bool) (*reservation, error) {
 			return nil, err
 		}
 	}
-	spare := 4
+	spare := 2
 	if e.pinned > 0 { // versions may keep it
 		spare = 16
 	}

@@ -35,7 +35,7 @@ __device__ __forceinline__ void get(const SeekParams& p) {
     const K mine = i < p.n ? K(load_once(static_cast<const K*>(p.lo) + i) ^ K(p.x.flip)) : K(0);
     const Hit<K, V> found = hit<K, V>(p.x, tile, leaves, mine);
     if (i >= p.n) continue;
-    if (p.vals) store_once(static_cast<V*>(p.vals) + i, found.leaf ? found.leaf->vals[found.slot] : V(0));
+    if (p.vals) store_once(static_cast<V*>(p.vals) + i, found.leaf ? load_weak(found.leaf->vals + found.slot, evict_first()) : V(0));
     if (p.ok) store_once(p.ok + i, uint8_t(found.leaf != nullptr));
     hits += found.leaf != nullptr;
   }

@@ -18,6 +18,7 @@ struct Hit {
 template <class K, class V>
 __device__ __forceinline__ Hit<K, V> hit(const Index& x, const Tile<K>& tile, uint32_t leaves, K mine) {
   Hit<K, V> found;
+  const CachePolicy passing = evict_first();  // or leaves displace the index
   for (uint32_t r = 0; leaves != 0 && r < Tile<K>::kLanes; r += kTogether) {
     K key[kTogether];
     uint32_t at[kTogether];
@@ -29,8 +30,8 @@ __device__ __forceinline__ Hit<K, V> hit(const Index& x, const Tile<K>& tile, ui
 #pragma unroll
     for (uint32_t q = 0; q < kTogether; q++) {
       leaf[q] = leaf_at<K, V>(x, x.ids[at[q]]);
-      word[q][0] = load_passing(tile.part(leaf[q]->keys));
-      word[q][1] = load_passing(tile.part(leaf[q]->keys + kFanout));
+      word[q][0] = load_weak(static_cast<const Word128*>(tile.part(leaf[q]->keys)), passing);
+      word[q][1] = load_weak(static_cast<const Word128*>(tile.part(leaf[q]->keys + kFanout)), passing);
     }
 #pragma unroll
     for (uint32_t q = 0; q < kTogether; q++) {

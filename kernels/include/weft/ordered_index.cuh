@@ -154,7 +154,7 @@ struct Tile {
   __device__ __forceinline__ const void* part(const K* keys) const { return keys + rank * Keys<K>::kNumber; }
 };
 
-constexpr uint32_t kTogether = 2;  // keys that a tile looks for side by side
+constexpr uint32_t kTogether = 4;  // keys that a tile looks for side by side
 
 // down finds the leaves that keys of a tile belong to, where `last` is the last one. All lanes of
 // a warp take part.
