@@ -23,9 +23,32 @@ have 128 bytes, 14 pairs and a header, here as there 16 words). build: all keys 
 (2^12; as many as --n says). erase deletes a tenth of the keys and merges no nodes, so that no inner node changes; erase_l1 reads inner nodes through the L1 cache, so does find_l1 beside find, for all keys.
 The limits are random compare-and-swaps of 64 bits, and random reads of 64 bytes, in a region as large as the pairs. The thesis, on a TITAN V: restarts 6.39 times as fast as spinning on a tree of 2^16 keys and back-off 1.47 times, fences and going past
 the L1 1.77 times as slow, deletions through the L1 2.4 times as fast, latch coupling .166 million insertions a second in place of 182.9.`,
-	run: runBTreeAblations,
+	run:   runBTreeAblations,
+	plots: plotBTreeAblations,
 	published: []Published{{"TITAN V, restart over spin", 6.39, "x"}, {"TITAN V, backoff over spin", 1.47, "x"}, {"TITAN V, none over fences", 1.77, "x"},
 		{"TITAN V, deletions through L1", 2.4, "x"}, {"TITAN V, latch coupling", .166e6, "op/s"}, {"TITAN V, insertions", 182.9e6, "op/s"}},
+}
+
+// plotBTreeAblations draws the rate of each way over the keys that are there or come, and how it compares with the base.
+func plotBTreeAblations(res *Result) []Plot {
+	rates := Plot{Name: "btree-ablations", Title: "Ways to change a B-tree", XLabel: "keys", YLabel: "operations per second", LogX: true, LogY: true}
+	ratios := Plot{Name: "btree-ablations-speedup", Title: "Ways to change a B-tree, over the base", XLabel: "keys", YLabel: "speedup", LogX: true, LogY: true}
+	for _, row := range res.Rows {
+		name, keys := row.Op+", "+row.Structure, float64(max(row.Keys, row.Batch, 1))
+		rates.point(name, keys, row.OpsPerS)
+		if row.Speedup != nil {
+			ratios.point(name, keys, *row.Speedup)
+		}
+	}
+	plots := drawn(rates, ratios)
+	for i := range plots {
+		for _, f := range res.Published {
+			if (f.Unit == "x") == (plots[i].Name == ratios.Name) {
+				plots[i].level(f)
+			}
+		}
+	}
+	return plots
 }
 
 // treeWays are launches on a tree.

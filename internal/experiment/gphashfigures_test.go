@@ -35,7 +35,7 @@ func TestGPUExperimentsNeedOne(t *testing.T) {
 			t.Errorf("%s on a CPU: %v", e.Name, err)
 		}
 	}
-	if n != 9 {
+	if n != 11 {
 		t.Errorf("%d experiments need a GPU", n)
 	}
 }
