@@ -11,7 +11,7 @@ import (
 
 // unitMutants are ways to break the kernels: their PTX with one pattern replaced
 // wherever it occurs in the kernels of a name.
-var unitMutants = []struct{ name, kernels, pattern, with string }{
+var unitMutants = []mutate.Broken{
 	{"a unit is given back at the scope of a block", "release", `atom\.relaxed\.gpu(\.global\.and\.b32)`, "atom.relaxed.cta$1"},
 	{"a unit is taken at the scope of a block", "allocate", `atom\.relaxed\.gpu(\.global\.or\.b32)`, "atom.relaxed.cta$1"},
 	{"what was written to a unit may come after it was given back", "churn", `fence\.acq_rel\.gpu;((?s).*fence)`, "$1"},
@@ -22,16 +22,7 @@ var unitMutants = []struct{ name, kernels, pattern, with string }{
 
 // The tests of kernels find every one of the mutants.
 func TestMutantsFailKernelTests(t *testing.T) {
-	if testing.Short() {
-		t.Skip("interprets kernels")
-	}
-	for _, m := range unitMutants {
-		t.Run(m.name, func(t *testing.T) {
-			t.Parallel()
-			quick, random := mutate.OnDevices(90, 1, allocTests)
-			mutate.WantNoticed(t, slices.Concat(random, quick), mutate.Replace(t, m.kernels, m.pattern, m.with))
-		})
-	}
+	mutate.WantAllNoticed(t, allocTests, unitMutants)
 }
 
 //go:embed testdata/survivors.txt

@@ -121,22 +121,14 @@ func TestCSROnFails(t *testing.T) {
 			func() (*DeviceWeighted[uint32], error) { return g.CSROn(ctx, s) },
 			func() (*DeviceWeighted[uint32], error) { return want.Upload(s) },
 		} {
-			before := devicetest.Live(dev)
-			for n := range 100 {
-				fired := devicetest.FailAfter(dev, n)
+			devicetest.FailEach(t, dev, "rows on the device", func() error {
 				d, err := run()
+				if err != nil {
+					return err
+				}
 				devicetest.Heal(dev)
-				if !fired() {
-					must(t, errors.Join(err, s.Sync(ctx), d.Free()))
-					break
-				}
-				if !errors.Is(err, device.ErrMemory) {
-					t.Fatalf("failure %d: %v", n, err)
-				}
-				if live := devicetest.Live(dev); live != before {
-					t.Fatalf("failure %d left %+v, before %+v", n, live, before)
-				}
-			}
+				return errors.Join(s.Sync(ctx), d.Free())
+			})
 		}
 		other := devicetest.NewStream(t, devicetest.OpenCPU(t, 1))
 		if _, err := g.CSROn(ctx, other); !errors.Is(err, device.ErrInvalid) {

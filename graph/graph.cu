@@ -30,7 +30,7 @@ __device__ __forceinline__ void find(const FindParams& p) {
     }
     hits += found;
   }
-  if (p.hits) inorder::add_up(p.hits, hits);
+  if (p.hits) add_up(p.hits, hits);
 }
 
 struct RowsParams {
@@ -88,7 +88,7 @@ __device__ __forceinline__ void mark(const MarkParams& p) {
       count += !(or_relaxed(p.doomed + u / 32, bit) & bit);
     }
   }
-  inorder::add_up(p.count, count);
+  add_up(p.count, count);
 }
 
 struct DoomedParams {
@@ -154,7 +154,7 @@ __device__ __forceinline__ void bury(const DoomedParams& p) {
     gone += popcount(p.graph.alive[i] & p.doomed[i]);
     p.graph.alive[i] &= ~p.doomed[i];
   }
-  inorder::add_up(p.present, 0 - gone);
+  add_up(p.present, 0 - gone);
 }
 
 // ---- compaction ------------------------------------------------------------

@@ -155,10 +155,7 @@ func typesOf[C interface{ Type() column.Type }](columns []C) []column.Type {
 func (g *Groups) bind(keys, values []column.Column) error {
 	k, v := typesOf(keys), typesOf(values)
 	if g.l != nil {
-		if err := same("key", k, g.l.keys); err != nil {
-			return err
-		}
-		return same("value", v, g.l.values)
+		return g.l.fits(k, v)
 	}
 	l, err := newLayout(g.aggs, k, v)
 	if err != nil {
@@ -182,6 +179,14 @@ func (g *Groups) bind(keys, values []column.Column) error {
 		main.cut(partsFor(room), room)
 	}
 	return nil
+}
+
+// fits compares the types of columns with those of the first batch.
+func (l *layout) fits(keys, values []column.Type) error {
+	if err := same("key", keys, l.keys); err != nil {
+		return err
+	}
+	return same("value", values, l.values)
 }
 
 func same(what string, got, want []column.Type) error {

@@ -151,10 +151,7 @@ func (g *GroupsOn) check(s *device.Stream, keys, values []column.On) error {
 func (g *GroupsOn) bind(keys, values []column.On) error {
 	k, v := typesOf(keys), typesOf(values)
 	if g.l != nil {
-		if err := same("key", k, g.l.keys); err != nil {
-			return err
-		}
-		return same("value", v, g.l.values)
+		return g.l.fits(k, v)
 	}
 	l, err := newLayout(g.aggs, k, v)
 	if err != nil {

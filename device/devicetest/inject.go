@@ -1,8 +1,10 @@
 package devicetest
 
 import (
+	"errors"
 	"fmt"
 	"sync/atomic"
+	"testing"
 
 	"github.com/weftgo/weft/device"
 )
@@ -125,4 +127,26 @@ func (l *ledger) open(op string) error {
 		return l.violation(device.ErrClosed, "%s after the device was closed", op)
 	}
 	return nil
+}
+
+// FailEach has every operation of a device fail once, each in another run: a run in which one fails returns device.ErrMemory, and no run
+// leaves anything that was not there before.
+func FailEach(t testing.TB, dev device.Device, what string, run func() error) {
+	t.Helper()
+	before := Live(dev)
+	for n := 0; ; n++ {
+		fired := FailAfter(dev, n)
+		err := run()
+		Heal(dev)
+		ended := !fired()
+		if ended != (err == nil) || !ended && !errors.Is(err, device.ErrMemory) {
+			t.Fatalf("%s, failure of operation %d: %v", what, n, err)
+		}
+		if live := Live(dev); live != before {
+			t.Fatalf("%s, failure of operation %d: it left %+v, before there was %+v", what, n, live, before)
+		}
+		if ended {
+			return
+		}
+	}
 }

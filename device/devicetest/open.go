@@ -27,3 +27,16 @@ func Open(t testing.TB) device.Device {
 	}
 	return opened(t, dev, err)
 }
+
+// OpenGPU is the device of [Open], or a simulated GPU if that runs no kernels; which -short leaves out, since it takes long to interpret
+// them.
+func OpenGPU(t testing.TB) device.Device {
+	t.Helper()
+	if testing.Short() {
+		t.Skip("interprets kernels")
+	}
+	if dev := Open(t); dev.Properties().Kind != device.CPU {
+		return dev
+	}
+	return OpenSim(t, nil)
+}

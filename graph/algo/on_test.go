@@ -305,22 +305,7 @@ func TestFailuresOnKernels(t *testing.T) {
 			}
 		})
 		all(t.Context(), dev, g, func(name string, run func() error) {
-			before := devicetest.Live(dev)
-			for n := range 1000 {
-				fired := devicetest.FailAfter(dev, n)
-				err := run()
-				devicetest.Heal(dev)
-				if !fired() {
-					must(t, err)
-					break
-				}
-				if !errors.Is(err, device.ErrMemory) {
-					t.Fatalf("%s, failure %d: %v", name, n, err)
-				}
-				if live := devicetest.Live(dev); live != before {
-					t.Fatalf("%s, failure %d left %+v, before %+v", name, n, live, before)
-				}
-			}
+			devicetest.FailEach(t, dev, name, run)
 		})
 	}
 }

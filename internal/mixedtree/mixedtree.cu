@@ -75,7 +75,7 @@ extern "C" __global__ void __launch_bounds__(256, 2) mixedtree_plain(PlainParams
       ask(l, i, sum, [&](K lo, K hi, auto f) { return p.ref.range_tile(lo, hi, ~0u, f); }, [&](K k, V* v) { return p.ref.find_tile(k, v); });
   }
   sync_warp();
-  inorder::add_up(l.sum, sum);
+  add_up(l.sum, sum);
 }
 
 extern "C" __global__ void __launch_bounds__(256, 2) mixedtree_versioned(VersionedParams p) {
@@ -96,5 +96,5 @@ extern "C" __global__ void __launch_bounds__(256, 2) mixedtree_versioned(Version
     }
   }
   tree.leave();
-  inorder::add_up(l.sum, sum);
+  add_up(l.sum, sum);
 }

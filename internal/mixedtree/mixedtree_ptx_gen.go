@@ -12,24 +12,25 @@ import (
 //kernelgen:compiler clang version 19.1.7
 //kernelgen:target 80+ptx83,90+ptx83
 //kernelgen:flags -x cuda --cuda-device-only -nocudainc -nocudalib -nostdinc -std=c++17 -Wall -Werror -I kernels/include -O3
-//kernelgen:input bf1b7bb9edda4202f274d000967f85b373b511a39cf07870d780f66bb1f09f08 3549 internal/mixedtree/mixedtree.cu
+//kernelgen:input 608eb7553d86323f310266ed91d6be8405d57805364cd83fff0fdf8359dc85ca 3531 internal/mixedtree/mixedtree.cu
 //kernelgen:input 870daf72e5f5ee3daf5209b7c93999cc04bae928905c38d006e9ce507ad53f71 12351 kernels/include/weft/access.cuh
 //kernelgen:input 2714016844286cf6bb08333ddb0708e125c696e1b02e9a7d01b8df565f94b8dd 3669 kernels/include/weft/account.cuh
 //kernelgen:input 4c11f94da5cafb59b5cd01a97eae1985c34f3bced90bc4cb7189196ea7ef3f01 18385 kernels/include/weft/btree.cuh
 //kernelgen:input 7c948519b2cefc757a9072dc6dcf1ffd9897adff224e74e05826991cd84f1d24 23770 kernels/include/weft/btree_change.cuh
 //kernelgen:input 401087f9d964a491fb2a11aa617cd3e654a962a8984b029bf47ea97d39fbe2ec 17043 kernels/include/weft/btree_node.cuh
-//kernelgen:input e03425dc37ef9ffb16faac16b6fca342d63846a8df6ba6070206607f02c930fd 11799 kernels/include/weft/btree_past.cuh
+//kernelgen:input 69eed4a375b0bbc3d53788952571024478be9caa0e9d80a17b9077df05ba18ae 11763 kernels/include/weft/btree_past.cuh
 //kernelgen:input 125f5ec232b81e515f542aa5dbce1fa88e827c5481e79dff8bd2a8a994d1f856 2648 kernels/include/weft/btree_walk.cuh
 //kernelgen:input 9936ef153a4648b6f47d540d3ec5afe81539102240098fbd4c703fad23d4567b 6425 kernels/include/weft/change.cuh
 //kernelgen:input aba0e0ad799cf8072f65dfa894b9a84f4a011a1b5bf771d2050f1c78462e4073 856 kernels/include/weft/cuda.cuh
 //kernelgen:input a8039c3f64d3e8f49df1c912695cb44c1c483687cedfa606c03f0c9967c031a0 17136 kernels/include/weft/epoch.cuh
 //kernelgen:input 79b1beaa05fe49d706515a4fad47443f74f45385014663a5ecc8653a4a9b381e 1718 kernels/include/weft/hash.cuh
-//kernelgen:input 400b48be3a6ac3b7288dced0b8bbd72e35e8c70312247bc7630afdc8e1529c23 4263 kernels/include/weft/inorder.cuh
+//kernelgen:input ff16a62723a122bf0071cc22f8650d67f271b559a00315255d693df30e3406bf 4001 kernels/include/weft/inorder.cuh
 //kernelgen:input 12f83f2472623dfcdb5cf3ea07fe586775cec10da4c28dc7a585236927028216 5169 kernels/include/weft/order.cuh
 //kernelgen:input 5b054470229a4453eff5f4bb5d4c496ec38dfaab975f038712f650c7e631b503 4231 kernels/include/weft/reduce.cuh
 //kernelgen:input 03949d395b4a3a8de9f533fccd3cc98e6af7584b473dcd4f01fffca6ee528fe6 4673 kernels/include/weft/ref.cuh
 //kernelgen:input 3844d10e56bfb5b2bb8c488edf87f503d07fe3315f36a6d26af5f81e850e250a 4894 kernels/include/weft/shared.cuh
 //kernelgen:input b6a4a0a470083c5db2ddc3dadb2275946d1f16b725fa0fe66607df730c694dc4 5537 kernels/include/weft/slot.cuh
+//kernelgen:input 2cd6fc0143cfa76b9582c564b8b924e6d64dc78e985dfac5fc946ef80d61d9b2 755 kernels/include/weft/sums.cuh
 //kernelgen:input 0851189fa3150bd3eb30a9b7d5f0dcba58c8fcda1c3598976207e3eea53f4ea7 5348 kernels/include/weft/warp.cuh
 //kernelgen:input 3734d9594b1b33c1868d416df12106a6d15018edf95437b3b5b984e6d6f937e3 816 kernels/include/weft/widths.cuh
 //kernelgen:output 2813a5a379da7876fe60c8997f10359ed51e8a3db7f8bca2e89082ba8fcc63a9 406513 internal/mixedtree/mixedtree_sm80.ptx

@@ -88,6 +88,25 @@ func InModes[K weft.Key, V weft.Value, O any](m *Mutant, modes []dst.Mode[O], co
 	return Interleave(m.Arch, programs, tests)
 }
 
+// Broken is a way to break kernels: their PTX with one pattern replaced wherever it occurs in the kernels of a name. It has no name of its
+// own for the compiler, so that lists need not repeat the names of its fields.
+type Broken = struct{ Name, Kernels, Pattern, With string }
+
+// WantAllNoticed fails the test for each way to break kernels that tests of them do not notice.
+func WantAllNoticed(t *testing.T, tests []KernelTest, all []Broken) {
+	t.Helper()
+	if testing.Short() {
+		t.Skip("interprets kernels")
+	}
+	for _, m := range all {
+		t.Run(m.Name+", "+m.Kernels, func(t *testing.T) {
+			t.Parallel()
+			quick, random := OnDevices(90, 1, tests)
+			WantNoticed(t, slices.Concat(random, quick), Replace(t, m.Kernels, m.Pattern, m.With))
+		})
+	}
+}
+
 // WantNoticed fails the test if no trial notices what is wrong with kernels.
 func WantNoticed(t testing.TB, trials []Trial, rewrite func(file, ptx string) string) {
 	t.Helper()

@@ -1,6 +1,7 @@
 // Kernels of a user that read graphs which change, by a graph::Ref.
 #include "weft/entry.cuh"
 #include "weft/graph.cuh"
+#include "weft/sums.cuh"
 
 using namespace weft;
 
@@ -12,12 +13,6 @@ using W = void;
 using W = Integer<WEFT_VALUE_BITS>::Type;
 #endif
 using Ref = graph::Ref<W>;
-
-// sum_up adds what all threads have to a number.
-__device__ __forceinline__ void sum_up(uint64_t* to, uint64_t v) {
-  for (uint32_t x = kWarp / 2; x != 0; x /= 2) v += shuffle_xor(kAll, v, x);
-  if (lane_index() == 0 && v != 0) add_relaxed(to, v);
-}
 
 struct SumParams {
   Ref ref;
@@ -32,8 +27,8 @@ WEFT_KERNEL(neighbors_sum, 8)(SumParams p) {
     sum += v;
     weights += (uint64_t(w) + ... + 0);
   });
-  sum_up(p.neighbors, sum);
-  if (Ref::kBits != 0) sum_up(p.weights, weights);
+  add_up(p.neighbors, sum);
+  if (Ref::kBits != 0) add_up(p.weights, weights);
 }
 
 struct AskParams {

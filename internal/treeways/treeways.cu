@@ -165,8 +165,8 @@ __device__ __forceinline__ void change(const ChangeParams& p) {
   w.done();
   sync_warp();
   const uint64_t added = w.l.rank == 0 ? uint64_t(int64_t(w.added)) : 0;
-  inorder::add_up(&control_of(w.t)->counters.live, added);
-  inorder::add_up(&control_of(w.t)->counters.used, added);
+  add_up(&control_of(w.t)->counters.live, added);
+  add_up(&control_of(w.t)->counters.used, added);
 }
 
 // find looks a key up for each lane, the tiles of a warp in step.

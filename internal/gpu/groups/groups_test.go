@@ -11,21 +11,7 @@ import (
 
 	"github.com/weftgo/weft/device"
 	"github.com/weftgo/weft/device/devicetest"
-	"github.com/weftgo/weft/device/sim"
 )
-
-// onGPU is the device of the environment, or a simulated GPU if that runs no kernels.
-func onGPU(t testing.TB) device.Device {
-	t.Helper()
-	if testing.Short() {
-		t.Skip("interprets kernels")
-	}
-	dev := devicetest.Open(t)
-	if dev.Properties().Kind == device.CPU {
-		dev = devicetest.OpenSim(t, &sim.Options{})
-	}
-	return dev
-}
 
 func must(t testing.TB, errs ...error) {
 	t.Helper()
@@ -122,7 +108,7 @@ var small = Options{LeastSlots: 64, Round: 1024, Cells: 31, Blocks: 2}
 
 // Counts and sums in one kernel, of batches that fit and do not.
 func TestSmokeSum(t *testing.T) {
-	dev := onGPU(t)
+	dev := devicetest.OpenGPU(t)
 	for _, r := range cases {
 		for _, o := range []Options{{}, {Capacity: 30000, Round: 1024}, small} {
 			t.Run(fmt.Sprintf("%s/%+v", r.name, o), func(t *testing.T) { trySum(t, dev, r, o, 0, 1, 300, 6000) })
@@ -227,7 +213,7 @@ func checkSums(t testing.TB, got results, sum, mean int, want map[int64]*big.Int
 
 // Several fields of several columns.
 func TestSmokeFields(t *testing.T) {
-	dev := onGPU(t)
+	dev := devicetest.OpenGPU(t)
 	for _, r := range cases {
 		for _, o := range []Options{{}, small} {
 			t.Run(fmt.Sprintf("%s/%+v", r.name, o), func(t *testing.T) { tryFields(t, dev, r, o, 1, 300, 3000) })
@@ -270,7 +256,7 @@ func tryFields(t testing.TB, dev device.Device, r source, o Options, batches ...
 }
 
 // Sums are carried over, and one that has gone too far is an error.
-func TestSmokeCarry(t *testing.T) { tryCarry(t, onGPU(t)) }
+func TestSmokeCarry(t *testing.T) { tryCarry(t, devicetest.OpenGPU(t)) }
 
 func tryCarry(t testing.TB, dev device.Device) {
 	for _, typ := range []Type{Int64, Uint64, Int32, Uint32} {
@@ -327,7 +313,7 @@ func (c *endsLater) Err() error {
 
 // Who does not wait for the number of groups leaves nothing behind that a table which grows would trip over.
 func TestLenEnds(t *testing.T) {
-	dev := onGPU(t)
+	dev := devicetest.OpenGPU(t)
 	s := devicetest.NewStream(t, dev)
 	keys := make([]int64, 300)
 	for i := range keys {
@@ -364,7 +350,7 @@ func narrow(values []uint64, signed bool) []uint32 {
 
 // What is kept of a key has to fit shared memory at least twice.
 func TestNewRefuses(t *testing.T) {
-	dev := onGPU(t)
+	dev := devicetest.OpenGPU(t)
 	l := Layout{Keys: oneKey(Int64)}
 	for l.words() < localBytes/16 {
 		l.Fields = append(l.Fields, Field{Op: Max, Type: Int64, Column: len(l.Fields)})
@@ -388,7 +374,7 @@ func TestNewRefuses(t *testing.T) {
 
 // A table that is told how many keys there will be does not grow for them.
 func TestCapacity(t *testing.T) {
-	dev := onGPU(t)
+	dev := devicetest.OpenGPU(t)
 	const n = 1 << 17
 	keys := make([]int64, n)
 	for i := range keys {

@@ -12,7 +12,7 @@ import (
 // Keys of two and of three words get numbers, the same keys the same ones, of batches whose numbers fit and do not, and the
 // first and the last value of each group are those of its rows.
 func TestSmokeNumbers(t *testing.T) {
-	dev := onGPU(t)
+	dev := devicetest.OpenGPU(t)
 	for _, keys := range []int{1, 40, 5000} {
 		t.Run(fmt.Sprint(keys), func(t *testing.T) { tryNumbers(t, dev, keys, 300, 1, 4000, 9000) })
 	}

@@ -40,7 +40,7 @@ func TestSchedules(t *testing.T) {
 
 // tableMutants are ways to break the kernels: their PTX with one pattern replaced wherever it occurs in the kernels
 // of a name.
-var tableMutants = []struct{ name, kernels, pattern, with string }{
+var tableMutants = []mutate.Broken{
 	{"a record is claimed at the scope of a block", "sum", `atom\.relaxed\.gpu(\.global\.cas\.b64)`, "atom.relaxed.cta$1"},
 	{"records are added to at the scope of a block", "sum", `red\.relaxed\.gpu(\.global\.add\.u64)`, "red.relaxed.cta$1"},
 	{"the same of any fields", "add", `red\.relaxed\.gpu(\.global\.add\.u64)`, "red.relaxed.cta$1"},
@@ -55,16 +55,7 @@ var tableMutants = []struct{ name, kernels, pattern, with string }{
 
 // The tests of kernels find every one of the mutants.
 func TestMutantsFailKernelTests(t *testing.T) {
-	if testing.Short() {
-		t.Skip("interprets kernels")
-	}
-	for _, m := range tableMutants {
-		t.Run(m.name, func(t *testing.T) {
-			t.Parallel()
-			quick, random := mutate.OnDevices(90, 1, kernelTests)
-			mutate.WantNoticed(t, slices.Concat(random, quick), mutate.Replace(t, m.kernels, m.pattern, m.with))
-		})
-	}
+	mutate.WantAllNoticed(t, kernelTests, tableMutants)
 }
 
 //go:embed testdata/survivors.txt

@@ -43,7 +43,7 @@ func typeOf[T number]() Type {
 }
 
 // Keys and values of all types, those of which the bits are all set among them.
-func TestSmokeTypes(t *testing.T) { tryAllTypes(t, onGPU(t)) }
+func TestSmokeTypes(t *testing.T) { tryAllTypes(t, devicetest.OpenGPU(t)) }
 
 func tryAllTypes(t testing.TB, dev device.Device) {
 	tryTypes[int8, uint16](t, dev)

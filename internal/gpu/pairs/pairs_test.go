@@ -16,14 +16,7 @@ import (
 // load makes the kernels of a simulated GPU, or of the device of the environment.
 func load(t *testing.T) (*pairs.Kernels, *device.Stream) {
 	t.Helper()
-	if testing.Short() {
-		t.Skip("interprets kernels")
-	}
-	dev := devicetest.Open(t)
-	if dev.Properties().Kind == device.CPU {
-		dev = devicetest.OpenSim(t, &sim.Options{})
-	}
-	return on(t, dev)
+	return on(t, devicetest.OpenGPU(t))
 }
 
 func on(t *testing.T, dev device.Device) (*pairs.Kernels, *device.Stream) {

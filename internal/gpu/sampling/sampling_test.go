@@ -8,7 +8,6 @@ import (
 
 	"github.com/weftgo/weft/device"
 	"github.com/weftgo/weft/device/devicetest"
-	"github.com/weftgo/weft/device/sim"
 	"github.com/weftgo/weft/graph"
 	"github.com/weftgo/weft/graph/algo"
 	"github.com/weftgo/weft/internal/gpu/sampling"
@@ -64,14 +63,7 @@ func must(t testing.TB, err error) {
 }
 
 func TestSmokeDraw(t *testing.T) {
-	if testing.Short() {
-		t.Skip("interprets kernels")
-	}
-	dev := devicetest.Open(t)
-	if dev.Properties().Kind == device.CPU {
-		dev = devicetest.OpenSim(t, &sim.Options{})
-	}
-	draw(t, dev)
+	draw(t, devicetest.OpenGPU(t))
 }
 
 var kernelTests = []mutate.KernelTest{{Name: "draw", Run: draw}}
@@ -81,21 +73,12 @@ func TestSchedules(t *testing.T) { mutate.OnSim(t, kernelTests, 1, 80, 90) }
 
 // The test of the kernels finds broken ones.
 func TestMutantsFailKernelTests(t *testing.T) {
-	if testing.Short() {
-		t.Skip("interprets kernels")
-	}
-	for _, m := range []struct{ name, kernels, pattern, with string }{
+	mutate.WantAllNoticed(t, kernelTests, []mutate.Broken{
 		{"the largest bad place", "check", `red\.relaxed\.gpu\.global\.min\.u64`, "red.relaxed.gpu.global.max.u64"},
 		{"neighbors come again", "draw", `vote\.sync\.ballot\.b32 (%r\d+), p, (%r\d+);`, "mov.b32 $1, 0;"},
 		{"draws are added up at the scope of a block", "draw", `atom\.relaxed\.gpu(\.global\.add\.u64)`, "atom.relaxed.cta$1"},
 		{"the lower half of a product", "draw", `mul\.hi\.u64`, "mul.lo.u64"},
-	} {
-		t.Run(m.name, func(t *testing.T) {
-			t.Parallel()
-			quick, random := mutate.OnDevices(90, 1, kernelTests)
-			mutate.WantNoticed(t, slices.Concat(random, quick), mutate.Replace(t, m.kernels, m.pattern, m.with))
-		})
-	}
+	})
 }
 
 func TestNoKernels(t *testing.T) {

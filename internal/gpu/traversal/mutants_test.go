@@ -11,7 +11,7 @@ import (
 
 // kernelMutants are ways to break the kernels: their PTX with one pattern replaced wherever it occurs in the kernels
 // of a name.
-var kernelMutants = []struct{ name, kernels, pattern, with string }{
+var kernelMutants = []mutate.Broken{
 	{"parts of a sum are added at the scope of a block", "rank_gather", `atom\.relaxed\.gpu(\.global\.add\.u64)`, "atom.relaxed.cta$1"},
 	{"changes are added up at the scope of a block", "rank_apply", `atom\.relaxed\.gpu(\.global\.add\.u64)`, "atom.relaxed.cta$1"},
 	{"a vertex is found at the scope of a block", "search_down", `atom\.relaxed\.gpu(\.global\.cas\.b32)`, "atom.relaxed.cta$1"},
@@ -28,16 +28,7 @@ var kernelMutants = []struct{ name, kernels, pattern, with string }{
 
 // The tests of kernels find every one of the mutants.
 func TestMutantsFailKernelTests(t *testing.T) {
-	if testing.Short() {
-		t.Skip("interprets kernels")
-	}
-	for _, m := range kernelMutants {
-		t.Run(m.name+", "+m.kernels, func(t *testing.T) {
-			t.Parallel()
-			quick, random := mutate.OnDevices(90, 1, kernelTests)
-			mutate.WantNoticed(t, slices.Concat(random, quick), mutate.Replace(t, m.kernels, m.pattern, m.with))
-		})
-	}
+	mutate.WantAllNoticed(t, kernelTests, kernelMutants)
 }
 
 //go:embed testdata/survivors.txt

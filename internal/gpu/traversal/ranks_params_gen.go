@@ -12,10 +12,11 @@ import (
 //kernelgen:target 80+ptx83,90+ptx83
 //kernelgen:flags -x cuda --cuda-device-only -nocudainc -nocudalib -nostdinc -std=c++17 -Wall -Werror -I kernels/include -O3
 //kernelgen:input cc3a0157d334d092ee1ef8af3446ff7f70b8548f42fe2a28789afef7ad3db658 5828 internal/gpu/traversal/ranks.cuh
-//kernelgen:input adad4f733b842ae8733d231510f4d63269a95f0bb9f3654999469a10b9b6735b 7683 internal/gpu/traversal/rows.cuh
+//kernelgen:input f8686fd826c89bc9bca94149c69e394989d302b7aa6bb86641310b5015f11914 7094 internal/gpu/traversal/rows.cuh
 //kernelgen:input 870daf72e5f5ee3daf5209b7c93999cc04bae928905c38d006e9ce507ad53f71 12351 kernels/include/weft/access.cuh
 //kernelgen:input aba0e0ad799cf8072f65dfa894b9a84f4a011a1b5bf771d2050f1c78462e4073 856 kernels/include/weft/cuda.cuh
 //kernelgen:input 3844d10e56bfb5b2bb8c488edf87f503d07fe3315f36a6d26af5f81e850e250a 4894 kernels/include/weft/shared.cuh
+//kernelgen:input 2cd6fc0143cfa76b9582c564b8b924e6d64dc78e985dfac5fc946ef80d61d9b2 755 kernels/include/weft/sums.cuh
 //kernelgen:input 0851189fa3150bd3eb30a9b7d5f0dcba58c8fcda1c3598976207e3eea53f4ea7 5348 kernels/include/weft/warp.cuh
 
 // iteration is weft::traversal::Iteration of C++.

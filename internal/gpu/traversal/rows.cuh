@@ -2,7 +2,7 @@
 #pragma once
 
 #include "weft/access.cuh"
-#include "weft/warp.cuh"
+#include "weft/sums.cuh"
 
 namespace weft::traversal {
 
@@ -37,12 +37,6 @@ __device__ __forceinline__ N last(const uint64_t* starts, N lo, N hi, uint64_t x
 __device__ __forceinline__ uint64_t warp_index() { return uint64_t(thread_in_block() / kWarp) * blocks_in_grid() + block_index(); }
 __device__ __forceinline__ uint64_t warps_in_grid() { return threads_in_grid() / kWarp; }
 
-// add_up adds numbers of all lanes of a warp to a place.
-__device__ __forceinline__ void add_up(uint64_t* to, uint64_t n) {
-  for (uint32_t x = kWarp / 2; x != 0; x /= 2) n += shuffle_xor(kAll, n, x);
-  if (lane_index() == 0 && n != 0) add_relaxed(to, n);
-}
-
 // add_up_block is add_up of all threads of a block, which all call it: there is one atomic then.
 __device__ __forceinline__ void add_up_block(uint64_t* to, uint64_t n) {
   __shared__ uint64_t sum;
@@ -65,17 +59,6 @@ __device__ __forceinline__ void least_of(uint64_t* to, uint64_t n) {
   if (lane_index() == 0 && n < load_relaxed(to)) min_relaxed(to, n);
 }
 
-// scan_warp adds up the numbers of the lanes up to each.
-__device__ __forceinline__ uint64_t scan_warp(uint64_t n) {
-  const uint32_t lane = lane_index();
-#pragma unroll
-  for (uint32_t by = 1; by < kWarp; by *= 2) {
-    const uint64_t before = shuffle(kAll, n, lane - by);
-    if (lane >= by) n += before;
-  }
-  return n;
-}
-
 // A Frontier is a list of vertices, and where the arcs of each begin among those of all. Its size is a word, in which the number of arcs
 // stands below that of vertices: one atomic gives a place in both.
 struct Frontier {
@@ -94,7 +77,7 @@ __device__ __forceinline__ uint64_t arcs_of(uint64_t size) { return size & ((uin
 __device__ __forceinline__ void append(const Frontier& f, bool has, uint32_t v, uint64_t arcs) {
   if (ballot(kAll, has) == 0) return;
   const uint64_t mine = has ? one(arcs) : 0;
-  const uint64_t upto = scan_warp(mine);
+  const uint64_t upto = running(mine);
   uint64_t base = 0;
   if (lane_index() == kWarp - 1) base = add_relaxed(f.size, upto);
   const uint64_t at = shuffle(kAll, base, kWarp - 1) + upto - mine;

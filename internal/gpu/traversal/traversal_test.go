@@ -11,7 +11,6 @@ import (
 
 	"github.com/weftgo/weft/device"
 	"github.com/weftgo/weft/device/devicetest"
-	"github.com/weftgo/weft/device/sim"
 	"github.com/weftgo/weft/internal/mutate"
 )
 
@@ -441,22 +440,9 @@ var kernelTests = []mutate.KernelTest{
 	}},
 }
 
-// onGPU is a simulated GPU, or that of the environment.
-func onGPU(t *testing.T) device.Device {
-	t.Helper()
-	if testing.Short() {
-		t.Skip("interprets kernels")
-	}
-	dev := devicetest.Open(t)
-	if dev.Properties().Kind == device.CPU {
-		dev = devicetest.OpenSim(t, &sim.Options{})
-	}
-	return dev
-}
-
 // Every kernel with few rows: for tools that look at each access of a device and slow it down a thousand times.
 func TestSmoke(t *testing.T) {
-	dev := onGPU(t)
+	dev := devicetest.OpenGPU(t)
 	for _, test := range kernelTests {
 		t.Run(test.Name, func(t *testing.T) { test.Run(t, dev) })
 	}
@@ -464,7 +450,7 @@ func TestSmoke(t *testing.T) {
 
 // Tiles that begin and end everywhere in rows, a hub of many tiles, and vertices without edges between others.
 func TestTiles(t *testing.T) {
-	dev := onGPU(t)
+	dev := devicetest.OpenGPU(t)
 	for _, n := range []int{1, 2, 31, 33, 600} {
 		for _, m := range []int{0, 1, 255, 256, 257, 3000} {
 			g := rowsLike(n+3, m, m%2 == 0, uint64(n))
@@ -487,7 +473,7 @@ func TestSchedules(t *testing.T) {
 
 // Graphs that have no numbers are refused, and a context that ends ends a call.
 func TestRefused(t *testing.T) {
-	x := on(t, onGPU(t), pathOf(9))
+	x := on(t, devicetest.OpenGPU(t), pathOf(9))
 	defer x.close()
 	ranks := column(x, make([]uint64, 9))
 	large := x.Graph

@@ -51,7 +51,7 @@ __device__ __forceinline__ Table table_for(Shared<uint32_t> slots, uint32_t n, u
 // wedges calls f(w) for the neighbors of as many vertices as there are lanes: this lane's has its row there.
 template <class F>
 __device__ __forceinline__ void wedges(const Rows& g, uint32_t begin, uint32_t n, F f) {
-  const uint32_t lane = lane_index(), sum = up_to(n), all = shuffle(kAll, sum, kWarp - 1);
+  const uint32_t lane = lane_index(), sum = running(n), all = shuffle(kAll, sum, kWarp - 1);
   if (all < kFull) {
     const uint32_t first = begin - (sum - n);
     for (uint32_t t = lane; t - lane < all; t += kWarp) {
@@ -69,7 +69,7 @@ __device__ __forceinline__ void wedges(const Rows& g, uint32_t begin, uint32_t n
 
 // count_short counts for the vertices of a chunk whose rows are short: lane i has vertex i with its row, or none.
 __device__ __forceinline__ uint64_t count_short(const Rows& g, uint32_t begin, uint32_t n) {
-  const uint32_t lane = lane_index(), sum = up_to(n), arcs = shuffle(kAll, sum, kWarp - 1), first = begin - (sum - n);
+  const uint32_t lane = lane_index(), sum = running(n), arcs = shuffle(kAll, sum, kWarp - 1), first = begin - (sum - n);
   uint64_t closed = 0;
   for (uint32_t t = lane; t - lane < arcs; t += kWarp) {
     const uint32_t from = owner(sum, t < arcs ? t : 0);
@@ -81,7 +81,7 @@ __device__ __forceinline__ uint64_t count_short(const Rows& g, uint32_t begin, u
       next = begin_of(g, v), count = degree_of(g, v);
     }
     // Now lanes have an arc each, and deal out the wedges over it.
-    const uint32_t wedges = up_to(count), all = shuffle(kAll, wedges, kWarp - 1), start = next - (wedges - count);
+    const uint32_t wedges = running(count), all = shuffle(kAll, wedges, kWarp - 1), start = next - (wedges - count);
     for (uint32_t i = lane; i - lane < all; i += kWarp) {
       const uint32_t arc = owner(wedges, i < all ? i : 0);
       const uint32_t w = shuffle(kAll, start, arc) + i, of = shuffle(kAll, row, arc), many = shuffle(kAll, length, arc);
@@ -118,7 +118,7 @@ __device__ __forceinline__ uint64_t count_row(const CountParams& p, uint32_t u, 
       const uint32_t v = row[first + lane];
       next = begin_of(p.graph, v), count = degree_of(p.graph, v);
     }
-    if (shuffle(kAll, up_to(count), kWarp - 1) > kMany) {
+    if (shuffle(kAll, running(count), kWarp - 1) > kMany) {
       leave(p, u, first, n - first < kWarp ? n - first : kWarp);
     } else {
       wedges(p.graph, next, count, [&](uint32_t w) { closed += t.has(w); });

@@ -44,7 +44,7 @@ func TestSchedules(t *testing.T) {
 
 // mutants are ways to break the kernels: their PTX with one pattern replaced wherever it occurs in the kernels of a
 // name.
-var mutants = []struct{ name, kernels, pattern, with string }{
+var mutants = []mutate.Broken{
 	{"a warp does not wait until its table is empty, and full", "count", `bar\.warp\.sync 0xffffffff;`, ""},
 	{"a block does not wait", "hubs", `bar\.sync 0;`, ""},
 	{"chunks are taken at the scope of a block", "count", `atom\.relaxed\.gpu(\.global\.add\.u32)`, "atom.relaxed.cta$1"},
@@ -54,16 +54,7 @@ var mutants = []struct{ name, kernels, pattern, with string }{
 
 // The tests of kernels find every one of the mutants.
 func TestMutantsFailKernelTests(t *testing.T) {
-	if testing.Short() {
-		t.Skip("interprets kernels")
-	}
-	for _, m := range mutants {
-		t.Run(m.name, func(t *testing.T) {
-			t.Parallel()
-			quick, random := mutate.OnDevices(90, 1, kernelTests)
-			mutate.WantNoticed(t, slices.Concat(random, quick), mutate.Replace(t, m.kernels, m.pattern, m.with))
-		})
-	}
+	mutate.WantAllNoticed(t, kernelTests, mutants)
 }
 
 //go:embed testdata/survivors.txt

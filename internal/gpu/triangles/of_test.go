@@ -91,7 +91,7 @@ func (b bench) checkOf(e graph.Edges, picked, unit int, seed uint64) {
 
 // Triangles of edges are those that have one of them: also of edges that come again, the other way round, and of none.
 func TestSmokeOf(t *testing.T) {
-	b := on(t, open(t))
+	b := on(t, devicetest.OpenGPU(t))
 	for i, e := range []graph.Edges{clique(3), clique(30), random(40, 200, 1), random(300, 3000, 2), hubs(300)} {
 		for _, picked := range []int{0, 1, 3, 50, 2000} {
 			b.checkOf(e, picked, []int{32, 64, 96}[i%3], uint64(picked))
@@ -104,7 +104,7 @@ func TestSmokeOf(t *testing.T) {
 }
 
 // Two hubs that more vertices lead to than a warp looks at are a block's work.
-func TestSmokeWide(t *testing.T) { tryWide(t, open(t)) }
+func TestSmokeWide(t *testing.T) { tryWide(t, devicetest.OpenGPU(t)) }
 
 func tryWide(t testing.TB, dev device.Device) {
 	b := on(t, dev)

@@ -4,7 +4,7 @@
 #include "weft/access.cuh"
 #include "weft/graph_table.cuh"
 #include "weft/shared.cuh"
-#include "weft/warp.cuh"
+#include "weft/sums.cuh"
 
 namespace weft::triangles {
 
@@ -47,24 +47,6 @@ __device__ __forceinline__ uint32_t row_of(const Rows& g, uint32_t lo, uint32_t 
 __device__ __forceinline__ uint32_t kept_before(const uint32_t* kept, const uint32_t* before, uint32_t i) {
   const uint32_t word = i / kWarp, bit = i % kWarp;
   return before[word] + (bit == 0 ? 0 : popcount(kept[word] & ((1u << bit) - 1)));  // there may be no such word
-}
-
-// up_to is the sum of v over the lanes up to this one.
-__device__ __forceinline__ uint32_t up_to(uint32_t v) {
-  const uint32_t lane = lane_index();
-#pragma unroll
-  for (uint32_t d = 1; d < kWarp; d *= 2) {
-    const uint32_t below = shuffle(kAll, v, lane >= d ? lane - d : lane);
-    if (lane >= d) v += below;
-  }
-  return v;
-}
-
-// add_up adds numbers of all lanes of a warp to a place.
-__device__ __forceinline__ void add_up(uint64_t* to, uint64_t n) {
-#pragma unroll
-  for (uint32_t x = kWarp / 2; x != 0; x /= 2) n += shuffle_xor(kAll, n, x);
-  if (lane_index() == 0 && n != 0) add_relaxed(to, n);
 }
 
 // owner is the lane whose part of what sums add up to number t lies in: the first whose sum, with its own, is larger.

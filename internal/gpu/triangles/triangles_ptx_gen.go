@@ -13,10 +13,10 @@ import (
 //kernelgen:target 80+ptx83,90+ptx83
 //kernelgen:flags -x cuda --cuda-device-only -nocudainc -nocudalib -nostdinc -std=c++17 -Wall -Werror -I kernels/include -O3
 //kernelgen:input 200a12fa360566e7020c148d09db6406bc5dcfe12ad0464a45f80cda644abac4 2690 internal/gpu/triangles/ascend.cuh
-//kernelgen:input 49a96b2f8837433934caf55980001cda42681cb0036401ff3e83dfafd3af8501 8464 internal/gpu/triangles/count.cuh
+//kernelgen:input db857e83d8daabfcc54d46eaf3ae4875984ae57a8c62de34bf108fb29c59f5f1 8472 internal/gpu/triangles/count.cuh
 //kernelgen:input 5a4912ba4d65eb2897c016c42f9a8a16f6a568ec87dc1273c9391347eca92702 5016 internal/gpu/triangles/delta.cuh
 //kernelgen:input 6975c6a1a597e2ceb2cb7a93aa9b2331bca8f7b7e9bc4bf7752b9c85edadafc0 2681 internal/gpu/triangles/orient.cuh
-//kernelgen:input 46778cdc2f8cc671f206eb43eeb8cc5011ed52bc6d646a4b67b92bc22e057d12 2821 internal/gpu/triangles/rows.cuh
+//kernelgen:input e11101aa16a027e321915b5e7983132da279184887dbe9d48d4028ad093ffaa8 2213 internal/gpu/triangles/rows.cuh
 //kernelgen:input 4a17fd007eb003791a5dd3e89c341eba645b326374498db49c171953f9c3db7d 1492 internal/gpu/triangles/triangles.cu
 //kernelgen:input 8b8a631fe1676f41e4ce4ee2796b7a52da4b092fed3002b0423071502e7efd2c 1124 internal/gpu/triangles/tuning.cuh
 //kernelgen:input 870daf72e5f5ee3daf5209b7c93999cc04bae928905c38d006e9ce507ad53f71 12351 kernels/include/weft/access.cuh
@@ -24,6 +24,7 @@ import (
 //kernelgen:input 95d3edb37b0393a7ef84f0cd8cb8c150245682158ae62ca95eb98fa1e8ab9d8f 8629 kernels/include/weft/graph_table.cuh
 //kernelgen:input 3844d10e56bfb5b2bb8c488edf87f503d07fe3315f36a6d26af5f81e850e250a 4894 kernels/include/weft/shared.cuh
 //kernelgen:input b6a4a0a470083c5db2ddc3dadb2275946d1f16b725fa0fe66607df730c694dc4 5537 kernels/include/weft/slot.cuh
+//kernelgen:input 2cd6fc0143cfa76b9582c564b8b924e6d64dc78e985dfac5fc946ef80d61d9b2 755 kernels/include/weft/sums.cuh
 //kernelgen:input 0851189fa3150bd3eb30a9b7d5f0dcba58c8fcda1c3598976207e3eea53f4ea7 5348 kernels/include/weft/warp.cuh
 //kernelgen:input 3734d9594b1b33c1868d416df12106a6d15018edf95437b3b5b984e6d6f937e3 816 kernels/include/weft/widths.cuh
 //kernelgen:output f83cf19d3128ed2015d5c0855aa7bfaccfe34d1c148074adbf6fc8d2119d2c9b 76906 internal/gpu/triangles/triangles_sm80.ptx

@@ -9,24 +9,10 @@ import (
 
 	"github.com/weftgo/weft/device"
 	"github.com/weftgo/weft/device/devicetest"
-	"github.com/weftgo/weft/device/sim"
 	"github.com/weftgo/weft/graph"
 	"github.com/weftgo/weft/graph/algo"
 	"github.com/weftgo/weft/internal/gpu/triangles"
 )
-
-// open is the device of the environment, if it runs kernels, or a simulated one.
-func open(t *testing.T) device.Device {
-	t.Helper()
-	if testing.Short() {
-		t.Skip("interprets kernels")
-	}
-	dev := devicetest.Open(t)
-	if dev.Properties().Kind == device.CPU {
-		dev = devicetest.OpenSim(t, &sim.Options{})
-	}
-	return dev
-}
 
 // bench is kernels of a device, with a stream.
 type bench struct {
@@ -114,7 +100,7 @@ func hubs(n int) (e graph.Edges) {
 
 // Views and counts are those of the host: of nothing, of short rows and of rows that warps hash or blocks.
 func TestSmokeCount(t *testing.T) {
-	b := on(t, open(t))
+	b := on(t, devicetest.OpenGPU(t))
 	for _, e := range []graph.Edges{
 		{}, {Vertices: 1}, {Vertices: 100}, {From: []uint32{0}, To: []uint32{1}}, clique(3), clique(5), clique(17), clique(60), clique(200),
 		random(40, 100, 1), random(500, 3000, 2), random(70, 2000, 3), hubs(1000),

@@ -39,7 +39,7 @@ func (b bench) wantClosed(name string, want uint64, rows ...[]uint32) {
 
 // Rows as long as a graph has them only if it has millions of edges: more than fit a block's table at a time, and so many
 // wedges over a few arcs that a warp leaves them to a block.
-func TestSmokeLongRows(t *testing.T) { tryLongRows(t, open(t)) }
+func TestSmokeLongRows(t *testing.T) { tryLongRows(t, devicetest.OpenGPU(t)) }
 
 func tryLongRows(t testing.TB, dev device.Device) {
 	b := on(t, dev)
@@ -99,20 +99,9 @@ func TestFailures(t *testing.T) {
 		if err := call(ended); !errors.Is(err, context.Canceled) {
 			t.Errorf("%s with an ended context: %v", name, err)
 		}
-		for i := 0; ; i++ {
-			fired := devicetest.FailAfter(dev, i)
-			err := call(t.Context())
-			devicetest.Heal(dev)
-			if !fired() {
-				must(t, err)
-				break
-			}
-			if err == nil {
-				t.Errorf("%s: call %d of the device fails, and nothing is reported", name, i)
-			}
-		}
 		if after := devicetest.Live(dev); after != before {
-			t.Errorf("%s leaves %+v, before there was %+v", name, after, before)
+			t.Errorf("%s with an ended context leaves %+v, before there was %+v", name, after, before)
 		}
+		devicetest.FailEach(t, dev, name, func() error { return call(t.Context()) })
 	}
 }

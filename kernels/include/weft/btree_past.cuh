@@ -133,11 +133,11 @@ struct Keeps {
   }
   // count adds what this tile did to the counters; all lanes of the warp are there.
   __device__ __forceinline__ void count() const {
-    inorder::add_up(&p.control->copied, uint64_t(copied));
-    inorder::add_up(&p.control->reused, uint64_t(int64_t(reused)));
+    add_up(&p.control->copied, uint64_t(copied));
+    add_up(&p.control->reused, uint64_t(int64_t(reused)));
     if (outside()) return;
-    inorder::add_up(&p.epochs.control->retired, uint64_t(copied));
-    inorder::add_up(&p.epochs.control->held, uint64_t(copied));
+    add_up(&p.epochs.control->retired, uint64_t(copied));
+    add_up(&p.epochs.control->held, uint64_t(copied));
   }
 
   // of is a leaf's past, by one lane that has the latch.

@@ -260,7 +260,7 @@ __device__ __forceinline__ void settle(const SettleParams& p) {
     shift += shuffle(kAll, sum, kWarp - 1);
     changed += s.done;
   }
-  inorder::add_up(&a.control->changed, changed);
+  add_up(&a.control->changed, changed);
   uint64_t segments, delta;
   const uint32_t to = uint32_t(prim::block_before<kBlockWarps>(&heads_tile, shared(shared_heads), p.scan.heads, tile, heads, segments));
   const uint32_t before = uint32_t(prim::block_before<kBlockWarps>(&shared_tile, shared(shared_sums), p.scan.sums, tile, shift, delta));
@@ -506,7 +506,7 @@ __device__ __forceinline__ void enter(const WriteParams& p) {
     to.ids[then] = v;
     if (p.directed) fresh += enliven(p.graph, v);  // in an undirected graph it has a row that has become longer, too
   }
-  inorder::add_up(p.present, fresh);
+  add_up(p.present, fresh);
 }
 
 // write writes rows anew, to other blocks. Every entry, of an old row or new, finds its place by itself.
@@ -542,7 +542,7 @@ __device__ __forceinline__ void commit(const WriteParams& p) {
     for (uint32_t w = 0; w < 2; w++) record[w] = {words[4 * w] | uint64_t(words[4 * w + 1]) << 32, words[4 * w + 2] | uint64_t(words[4 * w + 3]) << 32};
     if (degree != 0) fresh += enliven(p.graph, u);
   }
-  inorder::add_up(p.present, fresh);
+  add_up(p.present, fresh);
 }
 
 }  // namespace weft::graph

@@ -3,6 +3,7 @@
 #pragma once
 
 #include "change.cuh"
+#include "sums.cuh"
 
 namespace weft::inorder {
 
@@ -61,13 +62,6 @@ __device__ __forceinline__ void reread(const Params& p, K flip, Find find) {
     if (there) static_cast<V*>(p.vals)[i] = val;
     if (p.ok) p.ok[i] = there && !p.ok[i];
   }
-}
-
-// add_up adds numbers of all lanes of a warp to a place.
-template <class N>
-__device__ __forceinline__ void add_up(uint64_t* to, N n) {
-  for (uint32_t x = kWarp / 2; x != 0; x /= 2) n += shuffle_xor(kAll, n, x);
-  if (lane_index() == 0 && n != 0) add_relaxed(to, uint64_t(n));
 }
 
 // add adds a number to a place, or takes it away.

@@ -1,7 +1,7 @@
 // Prefix sums: from counts to offsets, in three launches of a kernel each.
 #pragma once
 
-#include "warp.cuh"
+#include "sums.cuh"
 
 namespace weft {
 
@@ -14,17 +14,6 @@ struct ScanParams {
 // A warp takes a strip of that many counts. Between the launches the sum of a
 // strip, or the sum before it, lies where its first offset will.
 constexpr uint32_t kStrip = 1024;
-
-// running is the sum of v over the lanes up to this one.
-__device__ __forceinline__ uint64_t running(uint64_t v) {
-  uint32_t lane = lane_index();
-#pragma unroll
-  for (uint32_t d = 1; d < kWarp; d *= 2) {
-    uint64_t below = shuffle(kAll, v, lane >= d ? lane - d : lane);
-    if (lane >= d) v += below;
-  }
-  return v;
-}
 
 // strip calls item(i) for n items and sum(i, s) with the sum of those before
 // each, and returns the total of all. It begins with what came before.

@@ -1,0 +1,27 @@
+// Sums over the lanes of a warp, all of which call what is here.
+#pragma once
+
+#include "warp.cuh"
+
+namespace weft {
+
+// add_up adds numbers of all lanes to a place.
+template <class N>
+__device__ __forceinline__ void add_up(uint64_t* to, N n) {
+  for (uint32_t x = kWarp / 2; x != 0; x /= 2) n += shuffle_xor(kAll, n, x);
+  if (lane_index() == 0 && n != 0) add_relaxed(to, uint64_t(n));
+}
+
+// running is the sum of the numbers of the lanes up to this one.
+template <class N>
+__device__ __forceinline__ N running(N n) {
+  const uint32_t lane = lane_index();
+#pragma unroll
+  for (uint32_t d = 1; d < kWarp; d *= 2) {
+    const N below = shuffle(kAll, n, lane >= d ? lane - d : lane);
+    if (lane >= d) n += below;
+  }
+  return n;
+}
+
+}  // namespace weft
