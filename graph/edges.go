@@ -5,7 +5,13 @@ import "slices"
 // Where is the edges of a list of which done is true: of a batch that was inserted or deleted, those that the call reports, which are the
 // edges that changed the graph, each once. It panics if lengths differ.
 func (e Edges) Where(done []bool) Edges {
-	some := Edges{Vertices: e.Vertices}
+	n := 0
+	for _, ok := range done[:len(e.From)] {
+		if ok {
+			n++
+		}
+	}
+	some := Edges{Vertices: e.Vertices, From: make([]uint32, 0, n), To: make([]uint32, 0, n)}
 	for i, ok := range done[:len(e.From)] {
 		if ok {
 			some.From, some.To = append(some.From, e.From[i]), append(some.To, e.To[i])
