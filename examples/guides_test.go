@@ -321,7 +321,7 @@ func Example_graphs() {
 	depths, err := device.Make[uint32](dev, there.Vertices())
 	check(err)
 	defer depths.Free()
-	levels, err := algo.BFSOn(ctx, s, there.DeviceCSR, 0, depths) // and PageRankOn, ComponentsOn, SSSPOn, KCoreOn
+	levels, err := algo.BFSOn(ctx, s, there.DeviceCSR, 0, depths) // and PageRankOn, ComponentsOn, SSSPOn, KCoreOn, TrianglesOn, SampleOn
 	check(err)
 	fmt.Println(levels) // [1 1 1 1]: vertices by depth
 
