@@ -19,6 +19,9 @@ type DeviceCSR struct {
 
 // Upload copies a graph to the device of a stream. Work that the stream is given later finds it there.
 func (g *CSR) Upload(s *device.Stream) (*DeviceCSR, error) {
+	if s == nil {
+		return nil, wrap("Upload", fmt.Errorf("%w: no stream", device.ErrInvalid))
+	}
 	d, err := makeCSR(s.Device(), g.Vertices(), g.Arcs(), g)
 	if err == nil {
 		err = errors.Join(d.offsets.CopyFrom(s, g.offsets), d.neighbors.CopyFrom(s, g.neighbors))
@@ -49,7 +52,7 @@ func (d *DeviceCSR) abandon(s *device.Stream) error {
 
 // Download copies the graph to host memory, behind what the stream was given before.
 func (d *DeviceCSR) Download(ctx context.Context, s *device.Stream) (*CSR, error) {
-	if err := (&batch.Batch{}).CheckPlace(d.Device(), s); err != nil {
+	if err := d.usable(s); err != nil {
 		return nil, wrap("Download", err)
 	}
 	g := d.of
@@ -64,9 +67,20 @@ func (d *DeviceCSR) Download(ctx context.Context, s *device.Stream) (*CSR, error
 	return &g, nil
 }
 
+// usable refuses a graph that has been freed, and a stream of another device.
+func (d *DeviceCSR) usable(s *device.Stream) error {
+	if d.freed() {
+		return fmt.Errorf("%w: the graph has been freed", device.ErrClosed)
+	}
+	return (&batch.Batch{}).CheckPlace(d.Device(), s)
+}
+
+// freed reports whether Free has been called: every other graph has an offset.
+func (d *DeviceCSR) freed() bool { return d.offsets.Len() == 0 }
+
 // Host is the same memory as a [CSR], on a device that is a device.Host; nil elsewhere. It must not be used after Free.
 func (d *DeviceCSR) Host() *CSR {
-	if !isHost(d.Device()) {
+	if !isHost(d.Device()) || d.freed() {
 		return nil
 	}
 	return &d.of
@@ -76,7 +90,7 @@ func (d *DeviceCSR) Host() *CSR {
 func (d *DeviceCSR) Device() device.Device { return d.offsets.Device() }
 
 // Vertices, Arcs, Edges, Loops, Directed, Sorted and Simple are those of [CSR].
-func (d *DeviceCSR) Vertices() int { return d.offsets.Len() - 1 }
+func (d *DeviceCSR) Vertices() int { return max(0, d.offsets.Len()-1) }
 
 // Arcs is [CSR.Arcs].
 func (d *DeviceCSR) Arcs() int { return d.neighbors.Len() }
@@ -102,8 +116,12 @@ func (d *DeviceCSR) Offsets() device.Slice[uint64] { return d.offsets.Sub(0, d.o
 // Targets are the neighbors of all vertices, row by row: the graph's, as Offsets.
 func (d *DeviceCSR) Targets() device.Slice[uint32] { return d.neighbors.Sub(0, d.neighbors.Len()) }
 
-// Free returns the memory. Work that uses it must have completed. Idempotent.
-func (d *DeviceCSR) Free() error { return errors.Join(d.offsets.Free(), d.neighbors.Free()) }
+// Free returns the memory. Work that uses it must have completed. Nothing is left of the graph then, and to compute on it is
+// device.ErrClosed. Idempotent.
+func (d *DeviceCSR) Free() error {
+	d.of = CSR{directed: d.of.directed}
+	return errors.Join(d.offsets.Free(), d.neighbors.Free())
+}
 
 // DeviceWeighted is a [Weighted] in the memory of a device.
 type DeviceWeighted[W Weight] struct {
@@ -224,6 +242,7 @@ func exportOn[W Weight](ctx context.Context, g *store, v *view, s *device.Stream
 	err = errors.Join(err, s.Sync(ctx))
 	if err != nil {
 		err = errors.Join(err, s.Sync(context.Background()), d.Free(), weights.Free())
+		d = nil
 	}
 	return d, weights, errors.Join(err, degrees.Free())
 }

@@ -151,7 +151,8 @@ func (g *Graph) DeleteVerticesOn(s *device.Stream, vertices device.Slice[uint32]
 
 func (g *store) verticesOn(s *device.Stream, method string, vertices device.Slice[uint32], counts []device.Slice[uint64], run func(context.Context, *device.Stream, *batch.Batch) (uint64, error)) error {
 	b := &batch.Batch{N: vertices.Len(), Columns: batch.Columns{batch.Keys: batch.InOn(vertices)}}
-	if err := b.CheckPlace(g.dev, s); err != nil {
+	count, err := g.counter(counts)
+	if err := errors.Join(err, b.CheckPlace(g.dev, s)); err != nil {
 		return wrap(method, err)
 	}
 	host := make([]uint32, vertices.Len())
@@ -159,8 +160,8 @@ func (g *store) verticesOn(s *device.Stream, method string, vertices device.Slic
 		return wrap(method, err)
 	}
 	n, err := g.changeVertices(context.Background(), method, host, run)
-	if err == nil && len(counts) > 0 && counts[0].Len() > 0 {
-		err = wrap(method, give(s, counts[0], uint64(n)))
+	if err == nil {
+		err = wrap(method, give(s, count, uint64(n)))
 	}
 	return err
 }
@@ -229,11 +230,11 @@ func (g *Graph) HasOn(s *device.Stream, from, to device.Slice[uint32], found dev
 
 func (g *store) findOn(s *device.Stream, method string, b *batch.Batch, hits []device.Slice[uint64]) error {
 	b.MustMatch("graph", method)
+	to, err := g.counter(hits)
+	if err != nil {
+		return wrap(method, err)
+	}
 	return wrap(method, g.readOn(s, b, func(v *view) error {
-		var to device.Slice[uint64]
-		if len(hits) > 0 {
-			to = hits[0]
-		}
 		n, err := g.engine.find(context.Background(), s, v, b, to.Ptr())
 		if host := to.Host(); err == nil && len(host) > 0 { // no kernel has added them
 			host[0] += n
@@ -378,6 +379,9 @@ func (g *Graph) InsertCSR(ctx context.Context, c *CSR) (int, error) {
 func (g *store) insertCSR(ctx context.Context, c *CSR, vals batch.Column) (int, error) {
 	if c.Vertices() > g.opts.MaxVertices {
 		return 0, wrap("InsertCSR", fmt.Errorf("%w: %d vertices, MaxVertices is %d", weft.ErrOptions, c.Vertices(), g.opts.MaxVertices))
+	}
+	if err := g.admitWeights(c.Arcs(), &vals); err != nil {
+		return 0, wrap("InsertCSR", err)
 	}
 	all := make([]uint32, c.Vertices())
 	for i := range all {

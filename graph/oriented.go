@@ -5,7 +5,6 @@ import (
 	"errors"
 
 	"github.com/weftgo/weft/device"
-	"github.com/weftgo/weft/internal/batch"
 	"github.com/weftgo/weft/internal/gpu/triangles"
 )
 
@@ -16,7 +15,7 @@ func (d *DeviceCSR) Oriented(ctx context.Context, s *device.Stream) (*DeviceCSR,
 }
 
 func (d *DeviceCSR) orientedOn(ctx context.Context, s *device.Stream) (o *DeviceCSR, err error) {
-	if err := (&batch.Batch{}).CheckPlace(d.Device(), s); err != nil {
+	if err := d.usable(s); err != nil {
 		return nil, err
 	}
 	if g := d.Host(); g != nil {

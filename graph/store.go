@@ -174,26 +174,48 @@ func (g *store) piece() int {
 // change runs a batch of edges.
 func (g *store) change(ctx context.Context, s *device.Stream, method string, b *batch.Batch, counts ...device.Slice[uint64]) (n int, err error) {
 	b.MustMatch("graph", method)
-	err = g.alone(ctx, func() error {
-		if err := g.admit(s, b); err != nil {
+	count, err := g.counter(counts)
+	if err == nil {
+		err = g.alone(ctx, func() error {
+			if err := g.admit(s, b); err != nil {
+				return err
+			}
+			n, err = g.pieces(ctx, s, b, g.engine.change)
 			return err
-		}
-		n, err = g.pieces(ctx, s, b, g.engine.change)
-		return err
-	})
-	if err == nil && len(counts) > 0 && counts[0].Len() > 0 {
-		err = give(s, counts[0], uint64(n))
+		})
+	}
+	if err == nil {
+		err = give(s, count, uint64(n))
 	}
 	return n, wrap(method, err)
 }
 
-// give writes a count to where a caller wants it.
+// counter is where a batch on the device leaves its count: the first element of the caller's slice, if there is one.
+func (g *store) counter(counts []device.Slice[uint64]) (to device.Slice[uint64], err error) {
+	if len(counts) == 0 || counts[0].Len() == 0 {
+		return to, nil
+	}
+	if len(counts) > 1 || counts[0].Device() != g.dev {
+		return to, fmt.Errorf("%w: one slice of this device takes the count", device.ErrInvalid)
+	}
+	return counts[0].Sub(0, 1), nil
+}
+
+// give writes a count to where a caller wants it, if anywhere.
 func give(s *device.Stream, to device.Slice[uint64], n uint64) error {
-	return to.Sub(0, 1).CopyFrom(s, []uint64{n})
+	if to.Len() == 0 {
+		return nil
+	}
+	return to.CopyFrom(s, []uint64{n})
 }
 
 // admit checks a batch before anything is changed.
 func (g *store) admit(s *device.Stream, b *batch.Batch) error {
+	if b.Kind != op.Delete || b.Columns[batch.Kinds].Given() {
+		if err := g.admitWeights(b.N, &b.Columns[batch.Vals]); err != nil {
+			return err
+		}
+	}
 	if s != nil {
 		if err := b.CheckPlace(g.dev, s); err != nil {
 			return err
@@ -203,6 +225,14 @@ func (g *store) admit(s *device.Stream, b *batch.Batch) error {
 		}
 	}
 	return g.admitHost(b)
+}
+
+// admitWeights refuses n edges without weights where edges have some: by methods that a WeightedGraph has of a Graph.
+func (g *store) admitWeights(n int, weights *batch.Column) error {
+	if g.weight > 0 && n > 0 && !weights.Given() {
+		return fmt.Errorf("%w: %d edges without weights, for a graph with weights", device.ErrInvalid, n)
+	}
+	return nil
 }
 
 func (g *store) admitHost(b *batch.Batch) error {

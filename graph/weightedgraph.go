@@ -2,6 +2,7 @@ package graph
 
 import (
 	"context"
+	"fmt"
 
 	"github.com/weftgo/weft"
 	"github.com/weftgo/weft/device"
@@ -63,8 +64,11 @@ func (g *WeightedGraph[W]) Rows(ctx context.Context, vertices []uint32) (offsets
 	return r.offsets, r.ids, batch.View[W](r.weights), err
 }
 
-// RowsOn is [Graph.RowsOn] with weights, which are written as far as neighbors are, and must not be shorter.
+// RowsOn is [Graph.RowsOn] with weights, which are written as far as neighbors are. It panics if that slice is shorter.
 func (g *WeightedGraph[W]) RowsOn(s *device.Stream, vertices, degrees device.Slice[uint32], offsets device.Slice[uint64], neighbors device.Slice[uint32], weights device.Slice[W]) error {
+	if weights.Len() < neighbors.Len() {
+		panic(fmt.Sprintf("graph: RowsOn: room for %d neighbors, but for %d weights", neighbors.Len(), weights.Len()))
+	}
 	b := rowsBatchOn(vertices, degrees, offsets, neighbors)
 	b.Columns[batch.Vals] = batch.RowsOn(weights)
 	return g.rowsOn(s, "RowsOn", b)

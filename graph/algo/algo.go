@@ -74,6 +74,27 @@ func exists(name string, vertices int, source uint32) error {
 	return nil
 }
 
+// mostVertices is the default of graph.Options.MaxVertices.
+const mostVertices = 1 << 28
+
+// verticesWith is how many vertices there are with those of some edges. A number that is not less than the default of
+// graph.Options.MaxVertices is refused, unless the list says that there are as many.
+func verticesWith(name string, before int, e graph.Edges) (n int, err error) {
+	if e.Vertices < 0 || e.Vertices > math.MaxUint32 {
+		return 0, invalid(name, "%d vertices, want 0 to %d", e.Vertices, uint32(math.MaxUint32))
+	}
+	n = max(before, e.Vertices)
+	limit := max(n, mostVertices)
+	for i, u := range e.From {
+		end := max(u, e.To[i])
+		if uint64(end) >= uint64(limit) {
+			return 0, invalid(name, "edge %d from %d to %d: vertices are 0 to %d; Edges.Vertices allows more", i, u, e.To[i], limit-1)
+		}
+		n = max(n, int(end)+1)
+	}
+	return n, nil
+}
+
 // perVertex panics if a slice has not one element for each vertex.
 func perVertex(name string, g *graph.CSR, n int) {
 	if n != g.Vertices() {

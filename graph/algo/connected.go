@@ -41,13 +41,14 @@ func (c *Connected) Reset(ctx context.Context, g *graph.CSR) error {
 	return nil
 }
 
-// Insert unites the ends of edges. A vertex that has not been there is one from then on, with all of smaller numbers. If ctx ends, some
-// edges have been inserted, and all may be once more. It panics if From and To differ in length.
+// Insert unites the ends of edges. A vertex that has not been there is one from then on, with all of smaller numbers, and those that
+// edges.Vertices counts. One from 2^28 on is device.ErrInvalid with the position of its edge, before anything is changed, unless edges.Vertices
+// allows it. If ctx ends, some edges have been inserted, and all may be once more. It panics if From and To differ in length.
 func (c *Connected) Insert(ctx context.Context, edges graph.Edges) error {
 	matching("connected", edges)
-	most := len(c.parents)
-	for i, u := range edges.From {
-		most = max(most, int(max(u, edges.To[i]))+1)
+	most, err := verticesWith("connected", len(c.parents), edges)
+	if err != nil {
+		return err
 	}
 	for v := len(c.parents); v < most; v++ {
 		c.parents = append(c.parents, uint32(v))

@@ -12,10 +12,10 @@ import (
 	"github.com/weftgo/weft/internal/gpu/traversal"
 )
 
-// isHost reports whether Go code works on the memory of a device.
+// isHost reports whether Go code works on the memory of a device. It would on that of none, which is refused then.
 func isHost(dev device.Device) bool {
 	_, ok := dev.(device.Host)
-	return ok
+	return ok || dev == nil
 }
 
 // uploaded runs an algorithm on a device with kernels: on a graph of the host, for a column of it.
@@ -36,13 +36,24 @@ func uploaded[T device.Elem, G interface{ Free() error }](ctx context.Context, d
 	})
 }
 
+// readable checks that a stream is of the device of a graph, which has not been freed.
+func readable(name string, s *device.Stream, g *graph.DeviceCSR) error {
+	switch {
+	case g.Offsets().Len() == 0:
+		return &failure{name, fmt.Errorf("%w: the graph has been freed", device.ErrClosed)}
+	case s == nil || s.Device() != g.Device():
+		return invalid(name, "the stream is not of the graph's device")
+	}
+	return nil
+}
+
 // placed checks where a call on a device finds its graph and its column, of which there is one element for each vertex.
 func placed[T device.Elem](name string, s *device.Stream, g *graph.DeviceCSR, column device.Slice[T]) error {
+	if err := readable(name, s, g); err != nil {
+		return err
+	}
 	if column.Len() != g.Vertices() {
 		panic(fmt.Sprintf("algo: %s: %d elements for %d vertices", name, column.Len(), g.Vertices()))
-	}
-	if s == nil || s.Device() != g.Device() {
-		return invalid(name, "the stream is not of the graph's device")
 	}
 	if column.Len() > 0 && column.Device() != g.Device() {
 		return invalid(name, "what is written lies on another device than the graph")

@@ -100,7 +100,8 @@ func (r *Ranking) grow(n int) {
 
 // Update makes the ranks those of g, to which a batch has led: inserted and deleted are the edges that it inserted and
 // deleted, each once, as [graph.Edges.Where] has them; parallel edges that one deletion removes are listed as many times. g must not have changed since; a snapshot does not. Vertices beyond those that there
-// were, up to the largest that has an edge or inserted.Vertices, are new, and change all ranks: it is better to begin with as many as there will be.
+// were, up to the largest that has an edge or inserted.Vertices, are new, and change all ranks: it is better to begin with as many as there will be. One from
+// 2^28 on is device.ErrInvalid, unless inserted.Vertices allows it.
 //
 // Edges that did not lead from the graph that there was to g are device.ErrInvalid, as far as degrees show it; after that, or an error of g, the ranks are
 // those of no graph, and every call returns it. If ctx ends, the next call goes on. It panics if lists differ in length.
@@ -121,9 +122,9 @@ func (r *Ranking) take(ctx context.Context, g Reader, inserted, deleted graph.Ed
 	if g.Directed() != r.directed {
 		return invalid("ranking", "edges have got a direction, or lost it")
 	}
-	most := inserted.Vertices
-	for i, u := range inserted.From {
-		most = max(most, int(max(u, inserted.To[i]))+1)
+	most, err := verticesWith("ranking", len(r.ranks), inserted)
+	if err != nil {
+		return err
 	}
 	for i, u := range deleted.From {
 		if v := deleted.To[i]; int(max(u, v)) >= len(r.ranks) {

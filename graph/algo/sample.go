@@ -27,7 +27,7 @@ const searched = 64
 // times has a sample of its own each time. It panics if out has not as many elements as all rows.
 func Sample(ctx context.Context, dev device.Device, g *graph.CSR, vertices []uint32, fanout int, out []uint32, opts *SampleOptions) (drawn int, err error) {
 	sampleFits(len(vertices), fanout, len(out))
-	if dev != nil && !isHost(dev) {
+	if !isHost(dev) {
 		return sampleBy(ctx, dev, g, vertices, fanout, out, opts)
 	}
 	h, err := host(dev, "sample")

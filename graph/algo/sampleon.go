@@ -14,8 +14,8 @@ import (
 // waits for the result.
 func SampleOn(ctx context.Context, s *device.Stream, g *graph.DeviceCSR, vertices device.Slice[uint32], fanout int, out device.Slice[uint32], opts *SampleOptions) (drawn int, err error) {
 	sampleFits(vertices.Len(), fanout, out.Len())
-	if s == nil || s.Device() != g.Device() {
-		return 0, invalid("sample", "the stream is not of the graph's device")
+	if err := readable("sample", s, g); err != nil {
+		return 0, err
 	}
 	for _, column := range []device.Slice[uint32]{vertices, out} {
 		if column.Len() > 0 && column.Device() != g.Device() {
@@ -45,7 +45,7 @@ func SampleOn(ctx context.Context, s *device.Stream, g *graph.DeviceCSR, vertice
 
 // sampleFits panics unless there is a row for each vertex.
 func sampleFits(vertices, fanout, out int) {
-	if fanout < 0 || out != fanout*vertices {
+	if fanout < 0 || out != fanout*vertices || vertices > 0 && out/vertices != fanout {
 		panic(fmt.Sprintf("algo: sample: %d elements for %d vertices with %d neighbors each", out, vertices, fanout))
 	}
 }

@@ -26,7 +26,7 @@ const (
 // These pairs are dealt out to the cores, as many to each, and the neighbors of v are
 // looked up among those of u: in a bitmap where u has many, by merging where it has few.
 func Triangles(ctx context.Context, dev device.Device, g *graph.CSR) (uint64, error) {
-	if dev != nil && !isHost(dev) {
+	if !isHost(dev) {
 		return trianglesBy(ctx, dev, g)
 	}
 	h, err := host(dev, "triangles")

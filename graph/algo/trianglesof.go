@@ -19,7 +19,7 @@ import (
 // It reads the rows of all ends, intersects those of each edge, and counts a triangle with k of the edges 1/k times at each of them.
 func TrianglesOf(ctx context.Context, dev device.Device, g Reader, edges graph.Edges) (uint64, error) {
 	matching("triangles of edges", edges)
-	if dev != nil && !isHost(dev) {
+	if !isHost(dev) {
 		return trianglesOfBy(ctx, dev, g, edges)
 	}
 	h, err := host(dev, "triangles of edges")

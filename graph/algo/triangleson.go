@@ -15,8 +15,8 @@ import (
 // On a GPU the oriented view is built there, too. Short rows are searched, rows of a vertex with many neighbors hashed into shared memory, and the wedges
 // are dealt out to threads, warps or blocks by their number.
 func TrianglesOn(ctx context.Context, s *device.Stream, g *graph.DeviceCSR) (count uint64, err error) {
-	if s == nil || s.Device() != g.Device() {
-		return 0, invalid("triangles", "the stream is not of the graph's device")
+	if err := readable("triangles", s, g); err != nil {
+		return 0, err
 	}
 	if c := g.Host(); c != nil {
 		if err := s.Sync(ctx); err != nil {
@@ -85,6 +85,11 @@ func TrianglesOfOn(ctx context.Context, s *device.Stream, g Reader, from, to dev
 		return 0, invalid("triangles of edges", "the graph is directed")
 	}
 	err = v.View(ctx, s, func(r graph.Ref) error {
+		for _, ends := range []device.Slice[uint32]{from, to} {
+			if ends.Len() > 0 && ends.Device() != s.Device() {
+				return invalid("triangles of edges", "the edges lie on another device than the graph")
+			}
+		}
 		k, err := triangles.Load(s.Device())
 		if err == nil {
 			count, err = k.Of(ctx, s, triangles.Graph{Records: r.Records, Pool: r.Pool, Alive: r.Alive, Vertices: r.Vertices, Unit: r.Unit}, from, to)

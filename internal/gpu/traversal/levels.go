@@ -151,5 +151,8 @@ func (k *Kernels) KCore(ctx context.Context, s *device.Stream, g Graph, loops bo
 	}
 	c.run(y)
 	above := c.read(y.words+device.Ptr(aboveAt), 1)[0]
-	return uint32(above) - 1, c.end()
+	if err := c.end(); err != nil {
+		return 0, err
+	}
+	return uint32(above) - 1, nil
 }
