@@ -166,8 +166,8 @@ func (g *GroupsOn) bind(keys, values []column.On) error {
 
 // Result receives the keys in ascending order, those of the first column first, NaN last and null behind all, and their aggregates, in
 // memory of the host, behind all batches that have been added. On a GPU it needs memory of the device for as much. Before the first batch
-// there are no key columns, and those of aggregates have no type. A sum of integers that needs more than 64 bits is an [ErrOverflow]
-// that names its group, unless Options.WrapSums is set.
+// there are no key columns, and those of aggregates have no type. A sum of integers that needs more than 64 bits is an [OverflowError],
+// which names its group, unless Options.WrapSums is set.
 func (g *GroupsOn) Result(ctx context.Context) (*Result, error) {
 	g.mu.Lock()
 	defer g.mu.Unlock()

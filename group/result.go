@@ -13,6 +13,19 @@ import (
 // ErrOverflow: a sum of integers needs more than 64 bits.
 var ErrOverflow = errors.New("sum does not fit 64 bits")
 
+// OverflowError is an [ErrOverflow] that says which sum it is.
+type OverflowError struct {
+	Column int // of the values
+	Type   column.Type
+	Key    string // of the group, as text
+}
+
+func (e *OverflowError) Unwrap() error { return ErrOverflow }
+
+func (e *OverflowError) Error() string {
+	return fmt.Sprintf("%v: of value column %d, %v, in the group of key %s; Options.WrapSums lets it wrap", ErrOverflow, e.Column, e.Type, e.Key)
+}
+
 // Result is groups as columns of one length: the values of each key column, and of each aggregate. They are
 // memory of their own.
 type Result struct {
@@ -24,7 +37,7 @@ func (r *Result) Len() int { return length(r.Keys, r.Values) }
 
 // Result receives the aggregates of all groups so far; more rows may be added behind it. Before the first batch there
 // are no key columns, and those of aggregates have no type. A sum of integers that needs more than 64 bits is an
-// [ErrOverflow] that names its group.
+// [OverflowError], which names its group.
 func (g *Groups) Result(ctx context.Context) (*Result, error) {
 	g.turn.Lock()
 	defer g.turn.Unlock()
@@ -117,11 +130,7 @@ func (g *Groups) checkSums(keys []column.Column) error {
 		return nil
 	}
 	s := g.l.sources[g.l.readings[agg].source]
-	return overflow(s.col, s.typ, keyText(keys, int(group)))
-}
-
-func overflow(col int, t column.Type, key string) error {
-	return fmt.Errorf("%w: of value column %d, %v, in the group of key %s; Options.WrapSums lets it wrap", ErrOverflow, col, t, key)
+	return &OverflowError{s.col, s.typ, keyText(keys, int(group))}
 }
 
 // keyText shows the key of a group.

@@ -107,7 +107,7 @@ func (g *gpuOn) checkSums(ctx context.Context, r *ResultOn, outputs []groups.Out
 			}
 			key = append(key, one)
 		}
-		return overflow(g.funcs[i].Column, g.l.values[g.funcs[i].Column], keyText(key, 0))
+		return &OverflowError{g.funcs[i].Column, g.l.values[g.funcs[i].Column], keyText(key, 0)}
 	}
 	return nil
 }

@@ -107,7 +107,7 @@ type grouping struct {
 	keys    []int // in columns
 	values  []int
 	aggs    []group.Aggregate
-	names   []string // of the result
+	fields  []table.Field // of the result, which gives them their types
 }
 
 func runGroup(ctx context.Context, a *app, o *groupOptions, verb string) error {
@@ -126,6 +126,9 @@ func runGroup(ctx context.Context, a *app, o *groupOptions, verb string) error {
 		defer t.Close()
 		gr, err := o.plan(t, aggs)
 		if err != nil {
+			return err
+		}
+		if _, err := o.sorts(gr.fields); err != nil {
 			return err
 		}
 		for {
@@ -196,10 +199,10 @@ func (o *groupOptions) plan(t *table.Table, aggs []aggregate) (*grouping, error)
 	}
 	for _, c := range keys {
 		gr.keys = append(gr.keys, use(c, false))
-		gr.names = append(gr.names, fields[c].Name)
+		gr.fields = append(gr.fields, table.Field{Name: fields[c].Name, Arrow: fields[c].Arrow})
 	}
 	for _, agg := range aggs {
-		gr.names = append(gr.names, agg.name)
+		gr.fields = append(gr.fields, table.Field{Name: agg.name})
 		if agg.of == group.Rows {
 			gr.aggs = append(gr.aggs, group.Aggregate{Func: group.Rows})
 			continue
@@ -214,6 +217,9 @@ func (o *groupOptions) plan(t *table.Table, aggs []aggregate) (*grouping, error)
 		}
 		gr.aggs = append(gr.aggs, group.Aggregate{Func: agg.of, Column: len(gr.values)})
 		gr.values = append(gr.values, use(c, added))
+		if agg.of == group.Min || agg.of == group.Max || agg.of == group.First || agg.of == group.Last {
+			gr.fields[len(gr.fields)-1].Arrow = fields[c].Arrow
+		}
 	}
 	return gr, nil
 }
@@ -274,15 +280,21 @@ func (o *groupOptions) print(j *tableJob, t *table.Table, g *group.Groups, gr *g
 		return j.say(did)
 	}
 	r, err := g.Result(j.ctx)
+	if over := (*group.OverflowError)(nil); errors.As(err, &over) {
+		name := gr.fields[len(gr.keys)+slices.Index(gr.aggs, group.Aggregate{Func: group.Sum, Column: over.Column})].Name
+		return fmt.Errorf("%s does not fit 64 bits in the group of %s", name, over.Key)
+	}
 	if err != nil {
 		return err
 	}
 	columns := append(slices.Clone(r.Keys), r.Values...)
-	fields := gr.fields(t, columns)
-	if columns, err = o.order(columns, fields); err != nil {
+	for i, c := range columns {
+		gr.fields[i].Type = c.Type()
+	}
+	if columns, err = o.order(columns, gr.fields); err != nil {
 		return err
 	}
-	out, err := j.writer(fields)
+	out, err := j.writer(gr.fields)
 	if err != nil {
 		return err
 	}
@@ -309,23 +321,4 @@ func (o *groupOptions) printCount(j *tableJob, n int) error {
 		return fmt.Errorf("write results: %w", reason(err))
 	}
 	return nil
-}
-
-// fields are the columns of the result.
-func (gr *grouping) fields(t *table.Table, columns []column.Column) []table.Field {
-	all := t.Fields()
-	fields := make([]table.Field, len(columns))
-	for i, c := range columns {
-		fields[i] = table.Field{Name: gr.names[i], Type: c.Type()}
-		from := -1
-		if i < len(gr.keys) {
-			from = gr.keys[i]
-		} else if agg := gr.aggs[i-len(gr.keys)]; agg.Func == group.Min || agg.Func == group.Max || agg.Func == group.First || agg.Func == group.Last {
-			from = gr.values[agg.Column]
-		}
-		if from >= 0 {
-			fields[i].Arrow = all[gr.columns[from]].Arrow
-		}
-	}
-	return fields
 }

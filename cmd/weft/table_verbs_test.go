@@ -8,11 +8,16 @@ import (
 	"io"
 	"math/rand/v2"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
 	"testing"
+
+	goarrow "github.com/apache/arrow-go/v18/arrow"
+
+	"github.com/weftgo/weft/cmd/weft/internal/table"
 )
 
 // tableFile makes a file with an ending.
@@ -116,7 +121,8 @@ func TestTableErrors(t *testing.T) {
 		{"group --by id --agg sum:day o", "", exitFailed, `o.csv:2: column day: "2026-01-01" is no number`},
 		{"group --by a -", "a,b\n1,2\n3\n", exitFailed, "group: standard input:3: 1 fields, want 2"},
 		{"group --by a --sort b -", "a\n1\n", exitFailed, "group: --sort b: the result has no such column"},
-		{"group --by a --agg sum:b -", "a,b\nx,9223372036854775807\nx,1\n", exitFailed, "64 bits"},
+		{"group --by a --sort b -", "a,c\n1,2\n3\n", exitFailed, "group: --sort b: the result has no such column"}, // before it is read
+		{"group --by a --agg sum:b -", "a,b\nx,9223372036854775807\nx,1\n", exitFailed, `weft: group: sum:b does not fit 64 bits in the group of ("x")`},
 		{"group --by a -", "", exitFailed, "group: standard input: no rows"},
 		{"group --by a --memory 1MiB -", "a\n" + manyLines(200000), exitFailed, "group: --memory 1048576 is not enough for the groups"},
 		{"group --by a none.csv", "", exitFailed, "group none.csv: no such file or directory"},
@@ -304,6 +310,61 @@ func TestParquetOfInvalidText(t *testing.T) {
 	}
 	if _, err := os.Stat(name); !os.IsNotExist(err) {
 		t.Errorf("the file is there: %v", err)
+	}
+}
+
+// A Parquet file may have the name of one that is read, is there when it is whole, and until then what was there before.
+func TestParquetOutput(t *testing.T) {
+	dir := t.TempDir()
+	left, link := filepath.Join(dir, "left.parquet"), filepath.Join(dir, "link")
+	right := tableFile(t, "r.csv", "id,x\n2,b\n")
+	run := func(want int, args ...string) {
+		t.Helper()
+		if _, stderr, status := runWeft(t, "", args...); status != want {
+			t.Fatalf("%v: exit status %d, says %s", args, status, stderr)
+		}
+	}
+	wantRows := func(want string) {
+		t.Helper()
+		if stdout, stderr, _ := runWeft(t, "", "distinct", "--csv", left); stdout != want {
+			t.Errorf("the file has %q, want %q; %s", stdout, want, stderr)
+		}
+		if files, err := os.ReadDir(dir); err != nil || len(files) > 2 {
+			t.Errorf("%v are left; %v", files, err)
+		}
+	}
+	run(exitOK, "distinct", "--parquet", left, tableFile(t, "l.csv", "id\n1\n2\n"))
+	must(t, os.Symlink(left, link))
+	run(exitFailed, "join", "--on", "id", "--parquet", left, tableFile(t, "bad.csv", "id,y\n2,1\n3\n"), right)
+	wantRows("id\n1\n2\n")
+	run(exitOK, "join", "--on", "id", "--parquet", left, left, right)
+	wantRows("id,x\n2,b\n")
+	run(exitOK, "join", "--on", "id", "--kind", "semi", "--parquet", link, link, right)
+	wantRows("id,x\n2,b\n")
+	if _, err := os.Readlink(link); err != nil {
+		t.Error(err)
+	}
+	pipe := filepath.Join(t.TempDir(), "pipe")
+	if err := exec.Command("mkfifo", pipe).Run(); err != nil {
+		t.Skip(err)
+	}
+	read := make(chan error)
+	go func() {
+		_, err := os.ReadFile(pipe)
+		read <- err
+	}()
+	run(exitFailed, "join", "--on", "id", "--parquet", pipe, tableFile(t, "bad.csv", "id,y\n2,1\n3\n"), right)
+	must(t, <-read)
+	if info, err := os.Stat(pipe); err != nil || info.Mode()&os.ModeNamedPipe == 0 {
+		t.Errorf("the pipe is gone: %v", err)
+	}
+}
+
+// Of columns whose bytes are in another order than their values none is sorted, which is known before they are read.
+func TestSortsOfBytes(t *testing.T) {
+	f := tableFlags{sort: []string{"d:desc"}}
+	if _, err := f.sorts([]table.Field{{Name: "d", Arrow: &goarrow.Decimal128Type{Precision: 5}}}); err == nil || !strings.Contains(err.Error(), "--sort d:desc: ") {
+		t.Errorf("decimals of 128 bits: %v", err)
 	}
 }
 

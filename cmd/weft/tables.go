@@ -15,6 +15,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/weftgo/weft"
+	"github.com/weftgo/weft/arrow"
 	"github.com/weftgo/weft/cmd/weft/internal/progress"
 	"github.com/weftgo/weft/cmd/weft/internal/table"
 	"github.com/weftgo/weft/column"
@@ -109,8 +110,8 @@ func (f *tableFlags) checkOutput() error {
 	switch {
 	case err == nil && info.IsDir():
 		err = syscall.EISDIR
-	case err != nil:
-		err = takesFiles(filepath.Dir(f.parquet))
+	case err != nil || info.Mode().IsRegular():
+		err = takesFiles(filepath.Dir(f.parquetName()))
 	}
 	if err != nil {
 		return fmt.Errorf("--parquet %s: %w", f.parquet, reason(err))
@@ -228,15 +229,46 @@ func (j *tableJob) full(err error, what string) error {
 	return fmt.Errorf("--memory %d is not enough for %s, after %d rows: %w", j.memory, what, j.RowsRead, err)
 }
 
-// tableOutput is where rows go. A Parquet file is gone again if the output is abandoned.
+// parquetName is the file that --parquet names, or that the link leads to which it names.
+func (f *tableFlags) parquetName() string {
+	if name, err := filepath.EvalSymlinks(f.parquet); err == nil {
+		return name
+	}
+	return f.parquet
+}
+
+// tableOutput is where rows go. A Parquet file gets its name once it is whole: until then what has that name stays, which may
+// be one of the files that are read.
 type tableOutput struct {
 	table.Writer
 	file *os.File
+	name string // of the file in the end
+}
+
+// createParquet begins the file of --parquet. What is no file, a device or a pipe, is written as it is.
+func (f *tableFlags) createParquet(fields []table.Field) (*tableOutput, error) {
+	name := f.parquetName()
+	part := name
+	if info, err := os.Stat(name); err != nil || info.Mode().IsRegular() {
+		part = fmt.Sprintf("%s.%d.part", name, os.Getpid())
+	}
+	file, err := os.Create(part)
+	if err != nil {
+		return nil, fmt.Errorf("--parquet %s: %w", f.parquet, reason(err))
+	}
+	out := &tableOutput{file: file, name: name}
+	if out.Writer, err = table.NewParquet(file, fields); err != nil {
+		out.abandon()
+	}
+	return out, err
 }
 
 func (o *tableOutput) abandon() {
-	if o.file != nil {
-		o.file.Close() // what is closed already says so
+	if o.file == nil {
+		return
+	}
+	o.file.Close() // what is closed already says so
+	if o.file.Name() != o.name {
 		os.Remove(o.file.Name())
 	}
 }
@@ -251,7 +283,11 @@ func (o *tableOutput) write(columns []column.Column) error {
 
 // close ends the output.
 func (o *tableOutput) close(summary any) error {
-	if err := o.Close(summary); err != nil {
+	err := o.Close(summary)
+	if err == nil && o.file != nil && o.file.Name() != o.name {
+		err = os.Rename(o.file.Name(), o.name)
+	}
+	if err != nil {
 		return fmt.Errorf("write results: %w", reason(err))
 	}
 	return nil
@@ -271,16 +307,7 @@ func (j *tableJob) writer(fields []table.Field) (*tableOutput, error) {
 	}
 	switch {
 	case j.parquet != "":
-		f, err := os.Create(j.parquet)
-		if err != nil {
-			return nil, fmt.Errorf("--parquet %s: %w", j.parquet, reason(err))
-		}
-		w, err := table.NewParquet(f, fields)
-		out := &tableOutput{w, f}
-		if err != nil {
-			out.abandon()
-		}
-		return out, err
+		return j.createParquet(fields)
 	case j.json:
 		return &tableOutput{Writer: table.NewJSON(j.stdout, fields)}, nil
 	case j.csv:
@@ -309,13 +336,18 @@ func (j *tableJob) say(did string) error {
 	return err
 }
 
-// sorts are the columns of --sort, of those of the result.
+// sorts are the columns of --sort, of those of the result. Columns whose bytes are not in the order of their values are an error.
 func (f *tableFlags) sorts(fields []table.Field) (by []table.Sort, err error) {
 	for _, name := range f.sort {
 		plain, descending := strings.CutSuffix(name, ":desc")
 		at := slices.IndexFunc(fields, func(f table.Field) bool { return f.Name == plain })
 		if at < 0 {
 			return nil, fmt.Errorf("--sort %s: the result has no such column", name)
+		}
+		if of := fields[at].Arrow; of != nil {
+			if err := arrow.Ordered(of); err != nil {
+				return nil, fmt.Errorf("--sort %s: %w", name, err)
+			}
 		}
 		by = append(by, table.Sort{Column: at, Descending: descending})
 	}
@@ -331,10 +363,7 @@ func (f *tableFlags) order(columns []column.Column, fields []table.Field) ([]col
 	if err != nil {
 		return nil, err
 	}
-	rows, err := table.Order(columns, fields, by)
-	if err != nil {
-		return nil, fmt.Errorf("--sort: %w", err)
-	}
+	rows := table.Order(columns, by)
 	if f.top > 0 {
 		rows = rows[:min(f.top, len(rows))]
 	}

@@ -3,11 +3,9 @@ package table
 import (
 	"bytes"
 	"cmp"
-	"fmt"
 	"math"
 	"slices"
 
-	"github.com/weftgo/weft/arrow"
 	"github.com/weftgo/weft/column"
 )
 
@@ -163,8 +161,8 @@ type Sort struct {
 }
 
 // Order is the numbers of the rows of columns in an order: equal ones as they come, nulls and NaN last
-// whatever the direction. Columns whose bytes are not in the order of their values are an error.
-func Order(columns []column.Column, fields []Field, by []Sort) ([]uint32, error) {
+// whatever the direction.
+func Order(columns []column.Column, by []Sort) []uint32 {
 	n := 0
 	if len(columns) > 0 {
 		n = columns[0].Len()
@@ -173,24 +171,22 @@ func Order(columns []column.Column, fields []Field, by []Sort) ([]uint32, error)
 	for i := range rows {
 		rows[i] = uint32(i)
 	}
+	if len(by) == 0 {
+		return rows
+	}
 	var compares []func(a, b int) int
 	for _, s := range by {
-		if f := fields[s.Column]; f.Arrow != nil {
-			if err := arrow.Ordered(f.Arrow); err != nil {
-				return nil, fmt.Errorf("column %s: %w", f.Name, err)
-			}
-		}
 		compares = append(compares, comparison(columns[s.Column], s.Descending))
 	}
-	slices.SortStableFunc(rows, func(a, b uint32) int {
+	slices.SortFunc(rows, func(a, b uint32) int {
 		for _, c := range compares {
 			if x := c(int(a), int(b)); x != 0 {
 				return x
 			}
 		}
-		return 0
+		return cmp.Compare(a, b)
 	})
-	return rows, nil
+	return rows
 }
 
 // comparison compares two rows of a column.
