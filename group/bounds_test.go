@@ -93,7 +93,10 @@ func TestCapacityAndMaxBytes(t *testing.T) {
 	must(t, g.Add(t.Context(), []column.Column{narrow, narrow}, nil))
 }
 
-func must(t testing.TB, err error) {
+func must(t interface {
+	Helper()
+	Fatal(...any)
+}, err error) {
 	t.Helper()
 	if err != nil {
 		t.Fatal(err)

@@ -144,9 +144,9 @@ func TestMemoryIsFlat(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		k, v := x.batch(200_000)
+		k, v := x.batch(100_000)
 		var after int64
-		for i := range 30 {
+		for i := range 12 {
 			if err := g.Add(t.Context(), k, v); err != nil {
 				t.Fatal(err)
 			}

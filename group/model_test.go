@@ -45,12 +45,22 @@ func text(vs []any) string {
 	var b []byte
 	for _, v := range vs {
 		switch v := v.(type) {
+		case string:
+			b = strconv.AppendQuote(b, v)
+		case float32:
+			b = strconv.AppendFloat(append(b, "float32 "...), float64(v), 'g', -1, 32)
+		case float64:
+			b = strconv.AppendFloat(append(b, "float64 "...), v, 'g', -1, 64)
+		case uint64:
+			b = strconv.AppendUint(append(b, "uint64 "...), v, 10)
 		case int64:
 			b = strconv.AppendInt(append(b, "int64 "...), v, 10)
 		case int32:
 			b = strconv.AppendInt(append(b, "int32 "...), int64(v), 10)
-		case string:
-			b = strconv.AppendQuote(b, v)
+		case int16:
+			b = strconv.AppendInt(append(b, "int16 "...), int64(v), 10)
+		case uint8:
+			b = strconv.AppendUint(append(b, "uint8 "...), uint64(v), 10)
 		default:
 			b = fmt.Appendf(b, "%T %v", v, v)
 		}

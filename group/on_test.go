@@ -15,6 +15,7 @@ import (
 	"github.com/weftgo/weft/device"
 	"github.com/weftgo/weft/device/devicetest"
 	"github.com/weftgo/weft/device/sim"
+	"github.com/weftgo/weft/internal/gpu/groups"
 )
 
 // devices are those on which groups are tried: that of the environment, and the simulator.
@@ -27,6 +28,23 @@ func devices(t *testing.T, test func(t *testing.T, dev device.Device)) {
 		test(t, devicetest.OpenSim(t, nil))
 	})
 }
+
+// small are groups whose tables on a GPU overflow in shared memory and grow, with rows that come in several rounds. The tables they
+// would have are large, which takes time where kernels are interpreted.
+func small(t interface {
+	Helper()
+	Fatal(...any)
+}, dev device.Device, aggs []Aggregate, opts *Options) *GroupsOn {
+	t.Helper()
+	g, err := NewOn(dev, aggs, opts)
+	must(t, err)
+	if on, ok := g.on.(*gpuOn); ok {
+		on.sizes = smallSizes
+	}
+	return g
+}
+
+var smallSizes = groups.Options{LeastSlots: 64, Round: 1024, Cells: 31, Blocks: 2}
 
 // Aggregates of two columns.
 var onDevice = []Aggregate{
@@ -152,10 +170,7 @@ func upload(t *testing.T, s *device.Stream, columns []column.Column) (all []colu
 }
 
 func tryOn(t *testing.T, dev device.Device, keys, values []column.Type, aggs []Aggregate, o Options, nulls int) {
-	g, err := NewOn(dev, aggs, &o)
-	if err != nil {
-		t.Fatal(err)
-	}
+	g := small(t, dev, aggs, &o)
 	o.Sorted = true
 	host, err := New(devicetest.OpenCPU(t, 1), aggs, &o)
 	if err != nil {
@@ -320,10 +335,7 @@ func TestOnOverflow(t *testing.T) {
 
 func sumOn[K, V column.Fixed](t *testing.T, dev device.Device, o *Options, keys []K, values []V) (*Result, error) {
 	t.Helper()
-	g, err := NewOn(dev, []Aggregate{{Func: Sum}}, o)
-	if err != nil {
-		t.Fatal(err)
-	}
+	g := small(t, dev, []Aggregate{{Func: Sum}}, o)
 	defer g.Close()
 	s := devicetest.NewStream(t, dev)
 	if err := g.AddOn(s, on(devicetest.Upload(t, s, keys)), on(devicetest.Upload(t, s, values))); err != nil {
@@ -496,7 +508,7 @@ func TestOnMemory(t *testing.T) {
 
 // growOn groups more keys than the first table has room for.
 func growOn(t *testing.T, dev device.Device) (err error) {
-	const n = 42000
+	const n = 100
 	s, err := dev.NewStream()
 	if err != nil {
 		return err
@@ -515,6 +527,7 @@ func growOn(t *testing.T, dev device.Device) (err error) {
 	if err != nil {
 		return err
 	}
+	g.on.(*gpuOn).sizes = smallSizes
 	defer func() { err = errors.Join(err, g.Close()) }()
 	if err := g.AddOn(s, on(there), on(there)); err != nil {
 		// It has been added in part, or not at all.
@@ -534,10 +547,7 @@ func growOn(t *testing.T, dev device.Device) (err error) {
 // A context that ends, wherever, ends the call, and leaves groups as they were and no memory.
 func TestOnEnds(t *testing.T) {
 	devices(t, func(t *testing.T, dev device.Device) {
-		g, err := NewOn(dev, []Aggregate{{Func: Sum}, {Func: Min}}, nil)
-		if err != nil {
-			t.Fatal(err)
-		}
+		g := small(t, dev, []Aggregate{{Func: Sum}, {Func: Min}}, nil)
 		defer g.Close()
 		s := devicetest.NewStream(t, dev)
 		keys := devicetest.Upload(t, s, []int64{-1, 2, -1})

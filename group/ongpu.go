@@ -30,6 +30,7 @@ type gpuOn struct {
 	nulls bool               // and there are bits for nulls
 	null  []bool             // by key column: there have been nulls
 	rows  int
+	sizes groups.Options // of tables and indexes; tests take small ones
 
 	packed, other *groups.Table // nil: there has been no such key
 	numbers       *groups.Numbers
@@ -56,7 +57,7 @@ func (g *gpuOn) open(l *layout) (err error) {
 		g.aggs = append(g.aggs, known)
 	}
 	if g.packs {
-		g.packed, err = groups.New(g.dev, groups.LayoutOf(g.keys, g.aggs), groups.Options{Capacity: g.opts.Capacity})
+		g.packed, err = groups.New(g.dev, groups.LayoutOf(g.keys, g.aggs), g.sized(g.opts.Capacity))
 	} else {
 		err = g.openOther(types, g.opts.Capacity)
 	}
@@ -68,11 +69,19 @@ func (g *gpuOn) open(l *layout) (err error) {
 
 // openOther makes the table of keys that have numbers.
 func (g *gpuOn) openOther(types []groups.Type, capacity int) (err error) {
-	if g.other, err = groups.New(g.dev, groups.LayoutOf(groups.Keys{}, g.aggs), groups.Options{Capacity: capacity}); err != nil {
+	o := g.sized(capacity)
+	if g.other, err = groups.New(g.dev, groups.LayoutOf(groups.Keys{}, g.aggs), o); err != nil {
 		return err
 	}
-	g.numbers, err = groups.NewNumbers(g.dev, types, groups.Options{Capacity: capacity})
+	g.numbers, err = groups.NewNumbers(g.dev, types, o)
 	return err
+}
+
+// sized are sizes with room for some groups.
+func (g *gpuOn) sized(capacity int) groups.Options {
+	o := g.sizes
+	o.Capacity = capacity
+	return o
 }
 
 // kernelFunc is a function of values of a type as kernels know it.
