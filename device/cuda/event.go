@@ -105,6 +105,6 @@ func (e *event) Close() error {
 		return nil
 	}
 	e.closed = true
-	e.dev.disown(e)
+	defer e.dev.disown(e) // as in stream
 	return e.dev.release(func(fr *frame) error { return fr.call(symEventDestroy, e.handle) })
 }

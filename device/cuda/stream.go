@@ -233,7 +233,7 @@ func (s *stream) Close() error {
 		return nil
 	}
 	s.closed = true
-	s.dev.disown(s)
+	defer s.dev.disown(s) // when all is freed: a device that is closed beside this waits for its children
 	waited := s.sync(context.Background())
 	freed := s.dev.release(func(fr *frame) error {
 		return errors.Join(s.ring.free(fr), fr.call(symStreamDestroy, s.handle))
