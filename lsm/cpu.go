@@ -45,13 +45,13 @@ func (e *cpuEngine[K, V]) now() *generation        { return e.Parts().(*generati
 func (e *cpuEngine[K, V]) base() int               { return e.pool.base }
 func (e *cpuEngine[K, V]) bytes() (used, held int) { return e.pool.bytes(e.now()) }
 func (e *cpuEngine[K, V]) levels() []int           { return e.now().sizes() }
-func (e *cpuEngine[K, V]) trim() error             { return e.pool.trim() }
+func (e *cpuEngine[K, V]) trim() error             { return e.pool.spare.Trim() }
 func (e *cpuEngine[K, V]) bound() (most, counted uint64) {
 	return e.now().tally.Used, e.now().tally.Used
 }
 
 // Close is for [core.Engine].
-func (e *cpuEngine[K, V]) Close() error { return e.pool.close() }
+func (e *cpuEngine[K, V]) Close() error { return e.pool.spare.Close() }
 
 // Clear is for [core.Engine].
 func (e *cpuEngine[K, V]) Clear(context.Context) error {

@@ -261,25 +261,19 @@ func (q *questions[K, V]) copy(w *cpu.Watch, i, n int, keys []K, vals []V) (done
 // Expand is for [core.Expander].
 func (e *cpuEngine[K, V]) Expand(ctx context.Context, s *device.Stream, l *core.Lease, b *batch.Batch) error {
 	c := &b.Columns
-	offsets := c[batch.Vals].Offsets
-	if s != nil {
-		count := b.Only(batch.Keys)
-		count.Ranges, count.Columns[batch.Keys2], count.Columns[batch.Counts] = b.Ranges, c[batch.Keys2], c[batch.Counts]
-		if _, _, err := e.Look(ctx, s, l, count, 0); err != nil {
-			return err
-		}
-		offsets = batch.View[uint64](c[batch.Offsets].Host)
-		offsets[0] = 0
-		for i, n := range batch.View[uint32](c[batch.Counts].Host) {
-			offsets[i+1] = offsets[i] + uint64(n)
-		}
+	offsets, err := cpu.Offsets(b, s, func(count *batch.Batch) error {
+		_, _, err := e.Look(ctx, s, l, count, 0)
+		return err
+	})
+	if err != nil {
+		return err
 	}
 	r := rows[K, V]{offsets: offsets, keys: batch.View[K](c[batch.OutKeys].Host), vals: batch.View[V](c[batch.Vals].Host)}
 	r.questions = questions[K, V]{
 		tree: treeOf[K, V](l.Parts), flip: e.flip, Ranges: b.Ranges,
 		lo: batch.View[K](c[batch.Keys].Host), hi: batch.View[K](c[batch.Keys2].Host), counts: batch.View[uint32](c[batch.Counts].Host),
 	}
-	_, _, err := e.Each(ctx, b.N, r.write)
+	_, _, err = e.Each(ctx, b.N, r.write)
 	return err
 }
 

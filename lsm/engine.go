@@ -28,7 +28,7 @@ type engine interface {
 // newEngine makes the engine for a device: Go on the host, kernels on any other. Keys become unsigned numbers in order by
 // exclusive or with flip. base is the size of the newest level; 0: what suits the device.
 func newEngine(dev device.Device, w batch.Widths, flip uint64, base int) (engine, *core.Leases, error) {
-	p := &pool{dev: dev, key: w.Key, val: w.Val, base: base}
+	p := &pool{key: w.Key, val: w.Val, base: base, spare: core.Spare[*level]{Dev: dev, Most: mostSpare}}
 	host, ok := dev.(device.Host)
 	if base == 0 {
 		p.base = hostBase

@@ -71,7 +71,7 @@ func (e *gpuEngine) open(dev device.Device, w batch.Widths) (err error) {
 	if e.counts, err = device.Make[uint64](dev, 1+mostLevels); err != nil {
 		return err
 	}
-	e.pool.idle = func() error { return e.Changed().Sync(context.Background()) }
+	e.pool.spare.Idle = func() error { return e.Changed().Sync(context.Background()) }
 	e.leases = core.NewLeases(&generation{pool: e.pool})
 	return nil
 }
@@ -126,7 +126,7 @@ func (e *gpuEngine) bound() (most, counted uint64) { return uint64(e.now().entri
 
 // trim gives back what is kept for the next merges, behind the last one.
 func (e *gpuEngine) trim() error {
-	return errors.Join(e.pool.idle(), e.pool.trim(), e.work.Free(&e.Queue))
+	return errors.Join(e.pool.spare.Idle(), e.pool.spare.Trim(), e.work.Free(&e.Queue))
 }
 
 // Close frees all but the generations.
@@ -134,7 +134,7 @@ func (e *gpuEngine) Close() (err error) {
 	if e.leases != nil {
 		err = e.trim()
 	}
-	return errors.Join(err, e.counts.Free(), e.pool.close(), e.Queue.Close())
+	return errors.Join(err, e.counts.Free(), e.pool.spare.Close(), e.Queue.Close())
 }
 
 // Counters waits for all changes, and counts keys, and the entries of each level.

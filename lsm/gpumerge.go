@@ -105,7 +105,7 @@ func (e *gpuEngine) push(s *device.Stream, p *plan, work device.Ptr, how submit,
 	m := e.scratch(p, work)
 	err = how(s, func() error { return e.merge(s, p, &m, e.refOf(to), write) })
 	if err != nil {
-		return errors.Join(err, s.Sync(context.Background()), e.pool.drop(to))
+		return errors.Join(err, s.Sync(context.Background()), e.pool.spare.Drop(to))
 	}
 	e.stale = true
 	return e.leases.Replace(e.now().with(to, p.instead))

@@ -31,6 +31,12 @@ type level struct {
 	uses int // generations that have it; the pool's mutex guards it
 }
 
+// Memory is for [core.Spare], as is Room.
+func (l *level) Memory() device.Buffer { return l.buf }
+
+// Room is in entries.
+func (l *level) Room() int { return l.room }
+
 // A generation is a tree at one time: its levels, of which each newer one is smaller. It
 // shares those that it has not changed with the generation before.
 type generation struct {
@@ -111,15 +117,15 @@ func (g *generation) with(l *level, instead int) *generation {
 // Free is for [core.Parts]: levels that no generation has any more are kept for the next ones.
 func (g *generation) Free() error {
 	p := g.pool
-	var freed []*level
+	var unused []*level
 	p.mu.Lock()
 	for _, l := range g.levels {
 		if l.uses--; l.uses == 0 {
-			freed = append(freed, p.keep(l)...)
+			unused = append(unused, l)
 		}
 	}
 	p.mu.Unlock()
-	return p.free(freed)
+	return p.spare.Keep(unused...)
 }
 
 // entries is the number of entries of all levels.

@@ -93,7 +93,7 @@ func (e *gpuEngine) empty() (*gpuIndex, error) {
 	l := e.pool.layOut(x.nodes)
 	err = e.Submit(e.Stream, func() error { return e.Stream.Fill(x.buf.Ptr+device.Ptr(l.ranks), 0, (l.size-l.ranks)/4) })
 	if err = errors.Join(err, e.Stream.Sync(context.Background())); err != nil {
-		return nil, errors.Join(err, e.pool.drop(x, false))
+		return nil, errors.Join(err, x.Free())
 	}
 	x.content = content{}
 	return x, nil

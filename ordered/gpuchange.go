@@ -53,7 +53,7 @@ func (e *gpuEngine) changePiece(ctx context.Context, s *device.Stream, b *batch.
 		err = change(ctx, s, b, r, e.work.Buf.Ptr, e.SubmitVisible)
 	}
 	if !r.used {
-		err = errors.Join(err, e.pool.drop(r.to, true))
+		err = errors.Join(err, r.to.Free())
 	}
 	return err
 }
@@ -422,7 +422,7 @@ func (e *gpuEngine) refillTo(to *gpuPool) error {
 	}
 	if err != nil {
 		e.most = most
-		return errors.Join(err, to.drop(x, false))
+		return errors.Join(err, x.Free())
 	}
 	x.content = content{e.known.Live, uint64(leaves), uint64(leaves)}
 	to.left -= leaves

@@ -8,6 +8,7 @@ import (
 	"sync"
 
 	"github.com/weftgo/weft/device"
+	"github.com/weftgo/weft/internal/core"
 	"github.com/weftgo/weft/internal/gpu/prim"
 )
 
@@ -17,8 +18,7 @@ import (
 type gpuPool struct {
 	dev      device.Device
 	key, val int // bytes
-	// idle waits until nothing submitted uses memory that has been replaced; nil: nothing does.
-	idle func() error
+	spare    core.Spare[*gpuIndex]
 
 	blocks []device.Buffer
 	table  device.Slice[uint64] // where leaf 0 of each block would be; behind them how many of the free leaves have been taken
@@ -28,7 +28,6 @@ type gpuPool struct {
 
 	mu       sync.Mutex  // of whoever ends a last lease
 	versions []*gpuIndex // that somebody may read
-	spare    *gpuIndex
 	closed   bool
 }
 
@@ -48,7 +47,7 @@ const contentBytes = 24
 
 // newGPUPool makes a pool without leaves.
 func newGPUPool(s *device.Stream, key, val int, idle func() error) (*gpuPool, error) {
-	p := &gpuPool{dev: s.Device(), key: key, val: val, idle: idle}
+	p := &gpuPool{dev: s.Device(), key: key, val: val, spare: core.Spare[*gpuIndex]{Dev: s.Device(), Most: 1, Idle: idle}}
 	var err error
 	if p.table, err = device.Make[uint64](p.dev, maxBlocks+1); err != nil {
 		return nil, err
@@ -144,35 +143,29 @@ func (x *gpuIndex) ref(order uint64) indexRef {
 	}
 }
 
-// fits tells whether the memory of an index, if there is one, is neither too small for so many nodes nor much too large.
-func (x *gpuIndex) fits(n, spare int) bool {
-	return x != nil && x.nodes >= n && x.nodes <= n+2*(n/spare)+64
+// rooms are the numbers of nodes, at least and at most, in whose memory the index of so many leaves is put.
+func rooms(leaves, spare int) (least, most int) {
+	n := max(1, nodes(leaves))
+	return n, n + 2*(n/spare) + 64
 }
 
 // fits tells whether take would allocate nothing.
-func (p *gpuPool) fits(leaves, spare int) bool {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	return p.spare.fits(max(1, nodes(leaves)), spare)
-}
+func (p *gpuPool) fits(leaves, spare int) bool { return p.spare.Has(rooms(leaves, spare)) }
 
 // take is memory for the index of so many leaves, whose content is undefined; new memory has one part in spare more, for
 // maps that grow.
 func (p *gpuPool) take(leaves, spare int) (*gpuIndex, error) {
-	n := max(1, nodes(leaves))
-	p.mu.Lock()
-	x := p.spare
-	p.spare = nil
-	p.mu.Unlock()
-	if !x.fits(n, spare) {
-		if err := p.release(x); err != nil {
+	n, most := rooms(leaves, spare)
+	x, ok := p.spare.Take(n, most)
+	if !ok {
+		if err := p.spare.Trim(); err != nil {
 			return nil, err
 		}
 		room := n + n/spare
-		buf, err := p.dev.Alloc(p.layOut(room).size)
+		buf, err := p.spare.Alloc(p.layOut(room).size)
 		if errors.Is(err, device.ErrMemory) && room > n {
 			room = n
-			buf, err = p.dev.Alloc(p.layOut(room).size)
+			buf, err = p.spare.Alloc(p.layOut(room).size)
 		}
 		if err != nil {
 			return nil, fmt.Errorf("the index of %d leaves: %w", leaves, err)
@@ -185,59 +178,34 @@ func (p *gpuPool) take(leaves, spare int) (*gpuIndex, error) {
 	return x, nil
 }
 
-// Free is for [core.Parts]. The memory is kept for the next index, which comes behind all that has been
-// submitted.
-func (x *gpuIndex) Free() error { return x.pool.drop(x, true) }
+// Memory is for [core.Spare], as is Room.
+func (x *gpuIndex) Memory() device.Buffer { return x.buf }
 
-// drop ends a version. The last one of a pool that is closed frees it.
-func (p *gpuPool) drop(x *gpuIndex, keep bool) error {
+// Room is in nodes.
+func (x *gpuIndex) Room() int { return x.nodes }
+
+// Free is for [core.Parts], and for changes that end before their index is one. Its memory is kept for the next one, which
+// comes behind all that has been submitted. The last version of a pool that is closed frees that.
+func (x *gpuIndex) Free() error {
+	p := x.pool
 	p.mu.Lock()
 	p.versions = slices.DeleteFunc(p.versions, func(v *gpuIndex) bool { return v == x })
-	last := x
-	if keep && !p.closed {
-		last, p.spare = p.spare, x
-	}
 	end := p.closed && len(p.versions) == 0
 	p.mu.Unlock()
-	err := p.release(last)
+	err := p.spare.Keep(x)
 	if end {
 		err = errors.Join(err, p.freeAll())
 	}
 	return err
 }
 
-// release frees an index, if there is one.
-func (p *gpuPool) release(x *gpuIndex) error {
-	if x == nil {
-		return nil
-	}
-	p.mu.Lock()
-	idle := p.idle
-	p.mu.Unlock()
-	if idle != nil {
-		if err := idle(); err != nil {
-			return err
-		}
-	}
-	return p.dev.Free(x.buf)
-}
-
-// trim frees what is kept.
-func (p *gpuPool) trim() error {
-	p.mu.Lock()
-	x := p.spare
-	p.spare = nil
-	p.mu.Unlock()
-	return p.release(x)
-}
-
 // close frees the pool as soon as nobody reads a version of it. No change is under way any more.
 func (p *gpuPool) close() error {
 	p.mu.Lock()
-	p.closed, p.idle = true, nil
+	p.closed = true
 	end := len(p.versions) == 0
 	p.mu.Unlock()
-	err := p.trim()
+	err := p.spare.Close()
 	if end {
 		err = errors.Join(err, p.freeAll())
 	}
@@ -257,19 +225,11 @@ func (p *gpuPool) freeAll() (err error) {
 
 // bytes is the size of all memory.
 func (p *gpuPool) bytes() int {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	size := p.free.Size
+	_, size := p.spare.Bytes()
 	for _, b := range p.blocks {
 		size += b.Size
 	}
-	for _, x := range p.versions {
-		size += x.buf.Size
-	}
-	if p.spare != nil {
-		size += p.spare.buf.Size
-	}
-	return size
+	return size + p.free.Size
 }
 
 // layOutCollect gives finding free leaves its memory, from a place on.

@@ -51,10 +51,10 @@ func (e *cpuEngine[K, V]) bytes() (used, held int) { return e.pool.bytes(e.now()
 func (e *cpuEngine[K, V]) bound() (most, counted uint64) {
 	return e.now().tally.Live, e.now().tally.Live
 }
-func (e *cpuEngine[K, V]) trim() error { return e.pool.trim() }
+func (e *cpuEngine[K, V]) trim() error { return e.pool.spare.Trim() }
 
 // Close is for [core.Engine].
-func (e *cpuEngine[K, V]) Close() error { return e.pool.close() }
+func (e *cpuEngine[K, V]) Close() error { return e.pool.spare.Close() }
 
 // Clear is for [core.Engine].
 func (e *cpuEngine[K, V]) Clear(context.Context) error {
@@ -259,25 +259,19 @@ func (q *questions[K, V]) copy(at, end int, keys []K, vals []V) {
 // Expand is for [core.Expander].
 func (e *cpuEngine[K, V]) Expand(ctx context.Context, s *device.Stream, l *core.Lease, b *batch.Batch) error {
 	c := &b.Columns
-	offsets := c[batch.Vals].Offsets
-	if s != nil {
-		count := b.Only(batch.Keys)
-		count.Ranges, count.Columns[batch.Keys2], count.Columns[batch.Counts] = b.Ranges, c[batch.Keys2], c[batch.Counts]
-		if _, _, err := e.Look(ctx, s, l, count, 0); err != nil {
-			return err
-		}
-		offsets = batch.View[uint64](c[batch.Offsets].Host)
-		offsets[0] = 0
-		for i, n := range batch.View[uint32](c[batch.Counts].Host) {
-			offsets[i+1] = offsets[i] + uint64(n)
-		}
+	offsets, err := cpu.Offsets(b, s, func(count *batch.Batch) error {
+		_, _, err := e.Look(ctx, s, l, count, 0)
+		return err
+	})
+	if err != nil {
+		return err
 	}
 	r := rows[K, V]{offsets: offsets, keys: batch.View[K](c[batch.OutKeys].Host), vals: batch.View[V](c[batch.Vals].Host)}
 	r.questions = questions[K, V]{
 		array: pairsOf[K, V](l.Parts), flip: e.flip, Ranges: b.Ranges,
 		lo: batch.View[K](c[batch.Keys].Host), hi: batch.View[K](c[batch.Keys2].Host), counts: batch.View[uint32](c[batch.Counts].Host),
 	}
-	_, _, err := e.Each(ctx, b.N, r.write)
+	_, _, err = e.Each(ctx, b.N, r.write)
 	return err
 }
 

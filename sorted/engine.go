@@ -22,7 +22,7 @@ type engine interface {
 // newEngine makes the engine for a device: Go on the host, kernels on any other. Keys become unsigned numbers in order by
 // exclusive or with flip.
 func newEngine(dev device.Device, w batch.Widths, flip uint64) (engine, *core.Leases, error) {
-	p := &pool{dev: dev, key: w.Key, val: w.Val}
+	p := &pool{key: w.Key, val: w.Val, spare: core.Spare[*generation]{Dev: dev, Most: 1}}
 	host, ok := dev.(device.Host)
 	if !ok {
 		return newGPUEngine(dev, w, p, flip)
@@ -37,11 +37,7 @@ func newEngine(dev device.Device, w batch.Widths, flip uint64) (engine, *core.Le
 
 // bytes is the size of a generation, and of the spare one; and of all others.
 func (p *pool) bytes(now *generation) (used, held int) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	used = now.buf.Size
-	if p.spare != nil {
-		used += p.spare.buf.Size
-	}
-	return used, p.taken - used
+	kept, all := p.spare.Bytes()
+	used = now.buf.Size + kept
+	return used, all - used
 }

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 
-	"github.com/weftgo/weft/device"
 	"github.com/weftgo/weft/internal/conformance"
 	"github.com/weftgo/weft/internal/core"
 	"github.com/weftgo/weft/internal/inorder"
@@ -24,15 +23,10 @@ func (m *Map[K, V]) Memory() (keys, index []byte) {
 	return g.buf.Host[:int(g.tally.Live)*g.pool.key], g.buf.Host[at : at+int(g.tally.Live)>>inorder.FanBits*g.pool.key]
 }
 
-// Spare is the memory that is kept for the next merge.
-func (m *Map[K, V]) Spare() (buf device.Buffer) {
-	p := m.core.Leases.Current().Parts.(*generation).pool
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if p.spare != nil {
-		buf = p.spare.buf
-	}
-	return buf
+// Spare is the size of what is kept for the next merge.
+func (m *Map[K, V]) Spare() (bytes int) {
+	bytes, _ = m.core.Leases.Current().Parts.(*generation).pool.spare.Bytes()
+	return bytes
 }
 
 // CheckInvariants is Check, for programs of package dst; of a map that has been closed nothing is left.

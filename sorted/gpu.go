@@ -66,7 +66,7 @@ func (e *gpuEngine) open(dev device.Device, w batch.Widths) (err error) {
 	if err != nil {
 		return err
 	}
-	e.pool.idle = func() error { return e.Changed().Sync(context.Background()) }
+	e.pool.spare.Idle = func() error { return e.Changed().Sync(context.Background()) }
 	first, err := e.empty()
 	if err == nil {
 		e.leases = core.NewLeases(first)
@@ -83,7 +83,7 @@ func (e *gpuEngine) empty() (*generation, error) {
 	g.tally = core.Tally{}
 	err = e.Submit(e.Stream, func() error { return e.Stream.Fill(g.tallyPtr(), 0, tallyBytes/4) })
 	if err = errors.Join(err, e.Stream.Sync(context.Background())); err != nil {
-		return nil, errors.Join(err, e.pool.drop(g))
+		return nil, errors.Join(err, e.pool.spare.Drop(g))
 	}
 	return g, nil
 }
@@ -123,7 +123,7 @@ func (e *gpuEngine) bytes() (used, held int) {
 
 // trim gives back what is kept for the next merge, behind the last one.
 func (e *gpuEngine) trim() error {
-	return errors.Join(e.pool.idle(), e.pool.trim(), e.work.Free(&e.Queue))
+	return errors.Join(e.pool.spare.Idle(), e.pool.spare.Trim(), e.work.Free(&e.Queue))
 }
 
 // Close frees all but the generations.
@@ -131,7 +131,7 @@ func (e *gpuEngine) Close() (err error) {
 	if e.leases != nil {
 		err = e.trim()
 	}
-	return errors.Join(err, e.pool.close(), e.Queue.Close())
+	return errors.Join(err, e.pool.spare.Close(), e.Queue.Close())
 }
 
 // Counters waits for all changes, and reads the counters of the last one.

@@ -95,7 +95,7 @@ func (e *gpuEngine) next(inserts bool, n int) (to *generation, most uint64, err 
 // it if that went wrong.
 func (e *gpuEngine) become(to *generation, most uint64, s *device.Stream, err error) error {
 	if err != nil {
-		return errors.Join(err, s.Sync(context.Background()), e.pool.drop(to))
+		return errors.Join(err, s.Sync(context.Background()), e.pool.spare.Drop(to))
 	}
 	e.most, e.stale = most, true
 	return e.leases.Replace(to)

@@ -3,7 +3,6 @@ package sorted
 import (
 	"errors"
 	"fmt"
-	"sync"
 
 	"github.com/weftgo/weft/device"
 	"github.com/weftgo/weft/internal/core"
@@ -54,42 +53,33 @@ func (p *pool) size(room int) int    { return p.tallyAt(room) + tallyBytes }
 // pool is where generations have their memory from: that of the one before last is kept for
 // the next one, which is often about as large.
 type pool struct {
-	dev      device.Device
 	key, val int // bytes
-	// idle waits until nothing submitted reads or writes generations that have been replaced,
-	// before their memory is freed; nil: nothing does. What is taken again comes behind it.
-	idle func() error
-
-	mu     sync.Mutex // of whoever ends a last lease
-	spare  *generation
-	taken  int // bytes of all memory that has been taken and not been freed
-	closed bool
+	spare    core.Spare[*generation]
 }
+
+// Memory is for [core.Spare], as is Room.
+func (g *generation) Memory() device.Buffer { return g.buf }
+
+// Room is in pairs.
+func (g *generation) Room() int { return g.room }
 
 // take is memory for so many pairs, whose content is undefined.
 func (p *pool) take(pairs int) (*generation, error) {
-	p.mu.Lock()
-	g := p.spare
-	p.spare = nil
-	p.mu.Unlock()
-	if g != nil && g.room >= pairs && g.room <= pairs+pairs/2+spareRoom {
+	if g, ok := p.spare.Take(pairs, pairs+pairs/2+spareRoom); ok {
 		return g, nil
 	}
-	if err := p.free(g); err != nil {
+	if err := p.spare.Trim(); err != nil {
 		return nil, err
 	}
 	room := pairs + pairs/spareShare
-	buf, err := p.dev.Alloc(p.size(room))
+	buf, err := p.spare.Alloc(p.size(room))
 	if errors.Is(err, device.ErrMemory) && room > pairs {
 		room = pairs
-		buf, err = p.dev.Alloc(p.size(room))
+		buf, err = p.spare.Alloc(p.size(room))
 	}
 	if err != nil {
 		return nil, fmt.Errorf("%d pairs of %d and %d bytes: %w", pairs, p.key, p.val, err)
 	}
-	p.mu.Lock()
-	p.taken += buf.Size
-	p.mu.Unlock()
 	return &generation{pool: p, buf: buf, room: room}, nil
 }
 
@@ -98,57 +88,7 @@ func (p *pool) take(pairs int) (*generation, error) {
 const spareShare, spareRoom = 16, 1 << 10
 
 // Free is for [core.Parts].
-func (g *generation) Free() error {
-	p := g.pool
-	p.mu.Lock()
-	last := g
-	if !p.closed {
-		last, p.spare = p.spare, g
-	}
-	p.mu.Unlock()
-	return p.free(last)
-}
-
-// free frees memory, if there is any.
-func (p *pool) free(g *generation) error {
-	if g == nil {
-		return nil
-	}
-	p.mu.Lock()
-	idle := p.idle
-	p.mu.Unlock()
-	if idle != nil {
-		if err := idle(); err != nil {
-			return err
-		}
-	}
-	return p.drop(g)
-}
-
-// drop frees memory that nothing reads or writes.
-func (p *pool) drop(g *generation) error {
-	p.mu.Lock()
-	p.taken -= g.buf.Size
-	p.mu.Unlock()
-	return p.dev.Free(g.buf)
-}
-
-// trim frees what is kept.
-func (p *pool) trim() error {
-	p.mu.Lock()
-	g := p.spare
-	p.spare = nil
-	p.mu.Unlock()
-	return p.free(g)
-}
-
-// close frees it, and keeps nothing from now on. Nothing is under way any more.
-func (p *pool) close() error {
-	p.mu.Lock()
-	p.closed, p.idle = true, nil
-	p.mu.Unlock()
-	return p.trim()
-}
+func (g *generation) Free() error { return g.pool.spare.Keep(g) }
 
 // Tally is for engines: the counters of a generation.
 func (g *generation) Tally() *core.Tally { return &g.tally }

@@ -98,8 +98,8 @@ func TestMemory(t *testing.T) {
 		must(t, at.Close())
 	}
 	must(t, m.Compact(t.Context()))
-	if n := devicetest.Live(dev).Buffers; n != 1 || m.Spare().Size != 0 {
-		t.Errorf("%d buffers are left, and %d bytes are kept", n, m.Spare().Size)
+	if n := devicetest.Live(dev).Buffers; n != 1 || m.Spare() != 0 {
+		t.Errorf("%d buffers are left, and %d bytes are kept", n, m.Spare())
 	}
 }
 

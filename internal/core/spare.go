@@ -1,0 +1,139 @@
+package core
+
+import (
+	"errors"
+	"slices"
+	"sync"
+
+	"github.com/weftgo/weft/device"
+)
+
+// Roomy is memory with room for so much of what its structure puts there.
+type Roomy interface {
+	Memory() device.Buffer
+	Room() int
+}
+
+// Spare keeps the memory of what generations have no more for those to come, which often have about as much. Whoever
+// ends a last lease gives memory back, so its methods may be called side by side.
+type Spare[T Roomy] struct {
+	Dev  device.Device
+	Most int // that are kept; those that have been kept for longest are freed first
+	// Idle waits until nothing submitted reads or writes what has been given back, before that is freed; nil: nothing
+	// does. What is taken again comes behind it.
+	Idle func() error
+
+	mu     sync.Mutex
+	kept   []T
+	taken  int // bytes of all memory that has been allocated and not been freed
+	closed bool
+}
+
+// Has tells whether Take would find something.
+func (s *Spare[T]) Has(least, most int) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.find(least, most) >= 0
+}
+
+// Take is the smallest that is kept with room for so much, at least and at most.
+func (s *Spare[T]) Take(least, most int) (x T, ok bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	at := s.find(least, most)
+	if at < 0 {
+		return x, false
+	}
+	x = s.kept[at]
+	s.kept = slices.Delete(s.kept, at, at+1)
+	return x, true
+}
+
+func (s *Spare[T]) find(least, most int) int {
+	at := -1
+	for i, x := range s.kept {
+		if room := x.Room(); room >= least && room <= most && (at < 0 || room < s.kept[at].Room()) {
+			at = i
+		}
+	}
+	return at
+}
+
+// Alloc is new memory, whose content is undefined. Its errors are those of the device.
+func (s *Spare[T]) Alloc(bytes int) (device.Buffer, error) {
+	buf, err := s.Dev.Alloc(bytes)
+	if err == nil {
+		s.mu.Lock()
+		s.taken += buf.Size
+		s.mu.Unlock()
+	}
+	return buf, err
+}
+
+// Keep takes memory back.
+func (s *Spare[T]) Keep(x ...T) error {
+	s.mu.Lock()
+	s.kept = append(s.kept, x...)
+	over := max(0, len(s.kept)-s.Most)
+	if s.closed {
+		over = len(s.kept)
+	}
+	freed := slices.Clone(s.kept[:over])
+	s.kept = slices.Delete(s.kept, 0, over)
+	s.mu.Unlock()
+	return s.free(freed)
+}
+
+// Trim frees what is kept.
+func (s *Spare[T]) Trim() error {
+	s.mu.Lock()
+	freed := s.kept
+	s.kept = nil
+	s.mu.Unlock()
+	return s.free(freed)
+}
+
+// Close frees it, and keeps nothing from now on. Nothing is under way any more.
+func (s *Spare[T]) Close() error {
+	s.mu.Lock()
+	s.closed, s.Idle = true, nil
+	s.mu.Unlock()
+	return s.Trim()
+}
+
+// free frees memory behind all that has been submitted, and keeps what nobody could wait for.
+func (s *Spare[T]) free(freed []T) (err error) {
+	s.mu.Lock()
+	idle := s.Idle
+	s.mu.Unlock()
+	if len(freed) > 0 && idle != nil {
+		if err := idle(); err != nil {
+			s.mu.Lock()
+			s.kept = append(freed, s.kept...)
+			s.mu.Unlock()
+			return err
+		}
+	}
+	for _, x := range freed {
+		err = errors.Join(err, s.Drop(x))
+	}
+	return err
+}
+
+// Drop frees memory that nothing reads or writes.
+func (s *Spare[T]) Drop(x T) error {
+	s.mu.Lock()
+	s.taken -= x.Memory().Size
+	s.mu.Unlock()
+	return s.Dev.Free(x.Memory())
+}
+
+// Bytes is the size of what is kept, and of all that has been allocated and not been freed.
+func (s *Spare[T]) Bytes() (kept, all int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, x := range s.kept {
+		kept += x.Memory().Size
+	}
+	return kept, s.taken
+}

@@ -1,0 +1,67 @@
+package core_test
+
+import (
+	"errors"
+	"testing"
+
+	"github.com/weftgo/weft/device"
+	"github.com/weftgo/weft/device/cpu"
+	"github.com/weftgo/weft/device/devicetest"
+	"github.com/weftgo/weft/internal/core"
+)
+
+// kept is the memory of a generation.
+type kept struct{ buf device.Buffer }
+
+func (k kept) Memory() device.Buffer { return k.buf }
+func (k kept) Room() int             { return k.buf.Size }
+
+func TestSpare(t *testing.T) {
+	host, err := cpu.Open(nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer host.Close()
+	dev := devicetest.Checked(t, host)
+	waits, busy := 0, error(nil)
+	s := core.Spare[kept]{Dev: dev, Most: 2, Idle: func() error { waits++; return busy }}
+	give := func(bytes int) {
+		t.Helper()
+		buf, err := s.Alloc(bytes)
+		if err = errors.Join(err, s.Keep(kept{buf})); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want := func(what string, bytes, all, waited int) {
+		t.Helper()
+		if k, a := s.Bytes(); k != bytes || a != all || waits != waited {
+			t.Errorf("%s: %d bytes are kept, of %d, after %d waits; want %d, %d, %d", what, k, a, waits, bytes, all, waited)
+		}
+	}
+	give(4096)
+	give(1024)
+	want("two are kept", 5120, 5120, 0)
+	if s.Has(2048, 4095) || !s.Has(2048, 4096) {
+		t.Error("Has does not keep to the bounds")
+	}
+	if x, ok := s.Take(1, 8192); !ok || x.buf.Size != 1024 {
+		t.Errorf("Take found %v, not the smallest", x)
+	} else if err := s.Drop(x); err != nil {
+		t.Error(err)
+	}
+	want("one has been dropped by who took it", 4096, 4096, 0)
+	give(256)
+	give(512)
+	want("the oldest makes room, once nobody reads it", 768, 768, 1)
+	busy = errors.New("the device is lost")
+	if err := s.Trim(); !errors.Is(err, busy) {
+		t.Errorf("Trim: %v", err)
+	}
+	want("nor is it lost", 768, 768, 2)
+	busy = nil
+	if err := s.Close(); err != nil {
+		t.Error(err)
+	}
+	give(64)
+	want("nothing is kept any more", 0, 0, 2)
+}
