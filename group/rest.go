@@ -27,7 +27,7 @@ func newRest(dev device.Device, interns bool, share int64) (*rest, error) {
 
 // interns: there may be keys that codes have no room for, and not just the one that is null.
 func (g *Groups) interns() bool {
-	return !g.coder.packs || len(g.coder.fields) > 1 && !g.coder.nulls && !g.opts.SkipNulls
+	return !g.coder.packs || g.coder.Columns() > 1 && !g.coder.nulls && !g.opts.SkipNulls
 }
 
 // share is the part of MaxBytes that these keys may take: half, or an eighth if they are those with a null.

@@ -12,6 +12,7 @@ import (
 	"github.com/weftgo/weft/column"
 	"github.com/weftgo/weft/device"
 	"github.com/weftgo/weft/internal/cpu"
+	"github.com/weftgo/weft/internal/rowkey"
 )
 
 // sorted is a result in ascending order of its keys.
@@ -52,7 +53,7 @@ func sortBy(ctx context.Context, dev device.Host, sorter *cpu.Sorter[uint64], c 
 	}
 	dev.Parallel(len(rows), grain, func(lo, hi int) {
 		if c.Type() != column.Bytes {
-			pack(codes[lo:hi], c, lo, 0)
+			rowkey.Ordered(c, lo, codes[lo:hi])
 			return
 		}
 		for i := lo; i < hi; i++ {

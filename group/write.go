@@ -89,7 +89,7 @@ func (g *Groups) keyReader(i int, interned column.Column) reader {
 	return reader{
 		words: func(r *run, b *readBuffer) bool {
 			if r.packed {
-				g.coder.decode(codes(r, b), b.words[:r.n], b.null[:r.n], i)
+				g.coder.decode(codes(r, b), b.words[:r.n], b.null[:r.n], i, g.l.keys[i])
 				return g.coder.nulls
 			}
 			for j, id := range codes(r, b) {

@@ -4,6 +4,7 @@ import (
 	"unsafe"
 
 	"github.com/weftgo/weft/column"
+	"github.com/weftgo/weft/internal/rowkey"
 )
 
 // source is items of a batch, in one of the forms that a column has.
@@ -66,9 +67,9 @@ func (t *Table) ofRows(s *scratch, cols []column.Column) feed {
 		if t.words {
 			s.encoded = resize(s.encoded, 8*n)
 			words := unsafe.Slice((*uint64)(unsafe.Pointer(unsafe.SliceData(s.encoded))), n)
-			t.parallel(n, func(from, to int) { t.rows.Pack(cols, lo+from, words[from:to]) })
+			t.parallel(n, func(from, to int) { rowkey.Pack(&t.packed, cols, lo+from, words[from:to]) })
 			s.nulls = column.Column{}
-			if len(cols) == 1 && cols[0].Type().Size() == 8 {
+			if !t.packed.Nulls() {
 				s.nulls = cols[0].Slice(lo, lo+n)
 			}
 			return must(column.OfWidth(8, s.encoded))

@@ -43,10 +43,11 @@ type Table struct {
 	kind kind
 	rows *rowkey.Codec // of a table of rows
 	// words: rows are 64 bits each, and so are their keys in the index, so that no two share one.
-	words bool
-	plain bool // rows are one column of byte strings, and are not encoded
-	keys  *keys
-	null  int64 // id of the row that is null and does not say so itself: of one column of 64 bits, or of byte strings; -1: there is none
+	words  bool
+	packed rowkey.Words // how
+	plain  bool         // rows are one column of byte strings, and are not encoded
+	keys   *keys
+	null   int64 // id of the row that is null and does not say so itself: of one column of 64 bits, or of byte strings; -1: there is none
 	// extras are the ids of items whose key in the index belongs to another item,
 	// ascending: the ids of all others are their numbers, shifted by these.
 	extras  number.Extras
@@ -178,7 +179,7 @@ func (t *Table) encoded(lo, hi int) func(i int) []byte {
 	t.parallel(hi-lo, func(from, to int) {
 		for i := from; i < to; i++ {
 			word := binary.LittleEndian.Uint64(t.keys.at(uint32(lo + i)))
-			t.rows.Unpack(word, int64(lo+i) == t.null, out[i*width:(i+1)*width])
+			t.rows.Unpack(&t.packed, word, int64(lo+i) == t.null, out[i*width:(i+1)*width])
 		}
 	})
 	return func(i int) []byte { return out[i*width:][:width] }
@@ -250,7 +251,7 @@ func (t *Table) adopt(c *rowkey.Codec) {
 		return
 	}
 	width := c.Width()
-	if t.words, _ = c.Packs(); t.words {
+	if t.packed, t.words = c.Words(); t.words {
 		width = 8
 	}
 	t.plain = len(c.Types()) == 1 && width == 0

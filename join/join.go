@@ -98,11 +98,11 @@ func (p *plan) build(ctx context.Context, dev device.Device, host device.Host, k
 	switch {
 	case !p.packed:
 		return internKeys(ctx, dev, host, p, keys)
-	case here && p.total <= 32:
+	case here && p.words.Size() <= 32:
 		return build(ctx, host, sourceOf[uint32](p, keys))
 	case here:
 		return build(ctx, host, sourceOf[uint64](p, keys))
-	case p.total <= 32:
+	case p.words.Size() <= 32:
 		return carry(ctx, dev, host, sourceOf[uint32](p, keys))
 	default:
 		return carry(ctx, dev, host, sourceOf[uint64](p, keys))

@@ -7,6 +7,7 @@ import (
 
 	"github.com/weftgo/weft/column"
 	"github.com/weftgo/weft/internal/op"
+	"github.com/weftgo/weft/internal/rowkey"
 )
 
 // word is what the key columns of a row become: rows have equal keys where their words are equal.
@@ -15,11 +16,9 @@ type word interface{ uint32 | uint64 }
 // plan is how key columns of some types become words.
 type plan struct {
 	types  []column.Type
-	bits   []uint // of each column in the word
-	total  uint   // of all columns
-	packed bool   // the word holds the keys; else it is the number that package intern gives them
-	nulls  bool   // null is a key
-	marks  bool   // words say which values are null, with a bit each
+	words  rowkey.Words
+	packed bool // the word holds the keys; else it is the number that package intern gives them
+	nulls  bool // null is a key
 }
 
 // planOf is the plan for columns of these types.
@@ -27,24 +26,14 @@ func planOf(keys []column.Column, nullsMatch bool) (plan, error) {
 	if len(keys) == 0 {
 		return plan{}, fmt.Errorf("%w: no key columns", op.ErrOptions)
 	}
-	p := plan{packed: true, nulls: nullsMatch, marks: nullsMatch && len(keys) > 1}
-	for i, c := range keys {
-		bits := uint(8 * c.Type().Size())
-		switch c.Type() {
-		case column.None:
+	p := plan{nulls: nullsMatch, types: rowkey.TypesOf(keys)}
+	for i, t := range p.types {
+		if t == column.None {
 			return plan{}, fmt.Errorf("%w: key column %d has no type; an empty column of some type is column.Of([]int64{})", op.ErrOptions, i)
-		case column.Bytes:
-			p.packed = false
-		case column.Bool:
-			bits = 1
-		}
-		p.types = append(p.types, c.Type())
-		p.bits = append(p.bits, bits)
-		if p.total += bits; p.marks {
-			p.total++
 		}
 	}
-	p.packed = p.packed && p.total <= 64
+	// A null that is the only key has a place of its own.
+	p.words, p.packed = rowkey.WordsOf(p.types, nullsMatch && len(keys) > 1)
 	return p, nil
 }
 
@@ -75,7 +64,9 @@ func (p *plan) check(keys []column.Column) (n int, err error) {
 const maxRows = math.MaxUint32 - 1
 
 // signed reports whether the word is one whole number with a sign.
-func (p *plan) signed() bool { return len(p.types) == 1 && p.types[0].Signed() && p.bits[0] >= 32 }
+func (p *plan) signed() bool {
+	return len(p.types) == 1 && p.types[0].Signed() && p.types[0].Size() >= 4
+}
 
 // source reads the words of rows.
 type source[K word] struct {
@@ -90,7 +81,7 @@ type source[K word] struct {
 func sourceOf[K word](p *plan, keys []column.Column) *source[K] {
 	s := &source[K]{plan: p, n: keys[0].Len(), cols: keys}
 	for _, c := range keys {
-		s.nulls = s.nulls || c.HasNulls() && !p.marks
+		s.nulls = s.nulls || c.HasNulls() && !p.words.Nulls()
 	}
 	var k K
 	if t := p.types[0]; len(keys) == 1 && t.Integer() && t.Size() == int(unsafe.Sizeof(k)) {
@@ -128,69 +119,11 @@ func (s *source[K]) read(b *block[K], lo, hi int) (words []K, null []bool) {
 		return s.words[lo:hi], null
 	}
 	words = b.words[:hi-lo]
-	clear(words)
-	for i, c := range s.cols {
-		pack(words, c.Slice(lo, hi), s.plan.bits[i], s.plan.marks)
-	}
+	rowkey.Pack(&s.plan.words, s.cols, lo, words)
 	return words, null
-}
-
-// pack appends the values of a column to words, with a bit that says whether the value is not null
-// if there are marks; nulls are zero then.
-func pack[K word](words []K, c column.Column, bits uint, marks bool) {
-	switch c.Type() {
-	case column.Float32:
-		for i, v := range column.Values[float32](c) {
-			words[i] = words[i]<<bits | K(math.Float32bits(canonical(v)))
-		}
-	case column.Float64:
-		for i, v := range column.Values[float64](c) {
-			words[i] = words[i]<<bits | K(math.Float64bits(canonical(v)))
-		}
-	case column.Bool:
-		for i, v := range column.Values[bool](c) {
-			words[i] <<= 1
-			if v {
-				words[i] |= 1
-			}
-		}
-	default:
-		switch bits {
-		case 8:
-			packInts[K, uint8](words, c, bits)
-		case 16:
-			packInts[K, uint16](words, c, bits)
-		case 32:
-			packInts[K, uint32](words, c, bits)
-		default:
-			packInts[K, uint64](words, c, bits)
-		}
-	}
-	if !marks {
-		return
-	}
-	for i := range words {
-		if words[i] = words[i]<<1 | 1; c.Null(i) {
-			words[i] = words[i] >> (bits + 1) << (bits + 1)
-		}
-	}
-}
-
-func packInts[K word, U uint8 | uint16 | uint32 | uint64](words []K, c column.Column, bits uint) {
-	for i, v := range raw[U](c) {
-		words[i] = words[i]<<bits | K(v)
-	}
 }
 
 // raw is the memory of a column of whole numbers as numbers without sign.
 func raw[U uint8 | uint16 | uint32 | uint64](c column.Column) []U {
 	return unsafe.Slice((*U)(unsafe.Pointer(unsafe.SliceData(c.Raw()))), c.Len())
-}
-
-// canonical is one value for all that are equal: one NaN, and no negative zero.
-func canonical[F float32 | float64](v F) F {
-	if v != v {
-		return F(math.NaN())
-	}
-	return v + 0 // -0 + 0 is 0
 }

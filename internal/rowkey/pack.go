@@ -8,55 +8,135 @@ import (
 	"github.com/weftgo/weft/column"
 )
 
-// Rows of columns of fixed size are one word if their values, and a bit for each that says that it is null, have 64 bits
-// together; or if there is one column, whose nulls are then a matter for the caller. Two words are equal where rows are the same key.
-//
-//	values    in the order of the columns, the first in the lowest bits; zero for null
-//	nulls     in the highest bits, that of the first column in the lowest of them
-
-// Packs reports whether rows are words. A column of 64 bits leaves no bit for null.
-func (c *Codec) Packs() (ok, nulls bool) {
-	k := len(c.types)
-	if len(c.strings) > 0 {
-		return false, false
-	}
-	size := 8 * (c.fixed - (k+7)/8)
-	return size+k <= 64 || k == 1, size+k <= 64
+// Words is how rows of columns of fixed size are words: their values side by side, the first on top, each of as many bits as it has,
+// booleans of one. Two words are equal where rows are the same key, and they ascend as keys do: NaN comes behind all numbers and,
+// where there is a bit for it above the value, null behind all values. Where there is none, the word of a row with a null says nothing.
+type Words struct {
+	fields []field
+	size   uint
+	nulls  bool
 }
 
-// Pack writes the words of rows from lo on.
-func (c *Codec) Pack(cols []column.Column, lo int, words []uint64) {
-	_, nulls := c.Packs()
-	shift, k := 0, len(cols)
-	if k > 1 {
-		clear(words)
-	}
-	for j, col := range cols {
-		col = col.Slice(lo, lo+len(words))
-		switch col.Type() {
-		case column.Int8, column.Uint8:
-			pack(col, values[uint8](col), words, shift, k, func(v uint8) uint64 { return uint64(v) })
-		case column.Bool:
-			pack(col, values[uint8](col), words, shift, k, func(v uint8) uint64 { return uint64(min(v, 1)) })
-		case column.Int16, column.Uint16:
-			pack(col, values[uint16](col), words, shift, k, func(v uint16) uint64 { return uint64(v) })
-		case column.Int32, column.Uint32:
-			pack(col, values[uint32](col), words, shift, k, func(v uint32) uint64 { return uint64(v) })
-		case column.Float32:
-			pack(col, values[float32](col), words, shift, k, func(v float32) uint64 { return uint64(bits32(v)) })
-		case column.Float64:
-			pack(col, values[float64](col), words, shift, k, bits64)
-		default:
-			pack(col, values[uint64](col), words, shift, k, func(v uint64) uint64 { return v })
+// field is the place of a column in words.
+type field struct {
+	typ         column.Type
+	bits, shift uint
+}
+
+// WordsOf lays columns of some types out, with bits for nulls or without; false if one is of byte strings, or they have more
+// than 64 bits together.
+func WordsOf(types []column.Type, nulls bool) (w Words, ok bool) {
+	w = Words{fields: make([]field, len(types)), nulls: nulls}
+	for i, t := range types {
+		f := field{typ: t, bits: uint(8 * t.Size())}
+		if t == column.Bool {
+			f.bits = 1
 		}
-		if nulls && col.HasNulls() {
-			for i := range words {
-				if col.Null(i) {
-					words[i] |= 1 << (64 - k + j)
-				}
+		if f.bits == 0 {
+			return Words{}, false
+		}
+		w.fields[i] = f
+		w.size += f.bits
+		if nulls {
+			w.size++
+		}
+	}
+	if w.size > 64 {
+		return Words{}, false
+	}
+	at := w.size
+	for i := range w.fields {
+		f := &w.fields[i]
+		if at -= f.bits; nulls {
+			at--
+		}
+		f.shift = at
+	}
+	return w, true
+}
+
+// Size is the number of bits that words have; the others are 0.
+func (w *Words) Size() uint { return w.size }
+
+// Nulls reports whether there are bits for nulls.
+func (w *Words) Nulls() bool { return w.nulls }
+
+// Columns is how many columns a row has.
+func (w *Words) Columns() int { return len(w.fields) }
+
+// Pack writes the words of rows from lo on of columns. Words of 32 bits are for those of no larger Size.
+func Pack[K uint32 | uint64](w *Words, cols []column.Column, lo int, words []K) {
+	if len(w.fields) == 1 && w.fields[0].bits == 64 && w.fields[0].typ.Integer() { // the most frequent ones
+		sign := K(0)
+		if w.fields[0].typ.Signed() {
+			sign = 1 << (8*unsafe.Sizeof(sign) - 1)
+		}
+		for i, v := range values[uint64](cols[0])[lo : lo+len(words)] {
+			words[i] = K(v) ^ sign
+		}
+		return
+	}
+	clear(words)
+	for j, f := range w.fields {
+		col := cols[j]
+		add(words, col, lo, f.shift)
+		if !w.nulls || !col.HasNulls() {
+			continue
+		}
+		value, null := (K(1)<<f.bits-1)<<f.shift, K(1)<<(f.shift+f.bits)
+		valid := col.Valid()
+		for i, word := range words {
+			if !valid.At(lo + i) {
+				words[i] = word&^value | null
 			}
 		}
-		shift += 8 * col.Type().Size()
+	}
+}
+
+// Ordered writes words in whose order the values of a column of fixed size ascend, from lo on; those of nulls say nothing.
+func Ordered(c column.Column, lo int, words []uint64) {
+	clear(words)
+	add(words, c, lo, 0)
+}
+
+// add puts the values of a column at their place in words, which has zeros.
+func add[K uint32 | uint64](words []K, c column.Column, lo int, shift uint) {
+	n := len(words)
+	switch c.Type() {
+	case column.Int8:
+		addInts(words, values[uint8](c)[lo:lo+n], 1<<7, shift)
+	case column.Int16:
+		addInts(words, values[uint16](c)[lo:lo+n], 1<<15, shift)
+	case column.Int32:
+		addInts(words, values[uint32](c)[lo:lo+n], 1<<31, shift)
+	case column.Int64:
+		addInts(words, values[uint64](c)[lo:lo+n], 1<<63, shift)
+	case column.Uint8:
+		addInts(words, values[uint8](c)[lo:lo+n], 0, shift)
+	case column.Uint16:
+		addInts(words, values[uint16](c)[lo:lo+n], 0, shift)
+	case column.Uint32:
+		addInts(words, values[uint32](c)[lo:lo+n], 0, shift)
+	case column.Uint64:
+		addInts(words, values[uint64](c)[lo:lo+n], 0, shift)
+	case column.Float32:
+		for i, v := range values[float32](c)[lo : lo+n] {
+			words[i] |= K(ordered32(bits32(v))) << shift
+		}
+	case column.Float64:
+		for i, v := range values[float64](c)[lo : lo+n] {
+			words[i] |= K(ordered64(bits64(v))) << shift
+		}
+	case column.Bool:
+		for i, v := range values[uint8](c)[lo : lo+n] {
+			words[i] |= K(min(v, 1)) << shift
+		}
+	}
+}
+
+func addInts[K uint32 | uint64, U uint8 | uint16 | uint32 | uint64](words []K, from []U, sign U, shift uint) {
+	for i, v := range from {
+		words[i] |= K(v^sign) << shift
 	}
 }
 
@@ -66,30 +146,28 @@ func values[T any](c column.Column) []T {
 	return unsafe.Slice((*T)(unsafe.Pointer(unsafe.SliceData(raw))), c.Len())
 }
 
-// pack puts values of a column into words of k columns. bits are inlined, being known where it is called.
-func pack[T any](c column.Column, from []T, words []uint64, shift, k int, bits func(T) uint64) {
-	from = from[:len(words)]
-	switch {
-	case c.HasNulls():
-		for i, v := range from {
-			w := uint64(0)
-			if !c.Null(i) {
-				w = bits(v) << shift
-			}
-			if k > 1 {
-				w |= words[i]
-			}
-			words[i] = w
-		}
-	case k == 1:
-		for i, v := range from {
-			words[i] = bits(v)
-		}
-	default:
-		for i, v := range from {
-			words[i] |= bits(v) << shift
-		}
+// Bits is what a word has of column number i: the bits of its value, zeros above, all NaN as one and -0 as 0; or that it is null.
+func (w *Words) Bits(word uint64, i int) (bits uint64, null bool) {
+	f := w.fields[i]
+	if w.nulls && word>>(f.shift+f.bits)&1 != 0 {
+		return 0, true
 	}
+	v := word >> f.shift & (1<<f.bits - 1)
+	switch {
+	case f.typ == column.Float32:
+		if v>>31 == 0 {
+			return uint64(^uint32(v)), false
+		}
+		return v ^ 1<<31, false
+	case f.typ == column.Float64:
+		if v>>63 == 0 {
+			return ^v, false
+		}
+		return v ^ 1<<63, false
+	case f.typ.Signed():
+		return v ^ 1<<(f.bits-1), false
+	}
+	return v, false
 }
 
 // bits32 and bits64 are the same for all NaN, and for -0 and 0.
@@ -98,7 +176,7 @@ func bits32(f float32) uint32 {
 	case f == 0:
 		return 0
 	case f != f:
-		return math.Float32bits(float32(math.NaN()))
+		return 0x7fc00000
 	}
 	return math.Float32bits(f)
 }
@@ -108,34 +186,46 @@ func bits64(f float64) uint64 {
 	case f == 0:
 		return 0
 	case f != f:
-		return math.Float64bits(math.NaN())
+		return 0x7ff8 << 48
 	}
 	return math.Float64bits(f)
 }
 
+// ordered32 and ordered64 turn bits of floats into such that ascend as they do.
+func ordered32(b uint32) uint32 {
+	if b>>31 != 0 {
+		return ^b
+	}
+	return b | 1<<31
+}
+
+func ordered64(b uint64) uint64 {
+	if b>>63 != 0 {
+		return ^b
+	}
+	return b | 1<<63
+}
+
+// Words is how rows of the codec are words, if they have 64 bits with a bit for each column that says that it is null, or if there is one
+// column, of 64 bits, whose nulls are then a matter for the caller.
+func (c *Codec) Words() (w Words, ok bool) {
+	if w, ok = WordsOf(c.types, true); !ok && len(c.types) == 1 {
+		w, ok = WordsOf(c.types, false)
+	}
+	return w, ok
+}
+
 // Unpack writes the row of a word, of Width bytes. null says so of the only column, if the word does not.
-func (c *Codec) Unpack(word uint64, null bool, row []byte) {
-	k := len(c.types)
+func (c *Codec) Unpack(w *Words, word uint64, null bool, row []byte) {
 	clear(row)
-	if null {
-		row[0] = 1
-		return
-	}
-	if _, nulls := c.Packs(); nulls {
-		mask := word >> (64 - k)
-		for j := range k {
-			if mask>>j&1 != 0 {
-				row[j/8] |= 1 << (j % 8)
-			}
-		}
-	}
 	var b [8]byte
-	for j, p := range c.numbers {
-		binary.LittleEndian.PutUint64(b[:], word)
-		size := c.types[j].Size()
-		copy(row[p.at:], b[:size])
-		if size < 8 {
-			word >>= 8 * size
+	for _, p := range c.numbers {
+		bits, is := w.Bits(word, p.column)
+		if is || null {
+			row[p.column/8] |= 1 << (p.column % 8)
+			continue
 		}
+		binary.LittleEndian.PutUint64(b[:], bits)
+		copy(row[p.at:], b[:c.types[p.column].Size()])
 	}
 }

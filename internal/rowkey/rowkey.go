@@ -1,5 +1,5 @@
 // Package rowkey makes byte strings of rows of several columns, the same for rows that are the
-// same key, and columns of such byte strings again.
+// same key, and columns of such byte strings again; and words of rows that fit ([Words]).
 //
 // Two rows are the same key if they agree in each column. Null agrees with null only, all NaN agree,
 // and -0 agrees with 0.

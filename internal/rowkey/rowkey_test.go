@@ -124,7 +124,7 @@ func TestRows(t *testing.T) {
 
 // checkPacked compares words of rows, where they have some, with their byte strings.
 func checkPacked(t *rapid.T, c *Codec, cols []column.Column, rows []string) {
-	ok, nulls := c.Packs()
+	w, ok := c.Words()
 	if !ok {
 		return
 	}
@@ -133,10 +133,10 @@ func checkPacked(t *rapid.T, c *Codec, cols []column.Column, rows []string) {
 	for i := range words {
 		words[i] = ^uint64(0) // what it held before
 	}
-	c.Pack(cols, lo, words)
+	Pack(&w, cols, lo, words)
 	row := make([]byte, c.Width())
 	for i, word := range words {
-		c.Unpack(word, !nulls && cols[0].Null(lo+i), row)
+		c.Unpack(&w, word, !w.Nulls() && cols[0].Null(lo+i), row)
 		if string(row) != rows[lo+i] {
 			t.Fatalf("row %d, %s: word %x stands for %x, and not for %x", lo+i, text(cols, lo+i), word, row, rows[lo+i])
 		}
