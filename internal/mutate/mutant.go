@@ -41,8 +41,8 @@ func (m *Mutant) Name() string {
 
 // Of lists all mutants of a structure's images, those first that a seed picks:
 // one of each kind in each kernel, then another of each, and so on, so that what
-// comes first is spread over all kernels and kinds. The names of all kernels
-// begin with that of the first image.
+// comes first is spread over all kernels and kinds. Names of kernels that
+// begin with that of the first image, the structure's, are without it.
 func Of(images []*device.Image, seed uint64) []*Mutant {
 	type place struct {
 		round int
@@ -53,7 +53,7 @@ func Of(images []*device.Image, seed uint64) []*Mutant {
 	rng := rand.New(rand.NewPCG(seed, 0))
 	for _, img := range images {
 		for _, target := range img.Targets {
-			kernels := split(target.PTX, images[0].Name)
+			kernels := split(target.PTX, img.Name, images[0].Name)
 			for i := range kernels {
 				cells := map[string][]*Mutant{}
 				for _, m := range kernels[i].mutants() {

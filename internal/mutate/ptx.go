@@ -40,25 +40,25 @@ func (s *statement) guarded(text string) string {
 
 // A kernel is an entry point and where it lies in its file.
 type kernel struct {
-	name   string // behind that of the structure
+	name   string // behind that of the structure, if it has that
 	params string // the name of its parameters
 	body   []statement
 	labels map[string]int // number of the statement behind each
 }
 
-// split finds the kernels of a file, whose names begin with that of a
-// structure.
-func split(ptx, structure string) []kernel {
-	entry := ".visible .entry " + structure + "_"
+// split finds the kernels of a file, whose names begin with that of an image. That of
+// the structure is left out of them.
+func split(ptx, image, structure string) []kernel {
+	const entry = ".visible .entry "
 	var all []kernel
 	var k *kernel
 	inside := false
 	for at, number := 0, 1; at < len(ptx); number++ { // of lines of a kernel
 		line, _, _ := strings.Cut(ptx[at:], "\n")
 		switch {
-		case strings.HasPrefix(line, entry):
+		case strings.HasPrefix(line, entry+image+"_"):
 			name := strings.TrimSuffix(line[len(entry):], "(")
-			all = append(all, kernel{name: name, params: structure + "_" + name + "_param_0", labels: map[string]int{}})
+			all = append(all, kernel{name: strings.TrimPrefix(name, structure+"_"), params: name + "_param_0", labels: map[string]int{}})
 			k, number = &all[len(all)-1], 1
 		case k != nil && line == "{":
 			inside = true

@@ -54,6 +54,11 @@ func Run(t *testing.T, cfg Config) {
 		t.Skip("-sim.mutants says how many")
 	}
 	all := Of(cfg.Images, *seed)
+	for _, img := range cfg.Images {
+		if !slices.ContainsFunc(all, func(m *Mutant) bool { return m.Image == img.String() }) {
+			t.Fatalf("image %v has no kernels to break", img)
+		}
+	}
 	if *many > 0 {
 		n = *many
 	}

@@ -27,6 +27,7 @@ var kernelTests = []mutate.KernelTest{
 			tryNumbers(t, dev, keys, 1, 700, 2500)
 		}
 	}},
+	{Name: "any", Run: tryAny, Long: true},
 	{Name: "types", Run: tryAllTypes, Long: true},
 }
 

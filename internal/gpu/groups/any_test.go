@@ -1,0 +1,383 @@
+package groups
+
+import (
+	"encoding/binary"
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"slices"
+	"testing"
+
+	"github.com/weftgo/weft/device"
+	"github.com/weftgo/weft/device/devicetest"
+)
+
+// series are values of a type as bits of its width, of which some may be null.
+type series struct {
+	typ   Type
+	bits  []uint64
+	valid []bool // nil: no value is null
+}
+
+// odd are values of each type, small ones and those at its ends; the sums of floats among them do not depend on their order.
+func odd(rng *rand.Rand, t Type) uint64 {
+	small := int64(rng.IntN(7)) - 3
+	switch {
+	case t == Bool:
+		return uint64(rng.IntN(2))
+	case t >= Float32:
+		f := float64(small)
+		if k := rng.IntN(40); k < 5 {
+			f = [...]float64{math.NaN(), math.Inf(1), math.Inf(-1), math.Copysign(0, -1), math.Copysign(math.NaN(), -1)}[k]
+		}
+		if t == Float32 {
+			return uint64(math.Float32bits(float32(f)))
+		}
+		return math.Float64bits(f)
+	case rng.IntN(10) == 0:
+		width := 8 * t.Size()
+		return [...]uint64{1<<(width-1) - 1, 1 << (width - 1), 1<<(width-1)<<1 - 1}[rng.IntN(3)]
+	}
+	return uint64(small) << (64 - 8*t.Size()) >> (64 - 8*t.Size())
+}
+
+func drawn(rng *rand.Rand, t Type, n int, nulls bool) series {
+	s := series{typ: t, bits: make([]uint64, n)}
+	for i := range s.bits {
+		s.bits[i] = odd(rng, t)
+	}
+	if nulls {
+		s.valid = make([]bool, n)
+		for i := range s.valid {
+			s.valid[i] = rng.IntN(3) > 0
+		}
+	}
+	return s
+}
+
+func (s series) null(i int) bool { return s.valid != nil && !s.valid[i] }
+
+// upload is the column on a device; its bitmap begins with some bit.
+func (s series) upload(t testing.TB, stream *device.Stream) Column {
+	var raw []byte
+	for _, v := range s.bits {
+		raw = append(raw, binary.LittleEndian.AppendUint64(nil, v)[:s.typ.Size()]...)
+	}
+	c := Column{Type: s.typ, Values: devicetest.Upload(t, stream, append(raw, 0)).Ptr()}
+	if s.valid != nil {
+		c.Offset = 5
+		bits := make([]byte, len(s.valid)/8+2)
+		for i, v := range s.valid {
+			if at := i + c.Offset; v {
+				bits[at/8] |= 1 << (at % 8)
+			}
+		}
+		c.Valid = devicetest.Upload(t, stream, bits).Ptr()
+	}
+	return c
+}
+
+// float is a value of bits as float64.
+func float(t Type, bits uint64) float64 {
+	switch {
+	case t == Float32:
+		return float64(math.Float32frombits(uint32(bits)))
+	case t == Float64:
+		return math.Float64frombits(bits)
+	case t.signed():
+		return float64(word(t, bits))
+	}
+	return float64(bits)
+}
+
+func (t Type) signed() bool { return t < Bool && t%2 == 0 }
+
+// word is an integer of bits.
+func word(t Type, bits uint64) int64 {
+	if shift := 64 - 8*t.Size(); t.signed() {
+		return int64(bits<<shift) >> shift
+	}
+	return int64(bits)
+}
+
+// key tells keys apart: all NaN have one, and -0 is 0.
+func (s series) key(i int) string {
+	switch {
+	case s.null(i):
+		return "null"
+	case s.typ >= Float32:
+		return fmt.Sprint(float(s.typ, s.bits[i]) + 0)
+	}
+	return fmt.Sprint(s.bits[i])
+}
+
+// less compares values of a type.
+func less(t Type, a, b uint64) bool {
+	if t.signed() {
+		return word(t, a) < word(t, b)
+	}
+	return a < b
+}
+
+// of is a function of values of a type, as bits; none: it is null.
+func (f Func) of(t Type, rows int, values []uint64) (bits uint64, none bool) {
+	if f == CountRows || f == CountOf {
+		return uint64(map[Func]int{CountRows: rows, CountOf: len(values)}[f]), false
+	}
+	if len(values) == 0 {
+		return 0, true
+	}
+	sum, total, least, most := uint64(0), 0.0, values[0], values[0]
+	low, high := math.Inf(1), math.Inf(-1)
+	for _, v := range values {
+		sum += uint64(word(t, v))
+		total += float(t, v)
+		low, high = min(low, float(t, v)), max(high, float(t, v))
+		if less(t, v, least) {
+			least = v
+		}
+		if less(t, most, v) {
+			most = v
+		}
+	}
+	extreme := func(f float64, bits uint64) uint64 {
+		switch t {
+		case Float32:
+			return uint64(math.Float32bits(float32(f)))
+		case Float64:
+			return math.Float64bits(f)
+		}
+		return bits
+	}
+	switch f {
+	case SumOf:
+		return sum, false
+	case SumOfFloats:
+		return math.Float64bits(total), false
+	case MeanOf, MeanOfFloats:
+		return math.Float64bits(total / float64(len(values))), false
+	case Least:
+		return extreme(low, least), false
+	case Greatest:
+		return extreme(high, most), false
+	case First:
+		return values[0], false
+	}
+	return values[len(values)-1], false
+}
+
+// width is the size of results.
+func (a Aggregate) width() int {
+	if a.Func >= Least {
+		return a.Type.Size()
+	}
+	return 8
+}
+
+// same compares results; the means of large integers may be rounded twice.
+func (a Aggregate) same(got, want uint64) bool {
+	x, y := math.Float64frombits(got), math.Float64frombits(want)
+	switch {
+	case a.Func == MeanOf:
+		return math.Abs(x-y) <= 1e-14*math.Abs(y)
+	case a.Func >= Least && a.Type >= Float32:
+		x, y = float(a.Type, got), float(a.Type, want)
+	case a.Func != SumOfFloats && a.Func != MeanOfFloats:
+		return got == want
+	}
+	return got == want || x != x && y != y
+}
+
+// shape is what a trial of any columns is of.
+type shape struct {
+	keys, values []Type
+	nulls        bool
+	filter       Filter
+	batches      []int
+}
+
+var shapes = []shape{
+	{of(Int8), of(Int64), false, AllRows, []int{300}},
+	{of(Float32), of(Int32), false, AllRows, []int{600, 40}},
+	{of(Float64), of(Uint64, Float64), false, AllRows, []int{300}},
+	{of(Int64), of(Float32), true, WithoutNulls, []int{250, 40}},
+	{of(Float32, Int8), of(Int16), true, AllRows, []int{300}},
+	{of(Uint8, Int16, Bool), of(Int8, Bool, Uint32), true, AllRows, []int{2000, 300}},
+	{of(Float32, Float32), of(Uint16), false, AllRows, []int{700}},
+	{of(Int32, Float32), of(Int64, Uint8), true, WithoutNulls, []int{300, 500}},
+	{of(Float64, Int64, Float32, Uint16), of(Int64, Float32), true, AllRows, []int{900, 300}},
+	{of(Int64, Int16), of(Int64), true, WithNulls, []int{400}},
+	{of(Int64, Bool), nil, true, WithoutNulls, []int{200, 1100}},
+	{nil, of(Uint64, Int8), true, AllRows, []int{100, 30}},
+}
+
+func of(types ...Type) []Type { return types }
+
+// Keys of any columns, and values of any, have the aggregates that a map says.
+func TestSmokeAny(t *testing.T) { tryAny(t, devicetest.OpenGPU(t)) }
+
+func tryAny(t testing.TB, dev device.Device) {
+	for i, x := range shapes {
+		x.try(t, dev, uint64(i))
+	}
+}
+
+// aggregates are all that values of some types have.
+func (x shape) aggregates() (all []Aggregate) {
+	all = append(all, Aggregate{Func: CountRows})
+	for i, t := range x.values {
+		funcs := []Func{CountOf, SumOf, MeanOf, Least, Greatest, First, Last}
+		switch {
+		case t == Bool:
+			funcs = slices.Delete(funcs, 1, 3)
+		case t >= Float32:
+			funcs[1], funcs[2] = SumOfFloats, MeanOfFloats
+		}
+		if len(x.values) == 1 && !x.nulls {
+			funcs = funcs[1:2] // for which there is a kernel
+		}
+		for _, f := range funcs {
+			all = append(all, Aggregate{Func: f, Type: t, Column: i})
+		}
+	}
+	return all
+}
+
+// grouped is the rows of a key.
+type grouped struct {
+	rows   int
+	values [][]uint64 // by column
+}
+
+func (x shape) try(t testing.TB, dev device.Device, seed uint64) {
+	rng := rand.New(rand.NewPCG(seed, 1))
+	aggs, keys := x.aggregates(), KeysOf(x.keys, x.nulls && x.filter == AllRows)
+	var numbers *Numbers
+	var err error
+	if keys.Words() > 1 || x.filter == WithNulls {
+		numbers, err = NewNumbers(dev, x.keys, Options{Round: 1024})
+		must(t, err)
+		defer numbers.Close()
+		keys = Keys{}
+	}
+	table, err := New(dev, LayoutOf(keys, aggs), small)
+	must(t, err)
+	defer table.Close()
+	s, want, before := devicetest.NewStream(t, dev), map[string]*grouped{}, 0
+	for _, n := range x.batches {
+		r := Rows{N: n, Filter: x.filter, Before: before}
+		var k, v []series
+		for _, typ := range x.keys {
+			k = append(k, drawn(rng, typ, n, x.nulls))
+			r.Keys = append(r.Keys, k[len(k)-1].upload(t, s))
+		}
+		for _, typ := range x.values {
+			v = append(v, drawn(rng, typ, n, x.nulls))
+			r.Values = append(r.Values, v[len(v)-1].upload(t, s))
+		}
+		x.count(want, k, v, n)
+		if numbers == nil {
+			must(t, table.Add(s, r))
+		} else {
+			must(t, numbers.Number(s, r, func(r Rows) error { return table.Add(s, r) }))
+		}
+		before += n
+	}
+	x.compare(t, s, table, numbers, aggs, want)
+}
+
+// count adds rows to what is wanted.
+func (x shape) count(want map[string]*grouped, keys, values []series, n int) {
+	for i := range n {
+		text, null := "", false
+		for _, k := range keys {
+			text, null = text+k.key(i)+" ", null || k.null(i)
+		}
+		if x.filter != AllRows && null != (x.filter == WithNulls) {
+			continue
+		}
+		g := want[text]
+		if g == nil {
+			g = &grouped{values: make([][]uint64, len(values))}
+			want[text] = g
+		}
+		g.rows++
+		for j, v := range values {
+			if !v.null(i) {
+				g.values[j] = append(g.values[j], v.bits[i])
+			}
+		}
+	}
+}
+
+// cells are a column of results, of bits of a width.
+type cells struct {
+	device.Slice[byte]
+	valid device.Slice[uint32]
+	width int
+}
+
+func (c cells) read(t testing.TB, s *device.Stream, n int) (all series) {
+	raw, bits := devicetest.Download(t, s, c.Slice), devicetest.Download(t, s, c.valid)
+	for i := range n {
+		var word [8]byte
+		copy(word[:], raw[i*c.width:][:c.width])
+		all.bits = append(all.bits, binary.LittleEndian.Uint64(word[:]))
+		all.valid = append(all.valid, bits[i/32]>>(i%32)&1 != 0)
+	}
+	return all
+}
+
+func (x shape) compare(t testing.TB, s *device.Stream, table *Table, numbers *Numbers, aggs []Aggregate, want map[string]*grouped) {
+	n, err := table.Len(t.Context())
+	must(t, err)
+	if n != len(want) {
+		t.Fatalf("%v: %d groups, want %d", x, n, len(want))
+	}
+	made := func(width int) cells {
+		return cells{devicetest.Upload(t, s, make([]byte, n*width+1)), devicetest.Upload(t, s, make([]uint32, n/32+1)), width}
+	}
+	to := Results{Numbers: numbers}
+	var keys, values []cells
+	for i, typ := range x.keys {
+		keys = append(keys, made(typ.Size()))
+		to.Keys = append(to.Keys, KeyOutput{Column: keys[i].Ptr(), Valid: keys[i].valid.Ptr()})
+	}
+	for i, a := range aggs {
+		values = append(values, made(a.width()))
+		to.Outputs = append(to.Outputs, Output{Aggregate: a, Column: values[i].Ptr()})
+		if a.Func > CountOf {
+			to.Outputs[i].Valid = values[i].valid.Ptr()
+		}
+	}
+	must(t, s.Sync(t.Context()), table.Result(t.Context(), n, to))
+	var k, v []series
+	for i, c := range keys {
+		k = append(k, c.read(t, s, n))
+		k[i].typ = x.keys[i]
+	}
+	for _, c := range values {
+		v = append(v, c.read(t, s, n))
+	}
+	for i := range n {
+		text := ""
+		for _, c := range k {
+			text += c.key(i) + " "
+		}
+		g := want[text]
+		if g == nil {
+			t.Fatalf("%v: no group %s, or twice", x, text)
+		}
+		delete(want, text)
+		for j, a := range aggs {
+			var of []uint64
+			if a.Func != CountRows {
+				of = g.values[a.Column]
+			}
+			bits, none := a.Func.of(a.Type, g.rows, of)
+			if got := v[j]; none == got.valid[i] && a.Func > CountOf || !a.same(got.bits[i], bits) {
+				t.Fatalf("%v: of group %s aggregate %v is %x, %v, want %x", x, text, a, got.bits[i], got.valid[i], bits)
+			}
+		}
+	}
+}
