@@ -88,11 +88,16 @@ func verticesWith(name string, before int, e graph.Edges) (n int, err error) {
 	for i, u := range e.From {
 		end := max(u, e.To[i])
 		if uint64(end) >= uint64(limit) {
-			return 0, invalid(name, "edge %d from %d to %d: vertices are 0 to %d; Edges.Vertices allows more", i, u, e.To[i], limit-1)
+			return 0, beyond(name, i, u, e.To[i], limit)
 		}
 		n = max(n, int(end)+1)
 	}
 	return n, nil
+}
+
+// beyond is the error of an edge with a vertex beyond the limit.
+func beyond(name string, i int, u, v uint32, limit int) error {
+	return invalid(name, "edge %d from %d to %d: vertices are 0 to %d; Edges.Vertices allows more", i, u, v, limit-1)
 }
 
 // perVertex panics if a slice has not one element for each vertex.

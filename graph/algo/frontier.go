@@ -13,17 +13,13 @@ const (
 	markActive              // it is in active
 )
 
-// crowded is the part of all arcs from which on it costs less to hand on along all of them, in order, than along those of active vertices
-// alone: the rows of those have to be read from the graph, and several cores add to one sum.
-const crowded = 32
-
 // settle hands ranks on until what waits is within the tolerance.
 func (r *Ranking) settle(ctx context.Context, g Reader) (result PageRankResult, err error) {
-	for r.unsettled() && result.Iterations < r.o.Iterations {
+	for r.unsettled(len(r.changed.all()), len(r.active.all())) && result.Iterations < r.o.Iterations {
 		if err := ctx.Err(); err != nil {
 			return result, err
 		}
-		if r.all || r.load > r.arcs/crowded {
+		if r.crowded() {
 			c, err := g.CSR(ctx)
 			if err != nil {
 				return result, err
@@ -43,24 +39,13 @@ func (r *Ranking) settle(ctx context.Context, g Reader) (result PageRankResult, 
 	return result, nil
 }
 
-// unsettled reports whether there is something to hand on, or to be added up.
-func (r *Ranking) unsettled() bool {
-	return r.all || r.changed.used.Load() > 0 || r.active.used.Load() > 0 && r.off() > r.o.Tolerance
-}
-
-// off is what has not been handed on, as a share of all ranks.
-func (r *Ranking) off() float64 {
-	return float64(r.waiting.Load()+apart(r.idle, r.spread)) / RankOne
-}
-
-func apart(a, b uint64) uint64 { return max(a, b) - min(a, b) }
-
 // readAtOnce is the number of vertices of which rows are read at a time.
 const readAtOnce = 1 << 16
 
 // handOn gives all neighbors of active vertices what they are to have, and notes whose rank that changes. Sums are integers, so that the order
 // in which cores add does not matter.
 func (r *Ranking) handOn(ctx context.Context, g Reader) error {
+	var all atomic.Uint64
 	for some := range slices.Chunk(r.active.all(), readAtOnce) {
 		offsets, neighbors, err := g.Rows(ctx, some)
 		if err != nil {
@@ -68,7 +53,7 @@ func (r *Ranking) handOn(ctx context.Context, g Reader) error {
 		}
 		for i, v := range some {
 			if degree := offsets[i+1] - offsets[i]; degree != uint64(r.degrees[v]) {
-				return r.moved(v, uint32(degree))
+				return moved(v, uint32(degree), r.degrees[v])
 			}
 			if end := offsets[i+1]; end > offsets[i] && int(neighbors[end-1]) >= len(r.ranks) {
 				return invalid("ranking", "vertex %d has an edge to %d, and by the edges that came there are %d vertices", v, neighbors[end-1], len(r.ranks))
@@ -87,9 +72,10 @@ func (r *Ranking) handOn(ctx context.Context, g Reader) error {
 				}
 			}
 			r.changed.add(own)
-			r.waiting.Add(-waited)
+			all.Add(waited)
 		})
 	}
+	r.waiting -= all.Load()
 	r.active.used.Store(0)
 	r.load = 0
 	return nil
@@ -123,11 +109,10 @@ func (r *Ranking) refresh() {
 	changed := r.changed.all()
 	vertex := func(i int) uint32 { return changed[i] }
 	count := len(changed)
-	if apart(r.idle, r.spread) > r.limit*n { // which changes all ranks
-		r.spread = r.idle
+	if r.adrift() {
 		vertex, count = func(i int) uint32 { return uint32(i) }, len(r.ranks)
 	}
-	var idle, load atomic.Uint64
+	var idle, load, waits atomic.Uint64
 	r.host.Parallel(count, grain, func(lo, hi int) {
 		var own []uint32
 		more, waiting, arcs := uint64(0), uint64(0), uint64(0)
@@ -152,10 +137,11 @@ func (r *Ranking) refresh() {
 		r.active.add(own)
 		idle.Add(more)
 		load.Add(arcs)
-		r.waiting.Add(waiting)
+		waits.Add(waiting)
 	})
 	r.idle += idle.Load()
 	r.load += load.Load()
+	r.waiting += waits.Load()
 	r.changed.used.Store(0)
 }
 

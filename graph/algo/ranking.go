@@ -2,8 +2,6 @@ package algo
 
 import (
 	"context"
-	"math"
-	"math/bits"
 	"slices"
 	"sync/atomic"
 
@@ -18,33 +16,21 @@ import (
 // ones as those of PageRank are, by the same bound, Tolerance·Damping/(1-Damping) over all vertices. (Frontiers that grow and are pruned are those of Sahu: "DF* PageRank", 2024. What was
 // handed on adds up exactly, in integers, so errors do not add up over batches.)
 //
-// It works on the host, wherever the graph is. On a GPU, [PageRankOn] with Warm, of rows that [graph.Graph.CSROn] exports there, goes on from the
-// ranks that there were, with all vertices.
+// It works on the host, wherever the graph is; a [DeviceRanking] is the same on a device.
 //
 // It takes 32 bytes a vertex, and is not for several goroutines at a time. The outcome is the same to the bit on any number of cores.
 type Ranking struct {
-	host     device.Host
-	o        PageRankOptions
-	directed bool
-	damping  uint64 // of 2^64
-	base     uint64 // the rank that begins at any vertex
-	limit    uint64 // of what a vertex has not handed on
+	balance
+	host device.Host
 
 	degrees []uint32
-	arcs    uint64 // the sum of degrees
 	ranks   []uint64
-	handed  []uint64      // what each vertex has handed on to each of its neighbors
-	sums    []uint64      // of what has been handed on to each vertex
-	idle    uint64        // ranks of vertices without neighbors, which begin anywhere
-	spread  uint64        // of those, what has been handed on
-	waiting atomic.Uint64 // what all others have not handed on
+	handed  []uint64 // what each vertex has handed on to each of its neighbors
+	sums    []uint64 // of what has been handed on to each vertex
 
 	marks   []uint32
 	changed *gathering // vertices whose sum has become another
 	active  *gathering // vertices that have to hand on
-	load    uint64     // the sum of their degrees
-	all     bool       // as if all were in both
-	failed  error
 }
 
 // NewRanking computes the ranks of a graph as it is. Tolerance must be positive, and Warm false.
@@ -53,19 +39,11 @@ func NewRanking(ctx context.Context, dev device.Device, g *graph.CSR, opts *Page
 	if err != nil {
 		return nil, err
 	}
-	o, err := opts.check()
+	b, err := newBalance(opts, g.Directed())
 	if err != nil {
 		return nil, err
 	}
-	if o.Tolerance <= 0 {
-		return nil, invalid("ranking", "Tolerance %v, want more than 0", o.Tolerance)
-	}
-	if o.Warm {
-		return nil, invalid("ranking", "Warm: it has no ranks yet, and begins with its own from then on")
-	}
-	r := &Ranking{
-		host: h, o: o, directed: g.Directed(), damping: uint64(math.Ldexp(o.Damping, 64)), changed: newGathering(0), active: newGathering(0),
-	}
+	r := &Ranking{balance: b, host: h, changed: newGathering(0), active: newGathering(0)}
 	r.grow(g.Vertices())
 	for v := range r.ranks {
 		r.degrees[v], r.ranks[v] = uint32(g.Degree(uint32(v))), RankOne/uint64(len(r.ranks))
@@ -92,10 +70,7 @@ func (r *Ranking) grow(n int) {
 	active := newGathering(n)
 	active.add(r.active.all())
 	r.changed, r.active = newGathering(n), active
-	start, _ := bits.Mul64(RankOne, r.damping)
-	r.base = (RankOne - start) / uint64(n)
-	r.limit = uint64(r.o.Tolerance * RankOne / float64(2*n))
-	r.all = true
+	r.balance.grow(n)
 }
 
 // Update makes the ranks those of g, to which a batch has led: inserted and deleted are the edges that it inserted and
@@ -137,7 +112,7 @@ func (r *Ranking) take(ctx context.Context, g Reader, inserted, deleted graph.Ed
 		return err
 	}
 	for _, v := range touched {
-		r.waiting.Add(-r.waits(v))
+		r.waiting -= r.waits(v)
 		r.arcs -= uint64(r.degrees[v])
 		if r.degrees[v] == 0 {
 			r.idle -= r.ranks[v]
@@ -157,13 +132,13 @@ func (r *Ranking) take(ctx context.Context, g Reader, inserted, deleted graph.Ed
 	}
 	for i, v := range touched {
 		if degrees[i] != r.degrees[v] {
-			return r.moved(v, degrees[i])
+			return moved(v, degrees[i], r.degrees[v])
 		}
 		if degrees[i] == 0 {
 			r.idle += r.ranks[v]
 			r.handed[v] = 0
 		}
-		r.waiting.Add(r.waits(v))
+		r.waiting += r.waits(v)
 		r.arcs += uint64(degrees[i])
 		if r.mark(v, markActive) {
 			r.active.add(touched[i : i+1])
@@ -174,11 +149,6 @@ func (r *Ranking) take(ctx context.Context, g Reader, inserted, deleted graph.Ed
 		}
 	}
 	return nil
-}
-
-// moved is the error of a graph to which the edges did not lead.
-func (r *Ranking) moved(v, degree uint32) error {
-	return invalid("ranking", "vertex %d has %d neighbors, and by the edges that came and went %d", v, degree, r.degrees[v])
 }
 
 // each calls f for the arcs of edges.

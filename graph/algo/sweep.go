@@ -16,7 +16,7 @@ func (r *Ranking) agrees(g *graph.CSR) error {
 			degree = g.Degree(uint32(v))
 		}
 		if uint32(degree) != r.degrees[v] {
-			return r.moved(uint32(v), uint32(degree))
+			return moved(uint32(v), uint32(degree), r.degrees[v])
 		}
 	}
 	if uint64(g.Arcs()) != r.arcs {
@@ -100,5 +100,5 @@ func (r *Ranking) sweep(into *graph.CSR, next []uint64) {
 		waiting.Add(waits)
 	})
 	r.idle = idle.Load()
-	r.waiting.Store(waiting.Load())
+	r.waiting = waiting.Load()
 }

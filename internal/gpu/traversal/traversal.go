@@ -21,7 +21,9 @@ import (
 
 //go:generate go run ../../../cmd/weftgen -target 80+ptx83,90+ptx83 -struct weft::traversal::Iteration ranks.cuh
 //go:generate go run ../../../cmd/weftgen -target 80+ptx83,90+ptx83 -struct weft::traversal::Level levels.cuh
+//go:generate go run ../../../cmd/weftgen -target 80+ptx83,90+ptx83 -struct weft::traversal::Tally tally.cuh
 //go:generate go run ../../../cmd/weftgen -loader=false -target 80+ptx83,90+ptx83 traversal.cu
+//go:generate go run ../../../cmd/weftgen -loader=false -target 80+ptx83,90+ptx83 -type graph::Graph=.Changing -type traversal::Batch=batchRef -type traversal::Kept=keptRef -type traversal::Rows=.rows -type traversal::Frontier=.frontier following.cu
 
 // As compiled in.
 const (

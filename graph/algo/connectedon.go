@@ -1,0 +1,201 @@
+package algo
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/weftgo/weft/device"
+	"github.com/weftgo/weft/graph"
+	"github.com/weftgo/weft/internal/gpu/traversal"
+)
+
+// DeviceConnected is a [Connected] in the memory of a device: batches of edges that lie there are followed there, one wait of the host for each. It takes
+// 4 bytes a vertex, and up to half as much again where batches bring vertices, until Free. After an error of the device, [DeviceConnected.Reset] alone is of use. It is
+// not for several goroutines at a time.
+type DeviceConnected struct {
+	dev     device.Device
+	host    *Connected // on a CPU
+	k       *traversal.Following
+	parents device.Slice[uint32] // perhaps of more vertices than there are
+	n       int
+	count   int
+	failed  error // of the device: what has been united is not known
+	freed   bool
+}
+
+// NewConnectedOn is [NewConnected] of a graph on a device. It waits for the components.
+func NewConnectedOn(ctx context.Context, s *device.Stream, g *graph.DeviceCSR) (*DeviceConnected, error) {
+	if err := readable("connected", s, g); err != nil {
+		return nil, err
+	}
+	c := &DeviceConnected{dev: g.Device()}
+	if isHost(c.dev) {
+		c.host = &Connected{host: c.dev.(device.Host)}
+	} else {
+		var err error
+		if c.k, err = traversal.LoadFollowing(c.dev); err != nil {
+			return nil, named("connected", err)
+		}
+	}
+	return c, c.Reset(ctx, s, g)
+}
+
+// usable refuses calls behind Free, and streams of other devices.
+func (c *DeviceConnected) usable(s *device.Stream) error {
+	switch {
+	case c.freed:
+		return &failure{"connected", fmt.Errorf("%w: it has been freed", device.ErrClosed)}
+	case s == nil || s.Device() != c.dev:
+		return invalid("connected", "the stream is not of the components' device")
+	}
+	return nil
+}
+
+// Reset is [Connected.Reset] of a graph on the device.
+func (c *DeviceConnected) Reset(ctx context.Context, s *device.Stream, g *graph.DeviceCSR) error {
+	if err := errors.Join(c.usable(s), readable("connected", s, g)); err != nil {
+		return err
+	}
+	if c.host != nil {
+		if err := s.Sync(ctx); err != nil {
+			return named("connected", err)
+		}
+		return c.host.Reset(ctx, g.Host())
+	}
+	labels, err := device.Make[uint32](c.dev, g.Vertices())
+	if err != nil {
+		return named("connected", err)
+	}
+	count, err := ComponentsOn(ctx, s, g, labels)
+	if err != nil {
+		return errors.Join(err, labels.Free())
+	}
+	old := c.parents
+	c.parents, c.n, c.count, c.failed = labels, g.Vertices(), count, nil
+	return named("connected", old.Free())
+}
+
+// Insert is [Connected.Insert] of edges on the device, of which those count that were done. It waits for them to be united.
+func (c *DeviceConnected) Insert(ctx context.Context, s *device.Stream, edges graph.DeviceEdges) error {
+	if err := edges.Check(c.dev); err != nil {
+		return named("connected", err)
+	}
+	if err := errors.Join(c.usable(s), c.failed, ctx.Err()); err != nil {
+		return err
+	}
+	if c.host != nil {
+		if err := s.Sync(ctx); err != nil {
+			return named("connected", err)
+		}
+		return c.host.Insert(ctx, edges.Host())
+	}
+	return named("connected", c.insert(context.WithoutCancel(ctx), s, edges))
+}
+
+func (c *DeviceConnected) insert(ctx context.Context, s *device.Stream, edges graph.DeviceEdges) error {
+	n, err := verticesWith("connected", c.n, graph.Edges{Vertices: edges.Vertices})
+	if err != nil {
+		return err
+	}
+	limit := max(n, mostVertices)
+	if err := c.grow(ctx, s, n); err != nil || edges.From.Len() == 0 {
+		return err
+	}
+	for {
+		united, told, err := c.k.Unite(ctx, s, c.parents.Ptr(), c.n, edgesOf(edges), limit)
+		c.count -= united
+		switch {
+		case err != nil:
+			c.failed = named("connected", err)
+			return err
+		case told.Bad >= 0:
+			return beyondOn(ctx, s, "connected", edges, told.Bad, limit)
+		case told.Vertices <= c.n:
+			return nil
+		}
+		if err := c.grow(ctx, s, told.Vertices); err != nil {
+			return err
+		}
+	}
+}
+
+// grow makes so many vertices, if there are fewer.
+func (c *DeviceConnected) grow(ctx context.Context, s *device.Stream, n int) error {
+	if n > c.parents.Len() {
+		more, err := device.Make[uint32](c.dev, max(n, c.n+c.n/2))
+		if err != nil {
+			return err
+		}
+		if c.n > 0 {
+			err = errors.Join(s.Copy(more.Ptr(), c.parents.Ptr(), 4*c.n), s.Sync(ctx))
+		}
+		if err != nil {
+			return errors.Join(err, more.Free())
+		}
+		old := c.parents
+		c.parents = more
+		if err := old.Free(); err != nil {
+			return err
+		}
+	}
+	if n <= c.n {
+		return nil
+	}
+	if err := c.k.Plant(ctx, s, c.parents.Ptr(), c.n, n); err != nil {
+		return err
+	}
+	c.count += n - c.n
+	c.n = n
+	return nil
+}
+
+// Vertices is the number of vertices, those without edges among them.
+func (c *DeviceConnected) Vertices() int {
+	if c.host != nil {
+		return c.host.Vertices()
+	}
+	return c.n
+}
+
+// Count is the number of components.
+func (c *DeviceConnected) Count() int {
+	if c.host != nil {
+		return c.host.Count()
+	}
+	return c.count
+}
+
+// Labels writes the smallest vertex of each vertex's component, as [ComponentsOn] does, and waits for it. It panics if there are not as many labels as vertices.
+func (c *DeviceConnected) Labels(ctx context.Context, s *device.Stream, labels device.Slice[uint32]) error {
+	if err := errors.Join(c.usable(s), c.failed); err != nil {
+		return err
+	}
+	n := c.Vertices()
+	if labels.Len() != n {
+		panic(fmt.Sprintf("algo: connected: %d labels of %d vertices", labels.Len(), n))
+	}
+	if n > 0 && labels.Device() != c.dev {
+		return invalid("connected", "labels lie on another device than the components")
+	}
+	if c.host != nil {
+		c.host.Labels(labels.Host())
+		return ctx.Err()
+	}
+	if n == 0 {
+		return ctx.Err()
+	}
+	if err := c.k.Flatten(ctx, s, c.parents.Ptr(), n); err != nil {
+		return named("connected", err)
+	}
+	return named("connected", errors.Join(s.Copy(labels.Ptr(), c.parents.Ptr(), 4*n), s.Sync(ctx)))
+}
+
+// Free returns the memory; every call is device.ErrClosed then. Idempotent.
+func (c *DeviceConnected) Free() error {
+	c.freed, c.n, c.count = true, 0, 0
+	if c.host != nil {
+		c.host.parents, c.host.count = nil, 0
+	}
+	return c.parents.Free()
+}

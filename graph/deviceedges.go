@@ -1,0 +1,43 @@
+package graph
+
+import (
+	"fmt"
+
+	"github.com/weftgo/weft/device"
+)
+
+// DeviceEdges is a list of edges in the memory of a device: edge i leads from From[i] to To[i], or lies between them. They are the caller's.
+type DeviceEdges struct {
+	// Vertices is the number of vertices, as that of [Edges].
+	Vertices int
+	From, To device.Slice[uint32]
+	// Done says which edges of the list count: those that changed a graph, as [Graph.InsertOn] and [Graph.DeleteOn] write it. Without
+	// elements, all do.
+	Done device.Slice[bool]
+}
+
+// Check returns device.ErrInvalid if the list does not lie on a device. It panics if lengths differ.
+func (e *DeviceEdges) Check(dev device.Device) error {
+	n := e.From.Len()
+	if e.To.Len() != n || e.Done.Len() != n && e.Done.Len() != 0 {
+		panic(fmt.Sprintf("graph: edges: %d come from vertices, %d lead to some, and of %d it is said whether they were done", n, e.To.Len(), e.Done.Len()))
+	}
+	for _, at := range []device.Device{e.From.Device(), e.To.Device()} {
+		if n > 0 && at != dev {
+			return fmt.Errorf("%w: the edges lie on another device than the graph", device.ErrInvalid)
+		}
+	}
+	if e.Done.Len() > 0 && e.Done.Device() != dev {
+		return fmt.Errorf("%w: which edges were done lies on another device than the graph", device.ErrInvalid)
+	}
+	return nil
+}
+
+// Host is those of the edges that count, on a device.Host; empty elsewhere. Without Done it is the same memory.
+func (e *DeviceEdges) Host() Edges {
+	list := Edges{Vertices: e.Vertices, From: e.From.Host(), To: e.To.Host()}
+	if done := e.Done.Host(); len(done) > 0 {
+		return list.Where(done)
+	}
+	return list
+}

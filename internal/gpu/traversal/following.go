@@ -1,0 +1,308 @@
+package traversal
+
+import (
+	"context"
+	"errors"
+	"structs"
+	"unsafe"
+
+	"github.com/weftgo/weft/device"
+	"github.com/weftgo/weft/internal/batch"
+	"github.com/weftgo/weft/internal/gpu"
+	"github.com/weftgo/weft/internal/gpu/prim"
+)
+
+// Following are the kernels of what follows a graph from batch to batch, and those that it begins with. They are safe for concurrent use.
+type Following struct {
+	*Kernels
+	edgesCheck                                                                      device.Kernel
+	forestGrow, forestUnite                                                         device.Kernel
+	followBegin, followAgrees, followShare, followSweep, followList                 device.Kernel
+	followTouch, followEdges, followSettle, followHand, followSpread, followRefresh device.Kernel
+}
+
+// LoadFollowing makes the kernels of a device; device.ErrNoKernels if it runs none.
+func LoadFollowing(dev device.Device) (k *Following, err error) {
+	k = &Following{}
+	if k.Kernels, err = Load(dev); err != nil {
+		return nil, err
+	}
+	return k, gpu.Load(dev, &followingImage, []gpu.Entry{
+		{Name: "edges_check", To: &k.edgesCheck}, {Name: "forest_grow", To: &k.forestGrow}, {Name: "forest_unite", To: &k.forestUnite},
+		{Name: "follow_begin", To: &k.followBegin}, {Name: "follow_agrees", To: &k.followAgrees},
+		{Name: "follow_share", To: &k.followShare}, {Name: "follow_sweep", To: &k.followSweep}, {Name: "follow_list", To: &k.followList},
+		{Name: "follow_touch", To: &k.followTouch}, {Name: "follow_edges", To: &k.followEdges}, {Name: "follow_settle", To: &k.followSettle},
+		{Name: "follow_hand", To: &k.followHand}, {Name: "follow_spread", To: &k.followSpread}, {Name: "follow_refresh", To: &k.followRefresh},
+	})
+}
+
+// Edges are those of a batch on the device, of which those count that were done: all, if Done is 0.
+type Edges struct {
+	From, To, Done device.Ptr
+	N              int
+}
+
+func (e Edges) ref() batchRef { return batchRef{from: e.From, to: e.To, done: e.Done, n: uint64(e.N)} }
+
+// Told is what is found out about edges: how many vertices there are with theirs, and the place of the first with one beyond a limit, -1 if
+// there is none.
+type Told struct{ Vertices, Bad int }
+
+// toldBy reads what edges_check has left.
+func toldBy(words []uint64) Told { return Told{Vertices: int(^words[1]), Bad: int(words[0])} }
+
+// check submits it.
+func (k *Following) check(c *call, told device.Ptr, e Edges, limit int) {
+	c.write(told, ^uint64(0), ^uint64(0))
+	launch(c, k.edgesCheck, e.N, &checkParams{batch: e.ref(), told: told, limit: uint64(limit)})
+}
+
+// Check looks at edges before anything is changed.
+func (k *Following) Check(ctx context.Context, s *device.Stream, e Edges, limit int) (Told, error) {
+	c := k.begin(ctx, s, Graph{})
+	told := c.take(16)[0]
+	k.check(c, told, e, limit)
+	words := c.read(told, 2)
+	return toldBy(words), c.end()
+}
+
+// ---- components ----------------------------------------------------------------
+
+// Unite unites the ends of edges in a forest of so many vertices, unless one is beyond them, or beyond the limit. It returns how many
+// trees became one with another.
+func (k *Following) Unite(ctx context.Context, s *device.Stream, parents device.Ptr, vertices int, e Edges, limit int) (united int, told Told, err error) {
+	c := k.begin(ctx, s, Graph{})
+	words := c.take(24)[0]
+	p := forestParams{batch: e.ref(), told: words, united: words + 16, parents: parents, vertices: uint32(vertices)}
+	c.write(p.united, 0)
+	k.check(c, words, e, limit)
+	launch(c, k.forestUnite, e.N, &p)
+	got := c.read(words, 3)
+	return int(got[2]), toldBy(got), c.end()
+}
+
+// Plant makes vertices, each a tree of its own.
+func (k *Following) Plant(ctx context.Context, s *device.Stream, parents device.Ptr, from, to int) error {
+	c := k.begin(ctx, s, Graph{})
+	launch(c, k.forestGrow, to-from, &forestParams{parents: parents, from: uint32(from), vertices: uint32(to)})
+	return c.end()
+}
+
+// Flatten points all vertices to their roots.
+func (k *Following) Flatten(ctx context.Context, s *device.Stream, parents device.Ptr, vertices int) error {
+	c := k.begin(ctx, s, Graph{})
+	launch(c, k.uniteFlatten, vertices, &uniteParams{rows: rows{vertices: uint32(vertices)}, labels: parents})
+	return c.end()
+}
+
+// ---- ranks ---------------------------------------------------------------------
+
+// Changing is a graph that changes, as kernels read it: the twin of weft::graph::Graph in graph_table.cuh.
+type Changing struct {
+	_                    structs.HostLayout
+	Records, Pool, Alive device.Ptr
+	Vertices, Unit       uint32
+}
+
+// Kept is what there is of each vertex, on a device.
+type Kept struct {
+	Ranks    device.Slice[uint64]
+	Directed bool
+	Damping  uint64 // of 2^64
+	Base     uint64 // the rank that begins at any vertex
+	Limit    uint64 // of what a vertex has not handed on
+	Spread   uint64 // of ranks of vertices without neighbors, what has been handed on
+
+	rest device.Buffer
+	at   keptRef
+}
+
+// Tally is what a pass has added up: numbers more than there were, in 64 bits that may be below 0; how long the lists are; and the first
+// vertex whose row is not what edges led to, -1 if there is none.
+type Tally struct {
+	Idle, Waiting, Arcs, Load uint64
+	Changed, Active           int
+	Wrong                     int
+}
+
+// Where words of a tally are.
+const (
+	tallyBytes = int(unsafe.Sizeof(tally{}))
+	changedAt  = unsafe.Offsetof(tally{}.changed)
+	wrongAt    = unsafe.Offsetof(tally{}.wrong)
+)
+
+// Grow makes so many vertices, which is more than there are: what is new is 0.
+func (k *Following) Grow(ctx context.Context, s *device.Stream, old *Kept, vertices int) (err error) {
+	to := *old
+	n, had := vertices, old.Ranks.Len()
+	if to.Ranks, err = device.Make[uint64](k.dev, n); err != nil {
+		return err
+	}
+	var all prim.Carve
+	wide, narrow := func() device.Ptr { return all.Take(8 * n) }, func() device.Ptr { return all.Take(4 * n) }
+	at := keptRef{handed: wide(), sums: wide(), next: wide(), degrees: narrow(), marks: narrow(), changed: narrow(), active: narrow(), vertices: uint32(n)}
+	at.front = frontier{list: narrow(), starts: wide()}
+	at.tally = all.Take(tallyBytes)
+	if to.rest, err = k.dev.Alloc(int(all)); err != nil {
+		return errors.Join(err, to.Ranks.Free())
+	}
+	for _, p := range []*device.Ptr{&at.handed, &at.sums, &at.next, &at.degrees, &at.marks, &at.changed, &at.active, &at.front.list, &at.front.starts, &at.tally} {
+		*p += to.rest.Ptr
+	}
+	at.front.size = at.tally + device.Ptr(unsafe.Offsetof(tally{}.front))
+	to.at = at
+	c := k.begin(ctx, s, Graph{})
+	c.fill(to.Ranks.Ptr(), 0, 2*n)
+	c.fill(to.rest.Ptr, 0, int(all)/4)
+	c.write(at.tally+device.Ptr(wrongAt), ^uint64(0))
+	if from := old.at; had > 0 {
+		c.copy(to.Ranks.Ptr(), old.Ranks.Ptr(), 8*had)
+		for _, a := range [][2]device.Ptr{{at.handed, from.handed}, {at.sums, from.sums}} {
+			c.copy(a[0], a[1], 8*had)
+		}
+		for _, a := range [][2]device.Ptr{{at.degrees, from.degrees}, {at.marks, from.marks}, {at.changed, from.changed}, {at.active, from.active}} {
+			c.copy(a[0], a[1], 4*had)
+		}
+		c.copy(at.tally, from.tally, tallyBytes)
+	}
+	if err := c.end(); err != nil {
+		return errors.Join(err, to.Free(k.dev))
+	}
+	old.Ranks, to.Ranks = to.Ranks, old.Ranks
+	old.rest, to.rest = to.rest, old.rest
+	old.at = at
+	return to.Free(k.dev)
+}
+
+// Free returns the memory. Idempotent.
+func (x *Kept) Free(dev device.Device) error {
+	err := x.Ranks.Free()
+	if x.rest.Size > 0 {
+		err = errors.Join(err, dev.Free(x.rest))
+		x.rest = device.Buffer{}
+	}
+	return err
+}
+
+// params are those of passes over what is kept.
+func (x *Kept) params() followParams {
+	at := x.at
+	at.ranks, at.damping, at.base, at.limit, at.spread = x.Ranks.Ptr(), x.Damping, x.Base, x.Limit, x.Spread
+	if x.Directed {
+		at.directed = 1
+	}
+	return followParams{kept: at}
+}
+
+// fresh makes what passes add up 0. Lists stay as they are.
+func (x *Kept) fresh(c *call) { c.fill(x.at.tally, 0, int(changedAt)/4) }
+
+// tally reads what passes have added up.
+func (x *Kept) tally(c *call) (t Tally) {
+	got := batch.View[tally](device.Bytes(c.read(x.at.tally, tallyBytes/8)))[0]
+	t = Tally{Idle: got.idle, Waiting: got.waiting, Arcs: got.arcs, Load: got.load, Changed: int(got.changed), Active: int(got.active), Wrong: -1}
+	if got.wrong != ^uint64(0) {
+		t.Wrong = int(got.wrong)
+	}
+	return t
+}
+
+// DegreeOf is the degree that edges led a vertex to.
+func (k *Following) DegreeOf(ctx context.Context, s *device.Stream, x *Kept, v int) (degree uint32, err error) {
+	c := k.begin(ctx, s, Graph{})
+	c.do(func() error {
+		return s.CopyOut(ctx, unsafe.Slice((*byte)(unsafe.Pointer(&degree)), 4), x.at.degrees+device.Ptr(4*v))
+	})
+	return degree, c.end()
+}
+
+// Begin gives all vertices of a graph one rank.
+func (k *Following) Begin(ctx context.Context, s *device.Stream, x *Kept, g Graph) error {
+	c, p := k.begin(ctx, s, g), x.params()
+	p.rows = g.rows()
+	launch(c, k.followBegin, g.Vertices, &p)
+	return c.end()
+}
+
+// Agrees looks for a vertex whose row in a graph is not what edges led to, or one that there is not, to which an edge leads.
+func (k *Following) Agrees(ctx context.Context, s *device.Stream, x *Kept, g Graph) (Tally, error) {
+	c, p := k.begin(ctx, s, g), x.params()
+	p.rows = g.rows()
+	x.fresh(c)
+	launch(c, k.followAgrees, max(x.Ranks.Len(), g.Arcs), &p)
+	t := x.tally(c)
+	return t, c.end()
+}
+
+// Sweeps has all vertices hand on, along the edges of a graph that are turned round in into, as often as again says, which is told the
+// ranks that begin anywhere and what has not been handed on. Then it lists who has to hand on.
+func (k *Following) Sweeps(ctx context.Context, s *device.Stream, x *Kept, into Graph, again func(idle, waiting uint64) (bool, error)) (Tally, error) {
+	c, p, n := k.begin(ctx, s, into), x.params(), x.Ranks.Len()
+	tiles := (into.Arcs + tileArcs - 1) / tileArcs
+	parts := c.take(4*(tiles+1), 8*iterationWords)
+	r := rankParams{out: into.rows(), into: into.rows(), firsts: parts[0], sums: p.kept.sums, before: parts[1]}
+	c.write(r.before, 0, ^uint64(0)) // a change that does not end it
+	if into.Arcs > 0 {
+		launch(c, k.rankCut, tiles+1, &cutParams{rows: r.into, firsts: r.firsts, tiles: uint64(tiles)})
+	}
+	x.fresh(c)
+	launch(c, k.followShare, n, &p)
+	idle := x.tally(c).Idle
+	for more := true; more && c.err == nil; {
+		p.kept.spread, r.shares = idle, p.kept.handed
+		c.fill(p.kept.sums, 0, 2*n)
+		if into.Arcs > 0 {
+			launchMany(c, k.rankGather, into.Arcs/(tileArcs/32)+32, manyBlocks, &r)
+		}
+		x.fresh(c)
+		launch(c, k.followSweep, n, &p)
+		t := x.tally(c)
+		x.Spread, idle = idle, t.Idle
+		c.do(func() (err error) {
+			more, err = again(t.Idle, t.Waiting)
+			return err
+		})
+		if more {
+			p.kept.handed, p.kept.next = p.kept.next, p.kept.handed
+			x.at.handed, x.at.next = p.kept.handed, p.kept.next
+		}
+	}
+	c.fill(x.at.tally, 0, tallyBytes/4-2) // but for what is wrong
+	launch(c, k.followList, n, &p)
+	t := x.tally(c)
+	return t, c.end()
+}
+
+// Take notes edges that led to a graph: who has them hands on first.
+func (k *Following) Take(ctx context.Context, s *device.Stream, x *Kept, g Changing, inserted, deleted Edges) (Tally, error) {
+	c, p := k.begin(ctx, s, Graph{}), x.params()
+	p.graph = g
+	x.fresh(c)
+	for _, kernel := range []device.Kernel{k.followTouch, k.followEdges} {
+		for i, e := range []Edges{inserted, deleted} {
+			if p.batch, p.deleted = e.ref(), uint32(i); e.N > 0 {
+				launch(c, kernel, e.N, &p)
+			}
+		}
+	}
+	launch(c, k.followSettle, min(x.Ranks.Len(), 2*(inserted.N+deleted.N)), &p)
+	t := x.tally(c)
+	return t, c.end()
+}
+
+// HandOn has the vertices that have to hand on, and gives new ranks to those whose sums change by that, or to all.
+func (k *Following) HandOn(ctx context.Context, s *device.Stream, x *Kept, g Changing, active, load int, all bool) (Tally, error) {
+	c, p, n := k.begin(ctx, s, Graph{}), x.params(), x.Ranks.Len()
+	p.graph = g
+	if all {
+		p.all = 1
+	}
+	x.fresh(c)
+	launch(c, k.followHand, active, &p)
+	launch(c, k.followSpread, max(load, active), &p)
+	launch(c, k.followRefresh, n, &p)
+	c.fill(x.at.tally+device.Ptr(changedAt), 0, 2)
+	t := x.tally(c)
+	return t, c.end()
+}
