@@ -3,7 +3,8 @@
 //
 // Of a graph that changes some of it is kept from batch to batch, at a cost that goes with the batch: [TrianglesOf] counts those that the edges of one bring or take,
 // [Connected] unites components as edges come, and [Ranking] goes on from the ranks that there were. They read the rows that they need from a [Reader], which is
-// a graph on any device, or a snapshot; everything else takes the whole graph, as Snapshot.CSR makes it.
+// a graph on any device, or a snapshot; everything else takes the whole graph, as Snapshot.CSR makes it. [DeviceConnected] and [DeviceRanking] follow batches that lie on a
+// device there.
 //
 // All functions take a device, and slices of the caller for what they compute per vertex. [PageRank], [BFS], [Components], [SSSP], [KCore],
 // [Triangles] and [Sample] have kernels: given a GPU they copy the graph there and the result back. Their On forms work on a [graph.DeviceCSR], which lies there already,

@@ -1,0 +1,237 @@
+package traversal_test
+
+import (
+	_ "embed"
+	"errors"
+	"math/rand/v2"
+	"slices"
+	"testing"
+
+	"github.com/weftgo/weft/device"
+	"github.com/weftgo/weft/device/devicetest"
+	"github.com/weftgo/weft/graph"
+	"github.com/weftgo/weft/graph/algo"
+	"github.com/weftgo/weft/internal/gpu/traversal"
+	"github.com/weftgo/weft/internal/mutate"
+)
+
+// pursuit is a graph on a device, what follows it there, and the same on the host.
+type pursuit struct {
+	testing.TB
+	s         *device.Stream
+	r         *rand.Rand
+	g         *graph.Graph
+	vertices  int
+	ranking   *algo.Ranking
+	connected *algo.Connected
+	ranks     *algo.DeviceRanking
+	parts     *algo.DeviceConnected
+}
+
+func pursue(t testing.TB, dev device.Device, o graph.Options, vertices int, edges graph.Edges, ranks *algo.PageRankOptions) *pursuit {
+	t.Helper()
+	ctx := t.Context()
+	p := &pursuit{TB: t, s: devicetest.NewStream(t, dev), r: rand.New(rand.NewPCG(5, uint64(vertices))), vertices: vertices}
+	host := devicetest.OpenCPU(t, 1)
+	edges.Vertices = vertices
+	c, err := graph.Build(ctx, host, edges, &o)
+	must(t, err)
+	p.g, err = graph.New(dev, &o)
+	must(t, err)
+	_, err = p.g.InsertCSR(ctx, c)
+	must(t, err)
+	p.ranking, err = algo.NewRanking(ctx, host, c, ranks)
+	must(t, err)
+	p.connected, err = algo.NewConnected(ctx, host, c)
+	must(t, err)
+	d, err := c.Upload(p.s)
+	must(t, err)
+	p.ranks, err = algo.NewRankingOn(ctx, p.s, d, ranks)
+	must(t, err)
+	p.parts, err = algo.NewConnectedOn(ctx, p.s, d)
+	must(t, err)
+	must(t, errors.Join(p.s.Sync(ctx), d.Free()))
+	p.same(algo.PageRankResult{}, algo.PageRankResult{})
+	return p
+}
+
+func (p *pursuit) close() {
+	must(p, errors.Join(p.ranks.Free(), p.parts.Free(), p.g.Close()))
+}
+
+func must(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// random are edges of which some come again, and some from a hub.
+func (p *pursuit) random(n int) (e graph.Edges) {
+	for range n {
+		u, v := uint32(p.r.IntN(p.vertices)), uint32(p.r.IntN(p.vertices))
+		if p.r.IntN(4) == 0 {
+			u = 1
+		}
+		e.From, e.To = append(e.From, u), append(e.To, v)
+	}
+	return e
+}
+
+func (p *pursuit) there(n int) (e graph.Edges) {
+	c, err := p.g.CSR(p.Context())
+	must(p, err)
+	for u, v := range c.All() {
+		if p.r.IntN(c.Arcs()) < n {
+			e.From, e.To = append(e.From, u), append(e.To, v)
+		}
+	}
+	return e
+}
+
+// step inserts edges or deletes them, and has everything follow.
+func (p *pursuit) step(e graph.Edges, deletes bool) {
+	p.Helper()
+	ctx := p.Context()
+	list := graph.DeviceEdges{From: devicetest.Upload(p, p.s, e.From), To: devicetest.Upload(p, p.s, e.To), Done: devicetest.Upload(p, p.s, make([]bool, len(e.From)))}
+	inserted, deleted := list, graph.DeviceEdges{}
+	if deletes {
+		inserted, deleted = deleted, inserted
+		must(p, p.g.DeleteOn(p.s, list.From, list.To, list.Done))
+	} else {
+		must(p, p.g.InsertOn(p.s, list.From, list.To, list.Done))
+	}
+	came, went := e.Where(devicetest.Download(p, p.s, list.Done)), graph.Edges{}
+	if deletes {
+		came, went = went, came
+	}
+	want, err := p.ranking.Update(ctx, p.g, came, went)
+	must(p, err)
+	got, err := p.ranks.Update(ctx, p.s, p.g, inserted, deleted)
+	must(p, err)
+	must(p, p.connected.Insert(ctx, came))
+	must(p, p.parts.Insert(ctx, p.s, inserted))
+	p.same(got, want)
+}
+
+func (p *pursuit) same(got, want algo.PageRankResult) {
+	p.Helper()
+	if ranks := devicetest.Download(p, p.s, p.ranks.Ranks()); got != want || !slices.Equal(ranks, p.ranking.Ranks()) {
+		p.Fatalf("%+v, want %+v; ranks are those of the host: %v", got, want, slices.Equal(ranks, p.ranking.Ranks()))
+	}
+	labels, expected := devicetest.Upload(p, p.s, make([]uint32, p.connected.Vertices())), make([]uint32, p.connected.Vertices())
+	p.connected.Labels(expected)
+	must(p, p.parts.Labels(p.Context(), p.s, labels))
+	if got := devicetest.Download(p, p.s, labels); p.parts.Count() != p.connected.Count() || !slices.Equal(got, expected) {
+		p.Fatalf("%d components, want %d; labels are those of the host: %v", p.parts.Count(), p.connected.Count(), slices.Equal(got, expected))
+	}
+}
+
+// followingTests are run on the kernels that ship, and on broken ones.
+var followingTests = []mutate.KernelTest{
+	{Name: "many", Run: func(t testing.TB, dev device.Device) { // all vertices hand on
+		for _, o := range []graph.Options{{SelfLoops: true}, {Directed: true, SelfLoops: true}} {
+			p := pursue(t, dev, o, 300, graph.Edges{}, &algo.PageRankOptions{Tolerance: 1e-3})
+			p.step(p.random(700), false)
+			p.step(p.there(300), true)
+			p.vertices = 340
+			p.step(p.random(300), false)
+			p.close()
+		}
+	}},
+	{Name: "few", Run: func(t testing.TB, dev device.Device) { // some do
+		for _, o := range []graph.Options{{}, {Directed: true}} {
+			e := ring(500)
+			e.From, e.To = append(e.From, 7, 7, 7, 7), append(e.To, 100, 200, 300, 400)
+			p := pursue(t, dev, o, 560, e, &algo.PageRankOptions{Tolerance: 1e-3})
+			p.step(graph.Edges{From: []uint32{5, 550, 7, 5}, To: []uint32{450, 551, 10, 450}}, false)
+			p.step(graph.Edges{From: []uint32{300}, To: []uint32{301}}, true)
+			p.step(graph.Edges{From: []uint32{551}, To: []uint32{20}}, false)
+			p.close()
+		}
+	}},
+	{Name: "neighbors", Run: func(t testing.TB, dev device.Device) { // some do in several blocks, to the same vertices
+		e := graph.Edges{}
+		for v := range uint32(280) { // equal ranks, so nobody has to hand on
+			for d := range uint32(20) {
+				e.From, e.To = append(e.From, v), append(e.To, (v+d+1)%280)
+			}
+		}
+		p := pursue(t, dev, graph.Options{}, 280, e, &algo.PageRankOptions{Tolerance: 0.1})
+		p.step(graph.Edges{From: []uint32{0, 1, 2, 3}, To: []uint32{30, 31, 32, 33}}, false)
+		p.close()
+	}},
+	{Name: "meeting", Run: func(t testing.TB, dev device.Device) { // trees of several blocks
+		p := pursue(t, dev, graph.Options{}, 1500, graph.Edges{}, &algo.PageRankOptions{Tolerance: 0.5})
+		e := ring(1500)
+		slices.Reverse(e.From)
+		slices.Reverse(e.To)
+		p.step(e, false)
+		p.close()
+	}},
+	{Name: "elsewhere", Run: func(t testing.TB, dev device.Device) { // edges that are not the graph's, and graphs that are others
+		p := pursue(t, dev, graph.Options{}, 40, ring(40), nil)
+		wrong := graph.DeviceEdges{From: devicetest.Upload(t, p.s, []uint32{9, 30}), To: devicetest.Upload(t, p.s, []uint32{20, 31})}
+		_, err := p.ranks.Update(t.Context(), p.s, p.g, wrong, graph.DeviceEdges{})
+		if want := "algo: ranking: invalid argument: vertex 9 has 2 neighbors, and by the edges that came and went 3"; err == nil || err.Error() != want {
+			t.Fatalf("%v, want %q", err, want)
+		}
+		wrong.To = devicetest.Upload(t, p.s, []uint32{3, 1 << 31})
+		if err := p.parts.Insert(t.Context(), p.s, wrong); err == nil || p.parts.Count() != 1 {
+			t.Fatalf("%d components: %v", p.parts.Count(), err)
+		}
+		p.close()
+	}},
+}
+
+// ring leads from each vertex to the next.
+func ring(n int) (e graph.Edges) {
+	for v := range uint32(n) {
+		e.From, e.To = append(e.From, v), append(e.To, (v+1)%uint32(n))
+	}
+	return e
+}
+
+func TestSmokeFollowing(t *testing.T) {
+	dev := devicetest.OpenGPU(t)
+	for _, test := range followingTests {
+		t.Run(test.Name, func(t *testing.T) { test.Run(t, dev) })
+	}
+}
+
+// Lanes, warps and blocks overtake each other, memory is weak, and a data race is a fault.
+func TestFollowingSchedules(t *testing.T) {
+	if testing.Short() {
+		t.Skip("interprets kernels")
+	}
+	mutate.OnSim(t, followingTests, 1, 80, 90)
+}
+
+// followingMutants are ways to break the kernels.
+var followingMutants = []mutate.Broken{
+	{"roots are joined at the scope of a block", "forest_unite", `atom\.relaxed\.gpu(\.global\.cas\.b32)`, "atom.relaxed.cta$1"},
+	{"trees that were joined are counted at the scope of a block", "forest_unite", `atom\.relaxed\.gpu(\.global\.add\.u64)`, "atom.relaxed.cta$1"},
+	{"paths are halved at the scope of a block", "forest_unite", `red\.relaxed\.gpu(\.global\.min\.u32)`, "red.relaxed.cta$1"},
+	{"a vertex is touched once at the scope of a block", "follow_touch", `atom\.relaxed\.gpu(\.global\.or\.b32)`, "atom.relaxed.cta$1"},
+	{"places in a list are given at the scope of a block", "follow_touch", `atom\.relaxed\.gpu(\.global\.add\.u64)`, "atom.relaxed.cta$1"},
+	{"degrees change at the scope of a block", "follow_edges", `atom\.relaxed\.gpu(\.global\.add\.u32)`, "atom.relaxed.cta$1"},
+	{"what is handed on is added at the scope of a block", "follow_spread", `atom\.relaxed\.gpu(\.global\.add\.u64)`, "atom.relaxed.cta$1"},
+	{"marks are read without atomicity beside those who set them", "follow_spread", `ld\.relaxed\.gpu(\.global\.b32)`, "ld$1"},
+}
+
+// The tests of kernels find every one of the mutants.
+func TestFollowingMutants(t *testing.T) {
+	mutate.WantAllNoticed(t, followingTests, followingMutants)
+}
+
+//go:embed testdata/following.txt
+var followingSurvivors string
+
+// Few random changes of the kernels go unnoticed, where flags ask how many.
+func TestFollowingRandomMutants(t *testing.T) {
+	mutate.Run(t, mutate.Config{Images: []*device.Image{traversal.FollowingImage}, Reasons: followingSurvivors, Trials: map[string]func(*mutate.Mutant) []mutate.Trial{
+		traversal.FollowingImage.String(): func(m *mutate.Mutant) []mutate.Trial {
+			return slices.Concat(mutate.OnDevices(m.Arch, 1, followingTests))
+		},
+	}})
+}
