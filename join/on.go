@@ -1,6 +1,7 @@
 package join
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -44,8 +45,11 @@ type matchesOn[K weft.Key] interface {
 // and waits for it. The index does not need the column; close it before the device. Errors: [weft.ErrOptions] for more rows than row numbers,
 // [device.ErrMemory], and that of the context.
 func NewOn[K weft.Key](ctx context.Context, s *device.Stream, keys device.Slice[K]) (*IndexOn[K], error) {
+	if s == nil {
+		return nil, fmt.Errorf("join: NewOn: %w: no stream", device.ErrInvalid)
+	}
 	ix := &IndexOn[K]{n: keys.Len(), dev: s.Device()}
-	err := sameDevice(ix.dev, keys)
+	err := sameDevice(ix.dev, "the keys lie", keys)
 	if err != nil {
 		return nil, fmt.Errorf("join: NewOn: %w", err)
 	}
@@ -76,10 +80,10 @@ func (ix *IndexOn[K]) Close() error {
 	return ix.on.close()
 }
 
-// sameDevice reports a column that is not where it is to be looked up.
-func sameDevice[K weft.Key](dev device.Device, keys device.Slice[K]) error {
-	if keys.Len() > 0 && keys.Device() != dev {
-		return fmt.Errorf("%w: the keys lie on another device", device.ErrInvalid)
+// sameDevice reports memory that is not where the index is.
+func sameDevice[T device.Elem](dev device.Device, what string, memory device.Slice[T]) error {
+	if memory.Len() > 0 && memory.Device() != dev {
+		return fmt.Errorf("%w: %s on another device, %s", device.ErrInvalid, what, memory.Device().Properties().Name)
 	}
 	return nil
 }
@@ -111,7 +115,7 @@ func (ix *IndexOn[K]) Matches(n int) (*MatchesOn[K], error) {
 
 // FindOn looks a batch up, whose pairs other methods tell from then on: those of an inner join, in the order of
 // [Index.Inner]. The last argument, which may be left out, receives how many there are. More keys than there
-// is room for are [device.ErrInvalid].
+// is room for are [device.ErrInvalid], as are no stream, streams and memory of other devices, and a total without room.
 func (m *MatchesOn[K]) FindOn(s *device.Stream, keys device.Slice[K], total ...device.Slice[uint64]) error {
 	return m.find(s, "FindOn", keys, false, total)
 }
@@ -122,13 +126,21 @@ func (m *MatchesOn[K]) FindLeftOn(s *device.Stream, keys device.Slice[K], total 
 }
 
 func (m *MatchesOn[K]) find(s *device.Stream, method string, keys device.Slice[K], all bool, total []device.Slice[uint64]) error {
-	return m.do(method, func() error {
+	return m.do(method, s, func() error {
 		m.n = 0 // until all is well
 		if keys.Len() > m.cap {
 			return fmt.Errorf("%w: %d keys, with room for %d", device.ErrInvalid, keys.Len(), m.cap)
 		}
-		if err := sameDevice(m.ix.dev, keys); err != nil {
+		if err := sameDevice(m.ix.dev, "the keys lie", keys); err != nil {
 			return err
+		}
+		if len(total) > 0 && total[0].Len() == 0 {
+			return fmt.Errorf("%w: total has no room", device.ErrInvalid)
+		}
+		if len(total) > 0 {
+			if err := sameDevice(m.ix.dev, "total lies", total[0]); err != nil {
+				return err
+			}
 		}
 		if err := m.on.find(s, keys, all); err != nil {
 			return err
@@ -142,10 +154,15 @@ func (m *MatchesOn[K]) find(s *device.Stream, method string, keys device.Slice[K
 }
 
 // do runs what a method does, if there is still something to do it with.
-func (m *MatchesOn[K]) do(method string, f func() error) (err error) {
-	if m.closed || m.ix.closed.Load() {
+func (m *MatchesOn[K]) do(method string, s *device.Stream, f func() error) (err error) {
+	switch {
+	case m.closed || m.ix.closed.Load():
 		err = fmt.Errorf("index or matches %w", device.ErrClosed)
-	} else {
+	case s == nil:
+		err = fmt.Errorf("%w: no stream", device.ErrInvalid)
+	case s.Device() != m.ix.dev:
+		err = fmt.Errorf("%w: the stream belongs to another device, %s", device.ErrInvalid, s.Device().Properties().Name)
+	default:
 		err = f()
 	}
 	if err != nil {
@@ -156,12 +173,12 @@ func (m *MatchesOn[K]) do(method string, f func() error) (err error) {
 
 // CountOn writes the number of pairs of each row of the batch to counts, which is as long or CountOn panics.
 func (m *MatchesOn[K]) CountOn(s *device.Stream, counts device.Slice[uint32]) error {
-	return m.do("CountOn", func() error {
+	return m.do("CountOn", s, func() error {
 		if counts.Len() != m.n {
 			panic(fmt.Sprintf("join: CountOn: %d results for %d rows", counts.Len(), m.n))
 		}
-		if m.n == 0 {
-			return nil
+		if err := sameDevice(m.ix.dev, "the counts lie", counts); err != nil || m.n == 0 {
+			return err
 		}
 		return m.on.counts(s, m.n, counts)
 	})
@@ -173,9 +190,10 @@ func (m *MatchesOn[K]) PairsOn(s *device.Stream, first uint64, left, right devic
 	if left.Len() != right.Len() {
 		panic(fmt.Sprintf("join: PairsOn: room for %d rows of the left side and %d of the right", left.Len(), right.Len()))
 	}
-	return m.do("PairsOn", func() error {
-		if m.n == 0 || left.Len() == 0 {
-			return nil
+	return m.do("PairsOn", s, func() error {
+		err := cmp.Or(sameDevice(m.ix.dev, "the left rows lie", left), sameDevice(m.ix.dev, "the right rows lie", right))
+		if err != nil || m.n == 0 || left.Len() == 0 {
+			return err
 		}
 		return m.on.write(s, m.n, first, left, right)
 	})

@@ -177,9 +177,42 @@ func TestOnRefuses(t *testing.T) {
 		if _, err := join.NewOn(t.Context(), s, foreign); !errors.Is(err, device.ErrInvalid) {
 			t.Errorf("an index of another device: %v", err)
 		}
+		numbers, totals := devicetest.Upload(t, other, []uint32{9}), devicetest.Upload(t, other, []uint64{9})
+		mine, sums := devicetest.Upload(t, s, []uint32{9}), devicetest.Upload(t, s, []uint64{9})
+		single := devicetest.Upload(t, s, []int64{1})
+		if err := m.FindOn(s, single); err != nil {
+			t.Fatal(err)
+		}
+		for _, c := range []struct {
+			err  error
+			want string
+		}{
+			{m.FindOn(nil, single), "no stream"},
+			{m.CountOn(nil, mine), "no stream"},
+			{m.FindLeftOn(other, single), "the stream belongs to another device"},
+			{m.FindOn(s, single, sums.Sub(0, 0)), "total has no room"},
+			{m.FindOn(s, single, totals), "total lies on another device"},
+			{errors.Join(m.FindOn(s, single), m.CountOn(s, numbers)), "counts lie on another device"},
+			{m.PairsOn(s, 0, numbers, mine), "left rows lie on another device"},
+			{m.PairsOn(s, 0, mine, numbers), "right rows lie on another device"},
+			{m.PairsOn(other, 0, mine, mine), "the stream belongs to another device"},
+			{m.CountOn(other, mine), "the stream belongs to another device"},
+		} {
+			if !errors.Is(c.err, device.ErrInvalid) || !strings.Contains(c.err.Error(), c.want) {
+				t.Errorf("%v, want %s", c.err, c.want)
+			}
+		}
+		if _, err := join.NewOn(t.Context(), nil, single); !errors.Is(err, device.ErrInvalid) {
+			t.Errorf("an index on no stream: %v", err)
+		}
 		// Before a batch is found, and after one could not be, there are no pairs.
 		left, right := devicetest.Upload(t, s, []uint32{9}), devicetest.Upload(t, s, []uint32{9})
-		if err := m.PairsOn(s, 0, left, right); err != nil || devicetest.Download(t, s, left)[0] != 9 {
+		none, err := ix.Matches(1)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer none.Close()
+		if err := none.PairsOn(s, 0, left, right); err != nil || devicetest.Download(t, s, left)[0] != 9 {
 			t.Errorf("pairs of no batch: %v", err)
 		}
 		one := devicetest.Upload(t, s, []int64{1})

@@ -19,9 +19,9 @@ type series struct {
 	valid []bool // nil: no value is null
 }
 
-// odd are values of each type, small ones and those at its ends; the sums of floats among them do not depend on their order.
-func odd(rng *rand.Rand, t Type) uint64 {
-	small := int64(rng.IntN(7)) - 3
+// odd are values of each type, so many small ones and those at its ends; the sums of floats among them do not depend on their order.
+func odd(rng *rand.Rand, t Type, smalls int) uint64 {
+	small := int64(rng.IntN(smalls) - smalls/2)
 	switch {
 	case t == Bool:
 		return uint64(rng.IntN(2))
@@ -41,10 +41,10 @@ func odd(rng *rand.Rand, t Type) uint64 {
 	return uint64(small) << (64 - 8*t.Size()) >> (64 - 8*t.Size())
 }
 
-func drawn(rng *rand.Rand, t Type, n int, nulls bool) series {
+func drawn(rng *rand.Rand, t Type, smalls, n int, nulls bool) series {
 	s := series{typ: t, bits: make([]uint64, n)}
 	for i := range s.bits {
-		s.bits[i] = odd(rng, t)
+		s.bits[i] = odd(rng, t, smalls)
 	}
 	if nulls {
 		s.valid = make([]bool, n)
@@ -194,21 +194,23 @@ type shape struct {
 	nulls        bool
 	filter       Filter
 	batches      []int
+	smalls       int  // of keys
+	full         bool // values are not null
 }
 
 var shapes = []shape{
-	{of(Int8), of(Int64), false, AllRows, []int{300}},
-	{of(Float32), of(Int32), false, AllRows, []int{600, 40}},
-	{of(Float64), of(Uint64, Float64), false, AllRows, []int{300}},
-	{of(Int64), of(Float32), true, WithoutNulls, []int{250, 40}},
-	{of(Float32, Int8), of(Int16), true, AllRows, []int{300}},
-	{of(Uint8, Int16, Bool), of(Int8, Bool, Uint32), true, AllRows, []int{2000, 300}},
-	{of(Float32, Float32), of(Uint16), false, AllRows, []int{700}},
-	{of(Int32, Float32), of(Int64, Uint8), true, WithoutNulls, []int{300, 500}},
-	{of(Float64, Int64, Float32, Uint16), of(Int64, Float32), true, AllRows, []int{900, 300}},
-	{of(Int64, Int16), of(Int64), true, WithNulls, []int{400}},
-	{of(Int64, Bool), nil, true, WithoutNulls, []int{200, 1100}},
-	{nil, of(Uint64, Int8), true, AllRows, []int{100, 30}},
+	{of(Int8), of(Int64), false, AllRows, []int{300}, 7, false},
+	{of(Float32), of(Int32), false, AllRows, []int{600, 40}, 7, false},
+	{of(Float64), of(Uint64, Float64), false, AllRows, []int{300}, 7, false},
+	{of(Int64), of(Float32), true, WithoutNulls, []int{250, 40}, 7, false},
+	{of(Float32, Int8), of(Int16), true, AllRows, []int{300}, 7, false},
+	{of(Uint8, Int16, Bool), of(Int8, Bool, Uint32), true, AllRows, []int{2000, 300}, 7, false},
+	{of(Float32, Float32), of(Uint16), false, AllRows, []int{700}, 7, false},
+	{of(Int32, Float32), of(Int64, Uint8), true, WithoutNulls, []int{300, 500}, 7, false},
+	{of(Float64, Int64, Float32, Uint16), of(Int64, Float32), true, AllRows, []int{900, 300}, 7, false},
+	{of(Int64, Int16), of(Int64), true, WithNulls, []int{400}, 7, false},
+	{of(Int64, Bool), nil, true, WithoutNulls, []int{200, 1100}, 7, false},
+	{nil, of(Uint64, Int8), true, AllRows, []int{100, 30}, 7, false},
 }
 
 func of(types ...Type) []Type { return types }
@@ -218,6 +220,29 @@ func TestSmokeAny(t *testing.T) { tryAny(t, devicetest.OpenGPU(t)) }
 
 func tryAny(t testing.TB, dev device.Device) {
 	for i, x := range shapes {
+		x.try(t, dev, uint64(i))
+	}
+}
+
+// So many keys that blocks give their tables up, and keys of three words.
+var manyKeys = []shape{
+	{of(Float32), of(Int32), false, AllRows, []int{5000}, 300, false},
+	{of(Uint64), of(Float32, Int32), false, AllRows, []int{4000}, 300, false},
+	{of(Float64), of(Int16), false, AllRows, []int{4000}, 300, false},
+	{of(Float32, Int16, Bool), of(Int8), true, AllRows, []int{5000}, 30, true},
+	{of(Uint8, Int32), of(Uint8), true, WithoutNulls, []int{5000}, 40, true},
+	{of(Float32, Int16, Bool), of(Float32, Int8, Bool), true, AllRows, []int{5000}, 20, false},
+	{of(Float64), of(Uint16, Float64), true, WithoutNulls, []int{5000}, 300, false},
+	{of(Int64, Int64, Int8, Bool, Float32, Int16), of(Int64), true, AllRows, []int{1500, 100}, 3, false},
+	{of(Int8, Bool, Float32, Int16, Float64, Float64), nil, true, WithoutNulls, []int{2500}, 4, false},
+	{of(Int64, Bool, Int8, Int16, Float32, Int32), of(Int32), true, AllRows, []int{1500}, 3, true},
+}
+
+// The same of more keys.
+func TestSmokeMany(t *testing.T) { tryMany(t, devicetest.OpenGPU(t)) }
+
+func tryMany(t testing.TB, dev device.Device) {
+	for i, x := range manyKeys {
 		x.try(t, dev, uint64(i))
 	}
 }
@@ -233,7 +258,7 @@ func (x shape) aggregates() (all []Aggregate) {
 		case t >= Float32:
 			funcs[1], funcs[2] = SumOfFloats, MeanOfFloats
 		}
-		if len(x.values) == 1 && !x.nulls {
+		if len(x.values) == 1 && (x.full || !x.nulls) {
 			funcs = funcs[1:2] // for which there is a kernel
 		}
 		for _, f := range funcs {
@@ -268,11 +293,11 @@ func (x shape) try(t testing.TB, dev device.Device, seed uint64) {
 		r := Rows{N: n, Filter: x.filter, Before: before}
 		var k, v []series
 		for _, typ := range x.keys {
-			k = append(k, drawn(rng, typ, n, x.nulls))
+			k = append(k, drawn(rng, typ, x.smalls, n, x.nulls))
 			r.Keys = append(r.Keys, k[len(k)-1].upload(t, s))
 		}
 		for _, typ := range x.values {
-			v = append(v, drawn(rng, typ, n, x.nulls))
+			v = append(v, drawn(rng, typ, 7, n, x.nulls && !x.full))
 			r.Values = append(r.Values, v[len(v)-1].upload(t, s))
 		}
 		x.count(want, k, v, n)

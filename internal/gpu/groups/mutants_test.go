@@ -62,10 +62,17 @@ func TestMutantsFailKernelTests(t *testing.T) {
 //go:embed testdata/survivors.txt
 var survivors string
 
+// trials of random mutants take longer.
+func trials(m *mutate.Mutant) []mutate.Trial {
+	quick, random := mutate.OnDevices(m.Arch, 2, kernelTests)
+	most, others := mutate.OnDevices(m.Arch, 2, []mutate.KernelTest{{Name: "many", Run: tryMany}, {Name: "any columns", Run: tryAny}})
+	return slices.Concat(quick, most, random, others)
+}
+
 // Few random changes of the kernels go unnoticed, where flags ask how many.
 func TestRandomMutants(t *testing.T) {
 	mutate.Run(t, mutate.Config{Images: []*device.Image{&groupsImage, &keysImage}, Reasons: survivors, Trials: map[string]func(*mutate.Mutant) []mutate.Trial{
-		groupsImage.String(): func(m *mutate.Mutant) []mutate.Trial { return slices.Concat(mutate.OnDevices(m.Arch, 1, kernelTests)) },
-		keysImage.String():   func(m *mutate.Mutant) []mutate.Trial { return slices.Concat(mutate.OnDevices(m.Arch, 1, kernelTests)) },
+		groupsImage.String(): trials,
+		keysImage.String():   trials,
 	}})
 }
