@@ -22,16 +22,39 @@ var kernelTests = []mutate.KernelTest{
 	{Name: "rows of blocks", Run: func(t testing.TB, dev device.Device) {
 		rows := make([][]uint32, 700)
 		rows[0], rows[1], rows[2] = every(1, 700, 1), every(5, 700, 3), every(4, 500, 7)
-		on(t, dev).wantClosed("a hub", uint64(len(rows[1])+len(rows[2])), rows...)
+		b := on(t, dev)
+		b.wantClosed("a hub", uint64(len(rows[1])+len(rows[2])), rows...)
+		// Several hubs, which warps of several blocks leave, and each has wedges that are closed in all of its parts.
+		rows[300], rows[350], rows[400], rows[650] = every(301, 700, 2), every(351, 700, 5), every(401, 700, 3), every(651, 700, 2)
+		b.wantClosed("hubs", closedIn(rows), rows...)
 	}},
 	{Name: "a batch", Run: func(t testing.TB, dev device.Device) {
 		b := on(t, dev)
 		b.checkOf(clique(20), 40, 32, 1)
 		b.checkOf(random(60, 300, 1), 100, 96, 2)
 	}},
+	{Name: "rows that ascend", Run: func(t testing.TB, dev device.Device) {
+		b := on(t, dev)
+		b.checkAscend(40, 90, 1)
+		b.checkAscend(300, 3300, 2)
+	}},
 	{Name: "long rows", Run: tryLongRows, Long: true},
 	{Name: "a wide batch", Run: tryWide, Long: true},
 	{Name: "cliques", Run: func(t testing.TB, dev device.Device) { on(t, dev).check(build(t, clique(140), nil)) }, Long: true},
+}
+
+// closedIn counts the wedges that an arc closes, of rows that ascend.
+func closedIn(rows [][]uint32) (count uint64) {
+	for _, row := range rows {
+		for _, v := range row {
+			for _, w := range rows[v] {
+				if _, there := slices.BinarySearch(row, w); there {
+					count++
+				}
+			}
+		}
+	}
+	return count
 }
 
 // Lanes, warps and blocks overtake each other, memory is weak, and a data race is a fault.

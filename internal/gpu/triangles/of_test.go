@@ -108,13 +108,23 @@ func TestSmokeWide(t *testing.T) { tryWide(t, devicetest.OpenGPU(t)) }
 
 func tryWide(t testing.TB, dev device.Device) {
 	b := on(t, dev)
-	e := hubs(9000)
-	g := build(t, e, nil)
+	const n = 9000
+	e := hubs(n)
+	for v := uint32(3); v < n; v++ {
+		if v%29 != 0 {
+			e.From, e.To = append(e.From, 2), append(e.To, v) // a third hub, which the others are neighbors of
+		}
+	}
+	g := build(t, e, &graph.Options{SelfLoops: true})
 	there := b.changing(g, 32)
-	var from, to = []uint32{1, 5}, []uint32{0, 1}
-	want := touched(g, setOf(from, to))
-	got, err := b.k.Of(context.Background(), b.s, there, devicetest.Upload(t, b.s, from), devicetest.Upload(t, b.s, to))
-	if err != nil || got != want || want < 8000 {
-		t.Errorf("%d triangles, %v, want %d", got, err, want)
+	for _, some := range [][2][]uint32{
+		{{1, 5}, {0, 1}},
+		{{0, 1, 2, 2, 700, 2, 40, 0, 2}, {1, 2, 0, 700, 0, 699, 41, 8000, 1}}, // triangles with one, two and three of these edges
+	} {
+		want := touched(g, setOf(some[0], some[1]))
+		got, err := b.k.Of(context.Background(), b.s, there, devicetest.Upload(t, b.s, some[0]), devicetest.Upload(t, b.s, some[1]))
+		if err != nil || got != want || want < 8000 {
+			t.Errorf("%d edges: %d triangles, %v, want %d", len(some[0]), got, err, want)
+		}
 	}
 }
