@@ -55,6 +55,7 @@ func (k *keptComponents) inserted(e graph.Edges) error {
 	if k.stale {
 		return nil
 	}
+	e.Vertices = k.file.Vertices // which may be more than there are by default
 	return k.connected.Insert(k.ctx, e)
 }
 

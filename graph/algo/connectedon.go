@@ -18,6 +18,7 @@ type DeviceConnected struct {
 	host    *Connected // on a CPU
 	k       *traversal.Following
 	parents device.Slice[uint32] // perhaps of more vertices than there are
+	told    device.Slice[uint64] // what kernels say of a batch
 	n       int
 	count   int
 	failed  error // of the device: what has been united is not known
@@ -34,11 +35,17 @@ func NewConnectedOn(ctx context.Context, s *device.Stream, g *graph.DeviceCSR) (
 		c.host = &Connected{host: c.dev.(device.Host)}
 	} else {
 		var err error
-		if c.k, err = traversal.LoadFollowing(c.dev); err != nil {
+		if c.k, err = traversal.LoadFollowing(c.dev); err == nil {
+			c.told, err = device.Make[uint64](c.dev, traversal.UniteWords)
+		}
+		if err != nil {
 			return nil, named("connected", err)
 		}
 	}
-	return c, c.Reset(ctx, s, g)
+	if err := c.Reset(ctx, s, g); err != nil {
+		return nil, errors.Join(err, c.Free())
+	}
+	return c, nil
 }
 
 // usable refuses calls behind Free, and streams of other devices.
@@ -103,7 +110,7 @@ func (c *DeviceConnected) insert(ctx context.Context, s *device.Stream, edges gr
 		return err
 	}
 	for {
-		united, told, err := c.k.Unite(ctx, s, c.parents.Ptr(), c.n, edgesOf(edges), limit)
+		united, told, err := c.k.Unite(ctx, s, c.told.Ptr(), c.parents.Ptr(), c.n, edgesOf(edges), limit)
 		c.count -= united
 		switch {
 		case err != nil:
@@ -197,5 +204,5 @@ func (c *DeviceConnected) Free() error {
 	if c.host != nil {
 		c.host.parents, c.host.count = nil, 0
 	}
-	return c.parents.Free()
+	return errors.Join(c.parents.Free(), c.told.Free())
 }

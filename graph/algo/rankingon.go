@@ -153,14 +153,7 @@ func (r *DeviceRanking) take(ctx context.Context, s *device.Stream, g DeviceRead
 	if err != nil {
 		return err
 	}
-	told, err := r.k.Check(ctx, s, edgesOf(deleted), r.vertices)
-	if err == nil && told.Bad >= 0 {
-		var ends [2]uint32
-		if ends, err = edgeOf(ctx, s, deleted, told.Bad); err == nil {
-			err = invalid("ranking", "edge %d from %d to %d was deleted, and there were %d vertices", told.Bad, ends[0], ends[1], r.vertices)
-		}
-	}
-	if err != nil {
+	if err := r.there(ctx, s, deleted); err != nil {
 		return err
 	}
 	if err := r.grow(ctx, s, most); err != nil || r.vertices == 0 {
@@ -177,6 +170,22 @@ func (r *DeviceRanking) take(ctx context.Context, s *device.Stream, g DeviceRead
 	r.idle, r.waiting, r.arcs, r.load = r.idle+t.Idle, r.waiting+t.Waiting, r.arcs+t.Arcs, r.load+t.Load
 	r.changed, r.active = t.Changed, t.Active
 	return r.agree(ctx, s, g, t)
+}
+
+// there refuses edges that were deleted between vertices that there were not.
+func (r *DeviceRanking) there(ctx context.Context, s *device.Stream, deleted graph.DeviceEdges) error {
+	if deleted.From.Len() == 0 {
+		return nil
+	}
+	told, err := r.k.Check(ctx, s, edgesOf(deleted), r.vertices)
+	if err != nil || told.Bad < 0 {
+		return err
+	}
+	ends, err := edgeOf(ctx, s, deleted, told.Bad)
+	if err != nil {
+		return err
+	}
+	return invalid("ranking", "edge %d from %d to %d was deleted, and there were %d vertices", told.Bad, ends[0], ends[1], r.vertices)
 }
 
 // view has kernels read the graph.
@@ -286,6 +295,9 @@ func verticesOn(ctx context.Context, s *device.Stream, k *traversal.Following, n
 	n, err := verticesWith(name, before, graph.Edges{Vertices: e.Vertices})
 	if err != nil {
 		return 0, err
+	}
+	if e.From.Len() == 0 {
+		return n, nil
 	}
 	limit := max(n, mostVertices)
 	told, err := k.Check(ctx, s, edgesOf(e), limit)

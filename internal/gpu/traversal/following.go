@@ -51,9 +51,8 @@ type Told struct{ Vertices, Bad int }
 // toldBy reads what edges_check has left.
 func toldBy(words []uint64) Told { return Told{Vertices: int(^words[1]), Bad: int(words[0])} }
 
-// check submits it.
+// check submits it. There is no vertex in told before, and no bad edge.
 func (k *Following) check(c *call, told device.Ptr, e Edges, limit int) {
-	c.write(told, ^uint64(0), ^uint64(0))
 	launch(c, k.edgesCheck, e.N, &checkParams{batch: e.ref(), told: told, limit: uint64(limit)})
 }
 
@@ -61,6 +60,7 @@ func (k *Following) check(c *call, told device.Ptr, e Edges, limit int) {
 func (k *Following) Check(ctx context.Context, s *device.Stream, e Edges, limit int) (Told, error) {
 	c := k.begin(ctx, s, Graph{})
 	told := c.take(16)[0]
+	c.write(told, ^uint64(0), ^uint64(0))
 	k.check(c, told, e, limit)
 	words := c.read(told, 2)
 	return toldBy(words), c.end()
@@ -68,16 +68,18 @@ func (k *Following) Check(ctx context.Context, s *device.Stream, e Edges, limit 
 
 // ---- components ----------------------------------------------------------------
 
+// UniteWords is how much memory Unite wants, in words of 64 bits.
+const UniteWords = 3
+
 // Unite unites the ends of edges in a forest of so many vertices, unless one is beyond them, or beyond the limit. It returns how many
 // trees became one with another.
-func (k *Following) Unite(ctx context.Context, s *device.Stream, parents device.Ptr, vertices int, e Edges, limit int) (united int, told Told, err error) {
+func (k *Following) Unite(ctx context.Context, s *device.Stream, words, parents device.Ptr, vertices int, e Edges, limit int) (united int, told Told, err error) {
 	c := k.begin(ctx, s, Graph{})
-	words := c.take(24)[0]
 	p := forestParams{batch: e.ref(), told: words, united: words + 16, parents: parents, vertices: uint32(vertices)}
-	c.write(p.united, 0)
+	c.write(words, ^uint64(0), ^uint64(0), 0)
 	k.check(c, words, e, limit)
 	launch(c, k.forestUnite, e.N, &p)
-	got := c.read(words, 3)
+	got := c.read(words, UniteWords)
 	return int(got[2]), toldBy(got), c.end()
 }
 
