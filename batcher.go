@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -105,7 +106,7 @@ func NewBatcher[K Key, V Value](m Batched[K, V], opts *BatcherOptions) (*Batcher
 		o.MaxBatch = 1 << 16
 	}
 	if o.MaxWaiting == 0 {
-		o.MaxWaiting = 4 * o.MaxBatch
+		o.MaxWaiting = 4 * min(o.MaxBatch, math.MaxInt/4)
 	}
 	o.MaxBatch = min(o.MaxBatch, o.MaxWaiting)
 	b.singles.New = func() any { return new(single[K, V]) }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"runtime"
 	"slices"
 	"sync"
@@ -63,6 +64,17 @@ func newBatcher[K weft.Key, V weft.Value](t testing.TB, m weft.Batched[K, V], op
 		}
 	})
 	return b
+}
+
+// A batch of any size is a batch of those that have come.
+func TestBatcherOfAnySize(t *testing.T) {
+	m := newLinear(t, devicetest.OpenCPU(t, 1), nil)
+	b := newBatcher[uint64, int64](t, m, &weft.BatcherOptions{MaxBatch: math.MaxInt, Coalesce: weft.CoalesceAlways})
+	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+	defer cancel()
+	if inserted, err := b.Put(ctx, 7, 1); err != nil || !inserted {
+		t.Errorf("inserted %v; %v", inserted, err)
+	}
 }
 
 func newLinear(t testing.TB, dev device.Device, opts *linear.Options) *linear.Map[uint64, int64] {

@@ -482,66 +482,122 @@ func TestOnRefuses(t *testing.T) {
 	})
 }
 
-// Memory that runs out, at every allocation, is an error, and nothing is left behind.
+// Memory that runs out, at every allocation, is an error, and nothing is left behind: of one key, of keys whose nulls have a table of
+// their own, and of keys that get numbers.
 func TestOnMemory(t *testing.T) {
 	if testing.Short() {
 		t.Skip("interprets kernels")
 	}
-	for n := 0; ; n++ {
-		dev := devicetest.OpenSim(t, nil)
-		fired := devicetest.FailAfter(dev, n)
-		err := growOn(t, dev)
-		if live := devicetest.Live(dev); live.Bytes != 0 || live.Streams != 0 || live.Events != 0 {
-			t.Errorf("operation %d failed: %+v are left", n, live)
-		}
-		if !fired() {
-			if err != nil || n < 20 {
-				t.Errorf("%d operations, %v", n, err)
+	for _, x := range []*growth{
+		{keys: of(column.Int64), values: of(column.Int64), aggs: []Aggregate{{Func: Max}}, n: 100},
+		{keys: of(column.Int64), values: of(column.Int32), aggs: []Aggregate{{Func: Sum}, {Func: First}}, n: 300, nulls: 9},
+		{keys: of(column.Int16, column.Int64), values: of(column.Int64), aggs: []Aggregate{{Func: Mean}}, n: 1500, nulls: 9},
+	} {
+		x.draw(t)
+		n := 0
+		for ran := false; !ran; n++ {
+			dev := devicetest.OpenSim(t, nil)
+			fired := devicetest.FailAfter(dev, n)
+			err := x.run(t, dev)
+			if live := devicetest.Live(dev); live.Bytes != 0 || live.Streams != 0 || live.Events != 0 {
+				t.Errorf("by %v, operation %d failed: %+v are left", x.keys, n, live)
 			}
-			return
+			if ran = !fired(); ran && err != nil || !ran && !errors.Is(err, device.ErrMemory) {
+				t.Errorf("by %v, operation %d failed: %v", x.keys, n, err)
+			}
 		}
-		if !errors.Is(err, device.ErrMemory) {
-			t.Errorf("operation %d failed: %v", n, err)
+		if n < 20 {
+			t.Errorf("by %v: %d operations", x.keys, n)
 		}
 	}
 }
 
-// growOn groups more keys than the first table has room for.
-func growOn(t *testing.T, dev device.Device) (err error) {
-	const n = 100
+// growth is rows of more keys than the first tables have room for.
+type growth struct {
+	keys, values []column.Type
+	aggs         []Aggregate
+	n, nulls     int
+
+	k, v []column.Column
+	want *Result
+}
+
+func (x *growth) draw(t *testing.T) {
+	rng := rand.New(rand.NewPCG(1, 1))
+	numbers := make([]int64, x.n)
+	for i := range numbers {
+		numbers[i] = int64(i)
+	}
+	last := len(x.keys) - 1
+	for _, typ := range x.keys[:last] {
+		x.k = append(x.k, drawn(rng, typ, x.n, 100, x.nulls))
+	}
+	x.k = append(x.k, column.Of(numbers))
+	if x.nulls > 0 {
+		x.k[last] = x.k[last].WithValid(drawn(rng, column.Bool, x.n, 2, x.nulls).Valid())
+	}
+	for _, typ := range x.values {
+		x.v = append(x.v, drawn(rng, typ, x.n, 100, x.nulls))
+	}
+	var err error
+	x.want, err = By(t.Context(), devicetest.OpenCPU(t, 1), x.k, x.v, x.aggs, &Options{Sorted: true})
+	must(t, err)
+}
+
+func (x *growth) run(t *testing.T, dev device.Device) (err error) {
 	s, err := dev.NewStream()
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, s.Close()) }()
-	keys := make([]int64, n)
-	for i := range keys {
-		keys[i] = int64(i)
+	sent := func(columns []column.Column) (all []column.On) {
+		for _, c := range columns {
+			on, failed := column.Upload(s, c)
+			err = errors.Join(err, failed)
+			all = append(all, on)
+		}
+		return all
 	}
-	there, err := device.Upload(s, keys)
+	keys, values := sent(x.k), sent(x.v)
+	defer func() {
+		for _, c := range slices.Concat(keys, values) {
+			err = errors.Join(err, c.Free())
+		}
+	}()
 	if err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, there.Free()) }()
-	g, err := NewOn(dev, []Aggregate{{Func: Max}}, nil)
+	g, err := NewOn(dev, x.aggs, nil)
 	if err != nil {
 		return err
 	}
 	g.on.(*gpuOn).sizes = smallSizes
 	defer func() { err = errors.Join(err, g.Close()) }()
-	if err := g.AddOn(s, on(there), on(there)); err != nil {
+	if err := g.AddOn(s, keys, values); err != nil {
 		// It has been added in part, or not at all.
-		again := g.AddOn(s, on(there), on(there))
-		if r, end := g.Result(context.Background()); again != nil && !errors.Is(again, device.ErrMemory) || again == nil && (end != nil || r.Len() != n) {
+		again := g.AddOn(s, keys, values)
+		if r, end := g.Result(context.Background()); again != nil && !errors.Is(again, device.ErrMemory) || again == nil && (end != nil || r.Len() != x.want.Len()) {
 			t.Errorf("behind a batch that failed: %v, %v", again, end)
 		}
 		return err
 	}
 	r, err := g.Result(t.Context())
-	if err == nil && r.Len() != n {
-		t.Errorf("%d groups, want %d", r.Len(), n)
+	if err != nil {
+		// Results may be asked for again.
+		r, again := g.Result(t.Context())
+		if again != nil || differ(linesOf(r), linesOf(x.want)) != "" {
+			t.Errorf("behind a result that failed: %v", again)
+		}
+		return err
 	}
-	return err
+	if d := differ(linesOf(r), linesOf(x.want)); d != "" {
+		t.Error(d)
+	}
+	there, err := g.ResultOn(t.Context())
+	if err != nil {
+		return err
+	}
+	return there.Free()
 }
 
 // A context that ends, wherever, ends the call, and leaves groups as they were and no memory.
