@@ -108,6 +108,7 @@ func TestTables(t *testing.T) {
 
 func TestTableErrors(t *testing.T) {
 	o, ids := tableFile(t, "o.csv", orders), tableFile(t, "ids.csv", "id,x\n1,a\n")
+	parquet, arrow := tableFile(t, "cut.parquet", "PAR1\n"), tableFile(t, "cut.arrow", "ARROW1\n")
 	dir := t.TempDir()
 	for _, tt := range []struct {
 		args   string
@@ -117,6 +118,8 @@ func TestTableErrors(t *testing.T) {
 	}{
 		{"group --by x o", "", exitFailed, `group: --by: no column "x"; there are 4: id, customer, amount, day`},
 		{"group --by 5 o", "", exitFailed, `group: --by: no column "5"`},
+		{"distinct cut.parquet", "", exitFailed, "file too small (size=5)\n"},
+		{"distinct cut.arrow", "", exitFailed, "EOF\n"},
 		{"group --by id --agg sum:x o", "", exitFailed, `group: --agg sum:x: no column "x"`},
 		{"group --by id --agg sum:day o", "", exitFailed, `o.csv:2: column day: "2026-01-01" is no number`},
 		{"group --by a -", "a,b\n1,2\n3\n", exitFailed, "group: standard input:3: 1 fields, want 2"},
@@ -157,7 +160,7 @@ func TestTableErrors(t *testing.T) {
 		t.Run(tt.args, func(t *testing.T) {
 			args := strings.Fields(tt.args)
 			for i, arg := range args[1:] {
-				if name, ok := map[string]string{"o": o, "ids": ids}[arg]; ok {
+				if name, ok := map[string]string{"o": o, "ids": ids, "cut.parquet": parquet, "cut.arrow": arrow}[arg]; ok {
 					args[i+1] = name
 				}
 			}

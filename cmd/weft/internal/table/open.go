@@ -34,11 +34,13 @@ type stream struct {
 	closers []io.Closer
 }
 
+// Close closes the file. Idempotent.
 func (s *stream) Close() error {
 	var errs []error
 	for _, c := range s.closers {
 		errs = append(errs, c.Close())
 	}
+	s.closers = nil
 	return errors.Join(errs...)
 }
 
