@@ -257,7 +257,7 @@ func (j *tableJob) addGroups(t *table.Table, g *group.Groups, gr *grouping) erro
 	if err := add(none); err != nil {
 		return err
 	}
-	return j.read(t, gr.columns, gr.number, func(b table.Batch) error { return j.full(add(b.Columns), "the groups") })
+	return j.read(t, gr.columns, gr.number, func(b table.Batch) error { return j.added(add(b.Columns), b.Rows) })
 }
 
 // groupSummary is what weft group --json says besides the rows.

@@ -223,22 +223,20 @@ func alike(a, b goarrow.DataType) bool {
 // result are the columns of the result.
 func (o *joinOptions) result(j *tableJob, left, right *side) ([]joined, error) {
 	var all []joined
-	add := func(s *side, c int, right bool) {
-		f := s.Fields()[c]
-		for right && slices.ContainsFunc(all, func(j joined) bool { return j.Name == f.Name }) {
+	names := map[string]bool{}
+	for c, f := range left.Fields() {
+		names[f.Name] = true
+		all = append(all, joined{Field: f, at: c})
+	}
+	for c, f := range right.Fields() {
+		if o.kind == "semi" || o.kind == "anti" || slices.Contains(right.keys, c) {
+			continue
+		}
+		for names[f.Name] {
 			f.Name += "_right"
 		}
-		all = append(all, joined{Field: f, right: right, at: c})
-	}
-	for c := range left.Fields() {
-		add(left, c, false)
-	}
-	if o.kind == "inner" || o.kind == "left" {
-		for c := range right.Fields() {
-			if !slices.Contains(right.keys, c) {
-				add(right, c, true)
-			}
-		}
+		names[f.Name] = true
+		all = append(all, joined{Field: f, right: true, at: c})
 	}
 	if len(o.columns) > 0 {
 		var some []joined

@@ -221,12 +221,16 @@ func (j *tableJob) read(t *table.Table, columns []int, number []bool, add func(t
 	return nil
 }
 
-// full says that a limit was reached, and by what.
-func (j *tableJob) full(err error, what string) error {
-	if !errors.Is(err, weft.ErrFull) {
+// added is why rows of a batch have not been added to groups, as far as that means something here.
+func (j *tableJob) added(err error, rows int) error {
+	p := (*weft.PartialError)(nil)
+	switch {
+	case !errors.As(err, &p):
 		return err
+	case errors.Is(p.Err, weft.ErrFull):
+		return fmt.Errorf("--memory %d is not enough for the groups of more than %d rows", j.memory, j.RowsRead-rows+p.Done)
 	}
-	return fmt.Errorf("--memory %d is not enough for %s, after %d rows: %w", j.memory, what, j.RowsRead, err)
+	return p.Err
 }
 
 // parquetName is the file that --parquet names, or that the link leads to which it names.
