@@ -84,7 +84,11 @@ func open(t testing.TB, b []byte, reads int64) (*Parquet, *guarded) {
 func TestAhead(t *testing.T) {
 	groups := []int{3, 0, 2*batchRows + 5, 1, batchRows, 7, 9, 11}
 	b := groupsFile(t, groups...)
-	for _, cores := range []int{1, 2, 3, 5, 40} {
+	most := []int{1, 2, 3, 5, 40}
+	if testing.Short() { // and beside the race detector
+		most = []int{3}
+	}
+	for _, cores := range most {
 		for _, fields := range [][]int{{0, 1}, {1, 0, 1}, {0}, {}} {
 			for _, most := range []int{0, 1, 3, 1 << 30} { // batches, and no more
 				p, file := open(t, b, 1<<40)
