@@ -52,8 +52,8 @@ type twins struct {
 
 func likeHost(t *testing.T, r *rapid.T, dev device.Device, cores []device.Device) {
 	x := &twins{t: t, r: r, dev: dev}
-	types := rapid.SliceOfN(rapid.SampledFrom(fixedTypes), 0, 4)
-	x.keys, x.values = types.Draw(r, "keys"), types.Draw(r, "values")
+	few, many := rapid.SliceOfN(rapid.SampledFrom(fixedTypes), 0, 4), rapid.SliceOfN(rapid.SampledFrom(fixedTypes), 5, 20)
+	x.keys, x.values = rapid.OneOf(few, few, many).Draw(r, "keys"), few.Draw(r, "values")
 	aggs, o := drawnAggregates(r, x.values), Options{
 		SkipNulls: rapid.Bool().Draw(r, "skip nulls"), WrapSums: rapid.Bool().Draw(r, "wrap sums"),
 		Capacity: rapid.SampledFrom([]int{0, 0, 1, 100}).Draw(r, "capacity"),
