@@ -100,7 +100,7 @@ func checkOn(aggs []Aggregate, o Options) error {
 // integers or twice as many others. Nothing has been added then.
 //
 // A batch that fails, for lack of memory or on a stream that has been closed, may have been added in part, so all later calls fail
-// with its error. So it is with sums of integers that go over 2^94, which is an [ErrOverflow] whatever the options.
+// with its error. So it is where there is no room for the number of nulls of a column that has had none before, and with sums of integers that go over 2^94, which is an [ErrOverflow] whatever the options.
 func (g *GroupsOn) AddOn(s *device.Stream, keys, values []column.On) error {
 	n := length(keys, values)
 	g.mu.Lock()
