@@ -2,6 +2,7 @@ package sampling_test
 
 import (
 	"context"
+	_ "embed"
 	"errors"
 	"slices"
 	"testing"
@@ -35,23 +36,37 @@ func draw(t testing.TB, dev device.Device) {
 		vertices[i] = uint32(i * 3)
 	}
 	o := sampling.Sample{Offsets: devicetest.Upload(t, s, offsets), Neighbors: devicetest.Upload(t, s, targets), Vertices: devicetest.Upload(t, s, vertices)}
-	for _, fanout := range []int{0, 7, 40, 70} {
-		for _, replace := range []bool{false, true} {
-			want := make([]uint32, fanout*len(vertices))
-			n, err := algo.Sample(ctx, host, g, vertices, fanout, want, &algo.SampleOptions{Seed: 9, Replace: replace})
-			must(t, err)
-			o.Fanout, o.Seed, o.Replace, o.Out = fanout, 9, replace, devicetest.Upload(t, s, make([]uint32, len(want)))
-			drawn, bad, err := k.Draw(ctx, s, &o)
-			must(t, err)
-			if got := devicetest.Download(t, s, o.Out); drawn != n || bad != -1 || !slices.Equal(got, want) {
-				t.Fatalf("fan-out %d, replace %v: %d drawn, want %d; %d bad; the same neighbors: %v", fanout, replace, drawn, n, bad, slices.Equal(got, want))
-			}
+	same := func(vertices []uint32, fanout int, replace bool) {
+		t.Helper()
+		want := make([]uint32, fanout*len(vertices))
+		n, err := algo.Sample(ctx, host, g, vertices, fanout, want, &algo.SampleOptions{Seed: 9, Replace: replace})
+		must(t, err)
+		o.Vertices, o.Fanout, o.Seed, o.Replace, o.Out = devicetest.Upload(t, s, vertices), fanout, 9, replace, devicetest.Upload(t, s, make([]uint32, len(want)))
+		drawn, bad, err := k.Draw(ctx, s, &o)
+		must(t, err)
+		if got := devicetest.Download(t, s, o.Out); drawn != n || bad != -1 || !slices.Equal(got, want) {
+			t.Fatalf("fan-out %d, replace %v: %d drawn, want %d; %d bad; the same neighbors: %v", fanout, replace, drawn, n, bad, slices.Equal(got, want))
 		}
 	}
-	copy(vertices[20:], []uint32{120, 119, 500})
-	o.Vertices = devicetest.Upload(t, s, vertices)
-	if _, bad, err := k.Draw(ctx, s, &o); bad != 20 || err != nil {
-		t.Fatalf("vertex 20 of the batch is one too large: %d, %v", bad, err)
+	for _, fanout := range []int{0, 7, 40, 64, 70} { // up to 64 by one algorithm, from there on by the other
+		same(vertices, fanout, false)
+		same(vertices, fanout, true)
+	}
+	for _, fanout := range []int{1, 31, 32, 33} {
+		same([]uint32{1}, fanout, false) // with one neighbor, which is all that is drawn
+		same([]uint32{100, 33, 32, 34}, fanout, false)
+	}
+	many := slices.Repeat(vertices, 20) // several blocks
+	copy(many[520:], []uint32{120, 119, 500})
+	many[700] = 1 << 31
+	o.Vertices, o.Fanout, o.Out = devicetest.Upload(t, s, many), 1, devicetest.Upload(t, s, many)
+	if _, bad, err := k.Draw(ctx, s, &o); bad != 520 || err != nil {
+		t.Fatalf("vertex 520 of the batch is one too large: %d, %v", bad, err)
+	}
+	many[300] = 121
+	o.Vertices = devicetest.Upload(t, s, many)
+	if _, bad, err := k.Draw(ctx, s, &o); bad != 300 || err != nil {
+		t.Fatalf("vertex 300 of the batch is two too large: %d, %v", bad, err)
 	}
 }
 
@@ -79,6 +94,16 @@ func TestMutantsFailKernelTests(t *testing.T) {
 		{"draws are added up at the scope of a block", "draw", `atom\.relaxed\.gpu(\.global\.add\.u64)`, "atom.relaxed.cta$1"},
 		{"the lower half of a product", "draw", `mul\.hi\.u64`, "mul.lo.u64"},
 	})
+}
+
+//go:embed testdata/survivors.txt
+var survivors string
+
+// Few random changes of the kernels go unnoticed, where flags ask how many.
+func TestRandomMutants(t *testing.T) {
+	mutate.Run(t, mutate.Config{Images: []*device.Image{sampling.Image}, Reasons: survivors, Trials: map[string]func(*mutate.Mutant) []mutate.Trial{
+		sampling.Image.String(): func(m *mutate.Mutant) []mutate.Trial { return slices.Concat(mutate.OnDevices(m.Arch, 1, kernelTests)) },
+	}})
 }
 
 func TestNoKernels(t *testing.T) {

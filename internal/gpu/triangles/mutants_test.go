@@ -27,11 +27,15 @@ var kernelTests = []mutate.KernelTest{
 		// Several hubs, which warps of several blocks leave, and each has wedges that are closed in all of its parts.
 		rows[300], rows[350], rows[400], rows[650] = every(301, 700, 2), every(351, 700, 5), every(401, 700, 3), every(651, 700, 2)
 		b.wantClosed("hubs", closedIn(rows), rows...)
+		for v := range uint32(640) { // and a hub whose neighbors have few each, which are dealt out
+			rows[v+1] = []uint32{v + 2, v + 3 + v%5, v + 31}[v%3:]
+		}
+		b.wantClosed("a hub of short rows", closedIn(rows), rows...)
 	}},
 	{Name: "a batch", Run: func(t testing.TB, dev device.Device) {
 		b := on(t, dev)
 		b.checkOf(clique(20), 40, 32, 1)
-		b.checkOf(random(60, 300, 1), 100, 96, 2)
+		b.checkOf(random(60, 300, 1), 300, 96, 2) // several blocks
 	}},
 	{Name: "rows that ascend", Run: func(t testing.TB, dev device.Device) {
 		b := on(t, dev)

@@ -1,0 +1,6 @@
+package sampling
+
+import "github.com/weftgo/weft/device"
+
+// Image is the kernels, for tests of broken ones.
+var Image *device.Image = &samplingImage
