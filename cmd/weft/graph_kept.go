@@ -1,6 +1,10 @@
 package main
 
 import (
+	"context"
+	"errors"
+
+	"github.com/weftgo/weft/device"
 	"github.com/weftgo/weft/graph"
 	"github.com/weftgo/weft/graph/algo"
 )
@@ -12,6 +16,7 @@ type kept interface {
 	deleted(graph.Edges) error  // behind it: what it has changed
 	// value is the result, and the vertex that has it, if one does.
 	value() (x float64, vertex string, err error)
+	close() error
 }
 
 // keep begins with the empty graph.
@@ -27,8 +32,7 @@ func (r *replayer) keep() (kept, error) {
 	case "triangles":
 		return &keptTriangles{r, 0}, nil
 	case "pagerank":
-		ranking, err := algo.NewRanking(r.ctx, r.dev, empty, nil)
-		return &keptRanks{replayer: r, ranking: ranking}, err
+		return r.keepRanks(empty)
 	}
 	return keptEdges{r}, nil
 }
@@ -41,6 +45,8 @@ func (k keptEdges) inserted(graph.Edges) error { return nil }
 func (k keptEdges) leave(graph.Edges) error { return nil }
 
 func (k keptEdges) deleted(graph.Edges) error { return nil }
+
+func (k keptEdges) close() error { return nil }
 
 func (k keptEdges) value() (float64, string, error) { return float64(k.g.Edges()), "", nil }
 
@@ -65,6 +71,8 @@ func (k *keptComponents) deleted(graph.Edges) error {
 	k.stale = true
 	return nil
 }
+
+func (k *keptComponents) close() error { return nil }
 
 func (k *keptComponents) value() (float64, string, error) {
 	if k.stale {
@@ -101,13 +109,39 @@ func (k *keptTriangles) leave(e graph.Edges) error {
 
 func (k *keptTriangles) deleted(graph.Edges) error { return nil }
 
+func (k *keptTriangles) close() error { return nil }
+
 func (k *keptTriangles) value() (float64, string, error) { return float64(k.triangles), "", nil }
 
-// keptRanks keeps PageRank. Edges that come and go between two results are told together.
+// keptRanks keeps PageRank, where the graph is. Edges that come and go between two results are told together.
 type keptRanks struct {
 	*replayer
-	ranking  *algo.Ranking
+	stream   *device.Stream
+	ranking  *algo.DeviceRanking
 	in, gone graph.Edges
+}
+
+func (r *replayer) keepRanks(empty *graph.CSR) (_ kept, err error) {
+	k := &keptRanks{replayer: r}
+	if k.stream, err = r.on.NewStream(); err != nil {
+		return nil, err
+	}
+	rows, err := empty.Upload(k.stream)
+	if err == nil {
+		k.ranking, err = algo.NewRankingOn(r.ctx, k.stream, rows, nil)
+		err = errors.Join(err, k.stream.Sync(context.WithoutCancel(r.ctx)), rows.Free())
+	}
+	if err != nil {
+		return nil, errors.Join(err, k.close())
+	}
+	return k, nil
+}
+
+func (k *keptRanks) close() (err error) {
+	if k.ranking != nil {
+		err = k.ranking.Free()
+	}
+	return errors.Join(err, k.stream.Close())
 }
 
 func (k *keptRanks) inserted(e graph.Edges) error {
@@ -123,16 +157,40 @@ func (k *keptRanks) deleted(e graph.Edges) error {
 }
 
 func (k *keptRanks) value() (float64, string, error) {
-	_, err := k.ranking.Update(k.ctx, k.g, k.in, k.gone)
+	err := k.follow()
 	if err != nil || k.ranking.Vertices() == 0 {
 		return 0, "", err
 	}
 	k.in, k.gone = graph.Edges{}, graph.Edges{}
-	best, ranks := 0, k.ranking.Ranks()
+	best, ranks := 0, make([]uint64, k.ranking.Vertices())
+	if err := k.ranking.Ranks().CopyTo(k.ctx, k.stream, ranks); err != nil {
+		return 0, "", err
+	}
 	for v, r := range ranks {
 		if r > ranks[best] {
 			best = v
 		}
 	}
 	return float64(ranks[best]) / algo.RankOne, k.file.Names.Name(uint32(best)), nil
+}
+
+// follow takes edges to the device, and has the ranks follow them.
+func (k *keptRanks) follow() (err error) {
+	var lists [2]graph.DeviceEdges
+	for i, e := range []graph.Edges{k.in, k.gone} {
+		if err == nil {
+			lists[i].From, err = device.Upload(k.stream, e.From)
+		}
+		if err == nil {
+			lists[i].To, err = device.Upload(k.stream, e.To)
+		}
+	}
+	if err == nil {
+		_, err = k.ranking.Update(k.ctx, k.stream, k.g, lists[0], lists[1])
+	}
+	err = errors.Join(err, k.stream.Sync(context.WithoutCancel(k.ctx)))
+	for i := range lists {
+		err = errors.Join(err, lists[i].From.Free(), lists[i].To.Free())
+	}
+	return err
 }

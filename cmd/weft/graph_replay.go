@@ -33,7 +33,7 @@ func newGraphReplayCommand(a *app, in *graphInput) *cobra.Command {
 		Long: `Replay begins with an empty graph, inserts the edges of a file in their order, --batch at a time, and prints the rate of
 updates and a result that follows them: the number of components, that of triangles, the vertex of the highest PageRank, or that of edges alone. With --window
 an edge is deleted when so many more have been listed without it, so the graph is that of the last --window lines. Components and triangles
-are those of the graph without directions. Updates run on --device, and so does the counting of triangles; the rest of what is computed of them, on the cores of the CPU.
+are those of the graph without directions. Updates run on --device, and so do triangles and PageRank of them; components are found on the cores of the CPU.
 
 With --json it prints one object: file, format, header, directed, vertices, edges (that are left), load_seconds, build_seconds (0), seconds
 (of updates and results), device, batch, window, result, listed (edges in the file), updates (insertions and deletions that were asked for), update_seconds,
@@ -140,6 +140,7 @@ func (r *replayer) run() (err error) {
 	if r.kept, err = r.keep(); err != nil {
 		return err
 	}
+	defer func() { err = errors.Join(err, r.kept.close()) }()
 	all, every := len(r.file.From), r.o.every
 	if every == 0 {
 		batches := (all + r.o.batch - 1) / r.o.batch

@@ -17,8 +17,7 @@ var graphPageRankExperiment = Experiment{
 	Title: "PageRank, at once and while edges come",
 	Doc: `Ten iterations of PageRank of an undirected graph (iteration, in arcs an iteration and second). Then batches of random edges come, of 2^6 to 2^18 (2^4 to 2^12 on a CPU): follow is what it takes to have the ranks follow
 a batch, to a tolerance of 10^-6 over all vertices, and anew what it takes to export the graph and to compute them anew to the same tolerance; speedup is the one over the other. Rates are in edges of the batch.` + generated + `
-On a GPU iterations, and ranks that are computed anew, are its work, from rows that lie there (anew exports them there); ranks that follow are computed on the cores of the host. The limit of an iteration is reading 4 bytes for each arc, that of
-the others reading and writing them.`,
+All is the device's work, from edges and rows that lie there (anew exports them there). The limit of an iteration is reading 4 bytes for each arc, that of the others reading and writing them.`,
 	run: func(ctx context.Context, r *runner) error {
 		return r.eachGraph(ctx, func(t *graphTrial) error { return t.pageRank(ctx) })
 	},
@@ -43,9 +42,10 @@ func (t *graphTrial) pageRank(ctx context.Context) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, f.column.Free()) }()
-	if f.ranking, err = algo.NewRanking(ctx, t.cpu, c, nil); err != nil {
+	if f.ranking, err = f.begin(ctx); err != nil {
 		return err
 	}
+	defer func() { err = errors.Join(err, f.ranking.Free()) }()
 	for _, size := range t.batches(t.size(4, 6), t.size(12, 18), t.csr.Edges()) {
 		if err := f.batch(ctx, size); err != nil {
 			return fmt.Errorf("batches of %d: %w", size, err)
@@ -83,40 +83,84 @@ func (t *graphTrial) iterations(ctx context.Context) error {
 type ranked struct {
 	*graphTrial
 	g       *graph.Graph
-	ranking *algo.Ranking
+	ranking *algo.DeviceRanking
 	ranks   []uint64
 	column  device.Slice[uint64] // for them, on the device
 }
 
+// begin makes the ranks that follow.
+func (f *ranked) begin(ctx context.Context) (*algo.DeviceRanking, error) {
+	rows, err := f.g.CSROn(ctx, f.stream)
+	if err != nil {
+		return nil, err
+	}
+	r, err := algo.NewRankingOn(ctx, f.stream, rows, nil)
+	if err := errors.Join(err, rows.Free()); err != nil {
+		return nil, err
+	}
+	return r, nil
+}
+
+// upload takes a list of edges to the device, of which it says which were done there.
+func (f *ranked) upload(e graph.Edges) (list graph.DeviceEdges, free func() error, err error) {
+	list.From, err = device.Upload(f.stream, e.From)
+	if err == nil {
+		list.To, err = device.Upload(f.stream, e.To)
+	}
+	if err == nil {
+		list.Done, err = device.Make[bool](f.Device, len(e.From))
+	}
+	return list, func() error { return errors.Join(list.From.Free(), list.To.Free(), list.Done.Free()) }, err
+}
+
 // batch measures batches of one size, each of which is taken back.
 func (f *ranked) batch(ctx context.Context, size int) error {
-	e, none, done := f.random(size), graph.Edges{}, make([]bool, size)
+	e, none := f.random(size), graph.DeviceEdges{}
+	list, free, err := f.upload(e)
+	if err != nil {
+		return errors.Join(err, free())
+	}
 	var anew time.Duration
 	took, err := f.repeat(ctx, f.Runs, func() (time.Duration, error) {
-		if _, err := f.g.Insert(ctx, e.From, e.To, done); err != nil {
+		if err := f.g.InsertOn(f.stream, list.From, list.To, list.Done); err != nil {
 			return 0, err
 		}
-		fresh := e.Where(done)
+		if err := f.stream.Sync(ctx); err != nil {
+			return 0, err
+		}
 		start := time.Now()
-		_, err := f.ranking.Update(ctx, f.g, fresh, none)
+		_, err := f.ranking.Update(ctx, f.stream, f.g, list, none)
 		took := time.Since(start)
 		if err == nil {
 			anew, err = f.anew(ctx)
 		}
 		if err == nil {
-			_, err = f.g.Delete(ctx, fresh.From, fresh.To, nil)
-		}
-		if err == nil {
-			_, err = f.ranking.Update(ctx, f.g, none, fresh)
+			err = f.back(ctx, e, list)
 		}
 		return took, err
 	})
-	if err != nil {
+	if err := errors.Join(err, free()); err != nil {
 		return err
 	}
 	f.report("follow", size, took, "arcs_8", Row{Batch: size, Speedup: figure(anew.Seconds() / took.Seconds())})
 	f.report("anew", size, anew, "arcs_8", Row{Batch: size})
 	return nil
+}
+
+// back takes back the edges of a batch that came.
+func (f *ranked) back(ctx context.Context, e graph.Edges, list graph.DeviceEdges) error {
+	done := make([]bool, len(e.From))
+	if err := list.Done.CopyTo(ctx, f.stream, done); err != nil {
+		return err
+	}
+	fresh, free, err := f.upload(e.Where(done))
+	if err == nil {
+		err = f.g.DeleteOn(f.stream, fresh.From, fresh.To, fresh.Done)
+	}
+	if err == nil {
+		_, err = f.ranking.Update(ctx, f.stream, f.g, graph.DeviceEdges{}, fresh)
+	}
+	return errors.Join(err, f.stream.Sync(ctx), free())
 }
 
 // anew computes ranks from the beginning, and compares: both are within 10^-6 · 0.85/0.15 of the exact ones.
@@ -134,8 +178,12 @@ func (f *ranked) anew(ctx context.Context) (time.Duration, error) {
 	if err != nil {
 		return 0, err
 	}
+	followed := make([]uint64, f.ranking.Vertices())
+	if err := f.ranking.Ranks().CopyTo(ctx, f.stream, followed); err != nil {
+		return 0, err
+	}
 	off := 0.
-	for v, r := range f.ranking.Ranks() {
+	for v, r := range followed {
 		off += float64(max(r, f.ranks[v])-min(r, f.ranks[v])) / algo.RankOne
 	}
 	if off > 2e-6*.85/.15 {
