@@ -30,7 +30,11 @@ var kernelTests = []mutate.KernelTest{
 		for v := range uint32(640) { // and a hub whose neighbors have few each, which are dealt out
 			rows[v+1] = []uint32{v + 2, v + 3 + v%5, v + 31}[v%3:]
 		}
+		rows[0] = every(1, 700, 2)
 		b.wantClosed("a hub of short rows", closedIn(rows), rows...)
+		rows[0] = every(1, 130, 2) // which a warp hashes
+		b.wantClosed("a row of short rows", closedIn(rows), rows...)
+		b.wantClosed("rows whose numbers meet in tables", 200, meeting()...)
 	}},
 	{Name: "a batch", Run: func(t testing.TB, dev device.Device) {
 		b := on(t, dev)
@@ -45,6 +49,21 @@ var kernelTests = []mutate.KernelTest{
 	{Name: "long rows", Run: tryLongRows, Long: true},
 	{Name: "a wide batch", Run: tryWide, Long: true},
 	{Name: "cliques", Run: func(t testing.TB, dev device.Device) { on(t, dev).check(build(t, clique(140), nil)) }, Long: true},
+}
+
+// meeting are a row that a block hashes and one that a warp does, of pairs of numbers that meet in a table: they are a Fibonacci number apart,
+// which the multiplier of the hash brings side by side. One of a pair leads to the other.
+func meeting() [][]uint32 {
+	const apart = 2584
+	rows := make([][]uint32, 5000)
+	rows[0] = append(every(1, 301, 2), every(1+apart, 301+apart, 2)...)
+	rows[1200] = append(every(1201, 1301, 2), every(1201+apart, 1301+apart, 2)...)
+	for _, row := range [][]uint32{rows[0], rows[1200]} {
+		for _, v := range row[:len(row)/2] {
+			rows[v] = []uint32{v + apart}
+		}
+	}
+	return rows
 }
 
 // closedIn counts the wedges that an arc closes, of rows that ascend.
