@@ -19,6 +19,7 @@ func duckDB() Peer { return Peer{Name: "DuckDB", Load: ofDuckDB} }
 var queries = map[string][2]string{
 	"group":    {"CREATE TABLE result AS SELECT key, count(*) AS n, sum(val) AS total FROM l GROUP BY key", "SELECT count(*), sum(n), sum(total), sum(n*n) FROM result"},
 	"distinct": {"CREATE TABLE result AS SELECT count(DISTINCT key) AS n FROM l", "SELECT any_value(n), 0, 0, 0 FROM result"},
+	"dedup":    {"CREATE TABLE result AS SELECT count(DISTINCT line) AS n FROM lines", "SELECT any_value(n), 0, 0, 0 FROM result"},
 	"join":     {"CREATE TABLE result AS SELECT l.val AS a, r.val AS b FROM l JOIN r ON l.key = r.key", "SELECT count(*), sum(a), sum(b), sum(a*b) % 18446744073709551616 FROM result"},
 }
 
@@ -42,10 +43,13 @@ func ofDuckDB(j Job) (w Work, err error) {
 		Close: func() error { return errors.Join(db.Close(), at.Close()) },
 	}
 	if _, err = db.Exec(fmt.Sprintf("SET threads = %d", cores())); err == nil {
-		err = fill(at, db, "l", j.Left, j.Values)
+		err = fill(at, db, "l", "key BIGINT, val BIGINT", len(j.Left), pairOf(j.Left, j.Values))
 	}
 	if err == nil && j.Right != nil {
-		err = fill(at, db, "r", j.Right, nil)
+		err = fill(at, db, "r", "key BIGINT, val BIGINT", len(j.Right), pairOf(j.Right, nil))
+	}
+	if err == nil && j.Lines != nil {
+		err = fill(at, db, "lines", "line VARCHAR", j.Lines.len(), func(i int) []driver.Value { return []driver.Value{string(j.Lines.line(i))} })
 	}
 	if err != nil {
 		err = errors.Join(err, w.Close())
@@ -53,9 +57,21 @@ func ofDuckDB(j Job) (w Work, err error) {
 	return w, err
 }
 
-// fill makes a table of a column of keys and one of values, or of the numbers of rows.
-func fill(at *duckdb.Connector, db *sql.DB, name string, keys, vals []int64) error {
-	if _, err := db.Exec("CREATE TABLE " + name + " (key BIGINT, val BIGINT)"); err != nil {
+// pairOf are the rows of a column of keys and one of values, or of the numbers of rows.
+func pairOf(keys, vals []int64) func(i int) []driver.Value {
+	row := make([]driver.Value, 2)
+	return func(i int) []driver.Value {
+		row[0], row[1] = keys[i], int64(i)
+		if vals != nil {
+			row[1] = vals[i]
+		}
+		return row
+	}
+}
+
+// fill makes a table of n rows.
+func fill(at *duckdb.Connector, db *sql.DB, name, columns string, n int, row func(i int) []driver.Value) error {
+	if _, err := db.Exec("CREATE TABLE " + name + " (" + columns + ")"); err != nil {
 		return err
 	}
 	conn, err := at.Connect(context.Background())
@@ -67,13 +83,8 @@ func fill(at *duckdb.Connector, db *sql.DB, name string, keys, vals []int64) err
 	if err != nil {
 		return err
 	}
-	row := make([]driver.Value, 2)
-	for i, k := range keys {
-		row[0], row[1] = k, int64(i)
-		if vals != nil {
-			row[1] = vals[i]
-		}
-		if err := rows.AppendRow(row...); err != nil {
+	for i := range n {
+		if err := rows.AppendRow(row(i)...); err != nil {
 			return errors.Join(err, rows.Close())
 		}
 	}

@@ -18,7 +18,7 @@ func TestRun(t *testing.T) {
 	if err := json.Unmarshal(out.Bytes(), &got); err != nil {
 		t.Fatal(err)
 	}
-	if want := 6 * len(Peers()); len(got.Rows) != want || got.Cores < 1 || got.Runs != 2 {
+	if want := 7 * len(Peers()); len(got.Rows) != want || got.Cores < 1 || got.Runs != 2 {
 		t.Fatalf("%d rows on %d cores, want %d", len(got.Rows), got.Cores, want)
 	}
 	for _, r := range got.Rows {

@@ -147,6 +147,9 @@ func ofMaps(parts int) func(j Job) (Work, error) {
 		if parts == 1 {
 			return memory(func() [][]total { return [][]total{groupColumns(j)} }, (*Result).add), nil
 		}
+		if j.Name == "dedup" {
+			return memory(func() [][]total { return dedupMaps(j.Lines, parts) }, (*Result).add), nil
+		}
 		return memory(func() [][]total {
 			rows := split(j.Left, j.Values, parts)
 			return byPart(parts, func(p int) []total { return groupRows(rows[p], j.Name == "distinct") })
@@ -156,6 +159,9 @@ func ofMaps(parts int) func(j Job) (Work, error) {
 
 // groupColumns is the plain loop.
 func groupColumns(j Job) []total {
+	if j.Name == "dedup" {
+		return dedupMap(j.Lines)
+	}
 	if j.Name == "distinct" {
 		seen := make(map[int64]struct{})
 		for _, k := range j.Left {
@@ -233,6 +239,9 @@ func ofSorting(j Job) (Work, error) {
 			left, right := split(j.Left, nil, parts), split(j.Right, nil, parts)
 			return byPart(parts, func(p int) []pair { return merge(sorted(left[p]), sorted(right[p])) })
 		}, (*Result).addPair), nil
+	}
+	if j.Name == "dedup" {
+		return memory(func() [][]total { return dedupSorting(j.Lines, parts) }, (*Result).add), nil
 	}
 	return memory(func() [][]total {
 		rows := split(j.Left, j.Values, parts)

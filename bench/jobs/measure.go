@@ -18,6 +18,16 @@ type Job struct {
 	// Left and Values are the columns to group, and to look for distinct keys in; Left and Right
 	// those to join.
 	Left, Values, Right []int64
+	// Lines are what to look for different ones in.
+	Lines *text
+}
+
+// rows is how many there are.
+func (j *Job) rows() int {
+	if j.Lines != nil {
+		return j.Lines.len()
+	}
+	return len(j.Left)
 }
 
 // Result is what all peers must agree in, whatever the order of what they find.
@@ -71,7 +81,8 @@ func Jobs(rows int, sizes []int, seed uint64) (jobs []Job) {
 	largest := jobs[len(jobs)-1]
 	largest.Name = "distinct"
 	keys := max(rows/5, 1) // 10 M rows and 5 M rows of 4 M keys: 12.5 M pairs
-	return append(jobs, largest, Job{Name: "join", Keys: keys, Left: spread(draw(rows/2, keys, seed+2)), Right: spread(draw(rows/4, keys, seed+3))})
+	lines := max(rows/5, 2)
+	return append(jobs, largest, Job{Name: "dedup", Keys: lines / 2, Lines: drawLines(lines, lines/2, seed+4)}, Job{Name: "join", Keys: keys, Left: spread(draw(rows/2, keys, seed+2)), Right: spread(draw(rows/4, keys, seed+3))})
 }
 
 // draw is so many numbers below most.
@@ -104,7 +115,7 @@ func Measure(j Job, peers []Peer, runs int) (rows []Row, err error) {
 	var want *Result
 	var of string
 	for _, p := range peers {
-		row := Row{Job: j.Name, N: len(j.Left), Keys: j.Keys, Close: j.Close, Peer: p.Name, Skipped: p.Skip}
+		row := Row{Job: j.Name, N: j.rows(), Keys: j.Keys, Close: j.Close, Peer: p.Name, Skipped: p.Skip}
 		if p.Skip == "" {
 			got, err := p.measure(j, runs, &row)
 			if err != nil {

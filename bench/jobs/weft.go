@@ -23,6 +23,8 @@ func ofWeft(j Job) (w Work, err error) {
 		w = weftGroup(dev, j)
 	case "distinct":
 		w = weftDistinct(dev, j)
+	case "dedup":
+		w = weftDedup(dev, j)
 	case "join":
 		w = weftJoin(dev, j)
 	default:
