@@ -26,6 +26,7 @@ const (
 type piece struct {
 	keys, values []column.Column
 	lo, n        int
+	coming       int // rows of the batch behind them
 	// stop is why the row behind those that were added was not.
 	stop error
 }
@@ -40,6 +41,15 @@ func (p *piece) slice(n int) {
 		values[i] = c.Slice(p.lo, p.lo+n)
 	}
 	p.keys, p.values, p.lo, p.n = keys, values, 0, n
+}
+
+// behind is how many rows like some of the piece come behind it, at most as many as it has: the first pieces of a long batch need
+// not be like the last.
+func (p *piece) behind(some batch) int {
+	if p.coming >= p.n {
+		return some.n
+	}
+	return p.coming * some.n / p.n
 }
 
 // add adds a piece, or its first rows if there may be memory for no more.
@@ -62,8 +72,8 @@ func (g *Groups) add(ctx context.Context, p *piece) (added int, err error) {
 		packed = packed.before(p.n)
 	}
 	if !careful {
-		g.packed.add(g.dev, &g.scratch, packed)
-		g.other.add(g.dev, &g.scratch, other)
+		g.packed.add(g.dev, &g.scratch, packed, p.behind(packed))
+		g.other.add(g.dev, &g.scratch, other, p.behind(other))
 	} else if added := g.addCarefully(p, packed, other); added < p.n {
 		p.n, full, g.ahead = added, true, true
 	}
@@ -158,25 +168,29 @@ func (g *Groups) order(n int) {
 	parts := append(g.packed.parts[:len(g.packed.parts):len(g.packed.parts)], g.other.parts...)
 	seen, before := sized(&s.seen, (n+63)/64), sized(&s.before, (n+63)/64)
 	clear(seen)
-	each := func(visit func(order *uint64)) {
+	each := func(visit func(rows []uint64)) {
 		g.dev.Parallel(len(parts), max(1, len(parts)*directRows/(n+1)), func(lo, hi int) {
 			for _, p := range parts[lo:hi] {
-				for i := p.ordered; i < p.n; i++ {
-					visit(&p.recs[p.rec(i)+wordOrder])
-				}
+				visit(p.orders[p.ordered:])
 			}
 		})
 	}
-	each(func(row *uint64) { atomic.OrUint64(&seen[*row/64], 1<<(*row%64)) })
+	each(func(rows []uint64) {
+		for _, row := range rows {
+			atomic.OrUint64(&seen[row/64], 1<<(row%64))
+		}
+	})
 	count := uint32(0)
 	for i, word := range seen {
 		before[i] = count
 		count += uint32(bits.OnesCount64(word))
 	}
 	first := uint64(g.n.Load())
-	each(func(row *uint64) {
-		word, bit := *row/64, *row%64
-		*row = first + uint64(before[word]) + uint64(bits.OnesCount64(seen[word]&(1<<bit-1)))
+	each(func(rows []uint64) {
+		for i, row := range rows {
+			word, bit := row/64, row%64
+			rows[i] = first + uint64(before[word]) + uint64(bits.OnesCount64(seen[word]&(1<<bit-1)))
+		}
 	})
 	for _, p := range parts {
 		p.ordered = p.n

@@ -10,7 +10,7 @@ import (
 const mostDealt = 4
 
 // deal deals rows out to their parts, and has cores add those of a part each.
-func (t *table) deal(dev device.Host, s *scratch, b batch) {
+func (t *table) deal(dev device.Host, s *scratch, b batch, coming int) {
 	n, parts, cores := b.n, len(t.parts), dev.Properties().Units
 	share := max((n+4*cores-1)/(4*cores), directRows)
 	shares := (n + share - 1) / share
@@ -39,15 +39,25 @@ func (t *table) deal(dev device.Host, s *scratch, b batch) {
 		}
 		s.blocks.Put(k)
 	})
-	dev.Parallel(parts, max(1, parts*directRows/n/4), func(lo, hi int) {
+	expected := 0
+	add := func(lo, hi int) {
 		k := s.block()
-		for p := lo; p < hi; p++ {
-			if from, end := int(begins[p]), int(begins[p+1]); from < end {
-				t.parts[p].add(k, to.sub(from, end), allGroups(t.l))
+		for i, p := range t.parts[lo:hi] {
+			if expected > 2*p.n && !t.bounded {
+				p.reserve(expected)
+			}
+			if from, end := int(begins[lo+i]), int(begins[lo+i+1]); from < end {
+				p.add(k, to.sub(from, end), allGroups(t.l))
 			}
 		}
 		s.blocks.Put(k)
-	})
+	}
+	// The first part tells how many groups there will be in others, which then need not grow.
+	add(0, 1)
+	rows := int(begins[1])
+	expected = groupsOf(t.parts[0].n, rows, rows+rows*coming/n)
+	expected += expected / 16
+	dev.Parallel(parts-1, max(1, parts*directRows/n/4), func(lo, hi int) { add(lo+1, hi+1) })
 }
 
 // dealBlock moves rows to the next places of their parts.

@@ -120,7 +120,7 @@ func (g *Groups) addAll(ctx context.Context, keys, values []column.Column, n int
 			size = min(size, 2*g.tight)
 		}
 		size = (n - done + (n-done+size-1)/size - 1) / ((n - done + size - 1) / size)
-		p := piece{keys: keys, values: values, lo: done, n: size}
+		p := piece{keys: keys, values: values, lo: done, n: size, coming: n - done - size}
 		added, err := g.add(ctx, &p)
 		if done += added; err != nil {
 			return &op.PartialError{Done: done, Err: err}

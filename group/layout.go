@@ -8,15 +8,13 @@ import (
 	"github.com/weftgo/weft/internal/op"
 )
 
-// A group is a record of 64-bit words: its mixed code, its place in the order of groups, the
-// number of its rows, and what aggregates keep of it. Values of all types of fixed size are
+// A group is a record of 64-bit words: its mixed code, the number of its rows, and what aggregates keep of it. Values of all types of fixed size are
 // words there: integers extended by their sign or by zeros, floats as float64, booleans
 // as 0 and 1.
 const (
 	wordCode  = 0
-	wordOrder = 1 // of groups that a piece brought: the row in the piece, until it ends
-	wordRows  = 2
-	wordSlots = 3
+	wordRows  = 1
+	wordSlots = 2
 )
 
 // slotKind is what a slot keeps of the values of a column.

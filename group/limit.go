@@ -40,7 +40,7 @@ func (p *part) doubles(more int) (n int64) {
 // a record whose memory has.
 func (g *Groups) groupBytes() int64 {
 	l := g.l
-	return int64(8*indexLoad + 16*l.stride() + 48*l.texts + 16*len(l.sources))
+	return int64(8*indexLoad + 16*(l.stride()+1) + 48*l.texts + 16*len(l.sources))
 }
 
 // textsOf is the memory of the byte strings that a piece may add beside records.
@@ -100,6 +100,9 @@ func (p *part) grows(known bool, row []column.Column) int64 {
 		groups++
 		if len(p.recs)+p.l.stride() > cap(p.recs) {
 			n += 8 * 2 * max(len(p.recs), 4*p.l.stride())
+		}
+		if groups > cap(p.orders) {
+			n += 8 * 2 * max(cap(p.orders), 4)
 		}
 		if indexLoad*groups > len(p.index) {
 			n += 4 * len(p.index)

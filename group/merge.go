@@ -13,7 +13,7 @@ func (p *part) move(from *part, i int) {
 	for p.index[at] != 0 {
 		at = (at + 1) & mask
 	}
-	to := int(p.insert(at, from.recs[rec+wordCode], 0))
+	to := int(p.insert(at, from.recs[rec+wordCode], from.orders[i]))
 	copy(p.recs[to:], from.recs[rec:rec+p.l.stride()])
 	if i < from.ordered {
 		p.ordered++
@@ -56,7 +56,7 @@ func (p *part) merge(b *block, from *part) {
 		}
 		for i := range n {
 			rec := from.rec(lo + i)
-			b.ids[i] = p.search(from.recs[rec+wordCode], int(from.recs[rec+wordOrder]), allGroups(p.l))
+			b.ids[i] = p.search(from.recs[rec+wordCode], int(from.orders[lo+i]), allGroups(p.l))
 		}
 		for i, rows := range of(wordRows) {
 			p.recs[int(b.ids[i])+wordRows] += rows

@@ -8,6 +8,8 @@ type part struct {
 	index []uint32 // where records begin; 0: nobody is there
 	recs  []uint64 // from one stride on, so that no record begins at 0
 	n     int
+	// orders are, by record, places in the order of groups; of those that a piece brought, the row in it, until it ends.
+	orders []uint64
 	// ordered is the number of records whose place in the order of all groups is known.
 	ordered int
 
@@ -30,7 +32,7 @@ const (
 
 // newPart is a part with room for some groups.
 func newPart(l *layout, groups int) *part {
-	p := &part{l: l, index: make([]uint32, indexFor(groups)), recs: make([]uint64, l.stride(), (groups+1)*l.stride())}
+	p := &part{l: l, index: make([]uint32, indexFor(groups)), recs: make([]uint64, l.stride(), (groups+1)*l.stride()), orders: make([]uint64, 0, groups)}
 	if len(l.sources) > 0 {
 		p.nulls = make([][]uint64, len(l.sources))
 	}
@@ -122,7 +124,8 @@ func (p *part) insert(at, code, row uint64) (rec uint32) {
 		p.recs = slices.Grow(p.recs, max(len(p.recs), 4*p.l.stride()))
 	}
 	p.recs = append(p.recs, p.l.init...)
-	p.recs[rec+wordCode], p.recs[rec+wordOrder] = code, row
+	p.recs[rec+wordCode] = code
+	p.orders = append(p.orders, row)
 	for range p.l.texts {
 		p.texts = append(p.texts, nil)
 	}
@@ -132,6 +135,15 @@ func (p *part) insert(at, code, row uint64) (rec uint32) {
 		p.reindex(2 * len(p.index))
 	}
 	return rec
+}
+
+// reserve makes room for so many groups.
+func (p *part) reserve(groups int) {
+	p.recs = slices.Grow(p.recs, (groups-p.n)*p.l.stride())
+	p.orders = slices.Grow(p.orders, groups-p.n)
+	if size := indexFor(groups); size > len(p.index) {
+		p.reindex(size)
+	}
 }
 
 // reindex makes an index of another size.
@@ -151,7 +163,7 @@ func (p *part) reindex(size int) {
 func (p *part) reset() {
 	clear(p.index)
 	clear(p.texts)
-	p.recs, p.texts = p.recs[:p.l.stride()], p.texts[:0]
+	p.recs, p.orders, p.texts = p.recs[:p.l.stride()], p.orders[:0], p.texts[:0]
 	p.n, p.ordered, p.carry, p.textBytes = 0, 0, nil, 0
 	if p.close != nil {
 		clear(p.close.recs[:])
@@ -190,7 +202,7 @@ func (p *part) overflow(word int, by int64) {
 
 // bytes is the memory of a part.
 func (p *part) bytes() int64 {
-	n := 4*cap(p.index) + 8*cap(p.recs) + 24*cap(p.texts) + 16*len(p.carry)
+	n := 4*cap(p.index) + 8*cap(p.recs) + 8*cap(p.orders) + 24*cap(p.texts) + 16*len(p.carry)
 	for _, nulls := range p.nulls {
 		n += 8 * cap(nulls)
 	}

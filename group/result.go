@@ -118,10 +118,11 @@ func (g *Groups) checkSums(keys []column.Column) error {
 	group, agg := uint64(math.MaxUint64), 0
 	for _, p := range g.parts() {
 		for word := range p.carry {
-			rec := int(word) - int(word)%p.l.stride()
+			slot := int(word) % p.l.stride()
+			order := p.orders[p.at(int(word)-slot)]
 			for i, r := range g.l.readings {
-				if r.fn == Sum && r.slot.at == int(word)-rec && p.recs[rec+wordOrder] < group {
-					group, agg = p.recs[rec+wordOrder], i
+				if r.fn == Sum && r.slot.at == slot && order < group {
+					group, agg = order, i
 				}
 			}
 		}

@@ -20,6 +20,8 @@ const (
 	leastParts, mostParts = 1 << 6, 1 << 12
 	// directRows are too few to wake other cores for.
 	directRows = 1 << 12
+	// sampleRows tell how many groups there will be.
+	sampleRows = 1 << 18
 	// firstWindow and windowRows are the rows for each core that are combined before groups are counted; the
 	// first window is a trial.
 	firstWindow, windowRows = 1 << 15, 1 << 19
@@ -144,49 +146,42 @@ func (b batch) before(n int) batch {
 	return b.sub(0, min(n, b.n))
 }
 
-// add adds rows.
-func (t *table) add(dev device.Host, s *scratch, b batch) {
-	expected := 0
+// add adds rows, behind which so many more will come.
+func (t *table) add(dev device.Host, s *scratch, b batch, coming int) {
 	if len(t.parts) == 1 {
-		b, expected = t.addFew(dev, s, b)
+		b = t.addFew(dev, s, b)
 	}
 	if b.n == 0 {
 		return
 	}
 	b = b.encoded(dev, s)
 	n := t.groups()
-	room := n
 	if len(t.parts) == 1 {
-		expected = max(expected, n+1, fewGroups+1)
-		if !t.bounded {
-			room = expected + expected/32
-		}
-		t.cut(partsFor(expected), room)
+		t.cut(partsFor(max(t.sample(b.codes, b.n+coming), n, fewGroups+1)), n)
 	} else if n > 2*partGroups*len(t.parts) && len(t.parts) < mostParts {
-		t.cut(partsFor(n), room)
+		t.cut(partsFor(n), n)
 	}
-	t.deal(dev, s, b)
+	t.deal(dev, s, b, coming)
 }
 
-// addFew adds rows as long as there are few groups. left are those that it leaves, which may have as many groups
-// as expected.
-func (t *table) addFew(dev device.Host, s *scratch, b batch) (left batch, expected int) {
+// addFew adds rows as long as there are few groups, and returns those that it leaves.
+func (t *table) addFew(dev device.Host, s *scratch, b batch) (left batch) {
 	p, cores := t.parts[0], dev.Properties().Units
 	for rows := firstWindow; b.n > 0 && p.n <= fewGroups; rows = min(2*rows, windowRows) {
 		if cores == 1 || b.n < directRows {
-			k, before := s.block(), p.n
+			k := s.block()
 			t.mayBeClose(p, b)
 			done := p.add(k, b, fewGroups+1)
 			s.blocks.Put(k)
-			return b.from(done), before + groupsOf(p.n-before, done, b.n)
+			return b.from(done)
 		}
 		window := b.sub(0, min(cores*rows, b.n))
-		if found, of := t.combine(dev, s, window); of > 0 {
-			return b, p.n + groupsOf(found, of, b.n)
+		if !t.combine(dev, s, window) {
+			break
 		}
 		b = b.from(window.n)
 	}
-	return b, p.n
+	return b
 }
 
 // groupsOf is how many groups so many rows have, of which some have a number of groups, if
@@ -207,9 +202,22 @@ func groupsOf(found, some, rows int) int {
 	return int(-hi * math.Expm1(-float64(rows)/hi))
 }
 
+// sample is how many groups rows have that begin with those of some codes: of a quarter of the groups, a sample tells more
+// than as many rows of all.
+func (t *table) sample(codes []uint64, rows int) int {
+	p, some := newPart(t.l, 0), 0
+	for _, code := range codes[:min(len(codes), sampleRows)] {
+		if code>>62 == 0 {
+			p.search(code, 0, allGroups(t.l))
+			some++
+		}
+	}
+	return 4 * groupsOf(p.n, some, rows/4)
+}
+
 // combine has each core combine a share of rows, and merges what comes of it, in their order. If there
-// are too many groups it does nothing but say how many are in how many rows.
-func (t *table) combine(dev device.Host, s *scratch, b batch) (groups, rows int) {
+// are too many groups it does nothing.
+func (t *table) combine(dev device.Host, s *scratch, b batch) (ok bool) {
 	cores := dev.Properties().Units
 	for len(t.own) < cores {
 		t.own = append(t.own, newPart(t.l, 0))
@@ -229,7 +237,7 @@ func (t *table) combine(dev device.Host, s *scratch, b batch) (groups, rows int)
 	})
 	for i, n := range done {
 		if n < min(share, b.n-i*share) {
-			return t.own[i].n, n
+			return false
 		}
 	}
 	k := s.block()
@@ -237,7 +245,7 @@ func (t *table) combine(dev device.Host, s *scratch, b batch) (groups, rows int)
 		t.parts[0].merge(k, own)
 	}
 	s.blocks.Put(k)
-	return 0, 0
+	return true
 }
 
 // mayBeClose has a part look for keys of a batch that lie close together, unless others have not.

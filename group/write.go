@@ -4,8 +4,10 @@ import (
 	"context"
 	"math"
 	"sort"
+	"unsafe"
 
 	"github.com/weftgo/weft/column"
+	"github.com/weftgo/weft/internal/cpu"
 	"github.com/weftgo/weft/internal/hash"
 )
 
@@ -15,6 +17,8 @@ const (
 	// of their groups whose turn it is.
 	taskGroups = 1 << 17
 	stepGroups = 1 << 14
+	// partsAhead is how many parts before their turn records are asked for.
+	partsAhead = 2
 )
 
 // run is some records of a part that follow each other, at most blockRows.
@@ -27,9 +31,9 @@ type run struct {
 
 // readBuffer is the memory that a core reads runs in.
 type readBuffer struct {
-	order, codes, words [blockRows]uint64
-	null                [blockRows]bool
-	rows                [blockRows]uint32
+	codes, words [blockRows]uint64
+	null         [blockRows]bool
+	rows         [blockRows]uint32
 }
 
 // reader receives the values of a run as words, and in null which are null; it reports whether some may be.
@@ -46,14 +50,17 @@ func (g *Groups) fill(ctx context.Context, writers []*writer) error {
 		b := new(readBuffer)
 		next := make([]int, len(parts))
 		for i, p := range parts {
-			next[i] = sort.Search(p.n, func(j int) bool { return p.recs[p.rec(j)+wordOrder] >= uint64(lo) })
+			next[i] = sort.Search(p.n, func(j int) bool { return p.orders[j] >= uint64(lo) })
 		}
 		for end := lo; end < hi && ctx.Err() == nil; {
 			end = min(end+stepGroups, hi)
 			for i, p := range parts {
-				for next[i] < p.n && p.recs[p.rec(next[i])+wordOrder] < uint64(end) {
+				if ahead := i + partsAhead; ahead < len(parts) {
+					parts[ahead].fetch(next[ahead])
+				}
+				for next[i] < p.n && p.orders[next[i]] < uint64(end) {
 					r := run{p: p, packed: i < len(g.packed.parts), lo: next[i]}
-					next[i] += r.until(b, uint64(end))
+					next[i] += r.until(uint64(end))
 					for _, w := range writers {
 						w.write(&r, b)
 					}
@@ -64,17 +71,24 @@ func (g *Groups) fill(ctx context.Context, writers []*writer) error {
 	return ctx.Err()
 }
 
-// until makes a run of the records before a place, as many as fit.
-func (r *run) until(b *readBuffer, end uint64) int {
-	for n := 0; n < blockRows && r.lo+n < r.p.n; n++ {
-		order := r.p.recs[r.p.rec(r.lo+n)+wordOrder]
-		if order >= end {
-			break
-		}
-		b.order[n] = order
+// fetchLines are, in words, the lines in which there are the records that a part has in a step of many groups.
+var fetchLines = [...]uint32{0, 8, 16, 24, 32, 40}
+
+// fetch asks for the records from i on. What parts have in a step lies far apart, and nothing but this announces it.
+func (p *part) fetch(i int) {
+	if i < p.n {
+		cpu.Prefetch(unsafe.Pointer(&p.recs[p.rec(i)]), fetchLines[:], 3)
+		cpu.Prefetch(unsafe.Pointer(&p.orders[i]), fetchLines[:2], 3)
+	}
+}
+
+// until makes a run of the records before a place, as many as fit, and returns their number.
+func (r *run) until(end uint64) int {
+	orders := r.p.orders[r.lo:min(r.lo+blockRows, r.p.n)]
+	for r.n < len(orders) && orders[r.n] < end {
 		r.n++
 	}
-	r.order = b.order[:r.n]
+	r.order = orders[:r.n]
 	return r.n
 }
 
