@@ -202,6 +202,6 @@ func newSummary(by distinct.Splitter, t distinct.Totals, d time.Duration, p devi
 }
 
 func (s summary) String() string {
-	return fmt.Sprintf("%d items, %d distinct, %s in %.3g s: %s items/s on %s (%s)",
-		s.Items, s.Distinct, siUnits(float64(s.Bytes), "B"), s.Seconds, siUnits(s.ItemsPerSecond, ""), s.Device, s.DeviceName)
+	return fmt.Sprintf("%s, %d distinct, %s in %.3g s: %s items/s on %s (%s)",
+		counted(int64(s.Items), "item"), s.Distinct, siUnits(float64(s.Bytes), "B"), s.Seconds, siUnits(s.ItemsPerSecond, ""), s.Device, s.DeviceName)
 }

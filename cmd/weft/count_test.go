@@ -46,7 +46,7 @@ func TestCount(t *testing.T) {
 			if stdout != tt.want {
 				t.Errorf("prints %q, want %q", stdout, tt.want)
 			}
-			summary := regexp.MustCompile(`^weft: \d+ items, \d+ distinct, [\d.e+]+ k?B in [\d.e+-]+ s: [\d.e+]+ ?[kMG]? ?items/s on cpu \(.*\)\n$`)
+			summary := regexp.MustCompile(`^weft: (1 item|[02-9] items|\d\d+ items), \d+ distinct, [\d.e+]+ k?B in [\d.e+-]+ s: [\d.e+]+ ?[kMG]? ?items/s on cpu \(.*\)\n$`)
 			if !summary.MatchString(stderr) {
 				t.Errorf("says %q", stderr)
 			}
