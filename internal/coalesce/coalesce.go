@@ -29,7 +29,8 @@ type Queue[C any] struct {
 	run  func([]*C)
 
 	mu      sync.Mutex
-	batches []*batch[C] // not begun, oldest first; all but the last are full
+	batches []*batch[C] // not begun, oldest first; all but the last were full
+	calls   []*C        // of the batch that runs
 	inside  int         // calls in the queue that have not been answered or withdrawn
 	outside []*place[C] // calls that there is no room for, oldest first
 	closed  bool
@@ -42,14 +43,14 @@ type Queue[C any] struct {
 type place[C any] struct {
 	c        *C
 	batch    *batch[C]
-	at       int           // of the calls of the batch
+	at       int           // in the batch
 	admitted chan struct{} // closed when it gets a batch
 }
 
 // batch is calls that run together.
 type batch[C any] struct {
-	calls []*C // nil: withdrawn
-	live  int
+	calls []*place[C] // nil: withdrawn
+	live  int         // half of them at least
 	begun bool
 	since time.Time     // when its first call came
 	done  chan struct{} // closed when it has run
@@ -132,17 +133,42 @@ func (q *Queue[C]) admitted(p *place[C]) bool {
 func (q *Queue[C]) join(p *place[C]) {
 	n := len(q.batches)
 	if n == 0 || len(q.batches[n-1].calls) == q.opts.Batch {
-		q.batches = append(q.batches, &batch[C]{since: time.Now(), done: make(chan struct{})})
+		q.batches = append(q.batches, &batch[C]{done: make(chan struct{})})
 		n++
 	}
 	b := q.batches[n-1]
-	p.batch, p.at = b, len(b.calls)
-	b.calls = append(b.calls, p.c)
-	b.live++
+	if b.live == 0 { // all that there may have been are withdrawn
+		b.since = time.Now()
+	}
+	b.put(p)
 	q.inside++
 	if len(b.calls) == 1 || len(b.calls) == q.opts.Batch {
 		q.signal()
 	}
+}
+
+// put adds a call to a batch.
+func (b *batch[C]) put(p *place[C]) {
+	p.batch, p.at = b, len(b.calls)
+	b.calls = append(b.calls, p)
+	b.live++
+}
+
+// drop takes a call out of a batch. Calls that come and go while nothing begins must not fill the memory.
+func (b *batch[C]) drop(p *place[C]) {
+	b.calls[p.at] = nil
+	b.live--
+	if 2*b.live >= len(b.calls) {
+		return
+	}
+	all := b.calls
+	b.calls, b.live = all[:0], 0
+	for _, p := range all {
+		if p != nil {
+			b.put(p)
+		}
+	}
+	clear(all[len(b.calls):])
 }
 
 // withdraw takes a call back, if it has not begun.
@@ -157,8 +183,7 @@ func (q *Queue[C]) withdraw(p *place[C]) bool {
 	case p.batch.begun:
 		return false
 	default:
-		p.batch.calls[p.at] = nil
-		p.batch.live--
+		p.batch.drop(p)
 		q.release(1)
 	}
 	return true
@@ -190,18 +215,20 @@ func (q *Queue[C]) serve() {
 		if b == nil {
 			return
 		}
-		calls := b.calls[:0]
-		for _, c := range b.calls {
-			if c != nil {
-				calls = append(calls, c)
+		q.calls = q.calls[:0]
+		for _, p := range b.calls {
+			if p != nil {
+				q.calls = append(q.calls, p.c)
 			}
 		}
-		if len(calls) > 0 {
-			q.run(calls)
+		n := len(q.calls)
+		if n > 0 {
+			q.run(q.calls)
+			clear(q.calls)
 		}
 		close(b.done)
 		q.mu.Lock()
-		q.release(len(calls))
+		q.release(n)
 		q.mu.Unlock()
 	}
 }
@@ -216,7 +243,7 @@ func (q *Queue[C]) next() *batch[C] {
 			b := q.batches[0]
 			came := len(b.calls)
 			left := q.opts.Delay - time.Since(b.since)
-			switch full := came == q.opts.Batch || q.closed || b.live == 0; {
+			switch full := came == q.opts.Batch || len(q.batches) > 1 || q.closed || b.live == 0; {
 			case full || q.opts.Delay > 0 && left <= 0:
 				return q.begin()
 			case q.opts.Delay > 0:

@@ -41,6 +41,34 @@ func serve(opts Options, took time.Duration) *served {
 	return s
 }
 
+// Calls that come and go while a batch runs leave nothing behind, though one of them stays.
+func TestWithdrawnCallsTakeNoMemory(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := serve(Options{Batch: 1000, Waiting: 10}, time.Second)
+		first := s.ask(t.Context(), 0, false)
+		stays := s.ask(t.Context(), 1, false)
+		for range 50_000 {
+			ctx, cancel := context.WithCancel(t.Context())
+			gone := s.ask(ctx, 2, false)
+			cancel()
+			wantError(t, gone, context.Canceled)
+		}
+		last := s.ask(t.Context(), 3, false)
+		slots := 0
+		for _, b := range s.batches {
+			slots += cap(b.calls)
+		}
+		if slots > 100 {
+			t.Errorf("room for %d calls is taken by two", slots)
+		}
+		for _, answered := range []<-chan error{first, stays, last} {
+			wantError(t, answered, nil)
+		}
+		s.Close()
+		s.want(t, []int{0}, []int{1, 3})
+	})
+}
+
 // ask makes a call in a goroutine of its own and waits until it is in the queue, or waits to be.
 func (s *served) ask(ctx context.Context, question int, leave bool) <-chan error {
 	answered := make(chan error, 1)
