@@ -140,18 +140,13 @@ func (q *Queue[C]) join(p *place[C]) {
 	if b.live == 0 { // all that there may have been are withdrawn
 		b.since = time.Now()
 	}
-	b.put(p)
+	p.batch, p.at = b, len(b.calls)
+	b.calls = append(b.calls, p)
+	b.live++
 	q.inside++
 	if len(b.calls) == 1 || len(b.calls) == q.opts.Batch {
 		q.signal()
 	}
-}
-
-// put adds a call to a batch.
-func (b *batch[C]) put(p *place[C]) {
-	p.batch, p.at = b, len(b.calls)
-	b.calls = append(b.calls, p)
-	b.live++
 }
 
 // drop takes a call out of a batch. Calls that come and go while nothing begins must not fill the memory.
@@ -162,10 +157,11 @@ func (b *batch[C]) drop(p *place[C]) {
 		return
 	}
 	all := b.calls
-	b.calls, b.live = all[:0], 0
+	b.calls = all[:0]
 	for _, p := range all {
 		if p != nil {
-			b.put(p)
+			p.at = len(b.calls) // whoever waits reads its batch meanwhile, and nothing else
+			b.calls = append(b.calls, p)
 		}
 	}
 	clear(all[len(b.calls):])
