@@ -359,8 +359,8 @@ func (c *gpuChange) launch(stacks [classes]stack) error {
 	return err
 }
 
-// threadEntries is how many entries of rows a thread has that goes through those of all rows (kSlab / kTile in graph_table.cuh).
-const threadEntries = 8
+// threadEntries is how many entries of rows a thread has at least that goes through those of all rows (kAhead in graph_table.cuh).
+const threadEntries = 4
 
 // before is how many entries the blocks before have memory for: an edge of a hub is one arc, and all entries of the hub are work.
 func (c *gpuChange) before() int {

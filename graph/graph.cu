@@ -136,13 +136,10 @@ __device__ __forceinline__ void doomed(const DoomedParams& p) {
   } else if (!p.keys) {
     for (uint64_t u = thread_index(); u < p.graph.vertices; u += threads_in_grid()) p.counts[u] = is_doomed(p, uint32_t(u)) ? 1 + degree(p.graph, uint32_t(u)) : 0;
   } else {
-    for_each_part(p.offsets, p.graph.vertices, [&](uint32_t u, uint64_t first, uint64_t last) {
+    for_each_element(p.offsets, p.graph.vertices, [&](uint32_t u, uint64_t i) {
       const Row<Bits> r = row<Bits>(p.graph, u);
-      uint64_t* keys = p.keys + p.offsets[u];
-      for (uint64_t i = first + thread_index() % kTile; i < last; i += kTile) {
-        const uint32_t v = i < r.degree ? r.ids[i] : u;
-        keys[i] = i == r.degree ? empty(p, u) : is_doomed(p, v) ? dropped(p.bits) : uint64_t(v) << p.bits | u;
-      }
+      const uint32_t v = i < r.degree ? r.ids[i] : u;
+      p.keys[p.offsets[u] + i] = i == r.degree ? empty(p, u) : is_doomed(p, v) ? dropped(p.bits) : uint64_t(v) << p.bits | u;
     });
   }
 }
@@ -191,12 +188,10 @@ __device__ __forceinline__ void lead(const CompactParams& p) {
 
 template <int Bits>
 __device__ __forceinline__ void relocate(const CompactParams& p) {
-  for_each_part(p.offsets, p.from.vertices, [&](uint32_t u, uint64_t first, uint64_t last) {
+  for_each_element(p.offsets, p.from.vertices, [&](uint32_t u, uint64_t i) {
     const Row<Bits> old = row<Bits>(p.from, u), to = row<Bits>(p.to, u);
-    for (uint64_t i = first + thread_index() % kTile; i < last; i += kTile) {
-      to.ids[i] = old.ids[i];
-      if constexpr (Shape<Bits>::weighted) to.weights[i] = old.weights[i];
-    }
+    to.ids[i] = old.ids[i];
+    if constexpr (Shape<Bits>::weighted) to.weights[i] = old.weights[i];
   });
 }
 
@@ -216,7 +211,7 @@ WEFT_KERNEL(graph_tally, 4)(TallyParams p) { tally(p); }
 WEFT_KERNEL(graph_settle, 4)(SettleParams p) { weft::graph::settle<kBits>(p); }
 WEFT_KERNEL(graph_plan, 4)(PlanParams p) { plan<kBits>(p); }
 WEFT_KERNEL(graph_place, 4)(PlaceParams p) { place(p); }
-WEFT_KERNEL(graph_write, 4)(WriteParams p) { weft::graph::write<kBits>(p); }
+WEFT_KERNEL(graph_write, 3)(WriteParams p) { weft::graph::write<kBits>(p); }
 WEFT_KERNEL(graph_commit, 4)(WriteParams p) { commit<kBits>(p); }
 WEFT_KERNEL(graph_mark, 4)(MarkParams p) { mark(p); }
 WEFT_KERNEL(graph_doomed, 4)(DoomedParams p) { doomed<kBits>(p); }

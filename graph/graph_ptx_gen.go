@@ -12,13 +12,13 @@ import (
 //kernelgen:compiler clang version 19.1.7
 //kernelgen:target 80+ptx83,90+ptx83
 //kernelgen:flags -x cuda --cuda-device-only -nocudainc -nocudalib -nostdinc -std=c++17 -Wall -Werror -I kernels/include -O3
-//kernelgen:input ece12b54969eae91ec4464c0759a216ab993cd2fac04b765dd92867e21b25d3e 8808 graph/graph.cu
+//kernelgen:input 0717d6088698061deeab25cfd5bcbb6536fa7cab03fc1c2a64fc89208fe92b3c 8567 graph/graph.cu
 //kernelgen:input 870daf72e5f5ee3daf5209b7c93999cc04bae928905c38d006e9ce507ad53f71 12351 kernels/include/weft/access.cuh
 //kernelgen:input 9936ef153a4648b6f47d540d3ec5afe81539102240098fbd4c703fad23d4567b 6425 kernels/include/weft/change.cuh
 //kernelgen:input aba0e0ad799cf8072f65dfa894b9a84f4a011a1b5bf771d2050f1c78462e4073 856 kernels/include/weft/cuda.cuh
 //kernelgen:input 0bc6287ba69987b784aa8a6f5effe035b523eeaed3023281e33b1eade9b4e8cf 2348 kernels/include/weft/entry.cuh
-//kernelgen:input 1618b05a4fa24fef6acfd54224de3c630ec6e06b23fb8d1698cc95bdb1bf940c 22637 kernels/include/weft/graph_change.cuh
-//kernelgen:input 95d3edb37b0393a7ef84f0cd8cb8c150245682158ae62ca95eb98fa1e8ab9d8f 8629 kernels/include/weft/graph_table.cuh
+//kernelgen:input 7220d0a0b08acfcc8fb42b3804f6b928bb1bb779117df33696ac0e09fb251b5a 23534 kernels/include/weft/graph_change.cuh
+//kernelgen:input 726220a6de1ff6d655c8063d083ae4b1615c202f6129bca9e2749464489a896a 9103 kernels/include/weft/graph_table.cuh
 //kernelgen:input 79b1beaa05fe49d706515a4fad47443f74f45385014663a5ecc8653a4a9b381e 1718 kernels/include/weft/hash.cuh
 //kernelgen:input ff16a62723a122bf0071cc22f8650d67f271b559a00315255d693df30e3406bf 4001 kernels/include/weft/inorder.cuh
 //kernelgen:input bc96e5c477e43e4f0e3d6696ce960a100751a4f0f3b1da71845110f058cfe59a 3318 kernels/include/weft/lookback.cuh
@@ -30,12 +30,12 @@ import (
 //kernelgen:input 2cd6fc0143cfa76b9582c564b8b924e6d64dc78e985dfac5fc946ef80d61d9b2 755 kernels/include/weft/sums.cuh
 //kernelgen:input 0851189fa3150bd3eb30a9b7d5f0dcba58c8fcda1c3598976207e3eea53f4ea7 5348 kernels/include/weft/warp.cuh
 //kernelgen:input 3734d9594b1b33c1868d416df12106a6d15018edf95437b3b5b984e6d6f937e3 816 kernels/include/weft/widths.cuh
-//kernelgen:output 384fec2ce42712f3581ebc77d0a88a7fd573819b8960186c5abcb9c7eabe3752 176526 graph/graph_32_0_sm80.ptx
-//kernelgen:output 41650d6a472ff19031be1fe2c1a4f911b666dd3b00ae565c8ef088c13e9fc493 176526 graph/graph_32_0_sm90.ptx
-//kernelgen:output 213090632611ae77e899e0e6f1089445e4ede0d22651e9743f4bd41fff91d7f2 181681 graph/graph_32_32_sm80.ptx
-//kernelgen:output 925b9e8e662e5a7bf24b6438b6bb00a109b2ca03464f31116632310d7b9e459d 181681 graph/graph_32_32_sm90.ptx
-//kernelgen:output d1a5ced011413d0b970f226b5905da41bfd03417e6de5e75eb04043be4a84bcf 181886 graph/graph_32_64_sm80.ptx
-//kernelgen:output c21c8f237eba6603cb06564c4e5876dd7900473c73f787945c8bd27083ea391f 181886 graph/graph_32_64_sm90.ptx
+//kernelgen:output 8825f3b862eff16eff09316eb0514a1414b00c07bd5ff5ceee3d06dd80647714 210660 graph/graph_32_0_sm80.ptx
+//kernelgen:output 7cd94eedc855b4469b44b08eab9c2b95f3c8346c9da03846c3a8c4d1e911c2e8 210660 graph/graph_32_0_sm90.ptx
+//kernelgen:output 104e687619ee9331e000cd79b82caf16b37bdd4ffa0b73166052dd5090948720 223837 graph/graph_32_32_sm80.ptx
+//kernelgen:output 997de291e3c11616f69c7307b5065ed3ed686284bdfcb9d68cc9a231adbd7831 223837 graph/graph_32_32_sm90.ptx
+//kernelgen:output 4336572ad56e128ed0923ef404adda17b9384b0dd2e530989369a5398df7d6f9 224670 graph/graph_32_64_sm80.ptx
+//kernelgen:output 50d3b02151517f5a4396cce8cdbc59404220c2cfcf4f97d5f1a260e333a0cdeb 224670 graph/graph_32_64_sm90.ptx
 //kernelgen:output aad296869553ff00dcf49d0195052f609a45bf8b89b3614dde02afa81f7b1c73 12207 graph/graph_params_gen.go
 
 //go:embed graph_32_0_sm80.ptx

@@ -51,7 +51,8 @@ struct Arcs {
 };
 
 __device__ __forceinline__ uint32_t source_of(const Arcs& a, uint64_t i) { return uint32_t(a.keys[i] >> a.bits); }
-__device__ __forceinline__ uint32_t target_of(const Arcs& a, uint64_t i) { return uint32_t(a.keys[i] & ((uint64_t(1) << a.bits) - 1)); }
+__device__ __forceinline__ uint32_t target(const Arcs& a, uint64_t key) { return uint32_t(key & ((uint64_t(1) << a.bits) - 1)); }
+__device__ __forceinline__ uint32_t target_of(const Arcs& a, uint64_t i) { return target(a, a.keys[i]); }
 __device__ __forceinline__ bool puts(const Arcs& a, uint64_t i) {
   return (a.kinds ? a.kinds[a.rows[i] >> a.two] : uint8_t(a.kind)) == kPut;
 }
@@ -452,32 +453,63 @@ __device__ __forceinline__ Row<Bits> new_row(const WriteParams& p, uint32_t segm
   return block<Bits>(p.graph, p.rows.blocks[segment], c);
 }
 
-// keep copies what stays of old rows. Of a part of a row it looks first for the arcs that lie in it: a hub may have many, or none.
+// find_arcs finds for each key the first arc that is not less, among those of a row from at to end.
+__device__ __forceinline__ void find_arcs(const Arcs& a, const uint64_t (&key)[kAhead], uint32_t (&at)[kAhead], const uint32_t (&end)[kAhead]) {
+  uint32_t left[kAhead], most = 0;
+#pragma unroll
+  for (uint32_t k = 0; k < kAhead; k++) left[k] = end[k] - at[k], most |= left[k];
+  while (most != 0) {
+    most = 0;
+#pragma unroll
+    for (uint32_t k = 0; k < kAhead; k++) {
+      if (left[k] == 0) continue;
+      const uint32_t half = left[k] / 2;
+      const bool less = a.keys[at[k] + half] < key[k];
+      at[k] += less ? half + 1 : 0;
+      left[k] = less ? left[k] - half - 1 : half;
+      most |= left[k];
+    }
+  }
+}
+
+// keep copies what stays of old rows.
 template <int Bits>
 __device__ __forceinline__ void keep(const WriteParams& p) {
   const Arcs& a = p.arcs;
-  for_each_part(p.rows.olds, p.segments, [&](uint32_t segment, uint64_t part, uint64_t last) {
-    const uint32_t u = p.rows.vertices[segment], first = p.rows.firsts[segment];
-    const Row<Bits> old = row<Bits>(p.graph, u), to = new_row<Bits>(p, segment);
-    const uint64_t source = uint64_t(u) << a.bits;
-    const uint32_t shift = p.rows.shifts[first];
-    uint32_t from = first, end = p.rows.firsts[segment + 1];
-    if (p.rows.shifts[end] - shift == 0 - old.degree) return;  // nothing stays
-    if (end - from > kTile) {
-      from += lower_bound(a.keys + from, end - from, source | old.ids[part]);
-      end = from + upper_bound(a.keys + from, end - from, source | old.ids[last - 1]);
+  for_each_elements(p.rows.olds, p.segments, [&](const Elements& e) {
+    Row<Bits> old[kAhead];
+    uint32_t first[kAhead], at[kAhead], end[kAhead];
+    uint64_t key[kAhead];
+#pragma unroll
+    for (uint32_t k = 0; k < kAhead; k++) {
+      first[k] = end[k] = 0;
+      if (e.row[k] == kNoRow) continue;
+      const uint32_t u = p.rows.vertices[e.row[k]];
+      old[k] = row<Bits>(p.graph, u);
+      first[k] = p.rows.firsts[e.row[k]], end[k] = p.rows.firsts[e.row[k] + 1];
+      key[k] = uint64_t(u) << a.bits;
     }
-    for (uint32_t i = uint32_t(part) + thread_index() % kTile; i < last; i += kTile) {
-      const uint32_t v = old.ids[i], at = from + lower_bound(a.keys + from, end - from, source | v);
+#pragma unroll
+    for (uint32_t k = 0; k < kAhead; k++) {
+      at[k] = first[k];
+      if (end[k] != 0) key[k] |= old[k].ids[e.at[k]];
+    }
+    find_arcs(a, key, at, end);
+#pragma unroll
+    for (uint32_t k = 0; k < kAhead; k++) {
+      if (end[k] == 0) continue;
       uint8_t net = kStays;
-      if (at < end && a.keys[at] == (source | v)) {
-        net = a.nets[a.multi ? at : at + upper_bound(a.keys + at, end - at, source | v) - 1];
-        if (net == kRemoved) continue;
+      if (at[k] < end[k] && a.keys[at[k]] == key[k]) {
+        net = a.nets[a.multi ? at[k] : at[k] + upper_bound(a.keys + at[k], end[k] - at[k], key[k]) - 1];
       }
-      const uint32_t then = i + p.rows.shifts[at] - shift;
-      to.ids[then] = v;
+      const uint32_t shift = p.rows.shifts[first[k]];
+      const bool none = p.rows.shifts[end[k]] - shift == 0 - old[k].degree;  // nothing stays
+      if (net == kRemoved || none) continue;
+      const uint32_t then = uint32_t(e.at[k]) + p.rows.shifts[at[k]] - shift;
+      const Row<Bits> to = new_row<Bits>(p, e.row[k]);
+      to.ids[then] = target(a, key[k]);
       if constexpr (Shape<Bits>::weighted) {
-        if (net != kUpdated) to.weights[then] = old.weights[i];
+        if (net != kUpdated) to.weights[then] = old[k].weights[e.at[k]];
       }
     }
   });

@@ -177,49 +177,63 @@ __device__ __forceinline__ void for_each_neighbor(const Graph& g, uint32_t u, ui
   }
 }
 
-// A tile of so many lanes takes so many elements of rows at a time, wherever rows begin and end; so a hub is many tiles' work.
-constexpr uint32_t kTile = 8;
-constexpr uint32_t kSlab = 64;
-
-// upper_bound_of_tile is upper_bound for the lanes of a tile, which look for the same x together.
+// last_of_warp is the last of n ascending numbers, of which the first is one, that are not above x: the lanes of a warp look for the same x together.
 template <class X>
-__device__ __forceinline__ uint32_t upper_bound_of_tile(const X* at, uint32_t n, X x) {
-  const uint32_t lane = lane_index(), rank = lane % kTile, begin = lane - rank, lanes = ((1u << kTile) - 1) << begin;
-  uint32_t first = 0, end = n;
-  while (first < end) {
-    const uint32_t step = (end - first + kTile) / (kTile + 1), probe = first + step * (rank + 1) - 1;
-    const uint32_t below = popcount(ballot(lanes, probe < end && at[probe] <= x) >> begin & ((1u << kTile) - 1));
-    if (below < kTile && first + step * (below + 1) - 1 < end) end = first + step * (below + 1) - 1;
-    first += step * below;
+__device__ __forceinline__ uint32_t last_of_warp(const X* at, uint32_t n, X x) {
+  const uint32_t lane = lane_index();
+  uint32_t first = 0, end = n;  // what is sought is in [first, end)
+  while (end - first > 1) {
+    const uint32_t step = (end - first + kWarp - 1) / kWarp, probe = first + step * lane;
+    const uint32_t last = popcount(ballot(kAll, probe < end && at[probe] <= x)) - 1;
+    first += step * last;
+    if (end - first > step) end = first + step;
   }
   return first;
 }
 
-// for_each_part calls f(row, first, last) for parts of n rows that begin at offsets, which ascend; behind the last is where that ends. The lanes of a tile
-// get the same parts.
+// Elements is some elements of rows, a lane's at a time: so its loads are under way together. kNoRow is the row of those that are none.
+constexpr uint32_t kAhead = 4, kNoRow = 0xffffffff, kMostChunk = 1024;
+struct Elements {
+  uint32_t row[kAhead];
+  uint64_t at[kAhead];
+};
+
+// for_each_elements calls f with all elements of n rows that begin at offsets, which ascend; behind the last is where that ends. A warp takes a chunk of them,
+// wherever rows begin and end; so a hub is many warps' work.
 template <class O, class F>
-__device__ __forceinline__ void for_each_part(const O* offsets, uint32_t n, F f) {
+__device__ __forceinline__ void for_each_elements(const O* offsets, uint32_t n, F f) {
   if (n == 0) return;
-  const uint64_t total = offsets[n], step = threads_in_grid() / kTile * kSlab;
-  for (uint64_t at = thread_index() / kTile * kSlab; at < total; at += step) {
-    const uint64_t end = at + kSlab < total ? at + kSlab : total;
-    uint32_t of = upper_bound_of_tile(offsets, n, O(at)) - 1;
-    for (uint64_t from = at; from < end;) {
-      const uint64_t first = offsets[of];
-      const uint64_t stop = offsets[of + 1] < end ? offsets[of + 1] : end;
-      f(of, from - first, stop - first);
-      from = stop;
-      of++;
-      if (from < end && offsets[of + 1] <= from) of += upper_bound_of_tile(offsets + of, n - of, O(from)) - 1;  // over empty rows
+  const uint64_t total = offsets[n], warps = threads_in_grid() / kWarp;
+  uint64_t chunk = (total + warps - 1) / warps;
+  chunk = chunk < kMostChunk ? (chunk + kAhead * kWarp - 1) / (kAhead * kWarp) * (kAhead * kWarp) : kMostChunk;
+  for (uint64_t base = thread_index() / kWarp * chunk; base < total; base += warps * chunk) {
+    const uint64_t end = base + chunk < total ? base + chunk : total;
+    const uint32_t first = last_of_warp(offsets, n, O(base)), rows = last_of_warp(offsets + first, n - first, O(end - 1)) + 1;
+    for (uint64_t from = base + lane_index(); from - lane_index() < end; from += kAhead * kWarp) {
+      Elements e;
+#pragma unroll
+      for (uint32_t k = 0; k < kAhead; k++) e.row[k] = first;
+      for (uint32_t left = rows; left > 1; left -= left / 2) {
+#pragma unroll
+        for (uint32_t k = 0; k < kAhead; k++) e.row[k] += offsets[e.row[k] + left / 2] <= from + k * kWarp ? left / 2 : 0;
+      }
+#pragma unroll
+      for (uint32_t k = 0; k < kAhead; k++) {
+        e.at[k] = from + k * kWarp - offsets[e.row[k]];
+        if (from + k * kWarp >= end) e.row[k] = kNoRow;
+      }
+      f(e);
     }
   }
 }
 
-// for_each_element calls f(row, i) for element i of each of them: the lanes of a tile share those of a part.
+// for_each_element calls f(row, i) for element i of each of them.
 template <class O, class F>
 __device__ __forceinline__ void for_each_element(const O* offsets, uint32_t n, F f) {
-  for_each_part(offsets, n, [&](uint32_t of, uint64_t first, uint64_t last) {
-    for (uint64_t i = first + thread_index() % kTile; i < last; i += kTile) f(of, i);
+  for_each_elements(offsets, n, [&](const Elements& e) {
+#pragma unroll
+    for (uint32_t k = 0; k < kAhead; k++)
+      if (e.row[k] != kNoRow) f(e.row[k], e.at[k]);
   });
 }
 
