@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"math/rand/v2"
 	"slices"
 	"strings"
 	"sync"
@@ -33,8 +34,43 @@ func TestKernelsSimulated(t *testing.T) {
 			dev := devicetest.OpenSim(t, &sim.Options{Scheduler: scheduler, Seed: uint64(i), Races: true})
 			play[uint32](t, dev, o, uint64(i), 8, 12, 20).close()
 			play[uint64](t, dev, o, uint64(i), 4, 100, 100).close()
-			full(t, dev)
+			if i%3 == 0 {
+				full(t, dev)
+				several(t, dev, o)
+			}
 		})
+	}
+}
+
+// several has blocks settle several tiles of arcs each, as they do of large batches.
+func several(t testing.TB, dev device.Device, o Options) {
+	ctx := t.Context()
+	r := rand.New(rand.NewPCG(5, 5))
+	var want *CSR
+	var from, to []uint32
+	for range 4200 {
+		from, to = append(from, r.Uint32N(40)*r.Uint32N(40)), append(to, r.Uint32N(300))
+	}
+	for _, on := range []device.Device{devicetest.OpenCPU(t, 1), dev} {
+		g, err := New(on, &o)
+		must(t, err)
+		if e, ok := g.engine.(*gpuEngine); ok {
+			e.spread = 1
+		}
+		_, err = g.Insert(ctx, from, to, nil)
+		must(t, err)
+		_, err = g.Delete(ctx, from[:2000], to[:2000], nil)
+		must(t, err)
+		must(t, g.Check(ctx))
+		c, err := g.CSR(ctx)
+		must(t, err)
+		if want == nil {
+			want = c
+		}
+		if !slices.Equal(c.Targets(), want.Targets()) || !slices.Equal(c.Offsets(), want.Offsets()) {
+			t.Errorf("%d arcs that a CPU does not have so, of %d", c.Arcs(), want.Arcs())
+		}
+		must(t, g.Close())
 	}
 }
 

@@ -29,6 +29,7 @@ type gpuEngine struct {
 	ghosts []ghosts
 	trash  []device.Buffer // that the last change may read: freed when it has been waited for
 
+	spread  int  // arcs from which on a block settles several tiles: by default, as many as keep the device busy
 	crowded bool // a batch of few arcs had so many of a few vertices that they are better sorted as many are
 }
 
@@ -57,7 +58,7 @@ const (
 func (e *gpuEngine) word(at int) device.Ptr { return e.words.Ptr + device.Ptr(at) }
 
 func newGPUEngine(g *store) (engine, error) {
-	e := &gpuEngine{store: g}
+	e := &gpuEngine{store: g, spread: 512 * scanTile}
 	if err := e.openOn(g.dev); err != nil {
 		return nil, errors.Join(err, e.close())
 	}

@@ -55,6 +55,7 @@ const (
 // As compiled in (graph_change.cuh): arcs and segments of a tile, and groups.
 const (
 	scanTile   = 1024
+	mostTiles  = 4
 	oldGroup   = classes - 1 // added to the class of a block that a row had
 	limboGroup = oldGroup + classes
 	noGroup    = 255
@@ -227,13 +228,17 @@ func (c *gpuChange) plan() error {
 	if held {
 		plan.held = 1
 	}
-	tiles := func(n int) device.Dim { return device.Dim{X: (n + scanTile - 1) / scanTile} }
+	// Blocks wait for sums of those before them: for many arcs they are few, of several tiles each.
+	settle.tiles = uint32(min(mostTiles, max(1, c.n/c.spread)))
+	tiles := func(n, tile int) device.Dim { return device.Dim{X: (n + tile - 1) / tile} }
 	for _, step := range []func() error{
 		c.measure,
 		c.order,
 		func() error { return c.deletions(&settle) },
-		func() error { return device.Launch(c.s, c.kernels.settle, tiles(c.n), gpu.Block, &settle) },
-		func() error { return device.Launch(c.s, c.kernels.plan, tiles(c.most), gpu.Block, &plan) },
+		func() error {
+			return device.Launch(c.s, c.kernels.settle, tiles(c.n, int(settle.tiles)*scanTile), gpu.Block, &settle)
+		},
+		func() error { return device.Launch(c.s, c.kernels.plan, tiles(c.most, scanTile), gpu.Block, &plan) },
 		func() error { return c.prims.Partition(c.s, &c.groups, c.headAt+groupsIn, c.scratch) },
 	} {
 		if err := step(); err != nil {

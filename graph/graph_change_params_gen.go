@@ -16,7 +16,7 @@ import (
 //kernelgen:input 870daf72e5f5ee3daf5209b7c93999cc04bae928905c38d006e9ce507ad53f71 12351 kernels/include/weft/access.cuh
 //kernelgen:input 9936ef153a4648b6f47d540d3ec5afe81539102240098fbd4c703fad23d4567b 6425 kernels/include/weft/change.cuh
 //kernelgen:input aba0e0ad799cf8072f65dfa894b9a84f4a011a1b5bf771d2050f1c78462e4073 856 kernels/include/weft/cuda.cuh
-//kernelgen:input 7220d0a0b08acfcc8fb42b3804f6b928bb1bb779117df33696ac0e09fb251b5a 23534 kernels/include/weft/graph_change.cuh
+//kernelgen:input a511b13ab0a5ed4808ecef08305bb4b274f0aae028a167a44fe5dd09121217f4 26973 kernels/include/weft/graph_change.cuh
 //kernelgen:input 726220a6de1ff6d655c8063d083ae4b1615c202f6129bca9e2749464489a896a 9103 kernels/include/weft/graph_table.cuh
 //kernelgen:input 79b1beaa05fe49d706515a4fad47443f74f45385014663a5ecc8653a4a9b381e 1718 kernels/include/weft/hash.cuh
 //kernelgen:input ff16a62723a122bf0071cc22f8650d67f271b559a00315255d693df30e3406bf 4001 kernels/include/weft/inorder.cuh

@@ -159,6 +159,8 @@ type settleParams struct {
 	shifts    device.Ptr
 	deletions device.Ptr
 	ok        device.Ptr
+	tiles     uint32
+	unused    uint32
 }
 
 // sortedRef is weft::graph::Sorted of C++.
@@ -334,7 +336,7 @@ var (
 
 // settleParams has the layout of weft::graph::SettleParams.
 var (
-	_ [176]byte = [unsafe.Sizeof(settleParams{})]byte{}
+	_ [184]byte = [unsafe.Sizeof(settleParams{})]byte{}
 	_ [0]byte   = [unsafe.Offsetof(settleParams{}.graph)]byte{}
 	_ [32]byte  = [unsafe.Offsetof(settleParams{}.arcs)]byte{}
 	_ [112]byte = [unsafe.Offsetof(settleParams{}.scan)]byte{}
@@ -343,6 +345,8 @@ var (
 	_ [152]byte = [unsafe.Offsetof(settleParams{}.shifts)]byte{}
 	_ [160]byte = [unsafe.Offsetof(settleParams{}.deletions)]byte{}
 	_ [168]byte = [unsafe.Offsetof(settleParams{}.ok)]byte{}
+	_ [176]byte = [unsafe.Offsetof(settleParams{}.tiles)]byte{}
+	_ [180]byte = [unsafe.Offsetof(settleParams{}.unused)]byte{}
 )
 
 // sortedRef has the layout of weft::graph::Sorted.

@@ -17,7 +17,7 @@ import (
 //kernelgen:input 9936ef153a4648b6f47d540d3ec5afe81539102240098fbd4c703fad23d4567b 6425 kernels/include/weft/change.cuh
 //kernelgen:input aba0e0ad799cf8072f65dfa894b9a84f4a011a1b5bf771d2050f1c78462e4073 856 kernels/include/weft/cuda.cuh
 //kernelgen:input 0bc6287ba69987b784aa8a6f5effe035b523eeaed3023281e33b1eade9b4e8cf 2348 kernels/include/weft/entry.cuh
-//kernelgen:input 7220d0a0b08acfcc8fb42b3804f6b928bb1bb779117df33696ac0e09fb251b5a 23534 kernels/include/weft/graph_change.cuh
+//kernelgen:input a511b13ab0a5ed4808ecef08305bb4b274f0aae028a167a44fe5dd09121217f4 26973 kernels/include/weft/graph_change.cuh
 //kernelgen:input 726220a6de1ff6d655c8063d083ae4b1615c202f6129bca9e2749464489a896a 9103 kernels/include/weft/graph_table.cuh
 //kernelgen:input 79b1beaa05fe49d706515a4fad47443f74f45385014663a5ecc8653a4a9b381e 1718 kernels/include/weft/hash.cuh
 //kernelgen:input ff16a62723a122bf0071cc22f8650d67f271b559a00315255d693df30e3406bf 4001 kernels/include/weft/inorder.cuh
@@ -30,13 +30,13 @@ import (
 //kernelgen:input 2cd6fc0143cfa76b9582c564b8b924e6d64dc78e985dfac5fc946ef80d61d9b2 755 kernels/include/weft/sums.cuh
 //kernelgen:input 0851189fa3150bd3eb30a9b7d5f0dcba58c8fcda1c3598976207e3eea53f4ea7 5348 kernels/include/weft/warp.cuh
 //kernelgen:input 3734d9594b1b33c1868d416df12106a6d15018edf95437b3b5b984e6d6f937e3 816 kernels/include/weft/widths.cuh
-//kernelgen:output 8825f3b862eff16eff09316eb0514a1414b00c07bd5ff5ceee3d06dd80647714 210660 graph/graph_32_0_sm80.ptx
-//kernelgen:output 7cd94eedc855b4469b44b08eab9c2b95f3c8346c9da03846c3a8c4d1e911c2e8 210660 graph/graph_32_0_sm90.ptx
-//kernelgen:output 104e687619ee9331e000cd79b82caf16b37bdd4ffa0b73166052dd5090948720 223837 graph/graph_32_32_sm80.ptx
-//kernelgen:output 997de291e3c11616f69c7307b5065ed3ed686284bdfcb9d68cc9a231adbd7831 223837 graph/graph_32_32_sm90.ptx
-//kernelgen:output 4336572ad56e128ed0923ef404adda17b9384b0dd2e530989369a5398df7d6f9 224670 graph/graph_32_64_sm80.ptx
-//kernelgen:output 50d3b02151517f5a4396cce8cdbc59404220c2cfcf4f97d5f1a260e333a0cdeb 224670 graph/graph_32_64_sm90.ptx
-//kernelgen:output aad296869553ff00dcf49d0195052f609a45bf8b89b3614dde02afa81f7b1c73 12207 graph/graph_params_gen.go
+//kernelgen:output 8a8a6ec00b02ffe3e3bd2f649f6d6a33d7716def1a86b3a394a1424a2a1089f8 214324 graph/graph_32_0_sm80.ptx
+//kernelgen:output d05e6e48ec2374551dfaa1645cc1654513be9b95f353a3ee03f46e5fd9f3dc12 214324 graph/graph_32_0_sm90.ptx
+//kernelgen:output e01a2abfdd7df83eecb98c11f90e34b117feb12c7aaf325f390b1e196a8d407a 227667 graph/graph_32_32_sm80.ptx
+//kernelgen:output 7d33c10c166eec70655860ecc46ab82a54ed3ff3b30328530f9b146f7d0cb01e 227667 graph/graph_32_32_sm90.ptx
+//kernelgen:output 5ef4a405c244e714b0541f370c73ab39bb4de39080498ef0c21e031d6347ffb2 228500 graph/graph_32_64_sm80.ptx
+//kernelgen:output cd5b479a8e77280a2d39be8f0e036fee1940cb43c093d8d932e067cca6365412 228500 graph/graph_32_64_sm90.ptx
+//kernelgen:output d35a4d4678f180de4cabf34c47afd3c2a5966dc66976f79315a519d530f60ce9 12366 graph/graph_params_gen.go
 
 //go:embed graph_32_0_sm80.ptx
 var graph32x0SM80 string
@@ -101,7 +101,7 @@ var graph32x0Kernels = map[string]int{
 	"graph_plan_32_0":     216,
 	"graph_relocate_32_0": 104,
 	"graph_rows_32_0":     88,
-	"graph_settle_32_0":   176,
+	"graph_settle_32_0":   184,
 	"graph_tally_32_0":    88,
 	"graph_write_32_0":    248,
 }
@@ -122,7 +122,7 @@ var graph32x32Kernels = map[string]int{
 	"graph_plan_32_32":     216,
 	"graph_relocate_32_32": 104,
 	"graph_rows_32_32":     88,
-	"graph_settle_32_32":   176,
+	"graph_settle_32_32":   184,
 	"graph_tally_32_32":    88,
 	"graph_write_32_32":    248,
 }
@@ -143,7 +143,7 @@ var graph32x64Kernels = map[string]int{
 	"graph_plan_32_64":     216,
 	"graph_relocate_32_64": 104,
 	"graph_rows_32_64":     88,
-	"graph_settle_32_64":   176,
+	"graph_settle_32_64":   184,
 	"graph_tally_32_64":    88,
 	"graph_write_32_64":    248,
 }

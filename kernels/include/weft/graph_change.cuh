@@ -127,7 +127,8 @@ struct Scan {
   uint32_t* next;   // zero before
 };
 
-constexpr uint32_t kItems = 4, kScanTile = kBlock * kItems, kBlockWarps = kBlock / kWarp;
+constexpr uint32_t kItems = kAhead, kScanTile = kBlock * kItems, kBlockWarps = kBlock / kWarp;
+constexpr uint32_t kMostTiles = 4;  // that a block takes together
 
 struct SettleParams {
   Graph graph;
@@ -138,6 +139,8 @@ struct SettleParams {
   uint32_t* shifts;
   const uint32_t* deletions;  // before each arc; null: of a batch of one kind, or not of a multigraph
   uint8_t* ok;                // may be null
+  uint32_t tiles;             // that a block takes
+  uint32_t unused;
 };
 
 // Fate is what becomes of an edge, and whether the operation did something.
@@ -148,19 +151,28 @@ struct Fate {
   uint32_t delta;
 };
 
+// Arc is one of them, and the row that it belongs to.
+template <int Bits>
+struct Arc {
+  uint64_t key;
+  Row<Bits> old;
+  bool drops, head, tail;  // has no place in rows; is the first or the last of its edge
+  bool begins;             // a segment
+  bool was;                // there; known of heads and tails that are not of a multigraph
+  uint32_t at;             // where, or where it would be
+};
+
 // fate finds that of an arc: an operation finds what the one before left, the first what was there.
 template <int Bits>
-__device__ __forceinline__ Fate fate(const SettleParams& p, const Row<Bits>& old, uint64_t i) {
+__device__ __forceinline__ Fate fate(const SettleParams& p, const Arc<Bits>& x, uint64_t i) {
   const Arcs& a = p.arcs;
-  Fate f = {false, kStays, 0, 0};
-  const bool head = i == 0 || a.keys[i - 1] != a.keys[i], tail = i + 1 == a.n || a.keys[i + 1] != a.keys[i];
-  const bool was = (head || tail) && find_edge(old, target_of(a, i), f.at);
+  Fate f = {false, kStays, x.at, 0};
   const bool is = puts(a, i);
-  f.done = is != (head ? was : puts(a, i - 1));
-  if (tail && is != was) {
+  f.done = is != (x.head ? x.was : puts(a, i - 1));
+  if (x.tail && is != x.was) {
     f.net = is ? kAdded : kRemoved;
     f.delta = is ? 1 : ~0u;
-  } else if (tail && is && Shape<Bits>::weighted) {
+  } else if (x.tail && is && Shape<Bits>::weighted) {
     f.net = kUpdated;
   }
   return f;
@@ -193,38 +205,66 @@ __device__ __forceinline__ Fate emptied(const SettleParams& p, const Row<Bits>& 
   return {false, kRemoved, 0, 0 - old.degree};
 }
 
-// settled is what settle knows of an arc.
+template <int Bits>
+__device__ __forceinline__ bool empties(const Arcs& a, const Arc<Bits>& x) { return a.empties && target(a, x.key) == uint32_t((uint64_t(1) << a.bits) - 1); }
+
+// get_arcs reads arcs of a lane, a warp apart, and looks for them in their rows at a time.
+template <int Bits>
+__device__ __forceinline__ void get_arcs(const SettleParams& p, uint64_t i, Arc<Bits> (&x)[kItems]) {
+  const Arcs& a = p.arcs;
+  const uint64_t none = dropped(a.bits);
+  uint32_t left[kItems], most = 0;
+#pragma unroll
+  for (uint32_t r = 0; r < kItems; r++, i += kWarp) {
+    x[r] = {none, {nullptr, nullptr, 0}, true, false, false, false, false, 0};
+    if (i >= a.n) continue;
+    const uint64_t key = a.keys[i], before = i != 0 ? a.keys[i - 1] : 0, after = i + 1 < a.n ? a.keys[i + 1] : 0;
+    x[r].key = key, x[r].drops = key == none;
+    x[r].head = i == 0 || before != key, x[r].tail = i + 1 == a.n || after != key;
+    x[r].begins = i == 0 || before >> a.bits != key >> a.bits || (before == none) != x[r].drops;
+  }
+#pragma unroll
+  for (uint32_t r = 0; r < kItems; r++) {
+    if (!x[r].drops) x[r].old = row<Bits>(p.graph, uint32_t(x[r].key >> a.bits));
+    left[r] = !x[r].drops && (x[r].head || x[r].tail) && !a.multi && !empties(a, x[r]) ? x[r].old.degree : 0;
+    most |= left[r];
+  }
+  while (most != 0) {
+    most = 0;
+#pragma unroll
+    for (uint32_t r = 0; r < kItems; r++) {
+      if (left[r] == 0) continue;
+      const uint32_t half = left[r] / 2, id = x[r].old.ids[x[r].at + half], v = target(a, x[r].key);
+      x[r].was |= id == v;
+      x[r].at += id < v ? half + 1 : 0;
+      left[r] = id < v ? left[r] - half - 1 : half;
+      most |= left[r];
+    }
+  }
+}
+
+// Settled is what settle knows of an arc.
 struct Settled {
-  uint32_t source;
   uint32_t delta;
-  bool head;  // a segment begins
   bool done;  // and it is that of which the operation is told
 };
 
 template <int Bits>
-__device__ __forceinline__ Settled settle_one(const SettleParams& p, uint64_t i) {
+__device__ __forceinline__ Settled settle_one(const SettleParams& p, const Arc<Bits>& x, uint64_t i) {
   const Arcs& a = p.arcs;
-  const uint64_t key = a.keys[i], none = dropped(a.bits);
-  const bool drops = key == none;
-  const uint32_t u = drops ? kNone : source_of(a, i);
-  Settled s = {u, 0, i == 0 || drops != (a.keys[i - 1] == none) || source_of(a, i - 1) != source_of(a, i), false};
+  const uint32_t u = uint32_t(x.key >> a.bits), v = target(a, x.key);
   Fate f = {false, kStays, 0, 0};
-  if (!drops) {
-    const Row<Bits> old = row<Bits>(p.graph, u);
-    if (a.empties && target_of(a, i) == uint32_t((uint64_t(1) << a.bits) - 1)) {
-      f = emptied(p, old, u);
-    } else {
-      f = a.multi ? fate_among(p, old, i) : fate(p, old, i);
-    }
-    if (u == target_of(a, i) && f.delta != 0) add_relaxed(&a.control->loops, f.delta);
+  if (!x.drops && empties(a, x)) {
+    f = emptied(p, x.old, u);
+  } else if (!x.drops) {
+    f = a.multi ? fate_among(p, x.old, i) : fate(p, x, i);
+    if (u == v && f.delta != 0) add_relaxed(&a.control->loops, f.delta);
   }
-  const bool own = a.rows ? !(a.rows[i] & a.two) : !a.two || u <= target_of(a, i);
+  const bool own = a.rows ? !(a.rows[i] & a.two) : !a.two || u <= v;
   if (own && p.ok) p.ok[a.rows[i] >> a.two] = f.done;
   a.places[i] = f.at;
   a.nets[i] = f.net;
-  s.delta = f.delta;
-  s.done = own && f.done;
-  return s;
+  return {f.delta, own && f.done};
 }
 
 // up_to_lane is the sum of v over the lanes up to this one.
@@ -238,49 +278,84 @@ __device__ __forceinline__ uint32_t up_to_lane(uint32_t v) {
   return v;
 }
 
+// Sums are those of the warps of a block, and of the blocks before, of two things that are added up.
+struct Sums {
+  prim::Tiles tile;
+  uint64_t before;  // of the others
+  uint64_t ones[kBlockWarps], others[kBlockWarps];
+};
+
+// add_up_both adds up what warps have found, each of two warps one of both: before becomes what comes before this warp, and it returns what comes up to the
+// end of the block.
+__device__ __forceinline__ void add_up_both(Sums* s, const Scan& scan, uint32_t tile, uint32_t one, uint32_t other, uint32_t (&before)[2], uint32_t (&up_to)[2]) {
+  const uint32_t lane = lane_index(), warp = thread_in_block() / kWarp;
+  if (lane == 0) store_weak(shared(s->ones) + warp, uint64_t(one)), store_weak(shared(s->others) + warp, uint64_t(other));
+  sync_block();
+  uint32_t below[2] = {}, all[2] = {};
+#pragma unroll
+  for (uint32_t w = 0; w < kBlockWarps; w++) {
+    const uint32_t x = uint32_t(load_weak(shared(s->ones) + w)), y = uint32_t(load_weak(shared(s->others) + w));
+    all[0] += x, all[1] += y;
+    if (w < warp) below[0] += x, below[1] += y;
+  }
+  if (warp == 0) {
+    const uint64_t sum = prim::sum_before(scan.heads, tile, all[0]);
+    if (lane == 0) store_weak(shared(&s->tile.before), sum);
+  } else if (warp == 1) {
+    const uint64_t sum = prim::sum_before(scan.sums, tile, all[1]);
+    if (lane == 0) store_weak(shared(&s->before), sum);
+  }
+  sync_block();
+  const uint32_t first = uint32_t(load_weak(shared(&s->tile.before))), second = uint32_t(load_weak(shared(&s->before)));
+  before[0] = first + below[0], before[1] = second + below[1];
+  up_to[0] = first + all[0], up_to[1] = second + all[1];
+}
+
 // settle decides what becomes of each edge, and what its operations return; and it finds where segments begin, and adds up by how much rows become longer. A warp
 // takes arcs that follow each other.
 template <int Bits>
 __device__ __forceinline__ void settle(const SettleParams& p) {
   const Arcs& a = p.arcs;
-  __shared__ prim::Tiles shared_tile, heads_tile;
-  __shared__ uint64_t shared_sums[kBlockWarps], shared_heads[kBlockWarps];
-  const uint32_t tile = prim::begin_tile(&shared_tile, p.scan.next), lane = lane_index(), warp = thread_in_block() / kWarp;
-  const uint64_t first = uint64_t(tile) * kScanTile + warp * kItems * kWarp + lane;
-  uint32_t sources[kItems], shifts[kItems], segments_up_to[kItems], shift = 0, heads = 0, begins = 0, changed = 0;
+  __shared__ Sums sums;
+  __shared__ uint32_t shared_shifts[kMostTiles * kScanTile], shared_heads[kMostTiles * kScanTile];
+  const uint32_t tile = prim::begin_tile(&sums.tile, p.scan.next), lane = lane_index(), warp = thread_in_block() / kWarp;
+  const uint32_t rows = p.tiles * kItems, place = warp * rows * kWarp + lane;
+  const uint64_t first = uint64_t(tile) * p.tiles * kScanTile + place;
+  const Shared<uint32_t> shifts = shared(shared_shifts) + place, heads_up_to = shared(shared_heads) + place;
+  uint32_t shift = 0, heads = 0, changed = 0;
+  for (uint32_t row = 0; row < rows; row += kItems) {
+    Arc<Bits> x[kItems];
+    get_arcs(p, first + row * kWarp, x);
 #pragma unroll
-  for (uint32_t r = 0; r < kItems; r++) {
-    const uint64_t i = first + r * kWarp;
-    const Settled s = i < a.n ? settle_one<Bits>(p, i) : Settled{kNone, 0, false, false};
-    const uint32_t row = ballot(kAll, s.head), sum = up_to_lane(s.delta);
-    sources[r] = s.source;
-    begins |= uint32_t(s.head) << r;
-    segments_up_to[r] = heads + popcount(row << (kWarp - 1 - lane));
-    shifts[r] = shift + sum - s.delta;
-    heads += popcount(row);
-    shift += shuffle(kAll, sum, kWarp - 1);
-    changed += s.done;
+    for (uint32_t r = 0; r < kItems; r++) {
+      const uint64_t i = first + (row + r) * kWarp;
+      const Settled s = i < a.n ? settle_one(p, x[r], i) : Settled{0, false};
+      const uint32_t begin = ballot(kAll, x[r].begins), sum = up_to_lane(s.delta);
+      store_weak(shifts + (row + r) * kWarp, shift + sum - s.delta);
+      store_weak(heads_up_to + (row + r) * kWarp, (heads + popcount(begin << (kWarp - 1 - lane))) << 1 | x[r].begins);
+      heads += popcount(begin);
+      shift += shuffle(kAll, sum, kWarp - 1);
+      changed += s.done;
+    }
   }
   add_up(&a.control->changed, changed);
-  uint64_t segments, delta;
-  const uint32_t to = uint32_t(prim::block_before<kBlockWarps>(&heads_tile, shared(shared_heads), p.scan.heads, tile, heads, segments));
-  const uint32_t before = uint32_t(prim::block_before<kBlockWarps>(&shared_tile, shared(shared_sums), p.scan.sums, tile, shift, delta));
-#pragma unroll
-  for (uint32_t r = 0; r < kItems; r++) {
-    const uint64_t i = first + r * kWarp;
-    if (i >= a.n) continue;
-    const uint32_t segment = to + segments_up_to[r] - 1;
-    p.shifts[i] = before + shifts[r];
+  uint32_t before[2], up_to[2];
+  add_up_both(&sums, p.scan, tile, heads, shift, before, up_to);
+  for (uint32_t row = 0; row < rows; row++) {
+    const uint64_t i = first + row * kWarp;
+    if (i >= a.n) break;
+    const uint32_t head = load_weak(heads_up_to + row * kWarp), segment = before[0] + (head >> 1) - 1;
+    p.shifts[i] = before[1] + load_weak(shifts + row * kWarp);
     a.segments[i] = segment;
-    if (!(begins >> r & 1)) continue;
+    if (!(head & 1)) continue;
     p.firsts[segment] = uint32_t(i);
-    p.vertices[segment] = sources[r];
+    p.vertices[segment] = a.keys[i] == dropped(a.bits) ? kNone : source_of(a, i);
   }
-  if (a.n - uint64_t(tile) * kScanTile <= kScanTile && thread_in_block() == 0) {
-    p.firsts[uint32_t(segments)] = a.n;
-    p.shifts[a.n] = uint32_t(delta);
-    a.control->segments = uint32_t(segments);
-    a.control->arcs = uint32_t(delta);
+  if (a.n - uint64_t(tile) * p.tiles * kScanTile <= p.tiles * kScanTile && thread_in_block() == 0) {
+    p.firsts[up_to[0]] = a.n;
+    p.shifts[a.n] = up_to[1];
+    a.control->segments = up_to[0];
+    a.control->arcs = up_to[1];
   }
 }
 
