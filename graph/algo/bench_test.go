@@ -113,7 +113,8 @@ func numbers(n int) []uint32 {
 	return all
 }
 
-// BenchmarkTrianglesOf is what counting those of a batch takes, of host memory, in edges a second: of edges that the graph has, and of random ones that have come.
+// BenchmarkTrianglesOf is what counting those of a batch takes, in edges a second: of edges that the graph has, and of random ones that have come; of host memory, and of
+// that of a GPU where the graph lies.
 func BenchmarkTrianglesOf(b *testing.B) {
 	for _, name := range []string{"actors", "rmat"} {
 		g, err := benchGraphs[name]()
@@ -140,6 +141,18 @@ func BenchmarkTrianglesOf(b *testing.B) {
 			b.Run(name+"/"+what, func(b *testing.B) {
 				for b.Loop() {
 					_, err := TrianglesOf(b.Context(), dev, c, e)
+					must(b, err)
+				}
+				b.ReportMetric(float64(len(e.From))*float64(b.N)/b.Elapsed().Seconds()/1e9, "Gedges/s")
+			})
+			if isHost(dev) {
+				continue
+			}
+			b.Run(name+"/"+what+"/on", func(b *testing.B) {
+				s := devicetest.NewStream(b, dev)
+				from, to := devicetest.Upload(b, s, e.From), devicetest.Upload(b, s, e.To)
+				for b.Loop() {
+					_, err := TrianglesOfOn(b.Context(), s, c, from, to)
 					must(b, err)
 				}
 				b.ReportMetric(float64(len(e.From))*float64(b.N)/b.Elapsed().Seconds()/1e9, "Gedges/s")

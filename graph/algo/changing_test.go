@@ -121,7 +121,32 @@ func (f *follower) trianglesOf(g Reader, e graph.Edges) uint64 {
 	if got != want {
 		f.Fatalf("%d triangles of %d edges where the graph is, %d on the host", got, len(e.From), want)
 	}
+	f.trianglesOn(g, e, want)
 	return want
+}
+
+// trianglesOn counts them on a GPU, of edges that lie there, among others that do not count.
+func (f *follower) trianglesOn(g Reader, e graph.Edges, want uint64) {
+	f.Helper()
+	dev := f.g.Device()
+	if isHost(dev) {
+		return
+	}
+	s := devicetest.NewStream(f, dev)
+	n := len(e.From)
+	only := make([]bool, 2*n)
+	for i := range n {
+		only[2*i] = true
+	}
+	var from, to []uint32
+	for i, u := range e.From {
+		from, to = append(from, u, e.To[n-1-i]), append(to, e.To[i], uint32(i))
+	}
+	got, err := TrianglesOfOn(f.Context(), s, g, devicetest.Upload(f, s, from), devicetest.Upload(f, s, to), devicetest.Upload(f, s, only))
+	must(f.T, err)
+	if got != want {
+		f.Fatalf("%d triangles of %d edges on the device, %d on the host", got, n, want)
+	}
 }
 
 // same compares what was kept with what is computed anew.
@@ -353,9 +378,13 @@ func TestRankingErrors(t *testing.T) {
 	if _, err := TrianglesOf(ctx, dev, directed, e); !errors.Is(err, device.ErrInvalid) {
 		t.Errorf("triangles of a directed graph: %v", err)
 	}
+	which, err := device.Make[bool](dev, 1)
+	must(t, err)
+	defer which.Free()
 	for name, call := range map[string]func(e graph.Edges){
 		"connected": func(e graph.Edges) { f.connected.Insert(ctx, e) },
 		"triangles": func(e graph.Edges) { TrianglesOf(ctx, dev, f.g, e) },
+		"only":      func(graph.Edges) { TrianglesOfOn(ctx, nil, f.g, device.Slice[uint32]{}, device.Slice[uint32]{}, which) },
 		"ranking":   func(e graph.Edges) { f.ranking.Update(ctx, f.g, e, none) },
 		"labels":    func(graph.Edges) { f.connected.Labels(nil) },
 	} {

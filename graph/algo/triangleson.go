@@ -71,11 +71,19 @@ type viewed interface {
 
 var _, _ viewed = (*graph.Graph)(nil), (*graph.Snapshot)(nil)
 
-// TrianglesOfOn is [TrianglesOf] of edges on the device of the graph, from[i] to to[i]. It waits for the result. On a CPU it is
+// TrianglesOfOn is [TrianglesOf] of edges on the device of the graph, from[i] to to[i]. With only they are those for which only[i] is true: what
+// [graph.Graph.InsertOn] says of the edges of a batch, so that none of it comes to the host. It waits for the result. On a CPU it is
 // device.ErrNoKernels.
-func TrianglesOfOn(ctx context.Context, s *device.Stream, g Reader, from, to device.Slice[uint32]) (count uint64, err error) {
+func TrianglesOfOn(ctx context.Context, s *device.Stream, g Reader, from, to device.Slice[uint32], only ...device.Slice[bool]) (count uint64, err error) {
 	if from.Len() != to.Len() {
 		panic(fmt.Sprintf("algo: triangles of edges: %d edges come from vertices, and %d lead to some", from.Len(), to.Len()))
+	}
+	var which device.Slice[bool]
+	if len(only) > 0 {
+		which = only[0]
+		if which.Len() != from.Len() {
+			panic(fmt.Sprintf("algo: triangles of edges: of %d edges it is said which count, and there are %d", which.Len(), from.Len()))
+		}
 	}
 	v, there := g.(viewed)
 	switch {
@@ -92,7 +100,7 @@ func TrianglesOfOn(ctx context.Context, s *device.Stream, g Reader, from, to dev
 		}
 		k, err := triangles.Load(s.Device())
 		if err == nil {
-			count, err = k.Of(ctx, s, triangles.Graph{Records: r.Records, Pool: r.Pool, Alive: r.Alive, Vertices: r.Vertices, Unit: r.Unit}, from, to)
+			count, err = k.Of(ctx, s, triangles.Graph{Records: r.Records, Pool: r.Pool, Alive: r.Alive, Vertices: r.Vertices, Unit: r.Unit}, from, to, which)
 		}
 		return err
 	})

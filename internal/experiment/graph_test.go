@@ -25,7 +25,7 @@ func TestGraphsOnGPU(t *testing.T) {
 		t.Skip("interprets kernels")
 	}
 	conformance.NotRaced(t, ownTests)
-	for _, e := range []Experiment{graphVerticesExperiment, graphQueryExperiment, graphAlgorithmsExperiment, graphSnapshotsExperiment} {
+	for _, e := range []Experiment{graphVerticesExperiment, graphQueryExperiment, graphAlgorithmsExperiment, graphSnapshotsExperiment, graphTrianglesExperiment} {
 		cfg := tiny(devicetest.OpenSim(t, nil))
 		cfg.N, cfg.Scale = 32, Quick
 		res, err := e.Run(t.Context(), cfg)

@@ -10,6 +10,7 @@ struct DeltaParams {
   graph::Graph graph;
   const uint32_t* from;  // of edges
   const uint32_t* to;
+  const uint8_t* only;  // not null: edges that have 0 there do not count
   uint64_t* keys;   // both arcs of each edge, source in front: written by the first launch, in order for the others
   uint64_t* total;  // added to
   uint32_t* tasks;  // of blocks: places among keys
@@ -34,9 +35,26 @@ struct Edge {
 
 __device__ __forceinline__ uint64_t key_of(const DeltaParams& p, uint32_t u, uint32_t v) { return uint64_t(u) << p.bits | v; }
 
-__device__ __forceinline__ End end_of(const DeltaParams& p, uint32_t v, graph::Ids ids) {
-  const uint32_t begin = graph::lower_bound(p.keys, 2 * p.n, key_of(p, v, 0));
-  return {v, ids, begin, graph::lower_bound(p.keys + begin, 2 * p.n - begin, key_of(p, v + 1, 0))};
+constexpr uint32_t kNowhere = 0xffffffff;  // no place among keys
+
+// end_of finds the arcs of an end: few, so it looks for where they end in steps that double. at is one of them, or no place among the keys.
+__device__ __forceinline__ End end_of(const DeltaParams& p, uint32_t v, uint32_t at) {
+  const uint64_t first = key_of(p, v, 0), behind = key_of(p, v + 1, 0);
+  const uint32_t n = 2 * p.n;
+  uint32_t begin = 0, below = at, end, step = 1;
+  if (at < n) {
+    for (; step <= below && p.keys[below - step] >= first; step *= 2) below -= step;
+    begin = step <= below ? below - step : 0;
+    below -= begin;
+  } else {
+    below = n;
+  }
+  begin += graph::lower_bound(p.keys + begin, below, first);
+  end = at < n ? at : begin;
+  for (step = 1; end + step < n && p.keys[end + step] < behind; step *= 2) end += step;
+  const uint32_t left = end + step < n ? step : n - end;
+  end += graph::lower_bound(p.keys + end, left, behind);
+  return {v, graph::ids(p.graph, v), begin, end - begin};
 }
 
 // edge_at finds the edge of an arc, if it is the graph's; for other arcs, and all but one of each edge, it is false.
@@ -48,8 +66,8 @@ __device__ __forceinline__ bool edge_at(const DeltaParams& p, uint64_t i, Edge& 
   const uint32_t less = turned ? v : u, more = turned ? u : v;
   const graph::Ids ids = graph::ids(p.graph, less);
   if (!has(ids.at, ids.n, more)) return false;
-  e.less = end_of(p, less, ids);
-  e.more = end_of(p, more, graph::ids(p.graph, more));
+  e.less = end_of(p, less, turned ? kNowhere : uint32_t(i));
+  e.more = end_of(p, more, turned ? uint32_t(i) : kNowhere);
   return true;
 }
 
@@ -76,12 +94,12 @@ __device__ __forceinline__ uint64_t common(const DeltaParams& p, const Edge& e, 
   return count;
 }
 
-// delta_keys writes the arcs of edges: those that can be no edge of the graph behind all others.
+// delta_keys writes the arcs of edges: those that can be no edge of the graph, or do not count, behind all others.
 __device__ __forceinline__ void delta_keys(const DeltaParams& p) {
   const uint64_t none = key_of(p, p.graph.vertices, 0);
   for (uint64_t i = thread_index(); i < p.n; i += threads_in_grid()) {
     const uint32_t u = p.from[i], v = p.to[i];
-    const bool may = u != v && u < p.graph.vertices && v < p.graph.vertices;
+    const bool may = u != v && u < p.graph.vertices && v < p.graph.vertices && !(p.only && p.only[i] == 0);
     p.keys[2 * i] = may ? key_of(p, u, v) : none;
     p.keys[2 * i + 1] = may ? key_of(p, v, u) : none;
   }

@@ -116,7 +116,7 @@ func measure(t *testing.T, dev device.Device, name string, g *graph.CSR, e graph
 	from, to := devicetest.Upload(t, b.s, picked.From), devicetest.Upload(t, b.s, picked.To)
 	changing := b.changing(g, 32)
 	m.OfMillis = median(t, func() error {
-		_, err := b.k.Of(t.Context(), b.s, changing, from, to)
+		_, err := b.k.Of(t.Context(), b.s, changing, from, to, device.Slice[bool]{})
 		return err
 	})
 	return m

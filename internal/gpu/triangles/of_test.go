@@ -82,8 +82,16 @@ func (b bench) checkOf(e graph.Edges, picked, unit int, seed uint64) {
 			from[i], to[i] = rng.Uint32N(uint32(e.Vertices)), rng.Uint32N(uint32(e.Vertices+e.Vertices/4))
 		}
 	}
-	want := touched(g, setOf(from, to))
-	got, err := b.k.Of(context.Background(), b.s, b.changing(g, unit), devicetest.Upload(b, b.s, from), devicetest.Upload(b, b.s, to))
+	only, some := device.Slice[bool]{}, graph.Edges{From: from, To: to}
+	if picked%2 == 1 { // not all of them count
+		which := make([]bool, picked)
+		for i := range which {
+			which[i] = rng.IntN(3) > 0
+		}
+		only, some = devicetest.Upload(b, b.s, which), some.Where(which)
+	}
+	want := touched(g, setOf(some.From, some.To))
+	got, err := b.k.Of(context.Background(), b.s, b.changing(g, unit), devicetest.Upload(b, b.s, from), devicetest.Upload(b, b.s, to), only)
 	must(b, err)
 	if got != want {
 		b.Errorf("%d of %d edges, %d vertices: %d triangles, want %d", picked, len(e.From), e.Vertices, got, want)
@@ -94,11 +102,11 @@ func (b bench) checkOf(e graph.Edges, picked, unit int, seed uint64) {
 func TestSmokeOf(t *testing.T) {
 	b := on(t, devicetest.OpenGPU(t))
 	for i, e := range []graph.Edges{clique(3), clique(30), random(40, 200, 1), random(300, 3000, 2), hubs(300)} {
-		for _, picked := range []int{0, 1, 3, 50, 2000} {
+		for _, picked := range []int{0, 1, 3, 50, 777, 2000} {
 			b.checkOf(e, picked, []int{32, 64, 96}[i%3], uint64(picked))
 		}
 	}
-	empty, err := b.k.Of(t.Context(), b.s, triangles.Graph{Unit: 32}, devicetest.Upload(t, b.s, []uint32{1}), devicetest.Upload(t, b.s, []uint32{2}))
+	empty, err := b.k.Of(t.Context(), b.s, triangles.Graph{Unit: 32}, devicetest.Upload(t, b.s, []uint32{1}), devicetest.Upload(t, b.s, []uint32{2}), device.Slice[bool]{})
 	if empty != 0 || err != nil {
 		t.Errorf("of a graph without vertices: %d, %v", empty, err)
 	}
@@ -123,7 +131,7 @@ func tryWide(t testing.TB, dev device.Device) {
 		{{0, 1, 2, 2, 700, 2, 40, 0, 2}, {1, 2, 0, 700, 0, 699, 41, 8000, 1}}, // triangles with one, two and three of these edges
 	} {
 		want := touched(g, setOf(some[0], some[1]))
-		got, err := b.k.Of(context.Background(), b.s, there, devicetest.Upload(t, b.s, some[0]), devicetest.Upload(t, b.s, some[1]))
+		got, err := b.k.Of(context.Background(), b.s, there, devicetest.Upload(t, b.s, some[0]), devicetest.Upload(t, b.s, some[1]), device.Slice[bool]{})
 		if err != nil || got != want || want < 8000 {
 			t.Errorf("%d edges: %d triangles, %v, want %d", len(some[0]), got, err, want)
 		}

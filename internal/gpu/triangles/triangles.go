@@ -145,8 +145,8 @@ type Graph struct {
 }
 
 // Of counts the triangles of an undirected graph that have at least one of some edges, each once; edges that are not the graph's, loops, and those that come
-// again count nothing. Nothing changes the graph meanwhile.
-func (k *Kernels) Of(ctx context.Context, s *device.Stream, g Graph, from, to device.Slice[uint32]) (uint64, error) {
+// again count nothing, nor do edges i, unless only is empty, for which only[i] is false. Nothing changes the graph meanwhile.
+func (k *Kernels) Of(ctx context.Context, s *device.Stream, g Graph, from, to device.Slice[uint32], only device.Slice[bool]) (uint64, error) {
 	n := from.Len()
 	if n == 0 || g.Vertices == 0 {
 		return 0, ctx.Err()
@@ -159,7 +159,7 @@ func (k *Kernels) Of(ctx context.Context, s *device.Stream, g Graph, from, to de
 	var total [1]uint64
 	err := k.with(s, at, func(memory device.Ptr) error {
 		p := deltaParams{
-			graph: g, from: from.Ptr(), to: to.Ptr(), keys: memory + keys, total: memory + head, used: memory + head + 8, tasks: memory + tasks,
+			graph: g, from: from.Ptr(), to: to.Ptr(), only: only.Ptr(), keys: memory + keys, total: memory + head, used: memory + head + 8, tasks: memory + tasks,
 			n: uint32(n), bits: uint32(width),
 		}
 		if err := s.Fill(p.total, 0, 4); err != nil {

@@ -43,6 +43,7 @@ type deltaParams struct {
 	graph Graph
 	from  device.Ptr
 	to    device.Ptr
+	only  device.Ptr
 	keys  device.Ptr
 	total device.Ptr
 	tasks device.Ptr
@@ -101,16 +102,17 @@ var (
 
 // deltaParams has the layout of weft::triangles::DeltaParams.
 var (
-	_ [88]byte = [unsafe.Sizeof(deltaParams{})]byte{}
+	_ [96]byte = [unsafe.Sizeof(deltaParams{})]byte{}
 	_ [0]byte  = [unsafe.Offsetof(deltaParams{}.graph)]byte{}
 	_ [32]byte = [unsafe.Offsetof(deltaParams{}.from)]byte{}
 	_ [40]byte = [unsafe.Offsetof(deltaParams{}.to)]byte{}
-	_ [48]byte = [unsafe.Offsetof(deltaParams{}.keys)]byte{}
-	_ [56]byte = [unsafe.Offsetof(deltaParams{}.total)]byte{}
-	_ [64]byte = [unsafe.Offsetof(deltaParams{}.tasks)]byte{}
-	_ [72]byte = [unsafe.Offsetof(deltaParams{}.used)]byte{}
-	_ [80]byte = [unsafe.Offsetof(deltaParams{}.n)]byte{}
-	_ [84]byte = [unsafe.Offsetof(deltaParams{}.bits)]byte{}
+	_ [48]byte = [unsafe.Offsetof(deltaParams{}.only)]byte{}
+	_ [56]byte = [unsafe.Offsetof(deltaParams{}.keys)]byte{}
+	_ [64]byte = [unsafe.Offsetof(deltaParams{}.total)]byte{}
+	_ [72]byte = [unsafe.Offsetof(deltaParams{}.tasks)]byte{}
+	_ [80]byte = [unsafe.Offsetof(deltaParams{}.used)]byte{}
+	_ [88]byte = [unsafe.Offsetof(deltaParams{}.n)]byte{}
+	_ [92]byte = [unsafe.Offsetof(deltaParams{}.bits)]byte{}
 )
 
 // orientParams has the layout of weft::triangles::OrientParams.

@@ -14,7 +14,7 @@ import (
 //kernelgen:flags -x cuda --cuda-device-only -nocudainc -nocudalib -nostdinc -std=c++17 -Wall -Werror -I kernels/include -O3
 //kernelgen:input 200a12fa360566e7020c148d09db6406bc5dcfe12ad0464a45f80cda644abac4 2690 internal/gpu/triangles/ascend.cuh
 //kernelgen:input db857e83d8daabfcc54d46eaf3ae4875984ae57a8c62de34bf108fb29c59f5f1 8472 internal/gpu/triangles/count.cuh
-//kernelgen:input 5a4912ba4d65eb2897c016c42f9a8a16f6a568ec87dc1273c9391347eca92702 5016 internal/gpu/triangles/delta.cuh
+//kernelgen:input 267d404065697ed5c047338abd69a9df0e1c38cd7a8cd76ab4b9474d922889a3 5897 internal/gpu/triangles/delta.cuh
 //kernelgen:input 6975c6a1a597e2ceb2cb7a93aa9b2331bca8f7b7e9bc4bf7752b9c85edadafc0 2681 internal/gpu/triangles/orient.cuh
 //kernelgen:input e11101aa16a027e321915b5e7983132da279184887dbe9d48d4028ad093ffaa8 2213 internal/gpu/triangles/rows.cuh
 //kernelgen:input 4a17fd007eb003791a5dd3e89c341eba645b326374498db49c171953f9c3db7d 1492 internal/gpu/triangles/triangles.cu
@@ -27,9 +27,9 @@ import (
 //kernelgen:input 2cd6fc0143cfa76b9582c564b8b924e6d64dc78e985dfac5fc946ef80d61d9b2 755 kernels/include/weft/sums.cuh
 //kernelgen:input 0851189fa3150bd3eb30a9b7d5f0dcba58c8fcda1c3598976207e3eea53f4ea7 5348 kernels/include/weft/warp.cuh
 //kernelgen:input 3734d9594b1b33c1868d416df12106a6d15018edf95437b3b5b984e6d6f937e3 816 kernels/include/weft/widths.cuh
-//kernelgen:output f83cf19d3128ed2015d5c0855aa7bfaccfe34d1c148074adbf6fc8d2119d2c9b 76906 internal/gpu/triangles/triangles_sm80.ptx
-//kernelgen:output a965700f7d725f54e32e1601fcd3369d99a1af7f2fb21b55c0c5de7ceff7daa9 76906 internal/gpu/triangles/triangles_sm90.ptx
-//kernelgen:output ccb2cf6e04a83bb435a1cf69f560db1f53d982623cfa835ca766af9a4ec344e5 4573 internal/gpu/triangles/triangles_params_gen.go
+//kernelgen:output 5537ac8ad129becb356edfbc6f048f80b6a8e0b3d5c6897678fbcec4fabf06c2 84745 internal/gpu/triangles/triangles_sm80.ptx
+//kernelgen:output 2b7df0736c872b07fc4be70b62462528e6456c1176ed7ced5f56990aa204599a 84745 internal/gpu/triangles/triangles_sm90.ptx
+//kernelgen:output bcc85eb9d77b7b003774359b588c7e82a93191b6c7daa069e25e5a5fa2cb751c 4649 internal/gpu/triangles/triangles_params_gen.go
 
 //go:embed triangles_sm80.ptx
 var trianglesSM80 string
@@ -49,8 +49,8 @@ var trianglesImage = device.Image{
 // trianglesKernels are the entry points of trianglesImage and the size in bytes of
 // the parameter struct that each takes.
 var trianglesKernels = map[string]int{
-	"triangles_among":         88,
-	"triangles_arcs":          88,
+	"triangles_among":         96,
+	"triangles_arcs":          96,
 	"triangles_ascend_choose": 88,
 	"triangles_ascend_keep":   88,
 	"triangles_ascend_keys":   88,
@@ -60,5 +60,5 @@ var trianglesKernels = map[string]int{
 	"triangles_hubs":          64,
 	"triangles_keep":          64,
 	"triangles_rows":          64,
-	"triangles_wide":          88,
+	"triangles_wide":          96,
 }

@@ -87,7 +87,7 @@ func TestFailures(t *testing.T) {
 			return err
 		},
 		"Of": func(ctx context.Context) error {
-			_, err := b.k.Of(ctx, b.s, changing, from, to)
+			_, err := b.k.Of(ctx, b.s, changing, from, to, device.Slice[bool]{})
 			return err
 		},
 	}
