@@ -57,6 +57,7 @@ func several(t testing.TB, dev device.Device, o Options) {
 		if e, ok := g.engine.(*gpuEngine); ok {
 			e.spread = 1
 		}
+		asMany(g.store, true)
 		_, err = g.Insert(ctx, from, to, nil)
 		must(t, err)
 		_, err = g.Delete(ctx, from[:2000], to[:2000], nil)
@@ -337,6 +338,7 @@ func full(t testing.TB, dev device.Device) {
 	for _, directed := range []bool{false, true} {
 		g, err := New(dev, &Options{Directed: directed, SelfLoops: true, MaxVertices: n})
 		must(t, err)
+		asMany(g.store, directed)
 		var from, to []uint32
 		for i := range uint32(n * n) {
 			from, to = append(from, i/n), append(to, i%n)

@@ -11,8 +11,8 @@ import (
 	"github.com/weftgo/weft/internal/gpu/prim"
 )
 
-//go:generate go run ../cmd/weftgen -target 80,90+ptx83 -struct weft::graph::Control -struct weft::graph::Stack -struct weft::graph::Ghost -type graph::Control=control -type graph::Stack=stack -type graph::Ghost=ghost ../kernels/include/weft/graph_change.cuh
-//go:generate go run ../cmd/weftgen -loader=false -target 80+ptx83,90+ptx83 -widths 32_0,32_32,32_64 -type graph::Graph=.Ref -type graph::Arcs=arcsRef -type graph::Rows=rowsRef -type graph::Sorted=sortedRef -type graph::Scan=scanRef graph.cu
+//go:generate go run ../cmd/weftgen -target 80,90+ptx83 -struct weft::graph::Control -struct weft::graph::Stack -struct weft::graph::Ghost -type graph::Control=control -type graph::Stack=stack -type graph::Ghost=ghost ../kernels/include/weft/graph_write.cuh
+//go:generate go run ../cmd/weftgen -loader=false -target 80+ptx83,90+ptx83 -widths 32_0,32_32,32_64 -type graph::Graph=.Ref -type graph::Arcs=arcsRef -type graph::Rows=rowsRef -type graph::Sorted=sortedRef -type graph::Scan=scanRef -type graph::Bins=binsRef -type graph::Binned=binnedRef graph.cu
 
 // gpuEngine runs the kernels of graph.cu. Changes come one behind the other, whatever their streams, and lookups wait
 // for them on theirs.
@@ -43,6 +43,7 @@ type ghosts struct {
 type kernels struct {
 	findKernel, degreesKernel, rowsKernel       device.Kernel
 	arcs, tally, settle, plan, place            device.Kernel
+	few, placeFew                               device.Kernel
 	write, commit                               device.Kernel
 	mark, doomed, bury, measure, lead, relocate device.Kernel
 }
@@ -77,6 +78,7 @@ func (e *gpuEngine) openOn(dev device.Device) (err error) {
 	err = gpu.Load(dev, graphImages[gpu.Pair(w)], []gpu.Entry{
 		{Name: "find", To: &k.findKernel}, {Name: "degrees", To: &k.degreesKernel}, {Name: "rows", To: &k.rowsKernel},
 		{Name: "arcs", To: &k.arcs}, {Name: "tally", To: &k.tally}, {Name: "settle", To: &k.settle}, {Name: "plan", To: &k.plan}, {Name: "place", To: &k.place},
+		{Name: "few", To: &k.few}, {Name: "place_few", To: &k.placeFew},
 		{Name: "write", To: &k.write}, {Name: "commit", To: &k.commit},
 		{Name: "mark", To: &k.mark}, {Name: "doomed", To: &k.doomed}, {Name: "bury", To: &k.bury},
 		{Name: "measure", To: &k.measure}, {Name: "lead", To: &k.lead}, {Name: "relocate", To: &k.relocate},

@@ -23,8 +23,8 @@ type gpuChange struct {
 	bits int // of an end in a key
 	most int // vertices of that many bits that may have arcs, and one for those that have no place in rows
 
-	// fill submits writing the keys.
-	fill      func(keys device.Ptr, bits int) error
+	// fill submits writing the keys, or putting them into bins, if there are any.
+	fill      func(keys device.Ptr, bits int, bins binsRef) error
 	kinds, ok device.Ptr
 	weights   device.Ptr
 	kind      op.Kind
@@ -34,12 +34,14 @@ type gpuChange struct {
 	headAt    device.Ptr // see headBytes
 	cleared   int        // bytes from there on that are zero before kernels add to them
 	scratch   device.Buffer
-	sort      prim.Few
+	sort      prim.Sort
 	tally     prim.Scan
 	groups    prim.Sort // of segments, by where their new blocks and the old ones belong
 	scans     [2]scanRef
 	arcs      arcsRef
 	rows      rowsRef
+	few       gpuFew
+	binned    bool // it is planned as one of few
 
 	told     control
 	firsts   [257]uint32 // of the groups
@@ -83,31 +85,33 @@ func (c *gpuChange) rowless() bool {
 
 // layOut gives a change its memory from a place on, and returns the end. It takes no more where operations are not asked for.
 func (c *gpuChange) layOut(at device.Ptr) device.Ptr {
+	c.few = gpuFew{}
 	m, most, k := c.n, c.mostOf(c.bitsOf(c.opts.MaxVertices+1)), prim.Carve(at)
 	words := func(n int) device.Ptr { return k.Take(4 * (n + 1)) }
-	tiles := func(n int) device.Ptr { return k.Take(8 * ((n + scanTile - 1) / scanTile)) }
+	tiles := func(n int) device.Ptr { return k.Take(8 * max((n+scanTile-1)/scanTile, mostBins)) }
+	if c.opts.Multi {
+		c.arcs.multi = 1
+	}
+	sorted := k.Take(8 * m)
 	c.headAt = k.Take(headBytes)
 	next := k.Take(8)
 	c.scans = [2]scanRef{{sums: tiles(m), heads: tiles(m), next: next}, {sums: tiles(most), next: next + 4}}
+	c.layOutFew(&k, true)
 	c.cleared = int(device.Ptr(k) - c.headAt)
+	c.layOutFew(&k, false)
 	c.keysAt = k.Take(8 * m)
-	c.sort.Sort = prim.Sort{Widths: prim.Widths{Key: 8, Val: 4}, N: m, Hi: 64, From: prim.Rows{Keys: c.keysAt}, To: prim.Rows{Keys: k.Take(8 * m), Vals: words(m)}}
-	c.sort.Crowded = c.headAt + device.Ptr(unsafe.Offsetof(control{}.crowded))
+	c.sort = prim.Sort{Widths: prim.Widths{Key: 8, Val: 4}, N: m, Hi: 64, From: prim.Rows{Keys: c.keysAt}, To: prim.Rows{Keys: sorted, Vals: words(m)}}
 	c.arcs = arcsRef{
 		keys: c.sort.To.Keys, rows: c.sort.To.Vals, kinds: c.kinds, places: words(m), segments: words(m), nets: k.Take(m),
-		control: c.headAt, n: uint32(m), kind: uint32(c.kind), two: c.two,
+		control: c.headAt, n: uint32(m), kind: uint32(c.kind), two: c.two, multi: c.arcs.multi,
 	}
 	c.rows = rowsRef{
 		firsts: words(m), vertices: words(m), shifts: words(m), degrees: words(most), olds: k.Take(8 * (most + 1)),
-		groups: words(2 * most), blocks: words(most), records: k.Take(recordBytes * most),
+		groups: words(2 * most), blocks: words(most), slots: words(most), records: k.Take(recordBytes * most),
 	}
 	c.groups = prim.Sort{Widths: prim.Widths{Key: 4, Val: 4}, N: 2 * most, Hi: 8, From: prim.Rows{Keys: c.rows.groups}, To: prim.Rows{Keys: words(2 * most), Vals: words(2 * most)}}
-	c.scratch.Size = max(c.sort.Sort.ScratchBytes(), c.groups.ScratchBytes())
-	if m <= prim.FewRows {
-		c.scratch.Size = max(c.scratch.Size, c.sort.ScratchBytes())
-	}
+	c.scratch.Size = max(c.sort.ScratchBytes(), c.groups.ScratchBytes())
 	if c.opts.Multi {
-		c.arcs.multi = 1
 		c.tally = prim.Scan{N: m, Width: 4, Counts: words(m), Offsets: words(m)}
 		c.scratch.Size = max(c.scratch.Size, c.tally.ScratchBytes())
 	}
@@ -156,8 +160,8 @@ func (c *gpuChange) runBatch(ctx context.Context, b *batch.Batch, at device.Ptr)
 	if c.opts.SelfLoops {
 		p.loops = 1
 	}
-	c.fill = func(keys device.Ptr, bits int) error {
-		p.keys, p.bits = keys, uint32(bits)
+	c.fill = func(keys device.Ptr, bits int, bins binsRef) error {
+		p.keys, p.bits, p.bins = keys, uint32(bits), bins
 		return device.Launch(c.s, c.kernels.arcs, gpu.Wave(c.Dev, b.N), gpu.Block, &p)
 	}
 	err := c.run(ctx)
@@ -201,7 +205,7 @@ func (c *gpuChange) run(ctx context.Context) error {
 		case c.told.bad != 0:
 			return badVertex(^c.told.bad)
 		case c.told.crowded != 0:
-			c.crowded = true
+			c.crowded = true // and the next batches are no longer of few
 		case c.told.segments != 0 && need <= c.bits:
 			return c.write(ctx)
 		}
@@ -209,12 +213,15 @@ func (c *gpuChange) run(ctx context.Context) error {
 	}
 }
 
-// measure submits finding out which vertices there are.
+// clear makes zero what kernels add to.
+func (c *gpuChange) clear() error { return c.s.Fill(c.headAt, 0, c.cleared/4) }
+
+// measure submits writing the keys, and finding out which vertices there are.
 func (c *gpuChange) measure() error {
-	if err := c.s.Fill(c.headAt, 0, c.cleared/4); err != nil {
+	if err := c.clear(); err != nil {
 		return err
 	}
-	return c.fill(c.keysAt, c.bits)
+	return c.fill(c.keysAt, c.bits, binsRef{})
 }
 
 // plan submits all that reads the graph and writes nothing of it.
@@ -230,10 +237,13 @@ func (c *gpuChange) plan() error {
 	}
 	// Blocks wait for sums of those before them: for many arcs they are few, of several tiles each.
 	settle.tiles = uint32(min(mostTiles, max(1, c.n/c.spread)))
+	if c.binned = c.isFew(); c.binned {
+		return c.planFew(&settle, &plan)
+	}
 	tiles := func(n, tile int) device.Dim { return device.Dim{X: (n + tile - 1) / tile} }
 	for _, step := range []func() error{
 		c.measure,
-		c.order,
+		func() error { return c.prims.Sort(c.s, &c.sort, c.scratch) },
 		func() error { return c.deletions(&settle) },
 		func() error {
 			return device.Launch(c.s, c.kernels.settle, tiles(c.n, int(settle.tiles)*scanTile), gpu.Block, &settle)
@@ -246,14 +256,6 @@ func (c *gpuChange) plan() error {
 		}
 	}
 	return nil
-}
-
-// order sorts the arcs: few of them in few launches, until there are too many of a few vertices.
-func (c *gpuChange) order() error {
-	if c.n <= prim.FewRows && !c.crowded {
-		return c.prims.Few(c.s, &c.sort, c.scratch)
-	}
-	return c.prims.Sort(c.s, &c.sort.Sort, c.scratch)
 }
 
 // deletions adds up those of a mixed batch for a multigraph.
@@ -278,6 +280,9 @@ func (c *gpuChange) listen(ctx context.Context) error {
 	}
 	c.told = batch.View[control](bytes)[0]
 	copy(c.firsts[:], batch.View[uint32](bytes[groupsIn:]))
+	if c.binned {
+		c.addUp()
+	}
 	return c.sweep()
 }
 
@@ -341,10 +346,8 @@ func (c *gpuChange) launch(stacks [classes]stack) error {
 	if err := c.s.CopyIn(c.word(stacksAt), bytes); err != nil {
 		return err
 	}
-	sorted := sortedRef{firsts: c.headAt + groupsIn, groups: c.groups.To.Keys, segments: c.groups.To.Vals}
-	place := placeParams{sorted: sorted, stacks: c.word(stacksAt), blocks: c.rows.blocks}
 	write := writeParams{
-		graph: refOf(c.now()), arcs: c.arcs, rows: c.rows, sorted: sorted, stacks: c.word(stacksAt), weights: c.weights,
+		graph: refOf(c.now()), arcs: c.arcs, rows: c.rows, stacks: c.word(stacksAt), weights: c.weights,
 		present: c.word(presentAt), segments: c.told.segments, most: uint32(c.most), epoch: c.epoch,
 	}
 	if c.opts.Directed {
@@ -353,15 +356,26 @@ func (c *gpuChange) launch(stacks [classes]stack) error {
 	if n := len(c.ghosts); n > 0 {
 		write.ghosts = c.ghosts[n-1].buf.Ptr
 	}
-	segments := gpu.Wave(c.Dev, int(c.told.segments))
-	err := device.Launch(c.s, c.kernels.place, segments, gpu.Block, &place)
+	err := c.place()
 	if err == nil {
 		err = device.Launch(c.s, c.kernels.write, gpu.Wave(c.Dev, max(c.n, c.before()/threadEntries)), gpu.Block, &write)
 	}
 	if err == nil {
-		err = device.Launch(c.s, c.commit, segments, gpu.Block, &write)
+		err = device.Launch(c.s, c.commit, gpu.Wave(c.Dev, int(c.told.segments)), gpu.Block, &write)
 	}
 	return err
+}
+
+// place submits giving rows their blocks.
+func (c *gpuChange) place() error {
+	if c.binned {
+		return c.placeFew()
+	}
+	p := placeParams{
+		sorted: sortedRef{firsts: c.headAt + groupsIn, groups: c.groups.To.Keys, segments: c.groups.To.Vals},
+		stacks: c.word(stacksAt), blocks: c.rows.blocks, slots: c.rows.slots, most: uint32(c.most),
+	}
+	return device.Launch(c.s, c.kernels.place, gpu.Wave(c.Dev, int(c.told.segments)), gpu.Block, &p)
 }
 
 // threadEntries is how many entries of rows a thread has at least that goes through those of all rows (kAhead in graph_table.cuh).

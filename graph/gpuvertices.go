@@ -105,8 +105,8 @@ func (e *gpuEngine) deleteArcs(ctx context.Context, p doomedParams, n uint64) er
 		return err
 	}
 	c.layOut(e.work.Buf.Ptr)
-	c.fill = func(keys device.Ptr, bits int) error {
-		p.keys, p.bits = keys, uint32(bits)
+	c.fill = func(keys device.Ptr, bits int, bins binsRef) error {
+		p.keys, p.bits, p.bins = keys, uint32(bits), bins
 		return e.launchDoomed(&p)
 	}
 	return c.run(ctx)

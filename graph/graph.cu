@@ -1,6 +1,6 @@
 // Kernels of package graph: graphs that change. layout.go explains the memory, gpuchange.go the launches.
 #include "weft/entry.cuh"
-#include "weft/graph_change.cuh"
+#include "weft/graph_few.cuh"
 
 namespace weft::graph {
 
@@ -98,6 +98,7 @@ struct DoomedParams {
   const uint64_t* offsets;  // read by the second
   uint64_t* keys;
   uint64_t* present;
+  Bins bins;
   uint32_t bits;
   uint32_t directed;
 };
@@ -116,11 +117,11 @@ __device__ __forceinline__ void doomed_among_all(const DoomedParams& p) {
     const bool all = is_doomed(p, u);
     const Row<Bits> r = row<Bits>(p.graph, u);
     uint32_t found = all;
-    if (all && lane == 0 && p.keys) p.keys[p.offsets[u]] = empty(p, u);
+    if (all && lane == 0 && p.keys) put_arc(p.keys, p.bins, p.offsets[u], empty(p, u));
     for (uint32_t i = lane; !all && i - lane < r.degree; i += kWarp) {
       const bool goes = i < r.degree && is_doomed(p, r.ids[i]);
       const uint32_t lanes = ballot(kAll, goes);
-      if (goes && p.keys) p.keys[p.offsets[u] + found + popcount(lanes & ((1u << lane) - 1))] = uint64_t(u) << p.bits | r.ids[i];
+      if (goes && p.keys) put_arc(p.keys, p.bins, p.offsets[u] + found + popcount(lanes & ((1u << lane) - 1)), uint64_t(u) << p.bits | r.ids[i]);
       found += popcount(lanes);
     }
     if (lane == 0 && !p.keys) p.counts[u] = found;
@@ -139,7 +140,7 @@ __device__ __forceinline__ void doomed(const DoomedParams& p) {
     for_each_element(p.offsets, p.graph.vertices, [&](uint32_t u, uint64_t i) {
       const Row<Bits> r = row<Bits>(p.graph, u);
       const uint32_t v = i < r.degree ? r.ids[i] : u;
-      p.keys[p.offsets[u] + i] = i == r.degree ? empty(p, u) : is_doomed(p, v) ? dropped(p.bits) : uint64_t(v) << p.bits | u;
+      put_arc(p.keys, p.bins, p.offsets[u] + i, i == r.degree ? empty(p, u) : is_doomed(p, v) ? dropped(p.bits) : uint64_t(v) << p.bits | u);
     });
   }
 }
@@ -210,7 +211,9 @@ WEFT_KERNEL(graph_arcs, 4)(ArcsParams p) { arcs(p); }
 WEFT_KERNEL(graph_tally, 4)(TallyParams p) { tally(p); }
 WEFT_KERNEL(graph_settle, 4)(SettleParams p) { weft::graph::settle<kBits>(p); }
 WEFT_KERNEL(graph_plan, 4)(PlanParams p) { plan<kBits>(p); }
+WEFT_KERNEL(graph_few, 3)(FewParams p) { few<kBits>(p); }
 WEFT_KERNEL(graph_place, 4)(PlaceParams p) { place(p); }
+WEFT_KERNEL(graph_place_few, 4)(PlaceFewParams p) { place_few(p); }
 WEFT_KERNEL(graph_write, 3)(WriteParams p) { weft::graph::write<kBits>(p); }
 WEFT_KERNEL(graph_commit, 4)(WriteParams p) { commit<kBits>(p); }
 WEFT_KERNEL(graph_mark, 4)(MarkParams p) { mark(p); }

@@ -17,6 +17,7 @@ type arcsParams struct {
 	kinds   device.Ptr
 	keys    device.Ptr
 	control device.Ptr
+	bins    binsRef
 	n       uint32
 	bits    uint32
 	limit   uint32
@@ -43,6 +44,27 @@ type arcsRef struct {
 	empties  uint32
 }
 
+// binnedRef is weft::graph::Binned of C++.
+type binnedRef struct {
+	_        structs.HostLayout
+	segments device.Ptr
+	counts   device.Ptr
+	groups   device.Ptr
+}
+
+// binsRef is weft::graph::Bins of C++.
+type binsRef struct {
+	_       structs.HostLayout
+	keys    device.Ptr
+	arcs    device.Ptr
+	counts  device.Ptr
+	crowded device.Ptr
+	number  uint32
+	size    uint32
+	shift   uint32
+	unused  uint32
+}
+
 // compactParams is weft::graph::CompactParams of C++.
 type compactParams struct {
 	_       structs.HostLayout
@@ -65,8 +87,20 @@ type doomedParams struct {
 	offsets  device.Ptr
 	keys     device.Ptr
 	present  device.Ptr
+	bins     binsRef
 	bits     uint32
 	directed uint32
+}
+
+// fewParams is weft::graph::FewParams of C++.
+type fewParams struct {
+	_      structs.HostLayout
+	settle settleParams
+	plan   planParams
+	bins   binsRef
+	binned binnedRef
+	keys   device.Ptr
+	arcs   device.Ptr
 }
 
 // findParams is weft::graph::FindParams of C++.
@@ -92,12 +126,25 @@ type markParams struct {
 	unused   uint32
 }
 
+// placeFewParams is weft::graph::PlaceFewParams of C++.
+type placeFewParams struct {
+	_      structs.HostLayout
+	rows   rowsRef
+	binned binnedRef
+	stacks device.Ptr
+	most   uint32
+	unused uint32
+}
+
 // placeParams is weft::graph::PlaceParams of C++.
 type placeParams struct {
 	_      structs.HostLayout
 	sorted sortedRef
 	stacks device.Ptr
 	blocks device.Ptr
+	slots  device.Ptr
+	most   uint32
+	unused uint32
 }
 
 // planParams is weft::graph::PlanParams of C++.
@@ -137,6 +184,7 @@ type rowsRef struct {
 	olds     device.Ptr
 	groups   device.Ptr
 	blocks   device.Ptr
+	slots    device.Ptr
 	records  device.Ptr
 }
 
@@ -184,7 +232,6 @@ type writeParams struct {
 	graph    Ref
 	arcs     arcsRef
 	rows     rowsRef
-	sorted   sortedRef
 	stacks   device.Ptr
 	ghosts   device.Ptr
 	weights  device.Ptr
@@ -197,18 +244,19 @@ type writeParams struct {
 
 // arcsParams has the layout of weft::graph::ArcsParams.
 var (
-	_ [64]byte = [unsafe.Sizeof(arcsParams{})]byte{}
-	_ [0]byte  = [unsafe.Offsetof(arcsParams{}.from)]byte{}
-	_ [8]byte  = [unsafe.Offsetof(arcsParams{}.to)]byte{}
-	_ [16]byte = [unsafe.Offsetof(arcsParams{}.kinds)]byte{}
-	_ [24]byte = [unsafe.Offsetof(arcsParams{}.keys)]byte{}
-	_ [32]byte = [unsafe.Offsetof(arcsParams{}.control)]byte{}
-	_ [40]byte = [unsafe.Offsetof(arcsParams{}.n)]byte{}
-	_ [44]byte = [unsafe.Offsetof(arcsParams{}.bits)]byte{}
-	_ [48]byte = [unsafe.Offsetof(arcsParams{}.limit)]byte{}
-	_ [52]byte = [unsafe.Offsetof(arcsParams{}.kind)]byte{}
-	_ [56]byte = [unsafe.Offsetof(arcsParams{}.two)]byte{}
-	_ [60]byte = [unsafe.Offsetof(arcsParams{}.loops)]byte{}
+	_ [112]byte = [unsafe.Sizeof(arcsParams{})]byte{}
+	_ [0]byte   = [unsafe.Offsetof(arcsParams{}.from)]byte{}
+	_ [8]byte   = [unsafe.Offsetof(arcsParams{}.to)]byte{}
+	_ [16]byte  = [unsafe.Offsetof(arcsParams{}.kinds)]byte{}
+	_ [24]byte  = [unsafe.Offsetof(arcsParams{}.keys)]byte{}
+	_ [32]byte  = [unsafe.Offsetof(arcsParams{}.control)]byte{}
+	_ [40]byte  = [unsafe.Offsetof(arcsParams{}.bins)]byte{}
+	_ [88]byte  = [unsafe.Offsetof(arcsParams{}.n)]byte{}
+	_ [92]byte  = [unsafe.Offsetof(arcsParams{}.bits)]byte{}
+	_ [96]byte  = [unsafe.Offsetof(arcsParams{}.limit)]byte{}
+	_ [100]byte = [unsafe.Offsetof(arcsParams{}.kind)]byte{}
+	_ [104]byte = [unsafe.Offsetof(arcsParams{}.two)]byte{}
+	_ [108]byte = [unsafe.Offsetof(arcsParams{}.loops)]byte{}
 )
 
 // arcsRef has the layout of weft::graph::Arcs.
@@ -229,6 +277,27 @@ var (
 	_ [76]byte = [unsafe.Offsetof(arcsRef{}.empties)]byte{}
 )
 
+// binnedRef has the layout of weft::graph::Binned.
+var (
+	_ [24]byte = [unsafe.Sizeof(binnedRef{})]byte{}
+	_ [0]byte  = [unsafe.Offsetof(binnedRef{}.segments)]byte{}
+	_ [8]byte  = [unsafe.Offsetof(binnedRef{}.counts)]byte{}
+	_ [16]byte = [unsafe.Offsetof(binnedRef{}.groups)]byte{}
+)
+
+// binsRef has the layout of weft::graph::Bins.
+var (
+	_ [48]byte = [unsafe.Sizeof(binsRef{})]byte{}
+	_ [0]byte  = [unsafe.Offsetof(binsRef{}.keys)]byte{}
+	_ [8]byte  = [unsafe.Offsetof(binsRef{}.arcs)]byte{}
+	_ [16]byte = [unsafe.Offsetof(binsRef{}.counts)]byte{}
+	_ [24]byte = [unsafe.Offsetof(binsRef{}.crowded)]byte{}
+	_ [32]byte = [unsafe.Offsetof(binsRef{}.number)]byte{}
+	_ [36]byte = [unsafe.Offsetof(binsRef{}.size)]byte{}
+	_ [40]byte = [unsafe.Offsetof(binsRef{}.shift)]byte{}
+	_ [44]byte = [unsafe.Offsetof(binsRef{}.unused)]byte{}
+)
+
 // compactParams has the layout of weft::graph::CompactParams.
 var (
 	_ [104]byte = [unsafe.Sizeof(compactParams{})]byte{}
@@ -244,15 +313,27 @@ var (
 
 // doomedParams has the layout of weft::graph::DoomedParams.
 var (
-	_ [80]byte = [unsafe.Sizeof(doomedParams{})]byte{}
-	_ [0]byte  = [unsafe.Offsetof(doomedParams{}.graph)]byte{}
-	_ [32]byte = [unsafe.Offsetof(doomedParams{}.doomed)]byte{}
-	_ [40]byte = [unsafe.Offsetof(doomedParams{}.counts)]byte{}
-	_ [48]byte = [unsafe.Offsetof(doomedParams{}.offsets)]byte{}
-	_ [56]byte = [unsafe.Offsetof(doomedParams{}.keys)]byte{}
-	_ [64]byte = [unsafe.Offsetof(doomedParams{}.present)]byte{}
-	_ [72]byte = [unsafe.Offsetof(doomedParams{}.bits)]byte{}
-	_ [76]byte = [unsafe.Offsetof(doomedParams{}.directed)]byte{}
+	_ [128]byte = [unsafe.Sizeof(doomedParams{})]byte{}
+	_ [0]byte   = [unsafe.Offsetof(doomedParams{}.graph)]byte{}
+	_ [32]byte  = [unsafe.Offsetof(doomedParams{}.doomed)]byte{}
+	_ [40]byte  = [unsafe.Offsetof(doomedParams{}.counts)]byte{}
+	_ [48]byte  = [unsafe.Offsetof(doomedParams{}.offsets)]byte{}
+	_ [56]byte  = [unsafe.Offsetof(doomedParams{}.keys)]byte{}
+	_ [64]byte  = [unsafe.Offsetof(doomedParams{}.present)]byte{}
+	_ [72]byte  = [unsafe.Offsetof(doomedParams{}.bins)]byte{}
+	_ [120]byte = [unsafe.Offsetof(doomedParams{}.bits)]byte{}
+	_ [124]byte = [unsafe.Offsetof(doomedParams{}.directed)]byte{}
+)
+
+// fewParams has the layout of weft::graph::FewParams.
+var (
+	_ [496]byte = [unsafe.Sizeof(fewParams{})]byte{}
+	_ [0]byte   = [unsafe.Offsetof(fewParams{}.settle)]byte{}
+	_ [184]byte = [unsafe.Offsetof(fewParams{}.plan)]byte{}
+	_ [408]byte = [unsafe.Offsetof(fewParams{}.bins)]byte{}
+	_ [456]byte = [unsafe.Offsetof(fewParams{}.binned)]byte{}
+	_ [480]byte = [unsafe.Offsetof(fewParams{}.keys)]byte{}
+	_ [488]byte = [unsafe.Offsetof(fewParams{}.arcs)]byte{}
 )
 
 // findParams has the layout of weft::graph::FindParams.
@@ -278,25 +359,38 @@ var (
 	_ [60]byte = [unsafe.Offsetof(markParams{}.unused)]byte{}
 )
 
+// placeFewParams has the layout of weft::graph::PlaceFewParams.
+var (
+	_ [112]byte = [unsafe.Sizeof(placeFewParams{})]byte{}
+	_ [0]byte   = [unsafe.Offsetof(placeFewParams{}.rows)]byte{}
+	_ [72]byte  = [unsafe.Offsetof(placeFewParams{}.binned)]byte{}
+	_ [96]byte  = [unsafe.Offsetof(placeFewParams{}.stacks)]byte{}
+	_ [104]byte = [unsafe.Offsetof(placeFewParams{}.most)]byte{}
+	_ [108]byte = [unsafe.Offsetof(placeFewParams{}.unused)]byte{}
+)
+
 // placeParams has the layout of weft::graph::PlaceParams.
 var (
-	_ [40]byte = [unsafe.Sizeof(placeParams{})]byte{}
+	_ [56]byte = [unsafe.Sizeof(placeParams{})]byte{}
 	_ [0]byte  = [unsafe.Offsetof(placeParams{}.sorted)]byte{}
 	_ [24]byte = [unsafe.Offsetof(placeParams{}.stacks)]byte{}
 	_ [32]byte = [unsafe.Offsetof(placeParams{}.blocks)]byte{}
+	_ [40]byte = [unsafe.Offsetof(placeParams{}.slots)]byte{}
+	_ [48]byte = [unsafe.Offsetof(placeParams{}.most)]byte{}
+	_ [52]byte = [unsafe.Offsetof(placeParams{}.unused)]byte{}
 )
 
 // planParams has the layout of weft::graph::PlanParams.
 var (
-	_ [216]byte = [unsafe.Sizeof(planParams{})]byte{}
+	_ [224]byte = [unsafe.Sizeof(planParams{})]byte{}
 	_ [0]byte   = [unsafe.Offsetof(planParams{}.graph)]byte{}
 	_ [32]byte  = [unsafe.Offsetof(planParams{}.arcs)]byte{}
 	_ [112]byte = [unsafe.Offsetof(planParams{}.rows)]byte{}
-	_ [176]byte = [unsafe.Offsetof(planParams{}.scan)]byte{}
-	_ [200]byte = [unsafe.Offsetof(planParams{}.most)]byte{}
-	_ [204]byte = [unsafe.Offsetof(planParams{}.held)]byte{}
-	_ [208]byte = [unsafe.Offsetof(planParams{}.newest)]byte{}
-	_ [212]byte = [unsafe.Offsetof(planParams{}.unused)]byte{}
+	_ [184]byte = [unsafe.Offsetof(planParams{}.scan)]byte{}
+	_ [208]byte = [unsafe.Offsetof(planParams{}.most)]byte{}
+	_ [212]byte = [unsafe.Offsetof(planParams{}.held)]byte{}
+	_ [216]byte = [unsafe.Offsetof(planParams{}.newest)]byte{}
+	_ [220]byte = [unsafe.Offsetof(planParams{}.unused)]byte{}
 )
 
 // rowsParams has the layout of weft::graph::RowsParams.
@@ -315,7 +409,7 @@ var (
 
 // rowsRef has the layout of weft::graph::Rows.
 var (
-	_ [64]byte = [unsafe.Sizeof(rowsRef{})]byte{}
+	_ [72]byte = [unsafe.Sizeof(rowsRef{})]byte{}
 	_ [0]byte  = [unsafe.Offsetof(rowsRef{}.firsts)]byte{}
 	_ [8]byte  = [unsafe.Offsetof(rowsRef{}.vertices)]byte{}
 	_ [16]byte = [unsafe.Offsetof(rowsRef{}.shifts)]byte{}
@@ -323,7 +417,8 @@ var (
 	_ [32]byte = [unsafe.Offsetof(rowsRef{}.olds)]byte{}
 	_ [40]byte = [unsafe.Offsetof(rowsRef{}.groups)]byte{}
 	_ [48]byte = [unsafe.Offsetof(rowsRef{}.blocks)]byte{}
-	_ [56]byte = [unsafe.Offsetof(rowsRef{}.records)]byte{}
+	_ [56]byte = [unsafe.Offsetof(rowsRef{}.slots)]byte{}
+	_ [64]byte = [unsafe.Offsetof(rowsRef{}.records)]byte{}
 )
 
 // scanRef has the layout of weft::graph::Scan.
@@ -366,19 +461,18 @@ var (
 
 // writeParams has the layout of weft::graph::WriteParams.
 var (
-	_ [248]byte = [unsafe.Sizeof(writeParams{})]byte{}
+	_ [232]byte = [unsafe.Sizeof(writeParams{})]byte{}
 	_ [0]byte   = [unsafe.Offsetof(writeParams{}.graph)]byte{}
 	_ [32]byte  = [unsafe.Offsetof(writeParams{}.arcs)]byte{}
 	_ [112]byte = [unsafe.Offsetof(writeParams{}.rows)]byte{}
-	_ [176]byte = [unsafe.Offsetof(writeParams{}.sorted)]byte{}
-	_ [200]byte = [unsafe.Offsetof(writeParams{}.stacks)]byte{}
-	_ [208]byte = [unsafe.Offsetof(writeParams{}.ghosts)]byte{}
-	_ [216]byte = [unsafe.Offsetof(writeParams{}.weights)]byte{}
-	_ [224]byte = [unsafe.Offsetof(writeParams{}.present)]byte{}
-	_ [232]byte = [unsafe.Offsetof(writeParams{}.segments)]byte{}
-	_ [236]byte = [unsafe.Offsetof(writeParams{}.most)]byte{}
-	_ [240]byte = [unsafe.Offsetof(writeParams{}.epoch)]byte{}
-	_ [244]byte = [unsafe.Offsetof(writeParams{}.directed)]byte{}
+	_ [184]byte = [unsafe.Offsetof(writeParams{}.stacks)]byte{}
+	_ [192]byte = [unsafe.Offsetof(writeParams{}.ghosts)]byte{}
+	_ [200]byte = [unsafe.Offsetof(writeParams{}.weights)]byte{}
+	_ [208]byte = [unsafe.Offsetof(writeParams{}.present)]byte{}
+	_ [216]byte = [unsafe.Offsetof(writeParams{}.segments)]byte{}
+	_ [220]byte = [unsafe.Offsetof(writeParams{}.most)]byte{}
+	_ [224]byte = [unsafe.Offsetof(writeParams{}.epoch)]byte{}
+	_ [228]byte = [unsafe.Offsetof(writeParams{}.directed)]byte{}
 )
 
 // Ref has the layout of weft::graph::Graph.

@@ -215,12 +215,20 @@ func play[W Weight](t testing.TB, dev device.Device, o Options, seed uint64, rou
 	g, err := NewWeightedGraph[W](dev, &o)
 	must(t, err)
 	p := &player[W]{t, rand.New(rand.NewPCG(seed, 2)), g, newModel[W](o), vertices, size, nil}
-	for range rounds {
+	for i := range rounds {
+		asMany(g.store, i%2 == 1)
 		p.step()
 		must(t, g.Check(t.Context()))
 	}
 	p.m.same(t, g, vertices)
 	return p
+}
+
+// asMany has the kernels of a GPU work on batches of few edges as on those of many.
+func asMany(g *store, many bool) {
+	if e, ok := g.engine.(*gpuEngine); ok {
+		e.crowded = many
+	}
 }
 
 func (p *player[W]) close() {

@@ -63,12 +63,41 @@ __device__ __forceinline__ uint64_t dropped(uint32_t bits) { return bits == 32 ?
 
 // ---- arcs ------------------------------------------------------------------
 
+// Bins are where arcs of a small batch go at once, by the leading bits of their keys: a block orders those of each (graph_few.cuh). All arcs of a vertex are in
+// the same one.
+struct Bins {
+  uint64_t* keys;     // of each bin, as many as it has memory for
+  uint32_t* arcs;     // their numbers; null if nobody asks for them
+  uint32_t* counts;   // of arcs, zero before; null: there are no bins
+  uint32_t* crowded;  // not 0: too many for one of them
+  uint32_t number;
+  uint32_t size;
+  uint32_t shift;     // of a key
+  uint32_t unused;
+};
+
+// put_arc writes the key of an arc to its place, or to a bin.
+__device__ __forceinline__ void put_arc(uint64_t* keys, const Bins& b, uint64_t i, uint64_t key) {
+  if (!b.counts) {
+    keys[i] = key;
+    return;
+  }
+  const uint32_t bin = uint32_t(key >> b.shift);
+  if (bin >= b.number) return;  // of a vertex of more bits: the host begins anew
+  const uint32_t at = add_relaxed(b.counts + bin, 1u);
+  if (at == b.size) add_relaxed(b.crowded, 1u);
+  if (at >= b.size) return;
+  b.keys[bin * b.size + at] = key;
+  if (b.arcs) b.arcs[bin * b.size + at] = uint32_t(i);
+}
+
 struct ArcsParams {
   const uint32_t* from;
   const uint32_t* to;
   const uint8_t* kinds;
   uint64_t* keys;
   Control* control;
+  Bins bins;
   uint32_t n;
   uint32_t bits;
   uint32_t limit;
@@ -99,8 +128,8 @@ __device__ __forceinline__ void arcs(const ArcsParams& p) {
       all = larger + 1;
     }
     if (stays && larger >= end && (p.kinds ? p.kinds[i] : uint8_t(p.kind)) == kPut) end = larger + 1;
-    p.keys[i << p.two] = stays ? uint64_t(u) << p.bits | v : none;
-    if (p.two) p.keys[2 * i + 1] = stays && u != v ? uint64_t(v) << p.bits | u : none;
+    put_arc(p.keys, p.bins, i << p.two, stays ? uint64_t(u) << p.bits | v : none);
+    if (p.two) put_arc(p.keys, p.bins, 2 * i + 1, stays && u != v ? uint64_t(v) << p.bits | u : none);
   }
   end = warp_max(end);
   all = warp_max(all);
@@ -180,9 +209,9 @@ __device__ __forceinline__ Fate fate(const SettleParams& p, const Arc<Bits>& x, 
 
 // fate_among is fate in a multigraph.
 template <int Bits>
-__device__ __forceinline__ Fate fate_among(const SettleParams& p, const Row<Bits>& old, uint64_t i) {
+__device__ __forceinline__ Fate fate_among(const SettleParams& p, const Row<Bits>& old, uint64_t i, uint64_t last) {
   const Arcs& a = p.arcs;
-  const uint64_t key = a.keys[i], end = i + upper_bound(a.keys + i, a.n - i, key);
+  const uint64_t key = a.keys[i], end = i + upper_bound(a.keys + i, last - i, key);
   const uint32_t v = target_of(a, i), behind = upper_bound(old.ids, old.degree, v), parallels = behind - lower_bound(old.ids, behind, v);
   const bool head = i == 0 || a.keys[i - 1] != key, is = puts(a, i);
   const auto deleted = [&](uint64_t from) { return p.deletions ? p.deletions[end] != p.deletions[from] : !is; };
@@ -208,20 +237,25 @@ __device__ __forceinline__ Fate emptied(const SettleParams& p, const Row<Bits>& 
 template <int Bits>
 __device__ __forceinline__ bool empties(const Arcs& a, const Arc<Bits>& x) { return a.empties && target(a, x.key) == uint32_t((uint64_t(1) << a.bits) - 1); }
 
+// Span is arcs, beside which there are no others of the same edges.
+struct Span {
+  uint64_t first, last;
+};
+
 // get_arcs reads arcs of a lane, a warp apart, and looks for them in their rows at a time.
 template <int Bits>
-__device__ __forceinline__ void get_arcs(const SettleParams& p, uint64_t i, Arc<Bits> (&x)[kItems]) {
+__device__ __forceinline__ void get_arcs(const SettleParams& p, const Span& all, uint64_t i, Arc<Bits> (&x)[kItems]) {
   const Arcs& a = p.arcs;
   const uint64_t none = dropped(a.bits);
   uint32_t left[kItems], most = 0;
 #pragma unroll
   for (uint32_t r = 0; r < kItems; r++, i += kWarp) {
     x[r] = {none, {nullptr, nullptr, 0}, true, false, false, false, false, 0};
-    if (i >= a.n) continue;
-    const uint64_t key = a.keys[i], before = i != 0 ? a.keys[i - 1] : 0, after = i + 1 < a.n ? a.keys[i + 1] : 0;
+    if (i >= all.last) continue;
+    const uint64_t key = a.keys[i], before = i != all.first ? a.keys[i - 1] : 0, after = i + 1 < all.last ? a.keys[i + 1] : 0;
     x[r].key = key, x[r].drops = key == none;
-    x[r].head = i == 0 || before != key, x[r].tail = i + 1 == a.n || after != key;
-    x[r].begins = i == 0 || before >> a.bits != key >> a.bits || (before == none) != x[r].drops;
+    x[r].head = i == all.first || before != key, x[r].tail = i + 1 == all.last || after != key;
+    x[r].begins = i == all.first || before >> a.bits != key >> a.bits || (before == none) != x[r].drops;
   }
 #pragma unroll
   for (uint32_t r = 0; r < kItems; r++) {
@@ -250,14 +284,14 @@ struct Settled {
 };
 
 template <int Bits>
-__device__ __forceinline__ Settled settle_one(const SettleParams& p, const Arc<Bits>& x, uint64_t i) {
+__device__ __forceinline__ Settled settle_one(const SettleParams& p, const Arc<Bits>& x, uint64_t i, uint64_t last) {
   const Arcs& a = p.arcs;
   const uint32_t u = uint32_t(x.key >> a.bits), v = target(a, x.key);
   Fate f = {false, kStays, 0, 0};
   if (!x.drops && empties(a, x)) {
     f = emptied(p, x.old, u);
   } else if (!x.drops) {
-    f = a.multi ? fate_among(p, x.old, i) : fate(p, x, i);
+    f = a.multi ? fate_among(p, x.old, i, last) : fate(p, x, i);
     if (u == v && f.delta != 0) add_relaxed(&a.control->loops, f.delta);
   }
   const bool own = a.rows ? !(a.rows[i] & a.two) : !a.two || u <= v;
@@ -285,9 +319,13 @@ struct Sums {
   uint64_t ones[kBlockWarps], others[kBlockWarps];
 };
 
-// add_up_both adds up what warps have found, each of two warps one of both: before becomes what comes before this warp, and it returns what comes up to the
-// end of the block.
-__device__ __forceinline__ void add_up_both(Sums* s, const Scan& scan, uint32_t tile, uint32_t one, uint32_t other, uint32_t (&before)[2], uint32_t (&up_to)[2]) {
+// Both is of two things how many come before a warp, before its block, and up to the end of the block.
+struct Both {
+  uint32_t before[2], begin[2], up_to[2];
+};
+
+// add_up_both adds up what warps have found, each of two warps one of both.
+__device__ __forceinline__ Both add_up_both(Sums* s, const Scan& scan, uint32_t tile, uint32_t one, uint32_t other) {
   const uint32_t lane = lane_index(), warp = thread_in_block() / kWarp;
   if (lane == 0) store_weak(shared(s->ones) + warp, uint64_t(one)), store_weak(shared(s->others) + warp, uint64_t(other));
   sync_block();
@@ -307,29 +345,27 @@ __device__ __forceinline__ void add_up_both(Sums* s, const Scan& scan, uint32_t 
   }
   sync_block();
   const uint32_t first = uint32_t(load_weak(shared(&s->tile.before))), second = uint32_t(load_weak(shared(&s->before)));
-  before[0] = first + below[0], before[1] = second + below[1];
-  up_to[0] = first + all[0], up_to[1] = second + all[1];
+  return {{first + below[0], second + below[1]}, {first, second}, {first + all[0], second + all[1]}};
 }
 
-// settle decides what becomes of each edge, and what its operations return; and it finds where segments begin, and adds up by how much rows become longer. A warp
-// takes arcs that follow each other.
+constexpr uint32_t kSettled = kMostTiles * kScanTile;  // arcs that a block settles at most
+
+// settle_span decides what becomes of each edge of a block's arcs from one on, and what its operations return; and it finds where segments begin, and adds up by how
+// much rows become longer. A warp takes so many times 32 arcs that follow each other, and memory is for two numbers of each.
 template <int Bits>
-__device__ __forceinline__ void settle(const SettleParams& p) {
+__device__ __forceinline__ Both settle_span(const SettleParams& p, Sums* sums, Shared<uint32_t> memory, uint32_t tile, const Span& all, uint64_t from, uint32_t rows) {
   const Arcs& a = p.arcs;
-  __shared__ Sums sums;
-  __shared__ uint32_t shared_shifts[kMostTiles * kScanTile], shared_heads[kMostTiles * kScanTile];
-  const uint32_t tile = prim::begin_tile(&sums.tile, p.scan.next), lane = lane_index(), warp = thread_in_block() / kWarp;
-  const uint32_t rows = p.tiles * kItems, place = warp * rows * kWarp + lane;
-  const uint64_t first = uint64_t(tile) * p.tiles * kScanTile + place;
-  const Shared<uint32_t> shifts = shared(shared_shifts) + place, heads_up_to = shared(shared_heads) + place;
+  const uint32_t lane = lane_index(), warp = thread_in_block() / kWarp, place = warp * rows * kWarp + lane;
+  const uint64_t first = from + place;
+  const Shared<uint32_t> shifts = memory + place, heads_up_to = memory + kSettled + place;
   uint32_t shift = 0, heads = 0, changed = 0;
   for (uint32_t row = 0; row < rows; row += kItems) {
     Arc<Bits> x[kItems];
-    get_arcs(p, first + row * kWarp, x);
+    get_arcs(p, all, first + row * kWarp, x);
 #pragma unroll
     for (uint32_t r = 0; r < kItems; r++) {
       const uint64_t i = first + (row + r) * kWarp;
-      const Settled s = i < a.n ? settle_one(p, x[r], i) : Settled{0, false};
+      const Settled s = i < all.last ? settle_one(p, x[r], i, all.last) : Settled{0, false};
       const uint32_t begin = ballot(kAll, x[r].begins), sum = up_to_lane(s.delta);
       store_weak(shifts + (row + r) * kWarp, shift + sum - s.delta);
       store_weak(heads_up_to + (row + r) * kWarp, (heads + popcount(begin << (kWarp - 1 - lane))) << 1 | x[r].begins);
@@ -339,24 +375,37 @@ __device__ __forceinline__ void settle(const SettleParams& p) {
     }
   }
   add_up(&a.control->changed, changed);
-  uint32_t before[2], up_to[2];
-  add_up_both(&sums, p.scan, tile, heads, shift, before, up_to);
+  const Both found = add_up_both(sums, p.scan, tile, heads, shift);
   for (uint32_t row = 0; row < rows; row++) {
     const uint64_t i = first + row * kWarp;
-    if (i >= a.n) break;
-    const uint32_t head = load_weak(heads_up_to + row * kWarp), segment = before[0] + (head >> 1) - 1;
-    p.shifts[i] = before[1] + load_weak(shifts + row * kWarp);
+    if (i >= all.last) break;
+    const uint32_t head = load_weak(heads_up_to + row * kWarp), segment = found.before[0] + (head >> 1) - 1;
+    p.shifts[i] = found.before[1] + load_weak(shifts + row * kWarp);
     a.segments[i] = segment;
     if (!(head & 1)) continue;
     p.firsts[segment] = uint32_t(i);
     p.vertices[segment] = a.keys[i] == dropped(a.bits) ? kNone : source_of(a, i);
   }
-  if (a.n - uint64_t(tile) * p.tiles * kScanTile <= p.tiles * kScanTile && thread_in_block() == 0) {
-    p.firsts[up_to[0]] = a.n;
-    p.shifts[a.n] = up_to[1];
-    a.control->segments = up_to[0];
-    a.control->arcs = up_to[1];
-  }
+  return found;
+}
+
+// all_settled says what there is in all: a thread of the last block does.
+__device__ __forceinline__ void all_settled(const SettleParams& p, const Both& found) {
+  p.firsts[found.up_to[0]] = p.arcs.n;
+  p.shifts[p.arcs.n] = found.up_to[1];
+  p.arcs.control->segments = found.up_to[0];
+  p.arcs.control->arcs = found.up_to[1];
+}
+
+// settle is settle_span for all arcs.
+template <int Bits>
+__device__ __forceinline__ void settle(const SettleParams& p) {
+  __shared__ Sums sums;
+  __shared__ uint32_t memory[2 * kSettled];
+  const uint64_t n = p.arcs.n, some = p.tiles * kScanTile;
+  const uint32_t tile = prim::begin_tile(&sums.tile, p.scan.next);
+  const Both found = settle_span<Bits>(p, &sums, shared(memory), tile, {0, n}, tile * some, p.tiles * kItems);
+  if (n - tile * some <= some && thread_in_block() == 0) all_settled(p, found);
 }
 
 // ---- plan ------------------------------------------------------------------
@@ -370,6 +419,7 @@ struct Rows {
   uint64_t* olds;           // where the rows before would begin, side by side, and where the last ends
   uint32_t* groups;         // of as many segments as there may be: of their new blocks, and then of the blocks before
   uint32_t* blocks;         // new ones
+  uint32_t* slots;          // of the blocks before, among those of their groups
   uint32_t* records;        // new ones
 };
 
@@ -394,11 +444,15 @@ __device__ __forceinline__ uint32_t degree_then(const Rows& r, uint32_t i) {
   return r.degrees[i] + r.shifts[r.firsts[i + 1]] - r.shifts[r.firsts[i]];
 }
 
-// plan_one finds the class of a new row, and where the block of the old one goes. It returns the degree that was.
+// Planned is the degree that a row had, and the groups that it is in.
+struct Planned {
+  uint32_t degree, now, old;
+};
+
+// plan_one finds the class of the new row of a vertex, which becomes longer, and where the block of the old one goes.
 template <int Bits>
-__device__ __forceinline__ uint32_t plan_one(const PlanParams& p, uint32_t i, uint32_t& limbo) {
+__device__ __forceinline__ Planned plan_one(const PlanParams& p, uint32_t i, uint32_t u, uint32_t longer, uint32_t& limbo) {
   uint32_t c = 0, old = kNoBlock, degree = 0;
-  const uint32_t u = i < p.arcs.control->segments ? p.rows.vertices[i] : kNone;
   if (u != kNone) {
     if (u < p.graph.vertices) {
       const uint32_t* record = record_of(p.graph, u);
@@ -411,12 +465,20 @@ __device__ __forceinline__ uint32_t plan_one(const PlanParams& p, uint32_t i, ui
         old = kOld + before;
       }
     }
-    c = class_of<Bits>(degree + p.rows.shifts[p.rows.firsts[i + 1]] - p.rows.shifts[p.rows.firsts[i]]);
+    c = class_of<Bits>(degree + longer);
   }
+  const uint32_t now = c != 0 ? c : kNoBlock;
   p.rows.degrees[i] = degree;
-  p.rows.groups[i] = c != 0 ? c : kNoBlock;
+  p.rows.groups[i] = now;
   p.rows.groups[p.most + i] = old;
-  return degree;
+  return {degree, now, old};
+}
+
+// plan_any is plan_one of a segment that there may be.
+template <int Bits>
+__device__ __forceinline__ uint32_t plan_any(const PlanParams& p, uint32_t i, uint32_t& limbo) {
+  const uint32_t u = i < p.arcs.control->segments ? p.rows.vertices[i] : kNone;
+  return plan_one<Bits>(p, i, u, u != kNone ? p.rows.shifts[p.rows.firsts[i + 1]] - p.rows.shifts[p.rows.firsts[i]] : 0, limbo).degree;
 }
 
 // plan does so for all, and adds up degrees. Where there are more segments than may be, keys had too few bits, and the host plans again.
@@ -431,7 +493,7 @@ __device__ __forceinline__ void plan(const PlanParams& p) {
 #pragma unroll
   for (uint32_t r = 0; r < kItems; r++) {
     const uint32_t i = first + r * kWarp;
-    const uint64_t degree = i < p.most ? plan_one<Bits>(p, i, limbo) : 0, up_to = running(degree);
+    const uint64_t degree = i < p.most ? plan_any<Bits>(p, i, limbo) : 0, up_to = running(degree);
     olds[r] = sum + up_to - degree;
     sum += shuffle(kAll, up_to, kWarp - 1);
   }
@@ -444,212 +506,6 @@ __device__ __forceinline__ void plan(const PlanParams& p) {
   }
   if (p.most - tile * kScanTile <= kScanTile && thread_in_block() == 0) p.rows.olds[p.most] = total;
   if (p.held && limbo != 0) add_relaxed(&p.arcs.control->limbo, limbo);
-}
-
-// ---- blocks ----------------------------------------------------------------
-
-// Stack is the free blocks of a class, and where new ones of a batch come from: block r is number top-1-r of the stack as long
-// as r is less than taken, and then from a unit on, one behind the other.
-struct Stack {
-  uint32_t* at;
-  uint32_t top;
-  uint32_t taken;
-  uint32_t base;
-  uint32_t unused;
-};
-
-// Sorted is segments by a group, stably: where each group begins, the groups, and the segments.
-struct Sorted {
-  const uint32_t* firsts;
-  const uint32_t* groups;
-  const uint32_t* segments;
-};
-
-struct PlaceParams {
-  Sorted sorted;
-  const Stack* stacks;
-  uint32_t* blocks;
-};
-
-// place gives rows their blocks.
-__device__ __forceinline__ void place(const PlaceParams& p) {
-  for (uint64_t i = thread_index(); i < p.sorted.firsts[kClasses]; i += threads_in_grid()) {
-    const uint32_t c = p.sorted.groups[i], r = uint32_t(i) - p.sorted.firsts[c];
-    const Stack s = p.stacks[c];
-    p.blocks[p.sorted.segments[i]] = r < s.taken ? s.at[s.top - 1 - r] : s.base + (r - s.taken) * units_of(c);
-  }
-}
-
-// Ghost is a block that only snapshots have.
-struct Ghost {
-  uint32_t block;
-  uint32_t size;  // its class
-  uint32_t born;
-  uint32_t died;
-};
-
-struct WriteParams {
-  Graph graph;
-  Arcs arcs;
-  Rows rows;
-  Sorted sorted;
-  const Stack* stacks;
-  Ghost* ghosts;
-  const void* weights;   // of operations
-  uint64_t* present;     // vertices that are there
-  uint32_t segments;
-  uint32_t most;         // segments there might have been
-  uint32_t epoch;
-  uint32_t directed;
-};
-
-// release frees the blocks that rows had, or leaves them to snapshots.
-__device__ __forceinline__ void release(const WriteParams& p) {
-  const uint32_t* firsts = p.sorted.firsts;
-  for (uint64_t i = firsts[kOld + 1] + thread_index(); i < firsts[kNoBlock]; i += threads_in_grid()) {
-    const uint32_t group = p.sorted.groups[i];
-    const uint32_t* record = record_of(p.graph, p.rows.vertices[p.sorted.segments[i] - p.most]);
-    if (group == kLimbo) {
-      p.ghosts[uint32_t(i) - firsts[kLimbo]] = {record[kBlockUnit], record[kClass], record[kBorn], p.epoch};
-    } else {
-      const Stack s = p.stacks[group - kOld];
-      s.at[s.top - s.taken + uint32_t(i) - firsts[group]] = record[kBlockUnit];
-    }
-  }
-}
-
-// ---- rows ------------------------------------------------------------------
-
-// new_row is the row of a segment to be.
-template <int Bits>
-__device__ __forceinline__ Row<Bits> new_row(const WriteParams& p, uint32_t segment) {
-  const uint32_t c = p.rows.groups[segment];
-  if (c == kNoBlock) return record_row<Bits>(p.rows.records + uint64_t(segment) * kRecordWords);
-  return block<Bits>(p.graph, p.rows.blocks[segment], c);
-}
-
-// find_arcs finds for each key the first arc that is not less, among those of a row from at to end.
-__device__ __forceinline__ void find_arcs(const Arcs& a, const uint64_t (&key)[kAhead], uint32_t (&at)[kAhead], const uint32_t (&end)[kAhead]) {
-  uint32_t left[kAhead], most = 0;
-#pragma unroll
-  for (uint32_t k = 0; k < kAhead; k++) left[k] = end[k] - at[k], most |= left[k];
-  while (most != 0) {
-    most = 0;
-#pragma unroll
-    for (uint32_t k = 0; k < kAhead; k++) {
-      if (left[k] == 0) continue;
-      const uint32_t half = left[k] / 2;
-      const bool less = a.keys[at[k] + half] < key[k];
-      at[k] += less ? half + 1 : 0;
-      left[k] = less ? left[k] - half - 1 : half;
-      most |= left[k];
-    }
-  }
-}
-
-// keep copies what stays of old rows.
-template <int Bits>
-__device__ __forceinline__ void keep(const WriteParams& p) {
-  const Arcs& a = p.arcs;
-  for_each_elements(p.rows.olds, p.segments, [&](const Elements& e) {
-    Row<Bits> old[kAhead];
-    uint32_t first[kAhead], at[kAhead], end[kAhead];
-    uint64_t key[kAhead];
-#pragma unroll
-    for (uint32_t k = 0; k < kAhead; k++) {
-      first[k] = end[k] = 0;
-      if (e.row[k] == kNoRow) continue;
-      const uint32_t u = p.rows.vertices[e.row[k]];
-      old[k] = row<Bits>(p.graph, u);
-      first[k] = p.rows.firsts[e.row[k]], end[k] = p.rows.firsts[e.row[k] + 1];
-      key[k] = uint64_t(u) << a.bits;
-    }
-#pragma unroll
-    for (uint32_t k = 0; k < kAhead; k++) {
-      at[k] = first[k];
-      if (end[k] != 0) key[k] |= old[k].ids[e.at[k]];
-    }
-    find_arcs(a, key, at, end);
-#pragma unroll
-    for (uint32_t k = 0; k < kAhead; k++) {
-      if (end[k] == 0) continue;
-      uint8_t net = kStays;
-      if (at[k] < end[k] && a.keys[at[k]] == key[k]) {
-        net = a.nets[a.multi ? at[k] : at[k] + upper_bound(a.keys + at[k], end[k] - at[k], key[k]) - 1];
-      }
-      const uint32_t shift = p.rows.shifts[first[k]];
-      const bool none = p.rows.shifts[end[k]] - shift == 0 - old[k].degree;  // nothing stays
-      if (net == kRemoved || none) continue;
-      const uint32_t then = uint32_t(e.at[k]) + p.rows.shifts[at[k]] - shift;
-      const Row<Bits> to = new_row<Bits>(p, e.row[k]);
-      to.ids[then] = target(a, key[k]);
-      if constexpr (Shape<Bits>::weighted) {
-        if (net != kUpdated) to.weights[then] = old[k].weights[e.at[k]];
-      }
-    }
-  });
-}
-
-// enliven notes that there is a vertex, and returns whether there was none.
-__device__ __forceinline__ uint32_t enliven(const Graph& g, uint32_t u) {
-  uint32_t* word = g.alive + u / 32;
-  const uint32_t bit = 1u << u % 32;
-  return !(load_relaxed(word) & bit) && !(or_relaxed(word, bit) & bit);
-}
-
-// enter writes new neighbors and weights to new rows.
-template <int Bits>
-__device__ __forceinline__ void enter(const WriteParams& p) {
-  using W = typename Shape<Bits>::W;
-  const Arcs& a = p.arcs;
-  uint64_t fresh = 0;
-  for (uint64_t i = thread_index(); i < a.n; i += threads_in_grid()) {
-    const uint8_t net = a.nets[i];
-    if (net != kAdded && net != kUpdated) continue;
-    const uint32_t segment = a.segments[i], v = target_of(a, i), then = a.places[i] + p.rows.shifts[i] - p.rows.shifts[p.rows.firsts[segment]];
-    const Row<Bits> to = new_row<Bits>(p, segment);
-    if constexpr (Shape<Bits>::weighted) to.weights[then] = static_cast<const W*>(p.weights)[a.rows[i] >> a.two];
-    if (net != kAdded) continue;
-    to.ids[then] = v;
-    if (p.directed) fresh += enliven(p.graph, v);  // in an undirected graph it has a row that has become longer, too
-  }
-  add_up(p.present, fresh);
-}
-
-// write writes rows anew, to other blocks. Every entry, of an old row or new, finds its place by itself.
-template <int Bits>
-__device__ __forceinline__ void write(const WriteParams& p) {
-  release(p);
-  keep<Bits>(p);
-  enter<Bits>(p);
-}
-
-// commit makes new records those of the graph. What has neighbors is there.
-template <int Bits>
-__device__ __forceinline__ void commit(const WriteParams& p) {
-  uint64_t fresh = 0;
-  for (uint64_t i = thread_index(); i < p.segments; i += threads_in_grid()) {
-    const uint32_t u = p.rows.vertices[i];
-    if (u >= p.graph.vertices) continue;  // nothing was deleted from what is not there
-    const uint32_t degree = degree_then(p.rows, uint32_t(i)), group = p.rows.groups[i], c = group == kNoBlock ? 0 : group;
-    const uint32_t* now = p.rows.records + i * kRecordWords;
-    uint32_t words[kRecordWords] = {degree, c};
-#pragma unroll
-    for (uint32_t w = kInline; w < kRecordWords; w++) {
-      const uint32_t id = w - kInline, of = (w - Shape<Bits>::inline_weights) * 4;
-      const bool used = w < Shape<Bits>::inline_weights ? id < degree : of < degree * (Shape<Bits>::entry - 4);
-      words[w] = c == 0 && used ? now[w] : 0;
-    }
-    if (c != 0) {
-      words[kBlockUnit] = p.rows.blocks[i];
-      words[kBorn] = p.epoch;
-    }
-    Word128* record = reinterpret_cast<Word128*>(record_of(p.graph, u));
-#pragma unroll
-    for (uint32_t w = 0; w < 2; w++) record[w] = {words[4 * w] | uint64_t(words[4 * w + 1]) << 32, words[4 * w + 2] | uint64_t(words[4 * w + 3]) << 32};
-    if (degree != 0) fresh += enliven(p.graph, u);
-  }
-  add_up(p.present, fresh);
 }
 
 }  // namespace weft::graph
