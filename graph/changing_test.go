@@ -36,14 +36,17 @@ func TestKernelsSimulated(t *testing.T) {
 			play[uint64](t, dev, o, uint64(i), 4, 100, 100).close()
 			if i%3 == 0 {
 				full(t, dev)
-				several(t, dev, o)
+			}
+			if i%2 == 0 {
+				several(t, dev, o, true)
+				several(t, dev, o, false)
 			}
 		})
 	}
 }
 
-// several has blocks settle several tiles of arcs each, as they do of large batches.
-func several(t testing.TB, dev device.Device, o Options) {
+// several has blocks settle several tiles of arcs each, as they do of large batches, or several bins of a small one.
+func several(t testing.TB, dev device.Device, o Options, many bool) {
 	ctx := t.Context()
 	r := rand.New(rand.NewPCG(5, 5))
 	var want *CSR
@@ -57,7 +60,7 @@ func several(t testing.TB, dev device.Device, o Options) {
 		if e, ok := g.engine.(*gpuEngine); ok {
 			e.spread = 1
 		}
-		asMany(g.store, true)
+		asMany(g.store, many)
 		_, err = g.Insert(ctx, from, to, nil)
 		must(t, err)
 		_, err = g.Delete(ctx, from[:2000], to[:2000], nil)

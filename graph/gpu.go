@@ -11,7 +11,7 @@ import (
 	"github.com/weftgo/weft/internal/gpu/prim"
 )
 
-//go:generate go run ../cmd/weftgen -target 80,90+ptx83 -struct weft::graph::Control -struct weft::graph::Stack -struct weft::graph::Ghost -type graph::Control=control -type graph::Stack=stack -type graph::Ghost=ghost ../kernels/include/weft/graph_write.cuh
+//go:generate go run ../cmd/weftgen -target 80,90+ptx83 -struct weft::graph::Control -struct weft::graph::Stack -struct weft::graph::Ghost -struct weft::graph::Move -type graph::Control=control -type graph::Stack=stack -type graph::Ghost=ghost -type graph::Move=move ../kernels/include/weft/graph_write.cuh
 //go:generate go run ../cmd/weftgen -loader=false -target 80+ptx83,90+ptx83 -widths 32_0,32_32,32_64 -type graph::Graph=.Ref -type graph::Arcs=arcsRef -type graph::Rows=rowsRef -type graph::Sorted=sortedRef -type graph::Scan=scanRef -type graph::Bins=binsRef -type graph::Binned=binnedRef graph.cu
 
 // gpuEngine runs the kernels of graph.cu. Changes come one behind the other, whatever their streams, and lookups wait
@@ -27,6 +27,7 @@ type gpuEngine struct {
 	words  device.Buffer // see wordsBytes
 	stacks [classes]device.Buffer
 	ghosts []ghosts
+	heard  []byte          // page-locked: what a change tells
 	trash  []device.Buffer // that the last change may read: freed when it has been waited for
 
 	spread  int  // arcs from which on a block settles several tiles: by default, as many as keep the device busy
@@ -89,12 +90,19 @@ func (e *gpuEngine) openOn(dev device.Device) (err error) {
 	if e.words, err = dev.Alloc(wordBytes); err != nil {
 		return err
 	}
+	if e.heard, err = dev.AllocHost(headBytes); err != nil {
+		return err
+	}
 	return e.Submit(e.Stream, func() error { return e.Stream.Fill(e.words.Ptr, 0, wordBytes/4) })
 }
 
 func (e *gpuEngine) close() error {
 	err := errors.Join(e.work.Free(&e.Queue), e.extra.Free(&e.Queue), e.empty())
-	return errors.Join(err, free(e.Dev, e.words), e.Queue.Close())
+	err = errors.Join(err, free(e.Dev, e.words))
+	if e.heard != nil {
+		err = errors.Join(err, e.Dev.FreeHost(e.heard))
+	}
+	return errors.Join(err, e.Queue.Close())
 }
 
 // free frees a buffer, if it is one.

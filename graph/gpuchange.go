@@ -106,7 +106,7 @@ func (c *gpuChange) layOut(at device.Ptr) device.Ptr {
 		control: c.headAt, n: uint32(m), kind: uint32(c.kind), two: c.two, multi: c.arcs.multi,
 	}
 	c.rows = rowsRef{
-		firsts: words(m), vertices: words(m), shifts: words(m), degrees: words(most), olds: k.Take(8 * (most + 1)),
+		firsts: words(m), vertices: words(m), shifts: words(m), degrees: words(most), moves: k.Take(int(unsafe.Sizeof(move{})) * most), olds: k.Take(8 * (most + 1)),
 		groups: words(2 * most), blocks: words(most), slots: words(most), records: k.Take(recordBytes * most),
 	}
 	c.groups = prim.Sort{Widths: prim.Widths{Key: 4, Val: 4}, N: 2 * most, Hi: 8, From: prim.Rows{Keys: c.rows.groups}, To: prim.Rows{Keys: words(2 * most), Vals: words(2 * most)}}
@@ -190,11 +190,18 @@ func (c *gpuChange) run(ctx context.Context) error {
 		c.bits, c.arcs.empties = c.bitsOf(c.gpuEngine.vertices+1), 1
 	}
 	step := c.plan
-	if c.gpuEngine.vertices == 0 {
+	switch {
+	case c.gpuEngine.vertices > 0:
+	case c.opts.MaxVertices <= c.n:
+		c.bits = c.bitsOf(c.opts.MaxVertices) // there may well be as many
+	default:
 		step = c.measure // which leaves that there are no segments: nothing says yet by how many bits to sort
 	}
 	for {
 		if err := c.Submit(c.s, step); err != nil {
+			return err
+		}
+		if err := c.foresee(); err != nil {
 			return err
 		}
 		if err := c.listen(ctx); err != nil {
@@ -211,6 +218,20 @@ func (c *gpuChange) run(ctx context.Context) error {
 		}
 		c.bits, step = max(need, c.bits), c.plan // there are larger vertices than before
 	}
+}
+
+// foresee takes memory that the batch may need, while the device plans: entries for its arcs, and half a unit that nothing is in for each row. What it really needs is
+// taken when that is known, so it does without where there is no memory.
+func (c *gpuChange) foresee() error {
+	want := c.n/unitEntries + c.mostOf(c.bits)/2 - (c.units - c.used - c.store.limbo)
+	if c.kind == op.Delete && c.kinds == 0 || want <= 0 || c.units+want > mostUnits {
+		return nil
+	}
+	err := c.memory().pool.grow((c.units + want) * c.unit())
+	if errors.Is(err, device.ErrMemory) {
+		return nil
+	}
+	return err
 }
 
 // clear makes zero what kernels add to.
@@ -273,8 +294,7 @@ func (c *gpuChange) deletions(settle *settleParams) error {
 
 // listen waits for what was planned.
 func (c *gpuChange) listen(ctx context.Context) error {
-	var words [headBytes / 8]uint64
-	bytes := device.Bytes(words[:])
+	bytes := c.heard
 	if err := c.s.CopyOut(ctx, bytes, c.headAt); err != nil {
 		return err
 	}
@@ -372,6 +392,7 @@ func (c *gpuChange) place() error {
 		return c.placeFew()
 	}
 	p := placeParams{
+		graph: refOf(c.now()), moves: c.rows.moves,
 		sorted: sortedRef{firsts: c.headAt + groupsIn, groups: c.groups.To.Keys, segments: c.groups.To.Vals},
 		stacks: c.word(stacksAt), blocks: c.rows.blocks, slots: c.rows.slots, most: uint32(c.most),
 	}

@@ -80,6 +80,6 @@ func (c *gpuChange) addUp() {
 
 // placeFew submits giving rows their blocks.
 func (c *gpuChange) placeFew() error {
-	p := placeFewParams{rows: c.rows, binned: c.few.binned, stacks: c.word(stacksAt), most: uint32(c.most)}
+	p := placeFewParams{graph: refOf(c.now()), rows: c.rows, binned: c.few.binned, stacks: c.word(stacksAt), most: uint32(c.most)}
 	return device.Launch(c.s, c.kernels.placeFew, device.Dim{X: int(c.few.bins.number)}, gpu.Block, &p)
 }

@@ -214,7 +214,7 @@ WEFT_KERNEL(graph_plan, 4)(PlanParams p) { plan<kBits>(p); }
 WEFT_KERNEL(graph_few, 3)(FewParams p) { few<kBits>(p); }
 WEFT_KERNEL(graph_place, 4)(PlaceParams p) { place(p); }
 WEFT_KERNEL(graph_place_few, 4)(PlaceFewParams p) { place_few(p); }
-WEFT_KERNEL(graph_write, 3)(WriteParams p) { weft::graph::write<kBits>(p); }
+WEFT_KERNEL(graph_write, 4)(WriteParams p) { weft::graph::write<kBits>(p); }
 WEFT_KERNEL(graph_commit, 4)(WriteParams p) { commit<kBits>(p); }
 WEFT_KERNEL(graph_mark, 4)(MarkParams p) { mark(p); }
 WEFT_KERNEL(graph_doomed, 4)(DoomedParams p) { doomed<kBits>(p); }

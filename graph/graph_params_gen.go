@@ -129,6 +129,7 @@ type markParams struct {
 // placeFewParams is weft::graph::PlaceFewParams of C++.
 type placeFewParams struct {
 	_      structs.HostLayout
+	graph  Ref
 	rows   rowsRef
 	binned binnedRef
 	stacks device.Ptr
@@ -139,10 +140,12 @@ type placeFewParams struct {
 // placeParams is weft::graph::PlaceParams of C++.
 type placeParams struct {
 	_      structs.HostLayout
+	graph  Ref
 	sorted sortedRef
 	stacks device.Ptr
 	blocks device.Ptr
 	slots  device.Ptr
+	moves  device.Ptr
 	most   uint32
 	unused uint32
 }
@@ -181,6 +184,7 @@ type rowsRef struct {
 	vertices device.Ptr
 	shifts   device.Ptr
 	degrees  device.Ptr
+	moves    device.Ptr
 	olds     device.Ptr
 	groups   device.Ptr
 	blocks   device.Ptr
@@ -327,13 +331,13 @@ var (
 
 // fewParams has the layout of weft::graph::FewParams.
 var (
-	_ [496]byte = [unsafe.Sizeof(fewParams{})]byte{}
+	_ [504]byte = [unsafe.Sizeof(fewParams{})]byte{}
 	_ [0]byte   = [unsafe.Offsetof(fewParams{}.settle)]byte{}
 	_ [184]byte = [unsafe.Offsetof(fewParams{}.plan)]byte{}
-	_ [408]byte = [unsafe.Offsetof(fewParams{}.bins)]byte{}
-	_ [456]byte = [unsafe.Offsetof(fewParams{}.binned)]byte{}
-	_ [480]byte = [unsafe.Offsetof(fewParams{}.keys)]byte{}
-	_ [488]byte = [unsafe.Offsetof(fewParams{}.arcs)]byte{}
+	_ [416]byte = [unsafe.Offsetof(fewParams{}.bins)]byte{}
+	_ [464]byte = [unsafe.Offsetof(fewParams{}.binned)]byte{}
+	_ [488]byte = [unsafe.Offsetof(fewParams{}.keys)]byte{}
+	_ [496]byte = [unsafe.Offsetof(fewParams{}.arcs)]byte{}
 )
 
 // findParams has the layout of weft::graph::FindParams.
@@ -361,36 +365,39 @@ var (
 
 // placeFewParams has the layout of weft::graph::PlaceFewParams.
 var (
-	_ [112]byte = [unsafe.Sizeof(placeFewParams{})]byte{}
-	_ [0]byte   = [unsafe.Offsetof(placeFewParams{}.rows)]byte{}
-	_ [72]byte  = [unsafe.Offsetof(placeFewParams{}.binned)]byte{}
-	_ [96]byte  = [unsafe.Offsetof(placeFewParams{}.stacks)]byte{}
-	_ [104]byte = [unsafe.Offsetof(placeFewParams{}.most)]byte{}
-	_ [108]byte = [unsafe.Offsetof(placeFewParams{}.unused)]byte{}
+	_ [152]byte = [unsafe.Sizeof(placeFewParams{})]byte{}
+	_ [0]byte   = [unsafe.Offsetof(placeFewParams{}.graph)]byte{}
+	_ [32]byte  = [unsafe.Offsetof(placeFewParams{}.rows)]byte{}
+	_ [112]byte = [unsafe.Offsetof(placeFewParams{}.binned)]byte{}
+	_ [136]byte = [unsafe.Offsetof(placeFewParams{}.stacks)]byte{}
+	_ [144]byte = [unsafe.Offsetof(placeFewParams{}.most)]byte{}
+	_ [148]byte = [unsafe.Offsetof(placeFewParams{}.unused)]byte{}
 )
 
 // placeParams has the layout of weft::graph::PlaceParams.
 var (
-	_ [56]byte = [unsafe.Sizeof(placeParams{})]byte{}
-	_ [0]byte  = [unsafe.Offsetof(placeParams{}.sorted)]byte{}
-	_ [24]byte = [unsafe.Offsetof(placeParams{}.stacks)]byte{}
-	_ [32]byte = [unsafe.Offsetof(placeParams{}.blocks)]byte{}
-	_ [40]byte = [unsafe.Offsetof(placeParams{}.slots)]byte{}
-	_ [48]byte = [unsafe.Offsetof(placeParams{}.most)]byte{}
-	_ [52]byte = [unsafe.Offsetof(placeParams{}.unused)]byte{}
+	_ [96]byte = [unsafe.Sizeof(placeParams{})]byte{}
+	_ [0]byte  = [unsafe.Offsetof(placeParams{}.graph)]byte{}
+	_ [32]byte = [unsafe.Offsetof(placeParams{}.sorted)]byte{}
+	_ [56]byte = [unsafe.Offsetof(placeParams{}.stacks)]byte{}
+	_ [64]byte = [unsafe.Offsetof(placeParams{}.blocks)]byte{}
+	_ [72]byte = [unsafe.Offsetof(placeParams{}.slots)]byte{}
+	_ [80]byte = [unsafe.Offsetof(placeParams{}.moves)]byte{}
+	_ [88]byte = [unsafe.Offsetof(placeParams{}.most)]byte{}
+	_ [92]byte = [unsafe.Offsetof(placeParams{}.unused)]byte{}
 )
 
 // planParams has the layout of weft::graph::PlanParams.
 var (
-	_ [224]byte = [unsafe.Sizeof(planParams{})]byte{}
+	_ [232]byte = [unsafe.Sizeof(planParams{})]byte{}
 	_ [0]byte   = [unsafe.Offsetof(planParams{}.graph)]byte{}
 	_ [32]byte  = [unsafe.Offsetof(planParams{}.arcs)]byte{}
 	_ [112]byte = [unsafe.Offsetof(planParams{}.rows)]byte{}
-	_ [184]byte = [unsafe.Offsetof(planParams{}.scan)]byte{}
-	_ [208]byte = [unsafe.Offsetof(planParams{}.most)]byte{}
-	_ [212]byte = [unsafe.Offsetof(planParams{}.held)]byte{}
-	_ [216]byte = [unsafe.Offsetof(planParams{}.newest)]byte{}
-	_ [220]byte = [unsafe.Offsetof(planParams{}.unused)]byte{}
+	_ [192]byte = [unsafe.Offsetof(planParams{}.scan)]byte{}
+	_ [216]byte = [unsafe.Offsetof(planParams{}.most)]byte{}
+	_ [220]byte = [unsafe.Offsetof(planParams{}.held)]byte{}
+	_ [224]byte = [unsafe.Offsetof(planParams{}.newest)]byte{}
+	_ [228]byte = [unsafe.Offsetof(planParams{}.unused)]byte{}
 )
 
 // rowsParams has the layout of weft::graph::RowsParams.
@@ -409,16 +416,17 @@ var (
 
 // rowsRef has the layout of weft::graph::Rows.
 var (
-	_ [72]byte = [unsafe.Sizeof(rowsRef{})]byte{}
+	_ [80]byte = [unsafe.Sizeof(rowsRef{})]byte{}
 	_ [0]byte  = [unsafe.Offsetof(rowsRef{}.firsts)]byte{}
 	_ [8]byte  = [unsafe.Offsetof(rowsRef{}.vertices)]byte{}
 	_ [16]byte = [unsafe.Offsetof(rowsRef{}.shifts)]byte{}
 	_ [24]byte = [unsafe.Offsetof(rowsRef{}.degrees)]byte{}
-	_ [32]byte = [unsafe.Offsetof(rowsRef{}.olds)]byte{}
-	_ [40]byte = [unsafe.Offsetof(rowsRef{}.groups)]byte{}
-	_ [48]byte = [unsafe.Offsetof(rowsRef{}.blocks)]byte{}
-	_ [56]byte = [unsafe.Offsetof(rowsRef{}.slots)]byte{}
-	_ [64]byte = [unsafe.Offsetof(rowsRef{}.records)]byte{}
+	_ [32]byte = [unsafe.Offsetof(rowsRef{}.moves)]byte{}
+	_ [40]byte = [unsafe.Offsetof(rowsRef{}.olds)]byte{}
+	_ [48]byte = [unsafe.Offsetof(rowsRef{}.groups)]byte{}
+	_ [56]byte = [unsafe.Offsetof(rowsRef{}.blocks)]byte{}
+	_ [64]byte = [unsafe.Offsetof(rowsRef{}.slots)]byte{}
+	_ [72]byte = [unsafe.Offsetof(rowsRef{}.records)]byte{}
 )
 
 // scanRef has the layout of weft::graph::Scan.
@@ -461,18 +469,18 @@ var (
 
 // writeParams has the layout of weft::graph::WriteParams.
 var (
-	_ [232]byte = [unsafe.Sizeof(writeParams{})]byte{}
+	_ [240]byte = [unsafe.Sizeof(writeParams{})]byte{}
 	_ [0]byte   = [unsafe.Offsetof(writeParams{}.graph)]byte{}
 	_ [32]byte  = [unsafe.Offsetof(writeParams{}.arcs)]byte{}
 	_ [112]byte = [unsafe.Offsetof(writeParams{}.rows)]byte{}
-	_ [184]byte = [unsafe.Offsetof(writeParams{}.stacks)]byte{}
-	_ [192]byte = [unsafe.Offsetof(writeParams{}.ghosts)]byte{}
-	_ [200]byte = [unsafe.Offsetof(writeParams{}.weights)]byte{}
-	_ [208]byte = [unsafe.Offsetof(writeParams{}.present)]byte{}
-	_ [216]byte = [unsafe.Offsetof(writeParams{}.segments)]byte{}
-	_ [220]byte = [unsafe.Offsetof(writeParams{}.most)]byte{}
-	_ [224]byte = [unsafe.Offsetof(writeParams{}.epoch)]byte{}
-	_ [228]byte = [unsafe.Offsetof(writeParams{}.directed)]byte{}
+	_ [192]byte = [unsafe.Offsetof(writeParams{}.stacks)]byte{}
+	_ [200]byte = [unsafe.Offsetof(writeParams{}.ghosts)]byte{}
+	_ [208]byte = [unsafe.Offsetof(writeParams{}.weights)]byte{}
+	_ [216]byte = [unsafe.Offsetof(writeParams{}.present)]byte{}
+	_ [224]byte = [unsafe.Offsetof(writeParams{}.segments)]byte{}
+	_ [228]byte = [unsafe.Offsetof(writeParams{}.most)]byte{}
+	_ [232]byte = [unsafe.Offsetof(writeParams{}.epoch)]byte{}
+	_ [236]byte = [unsafe.Offsetof(writeParams{}.directed)]byte{}
 )
 
 // Ref has the layout of weft::graph::Graph.

@@ -12,15 +12,15 @@ import (
 //kernelgen:compiler clang version 19.1.7
 //kernelgen:target 80+ptx83,90+ptx83
 //kernelgen:flags -x cuda --cuda-device-only -nocudainc -nocudalib -nostdinc -std=c++17 -Wall -Werror -I kernels/include -O3
-//kernelgen:input 43288baa498e98f1165ed55dca3e6a5a603e112c45fbc1003f96dd133e1a09c5 8751 graph/graph.cu
+//kernelgen:input 9f8f0897017371fac6a2350ffbb17243ef05c298a1bc4f8528b9ce21861190f0 8751 graph/graph.cu
 //kernelgen:input 870daf72e5f5ee3daf5209b7c93999cc04bae928905c38d006e9ce507ad53f71 12351 kernels/include/weft/access.cuh
 //kernelgen:input 9936ef153a4648b6f47d540d3ec5afe81539102240098fbd4c703fad23d4567b 6425 kernels/include/weft/change.cuh
 //kernelgen:input aba0e0ad799cf8072f65dfa894b9a84f4a011a1b5bf771d2050f1c78462e4073 856 kernels/include/weft/cuda.cuh
 //kernelgen:input 0bc6287ba69987b784aa8a6f5effe035b523eeaed3023281e33b1eade9b4e8cf 2348 kernels/include/weft/entry.cuh
-//kernelgen:input 9be264217414e9f82ff92ad76aadbe9984f84e6df3df3f4fa36fea87ce167d0c 21632 kernels/include/weft/graph_change.cuh
-//kernelgen:input d7abc47b683811fc87fafc99f14a3b9992a86de8414a5802cfed1fcd7d0496d2 9970 kernels/include/weft/graph_few.cuh
+//kernelgen:input b2a0fe9d676d8cb184dc3769581f57a14105ac5b8965fcd606dca3f04668987b 22720 kernels/include/weft/graph_change.cuh
+//kernelgen:input 0513d2fc12086a7e449a06d4924d20f058b42a5296a77d8b17ccd172544be7bb 10177 kernels/include/weft/graph_few.cuh
 //kernelgen:input 726220a6de1ff6d655c8063d083ae4b1615c202f6129bca9e2749464489a896a 9103 kernels/include/weft/graph_table.cuh
-//kernelgen:input e3dcd356cae3ba2722e8265b3001a30d171ce432c608c0829f611112a30a032b 8467 kernels/include/weft/graph_write.cuh
+//kernelgen:input 82ad9ad2d864576a58b89025086c5ec9bd8cc7ca4f566179f2922a5c2ef38a00 9261 kernels/include/weft/graph_write.cuh
 //kernelgen:input 79b1beaa05fe49d706515a4fad47443f74f45385014663a5ecc8653a4a9b381e 1718 kernels/include/weft/hash.cuh
 //kernelgen:input ff16a62723a122bf0071cc22f8650d67f271b559a00315255d693df30e3406bf 4001 kernels/include/weft/inorder.cuh
 //kernelgen:input bc96e5c477e43e4f0e3d6696ce960a100751a4f0f3b1da71845110f058cfe59a 3318 kernels/include/weft/lookback.cuh
@@ -32,13 +32,13 @@ import (
 //kernelgen:input 2cd6fc0143cfa76b9582c564b8b924e6d64dc78e985dfac5fc946ef80d61d9b2 755 kernels/include/weft/sums.cuh
 //kernelgen:input 0851189fa3150bd3eb30a9b7d5f0dcba58c8fcda1c3598976207e3eea53f4ea7 5348 kernels/include/weft/warp.cuh
 //kernelgen:input 3734d9594b1b33c1868d416df12106a6d15018edf95437b3b5b984e6d6f937e3 816 kernels/include/weft/widths.cuh
-//kernelgen:output aa441aaebd7e96b584be7e93284a76b98b0d313c8336adf7c647f270ec683071 341717 graph/graph_32_0_sm80.ptx
-//kernelgen:output 8c121bc7818466bf775b6b1169a88c590693a82a7d1c2ec391b3902a72c330cc 341717 graph/graph_32_0_sm90.ptx
-//kernelgen:output b43d1712d7b6bc169b6b0ea18c8d0b36cc3ad443c6abe2afbc3fdf7e3d9bf852 355554 graph/graph_32_32_sm80.ptx
-//kernelgen:output 6d646c74bf04a7d6c54c7f592bb74457af32a8a4e8a07125a50f0aa030b698fa 355554 graph/graph_32_32_sm90.ptx
-//kernelgen:output ab18a6c0653a96c00261301b7773bf51051a8630d345184052c6fb78a14f97d5 356159 graph/graph_32_64_sm80.ptx
-//kernelgen:output d5a29025d5dab26e8577cc8f1af8537b3300572f2ae3d0a2e9f19d4303422b8f 356159 graph/graph_32_64_sm90.ptx
-//kernelgen:output 961f2d9891f500848f01748b08346ed3a1022e153f055004743e547a64651cb3 15310 graph/graph_params_gen.go
+//kernelgen:output 97679f3827219fe03ec640e87346ee41514372233aab35882abac9eb12fc6e32 343824 graph/graph_32_0_sm80.ptx
+//kernelgen:output 8e40cf0a7efc2c96ab2e786082bff69e7c632aead00adb0e364709fa3b55b202 343824 graph/graph_32_0_sm90.ptx
+//kernelgen:output 2e02af1fccfae447a8e186cc63c375b4280aa2a12b3d7494f3bf481a88699997 361722 graph/graph_32_32_sm80.ptx
+//kernelgen:output 3162fcd841a095c7ad52c75732c2185046e90fbe0f5a7b599aaf60a5d39b1f7c 361722 graph/graph_32_32_sm90.ptx
+//kernelgen:output b51dfee318655bcb37bdf37af702125c5786140475aa8dafe9151535a5ae238d 362340 graph/graph_32_64_sm80.ptx
+//kernelgen:output 8d994c6b5ca0d438923dcc290d45273cb9c00cb343399dd5db7d8bd9cb8dd957 362340 graph/graph_32_64_sm90.ptx
+//kernelgen:output 576bb0dd99179ebcafb2a4c3c6a4fab457ff88fc9e0141227fed17e0b38b6234 15610 graph/graph_params_gen.go
 
 //go:embed graph_32_0_sm80.ptx
 var graph32x0SM80 string
@@ -92,22 +92,22 @@ var graphImages = map[string]*device.Image{
 var graph32x0Kernels = map[string]int{
 	"graph_arcs_32_0":      112,
 	"graph_bury_32_0":      128,
-	"graph_commit_32_0":    232,
+	"graph_commit_32_0":    240,
 	"graph_degrees_32_0":   88,
 	"graph_doomed_32_0":    128,
-	"graph_few_32_0":       496,
+	"graph_few_32_0":       504,
 	"graph_find_32_0":      80,
 	"graph_lead_32_0":      104,
 	"graph_mark_32_0":      64,
 	"graph_measure_32_0":   104,
-	"graph_place_32_0":     56,
-	"graph_place_few_32_0": 112,
-	"graph_plan_32_0":      224,
+	"graph_place_32_0":     96,
+	"graph_place_few_32_0": 152,
+	"graph_plan_32_0":      232,
 	"graph_relocate_32_0":  104,
 	"graph_rows_32_0":      88,
 	"graph_settle_32_0":    184,
 	"graph_tally_32_0":     88,
-	"graph_write_32_0":     232,
+	"graph_write_32_0":     240,
 }
 
 // graph32x32Kernels are the entry points of graphImages["32_32"] and the size in bytes of
@@ -115,22 +115,22 @@ var graph32x0Kernels = map[string]int{
 var graph32x32Kernels = map[string]int{
 	"graph_arcs_32_32":      112,
 	"graph_bury_32_32":      128,
-	"graph_commit_32_32":    232,
+	"graph_commit_32_32":    240,
 	"graph_degrees_32_32":   88,
 	"graph_doomed_32_32":    128,
-	"graph_few_32_32":       496,
+	"graph_few_32_32":       504,
 	"graph_find_32_32":      80,
 	"graph_lead_32_32":      104,
 	"graph_mark_32_32":      64,
 	"graph_measure_32_32":   104,
-	"graph_place_32_32":     56,
-	"graph_place_few_32_32": 112,
-	"graph_plan_32_32":      224,
+	"graph_place_32_32":     96,
+	"graph_place_few_32_32": 152,
+	"graph_plan_32_32":      232,
 	"graph_relocate_32_32":  104,
 	"graph_rows_32_32":      88,
 	"graph_settle_32_32":    184,
 	"graph_tally_32_32":     88,
-	"graph_write_32_32":     232,
+	"graph_write_32_32":     240,
 }
 
 // graph32x64Kernels are the entry points of graphImages["32_64"] and the size in bytes of
@@ -138,20 +138,20 @@ var graph32x32Kernels = map[string]int{
 var graph32x64Kernels = map[string]int{
 	"graph_arcs_32_64":      112,
 	"graph_bury_32_64":      128,
-	"graph_commit_32_64":    232,
+	"graph_commit_32_64":    240,
 	"graph_degrees_32_64":   88,
 	"graph_doomed_32_64":    128,
-	"graph_few_32_64":       496,
+	"graph_few_32_64":       504,
 	"graph_find_32_64":      80,
 	"graph_lead_32_64":      104,
 	"graph_mark_32_64":      64,
 	"graph_measure_32_64":   104,
-	"graph_place_32_64":     56,
-	"graph_place_few_32_64": 112,
-	"graph_plan_32_64":      224,
+	"graph_place_32_64":     96,
+	"graph_place_few_32_64": 152,
+	"graph_plan_32_64":      232,
 	"graph_relocate_32_64":  104,
 	"graph_rows_32_64":      88,
 	"graph_settle_32_64":    184,
 	"graph_tally_32_64":     88,
-	"graph_write_32_64":     232,
+	"graph_write_32_64":     240,
 }

@@ -16,9 +16,9 @@ import (
 //kernelgen:input 870daf72e5f5ee3daf5209b7c93999cc04bae928905c38d006e9ce507ad53f71 12351 kernels/include/weft/access.cuh
 //kernelgen:input 9936ef153a4648b6f47d540d3ec5afe81539102240098fbd4c703fad23d4567b 6425 kernels/include/weft/change.cuh
 //kernelgen:input aba0e0ad799cf8072f65dfa894b9a84f4a011a1b5bf771d2050f1c78462e4073 856 kernels/include/weft/cuda.cuh
-//kernelgen:input 9be264217414e9f82ff92ad76aadbe9984f84e6df3df3f4fa36fea87ce167d0c 21632 kernels/include/weft/graph_change.cuh
+//kernelgen:input b2a0fe9d676d8cb184dc3769581f57a14105ac5b8965fcd606dca3f04668987b 22720 kernels/include/weft/graph_change.cuh
 //kernelgen:input 726220a6de1ff6d655c8063d083ae4b1615c202f6129bca9e2749464489a896a 9103 kernels/include/weft/graph_table.cuh
-//kernelgen:input e3dcd356cae3ba2722e8265b3001a30d171ce432c608c0829f611112a30a032b 8467 kernels/include/weft/graph_write.cuh
+//kernelgen:input 82ad9ad2d864576a58b89025086c5ec9bd8cc7ca4f566179f2922a5c2ef38a00 9261 kernels/include/weft/graph_write.cuh
 //kernelgen:input 79b1beaa05fe49d706515a4fad47443f74f45385014663a5ecc8653a4a9b381e 1718 kernels/include/weft/hash.cuh
 //kernelgen:input ff16a62723a122bf0071cc22f8650d67f271b559a00315255d693df30e3406bf 4001 kernels/include/weft/inorder.cuh
 //kernelgen:input bc96e5c477e43e4f0e3d6696ce960a100751a4f0f3b1da71845110f058cfe59a 3318 kernels/include/weft/lookback.cuh
@@ -54,6 +54,17 @@ type ghost struct {
 	died  uint32
 }
 
+// move is weft::graph::Move of C++.
+type move struct {
+	_     structs.HostLayout
+	from  device.Ptr
+	to    device.Ptr
+	first uint32
+	last  uint32
+	shift uint32
+	how   uint32
+}
+
 // stack is weft::graph::Stack of C++.
 type stack struct {
 	_      structs.HostLayout
@@ -85,6 +96,17 @@ var (
 	_ [4]byte  = [unsafe.Offsetof(ghost{}.size)]byte{}
 	_ [8]byte  = [unsafe.Offsetof(ghost{}.born)]byte{}
 	_ [12]byte = [unsafe.Offsetof(ghost{}.died)]byte{}
+)
+
+// move has the layout of weft::graph::Move.
+var (
+	_ [32]byte = [unsafe.Sizeof(move{})]byte{}
+	_ [0]byte  = [unsafe.Offsetof(move{}.from)]byte{}
+	_ [8]byte  = [unsafe.Offsetof(move{}.to)]byte{}
+	_ [16]byte = [unsafe.Offsetof(move{}.first)]byte{}
+	_ [20]byte = [unsafe.Offsetof(move{}.last)]byte{}
+	_ [24]byte = [unsafe.Offsetof(move{}.shift)]byte{}
+	_ [28]byte = [unsafe.Offsetof(move{}.how)]byte{}
 )
 
 // stack has the layout of weft::graph::Stack.

@@ -8,8 +8,8 @@ import (
 
 const (
 	// pollTime is how long a wait asks without sleeping: about what the launches
-	// of a small batch take. Sleeping for minPause takes some 70 µs.
-	pollTime = 200 * time.Microsecond
+	// of a batch of some million operations take. Sleeping for minPause takes some 70 µs.
+	pollTime = time.Millisecond
 	// minPause and maxPause bound the sleep between two questions.
 	minPause = 20 * time.Microsecond
 	maxPause = time.Millisecond

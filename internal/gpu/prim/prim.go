@@ -1,6 +1,6 @@
 // Package prim has the primitives of data-parallel work on a GPU, with kernels
 // of its own: prefix sums ([Scan]), stable radix sort and partition of rows
-// ([Sort], [Few]), the rows that have the same key ([Group]), and sums, minima and
+// ([Sort]), the rows that have the same key ([Group]), and sums, minima and
 // maxima of segments ([Reduce]).
 //
 // An operation is a struct that says what to do with which columns of device

@@ -9,7 +9,6 @@ func TestSmoke(t *testing.T) {
 	for w, block := range shapes {
 		sortLike(r, w, "skewed", 2*block.tile()+9, 4, 20, false, false)
 	}
-	runFew(r, sortCase[uint64]{keysLike[uint64](r, "random", 900), 4, 44, false}, true)
 	for skip := range 2 {
 		runScan[uint32](r, counts(r, scanTiles[4]+9), skip)
 		runScan[uint64](r, counts(r, scanTiles[8]+9), skip)

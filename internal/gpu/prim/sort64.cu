@@ -1,5 +1,4 @@
-// The kernels of sort.cuh for keys of 64 bits, and that of bins.cuh.
-#include "bins.cuh"
+// The kernels of sort.cuh for keys of 64 bits.
 #include "sort.cuh"
 
 using namespace weft::prim;
@@ -12,4 +11,3 @@ extern "C" __global__ void __launch_bounds__(kHistogramThreads) sort64_histogram
 WEFT_PASS(0, uint8_t)
 WEFT_PASS(32, uint32_t)
 WEFT_PASS(64, uint64_t)
-extern "C" __global__ void __launch_bounds__(kBinThreads) sort64_bins(BinsParams p) { bins(p); }

@@ -3,36 +3,7 @@
 package prim
 
 import (
-	"structs"
 	"unsafe"
-
-	"github.com/weftgo/weft/device"
-)
-
-// binsParams is weft::prim::BinsParams of C++.
-type binsParams struct {
-	_       structs.HostLayout
-	keys    device.Ptr
-	vals    device.Ptr
-	keysOut device.Ptr
-	valsOut device.Ptr
-	offsets device.Ptr
-	crowded device.Ptr
-	lo      uint32
-	bits    uint32
-}
-
-// binsParams has the layout of weft::prim::BinsParams.
-var (
-	_ [56]byte = [unsafe.Sizeof(binsParams{})]byte{}
-	_ [0]byte  = [unsafe.Offsetof(binsParams{}.keys)]byte{}
-	_ [8]byte  = [unsafe.Offsetof(binsParams{}.vals)]byte{}
-	_ [16]byte = [unsafe.Offsetof(binsParams{}.keysOut)]byte{}
-	_ [24]byte = [unsafe.Offsetof(binsParams{}.valsOut)]byte{}
-	_ [32]byte = [unsafe.Offsetof(binsParams{}.offsets)]byte{}
-	_ [40]byte = [unsafe.Offsetof(binsParams{}.crowded)]byte{}
-	_ [48]byte = [unsafe.Offsetof(binsParams{}.lo)]byte{}
-	_ [52]byte = [unsafe.Offsetof(binsParams{}.bits)]byte{}
 )
 
 // histogramParams has the layout of weft::prim::HistogramParams.

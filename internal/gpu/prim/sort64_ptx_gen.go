@@ -12,17 +12,16 @@ import (
 //kernelgen:compiler clang version 19.1.7
 //kernelgen:target 80+ptx83,90+ptx83
 //kernelgen:flags -x cuda --cuda-device-only -nocudainc -nocudalib -nostdinc -std=c++17 -Wall -Werror -I kernels/include -O3
-//kernelgen:input 6936713f2827306efb43638269ec8e15610720a53e4ee1911c485f40104a5600 2908 internal/gpu/prim/bins.cuh
 //kernelgen:input 9d4b817b14a26aabc30f01d03a42c0b79bd746d00ea5541818702bce8f6b638d 14027 internal/gpu/prim/sort.cuh
-//kernelgen:input df4c3d1939d00422ac863dc0c1e48281bffccd583d95a86540cef9a754947b8a 715 internal/gpu/prim/sort64.cu
+//kernelgen:input 94a52f19245130c9cc63123334f0b8f8f197b373604754470dddf9ca8c875384 576 internal/gpu/prim/sort64.cu
 //kernelgen:input b9de52b0e758aab7cdbe12eaa7c01066d2e6adce2196fae754f4eee5bc3fbb2e 1420 internal/gpu/prim/tuning.cuh
 //kernelgen:input 870daf72e5f5ee3daf5209b7c93999cc04bae928905c38d006e9ce507ad53f71 12351 kernels/include/weft/access.cuh
 //kernelgen:input aba0e0ad799cf8072f65dfa894b9a84f4a011a1b5bf771d2050f1c78462e4073 856 kernels/include/weft/cuda.cuh
 //kernelgen:input 3844d10e56bfb5b2bb8c488edf87f503d07fe3315f36a6d26af5f81e850e250a 4894 kernels/include/weft/shared.cuh
 //kernelgen:input 0851189fa3150bd3eb30a9b7d5f0dcba58c8fcda1c3598976207e3eea53f4ea7 5348 kernels/include/weft/warp.cuh
-//kernelgen:output 4b6da3e62da2845b1663223e54a2dafb243e0314405419c96bbdcbf6b43a4da7 195028 internal/gpu/prim/sort64_sm80.ptx
-//kernelgen:output 242e54fb029c514f0e4d6374506399448c1e24e2bb068b74c90abaae804463fe 195028 internal/gpu/prim/sort64_sm90.ptx
-//kernelgen:output 92453583e92ae981a44bc6dc6138c240bcdbbdc5a74cb7c22a62e746c539f1a6 2402 internal/gpu/prim/sort64_params_gen.go
+//kernelgen:output 657b812cc949062a04215b6a848b14a2f7fcdf737017a24e61f4e4a3f809ed11 188933 internal/gpu/prim/sort64_sm80.ptx
+//kernelgen:output 82b179461002f177665f29030506e8cf882ca97c6d2b59d40ac7287f2437668e 188933 internal/gpu/prim/sort64_sm90.ptx
+//kernelgen:output d33b97db718bcd0e21ece3326edd51d3492ba76f73d7b327f144e307903e7948 1520 internal/gpu/prim/sort64_params_gen.go
 
 //go:embed sort64_sm80.ptx
 var sort64SM80 string
@@ -42,7 +41,6 @@ var sort64Image = device.Image{
 // sort64Kernels are the entry points of sort64Image and the size in bytes of
 // the parameter struct that each takes.
 var sort64Kernels = map[string]int{
-	"sort64_bins":      56,
 	"sort64_histogram": 32,
 	"sort64_pass_0":    88,
 	"sort64_pass_32":   88,

@@ -209,14 +209,15 @@ __device__ __forceinline__ Fate fate(const SettleParams& p, const Arc<Bits>& x, 
 
 // fate_among is fate in a multigraph.
 template <int Bits>
-__device__ __forceinline__ Fate fate_among(const SettleParams& p, const Row<Bits>& old, uint64_t i, uint64_t last) {
+__device__ __forceinline__ Fate fate_among(const SettleParams& p, const Arc<Bits>& x, uint64_t i, uint64_t last) {
   const Arcs& a = p.arcs;
-  const uint64_t key = a.keys[i], end = i + upper_bound(a.keys + i, last - i, key);
+  const Row<Bits>& old = x.old;
+  const uint64_t end = i + upper_bound(a.keys + i, last - i, x.key);
   const uint32_t v = target_of(a, i), behind = upper_bound(old.ids, old.degree, v), parallels = behind - lower_bound(old.ids, behind, v);
-  const bool head = i == 0 || a.keys[i - 1] != key, is = puts(a, i);
+  const bool is = puts(a, i);
   const auto deleted = [&](uint64_t from) { return p.deletions ? p.deletions[end] != p.deletions[from] : !is; };
-  Fate f = {is || (head ? parallels != 0 : puts(a, i - 1)), kStays, behind, 0};
-  if (head && parallels != 0 && deleted(i)) {
+  Fate f = {is || (x.head ? parallels != 0 : puts(a, i - 1)), kStays, behind, 0};
+  if (x.head && parallels != 0 && deleted(i)) {
     f.net = kRemoved;
     f.delta = 0 - parallels;
   } else if (is && !deleted(i + 1)) {
@@ -291,7 +292,7 @@ __device__ __forceinline__ Settled settle_one(const SettleParams& p, const Arc<B
   if (!x.drops && empties(a, x)) {
     f = emptied(p, x.old, u);
   } else if (!x.drops) {
-    f = a.multi ? fate_among(p, x.old, i, last) : fate(p, x, i);
+    f = a.multi ? fate_among(p, x, i, last) : fate(p, x, i);
     if (u == v && f.delta != 0) add_relaxed(&a.control->loops, f.delta);
   }
   const bool own = a.rows ? !(a.rows[i] & a.two) : !a.two || u <= v;
@@ -410,12 +411,25 @@ __device__ __forceinline__ void settle(const SettleParams& p) {
 
 // ---- plan ------------------------------------------------------------------
 
+// Move is where entries of a row go, so that each of them finds what it needs in one place.
+struct alignas(16) Move {
+  uint32_t* from;  // ids
+  uint32_t* to;
+  uint32_t first;  // arcs: from, and up to
+  uint32_t last;
+  uint32_t shift;  // of the first
+  uint32_t how;    // the classes before and then, in bytes, and kNothingStays
+};
+
+constexpr uint32_t kNothingStays = 1u << 31;
+
 // Rows is what becomes of the rows of a batch's vertices, one segment of its arcs each.
 struct Rows {
   const uint32_t* firsts;   // arcs; behind the last, how many there are
   const uint32_t* vertices;
   const uint32_t* shifts;   // of each arc: sum of the deltas before
-  uint32_t* degrees;        // before
+  uint32_t* degrees;        // then
+  Move* moves;
   uint64_t* olds;           // where the rows before would begin, side by side, and where the last ends
   uint32_t* groups;         // of as many segments as there may be: of their new blocks, and then of the blocks before
   uint32_t* blocks;         // new ones
@@ -440,35 +454,42 @@ struct PlanParams {
   uint32_t unused;
 };
 
-__device__ __forceinline__ uint32_t degree_then(const Rows& r, uint32_t i) {
-  return r.degrees[i] + r.shifts[r.firsts[i + 1]] - r.shifts[r.firsts[i]];
-}
+// Part is the arcs of a segment, the sum of the deltas before, and by how much its row becomes longer.
+struct Part {
+  uint32_t first, last, shift, longer;
+};
 
 // Planned is the degree that a row had, and the groups that it is in.
 struct Planned {
   uint32_t degree, now, old;
 };
 
-// plan_one finds the class of the new row of a vertex, which becomes longer, and where the block of the old one goes.
+// plan_one finds the class of the new row of a vertex, and where the block of the old one goes.
 template <int Bits>
-__device__ __forceinline__ Planned plan_one(const PlanParams& p, uint32_t i, uint32_t u, uint32_t longer, uint32_t& limbo) {
-  uint32_t c = 0, old = kNoBlock, degree = 0;
+__device__ __forceinline__ Planned plan_one(const PlanParams& p, uint32_t i, uint32_t u, const Part& part, uint32_t& limbo) {
+  uint32_t c = 0, old = kNoBlock, degree = 0, before = 0;
+  uint32_t* from = nullptr;
   if (u != kNone) {
     if (u < p.graph.vertices) {
-      const uint32_t* record = record_of(p.graph, u);
-      degree = record[kDegree];
-      const uint32_t before = record[kClass];
-      if (before != 0 && p.held && record[kBorn] <= p.newest) {
+      uint32_t* record = record_of(p.graph, u);
+      const Word128 head = load_weak(reinterpret_cast<const Word128*>(record));
+      degree = uint32_t(head.x), before = uint32_t(head.x >> 32);
+      from = before != 0 ? block<Bits>(p.graph, uint32_t(head.y), before).ids : record + kInline;
+      if (before != 0 && p.held && uint32_t(head.y >> 32) <= p.newest) {
         old = kLimbo;
         limbo += units_of(before);
       } else if (before != 0) {
         old = kOld + before;
       }
     }
-    c = class_of<Bits>(degree + longer);
+    c = class_of<Bits>(degree + part.longer);
   }
   const uint32_t now = c != 0 ? c : kNoBlock;
-  p.rows.degrees[i] = degree;
+  const uint32_t* inlined = p.rows.records + uint64_t(i) * kRecordWords + kInline;  // where it goes without a block
+  Word128* move = reinterpret_cast<Word128*>(p.rows.moves + i);
+  move[0] = {uint64_t(from), uint64_t(inlined)};
+  move[1] = {part.first | uint64_t(part.last) << 32, part.shift | uint64_t(before | c << 8 | (degree + part.longer == 0 ? kNothingStays : 0)) << 32};
+  p.rows.degrees[i] = degree + part.longer;
   p.rows.groups[i] = now;
   p.rows.groups[p.most + i] = old;
   return {degree, now, old};
@@ -477,8 +498,12 @@ __device__ __forceinline__ Planned plan_one(const PlanParams& p, uint32_t i, uin
 // plan_any is plan_one of a segment that there may be.
 template <int Bits>
 __device__ __forceinline__ uint32_t plan_any(const PlanParams& p, uint32_t i, uint32_t& limbo) {
-  const uint32_t u = i < p.arcs.control->segments ? p.rows.vertices[i] : kNone;
-  return plan_one<Bits>(p, i, u, u != kNone ? p.rows.shifts[p.rows.firsts[i + 1]] - p.rows.shifts[p.rows.firsts[i]] : 0, limbo).degree;
+  if (i >= p.arcs.control->segments) {
+    p.rows.groups[i] = p.rows.groups[p.most + i] = kNoBlock;
+    return 0;
+  }
+  const uint32_t first = p.rows.firsts[i], last = p.rows.firsts[i + 1], shift = p.rows.shifts[first];
+  return plan_one<Bits>(p, i, p.rows.vertices[i], {first, last, shift, p.rows.shifts[last] - shift}, limbo).degree;
 }
 
 // plan does so for all, and adds up degrees. Where there are more segments than may be, keys had too few bits, and the host plans again.

@@ -85,9 +85,9 @@ __device__ __forceinline__ Span order_bin(const FewParams& p, uint32_t bin, Shar
 
 // ---- settle and plan -------------------------------------------------------
 
-// plan_bin plans the rows of a bin's segments, counts them by groups, and adds up the degrees that they had. memory is for a number of 64 bits each.
+// plan_bin plans the rows of a bin's segments, up to its last arc, counts them by groups, and adds up the degrees that they had. memory is for a number of 64 bits each.
 template <int Bits>
-__device__ __forceinline__ void plan_bin(const FewParams& p, uint32_t bin, const Both& found, Shared<uint32_t> counts, Shared<uint64_t> memory, prim::Tiles* tiles, Shared<uint64_t> sums) {
+__device__ __forceinline__ void plan_bin(const FewParams& p, uint32_t bin, uint32_t last, const Both& found, Shared<uint32_t> counts, Shared<uint64_t> memory, prim::Tiles* tiles, Shared<uint64_t> sums) {
   const uint32_t begin = found.begin[0], end = found.up_to[0], lane = lane_index(), warp = thread_in_block() / kWarp;
   const uint32_t rows = (end - begin + kBlock - 1) / kBlock, first = warp * rows * kWarp + lane;
   const Rows& r = p.plan.rows;
@@ -97,8 +97,9 @@ __device__ __forceinline__ void plan_bin(const FewParams& p, uint32_t bin, const
     const uint32_t at = first + row * kWarp, i = begin + at;
     uint64_t degree = 0;
     if (i < end) {
-      const uint32_t to = i + 1 < end ? r.shifts[r.firsts[i + 1]] : found.up_to[1];  // the next block writes what is behind
-      const Planned x = plan_one<Bits>(p.plan, i, r.vertices[i], to - r.shifts[r.firsts[i]], limbo);
+      const uint32_t from = r.firsts[i], shift = r.shifts[from], to = i + 1 < end ? r.firsts[i + 1] : last;
+      const uint32_t then = i + 1 < end ? r.shifts[to] : found.up_to[1];  // the next block writes what is behind
+      const Planned x = plan_one<Bits>(p.plan, i, r.vertices[i], {from, to, shift, then - shift}, limbo);
       if (x.now != kNoBlock) add_relaxed(counts + x.now, 1u);
       if (x.old != kNoBlock) add_relaxed(counts + x.old, 1u);
       degree = x.degree;
@@ -137,7 +138,7 @@ __device__ __forceinline__ void few(const FewParams& p) {
   const bool last = bin == blocks_in_grid() - 1 && thread == 0;
   if (last) all_settled(p.settle, found);
   sync_block();
-  plan_bin<Bits>(p, bin, found, counts, {memory.address}, &tiles, shared(shared_sums));
+  plan_bin<Bits>(p, bin, uint32_t(arcs.last), found, counts, {memory.address}, &tiles, shared(shared_sums));
   sync_block();
   const uint32_t n = load_weak(counts + thread);
   p.binned.counts[bin * kGroups + thread] = n;
@@ -149,6 +150,7 @@ __device__ __forceinline__ void few(const FewParams& p) {
 // ---- blocks ----------------------------------------------------------------
 
 struct PlaceFewParams {
+  Graph graph;
   Rows rows;
   Binned binned;
   const Stack* stacks;
@@ -207,7 +209,7 @@ __device__ __forceinline__ void place_few(const PlaceFewParams& p) {
   sync_block();
   store_weak(others + thread_in_block(), load_weak(counts + thread_in_block()));
   sync_block();
-  if (warp == 0) number(p.rows.groups, begin, end, counts, [&](uint32_t i, uint32_t c, uint32_t r) { p.rows.blocks[i] = new_block(p.stacks, c, r); });
+  if (warp == 0) number(p.rows.groups, begin, end, counts, [&](uint32_t i, uint32_t c, uint32_t r) { give_block(p.graph, p.rows.blocks, p.rows.moves, i, new_block(p.stacks, c, r)); });
   if (warp == 1) number(p.rows.groups + p.most, begin, end, others, [&](uint32_t i, uint32_t, uint32_t r) { p.rows.slots[i] = r; });
 }
 

@@ -26,10 +26,12 @@ struct Sorted {
 };
 
 struct PlaceParams {
+  Graph graph;
   Sorted sorted;
   const Stack* stacks;
   uint32_t* blocks;
   uint32_t* slots;
+  Move* moves;    // null where no rows are moved
   uint32_t most;  // segments there might have been
   uint32_t unused;
 };
@@ -40,12 +42,18 @@ __device__ __forceinline__ uint32_t new_block(const Stack* stacks, uint32_t c, u
   return r < s.taken ? s.at[s.top - 1 - r] : s.base + (r - s.taken) * units_of(c);
 }
 
+// give_block gives a segment its block.
+__device__ __forceinline__ void give_block(const Graph& g, uint32_t* blocks, Move* moves, uint32_t segment, uint32_t block) {
+  blocks[segment] = block;
+  if (moves) moves[segment].to = reinterpret_cast<uint32_t*>(g.pool + uint64_t(block) * g.unit);
+}
+
 // place gives rows their blocks, and numbers those that they had.
 __device__ __forceinline__ void place(const PlaceParams& p) {
   for (uint64_t i = thread_index(); i < p.sorted.firsts[kNoBlock]; i += threads_in_grid()) {
     const uint32_t group = p.sorted.groups[i], segment = p.sorted.segments[i], r = uint32_t(i) - p.sorted.firsts[group];
     if (group < kClasses) {
-      p.blocks[segment] = new_block(p.stacks, group, r);
+      give_block(p.graph, p.blocks, p.moves, segment, new_block(p.stacks, group, r));
     } else {
       p.slots[segment - p.most] = r;
     }
@@ -88,16 +96,15 @@ __device__ __forceinline__ void release(const WriteParams& p, uint32_t i, const 
 
 // ---- rows ------------------------------------------------------------------
 
-// new_row is the row of a segment to be.
+// weights_at is where the weights of a row lie whose ids and class these are.
 template <int Bits>
-__device__ __forceinline__ Row<Bits> new_row(const WriteParams& p, uint32_t segment) {
-  const uint32_t c = p.rows.groups[segment];
-  if (c == kNoBlock) return record_row<Bits>(p.rows.records + uint64_t(segment) * kRecordWords);
-  return block<Bits>(p.graph, p.rows.blocks[segment], c);
+__device__ __forceinline__ typename Shape<Bits>::W* weights_at(uint32_t* ids, uint32_t c) {
+  const uint32_t words = c != 0 ? units_of(c) * kUnitEntries : Shape<Bits>::inline_weights - kInline;
+  return reinterpret_cast<typename Shape<Bits>::W*>(ids + words);
 }
 
-// find_arcs finds for each key the first arc that is not less, among those of a row from at to end.
-__device__ __forceinline__ void find_arcs(const Arcs& a, const uint64_t (&key)[kAhead], uint32_t (&at)[kAhead], const uint32_t (&end)[kAhead]) {
+// find_arcs finds for each id the first arc that is not less, among those of its row from at to end.
+__device__ __forceinline__ void find_arcs(const Arcs& a, const uint32_t (&id)[kAhead], uint32_t (&at)[kAhead], const uint32_t (&end)[kAhead]) {
   uint32_t left[kAhead], most = 0;
 #pragma unroll
   for (uint32_t k = 0; k < kAhead; k++) left[k] = end[k] - at[k], most |= left[k];
@@ -107,7 +114,7 @@ __device__ __forceinline__ void find_arcs(const Arcs& a, const uint64_t (&key)[k
     for (uint32_t k = 0; k < kAhead; k++) {
       if (left[k] == 0) continue;
       const uint32_t half = left[k] / 2;
-      const bool less = a.keys[at[k] + half] < key[k];
+      const bool less = target_of(a, at[k] + half) < id[k];
       at[k] += less ? half + 1 : 0;
       left[k] = less ? left[k] - half - 1 : half;
       most |= left[k];
@@ -120,39 +127,31 @@ template <int Bits>
 __device__ __forceinline__ void keep(const WriteParams& p) {
   const Arcs& a = p.arcs;
   for_each_elements(p.rows.olds, p.segments, [&](const Elements& e) {
-    Row<Bits> old[kAhead];
-    uint32_t first[kAhead], at[kAhead], end[kAhead];
-    uint64_t key[kAhead];
+    uint32_t at[kAhead], end[kAhead], id[kAhead], shift[kAhead], how[kAhead];
 #pragma unroll
     for (uint32_t k = 0; k < kAhead; k++) {
-      first[k] = end[k] = 0;
+      at[k] = end[k] = 0;
       if (e.row[k] == kNoRow) continue;
-      const uint32_t u = p.rows.vertices[e.row[k]];
-      old[k] = row<Bits>(p.graph, u);
-      first[k] = p.rows.firsts[e.row[k]], end[k] = p.rows.firsts[e.row[k] + 1];
-      key[k] = uint64_t(u) << a.bits;
+      const Word128 x = load_weak(reinterpret_cast<const Word128*>(p.rows.moves + e.row[k]) + 1);
+      how[k] = uint32_t(x.y >> 32), shift[k] = uint32_t(x.y);
+      if (how[k] & kNothingStays) continue;
+      at[k] = uint32_t(x.x), end[k] = uint32_t(x.x >> 32);
+      id[k] = p.rows.moves[e.row[k]].from[e.at[k]];
     }
-#pragma unroll
-    for (uint32_t k = 0; k < kAhead; k++) {
-      at[k] = first[k];
-      if (end[k] != 0) key[k] |= old[k].ids[e.at[k]];
-    }
-    find_arcs(a, key, at, end);
+    find_arcs(a, id, at, end);
 #pragma unroll
     for (uint32_t k = 0; k < kAhead; k++) {
       if (end[k] == 0) continue;
       uint8_t net = kStays;
-      if (at[k] < end[k] && a.keys[at[k]] == key[k]) {
-        net = a.nets[a.multi ? at[k] : at[k] + upper_bound(a.keys + at[k], end[k] - at[k], key[k]) - 1];
+      if (at[k] < end[k] && target_of(a, at[k]) == id[k]) {
+        net = a.nets[a.multi ? at[k] : at[k] + upper_bound(a.keys + at[k], end[k] - at[k], a.keys[at[k]]) - 1];
       }
-      const uint32_t shift = p.rows.shifts[first[k]];
-      const bool none = p.rows.shifts[end[k]] - shift == 0 - old[k].degree;  // nothing stays
-      if (net == kRemoved || none) continue;
-      const uint32_t then = uint32_t(e.at[k]) + p.rows.shifts[at[k]] - shift;
-      const Row<Bits> to = new_row<Bits>(p, e.row[k]);
-      to.ids[then] = target(a, key[k]);
+      if (net == kRemoved) continue;
+      const uint32_t then = uint32_t(e.at[k]) + p.rows.shifts[at[k]] - shift[k];
+      const Move& m = p.rows.moves[e.row[k]];
+      m.to[then] = id[k];
       if constexpr (Shape<Bits>::weighted) {
-        if (net != kUpdated) to.weights[then] = old[k].weights[e.at[k]];
+        if (net != kUpdated) weights_at<Bits>(m.to, how[k] >> 8 & 0xff)[then] = weights_at<Bits>(m.from, how[k] & 0xff)[e.at[k]];
       }
     }
   });
@@ -171,15 +170,33 @@ __device__ __forceinline__ void enter(const WriteParams& p) {
   using W = typename Shape<Bits>::W;
   const Arcs& a = p.arcs;
   uint64_t fresh = 0;
-  for (uint64_t i = thread_index(); i < a.n; i += threads_in_grid()) {
-    const uint8_t net = a.nets[i];
-    if (net != kAdded && net != kUpdated) continue;
-    const uint32_t segment = a.segments[i], v = target_of(a, i), then = a.places[i] + p.rows.shifts[i] - p.rows.shifts[p.rows.firsts[segment]];
-    const Row<Bits> to = new_row<Bits>(p, segment);
-    if constexpr (Shape<Bits>::weighted) to.weights[then] = static_cast<const W*>(p.weights)[a.rows[i] >> a.two];
-    if (net != kAdded) continue;
-    to.ids[then] = v;
-    if (p.directed) fresh += enliven(p.graph, v);  // in an undirected graph it has a row that has become longer, too
+  for (uint64_t first = thread_index(); first < a.n; first += kAhead * threads_in_grid()) {
+    uint8_t net[kAhead];
+    uint32_t segment[kAhead], then[kAhead], id[kAhead];
+    uint32_t* to[kAhead];
+#pragma unroll
+    for (uint32_t k = 0; k < kAhead; k++) {
+      const uint64_t i = first + k * threads_in_grid();
+      net[k] = i < a.n ? a.nets[i] : kStays;
+      if (net[k] != kAdded && net[k] != kUpdated) continue;
+      segment[k] = a.segments[i], id[k] = target_of(a, i), then[k] = a.places[i] + p.rows.shifts[i];
+    }
+#pragma unroll
+    for (uint32_t k = 0; k < kAhead; k++) {
+      if (net[k] != kAdded && net[k] != kUpdated) continue;
+      const Move& m = p.rows.moves[segment[k]];
+      to[k] = m.to, then[k] -= m.shift;
+      if constexpr (Shape<Bits>::weighted) {
+        const uint64_t i = first + k * threads_in_grid();
+        weights_at<Bits>(m.to, m.how >> 8 & 0xff)[then[k]] = static_cast<const W*>(p.weights)[a.rows[i] >> a.two];
+      }
+    }
+#pragma unroll
+    for (uint32_t k = 0; k < kAhead; k++) {
+      if (net[k] != kAdded) continue;
+      to[k][then[k]] = id[k];
+      if (p.directed) fresh += enliven(p.graph, id[k]);  // in an undirected graph it has a row that has become longer, too
+    }
   }
   add_up(p.present, fresh);
 }
@@ -198,7 +215,7 @@ __device__ __forceinline__ void commit(const WriteParams& p) {
   for (uint64_t i = thread_index(); i < p.segments; i += threads_in_grid()) {
     const uint32_t u = p.rows.vertices[i];
     if (u >= p.graph.vertices) continue;  // nothing was deleted from what is not there
-    const uint32_t degree = degree_then(p.rows, uint32_t(i)), group = p.rows.groups[i], c = group == kNoBlock ? 0 : group;
+    const uint32_t degree = p.rows.degrees[i], group = p.rows.groups[i], c = group == kNoBlock ? 0 : group;
     const uint32_t* now = p.rows.records + i * kRecordWords;
     uint32_t words[kRecordWords] = {degree, c};
 #pragma unroll
