@@ -3,8 +3,10 @@ package traversal_test
 import (
 	_ "embed"
 	"errors"
+	"fmt"
 	"math/rand/v2"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/weftgo/weft/device"
@@ -144,9 +146,11 @@ var followingTests = []mutate.KernelTest{
 			e := ring(500)
 			e.From, e.To = append(e.From, 7, 7, 7, 7), append(e.To, 100, 200, 300, 400)
 			p := pursue(t, dev, o, 560, e, &algo.PageRankOptions{Tolerance: 1e-3})
-			p.step(graph.Edges{From: []uint32{5, 550, 7, 5}, To: []uint32{450, 551, 10, 450}}, false)
+			p.step(graph.Edges{From: []uint32{5, 5}, To: []uint32{450, 450}}, false)
+			p.step(graph.Edges{From: []uint32{550}, To: []uint32{551}}, false)
 			p.step(graph.Edges{From: []uint32{300}, To: []uint32{301}}, true)
 			p.step(graph.Edges{From: []uint32{551}, To: []uint32{20}}, false)
+			p.step(graph.Edges{From: []uint32{550, 5}, To: []uint32{551, 6}}, true)
 			p.close()
 		}
 	}},
@@ -170,18 +174,39 @@ var followingTests = []mutate.KernelTest{
 		p.close()
 	}},
 	{Name: "elsewhere", Run: func(t testing.TB, dev device.Device) { // edges that are not the graph's, and graphs that are others
+		const moved = "algo: ranking: invalid argument: vertex 9 has %d neighbors, and by the edges that came and went %d"
+		some := graph.Edges{From: []uint32{9, 30}, To: []uint32{20, 31}}
+		wrong(t, dev, graph.Options{}, graph.Edges{}, graph.Edges{}, some, 0, fmt.Sprintf(moved, 2, 3))   // they never came
+		wrong(t, dev, graph.Options{}, some, graph.Edges{}, graph.Edges{}, 410, fmt.Sprintf(moved, 3, 2)) // they came, and nobody said so
+		near := graph.Edges{From: []uint32{10}, To: []uint32{100}}
+		wrong(t, dev, graph.Options{}, graph.Edges{From: []uint32{9}, To: []uint32{200}}, near, near, 0, fmt.Sprintf(moved, 3, 2)) // that is found when 10 hands on
+		beyond, told := graph.Edges{From: []uint32{9}, To: []uint32{450}}, graph.Edges{From: []uint32{9}, To: []uint32{100}}
+		wrong(t, dev, graph.Options{Directed: true}, beyond, graph.Edges{}, told, 0, "vertex 9 has an edge to another vertex than the 400 that there are")
+		wrong(t, dev, graph.Options{Directed: true}, beyond, graph.Edges{}, told, 410, "an edge leads to vertex 450")
+	}},
+	{Name: "too large", Run: func(t testing.TB, dev device.Device) {
 		p := pursue(t, dev, graph.Options{}, 40, ring(40), nil)
-		wrong := graph.DeviceEdges{From: devicetest.Upload(t, p.s, []uint32{9, 30}), To: devicetest.Upload(t, p.s, []uint32{20, 31})}
-		_, err := p.ranks.Update(t.Context(), p.s, p.g, wrong, graph.DeviceEdges{})
-		if want := "algo: ranking: invalid argument: vertex 9 has 2 neighbors, and by the edges that came and went 3"; err == nil || err.Error() != want {
-			t.Fatalf("%v, want %q", err, want)
-		}
-		wrong.To = devicetest.Upload(t, p.s, []uint32{3, 1 << 31})
-		if err := p.parts.Insert(t.Context(), p.s, wrong); err == nil || p.parts.Count() != 1 {
+		e := graph.DeviceEdges{From: devicetest.Upload(t, p.s, []uint32{9, 30}), To: devicetest.Upload(t, p.s, []uint32{3, 1 << 31})}
+		if err := p.parts.Insert(t.Context(), p.s, e); err == nil || p.parts.Count() != 1 {
 			t.Fatalf("%d components: %v", p.parts.Count(), err)
 		}
 		p.close()
 	}},
+}
+
+// wrong has edges come to a ring of 400 vertices, untold and then more, and tells a ranking of others; it wants an error.
+func wrong(t testing.TB, dev device.Device, o graph.Options, untold, more, told graph.Edges, vertices int, want string) {
+	t.Helper()
+	p := pursue(t, dev, o, 400, ring(400), nil)
+	for _, e := range []graph.Edges{untold, more} {
+		_, err := p.g.Insert(t.Context(), e.From, e.To, nil)
+		must(t, err)
+	}
+	list := graph.DeviceEdges{Vertices: vertices, From: devicetest.Upload(t, p.s, told.From), To: devicetest.Upload(t, p.s, told.To)}
+	if _, err := p.ranks.Update(t.Context(), p.s, p.g, list, graph.DeviceEdges{}); err == nil || !strings.Contains(err.Error(), want) {
+		t.Fatalf("%v, want %q", err, want)
+	}
+	p.close()
 }
 
 // ring leads from each vertex to the next.
@@ -204,7 +229,7 @@ func TestFollowingSchedules(t *testing.T) {
 	if testing.Short() {
 		t.Skip("interprets kernels")
 	}
-	mutate.OnSim(t, followingTests, 1, 80, 90)
+	mutate.OnSim(t, followingTests, 1, 90) // the text for sm_80 is the same
 }
 
 // followingMutants are ways to break the kernels.

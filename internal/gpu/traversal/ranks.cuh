@@ -137,10 +137,7 @@ __device__ __forceinline__ void rank_gather(const RankParams& p) {
 
 // rank_apply makes ranks of sums, and the shares of the next iteration.
 __device__ __forceinline__ void rank_apply(const RankParams& p) {
-  if (ended(p)) {
-    if (thread_index() == 0) *p.now = *p.before;
-    return;
-  }
+  if (ended(p)) return;  // and its change, 0, ends those behind it
   const uint64_t everywhere = p.before->idle / p.out.vertices;
   uint64_t idle = 0, change = 0;
   for (uint64_t v = thread_index(); v < p.out.vertices; v += threads_in_grid()) {

@@ -11,7 +11,7 @@ import (
 //kernelgen:compiler clang version 19.1.7
 //kernelgen:target 80+ptx83,90+ptx83
 //kernelgen:flags -x cuda --cuda-device-only -nocudainc -nocudalib -nostdinc -std=c++17 -Wall -Werror -I kernels/include -O3
-//kernelgen:input cc3a0157d334d092ee1ef8af3446ff7f70b8548f42fe2a28789afef7ad3db658 5828 internal/gpu/traversal/ranks.cuh
+//kernelgen:input b84cfc22e0832411548625ed22043d315c0ed8d4e4df84ad9783ae64e7ecb72d 5813 internal/gpu/traversal/ranks.cuh
 //kernelgen:input f8686fd826c89bc9bca94149c69e394989d302b7aa6bb86641310b5015f11914 7094 internal/gpu/traversal/rows.cuh
 //kernelgen:input 870daf72e5f5ee3daf5209b7c93999cc04bae928905c38d006e9ce507ad53f71 12351 kernels/include/weft/access.cuh
 //kernelgen:input aba0e0ad799cf8072f65dfa894b9a84f4a011a1b5bf771d2050f1c78462e4073 856 kernels/include/weft/cuda.cuh

@@ -13,7 +13,7 @@ import (
 //kernelgen:target 80+ptx83,90+ptx83
 //kernelgen:flags -x cuda --cuda-device-only -nocudainc -nocudalib -nostdinc -std=c++17 -Wall -Werror -I kernels/include -O3
 //kernelgen:input 148e469ecf470cd5d1716fa47cd4b728305cc513161ff2ad1596962921c88c1d 9497 internal/gpu/traversal/levels.cuh
-//kernelgen:input cc3a0157d334d092ee1ef8af3446ff7f70b8548f42fe2a28789afef7ad3db658 5828 internal/gpu/traversal/ranks.cuh
+//kernelgen:input b84cfc22e0832411548625ed22043d315c0ed8d4e4df84ad9783ae64e7ecb72d 5813 internal/gpu/traversal/ranks.cuh
 //kernelgen:input f8686fd826c89bc9bca94149c69e394989d302b7aa6bb86641310b5015f11914 7094 internal/gpu/traversal/rows.cuh
 //kernelgen:input c1b58b5a91b40e647c5d7c98318c994cfbb109d9206674d86402a63c9488a57b 5744 internal/gpu/traversal/search.cuh
 //kernelgen:input 18ac5b4042fffe1f4a60fa5417b53c6cbbd3b291225278b31e2bd0e43312dbc4 1472 internal/gpu/traversal/traversal.cu
@@ -22,8 +22,8 @@ import (
 //kernelgen:input 3844d10e56bfb5b2bb8c488edf87f503d07fe3315f36a6d26af5f81e850e250a 4894 kernels/include/weft/shared.cuh
 //kernelgen:input 2cd6fc0143cfa76b9582c564b8b924e6d64dc78e985dfac5fc946ef80d61d9b2 755 kernels/include/weft/sums.cuh
 //kernelgen:input 0851189fa3150bd3eb30a9b7d5f0dcba58c8fcda1c3598976207e3eea53f4ea7 5348 kernels/include/weft/warp.cuh
-//kernelgen:output 6ad8a6384363c5f74436e5b553de74fdcbc9d600f9060bb18920467625694f0a 151559 internal/gpu/traversal/traversal_sm80.ptx
-//kernelgen:output d525e87e063d369f594183d2b49051abfe0dac97467c2f656ccf5608c6b76397 151559 internal/gpu/traversal/traversal_sm90.ptx
+//kernelgen:output ada16ee5d852e3e57d523057a3f523f87496b0257fe84cd32b1e7bc493373e09 151085 internal/gpu/traversal/traversal_sm80.ptx
+//kernelgen:output 41e534d2db784d9a6d50f73b51597828cc170f44d99cc7fbaa9283f9bc74afe5 151085 internal/gpu/traversal/traversal_sm90.ptx
 //kernelgen:output afff6d5865817676906d660a0638aa1cb2e01357c6333bc4d4e8f877bf25baae 7108 internal/gpu/traversal/traversal_params_gen.go
 
 //go:embed traversal_sm80.ptx

@@ -86,13 +86,13 @@ func layersOf(inner, outer int) (g *hostRows, source int) {
 	return hostRowsOf(rows, false), source
 }
 
-// sprayOf is a graph of which one vertex leads to all, and few of those on.
+// sprayOf is a graph of which one vertex leads to two thirds, and few of those on, to some of the others.
 func sprayOf(n int) *hostRows {
 	rows := make([][]uint32, n)
-	for v := range n {
+	for v := range n * 2 / 3 {
 		rows[n/2] = append(rows[n/2], uint32(v))
 		if v%70 == 1 {
-			rows[v] = append(rows[v], uint32(v/2), uint32(n-1-v))
+			rows[v] = append(rows[v], uint32(v/2), uint32(n-1-v/3))
 		}
 	}
 	return hostRowsOf(rows, true)
@@ -335,6 +335,59 @@ func tryPaths(t testing.TB, dev device.Device, g *hostRows, largest uint32) {
 	}
 }
 
+// tryTypes has one graph's paths found with weights of all types, and both of distances: their numbers are the same.
+func tryTypes(t testing.TB, dev device.Device) {
+	t.Helper()
+	g := evenOf(40, 90)
+	tryTypesOf[uint32](t, dev, g, Uint32)
+	tryTypesOf[uint64](t, dev, g, Uint64)
+	tryTypesOf[int32](t, dev, g, Int32)
+	tryTypesOf[int64](t, dev, g, Int64)
+	tryTypesOf[float32](t, dev, g, Float32)
+	tryTypesOf[float64](t, dev, g, Float64)
+}
+
+func tryTypesOf[W uint32 | uint64 | int32 | int64 | float32 | float64](t testing.TB, dev device.Device, g *hostRows, kind WeightType) {
+	t.Helper()
+	x := on(t, dev, g)
+	defer x.close()
+	weights := make([]W, len(g.targets))
+	for i := range weights {
+		weights[i] = W(1 + i*7%5)
+	}
+	const far = math.MaxUint64
+	want := slices.Repeat([]uint64{far}, g.vertices())
+	want[3] = 0
+	for range want { // so many rounds are enough
+		for v, d := range want {
+			for i, u := range g.row(v) {
+				if d != far {
+					want[u] = min(want[u], d+uint64(weights[int(g.offsets[v])+i]))
+				}
+			}
+		}
+	}
+	distances, w := column(x, make([]uint64, g.vertices())), Weights{Ptr: column(x, weights), Type: kind}
+	for _, floats := range []bool{false, true} {
+		if !floats && kind >= Float32 {
+			continue
+		}
+		_, err := x.k.SSSP(context.Background(), x.s, x.Graph, w, 1, 3, floats, distances)
+		must(t, err)
+		got := back[uint64](x, g.vertices(), distances)
+		for v := range got {
+			if d := math.Float64frombits(got[v]); floats && math.IsInf(d, 1) {
+				got[v] = far
+			} else if floats {
+				got[v] = uint64(d)
+			}
+		}
+		if !slices.Equal(got, want) {
+			t.Fatalf("%T, floats %v: distances %v, want %v", weights, floats, got, want)
+		}
+	}
+}
+
 // tryWeights has weights of all types checked: of some thousand one or two are bad.
 func tryWeights(t testing.TB, dev device.Device) {
 	t.Helper()
@@ -411,6 +464,8 @@ var kernelTests = []mutate.KernelTest{
 	{Name: "ranks", Run: func(t testing.TB, dev device.Device) {
 		tryRanks(t, dev, rowsLike(70, 1700, false, 1), 3, 0)
 		tryRanks(t, dev, rowsLike(300, 500, true, 2), 12, rankOne/1000)
+		tryRanks(t, dev, rowsLike(60, 200, false, 3), 12, rankOne/2) // others that were submitted behind the last do nothing
+		tryRanks(t, dev, rowsLike(65, 1003, true, 4), 2, 0)          // the last lane has some arcs only
 	}},
 	{Name: "search", Run: func(t testing.TB, dev device.Device) {
 		trySearch(t, dev, rowsLike(290, 1200, false, 3), 145)
@@ -432,6 +487,7 @@ var kernelTests = []mutate.KernelTest{
 		tryPaths(t, dev, sprayOf(300), 40)
 		tryPaths(t, dev, pathOf(20), 3)
 		tryWeights(t, dev)
+		tryTypes(t, dev)
 	}},
 	{Name: "cores", Run: func(t testing.TB, dev device.Device) {
 		tryCores(t, dev, rowsLike(300, 1500, false, 8))
