@@ -84,7 +84,7 @@ var rowsOf = map[string]struct {
 	"ordered-load":      {Full, map[string]int{"load_random": 8, "load_ascending": 8}},
 	"ordered-snapshots": {Default, map[string]int{"put_held_0": 4, "put_held_1": 4, "put_held_8": 4, "get_hit_held": 4, "get_hit_then": 4}},
 	"mvbtree-insert":    {Default, map[string]int{"insert": 9, "get_hit": 9}}, // 3 trees of 3 sizes
-	"mvbtree-memory":    {Default, map[string]int{"insert_range_50_16": 24, "delete_range_50_16": 8}},
+	"mvbtree-memory":    {Default, map[string]int{"insert_range_50_16": 24, "delete_range_50_16": 8, "insert": 8}},
 	"mvbtree-mixed": {Default, map[string]int{
 		"insert_range_5_8": 2, "insert_range_50_8": 2, "insert_range_90_8": 2, "insert_range_5_32": 2, "insert_range_50_32": 2, "insert_range_90_32": 2,
 		"insert_range_50_4": 2, "insert_range_50_128": 2, "delete_get_5": 2, "delete_get_50": 2, "delete_get_90": 2,

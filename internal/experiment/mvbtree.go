@@ -162,9 +162,10 @@ rate over that without versions. Published beside it: the rates of the thesis on
 		GPU:   true,
 		Title: "Memory of a B-tree with versions while kernels change it",
 		Doc: `After figure 4.6 of Awad's thesis: launches that insert in half of their blocks, and read ranges of 16 pairs at snapshots in the others, on a tree of 4.5 * 10^7 pairs (2^14 on a simulated GPU; as many as --n says) whose copies are
-reclaimed by epochs: as many operations as there are pairs, in eight launches of one row each. Then the last sixteenth of the pairs are deleted and inserted again, beside ranges: four times, and with --full for eight minutes of each tree, with
-a row for some of the launches. samples are nodes behind the launch: in use, what leaves were and not free yet, free again, and copied so far; table_bytes is the memory of all of them, with what lies beside. The parameter overhead is the memory of nodes in use and of those
-that wait for the end of epochs behind the eight launches, over that of nodes of a tree without versions that has been changed alike, overhead_bytes that of all memory that has been given out, and steady_growth by how much that has grown in the end. The thesis has 981 MB and 950 MB.`,
+reclaimed by epochs: as many operations as there are pairs, in eight launches of one row each. Then the last sixteenth of the pairs are deleted and inserted again, beside ranges: four times, and with --full for eight minutes of that tree, with
+a row for some of the launches. A tree without versions is changed alike, and one with versions in place (ViB-Tree) gets the same pairs by batches, and no snapshot. samples are nodes behind the launch: in use, what leaves were and not free yet, free again, and copied so far;
+table_bytes is the memory of all of them, with what lies beside. The parameter overhead_in_place is, as in the thesis, that memory behind the eight launches over that of the tree in place: what reclamation takes. overhead is that of nodes in use and of those that wait for the end of epochs over that of a tree
+without versions, overhead_bytes that of all memory, what versions take included, and steady_growth by how much that has grown in the end. The thesis has 981 MB and 950 MB.`,
 		run: runMVBTreeMemory,
 		plots: func(res *Result) []Plot {
 			p := Plot{Name: "mvbtree-figure4.6", Title: "Nodes while kernels change a tree", XLabel: "launches", YLabel: "nodes"}
@@ -353,14 +354,15 @@ func runMVBTreeMemory(ctx context.Context, r *runner) (err error) {
 	if err != nil {
 		return err
 	}
-	x, err := newMixedTrial(ctx, r, n, n, btree.Whole, btree.OutOfPlace)
+	x, err := newMixedTrial(ctx, r, n, n, btree.Whole, btree.InPlace, btree.OutOfPlace)
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, x.free()) }()
 	x.ops = max(4, n/memoryLaunches)
 	r.result.Parameters["operations"] = x.ops
-	var grown, steady [2]taken
+	var grown [3]taken
+	var steady taken
 	for kind, m := range x.maps {
 		x.use(m)
 		if err := x.reload(ctx)(); err != nil {
@@ -369,7 +371,12 @@ func runMVBTreeMemory(ctx context.Context, r *runner) (err error) {
 		inserted := 0
 		for range memoryLaunches {
 			l := x.load(weft.OpPutNew, 50, 16, n+inserted)
-			if grown[kind], err = x.watched(ctx, kind, "insert_range_50_16", l); err != nil {
+			if x.kinds[kind] == btree.InPlace {
+				grown[kind], err = x.put(ctx, kind, l)
+			} else {
+				grown[kind], err = x.watched(ctx, kind, "insert_range_50_16", l)
+			}
+			if err != nil {
 				return err
 			}
 			inserted += l.Updates.Len()
@@ -377,14 +384,29 @@ func runMVBTreeMemory(ctx context.Context, r *runner) (err error) {
 		if err := x.has(ctx, n+inserted); err != nil {
 			return err
 		}
-		if steady[kind], err = x.steady(ctx, kind, n+inserted); err != nil {
+		if x.kinds[kind] == btree.InPlace {
+			continue
+		}
+		if steady, err = x.steady(ctx, kind, n+inserted); err != nil {
 			return err
 		}
 	}
-	r.result.Parameters["overhead"] = grown[1].nodes/grown[0].nodes - 1
-	r.result.Parameters["overhead_bytes"] = grown[1].bytes/grown[0].bytes - 1
-	r.result.Parameters["steady_growth"] = steady[1].bytes/grown[1].bytes - 1
+	whole, inPlace, outOfPlace := grown[0], grown[1], grown[2]
+	r.result.Parameters["overhead"] = outOfPlace.nodes/whole.nodes - 1
+	r.result.Parameters["overhead_bytes"] = outOfPlace.bytes/whole.bytes - 1
+	r.result.Parameters["overhead_in_place"] = outOfPlace.bytes/inPlace.bytes - 1
+	r.result.Parameters["steady_growth"] = steady.bytes/outOfPlace.bytes - 1
 	return nil
+}
+
+// put is a row of insertions alone, by a batch.
+func (x *mixedTrial) put(ctx context.Context, kind int, l mixedtree.Load) (t taken, err error) {
+	x.begin("insert")
+	took, err := x.watch.Time(ctx, func() error { return x.m.put(x.stream, l.Updates, l.Vals) })
+	if err != nil {
+		return t, err
+	}
+	return x.held(ctx, kind, "insert", l.Updates.Len(), took)
 }
 
 // steady deletes the last keys of a tree of n pairs and inserts them again, beside ranges, over and over.
@@ -393,7 +415,7 @@ func (x *mixedTrial) steady(ctx context.Context, kind, n int) (last taken, err e
 	gone := l
 	gone.Kind, gone.Vals = weft.OpDelete, device.Slice[uint32]{}
 	launches, every := memoryLaunches/2, time.Duration(0)
-	if x.Scale == Full && x.N == 0 {
+	if x.Scale == Full && x.N == 0 && x.kinds[kind] == btree.OutOfPlace {
 		launches, every = 0, steadyTime/steadyRows
 	}
 	begin, next := time.Now(), time.Now()
@@ -418,13 +440,18 @@ func (x *mixedTrial) steady(ctx context.Context, kind, n int) (last taken, err e
 // what lies beside them.
 type taken struct{ nodes, bytes float64 }
 
-// watched times a launch, reports what nodes there are behind it, and returns what is taken.
+// watched times a launch, and reports and returns what is taken behind it.
 func (x *mixedTrial) watched(ctx context.Context, kind int, name string, l mixedtree.Load) (t taken, err error) {
 	x.begin(name)
 	took, err := x.watch.Time(ctx, func() error { return x.kernels.Run(ctx, x.stream, x.trees[kind], x.kinds[kind], l) })
 	if err != nil {
 		return t, err
 	}
+	return x.held(ctx, kind, name, l.Updates.Len()+l.Queries.Len(), took)
+}
+
+// held is a row of so many operations, with the memory that is taken behind them.
+func (x *mixedTrial) held(ctx context.Context, kind int, name string, n int, took time.Duration) (t taken, err error) {
 	s, err := x.trees[kind].Stats(ctx)
 	if err != nil {
 		return t, err
@@ -437,7 +464,7 @@ func (x *mixedTrial) watched(ctx context.Context, kind int, name string, l mixed
 	row := x.row()
 	row.Samples, row.TableBytes = []float64{float64(s.Nodes), float64(s.Kept), float64(s.Spare), float64(s.Copied)}, int(t.bytes)
 	row.BytesPerEntry = figure(t.bytes / float64(max(1, s.Len)))
-	x.report(name, l.Updates.Len()+l.Queries.Len(), took, x.write, row)
+	x.report(name, n, took, x.write, row)
 	return t, nil
 }
 

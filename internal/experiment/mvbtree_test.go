@@ -35,7 +35,9 @@ func TestVersionsMemory(t *testing.T) {
 	if last.Structure != "btree-out-of-place" || last.Samples[3] == 0 || last.Samples[0] == 0 {
 		t.Errorf("row %+v: nothing is copied", last)
 	}
-	if over, ok := res.Parameters["overhead"].(float64); !ok || over < 0 {
-		t.Errorf("overhead %v", res.Parameters["overhead"])
+	for _, name := range []string{"overhead", "overhead_bytes", "overhead_in_place"} {
+		if over, ok := res.Parameters[name].(float64); !ok || over < 0 {
+			t.Errorf("%s %v", name, res.Parameters[name])
+		}
 	}
 }
