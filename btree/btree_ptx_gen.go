@@ -13,11 +13,11 @@ import (
 //kernelgen:target 80+ptx83,90+ptx83
 //kernelgen:flags -x cuda --cuda-device-only -nocudainc -nocudalib -nostdinc -std=c++17 -Wall -Werror -I kernels/include -O3
 //kernelgen:input 12893d597e52184f610db903f16219b212f47ddf2ea4253e4461db49a220f40e 13066 btree/btree.cu
-//kernelgen:input 187a7c38d65acf9bdcf9f936e28a99a529959938cb4136f2d53606838a27f37a 3709 btree/change.cuh
+//kernelgen:input 5473cf58972f40ee7808463e098003d2f1f1b8fe5ec6a1c2342d7e15dea29847 4085 btree/change.cuh
 //kernelgen:input e60142edb21ea55ae6584a8a66f85cddcc351828b6d3c395a4b36ea374f98f19 2612 btree/get.cuh
 //kernelgen:input 60318b128ff9a61d8f33aad03640fe5c528f9facdffb8614fc68c0fd8c629bfc 4396 btree/order.cuh
 //kernelgen:input 668707219549889d26d371cde9788f67543745b784f6a9499e9f0105e15835cb 3386 btree/seek.cuh
-//kernelgen:input fb42cf3cdf13b5e52e9be98edd4291e1721077fcdc22b4bcc598124ef83ee872 7726 btree/together.cuh
+//kernelgen:input 9cfc48b61e8ca6644002aa62cd673beb7c1b0a28f00115a01d412686fdbee189 8951 btree/together.cuh
 //kernelgen:input 870daf72e5f5ee3daf5209b7c93999cc04bae928905c38d006e9ce507ad53f71 12351 kernels/include/weft/access.cuh
 //kernelgen:input 2714016844286cf6bb08333ddb0708e125c696e1b02e9a7d01b8df565f94b8dd 3669 kernels/include/weft/account.cuh
 //kernelgen:input 7c948519b2cefc757a9072dc6dcf1ffd9897adff224e74e05826991cd84f1d24 23770 kernels/include/weft/btree_change.cuh
@@ -35,14 +35,14 @@ import (
 //kernelgen:input 2cd6fc0143cfa76b9582c564b8b924e6d64dc78e985dfac5fc946ef80d61d9b2 755 kernels/include/weft/sums.cuh
 //kernelgen:input 0851189fa3150bd3eb30a9b7d5f0dcba58c8fcda1c3598976207e3eea53f4ea7 5348 kernels/include/weft/warp.cuh
 //kernelgen:input 3734d9594b1b33c1868d416df12106a6d15018edf95437b3b5b984e6d6f937e3 816 kernels/include/weft/widths.cuh
-//kernelgen:output 3f5568adf19842722e529a21d039f93def74f94273d8790779872c0e1502eb12 275460 btree/btree_32_32_sm80.ptx
-//kernelgen:output 041423fb3732c5760732a64e5d12a851d0118aba927c8fc6515851cd5f0a61de 275460 btree/btree_32_32_sm90.ptx
-//kernelgen:output 883b09b68926280ae6e30c5c67d7adf824f3e3fe5619824721a9a32f2de33d82 270202 btree/btree_32_64_sm80.ptx
-//kernelgen:output a6a1a2b1d940a5c90349d3e1d10584207d0316acc2ade229950a7cb902fa8c7d 270202 btree/btree_32_64_sm90.ptx
-//kernelgen:output 8f1772b75dd65f0dabdd7e38a8f5054c630e928bb64b20c367ce11fb27bc7227 268935 btree/btree_64_32_sm80.ptx
-//kernelgen:output f4f3d5419a21f3e53b746bcd3f5f36076440297d66a4f3c6b1a1ba6ca65e9dbf 268935 btree/btree_64_32_sm90.ptx
-//kernelgen:output 4e8f9ca54c81b6392d12121e487ac4e2a9bbac64d66dda0425891ce4c8cd6847 269957 btree/btree_64_64_sm80.ptx
-//kernelgen:output cd9146ffba45fb624aa00bb006ec90503869d94356d2e1ec5533e2cbefc7d3c5 269957 btree/btree_64_64_sm90.ptx
+//kernelgen:output 452ff40178fdb12dbd3bc23cc13153139780fa5bdeeec9ff39611933fef5eeaa 276069 btree/btree_32_32_sm80.ptx
+//kernelgen:output 5b1b41bb9d8b1c4db6d86fb62bc02cf1179eb6efa38840eb487fcc83834794c4 276069 btree/btree_32_32_sm90.ptx
+//kernelgen:output 961ff7e0a1fce5c2901733bbb1d639c1fc982bef15bf88cae684f6ef34dcfc8a 270805 btree/btree_32_64_sm80.ptx
+//kernelgen:output dffe3542c16cbdb2f4febba0c14d5466ca3c7c171854ee58f4fa533a645b66cd 270805 btree/btree_32_64_sm90.ptx
+//kernelgen:output e5920732e262e345d089682cdf066335383d850c9bedc261a3d7c440af0e0e3c 269533 btree/btree_64_32_sm80.ptx
+//kernelgen:output e43084ba5480d7cbda2467616ee2bbb4d973a3d4fe834b1e11e2300a937760b9 269533 btree/btree_64_32_sm90.ptx
+//kernelgen:output 28d61ce5446e02056612dc87e47002e1cc99cc16e4afe5a68436142bb6dd7158 270560 btree/btree_64_64_sm80.ptx
+//kernelgen:output c1007302845c3b72b674fa2032d5ff0d267517d914a3898db8e8e705ca925a13 270560 btree/btree_64_64_sm90.ptx
 //kernelgen:output d7b6c3042b601686385cd07882d64614f380c30bb1865b3d6934209047dc116d 12991 btree/btree_params_gen.go
 
 //go:embed btree_32_32_sm80.ptx

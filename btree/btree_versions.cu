@@ -126,10 +126,11 @@ struct KeptChangeParams {
 template <class S, class K, class V>
 __device__ __forceinline__ void kept_change(const KeptChangeParams& p) {
   __shared__ EpochBags<kBag> bags;
-  const uint64_t n = p.change.count ? *p.change.count : p.change.n, mask = mask_of<S>(n);
+  const uint64_t n = p.change.count ? *p.change.count : p.change.n;
+  const Spread s = Spread::of<S>(n);
   Writer<S, V, Keeps> w{p.change.tree, {p.past, {p.past.epochs, &bags}}};
   w.flags = p.change.flags;
-  epoch_rounds<S>(p.change.tree, p.past, mask + 1, w, [&](uint64_t at) __attribute__((always_inline)) { tile_run<S, K, V>(p.change, w, at, mask, n); });
+  epoch_rounds<S>(p.change.tree, p.past, s.size(), w, [&](uint64_t at) __attribute__((always_inline)) { tile_run<S, K, V>(p.change, w, s.run(uint32_t(at)), n); });
 }
 
 struct KeptKeepParams {

@@ -12,8 +12,8 @@ import (
 //kernelgen:compiler clang version 19.1.7
 //kernelgen:target 80+ptx83,90+ptx83
 //kernelgen:flags -x cuda --cuda-device-only -nocudainc -nocudalib -nostdinc -std=c++17 -Wall -Werror -I kernels/include -O3
-//kernelgen:input a55a5d507acdd6e9b4345d4b7575916ed544af6bf8ddb852975f6c7a5827336d 7493 btree/btree_versions.cu
-//kernelgen:input 187a7c38d65acf9bdcf9f936e28a99a529959938cb4136f2d53606838a27f37a 3709 btree/change.cuh
+//kernelgen:input b3c10b4b4336326b77da383d6941065773aaf1438e56d8ed7faa680997151d6f 7519 btree/btree_versions.cu
+//kernelgen:input 5473cf58972f40ee7808463e098003d2f1f1b8fe5ec6a1c2342d7e15dea29847 4085 btree/change.cuh
 //kernelgen:input e60142edb21ea55ae6584a8a66f85cddcc351828b6d3c395a4b36ea374f98f19 2612 btree/get.cuh
 //kernelgen:input 60318b128ff9a61d8f33aad03640fe5c528f9facdffb8614fc68c0fd8c629bfc 4396 btree/order.cuh
 //kernelgen:input 668707219549889d26d371cde9788f67543745b784f6a9499e9f0105e15835cb 3386 btree/seek.cuh
@@ -35,14 +35,14 @@ import (
 //kernelgen:input 2cd6fc0143cfa76b9582c564b8b924e6d64dc78e985dfac5fc946ef80d61d9b2 755 kernels/include/weft/sums.cuh
 //kernelgen:input 0851189fa3150bd3eb30a9b7d5f0dcba58c8fcda1c3598976207e3eea53f4ea7 5348 kernels/include/weft/warp.cuh
 //kernelgen:input 3734d9594b1b33c1868d416df12106a6d15018edf95437b3b5b984e6d6f937e3 816 kernels/include/weft/widths.cuh
-//kernelgen:output 1d5f3fdaa859e267a9708db27f9279bc4b820ddaa06727b3a036bce8ec4ffac5 500219 btree/btree_versions_32_32_sm80.ptx
-//kernelgen:output 5de7e28e69a2575708364be55a54a852f43b3711a6d7097de2a75f79db6bad87 500219 btree/btree_versions_32_32_sm90.ptx
-//kernelgen:output fa372bef25160f3aca90f4ade253b608a130ec2d3f9534b09e03dc3773539463 484615 btree/btree_versions_32_64_sm80.ptx
-//kernelgen:output 49af943af0b21775bb6d096e8d3c11ed6885544e6167ba9fda3dcff43e893a3c 484615 btree/btree_versions_32_64_sm90.ptx
-//kernelgen:output 072d5cdea7e3a752e8961d76275341ef3686e7d237c9bef464a444304fa08bab 483835 btree/btree_versions_64_32_sm80.ptx
-//kernelgen:output 920c1228d2acad18912c7d0b65caaa7bd525702e7368212a28ffabca315aacbe 483835 btree/btree_versions_64_32_sm90.ptx
-//kernelgen:output 2e8c43f458e07229b78a01408b31c57e5a8fc28b79ed2839ee18422541f80db9 484578 btree/btree_versions_64_64_sm80.ptx
-//kernelgen:output 729caa3db9933b655c7b6e79355e09bfca784bfccad8fe0964dfd5d61f45b2ab 484578 btree/btree_versions_64_64_sm90.ptx
+//kernelgen:output 5741653bb8f7e72716dfb43d8047d32ad72e16fb05a0d67ff91627aaf215d70d 500375 btree/btree_versions_32_32_sm80.ptx
+//kernelgen:output 8e2deed692b19605c995888be4f066e3efc9182fd6e72253a4c11fd798a1eff5 500375 btree/btree_versions_32_32_sm90.ptx
+//kernelgen:output 917acced6ecf57bd53ea24f1f0dd9aad0b595e68d4cddeccd4c3f5c50a4cba25 484773 btree/btree_versions_32_64_sm80.ptx
+//kernelgen:output 09f2ade8d33be8a79684b68fd63f43972ddd02c8caec2be1d6a4a3e587ad2213 484773 btree/btree_versions_32_64_sm90.ptx
+//kernelgen:output a1c6c17a77b753c39662f4077694e2b0c2d3465b72d0c13f382281f9d1397872 483991 btree/btree_versions_64_32_sm80.ptx
+//kernelgen:output 24a13af4e76d45092b62571bf240365890e4ad2c44b9a92e316c79c5a69c5e6c 483991 btree/btree_versions_64_32_sm90.ptx
+//kernelgen:output 4a814b3f7ea1fe3cf5d8e8983ac38fe20277cf5b60fcbf679cc36feb457d4bac 484736 btree/btree_versions_64_64_sm80.ptx
+//kernelgen:output f5b804a76c7cb4958929f997eca6b878a6a3a2212914955ddc74df1eea0834e9 484736 btree/btree_versions_64_64_sm90.ptx
 //kernelgen:output 5a257c198fcc98f1e0d9758c1ff6519d1251f453cb22732bc34a60a97deef5cf 9021 btree/btree_versions_params_gen.go
 
 //go:embed btree_versions_32_32_sm80.ptx

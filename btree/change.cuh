@@ -49,15 +49,28 @@ __device__ __forceinline__ void report(const ChangeParams& p, uint64_t i, const 
   if (p.ok) p.ok[i] = t.kind == kNone ? false : t.kind == kGet || t.kind == kDelete || t.kind == kUpdate ? t.there : !t.there;
 }
 
-// spread is a number below n, another for each i below a power of two that is not below n, of which
-// neighbors lie far apart; or one that is not below n.
-__device__ __forceinline__ uint64_t spread(uint64_t i, uint64_t mask) { return i * 0x9e3779b1u & mask; }
+// Spread is an order of the runs of a batch, each of some neighboring keys: those that are done at the same moments lie far apart,
+// since they would want the same leaf. Runs are the rows of a table with columns of eight runs at least, and go down its columns.
+struct Spread {
+  uint32_t rows, columns, log;
 
-// tile_run does run number at of a batch, some neighboring keys, by a tile.
+  template <class S>
+  __device__ __forceinline__ static Spread of(uint64_t n) {
+    const uint32_t runs = uint32_t((n + Shape<S>::kLanes - 1) / Shape<S>::kLanes);
+    const uint32_t most = runs == 0 ? 0 : highest(runs), log = most < 6 ? 3 : most > 18 ? 15 : most - 3;
+    return {1u << log, (runs + (1u << log) - 1) >> log, log};
+  }
+  // size is how many numbers there are, a few more than runs; a multiple of eight.
+  __device__ __forceinline__ uint32_t size() const { return columns << log; }
+  // run is which run a number is of, or one behind all.
+  __device__ __forceinline__ uint32_t run(uint32_t i) const { return (i & (rows - 1)) * columns + (i >> log); }
+};
+
+// tile_run does a run of a batch of n keys by a tile.
 template <class S, class K, class V, class Writer>
-__device__ __forceinline__ void tile_run(const ChangeParams& p, Writer& w, uint64_t at, uint64_t mask, uint64_t n) {
+__device__ __forceinline__ void tile_run(const ChangeParams& p, Writer& w, uint64_t run, uint64_t n) {
   constexpr uint32_t lanes = Shape<S>::kLanes;
-  const uint64_t first = spread(at, mask) * lanes, i = first + w.l.rank;
+  const uint64_t first = run * lanes, i = first + w.l.rank;
   if (first >= n) return;
   Task<S> mine = task<S, K, V>(p, i, i < n);
   const uint32_t left = n - first < lanes ? uint32_t(n - first) : lanes;
@@ -66,15 +79,6 @@ __device__ __forceinline__ void tile_run(const ChangeParams& p, Writer& w, uint6
   else
     for (uint32_t c = 0; c < left; c++) w.run(mine, c, c + 1);
   if (!p.states && i < n) report<S, V>(p, i, mine);
-}
-
-// mask_of is that of spread, for runs of n keys.
-template <class S>
-__device__ __forceinline__ uint64_t mask_of(uint64_t n) {
-  constexpr uint32_t lanes = Shape<S>::kLanes;
-  uint64_t mask = (n + lanes - 1) / lanes;
-  for (uint32_t x = 1; x < 64; x *= 2) mask |= mask >> x;
-  return mask;
 }
 
 // finish gives back what a writer has not used, and counts; all lanes of the warp are there.

@@ -15,14 +15,15 @@ struct Together {
   using N = Node<S, true>;
   using Key = typename S::Key;
   using Sh = Shape<S>;
-  static constexpr uint32_t kSlots = Sh::kSlots, kNowhere = ~0u;
+  static constexpr uint32_t kSlots = Sh::kSlots, kNowhere = ~0u, kHops = 3;
 
   // What has come of an operation: nothing has been done; it is done; it is, and the leaf has few pairs now.
   enum Result : uint32_t { kLeft, kDone, kThin };
 
   Tree t;
   uint32_t flags = 0;
-  int32_t added = 0;  // pairs, by this tile
+  int32_t added = 0;      // pairs, by this tile
+  uint32_t from = kRoot;  // where the way to the next key begins, if that is not smaller
   L l{};
 
   // look does the lookup of each tile that has one.
@@ -42,12 +43,11 @@ struct Together {
 
   // change does the operation of each tile that has one, which all of its lanes know, and tells lane is_mine what was there.
   __device__ __forceinline__ Result change(bool has_one, const Task<S>& op, Task<S>& mine, bool is_mine) {
-    Search<S, true> s;
-    while (ballot(kAll, has_one && !s.leaf)) s.descend(t, l, op.key);
-    uint64_t* word = state_word<S>(t, s.at);
+    const uint32_t id = way(has_one, op.key);
+    uint64_t* word = state_word<S>(t, id);
     const bool latched = latch(word, has_one);
     N n;
-    n.load_relaxed(t, s.at, l.rank);
+    n.load_relaxed(t, id, l.rank);
     const uint32_t state = n.state(l), link = n.link(l), count = count_of(state);
     const bool right = n.beyond(l, op.key), leaf = latched && level_of(state) == 0 && !(state & kDead) && !right;
     uint32_t at;
@@ -62,13 +62,36 @@ struct Together {
     n.open(l, done && enters ? below : kNowhere, S::pair(op.key, val));
     n.close(l, done && removes && there ? at : kNowhere);
     const uint32_t now = count + (changed && enters ? 1 : 0) - (changed && removes ? 1 : 0);
-    write(word, n, s.at, latched, changed, state, link, now, now > count ? now : count);
+    write(word, n, id, latched, changed, state, link, now, now > count ? now : count);
     added += int32_t(now - count);
     if (is_mine && done) mine.there = there, mine.value = old;
     return !done ? kLeft : now < count && now < Sh::kFew ? kThin : kDone;
   }
 
  private:
+  // way is the leaf of a key for each tile that wants it. The launch changes no inner node, so these are read without an order, and
+  // a way that begins at the node that the key before came through, two levels above its leaf, leads where one from the root does:
+  // to that node or to one of the next of its level; where that is far, it begins anew.
+  __device__ __forceinline__ uint32_t way(bool wants, Key key) {
+    uint32_t at = from, hops = 0, id = 0;
+    bool leaf = false;
+    while (ballot(kAll, wants && !leaf)) {
+      N n;
+#pragma unroll
+      for (uint32_t p = 0; p < N::kPieces; p++) n.piece[p].whole = load_weak(node_of<S>(t, at) + p * L::kLanes + l.rank);
+      const uint32_t level = level_of(n.state(l)), link = n.link(l);
+      const bool right = n.beyond(l, key);
+      Key low;
+      id = n.child(l, key, low);
+      hops += right;
+      from = !right && level == 2 ? at : from;
+      leaf = !right && level == 1;  // and stays that, while others go on
+      const uint32_t next = !right ? id : hops == kHops ? kRoot : link;
+      at = leaf ? at : next;
+    }
+    return id;
+  }
+
   // latch takes the latch of a leaf for each tile that wants it, and reports whether it got it. Who finds it taken has set a bit that was set.
   __device__ __forceinline__ bool latch(uint64_t* word, bool wants) const {
     constexpr uint64_t bit = uint64_t(kLatched) << 32;
@@ -126,11 +149,12 @@ template <class S, class K, class V>
 __device__ __forceinline__ void together(const ChangeParams& p) {
   constexpr uint32_t lanes = Shape<S>::kLanes, tiles = kWarp / lanes;
   using T = Together<S, V>;
-  const uint64_t n = p.count ? *p.count : p.n, mask = mask_of<S>(n);
+  const uint64_t n = p.count ? *p.count : p.n;
+  const Spread order = Spread::of<S>(n);
   T all{p.tree, p.flags};
-  for (uint64_t base = thread_index() / kWarp * tiles; base <= mask; base += threads_in_grid() / lanes) {
-    const uint64_t at = base + lane_index() / lanes, i = spread(at, mask) * lanes + all.l.rank;
-    const bool mine = at <= mask && i < n;
+  for (uint64_t base = thread_index() / kWarp * tiles; base < order.size(); base += threads_in_grid() / lanes) {
+    const uint64_t i = uint64_t(order.run(uint32_t(base) + lane_index() / lanes)) * lanes + all.l.rank;
+    const bool mine = i < n;
     Task<S> task = btree::task<S, K, V>(p, i, mine);
     const uint32_t kind = mine ? task.kind : uint32_t(kNone);
     typename T::Result result = T::kDone;  // of this lane's operation
@@ -140,6 +164,7 @@ __device__ __forceinline__ void together(const ChangeParams& p) {
       const bool gets = op.kind == kGet, changes = !gets && op.kind != kNone, own = all.l.rank == c;
       if (ballot(kAll, gets)) all.look(gets, op, task, own);
       if (!ballot(kAll, changes)) continue;
+      if (c == 0 || !p.states) all.from = kRoot;
       const typename T::Result r = all.change(changes, op, task, own);
       if (changes && own) result = r;
     }
