@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"log"
 
+	"github.com/weftgo/weft/device"
 	"github.com/weftgo/weft/device/cpu"
 	"github.com/weftgo/weft/graph"
 	"github.com/weftgo/weft/graph/algo"
@@ -96,4 +97,56 @@ func ExampleTrianglesOf() {
 	}
 	fmt.Println(closed, gone, fresh.Ends())
 	// Output: 4 2 [0 1 2 3]
+}
+
+// Components that follow batches where they lie: on a GPU, if the device is one.
+func ExampleDeviceConnected() {
+	ctx := context.Background()
+	dev, err := cpu.Open(nil)
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer dev.Close()
+	s, err := dev.NewStream()
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer s.Close()
+	g, err := graph.New(dev, nil)
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer g.Close()
+	rows, err := g.CSROn(ctx, s)
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer rows.Free()
+	parts, err := algo.NewConnectedOn(ctx, s, rows)
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer parts.Free()
+
+	var batch graph.DeviceEdges
+	if batch.From, err = device.Upload(s, []uint32{0, 1, 4}); err != nil {
+		log.Fatal(err)
+	}
+	defer batch.From.Free()
+	if batch.To, err = device.Upload(s, []uint32{1, 2, 5}); err != nil {
+		log.Fatal(err)
+	}
+	defer batch.To.Free()
+	if batch.Done, err = device.Make[bool](dev, 3); err != nil {
+		log.Fatal(err)
+	}
+	defer batch.Done.Free()
+	if err := g.InsertOn(s, batch.From, batch.To, batch.Done); err != nil {
+		log.Fatal(err)
+	}
+	if err := parts.Insert(ctx, s, batch); err != nil {
+		log.Fatal(err)
+	}
+	fmt.Println(parts.Vertices(), "vertices in", parts.Count(), "components")
+	// Output: 6 vertices in 3 components
 }
