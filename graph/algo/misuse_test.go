@@ -91,10 +91,15 @@ func TestTrianglesOfOnElsewhere(t *testing.T) {
 			t.Errorf("edges of another device: %v", err)
 		}
 	}
+	which, err := device.Make[bool](host, 1)
+	must(t, err)
+	if _, err := TrianglesOfOn(ctx, s, g, here, here, which); !errors.Is(err, device.ErrInvalid) || !strings.Contains(err.Error(), "another device") {
+		t.Errorf("which edges count, of another device: %v", err)
+	}
 	if _, err := TrianglesOfOn(ctx, nil, g, here, here); !errors.Is(err, device.ErrInvalid) {
 		t.Errorf("no stream: %v", err)
 	}
-	must(t, errors.Join(here.Free(), elsewhere.Free(), g.Close()))
+	must(t, errors.Join(here.Free(), elsewhere.Free(), which.Free(), g.Close()))
 }
 
 // A fan-out whose rows are more than there are numbers is no match for a slice without elements.

@@ -93,12 +93,12 @@ func TrianglesOfOn(ctx context.Context, s *device.Stream, g Reader, from, to dev
 		return 0, invalid("triangles of edges", "the graph is directed")
 	}
 	err = v.View(ctx, s, func(r graph.Ref) error {
-		for _, ends := range []device.Slice[uint32]{from, to} {
-			if ends.Len() > 0 && ends.Device() != s.Device() {
-				return invalid("triangles of edges", "the edges lie on another device than the graph")
-			}
+		e := graph.DeviceEdges{From: from, To: to, Done: which}
+		err := e.Check(s.Device())
+		var k *triangles.Kernels
+		if err == nil {
+			k, err = triangles.Load(s.Device())
 		}
-		k, err := triangles.Load(s.Device())
 		if err == nil {
 			count, err = k.Of(ctx, s, triangles.Graph{Records: r.Records, Pool: r.Pool, Alive: r.Alive, Vertices: r.Vertices, Unit: r.Unit}, from, to, which)
 		}
