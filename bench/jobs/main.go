@@ -43,7 +43,7 @@ func run(args []string, stdout, stderr io.Writer) error {
 	runs := flags.Int("runs", 3, "runs, of which the median counts")
 	seed := flags.Uint64("seed", 1, "seed of the rows")
 	only := flags.String("job", "", "only jobs whose names contain this: group, distinct, dedup, join")
-	peer := flags.String("peer", "", "only peers whose names contain this")
+	peer := flags.String("peer", "", "only peers whose names contain one of these, separated by commas")
 	asJSON := flags.Bool("json", false, "print JSON")
 	if err := flags.Parse(args); err != nil {
 		return err
@@ -59,7 +59,10 @@ func run(args []string, stdout, stderr io.Writer) error {
 		}
 		sizes = append(sizes, n)
 	}
-	peers := slices.DeleteFunc(Peers(), func(p Peer) bool { return !strings.Contains(p.Name, *peer) })
+	names := strings.Split(*peer, ",")
+	peers := slices.DeleteFunc(Peers(), func(p Peer) bool {
+		return !slices.ContainsFunc(names, func(name string) bool { return strings.Contains(p.Name, name) })
+	})
 	var all []Row
 	for _, j := range Jobs(*rows, sizes, *seed) {
 		if strings.Contains(j.Name, *only) {
