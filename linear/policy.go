@@ -92,11 +92,15 @@ func (p *policy) forgets(b *batch.Batch) bool {
 	return p.widths.Val == 0 && b.Columns[batch.Kinds].Given()
 }
 
+// leastChunk is as many operations as there must be room for, lest the keys of a chunk are looked up before it is run: that tells
+// how many of them are new, and takes half as long as the changes themselves.
+const leastChunk = core.ChunkOps / 8
+
 // makeRoom grows the table, if it must, and returns how many operations of a
 // batch are to be run.
 func (p *policy) makeRoom(ctx context.Context, now core.Counters, s *device.Stream, b *batch.Batch) (n int, err error) {
 	chunk, room := min(b.N, core.ChunkOps), p.room(now.Used)
-	if room >= chunk {
+	if room >= chunk || s == nil && room >= min(chunk, leastChunk) {
 		return min(b.N, room), nil
 	}
 	if !now.Exact {
