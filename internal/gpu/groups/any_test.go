@@ -232,7 +232,7 @@ func TestSmokeAny(t *testing.T) { tryAny(t, devicetest.OpenGPU(t)) }
 
 func tryAny(t testing.TB, dev device.Device) {
 	for i, x := range shapes {
-		x.try(t, dev, uint64(i))
+		x.try(t, dev, uint64(i), small)
 	}
 }
 
@@ -246,6 +246,10 @@ var manyKeys = []shape{
 	{of(Uint8, Int32), of(Uint8), true, WithoutNulls, []int{5000}, 40, true, false},
 	{of(Float32, Int16, Bool), of(Float32, Int8, Bool), true, AllRows, []int{5000}, 20, false, false},
 	{of(Float64), of(Uint16, Float64), true, WithoutNulls, []int{5000}, 300, false, false},
+	{of(Int8, Uint16, Int32), of(Int64, Float32), true, AllRows, []int{3000}, 30, false, false},
+	{of(Int64), of(Uint8, Int64), true, WithoutNulls, []int{3000}, 300, false, false},
+	{of(Int16, Int32), of(Uint8), true, AllRows, []int{3000}, 60, true, false},
+	{of(Int64), of(Int8), true, WithoutNulls, []int{3000}, 300, true, false},
 	{of(Int64, Int64, Int8, Bool, Float32, Int16), of(Int64), true, AllRows, []int{1500, 100}, 3, false, false},
 	{of(Int8, Bool, Float32, Int16, Float64, Float64), nil, true, WithoutNulls, []int{2500}, 4, false, false},
 	{of(Int64, Bool, Int8, Int16, Float32, Int32), of(Int32), true, AllRows, []int{1500}, 3, true, false},
@@ -256,7 +260,8 @@ func TestSmokeMany(t *testing.T) { tryMany(t, devicetest.OpenGPU(t)) }
 
 func tryMany(t testing.TB, dev device.Device) {
 	for i, x := range manyKeys {
-		x.try(t, dev, uint64(i))
+		x.try(t, dev, uint64(i), small)
+		x.try(t, dev, uint64(i), Options{LeastSlots: 1 << 14, Round: 1024, Cells: 31, Blocks: 2}) // no launch ends before all rounds
 	}
 }
 
@@ -290,7 +295,7 @@ type grouped struct {
 	values [][]uint64 // by column
 }
 
-func (x shape) try(t testing.TB, dev device.Device, seed uint64) {
+func (x shape) try(t testing.TB, dev device.Device, seed uint64, o Options) {
 	rng := rand.New(rand.NewPCG(seed, 1))
 	aggs, keys := x.aggregates(), KeysOf(x.keys, x.nulls && x.filter == AllRows)
 	var numbers *Numbers
@@ -301,7 +306,7 @@ func (x shape) try(t testing.TB, dev device.Device, seed uint64) {
 		defer numbers.Close()
 		keys = Keys{}
 	}
-	table, err := New(dev, LayoutOf(keys, aggs), small)
+	table, err := New(dev, LayoutOf(keys, aggs), o)
 	must(t, err)
 	defer table.Close()
 	s, want, before := devicetest.NewStream(t, dev), map[string]*grouped{}, 0
