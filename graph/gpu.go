@@ -27,10 +27,11 @@ type gpuEngine struct {
 	words  device.Buffer // see wordsBytes
 	stacks [classes]device.Buffer
 	ghosts []ghosts
-	heard  []byte          // page-locked: what a change tells
+	pinned []byte          // page-locked: what a change tells, and its stacks; there is one change at a time
 	trash  []device.Buffer // that the last change may read: freed when it has been waited for
 
 	spread  int  // arcs from which on a block settles several tiles: by default, as many as keep the device busy
+	clean   bool // what small batches add to is zero
 	crowded bool // a batch of few arcs had so many of a few vertices that they are better sorted as many are
 }
 
@@ -53,8 +54,11 @@ type kernels struct {
 const (
 	firstsAt  = 0    // where blocks of each class begin, among vertices sorted by class
 	stacksAt  = 1280 // a stack for each class
-	presentAt = stacksAt + classes*int(unsafe.Sizeof(stack{}))
-	wordBytes = presentAt + 8
+	presentAt = stacksAt + stackBytes
+	smallAt   = (presentAt + 8 + 255) &^ 255
+	wordBytes = smallAt + smallBytes
+
+	stackBytes = classes * int(unsafe.Sizeof(stack{}))
 )
 
 func (e *gpuEngine) word(at int) device.Ptr { return e.words.Ptr + device.Ptr(at) }
@@ -90,7 +94,7 @@ func (e *gpuEngine) openOn(dev device.Device) (err error) {
 	if e.words, err = dev.Alloc(wordBytes); err != nil {
 		return err
 	}
-	if e.heard, err = dev.AllocHost(headBytes); err != nil {
+	if e.pinned, err = dev.AllocHost(headBytes + stackBytes); err != nil {
 		return err
 	}
 	return e.Submit(e.Stream, func() error { return e.Stream.Fill(e.words.Ptr, 0, wordBytes/4) })
@@ -99,8 +103,8 @@ func (e *gpuEngine) openOn(dev device.Device) (err error) {
 func (e *gpuEngine) close() error {
 	err := errors.Join(e.work.Free(&e.Queue), e.extra.Free(&e.Queue), e.empty())
 	err = errors.Join(err, free(e.Dev, e.words))
-	if e.heard != nil {
-		err = errors.Join(err, e.Dev.FreeHost(e.heard))
+	if e.pinned != nil {
+		err = errors.Join(err, e.Dev.FreeHost(e.pinned))
 	}
 	return errors.Join(err, e.Queue.Close())
 }
@@ -127,6 +131,13 @@ func (e *gpuEngine) empty() (err error) {
 	}
 	e.ghosts = nil
 	return errors.Join(err, e.sweep())
+}
+
+// sendStacks copies stacks to where kernels find them. Whoever calls has waited for what the last change told, so that the copy for it is over.
+func (e *gpuEngine) sendStacks(s *device.Stream, stacks *[classes]stack) error {
+	bytes := e.pinned[headBytes:]
+	copy(bytes, unsafe.Slice((*byte)(unsafe.Pointer(stacks)), stackBytes))
+	return s.CopyInAsync(e.word(stacksAt), bytes)
 }
 
 // sweep frees what the last change has read: it has been waited for.

@@ -32,6 +32,7 @@ type gpuChange struct {
 	empties   bool // arcs to a number above those of vertices remove whole rows
 	keysAt    device.Ptr
 	headAt    device.Ptr // see headBytes
+	countsAt  device.Ptr // of arcs in bins
 	cleared   int        // bytes from there on that are zero before kernels add to them
 	scratch   device.Buffer
 	sort      prim.Sort
@@ -88,17 +89,22 @@ func (c *gpuChange) layOut(at device.Ptr) device.Ptr {
 	c.few = gpuFew{}
 	m, most, k := c.n, c.mostOf(c.bitsOf(c.opts.MaxVertices+1)), prim.Carve(at)
 	words := func(n int) device.Ptr { return k.Take(4 * (n + 1)) }
-	tiles := func(n int) device.Ptr { return k.Take(8 * max((n+scanTile-1)/scanTile, mostBins)) }
 	if c.opts.Multi {
 		c.arcs.multi = 1
 	}
 	sorted := k.Take(8 * m)
-	c.headAt = k.Take(headBytes)
-	next := k.Take(8)
+	head := &k
+	if c.n <= fewArcs {
+		small := prim.Carve(c.word(smallAt))
+		head = &small
+	}
+	tiles := func(n int) device.Ptr { return head.Take(8 * max((n+scanTile-1)/scanTile, mostBins)) }
+	c.headAt = head.Take(headBytes)
+	next := head.Take(8)
 	c.scans = [2]scanRef{{sums: tiles(m), heads: tiles(m), next: next}, {sums: tiles(most), next: next + 4}}
-	c.layOutFew(&k, true)
-	c.cleared = int(device.Ptr(k) - c.headAt)
-	c.layOutFew(&k, false)
+	c.countsAt = head.Take(4 * countStride * mostBins)
+	c.cleared = int(device.Ptr(*head) - c.headAt)
+	c.layOutFew(&k)
 	c.keysAt = k.Take(8 * m)
 	c.sort = prim.Sort{Widths: prim.Widths{Key: 8, Val: 4}, N: m, Hi: 64, From: prim.Rows{Keys: c.keysAt}, To: prim.Rows{Keys: sorted, Vals: words(m)}}
 	c.arcs = arcsRef{
@@ -220,22 +226,32 @@ func (c *gpuChange) run(ctx context.Context) error {
 	}
 }
 
-// foresee takes memory that the batch may need, while the device plans: entries for its arcs, and half a unit that nothing is in for each row. What it really needs is
-// taken when that is known, so it does without where there is no memory.
+// foresee takes memory that the batch may need, while the device plans: entries for its arcs, half a unit that nothing is in for each row, and of an empty graph
+// records for the vertices that it may have. What it really needs is taken when that is known, so it does without where there is no memory.
 func (c *gpuChange) foresee() error {
 	want := c.n/unitEntries + c.mostOf(c.bits)/2 - (c.units - c.used - c.store.limbo)
 	if c.kind == op.Delete && c.kinds == 0 || want <= 0 || c.units+want > mostUnits {
 		return nil
 	}
-	err := c.memory().pool.grow((c.units + want) * c.unit())
+	vertices := c.gpuEngine.vertices
+	if vertices == 0 && c.opts.MaxVertices <= c.n {
+		vertices = c.opts.MaxVertices
+	}
+	err := c.room(c.units+want, vertices, c.zero)
 	if errors.Is(err, device.ErrMemory) {
 		return nil
 	}
 	return err
 }
 
-// clear makes zero what kernels add to.
-func (c *gpuChange) clear() error { return c.s.Fill(c.headAt, 0, c.cleared/4) }
+// clear makes zero what kernels add to, unless the last change has left it so.
+func (c *gpuChange) clear() error {
+	if c.n <= fewArcs && c.clean {
+		c.clean = false
+		return nil
+	}
+	return c.s.Fill(c.headAt, 0, c.cleared/4)
+}
 
 // measure submits writing the keys, and finding out which vertices there are.
 func (c *gpuChange) measure() error {
@@ -294,7 +310,7 @@ func (c *gpuChange) deletions(settle *settleParams) error {
 
 // listen waits for what was planned.
 func (c *gpuChange) listen(ctx context.Context) error {
-	bytes := c.heard
+	bytes := c.pinned[:headBytes]
 	if err := c.s.CopyOut(ctx, bytes, c.headAt); err != nil {
 		return err
 	}
@@ -362,8 +378,7 @@ func (c *gpuChange) remember() error {
 
 // launch submits the launches that write.
 func (c *gpuChange) launch(stacks [classes]stack) error {
-	bytes := unsafe.Slice((*byte)(unsafe.Pointer(&stacks)), unsafe.Sizeof(stacks))
-	if err := c.s.CopyIn(c.word(stacksAt), bytes); err != nil {
+	if err := c.sendStacks(c.s, &stacks); err != nil {
 		return err
 	}
 	write := writeParams{
@@ -372,6 +387,9 @@ func (c *gpuChange) launch(stacks [classes]stack) error {
 	}
 	if c.opts.Directed {
 		write.directed = 1
+	}
+	if c.n <= fewArcs {
+		write.zero, write.zeros = c.headAt, uint32(c.cleared/4)
 	}
 	if n := len(c.ghosts); n > 0 {
 		write.ghosts = c.ghosts[n-1].buf.Ptr
@@ -383,6 +401,7 @@ func (c *gpuChange) launch(stacks [classes]stack) error {
 	if err == nil {
 		err = device.Launch(c.s, c.commit, gpu.Wave(c.Dev, int(c.told.segments)), gpu.Block, &write)
 	}
+	c.clean = c.clean || err == nil && write.zeros > 0
 	return err
 }
 

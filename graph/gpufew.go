@@ -12,10 +12,11 @@ import (
 // Batches of few arcs have fewer launches: arcs go to bins by the leading bits of their keys, of which a block each puts them in
 // order, settles what becomes of edges, and plans rows (graph_few.cuh). What is written then is written as for many.
 
-// As compiled in (graph_few.cuh).
+// As compiled in (graph_few.cuh, graph_change.cuh).
 const (
-	binArcs = 2048
-	groups  = 256
+	binArcs     = 2048
+	groups      = 256
+	countStride = 8 // words from the count of a bin to that of the next
 )
 
 // There are as many bins as have usualArcs of them, within bounds, and they have memory for more: binArcs, unless there are not so many. Up to fewArcs a batch is
@@ -26,6 +27,9 @@ const (
 	fewArcs   = 2 * mostBins * usualArcs
 )
 
+// smallBytes are those that kernels of few arcs add to: the last change has left them zero.
+const smallBytes = (headBytes+255)&^255 + 256 + 3*8*mostBins + 4*countStride*mostBins
+
 // binsOf is how many bins so many arcs go to: a power of two.
 func binsOf(arcs int) int { return min(mostBins, 1<<bits.Len(uint((arcs-1)/usualArcs))) }
 
@@ -35,17 +39,18 @@ type gpuFew struct {
 	binned binnedRef
 }
 
-// layOutFew gives bins their memory, where there are few arcs. What kernels add to lies behind the head, and is zero before.
-func (c *gpuChange) layOutFew(k *prim.Carve, cleared bool) {
+// layOutFew gives bins their memory, where there are few arcs.
+func (c *gpuChange) layOutFew(k *prim.Carve) {
+	if c.n > fewArcs || c.arcs.multi != 0 && c.kinds != 0 {
+		return
+	}
 	size, n := min(binArcs, c.n), binsOf(c.n)
-	switch {
-	case c.n > fewArcs || c.arcs.multi != 0 && c.kinds != 0:
-	case cleared:
-		c.few.bins.counts = k.Take(4 * n)
-	default:
-		c.few.bins.keys, c.few.bins.arcs, c.few.bins.size = k.Take(8*n*size), k.Take(4*n*size), uint32(size)
-		c.few.bins.crowded = c.headAt + device.Ptr(unsafe.Offsetof(control{}.crowded))
-		c.few.binned = binnedRef{segments: k.Take(4 * (n + 1)), counts: k.Take(4 * n * groups), groups: c.headAt + groupsIn}
+	c.few = gpuFew{
+		bins: binsRef{
+			keys: k.Take(8 * n * size), arcs: k.Take(4 * n * size), counts: c.countsAt, size: uint32(size),
+			crowded: c.headAt + device.Ptr(unsafe.Offsetof(control{}.crowded)),
+		},
+		binned: binnedRef{segments: k.Take(4 * (n + 1)), counts: k.Take(4 * n * groups), groups: c.headAt + groupsIn},
 	}
 }
 

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"unsafe"
 
 	"github.com/weftgo/weft/device"
 	"github.com/weftgo/weft/internal/batch"
@@ -180,8 +179,7 @@ func (e *gpuEngine) compactTo(ctx context.Context, to *memory) (all blocks, err 
 		stacks: e.word(stacksAt), blocks: p.blocks,
 	}
 	return all, e.Submit(e.Stream, func() error {
-		bytes := unsafe.Slice((*byte)(unsafe.Pointer(&stacks)), unsafe.Sizeof(stacks))
-		if err := e.Stream.CopyIn(e.word(stacksAt), bytes); err != nil {
+		if err := e.sendStacks(e.Stream, &stacks); err != nil {
 			return err
 		}
 		if err := device.Launch(e.Stream, e.kernels.place, gpu.Wave(e.Dev, n), gpu.Block, &place); err != nil {

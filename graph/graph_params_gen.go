@@ -240,10 +240,13 @@ type writeParams struct {
 	ghosts   device.Ptr
 	weights  device.Ptr
 	present  device.Ptr
+	zero     device.Ptr
 	segments uint32
 	most     uint32
 	epoch    uint32
 	directed uint32
+	zeros    uint32
+	unused   uint32
 }
 
 // arcsParams has the layout of weft::graph::ArcsParams.
@@ -469,7 +472,7 @@ var (
 
 // writeParams has the layout of weft::graph::WriteParams.
 var (
-	_ [240]byte = [unsafe.Sizeof(writeParams{})]byte{}
+	_ [256]byte = [unsafe.Sizeof(writeParams{})]byte{}
 	_ [0]byte   = [unsafe.Offsetof(writeParams{}.graph)]byte{}
 	_ [32]byte  = [unsafe.Offsetof(writeParams{}.arcs)]byte{}
 	_ [112]byte = [unsafe.Offsetof(writeParams{}.rows)]byte{}
@@ -477,10 +480,13 @@ var (
 	_ [200]byte = [unsafe.Offsetof(writeParams{}.ghosts)]byte{}
 	_ [208]byte = [unsafe.Offsetof(writeParams{}.weights)]byte{}
 	_ [216]byte = [unsafe.Offsetof(writeParams{}.present)]byte{}
-	_ [224]byte = [unsafe.Offsetof(writeParams{}.segments)]byte{}
-	_ [228]byte = [unsafe.Offsetof(writeParams{}.most)]byte{}
-	_ [232]byte = [unsafe.Offsetof(writeParams{}.epoch)]byte{}
-	_ [236]byte = [unsafe.Offsetof(writeParams{}.directed)]byte{}
+	_ [224]byte = [unsafe.Offsetof(writeParams{}.zero)]byte{}
+	_ [232]byte = [unsafe.Offsetof(writeParams{}.segments)]byte{}
+	_ [236]byte = [unsafe.Offsetof(writeParams{}.most)]byte{}
+	_ [240]byte = [unsafe.Offsetof(writeParams{}.epoch)]byte{}
+	_ [244]byte = [unsafe.Offsetof(writeParams{}.directed)]byte{}
+	_ [248]byte = [unsafe.Offsetof(writeParams{}.zeros)]byte{}
+	_ [252]byte = [unsafe.Offsetof(writeParams{}.unused)]byte{}
 )
 
 // Ref has the layout of weft::graph::Graph.

@@ -17,10 +17,10 @@ import (
 //kernelgen:input 9936ef153a4648b6f47d540d3ec5afe81539102240098fbd4c703fad23d4567b 6425 kernels/include/weft/change.cuh
 //kernelgen:input aba0e0ad799cf8072f65dfa894b9a84f4a011a1b5bf771d2050f1c78462e4073 856 kernels/include/weft/cuda.cuh
 //kernelgen:input 0bc6287ba69987b784aa8a6f5effe035b523eeaed3023281e33b1eade9b4e8cf 2348 kernels/include/weft/entry.cuh
-//kernelgen:input b2a0fe9d676d8cb184dc3769581f57a14105ac5b8965fcd606dca3f04668987b 22720 kernels/include/weft/graph_change.cuh
-//kernelgen:input 0513d2fc12086a7e449a06d4924d20f058b42a5296a77d8b17ccd172544be7bb 10177 kernels/include/weft/graph_few.cuh
+//kernelgen:input d923121351b08ea37130ef7c0af4850f569af70a4c9c8c85af26e9dac1372c30 22844 kernels/include/weft/graph_change.cuh
+//kernelgen:input 1df2ce9f5069f28e3c988ad0396f540ff819039f12c4c73021e691ed932b538b 10207 kernels/include/weft/graph_few.cuh
 //kernelgen:input 726220a6de1ff6d655c8063d083ae4b1615c202f6129bca9e2749464489a896a 9103 kernels/include/weft/graph_table.cuh
-//kernelgen:input 82ad9ad2d864576a58b89025086c5ec9bd8cc7ca4f566179f2922a5c2ef38a00 9261 kernels/include/weft/graph_write.cuh
+//kernelgen:input 2f502ccd548d256cb7834467b5de9a3db792b499f0e5ce8cafd96d695ceb5b36 9452 kernels/include/weft/graph_write.cuh
 //kernelgen:input 79b1beaa05fe49d706515a4fad47443f74f45385014663a5ecc8653a4a9b381e 1718 kernels/include/weft/hash.cuh
 //kernelgen:input ff16a62723a122bf0071cc22f8650d67f271b559a00315255d693df30e3406bf 4001 kernels/include/weft/inorder.cuh
 //kernelgen:input bc96e5c477e43e4f0e3d6696ce960a100751a4f0f3b1da71845110f058cfe59a 3318 kernels/include/weft/lookback.cuh
@@ -32,13 +32,13 @@ import (
 //kernelgen:input 2cd6fc0143cfa76b9582c564b8b924e6d64dc78e985dfac5fc946ef80d61d9b2 755 kernels/include/weft/sums.cuh
 //kernelgen:input 0851189fa3150bd3eb30a9b7d5f0dcba58c8fcda1c3598976207e3eea53f4ea7 5348 kernels/include/weft/warp.cuh
 //kernelgen:input 3734d9594b1b33c1868d416df12106a6d15018edf95437b3b5b984e6d6f937e3 816 kernels/include/weft/widths.cuh
-//kernelgen:output 97679f3827219fe03ec640e87346ee41514372233aab35882abac9eb12fc6e32 343824 graph/graph_32_0_sm80.ptx
-//kernelgen:output 8e40cf0a7efc2c96ab2e786082bff69e7c632aead00adb0e364709fa3b55b202 343824 graph/graph_32_0_sm90.ptx
-//kernelgen:output 2e02af1fccfae447a8e186cc63c375b4280aa2a12b3d7494f3bf481a88699997 361722 graph/graph_32_32_sm80.ptx
-//kernelgen:output 3162fcd841a095c7ad52c75732c2185046e90fbe0f5a7b599aaf60a5d39b1f7c 361722 graph/graph_32_32_sm90.ptx
-//kernelgen:output b51dfee318655bcb37bdf37af702125c5786140475aa8dafe9151535a5ae238d 362340 graph/graph_32_64_sm80.ptx
-//kernelgen:output 8d994c6b5ca0d438923dcc290d45273cb9c00cb343399dd5db7d8bd9cb8dd957 362340 graph/graph_32_64_sm90.ptx
-//kernelgen:output 576bb0dd99179ebcafb2a4c3c6a4fab457ff88fc9e0141227fed17e0b38b6234 15610 graph/graph_params_gen.go
+//kernelgen:output be76853b43f9be8071aa96befe8f18d1cd86693c1611a69ed81be0b2cf57f180 344656 graph/graph_32_0_sm80.ptx
+//kernelgen:output e8938c96d01807e50bc2afe1cdf726fe1812209426938cb8873b45d0de2787f4 344656 graph/graph_32_0_sm90.ptx
+//kernelgen:output f31ab076784f0a6603ee9eadb3808eb994c0701cbf980db25a8f0e75a445127f 362554 graph/graph_32_32_sm80.ptx
+//kernelgen:output a2c8951732a232ce563058f9305c23dddb1ffa1aa03d5542ec41086803e25fab 362554 graph/graph_32_32_sm90.ptx
+//kernelgen:output 912af2be58a9fbba3316b35df4b85454c335fd19b060b63fcebf5554a8e61e15 363173 graph/graph_32_64_sm80.ptx
+//kernelgen:output f783f6a5fd069b5e0c2f375bc4ebbd49ebdd21c757725eabd410882d78ddbdbf 363173 graph/graph_32_64_sm90.ptx
+//kernelgen:output 423b8e907726e14ff8b74816d26b7282320f926b7d7dada997975b97f58cb47e 15845 graph/graph_params_gen.go
 
 //go:embed graph_32_0_sm80.ptx
 var graph32x0SM80 string
@@ -92,7 +92,7 @@ var graphImages = map[string]*device.Image{
 var graph32x0Kernels = map[string]int{
 	"graph_arcs_32_0":      112,
 	"graph_bury_32_0":      128,
-	"graph_commit_32_0":    240,
+	"graph_commit_32_0":    256,
 	"graph_degrees_32_0":   88,
 	"graph_doomed_32_0":    128,
 	"graph_few_32_0":       504,
@@ -107,7 +107,7 @@ var graph32x0Kernels = map[string]int{
 	"graph_rows_32_0":      88,
 	"graph_settle_32_0":    184,
 	"graph_tally_32_0":     88,
-	"graph_write_32_0":     240,
+	"graph_write_32_0":     256,
 }
 
 // graph32x32Kernels are the entry points of graphImages["32_32"] and the size in bytes of
@@ -115,7 +115,7 @@ var graph32x0Kernels = map[string]int{
 var graph32x32Kernels = map[string]int{
 	"graph_arcs_32_32":      112,
 	"graph_bury_32_32":      128,
-	"graph_commit_32_32":    240,
+	"graph_commit_32_32":    256,
 	"graph_degrees_32_32":   88,
 	"graph_doomed_32_32":    128,
 	"graph_few_32_32":       504,
@@ -130,7 +130,7 @@ var graph32x32Kernels = map[string]int{
 	"graph_rows_32_32":      88,
 	"graph_settle_32_32":    184,
 	"graph_tally_32_32":     88,
-	"graph_write_32_32":     240,
+	"graph_write_32_32":     256,
 }
 
 // graph32x64Kernels are the entry points of graphImages["32_64"] and the size in bytes of
@@ -138,7 +138,7 @@ var graph32x32Kernels = map[string]int{
 var graph32x64Kernels = map[string]int{
 	"graph_arcs_32_64":      112,
 	"graph_bury_32_64":      128,
-	"graph_commit_32_64":    240,
+	"graph_commit_32_64":    256,
 	"graph_degrees_32_64":   88,
 	"graph_doomed_32_64":    128,
 	"graph_few_32_64":       504,
@@ -153,5 +153,5 @@ var graph32x64Kernels = map[string]int{
 	"graph_rows_32_64":      88,
 	"graph_settle_32_64":    184,
 	"graph_tally_32_64":     88,
-	"graph_write_32_64":     240,
+	"graph_write_32_64":     256,
 }

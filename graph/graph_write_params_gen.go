@@ -16,9 +16,9 @@ import (
 //kernelgen:input 870daf72e5f5ee3daf5209b7c93999cc04bae928905c38d006e9ce507ad53f71 12351 kernels/include/weft/access.cuh
 //kernelgen:input 9936ef153a4648b6f47d540d3ec5afe81539102240098fbd4c703fad23d4567b 6425 kernels/include/weft/change.cuh
 //kernelgen:input aba0e0ad799cf8072f65dfa894b9a84f4a011a1b5bf771d2050f1c78462e4073 856 kernels/include/weft/cuda.cuh
-//kernelgen:input b2a0fe9d676d8cb184dc3769581f57a14105ac5b8965fcd606dca3f04668987b 22720 kernels/include/weft/graph_change.cuh
+//kernelgen:input d923121351b08ea37130ef7c0af4850f569af70a4c9c8c85af26e9dac1372c30 22844 kernels/include/weft/graph_change.cuh
 //kernelgen:input 726220a6de1ff6d655c8063d083ae4b1615c202f6129bca9e2749464489a896a 9103 kernels/include/weft/graph_table.cuh
-//kernelgen:input 82ad9ad2d864576a58b89025086c5ec9bd8cc7ca4f566179f2922a5c2ef38a00 9261 kernels/include/weft/graph_write.cuh
+//kernelgen:input 2f502ccd548d256cb7834467b5de9a3db792b499f0e5ce8cafd96d695ceb5b36 9452 kernels/include/weft/graph_write.cuh
 //kernelgen:input 79b1beaa05fe49d706515a4fad47443f74f45385014663a5ecc8653a4a9b381e 1718 kernels/include/weft/hash.cuh
 //kernelgen:input ff16a62723a122bf0071cc22f8650d67f271b559a00315255d693df30e3406bf 4001 kernels/include/weft/inorder.cuh
 //kernelgen:input bc96e5c477e43e4f0e3d6696ce960a100751a4f0f3b1da71845110f058cfe59a 3318 kernels/include/weft/lookback.cuh

@@ -345,7 +345,7 @@ var mutants = []struct{ name, kernels, pattern, with string }{
 	{"blocks of snapshots have no class", "commit", `st\.global\.u32 \[(%rd\d+)\+4\], (%r\d+);`, ""},
 	{"blocks are a unit too small", "plan", `shr\.u32 (%r\d+), (%r\d+), 3;`, "shr.u32 $1, $2, 4;"},
 	{"every neighbor stays", "write", `setp\.(ne|eq)\.s16 (%p\d+), (%rs\d+), 3;`, "setp.$1.s16 $2, $3, 9;"},
-	{"blocks are stamped later than they are written", "commit", `ld\.param\.u32 (%r\d+), \[(%rd\d+)\+232\];`, "mov.b32 $1, 99;"},
+	{"blocks are stamped later than they are written", "commit", `ld\.param\.u32 (%r\d+), \[(%rd\d+)\+240\];`, "mov.b32 $1, 99;"},
 	{"deletions of a multigraph are not counted", "tally", `st\.global\.u32 \[(%rd\d+)\], (%r\d+);`, ""},
 	{"blocks of a bin are numbered as if there were no bins before", "place_few", `st\.global\.u32 \[(%rd\d+)\], (%r\d+);`, "st.global.u32 [$1], 0;"},
 	{"arcs of a bin are as they came", "few", `setp\.(lt|gt|ge|le)\.u64 (%p\d+), (%rd\d+), (%rd\d+);`, "setp.$1.u64 $2, $4, $3;"},

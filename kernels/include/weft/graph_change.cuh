@@ -68,13 +68,15 @@ __device__ __forceinline__ uint64_t dropped(uint32_t bits) { return bits == 32 ?
 struct Bins {
   uint64_t* keys;     // of each bin, as many as it has memory for
   uint32_t* arcs;     // their numbers; null if nobody asks for them
-  uint32_t* counts;   // of arcs, zero before; null: there are no bins
+  uint32_t* counts;   // of arcs, kCountStride apart, zero before; null: there are no bins
   uint32_t* crowded;  // not 0: too many for one of them
   uint32_t number;
   uint32_t size;
   uint32_t shift;     // of a key
   uint32_t unused;
 };
+
+constexpr uint32_t kCountStride = 8;  // so that adding to one does not wait for others
 
 // put_arc writes the key of an arc to its place, or to a bin.
 __device__ __forceinline__ void put_arc(uint64_t* keys, const Bins& b, uint64_t i, uint64_t key) {
@@ -84,7 +86,7 @@ __device__ __forceinline__ void put_arc(uint64_t* keys, const Bins& b, uint64_t 
   }
   const uint32_t bin = uint32_t(key >> b.shift);
   if (bin >= b.number) return;  // of a vertex of more bits: the host begins anew
-  const uint32_t at = add_relaxed(b.counts + bin, 1u);
+  const uint32_t at = add_relaxed(b.counts + bin * kCountStride, 1u);
   if (at == b.size) add_relaxed(b.crowded, 1u);
   if (at >= b.size) return;
   b.keys[bin * b.size + at] = key;

@@ -54,7 +54,7 @@ __device__ __forceinline__ void sort_bin(Shared<uint64_t> keys, Shared<uint32_t>
 
 // arcs_before is the number of arcs of bins before one: each thread has the count of one.
 __device__ __forceinline__ uint32_t arcs_before(const Bins& b, uint32_t bin, Shared<uint64_t> sums) {
-  const uint32_t t = thread_in_block(), n = uint32_t(prim::sum_of_warp(t < bin ? b.counts[t] : 0));
+  const uint32_t t = thread_in_block(), n = uint32_t(prim::sum_of_warp(t < bin ? b.counts[t * kCountStride] : 0));
   if (lane_index() == 0) store_weak(sums + t / kWarp, uint64_t(n));
   sync_block();
   uint32_t before = 0;
@@ -66,7 +66,7 @@ __device__ __forceinline__ uint32_t arcs_before(const Bins& b, uint32_t bin, Sha
 // order_bin writes the arcs of a bin to their places among all.
 __device__ __forceinline__ Span order_bin(const FewParams& p, uint32_t bin, Shared<uint32_t> memory, Shared<uint64_t> sums) {
   const Bins& b = p.bins;
-  const uint32_t first = arcs_before(b, bin, sums), n = b.counts[bin];
+  const uint32_t first = arcs_before(b, bin, sums), n = b.counts[bin * kCountStride];
   const Shared<uint64_t> keys = {memory.address};
   const Shared<uint32_t> arcs = memory + 2 * kBinArcs;
   for (uint32_t i = thread_in_block(); i < n; i += kBlock) {
