@@ -238,14 +238,14 @@ func tryAny(t testing.TB, dev device.Device) {
 
 // So many keys that blocks give their tables up, and keys of three words.
 var manyKeys = []shape{
-	{of(Float32), of(Int32), false, AllRows, []int{5000}, 300, false, false},
-	{of(Uint64), of(Float32, Int32), false, AllRows, []int{4000}, 300, false, false},
-	{of(Float64), of(Int16), false, AllRows, []int{4000}, 300, false, false},
-	{of(Float32), of(Float32, Float64, Int32), false, AllRows, []int{4000}, 300, false, true},
-	{of(Float32, Int16, Bool), of(Int8), true, AllRows, []int{5000}, 30, true, false},
-	{of(Uint8, Int32), of(Uint8), true, WithoutNulls, []int{5000}, 40, true, false},
-	{of(Float32, Int16, Bool), of(Float32, Int8, Bool), true, AllRows, []int{5000}, 20, false, false},
-	{of(Float64), of(Uint16, Float64), true, WithoutNulls, []int{5000}, 300, false, false},
+	{of(Float32), of(Int32), false, AllRows, []int{3000}, 300, false, false},
+	{of(Uint64), of(Float32, Int32), false, AllRows, []int{3000}, 300, false, false},
+	{of(Float64), of(Int16), false, AllRows, []int{3000}, 300, false, false},
+	{of(Float32), of(Float32, Float64, Int32), false, AllRows, []int{3000}, 300, false, true},
+	{of(Float32, Int16, Bool), of(Int8), true, AllRows, []int{3000}, 30, true, false},
+	{of(Uint8, Int32), of(Uint8), true, WithoutNulls, []int{3000}, 40, true, false},
+	{of(Float32, Int16, Bool), of(Float32, Int8, Bool), true, AllRows, []int{3000}, 20, false, false},
+	{of(Float64), of(Uint16, Float64), true, WithoutNulls, []int{3000}, 300, false, false},
 	{of(Int8, Uint16, Int32), of(Int64, Float32), true, AllRows, []int{3000}, 30, false, false},
 	{of(Int64), of(Uint8, Int64), true, WithoutNulls, []int{3000}, 300, false, false},
 	{of(Int16, Int32), of(Uint8), true, AllRows, []int{3000}, 60, true, false},

@@ -27,7 +27,6 @@ var kernelTests = []mutate.KernelTest{
 			tryNumbers(t, dev, keys, 1, 700, 2500)
 		}
 	}},
-	{Name: "any", Run: tryAny, Long: true},
 	{Name: "types", Run: tryAllTypes, Long: true},
 }
 
