@@ -17,6 +17,7 @@ import (
 type replayOptions struct {
 	batch, window, every int
 	result               string
+	plot                 graphPlot
 }
 
 // replayResults are what can be kept of a graph while it changes.
@@ -40,7 +41,8 @@ With --json it prints one object: file, format, header, directed, vertices, edge
 updates_per_second, result_seconds, and samples, a list of objects with listed, edges, value (of the result; of pagerank the highest rank), vertex (that has it, else
 empty), updates_per_second (since the sample before) and result_seconds.`,
 		Example: `  weft graph replay --batch 65536 soc-Epinions1.txt.gz
-  weft graph replay --batch 1000 --window 100000 --result triangles --json trips.csv`,
+  weft graph replay --batch 1000 --window 100000 --result triangles --json trips.csv
+  weft graph replay --svg components.svg soc-Epinions1.txt.gz`,
 		Args: func(cmd *cobra.Command, args []string) error {
 			if err := o.check(); err != nil {
 				return usageError{fmt.Errorf("graph replay %w", err)}
@@ -48,6 +50,9 @@ empty), updates_per_second (since the sample before) and result_seconds.`,
 			return oneGraph(cmd, args)
 		},
 		RunE: func(cmd *cobra.Command, args []string) error {
+			if err := o.plot.check(); err != nil {
+				return fmt.Errorf("graph replay %w", err)
+			}
 			return runGraphOn(cmd, a, in, args[0], true, func(j *graphJob) error { return j.replay(&o) })
 		},
 	}
@@ -56,6 +61,7 @@ empty), updates_per_second (since the sample before) and result_seconds.`,
 	cmd.Flags().IntVar(&o.window, "window", 0, "delete edges that the last N lines do not have; default: none")
 	cmd.Flags().IntVar(&o.every, "every", 0, "batches between two results; default: as makes some 20 of them")
 	cmd.Flags().StringVar(&o.result, "result", replayResults[0], "what to keep: "+strings.Join(replayResults, ", "))
+	o.plot.flag(cmd, "the result over the edges listed")
 	return cmd
 }
 
@@ -120,7 +126,7 @@ func (j *graphJob) replay(o *replayOptions) (err error) {
 		return err
 	}
 	j.Edges = g.Edges()
-	return j.print(r.out, r.facts())
+	return errors.Join(j.print(r.out, r.facts()), o.plot.draw(r.out.plot()))
 }
 
 // replayer is a graph, and the edges on their way to it.

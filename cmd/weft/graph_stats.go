@@ -1,6 +1,7 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"math"
 
@@ -10,6 +11,7 @@ import (
 )
 
 func newGraphStatsCommand(a *app, in *graphInput) *cobra.Command {
+	var plot graphPlot
 	cmd := &cobra.Command{
 		Use:   "stats [flags] FILE",
 		Short: "Describe a graph: its size, and the degrees of its vertices",
@@ -20,13 +22,18 @@ With --json it prints one object: file, format, header, directed, vertices, edge
 seconds, listed (edges in the file), self_loops, repeated, weighted, isolated (vertices that have no edge with another one),
 degree_min, degree_max, degree_mean, degree_sigma, and degrees, a list of objects with from, to and vertices.`,
 		Example: `  weft graph stats soc-Epinions1.txt.gz
-  weft graph stats --columns source,target --ids strings --json trips.csv`,
+  weft graph stats --columns source,target --ids strings --json trips.csv
+  weft graph stats --svg degrees.svg soc-Epinions1.txt.gz`,
 		Args: oneGraph,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return runGraph(cmd, a, in, args[0], false, func(j *graphJob) error { return j.stats() })
+			if err := plot.check(); err != nil {
+				return fmt.Errorf("graph stats %w", err)
+			}
+			return runGraph(cmd, a, in, args[0], false, func(j *graphJob) error { return j.stats(&plot) })
 		},
 	}
 	in.direction(cmd)
+	plot.flag(cmd, "how many vertices have which degree")
 	return cmd
 }
 
@@ -52,7 +59,7 @@ type graphStats struct {
 	Degrees   []graphDegrees `json:"degrees"`
 }
 
-func (j *graphJob) stats() error {
+func (j *graphJob) stats(plot *graphPlot) error {
 	g, err := j.build(j.Directed)
 	if err != nil {
 		return err
@@ -90,7 +97,7 @@ func (j *graphJob) stats() error {
 		}
 		facts = append(facts, factf(name, "%d", d.Vertices))
 	}
-	return j.print(s, facts)
+	return errors.Join(j.print(s, facts), plot.draw(s.plot()))
 }
 
 func newGraphTrianglesCommand(a *app, in *graphInput) *cobra.Command {
