@@ -315,7 +315,7 @@ __device__ __forceinline__ void sever(const DoomedParams& p) {
 
 struct RowsParams {
   Graph graph;
-  const uint32_t* vertices;
+  const uint32_t* vertices;  // null: all, in order
   uint32_t* degrees;
   const uint64_t* offsets;
   uint32_t* ids;
@@ -325,9 +325,11 @@ struct RowsParams {
   uint32_t unused;
 };
 
+__device__ __forceinline__ uint32_t vertex(const RowsParams& p, uint64_t i) { return p.vertices ? p.vertices[i] : uint32_t(i); }
+
 __device__ __forceinline__ void degrees(const RowsParams& p) {
   for (uint64_t i = thread_index(); i < p.n; i += threads_in_grid()) {
-    const uint32_t u = p.vertices[i];
+    const uint32_t u = vertex(p, i);
     p.degrees[i] = u < p.graph.n ? load_relaxed(&p.graph.vertices[u].degree) : 0;
   }
 }
@@ -338,7 +340,7 @@ __device__ __forceinline__ void rows(const RowsParams& p) {
   constexpr uint32_t kTiles = kWarp / kLanes;
   const uint32_t lane = lane_index();
   for (uint64_t i = thread_index() / kWarp; i < p.n; i += threads_in_grid() / kWarp) {
-    const uint32_t u = p.vertices[i];
+    const uint32_t u = vertex(p, i);
     if (u >= p.graph.n) continue;
     const uint64_t handle = load_relaxed(reinterpret_cast<const uint64_t*>(p.graph.vertices + u));
     const uint32_t first = uint32_t(handle), slabs = uint32_t(handle >> 32);

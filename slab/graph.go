@@ -390,10 +390,17 @@ const probes = 1 << 20
 
 // Triangles counts the triangles of an undirected graph as the thesis does, by looking edges up: of each vertex, the pairs of neighbors
 // that have larger degrees, or the same and larger numbers. Of a directed graph it is [device.ErrInvalid]. It is the count of one moment only
-// if nothing changes the graph meanwhile. Sorted rows, as package graph has them, are faster to intersect.
+// if nothing changes the graph meanwhile; on a GPU, which does all of it in a launch for each step, changes wait. Sorted rows, as package graph has them, are faster to intersect.
 func (g *graph) Triangles(ctx context.Context) (count uint64, err error) {
 	if g.Directed() {
 		return 0, fmt.Errorf("%s: Triangles: %w: the graph is directed", g.core.Name, device.ErrInvalid)
+	}
+	if e, ok := g.policy.engine.(*gpuGraph); ok {
+		err = g.core.Alone(ctx, "Triangles", func(core.Counters) error {
+			count, err = e.triangles(ctx)
+			return err
+		})
+		return count, err
 	}
 	all := sequence(0, g.vertices())
 	degrees := make([]uint32, len(all))

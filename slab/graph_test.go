@@ -1,6 +1,7 @@
 package slab
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"maps"
@@ -399,28 +400,51 @@ func TestGraphTombstones(t *testing.T) {
 
 // A graph counts its triangles as loops over its matrix do.
 func TestGraphTriangles(t *testing.T) {
-	p := newGraphPlayer(t, devicetest.Open(t), false, GraphOptions{Seed: 1}, 60, 700, 1)
-	defer p.close()
-	p.insert(p.draw())
-	p.insert(p.draw())
-	want := uint64(0)
-	for e := range p.model {
-		for w := e.to + 1; w < 60; w++ {
-			if _, ok := p.model[edge{e.from, w}]; ok {
-				if _, ok := p.model[edge{e.to, w}]; ok {
-					want++
-				}
-			}
-		}
-	}
-	if got, err := p.set.Triangles(t.Context()); err != nil || got != want || want == 0 {
-		t.Errorf("%d triangles, %v, want %d", got, err, want)
+	for _, weighted := range []bool{false, true} {
+		graphTriangles(t, devicetest.Open(t), weighted, 200)
 	}
 	directed := newGraphPlayer(t, devicetest.Open(t), false, GraphOptions{Directed: true}, 60, 7, 1)
 	defer directed.close()
 	if _, err := directed.set.Triangles(t.Context()); !errors.Is(err, device.ErrInvalid) {
 		t.Errorf("of a directed graph: %v", err)
 	}
+}
+
+// graphTriangles counts those of graphs without edges, with few and with many, and of one with a vertex that all lead to, whose chains are long.
+func graphTriangles(t testing.TB, dev device.Device, weighted bool, hub uint32) {
+	p := newGraphPlayer(t, dev, weighted, GraphOptions{Seed: 1, MaxLoad: 2}, 60, 300, 1)
+	defer p.close()
+	check := func() (want uint64) {
+		for e := range p.model {
+			for w := e.to + 1; w < 60+hub; w++ {
+				if _, ok := p.model[edge{e.from, w}]; ok {
+					if _, ok := p.model[edge{e.to, w}]; ok {
+						want++
+					}
+				}
+			}
+		}
+		got, err := p.g.Triangles(context.Background())
+		noError(t, err)
+		if got != want {
+			t.Fatalf("%d edges: %d triangles, want %d", len(p.model), got, want)
+		}
+		return want
+	}
+	check()
+	p.insert(p.draw())
+	p.insert(p.draw())
+	if check() == 0 {
+		t.Fatal("a test without triangles")
+	}
+	var from, to []uint32
+	for v := range hub {
+		from, to = append(from, 7, 60+v), append(to, 60+v, 60+(v+1)%hub)
+	}
+	p.insert(from, to, from)
+	check()
+	p.delete(from[:20], to[:20])
+	check()
 }
 
 // Bad options and vertices are refused, and nothing is changed.

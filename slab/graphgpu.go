@@ -46,6 +46,7 @@ type graphKernels struct {
 	count, forget, plan, move, settle device.Kernel
 	measure, hand, degrees, rows      device.Kernel
 	doom, sever                       device.Kernel
+	close                             device.Kernel
 }
 
 func newGPUGraph(dev device.Device, w batch.Widths, s sizing, o *GraphOptions) (_ graphEngine, _ *core.Leases, err error) {
@@ -89,6 +90,7 @@ func (k *graphKernels) load(dev device.Device) error {
 		{Name: "count", To: &k.count}, {Name: "forget", To: &k.forget}, {Name: "plan", To: &k.plan}, {Name: "move", To: &k.move}, {Name: "settle", To: &k.settle},
 		{Name: "measure", To: &k.measure}, {Name: "hand", To: &k.hand}, {Name: "degrees", To: &k.degrees}, {Name: "rows", To: &k.rows},
 		{Name: "doom", To: &k.doom}, {Name: "sever", To: &k.sever},
+		{Name: "close", To: &k.close},
 	}
 	if w.Val > 0 {
 		order = append(order, gpu.Entry{Name: "claim", To: &e.Order.Claim})

@@ -1,4 +1,5 @@
 // Kernels of graphs of package slab: those of tables, whose keys are arcs, and what is done by vertex.
+#include "close.cuh"
 #include "graph.cuh"
 #include "weft/entry.cuh"
 
@@ -40,3 +41,4 @@ WEFT_KERNEL(slab_graph_doom, 1)(DoomedParams p) { doom(p); }
 WEFT_KERNEL(slab_graph_sever, 1)(DoomedParams p) { sever<S>(p); }
 WEFT_KERNEL(slab_graph_degrees, 1)(RowsParams p) { degrees(p); }
 WEFT_KERNEL(slab_graph_rows, 1)(RowsParams p) { rows<S>(p); }
+WEFT_KERNEL(slab_graph_close, kGetBlocks)(CloseParams p) { weft::slab::close<S>(p); }

@@ -10,6 +10,17 @@ import (
 	"github.com/weftgo/weft/internal/gpu"
 )
 
+// closeParams is weft::slab::CloseParams of C++.
+type closeParams struct {
+	_         structs.HostLayout
+	graph     graphRef
+	offsets   device.Ptr
+	neighbors device.Ptr
+	closed    device.Ptr
+	vertices  uint32
+	arcs      uint32
+}
+
 // doomedParams is weft::slab::DoomedParams of C++.
 type doomedParams struct {
 	_        structs.HostLayout
@@ -116,6 +127,17 @@ type rowsParams struct {
 	n        uint32
 	unused   uint32
 }
+
+// closeParams has the layout of weft::slab::CloseParams.
+var (
+	_ [136]byte = [unsafe.Sizeof(closeParams{})]byte{}
+	_ [0]byte   = [unsafe.Offsetof(closeParams{}.graph)]byte{}
+	_ [104]byte = [unsafe.Offsetof(closeParams{}.offsets)]byte{}
+	_ [112]byte = [unsafe.Offsetof(closeParams{}.neighbors)]byte{}
+	_ [120]byte = [unsafe.Offsetof(closeParams{}.closed)]byte{}
+	_ [128]byte = [unsafe.Offsetof(closeParams{}.vertices)]byte{}
+	_ [132]byte = [unsafe.Offsetof(closeParams{}.arcs)]byte{}
+)
 
 // doomedParams has the layout of weft::slab::DoomedParams.
 var (

@@ -18,6 +18,7 @@ import (
 //kernelgen:input e8f500fd71e2b34e3820b69650f3362999ecffb500094ab9d9e608e777522143 6671 kernels/include/weft/batch.cuh
 //kernelgen:input 9936ef153a4648b6f47d540d3ec5afe81539102240098fbd4c703fad23d4567b 6425 kernels/include/weft/change.cuh
 //kernelgen:input aba0e0ad799cf8072f65dfa894b9a84f4a011a1b5bf771d2050f1c78462e4073 856 kernels/include/weft/cuda.cuh
+//kernelgen:input b824dbd0c7f42886a8a1b0b70883167941ff1ad0eb356ad1ad3efc4a0c9d11e3 546 kernels/include/weft/deal.cuh
 //kernelgen:input 0bc6287ba69987b784aa8a6f5effe035b523eeaed3023281e33b1eade9b4e8cf 2348 kernels/include/weft/entry.cuh
 //kernelgen:input 79b1beaa05fe49d706515a4fad47443f74f45385014663a5ecc8653a4a9b381e 1718 kernels/include/weft/hash.cuh
 //kernelgen:input 12f83f2472623dfcdb5cf3ea07fe586775cec10da4c28dc7a585236927028216 5169 kernels/include/weft/order.cuh
@@ -29,21 +30,23 @@ import (
 //kernelgen:input b116b8588875ae281d3b4ebdc71328f619de0b46fe96c3b0877dcf28a04b38a3 4676 kernels/include/weft/slab_table.cuh
 //kernelgen:input b6a4a0a470083c5db2ddc3dadb2275946d1f16b725fa0fe66607df730c694dc4 5537 kernels/include/weft/slot.cuh
 //kernelgen:input 7a2053025435e10cbc6277028a3a795e780d9d9293869b6f188774a1217487a7 957 kernels/include/weft/spread.cuh
+//kernelgen:input 2cd6fc0143cfa76b9582c564b8b924e6d64dc78e985dfac5fc946ef80d61d9b2 755 kernels/include/weft/sums.cuh
 //kernelgen:input 23effe35f5e096b384ffb4120bf425fa880d91df8b8639489904a1d819904586 2119 kernels/include/weft/tile.cuh
 //kernelgen:input 0851189fa3150bd3eb30a9b7d5f0dcba58c8fcda1c3598976207e3eea53f4ea7 5348 kernels/include/weft/warp.cuh
 //kernelgen:input 3734d9594b1b33c1868d416df12106a6d15018edf95437b3b5b984e6d6f937e3 816 kernels/include/weft/widths.cuh
 //kernelgen:input 71396e2d5392101fb18928ca39fcf0d27f6c8cd50cd15793f5622605fbcb8ff6 5108 slab/change.cuh
-//kernelgen:input 106eec8a301f2ca7ef126e796ba3e6c94c2a98dc1269e3ccd801577d882ed0d9 14619 slab/graph.cuh
+//kernelgen:input 1e89bc82b490dd0c64a0ab1d88615040744d93f189125c4976ee0cdeea8a1bd9 2132 slab/close.cuh
+//kernelgen:input 332cfbe6211b8ea09a1b2edb77b26e0bacc652fb4f5ef69632f57d378f9d0704 14771 slab/graph.cuh
 //kernelgen:input 37237669ceb87755412311fbe9028dfb04d8eed47ca251b4f64c19b19e9a97f3 1036 slab/layout.cuh
 //kernelgen:input 3defb3cf550267407154a4eff71ff7108ccb86f5c8cef2b886114d6467678fd1 2986 slab/search.cuh
-//kernelgen:input 1c6ef4e843bbbff8eeacac81699433dfb4f5c9bb18e17b051ea265f3097a8755 1980 slab/slab_graph.cu
+//kernelgen:input a7590fb9b2a51d20daa848ecdf200d0b91d3c8fbee6992b5fceda38c81d5f5bc 2087 slab/slab_graph.cu
 //kernelgen:input c6dbc517d24d980a54f4c0d9bfe45a842ed8f34f093d7e5fce83a62faceeda8a 873 slab/tuning.cuh
 //kernelgen:input 8556184b415c3540dbe3a8deb584d99b0462fea3d7ef556f96c926d23e2abc50 7278 slab/whole.cuh
-//kernelgen:output e860a0c88a84801006d745e0734b50097bf61e34a9d503cc95b46e7a68dbd292 167187 slab/slab_graph_64_0_sm80.ptx
-//kernelgen:output a46acbb61bafeb2736931dd31337aae504c43bb39afd9eb08564efa358607b42 167187 slab/slab_graph_64_0_sm90.ptx
-//kernelgen:output 84d5b33add8cb423c23e4ba62fc5cad4d23ca7040e8c39c651236ccefab36d33 211428 slab/slab_graph_64_32_sm80.ptx
-//kernelgen:output b9ab4dd9b3b7f9c902cfed24fa7666b618cd70f9c3afe2f1465925a489313473 211428 slab/slab_graph_64_32_sm90.ptx
-//kernelgen:output 42b510e2f78299a8d976bdb0cc9224782ff4d8e6e43fc6cd446a0346227586e0 9697 slab/slab_graph_params_gen.go
+//kernelgen:output 42ffada3272b95914684ab418b85dffc1ab3235b62934fa652ed8cd795d1989b 182475 slab/slab_graph_64_0_sm80.ptx
+//kernelgen:output 3d3841ea4d70e8b44a736f3ff7c6fab050ab326d692b5e3cac2672a734ebae97 182475 slab/slab_graph_64_0_sm90.ptx
+//kernelgen:output 55007adbfbd233ac4f5bca72c69b11f773135bd4e6d757c379d12a8a6dd38ced 226450 slab/slab_graph_64_32_sm80.ptx
+//kernelgen:output d82cb2626368d872393093daebb0142d7eae8c99d05951ffffc2860d88d74774 226450 slab/slab_graph_64_32_sm90.ptx
+//kernelgen:output be05483ddd21e7c60a6b139432dea96a2deb9e6061d16d6373794f0cf5231e9a 10416 slab/slab_graph_params_gen.go
 
 //go:embed slab_graph_64_0_sm80.ptx
 var slabGraph64x0SM80 string
@@ -83,6 +86,7 @@ var slabGraphImages = map[string]*device.Image{
 var slabGraph64x0Kernels = map[string]int{
 	"slab_graph_arcs_64_0":          80,
 	"slab_graph_change_64_0":        216,
+	"slab_graph_close_64_0":         136,
 	"slab_graph_count_64_0":         256,
 	"slab_graph_degrees_64_0":       160,
 	"slab_graph_doom_64_0":          144,
@@ -106,6 +110,7 @@ var slabGraph64x0Kernels = map[string]int{
 var slabGraph64x32Kernels = map[string]int{
 	"slab_graph_arcs_64_32":          80,
 	"slab_graph_change_64_32":        216,
+	"slab_graph_close_64_32":         136,
 	"slab_graph_count_64_32":         256,
 	"slab_graph_degrees_64_32":       160,
 	"slab_graph_doom_64_32":          144,

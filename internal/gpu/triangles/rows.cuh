@@ -2,6 +2,7 @@
 #pragma once
 
 #include "weft/access.cuh"
+#include "weft/deal.cuh"
 #include "weft/graph_table.cuh"
 #include "weft/shared.cuh"
 #include "weft/sums.cuh"
@@ -47,16 +48,6 @@ __device__ __forceinline__ uint32_t row_of(const Rows& g, uint32_t lo, uint32_t 
 __device__ __forceinline__ uint32_t kept_before(const uint32_t* kept, const uint32_t* before, uint32_t i) {
   const uint32_t word = i / kWarp, bit = i % kWarp;
   return before[word] + (bit == 0 ? 0 : popcount(kept[word] & ((1u << bit) - 1)));  // there may be no such word
-}
-
-// owner is the lane whose part of what sums add up to number t lies in: the first whose sum, with its own, is larger.
-__device__ __forceinline__ uint32_t owner(uint32_t sum, uint32_t t) {
-  uint32_t lane = 0;
-#pragma unroll
-  for (uint32_t step = kWarp / 2; step != 0; step /= 2) {
-    if (shuffle(kAll, sum, lane + step - 1) <= t) lane += step;
-  }
-  return lane;
 }
 
 }  // namespace weft::triangles

@@ -16,11 +16,12 @@ import (
 //kernelgen:input db857e83d8daabfcc54d46eaf3ae4875984ae57a8c62de34bf108fb29c59f5f1 8472 internal/gpu/triangles/count.cuh
 //kernelgen:input 267d404065697ed5c047338abd69a9df0e1c38cd7a8cd76ab4b9474d922889a3 5897 internal/gpu/triangles/delta.cuh
 //kernelgen:input 6975c6a1a597e2ceb2cb7a93aa9b2331bca8f7b7e9bc4bf7752b9c85edadafc0 2681 internal/gpu/triangles/orient.cuh
-//kernelgen:input e11101aa16a027e321915b5e7983132da279184887dbe9d48d4028ad093ffaa8 2213 internal/gpu/triangles/rows.cuh
+//kernelgen:input 048c5f56323c38d6f05a7e539fcd85317637c29fd202bcdea1ae6492e864ae23 1869 internal/gpu/triangles/rows.cuh
 //kernelgen:input 4a17fd007eb003791a5dd3e89c341eba645b326374498db49c171953f9c3db7d 1492 internal/gpu/triangles/triangles.cu
 //kernelgen:input 8b8a631fe1676f41e4ce4ee2796b7a52da4b092fed3002b0423071502e7efd2c 1124 internal/gpu/triangles/tuning.cuh
 //kernelgen:input 870daf72e5f5ee3daf5209b7c93999cc04bae928905c38d006e9ce507ad53f71 12351 kernels/include/weft/access.cuh
 //kernelgen:input aba0e0ad799cf8072f65dfa894b9a84f4a011a1b5bf771d2050f1c78462e4073 856 kernels/include/weft/cuda.cuh
+//kernelgen:input b824dbd0c7f42886a8a1b0b70883167941ff1ad0eb356ad1ad3efc4a0c9d11e3 546 kernels/include/weft/deal.cuh
 //kernelgen:input 726220a6de1ff6d655c8063d083ae4b1615c202f6129bca9e2749464489a896a 9103 kernels/include/weft/graph_table.cuh
 //kernelgen:input 3844d10e56bfb5b2bb8c488edf87f503d07fe3315f36a6d26af5f81e850e250a 4894 kernels/include/weft/shared.cuh
 //kernelgen:input b6a4a0a470083c5db2ddc3dadb2275946d1f16b725fa0fe66607df730c694dc4 5537 kernels/include/weft/slot.cuh
