@@ -244,7 +244,9 @@ func graphTries(t testing.TB) (tries []dst.Try) {
 }
 
 // graphTrianglesBehind counts triangles right behind batches.
-func graphTrianglesBehind(t testing.TB, dev device.Device, _ uint64) { graphTriangles(t, dev, false, 20) }
+func graphTrianglesBehind(t testing.TB, dev device.Device, _ uint64) {
+	graphTriangles(t, dev, false, 20)
+}
 
 // ofGraph tells whether a call is one that programs of graphs judge.
 func ofGraph(c devicetest.Call) bool {

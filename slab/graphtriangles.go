@@ -71,5 +71,8 @@ func (e *gpuGraph) closed(ctx context.Context, view triangles.Rows) (uint64, err
 	if err = launchSome(e.Stream, e.graph.close, gpu.Wave(e.Dev, arcs), arcs, &p); err == nil {
 		err = to.CopyTo(ctx, e.Stream, count[:])
 	}
-	return count[0], errors.Join(err, e.Stream.Sync(context.Background()), to.Free())
+	if err != nil {
+		err = errors.Join(err, e.Stream.Sync(context.Background()))
+	}
+	return count[0], errors.Join(err, to.Free())
 }
