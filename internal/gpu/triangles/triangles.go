@@ -172,7 +172,7 @@ func (k *Kernels) Of(ctx context.Context, s *device.Stream, g Graph, from, to de
 		if err := k.prim.Sort(s, &sort, device.Buffer{Ptr: memory + scratch, Size: sort.ScratchBytes()}); err != nil {
 			return err
 		}
-		if err := device.Launch(s, k.among, gpu.Wave(k.dev, 2*n), gpu.Block, &p); err != nil {
+		if err := device.Launch(s, k.among, gpu.Resident(k.dev, 2*n, blocks), gpu.Block, &p); err != nil {
 			return err
 		}
 		if err := device.Launch(s, k.wide, gpu.Resident(k.dev, n*gpu.BlockThreads, blocks), gpu.Block, &p); err != nil {
