@@ -215,7 +215,7 @@ func (e *gpuEngine) zero(b device.Buffer, from int) error {
 
 // download brings a part of a buffer to host memory.
 func (e *gpuEngine) download(ctx context.Context, b device.Buffer, bytes int) (device.Buffer, error) {
-	host := aligned(make([]byte, bytes))
+	host := batch.Aligned(make([]byte, bytes))
 	if bytes == 0 {
 		return device.Buffer{}, nil
 	}

@@ -399,7 +399,7 @@ func (g *store) insertCSR(ctx context.Context, c *CSR, vals batch.Column) (int, 
 
 // once is the arcs of an undirected graph from their smaller end, with their weights: in a multigraph the others would be edges of their own.
 func once(from, to []uint32, vals batch.Column, width int) (us, vs []uint32, some batch.Column) {
-	all, kept := weights{width, vals.Host}, weights{width, aligned(make([]byte, len(vals.Host)))}
+	all, kept := weights{width, vals.Host}, weights{width, batch.Aligned(make([]byte, len(vals.Host)))}
 	for i, u := range from {
 		if u <= to[i] {
 			kept.set(len(us), all, i)

@@ -217,7 +217,10 @@ func (g *graph) edgesOf(ctx context.Context, method string, doomed []uint32) (fr
 		for _, u := range doomed {
 			goes[u] = true
 		}
-		all := g.vertices()
+		all := 0
+		if err == nil {
+			all, err = g.vertices(ctx, method)
+		}
 		for lo := 0; lo < all && err == nil; lo += bulkGrain {
 			err = collect(sequence(lo, min(lo+bulkGrain, all)), func(u, v uint32) bool { return goes[v] && !goes[u] })
 		}
@@ -234,16 +237,13 @@ func sequence(lo, hi int) []uint32 {
 	return all
 }
 
-// vertices is one more than the largest number that a vertex with edges may have.
-func (g *graph) vertices() (n int) {
-	err := g.core.Alone(context.Background(), "vertices", func(core.Counters) error {
+// vertices is one more than the largest number that a vertex with edges of its own may have.
+func (g *graph) vertices(ctx context.Context, method string) (n int, err error) {
+	err = g.core.Alone(ctx, method, func(core.Counters) error {
 		n = g.policy.engine.dict().n
 		return nil
 	})
-	if err != nil { // the graph is closed
-		return 0
-	}
-	return n
+	return n, err
 }
 
 // Clear removes all edges and keeps the memory.
@@ -334,7 +334,10 @@ func (g *graph) RowsOn(s *device.Stream, vertices, degrees device.Slice[uint32],
 	}}
 	return g.readOn("RowsOn", s, b, func(at *generation) error {
 		e, ctx := g.policy.engine, context.Background()
-		return errors.Join(e.degrees(ctx, s, at, b), e.offsets(s, b), e.rows(ctx, s, at, b))
+		return inOrder(
+			func() error { return e.degrees(ctx, s, at, b) },
+			func() error { return e.offsets(s, b) },
+			func() error { return e.rows(ctx, s, at, b) })
 	})
 }
 
@@ -358,29 +361,35 @@ func (g *graph) Neighbors(ctx context.Context, vertex uint32, to []uint32) ([]ui
 
 // rowsOf reads rows, and weights if they are wanted.
 func (g *graph) rowsOf(ctx context.Context, method string, vertices []uint32, weighted bool) (offsets []uint64, ids []uint32, weights []byte, err error) {
-	offsets = make([]uint64, len(vertices)+1)
 	err = g.core.Alone(ctx, method, func(core.Counters) error {
-		degrees := make([]uint32, len(vertices))
-		b := &batch.Batch{N: len(vertices), Columns: batch.Columns{batch.Keys: batch.In(vertices), batch.Counts: batch.Output(degrees)}}
-		if err := g.policy.engine.degrees(ctx, nil, g.generation(), b); err != nil {
-			return err
-		}
-		for i, d := range degrees {
-			offsets[i+1] = offsets[i] + uint64(d)
-		}
-		ids = make([]uint32, offsets[len(vertices)])
-		b.Columns[batch.Counts], b.Columns[batch.Offsets], b.Columns[batch.OutKeys] = batch.Column{}, batch.Starts(offsets), batch.Output(ids)
-		if weighted {
-			vals := make([]uint32, len(ids))
-			weights = device.Bytes(vals)
-			b.Columns[batch.Vals] = batch.Output(vals)
-		}
-		return g.policy.engine.rows(ctx, nil, g.generation(), b)
+		offsets, ids, weights, err = g.rowsNow(ctx, vertices, weighted)
+		return err
 	})
 	if err != nil {
 		return make([]uint64, len(vertices)+1), nil, nil, err
 	}
 	return offsets, ids, weights, nil
+}
+
+// rowsNow is rowsOf in a writer's turn.
+func (g *graph) rowsNow(ctx context.Context, vertices []uint32, weighted bool) (offsets []uint64, ids []uint32, weights []byte, err error) {
+	degrees := make([]uint32, len(vertices))
+	b := &batch.Batch{N: len(vertices), Columns: batch.Columns{batch.Keys: batch.In(vertices), batch.Counts: batch.Output(degrees)}}
+	if err := g.policy.engine.degrees(ctx, nil, g.generation(), b); err != nil {
+		return nil, nil, nil, err
+	}
+	offsets = make([]uint64, len(vertices)+1)
+	for i, d := range degrees {
+		offsets[i+1] = offsets[i] + uint64(d)
+	}
+	ids = make([]uint32, offsets[len(vertices)])
+	b.Columns[batch.Counts], b.Columns[batch.Offsets], b.Columns[batch.OutKeys] = batch.Column{}, batch.Starts(offsets), batch.Output(ids)
+	if weighted {
+		vals := make([]uint32, len(ids))
+		weights = device.Bytes(vals)
+		b.Columns[batch.Vals] = batch.Output(vals)
+	}
+	return offsets, ids, weights, g.policy.engine.rows(ctx, nil, g.generation(), b)
 }
 
 // ---- triangles --------------------------------------------------------------
@@ -402,7 +411,11 @@ func (g *graph) Triangles(ctx context.Context) (count uint64, err error) {
 		})
 		return count, err
 	}
-	all := sequence(0, g.vertices())
+	n, err := g.vertices(ctx, "Triangles")
+	if err != nil {
+		return 0, err
+	}
+	all := sequence(0, n)
 	degrees := make([]uint32, len(all))
 	if err := g.Degree(ctx, all, degrees); err != nil {
 		return 0, err

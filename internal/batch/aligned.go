@@ -1,0 +1,10 @@
+package batch
+
+import "github.com/weftgo/weft/device"
+
+// Aligned is a copy of bytes at an address for words of any width.
+func Aligned(b []byte) []byte {
+	c := device.Bytes(make([]uint64, (len(b)+7)/8))[:len(b)]
+	copy(c, b)
+	return c
+}

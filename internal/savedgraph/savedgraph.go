@@ -1,0 +1,250 @@
+// Package savedgraph is how graphs are saved: a stream of little-endian bytes that says nothing of the layout, so that any structure loads
+// on any device what another one has saved.
+//
+//	header    "WEFTGRF1", letter and bits of the type of weights, flags, 0, a number
+//	          above those of all vertices with edges of their own (uint32), CRC-32C
+//	vertices  1, n (uint32 each), n vertices that are there, CRC-32C
+//	edges     2, n, n sources, n targets, n weights, CRC-32C
+//	…
+//	end       0, 0, numbers of all vertices and edges (uint64 each), CRC-32C
+//
+// Of an undirected graph an edge is there once. A structure in which all vertices are there saves none. Each CRC covers its own
+// part. A part has at most frameRows rows, so what a damaged stream claims costs little memory.
+package savedgraph
+
+import (
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"hash/crc32"
+	"io"
+
+	"github.com/weftgo/weft/device"
+	"github.com/weftgo/weft/internal/batch"
+	"github.com/weftgo/weft/internal/op"
+	"github.com/weftgo/weft/internal/seal"
+)
+
+const (
+	magic     = "WEFTGRF1"
+	frameRows = 1 << 16
+
+	tagEnd, tagVertices, tagEdges = 0, 1, 2
+
+	leastEdges = 1 << 20 // that are handed on at a time, before the last
+)
+
+// Flags of a graph.
+const (
+	Directed = 1 << iota
+	Loops
+	Multi
+)
+
+// Kind is what a stream and the graph that loads it have in common, or not.
+type Kind struct {
+	Letter byte // of the type of weights, as files know it; 0 for none
+	Weight int  // bytes of a weight: 0, 4 or 8
+	Flags  byte
+}
+
+// ---- writing ------------------------------------------------------------------
+
+// Writer writes a graph.
+type Writer struct {
+	out             seal.Writer
+	weight          int
+	vertices, edges uint64
+
+	ids      []uint32
+	from, to []uint32
+	weights  []byte
+}
+
+// NewWriter writes the header of a graph whose vertices are numbers below a limit.
+func NewWriter(to io.Writer, k Kind, limit int) *Writer {
+	w := &Writer{out: seal.NewWriter(to, 1<<20), weight: k.Weight}
+	head := append([]byte(magic), k.Letter, byte(8*k.Weight), k.Flags, 0)
+	w.out.Sealed(binary.LittleEndian.AppendUint32(head, uint32(limit)))
+	return w
+}
+
+// Err is the first error of the stream.
+func (w *Writer) Err() error { return w.out.Err }
+
+// frame writes n rows.
+func (w *Writer) frame(tag uint32, n int, columns ...[]byte) {
+	head := binary.LittleEndian.AppendUint32(binary.LittleEndian.AppendUint32(nil, tag), uint32(n))
+	parts := [][]byte{head}
+	for _, c := range columns {
+		if len(c) > 0 {
+			parts = append(parts, c)
+		}
+	}
+	w.out.Sealed(parts...)
+}
+
+// Vertex writes a vertex. All come before edges.
+func (w *Writer) Vertex(u uint32) {
+	if w.ids = append(w.ids, u); len(w.ids) == frameRows {
+		w.flush()
+	}
+}
+
+// Edge writes an edge, and as many bytes of weight as edges have.
+func (w *Writer) Edge(u, v uint32, weight []byte) {
+	w.from, w.to, w.weights = append(w.from, u), append(w.to, v), append(w.weights, weight[:w.weight]...)
+	if len(w.from) == frameRows {
+		w.flush()
+	}
+}
+
+// flush writes what has been collected: vertices before edges.
+func (w *Writer) flush() {
+	if n := len(w.ids); n > 0 {
+		w.frame(tagVertices, n, device.Bytes(w.ids))
+		w.vertices += uint64(n)
+	}
+	if n := len(w.from); n > 0 {
+		w.frame(tagEdges, n, device.Bytes(w.from), device.Bytes(w.to), w.weights)
+		w.edges += uint64(n)
+	}
+	w.ids, w.from, w.to, w.weights = w.ids[:0], w.from[:0], w.to[:0], w.weights[:0]
+}
+
+// End writes the end, without which a stream does not count as whole.
+func (w *Writer) End() error {
+	w.flush()
+	w.frame(tagEnd, 0, binary.LittleEndian.AppendUint64(binary.LittleEndian.AppendUint64(nil, w.vertices), w.edges))
+	return w.out.Flush()
+}
+
+// ---- reading ------------------------------------------------------------------
+
+// Graph is what loads one. Slices may be kept no longer than the call.
+type Graph interface {
+	Vertices(ctx context.Context, ids []uint32) error
+	Edges(ctx context.Context, from, to []uint32, weights []byte) error // aligned for words of any width
+}
+
+// reader reads a stream.
+type reader struct {
+	Graph
+	in              io.Reader
+	kind            Kind
+	vertices, edges uint64
+	from, to        []uint32 // that have been read and not been handed on
+	weights         []byte
+}
+
+func damaged(format string, args ...any) error {
+	return fmt.Errorf("%w: %s", op.ErrFormat, fmt.Sprintf(format, args...))
+}
+
+// Load gives a graph of a kind what a stream has. A stream of another kind, a damaged one or one that ends early is op.ErrFormat, and one with vertices
+// beyond most is op.ErrOptions; what came before the damage has been handed on.
+func Load(ctx context.Context, in io.Reader, k Kind, most int, to Graph) error {
+	r := &reader{Graph: to, in: in, kind: k}
+	if err := r.header(most); err != nil {
+		return err
+	}
+	for {
+		more, err := r.frame(ctx)
+		if err == nil && (!more || len(r.from) >= leastEdges) {
+			err = r.handOn(ctx)
+		}
+		if err != nil || !more {
+			return err
+		}
+	}
+}
+
+// sealed reads so many bytes behind those that have been read, and checks all against the CRC behind.
+func (r *reader) sealed(before []byte, n int) ([]byte, error) {
+	b := make([]byte, n+4)
+	if _, err := io.ReadFull(r.in, b); err != nil {
+		return nil, cut(err)
+	}
+	crc := crc32.Update(crc32.Checksum(before, seal.Castagnoli), seal.Castagnoli, b[:n])
+	if crc != binary.LittleEndian.Uint32(b[n:]) {
+		return nil, damaged("a part behind %d vertices and %d edges has another checksum", r.vertices, r.edges)
+	}
+	return b[:n:n], nil
+}
+
+func cut(err error) error {
+	if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
+		return damaged("it ends early")
+	}
+	return err
+}
+
+func (r *reader) header(most int) error {
+	const bytes = len(magic) + 8
+	h, err := r.sealed(nil, bytes)
+	if err != nil {
+		return err
+	}
+	if string(h[:len(magic)]) != magic {
+		return damaged("it does not begin with %q", magic)
+	}
+	letter, bits, flags, limit := h[8], h[9], h[10], binary.LittleEndian.Uint32(h[12:])
+	if letter != r.kind.Letter || int(bits) != 8*r.kind.Weight {
+		return damaged("its weights are of type %q with %d bits, those of this graph %q with %d", letter, bits, r.kind.Letter, 8*r.kind.Weight)
+	}
+	if (flags^r.kind.Flags)&Directed != 0 {
+		return damaged("one is directed, the other is not: the stream's flags are %d, those of this graph %d", flags, r.kind.Flags)
+	}
+	if uint64(limit) > uint64(most) {
+		return fmt.Errorf("%w: %d vertices, MaxVertices is %d", op.ErrOptions, limit, most)
+	}
+	return nil
+}
+
+// frame reads one part.
+func (r *reader) frame(ctx context.Context) (more bool, err error) {
+	var head [8]byte
+	if _, err := io.ReadFull(r.in, head[:]); err != nil {
+		return false, cut(err)
+	}
+	tag, n := binary.LittleEndian.Uint32(head[:]), int(binary.LittleEndian.Uint32(head[4:]))
+	width := map[uint32]int{tagVertices: 4, tagEdges: 8 + r.kind.Weight}[tag]
+	switch {
+	case tag > tagEdges || n > frameRows || (n == 0) != (tag == tagEnd):
+		return false, damaged("a part of kind %d with %d rows", tag, n)
+	case tag == tagEnd:
+		return false, r.end(head[:])
+	}
+	b, err := r.sealed(head[:], n*width)
+	if err != nil {
+		return false, err
+	}
+	first := append([]uint32(nil), batch.View[uint32](b[:4*n])...)
+	if tag == tagVertices {
+		r.vertices += uint64(n)
+		return true, r.Vertices(ctx, first)
+	}
+	r.edges += uint64(n)
+	r.from, r.to = append(r.from, first...), append(r.to, batch.View[uint32](b[4*n:8*n])...)
+	r.weights = append(r.weights, b[8*n:]...)
+	return true, nil
+}
+
+func (r *reader) end(head []byte) error {
+	b, err := r.sealed(head, 16)
+	if err != nil {
+		return err
+	}
+	if v, e := binary.LittleEndian.Uint64(b), binary.LittleEndian.Uint64(b[8:]); v != r.vertices || e != r.edges {
+		return damaged("it says that it has %d vertices and %d edges, and has %d and %d", v, e, r.vertices, r.edges)
+	}
+	return nil
+}
+
+// handOn hands on what edges have been read.
+func (r *reader) handOn(ctx context.Context) error {
+	err := r.Edges(ctx, r.from, r.to, batch.Aligned(r.weights))
+	r.from, r.to, r.weights = r.from[:0], r.to[:0], r.weights[:0]
+	return err
+}
