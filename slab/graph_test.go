@@ -1,7 +1,6 @@
 package slab
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -166,59 +165,6 @@ func (p *graphPlayer) deleteVertices() {
 	if n != before-len(p.model) {
 		p.Fatalf("%d edges of vertices deleted, want %d", n, before-len(p.model))
 	}
-}
-
-// apply runs a mixed batch, in which edges come several times, and compares what is said of each operation with the model.
-func (p *graphPlayer) apply() {
-	p.Helper()
-	from, to, weights := p.draw()
-	from, to, weights = append(from, from...), append(to, to...), append(weights, weights...)
-	kinds, done, want := make([]weft.OpKind, len(from)), make([]bool, len(from)), 0
-	for i := range kinds {
-		if kinds[i] = weft.OpPut; p.r.IntN(2) == 0 {
-			kinds[i] = weft.OpDelete
-		}
-		weights[i] += uint32(i)
-	}
-	var n int
-	var err error
-	if p.weighted != nil {
-		n, err = p.weighted.Apply(p.Context(), kinds, from, to, weights, done)
-	} else {
-		n, err = p.set.Apply(p.Context(), kinds, from, to, done)
-	}
-	noError(p, err)
-	for i, u := range from {
-		k := p.key(u, to[i])
-		_, there := p.model[k]
-		puts := kinds[i] == weft.OpPut && u != to[i]
-		if delete(p.model, k); puts {
-			p.model[k] = weights[i]
-		}
-		if done[i] != (puts != there) {
-			p.Fatalf("operation %d, %v of %d-%d, is said to have done something: %v", i, kinds[i], u, to[i], done[i])
-		}
-		if done[i] {
-			want++
-		}
-	}
-	if n != want {
-		p.Fatalf("%d operations have done something, want %d", n, want)
-	}
-}
-
-// saved writes the graph, and another one of the same kind reads it.
-func (p *graphPlayer) saved() {
-	p.Helper()
-	var file bytes.Buffer
-	noError(p, p.g.Save(p.Context(), &file))
-	o := p.g.policy.opts
-	o.Seed, o.Vertices = 0, 0
-	q := newGraphPlayer(p.TB, p.g.core.Device, p.weighted != nil, o, p.vertices, p.size, 9)
-	defer q.close()
-	noError(p, q.g.Load(p.Context(), &file))
-	q.model = p.model
-	q.same()
 }
 
 func (p *graphPlayer) step() {

@@ -3,6 +3,7 @@ package slab
 import (
 	"context"
 	"errors"
+	"io"
 	"strings"
 	"testing"
 	"time"
@@ -12,7 +13,9 @@ import (
 	"github.com/weftgo/weft/device"
 	"github.com/weftgo/weft/device/devicetest"
 	"github.com/weftgo/weft/device/sim"
+	"github.com/weftgo/weft/internal/batch"
 	"github.com/weftgo/weft/internal/core"
+	"github.com/weftgo/weft/internal/hash"
 )
 
 // graphFails has every operation of the device fail once while graphs are made, grow, have their tables moved and shrink. A call
@@ -107,7 +110,16 @@ func TestGraphWaitsAsLongAsItsContext(t *testing.T) {
 	for _, dev := range []device.Device{devicetest.OpenCPU(t, 1), devicetest.OpenSim(t, &sim.Options{Arch: 90})} {
 		g, err := NewGraph(dev, nil)
 		noError(t, err)
-		wait := func(hold func(started, release chan struct{})) {
+		whole := []func(ctx context.Context) error{
+			func(ctx context.Context) error { _, err := g.Triangles(ctx); return err },
+			func(ctx context.Context) error { _, err := g.DeleteVertices(ctx, []uint32{1}); return err },
+			func(ctx context.Context) error { return g.Save(ctx, io.Discard) },
+			func(ctx context.Context) error {
+				_, err := g.Apply(ctx, []weft.OpKind{weft.OpPut}, []uint32{1}, []uint32{2}, nil)
+				return err
+			},
+		}
+		wait := func(hold func(started, release chan struct{}), also ...func(context.Context) error) {
 			t.Helper()
 			started, release := make(chan struct{}), make(chan struct{})
 			over := make(chan struct{})
@@ -121,6 +133,11 @@ func TestGraphWaitsAsLongAsItsContext(t *testing.T) {
 			if n, err := g.Insert(ctx, []uint32{1}, []uint32{2}, nil); n != 0 || !errors.Is(err, context.DeadlineExceeded) {
 				t.Errorf("%d, %v", n, err)
 			}
+			for i, call := range also {
+				if err := call(ctx); !errors.Is(err, context.DeadlineExceeded) {
+					t.Errorf("call %d: %v", i, err)
+				}
+			}
 			close(release)
 			<-over
 		}
@@ -133,7 +150,7 @@ func TestGraphWaitsAsLongAsItsContext(t *testing.T) {
 			if err != nil {
 				t.Error(err)
 			}
-		})
+		}, whole...)
 		if e, ok := g.policy.engine.(*gpuGraph); ok {
 			wait(func(started, release chan struct{}) { // another batch is being brought
 				e.arcs.turn <- struct{}{}
@@ -259,5 +276,62 @@ func TestGraphNarrow(t *testing.T) {
 		if !testing.Short() {
 			graphNarrow(t, devicetest.OpenSim(t, &sim.Options{Arch: 90}), weighted)
 		}
+	}
+}
+
+// Tables move at once, on several cores, with no unit to spare: each has all its neighbors in one of its buckets. None is lost, and no unit beyond those that are
+// reserved is asked for.
+func TestGraphMovesIntoTheLastUnits(t *testing.T) {
+	dev := devicetest.OpenCPU(t, 4)
+	for seed := range uint64(3) {
+		p := newGraphPlayer(t, dev, false, GraphOptions{Directed: true, Vertices: 64, MaxLoad: 2, MaxTombstones: -1, Seed: 1 + seed}, 3000, 0, 1)
+		slots := slotsIn(p.g.policy.widths.Slot)
+		var alike []uint32 // neighbors that are in the first bucket of however many there are
+		for v := uint32(64); len(alike) < 10*slots; v++ {
+			if hash.Reduce32(hash.Uint32(v, 1+seed), 8) == 0 {
+				alike = append(alike, v)
+			}
+		}
+		insert := func(lo, hi int) {
+			var from, to []uint32
+			for u := range uint32(64) {
+				for _, v := range alike[lo:hi] {
+					from, to = append(from, u), append(to, v)
+				}
+			}
+			p.insert(from, to, from)
+		}
+		insert(0, 4*slots)
+		e := p.g.policy.engine.(*cpuGraph[struct{}, struct{}])
+		const moving = 16 // tables, for which there are base slabs
+		var more []uint64
+		for u := range uint32(moving) {
+			for _, v := range alike[4*slots : 9*slots] {
+				more = append(more, arcOf(u, v))
+			}
+		}
+		b := &batch.Batch{N: len(more)}
+		b.Columns[batch.Keys] = batch.In(more)
+		need, err := e.count(t.Context(), nil, b)
+		noError(t, err)
+		if need.slabs == 0 || len(e.crowded) != moving {
+			t.Fatalf("%+v, %d tables move", need, len(e.crowded))
+		}
+		noError(t, e.units().Reserve(t.Context(), moving*4))
+		show, err := hide(dev, e.units(), moving*4) // as many as those that move fill
+		noError(t, err)
+		before, err := e.units().Usage(t.Context())
+		noError(t, err)
+		noError(t, e.rehash(t.Context()))
+		noError(t, e.forget(t.Context(), nil, b))
+		if after, err := e.units().Usage(t.Context()); err != nil || after.Units != before.Units {
+			t.Errorf("%+v, %v, want as many units as in %+v", after, err, before)
+		}
+		noError(t, show())
+		p.g.policy.free = 0
+		p.same()
+		insert(4*slots, 10*slots)
+		p.same()
+		p.close()
 	}
 }
