@@ -7,8 +7,6 @@
 
 namespace weft::ordered {
 
-constexpr uint32_t kBlock = 256;  // threads of a block (internal/gpu)
-
 // Hot is a leaf with many operations, whose entries are written by threads of their own.
 struct Hot {
   Split split;
@@ -195,15 +193,17 @@ struct Writer {
 // Source is a leaf whose pairs are written to other leaves, and where they go.
 template <class K, class V>
 struct Source {
-  K separator;          // of its group
+  const Leaf<K, V>* from;
+  Leaf<K, V>* to;       // of a leaf that becomes one leaf, and has no others' pairs:
+  uint32_t comes;       // its slots whose pairs entries have, a bit for each,
+  uint32_t goes;        // slots of `from` whose pairs do not stay,
+  uint32_t stays;       // and entries whose pairs are there then
+  uint32_t entry, end;  // entries of its keys
+  uint32_t id, size;
   Split split;          // of the pairs of its group
   uint32_t at;          // pairs of its group that come before
   uint32_t out, fresh;  // where the leaves of its group begin in the new index, and among those that are taken
-  uint32_t id, size;
-  uint32_t entry, end;  // entries of its keys
-  const Leaf<K, V>* from;
-  Leaf<K, V>* to;       // of a leaf that becomes one leaf, and has no others' pairs
-  uint64_t unused;      // of lanes that write theirs no more than two meet in a bank
+  K separator;          // of its group
 };
 
 constexpr uint32_t kWarps = kBlock / kWarp;      // of a block
@@ -213,13 +213,6 @@ static_assert(kWindows * kFanout == kWarp);
 // Four leaves of 8 bytes a pair are read before one of them is written, of larger ones two: registers are scarce.
 template <class K, class V>
 constexpr uint32_t kAtOnce = sizeof(K) + sizeof(V) > 8 ? 2 : 4;
-
-// Pairs are those of leaves that a warp is about to write.
-template <class K, class V>
-struct Pairs {
-  K keys[kAtOnce<K, V>][kPairs];
-  V vals[kAtOnce<K, V>][kPairs];
-};
 
 // sum_before adds up a number of the lanes before.
 __device__ __forceinline__ uint32_t sum_before(uint32_t v) {
@@ -233,41 +226,62 @@ __device__ __forceinline__ uint32_t sum_before(uint32_t v) {
   return sum - v;
 }
 
-// read reads a leaf of some windows by each lane, of which the first is number w and there are n leaves, and how many
-// pairs it will have. Leaves with entries are fetched meanwhile.
+// Before is what comes before a window: leaves of the new index, of these such that are written, and leaves with entries.
+struct Before {
+  uint32_t out, fresh, touched;
+};
+template <bool kGaps>
+__device__ __forceinline__ Before before_window(const ChangeParams& p, uint32_t w) {
+  return {p.out_at[w], p.fresh_at[w], kGaps ? 0 : p.first_touched[w]};
+}
+
+// settle_slots marks what becomes of the slots of a leaf that has no more entries than there are lanes, and returns how
+// many pairs it will have. If they are more than a leaf has room for, marks mean nothing.
+template <class K, class V>
+__device__ __forceinline__ uint32_t settle_slots(const ChangeParams& p, Source<K, V>& s) {
+  uint32_t grown = 0;
+  for (uint32_t e = s.entry; e < s.end; e++) {
+    const uint32_t info = p.infos[e], place = info & kPlace, was = info / kWas & 1, will_be = info / kWillBe;
+    s.comes |= will_be << (place + grown & (kPairs - 1));
+    s.goes |= was << (place & (kPairs - 1));
+    s.stays |= will_be << (e - s.entry);
+    grown += will_be - was;
+  }
+  return s.size + grown;
+}
+
+// read finds the entries of the leaves of some windows, of which the lane has one and there are n, and how many pairs that
+// leaf will have. Leaves with entries are fetched meanwhile. from, to: what comes before these windows, and with them.
 template <class K, class V, bool kGaps>
-__device__ __forceinline__ Source<K, V> read(const ChangeParams& p, uint32_t w, uint32_t n, Source<K, V>* sources, uint32_t& now) {
-  const uint32_t lane = lane_index(), leaf = w * kFanout + lane;
-  Source<K, V> s{};
-  if (lane < n) s.separator = lowest_level<K>(p.old)[leaf], s.id = p.old.ids[leaf], s.size = p.old.sizes[leaf];
-  now = s.size;
+__device__ __forceinline__ uint32_t read(const ChangeParams& p, uint32_t leaf, uint32_t n, Before from, Before to,
+                                         Source<K, V>* sources, Source<K, V>& s) {
+  const uint32_t lane = lane_index();
   if constexpr (kGaps) {
-    if (lane >= n) return s;
+    if (lane >= n) return 0;
     const uint64_t pair = before(p.old, leaf);
-    now -= gone(p, pair + s.size).before - gone(p, pair).before;
-    return s;
+    return s.size - uint32_t(gone(p, pair + s.size).before - gone(p, pair).before);
   }
   sources[lane].entry = sources[lane].end = 0;
   sync_warp();
-  const uint32_t t = p.first_touched[w] + lane, behind = w + kWindows < p.windows ? w + kWindows : p.windows;
-  if (t < p.first_touched[behind]) {
+  const uint32_t t = from.touched + lane;
+  if (t < to.touched) {
     Source<K, V>& touched = sources[p.touched[t] % kWarp];
     touched.entry = p.firsts[t], touched.end = p.firsts[t + 1];
   }
   sync_warp();
-  if (lane >= n) return s;
   s.entry = sources[lane].entry, s.end = sources[lane].end;
-  if (s.entry == s.end) return s;
+  if (s.entry == s.end) return s.size;
   s.from = leaf_at<K, V>(p.old, s.id);
   fetch(s.from->keys), fetch(s.from->vals);
-  now += p.sums[s.end] - p.sums[s.entry];
-  return s;
+  return s.end - s.entry > kWarp ? s.size + p.sums[s.end] - p.sums[s.entry] : settle_slots(p, s);
 }
 
 // arrange works out where the pairs of each leaf of some windows go, by the groups that were planned: `begins` are
-// those of the lane's window (see Totals). last: there is no window behind. It reports whether the leaf stays as it is.
+// those of the lane's window (see Totals). start: what comes before these windows. last: there is none behind. It reports
+// whether the leaf stays as it is.
 template <class K, class V>
-__device__ __forceinline__ bool arrange(const ChangeParams& p, uint32_t w, uint32_t n, bool last, uint32_t begins, Source<K, V>& s, uint32_t now) {
+__device__ __forceinline__ bool arrange(const ChangeParams& p, Before start, uint32_t n, bool last, uint32_t begins,
+                                        Source<K, V>& s, uint32_t now) {
   const uint32_t lane = lane_index(), at = lane % kFanout, window = lane - at;
   const uint32_t heads = begins & ((1u << kFanout) - 1), upto = (2u << at) - 1, mine = heads & upto, others = heads & ~upto;
   const uint32_t head = mine ? highest(mine) : at, next = others ? lowest(others) : kFanout;
@@ -280,8 +294,8 @@ __device__ __forceinline__ bool arrange(const ChangeParams& p, uint32_t w, uint3
   const bool grows = added && last && window == (n - 1) / kFanout * kFanout && others == 0;
   s.split.full = grows && s.split.leaves > 1 ? p.fill : 0;
   s.at = before - from;
-  s.out = p.out_at[w] + shuffle(kAll, sum_before(first ? s.split.leaves : 0), window + head);
-  s.fresh = p.fresh_at[w] + shuffle(kAll, sum_before(first && !kept ? s.split.leaves : 0), window + head);
+  s.out = start.out + shuffle(kAll, sum_before(first ? s.split.leaves : 0), window + head);
+  s.fresh = start.fresh + shuffle(kAll, sum_before(first && !kept ? s.split.leaves : 0), window + head);
   s.separator = shuffle(kAll, s.separator, window + head);
   return kept;
 }
@@ -347,65 +361,48 @@ __device__ __forceinline__ void write_leaf(const Writer<K, V>& writer, uint32_t 
     put_entry(writer, e, s.entry, s.split, s.at, s.out, s.fresh, s.separator);
 }
 
-// Held is what a lane has of a leaf: the pair of a slot, and an entry, of which there are no more than lanes.
+// Held is what a lane has of a new leaf: the pair of a slot.
 template <class K, class V>
 struct Held {
-  K key, new_key;
-  V val, new_val;
-  uint32_t leaf, info, sum;
+  Leaf<K, V>* to;
+  K key;
+  V val;
 };
 
-// write_simply writes leaves that become one leaf each: a bit for each. Some are read before one of them is written,
-// since a store may be to anything that is read behind it. Pairs meet in shared memory, so that lines are written as a whole.
+// pair_of reads the pair of a slot of a leaf that becomes one leaf, from where it is: the old leaf, or an entry.
 template <class K, class V>
-__device__ __forceinline__ void write_simply(const ChangeParams& p, uint32_t which, const Source<K, V>* sources, Pairs<K, V>& pairs) {
+__device__ __forceinline__ Held<K, V> pair_of(const ChangeParams& p, const Source<K, V>& s, uint32_t slot) {
+  const uint32_t before = popcount(s.comes & ((1u << slot) - 1));
+  const bool comes = s.comes >> slot & 1;
+  uint32_t at = slot - before;  // among the pairs that stay
+  for (uint32_t goes = s.goes; goes != 0; goes &= goes - 1) at += lowest(goes) <= at;
+  const uint32_t e = s.entry + (s.stays & (s.stays + 1) ? select(s.stays, before) : before);
+  const K* key = comes ? static_cast<const K*>(p.keys) + e : s.from->keys + at;
+  const V* val = comes ? static_cast<const V*>(p.entry_vals) + e : s.from->vals + at;
+  return {s.to, K(*key ^ (comes ? K(p.old.flip) : K(0))), *val};
+}
+
+// write_simply writes leaves that become one leaf each: a bit for each. Some are read before one of them is written,
+// since a store may be to anything that is read behind it. Lines are written as a whole.
+template <class K, class V>
+__device__ __forceinline__ void write_simply(const ChangeParams& p, uint32_t which, const Source<K, V>* sources) {
   const uint32_t lane = lane_index();
   while (which != 0) {
-    Held<K, V> slots[kAtOnce<K, V>];
+    Held<K, V> held[kAtOnce<K, V>];
     uint32_t n = 0;
 #pragma unroll
     for (uint32_t q = 0; q < kAtOnce<K, V>; q++) {
       if (which == 0) break;
-      Held<K, V>& x = slots[q];
-      n++, x.leaf = lowest(which), which &= which - 1;
-      const Source<K, V>& s = sources[x.leaf];
-      const uint32_t e = s.entry + lane;
-      if (lane < s.size) x.key = s.from->keys[lane], x.val = s.from->vals[lane];
-      if (e < s.end) {
-        x.info = p.infos[e], x.sum = p.sums[e];
-        x.new_key = key_in<K>(p.keys, e, p.old.flip), x.new_val = static_cast<const V*>(p.entry_vals)[e];
-      }
+      const Source<K, V>& s = sources[lowest(which)];
+      held[q] = pair_of(p, s, lane < s.split.pairs ? lane : s.split.pairs - 1);
+      n++, which &= which - 1;
     }
 #pragma unroll
     for (uint32_t q = 0; q < kAtOnce<K, V>; q++) {
       if (q >= n) break;
-      const Held<K, V>& x = slots[q];
-      const Source<K, V>& s = sources[x.leaf];
-      const uint32_t entries = s.end - s.entry;
-      uint32_t to = lane;
-      bool stays = lane < s.size;
-      for (uint32_t i = 0; i < entries; i++) {  // those whose keys are smaller move the pair
-        const uint32_t info = shuffle(kAll, x.info, i), place = info & kPlace, was = info / kWas & 1;
-        if (place + was <= lane) to += (info / kWillBe) - was;
-        if (was && place == lane) stays = false;
-      }
-      if (stays) pairs.keys[q][to] = x.key, pairs.vals[q][to] = x.val;
-      const uint32_t before = x.sum - shuffle(kAll, x.sum, 0);
-      if (lane < entries && x.info & kWillBe) {
-        const uint32_t at = (x.info & kPlace) + before;
-        pairs.keys[q][at] = x.new_key, pairs.vals[q][at] = x.new_val;
-      }
+      held[q].to->keys[lane] = held[q].key;
+      held[q].to->vals[lane] = held[q].val;
     }
-    sync_warp();
-#pragma unroll
-    for (uint32_t q = 0; q < kAtOnce<K, V>; q++) {
-      if (q >= n) break;
-      const Source<K, V>& s = sources[slots[q].leaf];
-      const uint32_t size = s.split.pairs;
-      s.to->keys[lane] = pairs.keys[q][lane < size ? lane : size - 1];
-      if (lane < size) s.to->vals[lane] = pairs.vals[q][lane];
-    }
-    sync_warp();
   }
 }
 
@@ -413,7 +410,6 @@ __device__ __forceinline__ void write_simply(const ChangeParams& p, uint32_t whi
 template <class K, class V, bool kGaps>
 __device__ __forceinline__ void write(const ChangeParams& p) {
   __shared__ Source<K, V> windows[kWarps][kWarp];
-  __shared__ Pairs<K, V> all_pairs[kGaps ? 1 : kWarps];
   const uint32_t warp = thread_in_block() / kWarp, lane = lane_index();
   Source<K, V>* sources = windows[warp];
   const Writer<K, V> writer(p);
@@ -421,24 +417,27 @@ __device__ __forceinline__ void write(const ChangeParams& p) {
   for (uint64_t i = thread_index() / kWarp; i * kWarp < leaves; i += threads_in_grid() / kWarp) {
     const uint32_t w = i * kWindows, first = i * kWarp, n = leaves - first < kWarp ? leaves - first : kWarp;
     const uint32_t at = lane - lane % kFanout, mine = w + lane / kFanout, there = at < n ? (n - at < kFanout ? n - at : kFanout) : 0;
+    // All that needs nothing else is read first.
+    const Before from = before_window<kGaps>(p, w), to = before_window<kGaps>(p, w + kWindows < p.windows ? w + kWindows : p.windows);
+    Source<K, V> s{};
+    if (lane < n) s.separator = lowest_level<K>(p.old)[first + lane], s.id = p.old.ids[first + lane], s.size = p.old.sizes[first + lane];
+    const uint32_t begins = there != 0 ? p.begins[mine] : 0;
     // Each leaf of a window that stays as it is is a group that is kept.
     const bool same = there == 0 || (p.freshes[mine] == 0 && p.outs[mine] == there);
     if (ballot(kAll, !same) == 0) {
-      if (lane < n)
-        writer.line(p.out_at[w] + lane, lowest_level<K>(p.old)[first + lane], p.old.ids[first + lane], p.old.sizes[first + lane]);
+      if (lane < n) writer.line(from.out + lane, s.separator, s.id, s.size);
       continue;
     }
     sync_warp();
-    uint32_t now;
-    Source<K, V> s = read<K, V, kGaps>(p, w, n, sources, now);
-    const bool kept = arrange(p, w, n, first + n == leaves, same ? ~0u : p.begins[mine], s, now), writes = now != 0 && !kept;
+    const uint32_t now = read<K, V, kGaps>(p, first + lane, n, from, to, sources, s);
+    const bool kept = arrange(p, from, n, first + n == leaves, same ? ~0u : begins, s, now), writes = now != 0 && !kept;
     const bool simple = !kGaps && writes && s.split.leaves == 1 && s.split.pairs == now && s.end - s.entry <= kWarp;
     uint32_t id = s.id;
     if (simple) id = p.free[writer.taken + s.fresh], s.to = leaf_at<K, V>(p.to, id);
     sources[lane] = s;
     sync_warp();
     if (now != 0 && (kept || simple)) writer.line(s.out, s.separator, id, now);
-    if constexpr (!kGaps) write_simply(p, ballot(kAll, simple), sources, all_pairs[warp]);
+    if constexpr (!kGaps) write_simply(p, ballot(kAll, simple), sources);
     uint32_t rest = ballot(kAll, writes && !simple);
     for (; rest != 0; rest &= rest - 1) {
       const uint32_t which = lowest(rest);

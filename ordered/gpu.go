@@ -39,7 +39,7 @@ type gpuEngine struct {
 
 // kernels are the entry points for one pair of widths.
 type kernels struct {
-	get, seek, copy, before                                               device.Kernel
+	get, seek, count, ranges, copy, before                                device.Kernel
 	settle, plan, planGaps, write, writeGaps, enter, load, refill, reread device.Kernel
 	finish, finishAll, mark, survey, collect, add                         device.Kernel
 }
@@ -61,7 +61,8 @@ func (e *gpuEngine) open(dev device.Device, w batch.Widths) (err error) {
 	}
 	k := &e.kernels
 	err = gpu.Load(dev, orderedImages[gpu.Pair(w)], []gpu.Entry{
-		{Name: "get", To: &k.get}, {Name: "seek", To: &k.seek}, {Name: "copy", To: &k.copy}, {Name: "before", To: &k.before},
+		{Name: "get", To: &k.get}, {Name: "seek", To: &k.seek}, {Name: "count", To: &k.count}, {Name: "range", To: &k.ranges},
+		{Name: "copy", To: &k.copy}, {Name: "before", To: &k.before},
 		{Name: "settle", To: &k.settle}, {Name: "plan", To: &k.plan}, {Name: "plan_gaps", To: &k.planGaps},
 		{Name: "write", To: &k.write}, {Name: "write_gaps", To: &k.writeGaps}, {Name: "enter", To: &k.enter},
 		{Name: "load", To: &k.load}, {Name: "refill", To: &k.refill}, {Name: "reread", To: &k.reread},
@@ -235,7 +236,12 @@ func (e *gpuEngine) Seek(s *device.Stream, p core.Parts, b *batch.Batch, hits de
 	q := e.seekOf(p, b)
 	q.hits = hits
 	kernel := e.seek
-	if q.hi == 0 && q.keys == 0 && b.Kind == op.Get {
+	switch {
+	case q.hi != 0 && q.keys == 0 && q.vals == 0:
+		kernel = e.count
+	case q.hi != 0:
+		kernel = e.ranges
+	case q.keys == 0 && b.Kind == op.Get:
 		kernel = e.get
 	}
 	return device.Launch(s, kernel, gpu.Wave(e.Dev, b.N), gpu.Block, &q)
@@ -245,7 +251,7 @@ func (e *gpuEngine) Seek(s *device.Stream, p core.Parts, b *batch.Batch, hits de
 func (e *gpuEngine) Rows(s *device.Stream, p core.Parts, b *batch.Batch, first, limit uint64) error {
 	q := e.seekOf(p, b)
 	q.offsets, q.first, q.rows = b.Columns[batch.Offsets].Ptr, first, limit
-	return device.Launch(s, e.seek, gpu.Wave(e.Dev, b.N), gpu.Block, &q)
+	return device.Launch(s, e.ranges, gpu.Wave(e.Dev, b.N), gpu.Block, &q)
 }
 
 // Pairs is for [gpu.Seeker].

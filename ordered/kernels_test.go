@@ -20,6 +20,7 @@ func kernelTests[K, V uint32 | uint64]() []mutate.KernelTest {
 		{Name: "beside a model", Run: func(t testing.TB, dev device.Device) { beside[K, V](t, dev, 7, 60, 12) }},
 		{Name: "a leaf fills up", Run: fills[K, V]},
 		{Name: "leaves that are used again", Run: recycles[K, V]},
+		{Name: "pairs that are got or put", Run: getsOrPuts[K, V]},
 		{Name: "everything once", Run: smoke[K, V]},
 		{Name: "many leaves", Long: true, Run: func(t testing.TB, dev device.Device) {
 			conformance.ManyInOrder(t, dev, conformance.Open(t, ordered.New[K, V], dev, nil).OrderedMap, 7000)
@@ -41,6 +42,29 @@ func fills[K, V uint32 | uint64](t testing.TB, dev device.Device) {
 		h.Put(keys[n:next], vals[n:next])
 		must(t, m.Check(ctx()))
 		h.Seek()
+	}
+}
+
+// getsOrPuts gets the values of keys that there are, and puts others, on a stream: which of both is reported.
+func getsOrPuts[K, V uint32 | uint64](t testing.TB, dev device.Device) {
+	const n, old = 40, 20
+	m := conformance.Open(t, ordered.New[K, V], dev, nil)
+	st := devicetest.NewStream(t, dev)
+	keys, vals := devicetest.Upload(t, st, conformance.Sequence[K](0, n)), devicetest.Upload(t, st, conformance.Sequence[V](100, n))
+	must(t, m.PutOn(st, keys.Sub(0, old), vals.Sub(0, old)))
+	out, loaded := devicetest.Upload(t, st, make([]V, n)), devicetest.Upload(t, st, make([]bool, n))
+	must(t, m.GetOrPutOn(st, keys, out, loaded))
+	got, was := make([]V, n), make([]bool, n)
+	must(t, out.CopyTo(ctx(), st, got))
+	must(t, loaded.CopyTo(ctx(), st, was))
+	for i := range n {
+		want := V(0)
+		if i < old {
+			want = V(100 + i)
+		}
+		if got[i] != want || was[i] != (i < old) {
+			t.Fatalf("key %d: value %d, was there: %v", i, got[i], was[i])
+		}
 	}
 }
 
@@ -131,6 +155,9 @@ func besideSnapshot(t testing.TB, dev device.Device) {
 // the kernels of a name.
 var mutants = []struct{ name, kernels, pattern, with string }{
 	{"a lookup finds keys in the second half of a leaf only", "get", `ld\.global\.L1::no_allocate\.v2\.b64 {(%rd\d+), (%rd\d+)}, \[(%rd\d+)\];`, "mov.b64 $1, 0; mov.b64 $2, 0;"},
+	{"a range has pairs beyond its end", "range", `ld\.shared\.u32 (%r\d+), \[(%rd\d+)\+72\];`, "mov.b32 $1, -1;"},
+	{"ranges of half of the lanes are not copied", "range", `setp\.gt\.u32 (%p\d+), (%r\d+), 31;`, "setp.gt.u32 $1, $2, 15;"},
+	{"parts of ranges are copied before they are known", "range", `bar\.warp\.sync 0xffffffff;`, ""},
 	{"an update inserts", "settle", `setp\.eq\.s32 (%p\d+), (%r\d+), 11;`, "setp.eq.s32 $1, $2, 1;"},
 	{"few pairs stay alone", "plan", `setp\.lt\.u32 (%p\d+), (%r\d+), 8;`, "setp.lt.u32 $1, $2, 0;"},
 	{"a leaf has room for one more", "plan", `setp\.lt\.u32 (%p\d+), (%r\d+), 33;`, "setp.lt.u32 $1, $2, 34;"},

@@ -3,6 +3,7 @@
 // A change writes leaves and an index that nobody reads yet, and what lookups read stays as it is. So all
 // accesses are weak: launches come one behind the other.
 #include "change.cuh"
+#include "range.cuh"
 #include "weft/entry.cuh"
 
 namespace weft::ordered {
@@ -46,6 +47,8 @@ WEFT_WIDTHS;
 
 WEFT_KERNEL(ordered_get, 4)(SeekParams p) { get<K, V>(p); }
 WEFT_KERNEL(ordered_seek, 4)(SeekParams p) { seek<K, V>(p); }
+WEFT_KERNEL(ordered_count, 4)(SeekParams p) { weft::ordered::count<K, V>(p); }
+WEFT_KERNEL(ordered_range, 4)(SeekParams p) { range<K, V>(p); }
 WEFT_KERNEL(ordered_copy, 4)(CopyParams p) { copy_pairs<K, V>(p); }
 WEFT_KERNEL(ordered_before, 1)(BeforeParams p) { count_before(p); }
 WEFT_KERNEL(ordered_settle, 4)(ChangeParams p) { settle<K, V>(p); }

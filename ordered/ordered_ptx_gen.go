@@ -19,7 +19,7 @@ import (
 //kernelgen:input 79b1beaa05fe49d706515a4fad47443f74f45385014663a5ecc8653a4a9b381e 1718 kernels/include/weft/hash.cuh
 //kernelgen:input ff16a62723a122bf0071cc22f8650d67f271b559a00315255d693df30e3406bf 4001 kernels/include/weft/inorder.cuh
 //kernelgen:input 12f83f2472623dfcdb5cf3ea07fe586775cec10da4c28dc7a585236927028216 5169 kernels/include/weft/order.cuh
-//kernelgen:input 1e8890f61d59883ec5db74c9d861f64fd27f26245cde629aadc940337ed936dd 3440 kernels/include/weft/ordered_find.cuh
+//kernelgen:input 9f2c67eeadeede6d1730894014b92c96931f1492769b996ca5e0585c1ebec497 3537 kernels/include/weft/ordered_find.cuh
 //kernelgen:input 2c0d0221b4a7c77494d0db3cb7b1c2423c9cab11a63ac3ef91b06f32af001532 8893 kernels/include/weft/ordered_index.cuh
 //kernelgen:input 5b054470229a4453eff5f4bb5d4c496ec38dfaab975f038712f650c7e631b503 4231 kernels/include/weft/reduce.cuh
 //kernelgen:input 3844d10e56bfb5b2bb8c488edf87f503d07fe3315f36a6d26af5f81e850e250a 4894 kernels/include/weft/shared.cuh
@@ -27,18 +27,19 @@ import (
 //kernelgen:input 2cd6fc0143cfa76b9582c564b8b924e6d64dc78e985dfac5fc946ef80d61d9b2 755 kernels/include/weft/sums.cuh
 //kernelgen:input 0851189fa3150bd3eb30a9b7d5f0dcba58c8fcda1c3598976207e3eea53f4ea7 5348 kernels/include/weft/warp.cuh
 //kernelgen:input 3734d9594b1b33c1868d416df12106a6d15018edf95437b3b5b984e6d6f937e3 816 kernels/include/weft/widths.cuh
-//kernelgen:input 1cee6b3ae490e0e25f75a91175c6cbbdb409b915b5ce02e799da2dbc9cbe39c4 26540 ordered/change.cuh
-//kernelgen:input 0d75b660ebdabe26789d1ed1a1acdf88a59e5d163ab706dfdad21c56e32c020b 2657 ordered/ordered.cu
+//kernelgen:input 7c869a3d798ac8d01192cb80b964fb2e3e93ad35a2ca8988eea0401e7e5bb052 27046 ordered/change.cuh
+//kernelgen:input 631e36ba6041c6803afbeb1445ccd7320217f04387a096101b0a5c4282bb21ec 2821 ordered/ordered.cu
 //kernelgen:input 9e6152dbe71540fd9bbed3d33075d4025f9651fcec1b822fd78afd3c5d186ee2 4217 ordered/plan.cuh
-//kernelgen:input a8feef44207a7ad082c99f8aabfbace3cc1ab34d863c59da402ffe42480262dd 7934 ordered/seek.cuh
-//kernelgen:output 50b06248ba7c0f7c663a20864adf44527ba0a28a4fc9a7e2e139eeb0acde5ec9 299008 ordered/ordered_32_32_sm80.ptx
-//kernelgen:output a0bccc6767b083d51a7e5f9a562b8c69698036ccf886355ebec954a8a8d0024e 299008 ordered/ordered_32_32_sm90.ptx
-//kernelgen:output 310cb95cdf76a99d61d4e4c78af53e4bb9ff7213388a5d095ff63add35f730f3 294355 ordered/ordered_32_64_sm80.ptx
-//kernelgen:output 3b060b38da35c05c6e15fdb72218a475615f710ab752366621a635ab2a9587fb 294355 ordered/ordered_32_64_sm90.ptx
-//kernelgen:output 1430aa5d3fd636babf5f06334fd363db6b7529d7767bf1c7ba8272471dfbabac 281730 ordered/ordered_64_32_sm80.ptx
-//kernelgen:output b3334b4b7e3ca38a837592aad8e3d14fc5dd9bdff48314594e72b8fbbe8c6a03 281730 ordered/ordered_64_32_sm90.ptx
-//kernelgen:output 7b45351318bf890f27a349086c498d6ee52ca5213fa5c9448e84b93e2a736a49 280866 ordered/ordered_64_64_sm80.ptx
-//kernelgen:output 48aa165fe5e66f6140bb0e9fe0dd7178f4f45ba8e4e61fa88bea92d9a3edbd01 280866 ordered/ordered_64_64_sm90.ptx
+//kernelgen:input bd5b5a3616329e8b4812765694f10c681d5420a9e75359058783e2b3b34a6115 6722 ordered/range.cuh
+//kernelgen:input 2c5d3743fcd63617c1d6ac257e6883211432a98ed22d8f92508e88ce655cfb32 4549 ordered/seek.cuh
+//kernelgen:output 8ddcc00705ed5d76ecf0b6bb5f90ea084ecad0b1029010f192072e9b9e3ae931 332543 ordered/ordered_32_32_sm80.ptx
+//kernelgen:output b60a1ef418395cf508dfbdbe3561bdbb8443edb12e2631054040156ed7fa6e33 332543 ordered/ordered_32_32_sm90.ptx
+//kernelgen:output 75f0345176c8a153281d69ca73ce67a19668e6b265e98a1b3b3ceb564d446019 327680 ordered/ordered_32_64_sm80.ptx
+//kernelgen:output 5f4195914f9c94634fb3b8d4623ac06d73171c08ea3f176cf24ee61a5e08be70 327680 ordered/ordered_32_64_sm90.ptx
+//kernelgen:output d6ccdfe766fe2820dafe7e726dcf3b51ab68182154752bab197b559024d14ac2 311194 ordered/ordered_64_32_sm80.ptx
+//kernelgen:output 22fff6fbfe60b3117f1aebb62e8cfc00d99839ed869be4ce9739e6d6d32a17e5 311194 ordered/ordered_64_32_sm90.ptx
+//kernelgen:output 76156ec6f2a11440ef2739976c9f3e7de440ff69906d0d1269a662723c574f82 310161 ordered/ordered_64_64_sm80.ptx
+//kernelgen:output 7ec63a45d696ed25c350a40c14f40c96013123f9067e4c18c64defde201045a8 310161 ordered/ordered_64_64_sm90.ptx
 //kernelgen:output bfb4a8c4ef21ee3d16cb65646516a07b4d5a74db6ed3a301b4e5c591b81f62f0 9374 ordered/ordered_params_gen.go
 
 //go:embed ordered_32_32_sm80.ptx
@@ -109,6 +110,7 @@ var ordered32x32Kernels = map[string]int{
 	"ordered_before_32_32":     80,
 	"ordered_collect_32_32":    48,
 	"ordered_copy_32_32":       104,
+	"ordered_count_32_32":      176,
 	"ordered_enter_32_32":      376,
 	"ordered_finish_32_32":     376,
 	"ordered_finish_all_32_32": 376,
@@ -117,6 +119,7 @@ var ordered32x32Kernels = map[string]int{
 	"ordered_mark_32_32":       72,
 	"ordered_plan_32_32":       376,
 	"ordered_plan_gaps_32_32":  376,
+	"ordered_range_32_32":      176,
 	"ordered_refill_32_32":     376,
 	"ordered_reread_32_32":     96,
 	"ordered_seek_32_32":       176,
@@ -133,6 +136,7 @@ var ordered32x64Kernels = map[string]int{
 	"ordered_before_32_64":     80,
 	"ordered_collect_32_64":    48,
 	"ordered_copy_32_64":       104,
+	"ordered_count_32_64":      176,
 	"ordered_enter_32_64":      376,
 	"ordered_finish_32_64":     376,
 	"ordered_finish_all_32_64": 376,
@@ -141,6 +145,7 @@ var ordered32x64Kernels = map[string]int{
 	"ordered_mark_32_64":       72,
 	"ordered_plan_32_64":       376,
 	"ordered_plan_gaps_32_64":  376,
+	"ordered_range_32_64":      176,
 	"ordered_refill_32_64":     376,
 	"ordered_reread_32_64":     96,
 	"ordered_seek_32_64":       176,
@@ -157,6 +162,7 @@ var ordered64x32Kernels = map[string]int{
 	"ordered_before_64_32":     80,
 	"ordered_collect_64_32":    48,
 	"ordered_copy_64_32":       104,
+	"ordered_count_64_32":      176,
 	"ordered_enter_64_32":      376,
 	"ordered_finish_64_32":     376,
 	"ordered_finish_all_64_32": 376,
@@ -165,6 +171,7 @@ var ordered64x32Kernels = map[string]int{
 	"ordered_mark_64_32":       72,
 	"ordered_plan_64_32":       376,
 	"ordered_plan_gaps_64_32":  376,
+	"ordered_range_64_32":      176,
 	"ordered_refill_64_32":     376,
 	"ordered_reread_64_32":     96,
 	"ordered_seek_64_32":       176,
@@ -181,6 +188,7 @@ var ordered64x64Kernels = map[string]int{
 	"ordered_before_64_64":     80,
 	"ordered_collect_64_64":    48,
 	"ordered_copy_64_64":       104,
+	"ordered_count_64_64":      176,
 	"ordered_enter_64_64":      376,
 	"ordered_finish_64_64":     376,
 	"ordered_finish_all_64_64": 376,
@@ -189,6 +197,7 @@ var ordered64x64Kernels = map[string]int{
 	"ordered_mark_64_64":       72,
 	"ordered_plan_64_64":       376,
 	"ordered_plan_gaps_64_64":  376,
+	"ordered_range_64_64":      176,
 	"ordered_refill_64_64":     376,
 	"ordered_reread_64_64":     96,
 	"ordered_seek_64_64":       176,

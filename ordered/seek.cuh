@@ -1,9 +1,11 @@
-// Lookups and ranges. Nothing that they read changes, so all accesses are weak.
+// Lookups. Nothing that they read changes, so all accesses are weak.
 #pragma once
 
 #include "weft/ordered_find.cuh"
 
 namespace weft::ordered {
+
+constexpr uint32_t kBlock = 256;  // threads of a block (internal/gpu)
 
 struct SeekParams {
   Index x;
@@ -77,80 +79,7 @@ __device__ __forceinline__ bool point(const SeekParams& p, uint64_t i, const Con
   return answer<K, V>(p, i, at, there);
 }
 
-// Stretch is the pairs of a range that are to be copied: n from a place on, or before it.
-template <class K>
-struct Stretch {
-  Place from;
-  uint64_t n;
-  uint64_t row;  // where the first one goes
-  K last;        // none with a larger key
-};
-
-// copy copies pairs of a stretch by the lanes of a tile, each every so many, and returns how many
-// this lane has copied.
-template <class K, class V>
-__device__ __forceinline__ uint32_t copy(const SeekParams& p, uint32_t leaves, uint32_t rank, uint32_t lanes, const Stretch<K>& s) {
-  uint32_t copied = 0, leaf = s.from.leaf, at = s.from.at + (p.backward ? 0 : rank), back = rank + 1;
-  const Leaf<K, V>* from = nullptr;
-  uint32_t size = 0, read = ~0u;  // what is known of which leaf
-  for (uint64_t j = rank; j < s.n; j += lanes) {
-    if (p.backward) {
-      while (at < back) {  // `back` before the place
-        back -= at;
-        at = p.x.sizes[--leaf];
-      }
-      at -= back;
-    } else {
-      for (; leaf < leaves; at -= size, leaf++) {
-        if (leaf != read) size = p.x.sizes[leaf];
-        if (at < size) break;
-      }
-      if (leaf == leaves) break;
-    }
-    if (leaf != read) from = leaf_at<K, V>(p.x, p.x.ids[leaf]), read = leaf;
-    const K key = from->keys[at];
-    if (!p.backward && key > s.last) break;
-    copied++;
-    if (s.row + j >= p.rows) break;
-    if (p.keys) static_cast<K*>(p.keys)[s.row + j - p.first] = key ^ K(p.x.flip);
-    if (p.vals) static_cast<V*>(p.vals)[s.row + j - p.first] = from->vals[at];
-    if (p.backward) back = lanes;
-    else at += lanes;
-  }
-  return copied;
-}
-
-// ranges counts the pairs of the ranges of a warp, a range per lane, and copies them, if there is
-// where to. Where their number is not known before, they are gone through.
-template <class K, class V>
-__device__ __forceinline__ bool ranges(const SeekParams& p, const Tile<K>& tile, uint64_t i, const Content& c) {
-  const K flip = p.x.flip, lo = i < p.n ? key_in(p.lo, i, flip) : 1, hi = i < p.n ? key_in(p.hi, i, flip) : 0;
-  const bool any = lo <= hi && c.leaves != 0, copies = p.keys || p.vals, walks = copies && !p.offsets && !p.backward;
-  Spot from{}, to{};
-  if (c.leaves != 0 && !(p.offsets && p.backward)) from = spot<K, V>(p.x, tile, c.leaves, lo);
-  if (c.leaves != 0 && !walks && (p.backward || !p.offsets)) to = spot<K, V>(p.x, tile, c.leaves, hi);
-  if (to.same) to.place.at++;
-  Stretch<K> mine{p.backward ? to.place : from.place, 0, i * p.limit, hi};
-  if (any) {
-    if (p.offsets) mine.row = p.offsets[i], mine.n = p.offsets[i + 1] - mine.row;
-    else if (walks) mine.n = p.limit;
-    else mine.n = before(p.x, to.place.leaf) + to.place.at - before(p.x, from.place.leaf) - from.place.at;
-  }
-  if (p.limit != 0 && mine.n > p.limit) mine.n = p.limit;
-  for (uint32_t r = 0; copies && r < Tile<K>::kLanes; r++) {
-    const uint32_t of = tile.base + r;
-    const Stretch<K> s{{shuffle(kAll, mine.from.leaf, of), shuffle(kAll, mine.from.at, of)},
-                       shuffle(kAll, mine.n, of), shuffle(kAll, mine.row, of), shuffle(kAll, mine.last, of)};
-    uint32_t copied = copy<K, V>(p, c.leaves, tile.rank, Tile<K>::kLanes, s);
-    if (!walks) continue;
-    for (uint32_t x = Tile<K>::kLanes / 2; x != 0; x /= 2) copied += shuffle_xor(kAll, copied, x);
-    if (tile.rank == r) mine.n = copied;
-  }
-  if (i < p.n && p.counts) p.counts[i] = mine.n;
-  return mine.n != 0;
-}
-
-// seek answers questions of all kinds.
+// seek answers questions about single keys.
 template <class K, class V>
 __device__ __forceinline__ void seek(const SeekParams& p) {
   const Content c = *p.x.content;
@@ -158,10 +87,6 @@ __device__ __forceinline__ void seek(const SeekParams& p) {
   uint32_t hits = 0;
   for (uint64_t first = thread_index() - tile.lane; first < p.n; first += threads_in_grid()) {
     const uint64_t i = first + tile.lane;
-    if (p.hi) {
-      hits += ranges<K, V>(p, tile, i, c);
-      continue;
-    }
     Spot s{};
     if (p.kind != kSelect && c.leaves != 0) {
       const K key = i < p.n ? key_in<K>(p.lo, i, p.x.flip) : K(0);

@@ -62,6 +62,9 @@ __device__ __forceinline__ Spot spot(const Index& x, const Tile<K>& tile, uint32
 #pragma unroll
     for (uint32_t q = 0; q < kTogether; q++) key[q] = shuffle(kAll, mine, tile.base + r + q);
     down(x, tile, leaves - 1, key, at);
+#pragma unroll
+    for (uint32_t q = 0; q < kTogether; q++)
+      if (tile.rank == r + q) s.place.leaf = at[q], s.size = x.sizes[at[q]];
     Word128 word[kTogether][2];
 #pragma unroll
     for (uint32_t q = 0; q < kTogether; q++) {
@@ -74,10 +77,9 @@ __device__ __forceinline__ Spot spot(const Index& x, const Tile<K>& tile, uint32
       const Keys<K> a(word[q][0]), b(word[q][1]);
       const uint32_t smaller = tile.sum(a.smaller(key[q])) + tile.sum(b.smaller(key[q]));
       const bool same = tile.vote(a.same(key[q]) != Keys<K>::kNumber || b.same(key[q]) != Keys<K>::kNumber) != 0;
-      if (tile.rank == r + q) s.place = {at[q], smaller}, s.same = same;
+      if (tile.rank == r + q) s.place.at = smaller, s.same = same;
     }
   }
-  s.size = x.sizes[s.place.leaf];
   if (s.place.at > s.size) s.place.at = s.size;
   return s;
 }
