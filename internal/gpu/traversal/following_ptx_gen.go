@@ -19,7 +19,7 @@ import (
 //kernelgen:input 1d8006099e75a83034af9be0197f5434cca3e3033ca23e36d2cd45a8da5654f0 719 internal/gpu/traversal/tally.cuh
 //kernelgen:input 870daf72e5f5ee3daf5209b7c93999cc04bae928905c38d006e9ce507ad53f71 12351 kernels/include/weft/access.cuh
 //kernelgen:input aba0e0ad799cf8072f65dfa894b9a84f4a011a1b5bf771d2050f1c78462e4073 856 kernels/include/weft/cuda.cuh
-//kernelgen:input 95d3edb37b0393a7ef84f0cd8cb8c150245682158ae62ca95eb98fa1e8ab9d8f 8629 kernels/include/weft/graph_table.cuh
+//kernelgen:input 726220a6de1ff6d655c8063d083ae4b1615c202f6129bca9e2749464489a896a 9103 kernels/include/weft/graph_table.cuh
 //kernelgen:input 3844d10e56bfb5b2bb8c488edf87f503d07fe3315f36a6d26af5f81e850e250a 4894 kernels/include/weft/shared.cuh
 //kernelgen:input b6a4a0a470083c5db2ddc3dadb2275946d1f16b725fa0fe66607df730c694dc4 5537 kernels/include/weft/slot.cuh
 //kernelgen:input 2cd6fc0143cfa76b9582c564b8b924e6d64dc78e985dfac5fc946ef80d61d9b2 755 kernels/include/weft/sums.cuh
