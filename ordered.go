@@ -309,8 +309,11 @@ func (m *seeker[K, V]) fixed(method string, b *batch.Batch, keys, vals batch.Col
 	if b.Limit < 1 {
 		return fmt.Errorf("%s: %s: %w: limit %d", m.of.Name, method, device.ErrInvalid, b.Limit)
 	}
+	if b.N == 0 {
+		b.Limit = 1 // no row is that long
+	}
 	for _, c := range []batch.Column{keys, vals} {
-		if c.Rows() != b.N*b.Limit {
+		if c.Rows()/b.Limit != b.N || c.Rows()%b.Limit != 0 { // their product may be too large for an int
 			panic(fmt.Sprintf("%s: %s: %d ranges of %d pairs, but room for %d", m.of.Name, method, b.N, b.Limit, c.Rows()))
 		}
 	}
@@ -471,11 +474,12 @@ func (m *seeker[K, V]) between(ctx context.Context, lo, hi K, yield func(Page[K,
 	}
 	of := seeker[K, V]{m.of, at}
 	var rows PairRows[K, V]
-	for more := lo <= hi; more; lo, more = rows.Next(0, rangePage, hi) {
+	for more := lo <= hi; more; {
 		rows.Reset()
 		if err := of.expand(ctx, "Between", of.ranges(batch.In([]K{lo}), batch.In([]K{hi}), 1, rangePage, false), &rows); err != nil {
 			return err
 		}
+		lo, more = rows.Next(0, rangePage, hi) // who gets the page may sort it
 		if len(rows.Keys) > 0 && !yield(Page[K, V]{rows.Keys, rows.Vals}) {
 			return nil
 		}

@@ -149,7 +149,8 @@ func (r *referenceSeeker[K, V]) someOf(ctx context.Context, lo, hi []K, limit in
 		return 0, device.ErrInvalid
 	}
 	r.whole.match(len(lo), len(hi), len(counts))
-	r.whole.match(len(lo)*limit, len(keys), len(vals))
+	r.whole.match(len(lo), len(keys)/limit, len(vals)/limit)
+	r.whole.match(0, len(keys)%limit, len(vals)%limit)
 	o, err := r.model(ctx)
 	if err != nil {
 		return 0, err

@@ -445,6 +445,10 @@ func (s orderedSuite[K, V]) limits(t testing.TB, m AnyOrderedMap[K, V]) {
 	if rows.Len() != 1 {
 		t.Errorf("there are %d rows after calls that are refused", rows.Len())
 	}
+	const huge = 1 << 62 // 4 rows of it have 2^64 pairs, and none of 4 bytes has 2^64 bytes
+	hits, err := m.RangeFirst(ctx(), nil, nil, huge, nil, nil, nil)
+	Want(t, "RangeFirst of no range, with a huge limit", hits, 0, err)
+	mustPanic(t, "RangeLast of more than an int counts", func() { _, _ = m.RangeLast(ctx(), make([]K, 4), make([]K, 4), huge, make([]uint32, 4), nil, nil) })
 }
 
 // calls are all methods that seek, for n of what they take.

@@ -1,0 +1,34 @@
+package ordered_test
+
+import (
+	"slices"
+	"testing"
+
+	"github.com/weftgo/weft/device/devicetest"
+	"github.com/weftgo/weft/internal/conformance"
+	"github.com/weftgo/weft/ordered"
+)
+
+// Who gets a page of a range may reverse it: the next one follows all the same.
+func TestBetweenGoesOnBehindReversedPages(t *testing.T) {
+	m, err := ordered.New[uint32, uint32](devicetest.OpenCPU(t, 1), nil)
+	must(t, err)
+	defer m.Close()
+	keys := conformance.Sequence[uint32](0, 3<<15) // of two pages
+	_, err = m.Put(ctx(), keys, keys)
+	must(t, err)
+	var seen []uint32
+	for p, err := range m.Between(ctx(), 0, ^uint32(0)) {
+		must(t, err)
+		slices.Reverse(p.Keys)
+		for _, k := range slices.Backward(p.Keys) {
+			seen = append(seen, k)
+		}
+		if len(seen) > len(keys) {
+			break
+		}
+	}
+	if !slices.Equal(seen, keys) {
+		t.Errorf("%d pairs of %d, or others", len(seen), len(keys))
+	}
+}
