@@ -15,19 +15,6 @@ struct CloseParams {
   uint32_t arcs;
 };
 
-// row_of is the last of rows lo to hi that begins at an arc or before it.
-__device__ __forceinline__ uint32_t row_of(const uint64_t* offsets, uint32_t lo, uint32_t hi, uint32_t arc) {
-  while (lo < hi) {
-    const uint32_t mid = hi - (hi - lo) / 2;
-    if (offsets[mid] <= arc) {
-      lo = mid;
-    } else {
-      hi = mid - 1;
-    }
-  }
-  return lo;
-}
-
 // close looks up the pairs of neighbors of each row. An arc of the view has a pair with each arc in front of it in its row; a warp
 // takes 32 arcs, and deals their pairs out to its lanes.
 template <class S>

@@ -18,7 +18,7 @@ import (
 //kernelgen:input e8f500fd71e2b34e3820b69650f3362999ecffb500094ab9d9e608e777522143 6671 kernels/include/weft/batch.cuh
 //kernelgen:input 9936ef153a4648b6f47d540d3ec5afe81539102240098fbd4c703fad23d4567b 6425 kernels/include/weft/change.cuh
 //kernelgen:input aba0e0ad799cf8072f65dfa894b9a84f4a011a1b5bf771d2050f1c78462e4073 856 kernels/include/weft/cuda.cuh
-//kernelgen:input b824dbd0c7f42886a8a1b0b70883167941ff1ad0eb356ad1ad3efc4a0c9d11e3 546 kernels/include/weft/deal.cuh
+//kernelgen:input bdf423a830839f83f9593ff942e7ea45ecc78ab25952895f82d5b1e736ce8f49 920 kernels/include/weft/deal.cuh
 //kernelgen:input 0bc6287ba69987b784aa8a6f5effe035b523eeaed3023281e33b1eade9b4e8cf 2348 kernels/include/weft/entry.cuh
 //kernelgen:input 79b1beaa05fe49d706515a4fad47443f74f45385014663a5ecc8653a4a9b381e 1718 kernels/include/weft/hash.cuh
 //kernelgen:input 12f83f2472623dfcdb5cf3ea07fe586775cec10da4c28dc7a585236927028216 5169 kernels/include/weft/order.cuh
@@ -35,7 +35,7 @@ import (
 //kernelgen:input 0851189fa3150bd3eb30a9b7d5f0dcba58c8fcda1c3598976207e3eea53f4ea7 5348 kernels/include/weft/warp.cuh
 //kernelgen:input 3734d9594b1b33c1868d416df12106a6d15018edf95437b3b5b984e6d6f937e3 816 kernels/include/weft/widths.cuh
 //kernelgen:input 71396e2d5392101fb18928ca39fcf0d27f6c8cd50cd15793f5622605fbcb8ff6 5108 slab/change.cuh
-//kernelgen:input 1e89bc82b490dd0c64a0ab1d88615040744d93f189125c4976ee0cdeea8a1bd9 2132 slab/close.cuh
+//kernelgen:input 7d2ac793875731c220ecbf36679eeede0561a22bffe0ba91932d178dd2da0106 1776 slab/close.cuh
 //kernelgen:input 332cfbe6211b8ea09a1b2edb77b26e0bacc652fb4f5ef69632f57d378f9d0704 14771 slab/graph.cuh
 //kernelgen:input 37237669ceb87755412311fbe9028dfb04d8eed47ca251b4f64c19b19e9a97f3 1036 slab/layout.cuh
 //kernelgen:input 3defb3cf550267407154a4eff71ff7108ccb86f5c8cef2b886114d6467678fd1 2986 slab/search.cuh

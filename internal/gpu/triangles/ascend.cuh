@@ -24,10 +24,10 @@ __device__ __forceinline__ void ascend_keys(const AscendParams& p) {
   const uint32_t last = p.graph.vertices - 1;
   for (uint64_t w = thread_index() / kWarp; w * kStrip < p.graph.arcs; w += threads_in_grid() / kWarp) {
     const uint32_t first = uint32_t(w) * kStrip, n = p.graph.arcs - first < kStrip ? p.graph.arcs - first : kStrip;
-    uint32_t u = row_of(p.graph, 0, last, first);
-    const uint32_t end = row_of(p.graph, u, last, first + n - 1);
+    uint32_t u = row_of(p.graph.offsets, 0, last, first);
+    const uint32_t end = row_of(p.graph.offsets, u, last, first + n - 1);
     for (uint32_t i = lane_index(); i < n; i += kWarp) {
-      u = row_of(p.graph, u, end, first + i);
+      u = row_of(p.graph.offsets, u, end, first + i);
       const uint32_t v = p.graph.neighbors[first + i];
       p.keys[first + i] = uint64_t(u) << p.bits | v;
       if (p.turned) p.keys[p.graph.arcs + first + i] = uint64_t(v) << p.bits | u;

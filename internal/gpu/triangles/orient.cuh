@@ -26,13 +26,13 @@ __device__ __forceinline__ void orient_choose(const OrientParams& p) {
   const uint32_t lane = lane_index(), words = (p.graph.arcs - 1) / kWarp + 1;
   for (uint64_t w = thread_index() / kWarp; w * kStrip < p.graph.arcs; w += threads_in_grid() / kWarp) {
     const uint32_t first = uint32_t(w) * kStrip, n = p.graph.arcs - first < kStrip ? p.graph.arcs - first : kStrip;
-    uint32_t row = row_of(p.graph, 0, p.graph.vertices - 1, first), mine = 0;
-    const uint32_t last = row_of(p.graph, row, p.graph.vertices - 1, first + n - 1);
+    uint32_t row = row_of(p.graph.offsets, 0, p.graph.vertices - 1, first), mine = 0;
+    const uint32_t last = row_of(p.graph.offsets, row, p.graph.vertices - 1, first + n - 1);
     for (uint32_t word = 0; word * kWarp < n; word++) {
       const uint32_t i = word * kWarp + lane;
       bool keeps = false;
       if (i < n) {
-        row = row_of(p.graph, row, last, first + i);
+        row = row_of(p.graph.offsets, row, last, first + i);
         keeps = rises(p.graph, row, first + i);
       }
       const uint32_t bits = ballot(kAll, keeps);

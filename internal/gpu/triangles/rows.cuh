@@ -31,19 +31,6 @@ __device__ __forceinline__ bool has(const uint32_t* row, uint32_t n, uint32_t x)
 // A warp takes that many arcs at a time: a word of bits for each lane.
 constexpr uint32_t kStrip = kWarp * kWarp;
 
-// row_of is the last of rows lo to hi that begins at an arc or before it.
-__device__ __forceinline__ uint32_t row_of(const Rows& g, uint32_t lo, uint32_t hi, uint32_t arc) {
-  while (lo < hi) {
-    const uint32_t mid = hi - (hi - lo) / 2;
-    if (g.offsets[mid] <= arc) {
-      lo = mid;
-    } else {
-      hi = mid - 1;
-    }
-  }
-  return lo;
-}
-
 // kept_before is how many bits are set before bit i, of words before each of which so many are.
 __device__ __forceinline__ uint32_t kept_before(const uint32_t* kept, const uint32_t* before, uint32_t i) {
   const uint32_t word = i / kWarp, bit = i % kWarp;

@@ -12,24 +12,24 @@ import (
 //kernelgen:compiler clang version 19.1.7
 //kernelgen:target 80+ptx83,90+ptx83
 //kernelgen:flags -x cuda --cuda-device-only -nocudainc -nocudalib -nostdinc -std=c++17 -Wall -Werror -I kernels/include -O3
-//kernelgen:input 200a12fa360566e7020c148d09db6406bc5dcfe12ad0464a45f80cda644abac4 2690 internal/gpu/triangles/ascend.cuh
+//kernelgen:input 7d9904fe3c21cbfa80ad4d8937844ac6b2b763ef9d8c52d5e86a4c914d6b780d 2714 internal/gpu/triangles/ascend.cuh
 //kernelgen:input db857e83d8daabfcc54d46eaf3ae4875984ae57a8c62de34bf108fb29c59f5f1 8472 internal/gpu/triangles/count.cuh
 //kernelgen:input 267d404065697ed5c047338abd69a9df0e1c38cd7a8cd76ab4b9474d922889a3 5897 internal/gpu/triangles/delta.cuh
-//kernelgen:input 6975c6a1a597e2ceb2cb7a93aa9b2331bca8f7b7e9bc4bf7752b9c85edadafc0 2681 internal/gpu/triangles/orient.cuh
-//kernelgen:input 048c5f56323c38d6f05a7e539fcd85317637c29fd202bcdea1ae6492e864ae23 1869 internal/gpu/triangles/rows.cuh
+//kernelgen:input 2dcc8204176fd3da88575cf69b49b266e63aa85c2b8c2feda6f84bfc8f4d9451 2705 internal/gpu/triangles/orient.cuh
+//kernelgen:input 7b8a0ba64fe317ee6815c81e7328dc7bc7f428cc872bd74b6c1f066fee3b3254 1521 internal/gpu/triangles/rows.cuh
 //kernelgen:input 4a17fd007eb003791a5dd3e89c341eba645b326374498db49c171953f9c3db7d 1492 internal/gpu/triangles/triangles.cu
 //kernelgen:input 8b8a631fe1676f41e4ce4ee2796b7a52da4b092fed3002b0423071502e7efd2c 1124 internal/gpu/triangles/tuning.cuh
 //kernelgen:input 870daf72e5f5ee3daf5209b7c93999cc04bae928905c38d006e9ce507ad53f71 12351 kernels/include/weft/access.cuh
 //kernelgen:input aba0e0ad799cf8072f65dfa894b9a84f4a011a1b5bf771d2050f1c78462e4073 856 kernels/include/weft/cuda.cuh
-//kernelgen:input b824dbd0c7f42886a8a1b0b70883167941ff1ad0eb356ad1ad3efc4a0c9d11e3 546 kernels/include/weft/deal.cuh
+//kernelgen:input bdf423a830839f83f9593ff942e7ea45ecc78ab25952895f82d5b1e736ce8f49 920 kernels/include/weft/deal.cuh
 //kernelgen:input 726220a6de1ff6d655c8063d083ae4b1615c202f6129bca9e2749464489a896a 9103 kernels/include/weft/graph_table.cuh
 //kernelgen:input 3844d10e56bfb5b2bb8c488edf87f503d07fe3315f36a6d26af5f81e850e250a 4894 kernels/include/weft/shared.cuh
 //kernelgen:input b6a4a0a470083c5db2ddc3dadb2275946d1f16b725fa0fe66607df730c694dc4 5537 kernels/include/weft/slot.cuh
 //kernelgen:input 2cd6fc0143cfa76b9582c564b8b924e6d64dc78e985dfac5fc946ef80d61d9b2 755 kernels/include/weft/sums.cuh
 //kernelgen:input 0851189fa3150bd3eb30a9b7d5f0dcba58c8fcda1c3598976207e3eea53f4ea7 5348 kernels/include/weft/warp.cuh
 //kernelgen:input 3734d9594b1b33c1868d416df12106a6d15018edf95437b3b5b984e6d6f937e3 816 kernels/include/weft/widths.cuh
-//kernelgen:output 5537ac8ad129becb356edfbc6f048f80b6a8e0b3d5c6897678fbcec4fabf06c2 84745 internal/gpu/triangles/triangles_sm80.ptx
-//kernelgen:output 2b7df0736c872b07fc4be70b62462528e6456c1176ed7ced5f56990aa204599a 84745 internal/gpu/triangles/triangles_sm90.ptx
+//kernelgen:output 65f1709588490b2b409bb726b72441c6ea5dc419426b9b9c6d8deaeab7921c2c 84745 internal/gpu/triangles/triangles_sm80.ptx
+//kernelgen:output 40b20b062c210ef78cae6550da161569673f17a7aacb6f2b8e2b3201f982b558 84745 internal/gpu/triangles/triangles_sm90.ptx
 //kernelgen:output bcc85eb9d77b7b003774359b588c7e82a93191b6c7daa069e25e5a5fa2cb751c 4649 internal/gpu/triangles/triangles_params_gen.go
 
 //go:embed triangles_sm80.ptx

@@ -1,9 +1,22 @@
-// Work that is dealt out to the lanes of a warp: each has a number of items, and all take the same number of all.
+// Work that is dealt out: rows, or lanes of a warp, have a number of items each, and all lanes take the same number of all.
 #pragma once
 
 #include "sums.cuh"
 
 namespace weft {
+
+// row_of is the last of rows lo to hi that begins at item `at` of all or before it.
+__device__ __forceinline__ uint32_t row_of(const uint64_t* offsets, uint32_t lo, uint32_t hi, uint32_t at) {
+  while (lo < hi) {
+    const uint32_t mid = hi - (hi - lo) / 2;
+    if (offsets[mid] <= at) {
+      lo = mid;
+    } else {
+      hi = mid - 1;
+    }
+  }
+  return lo;
+}
 
 // owner is the lane that has item t of all, of sums that running has made: the first whose sum is larger.
 __device__ __forceinline__ uint32_t owner(uint32_t sum, uint32_t t) {
