@@ -111,12 +111,11 @@ func (e *gpuEngine) empty() (*tree, error) {
 	if err != nil {
 		return nil, err
 	}
-	e.known, e.stale, t.most = control{top: newNodes}, false, newNodes
-	mem := e.shape.first()
-	err = e.Stream.CopyIn(t.buf.Ptr, mem)
+	err = e.Stream.CopyIn(t.buf.Ptr, e.shape.first())
 	if err = errors.Join(err, e.Stream.Sync(context.Background())); err != nil {
 		return nil, errors.Join(err, t.Free())
 	}
+	e.known, e.stale, t.most = control{top: newNodes}, false, newNodes
 	return t, nil
 }
 

@@ -2,6 +2,7 @@ package btree_test
 
 import (
 	"errors"
+	"slices"
 	"testing"
 
 	"github.com/weftgo/weft"
@@ -101,4 +102,72 @@ func failing(t *testing.T, dev device.Device, v btree.Versions, step int) bool {
 	}
 	must(t, m.Close())
 	return step < 0 || fired()
+}
+
+// Where memory runs out twice in a row, in a life with snapshots, a change has happened or not, and says so.
+func TestFailsWhole(t *testing.T) {
+	conformance.NotRaced(t, "the simulator has goroutines of its own")
+	open := func(dev device.Device, v btree.Versions) func(testing.TB) *weft.OrderedMap[uint32, uint32] {
+		return func(t testing.TB) *weft.OrderedMap[uint32, uint32] {
+			m, err := btree.New[uint32, uint32](dev, &btree.Options{Versions: v})
+			must(t, err)
+			return m.OrderedMap
+		}
+	}
+	host := devicetest.OpenCPU(t, 2)
+	conformance.OrderedFails(t, host, conformance.Failures{After: conformance.Twice, Stride: 1, Most: 200}, open(host, btree.Whole))
+	if testing.Short() {
+		return
+	}
+	for _, v := range []btree.Versions{btree.Whole, btree.InPlace, btree.OutOfPlace} {
+		dev := devicetest.OpenSim(t, nil)
+		conformance.OrderedFails(t, dev, conformance.Failures{After: conformance.Twice, First: 3 * int(v), Stride: 61, Most: 12}, open(dev, v))
+	}
+}
+
+// A Clear whose device fails leaves the map as it was.
+func TestClearFails(t *testing.T) {
+	for _, v := range []btree.Versions{btree.Whole, btree.InPlace} {
+		dev := devicetest.OpenSim(t, nil)
+		m, err := btree.New[uint32, uint32](dev, &btree.Options{Versions: v})
+		must(t, err)
+		keys := conformance.Sequence[uint32](0, 40)
+		_, err = m.Put(t.Context(), keys, keys)
+		must(t, err)
+		for _, op := range []devicetest.Op{devicetest.OpResize, devicetest.OpCopyIn} {
+			devicetest.FailNext(dev, op)
+			if err := m.Clear(t.Context()); !errors.Is(err, device.ErrMemory) {
+				t.Fatalf("%v: Clear where %s fails: %v", v, op, err)
+			}
+			must(t, m.Check(t.Context()))
+			if m.Len() != len(keys) {
+				t.Fatalf("%v: %d keys behind a Clear that did nothing", v, m.Len())
+			}
+		}
+		must(t, m.Close())
+	}
+}
+
+// A lookup whose outputs do not arrive has found nothing.
+func TestLookupFails(t *testing.T) {
+	const n = 40
+	dev := devicetest.OpenSim(t, nil)
+	m, err := btree.New[uint32, uint32](dev, nil)
+	must(t, err)
+	ranks, keys, found := conformance.Sequence[uint64](0, n), make([]uint32, n), make([]bool, n)
+	for step := 0; ; step++ {
+		_, err = m.Put(t.Context(), conformance.Sequence[uint32](0, n), make([]uint32, n)) // so that the leaves are listed again
+		must(t, err)
+		fired := devicetest.FailAfter(dev, step)
+		hits, err := m.Select(t.Context(), ranks, keys, nil, found)
+		if !fired() {
+			break
+		}
+		var p *weft.PartialError
+		if err != nil && !errors.As(err, &p) || p != nil && p.Done == 0 && (hits != 0 || slices.Contains(found, true)) {
+			t.Errorf("operation %d failed, and Select has found %d: %v", step, hits, err)
+		}
+	}
+	devicetest.Heal(dev)
+	must(t, m.Close())
 }

@@ -206,3 +206,24 @@ func heap() uint64 {
 	runtime.ReadMemStats(&s)
 	return s.HeapAlloc
 }
+
+// Whatever fails, once, in a life with snapshots, a change has happened or not, and says so; so it is where memory runs out twice
+// in a row.
+func TestFailsWhole(t *testing.T) {
+	conformance.NotRaced(t, "the simulator has goroutines of its own")
+	host := devicetest.OpenCPU(t, 2)
+	open := func(dev device.Device) func(testing.TB) *weft.OrderedMap[uint32, uint32] {
+		return func(t testing.TB) *weft.OrderedMap[uint32, uint32] {
+			m, err := ordered.New[uint32, uint32](dev, nil)
+			must(t, err)
+			return m.OrderedMap
+		}
+	}
+	conformance.OrderedFails(t, host, conformance.Failures{After: conformance.Twice, Stride: 1, Most: 200}, open(host))
+	if testing.Short() {
+		return
+	}
+	dev := devicetest.OpenSim(t, nil)
+	conformance.OrderedFails(t, dev, conformance.Failures{After: conformance.Twice, First: 1, Stride: 13, Most: 12}, open(dev))
+	conformance.OrderedFails(t, dev, conformance.Failures{After: devicetest.FailAfter, First: 2, Stride: 201, Most: 12}, open(dev))
+}

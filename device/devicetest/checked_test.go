@@ -288,6 +288,26 @@ func TestFailNext(t *testing.T) {
 	must(t, s.Fill(b.Ptr, 0, 1))
 }
 
+func TestFailMemoryAfter(t *testing.T) {
+	dev := devicetest.Checked(t, openCPU(t))
+	s := give[*device.Stream](t)(dev.NewStream())
+	defer s.Close()
+	fired := devicetest.FailMemoryAfter(dev, 1)
+	b := give[device.Buffer](t)(dev.Alloc(8))
+	defer dev.Free(b)
+	must(t, s.Fill(b.Ptr, 0, 1))
+	if fired() {
+		t.Error("the first, or what takes no memory, fired")
+	}
+	if _, err := dev.Alloc(8); !errors.Is(err, device.ErrMemory) || !devicetest.TakesMemory(err) || !fired() {
+		t.Errorf("Alloc: %v, fired %v", err, fired())
+	}
+	devicetest.FailNext(dev, devicetest.OpFill)
+	if err := s.Fill(b.Ptr, 0, 1); err == nil || devicetest.TakesMemory(err) {
+		t.Errorf("Fill: %v takes memory", err)
+	}
+}
+
 func TestLive(t *testing.T) {
 	dev := devicetest.Checked(t, openCPU(t))
 	b := give[device.Buffer](t)(dev.Alloc(8))

@@ -3,6 +3,7 @@ package devicetest
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"sync/atomic"
 	"testing"
 
@@ -35,10 +36,13 @@ const (
 	OpWait         Op = "Wait"
 )
 
+// memory are the operations that take memory.
+var memory = []Op{OpAlloc, OpAllocHost, OpRegister, OpMap, OpReserve, OpResize}
+
 // plan is one failure to come.
 type plan struct {
-	op    Op  // empty: any
-	after int // operations that succeed before
+	ops   []Op // none: any
+	after int  // operations that succeed before
 	fired atomic.Bool
 }
 
@@ -64,9 +68,14 @@ func FailAfter(dev device.Device, n int) (fired func() bool) {
 	return ledgerOf(dev).plan(&plan{after: n})
 }
 
+// FailMemoryAfter is FailAfter of the operations that take memory, which alone it counts.
+func FailMemoryAfter(dev device.Device, n int) (fired func() bool) {
+	return ledgerOf(dev).plan(&plan{ops: memory, after: n})
+}
+
 // FailNext makes the next operation of that kind fail with device.ErrMemory.
 func FailNext(dev device.Device, op Op) (fired func() bool) {
-	return ledgerOf(dev).plan(&plan{op: op})
+	return ledgerOf(dev).plan(&plan{ops: []Op{op}})
 }
 
 // Heal forgets the failures that have not happened.
@@ -100,7 +109,7 @@ func (l *ledger) begin(op Op) error {
 	kept := l.plans[:0]
 	for _, p := range l.plans {
 		switch {
-		case p.op != "" && p.op != op:
+		case len(p.ops) > 0 && !slices.Contains(p.ops, op):
 			kept = append(kept, p)
 		case p.after > 0 || due != nil:
 			p.after--
@@ -114,7 +123,22 @@ func (l *ledger) begin(op Op) error {
 		return nil
 	}
 	due.fired.Store(true)
-	return fmt.Errorf("devicetest: failure of %s as planned: %w", op, device.ErrMemory)
+	return &planned{op}
+}
+
+// planned is the error of an operation that fails as planned.
+type planned struct{ op Op }
+
+func (p *planned) Error() string {
+	return fmt.Sprintf("devicetest: failure of %s as planned: %v", p.op, device.ErrMemory)
+}
+
+func (p *planned) Unwrap() error { return device.ErrMemory }
+
+// TakesMemory reports whether what failed as planned was to take memory.
+func TakesMemory(err error) bool {
+	var p *planned
+	return errors.As(err, &p) && slices.Contains(memory, p.op)
 }
 
 // open refuses to work on a closed device.

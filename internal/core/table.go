@@ -122,6 +122,9 @@ func (t *Table) look(ctx context.Context, b *batch.Batch, lease *Lease) (hits in
 	t.label(ctx, b)
 	defer t.unlabel(ctx)
 	done, hits, err := t.Engine.Look(ctx, nil, lease, b, 0)
+	if done == 0 { // what was found did not arrive
+		hits = 0
+	}
 	return hits, partial(b, done, 0, err)
 }
 

@@ -97,6 +97,7 @@ var (
 // PartialError is the error of a call that did not do everything: it ran the
 // first Done operations of the batch, of which Failed found no room, or a device
 // that was lost before they could run again, and none of the others. Outputs of the others are zero.
+// Where a device fails for other reasons than lack of memory, more may have been done than anybody knows.
 type PartialError struct {
 	Done, Failed int
 	// Err is the cause.
