@@ -3,7 +3,9 @@
 #pragma once
 
 #include "search.cuh"
+#include "weft/shared.cuh"
 #include "weft/slab_arcs.cuh"
+#include "weft/sums.cuh"
 #include "whole.cuh"
 
 namespace weft::slab {
@@ -25,6 +27,7 @@ struct EdgesParams {
   const uint8_t* done;  // of arcs, for pick
   uint8_t* ok;          // of edges; may be null
   uint64_t* changed;    // added to
+  uint32_t* bad;        // set if there is a vertex that cannot be
   uint32_t n;
   uint32_t both;
   uint32_t most;  // vertices that may be
@@ -35,6 +38,7 @@ __device__ __forceinline__ void arcs(const EdgesParams& p) {
   for (uint64_t i = thread_index(); i < p.n; i += threads_in_grid()) {
     const uint32_t u = p.from[i], v = p.to[i], low = u < v ? u : v, high = u < v ? v : u;
     const uint64_t last = i * (1 + p.both) + p.both;
+    if (high >= p.most) store_relaxed(p.bad, 1u);
     const bool none = u == v && u < p.most;  // count finds a vertex that cannot be
     p.keys[last] = none ? kNoArc : p.both ? arc_of(low, high) : arc_of(u, v);
     if (p.both) p.keys[last - 1] = none ? kNoArc : arc_of(high, low);
@@ -93,6 +97,37 @@ __device__ __forceinline__ void change_arcs(const ChangeParams<Graph>& p) {
   list(c, i, op, contends(op));
   tally_block(g.table.counters, op.outcome);
   count_arcs(g, op);
+}
+
+// Try is a batch of insertions whose outcomes nobody wants, and which need not find room.
+struct TryParams {
+  Graph graph;
+  const uint64_t* keys;
+  uint64_t* rest;    // those that found none
+  uint32_t* report;  // how many that are, and whether any key is bad: then nothing is changed
+  uint32_t n;
+  uint32_t flags;
+};
+
+// insert_some inserts arcs of vertices that have tables, where no chain gets too long by it.
+template <class S>
+__device__ __forceinline__ void insert_some(const TryParams& p) {
+  if (load_relaxed(p.report + 1) != 0) return;
+  const uint64_t i = thread_index();
+  const uint32_t lane = lane_index();
+  Operation<S> op{i < p.n, kPutNew, kNoArc, 0};
+  if (op.there) op.key = load_once(p.keys + i);
+  op.there = op.key != kNoArc;
+  change<S, false>(p.graph, p.flags, op);
+  const uint32_t full = ballot(kAll, op.outcome == kFull);
+  if (full != 0) {
+    uint32_t at = 0;
+    if (lane == lowest(full)) at = add_relaxed(p.report, uint32_t(popcount(full)));
+    at = shuffle(kAll, at, lowest(full)) + popcount(full & ((1u << lane) - 1));
+    if (full >> lane & 1) p.rest[at] = op.key;
+  }
+  tally_block(p.graph.table.counters, op.outcome);
+  count_arcs(p.graph, op);
 }
 
 // change_winner runs the last insertion of each arc whose insertions have met. None of them may have found a slab, while this one
@@ -155,18 +190,34 @@ __device__ __forceinline__ void forget(const RoomParams& p) {
   }
 }
 
+// hand_out gives the lanes of a warp base slabs, one atomic for all: how many have been handed out before.
+__device__ __forceinline__ uint64_t hand_out(const RoomParams& p, uint32_t slabs) {
+  const uint64_t upto = running(uint64_t(slabs)), all = shuffle(kAll, upto, kWarp - 1);
+  uint64_t before = 0;
+  if (lane_index() == 0 && all != 0) before = add_relaxed(&p.demand->slabs, all);
+  return shuffle(kAll, before, 0) + upto - slabs;
+}
+
 // plan gives listed vertices their new base slabs, behind those that are handed out.
 __device__ __forceinline__ void plan(const RoomParams& p) {
-  const uint32_t n = load_relaxed(&p.demand->crowded);
-  for (uint64_t i = thread_index(); i < n; i += threads_in_grid()) {
-    Move& m = p.moves[i];
-    const Vertex& v = p.graph.vertices[m.vertex];
-    m.slabs = slabs_for(p, v.degree + v.coming);
-    m.first = p.next + uint32_t(add_relaxed(&p.demand->slabs, uint64_t(m.slabs)));
-    m.lost = 0;
-    add_relaxed(&p.demand->kept, uint64_t(m.slabs) - v.slabs);
-    add_relaxed(&p.demand->arcs, uint64_t(v.degree));
+  const uint32_t n = load_relaxed(&p.demand->crowded), lane = lane_index();
+  uint64_t kept = 0, arcs = 0;
+  for (uint64_t first = thread_index() - lane; first < n; first += threads_in_grid()) {
+    const bool there = first + lane < n;
+    Move m{};
+    Vertex v{};
+    if (there) {
+      m.vertex = p.moves[first + lane].vertex;
+      v = p.graph.vertices[m.vertex];
+      m.slabs = slabs_for(p, v.degree + v.coming);
+    }
+    m.first = p.next + uint32_t(hand_out(p, m.slabs));
+    if (there) p.moves[first + lane] = m;
+    kept += uint64_t(m.slabs) - v.slabs, arcs += v.degree;
   }
+  sync_warp();
+  add_up(&p.demand->kept, kept);
+  add_up(&p.demand->arcs, arcs);
 }
 
 // Moved is a graph in which a vertex lies elsewhere.
@@ -180,58 +231,102 @@ __device__ __forceinline__ uint32_t locate(const Moved& t, uint64_t arc) {
   return bucket_in(t.table.seed, t.first, t.slabs, uint32_t(arc));
 }
 
-// part_of calls f(bucket, busy) for as many base slabs from first on, eight to a warp, all warps of the block.
-template <class F>
-__device__ __forceinline__ void part_of(uint32_t first, uint32_t slabs, F f) {
-  constexpr uint32_t kTiles = kWarp / kLanes;
-  const uint32_t lane = lane_index();
-  for (uint32_t b = thread_in_block() / kWarp * kTiles; b < slabs; b += kBlock / kWarp * kTiles)
-    f(first + b + lane / kLanes, b + lane / kLanes < slabs);
+// kMany base slabs and more are gone through by a block, fewer by a warp, beside those of other tables.
+constexpr uint32_t kMany = 64;
+
+// each_table goes through the base slabs of listed tables, of which there are size(i): f(i, b, busy) is called for number b of table i by
+// a tile, all lanes of a warp together, and behind all of a table's end(i, first, step) by `step` threads, with other numbers first.
+template <class Size, class F, class End>
+__device__ __forceinline__ void each_table(uint64_t n, Size size, F f, End end) {
+  constexpr uint32_t kTiles = kWarp / kLanes, kWarps = kBlock / kWarp;
+  __shared__ uint32_t large[kBlock + 1];  // numbers of large tables, and how many
+  const Shared<uint32_t> count = shared(large + kBlock), many = shared(large);
+  const uint32_t lane = lane_index(), warp = thread_in_block() / kWarp;
+  // Few tables are spread over all warps.
+  const uint64_t warps = threads_in_grid() / kWarp, some = (n + warps - 1) / warps;
+  const uint32_t each = some < kWarp ? uint32_t(some) : kWarp;
+  for (uint64_t first = uint64_t(block_index()) * kWarps * each; first < n; first += warps * each) {
+    if (thread_in_block() == 0) store_weak(count, 0u);
+    sync_block();
+    const uint64_t own = first + warp * each + lane;
+    const bool there = lane < each && own < n;
+    const uint32_t slabs = there ? size(own) : 0;
+    const bool big = slabs >= kMany;
+    if (big) store_weak(many + add_relaxed(count, 1u), uint32_t(own));
+    const uint32_t upto = running(big ? 0 : slabs), all = shuffle(kAll, upto, kWarp - 1);
+    for (uint32_t k = 0; k < all; k += kTiles) {
+      const uint32_t item = k + lane / kLanes;
+      uint32_t of = 0;  // the lane whose table has it
+#pragma unroll
+      for (uint32_t d = kWarp / 2; d != 0; d /= 2)
+        if (shuffle(kAll, upto, of + d - 1) <= item) of += d;
+      const uint32_t before = shuffle(kAll, upto - slabs, of);
+      f(first + warp * each + of, item - before, item < all);
+    }
+    sync_warp();
+    if (there && !big) end(own, 0, 1);
+    sync_block();
+    for (uint32_t k = 0, found = load_weak(count); k < found; k++) {
+      const uint64_t i = load_weak(many + k);
+      const uint32_t slabs = size(i);
+      for (uint32_t b = warp * kTiles; b < slabs; b += kWarps * kTiles) f(i, b + lane / kLanes, b + lane / kLanes < slabs);
+      sync_block();  // all have read where they lay
+      end(i, thread_in_block(), kBlock);
+    }
+    sync_block();
+  }
 }
 
-// move puts the arcs of listed vertices in their new base slabs; a block takes a vertex.
+// move puts the arcs of listed vertices in their new base slabs.
 template <class S>
 __device__ __forceinline__ void move(const RoomParams& p) {
   Resident resident;
   const uint32_t lane = lane_index();
-  for (uint64_t i = block_index(); i < p.n; i += blocks_in_grid()) {
-    Move& m = p.moves[i];
-    const Vertex& v = p.graph.vertices[m.vertex];
-    const Moved to(p.graph, m);
-    part_of(v.first, v.slabs, [&](uint32_t bucket, bool busy) {
-      chain_slots<S>(p.graph, lane, lane % kLanes, bucket, busy, [&](bool live, typename S::Word w, uint32_t) {
-        Operation<S> op{live, kPut, S::key(w), S::value(w)};
-        change<S, true>(to, 0, op, &resident);
-        if (op.outcome == kFull) store_relaxed(&m.lost, 1u);
-      });
-    });
-  }
+  each_table(
+      p.n, [&](uint64_t i) { return p.graph.vertices[p.moves[i].vertex].slabs; },
+      [&](uint64_t i, uint32_t b, bool busy) {
+        Move m{};
+        if (busy) m = p.moves[i], b += p.graph.vertices[m.vertex].first;
+        const Moved to(p.graph, m);
+        chain_slots<S>(p.graph, lane, lane % kLanes, b, busy, [&](bool live, typename S::Word w, uint32_t) {
+          Operation<S> op{live, kPut, S::key(w), S::value(w)};
+          change<S, true>(to, 0, op, &resident);
+          if (op.outcome == kFull) store_relaxed(&p.moves[i].lost, 1u);
+        });
+      },
+      [](uint64_t, uint32_t, uint32_t) {});
 }
 
 // settle makes them the tables of the vertices, and the old ones empty; or, where arcs found no room, the other way round.
 template <class S>
 __device__ __forceinline__ void settle(const RoomParams& p) {
   const uint32_t lane = lane_index();
-  for (uint64_t i = block_index(); i < p.n; i += blocks_in_grid()) {
-    const Move m = p.moves[i];
-    Vertex& v = p.graph.vertices[m.vertex];
-    const uint32_t first = m.lost ? m.first : v.first, slabs = m.lost ? m.slabs : v.slabs;
-    uint64_t dead = 0;
-    part_of(first, slabs, [&](uint32_t bucket, bool busy) {
-      if (!m.lost) chain_slots<S>(p.graph, lane, lane % kLanes, bucket, busy, [&](bool, typename S::Word w, uint32_t) { dead += S::key(w) == S::kDead; });
-      if (busy && lane % kLanes == 0) p.graph.owners[bucket] = kAll;
-      trim<S>(p.graph, busy, bucket, busy ? p.graph.table.slab(bucket, kNoUnit) : nullptr, 0);
-    });
-    if (dead != 0) add_relaxed(&p.graph.table.counters->used, 0 - dead);
-    sync_block();  // all have read where they lay
-    if (m.lost) {
-      if (thread_in_block() == 0) add_relaxed(&p.demand->lost, 1u);
-      continue;
-    }
-    for (uint32_t b = thread_in_block(); b < m.slabs; b += kBlock) p.graph.owners[m.first + b] = m.vertex;
-    if (thread_in_block() != 0) continue;
-    v.first = m.first, v.slabs = m.slabs;
-  }
+  uint64_t dead = 0;
+  each_table(
+      p.n,
+      [&](uint64_t i) {
+        const Move& m = p.moves[i];
+        return m.lost ? m.slabs : p.graph.vertices[m.vertex].slabs;
+      },
+      [&](uint64_t i, uint32_t b, bool busy) {
+        Move m{};
+        if (busy) m = p.moves[i], b += m.lost ? m.first : p.graph.vertices[m.vertex].first;
+        chain_slots<S>(p.graph, lane, lane % kLanes, b, busy && !m.lost, [&](bool, typename S::Word w, uint32_t) { dead += S::key(w) == S::kDead; });
+        if (busy && lane % kLanes == 0) p.graph.owners[b] = kAll;
+        trim<S>(p.graph, busy, b, busy ? p.graph.table.slab(b, kNoUnit) : nullptr, 0);
+      },
+      [&](uint64_t i, uint32_t first, uint32_t step) {
+        const Move m = p.moves[i];
+        Vertex& v = p.graph.vertices[m.vertex];
+        if (m.lost) {
+          if (first == 0) add_relaxed(&p.demand->lost, 1u);
+          return;
+        }
+        for (uint32_t b = first; b < m.slabs; b += step) p.graph.owners[m.first + b] = m.vertex;
+        if (first == 0) v.first = m.first, v.slabs = m.slabs;
+      });
+  sync_warp();
+  add_up(&p.graph.table.counters->used, 0 - dead);
 }
 
 // measure adds up the base slabs that all vertices want.
@@ -242,16 +337,19 @@ __device__ __forceinline__ void measure(const RoomParams& p) {
     slabs += slabs_for(p, v.degree + v.coming);
   }
   sync_warp();
-  for (uint32_t x = 1; x < kWarp; x *= 2) slabs += shuffle_xor(kAll, slabs, x);
-  if (lane_index() == 0 && slabs != 0) add_relaxed(&p.demand->slabs, slabs);
+  add_up(&p.demand->slabs, slabs);
 }
 
 // hand gives all vertices their base slabs in a new generation.
 __device__ __forceinline__ void hand(const RoomParams& p) {
-  for (uint64_t u = thread_index(); u < p.graph.n; u += threads_in_grid()) {
-    Vertex v = p.graph.vertices[u];
-    v.slabs = slabs_for(p, v.degree + v.coming);
-    v.first = uint32_t(add_relaxed(&p.demand->slabs, uint64_t(v.slabs)));
+  const uint32_t lane = lane_index();
+  for (uint64_t first = thread_index() - lane; first < p.graph.n; first += threads_in_grid()) {
+    const uint64_t u = first + lane;
+    Vertex v{};
+    if (u < p.graph.n) v = p.graph.vertices[u], v.slabs = slabs_for(p, v.degree + v.coming);
+    const uint64_t before = hand_out(p, v.slabs);
+    if (u >= p.graph.n) continue;
+    v.first = uint32_t(before);
     p.to.vertices[u] = v;
     for (uint32_t b = 0; b < v.slabs; b++) p.to.owners[v.first + b] = uint32_t(u);
   }

@@ -121,9 +121,10 @@ func (g *graph) Delete(ctx context.Context, from, to []uint32, deleted []bool) (
 	return g.change(ctx, "Delete", nil, op.Delete, edgeColumns(from, to, batch.Column{}, deleted))
 }
 
-// InsertOn is Insert for a batch on the device, on a stream. inserted may be empty. The host finds room, so the call waits for what
-// the stream was given before, and not for the edges to be there. Nothing may change columns until the stream has done it. On a GPU more
-// than 2^22 edges are looked at in parts of so many: those before the part with a vertex that cannot be are in, as [weft.PartialError] tells.
+// InsertOn is Insert for a batch on the device, on a stream. inserted may be empty: then most edges go in by one launch, and the call
+// waits for them; otherwise the host finds room first, so the call waits for what the stream was given before, and not for the edges to be
+// there. Nothing may change columns until the stream has done it. On a GPU more than 2^22 edges are looked at in parts of so many: those
+// before the part with a vertex that cannot be are in, as [weft.PartialError] tells.
 func (g *Graph) InsertOn(s *device.Stream, from, to device.Slice[uint32], inserted device.Slice[bool]) error {
 	return g.changeOn("InsertOn", s, op.PutNew, edgeColumnsOn(from, to, batch.Column{}, inserted))
 }

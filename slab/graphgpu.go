@@ -20,7 +20,9 @@ import (
 // those of other tables; the rest are their loops with another locate, and kernels that work by vertex (graph.cuh).
 //
 // A batch of insertions takes five launches in a turn before its own: it is counted by vertex, and vertices whose chains would get long are
-// listed and get their new base slabs; the host reads how much that is, and has their tables move, or all; and the counts go.
+// listed and get their new base slabs; the host reads how much that is, and has their tables move, or all; and the counts go. Where
+// nobody wants to know which edges were new, edges without weights go in before that by one launch (arcBatch.try), and it is only for those
+// that find no room, because their vertices have no tables or a chain would get long.
 type gpuGraph struct {
 	gpuEngine
 	sizing
@@ -42,7 +44,7 @@ type graphKernels struct {
 	widths batch.Widths
 
 	find, change, export, renew       device.Kernel
-	arcs, pick                        device.Kernel
+	arcs, pick, try                   device.Kernel // try of graphs without weights
 	count, forget, plan, move, settle device.Kernel
 	measure, hand, degrees, rows      device.Kernel
 	doom, sever                       device.Kernel
@@ -95,6 +97,8 @@ func (k *graphKernels) load(dev device.Device) error {
 	if w.Val > 0 {
 		order = append(order, gpu.Entry{Name: "claim", To: &e.Order.Claim})
 		own = append(own, gpu.Entry{Name: "winners_last", To: &e.Order.Last})
+	} else {
+		own = append(own, gpu.Entry{Name: "try", To: &k.try})
 	}
 	return errors.Join(
 		gpu.Load(dev, slabGraphImages[gpu.Pair(w)], own),
@@ -157,7 +161,7 @@ func graphRefOf(p core.Parts, sweep bool) graphRef {
 	if sweep {
 		t.alloc = g.units.Ref(true)
 	}
-	return graphRef{table: t, vertices: g.dict.vertices.Ptr, owners: g.dict.owners.Ptr, n: uint32(g.dict.n)}
+	return graphRef{table: t, vertices: g.dict.vertices.Ptr, owners: g.dict.owners.Ptr, n: uint32(g.dict.n), longest: ^uint32(0)}
 }
 
 // Look is for [gpu.Structure], as are the methods that follow.
@@ -170,6 +174,17 @@ func (k *graphKernels) Look(s *device.Stream, p core.Parts, b *batch.Batch, hits
 func (k *graphKernels) Change(s *device.Stream, p core.Parts, c *gpu.Change) (contended bool, err error) {
 	params := graphChangeParams{table: graphRefOf(p, c.Args.Failed.Items == 0), changes: c.Args}
 	return c.Ordered(), device.Launch(s, k.change, gpu.Grid(c.N), gpu.Block, &params)
+}
+
+// Change is for [core.Engine]. Duplicates need not be resolved where only outcomes would tell, and nobody wants any: deletions, and arcs
+// without weights, leave the same behind in any order.
+func (e *gpuGraph) Change(ctx context.Context, s *device.Stream, b *batch.Batch) (done int, failed []uint32, err error) {
+	if b.Kind != op.Put && !b.Columns[batch.OK].Given() {
+		plain := *b
+		plain.Flags &^= batch.Order
+		b = &plain
+	}
+	return e.gpuEngine.Change(ctx, s, b)
 }
 
 // Winners launches what resolves duplicates.

@@ -125,6 +125,12 @@ func (s sizing) limit(slabs uint32) uint64 {
 	return uint64(slabs) * rehashTimes * uint64(s.wanted16) / 16
 }
 
+// longest is how many slabs a chain has at most before its table is counted: those of as many pairs as a bucket has on average when
+// it is rehashed.
+func (s sizing) longest(slots int) uint32 {
+	return uint32(ceilDiv(rehashTimes*int(s.wanted16), 16*slots))
+}
+
 // lines is the number of base slabs of a generation in which vertices have so many.
 func (s sizing) lines(slabs uint64) (uint32, error) {
 	n := slabs + slabs/4 + spareUnits // for tables that grow

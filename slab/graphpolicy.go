@@ -108,6 +108,13 @@ func (p *graphPolicy) Before(ctx context.Context, now core.Counters, s *device.S
 	return b.N, report, nil
 }
 
+// tries comes before insertions that may find no room, and take any unit of the pool.
+func (p *graphPolicy) tries(ctx context.Context, now core.Counters, n int) error {
+	now, err := p.maybeFlush(ctx, now)
+	p.free, p.peak = 0, max(p.peak, now.Live+uint64(n))
+	return err
+}
+
 // makeRoom gives vertices entries in the dictionary, and base slabs.
 func (p *graphPolicy) makeRoom(ctx context.Context, s *device.Stream, b *batch.Batch) error {
 	need, err := p.engine.count(ctx, s, b)

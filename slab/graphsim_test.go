@@ -53,6 +53,12 @@ func graphTests(weighted bool) []mutate.KernelTest {
 		{Name: fmt.Sprintf("on streams, weighted %v", weighted), Budget: budget, Run: func(t testing.TB, dev device.Device) {
 			graphOn(t, dev, weighted, 200)
 		}},
+		{Name: fmt.Sprintf("on streams, whatever becomes of them, weighted %v", weighted), Budget: budget, Run: func(t testing.TB, dev device.Device) {
+			for seed := range uint64(2) {
+				o := GraphOptions{Directed: seed == 0, Overwrite: seed == 1, MaxVertices: 300, MaxLoad: []float64{2, .5}[seed], Seed: 5}
+				graphUntold(t, dev, weighted, o, seed)
+			}
+		}},
 		{Name: fmt.Sprintf("vertices that lose their edges, weighted %v", weighted), Budget: budget, Run: func(t testing.TB, dev device.Device) {
 			for seed := range uint64(2) {
 				p := newGraphPlayer(t, dev, weighted, GraphOptions{Directed: seed == 0, MaxLoad: 2, Seed: 5}, 100, 400, seed)
@@ -70,6 +76,47 @@ func graphTests(weighted bool) []mutate.KernelTest {
 				graphShort(t, dev, weighted, twice)
 			}
 		}},
+	}
+}
+
+// graphUntold has batches on the device whose outcomes nobody wants. Chains get as long as they may and no longer, and a batch with a
+// vertex that cannot be changes nothing.
+func graphUntold(t testing.TB, dev device.Device, weighted bool, o GraphOptions, seed uint64) {
+	p := newGraphPlayer(t, dev, weighted, o, 300, 400, seed)
+	defer p.close()
+	s, err := dev.NewStream()
+	noError(t, err)
+	c := &columns{TB: t, s: s}
+	defer c.close()
+	insert := func(from, to, weights []uint32) error {
+		u, v, w := columnOf(c, from), columnOf(c, to), columnOf(c, weights)
+		if weighted {
+			return p.weighted.InsertOn(s, u, v, w, device.Slice[bool]{})
+		}
+		return p.set.InsertOn(s, u, v, device.Slice[bool]{})
+	}
+	for range 5 {
+		from, to, weights := p.draw()
+		noError(t, insert(from, to, weights))
+		for i := range from {
+			if from[i] != to[i] {
+				p.model[p.key(from[i], to[i])] = weights[i]
+			}
+		}
+		p.same()
+		from, to, _ = p.draw()
+		noError(t, p.g.DeleteOn(s, columnOf(c, from), columnOf(c, to), device.Slice[bool]{}))
+		for i := range from {
+			delete(p.model, p.key(from[i], to[i]))
+		}
+		p.same()
+	}
+	if err := insert([]uint32{7, 300}, []uint32{5, 300}, []uint32{1, 2}); !errors.Is(err, weft.ErrOptions) || !strings.Contains(err.Error(), "edge 1 from 300 to 300") {
+		t.Errorf("a vertex that cannot be: %v", err)
+	}
+	p.same()
+	if st, err := p.g.Stats(t.Context()); err != nil || st.Chained > st.BaseSlabs*int(p.g.policy.longest(slotsIn(p.g.policy.widths.Slot))) {
+		t.Errorf("%d slabs behind %d base slabs: %v", st.Chained, st.BaseSlabs, err)
 	}
 }
 
@@ -108,6 +155,9 @@ var graphMutants = []mutant{
 	{"a vertex counts the arcs of others", "graph_change_64_0", `match\.any\.sync\.b32 (%r\d+), (%r\d+), (%r\d+);`, "mov.b32 $1, $3;"},
 	{"an edge leads one way", "graph_arcs_64_0", `(?s)(.*)st\.global\.u64 [^;]*;`, "$1;"},
 	{"an edge has the outcome of another arc", "graph_pick_64_0", `ld\.global\.u8 (%rs\d+), \[(%rd\d+)\];`, "ld.global.u8 $1, [$2+1];"},
+	{"an edge without room is lost", "graph_try_64_0", `(?s)(.*)st\.global\.u64 [^;]*;`, "$1"},
+	{"a batch with a bad vertex is begun", "graph_try_64_0", `(add\.s64 (%rd\d+), %rd\d+, 4;\n)ld\.relaxed\.gpu\.global\.b32 (%r\d+), \[%rd\d+\];`, "${1}mov.b32 $3, 0;"},
+	{"a bad vertex is not seen", "graph_arcs_64_0", `(?m)^.*st\.relaxed\.gpu\.global\.b32 [^;]*;`, ""},
 	{"what is coming is not forgotten", "graph_forget_64_0", `st\.relaxed\.gpu\.global\.b32 [^;]*;`, ""},
 	{"insertions are counted without atomics", "graph_count_64_0", add32, ""},
 	{"vertices get the same base slabs", "graph_plan_64_0", add64, "mov.b64 $1, 0;"},
@@ -162,7 +212,7 @@ func graphStreams(t testing.TB, dev device.Device, seed uint64) {
 			continue
 		}
 		p.size = 20 + 20*i // batches get larger
-		a := asked{c: c[p.r.IntN(3)]}
+		a, told := asked{c: c[p.r.IntN(3)]}, p.r.IntN(2) == 0
 		from, to, _ := p.draw()
 		insert := p.r.IntN(3) > 0
 		for j := range from {
@@ -174,13 +224,15 @@ func graphStreams(t testing.TB, dev device.Device, seed uint64) {
 			}
 		}
 		u, v := columnOf(a.c, from), columnOf(a.c, to)
-		a.ok = columnOf(a.c, make([]bool, len(from)))
+		if told {
+			a.ok = columnOf(a.c, make([]bool, len(from)))
+			all = append(all, a)
+		}
 		if insert {
 			noError(t, p.set.InsertOn(a.c.s, u, v, a.ok))
 		} else {
 			noError(t, p.g.DeleteOn(a.c.s, u, v, a.ok))
 		}
-		all = append(all, a)
 	}
 	for i, a := range all {
 		got := make([]bool, len(a.want))
@@ -208,7 +260,7 @@ func graphBehind(t testing.TB, dev device.Device, seed uint64) {
 		for i := range from {
 			p.model[edge{0, to[i]}] = 0
 		}
-		noError(t, p.set.InsertOn(s, columnOf(c, from), columnOf(c, to), device.Slice[bool]{}))
+		noError(t, p.set.InsertOn(s, columnOf(c, from), columnOf(c, to), columnOf(c, make([]bool, n))))
 		p.insert([]uint32{1, 2, 1}, []uint32{n, n, n}, []uint32{0, 0, 0})
 		if p.g.Edges() != len(p.model) {
 			t.Fatalf("%d edges, want %d", p.g.Edges(), len(p.model))
@@ -217,8 +269,10 @@ func graphBehind(t testing.TB, dev device.Device, seed uint64) {
 	}
 	p.deleteVertices()
 	p.same()
-	more := columnOf(c, sequence(0, 300))
-	noError(t, p.g.DeleteOn(s, more, more, device.Slice[bool]{}))
+	for _, n := range []int{300, 600} { // the second has memory of the first made larger
+		more := columnOf(c, sequence(0, n))
+		noError(t, p.g.DeleteOn(s, more, more, device.Slice[bool]{}))
+	}
 	p.close()
 	c.close()
 }

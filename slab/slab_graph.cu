@@ -18,7 +18,9 @@ using S = ArcOnly;
 
 WEFT_KERNEL(slab_graph_find, kGetBlocks)(weft::slab::FindParams p) { find_arcs<S, K, V>(p); }
 WEFT_KERNEL(slab_graph_change, kChangeBlocks)(ChangeParams<Graph> p) { change_arcs<S, K, V>(p); }
-#if WEFT_VALUE_BITS
+#if !WEFT_VALUE_BITS
+WEFT_KERNEL(slab_graph_try, kChangeBlocks)(TryParams p) { insert_some<S>(p); }
+#else
 WEFT_KERNEL(slab_graph_winners_last, 1)(WinnersParams<Graph> p) {
   winners_last<S, K, V>(p.winners, p.table.table.counters, [&](Operation<S>& op) { change_winner<S, K>(p, op); });
 }

@@ -45,6 +45,7 @@ type edgesParams struct {
 	done    device.Ptr
 	ok      device.Ptr
 	changed device.Ptr
+	bad     device.Ptr
 	n       uint32
 	both    uint32
 	most    uint32
@@ -81,7 +82,7 @@ type graphRef struct {
 	vertices device.Ptr
 	owners   device.Ptr
 	n        uint32
-	unused   uint32
+	longest  uint32
 }
 
 // graphWinnersParams is weft::WinnersParams of C++.
@@ -128,6 +129,17 @@ type rowsParams struct {
 	unused   uint32
 }
 
+// tryParams is weft::slab::TryParams of C++.
+type tryParams struct {
+	_      structs.HostLayout
+	graph  graphRef
+	keys   device.Ptr
+	rest   device.Ptr
+	report device.Ptr
+	n      uint32
+	flags  uint32
+}
+
 // closeParams has the layout of weft::slab::CloseParams.
 var (
 	_ [136]byte = [unsafe.Sizeof(closeParams{})]byte{}
@@ -154,7 +166,7 @@ var (
 
 // edgesParams has the layout of weft::slab::EdgesParams.
 var (
-	_ [80]byte = [unsafe.Sizeof(edgesParams{})]byte{}
+	_ [88]byte = [unsafe.Sizeof(edgesParams{})]byte{}
 	_ [0]byte  = [unsafe.Offsetof(edgesParams{}.from)]byte{}
 	_ [8]byte  = [unsafe.Offsetof(edgesParams{}.to)]byte{}
 	_ [16]byte = [unsafe.Offsetof(edgesParams{}.vals)]byte{}
@@ -163,10 +175,11 @@ var (
 	_ [40]byte = [unsafe.Offsetof(edgesParams{}.done)]byte{}
 	_ [48]byte = [unsafe.Offsetof(edgesParams{}.ok)]byte{}
 	_ [56]byte = [unsafe.Offsetof(edgesParams{}.changed)]byte{}
-	_ [64]byte = [unsafe.Offsetof(edgesParams{}.n)]byte{}
-	_ [68]byte = [unsafe.Offsetof(edgesParams{}.both)]byte{}
-	_ [72]byte = [unsafe.Offsetof(edgesParams{}.most)]byte{}
-	_ [76]byte = [unsafe.Offsetof(edgesParams{}.unused)]byte{}
+	_ [64]byte = [unsafe.Offsetof(edgesParams{}.bad)]byte{}
+	_ [72]byte = [unsafe.Offsetof(edgesParams{}.n)]byte{}
+	_ [76]byte = [unsafe.Offsetof(edgesParams{}.both)]byte{}
+	_ [80]byte = [unsafe.Offsetof(edgesParams{}.most)]byte{}
+	_ [84]byte = [unsafe.Offsetof(edgesParams{}.unused)]byte{}
 )
 
 // findParams has the layout of weft::slab::FindParams.
@@ -199,7 +212,7 @@ var (
 	_ [80]byte  = [unsafe.Offsetof(graphRef{}.vertices)]byte{}
 	_ [88]byte  = [unsafe.Offsetof(graphRef{}.owners)]byte{}
 	_ [96]byte  = [unsafe.Offsetof(graphRef{}.n)]byte{}
-	_ [100]byte = [unsafe.Offsetof(graphRef{}.unused)]byte{}
+	_ [100]byte = [unsafe.Offsetof(graphRef{}.longest)]byte{}
 )
 
 // graphWinnersParams has the layout of weft::WinnersParams.
@@ -244,6 +257,17 @@ var (
 	_ [144]byte = [unsafe.Offsetof(rowsParams{}.limit)]byte{}
 	_ [152]byte = [unsafe.Offsetof(rowsParams{}.n)]byte{}
 	_ [156]byte = [unsafe.Offsetof(rowsParams{}.unused)]byte{}
+)
+
+// tryParams has the layout of weft::slab::TryParams.
+var (
+	_ [136]byte = [unsafe.Sizeof(tryParams{})]byte{}
+	_ [0]byte   = [unsafe.Offsetof(tryParams{}.graph)]byte{}
+	_ [104]byte = [unsafe.Offsetof(tryParams{}.keys)]byte{}
+	_ [112]byte = [unsafe.Offsetof(tryParams{}.rest)]byte{}
+	_ [120]byte = [unsafe.Offsetof(tryParams{}.report)]byte{}
+	_ [128]byte = [unsafe.Offsetof(tryParams{}.n)]byte{}
+	_ [132]byte = [unsafe.Offsetof(tryParams{}.flags)]byte{}
 )
 
 // tableRef has the layout of weft::slab::Table.

@@ -23,7 +23,7 @@ import (
 //kernelgen:input 12f83f2472623dfcdb5cf3ea07fe586775cec10da4c28dc7a585236927028216 5169 kernels/include/weft/order.cuh
 //kernelgen:input 5b054470229a4453eff5f4bb5d4c496ec38dfaab975f038712f650c7e631b503 4231 kernels/include/weft/reduce.cuh
 //kernelgen:input 3844d10e56bfb5b2bb8c488edf87f503d07fe3315f36a6d26af5f81e850e250a 4894 kernels/include/weft/shared.cuh
-//kernelgen:input 2a35902f35f6cd94f69c0f17d3ae7d23f285b8ad1a7df1be70aaaeca4de0f602 8231 kernels/include/weft/slab_change.cuh
+//kernelgen:input 945f2238e085101d8e88037cc747897dfbcabc9110165e55d8602e2dc8e95fda 8905 kernels/include/weft/slab_change.cuh
 //kernelgen:input 2409d542f81acc912319e0477e4055dbe9535d4c7d6330aa43cc602b0bd73a6f 4437 kernels/include/weft/slab_find.cuh
 //kernelgen:input b116b8588875ae281d3b4ebdc71328f619de0b46fe96c3b0877dcf28a04b38a3 4676 kernels/include/weft/slab_table.cuh
 //kernelgen:input b6a4a0a470083c5db2ddc3dadb2275946d1f16b725fa0fe66607df730c694dc4 5537 kernels/include/weft/slot.cuh
@@ -36,8 +36,8 @@ import (
 //kernelgen:input 3defb3cf550267407154a4eff71ff7108ccb86f5c8cef2b886114d6467678fd1 2986 slab/search.cuh
 //kernelgen:input 3cc0dfdc7a1046809bbfbe37ecd9286f2ef3b962d6abc8bcfdbb1d37ec45b388 654 slab/slab_multi.cu
 //kernelgen:input c6dbc517d24d980a54f4c0d9bfe45a842ed8f34f093d7e5fce83a62faceeda8a 873 slab/tuning.cuh
-//kernelgen:output e7f0d12804d64469fb8abc51295bff615da5e639776fe6346761bed409064263 71677 slab/slab_multi_32_32_sm80.ptx
-//kernelgen:output af9ce392e1eda610dae2fd87a4e1ffd7b2cfab80a149c39149d40e7ec59444bf 71677 slab/slab_multi_32_32_sm90.ptx
+//kernelgen:output b7266be539744a390e8f213f589292f113e8504bdbbd8094e498a18cbfa9657c 71677 slab/slab_multi_32_32_sm80.ptx
+//kernelgen:output 20020f10467ff94631aa93f5bd0fb04c2e6a0347a3dc48d197896992233e1d8f 71677 slab/slab_multi_32_32_sm90.ptx
 //kernelgen:output 077377ed61742d70f2f7560caed35a3afa009958c99858d573ff2a3ccc134cf3 69002 slab/slab_multi_32_64_sm80.ptx
 //kernelgen:output 1bee05893068cb61998b054a9b1fd6940557ef68ece067dd6ab8e238a147f38b 67930 slab/slab_multi_32_64_sm90.ptx
 //kernelgen:output 846fe5b24b90e7fd8643448a7fd122dbea9af8fcf0b33913ccaa177f6d53ff02 70217 slab/slab_multi_64_32_sm80.ptx

@@ -284,6 +284,14 @@ func (t *Table) alone(ctx context.Context, f func(now Counters) error) error {
 	})
 }
 
+// Inserting is Alone for something that submits up to n insertions by itself.
+func (t *Table) Inserting(ctx context.Context, method string, n int, f func(now Counters) error) error {
+	return t.Alone(ctx, method, func(now Counters) error {
+		defer t.bound.submitted(&batch.Batch{N: n, Kind: op.PutNew})
+		return f(now)
+	})
+}
+
 // Sync waits for what has been submitted to streams and reports operations
 // that found no room.
 func (t *Table) Sync(ctx context.Context) error {

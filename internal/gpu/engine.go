@@ -410,6 +410,12 @@ func (e *Engine) Do(ctx context.Context, submit func(*device.Stream) error) erro
 	return errors.Join(err, waited)
 }
 
+// Try submits a change of the structure's own to a stream of a caller's.
+func (e *Engine) Try(s *device.Stream, submit func() error) error {
+	e.stale = true
+	return e.SubmitVisible(s, submit)
+}
+
 // Alone does it while no reader is at work, and none comes.
 func (e *Engine) Alone(ctx context.Context, submit func(*device.Stream) error) error {
 	if err := e.Leases.Exclude(ctx); err != nil {

@@ -20,7 +20,7 @@ struct Graph {
   Vertex* vertices;
   uint32_t* owners;  // of base slabs
   uint32_t n;        // vertices
-  uint32_t unused;
+  uint32_t longest;  // slabs that a chain may have, behind which it gets no others
 
   __device__ __forceinline__ operator const Table&() const { return table; }
 };

@@ -29,6 +29,13 @@ __device__ __forceinline__ uint32_t attach(const Table& t, Resident& resident, L
   return there == kNoUnit ? fresh : there;
 }
 
+// too_long tells whether a chain of so many slabs gets no more (slab_arcs.cuh).
+template <class S, class T>
+__device__ __forceinline__ bool too_long(const T& t, uint32_t slabs) {
+  if constexpr (kArcs<S>) return slabs >= t.longest;
+  return false;
+}
+
 // change runs one operation per lane (INSERT, REPLACE, DELETE, DELETEALL,
 // SEARCH). All lanes of the warp must call it.
 //
@@ -60,6 +67,12 @@ __device__ __forceinline__ void change(const T& in, uint32_t flags, Operation<S>
   const uint32_t home = locate<S>(in, op.key);
   const Key name = stored<S>(op.key);
   uint32_t pending = ballot(kAll, op.there) >> tile.base & tile.kMask;
+  if constexpr (kArcs<S>) {  // the extra bucket stays empty
+    const bool homeless = op.there && home == t.buckets && inserts<S, V>(op.kind);
+    if (homeless) op.outcome = kFull;
+    pending &= ~(ballot(kAll, homeless) >> tile.base);
+  }
+  uint32_t depth = 1;  // slabs of the chain up to the one at hand, of arcs
   // The slab at hand, and the first with a free slot once seen. With claim the
   // scan is over, the key is absent, and the first free slot is to be taken.
   constexpr uint32_t kUnseen = kNoUnit - 1;
@@ -140,8 +153,10 @@ __device__ __forceinline__ void change(const T& in, uint32_t flags, Operation<S>
         at = spare, claim = true;  // scanned it all: back to the first free slot
       } else if (behind && (claim || !end)) {
         at = appends && at == kNoUnit && tile.link.tail != kNoUnit ? tile.link.tail : tile.link.next;
+        depth++;
       } else if (adds) {
         grow = true;
+        if (too_long<S>(in, depth)) grow = false, over = true, done = kFull;
       } else {
         over = true, done = killed != 0 ? kDeleted : kNothing;
       }
@@ -163,7 +178,7 @@ __device__ __forceinline__ void change(const T& in, uint32_t flags, Operation<S>
         if (Multi && removed && all) *removed = killed;
       }
       pending &= pending - 1;
-      at = kNoUnit, spare = kUnseen, claim = false, killed = 0;
+      at = kNoUnit, spare = kUnseen, claim = false, killed = 0, depth = 1;
     }
   }
 }
