@@ -27,7 +27,6 @@ struct EdgesParams {
   const uint8_t* done;  // of arcs, for pick
   uint8_t* ok;          // of edges; may be null
   uint64_t* changed;    // added to
-  uint32_t* bad;        // set if there is a vertex that cannot be
   uint32_t n;
   uint32_t both;
   uint32_t most;  // vertices that may be
@@ -38,7 +37,6 @@ __device__ __forceinline__ void arcs(const EdgesParams& p) {
   for (uint64_t i = thread_index(); i < p.n; i += threads_in_grid()) {
     const uint32_t u = p.from[i], v = p.to[i], low = u < v ? u : v, high = u < v ? v : u;
     const uint64_t last = i * (1 + p.both) + p.both;
-    if (high >= p.most) store_relaxed(p.bad, 1u);
     const bool none = u == v && u < p.most;  // count finds a vertex that cannot be
     p.keys[last] = none ? kNoArc : p.both ? arc_of(low, high) : arc_of(u, v);
     if (p.both) p.keys[last - 1] = none ? kNoArc : arc_of(high, low);
@@ -97,37 +95,6 @@ __device__ __forceinline__ void change_arcs(const ChangeParams<Graph>& p) {
   list(c, i, op, contends(op));
   tally_block(g.table.counters, op.outcome);
   count_arcs(g, op);
-}
-
-// Try is a batch of insertions whose outcomes nobody wants, and which need not find room.
-struct TryParams {
-  Graph graph;
-  const uint64_t* keys;
-  uint64_t* rest;    // those that found none
-  uint32_t* report;  // how many that are, and whether any key is bad: then nothing is changed
-  uint32_t n;
-  uint32_t flags;
-};
-
-// insert_some inserts arcs of vertices that have tables, where no chain gets too long by it.
-template <class S>
-__device__ __forceinline__ void insert_some(const TryParams& p) {
-  if (load_relaxed(p.report + 1) != 0) return;
-  const uint64_t i = thread_index();
-  const uint32_t lane = lane_index();
-  Operation<S> op{i < p.n, kPutNew, kNoArc, 0};
-  if (op.there) op.key = load_once(p.keys + i);
-  op.there = op.key != kNoArc;
-  change<S, false>(p.graph, p.flags, op);
-  const uint32_t full = ballot(kAll, op.outcome == kFull);
-  if (full != 0) {
-    uint32_t at = 0;
-    if (lane == lowest(full)) at = add_relaxed(p.report, uint32_t(popcount(full)));
-    at = shuffle(kAll, at, lowest(full)) + popcount(full & ((1u << lane) - 1));
-    if (full >> lane & 1) p.rest[at] = op.key;
-  }
-  tally_block(p.graph.table.counters, op.outcome);
-  count_arcs(p.graph, op);
 }
 
 // change_winner runs the last insertion of each arc whose insertions have met. None of them may have found a slab, while this one

@@ -13,8 +13,8 @@ import (
 	"github.com/weftgo/weft/internal/op"
 )
 
-//go:generate go run ../cmd/weftgen -target 80,90+ptx83 -struct weft::slab::Demand -struct weft::slab::Move -type slab::Demand=demandWords -type slab::Move=moveWords ../kernels/include/weft/slab_arcs.cuh
-//go:generate go run ../cmd/weftgen -loader=false -target 80+ptx83,90+ptx83 -widths 64_0,64_32 -type slab::Table=.tableRef -type slab::Graph=graphRef -type weft::ChangeParams=graphChangeParams -type weft::WinnersParams=graphWinnersParams -type weft::ExportParams=graphExportParams -type weft::Lookup=internal/gpu.Lookup -type weft::Changes=internal/gpu.Changes -type weft::Winners=internal/gpu.Winners -type weft::Export=internal/gpu.Export slab_graph.cu
+//go:generate go run ../cmd/weftgen -target 80,90+ptx83 -struct weft::slab::Demand -struct weft::slab::Move -struct weft::slab::Tried -type slab::Tried=triedWords -type slab::Demand=demandWords -type slab::Move=moveWords ../kernels/include/weft/slab_arcs.cuh
+//go:generate go run ../cmd/weftgen -loader=false -target 80+ptx83,90+ptx83 -widths 64_0,64_32 -type slab::Table=.tableRef -type slab::Graph=graphRef -type slab::Plain=plainEdges -type weft::ChangeParams=graphChangeParams -type weft::WinnersParams=graphWinnersParams -type weft::ExportParams=graphExportParams -type weft::Lookup=internal/gpu.Lookup -type weft::Changes=internal/gpu.Changes -type weft::Winners=internal/gpu.Winners -type weft::Export=internal/gpu.Export slab_graph.cu
 
 // gpuGraph is the engine of tables whose keys are arcs: flushes, and what resolves duplicates before its winners are known, are
 // those of other tables; the rest are their loops with another locate, and kernels that work by vertex (graph.cuh).
@@ -44,7 +44,8 @@ type graphKernels struct {
 	widths batch.Widths
 
 	find, change, export, renew       device.Kernel
-	arcs, pick, try                   device.Kernel // try of graphs without weights
+	arcs, pick                        device.Kernel
+	check, insert, erase              device.Kernel // the first two of graphs without weights
 	count, forget, plan, move, settle device.Kernel
 	measure, hand, degrees, rows      device.Kernel
 	doom, sever                       device.Kernel
@@ -88,7 +89,7 @@ func (k *graphKernels) load(dev device.Device) error {
 	order := []gpu.Entry{{Name: "contend", To: &e.Order.Contend}, {Name: "reset", To: &e.Order.Reset}}
 	own := []gpu.Entry{
 		{Name: "find", To: &k.find}, {Name: "change", To: &k.change}, {Name: "export", To: &k.export}, {Name: "renew", To: &k.renew},
-		{Name: "arcs", To: &k.arcs}, {Name: "pick", To: &k.pick}, {Name: "winners_first", To: &e.Order.First},
+		{Name: "arcs", To: &k.arcs}, {Name: "pick", To: &k.pick}, {Name: "erase", To: &k.erase}, {Name: "winners_first", To: &e.Order.First},
 		{Name: "count", To: &k.count}, {Name: "forget", To: &k.forget}, {Name: "plan", To: &k.plan}, {Name: "move", To: &k.move}, {Name: "settle", To: &k.settle},
 		{Name: "measure", To: &k.measure}, {Name: "hand", To: &k.hand}, {Name: "degrees", To: &k.degrees}, {Name: "rows", To: &k.rows},
 		{Name: "doom", To: &k.doom}, {Name: "sever", To: &k.sever},
@@ -98,7 +99,7 @@ func (k *graphKernels) load(dev device.Device) error {
 		order = append(order, gpu.Entry{Name: "claim", To: &e.Order.Claim})
 		own = append(own, gpu.Entry{Name: "winners_last", To: &e.Order.Last})
 	} else {
-		own = append(own, gpu.Entry{Name: "try", To: &k.try})
+		own = append(own, gpu.Entry{Name: "check", To: &k.check}, gpu.Entry{Name: "insert", To: &k.insert})
 	}
 	return errors.Join(
 		gpu.Load(dev, slabGraphImages[gpu.Pair(w)], own),

@@ -32,7 +32,8 @@ type arcBatch struct {
 	from, to, values device.Slice[uint32] // of edges in host memory
 	ok               device.Slice[bool]
 	changed          device.Slice[uint64]
-	report           device.Slice[uint32] // of a try
+
+	ticket uint32 // of the last batch of insertions that need not find room
 
 	most  int // edges that become arcs at a time
 	first int // edges of the batch that are before those at work
@@ -46,10 +47,7 @@ func (a *arcBatch) open(dev device.Device, of *gpuGraph) (err error) {
 	if a.used, err = dev.NewEvent(); err != nil {
 		return err
 	}
-	if a.changed, err = device.Make[uint64](dev, 1); err != nil {
-		return err
-	}
-	a.report, err = device.Make[uint32](dev, 2)
+	a.changed, err = device.Make[uint64](dev, 1)
 	return err
 }
 
@@ -66,7 +64,7 @@ func (a *arcBatch) close() (err error) {
 	if a.stream != nil {
 		err = errors.Join(err, a.stream.Close())
 	}
-	return errors.Join(err, a.keys.Free(), a.rest.Free(), a.weights.Free(), a.done.Free(), a.from.Free(), a.to.Free(), a.values.Free(), a.ok.Free(), a.changed.Free(), a.report.Free())
+	return errors.Join(err, a.keys.Free(), a.rest.Free(), a.weights.Free(), a.done.Free(), a.from.Free(), a.to.Free(), a.values.Free(), a.ok.Free(), a.changed.Free())
 }
 
 // leastRows is how many rows a column has at least.
@@ -169,10 +167,36 @@ func (a *arcBatch) carry(ctx context.Context, t *core.Table, method string, b *b
 	return int(n[0]), err
 }
 
-// submit makes arcs of a batch on the device, submits them, and what became of its edges.
-func (a *arcBatch) submit(ctx context.Context, t *core.Table, method string, s *device.Stream, b *batch.Batch, counts bool) (err error) {
+// submit makes arcs of a batch on the device, submits them, and what became of its edges. Where nobody wants to know that, deletions and
+// edges without weights are run where they lie, and only those that find no room are made arcs.
+func (a *arcBatch) submit(ctx context.Context, t *core.Table, method string, s *device.Stream, b *batch.Batch, counts bool) error {
+	if b.N == 0 {
+		return nil
+	}
+	told, n := b.Columns[batch.OK].Given() || counts, b.N*a.of.arcsEach()
+	switch {
+	case told || b.Kind == op.Put:
+		return a.resolved(ctx, t, method, s, b, told)
+	case b.Kind == op.Delete:
+		return a.erase(ctx, t, method, s, b)
+	}
+	if err := enlarge(ctx, a, &a.rest, n); err != nil {
+		return err
+	}
+	left, err := a.insert(ctx, t, method, s, b)
+	if err != nil || left == 0 {
+		return err
+	}
+	arcs := &batch.Batch{N: left, Kind: b.Kind}
+	arcs.Columns[batch.Keys] = batch.InOn(a.rest.Sub(0, left))
+	return inOrder(
+		func() error { return s.Wait(a.used) },
+		func() error { return errors.Join(t.Submit(ctx, s, method, arcs), s.Record(a.used)) })
+}
+
+// resolved submits arcs whose duplicates are resolved.
+func (a *arcBatch) resolved(ctx context.Context, t *core.Table, method string, s *device.Stream, b *batch.Batch, told bool) (err error) {
 	e, n := a.of, b.N*a.of.arcsEach()
-	told := b.Columns[batch.OK].Given() || counts // what became of the edges
 	err = enlarge(ctx, a, &a.keys, n)
 	if told {
 		err = errors.Join(err, enlarge(ctx, a, &a.done, n))
@@ -181,31 +205,20 @@ func (a *arcBatch) submit(ctx context.Context, t *core.Table, method string, s *
 	if vals.Given() {
 		err = errors.Join(err, enlarge(ctx, a, &a.weights, n))
 	}
-	if err != nil || n == 0 {
+	if err != nil {
 		return err
 	}
 	p := edgesParams{
 		from: b.Columns[batch.Keys].Ptr, to: b.Columns[batch.Keys2].Ptr, vals: vals.Ptr, keys: a.keys.Ptr(), weights: a.weights.Ptr(),
-		done: a.done.Ptr(), ok: b.Columns[batch.OK].Ptr, changed: a.changed.Ptr(), bad: a.report.Ptr() + 4, n: uint32(b.N), both: uint32(e.arcsEach() - 1), most: uint32(e.most),
+		done: a.done.Ptr(), ok: b.Columns[batch.OK].Ptr, changed: a.changed.Ptr(), n: uint32(b.N), both: uint32(e.arcsEach() - 1), most: uint32(e.most),
 	}
 	launch := func(k device.Kernel) error { return device.Launch(s, k, gpu.Wave(e.Dev, b.N), gpu.Block, &p) }
-	err = inOrder(
-		func() error { return s.Wait(a.used) },
-		func() error { return s.Fill(a.report.Ptr(), 0, 2) },
-		func() error { return launch(e.graph.arcs) })
-	if err != nil {
+	if err := inOrder(func() error { return s.Wait(a.used) }, func() error { return launch(e.graph.arcs) }); err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, s.Record(a.used)) }()
-	keys := a.keys.Sub(0, n)
-	if b.Kind == op.PutNew && !told {
-		if keys, err = a.try(ctx, t, method, s, keys); err != nil || keys.Len() == 0 {
-			return err
-		}
-		n = keys.Len()
-	}
 	arcs := &batch.Batch{N: n, Kind: b.Kind}
-	arcs.Columns[batch.Keys] = batch.InOn(keys)
+	arcs.Columns[batch.Keys] = batch.InOn(a.keys.Sub(0, n))
 	if told {
 		arcs.Columns[batch.OK] = batch.OutputOn(a.done.Sub(0, n))
 	}
@@ -216,37 +229,4 @@ func (a *arcBatch) submit(ctx context.Context, t *core.Table, method string, s *
 		return err
 	}
 	return inOrder(func() error { return s.Fill(a.changed.Ptr(), 0, 2) }, func() error { return launch(e.graph.pick) })
-}
-
-// try inserts the arcs that find room where they are, which are most of them most of the time, and returns the others: those of
-// vertices whose tables are to grow. It knows a batch with a vertex that cannot be, of which it returns all.
-func (a *arcBatch) try(ctx context.Context, t *core.Table, method string, s *device.Stream, keys device.Slice[uint64]) (rest device.Slice[uint64], err error) {
-	if err := enlarge(ctx, a, &a.rest, keys.Len()); err != nil {
-		return keys, err
-	}
-	e := a.of
-	err = t.Inserting(ctx, method, keys.Len(), func(now core.Counters) error {
-		if err := t.Policy.(*graphPolicy).tries(ctx, now, keys.Len()); err != nil {
-			return err
-		}
-		p := tryParams{graph: graphRefOf(e.Parts(), false), keys: keys.Ptr(), rest: a.rest.Ptr(), report: a.report.Ptr(), n: uint32(keys.Len())}
-		p.graph.longest, p.flags = e.longest(slotsIn(e.Widths.Slot)), uint32(t.Policy.Flags(op.PutNew)&batch.Reuse)
-		var report [2]uint32 // how many are left, and whether there is a vertex that cannot be
-		err := e.Try(s, func() error { return device.Launch(s, e.graph.try, gpu.Grid(keys.Len()), gpu.Block, &p) })
-		if err == nil {
-			err = a.report.CopyTo(context.WithoutCancel(ctx), s, report[:])
-		}
-		switch {
-		case err != nil:
-			return err
-		case int(report[0]) > keys.Len():
-			return fmt.Errorf("%d edges are said to find no room, of %d", report[0], keys.Len())
-		case report[1] != 0:
-			rest = keys
-		default:
-			rest = a.rest.Sub(0, int(report[0]))
-		}
-		return nil
-	})
-	return rest, err
 }

@@ -108,10 +108,15 @@ func (p *graphPolicy) Before(ctx context.Context, now core.Counters, s *device.S
 	return b.N, report, nil
 }
 
-// tries comes before insertions that may find no room, and take any unit of the pool.
-func (p *graphPolicy) tries(ctx context.Context, now core.Counters, n int) error {
-	now, err := p.maybeFlush(ctx, now)
-	p.free, p.peak = 0, max(p.peak, now.Live+uint64(n))
+// tries comes before n insertions that need not find room, and take any unit of the pool.
+func (p *graphPolicy) tries(ctx context.Context, bound core.Counters, n int) (err error) {
+	if p.dirty(bound) {
+		if bound, err = p.engine.Counters(ctx); err == nil {
+			bound.Dead, bound.Exact = bound.Used-bound.Live, true
+			bound, err = p.maybeFlush(ctx, bound)
+		}
+	}
+	p.free, p.peak = 0, max(p.peak, bound.Live+uint64(n))
 	return err
 }
 
@@ -250,10 +255,15 @@ func (p *graphPolicy) After(ctx context.Context, now core.Counters, delta int) e
 	return err
 }
 
+// dirty tells whether a graph has many dead slots.
+func (p *graphPolicy) dirty(now core.Counters) bool {
+	dead, slots := float64(now.Dead), float64(p.engine.dict().kept)*float64(slotsIn(p.widths.Slot))
+	return p.opts.MaxTombstones >= 0 && dead > p.opts.MaxTombstones*float64(now.Used) && dead >= flushShare*slots
+}
+
 // maybeFlush flushes a graph that has many dead slots.
 func (p *graphPolicy) maybeFlush(ctx context.Context, now core.Counters) (core.Counters, error) {
-	dead, slots := float64(now.Dead), float64(p.engine.dict().kept)*float64(slotsIn(p.widths.Slot))
-	if p.opts.MaxTombstones < 0 || dead <= p.opts.MaxTombstones*float64(now.Used) || dead < flushShare*slots {
+	if !p.dirty(now) {
 		return now, nil
 	}
 	p.opts.Logger.Debug("slab: graph: flush", "live", now.Live, "dead", now.Dead)

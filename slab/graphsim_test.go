@@ -111,6 +111,8 @@ func graphUntold(t testing.TB, dev device.Device, weighted bool, o GraphOptions,
 		}
 		p.same()
 	}
+	p.insert([]uint32{7}, []uint32{6}, []uint32{1}) // so that 7 has a table
+	p.delete([]uint32{7}, []uint32{5})
 	if err := insert([]uint32{7, 300}, []uint32{5, 300}, []uint32{1, 2}); !errors.Is(err, weft.ErrOptions) || !strings.Contains(err.Error(), "edge 1 from 300 to 300") {
 		t.Errorf("a vertex that cannot be: %v", err)
 	}
@@ -155,9 +157,10 @@ var graphMutants = []mutant{
 	{"a vertex counts the arcs of others", "graph_change_64_0", `match\.any\.sync\.b32 (%r\d+), (%r\d+), (%r\d+);`, "mov.b32 $1, $3;"},
 	{"an edge leads one way", "graph_arcs_64_0", `(?s)(.*)st\.global\.u64 [^;]*;`, "$1;"},
 	{"an edge has the outcome of another arc", "graph_pick_64_0", `ld\.global\.u8 (%rs\d+), \[(%rd\d+)\];`, "ld.global.u8 $1, [$2+1];"},
-	{"an edge without room is lost", "graph_try_64_0", `(?s)(.*)st\.global\.u64 [^;]*;`, "$1"},
-	{"a batch with a bad vertex is begun", "graph_try_64_0", `(add\.s64 (%rd\d+), %rd\d+, 4;\n)ld\.relaxed\.gpu\.global\.b32 (%r\d+), \[%rd\d+\];`, "${1}mov.b32 $3, 0;"},
-	{"a bad vertex is not seen", "graph_arcs_64_0", `(?m)^.*st\.relaxed\.gpu\.global\.b32 [^;]*;`, ""},
+	{"an edge without room is lost", "graph_insert_64_0", `(?s)(.*)st\.global\.u64 [^;]*;`, "$1"},
+	{"a batch with a bad vertex is begun", "graph_insert_64_0", `(?s)^(.*?)ld\.relaxed\.gpu\.global\.b64 (%rd\d+), \[[^;]*;`, "${1}mov.b64 $2, 0;"},
+	{"a bad vertex is not seen", "graph_check_64_0", `red\.relaxed\.gpu\.global\.max\.u64 [^;]*;`, ""},
+	{"those without room are counted on", "graph_check_64_0", `st\.relaxed\.gpu\.global\.b32 [^;]*;`, ""},
 	{"what is coming is not forgotten", "graph_forget_64_0", `st\.relaxed\.gpu\.global\.b32 [^;]*;`, ""},
 	{"insertions are counted without atomics", "graph_count_64_0", add32, ""},
 	{"vertices get the same base slabs", "graph_plan_64_0", add64, "mov.b64 $1, 0;"},
@@ -242,8 +245,10 @@ func graphStreams(t testing.TB, dev device.Device, seed uint64) {
 		}
 	}
 	bad := columnOf(c[0], []uint32{1, 60, 2})
-	if err := p.set.InsertOn(c[0].s, bad, columnOf(c[0], []uint32{2, 3, 4}), device.Slice[bool]{}); !errors.Is(err, weft.ErrOptions) || !strings.Contains(err.Error(), "edge 1 from 60 to 3") {
-		t.Fatalf("a vertex that cannot be: %v", err)
+	for _, told := range []device.Slice[bool]{{}, columnOf(c[0], make([]bool, 3))} {
+		if err := p.set.InsertOn(c[0].s, bad, columnOf(c[0], []uint32{2, 3, 4}), told); !errors.Is(err, weft.ErrOptions) || !strings.Contains(err.Error(), "edge 1 from 60 to 3") {
+			t.Fatalf("a vertex that cannot be: %v", err)
+		}
 	}
 	p.same()
 }
@@ -271,7 +276,10 @@ func graphBehind(t testing.TB, dev device.Device, seed uint64) {
 	p.same()
 	for _, n := range []int{300, 600} { // the second has memory of the first made larger
 		more := columnOf(c, sequence(0, n))
-		noError(t, p.g.DeleteOn(s, more, more, device.Slice[bool]{}))
+		noError(t, p.g.DeleteOn(s, more, more, columnOf(c, make([]bool, n))))
+	}
+	for _, n := range []int{600, 1200} { // of vertices without tables
+		noError(t, p.set.InsertOn(s, columnOf(c, sequence(n, 2*n)), columnOf(c, sequence(0, n)), device.Slice[bool]{}))
 	}
 	p.close()
 	c.close()

@@ -19,7 +19,7 @@ import (
 //kernelgen:input 12f83f2472623dfcdb5cf3ea07fe586775cec10da4c28dc7a585236927028216 5169 kernels/include/weft/order.cuh
 //kernelgen:input 5b054470229a4453eff5f4bb5d4c496ec38dfaab975f038712f650c7e631b503 4231 kernels/include/weft/reduce.cuh
 //kernelgen:input 3844d10e56bfb5b2bb8c488edf87f503d07fe3315f36a6d26af5f81e850e250a 4894 kernels/include/weft/shared.cuh
-//kernelgen:input 21e4c98ba36ce9d9e1f554c10a6de63688f1f25a1c3588b0c170ebdf8680ea28 4984 kernels/include/weft/slab_arcs.cuh
+//kernelgen:input 52fd6475dfb4c901fa2c24dc0bf467888e3775617c782b8408a7da10978d645c 5334 kernels/include/weft/slab_arcs.cuh
 //kernelgen:input b116b8588875ae281d3b4ebdc71328f619de0b46fe96c3b0877dcf28a04b38a3 4676 kernels/include/weft/slab_table.cuh
 //kernelgen:input b6a4a0a470083c5db2ddc3dadb2275946d1f16b725fa0fe66607df730c694dc4 5537 kernels/include/weft/slot.cuh
 //kernelgen:input 23effe35f5e096b384ffb4120bf425fa880d91df8b8639489904a1d819904586 2119 kernels/include/weft/tile.cuh
@@ -46,6 +46,16 @@ type moveWords struct {
 	lost   uint32
 }
 
+// triedWords is weft::slab::Tried of C++.
+type triedWords struct {
+	_      structs.HostLayout
+	live   uint64
+	used   uint64
+	bad    uint64
+	left   uint32
+	unused uint32
+}
+
 // demandWords has the layout of weft::slab::Demand.
 var (
 	_ [40]byte = [unsafe.Sizeof(demandWords{})]byte{}
@@ -65,4 +75,14 @@ var (
 	_ [4]byte  = [unsafe.Offsetof(moveWords{}.first)]byte{}
 	_ [8]byte  = [unsafe.Offsetof(moveWords{}.slabs)]byte{}
 	_ [12]byte = [unsafe.Offsetof(moveWords{}.lost)]byte{}
+)
+
+// triedWords has the layout of weft::slab::Tried.
+var (
+	_ [32]byte = [unsafe.Sizeof(triedWords{})]byte{}
+	_ [0]byte  = [unsafe.Offsetof(triedWords{}.live)]byte{}
+	_ [8]byte  = [unsafe.Offsetof(triedWords{}.used)]byte{}
+	_ [16]byte = [unsafe.Offsetof(triedWords{}.bad)]byte{}
+	_ [24]byte = [unsafe.Offsetof(triedWords{}.left)]byte{}
+	_ [28]byte = [unsafe.Offsetof(triedWords{}.unused)]byte{}
 )

@@ -1,5 +1,6 @@
 // Kernels of graphs of package slab: those of tables, whose keys are arcs, and what is done by vertex.
 #include "close.cuh"
+#include "edges.cuh"
 #include "graph.cuh"
 #include "weft/entry.cuh"
 
@@ -19,12 +20,14 @@ using S = ArcOnly;
 WEFT_KERNEL(slab_graph_find, kGetBlocks)(weft::slab::FindParams p) { find_arcs<S, K, V>(p); }
 WEFT_KERNEL(slab_graph_change, kChangeBlocks)(ChangeParams<Graph> p) { change_arcs<S, K, V>(p); }
 #if !WEFT_VALUE_BITS
-WEFT_KERNEL(slab_graph_try, kChangeBlocks)(TryParams p) { insert_some<S>(p); }
+WEFT_KERNEL(slab_graph_check, 1)(PlainParams p) { check(p); }
+WEFT_KERNEL(slab_graph_insert, kChangeBlocks)(PlainParams p) { insert<S>(p); }
 #else
 WEFT_KERNEL(slab_graph_winners_last, 1)(WinnersParams<Graph> p) {
   winners_last<S, K, V>(p.winners, p.table.table.counters, [&](Operation<S>& op) { change_winner<S, K>(p, op); });
 }
 #endif
+WEFT_KERNEL(slab_graph_erase, kChangeBlocks)(PlainParams p) { erase<S>(p); }
 WEFT_KERNEL(slab_graph_winners_first, 1)(WinnersParams<Graph> p) {
   winners_first<S, K, V>(p.winners, [&](Operation<S>& op) { change_one<S>(p.table, op); });
 }

@@ -45,7 +45,6 @@ type edgesParams struct {
 	done    device.Ptr
 	ok      device.Ptr
 	changed device.Ptr
-	bad     device.Ptr
 	n       uint32
 	both    uint32
 	most    uint32
@@ -92,6 +91,27 @@ type graphWinnersParams struct {
 	winners gpu.Winners
 }
 
+// plainEdges is weft::slab::Plain of C++.
+type plainEdges struct {
+	_      structs.HostLayout
+	from   device.Ptr
+	to     device.Ptr
+	n      uint32
+	both   uint32
+	spread uint32
+	most   uint32
+}
+
+// plainParams is weft::slab::PlainParams of C++.
+type plainParams struct {
+	_      structs.HostLayout
+	graph  graphRef
+	edges  plainEdges
+	rest   device.Ptr
+	ticket uint32
+	flags  uint32
+}
+
 // renewParams is weft::slab::RenewParams of C++.
 type renewParams struct {
 	_    structs.HostLayout
@@ -129,17 +149,6 @@ type rowsParams struct {
 	unused   uint32
 }
 
-// tryParams is weft::slab::TryParams of C++.
-type tryParams struct {
-	_      structs.HostLayout
-	graph  graphRef
-	keys   device.Ptr
-	rest   device.Ptr
-	report device.Ptr
-	n      uint32
-	flags  uint32
-}
-
 // closeParams has the layout of weft::slab::CloseParams.
 var (
 	_ [136]byte = [unsafe.Sizeof(closeParams{})]byte{}
@@ -166,7 +175,7 @@ var (
 
 // edgesParams has the layout of weft::slab::EdgesParams.
 var (
-	_ [88]byte = [unsafe.Sizeof(edgesParams{})]byte{}
+	_ [80]byte = [unsafe.Sizeof(edgesParams{})]byte{}
 	_ [0]byte  = [unsafe.Offsetof(edgesParams{}.from)]byte{}
 	_ [8]byte  = [unsafe.Offsetof(edgesParams{}.to)]byte{}
 	_ [16]byte = [unsafe.Offsetof(edgesParams{}.vals)]byte{}
@@ -175,11 +184,10 @@ var (
 	_ [40]byte = [unsafe.Offsetof(edgesParams{}.done)]byte{}
 	_ [48]byte = [unsafe.Offsetof(edgesParams{}.ok)]byte{}
 	_ [56]byte = [unsafe.Offsetof(edgesParams{}.changed)]byte{}
-	_ [64]byte = [unsafe.Offsetof(edgesParams{}.bad)]byte{}
-	_ [72]byte = [unsafe.Offsetof(edgesParams{}.n)]byte{}
-	_ [76]byte = [unsafe.Offsetof(edgesParams{}.both)]byte{}
-	_ [80]byte = [unsafe.Offsetof(edgesParams{}.most)]byte{}
-	_ [84]byte = [unsafe.Offsetof(edgesParams{}.unused)]byte{}
+	_ [64]byte = [unsafe.Offsetof(edgesParams{}.n)]byte{}
+	_ [68]byte = [unsafe.Offsetof(edgesParams{}.both)]byte{}
+	_ [72]byte = [unsafe.Offsetof(edgesParams{}.most)]byte{}
+	_ [76]byte = [unsafe.Offsetof(edgesParams{}.unused)]byte{}
 )
 
 // findParams has the layout of weft::slab::FindParams.
@@ -222,6 +230,27 @@ var (
 	_ [104]byte = [unsafe.Offsetof(graphWinnersParams{}.winners)]byte{}
 )
 
+// plainEdges has the layout of weft::slab::Plain.
+var (
+	_ [32]byte = [unsafe.Sizeof(plainEdges{})]byte{}
+	_ [0]byte  = [unsafe.Offsetof(plainEdges{}.from)]byte{}
+	_ [8]byte  = [unsafe.Offsetof(plainEdges{}.to)]byte{}
+	_ [16]byte = [unsafe.Offsetof(plainEdges{}.n)]byte{}
+	_ [20]byte = [unsafe.Offsetof(plainEdges{}.both)]byte{}
+	_ [24]byte = [unsafe.Offsetof(plainEdges{}.spread)]byte{}
+	_ [28]byte = [unsafe.Offsetof(plainEdges{}.most)]byte{}
+)
+
+// plainParams has the layout of weft::slab::PlainParams.
+var (
+	_ [152]byte = [unsafe.Sizeof(plainParams{})]byte{}
+	_ [0]byte   = [unsafe.Offsetof(plainParams{}.graph)]byte{}
+	_ [104]byte = [unsafe.Offsetof(plainParams{}.edges)]byte{}
+	_ [136]byte = [unsafe.Offsetof(plainParams{}.rest)]byte{}
+	_ [144]byte = [unsafe.Offsetof(plainParams{}.ticket)]byte{}
+	_ [148]byte = [unsafe.Offsetof(plainParams{}.flags)]byte{}
+)
+
 // renewParams has the layout of weft::slab::RenewParams.
 var (
 	_ [216]byte = [unsafe.Sizeof(renewParams{})]byte{}
@@ -257,17 +286,6 @@ var (
 	_ [144]byte = [unsafe.Offsetof(rowsParams{}.limit)]byte{}
 	_ [152]byte = [unsafe.Offsetof(rowsParams{}.n)]byte{}
 	_ [156]byte = [unsafe.Offsetof(rowsParams{}.unused)]byte{}
-)
-
-// tryParams has the layout of weft::slab::TryParams.
-var (
-	_ [136]byte = [unsafe.Sizeof(tryParams{})]byte{}
-	_ [0]byte   = [unsafe.Offsetof(tryParams{}.graph)]byte{}
-	_ [104]byte = [unsafe.Offsetof(tryParams{}.keys)]byte{}
-	_ [112]byte = [unsafe.Offsetof(tryParams{}.rest)]byte{}
-	_ [120]byte = [unsafe.Offsetof(tryParams{}.report)]byte{}
-	_ [128]byte = [unsafe.Offsetof(tryParams{}.n)]byte{}
-	_ [132]byte = [unsafe.Offsetof(tryParams{}.flags)]byte{}
 )
 
 // tableRef has the layout of weft::slab::Table.

@@ -24,8 +24,8 @@ import (
 //kernelgen:input 12f83f2472623dfcdb5cf3ea07fe586775cec10da4c28dc7a585236927028216 5169 kernels/include/weft/order.cuh
 //kernelgen:input 5b054470229a4453eff5f4bb5d4c496ec38dfaab975f038712f650c7e631b503 4231 kernels/include/weft/reduce.cuh
 //kernelgen:input 3844d10e56bfb5b2bb8c488edf87f503d07fe3315f36a6d26af5f81e850e250a 4894 kernels/include/weft/shared.cuh
-//kernelgen:input 21e4c98ba36ce9d9e1f554c10a6de63688f1f25a1c3588b0c170ebdf8680ea28 4984 kernels/include/weft/slab_arcs.cuh
-//kernelgen:input 945f2238e085101d8e88037cc747897dfbcabc9110165e55d8602e2dc8e95fda 8905 kernels/include/weft/slab_change.cuh
+//kernelgen:input 52fd6475dfb4c901fa2c24dc0bf467888e3775617c782b8408a7da10978d645c 5334 kernels/include/weft/slab_arcs.cuh
+//kernelgen:input 46ed30e9de5c8fcc15c5e5ef0eedb355d5dfb4e463ed70d3d352a98d259c09e0 8664 kernels/include/weft/slab_change.cuh
 //kernelgen:input 2409d542f81acc912319e0477e4055dbe9535d4c7d6330aa43cc602b0bd73a6f 4437 kernels/include/weft/slab_find.cuh
 //kernelgen:input b116b8588875ae281d3b4ebdc71328f619de0b46fe96c3b0877dcf28a04b38a3 4676 kernels/include/weft/slab_table.cuh
 //kernelgen:input b6a4a0a470083c5db2ddc3dadb2275946d1f16b725fa0fe66607df730c694dc4 5537 kernels/include/weft/slot.cuh
@@ -36,17 +36,18 @@ import (
 //kernelgen:input 3734d9594b1b33c1868d416df12106a6d15018edf95437b3b5b984e6d6f937e3 816 kernels/include/weft/widths.cuh
 //kernelgen:input 71396e2d5392101fb18928ca39fcf0d27f6c8cd50cd15793f5622605fbcb8ff6 5108 slab/change.cuh
 //kernelgen:input 7d2ac793875731c220ecbf36679eeede0561a22bffe0ba91932d178dd2da0106 1776 slab/close.cuh
-//kernelgen:input cad68c36a90c9dd3f8a9cc4caf251e234a2a0f2f1b0ba9d482da1e24158025d0 18909 slab/graph.cuh
+//kernelgen:input 5b5721b04dbfb5dc6194bddf5ae69f24890a80ea5fb0c69e0b8c50e3486edcc8 7877 slab/edges.cuh
+//kernelgen:input 957a68456eda649a6b411c3d8d90befefc4c35cfb31ffae54374102ce0dc44d3 17601 slab/graph.cuh
 //kernelgen:input 37237669ceb87755412311fbe9028dfb04d8eed47ca251b4f64c19b19e9a97f3 1036 slab/layout.cuh
 //kernelgen:input 3defb3cf550267407154a4eff71ff7108ccb86f5c8cef2b886114d6467678fd1 2986 slab/search.cuh
-//kernelgen:input ffd6dad96fd9e947ca94c06f02d9af15a8e21992379832a4c891502d61b3f819 2173 slab/slab_graph.cu
+//kernelgen:input 4cc42f17b2b782601f1e7ada834ce5191a2970f5e4ead4461181a8f4fec2abcd 2333 slab/slab_graph.cu
 //kernelgen:input c6dbc517d24d980a54f4c0d9bfe45a842ed8f34f093d7e5fce83a62faceeda8a 873 slab/tuning.cuh
 //kernelgen:input 8556184b415c3540dbe3a8deb584d99b0462fea3d7ef556f96c926d23e2abc50 7278 slab/whole.cuh
-//kernelgen:output 4876cac00d53478a9127917bbe86fe93736b6cbb2b51d5928daf98754fc6f3ad 271025 slab/slab_graph_64_0_sm80.ptx
-//kernelgen:output 6acfd43d918e07359dc2952b450d5ca21281836f0fd286cab949de741d6665dd 271025 slab/slab_graph_64_0_sm90.ptx
-//kernelgen:output 148c96dadc303466b90171e782dea6517655707b2190fc0685eb7808bf9d7567 288072 slab/slab_graph_64_32_sm80.ptx
-//kernelgen:output 69d92a089f8d9416aafe8ba226ae426f027de37b64febdcb562172c1b5340f67 288072 slab/slab_graph_64_32_sm90.ptx
-//kernelgen:output 2c25aa12be4b4698c4cfcfae0f3f669124394ef005806f24d5babb0b3293de03 11154 slab/slab_graph_params_gen.go
+//kernelgen:output d0025f45e04bf49437c9522a615f6eaa4877110d4e9cca187da158987e2b7b21 335157 slab/slab_graph_64_0_sm80.ptx
+//kernelgen:output 8dee37bae0653fc7875a17fb1400e08c0cd93f79b3cacb6ee57c80d62a27d24d 335157 slab/slab_graph_64_0_sm90.ptx
+//kernelgen:output 0fe29d0033b3bc477616753126e5a53b13d230cb630a38d104e6551715063d4a 324739 slab/slab_graph_64_32_sm80.ptx
+//kernelgen:output 73c165a9d2cc78405093a2aa81a972803cf5f2b7d7f5ab2cf622d639748b1bbc 324739 slab/slab_graph_64_32_sm90.ptx
+//kernelgen:output c02005195ee6644979f5b9d6ca0ef28d9a1ecf01400088d4435c13cc6e99bf4f 11672 slab/slab_graph_params_gen.go
 
 //go:embed slab_graph_64_0_sm80.ptx
 var slabGraph64x0SM80 string
@@ -84,44 +85,47 @@ var slabGraphImages = map[string]*device.Image{
 // slabGraph64x0Kernels are the entry points of slabGraphImages["64_0"] and the size in bytes of
 // the parameter struct that each takes.
 var slabGraph64x0Kernels = map[string]int{
-	"slab_graph_arcs_64_0":          88,
+	"slab_graph_arcs_64_0":          80,
 	"slab_graph_change_64_0":        216,
+	"slab_graph_check_64_0":         152,
 	"slab_graph_close_64_0":         136,
 	"slab_graph_count_64_0":         256,
 	"slab_graph_degrees_64_0":       160,
 	"slab_graph_doom_64_0":          144,
+	"slab_graph_erase_64_0":         152,
 	"slab_graph_export_64_0":        152,
 	"slab_graph_find_64_0":          168,
 	"slab_graph_forget_64_0":        256,
 	"slab_graph_hand_64_0":          256,
+	"slab_graph_insert_64_0":        152,
 	"slab_graph_measure_64_0":       256,
 	"slab_graph_move_64_0":          256,
-	"slab_graph_pick_64_0":          88,
+	"slab_graph_pick_64_0":          80,
 	"slab_graph_plan_64_0":          256,
 	"slab_graph_renew_64_0":         216,
 	"slab_graph_rows_64_0":          160,
 	"slab_graph_settle_64_0":        256,
 	"slab_graph_sever_64_0":         144,
-	"slab_graph_try_64_0":           136,
 	"slab_graph_winners_first_64_0": 168,
 }
 
 // slabGraph64x32Kernels are the entry points of slabGraphImages["64_32"] and the size in bytes of
 // the parameter struct that each takes.
 var slabGraph64x32Kernels = map[string]int{
-	"slab_graph_arcs_64_32":          88,
+	"slab_graph_arcs_64_32":          80,
 	"slab_graph_change_64_32":        216,
 	"slab_graph_close_64_32":         136,
 	"slab_graph_count_64_32":         256,
 	"slab_graph_degrees_64_32":       160,
 	"slab_graph_doom_64_32":          144,
+	"slab_graph_erase_64_32":         152,
 	"slab_graph_export_64_32":        152,
 	"slab_graph_find_64_32":          168,
 	"slab_graph_forget_64_32":        256,
 	"slab_graph_hand_64_32":          256,
 	"slab_graph_measure_64_32":       256,
 	"slab_graph_move_64_32":          256,
-	"slab_graph_pick_64_32":          88,
+	"slab_graph_pick_64_32":          80,
 	"slab_graph_plan_64_32":          256,
 	"slab_graph_renew_64_32":         216,
 	"slab_graph_rows_64_32":          160,

@@ -284,12 +284,18 @@ func (t *Table) alone(ctx context.Context, f func(now Counters) error) error {
 	})
 }
 
-// Inserting is Alone for something that submits up to n insertions by itself.
-func (t *Table) Inserting(ctx context.Context, method string, n int, f func(now Counters) error) error {
-	return t.Alone(ctx, method, func(now Counters) error {
-		defer t.bound.submitted(&batch.Batch{N: n, Kind: op.PutNew})
-		return f(now)
-	})
+// Changing is for something that submits a batch by itself, in a writer's turn. f gets bounds of the counters, and returns those that it
+// has read behind the batch, if it has: they are Exact.
+func (t *Table) Changing(ctx context.Context, method string, b *batch.Batch, f func(bound Counters) (Counters, error)) error {
+	return t.wrap(method, t.turn(ctx, false, func() error {
+		now, err := f(t.bound)
+		t.bound.submitted(b) // also of one that failed: some of it may have been run
+		if now.Exact {
+			t.bound = now
+			t.length.Store(int64(now.Live))
+		}
+		return err
+	}))
 }
 
 // Sync waits for what has been submitted to streams and reports operations

@@ -36,6 +36,15 @@ struct Demand {
   uint64_t arcs;      // that they have
 };
 
+// Tried is what a batch of insertions reports that need not find room. It begins as the counters of its table.
+struct Tried {
+  uint64_t live;
+  uint64_t used;
+  uint64_t bad;   // the ticket of the last batch with a vertex that cannot be, above ~ the first edge that has one
+  uint32_t left;  // arcs that have found no room
+  uint32_t unused;
+};
+
 // Move is a table that moves.
 struct Move {
   uint32_t vertex;

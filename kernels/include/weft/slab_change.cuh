@@ -67,11 +67,6 @@ __device__ __forceinline__ void change(const T& in, uint32_t flags, Operation<S>
   const uint32_t home = locate<S>(in, op.key);
   const Key name = stored<S>(op.key);
   uint32_t pending = ballot(kAll, op.there) >> tile.base & tile.kMask;
-  if constexpr (kArcs<S>) {  // the extra bucket stays empty
-    const bool homeless = op.there && home == t.buckets && inserts<S, V>(op.kind);
-    if (homeless) op.outcome = kFull;
-    pending &= ~(ballot(kAll, homeless) >> tile.base);
-  }
   uint32_t depth = 1;  // slabs of the chain up to the one at hand, of arcs
   // The slab at hand, and the first with a free slot once seen. With claim the
   // scan is over, the key is absent, and the first free slot is to be taken.

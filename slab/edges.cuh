@@ -1,0 +1,192 @@
+// Batches of edges whose outcomes nobody wants: an operation for each arc, where its edge lies. Most come to their end at the first
+// look at a base slab. graphgpuedges.go explains the launches.
+#pragma once
+
+#include "change.cuh"
+#include "weft/slab_arcs.cuh"
+
+namespace weft::slab {
+
+// ---- a batch ----------------------------------------------------------------
+
+// Plain is a batch of edges, of which each is an arc, or one each way.
+struct Plain {
+  const uint32_t* from;
+  const uint32_t* to;
+  uint32_t n;       // edges
+  uint32_t both;    // 1: each is two arcs
+  uint32_t spread;  // a thread in 2^spread has an arc
+  uint32_t most;    // vertices that may be
+};
+
+__device__ __forceinline__ Tried* tried(const Graph& g) { return reinterpret_cast<Tried*>(g.table.counters); }
+
+struct PlainParams {
+  Graph graph;
+  Plain edges;
+  uint64_t* rest;  // arcs that find no room
+  uint32_t ticket;
+  uint32_t flags;
+};
+
+// check notes whether a vertex cannot be: then nothing is inserted.
+__device__ __forceinline__ void check(const PlainParams& p) {
+  Tried* t = tried(p.graph);
+  if (thread_index() == 0) store_relaxed(&t->left, 0u);
+  for (uint64_t i = thread_index(); i < p.edges.n; i += threads_in_grid())
+    if (p.edges.from[i] >= p.edges.most || p.edges.to[i] >= p.edges.most)
+      max_relaxed(&t->bad, uint64_t(p.ticket) << 32 | uint32_t(~i));
+}
+
+// plain is the operation of this thread.
+template <class S>
+__device__ __forceinline__ Operation<S> plain(const Plain& e, uint32_t kind) {
+  const uint64_t at = thread_index(), arc = at >> e.spread, i = arc >> e.both;
+  Operation<S> op{i < e.n && (at & ((1u << e.spread) - 1)) == 0, kind, kNoArc, 0};
+  if (op.there) {
+    const uint32_t u = load_once(e.from + i), v = load_once(e.to + i);
+    op.key = (arc & e.both) != 0 ? arc_of(v, u) : arc_of(u, v);
+    op.there = u != v;
+  }
+  return op;
+}
+
+// Located is a graph in which a lane has found the bucket of its arc.
+struct Located : Graph {
+  uint32_t home;
+
+  __device__ __forceinline__ Located(const Graph& g, uint32_t home) : Graph(g), home(home) {}
+};
+template <class S>
+__device__ __forceinline__ uint32_t locate(const Located& t, uint64_t) {
+  return t.home;
+}
+
+// ---- the first look ---------------------------------------------------------
+
+// Look is what a tile sees in the base slab of an operation's bucket, and does there.
+template <class S, bool Inserts>
+struct Look : SlabTile<S> {
+  using Word = typename S::Word;
+  static_assert(!Inserts || !S::kHasValue);
+
+  uint32_t from;  // the lane with the operation
+  bool busy;      // it has one
+  bool won;       // this lane has changed a slot
+  uint32_t founds, empties[kPieces];
+
+  __device__ __forceinline__ void load(const Located& g, uint32_t those, uint32_t number) {
+    from = this->base + number, busy = those >> from & 1, won = false;
+    const uint32_t bucket = shuffle(kAll, g.home, from);
+    if (!busy) return;
+    this->slab = g.table.slab(bucket, kNoUnit);
+#pragma unroll
+    for (int v = 0; v < kPieces; v++) this->piece[v].whole = load_relaxed(this->slab + v * kLanes + this->rank);
+    // The link is slots of none.
+    if (this->rank == kLanes - 1) this->piece[kPieces - 1].whole.y = S::kNone * 0x1'0000'0001ul;
+  }
+
+  // act deletes the neighbor where it is, or puts it, where it is not, into the first empty slot. Behind a slab with one there are no
+  // others, and change argues why the first is the right one.
+  __device__ __forceinline__ void act(uint32_t name) {
+    const uint32_t key = shuffle(kAll, name, from);
+    int match = -1, empty = -1;
+    this->each([&](int v, int j, Word w) {
+      if (uint32_t(S::key(w)) == key) match = v * this->kSlots + j;
+      if (empty < 0 && uint32_t(S::key(w)) == S::kEmpty) empty = v * this->kSlots + j;
+    });
+    founds = this->vote(busy && match >= 0);
+#pragma unroll
+    for (int v = 0; v < kPieces; v++) empties[v] = this->vote(busy && empty >= 0 && empty / this->kSlots == v);
+    if constexpr (Inserts) {
+      const uint32_t lanes = empties[0] != 0 ? empties[0] : empties[1];
+      if (founds == 0 && lanes != 0 && this->rank == lowest(lanes)) swap(empty, S::pair(S::kEmpty, 0), S::pair(key, 0));
+    } else if (busy && match >= 0) {
+      swap(match, this->word(match), S::dead(key));
+    }
+  }
+  __device__ __forceinline__ void swap(int number, Word word, Word to) {
+    won = S::swap(this->at(number / this->kSlots, number % this->kSlots), word, to);
+  }
+
+  // tell is the outcome: kAgain if the slab does not decide it, or another thread was faster.
+  __device__ __forceinline__ Outcome tell() const {
+    const bool done = this->vote(won) != 0;
+    if constexpr (Inserts) return founds != 0 ? kPresent : done ? kInserted : kAgain;
+    return done ? kDeleted : founds == 0 && (empties[0] | empties[1]) != 0 ? kNothing : kAgain;
+  }
+};
+
+// look_first gives operations the outcomes that one look decides, two of a tile under way, and kAgain to the others.
+template <class S, bool Inserts>
+__device__ __forceinline__ void look_first(const Located& g, Operation<S>& op) {
+  constexpr uint32_t kAtOnce = 2, kThose = 0x33333333;  // two lanes of each tile
+  const uint32_t name = uint32_t(stored<S>(op.key)), those = ballot(kAll, op.there);
+#pragma unroll
+  for (uint32_t r = 0; r < kLanes; r += kAtOnce) {
+    if ((those & kThose << r) == 0) continue;
+    Look<S, Inserts> look[kAtOnce];
+#pragma unroll
+    for (uint32_t k = 0; k < kAtOnce; k++) look[k].load(g, those, r + k);
+#pragma unroll
+    for (uint32_t k = 0; k < kAtOnce; k++) look[k].act(name);
+#pragma unroll
+    for (uint32_t k = 0; k < kAtOnce; k++) {
+      const Outcome told = look[k].tell();
+      if (op.there && lane_index() == look[k].from) op.outcome = told;
+    }
+  }
+}
+
+// run brings operations of one kind to their end. Insertions that may take dead slots look at whole chains from the start.
+template <class S, bool Inserts>
+__device__ __forceinline__ void run(const PlainParams& p, Operation<S>& op) {
+  const Located g(p.graph, locate<S>(p.graph, op.key));
+  if (op.there && g.home == g.table.buckets) {  // a vertex without a table
+    op.there = false;
+    if (Inserts) op.outcome = kFull;
+  }
+  if (p.flags & kReuse) {
+    op.outcome = op.there ? kAgain : op.outcome;
+  } else {
+    look_first<S, Inserts>(g, op);
+  }
+  const bool again = op.there && op.outcome == kAgain;
+  if (ballot(kAll, again) != 0) {
+    Operation<S> rest{again, op.kind, op.key, op.value};
+    change<S, false>(g, p.flags, rest);
+    if (again) op.outcome = rest.outcome;
+  }
+  count_arcs(p.graph, op);
+}
+
+// insert inserts arcs of vertices that have tables, where no chain gets too long by it, unless a vertex cannot be.
+template <class S>
+__device__ __forceinline__ void insert(const PlainParams& p) {
+  Tried* t = tried(p.graph);
+  if (load_relaxed(&t->bad) >> 32 == p.ticket) return;
+  Operation<S> op = plain<S>(p.edges, kPutNew);
+  run<S, true>(p, op);
+  const uint32_t full = ballot(kAll, op.outcome == kFull), lane = lane_index();
+  if (full != 0) {
+    uint32_t at = 0;
+    if (lane == lowest(full)) at = add_relaxed(&t->left, uint32_t(popcount(full)));
+    at = shuffle(kAll, at, lowest(full)) + popcount(full & ((1u << lane) - 1));
+    if (full >> lane & 1) p.rest[at] = op.key;
+  }
+  const uint32_t fresh = count_block(op.outcome == kInserted), revived = p.flags & kReuse ? count_block(op.outcome == kRevived) : 0;
+  if (thread_in_block() != 0 || fresh + revived == 0) return;
+  add_relaxed(&t->live, uint64_t(fresh) + revived);
+  add_relaxed(&t->used, uint64_t(fresh));
+}
+
+// erase deletes arcs.
+template <class S>
+__device__ __forceinline__ void erase(const PlainParams& p) {
+  Operation<S> op = plain<S>(p.edges, kDelete);
+  run<S, false>(p, op);
+  const uint32_t deleted = count_block(op.outcome == kDeleted);
+  if (thread_in_block() == 0 && deleted != 0) add_relaxed(&p.graph.table.counters->live, 0 - uint64_t(deleted));
+}
+
+}  // namespace weft::slab
