@@ -304,6 +304,19 @@ func TestRunRefuses(t *testing.T) {
 	}
 }
 
+// However few keys there are, an experiment runs or says that they are too few, and comes to an end.
+func TestFewKeys(t *testing.T) {
+	conformance.NotRaced(t, ownTests)
+	dev := devicetest.OpenCPU(t, 2)
+	for _, e := range All() {
+		for _, n := range []int{1, 17} {
+			if _, err := e.Run(t.Context(), Config{Device: dev, N: n, Runs: 1, Scale: Quick}); err != nil && !errors.Is(err, device.ErrInvalid) && !errors.Is(err, device.ErrUnsupported) {
+				t.Errorf("%s with %d keys: %v", e.Name, n, err)
+			}
+		}
+	}
+}
+
 // The article's table says 31 batches take what its text says: about 1.2
 // seconds all in all, 361 million keys a second at first.
 func TestArticleFigures(t *testing.T) {

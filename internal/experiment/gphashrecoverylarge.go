@@ -35,7 +35,7 @@ const (
 )
 
 func runGPHashRecoveryLarge(ctx context.Context, r *runner) (err error) {
-	n, err := r.keys(1<<19, recoveryKeys, 64)
+	n, err := r.keysFrom(16, 1<<19, recoveryKeys, 64)
 	if err != nil {
 		return err
 	}

@@ -28,8 +28,14 @@ var resizePolicies = []struct {
 	is   gphash.Resize
 }{{"Stop", gphash.Stop}, {"Beside", gphash.Beside}}
 
+// leastResized is a number of keys for an eighth of which an index has to grow.
+const leastResized = 64
+
 func runGPHashResize(ctx context.Context, r *runner) error {
 	n, err := r.gphashKeys(1<<20, 1<<21, 8)
+	if err == nil && n < leastResized {
+		err = tooFew(n, leastResized)
+	}
 	if err != nil {
 		return err
 	}

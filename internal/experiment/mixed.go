@@ -46,11 +46,17 @@ type batch[K weft.Key, V weft.Value] struct {
 	succeed int
 }
 
+// leastMixed is the number of keys that mixed batches leave some of in any case.
+const leastMixed = 16
+
 // newBatch makes a batch of size operations for a table of the n keys of the
 // columns. Those that it deletes or finds must not be more than it leaves.
 func newBatch[K weft.Key, V weft.Value](r *runner, m mix, n, size int) (b *batch[K, V], err error) {
 	inserts, removes, hits := int(m.insert*float64(size)), int(m.remove*float64(size)), int(m.hit*float64(size))
 	b = &batch[K, V]{r: r, mix: m, before: n - inserts, succeed: inserts + removes + hits}
+	if b.before < 1 {
+		return nil, tooFew(n, leastMixed)
+	}
 	defer func() {
 		if err != nil {
 			err = errors.Join(err, b.free())

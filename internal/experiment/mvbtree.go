@@ -350,7 +350,7 @@ const (
 )
 
 func runMVBTreeMemory(ctx context.Context, r *runner) (err error) {
-	n, err := r.keys(1<<14, 45_000_000, 2*orderedBytes[uint32, uint32]())
+	n, err := r.keysFrom(4*memoryLaunches, 1<<14, 45_000_000, 2*orderedBytes[uint32, uint32]())
 	if err != nil {
 		return err
 	}

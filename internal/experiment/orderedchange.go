@@ -233,7 +233,7 @@ have no order: on a TITAN V 248, 257 and 238 million a second at 20, 60 and 100 
 }
 
 func runOrderedMixed(ctx context.Context, r *runner) error {
-	n, err := r.keys(1<<20, 100_000_000, orderedBytes[uint32, uint32]()+mixedBytes)
+	n, err := r.keysFrom(leastMixed, 1<<20, 100_000_000, orderedBytes[uint32, uint32]()+mixedBytes)
 	if err != nil {
 		return err
 	}

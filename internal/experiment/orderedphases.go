@@ -44,15 +44,18 @@ var published41 = map[string][2][3]float64{
 	"delete_get":      {{}, {434, 424, 400}},
 }
 
+// leastPhase is the number of keys of the smaller map, at least.
+const leastPhase = 64
+
 // phaseShares are the shares of updates, in percent.
 var phaseShares = []int{5, 50, 90}
 
 func runOrderedPhases(ctx context.Context, r *runner) (err error) {
-	large, err := r.keys(1<<20, 40_000_000, orderedBytes[uint32, uint32]()+2*64)
+	large, err := r.keysFrom(leastPhase, 1<<20, 40_000_000, orderedBytes[uint32, uint32]()+2*64)
 	if err != nil {
 		return err
 	}
-	small := max(large/r.size(16, 40), 64)
+	small := max(large/r.size(16, 40), leastPhase)
 	total := min(r.size(1<<16, 5_000_000), large)
 	if _, err := r.changeLimit(ctx, large); err != nil {
 		return err

@@ -34,7 +34,7 @@ type ranges struct {
 }
 
 func runOrderedRange(ctx context.Context, r *runner) (err error) {
-	n, err := r.keys(1<<20, 100_000_000, orderedBytes[uint32, uint32]())
+	n, err := r.keysFrom(16, 1<<20, 100_000_000, orderedBytes[uint32, uint32]())
 	if err != nil {
 		return err
 	}

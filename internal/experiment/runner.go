@@ -114,6 +114,19 @@ func (r *runner) keys(cpu, gpu, bytes int) (int, error) {
 	return n, nil
 }
 
+// keysFrom is keys for an experiment that cannot do with fewer than least.
+func (r *runner) keysFrom(least, cpu, gpu, bytes int) (int, error) {
+	n, err := r.keys(cpu, gpu, bytes)
+	if err == nil && n < least {
+		err = tooFew(n, least)
+	}
+	return n, err
+}
+
+func tooFew(n, least int) error {
+	return fmt.Errorf("%w: %d keys are too few; choose --n %d or more", device.ErrInvalid, n, least)
+}
+
 // region is the size of memory to measure limits in when no table gives it.
 func (r *runner) region() int {
 	if r.Scale == Quick {
