@@ -37,6 +37,9 @@ func TestKernelsSimulated(t *testing.T) {
 			if i%3 == 0 {
 				full(t, dev)
 			}
+			if i == 1 {
+				hub[uint32](t, dev, 2*chunkSize, false) // several blocks copy its row
+			}
 			if i%2 == 0 {
 				several(t, dev, o, true)
 				several(t, dev, o, false)
@@ -58,7 +61,7 @@ func several(t testing.TB, dev device.Device, o Options, many bool) {
 		g, err := New(on, &o)
 		must(t, err)
 		if e, ok := g.engine.(*gpuEngine); ok {
-			e.spread = 1
+			e.several = 1
 		}
 		asMany(g.store, many)
 		_, err = g.Insert(ctx, from, to, nil)
@@ -233,7 +236,7 @@ func TestEntries(t *testing.T) {
 				c.firsts[group]++
 			}
 		}
-		if got, want := c.before(), 3*unitEntries+1<<20; got != want {
+		if got, want := c.old(), 3*unitEntries+1<<20; got != want {
 			t.Errorf("%d entries, want %d", got, want)
 		}
 	}
@@ -254,14 +257,17 @@ func TestHub(t *testing.T) {
 	if dev.Properties().Kind == device.Sim || testing.Short() {
 		n = 3000
 	}
-	hub[uint32](t, dev, n)
+	for _, many := range []bool{false, true} {
+		hub[uint32](t, dev, n, many)
+	}
 }
 
-func hub[W uint32 | uint64](t testing.TB, dev device.Device, n uint32) {
+func hub[W uint32 | uint64](t testing.TB, dev device.Device, n uint32, many bool) {
 	ctx := t.Context()
 	g, err := NewWeightedGraph[W](dev, nil)
 	must(t, err)
 	defer g.Close()
+	asMany(g.store, many)
 	from, to := hubAndPairs(n)
 	weights := make([]W, len(to))
 	for i, v := range to {
@@ -379,7 +385,7 @@ func TestCrowded(t *testing.T) {
 	for range 2 {
 		_, err = g.Insert(ctx, from, to, nil)
 		must(t, err)
-		if !g.engine.(*gpuEngine).crowded {
+		if g.engine.(*gpuEngine).crowds[0].arcs != n {
 			t.Error("the edges are not sorted as many are")
 		}
 		must(t, g.Check(ctx))
@@ -434,6 +440,7 @@ func TestMemoryIsFlat(t *testing.T) {
 		_, err = g.Delete(ctx, from, to, nil)
 		must(t, err)
 	}
+	must(t, g.Sync(ctx))
 	if g.Edges() != 0 || g.units > spareUnits {
 		t.Errorf("%d edges are left, and %d units", g.Edges(), g.units)
 	}

@@ -11,7 +11,7 @@ import (
 	"github.com/weftgo/weft/internal/gpu/prim"
 )
 
-//go:generate go run ../cmd/weftgen -target 80,90+ptx83 -struct weft::graph::Control -struct weft::graph::Stack -struct weft::graph::Ghost -struct weft::graph::Move -type graph::Control=control -type graph::Stack=stack -type graph::Ghost=ghost -type graph::Move=move ../kernels/include/weft/graph_write.cuh
+//go:generate go run ../cmd/weftgen -target 80,90+ptx83 -struct weft::graph::Control -struct weft::graph::Stack -struct weft::graph::Ghost -struct weft::graph::Move -struct weft::graph::Pile -struct weft::graph::Grant -struct weft::graph::Granted -struct weft::graph::Segment -struct weft::graph::Chunk -type graph::Control=control -type graph::Stack=stack -type graph::Ghost=ghost -type graph::Move=move -type graph::Pile=pile -type graph::Grant=grant -type graph::Granted=granted -type graph::Segment=binnedSegment -type graph::Chunk=rowChunk ../kernels/include/weft/graph_bins.cuh
 //go:generate go run ../cmd/weftgen -loader=false -target 80+ptx83,90+ptx83 -widths 32_0,32_32,32_64 -type graph::Graph=.Ref -type graph::Arcs=arcsRef -type graph::Rows=rowsRef -type graph::Sorted=sortedRef -type graph::Scan=scanRef -type graph::Bins=binsRef -type graph::Binned=binnedRef graph.cu
 
 // gpuEngine runs the kernels of graph.cu. Changes come one behind the other, whatever their streams, and lookups wait
@@ -30,9 +30,11 @@ type gpuEngine struct {
 	pinned []byte          // page-locked: what a change tells, and its stacks; there is one change at a time
 	trash  []device.Buffer // that the last change may read: freed when it has been waited for
 
-	spread  int  // arcs from which on a block settles several tiles: by default, as many as keep the device busy
-	clean   bool // what small batches add to is zero
-	crowded bool // a batch of few arcs had so many of a few vertices that they are better sorted as many are
+	heard   *device.Event // what a batch in bins tells has arrived
+	several int           // arcs from which on a block settles several tiles: by default, as many as keep the device busy
+	clean   bool          // what batches in bins add to is zero
+	piled   bool          // piles are there as they are
+	crowds  [2]crowd      // of edges, and of vertices that are deleted
 }
 
 // ghosts are blocks that only snapshots have, on the device.
@@ -45,7 +47,7 @@ type ghosts struct {
 type kernels struct {
 	findKernel, degreesKernel, rowsKernel       device.Kernel
 	arcs, tally, settle, plan, place            device.Kernel
-	few, placeFew                               device.Kernel
+	few, placeFew, writeFew, writeChunks        device.Kernel
 	write, commit                               device.Kernel
 	mark, doomed, bury, measure, lead, relocate device.Kernel
 }
@@ -55,16 +57,21 @@ const (
 	firstsAt  = 0    // where blocks of each class begin, among vertices sorted by class
 	stacksAt  = 1280 // a stack for each class
 	presentAt = stacksAt + stackBytes
-	smallAt   = (presentAt + 8 + 255) &^ 255
+	pilesAt   = (presentAt + 8 + 255) &^ 255 // the same for batches in bins, and what these are granted
+	grantsAt  = pilesAt + pileBytes
+	grantedAt = (grantsAt + grantBytes + 255) &^ 255
+	smallAt   = grantedAt + 256
 	wordBytes = smallAt + smallBytes
 
 	stackBytes = classes * int(unsafe.Sizeof(stack{}))
+	pileBytes  = classes * int(unsafe.Sizeof(pile{}))
+	grantBytes = classes * int(unsafe.Sizeof(grant{}))
 )
 
 func (e *gpuEngine) word(at int) device.Ptr { return e.words.Ptr + device.Ptr(at) }
 
 func newGPUEngine(g *store) (engine, error) {
-	e := &gpuEngine{store: g, spread: 512 * scanTile}
+	e := &gpuEngine{store: g, several: 512 * scanTile}
 	if err := e.openOn(g.dev); err != nil {
 		return nil, errors.Join(err, e.close())
 	}
@@ -84,6 +91,7 @@ func (e *gpuEngine) openOn(dev device.Device) (err error) {
 		{Name: "find", To: &k.findKernel}, {Name: "degrees", To: &k.degreesKernel}, {Name: "rows", To: &k.rowsKernel},
 		{Name: "arcs", To: &k.arcs}, {Name: "tally", To: &k.tally}, {Name: "settle", To: &k.settle}, {Name: "plan", To: &k.plan}, {Name: "place", To: &k.place},
 		{Name: "few", To: &k.few}, {Name: "place_few", To: &k.placeFew},
+		{Name: "write_few", To: &k.writeFew}, {Name: "write_chunks", To: &k.writeChunks},
 		{Name: "write", To: &k.write}, {Name: "commit", To: &k.commit},
 		{Name: "mark", To: &k.mark}, {Name: "doomed", To: &k.doomed}, {Name: "bury", To: &k.bury},
 		{Name: "measure", To: &k.measure}, {Name: "lead", To: &k.lead}, {Name: "relocate", To: &k.relocate},
@@ -94,7 +102,10 @@ func (e *gpuEngine) openOn(dev device.Device) (err error) {
 	if e.words, err = dev.Alloc(wordBytes); err != nil {
 		return err
 	}
-	if e.pinned, err = dev.AllocHost(headBytes + stackBytes); err != nil {
+	if e.pinned, err = dev.AllocHost(headBytes + stackBytes + pileBytes); err != nil {
+		return err
+	}
+	if e.heard, err = dev.NewEvent(); err != nil {
 		return err
 	}
 	return e.Submit(e.Stream, func() error { return e.Stream.Fill(e.words.Ptr, 0, wordBytes/4) })
@@ -105,6 +116,9 @@ func (e *gpuEngine) close() error {
 	err = errors.Join(err, free(e.Dev, e.words))
 	if e.pinned != nil {
 		err = errors.Join(err, e.Dev.FreeHost(e.pinned))
+	}
+	if e.heard != nil {
+		err = errors.Join(err, e.heard.Close())
 	}
 	return errors.Join(err, e.Queue.Close())
 }
@@ -129,13 +143,14 @@ func (e *gpuEngine) empty() (err error) {
 	for _, x := range e.ghosts {
 		err = errors.Join(err, free(e.Dev, x.buf))
 	}
-	e.ghosts = nil
+	e.ghosts, e.piled = nil, false
 	return errors.Join(err, e.sweep())
 }
 
 // sendStacks copies stacks to where kernels find them. Whoever calls has waited for what the last change told, so that the copy for it is over.
 func (e *gpuEngine) sendStacks(s *device.Stream, stacks *[classes]stack) error {
-	bytes := e.pinned[headBytes:]
+	e.piled = false
+	bytes := e.pinned[headBytes : headBytes+stackBytes]
 	copy(bytes, unsafe.Slice((*byte)(unsafe.Pointer(stacks)), stackBytes))
 	return s.CopyInAsync(e.word(stacksAt), bytes)
 }
@@ -288,6 +303,7 @@ func (e *gpuEngine) reap(ctx context.Context, seen func(ghost) bool) error {
 	if err != nil {
 		return err
 	}
+	e.piled = false
 	before := e.free
 	var freed [classes][]uint32
 	left := make([]ghost, 0, len(all))
@@ -349,7 +365,7 @@ func (e *gpuEngine) reserve(s *device.Stream, class, used, want int) error {
 			return errors.Join(err, e.Dev.Free(buf))
 		}
 	}
-	e.stacks[class] = buf
+	e.stacks[class], e.piled = buf, false
 	if old.Size > 0 {
 		e.trash = append(e.trash, old)
 	}

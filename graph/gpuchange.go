@@ -14,12 +14,13 @@ import (
 	"github.com/weftgo/weft/internal/op"
 )
 
-// gpuChange is a batch of arcs under way on a device. The host waits for it once, between what is planned and what is written: it finds the
-// memory for the rows.
+// gpuChange is a batch of arcs under way on a device. The host waits for it once, for what is planned: it finds the
+// memory for the rows. Those of a batch in bins are written without it, if there is memory.
 type gpuChange struct {
 	*gpuEngine
 	s    *device.Stream
 	n    int // arcs
+	all  int // vertices that are reckoned with
 	bits int // of an end in a key
 	most int // vertices of that many bits that may have arcs, and one for those that have no place in rows
 
@@ -32,7 +33,7 @@ type gpuChange struct {
 	empties   bool // arcs to a number above those of vertices remove whole rows
 	keysAt    device.Ptr
 	headAt    device.Ptr // see headBytes
-	countsAt  device.Ptr // of arcs in bins
+	manyAt    device.Ptr // the same, for batches that are sorted
 	cleared   int        // bytes from there on that are zero before kernels add to them
 	scratch   device.Buffer
 	sort      prim.Sort
@@ -42,7 +43,7 @@ type gpuChange struct {
 	arcs      arcsRef
 	rows      rowsRef
 	few       gpuFew
-	binned    bool // it is planned as one of few
+	binned    bool // arcs go to bins
 
 	told     control
 	firsts   [257]uint32 // of the groups
@@ -51,7 +52,7 @@ type gpuChange struct {
 
 // What comes to the host in one copy: control, and where groups of blocks begin.
 const (
-	groupsIn  = 64
+	groupsIn  = 64 // behind control
 	headBytes = groupsIn + 4*257 + 4
 )
 
@@ -86,30 +87,22 @@ func (c *gpuChange) rowless() bool {
 
 // layOut gives a change its memory from a place on, and returns the end. It takes no more where operations are not asked for.
 func (c *gpuChange) layOut(at device.Ptr) device.Ptr {
-	c.few = gpuFew{}
 	m, most, k := c.n, c.mostOf(c.bitsOf(c.opts.MaxVertices+1)), prim.Carve(at)
 	words := func(n int) device.Ptr { return k.Take(4 * (n + 1)) }
 	if c.opts.Multi {
 		c.arcs.multi = 1
 	}
 	sorted := k.Take(8 * m)
-	head := &k
-	if c.n <= fewArcs {
-		small := prim.Carve(c.word(smallAt))
-		head = &small
-	}
-	tiles := func(n int) device.Ptr { return head.Take(8 * max((n+scanTile-1)/scanTile, mostBins)) }
-	c.headAt = head.Take(headBytes)
-	next := head.Take(8)
+	tiles := func(n int) device.Ptr { return k.Take(8 * ((n + scanTile - 1) / scanTile)) }
+	c.manyAt = k.Take(headBytes)
+	next := k.Take(8)
 	c.scans = [2]scanRef{{sums: tiles(m), heads: tiles(m), next: next}, {sums: tiles(most), next: next + 4}}
-	c.countsAt = head.Take(4 * countStride * mostBins)
-	c.cleared = int(device.Ptr(*head) - c.headAt)
-	c.layOutFew(&k)
+	c.cleared = int(device.Ptr(k) - c.manyAt)
 	c.keysAt = k.Take(8 * m)
 	c.sort = prim.Sort{Widths: prim.Widths{Key: 8, Val: 4}, N: m, Hi: 64, From: prim.Rows{Keys: c.keysAt}, To: prim.Rows{Keys: sorted, Vals: words(m)}}
 	c.arcs = arcsRef{
 		keys: c.sort.To.Keys, rows: c.sort.To.Vals, kinds: c.kinds, places: words(m), segments: words(m), nets: k.Take(m),
-		control: c.headAt, n: uint32(m), kind: uint32(c.kind), two: c.two, multi: c.arcs.multi,
+		n: uint32(m), kind: uint32(c.kind), two: c.two, multi: c.arcs.multi, empties: c.arcs.empties,
 	}
 	c.rows = rowsRef{
 		firsts: words(m), vertices: words(m), shifts: words(m), degrees: words(most), moves: k.Take(int(unsafe.Sizeof(move{})) * most), olds: k.Take(8 * (most + 1)),
@@ -125,7 +118,7 @@ func (c *gpuChange) layOut(at device.Ptr) device.Ptr {
 	if c.rowless() {
 		c.sort.Val, c.sort.To.Vals, c.arcs.rows = 0, 0, 0
 	}
-	return device.Ptr(k)
+	return max(device.Ptr(k), c.layOutBins(at))
 }
 
 // change is for [engine].
@@ -160,14 +153,14 @@ func (c *gpuChange) runBatch(ctx context.Context, b *batch.Batch, at device.Ptr)
 	c.kinds, c.ok, c.weights = b.Columns[batch.Kinds].Ptr, b.Columns[batch.OK].Ptr, b.Columns[batch.Vals].Ptr
 	c.layOut(at)
 	p := arcsParams{
-		from: b.Columns[batch.Keys].Ptr, to: b.Columns[batch.Keys2].Ptr, kinds: c.kinds, control: c.headAt,
+		from: b.Columns[batch.Keys].Ptr, to: b.Columns[batch.Keys2].Ptr, kinds: c.kinds,
 		n: uint32(b.N), limit: uint32(c.opts.MaxVertices), kind: uint32(b.Kind), two: c.two,
 	}
 	if c.opts.SelfLoops {
 		p.loops = 1
 	}
 	c.fill = func(keys device.Ptr, bits int, bins binsRef) error {
-		p.keys, p.bits, p.bins = keys, uint32(bits), bins
+		p.keys, p.bits, p.bins, p.control = keys, uint32(bits), bins, c.headAt
 		return device.Launch(c.s, c.kernels.arcs, gpu.Wave(c.Dev, b.N), gpu.Block, &p)
 	}
 	err := c.run(ctx)
@@ -191,17 +184,16 @@ func (badVertex) Error() string { return "a vertex beyond the limit" }
 
 // run changes the rows: all of it or, after an error, nothing.
 func (c *gpuChange) run(ctx context.Context) error {
-	c.bits = c.bitsOf(c.gpuEngine.vertices)
-	if c.empties {
-		c.bits, c.arcs.empties = c.bitsOf(c.gpuEngine.vertices+1), 1
-	}
 	step := c.plan
-	switch {
-	case c.gpuEngine.vertices > 0:
+	switch c.all = c.gpuEngine.vertices; {
+	case c.all > 0:
 	case c.opts.MaxVertices <= c.n:
-		c.bits = c.bitsOf(c.opts.MaxVertices) // there may well be as many
+		c.all = c.opts.MaxVertices // there may well be as many
 	default:
-		step = c.measure // which leaves that there are no segments: nothing says yet by how many bits to sort
+		step = c.measure // which leaves that there are no segments: nothing says yet how many vertices there will be
+	}
+	if c.empties {
+		c.arcs.empties = 1
 	}
 	for {
 		if err := c.Submit(c.s, step); err != nil {
@@ -210,20 +202,35 @@ func (c *gpuChange) run(ctx context.Context) error {
 		if err := c.foresee(); err != nil {
 			return err
 		}
+		if c.binned {
+			if err := c.SubmitVisible(c.s, func() error { return c.writeBins(true) }); err != nil {
+				return err
+			}
+		}
 		if err := c.listen(ctx); err != nil {
 			return err
 		}
-		need := c.bitsOf(int(c.told.all))
 		switch {
 		case c.told.bad != 0:
 			return badVertex(^c.told.bad)
+		case c.told.granted != 0:
+			c.granted()
+			return c.pileAll()
 		case c.told.crowded != 0:
-			c.crowded = true // and the next batches are no longer of few
-		case c.told.segments != 0 && need <= c.bits:
+			c.crowd().meets(c.n)
+		case c.told.segments != 0 && c.fits():
 			return c.write(ctx)
 		}
-		c.bits, step = max(need, c.bits), c.plan // there are larger vertices than before
+		c.all, step = max(c.all, int(c.told.all)), c.plan // there may be larger vertices than before
 	}
+}
+
+// fits reports whether keys and bins were for all vertices of the batch.
+func (c *gpuChange) fits() bool {
+	if c.binned {
+		return int(c.told.all) <= c.few.covered
+	}
+	return c.bitsOf(int(c.told.all)) <= c.bits
 }
 
 // foresee takes memory that the batch may need, while the device plans: entries for its arcs, half a unit that nothing is in for each row, and of an empty graph
@@ -244,18 +251,16 @@ func (c *gpuChange) foresee() error {
 	return err
 }
 
-// clear makes zero what kernels add to, unless the last change has left it so.
-func (c *gpuChange) clear() error {
-	if c.n <= fewArcs && c.clean {
-		c.clean = false
-		return nil
-	}
-	return c.s.Fill(c.headAt, 0, c.cleared/4)
+// measure submits finding out which vertices there are.
+func (c *gpuChange) measure() error {
+	c.bits, c.binned = c.bitsOf(c.all), false
+	return c.writeKeys()
 }
 
-// measure submits writing the keys, and finding out which vertices there are.
-func (c *gpuChange) measure() error {
-	if err := c.clear(); err != nil {
+// writeKeys submits writing the keys.
+func (c *gpuChange) writeKeys() error {
+	c.headAt, c.arcs.control = c.manyAt, c.manyAt
+	if err := c.s.Fill(c.headAt, 0, c.cleared/4); err != nil {
 		return err
 	}
 	return c.fill(c.keysAt, c.bits, binsRef{})
@@ -263,6 +268,11 @@ func (c *gpuChange) measure() error {
 
 // plan submits all that reads the graph and writes nothing of it.
 func (c *gpuChange) plan() error {
+	if c.binned = c.bin(); c.binned {
+		return c.planBins()
+	}
+	c.bits = c.bitsOf(c.all + int(c.arcs.empties))
+	c.headAt, c.arcs.control = c.manyAt, c.manyAt
 	c.most = c.mostOf(c.bits)
 	c.sort.Hi, c.arcs.bits, c.groups.N = 2*c.bits, uint32(c.bits), 2*c.most
 	newest, held := c.newest()
@@ -273,13 +283,10 @@ func (c *gpuChange) plan() error {
 		plan.held = 1
 	}
 	// Blocks wait for sums of those before them: for many arcs they are few, of several tiles each.
-	settle.tiles = uint32(min(mostTiles, max(1, c.n/c.spread)))
-	if c.binned = c.isFew(); c.binned {
-		return c.planFew(&settle, &plan)
-	}
+	settle.tiles = uint32(min(mostTiles, max(1, c.n/c.several)))
 	tiles := func(n, tile int) device.Dim { return device.Dim{X: (n + tile - 1) / tile} }
 	for _, step := range []func() error{
-		c.measure,
+		c.writeKeys,
 		func() error { return c.prims.Sort(c.s, &c.sort, c.scratch) },
 		func() error { return c.deletions(&settle) },
 		func() error {
@@ -308,10 +315,15 @@ func (c *gpuChange) deletions(settle *settleParams) error {
 	return c.prims.Scan(c.s, &c.tally, c.scratch)
 }
 
-// listen waits for what was planned.
-func (c *gpuChange) listen(ctx context.Context) error {
+// listen waits for what was planned. A batch in bins may be written by then, so there is no way back.
+func (c *gpuChange) listen(ctx context.Context) (err error) {
 	bytes := c.pinned[:headBytes]
-	if err := c.s.CopyOut(ctx, bytes, c.headAt); err != nil {
+	if c.binned {
+		err = c.heard.Sync(context.WithoutCancel(ctx))
+	} else {
+		err = c.s.CopyOut(ctx, bytes, c.headAt)
+	}
+	if err != nil {
 		return err
 	}
 	c.told = batch.View[control](bytes)[0]
@@ -325,12 +337,17 @@ func (c *gpuChange) listen(ctx context.Context) error {
 // group is how many blocks a group has.
 func (c *gpuChange) group(i int) int { return int(c.firsts[i+1] - c.firsts[i]) }
 
-// write submits writing the rows.
-func (c *gpuChange) write(ctx context.Context) error {
-	var need, released [classes]int
+// needs is how many blocks of each class rows need, and how many are free then.
+func (c *gpuChange) needs() (need, released [classes]int) {
 	for class := 1; class < classes; class++ {
 		need[class], released[class] = c.group(class), c.group(oldGroup+class)
 	}
+	return need, released
+}
+
+// write takes memory for the rows and submits writing them.
+func (c *gpuChange) write(ctx context.Context) error {
+	need, released := c.needs()
 	c.vertices = max(c.gpuEngine.vertices, int(c.told.end))
 	from, units := c.take(&need)
 	if err := c.room(units, c.vertices, c.zero); err != nil {
@@ -343,12 +360,22 @@ func (c *gpuChange) write(ctx context.Context) error {
 	if err := c.remember(); err != nil {
 		return err
 	}
+	c.count(&need, &released, units)
+	return c.SubmitVisible(c.s, func() error {
+		if c.binned {
+			return c.writeBins(false)
+		}
+		return c.launch(stacks)
+	})
+}
+
+// count makes the change known to the host.
+func (c *gpuChange) count(need, released *[classes]int, units int) {
 	c.gpuEngine.vertices = c.vertices
-	c.took(&need, units)
-	c.gave(&released, int(c.told.limbo))
+	c.took(need, units)
+	c.gave(released, int(c.told.limbo))
 	c.store.arcs += uint64(int64(int32(c.told.arcs)))
 	c.store.loops += uint64(int64(int32(c.told.loops)))
-	return c.SubmitVisible(c.s, func() error { return c.launch(stacks) })
 }
 
 // pile is the stacks as kernels find them, large enough for the blocks that are released.
@@ -361,6 +388,21 @@ func (c *gpuChange) pile(from *[classes]placing, released *[classes]int) (stacks
 		stacks[class] = stack{at: c.gpuEngine.stacks[class].Ptr, top: uint32(p.top), taken: uint32(p.taken), base: uint32(p.base)}
 	}
 	return stacks, nil
+}
+
+// pileAll makes stacks as large as they will be when all blocks are free, for batches to come: to be larger then, they would be waited for. It does without where there is
+// no memory.
+func (c *gpuChange) pileAll() error {
+	for class, n := range c.made {
+		err := c.reserve(c.s, class, c.free[class], n)
+		if errors.Is(err, device.ErrMemory) {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // remember takes memory for the list of blocks that go to snapshots.
@@ -388,28 +430,21 @@ func (c *gpuChange) launch(stacks [classes]stack) error {
 	if c.opts.Directed {
 		write.directed = 1
 	}
-	if c.n <= fewArcs {
-		write.zero, write.zeros = c.headAt, uint32(c.cleared/4)
-	}
 	if n := len(c.ghosts); n > 0 {
 		write.ghosts = c.ghosts[n-1].buf.Ptr
 	}
 	err := c.place()
 	if err == nil {
-		err = device.Launch(c.s, c.kernels.write, gpu.Wave(c.Dev, max(c.n, c.before()/threadEntries)), gpu.Block, &write)
+		err = device.Launch(c.s, c.kernels.write, gpu.Wave(c.Dev, max(c.n, c.old()/threadEntries)), gpu.Block, &write)
 	}
 	if err == nil {
 		err = device.Launch(c.s, c.commit, gpu.Wave(c.Dev, int(c.told.segments)), gpu.Block, &write)
 	}
-	c.clean = c.clean || err == nil && write.zeros > 0
 	return err
 }
 
 // place submits giving rows their blocks.
 func (c *gpuChange) place() error {
-	if c.binned {
-		return c.placeFew()
-	}
 	p := placeParams{
 		graph: refOf(c.now()), moves: c.rows.moves,
 		sorted: sortedRef{firsts: c.headAt + groupsIn, groups: c.groups.To.Keys, segments: c.groups.To.Vals},
@@ -421,8 +456,8 @@ func (c *gpuChange) place() error {
 // threadEntries is how many entries of rows a thread has at least that goes through those of all rows (kAhead in graph_table.cuh).
 const threadEntries = 4
 
-// before is how many entries the blocks before have memory for: an edge of a hub is one arc, and all entries of the hub are work.
-func (c *gpuChange) before() int {
+// old is how many entries the blocks before have memory for: an edge of a hub is one arc, and all entries of the hub are work.
+func (c *gpuChange) old() int {
 	units := int(c.told.limbo)
 	for class := 1; class < classes; class++ {
 		units += c.group(oldGroup+class) * unitsOf(uint32(class))

@@ -9,70 +9,220 @@ import (
 	"github.com/weftgo/weft/internal/gpu/prim"
 )
 
-// Batches of few arcs have fewer launches: arcs go to bins by the leading bits of their keys, of which a block each puts them in
-// order, settles what becomes of edges, and plans rows (graph_few.cuh). What is written then is written as for many.
+// Batches that are not too large are not sorted: arcs go to bins of vertices, and a block for each of them puts its arcs in order, settles what becomes of edges, and
+// plans rows (graph_few.cuh); another launch writes them (graph_bins.cuh), if it finds that there is memory. So the device does not wait for the host.
 
 // As compiled in (graph_few.cuh, graph_change.cuh).
 const (
 	binArcs     = 2048
 	groups      = 256
+	binsSummed  = 64
+	listed      = 4 // arcs for each thread that lists blocks
+	chunkSize   = 2048
 	countStride = 8 // words from the count of a bin to that of the next
 )
 
-// There are as many bins as have usualArcs of them, within bounds, and they have memory for more: binArcs, unless there are not so many. Up to fewArcs a batch is
-// of few.
+// Bins of small batches are few, of usualArcs or less each, so that each multiprocessor has some; those of larger ones have up to largeArcs, by which a block is busy. They
+// have memory for more: binArcs, unless there are not so many. Batches of more than mostBinned arcs are sorted.
 const (
-	mostBins  = 256 // a thread adds up what each has
-	usualArcs = 256
-	fewArcs   = 2 * mostBins * usualArcs
+	usualArcs  = 256
+	smallBins  = 512
+	largeArcs  = 1280
+	mostBins   = 1 << 14
+	mostBinned = 1 << 23
 )
 
-// smallBytes are those that kernels of few arcs add to: the last change has left them zero.
-const smallBytes = (headBytes+255)&^255 + 256 + 3*8*mostBins + 4*countStride*mostBins
+// headSpace is that of what the host is told; behind it are the counts of bins. The last change has left all of it zero.
+const (
+	headSpace  = (headBytes + 255) &^ 255
+	sumsAt     = smallAt + headSpace
+	countsAt   = sumsAt + 4*groups*(mostBins/binsSummed)
+	smallBytes = countsAt + 4*countStride*mostBins - smallAt
+)
 
-// binsOf is how many bins so many arcs go to: a power of two.
-func binsOf(arcs int) int { return min(mostBins, 1<<bits.Len(uint((arcs-1)/usualArcs))) }
+// usualBins is how many bins so many arcs would go to, if all vertices were known.
+func usualBins(arcs int) int {
+	return max((arcs+largeArcs-1)/largeArcs, min((arcs+usualArcs-1)/usualArcs, smallBins))
+}
 
-// gpuFew is what they need beside what many need.
+// ahead is how many vertices bins are for, beside those that there are.
+func ahead(vertices int) int { return vertices/4 + 64 }
+
+// gpuFew is a batch in bins.
 type gpuFew struct {
-	bins   binsRef
-	binned binnedRef
+	bins     binsRef
+	binned   binnedRef
+	arcs     arcsRef    // in bins
+	list     device.Ptr // of free blocks that are taken
+	mostBins int        // there is memory for
+	covered  int        // vertices that bins are for
+	before   blocks     // the change
+	vertices int        // that had records then
 }
 
-// layOutFew gives bins their memory, where there are few arcs.
-func (c *gpuChange) layOutFew(k *prim.Carve) {
-	if c.n > fewArcs || c.arcs.multi != 0 && c.kinds != 0 {
-		return
-	}
-	size, n := min(binArcs, c.n), binsOf(c.n)
-	c.few = gpuFew{
-		bins: binsRef{
-			keys: k.Take(8 * n * size), arcs: k.Take(4 * n * size), counts: c.countsAt, size: uint32(size),
-			crowded: c.headAt + device.Ptr(unsafe.Offsetof(control{}.crowded)),
-		},
-		binned: binnedRef{segments: k.Take(4 * (n + 1)), counts: k.Take(4 * n * groups), groups: c.headAt + groupsIn},
-	}
+// crowd is what is known of batches that had too many arcs of a few vertices: those of as many arcs, or more, are sorted, for some time, which becomes longer
+// each time that one tries again in vain.
+type crowd struct {
+	arcs     int // 0: there is none
+	wait     int // batches
+	patience int
 }
 
-// isFew reports whether this is a batch of few arcs, as long as there are not too many of a few vertices.
-func (c *gpuChange) isFew() bool { return c.few.bins.counts != 0 && !c.crowded }
+// mostPatience is how many batches are sorted at most before one tries again.
+const mostPatience = 256
 
-// planFew is plan for few arcs.
-func (c *gpuChange) planFew(settle *settleParams, plan *planParams) error {
-	bins := &c.few.bins
-	digit := min(c.bits, bits.Len(uint(binsOf(c.n)))-1)
-	bins.number, bins.shift = 1<<digit, uint32(2*c.bits-digit)
-	if c.rowless() {
-		bins.arcs = 0
+func (c *crowd) meets(arcs int) {
+	c.patience = min(max(4, 2*c.patience), mostPatience)
+	if c.arcs == 0 || arcs < c.arcs {
+		c.arcs = arcs
 	}
-	if err := c.clear(); err != nil {
+	c.wait = c.patience
+}
+
+// sorts reports whether a batch of so many arcs had better be sorted.
+func (c *crowd) sorts(arcs int) bool {
+	if c.arcs == 0 || arcs < c.arcs {
+		return false
+	}
+	if c.wait > 0 {
+		c.wait--
+		return true
+	}
+	c.arcs = 0
+	return false
+}
+
+// crowd is that of batches as this one.
+func (c *gpuChange) crowd() *crowd { return &c.crowds[c.arcs.empties] }
+
+// layOutBins gives bins their memory, and returns its end.
+func (c *gpuChange) layOutBins(at device.Ptr) device.Ptr {
+	c.few = gpuFew{}
+	if c.n > mostBinned || c.arcs.multi != 0 && c.kinds != 0 {
+		return at
+	}
+	k, usual, size := prim.Carve(at), usualBins(c.n), min(binArcs, c.n)
+	n, most := min(usual+ahead(usual), mostBins), min(size, c.opts.MaxVertices/usual+2) // a bin has a part of the vertices, one that is not, and what is left in dividing
+	c.few.bins = binsRef{
+		words: k.Take(8 * n * size), counts: c.word(countsAt), size: uint32(size),
+		crowded: c.word(smallAt) + device.Ptr(unsafe.Offsetof(control{}.crowded)),
+	}
+	room := c.large*unitEntries/chunkSize + c.large/unitsOf(largeClass) + 1 // a chunk of each large row is not whole
+	c.few.binned = binnedRef{
+		numbers: k.Take(4 * n), segments: k.Take(int(unsafe.Sizeof(binnedSegment{})) * n * most), counts: k.Take(4 * groups * n),
+		sums: c.word(sumsAt), groups: c.word(smallAt) + groupsIn, chunks: k.Take(int(unsafe.Sizeof(rowChunk{})) * room), most: uint32(most), room: uint32(room),
+	}
+	c.few.list = k.Take(4 * n * most)
+	c.few.mostBins = n
+	c.few.arcs = c.arcs
+	c.few.arcs.places, c.few.arcs.nets, c.few.arcs.control = k.Take(4*n*size), k.Take(n*size), c.word(smallAt)
+	return device.Ptr(k)
+}
+
+// bin finds out which bins arcs go to, unless it is better to sort them.
+func (c *gpuChange) bin() bool {
+	b := &c.few.bins
+	if b.counts == 0 || c.crowd().sorts(c.n) {
+		return false
+	}
+	c.few.covered = min(c.all+ahead(c.all), c.opts.MaxVertices)
+	c.bits = c.bitsOf(c.few.covered + int(c.arcs.empties))
+	usual := usualBins(c.n)
+	width := (c.all + usual - 1) / usual
+	number, low := (c.few.covered+width-1)/width, 0
+	if !c.rowless() {
+		low = bits.Len(uint(c.n - 1))
+	}
+	if bits.Len(uint(width))+c.bits+low > 63 || number > c.few.mostBins {
+		return false
+	}
+	b.number, b.width, b.bits, b.low = uint32(number), uint32(width), uint32(c.bits), uint32(low)
+	return true
+}
+
+// planBins is plan for a batch in bins.
+func (c *gpuChange) planBins() error {
+	c.headAt, c.few.arcs.bits, c.few.arcs.empties = c.word(smallAt), uint32(c.bits), c.arcs.empties
+	c.few.before, c.few.vertices = c.blocks, c.gpuEngine.vertices
+	if !c.clean {
+		if err := c.s.Fill(c.headAt, 0, smallBytes/4); err != nil {
+			return err
+		}
+	}
+	c.clean = false
+	if err := c.fill(c.keysAt, c.bits, c.few.bins); err != nil {
 		return err
 	}
-	if err := c.fill(c.keysAt, c.bits, *bins); err != nil {
+	newest, held := c.newest()
+	p := fewParams{graph: refOf(c.now()), arcs: c.few.arcs, bins: c.few.bins, binned: c.few.binned, ok: c.ok, covered: uint64(c.few.covered), newest: newest}
+	if held {
+		p.held = 1
+	}
+	return device.Launch(c.s, c.kernels.few, device.Dim{X: int(c.few.bins.number)}, gpu.Block, &p)
+}
+
+// writeBins submits writing the rows, if there is memory for them, and telling the host.
+func (c *gpuChange) writeBins(tell bool) error {
+	if err := c.sendPiles(); err != nil {
 		return err
 	}
-	p := fewParams{settle: *settle, plan: *plan, bins: *bins, binned: c.few.binned, keys: c.sort.To.Keys, arcs: c.sort.To.Vals}
-	return device.Launch(c.s, c.kernels.few, device.Dim{X: 1 << digit}, gpu.Block, &p)
+	m, control := c.memory(), c.headAt
+	place := placeFewParams{
+		control: control, binned: c.few.binned, piles: c.word(pilesAt), grants: c.word(grantsAt), granted: c.word(grantedAt), list: c.few.list,
+		covered: uint64(c.few.covered), units: uint64(c.few.before.units), room: uint64(min(m.pool.buf.Size/c.unit(), mostUnits)), vertices: uint32(c.few.vertices),
+		records: uint32(min(m.records.buf.Size/recordBytes, 8*m.alive.buf.Size)), bins: c.few.bins.number,
+	}
+	write := writeFewParams{
+		graph: refOf(c.now()), arcs: c.few.arcs, bins: c.few.bins, binned: c.few.binned, granted: place.granted, grants: place.grants, piles: place.piles, list: place.list,
+		weights: c.weights, present: c.word(presentAt), zero: control, zeros: headBytes / 4, epoch: c.epoch,
+	}
+	if c.opts.Directed {
+		write.directed = 1
+	}
+	if n := len(c.ghosts); !tell && n > 0 {
+		place.ghosts, write.ghosts = uint32(c.ghosts[n-1].n), c.ghosts[n-1].buf.Ptr
+	}
+	bins := int(c.few.bins.number)
+	sums := (bins + binsSummed - 1) / binsSummed // a block each, and more of them for the list
+	err := device.Launch(c.s, c.kernels.placeFew, device.Dim{X: max(sums, gpu.Resident(c.Dev, c.n/listed, 4).X)}, gpu.Block, &place)
+	if err == nil && tell {
+		if err = c.s.CopyOutAsync(c.pinned[:headBytes], control); err == nil {
+			err = c.s.Record(c.heard)
+		}
+	}
+	if err == nil {
+		err = device.Launch(c.s, c.kernels.writeFew, device.Dim{X: bins}, gpu.Block, &write)
+	}
+	if err == nil && c.few.before.large > 0 {
+		err = device.Launch(c.s, c.kernels.writeChunks, gpu.Wave(c.Dev, int(c.few.binned.room)*gpu.BlockThreads), gpu.Block, &write)
+	}
+	c.clean = err == nil && !tell
+	return err
+}
+
+// sendPiles copies piles to where kernels find them, unless they are there.
+func (c *gpuChange) sendPiles() error {
+	if c.piled {
+		return nil
+	}
+	var piles [classes]pile
+	for class := range piles {
+		b := c.gpuEngine.stacks[class]
+		piles[class] = pile{at: b.Ptr, top: uint32(c.few.before.free[class]), size: uint32(b.Size / 4)}
+	}
+	bytes := c.pinned[headBytes+stackBytes:]
+	copy(bytes, unsafe.Slice((*byte)(unsafe.Pointer(&piles)), pileBytes))
+	c.piled = true
+	return c.s.CopyInAsync(c.word(pilesAt), bytes)
+}
+
+// granted counts what the device has found memory for.
+func (c *gpuChange) granted() {
+	need, released := c.needs()
+	c.vertices = max(c.gpuEngine.vertices, int(c.told.end))
+	_, units := c.take(&need)
+	c.count(&need, &released, units)
+	c.clean = true
 }
 
 // addUp makes of how many segments are in each group where groups begin.
@@ -81,10 +231,4 @@ func (c *gpuChange) addUp() {
 	for i, n := range c.firsts {
 		c.firsts[i], before = before, before+n
 	}
-}
-
-// placeFew submits giving rows their blocks.
-func (c *gpuChange) placeFew() error {
-	p := placeFewParams{graph: refOf(c.now()), rows: c.rows, binned: c.few.binned, stacks: c.word(stacksAt), most: uint32(c.most)}
-	return device.Launch(c.s, c.kernels.placeFew, device.Dim{X: int(c.few.bins.number)}, gpu.Block, &p)
 }

@@ -1,6 +1,6 @@
 // Kernels of package graph: graphs that change. layout.go explains the memory, gpuchange.go the launches.
 #include "weft/entry.cuh"
-#include "weft/graph_few.cuh"
+#include "weft/graph_bins.cuh"
 
 namespace weft::graph {
 
@@ -140,7 +140,9 @@ __device__ __forceinline__ void doomed(const DoomedParams& p) {
     for_each_element(p.offsets, p.graph.vertices, [&](uint32_t u, uint64_t i) {
       const Row<Bits> r = row<Bits>(p.graph, u);
       const uint32_t v = i < r.degree ? r.ids[i] : u;
-      put_arc(p.keys, p.bins, p.offsets[u] + i, i == r.degree ? empty(p, u) : is_doomed(p, v) ? dropped(p.bits) : uint64_t(v) << p.bits | u);
+      const bool drops = i != r.degree && is_doomed(p, v);
+      if (drops && p.bins.counts) return;  // nobody asks for what has no place
+      put_arc(p.keys, p.bins, p.offsets[u] + i, i == r.degree ? empty(p, u) : drops ? dropped(p.bits) : uint64_t(v) << p.bits | u);
     });
   }
 }
@@ -211,9 +213,11 @@ WEFT_KERNEL(graph_arcs, 4)(ArcsParams p) { arcs(p); }
 WEFT_KERNEL(graph_tally, 4)(TallyParams p) { tally(p); }
 WEFT_KERNEL(graph_settle, 4)(SettleParams p) { weft::graph::settle<kBits>(p); }
 WEFT_KERNEL(graph_plan, 4)(PlanParams p) { plan<kBits>(p); }
-WEFT_KERNEL(graph_few, 3)(FewParams p) { few<kBits>(p); }
+WEFT_KERNEL(graph_few, 4)(FewParams p) { few<kBits>(p); }
 WEFT_KERNEL(graph_place, 4)(PlaceParams p) { place(p); }
 WEFT_KERNEL(graph_place_few, 4)(PlaceFewParams p) { place_few(p); }
+WEFT_KERNEL(graph_write_few, 5)(WriteFewParams p) { write_few<kBits>(p); }
+WEFT_KERNEL(graph_write_chunks, 4)(WriteFewParams p) { write_chunks<kBits>(p); }
 WEFT_KERNEL(graph_write, 4)(WriteParams p) { weft::graph::write<kBits>(p); }
 WEFT_KERNEL(graph_commit, 4)(WriteParams p) { commit<kBits>(p); }
 WEFT_KERNEL(graph_mark, 4)(MarkParams p) { mark(p); }

@@ -182,14 +182,14 @@ func (g *Graph) Clear(ctx context.Context) error {
 }
 
 // Compact moves all rows to new memory, one behind the other, and gives the old memory back. Graphs do so by themselves when more
-// than two thirds of it are free, unless there are snapshots, which keep the old memory.
+// than two thirds of it are free behind four batches in a row, or in Sync, unless there are snapshots, which keep the old memory.
 func (g *Graph) Compact(ctx context.Context) error {
 	return wrap("Compact", g.alone(ctx, func() error { return g.renew(ctx) }))
 }
 
-// Sync waits for all batches on the device.
+// Sync waits for all batches on the device, and gives memory back of which more than two thirds are free.
 func (g *Graph) Sync(ctx context.Context) error {
-	return wrap("Sync", g.alone(ctx, func() error { return g.publish(ctx, nil) }))
+	return wrap("Sync", g.alone(ctx, func() error { return errors.Join(g.shrink(ctx, 1), g.publish(ctx, nil)) }))
 }
 
 // Close frees the graph, once calls in flight have ended; what snapshots have is freed with them. Idempotent.

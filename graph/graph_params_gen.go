@@ -47,21 +47,27 @@ type arcsRef struct {
 // binnedRef is weft::graph::Binned of C++.
 type binnedRef struct {
 	_        structs.HostLayout
+	numbers  device.Ptr
 	segments device.Ptr
 	counts   device.Ptr
+	sums     device.Ptr
 	groups   device.Ptr
+	chunks   device.Ptr
+	most     uint32
+	room     uint32
 }
 
 // binsRef is weft::graph::Bins of C++.
 type binsRef struct {
 	_       structs.HostLayout
-	keys    device.Ptr
-	arcs    device.Ptr
+	words   device.Ptr
 	counts  device.Ptr
 	crowded device.Ptr
 	number  uint32
 	size    uint32
-	shift   uint32
+	width   uint32
+	bits    uint32
+	low     uint32
 	unused  uint32
 }
 
@@ -94,13 +100,15 @@ type doomedParams struct {
 
 // fewParams is weft::graph::FewParams of C++.
 type fewParams struct {
-	_      structs.HostLayout
-	settle settleParams
-	plan   planParams
-	bins   binsRef
-	binned binnedRef
-	keys   device.Ptr
-	arcs   device.Ptr
+	_       structs.HostLayout
+	graph   Ref
+	arcs    arcsRef
+	bins    binsRef
+	binned  binnedRef
+	ok      device.Ptr
+	covered uint64
+	held    uint32
+	newest  uint32
 }
 
 // findParams is weft::graph::FindParams of C++.
@@ -128,13 +136,20 @@ type markParams struct {
 
 // placeFewParams is weft::graph::PlaceFewParams of C++.
 type placeFewParams struct {
-	_      structs.HostLayout
-	graph  Ref
-	rows   rowsRef
-	binned binnedRef
-	stacks device.Ptr
-	most   uint32
-	unused uint32
+	_        structs.HostLayout
+	control  device.Ptr
+	binned   binnedRef
+	piles    device.Ptr
+	grants   device.Ptr
+	granted  device.Ptr
+	list     device.Ptr
+	covered  uint64
+	units    uint64
+	room     uint64
+	vertices uint32
+	records  uint32
+	ghosts   uint32
+	bins     uint32
 }
 
 // placeParams is weft::graph::PlaceParams of C++.
@@ -230,6 +245,27 @@ type tallyParams struct {
 	deletions device.Ptr
 }
 
+// writeFewParams is weft::graph::WriteFewParams of C++.
+type writeFewParams struct {
+	_        structs.HostLayout
+	graph    Ref
+	arcs     arcsRef
+	bins     binsRef
+	binned   binnedRef
+	granted  device.Ptr
+	grants   device.Ptr
+	piles    device.Ptr
+	list     device.Ptr
+	ghosts   device.Ptr
+	weights  device.Ptr
+	present  device.Ptr
+	zero     device.Ptr
+	zeros    uint32
+	epoch    uint32
+	directed uint32
+	unused   uint32
+}
+
 // writeParams is weft::graph::WriteParams of C++.
 type writeParams struct {
 	_        structs.HostLayout
@@ -240,13 +276,10 @@ type writeParams struct {
 	ghosts   device.Ptr
 	weights  device.Ptr
 	present  device.Ptr
-	zero     device.Ptr
 	segments uint32
 	most     uint32
 	epoch    uint32
 	directed uint32
-	zeros    uint32
-	unused   uint32
 }
 
 // arcsParams has the layout of weft::graph::ArcsParams.
@@ -286,22 +319,28 @@ var (
 
 // binnedRef has the layout of weft::graph::Binned.
 var (
-	_ [24]byte = [unsafe.Sizeof(binnedRef{})]byte{}
-	_ [0]byte  = [unsafe.Offsetof(binnedRef{}.segments)]byte{}
-	_ [8]byte  = [unsafe.Offsetof(binnedRef{}.counts)]byte{}
-	_ [16]byte = [unsafe.Offsetof(binnedRef{}.groups)]byte{}
+	_ [56]byte = [unsafe.Sizeof(binnedRef{})]byte{}
+	_ [0]byte  = [unsafe.Offsetof(binnedRef{}.numbers)]byte{}
+	_ [8]byte  = [unsafe.Offsetof(binnedRef{}.segments)]byte{}
+	_ [16]byte = [unsafe.Offsetof(binnedRef{}.counts)]byte{}
+	_ [24]byte = [unsafe.Offsetof(binnedRef{}.sums)]byte{}
+	_ [32]byte = [unsafe.Offsetof(binnedRef{}.groups)]byte{}
+	_ [40]byte = [unsafe.Offsetof(binnedRef{}.chunks)]byte{}
+	_ [48]byte = [unsafe.Offsetof(binnedRef{}.most)]byte{}
+	_ [52]byte = [unsafe.Offsetof(binnedRef{}.room)]byte{}
 )
 
 // binsRef has the layout of weft::graph::Bins.
 var (
 	_ [48]byte = [unsafe.Sizeof(binsRef{})]byte{}
-	_ [0]byte  = [unsafe.Offsetof(binsRef{}.keys)]byte{}
-	_ [8]byte  = [unsafe.Offsetof(binsRef{}.arcs)]byte{}
-	_ [16]byte = [unsafe.Offsetof(binsRef{}.counts)]byte{}
-	_ [24]byte = [unsafe.Offsetof(binsRef{}.crowded)]byte{}
-	_ [32]byte = [unsafe.Offsetof(binsRef{}.number)]byte{}
-	_ [36]byte = [unsafe.Offsetof(binsRef{}.size)]byte{}
-	_ [40]byte = [unsafe.Offsetof(binsRef{}.shift)]byte{}
+	_ [0]byte  = [unsafe.Offsetof(binsRef{}.words)]byte{}
+	_ [8]byte  = [unsafe.Offsetof(binsRef{}.counts)]byte{}
+	_ [16]byte = [unsafe.Offsetof(binsRef{}.crowded)]byte{}
+	_ [24]byte = [unsafe.Offsetof(binsRef{}.number)]byte{}
+	_ [28]byte = [unsafe.Offsetof(binsRef{}.size)]byte{}
+	_ [32]byte = [unsafe.Offsetof(binsRef{}.width)]byte{}
+	_ [36]byte = [unsafe.Offsetof(binsRef{}.bits)]byte{}
+	_ [40]byte = [unsafe.Offsetof(binsRef{}.low)]byte{}
 	_ [44]byte = [unsafe.Offsetof(binsRef{}.unused)]byte{}
 )
 
@@ -334,13 +373,15 @@ var (
 
 // fewParams has the layout of weft::graph::FewParams.
 var (
-	_ [504]byte = [unsafe.Sizeof(fewParams{})]byte{}
-	_ [0]byte   = [unsafe.Offsetof(fewParams{}.settle)]byte{}
-	_ [184]byte = [unsafe.Offsetof(fewParams{}.plan)]byte{}
-	_ [416]byte = [unsafe.Offsetof(fewParams{}.bins)]byte{}
-	_ [464]byte = [unsafe.Offsetof(fewParams{}.binned)]byte{}
-	_ [488]byte = [unsafe.Offsetof(fewParams{}.keys)]byte{}
-	_ [496]byte = [unsafe.Offsetof(fewParams{}.arcs)]byte{}
+	_ [240]byte = [unsafe.Sizeof(fewParams{})]byte{}
+	_ [0]byte   = [unsafe.Offsetof(fewParams{}.graph)]byte{}
+	_ [32]byte  = [unsafe.Offsetof(fewParams{}.arcs)]byte{}
+	_ [112]byte = [unsafe.Offsetof(fewParams{}.bins)]byte{}
+	_ [160]byte = [unsafe.Offsetof(fewParams{}.binned)]byte{}
+	_ [216]byte = [unsafe.Offsetof(fewParams{}.ok)]byte{}
+	_ [224]byte = [unsafe.Offsetof(fewParams{}.covered)]byte{}
+	_ [232]byte = [unsafe.Offsetof(fewParams{}.held)]byte{}
+	_ [236]byte = [unsafe.Offsetof(fewParams{}.newest)]byte{}
 )
 
 // findParams has the layout of weft::graph::FindParams.
@@ -368,13 +409,20 @@ var (
 
 // placeFewParams has the layout of weft::graph::PlaceFewParams.
 var (
-	_ [152]byte = [unsafe.Sizeof(placeFewParams{})]byte{}
-	_ [0]byte   = [unsafe.Offsetof(placeFewParams{}.graph)]byte{}
-	_ [32]byte  = [unsafe.Offsetof(placeFewParams{}.rows)]byte{}
-	_ [112]byte = [unsafe.Offsetof(placeFewParams{}.binned)]byte{}
-	_ [136]byte = [unsafe.Offsetof(placeFewParams{}.stacks)]byte{}
-	_ [144]byte = [unsafe.Offsetof(placeFewParams{}.most)]byte{}
-	_ [148]byte = [unsafe.Offsetof(placeFewParams{}.unused)]byte{}
+	_ [136]byte = [unsafe.Sizeof(placeFewParams{})]byte{}
+	_ [0]byte   = [unsafe.Offsetof(placeFewParams{}.control)]byte{}
+	_ [8]byte   = [unsafe.Offsetof(placeFewParams{}.binned)]byte{}
+	_ [64]byte  = [unsafe.Offsetof(placeFewParams{}.piles)]byte{}
+	_ [72]byte  = [unsafe.Offsetof(placeFewParams{}.grants)]byte{}
+	_ [80]byte  = [unsafe.Offsetof(placeFewParams{}.granted)]byte{}
+	_ [88]byte  = [unsafe.Offsetof(placeFewParams{}.list)]byte{}
+	_ [96]byte  = [unsafe.Offsetof(placeFewParams{}.covered)]byte{}
+	_ [104]byte = [unsafe.Offsetof(placeFewParams{}.units)]byte{}
+	_ [112]byte = [unsafe.Offsetof(placeFewParams{}.room)]byte{}
+	_ [120]byte = [unsafe.Offsetof(placeFewParams{}.vertices)]byte{}
+	_ [124]byte = [unsafe.Offsetof(placeFewParams{}.records)]byte{}
+	_ [128]byte = [unsafe.Offsetof(placeFewParams{}.ghosts)]byte{}
+	_ [132]byte = [unsafe.Offsetof(placeFewParams{}.bins)]byte{}
 )
 
 // placeParams has the layout of weft::graph::PlaceParams.
@@ -470,9 +518,30 @@ var (
 	_ [80]byte = [unsafe.Offsetof(tallyParams{}.deletions)]byte{}
 )
 
+// writeFewParams has the layout of weft::graph::WriteFewParams.
+var (
+	_ [296]byte = [unsafe.Sizeof(writeFewParams{})]byte{}
+	_ [0]byte   = [unsafe.Offsetof(writeFewParams{}.graph)]byte{}
+	_ [32]byte  = [unsafe.Offsetof(writeFewParams{}.arcs)]byte{}
+	_ [112]byte = [unsafe.Offsetof(writeFewParams{}.bins)]byte{}
+	_ [160]byte = [unsafe.Offsetof(writeFewParams{}.binned)]byte{}
+	_ [216]byte = [unsafe.Offsetof(writeFewParams{}.granted)]byte{}
+	_ [224]byte = [unsafe.Offsetof(writeFewParams{}.grants)]byte{}
+	_ [232]byte = [unsafe.Offsetof(writeFewParams{}.piles)]byte{}
+	_ [240]byte = [unsafe.Offsetof(writeFewParams{}.list)]byte{}
+	_ [248]byte = [unsafe.Offsetof(writeFewParams{}.ghosts)]byte{}
+	_ [256]byte = [unsafe.Offsetof(writeFewParams{}.weights)]byte{}
+	_ [264]byte = [unsafe.Offsetof(writeFewParams{}.present)]byte{}
+	_ [272]byte = [unsafe.Offsetof(writeFewParams{}.zero)]byte{}
+	_ [280]byte = [unsafe.Offsetof(writeFewParams{}.zeros)]byte{}
+	_ [284]byte = [unsafe.Offsetof(writeFewParams{}.epoch)]byte{}
+	_ [288]byte = [unsafe.Offsetof(writeFewParams{}.directed)]byte{}
+	_ [292]byte = [unsafe.Offsetof(writeFewParams{}.unused)]byte{}
+)
+
 // writeParams has the layout of weft::graph::WriteParams.
 var (
-	_ [256]byte = [unsafe.Sizeof(writeParams{})]byte{}
+	_ [240]byte = [unsafe.Sizeof(writeParams{})]byte{}
 	_ [0]byte   = [unsafe.Offsetof(writeParams{}.graph)]byte{}
 	_ [32]byte  = [unsafe.Offsetof(writeParams{}.arcs)]byte{}
 	_ [112]byte = [unsafe.Offsetof(writeParams{}.rows)]byte{}
@@ -480,13 +549,10 @@ var (
 	_ [200]byte = [unsafe.Offsetof(writeParams{}.ghosts)]byte{}
 	_ [208]byte = [unsafe.Offsetof(writeParams{}.weights)]byte{}
 	_ [216]byte = [unsafe.Offsetof(writeParams{}.present)]byte{}
-	_ [224]byte = [unsafe.Offsetof(writeParams{}.zero)]byte{}
-	_ [232]byte = [unsafe.Offsetof(writeParams{}.segments)]byte{}
-	_ [236]byte = [unsafe.Offsetof(writeParams{}.most)]byte{}
-	_ [240]byte = [unsafe.Offsetof(writeParams{}.epoch)]byte{}
-	_ [244]byte = [unsafe.Offsetof(writeParams{}.directed)]byte{}
-	_ [248]byte = [unsafe.Offsetof(writeParams{}.zeros)]byte{}
-	_ [252]byte = [unsafe.Offsetof(writeParams{}.unused)]byte{}
+	_ [224]byte = [unsafe.Offsetof(writeParams{}.segments)]byte{}
+	_ [228]byte = [unsafe.Offsetof(writeParams{}.most)]byte{}
+	_ [232]byte = [unsafe.Offsetof(writeParams{}.epoch)]byte{}
+	_ [236]byte = [unsafe.Offsetof(writeParams{}.directed)]byte{}
 )
 
 // Ref has the layout of weft::graph::Graph.

@@ -12,15 +12,16 @@ import (
 //kernelgen:compiler clang version 19.1.7
 //kernelgen:target 80+ptx83,90+ptx83
 //kernelgen:flags -x cuda --cuda-device-only -nocudainc -nocudalib -nostdinc -std=c++17 -Wall -Werror -I kernels/include -O3
-//kernelgen:input 9f8f0897017371fac6a2350ffbb17243ef05c298a1bc4f8528b9ce21861190f0 8751 graph/graph.cu
+//kernelgen:input d5f67b26cc625cc32ceaee4df37062e35df8bdcbf0fea7d79d590833ebfff877 9037 graph/graph.cu
 //kernelgen:input 870daf72e5f5ee3daf5209b7c93999cc04bae928905c38d006e9ce507ad53f71 12351 kernels/include/weft/access.cuh
 //kernelgen:input 9936ef153a4648b6f47d540d3ec5afe81539102240098fbd4c703fad23d4567b 6425 kernels/include/weft/change.cuh
 //kernelgen:input aba0e0ad799cf8072f65dfa894b9a84f4a011a1b5bf771d2050f1c78462e4073 856 kernels/include/weft/cuda.cuh
 //kernelgen:input 0bc6287ba69987b784aa8a6f5effe035b523eeaed3023281e33b1eade9b4e8cf 2348 kernels/include/weft/entry.cuh
-//kernelgen:input d923121351b08ea37130ef7c0af4850f569af70a4c9c8c85af26e9dac1372c30 22844 kernels/include/weft/graph_change.cuh
-//kernelgen:input 1df2ce9f5069f28e3c988ad0396f540ff819039f12c4c73021e691ed932b538b 10207 kernels/include/weft/graph_few.cuh
+//kernelgen:input 475b48f5981d8653459c8cc338e9e532de5ae66a53be8541c195f00d754f4846 26153 kernels/include/weft/graph_bins.cuh
+//kernelgen:input dd463d2b152b184d11f291c1375b56b1c81ed939cca1bf014e28766a0e5fcf31 25307 kernels/include/weft/graph_change.cuh
+//kernelgen:input 3d74ff08d79796c71ca95b34b5960642e1e5e5c58fa79e134c204ea536c24f12 13623 kernels/include/weft/graph_few.cuh
 //kernelgen:input 726220a6de1ff6d655c8063d083ae4b1615c202f6129bca9e2749464489a896a 9103 kernels/include/weft/graph_table.cuh
-//kernelgen:input 2f502ccd548d256cb7834467b5de9a3db792b499f0e5ce8cafd96d695ceb5b36 9452 kernels/include/weft/graph_write.cuh
+//kernelgen:input 82ad9ad2d864576a58b89025086c5ec9bd8cc7ca4f566179f2922a5c2ef38a00 9261 kernels/include/weft/graph_write.cuh
 //kernelgen:input 79b1beaa05fe49d706515a4fad47443f74f45385014663a5ecc8653a4a9b381e 1718 kernels/include/weft/hash.cuh
 //kernelgen:input ff16a62723a122bf0071cc22f8650d67f271b559a00315255d693df30e3406bf 4001 kernels/include/weft/inorder.cuh
 //kernelgen:input bc96e5c477e43e4f0e3d6696ce960a100751a4f0f3b1da71845110f058cfe59a 3318 kernels/include/weft/lookback.cuh
@@ -32,13 +33,13 @@ import (
 //kernelgen:input 2cd6fc0143cfa76b9582c564b8b924e6d64dc78e985dfac5fc946ef80d61d9b2 755 kernels/include/weft/sums.cuh
 //kernelgen:input 0851189fa3150bd3eb30a9b7d5f0dcba58c8fcda1c3598976207e3eea53f4ea7 5348 kernels/include/weft/warp.cuh
 //kernelgen:input 3734d9594b1b33c1868d416df12106a6d15018edf95437b3b5b984e6d6f937e3 816 kernels/include/weft/widths.cuh
-//kernelgen:output be76853b43f9be8071aa96befe8f18d1cd86693c1611a69ed81be0b2cf57f180 344656 graph/graph_32_0_sm80.ptx
-//kernelgen:output e8938c96d01807e50bc2afe1cdf726fe1812209426938cb8873b45d0de2787f4 344656 graph/graph_32_0_sm90.ptx
-//kernelgen:output f31ab076784f0a6603ee9eadb3808eb994c0701cbf980db25a8f0e75a445127f 362554 graph/graph_32_32_sm80.ptx
-//kernelgen:output a2c8951732a232ce563058f9305c23dddb1ffa1aa03d5542ec41086803e25fab 362554 graph/graph_32_32_sm90.ptx
-//kernelgen:output 912af2be58a9fbba3316b35df4b85454c335fd19b060b63fcebf5554a8e61e15 363173 graph/graph_32_64_sm80.ptx
-//kernelgen:output f783f6a5fd069b5e0c2f375bc4ebbd49ebdd21c757725eabd410882d78ddbdbf 363173 graph/graph_32_64_sm90.ptx
-//kernelgen:output 423b8e907726e14ff8b74816d26b7282320f926b7d7dada997975b97f58cb47e 15845 graph/graph_params_gen.go
+//kernelgen:output fc13f45fdcbfcc295eb1beb444ffdddc9356f57c6069011fe766b4d079d7e5ec 463764 graph/graph_32_0_sm80.ptx
+//kernelgen:output 24345284173402b83c6d8277e519a23a552bf7e533c352fa5fd16bf9482451af 463764 graph/graph_32_0_sm90.ptx
+//kernelgen:output a8951f36c7569357de0e04e8ee4da5d0a1bfbc83aec65d97fa77ff2672167073 504334 graph/graph_32_32_sm80.ptx
+//kernelgen:output 8e745975752d03ea13069deac000a1f5316f14336bd3583a46afd3ffb83286ac 504334 graph/graph_32_32_sm90.ptx
+//kernelgen:output 188b45eba029ce1b79194f9afe5ab6f5bc1ed3f7bae4b120f934bce7fd0e2e63 502808 graph/graph_32_64_sm80.ptx
+//kernelgen:output 75c14b1927c52f0481fc7fc06afb3291775d6e3f979ff2f6dc6ba16b4b6fd84e 502808 graph/graph_32_64_sm90.ptx
+//kernelgen:output 3feb95ca8bad825f815c5f9c81ac18da943033f9a49537b21b300d16841bfed5 18369 graph/graph_params_gen.go
 
 //go:embed graph_32_0_sm80.ptx
 var graph32x0SM80 string
@@ -90,68 +91,74 @@ var graphImages = map[string]*device.Image{
 // graph32x0Kernels are the entry points of graphImages["32_0"] and the size in bytes of
 // the parameter struct that each takes.
 var graph32x0Kernels = map[string]int{
-	"graph_arcs_32_0":      112,
-	"graph_bury_32_0":      128,
-	"graph_commit_32_0":    256,
-	"graph_degrees_32_0":   88,
-	"graph_doomed_32_0":    128,
-	"graph_few_32_0":       504,
-	"graph_find_32_0":      80,
-	"graph_lead_32_0":      104,
-	"graph_mark_32_0":      64,
-	"graph_measure_32_0":   104,
-	"graph_place_32_0":     96,
-	"graph_place_few_32_0": 152,
-	"graph_plan_32_0":      232,
-	"graph_relocate_32_0":  104,
-	"graph_rows_32_0":      88,
-	"graph_settle_32_0":    184,
-	"graph_tally_32_0":     88,
-	"graph_write_32_0":     256,
+	"graph_arcs_32_0":         112,
+	"graph_bury_32_0":         128,
+	"graph_commit_32_0":       240,
+	"graph_degrees_32_0":      88,
+	"graph_doomed_32_0":       128,
+	"graph_few_32_0":          240,
+	"graph_find_32_0":         80,
+	"graph_lead_32_0":         104,
+	"graph_mark_32_0":         64,
+	"graph_measure_32_0":      104,
+	"graph_place_32_0":        96,
+	"graph_place_few_32_0":    136,
+	"graph_plan_32_0":         232,
+	"graph_relocate_32_0":     104,
+	"graph_rows_32_0":         88,
+	"graph_settle_32_0":       184,
+	"graph_tally_32_0":        88,
+	"graph_write_32_0":        240,
+	"graph_write_chunks_32_0": 296,
+	"graph_write_few_32_0":    296,
 }
 
 // graph32x32Kernels are the entry points of graphImages["32_32"] and the size in bytes of
 // the parameter struct that each takes.
 var graph32x32Kernels = map[string]int{
-	"graph_arcs_32_32":      112,
-	"graph_bury_32_32":      128,
-	"graph_commit_32_32":    256,
-	"graph_degrees_32_32":   88,
-	"graph_doomed_32_32":    128,
-	"graph_few_32_32":       504,
-	"graph_find_32_32":      80,
-	"graph_lead_32_32":      104,
-	"graph_mark_32_32":      64,
-	"graph_measure_32_32":   104,
-	"graph_place_32_32":     96,
-	"graph_place_few_32_32": 152,
-	"graph_plan_32_32":      232,
-	"graph_relocate_32_32":  104,
-	"graph_rows_32_32":      88,
-	"graph_settle_32_32":    184,
-	"graph_tally_32_32":     88,
-	"graph_write_32_32":     256,
+	"graph_arcs_32_32":         112,
+	"graph_bury_32_32":         128,
+	"graph_commit_32_32":       240,
+	"graph_degrees_32_32":      88,
+	"graph_doomed_32_32":       128,
+	"graph_few_32_32":          240,
+	"graph_find_32_32":         80,
+	"graph_lead_32_32":         104,
+	"graph_mark_32_32":         64,
+	"graph_measure_32_32":      104,
+	"graph_place_32_32":        96,
+	"graph_place_few_32_32":    136,
+	"graph_plan_32_32":         232,
+	"graph_relocate_32_32":     104,
+	"graph_rows_32_32":         88,
+	"graph_settle_32_32":       184,
+	"graph_tally_32_32":        88,
+	"graph_write_32_32":        240,
+	"graph_write_chunks_32_32": 296,
+	"graph_write_few_32_32":    296,
 }
 
 // graph32x64Kernels are the entry points of graphImages["32_64"] and the size in bytes of
 // the parameter struct that each takes.
 var graph32x64Kernels = map[string]int{
-	"graph_arcs_32_64":      112,
-	"graph_bury_32_64":      128,
-	"graph_commit_32_64":    256,
-	"graph_degrees_32_64":   88,
-	"graph_doomed_32_64":    128,
-	"graph_few_32_64":       504,
-	"graph_find_32_64":      80,
-	"graph_lead_32_64":      104,
-	"graph_mark_32_64":      64,
-	"graph_measure_32_64":   104,
-	"graph_place_32_64":     96,
-	"graph_place_few_32_64": 152,
-	"graph_plan_32_64":      232,
-	"graph_relocate_32_64":  104,
-	"graph_rows_32_64":      88,
-	"graph_settle_32_64":    184,
-	"graph_tally_32_64":     88,
-	"graph_write_32_64":     256,
+	"graph_arcs_32_64":         112,
+	"graph_bury_32_64":         128,
+	"graph_commit_32_64":       240,
+	"graph_degrees_32_64":      88,
+	"graph_doomed_32_64":       128,
+	"graph_few_32_64":          240,
+	"graph_find_32_64":         80,
+	"graph_lead_32_64":         104,
+	"graph_mark_32_64":         64,
+	"graph_measure_32_64":      104,
+	"graph_place_32_64":        96,
+	"graph_place_few_32_64":    136,
+	"graph_plan_32_64":         232,
+	"graph_relocate_32_64":     104,
+	"graph_rows_32_64":         88,
+	"graph_settle_32_64":       184,
+	"graph_tally_32_64":        88,
+	"graph_write_32_64":        240,
+	"graph_write_chunks_32_64": 296,
+	"graph_write_few_32_64":    296,
 }

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"math"
 	"math/rand/v2"
 	"slices"
 	"testing"
@@ -216,7 +217,7 @@ func play[W Weight](t testing.TB, dev device.Device, o Options, seed uint64, rou
 	must(t, err)
 	p := &player[W]{t, rand.New(rand.NewPCG(seed, 2)), g, newModel[W](o), vertices, size, nil}
 	for i := range rounds {
-		asMany(g.store, i%2 == 1)
+		asMany(g.store, i/2%2 == 1)
 		p.step()
 		must(t, g.Check(t.Context()))
 	}
@@ -224,10 +225,13 @@ func play[W Weight](t testing.TB, dev device.Device, o Options, seed uint64, rou
 	return p
 }
 
-// asMany has the kernels of a GPU work on batches of few edges as on those of many.
+// asMany has the kernels of a GPU sort batches, as they do those of very many edges.
 func asMany(g *store, many bool) {
 	if e, ok := g.engine.(*gpuEngine); ok {
-		e.crowded = many
+		e.crowds = [2]crowd{}
+		if many {
+			e.crowds = [2]crowd{{1, math.MaxInt, 0}, {1, math.MaxInt, 0}}
+		}
 	}
 }
 

@@ -116,8 +116,7 @@ func (g *store) forget(ctx context.Context, s *Snapshot) error {
 		if g.seen(x) {
 			return true
 		}
-		g.free[x.size]++
-		g.limbo -= unitsOf(x.size)
+		g.exorcise(x.size)
 		return false
 	})
 }

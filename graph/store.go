@@ -33,6 +33,7 @@ type store struct {
 	live     []uint32 // snapshots that are not over, ascending
 	old      []bool   // of those, which are of a generation before this one
 	copies   int      // bytes that snapshots have beside blocks
+	spared   int      // batches in a row that have left much memory free
 
 	size    sizes
 	weights core.Type    // 0: none
@@ -288,7 +289,7 @@ func (g *store) pieces(ctx context.Context, s *device.Stream, b *batch.Batch, ru
 		err = nil
 	}
 	if err == nil {
-		err = g.shrink(ctx)
+		err = g.shrink(ctx, spareBatches)
 	}
 	if done > 0 {
 		err = errors.Join(err, g.publish(ctx, s))
@@ -319,13 +320,23 @@ func isHost(dev device.Device) bool {
 // ---- memory -------------------------------------------------------------------
 
 // Free memory is given back when it is more than two thirds of what blocks took, and more than so many units: a batch that changes all rows
-// needs as much again as they have, and leaves it free. Snapshots have blocks where they are, so nothing is copied while there are any.
-const spareUnits = 1 << 10
+// needs as much again as they have, and leaves it free. Snapshots have blocks where they are, so nothing is copied while there are any. To give memory back and
+// to take it again lasts longer than most batches, so it is kept for some of them, which may need it.
+const (
+	spareUnits   = 1 << 10
+	spareBatches = 4
+)
 
-func (g *store) shrink(ctx context.Context) error {
+// shrink gives memory back that so many batches in a row have left free.
+func (g *store) shrink(ctx context.Context, batches int) error {
 	if g.units <= spareUnits || g.used > g.units/3 || len(g.live) > 0 {
+		g.spared = 0
 		return nil
 	}
+	if g.spared++; g.spared < batches {
+		return nil
+	}
+	g.spared = 0
 	return g.renew(ctx)
 }
 

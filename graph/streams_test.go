@@ -161,9 +161,17 @@ func behindStreams(t testing.TB, dev device.Device, _ uint64) {
 	for name, do := range map[string]func(g *Graph){
 		"Clear": func(g *Graph) {
 			must(t, g.DeleteOn(s, u, v, none))
-			must(t, g.InsertOn(s, u, v, none)) // with blocks that were free
+			must(t, g.InsertOn(s, u, v, none))                       // with blocks that were free
+			must(t, g.DeleteOn(s, u.Sub(0, 30), v.Sub(0, 30), none)) // which frees some again
 			must(t, g.Clear(ctx))
 			want(g.Edges(), nil, 0)
+		},
+		"Insert": func(g *Graph) {
+			n, err := g.Insert(ctx, to, from, nil)
+			want(n, err, 0)
+			must(t, g.DeleteOn(s, u, v, none))
+			n, err = g.Insert(ctx, to, from, nil) // whose edges must not be copied to where those of the batch before are read
+			want(n, err, 40)
 		},
 		"Compact": func(g *Graph) { must(t, g.Compact(ctx)) },
 		"Check":   func(*Graph) {},
@@ -325,7 +333,8 @@ func TestOmissionsAreNoticed(t *testing.T) {
 func kernelTests[W uint32 | uint64]() []mutate.KernelTest {
 	return []mutate.KernelTest{
 		{Name: "a full graph", Run: full},
-		{Name: "a hub", Run: func(t testing.TB, dev device.Device) { hub[W](t, dev, 300) }},
+		{Name: "a hub", Run: func(t testing.TB, dev device.Device) { hub[W](t, dev, 300, false) }},
+		{Name: "a hub, sorted", Run: func(t testing.TB, dev device.Device) { hub[W](t, dev, 300, true) }},
 		{Name: "histories, undirected", Run: func(t testing.TB, dev device.Device) {
 			play[W](t, dev, Options{SelfLoops: true}, 2, 14, 30, 80).close()
 		}},
@@ -345,7 +354,9 @@ var mutants = []struct{ name, kernels, pattern, with string }{
 	{"blocks of snapshots have no class", "commit", `st\.global\.u32 \[(%rd\d+)\+4\], (%r\d+);`, ""},
 	{"blocks are a unit too small", "plan", `shr\.u32 (%r\d+), (%r\d+), 3;`, "shr.u32 $1, $2, 4;"},
 	{"every neighbor stays", "write", `setp\.(ne|eq)\.s16 (%p\d+), (%rs\d+), 3;`, "setp.$1.s16 $2, $3, 9;"},
-	{"blocks are stamped later than they are written", "commit", `ld\.param\.u32 (%r\d+), \[(%rd\d+)\+240\];`, "mov.b32 $1, 99;"},
+	{"blocks are stamped later than they are written", "commit", `ld\.param\.u32 (%r\d+), \[(%rd\d+)\+232\];`, "mov.b32 $1, 99;"},
+	{"blocks of snapshots have no class, in bins", "write_few", `st\.global\.u32 \[(%rd\d+)\+4\], (%r\d+);`, ""},
+	{"blocks are stamped later than they are written, in bins", "write_few", `ld\.param\.u32 (%rd\d+), \[(%rd\d+)\+284\];`, "mov.b64 $1, 99;"},
 	{"deletions of a multigraph are not counted", "tally", `st\.global\.u32 \[(%rd\d+)\], (%r\d+);`, ""},
 	{"blocks of a bin are numbered as if there were no bins before", "place_few", `st\.global\.u32 \[(%rd\d+)\], (%r\d+);`, "st.global.u32 [$1], 0;"},
 	{"arcs of a bin are as they came", "few", `setp\.(lt|gt|ge|le)\.u64 (%p\d+), (%rd\d+), (%rd\d+);`, "setp.$1.u64 $2, $4, $3;"},

@@ -23,7 +23,9 @@ struct Control {
   uint32_t arcs;       // more than there were
   uint32_t loops;
   uint32_t limbo;      // units of blocks that go to snapshots
-  uint32_t crowded;    // not 0: arcs are not sorted yet, since too many have the same leading bits
+  uint32_t crowded;    // not 0: arcs are not sorted yet, since too many are of a few vertices
+  uint32_t granted;    // 1: there is memory for all rows, and they are written
+  uint32_t chunks;     // of large rows
 };
 
 // What becomes of an edge.
@@ -63,20 +65,24 @@ __device__ __forceinline__ uint64_t dropped(uint32_t bits) { return bits == 32 ?
 
 // ---- arcs ------------------------------------------------------------------
 
-// Bins are where arcs of a small batch go at once, by the leading bits of their keys: a block orders those of each (graph_few.cuh). All arcs of a vertex are in
-// the same one.
+// Bins are where arcs go at once that are not too many: bin b has those of so many vertices from b * width on, and a block orders them (graph_few.cuh). Of an arc
+// there is a word: its source less the first of the bin, its target, and its number in so many bits, which orders those of one edge.
 struct Bins {
-  uint64_t* keys;     // of each bin, as many as it has memory for
-  uint32_t* arcs;     // their numbers; null if nobody asks for them
+  uint64_t* words;    // of each bin, as many as it has memory for
   uint32_t* counts;   // of arcs, kCountStride apart, zero before; null: there are no bins
   uint32_t* crowded;  // not 0: too many for one of them
   uint32_t number;
   uint32_t size;
-  uint32_t shift;     // of a key
+  uint32_t width;
+  uint32_t bits;      // of a vertex
+  uint32_t low;       // bits of a number; 0: nobody asks for them
   uint32_t unused;
 };
 
 constexpr uint32_t kCountStride = 8;  // so that adding to one does not wait for others
+
+// gone is the source, less the first, of arcs that have no place in rows, behind all others of the last bin: it has more bits than those that are there need.
+__device__ __forceinline__ uint64_t gone(const Bins& b) { return (uint64_t(2) << highest(b.width)) - 1; }
 
 // put_arc writes the key of an arc to its place, or to a bin.
 __device__ __forceinline__ void put_arc(uint64_t* keys, const Bins& b, uint64_t i, uint64_t key) {
@@ -84,13 +90,17 @@ __device__ __forceinline__ void put_arc(uint64_t* keys, const Bins& b, uint64_t 
     keys[i] = key;
     return;
   }
-  const uint32_t bin = uint32_t(key >> b.shift);
-  if (bin >= b.number) return;  // of a vertex of more bits: the host begins anew
+  const uint32_t u = uint32_t(key >> b.bits);
+  uint32_t bin = u / b.width;
+  uint64_t word = key - (uint64_t(bin) * b.width << b.bits);
+  if (key == dropped(b.bits)) {
+    bin = b.number - 1;
+    word = gone(b) << b.bits;
+  }
+  if (bin >= b.number) return;  // of a larger vertex: the host begins anew
   const uint32_t at = add_relaxed(b.counts + bin * kCountStride, 1u);
   if (at == b.size) add_relaxed(b.crowded, 1u);
-  if (at >= b.size) return;
-  b.keys[bin * b.size + at] = key;
-  if (b.arcs) b.arcs[bin * b.size + at] = uint32_t(i);
+  if (at < b.size) b.words[bin * b.size + at] = word << b.low | (b.low != 0 ? i : 0);
 }
 
 struct ArcsParams {
@@ -174,6 +184,26 @@ struct SettleParams {
   uint32_t unused;
 };
 
+// InOrder is the arcs of a batch as settling reads them: their edges, which are the same and in the same order as those of the batch, the numbers of their
+// operations, and where in the batch they are.
+struct InOrder {
+  static constexpr bool kDeltas = false;  // a place is told also of what is removed
+  using Index = uint64_t;
+  const Arcs& arcs;
+  __device__ __forceinline__ uint64_t edge(Index i) const { return arcs.keys[i]; }
+  __device__ __forceinline__ uint32_t source(uint64_t edge) const { return uint32_t(edge >> arcs.bits); }
+  __device__ __forceinline__ bool drops(uint64_t edge) const { return edge == dropped(arcs.bits); }
+  __device__ __forceinline__ uint32_t row(Index i) const { return arcs.rows[i]; }
+  __device__ __forceinline__ bool numbered() const { return arcs.rows != nullptr; }
+  __device__ __forceinline__ uint64_t place(Index i) const { return i; }
+};
+
+// puts tells whether the operation of an arc does.
+template <class In>
+__device__ __forceinline__ bool puts(const Arcs& a, const In& in, typename In::Index i) {
+  return (a.kinds ? a.kinds[in.row(i) >> a.two] : uint8_t(a.kind)) == kPut;
+}
+
 // Fate is what becomes of an edge, and whether the operation did something.
 struct Fate {
   bool done;
@@ -185,7 +215,8 @@ struct Fate {
 // Arc is one of them, and the row that it belongs to.
 template <int Bits>
 struct Arc {
-  uint64_t key;
+  uint64_t edge;
+  uint32_t u, v;
   Row<Bits> old;
   bool drops, head, tail;  // has no place in rows; is the first or the last of its edge
   bool begins;             // a segment
@@ -194,12 +225,11 @@ struct Arc {
 };
 
 // fate finds that of an arc: an operation finds what the one before left, the first what was there.
-template <int Bits>
-__device__ __forceinline__ Fate fate(const SettleParams& p, const Arc<Bits>& x, uint64_t i) {
-  const Arcs& a = p.arcs;
+template <int Bits, class In>
+__device__ __forceinline__ Fate fate(const Arcs& a, const In& in, const Arc<Bits>& x, typename In::Index i) {
   Fate f = {false, kStays, x.at, 0};
-  const bool is = puts(a, i);
-  f.done = is != (x.head ? x.was : puts(a, i - 1));
+  const bool is = puts(a, in, i);
+  f.done = is != (x.head ? x.was : puts(a, in, i - 1));
   if (x.tail && is != x.was) {
     f.net = is ? kAdded : kRemoved;
     f.delta = is ? 1 : ~0u;
@@ -209,16 +239,28 @@ __device__ __forceinline__ Fate fate(const SettleParams& p, const Arc<Bits>& x, 
   return f;
 }
 
-// fate_among is fate in a multigraph.
-template <int Bits>
-__device__ __forceinline__ Fate fate_among(const SettleParams& p, const Arc<Bits>& x, uint64_t i, uint64_t last) {
-  const Arcs& a = p.arcs;
+// behind_edge is the first arc from one on, before last, that is of another edge.
+template <class In>
+__device__ __forceinline__ typename In::Index behind_edge(const In& in, typename In::Index i, typename In::Index last, uint64_t edge) {
+  while (i < last) {
+    const typename In::Index mid = i + (last - i) / 2;
+    if (in.edge(mid) <= edge)
+      i = mid + 1;
+    else
+      last = mid;
+  }
+  return i;
+}
+
+// fate_among is fate in a multigraph. deletions are those before each arc; null: of a batch of one kind.
+template <int Bits, class In>
+__device__ __forceinline__ Fate fate_among(const Arcs& a, const In& in, const uint32_t* deletions, const Arc<Bits>& x, typename In::Index i, typename In::Index last) {
   const Row<Bits>& old = x.old;
-  const uint64_t end = i + upper_bound(a.keys + i, last - i, x.key);
-  const uint32_t v = target_of(a, i), behind = upper_bound(old.ids, old.degree, v), parallels = behind - lower_bound(old.ids, behind, v);
-  const bool is = puts(a, i);
-  const auto deleted = [&](uint64_t from) { return p.deletions ? p.deletions[end] != p.deletions[from] : !is; };
-  Fate f = {is || (x.head ? parallels != 0 : puts(a, i - 1)), kStays, behind, 0};
+  const uint64_t end = behind_edge(in, i, last, x.edge);
+  const uint32_t v = x.v, behind = upper_bound(old.ids, old.degree, v), parallels = behind - lower_bound(old.ids, behind, v);
+  const bool is = puts(a, in, i);
+  const auto deleted = [&](uint64_t from) { return deletions ? deletions[end] != deletions[from] : !is; };
+  Fate f = {is || (x.head ? parallels != 0 : puts(a, in, i - 1)), kStays, behind, 0};
   if (x.head && parallels != 0 && deleted(i)) {
     f.net = kRemoved;
     f.delta = 0 - parallels;
@@ -231,38 +273,31 @@ __device__ __forceinline__ Fate fate_among(const SettleParams& p, const Arc<Bits
 
 // emptied is the fate of an arc that removes a whole row.
 template <int Bits>
-__device__ __forceinline__ Fate emptied(const SettleParams& p, const Row<Bits>& old, uint32_t u) {
+__device__ __forceinline__ Fate emptied(const Arcs& a, const Row<Bits>& old, uint32_t u) {
   const uint32_t behind = upper_bound(old.ids, old.degree, u), loops = behind - lower_bound(old.ids, behind, u);
-  if (loops != 0) add_relaxed(&p.arcs.control->loops, 0 - loops);
+  if (loops != 0) add_relaxed(&a.control->loops, 0 - loops);
   return {false, kRemoved, 0, 0 - old.degree};
 }
 
 template <int Bits>
-__device__ __forceinline__ bool empties(const Arcs& a, const Arc<Bits>& x) { return a.empties && target(a, x.key) == uint32_t((uint64_t(1) << a.bits) - 1); }
+__device__ __forceinline__ bool empties(const Arcs& a, const Arc<Bits>& x) { return a.empties && x.v == uint32_t((uint64_t(1) << a.bits) - 1); }
 
-// Span is arcs, beside which there are no others of the same edges.
-struct Span {
-  uint64_t first, last;
-};
-
-// get_arcs reads arcs of a lane, a warp apart, and looks for them in their rows at a time.
-template <int Bits>
-__device__ __forceinline__ void get_arcs(const SettleParams& p, const Span& all, uint64_t i, Arc<Bits> (&x)[kItems]) {
-  const Arcs& a = p.arcs;
-  const uint64_t none = dropped(a.bits);
+// get_arcs reads so many arcs of n that a lane has, a warp apart, and looks for them in their rows at a time.
+template <int Bits, class In>
+__device__ __forceinline__ void get_arcs(const Graph& g, const Arcs& a, const In& in, typename In::Index n, typename In::Index i, uint32_t rows, Arc<Bits> (&x)[kItems]) {
   uint32_t left[kItems], most = 0;
 #pragma unroll
   for (uint32_t r = 0; r < kItems; r++, i += kWarp) {
-    x[r] = {none, {nullptr, nullptr, 0}, true, false, false, false, false, 0};
-    if (i >= all.last) continue;
-    const uint64_t key = a.keys[i], before = i != all.first ? a.keys[i - 1] : 0, after = i + 1 < all.last ? a.keys[i + 1] : 0;
-    x[r].key = key, x[r].drops = key == none;
-    x[r].head = i == all.first || before != key, x[r].tail = i + 1 == all.last || after != key;
-    x[r].begins = i == all.first || before >> a.bits != key >> a.bits || (before == none) != x[r].drops;
+    x[r] = {0, 0, 0, {nullptr, nullptr, 0}, true, false, false, false, false, 0};
+    if (i >= n || r >= rows) continue;
+    const uint64_t edge = in.edge(i), before = i != 0 ? in.edge(i - 1) : 0, after = i + 1 < n ? in.edge(i + 1) : 0;
+    x[r].edge = edge, x[r].u = in.source(edge), x[r].v = target(a, edge), x[r].drops = in.drops(edge);
+    x[r].head = i == 0 || before != edge, x[r].tail = i + 1 == n || after != edge;
+    x[r].begins = i == 0 || in.source(before) != x[r].u || in.drops(before) != x[r].drops;
   }
 #pragma unroll
   for (uint32_t r = 0; r < kItems; r++) {
-    if (!x[r].drops) x[r].old = row<Bits>(p.graph, uint32_t(x[r].key >> a.bits));
+    if (!x[r].drops) x[r].old = row<Bits>(g, x[r].u);
     left[r] = !x[r].drops && (x[r].head || x[r].tail) && !a.multi && !empties(a, x[r]) ? x[r].old.degree : 0;
     most |= left[r];
   }
@@ -271,7 +306,7 @@ __device__ __forceinline__ void get_arcs(const SettleParams& p, const Span& all,
 #pragma unroll
     for (uint32_t r = 0; r < kItems; r++) {
       if (left[r] == 0) continue;
-      const uint32_t half = left[r] / 2, id = x[r].old.ids[x[r].at + half], v = target(a, x[r].key);
+      const uint32_t half = left[r] / 2, id = x[r].old.ids[x[r].at + half], v = x[r].v;
       x[r].was |= id == v;
       x[r].at += id < v ? half + 1 : 0;
       left[r] = id < v ? left[r] - half - 1 : half;
@@ -286,21 +321,21 @@ struct Settled {
   bool done;  // and it is that of which the operation is told
 };
 
-template <int Bits>
-__device__ __forceinline__ Settled settle_one(const SettleParams& p, const Arc<Bits>& x, uint64_t i, uint64_t last) {
-  const Arcs& a = p.arcs;
-  const uint32_t u = uint32_t(x.key >> a.bits), v = target(a, x.key);
+// settle_one decides what becomes of an arc, and says it to its operation. deletions are as for fate_among, and ok may be null.
+template <int Bits, class In>
+__device__ __forceinline__ Settled settle_one(const Arcs& a, const In& in, const uint32_t* deletions, uint8_t* ok, const Arc<Bits>& x, typename In::Index i, typename In::Index last) {
+  const uint32_t u = x.u, v = x.v;
   Fate f = {false, kStays, 0, 0};
   if (!x.drops && empties(a, x)) {
-    f = emptied(p, x.old, u);
+    f = emptied(a, x.old, u);
   } else if (!x.drops) {
-    f = a.multi ? fate_among(p, x, i, last) : fate(p, x, i);
+    f = a.multi ? fate_among(a, in, deletions, x, i, last) : fate(a, in, x, i);
     if (u == v && f.delta != 0) add_relaxed(&a.control->loops, f.delta);
   }
-  const bool own = a.rows ? !(a.rows[i] & a.two) : !a.two || u <= v;
-  if (own && p.ok) p.ok[a.rows[i] >> a.two] = f.done;
-  a.places[i] = f.at;
-  a.nets[i] = f.net;
+  const bool own = in.numbered() ? !(in.row(i) & a.two) : !a.two || u <= v;
+  if (own && ok) ok[in.row(i) >> a.two] = f.done;
+  a.places[in.place(i)] = In::kDeltas && f.net == kRemoved ? f.delta : f.at;
+  a.nets[in.place(i)] = f.net;
   return {f.delta, own && f.done};
 }
 
@@ -322,9 +357,9 @@ struct Sums {
   uint64_t ones[kBlockWarps], others[kBlockWarps];
 };
 
-// Both is of two things how many come before a warp, before its block, and up to the end of the block.
+// Both is of two things how many come before a warp, and up to the end of its block.
 struct Both {
-  uint32_t before[2], begin[2], up_to[2];
+  uint32_t before[2], up_to[2];
 };
 
 // add_up_both adds up what warps have found, each of two warps one of both.
@@ -348,49 +383,10 @@ __device__ __forceinline__ Both add_up_both(Sums* s, const Scan& scan, uint32_t 
   }
   sync_block();
   const uint32_t first = uint32_t(load_weak(shared(&s->tile.before))), second = uint32_t(load_weak(shared(&s->before)));
-  return {{first + below[0], second + below[1]}, {first, second}, {first + all[0], second + all[1]}};
+  return {{first + below[0], second + below[1]}, {first + all[0], second + all[1]}};
 }
 
 constexpr uint32_t kSettled = kMostTiles * kScanTile;  // arcs that a block settles at most
-
-// settle_span decides what becomes of each edge of a block's arcs from one on, and what its operations return; and it finds where segments begin, and adds up by how
-// much rows become longer. A warp takes so many times 32 arcs that follow each other, and memory is for two numbers of each.
-template <int Bits>
-__device__ __forceinline__ Both settle_span(const SettleParams& p, Sums* sums, Shared<uint32_t> memory, uint32_t tile, const Span& all, uint64_t from, uint32_t rows) {
-  const Arcs& a = p.arcs;
-  const uint32_t lane = lane_index(), warp = thread_in_block() / kWarp, place = warp * rows * kWarp + lane;
-  const uint64_t first = from + place;
-  const Shared<uint32_t> shifts = memory + place, heads_up_to = memory + kSettled + place;
-  uint32_t shift = 0, heads = 0, changed = 0;
-  for (uint32_t row = 0; row < rows; row += kItems) {
-    Arc<Bits> x[kItems];
-    get_arcs(p, all, first + row * kWarp, x);
-#pragma unroll
-    for (uint32_t r = 0; r < kItems; r++) {
-      const uint64_t i = first + (row + r) * kWarp;
-      const Settled s = i < all.last ? settle_one(p, x[r], i, all.last) : Settled{0, false};
-      const uint32_t begin = ballot(kAll, x[r].begins), sum = up_to_lane(s.delta);
-      store_weak(shifts + (row + r) * kWarp, shift + sum - s.delta);
-      store_weak(heads_up_to + (row + r) * kWarp, (heads + popcount(begin << (kWarp - 1 - lane))) << 1 | x[r].begins);
-      heads += popcount(begin);
-      shift += shuffle(kAll, sum, kWarp - 1);
-      changed += s.done;
-    }
-  }
-  add_up(&a.control->changed, changed);
-  const Both found = add_up_both(sums, p.scan, tile, heads, shift);
-  for (uint32_t row = 0; row < rows; row++) {
-    const uint64_t i = first + row * kWarp;
-    if (i >= all.last) break;
-    const uint32_t head = load_weak(heads_up_to + row * kWarp), segment = found.before[0] + (head >> 1) - 1;
-    p.shifts[i] = found.before[1] + load_weak(shifts + row * kWarp);
-    a.segments[i] = segment;
-    if (!(head & 1)) continue;
-    p.firsts[segment] = uint32_t(i);
-    p.vertices[segment] = a.keys[i] == dropped(a.bits) ? kNone : source_of(a, i);
-  }
-  return found;
-}
 
 // all_settled says what there is in all: a thread of the last block does.
 __device__ __forceinline__ void all_settled(const SettleParams& p, const Both& found) {
@@ -400,15 +396,47 @@ __device__ __forceinline__ void all_settled(const SettleParams& p, const Both& f
   p.arcs.control->arcs = found.up_to[1];
 }
 
-// settle is settle_span for all arcs.
+// settle decides what becomes of each edge of a block's arcs, and what its operations return; and it finds where segments begin, and adds up by how
+// much rows become longer. A warp takes so many times 32 arcs that follow each other.
 template <int Bits>
 __device__ __forceinline__ void settle(const SettleParams& p) {
   __shared__ Sums sums;
-  __shared__ uint32_t memory[2 * kSettled];
-  const uint64_t n = p.arcs.n, some = p.tiles * kScanTile;
-  const uint32_t tile = prim::begin_tile(&sums.tile, p.scan.next);
-  const Both found = settle_span<Bits>(p, &sums, shared(memory), tile, {0, n}, tile * some, p.tiles * kItems);
-  if (n - tile * some <= some && thread_in_block() == 0) all_settled(p, found);
+  __shared__ uint32_t shared_memory[2 * kSettled];
+  const Arcs& a = p.arcs;
+  const uint32_t tile = prim::begin_tile(&sums.tile, p.scan.next), rows = p.tiles * kItems;
+  const uint32_t lane = lane_index(), warp = thread_in_block() / kWarp, place = warp * rows * kWarp + lane;
+  const uint64_t from = uint64_t(tile) * p.tiles * kScanTile, first = from + place;
+  const Shared<uint32_t> shifts = shared(shared_memory) + place, heads_up_to = shared(shared_memory) + kSettled + place;
+  const InOrder in = {a};
+  uint32_t shift = 0, heads = 0, changed = 0;
+  for (uint32_t row = 0; row < rows; row += kItems) {
+    Arc<Bits> x[kItems];
+    get_arcs<Bits>(p.graph, a, in, uint64_t(a.n), first + row * kWarp, kItems, x);
+#pragma unroll
+    for (uint32_t r = 0; r < kItems; r++) {
+      const uint64_t i = first + (row + r) * kWarp;
+      const Settled s = i < a.n ? settle_one<Bits>(a, in, p.deletions, p.ok, x[r], i, a.n) : Settled{0, false};
+      const uint32_t begin = ballot(kAll, x[r].begins), sum = up_to_lane(s.delta);
+      store_weak(shifts + (row + r) * kWarp, shift + sum - s.delta);
+      store_weak(heads_up_to + (row + r) * kWarp, (heads + popcount(begin << (kWarp - 1 - lane))) << 1 | x[r].begins);
+      heads += popcount(begin);
+      shift += shuffle(kAll, sum, kWarp - 1);
+      changed += s.done;
+    }
+  }
+  add_up(&a.control->changed, changed);
+  const Both found = add_up_both(&sums, p.scan, tile, heads, shift);
+  for (uint32_t row = 0; row < rows; row++) {
+    const uint64_t i = first + row * kWarp;
+    if (i >= a.n) break;
+    const uint32_t head = load_weak(heads_up_to + row * kWarp), segment = found.before[0] + (head >> 1) - 1;
+    p.shifts[i] = found.before[1] + load_weak(shifts + row * kWarp);
+    a.segments[i] = segment;
+    if (!(head & 1)) continue;
+    p.firsts[segment] = uint32_t(i);
+    p.vertices[segment] = a.keys[i] == dropped(a.bits) ? kNone : source_of(a, i);
+  }
+  if (a.n - from <= p.tiles * kScanTile && thread_in_block() == 0) all_settled(p, found);
 }
 
 // ---- plan ------------------------------------------------------------------
@@ -461,40 +489,46 @@ struct Part {
   uint32_t first, last, shift, longer;
 };
 
-// Planned is the degree that a row had, and the groups that it is in.
+// Planned is what a row was and will be: degrees and classes, the group of the block that it had, and where its ids are.
 struct Planned {
-  uint32_t degree, now, old;
+  uint32_t degree, then, before, now, old;
+  uint32_t* from;
 };
 
-// plan_one finds the class of the new row of a vertex, and where the block of the old one goes.
+// plan_row finds the class of the new row of a vertex, which becomes longer, and where the block of the old one goes. newest is the last snapshot, if one is held.
 template <int Bits>
-__device__ __forceinline__ Planned plan_one(const PlanParams& p, uint32_t i, uint32_t u, const Part& part, uint32_t& limbo) {
-  uint32_t c = 0, old = kNoBlock, degree = 0, before = 0;
-  uint32_t* from = nullptr;
-  if (u != kNone) {
-    if (u < p.graph.vertices) {
-      uint32_t* record = record_of(p.graph, u);
-      const Word128 head = load_weak(reinterpret_cast<const Word128*>(record));
-      degree = uint32_t(head.x), before = uint32_t(head.x >> 32);
-      from = before != 0 ? block<Bits>(p.graph, uint32_t(head.y), before).ids : record + kInline;
-      if (before != 0 && p.held && uint32_t(head.y >> 32) <= p.newest) {
-        old = kLimbo;
-        limbo += units_of(before);
-      } else if (before != 0) {
-        old = kOld + before;
-      }
+__device__ __forceinline__ Planned plan_row(const Graph& g, uint32_t u, uint32_t longer, bool held, uint32_t newest, uint32_t& limbo) {
+  Planned x = {0, 0, 0, 0, kNoBlock, nullptr};
+  if (u == kNone) return x;
+  if (u < g.vertices) {
+    uint32_t* record = record_of(g, u);
+    const Word128 head = load_weak(reinterpret_cast<const Word128*>(record));
+    x.degree = uint32_t(head.x), x.before = uint32_t(head.x >> 32);
+    x.from = x.before != 0 ? block<Bits>(g, uint32_t(head.y), x.before).ids : record + kInline;
+    if (x.before != 0 && held && uint32_t(head.y >> 32) <= newest) {
+      x.old = kLimbo;
+      limbo += units_of(x.before);
+    } else if (x.before != 0) {
+      x.old = kOld + x.before;
     }
-    c = class_of<Bits>(degree + part.longer);
   }
-  const uint32_t now = c != 0 ? c : kNoBlock;
+  x.then = x.degree + longer;
+  x.now = class_of<Bits>(x.then);
+  return x;
+}
+
+// plan_one does so for a segment, and returns the degree that its row had.
+template <int Bits>
+__device__ __forceinline__ uint32_t plan_one(const PlanParams& p, uint32_t i, uint32_t u, const Part& part, uint32_t& limbo) {
+  const Planned x = plan_row<Bits>(p.graph, u, part.longer, p.held, p.newest, limbo);
   const uint32_t* inlined = p.rows.records + uint64_t(i) * kRecordWords + kInline;  // where it goes without a block
   Word128* move = reinterpret_cast<Word128*>(p.rows.moves + i);
-  move[0] = {uint64_t(from), uint64_t(inlined)};
-  move[1] = {part.first | uint64_t(part.last) << 32, part.shift | uint64_t(before | c << 8 | (degree + part.longer == 0 ? kNothingStays : 0)) << 32};
-  p.rows.degrees[i] = degree + part.longer;
-  p.rows.groups[i] = now;
-  p.rows.groups[p.most + i] = old;
-  return {degree, now, old};
+  move[0] = {uint64_t(x.from), uint64_t(inlined)};
+  move[1] = {part.first | uint64_t(part.last) << 32, part.shift | uint64_t(x.before | x.now << 8 | (x.then == 0 ? kNothingStays : 0)) << 32};
+  p.rows.degrees[i] = x.then;
+  p.rows.groups[i] = x.now != 0 ? x.now : kNoBlock;
+  p.rows.groups[p.most + i] = x.old;
+  return x.degree;
 }
 
 // plan_any is plan_one of a segment that there may be.
@@ -505,7 +539,7 @@ __device__ __forceinline__ uint32_t plan_any(const PlanParams& p, uint32_t i, ui
     return 0;
   }
   const uint32_t first = p.rows.firsts[i], last = p.rows.firsts[i + 1], shift = p.rows.shifts[first];
-  return plan_one<Bits>(p, i, p.rows.vertices[i], {first, last, shift, p.rows.shifts[last] - shift}, limbo).degree;
+  return plan_one<Bits>(p, i, p.rows.vertices[i], {first, last, shift, p.rows.shifts[last] - shift}, limbo);
 }
 
 // plan does so for all, and adds up degrees. Where there are more segments than may be, keys had too few bits, and the host plans again.

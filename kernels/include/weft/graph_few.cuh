@@ -1,5 +1,5 @@
-// Small batches of edges for a graph (package graph, gpufew.go): what takes a launch each of large ones is done here by one block for each bin of arcs, whose
-// vertices are its own; blocks wait for nothing but sums of those before them.
+// Batches of edges for a graph whose arcs go to bins (package graph, gpufew.go): a block for each bin of vertices puts its arcs in order, settles what becomes of edges,
+// and plans rows. Blocks wait for nothing; graph_bins.cuh writes what they plan.
 #pragma once
 
 #include "graph_write.cuh"
@@ -7,210 +7,286 @@
 namespace weft::graph {
 
 constexpr uint32_t kBinArcs = 2048;  // that a bin has memory for, at most
+constexpr uint32_t kGroups = 256;    // of blocks, as many as a block has threads
+constexpr uint32_t kTogether = 64;   // bins whose counts are added up
 
-// Binned is what of the bins is known when their blocks are planned.
-struct Binned {
-  uint32_t* segments;  // before those of each bin
-  uint32_t* counts;    // of segments of each bin, kGroups of them: in each group
-  uint32_t* groups;    // the same of all bins together; zero before
+// Segment is the arcs of a vertex in a bin.
+struct alignas(16) Segment {
+  uint32_t vertex;
+  uint32_t arcs;    // the first, and above it the one behind the last
+  uint32_t then;    // degree
+  uint32_t groups;  // of the new block, and above it of the one before
 };
 
-constexpr uint32_t kGroups = 256;
+// Chunk is so many entries of a row that is too large for one block.
+struct Chunk {
+  uint32_t* from;    // ids
+  uint32_t segment;  // among those of all bins
+  uint32_t before;   // class
+  uint32_t first;    // entries: from, and up to
+  uint32_t last;
+};
+
+constexpr uint32_t kChunk = 2048;     // entries
+constexpr uint32_t kLargeClass = 29;  // from which on rows are cut: of more than kChunk entries
+
+// Binned is what of the bins is known when their rows are written.
+struct Binned {
+  uint32_t* numbers;   // of segments of each bin
+  Segment* segments;   // of each bin, as many as it has memory for
+  uint32_t* counts;    // of segments of each bin in each group; then, how many of them are in bins before
+  uint32_t* sums;      // the same of kTogether bins; zero before
+  uint32_t* groups;    // of all; zero before
+  Chunk* chunks;
+  uint32_t most;       // segments of a bin
+  uint32_t room;       // for chunks
+};
 
 struct FewParams {
-  SettleParams settle;
-  PlanParams plan;
+  Graph graph;
+  Arcs arcs;
   Bins bins;
   Binned binned;
-  uint64_t* keys;  // of all arcs, in order; written
-  uint32_t* arcs;  // their numbers; null if nobody asks for them
+  uint8_t* ok;       // may be null
+  uint64_t covered;  // vertices of the bins
+  uint32_t held;     // there are snapshots
+  uint32_t newest;   // of them
 };
+
+// InBin is the arcs of a bin as settling reads them.
+struct InBin {
+  static constexpr bool kDeltas = true;  // of what is removed, by how much the row becomes longer
+  using Index = uint32_t;
+  Shared<uint64_t> words;
+  uint64_t base;   // of the bin's arcs among those of all
+  uint32_t vertex; // the first
+  uint32_t gone, low, bits;
+  __device__ __forceinline__ uint64_t edge(Index i) const { return load_weak(words + i) >> low; }
+  __device__ __forceinline__ uint32_t source(uint64_t edge) const { return vertex + uint32_t(edge >> bits); }
+  __device__ __forceinline__ bool drops(uint64_t edge) const { return uint32_t(edge >> bits) == gone; }
+  __device__ __forceinline__ uint32_t row(Index i) const { return uint32_t(load_weak(words + i) & ((uint64_t(1) << low) - 1)); }
+  __device__ __forceinline__ bool numbered() const { return low != 0; }
+  __device__ __forceinline__ uint64_t place(Index i) const { return base + i; }
+};
+
+// in_bin is a bin whose words are here.
+__device__ __forceinline__ InBin in_bin(const Bins& b, uint32_t bin, Shared<uint64_t> words) {
+  return {words, uint64_t(bin) * b.size, bin * b.width, uint32_t(gone(b)), b.low, b.bits};
+}
 
 // ---- in order --------------------------------------------------------------
 
-// exchange puts two arcs in order, by their keys and then by their numbers.
-__device__ __forceinline__ void exchange(Shared<uint64_t> keys, Shared<uint32_t> arcs, uint32_t a, uint32_t b) {
-  const uint64_t x = load_weak(keys + a), y = load_weak(keys + b);
-  if (x < y) return;
-  const uint32_t i = load_weak(arcs + a), j = load_weak(arcs + b);
-  if (x == y && i <= j) return;
-  store_weak(keys + a, y), store_weak(keys + b, x);
-  store_weak(arcs + a, j), store_weak(arcs + b, i);
+// A word's leading bits say in which of so many cells it is; in a cell its place is found by looking at all others, unless there are more than so many.
+constexpr uint32_t kCells = 2048, kMostInCell = 32;
+
+// Ordering is the memory of a block that orders a bin.
+struct Ordering {
+  alignas(16) uint64_t words[2 * kBinArcs];
+  uint32_t cells[kCells + 1];
+  uint32_t sums[kBlockWarps];
+};
+
+// for_words calls f(i, word) for n words; those of a thread are under way together.
+template <class F>
+__device__ __forceinline__ void for_words(const uint64_t* words, uint32_t n, F f) {
+  for (uint32_t from = thread_in_block(); from < n; from += kAhead * kBlock) {
+    uint64_t word[kAhead];
+#pragma unroll
+    for (uint32_t k = 0; k < kAhead; k++) word[k] = from + k * kBlock < n ? words[from + k * kBlock] : 0;
+#pragma unroll
+    for (uint32_t k = 0; k < kAhead; k++) {
+      if (from + k * kBlock < n) f(from + k * kBlock, word[k]);
+    }
+  }
 }
 
 // sort_bin is a bitonic sort in which smaller ones always go to smaller places: so what is beyond the last needs none.
-__device__ __forceinline__ void sort_bin(Shared<uint64_t> keys, Shared<uint32_t> arcs, uint32_t n) {
+__device__ __forceinline__ void sort_bin(Shared<uint64_t> words, uint32_t n) {
   for (uint32_t size = 2; size / 2 < n; size *= 2) {
     for (uint32_t step = size / 2; step != 0; step /= 2) {
       for (uint32_t t = thread_in_block();; t += kBlock) {
         const uint32_t a = 2 * (t & ~(step - 1)) | (t & (step - 1)), b = step == size / 2 ? a ^ (size - 1) : a + step;
         if (a >= n) break;
-        if (b < n) exchange(keys, arcs, a, b);
+        if (b >= n) continue;
+        const uint64_t x = load_weak(words + a), y = load_weak(words + b);
+        if (x > y) store_weak(words + a, y), store_weak(words + b, x);
       }
       sync_block();
     }
   }
 }
 
-// arcs_before is the number of arcs of bins before one: each thread has the count of one.
-__device__ __forceinline__ uint32_t arcs_before(const Bins& b, uint32_t bin, Shared<uint64_t> sums) {
-  const uint32_t t = thread_in_block(), n = uint32_t(prim::sum_of_warp(t < bin ? b.counts[t * kCountStride] : 0));
-  if (lane_index() == 0) store_weak(sums + t / kWarp, uint64_t(n));
+// block_running is the sum of the numbers of a block's threads before this one. sums are those of warps.
+__device__ __forceinline__ uint32_t block_running(uint32_t n, Shared<uint32_t> sums) {
+  const uint32_t up_to = up_to_lane(n), warp = thread_in_block() / kWarp;
+  if (lane_index() == kWarp - 1) store_weak(sums + warp, up_to);
   sync_block();
-  uint32_t before = 0;
+  uint32_t before = up_to - n;
 #pragma unroll
-  for (uint32_t w = 0; w < kBlockWarps; w++) before += uint32_t(load_weak(sums + w));
+  for (uint32_t w = 0; w < kBlockWarps - 1; w++) before += w < warp ? load_weak(sums + w) : 0;
   return before;
 }
 
-// order_bin writes the arcs of a bin to their places among all.
-__device__ __forceinline__ Span order_bin(const FewParams& p, uint32_t bin, Shared<uint32_t> memory, Shared<uint64_t> sums) {
-  const Bins& b = p.bins;
-  const uint32_t first = arcs_before(b, bin, sums), n = b.counts[bin * kCountStride];
-  const Shared<uint64_t> keys = {memory.address};
-  const Shared<uint32_t> arcs = memory + 2 * kBinArcs;
-  for (uint32_t i = thread_in_block(); i < n; i += kBlock) {
-    store_weak(keys + i, b.keys[bin * b.size + i]);
-    store_weak(arcs + i, b.arcs ? b.arcs[bin * b.size + i] : 0);
-  }
-  sync_block();
-  sort_bin(keys, arcs, n);
-  for (uint32_t i = thread_in_block(); i < n; i += kBlock) {
-    p.keys[first + i] = load_weak(keys + i);
-    if (b.arcs) p.arcs[first + i] = load_weak(arcs + i);
-  }
-  sync_block();
-  return {first, first + n};
+// begin_cells makes of how many words are in each cell where cells begin, and reports whether there is one with too many.
+__device__ __forceinline__ bool begin_cells(Shared<uint32_t> cells, Shared<uint32_t> sums) {
+  constexpr uint32_t kEach = kCells / kBlock;
+  const uint32_t first = thread_in_block() * kEach;
+  uint32_t n[kEach], all = 0;
+  bool many = false;
+#pragma unroll
+  for (uint32_t k = 0; k < kEach; k++) n[k] = load_weak(cells + first + k), all += n[k], many |= n[k] > kMostInCell;
+  uint32_t at = block_running(all, sums);
+#pragma unroll
+  for (uint32_t k = 0; k < kEach; k++) store_weak(cells + first + k, at), at += n[k];
+  if (thread_in_block() == kBlock - 1) store_weak(cells + kCells, at);
+  return count_block(many) != 0;
 }
 
-// ---- settle and plan -------------------------------------------------------
-
-// plan_bin plans the rows of a bin's segments, up to its last arc, counts them by groups, and adds up the degrees that they had. memory is for a number of 64 bits each.
-template <int Bits>
-__device__ __forceinline__ void plan_bin(const FewParams& p, uint32_t bin, uint32_t last, const Both& found, Shared<uint32_t> counts, Shared<uint64_t> memory, prim::Tiles* tiles, Shared<uint64_t> sums) {
-  const uint32_t begin = found.begin[0], end = found.up_to[0], lane = lane_index(), warp = thread_in_block() / kWarp;
-  const uint32_t rows = (end - begin + kBlock - 1) / kBlock, first = warp * rows * kWarp + lane;
-  const Rows& r = p.plan.rows;
-  uint64_t sum = 0;
-  uint32_t limbo = 0;
-  for (uint32_t row = 0; row < rows; row++) {
-    const uint32_t at = first + row * kWarp, i = begin + at;
-    uint64_t degree = 0;
-    if (i < end) {
-      const uint32_t from = r.firsts[i], shift = r.shifts[from], to = i + 1 < end ? r.firsts[i + 1] : last;
-      const uint32_t then = i + 1 < end ? r.shifts[to] : found.up_to[1];  // the next block writes what is behind
-      const Planned x = plan_one<Bits>(p.plan, i, r.vertices[i], {from, to, shift, then - shift}, limbo);
-      if (x.now != kNoBlock) add_relaxed(counts + x.now, 1u);
-      if (x.old != kNoBlock) add_relaxed(counts + x.old, 1u);
-      degree = x.degree;
+// order_bin puts the words of a bin in order, and returns where they are: the other half of the memory is free then.
+__device__ __forceinline__ Shared<uint64_t> order_bin(const Bins& b, uint32_t bin, uint32_t n, Ordering* o) {
+  const uint64_t* from = b.words + uint64_t(bin) * b.size;
+  const Shared<uint64_t> scattered = shared(o->words), ordered = scattered + kBinArcs;
+  const Shared<uint32_t> cells = shared(o->cells), slots = {ordered.address};
+  const uint32_t bits = highest(b.width) + 1 + b.bits + b.low, shift = bits > highest(kCells) ? bits - highest(kCells) : 0;
+  for (uint32_t i = thread_in_block(); i < kCells; i += kBlock) store_weak(cells + i, 0u);
+  sync_block();
+  for_words(from, n, [&](uint32_t i, uint64_t word) { store_weak(slots + i, add_relaxed(cells + uint32_t(word >> shift), 1u)); });
+  sync_block();
+  const bool many = begin_cells(cells, shared(o->sums));
+  for_words(from, n, [&](uint32_t i, uint64_t word) { store_weak(scattered + (load_weak(cells + uint32_t(word >> shift)) + load_weak(slots + i)), word); });
+  sync_block();
+  if (many) {
+    sort_bin(scattered, n);
+    return scattered;
+  }
+  for (uint32_t i = thread_in_block(); i < n; i += kBlock) {
+    const uint64_t word = load_weak(scattered + i);
+    const uint32_t cell = uint32_t(word >> shift), first = load_weak(cells + cell), end = load_weak(cells + cell + 1);
+    uint32_t at = first;
+    for (uint32_t j = first; j < end; j++) {
+      const uint64_t other = load_weak(scattered + j);
+      at += other < word || (other == word && j < i);
     }
-    const uint64_t up_to = running(degree);
-    if (i < end) store_weak(memory + at, sum + up_to - degree);
-    sum += shuffle(kAll, up_to, kWarp - 1);
+    store_weak(ordered + at, word);
   }
-  uint64_t total;
-  const uint64_t before = prim::block_before<kBlockWarps>(tiles, sums, p.plan.scan.sums, bin, sum, total);
+  sync_block();
+  return ordered;
+}
+
+// ---- settle ----------------------------------------------------------------
+
+// Settling is where a block finds what it has settled: by how much rows have become longer before each arc, and the first arc of each segment.
+struct Settling {
+  Shared<uint32_t> shifts, heads, firsts;
+  uint32_t segments;
+  uint32_t longer;  // all rows
+};
+
+// settle_bin decides what becomes of each edge of a bin, and finds where segments begin. A warp takes so many times 32 arcs that follow each other.
+template <int Bits>
+__device__ __forceinline__ Settling settle_bin(const FewParams& p, const InBin& in, uint32_t n, Settling s, Shared<uint32_t> sums) {
+  const Arcs& a = p.arcs;
+  const uint32_t lane = lane_index(), warp = thread_in_block() / kWarp, rows = (n + kBlock - 1) / kBlock, first = warp * rows * kWarp + lane;
+  uint32_t shift = 0, heads = 0, changed = 0;
+  for (uint32_t row = 0; row < rows; row += kItems) {
+    Arc<Bits> x[kItems];
+    get_arcs<Bits>(p.graph, a, in, n, first + row * kWarp, rows - row, x);
+#pragma unroll
+    for (uint32_t r = 0; r < kItems; r++) {
+      if (row + r >= rows) break;
+      const uint32_t i = first + (row + r) * kWarp;
+      const Settled done = i < n ? settle_one<Bits>(a, in, nullptr, p.ok, x[r], i, n) : Settled{0, false};
+      const uint32_t begin = ballot(kAll, x[r].begins), sum = up_to_lane(done.delta);
+      if (i < n) {
+        store_weak(s.shifts + i, shift + sum - done.delta);
+        store_weak(s.heads + i, (heads + popcount(begin << (kWarp - 1 - lane))) << 1 | x[r].begins);
+      }
+      heads += popcount(begin);
+      shift += shuffle(kAll, sum, kWarp - 1);
+      changed += done.done;
+    }
+  }
+  add_up(&a.control->changed, changed);
+  if (lane == 0) store_weak(sums + warp, shift), store_weak(sums + kBlockWarps + warp, heads);
+  sync_block();
+  uint32_t before[2] = {};
+#pragma unroll
+  for (uint32_t w = 0; w < kBlockWarps; w++) {
+    const uint32_t one = load_weak(sums + w), other = load_weak(sums + kBlockWarps + w);
+    if (w < warp) before[0] += one, before[1] += other;
+    s.longer += one, s.segments += other;
+  }
   for (uint32_t row = 0; row < rows; row++) {
-    const uint32_t at = first + row * kWarp;
-    if (begin + at < end) r.olds[begin + at] = before + load_weak(memory + at);
+    const uint32_t i = first + row * kWarp;
+    if (i >= n) break;
+    const uint32_t head = load_weak(s.heads + i);
+    store_weak(s.shifts + i, before[0] + load_weak(s.shifts + i));
+    if (head & 1) store_weak(s.firsts + (before[1] + (head >> 1) - 1), i);
   }
-  if (bin == blocks_in_grid() - 1 && thread_in_block() == 0) r.olds[end] = total;
-  if (p.plan.held && limbo != 0) add_relaxed(&p.plan.arcs.control->limbo, limbo);
+  sync_block();
+  return s;
+}
+
+// ---- plan ------------------------------------------------------------------
+
+// cut lists the chunks of a large row.
+__device__ __forceinline__ void cut(const FewParams& p, uint32_t segment, const Planned& x) {
+  const uint32_t n = (x.degree - 1) / kChunk + 1, at = add_relaxed(&p.arcs.control->chunks, n);
+  for (uint32_t k = 0; k < n && at + k < p.binned.room; k++) {
+    const uint32_t first = k * kChunk, end = x.degree - first < kChunk ? x.degree : first + kChunk;
+    p.binned.chunks[at + k] = {x.from, segment, x.before, first, end};
+  }
+}
+
+// plan_bin plans the rows of a bin's segments, and counts them by groups.
+template <int Bits>
+__device__ __forceinline__ void plan_bin(const FewParams& p, const InBin& in, uint32_t bin, uint32_t n, const Settling& s, Shared<uint32_t> counts) {
+  uint32_t limbo = 0;
+  for (uint32_t i = thread_in_block(); i < s.segments; i += kBlock) {
+    const uint32_t first = load_weak(s.firsts + i), last = i + 1 < s.segments ? load_weak(s.firsts + i + 1) : n;
+    const uint32_t longer = (last < n ? load_weak(s.shifts + last) : s.longer) - load_weak(s.shifts + first);
+    const uint64_t edge = in.edge(first);
+    const uint32_t u = in.drops(edge) ? kNone : in.source(edge);
+    const Planned x = plan_row<Bits>(p.graph, u, longer, p.held, p.newest, limbo);
+    const uint32_t now = x.now != 0 ? x.now : kNoBlock, at = bin * p.binned.most + i;
+    if (now != kNoBlock) add_relaxed(counts + now, 1u);
+    if (x.old != kNoBlock) add_relaxed(counts + x.old, 1u);
+    p.binned.segments[at] = {u, first | last << 16, x.then, now | x.old << 16};
+    if (x.before >= kLargeClass && x.then != 0) cut(p, at, x);
+  }
+  if (p.held && limbo != 0) add_relaxed(&p.arcs.control->limbo, limbo);
 }
 
 // few puts the arcs of a bin in order, settles what becomes of edges, and plans rows. Where arcs are not what it expects, it leaves all to the host.
 template <int Bits>
 __device__ __forceinline__ void few(const FewParams& p) {
-  __shared__ Sums sums;
-  alignas(16) __shared__ uint32_t shared_memory[2 * kSettled];
+  __shared__ Ordering ordering;
   __shared__ uint32_t shared_counts[kGroups];
-  __shared__ prim::Tiles tiles;
-  __shared__ uint64_t shared_sums[kBlockWarps];
-  static_assert(3 * kBinArcs <= 2 * kSettled && kBinArcs <= kSettled);
-  const Control* c = p.settle.arcs.control;
-  if (c->bad != 0 || c->crowded != 0 || c->all > uint64_t(1) << p.settle.arcs.bits) return;
-  const Shared<uint32_t> memory = shared(shared_memory), counts = shared(shared_counts);
-  const uint32_t bin = prim::begin_tile(&sums.tile, p.settle.scan.next), thread = thread_in_block();
+  __shared__ uint32_t shared_sums[2 * kBlockWarps];
+  Control* c = p.arcs.control;
+  if (c->bad != 0 || c->crowded != 0 || c->all > p.covered) return;
+  const uint32_t bin = block_index(), thread = thread_in_block(), n = p.bins.counts[bin * kCountStride];
+  const Shared<uint32_t> counts = shared(shared_counts);
   store_weak(counts + thread, 0u);
-  const Span arcs = order_bin(p, bin, memory, shared(shared_sums));
-  const uint32_t warps = uint32_t(arcs.last - arcs.first + kScanTile - 1) / kScanTile * kItems;
-  const Both found = settle_span<Bits>(p.settle, &sums, memory, bin, arcs, arcs.first, warps);
-  const bool last = bin == blocks_in_grid() - 1 && thread == 0;
-  if (last) all_settled(p.settle, found);
-  sync_block();
-  plan_bin<Bits>(p, bin, uint32_t(arcs.last), found, counts, {memory.address}, &tiles, shared(shared_sums));
-  sync_block();
-  const uint32_t n = load_weak(counts + thread);
-  p.binned.counts[bin * kGroups + thread] = n;
-  if (n != 0) add_relaxed(p.binned.groups + thread, n);
-  if (thread == 0) p.binned.segments[bin] = found.begin[0];
-  if (last) p.binned.segments[bin + 1] = found.up_to[0];
-}
-
-// ---- blocks ----------------------------------------------------------------
-
-struct PlaceFewParams {
-  Graph graph;
-  Rows rows;
-  Binned binned;
-  const Stack* stacks;
-  uint32_t most;  // segments there might have been
-  uint32_t unused;
-};
-
-// peers are the lanes that have the same number below 256.
-__device__ __forceinline__ uint32_t peers(uint32_t number) {
-  uint32_t lanes = kAll;
-#pragma unroll
-  for (uint32_t bit = 1; bit < kGroups; bit *= 2) {
-    const uint32_t set = ballot(kAll, (number & bit) != 0);
-    lanes &= number & bit ? set : ~set;
+  if (n != 0) {
+    const Shared<uint64_t> words = order_bin(p.bins, bin, n, &ordering), half = shared(ordering.words);
+    const Shared<uint32_t> free = {words.address == half.address ? (half + kBinArcs).address : half.address};
+    const InBin in = in_bin(p.bins, bin, words);
+    for (uint32_t i = thread; i < n; i += kBlock) p.bins.words[uint64_t(bin) * p.bins.size + i] = load_weak(words + i);
+    const Settling s = settle_bin<Bits>(p, in, n, {free, free + kBinArcs, shared(ordering.cells), 0, 0}, shared(shared_sums));
+    plan_bin<Bits>(p, in, bin, n, s, counts);
+    if (thread == 0) {
+      add_relaxed(&c->segments, s.segments);
+      if (s.longer != 0) add_relaxed(&c->arcs, s.longer);
+      p.binned.numbers[bin] = s.segments;
+    }
   }
-  return lanes;
-}
-
-// counts_before adds up for all groups how many segments of bins before this one are in them.
-__device__ __forceinline__ void counts_before(const Binned& b, uint32_t bin, Shared<uint32_t> counts) {
-  const uint32_t lane = lane_index(), warp = thread_in_block() / kWarp;
-  constexpr uint32_t kEach = kGroups / kWarp;
-  uint32_t sums[kEach] = {};
-#pragma unroll 4
-  for (uint32_t i = warp; i < bin; i += kBlockWarps) {
-#pragma unroll
-    for (uint32_t k = 0; k < kEach; k++) sums[k] += b.counts[i * kGroups + k * kWarp + lane];
-  }
-#pragma unroll
-  for (uint32_t k = 0; k < kEach; k++) add_relaxed(counts + k * kWarp + lane, sums[k]);
-}
-
-// number calls f(segment, group, number) for segments of a bin with their numbers among those of their groups. A warp goes through them in order.
-template <class F>
-__device__ __forceinline__ void number(const uint32_t* groups, uint32_t begin, uint32_t end, Shared<uint32_t> counts, F f) {
-  const uint32_t lane = lane_index();
-  for (uint32_t i = begin + lane; i - lane < end; i += kWarp) {
-    const uint32_t group = i < end ? groups[i] : kNoBlock, same = peers(group), below = popcount(same & ((1u << lane) - 1));
-    const uint32_t before = load_weak(counts + group);
-    sync_warp();
-    if (below == 0) store_weak(counts + group, before + popcount(same));
-    sync_warp();
-    if (group != kNoBlock) f(i, group, before + below);
-  }
-}
-
-// place_few gives the rows of a bin their blocks, and numbers those that they had.
-__device__ __forceinline__ void place_few(const PlaceFewParams& p) {
-  __shared__ uint32_t shared_counts[2 * kGroups];
-  const uint32_t bin = block_index(), warp = thread_in_block() / kWarp, begin = p.binned.segments[bin], end = p.binned.segments[bin + 1];
-  const Shared<uint32_t> counts = shared(shared_counts), others = counts + kGroups;  // of new blocks, and of those before
-  store_weak(counts + thread_in_block(), 0u);
-  store_weak(others + thread_in_block(), 0u);
   sync_block();
-  counts_before(p.binned, bin, counts);
-  sync_block();
-  store_weak(others + thread_in_block(), load_weak(counts + thread_in_block()));
-  sync_block();
-  if (warp == 0) number(p.rows.groups, begin, end, counts, [&](uint32_t i, uint32_t c, uint32_t r) { give_block(p.graph, p.rows.blocks, p.rows.moves, i, new_block(p.stacks, c, r)); });
-  if (warp == 1) number(p.rows.groups + p.most, begin, end, others, [&](uint32_t i, uint32_t, uint32_t r) { p.rows.slots[i] = r; });
+  const uint32_t of = load_weak(counts + thread);
+  p.binned.counts[bin * kGroups + thread] = of;
+  if (of == 0) return;
+  add_relaxed(p.binned.groups + thread, of);
+  add_relaxed(p.binned.sums + bin / kTogether * kGroups + thread, of);
 }
 
 }  // namespace weft::graph

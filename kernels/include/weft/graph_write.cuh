@@ -76,13 +76,10 @@ struct WriteParams {
   Ghost* ghosts;
   const void* weights;   // of operations
   uint64_t* present;     // vertices that are there
-  uint32_t* zero;        // what commit makes zero, so many words
   uint32_t segments;
   uint32_t most;         // segments there might have been
   uint32_t epoch;
   uint32_t directed;
-  uint32_t zeros;
-  uint32_t unused;
 };
 
 // release frees the block that a row had, or leaves it to snapshots.
@@ -215,7 +212,6 @@ __device__ __forceinline__ void write(const WriteParams& p) {
 template <int Bits>
 __device__ __forceinline__ void commit(const WriteParams& p) {
   uint64_t fresh = 0;
-  for (uint64_t i = thread_index(); i < p.zeros; i += threads_in_grid()) p.zero[i] = 0;
   for (uint64_t i = thread_index(); i < p.segments; i += threads_in_grid()) {
     const uint32_t u = p.rows.vertices[i];
     if (u >= p.graph.vertices) continue;  // nothing was deleted from what is not there

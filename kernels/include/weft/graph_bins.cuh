@@ -1,0 +1,565 @@
+// How the rows of a batch in bins are written (package graph, gpufew.go), once graph_few.cuh has planned them: a block writes those of a bin anew, to other blocks,
+// and then their records. Whether there is memory for all is found out on the device, so that it need not wait for the host.
+#pragma once
+
+#include "graph_few.cuh"
+
+namespace weft::graph {
+
+// ---- memory ----------------------------------------------------------------
+
+// Pile is the free blocks of a class.
+struct Pile {
+  uint32_t* at;
+  uint32_t top;
+  uint32_t size;  // there is memory for
+};
+
+// Grant is where new blocks of a class come from, and where those go that become free: of block r that is needed, taken says whether it is number list+r of those
+// that were free, or lies from base on.
+struct Grant {
+  uint32_t* freed;
+  uint32_t list;
+  uint32_t taken;
+  uint32_t base;
+  uint32_t top;  // of the pile then
+};
+
+// Granted is whether all is, and what vertices have records then.
+struct Granted {
+  uint32_t all;
+  uint32_t vertices;
+  uint32_t chunks;
+  uint32_t unused;
+};
+
+struct PlaceFewParams {
+  Control* control;
+  Binned binned;
+  const Pile* piles;
+  Grant* grants;
+  Granted* granted;
+  uint32_t* list;     // of free blocks that are taken
+  uint64_t covered;   // vertices of the bins
+  uint64_t units;     // that have been given out
+  uint64_t room;      // for units
+  uint32_t vertices;  // that have records
+  uint32_t records;   // there is memory for
+  uint32_t ghosts;    // there is memory for
+  uint32_t bins;
+};
+
+// running_units is block_running of numbers of 64 bits.
+__device__ __forceinline__ uint64_t running_units(uint64_t n, Shared<uint64_t> sums) {
+  const uint64_t up_to = running(n);
+  const uint32_t warp = thread_in_block() / kWarp;
+  if (lane_index() == kWarp - 1) store_weak(sums + warp, up_to);
+  sync_block();
+  uint64_t before = up_to - n;
+#pragma unroll
+  for (uint32_t w = 0; w < kBlockWarps - 1; w++) before += w < warp ? load_weak(sums + w) : 0;
+  return before;
+}
+
+// grant finds out whether there is memory for all, and for the class of each thread what of its pile is taken, from which place of the list on; each block does, and
+// the first one writes it down.
+__device__ __forceinline__ bool grant(const PlaceFewParams& p, uint32_t& taken, uint32_t& list, Shared<uint64_t> sums, Shared<uint32_t> others) {
+  const uint32_t c = thread_in_block(), *groups = p.binned.groups;
+  const bool is = c != 0 && c < kClasses;
+  const uint32_t need = is ? groups[c] : 0, released = is ? groups[kOld + c] : 0;
+  const Pile pile = is ? p.piles[c] : Pile{nullptr, 0, 0};
+  taken = need < pile.top ? need : pile.top;
+  const uint64_t fresh = uint64_t(need - taken) * (is ? units_of(c) : 0), base = p.units + running_units(fresh, sums);
+  list = block_running(taken, others);
+  const uint32_t top = pile.top - taken + released, end = p.control->end, records = end > p.vertices ? end : p.vertices;
+  const bool other = p.control->bad != 0 || p.control->crowded != 0 || p.control->all > p.covered || groups[kLimbo] > p.ghosts || records > p.records || p.control->chunks > p.binned.room;
+  const bool all = count_block(other || top > pile.size || base + fresh > p.room) == 0;
+  if (block_index() != 0) return all;
+  if (is) p.grants[c] = {pile.at + (pile.top - taken), list, taken, uint32_t(base), top};
+  if (c == 0) *p.granted = {all, records, p.control->chunks, 0}, p.control->granted = all;
+  return all;
+}
+
+// place_few finds out of which blocks those of each bin are, and lists those that were free: their places may have others when rows are written.
+__device__ __forceinline__ void place_few(const PlaceFewParams& p) {
+  __shared__ uint64_t shared_units[kBlockWarps];
+  __shared__ uint32_t shared_sums[kBlockWarps];
+  __shared__ uint32_t shared_lists[kGroups];
+  const uint32_t thread = thread_in_block(), first = block_index() * kTogether, end = first + kTogether < p.bins ? first + kTogether : p.bins;
+  uint32_t taken, list, before = 0;
+  if (!grant(p, taken, list, shared(shared_units), shared(shared_sums))) return;
+  constexpr uint32_t kSome = 8;
+  for (uint32_t i = 0; i < block_index() && first < p.bins; i += kSome) {
+#pragma unroll
+    for (uint32_t k = 0; k < kSome; k++) before += i + k < block_index() ? p.binned.sums[(i + k) * kGroups + thread] : 0;
+  }
+  for (uint32_t i = first; i < end; i += kSome) {
+    uint32_t n[kSome], *count = p.binned.counts + i * kGroups + thread;
+#pragma unroll
+    for (uint32_t k = 0; k < kSome; k++) n[k] = i + k < end ? count[k * kGroups] : 0;
+#pragma unroll
+    for (uint32_t k = 0; k < kSome; k++) {
+      if (i + k < end) count[k * kGroups] = before;
+      before += n[k];
+    }
+  }
+  const Shared<uint32_t> lists = shared(shared_lists);
+  store_weak(lists + thread, list);
+  if (thread == kBlock - 1) store_weak(shared(shared_sums), list);
+  sync_block();
+  const uint32_t all = load_weak(shared(shared_sums));
+  for (uint32_t i = uint32_t(thread_index()); i < all; i += uint32_t(threads_in_grid())) {
+    uint32_t c = 0;  // the last that begins here or before
+#pragma unroll
+    for (uint32_t step = kGroups / 2; step != 0; step /= 2) c += load_weak(lists + c + step) <= i ? step : 0;
+    const Pile pile = p.piles[c];
+    p.list[i] = pile.at[pile.top - 1 - (i - load_weak(lists + c))];
+  }
+}
+
+// ---- a bin -----------------------------------------------------------------
+
+struct WriteFewParams {
+  Graph graph;       // with as many vertices as there is memory for
+  Arcs arcs;
+  Bins bins;
+  Binned binned;
+  const Granted* granted;
+  const Grant* grants;
+  Pile* piles;
+  const uint32_t* list;
+  Ghost* ghosts;
+  const void* weights;   // of operations
+  uint64_t* present;     // vertices that are there
+  uint32_t* zero;        // so many words
+  uint32_t zeros;
+  uint32_t epoch;
+  uint32_t directed;
+  uint32_t unused;
+};
+
+constexpr uint32_t kRows = kBlock;     // that a block writes together
+constexpr uint32_t kRecordStride = 10;  // words: threads make a record each, in different banks, and weights of 64 bits are where they may be
+
+// A row that lay in a record is written by a thread, if it has no more arcs.
+constexpr uint32_t kFewArcs = 16;
+
+// Writing is the memory of a block that writes rows.
+struct Writing {
+  uint64_t from[kRows], to[kRows];  // ids; 0 of to: in a record
+  alignas(16) uint32_t records[kRows * kRecordStride];
+  uint32_t targets[kBinArcs], shifts[kBinArcs + 1], nets[kBinArcs / 4];
+  uint32_t arcs[kRows], classes[kRows], olds[kRows + 1];
+  uint32_t groups[2 * kRows], ranks[2 * kRows];
+  uint32_t counts[2 * kGroups];
+  uint32_t lists[kClasses], taken[kClasses], bases[kClasses];  // of grants
+  uint32_t sums[kBlockWarps];
+};
+
+// ArcsHere is arcs of a bin in shared memory: their targets, what becomes of them, and by how much the rows of all before are longer.
+struct ArcsHere {
+  Shared<uint32_t> targets, shifts, nets;
+  __device__ __forceinline__ uint32_t net(uint32_t i) const { return load_weak(nets + i / 4) >> i % 4 * 8 & 0xff; }
+};
+
+// bring_arcs brings n arcs of a bin, from one on.
+__device__ __forceinline__ ArcsHere bring_arcs(const Arcs& a, const Bins& b, uint64_t from, uint32_t n, Writing* w) {
+  const ArcsHere here = {shared(w->targets), shared(w->shifts), shared(w->nets)};
+  const uint32_t lane = lane_index(), warp = thread_in_block() / kWarp, rows = (n + kBlock - 1) / kBlock, first = warp * rows * kWarp + lane;
+  const uint64_t mask = (uint64_t(1) << b.bits) - 1;
+  uint32_t sum = 0;
+  for (uint32_t row = 0; row < rows; row += kAhead) {
+    uint32_t net[kAhead], delta[kAhead];
+    uint64_t word[kAhead];
+#pragma unroll
+    for (uint32_t k = 0; k < kAhead; k++) {
+      const uint32_t i = first + (row + k) * kWarp;
+      const bool is = row + k < rows && i < n;
+      net[k] = is ? a.nets[from + i] : 0, word[k] = is ? b.words[from + i] : 0, delta[k] = is ? a.places[from + i] : 0;
+    }
+#pragma unroll
+    for (uint32_t k = 0; k < kAhead; k++) {
+      if (row + k >= rows) break;
+      const uint32_t i = first + (row + k) * kWarp;
+      delta[k] = net[k] == kAdded ? 1 : net[k] == kRemoved ? delta[k] : 0;
+      const uint32_t up_to = up_to_lane(delta[k]);
+      uint32_t four = net[k] << lane % 4 * 8;
+      four |= shuffle_xor(kAll, four, 1);
+      four |= shuffle_xor(kAll, four, 2);
+      if (i < n) {
+        store_weak(here.targets + i, uint32_t(word[k] >> b.low & mask));
+        store_weak(here.shifts + i, sum + up_to - delta[k]);
+        if (lane % 4 == 0) store_weak(here.nets + i / 4, four);
+      }
+      sum += shuffle(kAll, up_to, kWarp - 1);
+    }
+  }
+  if (lane == 0) store_weak(shared(w->sums) + warp, sum);
+  sync_block();
+  uint32_t before = 0;
+  for (uint32_t k = 0; k < warp; k++) before += load_weak(shared(w->sums) + k);
+  for (uint32_t row = 0; row < rows; row++) {
+    const uint32_t i = first + row * kWarp;
+    if (i < n) store_weak(here.shifts + i, before + load_weak(here.shifts + i));
+  }
+  if (thread_in_block() == kBlock - 1) store_weak(here.shifts + n, before + sum);
+  sync_block();
+  return here;
+}
+
+// peers are the lanes that have the same number below 256.
+__device__ __forceinline__ uint32_t peers(uint32_t number) {
+  uint32_t lanes = kAll;
+#pragma unroll
+  for (uint32_t bit = 1; bit < kGroups; bit *= 2) {
+    const uint32_t set = ballot(kAll, (number & bit) != 0);
+    lanes &= number & bit ? set : ~set;
+  }
+  return lanes;
+}
+
+// number numbers segments among those of their groups. A warp goes through them in order.
+__device__ __forceinline__ void number(Shared<uint32_t> groups, Shared<uint32_t> ranks, Shared<uint32_t> counts, uint32_t n) {
+  const uint32_t lane = lane_index();
+  for (uint32_t i = lane; i - lane < n; i += kWarp) {
+    const uint32_t group = load_weak(groups + i), same = peers(group), below = popcount(same & ((1u << lane) - 1));
+    const uint32_t before = load_weak(counts + group);
+    sync_warp();
+    if (below == 0) store_weak(counts + group, before + popcount(same));
+    sync_warp();
+    store_weak(ranks + i, before + below);
+  }
+}
+
+// find_here finds for each id the first arc that is not less, among those of its row from at to end.
+__device__ __forceinline__ void find_here(const ArcsHere& a, const uint32_t (&id)[kAhead], uint32_t (&at)[kAhead], const uint32_t (&end)[kAhead]) {
+  uint32_t left[kAhead], most = 0;
+#pragma unroll
+  for (uint32_t k = 0; k < kAhead; k++) left[k] = end[k] - at[k], most |= left[k];
+  while (most != 0) {
+    most = 0;
+#pragma unroll
+    for (uint32_t k = 0; k < kAhead; k++) {
+      if (left[k] == 0) continue;
+      const uint32_t half = left[k] / 2;
+      const bool less = load_weak(a.targets + (at[k] + half)) < id[k];
+      at[k] += less ? half + 1 : 0;
+      left[k] = less ? left[k] - half - 1 : half;
+      most |= left[k];
+    }
+  }
+}
+
+// Stays is whether an entry of an old row does, how far it moves, and whether it gets another weight.
+struct Stays {
+  bool is, updated;
+  uint32_t by;
+};
+
+// stays tells so, of an entry before which arc at would be, of its row's arcs from first on to end.
+__device__ __forceinline__ Stays stays(const ArcsHere& a, bool multi, uint32_t id, uint32_t at, uint32_t first, uint32_t end) {
+  uint32_t net = kStays;
+  if (at < end && load_weak(a.targets + at) == id) {
+    uint32_t last = at;
+    while (!multi && last + 1 < end && load_weak(a.targets + last + 1) == id) last++;
+    net = a.net(last);
+  }
+  return {net != kRemoved, net == kUpdated, load_weak(a.shifts + at) - load_weak(a.shifts + first)};
+}
+
+// ---- rows of a bin ---------------------------------------------------------
+
+// put_entry writes an entry of a new row, or only its weight, unless that is null: to its block, or to where its record is made.
+template <int Bits>
+__device__ __forceinline__ void put_entry(Writing* w, uint32_t row, uint32_t at, uint32_t id, bool whole, const typename Shape<Bits>::W* weight) {
+  using W = typename Shape<Bits>::W;
+  const uint64_t to = load_weak(shared(w->to) + row);
+  if (to != 0) {
+    uint32_t* ids = reinterpret_cast<uint32_t*>(to);
+    if (whole) ids[at] = id;
+    if constexpr (Shape<Bits>::weighted) {
+      if (weight) weights_at<Bits>(ids, load_weak(shared(w->classes) + row) >> 8 & 0xff)[at] = *weight;
+    }
+    return;
+  }
+  const Shared<uint32_t> record = shared(w->records) + row * kRecordStride;
+  if (whole) store_weak(record + (kInline + at), id);
+  if constexpr (Shape<Bits>::weighted) {
+    if (weight) store_weak(Shared<W>{(record + Shape<Bits>::inline_weights).address} + at, *weight);
+  }
+}
+
+// keep_here copies what stays of the old rows, from an entry of all on.
+template <int Bits>
+__device__ __forceinline__ void keep_here(const WriteFewParams& p, const ArcsHere& arcs, uint32_t begin, Writing* w) {
+  using W = typename Shape<Bits>::W;
+  const Shared<uint32_t> olds = shared(w->olds);
+  const uint32_t all = load_weak(olds + kRows);
+  for (uint32_t from = begin + thread_in_block(); from < all; from += kAhead * kBlock) {
+    uint32_t row[kAhead] = {}, at[kAhead], end[kAhead], id[kAhead];
+#pragma unroll
+    for (uint32_t step = kRows / 2; step != 0; step /= 2) {
+#pragma unroll
+      for (uint32_t k = 0; k < kAhead; k++) row[k] += load_weak(olds + (row[k] + step)) <= from + k * kBlock ? step : 0;
+    }
+#pragma unroll
+    for (uint32_t k = 0; k < kAhead; k++) {
+      at[k] = end[k] = id[k] = 0;
+      if (from + k * kBlock >= all) continue;
+      const uint32_t both = load_weak(shared(w->arcs) + row[k]);
+      at[k] = both & 0xffff, end[k] = both >> 16;
+      id[k] = reinterpret_cast<const uint32_t*>(load_weak(shared(w->from) + row[k]))[from + k * kBlock - load_weak(olds + row[k])];
+    }
+    find_here(arcs, id, at, end);
+#pragma unroll
+    for (uint32_t k = 0; k < kAhead; k++) {
+      if (end[k] == 0) continue;
+      const Stays s = stays(arcs, p.arcs.multi, id[k], at[k], load_weak(shared(w->arcs) + row[k]) & 0xffff, end[k]);
+      const uint32_t was = from + k * kBlock - load_weak(olds + row[k]);
+      if (!s.is) continue;
+      const W* weight = nullptr;
+      if constexpr (Shape<Bits>::weighted) {
+        uint32_t* ids = reinterpret_cast<uint32_t*>(load_weak(shared(w->from) + row[k]));
+        if (!s.updated) weight = weights_at<Bits>(ids, load_weak(shared(w->classes) + row[k]) & 0xff) + was;
+      }
+      put_entry<Bits>(w, row[k], was + s.by, id[k], true, weight);
+    }
+  }
+}
+
+// enter_one writes the new neighbor or weight of an arc to a new row, and returns how many vertices there are now that were not. place is that in the old row.
+template <int Bits>
+__device__ __forceinline__ uint32_t enter_one(const WriteFewParams& p, const ArcsHere& arcs, uint32_t i, uint32_t row, uint32_t first, uint32_t place, uint64_t word, Writing* w) {
+  using W = typename Shape<Bits>::W;
+  const uint32_t net = arcs.net(i), id = load_weak(arcs.targets + i);
+  if (net != kAdded && net != kUpdated) return 0;
+  const W* weight = nullptr;
+  if constexpr (Shape<Bits>::weighted) weight = static_cast<const W*>(p.weights) + (uint32_t(word & ((uint64_t(1) << p.bins.low) - 1)) >> p.arcs.two);
+  put_entry<Bits>(w, row, place + load_weak(arcs.shifts + i) - load_weak(arcs.shifts + first), id, net == kAdded, weight);
+  return p.directed && net == kAdded ? enliven(p.graph, id) : 0;  // in an undirected graph it has a row that has become longer, too
+}
+
+// enter_some is enter_one for every so many arcs from one on; of(i) is the row of one, kNoRow if it is another's.
+template <int Bits, class Of>
+__device__ __forceinline__ uint32_t enter_some(const WriteFewParams& p, const ArcsHere& arcs, uint64_t base, uint32_t first, uint32_t last, uint32_t step, Writing* w, Of of) {
+  uint32_t fresh = 0;
+  for (uint32_t from = first; from < last; from += kAhead * step) {
+    uint32_t place[kAhead];
+    uint64_t word[kAhead] = {};
+#pragma unroll
+    for (uint32_t k = 0; k < kAhead; k++) {
+      const uint32_t i = from + k * step;
+      place[k] = i < last ? p.arcs.places[base + i] : 0;
+      if constexpr (Shape<Bits>::weighted) word[k] = i < last ? p.bins.words[base + i] : 0;
+    }
+#pragma unroll
+    for (uint32_t k = 0; k < kAhead; k++) {
+      const uint32_t i = from + k * step, row = i < last ? of(i) : kNoRow;
+      if (row != kNoRow) fresh += enter_one<Bits>(p, arcs, i, row, load_weak(shared(w->arcs) + row) & 0xffff, place[k], word[k], w);
+    }
+  }
+  return fresh;
+}
+
+constexpr uint32_t kSmallRow = 1u << 16;  // beside its classes
+
+// enter_here enters arcs of rows that are not small, from one arc on.
+template <int Bits>
+__device__ __forceinline__ uint32_t enter_here(const WriteFewParams& p, const ArcsHere& arcs, uint64_t base, uint32_t first, uint32_t last, Writing* w) {
+  return enter_some<Bits>(p, arcs, base, first + thread_in_block(), last, kBlock, w, [&](uint32_t i) {
+    uint32_t row = 0;
+#pragma unroll
+    for (uint32_t step = kRows / 2; step != 0; step /= 2) row += (load_weak(shared(w->arcs) + (row + step)) & 0xffff) <= i ? step : 0;
+    return load_weak(shared(w->classes) + row) & kSmallRow ? kNoRow : row;
+  });
+}
+
+// write_small writes a small row, that of a thread, whose degree was so large.
+template <int Bits>
+__device__ __forceinline__ uint32_t write_small(const WriteFewParams& p, const ArcsHere& arcs, uint64_t base, uint32_t degree, Writing* w) {
+  using W = typename Shape<Bits>::W;
+  const uint32_t t = thread_in_block(), both = load_weak(shared(w->arcs) + t), first = both & 0xffff, end = both >> 16;
+  uint32_t* ids = reinterpret_cast<uint32_t*>(load_weak(shared(w->from) + t));
+  uint32_t id[Shape<Bits>::inline_entries];
+#pragma unroll
+  for (uint32_t i = 0; i < Shape<Bits>::inline_entries; i++) id[i] = i < degree ? ids[i] : 0;
+  uint32_t at = first;
+#pragma unroll
+  for (uint32_t i = 0; i < Shape<Bits>::inline_entries; i++) {
+    if (i >= degree) break;
+    while (at < end && load_weak(arcs.targets + at) < id[i]) at++;
+    const Stays s = stays(arcs, p.arcs.multi, id[i], at, first, end);
+    if (!s.is) continue;
+    const W* weight = nullptr;
+    if constexpr (Shape<Bits>::weighted) {
+      if (!s.updated) weight = weights_at<Bits>(ids, 0) + i;
+    }
+    put_entry<Bits>(w, t, i + s.by, id[i], true, weight);
+  }
+  return enter_some<Bits>(p, arcs, base, first, end, 1, w, [&](uint32_t) { return t; });
+}
+
+// Mine is the row that a thread plans and commits.
+struct Mine {
+  uint32_t vertex, then, now, old;  // groups
+  Word128 head;                     // of the record before
+  bool small;
+};
+
+// block_of is the block that number r gets of those that need one of a class.
+__device__ __forceinline__ uint32_t block_of(const WriteFewParams& p, uint32_t c, uint32_t r, Writing* w) {
+  const uint32_t taken = load_weak(shared(w->taken) + c);
+  return r < taken ? p.list[load_weak(shared(w->lists) + c) + r] : load_weak(shared(w->bases) + c) + (r - taken) * units_of(c);
+}
+
+// release_here frees the block that a row had, or leaves it to snapshots.
+__device__ __forceinline__ void release_here(const WriteFewParams& p, const Mine& m, uint32_t r) {
+  const uint32_t block = uint32_t(m.head.y);
+  if (m.old == kLimbo) {
+    p.ghosts[r] = {block, uint32_t(m.head.x >> 32), uint32_t(m.head.y >> 32), p.epoch};
+  } else if (m.old != kNoBlock) {
+    p.grants[m.old - kOld].freed[r] = block;
+  }
+}
+
+// begin_row finds out where the row of a segment is and goes. A thread does so for its own.
+template <int Bits>
+__device__ __forceinline__ Mine begin_row(const WriteFewParams& p, uint32_t segment, bool is, uint32_t none, Writing* w) {
+  const uint32_t t = thread_in_block();
+  Mine m = {kNone, 0, kNoBlock, kNoBlock, {0, 0}, false};
+  uint32_t arcs = none | none << 16, degree = 0;
+  uint64_t from = 0;
+  if (is) {
+    const Segment s = p.binned.segments[segment];
+    m.vertex = s.vertex, m.then = s.then, m.now = s.groups & 0xffff, m.old = s.groups >> 16, arcs = s.arcs;
+  }
+  if (m.vertex < p.granted->vertices) {
+    uint32_t* record = record_of(p.graph, m.vertex);
+    m.head = load_weak(reinterpret_cast<const Word128*>(record));
+    const uint32_t c = uint32_t(m.head.x >> 32);
+    from = uint64_t(c != 0 ? block<Bits>(p.graph, uint32_t(m.head.y), c).ids : record + kInline);
+    m.small = m.then != 0 && c == 0 && (arcs >> 16) - (arcs & 0xffff) <= kFewArcs;
+    if (m.then != 0 && c < kLargeClass && !m.small) degree = uint32_t(m.head.x);
+  }
+  store_weak(shared(w->from) + t, from);
+  store_weak(shared(w->arcs) + t, arcs);
+  store_weak(shared(w->classes) + t, uint32_t(m.head.x >> 32) | (m.now != kNoBlock ? m.now : 0) << 8 | (m.small ? kSmallRow : 0));
+  store_weak(shared(w->groups) + t, m.now);
+  store_weak(shared(w->groups) + kRows + t, m.old);
+  for (uint32_t i = kInline; i < kRecordWords; i++) store_weak(shared(w->records) + (t * kRecordStride + i), 0u);
+  const uint32_t before = block_running(degree, shared(w->sums));
+  store_weak(shared(w->olds) + t, before);
+  if (t == kBlock - 1) store_weak(shared(w->olds) + kRows, before + degree);
+  return m;
+}
+
+// commit_row makes a new record that of the graph, and frees the block of the old row. What has neighbors is there: it returns whether it was not.
+__device__ __forceinline__ uint32_t commit_row(const WriteFewParams& p, const Mine& m, uint32_t block, Writing* w) {
+  if (m.vertex >= p.granted->vertices) return 0;  // nothing was deleted from what is not there
+  const uint32_t t = thread_in_block();
+  const Shared<uint32_t> words = shared(w->records) + t * kRecordStride;
+  Word128* record = reinterpret_cast<Word128*>(record_of(p.graph, m.vertex));
+  if (m.now != kNoBlock) {
+    record[0] = {m.then | uint64_t(m.now) << 32, block | uint64_t(p.epoch) << 32};
+    record[1] = {0, 0};
+  } else {
+    record[0] = {m.then, load_weak(words + 2) | uint64_t(load_weak(words + 3)) << 32};
+    record[1] = {load_weak(words + 4) | uint64_t(load_weak(words + 5)) << 32, load_weak(words + 6) | uint64_t(load_weak(words + 7)) << 32};
+  }
+  release_here(p, m, load_weak(shared(w->ranks) + (kRows + t)));
+  return m.then != 0 ? enliven(p.graph, m.vertex) : 0;
+}
+
+// write_rows writes rows of a bin, those of its segments from one on.
+template <int Bits>
+__device__ __forceinline__ uint32_t write_rows(const WriteFewParams& p, const ArcsHere& arcs, uint32_t bin, uint32_t first, uint32_t segments, uint32_t n, Writing* w) {
+  const uint32_t t = thread_in_block(), rows = segments - first < kRows ? segments - first : kRows;
+  const Mine m = begin_row<Bits>(p, bin * p.binned.most + first + t, t < rows, n, w);
+  sync_block();
+  if (t < 2 * kWarp) {
+    const uint32_t half = t / kWarp;
+    number(shared(w->groups) + half * kRows, shared(w->ranks) + half * kRows, shared(w->counts) + half * kGroups, rows);
+  }
+  sync_block();
+  uint32_t block = 0;
+  uint64_t to = 0;
+  if (m.now != kNoBlock) {
+    block = block_of(p, m.now, load_weak(shared(w->ranks) + t), w);
+    to = uint64_t(p.graph.pool + uint64_t(block) * p.graph.unit);
+  }
+  store_weak(shared(w->to) + t, to);
+  const uint64_t base = uint64_t(bin) * p.bins.size;
+  uint32_t fresh = 0;
+  if (count_block(m.then != 0 && !m.small) != 0) {
+    keep_here<Bits>(p, arcs, 0, w);
+    const uint32_t begin = load_weak(shared(w->arcs)) & 0xffff, end = load_weak(shared(w->arcs) + (rows - 1)) >> 16;
+    fresh += enter_here<Bits>(p, arcs, base, begin, end, w);
+  }
+  if (m.small) fresh += write_small<Bits>(p, arcs, base, uint32_t(m.head.x), w);
+  sync_block();
+  fresh += commit_row(p, m, block, w);
+  return fresh;
+}
+
+// leave_zero makes zero what the next batch adds to.
+__device__ __forceinline__ void leave_zero(const WriteFewParams& p, uint32_t bin, uint32_t n) {
+  const uint32_t t = thread_in_block();
+  if (n != 0 && t == 0) p.bins.counts[bin * kCountStride] = 0;
+  if (bin % kTogether == 0) p.binned.sums[bin / kTogether * kGroups + t] = 0;
+  if (bin != 0) return;
+  if (t != 0 && t < kClasses) p.piles[t].top = p.grants[t].top;
+  for (uint32_t i = t; i < p.zeros; i += kBlock) p.zero[i] = 0;
+}
+
+// write_few writes the rows of a bin. Those that are cut get their new entries and records here, and what stays of them by write_chunks.
+template <int Bits>
+__device__ __forceinline__ void write_few(const WriteFewParams& p) {
+  __shared__ Writing writing;
+  if (!p.granted->all) return;
+  Writing* w = &writing;
+  const uint32_t bin = block_index(), t = thread_in_block(), n = p.bins.counts[bin * kCountStride];
+  uint32_t fresh = 0;
+  if (n != 0) {
+    const uint32_t segments = p.binned.numbers[bin], count = p.binned.counts[bin * kGroups + t];
+    store_weak(shared(w->counts) + t, count);
+    store_weak(shared(w->counts) + kGroups + t, count);
+    if (t != 0 && t < kClasses) {
+      const Grant g = p.grants[t];
+      store_weak(shared(w->lists) + t, g.list), store_weak(shared(w->taken) + t, g.taken), store_weak(shared(w->bases) + t, g.base);
+    }
+    const ArcsHere arcs = bring_arcs(p.arcs, p.bins, uint64_t(bin) * p.bins.size, n, w);
+    for (uint32_t first = 0; first < segments; first += kRows) {
+      fresh += write_rows<Bits>(p, arcs, bin, first, segments, n, w);
+      sync_block();
+    }
+  }
+  add_up(p.present, fresh);
+  leave_zero(p, bin, n);
+}
+
+// write_chunks copies what stays of large rows, whose records are written: a block takes a chunk.
+template <int Bits>
+__device__ __forceinline__ void write_chunks(const WriteFewParams& p) {
+  __shared__ Writing writing;
+  if (!p.granted->all) return;
+  Writing* w = &writing;
+  const uint32_t t = thread_in_block();
+  for (uint32_t i = block_index(); i < p.granted->chunks; i += blocks_in_grid()) {
+    const Chunk c = p.binned.chunks[i];
+    const Segment s = p.binned.segments[c.segment];
+    const uint32_t first = s.arcs & 0xffff, n = (s.arcs >> 16) - first, now = s.groups & 0xffff;
+    const uint64_t base = uint64_t(c.segment / p.binned.most) * p.bins.size + first;
+    const uint32_t block = record_of(p.graph, s.vertex)[kBlockUnit];
+    sync_block();
+    store_weak(shared(w->olds) + t, t == 0 ? 0 : c.last);
+    if (t == 0) store_weak(shared(w->olds) + kRows, c.last);
+    store_weak(shared(w->from) + t, uint64_t(c.from));
+    store_weak(shared(w->to) + t, uint64_t(p.graph.pool + uint64_t(block) * p.graph.unit));
+    store_weak(shared(w->arcs) + t, n << 16);
+    store_weak(shared(w->classes) + t, c.before | now << 8);
+    const ArcsHere arcs = bring_arcs(p.arcs, p.bins, base, n, w);
+    keep_here<Bits>(p, arcs, c.first, w);
+  }
+}
+
+}  // namespace weft::graph
