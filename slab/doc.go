@@ -115,8 +115,11 @@
 //
 // Package graph has another layout, of sorted rows, which is the one to choose for most: it takes 5 to 14 bytes an arc where this one takes a slab of 128 for each vertex that has any,
 // and its rows come in order, to be exported or intersected as they are. Tables are for graphs with large degrees whose edges
-// come and go in small batches, since an edge costs what its slab costs and not its row, and for looking up edges. What is not there: mixed batches, weights of 64
-// bits, snapshots, self loops, and Save.
+// come and go in small batches, since an edge costs what its slab costs and not its row, and for looking up edges. What is not there: weights of 64
+// bits, snapshots and self loops.
+//
+// Algorithms (package graph/algo) run on a CSR, which Graph.CSR makes on the host and Graph.CSROn on the graph's device, with rows in order; Graph.All goes
+// through the edges as they lie. Kernels of users take a GraphRef (weft/slab_graph.cuh), by Graph.View.
 //
 // # Caveats
 //

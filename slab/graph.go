@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"sync/atomic"
 
 	"github.com/weftgo/weft/device"
 	"github.com/weftgo/weft/internal/batch"
@@ -188,7 +189,10 @@ func (g *graph) admit(b *batch.Batch) error {
 // many calls. Calls that change the graph meanwhile may bring edges of these vertices that stay. Behind an error some
 // may be gone in one direction: run it again.
 func (g *graph) DeleteVertices(ctx context.Context, vertices []uint32) (int, error) {
-	const method = "DeleteVertices"
+	return g.deleteVertices(ctx, "DeleteVertices", vertices)
+}
+
+func (g *graph) deleteVertices(ctx context.Context, method string, vertices []uint32) (int, error) {
 	if e, ok := g.policy.engine.(*gpuGraph); ok {
 		return e.deleteVertices(ctx, g.core, method, vertices)
 	}
@@ -197,6 +201,34 @@ func (g *graph) DeleteVertices(ctx context.Context, vertices []uint32) (int, err
 		return 0, err
 	}
 	return g.change(ctx, method, nil, op.Delete, edgeColumns(from, to, batch.Column{}, nil))
+}
+
+// DeleteVerticesOn is DeleteVertices for a batch on the device. How many edges there were is written to counts[0], if there is one. The host brings the
+// batch to its memory: the call waits for what the stream was given before, and for the edges to be gone.
+func (g *graph) DeleteVerticesOn(s *device.Stream, vertices device.Slice[uint32], counts ...device.Slice[uint64]) error {
+	const method = "DeleteVerticesOn"
+	b := &batch.Batch{N: vertices.Len(), Columns: batch.Columns{batch.Keys: batch.InOn(vertices)}}
+	count, err := g.core.Counter(counts)
+	host := make([]uint32, vertices.Len())
+	if err = errors.Join(err, b.CheckPlace(g.core.Device, s)); err == nil {
+		err = vertices.CopyTo(context.Background(), s, host)
+	}
+	if err != nil {
+		return fmt.Errorf("%s: %s: %w", g.core.Name, method, err)
+	}
+	n, err := g.deleteVertices(context.Background(), method, host)
+	if err == nil {
+		err = giveCount(s, count, n)
+	}
+	return err
+}
+
+// giveCount writes a count to where a caller wants it, if anywhere.
+func giveCount(s *device.Stream, to device.Slice[uint64], n int) error {
+	if to.Len() == 0 {
+		return nil
+	}
+	return to.Sub(0, 1).CopyFrom(s, []uint64{uint64(n)})
 }
 
 // edgesOf are the edges of vertices, which are in order, once each.
@@ -266,35 +298,41 @@ func (g *graph) Close() error { return g.core.Close() }
 
 // Has looks for edges, writes to found, unless nil, which are there, and returns how many are.
 func (g *graph) Has(ctx context.Context, from, to []uint32, found []bool) (int, error) {
-	return g.find(ctx, "Has", nil, edgeColumns(from, to, batch.Column{}, found))
+	return g.find(ctx, "Has", edgeColumns(from, to, batch.Column{}, found))
 }
 
-// HasOn is Has for a batch on the device.
-func (g *graph) HasOn(s *device.Stream, from, to device.Slice[uint32], found device.Slice[bool]) error {
-	return g.findOn("HasOn", s, edgeColumnsOn(from, to, batch.Column{}, found))
+// HasOn is Has for a batch on the device. The number of edges found is added to hits[0], if there is one.
+func (g *graph) HasOn(s *device.Stream, from, to device.Slice[uint32], found device.Slice[bool], hits ...device.Slice[uint64]) error {
+	return g.findOn("HasOn", s, edgeColumnsOn(from, to, batch.Column{}, found), hits)
 }
 
 // Weight writes the weights of edges, 0 for those that are not there, and to found, unless nil, which are; it returns how many are.
 func (g *WeightedGraph[W]) Weight(ctx context.Context, from, to []uint32, weights []W, found []bool) (int, error) {
-	return g.find(ctx, "Weight", nil, edgeColumns(from, to, batch.Output(weights), found))
+	return g.find(ctx, "Weight", edgeColumns(from, to, batch.Output(weights), found))
 }
 
-// WeightOn is Weight for a batch on the device.
-func (g *WeightedGraph[W]) WeightOn(s *device.Stream, from, to device.Slice[uint32], weights device.Slice[W], found device.Slice[bool]) error {
-	return g.findOn("WeightOn", s, edgeColumnsOn(from, to, batch.OutputOn(weights), found))
+// WeightOn is Weight for a batch on the device, as [Graph.HasOn].
+func (g *WeightedGraph[W]) WeightOn(s *device.Stream, from, to device.Slice[uint32], weights device.Slice[W], found device.Slice[bool], hits ...device.Slice[uint64]) error {
+	return g.findOn("WeightOn", s, edgeColumnsOn(from, to, batch.OutputOn(weights), found), hits)
 }
 
-func (g *graph) find(ctx context.Context, method string, s *device.Stream, b *batch.Batch) (int, error) {
+func (g *graph) find(ctx context.Context, method string, b *batch.Batch) (int, error) {
 	b.MustMatch(g.core.Name, method)
 	b.Kind = op.Get
-	return g.policy.engine.find(ctx, g.core, method, s, b)
+	return g.policy.engine.find(ctx, g.core, method, nil, b, 0)
 }
 
-func (g *graph) findOn(method string, s *device.Stream, b *batch.Batch) error {
-	if err := b.CheckPlace(g.core.Device, s); err != nil {
+func (g *graph) findOn(method string, s *device.Stream, b *batch.Batch, hits []device.Slice[uint64]) error {
+	b.MustMatch(g.core.Name, method)
+	b.Kind = op.Get
+	to, err := g.core.Counter(hits)
+	if err = errors.Join(err, b.CheckPlace(g.core.Device, s)); err != nil {
 		return fmt.Errorf("%s: %s: %w", g.core.Name, method, err)
 	}
-	_, err := g.find(context.Background(), method, s, b)
+	n, err := g.policy.engine.find(context.Background(), g.core, method, s, b, to.Ptr())
+	if host := to.Host(); len(host) > 0 { // no kernel has added them
+		atomic.AddUint64(&host[0], uint64(n))
+	}
 	return err
 }
 
@@ -330,8 +368,18 @@ func (g *graph) readOn(method string, s *device.Stream, b *batch.Batch, f func(*
 // RowsOn is Rows for a batch on the device: degrees, as long as vertices, and offsets, one longer, are written, and neighbors as far
 // as it goes.
 func (g *graph) RowsOn(s *device.Stream, vertices, degrees device.Slice[uint32], offsets device.Slice[uint64], neighbors device.Slice[uint32]) error {
+	return g.rowsOn(s, vertices, degrees, offsets, neighbors, batch.Column{})
+}
+
+// RowsOn is [Graph.RowsOn] with weights, which are written as far as neighbors are. It panics if that slice is shorter.
+func (g *WeightedGraph[W]) RowsOn(s *device.Stream, vertices, degrees device.Slice[uint32], offsets device.Slice[uint64], neighbors device.Slice[uint32], weights device.Slice[W]) error {
+	return g.rowsOn(s, vertices, degrees, offsets, neighbors, batch.RowsOn(weights.Sub(0, neighbors.Len())))
+}
+
+func (g *graph) rowsOn(s *device.Stream, vertices, degrees device.Slice[uint32], offsets device.Slice[uint64], neighbors device.Slice[uint32], vals batch.Column) error {
 	b := &batch.Batch{N: vertices.Len(), Columns: batch.Columns{
 		batch.Keys: batch.InOn(vertices), batch.Counts: batch.OutputOn(degrees), batch.Offsets: batch.OffsetsOn(offsets), batch.OutKeys: batch.RowsOn(neighbors),
+		batch.Vals: vals,
 	}}
 	return g.readOn("RowsOn", s, b, func(at *generation) error {
 		e, ctx := g.policy.engine, context.Background()

@@ -558,10 +558,21 @@ func (p *graphPlayer) found(c *columns, from, to []uint32, u, v, w device.Slice[
 	if p.weighted != nil {
 		noError(p, p.weighted.WeightOn(c.s, u, v, w, done))
 	}
-	noError(p, p.g.HasOn(c.s, v, u, done))
+	hits := columnOf(c, []uint64{5})
+	noError(p, p.g.HasOn(c.s, v, u, done, hits))
 	got, vals := make([]bool, len(from)), make([]uint32, len(from))
 	noError(p, done.CopyTo(p.Context(), c.s, got))
 	noError(p, w.CopyTo(p.Context(), c.s, vals))
+	var n [1]uint64
+	noError(p, hits.CopyTo(p.Context(), c.s, n[:]))
+	for _, there := range got {
+		if there {
+			n[0]--
+		}
+	}
+	if n[0] != 5 {
+		p.Fatalf("5 and the edges found are %d more than these", n[0])
+	}
 	for i := range from {
 		if weight, there := p.model[p.key(from[i], to[i])]; got[i] != there || p.weighted != nil && vals[i] != weight {
 			p.Fatalf("edge %d-%d: %v %v, want %v %v", from[i], to[i], vals[i], got[i], weight, there)
@@ -578,7 +589,19 @@ func (p *graphPlayer) rowsOn(c *columns) {
 	vertices, degrees, starts := columnOf(c, all), columnOf(c, make([]uint32, len(all))), columnOf(c, make([]uint64, len(all)+1))
 	some := len(neighbors) / 2
 	rows := columnOf(c, make([]uint32, some))
-	noError(p, p.g.RowsOn(c.s, vertices, degrees, starts, rows))
+	if p.weighted != nil {
+		weights := columnOf(c, make([]uint32, some+1))
+		noError(p, p.weighted.RowsOn(c.s, vertices, degrees, starts, rows, weights))
+		_, _, want, err := p.weighted.Rows(p.Context(), all)
+		noError(p, err)
+		got := make([]uint32, some+1)
+		noError(p, weights.CopyTo(p.Context(), c.s, got))
+		if !slices.Equal(got, append(want[:some:some], 0)) {
+			p.Fatalf("weights of rows: %v, want %v", got, want[:some])
+		}
+	} else {
+		noError(p, p.g.RowsOn(c.s, vertices, degrees, starts, rows))
+	}
 	gotStarts, got, gotDegrees := make([]uint64, len(all)+1), make([]uint32, some), make([]uint32, len(all))
 	noError(p, p.g.DegreeOn(c.s, vertices, degrees))
 	noError(p, starts.CopyTo(p.Context(), c.s, gotStarts))

@@ -353,7 +353,7 @@ func arcsOf(u, v uint32, both bool) []uint64 {
 }
 
 // find is for [graphEngine].
-func (e *cpuGraph[V, SV]) find(ctx context.Context, t *core.Table, method string, s *device.Stream, b *batch.Batch) (int, error) {
+func (e *cpuGraph[V, SV]) find(ctx context.Context, t *core.Table, method string, s *device.Stream, b *batch.Batch, hits device.Ptr) (int, error) {
 	if err := cpu.Open(s); err != nil {
 		return 0, err
 	}

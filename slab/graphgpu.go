@@ -36,6 +36,8 @@ type gpuGraph struct {
 	listed int         // tables that are to move
 	moving demandWords // what those take
 	arcs   arcBatch
+
+	columns columnWork
 }
 
 // graphKernels are the entry points for weights of one width: what graphs bring to their engine.
@@ -66,7 +68,7 @@ func newGPUGraph(dev device.Device, w batch.Widths, s sizing, o *GraphOptions) (
 	if err = e.OpenEngine(dev, w, slotsIn(w.Slot), &e.graph); err != nil {
 		return nil, nil, err
 	}
-	if err = e.arcs.open(dev, e); err != nil {
+	if err = errors.Join(e.arcs.open(dev, e), e.columns.open(dev, e)); err != nil {
 		return nil, nil, err
 	}
 	gen, err := e.allocate(o.Vertices, 0, spareUnits)
@@ -112,7 +114,7 @@ func (k *graphKernels) load(dev device.Device) error {
 func (e *gpuGraph) Close() error {
 	var err error
 	if e.Stream != nil {
-		err = errors.Join(e.room.Free(&e.Queue), e.read.Free(&e.Queue), e.arcs.close())
+		err = errors.Join(e.room.Free(&e.Queue), e.read.Free(&e.Queue), e.arcs.close(), e.columns.close())
 	}
 	return errors.Join(err, e.gpuEngine.Close())
 }
@@ -349,7 +351,9 @@ func (e *gpuGraph) renewTo(ctx context.Context, n int, slabs uint64, units int) 
 }
 
 // scratch is for [graphEngine].
-func (e *gpuGraph) scratch() int { return int(e.arcs.bytes.Load()) + e.room.Buf.Size + e.read.Buf.Size }
+func (e *gpuGraph) scratch() int {
+	return int(e.arcs.bytes.Load()+e.columns.bytes.Load()) + e.room.Buf.Size + e.read.Buf.Size
+}
 
 // chains is for [graphEngine]: of base slabs that vertices have.
 func (e *gpuGraph) chains(ctx context.Context) (lengths [chainLengths]uint64, err error) {
@@ -408,12 +412,12 @@ func (e *gpuGraph) sever(ctx context.Context, there *batch.Batch, at device.Ptr,
 // ---- reading ----------------------------------------------------------------
 
 // find is for [graphEngine].
-func (e *gpuGraph) find(ctx context.Context, t *core.Table, method string, s *device.Stream, b *batch.Batch) (int, error) {
+func (e *gpuGraph) find(ctx context.Context, t *core.Table, method string, s *device.Stream, b *batch.Batch, hits device.Ptr) (int, error) {
 	if s == nil {
 		return findArcs(ctx, t, method, b)
 	}
 	return 0, t.View(ctx, s, func(p core.Parts) error {
-		look := gpu.Lookup{Vals: b.Columns[batch.Vals].Ptr, Found: b.Columns[batch.OK].Ptr, N: uint64(b.N)}
+		look := gpu.Lookup{Vals: b.Columns[batch.Vals].Ptr, Found: b.Columns[batch.OK].Ptr, Hits: hits, N: uint64(b.N)}
 		params := findParams{graph: graphRefOf(p, false), from: b.Columns[batch.Keys].Ptr, to: b.Columns[batch.Keys2].Ptr, lookup: look}
 		return launchSome(s, e.graph.find, gpu.Grid(b.N), b.N, &params)
 	})

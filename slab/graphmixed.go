@@ -11,6 +11,7 @@ import (
 	"github.com/weftgo/weft"
 	"github.com/weftgo/weft/device"
 	"github.com/weftgo/weft/internal/batch"
+	"github.com/weftgo/weft/internal/cpu"
 	"github.com/weftgo/weft/internal/op"
 )
 
@@ -20,22 +21,64 @@ import (
 // It runs as two batches, of the edges that it leaves out and of those that it leaves in: calls beside it may come between these, and
 // behind an error the first may be done. To run it again leads to what it should have led to.
 func (g *Graph) Apply(ctx context.Context, kinds []weft.OpKind, from, to []uint32, done []bool) (int, error) {
-	return g.mixed(ctx, op.PutNew, kinds, edgeColumns(from, to, batch.Column{}, done))
+	return g.mixed(ctx, "Apply", op.PutNew, kinds, edgeColumns(from, to, batch.Column{}, done))
 }
 
 // Apply is [Graph.Apply] with weights, which count where the operation is weft.OpPut.
 func (g *WeightedGraph[W]) Apply(ctx context.Context, kinds []weft.OpKind, from, to []uint32, weights []W, done []bool) (int, error) {
-	return g.mixed(ctx, op.Put, kinds, edgeColumns(from, to, batch.In(weights), done))
+	return g.mixed(ctx, "Apply", op.Put, kinds, edgeColumns(from, to, batch.In(weights), done))
+}
+
+// ApplyOn is Apply for a batch on the device, as InsertOn: kinds are those of [weft.OpKind], and every other one than weft.OpPut deletes; how many
+// operations did something is written to counts[0], if there is one. The call waits for the operations to be sorted by their edges.
+func (g *Graph) ApplyOn(s *device.Stream, kinds device.Slice[uint8], from, to device.Slice[uint32], done device.Slice[bool], counts ...device.Slice[uint64]) error {
+	return g.mixedOn(s, op.PutNew, kinds, edgeColumnsOn(from, to, batch.Column{}, done), counts)
+}
+
+// ApplyOn is [Graph.ApplyOn] with weights, which count where the operation is weft.OpPut.
+func (g *WeightedGraph[W]) ApplyOn(s *device.Stream, kinds device.Slice[uint8], from, to device.Slice[uint32], weights device.Slice[W], done device.Slice[bool], counts ...device.Slice[uint64]) error {
+	return g.mixedOn(s, op.Put, kinds, edgeColumnsOn(from, to, batch.InOn(weights), done), counts)
+}
+
+func (g *graph) mixedOn(s *device.Stream, put op.Kind, kinds device.Slice[uint8], b *batch.Batch, counts []device.Slice[uint64]) error {
+	b.Columns[batch.Kinds] = batch.InOn(kinds)
+	b.MustMatch(g.core.Name, "ApplyOn")
+	count, err := g.core.Counter(counts)
+	if err = errors.Join(err, b.CheckPlace(g.core.Device, s)); err != nil {
+		return fmt.Errorf("%s: ApplyOn: %w", g.core.Name, err)
+	}
+	if e, ok := g.policy.engine.(*gpuGraph); ok && b.N > 0 {
+		return e.columns.mixed(g, s, put, b, count)
+	}
+	return g.mixedThere(s, put, b, count)
+}
+
+// mixedThere runs a mixed batch on a device that is the host, or one without operations.
+func (g *graph) mixedThere(s *device.Stream, put op.Kind, b *batch.Batch, count device.Slice[uint64]) error {
+	if err := cpu.Open(s); err != nil {
+		return fmt.Errorf("%s: ApplyOn: %w", g.core.Name, err)
+	}
+	kinds := make([]op.Kind, b.N)
+	for i, k := range batch.View[uint8](b.Columns[batch.Kinds].Host) {
+		if kinds[i] = op.Delete; op.Kind(k) == op.Put {
+			kinds[i] = op.Put
+		}
+	}
+	n, err := g.mixed(context.Background(), "ApplyOn", put, kinds, b)
+	if err == nil {
+		err = giveCount(s, count, n)
+	}
+	return err
 }
 
 // mixed runs a mixed batch of the host: of each edge, its last operation. What that finds tells what those before it found.
-func (g *graph) mixed(ctx context.Context, put op.Kind, kinds []op.Kind, b *batch.Batch) (n int, err error) {
+func (g *graph) mixed(ctx context.Context, method string, put op.Kind, kinds []op.Kind, b *batch.Batch) (n int, err error) {
 	b.Columns[batch.Kinds] = batch.In(kinds)
-	b.MustMatch(g.core.Name, "Apply")
+	b.MustMatch(g.core.Name, method)
 	done := batch.View[bool](b.Columns[batch.OK].Host)
 	clear(done)
 	if err := g.admitMixed(kinds, b); err != nil {
-		return 0, fmt.Errorf("%s: Apply: %w", g.core.Name, err)
+		return 0, fmt.Errorf("%s: %s: %w", g.core.Name, method, err)
 	}
 	puts, deletes := lastWords{kind: put}, lastWords{kind: op.Delete}
 	order := g.byEdge(b)
@@ -46,14 +89,11 @@ func (g *graph) mixed(ctx context.Context, put op.Kind, kinds []op.Kind, b *batc
 			puts.add(b, last)
 		}
 	}
-	if err = deletes.run(ctx, g); err == nil {
-		err = puts.run(ctx, g)
-	}
-	if p := (*op.PartialError)(nil); errors.As(err, &p) { // which counts operations of a part
-		err = fmt.Errorf("%s: Apply: %w", g.core.Name, p.Err)
+	if err = deletes.run(ctx, g, method); err == nil {
+		err = puts.run(ctx, g, method)
 	}
 	if err != nil {
-		return 0, err
+		return 0, g.ofPart(method, err)
 	}
 	for same := range eachEdge(order) {
 		there := false
@@ -73,6 +113,14 @@ func (g *graph) mixed(ctx context.Context, put op.Kind, kinds []op.Kind, b *batc
 		}
 	}
 	return n, nil
+}
+
+// ofPart is the error of a batch that is a part of another: it does not count the operations of that part.
+func (g *graph) ofPart(method string, err error) error {
+	if p := (*op.PartialError)(nil); errors.As(err, &p) {
+		return fmt.Errorf("%s: %s: %w", g.core.Name, method, p.Err)
+	}
+	return err
 }
 
 // admitMixed checks a mixed batch before anything is changed.
@@ -142,13 +190,13 @@ func (w *lastWords) add(b *batch.Batch, i int) {
 	}
 }
 
-func (w *lastWords) run(ctx context.Context, g *graph) error {
+func (w *lastWords) run(ctx context.Context, g *graph, method string) error {
 	w.changed = make([]bool, len(w.from))
 	var vals batch.Column
 	if w.kind == op.Put {
 		vals = batch.In(w.vals)
 	}
-	_, err := g.change(ctx, "Apply", nil, w.kind, edgeColumns(w.from, w.to, vals, w.changed))
+	_, err := g.change(ctx, method, nil, w.kind, edgeColumns(w.from, w.to, vals, w.changed))
 	return err
 }
 

@@ -25,9 +25,12 @@ func (p *graphPlayer) apply() {
 	}
 	var n int
 	var err error
-	if p.weighted != nil {
+	switch {
+	case p.r.IntN(2) == 0:
+		n = p.applyOn(kinds, from, to, weights, done)
+	case p.weighted != nil:
 		n, err = p.weighted.Apply(p.Context(), kinds, from, to, weights, done)
-	} else {
+	default:
 		n, err = p.set.Apply(p.Context(), kinds, from, to, done)
 	}
 	noError(p, err)
@@ -48,6 +51,35 @@ func (p *graphPlayer) apply() {
 	if n != want {
 		p.Fatalf("%d operations have done something, want %d", n, want)
 	}
+}
+
+// applyOn is Apply for the same batch on the device, where all kinds but one delete.
+func (p *graphPlayer) applyOn(kinds []weft.OpKind, from, to, weights []uint32, done []bool) int {
+	p.Helper()
+	ctx := p.Context()
+	s, err := p.g.core.Device.NewStream()
+	noError(p, err)
+	c := &columns{TB: p.TB, s: s}
+	defer c.close()
+	bytes := make([]uint8, len(kinds))
+	for i, k := range kinds {
+		if bytes[i] = uint8(k); k == weft.OpDelete && i%3 == 0 {
+			bytes[i] = uint8(weft.OpGet)
+		}
+	}
+	on, u, v, w := columnOf(c, bytes), columnOf(c, from), columnOf(c, to), columnOf(c, weights)
+	ok, count := columnOf(c, make([]bool, len(from))), columnOf(c, []uint64{77})
+	if p.weighted != nil {
+		err = p.weighted.ApplyOn(s, on, u, v, w, ok, count)
+	} else {
+		err = p.set.ApplyOn(s, on, u, v, ok, count)
+	}
+	noError(p, err)
+	var n [1]uint64
+	noError(p, ok.CopyTo(ctx, s, done))
+	noError(p, count.CopyTo(ctx, s, n[:]))
+	noError(p, p.g.Sync(ctx))
+	return int(n[0])
 }
 
 // saved writes the graph, and another one of the same kind reads it.
@@ -81,8 +113,23 @@ func TestGraphRefusesMixed(t *testing.T) {
 	if n != 0 || !errors.Is(err, device.ErrInvalid) || !strings.Contains(err.Error(), "operation 1") {
 		t.Errorf("a lookup: %d, %v", n, err)
 	}
+	c := &columns{TB: t, s: devicetest.NewStream(t, g.Device())}
+	bad := columnOf(c, []uint32{1, 99, 3, 10})
+	kinds, none := columnOf(c, []uint8{uint8(remove), uint8(remove), uint8(put), uint8(put)}), device.Slice[bool]{}
+	if err := g.ApplyOn(c.s, kinds, bad, columnOf(c, []uint32{2, 4, 10, 10}), none); !errors.Is(err, weft.ErrOptions) || !strings.Contains(err.Error(), "edge 2 from 3 to 10") {
+		t.Errorf("a vertex that cannot be, on the device: %v", err)
+	}
+	if err := g.ApplyOn(c.s, kinds, bad, bad, none, columnOf(c, []uint64{0}), columnOf(c, []uint64{0})); !errors.Is(err, device.ErrInvalid) {
+		t.Errorf("two counts: %v", err)
+	}
+	noError(t, g.Sync(t.Context()))
 	if g.Edges() != 1 {
 		t.Errorf("%d edges, want 1", g.Edges())
+	}
+	noError(t, g.ApplyOn(c.s, kinds.Sub(0, 0), bad.Sub(0, 0), bad.Sub(0, 0), none))
+	noError(t, g.ApplyOn(c.s, kinds.Sub(0, 2), bad.Sub(0, 2), columnOf(c, []uint32{4, 4}), none)) // without outcomes
+	for _, free := range c.free {
+		noError(t, free())
 	}
 	n, err = g.Apply(t.Context(), []weft.OpKind{remove, put, put}, []uint32{99, 3, 3}, []uint32{4, 3, 4}, done)
 	if n != 1 || err != nil || done[0] || done[1] || !done[2] {

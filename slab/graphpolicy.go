@@ -40,14 +40,17 @@ type graphEngine interface {
 	// apply runs a change of edges from Keys to Keys2, or submits it, and returns how many did something.
 	apply(ctx context.Context, t *core.Table, method string, s *device.Stream, b *batch.Batch) (int, error)
 	// find looks edges from Keys to Keys2 up, or submits that, writes Vals and OK and returns how many there are; of a
-	// submitted one 0.
-	find(ctx context.Context, t *core.Table, method string, s *device.Stream, b *batch.Batch) (int, error)
+	// submitted one 0, and they are added to hits, unless that is null.
+	find(ctx context.Context, t *core.Table, method string, s *device.Stream, b *batch.Batch, hits device.Ptr) (int, error)
 	// degrees writes the degrees of vertices Keys to Counts; rows their neighbors to OutKeys and weights to Vals, from
 	// Offsets on. Without a stream the columns lie in host memory.
 	degrees(ctx context.Context, s *device.Stream, g *generation, b *batch.Batch) error
 	rows(ctx context.Context, s *device.Stream, g *generation, b *batch.Batch) error
 	// offsets adds up Counts to Offsets, on a stream.
 	offsets(s *device.Stream, b *batch.Batch) error
+	// arrange writes where all arcs lead to OutKeys, and their weights to Vals, if it is given: row by row, each ascending. It returns
+	// where rows begin, of as many vertices as have edges, and waits for that.
+	arrange(ctx context.Context, s *device.Stream, b *batch.Batch) (device.Slice[uint64], error)
 }
 
 // demand is what a batch of insertions needs.

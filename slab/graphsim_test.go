@@ -1,8 +1,10 @@
 package slab
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"testing"
@@ -11,6 +13,7 @@ import (
 	"github.com/weftgo/weft/device"
 	"github.com/weftgo/weft/device/devicetest"
 	"github.com/weftgo/weft/device/sim"
+	graphs "github.com/weftgo/weft/graph"
 	"github.com/weftgo/weft/internal/conformance"
 	"github.com/weftgo/weft/internal/dst"
 	"github.com/weftgo/weft/internal/mutate"
@@ -69,6 +72,11 @@ func graphTests(weighted bool) []mutate.KernelTest {
 					p.same()
 				}
 				p.close()
+			}
+		}},
+		{Name: fmt.Sprintf("in rows, weighted %v", weighted), Budget: budget, Run: func(t testing.TB, dev device.Device) {
+			for _, directed := range []bool{false, true} {
+				graphInRows(t, dev, weighted, directed, 80, 100, 1)
 			}
 		}},
 		{Name: fmt.Sprintf("a pool short of slabs, weighted %v", weighted), Budget: budget, Run: func(t testing.TB, dev device.Device) {
@@ -217,10 +225,15 @@ func graphStreams(t testing.TB, dev device.Device, seed uint64) {
 		p.size = 20 + 20*i // batches get larger
 		a, told := asked{c: c[p.r.IntN(3)]}, p.r.IntN(2) == 0
 		from, to, _ := p.draw()
-		insert := p.r.IntN(3) > 0
+		kind := p.r.IntN(6) // insertions, deletions, or both
+		kinds := make([]uint8, len(from))
 		for j := range from {
 			k := p.key(from[j], to[j])
 			_, there := p.model[k]
+			insert := kind < 3 || kind > 3 && p.r.IntN(2) == 0
+			if kinds[j] = uint8(weft.OpDelete); insert {
+				kinds[j] = uint8(weft.OpPut)
+			}
 			a.want = append(a.want, from[j] != to[j] && there != insert)
 			if delete(p.model, k); insert && from[j] != to[j] {
 				p.model[k] = 0
@@ -231,10 +244,13 @@ func graphStreams(t testing.TB, dev device.Device, seed uint64) {
 			a.ok = columnOf(a.c, make([]bool, len(from)))
 			all = append(all, a)
 		}
-		if insert {
+		switch kind {
+		case 0, 1, 2:
 			noError(t, p.set.InsertOn(a.c.s, u, v, a.ok))
-		} else {
+		case 3:
 			noError(t, p.g.DeleteOn(a.c.s, u, v, a.ok))
+		default:
+			noError(t, p.set.ApplyOn(a.c.s, columnOf(a.c, kinds), u, v, a.ok))
 		}
 	}
 	for i, a := range all {
@@ -250,7 +266,103 @@ func graphStreams(t testing.TB, dev device.Device, seed uint64) {
 			t.Fatalf("a vertex that cannot be: %v", err)
 		}
 	}
+	put := columnOf(c[1], []uint8{uint8(weft.OpPut), uint8(weft.OpPut), uint8(weft.OpPut)})
+	if err := p.set.ApplyOn(c[1].s, put, columnOf(c[1], []uint32{1, 60, 2}), columnOf(c[1], []uint32{2, 3, 4}), device.Slice[bool]{}); !errors.Is(err, weft.ErrOptions) || !strings.Contains(err.Error(), "edge 1 from 60 to 3") {
+		t.Fatalf("a vertex that cannot be, in a mixed batch: %v", err)
+	}
 	p.same()
+}
+
+// graphInTurns has batches of a kind come right behind each other on two streams, which use the same memory; the last one needs more of it.
+func graphInTurns(t testing.TB, dev device.Device, seed uint64) {
+	for _, mixed := range []bool{false, true} {
+		p := newGraphPlayer(t, dev, false, GraphOptions{Seed: 5, Directed: true, Vertices: 60}, 60, 60, seed)
+		var c [2]*columns
+		for i := range c {
+			s, err := dev.NewStream()
+			noError(t, err)
+			c[i] = &columns{TB: t, s: s}
+		}
+		var done [4]device.Slice[bool]
+		var want [4][]bool
+		for i, n := range []int{200, 190, 180, 600} {
+			on, from, to := c[i%2], make([]uint32, n), make([]uint32, n)
+			for j := range from {
+				from[j], to[j] = uint32(p.r.IntN(60)), uint32(p.r.IntN(60))
+				_, there := p.model[edge{from[j], to[j]}]
+				if want[i] = append(want[i], from[j] != to[j] && !there); from[j] != to[j] {
+					p.model[edge{from[j], to[j]}] = 0
+				}
+			}
+			done[i] = columnOf(on, make([]bool, n))
+			if u, v := columnOf(on, from), columnOf(on, to); mixed {
+				noError(t, p.set.ApplyOn(on.s, columnOf(on, bytes.Repeat([]byte{byte(weft.OpPut)}, n)), u, v, done[i]))
+			} else {
+				noError(t, p.set.InsertOn(on.s, u, v, done[i]))
+			}
+		}
+		for i, d := range done {
+			got := make([]bool, d.Len())
+			noError(t, d.CopyTo(t.Context(), c[i%2].s, got))
+			if !slices.Equal(got, want[i]) {
+				t.Fatalf("mixed %v, batch %d: %v, want %v", mixed, i, got, want[i])
+			}
+		}
+		p.same()
+		p.close()
+		c[0].close()
+		c[1].close()
+	}
+}
+
+// graphRowsBehind asks for rows, and deletes vertices, right behind batches on other streams.
+func graphRowsBehind(t testing.TB, dev device.Device, seed uint64) {
+	p := newGraphPlayer(t, dev, seed == 2, GraphOptions{Seed: 5, Directed: seed%2 == 0}, 60, 60, seed)
+	s, err := dev.NewStream()
+	noError(t, err)
+	other, err := dev.NewStream()
+	noError(t, err)
+	c, on := &columns{TB: t, s: s}, &columns{TB: t, s: other}
+	look := func() {
+		if p.weighted != nil {
+			rows, err := p.weighted.CSR(t.Context())
+			noError(t, err)
+			p.sameRows(rows)
+			return
+		}
+		d, err := p.set.CSROn(t.Context(), other)
+		noError(t, err)
+		rows, err := d.Download(t.Context(), s)
+		noError(t, err)
+		noError(t, d.Free())
+		p.sameRows(graphs.NewWeighted(rows, make([]uint32, rows.Arcs())))
+	}
+	look()
+	from, to, weights := p.draw()
+	for i, u := range from {
+		if u != to[i] {
+			p.model[p.key(u, to[i])] = weights[i]
+		}
+	}
+	if u, v := columnOf(c, from), columnOf(c, to); p.weighted != nil {
+		noError(t, p.weighted.InsertOn(s, u, v, columnOf(c, weights), device.Slice[bool]{}))
+	} else {
+		noError(t, p.set.InsertOn(s, u, v, device.Slice[bool]{}))
+	}
+	look()
+	doomed, count := columnOf(on, []uint32{1, 1, 59, 1000}), columnOf(on, []uint64{9})
+	before := len(p.model)
+	maps.DeleteFunc(p.model, func(e edge, _ uint32) bool { return e.from == 1 || e.to == 1 || e.from == 59 || e.to == 59 })
+	noError(t, p.g.DeleteVerticesOn(other, doomed, count))
+	var n [1]uint64
+	noError(t, count.CopyTo(t.Context(), other, n[:]))
+	if int(n[0]) != before-len(p.model) {
+		t.Fatalf("%d edges of vertices deleted, want %d", n[0], before-len(p.model))
+	}
+	look()
+	c.close()
+	on.close()
+	p.close()
 }
 
 // A batch of the host comes right behind a batch on a stream, whose arcs lie where its own are to lie; and a graph is closed
@@ -288,7 +400,7 @@ func graphBehind(t testing.TB, dev device.Device, seed uint64) {
 // graphTries are programs of graphs on a simulated GPU.
 func graphTries(t testing.TB) (tries []dst.Try) {
 	for seed := range uint64(3) {
-		for _, program := range []func(t testing.TB, dev device.Device, seed uint64){graphStreams, graphBehind, graphTrianglesBehind} {
+		for _, program := range []func(t testing.TB, dev device.Device, seed uint64){graphStreams, graphBehind, graphTrianglesBehind, graphInTurns, graphRowsBehind} {
 			tries = append(tries, func(wrap func(device.Device) device.Device) error {
 				simulated, err := sim.Open(&sim.Options{Scheduler: sim.Random, Seed: seed, Races: true})
 				if err != nil {
@@ -312,7 +424,7 @@ func graphTrianglesBehind(t testing.TB, dev device.Device, _ uint64) {
 
 // ofGraph tells whether a call is one that programs of graphs judge.
 func ofGraph(c devicetest.Call) bool {
-	return strings.Contains(strings.ToLower(c.Func), "graph") || strings.Contains(c.Func, "arcBatch") || c.Func == "enlarge"
+	return strings.Contains(strings.ToLower(c.Func), "graph") || strings.Contains(c.Func, "arcBatch") || strings.Contains(c.Func, "columnWork") || strings.Contains(c.Func, "arranging") || c.Func == "enlarge"
 }
 
 // Batches of several streams have their outcome, and each call by which the host orders them, or waits for them, is needed.
@@ -333,5 +445,8 @@ func TestGraphOmissionsAreNoticed(t *testing.T) {
 	needless["e.Stream.Sync(context.Background()) in (*gpuGraph).triangles"] = fails
 	needless["e.Stream.Sync(context.Background()) in (*gpuGraph).closed"] = fails
 	needless["s.Sync(context.Background()) in (*gpuGraph).allRows"] = fails
+	needless["s.Sync(context.WithoutCancel(ctx)) in (*gpuGraph).arrange"] = fails
+	needless["s.Sync(context.Background()) in exportGraph"] = fails
+	needless["s.CopyOut(context.Background(), device.Bytes(u[:]), m.from+device.Ptr(4*i)) in (*columnWork).refuse"] = "the other end, behind it on the same stream, is waited for"
 	dst.Omit(t, ".", needless, tries...)
 }

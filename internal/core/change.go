@@ -208,7 +208,7 @@ func (t *Table) changeOn(ctx context.Context, s *device.Stream, b *batch.Batch, 
 	if err := b.CheckPlace(t.Device, s); err != nil {
 		return err
 	}
-	to, err := t.counter(counts)
+	to, err := t.Counter(counts)
 	if err != nil {
 		return err
 	}

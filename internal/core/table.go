@@ -136,7 +136,7 @@ func (t *Table) GetOn(s *device.Stream, method string, at *Snapshot, b *batch.Ba
 
 // lookOn submits a lookup, under a lease.
 func (t *Table) lookOn(s *device.Stream, lease *Lease, b *batch.Batch, counts []device.Slice[uint64]) error {
-	to, err := t.counter(counts)
+	to, err := t.Counter(counts)
 	if err != nil {
 		return err
 	}
@@ -180,9 +180,9 @@ func (t *Table) await(ctx context.Context) error {
 	return nil
 }
 
-// counter is where a batch on the device adds its count: the first element of
+// Counter is where a batch on the device adds its count: the first element of
 // the caller's slice, if there is one.
-func (t *Table) counter(counts []device.Slice[uint64]) (to device.Slice[uint64], err error) {
+func (t *Table) Counter(counts []device.Slice[uint64]) (to device.Slice[uint64], err error) {
 	if len(counts) == 0 || counts[0].Len() == 0 {
 		return to, nil
 	}

@@ -1,0 +1,197 @@
+package slab
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"iter"
+
+	"github.com/weftgo/weft/device"
+	graphs "github.com/weftgo/weft/graph"
+	"github.com/weftgo/weft/internal/batch"
+	"github.com/weftgo/weft/internal/core"
+	"github.com/weftgo/weft/internal/op"
+)
+
+// ---- rows that do not change --------------------------------------------------
+
+// CSR is the graph as rows that do not change, with neighbors in ascending order: of all vertices up to the largest that has an edge.
+// Algorithms (package graph/algo) run on it.
+func (g *Graph) CSR(ctx context.Context) (*graphs.CSR, error) {
+	c, _, err := downloadGraph[uint32](ctx, &g.graph, false)
+	return c, err
+}
+
+// CSR is [Graph.CSR] with weights.
+func (g *WeightedGraph[W]) CSR(ctx context.Context) (*graphs.Weighted[W], error) {
+	c, weights, err := downloadGraph[W](ctx, &g.graph, true)
+	if err != nil {
+		return nil, err
+	}
+	return graphs.NewWeighted(c, weights), nil
+}
+
+// CSROn is CSR in the memory of the graph's device, without a way through the host. It waits for the rows to be written, which on a GPU are
+// sorted there, in 20 bytes an arc beside them, 28 with weights.
+func (g *Graph) CSROn(ctx context.Context, s *device.Stream) (*graphs.DeviceCSR, error) {
+	d, _, err := exportGraph[uint32](ctx, &g.graph, "CSROn", s, false)
+	return d, err
+}
+
+// CSROn is [Graph.CSROn] with weights.
+func (g *WeightedGraph[W]) CSROn(ctx context.Context, s *device.Stream) (*graphs.DeviceWeighted[W], error) {
+	d, weights, err := exportGraph[W](ctx, &g.graph, "CSROn", s, true)
+	if err != nil {
+		return nil, err
+	}
+	return graphs.NewDeviceWeighted(d, weights), nil
+}
+
+// downloadGraph brings all rows to host memory.
+func downloadGraph[W graphs.Weight](ctx context.Context, g *graph, weighted bool) (c *graphs.CSR, weights []W, err error) {
+	s, err := g.core.Device.NewStream()
+	if err != nil {
+		return nil, nil, fmt.Errorf("%s: CSR: %w", g.core.Name, err)
+	}
+	defer func() { err = errors.Join(err, s.Close()) }()
+	d, on, err := exportGraph[W](ctx, g, "CSR", s, weighted)
+	if err != nil {
+		return nil, nil, err
+	}
+	if c, err = d.Download(ctx, s); err == nil && weighted {
+		weights = make([]W, on.Len())
+		err = on.CopyTo(ctx, s, weights)
+	}
+	return c, weights, errors.Join(err, d.Free(), on.Free())
+}
+
+// exportGraph writes all rows to new memory, and waits for that.
+func exportGraph[W graphs.Weight](ctx context.Context, g *graph, method string, s *device.Stream, weighted bool) (d *graphs.DeviceCSR, weights device.Slice[W], err error) {
+	dev := g.core.Device
+	if err := (&batch.Batch{}).CheckPlace(dev, s); err != nil {
+		return nil, weights, fmt.Errorf("%s: %s: %w", g.core.Name, method, err)
+	}
+	err = g.core.Alone(ctx, method, func(now core.Counters) (err error) {
+		b := &batch.Batch{N: int(now.Live)}
+		targets, err := device.Make[uint32](dev, b.N)
+		if err == nil && weighted {
+			weights, err = device.Make[W](dev, b.N)
+			b.Columns[batch.Vals] = batch.OutputOn(weights)
+		}
+		b.Columns[batch.OutKeys] = batch.OutputOn(targets)
+		var offsets device.Slice[uint64]
+		if err == nil {
+			offsets, err = g.policy.engine.arrange(ctx, s, b)
+		}
+		if err == nil {
+			d, err = graphs.NewDeviceCSR(offsets, targets, &graphs.Options{Directed: g.Directed()})
+		}
+		if err != nil {
+			err = errors.Join(err, s.Sync(context.Background()), offsets.Free(), targets.Free(), weights.Free())
+		}
+		return err
+	})
+	return d, weights, err
+}
+
+// InsertCSR inserts the edges of a graph that does not change, as they are; self loops are left out. It returns how many were not there. More vertices
+// than MaxVertices are [weft.ErrOptions].
+func (g *Graph) InsertCSR(ctx context.Context, c *graphs.CSR) (int, error) {
+	return g.insertRows(ctx, op.PutNew, c, batch.Column{})
+}
+
+// InsertCSR is [Graph.InsertCSR] with weights, which edges that are there already get, too.
+func (g *WeightedGraph[W]) InsertCSR(ctx context.Context, c *graphs.Weighted[W]) (int, error) {
+	return g.insertRows(ctx, op.Put, c.CSR, batch.In(c.AllWeights()))
+}
+
+// insertRows inserts the arcs of a graph, of which those of an undirected one need not come twice, some at a time.
+func (g *graph) insertRows(ctx context.Context, kind op.Kind, c *graphs.CSR, vals batch.Column) (n int, err error) {
+	const method = "InsertCSR"
+	if most := g.policy.opts.MaxVertices; c.Vertices() > most {
+		return 0, fmt.Errorf("%s: %s: %w", g.core.Name, method, core.Invalid("%d vertices, MaxVertices is %d", c.Vertices(), most))
+	}
+	all := batch.View[uint32](vals.Host)
+	var from, to, weights []uint32
+	flush := func() error {
+		var column batch.Column
+		if all != nil {
+			column = batch.In(weights)
+		}
+		some, err := g.change(ctx, method, nil, kind, edgeColumns(from, to, column, nil))
+		n += some
+		from, to, weights = from[:0], to[:0], weights[:0]
+		return g.ofPart(method, err)
+	}
+	for u := range uint32(c.Vertices()) {
+		first := c.Offsets()[u]
+		for i, v := range c.Neighbors(u) {
+			if !g.Directed() && !c.Directed() && v < u {
+				continue
+			}
+			if from, to = append(from, u), append(to, v); all != nil {
+				weights = append(weights, all[first+uint64(i)])
+			}
+			if len(from) == mostEdges {
+				if err := flush(); err != nil {
+					return n, err
+				}
+			}
+		}
+	}
+	return n, flush()
+}
+
+// ---- iteration ----------------------------------------------------------------
+
+// Arcs are some edges in columns: edge i leads from From[i] to To[i]. They are valid until the loop goes on.
+type Arcs[W Weight] struct {
+	From, To []uint32
+	Weights  []W // empty, if the graph has none
+}
+
+// All iterates over the arcs, vertices and their neighbors, in no order; of an undirected graph it brings each edge twice, once from each end. An
+// edge that is not changed meanwhile is seen once from there. Nothing is locked in the body of the loop, which may change the graph. An
+// iteration that meets an error ends early: use Pages to be told.
+func (g *graph) All() iter.Seq2[uint32, uint32] {
+	return func(yield func(u, v uint32) bool) {
+		for some := range pagesOf[uint32](context.Background(), g, false) {
+			for i, u := range some.From {
+				if !yield(u, some.To[i]) {
+					return
+				}
+			}
+		}
+	}
+}
+
+// Pages iterates as All does, in columns of some hundred thousand arcs. An error, or the end of ctx, comes with the last, empty page.
+func (g *Graph) Pages(ctx context.Context) iter.Seq2[Arcs[uint32], error] {
+	return pagesOf[uint32](ctx, &g.graph, false)
+}
+
+// Pages is [Graph.Pages] with weights.
+func (g *WeightedGraph[W]) Pages(ctx context.Context) iter.Seq2[Arcs[W], error] {
+	return pagesOf[W](ctx, &g.graph, true)
+}
+
+func pagesOf[W Weight](ctx context.Context, g *graph, weighted bool) iter.Seq2[Arcs[W], error] {
+	return func(yield func(Arcs[W], error) bool) {
+		var some Arcs[W]
+		goes := true
+		err := g.core.Pages(ctx, "Pages", nil, func(p *core.Page) bool {
+			some.From, some.To = some.From[:0], some.To[:0]
+			for _, arc := range batch.View[uint64](p.Keys.Host) {
+				some.From, some.To = append(some.From, uint32(arc>>32)), append(some.To, uint32(arc))
+			}
+			if weighted {
+				some.Weights = batch.View[W](p.Vals.Host)
+			}
+			goes = yield(some, nil)
+			return goes
+		})
+		if err != nil && goes {
+			yield(Arcs[W]{}, err)
+		}
+	}
+}

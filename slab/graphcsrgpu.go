@@ -1,0 +1,118 @@
+package slab
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/bits"
+
+	"github.com/weftgo/weft/device"
+	"github.com/weftgo/weft/internal/batch"
+	"github.com/weftgo/weft/internal/gpu"
+	"github.com/weftgo/weft/internal/gpu/prim"
+	"github.com/weftgo/weft/internal/op"
+)
+
+// arrange is for [graphEngine]: arcs are copied from the tables as they come, and sorted by where they lead, then by where they begin.
+func (e *gpuGraph) arrange(ctx context.Context, s *device.Stream, b *batch.Batch) (offsets device.Slice[uint64], err error) {
+	if b.N == 0 {
+		if offsets, err = device.Make[uint64](e.Dev, 1); err == nil {
+			err = inOrder(func() error { return s.Fill(offsets.Ptr(), 0, 2) }, func() error { return s.Sync(ctx) })
+		}
+		return offsets, err
+	}
+	if err := e.columns.kernels(); err != nil {
+		return offsets, err
+	}
+	if b.N > prim.MaxRows {
+		return offsets, fmt.Errorf("%w: %d arcs to be sorted; a GPU sorts up to %d", device.ErrUnsupported, b.N, prim.MaxRows)
+	}
+	a := arranging{gpuGraph: e, s: s, n: b.N, weights: b.Columns[batch.Vals].Ptr}
+	width := 0
+	if a.weights != 0 {
+		width = 4
+	}
+	sort := func(lo, vertices int) prim.Sort {
+		return prim.Sort{Widths: prim.Widths{Key: 8, Val: width}, N: b.N, Lo: lo, Hi: lo + max(1, bits.Len(uint(vertices-1)))}
+	}
+	a.byTarget, a.bySource = sort(0, e.most), sort(32, e.dict().n)
+	size := max(a.byTarget.ScratchBytes(), a.bySource.ScratchBytes())
+	var at prim.Carve
+	count, arcs, scratch := at.Take(8), at.Take(8*b.N), at.Take(size)
+	memory, err := e.Dev.Alloc(int(at))
+	if err != nil {
+		return offsets, fmt.Errorf("memory to sort %d arcs: %w", b.N, err)
+	}
+	a.count, a.arcs, a.scratch = memory.Ptr+count, memory.Ptr+arcs, device.Buffer{Ptr: memory.Ptr + scratch, Size: size}
+	offsets, err = a.run(ctx, b.Columns[batch.OutKeys].Ptr)
+	return offsets, errors.Join(err, s.Sync(context.WithoutCancel(ctx)), e.Dev.Free(memory))
+}
+
+// arranging is arcs that are put in order.
+type arranging struct {
+	*gpuGraph
+	s                  *device.Stream
+	n                  int
+	byTarget, bySource prim.Sort
+	count              device.Ptr // of arcs that were there
+	arcs               device.Ptr
+	weights            device.Ptr // may be null
+	scratch            device.Buffer
+}
+
+func (a *arranging) run(ctx context.Context, targets device.Ptr) (offsets device.Slice[uint64], err error) {
+	g := a.generation()
+	p := graphExportParams{table: graphRefOf(g, false), to: gpu.Export{Keys: a.arcs, Vals: a.weights, Count: a.count, Rows: uint64(a.n), Hi: g.buckets, Step: 1}}
+	err = inOrder(
+		func() error { return a.s.Fill(a.count, 0, 2) },
+		func() error { return device.Launch(a.s, a.graph.export, tiles(a.Dev, g.buckets), gpu.Block, &p) })
+	if err != nil {
+		return offsets, err
+	}
+	var there [1]uint64
+	if err := a.s.CopyOut(ctx, device.Bytes(there[:]), a.count); err != nil {
+		return offsets, err
+	}
+	if there[0] != uint64(a.n) {
+		return offsets, fmt.Errorf("%w: %d arcs in the tables, and %d by their counts", op.ErrCorrupt, there[0], a.n)
+	}
+	last, err := a.sorted(ctx, &a.byTarget)
+	if err != nil {
+		return offsets, err
+	}
+	vertices := uint32(last) + 1
+	if last, err = a.sorted(ctx, &a.bySource); err != nil {
+		return offsets, err
+	}
+	vertices = max(vertices, uint32(last>>32)+1)
+	t := targetsParams{arcs: a.arcs, to: targets, n: uint64(a.n)}
+	if err := device.Launch(a.s, a.columns.targets, gpu.Wave(a.Dev, a.n), gpu.Block, &t); err != nil {
+		return offsets, err
+	}
+	return a.starts(int(vertices))
+}
+
+// sorted sorts the arcs, and returns the last one.
+func (a *arranging) sorted(ctx context.Context, by *prim.Sort) (uint64, error) {
+	by.From, by.To = prim.Rows{Keys: a.arcs, Vals: a.weights}, prim.Rows{Keys: a.arcs, Vals: a.weights}
+	var last [1]uint64
+	err := inOrder(
+		func() error { return a.columns.prim.Sort(a.s, by, a.scratch) },
+		func() error { return a.s.CopyOut(ctx, device.Bytes(last[:]), a.arcs+device.Ptr(8*(a.n-1))) })
+	return last[0], err
+}
+
+// starts are where the rows of so many vertices begin.
+func (a *arranging) starts(vertices int) (offsets device.Slice[uint64], err error) {
+	degrees, err := device.Make[uint32](a.Dev, vertices)
+	if err != nil {
+		return offsets, err
+	}
+	if offsets, err = device.Make[uint64](a.Dev, vertices+1); err == nil {
+		p := rowsParams{graph: graphRefOf(a.generation(), false), degrees: degrees.Ptr(), n: uint32(vertices)}
+		err = inOrder(
+			func() error { return device.Launch(a.s, a.graph.degrees, gpu.Wave(a.Dev, vertices), gpu.Block, &p) },
+			func() error { return a.Offsets(a.s, degrees.Ptr(), offsets.Ptr(), vertices) })
+	}
+	return offsets, errors.Join(err, a.s.Sync(context.Background()), degrees.Free())
+}
