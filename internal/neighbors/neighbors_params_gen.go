@@ -10,7 +10,7 @@ import (
 	"github.com/weftgo/weft/graph"
 )
 
-// askParams is AskParams of C++.
+// askParams is neighbors::AskParams of C++.
 type askParams struct {
 	_       structs.HostLayout
 	ref     graph.Ref
@@ -25,7 +25,7 @@ type askParams struct {
 	unused  uint32
 }
 
-// sumParams is SumParams of C++.
+// sumParams is neighbors::SumParams of C++.
 type sumParams struct {
 	_         structs.HostLayout
 	ref       graph.Ref
@@ -33,7 +33,7 @@ type sumParams struct {
 	weights   device.Ptr
 }
 
-// askParams has the layout of AskParams.
+// askParams has the layout of neighbors::AskParams.
 var (
 	_ [96]byte = [unsafe.Sizeof(askParams{})]byte{}
 	_ [0]byte  = [unsafe.Offsetof(askParams{}.ref)]byte{}
@@ -48,7 +48,7 @@ var (
 	_ [92]byte = [unsafe.Offsetof(askParams{}.unused)]byte{}
 )
 
-// sumParams has the layout of SumParams.
+// sumParams has the layout of neighbors::SumParams.
 var (
 	_ [48]byte = [unsafe.Sizeof(sumParams{})]byte{}
 	_ [0]byte  = [unsafe.Offsetof(sumParams{}.ref)]byte{}

@@ -12,7 +12,8 @@ import (
 //kernelgen:compiler clang version 19.1.7
 //kernelgen:target 80+ptx83,90+ptx83
 //kernelgen:flags -x cuda --cuda-device-only -nocudainc -nocudalib -nostdinc -std=c++17 -Wall -Werror -I kernels/include -O3
-//kernelgen:input 3cc07ddb691a3eb4f7d8427b550bbbe48a5ac0709f7ef72a76a5a991ee0ac66a 2018 internal/neighbors/neighbors.cu
+//kernelgen:input f3d6827353f68dfc080b282ce2d13cdb3b9ef1edf0cf60eaa7dc5524492d46b8 544 internal/neighbors/neighbors.cu
+//kernelgen:input 613878f8d737e2bee75d1884990d7a2ca9765497ba8b986bd28eac86cdaacaa9 2176 internal/neighbors/neighbors.cuh
 //kernelgen:input 870daf72e5f5ee3daf5209b7c93999cc04bae928905c38d006e9ce507ad53f71 12351 kernels/include/weft/access.cuh
 //kernelgen:input 2714016844286cf6bb08333ddb0708e125c696e1b02e9a7d01b8df565f94b8dd 3669 kernels/include/weft/account.cuh
 //kernelgen:input 9936ef153a4648b6f47d540d3ec5afe81539102240098fbd4c703fad23d4567b 6425 kernels/include/weft/change.cuh
@@ -29,13 +30,13 @@ import (
 //kernelgen:input 2cd6fc0143cfa76b9582c564b8b924e6d64dc78e985dfac5fc946ef80d61d9b2 755 kernels/include/weft/sums.cuh
 //kernelgen:input 0851189fa3150bd3eb30a9b7d5f0dcba58c8fcda1c3598976207e3eea53f4ea7 5348 kernels/include/weft/warp.cuh
 //kernelgen:input 3734d9594b1b33c1868d416df12106a6d15018edf95437b3b5b984e6d6f937e3 816 kernels/include/weft/widths.cuh
-//kernelgen:output e79107c0e8b2a21cae59c8c8505059430073eee25a4358f24c4d5cf0922109e0 16446 internal/neighbors/neighbors_32_0_sm80.ptx
-//kernelgen:output 77a6dd98884060231fc0b410eb31a5012cc7eb0ea6bf64af211aef5d7ed9d4cd 16446 internal/neighbors/neighbors_32_0_sm90.ptx
-//kernelgen:output f276340a82daa22a22988a74797220f3f703c62250bc36231e726b1a846c7bfb 22161 internal/neighbors/neighbors_32_32_sm80.ptx
-//kernelgen:output 5832a8dbe61f4e0c4b161fc5f7b30f9935d7c8fa93811078ee1378d598b05931 22161 internal/neighbors/neighbors_32_32_sm90.ptx
-//kernelgen:output 337b8d801d88497693c777fa9d94eb7b4efa56bcdd4a424c35dfcd185754ff66 22513 internal/neighbors/neighbors_32_64_sm80.ptx
-//kernelgen:output f1f1b176eb69ceda5021c3afbec08b41771e420a9b35f95bea8432e169ee12ec 22513 internal/neighbors/neighbors_32_64_sm90.ptx
-//kernelgen:output 1ee0e1b2a0bba3b0b6b91c2b4f8a6ff6f5198a90dc99c7efe41a4f6d6c3a8700 1954 internal/neighbors/neighbors_params_gen.go
+//kernelgen:output 6c4397b2f1a636e160b73eab2f23a7398a97504578b7a3553e6449883fbbbc2c 16562 internal/neighbors/neighbors_32_0_sm80.ptx
+//kernelgen:output 3f9b6936f3740d861ebb1df71565469bebd5ead7bde50c920c2d69361836f15f 16562 internal/neighbors/neighbors_32_0_sm90.ptx
+//kernelgen:output 9962027b1e8a7120c31779c75081a80654fbaee3640237d1e55ec462a5ac5d51 22277 internal/neighbors/neighbors_32_32_sm80.ptx
+//kernelgen:output b3de3eaa4200013f297695114383e7080ec1d576c8f60cd388fcad5a315ca96d 22277 internal/neighbors/neighbors_32_32_sm90.ptx
+//kernelgen:output cb334bcedfb2c0b26ab0ce00f25a473a71aecbcd46d88dda6d8559cf61e7244c 22629 internal/neighbors/neighbors_32_64_sm80.ptx
+//kernelgen:output 1c856d27ce49022a6fcb720ff8f5b8f4f32e83d4808a28fe81f1f6ee79f93793 22629 internal/neighbors/neighbors_32_64_sm90.ptx
+//kernelgen:output c3525c53da021382fe44248e7dbc17997416a2cdb0f72332a0bdb8415ce575f4 1998 internal/neighbors/neighbors_params_gen.go
 
 //go:embed neighbors_32_0_sm80.ptx
 var neighbors32x0SM80 string

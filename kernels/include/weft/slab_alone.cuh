@@ -23,16 +23,17 @@ struct Part : Tile<S, 1, 2> {
     if (part + 1 < kParts) return;
     uint64_t& last = this->piece[1].whole.y;
     link = {uint32_t(last), uint32_t(last >> 32)};
-    last = sizeof(typename S::Key) == 4 ? S::kNone * 0x1'0000'0001ul : S::kNone;  // slots of no key
+    last = kNoSlots<S>;
   }
   __device__ __forceinline__ Word* slot(int i) const { return reinterpret_cast<Word*>(slab + 2 * number) + i; }
 };
 
 // for_each_alone calls f(value) for the pairs of a key in their order, while f
 // returns true; see find.
-template <class S, class F>
-__device__ __forceinline__ void for_each_alone(const Table& t, typename S::Key wanted, F f) {
-  const uint32_t bucket = locate<S>(t, wanted);
+template <class S, class T, class F>
+__device__ __forceinline__ void for_each_alone(const T& in, typename S::Key wanted, F f) {
+  const Table& t = in;  // whose buckets `in` locates
+  const uint32_t bucket = locate<S>(in, wanted);
   const typename S::Key key = stored<S>(wanted);
   Part<S> part;
 #pragma unroll 1
@@ -96,11 +97,11 @@ __device__ __forceinline__ void for_each_alone(const Table& t, uint64_t part, ui
 }
 
 // find_alone looks up a key: of several pairs, the least recent counts.
-template <class S>
-__device__ __forceinline__ bool find_alone(const Table& t, typename S::Key wanted, typename S::Key& value) {
+template <class S, class T>
+__device__ __forceinline__ bool find_alone(const T& in, typename S::Key wanted, typename S::Key& value) {
   bool hit = false;
   value = 0;
-  for_each_alone<S>(t, wanted, [&](typename S::Key held) {
+  for_each_alone<S>(in, wanted, [&](typename S::Key held) {
     hit = true, value = held;
     return false;
   });

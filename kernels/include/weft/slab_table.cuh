@@ -38,6 +38,10 @@ struct Table {
 
 __device__ __forceinline__ Link* link_of(Word128* slab) { return reinterpret_cast<Link*>(slab + 8) - 1; }
 
+// kNoSlots is what a link is to those who look for keys: slots of none.
+template <class S>
+constexpr uint64_t kNoSlots = uint64_t(S::kNone) >> 32 == 0 ? S::kNone * 0x1'0000'0001ul : uint64_t(S::kNone);
+
 // locate gives the bucket of a key. Keys that look like sentinels live in the
 // extra bucket, under another name.
 template <class S>
@@ -95,9 +99,7 @@ struct SlabTile : Tile<S, kLanes, kPieces> {
       for (int v = 0; v < kPieces; v++) this->piece[v].whole = load_relaxed(slab + v * kLanes + this->rank);
       uint64_t& last = this->piece[kPieces - 1].whole.y;
       end = last;
-      // To those who look for keys, the link is slots of none.
-      constexpr uint64_t none = uint64_t(S::kNone) >> 32 == 0 ? S::kNone * 0x1'0000'0001ul : S::kNone;
-      if (this->rank == kLanes - 1) last = none;
+      if (this->rank == kLanes - 1) last = kNoSlots<S>;
     }
     end = shuffle(kAll, end, this->base + kLanes - 1);
     link = {uint32_t(end), uint32_t(end >> 32)};
