@@ -124,15 +124,19 @@ func (c *columnWork) lay(b *batch.Batch) (m mixedBatch, err error) {
 	return m, nil
 }
 
-// runs are rows lo to hi-1 of those that are run, as a batch.
-func (m *mixedBatch) runs(dev device.Device, kind op.Kind, lo, hi int) (*batch.Batch, error) {
+// runs are rows lo to hi-1 of those that are run, as a batch, which tells what they find, or does not.
+func (m *mixedBatch) runs(dev device.Device, kind op.Kind, lo, hi int, tells bool) (*batch.Batch, error) {
 	column := func(at device.Ptr) (device.Slice[uint32], error) {
 		return device.Wrap[uint32](dev, device.Buffer{Ptr: at + device.Ptr(4*lo), Size: 4 * (hi - lo)}, hi-lo)
 	}
 	from, err := column(m.runFrom)
 	to, err2 := column(m.runTo)
 	vals, err3 := column(m.runVals)
-	changed, err4 := device.Wrap[bool](dev, device.Buffer{Ptr: m.changed + device.Ptr(lo), Size: hi - lo}, hi-lo)
+	var changed device.Slice[bool]
+	var err4 error
+	if tells {
+		changed, err4 = device.Wrap[bool](dev, device.Buffer{Ptr: m.changed + device.Ptr(lo), Size: hi - lo}, hi-lo)
+	}
 	var weights batch.Column
 	if kind == op.Put {
 		weights = batch.InOn(vals)
@@ -150,8 +154,9 @@ func (c *columnWork) mixed(g *graph, s *device.Stream, put op.Kind, b *batch.Bat
 		return fmt.Errorf("%s: %s: %w", g.core.Name, method, err)
 	}
 	defer func() { err = errors.Join(err, s.Record(c.used)) }()
+	tells := m.done != 0 || count.Len() > 0
 	run := func(kind op.Kind, lo, hi int) error {
-		part, err := m.runs(g.core.Device, kind, lo, hi)
+		part, err := m.runs(g.core.Device, kind, lo, hi, tells)
 		if err == nil && lo < hi {
 			_, err = g.change(context.Background(), method, s, kind, part)
 		}
@@ -160,7 +165,7 @@ func (c *columnWork) mixed(g *graph, s *device.Stream, put op.Kind, b *batch.Bat
 	if err := inOrder(func() error { return run(op.Delete, b.N-deletes, b.N) }, func() error { return run(put, 0, inserts) }); err != nil {
 		return err
 	}
-	if m.done == 0 && count.Len() == 0 {
+	if !tells {
 		return nil
 	}
 	return device.Launch(s, c.outcomes, gpu.Wave(c.of.Dev, b.N), gpu.Block, &m.mixedParams)

@@ -33,6 +33,7 @@ func (a *arcBatch) erase(ctx context.Context, t *core.Table, method string, s *d
 	arcs := &batch.Batch{N: b.N * a.of.arcsEach(), Kind: b.Kind}
 	return t.Changing(ctx, method, arcs, func(core.Counters) (none core.Counters, err error) {
 		p, grid := a.plain(b)
+		p.rest = 0 // of insertions, which may make it larger while this is under way
 		return none, a.of.Try(s, func() error { return device.Launch(s, a.of.graph.erase, grid, gpu.Block, &p) })
 	})
 }

@@ -75,6 +75,12 @@ func (p *graphPlayer) applyOn(kinds []weft.OpKind, from, to, weights []uint32, d
 		err = p.set.ApplyOn(s, on, u, v, ok, count)
 	}
 	noError(p, err)
+	if p.weighted != nil { // and again, where nobody asks
+		err = p.weighted.ApplyOn(s, on, u, v, w, device.Slice[bool]{})
+	} else {
+		err = p.set.ApplyOn(s, on, u, v, device.Slice[bool]{})
+	}
+	noError(p, err)
 	var n [1]uint64
 	noError(p, ok.CopyTo(ctx, s, done))
 	noError(p, count.CopyTo(ctx, s, n[:]))
