@@ -2,161 +2,9 @@
 // a new index. What there was before stays as it is.
 #pragma once
 
-#include "plan.cuh"
-#include "seek.cuh"
+#include "settle.cuh"
 
 namespace weft::ordered {
-
-// Hot is a leaf with many operations, whose entries are written by threads of their own.
-struct Hot {
-  Split split;
-  uint32_t at;  // pairs of its group that come before those of the leaf
-  uint32_t out, fresh;
-  uint64_t separator;
-};
-
-// An entry is a key that a batch has operations on.
-struct ChangeParams {
-  Index old, to;
-  // The batch, sorted.
-  const void* keys;        // of entries, as columns have them
-  const uint32_t* order;   // rows; null: all are Puts that report nothing, and the values are sorted, too
-  const uint32_t* starts;  // of the rows of each entry in order, and the end
-  const uint32_t* count;   // of entries
-  const void* vals;
-  const uint8_t* kinds;
-  void* out;
-  uint8_t* ok;
-  // What is known of each entry, written once.
-  void* entry_vals;   // the value that it has then
-  uint32_t* leaves;   // that it belongs to; kNoLeaf behind the last entry
-  uint32_t* deltas;   // by how many the number of pairs changes
-  uint8_t* infos;     // Info
-  uint32_t* sums;     // of the deltas before, modulo 2^32
-  // The leaves that have entries, and the first of these.
-  const uint32_t* touched;
-  const uint32_t* firsts;
-  const uint32_t* touches;
-  // What becomes of windows, written once.
-  uint32_t* first_touched;  // of the leaves that have entries
-  uint32_t* outs;           // leaves
-  uint32_t* freshes;        // that are written
-  uint32_t* begins;         // see Totals
-  uint32_t* out_at;         // sums of these before
-  uint32_t* fresh_at;
-  Hot* hot;
-  uint32_t* node_sums;  // pairs below each node of the new index
-  // Instead of a batch: pairs that go.
-  const Gap* gaps;
-  uint64_t gap_count;
-  // Memory.
-  const uint32_t* free;  // leaves, of which so many have been taken
-  uint32_t* taken;
-  uint32_t n;  // rows
-  uint32_t windows;  // of the old index, at most
-  uint32_t fill;
-  uint32_t kind;
-  uint32_t flags;
-  uint32_t unused;
-};
-
-constexpr uint32_t kNoLeaf = ~0u;
-constexpr uint32_t kHotEntries = 128;  // of a leaf that is hot there are more
-
-enum Info : uint8_t { kPlace = 63, kWas = 64, kWillBe = 128 };  // kPlace: how many keys of the leaf are smaller
-
-// ---- settling ------------------------------------------------------------------
-
-// settle runs the operations of each key in their order, a key per thread.
-template <class K, class V>
-__device__ __forceinline__ void settle(const ChangeParams& p) {
-  const uint32_t leaves = p.old.content->leaves, count = *p.count;
-  for (uint64_t e = thread_index(); e < p.n; e += threads_in_grid()) {
-    if (e >= count) {
-      p.leaves[e] = kNoLeaf, p.deltas[e] = 0;
-      continue;
-    }
-    uint32_t leaf = 0, at = 0;
-    const uint32_t end = p.starts[e + 1];
-    const K key = key_in<K>(p.keys, e, p.old.flip);
-    Slot<V> s{false, 0};
-    if (leaves != 0) {
-      leaf = leaf_of(p.old, leaves - 1, key);
-      const Leaf<K, V>* of = leaf_at<K, V>(p.old, p.old.ids[leaf]);
-      const uint32_t size = p.old.sizes[leaf];
-      at = lower(of, size, key);
-      if (at < size && of->keys[at] == key) s = {true, of->vals[at]};
-    }
-    const bool was = s.there;
-    if (!p.order) {
-      s = {true, static_cast<const V*>(p.vals)[end - 1]};
-    } else {
-      run_all(p, p.starts[e], end, s);
-    }
-    static_cast<V*>(p.entry_vals)[e] = s.val;
-    p.leaves[e] = leaf;
-    p.deltas[e] = uint32_t(s.there) - uint32_t(was);
-    p.infos[e] = at | (was ? kWas : 0) | (s.there ? kWillBe : 0);
-  }
-}
-
-// ---- planning --------------------------------------------------------------------
-
-// first_of is the first of the leaves with entries that is not before a leaf.
-__device__ __forceinline__ uint32_t first_of(const ChangeParams& p, uint32_t touches, uint64_t leaf) {
-  return first<uint32_t>(0, touches, [&](uint32_t t) { return p.touched[t] >= leaf; });
-}
-
-// gone_before is how many pairs go of those before one, and whether that one goes.
-struct Gone {
-  uint64_t before;
-  bool itself;
-};
-__device__ __forceinline__ Gone gone(const ChangeParams& p, uint64_t pair) {
-  const uint64_t behind = first<uint64_t>(0, p.gap_count, [&](uint64_t g) { return p.gaps[g].from > pair; });
-  if (behind == 0) return {0, false};
-  const Gap g = p.gaps[behind - 1];
-  if (pair < g.to) return {g.before + pair - g.from, true};
-  return {g.before + g.to - g.from, false};
-}
-
-// plan works out how many leaves each window comes to, a window per thread.
-template <bool kGaps>
-__device__ __forceinline__ void plan(const ChangeParams& p) {
-  const uint32_t leaves = p.old.content->leaves, touches = kGaps ? 0 : *p.touches;
-  for (uint64_t w = thread_index(); w <= p.windows; w += threads_in_grid()) {
-    uint64_t leaf = w * kFanout;
-    uint32_t t = kGaps ? 0 : first_of(p, touches, leaf);
-    if (!kGaps) p.first_touched[w] = t;
-    if (w == p.windows) break;
-    Totals totals;
-    const uint64_t end = leaf + kFanout < leaves ? leaf + kFanout : leaves;
-    if (leaf < end && (kGaps || (t < touches && p.touched[t] < end))) {
-      Planner planner{totals, p.fill};
-      uint64_t pair = p.old.ranks[w];
-      for (uint32_t i = 0; leaf < end; i++, leaf++) {
-        const uint32_t size = p.old.sizes[leaf];
-        uint32_t now = size;
-        bool touched = false;
-        if constexpr (kGaps) {
-          now -= gone(p, pair + size).before - gone(p, pair).before;
-          pair += size;
-        } else if (t < touches && p.touched[t] == leaf) {
-          touched = true;
-          now += p.sums[p.firsts[t + 1]] - p.sums[p.firsts[t]];
-          t++;
-        }
-        planner.visit(i, now, touched, now != size);
-      }
-      planner.flush(true);
-    } else if (leaf < end) {
-      totals.out = end - leaf;
-    }
-    p.outs[w] = totals.out;
-    p.freshes[w] = totals.fresh;
-    p.begins[w] = totals.begins;
-  }
-}
 
 // ---- writing ----------------------------------------------------------------------
 
@@ -194,8 +42,8 @@ struct Writer {
 template <class K, class V>
 struct Source {
   const Leaf<K, V>* from;
-  Leaf<K, V>* to;       // of a leaf that becomes one leaf, and has no others' pairs:
-  uint32_t comes;       // its slots whose pairs entries have, a bit for each,
+  Leaf<K, V>* to;       // of a leaf that becomes one leaf, and has no others' pairs
+  uint64_t comes;       // of one that has no others' pairs: which of its pairs then entries have, a bit for each,
   uint32_t goes;        // slots of `from` whose pairs do not stay,
   uint32_t stays;       // and entries whose pairs are there then
   uint32_t entry, end;  // entries of its keys
@@ -206,13 +54,15 @@ struct Source {
   K separator;          // of its group
 };
 
-constexpr uint32_t kWarps = kBlock / kWarp;      // of a block
-constexpr uint32_t kWindows = kWarp / kFanout;  // windows that a warp writes at a time, a leaf per lane
-static_assert(kWindows * kFanout == kWarp);
+constexpr uint32_t kWarps = kBlock / kWarp;  // of a block
 
 // Four leaves of 8 bytes a pair are read before one of them is written, of larger ones two: registers are scarce.
 template <class K, class V>
 constexpr uint32_t kAtOnce = sizeof(K) + sizeof(V) > 8 ? 2 : 4;
+
+// A warp fetches so many leaves before they are read, with those that are read at once: all of them, and most are gone from the L2
+// before their turn.
+constexpr uint32_t kFetched = 12;
 
 // sum_before adds up a number of the lanes before.
 __device__ __forceinline__ uint32_t sum_before(uint32_t v) {
@@ -232,17 +82,24 @@ struct Before {
 };
 template <bool kGaps>
 __device__ __forceinline__ Before before_window(const ChangeParams& p, uint32_t w) {
-  return {p.out_at[w], p.fresh_at[w], kGaps ? 0 : p.first_touched[w]};
+  const Leaves before = p.before[w];
+  return {before.out, before.fresh, kGaps ? 0 : p.first_touched[w]};
 }
 
-// settle_slots marks what becomes of the slots of a leaf that has no more entries than there are lanes, and returns how
-// many pairs it will have. If they are more than a leaf has room for, marks mean nothing.
+// stays tells whether a window of so many leaves is written as it is.
+__device__ __forceinline__ bool stays(const ChangeParams& p, uint32_t w, uint32_t leaves) {
+  const Leaves from = p.before[w], to = p.before[w + 1];
+  return to.fresh == from.fresh && to.out - from.out == leaves;
+}
+
+// settle_slots marks what becomes of the pairs of a leaf that has no more entries than there are lanes, and returns how
+// many it will have, which are no more than marks.
 template <class K, class V>
 __device__ __forceinline__ uint32_t settle_slots(const ChangeParams& p, Source<K, V>& s) {
   uint32_t grown = 0;
   for (uint32_t e = s.entry; e < s.end; e++) {
     const uint32_t info = p.infos[e], place = info & kPlace, was = info / kWas & 1, will_be = info / kWillBe;
-    s.comes |= will_be << (place + grown & (kPairs - 1));
+    s.comes |= uint64_t(will_be) << (place + grown);
     s.goes |= was << (place & (kPairs - 1));
     s.stays |= will_be << (e - s.entry);
     grown += will_be - was;
@@ -251,7 +108,7 @@ __device__ __forceinline__ uint32_t settle_slots(const ChangeParams& p, Source<K
 }
 
 // read finds the entries of the leaves of some windows, of which the lane has one and there are n, and how many pairs that
-// leaf will have. Leaves with entries are fetched meanwhile. from, to: what comes before these windows, and with them.
+// leaf will have. from, to: what comes before these windows, and with them.
 template <class K, class V, bool kGaps>
 __device__ __forceinline__ uint32_t read(const ChangeParams& p, uint32_t leaf, uint32_t n, Before from, Before to,
                                          Source<K, V>* sources, Source<K, V>& s) {
@@ -272,7 +129,6 @@ __device__ __forceinline__ uint32_t read(const ChangeParams& p, uint32_t leaf, u
   s.entry = sources[lane].entry, s.end = sources[lane].end;
   if (s.entry == s.end) return s.size;
   s.from = leaf_at<K, V>(p.old, s.id);
-  fetch(s.from->keys), fetch(s.from->vals);
   return s.end - s.entry > kWarp ? s.size + p.sums[s.end] - p.sums[s.entry] : settle_slots(p, s);
 }
 
@@ -369,12 +225,13 @@ struct Held {
   V val;
 };
 
-// pair_of reads the pair of a slot of a leaf that becomes one leaf, from where it is: the old leaf, or an entry.
+// pair_of reads a pair of those that a leaf will have, from where it is: the old leaf, or an entry.
 template <class K, class V>
-__device__ __forceinline__ Held<K, V> pair_of(const ChangeParams& p, const Source<K, V>& s, uint32_t slot) {
-  const uint32_t before = popcount(s.comes & ((1u << slot) - 1));
-  const bool comes = s.comes >> slot & 1;
-  uint32_t at = slot - before;  // among the pairs that stay
+__device__ __forceinline__ Held<K, V> pair_of(const ChangeParams& p, const Source<K, V>& s, uint32_t pair) {
+  const uint64_t behind = s.comes & ((1ull << pair) - 1);
+  const uint32_t before = popcount(uint32_t(behind)) + popcount(uint32_t(behind >> 32));
+  const bool comes = s.comes >> pair & 1;
+  uint32_t at = pair - before;  // among the pairs that stay
   for (uint32_t goes = s.goes; goes != 0; goes &= goes - 1) at += lowest(goes) <= at;
   const uint32_t e = s.entry + (s.stays & (s.stays + 1) ? select(s.stays, before) : before);
   const K* key = comes ? static_cast<const K*>(p.keys) + e : s.from->keys + at;
@@ -387,7 +244,14 @@ __device__ __forceinline__ Held<K, V> pair_of(const ChangeParams& p, const Sourc
 template <class K, class V>
 __device__ __forceinline__ void write_simply(const ChangeParams& p, uint32_t which, const Source<K, V>* sources) {
   const uint32_t lane = lane_index();
+  uint32_t behind = popcount(which & ((1u << lane) - 1));  // as many leaves is that of this lane, which fetches it
+  bool fetches = which >> lane & 1;
   while (which != 0) {
+    if (fetches && behind < kFetched) {
+      fetch(sources[lane].from->keys), fetch(sources[lane].from->vals);
+      fetches = false;
+    }
+    behind -= kAtOnce<K, V>;
     Held<K, V> held[kAtOnce<K, V>];
     uint32_t n = 0;
 #pragma unroll
@@ -402,6 +266,36 @@ __device__ __forceinline__ void write_simply(const ChangeParams& p, uint32_t whi
       if (q >= n) break;
       held[q].to->keys[lane] = held[q].key;
       held[q].to->vals[lane] = held[q].val;
+    }
+  }
+}
+
+// write_split writes leaves that become some leaves each, and the lines of these but for the first.
+template <class K, class V>
+__device__ __forceinline__ void write_split(const Writer<K, V>& writer, uint32_t which, const Source<K, V>* sources) {
+  constexpr uint32_t kAtOnce = 2;
+  const ChangeParams& p = writer.p;
+  const uint32_t lane = lane_index();
+  for (; which != 0; which &= which - 1) {
+    const Source<K, V>& s = sources[lowest(which)];
+    for (uint32_t part = 0, first = 0; part < s.split.leaves; part += kAtOnce) {
+      Held<K, V> held[kAtOnce];
+      uint32_t id[kAtOnce], size[kAtOnce];
+#pragma unroll
+      for (uint32_t q = 0; q < kAtOnce; q++) {
+        if (part + q == s.split.leaves) break;
+        id[q] = p.free[writer.taken + s.fresh + part + q], size[q] = s.split.size(part + q);
+        held[q] = pair_of(p, s, first + (lane < size[q] ? lane : size[q] - 1));
+        first += size[q];
+      }
+#pragma unroll
+      for (uint32_t q = 0; q < kAtOnce; q++) {
+        if (part + q == s.split.leaves) break;
+        Leaf<K, V>* to = leaf_at<K, V>(p.to, id[q]);
+        to->keys[lane] = held[q].key;
+        to->vals[lane] = held[q].val;
+        if (lane == 0 && part + q != 0) writer.line(s.out + part + q, held[q].key, id[q], size[q]);
+      }
     }
   }
 }
@@ -423,7 +317,7 @@ __device__ __forceinline__ void write(const ChangeParams& p) {
     if (lane < n) s.separator = lowest_level<K>(p.old)[first + lane], s.id = p.old.ids[first + lane], s.size = p.old.sizes[first + lane];
     const uint32_t begins = there != 0 ? p.begins[mine] : 0;
     // Each leaf of a window that stays as it is is a group that is kept.
-    const bool same = there == 0 || (p.freshes[mine] == 0 && p.outs[mine] == there);
+    const bool same = there == 0 || stays(p, mine, there);
     if (ballot(kAll, !same) == 0) {
       if (lane < n) writer.line(from.out + lane, s.separator, s.id, s.size);
       continue;
@@ -431,14 +325,17 @@ __device__ __forceinline__ void write(const ChangeParams& p) {
     sync_warp();
     const uint32_t now = read<K, V, kGaps>(p, first + lane, n, from, to, sources, s);
     const bool kept = arrange(p, from, n, first + n == leaves, same ? ~0u : begins, s, now), writes = now != 0 && !kept;
-    const bool simple = !kGaps && writes && s.split.leaves == 1 && s.split.pairs == now && s.end - s.entry <= kWarp;
+    const bool alone = !kGaps && writes && s.split.pairs == now && s.end - s.entry <= kWarp, simple = alone && s.split.leaves == 1;
     uint32_t id = s.id;
-    if (simple) id = p.free[writer.taken + s.fresh], s.to = leaf_at<K, V>(p.to, id);
+    if (alone) id = p.free[writer.taken + s.fresh], s.to = leaf_at<K, V>(p.to, id);
     sources[lane] = s;
     sync_warp();
-    if (now != 0 && (kept || simple)) writer.line(s.out, s.separator, id, now);
-    if constexpr (!kGaps) write_simply(p, ballot(kAll, simple), sources);
-    uint32_t rest = ballot(kAll, writes && !simple);
+    if (now != 0 && (kept || alone)) writer.line(s.out, s.separator, id, s.split.size(0));
+    if constexpr (!kGaps) {
+      write_simply(p, ballot(kAll, simple), sources);
+      write_split(writer, ballot(kAll, alone && !simple), sources);
+    }
+    uint32_t rest = ballot(kAll, writes && !alone);
     for (; rest != 0; rest &= rest - 1) {
       const uint32_t which = lowest(rest);
       write_leaf<K, V, kGaps>(writer, first + which, sources[which]);
@@ -492,6 +389,7 @@ __device__ __forceinline__ void load(const ChangeParams& p) {
 template <class K, class V>
 __device__ __forceinline__ void enter(const ChangeParams& p) {
   if (p.old.content->leaves == 0) return load<K, V>(p);
+  if (p.next[1] == 0) return;
   const Writer<K, V> writer(p);
   const uint32_t count = *p.count, touches = *p.touches;
   for (uint64_t e = thread_index(); e < count; e += threads_in_grid()) {
@@ -546,7 +444,7 @@ __device__ __forceinline__ void finish(const ChangeParams& p, bool all) {
     now.leaves = taken = (now.live + p.fill - 1) / p.fill;
   } else {
     now.live = p.gaps ? old.live - gone(p, old.live).before : old.live + int64_t(int32_t(p.sums[p.n]));
-    now.leaves = p.out_at[p.windows], taken = p.fresh_at[p.windows];
+    now.leaves = p.before[p.windows].out, taken = p.before[p.windows].fresh;
   }
   K* low = lowest_level<K>(p.to);
   const uint32_t nodes = (now.leaves + kFanout - 1) / kFanout;
@@ -564,47 +462,6 @@ __device__ __forceinline__ void finish(const ChangeParams& p, bool all) {
   if (thread_index() != 0) return;
   now.taken = *p.taken += taken;
   *p.to.content = now;
-}
-
-// ---- the pool -------------------------------------------------------------------------
-
-struct MarkParams {
-  Index x;
-  uint8_t* used;  // a byte for each leaf
-};
-
-// mark marks the leaves that a version has.
-__device__ __forceinline__ void mark(const MarkParams& p) {
-  const uint64_t leaves = p.x.content->leaves;
-  for (uint64_t i = thread_index(); i < leaves; i += threads_in_grid()) store_relaxed(p.used + p.x.ids[i], 1);
-}
-
-struct CollectParams {
-  const uint8_t* used;
-  uint32_t* counts;    // of free ones among each kFanout leaves; written by survey
-  const uint32_t* at;  // sums of these
-  uint32_t* free;      // written by collect
-  uint32_t* taken;
-  uint64_t n;  // times kFanout leaves
-};
-
-__device__ __forceinline__ void survey(const CollectParams& p) {
-  for (uint64_t i = thread_index(); i < p.n; i += threads_in_grid()) p.counts[i] = kFanout - sum_of(p.used + i * kFanout, kFanout);
-}
-
-// collect lists free leaves, a warp for those that its lanes have counts of, in lines.
-__device__ __forceinline__ void collect(const CollectParams& p) {
-  const uint32_t lane = lane_index();
-  for (uint64_t i = thread_index() / kWarp * kWarp; i < p.n; i += threads_in_grid()) {
-    uint32_t to = p.at[i];
-    for (uint64_t leaf = i * kFanout; leaf < (i + kWarp) * kFanout && leaf < p.n * kFanout; leaf += kWarp) {
-      const bool free = !p.used[leaf + lane];
-      const uint32_t which = ballot(kAll, free);
-      if (free) p.free[to + popcount(which & ((1u << lane) - 1))] = leaf + lane;
-      to += popcount(which);
-    }
-  }
-  if (thread_index() == 0) *p.taken = 0;
 }
 
 }  // namespace weft::ordered

@@ -86,7 +86,8 @@
 //
 // Package weft says what runs beside what. On a CPU, changes exclude lookups, also those in snapshots, which
 // wait for a piece of a batch and not for more. On a GPU lookups run beside changes, and find all of a
-// piece or nothing; a batch on the device is submitted, and waited for only where memory for its leaves may be short.
+// piece or nothing; a batch on the device is submitted, and waited for only where memory for its leaves may be short: until the device
+// has planned it, or the one before, and knows how many leaves it takes, which is before it writes them.
 //
 // # Upkeep
 //
@@ -98,7 +99,7 @@
 // # Caveats
 //
 //   - Kernels of users read a map or a snapshot ([Map.View], [Map.ViewAt]); they do not change it.
-//   - On a GPU there is memory for the leaves that a batch may touch twice, so up to three times that of the leaves in use.
+//   - On a GPU there is memory for the leaves that a batch touches twice, so up to three times that of the leaves in use.
 //   - Many snapshots of a large map, with few changes between them, cost an index each.
 //   - Up to 2^30 leaves.
 package ordered

@@ -19,7 +19,7 @@ import (
 // Changes come one behind the other, whatever their streams. Each writes new leaves in place of those
 // that it touches, and a new index, which lookups find at once and wait for; so lookups run beside changes, and a
 // snapshot is an index that somebody holds. The host knows how many leaves there are at most, and waits only
-// if memory for them may be short.
+// if memory for them may be short, for no more than the plan of the last batch (see [ahead]) while there is enough.
 type gpuEngine struct {
 	gpu.Queue
 	kernels
@@ -30,6 +30,8 @@ type gpuEngine struct {
 	fill   int
 
 	work   gpu.Work
+	lists  gpu.Work // of finding free leaves
+	ahead  ahead
 	most   int // leaves that there are at most
 	known  core.Counters
 	stale  bool // changes have been submitted since these were read
@@ -39,9 +41,9 @@ type gpuEngine struct {
 
 // kernels are the entry points for one pair of widths.
 type kernels struct {
-	get, seek, count, ranges, copy, before                                device.Kernel
-	settle, plan, planGaps, write, writeGaps, enter, load, refill, reread device.Kernel
-	finish, finishAll, mark, survey, collect, add                         device.Kernel
+	get, seek, count, ranges, copy, before                                            device.Kernel
+	settle, settlePuts, plan, planGaps, write, writeGaps, enter, load, refill, reread device.Kernel
+	finish, finishAll, mark, survey, collect, add                                     device.Kernel
 }
 
 func newGPUEngine(dev device.Device, w batch.Widths, order uint64, fill int) (engine, *core.Leases, error) {
@@ -63,7 +65,7 @@ func (e *gpuEngine) open(dev device.Device, w batch.Widths) (err error) {
 	err = gpu.Load(dev, orderedImages[gpu.Pair(w)], []gpu.Entry{
 		{Name: "get", To: &k.get}, {Name: "seek", To: &k.seek}, {Name: "count", To: &k.count}, {Name: "range", To: &k.ranges},
 		{Name: "copy", To: &k.copy}, {Name: "before", To: &k.before},
-		{Name: "settle", To: &k.settle}, {Name: "plan", To: &k.plan}, {Name: "plan_gaps", To: &k.planGaps},
+		{Name: "settle", To: &k.settle}, {Name: "settle_puts", To: &k.settlePuts}, {Name: "plan", To: &k.plan}, {Name: "plan_gaps", To: &k.planGaps},
 		{Name: "write", To: &k.write}, {Name: "write_gaps", To: &k.writeGaps}, {Name: "enter", To: &k.enter},
 		{Name: "load", To: &k.load}, {Name: "refill", To: &k.refill}, {Name: "reread", To: &k.reread},
 		{Name: "finish", To: &k.finish}, {Name: "finish_all", To: &k.finishAll},
@@ -73,6 +75,9 @@ func (e *gpuEngine) open(dev device.Device, w batch.Widths) (err error) {
 		return err
 	}
 	if e.pool, err = newGPUPool(e.Stream, w.Key, w.Val, e.idle); err != nil {
+		return err
+	}
+	if err = e.ahead.open(dev); err != nil {
 		return err
 	}
 	first, err := e.empty()
@@ -127,12 +132,12 @@ func (e *gpuEngine) Unpin(context.Context, uint64) error {
 // Close frees all but what versions that are held have.
 func (e *gpuEngine) Close() (err error) {
 	if e.leases != nil {
-		err = errors.Join(e.idle(), e.work.Free(&e.Queue))
+		err = errors.Join(e.idle(), e.work.Free(&e.Queue), e.lists.Free(&e.Queue))
 	}
 	if e.pool != nil {
 		err = errors.Join(err, e.pool.close())
 	}
-	return errors.Join(err, e.Queue.Close())
+	return errors.Join(err, e.ahead.close(e.Dev), e.Queue.Close())
 }
 
 // Counters waits for all changes, and reads the counters of the last one.
@@ -149,8 +154,10 @@ func (e *gpuEngine) Counters(ctx context.Context) (core.Counters, error) {
 		return core.Counters{}, err
 	}
 	x.content = content{c[0], c[1], c[2]}
-	e.pool.left = max(0, e.pool.listed-int(c[2]))
-	e.known, e.most, e.stale = core.Counters{Live: c[0], Used: c[0]}, int(c[1]), false
+	if e.pool.tapped {
+		e.pool.left = max(0, e.pool.listed-int(c[2]))
+	}
+	e.known, e.most, e.stale, e.ahead.reserved = core.Counters{Live: c[0], Used: c[0]}, int(c[1]), false, e.ahead.reserved[:0]
 	return e.known, nil
 }
 
@@ -172,7 +179,7 @@ func (e *gpuEngine) Clear(context.Context) error {
 	if err != nil {
 		return err
 	}
-	e.known, e.most, e.stale = core.Counters{}, 0, false
+	e.known, e.most, e.stale, e.ahead.reserved = core.Counters{}, 0, false, e.ahead.reserved[:0]
 	return e.leases.Replace(x)
 }
 

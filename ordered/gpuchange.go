@@ -41,6 +41,7 @@ func (e *gpuEngine) changePiece(ctx context.Context, s *device.Stream, b *batch.
 	if err != nil {
 		return err
 	}
+	r.told = s != nil && e.most > 0 // else that is read when the change is over
 	change := e.change
 	if ranges {
 		change = e.deleteRanges
@@ -52,7 +53,7 @@ func (e *gpuEngine) changePiece(ctx context.Context, s *device.Stream, b *batch.
 	} else if err = e.work.Room(&e.Queue, r.bytes); err == nil {
 		err = change(ctx, s, b, r, e.work.Buf.Ptr, e.SubmitVisible)
 	}
-	if !r.used {
+	if !r.used && r.to != nil {
 		err = errors.Join(err, r.to.Free())
 	}
 	return err
@@ -63,11 +64,13 @@ type submitter func(*device.Stream, func() error) error
 
 // reservation is the memory of leaves and an index that a change takes.
 type reservation struct {
-	to     *gpuIndex
-	leaves int // that are taken at most
-	most   int // that there are then at most
-	bytes  int // of what the change works with
+	to     *gpuIndex // nil: is taken when the change has been planned
+	leaves int       // that are taken at most
+	most   int       // that there are then at most
+	rooms  int       // nodes that the index has memory for, at most
+	bytes  int       // of what the change works with
 	used   bool
+	told   bool // the host is told what the change comes to
 }
 
 // bounds are how many leaves a batch takes at most, and by how many there are more then. A leaf with
@@ -83,54 +86,97 @@ func (e *gpuEngine) bounds(b *batch.Batch, ranges bool) (taken, more int) {
 	return taken + more, more
 }
 
-// reserve takes leaves and an index for a change, before anything happens.
-func (e *gpuEngine) reserve(b *batch.Batch, ranges bool) (*reservation, error) {
-	taken, more := e.bounds(b, ranges)
-	if taken > e.pool.left {
-		var err error
-		if taken, more, err = e.findLeaves(b, ranges); err != nil {
-			return nil, err
-		}
-	}
-	spare := 2
+// spareNodes is the part of an index that new memory for one has more.
+func (e *gpuEngine) spareNodes() int {
 	if e.pinned > 0 { // versions may keep it
-		spare = 16
+		return 16
 	}
-	if e.stale && !e.pool.fits(e.most+more, spare) { // fewer leaves may be there, and a wait is shorter than an allocation
-		if _, err := e.Counters(context.Background()); err != nil {
+	return 2
+}
+
+// reserve takes leaves and an index for a change, before anything happens. If there may be too few, and more than it takes to plan
+// the change would have to be waited for, nothing is taken yet.
+func (e *gpuEngine) reserve(b *batch.Batch, ranges bool) (*reservation, error) {
+	spare := e.spareNodes()
+	taken, more := e.bounds(b, ranges)
+	short := func() bool { return taken > e.pool.left || !e.pool.fits(e.most+more, spare) }
+	if e.ahead.full() || short() {
+		if err := e.learn(); err != nil {
 			return nil, err
 		}
 		taken, more = e.bounds(b, ranges)
 	}
-	if e.most+more > maxLeaves {
-		return nil, errLeaves(e.most + more)
+	r := &reservation{leaves: taken, most: e.most + more}
+	_, r.rooms = rooms(r.most, spare)
+	if e.most == 0 || ranges || !short() {
+		err := e.take(r, func() (leaves, most int) {
+			taken, more := e.bounds(b, ranges)
+			return taken, e.most + more
+		})
+		if err != nil {
+			return nil, err
+		}
 	}
-	to, err := e.pool.take(e.most+more, spare)
-	if err != nil {
-		return nil, err
-	}
-	m := e.layOut(b.N, ranges, to, 0)
-	return &reservation{to: to, leaves: taken, most: e.most + more, bytes: int(m.end)}, nil
+	m := e.layOut(b.N, ranges, r.rooms, 0)
+	r.bytes = int(m.end)
+	return r, nil
 }
 
-// findLeaves sees to as many free leaves as a batch takes. Memory is doubled before few are free.
-func (e *gpuEngine) findLeaves(b *batch.Batch, ranges bool) (taken, more int, err error) {
-	if _, err := e.Counters(context.Background()); err != nil {
-		return 0, 0, err
+// take takes the memory of a reservation. need is how many leaves are taken at most, and how many there are then, as
+// far as that is known when it is called.
+func (e *gpuEngine) take(r *reservation, need func() (leaves, most int)) (err error) {
+	if r.leaves > e.pool.left {
+		if err := e.findLeaves(need); err != nil {
+			return err
+		}
+		r.leaves, r.most = need()
 	}
-	if taken, more = e.bounds(b, ranges); taken <= e.pool.left {
-		return taken, more, nil
+	if r.most > maxLeaves {
+		return errLeaves(r.most)
 	}
-	if err := e.collectFree(); err != nil {
-		return 0, 0, err
-	}
-	return taken, more, e.growTo(taken)
+	r.to, err = e.pool.take(r.most, e.spareNodes())
+	return err
 }
+
+// takeExactly takes the memory of a reservation for a change of n rows that has been planned, which it waits for.
+func (e *gpuEngine) takeExactly(r *reservation, n int) error {
+	l, err := e.ahead.last()
+	if err != nil {
+		return err
+	}
+	r.leaves, r.most = int(l.Fresh), int(l.Out)
+	if l.Out == 0 { // or as many as pairs take that come to an empty map
+		r.leaves = n/e.fill + 1
+		r.most = r.leaves
+	}
+	return e.take(r, func() (leaves, most int) { return r.leaves, r.most })
+}
+
+// findLeaves sees to as many free leaves as are needed. Memory is doubled before few are free.
+func (e *gpuEngine) findLeaves(need func() (leaves, most int)) error {
+	taken, _ := need()
+	if e.pool.unused(e.now(), e.most) >= e.enough(taken) {
+		return e.collectFree(false)
+	}
+	if _, err := e.Counters(context.Background()); err != nil {
+		return err
+	}
+	if taken, _ = need(); taken <= e.pool.left {
+		return nil
+	}
+	if err := e.collectFree(true); err != nil {
+		return err
+	}
+	return e.growTo(taken)
+}
+
+// enough is how many leaves should be free for a batch that takes so many: a few more.
+func (e *gpuEngine) enough(taken int) int { return taken + e.pool.room()/8 }
 
 // growTo grows the pool until so many leaves are free, and some more.
 func (e *gpuEngine) growTo(taken int) error {
 	p := e.pool
-	free, want, grown := p.left, taken+p.room()/8, false
+	free, want, grown := p.left, e.enough(taken), false
 	for free < want {
 		size := max(p.room(), firstBlock)
 		if err := p.grow(e.Stream); err != nil {
@@ -145,25 +191,51 @@ func (e *gpuEngine) growTo(taken int) error {
 	if !grown {
 		return nil
 	}
-	return e.collectFree()
+	return e.collectFree(true)
 }
 
-// collectFree finds out which leaves no version has, behind all changes, and waits for that.
-func (e *gpuEngine) collectFree() error {
+// collectFree finds out which leaves no version has, behind all changes. exactly: it waits for how many these are; else
+// they are taken to be no more than versions leave at least.
+func (e *gpuEngine) collectFree(exactly bool) error {
 	p := e.pool
 	room := p.room()
 	if room == 0 {
 		return nil
 	}
-	q, scan, scratch := p.layOutCollect(0)
-	if err := e.work.Room(&e.Queue, int(scratch)+scan.ScratchBytes()); err != nil {
+	if err := e.learn(); err != nil {
 		return err
 	}
-	q, scan, scratch = p.layOutCollect(e.work.Buf.Ptr)
+	q, scan, scratch := p.layOutCollect(0)
+	if err := e.lists.Room(&e.Queue, int(scratch)+scan.ScratchBytes()); err != nil { // a change that has been planned has other work
+		return err
+	}
+	q, scan, scratch = p.layOutCollect(e.lists.Buf.Ptr)
+	p.tapped = false
+	if p.listed = p.unused(e.now(), e.most); exactly || p.listed < 0 {
+		p.listed = 0
+	}
+	p.left = p.listed
+	if err := e.listFree(&q, &scan, device.Buffer{Ptr: scratch, Size: scan.ScratchBytes()}); err != nil {
+		p.listed, p.left = 0, 0
+		return errors.Join(err, e.Stream.Sync(context.Background()))
+	}
+	if !exactly {
+		return nil
+	}
+	var free [1]uint32
+	err := e.Stream.CopyOut(context.Background(), device.Bytes(free[:]), scan.Offsets+device.Ptr(4*scan.N))
+	p.listed = int(free[0])
+	p.left = p.listed
+	return err
+}
+
+// listFree submits listing the leaves that no version has.
+func (e *gpuEngine) listFree(q *collectParams, scan *prim.Scan, scratch device.Buffer) error {
+	p := e.pool
 	p.mu.Lock() // no version ends meanwhile
 	defer p.mu.Unlock()
-	err := e.Submit(e.Stream, func() error {
-		if err := e.Stream.Fill(q.used, 0, room/4); err != nil {
+	return e.Submit(e.Stream, func() error {
+		if err := e.Stream.Fill(q.used, 0, p.room()/4); err != nil {
 			return err
 		}
 		for _, x := range p.versions {
@@ -172,23 +244,14 @@ func (e *gpuEngine) collectFree() error {
 				return err
 			}
 		}
-		if err := device.Launch(e.Stream, e.survey, gpu.Wave(e.Dev, scan.N), gpu.Block, &q); err != nil {
+		if err := device.Launch(e.Stream, e.survey, gpu.Wave(e.Dev, scan.N), gpu.Block, q); err != nil {
 			return err
 		}
-		if err := e.prims.Scan(e.Stream, &scan, device.Buffer{Ptr: scratch, Size: scan.ScratchBytes()}); err != nil {
+		if err := e.prims.Scan(e.Stream, scan, scratch); err != nil {
 			return err
 		}
-		return device.Launch(e.Stream, e.collect, gpu.Wave(e.Dev, scan.N), gpu.Block, &q)
+		return device.Launch(e.Stream, e.collect, gpu.Wave(e.Dev, scan.N), gpu.Block, q)
 	})
-	if err != nil {
-		p.listed, p.left = 0, 0
-		return errors.Join(err, e.Stream.Sync(context.Background()))
-	}
-	var free [1]uint32
-	err = e.Stream.CopyOut(context.Background(), device.Bytes(free[:]), scan.Offsets+device.Ptr(4*scan.N))
-	p.listed = int(free[0])
-	p.left = p.listed
-	return err
 }
 
 // merging is the memory of a change, behind what else lies in the work memory.
@@ -197,19 +260,24 @@ type merging struct {
 	group  prim.Group // rows of each key
 	deltas prim.Scan  // of the number of pairs, by key
 	leaves prim.Group // keys of each leaf
+	puts   bool       // all operations are Puts that report nothing
 
 	vals, infos, hot, gaps device.Ptr
-	first, begins          device.Ptr // of windows
-	outs, freshes, ranks   prim.Scan  // of windows; of nodes of the new index
-	scratch, end           device.Ptr
+	first, begins          device.Ptr    // of windows
+	before                 device.Ptr    // leaves of the new index before windows, and of all
+	status                 device.Buffer // of sums over windows
+	windows                int
+	ranks                  prim.Scan // of nodes of the new index
+	scratch                device.Buffer
+	end                    device.Ptr
 }
 
 // hotBytes is the size of a record of a hot leaf, and hotEntries are how many entries such has at
-// least (change.cuh).
+// least (settle.cuh).
 const hotBytes, hotEntries = 40, 128
 
-// layOut gives a change of n rows, or ranges, from an index to another its memory, from a place on.
-func (e *gpuEngine) layOut(n int, ranges bool, to *gpuIndex, at device.Ptr) (m merging) {
+// layOut gives a change of n rows, or ranges, to an index of so many nodes at most its memory, from a place on.
+func (e *gpuEngine) layOut(n int, ranges bool, rooms int, at device.Ptr) (m merging) {
 	c := prim.Carve(at)
 	if ranges {
 		m.gaps = c.Take(n * gpu.GapBytes)
@@ -223,34 +291,49 @@ func (e *gpuEngine) layOut(n int, ranges bool, to *gpuIndex, at device.Ptr) (m m
 	}
 	windows := nodes(e.most)
 	m.first, m.begins = c.Take(4*(windows+1)), c.Take(4*windows)
-	m.outs = prim.Scan{N: windows, Width: 4, Counts: c.Take(4 * windows), Offsets: c.Take(4 * (windows + 1))}
-	m.freshes = prim.Scan{N: windows, Width: 4, Counts: c.Take(4 * windows), Offsets: c.Take(4 * (windows + 1))}
-	m.ranks = prim.Scan{N: to.nodes, Width: 8, Counts: c.Take(4 * to.nodes), Offsets: to.ref(e.order).ranks}
-	m.scratch = c.Take(m.scratchBytes())
+	m.windows, m.before = windows, c.Take(8*(windows+1))
+	m.status.Size = 8 * (m.tiles() + 1)
+	m.status.Ptr = c.Take(m.status.Size)
+	m.ranks = prim.Scan{N: rooms, Width: 8, Counts: c.Take(4 * rooms)}
+	m.scratch.Size = m.scratchBytes()
+	m.scratch.Ptr = c.Take(m.scratch.Size)
 	m.end = device.Ptr(c)
 	return m
 }
 
+// tileWindows are the windows that a block plans (settle.cuh).
+const tileWindows = 128
+
+// tiles are the blocks that plan windows, and what lies behind the last one.
+func (m *merging) tiles() int { return m.windows/tileWindows + 1 }
+
 func (m *merging) scratchBytes() int {
-	size := max(m.outs.ScratchBytes(), m.ranks.ScratchBytes())
+	size := m.ranks.ScratchBytes()
 	if m.gaps == 0 && m.sort.N > 0 {
 		size = max(size, m.sort.ScratchBytes(), m.group.ScratchBytes(), m.deltas.ScratchBytes(), m.leaves.ScratchBytes())
 	}
 	return size
 }
 
-// paramsOf is a change as kernels take it.
-func (e *gpuEngine) paramsOf(b *batch.Batch, m *merging, to *gpuIndex) changeParams {
+// into says which index a change writes.
+func (e *gpuEngine) into(to *gpuIndex, m *merging, p *changeParams) {
+	p.to, p.free, p.taken = to.ref(e.order), to.pool.free.Ptr, to.pool.taken()
+	m.ranks.N, m.ranks.Offsets = to.nodes, p.to.ranks
+}
+
+// paramsOf is a change as kernels take it that only read.
+func (e *gpuEngine) paramsOf(b *batch.Batch, m *merging) changeParams {
 	c := &b.Columns
 	return changeParams{
-		old: e.refOf(e.now()), to: to.ref(e.order),
+		old:  e.refOf(e.now()),
 		keys: m.group.Distinct, order: m.sort.To.Vals, starts: m.group.Offsets, count: m.group.Count,
 		vals: c[batch.Vals].Ptr, kinds: c[batch.Kinds].Ptr, out: c[batch.Out].Ptr, ok: c[batch.OK].Ptr,
 		entryVals: m.vals, leaves: m.leaves.Keys, deltas: m.deltas.Counts, infos: m.infos, sums: m.deltas.Offsets,
 		touched: m.leaves.Distinct, firsts: m.leaves.Offsets, touches: m.leaves.Count,
-		firstTouched: m.first, outs: m.outs.Counts, freshes: m.freshes.Counts, begins: m.begins, outAt: m.outs.Offsets, freshAt: m.freshes.Offsets,
-		hot: m.hot, nodeSums: m.ranks.Counts, gaps: m.gaps, free: to.pool.free.Ptr, taken: to.pool.taken(),
-		n: uint32(b.N), windows: uint32(m.outs.N), fill: uint32(e.fill), kind: uint32(b.Kind), flags: uint32(b.Flags),
+		firstTouched: m.first, begins: m.begins, before: m.before,
+		status: m.status.Ptr + 8, next: m.status.Ptr,
+		hot: m.hot, nodeSums: m.ranks.Counts, gaps: m.gaps,
+		n: uint32(b.N), windows: uint32(m.windows), fill: uint32(e.fill), kind: uint32(b.Kind), flags: uint32(b.Flags),
 	}
 }
 
@@ -258,30 +341,55 @@ func (e *gpuEngine) paramsOf(b *batch.Batch, m *merging, to *gpuIndex) changePar
 // wrong: then nobody knows how many leaves have been taken.
 func (e *gpuEngine) become(s *device.Stream, r *reservation, err error) error {
 	if err != nil {
-		e.pool.listed, e.pool.left = 0, 0
+		e.pool.listed, e.pool.left, e.ahead.reserved = 0, 0, e.ahead.reserved[:0]
 		return errors.Join(err, s.Sync(context.Background()))
 	}
 	r.used = true
 	e.pool.left -= r.leaves
+	e.pool.tapped = true
 	e.most, e.stale = r.most, true
+	if r.told {
+		e.ahead.reserved = append(e.ahead.reserved, r.leaves)
+	}
 	return e.leases.Replace(r.to)
 }
 
 // change submits a change of a batch on the device.
 func (e *gpuEngine) change(_ context.Context, s *device.Stream, b *batch.Batch, r *reservation, at device.Ptr, submit submitter) error {
-	m := e.layOut(b.N, false, r.to, at)
+	m := e.layOut(b.N, false, r.rooms, at)
 	m.sort.From.Keys = b.Columns[batch.Keys].Ptr
-	p := e.paramsOf(b, &m, r.to)
-	if c := &b.Columns; b.Kind == op.Put && !c[batch.Kinds].Given() && !c[batch.OK].Given() && !c[batch.Out].Given() && c[batch.Vals].Width == m.sort.Val {
+	p := e.paramsOf(b, &m)
+	c := &b.Columns
+	m.puts = b.Kind == op.Put && !c[batch.Kinds].Given() && !c[batch.OK].Given() && !c[batch.Out].Given()
+	if m.puts && c[batch.Vals].Width == m.sort.Val {
 		m.sort.From.Vals, p.vals, p.order = p.vals, m.sort.To.Vals, 0
 	}
-	empty := e.most == 0
-	err := submit(s, func() error {
-		if err := e.settleKeys(s, &m, &p, empty); err != nil {
+	empty, planned := e.most == 0, r.to == nil
+	prepare := func() error {
+		if err := e.settleKeys(s, &m, &p, empty); err != nil || empty {
 			return err
 		}
+		return e.planWindows(s, r, &m, &p, e.plan)
+	}
+	if planned {
+		r.told = true
+		if err := submit(s, prepare); err != nil {
+			return errors.Join(err, s.Sync(context.Background()))
+		}
+		r.told = false // it is known then
+		if err := e.takeExactly(r, b.N); err != nil {
+			return err
+		}
+	}
+	e.into(r.to, &m, &p)
+	err := submit(s, func() error {
+		if !planned {
+			if err := prepare(); err != nil {
+				return err
+			}
+		}
 		if !empty {
-			return e.merge(s, &m, &p, e.plan, e.write)
+			return e.merge(s, &m, &p, e.write)
 		}
 		if err := e.launch(s, e.load, m.sort.N, &p); err != nil {
 			return err
@@ -294,7 +402,7 @@ func (e *gpuEngine) change(_ context.Context, s *device.Stream, b *batch.Batch, 
 // settleKeys submits settling the operations on each key, and finding the leaves that have some, if there
 // are leaves.
 func (e *gpuEngine) settleKeys(s *device.Stream, m *merging, p *changeParams, empty bool) error {
-	scratch := device.Buffer{Ptr: m.scratch, Size: m.scratchBytes()}
+	scratch := m.scratch
 	if err := e.prims.Sort(s, &m.sort, scratch); err != nil {
 		return err
 	}
@@ -304,7 +412,11 @@ func (e *gpuEngine) settleKeys(s *device.Stream, m *merging, p *changeParams, em
 	if empty && p.order == 0 { // each key has a pair then
 		return nil
 	}
-	if err := e.launch(s, e.settle, m.sort.N, p); err != nil {
+	settle := e.settle
+	if m.puts {
+		settle = e.settlePuts
+	}
+	if err := e.launch(s, settle, m.sort.N, p); err != nil {
 		return err
 	}
 	if err := e.prims.Scan(s, &m.deltas, scratch); err != nil {
@@ -316,18 +428,20 @@ func (e *gpuEngine) settleKeys(s *device.Stream, m *merging, p *changeParams, em
 	return e.prims.Group(s, &m.leaves, scratch)
 }
 
-// merge submits writing the leaves that change, and the new index.
-func (e *gpuEngine) merge(s *device.Stream, m *merging, p *changeParams, plan, write device.Kernel) error {
-	scratch := device.Buffer{Ptr: m.scratch, Size: m.scratchBytes()}
-	if err := e.launch(s, plan, m.outs.N+1, p); err != nil {
+// planWindows submits working out how many leaves there will be, and telling the host of it.
+func (e *gpuEngine) planWindows(s *device.Stream, r *reservation, m *merging, p *changeParams, plan device.Kernel) error {
+	if err := s.Fill(m.status.Ptr, 0, m.status.Size/4); err != nil {
 		return err
 	}
-	for _, sum := range []*prim.Scan{&m.outs, &m.freshes} {
-		if err := e.prims.Scan(s, sum, scratch); err != nil {
-			return err
-		}
+	if err := device.Launch(s, plan, device.Dim{X: m.tiles()}, gpu.Block, p); err != nil || !r.told {
+		return err
 	}
-	if err := e.launch(s, write, windowThreads*m.outs.N, p); err != nil {
+	return e.ahead.tell(s, m.before+device.Ptr(leavesBytes*m.windows))
+}
+
+// merge submits writing the leaves that change, and the new index.
+func (e *gpuEngine) merge(s *device.Stream, m *merging, p *changeParams, write device.Kernel) error {
+	if err := e.launch(s, write, windowThreads*m.windows, p); err != nil {
 		return err
 	}
 	if m.gaps == 0 {
@@ -343,7 +457,7 @@ func (e *gpuEngine) complete(s *device.Stream, m *merging, p *changeParams, fini
 	if err := e.launch(s, finish, m.ranks.N, p); err != nil {
 		return err
 	}
-	return e.prims.Scan(s, &m.ranks, device.Buffer{Ptr: m.scratch, Size: m.scratchBytes()})
+	return e.prims.Scan(s, &m.ranks, m.scratch)
 }
 
 // windowThreads are those that write a window (change.cuh): one a leaf.
@@ -359,14 +473,18 @@ func (e *gpuEngine) deleteRanges(ctx context.Context, s *device.Stream, b *batch
 	if err != nil || len(gaps) == 0 {
 		return err
 	}
-	m := e.layOut(b.N, true, r.to, at)
-	p := e.paramsOf(b, &m, r.to)
+	m := e.layOut(b.N, true, r.rooms, at)
+	p := e.paramsOf(b, &m)
+	e.into(r.to, &m, &p)
 	p.gapCount = uint64(len(gaps))
 	err = submit(s, func() error {
 		if err := gpu.GapsIn(s, m.gaps, gaps); err != nil {
 			return err
 		}
-		return e.merge(s, &m, &p, e.planGaps, e.writeGaps)
+		if err := e.planWindows(s, r, &m, &p, e.planGaps); err != nil {
+			return err
+		}
+		return e.merge(s, &m, &p, e.writeGaps)
 	})
 	return e.become(s, r, err)
 }
@@ -409,10 +527,11 @@ func (e *gpuEngine) refillTo(to *gpuPool) error {
 	}
 	most := e.most
 	e.most = leaves
-	m := e.layOut(0, true, x, 0)
+	m := e.layOut(0, true, x.nodes, 0)
 	if err = e.work.Room(&e.Queue, int(m.end)); err == nil {
-		m = e.layOut(0, true, x, e.work.Buf.Ptr)
-		p := e.paramsOf(&batch.Batch{}, &m, x)
+		m = e.layOut(0, true, x.nodes, e.work.Buf.Ptr)
+		p := e.paramsOf(&batch.Batch{}, &m)
+		e.into(x, &m, &p)
 		err = e.SubmitWaiting(e.Stream, func() error {
 			if err := e.launch(e.Stream, e.refill, int(e.known.Live), &p); err != nil {
 				return err
@@ -437,14 +556,14 @@ func (e *gpuEngine) ensure(pairs int) error {
 
 // spareRoom is the share of the leaves that there is memory for which may be in use: others are for what
 // batches write anew.
-const spareRoom = 4
+const spareRoom = 2
 
 // extent is for [engine].
 func (e *gpuEngine) extent() (leaves, room int) { return e.most, e.pool.room() / spareRoom }
 
 // usage is for [engine].
 func (e *gpuEngine) usage() (usage, error) {
-	if err := e.collectFree(); err != nil {
+	if err := e.collectFree(true); err != nil {
 		return usage{}, err
 	}
 	p := e.pool

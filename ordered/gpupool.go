@@ -23,8 +23,9 @@ type gpuPool struct {
 	blocks []device.Buffer
 	table  device.Slice[uint64] // where leaf 0 of each block would be; behind them how many of the free leaves have been taken
 	free   device.Buffer        // numbers of free leaves
-	listed int                  // how many these are; 0: nobody knows which are free
+	listed int                  // how many these are, at least; 0: nobody knows which are free
 	left   int                  // of these, that nobody can have taken, at least
+	tapped bool                 // a batch has been submitted since they were listed
 
 	mu       sync.Mutex  // of whoever ends a last lease
 	versions []*gpuIndex // that somebody may read
@@ -37,6 +38,7 @@ type gpuIndex struct {
 	pool    *gpuPool
 	buf     device.Buffer
 	nodes   int // of the lowest level, that there is memory for
+	most    int // leaves that it has at most
 	content content
 }
 
@@ -172,6 +174,7 @@ func (p *gpuPool) take(leaves, spare int) (*gpuIndex, error) {
 		}
 		x = &gpuIndex{pool: p, buf: buf, nodes: room}
 	}
+	x.most = leaves
 	p.mu.Lock()
 	p.versions = append(p.versions, x)
 	p.mu.Unlock()
@@ -230,6 +233,21 @@ func (p *gpuPool) bytes() int {
 		size += b.Size
 	}
 	return size + p.free.Size
+}
+
+// unused is how many leaves no version has, at least, where the present one has no more than so many.
+func (p *gpuPool) unused(now *gpuIndex, most int) int {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	free := p.room()
+	for _, x := range p.versions {
+		if x == now {
+			free -= most
+		} else {
+			free -= x.most
+		}
+	}
+	return free
 }
 
 // layOutCollect gives finding free leaves its memory, from a place on.

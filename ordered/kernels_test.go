@@ -139,7 +139,7 @@ func besideSnapshot(t testing.TB, dev device.Device) {
 	must(t, err)
 	s, err := m.Snapshot(ctx())
 	must(t, err)
-	for range 6 {
+	for range 12 { // until leaves are short
 		_, err := m.Put(ctx(), keys, make([]uint32, n))
 		must(t, err)
 	}

@@ -18,8 +18,9 @@ import (
 //kernelgen:input 0bc6287ba69987b784aa8a6f5effe035b523eeaed3023281e33b1eade9b4e8cf 2348 kernels/include/weft/entry.cuh
 //kernelgen:input 79b1beaa05fe49d706515a4fad47443f74f45385014663a5ecc8653a4a9b381e 1718 kernels/include/weft/hash.cuh
 //kernelgen:input ff16a62723a122bf0071cc22f8650d67f271b559a00315255d693df30e3406bf 4001 kernels/include/weft/inorder.cuh
+//kernelgen:input bc96e5c477e43e4f0e3d6696ce960a100751a4f0f3b1da71845110f058cfe59a 3318 kernels/include/weft/lookback.cuh
 //kernelgen:input 12f83f2472623dfcdb5cf3ea07fe586775cec10da4c28dc7a585236927028216 5169 kernels/include/weft/order.cuh
-//kernelgen:input 9f2c67eeadeede6d1730894014b92c96931f1492769b996ca5e0585c1ebec497 3537 kernels/include/weft/ordered_find.cuh
+//kernelgen:input c4c958542cbf759461785e0c99a770052f746ceeafeb06c6dba50b20e3940ec0 3778 kernels/include/weft/ordered_find.cuh
 //kernelgen:input 2c0d0221b4a7c77494d0db3cb7b1c2423c9cab11a63ac3ef91b06f32af001532 8893 kernels/include/weft/ordered_index.cuh
 //kernelgen:input 5b054470229a4453eff5f4bb5d4c496ec38dfaab975f038712f650c7e631b503 4231 kernels/include/weft/reduce.cuh
 //kernelgen:input 3844d10e56bfb5b2bb8c488edf87f503d07fe3315f36a6d26af5f81e850e250a 4894 kernels/include/weft/shared.cuh
@@ -27,20 +28,22 @@ import (
 //kernelgen:input 2cd6fc0143cfa76b9582c564b8b924e6d64dc78e985dfac5fc946ef80d61d9b2 755 kernels/include/weft/sums.cuh
 //kernelgen:input 0851189fa3150bd3eb30a9b7d5f0dcba58c8fcda1c3598976207e3eea53f4ea7 5348 kernels/include/weft/warp.cuh
 //kernelgen:input 3734d9594b1b33c1868d416df12106a6d15018edf95437b3b5b984e6d6f937e3 816 kernels/include/weft/widths.cuh
-//kernelgen:input 7c869a3d798ac8d01192cb80b964fb2e3e93ad35a2ca8988eea0401e7e5bb052 27046 ordered/change.cuh
-//kernelgen:input 631e36ba6041c6803afbeb1445ccd7320217f04387a096101b0a5c4282bb21ec 2821 ordered/ordered.cu
+//kernelgen:input fab2747f2161619ba2aac9151b82dbe5b1d2bec071fd5ebe2b6781ad0ac1ac60 21774 ordered/change.cuh
+//kernelgen:input 67c3b447080274757285a37acfec2e8215b8f8b548f7a62587707f1f7a5a93f1 2919 ordered/ordered.cu
 //kernelgen:input 9e6152dbe71540fd9bbed3d33075d4025f9651fcec1b822fd78afd3c5d186ee2 4217 ordered/plan.cuh
+//kernelgen:input b75a7ae5596daaff4d6f730b15b79cadd411ea176367179f07e5efcc1a160389 1653 ordered/pool.cuh
 //kernelgen:input bd5b5a3616329e8b4812765694f10c681d5420a9e75359058783e2b3b34a6115 6722 ordered/range.cuh
 //kernelgen:input 2c5d3743fcd63617c1d6ac257e6883211432a98ed22d8f92508e88ce655cfb32 4549 ordered/seek.cuh
-//kernelgen:output 8ddcc00705ed5d76ecf0b6bb5f90ea084ecad0b1029010f192072e9b9e3ae931 332543 ordered/ordered_32_32_sm80.ptx
-//kernelgen:output b60a1ef418395cf508dfbdbe3561bdbb8443edb12e2631054040156ed7fa6e33 332543 ordered/ordered_32_32_sm90.ptx
-//kernelgen:output 75f0345176c8a153281d69ca73ce67a19668e6b265e98a1b3b3ceb564d446019 327680 ordered/ordered_32_64_sm80.ptx
-//kernelgen:output 5f4195914f9c94634fb3b8d4623ac06d73171c08ea3f176cf24ee61a5e08be70 327680 ordered/ordered_32_64_sm90.ptx
-//kernelgen:output d6ccdfe766fe2820dafe7e726dcf3b51ab68182154752bab197b559024d14ac2 311194 ordered/ordered_64_32_sm80.ptx
-//kernelgen:output 22fff6fbfe60b3117f1aebb62e8cfc00d99839ed869be4ce9739e6d6d32a17e5 311194 ordered/ordered_64_32_sm90.ptx
-//kernelgen:output 76156ec6f2a11440ef2739976c9f3e7de440ff69906d0d1269a662723c574f82 310161 ordered/ordered_64_64_sm80.ptx
-//kernelgen:output 7ec63a45d696ed25c350a40c14f40c96013123f9067e4c18c64defde201045a8 310161 ordered/ordered_64_64_sm90.ptx
-//kernelgen:output bfb4a8c4ef21ee3d16cb65646516a07b4d5a74db6ed3a301b4e5c591b81f62f0 9374 ordered/ordered_params_gen.go
+//kernelgen:input ed9510c2728bda2fc6c3ebd99a25382b879da60a675c4068fac9b9b80c702dc3 11100 ordered/settle.cuh
+//kernelgen:output 5938938d9f079ba5df7eb9b7c31d379ebd04c9a6c9aaee169420d2756ea35642 390896 ordered/ordered_32_32_sm80.ptx
+//kernelgen:output b99eca8108705c1a1a2e1e6835bb3a4b1d4029a607b21403d37d45a336010586 390896 ordered/ordered_32_32_sm90.ptx
+//kernelgen:output 9ba7486e941a66e38c3887c252f1681475f0808ec6fe6fb2a31601ec6dc6449b 385735 ordered/ordered_32_64_sm80.ptx
+//kernelgen:output 0c74f6713c4e7a4a64920fe8f007169236aae3ee4bea96b7906c5af9ac9925a9 385735 ordered/ordered_32_64_sm90.ptx
+//kernelgen:output 955c24aa7709830e3c19d1ff4934505a3320e314f3940badf08ee3ec3596abfa 365938 ordered/ordered_64_32_sm80.ptx
+//kernelgen:output 7196c148b161cd658bfc5a1e1d1f861a45cf00e1ea5910ca06474d76749bc1c3 365938 ordered/ordered_64_32_sm90.ptx
+//kernelgen:output 0cbef68118c1e5eeb1953aa806fa7fff18b3ea4e93add6752d6439178763d555 365004 ordered/ordered_64_64_sm80.ptx
+//kernelgen:output 1de53e2ff3270135a8ae3722e0ba4a0704b05ed962a9c205fe7a2e4fe3fbe3f5 365004 ordered/ordered_64_64_sm90.ptx
+//kernelgen:output 8cfd61a54bc3b64a96d5b2d99b76562e71b6d9e84a8691d63cd24c5ad641b3cc 9286 ordered/ordered_params_gen.go
 
 //go:embed ordered_32_32_sm80.ptx
 var ordered32x32SM80 string
@@ -106,103 +109,107 @@ var orderedImages = map[string]*device.Image{
 // ordered32x32Kernels are the entry points of orderedImages["32_32"] and the size in bytes of
 // the parameter struct that each takes.
 var ordered32x32Kernels = map[string]int{
-	"ordered_add_32_32":        24,
-	"ordered_before_32_32":     80,
-	"ordered_collect_32_32":    48,
-	"ordered_copy_32_32":       104,
-	"ordered_count_32_32":      176,
-	"ordered_enter_32_32":      376,
-	"ordered_finish_32_32":     376,
-	"ordered_finish_all_32_32": 376,
-	"ordered_get_32_32":        176,
-	"ordered_load_32_32":       376,
-	"ordered_mark_32_32":       72,
-	"ordered_plan_32_32":       376,
-	"ordered_plan_gaps_32_32":  376,
-	"ordered_range_32_32":      176,
-	"ordered_refill_32_32":     376,
-	"ordered_reread_32_32":     96,
-	"ordered_seek_32_32":       176,
-	"ordered_settle_32_32":     376,
-	"ordered_survey_32_32":     48,
-	"ordered_write_32_32":      376,
-	"ordered_write_gaps_32_32": 376,
+	"ordered_add_32_32":         24,
+	"ordered_before_32_32":      80,
+	"ordered_collect_32_32":     48,
+	"ordered_copy_32_32":        104,
+	"ordered_count_32_32":       176,
+	"ordered_enter_32_32":       368,
+	"ordered_finish_32_32":      368,
+	"ordered_finish_all_32_32":  368,
+	"ordered_get_32_32":         176,
+	"ordered_load_32_32":        368,
+	"ordered_mark_32_32":        72,
+	"ordered_plan_32_32":        368,
+	"ordered_plan_gaps_32_32":   368,
+	"ordered_range_32_32":       176,
+	"ordered_refill_32_32":      368,
+	"ordered_reread_32_32":      96,
+	"ordered_seek_32_32":        176,
+	"ordered_settle_32_32":      368,
+	"ordered_settle_puts_32_32": 368,
+	"ordered_survey_32_32":      48,
+	"ordered_write_32_32":       368,
+	"ordered_write_gaps_32_32":  368,
 }
 
 // ordered32x64Kernels are the entry points of orderedImages["32_64"] and the size in bytes of
 // the parameter struct that each takes.
 var ordered32x64Kernels = map[string]int{
-	"ordered_add_32_64":        24,
-	"ordered_before_32_64":     80,
-	"ordered_collect_32_64":    48,
-	"ordered_copy_32_64":       104,
-	"ordered_count_32_64":      176,
-	"ordered_enter_32_64":      376,
-	"ordered_finish_32_64":     376,
-	"ordered_finish_all_32_64": 376,
-	"ordered_get_32_64":        176,
-	"ordered_load_32_64":       376,
-	"ordered_mark_32_64":       72,
-	"ordered_plan_32_64":       376,
-	"ordered_plan_gaps_32_64":  376,
-	"ordered_range_32_64":      176,
-	"ordered_refill_32_64":     376,
-	"ordered_reread_32_64":     96,
-	"ordered_seek_32_64":       176,
-	"ordered_settle_32_64":     376,
-	"ordered_survey_32_64":     48,
-	"ordered_write_32_64":      376,
-	"ordered_write_gaps_32_64": 376,
+	"ordered_add_32_64":         24,
+	"ordered_before_32_64":      80,
+	"ordered_collect_32_64":     48,
+	"ordered_copy_32_64":        104,
+	"ordered_count_32_64":       176,
+	"ordered_enter_32_64":       368,
+	"ordered_finish_32_64":      368,
+	"ordered_finish_all_32_64":  368,
+	"ordered_get_32_64":         176,
+	"ordered_load_32_64":        368,
+	"ordered_mark_32_64":        72,
+	"ordered_plan_32_64":        368,
+	"ordered_plan_gaps_32_64":   368,
+	"ordered_range_32_64":       176,
+	"ordered_refill_32_64":      368,
+	"ordered_reread_32_64":      96,
+	"ordered_seek_32_64":        176,
+	"ordered_settle_32_64":      368,
+	"ordered_settle_puts_32_64": 368,
+	"ordered_survey_32_64":      48,
+	"ordered_write_32_64":       368,
+	"ordered_write_gaps_32_64":  368,
 }
 
 // ordered64x32Kernels are the entry points of orderedImages["64_32"] and the size in bytes of
 // the parameter struct that each takes.
 var ordered64x32Kernels = map[string]int{
-	"ordered_add_64_32":        24,
-	"ordered_before_64_32":     80,
-	"ordered_collect_64_32":    48,
-	"ordered_copy_64_32":       104,
-	"ordered_count_64_32":      176,
-	"ordered_enter_64_32":      376,
-	"ordered_finish_64_32":     376,
-	"ordered_finish_all_64_32": 376,
-	"ordered_get_64_32":        176,
-	"ordered_load_64_32":       376,
-	"ordered_mark_64_32":       72,
-	"ordered_plan_64_32":       376,
-	"ordered_plan_gaps_64_32":  376,
-	"ordered_range_64_32":      176,
-	"ordered_refill_64_32":     376,
-	"ordered_reread_64_32":     96,
-	"ordered_seek_64_32":       176,
-	"ordered_settle_64_32":     376,
-	"ordered_survey_64_32":     48,
-	"ordered_write_64_32":      376,
-	"ordered_write_gaps_64_32": 376,
+	"ordered_add_64_32":         24,
+	"ordered_before_64_32":      80,
+	"ordered_collect_64_32":     48,
+	"ordered_copy_64_32":        104,
+	"ordered_count_64_32":       176,
+	"ordered_enter_64_32":       368,
+	"ordered_finish_64_32":      368,
+	"ordered_finish_all_64_32":  368,
+	"ordered_get_64_32":         176,
+	"ordered_load_64_32":        368,
+	"ordered_mark_64_32":        72,
+	"ordered_plan_64_32":        368,
+	"ordered_plan_gaps_64_32":   368,
+	"ordered_range_64_32":       176,
+	"ordered_refill_64_32":      368,
+	"ordered_reread_64_32":      96,
+	"ordered_seek_64_32":        176,
+	"ordered_settle_64_32":      368,
+	"ordered_settle_puts_64_32": 368,
+	"ordered_survey_64_32":      48,
+	"ordered_write_64_32":       368,
+	"ordered_write_gaps_64_32":  368,
 }
 
 // ordered64x64Kernels are the entry points of orderedImages["64_64"] and the size in bytes of
 // the parameter struct that each takes.
 var ordered64x64Kernels = map[string]int{
-	"ordered_add_64_64":        24,
-	"ordered_before_64_64":     80,
-	"ordered_collect_64_64":    48,
-	"ordered_copy_64_64":       104,
-	"ordered_count_64_64":      176,
-	"ordered_enter_64_64":      376,
-	"ordered_finish_64_64":     376,
-	"ordered_finish_all_64_64": 376,
-	"ordered_get_64_64":        176,
-	"ordered_load_64_64":       376,
-	"ordered_mark_64_64":       72,
-	"ordered_plan_64_64":       376,
-	"ordered_plan_gaps_64_64":  376,
-	"ordered_range_64_64":      176,
-	"ordered_refill_64_64":     376,
-	"ordered_reread_64_64":     96,
-	"ordered_seek_64_64":       176,
-	"ordered_settle_64_64":     376,
-	"ordered_survey_64_64":     48,
-	"ordered_write_64_64":      376,
-	"ordered_write_gaps_64_64": 376,
+	"ordered_add_64_64":         24,
+	"ordered_before_64_64":      80,
+	"ordered_collect_64_64":     48,
+	"ordered_copy_64_64":        104,
+	"ordered_count_64_64":       176,
+	"ordered_enter_64_64":       368,
+	"ordered_finish_64_64":      368,
+	"ordered_finish_all_64_64":  368,
+	"ordered_get_64_64":         176,
+	"ordered_load_64_64":        368,
+	"ordered_mark_64_64":        72,
+	"ordered_plan_64_64":        368,
+	"ordered_plan_gaps_64_64":   368,
+	"ordered_range_64_64":       176,
+	"ordered_refill_64_64":      368,
+	"ordered_reread_64_64":      96,
+	"ordered_seek_64_64":        176,
+	"ordered_settle_64_64":      368,
+	"ordered_settle_puts_64_64": 368,
+	"ordered_survey_64_64":      48,
+	"ordered_write_64_64":       368,
+	"ordered_write_gaps_64_64":  368,
 }

@@ -23,7 +23,7 @@ import (
 //kernelgen:input ff16a62723a122bf0071cc22f8650d67f271b559a00315255d693df30e3406bf 4001 kernels/include/weft/inorder.cuh
 //kernelgen:input 12f83f2472623dfcdb5cf3ea07fe586775cec10da4c28dc7a585236927028216 5169 kernels/include/weft/order.cuh
 //kernelgen:input fb5a9522e21baebb923910e8d07612f20d6196cb8384a60599ae85787bdcf9bb 6492 kernels/include/weft/ordered.cuh
-//kernelgen:input 9f2c67eeadeede6d1730894014b92c96931f1492769b996ca5e0585c1ebec497 3537 kernels/include/weft/ordered_find.cuh
+//kernelgen:input c4c958542cbf759461785e0c99a770052f746ceeafeb06c6dba50b20e3940ec0 3778 kernels/include/weft/ordered_find.cuh
 //kernelgen:input 2c0d0221b4a7c77494d0db3cb7b1c2423c9cab11a63ac3ef91b06f32af001532 8893 kernels/include/weft/ordered_index.cuh
 //kernelgen:input 5b054470229a4453eff5f4bb5d4c496ec38dfaab975f038712f650c7e631b503 4231 kernels/include/weft/reduce.cuh
 //kernelgen:input 03949d395b4a3a8de9f533fccd3cc98e6af7584b473dcd4f01fffca6ee528fe6 4673 kernels/include/weft/ref.cuh

@@ -130,16 +130,24 @@ __device__ __forceinline__ uint64_t status_word(uint32_t tag, uint32_t rows) { r
 // rows_before adds up the rows of the tiles before this one, from the last
 // backward, until it meets a tile that knows the sum of all before it. Tiles are
 // numbered in the order in which blocks begin, so all before this one are under
-// way, and the first waits for none.
+// way, and the first waits for none. Words of some tiles are read at once: in a
+// short sort all tiles look back at the same time, far.
 __device__ __forceinline__ uint32_t rows_before(const uint64_t* status, uint32_t tile, uint32_t epoch) {
+  constexpr uint32_t kAtOnce = 4;
   uint32_t rows = 0;
-  for (uint32_t at = tile - 1;;) {
-    uint64_t word = load_relaxed(status + uint64_t(at) * kBins);
-    uint32_t tag = uint32_t(word >> 32);
-    if (tag / 2 != epoch) continue;
-    rows += uint32_t(word);
-    if (tag & 1) return rows;
-    at--;
+  for (uint32_t end = tile;;) {
+    uint64_t word[kAtOnce];
+#pragma unroll
+    for (uint32_t i = 0; i < kAtOnce; i++) word[i] = load_relaxed(status + uint64_t(end > i ? end - 1 - i : 0) * kBins);
+    uint32_t met = 0;
+#pragma unroll
+    for (uint32_t i = 0; i < kAtOnce; i++) {
+      uint32_t tag = uint32_t(word[i] >> 32);
+      if (met != i || tag / 2 != epoch) continue;
+      rows += uint32_t(word[i]), met++;
+      if (tag & 1) return rows;
+    }
+    end -= met;
   }
 }
 

@@ -12,15 +12,15 @@ import (
 //kernelgen:compiler clang version 19.1.7
 //kernelgen:target 80+ptx83,90+ptx83
 //kernelgen:flags -x cuda --cuda-device-only -nocudainc -nocudalib -nostdinc -std=c++17 -Wall -Werror -I kernels/include -O3
-//kernelgen:input 9d4b817b14a26aabc30f01d03a42c0b79bd746d00ea5541818702bce8f6b638d 14027 internal/gpu/prim/sort.cuh
+//kernelgen:input f7ab4f6ce7f5629c3e1ffcd2be20ee7ec9058fb53ac92ad3ede33f3169d3ed2c 14384 internal/gpu/prim/sort.cuh
 //kernelgen:input 21ba2b06982145d4006eeaf37dc946cb2c9a25252bb6c8b7c854c17a51d0dc84 576 internal/gpu/prim/sort32.cu
 //kernelgen:input b9de52b0e758aab7cdbe12eaa7c01066d2e6adce2196fae754f4eee5bc3fbb2e 1420 internal/gpu/prim/tuning.cuh
 //kernelgen:input 870daf72e5f5ee3daf5209b7c93999cc04bae928905c38d006e9ce507ad53f71 12351 kernels/include/weft/access.cuh
 //kernelgen:input aba0e0ad799cf8072f65dfa894b9a84f4a011a1b5bf771d2050f1c78462e4073 856 kernels/include/weft/cuda.cuh
 //kernelgen:input 3844d10e56bfb5b2bb8c488edf87f503d07fe3315f36a6d26af5f81e850e250a 4894 kernels/include/weft/shared.cuh
 //kernelgen:input 0851189fa3150bd3eb30a9b7d5f0dcba58c8fcda1c3598976207e3eea53f4ea7 5348 kernels/include/weft/warp.cuh
-//kernelgen:output 4d6203e076c281b17e7e33fdb22cb545e4cd9edfcbfc3237a3784bd103c56e5c 233315 internal/gpu/prim/sort32_sm80.ptx
-//kernelgen:output 05a46cebf58e1ca26fd66b7eb5f0971addc8b77dc1ca049346e17f6f2fe0a9f8 233315 internal/gpu/prim/sort32_sm90.ptx
+//kernelgen:output 9a89c50ffb432ec7f30fa0357b0d6de19fc5fc010e907e18149ce63cf8e13040 241158 internal/gpu/prim/sort32_sm80.ptx
+//kernelgen:output d697736d19efc41366e7e8fa341a6e7b7fd8c94b9b89043d4901d7e85cdf7815 241158 internal/gpu/prim/sort32_sm90.ptx
 //kernelgen:output 123bc655d533781c97531372217ddbed7c25e3864fd0b18b146a80977d080cd5 2141 internal/gpu/prim/sort32_params_gen.go
 
 //go:embed sort32_sm80.ptx

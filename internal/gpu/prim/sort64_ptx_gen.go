@@ -12,15 +12,15 @@ import (
 //kernelgen:compiler clang version 19.1.7
 //kernelgen:target 80+ptx83,90+ptx83
 //kernelgen:flags -x cuda --cuda-device-only -nocudainc -nocudalib -nostdinc -std=c++17 -Wall -Werror -I kernels/include -O3
-//kernelgen:input 9d4b817b14a26aabc30f01d03a42c0b79bd746d00ea5541818702bce8f6b638d 14027 internal/gpu/prim/sort.cuh
+//kernelgen:input f7ab4f6ce7f5629c3e1ffcd2be20ee7ec9058fb53ac92ad3ede33f3169d3ed2c 14384 internal/gpu/prim/sort.cuh
 //kernelgen:input 94a52f19245130c9cc63123334f0b8f8f197b373604754470dddf9ca8c875384 576 internal/gpu/prim/sort64.cu
 //kernelgen:input b9de52b0e758aab7cdbe12eaa7c01066d2e6adce2196fae754f4eee5bc3fbb2e 1420 internal/gpu/prim/tuning.cuh
 //kernelgen:input 870daf72e5f5ee3daf5209b7c93999cc04bae928905c38d006e9ce507ad53f71 12351 kernels/include/weft/access.cuh
 //kernelgen:input aba0e0ad799cf8072f65dfa894b9a84f4a011a1b5bf771d2050f1c78462e4073 856 kernels/include/weft/cuda.cuh
 //kernelgen:input 3844d10e56bfb5b2bb8c488edf87f503d07fe3315f36a6d26af5f81e850e250a 4894 kernels/include/weft/shared.cuh
 //kernelgen:input 0851189fa3150bd3eb30a9b7d5f0dcba58c8fcda1c3598976207e3eea53f4ea7 5348 kernels/include/weft/warp.cuh
-//kernelgen:output 657b812cc949062a04215b6a848b14a2f7fcdf737017a24e61f4e4a3f809ed11 188933 internal/gpu/prim/sort64_sm80.ptx
-//kernelgen:output 82b179461002f177665f29030506e8cf882ca97c6d2b59d40ac7287f2437668e 188933 internal/gpu/prim/sort64_sm90.ptx
+//kernelgen:output 28427f84853b49ecbdddf1d3610803f031f5958299411a4f312069df8ee51a9e 196755 internal/gpu/prim/sort64_sm80.ptx
+//kernelgen:output bec8437a6c61d0bca6e24365b949b4a3964a0d02fd4e40bf497fbf23b4583736 196755 internal/gpu/prim/sort64_sm90.ptx
 //kernelgen:output d33b97db718bcd0e21ece3326edd51d3492ba76f73d7b327f144e307903e7948 1520 internal/gpu/prim/sort64_params_gen.go
 
 //go:embed sort64_sm80.ptx

@@ -56,6 +56,7 @@ struct Spot {
 template <class K, class V>
 __device__ __forceinline__ Spot spot(const Index& x, const Tile<K>& tile, uint32_t leaves, K mine) {
   Spot s{};
+  const CachePolicy passing = evict_first();  // or leaves displace the index
   for (uint32_t r = 0; r < Tile<K>::kLanes; r += kTogether) {
     K key[kTogether];
     uint32_t at[kTogether];
@@ -64,14 +65,15 @@ __device__ __forceinline__ Spot spot(const Index& x, const Tile<K>& tile, uint32
     down(x, tile, leaves - 1, key, at);
 #pragma unroll
     for (uint32_t q = 0; q < kTogether; q++)
-      if (tile.rank == r + q) s.place.leaf = at[q], s.size = x.sizes[at[q]];
+      if (tile.rank == r + q) s.place.leaf = at[q];
     Word128 word[kTogether][2];
 #pragma unroll
     for (uint32_t q = 0; q < kTogether; q++) {
       const Leaf<K, V>* leaf = leaf_at<K, V>(x, x.ids[at[q]]);
-      word[q][0] = load_passing(tile.part(leaf->keys));
-      word[q][1] = load_passing(tile.part(leaf->keys + kFanout));
+      word[q][0] = load_weak(static_cast<const Word128*>(tile.part(leaf->keys)), passing);
+      word[q][1] = load_weak(static_cast<const Word128*>(tile.part(leaf->keys + kFanout)), passing);
     }
+    if (tile.rank - r < kTogether) s.size = x.sizes[s.place.leaf];  // behind all leaves, of which more are under way
 #pragma unroll
     for (uint32_t q = 0; q < kTogether; q++) {
       const Keys<K> a(word[q][0]), b(word[q][1]);

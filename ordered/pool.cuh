@@ -1,0 +1,47 @@
+// Which leaves are free: those that no version has.
+#pragma once
+
+#include "weft/ordered_index.cuh"
+
+namespace weft::ordered {
+
+struct MarkParams {
+  Index x;
+  uint8_t* used;  // a byte for each leaf
+};
+
+// mark marks the leaves that a version has.
+__device__ __forceinline__ void mark(const MarkParams& p) {
+  const uint64_t leaves = p.x.content->leaves;
+  for (uint64_t i = thread_index(); i < leaves; i += threads_in_grid()) store_relaxed(p.used + p.x.ids[i], 1);
+}
+
+struct CollectParams {
+  const uint8_t* used;
+  uint32_t* counts;    // of free ones among each kFanout leaves; written by survey
+  const uint32_t* at;  // sums of these
+  uint32_t* free;      // written by collect
+  uint32_t* taken;
+  uint64_t n;  // times kFanout leaves
+};
+
+__device__ __forceinline__ void survey(const CollectParams& p) {
+  for (uint64_t i = thread_index(); i < p.n; i += threads_in_grid()) p.counts[i] = kFanout - sum_of(p.used + i * kFanout, kFanout);
+}
+
+// collect lists free leaves, a warp for those that its lanes have counts of, in lines.
+__device__ __forceinline__ void collect(const CollectParams& p) {
+  const uint32_t lane = lane_index();
+  for (uint64_t i = thread_index() / kWarp * kWarp; i < p.n; i += threads_in_grid()) {
+    uint32_t to = p.at[i];
+    for (uint64_t leaf = i * kFanout; leaf < (i + kWarp) * kFanout && leaf < p.n * kFanout; leaf += kWarp) {
+      const bool free = !p.used[leaf + lane];
+      const uint32_t which = ballot(kAll, free);
+      if (free) p.free[to + popcount(which & ((1u << lane) - 1))] = leaf + lane;
+      to += popcount(which);
+    }
+  }
+  if (thread_index() == 0) *p.taken = 0;
+}
+
+}  // namespace weft::ordered
