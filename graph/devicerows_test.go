@@ -58,7 +58,7 @@ func TestNewDeviceCSR(t *testing.T) {
 		if recover() == nil {
 			t.Error("weights of other arcs are taken")
 		}
-		must(t, multi.Free())
+		must(t, errors.Join(s.Sync(ctx), multi.Free())) // the copy to it is under way
 	}()
 	NewDeviceWeighted(multi, device.Slice[float32]{})
 }
