@@ -177,16 +177,7 @@ __device__ __forceinline__ void change(const ChangeParams& p) {
   constexpr uint32_t lanes = Shape<S>::kLanes;
   Writer<S, V> w{p.tree};
   w.flags = p.flags;
-  for (uint64_t at = thread_index() / lanes; at < p.left[0]; at += threads_in_grid() / lanes) {
-    const uint32_t row = p.left[1 + at], i = row & ~kMerge;
-    Task<S> mine = task<S, K, V>(p, i, w.l.rank == 0);
-    if (row & kMerge) {
-      w.merge(w.l.share(mine.key, 0));
-      continue;
-    }
-    w.run(mine, 0, 1);
-    if (!p.states && w.l.rank == 0) report<S, V>(p, i, mine);
-  }
+  for (uint64_t at = thread_index() / lanes; at < p.left[0]; at += threads_in_grid() / lanes) left_over<S, K, V>(p, w, at);
   finish(w);
 }
 
@@ -325,6 +316,7 @@ WEFT_KERNEL(btree_rows, 4)(RowsParams p) { rows<S, K, V>(p); }
 WEFT_KERNEL(btree_copy, 4)(CopyParams p) { copy_pairs<S, K, V>(p); }
 WEFT_KERNEL(btree_settle, 4)(SettleParams p) { settle<V>(p); }
 WEFT_KERNEL(btree_together, 4)(ChangeParams p) { together<S, K, V>(p); }
+WEFT_KERNEL(btree_adopt, 4)(AdoptParams p) { adopt<S, V>(p); }
 WEFT_KERNEL(btree_change, 2)(ChangeParams p) { weft::btree::change<S, K, V>(p); }
 WEFT_KERNEL(btree_keep, 4)(KeepParams p) { keep<S>(p); }
 WEFT_KERNEL(btree_bulk, 4)(BulkParams p) { bulk<S, K, V>(p); }

@@ -25,6 +25,14 @@ type addParams struct {
 	unused  uint32
 }
 
+// adoptParams is weft::btree::AdoptParams of C++.
+type adoptParams struct {
+	_      structs.HostLayout
+	change changeParams
+	level  uint32
+	last   uint32
+}
+
 // boundsRef is weft::inorder::Bounds of C++.
 type boundsRef struct {
 	_        structs.HostLayout
@@ -54,6 +62,7 @@ type changeParams struct {
 	out    device.Ptr
 	ok     device.Ptr
 	left   device.Ptr
+	grown  device.Ptr
 	n      uint64
 	kind   uint32
 	flags  uint32
@@ -229,6 +238,14 @@ var (
 	_ [20]byte = [unsafe.Offsetof(addParams{}.unused)]byte{}
 )
 
+// adoptParams has the layout of weft::btree::AdoptParams.
+var (
+	_ [128]byte = [unsafe.Sizeof(adoptParams{})]byte{}
+	_ [0]byte   = [unsafe.Offsetof(adoptParams{}.change)]byte{}
+	_ [120]byte = [unsafe.Offsetof(adoptParams{}.level)]byte{}
+	_ [124]byte = [unsafe.Offsetof(adoptParams{}.last)]byte{}
+)
+
 // boundsRef has the layout of weft::inorder::Bounds.
 var (
 	_ [8]byte = [unsafe.Sizeof(boundsRef{})]byte{}
@@ -248,7 +265,7 @@ var (
 
 // changeParams has the layout of weft::btree::ChangeParams.
 var (
-	_ [112]byte = [unsafe.Sizeof(changeParams{})]byte{}
+	_ [120]byte = [unsafe.Sizeof(changeParams{})]byte{}
 	_ [0]byte   = [unsafe.Offsetof(changeParams{}.tree)]byte{}
 	_ [32]byte  = [unsafe.Offsetof(changeParams{}.keys)]byte{}
 	_ [40]byte  = [unsafe.Offsetof(changeParams{}.vals)]byte{}
@@ -258,9 +275,10 @@ var (
 	_ [72]byte  = [unsafe.Offsetof(changeParams{}.out)]byte{}
 	_ [80]byte  = [unsafe.Offsetof(changeParams{}.ok)]byte{}
 	_ [88]byte  = [unsafe.Offsetof(changeParams{}.left)]byte{}
-	_ [96]byte  = [unsafe.Offsetof(changeParams{}.n)]byte{}
-	_ [104]byte = [unsafe.Offsetof(changeParams{}.kind)]byte{}
-	_ [108]byte = [unsafe.Offsetof(changeParams{}.flags)]byte{}
+	_ [96]byte  = [unsafe.Offsetof(changeParams{}.grown)]byte{}
+	_ [104]byte = [unsafe.Offsetof(changeParams{}.n)]byte{}
+	_ [112]byte = [unsafe.Offsetof(changeParams{}.kind)]byte{}
+	_ [116]byte = [unsafe.Offsetof(changeParams{}.flags)]byte{}
 )
 
 // collectParams has the layout of weft::btree::CollectParams.

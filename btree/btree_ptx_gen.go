@@ -12,16 +12,17 @@ import (
 //kernelgen:compiler clang version 19.1.7
 //kernelgen:target 80+ptx83,90+ptx83
 //kernelgen:flags -x cuda --cuda-device-only -nocudainc -nocudalib -nostdinc -std=c++17 -Wall -Werror -I kernels/include -O3
-//kernelgen:input 12893d597e52184f610db903f16219b212f47ddf2ea4253e4461db49a220f40e 13066 btree/btree.cu
-//kernelgen:input 5473cf58972f40ee7808463e098003d2f1f1b8fe5ec6a1c2342d7e15dea29847 4085 btree/change.cuh
+//kernelgen:input 7ac250805d55392b1e9f44017724310846ad97c71c46c12802b03964b30960d4 12868 btree/btree.cu
+//kernelgen:input 1b419369b67b75054c5075201cbe9092d23950e92c470137cbdf6768413d97dc 3836 btree/change.cuh
 //kernelgen:input e60142edb21ea55ae6584a8a66f85cddcc351828b6d3c395a4b36ea374f98f19 2612 btree/get.cuh
 //kernelgen:input 60318b128ff9a61d8f33aad03640fe5c528f9facdffb8614fc68c0fd8c629bfc 4396 btree/order.cuh
+//kernelgen:input ebe3804afaa914b4f6fe49f7a0565cb43082dd63da09278966aaf8ad62c7b65d 7097 btree/parents.cuh
 //kernelgen:input 668707219549889d26d371cde9788f67543745b784f6a9499e9f0105e15835cb 3386 btree/seek.cuh
-//kernelgen:input 9cfc48b61e8ca6644002aa62cd673beb7c1b0a28f00115a01d412686fdbee189 8951 btree/together.cuh
+//kernelgen:input 162d2d70bda8dfe117e35e2fc5187e096f00273a4e703b137ac2bc6099678c45 14358 btree/together.cuh
 //kernelgen:input 870daf72e5f5ee3daf5209b7c93999cc04bae928905c38d006e9ce507ad53f71 12351 kernels/include/weft/access.cuh
 //kernelgen:input 2714016844286cf6bb08333ddb0708e125c696e1b02e9a7d01b8df565f94b8dd 3669 kernels/include/weft/account.cuh
-//kernelgen:input 7c948519b2cefc757a9072dc6dcf1ffd9897adff224e74e05826991cd84f1d24 23770 kernels/include/weft/btree_change.cuh
-//kernelgen:input 401087f9d964a491fb2a11aa617cd3e654a962a8984b029bf47ea97d39fbe2ec 17043 kernels/include/weft/btree_node.cuh
+//kernelgen:input 6ce8388fa64c6c30b89c9e80892578e72fc67d1516d604b31e909ed0c72b5abb 21836 kernels/include/weft/btree_change.cuh
+//kernelgen:input 48224b913a32f86f63ff0121859638dea89de2585f9939047ce393763c1ab1d8 19125 kernels/include/weft/btree_node.cuh
 //kernelgen:input 125f5ec232b81e515f542aa5dbce1fa88e827c5481e79dff8bd2a8a994d1f856 2648 kernels/include/weft/btree_walk.cuh
 //kernelgen:input 9936ef153a4648b6f47d540d3ec5afe81539102240098fbd4c703fad23d4567b 6425 kernels/include/weft/change.cuh
 //kernelgen:input aba0e0ad799cf8072f65dfa894b9a84f4a011a1b5bf771d2050f1c78462e4073 856 kernels/include/weft/cuda.cuh
@@ -35,15 +36,15 @@ import (
 //kernelgen:input 2cd6fc0143cfa76b9582c564b8b924e6d64dc78e985dfac5fc946ef80d61d9b2 755 kernels/include/weft/sums.cuh
 //kernelgen:input 0851189fa3150bd3eb30a9b7d5f0dcba58c8fcda1c3598976207e3eea53f4ea7 5348 kernels/include/weft/warp.cuh
 //kernelgen:input 3734d9594b1b33c1868d416df12106a6d15018edf95437b3b5b984e6d6f937e3 816 kernels/include/weft/widths.cuh
-//kernelgen:output 452ff40178fdb12dbd3bc23cc13153139780fa5bdeeec9ff39611933fef5eeaa 276069 btree/btree_32_32_sm80.ptx
-//kernelgen:output 5b1b41bb9d8b1c4db6d86fb62bc02cf1179eb6efa38840eb487fcc83834794c4 276069 btree/btree_32_32_sm90.ptx
-//kernelgen:output 961ff7e0a1fce5c2901733bbb1d639c1fc982bef15bf88cae684f6ef34dcfc8a 270805 btree/btree_32_64_sm80.ptx
-//kernelgen:output dffe3542c16cbdb2f4febba0c14d5466ca3c7c171854ee58f4fa533a645b66cd 270805 btree/btree_32_64_sm90.ptx
-//kernelgen:output e5920732e262e345d089682cdf066335383d850c9bedc261a3d7c440af0e0e3c 269533 btree/btree_64_32_sm80.ptx
-//kernelgen:output e43084ba5480d7cbda2467616ee2bbb4d973a3d4fe834b1e11e2300a937760b9 269533 btree/btree_64_32_sm90.ptx
-//kernelgen:output 28d61ce5446e02056612dc87e47002e1cc99cc16e4afe5a68436142bb6dd7158 270560 btree/btree_64_64_sm80.ptx
-//kernelgen:output c1007302845c3b72b674fa2032d5ff0d267517d914a3898db8e8e705ca925a13 270560 btree/btree_64_64_sm90.ptx
-//kernelgen:output d7b6c3042b601686385cd07882d64614f380c30bb1865b3d6934209047dc116d 12991 btree/btree_params_gen.go
+//kernelgen:output 4d5da8a6d81f6776110f575ca0746f1c993026aad15350e401008de75cf23d4c 339330 btree/btree_32_32_sm80.ptx
+//kernelgen:output 4cd51a1b626c6646227e1619efb410b79f9226ec65d645ab214a3705dfce1323 339330 btree/btree_32_32_sm90.ptx
+//kernelgen:output 262789e8f8492f240f894ac5f51fc5da6bb033f5d5d001a5a85ea15fbd2f2280 330086 btree/btree_32_64_sm80.ptx
+//kernelgen:output 549427c342620974467606627f32c52c74b0db245d87c5f5e9b84d12562832e1 330086 btree/btree_32_64_sm90.ptx
+//kernelgen:output 81cd1bfea031a2b41bb5d76835c8848d445d61de68558448b8482c14be6afa89 328826 btree/btree_64_32_sm80.ptx
+//kernelgen:output ef9deb1ebe2ca99e591f3e9582487f76763f2f7bed9e9ebc0253eeb16402c1ab 328826 btree/btree_64_32_sm90.ptx
+//kernelgen:output e48785f739d046dccf35fcc84e63f09b4553c71c7c5e46a0afa9b9d21ddfe321 329851 btree/btree_64_64_sm80.ptx
+//kernelgen:output 7b33e81fc0b89db3109049bcfca244047fb82e3cb39e5624e546e5bce1dca354 329851 btree/btree_64_64_sm90.ptx
+//kernelgen:output 05368d481978ecf5ce3969692fc09d81f45dfbec02e3e98634c75b7c9dfdd1aa 13529 btree/btree_params_gen.go
 
 //go:embed btree_32_32_sm80.ptx
 var btree32x32SM80 string
@@ -111,8 +112,9 @@ var btreeImages = map[string]*device.Image{
 var btree32x32Kernels = map[string]int{
 	"btree_account_32_32":  16,
 	"btree_add_32_32":      24,
+	"btree_adopt_32_32":    128,
 	"btree_bulk_32_32":     64,
-	"btree_change_32_32":   112,
+	"btree_change_32_32":   120,
 	"btree_collect_32_32":  56,
 	"btree_copy_32_32":     104,
 	"btree_get_32_32":      88,
@@ -124,7 +126,7 @@ var btree32x32Kernels = map[string]int{
 	"btree_sizes_32_32":    64,
 	"btree_sweep_32_32":    48,
 	"btree_swept_32_32":    48,
-	"btree_together_32_32": 112,
+	"btree_together_32_32": 120,
 }
 
 // btree32x64Kernels are the entry points of btreeImages["32_64"] and the size in bytes of
@@ -132,8 +134,9 @@ var btree32x32Kernels = map[string]int{
 var btree32x64Kernels = map[string]int{
 	"btree_account_32_64":  16,
 	"btree_add_32_64":      24,
+	"btree_adopt_32_64":    128,
 	"btree_bulk_32_64":     64,
-	"btree_change_32_64":   112,
+	"btree_change_32_64":   120,
 	"btree_collect_32_64":  56,
 	"btree_copy_32_64":     104,
 	"btree_get_32_64":      88,
@@ -145,7 +148,7 @@ var btree32x64Kernels = map[string]int{
 	"btree_sizes_32_64":    64,
 	"btree_sweep_32_64":    48,
 	"btree_swept_32_64":    48,
-	"btree_together_32_64": 112,
+	"btree_together_32_64": 120,
 }
 
 // btree64x32Kernels are the entry points of btreeImages["64_32"] and the size in bytes of
@@ -153,8 +156,9 @@ var btree32x64Kernels = map[string]int{
 var btree64x32Kernels = map[string]int{
 	"btree_account_64_32":  16,
 	"btree_add_64_32":      24,
+	"btree_adopt_64_32":    128,
 	"btree_bulk_64_32":     64,
-	"btree_change_64_32":   112,
+	"btree_change_64_32":   120,
 	"btree_collect_64_32":  56,
 	"btree_copy_64_32":     104,
 	"btree_get_64_32":      88,
@@ -166,7 +170,7 @@ var btree64x32Kernels = map[string]int{
 	"btree_sizes_64_32":    64,
 	"btree_sweep_64_32":    48,
 	"btree_swept_64_32":    48,
-	"btree_together_64_32": 112,
+	"btree_together_64_32": 120,
 }
 
 // btree64x64Kernels are the entry points of btreeImages["64_64"] and the size in bytes of
@@ -174,8 +178,9 @@ var btree64x32Kernels = map[string]int{
 var btree64x64Kernels = map[string]int{
 	"btree_account_64_64":  16,
 	"btree_add_64_64":      24,
+	"btree_adopt_64_64":    128,
 	"btree_bulk_64_64":     64,
-	"btree_change_64_64":   112,
+	"btree_change_64_64":   120,
 	"btree_collect_64_64":  56,
 	"btree_copy_64_64":     104,
 	"btree_get_64_64":      88,
@@ -187,5 +192,5 @@ var btree64x64Kernels = map[string]int{
 	"btree_sizes_64_64":    64,
 	"btree_sweep_64_64":    48,
 	"btree_swept_64_64":    48,
-	"btree_together_64_64": 112,
+	"btree_together_64_64": 120,
 }

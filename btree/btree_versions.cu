@@ -2,6 +2,7 @@
 // Lookups of the present are those of btree.cu, and where kernels take snapshots nearly so.
 #include "change.cuh"
 #include "get.cuh"
+#include "together.cuh"
 #include "weft/btree_past.cuh"
 #include "weft/entry.cuh"
 
@@ -100,21 +101,18 @@ __device__ __forceinline__ void then_collect(const ThenCollectParams& p) {
 
 // epoch_rounds has the tiles of a block do run(at) for all numbers below n, a tile each at a time. Where kernels
 // take snapshots the block goes through that in step, so that epochs end.
-template <class S, class Writer, class Run>
-__device__ __forceinline__ void epoch_rounds(const Tree& t, const Past& p, uint64_t n, Writer& w, Run run) {
+template <class S, class T, class Run>
+__device__ __forceinline__ void epoch_rounds(const Tree& t, const Past& p, uint64_t n, T& tile, Run run) {
   constexpr uint32_t lanes = Shape<S>::kLanes;
   const uint64_t step = threads_in_grid() / lanes, mine = thread_in_block() / lanes;
-  const bool outside = w.past.outside();
-  const Free free{t, p, &w.past.block};
-  if (outside) w.past.block.enter();
+  const bool outside = tile.past.outside();
+  const Free free{t, p, &tile.past.block};
+  if (outside) tile.past.block.enter();
   for (uint64_t first = thread_index() / lanes - mine; first < n; first += step) {
-    if (outside) w.past.block.begin(free);
+    if (outside) tile.past.block.begin(free);
     if (first + mine < n) run(first + mine);
   }
   sync_warp();
-  if (outside) w.leave();
-  finish(w);
-  w.past.count();
 }
 
 struct KeptChangeParams {
@@ -122,15 +120,39 @@ struct KeptChangeParams {
   Past past;
 };
 
+// kept_together is together of a tree that snapshots have.
+template <class S, class K, class V>
+__device__ __forceinline__ void kept_together(const KeptChangeParams& p) {
+  __shared__ EpochBags<kBag> bags;
+  const ChangeParams& c = p.change;
+  const uint64_t n = c.count ? *c.count : c.n;
+  const Spread order = Spread::of<S>(n);
+  Together<S, V, Keeps> all{c.tree, Grown<S>::of(c), {p.past, {p.past.epochs, &bags}}};
+  all.flags = c.flags;
+  epoch_rounds<S>(c.tree, p.past, order.size(), all, [&](uint64_t at) __attribute__((always_inline)) {
+    together_round<S, K, V>(c, all, order, at - lane_index() / Shape<S>::kLanes, n);
+  });
+  if (all.past.outside()) all.past.block.leave();
+  count_added(c.tree, all);
+  all.past.count();
+}
+
+// wind_up ends the rounds of writers.
+template <class Writer>
+__device__ __forceinline__ void wind_up(Writer& w) {
+  if (w.past.outside()) w.leave();
+  finish(w);
+  w.past.count();
+}
+
 // kept_change is change of a tree that snapshots have.
 template <class S, class K, class V>
 __device__ __forceinline__ void kept_change(const KeptChangeParams& p) {
   __shared__ EpochBags<kBag> bags;
-  const uint64_t n = p.change.count ? *p.change.count : p.change.n;
-  const Spread s = Spread::of<S>(n);
   Writer<S, V, Keeps> w{p.change.tree, {p.past, {p.past.epochs, &bags}}};
   w.flags = p.change.flags;
-  epoch_rounds<S>(p.change.tree, p.past, s.size(), w, [&](uint64_t at) __attribute__((always_inline)) { tile_run<S, K, V>(p.change, w, s.run(uint32_t(at)), n); });
+  epoch_rounds<S>(p.change.tree, p.past, p.change.left[0], w, [&](uint64_t at) __attribute__((always_inline)) { left_over<S, K, V>(p.change, w, at); });
+  wind_up(w);
 }
 
 struct KeptKeepParams {
@@ -165,6 +187,7 @@ __device__ __forceinline__ void kept_keep(const KeptKeepParams& p) {
   __shared__ EpochBags<kBag> bags;
   Writer<S, V, Keeps> w{p.keep.tree, {p.past, {p.past.epochs, &bags}}};
   epoch_rounds<S>(p.keep.tree, p.past, *p.keep.order.count, w, [&](uint64_t i) __attribute__((always_inline)) { keep_leaf<S, V>(p.keep, w, i); });
+  wind_up(w);
 }
 
 // ---- snapshots of the host -------------------------------------------------------
@@ -194,6 +217,7 @@ WEFT_KERNEL(btree_versions_seek, 3)(ThenSeekParams p) {
   weft::btree::seek<S, K, V>(p.seek, [&] { return Then<S>(p.seek.tree, p.past, p.time); });
 }
 WEFT_KERNEL(btree_versions_collect, 4)(ThenCollectParams p) { then_collect<S>(p); }
+WEFT_KERNEL(btree_versions_together, 2)(KeptChangeParams p) { kept_together<S, K, V>(p); }
 WEFT_KERNEL(btree_versions_change, 2)(KeptChangeParams p) { kept_change<S, K, V>(p); }
 WEFT_KERNEL(btree_versions_keep, 2)(KeptKeepParams p) { kept_keep<S, V>(p); }
 WEFT_KERNEL(btree_versions_tick, 1)(TickParams p) {

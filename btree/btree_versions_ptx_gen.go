@@ -12,14 +12,16 @@ import (
 //kernelgen:compiler clang version 19.1.7
 //kernelgen:target 80+ptx83,90+ptx83
 //kernelgen:flags -x cuda --cuda-device-only -nocudainc -nocudalib -nostdinc -std=c++17 -Wall -Werror -I kernels/include -O3
-//kernelgen:input b3c10b4b4336326b77da383d6941065773aaf1438e56d8ed7faa680997151d6f 7519 btree/btree_versions.cu
-//kernelgen:input 5473cf58972f40ee7808463e098003d2f1f1b8fe5ec6a1c2342d7e15dea29847 4085 btree/change.cuh
+//kernelgen:input 2c1dd207eea135a31ebaab2ddd2fb0f4371d38c6489c71948df7c1f9af8e52b1 8416 btree/btree_versions.cu
+//kernelgen:input 1b419369b67b75054c5075201cbe9092d23950e92c470137cbdf6768413d97dc 3836 btree/change.cuh
 //kernelgen:input e60142edb21ea55ae6584a8a66f85cddcc351828b6d3c395a4b36ea374f98f19 2612 btree/get.cuh
 //kernelgen:input 60318b128ff9a61d8f33aad03640fe5c528f9facdffb8614fc68c0fd8c629bfc 4396 btree/order.cuh
+//kernelgen:input ebe3804afaa914b4f6fe49f7a0565cb43082dd63da09278966aaf8ad62c7b65d 7097 btree/parents.cuh
 //kernelgen:input 668707219549889d26d371cde9788f67543745b784f6a9499e9f0105e15835cb 3386 btree/seek.cuh
+//kernelgen:input 162d2d70bda8dfe117e35e2fc5187e096f00273a4e703b137ac2bc6099678c45 14358 btree/together.cuh
 //kernelgen:input 870daf72e5f5ee3daf5209b7c93999cc04bae928905c38d006e9ce507ad53f71 12351 kernels/include/weft/access.cuh
-//kernelgen:input 7c948519b2cefc757a9072dc6dcf1ffd9897adff224e74e05826991cd84f1d24 23770 kernels/include/weft/btree_change.cuh
-//kernelgen:input 401087f9d964a491fb2a11aa617cd3e654a962a8984b029bf47ea97d39fbe2ec 17043 kernels/include/weft/btree_node.cuh
+//kernelgen:input 6ce8388fa64c6c30b89c9e80892578e72fc67d1516d604b31e909ed0c72b5abb 21836 kernels/include/weft/btree_change.cuh
+//kernelgen:input 48224b913a32f86f63ff0121859638dea89de2585f9939047ce393763c1ab1d8 19125 kernels/include/weft/btree_node.cuh
 //kernelgen:input 69eed4a375b0bbc3d53788952571024478be9caa0e9d80a17b9077df05ba18ae 11763 kernels/include/weft/btree_past.cuh
 //kernelgen:input 125f5ec232b81e515f542aa5dbce1fa88e827c5481e79dff8bd2a8a994d1f856 2648 kernels/include/weft/btree_walk.cuh
 //kernelgen:input 9936ef153a4648b6f47d540d3ec5afe81539102240098fbd4c703fad23d4567b 6425 kernels/include/weft/change.cuh
@@ -35,15 +37,15 @@ import (
 //kernelgen:input 2cd6fc0143cfa76b9582c564b8b924e6d64dc78e985dfac5fc946ef80d61d9b2 755 kernels/include/weft/sums.cuh
 //kernelgen:input 0851189fa3150bd3eb30a9b7d5f0dcba58c8fcda1c3598976207e3eea53f4ea7 5348 kernels/include/weft/warp.cuh
 //kernelgen:input 3734d9594b1b33c1868d416df12106a6d15018edf95437b3b5b984e6d6f937e3 816 kernels/include/weft/widths.cuh
-//kernelgen:output 5741653bb8f7e72716dfb43d8047d32ad72e16fb05a0d67ff91627aaf215d70d 500375 btree/btree_versions_32_32_sm80.ptx
-//kernelgen:output 8e2deed692b19605c995888be4f066e3efc9182fd6e72253a4c11fd798a1eff5 500375 btree/btree_versions_32_32_sm90.ptx
-//kernelgen:output 917acced6ecf57bd53ea24f1f0dd9aad0b595e68d4cddeccd4c3f5c50a4cba25 484773 btree/btree_versions_32_64_sm80.ptx
-//kernelgen:output 09f2ade8d33be8a79684b68fd63f43972ddd02c8caec2be1d6a4a3e587ad2213 484773 btree/btree_versions_32_64_sm90.ptx
-//kernelgen:output a1c6c17a77b753c39662f4077694e2b0c2d3465b72d0c13f382281f9d1397872 483991 btree/btree_versions_64_32_sm80.ptx
-//kernelgen:output 24a13af4e76d45092b62571bf240365890e4ad2c44b9a92e316c79c5a69c5e6c 483991 btree/btree_versions_64_32_sm90.ptx
-//kernelgen:output 4a814b3f7ea1fe3cf5d8e8983ac38fe20277cf5b60fcbf679cc36feb457d4bac 484736 btree/btree_versions_64_64_sm80.ptx
-//kernelgen:output f5b804a76c7cb4958929f997eca6b878a6a3a2212914955ddc74df1eea0834e9 484736 btree/btree_versions_64_64_sm90.ptx
-//kernelgen:output 5a257c198fcc98f1e0d9758c1ff6519d1251f453cb22732bc34a60a97deef5cf 9021 btree/btree_versions_params_gen.go
+//kernelgen:output 8b9b7e64757d2a3b5119683cfc0c2ebd9920c56396984b72fbfa6725e412871c 476659 btree/btree_versions_32_32_sm80.ptx
+//kernelgen:output f9eca4a9a5886028746a66500df89ac50db0182d0100b946aeb7827283d5b9c6 476659 btree/btree_versions_32_32_sm90.ptx
+//kernelgen:output c52daee6761f64dcdb53712421734a9730527914743be20f3d9e71c09226f32c 467832 btree/btree_versions_32_64_sm80.ptx
+//kernelgen:output e71c1edf2fe065199d4712c30afb837c9376247a77192d9c9e9e89eb54ae0072 467832 btree/btree_versions_32_64_sm90.ptx
+//kernelgen:output 5b97e1a2a48cb23a74e1fd3ca91a8d90684fb62e04188d1a3ac043a414dde229 467139 btree/btree_versions_64_32_sm80.ptx
+//kernelgen:output 9cab469bcb2b269739c54e279cf0ebdc24c93efbe172fc6d60ef13547a3c763b 467139 btree/btree_versions_64_32_sm90.ptx
+//kernelgen:output 68075695f664987c5ac5c172a12aaaa508b0aa2b637440bbc8a013d7eec3e4ea 467918 btree/btree_versions_64_64_sm80.ptx
+//kernelgen:output 478cbd9ada646dd6caa51228bc830044ddc19fd6c6a2df2cfeadc5b0d79ea6e1 467918 btree/btree_versions_64_64_sm90.ptx
+//kernelgen:output 57d7bce574c45f0bbe59d4aa5bbfee0cb0f19cbbdc2f2ce7170ffb670891b40c 9082 btree/btree_versions_params_gen.go
 
 //go:embed btree_versions_32_32_sm80.ptx
 var btreeVersions32x32SM80 string
@@ -109,51 +111,55 @@ var btreeVersionsImages = map[string]*device.Image{
 // btreeVersions32x32Kernels are the entry points of btreeVersionsImages["32_32"] and the size in bytes of
 // the parameter struct that each takes.
 var btreeVersions32x32Kernels = map[string]int{
-	"btree_versions_change_32_32":  200,
-	"btree_versions_collect_32_32": 152,
-	"btree_versions_get_32_32":     184,
-	"btree_versions_give_32_32":    136,
-	"btree_versions_keep_32_32":    168,
-	"btree_versions_now_32_32":     176,
-	"btree_versions_seek_32_32":    208,
-	"btree_versions_tick_32_32":    96,
+	"btree_versions_change_32_32":   208,
+	"btree_versions_collect_32_32":  152,
+	"btree_versions_get_32_32":      184,
+	"btree_versions_give_32_32":     136,
+	"btree_versions_keep_32_32":     168,
+	"btree_versions_now_32_32":      176,
+	"btree_versions_seek_32_32":     208,
+	"btree_versions_tick_32_32":     96,
+	"btree_versions_together_32_32": 208,
 }
 
 // btreeVersions32x64Kernels are the entry points of btreeVersionsImages["32_64"] and the size in bytes of
 // the parameter struct that each takes.
 var btreeVersions32x64Kernels = map[string]int{
-	"btree_versions_change_32_64":  200,
-	"btree_versions_collect_32_64": 152,
-	"btree_versions_get_32_64":     184,
-	"btree_versions_give_32_64":    136,
-	"btree_versions_keep_32_64":    168,
-	"btree_versions_now_32_64":     176,
-	"btree_versions_seek_32_64":    208,
-	"btree_versions_tick_32_64":    96,
+	"btree_versions_change_32_64":   208,
+	"btree_versions_collect_32_64":  152,
+	"btree_versions_get_32_64":      184,
+	"btree_versions_give_32_64":     136,
+	"btree_versions_keep_32_64":     168,
+	"btree_versions_now_32_64":      176,
+	"btree_versions_seek_32_64":     208,
+	"btree_versions_tick_32_64":     96,
+	"btree_versions_together_32_64": 208,
 }
 
 // btreeVersions64x32Kernels are the entry points of btreeVersionsImages["64_32"] and the size in bytes of
 // the parameter struct that each takes.
 var btreeVersions64x32Kernels = map[string]int{
-	"btree_versions_change_64_32":  200,
-	"btree_versions_collect_64_32": 152,
-	"btree_versions_get_64_32":     184,
-	"btree_versions_give_64_32":    136,
-	"btree_versions_keep_64_32":    168,
-	"btree_versions_now_64_32":     176,
-	"btree_versions_seek_64_32":    208,
-	"btree_versions_tick_64_32":    96,
+	"btree_versions_change_64_32":   208,
+	"btree_versions_collect_64_32":  152,
+	"btree_versions_get_64_32":      184,
+	"btree_versions_give_64_32":     136,
+	"btree_versions_keep_64_32":     168,
+	"btree_versions_now_64_32":      176,
+	"btree_versions_seek_64_32":     208,
+	"btree_versions_tick_64_32":     96,
+	"btree_versions_together_64_32": 208,
 }
 
 // btreeVersions64x64Kernels are the entry points of btreeVersionsImages["64_64"] and the size in bytes of
 // the parameter struct that each takes.
 var btreeVersions64x64Kernels = map[string]int{
-	"btree_versions_change_64_64":  200,
-	"btree_versions_collect_64_64": 152,
-	"btree_versions_get_64_64":     184,
-	"btree_versions_give_64_64":    136,
-	"btree_versions_keep_64_64":    168,
-	"btree_versions_now_64_64":     176,
-	"btree_versions_seek_64_64":    208,
-	"btree_versions_tick_64_64":    96,
+	"btree_versions_change_64_64":   208,
+	"btree_versions_collect_64_64":  152,
+	"btree_versions_get_64_64":      184,
+	"btree_versions_give_64_64":     136,
+	"btree_versions_keep_64_64":     168,
+	"btree_versions_now_64_64":      176,
+	"btree_versions_seek_64_64":     208,
+	"btree_versions_tick_64_64":     96,
+	"btree_versions_together_64_64": 208,
 }

@@ -9,6 +9,8 @@ namespace weft::btree {
 // State says what is to be done with a key.
 enum State : uint8_t { kLeave, kStore, kRemove };
 
+constexpr uint32_t kLeftHead = 1 + kLevelMask;  // words before the rows that are left
+
 struct ChangeParams {
   Tree tree;
   const void* keys;         // different ones, ascending; or those of a batch as it comes
@@ -18,7 +20,8 @@ struct ChangeParams {
   const uint32_t* count;    // of keys; null: n
   void* out;                // of a batch as it comes
   uint8_t* ok;
-  uint32_t* left;  // how many rows are left of what tiles do together, and these
+  uint32_t* left;  // how many rows are left of what tiles do together, numbers of new nodes by level, and these rows
+  void* grown;     // new nodes, see Grown
   uint64_t n;
   uint32_t kind;
   uint32_t flags;
@@ -66,19 +69,12 @@ struct Spread {
   __device__ __forceinline__ uint32_t run(uint32_t i) const { return (i & (rows - 1)) * columns + (i >> log); }
 };
 
-// tile_run does a run of a batch of n keys by a tile.
-template <class S, class K, class V, class Writer>
-__device__ __forceinline__ void tile_run(const ChangeParams& p, Writer& w, uint64_t run, uint64_t n) {
-  constexpr uint32_t lanes = Shape<S>::kLanes;
-  const uint64_t first = run * lanes, i = first + w.l.rank;
-  if (first >= n) return;
-  Task<S> mine = task<S, K, V>(p, i, i < n);
-  const uint32_t left = n - first < lanes ? uint32_t(n - first) : lanes;
-  if (p.states)
-    w.run(mine, 0, left);
-  else
-    for (uint32_t c = 0; c < left; c++) w.run(mine, c, c + 1);
-  if (!p.states && i < n) report<S, V>(p, i, mine);
+// count_added counts the pairs that a tile has added; all lanes of the warp are there.
+template <class T>
+__device__ __forceinline__ void count_added(const Tree& t, const T& tile) {
+  const uint64_t added = tile.l.rank == 0 ? uint64_t(int64_t(tile.added)) : 0;
+  add_up(&control_of(t)->counters.live, added);
+  add_up(&control_of(t)->counters.used, added);
 }
 
 // finish gives back what a writer has not used, and counts; all lanes of the warp are there.
@@ -86,9 +82,7 @@ template <class Writer>
 __device__ __forceinline__ void finish(Writer& w) {
   w.done();
   sync_warp();
-  const uint64_t added = w.l.rank == 0 ? uint64_t(int64_t(w.added)) : 0;
-  add_up(&control_of(w.t)->counters.live, added);
-  add_up(&control_of(w.t)->counters.used, added);
+  count_added(w.t, w);
 }
 
 // Cut are pairs [from,to) to be left out.

@@ -59,6 +59,11 @@
 // parent is latched before the new node can be reached, and gets it before its latch is free again: whoever has
 // the latch of a parent finds every child in it.
 //
+// A batch goes another way, for writers that each look after a split by themselves take ten times as long for it as for a
+// change: the tiles of a warp go to their leaves in step, change them and split those that are full, and list the new leaves. Links lead to these. Then
+// a launch for each level puts what has been listed into its parents, and lists in turn what that splits. Only what did not work out in step, because
+// two wanted a leaf at one moment, or a leaf has become small, is for writers as above, behind that.
+//
 // A leaf that has lost pairs until a quarter is left is merged with the next one below the same parent,
 // if both fit one. What was the right one is dead: its link leads to the left one, which has its pairs. Inner nodes
 // are merged alike. Dead nodes are used again when no reader is under way.

@@ -44,13 +44,13 @@ type gpuEngine struct {
 
 // kernels are the entry points for one pair of widths.
 type kernels struct {
-	get, seek                                               device.Kernel
-	collect, sizes, places, rows, copy                      device.Kernel
-	settle, together, change, keep, bulk, sweep, swept, add device.Kernel
-	account                                                 device.Kernel
+	get, seek                                                      device.Kernel
+	collect, sizes, places, rows, copy                             device.Kernel
+	settle, together, adopt, change, keep, bulk, sweep, swept, add device.Kernel
+	account                                                        device.Kernel
 
 	// With versions:
-	thenGet, nowGet, thenSeek, thenCollect, keptChange, keptKeep, tick, give device.Kernel
+	thenGet, nowGet, thenSeek, thenCollect, keptTogether, keptChange, keptKeep, tick, give device.Kernel
 }
 
 func newGPUEngine(dev device.Device, w batch.Widths, flip uint64, o *Options) (engine, *core.Leases, error) {
@@ -74,13 +74,13 @@ func (e *gpuEngine) open(dev device.Device, w batch.Widths) (err error) {
 	err = gpu.Load(dev, btreeImages[gpu.Pair(w)], []gpu.Entry{
 		{Name: "get", To: &k.get}, {Name: "seek", To: &k.seek}, {Name: "collect", To: &k.collect}, {Name: "sizes", To: &k.sizes},
 		{Name: "places", To: &k.places}, {Name: "rows", To: &k.rows}, {Name: "copy", To: &k.copy}, {Name: "settle", To: &k.settle},
-		{Name: "together", To: &k.together}, {Name: "change", To: &k.change}, {Name: "keep", To: &k.keep}, {Name: "bulk", To: &k.bulk}, {Name: "sweep", To: &k.sweep},
+		{Name: "together", To: &k.together}, {Name: "adopt", To: &k.adopt}, {Name: "change", To: &k.change}, {Name: "keep", To: &k.keep}, {Name: "bulk", To: &k.bulk}, {Name: "sweep", To: &k.sweep},
 		{Name: "swept", To: &k.swept}, {Name: "add", To: &k.add}, {Name: "account", To: &k.account},
 	})
 	if err == nil && e.versions != Whole {
 		err = gpu.Load(dev, btreeVersionsImages[gpu.Pair(w)], []gpu.Entry{
 			{Name: "get", To: &k.thenGet}, {Name: "now", To: &k.nowGet}, {Name: "seek", To: &k.thenSeek}, {Name: "collect", To: &k.thenCollect},
-			{Name: "change", To: &k.keptChange}, {Name: "keep", To: &k.keptKeep}, {Name: "tick", To: &k.tick}, {Name: "give", To: &k.give},
+			{Name: "together", To: &k.keptTogether}, {Name: "change", To: &k.keptChange}, {Name: "keep", To: &k.keptKeep}, {Name: "tick", To: &k.tick}, {Name: "give", To: &k.give},
 		})
 	}
 	if err != nil {
@@ -224,11 +224,17 @@ func (e *gpuEngine) needAll(n, inserts int) int {
 	return copies
 }
 
-// need is how many nodes n operations that may insert take at most: each splits one leaf. Inner nodes
-// split that are full before, and for each half of a node that fills up. And each tile may take a node and not use it.
+// need is how many nodes n operations that may insert take at most: those of splits, and each tile may take a node and not use it.
 func (e *gpuEngine) need(n int) int {
-	half, lanes := e.slots/2-1, e.node/32
-	return n + n/half + min(n, e.now().most/half) + (n+lanes-1)/lanes + 2*levelMask
+	lanes := e.node / 32
+	return e.splits(n) + (n+lanes-1)/lanes + 2*levelMask
+}
+
+// splits is how many nodes n operations split at most: each splits one leaf. Inner nodes
+// split that are full before, and for each half of a node that fills up.
+func (e *gpuEngine) splits(n int) int {
+	half := e.slots/2 - 1
+	return n + n/half + min(n, e.now().most/half)
 }
 
 // fits is for the policy.

@@ -73,16 +73,13 @@ func (e *gpuEngine) run(ctx context.Context, s *device.Stream, b *batch.Batch, a
 		tree: e.refOf(t), keys: c[batch.Keys].Ptr, vals: c[batch.Vals].Ptr, kinds: c[batch.Kinds].Ptr, out: c[batch.Out].Ptr,
 		ok: c[batch.OK].Ptr, n: uint64(b.N), kind: uint32(b.Kind), flags: uint32(b.Flags &^ batch.Report),
 	}
-	var left device.Ptr
-	if !e.keeps(t) {
-		behind := prim.Carve(at)
-		place := behind.Take(leftBytes(b.N))
-		if err := e.memory(&e.work, int(behind)); err != nil {
-			return err
-		}
-		left = e.work.Ptr + place
+	behind := prim.Carve(at)
+	r := e.restOf(b.N, &behind)
+	if err := e.memory(&e.work, int(behind)); err != nil {
+		return err
 	}
-	return e.submitChange(s, t, b, submit, func() error { return e.launchChange(s, t, b.N, &p, left) })
+	r = rest{e.work.Ptr + r.left, e.work.Ptr + r.grown}
+	return e.submitChange(s, t, b, submit, func() error { return e.launchChange(s, t, b, &p, r) })
 }
 
 // submitChange submits a change of a tree by a batch. The host knows less of it then.
@@ -103,28 +100,65 @@ func (e *gpuEngine) isEmpty() bool { return !e.stale && e.known.tally.Live == 0 
 // changeBlocks is the number of blocks of a change on a multiprocessor.
 const changeBlocks = 4
 
-// keptBlocks is that of a change that keeps what leaves were: those that run at once, so that none comes late to another's
-// epochs.
+// Those of a change that keeps what leaves were: blocks that run at once, so that none comes late to another's epochs.
 const keptBlocks = 2
 
-// leftBytes is the memory for the rows that are left of n.
-func leftBytes(n int) int { return 4 * (n + 1) }
+// leftHead is the number of words before the rows that are left (kLeftHead of change.cuh).
+const leftHead = 1 + levelMask
 
-// launchChange submits a change of n rows at most: what tiles do in step, and then what is left. Where leaves are kept
-// tiles go each its way.
-func (e *gpuEngine) launchChange(s *device.Stream, t *tree, n int, p *changeParams, left device.Ptr) error {
-	if e.keeps(t) {
-		kept := keptChangeParams{change: *p, past: e.pastRef(t)}
-		return device.Launch(s, e.keptChange, gpu.Resident(e.Dev, n, keptBlocks), gpu.Block, &kept)
-	}
-	p.left = left
-	if err := s.Fill(left, 0, 1); err != nil {
+// rest is the memory for what tiles that go in step leave: rows, and new nodes that are no children of their parents yet.
+type rest struct{ left, grown device.Ptr }
+
+// restOf takes it from a place on.
+func (e *gpuEngine) restOf(n int, at *prim.Carve) rest {
+	return rest{left: at.Take(4 * (leftHead + n)), grown: at.Take(e.splits(n) * e.slot)}
+}
+
+// adoptLevels is the number of levels whose new nodes have a launch for each, to become children of their parents; there are few of those above.
+const adoptLevels = 4
+
+// launchChange submits a change by the rows of a batch, of which there may be fewer: what tiles do in step, what the tree needs above the leaves for that,
+// and then what is left.
+func (e *gpuEngine) launchChange(s *device.Stream, t *tree, b *batch.Batch, p *changeParams, r rest) error {
+	p.left, p.grown = r.left, r.grown
+	if err := s.Fill(r.left, 0, leftHead); err != nil {
 		return err
 	}
-	if err := device.Launch(s, e.together, gpu.Resident(e.Dev, n, changeBlocks), gpu.Block, p); err != nil {
+	if err := e.launchTogether(s, t, b.N, p); err != nil {
 		return err
 	}
-	return device.Launch(s, e.change, gpu.Resident(e.Dev, n, changeBlocks), gpu.Block, p)
+	if b.Inserts() {
+		if err := e.launchAdopt(s, b.N, p); err != nil {
+			return err
+		}
+	}
+	if !e.keeps(t) {
+		return device.Launch(s, e.change, gpu.Resident(e.Dev, b.N, changeBlocks), gpu.Block, p)
+	}
+	kept := keptChangeParams{change: *p, past: e.pastRef(t)}
+	return device.Launch(s, e.keptChange, gpu.Resident(e.Dev, b.N, keptBlocks), gpu.Block, &kept)
+}
+
+func (e *gpuEngine) launchTogether(s *device.Stream, t *tree, n int, p *changeParams) error {
+	if !e.keeps(t) {
+		return device.Launch(s, e.together, gpu.Resident(e.Dev, n, changeBlocks), gpu.Block, p)
+	}
+	kept := keptChangeParams{change: *p, past: e.pastRef(t)}
+	return device.Launch(s, e.keptTogether, gpu.Resident(e.Dev, n, keptBlocks), gpu.Block, &kept)
+}
+
+// launchAdopt submits making new nodes children of their parents, a level after the other.
+func (e *gpuEngine) launchAdopt(s *device.Stream, n int, change *changeParams) error {
+	p := adoptParams{change: *change}
+	for ; p.level < adoptLevels; p.level++ {
+		p.last = p.level
+		if err := device.Launch(s, e.adopt, gpu.Resident(e.Dev, max(1, n), changeBlocks), gpu.Block, &p); err != nil {
+			return err
+		}
+		n /= e.slots / 2
+	}
+	p.last = levelMask - 2 // the root has no parent
+	return device.Launch(s, e.adopt, gpu.Grid(1), gpu.Block, &p)
 }
 
 // changeHost takes a batch of host memory to the device and back.
@@ -181,7 +215,8 @@ type merging struct {
 	group prim.Group
 
 	keys, vals, there, states device.Ptr // of different keys
-	left, scratch, end        device.Ptr
+	rest                      rest
+	scratch, end              device.Ptr
 }
 
 // layOut gives a change of n rows its memory from a place on.
@@ -192,7 +227,7 @@ func (e *gpuEngine) layOut(n int, at device.Ptr) (m merging) {
 	m.keys = c.Take(n * w.Key)
 	m.group = prim.Group{N: n, Key: w.Key, Keys: m.sort.To.Keys, Offsets: c.Take(4 * (n + 1)), Count: c.Take(4), Distinct: m.keys}
 	m.vals, m.there, m.states = c.Take(n*e.Widths.Val), c.Take(n), c.Take(n)
-	m.left, m.scratch = c.Take(leftBytes(n)), c.Take(m.scratchBytes())
+	m.rest, m.scratch = e.restOf(n, &c), c.Take(m.scratchBytes())
 	m.end = device.Ptr(c)
 	return m
 }
@@ -234,7 +269,7 @@ func (e *gpuEngine) merge(s *device.Stream, t *tree, b *batch.Batch, m *merging)
 		return err
 	}
 	p := changeParams{tree: e.refOf(t), keys: m.keys, vals: m.vals, states: m.states, count: m.group.Count, n: uint64(b.N)}
-	return e.launchChange(s, t, b.N, &p, m.left)
+	return e.launchChange(s, t, b, &p, m.rest)
 }
 
 // load submits making a tree of a batch of insertions, in the place of one that is empty.

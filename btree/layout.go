@@ -54,6 +54,10 @@ import (
 // (high, link, count) and slots; put the right node into the parent; free parent, then node. The root is split by moving all
 // its slots to two new nodes, under its latch alone.
 //
+// A split in a batch: latch leaf, look; take a new node; write the right node; write the leaf's header, which leads to it; free leaf. The parent does
+// not have the right node then, until a later launch of the same batch latches it and puts the node there, level by level: there is no merge, and no other split, before
+// all nodes are children again.
+//
 // A merge: latch left, latch right (left's link), latch the parent, which must hold both; write left with all
 // slots, right's high and link; mark right dead, its link leading left; take it out of the parent (the last slot
 // takes its place, and that slot repeats slot 0); free parent, right, left.

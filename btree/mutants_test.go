@@ -2,6 +2,8 @@ package btree
 
 import (
 	"errors"
+	"fmt"
+	"slices"
 	"testing"
 
 	"github.com/weftgo/weft/device"
@@ -26,10 +28,11 @@ var mutants = []struct {
 	{"lanes go on to what one of them has found", "(get|change)_32_32", `bar\.warp\.sync [^;]*;`, "", 0, 0},
 	{"a leaf is not read again behind its latch", "together_32_32",
 		`(bar\.warp\.sync %r\d+;\nnot\.pred[^\n]*\nmov[^\n]*\nor\.pred[^\n]*\nmov[^\n]*\n@[^\n]*\nmov\.u64[^\n]*\natom\.acquire\.gpu\.global\.or\.b64[^\n]*\nand[^\n]*\nsetp[^\n]*\nselp[^\n]*\n` +
-			`\$L__BB\d+_\d+:\nbar[^\n]*\nshfl[^\n]*\n)((?:(?:add|cvta)[^\n]*\n)+\{[^\n]*b128[^\n]*\nadd[^\n]*\n\{[^\n]*b128[^\n]*\n)`, "$2$1", 0, 0},
+			`\$L__BB\d+_\d+:\nbar[^\n]*\nshfl[^\n]*\nsetp[^\n]*\nand\.pred[^\n]*\n@[^\n]*\n)((?:(?:add|cvta)[^\n]*\n)+\{[^\n]*b128[^\n]*\nadd[^\n]*\n\{[^\n]*b128[^\n]*\n)`, "$2$1", 0, 0},
 	{"tiles in step take a latch without what was done under it", "together_32_32", `atom\.acquire\.gpu\.global\.or\.b64`, "atom.relaxed.gpu.global.or.b64", 0, 0},
 	{"tiles in step take a latch that is somebody's", "together_32_32", `(atom\.acquire\.gpu\.global\.or\.b64 (%rd\d+), [^\n]*;)`, "$1 mov.b64 $2, 0;", 0, 0},
 	{"tiles in step give a latch back without what was done under it", "together_32_32", `st\.release\.gpu\.global\.b64`, "st.relaxed.gpu.global.b64", 0, 0},
+	{"a new leaf can be reached before it is written", "together_32_32", `st\.release\.gpu\.global\.b128`, "st.relaxed.gpu.global.b128", 0, 30},
 	{"a leaf is read without an order", "change_32_32", `ld\.acquire\.gpu\.global\.b128`, "ld.relaxed.gpu.global.b128", 0, 0},
 }
 
@@ -54,6 +57,92 @@ func TestMutantsAreFound(t *testing.T) {
 			t.Logf("found by program %d: %v", tried.Programs, f.Err)
 		})
 	}
+}
+
+// growing are mutants of the launches in which all leaves are split, and become children.
+var growing = []struct {
+	name, kernels, pattern, with string
+}{
+	{"a new leaf is no child of its parent", "adopt_32_32", `st\.release\.gpu\.global\.b64 \[%rd\d+\], %rd\d+;`, ""},
+	{"parents take a latch that is somebody's", "adopt_32_32", `(atom\.acquire\.gpu\.global\.or\.b64 (%rd\d+), [^\n]*;)`, "$1 mov.b64 $2, 0;"},
+	{"the half of a parent can be reached before it is written", "adopt_32_32", `st\.release\.gpu\.global\.b128`, "st.relaxed.gpu.global.b128"},
+}
+
+// All leaves of a tree that is full split in one batch, and what was full above them: they are all children then.
+func TestLeavesSplitAtOnce(t *testing.T) {
+	conformance.NotRaced(t, "the simulator has goroutines of its own")
+	if testing.Short() {
+		t.Skip("interprets kernels")
+	}
+	for _, v := range []Versions{Whole, InPlace, OutOfPlace} {
+		for _, unordered := range []bool{false, true} {
+			t.Run(fmt.Sprintf("versions=%d,unordered=%v", v, unordered), func(t *testing.T) {
+				if err := splitAll(t, 1, nil, &Options{Versions: v, Unordered: unordered, Fill: 1}); err != nil {
+					t.Error(err)
+				}
+			})
+		}
+	}
+	for _, m := range growing {
+		t.Run(m.name, func(t *testing.T) {
+			t.Parallel()
+			rewrite := mutate.Replace(t, m.kernels, m.pattern, m.with)
+			for seed := range uint64(60) {
+				if err := splitAll(t, seed, rewrite, &Options{Fill: 1}); err != nil {
+					t.Logf("seed %d: %v", seed, err)
+					return
+				}
+			}
+			t.Error("no schedule shows it")
+		})
+	}
+}
+
+// splitAll inserts a key into each leaf of a tree whose nodes are full, and three into some; with versions, beside a snapshot. It checks the tree.
+func splitAll(t *testing.T, seed uint64, rewrite func(file, ptx string) string, o *Options) (err error) {
+	dev, err := sim.Open(&sim.Options{Scheduler: sim.Random, Seed: seed, Rewrite: rewrite, Races: rewrite == nil})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer dev.Close()
+	m, err := New[uint32, uint32](dev, o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { err = errors.Join(err, m.Close()) }()
+	const slots, leaves = 14, 3 * 14
+	var keys, more []uint32
+	for i := range uint32(slots * leaves) {
+		keys = append(keys, 100*i)
+	}
+	for i := range uint32(leaves) {
+		more = append(more, 100*slots*i+550+i)
+		if i%4 == 0 {
+			more = append(more, 100*slots*i+50, 100*slots*i+1250, 100*slots*i+1260)
+		}
+	}
+	if _, err := m.Put(t.Context(), keys, keys); err != nil {
+		return err
+	}
+	snap, err := m.Snapshot(t.Context())
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, snap.Close()) }()
+	if n, err := m.Put(t.Context(), more, more); err != nil || n != len(more) {
+		return errors.Join(err, fmt.Errorf("%d of %d keys are new", n, len(more)))
+	}
+	if err := m.Check(t.Context()); err != nil {
+		return err
+	}
+	all, vals := slices.Concat(keys, more), make([]uint32, len(keys)+len(more))
+	if n, err := m.Get(t.Context(), all, vals, nil); err != nil || n != len(all) || !slices.Equal(all, vals) {
+		return errors.Join(err, fmt.Errorf("%d of %d keys are found", n, len(all)))
+	}
+	if n, err := snap.Get(t.Context(), all, vals, nil); err != nil || n != len(keys) {
+		return errors.Join(err, fmt.Errorf("a snapshot has %d of %d keys", n, len(keys)))
+	}
+	return nil
 }
 
 // tearing are mutants that show halves of a change of a leaf.

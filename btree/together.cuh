@@ -2,25 +2,31 @@
 // other: eight of them took eight times as many.
 #pragma once
 
-#include "change.cuh"
+#include "parents.cuh"
 
 namespace weft::btree {
 
 // Together are the tiles of a warp, each with an operation. They go down to their leaves, latch them and change them, all at the
-// same moments. What does not work out like that is left for a Writer: where a latch is taken, a leaf is full or
-// another one has the key now.
-template <class S, class V>
+// same moments. A leaf that is full is split, and nobody looks at its parent for that: until the new leaf is one of its children (Parents), links lead to it.
+// What does not work out like that is left for a Writer: where a latch is taken, or where the leaf of a key lies too far to the right.
+template <class S, class V, class Past = Forgets>
 struct Together {
+  using Kept = typename Past::Kept;
   using L = Lanes<S, true>;
   using N = Node<S, true>;
   using Key = typename S::Key;
   using Sh = Shape<S>;
-  static constexpr uint32_t kSlots = Sh::kSlots, kNowhere = ~0u, kHops = 3;
+  static constexpr uint32_t kSlots = Sh::kSlots, kNowhere = ~0u, kHops = 3, kLeafHops = 6;
+
+  // The first slots of a leaf that is split stay, as many as are in the first pieces of the lanes, but for the header: then the second pieces are the first of the new leaf.
+  static constexpr uint32_t kStay = L::kLanes * Sh::kPer;
 
   // What has come of an operation: nothing has been done; it is done; it is, and the leaf has few pairs now.
   enum Result : uint32_t { kLeft, kDone, kThin };
 
   Tree t;
+  Grown<S> grown;
+  Past past{};
   uint32_t flags = 0;
   int32_t added = 0;      // pairs, by this tile
   uint32_t from = kRoot;  // where the way to the next key begins, if that is not smaller
@@ -43,32 +49,44 @@ struct Together {
 
   // change does the operation of each tile that has one, which all of its lanes know, and tells lane is_mine what was there.
   __device__ __forceinline__ Result change(bool has_one, const Task<S>& op, Task<S>& mine, bool is_mine) {
-    const uint32_t id = way(has_one, op.key);
-    uint64_t* word = state_word<S>(t, id);
-    const bool latched = latch(word, has_one);
+    Leaf f;
+    f.id = way(has_one, op.key);
     N n;
-    n.load_relaxed(t, id, l.rank);
-    const uint32_t state = n.state(l), link = n.link(l), count = count_of(state);
-    const bool right = n.beyond(l, op.key), leaf = latched && level_of(state) == 0 && !(state & kDead) && !right;
-    uint32_t at;
+    f.latched = reach(has_one, op.key, f.id, n);
+    f.state = n.state(l), f.link = n.link(l);
+    uint32_t count = count_of(f.state), below = n.below(l, op.key, count), at;
     Key old;
     const bool there = find(n, op.key, count, at, old), removes = op.kind == kDelete;
     const bool enters = !there && !removes && op.kind != kUpdate, stores = there && !removes && op.kind != kPutNew;
-    const bool done = leaf && !(enters && count == kSlots);
-    const bool changed = done && (enters || stores || (removes && there));
+    f.changed = f.latched && (enters || stores || (removes && there));
+    f.splits = f.latched && enters && count == kSlots, f.upper = f.splits && below > kStay;
+    split(n, f);
+    if (f.upper) below -= kStay;
+    if (f.splits) count = f.upper ? kSlots - kStay : kStay;
+    Kept kept{};
+    if constexpr (Past::kKeeps) keep(n, f, count, kept);
     const Key val = there && op.kind != kPut && op.kind != kUpdate ? Key(combine(op.kind, flags, V(old), V(op.value))) : op.value;
-    const uint32_t below = n.below(l, op.key, count);
-    n.set(l, done && stores ? at : kNowhere, S::pair(op.key, val));
-    n.open(l, done && enters ? below : kNowhere, S::pair(op.key, val));
-    n.close(l, done && removes && there ? at : kNowhere);
-    const uint32_t now = count + (changed && enters ? 1 : 0) - (changed && removes ? 1 : 0);
-    write(word, n, id, latched, changed, state, link, now, now > count ? now : count);
+    n.set(l, f.latched && stores ? at : kNowhere, S::pair(op.key, val));
+    n.open(l, f.latched && enters ? below : kNowhere, S::pair(op.key, val));
+    n.close(l, f.latched && removes && there ? at : kNowhere);
+    const uint32_t now = count + (f.changed && enters ? 1 : 0) - (f.changed && removes ? 1 : 0);
+    write(n, f, now, now > count ? now : count, kept);
+    grown.push(0, f.splits && l.rank == 0, S::pair(f.low, Key(f.fresh)));
     added += int32_t(now - count);
-    if (is_mine && done) mine.there = there, mine.value = old;
-    return !done ? kLeft : now < count && now < Sh::kFew ? kThin : kDone;
+    if (is_mine && f.latched) mine.there = there, mine.value = old;
+    return !f.latched ? kLeft : now < count && now < Sh::kFew ? kThin : kDone;
   }
 
  private:
+  // Leaf is that of a key, and what becomes of it: whether the tile has its latch, changes its pairs, and splits it, so that the key goes to the upper half.
+  struct Leaf {
+    uint32_t id, state, link;
+    bool latched, changed, splits, upper;
+    uint32_t fresh;  // the upper half, if it splits
+    Key low;         // its smallest key
+    __device__ __forceinline__ uint32_t target() const { return upper ? fresh : id; }
+  };
+
   // way is the leaf of a key for each tile that wants it. The launch changes no inner node, so these are read without an order, and
   // a way that begins at the node that the key before came through, two levels above its leaf, leads where one from the root does:
   // to that node or to one of the next of its level; where that is far, it begins anew.
@@ -92,14 +110,64 @@ struct Together {
     return id;
   }
 
-  // latch takes the latch of a leaf for each tile that wants it, and reports whether it got it. Who finds it taken has set a bit that was set.
-  __device__ __forceinline__ bool latch(uint64_t* word, bool wants) const {
-    constexpr uint64_t bit = uint64_t(kLatched) << 32;
-    uint32_t taken = 0;
-    l.sync();  // any lane may have acquired the way here
-    if (wants && l.rank == 0) taken = !(or_acquire(word, bit) & bit);
-    l.sync();
-    return l.share(taken, 0);
+  // reach latches the leaf of a key for each tile that wants it, from the one on that its parent had. false: it has not got it.
+  __device__ __forceinline__ bool reach(bool wants, Key key, uint32_t& id, N& n) const {
+    bool has = false;
+#pragma unroll 1
+    for (uint32_t hops = 0;; hops++) {
+      uint64_t* word = state_word<S>(t, id);
+      const bool got = latch(l, word, wants);
+      if (hops == 0 || wants) n.load_relaxed(t, id, l.rank);
+      const uint32_t state = n.state(l), link = n.link(l);
+      const bool right = n.beyond(l, key), leaf = got && level_of(state) == 0 && !(state & kDead);
+      if (wants) has = leaf && !right;
+      if (got && !has && l.rank == 0) store_release(word, n.piece[0].whole.y & ~(uint64_t(kLatched) << 32));
+      wants = leaf && right;
+      if (!ballot(kAll, wants) || hops == kLeafHops) return has;
+      if (wants) id = link;
+    }
+  }
+
+  // split takes a new leaf for each tile whose leaf is full. Where the key is one of the lower half it stores the upper one there; else
+  // that is what the tile has from then on.
+  __device__ __forceinline__ void split(N& n, Leaf& f) const {
+    f.fresh = kNone, f.low = 0;
+    if (!ballot(kAll, f.splits)) return;
+    f.fresh = take(t, l, f.splits);
+    f.low = l.share(S::key(n.piece[1].slots[0]), 1);
+    if (f.splits && !f.upper) {
+      if (l.rank == 0) store_relaxed(node_of<S>(t, f.fresh), {n.piece[0].whole.x, uint64_t(state_of(0, kSlots - kStay)) << 32 | f.link});
+      if (l.rank != 0) store_relaxed(node_of<S>(t, f.fresh) + l.rank, n.piece[1].whole);
+      store_relaxed(node_of<S>(t, f.fresh) + L::kLanes + l.rank, n.piece[1].whole);  // pairs that do not count
+    }
+    if (f.upper && l.rank != 0) n.piece[0].whole = n.piece[1].whole;
+  }
+
+  // keep copies leaves that a snapshot may have, halves of those that are split.
+  __device__ __forceinline__ void keep(const N& n, const Leaf& f, uint32_t count, Kept& k) {
+    const bool leads = f.changed && l.rank == 0;
+    if (leads) k = past.of(f.id);
+    k.time = l.share(k.time, 0);
+    const bool lower = f.splits && !f.upper, copies = f.changed && k.time <= past.p.newest;
+    uint32_t id = kNone;
+    if (copies && l.rank == 0) id = past.first(lane_index() + block_index());
+    id = l.share(id, 0);
+    const bool lacks = copies && id == kNone;
+    if (ballot(kAll, lacks)) {
+      const uint32_t other = take(t, l, lacks);
+      id = lacks ? other : id;
+    }
+    k.copy = id;
+    if (leads && f.splits && !(f.upper && copies)) past.begin(f.fresh, k);
+    if (!copies) return;
+    Word128 first = n.piece[0].whole;
+    if (l.rank == 0) {
+      past.begin(id, {k.time, uint64_t(f.target()) << 32 | uint32_t(k.links)});
+      first = {lower ? uint64_t(f.low) : first.x, uint64_t(state_of(kFreeLevel - 1, count)) << 32 | (lower ? f.fresh : f.link)};
+    }
+    store_relaxed(node_of<S>(t, id) + l.rank, first);
+#pragma unroll
+    for (uint32_t p = 1; p < N::kPieces; p++) store_relaxed(node_of<S>(t, id) + p * L::kLanes + l.rank, n.piece[p].whole);
   }
 
   // find reports whether one of the first count slots has a key, which, and with what value.
@@ -114,20 +182,42 @@ struct Together {
     return who != 0;
   }
 
-  // write stores leaves that have changed, the mark that they are being changed first, and gives latches back.
-  __device__ __forceinline__ void write(uint64_t* word, const N& n, uint32_t id, bool latched, bool changed, uint32_t state, uint32_t link,
-                                        uint32_t count, uint32_t slots) const {
-    if (changed && l.rank == 0) store_relaxed(word, uint64_t(state | kLatched | kChanging) << 32 | link);
+  // write stores leaves that have changed, up to so many slots, the mark that they are being changed first, and gives latches back. An upper half can be
+  // reached when the header of the lower one says so.
+  __device__ __forceinline__ void write(const N& n, const Leaf& f, uint32_t count, uint32_t slots, const Kept& kept) {
+    uint64_t* word = state_word<S>(t, f.id);
+    if (f.changed && !f.upper && l.rank == 0) store_relaxed(word, uint64_t(f.state | kLatched | kChanging) << 32 | f.link);
     l.sync();
     fence();  // who acquires a piece sees the mark
-    if (changed) {
+    const uint32_t then = f.changed ? next_state(f.state, f.upper ? kStay : count) : f.state & ~kLatched;
+    const uint32_t becomes = f.upper ? state_of(0, count) : then;  // of the leaf that gets the key
+    uint64_t time = 0;
+    bool undated = false;
+    if constexpr (Past::kKeeps) {
+      undated = kept.copy != kNone && past.outside();
+      if (kept.copy != kNone && l.rank == 0) time = past.write(f.target(), kept, becomes);
+    }
+    if (f.changed) {
+      if (f.upper && l.rank == 0)
+        store_relaxed(node_of<S>(t, f.fresh), {n.piece[0].whole.x, uint64_t(becomes | (undated ? kLatched : 0)) << 32 | f.link});
 #pragma unroll
       for (uint32_t p = 0; p < N::kPieces; p++)
-        if (N::number(l.rank, p, 0) < slots) store_relaxed(node_of<S>(t, id) + p * L::kLanes + l.rank, n.piece[p].whole);
+        if (N::number(l.rank, p, 0) < (f.upper ? kSlots : slots)) store_relaxed(node_of<S>(t, f.target()) + p * L::kLanes + l.rank, n.piece[p].whole);
     }
     l.sync();
-    const uint32_t then = changed ? next_state(state, count) : state & ~kLatched;
-    if (latched && l.rank == 0) store_release(word, uint64_t(then) << 32 | link);
+    if (!f.latched || l.rank != 0) return;
+    const uint32_t link = f.splits ? f.fresh : f.link, first = undated && !f.upper ? then | kLatched : then;
+    if (f.splits)
+      store_release(node_of<S>(t, f.id), {uint64_t(f.low), uint64_t(first) << 32 | link});
+    else
+      store_release(word, uint64_t(first) << 32 | link);
+    if constexpr (Past::kKeeps) {
+      if (undated) {  // it can be read from here on; without its latch it has a time
+        date(past.p, f.target(), time);
+        store_release(state_word<S>(t, f.target()), uint64_t(becomes) << 32 | (f.upper ? f.link : link));
+      }
+      if (kept.copy != kNone) past.drop(kept);
+    }
   }
 };
 
@@ -140,40 +230,56 @@ __device__ __forceinline__ void leave(const ChangeParams& p, bool some, uint32_t
   uint32_t at = 0;
   if (lane == lowest(votes)) at = add_relaxed(p.left, popcount(votes));
   at = shuffle(kAll, at, lowest(votes)) + popcount(votes & ((1u << lane) - 1));
-  if (some) p.left[1 + at] = row;
+  if (some) p.left[kLeftHead + at] = row;
 }
 
-// together does the operations of a batch, but for those that it lists. A tile has some neighboring keys, one after the other, and tiles at
-// work at the same moment have keys that lie far apart, since they would want the same leaf.
+// together_round does the operations of the runs from one on, as many as a warp has tiles. A tile has some neighboring keys, one after the other, and tiles
+// at work at the same moment have keys that lie far apart, since they would want the same leaf.
+template <class S, class K, class V, class T>
+__device__ __forceinline__ void together_round(const ChangeParams& p, T& all, const Spread& order, uint64_t base, uint64_t n) {
+  constexpr uint32_t lanes = Shape<S>::kLanes;
+  const uint64_t i = uint64_t(order.run(uint32_t(base) + lane_index() / lanes)) * lanes + all.l.rank;
+  const bool mine = i < n;
+  Task<S> task = btree::task<S, K, V>(p, i, mine);
+  const uint32_t kind = mine ? task.kind : uint32_t(kNone);
+  typename T::Result result = T::kDone;  // of this lane's operation
+#pragma unroll 1
+  for (uint32_t c = 0; c < lanes; c++) {
+    const Task<S> op{all.l.share(task.key, c), all.l.share(task.value, c), all.l.share(kind, c), false};
+    const bool gets = op.kind == kGet, changes = !gets && op.kind != kNone, own = all.l.rank == c;
+    if (ballot(kAll, gets)) all.look(gets, op, task, own);
+    if (!ballot(kAll, changes)) continue;
+    if (c == 0 || !p.states) all.from = kRoot;
+    const typename T::Result r = all.change(changes, op, task, own);
+    if (changes && own) result = r;
+  }
+  leave(p, mine && result != T::kDone, uint32_t(i) | (result == T::kThin ? kMerge : 0));
+  if (!p.states && mine && result != T::kLeft) report<S, V>(p, i, task);
+}
+
+// together does the operations of a batch, but for those that it lists.
 template <class S, class K, class V>
 __device__ __forceinline__ void together(const ChangeParams& p) {
   constexpr uint32_t lanes = Shape<S>::kLanes, tiles = kWarp / lanes;
-  using T = Together<S, V>;
   const uint64_t n = p.count ? *p.count : p.n;
   const Spread order = Spread::of<S>(n);
-  T all{p.tree, p.flags};
-  for (uint64_t base = thread_index() / kWarp * tiles; base < order.size(); base += threads_in_grid() / lanes) {
-    const uint64_t i = uint64_t(order.run(uint32_t(base) + lane_index() / lanes)) * lanes + all.l.rank;
-    const bool mine = i < n;
-    Task<S> task = btree::task<S, K, V>(p, i, mine);
-    const uint32_t kind = mine ? task.kind : uint32_t(kNone);
-    typename T::Result result = T::kDone;  // of this lane's operation
-#pragma unroll 1
-    for (uint32_t c = 0; c < lanes; c++) {
-      const Task<S> op{all.l.share(task.key, c), all.l.share(task.value, c), all.l.share(kind, c), false};
-      const bool gets = op.kind == kGet, changes = !gets && op.kind != kNone, own = all.l.rank == c;
-      if (ballot(kAll, gets)) all.look(gets, op, task, own);
-      if (!ballot(kAll, changes)) continue;
-      if (c == 0 || !p.states) all.from = kRoot;
-      const typename T::Result r = all.change(changes, op, task, own);
-      if (changes && own) result = r;
-    }
-    leave(p, mine && result != T::kDone, uint32_t(i) | (result == T::kThin ? kMerge : 0));
-    if (!p.states && mine && result != T::kLeft) report<S, V>(p, i, task);
+  Together<S, V> all{p.tree, Grown<S>::of(p)};
+  all.flags = p.flags;
+  for (uint64_t base = thread_index() / kWarp * tiles; base < order.size(); base += threads_in_grid() / lanes) together_round<S, K, V>(p, all, order, base, n);
+  count_added(p.tree, all);
+}
+
+// left_over does an operation that tiles in step have left, or the merge.
+template <class S, class K, class V, class Writer>
+__device__ __forceinline__ void left_over(const ChangeParams& p, Writer& w, uint64_t at) {
+  const uint32_t row = p.left[kLeftHead + at], i = row & ~kMerge;
+  Task<S> mine = task<S, K, V>(p, i, w.l.rank == 0);
+  if (row & kMerge) {
+    if (w.stock()) w.merge(w.l.share(mine.key, 0));
+    return;
   }
-  const uint64_t added = all.l.rank == 0 ? uint64_t(int64_t(all.added)) : 0;
-  add_up(&control_of(p.tree)->counters.live, added);
-  add_up(&control_of(p.tree)->counters.used, added);
+  w.run(mine, 0, 1);
+  if (!p.states && w.l.rank == 0) report<S, V>(p, i, mine);
 }
 
 }  // namespace weft::btree

@@ -18,8 +18,8 @@ import (
 //kernelgen:input 870daf72e5f5ee3daf5209b7c93999cc04bae928905c38d006e9ce507ad53f71 12351 kernels/include/weft/access.cuh
 //kernelgen:input 2714016844286cf6bb08333ddb0708e125c696e1b02e9a7d01b8df565f94b8dd 3669 kernels/include/weft/account.cuh
 //kernelgen:input 4c11f94da5cafb59b5cd01a97eae1985c34f3bced90bc4cb7189196ea7ef3f01 18385 kernels/include/weft/btree.cuh
-//kernelgen:input 7c948519b2cefc757a9072dc6dcf1ffd9897adff224e74e05826991cd84f1d24 23770 kernels/include/weft/btree_change.cuh
-//kernelgen:input 401087f9d964a491fb2a11aa617cd3e654a962a8984b029bf47ea97d39fbe2ec 17043 kernels/include/weft/btree_node.cuh
+//kernelgen:input 6ce8388fa64c6c30b89c9e80892578e72fc67d1516d604b31e909ed0c72b5abb 21836 kernels/include/weft/btree_change.cuh
+//kernelgen:input 48224b913a32f86f63ff0121859638dea89de2585f9939047ce393763c1ab1d8 19125 kernels/include/weft/btree_node.cuh
 //kernelgen:input 69eed4a375b0bbc3d53788952571024478be9caa0e9d80a17b9077df05ba18ae 11763 kernels/include/weft/btree_past.cuh
 //kernelgen:input 125f5ec232b81e515f542aa5dbce1fa88e827c5481e79dff8bd2a8a994d1f856 2648 kernels/include/weft/btree_walk.cuh
 //kernelgen:input 9936ef153a4648b6f47d540d3ec5afe81539102240098fbd4c703fad23d4567b 6425 kernels/include/weft/change.cuh
@@ -36,10 +36,10 @@ import (
 //kernelgen:input 2cd6fc0143cfa76b9582c564b8b924e6d64dc78e985dfac5fc946ef80d61d9b2 755 kernels/include/weft/sums.cuh
 //kernelgen:input 0851189fa3150bd3eb30a9b7d5f0dcba58c8fcda1c3598976207e3eea53f4ea7 5348 kernels/include/weft/warp.cuh
 //kernelgen:input 3734d9594b1b33c1868d416df12106a6d15018edf95437b3b5b984e6d6f937e3 816 kernels/include/weft/widths.cuh
-//kernelgen:output 2d902124acb2165d5c07770b6ab21ae3ab483139446b8f4e89e790db1f066218 725144 internal/refs/refs_btree_32_32_sm80.ptx
-//kernelgen:output bf2a82fafc54defba6d7fcbf296b3552c793b6cd261b2310e9e9bb53cbb76baf 725144 internal/refs/refs_btree_32_32_sm90.ptx
-//kernelgen:output 1d0079492f8de21b6b2264b742dd9b3baeb6ab8d61b68a5c0fe54093643d4652 764189 internal/refs/refs_btree_64_64_sm80.ptx
-//kernelgen:output b51be8d588cf236d6c507e238f54ed73311c7d3de1a6a34df965cb4921c26e1d 764189 internal/refs/refs_btree_64_64_sm90.ptx
+//kernelgen:output 805320ca42aeb90ef81a491a266255365ccdc986bc2a23350e06f1daeb5b9fb4 795126 internal/refs/refs_btree_32_32_sm80.ptx
+//kernelgen:output b7adc51d7e9e593afc75a786a5710704564692e39bb2eec9951f3142f2d1ce3c 795126 internal/refs/refs_btree_32_32_sm90.ptx
+//kernelgen:output 8238f7b89673741f9fabf8a7e60f5b0dc40c7363db01720f3099f9393e947982 841909 internal/refs/refs_btree_64_64_sm80.ptx
+//kernelgen:output 019bfd0a4eb1d3a8137bd47cffc0d4782eaa463c5a13dede5d273d5927b5b597 841909 internal/refs/refs_btree_64_64_sm90.ptx
 //kernelgen:output 78cec3bf299b786dd0a6c2db3a21424179605c26e8d44527e3833c12591dcc26 3731 internal/refs/refs_btree_params_gen.go
 
 //go:embed refs_btree_32_32_sm80.ptx

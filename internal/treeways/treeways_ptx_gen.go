@@ -16,8 +16,8 @@ import (
 //kernelgen:input 870daf72e5f5ee3daf5209b7c93999cc04bae928905c38d006e9ce507ad53f71 12351 kernels/include/weft/access.cuh
 //kernelgen:input 2714016844286cf6bb08333ddb0708e125c696e1b02e9a7d01b8df565f94b8dd 3669 kernels/include/weft/account.cuh
 //kernelgen:input 4c11f94da5cafb59b5cd01a97eae1985c34f3bced90bc4cb7189196ea7ef3f01 18385 kernels/include/weft/btree.cuh
-//kernelgen:input 7c948519b2cefc757a9072dc6dcf1ffd9897adff224e74e05826991cd84f1d24 23770 kernels/include/weft/btree_change.cuh
-//kernelgen:input 401087f9d964a491fb2a11aa617cd3e654a962a8984b029bf47ea97d39fbe2ec 17043 kernels/include/weft/btree_node.cuh
+//kernelgen:input 6ce8388fa64c6c30b89c9e80892578e72fc67d1516d604b31e909ed0c72b5abb 21836 kernels/include/weft/btree_change.cuh
+//kernelgen:input 48224b913a32f86f63ff0121859638dea89de2585f9939047ce393763c1ab1d8 19125 kernels/include/weft/btree_node.cuh
 //kernelgen:input 69eed4a375b0bbc3d53788952571024478be9caa0e9d80a17b9077df05ba18ae 11763 kernels/include/weft/btree_past.cuh
 //kernelgen:input 125f5ec232b81e515f542aa5dbce1fa88e827c5481e79dff8bd2a8a994d1f856 2648 kernels/include/weft/btree_walk.cuh
 //kernelgen:input 9936ef153a4648b6f47d540d3ec5afe81539102240098fbd4c703fad23d4567b 6425 kernels/include/weft/change.cuh
@@ -33,8 +33,8 @@ import (
 //kernelgen:input 2cd6fc0143cfa76b9582c564b8b924e6d64dc78e985dfac5fc946ef80d61d9b2 755 kernels/include/weft/sums.cuh
 //kernelgen:input 0851189fa3150bd3eb30a9b7d5f0dcba58c8fcda1c3598976207e3eea53f4ea7 5348 kernels/include/weft/warp.cuh
 //kernelgen:input 3734d9594b1b33c1868d416df12106a6d15018edf95437b3b5b984e6d6f937e3 816 kernels/include/weft/widths.cuh
-//kernelgen:output 8d541c18ec37fabc28aeedae0c50338557825720795856a43ee055ed7152d230 868708 internal/treeways/treeways_sm80.ptx
-//kernelgen:output 234c06579efe6b2fb600cd37eef01abd5ac38914d3dbf35fde7cc013fa6630bb 868708 internal/treeways/treeways_sm90.ptx
+//kernelgen:output b93504b1496ad8d4f08c7408ff89286c10b518cb19340f0cae835b4644035bc1 948706 internal/treeways/treeways_sm80.ptx
+//kernelgen:output 4375a6a0a18e57aace7d9be8965f3b5a0a2c6f87fa6a4904118f3a06c05624d3 948706 internal/treeways/treeways_sm90.ptx
 //kernelgen:output 9e508e2554d0c38f6f603debae59720ecb0316b1429ef42ebfecdfe46f0e8133 1654 internal/treeways/treeways_params_gen.go
 
 //go:embed treeways_sm80.ptx

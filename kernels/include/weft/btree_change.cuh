@@ -134,7 +134,7 @@ struct Writer {
 
   // ---- new nodes -------------------------------------------------------------
 
-  // take is a node that nobody knows. The host has seen to it that there are enough.
+  // take is a node that nobody knows.
   __device__ __forceinline__ uint32_t take() {
     if (l.rank == 0) {
       if constexpr (Past::kKeeps) spare = past.first(lane_index() + block_index());
@@ -142,11 +142,7 @@ struct Writer {
     }
     return l.share(spare, 0);
   }
-  __device__ __forceinline__ uint32_t take_new() const {
-    const uint32_t id = numbered(add_relaxed(&control_of(t)->taken, 1u));
-    if (id >= t.nodes) __builtin_trap();
-    return id;
-  }
+  __device__ __forceinline__ uint32_t take_new() const { return numbered(t, add_relaxed(&control_of(t)->taken, 1u)); }
   __device__ __forceinline__ uint32_t fresh() {
     if (spare == kNone) spare = take();
     return spare;
@@ -160,7 +156,7 @@ struct Writer {
         spare = past.first(lane_index() + block_index());
         if (spare == kNone) {
           const uint32_t i = take_some(1);
-          if (i != kNone) spare = numbered(i);
+          if (i != kNone) spare = numbered(t, i);
         }
       }
       spare = l.share(spare, 0);
@@ -176,11 +172,6 @@ struct Writer {
     const uint32_t most = c->free + (t.nodes - c->top);
     return load_relaxed(&c->taken) + past.p.reserve + n > most ? kNone : add_relaxed(&c->taken, n);
   }
-  // numbered is the node that is number i of all that are taken.
-  __device__ __forceinline__ uint32_t numbered(uint32_t i) const {
-    const Control* c = control_of(t);
-    return i < c->free ? t.freed[i] : c->top + (i - c->free);
-  }
 
   // more gives the block a node to spare for each lane that asks, as long as there are some; all lanes of a warp are there.
   __device__ __forceinline__ void more(bool asks) {
@@ -191,7 +182,7 @@ struct Writer {
       if (lane_index() == lowest(lack)) first = take_some(popcount(lack));
       first = shuffle(kAll, first, lowest(lack));
       if (first != kNone && asks && id == kNone) {
-        id = numbered(first + popcount(lack & ((1u << lane_index()) - 1)));
+        id = numbered(t, first + popcount(lack & ((1u << lane_index()) - 1)));
         put_by(id);
       }
     }
@@ -222,44 +213,6 @@ struct Writer {
   }
 
   // ---- splits ----------------------------------------------------------------
-
-  // ranks are the places of a node's slots in the order of their keys; beyond all where there is no pair.
-  __device__ __forceinline__ void ranks(const Held& h, uint32_t (&r)[kPieces][kPer]) const {
-    const uint32_t count = h.count();
-    h.n.each(l.rank, [&](uint32_t p, uint32_t j, uint32_t number, Word) {
-      r[p][j] = number >= count ? kSlots : h.level() == 0 ? number : 0;
-    });
-    if (h.level() == 0) return;
-#pragma unroll
-    for (uint32_t i = 0; i < kSlots; i++) {
-      const Key other = S::key(h.n.word(l, i));
-      h.n.each(l.rank, [&](uint32_t p, uint32_t j, uint32_t number, Word w) {
-        if (number < count && i < count && other < S::key(w)) r[p][j]++;
-      });
-    }
-  }
-
-  // key_at is the key of the slot of a rank.
-  __device__ __forceinline__ Key key_at(const Held& h, const uint32_t (&r)[kPieces][kPer], uint32_t rank) const {
-    bool mine = false;
-    Key key = 0;
-    h.n.each(l.rank, [&](uint32_t p, uint32_t j, uint32_t, Word w) {
-      if (r[p][j] == rank) mine = true, key = S::key(w);
-    });
-    return l.share(key, lowest(l.vote(mine)));
-  }
-
-  // move stores the slots of ranks [lo,hi) to a node, in order, and repeats the first behind them.
-  __device__ __forceinline__ void move(const Held& h, const uint32_t (&r)[kPieces][kPer], uint32_t lo, uint32_t hi, uint32_t to) {
-    h.n.each(l.rank, [&](uint32_t p, uint32_t j, uint32_t, Word w) {
-      const uint32_t rank = r[p][j];
-      if (rank < lo || rank >= hi) return;
-      Way<S>::release(slot_of<S>(t, to, rank - lo), w);
-      if (rank != lo) return;
-#pragma unroll 1
-      for (uint32_t i = hi - lo; i < kSlots; i++) Way<S>::release(slot_of<S>(t, to, i), w);
-    });
-  }
 
   // head stores a header, by lane 0, behind what all lanes have stored.
   __device__ __forceinline__ void head(uint32_t id, uint64_t high, uint32_t link, uint32_t state) {
@@ -300,17 +253,17 @@ struct Writer {
   // divide splits a full node below its parent, which has room. Both are latched, and given back.
   __device__ __forceinline__ void divide(Held& h, Held& p) {
     uint32_t r[kPieces][kPer];
-    ranks(h, r);
-    const Key low = key_at(h, r, Sh::kHalf);
+    h.n.ranks(l, h.count(), h.level() == 0, r);
+    const Key low = h.n.key_at(l, r, Sh::kHalf);
     const uint32_t right = fresh();
     spare = kNone;
     if constexpr (Past::kKeeps) share_past(h, right);
-    move(h, r, Sh::kHalf, kSlots, right);
+    h.n.move(t, l, r, Sh::kHalf, kSlots, right);
     head(right, h.high(), h.link(), state_of(h.level(), kSlots - Sh::kHalf));
     // From here on readers can reach it; the parent does not have it, so its latch is ours.
     const uint32_t state = next_state(h.state, Sh::kHalf);
     head(h.id, low, right, state | kLatched);
-    if (h.level() != 0) move(h, r, 0, Sh::kHalf, h.id);
+    if (h.level() != 0) h.n.move(t, l, r, 0, Sh::kHalf, h.id);
     if (l.rank == 0) Way<S>::release(slot_of<S>(t, p.id, p.count()), S::pair(low, right));
     free(p, next_state(p.state, p.count() + 1));
     l.sync();
@@ -320,15 +273,15 @@ struct Writer {
   // cut_root moves the slots of the root to two new nodes.
   __device__ __forceinline__ void cut_root(Held& h) {
     uint32_t r[kPieces][kPer];
-    ranks(h, r);
-    const Key first = key_at(h, r, 0), low = key_at(h, r, Sh::kHalf);
+    h.n.ranks(l, h.count(), false, r);
+    const Key first = h.n.key_at(l, r, 0), low = h.n.key_at(l, r, Sh::kHalf);
     const uint32_t left = fresh();
     spare = kNone;
     const uint32_t right = fresh();
     spare = kNone;
-    move(h, r, Sh::kHalf, kSlots, right);
+    h.n.move(t, l, r, Sh::kHalf, kSlots, right);
     head(right, 0, kNone, state_of(h.level(), kSlots - Sh::kHalf));
-    move(h, r, 0, Sh::kHalf, left);
+    h.n.move(t, l, r, 0, Sh::kHalf, left);
     head(left, low, right, state_of(h.level(), Sh::kHalf));
     l.sync();
     h.n.each(l.rank, [&](uint32_t, uint32_t, uint32_t number, Word) {

@@ -67,6 +67,14 @@ struct Shape {
   static constexpr uint32_t kFew = (kSlots + 3) / 4, kMany = kSlots * 6 / 7;
 };
 
+// numbered is the node that is number i of all that are taken.
+__device__ __forceinline__ uint32_t numbered(const Tree& t, uint32_t i) {
+  const Control* c = control_of(t);
+  const uint32_t id = i < c->free ? t.freed[i] : c->top + (i - c->free);
+  if (id >= t.nodes) __builtin_trap();  // the host has seen to it that there are enough
+  return id;
+}
+
 template <class S>
 __device__ __forceinline__ Word128* node_of(const Tree& t, uint32_t id) {
   return reinterpret_cast<Word128*>(t.memory + kControlBytes + uint64_t(id) * Shape<S>::kNodeBytes);
@@ -253,6 +261,40 @@ struct Node {
     if (who == 0) return false;
     at = l.share(at, lowest(who));
     return true;
+  }
+
+  // ranks are the places of the first count slots in the order of their keys; beyond all where there is no pair.
+  __device__ __forceinline__ void ranks(const Lanes<S, Whole>& l, uint32_t count, bool leaf, uint32_t (&r)[kPieces][kPer]) const {
+    each(l.rank, [&](uint32_t p, uint32_t j, uint32_t number, Word) { r[p][j] = number >= count ? kSlots : leaf ? number : 0; });
+    if (leaf) return;
+#pragma unroll
+    for (uint32_t i = 0; i < kSlots; i++) {
+      const Key other = S::key(word(l, i));
+      each(l.rank, [&](uint32_t p, uint32_t j, uint32_t number, Word w) {
+        if (number < count && i < count && other < S::key(w)) r[p][j]++;
+      });
+    }
+  }
+  // key_at is the key of the slot of a rank, which there is.
+  __device__ __forceinline__ Key key_at(const Lanes<S, Whole>& l, const uint32_t (&r)[kPieces][kPer], uint32_t rank) const {
+    bool mine = false;
+    Key key = 0;
+    each(l.rank, [&](uint32_t p, uint32_t j, uint32_t, Word w) {
+      if (r[p][j] == rank) mine = true, key = S::key(w);
+    });
+    return l.share(key, lowest(l.vote(mine)));
+  }
+  // move stores the slots of ranks [lo,hi) to a node, in order, and repeats the first behind them.
+  __device__ __forceinline__ void move(const Tree& t, const Lanes<S, Whole>& l, const uint32_t (&r)[kPieces][kPer], uint32_t lo, uint32_t hi,
+                                       uint32_t to) const {
+    each(l.rank, [&](uint32_t p, uint32_t j, uint32_t, Word w) {
+      const uint32_t rank = r[p][j];
+      if (rank < lo || rank >= hi) return;
+      Way<S>::release(slot_of<S>(t, to, rank - lo), w);
+      if (rank != lo) return;
+#pragma unroll 1
+      for (uint32_t i = hi - lo; i < kSlots; i++) Way<S>::release(slot_of<S>(t, to, i), w);
+    });
   }
 
   // set changes slot i in registers.

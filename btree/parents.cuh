@@ -1,0 +1,167 @@
+// New nodes become children of their parents, when all leaves of a batch have been changed: a level after the other, by warps whose tiles
+// go in step. Until then links lead to them, so that readers find all there is.
+#pragma once
+
+#include "change.cuh"
+
+namespace weft::btree {
+
+// latch takes the latch of a node for each tile that wants it, and reports whether it got it. Who finds it taken has set a bit that was set.
+template <class L>
+__device__ __forceinline__ bool latch(const L& l, uint64_t* word, bool wants) {
+  constexpr uint64_t bit = uint64_t(kLatched) << 32;
+  uint32_t taken = 0;
+  l.sync();  // any lane may have acquired the way here
+  if (wants && l.rank == 0) taken = !(or_acquire(word, bit) & bit);
+  l.sync();
+  return l.share(taken, 0);
+}
+
+// take is a node that nobody knows for each tile that asks; all tiles of a warp are there.
+template <class L>
+__device__ __forceinline__ uint32_t take(const Tree& t, const L& l, bool asks) {
+  const uint32_t votes = ballot(kAll, asks && l.rank == 0), lane = lane_index();
+  uint32_t first = 0, id = kNone;
+  if (lane == lowest(votes)) first = add_relaxed(&control_of(t)->taken, popcount(votes));
+  first = shuffle(kAll, first, lowest(votes));
+  if (asks && l.rank == 0) id = numbered(t, first + popcount(votes & ((1u << lane) - 1)));
+  return l.share(id, 0);
+}
+
+// Grown are nodes that are no children of their parents yet, as the slots that they will have there: those of leaves first, then level by level.
+template <class S>
+struct Grown {
+  using Word = typename S::Word;
+  Word* slots;
+  uint32_t* counts;  // by level
+
+  __device__ __forceinline__ static Grown of(const ChangeParams& p) { return {static_cast<Word*>(p.grown), p.left + 1}; }
+  // first is where those of a level begin, when all of the levels below are there.
+  __device__ __forceinline__ uint32_t first(uint32_t level) const {
+    uint32_t n = 0;
+    for (uint32_t i = 0; i < level; i++) n += load_relaxed(counts + i);
+    return n;
+  }
+  // push lists a node of a level for each lane that has one; all lanes of a warp are there.
+  __device__ __forceinline__ void push(uint32_t level, bool some, Word slot) const {
+    const uint32_t votes = ballot(kAll, some), lane = lane_index();
+    if (votes == 0) return;
+    uint32_t at = 0;
+    if (lane == lowest(votes)) at = add_relaxed(counts + level, popcount(votes));
+    at = shuffle(kAll, at, lowest(votes)) + popcount(votes & ((1u << lane) - 1));
+    if (some) store_relaxed(slots + first(level) + at, slot);
+  }
+};
+
+// Parents are the tiles of a warp, each with a new node. Nodes of one level change at a time, so that nobody needs the latch of another one.
+template <class S, class V>
+struct Parents {
+  using L = Lanes<S, true>;
+  using N = Node<S, true>;
+  using Key = typename S::Key;
+  using Word = typename S::Word;
+  using Sh = Shape<S>;
+  static constexpr uint32_t kSlots = Sh::kSlots;
+
+  Tree t;
+  Grown<S> grown;
+  uint32_t level;  // of the parents
+  L l{};
+
+  // adopt goes on to the parent of each tile's node, from a node on, and makes it its child. It reports whether it has.
+  __device__ __forceinline__ bool adopt(bool has_one, Word slot, uint32_t& at) {
+    const Key key = S::key(slot);
+    N n;
+    l.sync();
+    n.load_inner(t, at, l.rank);
+    const uint32_t here = level_of(n.state(l)), link = n.link(l);
+    const bool right = n.beyond(l, key);
+    Key unused;
+    const uint32_t child = n.child(l, key, unused);
+    const bool wants = has_one && here == level && !right;
+    const uint32_t id = at;
+    // The root may be of another level now than it was on the way.
+    if (!wants) at = here < level ? kRoot : right ? link : child;
+    if (!ballot(kAll, wants)) return false;
+    const bool latched = latch(l, state_word<S>(t, id), wants);
+    if (!ballot(kAll, latched)) pause(100);
+    n.load_relaxed(t, id, l.rank);
+    const uint32_t state = n.state(l);
+    const bool beyond = n.beyond(l, key), is_it = latched && level_of(state) == level && !beyond;
+    const bool full = count_of(state) == kSlots, splits = is_it && full && id != kRoot;
+    if (ballot(kAll, splits)) split(splits, n, id, state);
+    if (is_it && !splits) {
+      if (full) {
+        Writer<S, V> w{t};
+        typename Writer<S, V>::Held h;
+        w.load(kRoot, h);
+        w.cut_root(h);
+      } else {
+        enter(n, id, state, slot);
+      }
+    }
+    if (latched && !is_it) free(id, n.piece[0].whole.y & ~(uint64_t(kLatched) << 32));
+    return is_it && !full;
+  }
+
+ private:
+  __device__ __forceinline__ void free(uint32_t id, uint64_t word) const {
+    if (l.rank == 0) store_release(state_word<S>(t, id), word);
+  }
+
+  // enter puts a slot behind those that there are, and gives the latch back.
+  __device__ __forceinline__ void enter(const N& n, uint32_t id, uint32_t state, Word slot) const {
+    if (l.rank != 0) return;
+    Way<S>::release(slot_of<S>(t, id, count_of(state)), slot);
+    free(id, uint64_t(next_state(state, count_of(state) + 1)) << 32 | uint32_t(n.piece[0].whole.y));
+  }
+
+  // split moves half of the slots of each tile's node to a new one, and gives the latch back.
+  __device__ __forceinline__ void split(bool splits, const N& n, uint32_t id, uint32_t state) const {
+    uint32_t r[N::kPieces][N::kPer];
+    n.ranks(l, kSlots, false, r);
+    const Key low = n.key_at(l, r, Sh::kHalf);
+    const uint32_t fresh = take(t, l, splits), then = next_state(state, Sh::kHalf);
+    if (splits) {
+      n.move(t, l, r, Sh::kHalf, kSlots, fresh);
+      if (l.rank == 0)
+        Way<S>::release(node_of<S>(t, fresh), {n.piece[0].whole.x, uint64_t(state_of(level, kSlots - Sh::kHalf)) << 32 | uint32_t(n.piece[0].whole.y)});
+    }
+    l.sync();
+    if (splits && l.rank == 0) Way<S>::release(node_of<S>(t, id), {uint64_t(low), uint64_t(then | kLatched) << 32 | fresh});
+    l.sync();
+    if (splits) n.move(t, l, r, 0, Sh::kHalf, id);
+    l.sync();
+    if (splits) free(id, uint64_t(then) << 32 | fresh);
+    grown.push(level, splits && l.rank == 0, S::pair(low, Key(fresh)));
+  }
+};
+
+struct AdoptParams {
+  ChangeParams change;
+  uint32_t level;  // of the new nodes
+  uint32_t last;   // level; if it is another one, there is one block
+};
+
+// adopt makes new nodes of some levels children of their parents.
+template <class S, class V>
+__device__ __forceinline__ void adopt(const AdoptParams& p) {
+  constexpr uint32_t lanes = Shape<S>::kLanes, tiles = kWarp / lanes;
+  const Grown<S> grown = Grown<S>::of(p.change);
+  for (uint32_t level = p.level; level <= p.last; level++) {
+    const uint32_t first = grown.first(level), n = load_relaxed(grown.counts + level);
+    Parents<S, V> all{p.change.tree, grown, level + 1};
+    for (uint64_t base = thread_index() / kWarp * tiles; base < n; base += threads_in_grid() / lanes) {
+      const uint64_t i = base + lane_index() / lanes;
+      bool has_one = i < n;
+      const typename S::Word slot = load_relaxed(grown.slots + first + (has_one ? i : 0));
+      uint32_t at = kRoot;
+      while (ballot(kAll, has_one)) {
+        if (all.adopt(has_one, slot, at)) has_one = false;
+      }
+    }
+    sync_block();
+  }
+}
+
+}  // namespace weft::btree
