@@ -63,6 +63,7 @@ type changeParams struct {
 	ok     device.Ptr
 	left   device.Ptr
 	grown  device.Ptr
+	above  device.Ptr
 	n      uint64
 	kind   uint32
 	flags  uint32
@@ -240,10 +241,10 @@ var (
 
 // adoptParams has the layout of weft::btree::AdoptParams.
 var (
-	_ [128]byte = [unsafe.Sizeof(adoptParams{})]byte{}
+	_ [136]byte = [unsafe.Sizeof(adoptParams{})]byte{}
 	_ [0]byte   = [unsafe.Offsetof(adoptParams{}.change)]byte{}
-	_ [120]byte = [unsafe.Offsetof(adoptParams{}.level)]byte{}
-	_ [124]byte = [unsafe.Offsetof(adoptParams{}.last)]byte{}
+	_ [128]byte = [unsafe.Offsetof(adoptParams{}.level)]byte{}
+	_ [132]byte = [unsafe.Offsetof(adoptParams{}.last)]byte{}
 )
 
 // boundsRef has the layout of weft::inorder::Bounds.
@@ -265,7 +266,7 @@ var (
 
 // changeParams has the layout of weft::btree::ChangeParams.
 var (
-	_ [120]byte = [unsafe.Sizeof(changeParams{})]byte{}
+	_ [128]byte = [unsafe.Sizeof(changeParams{})]byte{}
 	_ [0]byte   = [unsafe.Offsetof(changeParams{}.tree)]byte{}
 	_ [32]byte  = [unsafe.Offsetof(changeParams{}.keys)]byte{}
 	_ [40]byte  = [unsafe.Offsetof(changeParams{}.vals)]byte{}
@@ -276,9 +277,10 @@ var (
 	_ [80]byte  = [unsafe.Offsetof(changeParams{}.ok)]byte{}
 	_ [88]byte  = [unsafe.Offsetof(changeParams{}.left)]byte{}
 	_ [96]byte  = [unsafe.Offsetof(changeParams{}.grown)]byte{}
-	_ [104]byte = [unsafe.Offsetof(changeParams{}.n)]byte{}
-	_ [112]byte = [unsafe.Offsetof(changeParams{}.kind)]byte{}
-	_ [116]byte = [unsafe.Offsetof(changeParams{}.flags)]byte{}
+	_ [104]byte = [unsafe.Offsetof(changeParams{}.above)]byte{}
+	_ [112]byte = [unsafe.Offsetof(changeParams{}.n)]byte{}
+	_ [120]byte = [unsafe.Offsetof(changeParams{}.kind)]byte{}
+	_ [124]byte = [unsafe.Offsetof(changeParams{}.flags)]byte{}
 )
 
 // collectParams has the layout of weft::btree::CollectParams.

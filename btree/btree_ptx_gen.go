@@ -13,12 +13,12 @@ import (
 //kernelgen:target 80+ptx83,90+ptx83
 //kernelgen:flags -x cuda --cuda-device-only -nocudainc -nocudalib -nostdinc -std=c++17 -Wall -Werror -I kernels/include -O3
 //kernelgen:input 7ac250805d55392b1e9f44017724310846ad97c71c46c12802b03964b30960d4 12868 btree/btree.cu
-//kernelgen:input 1b419369b67b75054c5075201cbe9092d23950e92c470137cbdf6768413d97dc 3836 btree/change.cuh
+//kernelgen:input feda6b76ebe182792a50e7d5fc7f46f7edad42f9b2b691e6f69dc1070b37f81b 2926 btree/change.cuh
 //kernelgen:input e60142edb21ea55ae6584a8a66f85cddcc351828b6d3c395a4b36ea374f98f19 2612 btree/get.cuh
 //kernelgen:input 60318b128ff9a61d8f33aad03640fe5c528f9facdffb8614fc68c0fd8c629bfc 4396 btree/order.cuh
-//kernelgen:input ebe3804afaa914b4f6fe49f7a0565cb43082dd63da09278966aaf8ad62c7b65d 7097 btree/parents.cuh
+//kernelgen:input 0536c87e4b5ece793f7bcc0e61bbccdbbf1f0d2d7233f2f5477c395157c64014 8228 btree/parents.cuh
 //kernelgen:input 668707219549889d26d371cde9788f67543745b784f6a9499e9f0105e15835cb 3386 btree/seek.cuh
-//kernelgen:input 162d2d70bda8dfe117e35e2fc5187e096f00273a4e703b137ac2bc6099678c45 14358 btree/together.cuh
+//kernelgen:input 712b2d7f5efb7a57cacbc10e229e19aac51c1d98e9f80ba08afeb74a7dabf555 15101 btree/together.cuh
 //kernelgen:input 870daf72e5f5ee3daf5209b7c93999cc04bae928905c38d006e9ce507ad53f71 12351 kernels/include/weft/access.cuh
 //kernelgen:input 2714016844286cf6bb08333ddb0708e125c696e1b02e9a7d01b8df565f94b8dd 3669 kernels/include/weft/account.cuh
 //kernelgen:input 6ce8388fa64c6c30b89c9e80892578e72fc67d1516d604b31e909ed0c72b5abb 21836 kernels/include/weft/btree_change.cuh
@@ -36,15 +36,15 @@ import (
 //kernelgen:input 2cd6fc0143cfa76b9582c564b8b924e6d64dc78e985dfac5fc946ef80d61d9b2 755 kernels/include/weft/sums.cuh
 //kernelgen:input 0851189fa3150bd3eb30a9b7d5f0dcba58c8fcda1c3598976207e3eea53f4ea7 5348 kernels/include/weft/warp.cuh
 //kernelgen:input 3734d9594b1b33c1868d416df12106a6d15018edf95437b3b5b984e6d6f937e3 816 kernels/include/weft/widths.cuh
-//kernelgen:output 4d5da8a6d81f6776110f575ca0746f1c993026aad15350e401008de75cf23d4c 339330 btree/btree_32_32_sm80.ptx
-//kernelgen:output 4cd51a1b626c6646227e1619efb410b79f9226ec65d645ab214a3705dfce1323 339330 btree/btree_32_32_sm90.ptx
-//kernelgen:output 262789e8f8492f240f894ac5f51fc5da6bb033f5d5d001a5a85ea15fbd2f2280 330086 btree/btree_32_64_sm80.ptx
-//kernelgen:output 549427c342620974467606627f32c52c74b0db245d87c5f5e9b84d12562832e1 330086 btree/btree_32_64_sm90.ptx
-//kernelgen:output 81cd1bfea031a2b41bb5d76835c8848d445d61de68558448b8482c14be6afa89 328826 btree/btree_64_32_sm80.ptx
-//kernelgen:output ef9deb1ebe2ca99e591f3e9582487f76763f2f7bed9e9ebc0253eeb16402c1ab 328826 btree/btree_64_32_sm90.ptx
-//kernelgen:output e48785f739d046dccf35fcc84e63f09b4553c71c7c5e46a0afa9b9d21ddfe321 329851 btree/btree_64_64_sm80.ptx
-//kernelgen:output 7b33e81fc0b89db3109049bcfca244047fb82e3cb39e5624e546e5bce1dca354 329851 btree/btree_64_64_sm90.ptx
-//kernelgen:output 05368d481978ecf5ce3969692fc09d81f45dfbec02e3e98634c75b7c9dfdd1aa 13529 btree/btree_params_gen.go
+//kernelgen:output 037ecfd66520fd6f6f39f8d0e5a72e197e119dc985ffd68fb912ce4995b5db2a 339276 btree/btree_32_32_sm80.ptx
+//kernelgen:output 054812883116751c3855648d604de2d292073c6b491a421e15b5b41dbeffa5c9 339276 btree/btree_32_32_sm90.ptx
+//kernelgen:output 3c512e601d09ad89ca9c9155a6bf193f194d05de66ebe6e568911f8bb472a22a 330073 btree/btree_32_64_sm80.ptx
+//kernelgen:output b35e5d8116be0a72df617abbf6a0ccdbfccf74dca292181ae161ac09074b906f 330073 btree/btree_32_64_sm90.ptx
+//kernelgen:output e2bfc1e58800cc067634f809d07000efb1ac40e771ebef70ff3418f4c4f524e6 328807 btree/btree_64_32_sm80.ptx
+//kernelgen:output abba9d3dfa33a88b59e3142e4aacfb9e1614037dc45e9d02c88c25bcd9684dc6 328807 btree/btree_64_32_sm90.ptx
+//kernelgen:output 880dad31bae4714b6b10c64a18c74709bd3e61a1063174a116911cd9722e28b8 329832 btree/btree_64_64_sm80.ptx
+//kernelgen:output 23292e036f4f72ce1a52a676f17c974266f9236f3aabb2c64d6ca5ca8e60a0d7 329832 btree/btree_64_64_sm90.ptx
+//kernelgen:output f1990153f1484d0ed67ff23b60289d4ef8201b0560c1cbd70fe9970e70d824ad 13609 btree/btree_params_gen.go
 
 //go:embed btree_32_32_sm80.ptx
 var btree32x32SM80 string
@@ -112,9 +112,9 @@ var btreeImages = map[string]*device.Image{
 var btree32x32Kernels = map[string]int{
 	"btree_account_32_32":  16,
 	"btree_add_32_32":      24,
-	"btree_adopt_32_32":    128,
+	"btree_adopt_32_32":    136,
 	"btree_bulk_32_32":     64,
-	"btree_change_32_32":   120,
+	"btree_change_32_32":   128,
 	"btree_collect_32_32":  56,
 	"btree_copy_32_32":     104,
 	"btree_get_32_32":      88,
@@ -126,7 +126,7 @@ var btree32x32Kernels = map[string]int{
 	"btree_sizes_32_32":    64,
 	"btree_sweep_32_32":    48,
 	"btree_swept_32_32":    48,
-	"btree_together_32_32": 120,
+	"btree_together_32_32": 128,
 }
 
 // btree32x64Kernels are the entry points of btreeImages["32_64"] and the size in bytes of
@@ -134,9 +134,9 @@ var btree32x32Kernels = map[string]int{
 var btree32x64Kernels = map[string]int{
 	"btree_account_32_64":  16,
 	"btree_add_32_64":      24,
-	"btree_adopt_32_64":    128,
+	"btree_adopt_32_64":    136,
 	"btree_bulk_32_64":     64,
-	"btree_change_32_64":   120,
+	"btree_change_32_64":   128,
 	"btree_collect_32_64":  56,
 	"btree_copy_32_64":     104,
 	"btree_get_32_64":      88,
@@ -148,7 +148,7 @@ var btree32x64Kernels = map[string]int{
 	"btree_sizes_32_64":    64,
 	"btree_sweep_32_64":    48,
 	"btree_swept_32_64":    48,
-	"btree_together_32_64": 120,
+	"btree_together_32_64": 128,
 }
 
 // btree64x32Kernels are the entry points of btreeImages["64_32"] and the size in bytes of
@@ -156,9 +156,9 @@ var btree32x64Kernels = map[string]int{
 var btree64x32Kernels = map[string]int{
 	"btree_account_64_32":  16,
 	"btree_add_64_32":      24,
-	"btree_adopt_64_32":    128,
+	"btree_adopt_64_32":    136,
 	"btree_bulk_64_32":     64,
-	"btree_change_64_32":   120,
+	"btree_change_64_32":   128,
 	"btree_collect_64_32":  56,
 	"btree_copy_64_32":     104,
 	"btree_get_64_32":      88,
@@ -170,7 +170,7 @@ var btree64x32Kernels = map[string]int{
 	"btree_sizes_64_32":    64,
 	"btree_sweep_64_32":    48,
 	"btree_swept_64_32":    48,
-	"btree_together_64_32": 120,
+	"btree_together_64_32": 128,
 }
 
 // btree64x64Kernels are the entry points of btreeImages["64_64"] and the size in bytes of
@@ -178,9 +178,9 @@ var btree64x32Kernels = map[string]int{
 var btree64x64Kernels = map[string]int{
 	"btree_account_64_64":  16,
 	"btree_add_64_64":      24,
-	"btree_adopt_64_64":    128,
+	"btree_adopt_64_64":    136,
 	"btree_bulk_64_64":     64,
-	"btree_change_64_64":   120,
+	"btree_change_64_64":   128,
 	"btree_collect_64_64":  56,
 	"btree_copy_64_64":     104,
 	"btree_get_64_64":      88,
@@ -192,5 +192,5 @@ var btree64x64Kernels = map[string]int{
 	"btree_sizes_64_64":    64,
 	"btree_sweep_64_64":    48,
 	"btree_swept_64_64":    48,
-	"btree_together_64_64": 120,
+	"btree_together_64_64": 128,
 }

@@ -126,13 +126,18 @@ __device__ __forceinline__ void kept_together(const KeptChangeParams& p) {
   __shared__ EpochBags<kBag> bags;
   const ChangeParams& c = p.change;
   const uint64_t n = c.count ? *c.count : c.n;
-  const Spread order = Spread::of<S>(n);
+  const Shares share = Shares::of<S>(n);
   Together<S, V, Keeps> all{c.tree, Grown<S>::of(c), {p.past, {p.past.epochs, &bags}}};
   all.flags = c.flags;
-  epoch_rounds<S>(c.tree, p.past, order.size(), all, [&](uint64_t at) __attribute__((always_inline)) {
-    together_round<S, K, V>(c, all, order, at - lane_index() / Shape<S>::kLanes, n);
-  });
-  if (all.past.outside()) all.past.block.leave();
+  const bool outside = all.past.outside();
+  if (outside) all.past.block.enter();
+#pragma unroll 1
+  for (uint32_t k = 0; k < share.each; k++) {
+    if (outside) all.past.block.begin(Free{c.tree, p.past, &all.past.block});
+    together_run<S, K, V>(c, all, share.first + k, n);
+  }
+  sync_warp();
+  if (outside) all.past.block.leave();
   count_added(c.tree, all);
   all.past.count();
 }

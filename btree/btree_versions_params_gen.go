@@ -104,9 +104,9 @@ var (
 
 // keptChangeParams has the layout of weft::btree::KeptChangeParams.
 var (
-	_ [208]byte = [unsafe.Sizeof(keptChangeParams{})]byte{}
+	_ [216]byte = [unsafe.Sizeof(keptChangeParams{})]byte{}
 	_ [0]byte   = [unsafe.Offsetof(keptChangeParams{}.change)]byte{}
-	_ [120]byte = [unsafe.Offsetof(keptChangeParams{}.past)]byte{}
+	_ [128]byte = [unsafe.Offsetof(keptChangeParams{}.past)]byte{}
 )
 
 // keptKeepParams has the layout of weft::btree::KeptKeepParams.
@@ -176,7 +176,7 @@ var (
 
 // changeParams has the layout of weft::btree::ChangeParams.
 var (
-	_ [120]byte = [unsafe.Sizeof(changeParams{})]byte{}
+	_ [128]byte = [unsafe.Sizeof(changeParams{})]byte{}
 	_ [0]byte   = [unsafe.Offsetof(changeParams{}.tree)]byte{}
 	_ [32]byte  = [unsafe.Offsetof(changeParams{}.keys)]byte{}
 	_ [40]byte  = [unsafe.Offsetof(changeParams{}.vals)]byte{}
@@ -187,9 +187,10 @@ var (
 	_ [80]byte  = [unsafe.Offsetof(changeParams{}.ok)]byte{}
 	_ [88]byte  = [unsafe.Offsetof(changeParams{}.left)]byte{}
 	_ [96]byte  = [unsafe.Offsetof(changeParams{}.grown)]byte{}
-	_ [104]byte = [unsafe.Offsetof(changeParams{}.n)]byte{}
-	_ [112]byte = [unsafe.Offsetof(changeParams{}.kind)]byte{}
-	_ [116]byte = [unsafe.Offsetof(changeParams{}.flags)]byte{}
+	_ [104]byte = [unsafe.Offsetof(changeParams{}.above)]byte{}
+	_ [112]byte = [unsafe.Offsetof(changeParams{}.n)]byte{}
+	_ [120]byte = [unsafe.Offsetof(changeParams{}.kind)]byte{}
+	_ [124]byte = [unsafe.Offsetof(changeParams{}.flags)]byte{}
 )
 
 // collectParams has the layout of weft::btree::CollectParams.

@@ -12,13 +12,13 @@ import (
 //kernelgen:compiler clang version 19.1.7
 //kernelgen:target 80+ptx83,90+ptx83
 //kernelgen:flags -x cuda --cuda-device-only -nocudainc -nocudalib -nostdinc -std=c++17 -Wall -Werror -I kernels/include -O3
-//kernelgen:input 2c1dd207eea135a31ebaab2ddd2fb0f4371d38c6489c71948df7c1f9af8e52b1 8416 btree/btree_versions.cu
-//kernelgen:input 1b419369b67b75054c5075201cbe9092d23950e92c470137cbdf6768413d97dc 3836 btree/change.cuh
+//kernelgen:input f9d36a536f953196db914ddd3b7e91d4ff9379b8a25486a2af7408e899c3c652 8508 btree/btree_versions.cu
+//kernelgen:input feda6b76ebe182792a50e7d5fc7f46f7edad42f9b2b691e6f69dc1070b37f81b 2926 btree/change.cuh
 //kernelgen:input e60142edb21ea55ae6584a8a66f85cddcc351828b6d3c395a4b36ea374f98f19 2612 btree/get.cuh
 //kernelgen:input 60318b128ff9a61d8f33aad03640fe5c528f9facdffb8614fc68c0fd8c629bfc 4396 btree/order.cuh
-//kernelgen:input ebe3804afaa914b4f6fe49f7a0565cb43082dd63da09278966aaf8ad62c7b65d 7097 btree/parents.cuh
+//kernelgen:input 0536c87e4b5ece793f7bcc0e61bbccdbbf1f0d2d7233f2f5477c395157c64014 8228 btree/parents.cuh
 //kernelgen:input 668707219549889d26d371cde9788f67543745b784f6a9499e9f0105e15835cb 3386 btree/seek.cuh
-//kernelgen:input 162d2d70bda8dfe117e35e2fc5187e096f00273a4e703b137ac2bc6099678c45 14358 btree/together.cuh
+//kernelgen:input 712b2d7f5efb7a57cacbc10e229e19aac51c1d98e9f80ba08afeb74a7dabf555 15101 btree/together.cuh
 //kernelgen:input 870daf72e5f5ee3daf5209b7c93999cc04bae928905c38d006e9ce507ad53f71 12351 kernels/include/weft/access.cuh
 //kernelgen:input 6ce8388fa64c6c30b89c9e80892578e72fc67d1516d604b31e909ed0c72b5abb 21836 kernels/include/weft/btree_change.cuh
 //kernelgen:input 48224b913a32f86f63ff0121859638dea89de2585f9939047ce393763c1ab1d8 19125 kernels/include/weft/btree_node.cuh
@@ -37,15 +37,15 @@ import (
 //kernelgen:input 2cd6fc0143cfa76b9582c564b8b924e6d64dc78e985dfac5fc946ef80d61d9b2 755 kernels/include/weft/sums.cuh
 //kernelgen:input 0851189fa3150bd3eb30a9b7d5f0dcba58c8fcda1c3598976207e3eea53f4ea7 5348 kernels/include/weft/warp.cuh
 //kernelgen:input 3734d9594b1b33c1868d416df12106a6d15018edf95437b3b5b984e6d6f937e3 816 kernels/include/weft/widths.cuh
-//kernelgen:output 8b9b7e64757d2a3b5119683cfc0c2ebd9920c56396984b72fbfa6725e412871c 476659 btree/btree_versions_32_32_sm80.ptx
-//kernelgen:output f9eca4a9a5886028746a66500df89ac50db0182d0100b946aeb7827283d5b9c6 476659 btree/btree_versions_32_32_sm90.ptx
-//kernelgen:output c52daee6761f64dcdb53712421734a9730527914743be20f3d9e71c09226f32c 467832 btree/btree_versions_32_64_sm80.ptx
-//kernelgen:output e71c1edf2fe065199d4712c30afb837c9376247a77192d9c9e9e89eb54ae0072 467832 btree/btree_versions_32_64_sm90.ptx
-//kernelgen:output 5b97e1a2a48cb23a74e1fd3ca91a8d90684fb62e04188d1a3ac043a414dde229 467139 btree/btree_versions_64_32_sm80.ptx
-//kernelgen:output 9cab469bcb2b269739c54e279cf0ebdc24c93efbe172fc6d60ef13547a3c763b 467139 btree/btree_versions_64_32_sm90.ptx
-//kernelgen:output 68075695f664987c5ac5c172a12aaaa508b0aa2b637440bbc8a013d7eec3e4ea 467918 btree/btree_versions_64_64_sm80.ptx
-//kernelgen:output 478cbd9ada646dd6caa51228bc830044ddc19fd6c6a2df2cfeadc5b0d79ea6e1 467918 btree/btree_versions_64_64_sm90.ptx
-//kernelgen:output 57d7bce574c45f0bbe59d4aa5bbfee0cb0f19cbbdc2f2ce7170ffb670891b40c 9082 btree/btree_versions_params_gen.go
+//kernelgen:output b0329bfba4e9f95b0420e462ef6b945255e75ae5d870b84e00a3c8ca2ea069e0 476316 btree/btree_versions_32_32_sm80.ptx
+//kernelgen:output 77da0dfab97b530a26ba359ad38dd1907b0cc6cd8edb982f7acc58de0a0b35c2 476316 btree/btree_versions_32_32_sm90.ptx
+//kernelgen:output b82cfd0e5c30c1d845c6c86e7d0071fa1807b25b6332719f7e94d7719fd7e190 467409 btree/btree_versions_32_64_sm80.ptx
+//kernelgen:output f4f9548565b01fec3b1b14cf9cd3d484e34fd3854572202ef0926db4d34b1439 467409 btree/btree_versions_32_64_sm90.ptx
+//kernelgen:output eb32e65ff73e9d6ea5dabb45f3aa2a381f387d02f278bd3fae9626cb1ddaf475 466739 btree/btree_versions_64_32_sm80.ptx
+//kernelgen:output 3535be45777c04087bc0c494dcb012174a51b3bf738def1e2c28f850b8c0d640 466739 btree/btree_versions_64_32_sm90.ptx
+//kernelgen:output 258e72035020dfcda6d0aceafeefae60aba28d89827be3e3f7c36adbd6ff7881 467495 btree/btree_versions_64_64_sm80.ptx
+//kernelgen:output 0cba788f6bc61a70820e89ff66c97d0f64f16a8d732e79a015fee0a15c7f4330 467495 btree/btree_versions_64_64_sm90.ptx
+//kernelgen:output ab480af76c320dc9b5ca1e79bc58f28fd09af43cd1ab1c85c22931bade2243fe 9143 btree/btree_versions_params_gen.go
 
 //go:embed btree_versions_32_32_sm80.ptx
 var btreeVersions32x32SM80 string
@@ -111,7 +111,7 @@ var btreeVersionsImages = map[string]*device.Image{
 // btreeVersions32x32Kernels are the entry points of btreeVersionsImages["32_32"] and the size in bytes of
 // the parameter struct that each takes.
 var btreeVersions32x32Kernels = map[string]int{
-	"btree_versions_change_32_32":   208,
+	"btree_versions_change_32_32":   216,
 	"btree_versions_collect_32_32":  152,
 	"btree_versions_get_32_32":      184,
 	"btree_versions_give_32_32":     136,
@@ -119,13 +119,13 @@ var btreeVersions32x32Kernels = map[string]int{
 	"btree_versions_now_32_32":      176,
 	"btree_versions_seek_32_32":     208,
 	"btree_versions_tick_32_32":     96,
-	"btree_versions_together_32_32": 208,
+	"btree_versions_together_32_32": 216,
 }
 
 // btreeVersions32x64Kernels are the entry points of btreeVersionsImages["32_64"] and the size in bytes of
 // the parameter struct that each takes.
 var btreeVersions32x64Kernels = map[string]int{
-	"btree_versions_change_32_64":   208,
+	"btree_versions_change_32_64":   216,
 	"btree_versions_collect_32_64":  152,
 	"btree_versions_get_32_64":      184,
 	"btree_versions_give_32_64":     136,
@@ -133,13 +133,13 @@ var btreeVersions32x64Kernels = map[string]int{
 	"btree_versions_now_32_64":      176,
 	"btree_versions_seek_32_64":     208,
 	"btree_versions_tick_32_64":     96,
-	"btree_versions_together_32_64": 208,
+	"btree_versions_together_32_64": 216,
 }
 
 // btreeVersions64x32Kernels are the entry points of btreeVersionsImages["64_32"] and the size in bytes of
 // the parameter struct that each takes.
 var btreeVersions64x32Kernels = map[string]int{
-	"btree_versions_change_64_32":   208,
+	"btree_versions_change_64_32":   216,
 	"btree_versions_collect_64_32":  152,
 	"btree_versions_get_64_32":      184,
 	"btree_versions_give_64_32":     136,
@@ -147,13 +147,13 @@ var btreeVersions64x32Kernels = map[string]int{
 	"btree_versions_now_64_32":      176,
 	"btree_versions_seek_64_32":     208,
 	"btree_versions_tick_64_32":     96,
-	"btree_versions_together_64_32": 208,
+	"btree_versions_together_64_32": 216,
 }
 
 // btreeVersions64x64Kernels are the entry points of btreeVersionsImages["64_64"] and the size in bytes of
 // the parameter struct that each takes.
 var btreeVersions64x64Kernels = map[string]int{
-	"btree_versions_change_64_64":   208,
+	"btree_versions_change_64_64":   216,
 	"btree_versions_collect_64_64":  152,
 	"btree_versions_get_64_64":      184,
 	"btree_versions_give_64_64":     136,
@@ -161,5 +161,5 @@ var btreeVersions64x64Kernels = map[string]int{
 	"btree_versions_now_64_64":      176,
 	"btree_versions_seek_64_64":     208,
 	"btree_versions_tick_64_64":     96,
-	"btree_versions_together_64_64": 208,
+	"btree_versions_together_64_64": 216,
 }

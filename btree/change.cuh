@@ -22,6 +22,7 @@ struct ChangeParams {
   uint8_t* ok;
   uint32_t* left;  // how many rows are left of what tiles do together, numbers of new nodes by level, and these rows
   void* grown;     // new nodes, see Grown
+  uint32_t* above; // of leaves among these: what may be their parents
   uint64_t n;
   uint32_t kind;
   uint32_t flags;
@@ -51,23 +52,6 @@ __device__ __forceinline__ void report(const ChangeParams& p, uint64_t i, const 
   if (p.out) static_cast<V*>(p.out)[i] = reads && t.there ? V(t.value) : V(0);
   if (p.ok) p.ok[i] = t.kind == kNone ? false : t.kind == kGet || t.kind == kDelete || t.kind == kUpdate ? t.there : !t.there;
 }
-
-// Spread is an order of the runs of a batch, each of some neighboring keys: those that are done at the same moments lie far apart,
-// since they would want the same leaf. Runs are the rows of a table with columns of eight runs at least, and go down its columns.
-struct Spread {
-  uint32_t rows, columns, log;
-
-  template <class S>
-  __device__ __forceinline__ static Spread of(uint64_t n) {
-    const uint32_t runs = uint32_t((n + Shape<S>::kLanes - 1) / Shape<S>::kLanes);
-    const uint32_t most = runs == 0 ? 0 : highest(runs), log = most < 6 ? 3 : most > 18 ? 15 : most - 3;
-    return {1u << log, (runs + (1u << log) - 1) >> log, log};
-  }
-  // size is how many numbers there are, a few more than runs; a multiple of eight.
-  __device__ __forceinline__ uint32_t size() const { return columns << log; }
-  // run is which run a number is of, or one behind all.
-  __device__ __forceinline__ uint32_t run(uint32_t i) const { return (i & (rows - 1)) * columns + (i >> log); }
-};
 
 // count_added counts the pairs that a tile has added; all lanes of the warp are there.
 template <class T>

@@ -78,7 +78,7 @@ func (e *gpuEngine) run(ctx context.Context, s *device.Stream, b *batch.Batch, a
 	if err := e.memory(&e.work, int(behind)); err != nil {
 		return err
 	}
-	r = rest{e.work.Ptr + r.left, e.work.Ptr + r.grown}
+	r = rest{e.work.Ptr + r.left, e.work.Ptr + r.grown, e.work.Ptr + r.above}
 	return e.submitChange(s, t, b, submit, func() error { return e.launchChange(s, t, b, &p, r) })
 }
 
@@ -107,11 +107,11 @@ const keptBlocks = 2
 const leftHead = 1 + levelMask
 
 // rest is the memory for what tiles that go in step leave: rows, and new nodes that are no children of their parents yet.
-type rest struct{ left, grown device.Ptr }
+type rest struct{ left, grown, above device.Ptr }
 
 // restOf takes it from a place on.
 func (e *gpuEngine) restOf(n int, at *prim.Carve) rest {
-	return rest{left: at.Take(4 * (leftHead + n)), grown: at.Take(e.splits(n) * e.slot)}
+	return rest{left: at.Take(4 * (leftHead + n)), grown: at.Take(e.splits(n) * e.slot), above: at.Take(4 * n)}
 }
 
 // adoptLevels is the number of levels whose new nodes have a launch for each, to become children of their parents; there are few of those above.
@@ -120,7 +120,7 @@ const adoptLevels = 4
 // launchChange submits a change by the rows of a batch, of which there may be fewer: what tiles do in step, what the tree needs above the leaves for that,
 // and then what is left.
 func (e *gpuEngine) launchChange(s *device.Stream, t *tree, b *batch.Batch, p *changeParams, r rest) error {
-	p.left, p.grown = r.left, r.grown
+	p.left, p.grown, p.above = r.left, r.grown, r.above
 	if err := s.Fill(r.left, 0, leftHead); err != nil {
 		return err
 	}

@@ -28,7 +28,7 @@ var mutants = []struct {
 	{"lanes go on to what one of them has found", "(get|change)_32_32", `bar\.warp\.sync [^;]*;`, "", 0, 0},
 	{"a leaf is not read again behind its latch", "together_32_32",
 		`(bar\.warp\.sync %r\d+;\nnot\.pred[^\n]*\nmov[^\n]*\nor\.pred[^\n]*\nmov[^\n]*\n@[^\n]*\nmov\.u64[^\n]*\natom\.acquire\.gpu\.global\.or\.b64[^\n]*\nand[^\n]*\nsetp[^\n]*\nselp[^\n]*\n` +
-			`\$L__BB\d+_\d+:\nbar[^\n]*\nshfl[^\n]*\nsetp[^\n]*\nand\.pred[^\n]*\n@[^\n]*\n)((?:(?:add|cvta)[^\n]*\n)+\{[^\n]*b128[^\n]*\nadd[^\n]*\n\{[^\n]*b128[^\n]*\n)`, "$2$1", 0, 0},
+			`\$L__BB\d+_\d+:\nbar[^\n]*\nshfl[^\n]*\nfence[^\n]*\nsetp[^\n]*\nand\.pred[^\n]*\n@[^\n]*\n)((?:(?:add|cvta)[^\n]*\n)+\{[^\n]*b128[^\n]*\nadd[^\n]*\n\{[^\n]*b128[^\n]*\n)`, "$2$1", 0, 0},
 	{"tiles in step take a latch without what was done under it", "together_32_32", `atom\.acquire\.gpu\.global\.or\.b64`, "atom.relaxed.gpu.global.or.b64", 0, 0},
 	{"tiles in step take a latch that is somebody's", "together_32_32", `(atom\.acquire\.gpu\.global\.or\.b64 (%rd\d+), [^\n]*;)`, "$1 mov.b64 $2, 0;", 0, 0},
 	{"tiles in step give a latch back without what was done under it", "together_32_32", `st\.release\.gpu\.global\.b64`, "st.relaxed.gpu.global.b64", 0, 0},

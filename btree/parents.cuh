@@ -6,13 +6,13 @@
 
 namespace weft::btree {
 
-// latch takes the latch of a node for each tile that wants it, and reports whether it got it. Who finds it taken has set a bit that was set.
+// latch takes the latch of a node for each tile that wants it, and reports whether it got it. It sets some bits; who finds the latch taken has set bits that
+// were set, for all set the same ones.
 template <class L>
-__device__ __forceinline__ bool latch(const L& l, uint64_t* word, bool wants) {
-  constexpr uint64_t bit = uint64_t(kLatched) << 32;
+__device__ __forceinline__ bool latch(const L& l, uint64_t* word, bool wants, uint32_t bits) {
   uint32_t taken = 0;
   l.sync();  // any lane may have acquired the way here
-  if (wants && l.rank == 0) taken = !(or_acquire(word, bit) & bit);
+  if (wants && l.rank == 0) taken = !(or_acquire(word, uint64_t(bits) << 32) >> 32 & kLatched);
   l.sync();
   return l.share(taken, 0);
 }
@@ -34,15 +34,33 @@ struct Grown {
   using Word = typename S::Word;
   Word* slots;
   uint32_t* counts;  // by level
+  uint32_t* above;   // nodes from which links lead to the parents of new leaves
 
-  __device__ __forceinline__ static Grown of(const ChangeParams& p) { return {static_cast<Word*>(p.grown), p.left + 1}; }
+  __device__ __forceinline__ static Grown of(const ChangeParams& p) { return {static_cast<Word*>(p.grown), p.left + 1, p.above}; }
   // first is where those of a level begin, when all of the levels below are there.
   __device__ __forceinline__ uint32_t first(uint32_t level) const {
     uint32_t n = 0;
     for (uint32_t i = 0; i < level; i++) n += load_relaxed(counts + i);
     return n;
   }
-  // push lists a node of a level for each lane that has one; all lanes of a warp are there.
+  // bear takes a new leaf for each tile whose leaf splits, and lists it: both numbers are on their way together.
+  template <class L>
+  __device__ __forceinline__ uint32_t bear(const Tree& t, const L& l, bool splits, typename S::Key low, uint32_t from) const {
+    const uint32_t votes = ballot(kAll, splits && l.rank == 0), lane = lane_index(), before = popcount(votes & ((1u << lane) - 1));
+    uint32_t first = 0, at = 0, id = kNone;
+    if (lane == lowest(votes)) {
+      first = add_relaxed(&control_of(t)->taken, popcount(votes));
+      at = add_relaxed(counts, popcount(votes));
+    }
+    first = shuffle(kAll, first, lowest(votes)), at = shuffle(kAll, at, lowest(votes));
+    if (splits && l.rank == 0) {
+      id = numbered(t, first + before);
+      store_relaxed(slots + at + before, S::pair(low, typename S::Key(id)));
+      store_relaxed(above + at + before, from);
+    }
+    return l.share(id, 0);
+  }
+  // push lists a node of a level above leaves for each lane that has one; all lanes of a warp are there.
   __device__ __forceinline__ void push(uint32_t level, bool some, Word slot) const {
     const uint32_t votes = ballot(kAll, some), lane = lane_index();
     if (votes == 0) return;
@@ -83,7 +101,7 @@ struct Parents {
     // The root may be of another level now than it was on the way.
     if (!wants) at = here < level ? kRoot : right ? link : child;
     if (!ballot(kAll, wants)) return false;
-    const bool latched = latch(l, state_word<S>(t, id), wants);
+    const bool latched = latch(l, state_word<S>(t, id), wants, kLatched);
     if (!ballot(kAll, latched)) pause(100);
     n.load_relaxed(t, id, l.rank);
     const uint32_t state = n.state(l);
@@ -155,7 +173,7 @@ __device__ __forceinline__ void adopt(const AdoptParams& p) {
       const uint64_t i = base + lane_index() / lanes;
       bool has_one = i < n;
       const typename S::Word slot = load_relaxed(grown.slots + first + (has_one ? i : 0));
-      uint32_t at = kRoot;
+      uint32_t at = level == 0 && has_one ? load_relaxed(grown.above + i) : kRoot;
       while (ballot(kAll, has_one)) {
         if (all.adopt(has_one, slot, at)) has_one = false;
       }

@@ -30,6 +30,10 @@ struct Together {
   uint32_t flags = 0;
   int32_t added = 0;      // pairs, by this tile
   uint32_t from = kRoot;  // where the way to the next key begins, if that is not smaller
+  uint32_t above = kRoot;  // of the leaf on the last way: its parent
+  // The last leaf on the way that this tile has split, if its key was not smaller: the new one and its smallest key.
+  uint32_t halved = kNone, half = kNone;
+  Key half_low = 0;
   L l{};
 
   // look does the lookup of each tile that has one.
@@ -50,7 +54,8 @@ struct Together {
   // change does the operation of each tile that has one, which all of its lanes know, and tells lane is_mine what was there.
   __device__ __forceinline__ Result change(bool has_one, const Task<S>& op, Task<S>& mine, bool is_mine) {
     Leaf f;
-    f.id = way(has_one, op.key);
+    const uint32_t way = this->way(has_one, op.key);
+    f.id = way == halved && op.key >= half_low ? half : way;
     N n;
     f.latched = reach(has_one, op.key, f.id, n);
     f.state = n.state(l), f.link = n.link(l);
@@ -71,7 +76,7 @@ struct Together {
     n.close(l, f.latched && removes && there ? at : kNowhere);
     const uint32_t now = count + (f.changed && enters ? 1 : 0) - (f.changed && removes ? 1 : 0);
     write(n, f, now, now > count ? now : count, kept);
-    grown.push(0, f.splits && l.rank == 0, S::pair(f.low, Key(f.fresh)));
+    if (f.splits) halved = way, half = f.fresh, half_low = f.low;
     added += int32_t(now - count);
     if (is_mine && f.latched) mine.there = there, mine.value = old;
     return !f.latched ? kLeft : now < count && now < Sh::kFew ? kThin : kDone;
@@ -87,7 +92,7 @@ struct Together {
     __device__ __forceinline__ uint32_t target() const { return upper ? fresh : id; }
   };
 
-  // way is the leaf of a key for each tile that wants it. The launch changes no inner node, so these are read without an order, and
+  // way is the leaf of a key for each tile that wants it, as its parent knows it. The launch changes no inner node, so these are read without an order, and
   // a way that begins at the node that the key before came through, two levels above its leaf, leads where one from the root does:
   // to that node or to one of the next of its level; where that is far, it begins anew.
   __device__ __forceinline__ uint32_t way(bool wants, Key key) {
@@ -107,21 +112,24 @@ struct Together {
       const uint32_t next = !right ? id : hops == kHops ? kRoot : link;
       at = leaf ? at : next;
     }
+    above = at;
     return id;
   }
 
-  // reach latches the leaf of a key for each tile that wants it, from the one on that its parent had. false: it has not got it.
+  // reach latches the leaf of a key for each tile that wants it, from one on that is not behind it, and marks it as being changed in the same access: a fence
+  // with stores before it would take longer than a reader who comes meanwhile has to wait. false: it has not got it.
   __device__ __forceinline__ bool reach(bool wants, Key key, uint32_t& id, N& n) const {
     bool has = false;
 #pragma unroll 1
     for (uint32_t hops = 0;; hops++) {
       uint64_t* word = state_word<S>(t, id);
-      const bool got = latch(l, word, wants);
+      const bool got = latch(l, word, wants, kLatched | kChanging);
+      fence();  // who acquires a piece sees the mark
       if (hops == 0 || wants) n.load_relaxed(t, id, l.rank);
       const uint32_t state = n.state(l), link = n.link(l);
       const bool right = n.beyond(l, key), leaf = got && level_of(state) == 0 && !(state & kDead);
       if (wants) has = leaf && !right;
-      if (got && !has && l.rank == 0) store_release(word, n.piece[0].whole.y & ~(uint64_t(kLatched) << 32));
+      if (got && !has && l.rank == 0) store_release(word, n.piece[0].whole.y & ~(uint64_t(kLatched | kChanging) << 32));
       wants = leaf && right;
       if (!ballot(kAll, wants) || hops == kLeafHops) return has;
       if (wants) id = link;
@@ -133,8 +141,8 @@ struct Together {
   __device__ __forceinline__ void split(N& n, Leaf& f) const {
     f.fresh = kNone, f.low = 0;
     if (!ballot(kAll, f.splits)) return;
-    f.fresh = take(t, l, f.splits);
     f.low = l.share(S::key(n.piece[1].slots[0]), 1);
+    f.fresh = grown.bear(t, l, f.splits, f.low, above);
     if (f.splits && !f.upper) {
       if (l.rank == 0) store_relaxed(node_of<S>(t, f.fresh), {n.piece[0].whole.x, uint64_t(state_of(0, kSlots - kStay)) << 32 | f.link});
       if (l.rank != 0) store_relaxed(node_of<S>(t, f.fresh) + l.rank, n.piece[1].whole);
@@ -182,14 +190,11 @@ struct Together {
     return who != 0;
   }
 
-  // write stores leaves that have changed, up to so many slots, the mark that they are being changed first, and gives latches back. An upper half can be
+  // write stores leaves that have changed, up to so many slots, and gives latches back. An upper half can be
   // reached when the header of the lower one says so.
   __device__ __forceinline__ void write(const N& n, const Leaf& f, uint32_t count, uint32_t slots, const Kept& kept) {
     uint64_t* word = state_word<S>(t, f.id);
-    if (f.changed && !f.upper && l.rank == 0) store_relaxed(word, uint64_t(f.state | kLatched | kChanging) << 32 | f.link);
-    l.sync();
-    fence();  // who acquires a piece sees the mark
-    const uint32_t then = f.changed ? next_state(f.state, f.upper ? kStay : count) : f.state & ~kLatched;
+    const uint32_t then = f.changed ? next_state(f.state, f.upper ? kStay : count) : f.state & ~(kLatched | kChanging);
     const uint32_t becomes = f.upper ? state_of(0, count) : then;  // of the leaf that gets the key
     uint64_t time = 0;
     bool undated = false;
@@ -233,12 +238,26 @@ __device__ __forceinline__ void leave(const ChangeParams& p, bool some, uint32_t
   if (some) p.left[kLeftHead + at] = row;
 }
 
-// together_round does the operations of the runs from one on, as many as a warp has tiles. A tile has some neighboring keys, one after the other, and tiles
-// at work at the same moment have keys that lie far apart, since they would want the same leaf.
+// Shares are the runs of the tiles of a launch, each of some neighboring keys: a tile has runs that are neighbors, so that one way begins where the last one
+// led to; those of a warp lie far apart, since they would want the same leaves.
+struct Shares {
+  uint64_t first;  // run of this tile
+  uint32_t each;   // runs
+
+  template <class S>
+  __device__ __forceinline__ static Shares of(uint64_t n) {
+    constexpr uint32_t lanes = Shape<S>::kLanes;
+    const uint64_t tiles = threads_in_grid() / lanes, runs = (n + lanes - 1) / lanes, each = (runs + tiles - 1) / tiles;
+    const uint64_t tile = lane_index() / lanes * (threads_in_grid() / kWarp) + thread_index() / kWarp;
+    return {tile * each, uint32_t(each)};
+  }
+};
+
+// together_run does the operations of a run of each tile, one after the other.
 template <class S, class K, class V, class T>
-__device__ __forceinline__ void together_round(const ChangeParams& p, T& all, const Spread& order, uint64_t base, uint64_t n) {
+__device__ __forceinline__ void together_run(const ChangeParams& p, T& all, uint64_t run, uint64_t n) {
   constexpr uint32_t lanes = Shape<S>::kLanes;
-  const uint64_t i = uint64_t(order.run(uint32_t(base) + lane_index() / lanes)) * lanes + all.l.rank;
+  const uint64_t i = run * lanes + all.l.rank;
   const bool mine = i < n;
   Task<S> task = btree::task<S, K, V>(p, i, mine);
   const uint32_t kind = mine ? task.kind : uint32_t(kNone);
@@ -249,7 +268,7 @@ __device__ __forceinline__ void together_round(const ChangeParams& p, T& all, co
     const bool gets = op.kind == kGet, changes = !gets && op.kind != kNone, own = all.l.rank == c;
     if (ballot(kAll, gets)) all.look(gets, op, task, own);
     if (!ballot(kAll, changes)) continue;
-    if (c == 0 || !p.states) all.from = kRoot;
+    if (!p.states) all.from = kRoot;
     const typename T::Result r = all.change(changes, op, task, own);
     if (changes && own) result = r;
   }
@@ -260,12 +279,12 @@ __device__ __forceinline__ void together_round(const ChangeParams& p, T& all, co
 // together does the operations of a batch, but for those that it lists.
 template <class S, class K, class V>
 __device__ __forceinline__ void together(const ChangeParams& p) {
-  constexpr uint32_t lanes = Shape<S>::kLanes, tiles = kWarp / lanes;
   const uint64_t n = p.count ? *p.count : p.n;
-  const Spread order = Spread::of<S>(n);
+  const Shares share = Shares::of<S>(n);
   Together<S, V> all{p.tree, Grown<S>::of(p)};
   all.flags = p.flags;
-  for (uint64_t base = thread_index() / kWarp * tiles; base < order.size(); base += threads_in_grid() / lanes) together_round<S, K, V>(p, all, order, base, n);
+#pragma unroll 1
+  for (uint32_t k = 0; k < share.each; k++) together_run<S, K, V>(p, all, share.first + k, n);
   count_added(p.tree, all);
 }
 
