@@ -218,3 +218,12 @@ func TestFailsWhole(t *testing.T) {
 	conformance.OrderedFails(t, dev, conformance.Failures{After: conformance.Twice, First: 1, Stride: 17, Most: 12}, open(dev))
 	conformance.OrderedFails(t, dev, conformance.Failures{After: devicetest.FailAfter, First: 2, Stride: 201, Most: 12}, open(dev))
 }
+
+// A snapshot is held over ten thousand batches, and memory stays what it takes: the levels of both, entries in vain, and what is kept for merges.
+func TestSnapshotIsHeld(t *testing.T) {
+	dev := devicetest.OpenCPU(t, 2)
+	m, err := lsm.New[uint32, uint32](dev, &lsm.Options{Base: 16})
+	must(t, err)
+	conformance.SnapshotIsHeld(t, dev, m.OrderedMap, 6)
+	must(t, m.Close())
+}

@@ -204,3 +204,12 @@ func TestFailsWhole(t *testing.T) {
 	conformance.OrderedFails(t, dev, conformance.Failures{After: conformance.Twice, First: 1, Stride: 13, Most: 12}, open(dev))
 	conformance.OrderedFails(t, dev, conformance.Failures{After: devicetest.FailAfter, First: 2, Stride: 201, Most: 12}, open(dev))
 }
+
+// A snapshot is held over ten thousand batches, and memory stays what it takes: three arrays: what it is, what the snapshot has, and what the next merge takes.
+func TestSnapshotIsHeld(t *testing.T) {
+	dev := devicetest.OpenCPU(t, 2)
+	m, err := sorted.New[uint32, uint32](dev, nil)
+	must(t, err)
+	conformance.SnapshotIsHeld(t, dev, m.OrderedMap, 4)
+	must(t, m.Close())
+}

@@ -1,6 +1,8 @@
 package conformance
 
 import (
+	"maps"
+	"math/rand/v2"
 	"slices"
 	"testing"
 
@@ -97,4 +99,50 @@ func holdsInOrder[K, V ~uint32 | ~uint64](t testing.TB, m *weft.OrderedMap[K, V]
 	if !slices.Equal(asked, keys) || !slices.Equal(got, vals) || !slices.Equal(was, ranks) {
 		t.Fatal("Select or Rank has others")
 	}
+}
+
+// SnapshotIsHeld holds a snapshot over ten thousand batches: it reads as it did, the map holds what it should, and while it is held
+// the device has no more memory in use than times as much as before.
+func SnapshotIsHeld(t testing.TB, dev device.Device, m *weft.OrderedMap[uint32, uint32], times int) {
+	t.Helper()
+	const n, batches = 2000, 10_000
+	keys := Sequence[uint32](0, n)
+	_, err := m.Put(t.Context(), keys, keys)
+	must(t, err)
+	before := devicetest.Live(dev).Bytes
+	s, err := m.Snapshot(t.Context())
+	must(t, err)
+	want := maps.Collect(m.All())
+	rng := rand.New(rand.NewPCG(1, 1))
+	for i := range uint32(batches) {
+		k := rng.Uint32N(n)
+		if i%2 == 0 {
+			_, err = m.Put(t.Context(), []uint32{k}, []uint32{i})
+			want[k] = i
+		} else {
+			_, err = m.Delete(t.Context(), []uint32{k}, nil)
+			delete(want, k)
+		}
+		must(t, err)
+	}
+	if now := devicetest.Live(dev).Bytes; now > times*before {
+		t.Errorf("%d bytes behind %d batches, %d before", now, batches, before)
+	}
+	left := slices.Sorted(maps.Keys(want))
+	vals := make([]uint32, len(left))
+	for i, k := range left {
+		vals[i] = want[k]
+	}
+	holdsInOrder(t, m, left, vals)
+	next := uint32(0)
+	for k, v := range s.All() {
+		if k != next || v != k {
+			t.Fatalf("the snapshot has %d: %d behind %d", k, v, next)
+		}
+		next++
+	}
+	if next != n {
+		t.Errorf("the snapshot has %d pairs, want %d", next, n)
+	}
+	must(t, s.Close())
 }
