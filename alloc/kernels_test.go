@@ -8,6 +8,7 @@ import (
 
 	"github.com/weftgo/weft/device"
 	"github.com/weftgo/weft/device/devicetest"
+	"github.com/weftgo/weft/internal/conformance"
 	"github.com/weftgo/weft/internal/gpu"
 	"github.com/weftgo/weft/internal/mutate"
 	"github.com/weftgo/weft/internal/op"
@@ -34,7 +35,7 @@ const allocSeeds = 3
 
 // Units are handed out once, whatever happens at the same time.
 func TestKernels(t *testing.T) {
-	mutate.OnSim(t, allocTests, allocSeeds, 80, 90)
+	mutate.OnSim(t, allocTests, allocSeeds, 90)
 	dev := devicetest.Open(t)
 	if _, ok := dev.(device.Host); ok {
 		return
@@ -221,3 +222,6 @@ func unitsSpread(t testing.TB, dev device.Device) {
 		t.Fatal(err)
 	}
 }
+
+// The kernels of both architectures are the same, so one of them is interpreted.
+func TestSameKernels(t *testing.T) { conformance.SameKernels(t, "alloc") }

@@ -156,7 +156,7 @@ func graphShort(t testing.TB, dev device.Device, weighted, twice bool) {
 
 // The kernels of graphs do what a map of edges does.
 func TestGraphKernelsSimulated(t *testing.T) {
-	mutate.OnSim(t, slices.Concat(graphTests(false), graphTests(true)), 1, 80, 90)
+	mutate.OnSim(t, slices.Concat(graphTests(false), graphTests(true)), 1, 90)
 }
 
 // graphMutants are broken kernels of graphs. Those of change and find beside locate are mapMutants.

@@ -83,7 +83,7 @@ func TestSchedules(t *testing.T) {
 
 // The kernels of the architectures differ for slots of 16 bytes alone.
 func TestSameKernels(t *testing.T) {
-	conformance.SameKernels(t, "slab_32_32", "slab_32_0", "slab_64_0", "slab_multi_32_32", "slab_mixed_32_32")
+	conformance.SameKernels(t, "slab_32_32", "slab_32_0", "slab_64_0", "slab_multi_32_32", "slab_mixed_32_32", "slab_graph_64_0", "slab_graph_64_32")
 }
 
 // The same with GetOrPuts in the place of PutNews, some of which find no slab at first.

@@ -19,14 +19,7 @@ func devices(t *testing.T) map[string]device.Device {
 	if testing.Short() {
 		return all
 	}
-	for _, arch := range []int{80, 90} {
-		dev, err := sim.Open(&sim.Options{Arch: arch})
-		if err != nil {
-			t.Fatal(err)
-		}
-		t.Cleanup(func() { dev.Close() })
-		all[fmt.Sprintf("sim sm_%d", arch)] = devicetest.Checked(t, dev)
-	}
+	all["sim"] = devicetest.OpenSim(t, &sim.Options{Arch: 90})
 	return all
 }
 

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/weftgo/weft/device"
+	"github.com/weftgo/weft/internal/conformance"
 	"github.com/weftgo/weft/internal/mutate"
 )
 
@@ -35,7 +36,7 @@ func TestSchedules(t *testing.T) {
 	if testing.Short() {
 		t.Skip("interprets kernels")
 	}
-	mutate.OnSim(t, kernelTests, 1, 80, 90)
+	mutate.OnSim(t, kernelTests, 1, 90)
 }
 
 // tableMutants are ways to break the kernels: their PTX with one pattern replaced wherever it occurs in the kernels
@@ -75,3 +76,6 @@ func TestRandomMutants(t *testing.T) {
 		keysImage.String():   trials,
 	}})
 }
+
+// The kernels of both architectures are the same, so one of them is interpreted.
+func TestSameKernels(t *testing.T) { conformance.SameKernels(t, "groups", "keys") }

@@ -11,6 +11,7 @@ import (
 	"github.com/weftgo/weft/device/devicetest"
 	"github.com/weftgo/weft/graph"
 	"github.com/weftgo/weft/graph/algo"
+	"github.com/weftgo/weft/internal/conformance"
 	"github.com/weftgo/weft/internal/gpu/sampling"
 	"github.com/weftgo/weft/internal/mutate"
 )
@@ -84,7 +85,7 @@ func TestSmokeDraw(t *testing.T) {
 var kernelTests = []mutate.KernelTest{{Name: "draw", Run: draw}}
 
 // Lanes, warps and blocks overtake each other, memory is weak, and a data race is a fault.
-func TestSchedules(t *testing.T) { mutate.OnSim(t, kernelTests, 1, 80, 90) }
+func TestSchedules(t *testing.T) { mutate.OnSim(t, kernelTests, 1, 90) }
 
 // The test of the kernels finds broken ones.
 func TestMutantsFailKernelTests(t *testing.T) {
@@ -111,3 +112,6 @@ func TestNoKernels(t *testing.T) {
 		t.Errorf("on a CPU: %v", err)
 	}
 }
+
+// The kernels of both architectures are the same, so one of them is interpreted.
+func TestSameKernels(t *testing.T) { conformance.SameKernels(t, "sampling") }

@@ -11,6 +11,7 @@ import (
 
 	"github.com/weftgo/weft/device"
 	"github.com/weftgo/weft/device/devicetest"
+	"github.com/weftgo/weft/internal/conformance"
 	"github.com/weftgo/weft/internal/mutate"
 )
 
@@ -524,7 +525,7 @@ func TestSchedules(t *testing.T) {
 	if testing.Short() {
 		t.Skip("interprets kernels")
 	}
-	mutate.OnSim(t, kernelTests, 1, 80, 90)
+	mutate.OnSim(t, kernelTests, 1, 90)
 }
 
 // Graphs that have no numbers are refused, and a context that ends ends a call.
@@ -549,3 +550,6 @@ func TestNoKernels(t *testing.T) {
 		t.Errorf("on a CPU: %v", err)
 	}
 }
+
+// The kernels of both architectures are the same, so one of them is interpreted.
+func TestSameKernels(t *testing.T) { conformance.SameKernels(t, "traversal", "following") }

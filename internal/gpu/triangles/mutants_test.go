@@ -7,6 +7,7 @@ import (
 
 	"github.com/weftgo/weft/device"
 	"github.com/weftgo/weft/graph"
+	"github.com/weftgo/weft/internal/conformance"
 	"github.com/weftgo/weft/internal/gpu/triangles"
 	"github.com/weftgo/weft/internal/mutate"
 )
@@ -85,7 +86,7 @@ func TestSchedules(t *testing.T) {
 	if testing.Short() {
 		t.Skip("interprets kernels")
 	}
-	mutate.OnSim(t, kernelTests, 1, 80, 90)
+	mutate.OnSim(t, kernelTests, 1, 90)
 }
 
 // mutants are ways to break the kernels: their PTX with one pattern replaced wherever it occurs in the kernels of a
@@ -112,3 +113,6 @@ func TestRandomMutants(t *testing.T) {
 		triangles.Image.String(): func(m *mutate.Mutant) []mutate.Trial { return slices.Concat(mutate.OnDevices(m.Arch, 1, kernelTests)) },
 	}})
 }
+
+// The kernels of both architectures are the same, so one of them is interpreted.
+func TestSameKernels(t *testing.T) { conformance.SameKernels(t, "triangles") }
