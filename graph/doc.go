@@ -9,7 +9,7 @@
 //
 // A CSR is for graphs that are loaded and computed on: 4 bytes an arc, and nothing is faster to go through. A Graph is for edges
 // that come and go: a batch costs what the rows of its vertices cost to be written, and no other. A batch
-// should have thousands of edges: each takes a sort, a dozen launches on a GPU, and one wait of the host.
+// should have thousands of edges: each takes four launches or more on a GPU, and one wait of the host.
 //
 // # Layout of a Graph
 //
@@ -28,6 +28,10 @@
 // anybody, a hub is as much parallel work as many small vertices, and the outcome is the same on every device, to the byte. What
 // it costs is that a row is copied by each batch that touches it: an edge of a vertex with a million neighbors moves
 // 8 MB.
+//
+// On a GPU, batches of up to eight million entries of rows are not sorted as a whole: entries go to bins of neighboring vertices, and a block of threads orders those
+// of a bin, settles and plans; a second launch writes the rows, if it finds that there is memory, and otherwise waits for the host to find it. Where a bin
+// has too many, of a hub or since all edges are of few vertices, the batch is sorted, as larger ones are.
 //
 // The call says of each operation whether it changed the graph, and so which vertices have other rows now: [Edges.Where], [Edges.Ends].
 //

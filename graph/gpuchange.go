@@ -361,12 +361,13 @@ func (c *gpuChange) write(ctx context.Context) error {
 		return err
 	}
 	c.count(&need, &released, units)
-	return c.SubmitVisible(c.s, func() error {
+	err = c.SubmitVisible(c.s, func() error {
 		if c.binned {
 			return c.writeBins(false)
 		}
 		return c.launch(stacks)
 	})
+	return errors.Join(err, c.pileAll())
 }
 
 // count makes the change known to the host.

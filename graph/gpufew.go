@@ -27,7 +27,7 @@ const (
 const (
 	usualArcs  = 256
 	smallBins  = 512
-	largeArcs  = 1280
+	largeArcs  = 1024
 	mostBins   = 1 << 14
 	mostBinned = 1 << 23
 )

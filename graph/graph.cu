@@ -209,7 +209,7 @@ constexpr int kBits = WEFT_VALUE_BITS;
 WEFT_KERNEL(graph_find, 4)(FindParams p) { weft::graph::find<kBits>(p); }
 WEFT_KERNEL(graph_degrees, 4)(RowsParams p) { degrees(p); }
 WEFT_KERNEL(graph_rows, 4)(RowsParams p) { rows<kBits>(p); }
-WEFT_KERNEL(graph_arcs, 4)(ArcsParams p) { arcs(p); }
+WEFT_KERNEL(graph_arcs, 8)(ArcsParams p) { arcs(p); }
 WEFT_KERNEL(graph_tally, 4)(TallyParams p) { tally(p); }
 WEFT_KERNEL(graph_settle, 4)(SettleParams p) { weft::graph::settle<kBits>(p); }
 WEFT_KERNEL(graph_plan, 4)(PlanParams p) { plan<kBits>(p); }

@@ -12,14 +12,14 @@ import (
 //kernelgen:compiler clang version 19.1.7
 //kernelgen:target 80+ptx83,90+ptx83
 //kernelgen:flags -x cuda --cuda-device-only -nocudainc -nocudalib -nostdinc -std=c++17 -Wall -Werror -I kernels/include -O3
-//kernelgen:input d5f67b26cc625cc32ceaee4df37062e35df8bdcbf0fea7d79d590833ebfff877 9037 graph/graph.cu
+//kernelgen:input 2bb006d4cd156feb68e7030dc607524d8745a8f89c12e373a04555ad6395fe3a 9037 graph/graph.cu
 //kernelgen:input 870daf72e5f5ee3daf5209b7c93999cc04bae928905c38d006e9ce507ad53f71 12351 kernels/include/weft/access.cuh
 //kernelgen:input 9936ef153a4648b6f47d540d3ec5afe81539102240098fbd4c703fad23d4567b 6425 kernels/include/weft/change.cuh
 //kernelgen:input aba0e0ad799cf8072f65dfa894b9a84f4a011a1b5bf771d2050f1c78462e4073 856 kernels/include/weft/cuda.cuh
 //kernelgen:input 0bc6287ba69987b784aa8a6f5effe035b523eeaed3023281e33b1eade9b4e8cf 2348 kernels/include/weft/entry.cuh
-//kernelgen:input 475b48f5981d8653459c8cc338e9e532de5ae66a53be8541c195f00d754f4846 26153 kernels/include/weft/graph_bins.cuh
-//kernelgen:input dd463d2b152b184d11f291c1375b56b1c81ed939cca1bf014e28766a0e5fcf31 25307 kernels/include/weft/graph_change.cuh
-//kernelgen:input 3d74ff08d79796c71ca95b34b5960642e1e5e5c58fa79e134c204ea536c24f12 13623 kernels/include/weft/graph_few.cuh
+//kernelgen:input 0aca66cccbbb07a2c9c978318ea77f82f021e6e7ecf5b15dedf444bb177ff414 26947 kernels/include/weft/graph_bins.cuh
+//kernelgen:input b46ac885d0b6c030204cb97c79bf0add45a92966c412931698d63bbb70e28abb 25331 kernels/include/weft/graph_change.cuh
+//kernelgen:input ac61e468252a4d11fda1f303c1fa47d971c592adf1ad82147d0f0eb4814adf9c 14481 kernels/include/weft/graph_few.cuh
 //kernelgen:input 726220a6de1ff6d655c8063d083ae4b1615c202f6129bca9e2749464489a896a 9103 kernels/include/weft/graph_table.cuh
 //kernelgen:input 82ad9ad2d864576a58b89025086c5ec9bd8cc7ca4f566179f2922a5c2ef38a00 9261 kernels/include/weft/graph_write.cuh
 //kernelgen:input 79b1beaa05fe49d706515a4fad47443f74f45385014663a5ecc8653a4a9b381e 1718 kernels/include/weft/hash.cuh
@@ -33,12 +33,12 @@ import (
 //kernelgen:input 2cd6fc0143cfa76b9582c564b8b924e6d64dc78e985dfac5fc946ef80d61d9b2 755 kernels/include/weft/sums.cuh
 //kernelgen:input 0851189fa3150bd3eb30a9b7d5f0dcba58c8fcda1c3598976207e3eea53f4ea7 5348 kernels/include/weft/warp.cuh
 //kernelgen:input 3734d9594b1b33c1868d416df12106a6d15018edf95437b3b5b984e6d6f937e3 816 kernels/include/weft/widths.cuh
-//kernelgen:output fc13f45fdcbfcc295eb1beb444ffdddc9356f57c6069011fe766b4d079d7e5ec 463764 graph/graph_32_0_sm80.ptx
-//kernelgen:output 24345284173402b83c6d8277e519a23a552bf7e533c352fa5fd16bf9482451af 463764 graph/graph_32_0_sm90.ptx
-//kernelgen:output a8951f36c7569357de0e04e8ee4da5d0a1bfbc83aec65d97fa77ff2672167073 504334 graph/graph_32_32_sm80.ptx
-//kernelgen:output 8e745975752d03ea13069deac000a1f5316f14336bd3583a46afd3ffb83286ac 504334 graph/graph_32_32_sm90.ptx
-//kernelgen:output 188b45eba029ce1b79194f9afe5ab6f5bc1ed3f7bae4b120f934bce7fd0e2e63 502808 graph/graph_32_64_sm80.ptx
-//kernelgen:output 75c14b1927c52f0481fc7fc06afb3291775d6e3f979ff2f6dc6ba16b4b6fd84e 502808 graph/graph_32_64_sm90.ptx
+//kernelgen:output 28476ca0160c92fe84c749baed5a602a652956f1ee29e92f0ab52d2454f26f3c 470288 graph/graph_32_0_sm80.ptx
+//kernelgen:output ff02539332ba14aa63938af65e6a1c280a645d322c745cb584477692c10e0e0f 470288 graph/graph_32_0_sm90.ptx
+//kernelgen:output a05cb56ac0731b633b4ec0884345a8c727f9d6b20e5e5dff0a2cc6a55b2196e0 510952 graph/graph_32_32_sm80.ptx
+//kernelgen:output c3a4463596d68d4363945d94c3d983a7e936d5384e168fbd760e02a780a48804 510952 graph/graph_32_32_sm90.ptx
+//kernelgen:output 6e2dd41781cdb3d516fd3841b605f62cd3b048cd5df22afe07197f5da158ed20 509415 graph/graph_32_64_sm80.ptx
+//kernelgen:output dd77d4e0a3a710637ac6ab78c7cbb78dabc5dbbbdc523ca76e89fa878de083ba 509415 graph/graph_32_64_sm90.ptx
 //kernelgen:output 3feb95ca8bad825f815c5f9c81ac18da943033f9a49537b21b300d16841bfed5 18369 graph/graph_params_gen.go
 
 //go:embed graph_32_0_sm80.ptx

@@ -88,7 +88,7 @@ __device__ __forceinline__ void place_few(const PlaceFewParams& p) {
   const uint32_t thread = thread_in_block(), first = block_index() * kTogether, end = first + kTogether < p.bins ? first + kTogether : p.bins;
   uint32_t taken, list, before = 0;
   if (!grant(p, taken, list, shared(shared_units), shared(shared_sums))) return;
-  constexpr uint32_t kSome = 8;
+  constexpr uint32_t kSome = 16;
   for (uint32_t i = 0; i < block_index() && first < p.bins; i += kSome) {
 #pragma unroll
     for (uint32_t k = 0; k < kSome; k++) before += i + k < block_index() ? p.binned.sums[(i + k) * kGroups + thread] : 0;
@@ -167,6 +167,7 @@ __device__ __forceinline__ ArcsHere bring_arcs(const Arcs& a, const Bins& b, uin
   const ArcsHere here = {shared(w->targets), shared(w->shifts), shared(w->nets)};
   const uint32_t lane = lane_index(), warp = thread_in_block() / kWarp, rows = (n + kBlock - 1) / kBlock, first = warp * rows * kWarp + lane;
   const uint64_t mask = (uint64_t(1) << b.bits) - 1;
+  const bool ones = !a.multi && !a.empties;
   uint32_t sum = 0;
   for (uint32_t row = 0; row < rows; row += kAhead) {
     uint32_t net[kAhead], delta[kAhead];
@@ -182,7 +183,7 @@ __device__ __forceinline__ ArcsHere bring_arcs(const Arcs& a, const Bins& b, uin
       if (row + k >= rows) break;
       const uint32_t i = first + (row + k) * kWarp;
       delta[k] = net[k] == kAdded ? 1 : net[k] == kRemoved ? delta[k] : 0;
-      const uint32_t up_to = up_to_lane(delta[k]);
+      const uint32_t up_to = ones ? sum_of_ones(delta[k]) : up_to_lane(delta[k]);
       uint32_t four = net[k] << lane % 4 * 8;
       four |= shuffle_xor(kAll, four, 1);
       four |= shuffle_xor(kAll, four, 2);
@@ -289,33 +290,42 @@ __device__ __forceinline__ void put_entry(Writing* w, uint32_t row, uint32_t at,
   }
 }
 
+// row_of is the row of an entry: the lanes of a warp look for the same together.
+__device__ __forceinline__ uint32_t row_of(Shared<uint32_t> olds, uint32_t entry) {
+  constexpr uint32_t kEach = kRows / kWarp;
+  const uint32_t lane = lane_index(), some = (popcount(ballot(kAll, load_weak(olds + lane * kEach) <= entry)) - 1) * kEach;
+  return some + popcount(ballot(kAll, lane < kEach && load_weak(olds + (some + lane % kEach)) <= entry)) - 1;
+}
+
 // keep_here copies what stays of the old rows, from an entry of all on.
 template <int Bits>
 __device__ __forceinline__ void keep_here(const WriteFewParams& p, const ArcsHere& arcs, uint32_t begin, Writing* w) {
   using W = typename Shape<Bits>::W;
   const Shared<uint32_t> olds = shared(w->olds);
-  const uint32_t all = load_weak(olds + kRows);
-  for (uint32_t from = begin + thread_in_block(); from < all; from += kAhead * kBlock) {
-    uint32_t row[kAhead] = {}, at[kAhead], end[kAhead], id[kAhead];
+  const uint32_t all = load_weak(olds + kRows), lane = lane_index();
+  for (uint32_t base = begin + thread_in_block() / kWarp * kAhead * kWarp; base < all; base += kAhead * kBlock) {
+    const uint32_t from = base + lane, behind = base + kAhead * kWarp, first = row_of(olds, base), rows = row_of(olds, (behind < all ? behind : all) - 1) - first + 1;
+    uint32_t row[kAhead], at[kAhead], end[kAhead], id[kAhead];
 #pragma unroll
-    for (uint32_t step = kRows / 2; step != 0; step /= 2) {
+    for (uint32_t k = 0; k < kAhead; k++) row[k] = first;
+    for (uint32_t left = rows; left > 1; left -= left / 2) {
 #pragma unroll
-      for (uint32_t k = 0; k < kAhead; k++) row[k] += load_weak(olds + (row[k] + step)) <= from + k * kBlock ? step : 0;
+      for (uint32_t k = 0; k < kAhead; k++) row[k] += load_weak(olds + (row[k] + left / 2)) <= from + k * kWarp ? left / 2 : 0;
     }
 #pragma unroll
     for (uint32_t k = 0; k < kAhead; k++) {
       at[k] = end[k] = id[k] = 0;
-      if (from + k * kBlock >= all) continue;
+      if (from + k * kWarp >= all) continue;
       const uint32_t both = load_weak(shared(w->arcs) + row[k]);
       at[k] = both & 0xffff, end[k] = both >> 16;
-      id[k] = reinterpret_cast<const uint32_t*>(load_weak(shared(w->from) + row[k]))[from + k * kBlock - load_weak(olds + row[k])];
+      id[k] = reinterpret_cast<const uint32_t*>(load_weak(shared(w->from) + row[k]))[from + k * kWarp - load_weak(olds + row[k])];
     }
     find_here(arcs, id, at, end);
 #pragma unroll
     for (uint32_t k = 0; k < kAhead; k++) {
       if (end[k] == 0) continue;
       const Stays s = stays(arcs, p.arcs.multi, id[k], at[k], load_weak(shared(w->arcs) + row[k]) & 0xffff, end[k]);
-      const uint32_t was = from + k * kBlock - load_weak(olds + row[k]);
+      const uint32_t was = from + k * kWarp - load_weak(olds + row[k]);
       if (!s.is) continue;
       const W* weight = nullptr;
       if constexpr (Shape<Bits>::weighted) {

@@ -132,7 +132,7 @@ __device__ __forceinline__ void arcs(const ArcsParams& p) {
   uint32_t end = 0, all = 0;
   const uint64_t none = dropped(p.bits);
   for (uint64_t i = thread_index(); i < p.n; i += threads_in_grid()) {
-    const uint32_t u = p.from[i], v = p.to[i], larger = u > v ? u : v;
+    const uint32_t u = load_once(p.from + i), v = load_once(p.to + i), larger = u > v ? u : v;
     const bool bad = larger >= p.limit, stays = !bad && (u != v || p.loops);
     if (bad) {
       max_relaxed(&p.control->bad, ~uint32_t(i));

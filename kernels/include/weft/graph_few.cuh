@@ -82,7 +82,7 @@ constexpr uint32_t kCells = 2048, kMostInCell = 32;
 // Ordering is the memory of a block that orders a bin.
 struct Ordering {
   alignas(16) uint64_t words[2 * kBinArcs];
-  uint32_t cells[kCells + 1];
+  alignas(16) uint32_t cells[kCells + 1];
   uint32_t sums[kBlockWarps];
 };
 
@@ -129,16 +129,25 @@ __device__ __forceinline__ uint32_t block_running(uint32_t n, Shared<uint32_t> s
 
 // begin_cells makes of how many words are in each cell where cells begin, and reports whether there is one with too many.
 __device__ __forceinline__ bool begin_cells(Shared<uint32_t> cells, Shared<uint32_t> sums) {
-  constexpr uint32_t kEach = kCells / kBlock;
-  const uint32_t first = thread_in_block() * kEach;
-  uint32_t n[kEach], all = 0;
+  constexpr uint32_t kFours = kCells / kBlock / 4;
+  const Shared<Word128> four = {(cells + thread_in_block() * 4 * kFours).address};
+  uint32_t n[4 * kFours], all = 0;
   bool many = false;
 #pragma unroll
-  for (uint32_t k = 0; k < kEach; k++) n[k] = load_weak(cells + first + k), all += n[k], many |= n[k] > kMostInCell;
-  uint32_t at = block_running(all, sums);
+  for (uint32_t k = 0; k < kFours; k++) {
+    const Word128 x = load_weak(four + k);
+    n[4 * k] = uint32_t(x.x), n[4 * k + 1] = uint32_t(x.x >> 32), n[4 * k + 2] = uint32_t(x.y), n[4 * k + 3] = uint32_t(x.y >> 32);
+  }
 #pragma unroll
-  for (uint32_t k = 0; k < kEach; k++) store_weak(cells + first + k, at), at += n[k];
-  if (thread_in_block() == kBlock - 1) store_weak(cells + kCells, at);
+  for (uint32_t k = 0; k < 4 * kFours; k++) all += n[k], many |= n[k] > kMostInCell;
+  uint64_t at = block_running(all, sums);
+#pragma unroll
+  for (uint32_t k = 0; k < kFours; k++) {
+    const uint64_t a = at, b = a + n[4 * k], c = b + n[4 * k + 1], d = c + n[4 * k + 2];
+    store_weak(four + k, Word128{a | b << 32, c | d << 32});
+    at = d + n[4 * k + 3];
+  }
+  if (thread_in_block() == kBlock - 1) store_weak(cells + kCells, uint32_t(at));
   return count_block(many) != 0;
 }
 
@@ -148,7 +157,7 @@ __device__ __forceinline__ Shared<uint64_t> order_bin(const Bins& b, uint32_t bi
   const Shared<uint64_t> scattered = shared(o->words), ordered = scattered + kBinArcs;
   const Shared<uint32_t> cells = shared(o->cells), slots = {ordered.address};
   const uint32_t bits = highest(b.width) + 1 + b.bits + b.low, shift = bits > highest(kCells) ? bits - highest(kCells) : 0;
-  for (uint32_t i = thread_in_block(); i < kCells; i += kBlock) store_weak(cells + i, 0u);
+  for (uint32_t i = thread_in_block(); i < kCells / 4; i += kBlock) store_weak(Shared<Word128>{cells.address} + i, Word128{0, 0});
   sync_block();
   for_words(from, n, [&](uint32_t i, uint64_t word) { store_weak(slots + i, add_relaxed(cells + uint32_t(word >> shift), 1u)); });
   sync_block();
@@ -175,6 +184,12 @@ __device__ __forceinline__ Shared<uint64_t> order_bin(const Bins& b, uint32_t bi
 
 // ---- settle ----------------------------------------------------------------
 
+// sum_of_ones is up_to_lane of numbers that are 1, 0 or -1.
+__device__ __forceinline__ uint32_t sum_of_ones(uint32_t v) {
+  const uint32_t up_to = kAll >> (kWarp - 1 - lane_index());
+  return popcount(ballot(kAll, v == 1) & up_to) - popcount(ballot(kAll, v == ~0u) & up_to);
+}
+
 // Settling is where a block finds what it has settled: by how much rows have become longer before each arc, and the first arc of each segment.
 struct Settling {
   Shared<uint32_t> shifts, heads, firsts;
@@ -187,6 +202,7 @@ template <int Bits>
 __device__ __forceinline__ Settling settle_bin(const FewParams& p, const InBin& in, uint32_t n, Settling s, Shared<uint32_t> sums) {
   const Arcs& a = p.arcs;
   const uint32_t lane = lane_index(), warp = thread_in_block() / kWarp, rows = (n + kBlock - 1) / kBlock, first = warp * rows * kWarp + lane;
+  const bool ones = !a.multi && !a.empties;  // rows become longer or shorter by no more for each arc
   uint32_t shift = 0, heads = 0, changed = 0;
   for (uint32_t row = 0; row < rows; row += kItems) {
     Arc<Bits> x[kItems];
@@ -196,7 +212,7 @@ __device__ __forceinline__ Settling settle_bin(const FewParams& p, const InBin& 
       if (row + r >= rows) break;
       const uint32_t i = first + (row + r) * kWarp;
       const Settled done = i < n ? settle_one<Bits>(a, in, nullptr, p.ok, x[r], i, n) : Settled{0, false};
-      const uint32_t begin = ballot(kAll, x[r].begins), sum = up_to_lane(done.delta);
+      const uint32_t begin = ballot(kAll, x[r].begins), sum = ones ? sum_of_ones(done.delta) : up_to_lane(done.delta);
       if (i < n) {
         store_weak(s.shifts + i, shift + sum - done.delta);
         store_weak(s.heads + i, (heads + popcount(begin << (kWarp - 1 - lane))) << 1 | x[r].begins);
