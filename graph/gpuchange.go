@@ -160,7 +160,7 @@ func (c *gpuChange) runBatch(ctx context.Context, b *batch.Batch, at device.Ptr)
 		p.loops = 1
 	}
 	c.fill = func(keys device.Ptr, bits int, bins binsRef) error {
-		p.keys, p.bits, p.bins, p.control = keys, uint32(bits), bins, c.headAt
+		p.keys, p.bits, p.bins, p.control, p.known = keys, uint32(bits), bins, c.headAt, uint32(c.gpuEngine.vertices)
 		return device.Launch(c.s, c.kernels.arcs, gpu.Wave(c.Dev, b.N), gpu.Block, &p)
 	}
 	err := c.run(ctx)

@@ -24,6 +24,8 @@ type arcsParams struct {
 	kind    uint32
 	two     uint32
 	loops   uint32
+	known   uint32
+	unused  uint32
 }
 
 // arcsRef is weft::graph::Arcs of C++.
@@ -284,7 +286,7 @@ type writeParams struct {
 
 // arcsParams has the layout of weft::graph::ArcsParams.
 var (
-	_ [112]byte = [unsafe.Sizeof(arcsParams{})]byte{}
+	_ [120]byte = [unsafe.Sizeof(arcsParams{})]byte{}
 	_ [0]byte   = [unsafe.Offsetof(arcsParams{}.from)]byte{}
 	_ [8]byte   = [unsafe.Offsetof(arcsParams{}.to)]byte{}
 	_ [16]byte  = [unsafe.Offsetof(arcsParams{}.kinds)]byte{}
@@ -297,6 +299,8 @@ var (
 	_ [100]byte = [unsafe.Offsetof(arcsParams{}.kind)]byte{}
 	_ [104]byte = [unsafe.Offsetof(arcsParams{}.two)]byte{}
 	_ [108]byte = [unsafe.Offsetof(arcsParams{}.loops)]byte{}
+	_ [112]byte = [unsafe.Offsetof(arcsParams{}.known)]byte{}
+	_ [116]byte = [unsafe.Offsetof(arcsParams{}.unused)]byte{}
 )
 
 // arcsRef has the layout of weft::graph::Arcs.

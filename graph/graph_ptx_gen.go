@@ -18,7 +18,7 @@ import (
 //kernelgen:input aba0e0ad799cf8072f65dfa894b9a84f4a011a1b5bf771d2050f1c78462e4073 856 kernels/include/weft/cuda.cuh
 //kernelgen:input 0bc6287ba69987b784aa8a6f5effe035b523eeaed3023281e33b1eade9b4e8cf 2348 kernels/include/weft/entry.cuh
 //kernelgen:input 0aca66cccbbb07a2c9c978318ea77f82f021e6e7ecf5b15dedf444bb177ff414 26947 kernels/include/weft/graph_bins.cuh
-//kernelgen:input b46ac885d0b6c030204cb97c79bf0add45a92966c412931698d63bbb70e28abb 25331 kernels/include/weft/graph_change.cuh
+//kernelgen:input 7a529ea6a66dce6ac3a485d4170b3a7d3663094bc5f3ea6105eb5503b97e0412 25434 kernels/include/weft/graph_change.cuh
 //kernelgen:input ac61e468252a4d11fda1f303c1fa47d971c592adf1ad82147d0f0eb4814adf9c 14481 kernels/include/weft/graph_few.cuh
 //kernelgen:input 726220a6de1ff6d655c8063d083ae4b1615c202f6129bca9e2749464489a896a 9103 kernels/include/weft/graph_table.cuh
 //kernelgen:input 82ad9ad2d864576a58b89025086c5ec9bd8cc7ca4f566179f2922a5c2ef38a00 9261 kernels/include/weft/graph_write.cuh
@@ -33,13 +33,13 @@ import (
 //kernelgen:input 2cd6fc0143cfa76b9582c564b8b924e6d64dc78e985dfac5fc946ef80d61d9b2 755 kernels/include/weft/sums.cuh
 //kernelgen:input 0851189fa3150bd3eb30a9b7d5f0dcba58c8fcda1c3598976207e3eea53f4ea7 5348 kernels/include/weft/warp.cuh
 //kernelgen:input 3734d9594b1b33c1868d416df12106a6d15018edf95437b3b5b984e6d6f937e3 816 kernels/include/weft/widths.cuh
-//kernelgen:output 28476ca0160c92fe84c749baed5a602a652956f1ee29e92f0ab52d2454f26f3c 470288 graph/graph_32_0_sm80.ptx
-//kernelgen:output ff02539332ba14aa63938af65e6a1c280a645d322c745cb584477692c10e0e0f 470288 graph/graph_32_0_sm90.ptx
-//kernelgen:output a05cb56ac0731b633b4ec0884345a8c727f9d6b20e5e5dff0a2cc6a55b2196e0 510952 graph/graph_32_32_sm80.ptx
-//kernelgen:output c3a4463596d68d4363945d94c3d983a7e936d5384e168fbd760e02a780a48804 510952 graph/graph_32_32_sm90.ptx
-//kernelgen:output 6e2dd41781cdb3d516fd3841b605f62cd3b048cd5df22afe07197f5da158ed20 509415 graph/graph_32_64_sm80.ptx
-//kernelgen:output dd77d4e0a3a710637ac6ab78c7cbb78dabc5dbbbdc523ca76e89fa878de083ba 509415 graph/graph_32_64_sm90.ptx
-//kernelgen:output 3feb95ca8bad825f815c5f9c81ac18da943033f9a49537b21b300d16841bfed5 18369 graph/graph_params_gen.go
+//kernelgen:output 1f7afd93554d9333514667d86ff2d54b24e1f84a23c117be074638d9b2a30867 470364 graph/graph_32_0_sm80.ptx
+//kernelgen:output 035509bb3942f054bfd53be3a0b198a2ad7c63a8780757a960858954812717c1 470364 graph/graph_32_0_sm90.ptx
+//kernelgen:output c473598b6ece94aefc810058b4aac0725d37fcde2a93ae6e8041bc8c6cb4e892 511028 graph/graph_32_32_sm80.ptx
+//kernelgen:output ea9e4d76c5868042e348c8c935b5ad7750e4d53694e6fd58aa638b4d4c23103b 511028 graph/graph_32_32_sm90.ptx
+//kernelgen:output 8482873c83bf631059812562ed9cff016e91ee95ee52d47ea21aaed8a1f87f46 509491 graph/graph_32_64_sm80.ptx
+//kernelgen:output 8a23e9f394af9547c2ec0918128fe1cb511a7d09c43514928e95617e5b6a49e3 509491 graph/graph_32_64_sm90.ptx
+//kernelgen:output 48297acc226cea7468e2d7b85046073096f954066703b6aecc09a473d0269a25 18520 graph/graph_params_gen.go
 
 //go:embed graph_32_0_sm80.ptx
 var graph32x0SM80 string
@@ -91,7 +91,7 @@ var graphImages = map[string]*device.Image{
 // graph32x0Kernels are the entry points of graphImages["32_0"] and the size in bytes of
 // the parameter struct that each takes.
 var graph32x0Kernels = map[string]int{
-	"graph_arcs_32_0":         112,
+	"graph_arcs_32_0":         120,
 	"graph_bury_32_0":         128,
 	"graph_commit_32_0":       240,
 	"graph_degrees_32_0":      88,
@@ -116,7 +116,7 @@ var graph32x0Kernels = map[string]int{
 // graph32x32Kernels are the entry points of graphImages["32_32"] and the size in bytes of
 // the parameter struct that each takes.
 var graph32x32Kernels = map[string]int{
-	"graph_arcs_32_32":         112,
+	"graph_arcs_32_32":         120,
 	"graph_bury_32_32":         128,
 	"graph_commit_32_32":       240,
 	"graph_degrees_32_32":      88,
@@ -141,7 +141,7 @@ var graph32x32Kernels = map[string]int{
 // graph32x64Kernels are the entry points of graphImages["32_64"] and the size in bytes of
 // the parameter struct that each takes.
 var graph32x64Kernels = map[string]int{
-	"graph_arcs_32_64":         112,
+	"graph_arcs_32_64":         120,
 	"graph_bury_32_64":         128,
 	"graph_commit_32_64":       240,
 	"graph_degrees_32_64":      88,

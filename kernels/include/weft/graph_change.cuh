@@ -116,6 +116,8 @@ struct ArcsParams {
   uint32_t kind;
   uint32_t two;
   uint32_t loops;
+  uint32_t known;  // vertices that have records: of those nobody is told
+  uint32_t unused;
 };
 
 // warp_max is the largest of the numbers of a warp.
@@ -145,8 +147,8 @@ __device__ __forceinline__ void arcs(const ArcsParams& p) {
   }
   end = warp_max(end);
   all = warp_max(all);
-  if (lane_index() == 0 && end != 0) max_relaxed(&p.control->end, end);
-  if (lane_index() == 0 && all != 0) max_relaxed(&p.control->all, all);
+  if (lane_index() == 0 && end > p.known) max_relaxed(&p.control->end, end);
+  if (lane_index() == 0 && all > p.known) max_relaxed(&p.control->all, all);
 }
 
 // ---- settle ----------------------------------------------------------------
