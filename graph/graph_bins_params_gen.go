@@ -16,7 +16,7 @@ import (
 //kernelgen:input 870daf72e5f5ee3daf5209b7c93999cc04bae928905c38d006e9ce507ad53f71 12351 kernels/include/weft/access.cuh
 //kernelgen:input 9936ef153a4648b6f47d540d3ec5afe81539102240098fbd4c703fad23d4567b 6425 kernels/include/weft/change.cuh
 //kernelgen:input aba0e0ad799cf8072f65dfa894b9a84f4a011a1b5bf771d2050f1c78462e4073 856 kernels/include/weft/cuda.cuh
-//kernelgen:input 0aca66cccbbb07a2c9c978318ea77f82f021e6e7ecf5b15dedf444bb177ff414 26947 kernels/include/weft/graph_bins.cuh
+//kernelgen:input 3dc3dc130915a84ef84ce3bf01d3df274003ee360f8f5997e6695366b0d63550 24784 kernels/include/weft/graph_bins.cuh
 //kernelgen:input 7a529ea6a66dce6ac3a485d4170b3a7d3663094bc5f3ea6105eb5503b97e0412 25434 kernels/include/weft/graph_change.cuh
 //kernelgen:input ac61e468252a4d11fda1f303c1fa47d971c592adf1ad82147d0f0eb4814adf9c 14481 kernels/include/weft/graph_few.cuh
 //kernelgen:input 726220a6de1ff6d655c8063d083ae4b1615c202f6129bca9e2749464489a896a 9103 kernels/include/weft/graph_table.cuh

@@ -17,7 +17,7 @@ import (
 //kernelgen:input 9936ef153a4648b6f47d540d3ec5afe81539102240098fbd4c703fad23d4567b 6425 kernels/include/weft/change.cuh
 //kernelgen:input aba0e0ad799cf8072f65dfa894b9a84f4a011a1b5bf771d2050f1c78462e4073 856 kernels/include/weft/cuda.cuh
 //kernelgen:input 0bc6287ba69987b784aa8a6f5effe035b523eeaed3023281e33b1eade9b4e8cf 2348 kernels/include/weft/entry.cuh
-//kernelgen:input 0aca66cccbbb07a2c9c978318ea77f82f021e6e7ecf5b15dedf444bb177ff414 26947 kernels/include/weft/graph_bins.cuh
+//kernelgen:input 3dc3dc130915a84ef84ce3bf01d3df274003ee360f8f5997e6695366b0d63550 24784 kernels/include/weft/graph_bins.cuh
 //kernelgen:input 7a529ea6a66dce6ac3a485d4170b3a7d3663094bc5f3ea6105eb5503b97e0412 25434 kernels/include/weft/graph_change.cuh
 //kernelgen:input ac61e468252a4d11fda1f303c1fa47d971c592adf1ad82147d0f0eb4814adf9c 14481 kernels/include/weft/graph_few.cuh
 //kernelgen:input 726220a6de1ff6d655c8063d083ae4b1615c202f6129bca9e2749464489a896a 9103 kernels/include/weft/graph_table.cuh
@@ -33,12 +33,12 @@ import (
 //kernelgen:input 2cd6fc0143cfa76b9582c564b8b924e6d64dc78e985dfac5fc946ef80d61d9b2 755 kernels/include/weft/sums.cuh
 //kernelgen:input 0851189fa3150bd3eb30a9b7d5f0dcba58c8fcda1c3598976207e3eea53f4ea7 5348 kernels/include/weft/warp.cuh
 //kernelgen:input 3734d9594b1b33c1868d416df12106a6d15018edf95437b3b5b984e6d6f937e3 816 kernels/include/weft/widths.cuh
-//kernelgen:output 1f7afd93554d9333514667d86ff2d54b24e1f84a23c117be074638d9b2a30867 470364 graph/graph_32_0_sm80.ptx
-//kernelgen:output 035509bb3942f054bfd53be3a0b198a2ad7c63a8780757a960858954812717c1 470364 graph/graph_32_0_sm90.ptx
-//kernelgen:output c473598b6ece94aefc810058b4aac0725d37fcde2a93ae6e8041bc8c6cb4e892 511028 graph/graph_32_32_sm80.ptx
-//kernelgen:output ea9e4d76c5868042e348c8c935b5ad7750e4d53694e6fd58aa638b4d4c23103b 511028 graph/graph_32_32_sm90.ptx
-//kernelgen:output 8482873c83bf631059812562ed9cff016e91ee95ee52d47ea21aaed8a1f87f46 509491 graph/graph_32_64_sm80.ptx
-//kernelgen:output 8a23e9f394af9547c2ec0918128fe1cb511a7d09c43514928e95617e5b6a49e3 509491 graph/graph_32_64_sm90.ptx
+//kernelgen:output 197ce20db4af7b2912bf556726934bb6e83600935c5f6d8d28441a12183af799 443903 graph/graph_32_0_sm80.ptx
+//kernelgen:output a1fd8a03de2fae47b890f37da08c2915f6ff1542d65cf31eaad617e937024576 443903 graph/graph_32_0_sm90.ptx
+//kernelgen:output f4f93ea29e5de7416f33e6d801c7c900c770282313fce119cfd7603b11c7ef1f 482796 graph/graph_32_32_sm80.ptx
+//kernelgen:output 025c10947493244685a21765e6e5c3c0b70953aab233a4d47216d0a77e83e1d9 482796 graph/graph_32_32_sm90.ptx
+//kernelgen:output ea451a09d4a21689a4d008e50c10520288267bec32d58a580d57eca1c2807b64 484130 graph/graph_32_64_sm80.ptx
+//kernelgen:output 79b611bde1c497da01ebdbce9bef0b311b282862c7cb99a89986bea20ef99ecf 484130 graph/graph_32_64_sm90.ptx
 //kernelgen:output 48297acc226cea7468e2d7b85046073096f954066703b6aecc09a473d0269a25 18520 graph/graph_params_gen.go
 
 //go:embed graph_32_0_sm80.ptx

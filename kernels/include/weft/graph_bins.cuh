@@ -139,10 +139,7 @@ struct WriteFewParams {
 };
 
 constexpr uint32_t kRows = kBlock;     // that a block writes together
-constexpr uint32_t kRecordStride = 10;  // words: threads make a record each, in different banks, and weights of 64 bits are where they may be
-
-// A row that lay in a record is written by a thread, if it has no more arcs.
-constexpr uint32_t kFewArcs = 16;
+constexpr uint32_t kRecordStride = 10;  // words: records of neighboring threads begin in different banks, and weights of 64 bits are where they may be
 
 // Writing is the memory of a block that writes rows.
 struct Writing {
@@ -279,7 +276,7 @@ __device__ __forceinline__ void put_entry(Writing* w, uint32_t row, uint32_t at,
     uint32_t* ids = reinterpret_cast<uint32_t*>(to);
     if (whole) ids[at] = id;
     if constexpr (Shape<Bits>::weighted) {
-      if (weight) weights_at<Bits>(ids, load_weak(shared(w->classes) + row) >> 8 & 0xff)[at] = *weight;
+      if (weight) weights_at<Bits>(ids, load_weak(shared(w->classes) + row) >> 8)[at] = *weight;
     }
     return;
   }
@@ -349,71 +346,36 @@ __device__ __forceinline__ uint32_t enter_one(const WriteFewParams& p, const Arc
   return p.directed && net == kAdded ? enliven(p.graph, id) : 0;  // in an undirected graph it has a row that has become longer, too
 }
 
-// enter_some is enter_one for every so many arcs from one on; of(i) is the row of one, kNoRow if it is another's.
-template <int Bits, class Of>
-__device__ __forceinline__ uint32_t enter_some(const WriteFewParams& p, const ArcsHere& arcs, uint64_t base, uint32_t first, uint32_t last, uint32_t step, Writing* w, Of of) {
+// enter_here enters the arcs of new rows, from one on, and counts as enter_one does.
+template <int Bits>
+__device__ __forceinline__ uint32_t enter_here(const WriteFewParams& p, const ArcsHere& arcs, uint64_t base, uint32_t first, uint32_t last, Writing* w) {
   uint32_t fresh = 0;
-  for (uint32_t from = first; from < last; from += kAhead * step) {
+  for (uint32_t from = first + thread_in_block(); from < last; from += kAhead * kBlock) {
     uint32_t place[kAhead];
     uint64_t word[kAhead] = {};
 #pragma unroll
     for (uint32_t k = 0; k < kAhead; k++) {
-      const uint32_t i = from + k * step;
+      const uint32_t i = from + k * kBlock;
       place[k] = i < last ? p.arcs.places[base + i] : 0;
       if constexpr (Shape<Bits>::weighted) word[k] = i < last ? p.bins.words[base + i] : 0;
     }
 #pragma unroll
     for (uint32_t k = 0; k < kAhead; k++) {
-      const uint32_t i = from + k * step, row = i < last ? of(i) : kNoRow;
-      if (row != kNoRow) fresh += enter_one<Bits>(p, arcs, i, row, load_weak(shared(w->arcs) + row) & 0xffff, place[k], word[k], w);
+      const uint32_t i = from + k * kBlock;
+      if (i >= last) break;
+      uint32_t row = 0;
+#pragma unroll
+      for (uint32_t step = kRows / 2; step != 0; step /= 2) row += (load_weak(shared(w->arcs) + (row + step)) & 0xffff) <= i ? step : 0;
+      fresh += enter_one<Bits>(p, arcs, i, row, load_weak(shared(w->arcs) + row) & 0xffff, place[k], word[k], w);
     }
   }
   return fresh;
-}
-
-constexpr uint32_t kSmallRow = 1u << 16;  // beside its classes
-
-// enter_here enters arcs of rows that are not small, from one arc on.
-template <int Bits>
-__device__ __forceinline__ uint32_t enter_here(const WriteFewParams& p, const ArcsHere& arcs, uint64_t base, uint32_t first, uint32_t last, Writing* w) {
-  return enter_some<Bits>(p, arcs, base, first + thread_in_block(), last, kBlock, w, [&](uint32_t i) {
-    uint32_t row = 0;
-#pragma unroll
-    for (uint32_t step = kRows / 2; step != 0; step /= 2) row += (load_weak(shared(w->arcs) + (row + step)) & 0xffff) <= i ? step : 0;
-    return load_weak(shared(w->classes) + row) & kSmallRow ? kNoRow : row;
-  });
-}
-
-// write_small writes a small row, that of a thread, whose degree was so large.
-template <int Bits>
-__device__ __forceinline__ uint32_t write_small(const WriteFewParams& p, const ArcsHere& arcs, uint64_t base, uint32_t degree, Writing* w) {
-  using W = typename Shape<Bits>::W;
-  const uint32_t t = thread_in_block(), both = load_weak(shared(w->arcs) + t), first = both & 0xffff, end = both >> 16;
-  uint32_t* ids = reinterpret_cast<uint32_t*>(load_weak(shared(w->from) + t));
-  uint32_t id[Shape<Bits>::inline_entries];
-#pragma unroll
-  for (uint32_t i = 0; i < Shape<Bits>::inline_entries; i++) id[i] = i < degree ? ids[i] : 0;
-  uint32_t at = first;
-#pragma unroll
-  for (uint32_t i = 0; i < Shape<Bits>::inline_entries; i++) {
-    if (i >= degree) break;
-    while (at < end && load_weak(arcs.targets + at) < id[i]) at++;
-    const Stays s = stays(arcs, p.arcs.multi, id[i], at, first, end);
-    if (!s.is) continue;
-    const W* weight = nullptr;
-    if constexpr (Shape<Bits>::weighted) {
-      if (!s.updated) weight = weights_at<Bits>(ids, 0) + i;
-    }
-    put_entry<Bits>(w, t, i + s.by, id[i], true, weight);
-  }
-  return enter_some<Bits>(p, arcs, base, first, end, 1, w, [&](uint32_t) { return t; });
 }
 
 // Mine is the row that a thread plans and commits.
 struct Mine {
   uint32_t vertex, then, now, old;  // groups
   Word128 head;                     // of the record before
-  bool small;
 };
 
 // block_of is the block that number r gets of those that need one of a class.
@@ -436,7 +398,7 @@ __device__ __forceinline__ void release_here(const WriteFewParams& p, const Mine
 template <int Bits>
 __device__ __forceinline__ Mine begin_row(const WriteFewParams& p, uint32_t segment, bool is, uint32_t none, Writing* w) {
   const uint32_t t = thread_in_block();
-  Mine m = {kNone, 0, kNoBlock, kNoBlock, {0, 0}, false};
+  Mine m = {kNone, 0, kNoBlock, kNoBlock, {0, 0}};
   uint32_t arcs = none | none << 16, degree = 0;
   uint64_t from = 0;
   if (is) {
@@ -448,12 +410,11 @@ __device__ __forceinline__ Mine begin_row(const WriteFewParams& p, uint32_t segm
     m.head = load_weak(reinterpret_cast<const Word128*>(record));
     const uint32_t c = uint32_t(m.head.x >> 32);
     from = uint64_t(c != 0 ? block<Bits>(p.graph, uint32_t(m.head.y), c).ids : record + kInline);
-    m.small = m.then != 0 && c == 0 && (arcs >> 16) - (arcs & 0xffff) <= kFewArcs;
-    if (m.then != 0 && c < kLargeClass && !m.small) degree = uint32_t(m.head.x);
+    if (m.then != 0 && c < kLargeClass) degree = uint32_t(m.head.x);
   }
   store_weak(shared(w->from) + t, from);
   store_weak(shared(w->arcs) + t, arcs);
-  store_weak(shared(w->classes) + t, uint32_t(m.head.x >> 32) | (m.now != kNoBlock ? m.now : 0) << 8 | (m.small ? kSmallRow : 0));
+  store_weak(shared(w->classes) + t, uint32_t(m.head.x >> 32) | (m.now != kNoBlock ? m.now : 0) << 8);
   store_weak(shared(w->groups) + t, m.now);
   store_weak(shared(w->groups) + kRows + t, m.old);
   for (uint32_t i = kInline; i < kRecordWords; i++) store_weak(shared(w->records) + (t * kRecordStride + i), 0u);
@@ -499,13 +460,10 @@ __device__ __forceinline__ uint32_t write_rows(const WriteFewParams& p, const Ar
   }
   store_weak(shared(w->to) + t, to);
   const uint64_t base = uint64_t(bin) * p.bins.size;
-  uint32_t fresh = 0;
-  if (count_block(m.then != 0 && !m.small) != 0) {
-    keep_here<Bits>(p, arcs, 0, w);
-    const uint32_t begin = load_weak(shared(w->arcs)) & 0xffff, end = load_weak(shared(w->arcs) + (rows - 1)) >> 16;
-    fresh += enter_here<Bits>(p, arcs, base, begin, end, w);
-  }
-  if (m.small) fresh += write_small<Bits>(p, arcs, base, uint32_t(m.head.x), w);
+  sync_block();
+  keep_here<Bits>(p, arcs, 0, w);
+  const uint32_t begin = load_weak(shared(w->arcs)) & 0xffff, end = load_weak(shared(w->arcs) + (rows - 1)) >> 16;
+  uint32_t fresh = enter_here<Bits>(p, arcs, base, begin, end, w);
   sync_block();
   fresh += commit_row(p, m, block, w);
   return fresh;
