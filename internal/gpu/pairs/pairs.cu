@@ -1,5 +1,6 @@
 // Kernels of joins: spans of equal keys, and pairs of rows. pairs.go explains the memory.
 #include "weft/access.cuh"
+#include "weft/deal.cuh"
 #include "weft/warp.cuh"
 
 namespace weft {
@@ -45,19 +46,6 @@ struct WriteParams {
 // The pairs that a block writes at a time: their rows are looked for between those of the first and the last.
 constexpr uint32_t kPairs = 1024;
 
-// row_of is the row of a pair, of rows lo to hi-1 of which it is: the last whose pairs begin there or before.
-__device__ __forceinline__ uint32_t row_of(const WriteParams& p, uint32_t lo, uint32_t hi, uint64_t pair) {
-  while (hi - lo > 1) {
-    const uint32_t mid = lo + (hi - lo) / 2;
-    if (p.offsets[mid] <= pair) {
-      lo = mid;
-    } else {
-      hi = mid;
-    }
-  }
-  return lo;
-}
-
 }  // namespace weft
 
 using namespace weft;
@@ -101,9 +89,9 @@ extern "C" __global__ void __launch_bounds__(256, 4) pairs_write(WriteParams p) 
   const uint64_t threads = 256, blocks = threads_in_grid() / threads, me = thread_index() / threads, rank = thread_index() % threads;
   for (uint64_t at = p.first + me * kPairs; at < end; at += blocks * kPairs) {
     const uint64_t stop = end - at < kPairs ? end : at + kPairs;
-    const uint32_t lo = row_of(p, 0, p.n, at), hi = row_of(p, lo, p.n, stop - 1) + 1;
+    const uint32_t lo = row_of(p.offsets, 0, p.n - 1, at), hi = row_of(p.offsets, lo, p.n - 1, stop - 1);
     for (uint64_t pair = at + rank; pair < stop; pair += threads) {
-      const uint32_t row = row_of(p, lo, hi, pair);
+      const uint32_t row = row_of(p.offsets, lo, hi, pair);
       const uint64_t s = p.spans[row];
       const uint32_t match = count(s) == 1 ? place(s) : p.rows[place(s) + uint32_t(pair - p.offsets[row])];
       store_once(p.left + (pair - p.first), row);

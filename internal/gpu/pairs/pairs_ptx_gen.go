@@ -12,13 +12,15 @@ import (
 //kernelgen:compiler clang version 19.1.7
 //kernelgen:target 80+ptx83,90+ptx83
 //kernelgen:flags -x cuda --cuda-device-only -nocudainc -nocudalib -nostdinc -std=c++17 -Wall -Werror -I kernels/include -O3
-//kernelgen:input af2209b4c1bb4e4b9874ecd7680fdd4afea2cd476b25d6c9952868daa1236996 4282 internal/gpu/pairs/pairs.cu
+//kernelgen:input 6c28825c8595bedf3be15b17c7dc4b2aff98312470fa66d967f86ff31c301693 3942 internal/gpu/pairs/pairs.cu
 //kernelgen:input 870daf72e5f5ee3daf5209b7c93999cc04bae928905c38d006e9ce507ad53f71 12351 kernels/include/weft/access.cuh
 //kernelgen:input aba0e0ad799cf8072f65dfa894b9a84f4a011a1b5bf771d2050f1c78462e4073 856 kernels/include/weft/cuda.cuh
+//kernelgen:input 5e3421ae862c93e18c087642c81f54ce45afaa044e1f1bb4c2578b3c829721d4 981 kernels/include/weft/deal.cuh
 //kernelgen:input 3844d10e56bfb5b2bb8c488edf87f503d07fe3315f36a6d26af5f81e850e250a 4894 kernels/include/weft/shared.cuh
+//kernelgen:input 2cd6fc0143cfa76b9582c564b8b924e6d64dc78e985dfac5fc946ef80d61d9b2 755 kernels/include/weft/sums.cuh
 //kernelgen:input 0851189fa3150bd3eb30a9b7d5f0dcba58c8fcda1c3598976207e3eea53f4ea7 5348 kernels/include/weft/warp.cuh
-//kernelgen:output 8a5b94cdd957e1c8a65ead3be41476b386d743653a9603ca44c912b90539684b 9747 internal/gpu/pairs/pairs_sm80.ptx
-//kernelgen:output 50347083d9ce3c8c232c9d4e1630451bc317e398ee25efdde2e892310448ea43 9747 internal/gpu/pairs/pairs_sm90.ptx
+//kernelgen:output 1407146138a13b35f0137292689fc0d8c315612d4736240d41e37a8ad58d50da 9739 internal/gpu/pairs/pairs_sm80.ptx
+//kernelgen:output 31e3610ed7cd40cb17a7bcb281ef0b59025982509f34f745871140e65917d79a 9739 internal/gpu/pairs/pairs_sm90.ptx
 //kernelgen:output bbec3b1ae25be4711c1e421277f3cf75416f49e47eead627d8915d19ea333e91 2370 internal/gpu/pairs/pairs_params_gen.go
 
 //go:embed pairs_sm80.ptx

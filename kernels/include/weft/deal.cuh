@@ -5,8 +5,9 @@
 
 namespace weft {
 
-// row_of is the last of rows lo to hi that begins at item `at` of all or before it.
-__device__ __forceinline__ uint32_t row_of(const uint64_t* offsets, uint32_t lo, uint32_t hi, uint32_t at) {
+// row_of is the last of rows lo to hi that begins at item `at` of all or before it. Items are numbers of 32 bits, or of 64.
+template <typename Item>
+__device__ __forceinline__ uint32_t row_of(const uint64_t* offsets, uint32_t lo, uint32_t hi, Item at) {
   while (lo < hi) {
     const uint32_t mid = hi - (hi - lo) / 2;
     if (offsets[mid] <= at) {
