@@ -15,6 +15,9 @@ import (
 	"github.com/weftgo/weft/internal/hash"
 )
 
+// GraphImages are the kernels of graphs.
+var GraphImages = append(conformance.Images(slabGraphImages), &slabColumnsImage)
+
 // Images are the kernels, MixedImages those of mixed batches and reductions.
 var Images, MixedImages = append(conformance.Images(slabImages), conformance.Images(slabMultiImages)...), conformance.Images(slabMixedImages)
 

@@ -32,6 +32,23 @@ func TestRandomMutants(t *testing.T) {
 	}})
 }
 
+// Few random changes of the kernels of graphs go unnoticed.
+func TestGraphRandomMutants(t *testing.T) {
+	trials := func(weighted bool) func(*mutate.Mutant) []mutate.Trial {
+		return func(m *mutate.Mutant) []mutate.Trial {
+			quick, random := mutate.OnDevices(m.Arch, 2, graphTests(weighted))
+			return slices.Concat(quick, random)
+		}
+	}
+	columns := func(m *mutate.Mutant) []mutate.Trial {
+		quick, random := mutate.OnDevices(m.Arch, 2, slices.Concat(graphTests(true), graphTests(false)))
+		return slices.Concat(quick, random)
+	}
+	mutate.Run(t, mutate.Config{Images: GraphImages, Number: 2, Reasons: survivors, Trials: map[string]func(*mutate.Mutant) []mutate.Trial{
+		"slab_graph_64_0": trials(false), "slab_graph_64_32": trials(true), "slab_columns": columns,
+	}})
+}
+
 // modes are those in which a kernel may do something different: the first, and
 // for kernels that change a table all.
 func modes(m *mutate.Mutant) []mode {

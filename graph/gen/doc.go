@@ -1,15 +1,16 @@
-// Package gen generates graphs for tests and measurements: R-MAT, random geometric graphs, Delaunay triangulations,
+// Package gen generates graphs for tests and measurements: R-MAT, Kronecker graphs of any initiator, random geometric graphs, Delaunay triangulations,
 // roads, and unions of cliques.
 //
 // Everything random is a function of a seed and a counter, by integers alone, so that a graph
-// is the same on any machine and any number of cores. Functions return lists of edges, of which graph.Build makes graphs: those of R-MAT and of cliques have
-// edges several times, and R-MAT has self loops.
+// is the same on any machine and any number of cores. Functions return lists of edges, of which graph.Build makes graphs: those of R-MAT, Kronecker and of cliques have
+// edges several times, and the first two self loops.
 //
 // With the parameters in the last column the degrees are like those of graphs that articles measure (of Awad's thesis "Fully Concurrent GPU Data Structures", 2022, table 5.1);
 // results on them are of generated graphs with such parameters, and not of those graphs.
 //
 //	generator   like                             parameters
 //	RMAT        soc-LiveJournal, soc-orkut       the default; 17, 71 arcs a vertex
+//	Kronecker   soc-orkut                        an initiator of three rows: .3 .12 .1, .12 .1 .06, .1 .06 .04; 71.6 arcs a vertex
 //	Geometric   rgg_n_2_20, rgg_n_2_24           the default radius: 13.1, 15.8 arcs a vertex
 //	Delaunay    delaunay_n20, delaunay_n23       6 arcs a vertex
 //	Roads       luxembourg, germany, road_usa    Subdivisions 6.9, 4, 0.96: 1.044, 1.071, 1.205 edges a vertex

@@ -22,6 +22,9 @@ type made func(t *testing.T, dev device.Device) (graph.Edges, error)
 func rmat(o RMATOptions) made {
 	return func(t *testing.T, dev device.Device) (graph.Edges, error) { return RMAT(t.Context(), dev, o) }
 }
+func kronecker(o KroneckerOptions) made {
+	return func(t *testing.T, dev device.Device) (graph.Edges, error) { return Kronecker(t.Context(), dev, o) }
+}
 func geometric(o GeometricOptions) made {
 	return func(t *testing.T, dev device.Device) (graph.Edges, error) { return Geometric(t.Context(), dev, o) }
 }
@@ -94,6 +97,12 @@ func TestDeterministic(t *testing.T) {
 	}{
 		{"RMAT", func(s uint64) made { return rmat(RMATOptions{Scale: 12, EdgeFactor: 5, Seed: s}) }, 0x151fdeb3bd771c88},
 		{"RMAT, permuted", func(s uint64) made { return rmat(RMATOptions{Scale: 12, EdgeFactor: 5, Permute: true, Seed: s}) }, 0xe05a6453e7240ef3},
+		{"Kronecker", func(s uint64) made {
+			return kronecker(KroneckerOptions{Initiator: []float64{5, 2, 1, 2, 1, .5, 1, .5, .25}, Power: 7, EdgeFactor: 5, Seed: s})
+		}, 0x1a40ac3658bd205a},
+		{"Kronecker, permuted", func(s uint64) made {
+			return kronecker(KroneckerOptions{Power: 11, EdgeFactor: 5, Permute: true, Seed: s})
+		}, 0x36b65eae29ab978a},
 		{"Geometric", func(s uint64) made { return geometric(GeometricOptions{Vertices: 20_000, Seed: s}) }, 0x6e9f6ece06964049},
 		{"Delaunay", func(s uint64) made { return delaunay(DelaunayOptions{Vertices: 5000, Seed: s}) }, 0xef058e84acebb88a},
 		{"Roads", func(s uint64) made { return roads(RoadsOptions{Vertices: 40_000, Seed: s}) }, 0xfee810279e9d602f},
@@ -137,6 +146,51 @@ func TestQuadrants(t *testing.T) {
 			if got := counts[q] / float64(len(e.From)); math.Abs(got-want) > 0.005 {
 				t.Errorf("level %d, quadrant %d: %.4f of the edges, want %v", level, q, got, want)
 			}
+		}
+	}
+}
+
+// Edges fall into the cells of an initiator as often as it says, at each digit, whatever that of another digit is.
+func TestInitiator(t *testing.T) {
+	for _, cells := range [][]float64{nil, {3, 0, 1, 0, 0, 2, 1, 1, 0}, {1, 1e-9, 1e-9, 1}, slices.Repeat([]float64{.25, 4, 1, 0}, 64)} {
+		o := KroneckerOptions{Initiator: cells, Power: 3, EdgeFactor: 400}
+		if len(cells) == 256 {
+			o.Power, o.EdgeFactor = 2, 1500
+		}
+		e, err := Kronecker(t.Context(), devicetest.OpenCPU(t, 2), o)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if len(cells) == 0 {
+			cells = []float64{.57, .19, .19, .05}
+		}
+		sum, base := 0.0, uint32(math.Sqrt(float64(len(cells))))
+		for _, p := range cells {
+			sum += p
+		}
+		if want := int(math.Pow(float64(base), float64(o.Power))); e.Vertices != want {
+			t.Fatalf("%d vertices, want %d", e.Vertices, want)
+		}
+		n := float64(len(e.From))
+		for place, digit := uint32(1), 0; digit < o.Power; place, digit = place*base, digit+1 {
+			counts := make([]float64, len(cells))
+			for i, u := range e.From {
+				counts[u/place%base*base+e.To[i]/place%base]++
+			}
+			for c, p := range cells {
+				if p /= sum; math.Abs(counts[c]-p*n) > 5*math.Sqrt(p*n) || p == 0 && counts[c] > 0 {
+					t.Errorf("%d cells, digit %d, cell %d: %v edges, want %v", len(cells), digit, c, counts[c], p*n)
+				}
+			}
+		}
+		first := 0.0 // the product of cells, at two digits
+		for i, u := range e.From {
+			if u%(base*base) == 0 && e.To[i]%(base*base) == 0 {
+				first++
+			}
+		}
+		if want := cells[0] / sum * cells[0] / sum * n; math.Abs(first-want) > 5*math.Sqrt(want) {
+			t.Errorf("%d cells: %v edges from 0 to 0 at two digits, want %v", len(cells), first, want)
 		}
 	}
 }
@@ -384,6 +438,17 @@ func TestOptions(t *testing.T) {
 		{rmat(RMATOptions{Scale: 31, EdgeFactor: 2}), "fewer than 2^31 edges"},
 		{rmat(RMATOptions{A: 0.5, B: 0.5}), "A 0.5, B 0.5, C 0, want"},
 		{rmat(RMATOptions{A: math.NaN()}), "A NaN"},
+		{kronecker(KroneckerOptions{Initiator: make([]float64, 8)}), "Kronecker: invalid options: an Initiator of 8 cells"},
+		{kronecker(KroneckerOptions{Initiator: []float64{1}}), "an Initiator of 1 cells"},
+		{kronecker(KroneckerOptions{Initiator: make([]float64, 17*17)}), "an Initiator of 289 cells"},
+		{kronecker(KroneckerOptions{Initiator: []float64{1, 1, -1, 1}}), "cell 2 of Initiator is -1"},
+		{kronecker(KroneckerOptions{Initiator: []float64{1, math.NaN(), 1, 1}}), "cell 1 of Initiator is NaN"},
+		{kronecker(KroneckerOptions{Initiator: make([]float64, 4)}), "the cells of Initiator are 0 together"},
+		{kronecker(KroneckerOptions{Initiator: []float64{1e308, 1e308, 1, 1}}), "the cells of Initiator are +Inf together"},
+		{kronecker(KroneckerOptions{Power: -1}), "Power -1"},
+		{kronecker(KroneckerOptions{Power: 32}), "Power 32 of 2 rows"},
+		{kronecker(KroneckerOptions{Power: 31}), "fewer than 2^31 edges"},
+		{kronecker(KroneckerOptions{EdgeFactor: math.NaN()}), "EdgeFactor NaN"},
 		{geometric(GeometricOptions{}), "Vertices 0, want 1 to"},
 		{geometric(GeometricOptions{Vertices: 5, Radius: -1}), "Radius -1"},
 		{geometric(GeometricOptions{Vertices: 5, Radius: math.NaN()}), "Radius NaN"},
@@ -410,6 +475,7 @@ func TestOptions(t *testing.T) {
 	}
 	for name, run := range map[string]func() error{
 		"RMAT":      func() error { _, err := RMAT(ctx, dev, RMATOptions{Scale: 4}); return err },
+		"Kronecker": func() error { _, err := Kronecker(ctx, dev, KroneckerOptions{Power: 4}); return err },
 		"Geometric": func() error { _, err := Geometric(ctx, dev, GeometricOptions{Vertices: 9}); return err },
 		"Delaunay":  func() error { _, err := Delaunay(ctx, dev, DelaunayOptions{Vertices: 9}); return err },
 		"Roads":     func() error { _, err := Roads(ctx, dev, RoadsOptions{Vertices: 9}); return err },

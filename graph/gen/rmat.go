@@ -24,7 +24,7 @@ type RMATOptions struct {
 }
 
 // RMAT draws edges by choosing a quadrant of the adjacency matrix, then one of that, and so on (Chakrabarti, Zhan, Faloutsos: "R-MAT: A Recursive
-// Model for Graph Mining", 2004): a stochastic Kronecker graph of a matrix of two rows. Some edges come several times, and some are
+// Model for Graph Mining", 2004): a stochastic Kronecker graph of a matrix of two rows, of which [Kronecker] takes any. Some edges come several times, and some are
 // self loops.
 func RMAT(ctx context.Context, dev device.Device, o RMATOptions) (graph.Edges, error) {
 	g, err := newGenerator(ctx, dev, "RMAT", o.Seed)

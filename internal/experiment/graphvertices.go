@@ -16,7 +16,7 @@ var graphVerticesExperiment = Experiment{
 	Name:  "graph-vertices",
 	Title: "Batches of vertices, with all their edges, out of undirected graphs and in again",
 	Doc: `After table 5.4 and section 5.5.1 of Awad's thesis: a batch of random vertices is deleted from an undirected graph, with all edges that they have, in both directions, and inserted
-again, with these edges. Batches are of 2^16 to 2^18 vertices (2^8 to 2^14 on a CPU), an eighth of the graph's at most, in slices of Go; rates are in vertices, by the host's clock.` + generated + `
+again, with these edges. Batches are of 2^16 to 2^20 vertices (2^8 to 2^14 on a CPU), an eighth of the graph's at most (--n 8388608 has all), in slices of Go; rates are in vertices, by the host's clock.` + generated + `
 The limit is random compare-and-swaps of 64 bits, one a vertex. Published beside deletions: the thesis on a TITAN V, the mean over four of its graphs.`,
 	run: func(ctx context.Context, r *runner) error {
 		return r.eachGraph(ctx, func(t *graphTrial) error { return t.vertices(ctx) })
@@ -32,7 +32,7 @@ func (t *graphTrial) vertices(ctx context.Context) error {
 }
 
 func (t *graphTrial) verticesOf(ctx context.Context, g changing) error {
-	for _, size := range t.batches(t.size(8, 16), t.size(14, 18), max(16, t.csr.Vertices()/8)) {
+	for _, size := range t.batches(t.size(8, 16), t.size(14, 20), max(16, t.csr.Vertices()/8)) {
 		t.step("graph-vertices: %s, %s, batches of %d", t.name, g.layout(), size)
 		if err := t.vertexBatch(ctx, g, size); err != nil {
 			return err

@@ -1,0 +1,147 @@
+package gen
+
+import (
+	"context"
+	"math"
+	"math/bits"
+
+	"github.com/weftgo/weft/device"
+	"github.com/weftgo/weft/graph"
+	"github.com/weftgo/weft/internal/workload"
+)
+
+// KroneckerOptions configure [Kronecker].
+type KroneckerOptions struct {
+	// Initiator is the matrix of N rows and as many columns, row by row: for each cell, how likely an edge lies in it, where others are
+	// 1 together or any other number. 2 to 16 rows. Default: that of RMAT.
+	Initiator []float64
+	// Power is how many times the matrix is multiplied with itself: there are N^Power vertices, 2^31 at most. 0 and more.
+	Power int
+	// EdgeFactor is the number of edges a vertex. Default 16.
+	EdgeFactor float64
+	// Permute gives vertices their numbers at random. Default: digits of a number, to the base N, are rows of the matrix.
+	Permute bool
+	Seed    uint64
+}
+
+// Kronecker draws edges of the Kronecker power of a matrix: the probability of an edge from u to v is the product, over the digits of both numbers to the base N,
+// of the cell in row u's digit and column v's (Leskovec, Chakrabarti, Kleinberg, Faloutsos, Ghahramani: "Kronecker Graphs: An Approach to Modeling Networks",
+// 2010). As in that article, each of a number of edges chooses a cell for each digit; so some edges come several times, and some are self loops. With two rows it is
+// [RMAT] with other draws.
+func Kronecker(ctx context.Context, dev device.Device, o KroneckerOptions) (graph.Edges, error) {
+	g, err := newGenerator(ctx, dev, "Kronecker", o.Seed)
+	if err != nil {
+		return graph.Edges{}, err
+	}
+	if len(o.Initiator) == 0 {
+		o.Initiator = []float64{0.57, 0.19, 0.19, 0.05}
+	}
+	if o.EdgeFactor == 0 {
+		o.EdgeFactor = 16
+	}
+	cells, base, err := g.cells(o.Initiator)
+	if err != nil {
+		return graph.Edges{}, err
+	}
+	n := uint64(1)
+	for range max(0, o.Power) {
+		if n *= base; n > 1<<31 {
+			break
+		}
+	}
+	switch {
+	case o.Power < 0 || n > 1<<31:
+		return graph.Edges{}, g.refuse("Power %d of %d rows, want 0 and more, and at most 2^31 vertices", o.Power, base)
+	case !(o.EdgeFactor > 0 && o.EdgeFactor*float64(n) < 1<<31):
+		return graph.Edges{}, g.refuse("EdgeFactor %v of %d vertices, want more than 0, and fewer than 2^31 edges", o.EdgeFactor, n)
+	}
+	m := int(o.EdgeFactor * float64(n))
+	e := graph.Edges{Vertices: int(n), From: make([]uint32, m), To: make([]uint32, m)}
+	names := workload.NewPermutation(n, g.draw(1, 0))
+	g.Parallel(m, grain, func(lo, hi int) {
+		for i := lo; i < hi && (i%1024 != 0 || ctx.Err() == nil); i++ {
+			u, v := uint64(0), uint64(0)
+			for digit := range o.Power {
+				row, column := cells.draw(g.draw(0, uint64(i)*uint64(o.Power)+uint64(digit)), base)
+				u, v = u*base+row, v*base+column
+			}
+			if o.Permute {
+				u, v = names.At(u), names.At(v)
+			}
+			e.From[i], e.To[i] = uint32(u), uint32(v)
+		}
+	})
+	return e, ctx.Err()
+}
+
+// aliases are the shares of the cells of a matrix, as an alias table (Walker, 1977): a cell is drawn with one number, which chooses an entry and whether its
+// cell counts or the other one.
+type aliases []struct {
+	share uint64 // of the entry's own cell, of 2^32
+	other uint32
+}
+
+// cells makes them of an initiator of so many rows.
+func (g *generator) cells(initiator []float64) (aliases, uint64, error) {
+	base := int(math.Sqrt(float64(len(initiator))))
+	if base*base != len(initiator) || base < 2 || base > 16 {
+		return nil, 0, g.refuse("an Initiator of %d cells, want the square of 2 to 16", len(initiator))
+	}
+	sum := 0.0
+	for i, p := range initiator {
+		if !(p >= 0) || math.IsInf(p, 0) {
+			return nil, 0, g.refuse("cell %d of Initiator is %v, want probabilities", i, p)
+		}
+		sum += p
+	}
+	if !(sum > 0) || math.IsInf(sum, 0) {
+		return nil, 0, g.refuse("the cells of Initiator are %v together, want more than 0", sum)
+	}
+	// By integers: n cells share n times 2^32, so that what is drawn is the same on any machine.
+	n := len(initiator)
+	left, all := make([]uint64, n), uint64(n)<<32
+	largest := 0
+	for i, p := range initiator {
+		if left[i] = uint64(math.Round(p / sum * float64(all))); left[i] > left[largest] {
+			largest = i
+		}
+	}
+	given := uint64(0)
+	for _, x := range left {
+		given += x
+	}
+	left[largest] += all - given // what rounding has taken or left
+	return alias(left), uint64(base), nil
+}
+
+// alias fills the entries one by one: a cell with less than an entry's share is given the rest by one that has more.
+func alias(left []uint64) aliases {
+	const whole = 1 << 32
+	c := make(aliases, len(left))
+	var small, large []int
+	for i, x := range left {
+		if c[i].share, c[i].other = whole, uint32(i); x < whole {
+			small = append(small, i)
+		} else {
+			large = append(large, i)
+		}
+	}
+	for len(small) > 0 && len(large) > 0 {
+		s, l := small[len(small)-1], large[len(large)-1]
+		small = small[:len(small)-1]
+		c[s].share, c[s].other = left[s], uint32(l)
+		if left[l] -= whole - left[s]; left[l] < whole {
+			small, large = append(small, l), large[:len(large)-1]
+		}
+	}
+	return c
+}
+
+// draw is the row and the column that a number of 64 random bits chooses, of a matrix of so many rows.
+func (c aliases) draw(x, base uint64) (row, column uint64) {
+	at, _ := bits.Mul64(x, uint64(len(c)))
+	if x*uint64(len(c))>>32 >= c[at].share { // the rest of the product is as random
+		at = uint64(c[at].other)
+	}
+	return at / base, at % base
+}
