@@ -2,8 +2,7 @@
 // look at a base slab. graphgpuedges.go explains the launches.
 #pragma once
 
-#include "change.cuh"
-#include "weft/slab_arcs.cuh"
+#include "graph.cuh"
 
 namespace weft::slab {
 
@@ -13,53 +12,52 @@ namespace weft::slab {
 struct Plain {
   const uint32_t* from;
   const uint32_t* to;
-  uint32_t n;       // edges
-  uint32_t both;    // 1: each is two arcs
-  uint32_t spread;  // a thread in 2^spread has an arc
-  uint32_t most;    // vertices that may be
+  uint32_t n;     // edges
+  uint32_t both;  // 1: each is two arcs
+  uint32_t most;  // vertices that may be
+  uint32_t unused;
 };
-
-__device__ __forceinline__ Tried* tried(const Graph& g) { return reinterpret_cast<Tried*>(g.table.counters); }
 
 struct PlainParams {
   Graph graph;
   Plain edges;
-  uint64_t* rest;  // arcs that find no room
+  uint64_t* rest;   // arcs that find no room, as long as they are
+  uint32_t listed;  // so many
   uint32_t ticket;
   uint32_t flags;
+  uint32_t unused;
 };
 
-// check notes whether a vertex cannot be: then nothing is inserted.
+// check notes whether a vertex cannot be: then nothing is inserted. Four edges of a thread are under way.
 __device__ __forceinline__ void check(const PlainParams& p) {
+  constexpr uint32_t kAtOnce = 4;
   Tried* t = tried(p.graph);
+  const uint64_t step = threads_in_grid();
   if (thread_index() == 0) store_relaxed(&t->left, 0u);
-  for (uint64_t i = thread_index(); i < p.edges.n; i += threads_in_grid())
-    if (p.edges.from[i] >= p.edges.most || p.edges.to[i] >= p.edges.most)
-      max_relaxed(&t->bad, uint64_t(p.ticket) << 32 | uint32_t(~i));
+  for (uint64_t first = thread_index(); first < p.edges.n; first += kAtOnce * step) {
+    uint32_t u[kAtOnce], v[kAtOnce];
+#pragma unroll
+    for (uint32_t k = 0; k < kAtOnce; k++) {
+      const uint64_t i = first + k * step;
+      u[k] = i < p.edges.n ? p.edges.from[i] : 0, v[k] = i < p.edges.n ? p.edges.to[i] : 0;
+    }
+#pragma unroll
+    for (uint32_t k = 0; k < kAtOnce; k++)
+      if (u[k] >= p.edges.most || v[k] >= p.edges.most) max_relaxed(&t->bad, uint64_t(p.ticket) << 32 | uint32_t(~(first + k * step)));
+  }
 }
 
 // plain is the operation of this thread.
 template <class S>
 __device__ __forceinline__ Operation<S> plain(const Plain& e, uint32_t kind) {
-  const uint64_t at = thread_index(), arc = at >> e.spread, i = arc >> e.both;
-  Operation<S> op{i < e.n && (at & ((1u << e.spread) - 1)) == 0, kind, kNoArc, 0};
+  const uint64_t arc = thread_index(), i = arc >> e.both;
+  Operation<S> op{i < e.n, kind, kNoArc, 0};
   if (op.there) {
     const uint32_t u = load_once(e.from + i), v = load_once(e.to + i);
     op.key = (arc & e.both) != 0 ? arc_of(v, u) : arc_of(u, v);
     op.there = u != v;
   }
   return op;
-}
-
-// Located is a graph in which a lane has found the bucket of its arc.
-struct Located : Graph {
-  uint32_t home;
-
-  __device__ __forceinline__ Located(const Graph& g, uint32_t home) : Graph(g), home(home) {}
-};
-template <class S>
-__device__ __forceinline__ uint32_t locate(const Located& t, uint64_t) {
-  return t.home;
 }
 
 // ---- the first look ---------------------------------------------------------
@@ -120,11 +118,10 @@ struct Look : SlabTile<S> {
 // look_first gives operations the outcomes that one look decides, two of a tile under way, and kAgain to the others.
 template <class S, bool Inserts>
 __device__ __forceinline__ void look_first(const Located& g, Operation<S>& op) {
-  constexpr uint32_t kAtOnce = 2, kThose = 0x33333333;  // two lanes of each tile
+  constexpr uint32_t kAtOnce = 2;
   const uint32_t name = uint32_t(stored<S>(op.key)), those = ballot(kAll, op.there);
 #pragma unroll
   for (uint32_t r = 0; r < kLanes; r += kAtOnce) {
-    if ((those & kThose << r) == 0) continue;
     Look<S, Inserts> look[kAtOnce];
 #pragma unroll
     for (uint32_t k = 0; k < kAtOnce; k++) look[k].load(g, those, r + k);
@@ -164,7 +161,7 @@ __device__ __forceinline__ void run(const PlainParams& p, Operation<S>& op) {
 template <class S>
 __device__ __forceinline__ void insert(const PlainParams& p) {
   Tried* t = tried(p.graph);
-  if (load_relaxed(&t->bad) >> 32 == p.ticket) return;
+  if (refused(t, p.ticket)) return;
   Operation<S> op = plain<S>(p.edges, kPutNew);
   run<S, true>(p, op);
   const uint32_t full = ballot(kAll, op.outcome == kFull), lane = lane_index();
@@ -172,7 +169,7 @@ __device__ __forceinline__ void insert(const PlainParams& p) {
     uint32_t at = 0;
     if (lane == lowest(full)) at = add_relaxed(&t->left, uint32_t(popcount(full)));
     at = shuffle(kAll, at, lowest(full)) + popcount(full & ((1u << lane) - 1));
-    if (full >> lane & 1) p.rest[at] = op.key;
+    if ((full >> lane & 1) && at < p.listed) p.rest[at] = op.key;
   }
   const uint32_t fresh = count_block(op.outcome == kInserted), revived = p.flags & kReuse ? count_block(op.outcome == kRevived) : 0;
   if (thread_in_block() != 0 || fresh + revived == 0) return;

@@ -14,6 +14,21 @@ namespace weft::slab {
 // make them those of their vertices could not be launched.
 __device__ __forceinline__ bool owned(const Graph& t, uint32_t bucket) { return t.owners[bucket] != kAll; }
 
+__device__ __forceinline__ Tried* tried(const Graph& g) { return reinterpret_cast<Tried*>(g.table.counters); }
+// refused tells whether a vertex of a batch cannot be.
+__device__ __forceinline__ bool refused(const Tried* t, uint32_t ticket) { return load_relaxed(&t->bad) >> 32 == ticket; }
+
+// Located is a graph in which a lane has found the bucket of its arc.
+struct Located : Graph {
+  uint32_t home;
+
+  __device__ __forceinline__ Located(const Graph& g, uint32_t home) : Graph(g), home(home) {}
+};
+template <class S>
+__device__ __forceinline__ uint32_t locate(const Located& t, uint64_t) {
+  return t.home;
+}
+
 // ---- edges -----------------------------------------------------------------
 
 // Edges are a batch, and the arcs that it is for the table: of an undirected graph two each, the one from the smaller
@@ -24,20 +39,24 @@ struct EdgesParams {
   const uint32_t* vals;  // may be null
   uint64_t* keys;
   uint32_t* weights;
-  const uint8_t* done;  // of arcs, for pick
+  const uint8_t* done;   // of arcs, for pick
+  const uint8_t* again;  // of those, what became of them when they were run once more; may be null
   uint8_t* ok;          // of edges; may be null
   uint64_t* changed;    // added to
+  const Tried* tried;   // of a batch that has been checked with this ticket; may be null
   uint32_t n;
   uint32_t both;
-  uint32_t most;  // vertices that may be
-  uint32_t unused;
+  uint32_t most;    // vertices that may be
+  uint32_t ticket;
 };
 
+// arcs makes them, of a batch with a vertex that cannot be none.
 __device__ __forceinline__ void arcs(const EdgesParams& p) {
+  const bool bad = p.tried != nullptr && refused(p.tried, p.ticket);
   for (uint64_t i = thread_index(); i < p.n; i += threads_in_grid()) {
     const uint32_t u = p.from[i], v = p.to[i], low = u < v ? u : v, high = u < v ? v : u;
     const uint64_t last = i * (1 + p.both) + p.both;
-    const bool none = u == v && u < p.most;  // count finds a vertex that cannot be
+    const bool none = bad || (u == v && u < p.most);  // count finds a vertex that cannot be
     p.keys[last] = none ? kNoArc : p.both ? arc_of(low, high) : arc_of(u, v);
     if (p.both) p.keys[last - 1] = none ? kNoArc : arc_of(high, low);
     if (p.vals == nullptr) continue;
@@ -50,7 +69,8 @@ __device__ __forceinline__ void arcs(const EdgesParams& p) {
 __device__ __forceinline__ void pick(const EdgesParams& p) {
   int32_t changed = 0;
   for (uint64_t i = thread_index(); i < p.n; i += threads_in_grid()) {
-    const uint8_t done = p.done[i * (1 + p.both) + p.both];
+    const uint64_t last = i * (1 + p.both) + p.both;
+    const uint8_t done = p.done[last] | (p.again ? p.again[last] : 0);
     if (p.ok) p.ok[i] = done;
     changed += done;
   }
@@ -90,7 +110,11 @@ __device__ __forceinline__ void change_arcs(const ChangeParams<Graph>& p) {
     op.there = false;
     if (c.ok) store_once(c.ok + i, uint8_t(0));
   }
-  change<S, false>(g, c.flags | (c.kind == kPut ? uint32_t(kSteady) : 0), op);
+  const Located at(g, locate<S>(g, op.key));
+  Operation<S> run = op;
+  run.there = op.there && at.home != g.table.buckets;  // a vertex without a table: where batches are run before there is room
+  change<S, false>(at, c.flags | (c.kind == kPut ? uint32_t(kSteady) : 0), run);
+  op.outcome = op.there && !run.there && c.kind != kDelete ? kFull : run.outcome, op.value = run.value;
   outcome<S, V>(c, i, op);
   list(c, i, op, contends(op));
   tally_block(g.table.counters, op.outcome);
@@ -101,6 +125,7 @@ __device__ __forceinline__ void change_arcs(const ChangeParams<Graph>& p) {
 // finds the slots that others left in theirs: then it is the one that has inserted the arc.
 template <class S, class K>
 __device__ __forceinline__ void change_winner(const WinnersParams<Graph>& p, Operation<S>& op) {
+  op.there &= locate<S>(p.table, op.key) != p.table.table.buckets;
   change_one<S>(p.table, op);
   if (p.winners.ok && inserted(op.outcome))
     store_relaxed(p.winners.ok + load_relaxed(winners_of<K>(p.winners.contest).find(op.key)) - 1, 1);
@@ -112,49 +137,85 @@ __device__ __forceinline__ void change_winner(const WinnersParams<Graph>& p, Ope
 struct RoomParams {
   Graph graph;
   Graph to;  // of hand
-  const uint64_t* keys;
+  const uint64_t* keys;  // arcs; null: of edges
+  const uint32_t* from;
+  const uint32_t* ends;
   Move* moves;
   Demand* demand;
-  uint64_t n;       // keys, or moves
+  uint64_t n;       // keys, edges, or moves
   uint32_t most;    // vertices that may be
   uint32_t wanted;  // arcs of a base slab, in sixteenths
   uint32_t times;   // as many at most
   uint32_t next;    // base slab that is handed out next
+  uint32_t both;    // each edge is two arcs
+  uint32_t sweep;   // all vertices are looked at: they are no more than the arcs
 };
 
 __device__ __forceinline__ uint32_t slabs_for(const RoomParams& p, uint32_t degree) {
   return uint32_t((uint64_t(degree) * 16 + p.wanted - 1) / p.wanted);
 }
 
+// each_arc calls f(i, arc) for the arcs of a batch, of which i is the key or the edge.
+template <class F>
+__device__ __forceinline__ void each_arc(const RoomParams& p, F f) {
+  for (uint64_t i = thread_index(); i < p.n; i += threads_in_grid()) {
+    if (p.keys != nullptr) {
+      f(i, p.keys[i]);
+      continue;
+    }
+    const uint32_t u = p.from[i], v = p.ends[i];
+    if (u == v && u < p.most) continue;
+    f(i, arc_of(u, v));
+    if (p.both) f(i, arc_of(v, u));
+  }
+}
+
+// crowds tells whether chains of a vertex would get long with so many arcs.
+__device__ __forceinline__ bool crowds(const RoomParams& p, uint32_t slabs, uint64_t arcs) { return arcs > uint64_t(slabs) * p.times * p.wanted / 16; }
+__device__ __forceinline__ void crowd(const RoomParams& p, uint32_t u) { p.moves[add_relaxed(&p.demand->crowded, 1u)].vertex = u; }
+
 // count notes how many insertions each vertex gets, and lists those whose chains would get long.
 __device__ __forceinline__ void count_batch(const RoomParams& p) {
-  for (uint64_t i = thread_index(); i < p.n; i += threads_in_grid()) {
-    const uint64_t arc = p.keys[i];
-    if (arc == kNoArc) continue;
+  each_arc(p, [&](uint64_t i, uint64_t arc) {
+    if (arc == kNoArc) return;
     const uint32_t u = source_of(arc), v = uint32_t(arc);
     if (u >= p.most || v >= p.most) {
       max_relaxed(&p.demand->bad, ~uint32_t(i));
-      continue;
+      return;
     }
     if (u >= p.graph.n) {
       max_relaxed(&p.demand->vertices, u + 1);
-      continue;
+      return;
     }
     Vertex& at = p.graph.vertices[u];
-    const uint64_t limit = uint64_t(at.slabs) * p.times * p.wanted / 16;
+    if (p.sweep) {  // which lists them
+      add_relaxed(&at.coming, 1u);
+      return;
+    }
     const uint32_t now = add_relaxed(&at.coming, 1u) + 1;
     const uint64_t all = uint64_t(at.degree) + now;
     // The one that is too many finds the vertex.
-    if (all > limit && (all == limit + 1 || now == 1)) p.moves[add_relaxed(&p.demand->crowded, 1u)].vertex = u;
+    if (crowds(p, at.slabs, all) && (now == 1 || !crowds(p, at.slabs, all - 1))) crowd(p, u);
+  });
+}
+
+// sweep lists those vertices where it looks at all.
+__device__ __forceinline__ void sweep(const RoomParams& p) {
+  for (uint64_t u = thread_index(); u < p.graph.n; u += threads_in_grid()) {
+    const Vertex v = p.graph.vertices[u];
+    if (v.coming != 0 && crowds(p, v.slabs, uint64_t(v.degree) + v.coming)) crowd(p, uint32_t(u));
   }
 }
 
 // forget undoes that.
 __device__ __forceinline__ void forget(const RoomParams& p) {
-  for (uint64_t i = thread_index(); i < p.n; i += threads_in_grid()) {
-    const uint32_t u = source_of(p.keys[i]);
-    if (u < p.graph.n) store_relaxed(&p.graph.vertices[u].coming, 0u);
+  if (p.sweep) {
+    for (uint64_t u = thread_index(); u < p.graph.n; u += threads_in_grid()) store_relaxed(&p.graph.vertices[u].coming, 0u);
+    return;
   }
+  each_arc(p, [&](uint64_t, uint64_t arc) {
+    if (const uint32_t u = source_of(arc); u < p.graph.n) store_relaxed(&p.graph.vertices[u].coming, 0u);
+  });
 }
 
 // hand_out gives the lanes of a warp base slabs, one atomic for all: how many have been handed out before.
@@ -316,7 +377,7 @@ __device__ __forceinline__ void hand(const RoomParams& p) {
     if (u < p.graph.n) v = p.graph.vertices[u], v.slabs = slabs_for(p, v.degree + v.coming);
     const uint64_t before = hand_out(p, v.slabs);
     if (u >= p.graph.n) continue;
-    v.first = uint32_t(before);
+    v.first = uint32_t(before), v.coming = 0;
     p.to.vertices[u] = v;
     for (uint32_t b = 0; b < v.slabs; b++) p.to.owners[v.first + b] = uint32_t(u);
   }

@@ -122,10 +122,10 @@ func (g *graph) Delete(ctx context.Context, from, to []uint32, deleted []bool) (
 	return g.change(ctx, "Delete", nil, op.Delete, edgeColumns(from, to, batch.Column{}, deleted))
 }
 
-// InsertOn is Insert for a batch on the device, on a stream. inserted may be empty: then most edges go in by one launch, and the call
-// waits for them; otherwise the host finds room first, so the call waits for what the stream was given before, and not for the edges to be
-// there. Nothing may change columns until the stream has done it. On a GPU more than 2^22 edges are looked at in parts of so many: those
-// before the part with a vertex that cannot be are in, as [weft.PartialError] tells.
+// InsertOn is Insert for a batch on the device, on a stream; inserted may be empty. On a GPU the call waits until the batch has been looked
+// at: edges go in where their vertices have room, and only for others the host makes some, which may not be there yet when it returns. Nothing
+// may change columns until the stream has done it. With inserted, or weights, more than 2^22 edges are looked at in parts of so many: those before the
+// part with a vertex that cannot be are in, as [weft.PartialError] tells; without both, none is.
 func (g *Graph) InsertOn(s *device.Stream, from, to device.Slice[uint32], inserted device.Slice[bool]) error {
 	return g.changeOn("InsertOn", s, op.PutNew, edgeColumnsOn(from, to, batch.Column{}, inserted))
 }

@@ -245,12 +245,8 @@ func (e *cpuGraph[V, SV]) wanted(context.Context) (uint64, error) {
 }
 
 // renew is for [graphEngine].
-func (e *cpuGraph[V, SV]) renew(ctx context.Context, n, units int) error {
+func (e *cpuGraph[V, SV]) renew(ctx context.Context, n int, slabs uint64, units int) error {
 	if err := ctx.Err(); err != nil {
-		return err
-	}
-	slabs, err := e.wanted(ctx)
-	if err != nil {
 		return err
 	}
 	from := e.generation()

@@ -197,8 +197,8 @@ func TestGraphScratch(t *testing.T) {
 	}
 }
 
-// Of a batch in parts a bad edge is named by its place in the batch; the parts before it are in. A graph that is
-// closed says so.
+// Of a batch in parts a bad edge is named by its place in the batch; the parts before it are in. One that is not made arcs of is looked
+// at as a whole. A graph that is closed says so.
 func TestGraphParts(t *testing.T) {
 	if testing.Short() {
 		t.Skip("interprets kernels")
@@ -209,18 +209,55 @@ func TestGraphParts(t *testing.T) {
 	g.policy.engine.(*gpuGraph).arcs.most = 3
 	s := devicetest.NewStream(t, dev)
 	from, to := devicetest.Upload(t, s, []uint32{1, 2, 3, 4, 3}), devicetest.Upload(t, s, []uint32{2, 3, 4, 5, 100})
-	err = g.InsertOn(s, from, to, device.Slice[bool]{})
-	partial := new(weft.PartialError)
-	if !errors.Is(err, weft.ErrOptions) || !errors.As(err, &partial) || partial.Done != 3 || !strings.Contains(err.Error(), "edge 4 from 3 to 100") {
-		t.Errorf("a bad edge in the second part: %v", err)
-	}
-	noError(t, g.Sync(t.Context()))
-	if g.Edges() != 3 {
-		t.Errorf("%d edges, want those of the first part", g.Edges())
+	for _, told := range []device.Slice[bool]{{}, devicetest.Upload(t, s, make([]bool, 5))} {
+		err = g.InsertOn(s, from, to, told)
+		partial, in := new(weft.PartialError), 0
+		if told.Len() > 0 {
+			in = 3
+		}
+		if !errors.Is(err, weft.ErrOptions) || errors.As(err, &partial) != (in > 0) || partial.Done != in || !strings.Contains(err.Error(), "edge 4 from 3 to 100") {
+			t.Errorf("a bad edge in the second part: %v", err)
+		}
+		noError(t, g.Sync(t.Context()))
+		if g.Edges() != in {
+			t.Errorf("%d edges, want %d", g.Edges(), in)
+		}
 	}
 	noError(t, g.Close())
 	if _, err := g.Insert(t.Context(), []uint32{1}, []uint32{2}, nil); !errors.Is(err, weft.ErrClosed) {
 		t.Errorf("closed: %v", err)
+	}
+}
+
+// Large batches have room for all of their edges made at once; and of others more may find none than are listed.
+func TestGraphLargeBatches(t *testing.T) {
+	if testing.Short() {
+		t.Skip("interprets kernels")
+	}
+	for _, directed := range []bool{true, false} {
+		for _, large := range []bool{true, false} {
+			dev := devicetest.OpenSim(t, &sim.Options{Arch: 90})
+			p := newGraphPlayer(t, dev, false, GraphOptions{Vertices: 100, MaxVertices: 100, Directed: directed, Seed: 1}, 100, 500, 1)
+			a := &p.g.policy.engine.(*gpuGraph).arcs
+			if a.listed = 7; large {
+				a.most = 3
+			}
+			s, err := dev.NewStream()
+			noError(t, err)
+			c := &columns{TB: t, s: s}
+			for range 3 {
+				from, to, _ := p.draw()
+				noError(t, p.set.InsertOn(s, columnOf(c, from), columnOf(c, to), device.Slice[bool]{}))
+				for i := range from {
+					if from[i] != to[i] {
+						p.model[p.key(from[i], to[i])] = 0
+					}
+				}
+				p.same()
+			}
+			c.close()
+			p.close()
+		}
 	}
 }
 

@@ -19,10 +19,10 @@ import (
 // gpuGraph is the engine of tables whose keys are arcs: flushes, and what resolves duplicates before its winners are known, are
 // those of other tables; the rest are their loops with another locate, and kernels that work by vertex (graph.cuh).
 //
-// A batch of insertions takes five launches in a turn before its own: it is counted by vertex, and vertices whose chains would get long are
-// listed and get their new base slabs; the host reads how much that is, and has their tables move, or all; and the counts go. Where
-// nobody wants to know which edges were new, edges without weights go in before that by one launch (arcBatch.try), and it is only for those
-// that find no room, because their vertices have no tables or a chain would get long.
+// A batch of insertions need not find room at first (arcBatch.insert and attempt): what finds none, because vertices have no tables or a chain
+// would get long, is reported, and room made only for it. It is counted by vertex, and vertices whose chains would get long are listed and
+// get their new base slabs; the host reads how much that is, and has their tables move, or all; and the counts go. Of large batches all
+// edges are counted before.
 type gpuGraph struct {
 	gpuEngine
 	sizing
@@ -31,11 +31,12 @@ type gpuGraph struct {
 	most     int // vertices that may be
 	directed bool
 
-	room   gpu.Work    // what a batch demands, and the tables that move
-	read   gpu.Work    // of reading rows
-	listed int         // tables that are to move
-	moving demandWords // what those take
-	arcs   arcBatch
+	room    gpu.Work    // what a batch demands, and the tables that move
+	read    gpu.Work    // of reading rows
+	listed  int         // tables that are to move
+	moving  demandWords // what those take
+	counted bool        // some vertices may have arcs noted that are coming
+	arcs    arcBatch
 
 	columns columnWork
 }
@@ -45,13 +46,14 @@ type graphKernels struct {
 	of     *gpuGraph
 	widths batch.Widths
 
-	find, change, export, renew       device.Kernel
-	arcs, pick                        device.Kernel
-	check, insert, erase              device.Kernel // the first two of graphs without weights
-	count, forget, plan, move, settle device.Kernel
-	measure, hand, degrees, rows      device.Kernel
-	doom, sever                       device.Kernel
-	close                             device.Kernel
+	find, change, export, renew  device.Kernel
+	arcs, pick                   device.Kernel
+	check, insert, erase         device.Kernel // the first two of graphs without weights
+	count, sweep, forget, plan   device.Kernel
+	move, settle                 device.Kernel
+	measure, hand, degrees, rows device.Kernel
+	doom, sever                  device.Kernel
+	close                        device.Kernel
 }
 
 func newGPUGraph(dev device.Device, w batch.Widths, s sizing, o *GraphOptions) (_ graphEngine, _ *core.Leases, err error) {
@@ -91,8 +93,8 @@ func (k *graphKernels) load(dev device.Device) error {
 	order := []gpu.Entry{{Name: "contend", To: &e.Order.Contend}, {Name: "reset", To: &e.Order.Reset}}
 	own := []gpu.Entry{
 		{Name: "find", To: &k.find}, {Name: "change", To: &k.change}, {Name: "export", To: &k.export}, {Name: "renew", To: &k.renew},
-		{Name: "arcs", To: &k.arcs}, {Name: "pick", To: &k.pick}, {Name: "erase", To: &k.erase}, {Name: "winners_first", To: &e.Order.First},
-		{Name: "count", To: &k.count}, {Name: "forget", To: &k.forget}, {Name: "plan", To: &k.plan}, {Name: "move", To: &k.move}, {Name: "settle", To: &k.settle},
+		{Name: "arcs", To: &k.arcs}, {Name: "pick", To: &k.pick}, {Name: "check", To: &k.check}, {Name: "erase", To: &k.erase}, {Name: "winners_first", To: &e.Order.First},
+		{Name: "count", To: &k.count}, {Name: "sweep", To: &k.sweep}, {Name: "forget", To: &k.forget}, {Name: "plan", To: &k.plan}, {Name: "move", To: &k.move}, {Name: "settle", To: &k.settle},
 		{Name: "measure", To: &k.measure}, {Name: "hand", To: &k.hand}, {Name: "degrees", To: &k.degrees}, {Name: "rows", To: &k.rows},
 		{Name: "doom", To: &k.doom}, {Name: "sever", To: &k.sever},
 		{Name: "close", To: &k.close},
@@ -101,7 +103,7 @@ func (k *graphKernels) load(dev device.Device) error {
 		order = append(order, gpu.Entry{Name: "claim", To: &e.Order.Claim})
 		own = append(own, gpu.Entry{Name: "winners_last", To: &e.Order.Last})
 	} else {
-		own = append(own, gpu.Entry{Name: "check", To: &k.check}, gpu.Entry{Name: "insert", To: &k.insert})
+		own = append(own, gpu.Entry{Name: "insert", To: &k.insert})
 	}
 	return errors.Join(
 		gpu.Load(dev, slabGraphImages[gpu.Pair(w)], own),
@@ -167,6 +169,16 @@ func graphRefOf(p core.Parts, sweep bool) graphRef {
 	return graphRef{table: t, vertices: g.dict.vertices.Ptr, owners: g.dict.owners.Ptr, n: uint32(g.dict.n), longest: ^uint32(0)}
 }
 
+// refFor is that of a change, which an attempt to do without making room does not force. The owner of its pool sweeps all of it where no operation
+// is run again.
+func (e *gpuGraph) refFor(p core.Parts, c *gpu.Change) graphRef {
+	ref := graphRefOf(p, !e.arcs.attempting && c.Args.Failed.Items == 0)
+	if e.arcs.attempting {
+		ref.longest = e.longest(slotsIn(e.Widths.Slot))
+	}
+	return ref
+}
+
 // Look is for [gpu.Structure], as are the methods that follow.
 func (k *graphKernels) Look(s *device.Stream, p core.Parts, b *batch.Batch, hits device.Ptr) error {
 	lookup, grid := gpu.LookupOf(b, hits, tileLanes)
@@ -175,7 +187,7 @@ func (k *graphKernels) Look(s *device.Stream, p core.Parts, b *batch.Batch, hits
 
 // Change launches a change.
 func (k *graphKernels) Change(s *device.Stream, p core.Parts, c *gpu.Change) (contended bool, err error) {
-	params := graphChangeParams{table: graphRefOf(p, c.Args.Failed.Items == 0), changes: c.Args}
+	params := graphChangeParams{table: k.of.refFor(p, c), changes: c.Args}
 	return c.Ordered(), device.Launch(s, k.change, gpu.Grid(c.N), gpu.Block, &params)
 }
 
@@ -193,7 +205,7 @@ func (e *gpuGraph) Change(ctx context.Context, s *device.Stream, b *batch.Batch)
 // Winners launches what resolves duplicates.
 func (k *graphKernels) Winners(s *device.Stream, p core.Parts, c *gpu.Change, w *gpu.Winners) error {
 	return device.Launch(s, k.of.Order.Winners(c.Kind), gpu.Wave(s.Device(), c.N), gpu.Block,
-		&graphWinnersParams{table: graphRefOf(p, true), winners: *w})
+		&graphWinnersParams{table: k.of.refFor(p, c), winners: *w})
 }
 
 // Export launches copying arcs.
@@ -207,13 +219,35 @@ func (k *graphKernels) Export(s *device.Stream, p core.Parts, lo, hi uint32, out
 
 const demandBytes = int(unsafe.Sizeof(demandWords{}))
 
-// roomOf are the parameters of kernels that make room.
-func (e *gpuGraph) roomOf(keys device.Ptr, n int) roomParams {
+// roomOf are the parameters of kernels that make room: for n vertices that are listed, or for what parameters say that are left to be given.
+func (e *gpuGraph) roomOf(n int) roomParams {
 	at := e.room.Buf.Ptr
 	return roomParams{
-		graph: graphRefOf(e.Parts(), true), keys: keys, demand: at, moves: at + device.Ptr(demandBytes), n: uint64(n),
+		graph: graphRefOf(e.Parts(), true), demand: at, moves: at + device.Ptr(demandBytes), n: uint64(n),
 		most: uint32(e.most), wanted: e.wanted16, times: rehashTimes, next: e.dict().next,
 	}
+}
+
+// roomFor are those for a batch of arcs, or of edges from Keys to Keys2.
+func (e *gpuGraph) roomFor(b *batch.Batch) roomParams {
+	p := e.roomOf(b.N)
+	if b.Columns[batch.Keys2].Given() {
+		p.from, p.ends, p.both = b.Columns[batch.Keys].Ptr, b.Columns[batch.Keys2].Ptr, uint32(e.arcsEach()-1)
+	} else {
+		p.keys = b.Columns[batch.Keys].Ptr
+	}
+	if e.arcsIn(b) >= e.dict().n {
+		p.sweep = 1
+	}
+	return p
+}
+
+// arcsIn is how many arcs a batch of arcs, or of edges, has.
+func (e *gpuGraph) arcsIn(b *batch.Batch) int {
+	if b.Columns[batch.Keys2].Given() {
+		return b.N * e.arcsEach()
+	}
+	return b.N
 }
 
 // ask runs launches that tell what is wanted, and reads it.
@@ -230,44 +264,47 @@ func (e *gpuGraph) ask(ctx context.Context, s *device.Stream, launch func() erro
 // count is for [graphEngine].
 func (e *gpuGraph) count(ctx context.Context, s *device.Stream, b *batch.Batch) (need demand, err error) {
 	n := e.dict().n
-	if err := e.room.Room(&e.Queue, demandBytes+int(unsafe.Sizeof(moveWords{}))*max(1, min(b.N, n))); err != nil {
+	listed := max(1, min(e.arcsIn(b), n))
+	if err := e.room.Room(&e.Queue, demandBytes+int(unsafe.Sizeof(moveWords{}))*listed); err != nil {
 		return need, err
 	}
-	p := e.roomOf(b.Columns[batch.Keys].Ptr, b.N)
+	p := e.roomFor(b)
+	launch := func(k device.Kernel, n int) error { return device.Launch(s, k, gpu.Wave(e.Dev, n), gpu.Block, &p) }
+	e.counted = true
 	d, err := e.ask(ctx, s, func() error {
-		return inOrder(
-			func() error { return device.Launch(s, e.graph.count, gpu.Wave(e.Dev, b.N), gpu.Block, &p) },
-			func() error {
-				return device.Launch(s, e.graph.plan, gpu.Wave(e.Dev, max(1, min(b.N, n))), gpu.Block, &p)
-			})
+		err := launch(e.graph.count, b.N)
+		if err == nil && p.sweep != 0 {
+			err = launch(e.graph.sweep, n)
+		}
+		if err == nil {
+			err = launch(e.graph.plan, listed)
+		}
+		return err
 	})
 	if err == nil && d.bad != 0 {
-		err = e.refuse(ctx, s, b, int(^d.bad))
+		err = e.arcs.refuse(ctx, s, b, int(^d.bad)) // of edges: arcs are made of those that have been checked
 	}
 	e.listed, e.moving = int(d.crowded), d
 	return demand{vertices: int(d.vertices), slabs: d.slabs}, err
 }
 
-// refuse is the error of an arc with a vertex that cannot be.
-func (e *gpuGraph) refuse(ctx context.Context, s *device.Stream, b *batch.Batch, i int) error {
-	var arc [1]uint64
-	if err := s.CopyOut(ctx, device.Bytes(arc[:]), b.Columns[batch.Keys].Ptr+device.Ptr(8*i)); err != nil {
-		return err
-	}
-	u, v := uint32(arc[0]>>32), uint32(arc[0])
-	if !e.directed {
-		i /= 2
-	}
-	return invalidArc(e.arcs.first+i, u, v, e.most)
-}
-
 // forget is for [graphEngine].
 func (e *gpuGraph) forget(_ context.Context, s *device.Stream, b *batch.Batch) error {
-	if e.room.Buf.Size == 0 {
+	if !e.counted {
 		return nil
 	}
-	p := e.roomOf(b.Columns[batch.Keys].Ptr, b.N)
-	return e.Submit(s, func() error { return device.Launch(s, e.graph.forget, gpu.Wave(e.Dev, b.N), gpu.Block, &p) })
+	var p roomParams
+	if b != nil {
+		p = e.roomFor(b)
+	} else {
+		p = e.roomOf(0)
+		p.sweep = 1
+	}
+	err := e.Submit(s, func() error {
+		return device.Launch(s, e.graph.forget, gpu.Wave(e.Dev, max(int(p.n), e.dict().n)), gpu.Block, &p)
+	})
+	e.counted = err != nil
+	return err
 }
 
 // rehash is for [graphEngine]. The pool has units for whatever chains the arcs make, and as many as tiles may have in hand.
@@ -277,7 +314,7 @@ func (e *gpuGraph) rehash(ctx context.Context) error {
 	if err := e.units().Reserve(ctx, arcs/slotsIn(e.Widths.Slot)+min(arcs, grid.X*gpu.BlockThreads/tileLanes)); err != nil {
 		return err
 	}
-	p, g := e.roomOf(0, e.listed), e.generation()
+	p, g := e.roomOf(e.listed), e.generation()
 	err := e.Alone(ctx, func(s *device.Stream) error {
 		next := g.dict.next
 		g.dict.next = g.buckets // unless both are launched, what has been written there is left behind, when all moves
@@ -310,7 +347,7 @@ func (e *gpuGraph) wanted(ctx context.Context) (uint64, error) {
 	if err := e.room.Room(&e.Queue, demandBytes); err != nil {
 		return 0, err
 	}
-	p := e.roomOf(0, 0)
+	p := e.roomOf(0)
 	d, err := e.ask(ctx, e.Stream, func() error {
 		return device.Launch(e.Stream, e.graph.measure, gpu.Wave(e.Dev, e.dict().n), gpu.Block, &p)
 	})
@@ -318,15 +355,12 @@ func (e *gpuGraph) wanted(ctx context.Context) (uint64, error) {
 }
 
 // renew is for [graphEngine].
-func (e *gpuGraph) renew(ctx context.Context, n, units int) error {
-	slabs, err := e.wanted(ctx)
-	if err != nil {
-		return err
-	}
+func (e *gpuGraph) renew(ctx context.Context, n int, slabs uint64, units int) error {
 	lost, err := e.renewTo(ctx, n, slabs, units)
 	if err == nil && lost > 0 {
 		err = fmt.Errorf("no slabs for %d arcs: %w", lost, op.ErrFull)
 	}
+	e.counted = e.counted && err != nil // vertices that move forget
 	return err
 }
 
@@ -335,7 +369,7 @@ func (e *gpuGraph) renewTo(ctx context.Context, n int, slabs uint64, units int) 
 	if err != nil {
 		return 0, err
 	}
-	p := e.roomOf(0, 0)
+	p := e.roomOf(0)
 	p.to = graphRefOf(to, true)
 	lost, err = e.Move(ctx, to, func(s *device.Stream, from core.Parts, lost device.Ptr) error {
 		return inOrder(

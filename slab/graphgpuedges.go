@@ -15,8 +15,11 @@ import (
 	"github.com/weftgo/weft/internal/op"
 )
 
-// mostEdges is how many edges become arcs at a time.
-const mostEdges = 1 << 22
+// mostEdges is how many edges become arcs at a time, and how many arcs are listed; mostPlain how many edges are changed at a time where they lie.
+const (
+	mostEdges = 1 << 22
+	mostPlain = 1 << 30
+)
 
 // arcBatch is memory of the device for a batch of edges and the arcs that it is for the table, one batch after the other.
 type arcBatch struct {
@@ -28,19 +31,20 @@ type arcBatch struct {
 
 	keys, rest       device.Slice[uint64] // of arcs, and of those that find no room at once
 	weights          device.Slice[uint32]
-	done             device.Slice[bool]
+	done, again      device.Slice[bool]
 	from, to, values device.Slice[uint32] // of edges in host memory
 	ok               device.Slice[bool]
 	changed          device.Slice[uint64]
 
-	ticket uint32 // of the last batch of insertions that need not find room
+	ticket     uint32 // of the last batch of insertions that need not find room
+	attempting bool   // one is being submitted
 
-	most  int // edges that become arcs at a time
-	first int // edges of the batch that are before those at work
+	most, listed int // edges that become arcs at a time, and arcs in rest
+	first        int // edges of the batch that are before those at work
 }
 
 func (a *arcBatch) open(dev device.Device, of *gpuGraph) (err error) {
-	a.of, a.most, a.turn = of, mostEdges, make(chan struct{}, 1)
+	a.of, a.most, a.listed, a.turn = of, mostEdges, mostEdges, make(chan struct{}, 1)
 	if a.stream, err = dev.NewStream(); err != nil {
 		return err
 	}
@@ -64,7 +68,7 @@ func (a *arcBatch) close() (err error) {
 	if a.stream != nil {
 		err = errors.Join(err, a.stream.Close())
 	}
-	return errors.Join(err, a.keys.Free(), a.rest.Free(), a.weights.Free(), a.done.Free(), a.from.Free(), a.to.Free(), a.values.Free(), a.ok.Free(), a.changed.Free())
+	return errors.Join(err, a.keys.Free(), a.rest.Free(), a.weights.Free(), a.done.Free(), a.again.Free(), a.from.Free(), a.to.Free(), a.values.Free(), a.ok.Free(), a.changed.Free())
 }
 
 // leastRows is how many rows a column has at least.
@@ -108,13 +112,27 @@ func (e *gpuGraph) apply(ctx context.Context, t *core.Table, method string, s *d
 	if a.used == nil {
 		return 0, fmt.Errorf("%s: %s: %w", t.Name, method, op.ErrClosed)
 	}
+	// Where nobody wants to know what becomes of edges, and their order does not matter, they are changed where they lie.
+	told := b.Columns[batch.OK].Given()
+	plain, most := s != nil && !told && b.Kind != op.Put, a.most
+	if plain {
+		most = mostPlain
+	}
 	for done := 0; done < b.N; {
-		part := b.Part(done, min(b.N, done+a.most))
+		part := b.Part(done, min(b.N, done+most))
 		var some int
 		a.first = done
-		if s != nil {
+		switch {
+		case plain && b.Kind == op.Delete:
+			err = a.erase(ctx, t, method, s, part)
+		case plain:
+			err = a.insert(ctx, t, method, s, part)
+		case s != nil:
 			err = a.submit(ctx, t, method, s, part, false)
-		} else if err = ctx.Err(); err == nil {
+		default:
+			if err = ctx.Err(); err != nil {
+				break
+			}
 			some, err = a.carry(ctx, t, method, part)
 		}
 		n += some // also of a part that an error ended
@@ -167,66 +185,102 @@ func (a *arcBatch) carry(ctx context.Context, t *core.Table, method string, b *b
 	return int(n[0]), err
 }
 
-// submit makes arcs of a batch on the device, submits them, and what became of its edges. Where nobody wants to know that, deletions and
-// edges without weights are run where they lie, and only those that find no room are made arcs.
-func (a *arcBatch) submit(ctx context.Context, t *core.Table, method string, s *device.Stream, b *batch.Batch, counts bool) error {
-	if b.N == 0 {
-		return nil
+// edges are the parameters of kernels that make arcs of edges, and tell what became of them.
+func (a *arcBatch) edges(b *batch.Batch) edgesParams {
+	return edgesParams{
+		from: b.Columns[batch.Keys].Ptr, to: b.Columns[batch.Keys2].Ptr, vals: b.Columns[batch.Vals].Ptr, keys: a.keys.Ptr(), weights: a.weights.Ptr(),
+		done: a.done.Ptr(), ok: b.Columns[batch.OK].Ptr, changed: a.changed.Ptr(), n: uint32(b.N), both: uint32(a.of.arcsEach() - 1), most: uint32(a.of.most),
 	}
-	told, n := b.Columns[batch.OK].Given() || counts, b.N*a.of.arcsEach()
-	switch {
-	case told || b.Kind == op.Put:
-		return a.resolved(ctx, t, method, s, b, told)
-	case b.Kind == op.Delete:
-		return a.erase(ctx, t, method, s, b)
-	}
-	if err := enlarge(ctx, a, &a.rest, n); err != nil {
-		return err
-	}
-	left, err := a.insert(ctx, t, method, s, b)
-	if err != nil || left == 0 {
-		return err
-	}
-	arcs := &batch.Batch{N: left, Kind: b.Kind}
-	arcs.Columns[batch.Keys] = batch.InOn(a.rest.Sub(0, left))
-	return inOrder(
-		func() error { return s.Wait(a.used) },
-		func() error { return errors.Join(t.Submit(ctx, s, method, arcs), s.Record(a.used)) })
 }
 
-// resolved submits arcs whose duplicates are resolved.
-func (a *arcBatch) resolved(ctx context.Context, t *core.Table, method string, s *device.Stream, b *batch.Batch, told bool) (err error) {
-	e, n := a.of, b.N*a.of.arcsEach()
+// submit makes arcs of a batch on the device, submits them, and what became of its edges. Insertions are attempted before room is made, which
+// most find; only if some do not, all are run again behind that. Where each edge is an arc, and nobody wants to know how many change, arcs tell at
+// once what becomes of edges.
+func (a *arcBatch) submit(ctx context.Context, t *core.Table, method string, s *device.Stream, b *batch.Batch, counts bool) (err error) {
+	e, n, told := a.of, a.of.arcsIn(b), b.Columns[batch.OK].Given()
+	picks := told && (counts || !e.directed)
 	err = enlarge(ctx, a, &a.keys, n)
-	if told {
+	if picks {
 		err = errors.Join(err, enlarge(ctx, a, &a.done, n))
 	}
-	vals := b.Columns[batch.Vals]
-	if vals.Given() {
+	if b.Columns[batch.Vals].Given() {
 		err = errors.Join(err, enlarge(ctx, a, &a.weights, n))
 	}
-	if err != nil {
+	if err != nil || n == 0 {
 		return err
 	}
-	p := edgesParams{
-		from: b.Columns[batch.Keys].Ptr, to: b.Columns[batch.Keys2].Ptr, vals: vals.Ptr, keys: a.keys.Ptr(), weights: a.weights.Ptr(),
-		done: a.done.Ptr(), ok: b.Columns[batch.OK].Ptr, changed: a.changed.Ptr(), n: uint32(b.N), both: uint32(e.arcsEach() - 1), most: uint32(e.most),
+	arcs := &batch.Batch{N: n, Kind: b.Kind}
+	arcs.Columns[batch.Keys] = batch.InOn(a.keys.Sub(0, n))
+	p := a.edges(b)
+	switch {
+	case picks:
+		arcs.Columns[batch.OK] = batch.OutputOn(a.done.Sub(0, n))
+	case told:
+		arcs.Columns[batch.OK], p.done = b.Columns[batch.OK], p.ok
 	}
-	launch := func(k device.Kernel) error { return device.Launch(s, k, gpu.Wave(e.Dev, b.N), gpu.Block, &p) }
-	if err := inOrder(func() error { return s.Wait(a.used) }, func() error { return launch(e.graph.arcs) }); err != nil {
+	if b.Columns[batch.Vals].Given() {
+		arcs.Columns[batch.Vals] = batch.InOn(a.weights.Sub(0, n))
+	}
+	if err := s.Wait(a.used); err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, s.Record(a.used)) }()
-	arcs := &batch.Batch{N: n, Kind: b.Kind}
-	arcs.Columns[batch.Keys] = batch.InOn(a.keys.Sub(0, n))
-	if told {
-		arcs.Columns[batch.OK] = batch.OutputOn(a.done.Sub(0, n))
+	launch := func(k device.Kernel) error { return device.Launch(s, k, gpu.Wave(e.Dev, b.N), gpu.Block, &p) }
+	if b.Kind == op.Delete {
+		err = inOrder(func() error { return launch(e.graph.arcs) }, func() error { return t.Submit(ctx, s, method, arcs) })
+	} else {
+		p.again, err = a.insertTold(ctx, t, method, s, b, arcs)
 	}
-	if vals.Given() {
-		arcs.Columns[batch.Vals] = batch.InOn(a.weights.Sub(0, n))
-	}
-	if err := t.Submit(ctx, s, method, arcs); err != nil || !told {
+	if err != nil || !picks && p.again == 0 {
 		return err
 	}
 	return inOrder(func() error { return s.Fill(a.changed.Ptr(), 0, 2) }, func() error { return launch(e.graph.pick) })
+}
+
+// insertTold makes arcs of edges and inserts them. Where they are run again, it is as well told where that has left which are new.
+func (a *arcBatch) insertTold(ctx context.Context, t *core.Table, method string, s *device.Stream, b, arcs *batch.Batch) (again device.Ptr, err error) {
+	left, err := a.attempt(ctx, t, method, s, b, arcs)
+	if err != nil || left == 0 {
+		return 0, err
+	}
+	rerun := &batch.Batch{N: arcs.N, Kind: arcs.Kind, Columns: arcs.Columns}
+	if arcs.Columns[batch.OK].Given() {
+		if err := enlarge(ctx, a, &a.again, arcs.N); err != nil {
+			return 0, err
+		}
+		again = a.again.Ptr()
+		rerun.Columns[batch.OK] = batch.OutputOn(a.again.Sub(0, arcs.N))
+	}
+	return again, t.Submit(ctx, s, method, rerun)
+}
+
+// attempt makes arcs of edges and inserts those that find room where they are, and returns how many do not.
+func (a *arcBatch) attempt(ctx context.Context, t *core.Table, method string, s *device.Stream, b, arcs *batch.Batch) (left int, err error) {
+	err = t.Changing(ctx, method, arcs, func(bound core.Counters) (now core.Counters, err error) {
+		if err := t.Policy.(*graphPolicy).tries(ctx, bound, s, arcs.N); err != nil {
+			return now, err
+		}
+		a.ticket++
+		q, _ := a.plain(b)
+		q.rest = 0 // which nobody lists here
+		p := a.edges(b)
+		p.tried, p.ticket = q.graph.table.counters, a.ticket
+		grid := gpu.Wave(a.of.Dev, b.N)
+		err = a.of.Try(s, func() error {
+			return inOrder(
+				func() error { return device.Launch(s, a.of.graph.check, grid, gpu.Block, &q) },
+				func() error { return device.Launch(s, a.of.graph.arcs, grid, gpu.Block, &p) })
+		})
+		if err == nil {
+			a.attempting = true
+			err = a.of.Attempt(ctx, s, arcs, p.tried+device.Ptr(unsafe.Offsetof(triedWords{}.left)))
+			a.attempting = false
+		}
+		if err != nil {
+			return now, err
+		}
+		left, now, err = a.report(ctx, s, b, p.tried)
+		return now, err
+	})
+	return left, err
 }

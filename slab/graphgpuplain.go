@@ -2,6 +2,7 @@ package slab
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"unsafe"
 
@@ -9,28 +10,22 @@ import (
 	"github.com/weftgo/weft/internal/batch"
 	"github.com/weftgo/weft/internal/core"
 	"github.com/weftgo/weft/internal/gpu"
+	"github.com/weftgo/weft/internal/op"
 )
-
-// A batch is spread out over as many as 2^mostSpread times the threads that it has arcs, as long as they are no more than spreadThreads.
-var mostSpread, spreadThreads = uint32(2), 1 << 17
 
 // plain are the parameters of kernels that change edges where they lie, and the launch.
 func (a *arcBatch) plain(b *batch.Batch) (p plainParams, grid device.Dim) {
 	e := a.of
-	p = plainParams{graph: graphRefOf(e.Parts(), false), rest: a.rest.Ptr(), ticket: a.ticket}
+	p = plainParams{graph: graphRefOf(e.Parts(), false), rest: a.rest.Ptr(), listed: uint32(a.rest.Len()), ticket: a.ticket}
 	p.edges = plainEdges{
 		from: b.Columns[batch.Keys].Ptr, to: b.Columns[batch.Keys2].Ptr, n: uint32(b.N), both: uint32(e.arcsEach() - 1), most: uint32(e.most),
 	}
-	n := b.N * e.arcsEach()
-	for p.edges.spread < mostSpread && n<<(p.edges.spread+1) <= spreadThreads {
-		p.edges.spread++
-	}
-	return p, gpu.Grid(n << p.edges.spread)
+	return p, gpu.Grid(e.arcsIn(b))
 }
 
 // erase submits deletions: one launch, which nothing waits for.
 func (a *arcBatch) erase(ctx context.Context, t *core.Table, method string, s *device.Stream, b *batch.Batch) error {
-	arcs := &batch.Batch{N: b.N * a.of.arcsEach(), Kind: b.Kind}
+	arcs := &batch.Batch{N: a.of.arcsIn(b), Kind: b.Kind}
 	return t.Changing(ctx, method, arcs, func(core.Counters) (none core.Counters, err error) {
 		p, grid := a.plain(b)
 		p.rest = 0 // of insertions, which may make it larger while this is under way
@@ -38,50 +33,102 @@ func (a *arcBatch) erase(ctx context.Context, t *core.Table, method string, s *d
 	})
 }
 
-// insert inserts arcs that find room where they are, which are most of them most of the time, and returns how many do not, which lie in
-// rest: those of vertices whose tables are to grow. It is two launches and a wait. A vertex that cannot be is an error before anything is
-// changed.
-func (a *arcBatch) insert(ctx context.Context, t *core.Table, method string, s *device.Stream, b *batch.Batch) (left int, err error) {
-	e, n := a.of, b.N*a.of.arcsEach()
+// insert inserts edges, of a large batch behind making room for all of it: those that find room where they are, which are most of them
+// most of the time, and then the others.
+func (a *arcBatch) insert(ctx context.Context, t *core.Table, method string, s *device.Stream, b *batch.Batch) error {
+	if err := enlarge(ctx, a, &a.rest, min(a.of.arcsIn(b), a.listed)); err != nil {
+		return err
+	}
+	large := b.N > a.most
+	if large {
+		err := t.Alone(ctx, method, func(now core.Counters) error {
+			return t.Policy.(*graphPolicy).foresee(ctx, now, s, b, a.of.arcsIn(b))
+		})
+		if err != nil {
+			return err
+		}
+	}
+	left, err := a.insertSome(ctx, t, method, s, b, large)
+	if err != nil || left <= a.rest.Len() {
+		return errors.Join(err, a.insertRest(ctx, t, method, s, left))
+	}
+	// Edges that are in by now are looked for again.
+	most := a.listed / a.of.arcsEach()
+	for lo := 0; lo < b.N && err == nil; lo += most {
+		if left, err = a.insertSome(ctx, t, method, s, b.Part(lo, min(b.N, lo+most)), true); err == nil {
+			err = a.insertRest(ctx, t, method, s, left)
+		}
+	}
+	return err
+}
+
+// insertRest submits the arcs that are listed to have found no room, for which room is made first.
+func (a *arcBatch) insertRest(ctx context.Context, t *core.Table, method string, s *device.Stream, left int) error {
+	if left == 0 {
+		return nil
+	}
+	arcs := &batch.Batch{N: left, Kind: op.PutNew}
+	arcs.Columns[batch.Keys] = batch.InOn(a.rest.Sub(0, left))
+	return inOrder(
+		func() error { return s.Wait(a.used) },
+		func() error { return errors.Join(t.Submit(ctx, s, method, arcs), s.Record(a.used)) })
+}
+
+// insertSome inserts arcs that find room where they are, and returns how many do not, which are listed: those of vertices whose tables
+// are to grow. It is two launches and a wait. A vertex that cannot be is an error before anything is changed, unless that is known.
+func (a *arcBatch) insertSome(ctx context.Context, t *core.Table, method string, s *device.Stream, b *batch.Batch, checked bool) (left int, err error) {
+	e, n := a.of, a.of.arcsIn(b)
 	err = t.Changing(ctx, method, &batch.Batch{N: n, Kind: b.Kind}, func(bound core.Counters) (now core.Counters, err error) {
 		policy := t.Policy.(*graphPolicy)
-		if err := policy.tries(ctx, bound, n); err != nil {
+		if err := policy.tries(ctx, bound, s, n); err != nil {
 			return now, err
 		}
 		a.ticket++
 		p, grid := a.plain(b)
 		p.graph.longest, p.flags = e.longest(slotsIn(e.Widths.Slot)), uint32(policy.Flags(b.Kind)&batch.Reuse)
+		check := p
+		if checked {
+			check.edges.n = 0
+		}
 		err = e.Try(s, func() error {
 			return inOrder(
-				func() error { return device.Launch(s, e.graph.check, gpu.Wave(e.Dev, b.N), gpu.Block, &p) },
+				func() error {
+					return device.Launch(s, e.graph.check, gpu.Wave(e.Dev, int(check.edges.n)), gpu.Block, &check)
+				},
 				func() error { return device.Launch(s, e.graph.insert, grid, gpu.Block, &p) })
 		})
-		var r triedWords
 		if err == nil {
-			err = s.CopyOut(context.WithoutCancel(ctx), unsafe.Slice((*byte)(unsafe.Pointer(&r)), unsafe.Sizeof(r)), p.graph.table.counters)
+			left, now, err = a.report(ctx, s, b, p.graph.table.counters)
 		}
-		if err != nil {
-			return now, err
-		}
-		now = core.Counters{Live: r.live, Used: r.used}
-		e.Told(now)
-		now.Dead, now.Exact = now.Used-now.Live, true
-		if left = int(r.left); uint32(r.bad>>32) == a.ticket {
-			return now, a.refuse(s, b, int(^uint32(r.bad)))
-		}
-		if left > n {
-			return now, fmt.Errorf("%d arcs are said to find no room, of %d", left, n)
-		}
-		return now, nil
+		return now, err
 	})
 	return left, err
 }
 
+// report waits for a batch that need not find room, and reads how many of its arcs have not, and the counters behind it.
+func (a *arcBatch) report(ctx context.Context, s *device.Stream, b *batch.Batch, from device.Ptr) (left int, now core.Counters, err error) {
+	ctx = context.WithoutCancel(ctx) // it is being run
+	var r triedWords
+	if err := s.CopyOut(ctx, unsafe.Slice((*byte)(unsafe.Pointer(&r)), unsafe.Sizeof(r)), from); err != nil {
+		return 0, now, err
+	}
+	now = core.Counters{Live: r.live, Used: r.used}
+	a.of.Told(now)
+	now.Dead, now.Exact = now.Used-now.Live, true
+	switch n := a.of.arcsIn(b); {
+	case uint32(r.bad>>32) == a.ticket:
+		return 0, now, a.refuse(ctx, s, b, int(^uint32(r.bad)))
+	case int(r.left) > n:
+		return 0, now, fmt.Errorf("%d arcs are said to find no room, of %d", r.left, n)
+	}
+	return int(r.left), now, nil
+}
+
 // refuse is the error of an edge with a vertex that cannot be.
-func (a *arcBatch) refuse(s *device.Stream, b *batch.Batch, i int) error {
+func (a *arcBatch) refuse(ctx context.Context, s *device.Stream, b *batch.Batch, i int) error {
 	var ends [2][1]uint32
 	for c, column := range []batch.Role{batch.Keys, batch.Keys2} {
-		if err := s.CopyOut(context.Background(), device.Bytes(ends[c][:]), b.Columns[column].Ptr+device.Ptr(4*i)); err != nil {
+		if err := s.CopyOut(ctx, device.Bytes(ends[c][:]), b.Columns[column].Ptr+device.Ptr(4*i)); err != nil {
 			return err
 		}
 	}

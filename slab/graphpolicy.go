@@ -27,13 +27,13 @@ type graphEngine interface {
 	// count notes how many insertions of a batch each vertex gets, and finds those whose chains would get long. The next
 	// call is rehash, renew or forget.
 	count(ctx context.Context, s *device.Stream, b *batch.Batch) (demand, error)
-	// forget undoes that.
+	// forget undoes that; without a batch what is left of one for which it failed.
 	forget(ctx context.Context, s *device.Stream, b *batch.Batch) error
 	// rehash moves the tables of those vertices to base slabs that nobody has, of which there are enough.
 	rehash(ctx context.Context) error
-	// renew moves all tables to a new generation with entries for n vertices and a pool of so many units. Each gets base slabs for its
-	// degree and what is coming. On an error the old generation is unchanged.
-	renew(ctx context.Context, n, units int) error
+	// renew moves all tables to a new generation with entries for n vertices, as many base slabs as are wanted, and a pool of so many units.
+	// Each table gets base slabs for its degree and what is coming. On an error the old generation is unchanged.
+	renew(ctx context.Context, n int, slabs uint64, units int) error
 	// wanted is how many base slabs there would be.
 	wanted(ctx context.Context) (uint64, error)
 
@@ -96,13 +96,7 @@ func (p *graphPolicy) Before(ctx context.Context, now core.Counters, s *device.S
 	if now, err = p.maybeFlush(ctx, now); err != nil {
 		return 0, false, err
 	}
-	if err := p.makeRoom(ctx, s, b); err != nil {
-		return 0, false, errors.Join(err, p.engine.forget(context.WithoutCancel(ctx), s, b))
-	}
-	if err := p.engine.forget(ctx, s, b); err != nil {
-		return 0, false, err
-	}
-	if err := p.reserve(ctx, now, b.N); err != nil {
+	if err := p.roomFor(ctx, now, s, b, b.N); err != nil {
 		return 0, false, err
 	}
 	report = s != nil && min(b.N, p.worst(b.N)+unitsInHand) > p.free
@@ -112,7 +106,10 @@ func (p *graphPolicy) Before(ctx context.Context, now core.Counters, s *device.S
 }
 
 // tries comes before n insertions that need not find room, and take any unit of the pool.
-func (p *graphPolicy) tries(ctx context.Context, bound core.Counters, n int) (err error) {
+func (p *graphPolicy) tries(ctx context.Context, bound core.Counters, s *device.Stream, n int) (err error) {
+	if err := p.engine.forget(ctx, s, nil); err != nil {
+		return err
+	}
 	if p.dirty(bound) {
 		if bound, err = p.engine.Counters(ctx); err == nil {
 			bound.Dead, bound.Exact = bound.Used-bound.Live, true
@@ -123,11 +120,38 @@ func (p *graphPolicy) tries(ctx context.Context, bound core.Counters, n int) (er
 	return err
 }
 
+// foresee comes before a large batch of edges, so many arcs, that need not find room: it makes some for all of them.
+func (p *graphPolicy) foresee(ctx context.Context, now core.Counters, s *device.Stream, edges *batch.Batch, arcs int) error {
+	now, err := p.maybeFlush(ctx, now)
+	if err == nil {
+		err = p.roomFor(ctx, now, s, edges, arcs)
+	}
+	return err
+}
+
+// roomFor makes room for a batch of so many insertions, so that it is there before they are run.
+func (p *graphPolicy) roomFor(ctx context.Context, now core.Counters, s *device.Stream, b *batch.Batch, n int) error {
+	before := p.engine.Current()
+	err := p.makeRoom(ctx, s, b, n)
+	if err == nil {
+		err = p.engine.forget(ctx, s, b)
+	} else {
+		err = errors.Join(err, p.engine.forget(context.WithoutCancel(ctx), s, b))
+	}
+	if err != nil {
+		return err
+	}
+	if p.engine.Current() != before { // what has moved has left its tombstones
+		now.Used = now.Live
+	}
+	return p.reserve(ctx, now, n)
+}
+
 // makeRoom gives vertices entries in the dictionary, and base slabs.
-func (p *graphPolicy) makeRoom(ctx context.Context, s *device.Stream, b *batch.Batch) error {
+func (p *graphPolicy) makeRoom(ctx context.Context, s *device.Stream, b *batch.Batch, coming int) error {
 	need, err := p.engine.count(ctx, s, b)
 	if have := p.engine.dict().n; err == nil && need.vertices > have {
-		if err = p.renew(ctx, min(max(need.vertices, 2*have), p.opts.MaxVertices)); err == nil {
+		if err = p.renew(ctx, min(max(need.vertices, 2*have), p.opts.MaxVertices), coming); err == nil {
 			need, err = p.engine.count(ctx, s, b)
 		}
 	}
@@ -136,26 +160,33 @@ func (p *graphPolicy) makeRoom(ctx context.Context, s *device.Stream, b *batch.B
 	}
 	g := p.engine.Current().Parts.(*generation)
 	if uint64(g.dict.next)+need.slabs > uint64(g.buckets) {
-		return p.renew(ctx, g.dict.n)
+		return p.renew(ctx, g.dict.n, coming)
 	}
 	p.opts.Logger.Debug("slab: graph: rehash of vertices", "base_slabs", need.slabs)
 	p.free = 0 // chains come and go
 	if err = p.engine.rehash(ctx); errors.Is(err, op.ErrFull) {
-		err = p.renew(ctx, g.dict.n) // the pool may have no more super blocks: all moves, to one of larger ones
+		err = p.renew(ctx, g.dict.n, coming) // the pool may have no more super blocks: all moves, to one of larger ones
 	}
 	return err
 }
 
-// renew moves all to a new generation, with a pool for the chains that are there, or that chance makes of as many arcs with the base slabs
-// that there will be.
-func (p *graphPolicy) renew(ctx context.Context, n int) error {
-	pool, err := p.countPool(ctx)
-	slabs, err2 := p.engine.wanted(ctx)
-	now, err3 := p.engine.Counters(ctx)
-	if err = errors.Join(err, err2, err3); err != nil {
+// renew moves all to a new generation, with a pool for the chains that chance makes of as many arcs, and of so many that are coming, with the base
+// slabs that there will be; or if none are, for those that are there, if these are fewer.
+func (p *graphPolicy) renew(ctx context.Context, n, coming int) error {
+	slabs, err := p.engine.wanted(ctx)
+	now, err2 := p.engine.Counters(ctx)
+	if err = errors.Join(err, err2); err != nil {
 		return err
 	}
-	return p.renewWith(ctx, n, min(pool.Used, p.expected(now.Live, uint32(min(slabs, maxBuckets))))+spareUnits)
+	units := p.expected(now.Live+uint64(coming), uint32(min(slabs, maxBuckets)))
+	if coming == 0 {
+		pool, err := p.countPool(ctx)
+		if err != nil {
+			return err
+		}
+		units = min(units, pool.Used)
+	}
+	return p.renewWith(ctx, n, slabs, units+spareUnits)
 }
 
 // expected is how many slabs are chained behind so many base slabs.
@@ -163,13 +194,13 @@ func (p *graphPolicy) expected(arcs uint64, slabs uint32) int {
 	return chainedFor(arcs, 1, max(slabs, 1), p.widths.Slot)
 }
 
-func (p *graphPolicy) renewWith(ctx context.Context, n, units int) error {
+func (p *graphPolicy) renewWith(ctx context.Context, n int, slabs uint64, units int) error {
 	began, from := time.Now(), p.engine.dict().kept
-	err := p.engine.renew(ctx, n, units)
+	err := p.engine.renew(ctx, n, slabs, units)
 	if errors.Is(err, op.ErrFull) { // arcs are spread worse than by chance: they take as many more units as they fill
 		var now core.Counters
 		if now, err = p.engine.Counters(ctx); err == nil {
-			err = p.engine.renew(ctx, n, units+ceilDiv(int(now.Live), slotsIn(p.widths.Slot)))
+			err = p.engine.renew(ctx, n, slabs, units+ceilDiv(int(now.Live), slotsIn(p.widths.Slot)))
 		}
 	}
 	if err != nil {
@@ -212,8 +243,12 @@ func (p *graphPolicy) grow(ctx context.Context, units int) error {
 	err := p.engine.units().Reserve(ctx, units)
 	if errors.Is(err, op.ErrFull) {
 		var pool alloc.Usage
+		var slabs uint64
 		if pool, err = p.countPool(ctx); err == nil {
-			err = p.renewWith(ctx, p.engine.dict().n, 2*(pool.Units+units))
+			slabs, err = p.engine.wanted(ctx)
+		}
+		if err == nil {
+			err = p.renewWith(ctx, p.engine.dict().n, slabs, 2*(pool.Units+units))
 		}
 	}
 	if err == nil {
@@ -253,7 +288,7 @@ func (p *graphPolicy) After(ctx context.Context, now core.Counters, delta int) e
 	p.peak = now.Live
 	want, err := p.engine.wanted(ctx)
 	if g := p.engine.Current().Parts.(*generation); err == nil && uint64(g.buckets) > 2*want+2*spareUnits {
-		err = p.renew(ctx, g.dict.n)
+		err = p.renew(ctx, g.dict.n, 0)
 	}
 	return err
 }
@@ -281,5 +316,5 @@ func (p *graphPolicy) maybeFlush(ctx context.Context, now core.Counters) (core.C
 
 // Compact is for [core.Policy].
 func (p *graphPolicy) Compact(ctx context.Context, _ core.Counters) error {
-	return p.renew(ctx, p.engine.dict().n)
+	return p.renew(ctx, p.engine.dict().n, 0)
 }

@@ -19,8 +19,8 @@ using S = ArcOnly;
 
 WEFT_KERNEL(slab_graph_find, kGetBlocks)(weft::slab::FindParams p) { find_arcs<S, K, V>(p); }
 WEFT_KERNEL(slab_graph_change, kChangeBlocks)(ChangeParams<Graph> p) { change_arcs<S, K, V>(p); }
-#if !WEFT_VALUE_BITS
 WEFT_KERNEL(slab_graph_check, 1)(PlainParams p) { check(p); }
+#if !WEFT_VALUE_BITS
 WEFT_KERNEL(slab_graph_insert, kChangeBlocks)(PlainParams p) { insert<S>(p); }
 #else
 WEFT_KERNEL(slab_graph_winners_last, 1)(WinnersParams<Graph> p) {
@@ -36,6 +36,7 @@ WEFT_KERNEL(slab_graph_renew, 1)(RenewParams p) { rehash<S>(p); }
 WEFT_KERNEL(slab_graph_arcs, 1)(EdgesParams p) { arcs(p); }
 WEFT_KERNEL(slab_graph_pick, 1)(EdgesParams p) { pick(p); }
 WEFT_KERNEL(slab_graph_count, 1)(RoomParams p) { count_batch(p); }
+WEFT_KERNEL(slab_graph_sweep, 1)(RoomParams p) { sweep(p); }
 WEFT_KERNEL(slab_graph_forget, 1)(RoomParams p) { forget(p); }
 WEFT_KERNEL(slab_graph_plan, 1)(RoomParams p) { plan(p); }
 WEFT_KERNEL(slab_graph_move, 1)(RoomParams p) { weft::slab::move<S>(p); }

@@ -43,12 +43,14 @@ type edgesParams struct {
 	keys    device.Ptr
 	weights device.Ptr
 	done    device.Ptr
+	again   device.Ptr
 	ok      device.Ptr
 	changed device.Ptr
+	tried   device.Ptr
 	n       uint32
 	both    uint32
 	most    uint32
-	unused  uint32
+	ticket  uint32
 }
 
 // findParams is weft::slab::FindParams of C++.
@@ -98,8 +100,8 @@ type plainEdges struct {
 	to     device.Ptr
 	n      uint32
 	both   uint32
-	spread uint32
 	most   uint32
+	unused uint32
 }
 
 // plainParams is weft::slab::PlainParams of C++.
@@ -108,8 +110,10 @@ type plainParams struct {
 	graph  graphRef
 	edges  plainEdges
 	rest   device.Ptr
+	listed uint32
 	ticket uint32
 	flags  uint32
+	unused uint32
 }
 
 // renewParams is weft::slab::RenewParams of C++.
@@ -126,6 +130,8 @@ type roomParams struct {
 	graph  graphRef
 	to     graphRef
 	keys   device.Ptr
+	from   device.Ptr
+	ends   device.Ptr
 	moves  device.Ptr
 	demand device.Ptr
 	n      uint64
@@ -133,6 +139,8 @@ type roomParams struct {
 	wanted uint32
 	times  uint32
 	next   uint32
+	both   uint32
+	sweep  uint32
 }
 
 // rowsParams is weft::slab::RowsParams of C++.
@@ -175,19 +183,21 @@ var (
 
 // edgesParams has the layout of weft::slab::EdgesParams.
 var (
-	_ [80]byte = [unsafe.Sizeof(edgesParams{})]byte{}
+	_ [96]byte = [unsafe.Sizeof(edgesParams{})]byte{}
 	_ [0]byte  = [unsafe.Offsetof(edgesParams{}.from)]byte{}
 	_ [8]byte  = [unsafe.Offsetof(edgesParams{}.to)]byte{}
 	_ [16]byte = [unsafe.Offsetof(edgesParams{}.vals)]byte{}
 	_ [24]byte = [unsafe.Offsetof(edgesParams{}.keys)]byte{}
 	_ [32]byte = [unsafe.Offsetof(edgesParams{}.weights)]byte{}
 	_ [40]byte = [unsafe.Offsetof(edgesParams{}.done)]byte{}
-	_ [48]byte = [unsafe.Offsetof(edgesParams{}.ok)]byte{}
-	_ [56]byte = [unsafe.Offsetof(edgesParams{}.changed)]byte{}
-	_ [64]byte = [unsafe.Offsetof(edgesParams{}.n)]byte{}
-	_ [68]byte = [unsafe.Offsetof(edgesParams{}.both)]byte{}
-	_ [72]byte = [unsafe.Offsetof(edgesParams{}.most)]byte{}
-	_ [76]byte = [unsafe.Offsetof(edgesParams{}.unused)]byte{}
+	_ [48]byte = [unsafe.Offsetof(edgesParams{}.again)]byte{}
+	_ [56]byte = [unsafe.Offsetof(edgesParams{}.ok)]byte{}
+	_ [64]byte = [unsafe.Offsetof(edgesParams{}.changed)]byte{}
+	_ [72]byte = [unsafe.Offsetof(edgesParams{}.tried)]byte{}
+	_ [80]byte = [unsafe.Offsetof(edgesParams{}.n)]byte{}
+	_ [84]byte = [unsafe.Offsetof(edgesParams{}.both)]byte{}
+	_ [88]byte = [unsafe.Offsetof(edgesParams{}.most)]byte{}
+	_ [92]byte = [unsafe.Offsetof(edgesParams{}.ticket)]byte{}
 )
 
 // findParams has the layout of weft::slab::FindParams.
@@ -237,18 +247,20 @@ var (
 	_ [8]byte  = [unsafe.Offsetof(plainEdges{}.to)]byte{}
 	_ [16]byte = [unsafe.Offsetof(plainEdges{}.n)]byte{}
 	_ [20]byte = [unsafe.Offsetof(plainEdges{}.both)]byte{}
-	_ [24]byte = [unsafe.Offsetof(plainEdges{}.spread)]byte{}
-	_ [28]byte = [unsafe.Offsetof(plainEdges{}.most)]byte{}
+	_ [24]byte = [unsafe.Offsetof(plainEdges{}.most)]byte{}
+	_ [28]byte = [unsafe.Offsetof(plainEdges{}.unused)]byte{}
 )
 
 // plainParams has the layout of weft::slab::PlainParams.
 var (
-	_ [152]byte = [unsafe.Sizeof(plainParams{})]byte{}
+	_ [160]byte = [unsafe.Sizeof(plainParams{})]byte{}
 	_ [0]byte   = [unsafe.Offsetof(plainParams{}.graph)]byte{}
 	_ [104]byte = [unsafe.Offsetof(plainParams{}.edges)]byte{}
 	_ [136]byte = [unsafe.Offsetof(plainParams{}.rest)]byte{}
-	_ [144]byte = [unsafe.Offsetof(plainParams{}.ticket)]byte{}
-	_ [148]byte = [unsafe.Offsetof(plainParams{}.flags)]byte{}
+	_ [144]byte = [unsafe.Offsetof(plainParams{}.listed)]byte{}
+	_ [148]byte = [unsafe.Offsetof(plainParams{}.ticket)]byte{}
+	_ [152]byte = [unsafe.Offsetof(plainParams{}.flags)]byte{}
+	_ [156]byte = [unsafe.Offsetof(plainParams{}.unused)]byte{}
 )
 
 // renewParams has the layout of weft::slab::RenewParams.
@@ -261,17 +273,21 @@ var (
 
 // roomParams has the layout of weft::slab::RoomParams.
 var (
-	_ [256]byte = [unsafe.Sizeof(roomParams{})]byte{}
+	_ [280]byte = [unsafe.Sizeof(roomParams{})]byte{}
 	_ [0]byte   = [unsafe.Offsetof(roomParams{}.graph)]byte{}
 	_ [104]byte = [unsafe.Offsetof(roomParams{}.to)]byte{}
 	_ [208]byte = [unsafe.Offsetof(roomParams{}.keys)]byte{}
-	_ [216]byte = [unsafe.Offsetof(roomParams{}.moves)]byte{}
-	_ [224]byte = [unsafe.Offsetof(roomParams{}.demand)]byte{}
-	_ [232]byte = [unsafe.Offsetof(roomParams{}.n)]byte{}
-	_ [240]byte = [unsafe.Offsetof(roomParams{}.most)]byte{}
-	_ [244]byte = [unsafe.Offsetof(roomParams{}.wanted)]byte{}
-	_ [248]byte = [unsafe.Offsetof(roomParams{}.times)]byte{}
-	_ [252]byte = [unsafe.Offsetof(roomParams{}.next)]byte{}
+	_ [216]byte = [unsafe.Offsetof(roomParams{}.from)]byte{}
+	_ [224]byte = [unsafe.Offsetof(roomParams{}.ends)]byte{}
+	_ [232]byte = [unsafe.Offsetof(roomParams{}.moves)]byte{}
+	_ [240]byte = [unsafe.Offsetof(roomParams{}.demand)]byte{}
+	_ [248]byte = [unsafe.Offsetof(roomParams{}.n)]byte{}
+	_ [256]byte = [unsafe.Offsetof(roomParams{}.most)]byte{}
+	_ [260]byte = [unsafe.Offsetof(roomParams{}.wanted)]byte{}
+	_ [264]byte = [unsafe.Offsetof(roomParams{}.times)]byte{}
+	_ [268]byte = [unsafe.Offsetof(roomParams{}.next)]byte{}
+	_ [272]byte = [unsafe.Offsetof(roomParams{}.both)]byte{}
+	_ [276]byte = [unsafe.Offsetof(roomParams{}.sweep)]byte{}
 )
 
 // rowsParams has the layout of weft::slab::RowsParams.

@@ -36,18 +36,18 @@ import (
 //kernelgen:input 3734d9594b1b33c1868d416df12106a6d15018edf95437b3b5b984e6d6f937e3 816 kernels/include/weft/widths.cuh
 //kernelgen:input 71396e2d5392101fb18928ca39fcf0d27f6c8cd50cd15793f5622605fbcb8ff6 5108 slab/change.cuh
 //kernelgen:input 7d2ac793875731c220ecbf36679eeede0561a22bffe0ba91932d178dd2da0106 1776 slab/close.cuh
-//kernelgen:input 5b5721b04dbfb5dc6194bddf5ae69f24890a80ea5fb0c69e0b8c50e3486edcc8 7877 slab/edges.cuh
-//kernelgen:input 957a68456eda649a6b411c3d8d90befefc4c35cfb31ffae54374102ce0dc44d3 17601 slab/graph.cuh
+//kernelgen:input 2f1b6837100a2b98c6220ba8e41d4dafd0df32e2b687b1eff7b80f851d5bc716 7707 slab/edges.cuh
+//kernelgen:input 293721adb6f1d3c0876c6d1cb83bd2bf6ef31d4a0b90743606091768fd249c5e 20447 slab/graph.cuh
 //kernelgen:input 37237669ceb87755412311fbe9028dfb04d8eed47ca251b4f64c19b19e9a97f3 1036 slab/layout.cuh
 //kernelgen:input 3defb3cf550267407154a4eff71ff7108ccb86f5c8cef2b886114d6467678fd1 2986 slab/search.cuh
-//kernelgen:input 4cc42f17b2b782601f1e7ada834ce5191a2970f5e4ead4461181a8f4fec2abcd 2333 slab/slab_graph.cu
+//kernelgen:input 078c89781dc51953d4ec18acd2d248c4757170d785e74b9a15c2a3c9a40b3692 2394 slab/slab_graph.cu
 //kernelgen:input c6dbc517d24d980a54f4c0d9bfe45a842ed8f34f093d7e5fce83a62faceeda8a 873 slab/tuning.cuh
 //kernelgen:input 8556184b415c3540dbe3a8deb584d99b0462fea3d7ef556f96c926d23e2abc50 7278 slab/whole.cuh
-//kernelgen:output d0025f45e04bf49437c9522a615f6eaa4877110d4e9cca187da158987e2b7b21 335157 slab/slab_graph_64_0_sm80.ptx
-//kernelgen:output 8dee37bae0653fc7875a17fb1400e08c0cd93f79b3cacb6ee57c80d62a27d24d 335157 slab/slab_graph_64_0_sm90.ptx
-//kernelgen:output 0fe29d0033b3bc477616753126e5a53b13d230cb630a38d104e6551715063d4a 324739 slab/slab_graph_64_32_sm80.ptx
-//kernelgen:output 73c165a9d2cc78405093a2aa81a972803cf5f2b7d7f5ab2cf622d639748b1bbc 324739 slab/slab_graph_64_32_sm90.ptx
-//kernelgen:output c02005195ee6644979f5b9d6ca0ef28d9a1ecf01400088d4435c13cc6e99bf4f 11672 slab/slab_graph_params_gen.go
+//kernelgen:output 9c5ffbe527dfcb6da42b79f43e1fec06e6e0059affd855cc28fef2fc61821fc3 343023 slab/slab_graph_64_0_sm80.ptx
+//kernelgen:output aedf5c1384d9458b72a948bc250c73e5531c08e7a3e0022b72f3d02a1acccff7 343023 slab/slab_graph_64_0_sm90.ptx
+//kernelgen:output 88b8c460097d765c115f2aa01790f4547a567904546b71439fc203cfcc93623d 335529 slab/slab_graph_64_32_sm80.ptx
+//kernelgen:output a35284bc3043a890481f864d3259a92fda712fd17c17040ac0f0ae86553ecd84 335529 slab/slab_graph_64_32_sm90.ptx
+//kernelgen:output 998ab7bb5e3ef42f1729c65af76c956db2566a074575a6cba6f58e664f0479c1 12283 slab/slab_graph_params_gen.go
 
 //go:embed slab_graph_64_0_sm80.ptx
 var slabGraph64x0SM80 string
@@ -85,52 +85,55 @@ var slabGraphImages = map[string]*device.Image{
 // slabGraph64x0Kernels are the entry points of slabGraphImages["64_0"] and the size in bytes of
 // the parameter struct that each takes.
 var slabGraph64x0Kernels = map[string]int{
-	"slab_graph_arcs_64_0":          80,
+	"slab_graph_arcs_64_0":          96,
 	"slab_graph_change_64_0":        216,
-	"slab_graph_check_64_0":         152,
+	"slab_graph_check_64_0":         160,
 	"slab_graph_close_64_0":         136,
-	"slab_graph_count_64_0":         256,
+	"slab_graph_count_64_0":         280,
 	"slab_graph_degrees_64_0":       160,
 	"slab_graph_doom_64_0":          144,
-	"slab_graph_erase_64_0":         152,
+	"slab_graph_erase_64_0":         160,
 	"slab_graph_export_64_0":        152,
 	"slab_graph_find_64_0":          168,
-	"slab_graph_forget_64_0":        256,
-	"slab_graph_hand_64_0":          256,
-	"slab_graph_insert_64_0":        152,
-	"slab_graph_measure_64_0":       256,
-	"slab_graph_move_64_0":          256,
-	"slab_graph_pick_64_0":          80,
-	"slab_graph_plan_64_0":          256,
+	"slab_graph_forget_64_0":        280,
+	"slab_graph_hand_64_0":          280,
+	"slab_graph_insert_64_0":        160,
+	"slab_graph_measure_64_0":       280,
+	"slab_graph_move_64_0":          280,
+	"slab_graph_pick_64_0":          96,
+	"slab_graph_plan_64_0":          280,
 	"slab_graph_renew_64_0":         216,
 	"slab_graph_rows_64_0":          160,
-	"slab_graph_settle_64_0":        256,
+	"slab_graph_settle_64_0":        280,
 	"slab_graph_sever_64_0":         144,
+	"slab_graph_sweep_64_0":         280,
 	"slab_graph_winners_first_64_0": 168,
 }
 
 // slabGraph64x32Kernels are the entry points of slabGraphImages["64_32"] and the size in bytes of
 // the parameter struct that each takes.
 var slabGraph64x32Kernels = map[string]int{
-	"slab_graph_arcs_64_32":          80,
+	"slab_graph_arcs_64_32":          96,
 	"slab_graph_change_64_32":        216,
+	"slab_graph_check_64_32":         160,
 	"slab_graph_close_64_32":         136,
-	"slab_graph_count_64_32":         256,
+	"slab_graph_count_64_32":         280,
 	"slab_graph_degrees_64_32":       160,
 	"slab_graph_doom_64_32":          144,
-	"slab_graph_erase_64_32":         152,
+	"slab_graph_erase_64_32":         160,
 	"slab_graph_export_64_32":        152,
 	"slab_graph_find_64_32":          168,
-	"slab_graph_forget_64_32":        256,
-	"slab_graph_hand_64_32":          256,
-	"slab_graph_measure_64_32":       256,
-	"slab_graph_move_64_32":          256,
-	"slab_graph_pick_64_32":          80,
-	"slab_graph_plan_64_32":          256,
+	"slab_graph_forget_64_32":        280,
+	"slab_graph_hand_64_32":          280,
+	"slab_graph_measure_64_32":       280,
+	"slab_graph_move_64_32":          280,
+	"slab_graph_pick_64_32":          96,
+	"slab_graph_plan_64_32":          280,
 	"slab_graph_renew_64_32":         216,
 	"slab_graph_rows_64_32":          160,
-	"slab_graph_settle_64_32":        256,
+	"slab_graph_settle_64_32":        280,
 	"slab_graph_sever_64_32":         144,
+	"slab_graph_sweep_64_32":         280,
 	"slab_graph_winners_first_64_32": 168,
 	"slab_graph_winners_last_64_32":  168,
 }

@@ -284,10 +284,11 @@ func (t *Table) alone(ctx context.Context, f func(now Counters) error) error {
 	})
 }
 
-// Changing is for something that submits a batch by itself, in a writer's turn. f gets bounds of the counters, and returns those that it
+// Changing is for something that submits a batch by itself, in a writer's turn, whose flags it sets. f gets bounds of the counters, and returns those that it
 // has read behind the batch, if it has: they are Exact.
 func (t *Table) Changing(ctx context.Context, method string, b *batch.Batch, f func(bound Counters) (Counters, error)) error {
 	return t.wrap(method, t.turn(ctx, false, func() error {
+		t.flag(b)
 		now, err := f(t.bound)
 		t.bound.submitted(b) // also of one that failed: some of it may have been run
 		if now.Exact {

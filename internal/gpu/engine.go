@@ -416,6 +416,23 @@ func (e *Engine) Try(s *device.Stream, submit func() error) error {
 	return e.SubmitVisible(s, submit)
 }
 
+// Attempt submits a batch to a stream of a caller's, as Change does, whose operations need not find room: how many find none is added to failed.
+func (e *Engine) Attempt(ctx context.Context, s *device.Stream, b *batch.Batch, failed device.Ptr) error {
+	x, err := e.Scratch(ctx, b.N)
+	if err != nil {
+		return err
+	}
+	defer e.Return(x)
+	for done := 0; done < b.N; {
+		part := b.Chunk(done, min(b.N, done+x.Ops, done+ResolveOps))
+		if err := e.SubmitVisible(s, func() error { return e.launch(s, part, x, List{Count: failed}, done) }); err != nil {
+			return err
+		}
+		done += part.N
+	}
+	return nil
+}
+
 // Told takes over counters that have been read behind all changes, which are done.
 func (e *Engine) Told(now core.Counters) {
 	e.known, e.stale = now, false
