@@ -35,8 +35,12 @@ struct Grown {
   Word* slots;
   uint32_t* counts;  // by level
   uint32_t* above;   // nodes from which links lead to the parents of new leaves
+  uint32_t free, top;  // of the control, read once: these lie where all add to taken
 
-  __device__ __forceinline__ static Grown of(const ChangeParams& p) { return {static_cast<Word*>(p.grown), p.left + 1, p.above}; }
+  __device__ __forceinline__ static Grown of(const ChangeParams& p) {
+    const Control* c = control_of(p.tree);
+    return {static_cast<Word*>(p.grown), p.left + 1, p.above, c->free, c->top};
+  }
   // first is where those of a level begin, when all of the levels below are there.
   __device__ __forceinline__ uint32_t first(uint32_t level) const {
     uint32_t n = 0;
@@ -54,7 +58,7 @@ struct Grown {
     }
     first = shuffle(kAll, first, lowest(votes)), at = shuffle(kAll, at, lowest(votes));
     if (splits && l.rank == 0) {
-      id = numbered(t, first + before);
+      id = numbered(t, first + before, free, top);
       store_relaxed(slots + at + before, S::pair(low, typename S::Key(id)));
       store_relaxed(above + at + before, from);
     }

@@ -17,7 +17,7 @@ import (
 //kernelgen:input 2714016844286cf6bb08333ddb0708e125c696e1b02e9a7d01b8df565f94b8dd 3669 kernels/include/weft/account.cuh
 //kernelgen:input 4c11f94da5cafb59b5cd01a97eae1985c34f3bced90bc4cb7189196ea7ef3f01 18385 kernels/include/weft/btree.cuh
 //kernelgen:input 6ce8388fa64c6c30b89c9e80892578e72fc67d1516d604b31e909ed0c72b5abb 21836 kernels/include/weft/btree_change.cuh
-//kernelgen:input 48224b913a32f86f63ff0121859638dea89de2585f9939047ce393763c1ab1d8 19125 kernels/include/weft/btree_node.cuh
+//kernelgen:input 82b4bf3bb0a3e87c4c5745f056363118f6658595faa7ae4e2f27cfe02ab434de 19263 kernels/include/weft/btree_node.cuh
 //kernelgen:input 69eed4a375b0bbc3d53788952571024478be9caa0e9d80a17b9077df05ba18ae 11763 kernels/include/weft/btree_past.cuh
 //kernelgen:input 125f5ec232b81e515f542aa5dbce1fa88e827c5481e79dff8bd2a8a994d1f856 2648 kernels/include/weft/btree_walk.cuh
 //kernelgen:input 9936ef153a4648b6f47d540d3ec5afe81539102240098fbd4c703fad23d4567b 6425 kernels/include/weft/change.cuh

@@ -68,11 +68,14 @@ struct Shape {
 };
 
 // numbered is the node that is number i of all that are taken.
-__device__ __forceinline__ uint32_t numbered(const Tree& t, uint32_t i) {
-  const Control* c = control_of(t);
-  const uint32_t id = i < c->free ? t.freed[i] : c->top + (i - c->free);
+__device__ __forceinline__ uint32_t numbered(const Tree& t, uint32_t i, uint32_t free, uint32_t top) {
+  const uint32_t id = i < free ? t.freed[i] : top + (i - free);
   if (id >= t.nodes) __builtin_trap();  // the host has seen to it that there are enough
   return id;
+}
+__device__ __forceinline__ uint32_t numbered(const Tree& t, uint32_t i) {
+  const Control* c = control_of(t);
+  return numbered(t, i, c->free, c->top);
 }
 
 template <class S>
