@@ -50,28 +50,6 @@ func graphTests(weighted bool) []mutate.KernelTest {
 				p.same()
 			}
 		}},
-		{Name: fmt.Sprintf("large tables that move, weighted %v", weighted), Budget: budget, Run: func(t testing.TB, dev device.Device) {
-			load := map[bool]float64{false: .08, true: .16}[weighted] // 2.4 edges a slab
-			p := newGraphPlayer(t, dev, weighted, GraphOptions{Directed: true, Vertices: 500, MaxLoad: load, MaxTombstones: -1, Seed: 5}, 500, 400, 1)
-			defer p.close()
-			// Others have as many base slabs that there are some to spare for those of vertex 0, which are a block's work.
-			var from, to []uint32
-			for u := range uint32(480) {
-				for v := range uint32(3) {
-					from, to = append(from, 2+u), append(to, u+v*7+10)
-				}
-			}
-			p.insert(from, to, to)
-			p.same()
-			for _, some := range [][]uint32{sequence(1, 165), sequence(165, 400)} {
-				p.insert(make([]uint32, len(some)), some, some)
-				p.same()
-				p.delete(make([]uint32, 9), some[:9])
-			}
-			if d := p.g.policy.engine.dict(); d.next == d.kept {
-				t.Fatal("no table has been moved but with all")
-			}
-		}},
 		{Name: fmt.Sprintf("triangles, weighted %v", weighted), Budget: budget, Run: func(t testing.TB, dev device.Device) {
 			graphTriangles(t, dev, weighted, 60)
 		}},
