@@ -147,18 +147,25 @@ func (e *gpuEngine) launchTogether(s *device.Stream, t *tree, n int, p *changePa
 	return device.Launch(s, e.keptTogether, gpu.Resident(e.Dev, n, keptBlocks), gpu.Block, &kept)
 }
 
-// launchAdopt submits making new nodes children of their parents, a level after the other.
+// launchAdopt submits making new nodes children of their parents, a level after the other. Leaves have split by then, and later changes would wait for ever
+// for a parent that has never heard of one; so a launch that fails is tried once more.
 func (e *gpuEngine) launchAdopt(s *device.Stream, n int, change *changeParams) error {
 	p := adoptParams{change: *change}
+	launch := func(grid device.Dim) error {
+		if device.Launch(s, e.adopt, grid, gpu.Block, &p) == nil {
+			return nil
+		}
+		return device.Launch(s, e.adopt, grid, gpu.Block, &p)
+	}
 	for ; p.level < adoptLevels; p.level++ {
 		p.last = p.level
-		if err := device.Launch(s, e.adopt, gpu.Resident(e.Dev, max(1, n), changeBlocks), gpu.Block, &p); err != nil {
+		if err := launch(gpu.Resident(e.Dev, max(1, n), changeBlocks)); err != nil {
 			return err
 		}
 		n /= e.slots / 2
 	}
 	p.last = levelMask - 2 // the root has no parent
-	return device.Launch(s, e.adopt, gpu.Grid(1), gpu.Block, &p)
+	return launch(gpu.Grid(1))
 }
 
 // changeHost takes a batch of host memory to the device and back.
