@@ -125,6 +125,45 @@ func TestFailsWhole(t *testing.T) {
 	}
 }
 
+// Whatever launch fails of a batch that splits all leaves, and what is above them, later batches split them further.
+func TestSplitsFail(t *testing.T) {
+	conformance.NotRaced(t, "the simulator has goroutines of its own")
+	if testing.Short() {
+		t.Skip("interprets kernels")
+	}
+	const n = 500
+	for step, fired := 0, true; fired; step++ {
+		dev := devicetest.OpenSim(t, nil)
+		m, err := btree.New[uint32, uint32](dev, &btree.Options{Fill: 1})
+		must(t, err)
+		put := func(from uint32) error { // keys between those that are there
+			keys := conformance.Sequence[uint32](0, n)
+			for i := range keys {
+				keys[i] = 8*keys[i] + from
+			}
+			_, err := m.Put(t.Context(), keys, keys)
+			return err
+		}
+		must(t, put(0))
+		failed := devicetest.FailAfter(dev, step)
+		if err := put(1); err != nil && !errors.Is(err, device.ErrMemory) {
+			t.Fatal(err)
+		}
+		fired = failed()
+		devicetest.Heal(dev)
+		for from := range uint32(4) {
+			if err := put(1 + from); err != nil {
+				t.Fatalf("operation %d has failed before: %v", step, err)
+			}
+		}
+		must(t, m.Check(t.Context()))
+		if want := 5 * n; m.Len() != want {
+			t.Errorf("operation %d has failed before: %d keys, want %d", step, m.Len(), want)
+		}
+		must(t, m.Close())
+	}
+}
+
 // A Clear whose device fails leaves the map as it was.
 func TestClearFails(t *testing.T) {
 	for _, v := range []btree.Versions{btree.Whole, btree.InPlace} {
