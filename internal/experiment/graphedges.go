@@ -108,10 +108,13 @@ func (t *graphTrial) edgeBatch(ctx context.Context, g changing, op string, e gra
 
 // seriesOf names what a row measures: a graph, and a layout that is not that of package graph.
 func seriesOf(row Row) string {
-	if row.Structure == slabLayout {
+	switch row.Structure {
+	case "graph":
+		return row.Graph.Name
+	case slabLayout:
 		return row.Graph.Name + ", slabs"
 	}
-	return row.Graph.Name
+	return row.Graph.Name + ", " + row.Structure
 }
 
 // plotBatches draws rates over sizes of batches, a line for each graph.

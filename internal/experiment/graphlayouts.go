@@ -26,9 +26,10 @@ type changing interface {
 	insertOn(s *device.Stream, from, to device.Slice[uint32]) error
 	deleteOn(s *device.Stream, from, to device.Slice[uint32]) error
 	hasOn(s *device.Stream, from, to device.Slice[uint32], found device.Slice[bool]) error
-	// insertVertices and deleteVertices change vertices, which have so many edges.
 	insertVertices(ctx context.Context, ids []uint32) error
-	deleteVertices(ctx context.Context, ids []uint32, edges int) error
+	// DeleteVerticesOn counts vertices or edges: deletedOf is how many it should be.
+	DeleteVerticesOn(s *device.Stream, vertices device.Slice[uint32], counts ...device.Slice[uint64]) error
+	deletedOf(vertices, edges int) int
 	// memory is the bytes used, and which part of those of rows has entries.
 	memory(ctx context.Context) (bytes int, load float64, err error)
 }
@@ -55,10 +56,7 @@ func (g rowGraph) insertVertices(ctx context.Context, ids []uint32) error {
 	return wantOf(err, "vertices inserted", n, len(ids))
 }
 
-func (g rowGraph) deleteVertices(ctx context.Context, ids []uint32, _ int) error {
-	n, err := g.DeleteVertices(ctx, ids)
-	return wantOf(err, "vertices deleted", n, len(ids))
-}
+func (g rowGraph) deletedOf(vertices, _ int) int { return vertices }
 
 func (g rowGraph) memory(ctx context.Context) (int, float64, error) {
 	s, err := g.Stats(ctx)
@@ -88,10 +86,7 @@ func (g slabGraph) hasOn(s *device.Stream, from, to device.Slice[uint32], found 
 // insertVertices does nothing: all vertices are there.
 func (g slabGraph) insertVertices(context.Context, []uint32) error { return nil }
 
-func (g slabGraph) deleteVertices(ctx context.Context, ids []uint32, edges int) error {
-	n, err := g.DeleteVertices(ctx, ids)
-	return wantOf(err, "edges of vertices deleted", n, edges)
-}
+func (g slabGraph) deletedOf(_, edges int) int { return edges }
 
 func (g slabGraph) memory(ctx context.Context) (int, float64, error) {
 	s, err := g.Stats(ctx)

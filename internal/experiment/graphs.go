@@ -215,12 +215,16 @@ func (t *graphTrial) present(n int) (e graph.Edges) {
 }
 
 // shuffled are all arcs in random order.
-func (t *graphTrial) shuffled() (e graph.Edges) {
-	order := workload.NewPermutation(uint64(t.csr.Arcs()), t.Seed+9)
-	for i := range t.csr.Arcs() {
-		at := order.At(uint64(i))
-		e.From, e.To = append(e.From, t.from[at]), append(e.To, t.csr.Targets()[at])
-	}
+func (t *graphTrial) shuffled() graph.Edges {
+	n, targets := t.csr.Arcs(), t.csr.Targets()
+	order := workload.NewPermutation(uint64(n), t.Seed+9)
+	e := graph.Edges{From: make([]uint32, n), To: make([]uint32, n)}
+	t.cpu.Parallel(n, 1<<12, func(lo, hi int) {
+		for i := lo; i < hi; i++ {
+			at := order.At(uint64(i))
+			e.From[i], e.To[i] = t.from[at], targets[at]
+		}
+	})
 	return e
 }
 

@@ -24,7 +24,7 @@ var graphTrianglesExperiment = Experiment{
 	Title: "Triangles, counted at once and while edges come",
 	Doc: `After tables 5.7 to 5.9 and figure 5.3 of Awad's thesis: the triangles of undirected graphs are counted (triangles, with the oriented view built inside; oriented is that alone); and, of slab-graph, by looking edges up in hash tables, as in the thesis. sort is what table 5.8 has:
 the rows of slab-graph, which have no order, are written and sorted; rows of graph need none. Then five batches of 2^20 random edges (2^12 on a CPU, a quarter of the graph's at most) come: insert is their insertion, triangles_follow counts the triangles of
-each batch's edges, triangles_anew those of the whole graph, which has to be exported and counted; speedup is the one over the other. Of slab-graph the same batches
+each batch's edges, triangles_anew those of the whole graph, which has to be exported and counted; speedup is the one over the other. Then as many batches of edges of the graph itself, which have more triangles, are taken out and come back: triangles_return counts those. Of slab-graph the random batches
 come, and all triangles are counted by lookups behind each, on roads and actors, as in table 5.9. Rates are in edges: of the graph, and of the batches. For figure 5.3 there are R-MAT graphs by
 degree, on which slab-graph has other loads of its tables, too; rows that are sorted have none to vary.` + generated + `
 On a GPU the graph and the edges of a batch lie in its memory, and views, triangles and those of batches are computed there, of the graph that changes without an export, and of those edges of which their insertion told there that they came. The limit is reading and writing 4 bytes for each edge. The parameters have the milliseconds that the thesis published for graphs of table 5.1, which are larger.`,
@@ -250,6 +250,32 @@ func (t *graphTrial) following(ctx context.Context, count uint64) (err error) {
 	t.report("insert", insertedTimes*size, insert, "arcs_8", Row{Batch: size})
 	t.report("triangles_follow", insertedTimes*size, follow, "arcs_8", Row{Batch: size, Speedup: figure(anew.Seconds() / follow.Seconds())})
 	t.report("triangles_anew", insertedTimes*size, anew, "arcs_8", Row{Batch: size})
+	return t.returning(ctx, g.Graph, size, count)
+}
+
+// returning takes edges out that were there from the start, and counts the triangles that come back with them.
+func (t *graphTrial) returning(ctx context.Context, g *graph.Graph, size int, all uint64) error {
+	edges := t.present(insertedTimes * size)
+	var follow time.Duration
+	for i := range insertedTimes {
+		e := graph.Edges{From: edges.From[i*size : (i+1)*size], To: edges.To[i*size : (i+1)*size]}
+		if _, err := g.Delete(ctx, e.From, e.To, nil); err != nil {
+			return err
+		}
+		left, err := t.anew(ctx, g)
+		if err != nil {
+			return err
+		}
+		_, followed, more, err := t.batch(ctx, g, e)
+		if err == nil && left+more != all {
+			err = fmt.Errorf("%w: %d triangles when edges of the graph are there again, want %d", errWrong, left+more, all)
+		}
+		if err != nil {
+			return err
+		}
+		follow += followed
+	}
+	t.report("triangles_return", insertedTimes*size, follow, "arcs_8", Row{Batch: size})
 	return nil
 }
 
