@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"flag"
 	"fmt"
-	"hash/fnv"
 	"iter"
 	"slices"
 	"testing"
@@ -39,34 +38,39 @@ func eachFixedWidth(t *testing.T, o Options, test func(t *testing.T, im *image))
 	eachOf(t, openCPU(t), widths, o, test)
 }
 
-// eachDevice runs a test on a CPU as eachWidth does, and on a simulated GPU.
-func eachDevice(t *testing.T, o Options, test func(t *testing.T, im *image)) {
+// eachDevice runs a test on a CPU as eachWidth does, and on a simulated GPU in the widths whose turn it is.
+func eachDevice(t *testing.T, turn int, o Options, test func(t *testing.T, im *image)) {
 	eachWidth(t, o, test)
-	eachOnGPU(t, allWidths, o, test)
+	eachOnGPU(t, turn, allWidths, o, test)
 }
 
-func eachFixedDevice(t *testing.T, o Options, test func(t *testing.T, im *image)) {
+func eachFixedDevice(t *testing.T, turn int, o Options, test func(t *testing.T, im *image)) {
 	eachFixedWidth(t, o, test)
-	eachOnGPU(t, widths, o, test)
+	eachOnGPU(t, turn, widths, o, test)
 }
 
-func eachOnGPU(t *testing.T, widths []Options, o Options, test func(t *testing.T, im *image)) {
+func eachOnGPU(t *testing.T, turn int, widths []Options, o Options, test func(t *testing.T, im *image)) {
 	t.Run("GPU", func(t *testing.T) {
 		if testing.Short() {
 			t.Skip("interprets kernels")
 		}
-		eachOf(t, devicetest.OpenSim(t, &sim.Options{Arch: 80}), drawn(t, widths), o, test)
+		eachOf(t, devicetest.OpenSim(t, &sim.Options{Arch: 80}), turned(turn, widths), o, test)
 	})
 }
 
 var gpuWidths = flag.Int("gpu-widths", 2, "in so many widths tests of growth and iterations run on simulated GPUs, each test in others")
 
-// drawn are some of the widths, by the name of a test: the host decides in these tests, and it knows no widths.
-func drawn(t *testing.T, widths []Options) []Options {
-	h := fnv.New32a()
-	h.Write([]byte(t.Name()))
-	first := int(h.Sum32() % uint32(len(widths)))
-	return append(slices.Clone(widths[first:]), widths[:first]...)[:min(*gpuWidths, len(widths))]
+// turned are the widths in which a test runs on simulated GPUs: by its turn it begins with one of the fixed ones and one of the
+// variable ones, for which host and kernels have other ways. Six tests with turns of their own have all pairs of these.
+func turned(turn int, of []Options) []Options {
+	from := func(w []Options) []Options {
+		if len(w) == 0 {
+			return nil
+		}
+		return slices.Concat(w[turn%len(w):], w[:turn%len(w)])
+	}
+	fixed, variable := from(of[:len(widths)]), from(of[len(widths):])
+	return slices.Concat(fixed[:1], variable, fixed[1:])[:min(*gpuWidths, len(of))]
 }
 
 func eachOf(t *testing.T, dev device.Device, widths []Options, o Options, test func(t *testing.T, im *image)) {
@@ -132,7 +136,7 @@ const mebibyte = 1 << 20
 // what is put then is written over none of them: there recovery had the values at
 // another place than creation, and the end of those in use was stored too late.
 func TestValuesOutliveTheWriter(t *testing.T) {
-	eachDevice(t, Options{Capacity: 10, Size: 8 * mebibyte}, func(t *testing.T, im *image) {
+	eachDevice(t, 0, Options{Capacity: 10, Size: 8 * mebibyte}, func(t *testing.T, im *image) {
 		rounds := 12
 		if im.gpu() {
 			rounds = 4
@@ -155,7 +159,7 @@ func TestValuesOutliveTheWriter(t *testing.T) {
 // is not counted as taken: there the check looked at the bottom level once per level,
 // at fingerprints only, and took empty slots for full ones.
 func TestRecoveryOfEachLevel(t *testing.T) {
-	eachDevice(t, Options{Capacity: 150, Levels: 3, Slots: 4}, func(t *testing.T, im *image) {
+	eachDevice(t, 1, Options{Capacity: 150, Levels: 3, Slots: 4}, func(t *testing.T, im *image) {
 		x := im.mustOpen(t, OpenOptions{})
 		im.put(t, x, 0, 100, 0)
 		im.crash(t, x)
@@ -210,8 +214,8 @@ func (im *image) grown(t *testing.T) {
 // A crash while keys move loses none, and the index goes on growing: there the new level
 // was not searched, and no other resize began.
 func TestCrashOfAResize(t *testing.T) {
-	for _, resize := range []Resize{Beside, Stop} {
-		eachDevice(t, Options{Capacity: 100, Size: 8 * mebibyte}, func(t *testing.T, im *image) {
+	for turn, resize := range []Resize{Beside, Stop} {
+		eachDevice(t, 4+turn, Options{Capacity: 100, Size: 8 * mebibyte}, func(t *testing.T, im *image) {
 			im.grown(t)
 			x, report, err := im.open(OpenOptions{Verify: !im.gpu(), Resize: resize})
 			must(t, err)
@@ -284,7 +288,7 @@ func TestCrowdedAtOpening(t *testing.T) {
 // A level stays as long as anybody iterates, however many: there a count of users went
 // from two to none.
 func TestTwoIterations(t *testing.T) {
-	eachDevice(t, Options{Capacity: 100, Size: 8 * mebibyte}, func(t *testing.T, im *image) {
+	eachDevice(t, 2, Options{Capacity: 100, Size: 8 * mebibyte}, func(t *testing.T, im *image) {
 		x := im.mustOpen(t, OpenOptions{})
 		im.put(t, x, 0, 100, 0)
 		started := len(im.want)
@@ -329,7 +333,7 @@ func TestTwoIterations(t *testing.T) {
 // A batch may have any number of keys: there warps whose last lanes have none hung, or did their
 // work twice.
 func TestBatchSizes(t *testing.T) {
-	eachDevice(t, Options{Capacity: 10_000, Size: 16 * mebibyte}, func(t *testing.T, im *image) {
+	eachDevice(t, 3, Options{Capacity: 10_000, Size: 16 * mebibyte}, func(t *testing.T, im *image) {
 		x := im.mustOpen(t, OpenOptions{})
 		at := 0
 		for _, n := range []int{1, 31, 32, 33, 1, 63, 65, 1023, 1025, 2047, 2049, 31} {
@@ -346,7 +350,7 @@ func TestBatchSizes(t *testing.T) {
 // Who deletes a key that is absent is told so, and who inserts one that is there; and
 // neither takes memory.
 func TestResultsOfChanges(t *testing.T) {
-	eachFixedDevice(t, Options{Capacity: 100}, func(t *testing.T, im *image) {
+	eachFixedDevice(t, 0, Options{Capacity: 100}, func(t *testing.T, im *image) {
 		x := im.mustOpen(t, OpenOptions{})
 		im.put(t, x, 0, 50, 0)
 		keys, values := make([]byte, 0, 800), make([]byte, 100*x.engine.valueSize)
@@ -382,7 +386,7 @@ func (v *values) inUse() (n uint64) {
 // Memory follows what is there, not what has been done: 10,000 batches (150 of a GPU) of updates, of
 // deletes, of inserts of what is there, of searches.
 func TestMemoryIsBounded(t *testing.T) {
-	eachFixedDevice(t, Options{Capacity: 200}, func(t *testing.T, im *image) {
+	eachFixedDevice(t, 1, Options{Capacity: 200}, func(t *testing.T, im *image) {
 		batches, n := 10_000, 40
 		if im.gpu() {
 			batches = 150
@@ -427,7 +431,7 @@ func TestMemoryIsBounded(t *testing.T) {
 
 // A batch that inserts and deletes one key again and again needs the slots of one key.
 func TestTombsWithinABatch(t *testing.T) {
-	eachFixedDevice(t, Options{Capacity: 100}, func(t *testing.T, im *image) {
+	eachFixedDevice(t, 2, Options{Capacity: 100}, func(t *testing.T, im *image) {
 		x := im.mustOpen(t, OpenOptions{})
 		im.put(t, x, 0, 20, 0)
 		first, err := x.Stats(ctx)

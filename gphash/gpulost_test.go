@@ -125,23 +125,28 @@ func lossOptions(seed uint64, atomic int) Options {
 	return o
 }
 
-// running are the places that programs of the first seeds run which lose no GPU.
-func running(t *testing.T, atomic int) (run []places) {
-	for seed := range uint64(6) {
-		of, tr := places{}, &lossTrial{}
-		tr.begin(t, lossOptions(seed, atomic), seed, sim.Options{Requests: func(r sim.Request) {
-			if of[r.Kernel] == nil {
-				of[r.Kernel] = map[int]bool{}
-			}
-			of[r.Kernel][r.Line] = true
-		}})
-		if tr.until(lossBatches) {
-			t.Error("lost without a reason")
-		}
-		must(t, tr.x.Close())
-		run = append(run, of)
+// running are the places that programs run which lose no GPU, of as many seeds as there are options (see [lossOptions]).
+type running [6]places
+
+// of are those of a seed's options, for which a program runs when they are asked for first.
+func (run *running) of(t *testing.T, seed uint64, atomic int) places {
+	seed %= uint64(len(run))
+	if run[seed] != nil {
+		return run[seed]
 	}
-	return run
+	of, tr := places{}, &lossTrial{}
+	tr.begin(t, lossOptions(seed, atomic), seed, sim.Options{Requests: func(r sim.Request) {
+		if of[r.Kernel] == nil {
+			of[r.Kernel] = map[int]bool{}
+		}
+		of[r.Kernel][r.Line] = true
+	}})
+	if tr.until(lossBatches) {
+		t.Error("lost without a reason")
+	}
+	must(t, tr.x.Close())
+	run[seed] = of
+	return of
 }
 
 // lossBatches is how many a program runs at most before it is to lose its GPU.
@@ -334,9 +339,9 @@ func TestGPULost(t *testing.T) {
 		t.Skip("interprets kernels")
 	}
 	smallParts(t)
-	run := running(t, 0)
-	for _, l := range lossSeeds {
-		l.run(t, run, 0)
+	var run running
+	for n, l := range lossSeeds {
+		l.run(t, uint64(n), &run, 0)
 	}
 }
 
@@ -347,9 +352,10 @@ func TestAtomicGPULost(t *testing.T) {
 	}
 	smallParts(t)
 	const batch = 40
-	run, gone, there := running(t, batch), 0, 0
-	for _, l := range atomicLossSeeds {
-		more, whole := l.run(t, run, batch)
+	var run running
+	gone, there := 0, 0
+	for n, l := range atomicLossSeeds {
+		more, whole := l.run(t, uint64(n), &run, batch)
 		gone, there = gone+more, there+whole
 	}
 	if gone == 0 || there == 0 {
@@ -368,15 +374,17 @@ var atomicLossSeeds = []lossSeed{
 	{"tick", `st\.`, 2},
 }
 
-// run loses GPUs, and counts the programs whose last batch was gone, or there.
-func (l lossSeed) run(t *testing.T, run []places, atomic int) (gone, there int) {
+// run loses GPUs, and counts the programs whose last batch was gone, or there. The first seed is another one for each kernel, so
+// that the few programs of all kernels together have all options.
+func (l lossSeed) run(t *testing.T, first uint64, run *running, atomic int) (gone, there int) {
 	t.Run("in "+l.kernel, func(t *testing.T) {
-		for seed := range uint64(l.seeds * *lossPrograms) {
+		for i := range uint64(l.seeds * *lossPrograms) {
+			seed := first + i
 			t.Run(fmt.Sprint(seed), func(t *testing.T) {
 				tr := &lossTrial{}
 				gpu := sim.Options{Domain: &tr.fuse}
 				if l.kernel != "" {
-					gpu = sim.Options{Rewrite: trapBehind(l.kernel, l.access, run[seed%uint64(len(run))], rand.New(rand.NewPCG(seed, 3)).IntN(1<<16))}
+					gpu = sim.Options{Rewrite: trapBehind(l.kernel, l.access, run.of(t, seed, atomic), rand.New(rand.NewPCG(seed, 3)).IntN(1<<16))}
 				}
 				tr.begin(t, lossOptions(seed, atomic), seed, gpu)
 				if !tr.until(lossBatches) {
