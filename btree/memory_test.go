@@ -106,22 +106,9 @@ func failing(t *testing.T, dev device.Device, v btree.Versions, step int) bool {
 
 // Where memory runs out twice in a row, in a life with snapshots, a change has happened or not, and says so.
 func TestFailsWhole(t *testing.T) {
-	conformance.NotRaced(t, "the simulator has goroutines of its own")
-	open := func(dev device.Device, v btree.Versions) func(testing.TB) *weft.OrderedMap[uint32, uint32] {
-		return func(t testing.TB) *weft.OrderedMap[uint32, uint32] {
-			m, err := btree.New[uint32, uint32](dev, &btree.Options{Versions: v})
-			must(t, err)
-			return m.OrderedMap
-		}
-	}
-	host := devicetest.OpenCPU(t, 2)
-	conformance.OrderedFails(t, host, conformance.Failures{After: conformance.Twice, Stride: 1, Most: 200}, open(host, btree.Whole))
-	if testing.Short() {
-		return
-	}
 	for _, v := range []btree.Versions{btree.Whole, btree.InPlace, btree.OutOfPlace} {
-		dev := devicetest.OpenSim(t, nil)
-		conformance.OrderedFails(t, dev, conformance.Failures{After: conformance.Twice, First: 3 * int(v), Stride: 61, Most: 12}, open(dev, v))
+		conformance.FailsWhole(t, conformance.OrderedMapOf(btree.New[uint32, uint32], &btree.Options{Versions: v}),
+			conformance.Failures{After: conformance.Twice, First: 3 * int(v), Stride: 61, Most: 12})
 	}
 }
 

@@ -31,7 +31,7 @@ func TestOmissionsAreNoticed(t *testing.T) {
 		t.Fatal(err)
 	}
 	dst.Omit(t, ".", map[string]string{
-		"s.Sync(context.Background()) in (*gpuEngine).push": "only where a launch fails: TestOrderedFailures of package experiment",
+		"s.Sync(context.Background()) in (*gpuEngine).push": "only where a launch fails: TestFailsWhole",
 	}, tries...)
 	// What Whole brings back it need not wait for: the core counts behind a change. The counts that are read
 	// behind ranks wait for both.

@@ -116,43 +116,13 @@ func snapshotOfEachBatch(t *testing.T, dev device.Device, n, batches int) {
 	}
 }
 
-// A snapshot is held for ten thousand batches, and memory stays what two maps take.
-func TestSnapshotHeldLong(t *testing.T) {
-	const n = 2000
-	dev, batches := devicetest.Open(t), uint32(10_000)
-	if dev.Properties().Kind == device.Sim {
-		batches /= 50
-	}
+// A snapshot is held over ten thousand batches, and memory stays what two maps take, and what the next batch does; behind it nothing is kept.
+func TestSnapshotIsHeld(t *testing.T) {
+	dev := devicetest.Open(t)
 	m := conformance.Open(t, ordered.New[uint32, uint32], dev, nil)
-	keys := conformance.Sequence[uint32](0, n)
-	_, err := m.Put(ctx(), keys, keys)
-	must(t, err)
-	before := conformance.StatsOf(t, m)
-	s, err := m.Snapshot(ctx())
-	must(t, err)
-	rng := rand.New(rand.NewPCG(1, 1))
-	for i := range batches {
-		k := []uint32{rng.Uint32N(n), rng.Uint32N(n)}
-		if i%2 == 0 {
-			_, err = m.Put(ctx(), k, []uint32{i, i})
-		} else {
-			_, err = m.Delete(ctx(), k, nil)
-		}
-		must(t, err)
-	}
-	if now := conformance.StatsOf(t, m); now.Kept > before.Leaves || now.Bytes > 3*before.Bytes {
-		t.Errorf("before: %v, behind %d batches: %v", before, batches, now)
-	}
-	next := uint32(0)
-	for k, v := range s.All() {
-		if k != next || v != k {
-			t.Fatalf("the snapshot has %d: %d behind %d", k, v, next)
-		}
-		next++
-	}
-	must(t, s.Close())
-	if now := conformance.StatsOf(t, m); next != n || now.Kept != 0 {
-		t.Errorf("the snapshot had %d pairs; behind it: %v", next, now)
+	conformance.SnapshotIsHeld(t, dev, m.OrderedMap, 3)
+	if s := conformance.StatsOf(t, m); s.Kept != 0 {
+		t.Errorf("behind the snapshot: %v", s)
 	}
 }
 
@@ -210,20 +180,6 @@ func heap() uint64 {
 // Whatever fails, once, in a life with snapshots, a change has happened or not, and says so; so it is where memory runs out twice
 // in a row.
 func TestFailsWhole(t *testing.T) {
-	conformance.NotRaced(t, "the simulator has goroutines of its own")
-	host := devicetest.OpenCPU(t, 2)
-	open := func(dev device.Device) func(testing.TB) *weft.OrderedMap[uint32, uint32] {
-		return func(t testing.TB) *weft.OrderedMap[uint32, uint32] {
-			m, err := ordered.New[uint32, uint32](dev, nil)
-			must(t, err)
-			return m.OrderedMap
-		}
-	}
-	conformance.OrderedFails(t, host, conformance.Failures{After: conformance.Twice, Stride: 1, Most: 200}, open(host))
-	if testing.Short() {
-		return
-	}
-	dev := devicetest.OpenSim(t, nil)
-	conformance.OrderedFails(t, dev, conformance.Failures{After: conformance.Twice, First: 1, Stride: 13, Most: 12}, open(dev))
-	conformance.OrderedFails(t, dev, conformance.Failures{After: devicetest.FailAfter, First: 2, Stride: 201, Most: 12}, open(dev))
+	conformance.FailsWhole(t, conformance.OrderedMapOf(ordered.New[uint32, uint32], nil),
+		conformance.Failures{After: conformance.Twice, First: 1, Stride: 13, Most: 12}, conformance.Failures{After: devicetest.FailAfter, First: 2, Stride: 201, Most: 12})
 }

@@ -25,9 +25,9 @@ func TestOmissionsAreNoticed(t *testing.T) {
 	programs := schedules[uint32, uint64]().Tries(20)
 	programs.Shapes = dst.OverlappingByBatch()
 	dst.Omit(t, ".", map[string]string{
-		"s.Sync(context.Background()) in (*gpuEngine).become":             "only where a launch fails: TestOrderedFailures of package experiment",
-		"s.Sync(context.Background()) in (*gpuEngine).change":             "only where a launch fails: TestOrderedFailures of package experiment",
-		"e.Stream.Sync(context.Background()) in (*gpuEngine).collectFree": "only where a launch fails: TestOrderedFailures of package experiment",
+		"s.Sync(context.Background()) in (*gpuEngine).become":             "only where a launch fails: TestFailsWhole",
+		"s.Sync(context.Background()) in (*gpuEngine).change":             "only where a launch fails: TestFailsWhole",
+		"e.Stream.Sync(context.Background()) in (*gpuEngine).collectFree": "only where a launch fails: TestFailsWhole",
 		"s.Wait(e.Visible) in (*gpuEngine).view":                          "for kernels of users: TestOrderedViewBehindChanges of package refs",
 		"e.Stream.CopyOut(ctx, part, block.Ptr) in fetch":                 "the copy of the index behind it waits for both",
 	}, withoutMemory, closesBehind, programs.Try())

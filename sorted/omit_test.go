@@ -15,6 +15,6 @@ func TestOmissionsAreNoticed(t *testing.T) {
 	programs := schedules[uint32, uint64]().Tries(20)
 	programs.Shapes = dst.OverlappingByBatch()
 	dst.Omit(t, ".", map[string]string{
-		"s.Sync(context.Background()) in (*gpuEngine).become": "only where a launch fails: TestOrderedFailures of package experiment",
+		"s.Sync(context.Background()) in (*gpuEngine).become": "only where a launch fails: TestFailsWhole",
 	}, programs.Try())
 }

@@ -187,22 +187,8 @@ func TestOptions(t *testing.T) {
 // Whatever fails, once, in a life with snapshots, a change has happened or not, and says so; so it is where memory runs out twice
 // in a row.
 func TestFailsWhole(t *testing.T) {
-	conformance.NotRaced(t, "the simulator has goroutines of its own")
-	host := devicetest.OpenCPU(t, 2)
-	open := func(dev device.Device) func(testing.TB) *weft.OrderedMap[uint32, uint32] {
-		return func(t testing.TB) *weft.OrderedMap[uint32, uint32] {
-			m, err := sorted.New[uint32, uint32](dev, nil)
-			must(t, err)
-			return m.OrderedMap
-		}
-	}
-	conformance.OrderedFails(t, host, conformance.Failures{After: conformance.Twice, Stride: 1, Most: 200}, open(host))
-	if testing.Short() {
-		return
-	}
-	dev := devicetest.OpenSim(t, nil)
-	conformance.OrderedFails(t, dev, conformance.Failures{After: conformance.Twice, First: 1, Stride: 13, Most: 12}, open(dev))
-	conformance.OrderedFails(t, dev, conformance.Failures{After: devicetest.FailAfter, First: 2, Stride: 201, Most: 12}, open(dev))
+	conformance.FailsWhole(t, conformance.OrderedMapOf(sorted.New[uint32, uint32], nil),
+		conformance.Failures{After: conformance.Twice, First: 1, Stride: 13, Most: 12}, conformance.Failures{After: devicetest.FailAfter, First: 2, Stride: 201, Most: 12})
 }
 
 // A snapshot is held over ten thousand batches, and memory stays what it takes: three arrays: what it is, what the snapshot has, and what the next merge takes.

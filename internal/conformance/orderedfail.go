@@ -2,6 +2,8 @@ package conformance
 
 import (
 	"errors"
+	"fmt"
+	"iter"
 	"maps"
 	"slices"
 	"testing"
@@ -24,19 +26,37 @@ func Twice(dev device.Device, n int) (fired func() bool) {
 	return devicetest.FailMemoryAfter(dev, n)
 }
 
+// FailsWhole has operations of devices fail as [OrderedFails] does: on a CPU wherever memory runs out twice in a row, and, but for
+// -short, some on a simulated GPU.
+func FailsWhole(t *testing.T, open Maker[AnyOrderedMap[uint32, uint32]], simulated ...Failures) {
+	NotRaced(t, "the simulator has goroutines of its own")
+	OrderedFails(t, devicetest.OpenCPU(t, 2), Failures{After: Twice, Stride: 1, Most: 200}, open)
+	if testing.Short() {
+		return
+	}
+	dev := devicetest.OpenSim(t, nil)
+	for _, what := range simulated {
+		OrderedFails(t, dev, what, open)
+	}
+}
+
 // OrderedFails has operations of a device fail, one in each life of an ordered map that goes through batches of all kinds
 // while snapshots come and go. A call that fails has done as many of its
 // operations as it says, the outputs of the others are zero, and snapshots are what they were; where it is not memory that there
 // is none of, it may have done all, and not know. What did not work does
 // when it is called again, and in the end nothing stays behind. open makes an empty map of its own for each life.
-func OrderedFails(t *testing.T, dev device.Device, what Failures, open func(t testing.TB) *weft.OrderedMap[uint32, uint32]) {
+func OrderedFails(t testing.TB, dev device.Device, what Failures, open Maker[AnyOrderedMap[uint32, uint32]]) {
 	t.Helper()
 	orderedLife(t, dev, what, -1, open) // what structures share is as large as a life takes
 	before := devicetest.Live(dev)
-	for step := what.First; orderedLife(t, dev, what, step, open); step += what.Stride {
+	step := what.First
+	for ; orderedLife(t, dev, what, step, open); step += what.Stride {
 		if now := devicetest.Live(dev); now != before {
 			t.Fatalf("operation %d failed; %+v is left, was %+v", step, now, before)
 		}
+	}
+	if step == what.First {
+		t.Fatalf("a life asks for no more than %d operations: none has failed", step)
 	}
 }
 
@@ -49,10 +69,10 @@ type failingLife struct {
 }
 
 // orderedLife lives with a failure at a step, and reports whether there was one.
-func orderedLife(t *testing.T, dev device.Device, what Failures, step int, open func(t testing.TB) *weft.OrderedMap[uint32, uint32]) bool {
+func orderedLife(t testing.TB, dev device.Device, what Failures, step int, open Maker[AnyOrderedMap[uint32, uint32]]) bool {
 	t.Helper()
 	f := &failingLife{step: step, fired: func() bool { return false }}
-	f.Map, f.Most = open(t), what.Most
+	f.Map, f.Most = open(t, dev), what.Most
 	f.Begin(t, 1)
 	if step >= 0 {
 		f.fired = what.After(dev, step)
@@ -103,10 +123,10 @@ func (f *failingLife) keys(n int) []uint32 {
 	return keys
 }
 
-// again calls until it works, which is at once or the next time.
+// again calls until it works, which is the third time where two operations fail.
 func (f *failingLife) again(what string, do func() error) {
 	f.Helper()
-	for range 6 {
+	for range 3 {
 		err := do()
 		f.compareOnce()
 		if err == nil {
@@ -210,7 +230,7 @@ func (f *failingLife) deleteRanges() {
 func (f *failingLife) snapshot() {
 	f.Helper()
 	f.again("Snapshot", func() error {
-		s, err := f.Map.Snapshot(f.Context())
+		s, err := snapshotOf(f, f.Context(), f.Map)
 		if err == nil {
 			f.held = append(f.held, heldSnapshot[uint32, uint32]{s, maps.Clone(f.want)})
 		}
@@ -229,54 +249,72 @@ func (f *failingLife) close(i int) {
 	f.compareOnce()
 }
 
-// ask asks map and snapshots for what calls of lookups find.
+// ask asks map and snapshots in all ways, each of which may fail, and wants them to answer then.
 func (f *failingLife) ask() {
 	f.Helper()
 	keys := f.keys(f.Most)
-	lo, hi := keys[1:], keys[:len(keys)-1]
-	const limit = 3
-	for _, m := range append([]hostSeeker[uint32, uint32]{f.Map}, f.seekers()...) {
-		vals, ok, ranks, next := make([]uint32, len(keys)), make([]bool, len(keys)), make([]uint64, len(keys)), make([]uint32, len(keys))
-		counts, some, of := make([]uint32, len(lo)), make([]uint32, limit*len(lo)), make([]uint32, limit*len(lo))
-		rows := weft.PairRows[uint32, uint32]{Offsets: []uint64{0, 1}, Keys: []uint32{5}, Vals: []uint32{6}}
-		for _, c := range []struct {
-			what string
-			do   func() (int, error)
-		}{
-			{"Get", func() (int, error) { return m.Get(f.Context(), keys, vals, ok) }},
-			{"Rank", func() (int, error) { return 0, m.Rank(f.Context(), keys, ranks) }},
-			{"Select", func() (int, error) { return m.Select(f.Context(), ranks, next, vals, ok) }},
-			{"Successor", func() (int, error) { return m.Successor(f.Context(), keys, next, vals, ok) }},
-			{"Count", func() (int, error) { return m.Count(f.Context(), lo, hi, counts) }},
-			{"RangeFirst", func() (int, error) { return m.RangeFirst(f.Context(), lo, hi, limit, counts, some, of) }},
-			{"RangeBackward", func() (int, error) { return 0, m.RangeBackward(f.Context(), lo, hi, 0, &rows) }},
-			{"Min", func() (int, error) { _, _, _, err := m.Min(f.Context()); return 0, err }},
-			{"Pages", func() (int, error) { return 0, lastError(m.Pages(f.Context())) }},
-			{"Between", func() (int, error) { return 0, lastError(m.Between(f.Context(), 0, ^uint32(0))) }},
-		} {
-			f.again(c.what, func() error {
-				n, err := c.do()
-				if err != nil && (n != 0 || rows.Len() > 1 && c.what == "RangeBackward") {
-					f.Fatalf("operation %d failed: %s finds %d: %v", f.step, c.what, n, err)
-				}
-				return err
-			})
+	f.answers("the map", f.Map, f.want, &seeks[uint32]{lo: keys[1:], hi: keys[:len(keys)-1]})
+	for i, s := range f.held {
+		f.answers(fmt.Sprintf("snapshot %d", i), s, s.historyModel, &seeks[uint32]{lo: keys[1:], hi: keys[:len(keys)-1], limit: 3})
+	}
+}
+
+func (f *failingLife) answers(where string, m hostSeeker[uint32, uint32], want historyModel[uint32, uint32], x *seeks[uint32]) {
+	f.Helper()
+	where = fmt.Sprintf("operation %d failed: %s", f.step, where)
+	o := &orderedModel[uint32, uint32]{pairs: want}
+	o.sort()
+	for _, k := range x.lo {
+		x.ranks = append(x.ranks, uint64(o.rank(k)))
+	}
+	a, by := newAnswers[uint32, uint32](x), newFound[uint32, uint32](len(x.lo))
+	least, pages, between := newFound[uint32, uint32](1), newModel[uint32, uint32](), newModel[uint32, uint32]()
+	c := f.Context()
+	for _, call := range append(a.calls(c, m, x),
+		seekCall{"Get", func() (int, error) { return m.Get(c, x.lo, by.vals, by.ok) }},
+		seekCall{"Min", func() (n int, err error) {
+			least.keys[0], least.vals[0], least.ok[0], err = m.Min(c)
+			return btoi(least.ok[0]), err
+		}},
+		seekCall{"Pages", func() (int, error) { return 0, pages.collect(m.Pages(c)) }},
+		seekCall{"Between", func() (int, error) { return 0, between.collect(m.Between(c, 0, ^uint32(0))) }},
+	) {
+		f.again(call.name, func() error {
+			n, err := call.ask()
+			if err != nil && n != 0 {
+				f.Fatalf("%s: %s finds %d: %v", where, call.name, n, err)
+			}
+			return err
+		})
+	}
+	a.same(f, where, x, o.answers(x))
+	for i, k := range x.lo {
+		if v, ok := want[k]; by.vals[i] != v || by.ok[i] != ok {
+			f.Fatalf("%s: Get of %d: %d, %v, want %d, %v", where, k, by.vals[i], by.ok[i], v, ok)
+		}
+	}
+	if k, v, ok := o.at(0); least.keys[0] != k || least.vals[0] != v || least.ok[0] != ok {
+		f.Fatalf("%s: Min is %d: %d, %v, want %d: %d, %v", where, least.keys[0], least.vals[0], least.ok[0], k, v, ok)
+	}
+	for what, is := range map[string]*orderedModel[uint32, uint32]{"Pages": pages, "Between": between} {
+		if !slices.Equal(is.keys, o.keys) || !maps.Equal(is.pairs, want) {
+			f.Fatalf("%s: %s have %d pairs, want %d, or others", where, what, len(is.keys), len(o.keys))
 		}
 	}
 }
 
-func lastError[P any](pages func(yield func(P, error) bool)) (last error) {
-	for _, err := range pages {
-		last = err
+// collect has a model hold what pages have, and their keys as they come.
+func (o *orderedModel[K, V]) collect(pages iter.Seq2[weft.Page[K, V], error]) error {
+	o.pairs, o.keys = map[K]V{}, nil
+	for p, err := range pages {
+		if err != nil {
+			return err
+		}
+		for i, k := range p.Keys {
+			o.pairs[k], o.keys = p.Vals[i], append(o.keys, k)
+		}
 	}
-	return last
-}
-
-func (f *failingLife) seekers() (all []hostSeeker[uint32, uint32]) {
-	for _, s := range f.held {
-		all = append(all, s.Snapshot)
-	}
-	return all
+	return nil
 }
 
 // compareOnce compares all, right behind the failure.

@@ -59,7 +59,7 @@ func (m historyModel[K, V]) deleteRange(lo, hi K) (n uint32) {
 // OrderedHistory is batches of all kinds on an ordered map against a model: what operations return, what is
 // found by key and by order, and what snapshots see that are held meanwhile. Check is called after each.
 type OrderedHistory[K weft.Key, V weft.Value] struct {
-	Map  *weft.OrderedMap[K, V]
+	Map  AnyOrderedMap[K, V]
 	Most int           // operations of a batch
 	Also []weft.OpKind // of mixed batches, beside those that all maps have
 
@@ -71,7 +71,7 @@ type OrderedHistory[K weft.Key, V weft.Value] struct {
 }
 
 type heldSnapshot[K weft.Key, V weft.Value] struct {
-	*weft.Snapshot[K, V]
+	AnySeeker[K, V]
 	historyModel[K, V]
 }
 
@@ -188,7 +188,7 @@ func (h *OrderedHistory[K, V]) deleteSomeRanges() {
 func (h *OrderedHistory[K, V]) snapshots() {
 	switch h.rng.IntN(5) {
 	case 0:
-		s, err := h.Map.Snapshot(h.Context())
+		s, err := snapshotOf(h, h.Context(), h.Map)
 		h.must(err)
 		h.held = append(h.held, heldSnapshot[K, V]{s, maps.Clone(h.want)})
 	case 1:

@@ -16,23 +16,56 @@ import (
 // host asks in the forms for batches of the host.
 func (s orderedSuite[K, V]) host(t testing.TB, m AnySeeker[K, V], x *seeks[K]) *answers[K, V] {
 	t.Helper()
+	a := newAnswers[K, V](x)
+	for _, c := range a.calls(ctx(), m, x) {
+		if _, err := c.ask(); err != nil {
+			t.Fatalf("%s: %v", c.name, err)
+		}
+	}
+	return a
+}
+
+// newAnswers has room for answers, which is not empty.
+func newAnswers[K weft.Key, V weft.Value](x *seeks[K]) *answers[K, V] {
 	n := len(x.lo)
-	a := &answers[K, V]{
+	return &answers[K, V]{
 		first: newSome[K, V](n, x.stride()), last: newSome[K, V](n, x.stride()), counts: blanks[uint32](n), ranks: blanks[uint64](n),
 		picked: newFound[K, V](n), next: newFound[K, V](n), previous: newFound[K, V](n),
 	}
-	var err [9]error
-	err[0] = m.Range(ctx(), x.lo, x.hi, x.limit, &a.up)
-	err[1] = m.RangeBackward(ctx(), x.lo, x.hi, x.limit, &a.down)
-	a.first.hits, err[2] = m.RangeFirst(ctx(), x.lo, x.hi, x.stride(), a.first.counts, a.first.keys, a.first.vals)
-	a.last.hits, err[3] = m.RangeLast(ctx(), x.lo, x.hi, x.stride(), a.last.counts, a.last.keys, a.last.vals)
-	a.total, err[4] = m.Count(ctx(), x.lo, x.hi, a.counts)
-	err[5] = m.Rank(ctx(), x.lo, a.ranks)
-	a.picked.hits, err[6] = m.Select(ctx(), x.ranks, a.picked.keys, a.picked.vals, a.picked.ok)
-	a.next.hits, err[7] = m.Successor(ctx(), x.lo, a.next.keys, a.next.vals, a.next.ok)
-	a.previous.hits, err[8] = m.Predecessor(ctx(), x.lo, a.previous.keys, a.previous.vals, a.previous.ok)
-	must(t, errors.Join(err[:]...))
-	return a
+}
+
+// seekCall is a lookup of an ordered map.
+type seekCall struct {
+	name string
+	ask  func() (hits int, err error)
+}
+
+// calls are those for batches of the host, which write their answers to a.
+func (a *answers[K, V]) calls(c context.Context, m hostSeeker[K, V], x *seeks[K]) []seekCall {
+	counted := func(to *int, ask func() (int, error)) func() (int, error) {
+		return func() (n int, err error) {
+			*to, err = ask()
+			return *to, err
+		}
+	}
+	found := func(f *found[K, V], ask func(keys []K, vals []V, ok []bool) (int, error)) func() (int, error) {
+		return counted(&f.hits, func() (int, error) { return ask(f.keys, f.vals, f.ok) })
+	}
+	return []seekCall{
+		{"Range", func() (int, error) { return 0, m.Range(c, x.lo, x.hi, x.limit, &a.up) }},
+		{"RangeBackward", func() (int, error) { return 0, m.RangeBackward(c, x.lo, x.hi, x.limit, &a.down) }},
+		{"RangeFirst", counted(&a.first.hits, func() (int, error) {
+			return m.RangeFirst(c, x.lo, x.hi, x.stride(), a.first.counts, a.first.keys, a.first.vals)
+		})},
+		{"RangeLast", counted(&a.last.hits, func() (int, error) {
+			return m.RangeLast(c, x.lo, x.hi, x.stride(), a.last.counts, a.last.keys, a.last.vals)
+		})},
+		{"Count", counted(&a.total, func() (int, error) { return m.Count(c, x.lo, x.hi, a.counts) })},
+		{"Rank", func() (int, error) { return 0, m.Rank(c, x.lo, a.ranks) }},
+		{"Select", found(&a.picked, func(keys []K, vals []V, ok []bool) (int, error) { return m.Select(c, x.ranks, keys, vals, ok) })},
+		{"Successor", found(&a.next, func(keys []K, vals []V, ok []bool) (int, error) { return m.Successor(c, x.lo, keys, vals, ok) })},
+		{"Predecessor", found(&a.previous, func(keys []K, vals []V, ok []bool) (int, error) { return m.Predecessor(c, x.lo, keys, vals, ok) })},
+	}
 }
 
 // onDevice is memory of a suite's batch on a device, which comes back with its neighbors
