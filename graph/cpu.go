@@ -135,6 +135,7 @@ func (e *cpuEngine) reap(_ context.Context, seen func(ghost) bool) error {
 			return false
 		}
 		e.stacks[x.size] = append(e.stacks[x.size], x.block)
+		e.exorcise(x.size)
 		return true
 	})
 	return nil
@@ -199,8 +200,11 @@ func (e *cpuEngine) compact(ctx context.Context) (*memory, error) {
 			}
 		}
 	})
+	if err := ctx.Err(); err != nil {
+		return nil, errors.Join(err, to.Free())
+	}
 	e.stacks, e.ghosts, e.blocks = [classes][]uint32{}, nil, all
-	return to, ctx.Err()
+	return to, nil
 }
 
 // ---- vertices -------------------------------------------------------------------

@@ -217,10 +217,25 @@ func (e *gpuEngine) copy(ctx context.Context, v *view) (*view, error) {
 
 // clear is for [engine].
 func (e *gpuEngine) clear(context.Context, *memory) error {
-	if err := e.empty(); err != nil {
+	err := done(e.Submit, e.Stream, func() error { return e.Stream.Fill(e.word(presentAt), 0, 2) })
+	if err != nil {
 		return err
 	}
-	return e.Submit(e.Stream, func() error { return e.Stream.Fill(e.word(presentAt), 0, 2) })
+	return e.empty()
+}
+
+// done submits what cannot be taken back. Where no more fails than to note its end, the queue has waited for it, and it is done.
+func done(submit func(*device.Stream, func() error) error, s *device.Stream, launch func() error) error {
+	launched := false
+	err := submit(s, func() error {
+		err := launch()
+		launched = err == nil
+		return err
+	})
+	if launched && !errors.Is(err, device.ErrLost) {
+		return nil
+	}
+	return err
 }
 
 // zero makes what is new of a buffer zero.
@@ -303,10 +318,8 @@ func (e *gpuEngine) reap(ctx context.Context, seen func(ghost) bool) error {
 	if err != nil {
 		return err
 	}
-	e.piled = false
-	before := e.free
 	var freed [classes][]uint32
-	left := make([]ghost, 0, len(all))
+	var left []ghost
 	for _, x := range all {
 		if seen(x) {
 			left = append(left, x)
@@ -314,39 +327,58 @@ func (e *gpuEngine) reap(ctx context.Context, seen func(ghost) bool) error {
 			freed[x.size] = append(freed[x.size], x.block)
 		}
 	}
+	// Nothing is counted until there is memory for all, and it is written: until then all are ghosts as before.
+	kept, err := e.listGhosts(left)
+	if err == nil {
+		err = e.heap(&freed)
+	}
+	if err != nil {
+		return errors.Join(err, e.Stream.Sync(context.Background()), free(e.Dev, kept.buf))
+	}
 	for class, list := range freed {
-		if len(list) == 0 {
-			continue
-		}
-		if err := e.reserve(e.Stream, class, before[class], before[class]+len(list)); err != nil {
-			return err
-		}
-		if err := e.Stream.CopyIn(e.stacks[class].Ptr+device.Ptr(4*before[class]), device.Bytes(list)); err != nil {
-			return err
+		for range list {
+			e.exorcise(uint32(class))
 		}
 	}
-	if err := e.Submit(e.Stream, func() error { return nil }); err != nil {
-		return err
-	}
-	return e.keepGhosts(left)
-}
-
-// keepGhosts makes these the ghosts that there are.
-func (e *gpuEngine) keepGhosts(left []ghost) error {
 	for _, x := range e.ghosts {
 		e.trash = append(e.trash, x.buf)
 	}
 	e.ghosts = nil
+	if kept.n > 0 {
+		e.ghosts = []ghosts{kept}
+	}
+	return nil
+}
+
+// heap puts blocks on their stacks, above those that are free.
+func (e *gpuEngine) heap(freed *[classes][]uint32) error {
+	e.piled = false
+	for class, list := range freed {
+		if len(list) == 0 {
+			continue
+		}
+		n := e.free[class]
+		if err := e.reserve(e.Stream, class, n, n+len(list)); err != nil {
+			return err
+		}
+		if err := e.Stream.CopyIn(e.stacks[class].Ptr+device.Ptr(4*n), device.Bytes(list)); err != nil {
+			return err
+		}
+	}
+	return done(e.Submit, e.Stream, func() error { return nil })
+}
+
+// listGhosts copies ghosts to the device.
+func (e *gpuEngine) listGhosts(left []ghost) (kept ghosts, err error) {
 	if len(left) == 0 {
-		return nil
+		return kept, nil
 	}
 	bytes := unsafe.Slice((*byte)(unsafe.Pointer(unsafe.SliceData(left))), len(left)*int(unsafe.Sizeof(ghost{})))
-	buf, err := e.Dev.Alloc(len(bytes))
-	if err != nil {
-		return err
+	kept.n = len(left)
+	if kept.buf, err = e.Dev.Alloc(len(bytes)); err != nil {
+		return kept, err
 	}
-	e.ghosts = []ghosts{{buf, len(left)}}
-	return e.Submit(e.Stream, func() error { return e.Stream.CopyIn(buf.Ptr, bytes) })
+	return kept, e.Stream.CopyIn(kept.buf.Ptr, bytes)
 }
 
 // reserve makes a stack, of which some entries are in use, large enough.

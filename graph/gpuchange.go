@@ -203,7 +203,7 @@ func (c *gpuChange) run(ctx context.Context) error {
 			return err
 		}
 		if c.binned {
-			if err := c.SubmitVisible(c.s, func() error { return c.writeBins(true) }); err != nil {
+			if err := done(c.SubmitVisible, c.s, func() error { return c.writeBins(true) }); err != nil {
 				return err
 			}
 		}
@@ -215,7 +215,8 @@ func (c *gpuChange) run(ctx context.Context) error {
 			return badVertex(^c.told.bad)
 		case c.told.granted != 0:
 			c.granted()
-			return c.pileAll()
+			c.pileAll()
+			return nil
 		case c.told.crowded != 0:
 			c.crowd().meets(c.n)
 		case c.told.segments != 0 && c.fits():
@@ -360,14 +361,27 @@ func (c *gpuChange) write(ctx context.Context) error {
 	if err := c.remember(); err != nil {
 		return err
 	}
-	c.count(&need, &released, units)
-	err = c.SubmitVisible(c.s, func() error {
+	c.gpuEngine.vertices = c.vertices // which have records, if empty ones
+	err = done(c.SubmitVisible, c.s, func() error {
 		if c.binned {
 			return c.writeBins(false)
 		}
 		return c.launch(stacks)
 	})
-	return errors.Join(err, c.pileAll())
+	if err != nil {
+		return errors.Join(err, c.unlist())
+	}
+	c.count(&need, &released, units)
+	c.pileAll()
+	return nil
+}
+
+// twice tries a launch once more if it fails, behind others that cannot be taken back.
+func twice(launch func() error) error {
+	if launch() == nil {
+		return nil
+	}
+	return launch()
 }
 
 // count makes the change known to the host.
@@ -391,19 +405,14 @@ func (c *gpuChange) pile(from *[classes]placing, released *[classes]int) (stacks
 	return stacks, nil
 }
 
-// pileAll makes stacks as large as they will be when all blocks are free, for batches to come: to be larger then, they would be waited for. It does without where there is
-// no memory.
-func (c *gpuChange) pileAll() error {
+// pileAll makes stacks as large as they will be when all blocks are free, for batches to come: to be larger then, they would be waited for. The change is made, so it
+// does without where there is no memory, or something else fails: what needs a stack finds out.
+func (c *gpuChange) pileAll() {
 	for class, n := range c.made {
-		err := c.reserve(c.s, class, c.free[class], n)
-		if errors.Is(err, device.ErrMemory) {
-			return nil
-		}
-		if err != nil {
-			return err
+		if c.reserve(c.s, class, c.free[class], n) != nil {
+			return
 		}
 	}
-	return nil
 }
 
 // remember takes memory for the list of blocks that go to snapshots.
@@ -417,6 +426,17 @@ func (c *gpuChange) remember() error {
 		c.ghosts = append(c.ghosts, ghosts{buf, n})
 	}
 	return err
+}
+
+// unlist gives the memory of that list back: nothing has been written to it.
+func (c *gpuChange) unlist() error {
+	n := len(c.ghosts)
+	if c.group(limboGroup) == 0 {
+		return nil
+	}
+	last := c.ghosts[n-1]
+	c.ghosts = c.ghosts[:n-1]
+	return errors.Join(c.s.Sync(context.Background()), c.Dev.Free(last.buf))
 }
 
 // launch submits the launches that write.
@@ -439,7 +459,9 @@ func (c *gpuChange) launch(stacks [classes]stack) error {
 		err = device.Launch(c.s, c.kernels.write, gpu.Wave(c.Dev, max(c.n, c.old()/threadEntries)), gpu.Block, &write)
 	}
 	if err == nil {
-		err = device.Launch(c.s, c.commit, gpu.Wave(c.Dev, int(c.told.segments)), gpu.Block, &write)
+		err = twice(func() error {
+			return device.Launch(c.s, c.commit, gpu.Wave(c.Dev, int(c.told.segments)), gpu.Block, &write)
+		})
 	}
 	return err
 }

@@ -194,7 +194,9 @@ func (c *gpuChange) writeBins(tell bool) error {
 		err = device.Launch(c.s, c.kernels.writeFew, device.Dim{X: bins}, gpu.Block, &write)
 	}
 	if err == nil && c.few.before.large > 0 {
-		err = device.Launch(c.s, c.kernels.writeChunks, gpu.Wave(c.Dev, int(c.few.binned.room)*gpu.BlockThreads), gpu.Block, &write)
+		err = twice(func() error {
+			return device.Launch(c.s, c.kernels.writeChunks, gpu.Wave(c.Dev, int(c.few.binned.room)*gpu.BlockThreads), gpu.Block, &write)
+		})
 	}
 	c.clean = err == nil && !tell
 	return err
@@ -212,8 +214,9 @@ func (c *gpuChange) sendPiles() error {
 	}
 	bytes := c.pinned[headBytes+stackBytes:]
 	copy(bytes, unsafe.Slice((*byte)(unsafe.Pointer(&piles)), pileBytes))
-	c.piled = true
-	return c.s.CopyInAsync(c.word(pilesAt), bytes)
+	err := c.s.CopyInAsync(c.word(pilesAt), bytes)
+	c.piled = err == nil
+	return err
 }
 
 // granted counts what the device has found memory for.

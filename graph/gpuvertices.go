@@ -29,7 +29,7 @@ func (e *gpuEngine) insertVertices(ctx context.Context, _ *device.Stream, b *bat
 	if err != nil {
 		return 0, err
 	}
-	n, err := e.present(ctx)
+	n, err := e.present(context.WithoutCancel(ctx)) // they are there
 	return n - before, err
 }
 
@@ -37,7 +37,7 @@ func (e *gpuEngine) insertVertices(ctx context.Context, _ *device.Stream, b *bat
 func (e *gpuEngine) mark(ctx context.Context, b *batch.Batch, doomed, count device.Ptr) error {
 	return e.Whole(ctx, &e.work, b, 0, func(there *batch.Batch, _ int) error {
 		p := markParams{graph: refOf(e.now()), vertices: there.Columns[batch.Keys].Ptr, doomed: doomed, count: count, n: uint32(b.N)}
-		return e.Submit(e.Stream, func() error { return device.Launch(e.Stream, e.kernels.mark, gpu.Wave(e.Dev, b.N), gpu.Block, &p) })
+		return done(e.Submit, e.Stream, func() error { return device.Launch(e.Stream, e.kernels.mark, gpu.Wave(e.Dev, b.N), gpu.Block, &p) })
 	})
 }
 
@@ -69,7 +69,12 @@ func (e *gpuEngine) deleteVertices(ctx context.Context, _ *device.Stream, b *bat
 		err = e.mark(ctx, b, at, goneAt)
 	}
 	if err == nil {
-		err = e.Submit(e.Stream, func() error { return errors.Join(e.launchDoomed(&p), e.prims.Scan(e.Stream, &scan, x)) })
+		err = e.Submit(e.Stream, func() error {
+			if err := e.launchDoomed(&p); err != nil {
+				return err
+			}
+			return e.prims.Scan(e.Stream, &scan, x)
+		})
 	}
 	if err != nil {
 		return 0, err
@@ -83,7 +88,9 @@ func (e *gpuEngine) deleteVertices(ctx context.Context, _ *device.Stream, b *bat
 		return 0, err
 	}
 	p.graph = refOf(e.now())
-	return told[1], e.Submit(e.Stream, func() error { return device.Launch(e.Stream, e.bury, gpu.Wave(e.Dev, n), gpu.Block, &p) })
+	return told[1], done(e.Submit, e.Stream, func() error {
+		return twice(func() error { return device.Launch(e.Stream, e.bury, gpu.Wave(e.Dev, n), gpu.Block, &p) })
+	})
 }
 
 // launchDoomed submits counting arcs or writing them.
@@ -185,8 +192,10 @@ func (e *gpuEngine) compactTo(ctx context.Context, to *memory) (all blocks, err 
 		if err := device.Launch(e.Stream, e.kernels.place, gpu.Wave(e.Dev, n), gpu.Block, &place); err != nil {
 			return err
 		}
-		alive := e.memory().alive.buf.Ptr
-		return errors.Join(launch(e.lead), entries(e.relocate), e.Stream.Copy(to.alive.buf.Ptr, alive, aliveBytes(n)))
+		if err := launch(e.lead); err != nil {
+			return err
+		}
+		return errors.Join(entries(e.relocate), e.Stream.Copy(to.alive.buf.Ptr, e.memory().alive.buf.Ptr, aliveBytes(n)))
 	})
 }
 

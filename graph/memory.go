@@ -51,12 +51,13 @@ func memoryOf(l *core.Lease) *memory { return l.Parts.(*memory) }
 type area struct {
 	dev   device.Device
 	rng   device.Range
+	most  int // bytes that the range has addresses for
 	buf   device.Buffer
 	moved []device.Buffer // from where it has moved: snapshots may read there
 }
 
 func (a *area) open(dev device.Device, most uint64) (err error) {
-	a.dev = dev
+	a.dev, a.most = dev, int(most)
 	a.rng, err = dev.Reserve(int(most))
 	if errors.Is(err, device.ErrUnsupported) {
 		a.rng, err = nil, nil
@@ -71,6 +72,9 @@ func (a *area) grow(bytes int) error {
 	}
 	if a.rng == nil {
 		return a.move(bytes)
+	}
+	if bytes > a.most {
+		return fmt.Errorf("%w: %d bytes, and the device has %d", device.ErrMemory, bytes, a.most)
 	}
 	// An eighth more, so that what grows step by step asks the driver rarely.
 	err := a.rng.Resize(bytes + a.buf.Size/8)

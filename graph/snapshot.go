@@ -112,13 +112,7 @@ func (g *store) forget(ctx context.Context, s *Snapshot) error {
 	if old {
 		return nil
 	}
-	return g.engine.reap(ctx, func(x ghost) bool {
-		if g.seen(x) {
-			return true
-		}
-		g.exorcise(x.size)
-		return false
-	})
+	return g.engine.reap(ctx, g.seen)
 }
 
 // copied is the size of what a snapshot has beside blocks.

@@ -308,7 +308,9 @@ func (g *store) publish(ctx context.Context, s *device.Stream) error {
 		return nil
 	}
 	n, err := g.engine.present(context.WithoutCancel(ctx))
-	g.size.vertices.Store(n)
+	if err == nil {
+		g.size.vertices.Store(n)
+	}
 	return err
 }
 
@@ -369,12 +371,13 @@ func (g *store) room(units, vertices int, clear func(b device.Buffer, from int) 
 		*area
 		bytes int
 	}{{&m.records, vertices * recordBytes}, {&m.alive, aliveBytes(vertices)}} {
-		before := a.buf.Size
+		before := a.buf
 		if err := a.grow(a.bytes); err != nil {
 			return fmt.Errorf("records of %d vertices: %w", vertices, err)
 		}
-		if a.buf.Size > before {
-			if err := clear(a.buf, before); err != nil {
+		if a.buf.Size > before.Size {
+			if err := clear(a.buf, before.Size); err != nil {
+				a.buf = before // what has not been cleared is new again
 				return err
 			}
 		}

@@ -1,0 +1,217 @@
+package graph
+
+import (
+	"context"
+	"errors"
+	"math"
+	"sync/atomic"
+	"testing"
+
+	"github.com/weftgo/weft"
+	"github.com/weftgo/weft/device"
+	"github.com/weftgo/weft/device/devicetest"
+	"github.com/weftgo/weft/device/sim"
+)
+
+// impatient is a context that ends when its error has been asked for so many times.
+type impatient struct {
+	context.Context
+	left atomic.Int64
+}
+
+var ended = func() <-chan struct{} {
+	c := make(chan struct{})
+	close(c)
+	return c
+}()
+
+func (c *impatient) Done() <-chan struct{} {
+	if c.left.Load() > 0 {
+		return nil
+	}
+	return ended
+}
+
+func (c *impatient) Err() error {
+	if c.left.Add(-1) >= 0 {
+		return nil
+	}
+	return context.Canceled
+}
+
+// step is a call on a graph that has a snapshot, and what it does to a model.
+type step struct {
+	name  string
+	call  func(context.Context, *WeightedGraph[uint32], *WeightedSnapshot[uint32]) error
+	model func(*model[uint32])
+}
+
+// star is edges from a vertex to the next ones.
+func star(n, hub, weight int) (from, to, weights []uint32) {
+	for i := range n {
+		from, to, weights = append(from, uint32(hub)), append(to, uint32(hub+1+i)), append(weights, uint32(i+weight))
+	}
+	return from, to, weights
+}
+
+// star applies one to a model.
+func (m *model[W]) star(kind weft.OpKind, n, hub, weight int) {
+	from, to, weights := star(n, hub, weight)
+	for i := range from {
+		m.apply(kind, from[i], to[i], W(weights[i]))
+	}
+	m.enliven()
+}
+
+// steps are calls of which any may fail.
+func steps() []step {
+	type g = *WeightedGraph[uint32]
+	type s = *WeightedSnapshot[uint32]
+	insert := func(ctx context.Context, g g, _ s) error {
+		from, to, weights := star(90, 4, 5)
+		_, err := g.Insert(ctx, from, to, weights, nil)
+		return err
+	}
+	inserted, same := func(m *model[uint32]) { m.star(weft.OpPut, 90, 4, 5) }, func(*model[uint32]) {}
+	return []step{
+		{"Insert", insert, inserted},
+		{"Insert, sorted", func(ctx context.Context, g g, s s) error {
+			asMany(g.store, true)
+			defer asMany(g.store, false)
+			return insert(ctx, g, s)
+		}, inserted},
+		{"Delete", func(ctx context.Context, g g, _ s) error {
+			from, to, _ := star(35, 0, 0)
+			_, err := g.Delete(ctx, from, to, make([]bool, 35))
+			return err
+		}, func(m *model[uint32]) { m.star(weft.OpDelete, 35, 0, 0) }},
+		{"InsertVertices", func(ctx context.Context, g g, _ s) error {
+			_, err := g.InsertVertices(ctx, []uint32{99, 98})
+			return err
+		}, func(m *model[uint32]) { m.vertices[99], m.vertices[98] = true, true }},
+		{"DeleteVertices", func(ctx context.Context, g g, _ s) error {
+			_, err := g.DeleteVertices(ctx, []uint32{0, 3})
+			return err
+		}, func(m *model[uint32]) { m.deleteVertices([]uint32{0, 3}) }},
+		{"Clear", func(ctx context.Context, g g, _ s) error { return g.Clear(ctx) }, func(m *model[uint32]) { *m = *newModel[uint32](m.Options) }},
+		{"Compact", func(ctx context.Context, g g, _ s) error { return g.Compact(ctx) }, same},
+		{"Snapshot", func(ctx context.Context, g g, _ s) error {
+			s, err := g.Snapshot(ctx)
+			if err == nil {
+				err = s.Close()
+			}
+			return err
+		}, same},
+		{"Close of a snapshot", func(_ context.Context, _ g, s s) error { return s.Close() }, same},
+		{"CSR", func(ctx context.Context, g g, _ s) error {
+			_, err := g.CSR(ctx)
+			return err
+		}, same},
+	}
+}
+
+// heldGraph is a graph whose snapshot has rows of its own.
+func heldGraph(t testing.TB, dev device.Device, o Options) (*WeightedGraph[uint32], held[uint32], *model[uint32]) {
+	g, err := NewWeightedGraph[uint32](dev, &o)
+	must(t, err)
+	m := newModel[uint32](o)
+	put := func(n, hub, weight int) {
+		from, to, weights := star(n, hub, weight)
+		_, err := g.Insert(t.Context(), from, to, weights, nil)
+		must(t, err)
+		m.star(weft.OpPut, n, hub, weight)
+	}
+	put(40, 0, 0)
+	put(30, 3, 0)
+	s, err := g.Snapshot(t.Context())
+	must(t, err)
+	h := held[uint32]{s, m.clone()}
+	put(20, 0, 7)
+	put(20, 3, 7)
+	return g, h, m
+}
+
+// fails has one call on a graph fail, and reports whether it got as far. Then the graph is as before or, where no more than the answer was to come, as behind the call, which
+// is made again.
+func fails(t testing.TB, dev device.Device, o Options, x step, fail func(context.Context) (context.Context, func() bool)) (fired bool) {
+	t.Helper()
+	g, h, m := heldGraph(t, dev, o)
+	same := func() {
+		t.Helper()
+		must(t, g.Sync(t.Context()))
+		must(t, g.Check(t.Context()))
+		m.same(t, g, 100)
+		if !h.closed {
+			h.model.same(t, h.WeightedSnapshot, 100)
+		}
+	}
+	ctx, failed := fail(t.Context())
+	err := x.call(ctx, g, h.WeightedSnapshot)
+	devicetest.Heal(dev)
+	if fired = failed(); !fired {
+		must(t, err)
+	}
+	must(t, g.Sync(t.Context()))
+	after := m.clone()
+	if x.model(after); err == nil || g.Edges() == after.count() && g.Vertices() == len(after.vertices) {
+		m = after
+	}
+	same()
+	must(t, x.call(t.Context(), g, h.WeightedSnapshot))
+	x.model(m)
+	same()
+	must(t, h.Close())
+	from, to, weights := star(90, 1, 9) // which go where memory is free
+	_, err = g.Insert(t.Context(), from, to, weights, nil)
+	must(t, err)
+	m.star(weft.OpPut, 90, 1, 9)
+	same()
+	must(t, g.Close())
+	return fired
+}
+
+// Whatever operation of a device fails, and whenever a context ends, a call is made or not, and the graph is whole.
+func TestFailures(t *testing.T) {
+	devices(t, func(t *testing.T, dev device.Device) {
+		before, simulated := devicetest.Live(dev), dev.Properties().Kind == device.Sim
+		for i, x := range steps() {
+			stride, most := 1, math.MaxInt
+			if simulated { // which takes its time
+				stride, most = 1+2*(i%2), 8
+			}
+			each := func(what string, n, stride, most int, fail func(ctx context.Context, n int) (context.Context, func() bool)) {
+				for fired := true; fired && n < most; n += stride {
+					for _, directed := range []bool{false, true} {
+						if simulated && directed != (i/2%2 == 1) {
+							continue
+						}
+						fired = fails(t, dev, Options{Directed: directed}, x, func(ctx context.Context) (context.Context, func() bool) { return fail(ctx, n) })
+						if live := devicetest.Live(dev); live != before {
+							t.Fatalf("%s, %s %d: it left %+v, before there was %+v", x.name, what, n, live, before)
+						}
+					}
+				}
+			}
+			each("operation", 0, stride, math.MaxInt, func(ctx context.Context, n int) (context.Context, func() bool) {
+				return ctx, devicetest.FailAfter(dev, n)
+			})
+			each("end of the context", 0, 1, most, func(ctx context.Context, n int) (context.Context, func() bool) {
+				c := &impatient{Context: ctx}
+				c.left.Store(int64(n))
+				return c, func() bool { return c.left.Load() < 0 }
+			})
+		}
+	})
+}
+
+// More memory than a device has in all is memory that runs out, and no mistake of the caller.
+func TestMoreThanThereIs(t *testing.T) {
+	dev := devicetest.OpenSim(t, &sim.Options{Memory: 1 << 20})
+	g, err := New(dev, &Options{MaxVertices: 1 << 10})
+	must(t, err)
+	must(t, g.room(100, 10, g.engine.(*gpuEngine).zero))
+	if err := g.room(1<<20, 10, g.engine.(*gpuEngine).zero); !errors.Is(err, device.ErrMemory) || errors.Is(err, device.ErrInvalid) {
+		t.Errorf("blocks of 32 MiB on a device with 1 MiB: %v", err)
+	}
+	must(t, g.Close())
+}
