@@ -98,6 +98,10 @@ func (g *Graph) ApplyOn(s *device.Stream, kinds device.Slice[uint8], from, to de
 }
 
 func (g *store) changeOn(s *device.Stream, method string, b *batch.Batch, counts []device.Slice[uint64]) error {
+	b.MustMatch("graph", method)
+	if err := b.CheckPlace(g.dev, s); err != nil {
+		return wrap(method, err)
+	}
 	_, err := g.change(context.Background(), s, method, b, counts...)
 	return err
 }

@@ -63,6 +63,39 @@ func TestCountsElsewhere(t *testing.T) {
 	})
 }
 
+// A batch on the device needs a stream of it, and is refused without before anything is changed.
+func TestWithoutStream(t *testing.T) {
+	devices(t, func(t *testing.T, dev device.Device) {
+		ctx, s := t.Context(), devicetest.NewStream(t, dev)
+		g, err := NewWeightedGraph[uint32](dev, nil)
+		must(t, err)
+		ends, kinds, none := devicetest.Upload(t, s, []uint32{0, 1}), devicetest.Upload(t, s, []uint8{0, 0}), device.Slice[bool]{}
+		elsewhere := devicetest.NewStream(t, devicetest.OpenCPU(t, 1))
+		for _, s := range []*device.Stream{nil, elsewhere} {
+			for name, run := range map[string]func() error{
+				"InsertOn":         func() error { return g.InsertOn(s, ends, ends, ends, none) },
+				"DeleteOn":         func() error { return g.DeleteOn(s, ends, ends, none) },
+				"ApplyOn":          func() error { return g.ApplyOn(s, kinds, ends, ends, ends, none) },
+				"InsertVerticesOn": func() error { return g.InsertVerticesOn(s, ends) },
+				"DeleteVerticesOn": func() error { return g.DeleteVerticesOn(s, ends) },
+				"HasOn":            func() error { return g.HasOn(s, ends, ends, none) },
+				"WeightOn":         func() error { return g.WeightOn(s, ends, ends, ends, none) },
+				"DegreeOn":         func() error { return g.DegreeOn(s, ends, ends) },
+				"CSROn":            func() error { _, err := g.CSROn(ctx, s); return err },
+			} {
+				if err := run(); !errors.Is(err, device.ErrInvalid) {
+					t.Errorf("%s, without a stream %v: %v", name, s == nil, err)
+				}
+			}
+		}
+		must(t, g.Check(ctx))
+		if g.Edges() != 0 || g.Vertices() != 0 {
+			t.Errorf("%d edges, %d vertices", g.Edges(), g.Vertices())
+		}
+		must(t, g.Close())
+	})
+}
+
 // Edges without weights are none of a graph with weights, which has the methods of one without.
 func TestWeightsAreGiven(t *testing.T) {
 	devices(t, func(t *testing.T, dev device.Device) {

@@ -217,13 +217,8 @@ func (g *store) admit(s *device.Stream, b *batch.Batch) error {
 			return err
 		}
 	}
-	if s != nil {
-		if err := b.CheckPlace(g.dev, s); err != nil {
-			return err
-		}
-		if b.Columns[batch.Keys].Host == nil {
-			return nil // the engine finds out
-		}
+	if s != nil && b.Columns[batch.Keys].Host == nil {
+		return nil // the engine finds out
 	}
 	return g.admitHost(b)
 }
