@@ -16,11 +16,11 @@ import (
 //kernelgen:input 870daf72e5f5ee3daf5209b7c93999cc04bae928905c38d006e9ce507ad53f71 12351 kernels/include/weft/access.cuh
 //kernelgen:input 9936ef153a4648b6f47d540d3ec5afe81539102240098fbd4c703fad23d4567b 6425 kernels/include/weft/change.cuh
 //kernelgen:input aba0e0ad799cf8072f65dfa894b9a84f4a011a1b5bf771d2050f1c78462e4073 856 kernels/include/weft/cuda.cuh
-//kernelgen:input 3dc3dc130915a84ef84ce3bf01d3df274003ee360f8f5997e6695366b0d63550 24784 kernels/include/weft/graph_bins.cuh
-//kernelgen:input 7a529ea6a66dce6ac3a485d4170b3a7d3663094bc5f3ea6105eb5503b97e0412 25434 kernels/include/weft/graph_change.cuh
-//kernelgen:input ac61e468252a4d11fda1f303c1fa47d971c592adf1ad82147d0f0eb4814adf9c 14481 kernels/include/weft/graph_few.cuh
+//kernelgen:input 5b5232a19f202a84c0798bb98931e8263a0b4b1ba49e109dffbb148e14b3febf 23612 kernels/include/weft/graph_bins.cuh
+//kernelgen:input 8ebab79f8a72af46760f5e0e0b882d9e7544e4f1944ba6029303854b5f5b1d37 25088 kernels/include/weft/graph_change.cuh
+//kernelgen:input d1e3da8306e5bbbef605efdf011e33c68e96f207b273978d7d887e1a6008f8eb 14473 kernels/include/weft/graph_few.cuh
 //kernelgen:input 726220a6de1ff6d655c8063d083ae4b1615c202f6129bca9e2749464489a896a 9103 kernels/include/weft/graph_table.cuh
-//kernelgen:input 82ad9ad2d864576a58b89025086c5ec9bd8cc7ca4f566179f2922a5c2ef38a00 9261 kernels/include/weft/graph_write.cuh
+//kernelgen:input 12decd39711664ade36ec2505758627fa0c1a4c5d6b8b0964d9b56bdb8a9da55 9329 kernels/include/weft/graph_write.cuh
 //kernelgen:input 79b1beaa05fe49d706515a4fad47443f74f45385014663a5ecc8653a4a9b381e 1718 kernels/include/weft/hash.cuh
 //kernelgen:input ff16a62723a122bf0071cc22f8650d67f271b559a00315255d693df30e3406bf 4001 kernels/include/weft/inorder.cuh
 //kernelgen:input bc96e5c477e43e4f0e3d6696ce960a100751a4f0f3b1da71845110f058cfe59a 3318 kernels/include/weft/lookback.cuh

@@ -49,18 +49,6 @@ struct PlaceFewParams {
   uint32_t bins;
 };
 
-// running_units is block_running of numbers of 64 bits.
-__device__ __forceinline__ uint64_t running_units(uint64_t n, Shared<uint64_t> sums) {
-  const uint64_t up_to = running(n);
-  const uint32_t warp = thread_in_block() / kWarp;
-  if (lane_index() == kWarp - 1) store_weak(sums + warp, up_to);
-  sync_block();
-  uint64_t before = up_to - n;
-#pragma unroll
-  for (uint32_t w = 0; w < kBlockWarps - 1; w++) before += w < warp ? load_weak(sums + w) : 0;
-  return before;
-}
-
 // grant finds out whether there is memory for all, and for the class of each thread what of its pile is taken, from which place of the list on; each block does, and
 // the first one writes it down.
 __device__ __forceinline__ bool grant(const PlaceFewParams& p, uint32_t& taken, uint32_t& list, Shared<uint64_t> sums, Shared<uint32_t> others) {
@@ -69,7 +57,7 @@ __device__ __forceinline__ bool grant(const PlaceFewParams& p, uint32_t& taken, 
   const uint32_t need = is ? groups[c] : 0, released = is ? groups[kOld + c] : 0;
   const Pile pile = is ? p.piles[c] : Pile{nullptr, 0, 0};
   taken = need < pile.top ? need : pile.top;
-  const uint64_t fresh = uint64_t(need - taken) * (is ? units_of(c) : 0), base = p.units + running_units(fresh, sums);
+  const uint64_t fresh = uint64_t(need - taken) * (is ? units_of(c) : 0), base = p.units + block_running(fresh, sums);
   list = block_running(taken, others);
   const uint32_t top = pile.top - taken + released, end = p.control->end, records = end > p.vertices ? end : p.vertices;
   const bool other = p.control->bad != 0 || p.control->crowded != 0 || p.control->all > p.covered || groups[kLimbo] > p.ghosts || records > p.records || p.control->chunks > p.binned.room;
@@ -180,7 +168,7 @@ __device__ __forceinline__ ArcsHere bring_arcs(const Arcs& a, const Bins& b, uin
       if (row + k >= rows) break;
       const uint32_t i = first + (row + k) * kWarp;
       delta[k] = net[k] == kAdded ? 1 : net[k] == kRemoved ? delta[k] : 0;
-      const uint32_t up_to = ones ? sum_of_ones(delta[k]) : up_to_lane(delta[k]);
+      const uint32_t up_to = ones ? sum_of_ones(delta[k]) : running(delta[k]);
       uint32_t four = net[k] << lane % 4 * 8;
       four |= shuffle_xor(kAll, four, 1);
       four |= shuffle_xor(kAll, four, 2);
@@ -226,25 +214,6 @@ __device__ __forceinline__ void number(Shared<uint32_t> groups, Shared<uint32_t>
     if (below == 0) store_weak(counts + group, before + popcount(same));
     sync_warp();
     store_weak(ranks + i, before + below);
-  }
-}
-
-// find_here finds for each id the first arc that is not less, among those of its row from at to end.
-__device__ __forceinline__ void find_here(const ArcsHere& a, const uint32_t (&id)[kAhead], uint32_t (&at)[kAhead], const uint32_t (&end)[kAhead]) {
-  uint32_t left[kAhead], most = 0;
-#pragma unroll
-  for (uint32_t k = 0; k < kAhead; k++) left[k] = end[k] - at[k], most |= left[k];
-  while (most != 0) {
-    most = 0;
-#pragma unroll
-    for (uint32_t k = 0; k < kAhead; k++) {
-      if (left[k] == 0) continue;
-      const uint32_t half = left[k] / 2;
-      const bool less = load_weak(a.targets + (at[k] + half)) < id[k];
-      at[k] += less ? half + 1 : 0;
-      left[k] = less ? left[k] - half - 1 : half;
-      most |= left[k];
-    }
   }
 }
 
@@ -317,7 +286,7 @@ __device__ __forceinline__ void keep_here(const WriteFewParams& p, const ArcsHer
       at[k] = both & 0xffff, end[k] = both >> 16;
       id[k] = reinterpret_cast<const uint32_t*>(load_weak(shared(w->from) + row[k]))[from + k * kWarp - load_weak(olds + row[k])];
     }
-    find_here(arcs, id, at, end);
+    find_arcs([&](uint32_t i) { return load_weak(arcs.targets + i); }, id, at, end);
 #pragma unroll
     for (uint32_t k = 0; k < kAhead; k++) {
       if (end[k] == 0) continue;

@@ -341,17 +341,6 @@ __device__ __forceinline__ Settled settle_one(const Arcs& a, const In& in, const
   return {f.delta, own && f.done};
 }
 
-// up_to_lane is the sum of v over the lanes up to this one.
-__device__ __forceinline__ uint32_t up_to_lane(uint32_t v) {
-  const uint32_t lane = lane_index();
-#pragma unroll
-  for (uint32_t d = 1; d < kWarp; d *= 2) {
-    const uint32_t below = shuffle(kAll, v, lane >= d ? lane - d : lane);
-    if (lane >= d) v += below;
-  }
-  return v;
-}
-
 // Sums are those of the warps of a block, and of the blocks before, of two things that are added up.
 struct Sums {
   prim::Tiles tile;
@@ -418,7 +407,7 @@ __device__ __forceinline__ void settle(const SettleParams& p) {
     for (uint32_t r = 0; r < kItems; r++) {
       const uint64_t i = first + (row + r) * kWarp;
       const Settled s = i < a.n ? settle_one<Bits>(a, in, p.deletions, p.ok, x[r], i, a.n) : Settled{0, false};
-      const uint32_t begin = ballot(kAll, x[r].begins), sum = up_to_lane(s.delta);
+      const uint32_t begin = ballot(kAll, x[r].begins), sum = running(s.delta);
       store_weak(shifts + (row + r) * kWarp, shift + sum - s.delta);
       store_weak(heads_up_to + (row + r) * kWarp, (heads + popcount(begin << (kWarp - 1 - lane))) << 1 | x[r].begins);
       heads += popcount(begin);

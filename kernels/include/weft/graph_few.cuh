@@ -117,11 +117,13 @@ __device__ __forceinline__ void sort_bin(Shared<uint64_t> words, uint32_t n) {
 }
 
 // block_running is the sum of the numbers of a block's threads before this one. sums are those of warps.
-__device__ __forceinline__ uint32_t block_running(uint32_t n, Shared<uint32_t> sums) {
-  const uint32_t up_to = up_to_lane(n), warp = thread_in_block() / kWarp;
+template <class N>
+__device__ __forceinline__ N block_running(N n, Shared<N> sums) {
+  const N up_to = running(n);
+  const uint32_t warp = thread_in_block() / kWarp;
   if (lane_index() == kWarp - 1) store_weak(sums + warp, up_to);
   sync_block();
-  uint32_t before = up_to - n;
+  N before = up_to - n;
 #pragma unroll
   for (uint32_t w = 0; w < kBlockWarps - 1; w++) before += w < warp ? load_weak(sums + w) : 0;
   return before;
@@ -184,7 +186,7 @@ __device__ __forceinline__ Shared<uint64_t> order_bin(const Bins& b, uint32_t bi
 
 // ---- settle ----------------------------------------------------------------
 
-// sum_of_ones is up_to_lane of numbers that are 1, 0 or -1.
+// sum_of_ones is running of numbers that are 1, 0 or -1.
 __device__ __forceinline__ uint32_t sum_of_ones(uint32_t v) {
   const uint32_t up_to = kAll >> (kWarp - 1 - lane_index());
   return popcount(ballot(kAll, v == 1) & up_to) - popcount(ballot(kAll, v == ~0u) & up_to);
@@ -212,7 +214,7 @@ __device__ __forceinline__ Settling settle_bin(const FewParams& p, const InBin& 
       if (row + r >= rows) break;
       const uint32_t i = first + (row + r) * kWarp;
       const Settled done = i < n ? settle_one<Bits>(a, in, nullptr, p.ok, x[r], i, n) : Settled{0, false};
-      const uint32_t begin = ballot(kAll, x[r].begins), sum = ones ? sum_of_ones(done.delta) : up_to_lane(done.delta);
+      const uint32_t begin = ballot(kAll, x[r].begins), sum = ones ? sum_of_ones(done.delta) : running(done.delta);
       if (i < n) {
         store_weak(s.shifts + i, shift + sum - done.delta);
         store_weak(s.heads + i, (heads + popcount(begin << (kWarp - 1 - lane))) << 1 | x[r].begins);

@@ -103,8 +103,9 @@ __device__ __forceinline__ typename Shape<Bits>::W* weights_at(uint32_t* ids, ui
   return reinterpret_cast<typename Shape<Bits>::W*>(ids + words);
 }
 
-// find_arcs finds for each id the first arc that is not less, among those of its row from at to end.
-__device__ __forceinline__ void find_arcs(const Arcs& a, const uint32_t (&id)[kAhead], uint32_t (&at)[kAhead], const uint32_t (&end)[kAhead]) {
+// find_arcs finds for each id the first arc whose target is not less, among those of its row from at to end.
+template <class Target>
+__device__ __forceinline__ void find_arcs(Target target, const uint32_t (&id)[kAhead], uint32_t (&at)[kAhead], const uint32_t (&end)[kAhead]) {
   uint32_t left[kAhead], most = 0;
 #pragma unroll
   for (uint32_t k = 0; k < kAhead; k++) left[k] = end[k] - at[k], most |= left[k];
@@ -114,7 +115,7 @@ __device__ __forceinline__ void find_arcs(const Arcs& a, const uint32_t (&id)[kA
     for (uint32_t k = 0; k < kAhead; k++) {
       if (left[k] == 0) continue;
       const uint32_t half = left[k] / 2;
-      const bool less = target_of(a, at[k] + half) < id[k];
+      const bool less = target(at[k] + half) < id[k];
       at[k] += less ? half + 1 : 0;
       left[k] = less ? left[k] - half - 1 : half;
       most |= left[k];
@@ -138,7 +139,7 @@ __device__ __forceinline__ void keep(const WriteParams& p) {
       at[k] = uint32_t(x.x), end[k] = uint32_t(x.x >> 32);
       id[k] = p.rows.moves[e.row[k]].from[e.at[k]];
     }
-    find_arcs(a, id, at, end);
+    find_arcs([&](uint32_t i) { return target_of(a, i); }, id, at, end);
 #pragma unroll
     for (uint32_t k = 0; k < kAhead; k++) {
       if (end[k] == 0) continue;
