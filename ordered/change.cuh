@@ -1,5 +1,5 @@
-// Changes: the operations on each key are settled, and the leaves that have some are written anew, with
-// a new index. What there was before stays as it is.
+// How a change ends: the leaves that have operations are written anew, as it has been planned, with a new index. What there
+// was before stays as it is.
 #pragma once
 
 #include "settle.cuh"
@@ -54,8 +54,6 @@ struct Source {
   K separator;          // of its group
 };
 
-constexpr uint32_t kWarps = kBlock / kWarp;  // of a block
-
 // Four leaves of 8 bytes a pair are read before one of them is written, of larger ones two: registers are scarce.
 template <class K, class V>
 constexpr uint32_t kAtOnce = sizeof(K) + sizeof(V) > 8 ? 2 : 4;
@@ -63,18 +61,6 @@ constexpr uint32_t kAtOnce = sizeof(K) + sizeof(V) > 8 ? 2 : 4;
 // A warp fetches so many leaves before they are read, with those that are read at once: all of them, and most are gone from the L2
 // before their turn.
 constexpr uint32_t kFetched = 12;
-
-// sum_before adds up a number of the lanes before.
-__device__ __forceinline__ uint32_t sum_before(uint32_t v) {
-  const uint32_t lane = lane_index();
-  uint32_t sum = v;
-#pragma unroll
-  for (uint32_t d = 1; d < kWarp; d *= 2) {
-    const uint32_t other = shuffle(kAll, sum, lane - d & (kWarp - 1));
-    if (lane >= d) sum += other;
-  }
-  return sum - v;
-}
 
 // Before is what comes before a window: leaves of the new index, of these such that are written, and leaves with entries.
 struct Before {
@@ -142,16 +128,17 @@ __device__ __forceinline__ bool arrange(const ChangeParams& p, Before start, uin
   const uint32_t heads = begins & ((1u << kFanout) - 1), upto = (2u << at) - 1, mine = heads & upto, others = heads & ~upto;
   const uint32_t head = mine ? highest(mine) : at, next = others ? lowest(others) : kFanout;
   const bool kept = begins >> (kFanout + head) & 1, first = heads >> at & 1;
-  const uint32_t before = sum_before(now), from = shuffle(kAll, before, window + head);
-  s.split.pairs = shuffle(kAll, before + now, window + next - 1) - from;
+  const uint32_t with_own = running(now), before = with_own - now, from = shuffle(kAll, before, window + head);
+  s.split.pairs = shuffle(kAll, with_own, window + next - 1) - from;
   s.split.leaves = kept ? 1 : leaves_for(s.split.pairs, p.fill);
   // What is added behind all keys leaves full leaves behind.
   const bool added = shuffle(kAll, uint32_t(s.entry != s.end && now != 0), n - 1);
   const bool grows = added && last && window == (n - 1) / kFanout * kFanout && others == 0;
   s.split.full = grows && s.split.leaves > 1 ? p.fill : 0;
   s.at = before - from;
-  s.out = start.out + shuffle(kAll, sum_before(first ? s.split.leaves : 0), window + head);
-  s.fresh = start.fresh + shuffle(kAll, sum_before(first && !kept ? s.split.leaves : 0), window + head);
+  const uint32_t out = first ? s.split.leaves : 0, fresh = kept ? 0 : out;
+  s.out = start.out + shuffle(kAll, running(out) - out, window + head);
+  s.fresh = start.fresh + shuffle(kAll, running(fresh) - fresh, window + head);
   s.separator = shuffle(kAll, s.separator, window + head);
   return kept;
 }
@@ -273,23 +260,23 @@ __device__ __forceinline__ void write_simply(const ChangeParams& p, uint32_t whi
 // write_split writes leaves that become some leaves each, and the lines of these but for the first.
 template <class K, class V>
 __device__ __forceinline__ void write_split(const Writer<K, V>& writer, uint32_t which, const Source<K, V>* sources) {
-  constexpr uint32_t kAtOnce = 2;
+  constexpr uint32_t kParts = 2;  // that are read before one of them is written
   const ChangeParams& p = writer.p;
   const uint32_t lane = lane_index();
   for (; which != 0; which &= which - 1) {
     const Source<K, V>& s = sources[lowest(which)];
-    for (uint32_t part = 0, first = 0; part < s.split.leaves; part += kAtOnce) {
-      Held<K, V> held[kAtOnce];
-      uint32_t id[kAtOnce], size[kAtOnce];
+    for (uint32_t part = 0, first = 0; part < s.split.leaves; part += kParts) {
+      Held<K, V> held[kParts];
+      uint32_t id[kParts], size[kParts];
 #pragma unroll
-      for (uint32_t q = 0; q < kAtOnce; q++) {
+      for (uint32_t q = 0; q < kParts; q++) {
         if (part + q == s.split.leaves) break;
         id[q] = p.free[writer.taken + s.fresh + part + q], size[q] = s.split.size(part + q);
         held[q] = pair_of(p, s, first + (lane < size[q] ? lane : size[q] - 1));
         first += size[q];
       }
 #pragma unroll
-      for (uint32_t q = 0; q < kAtOnce; q++) {
+      for (uint32_t q = 0; q < kParts; q++) {
         if (part + q == s.split.leaves) break;
         Leaf<K, V>* to = leaf_at<K, V>(p.to, id[q]);
         to->keys[lane] = held[q].key;
@@ -389,7 +376,7 @@ __device__ __forceinline__ void load(const ChangeParams& p) {
 template <class K, class V>
 __device__ __forceinline__ void enter(const ChangeParams& p) {
   if (p.old.content->leaves == 0) return load<K, V>(p);
-  if (p.next[1] == 0) return;
+  if (*p.any_hot == 0) return;
   const Writer<K, V> writer(p);
   const uint32_t count = *p.count, touches = *p.touches;
   for (uint64_t e = thread_index(); e < count; e += threads_in_grid()) {

@@ -51,7 +51,7 @@
 // number of cores and on a GPU, where a piece has the same operations and no leaf more than 2^14 of them.
 //
 // On a GPU a change writes new leaves in place of those that have operations, and a new index, and leaves
-// what there was as it is: a thread settles a key, another plans the leaves of a node, and a warp writes them. Leaves
+// what there was as it is: keys are settled by a thread each, leaves planned and written by warps, of which each lane has one. Leaves
 // that no version has are found out when there are too few free ones, in one pass over the indexes.
 // A batch is merged whole, up to 2^24 operations at a time, or 2^28 into an empty map, each of which takes some
 // fifty bytes while it runs.

@@ -13,6 +13,7 @@ import (
 )
 
 //go:generate go run ../cmd/weftgen -loader=false -target 80+ptx83,90+ptx83 -widths 32_32,32_64,64_32,64_64 -type ordered::Index=indexRef ordered.cu
+//go:generate go run ../cmd/weftgen -target 80+ptx83,90+ptx83 -struct weft::ordered::Content -struct weft::ordered::Hot -struct weft::ordered::Leaves -type ordered::Content=content -type ordered::Hot=hotRecord -type ordered::Leaves=leavesRecord settle.cuh
 
 // gpuEngine runs the kernels of ordered.cu.
 //
@@ -32,7 +33,6 @@ type gpuEngine struct {
 	work   gpu.Work
 	lists  gpu.Work // of finding free leaves
 	ahead  ahead
-	most   int // leaves that there are at most
 	known  core.Counters
 	stale  bool // changes have been submitted since these were read
 	least  int  // leaves that there is always memory for
@@ -153,11 +153,11 @@ func (e *gpuEngine) Counters(ctx context.Context) (core.Counters, error) {
 	if err := e.Stream.CopyOut(ctx, device.Bytes(c[:]), e.refOf(x).content); err != nil {
 		return core.Counters{}, err
 	}
-	x.content = content{c[0], c[1], c[2]}
+	x.content, x.most = content{live: c[0], leaves: c[1], taken: c[2]}, int(c[1])
 	if e.pool.tapped {
 		e.pool.left = max(0, e.pool.listed-int(c[2]))
 	}
-	e.known, e.most, e.stale, e.ahead.reserved = core.Counters{Live: c[0], Used: c[0]}, int(c[1]), false, e.ahead.reserved[:0]
+	e.known, e.stale, e.ahead.reserved = core.Counters{Live: c[0], Used: c[0]}, false, e.ahead.reserved[:0]
 	return e.known, nil
 }
 
@@ -179,13 +179,13 @@ func (e *gpuEngine) Clear(context.Context) error {
 	if err != nil {
 		return err
 	}
-	e.known, e.most, e.stale, e.ahead.reserved = core.Counters{}, 0, false, e.ahead.reserved[:0]
+	e.known, e.stale, e.ahead.reserved = core.Counters{}, false, e.ahead.reserved[:0]
 	return e.leases.Replace(x)
 }
 
 // Extent is for [core.Engine]: units are leaves. The counters have been read since the last change.
 func (e *gpuEngine) Extent(l *core.Lease) (units uint32, rows int) {
-	return uint32(l.Parts.(*gpuIndex).content.Leaves), leafPairs
+	return uint32(l.Parts.(*gpuIndex).content.leaves), leafPairs
 }
 
 // Export is for [core.Engine].

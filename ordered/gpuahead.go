@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"unsafe"
 
 	"github.com/weftgo/weft/device"
 	"github.com/weftgo/weft/internal/batch"
@@ -22,10 +23,7 @@ type ahead struct {
 // mostAhead is how many batches may be submitted before the host waits for what the first of them have come to.
 const mostAhead = 64
 
-// leavesRecord is the twin of Leaves (settle.cuh).
-type leavesRecord struct{ Out, Fresh uint32 }
-
-const leavesBytes = 8
+const leavesBytes = int(unsafe.Sizeof(leavesRecord{}))
 
 func (a *ahead) open(dev device.Device) (err error) {
 	if a.event, err = dev.NewEvent(); err != nil {
@@ -52,7 +50,7 @@ func (a *ahead) full() bool { return len(a.reserved) == mostAhead }
 // tell submits telling what a batch comes to, which lies at a place by then.
 func (a *ahead) tell(s *device.Stream, at device.Ptr) error {
 	record := a.host[len(a.reserved)*leavesBytes:][:leavesBytes]
-	batch.View[leavesRecord](record)[0].Out = ^uint32(0) // more leaves than there can be, until it comes
+	batch.View[leavesRecord](record)[0].out = ^uint32(0) // more leaves than there can be, until it comes
 	return errors.Join(s.CopyOutAsync(record, at), s.Record(a.event))
 }
 
@@ -63,14 +61,14 @@ func (a *ahead) known(n int) ([]leavesRecord, error) {
 	}
 	records := batch.View[leavesRecord](a.host)[:n]
 	for _, l := range records {
-		if l.Out > maxLeaves { // rather than memory for so many
-			return nil, fmt.Errorf("ordered: a batch is said to leave %d leaves behind; there are %d at most", l.Out, maxLeaves)
+		if l.out > maxLeaves { // rather than memory for so many
+			return nil, fmt.Errorf("ordered: a batch is said to leave %d leaves behind; there are %d at most", l.out, maxLeaves)
 		}
 	}
 	return records, nil
 }
 
-// last waits for what the batch comes to that has been planned last, and is the only one that nobody knows this of.
+// last waits for what the batch comes to that has been planned and not been written.
 func (a *ahead) last() (leavesRecord, error) {
 	records, err := a.known(len(a.reserved) + 1)
 	if err != nil {
@@ -89,13 +87,13 @@ func (e *gpuEngine) learn() error {
 	if err != nil {
 		return err
 	}
-	if slices.ContainsFunc(records, func(l leavesRecord) bool { return l.Out == 0 }) { // the map is empty, or was, and its pairs were laid out without a plan
+	if slices.ContainsFunc(records, func(l leavesRecord) bool { return l.out == 0 }) { // the map is empty, or was, and its pairs were laid out without a plan
 		_, err := e.Counters(context.Background())
 		return err
 	}
 	for i, l := range records {
-		e.pool.left += a.reserved[i] - int(l.Fresh)
-		e.most = int(l.Out)
+		e.pool.left += a.reserved[i] - int(l.fresh)
+		e.now().most = int(l.out)
 	}
 	a.reserved = a.reserved[:0]
 	return nil

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"unsafe"
 
 	"github.com/weftgo/weft/device"
 	"github.com/weftgo/weft/internal/batch"
@@ -23,7 +24,7 @@ func (e *gpuEngine) Change(ctx context.Context, s *device.Stream, b *batch.Batch
 			return done, nil, err
 		}
 		n := gpuPiece
-		if e.most == 0 {
+		if e.now().most == 0 {
 			n = gpuLoad
 		}
 		n = min(n, b.N-done)
@@ -41,7 +42,6 @@ func (e *gpuEngine) changePiece(ctx context.Context, s *device.Stream, b *batch.
 	if err != nil {
 		return err
 	}
-	r.told = s != nil && e.most > 0 // else that is read when the change is over
 	change := e.change
 	if ranges {
 		change = e.deleteRanges
@@ -70,20 +70,21 @@ type reservation struct {
 	rooms  int       // nodes that the index has memory for, at most
 	bytes  int       // of what the change works with
 	used   bool
-	told   bool // the host is told what the change comes to
+	told   bool // the host is told what the change comes to, which has been planned
 }
 
-// bounds are how many leaves a batch takes at most, and by how many there are more then. A leaf with
+// bounds are how many leaves a batch takes at most, and how many there are then. A leaf with
 // operations is written anew, and has all but one of them more at most; leaves that are split have fill pairs each.
-func (e *gpuEngine) bounds(b *batch.Batch, ranges bool) (taken, more int) {
+func (e *gpuEngine) bounds(b *batch.Batch, ranges bool) (taken, most int) {
+	now := e.now().most
 	if ranges {
-		return min(2*b.N, e.most), 0
+		return min(2*b.N, now), now
 	}
-	taken = min(b.N, e.most)
+	taken, more := min(b.N, now), 0
 	if b.Inserts() {
 		more = min(b.N, (b.N+leafPairs*taken)/e.fill+1)
 	}
-	return taken + more, more
+	return taken + more, now + more
 }
 
 // spareNodes is the part of an index that new memory for one has more.
@@ -97,23 +98,21 @@ func (e *gpuEngine) spareNodes() int {
 // reserve takes leaves and an index for a change, before anything happens. If there may be too few, and more than it takes to plan
 // the change would have to be waited for, nothing is taken yet.
 func (e *gpuEngine) reserve(b *batch.Batch, ranges bool) (*reservation, error) {
-	spare := e.spareNodes()
-	taken, more := e.bounds(b, ranges)
-	short := func() bool { return taken > e.pool.left || !e.pool.fits(e.most+more, spare) }
+	spare, need := e.spareNodes(), func() (leaves, most int) { return e.bounds(b, ranges) }
+	short := func() bool {
+		leaves, most := need()
+		return leaves > e.pool.left || !e.pool.fits(most, spare)
+	}
 	if e.ahead.full() || short() {
 		if err := e.learn(); err != nil {
 			return nil, err
 		}
-		taken, more = e.bounds(b, ranges)
 	}
-	r := &reservation{leaves: taken, most: e.most + more}
+	r := &reservation{}
+	r.leaves, r.most = need()
 	_, r.rooms = rooms(r.most, spare)
-	if e.most == 0 || ranges || !short() {
-		err := e.take(r, func() (leaves, most int) {
-			taken, more := e.bounds(b, ranges)
-			return taken, e.most + more
-		})
-		if err != nil {
+	if e.now().most == 0 || ranges || !short() {
+		if err := e.take(r, need); err != nil {
 			return nil, err
 		}
 	}
@@ -138,15 +137,15 @@ func (e *gpuEngine) take(r *reservation, need func() (leaves, most int)) (err er
 	return err
 }
 
-// takeExactly takes the memory of a reservation for a change of n rows that has been planned, which it waits for.
-func (e *gpuEngine) takeExactly(r *reservation, n int) error {
+// takeExactly takes the memory of a reservation for a batch that has been planned, which it waits for.
+func (e *gpuEngine) takeExactly(r *reservation, b *batch.Batch) error {
 	l, err := e.ahead.last()
 	if err != nil {
 		return err
 	}
-	r.leaves, r.most = int(l.Fresh), int(l.Out)
-	if l.Out == 0 { // or as many as pairs take that come to an empty map
-		r.leaves = n/e.fill + 1
+	r.leaves, r.most = int(l.fresh), int(l.out)
+	if l.out == 0 && b.Inserts() { // or as many as pairs take that come to an empty map
+		r.leaves = b.N/e.fill + 1
 		r.most = r.leaves
 	}
 	return e.take(r, func() (leaves, most int) { return r.leaves, r.most })
@@ -155,7 +154,7 @@ func (e *gpuEngine) takeExactly(r *reservation, n int) error {
 // findLeaves sees to as many free leaves as are needed. Memory is doubled before few are free.
 func (e *gpuEngine) findLeaves(need func() (leaves, most int)) error {
 	taken, _ := need()
-	if e.pool.unused(e.now(), e.most) >= e.enough(taken) {
+	if e.pool.unused() >= e.enough(taken) {
 		return e.collectFree(false)
 	}
 	if _, err := e.Counters(context.Background()); err != nil {
@@ -195,7 +194,7 @@ func (e *gpuEngine) growTo(taken int) error {
 }
 
 // collectFree finds out which leaves no version has, behind all changes. exactly: it waits for how many these are; else
-// they are taken to be no more than versions leave at least.
+// they are taken to be as many as versions leave that have all that they may have.
 func (e *gpuEngine) collectFree(exactly bool) error {
 	p := e.pool
 	room := p.room()
@@ -211,8 +210,8 @@ func (e *gpuEngine) collectFree(exactly bool) error {
 	}
 	q, scan, scratch = p.layOutCollect(e.lists.Buf.Ptr)
 	p.tapped = false
-	if p.listed = p.unused(e.now(), e.most); exactly || p.listed < 0 {
-		p.listed = 0
+	if p.listed = 0; !exactly {
+		p.listed = p.unused()
 	}
 	p.left = p.listed
 	if err := e.listFree(&q, &scan, device.Buffer{Ptr: scratch, Size: scan.ScratchBytes()}); err != nil {
@@ -272,9 +271,8 @@ type merging struct {
 	end                    device.Ptr
 }
 
-// hotBytes is the size of a record of a hot leaf, and hotEntries are how many entries such has at
-// least (settle.cuh).
-const hotBytes, hotEntries = 40, 128
+// hotEntries are how many entries a hot leaf has at least (settle.cuh).
+const hotEntries = 128
 
 // layOut gives a change of n rows, or ranges, to an index of so many nodes at most its memory, from a place on.
 func (e *gpuEngine) layOut(n int, ranges bool, rooms int, at device.Ptr) (m merging) {
@@ -287,9 +285,9 @@ func (e *gpuEngine) layOut(n int, ranges bool, rooms int, at device.Ptr) (m merg
 		m.group = prim.Group{N: n, Key: w.Key, Keys: m.sort.To.Keys, Offsets: c.Take(4 * (n + 1)), Count: c.Take(4), Distinct: c.Take(n * w.Key)}
 		m.deltas = prim.Scan{N: n, Width: 4, Counts: c.Take(4 * n), Offsets: c.Take(4 * (n + 1))}
 		m.leaves = prim.Group{N: n, Key: 4, Keys: c.Take(4 * n), Offsets: c.Take(4 * (n + 1)), Count: c.Take(4), Distinct: c.Take(4 * n)}
-		m.vals, m.infos, m.hot = c.Take(n*e.Widths.Val), c.Take(n), c.Take((n/hotEntries+1)*hotBytes)
+		m.vals, m.infos, m.hot = c.Take(n*e.Widths.Val), c.Take(n), c.Take((n/hotEntries+1)*int(unsafe.Sizeof(hotRecord{})))
 	}
-	windows := nodes(e.most)
+	windows := nodes(e.now().most)
 	m.first, m.begins = c.Take(4*(windows+1)), c.Take(4*windows)
 	m.windows, m.before = windows, c.Take(8*(windows+1))
 	m.status.Size = 8 * (m.tiles() + 1)
@@ -301,8 +299,12 @@ func (e *gpuEngine) layOut(n int, ranges bool, rooms int, at device.Ptr) (m merg
 	return m
 }
 
-// tileWindows are the windows that a block plans (settle.cuh).
-const tileWindows = 128
+// plannedWindows are those that a warp plans (settle.cuh), and tileWindows those of a block.
+const (
+	warpThreads    = 32
+	plannedWindows = 16
+	tileWindows    = plannedWindows * gpu.BlockThreads / warpThreads
+)
 
 // tiles are the blocks that plan windows, and what lies behind the last one.
 func (m *merging) tiles() int { return m.windows/tileWindows + 1 }
@@ -331,7 +333,7 @@ func (e *gpuEngine) paramsOf(b *batch.Batch, m *merging) changeParams {
 		entryVals: m.vals, leaves: m.leaves.Keys, deltas: m.deltas.Counts, infos: m.infos, sums: m.deltas.Offsets,
 		touched: m.leaves.Distinct, firsts: m.leaves.Offsets, touches: m.leaves.Count,
 		firstTouched: m.first, begins: m.begins, before: m.before,
-		status: m.status.Ptr + 8, next: m.status.Ptr,
+		status: m.status.Ptr + 8, next: m.status.Ptr, anyHot: m.status.Ptr + 4,
 		hot: m.hot, nodeSums: m.ranks.Counts, gaps: m.gaps,
 		n: uint32(b.N), windows: uint32(m.windows), fill: uint32(e.fill), kind: uint32(b.Kind), flags: uint32(b.Flags),
 	}
@@ -347,7 +349,7 @@ func (e *gpuEngine) become(s *device.Stream, r *reservation, err error) error {
 	r.used = true
 	e.pool.left -= r.leaves
 	e.pool.tapped = true
-	e.most, e.stale = r.most, true
+	e.stale = true
 	if r.told {
 		e.ahead.reserved = append(e.ahead.reserved, r.leaves)
 	}
@@ -364,7 +366,7 @@ func (e *gpuEngine) change(_ context.Context, s *device.Stream, b *batch.Batch, 
 	if m.puts && c[batch.Vals].Width == m.sort.Val {
 		m.sort.From.Vals, p.vals, p.order = p.vals, m.sort.To.Vals, 0
 	}
-	empty, planned := e.most == 0, r.to == nil
+	empty, planned := e.now().most == 0, r.to == nil
 	prepare := func() error {
 		if err := e.settleKeys(s, &m, &p, empty); err != nil || empty {
 			return err
@@ -372,12 +374,10 @@ func (e *gpuEngine) change(_ context.Context, s *device.Stream, b *batch.Batch, 
 		return e.planWindows(s, r, &m, &p, e.plan)
 	}
 	if planned {
-		r.told = true
 		if err := submit(s, prepare); err != nil {
 			return errors.Join(err, s.Sync(context.Background()))
 		}
-		r.told = false // it is known then
-		if err := e.takeExactly(r, b.N); err != nil {
+		if err := e.takeExactly(r, b); err != nil {
 			return err
 		}
 	}
@@ -433,9 +433,10 @@ func (e *gpuEngine) planWindows(s *device.Stream, r *reservation, m *merging, p 
 	if err := s.Fill(m.status.Ptr, 0, m.status.Size/4); err != nil {
 		return err
 	}
-	if err := device.Launch(s, plan, device.Dim{X: m.tiles()}, gpu.Block, p); err != nil || !r.told {
+	if err := device.Launch(s, plan, device.Dim{X: m.tiles()}, gpu.Block, p); err != nil {
 		return err
 	}
+	r.told = true
 	return e.ahead.tell(s, m.before+device.Ptr(leavesBytes*m.windows))
 }
 
@@ -525,8 +526,6 @@ func (e *gpuEngine) refillTo(to *gpuPool) error {
 	if err != nil {
 		return err
 	}
-	most := e.most
-	e.most = leaves
 	m := e.layOut(0, true, x.nodes, 0)
 	if err = e.work.Room(&e.Queue, int(m.end)); err == nil {
 		m = e.layOut(0, true, x.nodes, e.work.Buf.Ptr)
@@ -540,10 +539,9 @@ func (e *gpuEngine) refillTo(to *gpuPool) error {
 		})
 	}
 	if err != nil {
-		e.most = most
 		return errors.Join(err, x.Free())
 	}
-	x.content = content{e.known.Live, uint64(leaves), uint64(leaves)}
+	x.content = content{live: e.known.Live, leaves: uint64(leaves), taken: uint64(leaves)}
 	to.left -= leaves
 	return e.leases.Replace(x)
 }
@@ -559,7 +557,7 @@ func (e *gpuEngine) ensure(pairs int) error {
 const spareRoom = 2
 
 // extent is for [engine].
-func (e *gpuEngine) extent() (leaves, room int) { return e.most, e.pool.room() / spareRoom }
+func (e *gpuEngine) extent() (leaves, room int) { return e.now().most, e.pool.room() / spareRoom }
 
 // usage is for [engine].
 func (e *gpuEngine) usage() (usage, error) {
@@ -567,7 +565,7 @@ func (e *gpuEngine) usage() (usage, error) {
 		return usage{}, err
 	}
 	p := e.pool
-	return usage{leaves: e.most, room: p.room(), free: p.left, versions: e.pinned, bytes: p.bytes()}, nil
+	return usage{leaves: e.now().most, room: p.room(), free: p.left, versions: e.pinned, bytes: p.bytes()}, nil
 }
 
 // errLeaves is the error of maps whose leaves have no numbers.

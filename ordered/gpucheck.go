@@ -28,8 +28,8 @@ func checkCopy[K, V word](ctx context.Context, e *gpuEngine, x *gpuIndex) error 
 	if err := f.checkIndex(ctx, f.present); err != nil {
 		return err
 	}
-	if n := f.present.pairs(); n != x.content.Live {
-		return corrupt("the index counts %d pairs, the counters say %d", n, x.content.Live)
+	if n := f.present.pairs(); n != x.content.live {
+		return corrupt("the index counts %d pairs, the counters say %d", n, x.content.live)
 	}
 	return f.checkOnce(f.present)
 }
@@ -64,8 +64,8 @@ func fetch[K, V word](ctx context.Context, e *gpuEngine, x *gpuIndex) (*forest[K
 	if err := e.Stream.CopyOut(ctx, bytesOf(mem), x.buf.Ptr); err != nil {
 		return nil, err
 	}
-	if !f.present.read(x.pool.layOut(x.nodes), x.nodes, int(x.content.Leaves), bytesOf(mem)) {
-		return nil, corrupt("levels of the index of %d leaves differ from those that its separators make", x.content.Leaves)
+	if !f.present.read(x.pool.layOut(x.nodes), x.nodes, int(x.content.leaves), bytesOf(mem)) {
+		return nil, corrupt("levels of the index of %d leaves differ from those that its separators make", x.content.leaves)
 	}
 	return f, nil
 }

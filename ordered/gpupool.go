@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 	"sync"
+	"unsafe"
 
 	"github.com/weftgo/weft/device"
 	"github.com/weftgo/weft/internal/core"
@@ -37,15 +38,10 @@ type gpuPool struct {
 type gpuIndex struct {
 	pool    *gpuPool
 	buf     device.Buffer
-	nodes   int // of the lowest level, that there is memory for
-	most    int // leaves that it has at most
-	content content
+	nodes   int     // of the lowest level, that there is memory for
+	most    int     // leaves that it has at most, as far as that is known
+	content content // once that has been read
 }
-
-// content is how much an index has, once that has been read (twin: ordered_index.cuh).
-type content struct{ Live, Leaves, Taken uint64 }
-
-const contentBytes = 24
 
 // newGPUPool makes a pool without leaves.
 func newGPUPool(s *device.Stream, key, val int, idle func() error) (*gpuPool, error) {
@@ -130,7 +126,7 @@ func (p *gpuPool) layOut(n int) (at indexAt) {
 	}
 	take(all * fanout * p.key)
 	at.ids, at.sizes = take(n*fanout*4), take(n*fanout)
-	at.ranks, at.content = take((n+1)*8), take(contentBytes)
+	at.ranks, at.content = take((n+1)*8), take(int(unsafe.Sizeof(content{})))
 	at.size = size
 	return at
 }
@@ -235,17 +231,13 @@ func (p *gpuPool) bytes() int {
 	return size + p.free.Size
 }
 
-// unused is how many leaves no version has, at least, where the present one has no more than so many.
-func (p *gpuPool) unused(now *gpuIndex, most int) int {
+// unused is how many leaves no version has, at least.
+func (p *gpuPool) unused() int {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	free := p.room()
 	for _, x := range p.versions {
-		if x == now {
-			free -= most
-		} else {
-			free -= x.most
-		}
+		free -= x.most
 	}
 	return free
 }

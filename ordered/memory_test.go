@@ -177,6 +177,38 @@ func heap() uint64 {
 	return s.HeapAlloc
 }
 
+// A batch that deletes all that there is takes no leaves, however many keys it has, where memory for an index is not at hand.
+func TestDeletingAllTakesNoLeaves(t *testing.T) {
+	conformance.NotRaced(t, "the simulator has goroutines of its own")
+	if testing.Short() {
+		t.Skip("interprets kernels")
+	}
+	const n, asked = 2000, 30_000
+	dev := devicetest.OpenSim(t, nil)
+	m := conformance.Open(t, ordered.New[uint32, uint32], dev, nil)
+	st := devicetest.NewStream(t, dev)
+	keys := devicetest.Upload(t, st, conformance.Sequence[uint32](0, asked))
+	must(t, m.PutOn(st, keys.Sub(0, n), keys.Sub(0, n)))
+	s, err := m.Snapshot(ctx())
+	must(t, err)
+	before := conformance.StatsOf(t, m)
+	must(t, m.DeleteOn(st, keys, device.Slice[bool]{}))
+	now := conformance.StatsOf(t, m)
+	if was, is := before.Leaves+before.Free, now.Leaves+now.Kept+now.Free; now.Len != 0 || now.Leaves != 0 || now.Kept != before.Leaves || is != was {
+		t.Errorf("there was memory for %d leaves, there is for %d: %v", was, is, now)
+	}
+	next := uint32(0)
+	for k, v := range s.All() {
+		if k != next || v != k {
+			t.Fatalf("the snapshot has %d: %d behind %d", k, v, next)
+		}
+		next++
+	}
+	if must(t, s.Close()); next != n {
+		t.Errorf("the snapshot had %d pairs", next)
+	}
+}
+
 // Whatever fails, once, in a life with snapshots, a change has happened or not, and says so; so it is where memory runs out twice
 // in a row.
 func TestFailsWhole(t *testing.T) {

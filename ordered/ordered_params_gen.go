@@ -63,6 +63,7 @@ type changeParams struct {
 	before       device.Ptr
 	status       device.Ptr
 	next         device.Ptr
+	anyHot       device.Ptr
 	hot          device.Ptr
 	nodeSums     device.Ptr
 	gaps         device.Ptr
@@ -173,7 +174,7 @@ var (
 
 // changeParams has the layout of weft::ordered::ChangeParams.
 var (
-	_ [368]byte = [unsafe.Sizeof(changeParams{})]byte{}
+	_ [376]byte = [unsafe.Sizeof(changeParams{})]byte{}
 	_ [0]byte   = [unsafe.Offsetof(changeParams{}.old)]byte{}
 	_ [64]byte  = [unsafe.Offsetof(changeParams{}.to)]byte{}
 	_ [128]byte = [unsafe.Offsetof(changeParams{}.keys)]byte{}
@@ -197,18 +198,19 @@ var (
 	_ [272]byte = [unsafe.Offsetof(changeParams{}.before)]byte{}
 	_ [280]byte = [unsafe.Offsetof(changeParams{}.status)]byte{}
 	_ [288]byte = [unsafe.Offsetof(changeParams{}.next)]byte{}
-	_ [296]byte = [unsafe.Offsetof(changeParams{}.hot)]byte{}
-	_ [304]byte = [unsafe.Offsetof(changeParams{}.nodeSums)]byte{}
-	_ [312]byte = [unsafe.Offsetof(changeParams{}.gaps)]byte{}
-	_ [320]byte = [unsafe.Offsetof(changeParams{}.gapCount)]byte{}
-	_ [328]byte = [unsafe.Offsetof(changeParams{}.free)]byte{}
-	_ [336]byte = [unsafe.Offsetof(changeParams{}.taken)]byte{}
-	_ [344]byte = [unsafe.Offsetof(changeParams{}.n)]byte{}
-	_ [348]byte = [unsafe.Offsetof(changeParams{}.windows)]byte{}
-	_ [352]byte = [unsafe.Offsetof(changeParams{}.fill)]byte{}
-	_ [356]byte = [unsafe.Offsetof(changeParams{}.kind)]byte{}
-	_ [360]byte = [unsafe.Offsetof(changeParams{}.flags)]byte{}
-	_ [364]byte = [unsafe.Offsetof(changeParams{}.unused)]byte{}
+	_ [296]byte = [unsafe.Offsetof(changeParams{}.anyHot)]byte{}
+	_ [304]byte = [unsafe.Offsetof(changeParams{}.hot)]byte{}
+	_ [312]byte = [unsafe.Offsetof(changeParams{}.nodeSums)]byte{}
+	_ [320]byte = [unsafe.Offsetof(changeParams{}.gaps)]byte{}
+	_ [328]byte = [unsafe.Offsetof(changeParams{}.gapCount)]byte{}
+	_ [336]byte = [unsafe.Offsetof(changeParams{}.free)]byte{}
+	_ [344]byte = [unsafe.Offsetof(changeParams{}.taken)]byte{}
+	_ [352]byte = [unsafe.Offsetof(changeParams{}.n)]byte{}
+	_ [356]byte = [unsafe.Offsetof(changeParams{}.windows)]byte{}
+	_ [360]byte = [unsafe.Offsetof(changeParams{}.fill)]byte{}
+	_ [364]byte = [unsafe.Offsetof(changeParams{}.kind)]byte{}
+	_ [368]byte = [unsafe.Offsetof(changeParams{}.flags)]byte{}
+	_ [372]byte = [unsafe.Offsetof(changeParams{}.unused)]byte{}
 )
 
 // collectParams has the layout of weft::ordered::CollectParams.

@@ -28,22 +28,22 @@ import (
 //kernelgen:input 2cd6fc0143cfa76b9582c564b8b924e6d64dc78e985dfac5fc946ef80d61d9b2 755 kernels/include/weft/sums.cuh
 //kernelgen:input 0851189fa3150bd3eb30a9b7d5f0dcba58c8fcda1c3598976207e3eea53f4ea7 5348 kernels/include/weft/warp.cuh
 //kernelgen:input 3734d9594b1b33c1868d416df12106a6d15018edf95437b3b5b984e6d6f937e3 816 kernels/include/weft/widths.cuh
-//kernelgen:input fab2747f2161619ba2aac9151b82dbe5b1d2bec071fd5ebe2b6781ad0ac1ac60 21774 ordered/change.cuh
+//kernelgen:input 0a3c6c19952caffa595db2ce9064c8c2ea28f2da1edf981a07f75323963c855c 21443 ordered/change.cuh
 //kernelgen:input 67c3b447080274757285a37acfec2e8215b8f8b548f7a62587707f1f7a5a93f1 2919 ordered/ordered.cu
 //kernelgen:input 9e6152dbe71540fd9bbed3d33075d4025f9651fcec1b822fd78afd3c5d186ee2 4217 ordered/plan.cuh
 //kernelgen:input b75a7ae5596daaff4d6f730b15b79cadd411ea176367179f07e5efcc1a160389 1653 ordered/pool.cuh
-//kernelgen:input bd5b5a3616329e8b4812765694f10c681d5420a9e75359058783e2b3b34a6115 6722 ordered/range.cuh
-//kernelgen:input 2c5d3743fcd63617c1d6ac257e6883211432a98ed22d8f92508e88ce655cfb32 4549 ordered/seek.cuh
-//kernelgen:input ed9510c2728bda2fc6c3ebd99a25382b879da60a675c4068fac9b9b80c702dc3 11100 ordered/settle.cuh
-//kernelgen:output 5938938d9f079ba5df7eb9b7c31d379ebd04c9a6c9aaee169420d2756ea35642 390896 ordered/ordered_32_32_sm80.ptx
-//kernelgen:output b99eca8108705c1a1a2e1e6835bb3a4b1d4029a607b21403d37d45a336010586 390896 ordered/ordered_32_32_sm90.ptx
-//kernelgen:output 9ba7486e941a66e38c3887c252f1681475f0808ec6fe6fb2a31601ec6dc6449b 385735 ordered/ordered_32_64_sm80.ptx
-//kernelgen:output 0c74f6713c4e7a4a64920fe8f007169236aae3ee4bea96b7906c5af9ac9925a9 385735 ordered/ordered_32_64_sm90.ptx
-//kernelgen:output 955c24aa7709830e3c19d1ff4934505a3320e314f3940badf08ee3ec3596abfa 365938 ordered/ordered_64_32_sm80.ptx
-//kernelgen:output 7196c148b161cd658bfc5a1e1d1f861a45cf00e1ea5910ca06474d76749bc1c3 365938 ordered/ordered_64_32_sm90.ptx
-//kernelgen:output 0cbef68118c1e5eeb1953aa806fa7fff18b3ea4e93add6752d6439178763d555 365004 ordered/ordered_64_64_sm80.ptx
-//kernelgen:output 1de53e2ff3270135a8ae3722e0ba4a0704b05ed962a9c205fe7a2e4fe3fbe3f5 365004 ordered/ordered_64_64_sm90.ptx
-//kernelgen:output 8cfd61a54bc3b64a96d5b2d99b76562e71b6d9e84a8691d63cd24c5ad641b3cc 9286 ordered/ordered_params_gen.go
+//kernelgen:input 388dbea0fe1dc083ae2557c0435c23d48d47d4045d3c8e103c4a87c1b1f6c139 6714 ordered/range.cuh
+//kernelgen:input 0747c56848bf8bc4d1e56cdb1a6132b0d971e89478530221f94c5745f2604a73 4619 ordered/seek.cuh
+//kernelgen:input bc0c29eefe98e253e30e289198acab1d1984e037b47ec126f0b8bdee32ea5d96 11091 ordered/settle.cuh
+//kernelgen:output 096913661f46af281a14c9cf74e0b911ab498892c41423d5ab8a8fc8f1ab6713 390819 ordered/ordered_32_32_sm80.ptx
+//kernelgen:output c3329efe77fa069730ff671d45787d354ec3db945ae3b0ee34d53886ba081bf8 390819 ordered/ordered_32_32_sm90.ptx
+//kernelgen:output 6270b0b0d67af32027ce35c62c05c15e4bc016dbbf196023e97d70570cf4f3ec 385674 ordered/ordered_32_64_sm80.ptx
+//kernelgen:output 3f004319cfa42a7c045a6b0872ed251f10bf8b4423aaf13a6c73d90e7d24c2c1 385674 ordered/ordered_32_64_sm90.ptx
+//kernelgen:output 637ada58f67686d0d290ac4aef70046002b1068da9c457ce1f477c579f6601ad 365868 ordered/ordered_64_32_sm80.ptx
+//kernelgen:output 2ea127db468cf1cbfd7008d658aa3269e88186753b136ead733e83fb0b97894f 365868 ordered/ordered_64_32_sm90.ptx
+//kernelgen:output ae904de01dfddc46c1cb649db508ff27e6400c497fd70a434cfb73e24bdca2b5 364929 ordered/ordered_64_64_sm80.ptx
+//kernelgen:output 4d5f5dee9bc4232b6401330e62856c2f1c7f8ac8907b570498a025356ae7b5ea 364929 ordered/ordered_64_64_sm90.ptx
+//kernelgen:output b78047401f8b8d1a3369ad20cc1c61b677e54ec0ca00688d3445e7c4f27dda62 9373 ordered/ordered_params_gen.go
 
 //go:embed ordered_32_32_sm80.ptx
 var ordered32x32SM80 string
@@ -114,23 +114,23 @@ var ordered32x32Kernels = map[string]int{
 	"ordered_collect_32_32":     48,
 	"ordered_copy_32_32":        104,
 	"ordered_count_32_32":       176,
-	"ordered_enter_32_32":       368,
-	"ordered_finish_32_32":      368,
-	"ordered_finish_all_32_32":  368,
+	"ordered_enter_32_32":       376,
+	"ordered_finish_32_32":      376,
+	"ordered_finish_all_32_32":  376,
 	"ordered_get_32_32":         176,
-	"ordered_load_32_32":        368,
+	"ordered_load_32_32":        376,
 	"ordered_mark_32_32":        72,
-	"ordered_plan_32_32":        368,
-	"ordered_plan_gaps_32_32":   368,
+	"ordered_plan_32_32":        376,
+	"ordered_plan_gaps_32_32":   376,
 	"ordered_range_32_32":       176,
-	"ordered_refill_32_32":      368,
+	"ordered_refill_32_32":      376,
 	"ordered_reread_32_32":      96,
 	"ordered_seek_32_32":        176,
-	"ordered_settle_32_32":      368,
-	"ordered_settle_puts_32_32": 368,
+	"ordered_settle_32_32":      376,
+	"ordered_settle_puts_32_32": 376,
 	"ordered_survey_32_32":      48,
-	"ordered_write_32_32":       368,
-	"ordered_write_gaps_32_32":  368,
+	"ordered_write_32_32":       376,
+	"ordered_write_gaps_32_32":  376,
 }
 
 // ordered32x64Kernels are the entry points of orderedImages["32_64"] and the size in bytes of
@@ -141,23 +141,23 @@ var ordered32x64Kernels = map[string]int{
 	"ordered_collect_32_64":     48,
 	"ordered_copy_32_64":        104,
 	"ordered_count_32_64":       176,
-	"ordered_enter_32_64":       368,
-	"ordered_finish_32_64":      368,
-	"ordered_finish_all_32_64":  368,
+	"ordered_enter_32_64":       376,
+	"ordered_finish_32_64":      376,
+	"ordered_finish_all_32_64":  376,
 	"ordered_get_32_64":         176,
-	"ordered_load_32_64":        368,
+	"ordered_load_32_64":        376,
 	"ordered_mark_32_64":        72,
-	"ordered_plan_32_64":        368,
-	"ordered_plan_gaps_32_64":   368,
+	"ordered_plan_32_64":        376,
+	"ordered_plan_gaps_32_64":   376,
 	"ordered_range_32_64":       176,
-	"ordered_refill_32_64":      368,
+	"ordered_refill_32_64":      376,
 	"ordered_reread_32_64":      96,
 	"ordered_seek_32_64":        176,
-	"ordered_settle_32_64":      368,
-	"ordered_settle_puts_32_64": 368,
+	"ordered_settle_32_64":      376,
+	"ordered_settle_puts_32_64": 376,
 	"ordered_survey_32_64":      48,
-	"ordered_write_32_64":       368,
-	"ordered_write_gaps_32_64":  368,
+	"ordered_write_32_64":       376,
+	"ordered_write_gaps_32_64":  376,
 }
 
 // ordered64x32Kernels are the entry points of orderedImages["64_32"] and the size in bytes of
@@ -168,23 +168,23 @@ var ordered64x32Kernels = map[string]int{
 	"ordered_collect_64_32":     48,
 	"ordered_copy_64_32":        104,
 	"ordered_count_64_32":       176,
-	"ordered_enter_64_32":       368,
-	"ordered_finish_64_32":      368,
-	"ordered_finish_all_64_32":  368,
+	"ordered_enter_64_32":       376,
+	"ordered_finish_64_32":      376,
+	"ordered_finish_all_64_32":  376,
 	"ordered_get_64_32":         176,
-	"ordered_load_64_32":        368,
+	"ordered_load_64_32":        376,
 	"ordered_mark_64_32":        72,
-	"ordered_plan_64_32":        368,
-	"ordered_plan_gaps_64_32":   368,
+	"ordered_plan_64_32":        376,
+	"ordered_plan_gaps_64_32":   376,
 	"ordered_range_64_32":       176,
-	"ordered_refill_64_32":      368,
+	"ordered_refill_64_32":      376,
 	"ordered_reread_64_32":      96,
 	"ordered_seek_64_32":        176,
-	"ordered_settle_64_32":      368,
-	"ordered_settle_puts_64_32": 368,
+	"ordered_settle_64_32":      376,
+	"ordered_settle_puts_64_32": 376,
 	"ordered_survey_64_32":      48,
-	"ordered_write_64_32":       368,
-	"ordered_write_gaps_64_32":  368,
+	"ordered_write_64_32":       376,
+	"ordered_write_gaps_64_32":  376,
 }
 
 // ordered64x64Kernels are the entry points of orderedImages["64_64"] and the size in bytes of
@@ -195,21 +195,21 @@ var ordered64x64Kernels = map[string]int{
 	"ordered_collect_64_64":     48,
 	"ordered_copy_64_64":        104,
 	"ordered_count_64_64":       176,
-	"ordered_enter_64_64":       368,
-	"ordered_finish_64_64":      368,
-	"ordered_finish_all_64_64":  368,
+	"ordered_enter_64_64":       376,
+	"ordered_finish_64_64":      376,
+	"ordered_finish_all_64_64":  376,
 	"ordered_get_64_64":         176,
-	"ordered_load_64_64":        368,
+	"ordered_load_64_64":        376,
 	"ordered_mark_64_64":        72,
-	"ordered_plan_64_64":        368,
-	"ordered_plan_gaps_64_64":   368,
+	"ordered_plan_64_64":        376,
+	"ordered_plan_gaps_64_64":   376,
 	"ordered_range_64_64":       176,
-	"ordered_refill_64_64":      368,
+	"ordered_refill_64_64":      376,
 	"ordered_reread_64_64":      96,
 	"ordered_seek_64_64":        176,
-	"ordered_settle_64_64":      368,
-	"ordered_settle_puts_64_64": 368,
+	"ordered_settle_64_64":      376,
+	"ordered_settle_puts_64_64": 376,
 	"ordered_survey_64_64":      48,
-	"ordered_write_64_64":       368,
-	"ordered_write_gaps_64_64":  368,
+	"ordered_write_64_64":       376,
+	"ordered_write_gaps_64_64":  376,
 }

@@ -133,7 +133,7 @@ __device__ __forceinline__ uint32_t copy(const SeekParams& p, const Stretch<K, V
 // range copies the pairs of ranges, a range per lane: those that its offsets have room for, or no more than the limit.
 template <class K, class V>
 __device__ __forceinline__ void range(const SeekParams& p) {
-  __shared__ Stretch<K, V> stretches[kBlock / kWarp][kWarp];
+  __shared__ Stretch<K, V> stretches[kWarps][kWarp];
   Stretch<K, V>* all = stretches[thread_in_block() / kWarp];
   const uint32_t leaves = p.x.content->leaves;
   const Tile<K> tile;

@@ -5,7 +5,8 @@
 
 namespace weft::ordered {
 
-constexpr uint32_t kBlock = 256;  // threads of a block (internal/gpu)
+constexpr uint32_t kBlock = 256;             // threads of a block (internal/gpu)
+constexpr uint32_t kWarps = kBlock / kWarp;  // of a block
 
 struct SeekParams {
   Index x;

@@ -48,7 +48,8 @@ struct ChangeParams {
   uint32_t* begins;         // see Totals
   Leaves* before;           // leaves of all windows before, and, last, of all
   uint64_t* status;         // of sums over windows, a word for each block
-  uint32_t* next;           // windows that no block has begun, and whether a leaf is hot
+  uint32_t* next;           // the first block of windows that nobody has begun to plan
+  uint32_t* any_hot;        // 1: a leaf is hot
   Hot* hot;
   uint32_t* node_sums;  // pairs below each node of the new index
   // Instead of a batch: pairs that go.
@@ -136,7 +137,7 @@ __device__ __forceinline__ uint32_t first_of(const ChangeParams& p, uint32_t tou
   return first<uint32_t>(0, touches, [&](uint32_t t) { return p.touched[t] >= leaf; });
 }
 
-// gone_before is how many pairs go of those before one, and whether that one goes.
+// Gone is how many pairs go of those before one, and whether that one goes.
 struct Gone {
   uint64_t before;
   bool itself;
@@ -154,10 +155,10 @@ constexpr uint32_t kLeafBits = 31;
 __device__ __forceinline__ uint64_t packed(Leaves l) { return l.out | uint64_t(l.fresh) << kLeafBits; }
 __device__ __forceinline__ Leaves unpacked(uint64_t sum) { return {uint32_t(sum) & ((1u << kLeafBits) - 1), uint32_t(sum >> kLeafBits)}; }
 
-constexpr uint32_t kWindows = kWarp / kFanout;                // windows that a warp has a leaf per lane of
+constexpr uint32_t kWindows = kWarp / kFanout;        // windows that a warp has a leaf per lane of
 static_assert(kWindows * kFanout == kWarp);
-constexpr uint32_t kPlanned = 16;                            // windows that a warp plans
-constexpr uint32_t kTileWindows = kPlanned * kBlock / kWarp;  // and a block
+constexpr uint32_t kPlanned = 16;                     // windows that a warp plans
+constexpr uint32_t kTileWindows = kPlanned * kWarps;  // and a block
 
 // plan_gaps works out how many leaves a window comes to that pairs go from.
 __device__ __forceinline__ Leaves plan_gaps(const ChangeParams& p, uint32_t w, uint32_t leaves) {
@@ -193,7 +194,7 @@ __device__ __forceinline__ uint64_t plan_pair(const ChangeParams& p, uint32_t w,
     const uint32_t t = from + lane, first = p.firsts[t], end = p.firsts[t + 1];
     Planned& l = planned[p.touched[t] % kWarp];
     l.now += p.sums[end] - p.sums[first], l.touched = true;
-    if (end - first > kHotEntries) store_relaxed(p.next + 1, 1u);
+    if (end - first > kHotEntries) store_relaxed(p.any_hot, 1u);
   }
   sync_warp();
   const Planned own = planned[lane];
@@ -224,8 +225,8 @@ __device__ __forceinline__ uint64_t plan_pair(const ChangeParams& p, uint32_t w,
 template <bool kGaps>
 __device__ __forceinline__ void plan(const ChangeParams& p) {
   __shared__ prim::Tiles tiles;
-  __shared__ uint64_t sums[kBlock / kWarp];
-  __shared__ Planned all[kBlock / kWarp][kWarp];
+  __shared__ uint64_t sums[kWarps];
+  __shared__ Planned all[kWarps][kWarp];
   const uint32_t lane = lane_index(), warp = thread_in_block() / kWarp, leaves = p.old.content->leaves, touches = kGaps || leaves == 0 ? 0 : *p.touches;
   const uint32_t tile = prim::begin_tile(&tiles, p.next), first = tile * kTileWindows + warp * kPlanned, w = first + lane;
   uint64_t own = 0;
@@ -242,7 +243,7 @@ __device__ __forceinline__ void plan(const ChangeParams& p) {
   }
   const uint64_t upto = running(own);
   uint64_t total;
-  const uint64_t before = prim::block_before<kBlock / kWarp>(&tiles, shared(sums), p.status, tile, shuffle(kAll, upto, kWarp - 1), total);
+  const uint64_t before = prim::block_before<kWarps>(&tiles, shared(sums), p.status, tile, shuffle(kAll, upto, kWarp - 1), total);
   if (lane < kPlanned && w <= p.windows) p.before[w] = unpacked(before + upto - own);
 }
 
