@@ -33,7 +33,8 @@
 // of a bin, settles and plans; a second launch writes the rows, if it finds that there is memory, and otherwise waits for the host to find it. Where a bin
 // has too many, of a hub or since all edges are of few vertices, the batch is sorted, as larger ones are.
 //
-// The call says of each operation whether it changed the graph, and so which vertices have other rows now: [Edges.Where], [Edges.Ends].
+// The call says of each operation whether it changed the graph, and so which vertices have other rows now: [Edges.Where], [Edges.Ends],
+// and on a device [Graph.TouchedOn].
 //
 // # What edges and vertices have beside
 //

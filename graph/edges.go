@@ -1,6 +1,10 @@
 package graph
 
-import "slices"
+import (
+	"math"
+
+	"github.com/weftgo/weft/internal/touched"
+)
 
 // Where is the edges of a list of which done is true: of a batch that was inserted or deleted, those that the call reports, which are the
 // edges that changed the graph, each once. It panics if lengths differ.
@@ -23,7 +27,5 @@ func (e Edges) Where(done []bool) Edges {
 // Ends are the vertices at which the edges of a list begin and end, in ascending order, each once: of the edges that changed a graph, those whose
 // rows are others now.
 func (e Edges) Ends() []uint32 {
-	ends := slices.Concat(e.From, e.To)
-	slices.Sort(ends)
-	return slices.Compact(ends)
+	return touched.Ends(e.From, e.To, nil, math.MaxUint32+1)
 }

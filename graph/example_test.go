@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"log"
 
+	"github.com/weftgo/weft/device"
 	"github.com/weftgo/weft/device/cpu"
 	"github.com/weftgo/weft/graph"
 )
@@ -97,4 +98,52 @@ func ExampleGraph() {
 	// Output:
 	// 3 edges between 4 vertices
 	// neighbors of 0: [1 2 3] and then [1 3]
+}
+
+// What lies on a device stays there: a batch, which of its edges were new, the vertices that these touch, and their degrees.
+func ExampleGraph_TouchedOn() {
+	ctx := context.Background()
+	dev, err := cpu.Open(nil) // or a GPU
+	check(err)
+	defer dev.Close()
+	g, err := graph.New(dev, nil)
+	check(err)
+	defer g.Close()
+	_, err = g.Insert(ctx, []uint32{0, 1}, []uint32{1, 2}, nil)
+	check(err)
+
+	s, err := dev.NewStream()
+	check(err)
+	defer s.Close()
+	from, err := device.Upload(s, []uint32{2, 7, 0})
+	check(err)
+	defer from.Free()
+	to, err := device.Upload(s, []uint32{1, 0, 4}) // 2-1 is there already
+	check(err)
+	defer to.Free()
+	inserted, err := device.Make[bool](dev, 3)
+	check(err)
+	defer inserted.Free()
+	touched, err := device.Make[uint32](dev, 6)
+	check(err)
+	defer touched.Free()
+	count, err := device.Make[uint64](dev, 1)
+	check(err)
+	defer count.Free()
+	check(g.InsertOn(s, from, to, inserted))
+	check(g.TouchedOn(s, graph.DeviceEdges{From: from, To: to, Done: inserted}, touched, count))
+
+	n, vertices := make([]uint64, 1), make([]uint32, 6)
+	check(count.CopyTo(ctx, s, n))
+	check(touched.CopyTo(ctx, s, vertices))
+	degrees := make([]uint32, n[0])
+	check(g.Degree(ctx, vertices[:n[0]], degrees))
+	fmt.Println(vertices[:n[0]], "have degrees", degrees)
+	// Output: [0 4 7] have degrees [3 1 1]
+}
+
+func check(err error) {
+	if err != nil {
+		log.Fatal(err)
+	}
 }

@@ -206,7 +206,7 @@ func (g *Graph) Close() error {
 	defer g.open.Unlock()
 	g.closed = true
 	g.tracked.Closed()
-	return wrap("Close", errors.Join(err, g.engine.close(), g.leases.Free()))
+	return wrap("Close", errors.Join(err, g.ends.Close(), g.engine.close(), g.leases.Free()))
 }
 
 // ---- lookups -------------------------------------------------------------------

@@ -50,6 +50,6 @@ func (g *store) stats(ctx context.Context) (s Stats, err error) {
 		}
 	}
 	m := g.memory()
-	s.Bytes = m.records.buf.Size + m.alive.buf.Size + m.pool.buf.Size + g.copies + g.engine.beside()
+	s.Bytes = m.records.buf.Size + m.alive.buf.Size + m.pool.buf.Size + g.copies + g.engine.beside() + g.ends.Bytes()
 	return s, nil
 }

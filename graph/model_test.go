@@ -372,15 +372,33 @@ func (p *player[W]) runOn(k int, kinds []weft.OpKind, from, to []uint32, vals []
 		err = p.g.ApplyOn(s, o, u, v, w, done, count)
 	}
 	must(p.TB, err)
+	touched, some := upload(p.TB, s, make([]uint32, 2*len(from))), upload(p.TB, s, make([]uint64, 1))
+	must(p.TB, p.g.TouchedOn(s, DeviceEdges{Vertices: p.vertices, From: u, To: v, Done: done}, touched, some))
 	ok = make([]bool, len(from))
 	var total [1]uint64
 	must(p.TB, done.CopyTo(p.Context(), s, ok))
+	p.sameEnds(Edges{From: from, To: to}.Where(ok), s, touched, some)
 	must(p.TB, count.CopyTo(p.Context(), s, total[:]))
 	must(p.TB, p.g.Sync(p.Context()))
-	for _, err := range []error{u.Free(), v.Free(), w.Free(), o.Free(), done.Free(), count.Free()} {
+	for _, err := range []error{u.Free(), v.Free(), w.Free(), o.Free(), done.Free(), count.Free(), touched.Free(), some.Free()} {
 		must(p.TB, err)
 	}
 	return ok, int(total[0])
+}
+
+// sameEnds compares the vertices that are listed on a device with the ends of edges.
+func (p *player[W]) sameEnds(e Edges, s *device.Stream, touched device.Slice[uint32], count device.Slice[uint64]) {
+	p.Helper()
+	got, n := make([]uint32, touched.Len()), make([]uint64, 1)
+	must(p.TB, touched.CopyTo(p.Context(), s, got))
+	must(p.TB, count.CopyTo(p.Context(), s, n))
+	ends := map[uint32]bool{}
+	for i, u := range e.From {
+		ends[u], ends[e.To[i]] = true, true
+	}
+	if want := slices.Sorted(maps.Keys(ends)); !slices.Equal(got[:n[0]], want) || !slices.Equal(e.Ends(), want) {
+		p.Fatalf("touched are %v, and %v in host memory, want %v", got[:n[0]], e.Ends(), want)
+	}
 }
 
 func upload[T device.Elem](t testing.TB, s *device.Stream, v []T) device.Slice[T] {

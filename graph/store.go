@@ -14,6 +14,7 @@ import (
 	"github.com/weftgo/weft/internal/core"
 	"github.com/weftgo/weft/internal/observe"
 	"github.com/weftgo/weft/internal/op"
+	"github.com/weftgo/weft/internal/touched"
 )
 
 // store is a graph that changes, without the types of its weights.
@@ -39,6 +40,7 @@ type store struct {
 	weights core.Type    // 0: none
 	open    sync.RWMutex // taken by calls on snapshots, so that Close waits for them
 	closed  bool
+	ends    touched.Lister
 	tracked *observe.Tracked
 }
 
@@ -95,6 +97,7 @@ func newStore(dev device.Device, weights core.Type, opts *Options) (*store, erro
 		return nil, fmt.Errorf("graph: new graph: %w", err)
 	}
 	g.leases = core.NewLeases(m)
+	g.ends.Dev, g.ends.Most = dev, g.opts.MaxVertices
 	if host, ok := dev.(device.Host); ok {
 		g.engine = &cpuEngine{store: g, host: host}
 	} else if g.engine, err = newGPUEngine(g); err != nil {

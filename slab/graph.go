@@ -11,6 +11,7 @@ import (
 	"github.com/weftgo/weft/internal/batch"
 	"github.com/weftgo/weft/internal/core"
 	"github.com/weftgo/weft/internal/op"
+	"github.com/weftgo/weft/internal/touched"
 )
 
 // Graph is a graph that changes, with a hash set of neighbors for each vertex: the layout of Awad's thesis "Fully Concurrent
@@ -34,6 +35,7 @@ type Weight interface{ ~int32 | ~uint32 | ~float32 }
 type graph struct {
 	core   *core.Table
 	policy *graphPolicy
+	ends   *touched.Lister
 }
 
 // NewGraph makes a graph without edges on a device, which must outlive it. Errors: [weft.ErrOptions], [device.ErrMemory], and those of
@@ -71,7 +73,7 @@ func newGraph(dev device.Device, kind core.Kind, weight int, types core.Types, o
 	if err != nil {
 		return graph{}, err
 	}
-	return graph{t, t.Policy.(*graphPolicy)}, nil
+	return graph{t, t.Policy.(*graphPolicy), &touched.Lister{Dev: dev, Most: opts.MaxVertices}}, nil
 }
 
 func newGraphEngine(dev device.Device, w batch.Widths, s sizing, o *GraphOptions) (graphEngine, *core.Leases, error) {
@@ -292,7 +294,7 @@ func (g *graph) Sync(ctx context.Context) error { return g.core.Sync(ctx) }
 func (g *graph) Check(ctx context.Context) error { return g.core.Check(ctx) }
 
 // Close frees the graph, once calls in flight have ended. Idempotent.
-func (g *graph) Close() error { return g.core.Close() }
+func (g *graph) Close() error { return errors.Join(g.ends.Close(), g.core.Close()) }
 
 // ---- lookups ----------------------------------------------------------------
 

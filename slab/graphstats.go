@@ -43,7 +43,7 @@ func (g *graph) Stats(ctx context.Context) (s GraphStats, err error) {
 		gen, d := g.generation(), e.dict()
 		s = GraphStats{
 			Vertices: d.n, Arcs: int(now.Live), Edges: int(now.Live), BaseSlabs: int(d.kept), Chained: pool.Used, Spare: int(gen.buckets - d.kept),
-			Tombstones: int(now.Dead), Bytes: gen.MemoryBytes(), Scratch: e.scratch(), Chains: chains,
+			Tombstones: int(now.Dead), Bytes: gen.MemoryBytes(), Scratch: e.scratch() + g.ends.Bytes(), Chains: chains,
 		}
 		if !g.Directed() {
 			s.Edges /= 2

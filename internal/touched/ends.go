@@ -1,0 +1,57 @@
+package touched
+
+import (
+	"math/bits"
+	"slices"
+)
+
+// Ends are the ends of edges of which done is true, or of all if there are no done, each once and in ascending order; those that are not less
+// than vertices are left out. Columns have one length.
+func Ends(from, to []uint32, done []bool, vertices uint64) []uint32 {
+	n, largest := 0, uint32(0)
+	each(from, to, done, vertices, func(v uint32) {
+		n++
+		largest = max(largest, v)
+	})
+	if n == 0 {
+		return []uint32{}
+	}
+	if words := int(largest/64) + 1; words <= n {
+		return marked(from, to, done, vertices, words)
+	}
+	ends := make([]uint32, 0, n)
+	each(from, to, done, vertices, func(v uint32) { ends = append(ends, v) })
+	slices.Sort(ends)
+	return slices.Compact(ends)
+}
+
+// marked is Ends where vertices lie close: by a bit for each, in so many words.
+func marked(from, to []uint32, done []bool, vertices uint64, words int) []uint32 {
+	set := make([]uint64, words)
+	each(from, to, done, vertices, func(v uint32) { set[v/64] |= 1 << (v % 64) })
+	n := 0
+	for _, w := range set {
+		n += bits.OnesCount64(w)
+	}
+	ends := make([]uint32, 0, n)
+	for i, w := range set {
+		for ; w != 0; w &= w - 1 {
+			ends = append(ends, uint32(64*i+bits.TrailingZeros64(w)))
+		}
+	}
+	return ends
+}
+
+// each calls f for the ends that count.
+func each(from, to []uint32, done []bool, vertices uint64, f func(v uint32)) {
+	for i, u := range from {
+		if len(done) > 0 && !done[i] {
+			continue
+		}
+		for _, v := range [2]uint32{u, to[i]} {
+			if uint64(v) < vertices {
+				f(v)
+			}
+		}
+	}
+}

@@ -1,0 +1,110 @@
+// Kernels that list the ends of edges, each once and in ascending order. touched.go explains them.
+#include "weft/access.cuh"
+#include "weft/lookback.cuh"
+#include "weft/warp.cuh"
+
+namespace weft::touched {
+
+constexpr uint32_t kThreads = 256, kWarps = kThreads / kWarp;
+constexpr uint32_t kRows = 4;                             // of 32 words, of a warp in a tile
+constexpr uint32_t kTileWords = kThreads * kRows;         // twin of tileWords in touched.go
+constexpr uint64_t kTileVertices = uint64_t(kTileWords) * 32;
+
+struct MarkParams {
+  const uint32_t* from;
+  const uint32_t* to;
+  const uint8_t* done;  // which edges count; null: all
+  uint32_t* bits;       // one for each vertex
+  uint32_t* end;        // of what is marked: one more than the largest vertex
+  uint64_t n;
+  uint32_t vertices;    // ends from there on are left out
+  uint32_t unused;
+};
+
+struct ListParams {
+  uint32_t* bits;      // of whole tiles; zero behind it
+  const uint32_t* end;
+  uint32_t* next;      // tile that no block has begun
+  uint64_t* status;    // a word per tile
+  uint32_t* out;
+  uint64_t* count;     // written: how many vertices there are
+  uint64_t room;       // so many are written, at most
+};
+
+// note marks a vertex. Hubs are met by many threads, so who finds it marked leaves it at that.
+__device__ __forceinline__ void note(const MarkParams& p, uint32_t v, uint32_t& end) {
+  if (v >= p.vertices) return;
+  uint32_t* word = p.bits + v / 32;
+  const uint32_t bit = 1u << v % 32;
+  if ((load_relaxed(word) & bit) == 0) or_relaxed(word, bit);
+  if (v >= end) end = v + 1;
+}
+
+// mark marks the ends of edges that count. Four edges of a thread are under way.
+__device__ __forceinline__ void mark(const MarkParams& p) {
+  constexpr uint32_t kAtOnce = 4;
+  const uint64_t step = threads_in_grid();
+  uint32_t end = 0;
+  for (uint64_t first = thread_index(); first < p.n; first += kAtOnce * step) {
+    uint32_t u[kAtOnce], v[kAtOnce];
+#pragma unroll
+    for (uint32_t k = 0; k < kAtOnce; k++) {
+      const uint64_t i = first + k * step;
+      const bool counts = i < p.n && (p.done == nullptr || p.done[i] != 0);
+      u[k] = counts ? p.from[i] : ~0u, v[k] = counts ? p.to[i] : ~0u;
+    }
+#pragma unroll
+    for (uint32_t k = 0; k < kAtOnce; k++) {
+      note(p, u[k], end);
+      note(p, v[k], end);
+    }
+  }
+  sync_warp();
+#pragma unroll
+  for (uint32_t x = kWarp / 2; x != 0; x /= 2) {
+    const uint32_t other = shuffle_xor(kAll, end, x);
+    if (other > end) end = other;
+  }
+  if (lane_index() == 0 && end > load_relaxed(p.end)) max_relaxed(p.end, end);
+}
+
+// list writes what is marked, tile by tile, up to the last one that has any.
+__device__ __forceinline__ void list(const ListParams& p) {
+  __shared__ prim::Tiles shared_tile;
+  __shared__ uint64_t shared_sums[kWarps];
+  const uint32_t lane = lane_index(), warp = thread_in_block() / kWarp, end = *p.end;
+  for (;;) {
+    const uint32_t tile = prim::begin_tile(&shared_tile, p.next);
+    if (tile > 0 && tile * kTileVertices >= end) return;
+    const uint64_t first = uint64_t(tile) * kTileWords + warp * kRows * kWarp;
+    uint32_t words[kRows], sum = 0;
+#pragma unroll
+    for (uint32_t r = 0; r < kRows; r++) words[r] = p.bits[first + r * kWarp + lane];
+#pragma unroll
+    for (uint32_t r = 0; r < kRows; r++) {
+      if (words[r] != 0) p.bits[first + r * kWarp + lane] = 0;
+      sum += popcount(words[r]);
+    }
+    uint64_t total;
+    uint64_t at = prim::block_before<kWarps>(&shared_tile, shared(shared_sums), p.status, tile, prim::sum_of_warp(sum), total);
+#pragma unroll
+    for (uint32_t r = 0; r < kRows; r++) {
+      // A word is written by the warp, a vertex by a lane.
+      for (uint32_t left = ballot(kAll, words[r] != 0); left != 0; left &= left - 1) {
+        const uint32_t from = lowest(left), word = shuffle(kAll, words[r], from);
+        const uint64_t to = at + popcount(word & ((1u << lane) - 1));
+        if ((word >> lane & 1) && to < p.room) p.out[to] = uint32_t((first + r * kWarp + from) * 32 + lane);
+        at += popcount(word);
+      }
+    }
+    if ((tile + 1) * kTileVertices >= end && thread_in_block() == 0) *p.count = total;
+  }
+}
+
+}  // namespace weft::touched
+
+using namespace weft;
+using namespace weft::touched;
+
+extern "C" __global__ void __launch_bounds__(kThreads) touched_mark(MarkParams p) { mark(p); }
+extern "C" __global__ void __launch_bounds__(kThreads) touched_list(ListParams p) { list(p); }

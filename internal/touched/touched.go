@@ -1,0 +1,199 @@
+// Package touched lists the ends of edges, each once: of a batch that changed a graph, the vertices that it touched.
+//
+// On a GPU a vertex is a bit. One kernel marks the ends and notes the largest; another goes over the bits up to there, tile by tile, adds
+// up how many lie before each tile by decoupled look-back (weft/lookback.cuh), writes the vertices and clears their bits, so
+// that the next list finds them clear. So it costs a look at each edge and one at each bit, in the L2 cache for graphs of some hundred million
+// vertices, and nothing is sorted.
+package touched
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+
+	"github.com/weftgo/weft/device"
+	"github.com/weftgo/weft/internal/batch"
+	"github.com/weftgo/weft/internal/cpu"
+	"github.com/weftgo/weft/internal/gpu"
+	"github.com/weftgo/weft/internal/op"
+)
+
+//go:generate go run ../../cmd/weftgen -loader=false -target 80+ptx83,90+ptx83 touched.cu
+
+// As compiled in.
+const (
+	tileWords    = 1024
+	tileVertices = 32 * tileWords
+)
+
+// Edges are those of a batch on a device, of one length; without elements in Done all of them count.
+type Edges struct {
+	From, To device.Slice[uint32]
+	Done     device.Slice[bool]
+	Vertices int // ends are less; 0: as Lister.Most says
+}
+
+// Lister lists ends of edges on one device, one list after the other. It takes memory when it is first used, until Close. It is safe for
+// concurrent use.
+type Lister struct {
+	Dev  device.Device
+	Most int // vertices that may be
+
+	mu         sync.Mutex
+	mark, list device.Kernel
+	used       *device.Event // behind the last list; nil before the first
+	bits       device.Buffer
+	state      device.Buffer // what mark and list tell each other
+	spoilt     bool          // bits may be set
+	closed     bool
+}
+
+// List submits writing ends to a slice, as far as it goes, and how many there are to count[0].
+func (l *Lister) List(s *device.Stream, e Edges, ends device.Slice[uint32], count device.Slice[uint64]) error {
+	if err := l.check(s, e, ends, count); err != nil {
+		return err
+	}
+	if e.Vertices == 0 {
+		e.Vertices = l.Most
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.closed {
+		return op.ErrClosed
+	}
+	if _, ok := l.Dev.(device.Host); ok {
+		return write(s, e, ends, count)
+	}
+	return l.submit(s, e, ends, count)
+}
+
+// check refuses what cannot be written. Edges have been checked.
+func (l *Lister) check(s *device.Stream, e Edges, ends device.Slice[uint32], count device.Slice[uint64]) error {
+	switch {
+	case e.Vertices < 0 || e.Vertices > l.Most:
+		return fmt.Errorf("%w: %d vertices, want 0 to %d, which is MaxVertices", device.ErrInvalid, e.Vertices, l.Most)
+	case count.Len() == 0:
+		return fmt.Errorf("%w: a slice of one element takes the count, and there is none", device.ErrInvalid)
+	case count.Device() != l.Dev || ends.Len() > 0 && ends.Device() != l.Dev:
+		return fmt.Errorf("%w: what is written lies on another device than the graph", device.ErrInvalid)
+	case ends.Len() > 0 && count.Ptr() < ends.Ptr()+device.Ptr(4*ends.Len()) && ends.Ptr() < count.Ptr()+8:
+		return fmt.Errorf("%w: the count is among the vertices that are written", device.ErrInvalid)
+	}
+	return (&batch.Batch{}).CheckPlace(l.Dev, s)
+}
+
+// write is List on a device that is the host.
+func write(s *device.Stream, e Edges, ends device.Slice[uint32], count device.Slice[uint64]) error {
+	if err := cpu.Open(s); err != nil {
+		return err
+	}
+	all := Ends(e.From.Host(), e.To.Host(), e.Done.Host(), uint64(e.Vertices))
+	copy(ends.Host(), all)
+	count.Host()[0] = uint64(len(all))
+	return nil
+}
+
+// submit is List on a GPU. Lists come one after the other, whatever their streams.
+func (l *Lister) submit(s *device.Stream, e Edges, ends device.Slice[uint32], count device.Slice[uint64]) (err error) {
+	if err := l.open(); err != nil {
+		return err
+	}
+	tiles := (e.Vertices + tileVertices - 1) / tileVertices
+	if err := l.room(tiles); err != nil {
+		return err
+	}
+	if err := s.Wait(l.used); err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, s.Record(l.used)) }()
+	if l.spoilt {
+		if err := s.Fill(l.bits.Ptr, 0, l.bits.Size/4); err != nil {
+			return err
+		}
+	}
+	l.spoilt = true // until both are submitted
+	if err := s.Fill(l.state.Ptr, 0, stateBytes(tiles)/4); err != nil {
+		return err
+	}
+	m := markParams{
+		from: e.From.Ptr(), to: e.To.Ptr(), done: e.Done.Ptr(), bits: l.bits.Ptr, end: l.state.Ptr,
+		n: uint64(e.From.Len()), vertices: uint32(e.Vertices),
+	}
+	if err := device.Launch(s, l.mark, gpu.Wave(l.Dev, e.From.Len()), gpu.Block, &m); err != nil {
+		return err
+	}
+	p := listParams{
+		bits: l.bits.Ptr, end: m.end, next: l.state.Ptr + 4, status: l.state.Ptr + statusAt,
+		out: ends.Ptr(), count: count.Ptr(), room: uint64(ends.Len()),
+	}
+	err = device.Launch(s, l.list, gpu.Wave(l.Dev, tiles*gpu.BlockThreads), gpu.Block, &p)
+	l.spoilt = err != nil
+	return err
+}
+
+// statusAt is where the words of tiles begin in the state, behind the end of what is marked and the number of the next tile.
+const statusAt = 8
+
+func stateBytes(tiles int) int { return statusAt + 8*tiles }
+
+// open loads kernels, the first time.
+func (l *Lister) open() error {
+	if l.used != nil {
+		return nil
+	}
+	err := gpu.Load(l.Dev, &touchedImage, []gpu.Entry{{Name: "mark", To: &l.mark}, {Name: "list", To: &l.list}})
+	if err == nil {
+		l.used, err = l.Dev.NewEvent()
+	}
+	return err
+}
+
+// room makes memory large enough, behind the list that has it.
+func (l *Lister) room(tiles int) (err error) {
+	if l.bits.Size >= 4*tileWords*tiles {
+		return nil
+	}
+	if err := l.free(); err != nil {
+		return err
+	}
+	if l.state, err = l.Dev.Alloc(stateBytes(tiles)); err != nil {
+		return err
+	}
+	if l.bits, err = l.Dev.Alloc(4 * tileWords * tiles); err != nil {
+		return fmt.Errorf("a bit for each of %d vertices: %w", tiles*tileVertices, err)
+	}
+	l.spoilt = true
+	return nil
+}
+
+func (l *Lister) free() error {
+	err := l.used.Sync(context.Background())
+	for _, b := range []*device.Buffer{&l.bits, &l.state} {
+		if b.Size > 0 {
+			err = errors.Join(err, l.Dev.Free(*b))
+		}
+		*b = device.Buffer{}
+	}
+	return err
+}
+
+// Bytes is how much memory it takes.
+func (l *Lister) Bytes() int {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.bits.Size + l.state.Size
+}
+
+// Close frees it, behind the last list. Idempotent.
+func (l *Lister) Close() error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.closed = true
+	if l.used == nil {
+		return nil
+	}
+	err := errors.Join(l.free(), l.used.Close())
+	l.used = nil
+	return err
+}

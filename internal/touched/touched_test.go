@@ -1,0 +1,388 @@
+package touched_test
+
+import (
+	_ "embed"
+	"errors"
+	"fmt"
+	"maps"
+	"math"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/weftgo/weft"
+	"github.com/weftgo/weft/device"
+	"github.com/weftgo/weft/device/cpu"
+	"github.com/weftgo/weft/device/devicetest"
+	"github.com/weftgo/weft/device/sim"
+	"github.com/weftgo/weft/internal/conformance"
+	"github.com/weftgo/weft/internal/dst"
+	"github.com/weftgo/weft/internal/mutate"
+	"github.com/weftgo/weft/internal/touched"
+)
+
+// batch is edges in host memory, and what there is to be listed of them.
+type batch struct {
+	from, to []uint32
+	done     []bool
+	vertices int // 0: as many as may be
+}
+
+// want are its ends, by a map.
+func (b batch) want(most int) []uint32 {
+	if b.vertices > 0 {
+		most = b.vertices
+	}
+	ends := map[uint32]bool{}
+	for i, u := range b.from {
+		for _, v := range []uint32{u, b.to[i]} {
+			if (len(b.done) == 0 || b.done[i]) && uint64(v) < uint64(most) {
+				ends[v] = true
+			}
+		}
+	}
+	return slices.Sorted(maps.Keys(ends))
+}
+
+// draw draws n edges between vertices below a bound, of which a part counts, and half of which have a hub.
+func draw(r *rand.Rand, n int, below uint64, share float64) batch {
+	b := batch{from: make([]uint32, n), to: make([]uint32, n), done: make([]bool, n)}
+	for i := range n {
+		b.from[i], b.to[i], b.done[i] = uint32(r.Uint64N(below)), uint32(r.Uint64N(below)), r.Float64() < share
+		if r.IntN(2) == 0 {
+			b.from[i] = uint32(below / 3)
+		}
+	}
+	return b
+}
+
+// unwritten is what is where nothing is written.
+const unwritten = 4_000_000_011
+
+// listed is a list that has been submitted.
+type listed struct {
+	testing.TB
+	s     *device.Stream
+	ends  device.Slice[uint32]
+	count device.Slice[uint64]
+	free  func() error
+}
+
+// submit submits a list, with room for so many.
+func submit(t testing.TB, l *touched.Lister, s *device.Stream, b batch, room int) (listed, error) {
+	from, to, done := upload(t, s, b.from), upload(t, s, b.to), upload(t, s, b.done)
+	x := listed{t, s, upload(t, s, slices.Repeat([]uint32{unwritten}, room+1)), upload(t, s, []uint64{99, 99}), nil}
+	x.free = func() error {
+		return errors.Join(from.Free(), to.Free(), done.Free(), x.ends.Free(), x.count.Free())
+	}
+	return x, l.List(s, touched.Edges{From: from, To: to, Done: done, Vertices: b.vertices}, x.ends.Sub(0, room), x.count)
+}
+
+func upload[T device.Elem](t testing.TB, s *device.Stream, v []T) device.Slice[T] {
+	t.Helper()
+	d, err := device.Upload(s, v)
+	must(t, err)
+	return d
+}
+
+// is compares it with what there is to be listed.
+func (x listed) is(want []uint32) {
+	x.Helper()
+	got, count := make([]uint32, x.ends.Len()), make([]uint64, 2)
+	must(x, x.ends.CopyTo(x.Context(), x.s, got))
+	must(x, x.count.CopyTo(x.Context(), x.s, count))
+	n := min(len(want), len(got)-1)
+	if int(count[0]) != len(want) || !slices.Equal(got[:n], want[:n]) {
+		x.Fatalf("%d ends, %v, want %d, %v", count[0], got[:n], len(want), want[:n])
+	}
+	for i, v := range got[n:] {
+		if v != unwritten {
+			x.Fatalf("place %d behind %d ends is %d", i, n, v)
+		}
+	}
+	if count[1] != 99 {
+		x.Fatalf("%d is behind the count", count[1])
+	}
+	must(x, x.free())
+}
+
+// list lists batches of all kinds, one after the other, so that what one leaves behind is found by the next.
+func list(t testing.TB, dev device.Device) {
+	const most = 5*touched.TileVertices - 7
+	l := &touched.Lister{Dev: dev, Most: most}
+	s, r := devicetest.NewStream(t, dev), rand.New(rand.NewPCG(1, 5))
+	last := uint32(most - 1)
+	few := draw(r, 40, 100, 1)
+	few.vertices = 50
+	for name, b := range map[string]batch{
+		"none":             {},
+		"none counts":      {from: []uint32{1, 2}, to: []uint32{3, 4}, done: []bool{false, false}},
+		"all count":        {from: []uint32{7, 7, 0}, to: []uint32{7, 0, 7}},
+		"some count":       {from: []uint32{5, 1, 9}, to: []uint32{6, 2, 5}, done: []bool{true, false, true}},
+		"the last":         {from: []uint32{last}, to: []uint32{last}},
+		"beyond":           {from: []uint32{last + 1, math.MaxUint32, 1 << 31}, to: []uint32{3, last + 2, 1 << 31}},
+		"all beyond":       {from: []uint32{last + 1}, to: []uint32{math.MaxUint32}},
+		"ends of a tile":   {from: []uint32{touched.TileVertices - 1, 2 * touched.TileVertices}, to: []uint32{touched.TileVertices, 2*touched.TileVertices - 1}},
+		"ends of words":    {from: []uint32{31, 63, 1023, 4095}, to: []uint32{32, 64, 1024, 4096}},
+		"one tile alone":   {from: []uint32{3 * touched.TileVertices}, to: []uint32{3*touched.TileVertices + 5}},
+		"up to a vertex":   few,
+		"the first of all": {from: []uint32{0}, to: []uint32{1}, vertices: 1},
+		"dense":            draw(r, 600, 300, 0.9),
+		"many tiles":       draw(r, 500, most, 0.7),
+		"beyond, mixed":    draw(r, 300, 2*most, 1),
+	} {
+		want := b.want(most)
+		for _, room := range []int{2 * len(b.from), len(want), len(want) / 2, 0} {
+			x, err := submit(t, l, s, b, room)
+			if err != nil {
+				t.Fatalf("%s: %v", name, err)
+			}
+			x.is(want)
+		}
+	}
+	must(t, l.Close())
+}
+
+// overStreams submits lists to several streams, and waits for none: they come one behind the other, also where memory becomes larger
+// and where the lister is closed.
+func overStreams(t testing.TB, dev device.Device, seed uint64) {
+	l, r := &touched.Lister{Dev: dev, Most: 4 * touched.TileVertices}, rand.New(rand.NewPCG(seed, 7))
+	streams := []*device.Stream{devicetest.NewStream(t, dev), devicetest.NewStream(t, dev)}
+	var all []listed
+	var want [][]uint32
+	for i := range 7 {
+		b := draw(r, 20+r.IntN(60), 2000, 0.8)
+		if b.vertices = 1000; i == 4 {
+			b.vertices = 0 // which takes more memory
+		}
+		x, err := submit(t, l, streams[i%2], b, 2*len(b.from))
+		must(t, err)
+		all, want = append(all, x), append(want, b.want(l.Most))
+	}
+	must(t, l.Close())
+	for i, x := range all {
+		x.is(want[i])
+	}
+}
+
+func must(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestList(t *testing.T) { list(t, devicetest.Open(t)) }
+
+func TestSmokeList(t *testing.T) { list(t, devicetest.OpenGPU(t)) }
+
+func TestOverStreams(t *testing.T) { overStreams(t, devicetest.Open(t), 1) }
+
+var kernelTests = []mutate.KernelTest{{Name: "list", Run: list}, {Name: "streams", Run: func(t testing.TB, dev device.Device) { overStreams(t, dev, 2) }}}
+
+// Lanes, warps and blocks overtake each other, memory is weak, and a data race is a fault.
+func TestSchedules(t *testing.T) { mutate.OnSim(t, kernelTests, 1, 90) }
+
+// The tests of the kernels find broken ones.
+func TestMutantsFailKernelTests(t *testing.T) {
+	mutate.WantAllNoticed(t, kernelTests, []mutate.Broken{
+		{"a mark takes others away", "mark", `atom\.relaxed\.gpu\.global\.or\.b32`, "atom.relaxed.gpu.global.exch.b32"},
+		{"the end is that of the last warp", "mark", `red\.relaxed\.gpu\.global\.max\.u32`, "red.relaxed.gpu.global.min.u32"},
+		{"bits stay", "list", `st\.global\.u32 \[%rd\d+\+\d+\], %r\d+;`, ""},
+		{"lanes below and the own", "list", `not\.b32`, "mov.b32"},
+		{"tiles are taken at the scope of a block", "list", `atom\.relaxed\.gpu(\.global\.add\.u32)`, "atom.relaxed.cta$1"},
+	})
+}
+
+// Each call by which the host orders lists, or waits for them, is needed.
+func TestOmissionsAreNoticed(t *testing.T) {
+	if testing.Short() {
+		t.Skip("interprets kernels")
+	}
+	conformance.NotRaced(t, "the simulator has goroutines of its own")
+	var tries []dst.Try
+	for seed := range uint64(3) {
+		tries = append(tries, func(wrap func(device.Device) device.Device) error {
+			simulated, err := sim.Open(&sim.Options{Scheduler: sim.Random, Seed: seed, Races: true})
+			if err != nil {
+				return err
+			}
+			failed, log := conformance.Report(t, func(t testing.TB) { overStreams(t, wrap(simulated), seed) })
+			if err := simulated.Close(); failed || err != nil {
+				return errors.Join(errors.New(log), err)
+			}
+			return nil
+		})
+	}
+	must(t, tries[0](func(dev device.Device) device.Device { return dev }))
+	dst.Omit(t, ".", nil, tries...)
+}
+
+// A stream of a CPU that is closed is refused.
+func TestClosedStream(t *testing.T) {
+	dev, err := cpu.Open(nil)
+	must(t, err)
+	s, err := dev.NewStream()
+	must(t, err)
+	from, count := upload(t, s, []uint32{1}), upload(t, s, []uint64{1})
+	must(t, s.Close())
+	l := &touched.Lister{Dev: dev, Most: 10}
+	if err := l.List(s, touched.Edges{From: from, To: from}, device.Slice[uint32]{}, count); !errors.Is(err, device.ErrClosed) {
+		t.Errorf("a closed stream: %v", err)
+	}
+	must(t, errors.Join(l.Close(), dev.Close()))
+}
+
+//go:embed testdata/survivors.txt
+var survivors string
+
+// Few random changes of the kernels go unnoticed, where flags ask how many.
+func TestRandomMutants(t *testing.T) {
+	mutate.Run(t, mutate.Config{Images: []*device.Image{touched.Image}, Reasons: survivors, Trials: map[string]func(*mutate.Mutant) []mutate.Trial{
+		touched.Image.String(): func(m *mutate.Mutant) []mutate.Trial { return slices.Concat(mutate.OnDevices(m.Arch, 1, kernelTests)) },
+	}})
+}
+
+// The kernels of both architectures are the same, so one of them is interpreted.
+func TestSameKernels(t *testing.T) { conformance.SameKernels(t, "touched") }
+
+// Lists behind one of which a part has failed are right.
+func TestFails(t *testing.T) {
+	dev := devicetest.Open(t)
+	s, r := devicetest.NewStream(t, dev), rand.New(rand.NewPCG(3, 3))
+	b, other := draw(r, 50, 3000, 1), draw(r, 50, 3000, 1)
+	devicetest.FailEach(t, dev, "List", func() error {
+		l := &touched.Lister{Dev: dev, Most: 3000}
+		try := func(b batch) error {
+			ends, err := device.Make[uint32](dev, 200)
+			var count device.Slice[uint64]
+			if err == nil {
+				count, err = device.Make[uint64](dev, 1)
+			}
+			from, to, err2 := both(s, b)
+			if err = errors.Join(err, err2); err == nil {
+				err = l.List(s, touched.Edges{From: from, To: to}, ends, count)
+			}
+			if err != nil {
+				devicetest.Heal(dev)
+				err = errors.Join(err, s.Sync(t.Context()))
+			}
+			got, n := make([]uint32, 200), make([]uint64, 1)
+			if err == nil {
+				err = errors.Join(ends.CopyTo(t.Context(), s, got), count.CopyTo(t.Context(), s, n))
+			}
+			if want := b.want(3000); err == nil && !slices.Equal(got[:n[0]], want) {
+				t.Errorf("%v, want %v", got[:n[0]], want)
+			}
+			devicetest.Heal(dev)
+			return errors.Join(err, s.Sync(t.Context()), ends.Free(), count.Free(), from.Free(), to.Free())
+		}
+		err := try(b)
+		return errors.Join(err, try(other), l.Close())
+	})
+}
+
+// both uploads the columns of a batch.
+func both(s *device.Stream, b batch) (from, to device.Slice[uint32], err error) {
+	if from, err = device.Upload(s, b.from); err == nil {
+		to, err = device.Upload(s, b.to)
+	}
+	return from, to, err
+}
+
+// What cannot be written is refused, and nothing is.
+func TestMisuse(t *testing.T) {
+	dev := devicetest.Open(t)
+	s, host := devicetest.NewStream(t, dev), devicetest.OpenCPU(t, 1)
+	other := devicetest.NewStream(t, host)
+	l := &touched.Lister{Dev: dev, Most: 100}
+	from, ends := devicetest.Upload(t, s, []uint32{1, 2}), devicetest.Upload(t, s, []uint32{8, 8, 8, 8})
+	count, wide := devicetest.Upload(t, s, []uint64{7}), devicetest.Upload(t, s, []uint64{7, 7, 7})
+	among, err := device.Wrap[uint32](dev, device.Buffer{Ptr: wide.Ptr(), Size: 24, Host: device.Bytes(wide.Host())}, 6)
+	must(t, err)
+	e := touched.Edges{From: from, To: from}
+	for _, tt := range []struct {
+		says string
+		run  func() error
+	}{
+		{"no stream", func() error { return l.List(nil, e, ends, count) }},
+		{"the stream belongs to another device", func() error { return l.List(other, e, ends, count) }},
+		{"takes the count", func() error { return l.List(s, e, ends, device.Slice[uint64]{}) }},
+		{"another device", func() error { return l.List(s, e, devicetest.Upload(t, other, []uint32{1}), count) }},
+		{"another device", func() error { return l.List(s, e, ends, devicetest.Upload(t, other, []uint64{1})) }},
+		{"count is among", func() error { return l.List(s, e, among, wide.Sub(0, 1)) }},
+		{"count is among", func() error { return l.List(s, e, among, wide.Sub(2, 3)) }},
+		{"count is among", func() error { return l.List(s, e, among.Sub(3, 4), wide.Sub(1, 2)) }},
+		{"-1 vertices", func() error { return l.List(s, touched.Edges{From: from, To: from, Vertices: -1}, ends, count) }},
+		{"101 vertices, want 0 to 100", func() error { return l.List(s, touched.Edges{From: from, To: from, Vertices: 101}, ends, count) }},
+	} {
+		if err := tt.run(); !errors.Is(err, device.ErrInvalid) || !strings.Contains(err.Error(), tt.says) {
+			t.Errorf("%v, want one that says %q", err, tt.says)
+		}
+	}
+	if got := devicetest.Download(t, s, ends); !slices.Equal(got, []uint32{8, 8, 8, 8}) {
+		t.Errorf("ends have been written: %v", got)
+	}
+	must(t, l.List(s, e, among.Sub(2, 6), wide.Sub(0, 1))) // side by side
+	if got := devicetest.Download(t, s, wide); !slices.Equal(got, []uint64{2, 1 | 2<<32, 7}) {
+		t.Errorf("count and ends are %v", got)
+	}
+	must(t, l.List(s, touched.Edges{From: ends.Sub(0, 2), To: from}, ends, count)) // over what is read
+	if got := devicetest.Download(t, s, ends); !slices.Equal(got, []uint32{1, 2, 8, 8}) {
+		t.Errorf("ends in the place of edges are %v", got)
+	}
+	must(t, errors.Join(l.Close(), l.Close()))
+	if err := l.List(s, e, ends, count); !errors.Is(err, weft.ErrClosed) {
+		t.Errorf("closed: %v", err)
+	}
+}
+
+// Memory is taken by the first list on a GPU, for as many vertices as may be.
+func TestBytes(t *testing.T) {
+	dev := devicetest.OpenGPU(t)
+	l, s := &touched.Lister{Dev: dev, Most: 1 << 28}, devicetest.NewStream(t, dev)
+	if n := l.Bytes(); n != 0 {
+		t.Errorf("%d bytes before the first list", n)
+	}
+	b := draw(rand.New(rand.NewPCG(5, 5)), 10, 900, 1)
+	b.vertices = 1000
+	x, err := submit(t, l, s, b, 20)
+	must(t, err)
+	if n := l.Bytes(); n > 8<<10 {
+		t.Errorf("%d bytes for 1000 vertices", n)
+	}
+	x.is(b.want(l.Most))
+	b.vertices = 0
+	x, err = submit(t, l, s, b, 20)
+	must(t, err)
+	if n := l.Bytes(); n < 32<<20 || n > 33<<20 {
+		t.Errorf("%d bytes for 2^28 vertices", n)
+	}
+	x.is(b.want(l.Most))
+	must(t, l.Close())
+}
+
+// In host memory the ends of edges are those of a map, whether vertices lie close or not.
+func TestEnds(t *testing.T) {
+	r := rand.New(rand.NewPCG(2, 4))
+	for i := range 300 {
+		below, most := uint64(1)<<(1+r.IntN(32)), uint64(1)<<(1+r.IntN(32))
+		b := draw(r, r.IntN(200), below, 0.8)
+		if i%3 == 0 {
+			b.done = nil
+		}
+		if got, want := touched.Ends(b.from, b.to, b.done, most), b.want(int(most)); got == nil || !slices.Equal(got, want) {
+			t.Fatalf("%d edges below %d and %d: %v, want %v", len(b.from), below, most, got, want)
+		}
+	}
+}
+
+// Schedulers have lists of several streams overtake each other.
+func TestStreams(t *testing.T) {
+	for _, scheduler := range []sim.Scheduler{sim.Random, sim.PCT} {
+		t.Run(fmt.Sprint(scheduler), func(t *testing.T) {
+			overStreams(t, devicetest.OpenSim(t, &sim.Options{Scheduler: scheduler, Seed: 4, Races: true}), 4)
+		})
+	}
+}
