@@ -307,6 +307,40 @@ func TestProgramsThatStay(t *testing.T) {
 
 func same(a, b map[string]*program) bool { return a["k"] == b["k"] }
 
+// Programs stay also where images have variables, of which each device has its own, wherever it has room for them.
+func TestVariablesOfEachDevice(t *testing.T) {
+	src := strings.Replace(ptx(`
+	mov.u64 %rd3, count;
+	ld.global.u64 %rd4, [count];
+	add.u64 %rd4, %rd4, 1;
+	st.u64 [%rd3+8], %rd4;
+	ld.u64 %rd4, [count+8];
+	st.global.u64 [%rd2], %rd3;
+	st.global.u64 [%rd2+8], %rd4;`), ".visible .entry", ".global .align 8 .u64 count[2] = {41, 0};\n.visible .entry", 1)
+	programs, at := map[*program]bool{}, map[uint64]bool{}
+	for _, before := range []int{1, 1000, 100_000} {
+		r := newRig(t, nil, ptx(""), []uint64{0}, 2)
+		if _, err := r.dev.Alloc(before); err != nil {
+			t.Fatal(err)
+		}
+		m, err := r.dev.Load(&device.Image{Name: "variables", Targets: []device.Target{{Arch: 80, PTX: src}}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if r.kernel, err = m.Kernel("k"); err != nil {
+			t.Fatal(err)
+		}
+		got := r.run(1, 1)
+		if got[1] != 42 {
+			t.Errorf("behind %d bytes the variable is %d, want 42", before, got[1])
+		}
+		programs[m.(*loaded).prog["k"]], at[got[0]] = true, true
+	}
+	if len(programs) != 1 || len(at) != 3 {
+		t.Errorf("%d programs, want one; the variable has %d addresses, want three", len(programs), len(at))
+	}
+}
+
 // Every access to global memory is watched, in order.
 func TestWatch(t *testing.T) {
 	var seen []Access

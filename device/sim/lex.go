@@ -22,7 +22,7 @@ const (
 // lex cuts PTX text into tokens and drops comments. Dots belong to words:
 // "ld.param.u64" and "%tid.x" are one word each.
 func lex(src string) ([]token, error) {
-	var toks []token
+	toks := make([]token, 0, len(src)/4) // clang's have four characters or more on average
 	line := 1
 	for i := 0; i < len(src); {
 		c := src[i]

@@ -1,6 +1,7 @@
 package sim
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 	"sync"
@@ -84,16 +85,21 @@ func (m *loaded) usable() error {
 	return nil
 }
 
-// compiled keeps the programs of images without variables of their own, which
-// are the same for every device: a test opens thousands. Of those that have been
+// An assembly is an image resolved, which is the same for every device.
+type assembly struct {
+	prog    map[string]*program
+	globals []*variable
+}
+
+// compiled keeps the assemblies of images: a test opens thousands of devices. Of images that have been
 // rewritten, which mutants are, it keeps the last ones: a test may make thousands.
-var compiled = programs{of: map[source]map[string]*program{}}
+var compiled = assemblies{of: map[source]*assembly{}}
 
 type source struct{ name, text string }
 
-type programs struct {
+type assemblies struct {
 	mu        sync.Mutex
-	of        map[source]map[string]*program
+	of        map[source]*assembly
 	rewritten []source // oldest first
 }
 
@@ -101,64 +107,66 @@ type programs struct {
 // device after device for one image.
 const maxRewritten = 16
 
-func (p *programs) get(s source) map[string]*program {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	return p.of[s]
+func (a *assemblies) get(s source) *assembly {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.of[s]
 }
 
-func (p *programs) put(s source, prog map[string]*program, rewritten bool) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if p.of[s] != nil {
+func (a *assemblies) put(s source, is *assembly, rewritten bool) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.of[s] != nil {
 		return
 	}
-	p.of[s] = prog
+	a.of[s] = is
 	if !rewritten {
 		return
 	}
-	if p.rewritten = append(p.rewritten, s); len(p.rewritten) > maxRewritten {
-		delete(p.of, p.rewritten[0])
-		p.rewritten = slices.Delete(p.rewritten, 0, 1)
+	if a.rewritten = append(a.rewritten, s); len(a.rewritten) > maxRewritten {
+		delete(a.of, a.rewritten[0])
+		a.rewritten = slices.Delete(a.rewritten, 0, 1)
 	}
 }
 
 // compile resolves all kernels of a module and places its variables.
-func (m *loaded) compile(text string, rewritten bool) (err error) {
-	if m.prog = compiled.get(source{m.name, text}); m.prog != nil {
-		return nil
-	}
-	mod, err := parse(m.name, text)
-	if err != nil {
-		return err
-	}
-	defer func() {
-		if err != nil {
-			m.drop()
+func (m *loaded) compile(text string, rewritten bool) error {
+	from := source{m.name, text}
+	is := compiled.get(from)
+	if is == nil {
+		var err error
+		if is, err = resolve(from); err != nil {
+			return err
 		}
-	}()
-	global := map[*variable]uint64{}
-	for _, v := range mod.globals {
+		compiled.put(from, is, rewritten)
+	}
+	m.prog = is.prog
+	for _, v := range is.globals {
 		s, ok := m.dev.heap.alloc(max(v.size, 1))
 		if !ok {
-			return fmt.Errorf("%w: %d bytes for variable %s", device.ErrMemory, v.size, v.name)
+			return errors.Join(fmt.Errorf("%w: %d bytes for variable %s", device.ErrMemory, v.size, v.name), m.drop())
 		}
 		m.globals = append(m.globals, s)
 		copy(s.data, v.init)
 		s.mark(0, v.size, true) // the rest is zero, as in C
 		s.constant = v.space == spaceConst
-		global[v] = s.base
-	}
-	prog := map[string]*program{}
-	for name, k := range mod.kernels {
-		if prog[name], err = assemble(k, global); err != nil {
-			return err
-		}
-	}
-	if m.prog = prog; len(mod.globals) == 0 {
-		compiled.put(source{m.name, text}, prog, rewritten)
 	}
 	return nil
+}
+
+// resolve parses an image and assembles its kernels.
+func resolve(from source) (*assembly, error) {
+	mod, err := parse(from.name, from.text)
+	if err != nil {
+		return nil, err
+	}
+	is := &assembly{map[string]*program{}, mod.globals}
+	for name, k := range mod.kernels {
+		if is.prog[name], err = assemble(k); err != nil {
+			return nil, err
+		}
+	}
+	return is, nil
 }
 
 // Kernel finds an entry point.

@@ -3,6 +3,7 @@ package sim
 import (
 	"errors"
 	"fmt"
+	"slices"
 )
 
 // instr resolves one statement by its row of the table.
@@ -112,7 +113,7 @@ func (o *operands) srcOf(arg operand, t typ, wider bool) int32 {
 		return o.a.constant(arg.imm & t.mask())
 	case opSymbol:
 		if arg.vr != nil {
-			return o.a.constant(o.a.addressOf(arg.vr) & t.mask())
+			return o.a.addressOf(arg.vr, 0, t.mask())
 		}
 		if arg.sym == "WARP_SZ" {
 			return o.a.constant(warpSize)
@@ -215,11 +216,11 @@ func (o *operands) address(s space) (base int32, displacement uint64) {
 		if s != spaceGeneric && s != arg.vr.space {
 			o.fail("%s is in %v memory", arg.vr.name, arg.vr.space)
 		}
-		at := o.a.addressOf(arg.vr)
+		from := uint64(0)
 		if s == spaceGeneric {
-			at += window(arg.vr.space)
+			from = window(arg.vr.space)
 		}
-		return o.a.constant(at), arg.imm
+		return o.a.addressOf(arg.vr, from, ^uint64(0)), arg.imm
 	}
 	return o.a.constant(0), arg.imm
 }
@@ -279,12 +280,14 @@ func (a *assembler) special(name string, fill func(w *warp, lane int) uint64) in
 	return row
 }
 
-// addressOf is the address of a variable in its own space.
-func (a *assembler) addressOf(v *variable) uint64 {
-	if v.space == spaceGlobal || v.space == spaceConst {
-		return a.global[v]
+// addressOf is the row that holds the address of a variable in its own space, and what is to be added to it, as far as the mask goes.
+// Where a module's variables lie, each device decides for itself.
+func (a *assembler) addressOf(v *variable, from, mask uint64) int32 {
+	if v.space != spaceGlobal && v.space != spaceConst {
+		return a.constant((v.addr + from) & mask)
 	}
-	return v.addr
+	n := slices.Index(a.k.mod.globals, v)
+	return a.special(fmt.Sprintf("%x&%d", mask, n), func(w *warp, _ int) uint64 { return w.launch.module.globals[n].base & mask })
 }
 
 // Windows of the generic address space: a generic address at or above one of

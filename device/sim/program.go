@@ -72,7 +72,7 @@ type constant struct {
 	value uint64
 }
 
-// A special is a row that holds a special register.
+// A special is a row that holds a special register, or the address of a module's variable.
 type special struct {
 	row  int32
 	fill func(w *warp, lane int) uint64
@@ -122,21 +122,19 @@ type assembler struct {
 	consts map[uint64]int32
 	pred   map[bool]int32 // constant predicates
 	sregs  map[string]int32
-	global map[*variable]uint64 // addresses of module variables
-	use    use                  // of the statement resolved last
+	use    use // of the statement resolved last
 }
 
-func newAssembler(k *kernel, global map[*variable]uint64) *assembler {
+func newAssembler(k *kernel) *assembler {
 	return &assembler{
-		k: k, p: &program{kernel: k, rows: k.rows, preds: k.preds}, global: global,
+		k: k, p: &program{kernel: k, rows: k.rows, preds: k.preds},
 		block: map[string]int32{}, consts: map[uint64]int32{}, pred: map[bool]int32{}, sregs: map[string]int32{},
 	}
 }
 
-// assemble resolves a kernel. global holds the addresses of the module's
-// variables.
-func assemble(k *kernel, global map[*variable]uint64) (*program, error) {
-	first := newAssembler(k, global)
+// assemble resolves a kernel, of whose statements it leaves what messages say of them.
+func assemble(k *kernel) (*program, error) {
+	first := newAssembler(k)
 	blocks, err := first.blocks()
 	if err != nil {
 		return nil, err
@@ -145,7 +143,7 @@ func assemble(k *kernel, global map[*variable]uint64) (*program, error) {
 	if err := first.share(blocks, order); err != nil {
 		return nil, err
 	}
-	a := newAssembler(k, global)
+	a := newAssembler(k)
 	a.block = first.block
 	start := make([]int32, len(blocks))
 	for i, b := range order {
@@ -172,6 +170,9 @@ func assemble(k *kernel, global map[*variable]uint64) (*program, error) {
 				in.list[t] = start[in.list[t]]
 			}
 		}
+	}
+	for i := range k.body {
+		k.body[i].args = nil
 	}
 	return a.p, nil
 }
