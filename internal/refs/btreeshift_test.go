@@ -28,7 +28,7 @@ func TestShiftsHideNoKeyFromThreads(t *testing.T) {
 	}
 	t.Run("tiles in step store a leaf before all can see that it is being changed", func(t *testing.T) {
 		rewrite := mutate.Replace(t, "together_32_32", `fence\.acq_rel\.gpu;`, "")
-		for seed := uint64(400); seed < 600; seed++ { // those before are in vain
+		for seed := uint64(460); seed < 600; seed++ { // those before are in vain
 			if missed := shift(t, seed, rewrite); missed != 0 {
 				t.Logf("seed %d: %d lookups have missed keys that are there", seed, missed)
 				return
