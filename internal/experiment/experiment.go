@@ -80,7 +80,7 @@ func All() []Experiment {
 		slabH200Experiment, slabAllocExperiment, slabFig4aExperiment, slabFig4bExperiment, slabFig5aExperiment, slabFig5bExperiment,
 		slabFig6Experiment, slabFig7aExperiment, slabFig7bExperiment, hortonModelExperiment, hortonSizesExperiment, sideBySideExperiment, hortonAlternativesExperiment, hortonCountersExperiment,
 		btreeLatenciesExperiment, btreeAblationsExperiment, btreeCacheExperiment, orderedLookupExperiment, orderedScalingExperiment, orderedInsertExperiment, orderedDeleteExperiment,
-		orderedMixedExperiment, orderedPhasesExperiment, orderedRangeExperiment, orderedLoadExperiment, orderedSnapshotsExperiment,
+		orderedMixedExperiment, orderedPhasesExperiment, orderedRangeExperiment, orderedLoadExperiment, orderedGrownExperiment, orderedSnapshotsExperiment,
 		mvbtreeInsertExperiment, mvbtreeMixedExperiment, mvbtreeMemoryExperiment,
 		graphInsertExperiment, graphDeleteExperiment, graphVerticesExperiment, graphBuildExperiment, graphBulkExperiment, graphQueryExperiment,
 		graphTrianglesExperiment, graphPageRankExperiment, graphAlgorithmsExperiment, graphSnapshotsExperiment, graphMemoryExperiment,

@@ -82,6 +82,7 @@ var rowsOf = map[string]struct {
 	"ordered-phases":    {Default, map[string]int{"insert_range_8": 24, "insert_range_32": 24, "delete_get": 12}}, // 3 shares, 2 sizes
 	"ordered-range":     {Default, map[string]int{"first": 36, "rows": 36, "count": 36}},                          // 4 to 1024 pairs
 	"ordered-load":      {Full, map[string]int{"load_random": 8, "load_ascending": 8}},
+	"ordered-grown":     {Default, map[string]int{"get_hit": 8, "get_miss": 8, "get_hit_grown": 8, "get_miss_grown": 8, "get_hit_held": 8, "get_miss_held": 8}},
 	"ordered-snapshots": {Default, map[string]int{"put_held_0": 4, "put_held_1": 4, "put_held_8": 4, "get_hit_held": 4, "get_hit_then": 4}},
 	"mvbtree-insert":    {Default, map[string]int{"insert": 9, "get_hit": 9}}, // 3 trees of 3 sizes
 	"mvbtree-memory":    {Default, map[string]int{"insert_range_50_16": 24, "delete_range_50_16": 8, "insert": 8}},
