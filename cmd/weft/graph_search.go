@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math"
 	"slices"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -141,10 +142,12 @@ func ssspOf[D algo.Distance](j *graphJob, name string, values bool, weight func(
 			weights[i] = weight(j.file.Weights[i])
 		}
 	}
+	start := time.Now()
 	g, err := graph.BuildWeighted(j.ctx, j.dev, j.file.Edges, weights, &graph.Options{Directed: j.Directed, MaxVertices: math.MaxUint32})
 	if err != nil {
 		return err
 	}
+	j.BuildSeconds = time.Since(start).Seconds()
 	j.Edges = g.Edges()
 	source, err := j.source(name, g.CSR)
 	if err != nil {

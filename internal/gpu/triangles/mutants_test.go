@@ -41,11 +41,13 @@ var kernelTests = []mutate.KernelTest{
 		b := on(t, dev)
 		b.checkOf(clique(20), 40, 32, 1)
 		b.checkOf(random(60, 300, 1), 300, 96, 2) // several blocks
+		b.checkLast()
 	}},
 	{Name: "rows that ascend", Run: func(t testing.TB, dev device.Device) {
 		b := on(t, dev)
 		b.checkAscend(40, 90, 1)
 		b.checkAscend(300, 3300, 2)
+		b.checkAscendOf([]uint64{0, 3, 4, 5}, []uint32{2, 0, 0, 1, 1}) // fewer arcs than lanes, the last one in a row of its own
 	}},
 	{Name: "long rows", Run: tryLongRows, Long: true},
 	{Name: "a wide batch", Run: tryWide, Long: true},

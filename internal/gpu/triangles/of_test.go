@@ -98,6 +98,21 @@ func (b bench) checkOf(e graph.Edges, picked, unit int, seed uint64) {
 	}
 }
 
+// checkLast has all edges of a batch be those of the graph, and several of them lead to its last vertex: nothing is behind their keys.
+func (b bench) checkLast() {
+	b.Helper()
+	from, to := []uint32{0, 1, 2, 3, 0}, []uint32{5, 5, 5, 5, 1}
+	fewer := clique(5) // of whose vertices some have more neighbors than the last one
+	fewer.From, fewer.To, fewer.Vertices = append(fewer.From, from[:4]...), append(fewer.To, to[:4]...), 6
+	for _, e := range []graph.Edges{clique(6), fewer} {
+		g := build(b, e, nil)
+		got, err := b.k.Of(context.Background(), b.s, b.changing(g, 32), devicetest.Upload(b, b.s, from), devicetest.Upload(b, b.s, to), device.Slice[bool]{})
+		if want := touched(g, setOf(from, to)); err != nil || got != want {
+			b.Errorf("%d edges, of which some lead to the last vertex: %d triangles, %v, want %d", len(e.From), got, err, want)
+		}
+	}
+}
+
 // Triangles of edges are those that have one of them: also of edges that come again, the other way round, and of none.
 func TestSmokeOf(t *testing.T) {
 	b := on(t, devicetest.OpenGPU(t))
@@ -112,7 +127,7 @@ func TestSmokeOf(t *testing.T) {
 	}
 }
 
-// Two hubs that more vertices lead to than a warp looks at are a block's work.
+// Hubs that more vertices lead to than a warp looks at are a block's work, whichever end of an edge has fewer neighbors.
 func TestSmokeWide(t *testing.T) { tryWide(t, devicetest.OpenGPU(t)) }
 
 func tryWide(t testing.TB, dev device.Device) {
@@ -124,16 +139,32 @@ func tryWide(t testing.TB, dev device.Device) {
 			e.From, e.To = append(e.From, 2), append(e.To, v) // a third hub, which the others are neighbors of
 		}
 	}
-	g := build(t, e, &graph.Options{SelfLoops: true})
-	there := b.changing(g, 32)
-	for _, some := range [][2][]uint32{
-		{{1, 5}, {0, 1}},
-		{{0, 1, 2, 2, 700, 2, 40, 0, 2}, {1, 2, 0, 700, 0, 699, 41, 8000, 1}}, // triangles with one, two and three of these edges
-	} {
-		want := touched(g, setOf(some[0], some[1]))
-		got, err := b.k.Of(context.Background(), b.s, there, devicetest.Upload(t, b.s, some[0]), devicetest.Upload(t, b.s, some[1]), device.Slice[bool]{})
-		if err != nil || got != want || want < 8000 {
-			t.Errorf("%d edges: %d triangles, %v, want %d", len(some[0]), got, err, want)
+	for _, turned := range []bool{false, true} {
+		as := func(v uint32) uint32 {
+			if turned {
+				return n - 1 - v
+			}
+			return v
+		}
+		all := graph.Edges{Vertices: n}
+		for i, u := range e.From {
+			all.From, all.To = append(all.From, as(u)), append(all.To, as(e.To[i]))
+		}
+		g := build(t, all, &graph.Options{SelfLoops: true})
+		there := b.changing(g, 32)
+		for _, some := range [][2][]uint32{
+			{{1, 5}, {0, 1}},
+			{{0, 1, 2, 2, 700, 2, 40, 0, 2}, {1, 2, 0, 700, 0, 699, 41, 8000, 1}}, // triangles with one, two and three of these edges
+		} {
+			from, to := make([]uint32, len(some[0])), make([]uint32, len(some[0]))
+			for i := range from {
+				from[i], to[i] = as(some[0][i]), as(some[1][i])
+			}
+			want := touched(g, setOf(from, to))
+			got, err := b.k.Of(context.Background(), b.s, there, devicetest.Upload(t, b.s, from), devicetest.Upload(t, b.s, to), device.Slice[bool]{})
+			if err != nil || got != want || want < 8000 {
+				t.Errorf("%d edges, turned %v: %d triangles, %v, want %d", len(from), turned, got, err, want)
+			}
 		}
 	}
 }
