@@ -16,7 +16,7 @@ var graphQueryExperiment = Experiment{
 	Name:  "graph-query",
 	Title: "Edges looked up, degrees and rows of graphs that change",
 	Doc: `Random arcs of a directed graph are looked up (has_hit), and pairs of random vertices (has_miss, of which few are edges); degrees of random vertices are read (degree), and the rows of all
-vertices are copied behind each other (rows, in arcs a second), or, of sorted rows on a GPU, added up by a kernel of a user that goes through them where they lie (sum). 2^24 lookups (2^18 on a CPU).` + generated + `
+vertices are copied behind each other (rows, in arcs a second), or, on a GPU, added up by a kernel of a user that goes through them where they lie (sum). 2^24 lookups (2^18 on a CPU).` + generated + `
 The limit of lookups is random reads of 64 bytes in a region as large as the graph, that of rows reading and writing 4 bytes for each arc, that of sum reading them.`,
 	run: func(ctx context.Context, r *runner) error {
 		return r.eachGraph(ctx, func(t *graphTrial) error { return t.queries(ctx) })
@@ -157,11 +157,10 @@ func (t *graphTrial) rows(ctx context.Context, g changing) (err error) {
 
 // sum adds up all neighbors by a kernel of a user.
 func (t *graphTrial) sum(ctx context.Context, g changing) (err error) {
-	of, ok := g.(rowGraph)
-	if !ok || t.Device.Properties().Kind == device.CPU {
+	if t.Device.Properties().Kind == device.CPU {
 		return nil
 	}
-	k, err := neighbors.Open(t.Device, 0)
+	launch, err := t.summing(g)
 	if err != nil {
 		return err
 	}
@@ -170,9 +169,9 @@ func (t *graphTrial) sum(ctx context.Context, g changing) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, t.free(&sums)) }()
-	const times = 20 // View waits for the stream: that counts little then
+	const times = 20 // View of sorted rows waits for the stream: that counts little then
 	again := func() error { return t.stream.Fill(sums.Ptr(), 0, 4) }
-	took, err := t.median(ctx, again, func() error { return k.Sum(ctx, t.stream, of.Graph, sums, times) })
+	took, err := t.median(ctx, again, func() error { return launch(ctx, sums, times) })
 	var got [2]uint64
 	if err == nil {
 		err = sums.CopyTo(ctx, t.stream, got[:])
@@ -189,4 +188,18 @@ func (t *graphTrial) sum(ctx context.Context, g changing) (err error) {
 	}
 	t.report("sum", times*t.csr.Arcs(), took, "arcs_4", Row{Structure: g.layout()})
 	return nil
+}
+
+// summing is what launches that kernel so many times, for either layout.
+func (t *graphTrial) summing(g changing) (func(ctx context.Context, sums device.Slice[uint64], times int) error, error) {
+	if of, ok := g.(slabGraph); ok {
+		k, err := neighbors.OpenTables(t.Device, 0)
+		return func(ctx context.Context, sums device.Slice[uint64], times int) error {
+			return k.Sum(ctx, t.stream, of.Graph, sums, times)
+		}, err
+	}
+	k, err := neighbors.Open(t.Device, 0)
+	return func(ctx context.Context, sums device.Slice[uint64], times int) error {
+		return k.Sum(ctx, t.stream, g.(rowGraph).Graph, sums, times)
+	}, err
 }
