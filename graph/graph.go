@@ -370,7 +370,7 @@ func (g *Graph) Save(ctx context.Context, to io.Writer) error {
 }
 
 // Load inserts the vertices and edges of a saved graph: self loops, and parallel edges, as Insert does, if Options keep them. A stream of another kind, a damaged one or one that ends early is
-// weft.ErrFormat, and vertices beyond MaxVertices are weft.ErrOptions; what came before the damage has been inserted.
+// weft.ErrFormat, and vertices beyond MaxVertices are weft.ErrOptions; of what came before the damage some may have been inserted.
 func (g *Graph) Load(ctx context.Context, from io.Reader) error {
 	return wrap("Load", g.load(ctx, from))
 }

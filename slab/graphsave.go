@@ -58,8 +58,8 @@ func (g *graph) save(ctx context.Context, to io.Writer) error {
 }
 
 // Load inserts the edges of a saved graph of this package or of package graph; loops are left out, and of parallel edges one counts. A stream of
-// another kind, a damaged one or one that ends early is [weft.ErrFormat], and vertices beyond MaxVertices are [weft.ErrOptions]; what came before
-// the damage has been inserted.
+// another kind, a damaged one or one that ends early is [weft.ErrFormat], and vertices beyond MaxVertices are [weft.ErrOptions]; of what came before
+// the damage some may have been inserted.
 func (g *graph) Load(ctx context.Context, from io.Reader) error {
 	l := loadedGraph{graph: g}
 	err := savedgraph.Load(ctx, from, g.savedKind(), g.policy.opts.MaxVertices, &l)

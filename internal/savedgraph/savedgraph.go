@@ -143,7 +143,7 @@ func damaged(format string, args ...any) error {
 }
 
 // Load gives a graph of a kind what a stream has. A stream of another kind, a damaged one or one that ends early is op.ErrFormat, and one with vertices
-// beyond most is op.ErrOptions; what came before the damage has been handed on.
+// beyond most is op.ErrOptions; of what came before the damage some may have been handed on.
 func Load(ctx context.Context, in io.Reader, k Kind, most int, to Graph) error {
 	r := &reader{Graph: to, in: in, kind: k}
 	if err := r.header(most); err != nil {
