@@ -16,6 +16,7 @@ import (
 	graphs "github.com/weftgo/weft/graph"
 	"github.com/weftgo/weft/internal/conformance"
 	"github.com/weftgo/weft/internal/dst"
+	"github.com/weftgo/weft/internal/hash"
 	"github.com/weftgo/weft/internal/mutate"
 )
 
@@ -50,6 +51,9 @@ func graphTests(weighted bool) []mutate.KernelTest {
 				p.same()
 			}
 		}},
+		{Name: fmt.Sprintf("a large table that moves, weighted %v", weighted), Budget: budget, Run: func(t testing.TB, dev device.Device) {
+			graphLargeTable(t, dev, weighted)
+		}},
 		{Name: fmt.Sprintf("triangles, weighted %v", weighted), Budget: budget, Run: func(t testing.TB, dev device.Device) {
 			graphTriangles(t, dev, weighted, 60)
 		}},
@@ -77,6 +81,11 @@ func graphTests(weighted bool) []mutate.KernelTest {
 		{Name: fmt.Sprintf("in rows, weighted %v", weighted), Budget: budget, Run: func(t testing.TB, dev device.Device) {
 			for _, directed := range []bool{false, true} {
 				graphInRows(t, dev, weighted, directed, 80, 100, 1)
+			}
+		}},
+		{Name: fmt.Sprintf("large batches, weighted %v", weighted), Budget: budget, Run: func(t testing.TB, dev device.Device) {
+			for i := range 4 {
+				graphLargeBatches(t, dev, weighted, i%2 == 0, i/2 == 0)
 			}
 		}},
 		{Name: fmt.Sprintf("a pool short of slabs, weighted %v", weighted), Budget: budget, Run: func(t testing.TB, dev device.Device) {
@@ -128,6 +137,72 @@ func graphUntold(t testing.TB, dev device.Device, weighted bool, o GraphOptions,
 	if st, err := p.g.Stats(t.Context()); err != nil || st.Chained > st.BaseSlabs*int(p.g.policy.longest(slotsIn(p.g.policy.widths.Slot))) {
 		t.Errorf("%d slabs behind %d base slabs: %v", st.Chained, st.BaseSlabs, err)
 	}
+}
+
+// graphLargeBatches has room made for all edges of batches at once, or more of them find none than are listed; with weights, batches in parts. There are more
+// vertices than a batch has arcs, or fewer.
+func graphLargeBatches(t testing.TB, dev device.Device, weighted, directed, large bool) {
+	p := newGraphPlayer(t, dev, weighted, GraphOptions{Vertices: 300, MaxVertices: 300, Directed: directed, Seed: 1}, 300, 350, 1)
+	defer p.close()
+	a := &p.g.policy.engine.(*gpuGraph).arcs
+	if a.listed, a.most = 7, 400; large {
+		a.most = 40
+	}
+	s, err := dev.NewStream()
+	noError(t, err)
+	c := &columns{TB: t, s: s}
+	defer c.close()
+	for range 3 {
+		from, to, weights := p.draw()
+		if u, v := columnOf(c, from), columnOf(c, to); weighted {
+			noError(t, p.weighted.InsertOn(s, u, v, columnOf(c, weights), device.Slice[bool]{}))
+		} else {
+			noError(t, p.set.InsertOn(s, u, v, device.Slice[bool]{}))
+		}
+		for i := range from {
+			if from[i] != to[i] {
+				p.model[p.key(from[i], to[i])] = weights[i]
+			}
+		}
+		p.same()
+	}
+}
+
+// graphLargeTable moves a table of so many base slabs that they are a block's work, and beside it one that is a warp's. Both have tombstones, and a chain,
+// before and behind that.
+func graphLargeTable(t testing.TB, dev device.Device, weighted bool) {
+	load := map[bool]float64{false: .08, true: .16}[weighted] // 2.4 edges a slab, and 4.8 where a table is rehashed
+	p := newGraphPlayer(t, dev, weighted, GraphOptions{Directed: true, Vertices: 500, MaxLoad: load, MaxTombstones: -1, Seed: 5}, 500, 0, 1)
+	defer p.close()
+	star := func(u uint32, to []uint32) { p.insert(slices.Repeat([]uint32{u}, len(to)), to, to) }
+	var from, to []uint32 // of others, which have as many base slabs that there are enough to spare
+	for u := range uint32(480) {
+		from, to = append(from, 2+u, 2+u, 2+u), append(to, u, u+1, u+490)
+	}
+	p.insert(from, to, to)
+	slots := slotsIn(p.g.policy.widths.Slot)
+	var alike, others []uint32 // neighbors in the first bucket of all tables that there will be, and of none
+	for v := uint32(2); len(alike) < 2*slots+10; v++ {
+		if h := hash.Uint32(v, 5); hash.Reduce32(h, 200) == 0 {
+			alike = append(alike, v)
+		} else if hash.Reduce32(h, 9) != 0 {
+			others = append(others, v)
+		}
+	}
+	star(0, others[:159])
+	star(0, alike[:slots+5])
+	star(0, others[159:300-slots-5])
+	star(1, alike[:slots+5])
+	star(1, others[:20])
+	p.delete([]uint32{0, 0, 0, 1, 0}, []uint32{others[5], others[90], others[200], others[7], alike[1]})
+	d, gen := p.g.policy.engine.dict(), p.g.generation()
+	first := d.next
+	more := append(others[400:410:410], alike[slots+5:]...)
+	p.insert(append(make([]uint32, len(more)), slices.Repeat([]uint32{1}, slots+5)...), append(more, alike[slots+5:]...), sequence(0, len(more)+slots+5))
+	if p.g.generation() != gen || d.next-first < 2*64 || d.next == d.kept {
+		t.Fatalf("%d base slabs are handed out; all has moved: %v", d.next-first, p.g.generation() != gen)
+	}
+	p.same()
 }
 
 // graphShort has edges of a vertex whose slabs are full find a pool with a single free one. Some fail beside those that get it, and there
