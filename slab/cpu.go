@@ -38,9 +38,9 @@ func (e *cpuEngine[K, SK, V, SV]) units() *alloc.Owner { return e.Parts().(*gene
 
 // Clear is for [core.Engine].
 func (e *cpuEngine[K, SK, V, SV]) Clear(ctx context.Context) error {
-	if err := e.units().Clear(ctx); err != nil {
+	if err := e.Engine.Clear(ctx); err != nil { // before units are free that a chain leads to
 		return err
 	}
 	e.Parts().(*generation).long.Store(false)
-	return e.Engine.Clear(ctx)
+	return e.units().Clear(ctx)
 }

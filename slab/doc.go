@@ -125,7 +125,8 @@
 //
 //   - A rehash needs memory for both tables at once. If there is none, chains
 //     get longer; when the pool cannot grow either, calls return
-//     device.ErrMemory. Nothing that was there is lost.
+//     device.ErrMemory. Of a graph they do where its tables find no memory to
+//     be rehashed to. Nothing that was there is lost.
 //   - The hash is fast and seeded, not cryptographic. With the random default
 //     seed nobody can prepare colliding keys without seeing which keys are slow.
 //   - All pairs of one key are in one chain: looking up a key with many pairs

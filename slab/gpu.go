@@ -220,7 +220,10 @@ func (e *gpuEngine) flush(ctx context.Context) error {
 
 // Clear is for [core.Engine].
 func (e *gpuEngine) Clear(ctx context.Context) error {
-	return errors.Join(e.units().Clear(ctx), e.Engine.Clear(ctx))
+	if err := e.Engine.Clear(ctx); err != nil { // before units are free that a chain leads to
+		return err
+	}
+	return e.units().Clear(ctx)
 }
 
 func (e *gpuEngine) chains(ctx context.Context) (lengths [chainLengths]uint64, err error) {

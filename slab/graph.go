@@ -21,8 +21,8 @@ import (
 // to itself. Of an undirected graph, an edge from u to v and one from v to u are the same edge.
 //
 // A batch has the outcome of its operations one after the other, but for one thing: of several operations in a batch on the same edge with a
-// weight, any one may be said to have inserted it. An error in the middle of a batch says how many edges are done; of an undirected
-// graph, the next one may then be there in one direction, so the rest is to be run again.
+// weight, any one may be said to have inserted it. An error in the middle of a batch, as where memory runs out, says how many edges are
+// done. Of the others some may be there, too, in an undirected graph in one direction only: they are to be run again, or deleted.
 type Graph struct{ graph }
 
 // WeightedGraph is a Graph with a weight for each edge, in hash maps. Of an edge that is inserted several times, the newest weight counts.
@@ -281,7 +281,7 @@ func (g *graph) vertices(ctx context.Context, method string) (n int, err error) 
 	return n, err
 }
 
-// Clear removes all edges and keeps the memory.
+// Clear removes all edges and keeps the memory. Behind an error of a device it may be half done: run it again.
 func (g *graph) Clear(ctx context.Context) error { return g.core.Clear(ctx) }
 
 // Compact moves all tables to new base slabs, as many as their degrees ask for, drops tombstones and gives memory back.

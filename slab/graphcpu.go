@@ -170,14 +170,17 @@ func (m *graphMover[SV]) take(v vertex) {
 // rehash is for [graphEngine]. The units that are reserved are enough, however the slots are spread: behind the base slabs of a vertex
 // there is at most one for as many slots as fill it; none of these units is given back meanwhile, and a worker looks at all. So
 // no slot is late here, and nothing can fail once they are out of their tables.
-func (e *cpuGraph[V, SV]) rehash(ctx context.Context) error {
+func (e *cpuGraph[V, SV]) rehash(ctx context.Context) (done bool, err error) {
+	if e.Leases.Held() {
+		return false, nil
+	}
 	g := e.generation()
 	entries, most := g.dict.entries(), 0
 	for _, u := range e.crowded {
 		most += ceilDiv(int(entries[u].degree), slotsIn(int(unsafe.Sizeof(cpu.Slot[uint32, SV]{}))))
 	}
 	if err := g.units.Reserve(ctx, most); err != nil {
-		return err
+		return false, err
 	}
 	old := make([]vertex, len(e.crowded))
 	for i, u := range e.crowded {
@@ -200,8 +203,8 @@ func (e *cpuGraph[V, SV]) rehash(ctx context.Context) error {
 		g.Tally().Used -= movers[i].dead
 		moved[i] = movers[i].mover
 	}
-	_, err := e.putLate(context.WithoutCancel(ctx), g, moved)
-	return err
+	_, err = e.putLate(context.WithoutCancel(ctx), g, moved)
+	return err == nil, err
 }
 
 // putLate puts slots that found no unit to the ends of their chains, once there are units, and counts all that have been moved.

@@ -131,11 +131,14 @@ func (e *gpuGraph) allocate(vertices int, slabs uint64, units int) (*generation,
 
 func (e *gpuGraph) dict() *dictionary { return e.generation().dict }
 
-// disown makes vertices have no tables.
+// disown makes vertices have no tables, whose base slabs are empty.
 func (e *gpuGraph) disown() error {
 	d := e.dict()
-	d.next, d.kept = 0, 0
-	return e.Do(context.Background(), d.disownOn)
+	err := e.Do(context.Background(), d.disownOn)
+	if err == nil {
+		d.next, d.kept = 0, 0
+	}
+	return err
 }
 
 func (d *dictionary) disownOn(s *device.Stream) error {
@@ -144,9 +147,9 @@ func (d *dictionary) disownOn(s *device.Stream) error {
 		func() error { return s.Fill(d.owners.Ptr, nobody, d.owners.Size/4) })
 }
 
-// Clear is for [core.Engine].
+// Clear is for [core.Engine]. Vertices keep their base slabs until these are empty.
 func (e *gpuGraph) Clear(ctx context.Context) error {
-	return inOrder(e.disown, func() error { return e.gpuEngine.Clear(ctx) })
+	return inOrder(func() error { return e.gpuEngine.Clear(ctx) }, e.disown)
 }
 
 // inOrder takes steps until one fails.
@@ -308,14 +311,17 @@ func (e *gpuGraph) forget(_ context.Context, s *device.Stream, b *batch.Batch) e
 }
 
 // rehash is for [graphEngine]. The pool has units for whatever chains the arcs make, and as many as tiles may have in hand.
-func (e *gpuGraph) rehash(ctx context.Context) error {
+func (e *gpuGraph) rehash(ctx context.Context) (done bool, err error) {
 	grid := device.Dim{X: min(e.listed, 8*e.Dev.Properties().Units)}
 	arcs := int(e.moving.arcs)
 	if err := e.units().Reserve(ctx, arcs/slotsIn(e.Widths.Slot)+min(arcs, grid.X*gpu.BlockThreads/tileLanes)); err != nil {
-		return err
+		return false, err
 	}
 	p, g := e.roomOf(e.listed), e.generation()
-	err := e.Alone(ctx, func(s *device.Stream) error {
+	err = e.Alone(ctx, func(s *device.Stream) error {
+		if done = !e.Leases.Held(); !done { // only now none can begin
+			return nil
+		}
 		next := g.dict.next
 		g.dict.next = g.buckets // unless both are launched, what has been written there is left behind, when all moves
 		err := inOrder(
@@ -326,20 +332,20 @@ func (e *gpuGraph) rehash(ctx context.Context) error {
 		}
 		return err
 	})
-	if err != nil {
-		return err
+	if err != nil || !done {
+		return false, err
 	}
 	var d demandWords
 	if err = e.Stream.CopyOut(ctx, unsafe.Slice((*byte)(unsafe.Pointer(&d)), demandBytes), e.room.Buf.Ptr); err != nil {
-		return err
+		return false, err
 	}
 	switch {
 	case int(d.lost) > e.listed:
-		return fmt.Errorf("tables of %d vertices are said to find no slabs, of %d that move", d.lost, e.listed)
+		return false, fmt.Errorf("tables of %d vertices are said to find no slabs, of %d that move", d.lost, e.listed)
 	case d.lost > 0:
-		return fmt.Errorf("tables of %d vertices find no slabs where they are moved: %w", d.lost, op.ErrFull)
+		return false, fmt.Errorf("tables of %d vertices find no slabs where they are moved: %w", d.lost, op.ErrFull)
 	}
-	return nil
+	return true, nil
 }
 
 // wanted is for [graphEngine].
@@ -406,21 +412,19 @@ func (e *gpuGraph) deleteVertices(ctx context.Context, t *core.Table, method str
 			limit = max(limit, u+1)
 		}
 	}
-	err = t.Alone(ctx, method, func(core.Counters) error {
+	err = t.Changed(ctx, method, func() (int, error) {
 		b := &batch.Batch{N: len(vertices), Columns: batch.Columns{batch.Keys: batch.In(vertices)}}
 		if limit == 0 {
-			return nil
+			return 0, nil
 		}
 		words := ceilDiv(int(limit), 32)
-		return e.Whole(ctx, &e.read, b, 8+4*words, func(there *batch.Batch, at int) (err error) {
+		err := e.Whole(ctx, &e.read, b, 8+4*words, func(there *batch.Batch, at int) (err error) {
 			n, err = e.sever(ctx, there, e.read.Buf.Ptr+device.Ptr(at), limit, words)
 			return err
 		})
+		return -n, err
 	})
-	if err != nil || n == 0 {
-		return 0, err
-	}
-	return n, t.Alone(ctx, method, func(now core.Counters) error { return t.Policy.After(ctx, now, -n) })
+	return n, err
 }
 
 // sever does it with vertices on the device, where there is memory for a count of arcs, and marks in so many words.

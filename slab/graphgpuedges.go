@@ -144,10 +144,10 @@ func (e *gpuGraph) apply(ctx context.Context, t *core.Table, method string, s *d
 		}
 		done += part.N
 	}
-	if s == nil && b.Kind == op.Delete { // what the core does behind batches of the host
-		err = t.Alone(ctx, method, func(now core.Counters) error { return t.Policy.After(ctx, now, -n) })
+	if s == nil && b.Kind == op.Delete { // it has been run, whatever becomes of this
+		_ = t.Changed(ctx, method, func() (int, error) { return -n, nil })
 	}
-	return n, err
+	return n, nil
 }
 
 // carry brings a batch of host memory to the device, runs it there, and brings back what became of it.
@@ -260,16 +260,15 @@ func (a *arcBatch) attempt(ctx context.Context, t *core.Table, method string, s 
 		if err := t.Policy.(*graphPolicy).tries(ctx, bound, s, arcs.N); err != nil {
 			return now, err
 		}
-		a.ticket++
+		a.take()
 		q, _ := a.plain(b)
 		q.rest = 0 // which nobody lists here
 		p := a.edges(b)
 		p.tried, p.ticket = q.graph.table.counters, a.ticket
-		grid := gpu.Wave(a.of.Dev, b.N)
 		err = a.of.Try(s, func() error {
 			return inOrder(
-				func() error { return device.Launch(s, a.of.graph.check, grid, gpu.Block, &q) },
-				func() error { return device.Launch(s, a.of.graph.arcs, grid, gpu.Block, &p) })
+				func() error { return a.check(s, &q) },
+				func() error { return device.Launch(s, a.of.graph.arcs, gpu.Wave(a.of.Dev, b.N), gpu.Block, &p) })
 		})
 		if err == nil {
 			a.attempting = true

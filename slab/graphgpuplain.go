@@ -23,6 +23,23 @@ func (a *arcBatch) plain(b *batch.Batch) (p plainParams, grid device.Dim) {
 	return p, gpu.Grid(e.arcsIn(b))
 }
 
+// take takes a ticket: each is larger than those before, but for the first one.
+func (a *arcBatch) take() {
+	if a.ticket++; a.ticket == 0 {
+		a.ticket = 1
+	}
+}
+
+// check submits looking for vertices that cannot be. The largest ticket of a batch that has one stays, until tickets begin anew.
+func (a *arcBatch) check(s *device.Stream, p *plainParams) error {
+	if p.ticket == 1 {
+		if err := s.Fill(p.graph.table.counters+device.Ptr(unsafe.Offsetof(triedWords{}.bad)), 0, 2); err != nil {
+			return err
+		}
+	}
+	return device.Launch(s, a.of.graph.check, gpu.Wave(a.of.Dev, int(p.edges.n)), gpu.Block, p)
+}
+
 // erase submits deletions: one launch, which nothing waits for.
 func (a *arcBatch) erase(ctx context.Context, t *core.Table, method string, s *device.Stream, b *batch.Batch) error {
 	arcs := &batch.Batch{N: a.of.arcsIn(b), Kind: b.Kind}
@@ -83,7 +100,7 @@ func (a *arcBatch) insertSome(ctx context.Context, t *core.Table, method string,
 		if err := policy.tries(ctx, bound, s, n); err != nil {
 			return now, err
 		}
-		a.ticket++
+		a.take()
 		p, grid := a.plain(b)
 		p.graph.longest, p.flags = e.longest(slotsIn(e.Widths.Slot)), uint32(policy.Flags(b.Kind)&batch.Reuse)
 		check := p
@@ -92,9 +109,7 @@ func (a *arcBatch) insertSome(ctx context.Context, t *core.Table, method string,
 		}
 		err = e.Try(s, func() error {
 			return inOrder(
-				func() error {
-					return device.Launch(s, e.graph.check, gpu.Wave(e.Dev, int(check.edges.n)), gpu.Block, &check)
-				},
+				func() error { return a.check(s, &check) },
 				func() error { return device.Launch(s, e.graph.insert, grid, gpu.Block, &p) })
 		})
 		if err == nil {

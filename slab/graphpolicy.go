@@ -29,8 +29,9 @@ type graphEngine interface {
 	count(ctx context.Context, s *device.Stream, b *batch.Batch) (demand, error)
 	// forget undoes that; without a batch what is left of one for which it failed.
 	forget(ctx context.Context, s *device.Stream, b *batch.Batch) error
-	// rehash moves the tables of those vertices to base slabs that nobody has, of which there are enough.
-	rehash(ctx context.Context) error
+	// rehash moves the tables of those vertices to base slabs that nobody has, of which there are enough; but not while an iteration
+	// reads them, which would miss edges or bring them twice: then it does nothing.
+	rehash(ctx context.Context) (done bool, err error)
 	// renew moves all tables to a new generation with entries for n vertices, as many base slabs as are wanted, and a pool of so many units.
 	// Each table gets base slabs for its degree and what is coming. On an error the old generation is unchanged.
 	renew(ctx context.Context, n int, slabs uint64, units int) error
@@ -164,10 +165,10 @@ func (p *graphPolicy) makeRoom(ctx context.Context, s *device.Stream, b *batch.B
 	}
 	p.opts.Logger.Debug("slab: graph: rehash of vertices", "base_slabs", need.slabs)
 	p.free = 0 // chains come and go
-	if err = p.engine.rehash(ctx); errors.Is(err, op.ErrFull) {
-		err = p.renew(ctx, g.dict.n, coming) // the pool may have no more super blocks: all moves, to one of larger ones
+	if done, err := p.engine.rehash(ctx); done || err != nil && !errors.Is(err, op.ErrFull) {
+		return err
 	}
-	return err
+	return p.renew(ctx, g.dict.n, coming) // all moves, also where the pool may have no more super blocks: to one of larger ones
 }
 
 // renew moves all to a new generation, with a pool for the chains that chance makes of as many arcs, and of so many that are coming, with the base

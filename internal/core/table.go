@@ -284,6 +284,19 @@ func (t *Table) alone(ctx context.Context, f func(now Counters) error) error {
 	})
 }
 
+// Changed is Alone for a change that a structure runs by itself: f waits for it, and returns by how many keys there are more. What it has set free is given
+// back, as behind batches of the core.
+func (t *Table) Changed(ctx context.Context, method string, f func() (delta int, err error)) error {
+	return t.Alone(ctx, method, func(Counters) error {
+		delta, err := f()
+		now, cerr := t.count(context.WithoutCancel(ctx))
+		if err = errors.Join(err, cerr); err == nil {
+			t.after(ctx, now, delta)
+		}
+		return err
+	})
+}
+
 // Changing is for something that submits a batch by itself, in a writer's turn, whose flags it sets. f gets bounds of the counters, and returns those that it
 // has read behind the batch, if it has: they are Exact.
 func (t *Table) Changing(ctx context.Context, method string, b *batch.Batch, f func(bound Counters) (Counters, error)) error {

@@ -85,7 +85,10 @@ func (e *Engine) Start(p core.Parts) (*core.Leases, error) {
 // wipe submits emptying a generation.
 func wipe(s *device.Stream, p core.Parts) error {
 	m := linesOf(p)
-	return errors.Join(s.Fill(m.Buf.Ptr, ^uint32(0), m.Bytes()/4), s.Fill(m.TallyPtr(), 0, core.LineBytes/4))
+	if err := s.Fill(m.Buf.Ptr, ^uint32(0), m.Bytes()/4); err != nil {
+		return err // and they are counted on
+	}
+	return s.Fill(m.TallyPtr(), 0, core.LineBytes/4)
 }
 
 // Caps is for [core.Engine].
