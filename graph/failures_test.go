@@ -215,3 +215,48 @@ func TestMoreThanThereIs(t *testing.T) {
 	}
 	must(t, g.Close())
 }
+
+// A batch of several pieces of which one fails is done up to there, and says so.
+func TestPiecesFail(t *testing.T) {
+	dev := devicetest.Open(t)
+	if dev.Properties().Kind == device.Sim || testing.Short() {
+		t.Skip("a million arcs take a simulator minutes")
+	}
+	const piece, more = leastPiece / 2, 1000
+	from, to := make([]uint32, piece+more), make([]uint32, piece+more)
+	for i := range from {
+		from[i], to[i] = uint32(i%1000), uint32(i/1000+1000)
+		if i >= piece {
+			to[i] = uint32(1<<20 + i) // for which there are no records yet
+		}
+	}
+	for n, between := 0, 0; ; n++ {
+		g, err := New(dev, nil)
+		must(t, err)
+		fired := devicetest.FailMemoryAfter(dev, n)
+		devicetest.FailMemoryAfter(dev, n) // the next one, too: rows that grow are content with less
+		inserted, err := g.Insert(t.Context(), from, to, nil)
+		devicetest.Heal(dev)
+		var partial *weft.PartialError
+		if errors.As(err, &partial) {
+			between++
+		}
+		switch {
+		case !fired() && (err != nil || inserted != piece+more):
+			t.Fatalf("%d edges, %v", inserted, err)
+		case partial != nil && (partial.Done != piece || inserted != piece), fired() && err != nil && partial == nil && inserted != 0:
+			t.Errorf("failure %d: %d edges, %v", n, inserted, err)
+		}
+		if must(t, g.Sync(t.Context())); g.Edges() != inserted {
+			t.Errorf("failure %d: %d edges, and %d are said to have been inserted", n, g.Edges(), inserted)
+		}
+		must(t, g.Check(t.Context()))
+		must(t, g.Close())
+		if !fired() {
+			if between == 0 {
+				t.Error("nothing failed between two pieces")
+			}
+			return
+		}
+	}
+}

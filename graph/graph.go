@@ -61,6 +61,9 @@ func (g *Graph) Directed() bool { return g.opts.Directed }
 // Insert inserts edges, and the vertices at their ends. It returns how many were not there; inserted, unless nil,
 // receives which. Self loops are not inserted, unless Options ask for them. A vertex that is not less than MaxVertices is
 // weft.ErrOptions with the position of its edge, before anything is changed. It panics if slices differ in length.
+//
+// A change is made or, after an error, not. But one of more than half a million edges runs in pieces, one behind the other: if memory or ctx
+// ends between two of them, the error is a weft.PartialError, which says how many operations have been done.
 func (g *Graph) Insert(ctx context.Context, from, to []uint32, inserted []bool) (int, error) {
 	return g.change(ctx, nil, "Insert", edgeBatch(op.Put, from, to, batch.Column{}, inserted))
 }
