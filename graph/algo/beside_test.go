@@ -1,0 +1,87 @@
+package algo
+
+import (
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"testing"
+
+	"github.com/weftgo/weft/device"
+	"github.com/weftgo/weft/device/devicetest"
+	"github.com/weftgo/weft/device/sim"
+	"github.com/weftgo/weft/graph"
+	"github.com/weftgo/weft/internal/conformance"
+)
+
+// besideUpdates has kernels of algorithms run on a snapshot while batches that change the graph, and look edges up, are on their way on two
+// other streams, which nobody waits for.
+func besideUpdates(t testing.TB, dev device.Device, seed uint64) {
+	ctx, host := t.Context(), devicetest.OpenCPU(t, 1)
+	r := rand.New(rand.NewPCG(seed, 8))
+	batch := func() (from, to []uint32) {
+		for range 40 {
+			from, to = append(from, r.Uint32N(24)), append(to, r.Uint32N(24))
+		}
+		return from, to
+	}
+	g, err := graph.New(dev, nil)
+	must(t, err)
+	from, to := batch()
+	_, err = g.Insert(ctx, from, to, nil)
+	must(t, err)
+	own, changes, lookups := devicetest.NewStream(t, dev), devicetest.NewStream(t, dev), devicetest.NewStream(t, dev)
+	for round := range 2 {
+		snap, err := g.Snapshot(ctx)
+		must(t, err)
+		was, err := snap.CSR(ctx)
+		must(t, err)
+		more, others := batch()
+		u, v := devicetest.Upload(t, changes, more), devicetest.Upload(t, changes, others)
+		found, none := devicetest.Upload(t, lookups, make([]bool, len(more))), device.Slice[bool]{}
+		must(t, changes.Sync(ctx))
+		must(t, g.InsertOn(changes, u, v, none))
+		must(t, g.HasOn(lookups, u, v, found))
+		must(t, g.DeleteOn(changes, u.Sub(0, 20), v.Sub(0, 20), none))
+
+		there, err := snap.CSROn(ctx, own)
+		must(t, err)
+		triangles, err := TrianglesOn(ctx, own, there)
+		must(t, err)
+		wantTriangles, err := Triangles(ctx, host, was)
+		must(t, err)
+		touching, err := TrianglesOfOn(ctx, own, snap, u, v) // reads rows where they lie
+		must(t, err)
+		wantTouching, err := TrianglesOf(ctx, host, snap, graph.Edges{From: more, To: others})
+		must(t, err)
+		labels, want := devicetest.Upload(t, own, make([]uint32, was.Vertices())), make([]uint32, was.Vertices())
+		parts, err := ComponentsOn(ctx, own, there, labels)
+		must(t, err)
+		wantParts, err := Components(ctx, host, was, want)
+		must(t, err)
+		if triangles != wantTriangles || touching != wantTouching || parts != wantParts || !slices.Equal(devicetest.Download(t, own, labels), want) {
+			t.Errorf("round %d: %d triangles, %d of the batch, %d components; want %d, %d, %d", round, triangles, touching, parts, wantTriangles, wantTouching, wantParts)
+		}
+		for i, is := range devicetest.Download(t, lookups, found) {
+			if is != (more[i] != others[i]) {
+				t.Errorf("round %d: the edge from %d to %d has been inserted, and is there: %v", round, more[i], others[i], is)
+			}
+		}
+		must(t, errors.Join(there.Free(), snap.Close(), changes.Sync(ctx), g.Check(ctx)))
+	}
+	must(t, g.Close())
+}
+
+// Updates, lookups and algorithms overlap, under random schedules and weak memory, where a data race is a fault.
+func TestBesideUpdates(t *testing.T) {
+	conformance.NotRaced(t, "the simulator has goroutines of its own")
+	if dev := kernelDevice(t); dev.Properties().Kind != device.Sim {
+		besideUpdates(t, dev, 1)
+		return
+	}
+	for i, scheduler := range []sim.Scheduler{sim.Random, sim.PCT} {
+		t.Run(fmt.Sprint(scheduler), func(t *testing.T) {
+			besideUpdates(t, devicetest.OpenSim(t, &sim.Options{Scheduler: scheduler, Seed: uint64(i), Races: true}), uint64(i))
+		})
+	}
+}
