@@ -124,22 +124,23 @@ func (g *graph) Delete(ctx context.Context, from, to []uint32, deleted []bool) (
 	return g.change(ctx, "Delete", nil, op.Delete, edgeColumns(from, to, batch.Column{}, deleted))
 }
 
-// InsertOn is Insert for a batch on the device, on a stream; inserted may be empty. On a GPU the call waits until the batch has been looked
+// InsertOn is Insert for a batch on the device, on a stream; inserted may be empty, and how many edges were not there is written to counts[0], if
+// there is one, unless the call fails. On a GPU the call waits until the batch has been looked
 // at: edges go in where their vertices have room, and only for others the host makes some, which may not be there yet when it returns. Nothing
-// may change columns until the stream has done it. With inserted, or weights, more than 2^22 edges are looked at in parts of so many: those before the
-// part with a vertex that cannot be are in, as [weft.PartialError] tells; without both, none is.
-func (g *Graph) InsertOn(s *device.Stream, from, to device.Slice[uint32], inserted device.Slice[bool]) error {
-	return g.changeOn("InsertOn", s, op.PutNew, edgeColumnsOn(from, to, batch.Column{}, inserted))
+// may change columns until the stream has done it. With inserted, a count, or weights, more than 2^22 edges are looked at in parts of so many: those before the
+// part with a vertex that cannot be are in, as [weft.PartialError] tells; without all these, none is.
+func (g *Graph) InsertOn(s *device.Stream, from, to device.Slice[uint32], inserted device.Slice[bool], counts ...device.Slice[uint64]) error {
+	return g.changeOn("InsertOn", s, op.PutNew, edgeColumnsOn(from, to, batch.Column{}, inserted), counts)
 }
 
 // InsertOn is [Graph.InsertOn] with weights.
-func (g *WeightedGraph[W]) InsertOn(s *device.Stream, from, to device.Slice[uint32], weights device.Slice[W], inserted device.Slice[bool]) error {
-	return g.changeOn("InsertOn", s, op.Put, edgeColumnsOn(from, to, batch.InOn(weights), inserted))
+func (g *WeightedGraph[W]) InsertOn(s *device.Stream, from, to device.Slice[uint32], weights device.Slice[W], inserted device.Slice[bool], counts ...device.Slice[uint64]) error {
+	return g.changeOn("InsertOn", s, op.Put, edgeColumnsOn(from, to, batch.InOn(weights), inserted), counts)
 }
 
 // DeleteOn is Delete for a batch on the device, as InsertOn. It waits for nothing. Memory comes back with the next Delete, or with Compact.
-func (g *graph) DeleteOn(s *device.Stream, from, to device.Slice[uint32], deleted device.Slice[bool]) error {
-	return g.changeOn("DeleteOn", s, op.Delete, edgeColumnsOn(from, to, batch.Column{}, deleted))
+func (g *graph) DeleteOn(s *device.Stream, from, to device.Slice[uint32], deleted device.Slice[bool], counts ...device.Slice[uint64]) error {
+	return g.changeOn("DeleteOn", s, op.Delete, edgeColumnsOn(from, to, batch.Column{}, deleted), counts)
 }
 
 func edgeColumns(from, to []uint32, vals batch.Column, ok []bool) *batch.Batch {
@@ -156,6 +157,11 @@ func edgeColumnsOn(from, to device.Slice[uint32], vals batch.Column, ok device.S
 
 // change runs a change of edges in host memory, or submits one.
 func (g *graph) change(ctx context.Context, method string, s *device.Stream, kind op.Kind, b *batch.Batch) (int, error) {
+	return g.changeCounted(ctx, method, s, kind, b, 0)
+}
+
+// changeCounted is change, which has how many edges a batch on a GPU changes written there, unless that is null.
+func (g *graph) changeCounted(ctx context.Context, method string, s *device.Stream, kind op.Kind, b *batch.Batch, count device.Ptr) (int, error) {
 	b.MustMatch(g.core.Name, method)
 	b.Kind = kind
 	if !g.Directed() {
@@ -164,14 +170,18 @@ func (g *graph) change(ctx context.Context, method string, s *device.Stream, kin
 	if err := g.admit(b); kind != op.Delete && err != nil {
 		return 0, fmt.Errorf("%s: %s: %w", g.core.Name, method, err)
 	}
-	return g.policy.engine.apply(ctx, g.core, method, s, b)
+	return g.policy.engine.apply(ctx, g.core, method, s, b, count)
 }
 
-func (g *graph) changeOn(method string, s *device.Stream, kind op.Kind, b *batch.Batch) error {
-	if err := b.CheckPlace(g.core.Device, s); err != nil {
+func (g *graph) changeOn(method string, s *device.Stream, kind op.Kind, b *batch.Batch, counts []device.Slice[uint64]) error {
+	count, err := g.core.Counter(counts)
+	if err = errors.Join(err, b.CheckPlace(g.core.Device, s)); err != nil {
 		return fmt.Errorf("%s: %s: %w", g.core.Name, method, err)
 	}
-	_, err := g.change(context.Background(), method, s, kind, b)
+	n, err := g.changeCounted(context.Background(), method, s, kind, b, count.Ptr())
+	if host := count.Host(); err == nil && len(host) > 0 { // no kernel has counted
+		host[0] = uint64(n)
+	}
 	return err
 }
 

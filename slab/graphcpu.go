@@ -295,7 +295,7 @@ func (e *cpuGraph[V, SV]) moveAll(ctx context.Context, from, to *generation) err
 // ---- edges ------------------------------------------------------------------
 
 // apply is for [graphEngine]: each edge is its arcs, and its outcome that of the one that leads from the smaller end to the larger.
-func (e *cpuGraph[V, SV]) apply(ctx context.Context, t *core.Table, method string, s *device.Stream, b *batch.Batch) (n int, err error) {
+func (e *cpuGraph[V, SV]) apply(ctx context.Context, t *core.Table, method string, s *device.Stream, b *batch.Batch, _ device.Ptr) (n int, err error) {
 	if err := cpu.Open(s); err != nil {
 		return 0, err
 	}

@@ -101,7 +101,7 @@ func (e *gpuGraph) arcsEach() int {
 }
 
 // apply is for [graphEngine].
-func (e *gpuGraph) apply(ctx context.Context, t *core.Table, method string, s *device.Stream, b *batch.Batch) (n int, err error) {
+func (e *gpuGraph) apply(ctx context.Context, t *core.Table, method string, s *device.Stream, b *batch.Batch, count device.Ptr) (n int, err error) {
 	a := &e.arcs
 	select {
 	case a.turn <- struct{}{}:
@@ -112,8 +112,13 @@ func (e *gpuGraph) apply(ctx context.Context, t *core.Table, method string, s *d
 	if a.used == nil {
 		return 0, fmt.Errorf("%s: %s: %w", t.Name, method, op.ErrClosed)
 	}
+	if count != 0 {
+		if err := s.Fill(count, 0, 2); err != nil {
+			return 0, fmt.Errorf("%s: %s: %w", t.Name, method, err)
+		}
+	}
 	// Where nobody wants to know what becomes of edges, and their order does not matter, they are changed where they lie.
-	told := b.Columns[batch.OK].Given()
+	told := b.Columns[batch.OK].Given() || count != 0
 	plain, most := s != nil && !told && b.Kind != op.Put, a.most
 	if plain {
 		most = mostPlain
@@ -128,7 +133,7 @@ func (e *gpuGraph) apply(ctx context.Context, t *core.Table, method string, s *d
 		case plain:
 			err = a.insert(ctx, t, method, s, part)
 		case s != nil:
-			err = a.submit(ctx, t, method, s, part, false)
+			err = a.submit(ctx, t, method, s, part, count)
 		default:
 			if err = ctx.Err(); err != nil {
 				break
@@ -173,7 +178,7 @@ func (a *arcBatch) carry(ctx context.Context, t *core.Table, method string, b *b
 	if err != nil {
 		return 0, err
 	}
-	if err := a.submit(ctx, t, method, s, there, true); err != nil {
+	if err := a.submit(ctx, t, method, s, there, a.changed.Ptr()); err != nil {
 		return 0, err
 	}
 	ctx = context.WithoutCancel(ctx) // it has been run
@@ -194,11 +199,11 @@ func (a *arcBatch) edges(b *batch.Batch) edgesParams {
 }
 
 // submit makes arcs of a batch on the device, submits them, and what became of its edges. Insertions are attempted before room is made, which
-// most find; only if some do not, all are run again behind that. Where each edge is an arc, and nobody wants to know how many change, arcs tell at
-// once what becomes of edges.
-func (a *arcBatch) submit(ctx context.Context, t *core.Table, method string, s *device.Stream, b *batch.Batch, counts bool) (err error) {
+// most find; only if some do not, all are run again behind that. How many change is
+// added to count, or written where the host reads it; where each edge is an arc, and count is null, arcs tell at once what becomes of edges.
+func (a *arcBatch) submit(ctx context.Context, t *core.Table, method string, s *device.Stream, b *batch.Batch, count device.Ptr) (err error) {
 	e, n, told := a.of, a.of.arcsIn(b), b.Columns[batch.OK].Given()
-	picks := told && (counts || !e.directed)
+	picks := count != 0 || told && !e.directed
 	err = enlarge(ctx, a, &a.keys, n)
 	if picks {
 		err = errors.Join(err, enlarge(ctx, a, &a.done, n))
@@ -212,6 +217,9 @@ func (a *arcBatch) submit(ctx context.Context, t *core.Table, method string, s *
 	arcs := &batch.Batch{N: n, Kind: b.Kind}
 	arcs.Columns[batch.Keys] = batch.InOn(a.keys.Sub(0, n))
 	p := a.edges(b)
+	if count != 0 {
+		p.changed = count
+	}
 	switch {
 	case picks:
 		arcs.Columns[batch.OK] = batch.OutputOn(a.done.Sub(0, n))
@@ -234,7 +242,12 @@ func (a *arcBatch) submit(ctx context.Context, t *core.Table, method string, s *
 	if err != nil || !picks && p.again == 0 {
 		return err
 	}
-	return inOrder(func() error { return s.Fill(a.changed.Ptr(), 0, 2) }, func() error { return launch(e.graph.pick) })
+	if p.changed == a.changed.Ptr() { // the number of this batch alone
+		if err := s.Fill(p.changed, 0, 2); err != nil {
+			return err
+		}
+	}
+	return launch(e.graph.pick)
 }
 
 // insertTold makes arcs of edges and inserts them. Where they are run again, it is as well told where that has left which are new.

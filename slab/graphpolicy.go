@@ -38,8 +38,9 @@ type graphEngine interface {
 	// wanted is how many base slabs there would be.
 	wanted(ctx context.Context) (uint64, error)
 
-	// apply runs a change of edges from Keys to Keys2, or submits it, and returns how many did something.
-	apply(ctx context.Context, t *core.Table, method string, s *device.Stream, b *batch.Batch) (int, error)
+	// apply runs a change of edges from Keys to Keys2, or submits it, and returns how many did something; of a
+	// submitted one 0, and they are written to count, unless that is null.
+	apply(ctx context.Context, t *core.Table, method string, s *device.Stream, b *batch.Batch, count device.Ptr) (int, error)
 	// find looks edges from Keys to Keys2 up, or submits that, writes Vals and OK and returns how many there are; of a
 	// submitted one 0, and they are added to hits, unless that is null.
 	find(ctx context.Context, t *core.Table, method string, s *device.Stream, b *batch.Batch, hits device.Ptr) (int, error)

@@ -11,6 +11,7 @@ import (
 	"github.com/weftgo/weft"
 	"github.com/weftgo/weft/device"
 	"github.com/weftgo/weft/device/devicetest"
+	"github.com/weftgo/weft/device/sim"
 	graphs "github.com/weftgo/weft/graph"
 	"github.com/weftgo/weft/internal/workload"
 )
@@ -27,6 +28,106 @@ func (p *graphPlayer) touched(c *columns, u, v device.Slice[uint32], done device
 	if want := (graphs.Edges{From: from, To: to}).Where(ok).Ends(); !slices.Equal(got[:n[0]], want) {
 		p.Fatalf("touched are %v, want %v", got[:n[0]], want)
 	}
+}
+
+// graphCounts plays insertions and deletions on two streams, which say how many edges they change, of which, or neither: none is waited for before all
+// have been submitted. On a GPU batches are worked on in small parts.
+func graphCounts(t testing.TB, dev device.Device, weighted, directed bool, seed uint64) {
+	p := newGraphPlayer(t, dev, weighted, GraphOptions{Directed: directed, Seed: 1, Overwrite: seed%2 == 1, MaxVertices: 100}, 100, 150, seed)
+	defer p.close()
+	if e, ok := p.g.policy.engine.(*gpuGraph); ok {
+		e.arcs.most, e.arcs.listed = 64, 64
+	}
+	var on [2]*columns
+	for i := range on {
+		s, err := dev.NewStream()
+		noError(t, err)
+		on[i] = &columns{TB: t, s: s}
+		defer on[i].close()
+	}
+	var counts []device.Slice[uint64]
+	var streams []*device.Stream
+	var want []uint64
+	for i := range 8 {
+		c, none := on[p.r.IntN(2)], device.Slice[bool]{}
+		done, count := none, columnOf(c, []uint64{77, 78})
+		from, to, weights := p.draw()
+		u, v, w := columnOf(c, from), columnOf(c, to), columnOf(c, weights)
+		if p.r.IntN(2) == 0 {
+			done = columnOf(c, make([]bool, len(from)))
+		}
+		counts, streams, want = append(counts, count), append(streams, c.s), append(want, p.changes(i%3 == 2, from, to, weights))
+		if p.r.IntN(4) == 0 {
+			count, want[i] = device.Slice[uint64]{}, 77
+		}
+		var err error
+		switch {
+		case i%3 == 2:
+			err = p.g.DeleteOn(c.s, u, v, done, count)
+		case weighted:
+			err = p.weighted.InsertOn(c.s, u, v, w, done, count)
+		default:
+			err = p.set.InsertOn(c.s, u, v, done, count)
+		}
+		noError(t, err)
+	}
+	for i, count := range counts {
+		var got [2]uint64
+		noError(t, count.CopyTo(t.Context(), streams[i], got[:]))
+		if got != [2]uint64{want[i], 78} {
+			t.Fatalf("batch %d is said to have changed %d edges, want %d and 78 behind", i, got, want[i])
+		}
+	}
+	p.same()
+}
+
+// changes runs a batch on the model, and returns how many edges it inserts, or deletes.
+func (p *graphPlayer) changes(deletes bool, from, to, weights []uint32) uint64 {
+	before := len(p.model)
+	for i, u := range from {
+		if deletes {
+			delete(p.model, p.key(u, to[i]))
+		} else if u != to[i] {
+			p.model[p.key(u, to[i])] = weights[i]
+		}
+	}
+	return uint64(max(before-len(p.model), len(p.model)-before))
+}
+
+// Counts of batches on the device are those of a map of edges.
+func TestGraphCounted(t *testing.T) {
+	for i, weighted := range []bool{false, true, false, true} {
+		t.Run(fmt.Sprintf("weighted %v, directed %v", weighted, i < 2), func(t *testing.T) {
+			for seed := range uint64(3) {
+				graphCounts(t, devicetest.Open(t), weighted, i < 2, seed)
+				if !testing.Short() {
+					graphCounts(t, devicetest.OpenSim(t, &sim.Options{Seed: seed, Scheduler: sim.Random, Races: true}), weighted, i < 2, seed)
+				}
+			}
+		})
+	}
+}
+
+// A count of no edges is none; one that is to be written elsewhere is refused before anything is changed.
+func TestGraphCountsOf(t *testing.T) {
+	dev := devicetest.Open(t)
+	s, none := devicetest.NewStream(t, dev), device.Slice[bool]{}
+	g, err := NewGraph(dev, nil)
+	noError(t, err)
+	column, here := devicetest.Upload(t, s, []uint32{1, 2}), devicetest.Upload(t, s, []uint64{77})
+	elsewhere := devicetest.Upload(t, devicetest.NewStream(t, devicetest.OpenCPU(t, 1)), []uint64{77})
+	for _, counts := range [][]device.Slice[uint64]{{elsewhere}, {here, here}} {
+		for _, err := range []error{g.InsertOn(s, column, column, none, counts...), g.DeleteOn(s, column, column, none, counts...)} {
+			if !errors.Is(err, device.ErrInvalid) {
+				t.Errorf("%d counts: %v", len(counts), err)
+			}
+		}
+	}
+	noError(t, g.InsertOn(s, column.Sub(0, 0), column.Sub(0, 0), none, here))
+	if n := devicetest.Download(t, s, here)[0]; n != 0 {
+		t.Errorf("no edges are %d", n)
+	}
+	noError(t, g.Close())
 }
 
 // A graph lists what one of package graph does, also without outcomes, and refuses what makes no sense.
@@ -87,12 +188,7 @@ func BenchmarkGraphTouched(b *testing.B) {
 		tables, err := NewGraph(dev, &GraphOptions{Directed: true, Vertices: 1 << 20, Seed: 1})
 		noError(b, err)
 		benchTouched(b, "rows", dev, n, rows.InsertOn, rows.DeleteOn, rows.TouchedOn)
-		counted := func(f func(s *device.Stream, from, to device.Slice[uint32], done device.Slice[bool]) error) changesOn {
-			return func(s *device.Stream, from, to device.Slice[uint32], done device.Slice[bool], _ ...device.Slice[uint64]) error {
-				return f(s, from, to, done)
-			}
-		}
-		benchTouched(b, "tables", dev, n, counted(tables.InsertOn), counted(tables.DeleteOn), tables.TouchedOn)
+		benchTouched(b, "tables", dev, n, tables.InsertOn, tables.DeleteOn, tables.TouchedOn)
 		noError(b, errors.Join(rows.Close(), tables.Close()))
 	}
 }
@@ -113,6 +209,8 @@ func benchTouched(b *testing.B, name string, dev device.Device, n int, insert, r
 		run  func() error
 	}{
 		{"untold", func() error { return insert(s, e.From, e.To, device.Slice[bool]{}) }},
+		{"", func() error { return remove(s, e.From, e.To, device.Slice[bool]{}) }},
+		{"counted", func() error { return insert(s, e.From, e.To, device.Slice[bool]{}, count) }},
 		{"", func() error { return remove(s, e.From, e.To, device.Slice[bool]{}) }},
 		{"insert", func() error { return insert(s, e.From, e.To, e.Done) }},
 		{"touched", func() error { return list(s, e, ends, count) }},
