@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"math"
+	"slices"
 	"sync/atomic"
 	"testing"
 
@@ -258,5 +259,38 @@ func TestPiecesFail(t *testing.T) {
 			}
 			return
 		}
+	}
+}
+
+// The same of a row that several blocks copy.
+func TestLargeRowsFail(t *testing.T) {
+	dev := devicetest.Open(t)
+	if dev.Properties().Kind == device.Sim {
+		t.Skip("takes a simulator minutes")
+	}
+	const size = 2 * chunkSize
+	from, to, weights := star(size, 0, 0)
+	more, others, later := star(size+20, 0, 9)
+	for n, fired := 0, true; fired; n++ {
+		g, err := NewWeightedGraph[uint32](dev, nil)
+		must(t, err)
+		_, err = g.Insert(t.Context(), from, to, weights, nil)
+		must(t, err)
+		did := devicetest.FailAfter(dev, n)
+		_, err = g.Insert(t.Context(), more[size-10:], others[size-10:], later[size-10:], nil)
+		devicetest.Heal(dev)
+		want := weights
+		if fired = did(); err == nil || g.Edges() > size {
+			want = slices.Concat(weights[:size-10], later[size-10:])
+		} else if !fired {
+			t.Fatal(err)
+		}
+		must(t, g.Check(t.Context()))
+		c, err := g.CSR(t.Context())
+		must(t, err)
+		if !slices.Equal(c.CSR.Neighbors(0), others[:len(want)]) || !slices.Equal(c.Weights(0), want) {
+			t.Errorf("failure %d: %d neighbors with weights up to %d, want %d", n, c.Degree(0), slices.Max(c.Weights(0)), len(want))
+		}
+		must(t, g.Close())
 	}
 }
