@@ -34,6 +34,7 @@ type gpuEngine struct {
 	several int           // arcs from which on a block settles several tiles: by default, as many as keep the device busy
 	clean   bool          // what batches in bins add to is zero
 	piled   bool          // piles are there as they are
+	share   int           // sweepShare
 	crowds  [2]crowd      // of edges, and of vertices that are deleted
 }
 
@@ -50,6 +51,7 @@ type kernels struct {
 	few, placeFew, writeFew, writeChunks        device.Kernel
 	write, commit                               device.Kernel
 	mark, doomed, bury, measure, lead, relocate device.Kernel
+	sweep, sweepWrite                           device.Kernel
 }
 
 // What lies in words, in bytes.
@@ -71,7 +73,7 @@ const (
 func (e *gpuEngine) word(at int) device.Ptr { return e.words.Ptr + device.Ptr(at) }
 
 func newGPUEngine(g *store) (engine, error) {
-	e := &gpuEngine{store: g, several: 512 * scanTile}
+	e := &gpuEngine{store: g, several: 512 * scanTile, share: sweepShare}
 	if err := e.openOn(g.dev); err != nil {
 		return nil, errors.Join(err, e.close())
 	}
@@ -94,6 +96,7 @@ func (e *gpuEngine) openOn(dev device.Device) (err error) {
 		{Name: "write_few", To: &k.writeFew}, {Name: "write_chunks", To: &k.writeChunks},
 		{Name: "write", To: &k.write}, {Name: "commit", To: &k.commit},
 		{Name: "mark", To: &k.mark}, {Name: "doomed", To: &k.doomed}, {Name: "bury", To: &k.bury},
+		{Name: "sweep", To: &k.sweep}, {Name: "sweep_write", To: &k.sweepWrite},
 		{Name: "measure", To: &k.measure}, {Name: "lead", To: &k.lead}, {Name: "relocate", To: &k.relocate},
 	})
 	if err != nil {

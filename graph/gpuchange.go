@@ -43,7 +43,8 @@ type gpuChange struct {
 	arcs      arcsRef
 	rows      rowsRef
 	few       gpuFew
-	binned    bool // arcs go to bins
+	binned    bool   // arcs go to bins
+	swept     *sweep // vertices are deleted, and there are no arcs
 
 	told     control
 	firsts   [257]uint32 // of the groups

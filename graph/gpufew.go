@@ -144,12 +144,9 @@ func (c *gpuChange) bin() bool {
 func (c *gpuChange) planBins() error {
 	c.headAt, c.few.arcs.bits, c.few.arcs.empties = c.word(smallAt), uint32(c.bits), c.arcs.empties
 	c.few.before, c.few.vertices = c.blocks, c.gpuEngine.vertices
-	if !c.clean {
-		if err := c.s.Fill(c.headAt, 0, smallBytes/4); err != nil {
-			return err
-		}
+	if err := c.begin(); err != nil {
+		return err
 	}
-	c.clean = false
 	if err := c.fill(c.keysAt, c.bits, c.few.bins); err != nil {
 		return err
 	}
@@ -159,6 +156,16 @@ func (c *gpuChange) planBins() error {
 		p.held = 1
 	}
 	return device.Launch(c.s, c.kernels.few, device.Dim{X: int(c.few.bins.number)}, gpu.Block, &p)
+}
+
+// begin makes zero what kernels add to.
+func (c *gpuChange) begin() error {
+	clean := c.clean
+	c.clean = false
+	if clean {
+		return nil
+	}
+	return c.s.Fill(c.headAt, 0, smallBytes/4)
 }
 
 // writeBins submits writing the rows, if there is memory for them, and telling the host.
@@ -182,23 +189,37 @@ func (c *gpuChange) writeBins(tell bool) error {
 	if n := len(c.ghosts); !tell && n > 0 {
 		place.ghosts, write.ghosts = uint32(c.ghosts[n-1].n), c.ghosts[n-1].buf.Ptr
 	}
-	bins := int(c.few.bins.number)
-	sums := (bins + binsSummed - 1) / binsSummed // a block each, and more of them for the list
-	err := device.Launch(c.s, c.kernels.placeFew, device.Dim{X: max(sums, gpu.Resident(c.Dev, c.n/listed, 4).X)}, gpu.Block, &place)
+	sums := (int(c.few.bins.number) + binsSummed - 1) / binsSummed // a block each, and more of them for the list
+	rows := c.n
+	if c.swept != nil {
+		rows = c.few.covered
+	}
+	err := device.Launch(c.s, c.kernels.placeFew, device.Dim{X: max(sums, gpu.Resident(c.Dev, rows/listed, 4).X)}, gpu.Block, &place)
 	if err == nil && tell {
 		if err = c.s.CopyOutAsync(c.pinned[:headBytes], control); err == nil {
 			err = c.s.Record(c.heard)
 		}
 	}
 	if err == nil {
-		err = device.Launch(c.s, c.kernels.writeFew, device.Dim{X: bins}, gpu.Block, &write)
-	}
-	if err == nil && c.few.before.large > 0 {
-		err = twice(func() error {
-			return device.Launch(c.s, c.kernels.writeChunks, gpu.Wave(c.Dev, int(c.few.binned.room)*gpu.BlockThreads), gpu.Block, &write)
-		})
+		err = c.launchRows(&write)
 	}
 	c.clean = err == nil && !tell
+	return err
+}
+
+// launchRows submits the launches that write rows.
+func (c *gpuChange) launchRows(p *writeFewParams) error {
+	bins := device.Dim{X: int(p.bins.number)}
+	if w := c.swept; w != nil {
+		p.doomed, p.width, p.vertices = w.doomed, uint32(w.width), uint32(w.few.covered)
+		return device.Launch(c.s, c.kernels.sweepWrite, bins, gpu.Block, p)
+	}
+	err := device.Launch(c.s, c.kernels.writeFew, bins, gpu.Block, p)
+	if err == nil && c.few.before.large > 0 {
+		err = twice(func() error {
+			return device.Launch(c.s, c.kernels.writeChunks, gpu.Wave(c.Dev, int(c.few.binned.room)*gpu.BlockThreads), gpu.Block, p)
+		})
+	}
 	return err
 }
 

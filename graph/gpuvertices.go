@@ -24,7 +24,7 @@ func (e *gpuEngine) insertVertices(ctx context.Context, _ *device.Stream, b *bat
 	e.vertices = most
 	before, err := e.present(ctx)
 	if err == nil {
-		err = e.mark(ctx, b, 0, e.word(presentAt))
+		err = e.mark(ctx, e.Stream, b, 0, e.word(presentAt), 0)
 	}
 	if err != nil {
 		return 0, err
@@ -33,23 +33,55 @@ func (e *gpuEngine) insertVertices(ctx context.Context, _ *device.Stream, b *bat
 	return n - before, err
 }
 
-// mark makes vertices be there, or notes in a bitmap those that are, and adds how many to a word. The stream has waited for all changes.
-func (e *gpuEngine) mark(ctx context.Context, b *batch.Batch, doomed, count device.Ptr) error {
-	return e.Whole(ctx, &e.work, b, 0, func(there *batch.Batch, _ int) error {
-		p := markParams{graph: refOf(e.now()), vertices: there.Columns[batch.Keys].Ptr, doomed: doomed, count: count, n: uint32(b.N)}
-		return done(e.Submit, e.Stream, func() error { return device.Launch(e.Stream, e.kernels.mark, gpu.Wave(e.Dev, b.N), gpu.Block, &p) })
-	})
+// mark makes vertices be there, or notes in a bitmap those that are, and adds how many to a word. Those beyond the limit it tells another word of, unless that is 0.
+// Behind vertices in host memory the stream is the engine's, and has waited for all changes.
+func (e *gpuEngine) mark(ctx context.Context, s *device.Stream, b *batch.Batch, doomed, count, bad device.Ptr) error {
+	launch := func(there *batch.Batch, _ int) error {
+		p := markParams{graph: refOf(e.now()), vertices: there.Columns[batch.Keys].Ptr, doomed: doomed, count: count, bad: bad, n: uint32(b.N), limit: uint32(e.opts.MaxVertices)}
+		return done(e.Submit, s, func() error { return device.Launch(s, e.kernels.mark, gpu.Wave(e.Dev, b.N), gpu.Block, &p) })
+	}
+	if b.Columns[batch.Keys].Host == nil {
+		return launch(b, 0)
+	}
+	return e.Whole(ctx, &e.work, b, 0, launch)
 }
 
 // deleteVertices is for [engine].
-func (e *gpuEngine) deleteVertices(ctx context.Context, _ *device.Stream, b *batch.Batch) (uint64, error) {
-	n := e.vertices
-	if n == 0 || b.N == 0 {
+func (e *gpuEngine) deleteVertices(ctx context.Context, s *device.Stream, b *batch.Batch) (n uint64, err error) {
+	switch {
+	case b.N == 0:
 		return 0, nil
+	case b.N > mostArcs:
+		return 0, fmt.Errorf("%w: %d vertices in one batch on the device; %d are possible", device.ErrInvalid, b.N, mostArcs)
+	case s == nil:
+		s = e.Stream
+		if err := s.Wait(e.Changed()); err != nil {
+			return 0, err
+		}
 	}
+	mark := func(doomed, count, bad device.Ptr) error { return e.mark(ctx, s, b, doomed, count, bad) }
+	if e.sweeps(b.N) {
+		n, err = e.sweepOut(ctx, s, mark)
+	} else {
+		n, err = e.takeOut(ctx, s, mark)
+	}
+	var bad badVertex
+	if errors.As(err, &bad) {
+		var u [1]uint32
+		if err := s.CopyOut(ctx, device.Bytes(u[:]), b.Columns[batch.Keys].Ptr+device.Ptr(4*uint32(bad))); err != nil {
+			return 0, err
+		}
+		err = e.beyond(int(bad), u[0], u[0], false)
+	}
+	return n, err
+}
+
+// takeOut deletes few vertices of an undirected graph, by the arcs that they have and those back. mark is as for sweepOut.
+func (e *gpuEngine) takeOut(ctx context.Context, s *device.Stream, mark func(doomed, count, bad device.Ptr) error) (uint64, error) {
+	n := e.vertices
 	var k prim.Carve
 	k.Take(aliveBytes(n))
-	countsAt, offsetsAt := k.Take(4*n), k.Take(8*(n+2)) // behind the offsets are the number of arcs and that of vertices that go
+	countsAt, offsetsAt := k.Take(4*n), k.Take(8*(n+3)) // behind the offsets are the number of arcs, that of vertices that go, and the first that cannot be
 	scan := prim.Scan{N: n, Width: 8}
 	x := device.Buffer{Ptr: k.Take(scan.ScratchBytes()), Size: scan.ScratchBytes()}
 	if err := e.extra.Room(&e.Queue, int(k)); err != nil {
@@ -58,62 +90,63 @@ func (e *gpuEngine) deleteVertices(ctx context.Context, _ *device.Stream, b *bat
 	at := e.extra.Buf.Ptr
 	p := doomedParams{graph: refOf(e.now()), doomed: at, counts: at + countsAt, present: e.word(presentAt)}
 	scan.Counts, scan.Offsets, x.Ptr = at+countsAt, at+offsetsAt, at+x.Ptr
-	arcsAt, goneAt := scan.Offsets+device.Ptr(8*n), scan.Offsets+device.Ptr(8*(n+1))
-	if e.opts.Directed {
-		p.directed = 1
-	}
-	err := e.Submit(e.Stream, func() error {
-		return errors.Join(e.Stream.Fill(at, 0, aliveBytes(n)/4), e.Stream.Fill(goneAt, 0, 2))
-	})
+	arcsAt := scan.Offsets + device.Ptr(8*n)
+	err := e.Submit(s, func() error { return errors.Join(s.Fill(at, 0, aliveBytes(n)/4), s.Fill(arcsAt, 0, 6)) })
 	if err == nil {
-		err = e.mark(ctx, b, at, goneAt)
+		err = mark(at, arcsAt+8, arcsAt+16)
 	}
 	if err == nil {
-		err = e.Submit(e.Stream, func() error {
-			if err := e.launchDoomed(&p); err != nil {
+		err = e.Submit(s, func() error {
+			if err := e.launchDoomed(s, &p); err != nil {
 				return err
 			}
-			return e.prims.Scan(e.Stream, &scan, x)
+			return e.prims.Scan(s, &scan, x)
 		})
 	}
 	if err != nil {
 		return 0, err
 	}
-	var told [2]uint64 // arcs, vertices
-	if err := e.Stream.CopyOut(ctx, device.Bytes(told[:]), arcsAt); err != nil || told[1] == 0 {
+	var told [3]uint64
+	if err := s.CopyOut(ctx, device.Bytes(told[:]), arcsAt); err != nil {
 		return 0, err
 	}
+	if bad := uint32(told[2]); bad != 0 {
+		return 0, badVertex(^bad)
+	}
+	if told[1] == 0 {
+		return 0, nil
+	}
 	p.offsets = scan.Offsets
-	if err := e.deleteArcs(ctx, p, told[0]); err != nil {
+	if err := e.deleteArcs(ctx, s, p, told[0]); err != nil {
 		return 0, err
 	}
 	p.graph = refOf(e.now())
-	return told[1], done(e.Submit, e.Stream, func() error {
-		return twice(func() error { return device.Launch(e.Stream, e.bury, gpu.Wave(e.Dev, n), gpu.Block, &p) })
+	return told[1], done(e.SubmitVisible, s, func() error {
+		return twice(func() error { return device.Launch(s, e.bury, gpu.Wave(e.Dev, n), gpu.Block, &p) })
 	})
 }
 
 // launchDoomed submits counting arcs or writing them.
-func (e *gpuEngine) launchDoomed(p *doomedParams) error {
-	return device.Launch(e.Stream, e.kernels.doomed, gpu.Wave(e.Dev, 32*e.vertices), gpu.Block, p)
+func (e *gpuEngine) launchDoomed(s *device.Stream, p *doomedParams) error {
+	return device.Launch(s, e.kernels.doomed, gpu.Wave(e.Dev, 32*e.vertices), gpu.Block, p)
 }
 
 // deleteArcs deletes the arcs from and to vertices that go, as so many arcs say.
-func (e *gpuEngine) deleteArcs(ctx context.Context, p doomedParams, n uint64) error {
+func (e *gpuEngine) deleteArcs(ctx context.Context, s *device.Stream, p doomedParams, n uint64) error {
 	switch {
 	case n == 0:
 		return nil
 	case n > mostArcs:
 		return fmt.Errorf("%w: the vertices of one batch have %d arcs, %d are possible", device.ErrInvalid, n, mostArcs)
 	}
-	c := &gpuChange{gpuEngine: e, s: e.Stream, n: int(n), kind: op.Delete, empties: true}
+	c := &gpuChange{gpuEngine: e, s: s, n: int(n), kind: op.Delete, empties: true}
 	if err := e.work.Room(&e.Queue, int(c.layOut(0))); err != nil {
 		return err
 	}
 	c.layOut(e.work.Buf.Ptr)
 	c.fill = func(keys device.Ptr, bits int, bins binsRef) error {
 		p.keys, p.bits, p.bins = keys, uint32(bits), bins
-		return e.launchDoomed(&p)
+		return e.launchDoomed(s, &p)
 	}
 	return c.run(ctx)
 }

@@ -1,6 +1,6 @@
 // Kernels of package graph: graphs that change. layout.go explains the memory, gpuchange.go the launches.
 #include "weft/entry.cuh"
-#include "weft/graph_bins.cuh"
+#include "weft/graph_sweep.cuh"
 
 namespace weft::graph {
 
@@ -72,8 +72,9 @@ struct MarkParams {
   const uint32_t* vertices;
   uint32_t* doomed;   // a bit for each vertex; null: enliven them
   uint64_t* count;    // added to: vertices that were not there, or were
+  uint32_t* bad;      // the first that is beyond the limit, inverted; null: there is none
   uint32_t n;
-  uint32_t unused;
+  uint32_t limit;
 };
 
 // mark makes vertices be there, or notes those that go.
@@ -81,7 +82,9 @@ __device__ __forceinline__ void mark(const MarkParams& p) {
   uint64_t count = 0;
   for (uint64_t i = thread_index(); i < p.n; i += threads_in_grid()) {
     const uint32_t u = p.vertices[i];
-    if (!p.doomed) {
+    if (p.bad && u >= p.limit) {
+      max_relaxed(p.bad, ~uint32_t(i));
+    } else if (!p.doomed) {
       count += enliven(p.graph, u);
     } else if (there(p.graph, u)) {
       const uint32_t bit = 1u << u % 32;
@@ -100,51 +103,27 @@ struct DoomedParams {
   uint64_t* present;
   Bins bins;
   uint32_t bits;
-  uint32_t directed;
+  uint32_t unused;
 };
-
-__device__ __forceinline__ bool is_doomed(const DoomedParams& p, uint32_t u) { return p.doomed[u / 32] >> u % 32 & 1; }
 
 // empty is the arc that removes all arcs of a vertex.
 __device__ __forceinline__ uint64_t empty(const DoomedParams& p, uint32_t u) { return uint64_t(u) << p.bits | ((uint64_t(1) << p.bits) - 1); }
 
-// doomed_among_all is doomed for a directed graph, where all rows are looked through for arcs that lead to vertices that go. A warp takes a row.
-template <int Bits>
-__device__ __forceinline__ void doomed_among_all(const DoomedParams& p) {
-  const uint32_t lane = lane_index();
-  for (uint64_t w = thread_index() / kWarp; w < p.graph.vertices; w += threads_in_grid() / kWarp) {
-    const uint32_t u = uint32_t(w);
-    const bool all = is_doomed(p, u);
-    const Row<Bits> r = row<Bits>(p.graph, u);
-    uint32_t found = all;
-    if (all && lane == 0 && p.keys) put_arc(p.keys, p.bins, p.offsets[u], empty(p, u));
-    for (uint32_t i = lane; !all && i - lane < r.degree; i += kWarp) {
-      const bool goes = i < r.degree && is_doomed(p, r.ids[i]);
-      const uint32_t lanes = ballot(kAll, goes);
-      if (goes && p.keys) put_arc(p.keys, p.bins, p.offsets[u] + found + popcount(lanes & ((1u << lane) - 1)), uint64_t(u) << p.bits | r.ids[i]);
-      found += popcount(lanes);
-    }
-    if (lane == 0 && !p.keys) p.counts[u] = found;
-  }
-}
-
-// doomed writes the arcs to vertices that go from those that stay, and one for each that goes; or it counts them. In an undirected graph all neighbors count: those
+// doomed writes the arcs to vertices that go from those that stay, and one for each that goes, of an undirected graph; or it counts them. All neighbors count: those
 // that go, too, have arcs without a place in rows.
 template <int Bits>
 __device__ __forceinline__ void doomed(const DoomedParams& p) {
-  if (p.directed) {
-    doomed_among_all<Bits>(p);
-  } else if (!p.keys) {
-    for (uint64_t u = thread_index(); u < p.graph.vertices; u += threads_in_grid()) p.counts[u] = is_doomed(p, uint32_t(u)) ? 1 + degree(p.graph, uint32_t(u)) : 0;
-  } else {
-    for_each_element(p.offsets, p.graph.vertices, [&](uint32_t u, uint64_t i) {
-      const Row<Bits> r = row<Bits>(p.graph, u);
-      const uint32_t v = i < r.degree ? r.ids[i] : u;
-      const bool drops = i != r.degree && is_doomed(p, v);
-      if (drops && p.bins.counts) return;  // nobody asks for what has no place
-      put_arc(p.keys, p.bins, p.offsets[u] + i, i == r.degree ? empty(p, u) : drops ? dropped(p.bits) : uint64_t(v) << p.bits | u);
-    });
+  if (!p.keys) {
+    for (uint64_t u = thread_index(); u < p.graph.vertices; u += threads_in_grid()) p.counts[u] = goes(p.doomed, uint32_t(u)) ? 1 + degree(p.graph, uint32_t(u)) : 0;
+    return;
   }
+  for_each_element(p.offsets, p.graph.vertices, [&](uint32_t u, uint64_t i) {
+    const Row<Bits> r = row<Bits>(p.graph, u);
+    const uint32_t v = i < r.degree ? r.ids[i] : u;
+    const bool drops = i != r.degree && goes(p.doomed, v);
+    if (drops && p.bins.counts) return;  // nobody asks for what has no place
+    put_arc(p.keys, p.bins, p.offsets[u] + i, i == r.degree ? empty(p, u) : drops ? dropped(p.bits) : uint64_t(v) << p.bits | u);
+  });
 }
 
 // bury removes vertices that go.
@@ -222,7 +201,9 @@ WEFT_KERNEL(graph_write, 4)(WriteParams p) { weft::graph::write<kBits>(p); }
 WEFT_KERNEL(graph_commit, 4)(WriteParams p) { commit<kBits>(p); }
 WEFT_KERNEL(graph_mark, 4)(MarkParams p) { mark(p); }
 WEFT_KERNEL(graph_doomed, 4)(DoomedParams p) { doomed<kBits>(p); }
-WEFT_KERNEL(graph_bury, 4)(DoomedParams p) { bury(p); }
+WEFT_KERNEL(graph_bury, 4)(DoomedParams p) { weft::graph::bury(p); }
+WEFT_KERNEL(graph_sweep, 6)(SweepParams p) { weft::graph::sweep<kBits>(p); }
+WEFT_KERNEL(graph_sweep_write, 6)(WriteFewParams p) { sweep_write<kBits>(p); }
 WEFT_KERNEL(graph_measure, 4)(CompactParams p) { measure(p); }
 WEFT_KERNEL(graph_lead, 4)(CompactParams p) { lead(p); }
 WEFT_KERNEL(graph_relocate, 4)(CompactParams p) { relocate<kBits>(p); }

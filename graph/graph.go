@@ -127,50 +127,52 @@ func (g *Graph) InsertVertices(ctx context.Context, vertices []uint32) (n int, e
 }
 
 // DeleteVertices deletes vertices with all their edges, in both directions, and returns how many were there. Their numbers may be
-// used again. In an undirected graph this takes as long as deleting the edges; in a directed one all rows are
-// looked through for edges that lead there, so one call with many vertices is better than many calls.
+// used again. In an undirected graph few vertices take as long as deleting their edges; many, and any of a directed one, are found by looking through all
+// rows for edges that lead there, so one call with many vertices is better than many calls.
 func (g *Graph) DeleteVertices(ctx context.Context, vertices []uint32) (n int, err error) {
 	return g.changeVertices(ctx, "DeleteVertices", vertices, g.engine.deleteVertices)
 }
 
 func (g *store) changeVertices(ctx context.Context, method string, vertices []uint32, run func(context.Context, *device.Stream, *batch.Batch) (uint64, error)) (n int, err error) {
-	b := &batch.Batch{N: len(vertices), Columns: batch.Columns{batch.Keys: batch.In(vertices)}}
-	err = g.alone(ctx, func() error {
-		if err := g.admitHost(b); err != nil {
-			return err
-		}
-		n, err = g.pieces(ctx, nil, b, run)
-		return err
-	})
-	return n, wrap(method, err)
+	b := &batch.Batch{N: len(vertices), Kind: op.Delete, Columns: batch.Columns{batch.Keys: batch.In(vertices)}}
+	return g.changeBy(ctx, nil, method, b, run, nil)
 }
 
 // InsertVerticesOn is InsertVertices for a batch on the device. How many are new is written to counts[0], if there is one. The host brings the batch to its
 // memory, since it finds room for what is new: the call waits for what the stream was given before.
 func (g *Graph) InsertVerticesOn(s *device.Stream, vertices device.Slice[uint32], counts ...device.Slice[uint64]) error {
-	return g.verticesOn(s, "InsertVerticesOn", vertices, counts, g.engine.insertVertices)
-}
-
-// DeleteVerticesOn is DeleteVertices for a batch on the device, as InsertVerticesOn.
-func (g *Graph) DeleteVerticesOn(s *device.Stream, vertices device.Slice[uint32], counts ...device.Slice[uint64]) error {
-	return g.verticesOn(s, "DeleteVerticesOn", vertices, counts, g.engine.deleteVertices)
-}
-
-func (g *store) verticesOn(s *device.Stream, method string, vertices device.Slice[uint32], counts []device.Slice[uint64], run func(context.Context, *device.Stream, *batch.Batch) (uint64, error)) error {
-	b := &batch.Batch{N: vertices.Len(), Columns: batch.Columns{batch.Keys: batch.InOn(vertices)}}
-	count, err := g.counter(counts)
-	if err := errors.Join(err, b.CheckPlace(g.dev, s)); err != nil {
+	const method = "InsertVerticesOn"
+	b, count, err := g.verticesOn(s, vertices, counts)
+	if err != nil {
 		return wrap(method, err)
 	}
-	host := make([]uint32, vertices.Len())
+	host := make([]uint32, b.N)
 	if err := vertices.CopyTo(context.Background(), s, host); err != nil {
 		return wrap(method, err)
 	}
-	n, err := g.changeVertices(context.Background(), method, host, run)
+	n, err := g.changeVertices(context.Background(), method, host, g.engine.insertVertices)
 	if err == nil {
 		err = wrap(method, give(s, count, uint64(n)))
 	}
 	return err
+}
+
+// DeleteVerticesOn is DeleteVertices for a batch on the device, as InsertOn: how many were there is written to counts[0], if there is one.
+func (g *Graph) DeleteVerticesOn(s *device.Stream, vertices device.Slice[uint32], counts ...device.Slice[uint64]) error {
+	const method = "DeleteVerticesOn"
+	b, _, err := g.verticesOn(s, vertices, counts)
+	if err != nil {
+		return wrap(method, err)
+	}
+	_, err = g.changeBy(context.Background(), s, method, b, g.engine.deleteVertices, counts)
+	return err
+}
+
+// verticesOn is a batch of vertices on the device, and where its count goes.
+func (g *store) verticesOn(s *device.Stream, vertices device.Slice[uint32], counts []device.Slice[uint64]) (*batch.Batch, device.Slice[uint64], error) {
+	b := &batch.Batch{N: vertices.Len(), Kind: op.Delete, Columns: batch.Columns{batch.Keys: batch.InOn(vertices)}}
+	count, err := g.counter(counts)
+	return b, count, errors.Join(err, b.CheckPlace(g.dev, s))
 }
 
 // Clear removes all edges and vertices, and gives memory back. Snapshots keep what they have.

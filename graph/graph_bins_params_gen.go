@@ -16,7 +16,7 @@ import (
 //kernelgen:input 870daf72e5f5ee3daf5209b7c93999cc04bae928905c38d006e9ce507ad53f71 12351 kernels/include/weft/access.cuh
 //kernelgen:input 9936ef153a4648b6f47d540d3ec5afe81539102240098fbd4c703fad23d4567b 6425 kernels/include/weft/change.cuh
 //kernelgen:input aba0e0ad799cf8072f65dfa894b9a84f4a011a1b5bf771d2050f1c78462e4073 856 kernels/include/weft/cuda.cuh
-//kernelgen:input 5b5232a19f202a84c0798bb98931e8263a0b4b1ba49e109dffbb148e14b3febf 23612 kernels/include/weft/graph_bins.cuh
+//kernelgen:input 906247cd932c6bad5fc6fc6b9343ef898bdbb42501eace19d59aa2d292b94f2f 24021 kernels/include/weft/graph_bins.cuh
 //kernelgen:input 8ebab79f8a72af46760f5e0e0b882d9e7544e4f1944ba6029303854b5f5b1d37 25088 kernels/include/weft/graph_change.cuh
 //kernelgen:input d1e3da8306e5bbbef605efdf011e33c68e96f207b273978d7d887e1a6008f8eb 14473 kernels/include/weft/graph_few.cuh
 //kernelgen:input 726220a6de1ff6d655c8063d083ae4b1615c202f6129bca9e2749464489a896a 9103 kernels/include/weft/graph_table.cuh

@@ -88,16 +88,16 @@ type compactParams struct {
 
 // doomedParams is weft::graph::DoomedParams of C++.
 type doomedParams struct {
-	_        structs.HostLayout
-	graph    Ref
-	doomed   device.Ptr
-	counts   device.Ptr
-	offsets  device.Ptr
-	keys     device.Ptr
-	present  device.Ptr
-	bins     binsRef
-	bits     uint32
-	directed uint32
+	_       structs.HostLayout
+	graph   Ref
+	doomed  device.Ptr
+	counts  device.Ptr
+	offsets device.Ptr
+	keys    device.Ptr
+	present device.Ptr
+	bins    binsRef
+	bits    uint32
+	unused  uint32
 }
 
 // fewParams is weft::graph::FewParams of C++.
@@ -132,8 +132,9 @@ type markParams struct {
 	vertices device.Ptr
 	doomed   device.Ptr
 	count    device.Ptr
+	bad      device.Ptr
 	n        uint32
-	unused   uint32
+	limit    uint32
 }
 
 // placeFewParams is weft::graph::PlaceFewParams of C++.
@@ -240,6 +241,19 @@ type sortedRef struct {
 	segments device.Ptr
 }
 
+// sweepParams is weft::graph::SweepParams of C++.
+type sweepParams struct {
+	_       structs.HostLayout
+	graph   Ref
+	control device.Ptr
+	binned  binnedRef
+	doomed  device.Ptr
+	width   uint32
+	held    uint32
+	newest  uint32
+	loops   uint32
+}
+
 // tallyParams is weft::graph::TallyParams of C++.
 type tallyParams struct {
 	_         structs.HostLayout
@@ -265,6 +279,9 @@ type writeFewParams struct {
 	zeros    uint32
 	epoch    uint32
 	directed uint32
+	width    uint32
+	doomed   device.Ptr
+	vertices uint32
 	unused   uint32
 }
 
@@ -372,7 +389,7 @@ var (
 	_ [64]byte  = [unsafe.Offsetof(doomedParams{}.present)]byte{}
 	_ [72]byte  = [unsafe.Offsetof(doomedParams{}.bins)]byte{}
 	_ [120]byte = [unsafe.Offsetof(doomedParams{}.bits)]byte{}
-	_ [124]byte = [unsafe.Offsetof(doomedParams{}.directed)]byte{}
+	_ [124]byte = [unsafe.Offsetof(doomedParams{}.unused)]byte{}
 )
 
 // fewParams has the layout of weft::graph::FewParams.
@@ -402,13 +419,14 @@ var (
 
 // markParams has the layout of weft::graph::MarkParams.
 var (
-	_ [64]byte = [unsafe.Sizeof(markParams{})]byte{}
+	_ [72]byte = [unsafe.Sizeof(markParams{})]byte{}
 	_ [0]byte  = [unsafe.Offsetof(markParams{}.graph)]byte{}
 	_ [32]byte = [unsafe.Offsetof(markParams{}.vertices)]byte{}
 	_ [40]byte = [unsafe.Offsetof(markParams{}.doomed)]byte{}
 	_ [48]byte = [unsafe.Offsetof(markParams{}.count)]byte{}
-	_ [56]byte = [unsafe.Offsetof(markParams{}.n)]byte{}
-	_ [60]byte = [unsafe.Offsetof(markParams{}.unused)]byte{}
+	_ [56]byte = [unsafe.Offsetof(markParams{}.bad)]byte{}
+	_ [64]byte = [unsafe.Offsetof(markParams{}.n)]byte{}
+	_ [68]byte = [unsafe.Offsetof(markParams{}.limit)]byte{}
 )
 
 // placeFewParams has the layout of weft::graph::PlaceFewParams.
@@ -515,6 +533,19 @@ var (
 	_ [16]byte = [unsafe.Offsetof(sortedRef{}.segments)]byte{}
 )
 
+// sweepParams has the layout of weft::graph::SweepParams.
+var (
+	_ [120]byte = [unsafe.Sizeof(sweepParams{})]byte{}
+	_ [0]byte   = [unsafe.Offsetof(sweepParams{}.graph)]byte{}
+	_ [32]byte  = [unsafe.Offsetof(sweepParams{}.control)]byte{}
+	_ [40]byte  = [unsafe.Offsetof(sweepParams{}.binned)]byte{}
+	_ [96]byte  = [unsafe.Offsetof(sweepParams{}.doomed)]byte{}
+	_ [104]byte = [unsafe.Offsetof(sweepParams{}.width)]byte{}
+	_ [108]byte = [unsafe.Offsetof(sweepParams{}.held)]byte{}
+	_ [112]byte = [unsafe.Offsetof(sweepParams{}.newest)]byte{}
+	_ [116]byte = [unsafe.Offsetof(sweepParams{}.loops)]byte{}
+)
+
 // tallyParams has the layout of weft::graph::TallyParams.
 var (
 	_ [88]byte = [unsafe.Sizeof(tallyParams{})]byte{}
@@ -524,7 +555,7 @@ var (
 
 // writeFewParams has the layout of weft::graph::WriteFewParams.
 var (
-	_ [296]byte = [unsafe.Sizeof(writeFewParams{})]byte{}
+	_ [312]byte = [unsafe.Sizeof(writeFewParams{})]byte{}
 	_ [0]byte   = [unsafe.Offsetof(writeFewParams{}.graph)]byte{}
 	_ [32]byte  = [unsafe.Offsetof(writeFewParams{}.arcs)]byte{}
 	_ [112]byte = [unsafe.Offsetof(writeFewParams{}.bins)]byte{}
@@ -540,7 +571,10 @@ var (
 	_ [280]byte = [unsafe.Offsetof(writeFewParams{}.zeros)]byte{}
 	_ [284]byte = [unsafe.Offsetof(writeFewParams{}.epoch)]byte{}
 	_ [288]byte = [unsafe.Offsetof(writeFewParams{}.directed)]byte{}
-	_ [292]byte = [unsafe.Offsetof(writeFewParams{}.unused)]byte{}
+	_ [292]byte = [unsafe.Offsetof(writeFewParams{}.width)]byte{}
+	_ [296]byte = [unsafe.Offsetof(writeFewParams{}.doomed)]byte{}
+	_ [304]byte = [unsafe.Offsetof(writeFewParams{}.vertices)]byte{}
+	_ [308]byte = [unsafe.Offsetof(writeFewParams{}.unused)]byte{}
 )
 
 // writeParams has the layout of weft::graph::WriteParams.

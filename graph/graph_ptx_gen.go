@@ -12,14 +12,15 @@ import (
 //kernelgen:compiler clang version 19.1.7
 //kernelgen:target 80+ptx83,90+ptx83
 //kernelgen:flags -x cuda --cuda-device-only -nocudainc -nocudalib -nostdinc -std=c++17 -Wall -Werror -I kernels/include -O3
-//kernelgen:input 2bb006d4cd156feb68e7030dc607524d8745a8f89c12e373a04555ad6395fe3a 9037 graph/graph.cu
+//kernelgen:input 093c7b7e04c4b1931a99edcdb2f9c03bf04a2c53e658236f0c4f2ba49320cd76 8149 graph/graph.cu
 //kernelgen:input 870daf72e5f5ee3daf5209b7c93999cc04bae928905c38d006e9ce507ad53f71 12351 kernels/include/weft/access.cuh
 //kernelgen:input 9936ef153a4648b6f47d540d3ec5afe81539102240098fbd4c703fad23d4567b 6425 kernels/include/weft/change.cuh
 //kernelgen:input aba0e0ad799cf8072f65dfa894b9a84f4a011a1b5bf771d2050f1c78462e4073 856 kernels/include/weft/cuda.cuh
 //kernelgen:input 0bc6287ba69987b784aa8a6f5effe035b523eeaed3023281e33b1eade9b4e8cf 2348 kernels/include/weft/entry.cuh
-//kernelgen:input 5b5232a19f202a84c0798bb98931e8263a0b4b1ba49e109dffbb148e14b3febf 23612 kernels/include/weft/graph_bins.cuh
+//kernelgen:input 906247cd932c6bad5fc6fc6b9343ef898bdbb42501eace19d59aa2d292b94f2f 24021 kernels/include/weft/graph_bins.cuh
 //kernelgen:input 8ebab79f8a72af46760f5e0e0b882d9e7544e4f1944ba6029303854b5f5b1d37 25088 kernels/include/weft/graph_change.cuh
 //kernelgen:input d1e3da8306e5bbbef605efdf011e33c68e96f207b273978d7d887e1a6008f8eb 14473 kernels/include/weft/graph_few.cuh
+//kernelgen:input 69bbe2c230df654da4d4b25f25044c47d1623390c5db3eea90fb603c94c4894c 16636 kernels/include/weft/graph_sweep.cuh
 //kernelgen:input 726220a6de1ff6d655c8063d083ae4b1615c202f6129bca9e2749464489a896a 9103 kernels/include/weft/graph_table.cuh
 //kernelgen:input 12decd39711664ade36ec2505758627fa0c1a4c5d6b8b0964d9b56bdb8a9da55 9329 kernels/include/weft/graph_write.cuh
 //kernelgen:input 79b1beaa05fe49d706515a4fad47443f74f45385014663a5ecc8653a4a9b381e 1718 kernels/include/weft/hash.cuh
@@ -33,13 +34,13 @@ import (
 //kernelgen:input 2cd6fc0143cfa76b9582c564b8b924e6d64dc78e985dfac5fc946ef80d61d9b2 755 kernels/include/weft/sums.cuh
 //kernelgen:input 0851189fa3150bd3eb30a9b7d5f0dcba58c8fcda1c3598976207e3eea53f4ea7 5348 kernels/include/weft/warp.cuh
 //kernelgen:input 3734d9594b1b33c1868d416df12106a6d15018edf95437b3b5b984e6d6f937e3 816 kernels/include/weft/widths.cuh
-//kernelgen:output 197ce20db4af7b2912bf556726934bb6e83600935c5f6d8d28441a12183af799 443903 graph/graph_32_0_sm80.ptx
-//kernelgen:output a1fd8a03de2fae47b890f37da08c2915f6ff1542d65cf31eaad617e937024576 443903 graph/graph_32_0_sm90.ptx
-//kernelgen:output f4f93ea29e5de7416f33e6d801c7c900c770282313fce119cfd7603b11c7ef1f 482796 graph/graph_32_32_sm80.ptx
-//kernelgen:output 025c10947493244685a21765e6e5c3c0b70953aab233a4d47216d0a77e83e1d9 482796 graph/graph_32_32_sm90.ptx
-//kernelgen:output ea451a09d4a21689a4d008e50c10520288267bec32d58a580d57eca1c2807b64 484130 graph/graph_32_64_sm80.ptx
-//kernelgen:output 79b611bde1c497da01ebdbce9bef0b311b282862c7cb99a89986bea20ef99ecf 484130 graph/graph_32_64_sm90.ptx
-//kernelgen:output 48297acc226cea7468e2d7b85046073096f954066703b6aecc09a473d0269a25 18520 graph/graph_params_gen.go
+//kernelgen:output a6180120437a330459e02f4e38e12455a68464ca6c16b19726de06906ba8b9cc 505880 graph/graph_32_0_sm80.ptx
+//kernelgen:output a1e90cfea2eb6912cd1fb152dfccc900b99ec3ffb74382affc30c143f566122f 505880 graph/graph_32_0_sm90.ptx
+//kernelgen:output f9f6b69ef6d04a12e2e9ad69b75a20f575224f49aa02994617709e532a020996 572072 graph/graph_32_32_sm80.ptx
+//kernelgen:output 21b8bbdf923c218951227e194a7b0876ffe1aabbbb59b53f41de7ea8acab98ef 572072 graph/graph_32_32_sm90.ptx
+//kernelgen:output f0c8ee4b1dfdd585e27cc6b36c0697bc1a0023562c2f91bbfa80ec39de867ac2 574628 graph/graph_32_64_sm80.ptx
+//kernelgen:output 680204627ae25cb5969a6a3f1a50dc5bd6a99d4ad5a9836136a666e9db4e8125 574628 graph/graph_32_64_sm90.ptx
+//kernelgen:output 312da8fe107a34bc53b1da1d7c50a1bf1dd23719bc1191659594370f0728a967 19680 graph/graph_params_gen.go
 
 //go:embed graph_32_0_sm80.ptx
 var graph32x0SM80 string
@@ -99,7 +100,7 @@ var graph32x0Kernels = map[string]int{
 	"graph_few_32_0":          240,
 	"graph_find_32_0":         80,
 	"graph_lead_32_0":         104,
-	"graph_mark_32_0":         64,
+	"graph_mark_32_0":         72,
 	"graph_measure_32_0":      104,
 	"graph_place_32_0":        96,
 	"graph_place_few_32_0":    136,
@@ -107,10 +108,12 @@ var graph32x0Kernels = map[string]int{
 	"graph_relocate_32_0":     104,
 	"graph_rows_32_0":         88,
 	"graph_settle_32_0":       184,
+	"graph_sweep_32_0":        120,
+	"graph_sweep_write_32_0":  312,
 	"graph_tally_32_0":        88,
 	"graph_write_32_0":        240,
-	"graph_write_chunks_32_0": 296,
-	"graph_write_few_32_0":    296,
+	"graph_write_chunks_32_0": 312,
+	"graph_write_few_32_0":    312,
 }
 
 // graph32x32Kernels are the entry points of graphImages["32_32"] and the size in bytes of
@@ -124,7 +127,7 @@ var graph32x32Kernels = map[string]int{
 	"graph_few_32_32":          240,
 	"graph_find_32_32":         80,
 	"graph_lead_32_32":         104,
-	"graph_mark_32_32":         64,
+	"graph_mark_32_32":         72,
 	"graph_measure_32_32":      104,
 	"graph_place_32_32":        96,
 	"graph_place_few_32_32":    136,
@@ -132,10 +135,12 @@ var graph32x32Kernels = map[string]int{
 	"graph_relocate_32_32":     104,
 	"graph_rows_32_32":         88,
 	"graph_settle_32_32":       184,
+	"graph_sweep_32_32":        120,
+	"graph_sweep_write_32_32":  312,
 	"graph_tally_32_32":        88,
 	"graph_write_32_32":        240,
-	"graph_write_chunks_32_32": 296,
-	"graph_write_few_32_32":    296,
+	"graph_write_chunks_32_32": 312,
+	"graph_write_few_32_32":    312,
 }
 
 // graph32x64Kernels are the entry points of graphImages["32_64"] and the size in bytes of
@@ -149,7 +154,7 @@ var graph32x64Kernels = map[string]int{
 	"graph_few_32_64":          240,
 	"graph_find_32_64":         80,
 	"graph_lead_32_64":         104,
-	"graph_mark_32_64":         64,
+	"graph_mark_32_64":         72,
 	"graph_measure_32_64":      104,
 	"graph_place_32_64":        96,
 	"graph_place_few_32_64":    136,
@@ -157,8 +162,10 @@ var graph32x64Kernels = map[string]int{
 	"graph_relocate_32_64":     104,
 	"graph_rows_32_64":         88,
 	"graph_settle_32_64":       184,
+	"graph_sweep_32_64":        120,
+	"graph_sweep_write_32_64":  312,
 	"graph_tally_32_64":        88,
 	"graph_write_32_64":        240,
-	"graph_write_chunks_32_64": 296,
-	"graph_write_few_32_64":    296,
+	"graph_write_chunks_32_64": 312,
+	"graph_write_few_32_64":    312,
 }

@@ -218,6 +218,7 @@ func play[W Weight](t testing.TB, dev device.Device, o Options, seed uint64, rou
 	p := &player[W]{t, rand.New(rand.NewPCG(seed, 2)), g, newModel[W](o), vertices, size, nil}
 	for i := range rounds {
 		asMany(g.store, i/2%2 == 1)
+		swept(g.store, i%2 == 1)
 		p.step()
 		must(t, g.Check(t.Context()))
 	}
@@ -232,6 +233,13 @@ func asMany(g *store, many bool) {
 		if many {
 			e.crowds = [2]crowd{{1, math.MaxInt, 0}, {1, math.MaxInt, 0}}
 		}
+	}
+}
+
+// swept has the kernels of a GPU look through all rows for vertices that go, or take out the arcs of these, as of few of them.
+func swept(g *store, all bool) {
+	if e, ok := g.engine.(*gpuEngine); ok {
+		e.share = map[bool]int{true: sweepShare, false: 1}[all]
 	}
 }
 

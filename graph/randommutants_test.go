@@ -34,6 +34,7 @@ func trialsUnweighted(m *mutate.Mutant) []mutate.Trial {
 	for _, o := range allOptions {
 		tests = append(tests, mutate.KernelTest{Name: "unweighted", Run: func(t testing.TB, dev device.Device) { unweighted(t, dev, o) }})
 	}
+	tests = append(tests, mutate.KernelTest{Name: "many vertices", Run: func(t testing.TB, dev device.Device) { sweeps(t, dev, Options{}, weightless) }})
 	quick, random := mutate.OnDevices(m.Arch, 1, tests)
 	return slices.Concat(quick, random)
 }

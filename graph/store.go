@@ -177,6 +177,11 @@ func (g *store) piece() int {
 
 // change runs a batch of edges.
 func (g *store) change(ctx context.Context, s *device.Stream, method string, b *batch.Batch, counts ...device.Slice[uint64]) (n int, err error) {
+	return g.changeBy(ctx, s, method, b, g.engine.change, counts)
+}
+
+// changeBy runs a batch of edges or vertices.
+func (g *store) changeBy(ctx context.Context, s *device.Stream, method string, b *batch.Batch, run func(context.Context, *device.Stream, *batch.Batch) (uint64, error), counts []device.Slice[uint64]) (n int, err error) {
 	b.MustMatch("graph", method)
 	count, err := g.counter(counts)
 	if err == nil {
@@ -184,7 +189,7 @@ func (g *store) change(ctx context.Context, s *device.Stream, method string, b *
 			if err := g.admit(s, b); err != nil {
 				return err
 			}
-			n, err = g.pieces(ctx, s, b, g.engine.change)
+			n, err = g.pieces(ctx, s, b, run)
 			return err
 		})
 	}

@@ -335,6 +335,7 @@ func TestOmissionsAreNoticed(t *testing.T) {
 func kernelTests[W uint32 | uint64]() []mutate.KernelTest {
 	return []mutate.KernelTest{
 		{Name: "a full graph", Run: full},
+		{Name: "many vertices", Run: func(t testing.TB, dev device.Device) { sweeps(t, dev, Options{}, weighted[W]) }},
 		{Name: "a hub", Run: func(t testing.TB, dev device.Device) { hub[W](t, dev, 300, false) }},
 		{Name: "a hub, sorted", Run: func(t testing.TB, dev device.Device) { hub[W](t, dev, 300, true) }},
 		{Name: "histories, undirected", Run: func(t testing.TB, dev device.Device) {
@@ -363,6 +364,9 @@ var mutants = []struct{ name, kernels, pattern, with string }{
 	{"blocks of a bin are numbered as if there were no bins before", "place_few", `st\.global\.u32 \[(%rd\d+)\], (%r\d+);`, "st.global.u32 [$1], 0;"},
 	{"arcs of a bin are as they came", "few", `setp\.(lt|gt|ge|le)\.u64 (%p\d+), (%rd\d+), (%rd\d+);`, "setp.$1.u64 $2, $4, $3;"},
 	{"all put", "settle", `setp\.(ne|eq)\.s16 (%p\d+), (%rs\d+), 1;`, "setp.$1.s16 $2, $3, 3;"},
+	{"blocks are stamped later than they are written, of rows that are swept", "sweep_write", `ld\.param\.u32 (%rd\d+), \[(%rd\d+)\+284\];`, "mov.b64 $1, 99;"},
+	{"vertices that are swept out stay", "sweep_write", `not\.b32`, "mov.b32"},
+	{"nobody is told what a sweep plans", "sweep", `atom\.relaxed\.gpu\.global\.add\.u32 (%r\d+), \[(%rd\d+)\], (%r\d+);`, "mov.b32 $1, 0;"},
 	{"vertices that go stay", "bury", `st\.global\.u32 \[(%rd\d+)\], (%r\d+);`, ""},
 	{"large blocks have their weights elsewhere", "rows", `shr\.u32 (%r\d+), (%r\d+), 2;`, "shr.u32 $1, $2, 1;"},
 	{"the largest vertex is one less", "arcs", `red\.relaxed\.gpu\.global\.max\.u32 \[(%rd\d+)\], (%r\d+);`, ""},

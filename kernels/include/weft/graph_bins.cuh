@@ -123,6 +123,9 @@ struct WriteFewParams {
   uint32_t zeros;
   uint32_t epoch;
   uint32_t directed;
+  uint32_t width;          // of bins of vertices that are swept out, as what follows (graph_sweep.cuh)
+  const uint32_t* doomed;
+  uint32_t vertices;
   uint32_t unused;
 };
 
@@ -237,8 +240,8 @@ __device__ __forceinline__ Stays stays(const ArcsHere& a, bool multi, uint32_t i
 // ---- rows of a bin ---------------------------------------------------------
 
 // put_entry writes an entry of a new row, or only its weight, unless that is null: to its block, or to where its record is made.
-template <int Bits>
-__device__ __forceinline__ void put_entry(Writing* w, uint32_t row, uint32_t at, uint32_t id, bool whole, const typename Shape<Bits>::W* weight) {
+template <int Bits, class Memory>
+__device__ __forceinline__ void put_entry(Memory* w, uint32_t row, uint32_t at, uint32_t id, bool whole, const typename Shape<Bits>::W* weight) {
   using W = typename Shape<Bits>::W;
   const uint64_t to = load_weak(shared(w->to) + row);
   if (to != 0) {
@@ -348,7 +351,8 @@ struct Mine {
 };
 
 // block_of is the block that number r gets of those that need one of a class.
-__device__ __forceinline__ uint32_t block_of(const WriteFewParams& p, uint32_t c, uint32_t r, Writing* w) {
+template <class Memory>
+__device__ __forceinline__ uint32_t block_of(const WriteFewParams& p, uint32_t c, uint32_t r, Memory* w) {
   const uint32_t taken = load_weak(shared(w->taken) + c);
   return r < taken ? p.list[load_weak(shared(w->lists) + c) + r] : load_weak(shared(w->bases) + c) + (r - taken) * units_of(c);
 }
@@ -393,9 +397,9 @@ __device__ __forceinline__ Mine begin_row(const WriteFewParams& p, uint32_t segm
   return m;
 }
 
-// commit_row makes a new record that of the graph, and frees the block of the old row. What has neighbors is there: it returns whether it was not.
-__device__ __forceinline__ uint32_t commit_row(const WriteFewParams& p, const Mine& m, uint32_t block, Writing* w) {
-  if (m.vertex >= p.granted->vertices) return 0;  // nothing was deleted from what is not there
+// write_record makes a new record that of the graph, and frees the block of the old row.
+template <class Memory>
+__device__ __forceinline__ void write_record(const WriteFewParams& p, const Mine& m, uint32_t block, Memory* w) {
   const uint32_t t = thread_in_block();
   const Shared<uint32_t> words = shared(w->records) + t * kRecordStride;
   Word128* record = reinterpret_cast<Word128*>(record_of(p.graph, m.vertex));
@@ -407,6 +411,12 @@ __device__ __forceinline__ uint32_t commit_row(const WriteFewParams& p, const Mi
     record[1] = {load_weak(words + 4) | uint64_t(load_weak(words + 5)) << 32, load_weak(words + 6) | uint64_t(load_weak(words + 7)) << 32};
   }
   release_here(p, m, load_weak(shared(w->ranks) + (kRows + t)));
+}
+
+// commit_row does so for the row of a thread. What has neighbors is there: it returns whether it was not.
+__device__ __forceinline__ uint32_t commit_row(const WriteFewParams& p, const Mine& m, uint32_t block, Writing* w) {
+  if (m.vertex >= p.granted->vertices) return 0;  // nothing was deleted from what is not there
+  write_record(p, m, block, w);
   return m.then != 0 ? enliven(p.graph, m.vertex) : 0;
 }
 

@@ -1,0 +1,362 @@
+// Vertices that are deleted with all their edges, many at a time (package graph, gpusweep.go): all rows are looked through for neighbors that go, and those that have
+// some are written anew without. So there are no arcs to be sorted, and edges in both directions and in one are the same. A bin is neighboring vertices, which a block
+// takes; what it plans is granted as for batches in bins.
+#pragma once
+
+#include "graph_bins.cuh"
+
+namespace weft::graph {
+
+struct SweepParams {
+  Graph graph;
+  Control* control;
+  Binned binned;
+  const uint32_t* doomed;  // a bit for each vertex that goes
+  uint32_t width;          // vertices of a bin: a multiple of kRows
+  uint32_t held;           // there are snapshots
+  uint32_t newest;         // of them
+  uint32_t loops;          // there may be self loops
+};
+
+__device__ __forceinline__ bool goes(const uint32_t* doomed, uint32_t u) { return doomed[u / 32] >> u % 32 & 1; }
+
+// Entries that a lane reads together, and lanes that share a row of no more than kMasked entries. Of such a row a word tells which stay.
+constexpr uint32_t kQuad = 4, kSharing = 4, kMasked = 32, kGroupsOfWarp = kWarp / kSharing;
+
+// read_quad reads the entries of a row from one on.
+__device__ __forceinline__ void read_quad(const uint32_t* ids, uint32_t at, uint32_t n, uint32_t (&id)[kQuad]) {
+  if (at + kQuad <= n && (reinterpret_cast<uint64_t>(ids) & 15) == 0) {
+    const Word128 x = load_weak(reinterpret_cast<const Word128*>(ids + at));
+    id[0] = uint32_t(x.x), id[1] = uint32_t(x.x >> 32), id[2] = uint32_t(x.y), id[3] = uint32_t(x.y >> 32);
+    return;
+  }
+#pragma unroll
+  for (uint32_t k = 0; k < kQuad; k++) id[k] = at + k < n ? ids[at + k] : 0;
+}
+
+// staying tells which entries of four, from one on, are there and stay.
+__device__ __forceinline__ uint32_t staying(const uint32_t* doomed, uint32_t at, uint32_t n, const uint32_t (&id)[kQuad]) {
+  uint32_t stay = 0;
+#pragma unroll
+  for (uint32_t k = 0; k < kQuad; k++) stay |= at + k < n && !goes(doomed, id[k]) ? 1u << k : 0;
+  return stay;
+}
+
+// ---- plan ------------------------------------------------------------------
+
+// Sweep is the memory of a block that looks through rows.
+struct Sweep {
+  uint64_t from[kRows];  // of rows that are the block's work: ids
+  uint32_t degrees[kRows], stay[kRows];
+  uint32_t counts[kGroups];
+  uint32_t sums[kBlockWarps];
+  uint32_t hubs, longer;
+};
+
+// Looked is a row that has been looked through: how many entries stay, and of a short one which.
+struct Looked {
+  uint32_t stay, mask;
+};
+
+// look_together looks through the short rows of a warp: lanes share one at a time. rows are the lanes that have one.
+__device__ __forceinline__ uint32_t look_together(const uint32_t* doomed, uint32_t rows, const uint32_t* ids, uint32_t n) {
+  const uint32_t lane = lane_index(), rank = lane % kSharing;
+  uint32_t own = 0;
+#pragma unroll 1
+  for (uint32_t first = 0; first < kWarp; first += kGroupsOfWarp) {
+    if ((rows >> first & ((1u << kGroupsOfWarp) - 1)) == 0) continue;
+    const uint32_t row = first + lane / kSharing;
+    const uint32_t* at = reinterpret_cast<const uint32_t*>(shuffle(kAll, reinterpret_cast<uint64_t>(ids), row));
+    uint32_t many = shuffle(kAll, n, row), id[2][kQuad], mask = 0;
+    if (!(rows >> row & 1)) many = 0;
+#pragma unroll
+    for (uint32_t k = 0; k < 2; k++) read_quad(at, kQuad * (rank + k * kSharing), many, id[k]);
+#pragma unroll
+    for (uint32_t k = 0; k < 2; k++) mask |= staying(doomed, kQuad * (rank + k * kSharing), many, id[k]) << kQuad * (rank + k * kSharing);
+    mask |= shuffle_xor(kAll, mask, 1);
+    mask |= shuffle_xor(kAll, mask, 2);
+    const uint32_t got = shuffle(kAll, mask, lane % kGroupsOfWarp * kSharing);
+    if (lane / kGroupsOfWarp == first / kGroupsOfWarp) own = got;
+  }
+  return own;
+}
+static_assert(2 * kQuad * kSharing == kMasked);
+
+// look_alone counts what stays of a row that some threads share.
+__device__ __forceinline__ uint32_t look_alone(const uint32_t* doomed, const uint32_t* ids, uint32_t n, uint32_t rank, uint32_t threads) {
+  uint32_t stay = 0, id[kQuad];
+  for (uint32_t at = kQuad * rank; at < n; at += kQuad * threads) {
+    read_quad(ids, at, n, id);
+    stay += popcount(staying(doomed, at, n, id));
+  }
+  return stay;
+}
+
+// warp_sum is the sum of the numbers of a warp.
+__device__ __forceinline__ uint32_t warp_sum(uint32_t v) {
+#pragma unroll
+  for (uint32_t x = kWarp / 2; x != 0; x /= 2) v += shuffle_xor(kAll, v, x);
+  return v;
+}
+
+// look looks through the rows of a block's threads. Long ones are a warp's work, one after the other, and the longest a block's.
+__device__ __forceinline__ Looked look(const uint32_t* doomed, const uint32_t* ids, uint32_t n, Sweep* w) {
+  const uint32_t t = thread_in_block(), lane = lane_index();
+  const bool hub = n > kChunk;
+  Looked x = {0, 0};
+  x.mask = look_together(doomed, ballot(kAll, n != 0 && n <= kMasked), ids, n);
+  x.stay = popcount(x.mask);
+  for (uint32_t left = ballot(kAll, n > kMasked && !hub); left != 0; left &= left - 1) {
+    const uint32_t from = lowest(left);
+    const uint32_t* at = reinterpret_cast<const uint32_t*>(shuffle(kAll, reinterpret_cast<uint64_t>(ids), from));
+    const uint32_t stay = warp_sum(look_alone(doomed, at, shuffle(kAll, n, from), lane, kWarp));
+    if (lane == from) x.stay = stay;
+  }
+  if (t == 0) store_weak(shared(&w->hubs), 0u);
+  if (count_block(hub) == 0) return x;
+  uint32_t mine = 0;
+  if (hub) {
+    mine = add_relaxed(shared(&w->hubs), 1u);
+    store_weak(shared(w->from) + mine, reinterpret_cast<uint64_t>(ids));
+    store_weak(shared(w->degrees) + mine, n);
+    store_weak(shared(w->stay) + mine, 0u);
+  }
+  sync_block();
+  for (uint32_t i = 0, hubs = load_weak(shared(&w->hubs)); i < hubs; i++) {
+    const uint32_t* at = reinterpret_cast<const uint32_t*>(load_weak(shared(w->from) + i));
+    const uint32_t stay = warp_sum(look_alone(doomed, at, load_weak(shared(w->degrees) + i), t, kBlock));
+    if (lane == 0) add_relaxed(shared(w->stay) + i, stay);
+  }
+  sync_block();
+  if (hub) x.stay = load_weak(shared(w->stay) + mine);
+  sync_block();
+  return x;
+}
+
+// without_loops counts the self loops of a vertex that goes.
+__device__ __forceinline__ void without_loops(const SweepParams& p, const Ids& row, uint32_t u) {
+  const uint32_t behind = upper_bound(row.at, row.n, u), loops = behind - lower_bound(row.at, behind, u);
+  if (loops != 0) add_relaxed(&p.control->loops, 0 - loops);
+}
+
+// sweep_some plans the rows of a block's threads that become shorter, those of vertices from one on, and returns how many. segments come before.
+template <int Bits>
+__device__ __forceinline__ uint32_t sweep_some(const SweepParams& p, uint32_t first, uint32_t segments, uint32_t& longer, uint32_t& limbo, Sweep* w) {
+  const uint32_t u = first + thread_in_block();
+  const Ids row = ids(p.graph, u);
+  const bool dies = row.n != 0 && goes(p.doomed, u);
+  if (dies && p.loops) without_loops(p, row, u);
+  const Looked x = look(p.doomed, row.at, dies ? 0 : row.n, w);
+  const bool becomes = x.stay != row.n;
+  const uint32_t before = block_running(uint32_t(becomes), shared(w->sums));
+  if (becomes) {
+    const Planned plan = plan_row<Bits>(p.graph, u, x.stay - row.n, p.held, p.newest, limbo);
+    const uint32_t now = plan.now != 0 ? plan.now : kNoBlock;
+    if (now != kNoBlock) add_relaxed(shared(w->counts) + now, 1u);
+    if (plan.old != kNoBlock) add_relaxed(shared(w->counts) + plan.old, 1u);
+    p.binned.segments[uint64_t(block_index()) * p.binned.most + segments + before] = {u, x.mask, plan.then, now | plan.old << 16};
+    longer += x.stay - row.n;
+  }
+  return count_block(becomes);
+}
+
+// sweep looks through the rows of a bin.
+template <int Bits>
+__device__ __forceinline__ void sweep(const SweepParams& p) {
+  __shared__ Sweep memory;
+  if (p.control->bad != 0) return;
+  Sweep* w = &memory;
+  const uint32_t bin = block_index(), t = thread_in_block(), begin = bin * p.width;
+  uint32_t segments = 0, longer = 0, limbo = 0;
+  store_weak(shared(w->counts) + t, 0u);
+  if (t == 0) store_weak(shared(&w->longer), 0u);
+  sync_block();
+  for (uint32_t at = 0; at < p.width && begin + at < p.graph.vertices; at += kRows) segments += sweep_some<Bits>(p, begin + at, segments, longer, limbo, w);
+  if (longer != 0) add_relaxed(shared(&w->longer), longer);
+  if (limbo != 0) add_relaxed(&p.control->limbo, limbo);
+  sync_block();
+  if (t == 0) {
+    add_relaxed(&p.control->segments, segments);
+    add_relaxed(&p.control->arcs, load_weak(shared(&w->longer)));
+    p.binned.numbers[bin] = segments;
+  }
+  const uint32_t of = load_weak(shared(w->counts) + t);
+  p.binned.counts[bin * kGroups + t] = of;
+  if (of == 0) return;
+  add_relaxed(p.binned.groups + t, of);
+  add_relaxed(p.binned.sums + bin / kTogether * kGroups + t, of);
+}
+
+// ---- write -----------------------------------------------------------------
+
+// Rewriting is the memory of a block that writes rows without those that go.
+struct Rewriting {
+  uint64_t from[kRows], to[kRows];  // ids; 0 of to: in a record
+  alignas(16) uint32_t records[kRows * kRecordStride];
+  uint32_t degrees[kRows], masks[kRows], classes[kRows];  // before; the classes of both
+  uint32_t groups[2 * kRows], ranks[2 * kRows];
+  uint32_t counts[2 * kGroups];
+  uint32_t lists[kClasses], taken[kClasses], bases[kClasses];  // of grants
+  uint32_t sums[kBlockWarps];
+};
+
+// put_quad writes those of four entries that stay, the first of them to a place in the new row.
+template <int Bits>
+__device__ __forceinline__ void put_quad(uint32_t row, uint32_t at, uint32_t stay, uint32_t place, const uint32_t (&id)[kQuad], Rewriting* w) {
+  using W = typename Shape<Bits>::W;
+#pragma unroll
+  for (uint32_t k = 0; k < kQuad; k++) {
+    if (!(stay >> k & 1)) continue;
+    const W* weight = nullptr;
+    if constexpr (Shape<Bits>::weighted) {
+      uint32_t* ids = reinterpret_cast<uint32_t*>(load_weak(shared(w->from) + row));
+      weight = weights_at<Bits>(ids, load_weak(shared(w->classes) + row) & 0xff) + at + k;
+    }
+    put_entry<Bits>(w, row, place++, id[k], true, weight);
+  }
+}
+
+// keep_short writes the short rows of a warp, the first of which is one.
+template <int Bits>
+__device__ __forceinline__ void keep_short(uint32_t rows, uint32_t base, Rewriting* w) {
+  const uint32_t lane = lane_index();
+#pragma unroll 1
+  for (uint32_t first = 0; first < kWarp; first += kGroupsOfWarp) {
+    const uint32_t row = first + lane / kSharing;
+    if (!(rows >> row & 1)) continue;
+    const uint32_t mask = load_weak(shared(w->masks) + (base + row)), n = load_weak(shared(w->degrees) + (base + row));
+    const uint32_t* ids = reinterpret_cast<const uint32_t*>(load_weak(shared(w->from) + (base + row)));
+#pragma unroll
+    for (uint32_t at = kQuad * (lane % kSharing); at < kMasked; at += kQuad * kSharing) {
+      const uint32_t stay = mask >> at & ((1u << kQuad) - 1);
+      if (stay == 0) continue;
+      uint32_t id[kQuad];
+      read_quad(ids, at, n, id);
+      put_quad<Bits>(base + row, at, stay, popcount(mask & ((1u << at) - 1)), id, w);
+    }
+  }
+}
+
+// keep_long writes a row that a warp shares.
+template <int Bits>
+__device__ __forceinline__ void keep_long(const uint32_t* doomed, uint32_t row, Rewriting* w) {
+  const uint32_t lane = lane_index(), n = load_weak(shared(w->degrees) + row);
+  const uint32_t* ids = reinterpret_cast<const uint32_t*>(load_weak(shared(w->from) + row));
+  for (uint32_t at = kQuad * lane, place = 0; at - kQuad * lane < n; at += kQuad * kWarp) {
+    uint32_t id[kQuad];
+    read_quad(ids, at, n, id);
+    const uint32_t stay = staying(doomed, at, n, id), many = popcount(stay), up_to = running(many);
+    put_quad<Bits>(row, at, stay, place + up_to - many, id, w);
+    place += shuffle(kAll, up_to, kWarp - 1);
+  }
+}
+
+// keep_hub writes a row that all threads share.
+template <int Bits>
+__device__ __forceinline__ void keep_hub(const uint32_t* doomed, uint32_t row, Rewriting* w) {
+  const uint32_t t = thread_in_block(), n = load_weak(shared(w->degrees) + row);
+  const uint32_t* ids = reinterpret_cast<const uint32_t*>(load_weak(shared(w->from) + row));
+  for (uint32_t at = kQuad * t, place = 0; at - kQuad * t < n; at += kQuad * kBlock) {
+    uint32_t id[kQuad];
+    read_quad(ids, at, n, id);
+    const uint32_t stay = staying(doomed, at, n, id), many = popcount(stay), before = block_running(many, shared(w->sums));
+    put_quad<Bits>(row, at, stay, place + before, id, w);
+#pragma unroll
+    for (uint32_t k = 0; k < kBlockWarps; k++) place += load_weak(shared(w->sums) + k);
+    sync_block();
+  }
+}
+
+// begin_short finds out where the row of a segment is and goes: a thread does so for its own.
+template <int Bits>
+__device__ __forceinline__ Mine begin_rewriting(const WriteFewParams& p, uint32_t segment, bool is, Rewriting* w) {
+  const uint32_t t = thread_in_block();
+  Mine m = {kNone, 0, kNoBlock, kNoBlock, {0, 0}};
+  uint32_t mask = 0, degree = 0;
+  uint64_t from = 0;
+  if (is) {
+    const Segment s = p.binned.segments[segment];
+    m.vertex = s.vertex, m.then = s.then, m.now = s.groups & 0xffff, m.old = s.groups >> 16, mask = s.arcs;
+    uint32_t* record = record_of(p.graph, m.vertex);
+    m.head = load_weak(reinterpret_cast<const Word128*>(record));
+    const uint32_t c = uint32_t(m.head.x >> 32);
+    from = uint64_t(c != 0 ? block<Bits>(p.graph, uint32_t(m.head.y), c).ids : record + kInline);
+    if (m.then != 0) degree = uint32_t(m.head.x);
+  }
+  store_weak(shared(w->from) + t, from);
+  store_weak(shared(w->degrees) + t, degree);
+  store_weak(shared(w->masks) + t, mask);
+  store_weak(shared(w->classes) + t, uint32_t(m.head.x >> 32) | (m.now != kNoBlock ? m.now : 0) << 8);
+  store_weak(shared(w->groups) + t, m.now);
+  store_weak(shared(w->groups) + kRows + t, m.old);
+  for (uint32_t i = kInline; i < kRecordWords; i++) store_weak(shared(w->records) + (t * kRecordStride + i), 0u);
+  return m;
+}
+
+// rewrite writes rows of a bin, those of its segments from one on.
+template <int Bits>
+__device__ __forceinline__ void rewrite(const WriteFewParams& p, uint32_t segment, uint32_t rows, Rewriting* w) {
+  const uint32_t t = thread_in_block(), base = t - lane_index();
+  const Mine m = begin_rewriting<Bits>(p, segment + t, t < rows, w);
+  sync_block();
+  if (t < 2 * kWarp) {
+    const uint32_t half = t / kWarp;
+    number(shared(w->groups) + half * kRows, shared(w->ranks) + half * kRows, shared(w->counts) + half * kGroups, rows);
+  }
+  sync_block();
+  uint32_t block = 0;
+  uint64_t to = 0;
+  if (m.now != kNoBlock) {
+    block = block_of(p, m.now, load_weak(shared(w->ranks) + t), w);
+    to = uint64_t(p.graph.pool + uint64_t(block) * p.graph.unit);
+  }
+  store_weak(shared(w->to) + t, to);
+  sync_block();
+  const uint32_t n = load_weak(shared(w->degrees) + t);
+  const bool hub = n > kChunk;
+  keep_short<Bits>(ballot(kAll, n != 0 && n <= kMasked), base, w);
+  for (uint32_t left = ballot(kAll, n > kMasked && !hub); left != 0; left &= left - 1) keep_long<Bits>(p.doomed, base + lowest(left), w);
+  if (count_block(hub) != 0) {
+    for (uint32_t row = 0; row < rows; row++) {
+      if (load_weak(shared(w->degrees) + row) > kChunk) keep_hub<Bits>(p.doomed, row, w);
+    }
+  }
+  sync_block();
+  if (t < rows) write_record(p, m, block, w);
+}
+
+// bury removes the vertices of a bin that go.
+__device__ __forceinline__ void bury(const WriteFewParams& p, uint32_t bin) {
+  uint64_t gone = 0;
+  const uint32_t words = p.width / 32, first = bin * words;
+  for (uint32_t i = first + thread_in_block(); i < first + words && i < (p.vertices + 31) / 32; i += kBlock) {
+    const uint32_t alive = p.graph.alive[i], doomed = p.doomed[i];
+    gone += popcount(alive & doomed);
+    p.graph.alive[i] = alive & ~doomed;
+  }
+  add_up(p.present, 0 - gone);
+}
+
+// sweep_write writes the rows of a bin that become shorter.
+template <int Bits>
+__device__ __forceinline__ void sweep_write(const WriteFewParams& p) {
+  __shared__ Rewriting memory;
+  if (!p.granted->all) return;
+  Rewriting* w = &memory;
+  const uint32_t bin = block_index(), t = thread_in_block(), segments = p.binned.numbers[bin], count = p.binned.counts[bin * kGroups + t];
+  store_weak(shared(w->counts) + t, count);
+  store_weak(shared(w->counts) + kGroups + t, count);
+  if (t != 0 && t < kClasses) {
+    const Grant g = p.grants[t];
+    store_weak(shared(w->lists) + t, g.list), store_weak(shared(w->taken) + t, g.taken), store_weak(shared(w->bases) + t, g.base);
+  }
+  sync_block();
+  for (uint32_t first = 0; first < segments; first += kRows) {
+    rewrite<Bits>(p, bin * p.binned.most + first, segments - first < kRows ? segments - first : kRows, w);
+    sync_block();
+  }
+  bury(p, bin);
+  leave_zero(p, bin, 0);
+}
+
+}  // namespace weft::graph
