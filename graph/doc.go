@@ -33,6 +33,9 @@
 // of a bin, settles and plans; a second launch writes the rows, if it finds that there is memory, and otherwise waits for the host to find it. Where a bin
 // has too many, of a hub or since all edges are of few vertices, the batch is sorted, as larger ones are.
 //
+// Vertices that are deleted take edges of others with them. Few of them, in an undirected graph, are a batch of these edges. To find many, or those that lead to
+// vertices of a directed graph, a GPU goes through all rows, and writes those anew that lose neighbors.
+//
 // The call says of each operation whether it changed the graph, and so which vertices have other rows now: [Edges.Where], [Edges.Ends],
 // and on a device [Graph.TouchedOn].
 //
