@@ -20,7 +20,7 @@ import (
 //kernelgen:input 906247cd932c6bad5fc6fc6b9343ef898bdbb42501eace19d59aa2d292b94f2f 24021 kernels/include/weft/graph_bins.cuh
 //kernelgen:input 8ebab79f8a72af46760f5e0e0b882d9e7544e4f1944ba6029303854b5f5b1d37 25088 kernels/include/weft/graph_change.cuh
 //kernelgen:input d1e3da8306e5bbbef605efdf011e33c68e96f207b273978d7d887e1a6008f8eb 14473 kernels/include/weft/graph_few.cuh
-//kernelgen:input 69bbe2c230df654da4d4b25f25044c47d1623390c5db3eea90fb603c94c4894c 16636 kernels/include/weft/graph_sweep.cuh
+//kernelgen:input 18b489b11751f1a5a56a30cb58a4c0b82f7ba17a3fa55ab97da49f9f2be3bd9a 17028 kernels/include/weft/graph_sweep.cuh
 //kernelgen:input 726220a6de1ff6d655c8063d083ae4b1615c202f6129bca9e2749464489a896a 9103 kernels/include/weft/graph_table.cuh
 //kernelgen:input 12decd39711664ade36ec2505758627fa0c1a4c5d6b8b0964d9b56bdb8a9da55 9329 kernels/include/weft/graph_write.cuh
 //kernelgen:input 79b1beaa05fe49d706515a4fad47443f74f45385014663a5ecc8653a4a9b381e 1718 kernels/include/weft/hash.cuh
@@ -34,12 +34,12 @@ import (
 //kernelgen:input 2cd6fc0143cfa76b9582c564b8b924e6d64dc78e985dfac5fc946ef80d61d9b2 755 kernels/include/weft/sums.cuh
 //kernelgen:input 0851189fa3150bd3eb30a9b7d5f0dcba58c8fcda1c3598976207e3eea53f4ea7 5348 kernels/include/weft/warp.cuh
 //kernelgen:input 3734d9594b1b33c1868d416df12106a6d15018edf95437b3b5b984e6d6f937e3 816 kernels/include/weft/widths.cuh
-//kernelgen:output a6180120437a330459e02f4e38e12455a68464ca6c16b19726de06906ba8b9cc 505880 graph/graph_32_0_sm80.ptx
-//kernelgen:output a1e90cfea2eb6912cd1fb152dfccc900b99ec3ffb74382affc30c143f566122f 505880 graph/graph_32_0_sm90.ptx
-//kernelgen:output f9f6b69ef6d04a12e2e9ad69b75a20f575224f49aa02994617709e532a020996 572072 graph/graph_32_32_sm80.ptx
-//kernelgen:output 21b8bbdf923c218951227e194a7b0876ffe1aabbbb59b53f41de7ea8acab98ef 572072 graph/graph_32_32_sm90.ptx
-//kernelgen:output f0c8ee4b1dfdd585e27cc6b36c0697bc1a0023562c2f91bbfa80ec39de867ac2 574628 graph/graph_32_64_sm80.ptx
-//kernelgen:output 680204627ae25cb5969a6a3f1a50dc5bd6a99d4ad5a9836136a666e9db4e8125 574628 graph/graph_32_64_sm90.ptx
+//kernelgen:output 043c3fd4efa6dbf6a0cfa02b06cc44bea778c385d371ed7474df45e63935e232 515534 graph/graph_32_0_sm80.ptx
+//kernelgen:output 5052b1c3e3e88653c37a7b0038572b78d824bfb8f766b03bea0532a0b47468dd 515534 graph/graph_32_0_sm90.ptx
+//kernelgen:output 4bce60dd1de8606b6d29f16e714d0b2d82d2e8986edda3b0a4346b37e27e2603 595981 graph/graph_32_32_sm80.ptx
+//kernelgen:output 7661481dcd7f17ef303c7f3f6aee7b2f74dfebccdb4b8758273dc147ece47e8b 595981 graph/graph_32_32_sm90.ptx
+//kernelgen:output bd11bd5bed5b0febfa3371f9f2fcac20411db4b10196a912d9bf7c8ad398be66 598785 graph/graph_32_64_sm80.ptx
+//kernelgen:output 9de7037eab7a0cbc52480dc892d1e6de0482a8671ccc69a261e8343eb79e09b4 598785 graph/graph_32_64_sm90.ptx
 //kernelgen:output 312da8fe107a34bc53b1da1d7c50a1bf1dd23719bc1191659594370f0728a967 19680 graph/graph_params_gen.go
 
 //go:embed graph_32_0_sm80.ptx

@@ -20,25 +20,27 @@ struct SweepParams {
 
 __device__ __forceinline__ bool goes(const uint32_t* doomed, uint32_t u) { return doomed[u / 32] >> u % 32 & 1; }
 
-// Entries that a lane reads together, and lanes that share a row of no more than kMasked entries. Of such a row a word tells which stay.
-constexpr uint32_t kQuad = 4, kSharing = 4, kMasked = 32, kGroupsOfWarp = kWarp / kSharing;
+// Entries that a lane reads together, and lanes that share a row of no more than kMasked entries, so many times. Of such a row a word tells which stay.
+constexpr uint32_t kQuad = 4, kSharing = 2, kMasked = 32, kGroupsOfWarp = kWarp / kSharing, kTimes = kMasked / (kQuad * kSharing);
+
+// read_two reads two entries of a row, which are aligned so in blocks and in records, or the last.
+__device__ __forceinline__ uint64_t read_two(const uint32_t* ids, uint32_t at, uint32_t n) {
+  return at + 1 < n ? *reinterpret_cast<const uint64_t*>(ids + at) : at < n ? ids[at] : 0;
+}
 
 // read_quad reads the entries of a row from one on.
 __device__ __forceinline__ void read_quad(const uint32_t* ids, uint32_t at, uint32_t n, uint32_t (&id)[kQuad]) {
-  if (at + kQuad <= n && (reinterpret_cast<uint64_t>(ids) & 15) == 0) {
-    const Word128 x = load_weak(reinterpret_cast<const Word128*>(ids + at));
-    id[0] = uint32_t(x.x), id[1] = uint32_t(x.x >> 32), id[2] = uint32_t(x.y), id[3] = uint32_t(x.y >> 32);
-    return;
-  }
-#pragma unroll
-  for (uint32_t k = 0; k < kQuad; k++) id[k] = at + k < n ? ids[at + k] : 0;
+  const uint64_t one = read_two(ids, at, n), other = read_two(ids, at + 2, n);
+  id[0] = uint32_t(one), id[1] = uint32_t(one >> 32), id[2] = uint32_t(other), id[3] = uint32_t(other >> 32);
 }
 
-// staying tells which entries of four, from one on, are there and stay.
+// staying tells which entries of four, from one on, are there and stay. Where there is none it looks at vertex 0 instead, so that all are under way together.
 __device__ __forceinline__ uint32_t staying(const uint32_t* doomed, uint32_t at, uint32_t n, const uint32_t (&id)[kQuad]) {
-  uint32_t stay = 0;
+  uint32_t word[kQuad], stay = 0;
 #pragma unroll
-  for (uint32_t k = 0; k < kQuad; k++) stay |= at + k < n && !goes(doomed, id[k]) ? 1u << k : 0;
+  for (uint32_t k = 0; k < kQuad; k++) word[k] = doomed[id[k] / 32];
+#pragma unroll
+  for (uint32_t k = 0; k < kQuad; k++) stay |= (at + k < n ? ~word[k] >> id[k] % 32 & 1 : 0) << k;
   return stay;
 }
 
@@ -67,21 +69,19 @@ __device__ __forceinline__ uint32_t look_together(const uint32_t* doomed, uint32
     if ((rows >> first & ((1u << kGroupsOfWarp) - 1)) == 0) continue;
     const uint32_t row = first + lane / kSharing;
     const uint32_t* at = reinterpret_cast<const uint32_t*>(shuffle(kAll, reinterpret_cast<uint64_t>(ids), row));
-    uint32_t many = shuffle(kAll, n, row), id[2][kQuad], mask = 0;
+    uint32_t many = shuffle(kAll, n, row), id[kTimes][kQuad], mask = 0;
     if (!(rows >> row & 1)) many = 0;
 #pragma unroll
-    for (uint32_t k = 0; k < 2; k++) read_quad(at, kQuad * (rank + k * kSharing), many, id[k]);
+    for (uint32_t k = 0; k < kTimes; k++) read_quad(at, kQuad * (rank + k * kSharing), many, id[k]);
 #pragma unroll
-    for (uint32_t k = 0; k < 2; k++) mask |= staying(doomed, kQuad * (rank + k * kSharing), many, id[k]) << kQuad * (rank + k * kSharing);
-    mask |= shuffle_xor(kAll, mask, 1);
-    mask |= shuffle_xor(kAll, mask, 2);
+    for (uint32_t k = 0; k < kTimes; k++) mask |= staying(doomed, kQuad * (rank + k * kSharing), many, id[k]) << kQuad * (rank + k * kSharing);
+#pragma unroll
+    for (uint32_t x = 1; x < kSharing; x *= 2) mask |= shuffle_xor(kAll, mask, x);
     const uint32_t got = shuffle(kAll, mask, lane % kGroupsOfWarp * kSharing);
     if (lane / kGroupsOfWarp == first / kGroupsOfWarp) own = got;
   }
   return own;
 }
-static_assert(2 * kQuad * kSharing == kMasked);
-
 // look_alone counts what stays of a row that some threads share.
 __device__ __forceinline__ uint32_t look_alone(const uint32_t* doomed, const uint32_t* ids, uint32_t n, uint32_t rank, uint32_t threads) {
   uint32_t stay = 0, id[kQuad];
@@ -226,13 +226,13 @@ __device__ __forceinline__ void keep_short(uint32_t rows, uint32_t base, Rewriti
     if (!(rows >> row & 1)) continue;
     const uint32_t mask = load_weak(shared(w->masks) + (base + row)), n = load_weak(shared(w->degrees) + (base + row));
     const uint32_t* ids = reinterpret_cast<const uint32_t*>(load_weak(shared(w->from) + (base + row)));
+    uint32_t id[kTimes][kQuad];
 #pragma unroll
-    for (uint32_t at = kQuad * (lane % kSharing); at < kMasked; at += kQuad * kSharing) {
-      const uint32_t stay = mask >> at & ((1u << kQuad) - 1);
-      if (stay == 0) continue;
-      uint32_t id[kQuad];
-      read_quad(ids, at, n, id);
-      put_quad<Bits>(base + row, at, stay, popcount(mask & ((1u << at) - 1)), id, w);
+    for (uint32_t k = 0; k < kTimes; k++) read_quad(ids, kQuad * (lane % kSharing + k * kSharing), n, id[k]);
+#pragma unroll
+    for (uint32_t k = 0; k < kTimes; k++) {
+      const uint32_t at = kQuad * (lane % kSharing + k * kSharing);
+      put_quad<Bits>(base + row, at, mask >> at & ((1u << kQuad) - 1), popcount(mask & ((1u << at) - 1)), id[k], w);
     }
   }
 }
