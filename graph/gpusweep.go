@@ -5,6 +5,7 @@ import (
 	"unsafe"
 
 	"github.com/weftgo/weft/device"
+	"github.com/weftgo/weft/internal/batch"
 	"github.com/weftgo/weft/internal/gpu"
 	"github.com/weftgo/weft/internal/gpu/prim"
 )
@@ -51,29 +52,31 @@ func (e *gpuEngine) layOutSweep(at device.Ptr) *sweep {
 	return w
 }
 
-// sweepOut deletes vertices, of which mark notes those that there are, and returns how many these were.
-func (e *gpuEngine) sweepOut(ctx context.Context, s *device.Stream, mark func(doomed, count, bad device.Ptr) error) (uint64, error) {
+// sweepOut deletes vertices, and returns how many there were.
+func (e *gpuEngine) sweepOut(ctx context.Context, s *device.Stream, b *batch.Batch) (uint64, error) {
 	if err := e.extra.Room(&e.Queue, e.layOutSweep(0).bytes); err != nil {
 		return 0, err
 	}
 	w := e.layOutSweep(e.extra.Buf.Ptr)
 	c := &gpuChange{gpuEngine: e, s: s, few: w.few, swept: w, binned: true, headAt: e.word(smallAt)}
 	c.few.before, c.few.vertices = e.blocks, e.vertices
-	err := e.Submit(s, func() error {
-		if err := c.begin(); err != nil {
-			return err
+	err := done(e.SubmitVisible, s, func() error {
+		for _, step := range []func() error{
+			c.begin,
+			func() error { return s.Fill(w.doomed, 0, aliveBytes(max(1, e.vertices))/4) },
+			func() error {
+				changed, bad := unsafe.Offsetof(control{}.changed), unsafe.Offsetof(control{}.bad)
+				return e.mark(s, b, w.doomed, c.headAt+device.Ptr(changed), c.headAt+device.Ptr(bad))
+			},
+			c.planSweep,
+			func() error { return c.writeBins(true) },
+		} {
+			if err := step(); err != nil {
+				return err
+			}
 		}
-		return s.Fill(w.doomed, 0, aliveBytes(max(1, e.vertices))/4)
+		return nil
 	})
-	if err == nil {
-		err = mark(w.doomed, c.headAt+device.Ptr(unsafe.Offsetof(control{}.changed)), c.headAt+device.Ptr(unsafe.Offsetof(control{}.bad)))
-	}
-	if err == nil {
-		err = e.Submit(s, c.planSweep)
-	}
-	if err == nil {
-		err = done(c.SubmitVisible, s, func() error { return c.writeBins(true) })
-	}
 	if err == nil {
 		err = c.listen(ctx)
 	}

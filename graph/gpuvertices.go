@@ -24,7 +24,9 @@ func (e *gpuEngine) insertVertices(ctx context.Context, _ *device.Stream, b *bat
 	e.vertices = most
 	before, err := e.present(ctx)
 	if err == nil {
-		err = e.mark(ctx, e.Stream, b, 0, e.word(presentAt), 0)
+		err = e.Whole(ctx, &e.work, b, 0, func(there *batch.Batch, _ int) error {
+			return done(e.Submit, e.Stream, func() error { return e.mark(e.Stream, there, 0, e.word(presentAt), 0) })
+		})
 	}
 	if err != nil {
 		return 0, err
@@ -33,17 +35,10 @@ func (e *gpuEngine) insertVertices(ctx context.Context, _ *device.Stream, b *bat
 	return n - before, err
 }
 
-// mark makes vertices be there, or notes in a bitmap those that are, and adds how many to a word. Those beyond the limit it tells another word of, unless that is 0.
-// Behind vertices in host memory the stream is the engine's, and has waited for all changes.
-func (e *gpuEngine) mark(ctx context.Context, s *device.Stream, b *batch.Batch, doomed, count, bad device.Ptr) error {
-	launch := func(there *batch.Batch, _ int) error {
-		p := markParams{graph: refOf(e.now()), vertices: there.Columns[batch.Keys].Ptr, doomed: doomed, count: count, bad: bad, n: uint32(b.N), limit: uint32(e.opts.MaxVertices)}
-		return done(e.Submit, s, func() error { return device.Launch(s, e.kernels.mark, gpu.Wave(e.Dev, b.N), gpu.Block, &p) })
-	}
-	if b.Columns[batch.Keys].Host == nil {
-		return launch(b, 0)
-	}
-	return e.Whole(ctx, &e.work, b, 0, launch)
+// mark submits making vertices be there, or noting in a bitmap those that are, and adding how many to a word. Those beyond the limit it tells another word of, unless that is 0.
+func (e *gpuEngine) mark(s *device.Stream, there *batch.Batch, doomed, count, bad device.Ptr) error {
+	p := markParams{graph: refOf(e.now()), vertices: there.Columns[batch.Keys].Ptr, doomed: doomed, count: count, bad: bad, n: uint32(there.N), limit: uint32(e.opts.MaxVertices)}
+	return device.Launch(s, e.kernels.mark, gpu.Wave(e.Dev, there.N), gpu.Block, &p)
 }
 
 // deleteVertices is for [engine].
@@ -53,17 +48,25 @@ func (e *gpuEngine) deleteVertices(ctx context.Context, s *device.Stream, b *bat
 		return 0, nil
 	case b.N > mostArcs:
 		return 0, fmt.Errorf("%w: %d vertices in one batch on the device; %d are possible", device.ErrInvalid, b.N, mostArcs)
-	case s == nil:
-		s = e.Stream
-		if err := s.Wait(e.Changed()); err != nil {
-			return 0, err
-		}
+	case s != nil:
+		return e.deleteThere(ctx, s, b)
 	}
-	mark := func(doomed, count, bad device.Ptr) error { return e.mark(ctx, s, b, doomed, count, bad) }
+	if err := e.Stream.Wait(e.Changed()); err != nil {
+		return 0, err
+	}
+	err = e.Whole(ctx, &e.work, b, 0, func(there *batch.Batch, _ int) error {
+		n, err = e.deleteThere(ctx, e.Stream, there)
+		return err
+	})
+	return n, err
+}
+
+// deleteThere deletes vertices whose numbers lie on the device.
+func (e *gpuEngine) deleteThere(ctx context.Context, s *device.Stream, b *batch.Batch) (n uint64, err error) {
 	if e.sweeps(b.N) {
-		n, err = e.sweepOut(ctx, s, mark)
+		n, err = e.sweepOut(ctx, s, b)
 	} else {
-		n, err = e.takeOut(ctx, s, mark)
+		n, err = e.takeOut(ctx, s, b)
 	}
 	var bad badVertex
 	if errors.As(err, &bad) {
@@ -76,8 +79,8 @@ func (e *gpuEngine) deleteVertices(ctx context.Context, s *device.Stream, b *bat
 	return n, err
 }
 
-// takeOut deletes few vertices of an undirected graph, by the arcs that they have and those back. mark is as for sweepOut.
-func (e *gpuEngine) takeOut(ctx context.Context, s *device.Stream, mark func(doomed, count, bad device.Ptr) error) (uint64, error) {
+// takeOut deletes few vertices of an undirected graph, by the arcs that they have and those back.
+func (e *gpuEngine) takeOut(ctx context.Context, s *device.Stream, b *batch.Batch) (uint64, error) {
 	n := e.vertices
 	var k prim.Carve
 	k.Take(aliveBytes(n))
@@ -91,18 +94,20 @@ func (e *gpuEngine) takeOut(ctx context.Context, s *device.Stream, mark func(doo
 	p := doomedParams{graph: refOf(e.now()), doomed: at, counts: at + countsAt, present: e.word(presentAt)}
 	scan.Counts, scan.Offsets, x.Ptr = at+countsAt, at+offsetsAt, at+x.Ptr
 	arcsAt := scan.Offsets + device.Ptr(8*n)
-	err := e.Submit(s, func() error { return errors.Join(s.Fill(at, 0, aliveBytes(n)/4), s.Fill(arcsAt, 0, 6)) })
-	if err == nil {
-		err = mark(at, arcsAt+8, arcsAt+16)
-	}
-	if err == nil {
-		err = e.Submit(s, func() error {
-			if err := e.launchDoomed(s, &p); err != nil {
+	err := e.Submit(s, func() error {
+		for _, step := range []func() error{
+			func() error { return s.Fill(at, 0, aliveBytes(n)/4) },
+			func() error { return s.Fill(arcsAt, 0, 6) },
+			func() error { return e.mark(s, b, at, arcsAt+8, arcsAt+16) },
+			func() error { return e.launchDoomed(s, &p) },
+			func() error { return e.prims.Scan(s, &scan, x) },
+		} {
+			if err := step(); err != nil {
 				return err
 			}
-			return e.prims.Scan(s, &scan, x)
-		})
-	}
+		}
+		return nil
+	})
 	if err != nil {
 		return 0, err
 	}
