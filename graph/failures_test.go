@@ -294,3 +294,43 @@ func TestLargeRowsFail(t *testing.T) {
 		must(t, g.Close())
 	}
 }
+
+// A batch that is done is no failure because memory could not be given back behind it: a later one tries again.
+func TestGivingBackFails(t *testing.T) {
+	dev := devicetest.Open(t)
+	if dev.Properties().Kind == device.Sim {
+		t.Skip("takes a simulator minutes")
+	}
+	var from, to []uint32
+	for u := range uint32(200) {
+		for v := range u {
+			from, to = append(from, u), append(to, v)
+		}
+	}
+	for n, fired := 0, true; fired; n++ {
+		g, err := New(dev, nil)
+		must(t, err)
+		_, err = g.Insert(t.Context(), from, to, nil)
+		must(t, err)
+		for range spareBatches - 1 {
+			_, err = g.Delete(t.Context(), from, to, nil)
+			must(t, err)
+		}
+		taken := g.units
+		did := devicetest.FailMemoryAfter(dev, n)
+		_, err = g.Delete(t.Context(), from[:1], to[:1], nil)
+		devicetest.Heal(dev)
+		if fired = did(); err != nil || taken <= spareUnits || !fired && g.units > spareUnits {
+			t.Errorf("failure %d: %v; of %d units %d are left", n, err, taken, g.units)
+		}
+		must(t, g.Check(t.Context()))
+		for range spareBatches {
+			_, err = g.Delete(t.Context(), from[:1], to[:1], nil)
+			must(t, err)
+		}
+		if g.units > spareUnits {
+			t.Errorf("failure %d: %d units are left later", n, g.units)
+		}
+		must(t, g.Close())
+	}
+}

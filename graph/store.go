@@ -332,7 +332,8 @@ const (
 	spareBatches = 4
 )
 
-// shrink gives memory back that so many batches in a row have left free.
+// shrink gives memory back that so many batches in a row have left free. Where there is no memory to do it in, or no time, a later batch tries again: this one
+// is done.
 func (g *store) shrink(ctx context.Context, batches int) error {
 	if g.units <= spareUnits || g.used > g.units/3 || len(g.live) > 0 {
 		g.spared = 0
@@ -342,7 +343,11 @@ func (g *store) shrink(ctx context.Context, batches int) error {
 		return nil
 	}
 	g.spared = 0
-	return g.renew(ctx)
+	err := g.renew(ctx)
+	if errors.Is(err, device.ErrMemory) || ctx.Err() != nil && errors.Is(err, ctx.Err()) {
+		return nil
+	}
+	return err
 }
 
 // renew copies what there is to new memory.
