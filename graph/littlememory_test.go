@@ -1,0 +1,94 @@
+package graph
+
+import (
+	"errors"
+	"math/rand/v2"
+	"slices"
+	"testing"
+
+	"github.com/weftgo/weft"
+	"github.com/weftgo/weft/device"
+	"github.com/weftgo/weft/device/devicetest"
+	"github.com/weftgo/weft/device/sim"
+)
+
+// On a device with little memory calls are made or return device.ErrMemory, and then nothing has happened.
+func TestLittleMemory(t *testing.T) {
+	if testing.Short() {
+		t.Skip("interprets kernels")
+	}
+	const vertices = 300
+	dev, o := devicetest.OpenSim(t, &sim.Options{Memory: 1800 << 10}), Options{MaxVertices: vertices, Directed: true}
+	g, err := NewWeightedGraph[uint32](dev, &o)
+	must(t, err)
+	r, m, refused, made := rand.New(rand.NewPCG(5, 77)), newModel[uint32](o), map[string]int{}, 0
+	var snaps []held[uint32]
+	for range 60 {
+		n := 1 + r.IntN(600)
+		from, to, weights := make([]uint32, n), make([]uint32, n), make([]uint32, n)
+		for i := range n {
+			from[i], to[i], weights[i] = r.Uint32N(vertices), r.Uint32N(vertices), r.Uint32()
+		}
+		asMany(g.store, r.IntN(3) == 0)
+		few, what, then := from[:min(n, 3)], "", func() {}
+		edges := func(kind weft.OpKind) func() {
+			return func() {
+				for i := range from {
+					m.apply(kind, from[i], to[i], weights[i])
+				}
+				m.enliven()
+			}
+		}
+		switch k := r.IntN(10); {
+		case k < 5:
+			what, then = "Insert", edges(weft.OpPut)
+			_, err = g.Insert(t.Context(), from, to, weights, nil)
+		case k < 6:
+			what, then = "Delete", edges(weft.OpDelete)
+			_, err = g.Delete(t.Context(), from, to, nil)
+		case k < 7:
+			what, then = "DeleteVertices", func() { m.deleteVertices(few) }
+			_, err = g.DeleteVertices(t.Context(), few)
+		case k < 9 || len(snaps) == 0:
+			var s *WeightedSnapshot[uint32]
+			s, err = g.Snapshot(t.Context())
+			what, then = "Snapshot", func() { snaps = append(snaps, held[uint32]{s, m.clone()}) }
+		default:
+			what = "Close"
+			err = snaps[0].Close()
+			snaps = snaps[1:]
+		}
+		switch {
+		case errors.Is(err, device.ErrMemory):
+			refused[what]++
+		case err != nil:
+			t.Fatalf("%s: %v", what, err)
+		default:
+			made++
+			then()
+		}
+		must(t, g.Check(t.Context()))
+		if g.Edges() != m.count() {
+			t.Fatalf("%s, %v: %d edges, want %d", what, err, g.Edges(), m.count())
+		}
+	}
+	if refused["Insert"] < 5 || made < 20 {
+		t.Errorf("%d calls were made, refused were %v", made, refused)
+	}
+	for _, s := range snaps {
+		must(t, s.Close())
+	}
+	must(t, g.Check(t.Context()))
+	var got []edge
+	image, _, _, err := g.engine.image(t.Context(), g.now()) // rows on their way to the host would need memory
+	must(t, err)
+	for u := range uint32(image.vertices) {
+		for _, v := range image.row(u).ids {
+			got = append(got, edge{u, v})
+		}
+	}
+	if want, _ := m.arcs(); !slices.Equal(got, want) {
+		t.Errorf("edges %v, want %v", got, want)
+	}
+	must(t, g.Close())
+}
