@@ -25,7 +25,7 @@ func TestKernelsSimulated(t *testing.T) {
 		simulated[uint32, uint32](t, sim.Random, "Apply", "RangeOnRoom", "DeleteRangeOverlaps")
 	})
 	t.Run("int32,uint64", func(t *testing.T) { simulated[int32, uint64](t, sim.PCT, "SeekOnBehindChanges") })
-	t.Run("int64,int64", func(t *testing.T) { simulated[int64, int64](t, sim.PCT, "Snapshot") })
+	t.Run("int64,uint64", func(t *testing.T) { simulated[int64, uint64](t, sim.PCT, "Snapshot") })
 }
 
 func simulated[K weft.Key, V weft.Value](t *testing.T, scheduler sim.Scheduler, names ...string) {

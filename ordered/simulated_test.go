@@ -23,7 +23,7 @@ func TestKernelsSimulated(t *testing.T) {
 	})
 	t.Run("int32,uint64", func(t *testing.T) { simulated[int32, uint64](t, sim.PCT, "DeleteRange", "Apply") })
 	t.Run("uint64,float32", func(t *testing.T) { simulated[uint64, float32](t, sim.Random, "SeekOnBehindChanges") })
-	t.Run("int64,int64", func(t *testing.T) { simulated[int64, int64](t, sim.PCT, "Snapshot") })
+	t.Run("int64,float64", func(t *testing.T) { simulated[int64, float64](t, sim.PCT, "Snapshot") })
 }
 
 func simulated[K weft.Key, V weft.Value](t *testing.T, scheduler sim.Scheduler, names ...string) {

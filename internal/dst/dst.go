@@ -13,6 +13,7 @@ import (
 	"github.com/weftgo/weft"
 	"github.com/weftgo/weft/device"
 	"github.com/weftgo/weft/device/sim"
+	"github.com/weftgo/weft/internal/conformance"
 )
 
 var (
@@ -122,9 +123,13 @@ func (t *Tally) add(o Tally) {
 }
 
 // Run tries many schedules and fails the test with the first that goes wrong. With -short
-// it skips the test, since it interprets kernels.
+// and with the race detector it skips the test, since it interprets kernels.
 func Run[K weft.Key, V weft.Value](t *testing.T, cfg Config[K, V]) {
 	t.Helper()
+	if conformance.Raced { // a constant: what is below is not even compiled then for each pair of types
+		t.Skip("the simulator has goroutines of its own")
+		return
+	}
 	if testing.Short() {
 		t.Skip("interprets kernels")
 	}
