@@ -50,7 +50,7 @@
 // the sixteen leaves of a node of the index and on nothing else, so leaves and index have the same bytes on any
 // number of cores and on a GPU, where a piece has the same operations and no leaf more than 2^14 of them.
 //
-// On a GPU a change writes new leaves in place of those that have operations, and a new index, and leaves
+// On a GPU a change writes new leaves in place of those that become others, and a new index, and leaves
 // what there was as it is: keys are settled by a thread each, leaves planned and written by warps, of which each lane has one. Leaves
 // that no version has are found out when there are too few free ones, in one pass over the indexes.
 // A batch is merged whole, up to 2^24 operations at a time, or 2^28 into an empty map, each of which takes some

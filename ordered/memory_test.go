@@ -177,6 +177,44 @@ func heap() uint64 {
 	return s.HeapAlloc
 }
 
+// On a GPU a batch writes the leaves that it changes, however many it looks keys up in.
+func TestLookupsInBatchesWriteNoLeaves(t *testing.T) {
+	if testing.Short() {
+		t.Skip("interprets kernels")
+	}
+	conformance.NotRaced(t, "the simulator has goroutines of its own")
+	const n, absent = 3000, 1 << 20
+	m := conformance.Open(t, ordered.New[uint32, uint32], devicetest.OpenSim(t, nil), nil)
+	keys := conformance.Sequence[uint32](0, n)
+	_, err := m.Put(ctx(), keys, keys)
+	must(t, err)
+	s, err := m.Snapshot(ctx())
+	must(t, err)
+	var ops []weft.Op[uint32, uint32]
+	for k := uint32(0); k < n; k++ {
+		ops = append(ops, weft.Op[uint32, uint32]{Kind: weft.OpGet, Key: k})
+	}
+	ops = append(ops,
+		weft.Op[uint32, uint32]{Kind: weft.OpPutNew, Key: 7, Value: 1},           // is there
+		weft.Op[uint32, uint32]{Kind: weft.OpUpdate, Key: absent, Value: 1},      // is not
+		weft.Op[uint32, uint32]{Kind: weft.OpPut, Key: absent + 1, Value: 1},     // and goes
+		weft.Op[uint32, uint32]{Kind: weft.OpDelete, Key: absent + 1},            //
+		weft.Op[uint32, uint32]{Kind: weft.OpUpdate, Key: 500, Value: 1_000_000}, // changes one leaf
+		weft.Op[uint32, uint32]{Kind: weft.OpDelete, Key: 1500})                  // and another
+	results := make([]weft.Result[uint32], len(ops))
+	must(t, m.Apply(ctx(), ops, results))
+	for i, r := range results[:n] {
+		if !r.OK || r.Value != uint32(i) {
+			t.Fatalf("key %d: %v", i, r)
+		}
+	}
+	if now := conformance.StatsOf(t, m); now.Kept != 2 {
+		t.Errorf("two leaves have changed: %v", now)
+	}
+	must(t, m.Check(ctx()))
+	must(t, s.Close())
+}
+
 // A batch that deletes all that there is takes no leaves, however many keys it has, where memory for an index is not at hand.
 func TestDeletingAllTakesNoLeaves(t *testing.T) {
 	conformance.NotRaced(t, "the simulator has goroutines of its own")

@@ -75,19 +75,16 @@ struct Planner {
   bool joins = false;    // the group before is one leaf, which few pairs may join
 
   // visit comes to the next leaf, which has so many pairs then. Touched: there are operations on its
-  // keys; trimmed: it has lost pairs otherwise.
-  __device__ __forceinline__ void visit(uint32_t leaf, uint32_t now, bool touched, bool trimmed) {
+  // keys; changes: it becomes another by them, or has lost pairs otherwise.
+  __device__ __forceinline__ void visit(uint32_t leaf, uint32_t now, bool touched, bool changes) {
     if (now == 0) return;
-    if (touched) {
-      gather(leaf, now, true);
-      flush(false);
-    } else if (pairs != 0 && pairs + now <= kMany) {
-      gather(leaf, now, trimmed);
+    if (touched || (pairs != 0 && pairs + now <= kMany)) {
+      gather(leaf, now, changes);
       flush(false);
     } else {
       flush(true);
-      gather(leaf, now, trimmed);
-      if (!trimmed || now >= kFew) write();
+      gather(leaf, now, changes);
+      if (!changes || now >= kFew) write();
     }
   }
 

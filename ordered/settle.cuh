@@ -73,32 +73,47 @@ enum Info : uint8_t { kPlace = 63, kWas = 64, kWillBe = 128 };  // kPlace: how m
 
 // ---- settling ------------------------------------------------------------------
 
-// settled writes what is known of an entry, which had a pair or not, and has one then or not.
+// settled writes what is known of an entry, which had a pair or not, and has one then or not. One whose pair stays what it is is
+// none of its leaf.
 template <class V>
 __device__ __forceinline__ void settled(const ChangeParams& p, uint64_t e, uint32_t leaf, uint32_t at, bool was, const Slot<V>& s) {
-  static_cast<V*>(p.entry_vals)[e] = s.val;
-  p.leaves[e] = leaf;
-  p.deltas[e] = uint32_t(s.there) - uint32_t(was);
-  p.infos[e] = at | (was ? kWas : 0) | (s.there ? kWillBe : 0);
+  store_once(static_cast<V*>(p.entry_vals) + e, s.val);
+  store_once(p.leaves + e, leaf);
+  store_once(p.deltas + e, uint32_t(s.there) - uint32_t(was));
+  const bool same = was && s.there && !s.stored;
+  p.infos[e] = at | (was && !same ? kWas : 0) | (s.there && !same ? kWillBe : 0);
 }
 
 // no_entry writes that there is no such entry.
 __device__ __forceinline__ void no_entry(const ChangeParams& p, uint64_t e) { p.leaves[e] = kNoLeaf, p.deltas[e] = 0; }
 
+// takes_old tells whether an operation looks at the value that its key has.
+__device__ __forceinline__ bool takes_old(const ChangeParams& p, uint32_t row) {
+  const uint32_t kind = p.kinds ? p.kinds[row] : p.kind;
+  return kind != kPut && kind != kDelete && kind != kUpdate;
+}
+
 // settle runs the operations of each key in their order, a key per thread. The lanes of a warp look for their keys side
-// by side.
+// by side. What is read or written in order, or once, passes through the L2 and leaves it to the rows, which lie at random places.
 template <class K, class V>
 __device__ __forceinline__ void settle(const ChangeParams& p) {
   const uint32_t leaves = p.old.content->leaves, count = *p.count;
   const Tile<K> tile;
   for (uint64_t first = thread_index() - tile.lane; first < p.n; first += threads_in_grid()) {
     const uint64_t e = first + tile.lane;
-    Spot at{};
-    if (leaves != 0 && first < count) at = spot<K, V>(p.old, tile, leaves, e < count ? key_in<K>(p.keys, e, p.old.flip) : ~K(0));
+    uint32_t from = 0, to = 0;
+    bool reads = false;
     if (e < count) {
-      Slot<V> s{false, 0};
-      if (at.same) s = {true, leaf_at<K, V>(p.old, p.old.ids[at.place.leaf])->vals[at.place.at]};
-      run_all(p, p.starts[e], p.starts[e + 1], s);
+      from = load_once(p.starts + e), to = load_once(p.starts + e + 1);
+      reads = to - from > 1 || takes_old(p, load_once(p.order + from));
+    }
+    Spot at{};
+    const K key = e < count ? K(load_once(static_cast<const K*>(p.keys) + e) ^ K(p.old.flip)) : ~K(0);
+    if (leaves != 0 && first < count) at = spot<K, V>(p.old, tile, leaves, key);
+    if (e < count) {
+      Slot<V> s{at.same, 0};
+      if (at.same && reads) s.val = load_weak(leaf_at<K, V>(p.old, p.old.ids[at.place.leaf])->vals + at.place.at, evict_first());
+      run_all(p, from, to, s);
       settled(p, e, at.place.leaf, at.place.at, at.same, s);
     } else if (e < p.n) {
       no_entry(p, e);
@@ -126,7 +141,7 @@ __device__ __forceinline__ void settle_puts(const ChangeParams& p) {
       was = at < size && of->keys[at] == key;
     }
     const uint32_t last = p.starts[e + 1] - 1;
-    settled(p, e, leaf, at, was, Slot<V>{true, static_cast<const V*>(p.vals)[p.order ? p.order[last] : last]});
+    settled(p, e, leaf, at, was, Slot<V>{true, static_cast<const V*>(p.vals)[p.order ? p.order[last] : last], true});
   }
 }
 
@@ -176,11 +191,23 @@ __device__ __forceinline__ Leaves plan_gaps(const ChangeParams& p, uint32_t w, u
   return {totals.out, totals.fresh};
 }
 
-// Planned is a leaf of two windows: how many pairs it will have, and whether it has entries.
+// Planned is a leaf of two windows: how many pairs it will have, whether it has entries, and whether these may change it.
 struct Planned {
   uint32_t now;
-  bool touched;
+  bool touched, changes;
 };
+
+// changes tells whether entries change their leaf; where they are many, they may. Some are read at once: few leaves have more.
+__device__ __forceinline__ bool changes(const ChangeParams& p, uint32_t entry, uint32_t end) {
+  constexpr uint32_t kInfos = 4;
+  if (end - entry > kWarp) return true;
+  uint32_t all = 0;
+  for (; entry < end; entry += kInfos) {
+#pragma unroll
+    for (uint32_t i = 0; i < kInfos; i++) all |= entry + i < end ? p.infos[entry + i] : 0u;
+  }
+  return (all & (kWas | kWillBe)) != 0;
+}
 
 // plan_pair works out how many leaves two windows come to, of whose leaves the lane has one: those of its window. from, to: the
 // leaves with entries that are theirs.
@@ -188,21 +215,21 @@ __device__ __forceinline__ uint64_t plan_pair(const ChangeParams& p, uint32_t w,
   const uint32_t lane = lane_index(), window = lane & ~(kFanout - 1);
   const uint64_t leaf = uint64_t(w) * kFanout + lane;
   sync_warp();
-  planned[lane] = {leaf < leaves ? p.old.sizes[leaf] : 0u, false};
+  planned[lane] = {leaf < leaves ? p.old.sizes[leaf] : 0u, false, false};
   sync_warp();
   if (from + lane < to) {
     const uint32_t t = from + lane, first = p.firsts[t], end = p.firsts[t + 1];
     Planned& l = planned[p.touched[t] % kWarp];
-    l.now += p.sums[end] - p.sums[first], l.touched = true;
+    l.now += p.sums[end] - p.sums[first], l.touched = true, l.changes = changes(p, first, end);
     if (end - first > kHotEntries) store_relaxed(p.any_hot, 1u);
   }
   sync_warp();
-  const Planned own = planned[lane];
+  const Planned& own = planned[lane];
   // A leaf with entries that has no few pairs then is a group, as is each other leaf, if none waits for more pairs.
   const uint32_t few = ballot(kAll, own.touched && own.now != 0 && own.now < kFew) >> window & ((1u << kFanout) - 1);
-  const uint32_t there = ballot(kAll, own.now != 0), kept = ballot(kAll, own.now != 0 && !own.touched);
+  const uint32_t there = ballot(kAll, own.now != 0), kept = ballot(kAll, own.now != 0 && !own.changes);
   const uint32_t count = own.now == 0 ? 0 : own.touched ? leaves_for(own.now, p.fill) : 1;
-  uint64_t sum = packed({count, own.touched ? count : 0});
+  uint64_t sum = packed({count, own.changes ? count : 0});
 #pragma unroll
   for (uint32_t d = 1; d < kFanout; d *= 2) sum += shuffle_xor(kAll, sum, d);
   uint32_t begins = (there >> window & ((1u << kFanout) - 1)) | kept >> window << kFanout;
@@ -210,8 +237,8 @@ __device__ __forceinline__ uint64_t plan_pair(const ChangeParams& p, uint32_t w,
     Totals totals;
     Planner planner{totals, p.fill};
     for (uint32_t i = 0; i < kFanout; i++) {
-      const Planned l = planned[window + i];
-      planner.visit(i, l.now, l.touched, false);
+      const Planned& l = planned[window + i];
+      planner.visit(i, l.now, l.touched, l.changes);
     }
     planner.flush(true);
     sum = packed({totals.out, totals.fresh}), begins = totals.begins;

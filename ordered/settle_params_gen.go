@@ -25,9 +25,9 @@ import (
 //kernelgen:input b6a4a0a470083c5db2ddc3dadb2275946d1f16b725fa0fe66607df730c694dc4 5537 kernels/include/weft/slot.cuh
 //kernelgen:input 2cd6fc0143cfa76b9582c564b8b924e6d64dc78e985dfac5fc946ef80d61d9b2 755 kernels/include/weft/sums.cuh
 //kernelgen:input 0851189fa3150bd3eb30a9b7d5f0dcba58c8fcda1c3598976207e3eea53f4ea7 5348 kernels/include/weft/warp.cuh
-//kernelgen:input 9e6152dbe71540fd9bbed3d33075d4025f9651fcec1b822fd78afd3c5d186ee2 4217 ordered/plan.cuh
+//kernelgen:input 9259d50e0aa1b3b9bd4caaf210eacd9a4fbd0163b99a7bfcaf4bae13fb5bbe21 4181 ordered/plan.cuh
 //kernelgen:input 0747c56848bf8bc4d1e56cdb1a6132b0d971e89478530221f94c5745f2604a73 4619 ordered/seek.cuh
-//kernelgen:input bc0c29eefe98e253e30e289198acab1d1984e037b47ec126f0b8bdee32ea5d96 11091 ordered/settle.cuh
+//kernelgen:input a5e78338e268a7581f19c9d0a610b86f53ce293efe670d63c8a0a62f6df7d810 12547 ordered/settle.cuh
 
 // content is weft::ordered::Content of C++.
 type content struct {
