@@ -5,4 +5,10 @@ import "github.com/weftgo/weft/device"
 // Image is the kernels, for tests of broken ones.
 var Image *device.Image = &touchedImage
 
-const TileVertices = tileVertices
+const (
+	TileVertices = tileVertices
+	OwnVertices  = ownVertices
+)
+
+// Gather has batches of so many edges marked in shared memory.
+func (l *Lister) Gather(edges int) { l.gathered = edges }

@@ -1,6 +1,7 @@
 // Kernels that list the ends of edges, each once and in ascending order. touched.go explains them.
 #include "weft/access.cuh"
 #include "weft/lookback.cuh"
+#include "weft/shared.cuh"
 #include "weft/warp.cuh"
 
 namespace weft::touched {
@@ -9,6 +10,9 @@ constexpr uint32_t kThreads = 256, kWarps = kThreads / kWarp;
 constexpr uint32_t kRows = 4;                             // of 32 words, of a warp in a tile
 constexpr uint32_t kTileWords = kThreads * kRows;         // twin of tileWords in touched.go
 constexpr uint64_t kTileVertices = uint64_t(kTileWords) * 32;
+constexpr uint32_t kGatherThreads = 1024;                 // twin of gatherThreads
+constexpr uint32_t kOwnWords = 12288;                     // of a block in shared memory; twin of ownWords
+constexpr uint32_t kOwnVertices = kOwnWords * 32;
 
 struct MarkParams {
   const uint32_t* from;
@@ -18,7 +22,7 @@ struct MarkParams {
   uint32_t* end;        // of what is marked: one more than the largest vertex
   uint64_t n;
   uint32_t vertices;    // ends from there on are left out
-  uint32_t unused;
+  uint32_t ranges;      // of vertices, of which each block of gather has one
 };
 
 struct ListParams {
@@ -40,12 +44,11 @@ __device__ __forceinline__ void note(const MarkParams& p, uint32_t v, uint32_t& 
   if (v >= end) end = v + 1;
 }
 
-// mark marks the ends of edges that count. Four edges of a thread are under way.
-__device__ __forceinline__ void mark(const MarkParams& p) {
+// for_each_end calls f for the ends of edges that count, from a first edge on, and 2^32-1 for others. Four edges of a thread are under way.
+template <class F>
+__device__ __forceinline__ void for_each_end(const MarkParams& p, uint64_t first, uint64_t step, F f) {
   constexpr uint32_t kAtOnce = 4;
-  const uint64_t step = threads_in_grid();
-  uint32_t end = 0;
-  for (uint64_t first = thread_index(); first < p.n; first += kAtOnce * step) {
+  for (; first < p.n; first += kAtOnce * step) {
     uint32_t u[kAtOnce], v[kAtOnce];
 #pragma unroll
     for (uint32_t k = 0; k < kAtOnce; k++) {
@@ -55,10 +58,14 @@ __device__ __forceinline__ void mark(const MarkParams& p) {
     }
 #pragma unroll
     for (uint32_t k = 0; k < kAtOnce; k++) {
-      note(p, u[k], end);
-      note(p, v[k], end);
+      f(u[k]);
+      f(v[k]);
     }
   }
+}
+
+// reach raises the end to that of a warp.
+__device__ __forceinline__ void reach(const MarkParams& p, uint32_t end) {
   sync_warp();
 #pragma unroll
   for (uint32_t x = kWarp / 2; x != 0; x /= 2) {
@@ -66,6 +73,38 @@ __device__ __forceinline__ void mark(const MarkParams& p) {
     if (other > end) end = other;
   }
   if (lane_index() == 0 && end > load_relaxed(p.end)) max_relaxed(p.end, end);
+}
+
+// mark marks the ends of edges that count.
+__device__ __forceinline__ void mark(const MarkParams& p) {
+  uint32_t end = 0;
+  for_each_end(p, thread_index(), threads_in_grid(), [&](uint32_t v) { note(p, v, end); });
+  reach(p, end);
+}
+
+// gather is mark where vertices are few for so many edges: a block marks those of a range in shared memory, and then all of them at once.
+__device__ __forceinline__ void gather(const MarkParams& p) {
+  __shared__ uint32_t shared_own[kOwnWords];
+  const Shared<uint32_t> own = shared(shared_own);
+  const uint32_t range = block_index() % p.ranges, base = range * kOwnVertices, blocks = blocks_in_grid() / p.ranges;
+  for (uint32_t i = thread_in_block(); i < kOwnWords; i += kGatherThreads) store_weak(own + i, 0u);
+  sync_block();
+  uint32_t end = 0;
+  const uint64_t first = uint64_t(block_index() / p.ranges) * kGatherThreads + thread_in_block();
+  for_each_end(p, first, uint64_t(blocks) * kGatherThreads, [&](uint32_t v) {
+    const uint32_t at = v - base;
+    if (v >= p.vertices || at >= kOwnVertices) return;
+    const Shared<uint32_t> word = own + at / 32;
+    const uint32_t bit = 1u << at % 32;
+    if ((load_relaxed(word) & bit) == 0) or_relaxed(word, bit);
+    if (v >= end) end = v + 1;
+  });
+  reach(p, end);
+  sync_block();
+  for (uint32_t i = thread_in_block(); i < kOwnWords; i += kGatherThreads) {
+    const uint32_t word = load_weak(own + i);
+    if (word != 0) or_relaxed(p.bits + base / 32 + i, word);
+  }
 }
 
 // list writes what is marked, tile by tile, up to the last one that has any.
@@ -107,4 +146,5 @@ using namespace weft;
 using namespace weft::touched;
 
 extern "C" __global__ void __launch_bounds__(kThreads) touched_mark(MarkParams p) { mark(p); }
+extern "C" __global__ void __launch_bounds__(kGatherThreads) touched_gather(MarkParams p) { gather(p); }
 extern "C" __global__ void __launch_bounds__(kThreads) touched_list(ListParams p) { list(p); }

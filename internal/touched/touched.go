@@ -1,6 +1,7 @@
 // Package touched lists the ends of edges, each once: of a batch that changed a graph, the vertices that it touched.
 //
-// On a GPU a vertex is a bit. One kernel marks the ends and notes the largest; another goes over the bits up to there, tile by tile, adds
+// On a GPU a vertex is a bit. One kernel marks the ends and notes the largest; where edges are many and vertices few, each of its blocks
+// marks a range of vertices in shared memory first, which five times as many marks a second fit through as through the L2 cache. Another goes over the bits up to there, tile by tile, adds
 // up how many lie before each tile by decoupled look-back (weft/lookback.cuh), writes the vertices and clears their bits, so
 // that the next list finds them clear. So it costs a look at each edge and one at each bit, in the L2 cache for graphs of some hundred million
 // vertices, and nothing is sorted.
@@ -25,6 +26,16 @@ import (
 const (
 	tileWords    = 1024
 	tileVertices = 32 * tileWords
+
+	gatherThreads = 1024
+	ownWords      = 12288
+	ownVertices   = 32 * ownWords
+)
+
+// Batches of so many edges are marked in shared memory, with so few ranges of vertices: each range reads all edges.
+const (
+	leastGathered = 1 << 18
+	mostRanges    = 6
 )
 
 // Edges are those of a batch on a device, of one length; without elements in Done all of them count.
@@ -40,13 +51,14 @@ type Lister struct {
 	Dev  device.Device
 	Most int // vertices that may be
 
-	mu         sync.Mutex
-	mark, list device.Kernel
-	used       *device.Event // behind the last list; nil before the first
-	bits       device.Buffer
-	state      device.Buffer // what mark and list tell each other
-	spoilt     bool          // bits may be set
-	closed     bool
+	mu                 sync.Mutex
+	mark, gather, list device.Kernel
+	gathered           int           // edges that are gathered, at least; 0: leastGathered
+	used               *device.Event // behind the last list; nil before the first
+	bits               device.Buffer
+	state              device.Buffer // what mark and list tell each other
+	spoilt             bool          // bits may be set
+	closed             bool
 }
 
 // List submits writing ends to a slice, as far as it goes, and how many there are to count[0].
@@ -120,7 +132,7 @@ func (l *Lister) submit(s *device.Stream, e Edges, ends device.Slice[uint32], co
 		from: e.From.Ptr(), to: e.To.Ptr(), done: e.Done.Ptr(), bits: l.bits.Ptr, end: l.state.Ptr,
 		n: uint64(e.From.Len()), vertices: uint32(e.Vertices),
 	}
-	if err := device.Launch(s, l.mark, gpu.Wave(l.Dev, e.From.Len()), gpu.Block, &m); err != nil {
+	if err := l.marks(s, &m); err != nil {
 		return err
 	}
 	p := listParams{
@@ -130,6 +142,22 @@ func (l *Lister) submit(s *device.Stream, e Edges, ends device.Slice[uint32], co
 	err = device.Launch(s, l.list, gpu.Wave(l.Dev, tiles*gpu.BlockThreads), gpu.Block, &p)
 	l.spoilt = err != nil
 	return err
+}
+
+// marks submits marking ends.
+func (l *Lister) marks(s *device.Stream, m *markParams) error {
+	least := l.gathered
+	if least == 0 {
+		least = leastGathered
+	}
+	ranges := (int(m.vertices) + ownVertices - 1) / ownVertices
+	if int(m.n) < least || ranges > mostRanges {
+		return device.Launch(s, l.mark, gpu.Wave(l.Dev, int(m.n)), gpu.Block, m)
+	}
+	m.ranges = uint32(ranges)
+	// Two blocks fill a multiprocessor; each range has as many.
+	each := max(1, min(2*l.Dev.Properties().Units/ranges, (int(m.n)+gatherThreads-1)/gatherThreads))
+	return device.Launch(s, l.gather, device.Dim{X: each * ranges}, device.Dim{X: gatherThreads}, m)
 }
 
 // statusAt is where the words of tiles begin in the state, behind the end of what is marked and the number of the next tile.
@@ -142,7 +170,7 @@ func (l *Lister) open() error {
 	if l.used != nil {
 		return nil
 	}
-	err := gpu.Load(l.Dev, &touchedImage, []gpu.Entry{{Name: "mark", To: &l.mark}, {Name: "list", To: &l.list}})
+	err := gpu.Load(l.Dev, &touchedImage, []gpu.Entry{{Name: "mark", To: &l.mark}, {Name: "gather", To: &l.gather}, {Name: "list", To: &l.list}})
 	if err == nil {
 		l.used, err = l.Dev.NewEvent()
 	}

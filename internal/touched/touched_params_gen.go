@@ -31,7 +31,7 @@ type markParams struct {
 	end      device.Ptr
 	n        uint64
 	vertices uint32
-	unused   uint32
+	ranges   uint32
 }
 
 // listParams has the layout of weft::touched::ListParams.
@@ -56,5 +56,5 @@ var (
 	_ [32]byte = [unsafe.Offsetof(markParams{}.end)]byte{}
 	_ [40]byte = [unsafe.Offsetof(markParams{}.n)]byte{}
 	_ [48]byte = [unsafe.Offsetof(markParams{}.vertices)]byte{}
-	_ [52]byte = [unsafe.Offsetof(markParams{}.unused)]byte{}
+	_ [52]byte = [unsafe.Offsetof(markParams{}.ranges)]byte{}
 )

@@ -12,15 +12,15 @@ import (
 //kernelgen:compiler clang version 19.1.7
 //kernelgen:target 80+ptx83,90+ptx83
 //kernelgen:flags -x cuda --cuda-device-only -nocudainc -nocudalib -nostdinc -std=c++17 -Wall -Werror -I kernels/include -O3
-//kernelgen:input d82a635a10e9247136295d07316e3d8ea9a9f2d6d67a12d154e799e3daabe74b 4412 internal/touched/touched.cu
+//kernelgen:input abeee80d128a007ae70bf6df43bce7339d33ee311a93640cc69d91a9350ddeee 6436 internal/touched/touched.cu
 //kernelgen:input 870daf72e5f5ee3daf5209b7c93999cc04bae928905c38d006e9ce507ad53f71 12351 kernels/include/weft/access.cuh
 //kernelgen:input aba0e0ad799cf8072f65dfa894b9a84f4a011a1b5bf771d2050f1c78462e4073 856 kernels/include/weft/cuda.cuh
 //kernelgen:input bc96e5c477e43e4f0e3d6696ce960a100751a4f0f3b1da71845110f058cfe59a 3318 kernels/include/weft/lookback.cuh
 //kernelgen:input 3844d10e56bfb5b2bb8c488edf87f503d07fe3315f36a6d26af5f81e850e250a 4894 kernels/include/weft/shared.cuh
 //kernelgen:input 0851189fa3150bd3eb30a9b7d5f0dcba58c8fcda1c3598976207e3eea53f4ea7 5348 kernels/include/weft/warp.cuh
-//kernelgen:output 3ad8e3fd9b848517da47889a7af3971da1657865b0c0bac830e34ed87771069c 23225 internal/touched/touched_sm80.ptx
-//kernelgen:output 27a591dc1497657a69a784222121cb4d9e9af9212020e959de52b28016e2c435 23225 internal/touched/touched_sm90.ptx
-//kernelgen:output 07da725c5ec9b2624803d8eab64acee90569e98a94aece4b59d618ed99040b89 1736 internal/touched/touched_params_gen.go
+//kernelgen:output 46d8298f09069eca2821b3fe0ad49de0fe8cc513f87b7910fd7e1b7b419a41f0 32755 internal/touched/touched_sm80.ptx
+//kernelgen:output 6ebe4e3dd5dddecded0a9d9c6da75e1bb5d827fa3c0f733eb4611e86cdf7867c 32755 internal/touched/touched_sm90.ptx
+//kernelgen:output 824b20ecde8b458d1554ee73c5996bc7709f36d30028783fae8781ce948bf491 1736 internal/touched/touched_params_gen.go
 
 //go:embed touched_sm80.ptx
 var touchedSM80 string
@@ -40,6 +40,7 @@ var touchedImage = device.Image{
 // touchedKernels are the entry points of touchedImage and the size in bytes of
 // the parameter struct that each takes.
 var touchedKernels = map[string]int{
-	"touched_list": 56,
-	"touched_mark": 56,
+	"touched_gather": 56,
+	"touched_list":   56,
+	"touched_mark":   56,
 }

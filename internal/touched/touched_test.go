@@ -108,10 +108,11 @@ func (x listed) is(want []uint32) {
 }
 
 // list lists batches of all kinds, one after the other, so that what one leaves behind is found by the next.
-func list(t testing.TB, dev device.Device) {
-	const most = 5*touched.TileVertices - 7
+func list(t testing.TB, dev device.Device, most, gathered int) {
 	l := &touched.Lister{Dev: dev, Most: most}
+	l.Gather(gathered)
 	s, r := devicetest.NewStream(t, dev), rand.New(rand.NewPCG(1, 5))
+	end := most / touched.TileVertices * touched.TileVertices // the last tile begins there
 	last := uint32(most - 1)
 	few := draw(r, 40, 100, 1)
 	few.vertices = 50
@@ -129,17 +130,60 @@ func list(t testing.TB, dev device.Device) {
 		"up to a vertex":   few,
 		"the first of all": {from: []uint32{0}, to: []uint32{1}, vertices: 1},
 		"dense":            draw(r, 600, 300, 0.9),
-		"many tiles":       draw(r, 500, most, 0.7),
-		"beyond, mixed":    draw(r, 300, 2*most, 1),
+		"all tiles":        draw(r, 500, uint64(most), 0.7),
+		"beyond, mixed":    draw(r, 300, 2*uint64(most), 1),
+		"ends of ranges":   {from: []uint32{touched.OwnVertices - 1}, to: []uint32{touched.OwnVertices}},
+		"far by lane 1":    far(1, end),
+		"far by lane 2":    far(2, end),
+		"far by lane 4":    far(4, end),
+		"far by lane 8":    far(8, end),
+		"far by lane 16":   far(16, end),
+		"far by warp 1":    far(32, end),
+		"far by warp 2":    far(64, end),
 	} {
 		want := b.want(most)
-		for _, room := range []int{2 * len(b.from), len(want), len(want) / 2, 0} {
+		for _, room := range []int{2 * len(b.from), len(want) / 2, 0} {
 			x, err := submit(t, l, s, b, room)
 			if err != nil {
 				t.Fatalf("%s: %v", name, err)
 			}
 			x.is(want)
 		}
+	}
+	must(t, l.Close())
+}
+
+// far is edges of the first vertices but for one, at a place, that leads to a vertex far away.
+func far(at, vertex int) (b batch) {
+	for i := range uint32(70) {
+		b.from, b.to = append(b.from, i), append(b.to, i/2)
+	}
+	b.to[at] = uint32(vertex)
+	return b
+}
+
+// strides lists more edges than a launch has threads: each thread has several at a time, several times.
+func strides(t testing.TB, dev device.Device, gathered int) {
+	dev = devicetest.Narrow(dev)
+	l, s := &touched.Lister{Dev: dev, Most: 50_000}, devicetest.NewStream(t, dev)
+	l.Gather(gathered)
+	for _, n := range []int{2049, 6000, 10_000} {
+		b := draw(rand.New(rand.NewPCG(8, uint64(n))), n, 60_000, 0.9)
+		x, err := submit(t, l, s, b, 2*n)
+		must(t, err)
+		x.is(b.want(l.Most))
+	}
+	must(t, l.Close())
+}
+
+// manyTiles lists more tiles than a warp looks at at a time.
+func manyTiles(t testing.TB, dev device.Device) {
+	l, s := &touched.Lister{Dev: dev, Most: 40 * touched.TileVertices}, devicetest.NewStream(t, dev)
+	for seed := range uint64(2) {
+		b := draw(rand.New(rand.NewPCG(6, seed)), 300, uint64(l.Most), 1)
+		x, err := submit(t, l, s, b, 600)
+		must(t, err)
+		x.is(b.want(l.Most))
 	}
 	must(t, l.Close())
 }
@@ -173,13 +217,31 @@ func must(t testing.TB, err error) {
 	}
 }
 
-func TestList(t *testing.T) { list(t, devicetest.Open(t)) }
+const tiles5 = 5*touched.TileVertices - 7
 
-func TestSmokeList(t *testing.T) { list(t, devicetest.OpenGPU(t)) }
+func TestList(t *testing.T) { list(t, devicetest.Open(t), tiles5, 0) }
+
+func TestSmokeList(t *testing.T) {
+	dev := devicetest.OpenGPU(t)
+	if dev.Properties().Kind != device.Sim { // schedules have smaller ones there
+		list(t, dev, 1<<28, 0)
+		list(t, dev, 40*touched.TileVertices-7, 1)
+	}
+	strides(t, dev, 0)
+	strides(t, dev, 1)
+	manyTiles(t, dev)
+}
 
 func TestOverStreams(t *testing.T) { overStreams(t, devicetest.Open(t), 1) }
 
-var kernelTests = []mutate.KernelTest{{Name: "list", Run: list}, {Name: "streams", Run: func(t testing.TB, dev device.Device) { overStreams(t, dev, 2) }}}
+var kernelTests = []mutate.KernelTest{
+	{Name: "list", Run: func(t testing.TB, dev device.Device) { list(t, dev, tiles5, 0) }},
+	{Name: "gathered", Run: func(t testing.TB, dev device.Device) { list(t, dev, touched.OwnVertices+touched.TileVertices, 1) }},
+	{Name: "strides", Run: func(t testing.TB, dev device.Device) { strides(t, dev, 0) }},
+	{Name: "strides, gathered", Run: func(t testing.TB, dev device.Device) { strides(t, dev, 1) }},
+	{Name: "many tiles", Run: manyTiles},
+	{Name: "streams", Run: func(t testing.TB, dev device.Device) { overStreams(t, dev, 2) }},
+}
 
 // Lanes, warps and blocks overtake each other, memory is weak, and a data race is a fault.
 func TestSchedules(t *testing.T) { mutate.OnSim(t, kernelTests, 1, 90) }
@@ -189,6 +251,9 @@ func TestMutantsFailKernelTests(t *testing.T) {
 	mutate.WantAllNoticed(t, kernelTests, []mutate.Broken{
 		{"a mark takes others away", "mark", `atom\.relaxed\.gpu\.global\.or\.b32`, "atom.relaxed.gpu.global.exch.b32"},
 		{"the end is that of the last warp", "mark", `red\.relaxed\.gpu\.global\.max\.u32`, "red.relaxed.gpu.global.min.u32"},
+		{"a mark takes others of the block away", "gather", `atom\.relaxed\.cta\.shared\.or\.b32`, "atom.relaxed.cta.shared.exch.b32"},
+		{"what a block has takes others away", "gather", `atom\.relaxed\.gpu\.global\.or\.b32`, "atom.relaxed.gpu.global.exch.b32"},
+		{"a block gives its marks before all are made", "gather", `bar\.sync\s+0;`, ""},
 		{"bits stay", "list", `st\.global\.u32 \[%rd\d+\+\d+\], %r\d+;`, ""},
 		{"lanes below and the own", "list", `not\.b32`, "mov.b32"},
 		{"tiles are taken at the scope of a block", "list", `atom\.relaxed\.gpu(\.global\.add\.u32)`, "atom.relaxed.cta$1"},
