@@ -15,8 +15,8 @@ import (
 // as edges are room enough. touched may be the memory of From or To, which have been read then, and must not have count in it. Ends that are not
 // less than edges.Vertices, or MaxVertices if that is 0, are left out.
 //
-// It waits for nothing, but where memory is taken: on a GPU a bit for each vertex that may be, by the first call, and kept until Close; edges.Vertices
-// makes it less. The graph is not read, so it may have been changed again. It panics if the columns of edges differ in length.
+// It waits for nothing, but where memory is taken: on a GPU a bit for each vertex that may be, by the first call, and kept until Close. edges.Vertices
+// makes it less, and large batches faster if it is no more than two million. The graph is not read, so it may have been changed again. It panics if the columns of edges differ in length.
 func (g *Graph) TouchedOn(s *device.Stream, edges DeviceEdges, touched device.Slice[uint32], count device.Slice[uint64]) error {
 	err := edges.Check(g.dev)
 	if err == nil {

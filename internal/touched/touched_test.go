@@ -167,11 +167,23 @@ func strides(t testing.TB, dev device.Device, gathered int) {
 	dev = devicetest.Narrow(dev)
 	l, s := &touched.Lister{Dev: dev, Most: 50_000}, devicetest.NewStream(t, dev)
 	l.Gather(gathered)
-	for _, n := range []int{2049, 6000, 10_000} {
-		b := draw(rand.New(rand.NewPCG(8, uint64(n))), n, 60_000, 0.9)
-		x, err := submit(t, l, s, b, 2*n)
+	same := func(b batch) {
+		t.Helper()
+		x, err := submit(t, l, s, b, len(b.from))
 		must(t, err)
 		x.is(b.want(l.Most))
+	}
+	for _, n := range []int{2049, 6000, 10_000} {
+		same(draw(rand.New(rand.NewPCG(8, uint64(n))), n, 60_000, 0.9))
+	}
+	for at := 5; at < 10_000; at += 2048 { // the only one in the last tile, among few that count
+		for _, reverse := range []bool{false, true} {
+			b := draw(rand.New(rand.NewPCG(9, uint64(at))), 10_000, 300, 0.01)
+			if b.to[at], b.done[at] = 45_000, true; reverse {
+				b.from, b.to = b.to, b.from
+			}
+			same(b)
+		}
 	}
 	must(t, l.Close())
 }
