@@ -29,6 +29,7 @@ type benchOptions struct {
 	n, runs     int
 	seed        uint64
 	graphs      []string // files
+	only        []string // generated graphs
 	html, svg   string   // a file, a folder
 	format      string   // of what is printed
 }
@@ -83,6 +84,7 @@ Interrupted, it prints and writes what it has measured so far, marked as incompl
 	f.IntVar(&o.runs, "runs", 0, "timed runs, of which the median counts (default 3 on a CPU, 5 on a GPU)")
 	f.Uint64Var(&o.seed, "seed", 1, "seed of the keys")
 	f.StringArrayVar(&o.graphs, "graph", nil, "measure graphs also on the one of `FILE`, for experiments graph-...; may be given several times")
+	f.StringSliceVar(&o.only, "only", nil, "of generated graphs measure those of these `NAMES`, for experiments graph-...: roads,rmat")
 	f.StringVar(&o.format, "format", "table", "what to print: table, json, or benchstat, the format of Go's benchmarks with a line for each run")
 	f.StringVar(&o.html, "html", "", "also write a self-contained page to `FILE`")
 	f.StringVar(&o.svg, "svg", "", "also write the plots to `DIR`")
@@ -221,7 +223,7 @@ func (o *benchOptions) measure(ctx context.Context, a *app, dev device.Device, e
 	var results []*experiment.Result
 	for _, e := range experiments {
 		res, err := e.Run(ctx, experiment.Config{
-			Device: dev, N: o.n, Scale: o.scale(), Runs: o.runs, Seed: o.seed, Graphs: o.graphs, Progress: progress,
+			Device: dev, N: o.n, Scale: o.scale(), Runs: o.runs, Seed: o.seed, Graphs: o.graphs, Only: o.only, Progress: progress,
 		})
 		if res != nil {
 			if dev.Properties().Kind == device.Sim {
@@ -305,6 +307,9 @@ func (o *benchOptions) command(dev device.Device, args []string) string {
 	}
 	if o.runs > 0 {
 		parts = append(parts, fmt.Sprintf("--runs=%d", o.runs))
+	}
+	if len(o.only) > 0 {
+		parts = append(parts, "--only="+strings.Join(o.only, ","))
 	}
 	parts = append(parts, fmt.Sprintf("--seed=%d", o.seed), "--html="+filepath.Base(o.html))
 	return strings.Join(parts, " ")

@@ -56,6 +56,8 @@ type Config struct {
 	Seed uint64
 	// Graphs are files of graphs, on which experiments of graphs are run, too.
 	Graphs []string
+	// Only are the names of those generated graphs that experiments of graphs are run on; none: all of an experiment.
+	Only []string
 	// Progress, if not nil, is told what is being measured.
 	Progress func(step string)
 }

@@ -66,6 +66,15 @@ func TestGraphShapes(t *testing.T) {
 			t.Errorf("%s: rows of %v", e.Name, of)
 		}
 	}
+	cfg.Graphs, cfg.Only = nil, []string{"roads", "moon"}
+	if res, err := graphQueryExperiment.Run(t.Context(), cfg); err != nil || slices.ContainsFunc(res.Rows, func(r Row) bool { return r.Graph.Name != "roads" }) {
+		t.Errorf("roads alone: %v", err)
+	}
+	cfg.Only = cfg.Only[1:]
+	if _, err := graphQueryExperiment.Run(t.Context(), cfg); !errors.Is(err, device.ErrInvalid) || !strings.Contains(err.Error(), "no graph moon; there are roads, rmat") {
+		t.Errorf("a graph that nobody generates: %v", err)
+	}
+	cfg.Only = nil
 	cfg.Graphs = []string{file + "x"}
 	if _, err := graphQueryExperiment.Run(t.Context(), cfg); !errors.Is(err, os.ErrNotExist) {
 		t.Errorf("a file that is not there: %v", err)

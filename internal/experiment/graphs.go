@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"math/bits"
 	"path/filepath"
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/weftgo/weft/device"
@@ -125,6 +127,9 @@ func (r *runner) onGraphs(ctx context.Context, sets []dataset, measure func(t *g
 		}
 		defer func() { err = errors.Join(err, host.Close()) }()
 	}
+	if sets, err = r.asked(sets); err != nil {
+		return err
+	}
 	for _, set := range sets {
 		t := &graphTrial{runner: r, cpu: host, name: set.name}
 		r.step("%s: generating %s", r.result.Experiment, t.name)
@@ -148,6 +153,21 @@ func (r *runner) onGraphs(ctx context.Context, sets []dataset, measure func(t *g
 		}
 	}
 	return nil
+}
+
+// asked are those of an experiment's generated graphs that are asked for.
+func (r *runner) asked(sets []dataset) (chosen []dataset, err error) {
+	var names []string
+	for _, set := range sets {
+		names = append(names, set.name)
+		if len(r.Only) == 0 || slices.Contains(r.Only, set.name) {
+			chosen = append(chosen, set)
+		}
+	}
+	if len(chosen) == 0 && len(r.Graphs) == 0 {
+		return nil, fmt.Errorf("%w: %s has no graph %s; there are %s", device.ErrInvalid, r.result.Experiment, strings.Join(r.Only, ", "), strings.Join(names, ", "))
+	}
+	return chosen, nil
 }
 
 // measure builds the graph on the host, and measures it.
