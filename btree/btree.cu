@@ -303,7 +303,7 @@ using namespace weft;
 using namespace weft::btree;
 WEFT_WIDTHS;
 
-WEFT_KERNEL(btree_get, 4)(GetParams p) {
+WEFT_KERNEL(btree_get, 5)(GetParams p) {
   weft::btree::get<S, K, V>(p, [](const Lanes<S, true>&, uint32_t, uint32_t) {});
 }
 WEFT_KERNEL(btree_seek, 3)(SeekParams p) {

@@ -103,6 +103,8 @@ type getParams struct {
 	n      uint64
 	spread uint32
 	answer uint32
+	top    uint32
+	unused uint32
 }
 
 // keepParams is weft::btree::KeepParams of C++.
@@ -307,7 +309,7 @@ var (
 
 // getParams has the layout of weft::btree::GetParams.
 var (
-	_ [88]byte = [unsafe.Sizeof(getParams{})]byte{}
+	_ [96]byte = [unsafe.Sizeof(getParams{})]byte{}
 	_ [0]byte  = [unsafe.Offsetof(getParams{}.tree)]byte{}
 	_ [32]byte = [unsafe.Offsetof(getParams{}.keys)]byte{}
 	_ [40]byte = [unsafe.Offsetof(getParams{}.vals)]byte{}
@@ -317,6 +319,8 @@ var (
 	_ [72]byte = [unsafe.Offsetof(getParams{}.n)]byte{}
 	_ [80]byte = [unsafe.Offsetof(getParams{}.spread)]byte{}
 	_ [84]byte = [unsafe.Offsetof(getParams{}.answer)]byte{}
+	_ [88]byte = [unsafe.Offsetof(getParams{}.top)]byte{}
+	_ [92]byte = [unsafe.Offsetof(getParams{}.unused)]byte{}
 )
 
 // keepParams has the layout of weft::btree::KeepParams.

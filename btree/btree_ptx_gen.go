@@ -12,13 +12,14 @@ import (
 //kernelgen:compiler clang version 19.1.7
 //kernelgen:target 80+ptx83,90+ptx83
 //kernelgen:flags -x cuda --cuda-device-only -nocudainc -nocudalib -nostdinc -std=c++17 -Wall -Werror -I kernels/include -O3
-//kernelgen:input 7ac250805d55392b1e9f44017724310846ad97c71c46c12802b03964b30960d4 12868 btree/btree.cu
+//kernelgen:input 6ab7f91926ed5d9dbffd75f7330e5143cbb15084d14023a3557faa525fa7eef5 12868 btree/btree.cu
 //kernelgen:input feda6b76ebe182792a50e7d5fc7f46f7edad42f9b2b691e6f69dc1070b37f81b 2926 btree/change.cuh
-//kernelgen:input e60142edb21ea55ae6584a8a66f85cddcc351828b6d3c395a4b36ea374f98f19 2612 btree/get.cuh
+//kernelgen:input 0483ffff25267e2a4489d844b7f04701f4e34143904eeac012a98fd818886390 3103 btree/get.cuh
 //kernelgen:input 60318b128ff9a61d8f33aad03640fe5c528f9facdffb8614fc68c0fd8c629bfc 4396 btree/order.cuh
 //kernelgen:input 3eb8e83f4fb83a0c134a904a756b4b7e4605a753a0190d0ca7fd292b2739a44f 8391 btree/parents.cuh
 //kernelgen:input 668707219549889d26d371cde9788f67543745b784f6a9499e9f0105e15835cb 3386 btree/seek.cuh
 //kernelgen:input 712b2d7f5efb7a57cacbc10e229e19aac51c1d98e9f80ba08afeb74a7dabf555 15101 btree/together.cuh
+//kernelgen:input f7b4e9f59751e7b5d841d57b7e480492bd334b783b797555a07891d7230fb80f 3505 btree/top.cuh
 //kernelgen:input 870daf72e5f5ee3daf5209b7c93999cc04bae928905c38d006e9ce507ad53f71 12351 kernels/include/weft/access.cuh
 //kernelgen:input 2714016844286cf6bb08333ddb0708e125c696e1b02e9a7d01b8df565f94b8dd 3669 kernels/include/weft/account.cuh
 //kernelgen:input 6ce8388fa64c6c30b89c9e80892578e72fc67d1516d604b31e909ed0c72b5abb 21836 kernels/include/weft/btree_change.cuh
@@ -36,15 +37,15 @@ import (
 //kernelgen:input 2cd6fc0143cfa76b9582c564b8b924e6d64dc78e985dfac5fc946ef80d61d9b2 755 kernels/include/weft/sums.cuh
 //kernelgen:input 0851189fa3150bd3eb30a9b7d5f0dcba58c8fcda1c3598976207e3eea53f4ea7 5348 kernels/include/weft/warp.cuh
 //kernelgen:input 3734d9594b1b33c1868d416df12106a6d15018edf95437b3b5b984e6d6f937e3 816 kernels/include/weft/widths.cuh
-//kernelgen:output 9e4ed3451c617f29386be0f3f8a4b9f757d2cd8549dc77ae836e64d283618e65 339273 btree/btree_32_32_sm80.ptx
-//kernelgen:output 9a80a35e9e8454e2507d92ceb0e6015aaf08c043a95706c8297572a4d27647c5 339273 btree/btree_32_32_sm90.ptx
-//kernelgen:output cac2c793ab4864151a0a6926b65d8408816f7803c642a62fb6c6e76bc8c35847 330077 btree/btree_32_64_sm80.ptx
-//kernelgen:output 6d4870310ef274c8e2d3b06cabdbdd6ff409de0a2fccd6b98a05b9bd7167bf2c 330077 btree/btree_32_64_sm90.ptx
-//kernelgen:output 761fa21d2af15ad40936b960c977c5ececf9f7368d4e86f2e308b13cb60bba0a 328811 btree/btree_64_32_sm80.ptx
-//kernelgen:output b903707bc26f244c8ae0731f2a06efaf4b9380c65fafb072c2bc31fd4d89dff4 328811 btree/btree_64_32_sm90.ptx
-//kernelgen:output a4a4ded050d0ae5567845d37047d2dfced4ecacea30122ca821cb25e6065b727 329836 btree/btree_64_64_sm80.ptx
-//kernelgen:output 536e3ea8acf445a67c9fa348da42b2984bd9d3c31445e65a82095e24fa70e285 329836 btree/btree_64_64_sm90.ptx
-//kernelgen:output f1990153f1484d0ed67ff23b60289d4ef8201b0560c1cbd70fe9970e70d824ad 13609 btree/btree_params_gen.go
+//kernelgen:output 80142976256d0e143097253e15af61c130b8ff00508c51079ba1f906a1c4e8b1 357167 btree/btree_32_32_sm80.ptx
+//kernelgen:output 4bfaaec93dade368c3c0858eae28e25b2e3630de3959a7a676de3e788fe309e5 357167 btree/btree_32_32_sm90.ptx
+//kernelgen:output ebe648a5b01bfa42c6f21c07ea2f588c92f41edea7636e5b883013963a7a2de9 347620 btree/btree_32_64_sm80.ptx
+//kernelgen:output af8068be720a0ee50a1b5dfee0938fcebbdee1b6c5043d8469f541cc6cbc33da 347620 btree/btree_32_64_sm90.ptx
+//kernelgen:output 949c0ae85efa53f798327089526d40b6f3a15984f0cf5cfc910057fcb42083a2 346313 btree/btree_64_32_sm80.ptx
+//kernelgen:output 4d6829afde98c0226a68d7da5cfa657d346aaa1c816cd8e8300a80c10c5f7ab8 346313 btree/btree_64_32_sm90.ptx
+//kernelgen:output 43c92a89467a19688a00e6ccb7df21cf8f03d4f2286fc82a1bc2f5e75843a16d 347341 btree/btree_64_64_sm80.ptx
+//kernelgen:output e830f274ceb03fc71b001f00f6e0fd97af1915049fc5856f7ddbd043045acb3a 347341 btree/btree_64_64_sm90.ptx
+//kernelgen:output 1e8992bf35ec795113e3a44ba566b098278f67f771169e99de77e327d5257392 13752 btree/btree_params_gen.go
 
 //go:embed btree_32_32_sm80.ptx
 var btree32x32SM80 string
@@ -117,7 +118,7 @@ var btree32x32Kernels = map[string]int{
 	"btree_change_32_32":   128,
 	"btree_collect_32_32":  56,
 	"btree_copy_32_32":     104,
-	"btree_get_32_32":      88,
+	"btree_get_32_32":      96,
 	"btree_keep_32_32":     80,
 	"btree_places_32_32":   152,
 	"btree_rows_32_32":     144,
@@ -139,7 +140,7 @@ var btree32x64Kernels = map[string]int{
 	"btree_change_32_64":   128,
 	"btree_collect_32_64":  56,
 	"btree_copy_32_64":     104,
-	"btree_get_32_64":      88,
+	"btree_get_32_64":      96,
 	"btree_keep_32_64":     80,
 	"btree_places_32_64":   152,
 	"btree_rows_32_64":     144,
@@ -161,7 +162,7 @@ var btree64x32Kernels = map[string]int{
 	"btree_change_64_32":   128,
 	"btree_collect_64_32":  56,
 	"btree_copy_64_32":     104,
-	"btree_get_64_32":      88,
+	"btree_get_64_32":      96,
 	"btree_keep_64_32":     80,
 	"btree_places_64_32":   152,
 	"btree_rows_64_32":     144,
@@ -183,7 +184,7 @@ var btree64x64Kernels = map[string]int{
 	"btree_change_64_64":   128,
 	"btree_collect_64_64":  56,
 	"btree_copy_64_64":     104,
-	"btree_get_64_64":      88,
+	"btree_get_64_64":      96,
 	"btree_keep_64_64":     80,
 	"btree_places_64_64":   152,
 	"btree_rows_64_64":     144,

@@ -217,7 +217,7 @@ using namespace weft::btree;
 WEFT_WIDTHS;
 
 WEFT_KERNEL(btree_versions_get, 3)(ThenGetParams p) { then_get<S, K, V>(p); }
-WEFT_KERNEL(btree_versions_now, 4)(NowGetParams p) { now_get<S, K, V>(p); }
+WEFT_KERNEL(btree_versions_now, 5)(NowGetParams p) { now_get<S, K, V>(p); }
 WEFT_KERNEL(btree_versions_seek, 3)(ThenSeekParams p) {
   weft::btree::seek<S, K, V>(p.seek, [&] { return Then<S>(p.seek.tree, p.past, p.time); });
 }

@@ -118,9 +118,9 @@ var (
 
 // nowGetParams has the layout of weft::btree::NowGetParams.
 var (
-	_ [176]byte = [unsafe.Sizeof(nowGetParams{})]byte{}
+	_ [184]byte = [unsafe.Sizeof(nowGetParams{})]byte{}
 	_ [0]byte   = [unsafe.Offsetof(nowGetParams{}.get)]byte{}
-	_ [88]byte  = [unsafe.Offsetof(nowGetParams{}.past)]byte{}
+	_ [96]byte  = [unsafe.Offsetof(nowGetParams{}.past)]byte{}
 )
 
 // pastRef has the layout of weft::btree::Past.
@@ -204,7 +204,7 @@ var (
 
 // getParams has the layout of weft::btree::GetParams.
 var (
-	_ [88]byte = [unsafe.Sizeof(getParams{})]byte{}
+	_ [96]byte = [unsafe.Sizeof(getParams{})]byte{}
 	_ [0]byte  = [unsafe.Offsetof(getParams{}.tree)]byte{}
 	_ [32]byte = [unsafe.Offsetof(getParams{}.keys)]byte{}
 	_ [40]byte = [unsafe.Offsetof(getParams{}.vals)]byte{}
@@ -214,6 +214,8 @@ var (
 	_ [72]byte = [unsafe.Offsetof(getParams{}.n)]byte{}
 	_ [80]byte = [unsafe.Offsetof(getParams{}.spread)]byte{}
 	_ [84]byte = [unsafe.Offsetof(getParams{}.answer)]byte{}
+	_ [88]byte = [unsafe.Offsetof(getParams{}.top)]byte{}
+	_ [92]byte = [unsafe.Offsetof(getParams{}.unused)]byte{}
 )
 
 // keepParams has the layout of weft::btree::KeepParams.

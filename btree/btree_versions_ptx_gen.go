@@ -12,13 +12,14 @@ import (
 //kernelgen:compiler clang version 19.1.7
 //kernelgen:target 80+ptx83,90+ptx83
 //kernelgen:flags -x cuda --cuda-device-only -nocudainc -nocudalib -nostdinc -std=c++17 -Wall -Werror -I kernels/include -O3
-//kernelgen:input f9d36a536f953196db914ddd3b7e91d4ff9379b8a25486a2af7408e899c3c652 8508 btree/btree_versions.cu
+//kernelgen:input 5cfe63d3ea54542dcc2c7b281ee081a250307db4db01494b95fbcbcaa92e1053 8508 btree/btree_versions.cu
 //kernelgen:input feda6b76ebe182792a50e7d5fc7f46f7edad42f9b2b691e6f69dc1070b37f81b 2926 btree/change.cuh
-//kernelgen:input e60142edb21ea55ae6584a8a66f85cddcc351828b6d3c395a4b36ea374f98f19 2612 btree/get.cuh
+//kernelgen:input 0483ffff25267e2a4489d844b7f04701f4e34143904eeac012a98fd818886390 3103 btree/get.cuh
 //kernelgen:input 60318b128ff9a61d8f33aad03640fe5c528f9facdffb8614fc68c0fd8c629bfc 4396 btree/order.cuh
 //kernelgen:input 3eb8e83f4fb83a0c134a904a756b4b7e4605a753a0190d0ca7fd292b2739a44f 8391 btree/parents.cuh
 //kernelgen:input 668707219549889d26d371cde9788f67543745b784f6a9499e9f0105e15835cb 3386 btree/seek.cuh
 //kernelgen:input 712b2d7f5efb7a57cacbc10e229e19aac51c1d98e9f80ba08afeb74a7dabf555 15101 btree/together.cuh
+//kernelgen:input f7b4e9f59751e7b5d841d57b7e480492bd334b783b797555a07891d7230fb80f 3505 btree/top.cuh
 //kernelgen:input 870daf72e5f5ee3daf5209b7c93999cc04bae928905c38d006e9ce507ad53f71 12351 kernels/include/weft/access.cuh
 //kernelgen:input 6ce8388fa64c6c30b89c9e80892578e72fc67d1516d604b31e909ed0c72b5abb 21836 kernels/include/weft/btree_change.cuh
 //kernelgen:input 82b4bf3bb0a3e87c4c5745f056363118f6658595faa7ae4e2f27cfe02ab434de 19263 kernels/include/weft/btree_node.cuh
@@ -37,15 +38,15 @@ import (
 //kernelgen:input 2cd6fc0143cfa76b9582c564b8b924e6d64dc78e985dfac5fc946ef80d61d9b2 755 kernels/include/weft/sums.cuh
 //kernelgen:input 0851189fa3150bd3eb30a9b7d5f0dcba58c8fcda1c3598976207e3eea53f4ea7 5348 kernels/include/weft/warp.cuh
 //kernelgen:input 3734d9594b1b33c1868d416df12106a6d15018edf95437b3b5b984e6d6f937e3 816 kernels/include/weft/widths.cuh
-//kernelgen:output e24c7d53d5c59250c12be3c858e99ecd4294a37ad480e73bc4bc9922e4ff811d 476297 btree/btree_versions_32_32_sm80.ptx
-//kernelgen:output 57a3a8d29a48177284bea8d263a5eac211d90166488daf9aa4bdea1c253531bd 476297 btree/btree_versions_32_32_sm90.ptx
-//kernelgen:output a3cd60065f8c0e1a9fa923afe51edb8a2ff05598e2c445a9724e59977a8aa4ac 467388 btree/btree_versions_32_64_sm80.ptx
-//kernelgen:output af45a51554d009ec18bc4995f12cbbf71ee2ea86f935314de082e8abed141147 467388 btree/btree_versions_32_64_sm90.ptx
-//kernelgen:output d64e28725155c66487a15282f2ca48cd109f299fc9fffc09801d71f9a7a871a6 466718 btree/btree_versions_64_32_sm80.ptx
-//kernelgen:output 64338062194f59c92228d1d289d9ac7bde418c92cb13be63d44a5be4c7c06e9d 466718 btree/btree_versions_64_32_sm90.ptx
-//kernelgen:output 61ec3ff902ec45726e3b8a11dc20a3e25fe4991f11b42c0bdb192b2dd2a87928 467474 btree/btree_versions_64_64_sm80.ptx
-//kernelgen:output d983e5e70273af23b0996fab7be37a2fcb24da9ef4869d3bb6e7577161d0782e 467474 btree/btree_versions_64_64_sm90.ptx
-//kernelgen:output ab480af76c320dc9b5ca1e79bc58f28fd09af43cd1ab1c85c22931bade2243fe 9143 btree/btree_versions_params_gen.go
+//kernelgen:output a810a1aba2f1ea0cfdbdce6423844cb72f1dad5edf6adb9337e771c5516ef135 494318 btree/btree_versions_32_32_sm80.ptx
+//kernelgen:output 1dc2ae202927446a46a5468f5bd45fed1aeab745e32b13c71ae3ceb54d97de8f 494318 btree/btree_versions_32_32_sm90.ptx
+//kernelgen:output 007ee4c8b55cd1fbfc3032dd6ccbcadcfaaab94fffe741b7f8c65b97289f7695 485066 btree/btree_versions_32_64_sm80.ptx
+//kernelgen:output 7e6542ef9ee6e74cdf0093c90910cef72881b26fc2f0e92e608243d00fc7a6c0 485066 btree/btree_versions_32_64_sm90.ptx
+//kernelgen:output 06999f0eb821fd842a40d59d9c7d44d291a7b3204f7c880eefba0183d0b36f9e 484369 btree/btree_versions_64_32_sm80.ptx
+//kernelgen:output f97e5c4a66a0679bbb9d31de23f3331c6cba71fbe9b1fb037d80e66f36fe7334 484369 btree/btree_versions_64_32_sm90.ptx
+//kernelgen:output 9af0b966095e97c8155c628f3c2f1e1cef7f12be63dff449ba453a1a34639c4b 485124 btree/btree_versions_64_64_sm80.ptx
+//kernelgen:output 17f6bbd4bdc8fbf4cb67fdf9715d57a10014634e9b5706cd580c174459cb6758 485124 btree/btree_versions_64_64_sm90.ptx
+//kernelgen:output cab726941202b3c90e7ee20a235f8fa9ced973a0e0056391156edae6e895dd80 9256 btree/btree_versions_params_gen.go
 
 //go:embed btree_versions_32_32_sm80.ptx
 var btreeVersions32x32SM80 string
@@ -116,7 +117,7 @@ var btreeVersions32x32Kernels = map[string]int{
 	"btree_versions_get_32_32":      184,
 	"btree_versions_give_32_32":     136,
 	"btree_versions_keep_32_32":     168,
-	"btree_versions_now_32_32":      176,
+	"btree_versions_now_32_32":      184,
 	"btree_versions_seek_32_32":     208,
 	"btree_versions_tick_32_32":     96,
 	"btree_versions_together_32_32": 216,
@@ -130,7 +131,7 @@ var btreeVersions32x64Kernels = map[string]int{
 	"btree_versions_get_32_64":      184,
 	"btree_versions_give_32_64":     136,
 	"btree_versions_keep_32_64":     168,
-	"btree_versions_now_32_64":      176,
+	"btree_versions_now_32_64":      184,
 	"btree_versions_seek_32_64":     208,
 	"btree_versions_tick_32_64":     96,
 	"btree_versions_together_32_64": 216,
@@ -144,7 +145,7 @@ var btreeVersions64x32Kernels = map[string]int{
 	"btree_versions_get_64_32":      184,
 	"btree_versions_give_64_32":     136,
 	"btree_versions_keep_64_32":     168,
-	"btree_versions_now_64_32":      176,
+	"btree_versions_now_64_32":      184,
 	"btree_versions_seek_64_32":     208,
 	"btree_versions_tick_64_32":     96,
 	"btree_versions_together_64_32": 216,
@@ -158,7 +159,7 @@ var btreeVersions64x64Kernels = map[string]int{
 	"btree_versions_get_64_64":      184,
 	"btree_versions_give_64_64":     136,
 	"btree_versions_keep_64_64":     168,
-	"btree_versions_now_64_64":      176,
+	"btree_versions_now_64_64":      184,
 	"btree_versions_seek_64_64":     208,
 	"btree_versions_tick_64_64":     96,
 	"btree_versions_together_64_64": 216,

@@ -10,6 +10,9 @@ import (
 // Iterations have several pages, also of small maps.
 func init() { core.PageBytes = 1 << 12 }
 
+// Lookups of the suites begin at the root, and, where they are of some more keys, below it.
+func init() { topKeys = 40 }
+
 // Reclaim makes dead nodes free, however few they are.
 func (m *Map[K, V]) Reclaim(ctx context.Context) error { return m.reclaim(ctx) }
 

@@ -1,6 +1,7 @@
 // Lookups of keys.
 #pragma once
 
+#include "top.cuh"
 #include "weft/btree_node.cuh"
 #include "weft/inorder.cuh"
 
@@ -16,6 +17,8 @@ struct GetParams {
   uint64_t n;
   uint32_t spread;  // a key for each tile
   uint32_t answer;  // vals and found are those of a batch of PutNews that has been run
+  uint32_t top;     // searches begin below the levels that a block reads first
+  uint32_t unused;
 };
 
 // get looks keys up. seen(lanes, leaf, state) is called for each by the lanes that have found its leaf.
@@ -25,6 +28,8 @@ __device__ __forceinline__ void get(const GetParams& p, Seen seen) {
   using Key = typename S::Key;
   const L l;
   const uint64_t n = p.count ? *p.count : p.n;
+  __shared__ Top<S> top;
+  const uint32_t tops = p.top ? top.read(p.tree) : 0;
   const uint32_t per = p.spread ? 1 : L::kLanes, round = kWarp / L::kLanes * per;
   uint32_t hits = 0;
   for (uint64_t base = thread_index() / kWarp * round; base < n; base += threads_in_grid() / kWarp * round) {
@@ -32,16 +37,18 @@ __device__ __forceinline__ void get(const GetParams& p, Seen seen) {
     const uint32_t left = first >= n ? 0 : n - first < per ? uint32_t(n - first) : per;
     const bool mine = l.rank < left;
     const Key key = mine ? key_in<S, K>(p.tree, p.keys, i) : Key(0);
+    const uint32_t start = top.start(tops, key);
     Key val = 0;
     bool found = false;
     uint32_t turn = 0;  // of the lane whose key the tile looks for
-    Search<S, true> s;
+    Search<S, true> s{l.share(start, 0)};
     while (ballot(kAll, turn < left)) {
       const Key k = l.share(key, turn < left ? turn : 0);
       if (!ballot(kAll, s.leaf)) {  // all tiles are on the way, as trees have one height
         s.descend(p.tree, l, k);
         continue;
       }
+      load_relaxed(state_word<S>(p.tree, s.at) + 4 * l.rank);  // a word of each sector: all of the leaf is on its way while its state is awaited
       Node<S, true> node;
       uint32_t state;
       const bool there = s.step(p.tree, l, k, node, state) && turn < left;
@@ -53,11 +60,12 @@ __device__ __forceinline__ void get(const GetParams& p, Seen seen) {
       });
       const uint32_t who = l.vote(has);
       v = l.share(v, who ? lowest(who) : 0);
+      const uint32_t next = l.share(start, turn + 1 < left ? turn + 1 : 0);
       if (!there) continue;
       seen(l, s.at, state);
       if (l.rank == turn) found = who != 0, val = found ? v : Key(0);
       turn++;
-      s = Search<S, true>();
+      s = Search<S, true>{next};
     }
     if (!mine) continue;
     if (p.vals && (found || !p.answer)) static_cast<V*>(p.vals)[i] = V(val);

@@ -280,7 +280,7 @@ func (e *gpuEngine) room(n int, inserts bool) (int, error) {
 	}
 }
 
-// part makes a copy of the nodes the tree, and leaves what they were to whoever holds them.
+// part makes a copy of all nodes the one in use, and leaves those that were to whoever holds them.
 func (e *gpuEngine) part() error {
 	t := e.now()
 	to, err := newTree(e.Dev, e.shape, t.most)

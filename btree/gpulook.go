@@ -54,8 +54,12 @@ func (e *gpuEngine) look(s *device.Stream, t *tree, b *batch.Batch, hits device.
 	return e.inTurn(s, func() error { return e.place(s, t, b, hits) })
 }
 
-// spreadKeys is the size of batches up to which each key gets a tile to itself.
-const spreadKeys = gpu.SpreadKeys
+// topKeys is the size of batches from which on blocks read the levels below the root first: a block that has fewer keys would read more there
+// than its searches save. Tests make it smaller.
+var topKeys = 1 << 18
+
+// getBlocks is the number of blocks of a lookup on a multiprocessor, all of which run at once (btree.cu).
+const getBlocks = 5
 
 // find submits looking up keys.
 func (e *gpuEngine) find(s *device.Stream, t *tree, b *batch.Batch, p getParams) error {
@@ -75,10 +79,13 @@ func (e *gpuEngine) launchGet(s *device.Stream, t *tree, n int, p *getParams, ti
 		return device.Launch(s, e.thenGet, gpu.Wave(e.Dev, n*e.node/32), gpu.Block, &then)
 	}
 	threads := n
-	if n <= spreadKeys {
+	if n <= gpu.SpreadKeys {
 		p.spread, threads = 1, n*e.node/32
 	}
-	grid := gpu.Wave(e.Dev, threads)
+	if n >= topKeys {
+		p.top = 1
+	}
+	grid := gpu.Resident(e.Dev, threads, getBlocks)
 	if t != nil && t.past != nil && e.versions == OutOfPlace {
 		return device.Launch(s, e.nowGet, grid, gpu.Block, &nowGetParams{get: *p, past: t.readRef()})
 	}
