@@ -304,7 +304,7 @@ using namespace weft::btree;
 WEFT_WIDTHS;
 
 WEFT_KERNEL(btree_get, 5)(GetParams p) {
-  weft::btree::get<S, K, V>(p, [](const Lanes<S, true>&, uint32_t, uint32_t) {});
+  weft::btree::get<S, K, V>(p, [](const auto&, uint32_t, uint32_t) {});
 }
 WEFT_KERNEL(btree_seek, 3)(SeekParams p) {
   weft::btree::seek<S, K, V>(p, [&] { return Now<S>{p.tree}; });

@@ -12,9 +12,9 @@ import (
 //kernelgen:compiler clang version 19.1.7
 //kernelgen:target 80+ptx83,90+ptx83
 //kernelgen:flags -x cuda --cuda-device-only -nocudainc -nocudalib -nostdinc -std=c++17 -Wall -Werror -I kernels/include -O3
-//kernelgen:input 6ab7f91926ed5d9dbffd75f7330e5143cbb15084d14023a3557faa525fa7eef5 12868 btree/btree.cu
+//kernelgen:input ae99b75669f4492ae1b6495519e8fbbbb2870dac1680bb54da5f369e0229cc3c 12858 btree/btree.cu
 //kernelgen:input feda6b76ebe182792a50e7d5fc7f46f7edad42f9b2b691e6f69dc1070b37f81b 2926 btree/change.cuh
-//kernelgen:input 0483ffff25267e2a4489d844b7f04701f4e34143904eeac012a98fd818886390 3103 btree/get.cuh
+//kernelgen:input 4d932e6fc6bef990d0f4225837268389db486d5e748d7ae1cf4a755f71ee8917 3536 btree/get.cuh
 //kernelgen:input 60318b128ff9a61d8f33aad03640fe5c528f9facdffb8614fc68c0fd8c629bfc 4396 btree/order.cuh
 //kernelgen:input 3eb8e83f4fb83a0c134a904a756b4b7e4605a753a0190d0ca7fd292b2739a44f 8391 btree/parents.cuh
 //kernelgen:input 668707219549889d26d371cde9788f67543745b784f6a9499e9f0105e15835cb 3386 btree/seek.cuh
@@ -37,14 +37,14 @@ import (
 //kernelgen:input 2cd6fc0143cfa76b9582c564b8b924e6d64dc78e985dfac5fc946ef80d61d9b2 755 kernels/include/weft/sums.cuh
 //kernelgen:input 0851189fa3150bd3eb30a9b7d5f0dcba58c8fcda1c3598976207e3eea53f4ea7 5348 kernels/include/weft/warp.cuh
 //kernelgen:input 3734d9594b1b33c1868d416df12106a6d15018edf95437b3b5b984e6d6f937e3 816 kernels/include/weft/widths.cuh
-//kernelgen:output 80142976256d0e143097253e15af61c130b8ff00508c51079ba1f906a1c4e8b1 357167 btree/btree_32_32_sm80.ptx
-//kernelgen:output 4bfaaec93dade368c3c0858eae28e25b2e3630de3959a7a676de3e788fe309e5 357167 btree/btree_32_32_sm90.ptx
-//kernelgen:output ebe648a5b01bfa42c6f21c07ea2f588c92f41edea7636e5b883013963a7a2de9 347620 btree/btree_32_64_sm80.ptx
-//kernelgen:output af8068be720a0ee50a1b5dfee0938fcebbdee1b6c5043d8469f541cc6cbc33da 347620 btree/btree_32_64_sm90.ptx
-//kernelgen:output 949c0ae85efa53f798327089526d40b6f3a15984f0cf5cfc910057fcb42083a2 346313 btree/btree_64_32_sm80.ptx
-//kernelgen:output 4d6829afde98c0226a68d7da5cfa657d346aaa1c816cd8e8300a80c10c5f7ab8 346313 btree/btree_64_32_sm90.ptx
-//kernelgen:output 43c92a89467a19688a00e6ccb7df21cf8f03d4f2286fc82a1bc2f5e75843a16d 347341 btree/btree_64_64_sm80.ptx
-//kernelgen:output e830f274ceb03fc71b001f00f6e0fd97af1915049fc5856f7ddbd043045acb3a 347341 btree/btree_64_64_sm90.ptx
+//kernelgen:output 7a4c8b7503ce79341c9d57b2a6db5ac0aaf634deee6bb81156b2978a0680ded9 357495 btree/btree_32_32_sm80.ptx
+//kernelgen:output 0f5e04039987a2b5c066a943364c49508b9b9b59e835e08538822babe639a0a6 357495 btree/btree_32_32_sm90.ptx
+//kernelgen:output 700471e4e135b03fc6660a7e5b029846aea4bc8155b96b94419f3d28ae1186fe 347948 btree/btree_32_64_sm80.ptx
+//kernelgen:output f12fe2849edc7038b07d18dcfa8cc384c7f0f1282bc8b70cd7f97bbabe4c6523 347948 btree/btree_32_64_sm90.ptx
+//kernelgen:output 38f215bd7d21ba6127151a0e93e2a6b10f9669a6e3910d761dd75a63ae155080 346641 btree/btree_64_32_sm80.ptx
+//kernelgen:output c55372941cc8709447d7860a3ff57d4f8f22be594e4c990eb8fcf2fa6e4f4de4 346641 btree/btree_64_32_sm90.ptx
+//kernelgen:output 9ee40fff3f1dd8ef1f8dc25ad6468999fab52f763646f44e2f5129c61fbd858e 347669 btree/btree_64_64_sm80.ptx
+//kernelgen:output 330096fa73b8eae5b31f9e5fda7e86f985d4a8bec3d9ee363ea875530833999d 347669 btree/btree_64_64_sm90.ptx
 //kernelgen:output 1e8992bf35ec795113e3a44ba566b098278f67f771169e99de77e327d5257392 13752 btree/btree_params_gen.go
 
 //go:embed btree_32_32_sm80.ptx

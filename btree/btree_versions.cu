@@ -56,7 +56,7 @@ struct NowGetParams {
 // a snapshot that is taken behind this lookup would not have it else.
 template <class S, class K, class V>
 __device__ __forceinline__ void now_get(const NowGetParams& p) {
-  get<S, K, V>(p.get, [&](const Lanes<S, true>& l, uint32_t leaf, uint32_t state) __attribute__((always_inline)) {
+  get<S, K, V>(p.get, [&](const auto& l, uint32_t leaf, uint32_t state) __attribute__((always_inline)) {
     if (!(state & kLatched) || l.rank != 0) return;
     const uint64_t time = load_acquire(time_of(p.past, leaf));
     if (time >= kUnset) date(p.past, leaf, time);

@@ -12,9 +12,9 @@ import (
 //kernelgen:compiler clang version 19.1.7
 //kernelgen:target 80+ptx83,90+ptx83
 //kernelgen:flags -x cuda --cuda-device-only -nocudainc -nocudalib -nostdinc -std=c++17 -Wall -Werror -I kernels/include -O3
-//kernelgen:input 5cfe63d3ea54542dcc2c7b281ee081a250307db4db01494b95fbcbcaa92e1053 8508 btree/btree_versions.cu
+//kernelgen:input a863ec103c2c7ebb169ca84e61aa04aed3d7e42faa46e2f8382c3b5ae844e63c 8498 btree/btree_versions.cu
 //kernelgen:input feda6b76ebe182792a50e7d5fc7f46f7edad42f9b2b691e6f69dc1070b37f81b 2926 btree/change.cuh
-//kernelgen:input 0483ffff25267e2a4489d844b7f04701f4e34143904eeac012a98fd818886390 3103 btree/get.cuh
+//kernelgen:input 4d932e6fc6bef990d0f4225837268389db486d5e748d7ae1cf4a755f71ee8917 3536 btree/get.cuh
 //kernelgen:input 60318b128ff9a61d8f33aad03640fe5c528f9facdffb8614fc68c0fd8c629bfc 4396 btree/order.cuh
 //kernelgen:input 3eb8e83f4fb83a0c134a904a756b4b7e4605a753a0190d0ca7fd292b2739a44f 8391 btree/parents.cuh
 //kernelgen:input 668707219549889d26d371cde9788f67543745b784f6a9499e9f0105e15835cb 3386 btree/seek.cuh
@@ -38,14 +38,14 @@ import (
 //kernelgen:input 2cd6fc0143cfa76b9582c564b8b924e6d64dc78e985dfac5fc946ef80d61d9b2 755 kernels/include/weft/sums.cuh
 //kernelgen:input 0851189fa3150bd3eb30a9b7d5f0dcba58c8fcda1c3598976207e3eea53f4ea7 5348 kernels/include/weft/warp.cuh
 //kernelgen:input 3734d9594b1b33c1868d416df12106a6d15018edf95437b3b5b984e6d6f937e3 816 kernels/include/weft/widths.cuh
-//kernelgen:output a810a1aba2f1ea0cfdbdce6423844cb72f1dad5edf6adb9337e771c5516ef135 494318 btree/btree_versions_32_32_sm80.ptx
-//kernelgen:output 1dc2ae202927446a46a5468f5bd45fed1aeab745e32b13c71ae3ceb54d97de8f 494318 btree/btree_versions_32_32_sm90.ptx
-//kernelgen:output 007ee4c8b55cd1fbfc3032dd6ccbcadcfaaab94fffe741b7f8c65b97289f7695 485066 btree/btree_versions_32_64_sm80.ptx
-//kernelgen:output 7e6542ef9ee6e74cdf0093c90910cef72881b26fc2f0e92e608243d00fc7a6c0 485066 btree/btree_versions_32_64_sm90.ptx
-//kernelgen:output 06999f0eb821fd842a40d59d9c7d44d291a7b3204f7c880eefba0183d0b36f9e 484369 btree/btree_versions_64_32_sm80.ptx
-//kernelgen:output f97e5c4a66a0679bbb9d31de23f3331c6cba71fbe9b1fb037d80e66f36fe7334 484369 btree/btree_versions_64_32_sm90.ptx
-//kernelgen:output 9af0b966095e97c8155c628f3c2f1e1cef7f12be63dff449ba453a1a34639c4b 485124 btree/btree_versions_64_64_sm80.ptx
-//kernelgen:output 17f6bbd4bdc8fbf4cb67fdf9715d57a10014634e9b5706cd580c174459cb6758 485124 btree/btree_versions_64_64_sm90.ptx
+//kernelgen:output 8fa3cc8257c7cbf14e50bd065de5aa3d917c3acdf2d209db1734901067cc4199 494571 btree/btree_versions_32_32_sm80.ptx
+//kernelgen:output e494116f32cf976e1e92dd28ab479184bc09ae008c10bf1ee137ccc69e0b2de6 494571 btree/btree_versions_32_32_sm90.ptx
+//kernelgen:output 6c46831d3dc7bbcede52e64682894a6606aafc90a89ba305a5fc766fc23e1bc1 485394 btree/btree_versions_32_64_sm80.ptx
+//kernelgen:output 5fb568b0848ce9b1ae0934d114f26df51ae90d525449ac88befdaeb20dcfde7f 485394 btree/btree_versions_32_64_sm90.ptx
+//kernelgen:output edf96e5ee283e8a2e53c883f31db3f2ca5b2e14c8bd1efcd2b6bc62e9e5cab55 484697 btree/btree_versions_64_32_sm80.ptx
+//kernelgen:output 762bed485799f7656a3f81896031b7d0e75fa18309d04eb4944d745592870c89 484697 btree/btree_versions_64_32_sm90.ptx
+//kernelgen:output 7240439308f562110b45a98df42fc71388f71a54db20842c5e0cfba9ee217dbe 485452 btree/btree_versions_64_64_sm80.ptx
+//kernelgen:output 5df453c381b4ec9f60ccda19d66a38d183267d55a46abed978199101612c1b49 485452 btree/btree_versions_64_64_sm90.ptx
 //kernelgen:output cab726941202b3c90e7ee20a235f8fa9ced973a0e0056391156edae6e895dd80 9256 btree/btree_versions_params_gen.go
 
 //go:embed btree_versions_32_32_sm80.ptx

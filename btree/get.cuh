@@ -7,6 +7,22 @@
 
 namespace weft::btree {
 
+// AllSectors are slots of nodes whose state is read by one lane, while each other one reads a word of its sector of the node: all of a leaf is on
+// its way from memory before anybody waits for it.
+template <class S>
+struct AllSectors : S {};
+
+template <class S>
+struct Way<AllSectors<S>> : Way<S> {
+  using Way<S>::acquire;
+  __device__ __forceinline__ static uint64_t acquire(const uint64_t* state) {
+    const Lanes<S, false> l;
+    const uint64_t word = load_acquire(state + 4 * l.rank);
+    l.sync();
+    return l.share(word, 0);
+  }
+};
+
 struct GetParams {
   Tree tree;
   const void* keys;
@@ -22,8 +38,9 @@ struct GetParams {
 };
 
 // get looks keys up. seen(lanes, leaf, state) is called for each by the lanes that have found its leaf.
-template <class S, class K, class V, class Seen>
+template <class Slots, class K, class V, class Seen>
 __device__ __forceinline__ void get(const GetParams& p, Seen seen) {
+  using S = AllSectors<Slots>;
   using L = Lanes<S, true>;
   using Key = typename S::Key;
   const L l;
@@ -48,7 +65,6 @@ __device__ __forceinline__ void get(const GetParams& p, Seen seen) {
         s.descend(p.tree, l, k);
         continue;
       }
-      load_relaxed(state_word<S>(p.tree, s.at) + 4 * l.rank);  // a word of each sector: all of the leaf is on its way while its state is awaited
       Node<S, true> node;
       uint32_t state;
       const bool there = s.step(p.tree, l, k, node, state) && turn < left;

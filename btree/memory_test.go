@@ -9,6 +9,7 @@ import (
 	"github.com/weftgo/weft/btree"
 	"github.com/weftgo/weft/device"
 	"github.com/weftgo/weft/device/devicetest"
+	"github.com/weftgo/weft/device/sim"
 	"github.com/weftgo/weft/internal/conformance"
 )
 
@@ -148,6 +149,16 @@ func TestSplitsFail(t *testing.T) {
 			t.Errorf("operation %d has failed before: %d keys, want %d", step, m.Len(), want)
 		}
 		must(t, m.Close())
+	}
+}
+
+// A tree that could never fit its device finds no memory there.
+func TestMoreThanMemory(t *testing.T) {
+	for _, v := range []btree.Versions{btree.Whole, btree.InPlace, btree.OutOfPlace} {
+		_, err := btree.New[uint32, uint32](devicetest.OpenSim(t, &sim.Options{Memory: 16 << 20}), &btree.Options{Capacity: 4 << 20, Versions: v})
+		if !errors.Is(err, device.ErrMemory) {
+			t.Errorf("%v: %v, want ErrMemory", v, err)
+		}
 	}
 }
 

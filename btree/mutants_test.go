@@ -149,11 +149,12 @@ func splitAll(t *testing.T, seed uint64, rewrite func(file, ptx string) string, 
 var tearing = []struct {
 	name, kernels, pattern, with string
 }{
-	{"a leaf is read without looking at its state before", "get_32_32", `(?s)ld\.acquire\.gpu\.global\.b64 (%rd\d+), (\[%rd\d+\];)(.*?)ld\.relaxed\.gpu\.global\.b64 (%rd\d+), \[%rd\d+\];`,
-		"mov.b64 $1, 0;${3}ld.relaxed.gpu.global.b64 $4, $2 mov.b64 $1, $4;"},
-	{"a leaf is read without looking at its state again", "get_32_32", `(?s)(ld\.acquire\.gpu\.global\.b64 (%rd\d+), \[%rd\d+\];.*?)ld\.relaxed\.gpu\.global\.b64 (%rd\d+), \[%rd\d+\];`,
-		"${1}mov.b64 $3, $2;"},
+	{"a leaf is read without looking at its state before", "get_32_32", behindFirst, "ld.relaxed.gpu.global.b64 $4, $5; mov.b64 $1, $4;"},
+	{"a leaf is read without looking at its state again", "get_32_32", behindFirst, "or.b64 $1, $2, $3; mov.b64 $4, $1;"},
 }
+
+// behindFirst is where a lane has the state before from another one ($1), and reads that again ($4).
+const behindFirst = `or\.b64 (%rd\d+), (%rd\d+), (%rd\d+);\nld\.relaxed\.gpu\.global\.b64 (%rd\d+), (\[%rd\d+\]);`
 
 // A key that is there is found, while others shift it from slot to slot. Without the state before
 // and behind, some schedule hides it.

@@ -60,6 +60,9 @@ func (t *tree) grow(nodes int) error {
 	if t.mem == nil {
 		return t.copyTo(need)
 	}
+	if need > t.reserved {
+		return fmt.Errorf("%d nodes of %d bytes on a device with %d: %w", nodes, t.node, t.reserved, device.ErrMemory)
+	}
 	// An eighth more, so that a map that grows step by step asks the driver rarely.
 	more := t.buf.Size / 8
 	err := t.mem.Resize(need + more)
