@@ -47,6 +47,7 @@
 // to the left, and from there links lead on. So inner nodes are read once, without a version. Of a leaf all must be from one
 // moment: a reader reads the state, the leaf, and the state again, and starts over if that is
 // another or a change is under way, which is for as long as the stores of one node take.
+// The blocks of a large batch of lookups on a GPU read the levels below the root first, and begin there: what has become of a node since leads them on.
 //
 // # Changing
 //
