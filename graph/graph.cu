@@ -202,8 +202,8 @@ WEFT_KERNEL(graph_commit, 4)(WriteParams p) { commit<kBits>(p); }
 WEFT_KERNEL(graph_mark, 4)(MarkParams p) { mark(p); }
 WEFT_KERNEL(graph_doomed, 4)(DoomedParams p) { doomed<kBits>(p); }
 WEFT_KERNEL(graph_bury, 4)(DoomedParams p) { weft::graph::bury(p); }
-WEFT_KERNEL(graph_sweep, 6)(SweepParams p) { weft::graph::sweep<kBits>(p); }
-WEFT_KERNEL(graph_sweep_write, 6)(WriteFewParams p) { sweep_write<kBits>(p); }
+WEFT_KERNEL(graph_sweep, 4)(SweepParams p) { weft::graph::sweep<kBits>(p); }
+WEFT_KERNEL(graph_sweep_write, 4)(WriteFewParams p) { sweep_write<kBits>(p); }
 WEFT_KERNEL(graph_measure, 4)(CompactParams p) { measure(p); }
 WEFT_KERNEL(graph_lead, 4)(CompactParams p) { lead(p); }
 WEFT_KERNEL(graph_relocate, 4)(CompactParams p) { relocate<kBits>(p); }

@@ -12,7 +12,7 @@ import (
 //kernelgen:compiler clang version 19.1.7
 //kernelgen:target 80+ptx83,90+ptx83
 //kernelgen:flags -x cuda --cuda-device-only -nocudainc -nocudalib -nostdinc -std=c++17 -Wall -Werror -I kernels/include -O3
-//kernelgen:input 093c7b7e04c4b1931a99edcdb2f9c03bf04a2c53e658236f0c4f2ba49320cd76 8149 graph/graph.cu
+//kernelgen:input 71efba686c7fe3548ae5aaca2c86c3ee0861d441063326c779c0aa1f343f1aa6 8149 graph/graph.cu
 //kernelgen:input 870daf72e5f5ee3daf5209b7c93999cc04bae928905c38d006e9ce507ad53f71 12351 kernels/include/weft/access.cuh
 //kernelgen:input 9936ef153a4648b6f47d540d3ec5afe81539102240098fbd4c703fad23d4567b 6425 kernels/include/weft/change.cuh
 //kernelgen:input aba0e0ad799cf8072f65dfa894b9a84f4a011a1b5bf771d2050f1c78462e4073 856 kernels/include/weft/cuda.cuh
@@ -20,7 +20,7 @@ import (
 //kernelgen:input 906247cd932c6bad5fc6fc6b9343ef898bdbb42501eace19d59aa2d292b94f2f 24021 kernels/include/weft/graph_bins.cuh
 //kernelgen:input 8ebab79f8a72af46760f5e0e0b882d9e7544e4f1944ba6029303854b5f5b1d37 25088 kernels/include/weft/graph_change.cuh
 //kernelgen:input d1e3da8306e5bbbef605efdf011e33c68e96f207b273978d7d887e1a6008f8eb 14473 kernels/include/weft/graph_few.cuh
-//kernelgen:input 18b489b11751f1a5a56a30cb58a4c0b82f7ba17a3fa55ab97da49f9f2be3bd9a 17028 kernels/include/weft/graph_sweep.cuh
+//kernelgen:input 0a28607f8826bdf419b57fb6cb7c75d14fcdb00366f609c63349c8b6a3bd0888 17032 kernels/include/weft/graph_sweep.cuh
 //kernelgen:input 726220a6de1ff6d655c8063d083ae4b1615c202f6129bca9e2749464489a896a 9103 kernels/include/weft/graph_table.cuh
 //kernelgen:input 12decd39711664ade36ec2505758627fa0c1a4c5d6b8b0964d9b56bdb8a9da55 9329 kernels/include/weft/graph_write.cuh
 //kernelgen:input 79b1beaa05fe49d706515a4fad47443f74f45385014663a5ecc8653a4a9b381e 1718 kernels/include/weft/hash.cuh
@@ -34,12 +34,12 @@ import (
 //kernelgen:input 2cd6fc0143cfa76b9582c564b8b924e6d64dc78e985dfac5fc946ef80d61d9b2 755 kernels/include/weft/sums.cuh
 //kernelgen:input 0851189fa3150bd3eb30a9b7d5f0dcba58c8fcda1c3598976207e3eea53f4ea7 5348 kernels/include/weft/warp.cuh
 //kernelgen:input 3734d9594b1b33c1868d416df12106a6d15018edf95437b3b5b984e6d6f937e3 816 kernels/include/weft/widths.cuh
-//kernelgen:output 043c3fd4efa6dbf6a0cfa02b06cc44bea778c385d371ed7474df45e63935e232 515534 graph/graph_32_0_sm80.ptx
-//kernelgen:output 5052b1c3e3e88653c37a7b0038572b78d824bfb8f766b03bea0532a0b47468dd 515534 graph/graph_32_0_sm90.ptx
-//kernelgen:output 4bce60dd1de8606b6d29f16e714d0b2d82d2e8986edda3b0a4346b37e27e2603 595981 graph/graph_32_32_sm80.ptx
-//kernelgen:output 7661481dcd7f17ef303c7f3f6aee7b2f74dfebccdb4b8758273dc147ece47e8b 595981 graph/graph_32_32_sm90.ptx
-//kernelgen:output bd11bd5bed5b0febfa3371f9f2fcac20411db4b10196a912d9bf7c8ad398be66 598785 graph/graph_32_64_sm80.ptx
-//kernelgen:output 9de7037eab7a0cbc52480dc892d1e6de0482a8671ccc69a261e8343eb79e09b4 598785 graph/graph_32_64_sm90.ptx
+//kernelgen:output 3a8049567d84635642337d8ce2b59f9e348038036ad9aece4377b136ae356cab 515534 graph/graph_32_0_sm80.ptx
+//kernelgen:output 95e46824b7bd063ab7c35745865a778e348d876c10941a9c648311aba39acead 515534 graph/graph_32_0_sm90.ptx
+//kernelgen:output 220a5b2d93fd3e843d67912667b0addf77e1e0facad85af3efb1d02da2389d8b 595981 graph/graph_32_32_sm80.ptx
+//kernelgen:output 9e6c3c483309451abd486d514568dfd830ce1ed18001dcb9ea254890863c23e9 595981 graph/graph_32_32_sm90.ptx
+//kernelgen:output 75d7d6289ebb43ded88bd4b9487f03cb8385b7201d79d3cc0c5bffb0308d7548 598785 graph/graph_32_64_sm80.ptx
+//kernelgen:output f577adca3cbfc89bc89dd7d8b398b74878cd8f0cceddd07ef9336f25347bbd94 598785 graph/graph_32_64_sm90.ptx
 //kernelgen:output 312da8fe107a34bc53b1da1d7c50a1bf1dd23719bc1191659594370f0728a967 19680 graph/graph_params_gen.go
 
 //go:embed graph_32_0_sm80.ptx

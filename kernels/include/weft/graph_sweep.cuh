@@ -267,7 +267,7 @@ __device__ __forceinline__ void keep_hub(const uint32_t* doomed, uint32_t row, R
   }
 }
 
-// begin_short finds out where the row of a segment is and goes: a thread does so for its own.
+// begin_rewriting finds out where the row of a segment is and goes: a thread does so for its own.
 template <int Bits>
 __device__ __forceinline__ Mine begin_rewriting(const WriteFewParams& p, uint32_t segment, bool is, Rewriting* w) {
   const uint32_t t = thread_in_block();
