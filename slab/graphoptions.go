@@ -18,7 +18,8 @@ type GraphOptions struct {
 	MaxVertices int
 
 	// MaxLoad is the thesis' load factor: how many neighbors a vertex has for each slot of its base slabs when its table is
-	// made or rehashed, which it is when there are twice as many. Default 0.7. Beyond 1 chains have several slabs.
+	// made or rehashed, which it is when there are twice as many; on a GPU not before one of its chains needs more slabs
+	// than these fill. Default 0.7. Beyond 1 chains have several slabs.
 	MaxLoad float64
 
 	// Overwrite has insertions take the slots of deleted edges. By default they don't, as in the thesis: an insertion then

@@ -88,6 +88,9 @@ func graphTests(weighted bool) []mutate.KernelTest {
 				graphLargeBatches(t, dev, weighted, i%2 == 0, i/2 == 0)
 			}
 		}},
+		{Name: fmt.Sprintf("reads beside changes, weighted %v", weighted), Budget: budget, Run: func(t testing.TB, dev device.Device) {
+			graphBeside(t, dev, weighted)
+		}},
 		{Name: fmt.Sprintf("a pool short of slabs, weighted %v", weighted), Budget: budget, Run: func(t testing.TB, dev device.Device) {
 			for _, twice := range []bool{false, true} {
 				graphShort(t, dev, weighted, twice)
@@ -166,6 +169,91 @@ func graphLargeBatches(t testing.TB, dev device.Device, weighted, directed, larg
 		}
 		p.same()
 	}
+}
+
+// graphBeside reads on one stream what another one changes meanwhile. Edges that stay are found, others that never come are not, and degrees count those
+// that stay, and of the others some.
+func graphBeside(t testing.TB, dev device.Device, weighted bool) {
+	p := newGraphPlayer(t, dev, weighted, GraphOptions{MaxLoad: 2, Vertices: 60, Seed: 5}, 60, 0, 1)
+	defer p.close()
+	var from, to [3][]uint32 // of edges that stay, that go, and that come
+	var absent []uint32
+	for u := range uint32(40) {
+		for v := range u {
+			switch k := (u*7 + v) % 6; k {
+			case 0, 1, 2:
+				from[k], to[k] = append(from[k], u), append(to[k], v)
+			default:
+				if v == 1 {
+					absent = append(absent, u)
+				}
+			}
+		}
+	}
+	for _, k := range []int{0, 1} {
+		p.insert(from[k], to[k], from[k])
+	}
+	var on [2]*columns
+	for i := range on {
+		s, err := dev.NewStream()
+		noError(t, err)
+		on[i] = &columns{TB: t, s: s}
+		defer on[i].close()
+	}
+	stay, stayTo := columnOf(on[1], from[0]), columnOf(on[1], to[0])
+	never, ones := columnOf(on[1], absent), columnOf(on[1], slices.Repeat([]uint32{1}, len(absent)))
+	all := columnOf(on[1], sequence(0, p.vertices))
+	least, most := make([]uint32, p.vertices), make([]uint32, p.vertices)
+	for k := range 3 {
+		for i, u := range from[k] {
+			for _, end := range []uint32{u, to[k][i]} {
+				if most[end]++; k == 0 {
+					least[end]++
+				}
+			}
+		}
+	}
+	type read struct {
+		found, wrong device.Slice[bool]
+		degrees      device.Slice[uint32]
+	}
+	var reads []read
+	look := func() {
+		r := read{columnOf(on[1], make([]bool, stay.Len())), columnOf(on[1], make([]bool, never.Len())), columnOf(on[1], make([]uint32, p.vertices))}
+		noError(t, p.g.HasOn(on[1].s, stay, stayTo, r.found))
+		noError(t, p.g.HasOn(on[1].s, never, ones, r.wrong))
+		noError(t, p.g.DegreeOn(on[1].s, all, r.degrees))
+		reads = append(reads, r)
+	}
+	u, v := columnOf(on[0], from[1]), columnOf(on[0], to[1])
+	look()
+	noError(t, p.g.DeleteOn(on[0].s, u, v, device.Slice[bool]{}))
+	look()
+	x, y := columnOf(on[0], from[2]), columnOf(on[0], to[2])
+	if weighted {
+		noError(t, p.weighted.InsertOn(on[0].s, x, y, x, device.Slice[bool]{}))
+	} else {
+		noError(t, p.set.InsertOn(on[0].s, x, y, device.Slice[bool]{}))
+	}
+	look()
+	p.changes(true, from[1], to[1], nil)
+	p.changes(false, from[2], to[2], from[2])
+	for i, r := range reads {
+		found, wrong, degrees := make([]bool, stay.Len()), make([]bool, never.Len()), make([]uint32, p.vertices)
+		noError(t, r.found.CopyTo(t.Context(), on[1].s, found))
+		noError(t, r.wrong.CopyTo(t.Context(), on[1].s, wrong))
+		noError(t, r.degrees.CopyTo(t.Context(), on[1].s, degrees))
+		if slices.Contains(found, false) || slices.Contains(wrong, true) {
+			t.Fatalf("read %d: edges that stay are there: %v; those that never come: %v", i, found, wrong)
+		}
+		for u, d := range degrees {
+			if d < least[u] || d > most[u] {
+				t.Fatalf("read %d: vertex %d has %d neighbors, want %d to %d", i, u, d, least[u], most[u])
+			}
+		}
+	}
+	noError(t, p.g.Sync(t.Context()))
+	p.same()
 }
 
 // graphLargeTable moves a table of so many base slabs that they are a block's work, and beside it one that is a warp's. Both have tombstones, and a chain,
