@@ -80,30 +80,12 @@ func (e *gpuEngine) open(dev device.Device, w batch.Widths) (err error) {
 	if err = e.ahead.open(dev); err != nil {
 		return err
 	}
-	first, err := e.empty()
-	if err == nil {
-		e.leases = core.NewLeases(first)
-	}
-	return err
+	e.leases = core.NewLeases(e.pool.empty())
+	return nil
 }
 
 // idle waits for all changes.
 func (e *gpuEngine) idle() error { return e.Changed().Sync(context.Background()) }
-
-// empty is an index without leaves, ready.
-func (e *gpuEngine) empty() (*gpuIndex, error) {
-	x, err := e.pool.take(0, 4)
-	if err != nil {
-		return nil, err
-	}
-	l := e.pool.layOut(x.nodes)
-	err = e.Submit(e.Stream, func() error { return e.Stream.Fill(x.buf.Ptr+device.Ptr(l.ranks), 0, (l.size-l.ranks)/4) })
-	if err = errors.Join(err, e.Stream.Sync(context.Background())); err != nil {
-		return nil, errors.Join(err, x.Free())
-	}
-	x.content = content{}
-	return x, nil
-}
 
 func (e *gpuEngine) refOf(p core.Parts) indexRef { return p.(*gpuIndex).ref(e.order) }
 
@@ -175,12 +157,8 @@ func (e *gpuEngine) Lost(context.Context) (int, error) { return 0, nil }
 
 // Clear is for [core.Engine].
 func (e *gpuEngine) Clear(context.Context) error {
-	x, err := e.empty()
-	if err != nil {
-		return err
-	}
 	e.known, e.stale, e.ahead.reserved = core.Counters{}, false, e.ahead.reserved[:0]
-	return e.leases.Replace(x)
+	return e.leases.Replace(e.pool.empty())
 }
 
 // Extent is for [core.Engine]: units are leaves. The counters have been read since the last change.

@@ -353,7 +353,7 @@ func (e *gpuEngine) become(s *device.Stream, r *reservation, err error) error {
 	if r.told {
 		e.ahead.reserved = append(e.ahead.reserved, r.leaves)
 	}
-	return e.leases.Replace(r.to)
+	return errors.Join(e.leases.Replace(r.to), e.pool.spare.TrimTo(1))
 }
 
 // change submits a change of a batch on the device.
@@ -516,11 +516,7 @@ func (e *gpuEngine) refillTo(to *gpuPool) error {
 		return err
 	}
 	if leaves == 0 {
-		x, err := e.empty()
-		if err != nil {
-			return err
-		}
-		return e.leases.Replace(x)
+		return e.leases.Replace(to.empty())
 	}
 	x, err := to.take(leaves, 4)
 	if err != nil {

@@ -33,7 +33,7 @@ func TestOmissionsAreNoticed(t *testing.T) {
 	}, withoutMemory, closesBehind, programs.Try())
 }
 
-// closesBehind closes a snapshot while a batch is under way that reads the index behind it, whose memory goes: one is kept.
+// closesBehind closes snapshots while a batch is under way that reads the index behind them, whose memory goes: two are kept.
 func closesBehind(wrap func(device.Device) device.Device) error {
 	ctx := context.Background()
 	simulated, err := sim.Open(&sim.Options{Scheduler: sim.Random})
@@ -60,11 +60,18 @@ func closesBehind(wrap func(device.Device) device.Device) error {
 	if err := errors.Join(err, put()); err != nil {
 		return err
 	}
-	at, err := m.Snapshot(ctx)
+	first, err := m.Snapshot(ctx)
 	if err != nil {
 		return err
 	}
-	return errors.Join(put(), put(), at.Close(), m.Close(), s.Close(), keys.Free(), simulated.Sync(ctx))
+	if err := put(); err != nil {
+		return err
+	}
+	second, err := m.Snapshot(ctx)
+	if err != nil {
+		return err
+	}
+	return errors.Join(put(), put(), first.Close(), second.Close(), m.Close(), s.Close(), keys.Free(), simulated.Sync(ctx))
 }
 
 // withoutMemory has no memory after some allocations, in New and in Compact: what is freed then is not in use.

@@ -54,7 +54,7 @@ WEFT_KERNEL(ordered_copy, 4)(CopyParams p) { copy_pairs<K, V>(p); }
 WEFT_KERNEL(ordered_before, 1)(BeforeParams p) { count_before(p); }
 WEFT_KERNEL(ordered_settle, 4)(ChangeParams p) { settle<K, V>(p); }
 WEFT_KERNEL(ordered_settle_puts, 8)(ChangeParams p) { settle_puts<K, V>(p); }
-WEFT_KERNEL(ordered_plan, 4)(ChangeParams p) { plan<false>(p); }
+WEFT_KERNEL(ordered_plan, 8)(ChangeParams p) { plan<false>(p); }
 WEFT_KERNEL(ordered_plan_gaps, 4)(ChangeParams p) { plan<true>(p); }
 WEFT_KERNEL(ordered_write, 4)(ChangeParams p) { write<K, V, false>(p); }
 WEFT_KERNEL(ordered_write_gaps, 4)(ChangeParams p) { write<K, V, true>(p); }

@@ -197,10 +197,11 @@ struct Planned {
   bool touched, changes;
 };
 
-// changes tells whether entries change their leaf; where they are many, they may. Some are read at once: few leaves have more.
+// changes tells whether entries change their leaf: Puts do, and where they are many, they may. Some are read at once: few leaves
+// have more.
 __device__ __forceinline__ bool changes(const ChangeParams& p, uint32_t entry, uint32_t end) {
   constexpr uint32_t kInfos = 4;
-  if (end - entry > kWarp) return true;
+  if (!p.order || end - entry > kWarp) return true;
   uint32_t all = 0;
   for (; entry < end; entry += kInfos) {
 #pragma unroll
@@ -219,8 +220,10 @@ __device__ __forceinline__ uint64_t plan_pair(const ChangeParams& p, uint32_t w,
   sync_warp();
   if (from + lane < to) {
     const uint32_t t = from + lane, first = p.firsts[t], end = p.firsts[t + 1];
+    const uint32_t grows = p.sums[end] - p.sums[first];
+    const bool becomes_another = changes(p, first, end);
     Planned& l = planned[p.touched[t] % kWarp];
-    l.now += p.sums[end] - p.sums[first], l.touched = true, l.changes = changes(p, first, end);
+    l.now += grows, l.touched = true, l.changes = becomes_another;
     if (end - first > kHotEntries) store_relaxed(p.any_hot, 1u);
   }
   sync_warp();

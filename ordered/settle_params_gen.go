@@ -27,7 +27,7 @@ import (
 //kernelgen:input 0851189fa3150bd3eb30a9b7d5f0dcba58c8fcda1c3598976207e3eea53f4ea7 5348 kernels/include/weft/warp.cuh
 //kernelgen:input 9259d50e0aa1b3b9bd4caaf210eacd9a4fbd0163b99a7bfcaf4bae13fb5bbe21 4181 ordered/plan.cuh
 //kernelgen:input 0747c56848bf8bc4d1e56cdb1a6132b0d971e89478530221f94c5745f2604a73 4619 ordered/seek.cuh
-//kernelgen:input a5e78338e268a7581f19c9d0a610b86f53ce293efe670d63c8a0a62f6df7d810 12547 ordered/settle.cuh
+//kernelgen:input 892fe4164b207c7f982b5b0f6f74aecb15ee4ebfc5d81d1840fb6682f2bec836 12659 ordered/settle.cuh
 
 // content is weft::ordered::Content of C++.
 type content struct {

@@ -85,10 +85,14 @@ func (s *Spare[T]) Keep(x ...T) error {
 }
 
 // Trim frees what is kept.
-func (s *Spare[T]) Trim() error {
+func (s *Spare[T]) Trim() error { return s.TrimTo(0) }
+
+// TrimTo frees what is kept but for so many, those that have been kept for longest first.
+func (s *Spare[T]) TrimTo(most int) error {
 	s.mu.Lock()
-	freed := s.kept
-	s.kept = nil
+	over := max(0, len(s.kept)-most)
+	freed := slices.Clone(s.kept[:over])
+	s.kept = slices.Delete(s.kept, 0, over)
 	s.mu.Unlock()
 	return s.free(freed)
 }

@@ -53,15 +53,21 @@ func TestSpare(t *testing.T) {
 	give(256)
 	give(512)
 	want("the oldest makes room, once nobody reads it", 768, 768, 1)
+	give(128)
+	want("and again", 640, 640, 2)
+	if err := s.TrimTo(1); err != nil {
+		t.Error(err)
+	}
+	want("the newest stays", 128, 128, 3)
 	busy = errors.New("the device is lost")
 	if err := s.Trim(); !errors.Is(err, busy) {
 		t.Errorf("Trim: %v", err)
 	}
-	want("nor is it lost", 768, 768, 2)
+	want("nor is it lost", 128, 128, 4)
 	busy = nil
 	if err := s.Close(); err != nil {
 		t.Error(err)
 	}
 	give(64)
-	want("nothing is kept any more", 0, 0, 2)
+	want("nothing is kept any more", 0, 0, 4)
 }
