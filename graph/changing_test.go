@@ -268,6 +268,7 @@ func TestHub(t *testing.T) {
 	}
 	for _, many := range []bool{false, true} {
 		hub[uint32](t, dev, n, many)
+		rings[uint32](t, dev, min(n, 1<<12), many)
 	}
 }
 
@@ -325,6 +326,44 @@ func hub[W uint32 | uint64](t testing.TB, dev device.Device, n uint32, many bool
 	}
 	if n < 1<<12 {
 		gaps(t, g, n)
+	}
+}
+
+// rings changes all rows at once, there and back, whose blocks a snapshot reads.
+func rings[W uint32 | uint64](t testing.TB, dev device.Device, n uint32, many bool) {
+	ctx := t.Context()
+	g, err := NewWeightedGraph[W](dev, nil)
+	must(t, err)
+	defer g.Close()
+	asMany(g.store, many)
+	ring := func(steps ...uint32) (from, to []uint32, weights []W) {
+		for v := range n {
+			for _, step := range steps {
+				from, to, weights = append(from, v), append(to, (v+step)%n), append(weights, W(v+step))
+			}
+		}
+		return from, to, weights
+	}
+	from, to, weights := ring(1, 2, 3, 4)
+	_, err = g.Insert(ctx, from, to, weights, nil)
+	must(t, err)
+	want, err := g.CSR(ctx)
+	must(t, err)
+	before, err := g.Snapshot(ctx)
+	must(t, err)
+	defer before.Close()
+	for range 2 {
+		from, to, weights := ring(5)
+		_, err = g.Insert(ctx, from, to, weights, nil)
+		must(t, err)
+		_, err = g.Delete(ctx, from, to, nil)
+		must(t, err)
+		must(t, g.Check(ctx))
+		then, err := before.CSR(ctx)
+		must(t, err)
+		if !slices.Equal(then.Targets(), want.Targets()) {
+			t.Fatal("the rows of a snapshot have changed")
+		}
 	}
 }
 

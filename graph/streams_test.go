@@ -338,6 +338,7 @@ func kernelTests[W uint32 | uint64]() []mutate.KernelTest {
 		{Name: "many vertices", Run: func(t testing.TB, dev device.Device) { sweeps(t, dev, Options{}, weighted[W]) }},
 		{Name: "a hub", Run: func(t testing.TB, dev device.Device) { hub[W](t, dev, 300, false) }},
 		{Name: "a hub, sorted", Run: func(t testing.TB, dev device.Device) { hub[W](t, dev, 300, true) }},
+		{Name: "rings, sorted", Run: func(t testing.TB, dev device.Device) { rings[W](t, dev, 600, true) }},
 		{Name: "histories, undirected", Run: func(t testing.TB, dev device.Device) {
 			play[W](t, dev, Options{SelfLoops: true}, 2, 14, 30, 80).close()
 		}},
