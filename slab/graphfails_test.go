@@ -266,6 +266,10 @@ func graphNarrow(t testing.TB, dev device.Device, weighted bool) {
 	narrow(t, p.g, 0)
 	moved(true, slots)
 	p.same()
+	narrow(t, p.g, 0)
+	p.insert(append(make([]uint32, slots), 100, 101, 102), append(sequence(int(at), int(at+slots)), 1, 2, 3), sequence(0, int(slots)+3)) // beside vertices that had no table
+	at += slots
+	p.same()
 	show, err := hide(dev, p.g.policy.engine.units(), 0)
 	noError(t, err)
 	p.g.policy.free = p.g.policy.worst(int(slots)) // so that it counts on units that are not there

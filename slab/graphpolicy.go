@@ -146,7 +146,7 @@ func (p *graphPolicy) roomFor(ctx context.Context, now core.Counters, s *device.
 	if p.engine.Current() != before { // what has moved has left its tombstones
 		now.Used = now.Live
 	}
-	return p.reserve(ctx, now, n)
+	return p.reserve(ctx, now, s, b, n)
 }
 
 // makeRoom gives vertices entries in the dictionary, and base slabs.
@@ -219,8 +219,8 @@ func (p *graphPolicy) worst(n int) int {
 	return mostChained(n, p.engine.dict().kept, p.widths.Slot)
 }
 
-// reserve makes the pool have the units that n insertions are expected to need. What finds none runs again.
-func (p *graphPolicy) reserve(ctx context.Context, now core.Counters, n int) error {
+// reserve makes the pool have the units that n insertions of a batch are expected to need. What finds none runs again.
+func (p *graphPolicy) reserve(ctx context.Context, now core.Counters, s *device.Stream, b *batch.Batch, n int) error {
 	most := p.worst(n)
 	if most <= p.free {
 		return nil
@@ -233,24 +233,35 @@ func (p *graphPolicy) reserve(ctx context.Context, now core.Counters, n int) err
 	if need = min(max(need, spareUnits), most); need <= p.free {
 		return nil
 	}
-	if err := p.grow(ctx, need); !errors.Is(err, device.ErrMemory) {
+	if err := p.grow(ctx, s, b, need); !errors.Is(err, device.ErrMemory) {
 		return err
 	}
 	_, err = p.countPool(ctx) // the insertions find out whether these are enough
 	return err
 }
 
-// grow makes the pool have so many free units: by super blocks, or if it may have no more, by moving all to one of larger ones.
-func (p *graphPolicy) grow(ctx context.Context, units int) error {
+// grow makes the pool have so many free units: by super blocks, or if it may have no more, by moving all to one of larger ones, with the tables
+// that a batch needs which is still to be run: those of vertices without edges have been made for it, and would go.
+func (p *graphPolicy) grow(ctx context.Context, s *device.Stream, b *batch.Batch, units int) error {
 	err := p.engine.units().Reserve(ctx, units)
 	if errors.Is(err, op.ErrFull) {
+		err = nil
+		if b != nil {
+			_, err = p.engine.count(ctx, s, b)
+		}
 		var pool alloc.Usage
 		var slabs uint64
-		if pool, err = p.countPool(ctx); err == nil {
+		if err == nil {
+			pool, err = p.countPool(ctx)
+		}
+		if err == nil {
 			slabs, err = p.engine.wanted(ctx)
 		}
 		if err == nil {
 			err = p.renewWith(ctx, p.engine.dict().n, slabs, 2*(pool.Units+units))
+		}
+		if b != nil {
+			err = errors.Join(err, p.engine.forget(context.WithoutCancel(ctx), s, b))
 		}
 	}
 	if err == nil {
@@ -271,7 +282,7 @@ func (p *graphPolicy) countPool(ctx context.Context) (alloc.Usage, error) {
 func (p *graphPolicy) Retry(ctx context.Context, _ core.Counters, failed *batch.Batch) (still []uint32, more bool, err error) {
 	if _, err = p.countPool(ctx); err == nil {
 		// More than there are: that none was found shows that they are hard to find.
-		err = p.grow(ctx, p.free+min(failed.N, p.worst(failed.N)+unitsInHand))
+		err = p.grow(ctx, nil, nil, p.free+min(failed.N, p.worst(failed.N)+unitsInHand))
 	}
 	if err != nil {
 		return core.All(failed.N), false, err
