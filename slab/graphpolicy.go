@@ -240,34 +240,36 @@ func (p *graphPolicy) reserve(ctx context.Context, now core.Counters, s *device.
 	return err
 }
 
-// grow makes the pool have so many free units: by super blocks, or if it may have no more, by moving all to one of larger ones, with the tables
-// that a batch needs which is still to be run: those of vertices without edges have been made for it, and would go.
+// grow makes the pool have so many free units: by super blocks, or if it may have no more, by moving all to one of larger ones.
 func (p *graphPolicy) grow(ctx context.Context, s *device.Stream, b *batch.Batch, units int) error {
 	err := p.engine.units().Reserve(ctx, units)
 	if errors.Is(err, op.ErrFull) {
-		err = nil
-		if b != nil {
-			_, err = p.engine.count(ctx, s, b)
-		}
-		var pool alloc.Usage
-		var slabs uint64
-		if err == nil {
-			pool, err = p.countPool(ctx)
-		}
-		if err == nil {
-			slabs, err = p.engine.wanted(ctx)
-		}
-		if err == nil {
-			err = p.renewWith(ctx, p.engine.dict().n, slabs, 2*(pool.Units+units))
-		}
-		if b != nil {
-			err = errors.Join(err, p.engine.forget(context.WithoutCancel(ctx), s, b))
-		}
+		err = p.enlarge(ctx, s, b, units)
 	}
 	if err == nil {
 		_, err = p.countPool(ctx)
 	}
 	return err
+}
+
+// enlarge moves all to a pool of larger super blocks, with the tables that a batch, if there is one, needs when it is run: those of vertices without
+// edges have been made for it, and would go.
+func (p *graphPolicy) enlarge(ctx context.Context, s *device.Stream, b *batch.Batch, units int) (err error) {
+	if b != nil {
+		defer func() { err = errors.Join(err, p.engine.forget(context.WithoutCancel(ctx), s, b)) }()
+		if _, err := p.engine.count(ctx, s, b); err != nil {
+			return err
+		}
+	}
+	pool, err := p.countPool(ctx)
+	if err != nil {
+		return err
+	}
+	slabs, err := p.engine.wanted(ctx)
+	if err != nil {
+		return err
+	}
+	return p.renewWith(ctx, p.engine.dict().n, slabs, 2*(pool.Units+units))
 }
 
 func (p *graphPolicy) countPool(ctx context.Context) (alloc.Usage, error) {
