@@ -287,21 +287,6 @@ func behindStreams(t testing.TB, dev device.Device, _ uint64) {
 	must(t, s.Close())
 }
 
-// onSim tries something on a simulated GPU, with the schedule of a seed.
-func onSim(t testing.TB, seed uint64, try func(t testing.TB, dev device.Device, seed uint64)) dst.Try {
-	return func(wrap func(device.Device) device.Device) error {
-		simulated, err := sim.Open(&sim.Options{Scheduler: sim.Random, Seed: seed, Races: true})
-		if err != nil {
-			return err
-		}
-		failed, log := conformance.Report(t, func(t testing.TB) { try(t, wrap(simulated), seed) })
-		if err := simulated.Close(); failed || err != nil {
-			return errors.Join(errors.New(log), err)
-		}
-		return nil
-	}
-}
-
 // Each call by which the host orders streams, or waits for them, is needed: left out, calls go wrong.
 func TestOmissionsAreNoticed(t *testing.T) {
 	if testing.Short() {
@@ -310,8 +295,8 @@ func TestOmissionsAreNoticed(t *testing.T) {
 	conformance.NotRaced(t, "the simulator has goroutines of its own")
 	var tries []dst.Try
 	for seed := range uint64(3) {
-		tries = append(tries, onSim(t, seed, behindStreams),
-			onSim(t, seed, func(t testing.TB, dev device.Device, seed uint64) { overStreams(t, dev, Options{}, seed, 14) }))
+		tries = append(tries, dst.OnSim(t, seed, behindStreams),
+			dst.OnSim(t, seed, func(t testing.TB, dev device.Device, seed uint64) { overStreams(t, dev, Options{}, seed, 14) }))
 	}
 	for _, try := range tries[:2] {
 		if err := try(func(dev device.Device) device.Device { return dev }); err != nil {

@@ -12,7 +12,6 @@ import (
 	"github.com/weftgo/weft"
 	"github.com/weftgo/weft/device"
 	"github.com/weftgo/weft/device/devicetest"
-	"github.com/weftgo/weft/device/sim"
 	graphs "github.com/weftgo/weft/graph"
 	"github.com/weftgo/weft/internal/conformance"
 	"github.com/weftgo/weft/internal/dst"
@@ -566,17 +565,7 @@ func graphBehind(t testing.TB, dev device.Device, seed uint64) {
 func graphTries(t testing.TB) (tries []dst.Try) {
 	for seed := range uint64(3) {
 		for _, program := range []func(t testing.TB, dev device.Device, seed uint64){graphStreams, graphBehind, graphTrianglesBehind, graphInTurns, graphRowsBehind} {
-			tries = append(tries, func(wrap func(device.Device) device.Device) error {
-				simulated, err := sim.Open(&sim.Options{Scheduler: sim.Random, Seed: seed, Races: true})
-				if err != nil {
-					return err
-				}
-				failed, log := conformance.Report(t, func(t testing.TB) { program(t, wrap(simulated), seed) })
-				if err := simulated.Close(); failed || err != nil {
-					return errors.Join(errors.New(log), err)
-				}
-				return nil
-			})
+			tries = append(tries, dst.OnSim(t, seed, program))
 		}
 	}
 	return tries

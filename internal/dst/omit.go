@@ -11,6 +11,7 @@ import (
 	"github.com/weftgo/weft/device/cpu"
 	"github.com/weftgo/weft/device/devicetest"
 	"github.com/weftgo/weft/device/sim"
+	"github.com/weftgo/weft/internal/conformance"
 )
 
 // A Try runs something on a device that wrap is put around, and reports what it
@@ -24,6 +25,21 @@ func (cfg Config[K, V]) Try() Try {
 		cfg.Wrap, cfg.Whole = wrap, true
 		if f, _ := Find(cfg); f != nil {
 			return f.Err
+		}
+		return nil
+	}
+}
+
+// OnSim tries a test on a simulated GPU, with the schedule of a seed.
+func OnSim(t testing.TB, seed uint64, try func(t testing.TB, dev device.Device, seed uint64)) Try {
+	return func(wrap func(device.Device) device.Device) error {
+		simulated, err := sim.Open(&sim.Options{Scheduler: sim.Random, Seed: seed, Races: true})
+		if err != nil {
+			return err
+		}
+		failed, log := conformance.Report(t, func(t testing.TB) { try(t, wrap(simulated), seed) })
+		if err := simulated.Close(); failed || err != nil {
+			return errors.Join(errors.New(log), err)
 		}
 		return nil
 	}

@@ -280,17 +280,7 @@ func TestOmissionsAreNoticed(t *testing.T) {
 	conformance.NotRaced(t, "the simulator has goroutines of its own")
 	var tries []dst.Try
 	for seed := range uint64(3) {
-		tries = append(tries, func(wrap func(device.Device) device.Device) error {
-			simulated, err := sim.Open(&sim.Options{Scheduler: sim.Random, Seed: seed, Races: true})
-			if err != nil {
-				return err
-			}
-			failed, log := conformance.Report(t, func(t testing.TB) { overStreams(t, wrap(simulated), seed) })
-			if err := simulated.Close(); failed || err != nil {
-				return errors.Join(errors.New(log), err)
-			}
-			return nil
-		})
+		tries = append(tries, dst.OnSim(t, seed, overStreams))
 	}
 	must(t, tries[0](func(dev device.Device) device.Device { return dev }))
 	dst.Omit(t, ".", nil, tries...)
