@@ -134,8 +134,7 @@ func (g *Graph) DeleteVertices(ctx context.Context, vertices []uint32) (n int, e
 }
 
 func (g *store) changeVertices(ctx context.Context, method string, vertices []uint32, run func(context.Context, *device.Stream, *batch.Batch) (uint64, error)) (n int, err error) {
-	b := &batch.Batch{N: len(vertices), Kind: op.Delete, Columns: batch.Columns{batch.Keys: batch.In(vertices)}}
-	return g.changeBy(ctx, nil, method, b, run, nil)
+	return g.changeBy(ctx, nil, method, vertexBatch(len(vertices), batch.In(vertices)), run, nil)
 }
 
 // InsertVerticesOn is InsertVertices for a batch on the device. How many are new is written to counts[0], if there is one. The host brings the batch to its
@@ -168,9 +167,14 @@ func (g *Graph) DeleteVerticesOn(s *device.Stream, vertices device.Slice[uint32]
 	return err
 }
 
+// vertexBatch is one of vertices: as for deletions of edges there are no weights, also where they are inserted.
+func vertexBatch(n int, vertices batch.Column) *batch.Batch {
+	return &batch.Batch{N: n, Kind: op.Delete, Columns: batch.Columns{batch.Keys: vertices}}
+}
+
 // verticesOn is a batch of vertices on the device, and where its count goes.
 func (g *store) verticesOn(s *device.Stream, vertices device.Slice[uint32], counts []device.Slice[uint64]) (*batch.Batch, device.Slice[uint64], error) {
-	b := &batch.Batch{N: vertices.Len(), Kind: op.Delete, Columns: batch.Columns{batch.Keys: batch.InOn(vertices)}}
+	b := vertexBatch(vertices.Len(), batch.InOn(vertices))
 	count, err := g.counter(counts)
 	return b, count, errors.Join(err, b.CheckPlace(g.dev, s))
 }
