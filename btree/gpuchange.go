@@ -152,10 +152,7 @@ func (e *gpuEngine) launchTogether(s *device.Stream, t *tree, n int, p *changePa
 func (e *gpuEngine) launchAdopt(s *device.Stream, n int, change *changeParams) error {
 	p := adoptParams{change: *change}
 	launch := func(grid device.Dim) error {
-		if device.Launch(s, e.adopt, grid, gpu.Block, &p) == nil {
-			return nil
-		}
-		return device.Launch(s, e.adopt, grid, gpu.Block, &p)
+		return gpu.Twice(func() error { return device.Launch(s, e.adopt, grid, gpu.Block, &p) })
 	}
 	for ; p.level < adoptLevels; p.level++ {
 		p.last = p.level

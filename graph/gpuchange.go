@@ -377,14 +377,6 @@ func (c *gpuChange) write(ctx context.Context) error {
 	return nil
 }
 
-// twice tries a launch once more if it fails, behind others that cannot be taken back.
-func twice(launch func() error) error {
-	if launch() == nil {
-		return nil
-	}
-	return launch()
-}
-
 // count makes the change known to the host.
 func (c *gpuChange) count(need, released *[classes]int, units int) {
 	c.gpuEngine.vertices = c.vertices
@@ -460,7 +452,7 @@ func (c *gpuChange) launch(stacks [classes]stack) error {
 		err = device.Launch(c.s, c.kernels.write, gpu.Wave(c.Dev, max(c.n, c.old()/threadEntries)), gpu.Block, &write)
 	}
 	if err == nil {
-		err = twice(func() error {
+		err = gpu.Twice(func() error {
 			return device.Launch(c.s, c.commit, gpu.Wave(c.Dev, int(c.told.segments)), gpu.Block, &write)
 		})
 	}

@@ -216,7 +216,7 @@ func (c *gpuChange) launchRows(p *writeFewParams) error {
 	}
 	err := device.Launch(c.s, c.kernels.writeFew, bins, gpu.Block, p)
 	if err == nil && c.few.before.large > 0 {
-		err = twice(func() error {
+		err = gpu.Twice(func() error {
 			return device.Launch(c.s, c.kernels.writeChunks, gpu.Wave(c.Dev, int(c.few.binned.room)*gpu.BlockThreads), gpu.Block, p)
 		})
 	}

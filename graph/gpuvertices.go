@@ -127,7 +127,7 @@ func (e *gpuEngine) takeOut(ctx context.Context, s *device.Stream, b *batch.Batc
 	}
 	p.graph = refOf(e.now())
 	return told[1], done(e.SubmitVisible, s, func() error {
-		return twice(func() error { return device.Launch(s, e.bury, gpu.Wave(e.Dev, n), gpu.Block, &p) })
+		return gpu.Twice(func() error { return device.Launch(s, e.bury, gpu.Wave(e.Dev, n), gpu.Block, &p) })
 	})
 }
 

@@ -32,6 +32,14 @@ func Strides(dev device.Device, grid device.Dim, blocks int) device.Dim {
 	return device.Dim{X: min(grid.X, max(dev.Properties().Units*blocks, (grid.X+MostStrides-1)/MostStrides))}
 }
 
+// Twice tries a launch once more if it fails: for one behind others that cannot be taken back.
+func Twice(launch func() error) error {
+	if launch() == nil {
+		return nil
+	}
+	return launch()
+}
+
 // Entry is a kernel to be found: its name without what it owes to its image (see
 // [device.Image.Entry]), and where to put it.
 type Entry struct {
