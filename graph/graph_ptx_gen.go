@@ -17,10 +17,10 @@ import (
 //kernelgen:input 9936ef153a4648b6f47d540d3ec5afe81539102240098fbd4c703fad23d4567b 6425 kernels/include/weft/change.cuh
 //kernelgen:input aba0e0ad799cf8072f65dfa894b9a84f4a011a1b5bf771d2050f1c78462e4073 856 kernels/include/weft/cuda.cuh
 //kernelgen:input 0bc6287ba69987b784aa8a6f5effe035b523eeaed3023281e33b1eade9b4e8cf 2348 kernels/include/weft/entry.cuh
-//kernelgen:input 906247cd932c6bad5fc6fc6b9343ef898bdbb42501eace19d59aa2d292b94f2f 24021 kernels/include/weft/graph_bins.cuh
-//kernelgen:input 8ebab79f8a72af46760f5e0e0b882d9e7544e4f1944ba6029303854b5f5b1d37 25088 kernels/include/weft/graph_change.cuh
+//kernelgen:input 17298ab8e3aabda3e7a145cf58276a93531cd8ad34f2571b2a925cb06cfafa9c 24871 kernels/include/weft/graph_bins.cuh
+//kernelgen:input 81ab0fae1b3e5e42365e73981bc93a18ef3f1c2f858547213336fcd27dc9613c 24826 kernels/include/weft/graph_change.cuh
 //kernelgen:input d1e3da8306e5bbbef605efdf011e33c68e96f207b273978d7d887e1a6008f8eb 14473 kernels/include/weft/graph_few.cuh
-//kernelgen:input 0a28607f8826bdf419b57fb6cb7c75d14fcdb00366f609c63349c8b6a3bd0888 17032 kernels/include/weft/graph_sweep.cuh
+//kernelgen:input 06a8982b1b7748c8b978c624035f8f26de54ac2a2a20b5a97edc8361f4d3267c 15747 kernels/include/weft/graph_sweep.cuh
 //kernelgen:input 726220a6de1ff6d655c8063d083ae4b1615c202f6129bca9e2749464489a896a 9103 kernels/include/weft/graph_table.cuh
 //kernelgen:input 12decd39711664ade36ec2505758627fa0c1a4c5d6b8b0964d9b56bdb8a9da55 9329 kernels/include/weft/graph_write.cuh
 //kernelgen:input 79b1beaa05fe49d706515a4fad47443f74f45385014663a5ecc8653a4a9b381e 1718 kernels/include/weft/hash.cuh
@@ -31,15 +31,15 @@ import (
 //kernelgen:input eacbca042e980e3b78432aa555016dfcfffb96539315ac1ac8df111b0e8fa2d9 2292 kernels/include/weft/scan.cuh
 //kernelgen:input 3844d10e56bfb5b2bb8c488edf87f503d07fe3315f36a6d26af5f81e850e250a 4894 kernels/include/weft/shared.cuh
 //kernelgen:input b6a4a0a470083c5db2ddc3dadb2275946d1f16b725fa0fe66607df730c694dc4 5537 kernels/include/weft/slot.cuh
-//kernelgen:input 2cd6fc0143cfa76b9582c564b8b924e6d64dc78e985dfac5fc946ef80d61d9b2 755 kernels/include/weft/sums.cuh
+//kernelgen:input 43acf6e183bfa7a51f733a0983d93545a0ba75da2d2daa144b2ed32a6caaa952 1048 kernels/include/weft/sums.cuh
 //kernelgen:input 0851189fa3150bd3eb30a9b7d5f0dcba58c8fcda1c3598976207e3eea53f4ea7 5348 kernels/include/weft/warp.cuh
 //kernelgen:input 3734d9594b1b33c1868d416df12106a6d15018edf95437b3b5b984e6d6f937e3 816 kernels/include/weft/widths.cuh
-//kernelgen:output 3a8049567d84635642337d8ce2b59f9e348038036ad9aece4377b136ae356cab 515534 graph/graph_32_0_sm80.ptx
-//kernelgen:output 95e46824b7bd063ab7c35745865a778e348d876c10941a9c648311aba39acead 515534 graph/graph_32_0_sm90.ptx
-//kernelgen:output 220a5b2d93fd3e843d67912667b0addf77e1e0facad85af3efb1d02da2389d8b 595981 graph/graph_32_32_sm80.ptx
-//kernelgen:output 9e6c3c483309451abd486d514568dfd830ce1ed18001dcb9ea254890863c23e9 595981 graph/graph_32_32_sm90.ptx
-//kernelgen:output 75d7d6289ebb43ded88bd4b9487f03cb8385b7201d79d3cc0c5bffb0308d7548 598785 graph/graph_32_64_sm80.ptx
-//kernelgen:output f577adca3cbfc89bc89dd7d8b398b74878cd8f0cceddd07ef9336f25347bbd94 598785 graph/graph_32_64_sm90.ptx
+//kernelgen:output ce3e71e77547450461fb71e2b10c6d55380ccd7e3e9d66b58f41ec583fc1f582 517897 graph/graph_32_0_sm80.ptx
+//kernelgen:output 7cfe8c15cca39d755e66023a748a39acbc4d7d19faea03ad948320793f74ee2d 517897 graph/graph_32_0_sm90.ptx
+//kernelgen:output e47e5670aac6c1f54fcdbe09800750da4fee120486e9e42c8f3786bb6dd2f684 598351 graph/graph_32_32_sm80.ptx
+//kernelgen:output e09b70da783557eb8055800252504a1a2a819e21396c3f6e54235255e9666185 598351 graph/graph_32_32_sm90.ptx
+//kernelgen:output 44f879aa7c8bed33509b5801f585c733f3bf15339e112008b21f67a19a50440c 601154 graph/graph_32_64_sm80.ptx
+//kernelgen:output a9d91e733cc8e2f033f55c1bdd5a4107df57b6a2df7fcb59e148fb70a7519952 601154 graph/graph_32_64_sm90.ptx
 //kernelgen:output 312da8fe107a34bc53b1da1d7c50a1bf1dd23719bc1191659594370f0728a967 19680 graph/graph_params_gen.go
 
 //go:embed graph_32_0_sm80.ptx

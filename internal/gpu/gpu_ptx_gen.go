@@ -23,7 +23,7 @@ import (
 //kernelgen:input eacbca042e980e3b78432aa555016dfcfffb96539315ac1ac8df111b0e8fa2d9 2292 kernels/include/weft/scan.cuh
 //kernelgen:input 3844d10e56bfb5b2bb8c488edf87f503d07fe3315f36a6d26af5f81e850e250a 4894 kernels/include/weft/shared.cuh
 //kernelgen:input b6a4a0a470083c5db2ddc3dadb2275946d1f16b725fa0fe66607df730c694dc4 5537 kernels/include/weft/slot.cuh
-//kernelgen:input 2cd6fc0143cfa76b9582c564b8b924e6d64dc78e985dfac5fc946ef80d61d9b2 755 kernels/include/weft/sums.cuh
+//kernelgen:input 43acf6e183bfa7a51f733a0983d93545a0ba75da2d2daa144b2ed32a6caaa952 1048 kernels/include/weft/sums.cuh
 //kernelgen:input 0851189fa3150bd3eb30a9b7d5f0dcba58c8fcda1c3598976207e3eea53f4ea7 5348 kernels/include/weft/warp.cuh
 //kernelgen:output 5ed17f0f8f3f229df4e80ce25985e806c905f4a3882c2b7b4395c99aacb0affb 16526 internal/gpu/gpu_sm80.ptx
 //kernelgen:output 9377fb2ec1702ad9b0380859c6a5afd397e16fa409f6ca9ddf3864ad9e96b4c4 16526 internal/gpu/gpu_sm90.ptx

@@ -2,6 +2,7 @@
 #include "weft/access.cuh"
 #include "weft/lookback.cuh"
 #include "weft/shared.cuh"
+#include "weft/sums.cuh"
 #include "weft/warp.cuh"
 
 namespace weft::touched {
@@ -67,11 +68,7 @@ __device__ __forceinline__ void for_each_end(const MarkParams& p, uint64_t first
 // reach raises the end to that of a warp.
 __device__ __forceinline__ void reach(const MarkParams& p, uint32_t end) {
   sync_warp();
-#pragma unroll
-  for (uint32_t x = kWarp / 2; x != 0; x /= 2) {
-    const uint32_t other = shuffle_xor(kAll, end, x);
-    if (other > end) end = other;
-  }
+  end = warp_max(end);
   if (lane_index() == 0 && end > load_relaxed(p.end)) max_relaxed(p.end, end);
 }
 

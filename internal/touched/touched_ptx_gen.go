@@ -12,11 +12,12 @@ import (
 //kernelgen:compiler clang version 19.1.7
 //kernelgen:target 80+ptx83,90+ptx83
 //kernelgen:flags -x cuda --cuda-device-only -nocudainc -nocudalib -nostdinc -std=c++17 -Wall -Werror -I kernels/include -O3
-//kernelgen:input abeee80d128a007ae70bf6df43bce7339d33ee311a93640cc69d91a9350ddeee 6436 internal/touched/touched.cu
+//kernelgen:input 5a4650346409f8a9e669b0749996daacb1a6f31c12c413ceca1fdbf9e0be0336 6328 internal/touched/touched.cu
 //kernelgen:input 870daf72e5f5ee3daf5209b7c93999cc04bae928905c38d006e9ce507ad53f71 12351 kernels/include/weft/access.cuh
 //kernelgen:input aba0e0ad799cf8072f65dfa894b9a84f4a011a1b5bf771d2050f1c78462e4073 856 kernels/include/weft/cuda.cuh
 //kernelgen:input bc96e5c477e43e4f0e3d6696ce960a100751a4f0f3b1da71845110f058cfe59a 3318 kernels/include/weft/lookback.cuh
 //kernelgen:input 3844d10e56bfb5b2bb8c488edf87f503d07fe3315f36a6d26af5f81e850e250a 4894 kernels/include/weft/shared.cuh
+//kernelgen:input 43acf6e183bfa7a51f733a0983d93545a0ba75da2d2daa144b2ed32a6caaa952 1048 kernels/include/weft/sums.cuh
 //kernelgen:input 0851189fa3150bd3eb30a9b7d5f0dcba58c8fcda1c3598976207e3eea53f4ea7 5348 kernels/include/weft/warp.cuh
 //kernelgen:output 46d8298f09069eca2821b3fe0ad49de0fe8cc513f87b7910fd7e1b7b419a41f0 32755 internal/touched/touched_sm80.ptx
 //kernelgen:output 6ebe4e3dd5dddecded0a9d9c6da75e1bb5d827fa3c0f733eb4611e86cdf7867c 32755 internal/touched/touched_sm90.ptx

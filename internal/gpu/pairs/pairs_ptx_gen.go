@@ -17,7 +17,7 @@ import (
 //kernelgen:input aba0e0ad799cf8072f65dfa894b9a84f4a011a1b5bf771d2050f1c78462e4073 856 kernels/include/weft/cuda.cuh
 //kernelgen:input 5e3421ae862c93e18c087642c81f54ce45afaa044e1f1bb4c2578b3c829721d4 981 kernels/include/weft/deal.cuh
 //kernelgen:input 3844d10e56bfb5b2bb8c488edf87f503d07fe3315f36a6d26af5f81e850e250a 4894 kernels/include/weft/shared.cuh
-//kernelgen:input 2cd6fc0143cfa76b9582c564b8b924e6d64dc78e985dfac5fc946ef80d61d9b2 755 kernels/include/weft/sums.cuh
+//kernelgen:input 43acf6e183bfa7a51f733a0983d93545a0ba75da2d2daa144b2ed32a6caaa952 1048 kernels/include/weft/sums.cuh
 //kernelgen:input 0851189fa3150bd3eb30a9b7d5f0dcba58c8fcda1c3598976207e3eea53f4ea7 5348 kernels/include/weft/warp.cuh
 //kernelgen:output 1407146138a13b35f0137292689fc0d8c315612d4736240d41e37a8ad58d50da 9739 internal/gpu/pairs/pairs_sm80.ptx
 //kernelgen:output 31e3610ed7cd40cb17a7bcb281ef0b59025982509f34f745871140e65917d79a 9739 internal/gpu/pairs/pairs_sm90.ptx

@@ -367,6 +367,50 @@ __device__ __forceinline__ void release_here(const WriteFewParams& p, const Mine
   }
 }
 
+// begin_record notes where the row of a thread was, of which class it was and is, and begins its record.
+template <class Memory>
+__device__ __forceinline__ void begin_record(const Mine& m, uint64_t from, Memory* w) {
+  const uint32_t t = thread_in_block();
+  store_weak(shared(w->from) + t, from);
+  store_weak(shared(w->classes) + t, uint32_t(m.head.x >> 32) | (m.now != kNoBlock ? m.now : 0) << 8);
+  store_weak(shared(w->groups) + t, m.now);
+  store_weak(shared(w->groups) + kRows + t, m.old);
+  for (uint32_t i = kInline; i < kRecordWords; i++) store_weak(shared(w->records) + (t * kRecordStride + i), 0u);
+}
+
+// place_rows finds the block that each thread's row goes to, and returns it, behind begin_record of all.
+template <class Memory>
+__device__ __forceinline__ uint32_t place_rows(const WriteFewParams& p, const Mine& m, uint32_t rows, Memory* w) {
+  const uint32_t t = thread_in_block();
+  sync_block();
+  if (t < 2 * kWarp) {
+    const uint32_t half = t / kWarp;
+    number(shared(w->groups) + half * kRows, shared(w->ranks) + half * kRows, shared(w->counts) + half * kGroups, rows);
+  }
+  sync_block();
+  uint32_t block = 0;
+  uint64_t to = 0;
+  if (m.now != kNoBlock) {
+    block = block_of(p, m.now, load_weak(shared(w->ranks) + t), w);
+    to = uint64_t(p.graph.pool + uint64_t(block) * p.graph.unit);
+  }
+  store_weak(shared(w->to) + t, to);
+  sync_block();
+  return block;
+}
+
+// bring_grants brings what a bin was granted.
+template <class Memory>
+__device__ __forceinline__ void bring_grants(const WriteFewParams& p, uint32_t bin, Memory* w) {
+  const uint32_t t = thread_in_block(), count = p.binned.counts[bin * kGroups + t];
+  store_weak(shared(w->counts) + t, count);
+  store_weak(shared(w->counts) + kGroups + t, count);
+  if (t != 0 && t < kClasses) {
+    const Grant g = p.grants[t];
+    store_weak(shared(w->lists) + t, g.list), store_weak(shared(w->taken) + t, g.taken), store_weak(shared(w->bases) + t, g.base);
+  }
+}
+
 // begin_row finds out where the row of a segment is and goes. A thread does so for its own.
 template <int Bits>
 __device__ __forceinline__ Mine begin_row(const WriteFewParams& p, uint32_t segment, bool is, uint32_t none, Writing* w) {
@@ -385,12 +429,8 @@ __device__ __forceinline__ Mine begin_row(const WriteFewParams& p, uint32_t segm
     from = uint64_t(c != 0 ? block<Bits>(p.graph, uint32_t(m.head.y), c).ids : record + kInline);
     if (m.then != 0 && c < kLargeClass) degree = uint32_t(m.head.x);
   }
-  store_weak(shared(w->from) + t, from);
+  begin_record(m, from, w);
   store_weak(shared(w->arcs) + t, arcs);
-  store_weak(shared(w->classes) + t, uint32_t(m.head.x >> 32) | (m.now != kNoBlock ? m.now : 0) << 8);
-  store_weak(shared(w->groups) + t, m.now);
-  store_weak(shared(w->groups) + kRows + t, m.old);
-  for (uint32_t i = kInline; i < kRecordWords; i++) store_weak(shared(w->records) + (t * kRecordStride + i), 0u);
   const uint32_t before = block_running(degree, shared(w->sums));
   store_weak(shared(w->olds) + t, before);
   if (t == kBlock - 1) store_weak(shared(w->olds) + kRows, before + degree);
@@ -425,21 +465,8 @@ template <int Bits>
 __device__ __forceinline__ uint32_t write_rows(const WriteFewParams& p, const ArcsHere& arcs, uint32_t bin, uint32_t first, uint32_t segments, uint32_t n, Writing* w) {
   const uint32_t t = thread_in_block(), rows = segments - first < kRows ? segments - first : kRows;
   const Mine m = begin_row<Bits>(p, bin * p.binned.most + first + t, t < rows, n, w);
-  sync_block();
-  if (t < 2 * kWarp) {
-    const uint32_t half = t / kWarp;
-    number(shared(w->groups) + half * kRows, shared(w->ranks) + half * kRows, shared(w->counts) + half * kGroups, rows);
-  }
-  sync_block();
-  uint32_t block = 0;
-  uint64_t to = 0;
-  if (m.now != kNoBlock) {
-    block = block_of(p, m.now, load_weak(shared(w->ranks) + t), w);
-    to = uint64_t(p.graph.pool + uint64_t(block) * p.graph.unit);
-  }
-  store_weak(shared(w->to) + t, to);
+  const uint32_t block = place_rows(p, m, rows, w);
   const uint64_t base = uint64_t(bin) * p.bins.size;
-  sync_block();
   keep_here<Bits>(p, arcs, 0, w);
   const uint32_t begin = load_weak(shared(w->arcs)) & 0xffff, end = load_weak(shared(w->arcs) + (rows - 1)) >> 16;
   uint32_t fresh = enter_here<Bits>(p, arcs, base, begin, end, w);
@@ -464,16 +491,11 @@ __device__ __forceinline__ void write_few(const WriteFewParams& p) {
   __shared__ Writing writing;
   if (!p.granted->all) return;
   Writing* w = &writing;
-  const uint32_t bin = block_index(), t = thread_in_block(), n = p.bins.counts[bin * kCountStride];
+  const uint32_t bin = block_index(), n = p.bins.counts[bin * kCountStride];
   uint32_t fresh = 0;
   if (n != 0) {
-    const uint32_t segments = p.binned.numbers[bin], count = p.binned.counts[bin * kGroups + t];
-    store_weak(shared(w->counts) + t, count);
-    store_weak(shared(w->counts) + kGroups + t, count);
-    if (t != 0 && t < kClasses) {
-      const Grant g = p.grants[t];
-      store_weak(shared(w->lists) + t, g.list), store_weak(shared(w->taken) + t, g.taken), store_weak(shared(w->bases) + t, g.base);
-    }
+    const uint32_t segments = p.binned.numbers[bin];
+    bring_grants(p, bin, w);
     const ArcsHere arcs = bring_arcs(p.arcs, p.bins, uint64_t(bin) * p.bins.size, n, w);
     for (uint32_t first = 0; first < segments; first += kRows) {
       fresh += write_rows<Bits>(p, arcs, bin, first, segments, n, w);

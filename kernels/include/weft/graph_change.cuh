@@ -120,15 +120,6 @@ struct ArcsParams {
   uint32_t unused;
 };
 
-// warp_max is the largest of the numbers of a warp.
-__device__ __forceinline__ uint32_t warp_max(uint32_t v) {
-  for (uint32_t x = kWarp / 2; x != 0; x /= 2) {
-    const uint32_t other = shuffle_xor(kAll, v, x);
-    if (other > v) v = other;
-  }
-  return v;
-}
-
 // arcs writes the arcs of operations.
 __device__ __forceinline__ void arcs(const ArcsParams& p) {
   uint32_t end = 0, all = 0;

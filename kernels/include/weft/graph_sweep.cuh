@@ -92,13 +92,6 @@ __device__ __forceinline__ uint32_t look_alone(const uint32_t* doomed, const uin
   return stay;
 }
 
-// warp_sum is the sum of the numbers of a warp.
-__device__ __forceinline__ uint32_t warp_sum(uint32_t v) {
-#pragma unroll
-  for (uint32_t x = kWarp / 2; x != 0; x /= 2) v += shuffle_xor(kAll, v, x);
-  return v;
-}
-
 // look looks through the rows of a block's threads. Long ones are a warp's work, one after the other, and the longest a block's.
 __device__ __forceinline__ Looked look(const uint32_t* doomed, const uint32_t* ids, uint32_t n, Sweep* w) {
   const uint32_t t = thread_in_block(), lane = lane_index();
@@ -109,7 +102,7 @@ __device__ __forceinline__ Looked look(const uint32_t* doomed, const uint32_t* i
   for (uint32_t left = ballot(kAll, n > kMasked && !hub); left != 0; left &= left - 1) {
     const uint32_t from = lowest(left);
     const uint32_t* at = reinterpret_cast<const uint32_t*>(shuffle(kAll, reinterpret_cast<uint64_t>(ids), from));
-    const uint32_t stay = warp_sum(look_alone(doomed, at, shuffle(kAll, n, from), lane, kWarp));
+    const uint32_t stay = prim::sum_of_warp(look_alone(doomed, at, shuffle(kAll, n, from), lane, kWarp));
     if (lane == from) x.stay = stay;
   }
   if (t == 0) store_weak(shared(&w->hubs), 0u);
@@ -124,7 +117,7 @@ __device__ __forceinline__ Looked look(const uint32_t* doomed, const uint32_t* i
   sync_block();
   for (uint32_t i = 0, hubs = load_weak(shared(&w->hubs)); i < hubs; i++) {
     const uint32_t* at = reinterpret_cast<const uint32_t*>(load_weak(shared(w->from) + i));
-    const uint32_t stay = warp_sum(look_alone(doomed, at, load_weak(shared(w->degrees) + i), t, kBlock));
+    const uint32_t stay = prim::sum_of_warp(look_alone(doomed, at, load_weak(shared(w->degrees) + i), t, kBlock));
     if (lane == 0) add_relaxed(shared(w->stay) + i, stay);
   }
   sync_block();
@@ -283,13 +276,9 @@ __device__ __forceinline__ Mine begin_rewriting(const WriteFewParams& p, uint32_
     from = uint64_t(c != 0 ? block<Bits>(p.graph, uint32_t(m.head.y), c).ids : record + kInline);
     if (m.then != 0) degree = uint32_t(m.head.x);
   }
-  store_weak(shared(w->from) + t, from);
+  begin_record(m, from, w);
   store_weak(shared(w->degrees) + t, degree);
   store_weak(shared(w->masks) + t, mask);
-  store_weak(shared(w->classes) + t, uint32_t(m.head.x >> 32) | (m.now != kNoBlock ? m.now : 0) << 8);
-  store_weak(shared(w->groups) + t, m.now);
-  store_weak(shared(w->groups) + kRows + t, m.old);
-  for (uint32_t i = kInline; i < kRecordWords; i++) store_weak(shared(w->records) + (t * kRecordStride + i), 0u);
   return m;
 }
 
@@ -298,20 +287,7 @@ template <int Bits>
 __device__ __forceinline__ void rewrite(const WriteFewParams& p, uint32_t segment, uint32_t rows, Rewriting* w) {
   const uint32_t t = thread_in_block(), base = t - lane_index();
   const Mine m = begin_rewriting<Bits>(p, segment + t, t < rows, w);
-  sync_block();
-  if (t < 2 * kWarp) {
-    const uint32_t half = t / kWarp;
-    number(shared(w->groups) + half * kRows, shared(w->ranks) + half * kRows, shared(w->counts) + half * kGroups, rows);
-  }
-  sync_block();
-  uint32_t block = 0;
-  uint64_t to = 0;
-  if (m.now != kNoBlock) {
-    block = block_of(p, m.now, load_weak(shared(w->ranks) + t), w);
-    to = uint64_t(p.graph.pool + uint64_t(block) * p.graph.unit);
-  }
-  store_weak(shared(w->to) + t, to);
-  sync_block();
+  const uint32_t block = place_rows(p, m, rows, w);
   const uint32_t n = load_weak(shared(w->degrees) + t);
   const bool hub = n > kChunk;
   keep_short<Bits>(ballot(kAll, n != 0 && n <= kMasked), base, w);
@@ -343,13 +319,8 @@ __device__ __forceinline__ void sweep_write(const WriteFewParams& p) {
   __shared__ Rewriting memory;
   if (!p.granted->all) return;
   Rewriting* w = &memory;
-  const uint32_t bin = block_index(), t = thread_in_block(), segments = p.binned.numbers[bin], count = p.binned.counts[bin * kGroups + t];
-  store_weak(shared(w->counts) + t, count);
-  store_weak(shared(w->counts) + kGroups + t, count);
-  if (t != 0 && t < kClasses) {
-    const Grant g = p.grants[t];
-    store_weak(shared(w->lists) + t, g.list), store_weak(shared(w->taken) + t, g.taken), store_weak(shared(w->bases) + t, g.base);
-  }
+  const uint32_t bin = block_index(), segments = p.binned.numbers[bin];
+  bring_grants(p, bin, w);
   sync_block();
   for (uint32_t first = 0; first < segments; first += kRows) {
     rewrite<Bits>(p, bin * p.binned.most + first, segments - first < kRows ? segments - first : kRows, w);

@@ -1,4 +1,4 @@
-// Sums over the lanes of a warp, all of which call what is here.
+// Sums over the lanes of a warp, and the largest of their numbers. All lanes call what is here.
 #pragma once
 
 #include "warp.cuh"
@@ -22,6 +22,15 @@ __device__ __forceinline__ N running(N n) {
     if (lane >= d) n += below;
   }
   return n;
+}
+
+// warp_max is the largest of the numbers of a warp.
+__device__ __forceinline__ uint32_t warp_max(uint32_t v) {
+  for (uint32_t x = kWarp / 2; x != 0; x /= 2) {
+    const uint32_t other = shuffle_xor(kAll, v, x);
+    if (other > v) v = other;
+  }
+  return v;
 }
 
 }  // namespace weft
