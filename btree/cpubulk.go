@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"sort"
+	"sync/atomic"
 
 	"github.com/weftgo/weft/device"
 	"github.com/weftgo/weft/internal/batch"
@@ -19,7 +20,7 @@ const bulkGrain = 1 << 10
 func (t *cpuTree[T]) build(ctx context.Context, dev device.Host, n, fill int, write func(to []slot[T], first int)) error {
 	a := t.nodes()
 	next, count, level := uint32(leafNode), (n+fill-1)/fill, 0
-	var below []slot[T] // nodes of the level below, with their low keys
+	var below []T // low keys of the level below, whose nodes end with the last one
 	for items := n; ; items, level = count, level+1 {
 		if level > 0 {
 			if count <= slotCount[T]() {
@@ -27,8 +28,8 @@ func (t *cpuTree[T]) build(ctx context.Context, dev device.Host, n, fill int, wr
 			}
 			count = (count + fill - 1) / fill
 		}
-		first, these := next, make([]slot[T], count)
-		children := below
+		first, lows := next, make([]T, count)
+		children, child := below, next-uint32(len(below))
 		dev.Parallel(count, bulkGrain, func(lo, hi int) {
 			if ctx.Err() != nil {
 				return
@@ -41,22 +42,27 @@ func (t *cpuTree[T]) build(ctx context.Context, dev device.Host, n, fill int, wr
 					write(x.slots[:end-from], from)
 					x.setCount(end - from)
 				} else {
-					x.setChildren(children[from:end])
+					x.adopt(child+uint32(from), children[from:end])
 				}
-				these[i] = slot[T]{T(first + uint32(i)), x.slots[0].key}
+				lows[i] = x.slots[0].key
+				if i > lo {
+					a.link(first+uint32(i), lows[i])
+				}
 			}
 		})
 		if err := ctx.Err(); err != nil {
 			t.reset()
 			return err
 		}
-		these[0].key = 0
-		t.link(dev, these)
-		next, below = first+uint32(count), these
+		lows[0] = 0
+		for i := bulkGrain; i < count; i += bulkGrain {
+			a.link(first+uint32(i), lows[i])
+		}
+		next, below = first+uint32(count), lows
 	}
 	root := a.at(rootNode)
 	root.begin(level, 0, noNode)
-	root.setChildren(below)
+	root.adopt(next-uint32(len(below)), below)
 	t.free, t.leaves = nil, nil
 	*t.control() = control{top: next}
 	t.count(int64(n))
@@ -66,15 +72,21 @@ func (t *cpuTree[T]) build(ctx context.Context, dev device.Host, n, fill int, wr
 // cut is where part i of so many begins, which are as large as each other.
 func cut(n, parts, i int) int { return n/parts*i + min(i, n%parts) }
 
-// link has the nodes of a level lead to each other.
-func (t *cpuTree[T]) link(dev device.Host, level []slot[T]) {
-	a := t.nodes()
-	dev.Parallel(len(level)-1, 8*bulkGrain, func(lo, hi int) {
-		for i := lo; i < hi; i++ {
-			x := a.at(level[i].id())
-			x.high, x.link = uint64(level[i+1].key), level[i+1].id()
-		}
-	})
+// link has the node before one, by number, lead to it as the next of their level.
+func (a nodes[T]) link(to uint32, low T) {
+	x := a.at(to - 1)
+	x.high, x.link = uint64(low), to
+}
+
+// adopt makes nodes side by side the children of an inner node.
+func (n *node[T]) adopt(first uint32, lows []T) {
+	for i, low := range lows {
+		n.slots[i] = slot[T]{T(first) + T(i), low}
+	}
+	for i := len(lows); i < slotCount[T](); i++ {
+		n.slots[i] = n.slots[0]
+	}
+	n.setCount(len(lows))
 }
 
 // copier writes the pairs of a tree, for build.
@@ -93,13 +105,8 @@ func (t *cpuTree[T]) copier() func(to []slot[T], first int) {
 func (e *cpuEngine[K, V, T]) load(ctx context.Context, b *batch.Batch) error {
 	c := &b.Columns
 	if b.Kind == op.Put && !c[batch.Kinds].Given() && !c[batch.OK].Given() {
-		keys, vals := batch.View[K](c[batch.Keys].Host), batch.View[V](c[batch.Vals].Host)
-		if cpu.Ascending(e.Device, keys, e.flip) {
-			return e.lay(ctx, len(keys), func(to []slot[T], first int) {
-				for i := range to {
-					to[i] = slot[T]{T(vals[first+i]), T(keys[first+i] ^ e.flip)}
-				}
-			})
+		if laid, err := e.lay(ctx, batch.View[K](c[batch.Keys].Host), batch.View[V](c[batch.Vals].Host)); laid || err != nil {
+			return err
 		}
 	}
 	defer e.sorter.Trim()
@@ -153,13 +160,49 @@ func (e *cpuEngine[K, V, T]) empty(pairs int) (to *cpuTree[T], done func(error) 
 	}, err
 }
 
-// lay builds a tree.
-func (e *cpuEngine[K, V, T]) lay(ctx context.Context, n int, write func(to []slot[T], first int)) error {
-	to, done, err := e.empty(n)
-	if err != nil {
-		return err
+// glance is how many keys of a batch are looked at before memory is taken for it: few batches that do not ascend begin with so
+// many that do.
+const glance = 1 << 8
+
+// lay builds a tree of ascending pairs, and reports whether they are. Whether keys ascend is seen when they are copied, so that they
+// are read once; if they do not, the tree is given up as one whose context ends.
+func (e *cpuEngine[K, V, T]) lay(ctx context.Context, keys []K, vals []V) (laid bool, err error) {
+	if !cpu.Ascending(e.Device, keys[:min(glance, len(keys))], e.flip) {
+		return false, nil
 	}
-	return done(to.build(ctx, e.Device, n, e.fill, write))
+	to, done, err := e.empty(len(keys))
+	if err != nil {
+		return false, err
+	}
+	ascending, giveUp := context.WithCancel(ctx)
+	defer giveUp()
+	var falls atomic.Bool
+	err = to.build(ascending, e.Device, len(keys), e.fill, func(to []slot[T], first int) {
+		if !writeAscending(to, keys[first:first+len(to)], vals[first:first+len(to)], e.flip) || first > 0 && keys[first]^e.flip <= keys[first-1]^e.flip {
+			falls.Store(true)
+			giveUp()
+		}
+	})
+	switch {
+	case !falls.Load():
+		return true, done(err)
+	case to == e.tree():
+		return false, ctx.Err()
+	}
+	return false, errors.Join(ctx.Err(), to.Free())
+}
+
+// writeAscending writes pairs to slots, and reports whether their keys ascend, as they are stored.
+func writeAscending[K, V, T word](to []slot[T], keys []K, vals []V, flip K) bool {
+	keys, vals = keys[:len(to)], vals[:len(to)]
+	last, falls := keys[0]^flip, 0
+	to[0] = slot[T]{T(vals[0]), T(last)}
+	for i := 1; i < len(to); i++ {
+		k := keys[i] ^ flip
+		falls |= 1 - below(last, k)
+		to[i], last = slot[T]{T(vals[i]), T(k)}, k
+	}
+	return falls == 0
 }
 
 // settlePart is the number of rows that a core settles at a time.

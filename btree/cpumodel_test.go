@@ -152,3 +152,11 @@ func TestSnapshotIsHeld(t *testing.T) {
 	}
 	must(t, m.Check(t.Context()))
 }
+
+// Pairs that ascend are written to nodes as they come, until a key does not.
+func TestBuildsThatFall(t *testing.T) {
+	open := func() conformance.AnyOrderedMap[int32, uint32] {
+		return conformance.Open(t, btree.New[int32, uint32], devicetest.Open(t), nil)
+	}
+	conformance.BuildsThatFall(t, open, 330, 11_263, 11_264, 11_265)
+}

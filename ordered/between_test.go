@@ -32,3 +32,11 @@ func TestBetweenGoesOnBehindReversedPages(t *testing.T) {
 		t.Errorf("%d pairs of %d, or others", len(seen), len(keys))
 	}
 }
+
+// Pairs that ascend are written to leaves as they come, until a key does not.
+func TestBuildsThatFall(t *testing.T) {
+	open := func() conformance.AnyOrderedMap[int32, uint32] {
+		return conformance.Open(t, ordered.New[int32, uint32], devicetest.Open(t), nil)
+	}
+	conformance.BuildsThatFall(t, open, 520, 13_311, 13_312, 13_313)
+}

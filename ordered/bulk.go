@@ -2,6 +2,7 @@ package ordered
 
 import (
 	"context"
+	"sync/atomic"
 
 	"github.com/weftgo/weft/device"
 	"github.com/weftgo/weft/internal/batch"
@@ -45,20 +46,48 @@ func (f *forest[K, V]) bulk(ctx context.Context, dev device.Host, n int, write f
 	return f.replace(x)
 }
 
-// load puts ascending pairs into an empty forest, and reports whether the batch is of such.
+// load puts ascending pairs into an empty forest, and reports whether the batch is of such. Whether keys ascend is seen
+// when they are copied, so that they are read once; a batch whose keys do not is given up then, as one whose context ends.
 func (e *cpuEngine[K, V]) load(ctx context.Context, b *batch.Batch) (loaded bool, err error) {
 	c := &b.Columns
 	if b.Kind != op.Put || c[batch.Kinds].Given() || c[batch.OK].Given() {
 		return false, nil
 	}
 	keys, vals := batch.View[K](c[batch.Keys].Host), batch.View[V](c[batch.Vals].Host)
-	if !cpu.Ascending(e.Device, keys, e.order) {
+	if !cpu.Ascending(e.Device, keys[:min(glance, len(keys))], e.order) {
 		return false, nil
 	}
-	return true, e.forest().bulk(ctx, e.Device, len(keys), func(l *leaf[K, V], first, n int) {
-		for i, k := range keys[first : first+n] {
-			l.keys[i] = k ^ e.order
+	ascending, giveUp := context.WithCancel(ctx)
+	defer giveUp()
+	var falls atomic.Bool
+	err = e.forest().bulk(ascending, e.Device, len(keys), func(l *leaf[K, V], first, n int) {
+		if !l.ascend(keys[first:first+n], vals[first:first+n], e.order) || first > 0 && keys[first]^e.order <= keys[first-1]^e.order {
+			falls.Store(true)
+			giveUp()
 		}
-		l.set(l.keys[:n], vals[first:first+n])
 	})
+	if falls.Load() {
+		return false, ctx.Err()
+	}
+	return true, err
+}
+
+// glance is how many keys of a batch are looked at before memory is taken for it: few batches that do not ascend begin with so
+// many that do.
+const glance = 1 << 8
+
+// ascend makes the leaf one of these pairs, and reports whether their keys ascend, as they are stored.
+func (l *leaf[K, V]) ascend(keys []K, vals []V, order K) bool {
+	to, falls, last := l.keys[:len(keys)], 0, keys[0]^order
+	for i, k := range keys[1:] {
+		k ^= order
+		falls |= notAbove(k, last)
+		to[i+1], last = k, k
+	}
+	to[0] = keys[0] ^ order
+	copy(l.vals[:], vals)
+	for i := len(keys); i < leafPairs; i++ {
+		l.keys[i] = last
+	}
+	return falls == 0
 }

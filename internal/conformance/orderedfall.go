@@ -1,0 +1,37 @@
+package conformance
+
+import (
+	"fmt"
+	"testing"
+)
+
+// BuildsThatFall builds maps of many pairs whose keys ascend up to a place, where one is as large as the one before or
+// smaller: pairs that ascend may be taken as they come, and which do is perhaps seen when most have been taken. Places are those
+// given, and others.
+func BuildsThatFall(t *testing.T, open func() AnyOrderedMap[int32, uint32], places ...int) {
+	const n = 30_000
+	for _, at := range append(places, 1, 2, 300, n/2, n-1) {
+		for _, back := range []int32{1, 5} {
+			t.Run(fmt.Sprintf("at %d by %d", at, back), func(t *testing.T) {
+				keys, vals := make([]int32, n), Sequence[uint32](0, n)
+				for i := range keys {
+					keys[i] = int32(i)*2 - n // of both signs
+				}
+				keys[at] = keys[at-1] + 1 - back
+				m, o := open(), newModel[int32, uint32]()
+				o.put(keys, vals)
+				got, err := m.Build(t.Context(), keys, vals)
+				Want(t, "Build", got, len(o.keys), err)
+				out, ok := make([]uint32, n), make([]bool, n)
+				got, err = m.Get(t.Context(), o.keys, out[:len(o.keys)], ok[:len(o.keys)])
+				Want(t, "Get", got, len(o.keys), err)
+				for i, k := range o.keys {
+					if out[i] != o.pairs[k] {
+						t.Fatalf("key %d has %d, want %d", k, out[i], o.pairs[k])
+					}
+				}
+				must(t, m.Check(t.Context()))
+			})
+		}
+	}
+}
