@@ -154,7 +154,7 @@ func besideSnapshot(t testing.TB, dev device.Device) {
 // Mutants are ways to break the kernels: their PTX with one pattern replaced wherever it occurs in
 // the kernels of a name.
 var mutants = []struct{ name, kernels, pattern, with string }{
-	{"a lookup finds keys in the second half of a leaf only", "get", `ld\.global\.L1::no_allocate\.v2\.b64 {(%rd\d+), (%rd\d+)}, \[(%rd\d+)\];`, "mov.b64 $1, 0; mov.b64 $2, 0;"},
+	{"a lookup goes to the last child of each node", "get", `ld\.global\.v2\.b64 {(%rd\d+), (%rd\d+)}, \[(%rd\d+)\];`, "mov.b64 $1, 0; mov.b64 $2, 0;"},
 	{"a range has pairs beyond its end", "range", `ld\.shared\.u32 (%r\d+), \[(%rd\d+)\+72\];`, "mov.b32 $1, -1;"},
 	{"ranges of half of the lanes are not copied", "range", `setp\.gt\.u32 (%p\d+), (%r\d+), 31;`, "setp.gt.u32 $1, $2, 15;"},
 	{"parts of ranges are copied before they are known", "range", `bar\.warp\.sync 0xffffffff;`, ""},

@@ -19,7 +19,7 @@ import (
 //kernelgen:input bc96e5c477e43e4f0e3d6696ce960a100751a4f0f3b1da71845110f058cfe59a 3318 kernels/include/weft/lookback.cuh
 //kernelgen:input 12f83f2472623dfcdb5cf3ea07fe586775cec10da4c28dc7a585236927028216 5169 kernels/include/weft/order.cuh
 //kernelgen:input c4c958542cbf759461785e0c99a770052f746ceeafeb06c6dba50b20e3940ec0 3778 kernels/include/weft/ordered_find.cuh
-//kernelgen:input 2c0d0221b4a7c77494d0db3cb7b1c2423c9cab11a63ac3ef91b06f32af001532 8893 kernels/include/weft/ordered_index.cuh
+//kernelgen:input 7c1ea4f82aaca34b2590b01fa6923bf763347fce5deb24bdbfc186f16164c0b9 8488 kernels/include/weft/ordered_index.cuh
 //kernelgen:input 5b054470229a4453eff5f4bb5d4c496ec38dfaab975f038712f650c7e631b503 4231 kernels/include/weft/reduce.cuh
 //kernelgen:input 3844d10e56bfb5b2bb8c488edf87f503d07fe3315f36a6d26af5f81e850e250a 4894 kernels/include/weft/shared.cuh
 //kernelgen:input b6a4a0a470083c5db2ddc3dadb2275946d1f16b725fa0fe66607df730c694dc4 5537 kernels/include/weft/slot.cuh

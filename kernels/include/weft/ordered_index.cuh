@@ -90,14 +90,6 @@ struct Keys {
   }
 };
 
-// load_passing reads 16 bytes that nobody writes during the launch, and leaves the cache of the
-// multiprocessor to others.
-__device__ __forceinline__ Word128 load_passing(const void* p) {
-  Word128 v;
-  asm volatile("ld.global.L1::no_allocate.v2.b64 {%0, %1}, [%2];" : "=l"(v.x), "=l"(v.y) : "l"(p) : "memory");
-  return v;
-}
-
 // ---- a thread goes down ------------------------------------------------------
 
 // leaf_of is the leaf that a key belongs to, where `last` is the last one: for keys of
@@ -167,10 +159,7 @@ __device__ __forceinline__ void down(const Index& x, const Tile<K>& tile, uint32
   for (uint32_t l = x.levels; l-- != 0;) {
     Word128 word[kTogether];
 #pragma unroll
-    for (uint32_t q = 0; q < kTogether; q++) {
-      const void* node = tile.part(level + uint64_t(at[q]) * kFanout);
-      word[q] = l == 0 ? load_passing(node) : load_weak(static_cast<const Word128*>(node));
-    }
+    for (uint32_t q = 0; q < kTogether; q++) word[q] = load_weak(static_cast<const Word128*>(tile.part(level + uint64_t(at[q]) * kFanout)));
     const uint32_t end = last >> (kFanBits * l);
 #pragma unroll
     for (uint32_t q = 0; q < kTogether; q++) {
