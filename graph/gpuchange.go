@@ -183,6 +183,9 @@ type badVertex uint32
 
 func (badVertex) Error() string { return "a vertex beyond the limit" }
 
+// mostPlans is more than a batch takes: one for its vertices, one where bins are crowded, one or two where vertices are larger than was known.
+const mostPlans = 8
+
 // run changes the rows: all of it or, after an error, nothing.
 func (c *gpuChange) run(ctx context.Context) error {
 	step := c.plan
@@ -196,7 +199,7 @@ func (c *gpuChange) run(ctx context.Context) error {
 	if c.empties {
 		c.arcs.empties = 1
 	}
-	for {
+	for range mostPlans {
 		if err := c.Submit(c.s, step); err != nil {
 			return err
 		}
@@ -225,6 +228,7 @@ func (c *gpuChange) run(ctx context.Context) error {
 		}
 		c.all, step = max(c.all, int(c.told.all)), c.plan // there may be larger vertices than before
 	}
+	return corrupt("%d plans of a batch had no place for its vertices, up to %d", mostPlans, c.all)
 }
 
 // fits reports whether keys and bins were for all vertices of the batch.
