@@ -142,6 +142,7 @@ func (a *assembler) load(s *statement, ac *access) (instr, error) {
 	in := a.memoryInstr(ac)
 	o := a.operands(s)
 	in.list = o.list(ac.count, ac.typ, o.dstOf)
+	in.agreed = o.more() && s.args[o.i].reg == nil
 	in.a, ac.disp = o.address(ac.space)
 	if len(s.args) > 0 {
 		elems := s.args[0].vec
@@ -226,18 +227,12 @@ func execLoad(w *warp, in *instr, m uint32) {
 
 // loadOnce loads what all lanes want, if that is the same of memory that is there: parameters above all.
 func (w *warp) loadOnce(in *instr, m uint32, first int) bool {
-	ac, from := in.access, &w.rows[in.a]
-	rest := m
-	lane := takeLane(&rest, first)
-	for ; rest != 0; rest &= rest - 1 {
-		if from[lowest(rest)] != from[lane] {
-			return false
-		}
-	}
-	if ac.size > 8 || ac.typ.signed() {
+	ac := in.access
+	if ac.size > 8 || ac.typ.signed() || !in.agreed && !w.rows[in.a].same(m) {
 		return false
 	}
-	seg, off := w.locate(in, lane)
+	rest := m
+	seg, off := w.locate(in, takeLane(&rest, first))
 	if seg == nil {
 		return true
 	}

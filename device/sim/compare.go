@@ -74,10 +74,14 @@ func bit(v bool) uint32 {
 
 func equalLanes(a, b *lanes, m uint32) (p uint32) {
 	if m == fullMask {
-		for i := range a {
-			p = p>>1 | bit(a[i] == b[i])<<(warpSize-1)
+		var q, r, s uint32 // of eight lanes each, as p
+		for i := 7; i >= 0; i-- {
+			p = p<<1 | bit(a[i] == b[i])
+			q = q<<1 | bit(a[i+8] == b[i+8])
+			r = r<<1 | bit(a[i+16] == b[i+16])
+			s = s<<1 | bit(a[i+24] == b[i+24])
 		}
-		return p
+		return p | q<<8 | r<<16 | s<<24
 	}
 	for ; m != 0; m &= m - 1 {
 		if i := lowest(m); a[i] == b[i] {
@@ -91,10 +95,14 @@ func equalLanes(a, b *lanes, m uint32) (p uint32) {
 // which brings them to order.
 func lessLanes(a, b *lanes, flip uint64, m uint32) (p uint32) {
 	if m == fullMask {
-		for i := range a {
-			p = p>>1 | bit(a[i]^flip < b[i]^flip)<<(warpSize-1)
+		var q, r, s uint32
+		for i := 7; i >= 0; i-- {
+			p = p<<1 | bit(a[i]^flip < b[i]^flip)
+			q = q<<1 | bit(a[i+8]^flip < b[i+8]^flip)
+			r = r<<1 | bit(a[i+16]^flip < b[i+16]^flip)
+			s = s<<1 | bit(a[i+24]^flip < b[i+24]^flip)
 		}
-		return p
+		return p | q<<8 | r<<16 | s<<24
 	}
 	for ; m != 0; m &= m - 1 {
 		if i := lowest(m); a[i]^flip < b[i]^flip {

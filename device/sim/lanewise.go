@@ -15,6 +15,25 @@ var (
 // lowest is the lowest lane of a mask that is not empty.
 func lowest(m uint32) int { return bits.TrailingZeros32(m) & (warpSize - 1) }
 
+// same reports whether the lanes of a mask that is not empty hold one value.
+func (a *lanes) same(m uint32) bool {
+	v := a[lowest(m)]
+	if m == fullMask {
+		for _, o := range a {
+			if o != v {
+				return false
+			}
+		}
+		return true
+	}
+	for ; m != 0; m &= m - 1 {
+		if a[lowest(m)] != v {
+			return false
+		}
+	}
+	return true
+}
+
 func apply1(f func(a uint64) uint64) func(w *warp, in *instr, m uint32) {
 	return func(w *warp, in *instr, m uint32) {
 		d, a := &w.rows[in.d], &w.rows[in.a]

@@ -40,8 +40,11 @@ func execCut(mask uint64) func(w *warp, in *instr, m uint32) {
 	return func(w *warp, in *instr, m uint32) {
 		d, a := &w.rows[in.d], &w.rows[in.a]
 		if m == fullMask {
-			for i := range d {
+			for i := 0; i < warpSize; i += 4 {
 				d[i] = a[i] & mask
+				d[i+1] = a[i+1] & mask
+				d[i+2] = a[i+2] & mask
+				d[i+3] = a[i+3] & mask
 			}
 			return
 		}
@@ -86,16 +89,14 @@ func (a *assembler) unpack(o *operands, t typ) (instr, error) {
 	if t.bits%n != 0 || part.bits < 8 {
 		o.fail("%d parts of %d bits", n, t.bits)
 	}
+	mask := part.mask()
 	in.exec = func(w *warp, in *instr, m uint32) {
-		for ; m != 0; m &= m - 1 {
-			i := lowest(m)
-			v := [2]uint64{w.rows[in.a][i]}
-			if t.bits == 128 {
-				v[1] = w.rows[in.a+1][i]
-			}
-			for k, row := range in.list {
-				at := k * part.bits
-				w.rows[row][i] = v[at/64] >> (at % 64) & part.mask()
+		for k, row := range in.list {
+			at := k * part.bits
+			d, a, shift := &w.rows[row], &w.rows[int(in.a)+at/64], at%64
+			for rest := m; rest != 0; rest &= rest - 1 {
+				i := lowest(rest)
+				d[i] = a[i] >> shift & mask
 			}
 		}
 	}

@@ -269,7 +269,7 @@ func (a *assembler) constantPred(v bool) int32 {
 }
 
 // special is the row that holds a special register.
-func (a *assembler) special(name string, fill func(w *warp, lane int) uint64) int32 {
+func (a *assembler) special(name string, fill func(w *warp, row *lanes)) int32 {
 	row, ok := a.sregs[name]
 	if !ok {
 		row = int32(a.p.rows)
@@ -287,7 +287,7 @@ func (a *assembler) addressOf(v *variable, from, mask uint64) int32 {
 		return a.constant((v.addr + from) & mask)
 	}
 	n := slices.Index(a.k.mod.globals, v)
-	return a.special(fmt.Sprintf("%x&%d", mask, n), func(w *warp, _ int) uint64 { return w.launch.module.globals[n].base & mask })
+	return a.special(fmt.Sprintf("%x&%d", mask, n), uniform(func(w *warp) uint64 { return w.launch.module.globals[n].base & mask }))
 }
 
 // Windows of the generic address space: a generic address at or above one of

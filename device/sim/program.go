@@ -75,7 +75,7 @@ type constant struct {
 // A special is a row that holds a special register, or the address of a module's variable.
 type special struct {
 	row  int32
-	fill func(w *warp, lane int) uint64
+	fill func(w *warp, row *lanes)
 }
 
 // kind says how the warp treats an instruction.
@@ -105,7 +105,7 @@ type instr struct {
 	a, b, c  int32   // sources
 	flip     bool    // source predicate c (setp, selp, vote) is negated
 	member   int32   // row of the membermask of a .sync instruction
-	agreed   bool    // which is a number, the same in all lanes
+	agreed   bool    // the membermask, or the base of an address, is a number: the same in all lanes
 	target   int32   // of a branch
 	access   *access // of a memory instruction
 	votes    bool    // bar.red: c is the predicate voted on

@@ -32,27 +32,25 @@ func (s *views) checkRead(w *warp, lane int, seg *segment, at uint64, c *cell, m
 		return false
 	}
 	s.clock++
-	load := *me
-	load.time = s.clock
-	c.remember(load)
+	me.time = s.clock
+	c.remember(me)
 	return true
 }
 
 // remember adds a load.
-func (c *cell) remember(m mark) {
-	if len(c.reads) < historyLength {
-		if c.reads == nil {
-			c.reads = make([]mark, 0, historyLength)
-		}
-		c.reads = append(c.reads, m)
-		return
-	}
-	c.reads[c.next] = m
-	c.next = (c.next + 1) % historyLength
+func (c *cell) remember(m *mark) {
+	c.reads[c.loads%historyLength] = *m
+	c.loads++
 }
 
-// read is one of the loads remembered, the oldest one first.
-func (c *cell) read(i int) *mark { return &c.reads[(c.next+i)%historyLength] }
+// remembered visits the loads of the cell that it knows of, the oldest one first.
+func (c *cell) remembered(yield func(m *mark) bool) {
+	for i := max(0, c.loads-historyLength); i < c.loads; i++ {
+		if !yield(&c.reads[i%historyLength]) {
+			return
+		}
+	}
+}
 
 // checkWrite looks for loads and stores that race with a store to a cell.
 func (s *views) checkWrite(w *warp, lane int, seg *segment, at uint64, c *cell, me *mark) bool {
@@ -62,8 +60,8 @@ func (s *views) checkWrite(w *warp, lane int, seg *segment, at uint64, c *cell, 
 			return false
 		}
 	}
-	for i := range c.reads {
-		if !s.ordered(w, lane, seg, at, t, c, me, c.read(i)) {
+	for m := range c.remembered {
+		if !s.ordered(w, lane, seg, at, t, c, me, m) {
 			return false
 		}
 	}
@@ -172,8 +170,8 @@ func (s *views) checkTransfer(w *work, seg *segment, lo, hi uint64, write bool) 
 				return false
 			}
 		}
-		for i := range c.reads {
-			if write && races(c, at, c.read(i)) {
+		for m := range c.remembered {
+			if write && races(c, at, m) {
 				return false
 			}
 		}

@@ -3,44 +3,69 @@ package sim
 // Special registers. Those that stay the same while a warp runs are rows of
 // its register file; clocks are read.
 
-var specialRegisters = map[string]func(w *warp, lane int) uint64{
-	"%laneid":      func(w *warp, lane int) uint64 { return uint64(lane) },
-	"%warpid":      func(w *warp, lane int) uint64 { return uint64(w.index) },
-	"%nwarpid":     func(w *warp, lane int) uint64 { return maxThreads / warpSize },
-	"%smid":        func(w *warp, lane int) uint64 { return 0 },
-	"%nsmid":       func(w *warp, lane int) uint64 { return units },
-	"%gridid":      func(w *warp, lane int) uint64 { return uint64(w.launch.number) },
-	"%lanemask_eq": func(w *warp, lane int) uint64 { return 1 << lane },
-	"%lanemask_lt": func(w *warp, lane int) uint64 { return 1<<lane - 1 },
-	"%lanemask_le": func(w *warp, lane int) uint64 { return 2<<lane - 1 },
-	"%lanemask_ge": func(w *warp, lane int) uint64 { return uint64(fullMask << lane) },
-	"%lanemask_gt": func(w *warp, lane int) uint64 { return uint64(fullMask << lane << 1) },
+var specialRegisters = map[string]func(w *warp, row *lanes){
+	"%laneid":      byLane(func(lane int) uint64 { return uint64(lane) }),
+	"%warpid":      uniform(func(w *warp) uint64 { return uint64(w.index) }),
+	"%nwarpid":     uniform(func(*warp) uint64 { return maxThreads / warpSize }),
+	"%smid":        uniform(func(*warp) uint64 { return 0 }),
+	"%nsmid":       uniform(func(*warp) uint64 { return units }),
+	"%gridid":      uniform(func(w *warp) uint64 { return uint64(w.launch.number) }),
+	"%lanemask_eq": byLane(func(lane int) uint64 { return 1 << lane }),
+	"%lanemask_lt": byLane(func(lane int) uint64 { return 1<<lane - 1 }),
+	"%lanemask_le": byLane(func(lane int) uint64 { return 2<<lane - 1 }),
+	"%lanemask_ge": byLane(func(lane int) uint64 { return uint64(fullMask << lane) }),
+	"%lanemask_gt": byLane(func(lane int) uint64 { return uint64(fullMask << lane << 1) }),
 
-	"%tid.x":    func(w *warp, lane int) uint64 { return w.thread(lane, 0) },
-	"%tid.y":    func(w *warp, lane int) uint64 { return w.thread(lane, 1) },
-	"%tid.z":    func(w *warp, lane int) uint64 { return w.thread(lane, 2) },
-	"%ntid.x":   func(w *warp, _ int) uint64 { return uint64(w.launch.blockDim[0]) },
-	"%ntid.y":   func(w *warp, _ int) uint64 { return uint64(w.launch.blockDim[1]) },
-	"%ntid.z":   func(w *warp, _ int) uint64 { return uint64(w.launch.blockDim[2]) },
-	"%ctaid.x":  func(w *warp, _ int) uint64 { return uint64(w.block.at[0]) },
-	"%ctaid.y":  func(w *warp, _ int) uint64 { return uint64(w.block.at[1]) },
-	"%ctaid.z":  func(w *warp, _ int) uint64 { return uint64(w.block.at[2]) },
-	"%nctaid.x": func(w *warp, _ int) uint64 { return uint64(w.launch.grid[0]) },
-	"%nctaid.y": func(w *warp, _ int) uint64 { return uint64(w.launch.grid[1]) },
-	"%nctaid.z": func(w *warp, _ int) uint64 { return uint64(w.launch.grid[2]) },
+	"%tid.x":    coordinate(0),
+	"%tid.y":    coordinate(1),
+	"%tid.z":    coordinate(2),
+	"%ntid.x":   uniform(func(w *warp) uint64 { return uint64(w.launch.blockDim[0]) }),
+	"%ntid.y":   uniform(func(w *warp) uint64 { return uint64(w.launch.blockDim[1]) }),
+	"%ntid.z":   uniform(func(w *warp) uint64 { return uint64(w.launch.blockDim[2]) }),
+	"%ctaid.x":  uniform(func(w *warp) uint64 { return uint64(w.block.at[0]) }),
+	"%ctaid.y":  uniform(func(w *warp) uint64 { return uint64(w.block.at[1]) }),
+	"%ctaid.z":  uniform(func(w *warp) uint64 { return uint64(w.block.at[2]) }),
+	"%nctaid.x": uniform(func(w *warp) uint64 { return uint64(w.launch.grid[0]) }),
+	"%nctaid.y": uniform(func(w *warp) uint64 { return uint64(w.launch.grid[1]) }),
+	"%nctaid.z": uniform(func(w *warp) uint64 { return uint64(w.launch.grid[2]) }),
 }
 
-// thread is a coordinate of a lane's thread in its block.
-func (w *warp) thread(lane, axis int) uint64 {
-	n := w.index*warpSize + lane
-	d := w.launch.blockDim
-	switch axis {
-	case 0:
-		return uint64(n % d[0])
-	case 1:
-		return uint64(n / d[0] % d[1])
+// uniform is a register with the same value in all lanes of a warp.
+func uniform(of func(w *warp) uint64) func(w *warp, row *lanes) {
+	return func(w *warp, row *lanes) {
+		v := of(w)
+		for i := range row {
+			row[i] = v
+		}
 	}
-	return uint64(n / (d[0] * d[1]))
+}
+
+// byLane is a register that depends on the lane only.
+func byLane(of func(lane int) uint64) func(w *warp, row *lanes) {
+	var all lanes
+	for i := range all {
+		all[i] = of(i)
+	}
+	return func(_ *warp, row *lanes) { *row = all }
+}
+
+// coordinate is one of the lanes' threads in their block.
+func coordinate(axis int) func(w *warp, row *lanes) {
+	return func(w *warp, row *lanes) {
+		d := w.launch.blockDim
+		n := w.index * warpSize
+		at := [3]int{n % d[0], n / d[0] % d[1], n / (d[0] * d[1])}
+		for i := range row {
+			row[i] = uint64(at[axis])
+			if at[0]++; at[0] == d[0] {
+				at[0] = 0
+				if at[1]++; at[1] == d[1] {
+					at[1] = 0
+					at[2]++
+				}
+			}
+		}
+	}
 }
 
 // The clock counts executed warp instructions: it moves on with every one,

@@ -125,7 +125,7 @@ func (v *vector) join(o *vector) {
 			v.pages[i] = theirs
 		default:
 			own := v.own(i)
-			for k, t := range theirs.time {
+			for k, t := range &theirs.time {
 				own.time[k] = max(own.time[k], t)
 			}
 		}
@@ -147,9 +147,12 @@ func (p *page) compare(o *page) (above, below bool) {
 	if p == nil {
 		return false, true
 	}
-	for k, t := range o.time {
+	for k, t := range &o.time {
 		above = above || p.time[k] > t
 		below = below || p.time[k] < t
+		if above && below {
+			break
+		}
 	}
 	return above, below
 }

@@ -90,8 +90,8 @@ type cell struct {
 	id    int // index in views, 0 while no view needs one
 	n     int
 	msgs  [historyLength]message // in order of time
-	reads []mark                 // the last ones, where races count, in a ring
-	next  int                    // read to be forgotten next, once the ring is full
+	reads [historyLength]mark    // the last ones, where races count, in a ring
+	loads int                    // that it has seen
 }
 
 // A message is one store to a cell.
@@ -247,7 +247,7 @@ func (s *views) cell() *cell {
 	}
 	s.stored++
 	c := &s.store[len(s.store)-1][i]
-	*c = cell{n: 1, reads: c.reads[:0]}
+	*c = cell{n: 1}
 	return c
 }
 

@@ -74,9 +74,7 @@ func (w *warp) reset(b *block, index int, live uint32) {
 		w.rows, w.preds = f.rows, f.preds
 	}
 	for _, s := range p.specials {
-		for i := range warpSize {
-			w.rows[s.row][i] = s.fill(w, i)
-		}
+		s.fill(w, &w.rows[s.row])
 	}
 	for _, l := range w.local {
 		if l != nil {
@@ -312,10 +310,7 @@ func (w *warp) exit(mask uint32) {
 func (w *warp) meet(in *instr, g group) bool {
 	row := &w.rows[in.member]
 	member := uint32(row[lowest(g.mask)])
-	same := true
-	for rest := g.mask & (g.mask - 1); rest != 0 && same && !in.agreed; rest &= rest - 1 {
-		same = uint32(row[lowest(rest)]) == member
-	}
+	same := in.agreed || row.same(g.mask)
 	for rest := g.mask; rest != 0 && !(same && g.mask&^member == 0); rest &= rest - 1 {
 		if lane := lowest(rest); uint32(row[lane])>>lane&1 == 0 {
 			w.fail(in, lane, "membermask 0x%08x lacks the executing lane", uint32(row[lane]))
