@@ -217,6 +217,9 @@ struct BulkParams {
   const void* vals;
   const uint32_t* count;  // of them, at least one
   uint64_t fill;          // slots of a node that are used
+  // Where vals has several for a key: where those of each begin, and which one counts, 1 for the last, 0 for the first. null: one for each.
+  const uint32_t* starts;
+  uint64_t last;
 };
 
 // Levels is how a tree that is laid out at once is made: its nodes lie level by level behind the root.
@@ -252,7 +255,7 @@ __device__ __forceinline__ void bulk(const BulkParams& p) {
       const uint64_t slot = from + lane < to ? from + lane : from;
       typename S::Word w;
       if (at.level == 0)
-        w = S::pair(key_in<S, K>(p.to, p.keys, slot), Key(static_cast<const V*>(p.vals)[slot]));
+        w = S::pair(key_in<S, K>(p.to, p.keys, slot), Key(static_cast<const V*>(p.vals)[p.starts ? p.starts[slot + p.last] - p.last : slot]));
       else
         w = S::pair(slot == 0 ? Key(0) : key_in<S, K>(p.to, p.keys, slot * child), Key(below_first + slot));
       store_relaxed(slot_of<S>(p.to, id, lane), w);

@@ -42,12 +42,14 @@ type boundsRef struct {
 
 // bulkParams is weft::btree::BulkParams of C++.
 type bulkParams struct {
-	_     structs.HostLayout
-	to    treeRef
-	keys  device.Ptr
-	vals  device.Ptr
-	count device.Ptr
-	fill  uint64
+	_      structs.HostLayout
+	to     treeRef
+	keys   device.Ptr
+	vals   device.Ptr
+	count  device.Ptr
+	fill   uint64
+	starts device.Ptr
+	last   uint64
 }
 
 // changeParams is weft::btree::ChangeParams of C++.
@@ -258,12 +260,14 @@ var (
 
 // bulkParams has the layout of weft::btree::BulkParams.
 var (
-	_ [64]byte = [unsafe.Sizeof(bulkParams{})]byte{}
+	_ [80]byte = [unsafe.Sizeof(bulkParams{})]byte{}
 	_ [0]byte  = [unsafe.Offsetof(bulkParams{}.to)]byte{}
 	_ [32]byte = [unsafe.Offsetof(bulkParams{}.keys)]byte{}
 	_ [40]byte = [unsafe.Offsetof(bulkParams{}.vals)]byte{}
 	_ [48]byte = [unsafe.Offsetof(bulkParams{}.count)]byte{}
 	_ [56]byte = [unsafe.Offsetof(bulkParams{}.fill)]byte{}
+	_ [64]byte = [unsafe.Offsetof(bulkParams{}.starts)]byte{}
+	_ [72]byte = [unsafe.Offsetof(bulkParams{}.last)]byte{}
 )
 
 // changeParams has the layout of weft::btree::ChangeParams.

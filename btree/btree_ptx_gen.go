@@ -12,7 +12,7 @@ import (
 //kernelgen:compiler clang version 19.1.7
 //kernelgen:target 80+ptx83,90+ptx83
 //kernelgen:flags -x cuda --cuda-device-only -nocudainc -nocudalib -nostdinc -std=c++17 -Wall -Werror -I kernels/include -O3
-//kernelgen:input ae99b75669f4492ae1b6495519e8fbbbb2870dac1680bb54da5f369e0229cc3c 12858 btree/btree.cu
+//kernelgen:input 1405e2979fbd05dacd4da80390130082c72abf2c3775676914dcd66e2fa80ade 13088 btree/btree.cu
 //kernelgen:input feda6b76ebe182792a50e7d5fc7f46f7edad42f9b2b691e6f69dc1070b37f81b 2926 btree/change.cuh
 //kernelgen:input 4d932e6fc6bef990d0f4225837268389db486d5e748d7ae1cf4a755f71ee8917 3536 btree/get.cuh
 //kernelgen:input 60318b128ff9a61d8f33aad03640fe5c528f9facdffb8614fc68c0fd8c629bfc 4396 btree/order.cuh
@@ -37,15 +37,15 @@ import (
 //kernelgen:input 43acf6e183bfa7a51f733a0983d93545a0ba75da2d2daa144b2ed32a6caaa952 1048 kernels/include/weft/sums.cuh
 //kernelgen:input 0851189fa3150bd3eb30a9b7d5f0dcba58c8fcda1c3598976207e3eea53f4ea7 5348 kernels/include/weft/warp.cuh
 //kernelgen:input 3734d9594b1b33c1868d416df12106a6d15018edf95437b3b5b984e6d6f937e3 816 kernels/include/weft/widths.cuh
-//kernelgen:output 7a4c8b7503ce79341c9d57b2a6db5ac0aaf634deee6bb81156b2978a0680ded9 357495 btree/btree_32_32_sm80.ptx
-//kernelgen:output 0f5e04039987a2b5c066a943364c49508b9b9b59e835e08538822babe639a0a6 357495 btree/btree_32_32_sm90.ptx
-//kernelgen:output 700471e4e135b03fc6660a7e5b029846aea4bc8155b96b94419f3d28ae1186fe 347948 btree/btree_32_64_sm80.ptx
-//kernelgen:output f12fe2849edc7038b07d18dcfa8cc384c7f0f1282bc8b70cd7f97bbabe4c6523 347948 btree/btree_32_64_sm90.ptx
-//kernelgen:output 38f215bd7d21ba6127151a0e93e2a6b10f9669a6e3910d761dd75a63ae155080 346641 btree/btree_64_32_sm80.ptx
-//kernelgen:output c55372941cc8709447d7860a3ff57d4f8f22be594e4c990eb8fcf2fa6e4f4de4 346641 btree/btree_64_32_sm90.ptx
-//kernelgen:output 9ee40fff3f1dd8ef1f8dc25ad6468999fab52f763646f44e2f5129c61fbd858e 347669 btree/btree_64_64_sm80.ptx
-//kernelgen:output 330096fa73b8eae5b31f9e5fda7e86f985d4a8bec3d9ee363ea875530833999d 347669 btree/btree_64_64_sm90.ptx
-//kernelgen:output 1e8992bf35ec795113e3a44ba566b098278f67f771169e99de77e327d5257392 13752 btree/btree_params_gen.go
+//kernelgen:output efb019978223382b2eec440c2b259d78731f266a24f024bd821a21df6ab4ca53 357899 btree/btree_32_32_sm80.ptx
+//kernelgen:output c363c5c9c9ec8733438074426715fe6cfc6fe60f02b7caf320b7a090567d46fa 357899 btree/btree_32_32_sm90.ptx
+//kernelgen:output 054823c3a4e66c6436fb7f35f01f79f2968e8ee72391f5b1ff70a51c116de6cf 348323 btree/btree_32_64_sm80.ptx
+//kernelgen:output ed625a55bb9473bf04413f1c38b76feb989986750cfffd87ca8549bdb0c2b362 348323 btree/btree_32_64_sm90.ptx
+//kernelgen:output 58fdb7d7cc8af1d8a69272af8b34a9babc36d094b34d737d8a8b533707bc7cea 347063 btree/btree_64_32_sm80.ptx
+//kernelgen:output 6c6bd891fb269debc965e73280891056acbf4fc3145f19128ca65d4bd54c9c04 347063 btree/btree_64_32_sm90.ptx
+//kernelgen:output aa0df999cc9fe34b02ca027454735bf8ec3c67fdea4279a482d2f9761bcfbb5c 348118 btree/btree_64_64_sm80.ptx
+//kernelgen:output 43dff00c42a83689f6bcb2d16cf7e9c32f705dc903c1bd1b9bd869605b61b9a5 348118 btree/btree_64_64_sm90.ptx
+//kernelgen:output 61f60370b17d8c24ff75a7399f7de9c54304e00359a5992e6c87aa7f9d9a5284 13908 btree/btree_params_gen.go
 
 //go:embed btree_32_32_sm80.ptx
 var btree32x32SM80 string
@@ -114,7 +114,7 @@ var btree32x32Kernels = map[string]int{
 	"btree_account_32_32":  16,
 	"btree_add_32_32":      24,
 	"btree_adopt_32_32":    136,
-	"btree_bulk_32_32":     64,
+	"btree_bulk_32_32":     80,
 	"btree_change_32_32":   128,
 	"btree_collect_32_32":  56,
 	"btree_copy_32_32":     104,
@@ -136,7 +136,7 @@ var btree32x64Kernels = map[string]int{
 	"btree_account_32_64":  16,
 	"btree_add_32_64":      24,
 	"btree_adopt_32_64":    136,
-	"btree_bulk_32_64":     64,
+	"btree_bulk_32_64":     80,
 	"btree_change_32_64":   128,
 	"btree_collect_32_64":  56,
 	"btree_copy_32_64":     104,
@@ -158,7 +158,7 @@ var btree64x32Kernels = map[string]int{
 	"btree_account_64_32":  16,
 	"btree_add_64_32":      24,
 	"btree_adopt_64_32":    136,
-	"btree_bulk_64_32":     64,
+	"btree_bulk_64_32":     80,
 	"btree_change_64_32":   128,
 	"btree_collect_64_32":  56,
 	"btree_copy_64_32":     104,
@@ -180,7 +180,7 @@ var btree64x64Kernels = map[string]int{
 	"btree_account_64_64":  16,
 	"btree_add_64_64":      24,
 	"btree_adopt_64_64":    136,
-	"btree_bulk_64_64":     64,
+	"btree_bulk_64_64":     80,
 	"btree_change_64_64":   128,
 	"btree_collect_64_64":  56,
 	"btree_copy_64_64":     104,

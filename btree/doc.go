@@ -98,7 +98,7 @@
 // has, and the number of the node that has what it was before: 16 bytes. The head of such a list keeps its address, so
 // nothing above it changes when a leaf is copied. A clock moves on with each snapshot. InPlace copies a leaf before its
 // first change since the newest snapshot that is held, which takes as much as the leaves that change, and changes it where it
-// is else; the clock stands while a batch runs. OutOfPlace copies it before every change, since kernels of users may
+// is else; the clock stands while a batch runs. Times and lists grow with the tree while a snapshot is held, or when kernels of users have seen it. OutOfPlace copies it before every change, since kernels of users may
 // take a snapshot at any moment: a write has no time at first, and whoever meets it first, writer or reader, sets
 // it by the clock (Wei et al., "Constant-time snapshots with applications to concurrent data structures", PPoPP 2021).
 // Inner nodes have no versions, and splits copy nothing: the right node of a split begins with the list of the

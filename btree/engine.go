@@ -67,7 +67,7 @@ func (p *policy) Mixed() batch.Flags {
 // Before is for [core.Policy]: a change has all nodes that it may need before it begins.
 func (p *policy) Before(_ context.Context, now core.Counters, _ *device.Stream, b *batch.Batch) (n int, report bool, err error) {
 	if p.engine.loads(b) {
-		return min(b.N, maxOps), false, nil
+		return min(b.N, maxLoad), false, nil
 	}
 	inserts := b.N
 	if !b.Inserts() {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"sync"
+	"sync/atomic"
 	"unsafe"
 
 	"github.com/weftgo/weft/device"
@@ -11,7 +12,6 @@ import (
 	"github.com/weftgo/weft/internal/core"
 	"github.com/weftgo/weft/internal/gpu"
 	"github.com/weftgo/weft/internal/gpu/prim"
-	"github.com/weftgo/weft/internal/op"
 )
 
 //go:generate go run ../cmd/weftgen -loader=false -target 80+ptx83,90+ptx83 -widths 32_32,32_64,64_32,64_64 -type btree::Tree=treeRef -type btree::Order=orderRef -type inorder::Bounds=boundsRef btree.cu
@@ -31,8 +31,9 @@ type gpuEngine struct {
 	fill   int // slots of a node that a bulk load uses
 
 	versions Versions
-	clock    uint64 // the last time of a snapshot, of all generations
-	pool     int    // nodes for copies that an update has, at least
+	clock    uint64      // the last time of a snapshot, of all generations
+	pool     int         // nodes for copies that an update has, at least
+	refs     atomic.Bool // kernels of users have asked for a tree with versions
 
 	turn sync.Mutex // of who submits something that takes its turn
 
@@ -96,7 +97,7 @@ func (e *gpuEngine) open(dev device.Device, w batch.Widths) (err error) {
 // tree makes one with memory for so many nodes. Its versions begin on the stream of the engine.
 func (e *gpuEngine) tree(nodes int) (*tree, error) {
 	t, err := newTree(e.Dev, e.shape, nodes)
-	if err != nil || e.versions == Whole {
+	if err != nil || e.versions == Whole || e.lazy() {
 		return t, err
 	}
 	if err = e.newPast(e.Stream, t); err != nil {
@@ -174,12 +175,13 @@ func (e *gpuEngine) Counters(ctx context.Context) (core.Counters, error) {
 		if err := e.Stream.CopyOut(ctx, unsafe.Slice((*byte)(unsafe.Pointer(&c[0])), unsafe.Sizeof(c)), t.buf.Ptr); err != nil {
 			return core.Counters{}, err
 		}
-		if t.past != nil {
-			if err := t.past.count(ctx, e.Stream); err != nil {
-				return core.Counters{}, err
-			}
+		if err := t.past.count(ctx, e.Stream); err != nil {
+			return core.Counters{}, err
 		}
 		e.known, e.stale = c[0], false
+		if err := e.giveBack(e.mostWork()); err != nil {
+			return core.Counters{}, err
+		}
 	}
 	t.tally, t.most = e.known.tally, e.known.given()
 	return core.Counters{Live: t.tally.Live, Used: t.tally.Used}, nil
@@ -242,14 +244,8 @@ func (e *gpuEngine) fits(n, inserts int) bool {
 	return n <= e.mostOps() && !e.parts() && e.now().most+e.needAll(n, inserts)-e.known.left() <= e.now().room()
 }
 
-// loads is for the policy.
-func (e *gpuEngine) loads(b *batch.Batch) bool {
-	mixed := b.Columns[batch.Kinds].Given()
-	return b.Flags&batch.Order != 0 && !mixed && (b.Kind == op.Put || b.Kind == op.PutNew) && e.isEmpty() && b.N >= e.fill
-}
-
 // parts reports whether the tree has to be copied before it is changed.
-func (e *gpuEngine) parts() bool { return e.now().past == nil && e.leases.Held() }
+func (e *gpuEngine) parts() bool { return e.versions == Whole && e.leases.Held() }
 
 // mostOps is how many operations are run at once: where each may copy a leaf, as many as need an eighth
 // of the nodes, so that memory grows by no more.
@@ -361,13 +357,6 @@ func (e *gpuEngine) compact(ctx context.Context) error {
 	return e.become(to, n)
 }
 
-// become makes a tree that has been laid out at once the one in use.
-func (e *gpuEngine) become(to *tree, pairs int) error {
-	e.known, e.stale = control{}, true
-	to.most = nodesFor(pairs, e.fill)
-	return e.leases.Replace(to)
-}
-
 // copyAll submits laying out the n pairs of a tree in another one.
 func (e *gpuEngine) copyAll(s *device.Stream, t, to *tree, n int) error {
 	if err := e.ordered(s, t, 0); err != nil {
@@ -385,17 +374,8 @@ func (e *gpuEngine) copyAll(s *device.Stream, t, to *tree, n int) error {
 	if err := s.Fill(e.work.Ptr+count, uint32(n), 1); err != nil {
 		return err
 	}
-	return e.layOutTree(s, to, p.keys, p.vals, e.work.Ptr+count, n)
+	return e.layOutTree(s, to, bulkParams{keys: p.keys, vals: p.vals, count: e.work.Ptr + count}, n)
 }
-
-// layOutTree submits writing a tree of pairs, at most n.
-func (e *gpuEngine) layOutTree(s *device.Stream, to *tree, keys, vals, count device.Ptr, n int) error {
-	p := bulkParams{to: e.refOf(to), keys: keys, vals: vals, count: count, fill: uint64(e.fill)}
-	return device.Launch(s, e.bulk, gpu.Wave(e.Dev, bulkLanes*nodesFor(n, e.fill)), gpu.Block, &p)
-}
-
-// bulkLanes are those that write a node (btree.cu).
-const bulkLanes = 16
 
 // memory makes a buffer large enough, behind what has had its turn.
 func (e *gpuEngine) memory(buf *device.Buffer, bytes int) (err error) {

@@ -57,15 +57,15 @@ func (e *gpuEngine) run(ctx context.Context, s *device.Stream, b *batch.Batch, a
 	e.turn.Lock()
 	defer e.turn.Unlock()
 	t := e.now()
+	if e.loads(b) {
+		return e.load(s, b, at, submit)
+	}
 	if b.Flags&batch.Order != 0 {
 		m := e.layOut(b.N, device.Ptr(at))
 		if err := e.memory(&e.work, int(m.end)); err != nil {
 			return err
 		}
 		m = e.layOut(b.N, e.work.Ptr+device.Ptr(at))
-		if e.loads(b) {
-			return e.load(s, b, &m, submit)
-		}
 		return e.submitChange(s, t, b, submit, func() error { return e.merge(s, t, b, &m) })
 	}
 	c := &b.Columns
@@ -172,10 +172,9 @@ func (e *gpuEngine) changeHost(ctx context.Context, b *batch.Batch) error {
 	}
 	var at prim.Carve
 	places := columnsAt(&at, b)
-	m := e.layOut(b.N, device.Ptr(at))
 	there := *b
 	err := e.inTurn(e.Stream, func() error {
-		if err := e.memory(&e.work, int(m.end)); err != nil {
+		if err := e.memory(&e.work, e.workOf(b, at)); err != nil {
 			return err
 		}
 		for r, c := range b.Columns {
@@ -203,6 +202,14 @@ func (e *gpuEngine) changeHost(ctx context.Context, b *batch.Batch) error {
 	return errors.Join(err, e.Stream.Sync(ctx))
 }
 
+// workOf is the size of the work of a change of a batch, with so much before it.
+func (e *gpuEngine) workOf(b *batch.Batch, at prim.Carve) int {
+	if e.loads(b) {
+		return int(e.layOutLoad(b, device.Ptr(at)).end)
+	}
+	return int(e.layOut(b.N, device.Ptr(at)).end)
+}
+
 // columnsAt lays out memory for the columns of a batch.
 func columnsAt(at *prim.Carve, b *batch.Batch) (places [len(batch.Columns{})]device.Ptr) {
 	for r, c := range b.Columns {
@@ -221,6 +228,8 @@ type merging struct {
 	keys, vals, there, states device.Ptr // of different keys
 	rest                      rest
 	scratch, end              device.Ptr
+
+	sorting device.Ptr // scratch of the sort of a load
 }
 
 // layOut gives a change of n rows its memory from a place on.
@@ -241,28 +250,32 @@ func (m *merging) scratchBytes() int { return max(m.sort.ScratchBytes(), m.group
 // combine submits sorting a batch and running the operations on each key. With look, the tree
 // is asked first what the keys have.
 func (e *gpuEngine) combine(s *device.Stream, t *tree, b *batch.Batch, m *merging, look bool) error {
-	c := &b.Columns
 	scratch := device.Buffer{Ptr: m.scratch, Size: m.scratchBytes()}
-	m.sort.From.Keys = c[batch.Keys].Ptr
+	m.sort.From.Keys = b.Columns[batch.Keys].Ptr
 	if err := e.prims.Sort(s, &m.sort, scratch); err != nil {
 		return err
 	}
 	if err := e.prims.Group(s, &m.group, scratch); err != nil {
 		return err
 	}
-	p := settleParams{
+	if !look {
+		return e.settleKeys(s, b, m, 0)
+	}
+	get := getParams{tree: e.refOf(t), keys: m.keys, vals: m.vals, found: m.there, count: m.group.Count, n: uint64(b.N)}
+	if err := e.launchGet(s, t, b.N, &get, 0); err != nil {
+		return err
+	}
+	return e.settleKeys(s, b, m, m.there)
+}
+
+// settleKeys submits running the operations on each key. there says which the tree has; 0: nobody has looked.
+func (e *gpuEngine) settleKeys(s *device.Stream, b *batch.Batch, m *merging, there device.Ptr) error {
+	c := &b.Columns
+	return device.Launch(s, e.settle, gpu.Wave(e.Dev, b.N), gpu.Block, &settleParams{
 		order: m.sort.To.Vals, starts: m.group.Offsets, count: m.group.Count, vals: c[batch.Vals].Ptr, kinds: c[batch.Kinds].Ptr,
-		out: c[batch.Out].Ptr, ok: c[batch.OK].Ptr, entryVals: m.vals, states: m.states,
+		out: c[batch.Out].Ptr, ok: c[batch.OK].Ptr, entryVals: m.vals, there: there, states: m.states,
 		n: uint32(b.N), kind: uint32(b.Kind), flags: uint32(b.Flags &^ batch.Report),
-	}
-	if look {
-		p.there = m.there
-		get := getParams{tree: e.refOf(t), keys: m.keys, vals: m.vals, found: m.there, count: m.group.Count, n: uint64(b.N)}
-		if err := e.launchGet(s, t, b.N, &get, 0); err != nil {
-			return err
-		}
-	}
-	return device.Launch(s, e.settle, gpu.Wave(e.Dev, b.N), gpu.Block, &p)
+	})
 }
 
 // merge submits the launches of a change whose duplicates have the outcome of batch order.
@@ -274,24 +287,6 @@ func (e *gpuEngine) merge(s *device.Stream, t *tree, b *batch.Batch, m *merging)
 	}
 	p := changeParams{tree: e.refOf(t), keys: m.keys, vals: m.vals, states: m.states, count: m.group.Count, n: uint64(b.N)}
 	return e.launchChange(s, t, b, &p, m.rest)
-}
-
-// load submits making a tree of a batch of insertions, in the place of one that is empty.
-func (e *gpuEngine) load(s *device.Stream, b *batch.Batch, m *merging, submit func(*device.Stream, func() error) error) error {
-	to, err := e.tree(nodesFor(b.N, e.fill))
-	if err != nil {
-		return err
-	}
-	err = submit(s, func() error {
-		if err := e.combine(s, nil, b, m, false); err != nil {
-			return err
-		}
-		return e.layOutTree(s, to, m.keys, m.vals, m.group.Count, b.N)
-	})
-	if err != nil {
-		return errors.Join(err, s.Sync(context.Background()), to.Free())
-	}
-	return e.become(to, b.N)
 }
 
 // deleteRanges removes the pairs of ranges on the device: finding them is for the device, and

@@ -67,6 +67,8 @@ type past struct {
 	pool    int            // nodes that these have
 	epoch   epoch.Counters
 	stocked bool // there may be free nodes in the stacks
+	stale   bool // something has been copied or freed since the counters were read
+	rests   bool // nobody needs it: it does not grow with the tree
 }
 
 // heldVersion is a snapshot of the host.
@@ -81,6 +83,12 @@ type heldVersion struct {
 func (e *gpuEngine) newPast(s *device.Stream, t *tree) (err error) {
 	p := &past{}
 	t.past = p
+	defer func() {
+		if err != nil { // what has been submitted may use it
+			err = errors.Join(err, s.Sync(context.Background()), p.free(e.Dev))
+			t.past = nil
+		}
+	}()
 	if p.words, err = e.Dev.Reserve(maxNodesOf(t) * pastBytes); err != nil {
 		return fmt.Errorf("versions of %d nodes: %w", maxNodesOf(t), err)
 	}
@@ -127,9 +135,24 @@ func (p *past) fill(s *device.Stream, nodes int) error {
 
 // grow takes memory for so many nodes of a tree, and their versions.
 func (e *gpuEngine) grow(t *tree, nodes int) error {
-	if err := t.grow(nodes); err != nil || t.past == nil || t.room() <= t.past.filled {
+	if err := t.grow(nodes); err != nil || t.past == nil || t.past.rests || t.room() <= t.past.filled {
 		return err
 	}
+	return e.inTurn(e.Stream, func() error { return t.past.fill(e.Stream, t.room()) })
+}
+
+// lazy reports whether a tree has a past only while snapshots are held: changes cost nothing more else. Kernels of users expect one always.
+func (e *gpuEngine) lazy() bool { return e.versions == InPlace && !e.refs.Load() }
+
+// wake sees to it that a tree has a past, up to its last node. It is called with the turn.
+func (e *gpuEngine) wake(t *tree) error {
+	if t.past == nil {
+		return e.inTurn(e.Stream, func() error { return e.newPast(e.Stream, t) })
+	}
+	if err := t.past.grow(t.room()); err != nil {
+		return err
+	}
+	t.past.rests = false
 	return e.inTurn(e.Stream, func() error { return t.past.fill(e.Stream, t.room()) })
 }
 
@@ -239,7 +262,7 @@ func (p *past) changed(outside bool) {
 	if p == nil {
 		return
 	}
-	p.stocked = p.stocked || outside
+	p.stocked, p.stale = p.stocked || outside, p.stale || outside || len(p.held) > 0
 	for _, h := range p.held {
 		h.order.nodes = 0
 	}
@@ -247,12 +270,15 @@ func (p *past) changed(outside bool) {
 
 // count reads the counters, behind all changes.
 func (p *past) count(ctx context.Context, s *device.Stream) (err error) {
+	if p == nil || !p.stale {
+		return nil
+	}
 	head := unsafe.Slice((*byte)(unsafe.Pointer(&p.known)), unsafe.Offsetof(p.known.stacks))
 	if err = s.CopyOut(ctx, head, p.control.Ptr); err != nil {
 		return err
 	}
 	p.epoch, err = p.epochs.Counters(ctx, s)
-	p.stocked = p.spare() > 0
+	p.stocked, p.stale = p.spare() > 0, err != nil
 	return err
 }
 
@@ -286,10 +312,13 @@ func (e *gpuEngine) pairsAt(t *tree, time uint64) uint64 {
 // Pin is for [core.Versioner]. Without versions, a generation that somebody holds never changes.
 func (e *gpuEngine) Pin(ctx context.Context) (version uint64, err error) {
 	t := e.now()
-	p := t.past
-	if p == nil {
+	if e.versions == Whole {
 		return 0, nil
 	}
+	if err := e.wake(t); err != nil {
+		return 0, err
+	}
+	p := t.past
 	e.turn.Lock()
 	defer e.turn.Unlock()
 	var pin *epoch.Pin
@@ -330,7 +359,7 @@ func (e *gpuEngine) Unpin(_ context.Context, time uint64) error {
 	t.past.held = slices.Delete(t.past.held, i, i+1)
 	e.turn.Unlock()
 	e.stale = true
-	t.past.stocked = true
+	t.past.stocked, t.past.stale, t.past.rests = true, true, e.lazy() && len(t.past.held) == 0
 	err := e.alone(func(s *device.Stream) error { return h.pin.Release(s) })
 	return errors.Join(err, h.order.free(e.Dev))
 }

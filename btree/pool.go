@@ -78,7 +78,7 @@ func (t *tree) grow(nodes int) error {
 
 // growPast takes memory for the versions of all nodes.
 func (t *tree) growPast() error {
-	if t.past == nil {
+	if t.past == nil || t.past.rests {
 		return nil
 	}
 	return t.past.grow(t.room())

@@ -46,6 +46,9 @@ const (
 // A change by that Ref is refused, and reported as weft.ErrFull by Sync. On a CPU,
 // View returns device.ErrNoKernels. An error of submit is returned.
 func (t *table) View(ctx context.Context, s *device.Stream, submit func(Ref) error) error {
+	if err := t.refer(ctx, "View"); err != nil {
+		return err
+	}
 	return t.core.View(ctx, s, func(p core.Parts) error { return submit(t.kernels().viewRef(p.(*tree))) })
 }
 
@@ -63,8 +66,26 @@ func (t *table) View(ctx context.Context, s *device.Stream, submit func(Ref) err
 //
 // On a CPU, Update returns device.ErrNoKernels.
 func (t *table) Update(ctx context.Context, s *device.Stream, maxInserts int, submit func(Ref) error) error {
+	if err := t.refer(ctx, "Update"); err != nil {
+		return err
+	}
 	return t.core.Update(ctx, s, maxInserts, func(p core.Parts) error {
 		return submit(t.kernels().changingRef(p.(*tree), maxInserts))
+	})
+}
+
+// refer has trees with versions keep a past from now on, which kernels of users read.
+func (t *table) refer(ctx context.Context, method string) error {
+	e, ok := t.policy.engine.(*gpuEngine)
+	if !ok || !e.lazy() {
+		return nil
+	}
+	return t.core.Alone(ctx, method, func(core.Counters) error {
+		if err := e.wake(e.now()); err != nil {
+			return err
+		}
+		e.refs.Store(true)
+		return nil
 	})
 }
 
@@ -107,6 +128,7 @@ func (e *gpuEngine) Update(s *device.Stream, n int, f func() error) error {
 	e.stale, t.order.nodes = true, 0
 	t.past.changed(e.versions == OutOfPlace)
 	if t.past != nil {
+		t.past.stale = true
 		t.past.reserve, t.past.pool = e.need(n)+e.residentTiles(), e.poolOf(t) // of the same nodes as the need below
 	}
 	t.most = min(t.room(), t.most+e.updateNeed(n))

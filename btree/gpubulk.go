@@ -1,0 +1,117 @@
+package btree
+
+import (
+	"context"
+	"errors"
+
+	"github.com/weftgo/weft/device"
+	"github.com/weftgo/weft/internal/batch"
+	"github.com/weftgo/weft/internal/gpu"
+	"github.com/weftgo/weft/internal/gpu/prim"
+	"github.com/weftgo/weft/internal/op"
+)
+
+// maxLoad is the number of pairs that are loaded at once, whatever maxOps says: what does not come with the load is inserted, at a tenth of the rate.
+const maxLoad = 1 << 28
+
+// loads is for the policy.
+func (e *gpuEngine) loads(b *batch.Batch) bool {
+	mixed := b.Columns[batch.Kinds].Given()
+	return b.Flags&batch.Order != 0 && !mixed && (b.Kind == op.Put || b.Kind == op.PutNew) && e.isEmpty() && b.N >= e.fill
+}
+
+// carries reports whether values are sorted with their keys: nobody wants to know of single operations then, and of a key the first value or the last one counts.
+func (e *gpuEngine) carries(b *batch.Batch) bool {
+	c := &b.Columns
+	return !c[batch.OK].Given() && !c[batch.Out].Given() && c[batch.Vals].Width == e.Widths.Val
+}
+
+// layOutLoad gives a load its memory from a place on: sixteen bytes a pair of 32 bits. What the sort works with is free behind it.
+func (e *gpuEngine) layOutLoad(b *batch.Batch, at device.Ptr) (m merging) {
+	n, c := b.N, prim.Carve(at)
+	w := prim.Widths{Key: e.Widths.Key, Val: 4}
+	if e.carries(b) {
+		w.Val = e.Widths.Val
+	}
+	m.sort = prim.Sort{Widths: w, N: n, Hi: 8 * w.Key, Signed: e.flip != 0, To: prim.Rows{Keys: c.Take(n * w.Key), Vals: c.Take(n * w.Val)}}
+	sorting := c
+	m.sorting = sorting.Take(m.sort.ScratchBytes())
+	m.keys = c.Take(n * w.Key)
+	m.group = prim.Group{N: n, Key: w.Key, Keys: m.sort.To.Keys, Offsets: c.Take(4 * (n + 1)), Count: c.Take(4), Distinct: m.keys}
+	if !e.carries(b) {
+		m.vals, m.states = c.Take(n*e.Widths.Val), c.Take(n)
+	}
+	m.scratch = c.Take(m.group.ScratchBytes())
+	m.end = device.Ptr(max(c, sorting))
+	return m
+}
+
+// load submits making a tree of a batch of insertions, in the place of one that is empty.
+func (e *gpuEngine) load(s *device.Stream, b *batch.Batch, at int, submit func(*device.Stream, func() error) error) error {
+	if err := e.memory(&e.work, int(e.layOutLoad(b, device.Ptr(at)).end)); err != nil {
+		return err
+	}
+	m := e.layOutLoad(b, e.work.Ptr+device.Ptr(at))
+	to, err := e.tree(nodesFor(b.N, e.fill))
+	if err != nil {
+		return err
+	}
+	if err = submit(s, func() error { return e.launchLoad(s, to, b, &m) }); err != nil {
+		return errors.Join(err, s.Sync(context.Background()), to.Free())
+	}
+	return e.become(to, b.N)
+}
+
+func (e *gpuEngine) launchLoad(s *device.Stream, to *tree, b *batch.Batch, m *merging) error {
+	c := &b.Columns
+	p := bulkParams{keys: m.keys, vals: m.vals, count: m.group.Count}
+	m.sort.From.Keys = c[batch.Keys].Ptr
+	if e.carries(b) {
+		m.sort.From.Vals = c[batch.Vals].Ptr
+		p.vals, p.starts = m.sort.To.Vals, m.group.Offsets
+		if b.Kind == op.Put {
+			p.last = 1
+		}
+	}
+	if err := e.prims.Sort(s, &m.sort, device.Buffer{Ptr: m.sorting, Size: m.sort.ScratchBytes()}); err != nil {
+		return err
+	}
+	if err := e.prims.Group(s, &m.group, device.Buffer{Ptr: m.scratch, Size: m.group.ScratchBytes()}); err != nil {
+		return err
+	}
+	if !e.carries(b) {
+		if err := e.settleKeys(s, b, m, 0); err != nil {
+			return err
+		}
+	}
+	return e.layOutTree(s, to, p, b.N)
+}
+
+// become makes a tree that has been laid out at once the one in use.
+func (e *gpuEngine) become(to *tree, pairs int) error {
+	e.known, e.stale = control{}, true
+	to.most = nodesFor(pairs, e.fill)
+	return e.leases.Replace(to)
+}
+
+// layOutTree submits writing a tree of pairs, at most n.
+func (e *gpuEngine) layOutTree(s *device.Stream, to *tree, p bulkParams, n int) error {
+	p.to, p.fill = e.refOf(to), uint64(e.fill)
+	return device.Launch(s, e.bulk, gpu.Wave(e.Dev, bulkLanes*nodesFor(n, e.fill)), gpu.Block, &p)
+}
+
+// bulkLanes are those that write a node (btree.cu).
+const bulkLanes = 16
+
+// mostWork is the size of work that is kept: twice what other changes need. That of larger loads is given back.
+func (e *gpuEngine) mostWork() int { return 2 * int(e.layOut(maxOps, 0).end) }
+
+// giveBack frees work of more bytes, behind all changes.
+func (e *gpuEngine) giveBack(most int) error {
+	if e.work.Size <= most {
+		return nil
+	}
+	old := e.work
+	e.work = device.Buffer{}
+	return e.Dev.Free(old)
+}
