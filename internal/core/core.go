@@ -199,6 +199,14 @@ const (
 // String is the kind's name in messages.
 func (k Kind) String() string { return [...]string{"map", "set", "multimap", "ordered map"}[k] }
 
+// one is the kind's name with its article.
+func (k Kind) one() string {
+	if k == OrderedMap {
+		return "an " + k.String()
+	}
+	return "a " + k.String()
+}
+
 // unique reports whether a key has one value.
 func (k Kind) unique() bool { return k == Map || k == OrderedMap }
 

@@ -137,8 +137,8 @@ func (t *Table) accepts(h []byte) error {
 		return fmt.Errorf("%w: unknown kind %d", op.ErrFormat, h[0])
 	}
 	if kind != t.Kind.saved() || types != t.Types {
-		return fmt.Errorf("%w: it holds a %v of %v and %v, this is a %v of %v and %v",
-			op.ErrFormat, kind, types.Key, types.Val, t.Kind, t.Types.Key, t.Types.Val)
+		return fmt.Errorf("%w: it holds %s of %v and %v, this is %s of %v and %v",
+			op.ErrFormat, kind.one(), types.Key, types.Val, t.Kind.one(), t.Types.Key, t.Types.Val)
 	}
 	return nil
 }

@@ -49,6 +49,7 @@ func shapes() []shape {
 		mapShape[id, score]("map id score", "map uint64 float32"),
 		mapShape[uint, uint]("map uint uint", "map uint64 uint64"),
 		mapShape[int, float64]("map int float64", "map int64 float64"),
+		{"ordered map uint64 float32", core.OrderedMap, batch.MapWidths[uint64, float32](), core.MapTypes[uint64, float32](), "map uint64 float32"},
 		{"multimap uint32 uint32", core.MultiMap, batch.MapWidths[uint32, uint32](), core.MapTypes[uint32, uint32](), ""},
 		{"set uint32", core.Set, batch.SetWidths[uint32](), core.SetTypes[uint32](), ""},
 		{"set int32", core.Set, batch.SetWidths[int32](), core.SetTypes[int32](), ""},
@@ -115,7 +116,7 @@ func TestLoadTakesItsOwn(t *testing.T) {
 			switch {
 			case same && (n != 5 || err != nil):
 				t.Errorf("%s of %s: %d, %v", to.name, from.name, n, err)
-			case !same && (n != 0 || !errors.Is(err, op.ErrFormat) || table.Len() != 0 || !strings.Contains(err.Error(), "this is a")):
+			case !same && (n != 0 || !errors.Is(err, op.ErrFormat) || table.Len() != 0 || !strings.Contains(err.Error(), "this is "+map[bool]string{true: "an ", false: "a "}[to.kind == core.OrderedMap]+to.kind.String())):
 				t.Errorf("%s of %s: %d, %v, want ErrFormat", to.name, from.name, n, err)
 			}
 			if same {

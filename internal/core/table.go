@@ -99,7 +99,7 @@ func (t *Table) CheckKind(k op.Kind) error {
 	if t.Kind.unique() {
 		of = fmt.Sprintf(" of %v values", t.Types.Val)
 	}
-	return fmt.Errorf("%w: a %v%s has no kind %d (%v)", device.ErrInvalid, t.Kind, of, k, k)
+	return fmt.Errorf("%w: %s%s has no kind %d (%v)", device.ErrInvalid, t.Kind.one(), of, k, k)
 }
 
 // ---- lookups ------------------------------------------------------------------
