@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"iter"
+	"math"
 	"slices"
 
 	"github.com/weftgo/weft/device"
@@ -177,7 +178,7 @@ func (r *PairRows[K, V]) Reset() { r.Offsets, r.Keys, r.Vals = r.Offsets[:0], r.
 // its limit: at lo, unless there can be no more.
 func (r *PairRows[K, V]) Next(i, limit int, hi K) (lo K, more bool) {
 	keys, _ := r.Row(i)
-	if limit == 0 || len(keys) < limit || keys[len(keys)-1] == hi {
+	if limit <= 0 || len(keys) < limit || keys[len(keys)-1] == hi {
 		return hi, false
 	}
 	return keys[len(keys)-1] + 1, true
@@ -186,7 +187,7 @@ func (r *PairRows[K, V]) Next(i, limit int, hi K) (lo K, more bool) {
 // NextBackward is Next for RangeBackward of a range down to lo: it goes on at hi.
 func (r *PairRows[K, V]) NextBackward(i, limit int, lo K) (hi K, more bool) {
 	keys, _ := r.Row(i)
-	if limit == 0 || len(keys) < limit || keys[len(keys)-1] == lo {
+	if limit <= 0 || len(keys) < limit || keys[len(keys)-1] == lo {
 		return lo, false
 	}
 	return keys[len(keys)-1] - 1, true
@@ -220,8 +221,8 @@ func (m *seeker[K, V]) RangeBackward(ctx context.Context, lo, hi []K, limit int,
 }
 
 func (m *seeker[K, V]) expand(ctx context.Context, method string, b *batch.Batch, rows *PairRows[K, V]) error {
-	if b.Limit < 0 {
-		return fmt.Errorf("%s: %s: %w: limit %d", m.of.Name, method, device.ErrInvalid, b.Limit)
+	if err := m.limited(method, b); err != nil {
+		return err
 	}
 	at, first, n := max(0, len(rows.Offsets)-1), len(rows.Vals), b.N
 	offsets := slices.Grow(rows.Offsets[:at], n+1)[:at+n+1]
@@ -255,12 +256,22 @@ func (m *seeker[K, V]) expandOn(s *device.Stream, method string, b *batch.Batch,
 	if keys.Len() != vals.Len() {
 		panic(fmt.Sprintf("%s: %s: room for %d keys, but %d values", m.of.Name, method, keys.Len(), vals.Len()))
 	}
-	if b.Limit < 0 {
-		return fmt.Errorf("%s: %s: %w: limit %d", m.of.Name, method, device.ErrInvalid, b.Limit)
+	if err := m.limited(method, b); err != nil {
+		return err
 	}
 	b.Columns[batch.Counts], b.Columns[batch.Offsets] = batch.OutputOn(counts), batch.OffsetsOn(offsets)
 	b.Columns[batch.OutKeys], b.Columns[batch.Vals] = batch.RowsOn(keys), batch.RowsOn(vals)
 	return m.of.ExpandOn(s, method, m.at, b)
+}
+
+// limited makes a limit one that engines may add to the number of a pair, and is no smaller than
+// what the count of a range can be.
+func (m *seeker[K, V]) limited(method string, b *batch.Batch) error {
+	if b.Limit < 0 {
+		return fmt.Errorf("%s: %s: %w: limit %d", m.of.Name, method, device.ErrInvalid, b.Limit)
+	}
+	b.Limit = min(b.Limit, math.MaxUint32)
+	return nil
 }
 
 // RangeFirst finds the first pairs of each range, limit at most, and counts the ranges that
@@ -474,12 +485,16 @@ func (m *seeker[K, V]) between(ctx context.Context, lo, hi K, yield func(Page[K,
 	}
 	of := seeker[K, V]{m.of, at}
 	var rows PairRows[K, V]
+	page := rangePage // or as many as results may be
+	if m.of.ResultLimit > 0 {
+		page = min(page, max(1, m.of.ResultLimit/(m.of.Widths.Key+m.of.Widths.Val)))
+	}
 	for more := lo <= hi; more; {
 		rows.Reset()
-		if err := of.expand(ctx, "Between", of.ranges(batch.In([]K{lo}), batch.In([]K{hi}), 1, rangePage, false), &rows); err != nil {
+		if err := of.expand(ctx, "Between", of.ranges(batch.In([]K{lo}), batch.In([]K{hi}), 1, page, false), &rows); err != nil {
 			return err
 		}
-		lo, more = rows.Next(0, rangePage, hi) // who gets the page may sort it
+		lo, more = rows.Next(0, page, hi) // who gets the page may sort it
 		if len(rows.Keys) > 0 && !yield(Page[K, V]{rows.Keys, rows.Vals}) {
 			return nil
 		}

@@ -179,6 +179,14 @@ func TestOptions(t *testing.T) {
 	if err := m.Range(t.Context(), []uint32{0}, []uint32{10}, 0, &rows); !errors.Is(err, device.ErrMemory) || rows.Len() != 1 {
 		t.Errorf("88 bytes of results within 80: %v, %d rows", err, rows.Len())
 	}
+	var seen []uint32
+	for p, err := range m.Between(t.Context(), 0, 10) { // page by page
+		must(t, err)
+		seen = append(seen, p.Keys...)
+	}
+	if !slices.Equal(seen, keys) {
+		t.Errorf("Between has %v, by pages of 80 bytes", seen)
+	}
 	if s := conformance.StatsOf(t, m); s.Len != 11 || s.Bytes == 0 || s.String() == "" {
 		t.Errorf("%v", s)
 	}

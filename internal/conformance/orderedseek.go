@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"iter"
+	"math"
 	"math/rand/v2"
 	"slices"
 	"testing"
@@ -481,6 +482,30 @@ func (s orderedSuite[K, V]) limits(t testing.TB, m AnyOrderedMap[K, V]) {
 	const huge = 1 << 62 // 4 rows of it have 2^64 pairs, and none of 4 bytes has 2^64 bytes
 	hits, err := m.RangeFirst(ctx(), nil, nil, huge, nil, nil, nil)
 	Want(t, "RangeFirst of no range, with a huge limit", hits, 0, err)
+	if _, more := rows.Next(0, -1, 0); more {
+		t.Error("a range goes on behind a negative limit")
+	}
+	if _, more := rows.NextBackward(0, -1, 0); more {
+		t.Error("a range goes on backward behind a negative limit")
+	}
+	// Limits that a number of 32 bits does not have, nor one of 64 bits if a place is added, are none.
+	o := newModel[K, V]()
+	s.fill(t, m, o, []K{1, 2, 3, 4})
+	for _, limit := range []int{math.MaxUint32, math.MaxUint32 + 1, math.MaxInt} {
+		for _, backward := range []bool{false, true} {
+			rows.Reset()
+			find := m.Range
+			if backward {
+				find = m.RangeBackward
+			}
+			must(t, find(ctx(), []K{2, 1}, []K{4, 3}, limit, &rows))
+			want := [][]K{o.between(2, 4, 0, backward), o.between(1, 3, 0, backward)}
+			if first, _ := rows.Row(0); !slices.Equal(first, want[0]) || !slices.Equal(rows.Keys[rows.Offsets[1]:], want[1]) {
+				t.Errorf("with limit %d, backward: %v, there are %v at %v, want %v", limit, backward, rows.Keys, rows.Offsets, want)
+			}
+		}
+		must(t, m.RangeOn(st, on, on, limit, counts, offsets, on.Sub(0, 0), vals.Sub(0, 0))) // of [0, 0] twice
+	}
 	mustPanic(t, "RangeLast of more than an int counts", func() { _, _ = m.RangeLast(ctx(), make([]K, 4), make([]K, 4), huge, make([]uint32, 4), nil, nil) })
 }
 
