@@ -156,7 +156,7 @@ func (m *pairs[K, V]) Apply(ctx context.Context, ops []Op[K, V], res []Result[V]
 }
 
 // ApplyOn is Apply for a batch on the device, in columns: vals holds the values
-// of OpPut, OpPutNew and the reductions and receives those of OpGet and OpPutNew,
+// of OpPut, OpPutNew, OpUpdate and the reductions and receives those of OpGet and OpPutNew,
 // and zeros, except where an operation found no room; ok receives Result.OK and may
 // be empty. An operation of a kind that the structure does not have does nothing.
 func (m *pairs[K, V]) ApplyOn(s *device.Stream, kinds device.Slice[OpKind], keys device.Slice[K], vals device.Slice[V], ok device.Slice[bool]) error {

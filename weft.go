@@ -41,8 +41,8 @@
 //
 // All methods may be called from many goroutines, also from inside a loop over
 // the same structure. Changes take turns in the order of the calls. Lookups run
-// side by side and, on a GPU, beside changes; on a CPU those of hash tables wait for the
-// change that runs. Clear, the dropping of deleted pairs in place, and Assign where it
+// side by side and, on a GPU, beside changes; on a CPU they wait for the change that
+// runs, but for those of packages sorted and lsm. Clear, the dropping of deleted pairs in place, and Assign where it
 // inserts hold lookups back while they run. Whoever waits for a turn gives up
 // when its context ends.
 //
@@ -108,8 +108,8 @@ const (
 	OpAnd = op.And
 	OpOr  = op.Or
 
-	// Replace the value of a key that is there, and report whether it is; the
-	// indexes of package gphash and the maps of package ordered only.
+	// Replace the value of a key that is there, and report whether it is; ordered
+	// maps and the indexes of package gphash only.
 	OpUpdate = op.Update
 )
 
@@ -141,7 +141,7 @@ func (r *Reduction) UnmarshalText(text []byte) error { return reductions.Read(r,
 type Op[K Key, V Value] struct {
 	Kind  OpKind
 	Key   K
-	Value V // OpPut, OpPutNew and the reductions
+	Value V // OpPut, OpPutNew, OpUpdate and the reductions
 }
 
 // Result is what an [Op] came to.
@@ -150,6 +150,6 @@ type Result[V Value] struct {
 	// there already; otherwise zero.
 	Value V
 	// OK reports: OpGet, the key was there; OpPut, OpPutNew and the reductions, the
-	// pair is new; OpDelete and OpDeleteAll, the key was there.
+	// pair is new; OpUpdate, OpDelete and OpDeleteAll, the key was there.
 	OK bool
 }
