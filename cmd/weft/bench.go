@@ -80,7 +80,7 @@ Interrupted, it prints and writes what it has measured so far, marked as incompl
 	f.BoolVar(&o.list, "list", false, "list the experiments and exit")
 	f.BoolVar(&o.quick, "quick", false, "small sizes and few settings: seconds")
 	f.BoolVar(&o.full, "full", false, "every width and setting")
-	f.IntVar(&o.n, "n", 0, "number of keys; of slots or units where an experiment fills a table or a pool (default: as fits the device)")
+	f.IntVar(&o.n, "n", 0, "number of keys; of slots or units where an experiment fills a table or a pool (default: as fits the device; 1024 on a simulated GPU)")
 	f.IntVar(&o.runs, "runs", 0, "timed runs, of which the median counts (default 3 on a CPU, 5 on a GPU)")
 	f.Uint64Var(&o.seed, "seed", 1, "seed of the keys")
 	f.StringArrayVar(&o.graphs, "graph", nil, "measure graphs also on the one of `FILE`, for experiments graph-...; may be given several times")

@@ -45,7 +45,7 @@ type Config struct {
 	// N is the number of keys, the largest where an experiment varies it; for
 	// linear-insert-load, linear-probe-length and horton-model that of slots,
 	// for slabhash-alloc that of units, for graphs that of vertices. 0 is the experiment's default for the
-	// device and the scale.
+	// device and the scale; on a simulated GPU one of seconds.
 	N int
 	// Scale is Default, Quick or Full.
 	Scale Scale

@@ -467,3 +467,22 @@ func TestInterrupted(t *testing.T) {
 		}
 	}
 }
+
+// An experiment that nobody gives a size ends within seconds on a simulated GPU, too.
+func TestSizeOnASimulatedGPU(t *testing.T) {
+	for _, c := range []struct {
+		dev     device.Device
+		n, want int
+	}{{devicetest.OpenSim(t, nil), 0, interpreted}, {devicetest.OpenSim(t, nil), 3, 3}, {devicetest.OpenCPU(t, 1), 0, 0}} {
+		r := &runner{Config: Config{Device: c.dev, N: c.n}, result: &Result{}}
+		if err := r.open(c.dev); err != nil {
+			t.Fatal(err)
+		}
+		if r.N != c.want {
+			t.Errorf("%d keys on %v with --n %d, want %d", r.N, c.dev.Properties().Kind, c.n, c.want)
+		}
+		if err := r.close(t.Context()); err != nil {
+			t.Error(err)
+		}
+	}
+}

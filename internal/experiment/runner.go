@@ -37,6 +37,9 @@ func (r *runner) open(dev device.Device) (err error) {
 	if r.result.Hardware, err = hardware(dev); err != nil {
 		return err
 	}
+	if r.N == 0 && r.onSim() {
+		r.N = interpreted
+	}
 	r.chosen = r.Runs > 0
 	if !r.chosen {
 		r.Runs = r.size(3, 5)
@@ -80,6 +83,12 @@ func (r *runner) free(slices ...interface{ Free() error }) error {
 func (r *runner) props() device.Properties { return r.Device.Properties() }
 
 func (r *runner) onGPU() bool { return r.props().Kind != device.CPU }
+
+// onSim tells of a simulated GPU, which measures nothing, but runs an experiment to its end.
+func (r *runner) onSim() bool { return r.props().Kind == device.Sim }
+
+// interpreted is the number of keys on a simulated GPU, unless the user says how many: so many take seconds.
+const interpreted = 1 << 10
 
 // size chooses between a number for CPUs and one for GPUs.
 func (r *runner) size(cpu, gpu int) int {
@@ -170,10 +179,13 @@ func (r *runner) limitsIn(ctx context.Context, region int, names ...string) erro
 	return nil
 }
 
+// trialRegion is the memory whose limits a trial run measures.
+const trialRegion = 1 << 20
+
 func (r *runner) roofline(ctx context.Context, opts roofline.Options) (*roofline.Result, error) {
 	opts.Runs = r.Runs
 	if r.N > 0 && r.N < 1<<18 { // a trial run, not a measurement
-		opts.Ops = r.N
+		opts.Ops, opts.Region = r.N, trialRegion
 	}
 	return roofline.Measure(ctx, r.Device, &opts)
 }
