@@ -424,7 +424,7 @@ func (m *seeker[K, V]) Min(ctx context.Context) (key K, val V, ok bool, err erro
 	return m.end(ctx, "Min", false)
 }
 
-// Max finds the pair with the largest key, if there is one.
+// Max finds the pair with the largest key, if there is one. (On a device: [OrderedMap.RangeLastOn] of all keys, with limit 1.)
 func (m *seeker[K, V]) Max(ctx context.Context) (key K, val V, ok bool, err error) {
 	return m.end(ctx, "Max", true)
 }

@@ -91,7 +91,9 @@
 //
 // # Upkeep
 //
-// The memory of leaves is blocks, each as large as all before it; leaves never move. When deletes
+// The memory of leaves is blocks, each as large as all before it; leaves never move. On a GPU there are as many leaves for batches as
+// the present has, at most, or as one batch takes; from some 30,000 leaves on, memory grows by what is needed beside those that
+// snapshots have, so these cost the leaves that they have and their index. When deletes
 // leave an eighth of them in use, and on a CPU no snapshot is held, all pairs move to new memory, written as by
 // a bulk load. Compact does that at any time, and makes leaves as full as Fill says: random insertions
 // leave them two thirds full.

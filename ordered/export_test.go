@@ -7,6 +7,16 @@ import (
 	"github.com/weftgo/weft/internal/core"
 )
 
+// Small maps have leaves behind blocks, too, where they are tested.
+func init() { Blocks(2) }
+
+// Blocks has maps on a GPU have so many blocks of leaves, and all others in a range, until the function returned is called.
+func Blocks(most int) (restore func()) {
+	was := mostBlocks
+	mostBlocks = most
+	return func() { mostBlocks = was }
+}
+
 // Images are those of the kernels.
 var Images = conformance.Images(orderedImages)
 

@@ -151,7 +151,7 @@ func (e *gpuEngine) takeExactly(r *reservation, b *batch.Batch) error {
 	return e.take(r, func() (leaves, most int) { return r.leaves, r.most })
 }
 
-// findLeaves sees to as many free leaves as are needed. Memory is doubled before few are free.
+// findLeaves sees to as many free leaves as are needed. Memory grows before few are free.
 func (e *gpuEngine) findLeaves(need func() (leaves, most int)) error {
 	taken, _ := need()
 	if e.pool.unused() >= e.enough(taken) {
@@ -166,28 +166,34 @@ func (e *gpuEngine) findLeaves(need func() (leaves, most int)) error {
 	if err := e.collectFree(true); err != nil {
 		return err
 	}
-	return e.growTo(taken)
+	return e.growTo(taken, e.enough(taken), e.ample(taken))
 }
 
 // enough is how many leaves should be free for a batch that takes so many: a few more.
-func (e *gpuEngine) enough(taken int) int { return taken + e.pool.room()/8 }
+func (e *gpuEngine) enough(taken int) int { return taken + e.now().most/8 }
 
-// growTo grows the pool until so many leaves are free, and some more.
-func (e *gpuEngine) growTo(taken int) error {
+// ample is how many are free for it when memory has grown: enough for a few batches more, so that few have to find free ones. That is no
+// more than the present has, and the same however many leaves snapshots have: so what these cost is those leaves, and not a share of all.
+func (e *gpuEngine) ample(taken int) int {
+	most := e.now().most
+	return taken + max(most/8, min(3*taken, most))
+}
+
+// growTo grows the pool, if fewer leaves are free than should be, until ample are, or at least as many as are taken.
+func (e *gpuEngine) growTo(taken, enough, ample int) error {
 	p := e.pool
-	free, want, grown := p.left, e.enough(taken), false
-	for free < want {
-		size := max(p.room(), firstBlock)
-		if err := p.grow(e.Stream); err != nil {
-			if free < taken {
-				return err
-			}
-			break
-		}
-		free += size
-		grown = true
+	if p.left >= enough {
+		return nil
 	}
-	if !grown {
+	before, used := p.room(), p.room()-p.left
+	err := p.grow(e.Stream, used+ample)
+	if errors.Is(err, device.ErrMemory) && taken < ample && p.room() < used+taken {
+		err = p.grow(e.Stream, used+taken)
+	}
+	if p.room() < used+taken {
+		return err
+	}
+	if p.room() == before {
 		return nil
 	}
 	return e.collectFree(true)
@@ -512,7 +518,7 @@ func (e *gpuEngine) compact(ctx context.Context) error {
 // refillTo fills a pool from the one in use, and makes what it has the one in use.
 func (e *gpuEngine) refillTo(to *gpuPool) error {
 	leaves := (int(e.known.Live) + e.fill - 1) / e.fill
-	if err := e.growTo(max(leaves, e.least)); err != nil {
+	if err := e.growFor(max(leaves, e.least)); err != nil {
 		return err
 	}
 	if leaves == 0 {
@@ -545,8 +551,11 @@ func (e *gpuEngine) refillTo(to *gpuPool) error {
 // ensure is for [engine].
 func (e *gpuEngine) ensure(pairs int) error {
 	e.least = (pairs + e.fill - 1) / e.fill
-	return e.growTo(e.least)
+	return e.growFor(e.least)
 }
+
+// growFor grows the pool until so many leaves are free.
+func (e *gpuEngine) growFor(leaves int) error { return e.growTo(leaves, leaves, leaves) }
 
 // spareRoom is the share of the leaves that there is memory for which may be in use: others are for what
 // batches write anew.

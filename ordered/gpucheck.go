@@ -52,13 +52,14 @@ func fetch[K, V word](ctx context.Context, e *gpuEngine, x *gpuIndex) (*forest[K
 	f.used = uint32(x.pool.room())
 	leaves := make([]leaf[K, V], f.used)
 	all := bytesOf(leaves)
-	for b, block := range x.pool.blocks {
+	for b := range f.bases {
 		f.bases[b] = unsafe.Pointer(unsafe.SliceData(leaves))
-		part := all[:block.Size]
-		all = all[block.Size:]
-		if err := e.Stream.CopyOut(ctx, part, block.Ptr); err != nil {
+	}
+	for _, block := range x.pool.memory() {
+		if err := e.Stream.CopyOut(ctx, all[:block.Size], block.Ptr); err != nil {
 			return nil, err
 		}
+		all = all[block.Size:]
 	}
 	mem := make([]uint64, x.buf.Size/8)
 	if err := e.Stream.CopyOut(ctx, bytesOf(mem), x.buf.Ptr); err != nil {

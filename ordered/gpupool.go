@@ -13,15 +13,19 @@ import (
 	"github.com/weftgo/weft/internal/gpu/prim"
 )
 
-// gpuPool is the memory of leaves on a GPU, in blocks as [pool] has them, and of the indexes of all
-// versions. Leaves never change once they are in an index: a change takes others. Which are free
-// is found out when there are too few: those that no version has.
+// gpuPool is the memory of leaves on a GPU, and of the indexes of all versions. Leaves never change once they are in an index: a
+// change takes others. Which are free is found out when there are too few: those that no version has.
+//
+// The first leaves lie in blocks as [pool] has them. All behind mostBlocks of these lie in one range of addresses, which grows by as
+// many as are needed, and not to twice as many: there is one that has 2 MiB at least on a GPU, so small maps have none.
 type gpuPool struct {
 	dev      device.Device
 	key, val int // bytes
 	spare    core.Spare[*gpuIndex]
 
 	blocks []device.Buffer
+	rest   device.Range         // of leaves behind those of all blocks; nil: there are none yet
+	behind int                  // how many these are
 	table  device.Slice[uint64] // where leaf 0 of each block would be; behind them how many of the free leaves have been taken
 	none   device.Buffer        // the index of no leaves, which all versions share that have none before any change
 	free   device.Buffer        // numbers of free leaves
@@ -83,37 +87,120 @@ func (p *gpuPool) taken() device.Ptr { return p.table.Ptr() + 8*maxBlocks }
 
 func (p *gpuPool) leafBytes() int { return leafPairs * (p.key + p.val) }
 
+// mostBlocks is how many blocks there are before the range; tests have fewer.
+var mostBlocks = 10
+
 // room is the number of leaves that there is memory for.
-func (p *gpuPool) room() int {
-	if len(p.blocks) == 0 {
-		return 0
+func (p *gpuPool) room() int { return blocksRoom(len(p.blocks)) + p.behind }
+
+// memory is that of all leaves, in order.
+func (p *gpuPool) memory() []device.Buffer {
+	if p.behind == 0 {
+		return p.blocks
 	}
-	return firstBlock << (len(p.blocks) - 1)
+	return append(slices.Clip(p.blocks), device.Buffer{Ptr: p.rest.Ptr(), Size: p.behind * p.leafBytes()})
 }
 
-// grow adds a block, as large as all before it. The leaves of it are not free before that has been found out.
-func (p *gpuPool) grow(s *device.Stream) error {
+// blocksRoom is the number of leaves of so many blocks.
+func blocksRoom(blocks int) int {
+	if blocks == 0 {
+		return 0
+	}
+	return firstBlock << (blocks - 1)
+}
+
+// grow takes memory for so many leaves at least. Those that are new are not free before that has been found out. After an error
+// there may be more than before.
+func (p *gpuPool) grow(s *device.Stream, leaves int) error {
+	leaves = (leaves + firstBlock - 1) / firstBlock * firstBlock
+	if leaves > maxLeaves {
+		return errLeaves(leaves)
+	}
+	for len(p.blocks) < mostBlocks && p.room() < leaves {
+		if err := p.addBlock(s); err != nil {
+			return err
+		}
+	}
+	if p.room() < leaves {
+		return p.extend(s, leaves-p.room())
+	}
+	return nil
+}
+
+// addBlock adds a block, as large as all before it.
+func (p *gpuPool) addBlock(s *device.Stream) error {
 	before := p.room()
 	n := max(before, firstBlock)
-	if len(p.blocks) == maxBlocks {
-		return fmt.Errorf("%w: no more than %d leaves have numbers", device.ErrMemory, maxLeaves)
-	}
-	free, err := p.dev.Alloc(4 * (before + n))
-	if err != nil {
-		return fmt.Errorf("%d leaves: %w", before+n, err)
+	if err := p.listRoom(before + n); err != nil {
+		return err
 	}
 	block, err := p.dev.Alloc(n * p.leafBytes())
 	if err == nil {
-		base := []uint64{uint64(block.Ptr) - uint64(before)*uint64(p.leafBytes())}
-		err = errors.Join(s.CopyIn(p.table.Ptr()+device.Ptr(8*len(p.blocks)), device.Bytes(base)), s.Sync(context.Background()))
-		if err != nil {
+		if err = p.lead(s, len(p.blocks), 1, block.Ptr, before); err != nil {
 			err = errors.Join(err, p.dev.Free(block))
 		}
 	}
 	if err != nil {
-		return errors.Join(fmt.Errorf("%d leaves of %d bytes: %w", n, p.leafBytes(), err), p.dev.Free(free))
+		return fmt.Errorf("%d leaves of %d bytes: %w", n, p.leafBytes(), err)
 	}
 	p.blocks = append(p.blocks, block)
+	p.listed, p.left = 0, 0
+	return nil
+}
+
+// extend adds n leaves to the range.
+func (p *gpuPool) extend(s *device.Stream, n int) error {
+	if err := p.listRoom(p.room() + n); err != nil {
+		return err
+	}
+	err := p.reserve(s)
+	if err == nil {
+		err = p.rest.Resize((p.behind + n) * p.leafBytes())
+	}
+	if err != nil {
+		return fmt.Errorf("%d leaves of %d bytes more than %d: %w", n, p.leafBytes(), p.room(), err)
+	}
+	p.behind += n
+	p.listed, p.left = 0, 0
+	return nil
+}
+
+// reserve sets addresses aside for the range, of as many leaves as the device could have.
+func (p *gpuPool) reserve(s *device.Stream) error {
+	if p.rest != nil {
+		return nil
+	}
+	memory, err := p.dev.Memory()
+	if err != nil {
+		return err
+	}
+	first := blocksRoom(mostBlocks)
+	rest, err := p.dev.Reserve(int(min(memory.Total, uint64(maxLeaves-first)*uint64(p.leafBytes()))))
+	if err != nil {
+		return err
+	}
+	if err := p.lead(s, mostBlocks, maxBlocks-mostBlocks, rest.Ptr(), first); err != nil {
+		return errors.Join(err, rest.Free())
+	}
+	p.rest = rest
+	return nil
+}
+
+// lead has kernels find n blocks from number b on, side by side, of which the first leaf has a number.
+func (p *gpuPool) lead(s *device.Stream, b, n int, at device.Ptr, first int) error {
+	bases := slices.Repeat([]uint64{uint64(at) - uint64(first)*uint64(p.leafBytes())}, n)
+	return errors.Join(s.CopyIn(p.table.Ptr()+device.Ptr(8*b), device.Bytes(bases)), s.Sync(context.Background()))
+}
+
+// listRoom takes memory for the numbers of so many free leaves.
+func (p *gpuPool) listRoom(leaves int) error {
+	if 4*leaves <= p.free.Size {
+		return nil
+	}
+	free, err := p.dev.Alloc(4 * leaves)
+	if err != nil {
+		return fmt.Errorf("numbers of %d leaves: %w", leaves, err)
+	}
 	old := p.free
 	p.free, p.listed, p.left = free, 0, 0
 	if old.Size > 0 {
@@ -243,7 +330,10 @@ func (p *gpuPool) freeAll() (err error) {
 			err = errors.Join(err, p.dev.Free(b))
 		}
 	}
-	p.blocks, p.free, p.none = nil, device.Buffer{}, device.Buffer{}
+	if p.rest != nil {
+		err = errors.Join(err, p.rest.Free())
+	}
+	p.blocks, p.rest, p.free, p.none = nil, nil, device.Buffer{}, device.Buffer{}
 	return errors.Join(err, p.table.Free())
 }
 
@@ -252,6 +342,9 @@ func (p *gpuPool) bytes() int {
 	_, size := p.spare.Bytes()
 	for _, b := range p.blocks {
 		size += b.Size
+	}
+	if p.rest != nil {
+		size += p.rest.Mapped()
 	}
 	return size + p.free.Size + p.none.Size
 }

@@ -25,7 +25,38 @@ func kernelTests[K, V uint32 | uint64]() []mutate.KernelTest {
 		{Name: "many leaves", Long: true, Run: func(t testing.TB, dev device.Device) {
 			conformance.ManyInOrder(t, dev, conformance.Open(t, ordered.New[K, V], dev, nil).OrderedMap, 7000)
 		}},
+		{Name: "windows of several blocks", Long: true, Run: plansInBlocks[K, V]},
 	}
+}
+
+// plansInBlocks has batches on as many leaves as three blocks plan, here and there, so that some are split and some united: how many
+// leaves there are before a window is what blocks tell each other.
+func plansInBlocks[K, V uint32 | uint64](t testing.TB, dev device.Device) {
+	const n, spacing, few, apart = 2*2048*26 + 1000, 16, 8, 3001 // 26 pairs a leaf
+	m := conformance.Open(t, ordered.New[K, V], dev, nil)
+	keys := conformance.Sequence[K](0, n)
+	for i := range keys {
+		keys[i] *= spacing
+	}
+	_, err := m.Build(ctx(), keys, make([]V, n))
+	must(t, err)
+	for round := range 3 {
+		var fresh, lo, hi []K
+		for k := K(round) * spacing; k < n*spacing; k += apart * spacing {
+			for i := range few {
+				fresh = append(fresh, k+1+K(i))
+			}
+			lo, hi = append(lo, k+apart/2*spacing), append(hi, k+apart/2*spacing+40*spacing-1)
+		}
+		added, err := m.Put(ctx(), fresh, make([]V, len(fresh)))
+		conformance.Want(t, "Put", added, len(fresh), err)
+		gone, err := m.DeleteRange(ctx(), lo, hi, nil)
+		must(t, err)
+		if gone == 0 || gone > 40*len(lo) {
+			t.Fatalf("%d ranges of 40 pairs had %d", len(lo), gone)
+		}
+	}
+	must(t, m.Check(ctx()))
 }
 
 // fills has pairs come one by one to a leaf that is nearly full, until it is two.

@@ -29,7 +29,7 @@ func TestOmissionsAreNoticed(t *testing.T) {
 		"s.Sync(context.Background()) in (*gpuEngine).change":             "only where a launch fails: TestFailsWhole",
 		"e.Stream.Sync(context.Background()) in (*gpuEngine).collectFree": "only where a launch fails: TestFailsWhole",
 		"s.Wait(e.Visible) in (*gpuEngine).view":                          "for kernels of users: TestOrderedViewBehindChanges of package refs",
-		"e.Stream.CopyOut(ctx, part, block.Ptr) in fetch":                 "the copy of the index behind it waits for both",
+		"e.Stream.CopyOut(ctx, all[:block.Size], block.Ptr) in fetch":     "the copy of the index behind it waits for both",
 	}, withoutMemory, closesBehind, programs.Try())
 }
 
