@@ -2,7 +2,6 @@ package lsm
 
 import (
 	"context"
-	"unsafe"
 
 	"github.com/weftgo/weft/device"
 	"github.com/weftgo/weft/internal/batch"
@@ -14,32 +13,18 @@ import (
 // cpuEngine runs on the cores of the host. K and V are the types of keys and values as
 // unsigned integers.
 //
-// Nothing of a level changes once it is seen, so lookups run beside changes, and a snapshot is a
-// lease. A change makes the next generation: it sorts the batch, works out what becomes of each
+// A change makes the next generation: it sorts the batch, works out what becomes of each
 // key of it, and merges that with the newest levels, all of it on all cores.
 type cpuEngine[K, V uint32 | uint64] struct {
-	cpu.Engine
-	pool   *pool
-	flip   K
-	sorter cpu.Sorter[K]
+	inorder.Engine[K]
+	pool *pool
 }
 
 func newCPUEngine[K, V uint32 | uint64](dev device.Host, p *pool, flip uint64) (engine, *core.Leases, error) {
-	e := &cpuEngine[K, V]{Engine: cpu.Engine{Device: dev}, pool: p, flip: K(flip)}
+	e := &cpuEngine[K, V]{inorder.Engine[K]{Engine: cpu.Engine{Device: dev}, Flip: K(flip)}, p}
 	e.Leases = core.NewLeases(&generation{pool: p})
 	return e, e.Leases, nil
 }
-
-// Caps is for [core.Engine]. A delete needs memory, as every change does.
-func (e *cpuEngine[K, V]) Caps() core.Caps {
-	return core.Caps{Beside: true, DeletesTakeRoom: true, Updates: true}
-}
-
-// Pin is for [core.Versioner]: a generation never changes.
-func (e *cpuEngine[K, V]) Pin(context.Context) (version uint64, err error) { return 0, nil }
-
-// Unpin is for [core.Versioner].
-func (e *cpuEngine[K, V]) Unpin(context.Context, uint64) error { return nil }
 
 func (e *cpuEngine[K, V]) now() *generation        { return e.Parts().(*generation) }
 func (e *cpuEngine[K, V]) base() int               { return e.pool.base }
@@ -67,20 +52,13 @@ type array[K, V uint32 | uint64] struct {
 }
 
 // arrayOf are the first n entries of a level's memory.
-func arrayOf[K, V uint32 | uint64](p *pool, l *level, n int) array[K, V] {
+func arrayOf[K, V uint32 | uint64](p *pool, l *level, n int) (a array[K, V]) {
 	if n == 0 {
-		return array[K, V]{}
+		return a
 	}
-	base := unsafe.Pointer(unsafe.SliceData(l.buf.Host))
-	a := array[K, V]{
-		vals:   unsafe.Slice((*V)(unsafe.Add(base, p.valsAt(l.room))), n),
-		deltas: unsafe.Slice((*int8)(unsafe.Add(base, p.deltasAt(l.room))), n),
-		sums:   unsafe.Slice((*uint32)(unsafe.Add(base, p.sumsAt(l.room))), nodes(n)+1),
-	}
-	a.Keys.Keys = unsafe.Slice((*K)(base), n)
-	for level, size := 0, n>>inorder.FanBits; size > 0; level, size = level+1, size>>inorder.FanBits {
-		a.Index = append(a.Index, unsafe.Slice((*K)(unsafe.Add(base, p.indexAt(l.room, level))), size))
-	}
+	a.Keys, a.vals = inorder.Pairs[K, V](p.Layout, l.buf.Host, l.room, n)
+	a.deltas = batch.View[int8](l.buf.Host[p.deltasAt(l.room):][:n])
+	a.sums = batch.View[uint32](l.buf.Host[p.sumsAt(l.room):][:4*(nodes(n)+1)])
 	return a
 }
 
@@ -177,7 +155,7 @@ func (e *cpuEngine[K, V]) Export(ctx context.Context, l *core.Lease, lo, hi uint
 		w := walk[K, V]{tree: t}
 		w.begin(t.pick(uint32(from + i)))
 		for ; i < end && w.next(); i++ {
-			keys[i], vals[i] = w.key^e.flip, w.val()
+			keys[i], vals[i] = w.key^e.Flip, w.val()
 		}
 	})
 	return n, ctx.Err()

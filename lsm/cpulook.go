@@ -17,7 +17,7 @@ func (e *cpuEngine[K, V]) Look(ctx context.Context, s *device.Stream, l *core.Le
 		return 0, 0, err
 	}
 	q := questions[K, V]{
-		tree: treeOf[K, V](l.Parts), flip: e.flip, kind: b.Kind, Ranges: b.Ranges,
+		tree: treeOf[K, V](l.Parts), flip: e.Flip, kind: b.Kind, Ranges: b.Ranges,
 		lo: batch.View[K](b.Columns[batch.Keys].Host), hi: batch.View[K](b.Columns[batch.Keys2].Host),
 		keys: batch.View[K](b.Columns[batch.OutKeys].Host), vals: batch.View[V](b.Columns[batch.Vals].Host),
 		ok: batch.View[bool](b.Columns[batch.OK].Host), ranks: batch.View[uint64](b.Columns[batch.Ranks].Host),
@@ -270,7 +270,7 @@ func (e *cpuEngine[K, V]) Expand(ctx context.Context, s *device.Stream, l *core.
 	}
 	r := rows[K, V]{offsets: offsets, keys: batch.View[K](c[batch.OutKeys].Host), vals: batch.View[V](c[batch.Vals].Host)}
 	r.questions = questions[K, V]{
-		tree: treeOf[K, V](l.Parts), flip: e.flip, Ranges: b.Ranges,
+		tree: treeOf[K, V](l.Parts), flip: e.Flip, Ranges: b.Ranges,
 		lo: batch.View[K](c[batch.Keys].Host), hi: batch.View[K](c[batch.Keys2].Host), counts: batch.View[uint32](c[batch.Counts].Host),
 	}
 	_, _, err = e.Each(ctx, b.N, r.write)

@@ -5,6 +5,7 @@ import (
 	"github.com/weftgo/weft/internal/batch"
 	"github.com/weftgo/weft/internal/core"
 	"github.com/weftgo/weft/internal/cpu"
+	"github.com/weftgo/weft/internal/inorder"
 )
 
 // engine is what a machine does beside [core.Engine].
@@ -28,7 +29,7 @@ type engine interface {
 // newEngine makes the engine for a device: Go on the host, kernels on any other. Keys become unsigned numbers in order by
 // exclusive or with flip. base is the size of the newest level; 0: what suits the device.
 func newEngine(dev device.Device, w batch.Widths, flip uint64, base int) (engine, *core.Leases, error) {
-	p := &pool{key: w.Key, val: w.Val, base: base, spare: core.Spare[*level]{Dev: dev, Most: mostSpare}}
+	p := &pool{Layout: inorder.Layout{Key: w.Key, Val: w.Val}, base: base, spare: core.Spare[*level]{Dev: dev, Most: mostSpare}}
 	host, ok := dev.(device.Host)
 	if base == 0 {
 		p.base = hostBase

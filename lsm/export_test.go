@@ -21,7 +21,7 @@ func (m *Map[K, V]) Memory() (keys, index, deltas, sums []byte) {
 	g := m.core.Leases.Current().Parts.(*generation)
 	l := g.levels[0]
 	mem := l.buf.Host
-	return mem, mem[g.pool.indexAt(l.room, 0):], mem[g.pool.deltasAt(l.room):], mem[g.pool.sumsAt(l.room):]
+	return mem, mem[g.pool.IndexAt(l.room, 0):], mem[g.pool.deltasAt(l.room):], mem[g.pool.sumsAt(l.room):]
 }
 
 // CheckInvariants is Check, for programs of package dst; of a map that has been closed nothing is left.

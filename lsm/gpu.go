@@ -82,7 +82,7 @@ func (e *gpuEngine) refOf(l *level) levelRef {
 	p := e.pool
 	return levelRef{
 		array: arrayRef{
-			keys: at(0), vals: at(p.valsAt(l.room)), index: at(p.indexAt(l.room, 0)), counters: at(p.tallyAt(l.room)),
+			keys: at(0), vals: at(p.ValsAt(l.room)), index: at(p.IndexAt(l.room, 0)), counters: at(p.tallyAt(l.room)),
 			room: uint64(l.room), flip: e.flip,
 		},
 		deltas: at(p.deltasAt(l.room)), sums: at(p.sumsAt(l.room)),

@@ -8,6 +8,7 @@ import (
 	"github.com/weftgo/weft/internal/core"
 	"github.com/weftgo/weft/internal/gpu"
 	"github.com/weftgo/weft/internal/gpu/prim"
+	"github.com/weftgo/weft/internal/inorder"
 )
 
 // plan is what a change merges.
@@ -87,7 +88,7 @@ func (e *gpuEngine) scratch(p *plan, at device.Ptr) (m scratch) {
 func (e *gpuEngine) runAt(c *prim.Carve, n int) levelRef {
 	a := arrayRef{keys: c.Take(n * e.Widths.Key), vals: c.Take(n * e.Widths.Val), room: uint64(n), flip: e.flip}
 	deltas := c.Take(n)
-	a.counters = c.Take(tallyBytes)
+	a.counters = c.Take(inorder.TallyBytes)
 	return levelRef{array: a, deltas: deltas}
 }
 

@@ -21,8 +21,8 @@ import (
 //	sums     of the deltas before each sixteenth entry, modulo 2^32
 //	tally    the number of entries, in 32 bytes (core.Tally)
 //
-// Each begins at a multiple of 256 bytes. Where, depends on the number of entries that there is
-// memory for. Nothing of a level changes once lookups see it.
+// Where the first three begin, inorder.Layout says, and the others behind them at multiples of 256
+// bytes. Nothing of a level changes once lookups see it.
 type level struct {
 	buf  device.Buffer
 	room int // entries that there is memory for
@@ -45,12 +45,6 @@ type generation struct {
 	tally  core.Tally
 }
 
-// align is where arrays begin.
-const align = 256
-
-// tallyBytes is the size of the counters.
-const tallyBytes = 32
-
 // mostLevels is the number of levels, at most (layout.cuh): of 2^32 entries, if the base is
 // leastBase.
 const (
@@ -58,24 +52,11 @@ const (
 	leastBase  = 16
 )
 
-func aligned(n int) int { return (n + align - 1) &^ (align - 1) }
-
-// valsAt and those that follow are where the arrays begin in memory for so many entries.
-func (p *pool) valsAt(room int) int { return aligned(room * p.key) }
-
-func (p *pool) indexAt(room, level int) int {
-	at := p.valsAt(room) + aligned(room*p.val)
-	for range level {
-		room >>= inorder.FanBits
-		at += aligned(room * p.key)
-	}
-	return at
-}
-
-func (p *pool) deltasAt(room int) int { return p.indexAt(room, inorder.MostLevels) }
-func (p *pool) sumsAt(room int) int   { return p.deltasAt(room) + aligned(room) }
-func (p *pool) tallyAt(room int) int  { return p.sumsAt(room) + aligned(4*(nodes(room)+1)) }
-func (p *pool) size(room int) int     { return p.tallyAt(room) + tallyBytes }
+// deltasAt and those that follow are where the arrays begin in memory for so many entries.
+func (p *pool) deltasAt(room int) int { return p.IndexAt(room, inorder.MostLevels) }
+func (p *pool) sumsAt(room int) int   { return p.deltasAt(room) + inorder.Aligned(room) }
+func (p *pool) tallyAt(room int) int  { return p.sumsAt(room) + inorder.Aligned(4*(nodes(room)+1)) }
+func (p *pool) size(room int) int     { return p.tallyAt(room) + inorder.TallyBytes }
 
 // nodes is the number of sixteens that entries make.
 func nodes(entries int) int { return (entries + inorder.Fan - 1) / inorder.Fan }

@@ -8,14 +8,15 @@ import (
 
 	"github.com/weftgo/weft/device"
 	"github.com/weftgo/weft/internal/core"
+	"github.com/weftgo/weft/internal/inorder"
 )
 
 // pool is where levels have their memory from. That of levels which have been merged is kept for
 // those to come, which are as large again and again.
 type pool struct {
-	key, val int // bytes
-	base     int // entries of the newest level, at most; a power of two
-	spare    core.Spare[*level]
+	inorder.Layout
+	base  int // entries of the newest level, at most; a power of two
+	spare core.Spare[*level]
 
 	mu sync.Mutex // of whoever ends a last lease
 }
@@ -54,7 +55,7 @@ func (p *pool) take(slot, n int) (*level, error) {
 		}
 	}
 	if err != nil {
-		return nil, fmt.Errorf("%d entries of %d and %d bytes: %w", n, p.key, p.val, err)
+		return nil, fmt.Errorf("%d entries of %d and %d bytes: %w", n, p.Key, p.Val, err)
 	}
 	return &level{buf: buf, room: room, slot: slot, n: n}, nil
 }

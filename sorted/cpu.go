@@ -2,7 +2,6 @@ package sorted
 
 import (
 	"context"
-	"unsafe"
 
 	"github.com/weftgo/weft/device"
 	"github.com/weftgo/weft/internal/batch"
@@ -15,18 +14,15 @@ import (
 // cpuEngine runs on the cores of the host. K and V are the types of keys and values as
 // unsigned integers.
 //
-// Nothing of a generation changes once it is seen, so lookups run beside changes, and a
-// snapshot is a lease. A change makes the next generation: it sorts the batch, works out
+// A change makes the next generation: it sorts the batch, works out
 // what becomes of each key of it, and merges that with the pairs, all of it on all cores.
 type cpuEngine[K, V uint32 | uint64] struct {
-	cpu.Engine
-	pool   *pool
-	flip   K
-	sorter cpu.Sorter[K]
+	inorder.Engine[K]
+	pool *pool
 }
 
 func newCPUEngine[K, V uint32 | uint64](dev device.Host, p *pool, flip uint64) (engine, *core.Leases, error) {
-	e := &cpuEngine[K, V]{Engine: cpu.Engine{Device: dev}, pool: p, flip: K(flip)}
+	e := &cpuEngine[K, V]{inorder.Engine[K]{Engine: cpu.Engine{Device: dev}, Flip: K(flip)}, p}
 	first, err := p.take(0)
 	if err != nil {
 		return nil, nil, err
@@ -34,17 +30,6 @@ func newCPUEngine[K, V uint32 | uint64](dev device.Host, p *pool, flip uint64) (
 	e.Leases = core.NewLeases(first)
 	return e, e.Leases, nil
 }
-
-// Caps is for [core.Engine]. A delete needs memory, as every change does.
-func (e *cpuEngine[K, V]) Caps() core.Caps {
-	return core.Caps{Beside: true, DeletesTakeRoom: true, Updates: true}
-}
-
-// Pin is for [core.Versioner]: a generation never changes.
-func (e *cpuEngine[K, V]) Pin(context.Context) (version uint64, err error) { return 0, nil }
-
-// Unpin is for [core.Versioner].
-func (e *cpuEngine[K, V]) Unpin(context.Context, uint64) error { return nil }
 
 func (e *cpuEngine[K, V]) now() *generation        { return e.Parts().(*generation) }
 func (e *cpuEngine[K, V]) bytes() (used, held int) { return e.pool.bytes(e.now()) }
@@ -73,16 +58,8 @@ type array[K, V uint32 | uint64] struct {
 }
 
 // arrayOf are the first n pairs of a generation's memory.
-func arrayOf[K, V uint32 | uint64](g *generation, n int) array[K, V] {
-	if n == 0 {
-		return array[K, V]{}
-	}
-	base := unsafe.Pointer(unsafe.SliceData(g.buf.Host))
-	a := array[K, V]{vals: unsafe.Slice((*V)(unsafe.Add(base, g.pool.valsAt(g.room))), n)}
-	a.Keys.Keys = unsafe.Slice((*K)(base), n)
-	for level, size := 0, n>>inorder.FanBits; size > 0; level, size = level+1, size>>inorder.FanBits {
-		a.Index = append(a.Index, unsafe.Slice((*K)(unsafe.Add(base, g.pool.indexAt(g.room, level))), size))
-	}
+func arrayOf[K, V uint32 | uint64](g *generation, n int) (a array[K, V]) {
+	a.Keys, a.vals = inorder.Pairs[K, V](g.pool.Layout, g.buf.Host, g.room, n)
 	return a
 }
 
@@ -110,7 +87,7 @@ func (e *cpuEngine[K, V]) Export(ctx context.Context, l *core.Lease, lo, hi uint
 		return n, nil
 	}
 	for i, k := range a.Keys.Keys[from:to] {
-		keys[i] = k ^ e.flip
+		keys[i] = k ^ e.Flip
 	}
 	copy(vals, a.vals[from:to])
 	return n, ctx.Err()
@@ -124,7 +101,7 @@ func (e *cpuEngine[K, V]) Look(ctx context.Context, s *device.Stream, l *core.Le
 		return 0, 0, err
 	}
 	q := questions[K, V]{
-		array: pairsOf[K, V](l.Parts), flip: e.flip, kind: b.Kind, Ranges: b.Ranges,
+		array: pairsOf[K, V](l.Parts), flip: e.Flip, kind: b.Kind, Ranges: b.Ranges,
 		lo: batch.View[K](b.Columns[batch.Keys].Host), hi: batch.View[K](b.Columns[batch.Keys2].Host),
 		keys: batch.View[K](b.Columns[batch.OutKeys].Host), vals: batch.View[V](b.Columns[batch.Vals].Host),
 		ok: batch.View[bool](b.Columns[batch.OK].Host), ranks: batch.View[uint64](b.Columns[batch.Ranks].Host),
@@ -268,7 +245,7 @@ func (e *cpuEngine[K, V]) Expand(ctx context.Context, s *device.Stream, l *core.
 	}
 	r := rows[K, V]{offsets: offsets, keys: batch.View[K](c[batch.OutKeys].Host), vals: batch.View[V](c[batch.Vals].Host)}
 	r.questions = questions[K, V]{
-		array: pairsOf[K, V](l.Parts), flip: e.flip, Ranges: b.Ranges,
+		array: pairsOf[K, V](l.Parts), flip: e.Flip, Ranges: b.Ranges,
 		lo: batch.View[K](c[batch.Keys].Host), hi: batch.View[K](c[batch.Keys2].Host), counts: batch.View[uint32](c[batch.Counts].Host),
 	}
 	_, _, err = e.Each(ctx, b.N, r.write)

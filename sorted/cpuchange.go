@@ -9,29 +9,17 @@ import (
 	"github.com/weftgo/weft/internal/core"
 	"github.com/weftgo/weft/internal/cpu"
 	"github.com/weftgo/weft/internal/inorder"
-	"github.com/weftgo/weft/internal/op"
 )
 
 // Change is for [core.Engine]: all of a batch, or nothing. Operations on a key are run in the
 // order of the batch.
 func (e *cpuEngine[K, V]) Change(ctx context.Context, s *device.Stream, b *batch.Batch) (done int, failed []uint32, err error) {
-	if err := cpu.Open(s); err != nil || b.N == 0 {
-		return 0, nil, err
-	}
-	if b.Kind == op.DeleteRange && !b.Columns[batch.Kinds].Given() {
-		err = e.deleteRanges(ctx, b)
-	} else {
-		err = e.change(ctx, b)
-	}
-	if err != nil {
-		return 0, nil, err
-	}
-	return b.N, nil, nil
+	return e.Whole(ctx, s, b, e.deleteRanges, e.change)
 }
 
 func (e *cpuEngine[K, V]) change(ctx context.Context, b *batch.Batch) error {
-	defer e.sorter.Trim()
-	items, err := e.sorter.Sort(ctx, e.Device, batch.View[K](b.Columns[batch.Keys].Host), e.flip)
+	defer e.Sorter.Trim()
+	items, err := e.Sorter.Sort(ctx, e.Device, batch.View[K](b.Columns[batch.Keys].Host), e.Flip)
 	if err != nil {
 		return err
 	}

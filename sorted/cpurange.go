@@ -12,16 +12,13 @@ import (
 // deleteRanges removes the pairs of ranges. A pair of several ranges counts for the first one.
 func (e *cpuEngine[K, V]) deleteRanges(ctx context.Context, b *batch.Batch) error {
 	q := questions[K, V]{
-		array: pairsOf[K, V](e.Parts()), flip: e.flip,
+		array: pairsOf[K, V](e.Parts()), flip: e.Flip,
 		lo: batch.View[K](b.Columns[batch.Keys].Host), hi: batch.View[K](b.Columns[batch.Keys2].Host),
 	}
-	spans := make([]core.Span, b.N)
-	done, _, err := e.Each(ctx, b.N, func(w *cpu.Watch, from, to int) (ran, hits int) { return q.spans(w, from, to, spans) })
-	if done < b.N {
+	gone, err := e.Gone(ctx, b, q.spans)
+	if err != nil {
 		return err
 	}
-	gone, counts := core.Paint(spans)
-	copy(batch.View[uint32](b.Columns[batch.Counts].Host), counts)
 	return e.replace(keep[K, V](gone, len(q.array.vals)))
 }
 

@@ -5,6 +5,7 @@ import (
 	"github.com/weftgo/weft/internal/batch"
 	"github.com/weftgo/weft/internal/core"
 	"github.com/weftgo/weft/internal/cpu"
+	"github.com/weftgo/weft/internal/inorder"
 )
 
 // engine is what a machine does beside [core.Engine].
@@ -22,7 +23,7 @@ type engine interface {
 // newEngine makes the engine for a device: Go on the host, kernels on any other. Keys become unsigned numbers in order by
 // exclusive or with flip.
 func newEngine(dev device.Device, w batch.Widths, flip uint64) (engine, *core.Leases, error) {
-	p := &pool{key: w.Key, val: w.Val, spare: core.Spare[*generation]{Dev: dev, Most: 1}}
+	p := &pool{Layout: inorder.Layout{Key: w.Key, Val: w.Val}, spare: core.Spare[*generation]{Dev: dev, Most: 1}}
 	host, ok := dev.(device.Host)
 	if !ok {
 		return newGPUEngine(dev, w, p, flip)

@@ -19,8 +19,8 @@ var Images = conformance.Images(sortedImages)
 // Memory is that of the pairs of a map on a host, and of the lowest level of its index.
 func (m *Map[K, V]) Memory() (keys, index []byte) {
 	g := m.core.Leases.Current().Parts.(*generation)
-	at := g.pool.indexAt(g.room, 0)
-	return g.buf.Host[:int(g.tally.Live)*g.pool.key], g.buf.Host[at : at+int(g.tally.Live)>>inorder.FanBits*g.pool.key]
+	at := g.pool.IndexAt(g.room, 0)
+	return g.buf.Host[:int(g.tally.Live)*g.pool.Key], g.buf.Host[at : at+int(g.tally.Live)>>inorder.FanBits*g.pool.Key]
 }
 
 // Spare is the size of what is kept for the next merge.

@@ -10,6 +10,7 @@ import (
 	"github.com/weftgo/weft/internal/core"
 	"github.com/weftgo/weft/internal/gpu"
 	"github.com/weftgo/weft/internal/gpu/prim"
+	"github.com/weftgo/weft/internal/inorder"
 	"github.com/weftgo/weft/internal/op"
 )
 
@@ -81,7 +82,7 @@ func (e *gpuEngine) empty() (*generation, error) {
 		return nil, err
 	}
 	g.tally = core.Tally{}
-	err = e.Submit(e.Stream, func() error { return e.Stream.Fill(g.tallyPtr(), 0, tallyBytes/4) })
+	err = e.Submit(e.Stream, func() error { return e.Stream.Fill(g.tallyPtr(), 0, inorder.TallyBytes/4) })
 	if err = errors.Join(err, e.Stream.Sync(context.Background())); err != nil {
 		return nil, errors.Join(err, e.pool.spare.Drop(g))
 	}
@@ -95,7 +96,7 @@ func (e *gpuEngine) refOf(p core.Parts) arrayRef {
 	g := p.(*generation)
 	at := func(offset int) device.Ptr { return g.buf.Ptr + device.Ptr(offset) }
 	return arrayRef{
-		keys: at(0), vals: at(e.pool.valsAt(g.room)), index: at(e.pool.indexAt(g.room, 0)), counters: g.tallyPtr(),
+		keys: at(0), vals: at(e.pool.ValsAt(g.room)), index: at(e.pool.IndexAt(g.room, 0)), counters: g.tallyPtr(),
 		room: uint64(g.room), flip: e.flip,
 	}
 }

@@ -13,13 +13,10 @@ import (
 //
 //	keys     in ascending order, as unsigned numbers (core.Type.Order)
 //	values   value i is that of key i
-//	index    levels of keys: number i of a level is number 16*i+15 of the one below,
-//	         the first of which is the keys; up to a level of fewer than 16
+//	index    levels of keys (inorder.Keys)
 //	tally    counters (core.Tally), in 32 bytes
 //
-// Each begins at a multiple of 256 bytes. Where, depends on the number of pairs that there is
-// memory for; how much of it holds something, on the number of pairs. Nothing of a generation
-// changes once lookups see it.
+// Where each begins, inorder.Layout says. Nothing of a generation changes once lookups see it.
 type generation struct {
 	pool  *pool
 	buf   device.Buffer
@@ -27,34 +24,15 @@ type generation struct {
 	tally core.Tally
 }
 
-// align is where arrays begin.
-const align = 256
-
-// tallyBytes is the size of the counters.
-const tallyBytes = 32
-
-func aligned(n int) int { return (n + align - 1) &^ (align - 1) }
-
-// valsAt, indexAt and tallyAt are where the arrays begin in memory for so many pairs.
-func (p *pool) valsAt(room int) int { return aligned(room * p.key) }
-
-func (p *pool) indexAt(room, level int) int {
-	at := p.valsAt(room) + aligned(room*p.val)
-	for range level {
-		room >>= inorder.FanBits
-		at += aligned(room * p.key)
-	}
-	return at
-}
-
-func (p *pool) tallyAt(room int) int { return p.indexAt(room, inorder.MostLevels) }
-func (p *pool) size(room int) int    { return p.tallyAt(room) + tallyBytes }
+// tallyAt is where the counters begin in memory for so many pairs.
+func (p *pool) tallyAt(room int) int { return p.IndexAt(room, inorder.MostLevels) }
+func (p *pool) size(room int) int    { return p.tallyAt(room) + inorder.TallyBytes }
 
 // pool is where generations have their memory from: that of the one before last is kept for
 // the next one, which is often about as large.
 type pool struct {
-	key, val int // bytes
-	spare    core.Spare[*generation]
+	inorder.Layout
+	spare core.Spare[*generation]
 }
 
 // Memory is for [core.Spare], as is Room.
@@ -78,7 +56,7 @@ func (p *pool) take(pairs int) (*generation, error) {
 		buf, err = p.spare.Alloc(p.size(room))
 	}
 	if err != nil {
-		return nil, fmt.Errorf("%d pairs of %d and %d bytes: %w", pairs, p.key, p.val, err)
+		return nil, fmt.Errorf("%d pairs of %d and %d bytes: %w", pairs, p.Key, p.Val, err)
 	}
 	return &generation{pool: p, buf: buf, room: room}, nil
 }

@@ -1,0 +1,58 @@
+package inorder
+
+import (
+	"context"
+
+	"github.com/weftgo/weft/device"
+	"github.com/weftgo/weft/internal/batch"
+	"github.com/weftgo/weft/internal/core"
+	"github.com/weftgo/weft/internal/cpu"
+	"github.com/weftgo/weft/internal/op"
+)
+
+// Engine is a [cpu.Engine] whose generations do not change once they are seen: lookups run beside
+// changes, and a snapshot is a lease. A structure embeds it.
+type Engine[K cpu.Key] struct {
+	cpu.Engine
+	Flip   K // turns keys into unsigned numbers in order, and back, by exclusive or
+	Sorter cpu.Sorter[K]
+}
+
+// Caps is for [core.Engine]. A delete needs memory, as every change does.
+func (e *Engine[K]) Caps() core.Caps {
+	return core.Caps{Beside: true, DeletesTakeRoom: true, Updates: true}
+}
+
+// Pin is for [core.Versioner]: a generation never changes.
+func (e *Engine[K]) Pin(context.Context) (version uint64, err error) { return 0, nil }
+
+// Unpin is for [core.Versioner].
+func (e *Engine[K]) Unpin(context.Context, uint64) error { return nil }
+
+// Whole is Change of [core.Engine]: all of a batch, or nothing. There is one function for ranges to be deleted, and one for
+// operations on keys.
+func (e *Engine[K]) Whole(ctx context.Context, s *device.Stream, b *batch.Batch, ranges, change func(context.Context, *batch.Batch) error) (done int, failed []uint32, err error) {
+	if err := cpu.Open(s); err != nil || b.N == 0 {
+		return 0, nil, err
+	}
+	if b.Kind == op.DeleteRange && !b.Columns[batch.Kinds].Given() {
+		change = ranges
+	}
+	if err := change(ctx, b); err != nil {
+		return 0, nil, err
+	}
+	return b.N, nil, nil
+}
+
+// Gone are the places of the pairs of ranges, which a function finds for some of them on one core, in order and without overlaps. Counts of the
+// batch receive how many pairs are those of each range: of several ranges, of the first.
+func (e *Engine[K]) Gone(ctx context.Context, b *batch.Batch, find func(w *cpu.Watch, from, to int, spans []core.Span) (ran, hits int)) ([]core.Span, error) {
+	spans := make([]core.Span, b.N)
+	done, _, err := e.Each(ctx, b.N, func(w *cpu.Watch, from, to int) (ran, hits int) { return find(w, from, to, spans) })
+	if done < b.N {
+		return nil, err
+	}
+	gone, counts := core.Paint(spans)
+	copy(batch.View[uint32](b.Columns[batch.Counts].Host), counts)
+	return gone, nil
+}

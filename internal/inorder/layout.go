@@ -1,0 +1,72 @@
+package inorder
+
+import (
+	"fmt"
+	"unsafe"
+
+	"github.com/weftgo/weft/internal/batch"
+	"github.com/weftgo/weft/internal/op"
+)
+
+// Layout is where in a block of memory keys lie that ascend, their values, and the index of the keys, one array
+// behind the other, the same on every device (twin: sorted/array.cuh). Where, depends on the number of pairs that there
+// is memory for; how much of it holds something, on the number of pairs.
+type Layout struct{ Key, Val int } // bytes of a key and of a value
+
+// align is where arrays begin.
+const align = 256
+
+// TallyBytes is the size of the counters (core.Tally) behind the arrays.
+const TallyBytes = 32
+
+// Aligned is the size of an array up to where the next one may begin.
+func Aligned(bytes int) int { return (bytes + align - 1) &^ (align - 1) }
+
+// ValsAt is where the values begin in memory for so many pairs. Keys begin at 0.
+func (l Layout) ValsAt(room int) int { return Aligned(room * l.Key) }
+
+// IndexAt is where a level of the index begins, and what lies behind the index, if that is MostLevels.
+func (l Layout) IndexAt(room, level int) int {
+	at := l.ValsAt(room) + Aligned(room*l.Val)
+	for range level {
+		room >>= FanBits
+		at += Aligned(room * l.Key)
+	}
+	return at
+}
+
+// Pairs are the first n keys and values of memory for so many. K and V are as wide as the layout says.
+func Pairs[K, V uint32 | uint64](l Layout, mem []byte, room, n int) (keys Keys[K], vals []V) {
+	if n == 0 {
+		return Keys[K]{}, nil
+	}
+	base := unsafe.Pointer(unsafe.SliceData(mem))
+	keys.Keys, vals = unsafe.Slice((*K)(base), n), unsafe.Slice((*V)(unsafe.Add(base, l.ValsAt(room))), n)
+	for level, size := 0, n>>FanBits; size > 0; level, size = level+1, size>>FanBits {
+		keys.Index = append(keys.Index, unsafe.Slice((*K)(unsafe.Add(base, l.IndexAt(room, level))), size))
+	}
+	return keys, vals
+}
+
+// Check looks through the first n keys of memory for so many: they ascend, and each level of the index has the last
+// keys of the nodes below. Else it returns op.ErrCorrupt.
+func Check[K uint32 | uint64](l Layout, mem []byte, room, n int) error {
+	keys := batch.View[K](mem[:n*l.Key])
+	for i := 1; i < n; i++ {
+		if keys[i-1] >= keys[i] {
+			return fmt.Errorf("%w: key %#x is number %d, and %#x the next one", op.ErrCorrupt, keys[i-1], i-1, keys[i])
+		}
+	}
+	below := keys
+	for i := 0; len(below) >= Fan; i++ {
+		at := l.IndexAt(room, i)
+		level := batch.View[K](mem[at : at+len(below)/Fan*l.Key])
+		for j, k := range level {
+			if last := below[j*Fan+Fan-1]; k != last {
+				return fmt.Errorf("%w: key %#x is number %d of level %d of the index, in the place of %#x", op.ErrCorrupt, k, j, i, last)
+			}
+		}
+		below = level
+	}
+	return nil
+}
