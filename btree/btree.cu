@@ -237,20 +237,20 @@ __device__ __forceinline__ void bulk(const BulkParams& p) {
   using Key = typename S::Key;
   const uint64_t n = *p.count;
   const uint32_t lane = thread_in_block() % kBulkLanes;
+  const uint64_t leaves = (n + p.fill - 1) / p.fill;
   uint64_t nodes = 1;
   for (uint64_t size = n; size > p.fill;) nodes += size = (size + p.fill - 1) / p.fill;
   if (n <= p.fill) nodes++;  // a root and a leaf
   for (uint64_t id = thread_index() / kBulkLanes; id < nodes; id += threads_in_grid() / kBulkLanes) {
-    Levels at{(n + p.fill - 1) / p.fill, 1, p.fill, 0};
-    uint64_t below = 0, below_first = 0;  // of the level below
+    Levels at{leaves, 1, p.fill, 0};
+    uint64_t below = 0, below_first = 0, child = 1;  // of the level below: nodes, the first, pairs below each
     while (id == 0 ? at.size > 1 || at.level == 0 : id >= at.first + at.size) {
-      below = at.size, below_first = at.first;
+      below = at.size, below_first = at.first, child = at.span;
       at = {(at.size + p.fill - 1) / p.fill, at.first + at.size, at.span * p.fill, at.level + 1};
     }
     const uint64_t j = id == 0 ? 0 : id - at.first;
     const uint64_t from = j * p.fill, all = at.level == 0 ? n : below;
     const uint64_t to = from + p.fill < all ? from + p.fill : all;
-    const uint64_t child = at.span / p.fill;  // pairs below a slot
     if (lane < Shape<S>::kSlots) {
       const uint64_t slot = from + lane < to ? from + lane : from;
       typename S::Word w;

@@ -12,7 +12,7 @@ import (
 //kernelgen:compiler clang version 19.1.7
 //kernelgen:target 80+ptx83,90+ptx83
 //kernelgen:flags -x cuda --cuda-device-only -nocudainc -nocudalib -nostdinc -std=c++17 -Wall -Werror -I kernels/include -O3
-//kernelgen:input 1405e2979fbd05dacd4da80390130082c72abf2c3775676914dcd66e2fa80ade 13088 btree/btree.cu
+//kernelgen:input 91a07ae0703c136afa0544330a0456608ac278633572bb8ef206d83db0851dfb 13118 btree/btree.cu
 //kernelgen:input feda6b76ebe182792a50e7d5fc7f46f7edad42f9b2b691e6f69dc1070b37f81b 2926 btree/change.cuh
 //kernelgen:input 4d932e6fc6bef990d0f4225837268389db486d5e748d7ae1cf4a755f71ee8917 3536 btree/get.cuh
 //kernelgen:input 60318b128ff9a61d8f33aad03640fe5c528f9facdffb8614fc68c0fd8c629bfc 4396 btree/order.cuh
@@ -37,14 +37,14 @@ import (
 //kernelgen:input 43acf6e183bfa7a51f733a0983d93545a0ba75da2d2daa144b2ed32a6caaa952 1048 kernels/include/weft/sums.cuh
 //kernelgen:input 0851189fa3150bd3eb30a9b7d5f0dcba58c8fcda1c3598976207e3eea53f4ea7 5348 kernels/include/weft/warp.cuh
 //kernelgen:input 3734d9594b1b33c1868d416df12106a6d15018edf95437b3b5b984e6d6f937e3 816 kernels/include/weft/widths.cuh
-//kernelgen:output efb019978223382b2eec440c2b259d78731f266a24f024bd821a21df6ab4ca53 357899 btree/btree_32_32_sm80.ptx
-//kernelgen:output c363c5c9c9ec8733438074426715fe6cfc6fe60f02b7caf320b7a090567d46fa 357899 btree/btree_32_32_sm90.ptx
-//kernelgen:output 054823c3a4e66c6436fb7f35f01f79f2968e8ee72391f5b1ff70a51c116de6cf 348323 btree/btree_32_64_sm80.ptx
-//kernelgen:output ed625a55bb9473bf04413f1c38b76feb989986750cfffd87ca8549bdb0c2b362 348323 btree/btree_32_64_sm90.ptx
-//kernelgen:output 58fdb7d7cc8af1d8a69272af8b34a9babc36d094b34d737d8a8b533707bc7cea 347063 btree/btree_64_32_sm80.ptx
-//kernelgen:output 6c6bd891fb269debc965e73280891056acbf4fc3145f19128ca65d4bd54c9c04 347063 btree/btree_64_32_sm90.ptx
-//kernelgen:output aa0df999cc9fe34b02ca027454735bf8ec3c67fdea4279a482d2f9761bcfbb5c 348118 btree/btree_64_64_sm80.ptx
-//kernelgen:output 43dff00c42a83689f6bcb2d16cf7e9c32f705dc903c1bd1b9bd869605b61b9a5 348118 btree/btree_64_64_sm90.ptx
+//kernelgen:output d5bcc8cf7389fb8c7817039afb5bc3e3bd7d37ab4745f23889510e58b475aff8 357674 btree/btree_32_32_sm80.ptx
+//kernelgen:output 0d67ae3ddbf749318d9787860231d5abe163f22e3859c52d687408051a81d27c 357674 btree/btree_32_32_sm90.ptx
+//kernelgen:output 75bf5750dd65bb78edb62ea2510bdd06ebe5bc80a56a9d297a35c2486eda4c31 348100 btree/btree_32_64_sm80.ptx
+//kernelgen:output a640afb040dd22f7b31bd84363b14c4e23433bd958068fdadc8773e53255d2f9 348100 btree/btree_32_64_sm90.ptx
+//kernelgen:output 63f43553aff6c2e8b583f2de7ed354126f979cdbefd60a22b1bd677924fc9cf5 346836 btree/btree_64_32_sm80.ptx
+//kernelgen:output dffd65f2a2fea41253e72881fc8c1ee590049a97f678c71ac6b933425a197dc4 346836 btree/btree_64_32_sm90.ptx
+//kernelgen:output a4af79cc79df4102a222fd777037bc3f25a20909dae46db9305948bc3bffbed8 347891 btree/btree_64_64_sm80.ptx
+//kernelgen:output 7331abb53e4620c50d013f97d864045f04f9d1ef46b43c6baba92e2b803a8ea7 347891 btree/btree_64_64_sm90.ptx
 //kernelgen:output 61f60370b17d8c24ff75a7399f7de9c54304e00359a5992e6c87aa7f9d9a5284 13908 btree/btree_params_gen.go
 
 //go:embed btree_32_32_sm80.ptx

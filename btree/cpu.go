@@ -78,6 +78,10 @@ func (e *cpuEngine[K, V, T]) ensure(pairs int) error { return e.tree().grow(node
 // fits is for [engine]: a change takes its memory itself.
 func (e *cpuEngine[K, V, T]) fits(_, _ int) bool { return true }
 
+// sortAhead and keepAhead are for the policy: nothing is submitted.
+func (e *cpuEngine[K, V, T]) sortAhead(*device.Stream, *batch.Batch) error { return nil }
+func (e *cpuEngine[K, V, T]) keepAhead(*batch.Batch)                       {}
+
 // loads is for the policy: all that is put is merged.
 func (e *cpuEngine[K, V, T]) loads(*batch.Batch) bool { return false }
 

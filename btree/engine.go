@@ -21,6 +21,10 @@ type engine interface {
 	// room takes memory for changes of n operations at the most, all or none of which may insert, and
 	// returns for how many there is: fewer, if memory is short, but one at least.
 	room(n int, inserts bool) (int, error)
+	// sortAhead submits what a change of a batch on the device begins with, before there is room for it, and keepAhead forgets that unless it is
+	// of this batch.
+	sortAhead(s *device.Stream, b *batch.Batch) error
+	keepAhead(b *batch.Batch)
 	// reclaim makes dead nodes free, when no reader is under way.
 	reclaim(ctx context.Context) error
 	// compact moves all pairs to as few nodes as Options.Fill says, and frees dead ones.
@@ -65,7 +69,8 @@ func (p *policy) Mixed() batch.Flags {
 }
 
 // Before is for [core.Policy]: a change has all nodes that it may need before it begins.
-func (p *policy) Before(_ context.Context, now core.Counters, _ *device.Stream, b *batch.Batch) (n int, report bool, err error) {
+func (p *policy) Before(_ context.Context, now core.Counters, s *device.Stream, b *batch.Batch) (n int, report bool, err error) {
+	p.engine.keepAhead(b)
 	if p.engine.loads(b) {
 		return min(b.N, maxLoad), false, nil
 	}
@@ -74,7 +79,7 @@ func (p *policy) Before(_ context.Context, now core.Counters, _ *device.Stream, 
 		inserts = 0
 	}
 	if !now.Exact && !p.engine.fits(b.N, inserts) {
-		return 0, false, nil
+		return 0, false, p.engine.sortAhead(s, b)
 	}
 	n, err = p.engine.room(min(b.N, maxOps), inserts != 0)
 	return n, false, err

@@ -41,6 +41,8 @@ type gpuEngine struct {
 	sorts device.Buffer // of putting leaves in order; of what has its turn
 	known control       // as of the last reading
 	stale bool          // changes have been submitted since
+	ahead ahead
+	waits bool // the stream waits for all changes already, and not for what is sorted behind them
 }
 
 // kernels are the entry points for one pair of widths.
@@ -167,9 +169,13 @@ func (e *gpuEngine) Close() (err error) {
 // Counters waits for all changes, and reads the counters.
 func (e *gpuEngine) Counters(ctx context.Context) (core.Counters, error) {
 	t := e.now()
+	waits := e.waits
+	e.waits = false
 	if e.stale {
-		if err := e.Stream.Wait(e.Changed()); err != nil {
-			return core.Counters{}, err
+		if !waits {
+			if err := e.Stream.Wait(e.Changed()); err != nil {
+				return core.Counters{}, err
+			}
 		}
 		var c [1]control
 		if err := e.Stream.CopyOut(ctx, unsafe.Slice((*byte)(unsafe.Pointer(&c[0])), unsafe.Sizeof(c)), t.buf.Ptr); err != nil {
@@ -179,8 +185,10 @@ func (e *gpuEngine) Counters(ctx context.Context) (core.Counters, error) {
 			return core.Counters{}, err
 		}
 		e.known, e.stale = c[0], false
-		if err := e.giveBack(e.mostWork()); err != nil {
-			return core.Counters{}, err
+		if !waits {
+			if err := e.giveBack(e.mostWork()); err != nil {
+				return core.Counters{}, err
+			}
 		}
 	}
 	t.tally, t.most = e.known.tally, e.known.given()

@@ -250,13 +250,11 @@ func (m *merging) scratchBytes() int { return max(m.sort.ScratchBytes(), m.group
 // combine submits sorting a batch and running the operations on each key. With look, the tree
 // is asked first what the keys have.
 func (e *gpuEngine) combine(s *device.Stream, t *tree, b *batch.Batch, m *merging, look bool) error {
-	scratch := device.Buffer{Ptr: m.scratch, Size: m.scratchBytes()}
 	m.sort.From.Keys = b.Columns[batch.Keys].Ptr
-	if err := e.prims.Sort(s, &m.sort, scratch); err != nil {
-		return err
-	}
-	if err := e.prims.Group(s, &m.group, scratch); err != nil {
-		return err
+	if !e.sorted(s, b) {
+		if err := e.sortKeys(s, m); err != nil {
+			return err
+		}
 	}
 	if !look {
 		return e.settleKeys(s, b, m, 0)

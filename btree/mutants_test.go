@@ -33,6 +33,9 @@ var mutants = []struct {
 	{"tiles in step take a latch that is somebody's", "together_32_32", `(atom\.acquire\.gpu\.global\.or\.b64 (%rd\d+), [^\n]*;)`, "$1 mov.b64 $2, 0;", 0, 0},
 	{"tiles in step give a latch back without what was done under it", "together_32_32", `st\.release\.gpu\.global\.b64`, "st.relaxed.gpu.global.b64", 0, 0},
 	{"a new leaf can be reached before it is written", "together_32_32", `st\.release\.gpu\.global\.b128`, "st.relaxed.gpu.global.b128", 0, 30},
+	{"a writer does not read its node again behind the latch", "change_32_32",
+		`(mov\.u32 [^\n]*\n@%p\d+ bra [^\n]*\n(?:[a-z][^\n]*\n)*?@%p\d+ bra [^\n]*\nor\.b64[^\n]*\natom\.acquire\.gpu\.global\.cas\.b64[^\n]*\nsetp[^\n]*\n\$L__BB\d+_\d+:\nselp[^\n]*\n\$L__BB\d+_\d+:\n` +
+			`bar[^\n]*\nshfl[^\n]*\nsetp[^\n]*\n(?:mov[^\n]*\n)*@%p\d+ bra [^\n]*\n)((?:(?:mul|add|cvta)[^\n]*\n)+\{[^\n]*b128[^\n]*\nadd[^\n]*\n\{[^\n]*b128[^\n]*\n)`, "$2$1", 0, 0},
 	{"a leaf is read without an order", "change_32_32", `ld\.acquire\.gpu\.global\.b128`, "ld.relaxed.gpu.global.b128", 0, 0},
 }
 

@@ -23,8 +23,7 @@ struct alignas(128) PastControl {
   uint64_t clock;   // of the next snapshot; begins at 1
   uint64_t copied;  // nodes that have been copied
   uint64_t reused;  // nodes that were taken from the stacks
-  uint64_t taken;   // snapshots by kernels
-  uint64_t unused[12];
+  uint64_t unused[13];
   uint64_t stacks[kFreeStacks];  // of free nodes: a count of changes above the first node
 };
 

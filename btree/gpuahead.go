@@ -1,0 +1,65 @@
+package btree
+
+import (
+	"github.com/weftgo/weft/device"
+	"github.com/weftgo/weft/internal/batch"
+	"github.com/weftgo/weft/internal/op"
+)
+
+// ahead is a batch that has been sorted before it is known whether there are nodes for it: while the device sorts, the host reads the counters
+// behind the batch before, takes memory, and submits what comes next.
+type ahead struct {
+	of   *batch.Batch // nil: there is none
+	s    *device.Stream
+	keys device.Ptr
+	n    int
+	work device.Ptr // where it lies
+}
+
+// keepAhead forgets what was sorted for another batch, which was not run then.
+func (e *gpuEngine) keepAhead(b *batch.Batch) {
+	if e.ahead.of != b {
+		e.ahead = ahead{}
+	}
+}
+
+// sortAhead submits sorting a batch on the device. The next call of Counters does not wait for that.
+func (e *gpuEngine) sortAhead(s *device.Stream, b *batch.Batch) error {
+	ranges := b.Kind == op.DeleteRange && !b.Columns[batch.Kinds].Given()
+	if s == nil || b.Flags&batch.Order == 0 || ranges || e.versions == OutOfPlace { // pieces of those are as large as the tree, whose size is not known
+		return nil
+	}
+	n := min(b.N, e.mostOps())
+	e.turn.Lock()
+	defer e.turn.Unlock()
+	if err := e.memory(&e.work, int(e.layOut(n, 0).end)); err != nil {
+		return err
+	}
+	if err := e.Stream.Wait(e.Changed()); err != nil {
+		return err
+	}
+	m := e.layOut(n, e.work.Ptr)
+	m.sort.From.Keys = b.Columns[batch.Keys].Ptr
+	if err := e.Submit(s, func() error { return e.sortKeys(s, &m) }); err != nil {
+		return err
+	}
+	e.ahead = ahead{of: b, s: s, keys: m.sort.From.Keys, n: n, work: e.work.Ptr}
+	e.waits = true
+	return nil
+}
+
+// sorted reports whether a batch has been sorted to where its work lies, once.
+func (e *gpuEngine) sorted(s *device.Stream, b *batch.Batch) bool {
+	a := e.ahead
+	e.ahead = ahead{}
+	return a.of != nil && a.s == s && a.keys == b.Columns[batch.Keys].Ptr && a.n == b.N && a.work == e.work.Ptr
+}
+
+// sortKeys submits sorting the keys of a batch, with their rows, and finding those that are different.
+func (e *gpuEngine) sortKeys(s *device.Stream, m *merging) error {
+	scratch := device.Buffer{Ptr: m.scratch, Size: m.scratchBytes()}
+	if err := e.prims.Sort(s, &m.sort, scratch); err != nil {
+		return err
+	}
+	return e.prims.Group(s, &m.group, scratch)
+}
