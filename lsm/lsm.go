@@ -40,7 +40,7 @@ func newTable(dev device.Device, w batch.Widths, types core.Types, o *Options) (
 		if err != nil {
 			return err
 		}
-		c.Policy, c.Engine, c.Leases = &policy{e, e.base()}, e, leases
+		c.Policy, c.Engine, c.Leases = &policy{engine: e, base: e.base()}, e, leases
 		return nil
 	})
 	if err != nil {

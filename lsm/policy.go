@@ -7,7 +7,6 @@ import (
 	"github.com/weftgo/weft/device"
 	"github.com/weftgo/weft/internal/batch"
 	"github.com/weftgo/weft/internal/core"
-	"github.com/weftgo/weft/internal/op"
 )
 
 const (
@@ -22,15 +21,10 @@ const (
 
 // policy has little to decide: a merge takes the memory that it needs.
 type policy struct {
+	core.Settled
 	engine engine
 	base   int
 }
-
-// Flags is for [core.Policy]: batches are sorted, so duplicates cost nothing.
-func (p *policy) Flags(op.Kind) batch.Flags { return batch.Order }
-
-// Mixed is for [core.Policy].
-func (p *policy) Mixed() batch.Flags { return 0 }
 
 // Before is for [core.Policy]. Batches on the device whose outcome nobody knows yet take
 // memory for as many entries as there may be: not for more than twice as many as there were.
@@ -39,11 +33,6 @@ func (p *policy) Before(_ context.Context, now core.Counters, _ *device.Stream, 
 		return 0, false, nil
 	}
 	return min(b.N, runOps), false, nil
-}
-
-// Retry is for [core.Policy]: no operation finds no room.
-func (p *policy) Retry(_ context.Context, _ core.Counters, failed *batch.Batch) (still []uint32, more bool, err error) {
-	return core.All(failed.N), false, nil
 }
 
 // After is for [core.Policy]: where most entries are in vain, all levels are merged.

@@ -7,7 +7,6 @@ import (
 	"github.com/weftgo/weft/internal/batch"
 	"github.com/weftgo/weft/internal/core"
 	"github.com/weftgo/weft/internal/cpu"
-	"github.com/weftgo/weft/internal/op"
 )
 
 // engine is what the policy needs of a machine beside what all engines do.
@@ -49,25 +48,14 @@ func newEngine(dev device.Device, w batch.Widths, order uint64, fill int) (engin
 // policy decides when memory is given back. There is no more to decide: engines take
 // memory as they go.
 type policy struct {
+	core.Settled
 	opts   Options
 	engine engine
 }
 
-// Flags is for [core.Policy].
-func (p *policy) Flags(op.Kind) batch.Flags { return batch.Order }
-
-// Mixed is for [core.Policy].
-func (p *policy) Mixed() batch.Flags { return 0 }
-
 // Before is for [core.Policy].
 func (p *policy) Before(_ context.Context, _ core.Counters, _ *device.Stream, b *batch.Batch) (n int, report bool, err error) {
 	return b.N, false, nil
-}
-
-// Retry is for [core.Policy]: an engine without memory says so, and operations don't fail one
-// by one.
-func (p *policy) Retry(_ context.Context, _ core.Counters, failed *batch.Batch) (still []uint32, more bool, err error) {
-	return core.All(failed.N), false, nil
 }
 
 // After is for [core.Policy].

@@ -40,7 +40,7 @@ func newTable(dev device.Device, w batch.Widths, types core.Types, o *Options) (
 		if err != nil {
 			return err
 		}
-		c.Policy, c.Engine, c.Leases = &policy{e}, e, leases
+		c.Policy, c.Engine, c.Leases = &policy{engine: e}, e, leases
 		return nil
 	})
 	if err != nil {

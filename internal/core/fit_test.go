@@ -11,7 +11,6 @@ import (
 	"github.com/weftgo/weft/device/devicetest"
 	"github.com/weftgo/weft/internal/batch"
 	"github.com/weftgo/weft/internal/core"
-	"github.com/weftgo/weft/internal/op"
 )
 
 // The fit tests show that structures to come fit the core, with small ones made
@@ -32,18 +31,12 @@ func openHost(t *testing.T) device.Host {
 }
 
 // easy is the policy of structures that find memory as they go.
-type easy struct{}
+type easy struct{ core.Settled }
 
-func (easy) Flags(op.Kind) batch.Flags { return batch.Order }
-func (easy) Mixed() batch.Flags        { return 0 }
-func (easy) Describe() string          { return "in a test" }
+func (easy) Describe() string { return "in a test" }
 
 func (easy) Before(_ context.Context, _ core.Counters, _ *device.Stream, b *batch.Batch) (n int, report bool, err error) {
 	return b.N, false, nil
-}
-
-func (easy) Retry(_ context.Context, _ core.Counters, failed *batch.Batch) ([]uint32, bool, error) {
-	return core.All(failed.N), false, nil
 }
 
 func (easy) After(context.Context, core.Counters, int) error { return nil }
