@@ -62,7 +62,7 @@ func answer(ctx context.Context, r io.Reader, w io.Writer) (err error) {
 	lines := bufio.NewScanner(r)
 	for n := 1; lines.Scan(); n++ {
 		if err := x.line(ctx, strings.Fields(lines.Text())); err != nil {
-			return fmt.Errorf("line %d: %w", n, err)
+			return errors.Join(fmt.Errorf("line %d: %w", n, err), x.ask(ctx), x.out.Flush())
 		}
 	}
 	return errors.Join(lines.Err(), x.put(ctx), x.ask(ctx), x.out.Flush())

@@ -50,11 +50,13 @@ func TestManyLines(t *testing.T) {
 	}
 }
 
+// A line that makes no sense ends it, behind the answers to those before.
 func TestBadLines(t *testing.T) {
 	for _, line := range []string{"x 1", "1 x", "1", "1 2 3", "1 x ?", "9223372036854775808 1"} {
-		err := answer(t.Context(), strings.NewReader("1 1\n"+line+"\n"), new(bytes.Buffer))
-		if err == nil || !strings.HasPrefix(err.Error(), "line 2: ") {
-			t.Errorf("%q: error is %v", line, err)
+		var out bytes.Buffer
+		err := answer(t.Context(), strings.NewReader("1 1\n0 9 ?\n"+line+"\n"), &out)
+		if err == nil || !strings.HasPrefix(err.Error(), "line 3: ") || out.String() != "0 to 9: 1, from 1 to 1, 1 on average\n" {
+			t.Errorf("%q: error is %v, behind %q", line, err, &out)
 		}
 	}
 }
