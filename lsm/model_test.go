@@ -13,7 +13,7 @@ import (
 // run runs some batches beside a model, in levels of base entries and twice as many.
 func run[K weft.Key, V weft.Value](t testing.TB, dev device.Device, seed uint64, rounds, base, most int) {
 	m := open[K, V](t, dev, &lsm.Options{Base: base})
-	h := conformance.OrderedHistory[K, V]{Map: m.OrderedMap, Most: most}
+	h := conformance.OrderedHistory[K, V]{Map: m.OrderedMap, Most: most, Also: []weft.OpKind{weft.OpUpdate}}
 	h.Run(t, seed, rounds)
 	if s, err := m.Stats(t.Context()); err != nil || s.Len != s.Entries || len(s.Levels) > 1 {
 		t.Fatalf("behind Compact: %v, %v", s, err)

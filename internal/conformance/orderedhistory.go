@@ -1,7 +1,9 @@
 package conformance
 
 import (
+	"context"
 	"maps"
+	"math"
 	"math/rand/v2"
 	"slices"
 	"testing"
@@ -90,6 +92,10 @@ func (h *OrderedHistory[K, V]) Run(t testing.TB, seed uint64, rounds int) {
 			h.deleteSomeRanges()
 		case 1:
 			h.must(h.Map.Compact(t.Context()))
+		case 2:
+			h.putSome(round)
+		case 3:
+			h.clearSometimes()
 		default:
 			h.applySome(round)
 		}
@@ -174,6 +180,39 @@ func (h *OrderedHistory[K, V]) applySome(round int) {
 		}
 	}
 	h.Apply(ops)
+}
+
+// putSome puts pairs by methods of their own: all of them, or those that are new.
+func (h *OrderedHistory[K, V]) putSome(round int) {
+	keys, vals := make([]K, 1+h.rng.IntN(h.Most)), make([]V, 0, h.Most)
+	for i := range keys {
+		keys[i] = h.key()
+		vals = append(vals, V(h.rng.IntN(1000)))
+	}
+	before, want := len(h.want), slices.Clone(vals)
+	for i, k := range keys {
+		if v, there := h.want[k]; there && round%2 == 0 {
+			want[i] = v
+			continue
+		}
+		h.want[k] = vals[i]
+	}
+	put := h.Map.Build
+	if round%2 == 0 {
+		put = func(ctx context.Context, keys []K, vals []V) (int, error) {
+			return h.Map.GetOrPut(ctx, keys, vals, nil)
+		}
+	}
+	if n, err := put(h.Context(), keys, vals); err != nil || n != len(h.want)-before || !slices.Equal(vals, want) {
+		h.Fatalf("round %d: of %d pairs %d are new, want %d, with values %v, want %v: %v", round, len(keys), n, len(h.want)-before, vals, want, err)
+	}
+}
+
+func (h *OrderedHistory[K, V]) clearSometimes() {
+	if h.rng.IntN(3) == 0 {
+		h.must(h.Map.Clear(h.Context()))
+		clear(h.want)
+	}
 }
 
 func (h *OrderedHistory[K, V]) deleteSomeRanges() {
@@ -270,7 +309,7 @@ func (h *OrderedHistory[K, V]) ranges(m hostSeeker[K, V], all, keys []K) {
 		}
 		return slices.Clone(all[min(from, to):to])
 	}
-	for limit := range 4 {
+	for _, limit := range []int{0, 1, 2, 3, math.MaxInt} {
 		var up, down weft.PairRows[K, V]
 		h.must(m.Range(h.Context(), lo, hi, limit, &up))
 		h.must(m.RangeBackward(h.Context(), lo, hi, limit, &down))
@@ -291,7 +330,7 @@ func (h *OrderedHistory[K, V]) ranges(m hostSeeker[K, V], all, keys []K) {
 				h.Fatalf("limit %d: from %v down to %v there are %v, want %v", limit, hi[i], lo[i], got, want)
 			}
 		}
-		if limit > 0 {
+		if limit > 0 && limit < math.MaxInt {
 			h.fixed(m, lo, hi, limit, &up)
 		}
 	}

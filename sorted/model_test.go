@@ -1,0 +1,30 @@
+package sorted_test
+
+import (
+	"testing"
+
+	"github.com/weftgo/weft"
+	"github.com/weftgo/weft/device"
+	"github.com/weftgo/weft/device/devicetest"
+	"github.com/weftgo/weft/internal/conformance"
+	"github.com/weftgo/weft/sorted"
+)
+
+// run runs some batches beside a model, and snapshots that are held meanwhile.
+func run[K weft.Key, V weft.Value](t *testing.T, dev device.Device, seed uint64, most int) {
+	m := conformance.Open(t, sorted.New[K, V], dev, nil)
+	h := conformance.OrderedHistory[K, V]{Map: m.OrderedMap, Most: most, Also: []weft.OpKind{weft.OpUpdate}}
+	h.Run(t, seed, 40)
+	if s := conformance.StatsOf(t, m); s.Held != 0 {
+		t.Fatalf("behind all snapshots: %v", s)
+	}
+}
+
+// Batches of all kinds come to what a model comes to.
+func TestAgainstModel(t *testing.T) {
+	dev := devicetest.Open(t)
+	for seed := range uint64(4) {
+		run[int64, uint32](t, dev, seed, 1+int(seed)*200)
+		run[uint32, uint64](t, dev, 10+seed, 300)
+	}
+}
