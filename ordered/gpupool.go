@@ -17,7 +17,7 @@ import (
 // change takes others. Which are free is found out when there are too few: those that no version has.
 //
 // The first leaves lie in blocks as [pool] has them. All behind mostBlocks of these lie in one range of addresses, which grows by as
-// many as are needed, and not to twice as many: there is one that has 2 MiB at least on a GPU, so small maps have none.
+// many as are needed, and not to twice as many. A range has 2 MiB at least on a GPU, so small maps have none.
 type gpuPool struct {
 	dev      device.Device
 	key, val int // bytes
@@ -26,6 +26,7 @@ type gpuPool struct {
 	blocks []device.Buffer
 	rest   device.Range         // of leaves behind those of all blocks; nil: there are none yet
 	behind int                  // how many these are
+	most   int                  // bytes of addresses that the range has
 	table  device.Slice[uint64] // where leaf 0 of each block would be; behind them how many of the free leaves have been taken
 	none   device.Buffer        // the index of no leaves, which all versions share that have none before any change
 	free   device.Buffer        // numbers of free leaves
@@ -153,9 +154,13 @@ func (p *gpuPool) extend(s *device.Stream, n int) error {
 	if err := p.listRoom(p.room() + n); err != nil {
 		return err
 	}
+	bytes := (p.behind + n) * p.leafBytes()
 	err := p.reserve(s)
-	if err == nil {
-		err = p.rest.Resize((p.behind + n) * p.leafBytes())
+	switch {
+	case err == nil && bytes <= p.most:
+		err = p.rest.Resize(bytes)
+	case err == nil:
+		err = fmt.Errorf("%w: the device has %d bytes", device.ErrMemory, p.most)
 	}
 	if err != nil {
 		return fmt.Errorf("%d leaves of %d bytes more than %d: %w", n, p.leafBytes(), p.room(), err)
@@ -175,14 +180,15 @@ func (p *gpuPool) reserve(s *device.Stream) error {
 		return err
 	}
 	first := blocksRoom(mostBlocks)
-	rest, err := p.dev.Reserve(int(min(memory.Total, uint64(maxLeaves-first)*uint64(p.leafBytes()))))
+	most := int(min(memory.Total, uint64(maxLeaves-first)*uint64(p.leafBytes())))
+	rest, err := p.dev.Reserve(most)
 	if err != nil {
 		return err
 	}
 	if err := p.lead(s, mostBlocks, maxBlocks-mostBlocks, rest.Ptr(), first); err != nil {
 		return errors.Join(err, rest.Free())
 	}
-	p.rest = rest
+	p.rest, p.most = rest, most
 	return nil
 }
 

@@ -1,6 +1,7 @@
 package ordered_test
 
 import (
+	"errors"
 	"math/rand/v2"
 	"runtime"
 	"slices"
@@ -9,6 +10,7 @@ import (
 	"github.com/weftgo/weft"
 	"github.com/weftgo/weft/device"
 	"github.com/weftgo/weft/device/devicetest"
+	"github.com/weftgo/weft/device/sim"
 	"github.com/weftgo/weft/internal/conformance"
 	"github.com/weftgo/weft/ordered"
 )
@@ -256,4 +258,12 @@ func TestDeletingAllTakesNoLeaves(t *testing.T) {
 func TestFailsWhole(t *testing.T) {
 	conformance.FailsWhole(t, conformance.OrderedMapOf(ordered.New[uint32, uint32], nil),
 		conformance.Failures{After: conformance.Twice, First: 1, Stride: 13, Most: 12}, conformance.Failures{After: devicetest.FailAfter, First: 2, Stride: 201, Most: 12})
+}
+
+// A map that could never fit its device finds no memory there.
+func TestMoreThanMemory(t *testing.T) {
+	dev := devicetest.OpenSim(t, &sim.Options{Memory: 16 << 20})
+	if _, err := ordered.New[uint32, uint32](dev, &ordered.Options{Capacity: 4 << 20}); !errors.Is(err, device.ErrMemory) {
+		t.Errorf("%v, want ErrMemory", err)
+	}
 }
