@@ -84,7 +84,7 @@ func (m *OrderedMap[K, V]) Pages(ctx context.Context) iter.Seq2[Page[K, V], erro
 // waits for it. Where it leaves a change no memory, that returns device.ErrMemory, and the
 // map is as it was.
 func (m *OrderedMap[K, V]) Snapshot(ctx context.Context) (*Snapshot[K, V], error) {
-	at, err := m.core.Snapshot(ctx)
+	at, err := m.core.Snapshot(ctx, "Snapshot")
 	if err != nil {
 		return nil, err
 	}
@@ -99,7 +99,7 @@ type Snapshot[K Key, V Value] struct{ seeker[K, V] }
 // Core is for packages of structures.
 func (s *Snapshot[K, V]) Core() *core.Snapshot { return s.at }
 
-// Len is the number of pairs.
+// Len is the number of pairs, also when the snapshot has been closed.
 func (s *Snapshot[K, V]) Len() int { return s.at.Len() }
 
 // Close gives back what the snapshot holds, once calls on it have ended. Idempotent.
@@ -474,7 +474,7 @@ func (m *seeker[K, V]) Between(ctx context.Context, lo, hi K) iter.Seq2[Page[K, 
 func (m *seeker[K, V]) between(ctx context.Context, lo, hi K, yield func(Page[K, V]) bool) (err error) {
 	at := m.at
 	if at == nil {
-		if at, err = m.of.Snapshot(ctx); err != nil {
+		if at, err = m.of.Snapshot(ctx, "Between"); err != nil {
 			return err
 		}
 		defer func() {

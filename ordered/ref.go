@@ -36,8 +36,9 @@ func (m *Map[K, V]) View(ctx context.Context, s *device.Stream, submit func(Ref)
 	return m.core.View(ctx, s, func(p core.Parts) error { return m.kernels().view(s, p, submit) })
 }
 
-// ViewAt is View of a snapshot of the map, which must not have been closed. One that is closed later keeps its memory
-// until the kernels are done. A snapshot of another map, or none, is [device.ErrInvalid].
+// ViewAt is View of a snapshot of the map. One that is closed when ViewAt has returned keeps its memory
+// until the kernels are done. A snapshot of another map, or none, is [device.ErrInvalid], one that
+// has been closed [weft.ErrClosed].
 func (m *Map[K, V]) ViewAt(ctx context.Context, at *weft.Snapshot[K, V], s *device.Stream, submit func(Ref) error) error {
 	var snapshot *core.Snapshot
 	if at != nil {

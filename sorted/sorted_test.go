@@ -3,8 +3,10 @@ package sorted_test
 import (
 	"bytes"
 	"errors"
+	"iter"
 	"math/rand/v2"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/weftgo/weft"
@@ -206,4 +208,27 @@ func TestSnapshotIsHeld(t *testing.T) {
 	must(t, err)
 	conformance.SnapshotIsHeld(t, dev, m.OrderedMap, 4)
 	must(t, m.Close())
+}
+
+// Errors say which method they come from, also of those that take a snapshot to begin with.
+func TestErrorsSayWhere(t *testing.T) {
+	m, err := sorted.New[uint32, uint32](devicetest.OpenCPU(t, 1), nil)
+	must(t, err)
+	must(t, m.Close())
+	last := func(pages iter.Seq2[weft.Page[uint32, uint32], error]) (err error) {
+		for _, err = range pages {
+			continue
+		}
+		return err
+	}
+	_, _, _, least := m.Min(t.Context())
+	_, snapshot := m.Snapshot(t.Context())
+	for method, err := range map[string]error{
+		"Between": last(m.Between(t.Context(), 0, 1)), "Pages": last(m.Pages(t.Context())), "Min": least, "Snapshot": snapshot,
+		"Range": m.Range(t.Context(), nil, nil, 0, &weft.PairRows[uint32, uint32]{}), "Rank": m.Rank(t.Context(), nil, nil),
+	} {
+		if !errors.Is(err, weft.ErrClosed) || !strings.HasPrefix(err.Error(), "sorted: "+method+": ") {
+			t.Errorf("%s of a closed map: %v", method, err)
+		}
+	}
 }

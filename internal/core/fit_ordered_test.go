@@ -408,7 +408,7 @@ func TestFitRangesAtAVersion(t *testing.T) {
 		for _, s := range snapshots {
 			s.ranges(t, table, s.Snapshot, lo, hi)
 		}
-		if s, err := table.Snapshot(ctx); round%3 == 0 {
+		if s, err := table.Snapshot(ctx, "Snapshot"); round%3 == 0 {
 			must(t, err)
 			snapshots = append(snapshots, held{s, maps.Clone(m)})
 		} else {
@@ -481,7 +481,7 @@ func TestFitVersionsWithoutMemory(t *testing.T) {
 	if _, _, _, err := rangesOf(table, nil, []uint64{1}, []uint64{3}); !errors.Is(err, device.ErrMemory) {
 		t.Errorf("3 rows of 16 bytes within %d: %v", table.ResultLimit, err)
 	}
-	s, err := table.Snapshot(ctx)
+	s, err := table.Snapshot(ctx, "Snapshot")
 	must(t, err)
 	devicetest.FailNext(dev, devicetest.OpAlloc)
 	if n, err := list.Delete(ctx, []uint64{2}, nil); n != 0 || !errors.Is(err, weft.ErrFull) {
@@ -508,7 +508,7 @@ func TestFitVersionsRace(t *testing.T) {
 				if _, err := list.Put(ctx, keys, slices.Repeat([]uint64{uint64(g*100 + round)}, len(keys))); err != nil {
 					t.Error(err)
 				}
-				s, err := table.Snapshot(ctx)
+				s, err := table.Snapshot(ctx, "Snapshot")
 				if err != nil {
 					t.Error(err)
 					return

@@ -145,9 +145,9 @@ func TestFitSnapshotHeld(t *testing.T) {
 	}
 	_, err := m.Put(ctx, []uint64{1, 2, 3}, []uint64{10, 20, 30})
 	must(t, err)
-	s, err := table.Snapshot(ctx)
+	s, err := table.Snapshot(ctx, "Snapshot")
 	must(t, err)
-	again, err := table.Snapshot(ctx)
+	again, err := table.Snapshot(ctx, "Snapshot")
 	must(t, err)
 	for i := range uint64(10) {
 		_, err = m.Put(ctx, []uint64{1, 100 + i}, []uint64{i, i})
@@ -184,7 +184,7 @@ func TestFitSnapshotHeld(t *testing.T) {
 	arrays("with no snapshot", 1)
 	model{4: 40}.equals(t, "at the end", table)
 
-	s, err = table.Snapshot(ctx)
+	s, err = table.Snapshot(ctx, "Snapshot")
 	must(t, err)
 	must(t, table.Close())
 	arrays("behind Close", 1)
@@ -221,7 +221,7 @@ func TestFitBeside(t *testing.T) {
 	}
 	ended, cancel := context.WithCancel(ctx)
 	time.AfterFunc(5*time.Millisecond, cancel)
-	if _, err := table.Snapshot(ended); !errors.Is(err, context.Canceled) {
+	if _, err := table.Snapshot(ended, "Snapshot"); !errors.Is(err, context.Canceled) {
 		t.Errorf("a snapshot beside a change: %v", err)
 	}
 	close(goOn)
@@ -253,7 +253,7 @@ func TestFitSnapshotWaitsForStreams(t *testing.T) {
 	e.streams = true
 	_, err := weft.NewMap[uint64, uint64](table).Put(ctx, []uint64{1}, []uint64{10})
 	must(t, err)
-	s, err := table.Snapshot(ctx)
+	s, err := table.Snapshot(ctx, "Snapshot")
 	must(t, err)
 	real, err := dev.NewStream()
 	must(t, err)
@@ -341,7 +341,7 @@ func TestFitSnapshotRace(t *testing.T) {
 			})
 			wg.Go(func() {
 				for {
-					s, err := table.Snapshot(ctx)
+					s, err := table.Snapshot(ctx, "Snapshot")
 					if !same([]uint64{0}, err) {
 						return
 					}

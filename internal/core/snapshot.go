@@ -38,11 +38,11 @@ type Snapshot struct {
 	closed bool
 }
 
-// Snapshot takes one of a table whose engine is a [Versioner]: it sees every
+// Snapshot takes one of a table whose engine is a [Versioner], for a method: it sees every
 // call that has returned and every batch submitted before.
-func (t *Table) Snapshot(ctx context.Context) (s *Snapshot, err error) {
+func (t *Table) Snapshot(ctx context.Context, method string) (s *Snapshot, err error) {
 	s, err = t.snapshot(ctx)
-	return s, t.wrap("Snapshot", err)
+	return s, t.wrap(method, err)
 }
 
 func (t *Table) snapshot(ctx context.Context) (s *Snapshot, err error) {
