@@ -11,6 +11,9 @@ import (
 // LookupsBesideChanges has lookups on a stream find what was there before a change that is under way on
 // another one, whether they see that or not.
 func LookupsBesideChanges(t *testing.T, open Maker[AnyOrderedMap[uint32, uint32]]) {
+	if testing.Short() {
+		t.Skip("interprets kernels")
+	}
 	must := func(err error) {
 		t.Helper()
 		if err != nil {
