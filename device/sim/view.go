@@ -147,12 +147,10 @@ func (p *page) compare(o *page) (above, below bool) {
 	if p == nil {
 		return false, true
 	}
-	for k, t := range &o.time {
-		above = above || p.time[k] > t
-		below = below || p.time[k] < t
-		if above && below {
-			break
-		}
+	var more, less int64 // negative where there is any
+	for k := range o.time {
+		d := int64(p.time[k]) - int64(o.time[k])
+		more, less = more|-d, less|d
 	}
-	return above, below
+	return more < 0, less < 0
 }
