@@ -9,7 +9,9 @@ namespace weft::ordered {
 // count counts the pairs of ranges, a range per lane.
 template <class K, class V>
 __device__ __forceinline__ void count(const SeekParams& p) {
+  __shared__ Top<K> top;
   const uint32_t leaves = p.x.content->leaves;
+  const Levels<K> below = top.read(p.x, leaves);
   const Tile<K> tile;
   uint32_t hits = 0;
   for (uint64_t first = thread_index() - tile.lane; first < p.n; first += threads_in_grid()) {
@@ -17,7 +19,8 @@ __device__ __forceinline__ void count(const SeekParams& p) {
     const K flip = p.x.flip, lo = i < p.n ? key_in(p.lo, i, flip) : 1, hi = i < p.n ? key_in(p.hi, i, flip) : 0;
     uint64_t n = 0;
     if (leaves != 0) {
-      const Spot from = spot<K, V>(p.x, tile, leaves, lo), to = spot<K, V>(p.x, tile, leaves, hi);
+      const Spot from = spot<K, V>(p.x, tile, leaves, lo, below, top.node(leaves, below, lo));
+      const Spot to = spot<K, V>(p.x, tile, leaves, hi, below, top.node(leaves, below, hi));
       if (lo <= hi) n = before(p.x, to.place.leaf) + to.place.at + to.same - before(p.x, from.place.leaf) - from.place.at;
     }
     if (p.limit != 0 && n > p.limit) n = p.limit;
@@ -134,15 +137,18 @@ __device__ __forceinline__ uint32_t copy(const SeekParams& p, const Stretch<K, V
 template <class K, class V>
 __device__ __forceinline__ void range(const SeekParams& p) {
   __shared__ Stretch<K, V> stretches[kWarps][kWarp];
+  __shared__ Top<K> top;
   Stretch<K, V>* all = stretches[thread_in_block() / kWarp];
   const uint32_t leaves = p.x.content->leaves;
+  const Levels<K> below = top.read(p.x, leaves);
   const Tile<K> tile;
   uint32_t hits = 0;
   for (uint64_t first = thread_index() - tile.lane; first < p.n; first += threads_in_grid()) {
     const uint64_t i = first + tile.lane;
     const K flip = p.x.flip, lo = i < p.n ? key_in(p.lo, i, flip) : 1, hi = i < p.n ? key_in(p.hi, i, flip) : 0;
     Spot s{};
-    if (leaves != 0) s = spot<K, V>(p.x, tile, leaves, p.backward ? hi : lo);
+    const K key = p.backward ? hi : lo;
+    if (leaves != 0) s = spot<K, V>(p.x, tile, leaves, key, below, top.node(leaves, below, key));
     Walk<K> w{s.place, p.backward ? lo : hi, p.limit, i * p.limit};
     if (p.backward) w.at.at += s.same;
     if (p.offsets && i < p.n) w.row = p.offsets[i], w.n = p.offsets[i + 1] - w.row;

@@ -1,7 +1,7 @@
 // Lookups. Nothing that they read changes, so all accesses are weak.
 #pragma once
 
-#include "weft/ordered_find.cuh"
+#include "top.cuh"
 
 namespace weft::ordered {
 
@@ -30,13 +30,15 @@ struct SeekParams {
 // get looks up a key for each lane; then each reads its value, so a miss reads none.
 template <class K, class V>
 __device__ __forceinline__ void get(const SeekParams& p) {
+  __shared__ Top<K> top;
   const uint32_t leaves = p.x.content->leaves;
+  const Levels<K> below = top.read(p.x, leaves);
   const Tile<K> tile;
   uint32_t hits = 0;
   for (uint64_t first = thread_index() - tile.lane; first < p.n; first += threads_in_grid()) {
     const uint64_t i = first + tile.lane;
     const K mine = i < p.n ? K(load_once(static_cast<const K*>(p.lo) + i) ^ K(p.x.flip)) : K(0);
-    const Hit<K, V> found = hit<K, V>(p.x, tile, leaves, mine);
+    const Hit<K, V> found = hit<K, V>(p.x, tile, leaves, mine, below, top.node(leaves, below, mine));
     if (i >= p.n) continue;
     if (p.vals) store_once(static_cast<V*>(p.vals) + i, found.leaf ? load_weak(found.leaf->vals + found.slot, evict_first()) : V(0));
     if (p.ok) store_once(p.ok + i, uint8_t(found.leaf != nullptr));
@@ -83,7 +85,9 @@ __device__ __forceinline__ bool point(const SeekParams& p, uint64_t i, const Con
 // seek answers questions about single keys.
 template <class K, class V>
 __device__ __forceinline__ void seek(const SeekParams& p) {
+  __shared__ Top<K> top;
   const Content c = *p.x.content;
+  const Levels<K> below = top.read(p.x, c.leaves);
   const Tile<K> tile;
   uint32_t hits = 0;
   for (uint64_t first = thread_index() - tile.lane; first < p.n; first += threads_in_grid()) {
@@ -91,7 +95,7 @@ __device__ __forceinline__ void seek(const SeekParams& p) {
     Spot s{};
     if (p.kind != kSelect && c.leaves != 0) {
       const K key = i < p.n ? key_in<K>(p.lo, i, p.x.flip) : K(0);
-      s = spot<K, V>(p.x, tile, c.leaves, key);
+      s = spot<K, V>(p.x, tile, c.leaves, key, below, top.node(c.leaves, below, key));
     }
     if (i < p.n) hits += point<K, V>(p, i, c, s);
   }

@@ -109,7 +109,7 @@ __device__ __forceinline__ void settle(const ChangeParams& p) {
     }
     Spot at{};
     const K key = e < count ? K(load_once(static_cast<const K*>(p.keys) + e) ^ K(p.old.flip)) : ~K(0);
-    if (leaves != 0 && first < count) at = spot<K, V>(p.old, tile, leaves, key);
+    if (leaves != 0 && first < count) at = spot<K, V>(p.old, tile, leaves, key, Levels<K>(p.old), 0);
     if (e < count) {
       Slot<V> s{at.same, 0};
       if (at.same && reads) s.val = load_weak(leaf_at<K, V>(p.old, p.old.ids[at.place.leaf])->vals + at.place.at, evict_first());

@@ -18,16 +18,17 @@ import (
 //kernelgen:input ff16a62723a122bf0071cc22f8650d67f271b559a00315255d693df30e3406bf 4001 kernels/include/weft/inorder.cuh
 //kernelgen:input bc96e5c477e43e4f0e3d6696ce960a100751a4f0f3b1da71845110f058cfe59a 3318 kernels/include/weft/lookback.cuh
 //kernelgen:input 12f83f2472623dfcdb5cf3ea07fe586775cec10da4c28dc7a585236927028216 5169 kernels/include/weft/order.cuh
-//kernelgen:input c4c958542cbf759461785e0c99a770052f746ceeafeb06c6dba50b20e3940ec0 3778 kernels/include/weft/ordered_find.cuh
-//kernelgen:input 7c1ea4f82aaca34b2590b01fa6923bf763347fce5deb24bdbfc186f16164c0b9 8488 kernels/include/weft/ordered_index.cuh
+//kernelgen:input af985e14c04e4117dba9e6176e9385eff3f8b6e055c37576a481be3f217a7d21 3976 kernels/include/weft/ordered_find.cuh
+//kernelgen:input acbb0b81c454977fc81d60ff8e928935cc21c5de137cf1c75918ca35b5ad3c83 8725 kernels/include/weft/ordered_index.cuh
 //kernelgen:input 5b054470229a4453eff5f4bb5d4c496ec38dfaab975f038712f650c7e631b503 4231 kernels/include/weft/reduce.cuh
 //kernelgen:input 3844d10e56bfb5b2bb8c488edf87f503d07fe3315f36a6d26af5f81e850e250a 4894 kernels/include/weft/shared.cuh
 //kernelgen:input b6a4a0a470083c5db2ddc3dadb2275946d1f16b725fa0fe66607df730c694dc4 5537 kernels/include/weft/slot.cuh
 //kernelgen:input 43acf6e183bfa7a51f733a0983d93545a0ba75da2d2daa144b2ed32a6caaa952 1048 kernels/include/weft/sums.cuh
 //kernelgen:input 0851189fa3150bd3eb30a9b7d5f0dcba58c8fcda1c3598976207e3eea53f4ea7 5348 kernels/include/weft/warp.cuh
 //kernelgen:input 9259d50e0aa1b3b9bd4caaf210eacd9a4fbd0163b99a7bfcaf4bae13fb5bbe21 4181 ordered/plan.cuh
-//kernelgen:input 0747c56848bf8bc4d1e56cdb1a6132b0d971e89478530221f94c5745f2604a73 4619 ordered/seek.cuh
-//kernelgen:input 892fe4164b207c7f982b5b0f6f74aecb15ee4ebfc5d81d1840fb6682f2bec836 12659 ordered/settle.cuh
+//kernelgen:input 59a785f97a09d22b36c01b1839b44d4e987bf5b962f771a95fb25c1b88c84922 4832 ordered/seek.cuh
+//kernelgen:input 69013d45596ec3a16974f6323868467b7b26672e504ab479691abfdcc6227d89 12680 ordered/settle.cuh
+//kernelgen:input 3fffb3cc7c7ad9fbce278f10f18467d02041a479f2ea298eb922cb396299577c 1666 ordered/top.cuh
 
 // content is weft::ordered::Content of C++.
 type content struct {

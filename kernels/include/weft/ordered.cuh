@@ -42,7 +42,7 @@ struct Ref {
   __device__ __forceinline__ bool find_warp(bool there, K key, V* value = nullptr) const {
     terms.check_warp(kShape);
     const Tile<Key> tile;
-    const Hit<Key, Val> found = hit<Key, Val>(index, tile, leaves(), there ? in(key) : Key(0));
+    const Hit<Key, Val> found = hit<Key, Val>(index, tile, leaves(), there ? in(key) : Key(0), Levels<Key>(index), 0);
     if (!there || !found.leaf) return false;
     if (value) *value = As<V>::from(found.leaf->vals[found.slot]);
     return true;

@@ -13,18 +13,18 @@ struct Hit {
   uint32_t slot = 0;
 };
 
-// hit finds the pair of a key for each lane. A tile goes down with those of its lanes, some at a
-// time. All lanes of a warp take part.
+// hit finds the pair of a key for each lane, from a node of the highest of some levels on. A tile goes down with those of
+// its lanes, some at a time. All lanes of a warp take part.
 template <class K, class V>
-__device__ __forceinline__ Hit<K, V> hit(const Index& x, const Tile<K>& tile, uint32_t leaves, K mine) {
+__device__ __forceinline__ Hit<K, V> hit(const Index& x, const Tile<K>& tile, uint32_t leaves, K mine, Levels<K> below, uint32_t from) {
   Hit<K, V> found;
   const CachePolicy passing = evict_first();  // or leaves displace the index
   for (uint32_t r = 0; leaves != 0 && r < Tile<K>::kLanes; r += kTogether) {
     K key[kTogether];
     uint32_t at[kTogether];
 #pragma unroll
-    for (uint32_t q = 0; q < kTogether; q++) key[q] = shuffle(kAll, mine, tile.base + r + q);
-    down(x, tile, leaves - 1, key, at);
+    for (uint32_t q = 0; q < kTogether; q++) key[q] = shuffle(kAll, mine, tile.base + r + q), at[q] = shuffle(kAll, from, tile.base + r + q);
+    down(x, below, tile, leaves - 1, key, at);
     const Leaf<K, V>* leaf[kTogether];
     Word128 word[kTogether][2];
 #pragma unroll
@@ -52,17 +52,17 @@ struct Spot {
   bool same;    // it has the key
 };
 
-// spot finds a key for each lane. All lanes of a warp take part. There are leaves.
+// spot finds a key for each lane likewise. There are leaves.
 template <class K, class V>
-__device__ __forceinline__ Spot spot(const Index& x, const Tile<K>& tile, uint32_t leaves, K mine) {
+__device__ __forceinline__ Spot spot(const Index& x, const Tile<K>& tile, uint32_t leaves, K mine, Levels<K> below, uint32_t from) {
   Spot s{};
   const CachePolicy passing = evict_first();  // or leaves displace the index
   for (uint32_t r = 0; r < Tile<K>::kLanes; r += kTogether) {
     K key[kTogether];
     uint32_t at[kTogether];
 #pragma unroll
-    for (uint32_t q = 0; q < kTogether; q++) key[q] = shuffle(kAll, mine, tile.base + r + q);
-    down(x, tile, leaves - 1, key, at);
+    for (uint32_t q = 0; q < kTogether; q++) key[q] = shuffle(kAll, mine, tile.base + r + q), at[q] = shuffle(kAll, from, tile.base + r + q);
+    down(x, below, tile, leaves - 1, key, at);
 #pragma unroll
     for (uint32_t q = 0; q < kTogether; q++)
       if (tile.rank == r + q) s.place.leaf = at[q];

@@ -90,22 +90,31 @@ struct Keys {
   }
 };
 
+// Levels are those of an index from one on.
+template <class K>
+struct Levels {
+  const K* seps;
+  uint32_t number;
+  __device__ __forceinline__ Levels(const Index& x) : seps(static_cast<const K*>(x.seps)), number(x.levels) {}
+  // pass leaves the highest one out.
+  __device__ __forceinline__ void pass(const Index& x) { seps += uint64_t(nodes_of(x, --number)) * kFanout; }
+};
+
 // ---- a thread goes down ------------------------------------------------------
 
 // leaf_of is the leaf that a key belongs to, where `last` is the last one: for keys of
 // neighboring threads that lie close together.
 template <class K>
 __device__ __forceinline__ uint32_t leaf_of(const Index& x, uint32_t last, K key) {
-  const K* level = static_cast<const K*>(x.seps);
   uint32_t at = 0;
-  for (uint32_t l = x.levels; l-- != 0;) {
-    const Word128* node = reinterpret_cast<const Word128*>(level + uint64_t(at) * kFanout);
+  for (Levels<K> below(x); below.number != 0;) {
+    const Word128* node = reinterpret_cast<const Word128*>(below.seps + uint64_t(at) * kFanout);
     uint32_t n = 0;
 #pragma unroll
     for (uint32_t i = 0; i < kFanout / Keys<K>::kNumber; i++) n += Keys<K>(load_weak(node + i)).not_above(key);
-    const uint32_t end = last >> (kFanBits * l), to = at * kFanout + n - 1;
+    below.pass(x);
+    const uint32_t end = last >> (kFanBits * below.number), to = at * kFanout + n - 1;
     at = to < end ? to : end;
-    level += uint64_t(nodes_of(x, l)) * kFanout;
   }
   return at;
 }
@@ -148,25 +157,22 @@ struct Tile {
 
 constexpr uint32_t kTogether = 4;  // keys that a tile looks for side by side
 
-// down finds the leaves that keys of a tile belong to, where `last` is the last one. All lanes of
-// a warp take part.
+// down finds the leaves that keys of a tile belong to, where `last` is the last one, from nodes of the highest of some
+// levels on. All lanes of a warp take part.
 template <class K>
-__device__ __forceinline__ void down(const Index& x, const Tile<K>& tile, uint32_t last, const K (&key)[kTogether],
+__device__ __forceinline__ void down(const Index& x, Levels<K> below, const Tile<K>& tile, uint32_t last, const K (&key)[kTogether],
                                      uint32_t (&at)[kTogether]) {
-  const K* level = static_cast<const K*>(x.seps);
-#pragma unroll
-  for (uint32_t q = 0; q < kTogether; q++) at[q] = 0;
-  for (uint32_t l = x.levels; l-- != 0;) {
+  while (below.number != 0) {
     Word128 word[kTogether];
 #pragma unroll
-    for (uint32_t q = 0; q < kTogether; q++) word[q] = load_weak(static_cast<const Word128*>(tile.part(level + uint64_t(at[q]) * kFanout)));
-    const uint32_t end = last >> (kFanBits * l);
+    for (uint32_t q = 0; q < kTogether; q++) word[q] = load_weak(static_cast<const Word128*>(tile.part(below.seps + uint64_t(at[q]) * kFanout)));
+    below.pass(x);
+    const uint32_t end = last >> (kFanBits * below.number);
 #pragma unroll
     for (uint32_t q = 0; q < kTogether; q++) {
       const uint32_t to = at[q] * kFanout + tile.sum(Keys<K>(word[q]).not_above(key[q])) - 1;
       at[q] = to < end ? to : end;
     }
-    level += uint64_t(nodes_of(x, l)) * kFanout;
   }
 }
 
