@@ -37,7 +37,8 @@ const (
 //
 // What the kernels see is what a lookup that is submitted to the stream sees: the
 // changes submitted there before, and those that events or waits order before. They
-// may run beside later changes: with [OutOfPlace] they may take snapshots then.
+// may run beside later changes: with [OutOfPlace] they may take snapshots then. The first
+// View or Update of a map with [InPlace] waits for the changes before it, and takes memory for versions.
 //
 // submit launches and returns: it calls no method of this map, which may wait for
 // its end. Views and Updates of other tables may be nested in it, in one order
