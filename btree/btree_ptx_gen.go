@@ -12,7 +12,7 @@ import (
 //kernelgen:compiler clang version 19.1.7
 //kernelgen:target 80+ptx83,90+ptx83
 //kernelgen:flags -x cuda --cuda-device-only -nocudainc -nocudalib -nostdinc -std=c++17 -Wall -Werror -I kernels/include -O3
-//kernelgen:input 91a07ae0703c136afa0544330a0456608ac278633572bb8ef206d83db0851dfb 13118 btree/btree.cu
+//kernelgen:input 801514a6bc6abe361875bb2d78a9e5e94aa4d5040f94f23f61aa5d14d4ac51c6 13304 btree/btree.cu
 //kernelgen:input feda6b76ebe182792a50e7d5fc7f46f7edad42f9b2b691e6f69dc1070b37f81b 2926 btree/change.cuh
 //kernelgen:input 4d932e6fc6bef990d0f4225837268389db486d5e748d7ae1cf4a755f71ee8917 3536 btree/get.cuh
 //kernelgen:input 60318b128ff9a61d8f33aad03640fe5c528f9facdffb8614fc68c0fd8c629bfc 4396 btree/order.cuh
@@ -37,8 +37,8 @@ import (
 //kernelgen:input 43acf6e183bfa7a51f733a0983d93545a0ba75da2d2daa144b2ed32a6caaa952 1048 kernels/include/weft/sums.cuh
 //kernelgen:input 0851189fa3150bd3eb30a9b7d5f0dcba58c8fcda1c3598976207e3eea53f4ea7 5348 kernels/include/weft/warp.cuh
 //kernelgen:input 3734d9594b1b33c1868d416df12106a6d15018edf95437b3b5b984e6d6f937e3 816 kernels/include/weft/widths.cuh
-//kernelgen:output d5bcc8cf7389fb8c7817039afb5bc3e3bd7d37ab4745f23889510e58b475aff8 357674 btree/btree_32_32_sm80.ptx
-//kernelgen:output 0d67ae3ddbf749318d9787860231d5abe163f22e3859c52d687408051a81d27c 357674 btree/btree_32_32_sm90.ptx
+//kernelgen:output 6fd613ad3b238ba42176cb88fc97a6929efa16f657705e9cf7b4ec3ba66132e1 357674 btree/btree_32_32_sm80.ptx
+//kernelgen:output a094d50ff5d802ec2ce5b6f85630802e15a76489adef1f669105d9b0778c3ceb 357674 btree/btree_32_32_sm90.ptx
 //kernelgen:output 75bf5750dd65bb78edb62ea2510bdd06ebe5bc80a56a9d297a35c2486eda4c31 348100 btree/btree_32_64_sm80.ptx
 //kernelgen:output a640afb040dd22f7b31bd84363b14c4e23433bd958068fdadc8773e53255d2f9 348100 btree/btree_32_64_sm90.ptx
 //kernelgen:output 63f43553aff6c2e8b583f2de7ed354126f979cdbefd60a22b1bd677924fc9cf5 346836 btree/btree_64_32_sm80.ptx
