@@ -267,3 +267,31 @@ func TestMoreThanMemory(t *testing.T) {
 		t.Errorf("%v, want ErrMemory", err)
 	}
 }
+
+// Batches of new keys fill a GPU to its last leaf: where there is memory for more numbers of free leaves and not for more
+// leaves, the map goes on with those that it has.
+func TestFillsDevice(t *testing.T) {
+	conformance.NotRaced(t, "the simulator has goroutines of its own")
+	for seed := range uint64(2) {
+		dev := devicetest.OpenSim(t, &sim.Options{Memory: 3 << 20})
+		m, err := ordered.New[uint32, uint32](dev, nil)
+		must(t, err)
+		rng := rand.New(rand.NewPCG(seed, 2))
+		keys, before, total := make([]uint32, 6000), make([]uint32, 6000), 0
+		for err == nil {
+			copy(before, keys)
+			for i := range keys {
+				keys[i] = rng.Uint32()
+			}
+			var n int
+			n, err = m.Put(ctx(), keys, keys)
+			total += n
+		}
+		if !errors.Is(err, device.ErrMemory) || m.Len() != total {
+			t.Fatalf("%d pairs, of which %d were counted: %v", m.Len(), total, err)
+		}
+		hits, err := m.Contains(ctx(), before, nil)
+		conformance.Want(t, "Contains of the batch before", hits, len(before), err)
+		must(t, m.Close())
+	}
+}
