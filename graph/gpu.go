@@ -105,7 +105,7 @@ func (e *gpuEngine) openOn(dev device.Device) (err error) {
 	if e.words, err = dev.Alloc(wordBytes); err != nil {
 		return err
 	}
-	if e.pinned, err = dev.AllocHost(headBytes + stackBytes + pileBytes); err != nil {
+	if e.pinned, err = dev.AllocHost(headBytes + stackBytes); err != nil {
 		return err
 	}
 	if e.heard, err = dev.NewEvent(); err != nil {
@@ -153,7 +153,7 @@ func (e *gpuEngine) empty() (err error) {
 // sendStacks copies stacks to where kernels find them. Whoever calls has waited for what the last change told, so that the copy for it is over.
 func (e *gpuEngine) sendStacks(s *device.Stream, stacks *[classes]stack) error {
 	e.piled = false
-	bytes := e.pinned[headBytes : headBytes+stackBytes]
+	bytes := e.pinned[headBytes:]
 	copy(bytes, unsafe.Slice((*byte)(unsafe.Pointer(stacks)), stackBytes))
 	return s.CopyInAsync(e.word(stacksAt), bytes)
 }

@@ -223,7 +223,8 @@ func (c *gpuChange) launchRows(p *writeFewParams) error {
 	return err
 }
 
-// sendPiles copies piles to where kernels find them, unless they are there.
+// sendPiles copies piles to where kernels find them, unless they are there. Those of the change before may not have been read yet, where it made stacks for what it had
+// been told, so page-locked memory would have to be waited for.
 func (c *gpuChange) sendPiles() error {
 	if c.piled {
 		return nil
@@ -233,9 +234,7 @@ func (c *gpuChange) sendPiles() error {
 		b := c.gpuEngine.stacks[class]
 		piles[class] = pile{at: b.Ptr, top: uint32(c.few.before.free[class]), size: uint32(b.Size / 4)}
 	}
-	bytes := c.pinned[headBytes+stackBytes:]
-	copy(bytes, unsafe.Slice((*byte)(unsafe.Pointer(&piles)), pileBytes))
-	err := c.s.CopyInAsync(c.word(pilesAt), bytes)
+	err := c.s.CopyIn(c.word(pilesAt), unsafe.Slice((*byte)(unsafe.Pointer(&piles)), pileBytes))
 	c.piled = err == nil
 	return err
 }
