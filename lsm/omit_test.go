@@ -24,12 +24,6 @@ func TestOmissionsAreNoticed(t *testing.T) {
 	}
 	tries := []dst.Try{onSims(hostBehindStreams), onSims(lookupsBesideHost)}
 	t.Cleanup(lsm.KeepSpare(0))
-	if err := tries[0](func(dev device.Device) device.Device { return dev }); err != nil {
-		t.Fatal(err)
-	}
-	if err := tries[1](func(dev device.Device) device.Device { return dev }); err != nil {
-		t.Fatal(err)
-	}
 	dst.Omit(t, ".", map[string]string{
 		"s.Sync(context.Background()) in (*gpuEngine).push": "only where a launch fails: TestFailsWhole",
 	}, tries...)
