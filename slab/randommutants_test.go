@@ -44,7 +44,7 @@ func TestGraphRandomMutants(t *testing.T) {
 		quick, random := mutate.OnDevices(m.Arch, 2, slices.Concat(graphTests(true), graphTests(false)))
 		return slices.Concat(quick, random)
 	}
-	mutate.Run(t, mutate.Config{Images: GraphImages, Reasons: survivors, Trials: map[string]func(*mutate.Mutant) []mutate.Trial{
+	mutate.Run(t, mutate.Config{Images: GraphImages, Number: 2, Reasons: survivors, Trials: map[string]func(*mutate.Mutant) []mutate.Trial{
 		"slab_graph_64_0": trials(false), "slab_graph_64_32": trials(true), "slab_columns": columns,
 	}})
 }
