@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"sort"
-	"sync/atomic"
 
 	"github.com/weftgo/weft/device"
 	"github.com/weftgo/weft/internal/batch"
@@ -160,36 +159,17 @@ func (e *cpuEngine[K, V, T]) empty(pairs int) (to *cpuTree[T], done func(error) 
 	}, err
 }
 
-// glance is how many keys of a batch are looked at before memory is taken for it: few batches that do not ascend begin with so
-// many that do.
-const glance = 1 << 8
-
-// lay builds a tree of ascending pairs, and reports whether they are. Whether keys ascend is seen when they are copied, so that they
-// are read once; if they do not, the tree is given up as one whose context ends.
+// lay builds a tree of ascending pairs, and reports whether they are.
 func (e *cpuEngine[K, V, T]) lay(ctx context.Context, keys []K, vals []V) (laid bool, err error) {
-	if !cpu.Ascending(e.Device, keys[:min(glance, len(keys))], e.flip) {
-		return false, nil
-	}
-	to, done, err := e.empty(len(keys))
-	if err != nil {
-		return false, err
-	}
-	ascending, giveUp := context.WithCancel(ctx)
-	defer giveUp()
-	var falls atomic.Bool
-	err = to.build(ascending, e.Device, len(keys), e.fill, func(to []slot[T], first int) {
-		if !writeAscending(to, keys[first:first+len(to)], vals[first:first+len(to)], e.flip) || first > 0 && keys[first]^e.flip <= keys[first-1]^e.flip {
-			falls.Store(true)
-			giveUp()
+	return cpu.WhileAscending(ctx, keys, e.flip, func(ctx context.Context, wrote func(first int, ascends bool)) error {
+		to, done, err := e.empty(len(keys))
+		if err != nil {
+			return err
 		}
+		return done(to.build(ctx, e.Device, len(keys), e.fill, func(to []slot[T], first int) {
+			wrote(first, writeAscending(to, keys[first:first+len(to)], vals[first:first+len(to)], e.flip))
+		}))
 	})
-	switch {
-	case !falls.Load():
-		return true, done(err)
-	case to == e.tree():
-		return false, ctx.Err()
-	}
-	return false, errors.Join(ctx.Err(), to.Free())
 }
 
 // writeAscending writes pairs to slots, and reports whether their keys ascend, as they are stored.

@@ -57,9 +57,8 @@ func (e *gpuEngine) sorted(s *device.Stream, b *batch.Batch) bool {
 
 // sortKeys submits sorting the keys of a batch, with their rows, and finding those that are different.
 func (e *gpuEngine) sortKeys(s *device.Stream, m *merging) error {
-	scratch := device.Buffer{Ptr: m.scratch, Size: m.scratchBytes()}
-	if err := e.prims.Sort(s, &m.sort, scratch); err != nil {
+	if err := e.prims.Sort(s, &m.sort, device.Buffer{Ptr: m.sorting, Size: m.sort.ScratchBytes()}); err != nil {
 		return err
 	}
-	return e.prims.Group(s, &m.group, scratch)
+	return e.prims.Group(s, &m.group, device.Buffer{Ptr: m.scratch, Size: m.group.ScratchBytes()})
 }

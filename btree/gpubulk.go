@@ -73,10 +73,7 @@ func (e *gpuEngine) launchLoad(s *device.Stream, to *tree, b *batch.Batch, m *me
 			p.last = 1
 		}
 	}
-	if err := e.prims.Sort(s, &m.sort, device.Buffer{Ptr: m.sorting, Size: m.sort.ScratchBytes()}); err != nil {
-		return err
-	}
-	if err := e.prims.Group(s, &m.group, device.Buffer{Ptr: m.scratch, Size: m.group.ScratchBytes()}); err != nil {
+	if err := e.sortKeys(s, m); err != nil {
 		return err
 	}
 	if !e.carries(b) {

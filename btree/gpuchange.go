@@ -227,9 +227,8 @@ type merging struct {
 
 	keys, vals, there, states device.Ptr // of different keys
 	rest                      rest
-	scratch, end              device.Ptr
-
-	sorting device.Ptr // scratch of the sort of a load
+	sorting, scratch          device.Ptr // for the sort, and for what comes behind it; often the same
+	end                       device.Ptr
 }
 
 // layOut gives a change of n rows its memory from a place on.
@@ -240,12 +239,11 @@ func (e *gpuEngine) layOut(n int, at device.Ptr) (m merging) {
 	m.keys = c.Take(n * w.Key)
 	m.group = prim.Group{N: n, Key: w.Key, Keys: m.sort.To.Keys, Offsets: c.Take(4 * (n + 1)), Count: c.Take(4), Distinct: m.keys}
 	m.vals, m.there, m.states = c.Take(n*e.Widths.Val), c.Take(n), c.Take(n)
-	m.rest, m.scratch = e.restOf(n, &c), c.Take(m.scratchBytes())
+	m.rest, m.scratch = e.restOf(n, &c), c.Take(max(m.sort.ScratchBytes(), m.group.ScratchBytes()))
+	m.sorting = m.scratch
 	m.end = device.Ptr(c)
 	return m
 }
-
-func (m *merging) scratchBytes() int { return max(m.sort.ScratchBytes(), m.group.ScratchBytes()) }
 
 // combine submits sorting a batch and running the operations on each key. With look, the tree
 // is asked first what the keys have.

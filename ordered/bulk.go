@@ -2,7 +2,6 @@ package ordered
 
 import (
 	"context"
-	"sync/atomic"
 
 	"github.com/weftgo/weft/device"
 	"github.com/weftgo/weft/internal/batch"
@@ -46,35 +45,19 @@ func (f *forest[K, V]) bulk(ctx context.Context, dev device.Host, n int, write f
 	return f.replace(x)
 }
 
-// load puts ascending pairs into an empty forest, and reports whether the batch is of such. Whether keys ascend is seen
-// when they are copied, so that they are read once; a batch whose keys do not is given up then, as one whose context ends.
+// load puts ascending pairs into an empty forest, and reports whether the batch is of such.
 func (e *cpuEngine[K, V]) load(ctx context.Context, b *batch.Batch) (loaded bool, err error) {
 	c := &b.Columns
 	if b.Kind != op.Put || c[batch.Kinds].Given() || c[batch.OK].Given() {
 		return false, nil
 	}
 	keys, vals := batch.View[K](c[batch.Keys].Host), batch.View[V](c[batch.Vals].Host)
-	if !cpu.Ascending(e.Device, keys[:min(glance, len(keys))], e.order) {
-		return false, nil
-	}
-	ascending, giveUp := context.WithCancel(ctx)
-	defer giveUp()
-	var falls atomic.Bool
-	err = e.forest().bulk(ascending, e.Device, len(keys), func(l *leaf[K, V], first, n int) {
-		if !l.ascend(keys[first:first+n], vals[first:first+n], e.order) || first > 0 && keys[first]^e.order <= keys[first-1]^e.order {
-			falls.Store(true)
-			giveUp()
-		}
+	return cpu.WhileAscending(ctx, keys, e.order, func(ctx context.Context, wrote func(first int, ascends bool)) error {
+		return e.forest().bulk(ctx, e.Device, len(keys), func(l *leaf[K, V], first, n int) {
+			wrote(first, l.ascend(keys[first:first+n], vals[first:first+n], e.order))
+		})
 	})
-	if falls.Load() {
-		return false, ctx.Err()
-	}
-	return true, err
 }
-
-// glance is how many keys of a batch are looked at before memory is taken for it: few batches that do not ascend begin with so
-// many that do.
-const glance = 1 << 8
 
 // ascend makes the leaf one of these pairs, and reports whether their keys ascend, as they are stored.
 func (l *leaf[K, V]) ascend(keys []K, vals []V, order K) bool {

@@ -185,7 +185,7 @@ func (e *gpuEngine) growTo(taken, enough, ample int) error {
 	if p.left >= enough {
 		return nil
 	}
-	before, left, used := p.room(), p.left, p.room()-p.left
+	used := p.room() - p.left
 	err := p.grow(e.Stream, used+ample)
 	if errors.Is(err, device.ErrMemory) && taken < ample && p.room() < used+taken {
 		err = p.grow(e.Stream, used+taken)
@@ -193,8 +193,8 @@ func (e *gpuEngine) growTo(taken, enough, ample int) error {
 	if p.room() < used+taken {
 		return err
 	}
-	if p.room() == before && p.left == left {
-		return nil // else the list is a new one, also where there was no memory for leaves
+	if p.listed > 0 {
+		return nil // the list is the one there was, also where there was no memory for leaves
 	}
 	return e.collectFree(true)
 }

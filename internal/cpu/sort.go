@@ -38,20 +38,6 @@ func RunEnd[K Key](items []Item[K], i int) int {
 	return len(items)
 }
 
-// Ascending reports whether each key is larger than the one before it, in the order of what is stored.
-func Ascending[K Key](dev device.Host, keys []K, flip K) bool {
-	var falls atomic.Bool
-	dev.Parallel(len(keys), sortGrain, func(lo, hi int) {
-		for i := max(lo, 1); i < hi; i++ {
-			if keys[i]^flip <= keys[i-1]^flip {
-				falls.Store(true)
-				return
-			}
-		}
-	})
-	return !falls.Load()
-}
-
 // Tuning of the sort.
 const (
 	sortGrain = 1 << 16 // rows that a core takes at a time
