@@ -262,19 +262,27 @@ func TestGPULeavesNothingBehind(t *testing.T) {
 		users.Wait()
 	}
 	round() // the driver and the runtime make what they keep
-	before, threads, goroutines := memoryOf(t, d), threadCount(t), runtime.NumGoroutine()
-	for range 10 {
-		round()
+	threads, goroutines := threadCount(t), runtime.NumGoroutine()
+	// Free memory is that of the card, and other processes use it, too: a leak shows every time.
+	// The driver keeps small blocks for itself.
+	var before, after device.Memory
+	for range 5 {
+		before = memoryOf(t, d)
+		for range 10 {
+			round()
+		}
+		if after = memoryOf(t, d); before.Free <= after.Free+64<<20 {
+			break
+		}
+	}
+	if before.Free > after.Free+64<<20 {
+		t.Errorf("%d bytes free, before %d", after.Free, before.Free)
 	}
 	if n := runtime.NumGoroutine(); n > goroutines {
 		t.Errorf("%d goroutines, before %d", n, goroutines)
 	}
 	if n := threadCount(t); n > threads+runtime.GOMAXPROCS(0) {
 		t.Errorf("%d threads, before %d", n, threads)
-	}
-	// The driver keeps small blocks for itself.
-	if after := memoryOf(t, d); before.Free > after.Free+64<<20 {
-		t.Errorf("%d bytes free, before %d", after.Free, before.Free)
 	}
 }
 

@@ -120,11 +120,11 @@ func runBTreeAblations(ctx context.Context, r *runner) (err error) {
 // sized measures all ways on a tree of n pairs, into which a batch is inserted.
 func (x *treeWays) sized(ctx context.Context, n, batch int) error {
 	x.n = n
-	limit, err := x.changeLimit(ctx, max(n, batch))
-	if err != nil {
+	region := regionOf(max(n, batch) * 8)
+	if err := x.limitsIn(ctx, region, roofline.CAS64, roofline.Read64); err != nil {
 		return err
 	}
-	x.write, x.read = limit, roofline.Read64
+	x.write, x.read = roofline.In(roofline.CAS64, region), roofline.In(roofline.Read64, region)
 	if err := x.inserts(ctx, n, batch); err != nil || n == 0 {
 		return err
 	}

@@ -146,9 +146,6 @@ func (g *groupOn) limit(ctx context.Context) (string, error) {
 	}
 	region := 1 << bits.Len(uint(g.groups*recordBytes))
 	name := roofline.In(roofline.CAS64, region)
-	if g.result.Limits[name] > 0 {
-		return name, nil
-	}
 	return name, g.limitsIn(ctx, region, roofline.CAS64)
 }
 

@@ -105,10 +105,9 @@ func waysAt(ctx context.Context, r *runner, slots int, load float64) (err error)
 	defer func() { err = errors.Join(err, on.stream.Sync(context.Background()), w.l.Close()) }()
 	w.load = load
 	region := regionOf(slots * slabPair)
-	if w.read = roofline.In(roofline.Read64, region); r.result.Limits[w.read] == 0 {
-		if err := on.limitsIn(ctx, region, roofline.Read64); err != nil {
-			return err
-		}
+	w.read = roofline.In(roofline.Read64, region)
+	if err := on.limitsIn(ctx, region, roofline.Read64); err != nil {
+		return err
 	}
 	if err := w.draw(n); err != nil {
 		return err

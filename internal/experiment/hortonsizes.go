@@ -153,10 +153,8 @@ func (s *probes) draw(n int) error {
 func (s *probes) atSize(ctx context.Context, n int) error {
 	region := max(regionOf(int(float64(n*slabPair)/hortonSizesLoad)), s.size(loopRegion, smallestTable))
 	s.read = roofline.In(roofline.Read64, region)
-	if s.result.Limits[s.read] == 0 {
-		if err := s.limitsIn(ctx, region, roofline.Read64); err != nil {
-			return err
-		}
+	if err := s.limitsIn(ctx, region, roofline.Read64); err != nil {
+		return err
 	}
 	if err := s.draw(n); err != nil {
 		return err

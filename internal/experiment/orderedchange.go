@@ -321,11 +321,12 @@ func loadOrdered[K weft.Key, V weft.Value](ctx context.Context, r *runner) (err 
 		return err
 	}
 	bytes := 2 * (bitsOf[K]() + bitsOf[V]()) / 8
-	if err := r.limits(ctx, regionOf(n*bytes), roofline.Copy); err != nil {
+	region := regionOf(n * bytes)
+	if err := r.limitsIn(ctx, region, roofline.Copy); err != nil {
 		return err
 	}
 	limit := fmt.Sprintf("pairs_%d", bytes)
-	r.result.Limits[limit] = r.result.Limits[roofline.Copy] / float64(bytes)
+	r.result.Limits[limit] = r.result.Limits[roofline.In(roofline.Copy, region)] / float64(bytes)
 	t, err := newOrderedTrial[K, V](r, n, n)
 	if err != nil {
 		return err

@@ -110,10 +110,8 @@ func (g *grown[K, V]) lookups(ctx context.Context, suffix string) error {
 	pairs := g.m.Len()
 	region := regionOf(pairs * slotBytes[K, V]())
 	g.read = roofline.In(roofline.Read64, region)
-	if g.result.Limits[g.read] == 0 {
-		if err := g.limitsIn(ctx, region, roofline.Read64); err != nil {
-			return err
-		}
+	if err := g.limitsIn(ctx, region, roofline.Read64); err != nil {
+		return err
 	}
 	for _, op := range []string{"get_hit", "get_miss"} {
 		if err := g.lookup(ctx, op+suffix); err != nil {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/weftgo/weft/device"
@@ -145,7 +146,8 @@ func (r *runner) region() int {
 }
 
 // limits measures the limits of those names in a region of that size and adds
-// them to the result. Names the device doesn't have are left out.
+// them to the result. Names the device doesn't have are left out. A limit is measured once: the
+// shares of earlier rows would not agree with a second measurement. limitsIn is for several regions.
 func (r *runner) limits(ctx context.Context, region int, names ...string) error {
 	r.step("limits of the memory")
 	opts := roofline.Options{Region: region, Only: names}
@@ -157,6 +159,9 @@ func (r *runner) limits(ctx context.Context, region int, names ...string) error 
 		return err
 	}
 	for name, rate := range res.Limits {
+		if _, measured := r.result.Limits[name]; measured {
+			return fmt.Errorf("%w: limit %s has rows already, and is measured again", errWrong, name)
+		}
 		r.result.Limits[name] = rate
 	}
 	r.result.Parameters["limits_region_bytes"] = res.Region
@@ -165,8 +170,13 @@ func (r *runner) limits(ctx context.Context, region int, names ...string) error 
 
 // limitsIn measures limits in one of several regions, a power of two, and adds
 // them under names that say so. It does fewer operations than limits, but on a
-// GPU so many that starting them takes no time to speak of.
+// GPU so many that starting them takes no time to speak of. Limits that it has measured in that
+// region before stand.
 func (r *runner) limitsIn(ctx context.Context, region int, names ...string) error {
+	names = slices.DeleteFunc(slices.Clone(names), func(name string) bool { return r.result.Limits[roofline.In(name, region)] > 0 })
+	if len(names) == 0 {
+		return nil
+	}
 	r.step("limits of %d KiB of memory", region>>10)
 	ops := r.size(1<<18, min(max(region>>5, 1<<22), 100_000_000))
 	res, err := r.roofline(ctx, roofline.Options{Region: region, Ops: ops, Only: names})

@@ -116,10 +116,8 @@ func goLoop(m map[uint64]uint64) loopPeer {
 func (l *loops) tables(ctx context.Context, suffix string, keys int, sizes ...int) (err error) {
 	const load = .5 // as in the cpu experiment
 	region := max(regionOf(32*keys), loopRegion)
-	if l.result.Limits[roofline.In(roofline.Read64, region)] == 0 {
-		if err := l.limitsIn(ctx, region, roofline.Read64, roofline.Read64OneCore, roofline.CAS64, roofline.CAS64OneCore); err != nil {
-			return err
-		}
+	if err := l.limitsIn(ctx, region, roofline.Read64, roofline.Read64OneCore, roofline.CAS64, roofline.CAS64OneCore); err != nil {
+		return err
 	}
 	m, err := linear.New[uint64, uint64](l.Device, &linear.Options{Capacity: keys, MaxLoad: load, Fixed: true, Seed: l.Seed + 1})
 	if err != nil {
