@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
@@ -17,8 +16,10 @@ import (
 	"github.com/schollz/progressbar/v3"
 	"github.com/spf13/cobra"
 
+	"github.com/weftgo/weft/cmd/weft/internal/outfile"
 	"github.com/weftgo/weft/cmd/weft/internal/report"
 	"github.com/weftgo/weft/device"
+	"github.com/weftgo/weft/internal/atomicfile"
 	"github.com/weftgo/weft/internal/experiment"
 )
 
@@ -31,7 +32,8 @@ type benchOptions struct {
 	graphs      []string // files
 	only        []string // generated graphs
 	html, svg   string   // a file, a folder
-	format      string   // of what is printed
+	plan        *outfile.Plan
+	format      string // of what is printed
 }
 
 func newBenchCommand(a *app) *cobra.Command {
@@ -66,7 +68,7 @@ Interrupted, it prints and writes what it has measured so far, marked as incompl
 			if o.list {
 				return listExperiments(cmd.OutOrStdout(), a.json, len(args) > 0, experiments)
 			}
-			if err := o.check(); err != nil {
+			if err := o.check(a); err != nil {
 				return err
 			}
 			dev, err := a.openDevice(cmd.Context())
@@ -96,7 +98,7 @@ var formats = []string{"table", "json", "benchstat"}
 
 // check refuses flags that contradict themselves, and finds out before minutes
 // of measuring rather than after where nothing can be written.
-func (o *benchOptions) check() error {
+func (o *benchOptions) check(a *app) (err error) {
 	switch {
 	case o.quick && o.full:
 		return usageError{errors.New("--quick and --full exclude each other")}
@@ -110,16 +112,12 @@ func (o *benchOptions) check() error {
 			return fmt.Errorf("--graph %s: %w", file, cmp.Or(reason(err), error(syscall.EISDIR)))
 		}
 	}
+	if o.plan, err = a.plan(o.graphs...); err != nil {
+		return fmt.Errorf("bench %w", err)
+	}
 	if o.html != "" {
-		info, err := os.Stat(o.html)
-		switch {
-		case err == nil && info.IsDir():
-			err = syscall.EISDIR
-		case errors.Is(err, fs.ErrNotExist):
-			err = takesFiles(filepath.Dir(o.html))
-		}
-		if err != nil {
-			return fmt.Errorf("--html %s: %w", o.html, reason(err))
+		if err := o.plan.Writes("--html", o.html, htmlKind, true); err != nil {
+			return err
 		}
 	}
 	if o.svg != "" {
@@ -128,15 +126,6 @@ func (o *benchOptions) check() error {
 		}
 	}
 	return nil
-}
-
-// takesFiles fails if no file can be made in a folder.
-func takesFiles(dir string) error {
-	f, err := os.CreateTemp(dir, ".weft-*")
-	if err != nil {
-		return err
-	}
-	return errors.Join(f.Close(), os.Remove(f.Name()))
 }
 
 func (o *benchOptions) scale() experiment.Scale {
@@ -205,7 +194,7 @@ func (o *benchOptions) write(a *app, results []*experiment.Result, command strin
 		return err
 	}
 	if o.svg != "" {
-		if err := writePlots(o.svg, results); err != nil {
+		if err := o.writePlots(results); err != nil {
 			return err
 		}
 	}
@@ -268,14 +257,18 @@ func (o *benchOptions) print(a *app, results []*experiment.Result) error {
 }
 
 // writePlots writes one SVG file per plot into a folder.
-func writePlots(dir string, results []*experiment.Result) error {
+func (o *benchOptions) writePlots(results []*experiment.Result) error {
 	for _, res := range results {
 		for _, p := range res.Plots {
 			svg, err := report.SVG(p)
 			if err != nil {
 				return err
 			}
-			if err := os.WriteFile(filepath.Join(dir, p.Name+".svg"), svg, 0o644); err != nil {
+			file := filepath.Join(o.svg, p.Name+".svg")
+			if err := o.plan.Writes("--svg", file, svgKind, true); err != nil {
+				return err
+			}
+			if err := atomicfile.WriteFile(file, svg); err != nil {
 				return err
 			}
 		}
@@ -283,13 +276,16 @@ func writePlots(dir string, results []*experiment.Result) error {
 	return nil
 }
 
-func writePage(file string, results []*experiment.Result, command string) (err error) {
-	f, err := os.Create(file)
+func writePage(file string, results []*experiment.Result, command string) error {
+	f, err := atomicfile.Create(file)
 	if err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, f.Close()) }()
-	return report.HTML(f, results, command)
+	defer f.Abort()
+	if err := report.HTML(f, results, command); err != nil {
+		return err
+	}
+	return f.Commit()
 }
 
 // command is the command line that measures the same again.

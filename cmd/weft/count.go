@@ -77,6 +77,9 @@ count and either item or, where the item is no valid UTF-8, item_base64.`,
 
 // runCount counts and prints.
 func runCount(ctx context.Context, a *app, opts countOptions) (err error) {
+	if _, err := a.plan(opts.names...); err != nil {
+		return fmt.Errorf("count %w", err)
+	}
 	// A missing file is found before hours of counting the others.
 	size, err := checkFiles("count", opts.names)
 	if err != nil {

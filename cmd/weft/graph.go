@@ -171,6 +171,9 @@ func runGraph(cmd *cobra.Command, a *app, in *graphInput, name string, unweighte
 		return usageError{fmt.Errorf("%s %w", verb, err)}
 	}
 	o.Unweighted = unweighted
+	if _, err := a.plan(name); err != nil {
+		return fmt.Errorf("%s %w", verb, err)
+	}
 	if a.device == "auto" {
 		a.device = "cpu"
 	}

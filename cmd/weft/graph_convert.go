@@ -2,11 +2,16 @@ package main
 
 import (
 	"fmt"
+	"io"
+	"os"
+	"regexp"
 	"strings"
 
 	"github.com/spf13/cobra"
 
 	"github.com/weftgo/weft"
+	"github.com/weftgo/weft/cmd/weft/internal/compress"
+	"github.com/weftgo/weft/cmd/weft/internal/outfile"
 	"github.com/weftgo/weft/graph/load"
 )
 
@@ -40,6 +45,15 @@ seconds (of writing), out and out_format.`,
 			if err != nil {
 				return usageError{fmt.Errorf("graph convert %w", err)}
 			}
+			if args[1] != stdinName {
+				plan, err := a.plan(args[0])
+				if err == nil {
+					err = plan.Writes("", args[1], graphKind(args[1], format), true)
+				}
+				if err != nil {
+					return fmt.Errorf("graph convert %s: write %w", displayName(args[0]), err)
+				}
+			}
 			return runGraph(cmd, a, in, args[0], unweighted, func(j *graphJob) error { return j.convert(args[1], format) })
 		},
 	}
@@ -65,6 +79,27 @@ func outFormat(a *app, as, out string) (load.Format, error) {
 		return 0, fmt.Errorf("%s: the name stands for no format; --to says which", out)
 	}
 	return format, nil
+}
+
+// graphKind recognizes graphs as convert writes them, compressed or not.
+func graphKind(out string, format load.Format) outfile.Kind {
+	begins := map[load.Format]string{
+		load.MatrixMarket: `%%MatrixMarket matrix coordinate `, load.EdgeList: `# Nodes: \d+ Edges: \d+\n`, load.CSV: `source,target(,weight)?\n`,
+		load.DIMACS: `p sp \d+ \d+\n`, load.METIS: `\d+ \d+( 1)?\n`, load.EL: `\d+ \d+\n`, load.WEL: `\d+ \d+ \S+\n`,
+	}[format]
+	shape := regexp.MustCompile("^" + begins)
+	return outfile.Kind{
+		Name: "a ." + format.String() + " file as convert writes it",
+		Is: func(f *os.File) bool {
+			plain, err := compress.Reader(f)
+			if err != nil {
+				return false
+			}
+			defer plain.Close()
+			head, err := io.ReadAll(io.LimitReader(plain, headSize))
+			return err == nil && (len(head) == 0 || shape.Match(head))
+		},
+	}
 }
 
 // graphConverted is what weft graph convert prints.

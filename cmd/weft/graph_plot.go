@@ -2,12 +2,12 @@ package main
 
 import (
 	"fmt"
-	"os"
 	"path/filepath"
 
 	"github.com/spf13/cobra"
 
 	"github.com/weftgo/weft/cmd/weft/internal/report"
+	"github.com/weftgo/weft/internal/atomicfile"
 	"github.com/weftgo/weft/internal/experiment"
 )
 
@@ -18,18 +18,13 @@ func (p *graphPlot) flag(cmd *cobra.Command, what string) {
 	cmd.Flags().StringVar(&p.file, "svg", "", "also draw "+what+", to `FILE`")
 }
 
-// check refuses a file that cannot be written, before there is work to lose.
-func (p *graphPlot) check() error {
-	if p.file == "" {
-		return nil
+// check refuses a file that must not or cannot be written, before there is work to lose.
+func (p *graphPlot) check(a *app, input string) error {
+	plan, err := a.plan(input)
+	if err == nil && p.file != "" {
+		err = plan.Writes("--svg", p.file, svgKind, true)
 	}
-	if info, err := os.Stat(p.file); err == nil && info.IsDir() {
-		return fmt.Errorf("--svg %s: a folder; want a file", p.file)
-	}
-	if err := takesFiles(filepath.Dir(p.file)); err != nil {
-		return fmt.Errorf("--svg %s: %w", p.file, reason(err))
-	}
-	return nil
+	return err
 }
 
 // draw draws one line, if that has been asked for.
@@ -42,7 +37,7 @@ func (p *graphPlot) draw(plot experiment.Plot) error {
 	}
 	svg, err := report.SVG(plot)
 	if err == nil {
-		err = os.WriteFile(p.file, svg, 0o644)
+		err = atomicfile.WriteFile(p.file, svg)
 	}
 	if err != nil {
 		return fmt.Errorf("--svg %s: %w", p.file, reason(err))

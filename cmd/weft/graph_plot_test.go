@@ -44,7 +44,7 @@ func TestGraphPlots(t *testing.T) {
 			}
 		}
 	}
-	for name, want := range map[string]string{filepath.Join(dir, "none", "x.svg"): "no such file or directory", dir: "a folder; want a file"} {
+	for name, want := range map[string]string{filepath.Join(dir, "none", "x.svg"): "no such file or directory", dir: "is a directory"} {
 		if _, stderr, status := runWeft(t, "", "graph", "stats", "--svg="+name, file); status != exitFailed || !strings.Contains(stderr, want) {
 			t.Errorf("--svg=%s: status %d, %q", name, status, stderr)
 		}

@@ -50,7 +50,7 @@ empty), updates_per_second (since the sample before) and result_seconds.`,
 			return oneGraph(cmd, args)
 		},
 		RunE: func(cmd *cobra.Command, args []string) error {
-			if err := o.plot.check(); err != nil {
+			if err := o.plot.check(a, args[0]); err != nil {
 				return fmt.Errorf("graph replay %w", err)
 			}
 			return runGraphOn(cmd, a, in, args[0], true, func(j *graphJob) error { return j.replay(&o) })

@@ -26,7 +26,7 @@ degree_min, degree_max, degree_mean, degree_sigma, and degrees, a list of object
   weft graph stats --svg degrees.svg soc-Epinions1.txt.gz`,
 		Args: oneGraph,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			if err := plot.check(); err != nil {
+			if err := plot.check(a, args[0]); err != nil {
 				return fmt.Errorf("graph stats %w", err)
 			}
 			return runGraph(cmd, a, in, args[0], false, func(j *graphJob) error { return j.stats(&plot) })

@@ -138,7 +138,7 @@ func exitStatus(ctx context.Context, err error) int {
 	switch {
 	case err == nil:
 		return exitOK
-	case errors.As(err, new(usageError)):
+	case refusedUsage(err):
 		return exitUsage
 	case ctx.Err() != nil:
 		return exitInterrupted

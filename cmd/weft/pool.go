@@ -39,13 +39,16 @@ The CPU works on them, unless --device names a GPU; only the CPU dumps pools.`,
 	return cmd
 }
 
-// onePool wants the name of one file.
-func onePool(cmd *cobra.Command, args []string) error {
+// onePool wants the name of one file, which is not standard output as well.
+func (a *app) onePool(cmd *cobra.Command, args []string) error {
 	switch {
 	case len(args) == 0 || args[0] == "":
 		return usageError{fmt.Errorf("pool %s: no file given", cmd.Name())}
 	case len(args) > 1:
 		return usageError{fmt.Errorf("pool %s %s: one file at a time", cmd.Name(), strings.Join(args, " "))}
+	}
+	if _, err := a.plan(args...); err != nil {
+		return fmt.Errorf("pool %s %w", cmd.Name(), err)
 	}
 	return nil
 }

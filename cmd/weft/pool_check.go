@@ -72,7 +72,7 @@ version; 130 interrupted; 141 nobody reads the output.`,
   weft pool check --repair --json /dev/shm/users.pool
   weft pool check --assert-pmem persistent /mnt/nvdimm/users.pool`,
 		Annotations: map[string]string{"judges": "true"},
-		Args:        onePool,
+		Args:        a.onePool,
 		RunE: func(cmd *cobra.Command, args []string) (err error) {
 			if o.Durability, o.AssertPMem, err = durable.options("check"); err != nil {
 				return err

@@ -38,7 +38,7 @@ outlives power failures; so it does in a file of memory that somebody vouches fo
   weft pool create small.pool --key-size 16 --value-size 8 --capacity 5000 --size 64MiB --hash fast
   weft pool create /dev/dax0.0 --key-size 8 --value-size 128 --capacity 1000000 --durability pmem
   weft pool create /mnt/nvdimm/users.pool --key-size 8 --value-size 128 --capacity 1000000 --assert-pmem persistent`,
-		Args: onePool,
+		Args: a.onePool,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			err := poolOptions(cmd, &o, hash)
 			if err == nil {

@@ -34,7 +34,7 @@ batches that a crash has kept from being applied. A device whose persistence the
 not tell takes --assert-pmem.`,
 		Example: `  weft pool dump /dev/shm/users.pool | sort > users.txt
   weft pool dump --limit 10 --json /dev/shm/users.pool`,
-		Args: onePool,
+		Args: a.onePool,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if limit < 0 {
 				return usageError{fmt.Errorf("pool dump --limit %d: must not be negative", limit)}

@@ -37,7 +37,7 @@ Exit status: 0 the pool can be opened, as far as its superblocks say; 1 it canno
 what there is has been printed; 2 wrong usage.`,
 		Example: `  weft pool info /dev/shm/users.pool
   weft pool info --json /dev/shm/users.pool`,
-		Args: onePool,
+		Args: a.onePool,
 		RunE: func(_ *cobra.Command, args []string) error { return runPoolInfo(a, args[0]) },
 	}
 }

@@ -2,8 +2,10 @@ package main
 
 import (
 	"bytes"
+	"compress/gzip"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"math/rand/v2"
@@ -316,7 +318,7 @@ func TestParquetOfInvalidText(t *testing.T) {
 	}
 }
 
-// A Parquet file may have the name of one that is read, is there when it is whole, and until then what was there before.
+// A Parquet file gets its name when it is whole: until then what was there before has it.
 func TestParquetOutput(t *testing.T) {
 	dir := t.TempDir()
 	left, link := filepath.Join(dir, "left.parquet"), filepath.Join(dir, "link")
@@ -340,10 +342,10 @@ func TestParquetOutput(t *testing.T) {
 	must(t, os.Symlink(left, link))
 	run(exitFailed, "join", "--on", "id", "--parquet", left, tableFile(t, "bad.csv", "id,y\n2,1\n3\n"), right)
 	wantRows("id\n1\n2\n")
-	run(exitOK, "join", "--on", "id", "--parquet", left, left, right)
-	wantRows("id,x\n2,b\n")
-	run(exitOK, "join", "--on", "id", "--kind", "semi", "--parquet", link, link, right)
-	wantRows("id,x\n2,b\n")
+	run(exitUsage, "join", "--on", "id", "--parquet", left, left, right)
+	wantRows("id\n1\n2\n")
+	run(exitOK, "join", "--on", "id", "--kind", "semi", "--parquet", link, tableFile(t, "l.csv", "id\n1\n2\n"), right)
+	wantRows("id\n2\n")
 	if _, err := os.Readlink(link); err != nil {
 		t.Error(err)
 	}
@@ -391,6 +393,53 @@ func TestJoinWidens(t *testing.T) {
 	_, stderr, status := runWeft(t, left, "join", "--on", "id", "--csv", "-", tableFile(t, "s.csv", "id\n1\n"))
 	if status != exitFailed || !strings.Contains(stderr, `standard input:8000002: column id was int64 so far, and here is "k"; --text id reads it as text`) {
 		t.Errorf("exit status %d, says %s", status, stderr)
+	}
+}
+
+// Bytes of files count once: also the beginning, in which types are found, what is read again, and metadata.
+func TestBytesCountOnce(t *testing.T) {
+	dir := t.TempDir()
+	text := "k,v\n" + strings.Repeat("1,2\n", 700_000)
+	widened := text + "late,2\n" // k is text, which is known in the last line
+	var packed bytes.Buffer
+	z := gzip.NewWriter(&packed)
+	_, err := z.Write([]byte(text))
+	must(t, errors.Join(err, z.Close()))
+	files := map[string]string{"a.csv": text, "b.csv": widened, "c.csv.gz": packed.String(), "d.csv": "k,v\n1,2\n"}
+	for name, content := range files {
+		must(t, os.WriteFile(filepath.Join(dir, name), []byte(content), 0o600))
+	}
+	parquet := filepath.Join(dir, "e.parquet")
+	if _, stderr, status := runWeft(t, "", "distinct", "--parquet", parquet, filepath.Join(dir, "b.csv")); status != exitOK {
+		t.Fatal(stderr)
+	}
+	arrow := arrowFile(t, parquet, false)
+	for _, names := range [][]string{
+		{"a.csv"}, {"b.csv"}, {"c.csv.gz"}, {"d.csv"}, {"a.csv", "b.csv", "d.csv"}, {"a.csv", "a.csv"}, {"-a.csv"}, {"-c.csv.gz"}, {parquet}, {arrow}, {arrowFile(t, parquet, true)},
+	} {
+		args, stdin, want := []string{"group", "--by", "k", "--json"}, "", int64(0)
+		for _, name := range names {
+			if piped, ok := strings.CutPrefix(name, "-"); ok {
+				stdin, want, name = files[piped], int64(len(files[piped])), "-"
+			} else {
+				if !filepath.IsAbs(name) {
+					name = filepath.Join(dir, name)
+				}
+				info, err := os.Stat(name)
+				must(t, err)
+				want += info.Size()
+			}
+			args = append(args, name)
+		}
+		stdout, stderr, status := runWeft(t, stdin, args...)
+		var got groupSummary
+		if err := json.Unmarshal([]byte(stdout), &got); err != nil || status != exitOK {
+			t.Fatalf("%q: exit status %d, %v, says %s", names, status, err, stderr)
+		}
+		// Readers may leave out metadata of Parquet and Arrow files.
+		if typed := filepath.IsAbs(names[0]); got.Bytes > want || got.Bytes < want && !typed || got.Bytes < want/2 {
+			t.Errorf("%q: %d bytes read, want %d", names, got.Bytes, want)
+		}
 	}
 }
 

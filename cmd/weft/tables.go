@@ -5,11 +5,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
-	"path/filepath"
+	"io"
 	"slices"
 	"strings"
-	"syscall"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -20,6 +18,7 @@ import (
 	"github.com/weftgo/weft/cmd/weft/internal/table"
 	"github.com/weftgo/weft/column"
 	"github.com/weftgo/weft/device"
+	"github.com/weftgo/weft/internal/atomicfile"
 )
 
 // tableFlags are those of the verbs that read and write tables.
@@ -98,23 +97,18 @@ func (f *tableFlags) check(a *app) (err error) {
 		return usageError{errors.New("--csv, --json and --parquet exclude each other")}
 	}
 	o.MaxBytes = int64(f.memory)
-	return f.checkOutput()
+	return nil
 }
 
-// checkOutput finds out before minutes of reading where no file can be written.
-func (f *tableFlags) checkOutput() error {
-	if f.parquet == "" {
-		return nil
-	}
-	info, err := os.Stat(f.parquet)
-	switch {
-	case err == nil && info.IsDir():
-		err = syscall.EISDIR
-	case err != nil || info.Mode().IsRegular():
-		err = takesFiles(filepath.Dir(f.parquetName()))
+// checkOutput refuses outputs that would destroy a file, and finds out before minutes of reading where none can be
+// written.
+func (f *tableFlags) checkOutput(a *app, verb string, inputs []string) error {
+	plan, err := a.plan(inputs...)
+	if err == nil && f.parquet != "" {
+		err = plan.Writes("--parquet", f.parquet, parquetKind, false)
 	}
 	if err != nil {
-		return fmt.Errorf("--parquet %s: %w", f.parquet, reason(err))
+		return fmt.Errorf("%s %w", verb, err)
 	}
 	return nil
 }
@@ -163,6 +157,9 @@ func runTable(ctx context.Context, a *app, f *tableFlags, verb string, names []s
 	if err := f.check(a); err != nil {
 		return err
 	}
+	if err := f.checkOutput(a, verb, names); err != nil {
+		return err
+	}
 	size, err := checkFiles(verb, names)
 	if err != nil {
 		return err
@@ -177,7 +174,7 @@ func runTable(ctx context.Context, a *app, f *tableFlags, verb string, names []s
 	j.bar = progress.Bytes(a.stderr, a.isTerminal, "reading", size)
 	defer j.bar.Close()
 	if err := do(j); err != nil {
-		if errors.As(err, new(usageError)) || ctx.Err() != nil {
+		if refusedUsage(err) || ctx.Err() != nil {
 			return err
 		}
 		return fmt.Errorf("%s: %w", verb, err)
@@ -233,47 +230,28 @@ func (j *tableJob) added(err error, rows int) error {
 	return p.Err
 }
 
-// parquetName is the file that --parquet names, or that the link leads to which it names.
-func (f *tableFlags) parquetName() string {
-	if name, err := filepath.EvalSymlinks(f.parquet); err == nil {
-		return name
-	}
-	return f.parquet
-}
-
-// tableOutput is where rows go. A Parquet file gets its name once it is whole: until then what has that name stays, which may
-// be one of the files that are read.
+// tableOutput is where rows go. A Parquet file gets its name once it is whole.
 type tableOutput struct {
 	table.Writer
-	file *os.File
-	name string // of the file in the end
+	file *atomicfile.File
 }
 
-// createParquet begins the file of --parquet. What is no file, a device or a pipe, is written as it is.
-func (f *tableFlags) createParquet(fields []table.Field) (*tableOutput, error) {
-	name := f.parquetName()
-	part := name
-	if info, err := os.Stat(name); err != nil || info.Mode().IsRegular() {
-		part = fmt.Sprintf("%s.%d.part", name, os.Getpid())
-	}
-	file, err := os.Create(part)
+// createParquet begins the file of --parquet. A named pipe waits for its reader, or until the job is interrupted.
+func (j *tableJob) createParquet(fields []table.Field) (*tableOutput, error) {
+	file, err := interruptible(j.ctx, func() (*atomicfile.File, error) { return atomicfile.Create(j.parquet) })
 	if err != nil {
-		return nil, fmt.Errorf("--parquet %s: %w", f.parquet, reason(err))
+		return nil, fmt.Errorf("--parquet %s: %w", j.parquet, reason(err))
 	}
-	out := &tableOutput{file: file, name: name}
-	if out.Writer, err = table.NewParquet(file, fields); err != nil {
+	out := &tableOutput{file: file}
+	if out.Writer, err = table.NewParquet(struct{ io.Writer }{file}, fields); err != nil { // Commit closes the file
 		out.abandon()
 	}
 	return out, err
 }
 
 func (o *tableOutput) abandon() {
-	if o.file == nil {
-		return
-	}
-	o.file.Close() // what is closed already says so
-	if o.file.Name() != o.name {
-		os.Remove(o.file.Name())
+	if o.file != nil {
+		o.file.Abort()
 	}
 }
 
@@ -288,8 +266,8 @@ func (o *tableOutput) write(columns []column.Column) error {
 // close ends the output.
 func (o *tableOutput) close(summary any) error {
 	err := o.Close(summary)
-	if err == nil && o.file != nil && o.file.Name() != o.name {
-		err = os.Rename(o.file.Name(), o.name)
+	if err == nil && o.file != nil {
+		err = o.file.Commit()
 	}
 	if err != nil {
 		return fmt.Errorf("write results: %w", reason(err))
@@ -335,8 +313,12 @@ func (j *tableJob) say(did string) error {
 	if j.Skipped > 0 {
 		skipped = ", " + counted(int64(j.Skipped), "bad row") + " skipped"
 	}
+	rate := 0.
+	if j.Seconds > 0 {
+		rate = float64(j.Bytes) / j.Seconds
+	}
 	_, err := fmt.Fprintf(j.stderr, "weft: %s%s, %s; %s in %.3g s: %s/s on %s (%s)\n", counted(int64(j.RowsRead), "row"), skipped, did,
-		siUnits(float64(j.Bytes), "B"), j.Seconds, siUnits(float64(j.Bytes)/j.Seconds, "B"), j.Device, j.DeviceName)
+		siUnits(float64(j.Bytes), "B"), j.Seconds, siUnits(rate, "B"), j.Device, j.DeviceName)
 	return err
 }
 

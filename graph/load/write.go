@@ -6,17 +6,18 @@ import (
 	"context"
 	"fmt"
 	"io"
-	"os"
 	"strconv"
 	"strings"
 
 	"github.com/weftgo/weft"
 	"github.com/weftgo/weft/device"
 	"github.com/weftgo/weft/graph"
+	"github.com/weftgo/weft/internal/atomicfile"
 )
 
 // Create writes a graph to a file, of the format that its name stands for unless there is another one, compressed if its name
-// ends as that of a [Codec]. A file that is there is replaced when all has been written; after an error it is what it was.
+// ends as that of a [Codec]. It replaces a file, or the target of a symbolic link, when all has been written, and keeps its
+// mode; after an error that file is what it was.
 func Create(ctx context.Context, dev device.Device, path string, f *File, format Format) (err error) {
 	if format == Auto {
 		if format = FormatOf(path); format == Auto {
@@ -26,27 +27,23 @@ func Create(ctx context.Context, dev device.Device, path string, f *File, format
 	if err := writable(f, format); err != nil {
 		return fmt.Errorf("load: write %s: %w", path, err)
 	}
-	part := path
-	if info, err := os.Stat(path); err != nil || info.Mode().IsRegular() { // else it is a device or a pipe
-		part = fmt.Sprintf("%s.%d.part", path, os.Getpid())
-		defer os.Remove(part) // where it has its name it is not there any more
-	}
 	_, by := compression(path)
 	if by.Writer == nil {
 		return fmt.Errorf("load: write %s: %w", path, by.missing())
 	}
-	out, err := os.Create(part)
+	out, err := atomicfile.Create(path)
 	if err != nil {
 		return err
 	}
+	defer out.Abort()
 	z, err := by.Writer(out)
 	if err == nil {
 		err = cmp.Or(Write(ctx, dev, z, f, format), z.Close())
 	}
-	if err = cmp.Or(err, out.Close()); err == nil && part != path {
-		err = os.Rename(part, path)
+	if err != nil {
+		return err
 	}
-	return err
+	return out.Commit()
 }
 
 // Write writes a graph in a format, plainly.

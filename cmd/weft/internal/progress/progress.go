@@ -15,10 +15,6 @@ const after = time.Second
 // Bar is the progress of one job. A nil Bar shows nothing.
 type Bar struct {
 	w     io.Writer
-	what  string
-	bytes bool
-	total int64
-	done  int64
 	start time.Time
 	bar   *progressbar.ProgressBar
 }
@@ -32,44 +28,52 @@ func Bytes(w io.Writer, isTerminal bool, what string, total int64) *Bar {
 	if total == 0 { // as files of /proc say
 		total = -1
 	}
-	return &Bar{w: w, what: what, bytes: true, total: total, start: time.Now()}
+	return newBar(w, what, total, true)
+}
+
+// newBar begins a bar at once, which measures rates from its beginning; it is drawn later.
+func newBar(w io.Writer, what string, total int64, bytes bool) *Bar {
+	b := &Bar{w: w, start: time.Now()}
+	b.bar = progressbar.NewOptions64(total,
+		progressbar.OptionSetWriter(b),
+		progressbar.OptionSetDescription(what),
+		progressbar.OptionShowBytes(bytes),
+		progressbar.OptionShowCount(),
+		progressbar.OptionShowTotalBytes(true),
+		progressbar.OptionThrottle(100*time.Millisecond),
+		progressbar.OptionClearOnFinish(),
+		// No goroutine that draws by itself: the job's progress does.
+		progressbar.OptionSetSpinnerChangeInterval(0),
+		progressbar.OptionFullWidth(),
+	)
+	b.bar.StartWithoutRender()
+	return b
+}
+
+// Write draws on the terminal, or nothing while the job is young.
+func (b *Bar) Write(text []byte) (int, error) {
+	if time.Since(b.start) < after {
+		return len(text), nil
+	}
+	return b.w.Write(text)
 }
 
 // Count is Bytes for a number of other things.
 func Count(w io.Writer, isTerminal bool, what string, total int64) *Bar {
-	b := Bytes(w, isTerminal, what, total)
-	if b != nil {
-		b.bytes = false
+	if !isTerminal {
+		return nil
 	}
-	return b
+	return newBar(w, what, total, false)
 }
 
 // Add counts n bytes more.
 func (b *Bar) Add(n int) {
-	if b == nil {
+	if b == nil || b.bar == nil {
 		return
-	}
-	b.done += int64(n)
-	if b.bar == nil {
-		if time.Since(b.start) < after {
-			return
-		}
-		b.bar = progressbar.NewOptions64(b.total,
-			progressbar.OptionSetWriter(b.w),
-			progressbar.OptionSetDescription(b.what),
-			progressbar.OptionShowBytes(b.bytes),
-			progressbar.OptionShowCount(),
-			progressbar.OptionShowTotalBytes(true),
-			progressbar.OptionThrottle(100*time.Millisecond),
-			progressbar.OptionClearOnFinish(),
-			// No goroutine that draws by itself: the job's progress does.
-			progressbar.OptionSetSpinnerChangeInterval(0),
-			progressbar.OptionFullWidth(),
-		)
 	}
 	// What was announced may be wrong for a file that grows; a bar that
 	// cannot be drawn is no reason to stop the job.
-	_ = b.bar.Set64(b.done)
+	_ = b.bar.Add(n)
 }
 
 // Close removes the bar from the terminal. Idempotent.

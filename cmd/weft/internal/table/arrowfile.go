@@ -114,12 +114,13 @@ func openParquet(in *input, s *stream, maxBytes int64) (source, error) {
 			for i, c := range columns {
 				fields[i] = c.field
 			}
-			rows := max(p.Rows(), 1)
+			rows, done := max(p.Rows(), 1), 0
 			for columns, err := range p.Columns(ctx, fields...) {
 				batch := Batch{Columns: columns}
 				if err == nil {
 					batch.Rows = columns[0].Len()
-					in.read.Add(int64(float64(size) * float64(batch.Rows) / float64(rows)))
+					done += batch.Rows
+					in.reached(int64(float64(size) * float64(done) / float64(rows)))
 				}
 				if !yield(batch, err) {
 					return
@@ -149,7 +150,7 @@ func openArrow(in *input, s *stream, maxBytes int64) (source, error) {
 	src := &typed{names: fieldsOf(first.Schema()), files: []io.Closer{closer}, rereads: true, name: in.name}
 	src.read = func(ctx context.Context, columns []wanted) iter.Seq2[Batch, error] {
 		return func(yield func(Batch, error) bool) {
-			counted := &countingAt{at, in}
+			counted := &countingAt{ReaderAt: at, in: in, size: size}
 			r, err := arrow.OpenIPC(counted, size)
 			for err == nil {
 				var batch Batch
@@ -168,15 +169,17 @@ func openArrow(in *input, s *stream, maxBytes int64) (source, error) {
 	return src, nil
 }
 
-// countingAt counts what is read.
+// countingAt counts what is read, metadata that is read again included, up to the size of the file.
 type countingAt struct {
 	io.ReaderAt
-	in *input
+	in      *input
+	n, size int64
 }
 
 func (c *countingAt) ReadAt(b []byte, at int64) (int, error) {
 	n, err := c.ReaderAt.ReadAt(b, at)
-	c.in.read.Add(int64(n))
+	c.n = min(c.n+int64(n), c.size)
+	c.in.reached(c.n)
 	return n, err
 }
 

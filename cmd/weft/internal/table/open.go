@@ -19,12 +19,14 @@ import (
 // counting counts the bytes of a file that are read.
 type counting struct {
 	io.Reader
-	n *atomic.Int64
+	in *input
+	at int64
 }
 
-func (c counting) Read(b []byte) (int, error) {
+func (c *counting) Read(b []byte) (int, error) {
 	n, err := c.Reader.Read(b)
-	c.n.Add(int64(n))
+	c.at += int64(n)
+	c.in.reached(c.at)
 	return n, err
 }
 
@@ -49,7 +51,23 @@ type input struct {
 	name    string
 	stdin   io.Reader
 	regular bool
-	read    *atomic.Int64
+	read    *atomic.Int64 // bytes of all files
+	high    atomic.Int64  // those of this file
+}
+
+// reached counts the bytes of the file up to an offset. Each counts once, however often the file is read: its
+// beginning is read to find types, all of it where they were wrong.
+func (in *input) reached(at int64) {
+	for {
+		high := in.high.Load()
+		if at <= high {
+			return
+		}
+		if in.high.CompareAndSwap(high, at) {
+			in.read.Add(at - high)
+			return
+		}
+	}
 }
 
 // open opens a file and decompresses it, if it is compressed.
@@ -64,7 +82,7 @@ func (in *input) open(ctx context.Context) (*stream, error) {
 		s.closers = append(s.closers, f)
 		raw = f
 	}
-	plain, err := compress.Reader(counting{raw, in.read})
+	plain, err := compress.Reader(&counting{Reader: raw, in: in})
 	if err != nil {
 		return nil, in.failed(errors.Join(err, s.Close()))
 	}

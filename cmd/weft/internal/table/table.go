@@ -199,7 +199,7 @@ func (t *Table) Batches(ctx context.Context, columns []int, number []bool) iter.
 	}
 }
 
-// Read is the number of bytes of files that have been read so far, again where that was necessary.
+// Read is the number of bytes of files that have been read so far. What has been read again counts once.
 func (t *Table) Read() int64 { return t.read.Load() }
 
 func display(name string) string {

@@ -367,7 +367,7 @@ func NewParquet(w io.Writer, fields []Field) (Writer, error) {
 		all = append(all, goarrow.Field{Name: f.Name, Type: t, Nullable: true})
 	}
 	p.schema = goarrow.NewSchema(all, nil)
-	props := parquet.NewWriterProperties(parquet.WithCompression(compress.Codecs.Snappy))
+	props := parquet.NewWriterProperties(parquet.WithCompression(compress.Codecs.Snappy), parquet.WithCreatedBy(createdBy))
 	var err error
 	p.w, err = pqarrow.NewFileWriter(p.schema, w, props, pqarrow.NewArrowWriterProperties(pqarrow.WithStoreSchema()))
 	return p, err

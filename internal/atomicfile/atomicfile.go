@@ -1,0 +1,185 @@
+// Package atomicfile writes files that get their names when they are whole.
+//
+// Until then a name keeps the file that it had, and a write that fails leaves no trace. Devices, pipes and
+// descriptors such as /dev/stdout have nothing to keep: they are written directly.
+package atomicfile
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"syscall"
+)
+
+// File is a file on its way to a name. Each ends with Commit or Abort.
+type File struct {
+	*os.File
+	target string      // the name in the end; empty for what is written directly
+	old    fs.FileInfo // what has that name; nil for nothing
+	temp   string      // the name until Commit; empty for none
+	ended  bool
+}
+
+// Create begins a file. It follows symbolic links, also to a target that does not exist, and makes the temporary
+// file in the folder of the target. Opening a named pipe waits for its reader.
+func Create(name string) (*File, error) {
+	target, err := Resolve(name)
+	if err != nil {
+		return nil, err
+	}
+	if n, ok := descriptor(target); ok {
+		file, err := openDescriptor(n, target)
+		return &File{File: file}, err
+	}
+	info, err := os.Stat(target)
+	f := &File{target: target}
+	mode := fs.FileMode(0o666)
+	switch {
+	case target == "":
+		return nil, err
+	case errors.Is(err, fs.ErrNotExist):
+	case err != nil:
+		return nil, err
+	default:
+		// A file that its user may not write is not replaced either, though its folder would allow it.
+		direct, err := os.OpenFile(target, os.O_WRONLY, 0)
+		if err != nil {
+			return nil, err
+		}
+		if !info.Mode().IsRegular() {
+			return &File{File: direct}, nil
+		}
+		if err := direct.Close(); err != nil {
+			return nil, err
+		}
+		f.old, mode = info, info.Mode().Perm()
+	}
+	f.File, f.temp, err = temporary(target, mode)
+	return f, err
+}
+
+// WriteFile writes a whole file.
+func WriteFile(name string, content []byte) error {
+	f, err := Create(name)
+	if err != nil {
+		return err
+	}
+	defer f.Abort()
+	if _, err := f.Write(content); err != nil {
+		return err
+	}
+	return f.Commit()
+}
+
+// Commit gives the file its name, with the mode and, if the system allows it, the owner of the file that it
+// replaces. The content is synced before: a rename may reach the disk earlier than content that is not, and
+// after a power failure neither file would be there.
+func (f *File) Commit() (err error) {
+	if f.target == "" {
+		f.ended = true
+		return f.Close()
+	}
+	defer f.Abort()
+	if f.old != nil {
+		if err := f.resemble(f.old); err != nil {
+			return err
+		}
+	}
+	if err := f.Sync(); err != nil {
+		return err
+	}
+	if f.temp == "" {
+		temp := tempName(f.target)
+		if err := linkTemporary(f.File, temp); err != nil {
+			return err
+		}
+		f.temp = temp
+	}
+	if err := f.Close(); err != nil {
+		return err
+	}
+	if err := os.Rename(f.temp, f.target); err != nil {
+		return err
+	}
+	f.ended = true
+	return nil
+}
+
+// Abort drops the file. It does nothing after Commit or another Abort.
+func (f *File) Abort() {
+	if f.ended {
+		return
+	}
+	f.ended = true
+	f.Close() // Commit may have closed it
+	if f.temp != "" {
+		os.Remove(f.temp)
+	}
+}
+
+// resemble gives the file the owner and the mode of another one.
+func (f *File) resemble(old fs.FileInfo) error {
+	keepOwner(f.File, old)
+	info, err := f.Stat()
+	if err != nil || info.Mode().Perm() == old.Mode().Perm() {
+		return err
+	}
+	return f.Chmod(old.Mode().Perm())
+}
+
+// maxLinks bounds a chain of symbolic links, as Linux does.
+const maxLinks = 40
+
+// Resolve returns the name that a chain of symbolic links ends with, whether there is such a file or not. It
+// stops at a descriptor: what /dev/fd/1 leads to is open already.
+func Resolve(name string) (string, error) {
+	for range maxLinks {
+		if _, ok := descriptor(name); ok {
+			return name, nil
+		}
+		info, err := os.Lstat(name)
+		if errors.Is(err, fs.ErrNotExist) || err == nil && info.Mode()&fs.ModeSymlink == 0 {
+			return name, nil
+		}
+		if err != nil {
+			return "", err
+		}
+		to, err := os.Readlink(name)
+		if err != nil {
+			return "", err
+		}
+		if !filepath.IsAbs(to) {
+			to = folder(name) + to
+		}
+		name = to
+	}
+	return "", &fs.PathError{Op: "open", Path: name, Err: syscall.ELOOP}
+}
+
+// IsDescriptor reports whether a name stands for a descriptor of this process, as /dev/fd/1 does.
+func IsDescriptor(name string) bool {
+	_, ok := descriptor(name)
+	return ok
+}
+
+// folder returns the part of a name before its last element. Unlike filepath.Dir it cleans nothing: link/.. is not
+// the folder that link is in.
+func folder(name string) string {
+	dir, _ := filepath.Split(name)
+	return dir
+}
+
+// tempName returns a name beside target that no file has.
+func tempName(target string) string {
+	return fmt.Sprintf("%s.weft-%016x", folder(target), rand.Uint64())
+}
+
+// visible makes a temporary file that has a name.
+func visible(target string, mode fs.FileMode) (*os.File, string, error) {
+	name := tempName(target)
+	f, err := os.OpenFile(name, os.O_RDWR|os.O_CREATE|os.O_EXCL, mode)
+	return f, name, err
+}

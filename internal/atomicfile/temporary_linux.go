@@ -1,0 +1,69 @@
+package atomicfile
+
+import (
+	"cmp"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strconv"
+	"syscall"
+
+	"golang.org/x/sys/unix"
+)
+
+// temporary makes a file without a name, which disappears with its process however that ends. File systems that
+// have no such files get one with a name.
+func temporary(target string, mode fs.FileMode) (*os.File, string, error) {
+	dir := cmp.Or(folder(target), ".")
+	if fd, err := unix.Open(dir, unix.O_TMPFILE|unix.O_RDWR|unix.O_CLOEXEC, uint32(mode.Perm())); err == nil {
+		return os.NewFile(uintptr(fd), target), "", nil
+	}
+	return visible(target, mode) // and it says what is wrong with a folder
+}
+
+// linkTemporary gives a file without a name one.
+func linkTemporary(f *os.File, name string) error {
+	err := unix.Linkat(unix.AT_FDCWD, fmt.Sprintf("/proc/self/fd/%d", f.Fd()), unix.AT_FDCWD, name, unix.AT_SYMLINK_FOLLOW)
+	if err != nil {
+		return &os.LinkError{Op: "link", Old: f.Name(), New: name, Err: err}
+	}
+	return nil
+}
+
+// keepOwner gives a file the owner of another one, or at least its group, as far as the system allows.
+func keepOwner(f *os.File, old fs.FileInfo) {
+	info, err := f.Stat()
+	if err != nil {
+		return
+	}
+	is, was := info.Sys().(*syscall.Stat_t), old.Sys().(*syscall.Stat_t)
+	if is.Uid == was.Uid && is.Gid == was.Gid {
+		return
+	}
+	if f.Chown(int(was.Uid), int(was.Gid)) != nil {
+		_ = f.Chown(-1, int(was.Gid)) // a file of ours in our group is the best there is
+	}
+}
+
+var descriptors = regexp.MustCompile(`^/(?:dev|proc/(?:self|thread-self|([0-9]+)))/fd/([0-9]+)$`)
+
+// descriptor returns the descriptor of this process that a name stands for.
+func descriptor(name string) (n int, ok bool) {
+	m := descriptors.FindStringSubmatch(filepath.Clean(name))
+	if m == nil || m[1] != "" && m[1] != strconv.Itoa(os.Getpid()) {
+		return 0, false
+	}
+	n, err := strconv.Atoi(m[2])
+	return n, err == nil
+}
+
+// openDescriptor opens a descriptor again. Both share the position: what a shell opened to append is appended to.
+func openDescriptor(n int, name string) (*os.File, error) {
+	fd, err := unix.FcntlInt(uintptr(n), unix.F_DUPFD_CLOEXEC, 3)
+	if err != nil {
+		return nil, &fs.PathError{Op: "open", Path: name, Err: err}
+	}
+	return os.NewFile(uintptr(fd), name), nil
+}
