@@ -10,7 +10,7 @@ import (
 // The values of flags that several verbs have.
 var (
 	tableFormats = []string{"auto", "csv", "tsv", "json", "parquet", "arrow"}
-	graphFormats = []string{"auto", "mtx", "txt", "csv", "gr", "graph", "el", "wel"}
+	graphFormats = []string{"auto", "mtx", "txt", "csv", "gr", "graph", "el", "wel"} // that are written
 )
 
 // choices are the values that shells offer for flags, by verb.
@@ -21,7 +21,7 @@ var choices = map[string]map[string][]string{
 	"group":         tableChoices(nil),
 	"distinct":      tableChoices(nil),
 	"join":          tableChoices(joinKinds),
-	"graph":         {"format": graphFormats, "header": {"auto", "none", "first"}, "ids": {"auto", "sparse", "dense", "strings"}},
+	"graph":         {"format": append(slices.Clone(graphFormats), "adjlist"), "header": {"auto", "yes", "no"}, "ids": {"auto", "sparse", "dense", "strings"}},
 	"graph convert": {"to": graphFormats},
 	"graph replay":  {"result": replayResults},
 	"pool create":   {"durability": {"none", "process", "pmem"}},

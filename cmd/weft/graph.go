@@ -30,13 +30,15 @@ func newGraphCommand(a *app) *cobra.Command {
 		Use:   "graph",
 		Short: "Read, describe and convert graphs, and compute on them",
 		Long: `Verbs for files of graphs: Matrix Market (.mtx), edge lists as of SNAP (.txt), CSV (.csv, .tsv),
-DIMACS (.gr), METIS (.graph), .el and .wel, any of them compressed by gzip or zstd. The format is found by
+DIMACS (.gr), METIS (.graph), .el, .wel and adjacency lists (.adjlist), any of them compressed by gzip or zstd. The format is found by
 name and content; - is standard input. Files are read on every core of the CPU; triangles, components, bfs, pagerank, sssp
 and kcore compute on --device, a GPU if there is one, and replay has its graph there.
 
 The first line of an edge list is a header of counts if its second number is that of the lines
-that follow; --header says otherwise. Ids may be sparse numbers, or strings. Counts in a file that do not agree
-with what it holds are errors, which name file and line.
+that follow, and names of columns if it is text and numbers follow; --header says otherwise. Ids are numbers, or strings
+if none looks like a number. A line has two ids and perhaps a weight, or the attributes of networkx: {'weight': 3.0}.
+Anything else is an error that names file and line, such as a weight NaN or a fourth column; --columns says which columns
+are read. Counts that do not agree with what a file holds are errors, too.
 
 Exit status: 0 done, 1 the job failed: the file cannot be read, is malformed or has
 no such vertex, 2 wrong usage, 130 interrupted.`,
@@ -54,11 +56,11 @@ no such vertex, 2 wrong usage, 130 interrupted.`,
 		SuggestionsMinimumDistance: 2,
 	}
 	flags := cmd.PersistentFlags()
-	flags.StringVar(&in.format, "format", "auto", "format of FILE: auto, mtx, txt, csv, gr, graph, el or wel")
-	flags.StringVar(&in.header, "header", "auto", "whether the first line is counts or names of columns: auto, none or first")
+	flags.StringVar(&in.format, "format", "auto", "format of FILE: auto, mtx, txt, csv, gr, graph, el, wel or adjlist")
+	flags.StringVar(&in.header, "header", "auto", "whether the first line is counts or names of columns: auto, yes or no")
 	flags.StringVar(&in.ids, "ids", "auto", "ids of vertices: auto, sparse (numbers), dense (numbers from 0) or strings")
 	flags.StringVar(&in.separator, "separator", "", "between the columns of CSV: one character; default: found")
-	flags.StringVar(&in.columns, "columns", "", "columns of CSV by name or number: FROM,TO or FROM,TO,WEIGHT")
+	flags.StringVar(&in.columns, "columns", "", "columns of CSV and edge lists by name or number: FROM,TO without weights, or FROM,TO,WEIGHT; WEIGHT may be an attribute of networkx")
 	flags.IntVar(&in.maxVertices, "max-vertices", 1<<28, "refuse files with more vertices")
 	cmd.AddCommand(
 		newGraphStatsCommand(a, &in),
@@ -93,10 +95,10 @@ func (in *graphInput) options() (o load.Options, err error) {
 		return o, errors.New("--directed --undirected: want one of them")
 	}
 	if o.Format, err = load.ParseFormat(in.format); err != nil {
-		return o, fmt.Errorf("--format %.40q: want auto, mtx, txt, csv, gr, graph, el or wel", in.format)
+		return o, fmt.Errorf("--format %.40q: want auto, mtx, txt, csv, gr, graph, el, wel or adjlist", in.format)
 	}
 	if o.Header.UnmarshalText([]byte(in.header)) != nil {
-		return o, fmt.Errorf("--header %.40q: want auto, none or first", in.header)
+		return o, fmt.Errorf("--header %.40q: want auto, yes or no", in.header)
 	}
 	if o.IDs.UnmarshalText([]byte(in.ids)) != nil {
 		return o, fmt.Errorf("--ids %.40q: want auto, sparse, dense or strings", in.ids)

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -25,9 +26,9 @@ func newGraphConvertCommand(a *app, in *graphInput) *cobra.Command {
 edge list), csv, gr, graph (METIS), el or wel; compressed, if it ends with .gz or .zst. - is
 standard output, uncompressed, and needs --to. A file that is there is replaced when all has been written.
 
-Edges are written as they are listed. What a format cannot say is an error, but: only txt and csv keep ids, the others number vertices;
-el leaves weights out, gr and wel add weights of 1; gr has an undirected edge as two arcs, and
-graph no self loops, and each edge once.
+Edges are written as they are listed. What a format cannot say is an error, weights of el included, but: only txt and csv
+keep ids, the others number vertices; gr and wel add weights of 1; gr has an undirected edge as two arcs, and
+graph no self loops, and each edge once. An OUT that exists is replaced if it looks like one that convert has written.
 
 With --json it prints one object: file, format, header, directed, vertices, edges, load_seconds, build_seconds (0),
 seconds (of writing), out and out_format.`,
@@ -54,7 +55,7 @@ seconds (of writing), out and out_format.`,
 					return fmt.Errorf("graph convert %s: write %w", displayName(args[0]), err)
 				}
 			}
-			return runGraph(cmd, a, in, args[0], unweighted, func(j *graphJob) error { return j.convert(args[1], format) })
+			return runGraph(cmd, a, in, args[0], unweighted, func(j *graphJob) error { return j.convert(args[1], format, unweighted) })
 		},
 	}
 	in.direction(cmd)
@@ -109,7 +110,10 @@ type graphConverted struct {
 	OutFormat string `json:"out_format"`
 }
 
-func (j *graphJob) convert(out string, format load.Format) error {
+func (j *graphJob) convert(out string, format load.Format, unweighted bool) error {
+	if j.file.Left && !unweighted {
+		return errors.New("vertices have sizes or weights, which no format keeps; --unweighted leaves all weights out")
+	}
 	if out == stdinName {
 		return notWritten(displayOutput, load.Write(j.ctx, j.dev, j.stdout, j.file, format))
 	}

@@ -16,10 +16,12 @@ func newGraphStatsCommand(a *app, in *graphInput) *cobra.Command {
 		Use:   "stats [flags] FILE",
 		Short: "Describe a graph: its size, and the degrees of its vertices",
 		Long: `Stats reads a graph and prints how large it is, what of the file's edges was dropped (self loops, and edges
-that come again), and the degrees of its vertices: of a directed graph, to how many others edges lead.
+that come again), what its ids and weights are, and the degrees of its vertices: of a directed graph, to how many others
+edges lead.
 
 With --json it prints one object: file, format, header, directed, vertices, edges, load_seconds, build_seconds,
-seconds, listed (edges in the file), self_loops, repeated, weighted, isolated (vertices that have no edge with another one),
+seconds, listed (edges in the file), self_loops, repeated, ids (integer or string), weighted, weights (none, integer or
+real), vertex_weights (of METIS, which are not used), isolated (vertices that have no edge with another one),
 degree_min, degree_max, degree_mean, degree_sigma, and degrees, a list of objects with from, to and vertices.`,
 		Example: `  weft graph stats soc-Epinions1.txt.gz
   weft graph stats --columns source,target --ids strings --json trips.csv
@@ -50,7 +52,10 @@ type graphStats struct {
 	Listed    int            `json:"listed"`
 	SelfLoops int            `json:"self_loops"`
 	Repeated  int            `json:"repeated"`
+	IDs       string         `json:"ids"`
 	Weighted  bool           `json:"weighted"`
+	Weights   string         `json:"weights"`
+	Left      bool           `json:"vertex_weights"`
 	Isolated  int            `json:"isolated"`
 	Min       int            `json:"degree_min"`
 	Max       int            `json:"degree_max"`
@@ -64,7 +69,17 @@ func (j *graphJob) stats(plot *graphPlot) error {
 	if err != nil {
 		return err
 	}
-	s := graphStats{graphSummary: &j.graphSummary, Listed: len(j.file.From), Weighted: j.file.Weights != nil, Degrees: []graphDegrees{}}
+	s := graphStats{graphSummary: &j.graphSummary, Listed: len(j.file.From), Degrees: []graphDegrees{}}
+	s.IDs, s.Weighted, s.Weights, s.Left = "integer", j.file.Weights != nil, "none", j.file.Left
+	if j.file.Names.Strings() {
+		s.IDs = "string"
+	}
+	switch {
+	case j.file.Integral:
+		s.Weights = "integer"
+	case s.Weighted:
+		s.Weights = "real"
+	}
 	err = j.timed(func() error {
 		d, err := g.Degrees(j.ctx, j.dev)
 		s.Isolated, s.Min, s.Max, s.Mean, s.Sigma = d.Isolated, d.Min, d.Max, d.Mean, d.Sigma
@@ -86,7 +101,8 @@ func (j *graphJob) stats(plot *graphPlot) error {
 	s.Repeated = s.Listed - s.SelfLoops - s.Edges
 	facts := []fact{
 		factf("listed", "%d edges: %d self loops and %d that come again are dropped", s.Listed, s.SelfLoops, s.Repeated),
-		factf("weights", "%v", map[bool]string{true: "yes", false: "no"}[s.Weighted]),
+		factf("ids", "%s", s.IDs),
+		factf("weights", "%s%s", s.Weights, map[bool]string{true: "; vertices have some, too, which are not used"}[s.Left]),
 		factf("isolated", "%d vertices", s.Isolated),
 		factf("degrees", "%d to %d, mean %.4g, sigma %.4g", s.Min, s.Max, s.Mean, s.Sigma),
 	}

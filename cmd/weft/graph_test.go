@@ -51,9 +51,9 @@ func TestGraphJSON(t *testing.T) {
 		{[]string{"kcore", karate}, `"largest":4,"cores":[{"core":1,"vertices":1},{"core":2,"vertices":11},{"core":3,"vertices":12},{"core":4,"vertices":10}]`},
 		{[]string{"sssp", "--source", "1", karate}, `"weighted":false,"reached":34,"distance_max":3,"farthest":"15"`},
 		{[]string{"sssp", "--source", "Bern", weighted}, `"weighted":true,"reached":3,"distance_max":27.5,"farthest":"Spiez","source":"Bern","edges":3`},
-		{[]string{"sssp", "--source=Bern", "--directed", "--header=first", "--columns=to,from,km", weighted}, `"reached":1,"distance_max":0,"farthest":"Bern","directed":true`},
-		{[]string{"stats", karate}, `"listed":78,"self_loops":0,"repeated":0,"weighted":false,"isolated":0,"degree_min":1,"degree_max":17,"degree_mean":4.588235294117647`},
-		{[]string{"stats", weighted}, `"listed":4,"self_loops":1,"repeated":0,"weighted":true,"isolated":1,"header":true,"format":"csv","vertices":4,"edges":3,"degrees":[{"from":0,"to":0,"vertices":1},{"from":2,"to":3,"vertices":3}]`},
+		{[]string{"sssp", "--source=Bern", "--directed", "--header=yes", "--columns=to,from,km", weighted}, `"reached":1,"distance_max":0,"farthest":"Bern","directed":true`},
+		{[]string{"stats", karate}, `"listed":78,"self_loops":0,"repeated":0,"weighted":false,"weights":"none","ids":"integer","vertex_weights":false,"isolated":0,"degree_min":1,"degree_max":17,"degree_mean":4.588235294117647`},
+		{[]string{"stats", weighted}, `"listed":4,"self_loops":1,"repeated":0,"weighted":true,"weights":"real","ids":"string","isolated":1,"header":true,"format":"csv","vertices":4,"edges":3,"degrees":[{"from":0,"to":0,"vertices":1},{"from":2,"to":3,"vertices":3}]`},
 		{[]string{"pagerank", "--top=0", karate}, `"top":[],"iterations":30`},
 		{[]string{"pagerank", "--device=sim", "--top=0", karate}, `"device":"sim","top":[],"iterations":30`},
 		{[]string{"triangles", "--device=sim", karate}, `"device":"sim","triangles":45`},
@@ -99,21 +99,21 @@ func TestGraphText(t *testing.T) {
 		args []string
 		want []string
 	}{
-		{[]string{"stats", "--header=none", "--ids=strings", "-"}, []string{"file      standard input (txt)\n", "graph     undirected, 5 vertices, 3 edges\n", "degrees   1 to 2, mean 1.2, sigma 0.4\n", "  1       4\n", "listed    3 edges: 0 self loops and 0 that come again are dropped\n", " to read, "}},
+		{[]string{"stats", "--header=no", "--ids=strings", "-"}, []string{"file      standard input (txt)\n", "graph     undirected, 5 vertices, 3 edges\n", "degrees   1 to 2, mean 1.2, sigma 0.4\n", "  1       4\n", "listed    3 edges: 0 self loops and 0 that come again are dropped\n", " to read, "}},
 		{[]string{"triangles", karate}, []string{"triangles     45\n", "transitivity  0.2557\n"}},
-		{[]string{"components", "--header=none", "--ids=strings", "-"}, []string{"components       2\n", "  of 3 vertices  1\n", "  of 2 vertices  1\n"}},
-		{[]string{"bfs", "--header=none", "--ids=strings", "--source=a", "-"}, []string{"source     a\n", "reached    3 vertices, up to depth 2\n", "  depth 1  1\n"}},
-		{[]string{"sssp", "--header=none", "--ids=strings", "--source=a", "-"}, []string{"distances  up to 2, of c; mean 1\n"}},
+		{[]string{"components", "--header=no", "--ids=strings", "-"}, []string{"components       2\n", "  of 3 vertices  1\n", "  of 2 vertices  1\n"}},
+		{[]string{"bfs", "--header=no", "--ids=strings", "--source=a", "-"}, []string{"source     a\n", "reached    3 vertices, up to depth 2\n", "  depth 1  1\n"}},
+		{[]string{"sssp", "--header=no", "--ids=strings", "--source=a", "-"}, []string{"distances  up to 2, of c; mean 1\n"}},
 		{[]string{"pagerank", "--top=1", karate}, []string{"iterations  30; the last one changed all ranks by ", "\n  34        0.100919\n"}},
 		{[]string{"kcore", karate}, []string{"largest core  4, of 10 vertices\n"}},
-		{[]string{"bfs", "--header=none", "--ids=strings", "--values", "--source=a", "-"}, []string{"a 0\nb 1\nc 2\n"}},
-		{[]string{"sssp", "--header=none", "--ids=strings", "--values", "--source=b", "-"}, []string{"a 1\nb 0\nc 1\n"}},
-		{[]string{"components", "--header=none", "--ids=strings", "--values", "-"}, []string{"4 4\n2 4\na a\nb a\nc a\n"}},
-		{[]string{"kcore", "--header=none", "--ids=strings", "--values", "-"}, []string{"4 1\n2 1\na 1\nb 1\nc 1\n"}},
-		{[]string{"pagerank", "--header=none", "--ids=strings", "--values", "--iterations=1", "-"}, []string{"4 0.2\n2 0.2\na 0.115\nb 0.37\nc 0.115\n"}},
-		{[]string{"sssp", "--json", "--header=none", "--ids=strings", "--values", "--source=b", "-"}, []string{"{\"vertex\":\"a\",\"value\":1}\n{\"vertex\":\"b\",\"value\":0}\n"}},
-		{[]string{"components", "--json", "--header=none", "--ids=strings", "--values", "-"}, []string{"{\"vertex\":\"4\",\"value\":\"4\"}\n{\"vertex\":\"2\",\"value\":\"4\"}\n"}},
-		{[]string{"convert", "--header=none", "--ids=strings", "--to=csv", "-", "-"}, []string{"source,target\n4,2\na,b\nb,c\n"}},
+		{[]string{"bfs", "--header=no", "--ids=strings", "--values", "--source=a", "-"}, []string{"a 0\nb 1\nc 2\n"}},
+		{[]string{"sssp", "--header=no", "--ids=strings", "--values", "--source=b", "-"}, []string{"a 1\nb 0\nc 1\n"}},
+		{[]string{"components", "--header=no", "--ids=strings", "--values", "-"}, []string{"4 4\n2 4\na a\nb a\nc a\n"}},
+		{[]string{"kcore", "--header=no", "--ids=strings", "--values", "-"}, []string{"4 1\n2 1\na 1\nb 1\nc 1\n"}},
+		{[]string{"pagerank", "--header=no", "--ids=strings", "--values", "--iterations=1", "-"}, []string{"4 0.2\n2 0.2\na 0.115\nb 0.37\nc 0.115\n"}},
+		{[]string{"sssp", "--json", "--header=no", "--ids=strings", "--values", "--source=b", "-"}, []string{"{\"vertex\":\"a\",\"value\":1}\n{\"vertex\":\"b\",\"value\":0}\n"}},
+		{[]string{"components", "--json", "--header=no", "--ids=strings", "--values", "-"}, []string{"{\"vertex\":\"4\",\"value\":\"4\"}\n{\"vertex\":\"2\",\"value\":\"4\"}\n"}},
+		{[]string{"convert", "--header=no", "--ids=strings", "--to=csv", "-", "-"}, []string{"source,target\n4,2\na,b\nb,c\n"}},
 		{[]string{"convert", "--to=mtx", "--directed", karate, "-"}, []string{"%%MatrixMarket matrix coordinate pattern general\n34 34 78\n1 2\n"}},
 	} {
 		stdout, stderr, status := runWeft(t, list, append([]string{"graph"}, tt.args...)...)
@@ -134,7 +134,11 @@ func TestGraphConvert(t *testing.T) {
 	from := karate
 	for _, name := range []string{"a.gr.gz", "a.mtx", "a.graph", "a.csv.zst", "a.wel", "a.el", "a.txt.gz"} {
 		to := filepath.Join(dir, name)
-		got := graphJSON(t, "convert", "--json", "--undirected", from, to)
+		args := []string{"convert", "--json", "--undirected", from, to}
+		if name == "a.el" {
+			args = append(args, "--unweighted") // .wel has weights
+		}
+		got := graphJSON(t, args...)
 		if got["out"] != to || got["out_format"] != strings.Split(name, ".")[1] {
 			t.Errorf("%s: %v", name, got)
 		}
@@ -162,6 +166,8 @@ func TestGraphErrors(t *testing.T) {
 	reals := file("reals.txt", "7 8 1.5\n")
 	cut := file("cut.txt", "# Nodes: 5 Edges: 2\n7 8\n")
 	empty := file("empty.txt", "")
+	vertices := file("vertices.graph", "2 1 10\n5 2\n5 1\n")
+	wel := file("w.wel", "0 1 5\n")
 	for _, tt := range []struct {
 		args   []string
 		status int
@@ -172,7 +178,7 @@ func TestGraphErrors(t *testing.T) {
 		{[]string{"stast", "a"}, exitUsage, "graph stast: no such command; did you mean stats?"},
 		{[]string{"stats", "--directed", "--undirected", "a"}, exitUsage, "graph stats --directed --undirected: want one of them"},
 		{[]string{"stats", "--format=doc", "a"}, exitUsage, `graph stats --format "doc": want auto, mtx`},
-		{[]string{"stats", "--header=yes", "a"}, exitUsage, `graph stats --header "yes": want auto, none or first`},
+		{[]string{"stats", "--header=none", "a"}, exitUsage, `graph stats --header "none": want auto, yes or no`},
 		{[]string{"stats", "--ids=names", "a"}, exitUsage, `graph stats --ids "names": want auto, sparse, dense or strings`},
 		{[]string{"stats", "--separator=::", "a"}, exitUsage, `graph stats --separator "::": want one character`},
 		{[]string{"stats", "--columns=a", "a"}, exitUsage, `graph stats --columns "a": want FROM,TO or FROM,TO,WEIGHT`},
@@ -196,6 +202,9 @@ func TestGraphErrors(t *testing.T) {
 		{[]string{"convert", "--to=doc", reals, "x"}, exitUsage, `graph convert --to "doc": want auto`},
 		{[]string{"convert", "--json", "--to=csv", reals, "-"}, exitUsage, "graph convert --json: - is for the graph"},
 		{[]string{"convert", reals, filepath.Join(dir, "x.graph")}, exitFailed, "graph convert " + reals + ": write " + filepath.Join(dir, "x.graph") + ": weights of .graph are integers"},
+		{[]string{"convert", "--to=el", wel, "-"}, exitFailed, "write standard output: a .el file has no weights"},
+		{[]string{"convert", "--to=graph", vertices, "-"}, exitFailed, "vertices have sizes or weights, which no format keeps; --unweighted"},
+		{[]string{"convert", "--to=adjlist", wel, "-"}, exitFailed, "adjacency lists are read, and not written"},
 		{[]string{"convert", "--to=gr", reals, "-"}, exitFailed, "graph convert " + reals + ": write standard output: weights of .gr are integers"},
 		{[]string{"convert", reals, filepath.Join(dir, "none", "x.txt")}, exitFailed, "graph convert " + reals + ": write " + filepath.Join(dir, "none", "x.txt") + ": no such file or directory"},
 	} {

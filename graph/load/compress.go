@@ -2,7 +2,9 @@ package load
 
 import (
 	"bufio"
+	"compress/bzip2"
 	"compress/gzip"
+	"fmt"
 	"io"
 	"strings"
 	"sync"
@@ -24,10 +26,53 @@ var codecs = struct {
 	list []Codec
 }{list: []Codec{
 	{"gzip", ".gz", "\x1f\x8b",
-		func(r io.Reader) (io.ReadCloser, error) { return gzip.NewReader(r) },
+		func(r io.Reader) (io.ReadCloser, error) { return newGunzip(r) },
 		func(w io.Writer) (io.WriteCloser, error) { return gzip.NewWriter(w), nil }},
 	{Name: "zstd", Suffix: ".zst", Magic: "\x28\xb5\x2f\xfd"},
+	{Name: "bzip2", Suffix: ".bz2", Magic: "BZh",
+		Reader: func(r io.Reader) (io.ReadCloser, error) { return io.NopCloser(bzip2.NewReader(r)), nil }},
+	{Name: "xz", Suffix: ".xz", Magic: "\xfd7zXZ\x00"},
 }}
+
+// gunzip reads gzip, and zeros between and after members, with which tapes and other devices fill their blocks.
+type gunzip struct {
+	*gzip.Reader
+	r *bufio.Reader
+}
+
+func newGunzip(r io.Reader) (*gunzip, error) {
+	g := &gunzip{r: bufio.NewReader(r)}
+	var err error
+	if g.Reader, err = gzip.NewReader(g.r); err != nil {
+		return nil, err
+	}
+	g.Multistream(false)
+	return g, nil
+}
+
+func (g *gunzip) Read(b []byte) (int, error) {
+	n, err := g.Reader.Read(b)
+	for err == io.EOF && n == 0 {
+		var next byte
+		for next == 0 {
+			if next, err = g.r.ReadByte(); err != nil {
+				return 0, err
+			}
+		}
+		if err = g.r.UnreadByte(); err == nil {
+			err = g.Reset(g.r)
+		}
+		if err != nil {
+			return 0, err
+		}
+		g.Multistream(false)
+		n, err = g.Reader.Read(b)
+	}
+	if err == io.EOF {
+		err = nil // the next read looks for another member
+	}
+	return n, err
+}
 
 // Register makes a codec known to the whole program, in the place of one of the same name: a
 // faster gzip, or zstd, which is not in the library. With github.com/klauspost/compress/zstd:
@@ -77,12 +122,20 @@ type plainly struct{ io.Writer }
 
 func (plainly) Close() error { return nil }
 
-// missing is the error of a codec that is known by name only.
+// missing is the error of a codec that is known by name only, or cannot write.
 func (c Codec) missing() error {
+	switch {
+	case c.Reader != nil:
+		return broke(c.Name, "it can be read, and not be written")
+	case c.Name == "xz":
+		return broke(c.Name, "it is not read; \"xz -dc FILE\" writes what the file holds")
+	}
 	return broke(c.Name, "this program has no codec for it (load.Register)")
 }
 
-func broke(by string, why any) error { return malformed("%s: %v", by, why) }
+func broke(by string, why any) error {
+	return malformed("%s: %s", by, strings.TrimPrefix(fmt.Sprint(why), by+": "))
+}
 
 // compression splits the end off a name that says how a file is compressed.
 func compression(name string) (rest string, by Codec) {

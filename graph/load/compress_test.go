@@ -2,11 +2,14 @@ package load
 
 import (
 	"bytes"
+	"compress/gzip"
 	"context"
+	"encoding/base64"
 	"errors"
 	"io"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"github.com/weftgo/weft"
@@ -77,5 +80,62 @@ func TestRegister(t *testing.T) {
 	}
 	if files, _ := os.ReadDir(dir); len(files) != 1 {
 		t.Errorf("there are files %v", files)
+	}
+}
+
+// gzip may have several members, and zeros between and after them; anything else is damage.
+func TestGzipPadding(t *testing.T) {
+	dev := devicetest.OpenCPU(t, 2)
+	member := func(text string) string {
+		var b bytes.Buffer
+		z := gzip.NewWriter(&b)
+		_, err := z.Write([]byte(text))
+		if err = errors.Join(err, z.Close()); err != nil {
+			t.Fatal(err)
+		}
+		return b.String()
+	}
+	zeros := strings.Repeat("\x00", 100_000)
+	for _, tt := range []struct{ content, want string }{
+		{member("0 1 5\n") + zeros, "2: 0-1=5"},
+		{member("0 1 5\n") + "\x00", "2: 0-1=5"},
+		{member("0 1 5\n") + zeros + member("") + member("1 2 6\n") + "\x00\x00", "3: 0-1=5 1-2=6"},
+		{member("0 1 5\n") + zeros + "x", "gzip: "},
+		{member("0 1 5\n") + "\x1f\x8b", "gzip: "},
+		{member("0 1 5\n")[:20], "gzip: "},
+	} {
+		got := ""
+		f, err := func() (*File, error) {
+			g, err := newGunzip(strings.NewReader(tt.content))
+			if err != nil {
+				return nil, err
+			}
+			return Read(t.Context(), dev, packed{g, "gzip"}, "a.txt", nil)
+		}()
+		if err != nil {
+			got = err.Error()
+		} else {
+			got = say(f)
+		}
+		if ok := got == tt.want || err != nil && strings.Contains(got, tt.want) && strings.HasSuffix(tt.want, ": ") && !strings.Contains(got, "gzip: gzip"); !ok {
+			t.Errorf("%d bytes: %s, want %s", len(tt.content), got, tt.want)
+		}
+	}
+}
+
+// bzip2 is read, and not written.
+func TestBzip2(t *testing.T) {
+	dev := devicetest.OpenCPU(t, 2)
+	packed, err := base64.StdEncoding.DecodeString("QlpoOTFBWSZTWWoj+18AAAHYAAAQQABiACAAIYNBmgMYXF3JFOFCQaiP7Xw=")
+	if err != nil {
+		t.Fatal(err)
+	}
+	f, err := Read(t.Context(), dev, bytes.NewReader(packed), "a.txt.bz2", nil)
+	if err != nil || say(f) != "2: 0-1=5" {
+		t.Errorf("%v, %v", f, err)
+	}
+	path := filepath.Join(t.TempDir(), "a.txt.bz2")
+	if err := Create(t.Context(), dev, path, f, Auto); err == nil || !strings.Contains(err.Error(), "bzip2: it can be read, and not be written") {
+		t.Errorf("written: %v", err)
 	}
 }

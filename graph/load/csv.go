@@ -23,6 +23,7 @@ type csv struct {
 	width     int  // columns of the first line
 	first     int  // its number
 	columns   [3]int
+	attribute string // of networkx, which is the weight; empty: there are none
 }
 
 const noColumn = -1
@@ -74,18 +75,23 @@ func (c *csv) begin(line []byte) error {
 	if err != nil {
 		return err
 	}
+	return c.beginWith(first, func() ([]byte, bool) { return c.s.data("") })
+}
+
+// beginWith takes the first line, and the next one where that tells whether the first one is names.
+func (c *csv) beginWith(first [][]byte, next func() ([]byte, bool)) (err error) {
 	c.width, c.first = len(first), c.s.line
-	names := c.o.Header == HeaderFirst || c.o.Header == HeaderAuto && (c.named() || c.areNames(first))
+	names := c.o.Header == HeaderYes || c.o.Header == HeaderAuto && (c.named() || c.areNames(first))
 	if err := c.find(first, names); err != nil {
 		return err
 	}
 	var second [][]byte
-	if c.o.Header == HeaderAuto && !names && !c.areNumbers(first) {
-		if line, ok := c.s.data(""); ok {
+	if c.o.Header == HeaderAuto && !names && !looksNumeric(first[c.columns[0]]) && !looksNumeric(first[c.columns[1]]) {
+		if line, ok := next(); ok {
 			if second, err = c.split(slices.Clone(line), nil); err != nil {
 				return err
 			}
-			names = len(second) == c.width && c.areNumbers(second)
+			names = len(second) == c.width && (c.areNumbers(second) || c.weighs(second) && !c.weighs(first))
 		}
 	}
 	c.e.file.Header = names
@@ -102,7 +108,11 @@ func (c *csv) begin(line []byte) error {
 
 // named reports whether options call a column by name.
 func (c *csv) named() bool {
-	for _, column := range []string{c.o.From, c.o.To, c.o.Weight} {
+	asked := []string{c.o.From, c.o.To}
+	if c.attribute == "" { // else Weight is one
+		asked = append(asked, c.o.Weight)
+	}
+	for _, column := range asked {
 		if _, err := strconv.Atoi(column); column != "" && err != nil {
 			return true
 		}
@@ -116,6 +126,15 @@ func (c *csv) areNames(fields [][]byte) bool {
 		slices.Contains(columnNames, strings.ToLower(string(fields[1])))
 }
 
+// weighs reports whether a line has a weight.
+func (c *csv) weighs(fields [][]byte) bool {
+	if c.columns[2] == noColumn || c.attribute != "" {
+		return false
+	}
+	_, err := weight(fields[c.columns[2]])
+	return err == nil
+}
+
 // areNumbers reports whether the ids of a line are numbers.
 func (c *csv) areNumbers(fields [][]byte) bool {
 	_, a := number(fields[c.columns[0]])
@@ -123,13 +142,21 @@ func (c *csv) areNumbers(fields [][]byte) bool {
 	return a && b
 }
 
-// find finds the columns that options ask for.
+// find finds the columns that options ask for: by default two ids, and a weight if there is a third column.
 func (c *csv) find(first [][]byte, names bool) error {
+	chosen := c.o.From != "" || c.o.To != "" || c.o.Weight != ""
+	if c.width > 3 && !chosen {
+		return malformed("the line has %d columns, and an edge two ids and a weight at most; --columns FROM,TO,WEIGHT says which%s", c.width, c.neighbors())
+	}
 	for i, want := range []string{c.o.From, c.o.To, c.o.Weight} {
 		at, err := strconv.Atoi(want)
 		switch {
+		case i == 2 && c.attribute != "" && (want != "" || !chosen):
+			at = 2
 		case want == "" && i == 2:
-			at = noColumn
+			if at = noColumn; c.width == 3 && !chosen {
+				at = 2
+			}
 		case want == "":
 			at = i
 		case err == nil:
@@ -162,27 +189,48 @@ func (c *csv) separatorName() string {
 // add adds the edge of a line.
 func (c *csv) add(line int, fields [][]byte) error {
 	if len(fields) != c.width {
-		return malformed("the line has %d columns, and line %d has %d", len(fields), c.first, c.width)
-	}
-	if !c.begun {
-		if c.columns[2] == noColumn && c.o.Weight == "" && c.width > 2 && c.columns[0] != 2 && c.columns[1] != 2 {
-			if _, err := weight(fields[2]); err == nil {
-				c.columns[2] = 2
-			}
-		}
-		c.weighted = c.columns[2] != noColumn
+		return malformed("the line has %d columns, and line %d has %d%s", len(fields), c.first, c.width, c.neighbors())
 	}
 	var w []byte
-	if c.weighted {
+	weighted := c.columns[2] != noColumn
+	if weighted {
 		w = fields[c.columns[2]]
 	}
+	if weighted && c.attribute != "" {
+		var err error
+		if w, err = attribute(w, c.attribute, c.o.Weight != ""); err != nil {
+			return err
+		}
+		weighted = w != nil
+	}
+	switch {
+	case !c.begun:
+		c.weighted = weighted
+	case c.weighted && !weighted:
+		return malformed("the edge has no attribute %q, and those before have one", c.attribute)
+	case !c.weighted && weighted:
+		return malformed("the edge has an attribute %q, and those before have none", c.attribute)
+	}
+	if weighted {
+		if _, err := weight(w); err != nil && c.o.Weight == "" {
+			return malformed("%v; --columns %d,%d leaves it out", err, c.columns[0]+1, c.columns[1]+1)
+		}
+	}
 	return c.edge(line, fields[c.columns[0]], fields[c.columns[1]], w)
+}
+
+// neighbors names the format that lines of any number of ids may be of.
+func (c *csv) neighbors() string {
+	if c.o.Format == EdgeList {
+		return "; --format adjlist reads the neighbors of the first id"
+	}
+	return ""
 }
 
 // split splits a line, and takes quotes off its fields, in place.
 func (c *csv) split(line []byte, into [][]byte) ([][]byte, error) {
 	if c.separator == 0 {
-		return words(line, into), nil
+		return fieldsOf(line, into), nil
 	}
 	into = into[:0]
 	for {

@@ -2,6 +2,7 @@ package load
 
 import (
 	"bytes"
+	"cmp"
 	"slices"
 )
 
@@ -53,9 +54,7 @@ type counts struct {
 
 // list reads an edge list.
 type list struct {
-	lister
-	o       Options
-	columns int // 2, or 3 for more; 0 before the first edge
+	csv
 	header  counts
 	comment counts   // what a comment says
 	held    [][]byte // of the first line, which may be a header
@@ -63,20 +62,24 @@ type list struct {
 }
 
 func readList(s *scanner, e *edges, o Options) error {
-	l := &list{lister: lister{s: s, e: e, how: o.IDs}, o: o}
+	l := &list{csv: csv{lister: lister{s: s, e: e, how: o.IDs}, o: o}}
 	var w [][]byte
 	for first := true; ; {
 		line, ok := l.line()
 		if !ok {
 			break
 		}
-		w = words(line, w)
+		w = fieldsOf(line, w)
 		var err error
 		switch {
-		case first && o.Header == HeaderFirst:
+		case len(w) < 2:
+			err = malformed("the line has one id, and an edge two: %.40q%s", w[0], l.neighbors())
+		case first && o.Header == HeaderYes && allNumbers(w):
 			err = l.takeHeader(w)
-		case first && o.Header == HeaderAuto && twoNumbers(w):
+		case first && o.Header == HeaderAuto && len(w) == 2 && allNumbers(w):
 			l.at, l.held = s.line, [][]byte{slices.Clone(w[0]), slices.Clone(w[1])}
+		case l.width == 0:
+			err = l.beginEdges(line, first)
 		default:
 			err = l.add(s.line, w)
 		}
@@ -110,7 +113,7 @@ func (l *list) line() ([]byte, bool) {
 
 // read looks for counts in a comment above the edges, as SNAP writes them: "# Nodes: 7115 Edges: 103689".
 func (l *list) read(comment []byte) {
-	if l.edges > 0 || l.held != nil || l.o.Header == HeaderNone {
+	if l.edges > 0 || l.held != nil || l.o.Header == HeaderNo {
 		return
 	}
 	vertices, edges := after(comment, "Nodes:"), after(comment, "Edges:")
@@ -128,13 +131,39 @@ func after(line []byte, this string) []byte {
 	return w
 }
 
-func twoNumbers(w [][]byte) bool {
-	if len(w) != 2 {
-		return false
+// fieldsOf splits a line into words; attributes of networkx are one: "0 1 {'weight': 3.0}".
+func fieldsOf(line []byte, into [][]byte) [][]byte {
+	into = into[:0]
+	for {
+		line = bytes.TrimLeft(line, " \t\r\v\f")
+		if len(into) == 2 && len(line) > 0 && line[0] == '{' {
+			return append(into, bytes.TrimRight(line, " \t\r\v\f"))
+		}
+		var w []byte
+		if w, line = word(line); len(w) == 0 {
+			return into
+		}
+		into = append(into, w)
 	}
-	_, a := number(w[0])
-	_, b := number(w[1])
-	return a && b
+}
+
+func allNumbers(w [][]byte) bool {
+	return !slices.ContainsFunc(w, func(x []byte) bool { _, ok := number(x); return !ok })
+}
+
+// beginEdges takes the first edge, or the names of columns before it, which only the first line can be.
+func (l *list) beginEdges(line []byte, first bool) error {
+	if !first {
+		l.o.Header = HeaderNo
+	}
+	fields := fieldsOf(slices.Clone(line), nil)
+	if len(fields) == 3 && fields[2][0] == '{' {
+		l.attribute = cmp.Or(l.o.Weight, "weight")
+	}
+	if l.o.Format == WEL && len(fields) == 2 {
+		return malformed("the line has no weight")
+	}
+	return l.beginWith(fields, l.line)
 }
 
 // takeHeader takes the first line for a header.
@@ -148,34 +177,6 @@ func (l *list) takeHeader(w [][]byte) (err error) {
 	}
 	l.header.edges, err = count(w[1], "edges")
 	return err
-}
-
-// add adds the edge of a line.
-func (l *list) add(line int, w [][]byte) error {
-	if len(w) < 2 {
-		return malformed("the line has one id, and an edge two: %.40q", w[0])
-	}
-	if l.columns == 0 {
-		l.columns = min(len(w), 3)
-		if len(w) > 2 {
-			_, err := weight(w[2])
-			l.weighted = err == nil
-		}
-		if l.o.Format == WEL && !l.weighted {
-			return malformed("the line has no weight")
-		}
-	}
-	switch {
-	case l.columns == 2 && len(w) > 2:
-		return malformed("the line has %d columns, and those before have two", len(w))
-	case l.columns == 3 && len(w) == 2:
-		return malformed("the line has two columns, and those before have more")
-	}
-	var of []byte
-	if len(w) > 2 {
-		of = w[2]
-	}
-	return l.edge(line, w[0], w[1], of)
 }
 
 // finish decides what the first line was, and compares counts.
@@ -193,7 +194,7 @@ func (l *list) finish() error {
 	}
 	if c := l.comment; c.line > 0 {
 		if c.edges != l.edges {
-			return &located{c.line, malformed("the comment says %d edges, and there are %d lines; Header none leaves it unread", c.edges, l.edges)}
+			return &located{c.line, malformed("the comment says %d edges, and there are %d lines; --header no (HeaderNo) leaves it unread", c.edges, l.edges)}
 		}
 		if found := l.e.ids.count(); found > c.vertices {
 			return &located{c.line, malformed("the comment says %d vertices, and there are %d", c.vertices, found)}
@@ -231,6 +232,12 @@ func (l *list) decide() error {
 	if !isEdge {
 		l.header = counts{int(min(n, maxVertices+1)), int(m), l.at}
 		return nil
+	}
+	if l.width == 0 {
+		l.width, l.first = 2, l.at
+		if err := l.find(l.held, false); err != nil {
+			return err
+		}
 	}
 	if err := l.add(l.at, l.held); err != nil {
 		return err

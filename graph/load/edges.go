@@ -1,8 +1,11 @@
 package load
 
 import (
+	"bytes"
 	"context"
+	"errors"
 	"math"
+	"strconv"
 
 	"github.com/weftgo/weft/device"
 )
@@ -19,6 +22,7 @@ type edges struct {
 
 // ids turns ids into numbers of vertices. Edges come in the order of the file, and may wait until it is flushed.
 type ids interface {
+	// A negative line has a vertex alone, which is both ends.
 	add(e *edges, line int, from, to []byte) error
 	flush(e *edges) error
 	// finish numbers vertices finally, of which a header says how many there are, -1 if there is none.
@@ -35,12 +39,12 @@ func (e *edges) close() {
 	}
 }
 
-// choose decides what ids are, by those of an edge if nobody says.
+// choose decides what ids are, by those of an edge if no option does. Where one looks like a number, both have to be.
 func (e *edges) choose(how IDs, from, to []byte) (err error) {
-	if how == IDsAuto {
+	auto := how == IDsAuto
+	if auto {
 		how = IDsStrings
-		_, a := number(from)
-		if _, b := number(to); a && b {
+		if looksNumeric(from) || looksNumeric(to) {
 			how = IDsSparse
 		}
 	}
@@ -48,11 +52,17 @@ func (e *edges) choose(how IDs, from, to []byte) (err error) {
 	case IDsDense:
 		e.ids = &denseIDs{}
 	case IDsSparse:
-		e.ids, err = newSparseIDs(e.dev)
+		e.ids, err = newSparseIDs(e.dev, auto)
 	default:
 		e.ids, err = newStringIDs(e.dev)
 	}
 	return err
+}
+
+// looksNumeric reports whether an id is a number of any kind: -2 and 1.0 are no ids of vertices, but no names either.
+func looksNumeric(id []byte) bool {
+	_, err := strconv.ParseFloat(string(id), 64)
+	return (err == nil || errors.Is(err, strconv.ErrRange)) && bytes.ContainsAny(id, "0123456789")
 }
 
 // add adds an edge between vertices that have numbers.

@@ -22,6 +22,7 @@ const (
 	METIS                      // .graph of METIS and the 10th DIMACS challenge
 	EL                         // .el of the GAP benchmark
 	WEL                        // .wel of the GAP benchmark
+	AdjList                    // lines of an id and those of its neighbors, as networkx and OpenNE have them; read only
 )
 
 // formats are their names, which are those of files, too, and other ends of names.
@@ -37,6 +38,7 @@ var formats = []struct {
 	{METIS, "graph", []string{"metis"}},
 	{EL, "el", nil},
 	{WEL, "wel", nil},
+	{AdjList, "adjlist", nil},
 }
 
 // String is the end of names of such files.
@@ -103,8 +105,9 @@ func detect(name string, head []byte) Format {
 		return format
 	}
 	line := firstLine(head)
+	ids, _, _ := bytes.Cut(line, []byte("{")) // attributes of networkx have commas
 	switch {
-	case bytes.ContainsAny(line, ",;|"):
+	case bytes.ContainsAny(ids, ",;|"):
 		return CSV
 	case format == Auto && (bytes.HasPrefix(line, []byte("c ")) || bytes.HasPrefix(line, []byte("p sp "))):
 		return DIMACS

@@ -15,7 +15,7 @@ const batchEdges = 1 << 16
 // denseIDs are the numbers of vertices.
 type denseIDs struct{ n uint64 }
 
-func (d *denseIDs) add(e *edges, _ int, from, to []byte) error {
+func (d *denseIDs) add(e *edges, line int, from, to []byte) error {
 	u, okFrom := number(from)
 	v, okTo := number(to)
 	if !okFrom || !okTo {
@@ -25,7 +25,9 @@ func (d *denseIDs) add(e *edges, _ int, from, to []byte) error {
 		return malformed("vertex %d: vertices are 0 to %d, the limit", most, e.max-1)
 	}
 	d.n = max(d.n, u+1, v+1)
-	e.add(uint32(u), uint32(v))
+	if line > 0 {
+		e.add(uint32(u), uint32(v))
+	}
 	return nil
 }
 
@@ -37,7 +39,7 @@ func noNumber(from, to []byte, okFrom bool) error {
 	if len(from) == 0 {
 		return malformed("a vertex is missing")
 	}
-	return malformed("vertex %.40q is no number of 64 bits; if ids are strings, say so", from)
+	return malformed("vertex %.40q is no number of 64 bits; --ids strings (IDsStrings) reads ids as text", from)
 }
 
 func (d *denseIDs) flush(*edges) error { return nil }
@@ -62,17 +64,25 @@ func (d *denseIDs) close() error { return nil }
 // sparseIDs are numbers, which a map gives the numbers of vertices, in the order in which they come.
 type sparseIDs struct {
 	m     *linear.Map[uint64, uint32]
+	plain bool     // no leading zeros
 	keys  []uint64 // of edges that wait, both ends of each
-	lines []int
+	lines []int    // negative: of a vertex alone
 	ids   []uint64 // by number
 }
 
-func newSparseIDs(dev device.Device) (*sparseIDs, error) {
+func newSparseIDs(dev device.Device, plain bool) (*sparseIDs, error) {
 	m, err := linear.New[uint64, uint32](dev, nil)
-	return &sparseIDs{m: m}, err
+	return &sparseIDs{m: m, plain: plain}, err
 }
 
 func (s *sparseIDs) add(e *edges, line int, from, to []byte) error {
+	if s.plain {
+		for _, id := range [][]byte{from, to} {
+			if len(id) > 1 && id[0] == '0' {
+				return malformed("vertex %.40q begins with 0; --ids sparse (IDsSparse) reads a number, --ids strings (IDsStrings) a text", id)
+			}
+		}
+	}
 	u, okFrom := number(from)
 	v, okTo := number(to)
 	if !okFrom || !okTo {
@@ -93,17 +103,21 @@ func (s *sparseIDs) flush(e *edges) error {
 	for i, n := range numbers {
 		if int(n) == len(s.ids) {
 			if len(s.ids) == e.max {
-				return &located{s.lines[i/2], malformed("vertex %d is one more than %d, the limit", s.keys[i], e.max)}
+				return &located{abs(s.lines[i/2]), malformed("vertex %d is one more than %d, the limit", s.keys[i], e.max)}
 			}
 			s.ids = append(s.ids, s.keys[i])
 		}
 	}
-	for i := range s.lines {
-		e.add(numbers[2*i], numbers[2*i+1])
+	for i, line := range s.lines {
+		if line > 0 {
+			e.add(numbers[2*i], numbers[2*i+1])
+		}
 	}
 	s.keys, s.lines = s.keys[:0], s.lines[:0]
 	return nil
 }
+
+func abs(n int) int { return max(n, -n) }
 
 // finish numbers vertices in the order of their ids. Where a header says that there are more, which have no edges, ids
 // without gaps are what is left for them.
@@ -173,7 +187,7 @@ type stringIDs struct {
 	keys    []uint64 // hashes of edges that wait, both ends of each
 	bytes   []byte   // their ids, one after another
 	ends    []int    // where they end in bytes
-	lines   []int
+	lines   []int    // negative: of a vertex alone
 	places  []uint32 // vertices by place
 	clashes map[string]uint32
 	names   []string
@@ -216,12 +230,14 @@ func (s *stringIDs) flush(e *edges) error {
 		begin = s.ends[i]
 		v, err := s.vertex(int(place), id, e.max)
 		if err != nil {
-			return &located{s.lines[i/2], err}
+			return &located{abs(s.lines[i/2]), err}
 		}
 		places[i] = v
 	}
-	for i := range s.lines {
-		e.add(places[2*i], places[2*i+1])
+	for i, line := range s.lines {
+		if line > 0 {
+			e.add(places[2*i], places[2*i+1])
+		}
 	}
 	s.keys, s.bytes, s.ends, s.lines = s.keys[:0], s.bytes[:0], s.ends[:0], s.lines[:0]
 	return nil

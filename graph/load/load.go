@@ -31,6 +31,8 @@ type File struct {
 	Format Format
 	// Header reports whether the first line was taken for counts or names.
 	Header bool
+	// Left reports whether METIS vertices have sizes or weights, which are not kept.
+	Left bool
 }
 
 // Header says what the first line of an edge list or a CSV file is.
@@ -39,13 +41,13 @@ type Header int
 const (
 	// HeaderAuto finds out; see the package documentation.
 	HeaderAuto Header = iota
-	// HeaderNone is an edge.
-	HeaderNone
-	// HeaderFirst is counts, or names of columns.
-	HeaderFirst
+	// HeaderNo is an edge.
+	HeaderNo
+	// HeaderYes is counts, or names of columns.
+	HeaderYes
 )
 
-var headers = enum.Names[Header]{Type: "load.Header", Names: []string{"auto", "none", "first"}, Err: weft.ErrOptions}
+var headers = enum.Names[Header]{Type: "load.Header", Names: []string{"auto", "no", "yes"}, Err: weft.ErrOptions}
 
 // String is the name of what the first line is.
 func (h Header) String() string { return headers.String(h) }
@@ -60,7 +62,8 @@ func (h *Header) UnmarshalText(text []byte) error { return headers.Read(h, text)
 type IDs int
 
 const (
-	// IDsAuto are numbers, if those of the first edge are, else strings. Of EL and WEL they are dense.
+	// IDsAuto are numbers without leading zeros, if those of the first edge are; strings, if none of them looks like a number;
+	// else an error. Of EL and WEL they are dense.
 	IDsAuto IDs = iota
 	// IDsSparse are numbers of up to 64 bits, of which those that occur are vertices.
 	IDsSparse
@@ -89,7 +92,9 @@ type Options struct {
 	// Separator is between the columns of CSV. Default 0: a comma, semicolon, tab, or bar, whichever the first line has
 	// first in this order, else white space.
 	Separator byte
-	// From, To and Weight are columns of CSV, by name or number, from 1. Default: the first two, and the third if it is a number.
+	// From, To and Weight are columns of CSV and of edge lists, by name or number, from 1. By default a line has two ids
+	// and perhaps a weight, and nothing else. With From or To, or with Weight, other columns are left out. Weight is also the
+	// name of an attribute of networkx, by default "weight".
 	From, To, Weight string
 	// Unweighted leaves weights out.
 	Unweighted bool
@@ -206,12 +211,14 @@ func read(ctx context.Context, dev device.Device, s *scanner, name string, o Opt
 		err = readDIMACS(s, e)
 	case METIS:
 		err = readMETIS(s, e)
+	case AdjList:
+		err = readNeighbors(s, e, o)
 	case EL, WEL:
 		if o.IDs == IDsAuto {
 			o.IDs = IDsDense
 		}
 		if o.Header == HeaderAuto {
-			o.Header = HeaderNone
+			o.Header = HeaderNo
 		}
 		err = readList(s, e, o)
 	default:

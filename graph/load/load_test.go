@@ -50,7 +50,30 @@ func TestRead(t *testing.T) {
 		{"comments of KONECT", "out.x", "% sym\n1 2\n2 3\n3 9\n", Options{}, "4: 1-2 2-3 3-9"},
 		{"weights", "a.txt", "1 2 0.5\n2 3 -1\n", Options{}, "3: 1-2=0.5 2-3=-1"},
 		{"weights left out", "a.txt", "1 2 0.5\n2 3 7\n", Options{Unweighted: true}, "3: 1-2 2-3"},
-		{"third column that is no number", "a.edgelist", "0 1 {}\n1 2 {'a': 3}\n", Options{}, "3: 0-1 1-2"},
+		{"networkx without weights", "a.edgelist", "0 1 {}\n1 2 { }\n", Options{}, "3: 0-1 1-2"},
+		{"networkx", "a.edgelist", "0 1 {'weight': 3.0}\n1 2 {'weight': 7}\n", Options{}, "3: 0-1=3 1-2=7"},
+		{"networkx, JSON", "a.txt", "a b {\"weight\": 3.5}\n", Options{}, "2: a-b=3.5"},
+		{"networkx, write_weighted_edgelist", "a.edgelist", "0 1 3.0\n1 2 0.5\n", Options{}, "3: 0-1=3 1-2=0.5"},
+		{"networkx, another attribute", "a.edgelist", "0 1 {'x': 'a, }b', 'cost': 2, 'y': [1, {'cost': 3}]}\n", Options{Weight: "cost"}, "2: 0-1=2"},
+		{"networkx, weight alone by option", "a.edgelist", "0 1 {'weight': 2, 'color': \"it's\"}\n", Options{Weight: "weight"}, "2: 0-1=2"},
+		{"networkx, no attribute by option", "a.edgelist", "0 1 {'weight': nan, 'c': 1}\n1 2 {}\n", Options{From: "1", To: "2"}, "3: 0-1 1-2"},
+		{"columns of edge lists", "a.txt", "0 1 x 5\n1 2 y 6\n", Options{From: "1", To: "2", Weight: "4"}, "3: 0-1=5 1-2=6"},
+		{"columns of edge lists, no weight", "a.txt", "0 1 NaN\n1 2 x\n", Options{From: "2", To: "1"}, "3: 1-0 2-1"},
+		{"names in edge lists", "a.txt", "person friend\n1 2\n2 3\n", Options{}, "3 header: 1-2 2-3"},
+		{"usual names in edge lists", "a.txt", "# c\nsource target weight\na b 1\n", Options{}, "2 header: a-b=1"},
+		{"names told by weights", "a.txt", "one other km\na b 1\n", Options{}, "2 header: a-b=1"},
+		{"names told by weights, csv", "a.csv", "one,other,km\na,b,1\n", Options{}, "2 header: a-b=1"},
+		{"names by option in edge lists", "a.txt", "x 1\n5 6\n", Options{Header: HeaderYes}, "2 header: 5-6"},
+		{"columns by name in edge lists", "a.txt", "w to from\n1 b a\n", Options{From: "from", To: "to"}, "2 header: a-b"},
+		{"no names by option", "a.txt", "source target\na b\n", Options{Header: HeaderNo}, "4: source-target a-b"},
+		{"carriage returns", "a.txt", "0 1 5\r1 2 6\r", Options{}, "3: 0-1=5 1-2=6"},
+		{"carriage returns, csv", "a.csv", "source,target\r0,1\r1,2", Options{}, "3 header: 0-1 1-2"},
+		{"carriage returns, metis", "a.graph", "3 2\r2\r1 3\r2\r", Options{}, "3: 1-2 2-3"},
+		{"leading zeros by option", "a.txt", "007 1\n", Options{IDs: IDsSparse}, "2: 7-1"},
+		{"mixed ids by option", "a.txt", "1 -2\n1 x\n", Options{IDs: IDsStrings}, "3: 1--2 1-x"},
+		{"adjacency list", "a.txt", "# c\n0 1 2\n1 2\n\n7\n2\n", Options{Format: AdjList}, "4: 0-1 0-2 1-2"},
+		{"adjacency list by name", "a.adjlist", "a b c\nd\n", Options{}, "4: a-b a-c"},
+		{"adjacency list, dense", "a.adjlist", "0 2\n5\n", Options{IDs: IDsDense}, "6: 0-2"},
 		{"large ids", "a.txt", "18446744073709551615 0\n5 18446744073709551615\n0 5\n", Options{}, "3: 18446744073709551615-0 5-18446744073709551615 0-5"},
 		{"strings", "a.txt", "anna bert\nbert carl\nanna 7\n", Options{}, "4: anna-bert bert-carl anna-7"},
 		{"numbers as strings", "a.txt", "07 7\n7 x\n7 y\n", Options{IDs: IDsStrings}, "4: 07-7 7-x 7-y"},
@@ -70,11 +93,11 @@ func TestRead(t *testing.T) {
 		{"counts in a comment below", "a.txt", "1 2\n# Nodes: 9 Edges: 9\n2 3\n3 4\n# Nodes: 9 Edges: 9\n", Options{}, "4: 1-2 2-3 3-4"},
 		{"ids with one gap", "a.txt", "1 2\n2 4\n4 1\n", Options{}, "3: 1-2 2-4 4-1"},
 		{"no header: three columns", "a.txt", "3 1 1\n1 2 1\n", Options{}, "3: 3-1=1 1-2=1"},
-		{"no header by option", "a.txt", "4 3\n1 2\n2 3\n3 1\n", Options{Header: HeaderNone}, "4: 4-3 1-2 2-3 3-1"},
-		{"header by option", "a.txt", "# c\n3 2\n1 2\n2 3\n", Options{Header: HeaderFirst}, "3 header: 1-2 2-3"},
+		{"no header by option", "a.txt", "4 3\n1 2\n2 3\n3 1\n", Options{Header: HeaderNo}, "4: 4-3 1-2 2-3 3-1"},
+		{"header by option", "a.txt", "# c\n3 2\n1 2\n2 3\n", Options{Header: HeaderYes}, "3 header: 1-2 2-3"},
 		{"counts in a comment", "a.txt", "# Nodes: 3 Edges: 2\n# From To\n1 2\n2 3\n", Options{}, "3: 1-2 2-3"},
 		{"counts in a comment, more vertices", "a.txt", "# Nodes: 9 Edges: 2\n1 2\n2 3\n", Options{}, "3: 1-2 2-3"},
-		{"counts in a comment that nobody reads", "a.txt", "# Nodes: 1 Edges: 7\n1 2\n", Options{Header: HeaderNone}, "2: 1-2"},
+		{"counts in a comment that nobody reads", "a.txt", "# Nodes: 1 Edges: 7\n1 2\n", Options{Header: HeaderNo}, "2: 1-2"},
 		{"empty", "a.txt", "", Options{}, "0:"},
 		{"comments only", "a.txt", "# nothing\n", Options{}, "0:"},
 
@@ -83,11 +106,11 @@ func TestRead(t *testing.T) {
 		{"names that nobody knows", "a.csv", "x,y,z\n0,2,0.5\n2,3,1\n", Options{}, "3 header: 0-2=0.5 2-3=1"},
 		{"names of strings", "a.csv", "Source;Target\na;b\n", Options{}, "2 header: a-b"},
 		{"strings without names", "a.csv", "a,b\nb,c\n", Options{}, "3: a-b b-c"},
-		{"strings, and names by option", "a.csv", "a,b\nb,c\n", Options{Header: HeaderFirst}, "2 header: b-c"},
+		{"strings, and names by option", "a.csv", "a,b\nb,c\n", Options{Header: HeaderYes}, "2 header: b-c"},
 		{"quotes", "a.csv", "\"a, b\",\"say \"\"x\"\"\"\n\"\"\"\", c d \n", Options{}, "4: a, b-say \"x\" \"-c d"},
 		{"spaces in a file that is called csv", "a.csv", "0 1 1.0\n2 3 1.0\n", Options{}, "4: 0-1=1 2-3=1"},
 		{"tabs", "a.tsv", "from\tto\n1\t2\n", Options{}, "2 header: 1-2"},
-		{"bars", "a.csv", "1|2|x\n2|3|y\n", Options{}, "3: 1-2 2-3"},
+		{"bars", "a.csv", "1|2|x\n2|3|y\n", Options{From: "1", To: "2"}, "3: 1-2 2-3"},
 		{"separator by option", "a.csv", "1:2,5\n2:3,5\n", Options{Separator: ':', IDs: IDsStrings}, "4: 1-2,5 2-3,5"},
 		{"columns by name", "a.csv", "t,w,to,from\n9,0.5,2,1\n9,2.5,3,2\n", Options{From: "from", To: "to", Weight: "w"}, "3 header: 1-2=0.5 2-3=2.5"},
 		{"columns by number", "a.csv", "9,0.5,2,1\n9,2.5,3,2\n", Options{From: "4", To: "3"}, "3: 1-2 2-3"},
@@ -154,18 +177,18 @@ func TestMalformed(t *testing.T) {
 		want          string // of the error, behind the name of the file
 	}{
 		{"a.txt", "1 2\n3\n", Options{}, `:2: the line has one id, and an edge two: "3"`},
-		{"a.txt", "1 2\n2 3\n1 2 3\n", Options{}, ":3: the line has 3 columns, and those before have two"},
-		{"a.txt", "1 2 1\n2 3\n", Options{}, ":2: the line has two columns, and those before have more"},
+		{"a.txt", "1 2\n2 3\n1 2 3\n", Options{}, ":3: the line has 3 columns, and line 2 has 2; --format adjlist reads"},
+		{"a.txt", "1 2 1\n2 3\n", Options{}, ":2: the line has 2 columns, and line 1 has 3"},
 		{"a.txt", "1 2 1\n2 3 x\n", Options{}, `:2: weight "x" is no number`},
 		{"a.txt", "1 2 1\n2 3 NaN\n", Options{}, `:2: weight "NaN" is no number`},
 		{"a.txt", "1 2 1\n2 3 1_0\n", Options{}, `:2: weight "1_0" is no number`},
 		{"a.txt", "1 2 1\n2 3 1e999\n", Options{}, `:2: weight "1e999": no float`},
 		{"a.txt", "1 2 1\n2 3 9007199254740993\n", Options{}, `:2: weight "9007199254740993": no float of 64 bits has that value`},
-		{"a.txt", "1 2\n2 3\n2 x\n", Options{}, `:3: vertex "x" is no number of 64 bits; if ids are strings, say so`},
+		{"a.txt", "1 2\n2 3\n2 x\n", Options{}, `:3: vertex "x" is no number of 64 bits; --ids strings (IDsStrings) reads ids as text`},
 		{"a.txt", "1 2\n2 3\n2 18446744073709551616\n", Options{}, `:3: vertex "18446744073709551616" is no number of 64 bits`},
 		{"a.txt", "1 2\n2 3\n-2 4\n", Options{}, `:3: vertex "-2" is no number`},
 		{"a.txt", "1 20\n3 4\n# c\n5 6\n", Options{MaxVertices: 4}, ":1: vertex 1 is one more than 4, the limit"},
-		{"a.txt", "1 2\n3 4\n# c\n5 6\n", Options{MaxVertices: 4, Header: HeaderNone}, ":4: vertex 5 is one more than 4, the limit"},
+		{"a.txt", "1 2\n3 4\n# c\n5 6\n", Options{MaxVertices: 4, Header: HeaderNo}, ":4: vertex 5 is one more than 4, the limit"},
 		{"a.txt", "a b\nc d\n", Options{MaxVertices: 3}, `:2: vertex "d" is one more than 3, the limit`},
 		{"a.txt", "1 4\n2 5\n", Options{MaxVertices: 5, IDs: IDsDense}, ":2: vertex 5: vertices are 0 to 4"},
 		{"a.txt", strings.Repeat("1", maxLine+headSize) + " 2\n", Options{}, ":1: the line is longer than 1048576 bytes"},
@@ -173,13 +196,50 @@ func TestMalformed(t *testing.T) {
 		{"a.txt", "2 3\n0 1\n1 2\n2 0\n", Options{}, ":1: the header says 2 vertices, and there are 3"},
 		{"a.txt", "9 2\n10 20\n20 30\n", Options{}, ":1: the header says 9 vertices; there are 3, up to 30, and which the others are cannot be told"},
 		{"a.txt", "5 2\n0 5\n0 1\n", Options{}, ":1: the header says 5 vertices; there are 3, up to 5, and which the others are cannot be told"},
-		{"a.txt", "3 2\na b\n", Options{Header: HeaderFirst}, ":1: the header says 2 edges, and 1 lines follow"},
-		{"a.txt", "4 1\na b\n", Options{Header: HeaderFirst}, ":1: the header says 4 vertices, and there are 2; what the others are called cannot be told"},
-		{"a.txt", "1 1\n5 6\n", Options{Header: HeaderFirst}, ":1: the header says 1 vertices, and there are 2"},
-		{"a.txt", "3 1 1\n5 6 1\n", Options{Header: HeaderFirst}, ":1: the header has 3 words"},
-		{"a.txt", "x 1\n5 6\n", Options{Header: HeaderFirst}, `:1: "x" is no number of vertices`},
+		{"a.txt", "3 2\na b\n", Options{Header: HeaderYes}, ":1: the header says 2 edges, and 1 lines follow"},
+		{"a.txt", "4 1\na b\n", Options{Header: HeaderYes}, ":1: the header says 4 vertices, and there are 2; what the others are called cannot be told"},
+		{"a.txt", "1 1\n5 6\n", Options{Header: HeaderYes}, ":1: the header says 1 vertices, and there are 2"},
+		{"a.txt", "3 1 1\n5 6 1\n", Options{Header: HeaderYes}, ":1: the header has 3 words"},
 		{"a.txt", "9 1\n0 2\n", Options{MaxVertices: 5}, ":1: the header says 9 vertices, more than 5, the limit"},
-		{"a.txt", "3 9\n1 2 1\n", Options{}, ":1: the line has two columns, and those before have more"},
+		{"a.txt", "3 9\n1 2 1\n", Options{}, ":1: the line has 2 columns, and line 2 has 3"},
+
+		{"a.txt", "0 1 NaN\n1 2 3\n", Options{}, `:1: weight "NaN" is no number; --columns 1,2 leaves it out`},
+		{"a.txt", "0 1 x\n", Options{}, `:1: weight "x" is no number; --columns 1,2 leaves it out`},
+		{"a.txt", "0 1 Inf\n", Options{}, `:1: weight "Inf" is no number`},
+		{"a.txt", "0 1 -infinity\n", Options{}, `:1: weight "-infinity" is no number`},
+		{"a.txt", "0 1 0x1p4\n", Options{}, `:1: weight "0x1p4" is no number`},
+		{"a.txt", "0 1 1e-999\n", Options{}, `:1: weight "1e-999": no float`},
+		{"a.txt", "0 1 -9007199254740993\n", Options{}, `:1: weight "-9007199254740993": no float`},
+		{"a.txt", "0 1 2 3\n", Options{}, ":1: the line has 4 columns, and an edge two ids and a weight at most; --columns FROM,TO,WEIGHT says which; --format adjlist"},
+		{"a.txt", "0 1 2\n1 2\n2\n", Options{}, ":2: the line has 2 columns, and line 1 has 3; --format adjlist"},
+		{"a.txt", "0\n0 1\n", Options{}, `:1: the line has one id, and an edge two: "0"; --format adjlist`},
+		{"a.csv", "a,b,1,2\n", Options{}, ":1: the line has 4 columns, and an edge two ids and a weight at most; --columns FROM,TO,WEIGHT says which"},
+		{"a.csv", "1,2,NaN\n", Options{}, `:1: weight "NaN" is no number; --columns 1,2`},
+		{"a.txt", "1 -2\n2 3\n", Options{}, `:1: vertex "-2" is no number of 64 bits; --ids strings`},
+		{"a.txt", "x 1\n2 x\n", Options{}, `:1: vertex "x" is no number of 64 bits; --ids strings`},
+		{"a.txt", "1.0 2.0\n", Options{}, `:1: vertex "1.0" is no number`},
+		{"a.txt", "18446744073709551616 x\n", Options{}, `:1: vertex "18446744073709551616" is no number`},
+		{"a.txt", "7 1\n007 1\n", Options{Header: HeaderNo}, `:2: vertex "007" begins with 0; --ids sparse`},
+		{"a.txt", "0 4294967296\n", Options{IDs: IDsDense, MaxVertices: maxVertices}, ":1: vertex 4294967296: vertices are 0 to 4294967294"},
+		{"a.txt", "0 1 {'weight': 'x'}\n", Options{}, `:1: weight "'x'" is no number`},
+		{"a.txt", "0 1 {'weight': nan}\n", Options{}, `:1: weight "nan" is no number`},
+		{"a.txt", "0 1 {'weight': True}\n", Options{}, `:1: weight "True" is no number`},
+		{"a.txt", "0 1 {'w': 1}\n", Options{}, `:1: attribute 'w' is no weight; --columns 1,2,NAME reads`},
+		{"a.txt", "0 1 {'weight': 1, 'color': 'red'}\n", Options{}, `:1: attribute 'color' is no weight`},
+		{"a.txt", "0 1 {'weight': 1}\n1 2 {}\n", Options{}, `:2: the edge has no attribute "weight", and those before have one`},
+		{"a.txt", "0 1 {}\n1 2 {'weight': 1}\n", Options{}, `:2: the edge has an attribute "weight", and those before have none`},
+		{"a.txt", "0 1 {'weight': 1, 'weight': 2}\n", Options{}, `:1: the attribute "weight" is there twice`},
+		{"a.txt", "0 1 {'weight': 1\n", Options{}, `:1: "{'weight': 1" are no attributes`},
+		{"a.txt", "0 1 {'weight' 1}\n", Options{}, `:1: "{'weight' 1}" are no attributes`},
+		{"a.txt", "0 1 {'weight: 1}\n", Options{}, `:1: "{'weight: 1}" are no attributes`},
+		{"a.txt", "0 1 {'weight': 1} 5\n", Options{}, `:1: "{'weight': 1} 5" are no attributes`},
+		{"a.txt", "0 1 {'weight': }\n", Options{}, `:1: "{'weight': }" are no attributes`},
+		{"a.txt", "0 1 {'weight': 1}\n1 2 3\n", Options{}, `:2: "3" are no attributes`},
+		{"a.txt", "0 1 3\n1 2 {'weight': 1}\n", Options{}, `:2: weight "{'weight': 1}" is no number`},
+		{"a.txt", "0 1\n1 2\r2 3\n", Options{}, ":2: lines end in several ways"},
+		{"a.txt", "0 1\r1 2\n2 3\r", Options{}, ":2: lines end in several ways"},
+		{"a.adjlist", "0 1\n1 x\n", Options{}, `:2: vertex "x" is no number`},
+		{"a.adjlist", "0 1\n7\n8\n", Options{MaxVertices: 3}, `:3: vertex 8 is one more than 3, the limit`},
 		{"a.txt", "# Nodes: 3 Edges: 3\n1 2\n2 3\n", Options{}, ":1: the comment says 3 edges, and there are 2 lines"},
 		{"a.txt", "#\n# Nodes: 2 Edges: 2\n1 2\n2 3\n", Options{}, ":2: the comment says 2 vertices, and there are 3"},
 
@@ -197,13 +257,16 @@ func TestMalformed(t *testing.T) {
 		{"a.csv", "1,2\n3,4\n", Options{Weight: "3"}, `:1: column 3 is asked for, and there are 2`},
 		{"a.csv", "1,2\n3,4\n", Options{From: "0"}, `:1: column 0 is asked for`},
 		{"a.csv", "u,v\n3,4\n", Options{From: "w"}, `:1: no column is called "w"`},
-		{"a.csv", "1,2\n3,4\n", Options{From: "w", Header: HeaderNone}, `:1: column "w" is asked for, and columns have no names`},
+		{"a.csv", "1,2\n3,4\n", Options{From: "w", Header: HeaderNo}, `:1: column "w" is asked for, and columns have no names`},
 		{"a.csv", "u,v\n3,4\n", Options{From: "2"}, `:1: From and To are one column, 2`},
 
 		{"a.mtx", "", Options{}, `: the first line is not "%%MatrixMarket matrix coordinate FIELD SYMMETRY"`},
 		{"a.mtx", "%%MatrixMarket matrix coordinate real\n", Options{}, `:1: the first line is not`},
 		{"a.mtx", "%%MatrixMarket matrix array real general\n", Options{}, `:1: the matrix is "array"`},
 		{"a.mtx", banner + "complex general\n", Options{}, `:1: entries are "complex"`},
+		{"a.mtx", banner + "integer symmetric\n3 3 1\n1 2 5\n", Options{}, ":3: entry 1, 2 is above the diagonal"},
+		{"a.mtx", banner + "real general\n3 3 1\n1 2 NaN\n", Options{}, `:3: weight "NaN" is no number`},
+		{"a.mtx", banner + "real hermitian\n", Options{}, `:1: the matrix is "hermitian"`},
 		{"a.mtx", banner + "real skew-symmetric\n", Options{}, `:1: the matrix is "skew-symmetric"`},
 		{"a.mtx", banner + "real general\n% c\n", Options{}, ":2: the line of sizes is missing"},
 		{"a.mtx", banner + "real general\n3 3\n", Options{}, ":2: the line of sizes has 2 numbers"},
@@ -250,7 +313,11 @@ func TestMalformed(t *testing.T) {
 		{"a.graph", "3 1\n2\n1\n", Options{}, ":3: the file ends with vertex 2 of 3, which line 1 says"},
 		{"a.graph", "2 1\n2\n1\n1\n", Options{}, ":4: a line behind those of the 2 vertices"},
 		{"a.graph", "2 2\n2\n1\n", Options{}, ":1: the line says 2 edges; vertices have 2 neighbors"},
-		{"a.graph", "3 1\n2 3\n\n\n", Options{}, ":1: of 1 edges 2 lead from a vertex to a larger one: some are there one way only"},
+		{"a.graph", "3 1\n2 3\n\n\n", Options{}, ":3: vertex 2 and smaller ones do not list the same edges"},
+		{"a.graph", "4 2\n2 3\n\n\n1 2\n", Options{}, ":3: vertex 2 and smaller ones do not list the same edges"},
+		{"a.graph", "2 1 1\n2 5\n1 7\n", Options{}, ":3: vertex 2 and smaller ones do not list the same edges between them, or other weights"},
+		{"a.graph", "2 1 1\n2 5\n% c\n1 7\n", Options{Unweighted: true}, ":4: vertex 2 and smaller"},
+		{"a.graph", "2 1 1\n2 nan\n1 nan\n", Options{}, `:2: weight "nan" is no number`},
 		{"a.graph", "2 1\n3\n1\n", Options{}, ":2: neighbor 3: vertices are 1 to 2"},
 		{"a.graph", "2 1\ny\n1\n", Options{}, `:2: neighbor "y" is no number`},
 		{"a.graph", "2 1\n1\n1\n", Options{}, ":2: vertex 1 is its own neighbor"},
@@ -264,6 +331,7 @@ func TestMalformed(t *testing.T) {
 		{"a.wel", "1 2\n", Options{}, ":1: the line has no weight"},
 		{"a.el", "1 x\n", Options{}, `:1: vertex "x" is no number`},
 		{"a.gz", "\x1f\x8b\x08\x00", Options{}, ": gzip: "},
+		{"a.xz", "\xfd7zXZ\x00", Options{}, `: xz: it is not read; "xz -dc FILE"`},
 		{"a.zst", "\x28\xb5\x2f\xfd\x00\x00\x00\x00\x00\x00", Options{}, ": zstd: this program has no codec"},
 	} {
 		f, err := Read(t.Context(), dev, strings.NewReader(tt.content), tt.file, &tt.opts)
@@ -315,7 +383,7 @@ func TestBatches(t *testing.T) {
 		for i := range n {
 			fmt.Fprintf(&b, "%s%d %s%d\n", prefix, i*7919%100_003*3, prefix, (i+1)*7919%100_003*3)
 		}
-		f, err := Read(t.Context(), dev, &b, "x.txt", &Options{Header: HeaderNone})
+		f, err := Read(t.Context(), dev, &b, "x.txt", &Options{Header: HeaderNo})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -339,7 +407,7 @@ func TestBoundedMemory(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	numbered, err := newSparseIDs(devicetest.OpenCPU(t, 2))
+	numbered, err := newSparseIDs(devicetest.OpenCPU(t, 2), true)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -410,13 +478,13 @@ func TestFormats(t *testing.T) {
 			t.Errorf("%v is parsed as %v, %v", x.format, got, err)
 		}
 	}
-	if _, err := ParseFormat("doc"); !errors.Is(err, weft.ErrOptions) || !strings.Contains(err.Error(), `"doc": want auto, mtx, txt, csv, gr, graph, el, wel`) {
+	if _, err := ParseFormat("doc"); !errors.Is(err, weft.ErrOptions) || !strings.Contains(err.Error(), `"doc": want auto, mtx, txt, csv, gr, graph, el, wel, adjlist`) {
 		t.Error(err)
 	}
 	if f, err := ParseFormat("auto"); err != nil || f != Auto || Auto.String() != "auto" {
 		t.Error(f, err)
 	}
-	if !slices.IsSorted([]Format{Auto, MatrixMarket, WEL}) {
-		t.Error("Write takes MatrixMarket for the first format, and WEL for the last")
+	if !slices.IsSorted([]Format{Auto, MatrixMarket, AdjList}) {
+		t.Error("Write takes MatrixMarket for the first format, and AdjList for the last")
 	}
 }

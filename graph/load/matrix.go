@@ -31,7 +31,7 @@ func readMatrix(s *scanner, e *edges) error {
 		if found++; found > entries {
 			return malformed("entry %d of %d, which line %d says", found, entries, at)
 		}
-		if err := e.entry(line, field); err != nil {
+		if err := e.entry(line, field, symmetry == "symmetric"); err != nil {
 			return err
 		}
 	}
@@ -69,7 +69,7 @@ func readMatrixSize(s *scanner, e *edges) (entries, at int, err error) {
 }
 
 // entry adds one entry of a matrix.
-func (e *edges) entry(line []byte, field string) error {
+func (e *edges) entry(line []byte, field string, symmetric bool) error {
 	row, rest := word(line)
 	column, rest := word(rest)
 	value, rest := word(rest)
@@ -80,6 +80,9 @@ func (e *edges) entry(line []byte, field string) error {
 	v, err := e.from1(column, "column")
 	if err != nil {
 		return err
+	}
+	if symmetric && u < v {
+		return malformed("entry %d, %d is above the diagonal, which a symmetric matrix leaves out; a general one has both", u+1, v+1)
 	}
 	e.add(u, v)
 	if field == "pattern" {

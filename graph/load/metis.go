@@ -1,5 +1,10 @@
 package load
 
+import (
+	"hash/maphash"
+	"math"
+)
+
 // metis reads a .graph file: a line of sizes, and then a line for each vertex, of its neighbors.
 type metis struct {
 	s               *scanner
@@ -8,13 +13,20 @@ type metis struct {
 	sized, weighted bool // vertices have a size; edges have weights
 	weights         int  // of each vertex
 	at              int  // the line of sizes
-	entries, kept   int
+	entries         int
+	seed            maphash.Seed
+	lines           []int    // of vertices
+	sums            []uint64 // of hashes of the edges that a vertex lists to smaller ones
 }
 
-// readMETIS reads the edges of both ends, and keeps one. Sizes and weights of vertices are not kept.
+// readMETIS reads the edges of both ends, which must agree, and keeps one. Sizes and weights of vertices are not kept.
 func readMETIS(s *scanner, e *edges) error {
 	s.most = maxRow
-	m := &metis{s: s, e: e}
+	m := &metis{s: s, e: e, seed: maphash.MakeSeed()}
+	if e.unweighted { // weights are compared, and then left out
+		e.unweighted = false
+		defer func() { e.file.Weights = nil }()
+	}
 	line, ok := s.data("%")
 	if !ok {
 		if s.err != nil {
@@ -36,6 +48,7 @@ func readMETIS(s *scanner, e *edges) error {
 			}
 			continue
 		}
+		m.lines, m.sums = append(m.lines, s.line), append(m.sums, 0)
 		if err := m.vertex(uint32(v), line); err != nil {
 			return err
 		}
@@ -48,10 +61,8 @@ func readMETIS(s *scanner, e *edges) error {
 		return malformed("the file ends with vertex %d of %d, which line %d says", v, n, m.at)
 	case m.entries != 2*m.edges:
 		return &located{m.at, malformed("the line says %d edges; vertices have %d neighbors, and not twice as many", m.edges, m.entries)}
-	case m.kept != m.edges:
-		return &located{m.at, malformed("of %d edges %d lead from a vertex to a larger one: some are there one way only", m.edges, m.kept)}
 	}
-	return nil
+	return m.agree()
 }
 
 // header reads the line of sizes: vertices, edges, a format of three digits, and how many weights a vertex has.
@@ -90,6 +101,7 @@ func (m *metis) header(w [][]byte) error {
 		}
 		m.weights = k
 	}
+	m.e.file.Left = m.sized || m.weights > 0
 	return m.e.declare(n)
 }
 
@@ -143,11 +155,36 @@ func (m *metis) neighbor(v, u uint32, line *[]byte) error {
 		}
 	}
 	m.entries++
+	if v > u {
+		m.sums[v] += m.hash(u, v, x)
+	}
 	if v < u {
-		m.kept++
 		m.e.add(v, u)
 		if m.weighted {
 			m.e.weight(x)
+		}
+	}
+	return nil
+}
+
+// hash returns the hash of an edge to a larger vertex.
+func (m *metis) hash(u, v uint32, weight float64) uint64 {
+	return maphash.Comparable(m.seed, [2]uint64{uint64(u)<<32 | uint64(v), math.Float64bits(weight + 0)}) // -0 is 0
+}
+
+// agree wants both ends of each edge to list it, with the same weight. The sums of hashes of both are the same then.
+func (m *metis) agree() error {
+	f := m.e.file
+	for i, u := range f.From {
+		x := 0.
+		if m.weighted {
+			x = f.Weights[i]
+		}
+		m.sums[f.To[i]] -= m.hash(u, f.To[i], x)
+	}
+	for v, sum := range m.sums {
+		if sum != 0 {
+			return &located{m.lines[v], malformed("vertex %d and smaller ones do not list the same edges between them, or other weights of them", v+1)}
 		}
 	}
 	return nil

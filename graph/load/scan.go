@@ -29,17 +29,21 @@ type scanner struct {
 	from, to int // what of buf has been read, and not been returned
 	line     int // number of the line that was returned last
 	most     int // length of a line
+	end      byte
 	err      error
 	ended    bool
 }
 
 func newScanner(ctx context.Context, r io.Reader) *scanner {
-	s := &scanner{ctx: ctx, r: r, buf: make([]byte, headSize), most: maxLine}
+	s := &scanner{ctx: ctx, r: r, buf: make([]byte, headSize), most: maxLine, end: '\n'}
 	for s.to < len(s.buf) && !s.ended {
 		s.fill()
 	}
 	if bytes.HasPrefix(s.buf[:s.to], byteOrderMark) {
 		s.from = len(byteOrderMark)
+	}
+	if i := bytes.IndexAny(s.peek(), "\r\n"); i >= 0 && s.peek()[i] == '\r' && !bytes.HasPrefix(s.peek()[i+1:], []byte("\n")) {
+		s.end = '\r' // as old spreadsheets end lines
 	}
 	return s
 }
@@ -70,7 +74,7 @@ func (s *scanner) fill() {
 func (s *scanner) next() ([]byte, bool) {
 	looked := 0
 	for {
-		if i := bytes.IndexByte(s.buf[s.from+looked:s.to], '\n'); i >= 0 {
+		if i := bytes.IndexByte(s.buf[s.from+looked:s.to], s.end); i >= 0 {
 			line := s.buf[s.from : s.from+looked+i]
 			s.from += looked + i + 1
 			return s.found(line)
@@ -117,7 +121,14 @@ func (s *scanner) found(line []byte) ([]byte, bool) {
 		s.err = malformed("the line is longer than %d bytes", s.most)
 		return nil, false
 	}
-	return bytes.TrimSuffix(line, []byte("\r")), true
+	if s.end == '\n' {
+		line = bytes.TrimSuffix(line, []byte("\r"))
+	}
+	if bytes.IndexByte(line, '\r'+'\n'-s.end) >= 0 {
+		s.err = malformed("lines end in several ways: a carriage return alone, and line feeds")
+		return nil, false
+	}
+	return line, true
 }
 
 // data returns the next line that is neither empty nor a comment, which begin with one of some bytes.
@@ -195,12 +206,18 @@ func weight(word []byte) (float64, error) {
 	}
 	x, err := strconv.ParseFloat(string(word), 64)
 	switch {
-	case err != nil && !errors.Is(err, strconv.ErrRange), math.IsNaN(x), bytes.IndexByte(word, '_') >= 0:
+	case err != nil && !errors.Is(err, strconv.ErrRange), math.IsNaN(x), bytes.ContainsAny(word, "_xXiI"): // 0x1p4, Inf
 		return 0, malformed("weight %.40q is no number", word)
-	case math.IsInf(x, 0), math.Abs(x) >= maxExact && isInteger(word):
+	case math.IsInf(x, 0), math.Abs(x) >= maxExact && isInteger(word), x == 0 && !isZero(word):
 		return 0, malformed("weight %.40q: no float of 64 bits has that value", word)
 	}
 	return x, nil
+}
+
+// isZero reports whether a number is 0 as it is written, and not too small for a float.
+func isZero(word []byte) bool {
+	mantissa, _, _ := bytes.Cut(bytes.ToLower(word), []byte("e"))
+	return !bytes.ContainsAny(mantissa, "123456789")
 }
 
 // isInteger reports whether a number is written as an integer.

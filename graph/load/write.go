@@ -6,6 +6,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -49,9 +50,9 @@ func Create(ctx context.Context, dev device.Device, path string, f *File, format
 // Write writes a graph in a format, plainly.
 //
 // What a format cannot say is an error that wraps weft.ErrOptions: METIS has undirected graphs only, and
-// DIMACS and METIS have weights only that are integers. EL leaves weights out, and all but EdgeList and CSV leave
-// out the names of vertices; DIMACS has an undirected edge as two arcs, and METIS drops self
-// loops, and the weights of all but the last of several equal edges. DIMACS and WEL have weights, 1 if the graph has none.
+// DIMACS and METIS have weights only that are integers, and METIS one for all equal edges. EL has no weights. AdjList is read
+// only. All but EdgeList and CSV leave out the names of vertices; DIMACS has an undirected edge as two arcs, and METIS drops
+// self loops. DIMACS and WEL have weights, 1 if the graph has none.
 func Write(ctx context.Context, dev device.Device, w io.Writer, f *File, format Format) error {
 	if err := writable(f, format); err != nil {
 		return fmt.Errorf("load: write: %w", err)
@@ -95,10 +96,14 @@ func writable(f *File, format Format) error {
 		return fmt.Errorf("%w: %s", weft.ErrOptions, fmt.Sprintf(format, args...))
 	}
 	switch {
-	case format < MatrixMarket || format > WEL:
+	case format == AdjList:
+		return refuse("adjacency lists are read, and not written; an edge list says the same")
+	case format < MatrixMarket || format > AdjList:
 		return refuse("format %d", format)
 	case (format == DIMACS || format == METIS) && f.Weights != nil && !f.Integral:
 		return refuse("weights of .%v are integers", format)
+	case format == EL && f.Weights != nil:
+		return refuse("a .el file has no weights; .wel has, and --unweighted leaves them out")
 	case format == METIS && f.Directed:
 		return refuse("graphs of .%v are undirected", format)
 	case format == EdgeList && f.Names != nil && f.Names.Strings():
@@ -236,6 +241,13 @@ func (w *writer) metis(dev device.Device) error {
 	g, err := graph.BuildWeighted(w.ctx, dev, w.f.Edges, weights, &graph.Options{MaxVertices: maxVertices})
 	if err != nil {
 		return err
+	}
+	for i, u := range w.f.From {
+		at, ok := slices.BinarySearch(g.Neighbors(u), w.f.To[i])
+		if ok && weights[i] != g.Weights(u)[at] {
+			return fmt.Errorf("load: write: %w: the edge %d to %d has weights %v and %v, of which a .graph file has one",
+				weft.ErrOptions, u+1, w.f.To[i]+1, weights[i], g.Weights(u)[at])
+		}
 	}
 	if w.f.Weights == nil {
 		w.head(g.Vertices(), " ", g.Edges())

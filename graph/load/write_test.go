@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"math/rand/v2"
 	"os"
 	"path/filepath"
@@ -142,8 +143,8 @@ func TestWrite(t *testing.T) {
 		{f(nil, false, nil), DIMACS, "p sp 4 7\na 1 2 1\na 2 1 1\na 3 3 1\na 2 1 1\na 1 2 1\na 1 4 1\na 4 1 1\n"},
 		{f([]float64{5, 1, 2, 3}, true, nil), DIMACS, "p sp 4 4\na 1 2 5\na 3 3 1\na 2 1 2\na 1 4 3\n"},
 		{f(nil, false, nil), METIS, "4 2\n2 4\n1\n\n1\n"},
-		{f([]float64{5, 1, 2, 3}, false, nil), METIS, "4 2 1\n2 2 4 3\n1 2\n\n1 3\n"},
-		{f([]float64{5, 1, 2, 3}, false, names), EL, "0 1\n2 2\n1 0\n0 3\n"},
+		{f([]float64{5, 1, 5, 3}, false, nil), METIS, "4 2 1\n2 5 4 3\n1 5\n\n1 3\n"},
+		{f(nil, false, names), EL, "0 1\n2 2\n1 0\n0 3\n"},
 		{f(nil, false, names), WEL, "0 1 1\n2 2 1\n1 0 1\n0 3 1\n"},
 	} {
 		var b bytes.Buffer
@@ -170,6 +171,8 @@ func TestRefused(t *testing.T) {
 		{"a.graph.gz", &directed, Auto, "graphs of .graph are undirected"},
 		{"a.txt", f, Auto, `vertex "a b" is no word`},
 		{"a.csv", f, Auto, `vertex "c\n" has an end of line in it`},
+		{"a.el", f, Auto, "a .el file has no weights; .wel has"},
+		{"a.adjlist", &directed, Auto, "adjacency lists are read, and not written"},
 		{"a.doc", f, Auto, "the name stands for no format"},
 		{"a.doc", f, 77, "format 77"},
 	} {
@@ -181,6 +184,13 @@ func TestRefused(t *testing.T) {
 			t.Errorf("%s is there: %v", tt.name, err)
 		}
 	}
+	equal := &File{Edges: graph.Edges{Vertices: 2, From: []uint32{0, 1}, To: []uint32{1, 0}}, Weights: []float64{5, 7}, Integral: true}
+	if err := Write(t.Context(), dev, io.Discard, equal, METIS); !errors.Is(err, weft.ErrOptions) || !strings.Contains(err.Error(), "the edge 1 to 2 has weights 5 and 7") {
+		t.Errorf("several weights: %v", err)
+	}
+	unweighted := *f
+	unweighted.Weights = nil
+	f = &unweighted
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	path := filepath.Join(t.TempDir(), "a.el")

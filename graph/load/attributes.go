@@ -1,0 +1,72 @@
+package load
+
+import "bytes"
+
+// attribute returns the number of an attribute, as networkx writes them: Python's {'weight': 3.0, 'color': 'red'}, or the
+// same in JSON. It returns nil if there is no such attribute. Others are an error unless they may be left out.
+func attribute(text []byte, name string, others bool) (value []byte, err error) {
+	broken := func() ([]byte, error) { return nil, malformed("%.40q are no attributes as networkx writes them", text) }
+	rest, ok := bytes.CutPrefix(text, []byte("{"))
+	if !ok {
+		return broken()
+	}
+	for {
+		rest = bytes.TrimLeft(rest, " \t")
+		if string(rest) == "}" {
+			return value, nil
+		}
+		var key, word []byte
+		if key, rest, ok = literal(rest); !ok {
+			return broken()
+		}
+		if rest, ok = bytes.CutPrefix(bytes.TrimLeft(rest, " \t"), []byte(":")); !ok {
+			return broken()
+		}
+		if word, rest, ok = literal(bytes.TrimLeft(rest, " \t")); !ok {
+			return broken()
+		}
+		switch is := len(key) > 1 && string(key[1:len(key)-1]) == name; {
+		case is && value != nil:
+			return nil, malformed("the attribute %q is there twice", name)
+		case is:
+			value = word
+		case !others:
+			return nil, malformed("attribute %.40s is no weight; --columns 1,2,NAME reads the attribute NAME alone, --columns 1,2 none", key)
+		}
+		rest = bytes.TrimLeft(rest, " \t")
+		if after, ok := bytes.CutPrefix(rest, []byte(",")); ok {
+			rest = after
+		} else if string(rest) != "}" {
+			return broken()
+		}
+	}
+}
+
+// literal splits a value off a text: a string with its quotes, something in brackets, or a word.
+func literal(text []byte) (value, rest []byte, ok bool) {
+	depth := 0
+	for i := 0; i < len(text); i++ {
+		switch c := text[i]; c {
+		case '\'', '"':
+			for i++; i < len(text) && text[i] != c; i++ {
+				if text[i] == '\\' {
+					i++
+				}
+			}
+			if i >= len(text) {
+				return nil, nil, false
+			}
+		case '[', '(', '{':
+			depth++
+		case ']', ')', '}', ',', ':':
+			if depth == 0 {
+				value = bytes.TrimRight(text[:i], " \t")
+				return value, text[i:], len(value) > 0
+			}
+			if c != ',' && c != ':' {
+				depth--
+			}
+		}
+	}
+	return nil, nil, false
+}

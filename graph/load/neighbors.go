@@ -1,0 +1,34 @@
+package load
+
+import "bytes"
+
+// readNeighbors reads an adjacency list: a line has an id and those of its neighbors. A line of one id is a vertex, whose
+// edges other lines may have.
+func readNeighbors(s *scanner, e *edges, o Options) error {
+	l := &lister{s: s, e: e, how: o.IDs}
+	var w [][]byte
+	for line, ok := s.next(); ok; line, ok = s.next() {
+		if line = bytes.TrimSpace(line); len(line) == 0 || isComment(line) {
+			continue
+		}
+		w = words(line, w)
+		if len(w) == 1 {
+			if err := l.edge(-s.line, w[0], w[0], nil); err != nil {
+				return err
+			}
+			continue
+		}
+		for _, to := range w[1:] {
+			if err := l.edge(s.line, w[0], to, nil); err != nil {
+				return err
+			}
+		}
+	}
+	if s.err != nil {
+		return s.err
+	}
+	if err := l.flush(); err != nil {
+		return err
+	}
+	return e.ids.finish(e, -1)
+}
