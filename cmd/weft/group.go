@@ -38,14 +38,15 @@ Aggregates are, by --agg,
   count                   rows
   count:C                 values of column C that are not null
   sum:C mean:C            of numbers; sums of integers have 64 bits, and one that overflows is an error
-  min:C max:C             of numbers, text by its bytes, or true and false
-  first:C last:C          values that are not null
+  min:C max:C             of numbers, or of text by its bytes if no value is a number; a mixture is an error
+  first:C last:C          values that are not null, as they are written
 
-Null is a group of its own; all NaN are one, and -0 is 0. Memory is needed for the groups only.
+Null is a group of its own. Memory is needed for the groups only.
 ` + readsTables + `
 
 With --json it prints one object: rows, a list of objects, columns (name and type), groups, rows_read, skipped, bytes,
-seconds, device and device_name. Text that is no UTF-8 is an object with base64, NaN and infinities are strings.`,
+seconds, device and device_name. Text that is no UTF-8 is an object with base64, NaN and infinities are strings. A column of
+text whose values are numbers of JSON, and were no strings there, has them as they were written; its type is number.`,
 		Example: `  weft group --by country,city --agg count,sum:amount,max:amount orders.csv.gz
   weft group --by status --sort count:desc --top 10 access.jsonl
   weft group --by 1 --agg mean:3 --header no - < data.csv
@@ -71,7 +72,7 @@ func newDistinctCommand(a *app) *cobra.Command {
 		Long: `Distinct prints the different rows that the columns --by of the files taken together have, in the order in which
 they first came; with --count it prints how many they are. Counts are exact.
 
-Null is a value of its own; all NaN are one, and -0 is 0. Memory is needed for the distinct rows only.
+Null is a value of its own. Memory is needed for the distinct rows only.
 ` + readsTables + `
 
 With --json it prints one object: rows, a list of objects (not with --count), columns (name and type), groups (how many
@@ -102,12 +103,12 @@ func someFiles(cmd *cobra.Command, args []string) error {
 
 // grouping is what is to be read of a table, and computed.
 type grouping struct {
-	columns []int // of the table, each once
-	number  []bool
-	keys    []int // in columns
-	values  []int
-	aggs    []group.Aggregate
-	fields  []table.Field // of the result, which gives them their types
+	reads
+	keys   []int // in what is read
+	values []int
+	aggs   []group.Aggregate
+	fields []table.Field // of the result, which gives them their types
+	from   []int         // the columns of the table whose values these have; -1: none
 }
 
 func runGroup(ctx context.Context, a *app, o *groupOptions, verb string) error {
@@ -119,35 +120,41 @@ func runGroup(ctx context.Context, a *app, o *groupOptions, verb string) error {
 		return usageError{fmt.Errorf("%s --agg: %w", verb, err)}
 	}
 	return runTable(ctx, a, &o.tableFlags, verb, o.names, func(j *tableJob) error {
-		t, err := j.open(o.names, o.options.Text)
+		t, err := table.Open(j.ctx, o.names, j.stdin, &o.options)
 		if err != nil {
 			return err
 		}
 		defer t.Close()
-		gr, err := o.plan(t, aggs)
-		if err != nil {
-			return err
-		}
-		if _, err := o.sorts(gr.fields); err != nil {
-			return err
-		}
 		for {
-			g, err := group.New(j.dev, gr.aggs, &group.Options{SkipNulls: o.skipNulls, MaxBytes: int64(j.memory)})
-			if err != nil {
+			j.RowsRead, j.Skipped = 0, 0
+			err := o.run(j, t, aggs)
+			if err == nil {
+				return nil
+			}
+			if err := t.Adapt(j.ctx, err); err != nil {
 				return err
 			}
-			j.RowsRead, j.Skipped = 0, 0
-			err = j.addGroups(t, g, gr)
-			if w := (*table.Widening)(nil); errors.As(err, &w) && t.Widen(w) {
-				g.Close()
-				continue
-			}
-			if err == nil {
-				err = o.print(j, t, g, gr)
-			}
-			return cmp.Or(err, g.Close())
 		}
 	})
+}
+
+// run reads all rows of a table, and prints the groups.
+func (o *groupOptions) run(j *tableJob, t *table.Table, aggs []aggregate) error {
+	gr, err := o.plan(j, t, aggs)
+	if err != nil {
+		return err
+	}
+	if _, err := o.sorts(gr.fields); err != nil {
+		return err
+	}
+	g, err := group.New(j.dev, gr.aggs, &group.Options{SkipNulls: o.skipNulls, MaxBytes: int64(j.memory)})
+	if err != nil {
+		return err
+	}
+	if err = j.addGroups(t, g, gr); err == nil {
+		err = o.print(j, t, g, gr)
+	}
+	return cmp.Or(err, g.Close())
 }
 
 // aggregate is one of --agg.
@@ -176,62 +183,69 @@ func parseAggregates(texts []string) (aggs []aggregate, err error) {
 }
 
 // plan finds the columns of a table.
-func (o *groupOptions) plan(t *table.Table, aggs []aggregate) (*grouping, error) {
-	keys, err := columnsOf(t, "--by", o.by)
+func (o *groupOptions) plan(j *tableJob, t *table.Table, aggs []aggregate) (*grouping, error) {
+	keys, err := j.columnsOf(t, "--by", o.by)
 	if err != nil {
 		return nil, err
 	}
+	at := make([]int, len(aggs))
+	for i, agg := range aggs {
+		if agg.of == group.Rows {
+			continue
+		}
+		if at[i], err = t.Find(j.ctx, agg.column); err != nil {
+			return nil, fmt.Errorf("--agg %s: %w", agg.name, err)
+		}
+	}
 	fields := t.Fields()
 	if len(keys) == 0 { // weft distinct
+		t.All()
 		for i := range fields {
 			keys = append(keys, i)
 		}
 	}
 	gr := &grouping{}
-	use := func(c int, number bool) int {
-		at := slices.Index(gr.columns, c)
-		if at < 0 {
-			at = len(gr.columns)
-			gr.columns, gr.number = append(gr.columns, c), append(gr.number, false)
-		}
-		gr.number[at] = gr.number[at] || number
-		return at
-	}
 	for _, c := range keys {
-		gr.keys = append(gr.keys, use(c, false))
+		gr.keys = append(gr.keys, gr.add(t.Reading(c, table.Key)))
 		gr.fields = append(gr.fields, table.Field{Name: fields[c].Name, Arrow: fields[c].Arrow})
+		gr.from = append(gr.from, c)
 	}
-	for _, agg := range aggs {
-		gr.fields = append(gr.fields, table.Field{Name: agg.name})
+	for i, agg := range aggs {
+		c, f := at[i], table.Field{Name: agg.name}
 		if agg.of == group.Rows {
 			gr.aggs = append(gr.aggs, group.Aggregate{Func: group.Rows})
+			gr.fields, gr.from = append(gr.fields, f), append(gr.from, -1)
 			continue
 		}
-		c, err := t.Find(agg.column)
-		if err != nil {
+		if err := suits(fields[c], agg.of); err != nil {
 			return nil, fmt.Errorf("--agg %s: %w", agg.name, err)
 		}
-		added := agg.of == group.Sum || agg.of == group.Mean
-		if err := suits(fields[c], agg.of, added); err != nil {
-			return nil, fmt.Errorf("--agg %s: %w", agg.name, err)
+		form, from := forms[agg.of], -1
+		if form == table.Extreme || form == table.Written {
+			f.Arrow, from = fields[c].Arrow, c
 		}
 		gr.aggs = append(gr.aggs, group.Aggregate{Func: agg.of, Column: len(gr.values)})
-		gr.values = append(gr.values, use(c, added))
-		if agg.of == group.Min || agg.of == group.Max || agg.of == group.First || agg.of == group.Last {
-			gr.fields[len(gr.fields)-1].Arrow = fields[c].Arrow
-		}
+		gr.values = append(gr.values, gr.add(t.Reading(c, form)))
+		gr.fields, gr.from = append(gr.fields, f), append(gr.from, from)
 	}
+	table.Unique(gr.fields)
 	return gr, nil
 }
 
+// forms are what aggregates read.
+var forms = map[group.Func]table.Form{
+	group.Count: table.Present, group.Sum: table.Number, group.Mean: table.Number, group.Min: table.Extreme, group.Max: table.Extreme,
+	group.First: table.Written, group.Last: table.Written,
+}
+
 // suits refuses aggregates of types that have none.
-func suits(f table.Field, of group.Func, added bool) error {
+func suits(f table.Field, of group.Func) error {
 	switch {
 	case f.Arrow == nil:
 		return nil
-	case added:
+	case forms[of] == table.Number:
 		return arrow.Numeric(f.Arrow)
-	case of == group.Min || of == group.Max:
+	case forms[of] == table.Extreme:
 		return arrow.Ordered(f.Arrow)
 	}
 	return nil
@@ -252,12 +266,12 @@ func (j *tableJob) addGroups(t *table.Table, g *group.Groups, gr *grouping) erro
 	// Without rows, groups still have types.
 	none := make([]column.Column, len(gr.columns))
 	for i, c := range gr.columns {
-		none[i] = table.Empty(t.As(c, gr.number[i]))
+		none[i] = table.Empty(t.TypeOf(c))
 	}
 	if err := add(none); err != nil {
 		return err
 	}
-	return j.read(t, gr.columns, gr.number, func(b table.Batch) error { return j.added(add(b.Columns), b.Rows) })
+	return j.read(t, gr.columns, func(b table.Batch) error { return j.added(add(b.Columns), b.Rows) })
 }
 
 // groupSummary is what weft group --json says besides the rows.
@@ -290,6 +304,11 @@ func (o *groupOptions) print(j *tableJob, t *table.Table, g *group.Groups, gr *g
 	columns := append(slices.Clone(r.Keys), r.Values...)
 	for i, c := range columns {
 		gr.fields[i].Type = c.Type()
+		if gr.from[i] >= 0 {
+			var found table.Literals
+			found.Add(c)
+			gr.fields[i].Literal = t.Literal(gr.from[i], &found)
+		}
 	}
 	if columns, err = o.order(columns, gr.fields); err != nil {
 		return err

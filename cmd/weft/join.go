@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 
 	goarrow "github.com/apache/arrow-go/v18/arrow"
@@ -39,12 +40,14 @@ and B in RIGHT: A=B. Rows come in the order of LEFT, and for one of these in tha
   semi   the rows of LEFT that have a match
   anti   those that have none
 
-Null matches nothing; all NaN are equal, and -0 is 0. Of columns that are called the same, that of RIGHT gets _right behind
+Null matches nothing. Of columns that are called the same, that of RIGHT gets _right after
 its name. RIGHT is held in memory, what is used of it; LEFT is read in pieces, so let it be the larger one. By --sort rows come in
 another order, those that are equal there in the one above; all of the result is held in memory then.
 ` + readsTables + `
-Columns of text that are no keys come out as they are written in CSV and in tables for people. Where the keys of one
-file are numbers and those of the other text, both are compared as text.
+Keys of text formats are compared as they are written: 1.0 is not 1. --number, which may name the column of either file,
+compares both by value. Against Parquet and Arrow, text is compared as what their column holds: integers, true and
+false, or text; against floats only by --number. Columns of text come out as they are written; in Parquet, all
+that are written as integers, or as true and false, are int64 and bool. With --json text of LEFT is read twice.
 
 With --json it prints one object: rows, a list of objects, columns (name and type), joined (how many rows), rows_read, skipped, bytes,
 seconds, device and device_name.`,
@@ -77,19 +80,9 @@ seconds, device and device_name.`,
 type side struct {
 	*table.Table
 	keys    []int // columns of the table
+	reads         // what is read
+	at      []int // of keys, in what is read
 	convert []column.Type
-	read    []int // columns that are read, each once; keys first
-	at      []int // of keys, in read
-}
-
-// use is where a column is among those that are read.
-func (s *side) use(c int) int {
-	at := slices.Index(s.read, c)
-	if at < 0 {
-		at = len(s.read)
-		s.read = append(s.read, c)
-	}
-	return at
 }
 
 // keysOf are the key columns of a batch, in the types that both sides have.
@@ -101,11 +94,17 @@ func (s *side) keysOf(columns []column.Column) []column.Column {
 	return keys
 }
 
+// mayWiden reports whether types of what is read may turn out to be others.
+func (s *side) mayWiden() bool {
+	return slices.ContainsFunc(s.columns, func(r table.Read) bool { return r.Form != table.Text && r.As == column.None })
+}
+
 // joined is a column of the result.
 type joined struct {
 	table.Field
-	right bool
-	at    int // in what is read of its side
+	right  bool
+	column int // of the table
+	at     int // in what is read of its side
 }
 
 func runJoin(ctx context.Context, a *app, o *joinOptions) error {
@@ -125,35 +124,27 @@ func runJoin(ctx context.Context, a *app, o *joinOptions) error {
 		for {
 			j.RowsRead, j.Skipped, j.Columns = 0, 0, nil
 			from, err := o.join(j, left, right)
-			w := (*table.Widening)(nil)
-			if !errors.As(err, &w) || from == nil || !right.Again() || !from.Widen(w) {
+			if err == nil || from == nil || !right.Again() {
+				return err
+			}
+			if err := from.Adapt(j.ctx, err); err != nil {
 				return err
 			}
 		}
 	})
 }
 
-// open opens both files. Columns of --text are those of either.
+// open opens both files. Columns of --text and --number are those of either that has no types.
 func (o *joinOptions) open(j *tableJob) (left, right *side, err error) {
+	options := o.options
+	options.Text, options.Number = nil, nil
 	sides := [2]*side{}
-	known := map[string]bool{}
 	for i, name := range o.names {
-		t, err := j.open([]string{name}, nil)
+		t, err := table.Open(j.ctx, []string{name}, j.stdin, &options)
 		if err != nil {
 			return nil, nil, err
 		}
 		sides[i] = &side{Table: t}
-		for _, name := range o.options.Text {
-			if c, err := t.Find(name); err == nil {
-				known[name] = true
-				t.Retype(c, column.Bytes)
-			}
-		}
-	}
-	for _, name := range o.options.Text {
-		if !known[name] {
-			return nil, nil, fmt.Errorf("--text: neither file has a column %.40q", name)
-		}
 	}
 	left, right = sides[0], sides[1]
 	for _, on := range o.on {
@@ -161,121 +152,298 @@ func (o *joinOptions) open(j *tableJob) (left, right *side, err error) {
 		if !differ {
 			b = a
 		}
-		l, err := left.Find(a)
+		l, err := left.Find(j.ctx, a)
 		if err != nil {
 			return nil, nil, fmt.Errorf("--on %s: %s: %w", on, displayName(o.names[0]), err)
 		}
-		r, err := right.Find(b)
+		r, err := right.Find(j.ctx, b)
 		if err != nil {
 			return nil, nil, fmt.Errorf("--on %s: %s: %w", on, displayName(o.names[1]), err)
 		}
 		left.keys, right.keys = append(left.keys, l), append(right.keys, r)
 	}
+	if err := o.force(j, "--text", o.options.Text, table.Text, sides[:]); err != nil {
+		return nil, nil, err
+	}
+	if err := o.force(j, "--number", o.options.Number, table.Forced, sides[:]); err != nil {
+		return nil, nil, err
+	}
+	for i := range left.keys {
+		if err := agree(left, right, i); err != nil {
+			return nil, nil, err
+		}
+	}
 	return left, right, nil
 }
 
-// agree gives key columns of both sides types that can be compared.
-func agree(left, right *side) error {
-	left.convert, right.convert = nil, nil
-	for i := range left.keys {
-		l, r := left.keys[i], right.keys[i]
-		lf, rf := left.Fields()[l], right.Fields()[r]
-		a, b := table.Converts(left.As(l, false)), table.Converts(right.As(r, false))
-		switch {
-		case lf.Arrow != nil && rf.Arrow != nil && !alike(lf.Arrow, rf.Arrow):
-			return fmt.Errorf("--on: column %s is %v, and %s in the right file is %v", lf.Name, lf.Arrow, rf.Name, rf.Arrow)
-		case a == b:
-		case !left.Typed() && !right.Typed() && (a == column.Int64 || a == column.Float64) && (b == column.Int64 || b == column.Float64):
-			a = column.Float64
-			left.Retype(l, a)
-			right.Retype(r, a)
-		case !left.Typed() && (b == column.Bytes || b == column.Float64 && a == column.Int64):
-			a = b
-			left.Retype(l, a)
-		case !right.Typed() && (a == column.Bytes || a == column.Float64 && b == column.Int64):
-			right.Retype(r, a)
-		case !left.Typed() && !right.Typed():
-			a = column.Bytes
-			left.Retype(l, a)
-			right.Retype(r, a)
-		default:
-			return fmt.Errorf("--on: column %s is %v, and %s in the right file is %v", lf.Name, a, rf.Name, b)
+// force has columns read in a form, in each file that has them.
+func (o *joinOptions) force(j *tableJob, flag string, names []string, form table.Form, sides []*side) error {
+	for _, name := range names {
+		var failed error
+		done := false
+		for i, s := range sides {
+			c, err := s.Find(j.ctx, name)
+			if err == nil {
+				err = s.Force(c, form)
+			}
+			done = done || err == nil
+			if err != nil {
+				failed = fmt.Errorf("%s: %s: %w", flag, displayName(o.names[i]), err)
+			}
 		}
-		left.convert, right.convert = append(left.convert, a), append(right.convert, a)
+		if !done {
+			return failed
+		}
 	}
 	return nil
 }
 
+// agree finds out whether key i of both sides can be compared. A form that one of them has by a flag is that of both.
+func agree(left, right *side, i int) error {
+	l, r := left.keys[i], right.keys[i]
+	lf, rf := left.Fields()[l], right.Fields()[r]
+	differ := fmt.Errorf("--on: column %s is %s, and %s in the right file is %s", lf.Name, typeName(lf), rf.Name, typeName(rf))
+	switch {
+	case left.Typed() && right.Typed():
+		a, b := table.Converts(lf.Type), table.Converts(rf.Type)
+		if !alike(lf.Arrow, rf.Arrow) || a != b && !(a.Integer() && b.Integer()) {
+			return differ
+		}
+		return nil
+	case left.Typed():
+		return comparableText(right, r, lf, differ)
+	case right.Typed():
+		return comparableText(left, l, rf, differ)
+	}
+	switch a, b := left.Forced(l), right.Forced(r); {
+	case a == b:
+		return nil
+	case a == table.Key:
+		return left.Force(l, b)
+	case b == table.Key:
+		return right.Force(r, a)
+	default:
+		return fmt.Errorf("--on: column %s is to be text, and %s in the other file a number", lf.Name, rf.Name)
+	}
+}
+
+// comparableText finds out whether a key of text can be compared with a column that has a type.
+func comparableText(s *side, c int, with table.Field, differ error) error {
+	form, number := s.Forced(c), arrow.Numeric(with.Arrow) == nil
+	switch {
+	case !plain(with.Arrow):
+		return fmt.Errorf("%w; text is compared with integers, floats, bool and text only", differ)
+	case form == table.Forced && !number || form == table.Text && with.Type != column.Bytes:
+		return fmt.Errorf("%w; --text and --number do not fit that", differ)
+	case with.Type.Float() && form != table.Forced:
+		return fmt.Errorf("%w; --number compares both by value", differ)
+	}
+	return nil
+}
+
+// typeName is the type of a column, for people.
+func typeName(f table.Field) string {
+	if f.Arrow == nil {
+		return "text"
+	}
+	return f.Arrow.String()
+}
+
 // alike reports whether values of two types are the same if their columns are.
 func alike(a, b goarrow.DataType) bool {
-	if goarrow.TypeEqual(a, b) {
-		return true
-	}
-	plain := func(t goarrow.DataType) bool {
-		if d, ok := t.(*goarrow.DictionaryType); ok {
-			t = d.ValueType
-		}
-		return arrow.Numeric(t) == nil || goarrow.IsBaseBinary(t.ID()) || t.ID() == goarrow.STRING_VIEW || t.ID() == goarrow.BINARY_VIEW || t.ID() == goarrow.BOOL
-	}
-	return plain(a) && plain(b)
+	return plain(a) && plain(b) || goarrow.TypeEqual(a, b)
 }
 
-// result are the columns of the result.
+// plain reports whether values of a type are what their column holds.
+func plain(t goarrow.DataType) bool {
+	if d, ok := t.(*goarrow.DictionaryType); ok {
+		t = d.ValueType
+	}
+	return arrow.Numeric(t) == nil || goarrow.IsBaseBinary(t.ID()) || t.ID() == goarrow.STRING_VIEW || t.ID() == goarrow.BINARY_VIEW || t.ID() == goarrow.BOOL
+}
+
+// all are the columns that a result may have: those of the left side, and those of the right one but for its keys, with
+// names that differ. twice has the numbers, from 1 on, of two columns of a file that are called the same.
+func (o *joinOptions) all(left, right *side) (all []joined, twice map[string][2]int) {
+	twice = map[string][2]int{}
+	add := func(s *side, skip func(c int) bool, rename func(name string) string) {
+		first := map[string]int{}
+		for c, f := range s.Fields() {
+			if skip(c) {
+				continue
+			}
+			f.Name = rename(f.Name)
+			at, ok := first[f.Name]
+			if !ok {
+				first[f.Name] = c + 1
+			} else if twice[f.Name] == [2]int{} {
+				twice[f.Name] = [2]int{at, c + 1}
+			}
+			all = append(all, joined{Field: f, right: s == right, column: c})
+		}
+	}
+	add(left, func(int) bool { return false }, func(name string) string { return name })
+	if o.kind != "semi" && o.kind != "anti" {
+		names, keys := byName(fieldsOf(all)), map[int]bool{}
+		for _, c := range right.keys {
+			keys[c] = true
+		}
+		add(right, func(c int) bool { return keys[c] }, func(name string) string {
+			if _, ok := names[name]; ok {
+				name += "_right"
+			}
+			return name
+		})
+	}
+	unique(all)
+	return all, twice
+}
+
+// unique makes the names of columns differ.
+func unique(all []joined) {
+	fields := fieldsOf(all)
+	table.Unique(fields)
+	for i, f := range fields {
+		all[i].Field = f
+	}
+}
+
+func fieldsOf(all []joined) []table.Field {
+	fields := make([]table.Field, len(all))
+	for i := range all {
+		fields[i] = all[i].Field
+	}
+	return fields
+}
+
+// result are the columns of the result. It finds all members of JSON that is on the left side where all are wanted, since
+// rows are out when another comes.
 func (o *joinOptions) result(j *tableJob, left, right *side) ([]joined, error) {
-	var all []joined
-	names := map[string]bool{}
-	for c, f := range left.Fields() {
-		names[f.Name] = true
-		all = append(all, joined{Field: f, at: c})
+	if len(o.columns) == 0 {
+		left.All()
+		if o.kind != "semi" && o.kind != "anti" {
+			right.All()
+		}
+		_, err := left.Complete(j.ctx)
+		all, _ := o.all(left, right)
+		return all, err
 	}
-	for c, f := range right.Fields() {
-		if o.kind == "semi" || o.kind == "anti" || slices.Contains(right.keys, c) {
-			continue
-		}
-		for names[f.Name] {
-			f.Name += "_right"
-		}
-		names[f.Name] = true
-		all = append(all, joined{Field: f, right: true, at: c})
+	some, missing, err := o.choose(left, right)
+	if missing == "" || err != nil {
+		return some, err
 	}
-	if len(o.columns) > 0 {
-		var some []joined
-		for _, name := range o.columns {
-			at := slices.IndexFunc(all, func(j joined) bool { return j.Name == name })
-			var n int
-			if _, err := fmt.Sscanf(name, "%d", &n); at < 0 && err == nil && n >= 1 && n <= len(all) && fmt.Sprint(n) == name {
-				at = n - 1
-			}
-			if at < 0 {
-				return nil, fmt.Errorf("--columns: no column %.40q in the result", name)
-			}
-			some = append(some, all[at])
+	for _, s := range []*side{left, right} { // it may be a member that comes later
+		if _, err := s.Complete(j.ctx); err != nil {
+			return nil, err
 		}
-		all = some
+	}
+	some, missing, err = o.choose(left, right)
+	if err == nil && missing != "" {
+		err = fmt.Errorf("--columns: no column %.40q in the result", missing)
+	}
+	return some, err
+}
+
+// choose are columns by their names or numbers; missing is one that is none.
+func (o *joinOptions) choose(left, right *side) (some []joined, missing string, err error) {
+	all, twice := o.all(left, right)
+	index := byName(fieldsOf(all))
+	for _, name := range o.columns {
+		at, ok := index[name]
+		if two, is := twice[name]; ok && is {
+			return nil, "", fmt.Errorf("--columns: columns %d and %d of a file are both called %.40q: use the number in the result", two[0], two[1], name)
+		}
+		if n, err := strconv.Atoi(name); !ok && err == nil && n >= 1 && n <= len(all) {
+			at, ok = n-1, true
+		}
+		if !ok {
+			return nil, name, nil
+		}
+		some = append(some, all[at])
+	}
+	unique(some)
+	return some, "", nil
+}
+
+// use finds what is read of both sides for a result.
+func (o *joinOptions) use(j *tableJob, left, right *side, result []joined) {
+	form := table.Text // as it is written, which has all values: none is late when half of the output is out
+	if j.parquet != "" {
+		form = table.Written
 	}
 	for _, s := range []*side{left, right} {
-		s.read, s.at = nil, nil
-		for _, key := range s.keys {
-			s.at = append(s.at, s.use(key))
-		}
+		s.reads, s.at, s.convert = reads{}, nil, nil
 	}
-	for i := range all {
+	for i, c := range right.keys {
+		read := right.Reading(c, table.Key)
+		if left.Typed() && !right.Typed() {
+			read = readAs(read, left.Fields()[left.keys[i]].Type)
+		}
+		right.at = append(right.at, right.add(read))
+	}
+	for i := range result {
 		s := left
-		if all[i].right {
+		if result[i].right {
 			s = right
 		}
-		// As they are written: no value can fail to be of its type when half of the output is out.
-		if c := all[i].at; !slices.Contains(s.keys, c) && !s.Typed() && !j.json && j.parquet == "" && !o.sortsBy(all[i].Name) {
-			s.Retype(c, column.Bytes)
-		}
-		all[i].at = s.use(all[i].at)
+		result[i].at = s.add(s.Reading(result[i].column, form))
 	}
-	return all, nil
 }
 
-// sortsBy reports whether a column is one of --sort, which has to have its own type then.
-func (o *joinOptions) sortsBy(name string) bool {
-	return slices.Contains(o.sort, name) || slices.Contains(o.sort, name+":desc")
+// compareAs finds the types in which keys are compared, once those of the right side are known.
+func compareAs(left, right *side) {
+	for i, c := range left.keys {
+		typ := table.Converts(right.TypeOf(right.columns[right.at[i]]))
+		read := left.Reading(c, table.Key)
+		if own := table.Converts(left.TypeOf(read)); left.Typed() && own == column.Uint64 {
+			typ = own
+		}
+		switch {
+		case left.Typed():
+		case right.Typed():
+			read = readAs(read, typ)
+		default:
+			read.As = typ
+		}
+		left.at = append(left.at, left.add(read))
+		left.convert, right.convert = append(left.convert, typ), append(right.convert, typ)
+	}
+}
+
+// readAs is a key of text as it is compared with a column that has a type. A value that the type does not have is null: it
+// matches nothing.
+func readAs(read table.Read, with column.Type) table.Read {
+	read.As = table.Converts(with)
+	if read.As == column.Bytes {
+		read.Form = table.Text
+	}
+	return read
+}
+
+// lookAhead reads columns of the left side before rows are out: it finds their types, and which of those that are held as
+// text are numbers in JSON.
+func (o *joinOptions) lookAhead(j *tableJob, left *side, result []joined) error {
+	found := make([]table.Literals, len(left.columns))
+	for batch, err := range left.Batches(j.ctx, left.columns) {
+		if err != nil {
+			return err
+		}
+		j.bar.Add(batch.Bytes)
+		for i, c := range batch.Columns {
+			found[i].Add(c)
+		}
+	}
+	for i := range result {
+		if c := &result[i]; !c.right {
+			c.Literal = left.Literal(c.column, &found[c.at])
+		}
+	}
+	return nil
+}
+
+// restarts reports whether what has been written of the result can be written anew.
+func (o *joinOptions) restarts(j *tableJob) bool {
+	return len(o.sort) > 0 || j.parquet != "" && j.writesPart()
 }
 
 // joinSummary is what weft join --json says besides the rows.
@@ -291,31 +459,42 @@ func (o *joinOptions) join(j *tableJob, left, right *side) (from *side, err erro
 	if err != nil {
 		return nil, err
 	}
-	if err := agree(left, right); err != nil {
+	if _, err := o.sorts(fieldsOf(result)); err != nil {
 		return nil, err
 	}
-	fields := make([]table.Field, len(result))
-	for i := range result {
-		fields[i] = result[i].Field
-	}
-	if _, err := o.sorts(fields); err != nil {
-		return nil, err
-	}
+	o.use(j, left, right, result)
 	held, err := o.hold(j, right)
 	if err != nil {
 		return right, err
 	}
+	if len(left.columns) > 0 && !left.Typed() && left.Again() && (j.json || !o.restarts(j) && left.mayWiden()) {
+		if err := o.lookAhead(j, left, result); err != nil {
+			return left, err
+		}
+	}
+	compareAs(left, right)
 	ix, err := join.New(j.ctx, j.dev, right.keysOf(held), nil)
 	if err != nil {
 		return nil, err
 	}
 	defer ix.Close()
+	fields := fieldsOf(result)
+	for i, c := range result {
+		if !c.right {
+			fields[i].Type = left.TypeOf(left.columns[c.at])
+			continue
+		}
+		fields[i].Type = held[c.at].Type()
+		var found table.Literals
+		found.Add(held[c.at])
+		fields[i].Literal = right.Literal(c.column, &found)
+	}
 	out, err := j.writer(fields)
 	if err != nil {
 		return nil, err
 	}
 	w := &joinWriter{joinOptions: o, out: out, result: result, right: held, fields: fields, held: make([][]column.Column, len(fields))}
-	err = j.read(left.Table, left.read, make([]bool, len(left.read)), func(b table.Batch) error {
+	err = j.read(left.Table, left.columns, func(b table.Batch) error {
 		return w.batch(j, ix, left.keysOf(b.Columns), b.Columns)
 	})
 	if errors.Is(err, errEnough) {
@@ -332,7 +511,7 @@ func (o *joinOptions) join(j *tableJob, left, right *side) (from *side, err erro
 		return nil, j.say(fmt.Sprintf("%d joined", w.n))
 	}
 	out.abandon()
-	if w.n > 0 && len(o.sort) == 0 {
+	if w.n > 0 && !o.restarts(j) {
 		return nil, err
 	}
 	return left, err
@@ -340,12 +519,12 @@ func (o *joinOptions) join(j *tableJob, left, right *side) (from *side, err erro
 
 // hold is all rows of the right side.
 func (o *joinOptions) hold(j *tableJob, right *side) ([]column.Column, error) {
-	parts := make([][]column.Column, len(right.read))
-	for i, c := range right.read {
-		parts[i] = []column.Column{table.Empty(right.As(c, false))}
+	parts := make([][]column.Column, len(right.columns))
+	for i, c := range right.columns {
+		parts[i] = []column.Column{table.Empty(right.TypeOf(c))}
 	}
 	size := int64(0)
-	err := j.read(right.Table, right.read, make([]bool, len(right.read)), func(b table.Batch) error {
+	err := j.read(right.Table, right.columns, func(b table.Batch) error {
 		for i, c := range b.Columns {
 			parts[i] = append(parts[i], c)
 			size += table.Size(c)

@@ -37,11 +37,16 @@ type tableFlags struct {
 const readsTables = `
 Files are CSV, TSV, JSON lines (an object on each), Parquet or Arrow, found by name and content; text may be compressed
 by gzip or zstd, and - is standard input. Columns have names, or numbers from 1 on. The first line of CSV is a header
-unless one of its fields is a number, true or false, or two are the same. A column of text is int64, float64, bool or
-text by the values in the first MiB; where a later value does not fit, files are read again with the wider type.
-Numbers that would be written otherwise, such as 007, are text, except where they are added up. Empty fields
-without quotes are null. Bad rows (another number of fields, stray quotes, no number where one is added up, no JSON) are errors
-with file and line.
+unless one of its fields is a number, true or false, or two are the same. Several files of CSV have columns of the same
+names; those of JSON have all members of all objects, and null where one is missing. Columns that are called the same are
+found by number, and in the result the second one is called NAME_2. Empty fields without quotes are null. Bad rows (another
+number of fields, stray quotes, no number where one is added up, no JSON) are errors with file and line.
+
+Values of text formats are compared and printed as they are written: 1.1 is not 1.10, and 007 not 7. All spellings of
+NaN are one key, and zero has no minus. Sums, means and extremes read numbers: 007 is 7 there. Integers are never
+rounded unless --number names their column; numbers that fit neither 64-bit integers nor float64 exactly are an error.
+Columns of --number are compared and printed by value, those of --text as they are written. Columns of Parquet and
+Arrow have the types that the file says, and neither flag.
 
 Everything runs on all cores of the CPU; text is read in pieces.`
 
@@ -52,11 +57,12 @@ func (f *tableFlags) add(cmd *cobra.Command) {
 	flags.StringVar(&f.separator, "separator", "", "between the fields of CSV: one character; default: found among , ; tab and |")
 	flags.StringVar(&f.options.Null, "null", "", "what stands for null in CSV, without quotes")
 	flags.StringSliceVar(&f.options.Text, "text", nil, "columns that are text, whatever they look like")
+	flags.StringSliceVar(&f.options.Number, "number", nil, "columns that are numbers, also as keys; integers may be rounded beside fractions")
 	flags.StringVar(&f.bad, "bad", "error", "what to do with bad rows: error, or skip and count them")
 	flags.Var(&f.memory, "memory", "stop with an error where more memory is needed for what is kept, such as 8GiB; 0: no limit")
 	flags.BoolVar(&f.csv, "csv", false, "print CSV")
 	flags.StringVar(&f.parquet, "parquet", "", "write a Parquet `FILE` instead")
-	flags.StringSliceVar(&f.sort, "sort", nil, "order of the result: columns of it, with :desc for the largest first")
+	flags.StringSliceVar(&f.sort, "sort", nil, "order of the result: columns of it, with :desc for the largest first; numbers before other text")
 	flags.IntVar(&f.top, "top", 0, "the first N rows only; 0: all")
 }
 
@@ -86,6 +92,11 @@ func (f *tableFlags) check(a *app) (err error) {
 	}
 	if f.top < 0 {
 		return usageError{fmt.Errorf("--top %d: must not be negative", f.top)}
+	}
+	for _, name := range o.Number {
+		if slices.Contains(o.Text, name) {
+			return usageError{fmt.Errorf("--text and --number exclude each other, and both have %.40q", name)}
+		}
 	}
 	outputs := 0
 	for _, is := range []bool{f.csv, a.json, f.parquet != ""} {
@@ -182,18 +193,11 @@ func runTable(ctx context.Context, a *app, f *tableFlags, verb string, names []s
 	return nil
 }
 
-// open opens the files of a table.
-func (j *tableJob) open(names []string, text []string) (*table.Table, error) {
-	o := j.options
-	o.Text = text
-	return table.Open(j.ctx, names, j.stdin, &o)
-}
-
 // columns are columns of a table by name or number.
-func columnsOf(t *table.Table, flag string, names []string) ([]int, error) {
+func (j *tableJob) columnsOf(t *table.Table, flag string, names []string) ([]int, error) {
 	var columns []int
 	for _, name := range names {
-		i, err := t.Find(name)
+		i, err := t.Find(j.ctx, name)
 		if err != nil {
 			return nil, fmt.Errorf("%s: %w", flag, err)
 		}
@@ -203,8 +207,8 @@ func columnsOf(t *table.Table, flag string, names []string) ([]int, error) {
 }
 
 // read reads columns, and has each batch added.
-func (j *tableJob) read(t *table.Table, columns []int, number []bool, add func(table.Batch) error) error {
-	for batch, err := range t.Batches(j.ctx, columns, number) {
+func (j *tableJob) read(t *table.Table, columns []table.Read, add func(table.Batch) error) error {
+	for batch, err := range t.Batches(j.ctx, columns) {
 		if err != nil {
 			return err
 		}
@@ -216,6 +220,26 @@ func (j *tableJob) read(t *table.Table, columns []int, number []bool, add func(t
 		}
 	}
 	return nil
+}
+
+// reads are columns that are read, each form of one once.
+type reads struct {
+	columns []table.Read
+	at      map[table.Read]int
+}
+
+// add is where a column is among those that are read.
+func (r *reads) add(c table.Read) int {
+	at, ok := r.at[c]
+	if !ok {
+		if r.at == nil {
+			r.at = map[table.Read]int{}
+		}
+		at = len(r.columns)
+		r.at[c] = at
+		r.columns = append(r.columns, c)
+	}
+	return at
 }
 
 // added is why rows of a batch have not been added to groups, as far as that means something here.
@@ -247,6 +271,12 @@ func (j *tableJob) createParquet(fields []table.Field) (*tableOutput, error) {
 		out.abandon()
 	}
 	return out, err
+}
+
+// writesPart reports whether a file of --parquet gets its name once it is whole.
+func (f *tableFlags) writesPart() bool {
+	info, err := os.Stat(f.parquet)
+	return !atomicfile.IsDescriptor(f.parquet) && (err != nil || info.Mode().IsRegular())
 }
 
 func (o *tableOutput) abandon() {
@@ -282,6 +312,8 @@ func (j *tableJob) writer(fields []table.Field) (*tableOutput, error) {
 		switch {
 		case f.Arrow != nil:
 			name = f.Arrow.String()
+		case f.Literal != "":
+			name = f.Literal
 		case name == "bytes":
 			name = "text"
 		}
@@ -324,10 +356,15 @@ func (j *tableJob) say(did string) error {
 
 // sorts are the columns of --sort, of those of the result. Columns whose bytes are not in the order of their values are an error.
 func (f *tableFlags) sorts(fields []table.Field) (by []table.Sort, err error) {
+	index := byName(fields)
 	for _, name := range f.sort {
 		plain, descending := strings.CutSuffix(name, ":desc")
-		at := slices.IndexFunc(fields, func(f table.Field) bool { return f.Name == plain })
-		if at < 0 {
+		at, ok := index[plain]
+		if !ok && descending { // a column that is called so
+			at, ok = index[name]
+			descending = !ok
+		}
+		if !ok {
 			return nil, fmt.Errorf("--sort %s: the result has no such column", name)
 		}
 		if of := fields[at].Arrow; of != nil {
@@ -338,6 +375,15 @@ func (f *tableFlags) sorts(fields []table.Field) (by []table.Sort, err error) {
 		by = append(by, table.Sort{Column: at, Descending: descending})
 	}
 	return by, nil
+}
+
+// byName are the numbers of fields, whose names differ.
+func byName(fields []table.Field) map[string]int {
+	index := make(map[string]int, len(fields))
+	for i, f := range fields {
+		index[f.Name] = i
+	}
+	return index
 }
 
 // order is columns in the order of --sort, rows that are equal there in the order they have, and the first of them.

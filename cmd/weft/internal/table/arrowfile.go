@@ -26,7 +26,10 @@ type typed struct {
 
 func (s *typed) fields() []Field { return s.names }
 func (s *typed) kinds() []kinds  { return nil }
+func (s *typed) loose() bool     { return false }
 func (s *typed) again() bool     { return s.rereads }
+
+func (s *typed) complete(context.Context) (bool, error) { return false, nil }
 
 func (s *typed) close() error {
 	var errs []error
@@ -38,7 +41,7 @@ func (s *typed) close() error {
 }
 
 // batches wants columns to have types that weft has, before it reads them.
-func (s *typed) batches(ctx context.Context, columns []wanted) iter.Seq2[Batch, error] {
+func (s *typed) batches(ctx context.Context, columns []wanted, _ bool) iter.Seq2[Batch, error] {
 	return func(yield func(Batch, error) bool) {
 		for _, c := range columns {
 			if _, err := arrow.Storage(s.names[c.field].Arrow); err != nil {

@@ -10,9 +10,11 @@ import (
 // only if the row does: the next one is set there else.
 type builder struct {
 	typ     column.Type
-	number  bool // integers and floats may have zeros and a plus before them
+	form    Form
+	fixed   bool // what typ does not have is null
 	rows    int  // room
 	ints    []int64
+	uints   []uint64
 	floats  []float64
 	bools   []bool
 	offsets []int64
@@ -22,10 +24,12 @@ type builder struct {
 
 // reset makes room for so many rows in new memory.
 func (c *builder) reset(rows int) {
-	*c = builder{typ: c.typ, number: c.number, rows: rows, data: make([]byte, 0, cap(c.data))}
+	*c = builder{typ: c.typ, form: c.form, fixed: c.fixed, rows: rows, data: make([]byte, 0, cap(c.data))}
 	switch c.typ {
 	case column.Int64:
 		c.ints = make([]int64, rows)
+	case column.Uint64:
+		c.uints = make([]uint64, rows)
 	case column.Float64:
 		c.floats = make([]float64, rows)
 	case column.Bool:
@@ -57,17 +61,53 @@ func (c *builder) null(row int) {
 func (c *builder) set(row int, b []byte, lo, hi int) (ok bool) {
 	switch c.typ {
 	case column.Int64:
-		c.ints[row], ok = parseInt(b, lo, hi, c.number)
+		c.ints[row], ok = parseInt(b, lo, hi, c.form.lenient())
+		ok = ok || c.form == Key && string(b[lo:hi]) == "-0"
+	case column.Uint64:
+		c.uints[row], ok = parseUint(b, lo, hi, c.form.lenient())
 	case column.Float64:
-		c.floats[row], ok = parseFloat(b[lo:hi], c.number)
+		if c.form == Forced {
+			c.floats[row], ok = parseFloat(b[lo:hi])
+		} else {
+			c.floats[row], ok = parseExact(b, lo, hi)
+		}
 	case column.Bool:
 		c.bools[row], ok = parseBool(b[lo:hi])
-	default:
-		c.data = append(c.data, b[lo:hi]...)
-		c.offsets = append(c.offsets, int64(len(c.data)))
+		ok = ok || c.form == Present
+	case column.Bytes:
+		value := b[lo:hi]
+		switch c.form {
+		case Key:
+			value = canonicalKey(value)
+		case Extreme:
+			if _, number := parseDecimal(value); number {
+				return false
+			}
+		}
+		c.setText(value)
 		return true
 	}
 	return ok
+}
+
+// setText sets a value of a column of text.
+func (c *builder) setText(value []byte) {
+	c.data = append(c.data, value...)
+	c.offsets = append(c.offsets, int64(len(c.data)))
+}
+
+// setWhole sets an integer that is written otherwise, such as 3.0; false if the value is none of the type.
+func (c *builder) setWhole(row int, value []byte) bool {
+	d, ok := parseDecimal(value)
+	if !ok || c.typ != column.Int64 && c.typ != column.Uint64 {
+		return false
+	}
+	digits, ok := d.whole()
+	if !ok {
+		return false
+	}
+	b := append(make([]byte, pad, pad+len(digits)), digits...)
+	return c.set(row, b, pad, len(b))
 }
 
 // column is the first rows.
@@ -76,6 +116,8 @@ func (c *builder) column(rows int) column.Column {
 	switch c.typ {
 	case column.Int64:
 		out = column.Of(c.ints[:rows])
+	case column.Uint64:
+		out = column.Of(c.uints[:rows])
 	case column.Float64:
 		out = column.Of(c.floats[:rows])
 	case column.Bool:
@@ -113,72 +155,4 @@ func ofText(offsets []int64, data []byte) column.Column {
 		panic(err) // offsets ascend
 	}
 	return c
-}
-
-// kind is what a value looks like.
-type kind uint8
-
-const (
-	kindNull kind = iota
-	kindInt
-	kindFloat
-	kindLarge // an integer of more than 64 bits
-	kindBool
-	kindText
-)
-
-// classify says what text looks like, b[lo:hi] with pad bytes before it.
-func classify(b []byte, lo, hi int) kind {
-	if _, ok := parseInt(b, lo, hi, false); ok {
-		return kindInt
-	}
-	if _, ok := parseFloat(b[lo:hi], false); ok {
-		for _, c := range b[lo:hi] {
-			if c-'0' > 9 && c != '-' || string(b[lo:hi]) == "-0" {
-				return kindFloat
-			}
-		}
-		return kindLarge
-	}
-	if _, ok := parseBool(b[lo:hi]); ok {
-		return kindBool
-	}
-	return kindText
-}
-
-// kinds are what values of a column look like, a bit each.
-type kinds uint8
-
-func (k *kinds) add(of kind) { *k |= 1 << of }
-
-// typ is the type that has all values. Large integers are text, so that no digit is lost.
-func (k kinds) typ() column.Type {
-	switch k &^ (1 << kindNull) {
-	case 1 << kindInt:
-		return column.Int64
-	case 1 << kindFloat, 1<<kindFloat | 1<<kindInt:
-		return column.Float64
-	case 1 << kindBool:
-		return column.Bool
-	}
-	return column.Bytes
-}
-
-// numberType is the type of a column that is to be numbers.
-func (k kinds) numberType() column.Type {
-	if k&(1<<kindFloat|1<<kindLarge) != 0 {
-		return column.Float64
-	}
-	return column.Int64
-}
-
-// wider is the type that has the values of a type, and one that it does not have.
-func wider(t column.Type, number bool, of kind) column.Type {
-	switch {
-	case t == column.Int64 && (of == kindFloat || number && of == kindLarge):
-		return column.Float64
-	case number:
-		return column.None
-	}
-	return column.Bytes
 }

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"math/bits"
 	"slices"
+	"sync/atomic"
 
 	"github.com/weftgo/weft/column"
 )
@@ -217,20 +218,39 @@ type csvParser struct {
 // wanted is a column that is asked for.
 type wanted struct {
 	builder
-	name  string
-	index int // in the table
-	field int // in the file
+	name    string
+	index   int          // in the table
+	field   int          // in the file; -1: it has none, and all is null
+	slot    int          // of the values of a row, where a field stands once however often it is wanted
+	seen    kinds        // what values look like
+	strings *atomic.Bool // set where a value is a JSON string
+}
+
+// slots numbers the fields that columns want, each once.
+func slots(columns []wanted) map[int]int {
+	of := map[int]int{}
+	for i := range columns {
+		c := &columns[i]
+		if c.field < 0 {
+			continue
+		}
+		if _, ok := of[c.field]; !ok {
+			of[c.field] = len(of)
+		}
+		c.slot = of[c.field]
+	}
+	return of
 }
 
 func newCSVParser(file string, sep byte, fields int, o *Options, columns []wanted) *csvParser {
 	p := &csvParser{file: file, sep: sep, fields: fields, null: o.Null, skipBad: o.SkipBad, columns: append([]wanted(nil), columns...)}
-	last := 0
-	for _, c := range columns {
-		last = max(last, c.field+1)
+	of, last := slots(p.columns), 0
+	for field := range of {
+		last = max(last, field+1)
 	}
-	p.scan = scanner{sep: sep, want: slices.Repeat([]int{-1}, last), spans: make([]span, len(columns)), row: p.row}
-	for i, c := range columns {
-		p.scan.want[c.field] = i
+	p.scan = scanner{sep: sep, want: slices.Repeat([]int{-1}, last), spans: make([]span, len(of)), row: p.row}
+	for field, slot := range of {
+		p.scan.want[field] = slot
 	}
 	return p
 }
@@ -255,13 +275,16 @@ func (p *csvParser) row(at, fields int, bad error) error {
 	if bad == nil && fields != p.fields {
 		bad = fmt.Errorf("%d fields, want %d", fields, p.fields)
 	}
+	var misfit error // of a row that is not bad
 	for i := 0; i < len(p.columns) && bad == nil; i++ {
 		var err error
-		if bad, err = p.value(&p.columns[i], p.scan.spans[i], at); err != nil {
-			return err
+		if bad, err = p.value(&p.columns[i], at); misfit == nil {
+			misfit = err
 		}
 	}
 	switch {
+	case bad == nil && misfit != nil:
+		return misfit
 	case bad == nil:
 		p.n++
 		return nil
@@ -275,10 +298,15 @@ func (p *csvParser) row(at, fields int, bad error) error {
 	return nil
 }
 
-// value sets a value of the row that begins at an offset. What the type of the column does not have makes a
-// bad row, or a Widening.
-func (p *csvParser) value(c *wanted, s span, at int) (bad, err error) {
+// value sets the value of a column in the row that begins at an offset. What the type of the column does not have
+// makes a bad row, or an error.
+func (p *csvParser) value(c *wanted, at int) (bad, err error) {
 	b := p.block.buf
+	if c.field < 0 {
+		c.null(p.n)
+		return nil, nil
+	}
+	s := p.scan.spans[c.slot]
 	if !s.quoted && string(b[s.lo:s.hi]) == p.null {
 		c.null(p.n)
 		return nil, nil
@@ -290,15 +318,32 @@ func (p *csvParser) value(c *wanted, s span, at int) (bad, err error) {
 	if c.set(p.n, b, s.lo, s.hi) {
 		return nil, nil
 	}
-	return c.misfit(p.file, p.block.lineOf(at), b[s.lo:s.hi], classifyText(b[s.lo:s.hi]))
+	return c.misfit(p.file, p.block.lineOf(at), p.n, b[s.lo:s.hi], classifyText(b[s.lo:s.hi]))
 }
 
-// misfit is what a value of some kind means that the type of a column does not have.
-func (c *wanted) misfit(file string, line int, value []byte, of kind) (bad, err error) {
-	if to := wider(c.typ, c.number, of); to != column.None {
-		return nil, &Widening{File: file, Line: line, Column: c.index, Name: c.name, Value: string(value), From: c.typ, To: to}
+// misfit is what a value of some kind means that the type of a column does not have: null where the type is fixed, a
+// bad row, a Widening, or an error.
+func (c *wanted) misfit(file string, line, row int, value []byte, of kind) (bad, err error) {
+	k := c.seen | of
+	reason, skips := c.form.conflict(c.name, k, of)
+	if c.fixed && !skips {
+		if c.form != Forced || !c.setWhole(row, value) {
+			c.null(row)
+		}
+		return nil, nil
 	}
-	return fmt.Errorf("column %s: %.40q is no number", c.name, value), nil
+	to := c.form.typ(k)
+	if reason == "" && to == c.typ {
+		reason, skips = "is beyond the range of "+to.String(), true
+	}
+	if reason == "" {
+		return nil, &Widening{File: file, Line: line, Column: c.index, Name: c.name, Value: string(value), From: c.typ, To: to, of: of}
+	}
+	problem := fmt.Errorf("column %s: %.40q %s", c.name, value, reason)
+	if skips {
+		return problem, nil
+	}
+	return nil, &RowError{File: file, Line: line, Err: problem}
 }
 
 // classifyText is classify of text that has nothing before it.

@@ -2,6 +2,8 @@ package table
 
 import (
 	"bytes"
+	"cmp"
+	"context"
 	"encoding/binary"
 	"errors"
 	"fmt"
@@ -261,8 +263,8 @@ func (s *jsonScanner) object(member func(key, value span, of byte)) (bool, error
 	return true, s.wrong("an object on each line")
 }
 
-// kindOf is what a value looks like. Strings are text, whatever they hold; so are objects and arrays,
-// as they are written.
+// kindOf is what a value looks like. Strings are text, whatever they hold, but for NaN and infinities, which JSON has
+// no numbers for; objects and arrays are text as they are written.
 func kindOf(b []byte, of byte) kind {
 	switch of {
 	case 'n':
@@ -270,61 +272,143 @@ func kindOf(b []byte, of byte) kind {
 	case 't', 'f':
 		return kindBool
 	case '0':
-		return max(classifyText(b), kindInt)
+		return classifyText(b)
+	case '"':
+		if _, word := parseWord(b); word {
+			return kindWord
+		}
 	}
 	return kindText
 }
 
-// sampleJSON finds names and kinds of members in the first block.
-func (s *textSource) sampleJSON() error {
-	known := map[string]int{}
-	number := s.first.line - 1
-	for line := range bytes.Lines(s.first.text()) {
+// members are names of members of objects, in the order in which they come, and what their values look like.
+type members struct {
+	names []string
+	looks []kinds
+	index map[string]int
+}
+
+// add adds what a member looks like.
+func (m *members) add(name []byte, of kinds) {
+	i, ok := m.index[string(name)]
+	if !ok {
+		if m.index == nil {
+			m.index = map[string]int{}
+		}
+		i = len(m.names)
+		m.index[string(name)] = i
+		m.names, m.looks = append(m.names, string(name)), append(m.looks, 0)
+	}
+	m.looks[i] |= of
+}
+
+// membersOf are the members of the objects of a block that are not bad.
+func (s *textSource) membersOf(b *block) (*members, error) {
+	type value struct {
+		lo, hi int // of the name, in names
+		of     kind
+	}
+	m := &members{}
+	var row []value
+	var names []byte
+	number := b.line - 1
+	for line := range bytes.Lines(b.text()) {
 		number++
+		row, names = row[:0], names[:0]
 		scan := jsonScanner{b: line}
-		var fresh []Field
-		var looks []kinds
-		_, err := scan.object(func(key, value span, of byte) {
-			name := string(unescape(nil, line[key.lo:key.hi]))
-			if _, ok := known[name]; !ok {
-				known[name] = len(s.names) + len(fresh)
-				fresh = append(fresh, Field{Name: name})
-			}
-			for len(looks) <= known[name] {
-				looks = append(looks, 0)
-			}
-			looks[known[name]].add(kindOf(line[value.lo:value.hi], of))
+		_, err := scan.object(func(key, v span, of byte) {
+			lo := len(names)
+			names = unescape(names, line[key.lo:key.hi])
+			row = append(row, value{lo, len(names), kindOf(line[v.lo:v.hi], of)})
 		})
 		if err != nil && !s.opts.SkipBad {
-			return &RowError{File: display(s.in.name), Line: number, Err: err}
+			return nil, &RowError{File: display(s.in.name), Line: number, Err: err}
 		}
 		if err != nil {
-			for _, f := range fresh {
-				delete(known, f.Name)
-			}
 			continue
 		}
-		s.names = append(s.names, fresh...)
-		for len(s.looks) < len(s.names) {
-			s.looks = append(s.looks, 0)
+		for _, v := range row {
+			m.add(names[v.lo:v.hi], v.of)
 		}
-		for i, k := range looks {
-			s.looks[i] |= k
+	}
+	return m, nil
+}
+
+// know adds members to the fields of a file.
+func (s *textSource) know(m *members) {
+	if s.index == nil {
+		s.index = map[string]int{}
+	}
+	for i, name := range m.names {
+		at, ok := s.index[name]
+		if !ok {
+			at = len(s.names)
+			s.index[name] = at
+			s.names, s.looks = append(s.names, Field{Name: name}), append(s.looks, 0)
+		}
+		s.looks[at] |= m.looks[i]
+	}
+}
+
+// sampleJSON finds names and kinds of members in the first block, or in all of them if that has none.
+func (s *textSource) sampleJSON(ctx context.Context) error {
+	m, err := s.membersOf(s.first)
+	if err != nil {
+		return err
+	}
+	s.know(m)
+	if len(s.names) == 0 {
+		if _, err := s.complete(ctx); err != nil {
+			return err
 		}
 	}
 	if len(s.names) == 0 {
 		return fmt.Errorf("%s: no objects with members in the first %d lines", display(s.in.name), s.first.rows)
 	}
-	return s.finish()
+	return nil
+}
+
+// memberParser finds the members of blocks.
+type memberParser struct{ *textSource }
+
+func (p memberParser) parse(b *block) (Batch, error) {
+	m, err := p.membersOf(b)
+	return Batch{members: m}, err
+}
+
+// complete reads all objects for their members.
+func (s *textSource) complete(ctx context.Context) (bool, error) {
+	if s.format != JSON || s.whole || !s.again() {
+		return false, nil
+	}
+	r, err := s.in.open(ctx)
+	if err != nil {
+		return false, err
+	}
+	defer r.Close()
+	src := &blocks{r: r, cut: s.cut(), size: s.opts.BlockSize, line: 1}
+	for batch, err := range parallel(ctx, src, s.opts.Workers, func() parser { return memberParser{s} }) {
+		if err != nil {
+			if !errors.As(err, new(*RowError)) && ctx.Err() == nil {
+				err = s.in.failed(err)
+			}
+			return false, err
+		}
+		s.know(batch.members)
+	}
+	s.whole = true
+	return true, nil
 }
 
 // jsonParser makes batches of blocks of JSON lines. Columns that an object does not have are null.
 type jsonParser struct {
 	file    string
 	skipBad bool
+	all     bool // members that are not known are errors
 	columns []wanted
-	index   map[string]int
-	values  []jsonValue
+	index   map[string]int // slots by name; -1: known, and not wanted
+	values  []jsonValue    // by slot
+	late    string
 	buf     []byte
 }
 
@@ -333,11 +417,18 @@ type jsonValue struct {
 	of byte // 0: not there
 }
 
-func newJSONParser(file string, o *Options, columns []wanted) *jsonParser {
-	p := &jsonParser{file: file, skipBad: o.SkipBad, columns: append([]wanted(nil), columns...), index: map[string]int{}, values: make([]jsonValue, len(columns))}
-	for i, c := range columns {
-		p.index[c.name] = i
+func newJSONParser(file string, o *Options, columns []wanted, fields []Field, all bool) *jsonParser {
+	p := &jsonParser{file: file, skipBad: o.SkipBad, all: all, columns: append([]wanted(nil), columns...), index: map[string]int{}}
+	if all {
+		for _, f := range fields {
+			p.index[f.Name] = -1
+		}
 	}
+	of := slots(p.columns)
+	for field, slot := range of {
+		p.index[fields[field].Name] = slot
+	}
+	p.values = make([]jsonValue, len(of))
 	return p
 }
 
@@ -376,6 +467,7 @@ var errBlank = errors.New("nothing on the line")
 // row takes the members of a line over.
 func (p *jsonParser) row(text []byte, line, row int) (bad, err error) {
 	clear(p.values)
+	late := false
 	scan := jsonScanner{b: text}
 	there, bad := scan.object(func(key, value span, of byte) {
 		name := text[key.lo:key.hi]
@@ -383,8 +475,11 @@ func (p *jsonParser) row(text []byte, line, row int) (bad, err error) {
 			p.buf = unescape(p.buf[:0], name)
 			name = p.buf
 		}
-		if i, ok := p.index[string(name)]; ok {
+		switch i, ok := p.index[string(name)]; {
+		case ok && i >= 0:
 			p.values[i] = jsonValue{value, of} // the last of a name counts
+		case !ok && p.all && !late:
+			late, p.late = true, string(name)
 		}
 	})
 	if bad != nil {
@@ -394,21 +489,29 @@ func (p *jsonParser) row(text []byte, line, row int) (bad, err error) {
 		return errBlank, nil
 	}
 	for i := range p.columns {
-		if bad, err = p.value(&p.columns[i], p.values[i], text, line, row); bad != nil || err != nil {
-			return bad, err
+		bad, misfit := p.value(&p.columns[i], text, line, row)
+		if bad != nil {
+			return bad, nil
 		}
+		err = cmp.Or(err, misfit)
 	}
-	return nil, nil
+	if late && err == nil {
+		err = &LateMember{File: p.file, Line: line, Name: p.late}
+	}
+	return nil, err
 }
 
-// value sets a value, or says why the column cannot have it.
-func (p *jsonParser) value(c *wanted, v jsonValue, text []byte, line, row int) (bad, err error) {
+// value sets the value of a column, or says why it cannot have it.
+func (p *jsonParser) value(c *wanted, text []byte, line, row int) (bad, err error) {
+	var v jsonValue
+	if c.field >= 0 {
+		v = p.values[c.slot]
+	}
 	if v.of == 0 || v.of == 'n' {
 		c.null(row)
 		return nil, nil
 	}
 	raw := text[v.lo:v.hi]
-	of := kindOf(raw, v.of)
 	// Numbers are read with pad bytes before them.
 	p.buf = binary.LittleEndian.AppendUint64(p.buf[:0], 0)
 	if v.doubled {
@@ -416,9 +519,34 @@ func (p *jsonParser) value(c *wanted, v jsonValue, text []byte, line, row int) (
 	} else {
 		p.buf = append(p.buf, raw...)
 	}
-	fits := c.typ == column.Bytes || c.typ == column.Bool && of == kindBool || c.typ != column.Bool && v.of == '0'
-	if fits && c.set(row, p.buf, pad, len(p.buf)) {
+	value := p.buf[pad:]
+	if v.of == '"' && !c.strings.Load() {
+		c.strings.Store(true)
+	}
+	switch {
+	case v.of == '"' && c.form == Extreme && c.typ == column.Bytes: // whatever it holds
+		c.setText(value)
+		return nil, nil
+	case c.has(v.of, value) && c.set(row, p.buf, pad, len(p.buf)):
 		return nil, nil
 	}
-	return c.misfit(p.file, line, raw, of)
+	of, looks := kindOf(value, v.of), classifyText(value)
+	if c.form == Forced {
+		of = looks
+	}
+	bad, err = c.misfit(p.file, line, row, value, of)
+	if bad != nil && v.of == '"' && looks&kindNumber != 0 && c.form == Number {
+		bad = fmt.Errorf("%w but a string; --number %s reads strings, too", bad, quoteFlag(c.name))
+	}
+	return bad, err
+}
+
+// has reports whether a column may have a JSON value: a string is no number, unless it is to be one, and a key that is
+// compared with integers may be the text of one.
+func (c *wanted) has(of byte, value []byte) bool {
+	if of != '"' || c.typ == column.Bytes || c.fixed || c.form == Forced || c.form == Present {
+		return true
+	}
+	_, word := parseWord(value)
+	return word && c.typ == column.Float64
 }

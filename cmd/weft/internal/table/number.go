@@ -1,6 +1,8 @@
 package table
 
 import (
+	"bytes"
+	"cmp"
 	"encoding/binary"
 	"math"
 	"strconv"
@@ -64,22 +66,33 @@ func parseInt(b []byte, lo, hi int, lenient bool) (int64, bool) {
 var powers = [...]float64{1, 1e1, 1e2, 1e3, 1e4, 1e5, 1e6, 1e7, 1e8, 1e9, 1e10, 1e11,
 	1e12, 1e13, 1e14, 1e15, 1e16, 1e17, 1e18, 1e19, 1e20, 1e21, 1e22}
 
-// parseFloat reads a number, to the nearest float64. Numbers beyond all float64 are none, as are those with zeros
-// or a plus before them unless lenient. NaN and Inf are written so, or small.
-func parseFloat(s []byte, lenient bool) (float64, bool) {
+// parseUint reads an integer of 64 bits without a sign, b[lo:hi], which has pad bytes before it.
+func parseUint(b []byte, lo, hi int, lenient bool) (uint64, bool) {
+	if v, ok := parseInt(b, lo, hi, lenient); ok {
+		return uint64(v), v >= 0
+	}
+	if lenient {
+		if lo < hi && b[lo] == '+' {
+			lo++
+		}
+		for hi-lo > 1 && b[lo] == '0' {
+			lo++
+		}
+	}
+	if hi-lo < 19 || hi-lo > 20 || b[lo] == '0' || b[lo] == '+' { // others are int64, or none
+		return 0, false
+	}
+	v, err := strconv.ParseUint(string(b[lo:hi]), 10, 64)
+	return v, err == nil
+}
+
+// parseFloat reads a number, to the nearest float64. Numbers beyond all float64 are none. NaN and
+// infinities are those of parseWord.
+func parseFloat(s []byte) (float64, bool) {
 	i, negative := 0, false
 	if i < len(s) && (s[i] == '-' || s[i] == '+') {
 		negative = s[i] == '-'
 		i++
-	}
-	switch string(s[i:]) {
-	case "NaN", "nan":
-		return math.NaN(), i == 0
-	case "Inf", "inf":
-		return math.Inf(1 - 2*btoi(negative)), true
-	}
-	if !lenient && (i == 1 && s[0] == '+' || len(s) > i+1 && s[i] == '0' && s[i+1]-'0' < 10) {
-		return 0, false
 	}
 	mantissa, exponent, digits := uint64(0), 0, 0
 	point := -1
@@ -96,7 +109,7 @@ func parseFloat(s []byte, lenient bool) (float64, bool) {
 		break
 	}
 	if digits == 0 {
-		return 0, false
+		return parseWord(s)
 	}
 	if point >= 0 {
 		exponent = point + 1 - i
@@ -122,6 +135,68 @@ func parseFloat(s []byte, lenient bool) (float64, bool) {
 		v = -v
 	}
 	return v, true
+}
+
+// parseWord reads NaN and infinities as programs write them: in any case, with a sign, Infinity in full, and
+// NaN with what C writes after it in parentheses.
+func parseWord(s []byte) (float64, bool) {
+	negative := false
+	if len(s) > 0 && (s[0] == '-' || s[0] == '+') {
+		negative = s[0] == '-'
+		s = s[1:]
+	}
+	if len(s) < 3 || s[0]|0x20 != 'n' && s[0]|0x20 != 'i' {
+		return 0, false
+	}
+	switch word := s[:3]; {
+	case bytes.EqualFold(word, []byte("nan")) && payload(s[3:]):
+		return math.NaN(), true
+	case len(s) == 3 && bytes.EqualFold(word, []byte("inf")), bytes.EqualFold(s, []byte("infinity")):
+		return math.Inf(1 - 2*btoi(negative)), true
+	}
+	return 0, false
+}
+
+// payload reports whether text after NaN is nothing, or letters and digits in parentheses.
+func payload(s []byte) bool {
+	if len(s) == 0 {
+		return true
+	}
+	if len(s) < 2 || s[0] != '(' || s[len(s)-1] != ')' {
+		return false
+	}
+	for _, c := range s[1 : len(s)-1] {
+		if c-'0' > 9 && (c|0x20)-'a' > 'z'-'a' && c != '_' {
+			return false
+		}
+	}
+	return true
+}
+
+// integral reports whether a number is an integer as it is written: digits after a sign.
+func integral(s []byte) bool {
+	if len(s) > 0 && (s[0] == '-' || s[0] == '+') {
+		s = s[1:]
+	}
+	for _, c := range s {
+		if c-'0' > 9 {
+			return false
+		}
+	}
+	return len(s) > 0
+}
+
+// maxExact is how large integers may be for a float64 to have all of them.
+const maxExact = 1 << 53
+
+// parseExact is parseFloat of b[lo:hi], which has pad bytes before it. Integers that float64 does not have are none.
+func parseExact(b []byte, lo, hi int) (float64, bool) {
+	v, ok := parseFloat(b[lo:hi])
+	if !ok || !(math.Abs(v) >= maxExact) || !integral(b[lo:hi]) {
+		return v, ok
+	}
+	n, ok := parseInt(b, lo, hi, true)
+	return v, ok && v < 1<<63 && int64(v) == n
 }
 
 // parseExponent reads "e-12".
@@ -155,13 +230,165 @@ func btoi(b bool) int {
 	return 0
 }
 
-// parseBool reads true and false, also as Python and R write them.
+// parseBool reads true and false.
 func parseBool(s []byte) (value, ok bool) {
 	switch string(s) {
-	case "true", "True", "TRUE":
+	case "true":
 		return true, true
-	case "false", "False", "FALSE":
+	case "false":
 		return false, true
 	}
 	return false, false
+}
+
+// canonicalKey is a key as it is compared: as it is written, but NaN for all its spellings, and zero without
+// a minus.
+func canonicalKey(s []byte) []byte {
+	if len(s) < 2 || s[0]-'0' < 10 { // nearly all
+		return s
+	}
+	if s[0] == '-' && isZero(s[1:]) {
+		return s[1:]
+	}
+	if v, ok := parseWord(s); ok && v != v {
+		return []byte("NaN")
+	}
+	return s
+}
+
+// isZero reports whether text is zero without a sign, such as 0, .00 and 0e5.
+func isZero(s []byte) bool {
+	zeros, point := 0, false
+	for i, c := range s {
+		switch {
+		case c == '0':
+			zeros++
+		case c == '.' && !point:
+			point = true
+		default:
+			_, ok := parseExponent(s[i:])
+			return ok && zeros > 0
+		}
+	}
+	return zeros > 0
+}
+
+// decimal is a number as it is written, as 0.digits times ten to an exponent.
+type decimal struct {
+	negative bool
+	exponent int64
+	digits   []byte // none for zero; there may be a point among them
+}
+
+// maxExponent bounds exponents: numbers beyond are equal if their digits are.
+const maxExponent = 1 << 60
+
+// parseDecimal takes a number apart, whatever its size.
+func parseDecimal(s []byte) (d decimal, ok bool) {
+	if len(s) > 0 && (s[0] == '-' || s[0] == '+') {
+		d.negative = s[0] == '-'
+		s = s[1:]
+	}
+	end, point, first, last := 0, -1, -1, -1
+	digits := 0
+	for ; end < len(s); end++ {
+		switch c := s[end]; {
+		case c-'0' < 10:
+			digits++
+			if c != '0' {
+				last = end
+				if first < 0 {
+					first = end
+				}
+			}
+			continue
+		case c == '.' && point < 0:
+			point = end
+			continue
+		}
+		break
+	}
+	if digits == 0 {
+		return d, false
+	}
+	var e int64
+	if end < len(s) {
+		if _, ok := parseExponent(s[end:]); !ok {
+			return d, false
+		}
+		e, _ = strconv.ParseInt(string(s[end+1:]), 10, 64) // out of range: the nearest
+		e = min(max(e, -maxExponent), maxExponent)
+	}
+	if first < 0 {
+		return decimal{}, true
+	}
+	if point < 0 {
+		point = end
+	}
+	d.exponent = e + int64(point-first)
+	if first > point {
+		d.exponent++
+	}
+	d.digits = s[first : last+1]
+	return d, true
+}
+
+// compareDigits compares digits from the first on, points left out.
+func compareDigits(a, b []byte) int {
+	for i, j := 0, 0; ; i, j = i+1, j+1 {
+		if i < len(a) && a[i] == '.' {
+			i++
+		}
+		if j < len(b) && b[j] == '.' {
+			j++
+		}
+		switch {
+		case i >= len(a) || j >= len(b):
+			return btoi(i < len(a)) - btoi(j < len(b))
+		case a[i] != b[j]:
+			return cmp.Compare(a[i], b[j])
+		}
+	}
+}
+
+// compare compares two numbers by value.
+func (d *decimal) compare(with *decimal) int {
+	if x := cmp.Compare(d.sign(), with.sign()); x != 0 || len(d.digits) == 0 {
+		return x
+	}
+	x := cmp.Compare(d.exponent, with.exponent)
+	if x == 0 {
+		x = compareDigits(d.digits, with.digits)
+	}
+	if d.negative {
+		x = -x
+	}
+	return x
+}
+
+func (d *decimal) sign() int {
+	switch {
+	case len(d.digits) == 0:
+		return 0
+	case d.negative:
+		return -1
+	}
+	return 1
+}
+
+// whole is the digits of an integer of 20 digits at most, with its sign and without zeros before them; false if d is none.
+func (d *decimal) whole() ([]byte, bool) {
+	if len(d.digits) == 0 {
+		return []byte("0"), true
+	}
+	var b []byte
+	if d.negative {
+		b = append(b, '-')
+	}
+	digits := bytes.ReplaceAll(d.digits, []byte("."), nil)
+	if d.exponent > 20 || int64(len(digits)) > d.exponent {
+		return nil, false
+	}
+	b = append(b, digits...)
+	return append(b, bytes.Repeat([]byte("0"), int(d.exponent)-len(digits))...), true
 }

@@ -63,6 +63,7 @@ type Options struct {
 	Separator byte     // between the fields of CSV; 0: found in the first line
 	Null      string   // what stands for null in CSV and TSV, without quotes
 	Text      []string // columns that are text, whatever their values look like
+	Number    []string // columns that are numbers, compared by value
 	SkipBad   bool     // leave bad rows out and count them
 
 	// MaxBytes bounds what has to be read as a whole: Parquet from a stream. 0: 4 GiB.
@@ -81,6 +82,8 @@ type Field struct {
 	Type column.Type
 	// Arrow is the type of a file that has types; nil for text.
 	Arrow arrow.DataType
+	// Literal is how JSON has values that are held as text: see [Table.Literal].
+	Literal string
 }
 
 // Batch is some rows of the columns that were asked for.
@@ -89,6 +92,8 @@ type Batch struct {
 	Rows    int
 	Skipped int // bad rows that are left out
 	Bytes   int // of files, that have been read since the batch before
+
+	members *members // of a memberParser
 }
 
 // RowError is what is wrong with a row.
@@ -101,7 +106,8 @@ type RowError struct {
 func (e *RowError) Error() string { return fmt.Sprintf("%s:%d: %v", e.File, e.Line, e.Err) }
 func (e *RowError) Unwrap() error { return e.Err }
 
-// Widening is a value that the type of its column, found in the first block, does not have.
+// Widening is a value that the type of its column, found so far, does not have: the table has to be read
+// again, with a type that has it.
 type Widening struct {
 	File   string
 	Line   int
@@ -110,9 +116,24 @@ type Widening struct {
 	Value  string
 	To     column.Type
 	From   column.Type
+
+	of kind
 }
 
 func (e *Widening) Error() string {
-	return fmt.Sprintf("%s:%d: column %s was %v so far, and here is %.40q; --text %s reads it as text",
-		e.File, e.Line, e.Name, e.From, e.Value, e.Name)
+	return fmt.Sprintf("%s:%d: column %s was %v so far, and here is %.40q, which takes a second reading; --text %s reads it as text, and a file can be read again",
+		e.File, e.Line, e.Name, e.From, e.Value, quoteFlag(e.Name))
+}
+
+// LateMember is a member of JSON objects that comes first after those that are known: the table has to be
+// read again, with a column more.
+type LateMember struct {
+	File string
+	Line int
+	Name string
+}
+
+func (e *LateMember) Error() string {
+	return fmt.Sprintf("%s:%d: member %.40q comes here first, which takes a second reading; a file can be read again, and columns can be named",
+		e.File, e.Line, e.Name)
 }

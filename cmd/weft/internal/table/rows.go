@@ -161,7 +161,8 @@ type Sort struct {
 }
 
 // Order is the numbers of the rows of columns in an order: equal ones as they come, nulls and NaN last
-// whatever the direction.
+// whatever the direction. Text that is numbers comes first, by value, then NaN, then other text by its bytes; numbers
+// of one value that are spelled otherwise are in the order of their bytes.
 func Order(columns []column.Column, by []Sort) []uint32 {
 	n := 0
 	if len(columns) > 0 {
@@ -196,8 +197,15 @@ func comparison(c column.Column, descending bool) func(a, b int) int {
 		sign = -1
 	}
 	last := func(i int) int { return btoi(c.Null(i)) }
-	compare := func(a, b int) int { return bytes.Compare(c.Bytes(a), c.Bytes(b)) }
+	var compare func(a, b int) int
 	switch c.Type() {
+	case column.Bytes:
+		texts := make([]sortedText, c.Len())
+		for i := range texts {
+			texts[i] = sortedTextOf(c, i)
+		}
+		last = func(i int) int { return int(texts[i].class) }
+		compare = func(a, b int) int { return texts[a].compare(&texts[b]) }
 	case column.Int8:
 		compare = compareOf[int8](c)
 	case column.Int16:
@@ -225,11 +233,61 @@ func comparison(c column.Column, descending bool) func(a, b int) int {
 		compare = func(a, b int) int { return btoi(values[a]) - btoi(values[b]) }
 	}
 	return func(a, b int) int {
-		if x := last(a) - last(b); x != 0 || last(a) > 0 {
+		x := last(a) - last(b)
+		if x == 0 && !c.Null(a) {
+			x = sign * compare(a, b)
+		}
+		return x
+	}
+}
+
+// The classes of text, in their order.
+const (
+	classNumber uint8 = iota
+	classNaN
+	classText
+	classNull
+)
+
+// sortedText is a text as it is ordered.
+type sortedText struct {
+	decimal
+	infinite int8
+	class    uint8
+	text     []byte
+}
+
+func sortedTextOf(c column.Column, i int) (t sortedText) {
+	if c.Null(i) {
+		return sortedText{class: classNull}
+	}
+	t.text, t.class = c.Bytes(i), classText
+	if d, ok := parseDecimal(t.text); ok {
+		t.decimal, t.class = d, classNumber
+		return t
+	}
+	if v, ok := parseWord(t.text); ok {
+		t.class = classNaN
+		if v == v {
+			t.infinite, t.class = int8(cmp.Compare(v, 0)), classNumber
+		}
+	}
+	return t
+}
+
+// compare compares two texts of a class.
+func (t *sortedText) compare(with *sortedText) int {
+	if t.class == classNumber {
+		if x := cmp.Compare(t.infinite, with.infinite); x != 0 {
 			return x
 		}
-		return sign * compare(a, b)
+		if t.infinite == 0 {
+			if x := t.decimal.compare(&with.decimal); x != 0 {
+				return x
+			}
+		}
 	}
+	return bytes.Compare(t.text, with.text)
 }
 
 // number are the types of numbers.
@@ -282,7 +340,8 @@ func Empty(t column.Type) column.Column {
 	return column.OfStrings([]string{})
 }
 
-// Convert is a column of integers as Int64, or of floats as Float64; itself if it is one already.
+// Convert is a column of integers as Int64 or Uint64, or of floats as Float64; itself if it is one already. Integers
+// that the type does not have are null.
 func Convert(c column.Column, to column.Type) column.Column {
 	if c.Type() == to {
 		return c
@@ -304,12 +363,24 @@ func Convert(c column.Column, to column.Type) column.Column {
 	case column.Float32:
 		out = column.Of(converted[float32, float64](c))
 	default:
-		return c
+		out = c
 	}
 	if c.HasNulls() {
 		out = out.WithValid(c.Valid())
 	}
+	if to == column.Uint64 && out.Type() == column.Int64 {
+		return unsigned(out)
+	}
 	return out
+}
+
+// unsigned is a column of int64 as uint64; negative values are null.
+func unsigned(c column.Column) column.Column {
+	valid := make([]bool, c.Len())
+	for i, v := range column.Values[int64](c) {
+		valid[i] = v >= 0 && !c.Null(i)
+	}
+	return column.Of(converted[int64, uint64](c)).WithValid(column.OfBools(valid))
 }
 
 func converted[From, To number](c column.Column) []To {

@@ -13,22 +13,36 @@ import (
 	"strings"
 	"sync/atomic"
 
+	goarrow "github.com/apache/arrow-go/v18/arrow"
+
 	"github.com/weftgo/weft/column"
 )
 
 // Stdin is the name of standard input.
 const Stdin = "-"
 
-// Table is the rows of one or several files, one after the other, which have columns of the same
-// names; without names, as many columns.
+// Table is the rows of one or several files, one after the other. Columns of the same name are one; those of
+// files without names are one by their numbers.
 type Table struct {
 	opts    Options
 	sources []source
-	fields  []Field
-	kinds   []kinds       // of text: what values look like
-	widened []column.Type // None: the type that was found
-	read    atomic.Int64  // bytes of files
+	at      [][]int // of each source, the field of each column; -1 or beyond: it has none
+	columns []tableColumn
+	named   map[string][]int // columns by name, in ascending order
+	first   string           // the first file whose columns are the same in all rows
+	typed   bool
+	all     bool // LateMember is an error
+	read    atomic.Int64
 	told    int64
+}
+
+// tableColumn is a column of a table.
+type tableColumn struct {
+	Field
+	fixed   bool         // one of the first file that is no JSON
+	kinds   kinds        // of text: what values look like
+	form    Form         // Text or Forced, by options; else Key
+	strings *atomic.Bool // a value was a JSON string
 }
 
 // source is a file.
@@ -36,17 +50,22 @@ type source interface {
 	// fields are the columns of the file; kinds what their values look like, nil if the file has types.
 	fields() []Field
 	kinds() []kinds
+	// loose reports whether rows need not have all columns, and may have others.
+	loose() bool
+	// complete finds the columns of all rows; false if they are known, or the file cannot be read again.
+	complete(ctx context.Context) (bool, error)
 	// again reports whether batches can be read more than once.
 	again() bool
-	// batches reads columns, whose fields are those of the file.
-	batches(ctx context.Context, columns []wanted) iter.Seq2[Batch, error]
+	// batches reads columns, whose fields are those of the file. With all, a column that is not known is a
+	// LateMember.
+	batches(ctx context.Context, columns []wanted, all bool) iter.Seq2[Batch, error]
 	close() error
 }
 
 // Open looks at the beginning of files, and finds out what columns they have. Named pipes wait for their
 // writers. Errors name the file. Standard input is stdin.
 func Open(ctx context.Context, names []string, stdin io.Reader, opts *Options) (_ *Table, err error) {
-	t := &Table{}
+	t := &Table{named: map[string][]int{}}
 	if opts != nil {
 		t.opts = *opts
 	}
@@ -59,23 +78,30 @@ func Open(ctx context.Context, names []string, stdin io.Reader, opts *Options) (
 			err = errors.Join(err, t.Close())
 		}
 	}()
-	for _, name := range names {
+	for i, name := range names {
 		s, err := t.open(ctx, name, stdin)
 		if err != nil {
 			return nil, err
 		}
-		t.sources = append(t.sources, s)
-		if err := t.unite(name, s); err != nil {
+		t.sources, t.at = append(t.sources, s), append(t.at, nil)
+		if err := t.unite(i, display(name)); err != nil {
 			return nil, err
 		}
 	}
-	t.widened = make([]column.Type, len(t.fields))
-	for _, name := range t.opts.Text {
-		i, err := t.Find(name)
-		if err != nil {
-			return nil, fmt.Errorf("--text: %w", err)
+	for _, flag := range []struct {
+		name    string
+		columns []string
+		form    Form
+	}{{"--text", t.opts.Text, Text}, {"--number", t.opts.Number, Forced}} {
+		for _, name := range flag.columns {
+			i, err := t.Find(ctx, name)
+			if err == nil {
+				err = t.Force(i, flag.form)
+			}
+			if err != nil {
+				return nil, fmt.Errorf("%s: %w", flag.name, err)
+			}
 		}
-		t.widened[i] = column.Bytes
 	}
 	return t, nil
 }
@@ -89,105 +115,254 @@ func (t *Table) Close() error {
 	return errors.Join(errs...)
 }
 
-// unite adds the columns of a file to those of the files before it.
-func (t *Table) unite(name string, s source) error {
+// unite finds the columns of a file among those that are known. The first file adds its own, and JSON those
+// that are new; other files have to have the columns of the first one.
+func (t *Table) unite(i int, name string) error {
+	s := t.sources[i]
 	fields, looks := s.fields(), s.kinds()
-	if len(t.sources) == 1 {
-		t.fields, t.kinds = slices.Clone(fields), slices.Clone(looks)
+	if i == 0 {
+		t.typed = looks == nil
+	} else if t.typed != (looks == nil) {
+		return fmt.Errorf("%s: files whose columns have types do not go together with text", name)
+	}
+	grows := s.loose() || t.first == ""
+	at := make([]int, len(t.columns))
+	for c := range at {
+		at[c] = -1
+	}
+	times := map[string]int{} // how often a name came: the second of a file is the second of others
+	var more []string
+	for f, field := range fields {
+		n := times[field.Name]
+		times[field.Name]++
+		c := len(t.columns)
+		if known := t.named[field.Name]; n < len(known) {
+			c = known[n]
+		} else if grows {
+			t.columns = append(t.columns, tableColumn{Field: field, strings: new(atomic.Bool)})
+			t.named[field.Name] = append(known, c)
+			at = append(at, f)
+		}
+		if c == len(t.columns) || !grows && !t.columns[c].fixed {
+			more = append(more, field.Name)
+			continue
+		}
+		at[c] = f
+		known := &t.columns[c]
+		known.fixed = known.fixed || !s.loose()
+		switch {
+		case looks != nil:
+			known.kinds |= looks[f]
+		case !sameType(field, known.Field):
+			return fmt.Errorf("%s: column %s is %v, and %v in %s", name, field.Name, field.Arrow, known.Arrow, t.first)
+		}
+	}
+	t.at[i] = at
+	if s.loose() {
 		return nil
 	}
-	if (looks == nil) != (t.kinds == nil) {
-		return fmt.Errorf("%s: files whose columns have types do not go together with text", display(name))
+	if t.first == "" {
+		t.first = name
 	}
-	for i := range t.fields {
-		at := place(fields, t.fields[i].Name)
-		if at < 0 {
-			return fmt.Errorf("%s: no column %s, which the first file has", display(name), t.fields[i].Name)
+	var less []string
+	for c := range t.columns {
+		if t.columns[c].fixed && at[c] < 0 {
+			less = append(less, t.columns[c].Name)
 		}
-		switch f := fields[at]; {
-		case looks != nil:
-			t.kinds[i] |= looks[at]
-			t.fields[i].Type = t.kinds[i].typ()
-		case f.Type != t.fields[i].Type || f.Arrow.ID() != t.fields[i].Arrow.ID():
-			return fmt.Errorf("%s: column %s is %v, and %v in the first file", display(name), f.Name, f.Arrow, t.fields[i].Arrow)
-		}
+	}
+	switch {
+	case len(less) > 0:
+		return fmt.Errorf("%s: no %s, which %s has", name, columnNames(less), t.first)
+	case len(more) > 0:
+		return fmt.Errorf("%s: %s, which %s does not have", name, columnNames(more), t.first)
 	}
 	return nil
 }
 
-// place is where a column of a name is, -1 if there is none.
-func place(fields []Field, name string) int {
-	return slices.IndexFunc(fields, func(f Field) bool { return f.Name == name })
+// sameType reports whether columns of files that have types are one.
+func sameType(a, b Field) bool {
+	return a.Type == b.Type && (goarrow.TypeEqual(a.Arrow, b.Arrow) || a.Type != column.None && plain(a) && plain(b))
 }
 
-// Fields are the columns, with the types that their values have as far as is known.
+// columnNames names a few columns.
+func columnNames(names []string) string {
+	const most = 5
+	word, rest := "column ", ""
+	if len(names) > 1 {
+		word = "columns "
+	}
+	if len(names) > most {
+		rest = fmt.Sprintf(" and %d more", len(names)-most)
+	}
+	return word + strings.Join(names[:min(len(names), most)], ", ") + rest
+}
+
+// Fields are the columns.
 func (t *Table) Fields() []Field {
-	fields := slices.Clone(t.fields)
-	for i, w := range t.widened {
-		fields[i].Type = cmp.Or(w, fields[i].Type)
+	fields := make([]Field, len(t.columns))
+	for i := range t.columns {
+		fields[i] = t.columns[i].Field
 	}
 	return fields
 }
 
 // Typed reports whether the files say which types their columns have.
-func (t *Table) Typed() bool { return t.kinds == nil }
+func (t *Table) Typed() bool { return t.typed }
 
-// Find is the column of a name, or of a number from 1 on that is no name.
-func (t *Table) Find(name string) (int, error) {
-	if i := place(t.fields, name); i >= 0 {
-		return i, nil
+var errNoColumn = errors.New("no column")
+
+// Find is the column of a name, or of a number from 1 on that is no name. It reads JSON to its end, if the column is
+// not among those that are known.
+func (t *Table) Find(ctx context.Context, name string) (int, error) {
+	i, err := t.find(name)
+	if !errors.Is(err, errNoColumn) {
+		return i, err
 	}
-	if n, err := strconv.Atoi(name); err == nil && n >= 1 && n <= len(t.fields) {
+	if grown, err := t.Complete(ctx); err != nil {
+		return 0, err
+	} else if grown {
+		return t.find(name)
+	}
+	return i, err
+}
+
+func (t *Table) find(name string) (int, error) {
+	switch is := t.named[name]; {
+	case len(is) == 1:
+		return is[0], nil
+	case len(is) > 1:
+		return 0, fmt.Errorf("columns %d and %d are both called %.40q: use the number", is[0]+1, is[1]+1, name)
+	}
+	if n, err := strconv.Atoi(name); err == nil && n >= 1 && n <= len(t.columns) {
 		return n - 1, nil
 	}
 	var names []string
-	for _, f := range t.fields[:min(len(t.fields), 20)] {
+	for _, f := range t.columns[:min(len(t.columns), 20)] {
 		names = append(names, f.Name)
 	}
-	return 0, fmt.Errorf("no column %.40q; there are %d: %s", name, len(t.fields), strings.Join(names, ", "))
+	return 0, fmt.Errorf("%w %.40q; there are %d: %s", errNoColumn, name, len(t.columns), strings.Join(names, ", "))
 }
 
-// As is the type that a column is read with: as a number if it is to be one.
-func (t *Table) As(i int, number bool) column.Type {
-	switch {
-	case t.kinds != nil && number && t.widened[i] != column.Float64:
-		return t.kinds[i].numberType()
-	case t.kinds != nil && number:
-		return column.Float64
+// Complete finds the columns of all rows, which takes reading of JSON. It reports whether it has read some.
+func (t *Table) Complete(ctx context.Context) (grown bool, err error) {
+	for i, s := range t.sources {
+		read, err := s.complete(ctx)
+		if err != nil {
+			return false, err
+		}
+		if read {
+			grown = true
+			if err := t.unite(i, ""); err != nil {
+				return false, err
+			}
+		}
 	}
-	return cmp.Or(t.widened[i], t.fields[i].Type)
+	return grown, nil
 }
 
-// Retype has a column of text read as another type from now on.
-func (t *Table) Retype(i int, to column.Type) { t.widened[i] = to }
+// All says that all columns are wanted: from now on a column that is not known, which JSON may have, is a LateMember.
+func (t *Table) All() { t.all = true }
+
+// Force has a column read as Text, or Forced.
+func (t *Table) Force(i int, form Form) error {
+	c := &t.columns[i]
+	switch {
+	case t.typed:
+		return fmt.Errorf("the file says that column %s is %v", c.Name, c.Arrow)
+	case c.form != Key && c.form != form:
+		return fmt.Errorf("column %s is to be both text and a number", c.Name)
+	}
+	c.form = form
+	return nil
+}
+
+// Forced is the form that a column has by Force; Key if it has none.
+func (t *Table) Forced(i int) Form { return t.columns[i].form }
+
+// Read is a column as it is read.
+type Read struct {
+	Column int
+	Form   Form
+	// As is the type that is read; values that it does not have are null. None: the one that has all values.
+	As column.Type
+}
+
+// Reading is a column in a form, unless options or the type of the file say which form it has. What is equal is
+// the same column.
+func (t *Table) Reading(i int, form Form) Read {
+	switch {
+	case t.typed:
+		form = Key
+	case t.columns[i].form == Forced:
+		form = Forced
+	case t.columns[i].form == Text && form != Number && form != Present:
+		form = Text
+	}
+	return Read{Column: i, Form: form}
+}
+
+// TypeOf is the type of a column as it is read, as far as is known.
+func (t *Table) TypeOf(r Read) column.Type { return cmp.Or(t.typeOf(r), column.Bytes) }
+
+// typeOf is TypeOf; None for a column of text without values.
+func (t *Table) typeOf(r Read) column.Type {
+	switch c := &t.columns[r.Column]; {
+	case t.typed:
+		return c.Type
+	case r.As != column.None:
+		return r.As
+	default:
+		return r.Form.typ(c.kinds)
+	}
+}
+
+// Literal is how JSON has the values of a column, as it has been read, that are held as text: number if all are
+// numbers as JSON writes them, NaN and infinities excepted, bool if they are true and false, else nothing: they are strings.
+func (t *Table) Literal(i int, found *Literals) string {
+	c := &t.columns[i]
+	if t.typed || c.form == Text || c.strings.Load() || found.text {
+		return ""
+	}
+	return found.of
+}
 
 // Again reports whether the files can be read more than once.
 func (t *Table) Again() bool {
 	return !slices.ContainsFunc(t.sources, func(s source) bool { return !s.again() })
 }
 
-// Widen takes note of a value that a type did not have, so that all can be read again; false if
-// that is not possible.
-func (t *Table) Widen(w *Widening) bool {
-	if !t.Again() {
-		return false
+// Adapt takes note of a value that a type did not have, or of a column that was not known, so that the table can be
+// read again: nil. Another error stays, and so does one of files that cannot be read again.
+func (t *Table) Adapt(ctx context.Context, err error) error {
+	w, late := (*Widening)(nil), (*LateMember)(nil)
+	switch {
+	case !errors.As(err, &w) && !errors.As(err, &late) || !t.Again():
+		return err
+	case w != nil:
+		t.columns[w.Column].kinds |= w.of
+		return nil
 	}
-	t.widened[w.Column] = w.To
-	return true
+	if grown, failed := t.Complete(ctx); failed != nil || !grown {
+		return cmp.Or(failed, err)
+	}
+	return nil
 }
 
-// Batches reads columns by their numbers, each once; those that are to be numbers have a true in number. Rows come
-// in the order of the files. A Widening, or another error, comes with the last batch.
-func (t *Table) Batches(ctx context.Context, columns []int, number []bool) iter.Seq2[Batch, error] {
+// Batches reads columns, each once. Rows come in the order of the files. A Widening, a LateMember, or another error
+// comes with the last batch.
+func (t *Table) Batches(ctx context.Context, columns []Read) iter.Seq2[Batch, error] {
 	return func(yield func(Batch, error) bool) {
-		for _, s := range t.sources {
-			fields := s.fields()
+		for k, s := range t.sources {
 			want := make([]wanted, len(columns))
-			for i, c := range columns {
-				want[i] = wanted{name: t.fields[c].Name, index: c, field: place(fields, t.fields[c].Name)}
-				want[i].typ, want[i].number = t.As(c, number[i]), number[i]
+			for i, r := range columns {
+				c := &t.columns[r.Column]
+				want[i] = wanted{name: c.Name, index: r.Column, field: -1, seen: c.kinds, strings: c.strings}
+				if r.Column < len(t.at[k]) {
+					want[i].field = t.at[k][r.Column]
+				}
+				want[i].typ, want[i].form, want[i].fixed = t.typeOf(r), r.Form, r.As != column.None
 			}
-			for batch, err := range s.batches(ctx, want) {
+			for batch, err := range s.batches(ctx, want, t.all) {
 				read := t.read.Load()
 				batch.Bytes = int(read - t.told)
 				t.told = read

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 	"testing"
 	"testing/iotest"
@@ -25,22 +24,22 @@ func write(t testing.TB, name, text string) string {
 	return name
 }
 
-// all is the rows of all columns of a table, which is read again where that is possible.
-func all(t testing.TB, tab *Table, number bool) (rows [][]any, skipped int, err error) {
+// all is the rows of all columns of a table in a form, which is read again where that is necessary.
+func all(t testing.TB, tab *Table, form Form) (rows [][]any, skipped int, err error) {
 	t.Helper()
-	var columns []int
-	for i := range tab.Fields() {
-		columns = append(columns, i)
-	}
-	numbers := slices.Repeat([]bool{number}, len(columns))
+	tab.All()
 again:
 	for {
 		rows, skipped = nil, 0
-		for batch, err := range tab.Batches(t.Context(), columns, numbers) {
-			if w := (*Widening)(nil); errors.As(err, &w) && tab.Widen(w) {
-				continue again
-			}
+		var columns []Read
+		for i := range tab.Fields() {
+			columns = append(columns, tab.Reading(i, form))
+		}
+		for batch, err := range tab.Batches(t.Context(), columns) {
 			if err != nil {
+				if err = tab.Adapt(t.Context(), err); err == nil {
+					continue again
+				}
 				return rows, skipped, err
 			}
 			skipped += batch.Skipped
@@ -87,7 +86,7 @@ func TestCSV(t *testing.T) {
 		text string
 		want string // or an error
 	}{
-		{"types", Options{}, "n,f,b,s\n1,1.5,true,x\n-2,3,false,y\n", `n,f,b,s;1,1.5,true,"x";-2,3,false,"y"`},
+		{"types", Options{}, "n,f,b,s\n1,1.5,true,x\n-2,3,false,y\n", `n,f,b,s;1,"1.5",true,"x";-2,"3",false,"y"`},
 		{"no end", Options{}, "a,b\n1,2", "a,b;1,2"},
 		{"carriage returns", Options{}, "a,b\r\n1,2\r\n\r\n3,4\r\n", "a,b;1,2;3,4"},
 		{"byte order mark", Options{}, "\ufeffa,b\n1,2\n", "a,b;1,2"},
@@ -123,7 +122,10 @@ func TestCSV(t *testing.T) {
 		{"bad header", Options{}, "a\"b,c\n", "FILE:1: a quote in a field"},
 		{"no rows", Options{}, "\n\n", "FILE: no rows, and no names of columns"},
 		{"empty", Options{}, "", "FILE: no rows, and no names of columns"},
-		{"same names", Options{Header: HeaderYes}, "a,b,a\n1,2,3\n", `FILE: columns 1 and 3 are both called "a"`},
+		{"same names", Options{Header: HeaderYes}, "a,b,a\n1,2,3\n", "a,b,a;1,2,3"},
+		{"numbers by name", Options{Number: []string{"a", "2"}}, "a,b\n007,1.50\n+2,1\n", "a,b;7,1.5;2,1"},
+		{"text and number", Options{Number: []string{"a"}, Text: []string{"1"}}, "a,b\n1,2\n", "--number: column a is to be both text and a number"},
+		{"text of same names", Options{Header: HeaderYes, Text: []string{"a"}}, "a,b,a\n1,2,3\n", `--text: columns 1 and 3 are both called "a": use the number`},
 		{"unknown text", Options{Text: []string{"c"}}, "a,b\n1,2\n", `--text: no column "c"; there are 2: a, b`},
 	} {
 		for _, size := range []int{4, 16, 0} {
@@ -136,7 +138,7 @@ func TestCSV(t *testing.T) {
 				if err == nil {
 					defer tab.Close()
 					var rows [][]any
-					rows, _, err = all(t, tab, false)
+					rows, _, err = all(t, tab, Written)
 					got = show(tab, rows)
 				}
 				if err != nil {
@@ -157,7 +159,7 @@ func TestSkipBad(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		rows, skipped, err := all(t, tab, true)
+		rows, skipped, err := all(t, tab, Number)
 		if got := show(tab, rows); err != nil || got != "a,b;1,2;10,11" || skipped != 4 {
 			t.Errorf("%s, %d skipped, %v", got, skipped, err)
 		}
@@ -170,7 +172,7 @@ func TestNumberColumns(t *testing.T) {
 		"a\n1\n2\n":                  "a;1;2",
 		"a\n007\n+1\n":               "a;7;1",
 		"a\n1\n2.5\n":                "a;1;2.5",
-		"a\n1\n12345678901234567890": "a;1;1.2345678901234567e+19",
+		"a\n1\n12345678901234567890": "a;1;12345678901234567890",
 		"a\n\n1\nx\n":                `FILE:4: column a: "x" is no number`,
 		"a,b\nx,1\n":                 `FILE:2: column a: "x" is no number`,
 		"a,b\n,1\n":                  "a,b;<nil>,1",
@@ -180,7 +182,7 @@ func TestNumberColumns(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		rows, _, err := all(t, tab, true)
+		rows, _, err := all(t, tab, Number)
 		got := show(tab, rows)
 		if err != nil {
 			got = strings.ReplaceAll(err.Error(), name, "FILE")
@@ -200,34 +202,49 @@ func TestWidening(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	rows, _, err := all(t, tab, false)
-	if err != nil || len(rows) != 202 || fmt.Sprint(rows[0], rows[200], rows[201]) != "[1 true 1] [2.5 3 1] [x yes 1]" {
+	rows, _, err := all(t, tab, Written)
+	if err != nil || len(rows) != 202 || fmt.Sprint(rows[0], rows[200], rows[201]) != "[1 true 1] [2.5 3 1] [x yes 1]" || rows[0][2] != int64(1) || rows[0][0] != "1" {
 		t.Errorf("%v, %v", rows[max(0, len(rows)-2):], err)
 	}
 	if tab, err = Open(t.Context(), []string{Stdin}, strings.NewReader(text), opts); err != nil {
 		t.Fatal(err)
 	}
-	_, _, err = all(t, tab, false)
-	if want := `standard input:202: column a was int64 so far, and here is "2.5"; --text a reads it as text`; err == nil || err.Error() != want {
+	_, _, err = all(t, tab, Written)
+	if want := `standard input:202: column a was int64 so far, and here is "2.5"`; err == nil || !strings.HasPrefix(err.Error(), want) {
 		t.Errorf("%v", err)
 	}
 }
 
 func TestManyFiles(t *testing.T) {
-	a, b := write(t, "a.csv", "k,v\n1,x\n"), write(t, "b.csv", "v,k,more\ny,2.5,0\n")
+	a, b := write(t, "a.csv", "k,v\n1,x\n"), write(t, "b.csv", "v,k\ny,2.5\n")
 	tab, err := Open(t.Context(), []string{a, b, a}, nil, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
-	rows, _, err := all(t, tab, false)
-	if got := show(tab, rows); err != nil || got != `k,v;1,"x";2.5,"y";1,"x"` {
+	rows, _, err := all(t, tab, Written)
+	if got := show(tab, rows); err != nil || got != `k,v;"1","x";"2.5","y";"1","x"` {
 		t.Errorf("%s, %v", got, err)
 	}
-	if tab.Read() != int64(2*len("k,v\n1,x\n")+len("v,k,more\ny,2.5,0\n")+2*8+17) {
+	if tab.Read() != int64(2*len("k,v\n1,x\n")+len("v,k\ny,2.5\n")+2*8+10) {
 		t.Errorf("%d bytes read", tab.Read()) // each beginning twice
 	}
-	c := write(t, "c.csv", "v\nz\n")
-	if _, err = Open(t.Context(), []string{a, c}, nil, nil); err == nil || err.Error() != c+": no column k, which the first file has" {
+	for text, want := range map[string]string{
+		"v\nz\n":               "no column k, which " + a + " has",
+		"k,v,more\n1,2,3\n":    "column more, which " + a + " does not have",
+		"k,v,v\n1,2,3\n":       "column v, which " + a + " does not have",
+		"v,w\nz,y\n":           "no column k, which " + a + " has",
+		"1,2\n3,4\n":           "no columns k, v, which " + a + " has",
+		"k,v,a,b\n1,2,3,4\n":   "columns a, b, which " + a + " does not have",
+		"k,v,1,2,3,4,5,6\nx,y": "columns 1, 2, 3, 4, 5 and 1 more, which " + a + " does not have",
+	} {
+		c := write(t, "c.csv", text)
+		if _, err = Open(t.Context(), []string{a, c}, nil, &Options{Header: HeaderYes}); err == nil || err.Error() != c+": "+want {
+			t.Errorf("%q: %v, want %s", text, err, want)
+		}
+	}
+	// Without names, files have as many columns.
+	one, two := write(t, "1.csv", "1,2\n"), write(t, "2.csv", "3,4,5\n")
+	if _, err = Open(t.Context(), []string{one, two}, nil, nil); err == nil || err.Error() != two+": column 3, which "+one+" does not have" {
 		t.Errorf("%v", err)
 	}
 }
@@ -238,7 +255,7 @@ func TestFind(t *testing.T) {
 		t.Fatal(err)
 	}
 	for name, want := range map[string]int{"a": 0, "b": 1, "1": 2, "2": 1, "3": 2, "0": -1, "4": -1, "c": -1, "": -1} {
-		got, err := tab.Find(name)
+		got, err := tab.Find(t.Context(), name)
 		if err != nil {
 			got = -1
 		}
@@ -255,7 +272,7 @@ func TestHugeFields(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	rows, _, err := all(t, tab, false)
+	rows, _, err := all(t, tab, Written)
 	if err != nil || len(rows) != 2 || rows[0][1] != long || rows[1][1] != long+"\n\"\n" {
 		t.Errorf("%d rows, %v", len(rows), err)
 	}
@@ -276,14 +293,14 @@ func TestCompressedAndPiped(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		rows, _, err := all(t, tab, false)
+		rows, _, err := all(t, tab, Written)
 		if got := show(tab, rows); err != nil || got != want {
 			t.Errorf("file: %s, %v", got, err)
 		}
 		if tab, err = Open(t.Context(), []string{Stdin}, iotest.OneByteReader(strings.NewReader(packed)), nil); err != nil {
 			t.Fatal(err)
 		}
-		rows, _, err = all(t, tab, false)
+		rows, _, err = all(t, tab, Written)
 		if got := show(tab, rows); err != nil || got != want {
 			t.Errorf("stream: %s, %v", got, err)
 		}
@@ -292,7 +309,7 @@ func TestCompressedAndPiped(t *testing.T) {
 		}
 		name := write(t, "a", packed[:len(packed)-9])
 		if tab, err = Open(t.Context(), []string{name}, nil, nil); err == nil {
-			_, _, err = all(t, tab, false)
+			_, _, err = all(t, tab, Written)
 		}
 		if err == nil || !strings.HasPrefix(err.Error(), name+": ") {
 			t.Errorf("cut off: %v", err)
@@ -305,7 +322,7 @@ func TestReadErrors(t *testing.T) {
 	for _, before := range []string{"", "a,b\n1,2\n" + strings.Repeat("3,4\n", 1<<19)} {
 		tab, err := Open(t.Context(), []string{Stdin}, &failing{strings.NewReader(before), broken}, &Options{BlockSize: 1 << 16})
 		if err == nil {
-			_, _, err = all(t, tab, false)
+			_, _, err = all(t, tab, Written)
 		}
 		if !errors.Is(err, broken) || !strings.HasPrefix(err.Error(), "standard input: ") {
 			t.Errorf("%v", err)

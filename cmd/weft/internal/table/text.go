@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"io"
 	"iter"
-	"slices"
 	"strconv"
 )
 
@@ -20,6 +19,8 @@ type textSource struct {
 	header bool // the first row is one
 	names  []Field
 	looks  []kinds
+	index  map[string]int // of JSON: the field of a name
+	whole  bool           // all rows have been looked at for these
 
 	// Of a stream that cannot be read again: what is open.
 	stream *stream
@@ -30,6 +31,7 @@ type textSource struct {
 
 func (s *textSource) fields() []Field { return s.names }
 func (s *textSource) kinds() []kinds  { return s.looks }
+func (s *textSource) loose() bool     { return s.format == JSON }
 func (s *textSource) again() bool     { return s.in.regular }
 
 func (s *textSource) close() error {
@@ -71,7 +73,8 @@ func openText(ctx context.Context, in *input, r *stream, format Format, opts *Op
 		return nil, in.failed(err)
 	}
 	if format == JSON {
-		err = s.sampleJSON()
+		s.whole = s.rest.err == io.EOF
+		err = s.sampleJSON(ctx)
 	} else {
 		err = s.sampleCSV()
 	}
@@ -109,6 +112,7 @@ func (s *textSource) sampleCSV() error {
 	b := s.first.buf
 	var names []string
 	var row []kind
+	known := map[string]bool{}
 	header := true
 	scan := scanner{sep: s.sep}
 	scan.field = func(i int, f span) {
@@ -118,9 +122,10 @@ func (s *textSource) sampleCSV() error {
 			of = classifyText([]byte(text))
 		}
 		if s.looks == nil {
-			if text != "" && (of != kindText || slices.Contains(names, text)) {
+			if text != "" && (of != kindText || known[text]) {
 				header = false
 			}
+			known[text] = true
 			names = append(names, text)
 		}
 		row = append(row, of)
@@ -155,7 +160,7 @@ func (s *textSource) sampleCSV() error {
 	if s.names == nil {
 		return fmt.Errorf("%s: no rows, and no names of columns", display(s.in.name))
 	}
-	return s.finish()
+	return nil
 }
 
 // unquoted is the text of a field.
@@ -167,19 +172,7 @@ func unquoted(b []byte, f span) string {
 	return string(text)
 }
 
-// finish gives columns their types, and wants their names to differ.
-func (s *textSource) finish() error {
-	for i := range s.names {
-		s.names[i].Type = s.looks[i].typ()
-		if at := place(s.names, s.names[i].Name); at < i {
-			return fmt.Errorf("%s: columns %d and %d are both called %.40q; with --header no they have numbers",
-				display(s.in.name), at+1, i+1, s.names[i].Name)
-		}
-	}
-	return nil
-}
-
-func (s *textSource) batches(ctx context.Context, columns []wanted) iter.Seq2[Batch, error] {
+func (s *textSource) batches(ctx context.Context, columns []wanted, all bool) iter.Seq2[Batch, error] {
 	return func(yield func(Batch, error) bool) {
 		src := s.rest
 		if s.in.regular {
@@ -196,8 +189,8 @@ func (s *textSource) batches(ctx context.Context, columns []wanted) iter.Seq2[Ba
 		}
 		s.done = true
 		headed := &headless{blocks: src, first: s.first, skip: s.header, sep: s.sep}
-		for batch, err := range parallel(ctx, headed, s.opts.Workers, func() parser { return s.parser(columns) }) {
-			if row := (*RowError)(nil); err != nil && !errors.As(err, &row) && !errors.As(err, new(*Widening)) && ctx.Err() == nil {
+		for batch, err := range parallel(ctx, headed, s.opts.Workers, func() parser { return s.parser(columns, all) }) {
+			if row := (*RowError)(nil); err != nil && !errors.As(err, &row) && !adaptable(err) && ctx.Err() == nil {
 				err = s.in.failed(err)
 			}
 			if !yield(batch, err) {
@@ -207,9 +200,14 @@ func (s *textSource) batches(ctx context.Context, columns []wanted) iter.Seq2[Ba
 	}
 }
 
-func (s *textSource) parser(columns []wanted) parser {
+// adaptable reports whether an error is one of [Table.Adapt].
+func adaptable(err error) bool {
+	return errors.As(err, new(*Widening)) || errors.As(err, new(*LateMember))
+}
+
+func (s *textSource) parser(columns []wanted, all bool) parser {
 	if s.format == JSON {
-		return newJSONParser(display(s.in.name), s.opts, columns)
+		return newJSONParser(display(s.in.name), s.opts, columns, s.names, all)
 	}
 	return newCSVParser(display(s.in.name), s.sep, len(s.names), s.opts, columns)
 }

@@ -68,11 +68,11 @@ func copied(t testing.TB, text []byte, to func(fields []Field) (Writer, error)) 
 	if err != nil {
 		return err
 	}
-	var columns []int
+	var columns []Read
 	for i := range tab.Fields() {
-		columns = append(columns, i)
+		columns = append(columns, tab.Reading(i, Written))
 	}
-	for batch, err := range tab.Batches(t.Context(), columns, make([]bool, len(columns))) {
+	for batch, err := range tab.Batches(t.Context(), columns) {
 		if err != nil {
 			return err
 		}
@@ -129,7 +129,7 @@ func TestNestedColumns(t *testing.T) {
 			t.Fatal(err)
 		}
 		got := ""
-		for _, err := range tab.Batches(t.Context(), []int{columns}, []bool{false}) {
+		for _, err := range tab.Batches(t.Context(), []Read{tab.Reading(columns, Key)}) {
 			if err != nil {
 				got = err.Error()
 			}

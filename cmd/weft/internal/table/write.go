@@ -2,6 +2,7 @@ package table
 
 import (
 	"bufio"
+	"cmp"
 	"encoding/base64"
 	"encoding/json"
 	"fmt"
@@ -32,13 +33,14 @@ type Writer interface {
 // cells are the values of a column as text.
 type cells struct {
 	c       column.Column
+	literal bool               // text may be a number, true or false in JSON
 	strings func(i int) string // of types with a meaning; nil: the values are what they are
 }
 
 // cellsOf are the values of a field.
 func cellsOf(c column.Column, f Field) (cells, error) {
 	if f.Arrow == nil || plain(f) {
-		return cells{c: c}, nil
+		return cells{c: c, literal: f.Literal != ""}, nil
 	}
 	arr, err := arrow.Array(c, f.Arrow)
 	if err != nil {
@@ -241,6 +243,9 @@ func (c *cells) appendJSON(b []byte, i int) []byte {
 		return appendString(b, []byte(c.strings(i)))
 	case c.c.Type() == column.Bytes:
 		v := c.c.Bytes(i)
+		if c.literal && isLiteral(v) {
+			return append(b, v...)
+		}
 		if utf8.Valid(v) {
 			return appendString(b, v)
 		}
@@ -257,6 +262,70 @@ func (c *cells) appendJSON(b []byte, i int) []byte {
 		}
 	}
 	return c.append(b, i)
+}
+
+// isLiteral reports whether text is a number of JSON, true or false.
+func isLiteral(b []byte) bool {
+	return isNumber(b) || string(b) == "true" || string(b) == "false"
+}
+
+// isNumber reports whether text is a number of JSON.
+func isNumber(b []byte) bool {
+	if len(b) == 0 || b[0] != '-' && b[0]-'0' > 9 {
+		return false
+	}
+	s := jsonScanner{b: b}
+	return s.number() == nil && s.at == len(b)
+}
+
+// Literals finds out for [Table.Literal] what values of a column look like in JSON.
+type Literals struct {
+	of   string // number, bool, or nothing yet
+	text bool   // there are others
+}
+
+// Add adds the values of a part of the column.
+func (l *Literals) Add(c column.Column) {
+	if c.Type() != column.Bytes {
+		l.text = true
+	}
+	for i := 0; i < c.Len() && !l.text; i++ {
+		if c.Null(i) {
+			continue
+		}
+		v, of := c.Bytes(i), ""
+		if isNumber(v) {
+			of = "number"
+		} else if isLiteral(v) {
+			of = "bool"
+		} else if _, word := parseWord(v); !word {
+			l.text = true
+		}
+		l.text = l.text || of != "" && l.of != "" && of != l.of
+		l.of = cmp.Or(l.of, of)
+	}
+}
+
+// Unique makes the names of fields differ: of those that are called the same, the second is called NAME_2, and so
+// on, where no other is called so.
+func Unique(fields []Field) {
+	taken := make(map[string]bool, len(fields))
+	for _, f := range fields {
+		taken[f.Name] = true
+	}
+	last := map[string]int{} // the number of the last of a name
+	for i := range fields {
+		name := fields[i].Name
+		n := last[name] + 1
+		if n > 1 {
+			for taken[fmt.Sprintf("%s_%d", name, n)] {
+				n++
+			}
+			fields[i].Name = fmt.Sprintf("%s_%d", name, n)
+			taken[fields[i].Name] = true
+		}
+		last[name] = n
+	}
 }
 
 // appendString appends a JSON string of valid UTF-8.
@@ -300,7 +369,7 @@ func NewAligned(w io.Writer, fields []Field, print func(string) string) Writer {
 	var configs []pretty.ColumnConfig
 	for i, f := range fields {
 		head = append(head, print(f.Name))
-		if f.Type.Integer() || f.Type.Float() {
+		if f.Type.Integer() || f.Type.Float() || f.Literal == "number" {
 			configs = append(configs, pretty.ColumnConfig{Number: i + 1, Align: text.AlignRight, AlignHeader: text.AlignRight})
 		}
 	}
