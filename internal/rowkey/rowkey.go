@@ -21,7 +21,7 @@ import (
 )
 
 // MaxColumns is how many columns a row may have.
-const MaxColumns = 1 << 12
+const MaxColumns = 1 << 20
 
 // Codec makes byte strings of rows whose columns have certain types.
 type Codec struct {
