@@ -145,7 +145,12 @@ func (o *groupOptions) run(j *tableJob, t *table.Table, aggs []aggregate) error 
 		return err
 	}
 	if _, err := o.sorts(gr.fields); err != nil {
-		return err
+		// It may be a member that comes later.
+		grown, failed := t.Complete(j.ctx)
+		if grown {
+			return o.run(j, t, aggs)
+		}
+		return cmp.Or(failed, err)
 	}
 	g, err := group.New(j.dev, gr.aggs, &group.Options{SkipNulls: o.skipNulls, MaxBytes: int64(j.memory)})
 	if err != nil {

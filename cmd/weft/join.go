@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -176,23 +177,27 @@ func (o *joinOptions) open(j *tableJob) (left, right *side, err error) {
 	return left, right, nil
 }
 
-// force has columns read in a form, in each file that has them.
+// force has columns read in a form, in each file of text that has them.
 func (o *joinOptions) force(j *tableJob, flag string, names []string, form table.Form, sides []*side) error {
 	for _, name := range names {
 		var failed error
 		done := false
 		for i, s := range sides {
 			c, err := s.Find(j.ctx, name)
+			found := !errors.Is(err, table.ErrNoColumn)
 			if err == nil {
 				err = s.Force(c, form)
 			}
 			done = done || err == nil
 			if err != nil {
-				failed = fmt.Errorf("%s: %s: %w", flag, displayName(o.names[i]), err)
+				failed = fmt.Errorf("%s: %w", displayName(o.names[i]), err)
+			}
+			if err != nil && found && !s.Typed() {
+				return fmt.Errorf("%s %s: %w", flag, name, failed)
 			}
 		}
 		if !done {
-			return failed
+			return fmt.Errorf("%s %s: neither file has such a column of text: %w", flag, name, failed)
 		}
 	}
 	return nil
@@ -460,7 +465,12 @@ func (o *joinOptions) join(j *tableJob, left, right *side) (from *side, err erro
 		return nil, err
 	}
 	if _, err := o.sorts(fieldsOf(result)); err != nil {
-		return nil, err
+		// It may be a member that comes later.
+		grown, failed := right.Complete(j.ctx)
+		if grown {
+			return o.join(j, left, right)
+		}
+		return nil, cmp.Or(failed, err)
 	}
 	o.use(j, left, right, result)
 	held, err := o.hold(j, right)

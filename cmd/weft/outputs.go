@@ -24,7 +24,7 @@ func (a *app) plan(inputs ...string) (*outfile.Plan, error) {
 
 // The kinds of files that verbs write.
 var (
-	parquetKind = outfile.Kind{Name: "a Parquet file that weft has written", Is: table.Written}
+	parquetKind = outfile.Kind{Name: "a Parquet file that weft has written", Is: table.WrittenByWeft}
 	svgKind     = outfile.Kind{Name: "an SVG image", Is: contains("<svg")}
 	htmlKind    = outfile.Kind{Name: "an HTML page", Is: contains("<!doctype html")}
 )

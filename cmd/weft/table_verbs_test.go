@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"cmp"
 	"compress/gzip"
 	"context"
 	"encoding/json"
@@ -49,6 +50,7 @@ func TestTables(t *testing.T) {
 	o, c := tableFile(t, "o.csv", orders), tableFile(t, "c.jsonl", customers)
 	ids := tableFile(t, "ids.csv", "id,x\n1,a\n3,b\n3,c\n9,d\n")
 	wide, nans := tableFile(t, "wide.csv", "k,w\n9007199254740992,A\n0.5,B\n"), tableFile(t, "nans.csv", "k,w\nNaN,N\n0.0,Z\n")
+	wide2 := tableFile(t, "wide2.csv", "a,w\n1,3\n")
 	same := tableFile(t, "same.csv", "b,a,b_right\n1,4,5\n")
 	for _, tt := range []struct {
 		args  string // o, c, ids are files
@@ -109,7 +111,9 @@ func TestTables(t *testing.T) {
 		{"join --on k=id --columns k,x --number k --csv - ids", "k\n3.0\n01\n1e0\n2.5\n", "k,x\n3,b\n3,c\n1,a\n1,a\n"},
 		{"join --on id --kind anti --csv - ids", "id\n1\n01\nx\n-0\n3.0\n", "id\n01\nx\n-0\n3.0\n"},
 		{"join --on k --kind left --csv - nans", "k\n-nan\n-0.0\n0\n", "k,w\n-nan,N\n-0.0,Z\n0,\n"},
-		{"join --on b --csv - same", "b,a,b_right\n1,2,3\n", "b,a,b_right,a_right,b_right_2\n1,2,3,4,5\n"},
+		{"join --on b --csv - same", "b,a,b_right\n1,2,3\n", "b,a,b_right,a_right,b_right_right\n1,2,3,4,5\n"},
+		{"join --on x=a --csv - same", "x,b,b_right\n4,2,3\n", "x,b,b_right,b_right_2,b_right_right\n4,2,3,1,5\n"},
+		{"join --on 1=a --header yes --columns 2,x_2,x_2,w --csv - wide2", "x,x\n1,2\n", "x_2,x_2_2,x_2_3,w\n2,2,2,3\n"},
 		{"join --on id --sort x --columns x --csv - ids", "id\n77\n", "x\n"},
 		{"join --on id,customer=x --columns id --csv o ids", "", "id\n"},
 		{"join --on id --columns id,x --csv - ids", "id\n1\n3.0\nzzz\n", "id,x\n1,a\n"},
@@ -117,7 +121,7 @@ func TestTables(t *testing.T) {
 		t.Run(tt.args+" "+tt.stdin, func(t *testing.T) {
 			args := strings.Fields(tt.args)
 			for i, arg := range args[1:] {
-				if name, ok := map[string]string{"o": o, "c": c, "ids": ids, "wide": wide, "nans": nans, "same": same}[arg]; ok {
+				if name, ok := map[string]string{"o": o, "c": c, "ids": ids, "wide": wide, "nans": nans, "same": same, "wide2": wide2}[arg]; ok {
 					args[i+1] = name
 				}
 			}
@@ -135,6 +139,7 @@ func TestTables(t *testing.T) {
 func TestTableErrors(t *testing.T) {
 	o, ids := tableFile(t, "o.csv", orders), tableFile(t, "ids.csv", "id,x\n1,a\n")
 	parquet, arrow := tableFile(t, "cut.parquet", "PAR1\n"), tableFile(t, "cut.arrow", "ARROW1\n")
+	typed, floats := parquetOf(t, orders), parquetOf(t, "f,n\n0.5,1\n1,2\n")
 	dir := t.TempDir()
 	for _, tt := range []struct {
 		args   string
@@ -180,13 +185,29 @@ func TestTableErrors(t *testing.T) {
 		{"join --on id --sort y o ids", "", exitFailed, "join: --sort y: the result has no such column"},
 		{"join --on id --sort x --columns id o ids", "", exitFailed, "--sort x: the result has no such column"},
 		{"join --on id --sort id --memory 64B - ids", "id\n" + strings.Repeat("1\n", 100), exitFailed, "--memory 64 is not enough for the result, which is to be sorted"},
-		{"join --on id --text y o ids", "", exitFailed, `--text: neither file has a column "y"`},
+		{"join --on id --text y o ids", "", exitFailed, `--text y: neither file has such a column of text: `},
+		{"join --on id --number y o ids", "", exitFailed, `--number y: neither file has such a column of text: `},
+		{"join --on id --header yes --text b - ids", "id,b,b\n1,2,3\n", exitFailed, `--text b: standard input: columns 2 and 3 are both called "b": use the number`},
+		{"join --on b --header yes - ids", "id,b,b\n1,2,3\n", exitFailed, `--on b: standard input: columns 2 and 3 are both called "b": use the number`},
+		{"join --on id --header yes --columns b - ids", "id,b,b\n1,2,3\n", exitFailed, `--columns: columns 2 and 3 of a file are both called "b": use the number in the result`},
+		{"join --on id=x --number id --text x o ids", "", exitFailed, `column id is to be text, and x in the other file a number`},
+		{"group --by b --header yes -", "id,b,b\n1,2,3\n", exitFailed, `--by: columns 2 and 3 are both called "b": use the number`},
+		{"group --by id --agg max:b --header yes -", "id,b,b\n1,2,3\n", exitFailed, `--agg max:b: columns 2 and 3 are both called "b": use the number`},
+		{"group --by k --agg max:v -", "k,v\na,9\na,x\n", exitFailed, `group: standard input:3: column v: "x" is no number, and other values of the column are; --text v`},
+		{"group --by k --agg sum:v -", "k,v\na,9007199254740993\na,.5\n", exitFailed, `standard input:2: column v: "9007199254740993" and other values of the column fit neither 64-bit integers nor float64; --number v`},
+		{"group --by k --agg sum:v -", "k,v\na,18446744073709551615\na,1\n", exitFailed, `sum:v does not fit 64 bits in the group of ("a")`},
+		{"group --by k --number k -", "k,v\n1,9\nx,10\n", exitFailed, `standard input:3: column k: "x" is no number`},
+		{"group --by k --number k --text k o", "", exitUsage, `--text and --number exclude each other, and both have "k"`},
+		{"group --by id --number id o.parquet", "", exitFailed, `--number: the file says that column id is int64`},
+		{"group --by id --text id o.parquet", "", exitFailed, `--text: the file says that column id is int64`},
+		{"join --on amount=f - f.parquet", "amount\n1\n", exitFailed, `column amount is text, and f in the right file is float64; --number compares both by value`},
+		{"join --on f=amount f.parquet -", "amount\n1\n", exitFailed, `column f is float64, and amount in the right file is text; --number compares both by value`},
 		{"group --by a --device cuda:99 -", "a\n1\n", exitFailed, "cuda:99"},
 	} {
 		t.Run(tt.args, func(t *testing.T) {
 			args := strings.Fields(tt.args)
 			for i, arg := range args[1:] {
-				if name, ok := map[string]string{"o": o, "ids": ids, "cut.parquet": parquet, "cut.arrow": arrow}[arg]; ok {
+				if name, ok := map[string]string{"o": o, "ids": ids, "cut.parquet": parquet, "cut.arrow": arrow, "o.parquet": typed, "f.parquet": floats}[arg]; ok {
 					args[i+1] = name
 				}
 			}
@@ -195,6 +216,120 @@ func TestTableErrors(t *testing.T) {
 				t.Errorf("exit status %d, prints %q, says %q, want %q", status, stdout, stderr, tt.want)
 			}
 		})
+	}
+}
+
+// parquetOf is a file of the rows of CSV whose column f, if there is one, is float64.
+func parquetOf(t *testing.T, csv string) string {
+	t.Helper()
+	name := filepath.Join(t.TempDir(), "a.parquet")
+	args := []string{"distinct", "--parquet", name, "-"}
+	if strings.HasPrefix(csv, "f,") {
+		args = append(args, "--number", "f")
+	}
+	if _, stderr, status := runWeft(t, csv, args...); status != exitOK {
+		t.Fatal(stderr)
+	}
+	return name
+}
+
+// Text is compared with columns that have types as what these hold, on either side.
+func TestJoinTypes(t *testing.T) {
+	typed := parquetOf(t, "f,i,b,s\n0.5,7,true,7\n1,-1,false,x\n1e300,0,true,NaN\n")
+	text := tableFile(t, "t.csv", "k,n\n7,1\n007,2\n7.0,3\ntrue,4\nTrue,5\nx,6\nnan,7\nNaN,8\n-0,9\n-1,10\n")
+	for on, want := range map[string]string{"i": "1 9 10", "b": "4", "s": "1 6 8"} {
+		for _, args := range [][]string{{"--on", "k=" + on, text, typed}, {"--on", on + "=k", typed, text}} {
+			stdout, stderr, status := runWeft(t, "", append([]string{"join", "--columns", "n", "--csv"}, args...)...)
+			lines := strings.Fields(stdout)
+			if status != exitOK || len(lines) == 0 {
+				t.Fatal(stderr)
+			}
+			rows := map[string]bool{}
+			for _, line := range lines[1:] {
+				rows[line] = true
+			}
+			for _, n := range strings.Fields(want) {
+				if !rows[n] {
+					t.Errorf("%v: row %s matches nothing: %q", args, n, stdout)
+				}
+				delete(rows, n)
+			}
+			if len(rows) > 0 {
+				t.Errorf("%v: %v match, too", args, rows)
+			}
+		}
+	}
+	// Floats by --number only, whatever the side.
+	numbers := tableFile(t, "n.csv", "k,n\n.50,1\n1,2\n1.0,3\n2,4\n1e300,5\n")
+	for _, args := range [][]string{{"--on", "k=f", numbers, typed}, {"--on", "f=k", typed, numbers}} {
+		stdout, stderr, _ := runWeft(t, "", append([]string{"join", "--columns", "n", "--sort", "n", "--csv", "--number", "k"}, args...)...)
+		if stdout != "n\n1\n2\n3\n5\n" {
+			t.Errorf("%v: %q, %s", args, stdout, stderr)
+		}
+	}
+}
+
+// JSON has numbers as they were written, and strings where they were strings.
+func TestLiterals(t *testing.T) {
+	one := tableFile(t, "one.csv", "k\n1\n1.0\n")
+	ids := tableFile(t, "ids.jsonl", `{"id":1,"x":1.50,"s":"1"}`+"\n"+`{"id":2,"x":-2e5,"s":"2"}`+"\n")
+	for _, tt := range []struct{ args, stdin, want string }{
+		{"distinct", "k\n1.10\n1e5\n123456789012345678901\n", `[{"k":1.10},{"k":1e5},{"k":123456789012345678901}]`},
+		{"distinct", "k\n1.10\nnan\n-inf\n", `[{"k":1.10},{"k":"NaN"},{"k":"-inf"}]`},
+		{"distinct", "k\n1.10\n007\n", `[{"k":"1.10"},{"k":"007"}]`},
+		{"distinct", "k\n1\n.5\n", `[{"k":"1"},{"k":".5"}]`},
+		{"distinct", "k\ntrue\nTrue\n", `[{"k":"true"},{"k":"True"}]`},
+		{"distinct", "k\ntrue\nfalse\n", `[{"k":true},{"k":false}]`},
+		{"distinct --text k", "k\n1.5\n", `[{"k":"1.5"}]`},
+		{"distinct", `{"k":"1.5"}`, `[{"k":"1.5"}]`},
+		{"distinct", `{"k":1}` + "\n" + `{"k":"2"}`, `[{"k":"1"},{"k":"2"}]`},
+		{"distinct", `{"k":1.50}` + "\n" + `{"k":null}`, `[{"k":1.50},{"k":null}]`},
+		{"group --by k --agg first:k,last:v,max:v", "k,v\n1,2.50\n", `[{"k":1,"first:k":1,"last:v":2.50,"max:v":2.5}]`},
+		{"join --on k one", "k,v\n1,2.50\n2,x\n", `[{"k":1,"v":"2.50"}]`},
+		{"join --on k --columns v one", "k,v\n1,2.50\n2,7\n", `[{"v":2.50}]`},
+		{"join --on k=id --kind left --columns k,x,s ids", "k\n1\n2\n3\n", `[{"k":1,"x":1.50,"s":"1"},{"k":2,"x":-2e5,"s":"2"},{"k":3,"x":null,"s":null}]`},
+	} {
+		args := strings.Fields(tt.args)
+		files := []string{tableFile(t, "in", tt.stdin)}
+		switch args[len(args)-1] {
+		case "one":
+			args, files = args[:len(args)-1], append(files, one)
+		case "ids":
+			args, files = args[:len(args)-1], append(files, ids)
+		}
+		stdout, stderr, _ := runWeft(t, "", append(append(args, "--json"), files...)...)
+		rows, _, _ := strings.Cut(strings.TrimPrefix(stdout, `{"rows":`), "\n],")
+		if got := strings.ReplaceAll(rows, "\n", "") + "]"; got != tt.want {
+			t.Errorf("%s of %q prints %s, want %s; %s", tt.args, tt.stdin, got, tt.want, stderr)
+		}
+	}
+}
+
+// Members that come after the first MiB are columns.
+func TestLateMembersOfVerbs(t *testing.T) {
+	pad := strings.Repeat(`{"a":1,"pad":"`+strings.Repeat("x", 200)+`"}`+"\n", 6000)
+	late := tableFile(t, "late.jsonl", pad+`{"a":1,"late":7}`+"\n"+`{"a":1,"late":8,"later":1}`+"\n")
+	right := tableFile(t, "r.csv", "a,z\n1,y\n")
+	for args, want := range map[string]string{
+		"distinct --count L":                                                     "3\n",
+		"distinct --sort late --top 1 --csv L":                                   "a,pad,late,later\n1,,7,\n",
+		"group --by late --csv --skip-nulls L":                                   "late,count\n7,1\n8,1\n",
+		"group --by a --agg sum:later --csv L":                                   "a,sum:later\n1,1\n",
+		"join --on a --columns late --csv --sort late --top 1 L R":               "late\n7\n",
+		"join --on a --sort later --top 1 --csv L R":                             "a,pad,late,later,z\n1,,8,1,y\n",
+		"join --on a --sort later --top 1 --csv R L":                             "a,z,pad,late,later\n1,y,,8,1\n",
+		"join --on a=later --kind semi --columns z --csv R L":                    "z\ny\n",
+		"join --on a --kind anti --columns late,a --csv L R":                     "late,a\n",
+		"join --on a --number late --columns late --sort late --top 2 --csv L R": "late\n7\n8\n",
+	} {
+		fields := strings.Fields(args)
+		for i, f := range fields {
+			fields[i] = cmp.Or(map[string]string{"L": late, "R": right}[f], f)
+		}
+		stdout, stderr, status := runWeft(t, "", fields...)
+		if status != exitOK || stdout != want {
+			t.Errorf("%s: exit status %d, prints %.200q, want %q; %s", args, status, stdout, want, stderr)
+		}
 	}
 }
 

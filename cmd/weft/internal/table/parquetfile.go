@@ -10,9 +10,9 @@ import (
 // createdBy is what Parquet files of this command say of their origin.
 const createdBy = "weft"
 
-// Written reports whether a file is a whole Parquet file of this command. Only such a file is an earlier output:
+// WrittenByWeft reports whether a file is a whole Parquet file of this command. Only such a file is an earlier output:
 // others may be the inputs of a command line whose output was forgotten.
-func Written(f *os.File) (is bool) {
+func WrittenByWeft(f *os.File) (is bool) {
 	defer func() {
 		if recover() != nil { // arrow-go panics on some damaged files
 			is = false

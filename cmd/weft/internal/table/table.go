@@ -209,13 +209,14 @@ func (t *Table) Fields() []Field {
 // Typed reports whether the files say which types their columns have.
 func (t *Table) Typed() bool { return t.typed }
 
-var errNoColumn = errors.New("no column")
+// ErrNoColumn is the error of a name that no column has.
+var ErrNoColumn = errors.New("no column")
 
 // Find is the column of a name, or of a number from 1 on that is no name. It reads JSON to its end, if the column is
 // not among those that are known.
 func (t *Table) Find(ctx context.Context, name string) (int, error) {
 	i, err := t.find(name)
-	if !errors.Is(err, errNoColumn) {
+	if !errors.Is(err, ErrNoColumn) {
 		return i, err
 	}
 	if grown, err := t.Complete(ctx); err != nil {
@@ -240,7 +241,7 @@ func (t *Table) find(name string) (int, error) {
 	for _, f := range t.columns[:min(len(t.columns), 20)] {
 		names = append(names, f.Name)
 	}
-	return 0, fmt.Errorf("%w %.40q; there are %d: %s", errNoColumn, name, len(t.columns), strings.Join(names, ", "))
+	return 0, fmt.Errorf("%w %.40q; there are %d: %s", ErrNoColumn, name, len(t.columns), strings.Join(names, ", "))
 }
 
 // Complete finds the columns of all rows, which takes reading of JSON. It reports whether it has read some.
