@@ -212,7 +212,7 @@ func (o *groupOptions) plan(j *tableJob, t *table.Table, aggs []aggregate) (*gro
 	gr := &grouping{}
 	for _, c := range keys {
 		gr.keys = append(gr.keys, gr.add(t.Reading(c, table.Key)))
-		gr.fields = append(gr.fields, table.Field{Name: fields[c].Name, Arrow: fields[c].Arrow})
+		gr.fields = append(gr.fields, table.Field{Name: fields[c].Name, Arrow: fields[c].Arrow, Text: fields[c].Text})
 		gr.from = append(gr.from, c)
 	}
 	for i, agg := range aggs {
@@ -227,7 +227,7 @@ func (o *groupOptions) plan(j *tableJob, t *table.Table, aggs []aggregate) (*gro
 		}
 		form, from := forms[agg.of], -1
 		if form == table.Extreme || form == table.Written {
-			f.Arrow, from = fields[c].Arrow, c
+			f.Arrow, f.Text, from = fields[c].Arrow, fields[c].Text, c
 		}
 		gr.aggs = append(gr.aggs, group.Aggregate{Func: agg.of, Column: len(gr.values)})
 		gr.values = append(gr.values, gr.add(t.Reading(c, form)))

@@ -307,6 +307,12 @@ func (o *tableOutput) close(summary any) error {
 
 // writer begins the output.
 func (j *tableJob) writer(fields []table.Field) (*tableOutput, error) {
+	if j.json {
+		for i := range fields {
+			fields[i].Name = strings.ToValidUTF8(fields[i].Name, "\ufffd")
+		}
+		table.Unique(fields)
+	}
 	for _, f := range fields {
 		name := f.Type.String()
 		switch {
@@ -372,7 +378,7 @@ func (f *tableFlags) sorts(fields []table.Field) (by []table.Sort, err error) {
 				return nil, fmt.Errorf("--sort %s: %w", name, err)
 			}
 		}
-		by = append(by, table.Sort{Column: at, Descending: descending})
+		by = append(by, table.Sort{Column: at, Descending: descending, Text: fields[at].Text})
 	}
 	return by, nil
 }

@@ -82,6 +82,8 @@ type Field struct {
 	Type column.Type
 	// Arrow is the type of a file that has types; nil for text.
 	Arrow arrow.DataType
+	// Text says that text is ordered by its bytes, also where it is numbers: it has that type, or is to have it.
+	Text bool
 	// Literal is how JSON has values that are held as text: see [Table.Literal].
 	Literal string
 }

@@ -158,10 +158,11 @@ func Size(c column.Column) int64 {
 type Sort struct {
 	Column     int
 	Descending bool
+	Text       bool // by bytes, also where text is numbers
 }
 
 // Order is the numbers of the rows of columns in an order: equal ones as they come, nulls and NaN last
-// whatever the direction. Text that is numbers comes first, by value, then NaN, then other text by its bytes; numbers
+// whatever the direction. Text that is numbers comes first, by value, then NaN, then other text by its bytes. Numbers
 // of one value that are spelled otherwise are in the order of their bytes.
 func Order(columns []column.Column, by []Sort) []uint32 {
 	n := 0
@@ -177,7 +178,7 @@ func Order(columns []column.Column, by []Sort) []uint32 {
 	}
 	var compares []func(a, b int) int
 	for _, s := range by {
-		compares = append(compares, comparison(columns[s.Column], s.Descending))
+		compares = append(compares, comparison(columns[s.Column], s))
 	}
 	slices.SortFunc(rows, func(a, b uint32) int {
 		for _, c := range compares {
@@ -191,15 +192,18 @@ func Order(columns []column.Column, by []Sort) []uint32 {
 }
 
 // comparison compares two rows of a column.
-func comparison(c column.Column, descending bool) func(a, b int) int {
+func comparison(c column.Column, by Sort) func(a, b int) int {
 	sign := 1
-	if descending {
+	if by.Descending {
 		sign = -1
 	}
 	last := func(i int) int { return btoi(c.Null(i)) }
-	var compare func(a, b int) int
+	compare := func(a, b int) int { return bytes.Compare(c.Bytes(a), c.Bytes(b)) }
 	switch c.Type() {
 	case column.Bytes:
+		if by.Text {
+			break
+		}
 		texts := make([]sortedText, c.Len())
 		for i := range texts {
 			texts[i] = sortedTextOf(c, i)

@@ -202,6 +202,7 @@ func (t *Table) Fields() []Field {
 	fields := make([]Field, len(t.columns))
 	for i := range t.columns {
 		fields[i] = t.columns[i].Field
+		fields[i].Text = t.typed || t.columns[i].form == Text
 	}
 	return fields
 }

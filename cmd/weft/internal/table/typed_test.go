@@ -208,6 +208,7 @@ func TestOrder(t *testing.T) {
 		{nulls(column.Of([]float64{nan, 0, 2, -1}), true, false, true, true), []uint32{3, 2, 0, 1}, []uint32{2, 3, 0, 1}},
 		{column.Of([]float32{2, float32(nan), 1}), []uint32{2, 0, 1}, []uint32{0, 2, 1}},
 		{column.OfStrings([]string{"b", "", "ab"}), []uint32{1, 2, 0}, []uint32{0, 2, 1}},
+		{column.OfStrings([]string{"b", "9", "10"}), []uint32{1, 2, 0}, []uint32{2, 1, 0}},
 		{column.Of([]bool{true, false}), []uint32{1, 0}, []uint32{0, 1}},
 		{column.Of([]uint8{200, 3}), []uint32{1, 0}, []uint32{0, 1}},
 	} {
@@ -216,13 +217,16 @@ func TestOrder(t *testing.T) {
 			if descending {
 				want = tt.down
 			}
-			if got := Order([]column.Column{tt.c}, []Sort{{0, descending}}); !slices.Equal(got, want) {
+			if got := Order([]column.Column{tt.c}, []Sort{{0, descending, false}}); !slices.Equal(got, want) {
 				t.Errorf("%v, descending %v: %v, want %v", tt.c.Type(), descending, got, want)
 			}
 		}
 	}
+	if got := Order([]column.Column{column.OfStrings([]string{"9", "b", "10"})}, []Sort{{0, false, true}}); !slices.Equal(got, []uint32{2, 0, 1}) {
+		t.Errorf("by bytes: %v", got)
+	}
 	few, other := column.Of([]uint8{2, 1, 2, 1, 2}), column.Of([]int16{0, 3, 1, 3, 0})
-	if got := Order([]column.Column{few, other}, []Sort{{0, true}, {1, false}}); !slices.Equal(got, []uint32{0, 4, 2, 1, 3}) {
+	if got := Order([]column.Column{few, other}, []Sort{{0, true, false}, {1, false, false}}); !slices.Equal(got, []uint32{0, 4, 2, 1, 3}) {
 		t.Errorf("by two columns: %v", got)
 	}
 }
