@@ -38,13 +38,13 @@ func readForms(t testing.TB, tab *Table, reads []Read) ([]string, error) {
 			continue
 		}
 		for i, r := range reads {
-			text := tab.TypeOf(r).String()
+			text := []byte(tab.TypeOf(r).String())
 			for _, c := range parts[i] {
 				for row := range c.Len() {
-					text += fmt.Sprintf(" %v", c.Any(row))
+					text = fmt.Appendf(text, " %v", c.Any(row))
 				}
 			}
-			out = append(out, text)
+			out = append(out, string(text))
 		}
 		return out, nil
 	}
@@ -67,9 +67,8 @@ func model(form Form, values []string) string {
 			ints++
 			fits = fits && x.Num().IsInt64()
 			unsigned = unsigned && x.Num().IsUint64()
-			f, same := x.Float64()
+			_, same := x.Float64()
 			exact = exact && same && x.Num().IsInt64()
-			_ = f
 			if x.Num().String() != v && !(form == Key && v == "-0") {
 				bad++ // written otherwise
 			}
