@@ -203,7 +203,8 @@ func (o *joinOptions) force(j *tableJob, flag string, names []string, form table
 	return nil
 }
 
-// agree finds out whether key i of both sides can be compared. A form that one of them has by a flag is that of both.
+// agree finds out whether key i of both sides can be compared. A form that one of them has by a
+// flag is that of both.
 func agree(left, right *side, i int) error {
 	l, r := left.keys[i], right.keys[i]
 	lf, rf := left.Fields()[l], right.Fields()[r]
@@ -267,8 +268,9 @@ func plain(t goarrow.DataType) bool {
 	return arrow.Numeric(t) == nil || goarrow.IsBaseBinary(t.ID()) || t.ID() == goarrow.STRING_VIEW || t.ID() == goarrow.BINARY_VIEW || t.ID() == goarrow.BOOL
 }
 
-// all are the columns that a result may have: those of the left side, and those of the right one but for its keys, with
-// names that differ. twice has the numbers, from 1 on, of two columns of a file that are called the same.
+// all are the columns that a result may have: those of the left side, and those of the right one
+// but for its keys, with names that differ. twice has the numbers, from 1 on, of two columns of a
+// file that are called the same.
 func (o *joinOptions) all(left, right *side) (all []joined, twice map[string][2]int) {
 	twice = map[string][2]int{}
 	add := func(s *side, skip func(c int) bool, rename func(name string) string) {
@@ -321,8 +323,8 @@ func fieldsOf(all []joined) []table.Field {
 	return fields
 }
 
-// result are the columns of the result. It finds all members of JSON that is on the left side where all are wanted, since
-// rows are out when another comes.
+// result are the columns of the result. It finds all members of JSON that is on the left side where
+// all are wanted, since rows are out when another comes.
 func (o *joinOptions) result(j *tableJob, left, right *side) ([]joined, error) {
 	if len(o.columns) == 0 {
 		left.All()
@@ -415,8 +417,8 @@ func compareAs(left, right *side) {
 	}
 }
 
-// readAs is a key of text as it is compared with a column that has a type. A value that the type does not have is null: it
-// matches nothing.
+// readAs is a key of text as it is compared with a column that has a type. A value that the type
+// does not have is null: it matches nothing.
 func readAs(read table.Read, with column.Type) table.Read {
 	read.As = table.Converts(with)
 	if read.As == column.Bytes {
@@ -425,8 +427,8 @@ func readAs(read table.Read, with column.Type) table.Read {
 	return read
 }
 
-// lookAhead reads columns of the left side before rows are out: it finds their types, and which of those that are held as
-// text are numbers in JSON.
+// lookAhead reads columns of the left side before rows are out: it finds their types, and which of
+// those that are held as text are numbers in JSON.
 func (o *joinOptions) lookAhead(j *tableJob, left *side, result []joined) error {
 	found := make([]table.Literals, len(left.columns))
 	for batch, err := range left.Batches(j.ctx, left.columns) {
@@ -457,8 +459,8 @@ type joinSummary struct {
 	Joined int `json:"joined"`
 }
 
-// join reads the right side, and then the left one. An error comes with the side that was being read, nil if output is
-// out, so that nothing can be read again.
+// join reads the right side, and then the left one. An error comes with the side that was being
+// read, nil if output is out, so that nothing can be read again.
 func (o *joinOptions) join(j *tableJob, left, right *side) (from *side, err error) {
 	result, err := o.result(j, left, right)
 	if err != nil {

@@ -360,7 +360,8 @@ func (j *tableJob) say(did string) error {
 	return err
 }
 
-// sorts are the columns of --sort, of those of the result. Columns whose bytes are not in the order of their values are an error.
+// sorts are the columns of --sort, of those of the result. Columns whose bytes are not in the order
+// of their values are an error.
 func (f *tableFlags) sorts(fields []table.Field) (by []table.Sort, err error) {
 	index := byName(fields)
 	for _, name := range f.sort {
@@ -392,7 +393,8 @@ func byName(fields []table.Field) map[string]int {
 	return index
 }
 
-// order is columns in the order of --sort, rows that are equal there in the order they have, and the first of them.
+// order is columns in the order of --sort, rows that are equal there in the order they have, and
+// the first of them.
 func (f *tableFlags) order(columns []column.Column, fields []table.Field) ([]column.Column, error) {
 	if len(f.sort) == 0 && f.top == 0 {
 		return columns, nil

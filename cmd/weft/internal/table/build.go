@@ -96,7 +96,8 @@ func (c *builder) setText(value []byte) {
 	c.offsets = append(c.offsets, int64(len(c.data)))
 }
 
-// setWhole sets an integer that is written otherwise, such as 3.0; false if the value is none of the type.
+// setWhole sets an integer that is written otherwise, such as 3.0; false if the value is none of
+// the type.
 func (c *builder) setWhole(row int, value []byte) bool {
 	d, ok := parseDecimal(value)
 	if !ok || c.typ != column.Int64 && c.typ != column.Uint64 {

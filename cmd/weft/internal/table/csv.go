@@ -13,8 +13,8 @@ import (
 )
 
 // A field is quoted if it begins with a quote; two quotes in it are one, and separators and line
-// ends are text. A quote elsewhere is an error of its row, and no quote. Rows end with \n or \r\n; empty
-// lines are none.
+// ends are text. A quote elsewhere is an error of its row, and no quote. Rows end with \n or \r\n;
+// empty lines are none.
 
 // csvCutter finds the ends of rows of CSV.
 type csvCutter struct {
@@ -85,8 +85,8 @@ type span struct {
 	doubled bool // has two quotes that are one
 }
 
-// scanner finds fields. It puts those that are wanted where want says, or tells field of all; row is told
-// of the end of a row: how many fields it has, and what is wrong with it.
+// scanner finds fields. It puts those that are wanted where want says, or tells field of all; row
+// is told of the end of a row: how many fields it has, and what is wrong with it.
 type scanner struct {
 	sep   byte
 	want  []int // for each field where in spans it goes, -1 for nowhere
@@ -298,8 +298,8 @@ func (p *csvParser) row(at, fields int, bad error) error {
 	return nil
 }
 
-// value sets the value of a column in the row that begins at an offset. What the type of the column does not have
-// makes a bad row, or an error.
+// value sets the value of a column in the row that begins at an offset. What the type of the column
+// does not have makes a bad row, or an error.
 func (p *csvParser) value(c *wanted, at int) (bad, err error) {
 	b := p.block.buf
 	if c.field < 0 {
@@ -321,8 +321,8 @@ func (p *csvParser) value(c *wanted, at int) (bad, err error) {
 	return c.misfit(p.file, p.block.lineOf(at), p.n, b[s.lo:s.hi], classifyText(b[s.lo:s.hi]))
 }
 
-// misfit is what a value of some kind means that the type of a column does not have: null where the type is fixed, a
-// bad row, a Widening, or an error.
+// misfit is what a value of some kind means that the type of a column does not have: null where the
+// type is fixed, a bad row, a Widening, or an error.
 func (c *wanted) misfit(file string, line, row int, value []byte, of kind) (bad, err error) {
 	k := c.seen | of
 	reason, skips := c.form.conflict(c.name, k, of)

@@ -7,23 +7,27 @@ import (
 	"github.com/weftgo/weft/column"
 )
 
-// Form is what the values of a column of text are read as. A column may be read in several forms at once,
-// each of which is what it is without the others. Columns of files that have types are what they are.
+// Form is what the values of a column of text are read as. A column may be read in several forms at
+// once, each of which is what it is without the others. Columns of files that have types are what
+// they are.
 type Form uint8
 
 const (
-	// Key is a value as it is compared: as it is written, but NaN is one, however it is spelled, and zero
-	// has no minus. It is Int64 or Bool if all values are written as values of these are, else Bytes.
+	// Key is a value as it is compared: as it is written, but NaN is one, however it is spelled,
+	// and zero has no minus. It is Int64 or Bool if all values are written as values of these are,
+	// else Bytes.
 	Key Form = iota
 	// Written is a value as it is written, of the same types.
 	Written
 	// Text is a value as it is written, of type Bytes.
 	Text
-	// Number is Int64, Uint64 or Float64, none of which changes an integer. Other text makes a bad row.
+	// Number is Int64, Uint64 or Float64, none of which changes an integer. Other text makes a bad
+	// row.
 	Number
 	// Extreme is Number, or as Written if no value is a number.
 	Extreme
-	// Forced is Number, of integers that may be rounded: those beyond 64 bits, and those beside fractions.
+	// Forced is Number, of integers that may be rounded: those beyond 64 bits, and those beside
+	// fractions.
 	Forced
 	// Present is a column of type Bool that says only which values are null.
 	Present
@@ -59,8 +63,8 @@ func (f Form) typ(k kinds) column.Type {
 	return column.Bytes
 }
 
-// conflict is why no type has values that look in some ways, the last of which looks like of. bad means that only
-// the last value is wrong.
+// conflict is why no type has values that look in some ways, the last of which looks like of. bad
+// means that only the last value is wrong.
 func (f Form) conflict(name string, k, of kinds) (reason string, bad bool) {
 	const text = kindText | kindBool | kindOddBool
 	switch {

@@ -45,7 +45,8 @@ func (s *jsonScanner) peek() byte {
 	return 0
 }
 
-// value goes over a value, and says where it lies and what it is: '"' (without its quotes), '0', 't', 'f', 'n', '{' or '['.
+// value goes over a value, and says where it lies and what it is: '"' (without its quotes), '0',
+// 't', 'f', 'n', '{' or '['.
 func (s *jsonScanner) value(depth int) (f span, of byte, err error) {
 	c := s.peek()
 	f.lo = s.at
@@ -163,7 +164,8 @@ func hex4(b []byte) (r rune, ok bool) {
 	return rune(v), err == nil && b[0] != '+'
 }
 
-// unescape appends what a string stands for. Halves of surrogate pairs are U+FFFD, as encoding/json has it.
+// unescape appends what a string stands for. Halves of surrogate pairs are U+FFFD, as encoding/json
+// has it.
 func unescape(to, b []byte) []byte {
 	for i := 0; i < len(b); i++ {
 		if b[i] != '\\' {
@@ -202,7 +204,8 @@ func unescape(to, b []byte) []byte {
 	return to
 }
 
-// nested goes over an object or an array. member is told of each member of an object, if it is not nil.
+// nested goes over an object or an array. member is told of each member of an object, if it is not
+// nil.
 func (s *jsonScanner) nested(open byte, depth int, member func(key, value span, of byte)) error {
 	end := open + 2 // of { and [
 	s.at++
@@ -263,8 +266,8 @@ func (s *jsonScanner) object(member func(key, value span, of byte)) (bool, error
 	return true, s.wrong("an object on each line")
 }
 
-// kindOf is what a value looks like. Strings are text, whatever they hold, but for NaN and infinities, which JSON has
-// no numbers for; objects and arrays are text as they are written.
+// kindOf is what a value looks like. Strings are text, whatever they hold, but for NaN and
+// infinities, which JSON has no numbers for; objects and arrays are text as they are written.
 func kindOf(b []byte, of byte) kind {
 	switch of {
 	case 'n':
@@ -281,7 +284,8 @@ func kindOf(b []byte, of byte) kind {
 	return kindText
 }
 
-// members are names of members of objects, in the order in which they come, and what their values look like.
+// members are names of members of objects, in the order in which they come, and what their values
+// look like.
 type members struct {
 	names []string
 	looks []kinds
@@ -350,7 +354,8 @@ func (s *textSource) know(m *members) {
 	}
 }
 
-// sampleJSON finds names and kinds of members in the first block, or in all of them if that has none.
+// sampleJSON finds names and kinds of members in the first block, or in all of them if that has
+// none.
 func (s *textSource) sampleJSON(ctx context.Context) error {
 	m, err := s.membersOf(s.first)
 	if err != nil {
@@ -541,8 +546,8 @@ func (p *jsonParser) value(c *wanted, text []byte, line, row int) (bad, err erro
 	return bad, err
 }
 
-// has reports whether a column may have a JSON value: a string is no number, unless it is to be one, and a key that is
-// compared with integers may be the text of one.
+// has reports whether a column may have a JSON value: a string is no number, unless it is to be
+// one, and a key that is compared with integers may be the text of one.
 func (c *wanted) has(of byte, value []byte) bool {
 	if of != '"' || c.typ == column.Bytes || c.fixed || c.form == Forced || c.form == Present {
 		return true

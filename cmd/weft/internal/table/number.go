@@ -13,7 +13,8 @@ import (
 // end or begin at any of its bytes.
 const pad = 8
 
-// digits8 is the number of the digits that are the last n bytes, 1 to 8, of w; false if one is none.
+// digits8 is the number of the digits that are the last n bytes, 1 to 8, of w; false if one is
+// none.
 func digits8(w uint64, n int) (uint64, bool) {
 	const zeros, high = 0x3030303030303030, 0xf0f0f0f0f0f0f0f0
 	shift := uint(64 - 8*n)
@@ -27,8 +28,8 @@ func digits8(w uint64, n int) (uint64, bool) {
 	return w & 0x0000ffff0000ffff * (1 + 10000<<32) >> 32, true
 }
 
-// parseInt reads an integer of 64 bits, b[lo:hi], which has pad bytes before it. Numbers that would not be
-// written so, with zeros or a plus before them, are none unless lenient: they are codes, and
+// parseInt reads an integer of 64 bits, b[lo:hi], which has pad bytes before it. Numbers that would
+// not be written so, with zeros or a plus before them, are none unless lenient: they are codes, and
 // another number would come back.
 func parseInt(b []byte, lo, hi int, lenient bool) (int64, bool) {
 	negative := false
@@ -137,8 +138,8 @@ func parseFloat(s []byte) (float64, bool) {
 	return v, true
 }
 
-// parseWord reads NaN and infinities as programs write them: in any case, with a sign, Infinity in full, and
-// NaN with what C writes after it in parentheses.
+// parseWord reads NaN and infinities as programs write them: in any case, with a sign, Infinity in
+// full, and NaN with what C writes after it in parentheses.
 func parseWord(s []byte) (float64, bool) {
 	negative := false
 	if len(s) > 0 && (s[0] == '-' || s[0] == '+') {
@@ -189,7 +190,8 @@ func integral(s []byte) bool {
 // maxExact is how large integers may be for a float64 to have all of them.
 const maxExact = 1 << 53
 
-// parseExact is parseFloat of b[lo:hi], which has pad bytes before it. Integers that float64 does not have are none.
+// parseExact is parseFloat of b[lo:hi], which has pad bytes before it. Integers that float64 does
+// not have are none.
 func parseExact(b []byte, lo, hi int) (float64, bool) {
 	v, ok := parseFloat(b[lo:hi])
 	if !ok || !(math.Abs(v) >= maxExact) || !integral(b[lo:hi]) {
@@ -241,8 +243,8 @@ func parseBool(s []byte) (value, ok bool) {
 	return false, false
 }
 
-// canonicalKey is a key as it is compared: as it is written, but NaN for all its spellings, and zero without
-// a minus.
+// canonicalKey is a key as it is compared: as it is written, but NaN for all its spellings, and
+// zero without a minus.
 func canonicalKey(s []byte) []byte {
 	if len(s) < 2 || s[0]-'0' < 10 { // nearly all
 		return s
@@ -376,7 +378,8 @@ func (d *decimal) sign() int {
 	return 1
 }
 
-// whole is the digits of an integer of 20 digits at most, with its sign and without zeros before them; false if d is none.
+// whole is the digits of an integer of 20 digits at most, with its sign and without zeros before
+// them; false if d is none.
 func (d *decimal) whole() ([]byte, bool) {
 	if len(d.digits) == 0 {
 		return []byte("0"), true

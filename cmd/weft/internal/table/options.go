@@ -82,7 +82,8 @@ type Field struct {
 	Type column.Type
 	// Arrow is the type of a file that has types; nil for text.
 	Arrow arrow.DataType
-	// Text says that text is ordered by its bytes, also where it is numbers: it has that type, or is to have it.
+	// Text says that text is ordered by its bytes, also where it is numbers: it has that type, or
+	// is to have it.
 	Text bool
 	// Literal is how JSON has values that are held as text: see [Table.Literal].
 	Literal string
@@ -108,8 +109,8 @@ type RowError struct {
 func (e *RowError) Error() string { return fmt.Sprintf("%s:%d: %v", e.File, e.Line, e.Err) }
 func (e *RowError) Unwrap() error { return e.Err }
 
-// Widening is a value that the type of its column, found so far, does not have: the table has to be read
-// again, with a type that has it.
+// Widening is a value that the type of its column, found so far, does not have: the table has to be
+// read again, with a type that has it.
 type Widening struct {
 	File   string
 	Line   int
@@ -127,8 +128,8 @@ func (e *Widening) Error() string {
 		e.File, e.Line, e.Name, e.From, e.Value, quoteFlag(e.Name))
 }
 
-// LateMember is a member of JSON objects that comes first after those that are known: the table has to be
-// read again, with a column more.
+// LateMember is a member of JSON objects that comes first after those that are known: the table has
+// to be read again, with a column more.
 type LateMember struct {
 	File string
 	Line int

@@ -161,9 +161,10 @@ type Sort struct {
 	Text       bool // by bytes, also where text is numbers
 }
 
-// Order is the numbers of the rows of columns in an order: equal ones as they come, nulls and NaN last
-// whatever the direction. Text that is numbers comes first, by value, then NaN, then other text by its bytes. Numbers
-// of one value that are spelled otherwise are in the order of their bytes.
+// Order is the numbers of the rows of columns in an order: equal ones as they come, nulls and NaN
+// last whatever the direction. Text that is numbers comes first, by value, then NaN, then other
+// text by its bytes. Numbers of one value that are spelled otherwise are in the order of their
+// bytes.
 func Order(columns []column.Column, by []Sort) []uint32 {
 	n := 0
 	if len(columns) > 0 {
@@ -344,8 +345,8 @@ func Empty(t column.Type) column.Column {
 	return column.OfStrings([]string{})
 }
 
-// Convert is a column of integers as Int64 or Uint64, or of floats as Float64; itself if it is one already. Integers
-// that the type does not have are null.
+// Convert is a column of integers as Int64 or Uint64, or of floats as Float64; itself if it is one
+// already. Integers that the type does not have are null.
 func Convert(c column.Column, to column.Type) column.Column {
 	if c.Type() == to {
 		return c

@@ -21,8 +21,8 @@ import (
 // Stdin is the name of standard input.
 const Stdin = "-"
 
-// Table is the rows of one or several files, one after the other. Columns of the same name are one; those of
-// files without names are one by their numbers.
+// Table is the rows of one or several files, one after the other. Columns of the same name are one;
+// those of files without names are one by their numbers.
 type Table struct {
 	opts    Options
 	sources []source
@@ -47,23 +47,25 @@ type tableColumn struct {
 
 // source is a file.
 type source interface {
-	// fields are the columns of the file; kinds what their values look like, nil if the file has types.
+	// fields are the columns of the file; kinds what their values look like, nil if the file has
+	// types.
 	fields() []Field
 	kinds() []kinds
 	// loose reports whether rows need not have all columns, and may have others.
 	loose() bool
-	// complete finds the columns of all rows; false if they are known, or the file cannot be read again.
+	// complete finds the columns of all rows; false if they are known, or the file cannot be read
+	// again.
 	complete(ctx context.Context) (bool, error)
 	// again reports whether batches can be read more than once.
 	again() bool
-	// batches reads columns, whose fields are those of the file. With all, a column that is not known is a
-	// LateMember.
+	// batches reads columns, whose fields are those of the file. With all, a column that is not
+	// known is a LateMember.
 	batches(ctx context.Context, columns []wanted, all bool) iter.Seq2[Batch, error]
 	close() error
 }
 
-// Open looks at the beginning of files, and finds out what columns they have. Named pipes wait for their
-// writers. Errors name the file. Standard input is stdin.
+// Open looks at the beginning of files, and finds out what columns they have. Named pipes wait for
+// their writers. Errors name the file. Standard input is stdin.
 func Open(ctx context.Context, names []string, stdin io.Reader, opts *Options) (_ *Table, err error) {
 	t := &Table{named: map[string][]int{}}
 	if opts != nil {
@@ -115,8 +117,8 @@ func (t *Table) Close() error {
 	return errors.Join(errs...)
 }
 
-// unite finds the columns of a file among those that are known. The first file adds its own, and JSON those
-// that are new; other files have to have the columns of the first one.
+// unite finds the columns of a file among those that are known. The first file adds its own, and
+// JSON those that are new; other files have to have the columns of the first one.
 func (t *Table) unite(i int, name string) error {
 	s := t.sources[i]
 	fields, looks := s.fields(), s.kinds()
@@ -213,8 +215,8 @@ func (t *Table) Typed() bool { return t.typed }
 // ErrNoColumn is the error of a name that no column has.
 var ErrNoColumn = errors.New("no column")
 
-// Find is the column of a name, or of a number from 1 on that is no name. It reads JSON to its end, if the column is
-// not among those that are known.
+// Find is the column of a name, or of a number from 1 on that is no name. It reads JSON to its end,
+// if the column is not among those that are known.
 func (t *Table) Find(ctx context.Context, name string) (int, error) {
 	i, err := t.find(name)
 	if !errors.Is(err, ErrNoColumn) {
@@ -245,7 +247,8 @@ func (t *Table) find(name string) (int, error) {
 	return 0, fmt.Errorf("%w %.40q; there are %d: %s", ErrNoColumn, name, len(t.columns), strings.Join(names, ", "))
 }
 
-// Complete finds the columns of all rows, which takes reading of JSON. It reports whether it has read some.
+// Complete finds the columns of all rows, which takes reading of JSON. It reports whether it has
+// read some.
 func (t *Table) Complete(ctx context.Context) (grown bool, err error) {
 	for i, s := range t.sources {
 		read, err := s.complete(ctx)
@@ -262,7 +265,8 @@ func (t *Table) Complete(ctx context.Context) (grown bool, err error) {
 	return grown, nil
 }
 
-// All says that all columns are wanted: from now on a column that is not known, which JSON may have, is a LateMember.
+// All says that all columns are wanted: from now on a column that is not known, which JSON may
+// have, is a LateMember.
 func (t *Table) All() { t.all = true }
 
 // Force has a column read as Text, or Forced.
@@ -285,12 +289,13 @@ func (t *Table) Forced(i int) Form { return t.columns[i].form }
 type Read struct {
 	Column int
 	Form   Form
-	// As is the type that is read; values that it does not have are null. None: the one that has all values.
+	// As is the type that is read; values that it does not have are null. None: the one that has
+	// all values.
 	As column.Type
 }
 
-// Reading is a column in a form, unless options or the type of the file say which form it has. What is equal is
-// the same column.
+// Reading is a column in a form, unless options or the type of the file say which form it has. What
+// is equal is the same column.
 func (t *Table) Reading(i int, form Form) Read {
 	switch {
 	case t.typed:
@@ -318,8 +323,9 @@ func (t *Table) typeOf(r Read) column.Type {
 	}
 }
 
-// Literal is how JSON has the values of a column, as it has been read, that are held as text: number if all are
-// numbers as JSON writes them, NaN and infinities excepted, bool if they are true and false, else nothing: they are strings.
+// Literal is how JSON has the values of a column, as it has been read, that are held as text:
+// number if all are numbers as JSON writes them, NaN and infinities excepted, bool if they are true
+// and false, else nothing: they are strings.
 func (t *Table) Literal(i int, found *Literals) string {
 	c := &t.columns[i]
 	if t.typed || c.form == Text || c.strings.Load() || found.text {
@@ -333,8 +339,9 @@ func (t *Table) Again() bool {
 	return !slices.ContainsFunc(t.sources, func(s source) bool { return !s.again() })
 }
 
-// Adapt takes note of a value that a type did not have, or of a column that was not known, so that the table can be
-// read again: nil. Another error stays, and so does one of files that cannot be read again.
+// Adapt takes note of a value that a type did not have, or of a column that was not known, so that
+// the table can be read again: nil. Another error stays, and so does one of files that cannot be
+// read again.
 func (t *Table) Adapt(ctx context.Context, err error) error {
 	w, late := (*Widening)(nil), (*LateMember)(nil)
 	switch {
@@ -350,8 +357,8 @@ func (t *Table) Adapt(ctx context.Context, err error) error {
 	return nil
 }
 
-// Batches reads columns, each once. Rows come in the order of the files. A Widening, a LateMember, or another error
-// comes with the last batch.
+// Batches reads columns, each once. Rows come in the order of the files. A Widening, a LateMember,
+// or another error comes with the last batch.
 func (t *Table) Batches(ctx context.Context, columns []Read) iter.Seq2[Batch, error] {
 	return func(yield func(Batch, error) bool) {
 		for k, s := range t.sources {

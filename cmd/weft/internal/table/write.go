@@ -23,8 +23,8 @@ import (
 	"github.com/weftgo/weft/column"
 )
 
-// Writer writes rows. Close ends the output; summary, with whatever json.Marshal makes an object of, is
-// part of JSON only.
+// Writer writes rows. Close ends the output; summary, with whatever json.Marshal makes an object
+// of, is part of JSON only.
 type Writer interface {
 	Write(columns []column.Column) error
 	Close(summary any) error
@@ -234,7 +234,8 @@ func (j *jsonWriter) Close(summary any) error {
 	return j.out.Flush()
 }
 
-// appendJSON appends a value. What JSON has no number for is a string; bytes that are no UTF-8 are an object.
+// appendJSON appends a value. What JSON has no number for is a string; bytes that are no UTF-8 are
+// an object.
 func (c *cells) appendJSON(b []byte, i int) []byte {
 	switch {
 	case c.c.Null(i):
@@ -306,8 +307,8 @@ func (l *Literals) Add(c column.Column) {
 	}
 }
 
-// Unique makes the names of fields differ: of those that are called the same, the second is called NAME_2, and so
-// on, where no other is called so.
+// Unique makes the names of fields differ: of those that are called the same, the second is called
+// NAME_2, and so on, where no other is called so.
 func Unique(fields []Field) {
 	taken := make(map[string]bool, len(fields))
 	for _, f := range fields {
@@ -346,7 +347,8 @@ func appendString(b, s []byte) []byte {
 	return append(b, '"')
 }
 
-// maxAligned is how many rows a table for people has: all must be known before the first is written.
+// maxAligned is how many rows a table for people has: all must be known before the first is
+// written.
 const maxAligned = 1000
 
 // alignedWriter writes a table for people.
@@ -358,8 +360,8 @@ type alignedWriter struct {
 	print  func(string) string
 }
 
-// NewAligned writes an aligned table of the first thousand rows, and how many more there are. print makes
-// text of values that goes on one line.
+// NewAligned writes an aligned table of the first thousand rows, and how many more there are. print
+// makes text of values that goes on one line.
 func NewAligned(w io.Writer, fields []Field, print func(string) string) Writer {
 	a := &alignedWriter{out: w, fields: fields, table: pretty.NewWriter(), print: print}
 	a.table.SetStyle(pretty.StyleLight)
@@ -421,7 +423,8 @@ type parquetWriter struct {
 	w      *pqarrow.FileWriter
 }
 
-// NewParquet writes a Parquet file, compressed by Snappy, and closes w, if it can be closed. Text must be UTF-8.
+// NewParquet writes a Parquet file, compressed by Snappy, and closes w, if it can be closed. Text
+// must be UTF-8.
 func NewParquet(w io.Writer, fields []Field) (Writer, error) {
 	p := &parquetWriter{fields: fields}
 	var all []goarrow.Field
