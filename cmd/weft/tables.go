@@ -36,13 +36,15 @@ type tableFlags struct {
 
 // readsTables is what the help of all these verbs says of files.
 const readsTables = `
-Files are CSV, TSV, JSON lines (an object on each), Parquet or Arrow, found by name and content; text may be compressed
-by gzip or zstd, and - is standard input. Columns have names, or numbers from 1 on. The first line of CSV is a header
-unless one of its fields is a number, true or false, or two are the same. A column of text is int64, float64, bool or
+Files are CSV, TSV, JSON (an object on each line, objects over several lines, or arrays of objects), Parquet or Arrow,
+found by name and content. Text may be compressed by gzip, zstd or bzip2, and be UTF-16 with a byte order mark. - is standard
+input. Columns have names, or numbers from 1 on. The first line of CSV is a header if in some column it has text where the rows
+after it have numbers, or true and false, and else unless it has a number, true or false. Lines end with \n, \r\n or \r. A column of text is int64, float64, bool or
 text by the values in the first MiB; where a later value does not fit, files are read again with the wider type.
 Numbers that would be written otherwise, such as 007, are text, except where they are added up. Empty fields
-without quotes are null. Bad rows (another number of fields, stray quotes, no number where one is added up, no JSON) are errors
-with file and line.
+without quotes are null, or those of --null instead; fields in quotes never are. Bad rows (another number of fields, stray
+quotes, no number where one is added up, no JSON) are errors with file and line. With --bad skip they are left out and their
+lines counted; of a row with stray quotes that is the first line. A header cannot be left out.
 
 Everything runs on all cores of the CPU; text is read in pieces.`
 
@@ -51,9 +53,10 @@ func (f *tableFlags) add(cmd *cobra.Command) {
 	flags.StringVar(&f.format, "format", "auto", "format of files: auto, csv, tsv, json, parquet or arrow")
 	flags.StringVar(&f.header, "header", "auto", "whether the first line of CSV has names: auto, yes or no")
 	flags.StringVar(&f.separator, "separator", "", "between the fields of CSV: one character; default: found among , ; tab and |")
-	flags.StringVar(&f.options.Null, "null", "", "what stands for null in CSV, without quotes")
+	flags.StringArrayVar(&f.options.Nulls, "null", nil, "what stands for null in CSV, without quotes; again for more, such as --null NA --null NULL; default: empty fields")
+	flags.BoolVar(&f.options.LazyQuotes, "lazy-quotes", false, "take quotes of CSV inside fields, and others that are not doubled in quoted ones, as text")
 	flags.StringSliceVar(&f.options.Text, "text", nil, "columns that are text, whatever they look like")
-	flags.StringVar(&f.bad, "bad", "error", "what to do with bad rows: error, or skip and count them")
+	flags.StringVar(&f.bad, "bad", "error", "what to do with bad rows: error, or skip and count their lines")
 	flags.Var(&f.memory, "memory", "stop with an error where more memory is needed for what is kept, such as 8GiB; 0: no limit")
 	flags.BoolVar(&f.csv, "csv", false, "print CSV")
 	flags.StringVar(&f.parquet, "parquet", "", "write a Parquet `FILE` instead")
@@ -145,7 +148,7 @@ type tableJob struct {
 type tableSummary struct {
 	Columns    []tableColumn `json:"columns"`
 	RowsRead   int           `json:"rows_read"`
-	Skipped    int           `json:"skipped"` // bad rows
+	Skipped    int           `json:"skipped"` // lines of bad rows
 	Bytes      int64         `json:"bytes"`   // read
 	Seconds    float64       `json:"seconds"`
 	Device     string        `json:"device"`
@@ -189,6 +192,7 @@ func runTable(ctx context.Context, a *app, f *tableFlags, verb string, names []s
 func (j *tableJob) open(names []string, text []string) (*table.Table, error) {
 	o := j.options
 	o.Text = text
+	o.Note = func(line string) { fmt.Fprintf(j.stderr, "weft: %s\n", printable(line)) }
 	return table.Open(j.ctx, names, j.stdin, &o)
 }
 
@@ -333,7 +337,7 @@ func (j *tableJob) done(tables ...*table.Table) {
 func (j *tableJob) say(did string) error {
 	skipped := ""
 	if j.Skipped > 0 {
-		skipped = ", " + counted(int64(j.Skipped), "bad row") + " skipped"
+		skipped = ", " + counted(int64(j.Skipped), "bad line") + " skipped"
 	}
 	_, err := fmt.Fprintf(j.stderr, "weft: %s%s, %s; %s in %.3g s: %s/s on %s (%s)\n", counted(int64(j.RowsRead), "row"), skipped, did,
 		siUnits(float64(j.Bytes), "B"), j.Seconds, siUnits(float64(j.Bytes)/j.Seconds, "B"), j.Device, j.DeviceName)

@@ -164,6 +164,12 @@ func (k kinds) typ() column.Type {
 	return column.Bytes
 }
 
+// plain reports whether there are values, and all are numbers, or all true or false.
+func (k kinds) plain() bool {
+	k &^= 1 << kindNull
+	return k != 0 && (k&(1<<kindText|1<<kindBool) == 0 || k == 1<<kindBool)
+}
+
 // numberType is the type of a column that is to be numbers.
 func (k kinds) numberType() column.Type {
 	if k&(1<<kindFloat|1<<kindLarge) != 0 {

@@ -254,7 +254,7 @@ func (s *jsonScanner) object(member func(key, value span, of byte)) (bool, error
 			return true, err
 		}
 		if s.peek(); s.at < len(s.b) {
-			return true, s.wrong("nothing behind the object")
+			return true, s.wrong("nothing after the object")
 		}
 		return true, nil
 	}
@@ -278,9 +278,8 @@ func kindOf(b []byte, of byte) kind {
 // sampleJSON finds names and kinds of members in the first block.
 func (s *textSource) sampleJSON() error {
 	known := map[string]int{}
-	number := s.first.line - 1
-	for line := range bytes.Lines(s.first.text()) {
-		number++
+	for number, row := range s.first.objects() {
+		line := s.first.buf[row.lo:row.hi]
 		scan := jsonScanner{b: line}
 		var fresh []Field
 		var looks []kinds
@@ -295,6 +294,9 @@ func (s *textSource) sampleJSON() error {
 			}
 			looks[known[name]].add(kindOf(line[value.lo:value.hi], of))
 		})
+		if row.bad != nil {
+			err = row.bad
+		}
 		if err != nil && !s.opts.SkipBad {
 			return &RowError{File: display(s.in.name), Line: number, Err: err}
 		}
@@ -313,7 +315,7 @@ func (s *textSource) sampleJSON() error {
 		}
 	}
 	if len(s.names) == 0 {
-		return fmt.Errorf("%s: no objects with members in the first %d lines", display(s.in.name), s.first.rows)
+		return fmt.Errorf("%s: no objects with members in the first lines", display(s.in.name))
 	}
 	return s.finish()
 }
@@ -346,9 +348,12 @@ func (p *jsonParser) parse(b *block) (Batch, error) {
 		p.columns[i].reset(b.rows)
 	}
 	batch := Batch{Columns: make([]column.Column, len(p.columns))}
-	line := b.line
-	for text := range bytes.Lines(b.text()) {
-		bad, err := p.row(text, line, batch.Rows)
+	for line, row := range b.objects() {
+		text := b.buf[row.lo:row.hi]
+		bad, err := row.bad, error(nil)
+		if bad == nil {
+			bad, err = p.row(text, line, batch.Rows)
+		}
 		switch {
 		case err != nil:
 			return Batch{}, err
@@ -356,14 +361,13 @@ func (p *jsonParser) parse(b *block) (Batch, error) {
 		case bad == nil:
 			batch.Rows++
 		case p.skipBad:
-			batch.Skipped++
+			batch.Skipped += linesOf(text)
 			for i := range p.columns {
 				p.columns[i].back(batch.Rows)
 			}
 		default:
 			return Batch{}, &RowError{File: p.file, Line: line, Err: bad}
 		}
-		line++
 	}
 	for i := range p.columns {
 		batch.Columns[i] = p.columns[i].column(batch.Rows)

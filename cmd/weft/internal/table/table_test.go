@@ -93,7 +93,7 @@ func TestCSV(t *testing.T) {
 		{"byte order mark", Options{}, "\ufeffa,b\n1,2\n", "a,b;1,2"},
 		{"empty lines", Options{}, "\n\na\n\n1\n\n\n2\n\n", "a;1;2"},
 		{"nulls", Options{}, "a,b\n1,\n,x\n,\n", `a,b;1,<nil>;<nil>,"x";<nil>,<nil>`},
-		{"null in words", Options{Null: "NA"}, "a,b\n1,NA\nNA,\"NA\"\n2,\n", `a,b;1,<nil>;<nil>,"NA";2,""`},
+		{"null in words", Options{Nulls: []string{"NA"}}, "a,b\n1,NA\nNA,\"NA\"\n2,\n", `a,b;1,<nil>;<nil>,"NA";2,""`},
 		{"quotes", Options{}, "a,b\n\"1\",\"x,y\"\n2,\"say \"\"hi\"\"\"\n3,\"two\nlines\r\n\"\n", `a,b;1,"x,y";2,"say \"hi\"";3,"two\nlines\r\n"`},
 		{"quoted and empty", Options{}, "a\n\"\"\nx\n", `a;"";"x"`},
 		{"quotes only", Options{}, "a,b\n\"\"\"\",\"\"\n", `a,b;"\"",""`},
@@ -117,7 +117,7 @@ func TestCSV(t *testing.T) {
 		{"ragged, more", Options{}, "a,b\n1,2,3\n", "FILE:2: 3 fields, want 2"},
 		{"ragged behind lines in quotes", Options{}, "a,b\n\"1\n\n\",2\n3\n", "FILE:5: 1 fields, want 2"},
 		{"bare quote", Options{}, "a,b\n1,x\"y\n", "FILE:2: a quote in a field that does not begin with one"},
-		{"text behind a quote", Options{}, "a,b\n1,\"x\"y\n", "FILE:2: text behind a quote"},
+		{"text behind a quote", Options{}, "a,b\n1,\"x\"y\n", "FILE:2: text after a quote"},
 		{"open quote", Options{}, "a,b\n1,2\n3,\"x\n", "FILE:3: a quote that is not closed"},
 		{"open quote at the end", Options{}, "a,b\n1,2\n3,\"", "FILE:3: a quote that is not closed"},
 		{"bad header", Options{}, "a\"b,c\n", "FILE:1: a quote in a field"},
@@ -171,8 +171,8 @@ func TestNumberColumns(t *testing.T) {
 		"a\n007\n+1\n":               "a;7;1",
 		"a\n1\n2.5\n":                "a;1;2.5",
 		"a\n1\n12345678901234567890": "a;1;1.2345678901234567e+19",
-		"a\n\n1\nx\n":                `FILE:4: column a: "x" is no number`,
-		"a,b\nx,1\n":                 `FILE:2: column a: "x" is no number`,
+		"a\n\n1\nx\n":                `FILE:4: column a: "x" is no number; --null x reads it as null`,
+		"a,b\nx,1\n":                 `FILE:2: column a: "x" is no number; --null x reads it as null`,
 		"a,b\n,1\n":                  "a,b;<nil>,1",
 	} {
 		name := write(t, "a.csv", text)
@@ -191,7 +191,7 @@ func TestNumberColumns(t *testing.T) {
 	}
 }
 
-// A value that the type of the first block does not have makes files be read again, and streams an error.
+// A value that the type of the first block does not have makes files be read again.
 func TestWidening(t *testing.T) {
 	first := strings.Repeat("1,true,1\n", 200)
 	text := "a,b,c\n" + first + "2.5,3,1\n" + "x,yes,1\n"
@@ -204,12 +204,25 @@ func TestWidening(t *testing.T) {
 	if err != nil || len(rows) != 202 || fmt.Sprint(rows[0], rows[200], rows[201]) != "[1 true 1] [2.5 3 1] [x yes 1]" {
 		t.Errorf("%v, %v", rows[max(0, len(rows)-2):], err)
 	}
-	if tab, err = Open(t.Context(), []string{Stdin}, strings.NewReader(text), opts); err != nil {
-		t.Fatal(err)
-	}
-	_, _, err = all(t, tab, false)
-	if want := `standard input:202: column a was int64 so far, and here is "2.5"; --text a reads it as text`; err == nil || err.Error() != want {
-		t.Errorf("%v", err)
+	// A stream is kept, unless it is too long.
+	for _, maxBytes := range []int64{0, 1700} {
+		opts.MaxBytes = maxBytes
+		if tab, err = Open(t.Context(), []string{Stdin}, strings.NewReader(text), opts); err != nil {
+			t.Fatal(err)
+		}
+		rows, _, err = all(t, tab, false)
+		want := "<nil>"
+		if maxBytes > 0 {
+			want = `standard input:202: column a was int64 so far, and here is "2.5"; --text a reads it as text, and what is in a file can be read again`
+		} else if len(rows) != 202 || fmt.Sprint(rows[0], rows[201]) != "[1 true 1] [x yes 1]" {
+			t.Errorf("stream: %v", rows[max(0, len(rows)-2):])
+		}
+		if fmt.Sprint(err) != want {
+			t.Errorf("%d bytes: %v", maxBytes, err)
+		}
+		if err := tab.Close(); err != nil {
+			t.Error(err)
+		}
 	}
 }
 
