@@ -32,6 +32,7 @@ type block struct {
 	buf   []byte // the text, between pad bytes on both sides
 	line  int    // number of the first line
 	rows  int    // there are no more
+	last  bool   // the end of the text, and a \n more
 	marks []mark // in ascending order: bad rows of CSV; rows of JSON that are no lines, bad ones too
 }
 
@@ -41,20 +42,23 @@ func (b *block) text() []byte { return b.buf[pad : len(b.buf)-pad] }
 // lineOf is the number of the line in which an offset of the buffer lies.
 func (b *block) lineOf(at int) int { return b.line + lineEnds(b.buf[pad:at]) }
 
+// lines counts the lines of a row, buf[at:end].
+func (b *block) lines(at, end int) int {
+	if b.last && end == len(b.buf)-pad {
+		end--
+	}
+	n := lineEnds(b.buf[at:end])
+	if end > at && b.buf[end-1] != '\n' && b.buf[end-1] != '\r' {
+		n++
+	}
+	return n
+}
+
 // lineEnds counts the ends of lines: \n, \r\n and \r.
 func lineEnds(b []byte) int {
 	n := bytes.Count(b, []byte{'\n'})
 	if cr := bytes.Count(b, []byte{'\r'}); cr > 0 {
 		n += cr - bytes.Count(b, []byte("\r\n"))
-	}
-	return n
-}
-
-// linesOf counts the lines of a part of a text, the last of which may lack its end.
-func linesOf(b []byte) int {
-	n := lineEnds(b)
-	if len(b) > 0 && b[len(b)-1] != '\n' && b[len(b)-1] != '\r' {
-		n++
 	}
 	return n
 }
@@ -77,12 +81,15 @@ func lineEnd(b []byte, from int) int {
 	return -1
 }
 
-// returns writes \n for carriage returns that end lines alone. It remembers where it has looked.
-type returns struct{ at int }
+// returns writes \n for carriage returns that end lines alone. None is in b[from:at].
+type returns struct{ from, at int }
 
 // replace looks at b[from:to]. A \r at the end of b stays: a \n may follow.
 func (r *returns) replace(b []byte, from, to int) {
-	for r.at = max(r.at, from); r.at < to; {
+	if from > r.at {
+		r.from, r.at = from, from
+	}
+	for r.at < to {
 		if b[r.at] == '\r' {
 			if r.at+1 == len(b) {
 				return
@@ -91,11 +98,19 @@ func (r *returns) replace(b []byte, from, to int) {
 				b[r.at] = '\n'
 			}
 			r.at++
+			r.from = r.at
 		} else if cr := bytes.IndexByte(b[r.at:], '\r'); cr >= 0 {
 			r.at += cr
 		} else {
 			r.at = len(b)
 		}
+	}
+}
+
+// back goes back to an offset.
+func (r *returns) back(to int) {
+	if to < r.from {
+		r.from, r.at = to, to
 	}
 }
 
@@ -154,7 +169,7 @@ func (s *blocks) read() (*block, error) {
 			}
 		}
 		if end > 0 {
-			b := &block{buf: buf[:pad+end+pad], line: s.line, marks: s.cut.next()}
+			b := &block{buf: buf[:pad+end+pad], line: s.line, last: last, marks: s.cut.next()}
 			s.rest = bytes.Clone(buf[pad+end : n]) // the pad would be its text
 			if last {
 				s.err = io.EOF
@@ -170,6 +185,12 @@ func (s *blocks) read() (*block, error) {
 		copy(larger, buf[:n])
 		buf = larger
 	}
+}
+
+// unread puts a block back that is not the last one.
+func (s *blocks) unread(b *block) {
+	s.rest = append(bytes.Clone(b.text()), s.rest...)
+	s.line = b.line
 }
 
 // fill reads until dst is full. It ends with io.EOF however much there was.

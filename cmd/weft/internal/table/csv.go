@@ -129,7 +129,8 @@ func (c *csvCutter) skip(b []byte) bool {
 		return false
 	}
 	c.marks = append(c.marks, mark{c.end, end, c.bad})
-	c.pos, c.end, c.quoted, c.bad, c.returns.at = end, end, false, nil, end
+	c.pos, c.end, c.quoted, c.bad = end, end, false, nil
+	c.returns.back(end)
 	return true
 }
 
@@ -350,7 +351,7 @@ func (p *csvParser) row(at, end, fields int, bad error) error {
 	for i := range p.columns {
 		p.columns[i].back(p.n)
 	}
-	p.skipped += linesOf(p.block.buf[at:end])
+	p.skipped += p.block.lines(at, end)
 	return nil
 }
 

@@ -361,7 +361,7 @@ func (p *jsonParser) parse(b *block) (Batch, error) {
 		case bad == nil:
 			batch.Rows++
 		case p.skipBad:
-			batch.Skipped += linesOf(text)
+			batch.Skipped += b.lines(row.lo, row.hi)
 			for i := range p.columns {
 				p.columns[i].back(batch.Rows)
 			}

@@ -75,11 +75,14 @@ func openText(ctx context.Context, in *input, r *stream, format Format, opts *Op
 		s.sep = separator(head, whole, opts.LazyQuotes)
 	}
 	s.rest = s.blocks(r, opts.first)
-	err = nil
-	for blank := true; blank && err == nil; {
-		if s.first, err = s.rest.read(); err == nil {
-			blank = len(bytes.TrimLeft(s.first.text(), "\r\n")) == 0
+	for s.first, err = s.rest.read(); err == nil && !s.hasRows() && s.rest.err == nil; s.first, err = s.rest.read() {
+		if len(s.first.marks) == 0 { // empty lines
+			continue
 		}
+		if s.rest.size *= 2; s.rest.size > maxSample {
+			return nil, fmt.Errorf("%s: no rows that are not bad in the first %d MiB", display(in.name), maxSample>>21)
+		}
+		s.rest.unread(s.first)
 	}
 	s.rest.size = opts.BlockSize
 	switch {
@@ -101,6 +104,24 @@ func openText(ctx context.Context, in *input, r *stream, format Format, opts *Op
 		return s, s.close()
 	}
 	return s, nil
+}
+
+// maxSample bounds the first block, in which there has to be a row that is not bad.
+const maxSample = 64 << 20
+
+// hasRows reports whether the first block has rows that may not be bad.
+func (s *textSource) hasRows() bool {
+	if s.nested {
+		return slices.ContainsFunc(s.first.marks, func(m mark) bool { return m.bad == nil })
+	}
+	text, lo := s.first.text(), 0
+	for _, m := range s.first.marks {
+		if len(bytes.Trim(text[lo:m.lo], "\r\n")) > 0 {
+			return true
+		}
+		lo = m.hi
+	}
+	return len(bytes.Trim(text[lo:], "\r\n")) > 0
 }
 
 // separatorRows is the number of rows that a separator is found in.
@@ -337,7 +358,7 @@ func (h *headless) read() (*block, error) {
 	}
 	h.skip = false
 	lines := lineEnds(b.buf[pad:end])
-	rest := &block{buf: b.buf[end-pad:], line: b.line + lines, rows: b.rows, marks: b.marks}
+	rest := &block{buf: b.buf[end-pad:], line: b.line + lines, rows: b.rows, last: b.last, marks: b.marks}
 	for i := range rest.marks {
 		rest.marks[i].lo -= end - pad
 		rest.marks[i].hi -= end - pad
