@@ -86,9 +86,10 @@ func (m *members) Read(p []byte) (int, error) {
 	if err := skipZeros(m.b); err != nil {
 		return n, err
 	}
-	if err := m.z.Reset(m.b); errors.Is(err, gzip.ErrHeader) {
+	if magic, _ := m.b.Peek(2); string(magic) != "\x1f\x8b" {
 		return n, errTrailing
-	} else if err != nil {
+	}
+	if err := m.z.Reset(m.b); err != nil {
 		return n, unnamed(err)
 	}
 	m.z.Multistream(false)

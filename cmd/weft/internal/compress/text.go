@@ -87,29 +87,32 @@ func (r *utf16Reader) fill() error {
 	in, _ := r.b.Peek(r.b.Buffered()) // what is there
 	r.text = r.text[:0]
 	n := 0
-	for ; n+1 < len(in); n += 2 {
-		c := rune(r.order.Uint16(in[n:]))
+	for n+1 < len(in) {
+		c, size := rune(r.order.Uint16(in[n:])), 2
 		if utf16.IsSurrogate(c) {
-			if n+3 >= len(in) {
-				if n > 0 {
-					break
-				}
-				if in, err = r.b.Peek(4); err != nil {
-					return r.unpaired(n)
+			if n+3 >= len(in) && n == 0 {
+				if in, err = r.b.Peek(4); err != nil && err != io.EOF {
+					return err
 				}
 			}
-			if c = utf16.DecodeRune(c, rune(r.order.Uint16(in[n+2:]))); c == utf8.RuneError {
-				return r.unpaired(n)
+			if n+3 >= len(in) && n > 0 {
+				break
 			}
-			n += 2
+			low := rune(0)
+			if n+3 < len(in) {
+				low = rune(r.order.Uint16(in[n+2:]))
+			}
+			if c = utf16.DecodeRune(c, low); c == utf8.RuneError && n == 0 {
+				return fmt.Errorf("UTF-16: half of a surrogate pair at byte %d", r.at)
+			} else if c == utf8.RuneError {
+				break // what is before it comes first
+			}
+			size = 4
 		}
 		r.text = utf8.AppendRune(r.text, c)
+		n += size
 	}
 	r.at += int64(n)
 	_, err = r.b.Discard(n)
 	return err
-}
-
-func (r *utf16Reader) unpaired(n int) error {
-	return fmt.Errorf("UTF-16: half of a surrogate pair at byte %d", r.at+int64(n))
 }
