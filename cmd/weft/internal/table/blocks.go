@@ -3,10 +3,12 @@ package table
 import (
 	"bytes"
 	"context"
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"io"
 	"iter"
+	"math/bits"
 	"sync"
 )
 
@@ -81,7 +83,7 @@ func lineEnd(b []byte, from int) int {
 	return -1
 }
 
-// returns writes \n for carriage returns that end lines alone. None is in b[from:at].
+// returns writes \n for carriage returns that end lines alone. None of these is in b[from:at].
 type returns struct{ from, at int }
 
 // replace looks at b[from:to]. A \r at the end of b stays: a \n may follow.
@@ -90,21 +92,36 @@ func (r *returns) replace(b []byte, from, to int) {
 		r.from, r.at = from, from
 	}
 	for r.at < to {
-		if b[r.at] == '\r' {
-			if r.at+1 == len(b) {
-				return
-			}
-			if b[r.at+1] != '\n' {
-				b[r.at] = '\n'
-			}
-			r.at++
-			r.from = r.at
-		} else if cr := bytes.IndexByte(b[r.at:], '\r'); cr >= 0 {
-			r.at += cr
-		} else {
-			r.at = len(b)
+		r.at = loneReturn(b, r.at)
+		if r.at >= to || r.at+1 == len(b) {
+			return
+		}
+		b[r.at] = '\n'
+		r.at++
+		r.from = r.at
+	}
+}
+
+// loneReturn returns the offset of the first \r in b[at:] that no \n follows, len(b) if there is none.
+func loneReturn(b []byte, at int) int {
+	cr := bytes.IndexByte(b[at:], '\r')
+	if cr < 0 {
+		return len(b)
+	}
+	at += cr
+	for ; at+9 <= len(b); at += 8 {
+		w, next := binary.LittleEndian.Uint64(b[at:])^'\r'*ones, binary.LittleEndian.Uint64(b[at+1:])^'\n'*ones
+		w, next = w&lowBits+lowBits|w, next&lowBits+lowBits|next // the high bits of bytes that differ
+		if m := ^w & next &^ lowBits; m != 0 {
+			return at + bits.TrailingZeros64(m)>>3
 		}
 	}
+	for ; at < len(b); at++ {
+		if b[at] == '\r' && (at+1 == len(b) || b[at+1] != '\n') {
+			return at
+		}
+	}
+	return len(b)
 }
 
 // back goes back to an offset.
