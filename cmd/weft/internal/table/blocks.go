@@ -145,6 +145,7 @@ type cutter interface {
 
 // blocks cuts a stream to blocks.
 type blocks struct {
+	file   string
 	r      io.Reader
 	cut    cutter
 	size   int
@@ -181,7 +182,7 @@ func (s *blocks) read() (*block, error) {
 		long := end == 0 && n-pad > s.maxRow
 		if long {
 			if end = s.cut.drop(buf[pad:n]); end == 0 {
-				s.err = fmt.Errorf("line %d: a row of more than %d MiB; is a quote or a bracket not closed?", s.line, s.maxRow>>20)
+				s.err = &RowError{s.file, s.line, fmt.Errorf("a row of more than %d bytes; is a quote or a bracket not closed?", s.maxRow)}
 				return nil, s.err
 			}
 		}

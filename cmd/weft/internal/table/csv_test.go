@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 	"time"
+	"unicode/utf8"
 )
 
 // modelRow is a row of CSV as the model reads it.
@@ -210,6 +211,9 @@ func FuzzCSV(f *testing.F) {
 		f.Add(text, 7, false, false)
 	}
 	f.Fuzz(func(t *testing.T, text string, size int, skip, lazy bool) {
+		if strings.ContainsFunc(text[:min(len(text), 64)], func(c rune) bool { return c < ' ' && c != '\n' && c != '\r' || c == utf8.RuneError }) {
+			return // may be compressed, or UTF-16
+		}
 		size = min(max(size, 1), 1<<16)
 		opts := Options{BlockSize: size, first: size, Workers: 2, SkipBad: skip, LazyQuotes: lazy}
 		if !strings.Contains(text, "\x00") {
@@ -253,8 +257,8 @@ func TestOpenQuote(t *testing.T) {
 	for opts, want := range map[*Options]string{
 		{}:                                      ":2: a quote that is not closed; --bad skip leaves the line out",
 		{BlockSize: 10, first: 10, maxRow: 100}: ":2: a quote that is not closed within the longest row",
-		{BlockSize: 10, first: 10, maxRow: 100, LazyQuotes: true}:                ": line 2: a row of more than 0 MiB; is a quote or a bracket not closed?",
-		{BlockSize: 10, first: 10, maxRow: 100, LazyQuotes: true, SkipBad: true}: ": line 2: a row of more than 0 MiB",
+		{BlockSize: 10, first: 10, maxRow: 100, LazyQuotes: true}:                ":2: a row of more than 100 bytes; is a quote or a bracket not closed?",
+		{BlockSize: 10, first: 10, maxRow: 100, LazyQuotes: true, SkipBad: true}: ":2: a row of more than 100 bytes",
 	} {
 		tab, err := Open(t.Context(), []string{name}, nil, opts)
 		if err == nil {

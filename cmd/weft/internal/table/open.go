@@ -138,8 +138,11 @@ func openFile(ctx context.Context, name string) (*os.File, error) {
 	}
 }
 
-// failed names the file of an error.
+// failed names the file of an error that does not.
 func (in *input) failed(err error) error {
+	if errors.As(err, new(*RowError)) {
+		return err
+	}
 	if path := (*fs.PathError)(nil); errors.As(err, &path) {
 		err = path.Err
 	}

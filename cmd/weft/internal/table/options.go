@@ -140,7 +140,7 @@ func (e *Widening) Error() string {
 	text := fmt.Sprintf("%s:%d: column %s was %v so far, and here is %.40q; --text %s reads it as text",
 		e.File, e.Line, e.Name, e.From, e.Value, e.Name)
 	if e.Once {
-		text += ", and what is in a file can be read again"
+		text += "; or write the stream to a file first, which weft can read again"
 	}
 	return text
 }

@@ -55,7 +55,7 @@ func (s *textSource) cut() cutter {
 
 // blocks cuts what a stream holds.
 func (s *textSource) blocks(r io.Reader, size int) *blocks {
-	return &blocks{r: r, cut: s.cut(), size: size, maxRow: s.opts.maxRow, line: 1}
+	return &blocks{file: display(s.in.name), r: r, cut: s.cut(), size: size, maxRow: s.opts.maxRow, line: 1}
 }
 
 // openText looks at the first block of a text. It closes the stream, if the file can be read again.
@@ -309,7 +309,7 @@ func (s *textSource) batches(ctx context.Context, columns []wanted) iter.Seq2[Ba
 			if w := (*Widening)(nil); errors.As(err, &w) {
 				w.Once = !s.again()
 			}
-			if row := (*RowError)(nil); err != nil && !errors.As(err, &row) && !errors.As(err, new(*Widening)) && ctx.Err() == nil {
+			if err != nil && !errors.As(err, new(*Widening)) && ctx.Err() == nil {
 				err = s.in.failed(err)
 			}
 			if !yield(batch, err) {
