@@ -1,17 +1,21 @@
 package main
 
 import (
+	"bufio"
 	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"os"
+	"sync/atomic"
 	"syscall"
 	"time"
 
 	"github.com/spf13/cobra"
 
+	"github.com/weftgo/weft/cmd/weft/internal/compress"
 	"github.com/weftgo/weft/cmd/weft/internal/distinct"
 	"github.com/weftgo/weft/cmd/weft/internal/progress"
 	"github.com/weftgo/weft/device"
@@ -38,9 +42,13 @@ func newCountCommand(a *app) *cobra.Command {
 is "sort | uniq -c | sort -rn" without the sorting. - is standard input.
 
 Items are, by --by,
-  line     lines, without the \n that ends them; empty lines count
+  line     lines, without the \n that ends them; empty lines count; where
+           a \r alone ends the first line, \r and \r\n end lines, too
   word     words, which are separated by space, \t, \n, \v, \f or \r
   bytes:N  records of N bytes, and a shorter rest at the end of a file
+
+Lines and words are those of text, which gzip, zstd or bzip2 may have compressed
+and which may be UTF-16 with a byte order mark; records are the bytes of a file.
 
 Counts are exact. Files are read in pieces; memory is needed for the distinct
 items only, and for the longest one. The end of a file ends an item. Totals go
@@ -51,7 +59,8 @@ seconds, items_per_second, device, device_name, and top, a list of objects with
 count and either item or, where the item is no valid UTF-8, item_base64.`,
 		Example: `  weft count access.log                      # distinct lines
   weft count --by word --top 10 *.txt        # the ten most frequent words
-  zcat ids.gz | weft count --by bytes:16 --json -`,
+  zcat ids.gz | weft count --by bytes:16 --json -
+  weft count access.log.gz`,
 		Args: func(cmd *cobra.Command, args []string) error {
 			if len(args) == 0 {
 				return usageError{errors.New("count: no file given; - is standard input")}
@@ -98,10 +107,13 @@ func runCount(ctx context.Context, a *app, opts countOptions) (err error) {
 
 	bar := progress.Bytes(a.stderr, a.isTerminal, "counting", size)
 	defer bar.Close()
-	counter := distinct.New(index, opts.by, &distinct.Options{Progress: bar.Add})
+	var read atomic.Int64 // bytes of files
+	counter := distinct.New(index, opts.by, &distinct.Options{Progress: func(int) { bar.Add(int(read.Swap(0))) }})
 	start := time.Now()
 	for _, name := range opts.names {
-		if err := countFile(ctx, a, counter, name); err != nil {
+		if err := countFile(ctx, a, counter, name, func(r io.Reader) (io.Reader, error) {
+			return opts.content(&countingReader{r, &read})
+		}); err != nil {
 			return fmt.Errorf("count %s: %w", displayName(name), reason(err))
 		}
 	}
@@ -151,18 +163,48 @@ func checkFiles(verb string, names []string) (size int64, err error) {
 	return size, nil
 }
 
-// countFile counts the items of one file.
-func countFile(ctx context.Context, a *app, c *distinct.Counter, name string) error {
-	if name == stdinName {
-		return c.Read(ctx, a.stdin)
+// countingReader adds what is read to n.
+type countingReader struct {
+	r io.Reader
+	n *atomic.Int64
+}
+
+func (c *countingReader) Read(b []byte) (int, error) {
+	n, err := c.r.Read(b)
+	c.n.Add(int64(n))
+	return n, err
+}
+
+// content reads the text of a file, or its bytes if they are what is counted.
+func (o *countOptions) content(r io.Reader) (io.Reader, error) {
+	if o.by != distinct.Lines && o.by != distinct.Words {
+		return r, nil
 	}
-	// Opening a named pipe waits for its writer.
-	f, err := interruptible(ctx, func() (*os.File, error) { return os.Open(name) })
+	plain, err := compress.Reader(r) // holds memory only, and may be in use when ctx ends: it is not closed
+	if err != nil {
+		return nil, err
+	}
+	return compress.Text(bufio.NewReaderSize(plain, 1<<16))
+}
+
+// countFile counts the items of what a file contains.
+func countFile(ctx context.Context, a *app, c *distinct.Counter, name string, content func(io.Reader) (io.Reader, error)) error {
+	raw := a.stdin
+	if name != stdinName {
+		// Opening a named pipe waits for its writer.
+		f, err := interruptible(ctx, func() (*os.File, error) { return os.Open(name) })
+		if err != nil {
+			return err
+		}
+		defer f.Close()
+		raw = f
+	}
+	// So does reading how it begins.
+	r, err := interruptible(ctx, func() (io.Reader, error) { return content(raw) })
 	if err != nil {
 		return err
 	}
-	defer f.Close()
-	return c.Read(ctx, f)
+	return c.Read(ctx, r)
 }
 
 // reason is what is left of an error when the file is named already.

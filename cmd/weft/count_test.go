@@ -14,6 +14,8 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+
+	"github.com/klauspost/compress/gzip"
 )
 
 func TestCount(t *testing.T) {
@@ -218,5 +220,40 @@ func TestUnits(t *testing.T) {
 		if got := binaryUnits(n); got != want {
 			t.Errorf("binaryUnits(%d) = %q, want %q", n, got, want)
 		}
+	}
+}
+
+// Lines and words are those of text, however it is stored; records are bytes.
+func TestCountText(t *testing.T) {
+	pack := func(text string) string {
+		var b bytes.Buffer
+		w := gzip.NewWriter(&b)
+		if _, err := io.WriteString(w, text); err != nil {
+			t.Fatal(err)
+		}
+		if err := w.Close(); err != nil {
+			t.Fatal(err)
+		}
+		return b.String()
+	}
+	for _, tt := range []struct{ by, text, want string }{
+		{"line", pack("a\nb\na\n"), "2 a\n1 b\n"},
+		{"word", pack("a b a") + strings.Repeat("\x00", 512), "2 a\n1 b\n"},
+		{"line", "\xff\xfea\x00\n\x00\x0a\x01\n\x00a\x00", "2 a\n1 \u010a\n"},
+		{"line", "\ufeffa\na\n", "2 a\n"},
+		{"line", "a\rb\ra\r", "2 a\n1 b\n"},
+		{"line", "a\nb\rc\r\na\n", "2 a\n1 b\rc\r\n"},
+		{"bytes:2", "\x1f\x8b\xff\xfe\x1f\x8b", "2 \x1f\x8b\n1 \xff\xfe\n"},
+	} {
+		for _, args := range [][]string{{"-"}, {writeFile(t, tt.text)}} {
+			stdout, stderr, status := runWeft(t, tt.text, append([]string{"count", "--device=cpu", "--by", tt.by}, args...)...)
+			if status != exitOK || stdout != tt.want {
+				t.Errorf("%q by %s: status %d, %q, want %q; %s", tt.text, tt.by, status, stdout, tt.want, stderr)
+			}
+		}
+	}
+	stdout, stderr, status := runWeft(t, "\xfd7zXZ\x00...", "count", "--device=cpu", "-")
+	if want := "weft: count standard input: xz: weft does not read it; xz -dc FILE | weft … -\n"; status != exitFailed || stdout != "" || stderr != want {
+		t.Errorf("status %d, %q, %s", status, stdout, stderr)
 	}
 }

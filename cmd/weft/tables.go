@@ -36,12 +36,16 @@ type tableFlags struct {
 
 // readsTables is what the help of all these verbs says of files.
 const readsTables = `
-Files are CSV, TSV, JSON lines (an object on each), Parquet or Arrow, found by name and content; text may be compressed
-by gzip or zstd, and - is standard input. Columns have names, or numbers from 1 on. The first line of CSV is a header
-unless one of its fields is a number, true or false, or two are the same. Several files of CSV have columns of the same
-names; those of JSON have all members of all objects, and null where one is missing. Columns that are called the same are
-found by number, and in the result the second one is called NAME_2. Empty fields without quotes are null. Bad rows (another
-number of fields, stray quotes, no number where one is added up, no JSON) are errors with file and line.
+Files are CSV, TSV, JSON (an object on each line, objects over several lines, or arrays of objects), Parquet or Arrow,
+found by name and content. Text may be compressed by gzip, zstd or bzip2, and be UTF-16 with a byte order mark. - is
+standard input. Columns have names, or numbers from 1 on. The first line of CSV is a header if in some column it has
+text where the rows after it have numbers, or true and false, and else unless it has a number, true or false. Lines end
+with \n, \r\n or \r. Several files of CSV have columns of the same names; those of JSON have all members of all objects,
+and null where one is missing. Columns that are called the same are found by number, and in the result the second one is
+called NAME_2. Empty fields without quotes are null, or those of --null instead; fields in quotes never are. Bad rows
+(another number of fields, stray quotes, no number where one is added up, no JSON) are errors with file and line. With
+--bad skip they are left out and their lines counted; of a row with stray quotes that is the first line. A header cannot
+be left out.
 
 Values of text formats are compared and printed as they are written: 1.1 is not 1.10, and 007 not 7. All spellings of
 NaN are one key, and zero has no minus. Sums, means and extremes read numbers: 007 is 7 there. Integers are never
@@ -56,10 +60,11 @@ func (f *tableFlags) add(cmd *cobra.Command) {
 	flags.StringVar(&f.format, "format", "auto", "format of files: auto, csv, tsv, json, parquet or arrow")
 	flags.StringVar(&f.header, "header", "auto", "whether the first line of CSV has names: auto, yes or no")
 	flags.StringVar(&f.separator, "separator", "", "between the fields of CSV: one character; default: found among , ; tab and |")
-	flags.StringVar(&f.options.Null, "null", "", "what stands for null in CSV, without quotes")
+	flags.StringArrayVar(&f.options.Nulls, "null", nil, "what stands for null in CSV, without quotes; again for more, such as --null NA --null NULL; default: empty fields")
+	flags.BoolVar(&f.options.LazyQuotes, "lazy-quotes", false, "take quotes of CSV inside fields, and others that are not doubled in quoted ones, as text")
 	flags.StringSliceVar(&f.options.Text, "text", nil, "columns that are text, whatever they look like")
 	flags.StringSliceVar(&f.options.Number, "number", nil, "columns that are numbers, also as keys; integers may be rounded beside fractions")
-	flags.StringVar(&f.bad, "bad", "error", "what to do with bad rows: error, or skip and count them")
+	flags.StringVar(&f.bad, "bad", "error", "what to do with bad rows: error, or skip and count their lines")
 	flags.Var(&f.memory, "memory", "stop with an error where more memory is needed for what is kept, such as 8GiB; 0: no limit")
 	flags.BoolVar(&f.csv, "csv", false, "print CSV")
 	flags.StringVar(&f.parquet, "parquet", "", "write a Parquet `FILE` instead")
@@ -151,7 +156,7 @@ type tableJob struct {
 type tableSummary struct {
 	Columns    []tableColumn `json:"columns"`
 	RowsRead   int           `json:"rows_read"`
-	Skipped    int           `json:"skipped"` // bad rows
+	Skipped    int           `json:"skipped"` // lines of bad rows
 	Bytes      int64         `json:"bytes"`   // read
 	Seconds    float64       `json:"seconds"`
 	Device     string        `json:"device"`
@@ -183,6 +188,7 @@ func runTable(ctx context.Context, a *app, f *tableFlags, verb string, names []s
 	defer func() { err = cmp.Or(err, dev.Close()) }()
 	j := &tableJob{app: a, tableFlags: f, ctx: ctx, dev: dev, verb: verb, start: time.Now()}
 	j.Device, j.DeviceName = deviceID(dev.Properties()), dev.Properties().Name
+	f.options.Note = func(line string) { fmt.Fprintf(a.stderr, "weft: %s\n", printable(line)) }
 	j.bar = progress.Bytes(a.stderr, a.isTerminal, "reading", size)
 	defer j.bar.Close()
 	if err := do(j); err != nil {
@@ -350,7 +356,7 @@ func (j *tableJob) done(tables ...*table.Table) {
 func (j *tableJob) say(did string) error {
 	skipped := ""
 	if j.Skipped > 0 {
-		skipped = ", " + counted(int64(j.Skipped), "bad row") + " skipped"
+		skipped = ", " + counted(int64(j.Skipped), "bad line") + " skipped"
 	}
 	rate := 0.
 	if j.Seconds > 0 {

@@ -36,8 +36,9 @@ type Splitter interface {
 
 // The splitters without parameters.
 var (
-	// Lines end with \n, which is not part of them; \r is. The last line needs
-	// no \n. Empty lines are items.
+	// Lines end with \n, which is not part of them; \r is, unless the first line
+	// ends with a \r alone: then \r and \r\n end lines, too. The last line needs no
+	// end. Empty lines are items.
 	Lines Splitter = lines{}
 	// Words are runs of bytes other than ASCII white space: space, \t, \n,
 	// \v, \f and \r.

@@ -37,3 +37,36 @@ func BenchmarkCSV(b *testing.B) {
 		})
 	}
 }
+
+// BenchmarkCut finds the ends of rows, on one core for a file, quoted or not.
+func BenchmarkCut(b *testing.B) {
+	for name, row := range map[string]string{
+		"plain": "%d,DE,%d,user%06d,some note here\n", "quoted": "\"%d\",\"DE\",\"%d\",\"user%06d\",\"some note here\"\n",
+		"crlf": "%d,DE,%d,user%06d,some note here\r\n",
+	} {
+		var text []byte
+		for i := 0; len(text) < 8<<20; i++ {
+			text = fmt.Appendf(text, row, i*37, i%1000, i%77777)
+		}
+		b.Run(name, func(b *testing.B) {
+			b.SetBytes(int64(len(text)))
+			for b.Loop() {
+				c := csvCutter{sep: ','}
+				c.whole(text, false)
+			}
+		})
+	}
+}
+
+// BenchmarkCutJSON finds the objects of an array, on one core for a file.
+func BenchmarkCutJSON(b *testing.B) {
+	text := []byte("[\n")
+	for i := 0; len(text) < 8<<20; i++ {
+		text = fmt.Appendf(text, "{\n  \"id\": %d,\n  \"country\": \"DE\",\n  \"price\": %d.5,\n  \"user\": \"user%06d\"\n},\n", i*37, i%1000, i%77777)
+	}
+	b.SetBytes(int64(len(text)))
+	for b.Loop() {
+		c := jsonCutter{}
+		c.whole(text, false)
+	}
+}

@@ -3,10 +3,12 @@ package table
 import (
 	"bytes"
 	"context"
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"io"
 	"iter"
+	"math/bits"
 	"sync"
 )
 
@@ -21,87 +23,192 @@ const (
 	maxEmptyReads = 100
 )
 
+// mark is a part of a block, text[lo:hi], in which a cutter found something to report.
+type mark struct {
+	lo, hi int
+	bad    error // nil: a row
+}
+
 // block is whole rows of a text.
 type block struct {
-	buf  []byte // the text, between pad bytes on both sides
-	line int    // number of the first line
-	rows int    // there are no more
+	buf   []byte // the text, between pad bytes on both sides
+	line  int    // number of the first line
+	rows  int    // there are no more
+	last  bool   // the end of the text, and a \n more
+	marks []mark // in ascending order: bad rows of CSV; rows of JSON that are no lines, bad ones too
 }
 
 // text is that of a block.
 func (b *block) text() []byte { return b.buf[pad : len(b.buf)-pad] }
 
 // lineOf is the number of the line in which an offset of the buffer lies.
-func (b *block) lineOf(at int) int {
-	return b.line + bytes.Count(b.buf[pad:at], []byte{'\n'})
+func (b *block) lineOf(at int) int { return b.line + lineEnds(b.buf[pad:at]) }
+
+// lines counts the lines of a row, buf[at:end].
+func (b *block) lines(at, end int) int {
+	if b.last && end == len(b.buf)-pad {
+		end--
+	}
+	n := lineEnds(b.buf[at:end])
+	if end > at && b.buf[end-1] != '\n' && b.buf[end-1] != '\r' {
+		n++
+	}
+	return n
 }
 
-// cutter finds ends of rows.
+// lineEnds counts the ends of lines: \n, \r\n and \r.
+func lineEnds(b []byte) int {
+	n := bytes.Count(b, []byte{'\n'})
+	if cr := bytes.Count(b, []byte{'\r'}); cr > 0 {
+		n += cr - bytes.Count(b, []byte("\r\n"))
+	}
+	return n
+}
+
+// lineEnd returns the offset after the first end of a line in b[from:], -1 if there is none. A \r that
+// is the last byte is none: a \n may follow.
+func lineEnd(b []byte, from int) int {
+	line := b[from:]
+	nl := bytes.IndexByte(line, '\n')
+	if nl >= 0 {
+		line = line[:nl+1]
+	}
+	cr := bytes.IndexByte(line, '\r')
+	switch {
+	case cr >= 0 && cr+1 < len(line) && line[cr+1] != '\n':
+		return from + cr + 1
+	case nl >= 0:
+		return from + nl + 1
+	}
+	return -1
+}
+
+// returns writes \n for carriage returns that end lines alone. None of these is in b[from:at].
+type returns struct{ from, at int }
+
+// replace looks at b[from:to]. A \r at the end of b stays: a \n may follow.
+func (r *returns) replace(b []byte, from, to int) {
+	if from > r.at {
+		r.from, r.at = from, from
+	}
+	for r.at < to {
+		r.at = loneReturn(b, r.at)
+		if r.at >= to || r.at+1 == len(b) {
+			return
+		}
+		b[r.at] = '\n'
+		r.at++
+		r.from = r.at
+	}
+}
+
+// loneReturn returns the offset of the first \r in b[at:] that no \n follows, len(b) if there is none.
+func loneReturn(b []byte, at int) int {
+	cr := bytes.IndexByte(b[at:], '\r')
+	if cr < 0 {
+		return len(b)
+	}
+	at += cr
+	for ; at+9 <= len(b); at += 8 {
+		w, next := binary.LittleEndian.Uint64(b[at:])^'\r'*ones, binary.LittleEndian.Uint64(b[at+1:])^'\n'*ones
+		w, next = w&lowBits+lowBits|w, next&lowBits+lowBits|next // the high bits of bytes that differ
+		if m := ^w & next &^ lowBits; m != 0 {
+			return at + bits.TrailingZeros64(m)>>3
+		}
+	}
+	for ; at < len(b); at++ {
+		if b[at] == '\r' && (at+1 == len(b) || b[at+1] != '\n') {
+			return at
+		}
+	}
+	return len(b)
+}
+
+// back goes back to an offset.
+func (r *returns) back(to int) {
+	if to < r.from {
+		r.from, r.at = to, to
+	}
+}
+
+// cutter finds rows, and writes \n for each \r that ends one alone.
 type cutter interface {
-	// whole is how many bytes at the front of b are whole rows. b begins with a row, and is longer each
-	// time until some are.
-	whole(b []byte) int
-	// next begins anew.
-	next()
+	// whole returns the number of bytes at the front of b that are whole rows: all if they are the last ones,
+	// which end with \n. b begins with a row. Until there are some, whole is called again with a longer b.
+	whole(b []byte, last bool) int
+	// drop marks the row at the front of b, which has no end, as too long. It returns the length of
+	// the row's first line, 0 if the row cannot be left out.
+	drop(b []byte) int
+	// next returns what has been found in the whole rows, and begins anew after them.
+	next() []mark
 }
 
 // blocks cuts a stream to blocks.
 type blocks struct {
-	r     io.Reader
-	cut   cutter
-	size  int
-	rest  []byte
-	line  int
-	empty int // reads in a row that returned nothing
-	err   error
+	file   string
+	r      io.Reader
+	cut    cutter
+	size   int
+	maxRow int
+	rest   []byte
+	line   int
+	empty  int // reads in a row that returned nothing
+	err    error
 }
 
-// read is the next block; io.EOF behind the last.
+// read returns the next block; io.EOF after the last.
 func (s *blocks) read() (*block, error) {
 	if s.err != nil {
 		return nil, s.err
 	}
-	s.cut.next()
 	buf := make([]byte, pad+max(s.size, 2*len(s.rest))+1+pad)
 	n := pad + copy(buf[pad:], s.rest)
 	for {
 		m, err := s.fill(buf[n : len(buf)-1-pad])
 		n += m
-		end := pad
-		if err == io.EOF {
-			if n == pad {
-				s.err = io.EOF
-				return nil, s.err
-			}
-			if buf[n-1] != '\n' {
-				buf[n] = '\n'
-				n++
-			}
-			end, s.err = n, io.EOF
-		} else if err != nil {
+		last := err == io.EOF
+		switch {
+		case last && n == pad:
+			s.err = io.EOF
+			return nil, s.err
+		case last: // an empty line more, if the last one has its end
+			buf[n] = '\n'
+			n++
+		case err != nil:
 			s.err = err
 			return nil, err
-		} else {
-			end += s.cut.whole(buf[pad:n])
 		}
-		if end > pad {
-			s.rest = buf[end:n:n]
-			b := &block{buf: buf[:end+pad], line: s.line}
-			if len(s.rest) > 0 { // the pad would be the next block's text
-				s.rest = bytes.Clone(s.rest)
+		end := s.cut.whole(buf[pad:n], last)
+		long := end == 0 && n-pad > s.maxRow
+		if long {
+			if end = s.cut.drop(buf[pad:n]); end == 0 {
+				s.err = &RowError{s.file, s.line, fmt.Errorf("a row of more than %d bytes; is a quote or a bracket not closed?", s.maxRow)}
+				return nil, s.err
 			}
-			b.rows = bytes.Count(b.text(), []byte{'\n'})
-			s.line += b.rows
-			return b, nil
 		}
-		if n-pad > maxRow {
-			s.err = fmt.Errorf("line %d: a row of more than %d MiB; is a quote not closed?", s.line, maxRow>>20)
-			return nil, s.err
+		if end > 0 {
+			b := &block{buf: buf[:pad+end+pad], line: s.line, last: last, marks: s.cut.next()}
+			s.rest = bytes.Clone(buf[pad+end : n]) // the pad would be its text
+			if last {
+				s.err = io.EOF
+			}
+			if long { // read what follows in blocks of the usual size
+				s.r, s.rest = io.MultiReader(bytes.NewReader(s.rest), s.r), nil
+			}
+			b.rows = max(bytes.Count(b.text(), []byte{'\n'}), len(b.marks))
+			s.line += lineEnds(b.text())
+			return b, nil
 		}
 		larger := make([]byte, 2*len(buf))
 		copy(larger, buf[:n])
 		buf = larger
 	}
+}
+
+// unread puts a block back that is not the last one.
+func (s *blocks) unread(b *block) {
+	s.rest = append(bytes.Clone(b.text()), s.rest...)
+	s.line = b.line
 }
 
 // fill reads until dst is full. It ends with io.EOF however much there was.
@@ -222,14 +329,23 @@ func deal(ctx context.Context, s reader, work, queue chan *parsed) {
 }
 
 // lineCutter cuts at line ends.
-type lineCutter struct{ searched int }
+type lineCutter struct {
+	returns  returns
+	searched int
+}
 
-func (c *lineCutter) next() { c.searched = 0 }
+func (c *lineCutter) next() []mark {
+	*c = lineCutter{}
+	return nil
+}
 
-func (c *lineCutter) whole(b []byte) int {
+func (c *lineCutter) drop([]byte) int { return 0 }
+
+func (c *lineCutter) whole(b []byte, last bool) int {
+	c.returns.replace(b, c.searched, len(b))
 	nl := bytes.LastIndexByte(b[c.searched:], '\n')
 	if nl < 0 {
-		c.searched = len(b)
+		c.searched = c.returns.at
 		return 0
 	}
 	return c.searched + nl + 1

@@ -13,52 +13,131 @@ import (
 )
 
 // A field is quoted if it begins with a quote; two quotes in it are one, and separators and line
-// ends are text. A quote elsewhere is an error of its row, and no quote. Rows end with \n or \r\n;
-// empty lines are none.
+// ends are text. Rows end with \n, \r\n or \r; empty lines are none. A quote elsewhere makes a bad
+// row, as does a quoted field that goes on after its quote or has no end: its first line is left
+// out, and the next line begins a row. Lazily, such quotes are text.
 
-// csvCutter finds the ends of rows of CSV.
+var (
+	errBareQuote  = errors.New(`a quote in a field that does not begin with one; --lazy-quotes takes it as text`)
+	errAfterQuote = errors.New(`text after a quote that ends a field; quotes in quotes are doubled, and --lazy-quotes takes others as text`)
+	errOpen       = errors.New(`a quote that is not closed; --bad skip leaves the line out`)
+	errLong       = errors.New(`a quote that is not closed within the longest row; --bad skip leaves the line out`)
+)
+
+// csvCutter finds the ends of rows of CSV, and bad rows.
+//
+// It goes back to a bad row's second line. The time is linear all the same: no line between a quote and
+// where that proves wrong opens one itself, since the number of its quotes is even.
 type csvCutter struct {
-	sep    byte
-	pos    int // what has been looked at
-	end    int // of the last whole row
-	quoted bool
+	sep     byte
+	lazy    bool
+	pos     int // what has been looked at
+	end     int // of the last whole row
+	quoted  bool
+	bad     error // of the row at end, whose first line has no end yet
+	returns returns
+	marks   []mark
 }
 
-func (c *csvCutter) next() { c.pos, c.end, c.quoted = 0, 0, false }
+func (c *csvCutter) next() []mark {
+	marks := c.marks
+	*c = csvCutter{sep: c.sep, lazy: c.lazy}
+	return marks
+}
 
-func (c *csvCutter) whole(b []byte) int {
-	for c.pos < len(b) {
-		q := bytes.IndexByte(b[c.pos:], '"')
-		if c.quoted {
-			if q < 0 {
-				c.pos = len(b)
+func (c *csvCutter) whole(b []byte, last bool) int {
+	for c.pos < len(b) || c.bad != nil {
+		if c.bad != nil {
+			if !c.skip(b) {
 				break
-			}
-			q += c.pos
-			if q+1 == len(b) { // the first of two, or the end: not known yet
-				c.pos = q
-				break
-			}
-			c.pos = q + 1
-			if b[q+1] == '"' {
-				c.pos++
-			} else {
-				c.quoted = false
 			}
 			continue
 		}
-		outside := b[c.pos:]
+		q := bytes.IndexByte(b[c.pos:], '"')
 		if q >= 0 {
-			outside = outside[:q]
+			q += c.pos
 		}
-		if nl := bytes.LastIndexByte(outside, '\n'); nl >= 0 {
-			c.end = c.pos + nl + 1
+		if c.quoted {
+			c.inside(b, q)
+			if q+1 == len(b) { // the first of two, or the end: not known yet
+				break
+			}
+		} else if !c.outside(b, q) {
+			break
 		}
-		c.pos += len(outside)
-		if q >= 0 {
-			c.quoted = c.pos == 0 || b[c.pos-1] == c.sep || b[c.pos-1] == '\n'
-			c.pos++
+		switch {
+		case !last || c.pos < len(b) || !c.quoted:
+		case c.lazy:
+			c.end = len(b)
+		default:
+			c.bad = errOpen
 		}
+	}
+	return c.end
+}
+
+// inside looks at what is in quotes up to the next quote, b[q].
+func (c *csvCutter) inside(b []byte, q int) {
+	switch {
+	case q < 0:
+		c.pos = len(b)
+	case q+1 == len(b):
+		c.pos = q
+	case b[q+1] == '"':
+		c.pos = q + 2
+	case endsField(b[q+1], c.sep):
+		c.pos, c.quoted = q+1, false
+	case c.lazy:
+		c.pos = q + 1
+	default:
+		c.bad = errAfterQuote
+	}
+}
+
+// endsField reports whether a byte after a quote makes it the end of a field.
+func endsField(next, sep byte) bool { return next == sep || next == '\n' || next == '\r' }
+
+// outside looks at what is not in quotes up to the next quote, b[q]; false if all of b has been looked at.
+func (c *csvCutter) outside(b []byte, q int) bool {
+	to := q
+	if q < 0 {
+		to = len(b)
+	}
+	c.returns.replace(b, c.pos, to)
+	if nl := bytes.LastIndexByte(b[c.pos:to], '\n'); nl >= 0 {
+		c.end = c.pos + nl + 1
+	}
+	if q < 0 {
+		c.pos = min(to, c.returns.at)
+		return false
+	}
+	c.pos = q + 1
+	switch {
+	case q == c.end || b[q-1] == c.sep:
+		c.quoted = true
+	case !c.lazy:
+		c.bad = errBareQuote
+	}
+	return true
+}
+
+// skip leaves out the first line of a bad row; false if its end is not in b.
+func (c *csvCutter) skip(b []byte) bool {
+	end := lineEnd(b, c.end)
+	if end < 0 {
+		return false
+	}
+	c.marks = append(c.marks, mark{c.end, end, c.bad})
+	c.pos, c.end, c.quoted, c.bad = end, end, false, nil
+	c.returns.back(end)
+	return true
+}
+
+// drop leaves out a row whose quote is not closed. Lazily, there is no telling where a row begins then.
+func (c *csvCutter) drop(b []byte) int {
+	if c.quoted && !c.lazy {
+		c.bad = errLong
+		c.skip(b)
 	}
 	return c.end
 }
@@ -85,17 +164,18 @@ type span struct {
 	doubled bool // has two quotes that are one
 }
 
-// scanner finds fields. It puts those that are wanted where want says, or tells field of all; row
-// is told of the end of a row: how many fields it has, and what is wrong with it.
+// scanner finds fields. It stores those that are wanted where want says, or calls field for all. At
+// the end of a row, b[at:end], it calls row with the number of fields, or with what is wrong with it.
 type scanner struct {
 	sep   byte
+	lazy  bool
 	want  []int // for each field where in spans it goes, -1 for nowhere
 	spans []span
 	field func(i int, s span)
-	row   func(at, fields int, bad error) error
+	row   func(at, end, fields int, bad error) error
 }
 
-// take takes note of field i of a row.
+// take stores field i of a row.
 func (s *scanner) take(i int, f span) {
 	if s.field != nil {
 		s.field(i, f)
@@ -104,18 +184,26 @@ func (s *scanner) take(i int, f span) {
 	}
 }
 
-var (
-	errBareQuote = errors.New(`a quote in a field that does not begin with one`)
-	errBehind    = errors.New(`text behind a quote that ends a field; quotes in quotes are doubled`)
-	errOpen      = errors.New(`a quote that is not closed`)
-)
+// block goes over the rows of a block. Its marks are bad ones; the others are well quoted.
+func (s *scanner) block(b *block) error {
+	lo := pad
+	for _, m := range b.marks {
+		if err := s.scan(b.buf, lo, pad+m.lo); err != nil {
+			return err
+		}
+		if err := s.row(pad+m.lo, pad+m.hi, 0, m.bad); err != nil {
+			return err
+		}
+		lo = pad + m.hi
+	}
+	return s.scan(b.buf, lo, len(b.buf)-pad)
+}
 
 // scan goes over whole rows, b[lo:hi], the last of which ends with \n; b has pad bytes behind hi.
 func (s *scanner) scan(b []byte, lo, hi int) error {
 	seps, ends, quotes := uint64(s.sep)*ones, uint64('\n')*ones, uint64('"')*ones
 	f := span{lo: lo}
 	row, n, begun := lo, 0, false // begun: f has been quoted
-	var bad error
 	base := lo
 	m := three(binary.LittleEndian.Uint64(b[base:]), seps, ends, quotes)
 	for {
@@ -132,27 +220,13 @@ func (s *scanner) scan(b []byte, lo, hi int) error {
 		m &= m - 1
 		switch b[i] {
 		case '"':
-			if i != f.lo || begun {
-				if bad == nil {
-					bad = errBareQuote
-				}
+			if i != f.lo || begun { // lazily
 				continue
 			}
 			begun = true
-			var closed bool
-			f, closed = quotedField(b, i, hi)
-			if !closed && bad == nil {
-				bad = errOpen
-			}
-			// Behind the closing quote comes a separator or the end of a row.
-			at := f.hi + 1
-			if closed && b[at] != s.sep && b[at] != '\n' && (b[at] != '\r' || b[at+1] != '\n') && bad == nil {
-				bad = errBehind
-			}
-			if at >= hi {
-				at = hi - 1 // the \n
-			}
-			base = at
+			f = s.quotedField(b, i, hi)
+			// After the closing quote comes a separator or the end of a row.
+			base = min(f.hi+1, hi-1)
 			m = three(binary.LittleEndian.Uint64(b[base:]), seps, ends, quotes)
 			continue
 		case '\n':
@@ -164,11 +238,11 @@ func (s *scanner) scan(b []byte, lo, hi int) error {
 			}
 			if n > 0 || begun || f.hi > f.lo {
 				s.take(n, f)
-				if err := s.row(row, n+1, bad); err != nil {
+				if err := s.row(row, i+1, n+1, nil); err != nil {
 					return err
 				}
 			}
-			n, row, bad = 0, i+1, nil
+			n, row = 0, i+1
 		default:
 			if !begun {
 				f.hi = i
@@ -180,22 +254,26 @@ func (s *scanner) scan(b []byte, lo, hi int) error {
 	}
 }
 
-// quotedField is the field whose opening quote is at i, and whether it is closed before hi.
-func quotedField(b []byte, i, hi int) (f span, closed bool) {
-	f = span{lo: i + 1, quoted: true}
+// quotedField returns the field whose opening quote is at i. Lazily, it may go on to hi.
+func (s *scanner) quotedField(b []byte, i, hi int) span {
+	f := span{lo: i + 1, quoted: true}
 	for at := i + 1; ; {
 		q := bytes.IndexByte(b[at:hi], '"')
 		if q < 0 {
 			f.hi = hi - 1
-			return f, false
+			return f
 		}
 		q += at
-		if q+1 == hi || b[q+1] != '"' {
+		switch {
+		case b[q+1] == '"':
+			f.doubled = true
+			at = q + 2
+		case s.lazy && !endsField(b[q+1], s.sep):
+			at = q + 1
+		default:
 			f.hi = q
-			return f, true
+			return f
 		}
-		f.doubled = true
-		at = q + 2
 	}
 }
 
@@ -204,7 +282,7 @@ type csvParser struct {
 	file    string
 	sep     byte
 	fields  int // of each row
-	null    string
+	nulls   []string
 	skipBad bool
 	columns []wanted
 	scan    scanner
@@ -243,12 +321,12 @@ func slots(columns []wanted) map[int]int {
 }
 
 func newCSVParser(file string, sep byte, fields int, o *Options, columns []wanted) *csvParser {
-	p := &csvParser{file: file, sep: sep, fields: fields, null: o.Null, skipBad: o.SkipBad, columns: append([]wanted(nil), columns...)}
+	p := &csvParser{file: file, sep: sep, fields: fields, nulls: o.nulls(), skipBad: o.SkipBad, columns: append([]wanted(nil), columns...)}
 	of, last := slots(p.columns), 0
 	for field := range of {
 		last = max(last, field+1)
 	}
-	p.scan = scanner{sep: sep, want: slices.Repeat([]int{-1}, last), spans: make([]span, len(of)), row: p.row}
+	p.scan = scanner{sep: sep, lazy: o.LazyQuotes, want: slices.Repeat([]int{-1}, last), spans: make([]span, len(of)), row: p.row}
 	for field, slot := range of {
 		p.scan.want[field] = slot
 	}
@@ -260,7 +338,7 @@ func (p *csvParser) parse(b *block) (Batch, error) {
 	for i := range p.columns {
 		p.columns[i].reset(b.rows)
 	}
-	if err := p.scan.scan(b.buf, pad, len(b.buf)-pad); err != nil {
+	if err := p.scan.block(b); err != nil {
 		return Batch{}, err
 	}
 	batch := Batch{Rows: p.n, Skipped: p.skipped, Columns: make([]column.Column, len(p.columns))}
@@ -271,7 +349,7 @@ func (p *csvParser) parse(b *block) (Batch, error) {
 }
 
 // row takes the fields of a row over.
-func (p *csvParser) row(at, fields int, bad error) error {
+func (p *csvParser) row(at, end, fields int, bad error) error {
 	if bad == nil && fields != p.fields {
 		bad = fmt.Errorf("%d fields, want %d", fields, p.fields)
 	}
@@ -294,7 +372,7 @@ func (p *csvParser) row(at, fields int, bad error) error {
 	for i := range p.columns {
 		p.columns[i].back(p.n)
 	}
-	p.skipped++
+	p.skipped += p.block.lines(at, end)
 	return nil
 }
 
@@ -307,7 +385,7 @@ func (p *csvParser) value(c *wanted, at int) (bad, err error) {
 		return nil, nil
 	}
 	s := p.scan.spans[c.slot]
-	if !s.quoted && string(b[s.lo:s.hi]) == p.null {
+	if !s.quoted && isNull(b[s.lo:s.hi], p.nulls) {
 		c.null(p.n)
 		return nil, nil
 	}
@@ -318,7 +396,22 @@ func (p *csvParser) value(c *wanted, at int) (bad, err error) {
 	if c.set(p.n, b, s.lo, s.hi) {
 		return nil, nil
 	}
-	return c.misfit(p.file, p.block.lineOf(at), p.n, b[s.lo:s.hi], classifyText(b[s.lo:s.hi]))
+	value, line := b[s.lo:s.hi], p.block.lineOf(at)
+	bad, err = c.misfit(p.file, line, p.n, value, classifyText(value))
+	if bad != nil && !s.quoted {
+		bad = fmt.Errorf("%w; --null %.40s reads it as null%s", bad, quoteFlag(string(value)), headerHint(line))
+	}
+	return bad, err
+}
+
+// isNull reports whether a field without quotes stands for null.
+func isNull(b []byte, nulls []string) bool {
+	for _, null := range nulls {
+		if string(b) == null {
+			return true
+		}
+	}
+	return false
 }
 
 // misfit is what a value of some kind means that the type of a column does not have: null where the
@@ -344,6 +437,14 @@ func (c *wanted) misfit(file string, line, row int, value []byte, of kind) (bad,
 		return problem, nil
 	}
 	return nil, &RowError{File: file, Line: line, Err: problem}
+}
+
+// headerHint is what else may help with a value of the first line.
+func headerHint(line int) string {
+	if line == 1 {
+		return ", and --header yes takes the line for names"
+	}
+	return ""
 }
 
 // classifyText is classify of text that has nothing before it.

@@ -132,6 +132,13 @@ const (
 
 func (k *kinds) add(of kind) { *k |= of }
 
+// plain reports whether there are values, and all are numbers, or all true or false.
+func (k kinds) plain() bool {
+	const bools = kindBool | kindOddBool
+	k &^= kindNegative
+	return k != 0 && (k&(kindText|bools) == 0 || k&^bools == 0)
+}
+
 // classify says what text looks like, b[lo:hi] with pad bytes before it.
 func classify(b []byte, lo, hi int) kind {
 	s := b[lo:hi]

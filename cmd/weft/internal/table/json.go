@@ -259,7 +259,7 @@ func (s *jsonScanner) object(member func(key, value span, of byte)) (bool, error
 			return true, err
 		}
 		if s.peek(); s.at < len(s.b) {
-			return true, s.wrong("nothing behind the object")
+			return true, s.wrong("nothing after the object")
 		}
 		return true, nil
 	}
@@ -313,25 +313,27 @@ func (s *textSource) membersOf(b *block) (*members, error) {
 		of     kind
 	}
 	m := &members{}
-	var row []value
+	var values []value
 	var names []byte
-	number := b.line - 1
-	for line := range bytes.Lines(b.text()) {
-		number++
-		row, names = row[:0], names[:0]
+	for number, row := range b.objects() {
+		line := b.buf[row.lo:row.hi]
+		values, names = values[:0], names[:0]
 		scan := jsonScanner{b: line}
 		_, err := scan.object(func(key, v span, of byte) {
 			lo := len(names)
 			names = unescape(names, line[key.lo:key.hi])
-			row = append(row, value{lo, len(names), kindOf(line[v.lo:v.hi], of)})
+			values = append(values, value{lo, len(names), kindOf(line[v.lo:v.hi], of)})
 		})
+		if row.bad != nil {
+			err = row.bad
+		}
 		if err != nil && !s.opts.SkipBad {
 			return nil, &RowError{File: display(s.in.name), Line: number, Err: err}
 		}
 		if err != nil {
 			continue
 		}
-		for _, v := range row {
+		for _, v := range values {
 			m.add(names[v.lo:v.hi], v.of)
 		}
 	}
@@ -368,7 +370,7 @@ func (s *textSource) sampleJSON(ctx context.Context) error {
 		}
 	}
 	if len(s.names) == 0 {
-		return fmt.Errorf("%s: no objects with members in the first %d lines", display(s.in.name), s.first.rows)
+		return fmt.Errorf("%s: no objects with members in the first lines", display(s.in.name))
 	}
 	return nil
 }
@@ -386,15 +388,14 @@ func (s *textSource) complete(ctx context.Context) (bool, error) {
 	if s.format != JSON || s.whole || !s.again() {
 		return false, nil
 	}
-	r, err := s.in.open(ctx)
+	r, err := s.in.openText(ctx)
 	if err != nil {
 		return false, err
 	}
 	defer r.Close()
-	src := &blocks{r: r, cut: s.cut(), size: s.opts.BlockSize, line: 1}
-	for batch, err := range parallel(ctx, src, s.opts.Workers, func() parser { return memberParser{s} }) {
+	for batch, err := range parallel(ctx, s.blocks(r, s.opts.BlockSize), s.opts.Workers, func() parser { return memberParser{s} }) {
 		if err != nil {
-			if !errors.As(err, new(*RowError)) && ctx.Err() == nil {
+			if ctx.Err() == nil {
 				err = s.in.failed(err)
 			}
 			return false, err
@@ -442,9 +443,12 @@ func (p *jsonParser) parse(b *block) (Batch, error) {
 		p.columns[i].reset(b.rows)
 	}
 	batch := Batch{Columns: make([]column.Column, len(p.columns))}
-	line := b.line
-	for text := range bytes.Lines(b.text()) {
-		bad, err := p.row(text, line, batch.Rows)
+	for line, row := range b.objects() {
+		text := b.buf[row.lo:row.hi]
+		bad, err := row.bad, error(nil)
+		if bad == nil {
+			bad, err = p.row(text, line, batch.Rows)
+		}
 		switch {
 		case err != nil:
 			return Batch{}, err
@@ -452,14 +456,13 @@ func (p *jsonParser) parse(b *block) (Batch, error) {
 		case bad == nil:
 			batch.Rows++
 		case p.skipBad:
-			batch.Skipped++
+			batch.Skipped += b.lines(row.lo, row.hi)
 			for i := range p.columns {
 				p.columns[i].back(batch.Rows)
 			}
 		default:
 			return Batch{}, &RowError{File: p.file, Line: line, Err: bad}
 		}
-		line++
 	}
 	for i := range p.columns {
 		batch.Columns[i] = p.columns[i].column(batch.Rows)

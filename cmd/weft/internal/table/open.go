@@ -10,6 +10,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"sync/atomic"
 
@@ -51,8 +52,11 @@ type input struct {
 	name    string
 	stdin   io.Reader
 	regular bool
+	spool   *spool        // of a stream
 	read    *atomic.Int64 // bytes of all files
 	high    atomic.Int64  // those of this file
+
+	maxBytes int64
 }
 
 // reached counts the bytes of the file up to an offset. Each counts once, however often the file is read: its
@@ -70,17 +74,30 @@ func (in *input) reached(at int64) {
 	}
 }
 
+// again reports whether the file can be read more than once.
+func (in *input) again() bool { return in.regular || in.spool != nil && in.spool.again() }
+
 // open opens a file and decompresses it, if it is compressed.
 func (in *input) open(ctx context.Context) (*stream, error) {
 	s := &stream{}
-	raw := in.stdin
-	if in.name != Stdin {
-		f, err := openFile(ctx, in.name)
-		if err != nil {
-			return nil, in.failed(err)
+	var raw io.Reader
+	if in.spool == nil { // not opened before
+		raw = in.stdin
+		if in.name != Stdin {
+			f, err := openFile(ctx, in.name)
+			if err != nil {
+				return nil, in.failed(err)
+			}
+			s.closers = append(s.closers, f)
+			raw = f
 		}
-		s.closers = append(s.closers, f)
-		raw = f
+		if !in.regular {
+			in.spool = newSpool(raw, in.maxBytes)
+			s.closers = append(s.closers, closing(in.spool.drop))
+		}
+	}
+	if in.spool != nil {
+		raw = in.spool.reader()
 	}
 	plain, err := compress.Reader(&counting{Reader: raw, in: in})
 	if err != nil {
@@ -88,10 +105,36 @@ func (in *input) open(ctx context.Context) (*stream, error) {
 	}
 	s.closers = append([]io.Closer{plain}, s.closers...)
 	s.Reader = bufio.NewReaderSize(plain, 1<<16)
-	if bom, err := s.Peek(3); err == nil && string(bom) == "\xef\xbb\xbf" {
-		s.Discard(3)
+	return s, nil
+}
+
+// openText opens a file of text.
+func (in *input) openText(ctx context.Context) (*stream, error) {
+	s, err := in.open(ctx)
+	if err != nil {
+		return nil, err
+	}
+	if err := s.decode(); err != nil {
+		return nil, in.failed(errors.Join(err, s.Close()))
 	}
 	return s, nil
+}
+
+// decode makes UTF-8 of the text of a stream, without a byte order mark.
+func (s *stream) decode() error {
+	text, err := compress.Text(s.Reader)
+	if err == nil && text != s.Reader {
+		s.Reader = bufio.NewReaderSize(text, 1<<16)
+	}
+	return err
+}
+
+// closing is a Closer that cannot fail.
+type closing func()
+
+func (c closing) Close() error {
+	c()
+	return nil
 }
 
 // openFile opens a file; a named pipe waits for its writer, or until ctx ends.
@@ -113,8 +156,11 @@ func openFile(ctx context.Context, name string) (*os.File, error) {
 	}
 }
 
-// failed names the file of an error.
+// failed names the file of an error that does not.
 func (in *input) failed(err error) error {
+	if errors.As(err, new(*RowError)) {
+		return err
+	}
 	if path := (*fs.PathError)(nil); errors.As(err, &path) {
 		err = path.Err
 	}
@@ -123,7 +169,7 @@ func (in *input) failed(err error) error {
 
 // open finds out what a file is.
 func (t *Table) open(ctx context.Context, name string, stdin io.Reader) (source, error) {
-	in := &input{name: name, stdin: stdin, read: &t.read}
+	in := &input{name: name, stdin: stdin, read: &t.read, maxBytes: t.opts.MaxBytes}
 	if name != Stdin {
 		info, err := os.Stat(name)
 		if err != nil {
@@ -138,53 +184,84 @@ func (t *Table) open(ctx context.Context, name string, stdin io.Reader) (source,
 	if err != nil {
 		return nil, err
 	}
-	format := t.opts.Format
-	if format == Auto {
-		head, err := s.Peek(512)
-		if err != nil && err != io.EOF {
-			return nil, errors.Join(in.failed(err), s.Close())
-		}
-		format = found(name, head)
-	}
-	var src source
-	switch format {
-	case Parquet:
-		src, err = openParquet(in, s, t.opts.MaxBytes)
-	case Arrow:
-		src, err = openArrow(in, s, t.opts.MaxBytes)
-	default:
-		src, err = openText(ctx, in, s, format, &t.opts)
-	}
+	src, err := t.source(ctx, in, s)
 	if err != nil {
 		return nil, errors.Join(err, s.Close())
 	}
 	return src, nil
 }
 
-// found is the format of a file by its first bytes, else by its name.
-func found(name string, head []byte) Format {
+// source finds the format of a stream.
+func (t *Table) source(ctx context.Context, in *input, s *stream) (source, error) {
+	head, err := s.Peek(512)
+	if err != nil && err != io.EOF {
+		return nil, in.failed(err)
+	}
+	format := t.opts.Format
+	if format == Auto {
+		format = typedFormat(in.name, head)
+	}
+	if format == Parquet || format == Arrow {
+		if in.spool != nil {
+			in.spool.drop()
+		}
+		if format == Parquet {
+			return openParquet(in, s, t.opts.MaxBytes)
+		}
+		return openArrow(in, s, t.opts.MaxBytes)
+	}
+	if err := s.decode(); err != nil {
+		return nil, in.failed(err)
+	}
+	if format == Auto {
+		if head, err = s.Peek(512); err != nil && err != io.EOF {
+			return nil, in.failed(err)
+		}
+		format = textFormat(in.name, head)
+	}
+	return openText(ctx, in, s, format, &t.opts)
+}
+
+// extension returns the end of a file's name that says what the file is, without that of a compression.
+func extension(name string) string {
+	name = strings.ToLower(name)
+	for _, suffix := range compress.Suffixes {
+		name = strings.TrimSuffix(name, suffix)
+	}
+	return filepath.Ext(name)
+}
+
+// typedFormat returns the format of a file that is no text, by its first bytes, else by its name; Auto for text.
+func typedFormat(name string, head []byte) Format {
 	switch {
 	case bytes.HasPrefix(head, []byte("PAR1")):
 		return Parquet
 	case bytes.HasPrefix(head, []byte("ARROW1")), bytes.HasPrefix(head, []byte("\xff\xff\xff\xff")):
 		return Arrow
 	}
-	for _, suffix := range []string{".gz", ".zst"} {
-		name = strings.TrimSuffix(name, suffix)
+	switch extension(name) {
+	case ".parquet", ".pq":
+		return Parquet
+	case ".arrow", ".feather", ".arrows", ".ipc":
+		return Arrow
 	}
-	switch strings.ToLower(filepath.Ext(name)) {
+	return Auto
+}
+
+// jsonStart is how JSON of objects begins, which CSV hardly does.
+var jsonStart = regexp.MustCompile(`^[ \t\r\n]*(\{|\[[ \t\r\n]*[\[\]{])`)
+
+// textFormat returns the format of a text by its name, else by its first bytes.
+func textFormat(name string, head []byte) Format {
+	switch extension(name) {
 	case ".csv":
 		return CSV
 	case ".tsv", ".tab":
 		return TSV
 	case ".json", ".jsonl", ".ndjson":
 		return JSON
-	case ".parquet", ".pq":
-		return Parquet
-	case ".arrow", ".feather", ".arrows", ".ipc":
-		return Arrow
 	}
-	if strings.HasPrefix(strings.TrimLeft(string(head), " \t\r\n"), "{") {
+	if jsonStart.Match(head) {
 		return JSON
 	}
 	return CSV

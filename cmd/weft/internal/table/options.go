@@ -38,8 +38,9 @@ func ParseFormat(name string) (Format, error) {
 // Header says whether the first line of CSV and TSV names the columns.
 type Header uint8
 
-// HeaderAuto: the first line is a header unless one of its fields is a number, true or
-// false, or two are the same. A column whose name is empty has its number for a name, from 1 on.
+// HeaderAuto: the first line is a header if in some column it has text where the rows of the first MiB have
+// numbers, or true and false. Else it is none if it has a number, true or false, and one if it has not.
+// A column whose name is empty has its number for a name, from 1 on.
 const (
 	HeaderAuto Header = iota
 	HeaderYes
@@ -60,20 +61,42 @@ func ParseHeader(name string) (Header, error) {
 type Options struct {
 	Format    Format
 	Header    Header
-	Separator byte     // between the fields of CSV; 0: found in the first line
-	Null      string   // what stands for null in CSV and TSV, without quotes
+	Separator byte     // between the fields of CSV; 0: found in the first rows
+	Nulls     []string // what stands for null in CSV and TSV, without quotes; none: the empty field
 	Text      []string // columns that are text, whatever their values look like
 	Number    []string // columns that are numbers, compared by value
-	SkipBad   bool     // leave bad rows out and count them
+	SkipBad   bool     // leave bad rows out and count their lines
 
-	// MaxBytes bounds what has to be read as a whole: Parquet from a stream. 0: 4 GiB.
+	// LazyQuotes takes quotes in fields that do not begin with one, and quotes in quotes that are not doubled, as
+	// text, as the option of encoding/csv does.
+	LazyQuotes bool
+	// Note, if not nil, gets what a user may want to know, a line each.
+	Note func(line string)
+
+	// MaxBytes bounds what has to be read as a whole, Parquet from a stream, and what is kept of a stream of
+	// text, as it comes, so that it can be read again. 0: 4 GiB.
 	MaxBytes int64
 	// Workers is the number of goroutines that take text apart; default GOMAXPROCS, 16 at most.
 	Workers int
 	// BlockSize is what each takes at a time, in bytes; default 8 MiB.
 	BlockSize int
 
-	first int // size of the first block, in which types are found
+	first  int // size of the first block, in which types are found
+	maxRow int // bound on the text of a row, where memory has to hold it
+}
+
+// nulls are what stands for null.
+func (o *Options) nulls() []string {
+	if len(o.Nulls) == 0 {
+		return []string{""}
+	}
+	return o.Nulls
+}
+
+func (o *Options) note(format string, args ...any) {
+	if o.Note != nil {
+		o.Note(fmt.Sprintf(format, args...))
+	}
 }
 
 // Field is a column of a table.
@@ -93,7 +116,7 @@ type Field struct {
 type Batch struct {
 	Columns []column.Column
 	Rows    int
-	Skipped int // bad rows that are left out
+	Skipped int // lines of bad rows that are left out
 	Bytes   int // of files, that have been read since the batch before
 
 	members *members // of a memberParser
@@ -119,13 +142,14 @@ type Widening struct {
 	Value  string
 	To     column.Type
 	From   column.Type
+	Once   bool // the file is a stream that cannot be read again
 
 	of kind
 }
 
 func (e *Widening) Error() string {
-	return fmt.Sprintf("%s:%d: column %s was %v so far, and here is %.40q, which takes a second reading; --text %s reads it as text, and a file can be read again",
-		e.File, e.Line, e.Name, e.From, e.Value, quoteFlag(e.Name))
+	return fmt.Sprintf("%s:%d: column %s was %v so far, and here is %.40q; --text %s reads it as text%s",
+		e.File, e.Line, e.Name, e.From, e.Value, quoteFlag(e.Name), onceHint(e.Once))
 }
 
 // LateMember is a member of JSON objects that comes first after those that are known: the table has
@@ -134,9 +158,18 @@ type LateMember struct {
 	File string
 	Line int
 	Name string
+	Once bool // the file is a stream that cannot be read again
 }
 
 func (e *LateMember) Error() string {
-	return fmt.Sprintf("%s:%d: member %.40q comes here first, which takes a second reading; a file can be read again, and columns can be named",
-		e.File, e.Line, e.Name)
+	return fmt.Sprintf("%s:%d: member %.40q comes here first, after rows without it; name the columns%s",
+		e.File, e.Line, e.Name, onceHint(e.Once))
+}
+
+// onceHint is what helps with a stream that cannot be read again.
+func onceHint(once bool) string {
+	if once {
+		return "; or write the stream to a file first, which weft can read again"
+	}
+	return ""
 }

@@ -74,6 +74,7 @@ func Open(ctx context.Context, names []string, stdin io.Reader, opts *Options) (
 	t.opts.Workers = cmp.Or(t.opts.Workers, min(runtime.GOMAXPROCS(0), maxWorkers))
 	t.opts.BlockSize = cmp.Or(t.opts.BlockSize, blockSize)
 	t.opts.first = cmp.Or(t.opts.first, firstBlock)
+	t.opts.maxRow = cmp.Or(t.opts.maxRow, maxRow)
 	t.opts.MaxBytes = cmp.Or(t.opts.MaxBytes, 4<<30)
 	defer func() {
 		if err != nil {

@@ -2,11 +2,13 @@ package table
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"io"
 	"iter"
+	"slices"
 	"strconv"
 )
 
@@ -17,22 +19,22 @@ type textSource struct {
 	format Format
 	sep    byte
 	header bool // the first row is one
+	nested bool // JSON that is not an object on each line
 	names  []Field
 	looks  []kinds
 	index  map[string]int // of JSON: the field of a name
 	whole  bool           // all rows have been looked at for these
 
-	// Of a stream that cannot be read again: what is open.
+	// Of a stream, until it has been read once: what is open.
 	stream *stream
-	first  *block // nil: empty
+	first  *block
 	rest   *blocks
-	done   bool
 }
 
 func (s *textSource) fields() []Field { return s.names }
 func (s *textSource) kinds() []kinds  { return s.looks }
 func (s *textSource) loose() bool     { return s.format == JSON }
-func (s *textSource) again() bool     { return s.in.regular }
+func (s *textSource) again() bool     { return s.in.again() }
 
 func (s *textSource) close() error {
 	if s.stream == nil {
@@ -43,27 +45,47 @@ func (s *textSource) close() error {
 	return err
 }
 
-// cut finds ends of rows of the format.
+// cut returns what finds rows of the format.
 func (s *textSource) cut() cutter {
-	if s.format == JSON {
-		return &lineCutter{}
+	switch {
+	case s.format != JSON:
+		return &csvCutter{sep: s.sep, lazy: s.opts.LazyQuotes}
+	case s.nested:
+		return &jsonCutter{}
 	}
-	return &csvCutter{sep: s.sep}
+	return &lineCutter{}
+}
+
+// blocks cuts what a stream holds.
+func (s *textSource) blocks(r io.Reader, size int) *blocks {
+	return &blocks{file: display(s.in.name), r: r, cut: s.cut(), size: size, maxRow: s.opts.maxRow, line: 1}
 }
 
 // openText looks at the first block of a text. It closes the stream, if the file can be read again.
 func openText(ctx context.Context, in *input, r *stream, format Format, opts *Options) (_ *textSource, err error) {
 	s := &textSource{in: in, opts: opts, format: format, sep: opts.Separator, stream: r}
-	if s.sep == 0 && format != JSON {
-		if s.sep, err = separator(r, format); err != nil {
-			return nil, in.failed(err)
-		}
+	head, err := r.Peek(r.Size())
+	if err != nil && err != io.EOF {
+		return nil, in.failed(err)
 	}
-	s.rest = &blocks{r: r, cut: s.cut(), size: opts.first, line: 1}
-	for blank := true; blank && err == nil; {
-		if s.first, err = s.rest.read(); err == nil {
-			blank = len(bytes.TrimLeft(s.first.text(), "\r\n")) == 0
+	whole := err == io.EOF
+	switch {
+	case format == JSON:
+		s.nested = nestedJSON(head, whole)
+	case format == TSV:
+		s.sep = cmp.Or(s.sep, '\t')
+	case s.sep == 0:
+		s.sep = separator(head, whole, opts.LazyQuotes)
+	}
+	s.rest = s.blocks(r, opts.first)
+	for s.first, err = s.rest.read(); err == nil && !s.hasRows() && s.rest.err == nil; s.first, err = s.rest.read() {
+		if len(s.first.marks) == 0 { // empty lines
+			continue
 		}
+		if s.rest.size *= 2; s.rest.size > maxSample {
+			return nil, fmt.Errorf("%s: no rows that are not bad in the first %d MiB", display(in.name), maxSample>>21)
+		}
+		s.rest.unread(s.first)
 	}
 	s.rest.size = opts.BlockSize
 	switch {
@@ -88,79 +110,164 @@ func openText(ctx context.Context, in *input, r *stream, format Format, opts *Op
 	return s, nil
 }
 
-// separator is the one of four characters that comes most often in the first line.
-func separator(r *stream, format Format) (byte, error) {
-	if format == TSV {
-		return '\t', nil
+// maxSample bounds the first block, in which there has to be a row that is not bad.
+const maxSample = 64 << 20
+
+// hasRows reports whether the first block has rows that may not be bad.
+func (s *textSource) hasRows() bool {
+	if s.nested {
+		return slices.ContainsFunc(s.first.marks, func(m mark) bool { return m.bad == nil })
 	}
-	head, err := r.Peek(r.Size())
-	if err != nil && err != io.EOF {
-		return 0, err
+	text, lo := s.first.text(), 0
+	for _, m := range s.first.marks {
+		if len(bytes.Trim(text[lo:m.lo], "\r\n")) > 0 {
+			return true
+		}
+		lo = m.hi
 	}
-	line, _, _ := bytes.Cut(head, []byte{'\n'})
-	best, most := byte(','), 0
+	return len(bytes.Trim(text[lo:], "\r\n")) > 0
+}
+
+// separatorRows is the number of rows that a separator is found in.
+const separatorRows = 32
+
+// separator returns the one of four characters that splits most of the first rows into the same number of
+// fields, and into more of them if several do.
+func separator(head []byte, whole, lazy bool) byte {
+	best, mostRows, mostFields := byte(','), 0, 1
 	for _, sep := range []byte{',', ';', '\t', '|'} {
-		if n := bytes.Count(line, []byte{sep}); n > most {
-			best, most = sep, n
+		var counts []int
+		enough := errors.New("enough rows")
+		scan := scanner{sep: sep, lazy: lazy}
+		scan.row = func(_, _, fields int, bad error) error {
+			if bad == nil {
+				counts = append(counts, fields)
+			}
+			if len(counts) == separatorRows {
+				return enough
+			}
+			return nil
+		}
+		_ = scan.block(headBlock(head, whole, &csvCutter{sep: sep, lazy: lazy})) // stops at enough
+		for _, fields := range counts {
+			rows := 0
+			for _, n := range counts {
+				rows += btoi(n == fields)
+			}
+			if fields > 1 && (rows > mostRows || rows == mostRows && fields > mostFields) {
+				best, mostRows, mostFields = sep, rows, fields
+			}
 		}
 	}
-	return best, nil
+	return best
+}
+
+// headBlock returns the whole rows at the beginning of a text, or the part of a row that is there.
+func headBlock(head []byte, whole bool, cut cutter) *block {
+	buf := make([]byte, pad, pad+len(head)+1+pad)
+	buf = append(buf, head...)
+	n := 0
+	if !whole {
+		n = cut.whole(buf[pad:], false)
+	}
+	if n == 0 {
+		_ = cut.next()
+		buf = append(buf, '\n')
+		n = cut.whole(buf[pad:], true)
+	}
+	return &block{buf: buf[:pad+n+pad], line: 1, marks: cut.next()}
 }
 
 // sampleCSV finds names and kinds of columns in the first block.
 func (s *textSource) sampleCSV() error {
 	b := s.first.buf
-	var names []string
+	var first []string // the first row
+	var is []kind      // what its values look like
 	var row []kind
-	known := map[string]bool{}
-	header := true
-	scan := scanner{sep: s.sep}
-	scan.field = func(i int, f span) {
-		text := unquoted(b, f)
+	firstAt, rows := 0, 0
+	scan := scanner{sep: s.sep, lazy: s.opts.LazyQuotes}
+	nulls := s.opts.nulls()
+	scan.field = func(_ int, f span) {
 		of := kindNull
-		if f.quoted || text != s.opts.Null {
+		text := unquoted(b, f)
+		if f.quoted || !isNull(b[f.lo:f.hi], nulls) {
 			of = classifyText([]byte(text))
 		}
 		if s.looks == nil {
-			if text != "" && (of != kindText || known[text]) {
-				header = false
-			}
-			known[text] = true
-			names = append(names, text)
+			first = append(first, text)
 		}
 		row = append(row, of)
 	}
-	scan.row = func(at, fields int, bad error) error {
-		if s.looks == nil {
-			if bad != nil {
-				return &RowError{File: display(s.in.name), Line: s.first.lineOf(at), Err: bad}
+	scan.row = func(at, _, fields int, bad error) error {
+		switch {
+		case bad != nil && s.looks == nil && (!s.opts.SkipBad || s.opts.Header != HeaderNo):
+			if s.opts.SkipBad {
+				bad = fmt.Errorf("%w; the first line may have the names of columns: --header no has it left out, too", bad)
 			}
-			s.header = header && s.opts.Header == HeaderAuto || s.opts.Header == HeaderYes
-			s.looks = make([]kinds, fields)
-		}
-		if bad == nil && len(row) == len(s.looks) && (len(s.names) > 0 || !s.header) {
+			return &RowError{File: display(s.in.name), Line: s.first.lineOf(at), Err: bad}
+		case bad != nil: // an error or skipped when rows are read
+		case s.looks == nil:
+			s.looks, is, firstAt = make([]kinds, fields), slices.Clone(row), at
+		case fields == len(s.looks):
+			rows++
 			for i, of := range row {
 				s.looks[i].add(of)
-			}
-		}
-		if len(s.names) == 0 {
-			for i, name := range names {
-				if !s.header || name == "" {
-					name = strconv.Itoa(i + 1)
-				}
-				s.names = append(s.names, Field{Name: name})
 			}
 		}
 		row = row[:0]
 		return nil
 	}
-	if err := scan.scan(b, pad, len(b)-pad); err != nil {
+	if err := scan.block(s.first); err != nil {
 		return err
 	}
-	if s.names == nil {
+	if s.looks == nil {
 		return fmt.Errorf("%s: no rows, and no names of columns", display(s.in.name))
 	}
+	var err error
+	if s.header, err = s.headed(first, is, rows, s.first.lineOf(firstAt)); err != nil {
+		return err
+	}
+	for i, name := range first {
+		if !s.header {
+			s.looks[i].add(is[i])
+		}
+		if !s.header || name == "" {
+			name = strconv.Itoa(i + 1)
+		}
+		s.names = append(s.names, Field{Name: name})
+	}
 	return nil
+}
+
+// headed reports whether the first row has the names of columns. It has if in some column it has text
+// where all rows after it have numbers, or true and false. Else a row with a number is none, and
+// a row of text is one, unless its fields repeat.
+func (s *textSource) headed(first []string, is []kind, rows, line int) (bool, error) {
+	if s.opts.Header != HeaderAuto {
+		return s.opts.Header == HeaderYes, nil
+	}
+	text, value, repeated := false, false, false
+	seen := map[string]bool{}
+	for i, of := range is {
+		if of == kindText && s.looks[i].plain() {
+			return true, nil
+		}
+		text = text || of == kindText
+		value = value || of != kindText && of != kindNull
+		repeated = repeated || first[i] != "" && seen[first[i]]
+		seen[first[i]] = true
+	}
+	switch {
+	case value && text:
+		s.opts.note("%s: the first line is taken for a row; --header yes takes it for names", display(s.in.name))
+		return false, nil
+	case value:
+		return false, nil
+	case repeated && rows > 0:
+		return false, &RowError{File: display(s.in.name), Line: line,
+			Err: errors.New("fields of the first line are the same: names of columns, or a row? --header yes or --header no says which")}
+	}
+	return !repeated, nil
 }
 
 // unquoted is the text of a field.
@@ -174,23 +281,28 @@ func unquoted(b []byte, f span) string {
 
 func (s *textSource) batches(ctx context.Context, columns []wanted, all bool) iter.Seq2[Batch, error] {
 	return func(yield func(Batch, error) bool) {
-		src := s.rest
-		if s.in.regular {
-			r, err := s.in.open(ctx)
+		src, first := s.rest, s.first
+		s.rest, s.first = nil, nil
+		if src == nil {
+			if !s.again() {
+				yield(Batch{}, fmt.Errorf("%s: cannot be read a second time", display(s.in.name)))
+				return
+			}
+			r, err := s.in.openText(ctx)
 			if err != nil {
 				yield(Batch{}, err)
 				return
 			}
 			defer r.Close()
-			src = &blocks{r: r, cut: s.cut(), size: s.opts.BlockSize, line: 1}
-		} else if s.done {
-			yield(Batch{}, fmt.Errorf("%s: cannot be read a second time", display(s.in.name)))
-			return
+			src = s.blocks(r, s.opts.BlockSize)
 		}
-		s.done = true
-		headed := &headless{blocks: src, first: s.first, skip: s.header, sep: s.sep}
+		headed := &headless{blocks: src, first: first, skip: s.header, scan: scanner{sep: s.sep, lazy: s.opts.LazyQuotes}}
 		for batch, err := range parallel(ctx, headed, s.opts.Workers, func() parser { return s.parser(columns, all) }) {
-			if row := (*RowError)(nil); err != nil && !errors.As(err, &row) && !adaptable(err) && ctx.Err() == nil {
+			if w := (*Widening)(nil); errors.As(err, &w) {
+				w.Once = !s.again()
+			} else if m := (*LateMember)(nil); errors.As(err, &m) {
+				m.Once = !s.again()
+			} else if err != nil && ctx.Err() == nil {
 				err = s.in.failed(err)
 			}
 			if !yield(batch, err) {
@@ -217,7 +329,7 @@ type headless struct {
 	*blocks
 	first *block
 	skip  bool
-	sep   byte
+	scan  scanner
 }
 
 func (h *headless) read() (*block, error) {
@@ -232,23 +344,22 @@ func (h *headless) read() (*block, error) {
 	if !h.skip {
 		return b, nil
 	}
-	// Up to the end of the first row, as the scanner finds it.
-	end := errors.New("end of the first row")
-	at := -1
-	scan := scanner{sep: h.sep}
-	scan.row = func(from, _ int, _ error) error {
-		if at < 0 {
-			at = from
-			return nil
-		}
-		at = from
-		return end
+	// Up to the end of the first row, as the scanner finds it. It is no bad one.
+	found := errors.New("end of the first row")
+	end := 0
+	h.scan.row = func(_, to, _ int, _ error) error {
+		end = to
+		return found
 	}
-	err := scan.scan(b.buf, pad, len(b.buf)-pad)
-	h.skip = at < 0 // empty lines only
-	if err == nil {
-		return &block{buf: make([]byte, 2*pad), line: b.line + b.rows}, nil
+	if h.scan.block(b) == nil { // empty lines only
+		return &block{buf: make([]byte, 2*pad), line: b.line}, nil
 	}
-	lines := bytes.Count(b.buf[pad:at], []byte{'\n'})
-	return &block{buf: b.buf[at-pad:], line: b.line + lines, rows: b.rows - lines}, nil
+	h.skip = false
+	lines := lineEnds(b.buf[pad:end])
+	rest := &block{buf: b.buf[end-pad:], line: b.line + lines, rows: b.rows, last: b.last, marks: b.marks}
+	for i := range rest.marks {
+		rest.marks[i].lo -= end - pad
+		rest.marks[i].hi -= end - pad
+	}
+	return rest, nil
 }

@@ -1,0 +1,119 @@
+package table
+
+import (
+	"errors"
+	"io"
+	"os"
+	"sync"
+)
+
+// spool keeps what a stream holds in a temporary file without a name, as it is read, so that it can be read again.
+// If the disk is full, or the stream too long, it keeps nothing more. A file that is standard input is kept
+// where it is.
+type spool struct {
+	max  int64
+	file *os.File // nil: nothing is kept
+	base int64    // offset of the stream in file
+	own  bool     // file is a temporary one
+
+	reading sync.Mutex // raw is being read, which may take for ever
+	raw     io.Reader
+
+	mu   sync.Mutex // file, size and err
+	size int64      // read so far
+	err  error      // of raw, at its end
+}
+
+// newSpool keeps a stream of at most maxBytes.
+func newSpool(raw io.Reader, maxBytes int64) *spool {
+	s := &spool{raw: raw, max: maxBytes}
+	if f, ok := raw.(*os.File); ok {
+		info, err := f.Stat()
+		at, seekErr := f.Seek(0, io.SeekCurrent)
+		if err == nil && seekErr == nil && info.Mode().IsRegular() && info.Size() > at {
+			if end, err := f.Seek(0, io.SeekEnd); err == nil { // whoever reads on finds nothing
+				s.file, s.base, s.size, s.err = f, at, end-at, io.EOF
+				return s
+			}
+		}
+	}
+	if f, err := os.CreateTemp("", "weft-*"); err == nil {
+		s.file, s.own = f, true
+		_ = os.Remove(f.Name()) // some systems refuse while it is open
+	}
+	return s
+}
+
+// again reports whether the stream can be read from its beginning.
+func (s *spool) again() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.file != nil
+}
+
+// drop keeps nothing more.
+func (s *spool) drop() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.file != nil && s.own {
+		s.file.Close()
+		_ = os.Remove(s.file.Name())
+		s.file = nil
+	}
+}
+
+// keep stores what has been read, b, and how it ended.
+func (s *spool) keep(b []byte, err error) {
+	s.mu.Lock()
+	full := s.size+int64(len(b)) > s.max
+	if s.file != nil && !full && len(b) > 0 {
+		_, writeErr := s.file.WriteAt(b, s.size)
+		full = writeErr != nil
+	}
+	s.size += int64(len(b))
+	s.err = err
+	s.mu.Unlock()
+	if full {
+		s.drop()
+	}
+}
+
+// reader reads the stream from its beginning.
+func (s *spool) reader() io.Reader { return &spoolReader{s: s} }
+
+type spoolReader struct {
+	s  *spool
+	at int64
+}
+
+var errSpool = errors.New("a stream of this length cannot be read again: write it to a file first")
+
+// Read reads what has been kept, and then the stream.
+func (r *spoolReader) Read(b []byte) (int, error) {
+	n, done, err := r.kept(b)
+	if !done {
+		r.s.reading.Lock()
+		defer r.s.reading.Unlock()
+		if n, done, err = r.kept(b); !done { // another reader may have read on
+			n, err = r.s.raw.Read(b)
+			r.s.keep(b[:n], err)
+		}
+	}
+	r.at += int64(n)
+	return n, err
+}
+
+// kept reads what has been kept; false if the stream has to be read.
+func (r *spoolReader) kept(b []byte) (n int, done bool, err error) {
+	s := r.s
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	switch {
+	case r.at == s.size:
+		return 0, s.err != nil, s.err
+	case s.file == nil:
+		return 0, true, errSpool
+	}
+	n, err = s.file.ReadAt(b[:min(int64(len(b)), s.size-r.at)], s.base+r.at)
+	return n, true, err
+}
