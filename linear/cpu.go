@@ -24,8 +24,12 @@ const farWork = 64
 // path, so they share a core and a fate, and the batch's order is kept.
 type cpuEngine[K, SK cpu.Key, V, SV cpu.Val] struct{ cpu.Engine }
 
-func newCPUEngine[K cpu.Key, V cpu.Val, SK cpu.Key, SV cpu.Val](dev device.Host, g geometry) (engine, *core.Leases, error) {
-	e := &cpuEngine[K, SK, V, SV]{cpu.Engine{Device: dev, Slots: lineBytes / int(unsafe.Sizeof(cpu.Slot[SK, SV]{})), Fullest: crowdedShare}}
+func newCPUEngine[K cpu.Key, V cpu.Val, SK cpu.Key, SV cpu.Val](dev device.Host, g geometry, fixed bool) (engine, *core.Leases, error) {
+	perLine := lineBytes / int(unsafe.Sizeof(cpu.Slot[SK, SV]{}))
+	e := &cpuEngine[K, SK, V, SV]{cpu.Engine{Device: dev, Slots: perLine, Fullest: crowdedShare}}
+	if fixed && g.lines > smallLines {
+		e.Capacity, e.MostUsed = maxKeys(g.lines, perLine), maxUsed(g.lines, perLine)
+	}
 	gen, err := allocate(dev, g)
 	if err != nil {
 		return nil, nil, err

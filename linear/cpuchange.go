@@ -109,7 +109,7 @@ func (c *changer[K, SK, V, SV]) one(i, home uint32) (read int) {
 	case s.live != nil:
 		o = cpu.Present(&c.Changes, i, kind, s.live)
 	case kind.Inserts():
-		if at := s.choose(c.Reuse); at != nil {
+		if at := s.choose(c.Reuse); at != nil && (c.part.Adds(&c.Result) || c.table.extra(home)) {
 			o = cpu.Insert(&c.Changes, i, key, at)
 		} else {
 			o.Full = true

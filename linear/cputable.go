@@ -50,9 +50,12 @@ func (t *cpuTable[K, V]) next(home, o uint32) uint32 {
 	return line*lineSectors + (home%lineSectors ^ o%lineSectors)
 }
 
+// extra reports whether a path is that of keys which look like sentinels.
+func (t *cpuTable[K, V]) extra(home uint32) bool { return home/lineSectors == t.lines }
+
 // length is the number of sectors on a path.
 func (t *cpuTable[K, V]) length(home uint32) uint32 {
-	if home/lineSectors == t.lines {
+	if t.extra(home) {
 		return lineSectors
 	}
 	return t.end * lineSectors

@@ -47,5 +47,5 @@ func newEngine(dev device.Device, w batch.Widths, g geometry, fixed bool) (engin
 	if err != nil {
 		return nil, nil, err
 	}
-	return open(host, g)
+	return open(host, g, fixed)
 }

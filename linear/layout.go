@@ -24,12 +24,32 @@ const (
 	// arithmetic: 128 GiB.
 	maxLines = 1<<30 - 2
 
-	// maxPath bounds every search, in lines. Linear probing at load 0.97 needs
-	// a few hundred slots at most (the article saw 6474); at 64 Ki slots of 8
-	// bytes something is wrong, and the operation reports that there is no
-	// room.
+	// maxPath bounds every search, in lines. In a table as full as maxKeys allows, one in 10²⁸
+	// paths is longer with slots of 16 bytes: a path goes beyond n slots at a load a with a chance
+	// of exp(-n(a-1-ln a)). With smaller slots, fewer are. An operation whose path is that
+	// long reports that there is no room.
 	maxPath = 4096
+
+	// smallLines is the size of tables that may be full to the last slot, since a search of all of
+	// it is short. Of the lines beyond, one in keepFree has no key.
+	smallLines, keepFree = 32, 16
 )
+
+// maxKeys is how many keys a table takes with so many slots in each line.
+func maxKeys(lines uint32, perLine int) int { return leave(lines, perLine, keepFree) }
+
+// maxUsed is how many slots of keys and deleted ones a table of fixed size may have: half of
+// what maxKeys leaves free is for deleted ones, so that many come before they have to go.
+func maxUsed(lines uint32, perLine int) int { return leave(lines, perLine, 2*keepFree) }
+
+// leave is the number of slots but for a share of those beyond a small table.
+func leave(lines uint32, perLine int, share uint32) int {
+	all := int(lines) * perLine
+	if lines <= smallLines {
+		return all
+	}
+	return all - (int(lines-smallLines)*perLine+int(share)-1)/int(share)
+}
 
 // Sentinels, beside those of all structures: none. lastSentinel is the last.
 const lastSentinel = cpu.Pending

@@ -20,11 +20,14 @@ type Options struct {
 	// grows; for a fixed table, the share of slots that Capacity keys fill.
 	// Default 0.8. Up to there a lookup that finds its key takes about one
 	// memory access; at 0.9 a search for an absent key reads three to six lines,
-	// at 0.97 dozens, and the last keys of a table filled to 1 search all of it.
+	// at 0.97 dozens. Beyond 32 lines, or 4 KiB, a table leaves one slot in 16
+	// free whatever MaxLoad says, so 1 means 0.9375.
 	MaxLoad float64
 
-	// Fixed tables never grow nor shrink: keys that find no room are left out
-	// and the call returns weft.ErrFull. Where keys come and go, the slots of those
+	// Fixed tables never grow nor shrink. They take Capacity keys, and more until
+	// one slot in 16 is left. Keys beyond are left out, and the call returns
+	// weft.ErrFull: to find out takes as long as to look such a key up, 17 lines on
+	// average and 4096 at most. Where keys come and go, the slots of those
 	// that went are dropped within the table's memory, before they make searches
 	// long; an iteration under way puts that off.
 	Fixed bool
@@ -110,8 +113,17 @@ func linesFor(n uint64, load float64, slotBytes int) (lines uint32, ok bool) {
 		return 0, false
 	}
 	lines = max(uint32(want), 1)
-	for core.RoomIn(int(lines)*lineBytes/slotBytes, load) < int(n) { // rounding
-		lines++
+	for keysAt(lines, load, slotBytes) < int(n) {
+		short := int(n) - keysAt(lines, load, slotBytes)
+		if lines += uint32(max(short/int(perLine), 1)); lines > maxLines {
+			return 0, false
+		}
 	}
 	return lines, true
+}
+
+// keysAt is how many keys a number of lines takes up to a load.
+func keysAt(lines uint32, load float64, slotBytes int) int {
+	perLine := lineBytes / slotBytes
+	return min(core.RoomIn(int(lines)*perLine, load), maxKeys(lines, perLine))
 }

@@ -58,8 +58,15 @@ func (p *policy) slots() int {
 func (p *policy) room(used uint64) int { return p.roomAt(p.opts.MaxLoad, used) }
 
 func (p *policy) roomAt(load float64, used uint64) int {
-	return core.RoomIn(p.slots(), load) - int(used)
+	return keysAt(p.engine.geometry().lines, load, p.widths.Slot) - int(used)
 }
+
+// full reports a table of fixed size that takes no more keys.
+func (p *policy) full(now core.Counters) bool {
+	return p.opts.Fixed && now.Live >= uint64(maxKeys(p.engine.geometry().lines, p.perLine()))
+}
+
+func (p *policy) perLine() int { return lineBytes / p.widths.Slot }
 
 // crowdedShare of the slots in use is when an operation may find none on its path.
 const crowdedShare = 0.95
@@ -187,6 +194,11 @@ func (p *policy) Retry(ctx context.Context, now core.Counters, failed *batch.Bat
 		return all, false, nil
 	}
 	lines := p.engine.geometry().lines
+	if p.opts.Fixed && now.Used < uint64(maxUsed(lines, p.perLine())) { // others may have made room
+		if still, err = core.Rerun(ctx, p.engine, failed); len(still) < failed.N || err != nil {
+			return still, len(still) > 0, err
+		}
+	}
 	before, err := p.relax(ctx, p.forgets(failed) && now.Dead > 0)
 	if err != nil {
 		// The operations count as not run. A fixed table is full in any case, and
@@ -229,12 +241,12 @@ func (p *policy) relax(ctx context.Context, dead bool) (before *core.Lease, err 
 	return before, nil
 }
 
-// hopeless reports that nothing is to be expected of a rehash: there are no dead
-// slots in a fixed table, or doubling did not help when the table was much the
+// hopeless reports that nothing is to be expected of a rehash: a fixed table has no dead
+// slots, or all the keys that it takes, or doubling did not help when the table was much the
 // same.
 func (p *policy) hopeless(now core.Counters) bool {
 	if p.opts.Fixed {
-		return now.Dead == 0
+		return now.Dead == 0 || p.full(now)
 	}
 	s := p.stuck
 	return p.engine.geometry().lines == s.lines && now.Used <= s.Used+s.Used/8 && now.Dead <= s.Dead+s.Used/8

@@ -86,6 +86,8 @@ func (e *Engine) Change(ctx context.Context, s *device.Stream, b *batch.Batch, s
 		part := b.Part(done, done+e.piece(b, min(size, b.N-done)))
 		l := loops(part)
 		ran := part.N
+		whole.Room = e.room()
+		whole.Bounded = b.Inserts() && whole.Room.least() < part.N
 		r, ok := e.together(part, l, whole)
 		switch {
 		case ok:
@@ -104,13 +106,36 @@ func (e *Engine) Change(ctx context.Context, s *device.Stream, b *batch.Batch, s
 }
 
 // piece is how many of n operations are run next: where searches get long as the
-// memory fills, no large piece of them fills it.
+// memory fills, no large piece of them fills it. One that brings a table of fixed size to its
+// capacity is small, since one core runs it; in a full table nothing is added.
 func (e *Engine) piece(b *batch.Batch, n int) int {
-	if b.Inserts() {
-		return min(n, max(e.free(), SmallPiece))
+	room := e.room().least()
+	switch {
+	case !b.Inserts():
+		return n
+	case room <= 0:
+		return min(n, fullPiece)
 	}
-	return n
+	return min(n, max(min(e.free(), room), SmallPiece))
 }
+
+// fullPiece is the size of the largest pieces of insertions into a full table, most of which
+// search as far as any do.
+const fullPiece = 1 << 14
+
+// room is what a table of fixed size has left.
+func (e *Engine) room() Room {
+	room, now := Room{math.MaxInt, math.MaxInt}, e.Parts().(tallied).Tally()
+	if e.Capacity > 0 {
+		room.Pairs = e.Capacity - int(now.Live)
+	}
+	if e.MostUsed > 0 {
+		room.Slots = e.MostUsed - int(now.Used)
+	}
+	return room
+}
+
+func (r Room) least() int { return min(r.Pairs, r.Slots) }
 
 // free is how many slots may be taken before searches get long.
 func (e *Engine) free() int {
@@ -138,12 +163,16 @@ func (e *Engine) cores() int { return e.Device.Properties().Units }
 // together runs a piece on all cores. It reports false, and has done nothing, if
 // the piece is too small, or a core may be long at its share.
 func (e *Engine) together(b *batch.Batch, l Loops, whole Share) (sum Result, ok bool) {
-	if b.N < aloneOps || e.cores() == 1 || !l.Quick() {
+	filling := whole.Bounded && whole.Room.least() > 0 // the order of operations decides which are left out
+	if b.N < aloneOps || e.cores() == 1 || filling || !l.Quick() {
 		return sum, false
 	}
 	shares := e.Dealer.Out(e.Device, whole.Hi-1, b.N, l.Places)
 	if !b.Appends() && crowded(shares, b.N) {
 		return sum, false
+	}
+	for i := range shares {
+		shares[i].Bounded, shares[i].Room = whole.Bounded, whole.Room
 	}
 	return e.run(l, shares, whole), true
 }
@@ -155,9 +184,10 @@ func (e *Engine) run(l Loops, shares []Share, whole Share) (sum Result) {
 	for i := range results {
 		sum.add(&results[i])
 	}
+	watch := NoWatch()
 	for i := range results {
 		if whole.Ops = results[i].Late; len(whole.Ops) > 0 {
-			_, r := l.Run(NoWatch(), whole)
+			_, r := l.Run(watch, whole)
 			sum.add(&r)
 		}
 	}

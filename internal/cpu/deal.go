@@ -22,6 +22,17 @@ const rangesPerCore = 4
 type Share struct {
 	Lo, Hi uint32
 	Ops    []uint32
+
+	Bounded bool // there is Room for so many more pairs: an operation that would add more finds none
+	Room    Room
+}
+
+// Room is how many more pairs there may be, and how many more slots in use.
+type Room struct{ Pairs, Slots int }
+
+// Adds reports whether a share whose operations have come to r may add another pair.
+func (s *Share) Adds(r *Result) bool {
+	return !s.Bounded || r.Live < int64(s.Room.Pairs) && r.Fresh < int64(s.Room.Slots)
 }
 
 // Dealer deals operations out to shares. It keeps its memory from batch to

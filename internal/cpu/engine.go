@@ -32,8 +32,11 @@ type Engine struct {
 	// Fullest is the share of the slots in use up to which searches are short; 0,
 	// if it makes no difference to them.
 	Fullest float64
-	Leases  *core.Leases
-	Dealer  Dealer
+	// Capacity is how many pairs a table of fixed size takes, and MostUsed how many slots, of
+	// pairs or deleted ones; 0: any number. So a full table is recognised by its counters.
+	Capacity, MostUsed int
+	Leases             *core.Leases
+	Dealer             Dealer
 	combiner
 }
 
