@@ -25,6 +25,7 @@ type changer[K, SK cpu.Key, V, SV cpu.Val] struct {
 	part    cpu.Share
 	still   bool // keys stay where they are
 	inserts bool
+	search  cpu.Search
 
 	// waits are keys with an operation that is late because there is no slot for it: in
 	// mixed batches, in which others may free one, or ask for the key.
@@ -48,7 +49,7 @@ func (c *changer[K, SK, V, SV]) Places(lo, hi int, lines []uint32) {
 // Run is for [cpu.Loops].
 func (piece *changer[K, SK, V, SV]) Run(w *cpu.Watch, s cpu.Share) (ran int, r cpu.Result) {
 	c := *piece // with a result of its own
-	c.part = s
+	c.part, c.search = s, cpu.SearchBy(w)
 	ran = cpu.Ahead(w, s.Ops, cpu.Group, c.ask, func(i uint32, p path) { w.Work(c.one(i, p)) })
 	return ran, c.Result
 }
@@ -121,12 +122,12 @@ func (c *changer[K, SK, V, SV]) whole() bool { return c.part.Lo == 0 && c.part.H
 
 // room moves keys, or takes a slot of the stash. It returns nil if there is none.
 func (c *changer[K, SK, V, SV]) room(p path) (free *cpu.Slot[SK, SV], tried int) {
-	if !c.still {
+	if !c.still && c.part.Adds(&c.Result) && c.search.Pays() {
 		var fresh bool
 		if free, tried, fresh = c.table.evict(p); fresh {
 			c.Fresh++
 		}
-		if tried > longSearch {
+		if c.search.Found(free != nil); tried > longSearch || c.search.Exhausted() {
 			c.gen.long.Store(true)
 		}
 	}

@@ -23,6 +23,7 @@ type engine interface {
 // mode is what a table does whatever its geometry.
 type mode struct {
 	layout   layout
+	capacity int  // keys that a table of fixed size is for, or 0
 	balances bool // a new key goes to the bucket with most free slots
 	all      bool // lookups read all buckets at once
 }

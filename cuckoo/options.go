@@ -131,7 +131,7 @@ func (o *Options) check() (Options, error) {
 // mode is that of tables with slots of a width.
 func (o *Options) mode(slotBytes int) mode {
 	return mode{
-		layout:   layout{slots: o.Slots, slotBytes: slotBytes},
+		layout: layout{slots: o.Slots, slotBytes: slotBytes}, capacity: bucket.FixedCapacity(o.Capacity, o.Fixed),
 		balances: o.Policy == LoadBalancing && o.Slots > 1, all: o.Lookup == AllBuckets,
 	}
 }
@@ -141,7 +141,7 @@ func (o *Options) policy(l layout) bucket.Config {
 	return bucket.Config{
 		Name: name, Capacity: o.Capacity, MaxLoad: o.MaxLoad, Fixed: o.Fixed, Unordered: o.Unordered,
 		Seed: o.Seed, Logger: o.Logger,
-		SlotBytes: l.slotBytes, Multiple: l.least(), MostLines: l.maxLines(), Safe: safeShare * bearable[l.slots],
+		SlotBytes: l.slotBytes, Multiple: l.least(), MostLines: l.maxLines(), Safe: safeShare * bearable[l.slots], Sure: safeShare * bearable[l.slots],
 	}
 }
 

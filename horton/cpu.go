@@ -30,7 +30,7 @@ type cpuEngine[K, SK cpu.Key, V, SV cpu.Val] struct {
 
 func newCPUEngine[K cpu.Key, V cpu.Val, SK cpu.Key, SV cpu.Val](dev device.Host, first bucket.Size, m mode) (engine, *core.Leases, error) {
 	e := &cpuEngine[K, SK, V, SV]{mode: m}
-	e.Engine = cpu.Engine{Device: dev, Slots: lineBytes / int(unsafe.Sizeof(cpu.Slot[SK, SV]{}))}
+	e.Engine = cpu.Engine{Device: dev, Slots: lineBytes / int(unsafe.Sizeof(cpu.Slot[SK, SV]{})), Capacity: m.capacity}
 	gen, err := allocate(dev, m.layout.geometry(first))
 	if err != nil {
 		return nil, nil, err

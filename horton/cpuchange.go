@@ -53,6 +53,7 @@ type changer[K, SK cpu.Key, V, SV cpu.Val] struct {
 	part    cpu.Share
 	still   bool // keys stay where they are
 	inserts bool
+	search  cpu.Search
 	all     *allTraces
 	own     traces
 	put     *putOff // nil: this core has the table to itself
@@ -82,7 +83,7 @@ func (c *changer[K, SK, V, SV]) Places(lo, hi int, lines []uint32) {
 // Run is for [cpu.Loops].
 func (piece *changer[K, SK, V, SV]) Run(w *cpu.Watch, s cpu.Share) (ran int, r cpu.Result) {
 	c := *piece // with a result of its own
-	c.part = s
+	c.part, c.search = s, cpu.SearchBy(w)
 	if whole := s.Lo == 0 && s.Hi > c.table.lines; !whole {
 		c.put = new(putOff)
 	}
@@ -114,7 +115,7 @@ type spot[K cpu.Key, V cpu.Val] struct {
 
 // one runs one operation, and returns how much work it was beyond the primary bucket.
 func (c *changer[K, SK, V, SV]) one(m *mover[SK, SV], i uint32, p path[SK]) (work int) {
-	kind, s := c.Kind(i), c.search(p)
+	kind, s := c.Kind(i), c.look(p)
 	adds, before := kind.Inserts() && s.live == nil, c.Live
 	if adds && s.free == nil && !s.late {
 		if s.late = c.put != nil; !s.late {
@@ -153,8 +154,8 @@ func (c *changer[K, SK, V, SV]) trace(p path[SK], s *cpu.Slot[SK, SV]) {
 	}
 }
 
-// search looks at the buckets of a key, as far as they lie in a share.
-func (c *changer[K, SK, V, SV]) search(p path[SK]) (s spot[SK, SV]) {
+// look looks at the buckets of a key, as far as they lie in a share.
+func (c *changer[K, SK, V, SV]) look(p path[SK]) (s spot[SK, SV]) {
 	if s.key = p.key; isSentinel(p.key) {
 		s.key, s.free = SK(p.own()), c.table.own(p)
 		if !isSentinel(s.free.Key) {
@@ -193,9 +194,12 @@ func (c *changer[K, SK, V, SV]) mine(bucket uint32) bool {
 
 // room makes room for a key, if there is none in its primary bucket.
 func (c *changer[K, SK, V, SV]) room(m *mover[SK, SV], p path[SK]) (free *cpu.Slot[SK, SV], tried int) {
-	m.tried = 0
+	m.tried, m.still = 0, c.still || !c.part.Adds(&c.Result) || !c.search.Pays()
 	free = m.makeRoom(p)
-	if m.tried > longSearch {
+	if !m.still {
+		c.search.Found(free != nil)
+	}
+	if m.tried > longSearch || c.search.Exhausted() {
 		c.gen.long.Store(true)
 	}
 	return free, m.tried

@@ -9,6 +9,10 @@ import (
 // mostNodes bounds a search for room: so many secondary keys are tried (twin: kNodes).
 const mostNodes = 512
 
+// mostTried bounds the searches for room for one key: each of two rounds, of which the second moves
+// primary keys, too, ends after so many keys or homes were tried.
+const mostTried = 4 * mostNodes
+
 // longSearch is how many keys the searches for one have tried when no more pieces of a
 // batch run on all cores, which cannot be stopped.
 const longSearch = 4 * mostNodes
@@ -28,7 +32,8 @@ type mover[K cpu.Key, V cpu.Val] struct {
 	*cpuTable[K, V]
 	still  bool  // no key moves
 	urgent bool  // primary keys are moved, too, for secondary ones
-	tried  int   // keys, by searches
+	tried  int   // keys, by searches, and homes of keys that room was looked for
+	end    int   // what that may come to
 	fresh  int64 // slots in use that were empty, less those that no longer are
 	nodes  [mostNodes]node
 }
@@ -50,6 +55,7 @@ func (m *mover[K, V]) makeRoom(p path[K]) *cpu.Slot[K, V] {
 
 // roomBy is a free slot for a key whose primary bucket is full, or nil.
 func (m *mover[K, V]) roomBy(p path[K]) *cpu.Slot[K, V] {
+	m.end = m.tried + mostTried
 	slots := m.bucket(p.bucket)
 	if free := m.displace(m.spread(0, p.bucket<<m.shift, 1<<m.shift, -1, nobody), nobody, none); free != nil {
 		return free
@@ -69,7 +75,7 @@ func (m *mover[K, V]) roomBy(p path[K]) *cpu.Slot[K, V] {
 // displaceShared moves secondary keys away that share their entry, if there are such in
 // a primary bucket.
 func (m *mover[K, V]) displaceShared(bucket uint32) {
-	for number := bucket << m.shift; number < (bucket+1)<<m.shift; number++ {
+	for number := bucket << m.shift; number < (bucket+1)<<m.shift && !m.still; number++ {
 		s := m.slot(number)
 		if !isKey(s) || isPrimary(m.geometry, s.Key, number) {
 			continue
@@ -166,6 +172,9 @@ func (m *mover[K, V]) point(h home, to *cpu.Slot[K, V]) {
 // key is moved if need be. With the first that has a free slot, a table of 4,000,000 keys
 // is filled to 0.9 in about the same time, and to 0.95 in 1.1 us a key instead of 0.8.
 func (m *mover[K, V]) roomFor(h home) *cpu.Slot[K, V] {
+	if m.tried++; m.tried > m.end {
+		return nil
+	}
 	entries := entriesOf[K, V]()
 	if s := last(m.bucket(h.bucket)); isArray(s) {
 		if i := arrayOf(s).entry(h.tag); i != 0 {
@@ -247,7 +256,7 @@ func (m *mover[K, V]) clear(at uint32, stay home) bool {
 // one that can be cleared of other keys.
 func (m *mover[K, V]) regroup(h home, from uint32, more int) bool {
 	entries := entriesOf[K, V]()
-	for try := uint32(0); try < 2*functions && !m.still; try++ {
+	for try := uint32(0); try < 2*functions && !m.still && m.tried < m.end; try++ {
 		to := m.secondary(h, entries, try%functions+1)
 		if m.around(h, to) || to == from {
 			continue
@@ -307,7 +316,7 @@ func (m *mover[K, V]) displace(n int, stay home, reserved uint32) *cpu.Slot[K, V
 		return nil
 	}
 	entries := entriesOf[K, V]()
-	for at := 0; at < n; at++ {
+	for at := 0; at < n && m.tried < m.end; at++ {
 		m.tried++
 		number, stays := m.nodes[at].slot, m.nodes[at].stays
 		h := homeOf[K, V](m.geometry, m.slot(number).Key, number)

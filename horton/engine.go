@@ -27,8 +27,9 @@ type engine interface {
 
 // mode is what a table does whatever its geometry.
 type mode struct {
-	layout layout
-	eager  bool // the buckets of deleted keys are reclaimed behind each batch
+	layout   layout
+	capacity int  // keys that a table of fixed size is for, or 0
+	eager    bool // the buckets of deleted keys are reclaimed behind each batch
 }
 
 // census is what a pass over the buckets counts.

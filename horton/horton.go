@@ -53,7 +53,8 @@ func newTable(dev device.Device, kind core.Kind, w batch.Widths, types core.Type
 	m := opts.mode(w.Slot)
 	c := core.Config{Name: name, Kind: kind, Device: dev, Widths: w, Types: types, Logger: opts.Logger}
 	t, err := core.Make(c, err, func(c *core.Config) error {
-		config := opts.policy(m.layout)
+		_, host := c.Device.(device.Host)
+		config := opts.policy(m.layout, host)
 		first, err := config.First()
 		if err != nil {
 			return err

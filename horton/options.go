@@ -94,6 +94,26 @@ func (l layout) safe() float64 {
 	return safe[l.slots]
 }
 
+// sure are the loads that tables of fixed size take, on a CPU and on a GPU: what every table of many
+// was filled to (TestLoadIsReached), and what kernels find room for.
+var (
+	sureHost   = map[int]float64{1: 0.73, 2: 0.81, 4: 0.90, 8: 0.945, 16: 0.96}
+	sureDevice = map[int]float64{1: 0.55, 2: 0.7, 4: 0.8, 8: 0.9, 16: 0.92}
+)
+
+func (l layout) sure(host bool) float64 {
+	few := l.entries() < halfEntries
+	switch {
+	case host && few:
+		return sureHost[l.slots] - 0.01
+	case host:
+		return sureHost[l.slots]
+	case few:
+		return sureDevice[l.slots] - 0.1
+	}
+	return sureDevice[l.slots]
+}
+
 // defaultLoads are the defaults of MaxLoad.
 var defaultLoads = map[int]float64{1: 0.7, 2: 0.8, 4: 0.85, 8: 0.9, 16: 0.9}
 
@@ -114,14 +134,17 @@ func (o *Options) check() (Options, error) {
 
 // mode is that of slots of a width.
 func (o *Options) mode(slotBytes int) mode {
-	return mode{layout: layout{slots: o.Slots, slotBytes: slotBytes}, eager: o.Reclaim == Eager}
+	return mode{
+		layout: layout{slots: o.Slots, slotBytes: slotBytes}, capacity: bucket.FixedCapacity(o.Capacity, o.Fixed),
+		eager: o.Reclaim == Eager,
+	}
 }
 
 // policy is what the policy is told of a table.
-func (o *Options) policy(l layout) bucket.Config {
+func (o *Options) policy(l layout, host bool) bucket.Config {
 	return bucket.Config{
 		Name: name, Capacity: o.Capacity, MaxLoad: o.MaxLoad, Fixed: o.Fixed, Unordered: o.Unordered,
 		Seed: o.Seed, Logger: o.Logger,
-		SlotBytes: l.slotBytes, Multiple: l.least(), MostLines: l.maxLines(), Safe: l.safe(),
+		SlotBytes: l.slotBytes, Multiple: l.least(), MostLines: l.maxLines(), Safe: l.safe(), Sure: l.sure(host),
 	}
 }

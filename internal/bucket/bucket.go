@@ -43,6 +43,7 @@ type Config struct {
 	Multiple  uint32  // numbers of lines are multiples of it
 	MostLines uint32  // the largest of them
 	Safe      float64 // the load that a large table takes without exception
+	Sure      float64 // the load that one of fixed size takes, by what its upkeep does
 }
 
 // Buckets have 1, 2, 4, 8 or MostSlots slots.
@@ -91,11 +92,15 @@ func (c *Config) linesFor(n uint64) (lines uint32, ok bool) {
 	if want > float64(c.MostLines) {
 		return 0, false
 	}
-	lines = max(uint32(want), 1)
-	for core.RoomIn(c.slots(lines), c.MaxLoad) < int(n) { // rounding
-		lines++
+	lines = c.whole(max(uint32(want), 1))
+	for lines <= c.MostLines {
+		short := int(n) - min(core.RoomIn(c.slots(lines), c.MaxLoad), c.sureKeys(lines))
+		if short <= 0 {
+			return lines, true
+		}
+		lines = c.whole(lines + uint32(max(short/c.slots(1), 1)))
 	}
-	return c.whole(lines), true
+	return 0, false
 }
 
 // whole is a number of lines rounded up to a multiple.

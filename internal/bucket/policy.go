@@ -30,6 +30,12 @@ type Policy struct {
 	// crowded is the number of keys with which shrinking did not help: it is tried
 	// again when half of them are left.
 	crowded uint64
+	// hopeless is the number of keys with which no seed helped a table of fixed size: others are
+	// tried again when one in giveUpShare has gone.
+	hopeless uint64
+	// reruns tells that operations that ran again have found room for few of them, so that the
+	// next try is another seed.
+	reruns bool
 }
 
 // NewPolicy is that of a table whose engine has a table of the first size.
@@ -67,6 +73,17 @@ func (p *Policy) SafeLoad() float64 {
 	return p.Safe - spread/math.Sqrt(float64(p.Slots()))
 }
 
+// sureKeys is how many keys a table of fixed size takes for certain, some of small size by
+// other seeds.
+func (c *Config) sureKeys(lines uint32) int {
+	const spread = 1
+	slots := c.slots(lines)
+	if !c.Fixed {
+		return slots
+	}
+	return int(float64(slots)*c.Sure - spread*math.Sqrt(float64(slots)))
+}
+
 // tight reports whether some of n operations of a batch may find no room, and would
 // if the table grew or had another seed.
 func (p *Policy) tight(now core.Counters, n int) bool {
@@ -81,6 +98,7 @@ func (p *Policy) full(now core.Counters) bool {
 // Before is for [core.Policy]: it grows the table, if it must, so that the whole
 // batch has room, or at least a chunk.
 func (p *Policy) Before(ctx context.Context, now core.Counters, s *device.Stream, b *batch.Batch) (n int, report bool, err error) {
+	p.reruns = false
 	switch {
 	case s != nil && !now.Exact && p.tight(now, b.N):
 		return 0, false, nil
@@ -165,16 +183,26 @@ func (p *Policy) Retry(ctx context.Context, now core.Counters, failed *batch.Bat
 		return still, false, nil
 	}
 	lines := p.Engine.Size().Lines
-	if load := float64(now.Live) / float64(p.Slots()); load > p.SafeLoad() && !p.Fixed {
+	switch load := float64(now.Live) / float64(p.Slots()); {
+	case load > p.SafeLoad() && !p.Fixed:
 		lines = p.double(lines)
-	} else if still, err = core.Rerun(ctx, p.Engine, failed); len(still) < failed.N || err != nil {
-		p.vain = 0
-		return still, len(still) > 0, err // threads were in each other's way
+	case p.reruns:
+		p.reruns = false
+	default:
+		still, err = core.Rerun(ctx, p.Engine, failed)
+		if len(still) < failed.N || err != nil { // threads were in each other's way, or had no time
+			p.vain, p.reruns = 0, len(still) > failed.N/2 && err == nil
+			return still, len(still) > 0, err
+		}
+	}
+	if p.hopeless > 0 && now.Live > p.hopeless-p.hopeless/giveUpShare {
+		return still, false, nil
 	}
 	if err := p.reseed(ctx, lines); err != nil {
 		// The operations count as not run. A fixed table is full in any case, and so is
 		// one whose keys crowd.
 		if errors.Is(err, op.ErrFull) || p.Fixed && errors.Is(err, device.ErrMemory) {
+			p.giveUp(now)
 			err = nil
 		}
 		return still, false, err
@@ -185,14 +213,24 @@ func (p *Policy) Retry(ctx context.Context, now core.Counters, failed *batch.Bat
 	}
 	if p.vain == reseeds {
 		p.vain = 0
+		p.giveUp(now)
 		return still, false, err
 	}
 	return still, true, err
 }
 
+// giveUp notes that no seed helps a table of fixed size.
+func (p *Policy) giveUp(now core.Counters) {
+	if p.Fixed {
+		p.hopeless = max(now.Live, 1)
+	}
+}
+
 const (
 	// reseeds is how many other seeds are tried in a row.
 	reseeds = 8
+	// giveUpShare of the keys with which no seed helped have to go before others are tried.
+	giveUpShare = 64
 	// nextSeed makes a seed of the one before.
 	nextSeed = 0x9e3779b97f4a7c15
 	// shrinkShare of the load limit: a table is shrunk when deletes leave less.

@@ -50,3 +50,27 @@ func (w *Watch) ended() bool {
 	w.work = 0
 	return false
 }
+
+// Search decides for one share of a piece whether long searches for room go on. Where keys crowd,
+// one after the other finds none, until the table grows or takes another seed.
+type Search struct {
+	*Watch
+	vain int // in a row
+}
+
+// mostVain is how many searches in a row find nothing before those of the share end.
+const mostVain = 64
+
+// SearchBy is that of a loop with a watch.
+func SearchBy(w *Watch) Search { return Search{Watch: w} }
+
+// Pays reports whether another search is worth its time.
+func (s *Search) Pays() bool { return s.vain < mostVain && !s.Exhausted() }
+
+// Found takes account of what a search has come to.
+func (s *Search) Found(room bool) {
+	s.vain++
+	if room {
+		s.vain = 0
+	}
+}

@@ -1,0 +1,175 @@
+package conformance
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"testing"
+	"time"
+
+	"github.com/weftgo/weft"
+)
+
+// FixedCase is a map of fixed size.
+type FixedCase struct {
+	Capacity int
+	MaxLoad  float64 // 0: the default
+	Seed     uint64
+}
+
+func (c FixedCase) String() string {
+	return fmt.Sprintf("%d keys at load %g, seed %d", c.Capacity, c.MaxLoad, c.Seed)
+}
+
+// FixedMaker makes a map of fixed size, which the caller closes.
+type FixedMaker func(t testing.TB, c FixedCase) AnyMap[uint64, uint64]
+
+// FixedTakesCapacity wants maps of fixed size to take as many random keys as Capacity says, in one
+// batch and in many, with several seeds. Keys beyond are taken or refused with ErrFull, all are
+// looked up as that says, and where keys have gone below Capacity, as many others come.
+func FixedTakesCapacity(t *testing.T, open FixedMaker, loads []float64, capacities ...int) {
+	for _, load := range append(loads, 0) {
+		for _, capacity := range capacities {
+			for seed := range uint64(max(1, min(20, 20_000/capacity))) {
+				c := FixedCase{capacity, load, seed + 1}
+				fixedTakesCapacity(t, open(t, c), c)
+			}
+		}
+	}
+}
+
+func fixedTakesCapacity(t *testing.T, m AnyMap[uint64, uint64], c FixedCase) {
+	t.Helper()
+	rng := rand.New(rand.NewPCG(c.Seed, uint64(c.Capacity)))
+	keys := unique[uint64](c.Capacity+min(4*c.Capacity, 100_000), rng)
+	own, others := keys[:c.Capacity], keys[c.Capacity:]
+	size := []int{c.Capacity, 1 << 12, 100}[c.Seed%3]
+	if size < c.Capacity/1000 {
+		size = c.Capacity
+	}
+	for lo := 0; lo < len(own); lo += size {
+		part := own[lo:min(lo+size, len(own))]
+		if n, err := m.Put(ctx(), part, part); n != len(part) || err != nil {
+			t.Fatalf("%v: Put of keys %d to %d: %d, %v", c, lo, lo+len(part), n, err)
+		}
+	}
+	took := make([]bool, len(others))
+	n, err := m.PutNew(ctx(), others, others, took)
+	if n != m.Len()-c.Capacity || (err != nil) != (n < len(others)) || err != nil && !errors.Is(err, weft.ErrFull) {
+		t.Fatalf("%v: PutNew of %d more: %d, Len is %d, %v", c, len(others), n, m.Len(), err)
+	}
+	holds := func(want []bool) {
+		t.Helper()
+		vals, found := make([]uint64, len(keys)), make([]bool, len(keys))
+		_, err := m.Get(ctx(), keys, vals, found)
+		must(t, err)
+		for i, k := range keys {
+			if found[i] != want[i] || found[i] && vals[i] != k {
+				t.Fatalf("%v: key %d: found is %v, value %d", c, i, found[i], vals[i])
+			}
+		}
+	}
+	want := make([]bool, len(keys))
+	for i := range own {
+		want[i] = true
+	}
+	copy(want[len(own):], took)
+	holds(want)
+
+	// Below Capacity by a few, which those that were refused make up for.
+	var gone, come []uint64
+	few := min(c.Capacity, 1000)
+	for i, k := range keys {
+		switch {
+		case want[i] && m.Len()-len(gone) > c.Capacity-few:
+			gone, want[i] = append(gone, k), false
+		case !want[i] && len(come) < few && i >= len(own):
+			come, want[i] = append(come, k), true
+		}
+	}
+	n, err = m.Delete(ctx(), gone, nil)
+	Want(t, "Delete", n, len(gone), err)
+	if n, err := m.Put(ctx(), come, come); n != len(come) || err != nil {
+		t.Fatalf("%v: %d of %d keys come where others went: %v", c, n, len(come), err)
+	}
+	holds(want)
+	must(t, m.Check(ctx()))
+	must(t, m.Close())
+}
+
+// FixedRefusesQuickly wants a full map to refuse keys in a time that does not depend on its size:
+// in so many times what looking up absent keys takes as long as it holds Capacity keys.
+func FixedRefusesQuickly(t *testing.T, open FixedMaker, times float64, capacities ...int) {
+	for _, capacity := range capacities {
+		c := FixedCase{Capacity: capacity, Seed: 1}
+		m := open(t, c)
+		const batch, tries = 10_000, 3
+		rng := rand.New(rand.NewPCG(1, 2))
+		keys := unique[uint64](2*capacity+batch, rng)
+		_, err := m.Put(ctx(), keys[:capacity], keys[:capacity])
+		must(t, err)
+		absent := keys[2*capacity:]
+		quickest := func(run func()) (best time.Duration) {
+			for try := range tries {
+				began := time.Now()
+				if run(); try == 0 || time.Since(began) < best {
+					best = time.Since(began)
+				}
+			}
+			return best
+		}
+		look := quickest(func() {
+			n, err := m.Contains(ctx(), absent, nil)
+			Want(t, "Contains of absent keys", n, 0, err)
+		})
+		_, err = m.Put(ctx(), keys[capacity:2*capacity], keys[capacity:2*capacity])
+		if !errors.Is(err, weft.ErrFull) {
+			t.Fatal(err)
+		}
+		refuse := quickest(func() { _, _ = m.Put(ctx(), absent, absent) })
+		t.Logf("%v: %v a lookup, %v a key that is refused", c, look/batch, refuse/batch)
+		if refuse.Seconds() > times*look.Seconds() {
+			t.Errorf("%v: to refuse a key takes %v, and to look one up %v", c, refuse/batch, look/batch)
+		}
+		must(t, m.Close())
+	}
+}
+
+// FixedMeetsDeadline wants a deadline to end a batch for a full map, and for one that it fills,
+// soon, and what is left to be consistent.
+func FixedMeetsDeadline(t *testing.T, open FixedMaker, capacity int) {
+	const wait, margin, tries = 50 * time.Millisecond, 100 * time.Millisecond, 5
+	for _, load := range []float64{0, 1} {
+		c := FixedCase{Capacity: capacity, MaxLoad: load, Seed: 1}
+		m := open(t, c)
+		rng := rand.New(rand.NewPCG(3, 4))
+		for _, what := range []string{"filling it", "for a full map"} {
+			longest := time.Duration(0)
+			for try := range tries {
+				keys := unique[uint64](max(capacity, 1<<20), rng)
+				within, cancel := context.WithTimeout(ctx(), wait)
+				began := time.Now()
+				_, err := m.Put(within, keys, keys)
+				longest = time.Since(began) - wait
+				cancel()
+				var partial *weft.PartialError
+				if err == nil || !errors.As(err, &partial) || partial.Done < len(keys) && !errors.Is(err, context.DeadlineExceeded) {
+					t.Fatalf("%v: %s: %v", c, what, err)
+				}
+				if t.Logf("%v: %s: try %d ends %v after its deadline, Len is %d", c, what, try, longest, m.Len()); longest <= margin {
+					break
+				}
+			}
+			if longest > margin {
+				t.Errorf("%v: %s goes on for %v when its deadline has passed", c, what, longest)
+			}
+			must(t, m.Check(ctx()))
+			if what == "filling it" {
+				more := unique[uint64](capacity, rng)
+				_, _ = m.Put(ctx(), more, more)
+			}
+		}
+		must(t, m.Close())
+	}
+}

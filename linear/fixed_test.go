@@ -1,0 +1,45 @@
+package linear_test
+
+import (
+	"testing"
+
+	"github.com/weftgo/weft/device"
+	"github.com/weftgo/weft/device/devicetest"
+	"github.com/weftgo/weft/internal/conformance"
+	"github.com/weftgo/weft/linear"
+)
+
+// fixedOn makes maps of fixed size on a device.
+func fixedOn(dev device.Device, opts linear.Options) conformance.FixedMaker {
+	return func(t testing.TB, c conformance.FixedCase) conformance.AnyMap[uint64, uint64] {
+		t.Helper()
+		o := opts
+		o.Capacity, o.MaxLoad, o.Seed, o.Fixed = c.Capacity, c.MaxLoad, c.Seed, true
+		m, err := linear.New[uint64, uint64](dev, &o)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return m
+	}
+}
+
+// Every map of fixed size takes the keys that Capacity promises.
+func TestFixedTakesCapacity(t *testing.T) {
+	conformance.NotRaced(t, "is about room")
+	sizes := []int{1, 2, 3, 7, 16, 40, 100, 1000, 10_000, 100_000}
+	if !testing.Short() {
+		sizes = append(sizes, 1_000_000)
+	}
+	conformance.FixedTakesCapacity(t, fixedOn(devicetest.OpenCPU(t, 2), linear.Options{}), []float64{.5, .9, .97, 1}, sizes...)
+}
+
+// A full map is recognised: keys are refused without a search that grows with the map.
+func TestFixedRefusesQuickly(t *testing.T) {
+	conformance.NotRaced(t, "is about time")
+	conformance.FixedRefusesQuickly(t, fixedOn(devicetest.OpenCPU(t, 2), linear.Options{}), 400, 1000, 100_000)
+}
+
+func TestFixedMeetsDeadline(t *testing.T) {
+	conformance.NotRaced(t, "is about time")
+	conformance.FixedMeetsDeadline(t, fixedOn(devicetest.OpenCPU(t, 2), linear.Options{}), 1<<18)
+}
