@@ -51,6 +51,7 @@ type kernels struct {
 func newGPUEngine(dev device.Device, w batch.Widths, first bucket.Size, m mode) (engine, *core.Leases, error) {
 	e := &gpuEngine{}
 	e.kernel = kernels{of: &e.Engine, widths: w, mode: m, wideGet: wideGet, wideChange: wideChange}
+	e.Capacity = m.capacity
 	leases, err := bucket.OpenGPU(&e.Engine, dev, w, &e.kernel, func() (*generation, error) { return allocate(dev, m.layout.geometry(first)) })
 	return e, leases, err
 }

@@ -16,10 +16,13 @@ import (
 
 var schemes = map[string]linear.Tombstones{"keep": linear.Keep, "reuse": linear.Reuse}
 
-// A fixed map takes Capacity keys, then all its slots; what is beyond them
-// comes back as ErrFull, and what is within them is there.
-func TestFixedMapTakesEverySlot(t *testing.T) {
+// A fixed map takes Capacity keys, then all its slots but for one in 16 of a table that is not
+// small; what is beyond them comes back as ErrFull, and what is within them is there.
+func TestFixedMapTakesItsSlots(t *testing.T) {
 	dev := devicetest.Open(t)
+	if _, host := dev.(device.Host); !host {
+		t.Skip("kernels take every slot")
+	}
 	for name, scheme := range schemes {
 		for _, load := range []float64{.5, .8, 1} {
 			t.Run(name, func(t *testing.T) {
@@ -30,12 +33,13 @@ func TestFixedMapTakesEverySlot(t *testing.T) {
 					t.Fatalf("Put of Capacity keys: %d, %v", n, err)
 				}
 				slots := conformance.StatsOf(t, m).Slots
-				if slots < capacity || float64(slots) > capacity/load+16 {
+				free := (slots - 256 + 15) / 16
+				if slots < capacity || float64(slots) > capacity/min(load, .94)+16 {
 					t.Fatalf("%d slots for %d keys at load %g", slots, capacity, load)
 				}
 				ok := make([]bool, len(keys)-capacity)
 				n, err := m.PutNew(t.Context(), keys[capacity:], keys[capacity:], ok)
-				if n != slots-capacity || !errors.Is(err, weft.ErrFull) {
+				if n != slots-free-capacity || !errors.Is(err, weft.ErrFull) {
 					t.Fatalf("PutNew of %d more keys in %d slots: %d, %v", len(ok), slots, n, err)
 				}
 				there := slices.Clone(keys[:capacity])
@@ -52,7 +56,7 @@ func TestFixedMapTakesEverySlot(t *testing.T) {
 	}
 }
 
-// testFullTable: in a table without a free slot, updates work, absent keys
+// testFullTable: in a full table, updates work, absent keys
 // are found absent, and deletes make room for exactly as many.
 func testFullTable(t *testing.T, m *linear.Map[uint64, uint64], there []uint64) {
 	doubled := make([]uint64, len(there))

@@ -151,11 +151,14 @@ func TestLinesFor(t *testing.T) {
 					}
 					continue
 				}
-				slots := float64(lines) * float64(per) * load
-				if slots < float64(n)*(1-1e-12) {
+				keys := func(lines uint32) float64 {
+					slots := float64(lines) * float64(per)
+					return min(slots*load, slots-max(float64(lines)-smallLines, 0)*float64(per)/keepFree)
+				}
+				if keys(lines) < float64(n)*(1-1e-12) {
 					t.Errorf("%d keys at load %g: %d lines are too few", n, load, lines)
 				}
-				if lines > 1 && slots-float64(per)*load > float64(n) {
+				if lines > 1 && keys(lines-1) > float64(n)+1 {
 					t.Errorf("%d keys at load %g: %d lines are too many", n, load, lines)
 				}
 			}

@@ -343,7 +343,8 @@ func (p *policy) relax(ctx context.Context, now core.Counters, n int) (better bo
 		return false, err
 	}
 	if p.opts.Fixed {
-		if now.Dead > 0 {
+		// Beyond Capacity, a pass over the table has to pay.
+		if now.Dead > 0 && (now.Live < uint64(p.opts.Capacity) || p.dirty(now)) {
 			return true, p.engine.flush(ctx)
 		}
 		// Units that others had in hand may be free again.
@@ -374,11 +375,14 @@ func (p *policy) After(ctx context.Context, now core.Counters, delta int) error 
 	return err
 }
 
+// dirty reports whether so many slots are dead that a flush pays.
+func (p *policy) dirty(now core.Counters) bool {
+	return float64(now.Dead) >= flushShare*float64(p.buckets())*float64(slotsIn(p.widths.Slot))
+}
+
 // maybeFlush flushes a table that has many dead slots.
 func (p *policy) maybeFlush(ctx context.Context, now core.Counters) (core.Counters, error) {
-	dead := float64(now.Dead)
-	slots := float64(p.buckets()) * float64(slotsIn(p.widths.Slot))
-	if p.opts.MaxTombstones < 0 || dead <= p.opts.MaxTombstones*float64(now.Used) || dead < flushShare*slots {
+	if p.opts.MaxTombstones < 0 || float64(now.Dead) <= p.opts.MaxTombstones*float64(now.Used) || !p.dirty(now) {
 		return now, nil
 	}
 	p.opts.Logger.Debug("slab: flush", "live", now.Live, "dead", now.Dead)

@@ -53,7 +53,7 @@ func (t *Table) account(ctx context.Context, b *batch.Batch, chunks func(context
 	delta = int(int64(after.Live - before.Live))
 	switch {
 	case failed == 0:
-	case errors.Is(err, device.ErrLost): // while room was made, of which there may be enough
+	case errors.Is(err, device.ErrLost), err != nil && ctx.Err() != nil: // while room was made, of which there may be enough
 		err = fmt.Errorf("%d of %d operations were to run again: %w", failed, b.N, err)
 	default:
 		err = errors.Join(fmt.Errorf("%w: no room for %d of %d operations %s (%d live, %d dead)",
@@ -127,7 +127,7 @@ func (t *Table) chunks(ctx context.Context, b *batch.Batch) (done, failed int, e
 		done += ran
 		if len(without) > 0 {
 			var again error
-			without, again = t.retry(context.WithoutCancel(ctx), part, without)
+			without, again = t.retry(ctx, part, without)
 			err = errors.Join(err, again)
 		}
 		failed += len(without)
@@ -142,14 +142,14 @@ func (t *Table) chunks(ctx context.Context, b *batch.Batch) (done, failed int, e
 }
 
 // retry runs operations again that found no room, as long as the policy makes
-// some. It returns those that find none in the end.
+// some and the context lasts. It returns those that find none in the end.
 func (t *Table) retry(ctx context.Context, b *batch.Batch, failed []uint32) (still []uint32, err error) {
 	for more := true; more; {
-		if failed, err = t.undecided(ctx, b, failed); err != nil || len(failed) == 0 {
+		if failed, err = t.undecided(context.WithoutCancel(ctx), b, failed); err != nil || len(failed) == 0 {
 			return failed, err
 		}
-		now, err := t.count(ctx)
-		if err != nil {
+		now, err := t.count(context.WithoutCancel(ctx))
+		if err = errors.Join(err, ctx.Err()); err != nil {
 			return failed, err
 		}
 		again := b.Gather(failed)

@@ -40,7 +40,7 @@ type Change struct {
 
 	// Of an engine that Moves: where the change lists operations that find no room at
 	// first, as many as it has; the items are zero again when it is done. Still tells
-	// that no pair may move.
+	// that no pair moves.
 	Spilled List
 	Still   bool
 }
@@ -54,6 +54,9 @@ type Engine struct {
 
 	// Moves is set by structures whose changes move pairs, before OpenEngine.
 	Moves bool
+	// Capacity is how many pairs a table of fixed size is for, whose changes move pairs; 0: any
+	// number. For more, no pair is moved.
+	Capacity int
 
 	structure Structure
 	pairs     sync.Mutex    // of who submits a change that moves pairs, or reading all
@@ -288,6 +291,7 @@ func (e *Engine) know(c *Carrier) (failed uint32) {
 // launch launches the kernels of a change: one, and those that resolve
 // duplicates with a scratch. first is the part's place in its batch.
 func (e *Engine) launch(s *device.Stream, b *batch.Batch, x *Scratch, failed List, first int) error {
+	full := e.Capacity > 0 && !e.stale && e.known.Live >= uint64(e.Capacity)
 	e.stale = true
 	defer e.mayUse(b)
 	if x != nil {
@@ -300,7 +304,7 @@ func (e *Engine) launch(s *device.Stream, b *batch.Batch, x *Scratch, failed Lis
 	if err != nil {
 		return err
 	}
-	c := &Change{Batch: b, Args: changesOf(b, first, ok, contended, failed), Still: e.still}
+	c := &Change{Batch: b, Args: changesOf(b, first, ok, contended, failed), Still: e.still || full}
 	e.ticket++
 	c.Args.Reductions, c.Args.Ticket = e.Word(WordReductions), e.ticket
 	resolve, err := e.change(s, p, c, x)
