@@ -85,8 +85,11 @@
 //
 //   - A rehash needs memory for both tables at once. If there is none, the table goes on
 //     filling up to MaxLoad, then calls return device.ErrMemory; nothing is lost.
-//   - A fixed table may be full before Capacity, if no seed spreads its keys: next to the
-//     load that its buckets bear, and where they are few.
+//   - A fixed table takes Capacity keys: it gets more slots than MaxLoad asks for where
+//     that is more than its buckets bear. A search for room ends after 512 keys; on a CPU,
+//     after 64 searches in vain the others of a batch wait for another seed. Beyond
+//     Capacity no key is moved: a key is refused after it has found no free slot in its
+//     buckets, and in its line of the stash.
 //   - The hash is fast and seeded, not cryptographic. With the random default seed nobody
 //     can prepare colliding keys without seeing which keys are slow.
 //   - There is no Ref for kernels of users.

@@ -22,8 +22,10 @@ type Options struct {
 	// functions), 0.89 of two, 0.97 of four, 0.99 of eight and more.
 	MaxLoad float64
 
-	// Fixed tables never grow nor shrink: keys that find no room are left out and the
-	// call returns weft.ErrFull. Where keys crowd before Capacity is reached, the
+	// Fixed tables never grow nor shrink. They take Capacity keys, in as many slots
+	// more as that needs where MaxLoad is next to what buckets bear or the table is small.
+	// Beyond, keys are left out that find no free slot in their buckets, and the call
+	// returns weft.ErrFull. Where keys crowd before Capacity is reached, the
 	// table is rehashed with another seed, which takes memory for both.
 	Fixed bool
 

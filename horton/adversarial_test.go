@@ -75,6 +75,29 @@ func crowdingKeys(t *testing.T, dev device.Device) {
 	}
 }
 
+// Keys of one home are too many for a search each: some are tried, then the table takes another seed.
+func TestKeysOfOneHomeAreQuick(t *testing.T) {
+	conformance.NotRaced(t, "is about time")
+	const n, seed, tries = 20_000, 4711, 3
+	dev := devicetest.OpenCPU(t, 2)
+	longest := time.Duration(0)
+	for range tries {
+		m := conformance.Open(t, New[uint64, uint64], dev, &Options{Seed: seed, Capacity: n, Fixed: true})
+		keys := make([]uint64, n)
+		for i := range keys { // their mixed keys are next to each other, so that all have one bucket
+			keys[i] = unmix(geometry{seed: seed}, uint64(i)<<16)
+		}
+		began := time.Now()
+		if got, err := m.Put(t.Context(), keys, keys); got != n || err != nil {
+			t.Fatalf("Put of %d keys: %d, %v", n, got, err)
+		}
+		if longest = time.Since(began); longest < 2*time.Second {
+			return
+		}
+	}
+	t.Errorf("%d keys of one home take %v", n, longest)
+}
+
 // A fixed table that is full says so, whatever its keys, and keeps those that it has.
 func TestFixedTableIsFull(t *testing.T) {
 	conformance.NotRaced(t, "one core searches full tables")

@@ -23,11 +23,12 @@ type Options struct {
 	// of eight, 0.97 of sixteen (paper, section 6.2).
 	MaxLoad float64
 
-	// Fixed tables never grow nor shrink: keys that find no room are left out and the
-	// call returns weft.ErrFull. Where keys crowd before Capacity is reached, the
-	// table is rehashed with another seed, which takes memory for both. On a GPU
-	// fixed tables with one or two slots a bucket may leave some keys in 10⁵ out before
-	// that, from loads of 0.55 and 0.7 on.
+	// Fixed tables never grow nor shrink. They take Capacity keys, in as many slots more as
+	// that needs where MaxLoad is next to what buckets bear or the table is small: on a GPU from
+	// loads of 0.55 on with one slot, 0.7 with two, 0.8 with four, 0.9 with eight and 0.92 with
+	// sixteen, and 0.1 less in sets of 32-bit keys. Beyond, keys are left out that find no free
+	// slot in their buckets, and the call returns weft.ErrFull. Where keys crowd before Capacity
+	// is reached, the table is rehashed with another seed, which takes memory for both.
 	Fixed bool
 
 	// Slots is the number of slots of a bucket: 1, 2, 4, 8 or 16. Default 8.

@@ -106,8 +106,10 @@
 //     nothing is lost.
 //   - The hash is fast and seeded, not cryptographic. With the random default
 //     seed nobody can prepare colliding keys without seeing which keys are slow.
-//   - Paths are bounded by 4096 lines. A fixed table may refuse a key with a few
-//     per mille of its slots still empty, and any table keys that were made to
-//     collide.
+//   - Paths are bounded by 4096 lines, so any table may refuse keys that were made
+//     to collide. A full fixed table refuses a key at the first empty slot of its
+//     path, after 17 to 33 lines on average. One slot in 16 or 32 stays empty for
+//     that (Options.MaxLoad); on a GPU batches take those slots, too, and then
+//     refuse a key after 4096 lines.
 //   - Up to 2^30 lines, 128 GiB, per table.
 package linear

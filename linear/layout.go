@@ -24,31 +24,34 @@ const (
 	// arithmetic: 128 GiB.
 	maxLines = 1<<30 - 2
 
-	// maxPath bounds every search, in lines. In a table as full as maxKeys allows, one in 10²⁸
-	// paths is longer with slots of 16 bytes: a path goes beyond n slots at a load a with a chance
-	// of exp(-n(a-1-ln a)). With smaller slots, fewer are. An operation whose path is that
-	// long reports that there is no room.
+	// maxPath bounds every search, in lines. In a table as full as maxKeys allows, fewer than one
+	// path in 10¹⁴ is longer: a path goes beyond n slots at a load a with a chance of
+	// exp(-n(a-1-ln a)). An operation whose path is that long reports that there is no room.
 	maxPath = 4096
 
 	// smallLines is the size of tables that may be full to the last slot, since a search of all of
-	// it is short. Of the lines beyond, one in keepFree has no key.
-	smallLines, keepFree = 32, 16
+	// it is short.
+	smallLines = 32
 )
 
+// keepFree is the share of lines beyond a small table that has no keys: one in 16 with slots of
+// 16 bytes, one in 32 with others, of which a path of maxPath lines has more.
+func keepFree(perLine int) int { return min(2*perLine, 32) }
+
 // maxKeys is how many keys a table takes with so many slots in each line.
-func maxKeys(lines uint32, perLine int) int { return leave(lines, perLine, keepFree) }
+func maxKeys(lines uint32, perLine int) int { return leave(lines, perLine, keepFree(perLine)) }
 
 // maxUsed is how many slots of keys and deleted ones a table of fixed size may have: half of
 // what maxKeys leaves free is for deleted ones, so that many come before they have to go.
-func maxUsed(lines uint32, perLine int) int { return leave(lines, perLine, 2*keepFree) }
+func maxUsed(lines uint32, perLine int) int { return leave(lines, perLine, 2*keepFree(perLine)) }
 
 // leave is the number of slots but for a share of those beyond a small table.
-func leave(lines uint32, perLine int, share uint32) int {
+func leave(lines uint32, perLine, share int) int {
 	all := int(lines) * perLine
 	if lines <= smallLines {
 		return all
 	}
-	return all - (int(lines-smallLines)*perLine+int(share)-1)/int(share)
+	return all - (int(lines-smallLines)*perLine+share-1)/share
 }
 
 // Sentinels, beside those of all structures: none. lastSentinel is the last.

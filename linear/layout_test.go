@@ -153,7 +153,7 @@ func TestLinesFor(t *testing.T) {
 				}
 				keys := func(lines uint32) float64 {
 					slots := float64(lines) * float64(per)
-					return min(slots*load, slots-max(float64(lines)-smallLines, 0)*float64(per)/keepFree)
+					return min(slots*load, slots-max(float64(lines)-smallLines, 0)*float64(per)/float64(keepFree(per)))
 				}
 				if keys(lines) < float64(n)*(1-1e-12) {
 					t.Errorf("%d keys at load %g: %d lines are too few", n, load, lines)

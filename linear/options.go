@@ -20,14 +20,14 @@ type Options struct {
 	// grows; for a fixed table, the share of slots that Capacity keys fill.
 	// Default 0.8. Up to there a lookup that finds its key takes about one
 	// memory access; at 0.9 a search for an absent key reads three to six lines,
-	// at 0.97 dozens. Beyond 32 lines, or 4 KiB, a table leaves one slot in 16
-	// free whatever MaxLoad says, so 1 means 0.9375.
+	// at 0.97 dozens. Beyond 32 lines, or 4 KiB, a table leaves one slot in 32
+	// free whatever MaxLoad says, and one in 16 if slots have 16 bytes.
 	MaxLoad float64
 
 	// Fixed tables never grow nor shrink. They take Capacity keys, and more until
-	// one slot in 16 is left. Keys beyond are left out, and the call returns
-	// weft.ErrFull: to find out takes as long as to look such a key up, 17 lines on
-	// average and 4096 at most. Where keys come and go, the slots of those
+	// no slots are left but those that MaxLoad may not use. Keys beyond are left
+	// out, and the call returns weft.ErrFull: to find out takes as long as to look
+	// such a key up, 17 to 33 lines on average and 4096 at most. Where keys come and go, the slots of those
 	// that went are dropped within the table's memory, before they make searches
 	// long; an iteration under way puts that off.
 	Fixed bool

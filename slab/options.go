@@ -31,7 +31,9 @@ type Options struct {
 
 	// Fixed structures have all their memory from the start, enough for
 	// Capacity keys however they are spread over the buckets. Keys that find
-	// no room are left out and the call returns weft.ErrFull.
+	// no room are left out and the call returns weft.ErrFull: a key is refused
+	// at the end of its bucket's chain. Beyond Capacity, dead slots of other
+	// buckets are dropped only if they are many.
 	Fixed bool
 
 	// MaxTombstones is the share of slots in use that belong to deleted keys

@@ -107,3 +107,19 @@ func cutShort(t testing.TB, dev device.Device, open Maker[AnyMap[uint32, uint32]
 	Want(t, "Put behind it", got, n, err)
 	WantPairs(t, m, append(left, others...))
 }
+
+// Shrinks wants a map that has grown to give memory back when most of its keys are deleted. bytes is
+// its size.
+func Shrinks(t testing.TB, m AnyMap[uint64, uint64], bytes func() int) {
+	t.Helper()
+	keys := Sequence[uint64](0, 50_000)
+	n, err := m.Put(ctx(), keys, keys)
+	Want(t, "Put", n, len(keys), err)
+	before := bytes()
+	n, err = m.Delete(ctx(), keys[100:], nil)
+	Want(t, "Delete", n, len(keys)-100, err)
+	if after := bytes(); after > before/16 {
+		t.Errorf("%d keys of %d take %d bytes, and all took %d", 100, len(keys), after, before)
+	}
+	WantPairs(t, m, keys[:100])
+}
