@@ -100,3 +100,13 @@ func TestLoadIsReached(t *testing.T) {
 		}
 	}
 }
+
+// So does one on a GPU, where no key is moved for those beyond Capacity.
+func TestFixedTableIsFullOnGPU(t *testing.T) {
+	if testing.Short() {
+		t.Skip("interprets kernels")
+	}
+	const capacity = 200
+	m := conformance.Open(t, New[uint64, uint64], devicetest.OpenSim(t, nil), &Options{Capacity: capacity, Fixed: true, Seed: 1})
+	conformance.FixedIsFull(t, m, capacity, conformance.StatsOf(t, m).Slots, 80)
+}

@@ -43,9 +43,3 @@ func TestFixedMeetsDeadline(t *testing.T) {
 	conformance.NotRaced(t, "is about time")
 	conformance.FixedMeetsDeadline(t, fixedOn(devicetest.OpenCPU(t, 2), slab.Options{}), 1<<18)
 }
-
-// A map that has become almost empty gets smaller.
-func TestShrinks(t *testing.T) {
-	m := conformance.Open(t, slab.New[uint64, uint64], devicetest.OpenCPU(t, 2), nil)
-	conformance.Shrinks(t, m, func() int { return conformance.StatsOf(t, m).Bytes })
-}

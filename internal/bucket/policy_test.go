@@ -42,7 +42,7 @@ func (f *fake) Change(_ context.Context, _ *device.Stream, b *batch.Batch) (int,
 
 // policyOf is a policy of tables of 16 slots in each line.
 func policyOf(t *testing.T, c Config) (*Policy, *fake) {
-	c.MaxLoad, c.SlotBytes, c.Multiple, c.MostLines, c.Safe = .9, 8, 2, 1<<20, .96
+	c.MaxLoad, c.SlotBytes, c.Multiple, c.MostLines, c.Safe, c.Sure = .9, 8, 2, 1<<20, .96, .96
 	c.Name, c.Seed, c.Logger = "fake", 7, slog.New(slog.DiscardHandler)
 	first, err := c.First()
 	if err != nil {
@@ -172,6 +172,39 @@ func TestLocks(t *testing.T) {
 		n := locksFor(buckets)
 		if bits.OnesCount(uint(n)) != 1 || n > mostLocks || n < min(int(buckets), mostLocks) || n > max(2, 2*int(buckets)) {
 			t.Errorf("%d buckets have %d locks", buckets, n)
+		}
+	}
+}
+
+// A table of fixed size gets as many slots as are sure to take Capacity keys, whatever MaxLoad is.
+func TestFixedSize(t *testing.T) {
+	for _, capacity := range []int{1, 28, 1000, 1 << 20} {
+		for _, load := range []float64{.5, .96, 1} {
+			c := Config{Capacity: capacity, MaxLoad: load, Fixed: true, SlotBytes: 8, Multiple: 2, MostLines: 1 << 20, Sure: .95}
+			first, err := c.First()
+			if err != nil || c.sureKeys(first.Lines) < capacity || core.RoomIn(c.slots(first.Lines), load) < capacity {
+				t.Errorf("%d keys at load %g get %d lines: %v", capacity, load, first.Lines, err)
+			}
+			if less := first.Lines - 2; less > 0 && min(c.sureKeys(less), core.RoomIn(c.slots(less), load)) >= capacity {
+				t.Errorf("%d keys at load %g: %d lines are too many", capacity, load, first.Lines)
+			}
+		}
+	}
+}
+
+// With as many keys as no seed has helped, no other seed is tried until some have gone; and where
+// few operations find room when they run again, another seed comes next.
+func TestHopelessTable(t *testing.T) {
+	p, e := policyOf(t, Config{Capacity: 280, Fixed: true})
+	e.refuse = op.ErrFull
+	failed := &batch.Batch{N: 3}
+	for _, step := range []struct {
+		live uint64
+		want int // rehashes so far
+	}{{200, reseeds}, {200, reseeds}, {202, reseeds}, {190, 2 * reseeds}} {
+		still, more, err := p.Retry(t.Context(), core.Counters{Live: step.live}, failed)
+		if len(still) != 3 || more || err != nil || len(e.asked) != step.want {
+			t.Errorf("with %d keys: still %v, more %v, %v, %d rehashes", step.live, still, more, err, len(e.asked))
 		}
 	}
 }

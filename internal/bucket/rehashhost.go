@@ -28,6 +28,10 @@ type Table[K cpu.Key, V cpu.Val] interface {
 // again: about a millisecond's work.
 const pairsPerCheck = 1 << 13
 
+// forcedPerCheck is the number of pairs that others are moved for before the context is asked
+// again: each may try thousands.
+const forcedPerCheck = 1 << 4
+
 // Copy copies the pairs of one table to an empty other, on all cores, and counts them.
 // First buckets are in order of the hash in any size of table, so if the seed stays, a
 // range of old lines goes to a range of new lines for the most part: the cores work
@@ -88,7 +92,7 @@ func (c *copier[K, V]) copy(ctx context.Context, pairs iter.Seq[*cpu.Slot[K, V]]
 // force copies what was late, with the whole table.
 func force[K cpu.Key, V cpu.Val](ctx context.Context, to Table[K, V], late []cpu.Slot[K, V]) error {
 	for i := range late {
-		if i%pairsPerCheck == 0 && ctx.Err() != nil {
+		if i%forcedPerCheck == 0 && ctx.Err() != nil {
 			return ctx.Err()
 		}
 		if !to.Force(&late[i]) {
