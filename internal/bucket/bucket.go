@@ -109,3 +109,11 @@ func (c *Config) whole(lines uint32) uint32 {
 }
 
 func (c *Config) slots(lines uint32) int { return int(lines) * core.LineBytes / c.SlotBytes }
+
+// FixedCapacity is the capacity of a table of fixed size, or 0 of one that grows.
+func FixedCapacity(capacity int, fixed bool) int {
+	if fixed {
+		return capacity
+	}
+	return 0
+}

@@ -139,7 +139,7 @@ func FixedRefusesQuickly(t *testing.T, open FixedMaker, times float64, capacitie
 // FixedMeetsDeadline wants a deadline to end a batch for a full map, and for one that it fills,
 // soon, and what is left to be consistent.
 func FixedMeetsDeadline(t *testing.T, open FixedMaker, capacity int) {
-	const wait, margin, tries = 50 * time.Millisecond, 100 * time.Millisecond, 5
+	const wait, margin, tries = 50 * time.Millisecond, 100 * time.Millisecond, 10
 	for _, load := range []float64{0, 1} {
 		c := FixedCase{Capacity: capacity, MaxLoad: load, Seed: 1}
 		m := open(t, c)

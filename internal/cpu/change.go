@@ -121,7 +121,7 @@ func (e *Engine) piece(b *batch.Batch, n int) int {
 
 // fullPiece is the size of the largest pieces of insertions into a full table, most of which
 // search as far as any do.
-const fullPiece = 1 << 14
+const fullPiece = SmallPiece
 
 // room is what a table of fixed size has left.
 func (e *Engine) room() Room {
