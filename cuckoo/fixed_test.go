@@ -41,7 +41,7 @@ func TestFixedRefusesQuickly(t *testing.T) {
 
 func TestFixedMeetsDeadline(t *testing.T) {
 	conformance.NotRaced(t, "is about time")
-	conformance.FixedMeetsDeadline(t, fixedOn(devicetest.OpenCPU(t, 2), cuckoo.Options{}), 1<<18)
+	conformance.FixedMeetsDeadline(t, fixedOn(devicetest.OpenCPU(t, 2), cuckoo.Options{}), 1<<18, 1)
 }
 
 // A map that has become almost empty gets smaller.

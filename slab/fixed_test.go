@@ -41,5 +41,5 @@ func TestFixedRefusesQuickly(t *testing.T) {
 
 func TestFixedMeetsDeadline(t *testing.T) {
 	conformance.NotRaced(t, "is about time")
-	conformance.FixedMeetsDeadline(t, fixedOn(devicetest.OpenCPU(t, 2), slab.Options{}), 1<<18)
+	conformance.FixedMeetsDeadline(t, fixedOn(devicetest.OpenCPU(t, 2), slab.Options{}), 1<<18, .8)
 }

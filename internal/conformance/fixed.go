@@ -106,10 +106,10 @@ func FixedRefusesQuickly(t *testing.T, open FixedMaker, times float64, capacitie
 		m := open(t, c)
 		const batch, tries = 10_000, 3
 		rng := rand.New(rand.NewPCG(1, 2))
-		keys := unique[uint64](2*capacity+batch, rng)
+		keys := unique[uint64](capacity+batch, rng)
 		_, err := m.Put(ctx(), keys[:capacity], keys[:capacity])
 		must(t, err)
-		absent := keys[2*capacity:]
+		absent := keys[capacity:]
 		quickest := func(run func()) (best time.Duration) {
 			for try := range tries {
 				began := time.Now()
@@ -123,7 +123,10 @@ func FixedRefusesQuickly(t *testing.T, open FixedMaker, times float64, capacitie
 			n, err := m.Contains(ctx(), absent, nil)
 			Want(t, "Contains of absent keys", n, 0, err)
 		})
-		_, err = m.Put(ctx(), keys[capacity:2*capacity], keys[capacity:2*capacity])
+		for more := 0; err == nil && more < 20; more++ {
+			others := unique[uint64](capacity, rng)
+			_, err = m.Put(ctx(), others, others)
+		}
 		if !errors.Is(err, weft.ErrFull) {
 			t.Fatal(err)
 		}
@@ -137,10 +140,10 @@ func FixedRefusesQuickly(t *testing.T, open FixedMaker, times float64, capacitie
 }
 
 // FixedMeetsDeadline wants a deadline to end a batch for a full map, and for one that it fills,
-// soon, and what is left to be consistent.
-func FixedMeetsDeadline(t *testing.T, open FixedMaker, capacity int) {
+// soon, and what is left to be consistent. The maps are of the default load, and of another.
+func FixedMeetsDeadline(t *testing.T, open FixedMaker, capacity int, load float64) {
 	const wait, margin, tries = 50 * time.Millisecond, 100 * time.Millisecond, 10
-	for _, load := range []float64{0, 1} {
+	for _, load := range []float64{0, load} {
 		c := FixedCase{Capacity: capacity, MaxLoad: load, Seed: 1}
 		m := open(t, c)
 		rng := rand.New(rand.NewPCG(3, 4))
