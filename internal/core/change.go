@@ -144,8 +144,8 @@ func (t *Table) chunks(ctx context.Context, b *batch.Batch) (done, failed int, e
 // retry runs operations again that found no room, as long as the policy makes
 // some and the context lasts. It returns those that find none in the end.
 func (t *Table) retry(ctx context.Context, b *batch.Batch, failed []uint32) (still []uint32, err error) {
-	for more := true; more; {
-		if failed, err = t.undecided(context.WithoutCancel(ctx), b, failed); err != nil || len(failed) == 0 {
+	for more := true; ; {
+		if failed, err = t.undecided(context.WithoutCancel(ctx), b, failed); err != nil || len(failed) == 0 || !more {
 			return failed, err
 		}
 		now, err := t.count(context.WithoutCancel(ctx))
@@ -163,12 +163,11 @@ func (t *Table) retry(ctx context.Context, b *batch.Batch, failed []uint32) (sti
 		}
 		failed = still
 	}
-	return failed, nil
 }
 
 // undecided leaves out those of an ordered batch's operations without room
-// whose key is there all the same: another operation on it found room, and
-// what becomes of both has been decided as for duplicates.
+// whose key is there all the same: another operation on it found room. What
+// becomes of both is decided as for duplicates.
 func (t *Table) undecided(ctx context.Context, b *batch.Batch, failed []uint32) ([]uint32, error) {
 	if !b.Ordered() || !b.Inserts() || len(failed) == 0 {
 		return failed, nil
@@ -179,13 +178,15 @@ func (t *Table) undecided(ctx context.Context, b *batch.Batch, failed []uint32) 
 	if _, _, err := t.Engine.Look(ctx, nil, t.Leases.Current(), look, 0); err != nil {
 		return failed, err
 	}
-	left := failed[:0]
+	left, met := failed[:0], []uint32(nil)
 	for i, at := range failed {
-		if !found[i] {
+		if found[i] {
+			met = append(met, at)
+		} else {
 			left = append(left, at)
 		}
 	}
-	return left, nil
+	return left, t.firstWins(ctx, b, met)
 }
 
 // ChangeOn submits a batch that lies on the device. It waits only if there may
