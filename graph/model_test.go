@@ -122,14 +122,13 @@ type reader[W Weight] interface {
 	Neighbors(ctx context.Context, v uint32, to []uint32) ([]uint32, error)
 }
 
-// same compares all of it.
-func (m *model[W]) same(t testing.TB, g reader[W], vertices int) {
+// sameRows compares the rows.
+func (m *model[W]) sameRows(t testing.TB, g reader[W]) (c *Weighted[W], want []edge) {
 	t.Helper()
-	ctx := t.Context()
 	if g.Vertices() != len(m.vertices) || g.Edges() != m.count() {
 		t.Fatalf("%d vertices and %d edges, want %d and %d", g.Vertices(), g.Edges(), len(m.vertices), m.count())
 	}
-	c, err := g.CSR(ctx)
+	c, err := g.CSR(t.Context())
 	must(t, err)
 	want, weights := m.arcs()
 	var got []edge
@@ -142,6 +141,14 @@ func (m *model[W]) same(t testing.TB, g reader[W], vertices int) {
 	if c.Edges() != m.count() {
 		t.Fatalf("rows of %d edges, want %d", c.Edges(), m.count())
 	}
+	return c, want
+}
+
+// same compares all of it.
+func (m *model[W]) same(t testing.TB, g reader[W], vertices int) {
+	t.Helper()
+	ctx := t.Context()
+	c, want := m.sameRows(t, g)
 	var from, to, all []uint32
 	for u := range uint32(vertices) {
 		all = append(all, u)
@@ -221,6 +228,9 @@ func play[W Weight](t testing.TB, dev device.Device, o Options, seed uint64, rou
 		swept(g.store, i%2 == 1)
 		p.step()
 		must(t, g.Check(t.Context()))
+		for _, s := range p.held {
+			s.model.sameRows(t, s.WeightedSnapshot)
+		}
 	}
 	p.m.same(t, g, vertices)
 	return p
@@ -370,7 +380,7 @@ func (p *player[W]) runOn(k int, kinds []weft.OpKind, from, to []uint32, vals []
 		numbers[i] = uint8(k)
 	}
 	u, v, w, o := upload(p.TB, s, from), upload(p.TB, s, to), upload(p.TB, s, vals), upload(p.TB, s, numbers)
-	done, count := upload(p.TB, s, make([]bool, len(from))), upload(p.TB, s, make([]uint64, 1))
+	done, count := upload(p.TB, s, make([]bool, len(from))), upload(p.TB, s, []uint64{1000})
 	switch {
 	case k < 6:
 		err = p.g.InsertOn(s, u, v, w, done, count)
@@ -391,7 +401,7 @@ func (p *player[W]) runOn(k int, kinds []weft.OpKind, from, to []uint32, vals []
 	for _, err := range []error{u.Free(), v.Free(), w.Free(), o.Free(), done.Free(), count.Free(), touched.Free(), some.Free()} {
 		must(p.TB, err)
 	}
-	return ok, int(total[0])
+	return ok, int(total[0]) - 1000
 }
 
 // sameEnds compares the vertices that are listed on a device with the ends of edges.
