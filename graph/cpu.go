@@ -9,6 +9,7 @@ import (
 
 	"github.com/weftgo/weft/device"
 	"github.com/weftgo/weft/internal/batch"
+	"github.com/weftgo/weft/internal/core"
 	"github.com/weftgo/weft/internal/cpu"
 	"github.com/weftgo/weft/internal/op"
 )
@@ -37,6 +38,12 @@ func (e *cpuEngine) beside() int {
 }
 
 func (e *cpuEngine) close() error { return nil }
+
+// addCount is for [engine].
+func (e *cpuEngine) addCount(_ *device.Stream, to device.Slice[uint64], n uint64) error {
+	core.AddCount(to, n)
+	return nil
+}
 
 // zero makes what is new of a buffer zero.
 func zero(b device.Buffer, from int) error {

@@ -84,6 +84,9 @@ func (c *cpuChange) keys(b *batch.Batch) []uint64 {
 	c.host.Parallel(b.N, grain, func(lo, hi int) {
 		all, put := uint32(0), uint32(0)
 		for i := lo; i < hi; i++ {
+			if c.beyond(from[i], to[i]) { // of a deletion, which finds nothing
+				continue
+			}
 			all = max(all, from[i]+1, to[i]+1)
 			if c.kindOf(uint32(i)) == op.Put && (from[i] != to[i] || c.opts.SelfLoops) {
 				put = max(put, from[i]+1, to[i]+1)
@@ -104,6 +107,9 @@ func (c *cpuChange) keys(b *batch.Batch) []uint64 {
 				if back = dropped; !c.opts.SelfLoops {
 					there = dropped
 				}
+			}
+			if c.beyond(from[i], to[i]) {
+				there, back = dropped, dropped
 			}
 			keys[i<<c.two] = there
 			if c.two != 0 {

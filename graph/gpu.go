@@ -134,6 +134,11 @@ func free(dev device.Device, b device.Buffer) error {
 	return dev.Free(b)
 }
 
+// addCount is for [engine].
+func (e *gpuEngine) addCount(s *device.Stream, to device.Slice[uint64], n uint64) error {
+	return e.AddCount(s, to.Ptr(), n)
+}
+
 // empty frees stacks and ghosts, behind the last change.
 func (e *gpuEngine) empty() (err error) {
 	if changed := e.Changed(); changed != nil {

@@ -173,7 +173,7 @@ func (c *gpuChange) runBatch(ctx context.Context, b *batch.Batch, at device.Ptr)
 				return 0, err
 			}
 		}
-		err = c.beyond(int(bad), ends[0], ends[1], true)
+		err = c.invalid(int(bad), ends[0], ends[1], true)
 	}
 	return c.told.changed, err
 }

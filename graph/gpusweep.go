@@ -65,8 +65,7 @@ func (e *gpuEngine) sweepOut(ctx context.Context, s *device.Stream, b *batch.Bat
 			c.begin,
 			func() error { return s.Fill(w.doomed, 0, aliveBytes(max(1, e.vertices))/4) },
 			func() error {
-				changed, bad := unsafe.Offsetof(control{}.changed), unsafe.Offsetof(control{}.bad)
-				return e.mark(s, b, w.doomed, c.headAt+device.Ptr(changed), c.headAt+device.Ptr(bad))
+				return e.mark(s, b, w.doomed, c.headAt+device.Ptr(unsafe.Offsetof(control{}.changed)))
 			},
 			c.planSweep,
 			func() error { return c.writeBins(true) },
@@ -83,8 +82,6 @@ func (e *gpuEngine) sweepOut(ctx context.Context, s *device.Stream, b *batch.Bat
 	switch {
 	case err != nil:
 		return 0, err
-	case c.told.bad != 0:
-		return 0, badVertex(^c.told.bad)
 	case c.told.granted != 0:
 		c.granted()
 		c.pileAll()

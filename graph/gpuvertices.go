@@ -25,7 +25,7 @@ func (e *gpuEngine) insertVertices(ctx context.Context, _ *device.Stream, b *bat
 	before, err := e.present(ctx)
 	if err == nil {
 		err = e.Whole(ctx, &e.work, b, 0, func(there *batch.Batch, _ int) error {
-			return done(e.Submit, e.Stream, func() error { return e.mark(e.Stream, there, 0, e.word(presentAt), 0) })
+			return done(e.Submit, e.Stream, func() error { return e.mark(e.Stream, there, 0, e.word(presentAt)) })
 		})
 	}
 	if err != nil {
@@ -35,9 +35,9 @@ func (e *gpuEngine) insertVertices(ctx context.Context, _ *device.Stream, b *bat
 	return n - before, err
 }
 
-// mark submits making vertices be there, or noting in a bitmap those that are, and adding how many to a word. Those beyond the limit it tells another word of, unless that is 0.
-func (e *gpuEngine) mark(s *device.Stream, there *batch.Batch, doomed, count, bad device.Ptr) error {
-	p := markParams{graph: refOf(e.now()), vertices: there.Columns[batch.Keys].Ptr, doomed: doomed, count: count, bad: bad, n: uint32(there.N), limit: uint32(e.opts.MaxVertices)}
+// mark submits making vertices be there, or noting in a bitmap those that are, and adding how many to a word.
+func (e *gpuEngine) mark(s *device.Stream, there *batch.Batch, doomed, count device.Ptr) error {
+	p := markParams{graph: refOf(e.now()), vertices: there.Columns[batch.Keys].Ptr, doomed: doomed, count: count, n: uint64(there.N)}
 	return device.Launch(s, e.kernels.mark, gpu.Wave(e.Dev, there.N), gpu.Block, &p)
 }
 
@@ -64,19 +64,9 @@ func (e *gpuEngine) deleteVertices(ctx context.Context, s *device.Stream, b *bat
 // deleteThere deletes vertices whose numbers lie on the device.
 func (e *gpuEngine) deleteThere(ctx context.Context, s *device.Stream, b *batch.Batch) (n uint64, err error) {
 	if e.sweeps(b.N) {
-		n, err = e.sweepOut(ctx, s, b)
-	} else {
-		n, err = e.takeOut(ctx, s, b)
+		return e.sweepOut(ctx, s, b)
 	}
-	var bad badVertex
-	if errors.As(err, &bad) {
-		var u [1]uint32
-		if err := s.CopyOut(ctx, device.Bytes(u[:]), b.Columns[batch.Keys].Ptr+device.Ptr(4*uint32(bad))); err != nil {
-			return 0, err
-		}
-		err = e.beyond(int(bad), u[0], u[0], false)
-	}
-	return n, err
+	return e.takeOut(ctx, s, b)
 }
 
 // takeOut deletes few vertices of an undirected graph, by the arcs that they have and those back.
@@ -84,7 +74,7 @@ func (e *gpuEngine) takeOut(ctx context.Context, s *device.Stream, b *batch.Batc
 	n := e.vertices
 	var k prim.Carve
 	k.Take(aliveBytes(n))
-	countsAt, offsetsAt := k.Take(4*n), k.Take(8*(n+3)) // behind the offsets are the number of arcs, that of vertices that go, and the first that cannot be
+	countsAt, offsetsAt := k.Take(4*n), k.Take(8*(n+2)) // after the offsets are the number of arcs, and that of vertices that go
 	scan := prim.Scan{N: n, Width: 8}
 	x := device.Buffer{Ptr: k.Take(scan.ScratchBytes()), Size: scan.ScratchBytes()}
 	if err := e.extra.Room(&e.Queue, int(k)); err != nil {
@@ -97,8 +87,8 @@ func (e *gpuEngine) takeOut(ctx context.Context, s *device.Stream, b *batch.Batc
 	err := e.Submit(s, func() error {
 		for _, step := range []func() error{
 			func() error { return s.Fill(at, 0, aliveBytes(n)/4) },
-			func() error { return s.Fill(arcsAt, 0, 6) },
-			func() error { return e.mark(s, b, at, arcsAt+8, arcsAt+16) },
+			func() error { return s.Fill(arcsAt, 0, 4) },
+			func() error { return e.mark(s, b, at, arcsAt+8) },
 			func() error { return e.launchDoomed(s, &p) },
 			func() error { return e.prims.Scan(s, &scan, x) },
 		} {
@@ -111,12 +101,9 @@ func (e *gpuEngine) takeOut(ctx context.Context, s *device.Stream, b *batch.Batc
 	if err != nil {
 		return 0, err
 	}
-	var told [3]uint64
+	var told [2]uint64
 	if err := s.CopyOut(ctx, device.Bytes(told[:]), arcsAt); err != nil {
 		return 0, err
-	}
-	if bad := uint32(told[2]); bad != 0 {
-		return 0, badVertex(^bad)
 	}
 	if told[1] == 0 {
 		return 0, nil

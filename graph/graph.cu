@@ -72,9 +72,7 @@ struct MarkParams {
   const uint32_t* vertices;
   uint32_t* doomed;   // a bit for each vertex; null: enliven them
   uint64_t* count;    // added to: vertices that were not there, or were
-  uint32_t* bad;      // the first that is beyond the limit, inverted; null: there is none
-  uint32_t n;
-  uint32_t limit;
+  uint64_t n;
 };
 
 // mark makes vertices be there, or notes those that go.
@@ -82,9 +80,7 @@ __device__ __forceinline__ void mark(const MarkParams& p) {
   uint64_t count = 0;
   for (uint64_t i = thread_index(); i < p.n; i += threads_in_grid()) {
     const uint32_t u = p.vertices[i];
-    if (p.bad && u >= p.limit) {
-      max_relaxed(p.bad, ~uint32_t(i));
-    } else if (!p.doomed) {
+    if (!p.doomed) {
       count += enliven(p.graph, u);
     } else if (there(p.graph, u)) {
       const uint32_t bit = 1u << u % 32;

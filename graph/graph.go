@@ -10,6 +10,7 @@ import (
 	"github.com/weftgo/weft/device"
 	"github.com/weftgo/weft/internal/batch"
 	"github.com/weftgo/weft/internal/core"
+	"github.com/weftgo/weft/internal/cpu"
 	"github.com/weftgo/weft/internal/op"
 )
 
@@ -60,7 +61,8 @@ func (g *Graph) Directed() bool { return g.opts.Directed }
 
 // Insert inserts edges, and the vertices at their ends. It returns how many were not there; inserted, unless nil,
 // receives which. Self loops are not inserted, unless Options ask for them. A vertex that is not less than MaxVertices is
-// weft.ErrOptions with the position of its edge, before anything is changed. It panics if slices differ in length.
+// weft.ErrOptions with the position of its edge, before anything is changed; to delete it, or to look it up, finds nothing. It panics if
+// slices differ in length.
 //
 // A change is made or, after an error, not. But one of more than half a million edges runs in pieces, one behind the other: if memory or ctx
 // ends between two of them, the error is a weft.PartialError, which says how many operations have been done.
@@ -81,8 +83,8 @@ func (g *Graph) Apply(ctx context.Context, kinds []weft.OpKind, from, to []uint3
 	return g.change(ctx, nil, "Apply", b)
 }
 
-// InsertOn is Insert for a batch on the device, on a stream. inserted may be empty; a count is written to counts[0], if there is
-// one. Memory is planned by the host, so the call waits for what the stream was given before, and not for the rows to be
+// InsertOn is Insert for a batch on the device, on a stream. inserted may be empty; the number that Insert returns is added to counts[0],
+// if there is one. Memory is planned by the host, so the call waits for what the stream was given before, and not for the rows to be
 // written. Nothing may change columns until the stream has done it.
 func (g *Graph) InsertOn(s *device.Stream, from, to device.Slice[uint32], inserted device.Slice[bool], counts ...device.Slice[uint64]) error {
 	return g.changeOn(s, "InsertOn", edgeBatchOn(op.Put, from, to, batch.Column{}, inserted), counts)
@@ -102,7 +104,7 @@ func (g *Graph) ApplyOn(s *device.Stream, kinds device.Slice[uint8], from, to de
 
 func (g *store) changeOn(s *device.Stream, method string, b *batch.Batch, counts []device.Slice[uint64]) error {
 	b.MustMatch("graph", method)
-	if err := b.CheckPlace(g.dev, s); err != nil {
+	if err := g.checkPlace(s, b); err != nil {
 		return wrap(method, err)
 	}
 	_, err := g.change(context.Background(), s, method, b, counts...)
@@ -123,60 +125,60 @@ func edgeBatchOn(kind op.Kind, from, to device.Slice[uint32], vals batch.Column,
 
 // InsertVertices makes vertices be there, without edges if they were not, and returns how many were not.
 func (g *Graph) InsertVertices(ctx context.Context, vertices []uint32) (n int, err error) {
-	return g.changeVertices(ctx, "InsertVertices", vertices, g.engine.insertVertices)
+	return g.insertVertices(ctx, "InsertVertices", vertices)
 }
 
 // DeleteVertices deletes vertices with all their edges, in both directions, and returns how many were there. Their numbers may be
 // used again. In an undirected graph few vertices take as long as deleting their edges; many, and any of a directed one, are found by looking through all
 // rows for edges that lead there, so one call with many vertices is better than many calls.
 func (g *Graph) DeleteVertices(ctx context.Context, vertices []uint32) (n int, err error) {
-	return g.changeVertices(ctx, "DeleteVertices", vertices, g.engine.deleteVertices)
+	return g.changeBy(ctx, nil, "DeleteVertices", vertexBatch(op.Delete, len(vertices), batch.In(vertices)), g.engine.deleteVertices, nil)
 }
 
-func (g *store) changeVertices(ctx context.Context, method string, vertices []uint32, run func(context.Context, *device.Stream, *batch.Batch) (uint64, error)) (n int, err error) {
-	return g.changeBy(ctx, nil, method, vertexBatch(len(vertices), batch.In(vertices)), run, nil)
+func (g *store) insertVertices(ctx context.Context, method string, vertices []uint32) (n int, err error) {
+	return g.changeBy(ctx, nil, method, vertexBatch(op.Put, len(vertices), batch.In(vertices)), g.engine.insertVertices, nil)
 }
 
-// InsertVerticesOn is InsertVertices for a batch on the device. How many are new is written to counts[0], if there is one. The host brings the batch to its
+// InsertVerticesOn is InsertVertices for a batch on the device. How many are new is added to counts[0], if there is one. The host brings the batch to its
 // memory, since it finds room for what is new: the call waits for what the stream was given before.
 func (g *Graph) InsertVerticesOn(s *device.Stream, vertices device.Slice[uint32], counts ...device.Slice[uint64]) error {
 	const method = "InsertVerticesOn"
-	b, count, err := g.verticesOn(s, vertices, counts)
-	if err != nil {
+	b := vertexBatch(op.Put, vertices.Len(), batch.InOn(vertices))
+	count, err := core.CounterOf(g.dev, counts)
+	if err = errors.Join(err, g.checkPlace(s, b)); err != nil {
 		return wrap(method, err)
 	}
 	host := make([]uint32, b.N)
 	if err := vertices.CopyTo(context.Background(), s, host); err != nil {
 		return wrap(method, err)
 	}
-	n, err := g.changeVertices(context.Background(), method, host, g.engine.insertVertices)
-	if err == nil {
-		err = wrap(method, give(s, count, uint64(n)))
-	}
-	return err
+	n, err := g.insertVertices(context.Background(), method, host)
+	return errors.Join(err, wrap(method, g.engine.addCount(s, count, uint64(n))))
 }
 
-// DeleteVerticesOn is DeleteVertices for a batch on the device, as InsertOn: how many were there is written to counts[0], if there is one.
+// DeleteVerticesOn is DeleteVertices for a batch on the device, as InsertOn: how many were there is added to counts[0], if there is one.
 func (g *Graph) DeleteVerticesOn(s *device.Stream, vertices device.Slice[uint32], counts ...device.Slice[uint64]) error {
 	const method = "DeleteVerticesOn"
-	b, _, err := g.verticesOn(s, vertices, counts)
-	if err != nil {
+	b := vertexBatch(op.Delete, vertices.Len(), batch.InOn(vertices))
+	if err := g.checkPlace(s, b); err != nil {
 		return wrap(method, err)
 	}
-	_, err = g.changeBy(context.Background(), s, method, b, g.engine.deleteVertices, counts)
+	_, err := g.changeBy(context.Background(), s, method, b, g.engine.deleteVertices, counts)
 	return err
 }
 
-// vertexBatch is one of vertices: as for deletions of edges there are no weights, also where they are inserted.
-func vertexBatch(n int, vertices batch.Column) *batch.Batch {
-	return &batch.Batch{N: n, Kind: op.Delete, Columns: batch.Columns{batch.Keys: vertices}}
+// vertexBatch is a batch of vertices that are inserted or deleted.
+func vertexBatch(kind op.Kind, n int, vertices batch.Column) *batch.Batch {
+	return &batch.Batch{N: n, Kind: kind, Columns: batch.Columns{batch.Keys: vertices}}
 }
 
-// verticesOn is a batch of vertices on the device, and where its count goes.
-func (g *store) verticesOn(s *device.Stream, vertices device.Slice[uint32], counts []device.Slice[uint64]) (*batch.Batch, device.Slice[uint64], error) {
-	b := vertexBatch(vertices.Len(), batch.InOn(vertices))
-	count, err := g.counter(counts)
-	return b, count, errors.Join(err, b.CheckPlace(g.dev, s))
+// checkPlace refuses streams and columns of other devices, and closed streams of the host.
+func (g *store) checkPlace(s *device.Stream, b *batch.Batch) error {
+	err := b.CheckPlace(g.dev, s)
+	if err == nil && isHost(g.dev) {
+		err = cpu.Open(s)
+	}
+	return err
 }
 
 // Clear removes all edges and vertices, and gives memory back. Snapshots keep what they have.
@@ -243,22 +245,20 @@ func (g *Graph) HasOn(s *device.Stream, from, to device.Slice[uint32], found dev
 
 func (g *store) findOn(s *device.Stream, method string, b *batch.Batch, hits []device.Slice[uint64]) error {
 	b.MustMatch("graph", method)
-	to, err := g.counter(hits)
+	to, err := core.CounterOf(g.dev, hits)
 	if err != nil {
 		return wrap(method, err)
 	}
 	return wrap(method, g.readOn(s, b, func(v *view) error {
 		n, err := g.engine.find(context.Background(), s, v, b, to.Ptr())
-		if host := to.Host(); err == nil && len(host) > 0 { // no kernel has added them
-			host[0] += n
-		}
+		core.AddCount(to, n) // no kernel has added them
 		return err
 	}))
 }
 
 // readOn submits something that reads the present.
 func (g *store) readOn(s *device.Stream, b *batch.Batch, f func(*view) error) error {
-	if err := b.CheckPlace(g.dev, s); err != nil {
+	if err := g.checkPlace(s, b); err != nil {
 		return err
 	}
 	return g.read(context.Background(), s, f)
@@ -400,7 +400,7 @@ func (g *store) insertCSR(ctx context.Context, c *CSR, vals batch.Column) (int, 
 	for i := range all {
 		all[i] = uint32(i)
 	}
-	if _, err := g.changeVertices(ctx, "InsertCSR", all, g.engine.insertVertices); err != nil {
+	if _, err := g.insertVertices(ctx, "InsertCSR", all); err != nil {
 		return 0, err
 	}
 	from, to := c.sources(), c.neighbors

@@ -17,7 +17,7 @@ import (
 //kernelgen:input 9936ef153a4648b6f47d540d3ec5afe81539102240098fbd4c703fad23d4567b 6425 kernels/include/weft/change.cuh
 //kernelgen:input aba0e0ad799cf8072f65dfa894b9a84f4a011a1b5bf771d2050f1c78462e4073 856 kernels/include/weft/cuda.cuh
 //kernelgen:input 17298ab8e3aabda3e7a145cf58276a93531cd8ad34f2571b2a925cb06cfafa9c 24871 kernels/include/weft/graph_bins.cuh
-//kernelgen:input 81ab0fae1b3e5e42365e73981bc93a18ef3f1c2f858547213336fcd27dc9613c 24826 kernels/include/weft/graph_change.cuh
+//kernelgen:input 9674c7ab6e207689ac032540636e183d88ef0c2682a60572b79d45ed723dde1d 24937 kernels/include/weft/graph_change.cuh
 //kernelgen:input d1e3da8306e5bbbef605efdf011e33c68e96f207b273978d7d887e1a6008f8eb 14473 kernels/include/weft/graph_few.cuh
 //kernelgen:input 726220a6de1ff6d655c8063d083ae4b1615c202f6129bca9e2749464489a896a 9103 kernels/include/weft/graph_table.cuh
 //kernelgen:input 12decd39711664ade36ec2505758627fa0c1a4c5d6b8b0964d9b56bdb8a9da55 9329 kernels/include/weft/graph_write.cuh

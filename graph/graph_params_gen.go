@@ -132,9 +132,7 @@ type markParams struct {
 	vertices device.Ptr
 	doomed   device.Ptr
 	count    device.Ptr
-	bad      device.Ptr
-	n        uint32
-	limit    uint32
+	n        uint64
 }
 
 // placeFewParams is weft::graph::PlaceFewParams of C++.
@@ -419,14 +417,12 @@ var (
 
 // markParams has the layout of weft::graph::MarkParams.
 var (
-	_ [72]byte = [unsafe.Sizeof(markParams{})]byte{}
+	_ [64]byte = [unsafe.Sizeof(markParams{})]byte{}
 	_ [0]byte  = [unsafe.Offsetof(markParams{}.graph)]byte{}
 	_ [32]byte = [unsafe.Offsetof(markParams{}.vertices)]byte{}
 	_ [40]byte = [unsafe.Offsetof(markParams{}.doomed)]byte{}
 	_ [48]byte = [unsafe.Offsetof(markParams{}.count)]byte{}
-	_ [56]byte = [unsafe.Offsetof(markParams{}.bad)]byte{}
-	_ [64]byte = [unsafe.Offsetof(markParams{}.n)]byte{}
-	_ [68]byte = [unsafe.Offsetof(markParams{}.limit)]byte{}
+	_ [56]byte = [unsafe.Offsetof(markParams{}.n)]byte{}
 )
 
 // placeFewParams has the layout of weft::graph::PlaceFewParams.

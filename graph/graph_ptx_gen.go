@@ -12,13 +12,13 @@ import (
 //kernelgen:compiler clang version 19.1.7
 //kernelgen:target 80+ptx83,90+ptx83
 //kernelgen:flags -x cuda --cuda-device-only -nocudainc -nocudalib -nostdinc -std=c++17 -Wall -Werror -I kernels/include -O3
-//kernelgen:input 71efba686c7fe3548ae5aaca2c86c3ee0861d441063326c779c0aa1f343f1aa6 8149 graph/graph.cu
+//kernelgen:input 12ec6ab75888e53e4ef5dfc527f49f7cce5e4989fa61603b4d91e68d5cbfb291 7960 graph/graph.cu
 //kernelgen:input 870daf72e5f5ee3daf5209b7c93999cc04bae928905c38d006e9ce507ad53f71 12351 kernels/include/weft/access.cuh
 //kernelgen:input 9936ef153a4648b6f47d540d3ec5afe81539102240098fbd4c703fad23d4567b 6425 kernels/include/weft/change.cuh
 //kernelgen:input aba0e0ad799cf8072f65dfa894b9a84f4a011a1b5bf771d2050f1c78462e4073 856 kernels/include/weft/cuda.cuh
 //kernelgen:input 0bc6287ba69987b784aa8a6f5effe035b523eeaed3023281e33b1eade9b4e8cf 2348 kernels/include/weft/entry.cuh
 //kernelgen:input 17298ab8e3aabda3e7a145cf58276a93531cd8ad34f2571b2a925cb06cfafa9c 24871 kernels/include/weft/graph_bins.cuh
-//kernelgen:input 81ab0fae1b3e5e42365e73981bc93a18ef3f1c2f858547213336fcd27dc9613c 24826 kernels/include/weft/graph_change.cuh
+//kernelgen:input 9674c7ab6e207689ac032540636e183d88ef0c2682a60572b79d45ed723dde1d 24937 kernels/include/weft/graph_change.cuh
 //kernelgen:input d1e3da8306e5bbbef605efdf011e33c68e96f207b273978d7d887e1a6008f8eb 14473 kernels/include/weft/graph_few.cuh
 //kernelgen:input 06a8982b1b7748c8b978c624035f8f26de54ac2a2a20b5a97edc8361f4d3267c 15747 kernels/include/weft/graph_sweep.cuh
 //kernelgen:input 726220a6de1ff6d655c8063d083ae4b1615c202f6129bca9e2749464489a896a 9103 kernels/include/weft/graph_table.cuh
@@ -34,13 +34,13 @@ import (
 //kernelgen:input 43acf6e183bfa7a51f733a0983d93545a0ba75da2d2daa144b2ed32a6caaa952 1048 kernels/include/weft/sums.cuh
 //kernelgen:input 0851189fa3150bd3eb30a9b7d5f0dcba58c8fcda1c3598976207e3eea53f4ea7 5348 kernels/include/weft/warp.cuh
 //kernelgen:input 3734d9594b1b33c1868d416df12106a6d15018edf95437b3b5b984e6d6f937e3 816 kernels/include/weft/widths.cuh
-//kernelgen:output ce3e71e77547450461fb71e2b10c6d55380ccd7e3e9d66b58f41ec583fc1f582 517897 graph/graph_32_0_sm80.ptx
-//kernelgen:output 7cfe8c15cca39d755e66023a748a39acbc4d7d19faea03ad948320793f74ee2d 517897 graph/graph_32_0_sm90.ptx
-//kernelgen:output e47e5670aac6c1f54fcdbe09800750da4fee120486e9e42c8f3786bb6dd2f684 598351 graph/graph_32_32_sm80.ptx
-//kernelgen:output e09b70da783557eb8055800252504a1a2a819e21396c3f6e54235255e9666185 598351 graph/graph_32_32_sm90.ptx
-//kernelgen:output 44f879aa7c8bed33509b5801f585c733f3bf15339e112008b21f67a19a50440c 601154 graph/graph_32_64_sm80.ptx
-//kernelgen:output a9d91e733cc8e2f033f55c1bdd5a4107df57b6a2df7fcb59e148fb70a7519952 601154 graph/graph_32_64_sm90.ptx
-//kernelgen:output 312da8fe107a34bc53b1da1d7c50a1bf1dd23719bc1191659594370f0728a967 19680 graph/graph_params_gen.go
+//kernelgen:output 99523e458c2a75d68be604f43a98a8f02625d78fbd21d2731d56c696d996618a 517761 graph/graph_32_0_sm80.ptx
+//kernelgen:output e68bef6ee9108b4d300c34dee64f777ebe68ba983d866bce85e3e8811147646b 517761 graph/graph_32_0_sm90.ptx
+//kernelgen:output 95b49738cf76ee420afad9faaaba20d27ed0cfd8297a0158fe7ca9fe401bf80a 598215 graph/graph_32_32_sm80.ptx
+//kernelgen:output 5817614504749a358edfa38a9f8376dae5e97b30b54197fdb0c99156b6d8a8e6 598215 graph/graph_32_32_sm90.ptx
+//kernelgen:output c2d01921f19a52ceb3835da2e5eb6a78d67914f97cf6b2c14e406dbdb8507106 601018 graph/graph_32_64_sm80.ptx
+//kernelgen:output a7c19a6680ca41b71537fa198bd4f0eb02e7684850b706c11b6e29b1564beffd 601018 graph/graph_32_64_sm90.ptx
+//kernelgen:output 0b9c8a0d77d8781097bc6198ff3b0718426ac6de8fa7a534abedc3b4efd82989 19528 graph/graph_params_gen.go
 
 //go:embed graph_32_0_sm80.ptx
 var graph32x0SM80 string
@@ -100,7 +100,7 @@ var graph32x0Kernels = map[string]int{
 	"graph_few_32_0":          240,
 	"graph_find_32_0":         80,
 	"graph_lead_32_0":         104,
-	"graph_mark_32_0":         72,
+	"graph_mark_32_0":         64,
 	"graph_measure_32_0":      104,
 	"graph_place_32_0":        96,
 	"graph_place_few_32_0":    136,
@@ -127,7 +127,7 @@ var graph32x32Kernels = map[string]int{
 	"graph_few_32_32":          240,
 	"graph_find_32_32":         80,
 	"graph_lead_32_32":         104,
-	"graph_mark_32_32":         72,
+	"graph_mark_32_32":         64,
 	"graph_measure_32_32":      104,
 	"graph_place_32_32":        96,
 	"graph_place_few_32_32":    136,
@@ -154,7 +154,7 @@ var graph32x64Kernels = map[string]int{
 	"graph_few_32_64":          240,
 	"graph_find_32_64":         80,
 	"graph_lead_32_64":         104,
-	"graph_mark_32_64":         72,
+	"graph_mark_32_64":         64,
 	"graph_measure_32_64":      104,
 	"graph_place_32_64":        96,
 	"graph_place_few_32_64":    136,

@@ -67,7 +67,7 @@ type loaded struct{ *store }
 
 // Vertices is for [savedgraph.Graph].
 func (l loaded) Vertices(ctx context.Context, ids []uint32) error {
-	_, err := l.changeVertices(ctx, "vertices", ids, l.engine.insertVertices)
+	_, err := l.insertVertices(ctx, "vertices", ids)
 	return err
 }
 

@@ -56,8 +56,11 @@ type engine interface {
 	// insertVertices and deleteVertices run a batch of vertices, which are Keys, and return how many are new, or were there.
 	insertVertices(ctx context.Context, s *device.Stream, b *batch.Batch) (uint64, error)
 	deleteVertices(ctx context.Context, s *device.Stream, b *batch.Batch) (uint64, error)
-	// find looks for edges from Keys to Keys2, writes Vals and OK and returns how many there are.
+	// find looks for edges from Keys to Keys2, writes Vals and OK and returns how many there are. On a stream of a GPU it adds them to
+	// count, unless that is null, and returns 0.
 	find(ctx context.Context, s *device.Stream, v *view, b *batch.Batch, count device.Ptr) (uint64, error)
+	// addCount submits adding n to a counter of a caller's, if there is one.
+	addCount(s *device.Stream, to device.Slice[uint64], n uint64) error
 	// degrees writes the degrees of vertices Keys to Counts. Without Keys they are the first b.N.
 	degrees(ctx context.Context, s *device.Stream, v *view, b *batch.Batch) error
 	// rows writes the rows of vertices to OutKeys and Vals, from Offsets on, and never beyond. Without Keys they are the first b.N.
@@ -183,7 +186,7 @@ func (g *store) change(ctx context.Context, s *device.Stream, method string, b *
 // changeBy runs a batch of edges or vertices.
 func (g *store) changeBy(ctx context.Context, s *device.Stream, method string, b *batch.Batch, run func(context.Context, *device.Stream, *batch.Batch) (uint64, error), counts []device.Slice[uint64]) (n int, err error) {
 	b.MustMatch("graph", method)
-	count, err := g.counter(counts)
+	count, err := core.CounterOf(g.dev, counts)
 	if err == nil {
 		err = g.alone(ctx, func() error {
 			if err := g.admit(s, b); err != nil {
@@ -193,42 +196,24 @@ func (g *store) changeBy(ctx context.Context, s *device.Stream, method string, b
 			return err
 		})
 	}
-	if err == nil {
-		err = give(s, count, uint64(n))
-	}
-	return n, wrap(method, err)
-}
-
-// counter is where a batch on the device leaves its count: the first element of the caller's slice, if there is one.
-func (g *store) counter(counts []device.Slice[uint64]) (to device.Slice[uint64], err error) {
-	if len(counts) == 0 || counts[0].Len() == 0 {
-		return to, nil
-	}
-	if len(counts) > 1 || counts[0].Device() != g.dev {
-		return to, fmt.Errorf("%w: one slice of this device takes the count", device.ErrInvalid)
-	}
-	return counts[0].Sub(0, 1), nil
-}
-
-// give writes a count to where a caller wants it, if anywhere.
-func give(s *device.Stream, to device.Slice[uint64], n uint64) error {
-	if to.Len() == 0 {
-		return nil
-	}
-	return to.CopyFrom(s, []uint64{n})
+	return n, wrap(method, errors.Join(err, g.engine.addCount(s, count, uint64(n)))) // also what pieces before an error did
 }
 
 // admit checks a batch before anything is changed.
 func (g *store) admit(s *device.Stream, b *batch.Batch) error {
-	if b.Kind != op.Delete || b.Columns[batch.Kinds].Given() {
+	if b.Columns[batch.Keys2].Given() && b.Inserts() {
 		if err := g.admitWeights(b.N, &b.Columns[batch.Vals]); err != nil {
 			return err
 		}
 	}
-	if s != nil && b.Columns[batch.Keys].Host == nil {
-		return nil // the engine finds out
+	if s == nil {
+		for i, k := range batch.View[op.Kind](b.Columns[batch.Kinds].Host) {
+			if err := admitKind(i, k); err != nil {
+				return err
+			}
+		}
 	}
-	return g.admitHost(b)
+	return g.admitVertices(b) // of columns that only the device reads, the engine finds out
 }
 
 // admitWeights refuses n edges without weights where edges have some: by methods that a WeightedGraph has of a Graph.
@@ -239,24 +224,24 @@ func (g *store) admitWeights(n int, weights *batch.Column) error {
 	return nil
 }
 
-func (g *store) admitHost(b *batch.Batch) error {
-	for i, k := range batch.View[op.Kind](b.Columns[batch.Kinds].Host) {
-		if err := admitKind(i, k); err != nil {
-			return err
-		}
-	}
+// admitVertices refuses to insert vertices that cannot be. They have no edges, so deletions find none.
+func (g *store) admitVertices(b *batch.Batch) error {
 	from, to := batch.View[uint32](b.Columns[batch.Keys].Host), batch.View[uint32](b.Columns[batch.Keys2].Host)
+	kinds := batch.View[op.Kind](b.Columns[batch.Kinds].Host)
 	for i, u := range from {
 		v := u
 		if len(to) > 0 {
 			v = to[i]
 		}
-		if uint64(max(u, v)) >= uint64(g.opts.MaxVertices) {
-			return g.beyond(i, u, v, len(to) > 0)
+		if g.beyond(u, v) && (kinds == nil && b.Kind.Inserts() || kinds != nil && kinds[i] == op.Put) {
+			return g.invalid(i, u, v, len(to) > 0)
 		}
 	}
 	return nil
 }
+
+// beyond reports whether one of two vertices cannot be.
+func (g *store) beyond(u, v uint32) bool { return uint64(max(u, v)) >= uint64(g.opts.MaxVertices) }
 
 func admitKind(i int, k op.Kind) error {
 	if k != op.Put && k != op.Delete {
@@ -265,8 +250,8 @@ func admitKind(i int, k op.Kind) error {
 	return nil
 }
 
-// beyond is the error of a vertex that cannot be.
-func (g *store) beyond(i int, u, v uint32, edge bool) error {
+// invalid is the error of a vertex that cannot be.
+func (g *store) invalid(i int, u, v uint32, edge bool) error {
 	if edge {
 		return fmt.Errorf("%w: edge %d from %d to %d: vertices are 0 to %d; MaxVertices allows more", weft.ErrOptions, i, u, v, g.opts.MaxVertices-1)
 	}

@@ -3,7 +3,6 @@ package join
 import (
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"sync/atomic"
 	"unsafe"
@@ -11,6 +10,7 @@ import (
 	"github.com/weftgo/weft"
 	"github.com/weftgo/weft/column"
 	"github.com/weftgo/weft/device"
+	"github.com/weftgo/weft/internal/core"
 	"github.com/weftgo/weft/internal/gpu/pairs"
 	"github.com/weftgo/weft/internal/observe"
 )
@@ -35,7 +35,7 @@ type indexOn[K weft.Key] interface {
 // matchesOn is what [MatchesOn] on some kind of device does.
 type matchesOn[K weft.Key] interface {
 	find(s *device.Stream, keys device.Slice[K], all bool) error
-	total(n int) device.Slice[uint64]
+	addTotal(s *device.Stream, n int, to device.Slice[uint64]) error
 	counts(s *device.Stream, n int, to device.Slice[uint32]) error
 	write(s *device.Stream, n int, first uint64, left, right device.Slice[uint32]) error
 	free() error
@@ -114,7 +114,7 @@ func (ix *IndexOn[K]) Matches(n int) (*MatchesOn[K], error) {
 }
 
 // FindOn looks a batch up, whose pairs other methods tell from then on: those of an inner join, in the order of
-// [Index.Inner]. The last argument, which may be left out, receives how many there are. More keys than there
+// [Index.Inner]. How many there are is added to the first element of the last argument, which may be left out. More keys than there
 // is room for are [device.ErrInvalid], as are no stream, streams and memory of other devices, and a total without room.
 func (m *MatchesOn[K]) FindOn(s *device.Stream, keys device.Slice[K], total ...device.Slice[uint64]) error {
 	return m.find(s, "FindOn", keys, false, total)
@@ -149,7 +149,7 @@ func (m *MatchesOn[K]) find(s *device.Stream, method string, keys device.Slice[K
 		if len(total) == 0 {
 			return nil
 		}
-		return s.Copy(total[0].Ptr(), m.on.total(m.n).Ptr(), 8)
+		return m.on.addTotal(s, m.n, total[0].Sub(0, 1))
 	})
 }
 
@@ -234,7 +234,9 @@ func (m gpuMatches[K]) find(s *device.Stream, keys device.Slice[K], all bool) er
 	return m.Count(s, keys.Len(), all)
 }
 
-func (m gpuMatches[K]) total(n int) device.Slice[uint64] { return m.Total(n) }
+func (m gpuMatches[K]) addTotal(s *device.Stream, n int, to device.Slice[uint64]) error {
+	return m.AddTotal(s, n, to)
+}
 
 func (m gpuMatches[K]) counts(s *device.Stream, n int, to device.Slice[uint32]) error {
 	return s.Copy(to.Ptr(), m.Counts().Ptr(), 4*n)
@@ -262,11 +264,8 @@ func (x hostOn[K]) close() error { return x.Close() }
 func (x hostOn[K]) matches(n int) (matchesOn[K], error) {
 	m := &hostMatches[K]{ix: x.Index}
 	var err error
-	if m.spans, err = device.Make[uint64](x.host, n); err == nil {
-		m.sum, err = device.Make[uint64](x.host, 1)
-	}
-	if err != nil {
-		return nil, errors.Join(err, m.spans.Free())
+	if m.spans, err = device.Make[uint64](x.host, n); err != nil {
+		return nil, err
 	}
 	return m, nil
 }
@@ -274,7 +273,7 @@ func (x hostOn[K]) matches(n int) (matchesOn[K], error) {
 type hostMatches[K weft.Key] struct {
 	ix    *Index
 	spans device.Slice[uint64]
-	sum   device.Slice[uint64]
+	sum   uint64 // of the pairs
 	pairs expansion
 }
 
@@ -286,11 +285,14 @@ func (m *hostMatches[K]) find(_ *device.Stream, keys device.Slice[K], all bool) 
 		return true
 	})
 	m.pairs.spans = spans
-	m.sum.Host()[0] = m.pairs.count(m.ix.host, all)
+	m.sum = m.pairs.count(m.ix.host, all)
 	return err
 }
 
-func (m *hostMatches[K]) total(int) device.Slice[uint64] { return m.sum }
+func (m *hostMatches[K]) addTotal(_ *device.Stream, _ int, to device.Slice[uint64]) error {
+	core.AddCount(to, m.sum)
+	return nil
+}
 
 func (m *hostMatches[K]) counts(_ *device.Stream, _ int, to device.Slice[uint32]) error {
 	for i, s := range m.pairs.spans {
@@ -300,11 +302,11 @@ func (m *hostMatches[K]) counts(_ *device.Stream, _ int, to device.Slice[uint32]
 }
 
 func (m *hostMatches[K]) write(_ *device.Stream, _ int, first uint64, left, right device.Slice[uint32]) error {
-	if total := m.sum.Host()[0]; first < total {
+	if total := m.sum; first < total {
 		n := int(min(total-first, uint64(left.Len())))
 		m.pairs.write(m.ix.host, first, left.Host()[:n], right.Host()[:n])
 	}
 	return nil
 }
 
-func (m *hostMatches[K]) free() error { return errors.Join(m.spans.Free(), m.sum.Free()) }
+func (m *hostMatches[K]) free() error { return m.spans.Free() }

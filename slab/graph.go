@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"sync/atomic"
 
 	"github.com/weftgo/weft/device"
 	"github.com/weftgo/weft/internal/batch"
@@ -20,8 +19,7 @@ import (
 // Vertices are numbers below Options.MaxVertices, and all of them are there. An edge is there once, and none leads from a vertex
 // to itself. Of an undirected graph, an edge from u to v and one from v to u are the same edge.
 //
-// A batch has the outcome of its operations one after the other, but for one thing: of several operations in a batch on the same edge with a
-// weight, any one may be said to have inserted it. An error in the middle of a batch, as where memory runs out, says how many edges are
+// A batch has the outcome of its operations one after the other. An error in the middle of a batch, as where memory runs out, says how many edges are
 // done. Of the others some may be there, too, in an undirected graph in one direction only: they are to be run again, or deleted.
 type Graph struct{ graph }
 
@@ -108,8 +106,8 @@ func (g *graph) Edges() int {
 // ---- changes ----------------------------------------------------------------
 
 // Insert inserts edges. It returns how many were not there; inserted, unless nil, receives which. Self loops are left out. A vertex
-// that is not less than MaxVertices is [weft.ErrOptions] with the position of its edge, before anything is changed. It panics
-// if slices differ in length.
+// that is not less than MaxVertices is [weft.ErrOptions] with the position of its edge, before anything is changed; to delete it, or to look it up,
+// finds nothing. It panics if slices differ in length.
 func (g *Graph) Insert(ctx context.Context, from, to []uint32, inserted []bool) (int, error) {
 	return g.change(ctx, "Insert", nil, op.PutNew, edgeColumns(from, to, batch.Column{}, inserted))
 }
@@ -124,8 +122,8 @@ func (g *graph) Delete(ctx context.Context, from, to []uint32, deleted []bool) (
 	return g.change(ctx, "Delete", nil, op.Delete, edgeColumns(from, to, batch.Column{}, deleted))
 }
 
-// InsertOn is Insert for a batch on the device, on a stream; inserted may be empty, and how many edges were not there is written to counts[0], if
-// there is one, unless the call fails. On a GPU the call waits until the batch has been looked
+// InsertOn is Insert for a batch on the device, on a stream; inserted may be empty, and how many edges were not there is added to counts[0], if
+// there is one; after an error, those of the parts before it. On a GPU the call waits until the batch has been looked
 // at: edges go in where their vertices have room, and only for others the host makes some, which may not be there yet when it returns. Nothing
 // may change columns until the stream has done it. With inserted, a count, or weights, more than 2^22 edges are looked at in parts of so many: those before the
 // part with a vertex that cannot be are in, as [weft.PartialError] tells; without all these, none is.
@@ -179,9 +177,7 @@ func (g *graph) changeOn(method string, s *device.Stream, kind op.Kind, b *batch
 		return fmt.Errorf("%s: %s: %w", g.core.Name, method, err)
 	}
 	n, err := g.changeCounted(context.Background(), method, s, kind, b, count.Ptr())
-	if host := count.Host(); err == nil && len(host) > 0 { // no kernel has counted
-		host[0] = uint64(n)
-	}
+	core.AddCount(count, uint64(n)) // no kernel has counted; also what was done before an error
 	return err
 }
 
@@ -215,7 +211,7 @@ func (g *graph) deleteVertices(ctx context.Context, method string, vertices []ui
 	return g.change(ctx, method, nil, op.Delete, edgeColumns(from, to, batch.Column{}, nil))
 }
 
-// DeleteVerticesOn is DeleteVertices for a batch on the device. How many edges there were is written to counts[0], if there is one. The host brings the
+// DeleteVerticesOn is DeleteVertices for a batch on the device. How many edges there were is added to counts[0], if there is one. The host brings the
 // batch to its memory: the call waits for what the stream was given before, and for the edges to be gone.
 func (g *graph) DeleteVerticesOn(s *device.Stream, vertices device.Slice[uint32], counts ...device.Slice[uint64]) error {
 	const method = "DeleteVerticesOn"
@@ -229,18 +225,7 @@ func (g *graph) DeleteVerticesOn(s *device.Stream, vertices device.Slice[uint32]
 		return fmt.Errorf("%s: %s: %w", g.core.Name, method, err)
 	}
 	n, err := g.deleteVertices(context.Background(), method, host)
-	if err == nil {
-		err = giveCount(s, count, n)
-	}
-	return err
-}
-
-// giveCount writes a count to where a caller wants it, if anywhere.
-func giveCount(s *device.Stream, to device.Slice[uint64], n int) error {
-	if to.Len() == 0 {
-		return nil
-	}
-	return to.Sub(0, 1).CopyFrom(s, []uint64{uint64(n)})
+	return errors.Join(err, g.policy.engine.addCount(s, count, uint64(n)))
 }
 
 // edgesOf are the edges of vertices, which are in order, once each.
@@ -342,9 +327,7 @@ func (g *graph) findOn(method string, s *device.Stream, b *batch.Batch, hits []d
 		return fmt.Errorf("%s: %s: %w", g.core.Name, method, err)
 	}
 	n, err := g.policy.engine.find(context.Background(), g.core, method, s, b, to.Ptr())
-	if host := to.Host(); len(host) > 0 { // no kernel has added them
-		atomic.AddUint64(&host[0], uint64(n))
-	}
+	core.AddCount(to, uint64(n)) // no kernel has added them
 	return err
 }
 

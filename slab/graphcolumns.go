@@ -182,16 +182,19 @@ func (c *columnWork) split(s *device.Stream, b *batch.Batch, count device.Slice[
 	if m, err = c.lay(b); err != nil {
 		return m, 0, 0, err
 	}
-	if count.Len() > 0 {
-		m.count = count.Ptr()
-	}
 	launch := func(k device.Kernel) func() error {
 		return func() error { return device.Launch(s, k, gpu.Wave(c.of.Dev, b.N), gpu.Block, &m.mixedParams) }
 	}
 	err = inOrder(
 		func() error { return s.Wait(c.used) },
 		func() error { return s.Fill(m.told, 0, len(toldWords{})) },
-		func() error { return s.Fill(m.count, 0, 2) },
+		func() error {
+			if count.Len() > 0 {
+				m.count = count.Ptr()
+				return nil
+			}
+			return s.Fill(m.count, 0, 2)
+		},
 		launch(c.keys),
 		func() error { return c.prim.Sort(s, &m.sort, m.scratch) },
 		launch(c.last))

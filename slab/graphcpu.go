@@ -351,6 +351,12 @@ func arcsOf(u, v uint32, both bool) []uint64 {
 	return []uint64{arcOf(max(u, v), min(u, v)), arcOf(min(u, v), max(u, v))}
 }
 
+// addCount is for [graphEngine].
+func (e *cpuGraph[V, SV]) addCount(_ *device.Stream, to device.Slice[uint64], n uint64) error {
+	core.AddCount(to, n)
+	return nil
+}
+
 // find is for [graphEngine].
 func (e *cpuGraph[V, SV]) find(ctx context.Context, t *core.Table, method string, s *device.Stream, b *batch.Batch, hits device.Ptr) (int, error) {
 	if err := cpu.Open(s); err != nil {

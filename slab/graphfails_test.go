@@ -229,16 +229,24 @@ func TestGraphParts(t *testing.T) {
 	}
 }
 
-// narrow leaves the pool of a graph no memory blocks but those that it has, with so many units free.
-func narrow(t testing.TB, g *graph, left int) {
+// narrow leaves the pool of a graph no memory blocks but those that it has, with so many units free. show has the others be
+// free again, unless all has moved to another pool.
+func narrow(t testing.TB, g *graph, left int) (show func() error) {
 	t.Helper()
-	_, err := hide(g.core.Device, g.policy.engine.units(), left)
+	of := g.generation()
+	all, err := hide(g.core.Device, g.policy.engine.units(), left)
 	noError(t, err)
 	other, err := g.generation().pool.Owner()
 	noError(t, err)
 	stats := g.generation().pool.Stats()
 	noError(t, other.Reserve(t.Context(), (stats.MaxSuperBlocks*stats.Blocks)*alloc.BlockUnits-stats.Owned))
 	g.policy.free = 0
+	return func() error {
+		if g.generation() != of {
+			return nil
+		}
+		return all()
+	}
 }
 
 // Where a pool may have no more super blocks, all moves to one of larger ones: when tables move, when units are reserved, and when edges

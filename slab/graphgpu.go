@@ -266,6 +266,13 @@ func (e *gpuGraph) ask(ctx context.Context, s *device.Stream, launch func() erro
 
 // count is for [graphEngine].
 func (e *gpuGraph) count(ctx context.Context, s *device.Stream, b *batch.Batch) (need demand, err error) {
+	if s == nil { // of a batch that is run again
+		err = e.Whole(ctx, &e.read, b.Only(batch.Keys), 0, func(there *batch.Batch, _ int) error {
+			need, err = e.count(ctx, e.Stream, there)
+			return err
+		})
+		return need, err
+	}
 	n := e.dict().n
 	listed := max(1, min(e.arcsIn(b), n))
 	if err := e.room.Room(&e.Queue, demandBytes+int(unsafe.Sizeof(moveWords{}))*listed); err != nil {
@@ -295,6 +302,9 @@ func (e *gpuGraph) count(ctx context.Context, s *device.Stream, b *batch.Batch) 
 func (e *gpuGraph) forget(_ context.Context, s *device.Stream, b *batch.Batch) error {
 	if !e.counted {
 		return nil
+	}
+	if s == nil { // the batch lies in host memory
+		s, b = e.Stream, nil
 	}
 	var p roomParams
 	if b != nil {
@@ -448,6 +458,11 @@ func (e *gpuGraph) sever(ctx context.Context, there *batch.Batch, at device.Ptr,
 }
 
 // ---- reading ----------------------------------------------------------------
+
+// addCount is for [graphEngine].
+func (e *gpuGraph) addCount(s *device.Stream, to device.Slice[uint64], n uint64) error {
+	return e.AddCount(s, to.Ptr(), n)
+}
 
 // find is for [graphEngine].
 func (e *gpuGraph) find(ctx context.Context, t *core.Table, method string, s *device.Stream, b *batch.Batch, hits device.Ptr) (int, error) {

@@ -112,11 +112,6 @@ func (e *gpuGraph) apply(ctx context.Context, t *core.Table, method string, s *d
 	if a.used == nil {
 		return 0, fmt.Errorf("%s: %s: %w", t.Name, method, op.ErrClosed)
 	}
-	if count != 0 {
-		if err := s.Fill(count, 0, 2); err != nil {
-			return 0, fmt.Errorf("%s: %s: %w", t.Name, method, err)
-		}
-	}
 	// Where nobody wants to know what becomes of edges, and their order does not matter, they are changed where they lie.
 	told := b.Columns[batch.OK].Given() || count != 0
 	plain, most := s != nil && !told && b.Kind != op.Put, a.most
@@ -200,7 +195,7 @@ func (a *arcBatch) edges(b *batch.Batch) edgesParams {
 
 // submit makes arcs of a batch on the device, submits them, and what became of its edges. Insertions are attempted before room is made, which
 // most find; only if some do not, all are run again behind that. How many change is
-// added to count, or written where the host reads it; where each edge is an arc, and count is null, arcs tell at once what becomes of edges.
+// added to count; where each edge is an arc, and count is null, arcs tell at once what becomes of edges.
 func (a *arcBatch) submit(ctx context.Context, t *core.Table, method string, s *device.Stream, b *batch.Batch, count device.Ptr) (err error) {
 	e, n, told := a.of, a.of.arcsIn(b), b.Columns[batch.OK].Given()
 	picks := count != 0 || told && !e.directed
@@ -252,9 +247,12 @@ func (a *arcBatch) submit(ctx context.Context, t *core.Table, method string, s *
 
 // insertTold makes arcs of edges and inserts them. Where they are run again, it is as well told where that has left which are new.
 func (a *arcBatch) insertTold(ctx context.Context, t *core.Table, method string, s *device.Stream, b, arcs *batch.Batch) (again device.Ptr, err error) {
-	left, err := a.attempt(ctx, t, method, s, b, arcs)
-	if err != nil || left == 0 {
+	left, ran, err := a.attempt(ctx, t, method, s, b, arcs)
+	switch {
+	case err != nil || ran && left == 0:
 		return 0, err
+	case !ran:
+		return 0, t.Submit(ctx, s, method, arcs)
 	}
 	rerun := &batch.Batch{N: arcs.N, Kind: arcs.Kind, Columns: arcs.Columns}
 	if arcs.Columns[batch.OK].Given() {
@@ -267,8 +265,9 @@ func (a *arcBatch) insertTold(ctx context.Context, t *core.Table, method string,
 	return again, t.Submit(ctx, s, method, rerun)
 }
 
-// attempt makes arcs of edges and inserts those that find room where they are, and returns how many do not.
-func (a *arcBatch) attempt(ctx context.Context, t *core.Table, method string, s *device.Stream, b, arcs *batch.Batch) (left int, err error) {
+// attempt makes arcs of edges and inserts those that find room where they are, unless duplicates would have no order. It returns how many
+// find none.
+func (a *arcBatch) attempt(ctx context.Context, t *core.Table, method string, s *device.Stream, b, arcs *batch.Batch) (left int, ran bool, err error) {
 	err = t.Changing(ctx, method, arcs, func(bound core.Counters) (now core.Counters, err error) {
 		if err := t.Policy.(*graphPolicy).tries(ctx, bound, s, arcs.N); err != nil {
 			return now, err
@@ -285,7 +284,7 @@ func (a *arcBatch) attempt(ctx context.Context, t *core.Table, method string, s 
 		})
 		if err == nil {
 			a.attempting = true
-			err = a.of.Attempt(ctx, s, arcs, p.tried+device.Ptr(unsafe.Offsetof(triedWords{}.left)))
+			ran, err = a.of.Attempt(ctx, s, arcs, p.tried+device.Ptr(unsafe.Offsetof(triedWords{}.left)))
 			a.attempting = false
 		}
 		if err != nil {
@@ -294,5 +293,5 @@ func (a *arcBatch) attempt(ctx context.Context, t *core.Table, method string, s 
 		left, now, err = a.report(ctx, s, b, p.tried)
 		return now, err
 	})
-	return left, err
+	return left, ran, err
 }

@@ -21,7 +21,7 @@ func onBoth(t *testing.T, f func(t *testing.T, dev device.Device)) {
 	}
 }
 
-// An iteration whose body has tables move brings each edge that was there once.
+// An iteration whose body inserts and deletes other edges, and has tables move, brings each edge that was there once.
 func TestGraphIterationBesideMoves(t *testing.T) {
 	defer func(n int) { core.PageBytes = n }(core.PageBytes)
 	core.PageBytes = 1 << 12
@@ -41,9 +41,15 @@ func TestGraphIterationBesideMoves(t *testing.T) {
 			if seen[edge{u, v}]++; len(seen)%500 == 0 && n < 30 {
 				d := before.next
 				row := sequence(1000, 1000+100)
-				p.insert(slices.Repeat([]uint32{n}, 100), row, row)
-				n += 5
+				of := slices.Repeat([]uint32{n}, 100)
+				p.insert(of, row, row)
 				moved = moved || before.next != d
+				switch n += 5; n % 15 {
+				case 0:
+					p.delete(of, row)
+				case 5:
+					noError(t, p.g.Compact(t.Context()))
+				}
 			}
 		}
 		for i, u := range from {

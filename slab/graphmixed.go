@@ -30,7 +30,7 @@ func (g *WeightedGraph[W]) Apply(ctx context.Context, kinds []weft.OpKind, from,
 }
 
 // ApplyOn is Apply for a batch on the device, as InsertOn: kinds are those of [weft.OpKind], and every other one than weft.OpPut deletes; how many
-// operations did something is written to counts[0], if there is one. The call waits for the operations to be sorted by their edges.
+// operations did something is added to counts[0], if there is one. The call waits for the operations to be sorted by their edges.
 func (g *Graph) ApplyOn(s *device.Stream, kinds device.Slice[uint8], from, to device.Slice[uint32], done device.Slice[bool], counts ...device.Slice[uint64]) error {
 	return g.mixedOn(s, op.PutNew, kinds, edgeColumnsOn(from, to, batch.Column{}, done), counts)
 }
@@ -65,10 +65,7 @@ func (g *graph) mixedThere(s *device.Stream, put op.Kind, b *batch.Batch, count 
 		}
 	}
 	n, err := g.mixed(context.Background(), "ApplyOn", put, kinds, b)
-	if err == nil {
-		err = giveCount(s, count, n)
-	}
-	return err
+	return errors.Join(err, g.policy.engine.addCount(s, count, uint64(n)))
 }
 
 // mixed runs a mixed batch of the host: of each edge, its last operation. What that finds tells what those before it found.

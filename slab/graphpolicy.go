@@ -25,7 +25,7 @@ type graphEngine interface {
 	scratch() int
 
 	// count notes how many insertions of a batch each vertex gets, and finds those whose chains would get long. The next
-	// call is rehash, renew or forget.
+	// call is rehash, renew or forget. Without a stream the batch lies in host memory.
 	count(ctx context.Context, s *device.Stream, b *batch.Batch) (demand, error)
 	// forget undoes that; without a batch what is left of one for which it failed.
 	forget(ctx context.Context, s *device.Stream, b *batch.Batch) error
@@ -38,8 +38,10 @@ type graphEngine interface {
 	// wanted is how many base slabs there would be.
 	wanted(ctx context.Context) (uint64, error)
 
+	// addCount submits adding n to a counter of a caller's, if there is one.
+	addCount(s *device.Stream, to device.Slice[uint64], n uint64) error
 	// apply runs a change of edges from Keys to Keys2, or submits it, and returns how many did something; of a
-	// submitted one 0, and they are written to count, unless that is null.
+	// submitted one 0, and they are added to count, unless that is null.
 	apply(ctx context.Context, t *core.Table, method string, s *device.Stream, b *batch.Batch, count device.Ptr) (int, error)
 	// find looks edges from Keys to Keys2 up, or submits that, writes Vals and OK and returns how many there are; of a
 	// submitted one 0, and they are added to hits, unless that is null.
@@ -252,14 +254,12 @@ func (p *graphPolicy) grow(ctx context.Context, s *device.Stream, b *batch.Batch
 	return err
 }
 
-// enlarge moves all to a pool of larger super blocks, with the tables that a batch, if there is one, needs when it is run: those of vertices without
+// enlarge moves all to a pool of larger super blocks, with the tables that a batch needs when it is run, or run again: those of vertices without
 // edges have been made for it, and would go.
 func (p *graphPolicy) enlarge(ctx context.Context, s *device.Stream, b *batch.Batch, units int) (err error) {
-	if b != nil {
-		defer func() { err = errors.Join(err, p.engine.forget(context.WithoutCancel(ctx), s, b)) }()
-		if _, err := p.engine.count(ctx, s, b); err != nil {
-			return err
-		}
+	defer func() { err = errors.Join(err, p.engine.forget(context.WithoutCancel(ctx), s, b)) }()
+	if _, err := p.engine.count(ctx, s, b); err != nil {
+		return err
 	}
 	pool, err := p.countPool(ctx)
 	if err != nil {
@@ -284,7 +284,7 @@ func (p *graphPolicy) countPool(ctx context.Context) (alloc.Usage, error) {
 func (p *graphPolicy) Retry(ctx context.Context, _ core.Counters, failed *batch.Batch) (still []uint32, more bool, err error) {
 	if _, err = p.countPool(ctx); err == nil {
 		// More than there are: that none was found shows that they are hard to find.
-		err = p.grow(ctx, nil, nil, p.free+min(failed.N, p.worst(failed.N)+unitsInHand))
+		err = p.grow(ctx, nil, failed, p.free+min(failed.N, p.worst(failed.N)+unitsInHand))
 	}
 	if err != nil {
 		return core.All(failed.N), false, err

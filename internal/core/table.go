@@ -141,9 +141,7 @@ func (t *Table) lookOn(s *device.Stream, lease *Lease, b *batch.Batch, counts []
 		return err
 	}
 	_, hits, err := t.Engine.Look(context.Background(), s, lease, b, to.Ptr())
-	if hits > 0 && to.Len() > 0 { // of an engine on the host: no kernel has added them
-		atomic.AddUint64(&to.Host()[0], uint64(hits))
-	}
+	AddCount(to, uint64(hits)) // of an engine on the host: no kernel has added them
 	return err
 }
 
@@ -180,16 +178,9 @@ func (t *Table) await(ctx context.Context) error {
 	return nil
 }
 
-// Counter is where a batch on the device adds its count: the first element of
-// the caller's slice, if there is one.
+// Counter is [CounterOf] the table's device.
 func (t *Table) Counter(counts []device.Slice[uint64]) (to device.Slice[uint64], err error) {
-	if len(counts) == 0 || counts[0].Len() == 0 {
-		return to, nil
-	}
-	if len(counts) > 1 || counts[0].Device() != t.Device {
-		return to, fmt.Errorf("%w: one slice of this device takes the count", device.ErrInvalid)
-	}
-	return counts[0], nil
+	return CounterOf(t.Device, counts)
 }
 
 // ---- the writer's turn ----------------------------------------------------------

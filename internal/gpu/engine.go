@@ -11,6 +11,7 @@ import (
 	"github.com/weftgo/weft/internal/batch"
 	"github.com/weftgo/weft/internal/core"
 	"github.com/weftgo/weft/internal/gpu/staging"
+	"github.com/weftgo/weft/internal/op"
 )
 
 // Structure is what a structure brings to an [Engine]: launches of its kernels
@@ -312,7 +313,18 @@ func (e *Engine) launch(s *device.Stream, b *batch.Batch, x *Scratch, failed Lis
 		return err
 	}
 	w := Winners{Contest: x.Contest(b, contended), Vals: c.Args.Vals, Ok: ok}
-	return x.resolve(s, &e.Order, &w.Contest, func() error { return e.structure.Winners(s, p, c, &w) })
+	settle := func(c *Change) error {
+		return x.resolve(s, &e.Order, &w.Contest, func() error { return e.structure.Winners(s, p, c, &w) })
+	}
+	if err = settle(c); err != nil || b.Kind != op.Put || ok == 0 {
+		return err
+	}
+	// The last Put of a key brings the value, and the first one reports that it has inserted: flags
+	// move as those of Deletes, without values.
+	flags, deletes := *c, *b
+	deletes.Kind, flags.Batch = op.Delete, &deletes
+	w.Contest.Kind = uint32(op.Delete)
+	return settle(&flags)
 }
 
 // change has the structure launch a change, with a list where winners will be.
@@ -383,7 +395,7 @@ func (e *Engine) Add(s *device.Stream, to device.Slice[uint64], negate bool) err
 	if negate {
 		p.negate = 1
 	}
-	return e.Submit(s, func() error { return device.Launch(s, k.add, Grid(1), Block, &p) })
+	return e.Submit(s, func() error { return k.add.launch(s, p) })
 }
 
 // ---- whole tables ---------------------------------------------------------------
@@ -423,21 +435,20 @@ func (e *Engine) Try(s *device.Stream, submit func() error) error {
 	return e.SubmitVisible(s, submit)
 }
 
-// Attempt submits a batch to a stream of a caller's, as Change does, whose operations need not find room: how many find none is added to failed.
-func (e *Engine) Attempt(ctx context.Context, s *device.Stream, b *batch.Batch, failed device.Ptr) error {
+// Attempt submits a batch to a stream of a caller's, as Change does, whose operations need not find
+// room: how many find none is added to failed. Where the scratch is for fewer operations, nothing is
+// run: duplicates would be resolved part by part, and a later part might find room that an earlier
+// one did not.
+func (e *Engine) Attempt(ctx context.Context, s *device.Stream, b *batch.Batch, failed device.Ptr) (ran bool, err error) {
 	x, err := e.Scratch(ctx, b.N)
 	if err != nil {
-		return err
+		return false, err
 	}
 	defer e.Return(x)
-	for done := 0; done < b.N; {
-		part := b.Chunk(done, min(b.N, done+x.Ops, done+ResolveOps))
-		if err := e.SubmitVisible(s, func() error { return e.launch(s, part, x, List{Count: failed}, done) }); err != nil {
-			return err
-		}
-		done += part.N
+	if b.N > min(x.Ops, ResolveOps) {
+		return false, nil
 	}
-	return nil
+	return true, e.SubmitVisible(s, func() error { return e.launch(s, b, x, List{Count: failed}, 0) })
 }
 
 // Told takes over counters that have been read behind all changes, which are done.

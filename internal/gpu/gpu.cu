@@ -5,18 +5,19 @@
 using namespace weft;
 
 struct AddParams {
-  const Counters* counters;  // of a structure
+  const Counters* counters;  // of a structure; may be null
   uint64_t* to;
+  uint64_t n;
   uint32_t negate;
   uint32_t unused;
 };
 
-// Adds the number of pairs of a structure to a counter of the caller's, which
-// others may be adding to.
+// Adds n and the number of pairs of a structure to a counter of the caller's,
+// which others may be adding to.
 extern "C" __global__ void gpu_add(AddParams p) {
   if (thread_in_block() != 0) return;
-  uint64_t live = load_relaxed(&p.counters->live);
-  add_relaxed(p.to, p.negate ? 0 - live : live);
+  uint64_t live = p.counters ? load_relaxed(&p.counters->live) : 0;
+  add_relaxed(p.to, p.n + (p.negate ? 0 - live : live));
 }
 
 struct SettleParams {

@@ -14,6 +14,7 @@ type addParams struct {
 	_        structs.HostLayout
 	counters device.Ptr
 	to       device.Ptr
+	n        uint64
 	negate   uint32
 	unused   uint32
 }
@@ -45,11 +46,12 @@ type settleParams struct {
 
 // addParams has the layout of AddParams.
 var (
-	_ [24]byte = [unsafe.Sizeof(addParams{})]byte{}
+	_ [32]byte = [unsafe.Sizeof(addParams{})]byte{}
 	_ [0]byte  = [unsafe.Offsetof(addParams{}.counters)]byte{}
 	_ [8]byte  = [unsafe.Offsetof(addParams{}.to)]byte{}
-	_ [16]byte = [unsafe.Offsetof(addParams{}.negate)]byte{}
-	_ [20]byte = [unsafe.Offsetof(addParams{}.unused)]byte{}
+	_ [16]byte = [unsafe.Offsetof(addParams{}.n)]byte{}
+	_ [24]byte = [unsafe.Offsetof(addParams{}.negate)]byte{}
+	_ [28]byte = [unsafe.Offsetof(addParams{}.unused)]byte{}
 )
 
 // answerParams has the layout of AnswerParams.

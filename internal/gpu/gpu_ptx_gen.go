@@ -12,7 +12,7 @@ import (
 //kernelgen:compiler clang version 19.1.7
 //kernelgen:target 80+ptx83,90+ptx83
 //kernelgen:flags -x cuda --cuda-device-only -nocudainc -nocudalib -nostdinc -std=c++17 -Wall -Werror -I kernels/include -O3
-//kernelgen:input c8b6b965b68213317875307f5d3f9ebbe3621f903701ed1f0497168b488027c1 1809 internal/gpu/gpu.cu
+//kernelgen:input 54c82169ff8da3d3dee6d15e182a89c8ab30f5e26f5fe5214985efa39b57caf4 1867 internal/gpu/gpu.cu
 //kernelgen:input 870daf72e5f5ee3daf5209b7c93999cc04bae928905c38d006e9ce507ad53f71 12351 kernels/include/weft/access.cuh
 //kernelgen:input 2714016844286cf6bb08333ddb0708e125c696e1b02e9a7d01b8df565f94b8dd 3669 kernels/include/weft/account.cuh
 //kernelgen:input 9936ef153a4648b6f47d540d3ec5afe81539102240098fbd4c703fad23d4567b 6425 kernels/include/weft/change.cuh
@@ -25,9 +25,9 @@ import (
 //kernelgen:input b6a4a0a470083c5db2ddc3dadb2275946d1f16b725fa0fe66607df730c694dc4 5537 kernels/include/weft/slot.cuh
 //kernelgen:input 43acf6e183bfa7a51f733a0983d93545a0ba75da2d2daa144b2ed32a6caaa952 1048 kernels/include/weft/sums.cuh
 //kernelgen:input 0851189fa3150bd3eb30a9b7d5f0dcba58c8fcda1c3598976207e3eea53f4ea7 5348 kernels/include/weft/warp.cuh
-//kernelgen:output 5ed17f0f8f3f229df4e80ce25985e806c905f4a3882c2b7b4395c99aacb0affb 16526 internal/gpu/gpu_sm80.ptx
-//kernelgen:output 9377fb2ec1702ad9b0380859c6a5afd397e16fa409f6ca9ddf3864ad9e96b4c4 16526 internal/gpu/gpu_sm90.ptx
-//kernelgen:output 13dafccfaa68aeb9e42553b7ce13525149bd476f0d81a7ba537bd10f1b231fba 2027 internal/gpu/gpu_params_gen.go
+//kernelgen:output 8c6e4118f29820b01ea97f558589b8aa136b34a10cf4bc1393c9311ab95fe695 16741 internal/gpu/gpu_sm80.ptx
+//kernelgen:output 8898a121290b3523be35a51870bd857fb867b281155a6d32570f1f7a78e14d56 16741 internal/gpu/gpu_sm90.ptx
+//kernelgen:output dc2b2f6eea9a6ca19acd8ed61e4e017a60c205bbb677b91ce2f0f41f32f2d4d5 2097 internal/gpu/gpu_params_gen.go
 
 //go:embed gpu_sm80.ptx
 var gpuSM80 string
@@ -47,7 +47,7 @@ var gpuImage = device.Image{
 // gpuKernels are the entry points of gpuImage and the size in bytes of
 // the parameter struct that each takes.
 var gpuKernels = map[string]int{
-	"gpu_add":          24,
+	"gpu_add":          32,
 	"gpu_answer_32":    40,
 	"gpu_answer_64":    40,
 	"gpu_scan_offsets": 24,

@@ -9,7 +9,7 @@ const scanStrip = 1024
 
 // kernels are those of no structure.
 type kernels struct {
-	add    device.Kernel
+	add    Adder
 	settle device.Kernel
 	answer [2]device.Kernel // values of 4 bytes, of 8
 	scan   [3]device.Kernel // sums, strips, offsets
@@ -24,7 +24,7 @@ func (w *Workspace) own() (*kernels, error) {
 	}
 	k := &kernels{}
 	err := Load(w.dev, &gpuImage, []Entry{
-		{Name: "add", To: &k.add}, {Name: "settle", To: &k.settle},
+		k.add.entry(), {Name: "settle", To: &k.settle},
 		{Name: "answer_32", To: &k.answer[0]}, {Name: "answer_64", To: &k.answer[1]},
 		{Name: "scan_sums", To: &k.scan[0]}, {Name: "scan_strips", To: &k.scan[1]}, {Name: "scan_offsets", To: &k.scan[2]},
 	})

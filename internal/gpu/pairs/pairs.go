@@ -25,12 +25,16 @@ type Kernels struct {
 	dev                                          device.Device
 	prim                                         *prim.Kernels
 	number, groups, bounds, spans, counts, pairs device.Kernel
+	adder                                        gpu.Adder
 }
 
 // Load makes the kernels of a device; device.ErrNoKernels if it runs none.
 func Load(dev device.Device) (k *Kernels, err error) {
 	k = &Kernels{dev: dev}
 	if k.prim, err = prim.Load(dev); err != nil {
+		return nil, err
+	}
+	if k.adder, err = gpu.LoadAdder(dev); err != nil {
 		return nil, err
 	}
 	return k, gpu.Load(dev, &pairsImage, []gpu.Entry{
@@ -149,7 +153,7 @@ func (f *Found) allocate(n int) (err error) {
 }
 
 // Count submits counting the pairs of the first n spans; all: rows without one get one with no row. What
-// Total and Counts are of is then there.
+// AddTotal and Counts are of is then there.
 func (f *Found) Count(s *device.Stream, n int, all bool) error {
 	p := findParams{spans: f.Spans.Ptr(), counts: f.counts.Ptr(), n: uint32(n)}
 	if all {
@@ -167,8 +171,10 @@ func (f *Found) Count(s *device.Stream, n int, all bool) error {
 // Counts are the pairs of each row.
 func (f *Found) Counts() device.Slice[uint32] { return f.counts }
 
-// Total is where the number of pairs of the first n rows is.
-func (f *Found) Total(n int) device.Slice[uint64] { return f.offsets.Sub(n, n+1) }
+// AddTotal submits adding the number of pairs of the first n rows to a counter.
+func (f *Found) AddTotal(s *device.Stream, n int, to device.Slice[uint64]) error {
+	return f.k.adder.AddFrom(s, to.Ptr(), f.offsets.Sub(n, n+1).Ptr())
+}
 
 // Write submits writing pairs from number first on, as many as there are and left and right have room for, of the
 // first n spans, which lead into rows.

@@ -108,9 +108,10 @@ func checkWrite(t *testing.T, k *pairs.Kernels, s *device.Stream, n int, all boo
 	f, err := k.NewFound(n)
 	must(t, err)
 	spans, want := spansOf(rng, rows, n, all)
-	must(t, f.Spans.CopyFrom(s, spans), f.Count(s, n, all))
-	if total := devicetest.Download(t, s, f.Total(n))[0]; total != uint64(len(want)) {
-		t.Fatalf("%d pairs, want %d", total, len(want))
+	counter := devicetest.Upload(t, s, []uint64{7})
+	must(t, f.Spans.CopyFrom(s, spans), f.Count(s, n, all), f.AddTotal(s, n, counter))
+	if total := devicetest.Download(t, s, counter)[0]; total != 7+uint64(len(want)) {
+		t.Fatalf("7 and %d pairs, want %d", total-7, len(want))
 	}
 	for _, piece := range []int{len(want) + 1, 1000, 0} {
 		left, right := devicetest.Upload(t, s, make([]uint32, piece)), devicetest.Upload(t, s, make([]uint32, piece))

@@ -16,7 +16,7 @@ constexpr uint8_t kPut = 1;             // op.Put
 // Control is what kernels tell the host, and each other. It is zero before.
 struct Control {
   uint64_t changed;    // operations that did something
-  uint32_t bad;        // the first operation with a vertex beyond the limit, inverted; 0: there is none
+  uint32_t bad;        // the first insertion with a vertex beyond the limit, inverted; 0: there is none
   uint32_t end;        // of the vertices that get records
   uint32_t all;        // of all vertices of the batch
   uint32_t segments;
@@ -126,13 +126,14 @@ __device__ __forceinline__ void arcs(const ArcsParams& p) {
   const uint64_t none = dropped(p.bits);
   for (uint64_t i = thread_index(); i < p.n; i += threads_in_grid()) {
     const uint32_t u = load_once(p.from + i), v = load_once(p.to + i), larger = u > v ? u : v;
-    const bool bad = larger >= p.limit, stays = !bad && (u != v || p.loops);
-    if (bad) {
-      max_relaxed(&p.control->bad, ~uint32_t(i));
+    const bool beyond = larger >= p.limit, stays = !beyond && (u != v || p.loops);
+    const auto puts = [&] { return (p.kinds ? p.kinds[i] : uint8_t(p.kind)) == kPut; };
+    if (beyond) {  // such an edge is not there to be deleted
+      if (puts()) max_relaxed(&p.control->bad, ~uint32_t(i));
     } else if (larger >= all) {
       all = larger + 1;
     }
-    if (stays && larger >= end && (p.kinds ? p.kinds[i] : uint8_t(p.kind)) == kPut) end = larger + 1;
+    if (stays && larger >= end && puts()) end = larger + 1;
     put_arc(p.keys, p.bins, i << p.two, stays ? uint64_t(u) << p.bits | v : none);
     if (p.two) put_arc(p.keys, p.bins, 2 * i + 1, stays && u != v ? uint64_t(v) << p.bits | u : none);
   }

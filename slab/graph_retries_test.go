@@ -1,0 +1,133 @@
+package slab
+
+import (
+	"fmt"
+	"slices"
+	"testing"
+
+	"github.com/weftgo/weft/alloc"
+	"github.com/weftgo/weft/device"
+	"github.com/weftgo/weft/device/devicetest"
+	"github.com/weftgo/weft/device/sim"
+)
+
+// graphRetries inserts batches of edges, each of them twice, while the pool has hardly any slab: batches run out of slabs, and are
+// run again. An edge is new once, and the first operation of it says so.
+func graphRetries(t testing.TB, dev device.Device, weighted, directed bool, seed uint64) {
+	o := GraphOptions{Directed: directed, MaxLoad: []float64{.3, 2, 8}[seed%3], MaxTombstones: -1, Seed: 1 + seed}
+	p := newGraphPlayer(t, dev, weighted, o, 120, 300, seed)
+	defer p.close()
+	for round := range 4 {
+		from, to, weights := p.draw()
+		from, to, weights = slices.Concat(from, from), slices.Concat(to, to), slices.Concat(weights, weights)
+		for i := range weights {
+			weights[i] += uint32(i)
+		}
+		show := narrow(t, p.g, p.r.IntN(3))
+		if p.r.IntN(2) == 0 {
+			p.g.policy.free = p.g.policy.worst(2 * len(from)) // so that it counts on units that are not there
+		}
+		p.insert(from, to, weights)
+		noError(t, show())
+		if p.g.Edges() != len(p.model) {
+			t.Fatalf("%d edges, want %d", p.g.Edges(), len(p.model))
+		}
+		if round%2 == 1 {
+			p.delete(p.present())
+		}
+	}
+	p.same()
+}
+
+// Whatever runs out, the batches of a graph have the outcome of their operations one after the other.
+func TestGraphRetries(t *testing.T) {
+	for i := range 4 {
+		weighted, directed := i%2 == 0, i/2 == 0
+		t.Run(fmt.Sprintf("weighted %v, directed %v", weighted, directed), func(t *testing.T) {
+			for seed := range uint64(3) {
+				graphRetries(t, devicetest.Open(t), weighted, directed, seed)
+			}
+			if !testing.Short() {
+				graphRetries(t, devicetest.OpenSim(t, &sim.Options{Arch: 90, Seed: uint64(i), Scheduler: sim.Random}), weighted, directed, uint64(i))
+			}
+		})
+	}
+}
+
+// graphHardToFind has a pool of many memory blocks with few free units, all of them in one block: most warps look for one in
+// vain, and the host has to find out.
+func graphHardToFind(t testing.TB, dev device.Device, weighted, directed, last bool, seed uint64) {
+	p := newGraphPlayer(t, dev, weighted, GraphOptions{Directed: directed, MaxLoad: .3, MaxTombstones: -1, Seed: 1 + seed}, 1200, 0, seed)
+	defer p.close()
+	n := slotsIn(p.g.policy.widths.Slot)
+	to := sequence(100, 100+4*n)
+	from := slices.Repeat([]uint32{3}, len(to))
+	p.insert(from, to, to)
+	p.delete(from, to) // a table of tombstones, to which edges go behind these
+	units := p.g.policy.engine.units()
+	noError(t, units.Reserve(t.Context(), 100*alloc.BlockUnits))
+	var show func() error
+	if last {
+		show = narrow(t, p.g, 3*spareUnits)
+	} else {
+		of := p.g.generation()
+		all, err := hide(dev, units, 3*spareUnits)
+		noError(t, err)
+		show = func() error {
+			if p.g.generation() != of {
+				return nil
+			}
+			return all()
+		}
+	}
+	var more, ends, weights []uint32
+	for i := range uint32(3) {
+		for v := range uint32(6 * n) {
+			more, ends, weights = append(more, 3+i%2), append(ends, 1000+v), append(weights, 10*v+i)
+		}
+	}
+	p.insert(more, ends, weights)
+	noError(t, show())
+	if p.g.Edges() != len(p.model) {
+		t.Fatalf("%d edges, want %d", p.g.Edges(), len(p.model))
+	}
+	p.same()
+}
+
+// Slabs that are hard to find are found in the end, whether the pool may grow or all has to move.
+func TestGraphSlabsAreHardToFind(t *testing.T) {
+	if testing.Short() {
+		t.Skip("interprets kernels")
+	}
+	for i := range 8 {
+		weighted, directed, last := i%2 == 0, i/2%2 == 0, i/4 == 0
+		t.Run(fmt.Sprintf("weighted %v, directed %v, pool may grow %v", weighted, directed, !last), func(t *testing.T) {
+			graphHardToFind(t, devicetest.OpenSim(t, &sim.Options{Arch: 90}), weighted, directed, last, 1)
+		})
+	}
+}
+
+// A vertex whose table has nothing but tombstones keeps it while all moves to a larger pool, for the edges that are run again then.
+func graphTombstonesRetry(t testing.TB, dev device.Device, weighted bool) {
+	p := newGraphPlayer(t, dev, weighted, GraphOptions{Directed: true, Vertices: 300, MaxLoad: 2, MaxTombstones: -1, Seed: 1}, 300, 0, 1)
+	defer p.close()
+	n := slotsIn(p.g.policy.widths.Slot)
+	from, to := slices.Repeat([]uint32{7}, n), sequence(10, 10+n)
+	p.insert(from, to, from)
+	p.delete(from, to)
+	show := narrow(t, p.g, 0)
+	p.g.policy.free = p.g.policy.worst(3) // so that it counts on units that are not there
+	p.insert([]uint32{7, 7, 7}, []uint32{101, 102, 103}, []uint32{1, 2, 3})
+	noError(t, show())
+	p.same()
+}
+
+// So it is on both machines.
+func TestGraphTombstonesRetry(t *testing.T) {
+	for _, weighted := range []bool{false, true} {
+		graphTombstonesRetry(t, devicetest.Open(t), weighted)
+		if !testing.Short() {
+			graphTombstonesRetry(t, devicetest.OpenSim(t, &sim.Options{Arch: 90}), weighted)
+		}
+	}
+}
