@@ -17,13 +17,14 @@ func apply[K Key, V Value](ctx context.Context, t *core.Table, ops []Op[K, V], r
 		panic(fmt.Sprintf("%s: Apply: %d operations, but %d results", t.Name, len(ops), len(res)))
 	}
 	for i, o := range ops {
-		if err := t.CheckKind(o.Kind); err != nil {
+		if err := t.CheckKind(op.Kind(o.Kind)); err != nil {
 			clear(res)
-			return t.Partial("Apply", 0, 0, fmt.Errorf("operation %d: %w", i, err))
+			return t.Partial("Apply", 0, nil, fmt.Errorf("operation %d: %w", i, err))
 		}
 	}
 	c := newColumns[K, V](min(len(ops), core.ChunkOps), res != nil)
-	var done, failed int
+	var done int
+	var failed []int
 	var full error
 	for {
 		n := min(len(ops)-done, core.ChunkOps)
@@ -33,7 +34,10 @@ func apply[K Key, V Value](ctx context.Context, t *core.Table, ops []Op[K, V], r
 		}
 		var p *PartialError
 		if errors.As(err, &p) {
-			done, failed, full = done+p.Done, failed+p.Failed, p.Err
+			for _, row := range p.Rows {
+				failed = append(failed, done+row)
+			}
+			done, full = done+p.Done, p.Err
 			if p.Done < n || !errors.Is(err, ErrFull) {
 				clear(res[min(done, len(res)):])
 				return t.Partial("Apply", done, failed, p.Err)
@@ -73,7 +77,7 @@ func newColumns[K Key, V Value](n int, results bool) *columns[K, V] {
 func (c *columns[K, V]) batch(ops []Op[K, V]) *batch.Batch {
 	n := len(ops)
 	for i, o := range ops {
-		c.keys[i], c.vals[i], c.kinds[i] = o.Key, o.Value, o.Kind
+		c.keys[i], c.vals[i], c.kinds[i] = o.Key, o.Value, op.Kind(o.Kind)
 	}
 	b := &batch.Batch{N: n, Columns: batch.Columns{
 		batch.Keys: batch.In(c.keys[:n]), batch.Vals: batch.In(c.vals[:n]), batch.Kinds: batch.In(c.kinds[:n]),

@@ -158,14 +158,13 @@ func (b *Batcher[K, V]) Reduce(ctx context.Context, key K, val V, by Reduction) 
 
 // Apply runs one operation of any kind that the map has.
 //
-// If a batch fails, the error comes from the calls that it has not done. Where some calls of a
-// batch find no room, in maps of fixed size, nobody knows which: [ErrFull] comes from all of
-// its changes then, done or not.
+// If a batch fails, the error comes from the calls that it has not done: in maps of fixed size,
+// [ErrFull] comes from those that found no room.
 func (b *Batcher[K, V]) Apply(ctx context.Context, o Op[K, V]) (Result[V], error) {
 	if b.closed.Load() {
 		return Result[V]{}, b.wrap(ErrClosed)
 	}
-	if err := b.table.CheckKind(o.Kind); err != nil {
+	if err := b.table.CheckKind(op.Kind(o.Kind)); err != nil {
 		return Result[V]{}, b.wrap(err)
 	}
 	if b.lookups == nil {
@@ -246,13 +245,15 @@ func finish[K Key, V Value](calls []*call[K, V], err error) {
 	if err == nil {
 		return
 	}
-	done := 0
-	if p := (*PartialError)(nil); errors.As(err, &p) && p.Failed == 0 {
-		done = p.Done
-	}
+	p := &PartialError{}
+	errors.As(err, &p)
 	err = fmt.Errorf("batch of %d calls: %w", len(calls), err)
-	for _, c := range calls[done:] {
-		c.res, c.err = Result[V]{}, err
+	fail := func(c *call[K, V]) { c.res, c.err = Result[V]{}, err }
+	for _, row := range p.Rows {
+		fail(calls[row])
+	}
+	for _, c := range calls[p.Done:] {
+		fail(c)
 	}
 }
 

@@ -49,9 +49,8 @@
 // # Cancelling
 //
 // A context is looked at every few tens of milliseconds. A call that did not do
-// everything returns a [PartialError], which wraps the cause and says how many
-// operations of the batch, from its beginning, have been done; the outputs of
-// the others are zero, but for the values that GetOrPut was given.
+// everything returns a [PartialError], which wraps the cause and says what is left to do:
+// the operations that found no room, and those after the last that was tried.
 package weft
 
 import (
@@ -60,10 +59,14 @@ import (
 )
 
 // Key are the types of keys. Every bit pattern is a legal key.
-type Key = op.Key
+type Key interface {
+	~uint32 | ~uint64 | ~int32 | ~int64 | ~int | ~uint
+}
 
 // Value are the types of values. Every bit pattern is a legal value.
-type Value = op.Value
+type Value interface {
+	~uint32 | ~uint64 | ~int32 | ~int64 | ~int | ~uint | ~float32 | ~float64
+}
 
 // Errors of structures; wrapped with what and where. Errors of devices
 // (device.ErrMemory, device.ErrLost, …) pass through.
@@ -85,36 +88,47 @@ var (
 	ErrCorrupt = op.ErrCorrupt
 )
 
-// PartialError is the error of a call that did not do everything; find it by
-// errors.As.
-type PartialError = op.PartialError
-
-// OpKind says what an [Op] does.
-type OpKind = op.Kind
+// OpKind says what an [Op] does. Kernels and files have the numbers.
+type OpKind uint8
 
 // The operations of a mixed batch.
 const (
-	OpGet       = op.Get       // look the key up
-	OpPut       = op.Put       // insert the pair or replace the value; in a multimap, add the pair
-	OpPutNew    = op.PutNew    // insert the pair if the key is absent
-	OpDelete    = op.Delete    // remove the key; in a multimap, its first pair
-	OpDeleteAll = op.DeleteAll // remove all pairs of the key, one after another; multimaps only
+	OpGet       = OpKind(op.Get)       // look the key up
+	OpPut       = OpKind(op.Put)       // insert the pair or replace the value; in a multimap, add the pair
+	OpPutNew    = OpKind(op.PutNew)    // insert the pair if the key is absent
+	OpDelete    = OpKind(op.Delete)    // remove the key; in a multimap, its first pair
+	OpDeleteAll = OpKind(op.DeleteAll) // remove all pairs of the key, one after another; multimaps only
 
 	// Insert the pair or combine its value with the one that is there, as
 	// [Map.Reduce] does; maps only.
-	OpSum = op.Sum
-	OpMin = op.Min
-	OpMax = op.Max
-	OpAnd = op.And
-	OpOr  = op.Or
+	OpSum = OpKind(op.Sum)
+	OpMin = OpKind(op.Min)
+	OpMax = OpKind(op.Max)
+	OpAnd = OpKind(op.And)
+	OpOr  = OpKind(op.Or)
 
 	// Replace the value of a key that is there, and report whether it is; ordered
 	// maps and the indexes of package gphash only.
-	OpUpdate = op.Update
+	OpUpdate = OpKind(op.Update)
 )
 
+// String returns the name of the operation.
+func (k OpKind) String() string { return op.Kind(k).String() }
+
+// MarshalText returns the name of the operation, or [ErrOptions] if there is no such operation.
+func (k OpKind) MarshalText() ([]byte, error) { return op.Kind(k).MarshalText() }
+
+// UnmarshalText reads a name, in upper or lower case, so flag.TextVar takes an OpKind.
+func (k *OpKind) UnmarshalText(text []byte) error { return (*op.Kind)(k).UnmarshalText(text) }
+
+// Reduces reports whether the operation combines values.
+func (k OpKind) Reduces() bool { return op.Kind(k).Reduces() }
+
+// Inserts reports whether the operation may need memory for a pair.
+func (k OpKind) Inserts() bool { return op.Kind(k).Inserts() }
+
 // Reduction is how [Map.Reduce] combines a value with the one that is there.
-type Reduction op.Kind
+type Reduction uint8
 
 // The reductions. Of integers the outcome is exact, and the same in any order of
 // the pairs; sums of floats depend on it in their last digits.

@@ -1,9 +1,9 @@
 package btree_test
 
 import (
+	"github.com/weftgo/weft/internal/op"
 	"testing"
 
-	"github.com/weftgo/weft"
 	"github.com/weftgo/weft/btree"
 	"github.com/weftgo/weft/device/devicetest"
 	"github.com/weftgo/weft/internal/conformance"
@@ -34,7 +34,7 @@ func TestCopiesComeBack(t *testing.T) {
 	_, err = m.Put(t.Context(), keys, keys)
 	must(t, err)
 	l := mixedtree.Load{
-		Kind: weft.OpDelete, Queries: devicetest.Upload(t, s, keys[:n/2]), Counts: devicetest.Upload(t, s, make([]uint32, n/2)),
+		Kind: op.Delete, Queries: devicetest.Upload(t, s, keys[:n/2]), Counts: devicetest.Upload(t, s, make([]uint32, n/2)),
 		Sum: devicetest.Upload(t, s, make([]uint64, 1)), Span: 3,
 	}
 	for round := range 2 {

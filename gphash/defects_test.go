@@ -12,7 +12,6 @@ import (
 	"github.com/weftgo/weft/device"
 	"github.com/weftgo/weft/device/devicetest"
 	"github.com/weftgo/weft/device/sim"
-	"github.com/weftgo/weft/internal/op"
 )
 
 // The defects of the code that was published with the paper, each of which a test here
@@ -441,7 +440,7 @@ func TestTombsWithinABatch(t *testing.T) {
 		keys := bytes.Repeat(denseKey(int(x.engine.keySize), 77), n)
 		values := make([]byte, n*int(x.engine.valueSize))
 		for i := range kinds {
-			kinds[i] = []weft.OpKind{op.Put, op.Delete}[i%2]
+			kinds[i] = []weft.OpKind{weft.OpPut, weft.OpDelete}[i%2]
 		}
 		must(t, x.Apply(ctx, kinds, keys, values, ok))
 		for i := range ok {

@@ -159,7 +159,7 @@ func leave(p *pool.Pool) error {
 
 // serve recovers the index of a pool and makes a table of it; or closes the pool.
 func serve(ctx context.Context, p *pool.Pool, dev device.Device, o OpenOptions, types core.Types) (*core.Table, *engine, *Report, error) {
-	if p.Durability() < o.Durability {
+	if Durability(p.Durability()) < o.Durability {
 		err := fmt.Errorf("gphash: %w: asked for %v, the file system grants %v", ErrNotDurable, o.Durability, p.Durability())
 		return nil, nil, nil, errors.Join(err, leave(p))
 	}
@@ -451,7 +451,7 @@ func (x *Index) Apply(ctx context.Context, kinds []weft.OpKind, keys, values []b
 
 func checkKinds(kinds []weft.OpKind) error {
 	for i, k := range kinds {
-		if k > op.Delete && k != op.Update {
+		if k > weft.OpDelete && k != weft.OpUpdate {
 			return fmt.Errorf("gphash: Apply: %w: an index has no kind %d (%v), at %d", device.ErrInvalid, k, k, i)
 		}
 	}

@@ -62,7 +62,7 @@ func program(t *testing.T, x *Index, model map[string][]byte, batches int) {
 		kinds, keys, values := make([]weft.OpKind, n), make([]byte, n*size), make([]byte, n*vsize)
 		want, wantOK := make([]byte, n*vsize), make([]bool, n)
 		for i := range n {
-			kinds[i] = someKind(rng)
+			kinds[i] = weft.OpKind(someKind(rng))
 			key, value := row(keys, i, uint64(size)), row(values, i, uint64(vsize))
 			key[0], key[len(key)-1] = byte(rng.IntN(90)), byte(rng.IntN(4))
 			for j := range value {

@@ -12,7 +12,6 @@ import (
 	"github.com/weftgo/weft"
 	"github.com/weftgo/weft/device"
 	"github.com/weftgo/weft/device/sim"
-	"github.com/weftgo/weft/internal/op"
 	"github.com/weftgo/weft/internal/pm/pmtest"
 )
 
@@ -77,15 +76,15 @@ func (tr *atomicKernelTrial) batch(t testing.TB, s *device.Stream) {
 	tr.behind = slices.Clone(tr.before)
 	for i := range n {
 		k, value := tr.rng.IntN(len(tr.keys)), row(values, i, uint64(vsize))
-		kinds[i] = [...]op.Kind{op.Put, op.Put, op.PutNew, op.Delete, op.Get}[tr.rng.IntN(5)]
+		kinds[i] = [...]weft.OpKind{weft.OpPut, weft.OpPut, weft.OpPutNew, weft.OpDelete, weft.OpGet}[tr.rng.IntN(5)]
 		keys = append(keys, tr.keys[k]...)
 		for j := range value {
 			value[j] = byte(tr.rng.Uint32())
 		}
 		switch is := tr.behind[k]; {
-		case kinds[i] == op.Put, kinds[i] == op.PutNew && is == nil:
+		case kinds[i] == weft.OpPut, kinds[i] == weft.OpPutNew && is == nil:
 			tr.behind[k] = bytes.Clone(value)
-		case kinds[i] == op.Delete:
+		case kinds[i] == weft.OpDelete:
 			tr.behind[k] = nil
 		default:
 			copy(want[i*vsize:], is)

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"github.com/weftgo/weft"
 	"math/rand/v2"
 	"regexp"
 	"strings"
@@ -159,13 +160,13 @@ func (tr *kernelTrial) runBatches(t testing.TB) {
 // kernelBatch is a batch on the device, and what it is to read.
 type kernelBatch struct {
 	keys, values device.Slice[byte]
-	kinds        device.Slice[op.Kind]
+	kinds        device.Slice[weft.OpKind]
 	want         []byte
 }
 
 func (tr *kernelTrial) submit(t testing.TB, s *device.Stream) *kernelBatch {
 	n, size, vsize := 1+tr.rng.IntN(tr.shape.ops), tr.shape.keySize, tr.shape.valueSize
-	kinds, keys, values, want := make([]op.Kind, n), make([]byte, n*size), make([]byte, n*vsize), make([]byte, n*vsize)
+	kinds, keys, values, want := make([]weft.OpKind, n), make([]byte, n*size), make([]byte, n*vsize), make([]byte, n*vsize)
 	puts := tr.puts && tr.rng.IntN(2) == 0
 	for i := range n {
 		at, value, read := tr.rng.IntN(len(tr.keys)), row(values, i, uint64(vsize)), row(want, i, uint64(vsize))
@@ -173,7 +174,7 @@ func (tr *kernelTrial) submit(t testing.TB, s *device.Stream) *kernelBatch {
 		if puts {
 			kind = op.Put
 		}
-		kinds[i] = kind
+		kinds[i] = weft.OpKind(kind)
 		copy(row(keys, i, uint64(size)), tr.keys[at])
 		for j := range value {
 			value[j] = byte(tr.rng.Uint32())

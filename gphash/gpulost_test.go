@@ -162,7 +162,7 @@ func (tr *lossTrial) batch(of ...op.Kind) error {
 	kinds, keys, values := make([]weft.OpKind, n), []byte(nil), make([]byte, uint64(n)*vsize)
 	may := map[string][][]byte{}
 	for i := range n {
-		kinds[i] = of[tr.rng.IntN(len(of))]
+		kinds[i] = weft.OpKind(of[tr.rng.IntN(len(of))])
 		keys = append(keys, tr.key(tr.rng.IntN(tr.keys))...)
 		key, value := string(row(keys, i, size)), row(values, i, vsize)
 		for j := range value {
@@ -173,9 +173,9 @@ func (tr *lossTrial) batch(of ...op.Kind) error {
 		}
 		is := may[key][len(may[key])-1]
 		switch {
-		case kinds[i] == op.Put, kinds[i] == op.PutNew && is == nil:
+		case kinds[i] == weft.OpPut, kinds[i] == weft.OpPutNew && is == nil:
 			is = bytes.Clone(value)
-		case kinds[i] == op.Delete:
+		case kinds[i] == weft.OpDelete:
 			is = nil
 		}
 		may[key] = append(may[key], is)

@@ -9,7 +9,6 @@ import (
 	"testing"
 
 	"github.com/weftgo/weft"
-	"github.com/weftgo/weft/internal/op"
 	"github.com/weftgo/weft/internal/pm/pmtest"
 )
 
@@ -78,16 +77,16 @@ func (tr *stringsTrial) batch(t testing.TB) {
 	tr.behind = slices.Clone(tr.before)
 	for i := range n {
 		k, value := tr.rng.IntN(len(tr.keys)), tr.shape.value(tr.rng)
-		kinds[i] = [...]op.Kind{op.Put, op.Put, op.PutNew, op.Update, op.Delete, op.Get}[tr.rng.IntN(6)]
+		kinds[i] = [...]weft.OpKind{weft.OpPut, weft.OpPut, weft.OpPutNew, weft.OpUpdate, weft.OpDelete, weft.OpGet}[tr.rng.IntN(6)]
 		keys.Append(tr.keys[k])
 		values.Append(value)
 		is := tr.behind[k]
-		wantOK[i] = (is == nil) != (kinds[i] == op.Get || kinds[i] == op.Update || kinds[i] == op.Delete)
+		wantOK[i] = (is == nil) != (kinds[i] == weft.OpGet || kinds[i] == weft.OpUpdate || kinds[i] == weft.OpDelete)
 		switch {
-		case kinds[i] == op.Put, kinds[i] == op.PutNew && is == nil, kinds[i] == op.Update && is != nil:
+		case kinds[i] == weft.OpPut, kinds[i] == weft.OpPutNew && is == nil, kinds[i] == weft.OpUpdate && is != nil:
 			tr.behind[k] = value
-		case kinds[i] == op.Update:
-		case kinds[i] == op.Delete:
+		case kinds[i] == weft.OpUpdate:
+		case kinds[i] == weft.OpDelete:
 			tr.behind[k] = nil
 		default:
 			want[i] = is

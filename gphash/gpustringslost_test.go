@@ -3,6 +3,7 @@ package gphash
 import (
 	"bytes"
 	"errors"
+	"github.com/weftgo/weft"
 	"math/rand/v2"
 	"path/filepath"
 	"slices"
@@ -11,7 +12,6 @@ import (
 
 	"github.com/weftgo/weft/device"
 	"github.com/weftgo/weft/device/sim"
-	"github.com/weftgo/weft/internal/op"
 )
 
 // Byte strings whose GPU is lost at some store of a kernel: what has been acknowledged is there, of the batch
@@ -72,17 +72,17 @@ func stringsLost(t *testing.T, o Options, seed uint64) (lost bool) {
 
 // change runs a batch of up to 60 operations, and tells what it makes of the values of keys.
 func (s *small) change(x *Strings, rng *rand.Rand, values [][]byte) error {
-	kinds := make([]op.Kind, 1+rng.IntN(60))
+	kinds := make([]weft.OpKind, 1+rng.IntN(60))
 	var keys, given Bytes
 	for i := range kinds {
 		k, value := rng.IntN(s.keys), s.value(rng)
-		kinds[i] = [...]op.Kind{op.Put, op.Put, op.PutNew, op.Delete}[rng.IntN(4)]
+		kinds[i] = [...]weft.OpKind{weft.OpPut, weft.OpPut, weft.OpPutNew, weft.OpDelete}[rng.IntN(4)]
 		keys.Append(s.key(k))
 		given.Append(value)
 		switch {
-		case kinds[i] == op.Delete:
+		case kinds[i] == weft.OpDelete:
 			values[k] = nil
-		case kinds[i] == op.Put || values[k] == nil:
+		case kinds[i] == weft.OpPut || values[k] == nil:
 			values[k] = value
 		}
 	}

@@ -179,7 +179,7 @@ func someBatches(t testing.TB, rng *rand.Rand, x *Index, want model, n int) {
 	fill()
 	kinds := make([]weft.OpKind, n)
 	for i := range kinds {
-		kinds[i] = someKind(rng)
+		kinds[i] = weft.OpKind(someKind(rng))
 	}
 	given := bytes.Clone(values)
 	must(t, x.Apply(ctx, kinds, keys, values, ok))
@@ -187,18 +187,18 @@ func someBatches(t testing.TB, rng *rand.Rand, x *Index, want model, n int) {
 		v, there := want[key(i)]
 		mine, expect := string(given[i*vs:(i+1)*vs]), string(make([]byte, vs))
 		switch {
-		case k == op.Delete:
+		case k == weft.OpDelete:
 			delete(want, key(i))
-		case k == op.Put:
+		case k == weft.OpPut:
 			want[key(i)], there = mine, !there
-		case k == op.Update:
+		case k == weft.OpUpdate:
 			if there {
 				want[key(i)] = mine
 			}
-		case k == op.PutNew && !there:
+		case k == weft.OpPutNew && !there:
 			want[key(i)], there = mine, true
 		case there:
-			expect, there = v, k == op.Get
+			expect, there = v, k == weft.OpGet
 		}
 		if ok[i] != there || value(i) != expect {
 			t.Fatalf("Apply %d, %v: %v", i, k, ok[i])

@@ -25,7 +25,6 @@ import (
 	"github.com/weftgo/weft/device/auto"
 	"github.com/weftgo/weft/device/devicetest"
 	"github.com/weftgo/weft/internal/conformance"
-	"github.com/weftgo/weft/internal/op"
 )
 
 var killRounds = flag.Int("kill-rounds", 50, "how often a writer is killed")
@@ -78,8 +77,8 @@ func (p *killPlan) batch(n int) *killBatch {
 		size = 1 + rng.IntN(3000)
 	}
 	b := &killBatch{kinds: make([]weft.OpKind, size), which: make([]int, size)}
-	kind := []weft.OpKind{op.Put, op.Put, op.PutNew, op.Delete, op.Get}[rng.IntN(5)]
-	b.mixed = kind == op.Get
+	kind := []weft.OpKind{weft.OpPut, weft.OpPut, weft.OpPutNew, weft.OpDelete, weft.OpGet}[rng.IntN(5)]
+	b.mixed = kind == weft.OpGet
 	for i := range size {
 		b.kinds[i], b.which[i] = kind, rng.IntN(p.Keyspace)
 		if b.mixed {
@@ -112,11 +111,11 @@ func (b *killBatch) run(x *Index) (err error) {
 		err = s.Apply(ctx, b.kinds, b.keys, b.values, &Bytes{}, nil)
 	case b.mixed:
 		err = x.Apply(ctx, b.kinds, b.keys.Data, b.values.Data, nil)
-	case b.kinds[0] == op.Put:
+	case b.kinds[0] == weft.OpPut:
 		_, err = putRows(x, b.keys, b.values)
-	case b.kinds[0] == op.PutNew && records:
+	case b.kinds[0] == weft.OpPutNew && records:
 		_, err = s.PutNew(ctx, b.keys, b.values, nil)
-	case b.kinds[0] == op.PutNew:
+	case b.kinds[0] == weft.OpPutNew:
 		_, err = x.PutNew(ctx, b.keys.Data, b.values.Data, nil)
 	default:
 		_, err = deleteRows(x, b.keys)
@@ -268,11 +267,11 @@ func (tr *killTrial) ran(n int, whole bool) {
 			was[key] = before
 		}
 		switch b.kinds[i] {
-		case op.Put:
+		case weft.OpPut:
 			tr.state[key] = possible{id}
-		case op.Delete:
+		case weft.OpDelete:
 			tr.state[key] = possible{0}
-		case op.PutNew:
+		case weft.OpPutNew:
 			var now possible
 			for _, is := range before {
 				if is == 0 {

@@ -242,7 +242,7 @@ func TestLoadIntoFullPool(t *testing.T) {
 	y := strs(t, Options{Size: 8 << 20})
 	n, err := y.Load(ctx, bytes.NewReader(saved(t, x)))
 	var p *weft.PartialError
-	if !errors.Is(err, weft.ErrFull) || !errors.As(err, &p) || n != y.Len() || n == 0 || p.Failed == 0 {
+	if !errors.Is(err, weft.ErrFull) || !errors.As(err, &p) || n != y.Len() || n == 0 || p.Failed == 0 || len(p.Rows) != p.Failed {
 		t.Errorf("%d pairs, Len %d: %v", n, y.Len(), err)
 	}
 	must(t, y.Check(ctx))

@@ -8,19 +8,28 @@ import (
 	"github.com/weftgo/weft/internal/pool"
 )
 
-// Durability says what outlives what.
-type Durability = pool.Durability
+// Durability says what outlives what. 0: nothing outlives the process for sure.
+type Durability int
 
 // The durabilities.
 const (
 	// Process: what a call has done when it returns outlives the process, however that
 	// ends. A pool in a file system in memory does not outlive the machine.
-	Process = pool.Process
+	Process = Durability(pool.Process)
 	// PMem: it outlives a power failure, too: memory that is persistent by itself, out of
 	// the caches of the CPU, which what is stored is written back from. The system tells
 	// so of a character device (devdax), or who opens the pool asserts it.
-	PMem = pool.PMem
+	PMem = Durability(pool.PMem)
 )
+
+// String returns the name of the durability.
+func (d Durability) String() string { return pool.Durability(d).String() }
+
+// MarshalText returns the name, or [weft.ErrOptions] if there is no such durability.
+func (d Durability) MarshalText() ([]byte, error) { return pool.Durability(d).MarshalText() }
+
+// UnmarshalText reads a name, in upper or lower case, so flag.TextVar takes a Durability.
+func (d *Durability) UnmarshalText(text []byte) error { return (*pool.Durability)(d).UnmarshalText(text) }
 
 // Stats describe an index as it was when nothing was under way.
 type Stats struct {
@@ -81,7 +90,7 @@ func stats(ctx context.Context, t *core.Table, e *engine) (s Stats, err error) {
 }
 
 // Durability is what the pool has been granted.
-func (x *Index) Durability() Durability { return x.engine.pool.Durability() }
+func (x *Index) Durability() Durability { return Durability(x.engine.pool.Durability()) }
 
 // Durability is what the pool has been granted.
-func (m *Map[K, V]) Durability() Durability { return m.engine.pool.Durability() }
+func (m *Map[K, V]) Durability() Durability { return Durability(m.engine.pool.Durability()) }

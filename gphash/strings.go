@@ -51,7 +51,7 @@ func (x *Strings) batch(kind op.Kind, method string, keys *Bytes, values *Bytes,
 	var err error
 	if b.Columns[batch.Keys], err = keys.column("key", x.engine.keyLength(), func(int) bool { return true }); err == nil && values != nil {
 		b.Columns[batch.Vals], err = values.column("value", x.engine.valueLength(), func(i int) bool {
-			return kinds == nil || i < len(kinds) && (kinds[i].Inserts() || kinds[i] == op.Update)
+			return kinds == nil || i < len(kinds) && (kinds[i].Inserts() || kinds[i] == weft.OpUpdate)
 		})
 	}
 	if err != nil {
@@ -237,7 +237,7 @@ func (x *Strings) Check(ctx context.Context) error { return x.core.Check(ctx) }
 func (x *Strings) Stats(ctx context.Context) (Stats, error) { return stats(ctx, x.core, x.engine) }
 
 // Durability is what the pool has been granted.
-func (x *Strings) Durability() Durability { return x.engine.pool.Durability() }
+func (x *Strings) Durability() Durability { return Durability(x.engine.pool.Durability()) }
 
 // Close closes the pool. Idempotent; later calls return [weft.ErrClosed].
 func (x *Strings) Close() error { return x.core.Close() }

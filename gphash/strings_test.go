@@ -15,7 +15,6 @@ import (
 	"github.com/weftgo/weft/device"
 	"github.com/weftgo/weft/device/devicetest"
 	"github.com/weftgo/weft/internal/conformance"
-	"github.com/weftgo/weft/internal/op"
 )
 
 // equalStrings fails unless an index holds the pairs of the model.
@@ -227,7 +226,7 @@ func stringBatches(t testing.TB, l *lots, x *Strings, want model, n int) {
 	keys, values = l.rows(n, l.someKey), l.rows(n, l.someValue)
 	kinds := make([]weft.OpKind, n)
 	for i := range kinds {
-		kinds[i] = [...]weft.OpKind{op.Get, op.Put, op.PutNew, op.Delete, op.Update}[l.rng.IntN(5)]
+		kinds[i] = [...]weft.OpKind{weft.OpGet, weft.OpPut, weft.OpPutNew, weft.OpDelete, weft.OpUpdate}[l.rng.IntN(5)]
 	}
 	l.got = got
 	got.Reset()
@@ -236,16 +235,16 @@ func stringBatches(t testing.TB, l *lots, x *Strings, want model, n int) {
 		v, there := want[key(i)]
 		expect := ""
 		switch {
-		case k == op.Delete:
+		case k == weft.OpDelete:
 			delete(want, key(i))
-		case k == op.Put:
+		case k == weft.OpPut:
 			want[key(i)], there = string(values.Row(i)), !there
-		case k == op.PutNew && !there:
+		case k == weft.OpPutNew && !there:
 			want[key(i)], there = string(values.Row(i)), true
-		case k == op.Update && there:
+		case k == weft.OpUpdate && there:
 			want[key(i)] = string(values.Row(i))
 		case there:
-			expect, there = v, k == op.Get
+			expect, there = v, k == weft.OpGet
 		}
 		if ok[i] != there || string(got.Row(i)) != expect {
 			t.Fatalf("Apply %d, %v: %v", i, k, ok[i])
@@ -296,13 +295,13 @@ func stringsRefuse(t *testing.T, dev device.Device) {
 		})
 	}
 	x := someStrings(t, dev, Options{})
-	if err := x.Apply(ctx, []weft.OpKind{op.Get, op.Sum}, BytesOf("a", "b"), BytesOf("", ""), nil, nil); !errors.Is(err, device.ErrInvalid) {
+	if err := x.Apply(ctx, []weft.OpKind{weft.OpGet, weft.OpSum}, BytesOf("a", "b"), BytesOf("", ""), nil, nil); !errors.Is(err, device.ErrInvalid) {
 		t.Errorf("Apply of a sum: %v", err)
 	}
 	for name, f := range map[string]func(){
 		"values": func() { x.Put(ctx, BytesOf("a", "b"), BytesOf("1")) },
 		"flags":  func() { x.Delete(ctx, BytesOf("a", "b"), make([]bool, 1)) },
-		"kinds":  func() { x.Apply(ctx, []weft.OpKind{op.Put}, BytesOf("a", "b"), BytesOf("1", "2"), nil, nil) },
+		"kinds":  func() { x.Apply(ctx, []weft.OpKind{weft.OpPut}, BytesOf("a", "b"), BytesOf("1", "2"), nil, nil) },
 	} {
 		func() {
 			defer func() {
@@ -401,7 +400,7 @@ func stringsFull(t *testing.T, dev device.Device, _ int) {
 	}
 	var got Bytes
 	ok := make([]bool, 3)
-	kinds := []weft.OpKind{op.Get, op.Put, op.Get}
+	kinds := []weft.OpKind{weft.OpGet, weft.OpPut, weft.OpGet}
 	err := x.Apply(ctx, kinds, BytesOf("0", "new", "1"), BytesOf("", string(value), ""), &got, ok)
 	if !errors.Is(err, weft.ErrFull) || !slices.Equal(ok, []bool{true, false, true}) || got.Len() != 3 ||
 		!bytes.Equal(got.Row(0), value) || len(got.Row(1)) != 0 || !bytes.Equal(got.Row(2), value) {

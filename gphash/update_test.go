@@ -110,7 +110,7 @@ func TestUpdateFails(t *testing.T) {
 	}
 	var p *weft.PartialError
 	n, err := x.Update(ctx, keys, others, found)
-	if !errors.Is(err, weft.ErrFull) || !errors.As(err, &p) || p.Done != 200 || p.Failed+n != x.Len() {
+	if !errors.Is(err, weft.ErrFull) || !errors.As(err, &p) || p.Done != 200 || p.Failed+n != x.Len() || len(p.Rows) != p.Failed || !slices.IsSorted(p.Rows) {
 		t.Errorf("%d pairs updated of %d: %v", n, x.Len(), err)
 	}
 	if n == 0 && string(saved(t, x)) != string(before) {

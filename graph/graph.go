@@ -401,13 +401,14 @@ func (g *store) insertCSR(ctx context.Context, c *CSR, vals batch.Column) (int, 
 		all[i] = uint32(i)
 	}
 	if _, err := g.insertVertices(ctx, "InsertCSR", all); err != nil {
-		return 0, err
+		return 0, wrap("InsertCSR", op.Cause(err))
 	}
 	from, to := c.sources(), c.neighbors
 	if g.opts.Multi && !g.opts.Directed && !c.directed {
 		from, to, vals = once(from, to, vals, g.weight)
 	}
-	return g.change(ctx, nil, "InsertCSR", edgeBatch(op.Put, from, to, vals, nil))
+	n, err := g.change(ctx, nil, "InsertCSR", edgeBatch(op.Put, from, to, vals, nil))
+	return n, wrap("InsertCSR", op.Cause(err))
 }
 
 // once is the arcs of an undirected graph from their smaller end, with their weights: in a multigraph the others would be edges of their own.

@@ -68,7 +68,7 @@ type loaded struct{ *store }
 // Vertices is for [savedgraph.Graph].
 func (l loaded) Vertices(ctx context.Context, ids []uint32) error {
 	_, err := l.insertVertices(ctx, "vertices", ids)
-	return err
+	return wrap("vertices", op.Cause(err))
 }
 
 // Edges is for [savedgraph.Graph].
@@ -78,5 +78,5 @@ func (l loaded) Edges(ctx context.Context, from, to []uint32, weights []byte) er
 		vals = batch.In(weights).Of(l.weight)
 	}
 	_, err := l.change(ctx, nil, "edges", edgeBatch(op.Put, from, to, vals, nil))
-	return err
+	return wrap("edges", op.Cause(err))
 }

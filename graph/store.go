@@ -186,17 +186,23 @@ func (g *store) change(ctx context.Context, s *device.Stream, method string, b *
 // changeBy runs a batch of edges or vertices.
 func (g *store) changeBy(ctx context.Context, s *device.Stream, method string, b *batch.Batch, run func(context.Context, *device.Stream, *batch.Batch) (uint64, error), counts []device.Slice[uint64]) (n int, err error) {
 	b.MustMatch("graph", method)
+	done := 0
 	count, err := core.CounterOf(g.dev, counts)
 	if err == nil {
 		err = g.alone(ctx, func() error {
 			if err := g.admit(s, b); err != nil {
 				return err
 			}
-			n, err = g.pieces(ctx, s, b, run)
+			done, n, err = g.pieces(ctx, s, b, run)
 			return err
 		})
 	}
-	return n, wrap(method, errors.Join(err, g.engine.addCount(s, count, uint64(n)))) // also what pieces before an error did
+	err = errors.Join(err, g.engine.addCount(s, count, uint64(n))) // also what pieces before an error did
+	if err != nil {
+		b.ClearFrom(done)
+		err = wrap(method, op.Partial(done, nil, err))
+	}
+	return n, err
 }
 
 // admit checks a batch before anything is changed.
@@ -258,9 +264,8 @@ func (g *store) invalid(i int, u, v uint32, edge bool) error {
 	return fmt.Errorf("%w: vertex %d of the batch is %d: vertices are 0 to %d; MaxVertices allows more", weft.ErrOptions, i, u, g.opts.MaxVertices-1)
 }
 
-// pieces runs a batch piece by piece, and publishes what there is then.
-func (g *store) pieces(ctx context.Context, s *device.Stream, b *batch.Batch, run func(context.Context, *device.Stream, *batch.Batch) (uint64, error)) (n int, err error) {
-	done := 0
+// pieces runs a batch piece by piece, and publishes what there is then. done is the length of the prefix that was run.
+func (g *store) pieces(ctx context.Context, s *device.Stream, b *batch.Batch, run func(context.Context, *device.Stream, *batch.Batch) (uint64, error)) (done, n int, err error) {
 	for err = ctx.Err(); done < b.N && err == nil; {
 		size := min(b.N-done, g.piece())
 		if s != nil && b.Columns[batch.Keys].Host == nil {
@@ -282,10 +287,7 @@ func (g *store) pieces(ctx context.Context, s *device.Stream, b *batch.Batch, ru
 	if done > 0 {
 		err = errors.Join(err, g.publish(ctx, s))
 	}
-	if err != nil && done > 0 {
-		err = &op.PartialError{Done: done, Err: err}
-	}
-	return n, err
+	return done, n, err
 }
 
 // publish makes sizes known. Behind a stream the number of vertices is known by the next Sync.

@@ -196,7 +196,7 @@ func ExampleOptions_fixed() {
 	fmt.Println(err)
 	// Output:
 	// 8 true
-	// linear: Put: 10 operations done, of which 2 failed: full: no room for 2 of 10 operations in 8 slots (8 live, 0 dead)
+	// linear: Put: 10 operations tried, 2 failed: full: no room for 2 of 10 operations in 8 slots (8 live, 0 dead)
 }
 
 func ExampleMap_All() {

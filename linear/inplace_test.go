@@ -3,6 +3,7 @@ package linear
 import (
 	"bytes"
 	"context"
+	"github.com/weftgo/weft/internal/op"
 	"maps"
 	"math/rand/v2"
 	"slices"
@@ -54,7 +55,7 @@ func (s *beside[K, V]) changeKeys(kind weft.OpKind, keys []K) {
 	for i := range vals {
 		vals[i] = V(s.rng.Uint64())
 	}
-	b := &batch.Batch{N: len(keys), Kind: kind, Flags: s.policy.Flags(kind), Columns: batch.Columns{batch.Keys: batch.In(keys)}}
+	b := &batch.Batch{N: len(keys), Kind: op.Kind(kind), Flags: s.policy.Flags(op.Kind(kind)), Columns: batch.Columns{batch.Keys: batch.In(keys)}}
 	if s.policy.widths.Val > 0 && kind == weft.OpPutNew {
 		b.Columns[batch.Vals] = batch.In(vals)
 	}

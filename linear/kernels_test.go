@@ -134,7 +134,7 @@ func (s *beside[K, V]) change(kind weft.OpKind, n, different int) {
 		n = different
 	}
 	keys, vals := s.draw(n, different)
-	s.run(&batch.Batch{Kind: kind, Flags: s.policy.Flags(kind)}, nil, keys, vals)
+	s.run(&batch.Batch{Kind: op.Kind(kind), Flags: s.policy.Flags(op.Kind(kind))}, nil, keys, vals)
 }
 
 // mixed runs a batch of all kinds, each key in one operation: it is not its
@@ -161,7 +161,7 @@ func (s *beside[K, V]) kinds(n int) []weft.OpKind {
 func (s *beside[K, V]) overlap(n int) {
 	s.Helper()
 	keys, vals := s.draw(n, n)
-	b := &batch.Batch{N: n, Kind: weft.OpDelete, Columns: batch.Columns{batch.Keys: batch.In(keys)}}
+	b := &batch.Batch{N: n, Kind: op.Delete, Columns: batch.Columns{batch.Keys: batch.In(keys)}}
 	look := &batch.Batch{N: n, Columns: batch.Columns{batch.Keys: batch.In(keys), batch.OK: batch.Output(make([]bool, n))}}
 	kinds := slices.Repeat([]weft.OpKind{weft.OpDelete}, n)
 	if s.policy.widths.Val > 0 {
@@ -198,7 +198,7 @@ func (s *beside[K, V]) overlap(n int) {
 func (s *beside[K, V]) run(b *batch.Batch, kinds []weft.OpKind, keys []K, vals []V) {
 	s.Helper()
 	out, ok := make([]V, len(keys)), make([]bool, len(keys))
-	if s.rng.IntN(4) == 0 || b.Kind == weft.OpPut {
+	if s.rng.IntN(4) == 0 || b.Kind == op.Put {
 		ok = nil
 	}
 	b.N = len(keys)
@@ -219,17 +219,17 @@ func (s *beside[K, V]) run(b *batch.Batch, kinds []weft.OpKind, keys []K, vals [
 	for i, k := range keys {
 		kind := b.Kind
 		if kinds != nil {
-			kind = kinds[i]
+			kind = op.Kind(kinds[i])
 		}
 		_, before := s.model[k]
-		if inserts := kind == weft.OpPut || kind == weft.OpPutNew; inserts && !before && !there[i] {
+		if inserts := kind == op.Put || kind == op.PutNew; inserts && !before && !there[i] {
 			full = append(full, uint32(i))
 			if ok != nil && ok[i] {
 				s.Fatalf("operation %d of %d, %v of key %#x, found no room and says that it did", i, b.N, kind, k)
 			}
 			continue
 		}
-		wantOut, wantOK := s.apply(kind, k, vals[i])
+		wantOut, wantOK := s.apply(weft.OpKind(kind), k, vals[i])
 		if ok != nil && ok[i] != wantOK || kinds != nil && out[i] != wantOut {
 			s.Fatalf("operation %d of %d, %v of key %#x: %#x, want %#x, %v", i, b.N, kind, k, out[i], wantOut, wantOK)
 		}

@@ -71,25 +71,24 @@ func (p *policy) perLine() int { return lineBytes / p.widths.Slot }
 // crowdedShare of the slots in use is when an operation may find none on its path.
 const crowdedShare = 0.95
 
-// tight reports whether some of n operations of a batch may find no slot, and
-// would if they ran again: a fixed table has dead slots, or gets some by the batch.
-func (p *policy) tight(now core.Counters, b *batch.Batch, n int) bool {
-	return float64(now.Used)+float64(n) > crowdedShare*float64(p.slots()) &&
-		(!p.opts.Fixed || now.Dead > 0 || b.Columns[batch.Kinds].Given())
+// tight reports whether some of n operations of a batch may find no slot: they run again if the
+// table can make room, and otherwise the caller learns which.
+func (p *policy) tight(now core.Counters, n int) bool {
+	return float64(now.Used)+float64(n) > crowdedShare*float64(p.slots())
 }
 
 // Before is for [core.Policy]: it grows the table, if it must, so that the whole
 // batch has room, or at least a chunk.
 func (p *policy) Before(ctx context.Context, now core.Counters, s *device.Stream, b *batch.Batch) (n int, report bool, err error) {
 	switch {
-	case s != nil && !now.Exact && p.tight(now, b, b.N):
+	case s != nil && !now.Exact && p.tight(now, b.N):
 		return 0, false, nil
 	case p.opts.Fixed:
 		n, err = p.maybeClean(ctx, now, s != nil, b.N)
 	default:
 		n, err = p.makeRoom(ctx, now, s, b)
 	}
-	return n, s != nil && (p.tight(now, b, n) || p.forgets(b)), err
+	return n, s != nil && (p.tight(now, n) || p.forgets(b)), err
 }
 
 // forgets reports a batch that may find no slot for a key though the table has

@@ -14,15 +14,32 @@ package metrics
 import (
 	"expvar"
 	"sync"
+	"time"
 
 	"github.com/weftgo/weft/internal/observe"
 )
 
 // Structure is the account of all structures of one package: of all maps and sets of linear, say.
-type Structure = observe.Structure
+type Structure struct {
+	Name        string // of the package
+	Open        int    // structures that have been made, and not closed or collected
+	Pairs       int    // that these have; of graphs, edges as often as they are in rows
+	Bytes       int    // of memory of those that are hash tables
+	Rehashes    int    // since the process began: growth, shrinking, another seed
+	RehashTime  time.Duration
+	RehashBytes int // of the memory that rehashes have filled
+	Collected   int // structures that have been collected without Close
+}
 
 // Structures reads the accounts of all packages of which there has been a structure, by name.
-func Structures() []Structure { return observe.Read() }
+func Structures() []Structure {
+	accounts := observe.Read()
+	all := make([]Structure, len(accounts))
+	for i, a := range accounts {
+		all[i] = Structure(a)
+	}
+	return all
+}
 
 // Publish makes an expvar variable of the accounts, which are read when somebody asks for it: an
 // object by name of the package. A variable of that name that is there already stays as it is.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"github.com/weftgo/weft/internal/op"
 	"math/rand/v2"
 	"slices"
 	"testing"
@@ -106,12 +107,12 @@ func (s *subject[K, V]) given(v []V) batch.Column {
 func (s *subject[K, V]) change(kind weft.OpKind, kinds []weft.OpKind, keys []K, vals []V) {
 	s.t.Helper()
 	out, ok, removed := slices.Clone(vals), make([]bool, len(keys)), make([]uint32, len(keys))
-	b := &batch.Batch{N: len(keys), Kind: kind, Flags: s.policy.Mixed(), Columns: batch.Columns{
+	b := &batch.Batch{N: len(keys), Kind: op.Kind(kind), Flags: s.policy.Mixed(), Columns: batch.Columns{
 		batch.Kinds: batch.In(kinds), batch.Keys: batch.In(keys),
 		batch.Vals: s.given(out), batch.Out: s.vals(out), batch.OK: batch.Output(ok), batch.Counts: batch.Output(removed),
 	}}
 	if kinds == nil {
-		b.Flags = s.policy.Flags(kind)
+		b.Flags = s.policy.Flags(op.Kind(kind))
 	}
 	done, failed, err := s.engine().Change(context.Background(), nil, b)
 	if done != len(keys) || err != nil || !slices.IsSorted(failed) {

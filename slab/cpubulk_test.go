@@ -3,6 +3,7 @@ package slab
 import (
 	"context"
 	"errors"
+	"github.com/weftgo/weft/internal/op"
 	"testing"
 
 	"github.com/weftgo/weft"
@@ -76,7 +77,7 @@ func TestTailHint(t *testing.T) {
 	for i := range keys {
 		keys[i] = 7
 	}
-	b := &batch.Batch{N: len(keys), Flags: batch.Multi, Kind: weft.OpPut, Columns: batch.Columns{batch.Keys: batch.In(keys), batch.Vals: batch.In(vals)}}
+	b := &batch.Batch{N: len(keys), Flags: batch.Multi, Kind: op.Put, Columns: batch.Columns{batch.Keys: batch.In(keys), batch.Vals: batch.In(vals)}}
 	if _, failed, err := s.engine().Change(t.Context(), nil, b); len(failed) > 0 || err != nil {
 		t.Fatal(len(failed), err)
 	}
@@ -198,7 +199,7 @@ func TestCPUEngineCancelled(t *testing.T) {
 	cancel()
 	lease := s.core.Leases.Current()
 	b := s.lookup(keys)
-	b.Kind, b.Columns[batch.Vals] = weft.OpPut, batch.In(vals)
+	b.Kind, b.Columns[batch.Vals] = op.Put, batch.In(vals)
 	count := s.lookup(keys)
 	count.Columns[batch.Counts] = batch.Output(make([]uint32, 400))
 	read, hits, get := s.engine().Look(ctx, nil, lease, b, 0)

@@ -166,7 +166,8 @@ func (g *graph) changeCounted(ctx context.Context, method string, s *device.Stre
 		b.Flags = bothWays
 	}
 	if err := g.admit(b); kind != op.Delete && err != nil {
-		return 0, fmt.Errorf("%s: %s: %w", g.core.Name, method, err)
+		b.ClearFrom(0)
+		return 0, g.core.Partial(method, 0, nil, err)
 	}
 	return g.policy.engine.apply(ctx, g.core, method, s, b, count)
 }
@@ -174,7 +175,7 @@ func (g *graph) changeCounted(ctx context.Context, method string, s *device.Stre
 func (g *graph) changeOn(method string, s *device.Stream, kind op.Kind, b *batch.Batch, counts []device.Slice[uint64]) error {
 	count, err := g.core.Counter(counts)
 	if err = errors.Join(err, b.CheckPlace(g.core.Device, s)); err != nil {
-		return fmt.Errorf("%s: %s: %w", g.core.Name, method, err)
+		return g.core.Partial(method, 0, nil, err)
 	}
 	n, err := g.changeCounted(context.Background(), method, s, kind, b, count.Ptr())
 	core.AddCount(count, uint64(n)) // no kernel has counted; also what was done before an error
@@ -208,7 +209,8 @@ func (g *graph) deleteVertices(ctx context.Context, method string, vertices []ui
 	if err != nil {
 		return 0, err
 	}
-	return g.change(ctx, method, nil, op.Delete, edgeColumns(from, to, batch.Column{}, nil))
+	n, err := g.change(ctx, method, nil, op.Delete, edgeColumns(from, to, batch.Column{}, nil))
+	return n, g.again(method, err)
 }
 
 // DeleteVerticesOn is DeleteVertices for a batch on the device. How many edges there were is added to counts[0], if there is one. The host brings the

@@ -151,7 +151,7 @@ func (c *columnWork) mixed(g *graph, s *device.Stream, put op.Kind, b *batch.Bat
 	defer func() { <-c.turn }()
 	m, inserts, deletes, err := c.split(s, b, count)
 	if err != nil {
-		return fmt.Errorf("%s: %s: %w", g.core.Name, method, err)
+		return g.again(method, err)
 	}
 	defer func() { err = errors.Join(err, s.Record(c.used)) }()
 	tells := m.done != 0 || count.Len() > 0
@@ -160,7 +160,7 @@ func (c *columnWork) mixed(g *graph, s *device.Stream, put op.Kind, b *batch.Bat
 		if err == nil && lo < hi {
 			_, err = g.change(context.Background(), method, s, kind, part)
 		}
-		return g.ofPart(method, err)
+		return g.again(method, err)
 	}
 	if err := inOrder(func() error { return run(op.Delete, b.N-deletes, b.N) }, func() error { return run(put, 0, inserts) }); err != nil {
 		return err

@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
+	"sort"
 	"sync"
 	"sync/atomic"
 	"unsafe"
@@ -329,12 +331,31 @@ func (e *cpuGraph[V, SV]) apply(ctx context.Context, t *core.Table, method strin
 			ok[i] = is
 		}
 	}
-	if p := (*op.PartialError)(nil); errors.As(err, &p) { // counted in edges
-		arcs := p.Done
-		for p.Done = 0; p.Done < len(ends) && ends[p.Done] <= arcs; p.Done++ {
+	return n, inEdges(err, 0, func(arc int) int {
+		return sort.Search(len(ends), func(i int) bool { return ends[i] > arc })
+	})
+}
+
+// inEdges makes the error of a batch of arcs that of the edges that these are for, of which first
+// is the place in the caller's batch. edgeOf returns the edge of an arc.
+func inEdges(err error, first int, edgeOf func(arc int) int) error {
+	p := (*op.PartialError)(nil)
+	switch {
+	case err == nil:
+		return nil
+	case !errors.As(err, &p):
+		return op.Partial(first, nil, err)
+	}
+	done := edgeOf(p.Done)
+	rows := p.Rows[:0]
+	for _, arc := range p.Rows {
+		if i := edgeOf(arc); i < done { // or only one of its arcs has been tried
+			rows = append(rows, first+i)
 		}
 	}
-	return n, err
+	p.Rows = slices.Compact(rows)
+	p.Done, p.Failed = first+done, len(p.Rows)
+	return err
 }
 
 // bothWays is a flag beside those of batches: an edge is in the tables of both its ends.

@@ -121,7 +121,10 @@ func (g *graph) insertRows(ctx context.Context, kind op.Kind, c *graphs.CSR, val
 		some, err := g.change(ctx, method, nil, kind, edgeColumns(from, to, column, nil))
 		n += some
 		from, to, weights = from[:0], to[:0], weights[:0]
-		return g.ofPart(method, err)
+		if err != nil {
+			err = fmt.Errorf("%s: %s: %w", g.core.Name, method, op.Cause(err))
+		}
+		return err
 	}
 	for u := range uint32(c.Vertices()) {
 		first := c.Offsets()[u]

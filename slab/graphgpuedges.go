@@ -137,8 +137,9 @@ func (e *gpuGraph) apply(ctx context.Context, t *core.Table, method string, s *d
 		}
 		n += some // also of a part that an error ended
 		if err != nil {
-			if done > 0 {
-				err = &op.PartialError{Done: done, Err: err}
+			err = inEdges(err, done, func(arc int) int { return arc / e.arcsEach() })
+			if p := (*op.PartialError)(nil); errors.As(err, &p) {
+				b.ClearFrom(p.Done)
 			}
 			return n, err
 		}

@@ -86,9 +86,13 @@ func (a *arcBatch) insertRest(ctx context.Context, t *core.Table, method string,
 	}
 	arcs := &batch.Batch{N: left, Kind: op.PutNew}
 	arcs.Columns[batch.Keys] = batch.InOn(a.rest.Sub(0, left))
-	return inOrder(
+	err := inOrder(
 		func() error { return s.Wait(a.used) },
 		func() error { return errors.Join(t.Submit(ctx, s, method, arcs), s.Record(a.used)) })
+	if p := (*op.PartialError)(nil); errors.As(err, &p) { // the list is in no order
+		err = fmt.Errorf("%s: %s: %w", t.Name, method, p.Err)
+	}
+	return err
 }
 
 // insertSome inserts arcs that find room where they are, and returns how many do not, which are listed: those of vertices whose tables

@@ -19,14 +19,14 @@ import (
 // unless nil, receives which operations did. Other kinds are [device.ErrInvalid], and a vertex that cannot be is [weft.ErrOptions]; then nothing is run.
 //
 // It runs as two batches, of the edges that it leaves out and of those that it leaves in: calls beside it may come between these, and
-// behind an error the first may be done. To run it again leads to what it should have led to.
+// after an error some operations may be done. The [weft.PartialError] says Done 0: to run the whole batch again leads to what it should have led to.
 func (g *Graph) Apply(ctx context.Context, kinds []weft.OpKind, from, to []uint32, done []bool) (int, error) {
-	return g.mixed(ctx, "Apply", op.PutNew, kinds, edgeColumns(from, to, batch.Column{}, done))
+	return g.mixed(ctx, "Apply", op.PutNew, kindsOf(kinds), edgeColumns(from, to, batch.Column{}, done))
 }
 
 // Apply is [Graph.Apply] with weights, which count where the operation is weft.OpPut.
 func (g *WeightedGraph[W]) Apply(ctx context.Context, kinds []weft.OpKind, from, to []uint32, weights []W, done []bool) (int, error) {
-	return g.mixed(ctx, "Apply", op.Put, kinds, edgeColumns(from, to, batch.In(weights), done))
+	return g.mixed(ctx, "Apply", op.Put, kindsOf(kinds), edgeColumns(from, to, batch.In(weights), done))
 }
 
 // ApplyOn is Apply for a batch on the device, as InsertOn: kinds are those of [weft.OpKind], and every other one than weft.OpPut deletes; how many
@@ -45,7 +45,7 @@ func (g *graph) mixedOn(s *device.Stream, put op.Kind, kinds device.Slice[uint8]
 	b.MustMatch(g.core.Name, "ApplyOn")
 	count, err := g.core.Counter(counts)
 	if err = errors.Join(err, b.CheckPlace(g.core.Device, s)); err != nil {
-		return fmt.Errorf("%s: ApplyOn: %w", g.core.Name, err)
+		return g.again("ApplyOn", err)
 	}
 	if e, ok := g.policy.engine.(*gpuGraph); ok && b.N > 0 {
 		return e.columns.mixed(g, s, put, b, count)
@@ -53,10 +53,13 @@ func (g *graph) mixedOn(s *device.Stream, put op.Kind, kinds device.Slice[uint8]
 	return g.mixedThere(s, put, b, count)
 }
 
+// kindsOf returns the kinds of a batch as the core has them.
+func kindsOf(kinds []weft.OpKind) []op.Kind { return batch.View[op.Kind](device.Bytes(kinds)) }
+
 // mixedThere runs a mixed batch on a device that is the host, or one without operations.
 func (g *graph) mixedThere(s *device.Stream, put op.Kind, b *batch.Batch, count device.Slice[uint64]) error {
 	if err := cpu.Open(s); err != nil {
-		return fmt.Errorf("%s: ApplyOn: %w", g.core.Name, err)
+		return g.again("ApplyOn", err)
 	}
 	kinds := make([]op.Kind, b.N)
 	for i, k := range batch.View[uint8](b.Columns[batch.Kinds].Host) {
@@ -75,7 +78,7 @@ func (g *graph) mixed(ctx context.Context, method string, put op.Kind, kinds []o
 	done := batch.View[bool](b.Columns[batch.OK].Host)
 	clear(done)
 	if err := g.admitMixed(kinds, b); err != nil {
-		return 0, fmt.Errorf("%s: %s: %w", g.core.Name, method, err)
+		return 0, g.core.Partial(method, 0, nil, err)
 	}
 	puts, deletes := lastWords{kind: put}, lastWords{kind: op.Delete}
 	order := g.byEdge(b)
@@ -90,7 +93,7 @@ func (g *graph) mixed(ctx context.Context, method string, put op.Kind, kinds []o
 		err = puts.run(ctx, g, method)
 	}
 	if err != nil {
-		return 0, g.ofPart(method, err)
+		return 0, g.again(method, err)
 	}
 	for same := range eachEdge(order) {
 		there := false
@@ -112,12 +115,13 @@ func (g *graph) mixed(ctx context.Context, method string, put op.Kind, kinds []o
 	return n, nil
 }
 
-// ofPart is the error of a batch that is a part of another: it does not count the operations of that part.
-func (g *graph) ofPart(method string, err error) error {
-	if p := (*op.PartialError)(nil); errors.As(err, &p) {
-		return fmt.Errorf("%s: %s: %w", g.core.Name, method, p.Err)
+// again returns the error of a batch that ran as batches of its own, one of which failed. What
+// these have done is no prefix of it, so all of it is to run again.
+func (g *graph) again(method string, err error) error {
+	if err == nil {
+		return nil
 	}
-	return err
+	return g.core.Partial(method, 0, nil, op.Cause(err))
 }
 
 // admitMixed checks a mixed batch before anything is changed.

@@ -61,30 +61,25 @@ func (g *graph) save(ctx context.Context, to io.Writer) error {
 // another kind, a damaged one or one that ends early is [weft.ErrFormat], and vertices beyond MaxVertices are [weft.ErrOptions]; of what came before
 // the damage some may have been inserted.
 func (g *graph) Load(ctx context.Context, from io.Reader) error {
-	l := loadedGraph{graph: g}
-	err := savedgraph.Load(ctx, from, g.savedKind(), g.policy.opts.MaxVertices, &l)
-	if err != nil && !l.named {
+	err := savedgraph.Load(ctx, from, g.savedKind(), g.policy.opts.MaxVertices, loadedGraph{g})
+	if err != nil {
 		err = fmt.Errorf("%s: Load: %w", g.core.Name, err)
 	}
 	return err
 }
 
 // loadedGraph is a graph that takes what has been saved.
-type loadedGraph struct {
-	*graph
-	named bool // an error says already where it is from
-}
+type loadedGraph struct{ *graph }
 
 // Vertices is for [savedgraph.Graph]: all are there.
-func (l *loadedGraph) Vertices(context.Context, []uint32) error { return nil }
+func (l loadedGraph) Vertices(context.Context, []uint32) error { return nil }
 
 // Edges is for [savedgraph.Graph].
-func (l *loadedGraph) Edges(ctx context.Context, from, to []uint32, weights []byte) error {
+func (l loadedGraph) Edges(ctx context.Context, from, to []uint32, weights []byte) error {
 	kind, vals := op.PutNew, batch.Column{}
 	if w := l.policy.widths.Val; w > 0 {
 		kind, vals = op.Put, batch.In(weights).Of(w)
 	}
 	_, err := l.change(ctx, "Load", nil, kind, edgeColumns(from, to, vals, nil))
-	l.named = err != nil
-	return err
+	return op.Cause(err)
 }

@@ -4,10 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"github.com/weftgo/weft/internal/op"
 	"slices"
 	"testing"
 
-	"github.com/weftgo/weft"
 	"github.com/weftgo/weft/alloc"
 	"github.com/weftgo/weft/device"
 	"github.com/weftgo/weft/device/devicetest"
@@ -121,7 +121,7 @@ func (g *growing) must(err error) {
 func (g *growing) put(lo, hi int) {
 	g.t.Helper()
 	k := batch.InOn(g.keys.Sub(lo, hi))
-	b := &batch.Batch{N: hi - lo, Kind: weft.OpPut, Columns: batch.Columns{batch.Keys: k, batch.Vals: k}}
+	b := &batch.Batch{N: hi - lo, Kind: op.Put, Columns: batch.Columns{batch.Keys: k, batch.Vals: k}}
 	g.must(g.core.ChangeOn(g.stream, "PutOn", b))
 }
 

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/binary"
 	"errors"
+	"github.com/weftgo/weft/internal/op"
 	"math/rand/v2"
 	"slices"
 	"testing"
@@ -102,9 +103,9 @@ func (s *beside[K, V]) uniform(kind weft.OpKind, n, free int) {
 	case !s.policy.multi && kind == weft.OpDeleteAll:
 		kind = weft.OpDelete
 	}
-	f := s.policy.Flags(kind)
+	f := s.policy.Flags(op.Kind(kind))
 	keys, vals := s.draw(n, f&batch.Order == 0)
-	s.run(&batch.Batch{Kind: kind, Flags: f}, nil, keys, vals, free)
+	s.run(&batch.Batch{Kind: op.Kind(kind), Flags: f}, nil, keys, vals, free)
 }
 
 // mixedOps runs a batch of all kinds, each key in one operation. Sets have none.
@@ -132,7 +133,7 @@ func (s *beside[K, V]) overlap(n int) {
 	s.t.Helper()
 	keys, vals := s.draw(n, true)
 	b := s.lookup(keys)
-	b.Kind, b.Columns[batch.Vals] = weft.OpPutNew, s.given(vals)
+	b.Kind, b.Columns[batch.Vals] = op.PutNew, s.given(vals)
 	const most = 40 // values of a key
 	look := s.lookup(keys)
 	look.Columns[batch.OK], look.Columns[batch.Vals] = batch.Output(make([]bool, n)), s.vals(make([]V, most*n))
@@ -186,7 +187,7 @@ func (s *beside[K, V]) overlap(n int) {
 func (s *beside[K, V]) run(b *batch.Batch, kinds []weft.OpKind, keys []K, vals []V, free int) {
 	s.t.Helper()
 	out, ok, removed := make([]V, len(keys)), make([]bool, len(keys)), make([]uint32, len(keys))
-	if s.rng.IntN(4) == 0 || b.Kind == weft.OpPut {
+	if s.rng.IntN(4) == 0 || b.Kind == op.Put {
 		ok = nil
 	}
 	if !s.policy.multi || s.rng.IntN(4) == 0 {
@@ -206,10 +207,10 @@ func (s *beside[K, V]) run(b *batch.Batch, kinds []weft.OpKind, keys []K, vals [
 	for i, k := range keys {
 		kind := b.Kind
 		if kinds != nil {
-			kind = kinds[i]
+			kind = op.Kind(kinds[i])
 		}
 		before := len(s.model[k])
-		adds := kind == weft.OpPut && s.policy.multi || (kind == weft.OpPut || kind == weft.OpPutNew) && before == 0
+		adds := kind == op.Put && s.policy.multi || (kind == op.Put || kind == op.PutNew) && before == 0
 		if adds && now[i] == before {
 			full++
 			if _, listed := slices.BinarySearch(failed, uint32(i)); failed != nil && !listed || ok != nil && ok[i] {
@@ -217,8 +218,8 @@ func (s *beside[K, V]) run(b *batch.Batch, kinds []weft.OpKind, keys []K, vals [
 			}
 			continue
 		}
-		wantOut, wantOK, wantRemoved := s.apply(kind, k, vals[i])
-		if ok != nil && ok[i] != wantOK || kinds != nil && s.core.Widths.Val > 0 && out[i] != wantOut || removed != nil && kind == weft.OpDeleteAll && removed[i] != wantRemoved {
+		wantOut, wantOK, wantRemoved := s.apply(weft.OpKind(kind), k, vals[i])
+		if ok != nil && ok[i] != wantOK || kinds != nil && s.core.Widths.Val > 0 && out[i] != wantOut || removed != nil && kind == op.DeleteAll && removed[i] != wantRemoved {
 			s.t.Fatalf("operation %d of %d, %v of key %#x: %#x %v, removed %v; want %#x %v, %d", i, b.N, kind, k, out[i], ok, removed, wantOut, wantOK, wantRemoved)
 		}
 	}
@@ -410,8 +411,8 @@ func (s *beside[K, V]) crowd(n int) {
 			keys[i] %= 60
 		}
 		for _, kind := range []weft.OpKind{weft.OpPut, weft.OpDelete, weft.OpPutNew} {
-			if f := s.policy.Flags(kind); f&batch.Order != 0 && (kind != weft.OpPut || s.core.Widths.Val > 0) {
-				s.run(&batch.Batch{Kind: kind, Flags: f}, nil, keys, vals, alloc.BlockUnits)
+			if f := s.policy.Flags(op.Kind(kind)); f&batch.Order != 0 && (kind != weft.OpPut || s.core.Widths.Val > 0) {
+				s.run(&batch.Batch{Kind: op.Kind(kind), Flags: f}, nil, keys, vals, alloc.BlockUnits)
 			}
 		}
 		return
@@ -420,7 +421,7 @@ func (s *beside[K, V]) crowd(n int) {
 		keys[i] = K(i%2) + 1000
 	}
 	b := s.lookup(keys)
-	b.Kind, b.Flags, b.Columns[batch.Vals] = weft.OpPut, s.policy.Flags(weft.OpPut), batch.In(vals)
+	b.Kind, b.Flags, b.Columns[batch.Vals] = op.Put, s.policy.Flags(op.Put), batch.In(vals)
 	if _, lost := s.execute(b, alloc.BlockUnits); lost != 0 {
 		s.t.Fatalf("%d of %d pairs have no room", lost, n)
 	}

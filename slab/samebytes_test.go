@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"github.com/weftgo/weft/internal/op"
 	"iter"
 	"math/rand/v2"
 	"reflect"
@@ -51,7 +52,7 @@ func (t *table) restore(im *image) error {
 func touch(t *table) error {
 	key := make([]byte, t.core.Widths.Key)
 	key[3] = 1 << 6
-	b := &batch.Batch{N: 1, Kind: weft.OpDelete, Columns: batch.Columns{batch.Keys: batch.In(key).Of(len(key))}}
+	b := &batch.Batch{N: 1, Kind: op.Delete, Columns: batch.Columns{batch.Keys: batch.In(key).Of(len(key))}}
 	_, err := t.core.Change(context.Background(), "touch", b)
 	return err
 }

@@ -290,12 +290,12 @@ func (x *Index) Apply(ctx context.Context, kinds []weft.OpKind, keys, values []b
 	delta, err := x.each(ctx, len(kinds), func(th *thread, i int) (delta int, err error) {
 		it, value := x.item(keys, i), x.row(values, i, x.o.ValueSize)
 		switch kinds[i] {
-		case op.Get:
+		case weft.OpGet:
 			ok[i] = x.table.get(th, &it, value)
-		case op.Put:
+		case weft.OpPut:
 			delta, err = x.put(th, &it, value)
 			ok[i] = delta > 0
-		case op.Delete:
+		case weft.OpDelete:
 			ok[i] = x.table.remove(th, &it)
 			delta = -one(ok[i])
 		default:

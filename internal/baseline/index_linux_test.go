@@ -75,7 +75,7 @@ func TestIndexIsAMap(t *testing.T) {
 			keys, vals := column(numbers, version)
 			ops, ok := make([]weft.OpKind, len(numbers)), make([]bool, len(numbers))
 			for i := range ops {
-				ops[i] = [...]weft.OpKind{op.Put, op.Put, op.Get, op.Delete}[rng.IntN(4)]
+				ops[i] = [...]weft.OpKind{weft.OpPut, weft.OpPut, weft.OpGet, op.Delete}[rng.IntN(4)]
 			}
 			must(t, x.Apply(ctx, ops, keys, vals, ok))
 			for i, n := range numbers {

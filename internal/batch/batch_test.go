@@ -3,6 +3,7 @@ package batch_test
 import (
 	"errors"
 	"fmt"
+	"github.com/weftgo/weft/internal/op"
 	"reflect"
 	"slices"
 	"testing"
@@ -22,7 +23,7 @@ func example(n int) *batch.Batch {
 		keys[i], vals[i], kinds[i], out[i], ok[i], counts[i] = uint64(i), uint32(10*i), weft.OpKind(i%4), uint32(100*i), i%2 == 1, uint32(1000*i)
 	}
 	return &batch.Batch{
-		N: n, Kind: weft.OpPut, Flags: batch.Order, Version: 3,
+		N: n, Kind: op.Put, Flags: batch.Order, Version: 3,
 		Columns: batch.Columns{
 			batch.Keys: batch.In(keys), batch.Keys2: batch.In(keys), batch.Vals: batch.In(vals), batch.Kinds: batch.In(kinds),
 			batch.Out: batch.Output(out), batch.OK: batch.Optional(ok), batch.Counts: batch.Output(counts),
@@ -168,8 +169,8 @@ func TestWhatABatchNeeds(t *testing.T) {
 		b                batch.Batch
 		inserts, ordered bool
 	}{
-		{batch.Batch{Kind: weft.OpGet, Flags: batch.Order}, false, true},
-		{batch.Batch{Kind: weft.OpPut}, true, false},
+		{batch.Batch{Kind: op.Get, Flags: batch.Order}, false, true},
+		{batch.Batch{Kind: op.Put}, true, false},
 		{batch.Batch{Kind: weft.OpPutNew, Flags: batch.Order | batch.Reuse}, true, true},
 		{batch.Batch{Kind: weft.OpDelete}, false, false},
 		{batch.Batch{Columns: kinds, Flags: batch.Order}, true, false},

@@ -84,10 +84,10 @@ func (c *Config) sureKeys(lines uint32) int {
 	return int(float64(slots)*c.Sure - spread*math.Sqrt(float64(slots)))
 }
 
-// tight reports whether some of n operations of a batch may find no room, and would
-// if the table grew or had another seed.
+// tight reports whether some of n operations of a batch may find no room: they run again if the
+// table can make some, and otherwise the caller learns which.
 func (p *Policy) tight(now core.Counters, n int) bool {
-	return float64(now.Live)+float64(n) > p.SafeLoad()*float64(p.Slots()) && !p.full(now)
+	return float64(now.Live)+float64(n) > p.SafeLoad()*float64(p.Slots())
 }
 
 // full reports a table of fixed size that holds what it is for.

@@ -168,7 +168,8 @@ func ReportsFull(t testing.TB, dev device.Device, m AnyMap[uint64, uint64], n in
 	keys := devicetest.Upload(t, s, Sequence[uint64](1, n))
 	for range 2 {
 		must(t, m.PutOn(s, keys, keys))
-		if err := m.Sync(ctx()); !errors.Is(err, weft.ErrFull) {
+		var p *weft.PartialError
+		if err := m.Sync(ctx()); !errors.Is(err, weft.ErrFull) || !errors.As(err, &p) || p.Done != n || p.Failed != n-m.Len() || len(p.Rows) != p.Failed {
 			t.Errorf("Sync after more keys than slots: %v", err)
 		}
 		if err := m.Sync(ctx()); err != nil {
@@ -192,6 +193,18 @@ func AnswersWhenFull(t testing.TB, dev device.Device, m AnyMap[uint64, uint64], 
 		var p *weft.PartialError
 		if !errors.Is(err, weft.ErrFull) || !errors.As(err, &p) || p.Done != 2*n || p.Failed != 2*(n-m.Len()) || m.Len() != before+fresh {
 			t.Fatalf("%s of %d keys: %d are new, Len = %d: %v", what, n, fresh, m.Len(), err)
+		}
+		there := make([]bool, 2*n)
+		_, err = m.Contains(ctx(), twice, there)
+		must(t, err)
+		absent := make([]int, 0, p.Failed)
+		for i := range there {
+			if !there[i] {
+				absent = append(absent, i)
+			}
+		}
+		if !slices.Equal(p.Rows, absent) {
+			t.Fatalf("%s: rows %v found no room, want %v", what, p.Rows, absent)
 		}
 	}
 	ids := make([]uint64, 2*n)
@@ -223,9 +236,7 @@ func AnswersWhenFull(t testing.TB, dev device.Device, m AnyMap[uint64, uint64], 
 		} else {
 			gotOn, loadedOn := devicetest.Upload(t, s, got), devicetest.Upload(t, s, loaded)
 			must(t, m.GetOrPutOn(s, on, gotOn, loadedOn))
-			if err := m.Sync(ctx()); !errors.Is(err, weft.ErrFull) {
-				t.Fatalf("%s of too many keys: %v", form, err)
-			}
+			full(form, m.Len()-before, before, m.Sync(ctx()))
 			must(t, gotOn.CopyTo(ctx(), s, got))
 			must(t, loadedOn.CopyTo(ctx(), s, loaded))
 		}

@@ -23,6 +23,7 @@ const (
 	fullLeavesGaps flaw = "keys without room use up ids"
 	fullClears     flaw = "rows of GetOrPut without room lose their values"
 	fullLoads      flaw = "rows of GetOrPutOn without room count as loaded"
+	fullForgetsRow flaw = "one of the rows without room is not told"
 )
 
 // frail is a map that needs memory of the device for each Put, and may have a
@@ -32,7 +33,7 @@ type frail struct {
 	how    flaw
 	broken error
 	limit  int
-	full   bool
+	full   error // of Sync
 }
 
 func newFrail(dev device.Device, how flaw) (*frail, error) {
@@ -76,24 +77,39 @@ func (m *frail) Put(ctx context.Context, keys, vals []uint64) (int, error) {
 }
 
 func (m *frail) PutOn(s *device.Stream, keys, vals device.Slice[uint64], n ...device.Slice[uint64]) error {
-	m.full = keys.Len() > m.limit && m.how != fullUnreported
+	if keys.Len() > m.limit && m.how != fullUnreported {
+		rows := Sequence[uint64](m.limit, keys.Len()-m.limit)
+		m.full = partialOf(keys.Len(), rows)
+	}
 	return m.reference.PutOn(s, keys.Sub(0, m.limit), vals.Sub(0, m.limit), n...)
+}
+
+// partialOf is the error of a batch of n operations, where rows found no room.
+func partialOf[R int | uint64](n int, rows []R) error {
+	p := &weft.PartialError{Done: n, Failed: len(rows), Err: weft.ErrFull}
+	for _, r := range rows {
+		p.Rows = append(p.Rows, int(r))
+	}
+	return p
 }
 
 // cut tells for which keys there is room: not for every third, nor for more than the
 // limit.
 func (m *frail) cut(keys []uint64) (room []bool, err error) {
-	room, failed := make([]bool, len(keys)), 0
+	room, failed := make([]bool, len(keys)), []int{}
 	there := maps.Clone(m.reference.pairs)
 	for i, k := range keys {
 		if _, ok := there[k]; ok || m.limit == 0 || k%3 > 0 && len(there) < m.limit {
 			there[k], room[i] = 0, true
 		} else {
-			failed++
+			failed = append(failed, i)
 		}
 	}
-	if failed > 0 {
-		err = &weft.PartialError{Done: len(keys), Failed: failed, Err: weft.ErrFull}
+	if len(failed) > 0 {
+		err = partialOf(len(keys), failed)
+		if p := err.(*weft.PartialError); m.how == fullForgetsRow {
+			p.Rows = p.Rows[1:]
+		}
 	}
 	return room, err
 }
@@ -139,16 +155,18 @@ func (m *frail) GetOrPutOn(_ *device.Stream, keys, vals device.Slice[uint64], lo
 	for i, ok := range room {
 		loaded.Host()[i] = loaded.Host()[i] || !ok && m.how == fullLoads
 	}
-	if m.full = full != nil; m.full {
+	if m.full = full; full != nil {
 		return nil
 	}
 	return err
 }
 
 func (m *frail) Sync(ctx context.Context) error {
-	if m.full {
-		m.full = m.how == fullForever
-		return weft.ErrFull
+	if err := m.full; err != nil {
+		if m.how != fullForever {
+			m.full = nil
+		}
+		return err
 	}
 	return m.reference.Sync(ctx)
 }
@@ -176,6 +194,7 @@ func TestFailuresAreNoticed(t *testing.T) {
 		none: "", leaksOnFailure: "NewFails", losesOnFailure: "OperationsFail", staysBroken: "OperationsFail",
 		breaksSilently: "OperationsFail", leaksCancelled: "OperationsFail", fullUnreported: "ReportsFull", fullForever: "ReportsFull",
 		fullLeavesGaps: "AnswersWhenFull", fullClears: "AnswersWhenFull", fullLoads: "AnswersWhenFull",
+		fullForgetsRow: "AnswersWhenFull",
 	} {
 		for name, test := range tests {
 			failed, log := Report(t, func(t testing.TB) { test(t, devicetest.OpenCPU(t, 1), how) })

@@ -149,7 +149,9 @@ func (f *failingLife) changes(what string, n int, do func(lo int) error, one fun
 		end := n
 		var p *weft.PartialError
 		if errors.As(err, &p) {
-			end = lo + p.Done
+			if end = lo + p.Done; p.Failed != 0 || len(p.Rows) != 0 {
+				f.Fatalf("operation %d failed: %s says that rows %v failed: %v", f.step, what, p.Rows, err)
+			}
 		} else if err != nil {
 			f.Fatalf("operation %d failed: %s does not say what it has done: %v", f.step, what, err)
 		}

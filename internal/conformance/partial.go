@@ -50,7 +50,7 @@ func (k kind[S, K, V]) cancelled(t testing.TB, s S) {
 		got := r.clone()
 		n, err := f.host(expired(), s, got)
 		var p *weft.PartialError
-		if !errors.As(err, &p) || p.Done != 0 || p.Failed != 0 || n != 0 {
+		if !errors.As(err, &p) || p.Done != 0 || p.Failed != 0 || len(p.Rows) != 0 || n != 0 {
 			t.Errorf("%s with an ended context: %d, %v", f.name, n, err)
 		}
 		k.zeroFrom(t, f, r, got, 0)
@@ -202,7 +202,7 @@ func (k kind[S, K, V]) partial(t testing.TB, _ S) {
 func (k kind[S, K, V]) wasCut(t testing.TB, s S, f form[S, K, V], was, is *rows[K, V], err error) bool {
 	t.Helper()
 	var p *weft.PartialError
-	if !errors.As(err, &p) || !errors.Is(err, context.Canceled) || p.Failed != 0 || p.Done > len(was.Keys) {
+	if !errors.As(err, &p) || !errors.Is(err, context.Canceled) || p.Failed != 0 || len(p.Rows) != 0 || p.Done > len(was.Keys) {
 		t.Fatalf("%s: %v", f.name, err)
 	}
 	k.zeroFrom(t, f, was, is, p.Done)

@@ -23,9 +23,10 @@ func (t *Table) Assign(ctx context.Context, method string, b *batch.Batch) (inse
 	b.MustMatch(t.Name, method)
 	if t.Types.Val.Letter == 'f' {
 		err := fmt.Errorf("%w: %v values are no ids", device.ErrInvalid, t.Types.Val)
-		return 0, t.wrap(method, partial(b, 0, 0, err))
+		return 0, t.wrap(method, partial(b, 0, nil, err))
 	}
-	var done, failed int
+	var done int
+	var failed []int
 	err = t.turn(ctx, false, func() (err error) {
 		inserted, done, failed, err = t.account(ctx, b, t.assign)
 		return err
@@ -35,17 +36,17 @@ func (t *Table) Assign(ctx context.Context, method string, b *batch.Batch) (inse
 
 // assign runs such a batch in a writer's turn. Nobody reads while keys come: their
 // ids depend on those before them that find no room, or come twice.
-func (t *Table) assign(ctx context.Context, b *batch.Batch) (done, failed int, err error) {
+func (t *Table) assign(ctx context.Context, b *batch.Batch) (done int, failed []int, err error) {
 	if err := t.findNext(ctx); err != nil {
-		return 0, 0, err
+		return 0, nil, err
 	}
 	for done < b.N && err == nil {
 		rest := b.Part(done, b.N)
 		part := rest.Part(0, min(rest.N, ChunkOps))
-		ran, without, ferr := t.fetch(ctx, part, part.Columns[batch.Vals].Host, true, func(some *batch.Batch) (done, failed int, err error) {
+		ran, without, ferr := t.fetch(ctx, part, part.Columns[batch.Vals].Host, true, func(some *batch.Batch) (done int, failed []int, err error) {
 			return t.number(ctx, rest, some)
 		})
-		done, failed, err = done+ran, failed+without, ferr
+		done, failed, err = done+ran, appendRows(failed, done, without), ferr
 	}
 	return done, failed, err
 }
@@ -53,11 +54,11 @@ func (t *Table) assign(ctx context.Context, b *batch.Batch) (done, failed int, e
 // number inserts rows of the beginning of a batch, whose keys are absent, as far as
 // there are ids. They bring the ids that they have if all of them are inserted;
 // otherwise some get others.
-func (t *Table) number(ctx context.Context, b, some *batch.Batch) (done, failed int, err error) {
+func (t *Table) number(ctx context.Context, b, some *batch.Batch) (done int, failed []int, err error) {
 	limit := t.Types.Val.idLimit()
 	some = some.Part(0, int(min(limit-t.next, uint64(some.N))))
 	if some.N == 0 {
-		return 0, 0, fmt.Errorf("%w: all ids below %d have been given", op.ErrFull, limit)
+		return 0, nil, fmt.Errorf("%w: all ids below %d have been given", op.ErrFull, limit)
 	}
 	vals := some.Columns[batch.Vals].Host
 	for i := range some.N {
@@ -79,7 +80,7 @@ func (t *Table) number(ctx context.Context, b, some *batch.Batch) (done, failed 
 		merr = op.ErrFull
 	}
 	if merr != nil {
-		done, failed, err = 0, 0, errors.Join(err, merr) // ids beyond the next have been given
+		done, failed, err = 0, nil, errors.Join(err, merr) // ids beyond the next have been given
 	}
 	t.others = err != nil // what has gone wrong may have left some more
 	return done, failed, err

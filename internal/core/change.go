@@ -21,7 +21,8 @@ func (t *Table) Change(ctx context.Context, method string, b *batch.Batch) (delt
 // change is Change for a method that has checked the columns, and says in its
 // errors which it is.
 func (t *Table) change(ctx context.Context, b *batch.Batch) (delta int, err error) {
-	var done, failed int
+	var done int
+	var failed []int
 	err = t.turn(ctx, t.bars(), func() (err error) {
 		delta, done, failed, err = t.run(ctx, b)
 		return err
@@ -30,7 +31,7 @@ func (t *Table) change(ctx context.Context, b *batch.Batch) (delta int, err erro
 }
 
 // run is change in a writer's turn, behind whoever is excluded.
-func (t *Table) run(ctx context.Context, b *batch.Batch) (delta, done, failed int, err error) {
+func (t *Table) run(ctx context.Context, b *batch.Batch) (delta, done int, failed []int, err error) {
 	t.flag(b)
 	delta, done, failed, err = t.account(ctx, b, t.chunks)
 	if err == nil {
@@ -39,25 +40,26 @@ func (t *Table) run(ctx context.Context, b *batch.Batch) (delta, done, failed in
 	return delta, done, failed, err
 }
 
-// account runs a batch by chunks and tells what it has come to.
-func (t *Table) account(ctx context.Context, b *batch.Batch, chunks func(context.Context, *batch.Batch) (done, failed int, err error)) (delta, done, failed int, err error) {
+// account runs a batch by chunks and returns what it has come to: done is the length of the prefix
+// that was run, failed the rows in it that found no room, ascending.
+func (t *Table) account(ctx context.Context, b *batch.Batch, chunks func(context.Context, *batch.Batch) (done int, failed []int, err error)) (delta, done int, failed []int, err error) {
 	t.label(ctx, b)
 	defer t.unlabel(ctx)
 	before, err := t.count(ctx)
 	if err != nil {
-		return 0, 0, 0, err
+		return 0, 0, nil, err
 	}
 	done, failed, err = chunks(ctx, b)
 	_, cerr := t.count(context.WithoutCancel(ctx))
 	after := t.bound // as of the last reading that worked
 	delta = int(int64(after.Live - before.Live))
 	switch {
-	case failed == 0:
+	case len(failed) == 0:
 	case errors.Is(err, device.ErrLost), err != nil && ctx.Err() != nil: // while room was made, of which there may be enough
-		err = fmt.Errorf("%d of %d operations were to run again: %w", failed, b.N, err)
+		err = fmt.Errorf("%d of %d operations were to run again: %w", len(failed), b.N, err)
 	default:
 		err = errors.Join(fmt.Errorf("%w: no room for %d of %d operations %s (%d live, %d dead)",
-			op.ErrFull, failed, b.N, t.Policy.Describe(), after.Live, after.Dead), err)
+			op.ErrFull, len(failed), b.N, t.Policy.Describe(), after.Live, after.Dead), err)
 	}
 	return delta, done, failed, errors.Join(err, cerr, t.commit(ctx))
 }
@@ -97,9 +99,8 @@ func (t *Table) after(ctx context.Context, now Counters, delta int) {
 func (t *Table) needsRoom(b *batch.Batch) bool { return b.Inserts() || t.Engine.Caps().DeletesTakeRoom }
 
 // chunks runs a batch chunk by chunk, making room for each. done is the length
-// of the prefix that was run, failed the number of its operations that found no
-// room.
-func (t *Table) chunks(ctx context.Context, b *batch.Batch) (done, failed int, err error) {
+// of the prefix that was run, failed its operations that found no room, ascending.
+func (t *Table) chunks(ctx context.Context, b *batch.Batch) (done int, failed []int, err error) {
 	refused := 0 // until there, rows are not combined with each other
 	for done < b.N {
 		if err := ctx.Err(); err != nil {
@@ -107,7 +108,7 @@ func (t *Table) chunks(ctx context.Context, b *batch.Batch) (done, failed int, e
 		}
 		if done >= refused {
 			ran, without, err := t.reduceFew(ctx, b, done)
-			done, failed = done+ran, failed+without
+			done, failed = done+ran, appendRows(failed, done, without)
 			if err != nil {
 				return done, failed, err
 			}
@@ -124,13 +125,12 @@ func (t *Table) chunks(ctx context.Context, b *batch.Batch) (done, failed int, e
 		}
 		part := b.Part(done, done+n)
 		ran, without, err := t.Engine.Change(ctx, nil, part)
-		done += ran
 		if len(without) > 0 {
 			var again error
 			without, again = t.retry(ctx, part, without)
 			err = errors.Join(err, again)
 		}
-		failed += len(without)
+		done, failed = done+ran, appendRows(failed, done, without)
 		if err != nil {
 			return done, failed, err
 		}
@@ -199,66 +199,85 @@ func (t *Table) ChangeOn(s *device.Stream, method string, b *batch.Batch, counts
 // Submit is ChangeOn for a caller who waits as long as a context lasts.
 func (t *Table) Submit(ctx context.Context, s *device.Stream, method string, b *batch.Batch, counts ...device.Slice[uint64]) error {
 	b.MustMatch(t.Name, method)
-	return t.wrap(method, t.changeOn(ctx, s, b, counts, func(ctx context.Context) error {
-		return t.behind(ctx, t.bars(), func() error { return t.chunksOn(ctx, s, b) })
+	return t.wrap(method, t.changeOn(ctx, s, b, counts, func(ctx context.Context) (done int, failed []int, err error) {
+		err = t.behind(ctx, t.bars(), func() error {
+			done, failed, err = t.chunksOn(ctx, s, b)
+			return err
+		})
+		return done, failed, err
 	}))
 }
 
-// changeOn submits a batch by what submits its chunks in a writer's turn.
-func (t *Table) changeOn(ctx context.Context, s *device.Stream, b *batch.Batch, counts []device.Slice[uint64], submit func(context.Context) error) error {
-	if err := b.CheckPlace(t.Device, s); err != nil {
-		return err
-	}
-	to, err := t.Counter(counts)
-	if err != nil {
-		return err
-	}
-	if err := t.await(ctx); err != nil {
-		return err
-	}
-	return t.turn(ctx, false, func() error {
-		t.flag(b)
-		if to.Len() == 0 {
-			return submit(ctx)
-		}
-		// The difference of the numbers before and behind is what the batch does.
-		inserts := b.Inserts()
-		if err := t.Engine.Add(s, to, inserts); err != nil {
+// changeOn submits a batch by what submits its chunks in a writer's turn, and returns the
+// operations that are known to have found no room. If that succeeds, Sync reports these.
+func (t *Table) changeOn(ctx context.Context, s *device.Stream, b *batch.Batch, counts []device.Slice[uint64], submit func(context.Context) (done int, failed []int, err error)) error {
+	var done int
+	var failed []int
+	to, err := t.counterOn(ctx, s, b, counts)
+	if err == nil {
+		err = t.turn(ctx, false, func() (err error) {
+			t.flag(b)
+			// The difference of the numbers before and after is what the batch does.
+			inserts := b.Inserts()
+			if to.Len() > 0 {
+				if err := t.Engine.Add(s, to, inserts); err != nil {
+					return err
+				}
+			}
+			done, failed, err = submit(ctx)
+			if to.Len() > 0 {
+				err = errors.Join(err, t.Engine.Add(s, to, !inserts))
+			}
+			if err == nil {
+				t.sent.add(b.N, failed)
+			}
 			return err
-		}
-		return errors.Join(submit(ctx), t.Engine.Add(s, to, !inserts))
-	})
+		})
+	}
+	if err != nil {
+		return op.Partial(done, failed, err)
+	}
+	return nil
 }
 
-// chunksOn submits a batch chunk by chunk.
-func (t *Table) chunksOn(ctx context.Context, s *device.Stream, b *batch.Batch) error {
-	for done := 0; done < b.N; {
+// counterOn checks a batch for a stream, waits for an engine that is not ready yet, and returns
+// where the count goes.
+func (t *Table) counterOn(ctx context.Context, s *device.Stream, b *batch.Batch, counts []device.Slice[uint64]) (to device.Slice[uint64], err error) {
+	if err := b.CheckPlace(t.Device, s); err != nil {
+		return to, err
+	}
+	if to, err = t.Counter(counts); err != nil {
+		return to, err
+	}
+	return to, t.await(ctx)
+}
+
+// chunksOn submits a batch chunk by chunk. done is the length of the prefix that was submitted,
+// failed its operations that are known to have found no room.
+func (t *Table) chunksOn(ctx context.Context, s *device.Stream, b *batch.Batch) (done int, failed []int, err error) {
+	for done < b.N {
 		n, report, err := t.roomOn(ctx, s, b.Part(done, b.N))
 		if err != nil {
-			return err
+			return done, failed, err
 		}
 		part := b.Chunk(done, done+n)
 		if report {
 			part.Flags |= batch.Report
 		}
-		_, failed, err := t.Engine.Change(ctx, s, part)
-		if err == nil && len(failed) > 0 {
-			failed, err = t.retryOn(context.WithoutCancel(ctx), s, part, failed)
+		ran, without, err := t.Engine.Change(ctx, s, part)
+		if len(without) > 0 && err == nil {
+			without, err = t.retryOn(context.WithoutCancel(ctx), s, part, without)
 		}
-		if !errors.Is(err, device.ErrLost) {
-			t.lost += len(failed)
-		}
+		done, failed = done+ran, appendRows(failed, done, without)
 		t.bound.submitted(part) // also of one that failed: some of it may have been run
 		if err != nil {
-			return err
+			return done, failed, err
 		}
-		done += n
 	}
 	if !t.Engine.Caps().Streams {
-		_, err := t.count(ctx)
-		return err
+		_, err = t.count(ctx)
 	}
-	return nil
+	return done, failed, err
 }
 
 // submitted takes account of operations that the host has not waited for.

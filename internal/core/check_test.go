@@ -10,7 +10,6 @@ import (
 	"github.com/weftgo/weft"
 	"github.com/weftgo/weft/device"
 	"github.com/weftgo/weft/internal/core"
-	"github.com/weftgo/weft/internal/op"
 )
 
 // A table that is broken on purpose is reported, by what is wrong with it.
@@ -128,7 +127,7 @@ func TestPartialErrors(t *testing.T) {
 	ok := make([]bool, 5)
 	n, err := m.PutNew(t.Context(), keys, keys, ok)
 	var p *weft.PartialError
-	if n != 3 || !errors.As(err, &p) || p.Done != 5 || p.Failed != 2 || !errors.Is(err, weft.ErrFull) || !slices.Equal(ok, []bool{true, true, true, false, false}) {
+	if n != 3 || !errors.As(err, &p) || p.Done != 5 || p.Failed != 2 || !slices.Equal(p.Rows, []int{3, 4}) || !errors.Is(err, weft.ErrFull) || !slices.Equal(ok, []bool{true, true, true, false, false}) {
 		t.Errorf("%d, %v, %v", n, err, ok)
 	}
 	if m.Len() != 3 {
@@ -153,7 +152,7 @@ func TestApplyInChunks(t *testing.T) {
 	e.room = 10
 	ops := make([]weft.Op[uint64, uint64], core.ChunkOps+100)
 	for i := range ops {
-		ops[i] = weft.Op[uint64, uint64]{Kind: op.Get, Key: 1}
+		ops[i] = weft.Op[uint64, uint64]{Kind: weft.OpGet, Key: 1}
 	}
 	res := make([]weft.Result[uint64], len(ops))
 	if err := m.Apply(t.Context(), ops, res); err != nil {
@@ -170,7 +169,7 @@ func TestApplyInChunks(t *testing.T) {
 	if !errors.As(err, &p) || p.Done != 0 || !errors.Is(err, weft.ErrClosed) || slices.ContainsFunc(res, func(r weft.Result[uint64]) bool { return r.OK }) {
 		t.Errorf("Apply after Close: %v", err)
 	}
-	ops[7].Kind, res[7].OK = op.DeleteAll, true
+	ops[7].Kind, res[7].OK = weft.OpDeleteAll, true
 	if err := m.Apply(t.Context(), ops, res); res[7].OK || !errors.Is(err, device.ErrInvalid) || !strings.Contains(err.Error(), "operation 7") {
 		t.Errorf("Apply with a DeleteAll: %v", err)
 	}

@@ -38,7 +38,7 @@ func (t *Table) Expand(ctx context.Context, method string, at *Snapshot, b *batc
 		b.Flags = t.Policy.Mixed()
 		err = errors.Join(t.expand(ctx, lease, b, offsets, memory), t.leave(at, lease))
 	}
-	return t.wrap(method, partial(b, 0, 0, err))
+	return t.wrap(method, partial(b, 0, nil, err))
 }
 
 func (t *Table) expand(ctx context.Context, lease *Lease, b *batch.Batch, offsets []uint64, memory func(rows int) batch.Columns) error {

@@ -400,7 +400,7 @@ func TestFitGroupErrors(t *testing.T) {
 	must(t, err)
 	err = f.Change(ctx, "Put", []core.Part{puts(tables[1:2], 2, 2)[0], puts(tables[2:], 2, 2)[0], puts(tables[:1], 2, 2)[0]}, deltas)
 	var partial *weft.PartialError
-	if !errors.Is(err, weft.ErrFull) || !errors.As(err, &partial) || partial.Failed != 1 || !slices.Equal(deltas, []int{1, 0, 1}) {
+	if !errors.Is(err, weft.ErrFull) || !errors.As(err, &partial) || partial.Failed != 1 || len(partial.Rows) != 1 || !slices.Equal(deltas, []int{1, 0, 1}) {
 		t.Errorf("no room in the second of three: %v, deltas %v", err, deltas)
 	}
 

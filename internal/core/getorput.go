@@ -24,7 +24,8 @@ type Answerer interface {
 // nothing. Rows that are not run, or find no room, keep their values.
 func (t *Table) GetOrPut(ctx context.Context, method string, b *batch.Batch) (inserted int, err error) {
 	b.MustMatch(t.Name, method)
-	var done, failed int
+	var done int
+	var failed []int
 	err = t.turn(ctx, false, func() (err error) {
 		t.flag(b)
 		inserted, done, failed, err = t.account(ctx, b, t.getOrPut)
@@ -36,36 +37,35 @@ func (t *Table) GetOrPut(ctx context.Context, method string, b *batch.Batch) (in
 // GetOrPutOn is ChangeOn for such a batch.
 func (t *Table) GetOrPutOn(s *device.Stream, method string, b *batch.Batch, counts ...device.Slice[uint64]) error {
 	b.MustMatch(t.Name, method)
-	return t.wrap(method, t.changeOn(context.Background(), s, b, counts, func(ctx context.Context) error {
+	return t.wrap(method, t.changeOn(context.Background(), s, b, counts, func(ctx context.Context) (done int, failed []int, err error) {
 		if t.Engine.Caps().Streams {
-			if err := t.chunksOn(ctx, s, b); err != nil {
-				return err
+			if done, failed, err = t.chunksOn(ctx, s, b); err == nil {
+				err = t.Engine.(Answerer).Answer(ctx, s, b)
 			}
-			return t.Engine.(Answerer).Answer(ctx, s, b)
+			return done, failed, err
 		}
 		if err := s.Sync(ctx); err != nil {
-			return err
+			return 0, nil, err
 		}
-		_, failed, err := t.getOrPut(ctx, b)
-		t.lost += failed
+		done, failed, err = t.getOrPut(ctx, b)
 		_, cerr := t.count(ctx)
-		return errors.Join(err, cerr)
+		return done, failed, errors.Join(err, cerr)
 	}))
 }
 
 // getOrPut runs such a batch in host memory, in a writer's turn.
-func (t *Table) getOrPut(ctx context.Context, b *batch.Batch) (done, failed int, err error) {
+func (t *Table) getOrPut(ctx context.Context, b *batch.Batch) (done int, failed []int, err error) {
 	width := t.Widths.Val
 	brought := make([]byte, min(b.N, ChunkOps)*width)
 	for done < b.N && err == nil {
 		rest := b.Part(done, b.N)
 		vals := rest.Columns[batch.Vals].Host
 		n := copy(brought, vals) / width
-		ran, without, ferr := t.fetch(ctx, rest.Part(0, n), brought, t.bars(), func(some *batch.Batch) (done, failed int, err error) {
+		ran, without, ferr := t.fetch(ctx, rest.Part(0, n), brought, t.bars(), func(some *batch.Batch) (done int, failed []int, err error) {
 			return t.insert(ctx, rest, some)
 		})
 		copy(vals[ran*width:], brought[ran*width:n*width])
-		done, failed, err = done+ran, failed+without, ferr
+		done, failed, err = done+ran, appendRows(failed, done, without), ferr
 	}
 	return done, failed, err
 }
@@ -74,8 +74,8 @@ func (t *Table) getOrPut(ctx context.Context, b *batch.Batch) (done, failed int,
 // insert run PutNews of the rows that are absent, as a batch of their own with the
 // values that are brought; those that insert nothing get what others did. The column
 // of values receives what is found, OK where that is so. done is the length of the
-// prefix that has its answers.
-func (t *Table) fetch(ctx context.Context, b *batch.Batch, brought []byte, bar bool, insert func(some *batch.Batch) (done, failed int, err error)) (done, failed int, err error) {
+// prefix that has its answers, failed the rows in it that found no room.
+func (t *Table) fetch(ctx context.Context, b *batch.Batch, brought []byte, bar bool, insert func(some *batch.Batch) (done int, failed []int, err error)) (done int, failed []int, err error) {
 	look := b.Only(batch.Keys)
 	look.Flags, look.Columns[batch.Vals] = t.Policy.Mixed(), batch.Output(b.Columns[batch.Vals].Host).Of(t.Widths.Val)
 	if look.Columns[batch.OK] = b.Columns[batch.OK]; !look.Columns[batch.OK].Given() {
@@ -83,14 +83,14 @@ func (t *Table) fetch(ctx context.Context, b *batch.Batch, brought []byte, bar b
 	}
 	done, hits, err := t.Engine.Look(ctx, nil, t.Leases.Current(), look, 0)
 	if hits == done {
-		return done, 0, err
+		return done, nil, err
 	}
 	absent := flagged(look, done, false)
 	if err != nil && len(absent) > 0 {
 		done = int(absent[0])
 	}
 	if err != nil || len(absent) == 0 {
-		return done, 0, err
+		return done, nil, err
 	}
 	rows, ran := *look, 0
 	rows.Columns[batch.Vals].Host = brought
@@ -98,7 +98,7 @@ func (t *Table) fetch(ctx context.Context, b *batch.Batch, brought []byte, bar b
 	err = t.behind(ctx, bar, func() (err error) {
 		ran, failed, err = insert(some)
 		if merr := t.meet(ctx, some, ran); merr != nil {
-			ran, failed, err = 0, 0, errors.Join(err, merr) // some have no answers
+			ran, failed, err = 0, nil, errors.Join(err, merr) // some have no answers
 		}
 		return err
 	})
@@ -106,17 +106,17 @@ func (t *Table) fetch(ctx context.Context, b *batch.Batch, brought []byte, bar b
 	if ran < some.N {
 		done = int(absent[ran])
 	}
-	return done, failed, err
+	return done, through(absent, failed), err
 }
 
 // insert runs rows of the beginning of a batch, whose keys are absent. The table
 // grows for all that the batch is likely to bring.
-func (t *Table) insert(ctx context.Context, b, some *batch.Batch) (done, failed int, err error) {
+func (t *Table) insert(ctx context.Context, b, some *batch.Batch) (done int, failed []int, err error) {
 	if b.N > ChunkOps {
 		_, _, err := t.Policy.Before(ctx, t.bound, nil, b)
 		_, cerr := t.count(ctx)
 		if err = errors.Join(err, cerr); err != nil {
-			return 0, 0, err
+			return 0, nil, err
 		}
 	}
 	return t.chunks(ctx, t.storing(some, op.PutNew))

@@ -156,7 +156,7 @@ func (p Part) get(ctx context.Context, method string) (hits int, err error) {
 	t := p.Table
 	lease, err := t.Leases.Also()
 	if err != nil {
-		return 0, t.wrap(method, partial(p.Batch, 0, 0, err))
+		return 0, t.wrap(method, partial(p.Batch, 0, nil, err))
 	}
 	hits, err = t.look(ctx, p.Batch, lease)
 	return hits, t.wrap(method, errors.Join(err, lease.End()))

@@ -13,7 +13,7 @@ import (
 // Reduce is Change for a batch that combines values.
 func (t *Table) Reduce(ctx context.Context, method string, b *batch.Batch) (delta int, err error) {
 	if err := t.checkReduction(b.Kind); err != nil {
-		return 0, t.wrap(method, partial(b, 0, 0, err))
+		return 0, t.wrap(method, partial(b, 0, nil, err))
 	}
 	return t.Change(ctx, method, b)
 }
@@ -21,7 +21,7 @@ func (t *Table) Reduce(ctx context.Context, method string, b *batch.Batch) (delt
 // ReduceOn is ChangeOn for such a batch.
 func (t *Table) ReduceOn(s *device.Stream, method string, b *batch.Batch, counts ...device.Slice[uint64]) error {
 	if err := t.checkReduction(b.Kind); err != nil {
-		return t.wrap(method, err)
+		return t.wrap(method, op.Partial(0, nil, err))
 	}
 	return t.ChangeOn(s, method, b, counts...)
 }
@@ -53,35 +53,38 @@ func (t *Table) reducible(b *batch.Batch, done int) *batch.Batch {
 // reduceFew combines the rows of the next part of a batch with each other and runs
 // what is left, if that pays and there is room for all of it: each stands for any of
 // those, so that all are run, whatever becomes of the context. ran is the number of
-// rows, or 0, failed that of rows which found no room all the same.
-func (t *Table) reduceFew(ctx context.Context, b *batch.Batch, done int) (ran, failed int, err error) {
+// rows, or 0, failed are those that found no room all the same, as indices into that part.
+func (t *Table) reduceFew(ctx context.Context, b *batch.Batch, done int) (ran int, failed []int, err error) {
 	part := t.reducible(b, done)
 	if part == nil {
-		return 0, 0, nil
+		return 0, nil, nil
 	}
 	few := t.Engine.(Combiner).Combine(part)
 	if few == nil {
-		return 0, 0, nil
+		return 0, nil, nil
 	}
 	if n, _, err := t.Policy.Before(ctx, t.bound, nil, few); err != nil || n < few.N {
 		_, err = t.count(ctx) // it may have rehashed; the rows themselves will tell
-		return 0, 0, err
+		return 0, nil, err
 	}
 	ctx = context.WithoutCancel(ctx)
-	_, without, err := t.Engine.Change(ctx, nil, few)
+	n, without, err := t.Engine.Change(ctx, nil, few)
 	if len(without) > 0 {
 		var again error
 		without, again = t.retry(ctx, few, without)
 		err = errors.Join(err, again)
 	}
+	for i := n; i < few.N; i++ { // an error of the device came before these
+		without = append(without, uint32(i))
+	}
 	_, cerr := t.count(ctx)
 	return part.N, rowsWith(part, few, without), errors.Join(err, cerr)
 }
 
-// rowsWith counts the rows of a batch whose keys those rows of another have.
-func rowsWith(b, few *batch.Batch, rows []uint32) (n int) {
+// rowsWith returns the rows of a batch whose keys those rows of another have, ascending.
+func rowsWith(b, few *batch.Batch, rows []uint32) (found []int) {
 	if len(rows) == 0 {
-		return 0
+		return nil
 	}
 	key := func(b *batch.Batch, i int) string {
 		c := &b.Columns[batch.Keys]
@@ -93,8 +96,8 @@ func rowsWith(b, few *batch.Batch, rows []uint32) (n int) {
 	}
 	for i := range b.N {
 		if have[key(b, i)] {
-			n++
+			found = append(found, i)
 		}
 	}
-	return n
+	return found
 }

@@ -13,14 +13,15 @@ import (
 // tells which are there; replaced counts them, but for those that found no room for a value.
 func (t *Table) Replace(ctx context.Context, method string, b *batch.Batch) (replaced int, err error) {
 	b.MustMatch(t.Name, method)
-	var done, failed int
+	var done int
+	var failed []int
 	err = t.turn(ctx, false, func() (err error) {
 		t.flag(b)
-		_, done, failed, err = t.account(ctx, b, func(ctx context.Context, b *batch.Batch) (done, failed int, err error) {
+		_, done, failed, err = t.account(ctx, b, func(ctx context.Context, b *batch.Batch) (done int, failed []int, err error) {
 			for done < b.N && err == nil {
 				ran, there, without, uerr := t.replace(ctx, b.Part(done, min(done+ChunkOps, b.N)))
-				done, failed, err = done+ran, failed+without, uerr
-				replaced += there - without
+				done, failed, err = done+ran, appendRows(failed, done, without), uerr
+				replaced += there - len(without)
 			}
 			return done, failed, err
 		})
@@ -30,8 +31,8 @@ func (t *Table) Replace(ctx context.Context, method string, b *batch.Batch) (rep
 }
 
 // replace runs a part of such a batch, in a writer's turn. done is the length of the prefix that
-// was run, there how many of its keys are there.
-func (t *Table) replace(ctx context.Context, b *batch.Batch) (done, there, failed int, err error) {
+// was run, there how many of its keys are there, failed those that found no room for a value.
+func (t *Table) replace(ctx context.Context, b *batch.Batch) (done, there int, failed []int, err error) {
 	look := b.Only(batch.Keys)
 	look.Flags, look.Columns[batch.OK] = t.Policy.Mixed(), b.Columns[batch.OK]
 	if !look.Columns[batch.OK].Given() {
@@ -40,7 +41,7 @@ func (t *Table) replace(ctx context.Context, b *batch.Batch) (done, there, faile
 	done, _, err = t.Engine.Look(ctx, nil, t.Leases.Current(), look, 0)
 	rows := flagged(look, done, true)
 	if len(rows) == 0 {
-		return done, 0, 0, err
+		return done, 0, nil, err
 	}
 	if err == nil {
 		some := *b
@@ -55,7 +56,7 @@ func (t *Table) replace(ctx context.Context, b *batch.Batch) (done, there, faile
 	if there < len(rows) {
 		done = int(rows[there])
 	}
-	return done, there, failed, err
+	return done, there, through(rows, failed), err
 }
 
 // ReplaceOn is Replace for a batch on the device, which has OK, behind all changes that have been
@@ -67,14 +68,18 @@ func (t *Table) ReplaceOn(s *device.Stream, method string, b *batch.Batch, count
 	change.Kind, change.Columns[batch.Vals], change.Columns[batch.Kinds] = op.Get, b.Columns[batch.Vals], b.Columns[batch.OK].AsInput()
 	look := b.Only(batch.Keys)
 	look.Columns[batch.OK] = b.Columns[batch.OK]
-	return t.wrap(method, t.changeOn(context.Background(), s, change, nil, func(ctx context.Context) error {
+	return t.wrap(method, t.changeOn(context.Background(), s, change, nil, func(ctx context.Context) (done int, failed []int, err error) {
 		if _, err := t.count(ctx); err != nil {
-			return err
+			return 0, nil, err
 		}
-		err := t.leasedOn(s, nil, look, func(lease *Lease) error { return t.lookOn(s, lease, look, counts) })
+		err = t.leasedOn(s, nil, look, func(lease *Lease) error { return t.lookOn(s, lease, look, counts) })
 		if err != nil {
-			return err
+			return 0, nil, err
 		}
-		return t.behind(ctx, t.bars(), func() error { return t.chunksOn(ctx, s, change) })
+		err = t.behind(ctx, t.bars(), func() error {
+			done, failed, err = t.chunksOn(ctx, s, change)
+			return err
+		})
+		return done, failed, err
 	}))
 }

@@ -155,6 +155,7 @@ func (t *Table) put(ctx context.Context, added *uint64, n int, keys, vals batch.
 	if errors.As(err, &p) {
 		done = p.Done - p.Failed
 		p.Done += before
+		p.Rows = appendRows(nil, before, p.Rows)
 	}
 	*added += uint64(done)
 	return err

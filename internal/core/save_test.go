@@ -272,10 +272,10 @@ func TestLoadWithoutRoom(t *testing.T) {
 	e.room = frame + 3
 	n, err := table.Load(t.Context(), bytes.NewReader(file))
 	var p *op.PartialError
-	if n != frame+3 || !errors.Is(err, op.ErrFull) || !errors.As(err, &p) || p.Done != frame+10 || p.Failed != 7 {
+	if n != frame+3 || !errors.Is(err, op.ErrFull) || !errors.As(err, &p) || p.Done != frame+10 || p.Failed != 7 || len(p.Rows) != 7 || p.Rows[0] != frame+3 {
 		t.Errorf("%d pairs: %v", n, err)
 	}
-	if !strings.HasPrefix(err.Error(), "toy: Load: 262154 operations done, of which 7 failed: full") {
+	if !strings.HasPrefix(err.Error(), "toy: Load: 262154 operations tried, 7 failed: full") {
 		t.Error(err)
 	}
 }

@@ -22,7 +22,7 @@ type Table struct {
 
 	// What follows is the writer's whose turn it is.
 	bound Counters
-	lost  int // operations without room in batches on the device
+	sent  sent // to streams since the last Sync
 	ids
 
 	// length is the number of pairs when a call returned, or at the last Sync.
@@ -61,19 +61,19 @@ func (t *Table) wrap(method string, err error) error {
 	return fmt.Errorf("%s: %s: %w", t.Name, method, err)
 }
 
-// partial is the error of a batch that was not run as a whole. Outputs of what
-// was not run become zero.
-func partial(b *batch.Batch, done, failed int, err error) error {
+// partial is the error of a batch that was not run as a whole: rows failed of its first done
+// operations. Outputs of what was not run become zero.
+func partial(b *batch.Batch, done int, rows []int, err error) error {
 	if err == nil {
 		return nil
 	}
 	b.ClearFrom(done)
-	return &op.PartialError{Done: done, Failed: failed, Err: err}
+	return op.Partial(done, rows, err)
 }
 
 // Partial is the error of a batch that was not run as a whole.
-func (t *Table) Partial(method string, done, failed int, err error) error {
-	return t.wrap(method, &op.PartialError{Done: done, Failed: failed, Err: err})
+func (t *Table) Partial(method string, done int, rows []int, err error) error {
+	return t.wrap(method, op.Partial(done, rows, err))
 }
 
 // Len is the number of pairs: exact for every call that has returned, and for
@@ -110,7 +110,7 @@ func (t *Table) Get(ctx context.Context, method string, at *Snapshot, b *batch.B
 	b.MustMatch(t.Name, method)
 	lease, err := t.enter(ctx, at, b)
 	if err != nil {
-		return 0, t.wrap(method, partial(b, 0, 0, err))
+		return 0, t.wrap(method, partial(b, 0, nil, err))
 	}
 	hits, err = t.look(ctx, b, lease)
 	return hits, t.wrap(method, errors.Join(err, t.leave(at, lease)))
@@ -125,7 +125,7 @@ func (t *Table) look(ctx context.Context, b *batch.Batch, lease *Lease) (hits in
 	if done == 0 { // what was found did not arrive
 		hits = 0
 	}
-	return hits, partial(b, done, 0, err)
+	return hits, partial(b, done, nil, err)
 }
 
 // GetOn submits a lookup of a batch on the device. The number of keys found is
@@ -315,9 +315,9 @@ func (t *Table) sync(ctx context.Context) error {
 		return err
 	}
 	lost, err := t.Engine.Lost(ctx)
-	lost, t.lost = lost+t.lost, 0
-	if err == nil && lost > 0 {
-		err = fmt.Errorf("%w: no room for %d operations since the last Sync, %s", op.ErrFull, lost, t.Policy.Describe())
+	if err == nil {
+		err = t.sent.partial(lost, t.Policy.Describe())
+		t.sent = sent{}
 	}
 	return errors.Join(err, t.commit(ctx))
 }

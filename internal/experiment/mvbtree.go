@@ -7,7 +7,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/weftgo/weft"
 	"github.com/weftgo/weft/btree"
 	"github.com/weftgo/weft/device"
 	"github.com/weftgo/weft/internal/mixedtree"
@@ -239,7 +238,7 @@ func (x *mixedTrial) free() error {
 func (x *mixedTrial) load(kind op.Kind, percent, pairs, lo int) mixedtree.Load {
 	n := max(1, x.ops*percent/100)
 	l := mixedtree.Load{Kind: kind, Counts: x.counts, Sum: x.sum}
-	if l.Updates, l.Vals = x.of(lo, lo+n); kind == weft.OpDelete {
+	if l.Updates, l.Vals = x.of(lo, lo+n); kind == op.Delete {
 		l.Vals = device.Slice[uint32]{}
 	}
 	asked := max(1, x.ops-n)
@@ -259,7 +258,7 @@ func (x *mixedTrial) mixed(ctx context.Context, kind int, name string, l mixedtr
 		return err
 	}
 	want := x.n + l.Updates.Len()
-	if l.Kind == weft.OpDelete {
+	if l.Kind == op.Delete {
 		want = x.n - l.Updates.Len()
 	}
 	if err := x.has(ctx, want); err != nil {
@@ -300,11 +299,11 @@ func mixedOf(ctx context.Context, r *runner, n int) (err error) {
 		x.use(m)
 		for _, percent := range []int{5, 50, 90} {
 			for _, pairs := range []int{8, 32} {
-				if err := x.mixed(ctx, kind, fmt.Sprintf("insert_range_%d_%d", percent, pairs), x.load(weft.OpPutNew, percent, pairs, n)); err != nil {
+				if err := x.mixed(ctx, kind, fmt.Sprintf("insert_range_%d_%d", percent, pairs), x.load(op.PutNew, percent, pairs, n)); err != nil {
 					return err
 				}
 			}
-			if err := x.mixed(ctx, kind, fmt.Sprintf("delete_get_%d", percent), x.load(weft.OpDelete, percent, 0, 0)); err != nil {
+			if err := x.mixed(ctx, kind, fmt.Sprintf("delete_get_%d", percent), x.load(op.Delete, percent, 0, 0)); err != nil {
 				return err
 			}
 		}
@@ -312,7 +311,7 @@ func mixedOf(ctx context.Context, r *runner, n int) (err error) {
 			if pairs >= n || r.Scale == Quick {
 				continue
 			}
-			if err := x.mixed(ctx, kind, fmt.Sprintf("insert_range_50_%d", pairs), x.load(weft.OpPutNew, 50, pairs, n)); err != nil {
+			if err := x.mixed(ctx, kind, fmt.Sprintf("insert_range_50_%d", pairs), x.load(op.PutNew, 50, pairs, n)); err != nil {
 				return err
 			}
 		}
@@ -370,7 +369,7 @@ func runMVBTreeMemory(ctx context.Context, r *runner) (err error) {
 		}
 		inserted := 0
 		for range memoryLaunches {
-			l := x.load(weft.OpPutNew, 50, 16, n+inserted)
+			l := x.load(op.PutNew, 50, 16, n+inserted)
 			if x.kinds[kind] == btree.InPlace {
 				grown[kind], err = x.put(ctx, kind, l)
 			} else {
@@ -411,9 +410,9 @@ func (x *mixedTrial) put(ctx context.Context, kind int, l mixedtree.Load) (t tak
 
 // steady deletes the last keys of a tree of n pairs and inserts them again, beside ranges, over and over.
 func (x *mixedTrial) steady(ctx context.Context, kind, n int) (last taken, err error) {
-	l := x.load(weft.OpPutNew, 50, 16, n-max(1, x.ops/2))
+	l := x.load(op.PutNew, 50, 16, n-max(1, x.ops/2))
 	gone := l
-	gone.Kind, gone.Vals = weft.OpDelete, device.Slice[uint32]{}
+	gone.Kind, gone.Vals = op.Delete, device.Slice[uint32]{}
 	launches, every := memoryLaunches/2, time.Duration(0)
 	if x.Scale == Full && x.N == 0 && x.kinds[kind] == btree.OutOfPlace {
 		launches, every = 0, steadyTime/steadyRows

@@ -3,6 +3,7 @@ package gpu_test
 import (
 	"context"
 	"errors"
+	"github.com/weftgo/weft/internal/op"
 	"slices"
 	"testing"
 
@@ -132,12 +133,12 @@ func TestChangeReportsFailures(t *testing.T) {
 	defer s.Close()
 	for _, n := range []int{0, 1, 2, 100, 1000} {
 		keys, vals := make([]uint32, n), make([]uint32, n)
-		host := &batch.Batch{N: n, Kind: weft.OpPut, Flags: batch.Order, Columns: batch.Columns{batch.Keys: batch.In(keys), batch.Vals: batch.In(vals)}}
+		host := &batch.Batch{N: n, Kind: op.Put, Flags: batch.Order, Columns: batch.Columns{batch.Keys: batch.In(keys), batch.Vals: batch.In(vals)}}
 		on, err := device.Upload(s, keys)
 		if err != nil {
 			t.Fatal(err)
 		}
-		there := &batch.Batch{N: n, Kind: weft.OpPut, Flags: batch.Order | batch.Report, Columns: batch.Columns{batch.Keys: batch.InOn(on), batch.Vals: batch.InOn(on)}}
+		there := &batch.Batch{N: n, Kind: op.Put, Flags: batch.Order | batch.Report, Columns: batch.Columns{batch.Keys: batch.InOn(on), batch.Vals: batch.InOn(on)}}
 		for stream, b := range map[*device.Stream]*batch.Batch{nil: host, s: there} {
 			var want []uint32
 			takes := thirds(&want)

@@ -3,6 +3,7 @@ package gpu_test
 import (
 	"context"
 	"errors"
+	"github.com/weftgo/weft/internal/op"
 	"testing"
 	"unsafe"
 
@@ -94,7 +95,7 @@ func TestOrder(t *testing.T) {
 		t.Fatal(x, err)
 	}
 	defer q.Return(x)
-	b := &batch.Batch{N: 300, Kind: weft.OpDelete, Flags: batch.Order, Columns: batch.Columns{batch.Keys: batch.InOn(keys)}}
+	b := &batch.Batch{N: 300, Kind: op.Delete, Flags: batch.Order, Columns: batch.Columns{batch.Keys: batch.InOn(keys)}}
 	contended, ok, err := q.Contend(q.Stream, b, x)
 	if err != nil || ok == 0 || contended.Items == 0 || contended.Count != q.Word(gpu.WordContended) {
 		t.Fatalf("%+v, %d, %v", contended, ok, err)

@@ -76,6 +76,7 @@ var Rules = []Rule{
 	{"links lead somewhere", links},
 	{"CI and releases do what a script here does", hosting},
 	{"errors behind a return are results", deferredErrors},
+	{"go doc shows public types whole", publics},
 }
 
 // packages wants a doc comment and a test file in each directory with Go

@@ -68,7 +68,7 @@ var good = map[string]string{
 	"examples/first/main.go":           "// First needs no tests.\npackage main\n",
 	"linear/doc.go":                    "// Package linear is a structure.\npackage linear\n",
 	"linear/layout.go":                 "package linear\n\nfunc f() (err error) {\n\tdefer func() { err = nil }()\n\treturn err\n}\n",
-	"linear/linear.go":                 "package linear\n",
+	"linear/linear.go":                 "package linear\n\nimport \"m/internal/op\"\n\ntype Ref struct {\n\tTerms op.Terms\n\trest  op.Terms\n}\n\ntype kind = op.Kind\n",
 	"linear/cpu.go":                    "package linear\n",
 	"linear/gpu.go":                    "package linear\n\n//go:generate go run ../cmd/weftgen -allow-local linear.cu\n",
 	"linear/linear.cu":                 "// kernels\n",
@@ -160,6 +160,10 @@ func TestBadTrees(t *testing.T) {
 		{"release of no version", ".goreleaser.yaml", "# goreleaser v2.1.0 (x)\n", "CI and", "the linker is not told the version"},
 		{"system that nobody looks at", ".ci/run", "typecheck darwin/arm64 windows/amd64 -- ./...\n", "CI and", "binaries for [darwin/arm64 linux/amd64], but .ci/run looks at [darwin/arm64 linux/amd64 windows/amd64]"},
 		{"error that nobody returns", "linear/cpu.go", "package linear\n\nfunc f() error {\n\tvar err error\n\tdefer func() { err = nil }()\n\treturn err\n}\n", "errors behind", "linear/cpu.go: f defers"},
+		{"alias of an internal type", "linear/cpu.go", "package linear\n\nimport \"m/internal/op\"\n\ntype Kind = op.Kind\n", "go doc", "linear/cpu.go: go doc linear.Kind shows no more than the name op.Kind"},
+		{"copy of an internal type", "linear/cpu.go", "package linear\n\nimport o \"m/internal/op\"\n\ntype (\n\tKind[T any] o.Kind[T]\n)\n", "go doc", "linear/cpu.go: go doc linear.Kind shows no more than the name o.Kind"},
+		{"internal type of a field", "linear/cpu.go", "package linear\n\nimport \"m/internal/op\"\n\ntype Ref struct{ Kinds []*op.Kind }\n", "go doc", "linear/cpu.go: the field linear.Ref.Kinds has the internal type op.Kind"},
+		{"embedded internal type", "linear/cpu.go", "package linear\n\nimport \"m/internal/op\"\n\ntype Ref struct{ *op.Table }\n", "go doc", "linear/cpu.go: the field linear.Ref.Table has the internal type op.Table"},
 		{"the same within another function", "linear/cpu.go", "package linear\n\nvar f = func() (int, error) {\n\tvar err error\n\tdefer func() { err = nil }()\n\treturn 0, err\n}\n", "errors behind", "linear/cpu.go: a function in it defers"},
 	}
 	for _, c := range cases {

@@ -1,9 +1,9 @@
 package mixedtree
 
 import (
+	"github.com/weftgo/weft/internal/op"
 	"testing"
 
-	"github.com/weftgo/weft"
 	"github.com/weftgo/weft/btree"
 	"github.com/weftgo/weft/device"
 	"github.com/weftgo/weft/device/devicetest"
@@ -28,7 +28,7 @@ func TestRun(t *testing.T) {
 			t.Fatal(err)
 		}
 		l := Load{
-			Kind: weft.OpPutNew, Updates: devicetest.Upload(t, s, conformance.Sequence[uint32](1000, 40)), Vals: devicetest.Upload(t, s, make([]uint32, 40)),
+			Kind: op.PutNew, Updates: devicetest.Upload(t, s, conformance.Sequence[uint32](1000, 40)), Vals: devicetest.Upload(t, s, make([]uint32, 40)),
 			Queries: devicetest.Upload(t, s, keys[:50]), Counts: devicetest.Upload(t, s, make([]uint32, 50)),
 			Sum: devicetest.Upload(t, s, make([]uint64, 1)), Span: 9,
 		}
@@ -40,7 +40,7 @@ func TestRun(t *testing.T) {
 			}
 		}
 		answered(t, s, l, 10, want)
-		l.Kind, l.Updates, l.Vals, l.Span = weft.OpDelete, devicetest.Upload(t, s, keys[60:]), device.Slice[uint32]{}, 0
+		l.Kind, l.Updates, l.Vals, l.Span = op.Delete, devicetest.Upload(t, s, keys[60:]), device.Slice[uint32]{}, 0
 		must(t, k.Run(t.Context(), s, m, v, l))
 		answered(t, s, l, 1, want+49*50/2)
 		must(t, m.Sync(t.Context()))

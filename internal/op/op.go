@@ -6,6 +6,7 @@ package op
 import (
 	"errors"
 	"fmt"
+	"reflect"
 
 	"github.com/weftgo/weft/internal/enum"
 )
@@ -94,23 +95,46 @@ var (
 	ErrCorrupt = errors.New("corrupt")
 )
 
-// PartialError is the error of a call that did not do everything: it ran the
-// first Done operations of the batch, of which Failed found no room, or a device
-// that was lost before they could run again, and none of the others. Outputs of the others are zero.
-// Where a device fails for other reasons than lack of memory, more may have been done than anybody knows.
+// PartialError is weft.PartialError, which documents it, for the packages below package weft:
+// both have the same fields, and errors.As finds either in a chain that has this one.
 type PartialError struct {
 	Done, Failed int
-	// Err is the cause.
-	Err error
+	Rows         []int
+	Err          error
 }
 
 // Error says how far the call came, and why no further.
 func (e *PartialError) Error() string {
 	if e.Failed > 0 {
-		return fmt.Sprintf("%d operations done, of which %d failed: %v", e.Done, e.Failed, e.Err)
+		return fmt.Sprintf("%d operations tried, %d failed: %v", e.Done, e.Failed, e.Err)
 	}
 	return fmt.Sprintf("%d operations done: %v", e.Done, e.Err)
 }
 
-// Unwrap is the cause.
+// Unwrap returns the cause.
 func (e *PartialError) Unwrap() error { return e.Err }
+
+// As implements the method that errors.As looks for: it sets a target that is a pointer to a type
+// with the same fields, as that of package weft.
+func (e *PartialError) As(target any) bool {
+	to, is := reflect.ValueOf(target).Elem(), reflect.ValueOf(e)
+	if to.Kind() != reflect.Pointer || !is.CanConvert(to.Type()) {
+		return false
+	}
+	to.Set(is.Convert(to.Type()))
+	return true
+}
+
+// Cause returns the cause of a PartialError, and other errors as they are: the caller has run a
+// part of what was asked for, whose rows mean nothing to who asked.
+func Cause(err error) error {
+	if p := (*PartialError)(nil); errors.As(err, &p) {
+		return p.Err
+	}
+	return err
+}
+
+// Partial returns a PartialError of the first done operations of a batch, where rows found no room.
+func Partial(done int, rows []int, err error) *PartialError {
+	return &PartialError{Done: done, Failed: len(rows), Rows: rows, Err: err}
+}

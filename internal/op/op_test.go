@@ -2,6 +2,8 @@ package op
 
 import (
 	"errors"
+	"fmt"
+	"slices"
 	"testing"
 )
 
@@ -23,12 +25,53 @@ func TestKinds(t *testing.T) {
 	}
 }
 
+// public has the fields of a PartialError, as the type of package weft.
+type public struct {
+	Done, Failed int
+	Rows         []int
+	Err          error
+}
+
+func (*public) Error() string { return "" }
+
+type other struct{ Done int }
+
+func (*other) Error() string { return "" }
+
+// errors.As finds a PartialError as a type that has its fields, and as no other.
+func TestPartialErrorAs(t *testing.T) {
+	rows := []int{1, 3}
+	err := fmt.Errorf("linear: Put: %w", errors.Join(ErrFormat, Partial(7, rows, ErrFull)))
+	p, own := (*public)(nil), (*PartialError)(nil)
+	if !errors.As(err, &p) || p.Done != 7 || p.Failed != 2 || !slices.Equal(p.Rows, rows) || p.Err != ErrFull {
+		t.Errorf("%+v", p)
+	}
+	if !errors.As(err, &own) || own.Done != 7 {
+		t.Errorf("%+v", own)
+	}
+	p.Done = 8 // it is the same error, not a copy
+	if own.Done != 8 {
+		t.Error("a copy")
+	}
+	var different *other
+	var any interface{ Timeout() bool }
+	if errors.As(err, &different) || errors.As(err, &any) {
+		t.Error("found as what it is not")
+	}
+	if c := Cause(err); c != ErrFull {
+		t.Errorf("Cause: %v", c)
+	}
+	if c := Cause(ErrClosed); c != ErrClosed {
+		t.Errorf("Cause: %v", c)
+	}
+}
+
 // A partial error says how far a call came and wraps why.
 func TestPartialError(t *testing.T) {
 	for want, p := range map[string]*PartialError{
-		"7 operations done: closed":                  {Done: 7, Err: ErrClosed},
-		"7 operations done, of which 2 failed: full": {Done: 7, Failed: 2, Err: ErrFull},
-		"0 operations done: invalid stream":          {Err: ErrFormat},
+		"7 operations done: closed":          {Done: 7, Err: ErrClosed},
+		"7 operations tried, 2 failed: full": {Done: 7, Failed: 2, Err: ErrFull},
+		"0 operations done: invalid stream":  {Err: ErrFormat},
 	} {
 		if p.Error() != want || !errors.Is(p, p.Err) {
 			t.Errorf("%q, want %q", p.Error(), want)

@@ -1,0 +1,207 @@
+package conformance
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"testing"
+
+	"github.com/weftgo/weft"
+	"github.com/weftgo/weft/device"
+	"github.com/weftgo/weft/device/devicetest"
+	"github.com/weftgo/weft/internal/gpu/staging"
+)
+
+// RowsOfMap fills maps of fixed size by n rows, in all ways that insert some, of the host and on the
+// device: what a [weft.PartialError] says is so, and running the rest again loses nothing. open makes
+// an empty map with room for some of the rows. Small pieces cut the batches of a GPU.
+func RowsOfMap[K weft.Key, V weft.Value](t *testing.T, dev device.Device, n int, open Maker[AnyMap[K, V]]) {
+	mapKind(place[AnyMap[K, V]]{dev: dev, open: open}).tellRows(t, n)
+}
+
+// RowsOfSet is [RowsOfMap] for sets.
+func RowsOfSet[K weft.Key](t *testing.T, dev device.Device, n int, open Maker[AnySet[K]]) {
+	setKind(place[AnySet[K]]{dev: dev, open: open}).tellRows(t, n)
+}
+
+// RowsOfMultiMap is [RowsOfMap] for multimaps.
+func RowsOfMultiMap[K weft.Key, V weft.Value](t *testing.T, dev device.Device, n int, open Maker[AnyMultiMap[K, V]]) {
+	multiKind(place[AnyMultiMap[K, V]]{dev: dev, open: open}).tellRows(t, n)
+}
+
+func (k kind[S, K, V]) tellRows(t *testing.T, n int) {
+	for _, f := range slices.Concat(k.forms, k.hosts) {
+		if !f.adds() {
+			continue
+		}
+		for _, piece := range []int{0, 1 << 9} {
+			t.Run(fmt.Sprintf("%s/piece%d", f.name, piece), func(t *testing.T) {
+				if piece > 0 {
+					t.Cleanup(staging.Configure(k.dev, staging.Settings{PieceBytes: piece, Segments: 3}))
+				}
+				k.tellRowsHost(t, f, n)
+				k.tellRowsCut(t, f, n)
+				if f.on != nil && piece == 0 {
+					k.tellRowsOn(t, f, n)
+				}
+			})
+		}
+	}
+}
+
+// refilling is a structure of fixed size that a batch is put into, and what has been in it.
+type refilling[S Structure, K weft.Key, V weft.Value] struct {
+	kind[S, K, V]
+	form[S, K, V]
+	s  S
+	in map[K]bool
+}
+
+func (k kind[S, K, V]) refill(t testing.TB, f form[S, K, V]) *refilling[S, K, V] {
+	return &refilling[S, K, V]{k, f, k.another(t, k.dev), map[K]bool{}}
+}
+
+// puts are n rows that the form inserts.
+func (x *refilling[S, K, V]) puts(n int) *rows[K, V] {
+	r := x.batch(rng(), n)
+	for i := range r.Kinds {
+		r.Kinds[i] = weft.OpPut
+	}
+	return r
+}
+
+// left wants an error to tell what a batch has come to, takes note of the rows that are in, makes
+// room by deleting them, and returns the rows that are to run again.
+func (x *refilling[S, K, V]) left(t testing.TB, r *rows[K, V], err error) *rows[K, V] {
+	t.Helper()
+	n := len(r.Keys)
+	p := &weft.PartialError{Done: n}
+	if err != nil && !errors.As(err, &p) {
+		t.Fatalf("%s of %d rows: %v", x.form.name, n, err)
+	}
+	if p.Done < 0 || p.Done > n || p.Failed != len(p.Rows) || p.Failed > 0 != errors.Is(err, weft.ErrFull) {
+		t.Fatalf("%s of %d rows: Done %d, Failed %d, %d Rows: %v", x.form.name, n, p.Done, p.Failed, len(p.Rows), err)
+	}
+	failed := make([]bool, n)
+	for i, row := range p.Rows {
+		if row < 0 || row >= p.Done || i > 0 && row <= p.Rows[i-1] {
+			t.Fatalf("%s: row %d is number %d of those that failed, of %d: %v", x.form.name, row, i, p.Done, err)
+		}
+		failed[row] = true
+	}
+	found, again, gone := make([]bool, n), &rows[K, V]{}, []K{}
+	_, err = x.look(ctx(), x.s, r.Keys, make([]V, n), found)
+	must(t, err)
+	for i, key := range r.Keys {
+		if in := i < p.Done && !failed[i]; found[i] != in {
+			t.Fatalf("%s: Done is %d, row %d failed: %v; it is there: %v", x.form.name, p.Done, i, failed[i], found[i])
+		}
+		if found[i] {
+			if x.in[key] {
+				t.Fatalf("%s: row %d is there again", x.form.name, i)
+			}
+			x.in[key] = true
+			gone = append(gone, key)
+			continue
+		}
+		again.Kinds, again.Keys, again.Vals = append(again.Kinds, r.Kinds[i]), append(again.Keys, key), append(again.Vals, r.Vals[i])
+		again.OK, again.Counts = append(again.OK, true), append(again.Counts, ^uint32(0))
+	}
+	_, err = x.remove(ctx(), x.s, gone, nil)
+	must(t, err)
+	return again
+}
+
+// outputs wants the outputs of a batch of the host to be those of what its error says.
+func (x *refilling[S, K, V]) outputs(t testing.TB, was, is *rows[K, V], err error) {
+	t.Helper()
+	var p *weft.PartialError
+	if !errors.As(err, &p) {
+		return
+	}
+	x.zeroFrom(t, x.form, was, is, p.Done)
+	for _, row := range p.Rows {
+		x.zeroFrom(t, x.form, was.part(row, row+1), is.part(row, row+1), 0)
+	}
+}
+
+// again runs the rest of a batch until nothing is left of it.
+func (x *refilling[S, K, V]) again(t testing.TB, r *rows[K, V], run func(r *rows[K, V]) error) {
+	t.Helper()
+	n := len(r.Keys)
+	for tries := 0; len(r.Keys) > 0; tries++ {
+		if tries > 100 {
+			t.Fatalf("%s: %d rows of %d are left after %d tries", x.form.name, len(r.Keys), n, tries)
+		}
+		r = x.left(t, r, run(r))
+	}
+	if len(x.in) != n {
+		t.Fatalf("%s: %d rows of %d have been in", x.form.name, len(x.in), n)
+	}
+}
+
+func (k kind[S, K, V]) tellRowsHost(t testing.TB, f form[S, K, V], n int) {
+	t.Helper()
+	x, full := k.refill(t, f), false
+	x.again(t, x.puts(n), func(r *rows[K, V]) error {
+		got := r.clone()
+		_, err := f.host(ctx(), x.s, got)
+		x.outputs(t, r, got, err)
+		full = full || errors.Is(err, weft.ErrFull)
+		return err
+	})
+	if !full {
+		t.Fatalf("%s of %d rows found room for all", f.name, n)
+	}
+}
+
+// tellRowsCut does the same with a context that ends after some questions, more each time.
+func (k kind[S, K, V]) tellRowsCut(t testing.TB, f form[S, K, V], n int) {
+	t.Helper()
+	x, patience := k.refill(t, f), int64(1)
+	x.again(t, x.puts(n), func(r *rows[K, V]) error {
+		got := r.clone()
+		_, err := f.host(&countdown{ctx(), newCount(patience)}, x.s, got)
+		if err != nil && !errors.Is(err, weft.ErrFull) && !errors.Is(err, context.Canceled) {
+			t.Fatalf("%s: %v", f.name, err)
+		}
+		x.outputs(t, r, got, err)
+		patience += 1 + patience/2
+		return err
+	})
+}
+
+// tellRowsOn does the same on the device, where Sync tells of two batches.
+func (k kind[S, K, V]) tellRowsOn(t testing.TB, f form[S, K, V], n int) {
+	t.Helper()
+	x, st, full := k.refill(t, f), devicetest.NewStream(t, k.dev), false
+	x.again(t, x.puts(n), func(r *rows[K, V]) error {
+		half, n := len(r.Keys)/3, len(r.Keys)
+		c := r.upload(t, st)
+		must(t, f.on(x.s, st, c.part(0, half)))
+		must(t, f.on(x.s, st, c.part(half, n)))
+		err := x.s.Sync(ctx())
+		full = full || errors.Is(err, weft.ErrFull)
+		got := r.clone()
+		c.download(t, st, got)
+		var p *weft.PartialError
+		if errors.As(err, &p) {
+			if p.Done != n {
+				t.Fatalf("%sOn of %d rows: %v", f.name, n, err)
+			}
+			for _, i := range p.Rows {
+				if f.optional && got.OK[i] || f.loads && toBits(got.Vals[i]) != toBits(r.Vals[i]) {
+					t.Fatalf("%sOn: row %d failed; its outputs are %#x, %v", f.name, i, toBits(got.Vals[i]), got.OK[i])
+				}
+			}
+		}
+		if err := x.s.Sync(ctx()); err != nil {
+			t.Fatalf("%sOn: Sync again: %v", f.name, err)
+		}
+		return err
+	})
+	if !full {
+		t.Fatalf("%sOn of %d rows found room for all", f.name, n)
+	}
+}
