@@ -64,9 +64,9 @@ func (t *table[K]) Clear(ctx context.Context) error { return t.core.Clear(ctx) }
 // before it matters. FLUSH in the SlabHash paper.
 func (t *table[K]) Compact(ctx context.Context) error { return t.core.Compact(ctx) }
 
-// Sync waits until all submitted batches are done. It returns [ErrFull] if
-// operations submitted since the last Sync found no room, which happens in
-// structures of fixed size and to keys that collide.
+// Sync waits until all submitted batches are done. It returns [ErrFull] in a [PartialError] if
+// operations submitted since the last Sync found no room, which happens in structures of fixed
+// size and to keys that collide. There, the changes since then are one batch.
 func (t *table[K]) Sync(ctx context.Context) error { return t.core.Sync(ctx) }
 
 // Save writes everything to a stream, with checksums, and returns the number of

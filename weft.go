@@ -15,8 +15,9 @@
 // stream: it returns before the work is done and copies nothing, and the slices
 // must stay until the stream has done it. Changes run in the order of the calls,
 // whatever their streams; lookups on one stream see the changes submitted to it
-// before. A change that may need more memory than there is waits for its result,
-// and those of its operations that found no room run again once there is more.
+// before. A change that may need more memory than there is, or may fill a structure of fixed size,
+// waits for its result, and those of its operations that found no room run again once there is more.
+// Sync returns those that find none in the end, in a [PartialError].
 // The last argument of On methods, which may be left out, is where on the device
 // the number that the other form returns is added.
 //

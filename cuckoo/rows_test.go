@@ -27,10 +27,4 @@ func TestRowsWithoutRoom(t *testing.T) {
 			conformance.RowsOfSet(t, dev, 600, conformance.SetOf(cuckoo.NewSet[uint32], &opts))
 		})
 	}
-	if _, host := devices[""].(device.Host); host {
-		t.Run("many pieces", func(t *testing.T) { // of a CPU, whose pieces are large
-			opts := cuckoo.Options{Capacity: 1 << 17, Fixed: true}
-			conformance.RowsOfMap(t, devices[""], 300_000, conformance.MapOf(cuckoo.New[uint64, uint64], &opts))
-		})
-	}
 }

@@ -273,9 +273,11 @@ func Example_batches() {
 	}
 	_, err = few.Put(ctx, keys, keys)
 	fmt.Println(errors.Is(err, weft.ErrFull), errors.As(err, &partial)) // true true
+	fmt.Println(partial.Done, few.Len()+len(partial.Rows))              // 1000 1000
 	// Output:
 	// 42 true
 	// true true
+	// 1000 1000
 }
 
 func Example_graphs() {

@@ -77,5 +77,6 @@ func (x *Index) ApplyOn(s *device.Stream, kinds device.Slice[weft.OpKind], keys,
 	}))
 }
 
-// Sync waits for what has been submitted to streams, and reports operations that found no room.
+// Sync waits for what has been submitted to streams. Operations that found no room are in a
+// [weft.PartialError], where the changes since the last Sync are one batch.
 func (x *Index) Sync(ctx context.Context) error { return x.core.Sync(ctx) }

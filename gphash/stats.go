@@ -29,7 +29,9 @@ func (d Durability) String() string { return pool.Durability(d).String() }
 func (d Durability) MarshalText() ([]byte, error) { return pool.Durability(d).MarshalText() }
 
 // UnmarshalText reads a name, in upper or lower case, so flag.TextVar takes a Durability.
-func (d *Durability) UnmarshalText(text []byte) error { return (*pool.Durability)(d).UnmarshalText(text) }
+func (d *Durability) UnmarshalText(text []byte) error {
+	return (*pool.Durability)(d).UnmarshalText(text)
+}
 
 // Stats describe an index as it was when nothing was under way.
 type Stats struct {

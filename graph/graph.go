@@ -65,7 +65,8 @@ func (g *Graph) Directed() bool { return g.opts.Directed }
 // slices differ in length.
 //
 // A change is made or, after an error, not. But one of more than half a million edges runs in pieces, one behind the other: if memory or ctx
-// ends between two of them, the error is a weft.PartialError, which says how many operations have been done.
+// ends between two of them, the error is a weft.PartialError, which says how many operations have been done. The error
+// of every batch is one; a piece for which there is no memory has not been run, so Failed is 0.
 func (g *Graph) Insert(ctx context.Context, from, to []uint32, inserted []bool) (int, error) {
 	return g.change(ctx, nil, "Insert", edgeBatch(op.Put, from, to, batch.Column{}, inserted))
 }

@@ -27,10 +27,4 @@ func TestRowsWithoutRoom(t *testing.T) {
 			conformance.RowsOfSet(t, dev, 600, conformance.SetOf(linear.NewSet[uint32], &opts))
 		})
 	}
-	if _, host := devices[""].(device.Host); host {
-		t.Run("many pieces", func(t *testing.T) { // of a CPU, whose pieces are large
-			opts := linear.Options{Capacity: 1 << 17, Fixed: true, MaxLoad: 1}
-			conformance.RowsOfMap(t, devices[""], 300_000, conformance.MapOf(linear.New[uint64, uint64], &opts))
-		})
-	}
 }
