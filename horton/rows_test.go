@@ -20,11 +20,14 @@ func TestRowsWithoutRoom(t *testing.T) {
 		t.Run("map"+name, func(t *testing.T) {
 			conformance.RowsOfMap(t, dev, 350, conformance.MapOf(horton.New[uint64, uint64], &opts))
 		})
-		t.Run("narrow map"+name, func(t *testing.T) {
-			conformance.RowsOfMap(t, dev, 350, conformance.MapOf(horton.New[uint32, uint32], &opts))
-		})
 		t.Run("set"+name, func(t *testing.T) {
 			conformance.RowsOfSet(t, dev, 350, conformance.SetOf(horton.NewSet[uint32], &opts))
+		})
+		if name != "" {
+			continue // other widths have the code of this one
+		}
+		t.Run("narrow map", func(t *testing.T) {
+			conformance.RowsOfMap(t, dev, 350, conformance.MapOf(horton.New[uint32, uint32], &opts))
 		})
 	}
 }

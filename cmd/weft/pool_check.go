@@ -106,7 +106,7 @@ func runPoolCheck(ctx context.Context, a *app, path string, o gphash.OpenOptions
 	if o.Durability == gphash.PMem { // or it cannot be opened
 		c.Durability = o.Durability.String()
 	}
-	c.Report, err = examine(ctx, a, path, o, before.Grants)
+	c.Report, err = examine(ctx, a, path, o, gphash.Durability(before.Grants))
 	switch damaged := c.Report != nil && c.Damaged > 0; {
 	case errors.Is(err, weft.ErrCorrupt):
 		c.Verdict, err = "corrupt", &verdict{poolError("check", path, err), exitCorrupt}

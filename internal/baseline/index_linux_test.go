@@ -75,20 +75,20 @@ func TestIndexIsAMap(t *testing.T) {
 			keys, vals := column(numbers, version)
 			ops, ok := make([]weft.OpKind, len(numbers)), make([]bool, len(numbers))
 			for i := range ops {
-				ops[i] = [...]weft.OpKind{weft.OpPut, weft.OpPut, weft.OpGet, op.Delete}[rng.IntN(4)]
+				ops[i] = [...]weft.OpKind{weft.OpPut, weft.OpPut, weft.OpGet, weft.OpDelete}[rng.IntN(4)]
 			}
 			must(t, x.Apply(ctx, ops, keys, vals, ok))
 			for i, n := range numbers {
 				is, there := model[n]
-				if want := there != (ops[i] == op.Put); ok[i] != want {
+				if want := there != (ops[i] == weft.OpPut); ok[i] != want {
 					t.Fatalf("%v of %d: %v, want %v", ops[i], n, ok[i], want)
 				}
 				switch ops[i] {
-				case op.Put:
+				case weft.OpPut:
 					model[n] = version
-				case op.Delete:
+				case weft.OpDelete:
 					delete(model, n)
-				case op.Get:
+				case weft.OpGet:
 					if got := binary.LittleEndian.Uint64(vals[20*i+8:]); there && got != is {
 						t.Fatalf("%d has version %d, want %d", n, got, is)
 					}

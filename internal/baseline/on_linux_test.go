@@ -41,7 +41,7 @@ func TestBatchesOnDevice(t *testing.T) {
 			numbers, ops := make([]uint64, n), make([]weft.OpKind, n)
 			for i := range numbers {
 				numbers[i] = uint64(i)
-				ops[i] = [...]weft.OpKind{op.Put, op.Get, op.Delete}[i%3]
+				ops[i] = [...]weft.OpKind{weft.OpPut, weft.OpGet, weft.OpDelete}[i%3]
 			}
 			old, was := column(numbers, 1)
 			_, is := column(numbers, 2)
@@ -62,11 +62,11 @@ func TestBatchesOnDevice(t *testing.T) {
 			must(t, vals.CopyTo(t.Context(), s, was))
 			for i := range n {
 				version := func(vals []byte) uint64 { return binary.LittleEndian.Uint64(vals[20*i+8:]) }
-				if ops[i] == op.Get && i < n/2 && version(got) != 1 {
+				if ops[i] == weft.OpGet && i < n/2 && version(got) != 1 {
 					t.Errorf("key %d: a lookup beside changes finds version %d", i, version(got))
 				}
-				want := map[op.Kind]uint64{op.Put: 2, op.Get: 1}[ops[i]]
-				if there := ops[i] == op.Put || ops[i] == op.Get && i < n/2; found[i] != there || there && version(was) != want {
+				want := map[op.Kind]uint64{op.Put: 2, op.Get: 1}[op.Kind(ops[i])]
+				if there := ops[i] == weft.OpPut || ops[i] == weft.OpGet && i < n/2; found[i] != there || there && version(was) != want {
 					t.Errorf("key %d: found %v, version %d", i, found[i], version(was))
 				}
 			}

@@ -171,8 +171,8 @@ func TestWhatABatchNeeds(t *testing.T) {
 	}{
 		{batch.Batch{Kind: op.Get, Flags: batch.Order}, false, true},
 		{batch.Batch{Kind: op.Put}, true, false},
-		{batch.Batch{Kind: weft.OpPutNew, Flags: batch.Order | batch.Reuse}, true, true},
-		{batch.Batch{Kind: weft.OpDelete}, false, false},
+		{batch.Batch{Kind: op.PutNew, Flags: batch.Order | batch.Reuse}, true, true},
+		{batch.Batch{Kind: op.Delete}, false, false},
 		{batch.Batch{Columns: kinds, Flags: batch.Order}, true, false},
 	} {
 		if c.b.Inserts() != c.inserts || c.b.Ordered() != c.ordered {
@@ -243,9 +243,9 @@ func TestFetchAndStore(t *testing.T) {
 			t.Fatal(err)
 		}
 		defer ok.Free()
-		b := &batch.Batch{N: 3, Kind: weft.OpPut, Columns: batch.Columns{batch.Keys: batch.InOn(keys), batch.OK: batch.OutputOn(ok)}}
+		b := &batch.Batch{N: 3, Kind: op.Put, Columns: batch.Columns{batch.Keys: batch.InOn(keys), batch.OK: batch.OutputOn(ok)}}
 		host, err := b.Fetch(t.Context(), s)
-		if err != nil || host.N != 3 || host.Kind != weft.OpPut || host.Columns[batch.Vals].Given() ||
+		if err != nil || host.N != 3 || host.Kind != op.Put || host.Columns[batch.Vals].Given() ||
 			!slices.Equal(rows[uint64](host, batch.Keys), []uint64{1, 2, 3}) ||
 			!slices.Equal(rows[bool](host, batch.OK), []bool{true, false, false}) {
 			t.Fatalf("%s: %+v, %v", where, host, err)
@@ -353,8 +353,8 @@ func TestInsertions(t *testing.T) {
 		b    batch.Batch
 		want int
 	}{
-		{batch.Batch{N: 5, Kind: weft.OpPut}, 5},
-		{batch.Batch{N: 5, Kind: weft.OpDelete}, 0},
+		{batch.Batch{N: 5, Kind: op.Put}, 5},
+		{batch.Batch{N: 5, Kind: op.Delete}, 0},
 		{batch.Batch{N: len(kinds), Columns: batch.Columns{batch.Kinds: batch.In(kinds)}}, 3},
 	} {
 		if n, err := test.b.Insertions(t.Context(), nil); n != test.want || err != nil {

@@ -106,14 +106,14 @@ func TestOrder(t *testing.T) {
 	}
 	// Puts need no flags; unordered and in mixed batches nothing contends.
 	for _, b := range []*batch.Batch{
-		{N: 1, Kind: weft.OpDelete},
+		{N: 1, Kind: op.Delete},
 		{N: 1, Columns: batch.Columns{batch.Kinds: {Ptr: 1}}, Flags: batch.Order},
 	} {
 		if contended, ok, err := q.Contend(q.Stream, b, x); contended != (gpu.List{}) || ok != 0 || err != nil {
 			t.Errorf("%+v: %+v, %d, %v", b, contended, ok, err)
 		}
 	}
-	if _, ok, err := q.Contend(q.Stream, &batch.Batch{N: 1, Kind: weft.OpPut, Flags: batch.Order}, x); ok != 0 || err != nil {
+	if _, ok, err := q.Contend(q.Stream, &batch.Batch{N: 1, Kind: op.Put, Flags: batch.Order}, x); ok != 0 || err != nil {
 		t.Errorf("Put: %d, %v", ok, err)
 	}
 	if size := unsafe.Sizeof(contest); size != 48 {

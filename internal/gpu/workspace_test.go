@@ -4,13 +4,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"github.com/weftgo/weft/internal/op"
 	"math/rand/v2"
 	"slices"
 	"sync"
 	"testing"
 	"time"
 
-	"github.com/weftgo/weft"
 	"github.com/weftgo/weft/device"
 	"github.com/weftgo/weft/device/devicetest"
 	"github.com/weftgo/weft/device/sim"
@@ -231,7 +231,7 @@ func sharing(dev device.Device, seed uint64) (err error) {
 			continue
 		}
 		keys := batch.Column{Ptr: p.seen.Ptr(), Width: 4}
-		b := &batch.Batch{N: 200, Kind: weft.OpDelete, Flags: batch.Order, Columns: batch.Columns{batch.Keys: keys}}
+		b := &batch.Batch{N: 200, Kind: op.Delete, Flags: batch.Order, Columns: batch.Columns{batch.Keys: keys}}
 		if _, _, err := p.e.Change(ctx, streams[p.mark-1], b); err != nil {
 			return err
 		}
