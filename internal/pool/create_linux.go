@@ -3,11 +3,13 @@ package pool
 import (
 	"crypto/rand"
 	"encoding/binary"
+	"errors"
 	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
 	"runtime/debug"
+	"strings"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -21,7 +23,8 @@ import (
 //
 // The file appears under its name once it is complete, with all its blocks allocated
 // and its superblocks on the disk; it is for its owner alone. If the process is killed
-// before, a file .NAME.*.tmp may stay beside it. Errors: weft's ErrOptions, fs.ErrExist
+// before, nothing stays of it; but where the file system has no files without a name, as those of
+// networks, a file .NAME.*.tmp does, which the next Create of that name removes. Errors: weft's ErrOptions, fs.ErrExist
 // (nothing is ever replaced, a link neither), and what the system says: unix.ENOSPC of
 // a full file system.
 //
@@ -74,16 +77,125 @@ func create(path string, s *Superblock, terms Terms) (*Pool, error) {
 	case err == nil:
 		return nil, fs.ErrExist // before the blocks are allocated; below, for good
 	}
-	dir, base := filepath.Split(path)
-	temp := filepath.Join(dir, fmt.Sprintf(".%s.%s.tmp", base, rand.Text()))
-	defer os.Remove(temp)
-	f, err := openFile(temp, unix.O_RDWR|unix.O_CREAT|unix.O_EXCL, false, terms)
+	p, err := createUnnamed(path, s, terms)
+	if errors.Is(err, errNeedsName) {
+		p, err = createNamed(path, s, terms)
+	}
+	return p, err
+}
+
+// errNeedsName: the file system has no files without a name, or cannot give them one.
+var errNeedsName = errors.New("a file needs a name from the beginning")
+
+// beforeName runs when a pool is complete but for its name. Tests wait there.
+var beforeName = func() {}
+
+// withoutName says whether files without a name are tried. Tests turn it off.
+var withoutName = true
+
+// createUnnamed makes a pool in a file that gets its name when it is complete (O_TMPFILE, open(2)).
+func createUnnamed(path string, s *Superblock, terms Terms) (*Pool, error) {
+	if !withoutName {
+		return nil, errNeedsName
+	}
+	f, err := openFile(filepath.Dir(path)+"/.", unix.O_RDWR|unix.O_TMPFILE, false, terms)
+	if err != nil {
+		if errors.Is(err, ErrNotDurable) {
+			return nil, err
+		}
+		return nil, errNeedsName // what else is wrong, a file with a name meets, too
+	}
+	self := fmt.Sprintf("/proc/self/fd/%d", f.fd())
+	if _, err := os.Lstat(self); err != nil {
+		f.close()
+		return nil, errNeedsName
+	}
+	return f.complete(s, path, func() error {
+		err := unix.Linkat(unix.AT_FDCWD, self, unix.AT_FDCWD, path, unix.AT_SYMLINK_FOLLOW)
+		switch {
+		case err == nil:
+			return nil
+		case errors.Is(err, unix.EEXIST):
+			return &os.LinkError{Op: "link", Old: self, New: path, Err: err}
+		}
+		return fmt.Errorf("%w: %w", errNeedsName, err)
+	})
+}
+
+// createNamed makes a pool in a file of another name.
+func createNamed(path string, s *Superblock, terms Terms) (*Pool, error) {
+	removeStale(path)
+	f, temp, err := openTemporary(path, terms)
 	if err != nil {
 		return nil, err
 	}
+	defer os.Remove(temp)
+	return f.complete(s, path, func() error { return os.Link(temp, path) })
+}
+
+// openTemporary opens a new file beside another one, hidden. Whoever removes stale ones may remove it
+// before it is locked.
+func openTemporary(path string, terms Terms) (f *file, temp string, err error) {
+	dir, base := filepath.Split(path)
+	for range 100 {
+		temp = filepath.Join(dir, "."+base+"."+rand.Text()+".tmp")
+		f, err = openFile(temp, unix.O_RDWR|unix.O_CREAT|unix.O_EXCL, false, terms)
+		if errors.Is(err, ErrLocked) {
+			continue
+		}
+		if err != nil {
+			os.Remove(temp)
+			return nil, "", err
+		}
+		stat, err := f.stat()
+		if err == nil && stat.Nlink > 0 {
+			return f, temp, nil
+		}
+		f.close()
+	}
+	return nil, "", fmt.Errorf("%s is removed again and again: %w", temp, err)
+}
+
+// removeStale removes the temporary files of processes that were killed while they made a pool of a
+// name. Those of others are locked.
+func removeStale(path string) {
+	dir, base := filepath.Split(path)
+	entries, err := os.ReadDir(filepath.Dir(path))
+	if err != nil {
+		return // creating a file says why
+	}
+	for _, e := range entries {
+		random, hidden := strings.CutPrefix(e.Name(), "."+base+".")
+		random, temporary := strings.CutSuffix(random, ".tmp")
+		if !hidden || !temporary || len(random) != len(rand.Text()) || !e.Type().IsRegular() {
+			continue
+		}
+		temp := filepath.Join(dir, e.Name())
+		f, err := openPath(temp, unix.O_RDWR)
+		if err != nil {
+			continue
+		}
+		if l := (&file{f: f}); l.lock() == nil {
+			os.Remove(temp)
+			l.close()
+		} else {
+			f.Close()
+		}
+	}
+}
+
+// complete makes a pool of an empty file, which publish then gives its name. A link, unlike a rename,
+// never replaces what has come to be there.
+func (f *file) complete(s *Superblock, path string, publish func() error) (*Pool, error) {
 	p, err := f.format(s)
 	if err == nil {
-		err = publish(temp, path)
+		beforeName()
+		err = publish()
+	}
+	if err == nil {
+		if err = syncDir(filepath.Dir(path)); err != nil {
+			os.Remove(path)
+		}
 	}
 	if err != nil {
 		f.close()
@@ -128,19 +240,6 @@ func Remove(path string) error {
 	}
 	erase(f.memory(), &Superblock{})
 	return nil
-}
-
-// publish gives a file its name. A link, unlike a rename, never replaces what has come
-// to be there.
-func publish(temp, path string) error {
-	if err := os.Link(temp, path); err != nil {
-		return err
-	}
-	err := syncDir(filepath.Dir(path))
-	if err != nil {
-		os.Remove(path)
-	}
-	return err
 }
 
 func syncDir(name string) error {

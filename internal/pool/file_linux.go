@@ -21,7 +21,7 @@ import (
 // A file with holes gets its blocks allocated; one on tmpfs or hugetlbfs is refused
 // for reading only, since a read of a hole takes memory too.
 //
-// Errors: [ErrLocked]; [ErrVersion]; weft's ErrFormat and ErrCorrupt, with what is wrong
+// Errors: [ErrLocked]; [ErrVersion]; [ErrPowerLost]; weft's ErrFormat and ErrCorrupt, with what is wrong
 // with each copy of the superblock; and what the system says.
 func Open(path string, readOnly bool) (*Pool, error) { return OpenOn(path, readOnly, Terms{}) }
 
@@ -44,7 +44,7 @@ func open(path string, readOnly bool, terms Terms) (*Pool, error) {
 	if err != nil {
 		return nil, err
 	}
-	p, err := f.pool(readOnly)
+	p, err := f.pool(readOnly, terms)
 	if err != nil {
 		f.close()
 		return nil, err
@@ -53,7 +53,7 @@ func open(path string, readOnly bool, terms Terms) (*Pool, error) {
 }
 
 // pool is the pool in a file.
-func (f *file) pool(readOnly bool) (*Pool, error) {
+func (f *file) pool(readOnly bool, terms Terms) (*Pool, error) {
 	stat, err := f.stat()
 	if err != nil {
 		return nil, err
@@ -71,6 +71,11 @@ func (f *file) pool(readOnly bool) (*Pool, error) {
 	if unknown := p.last.Features.ReadOnly &^ known.ReadOnly; unknown != 0 && !readOnly {
 		return nil, fmt.Errorf("%w: the pool has features %#x; open it for reading: %w", ErrVersion, unknown, ErrReadOnly)
 	}
+	if p.powerLost = f.powerLost(&p.last); p.powerLost && !terms.Salvage {
+		return nil, fmt.Errorf("%w: the pool was open when the machine stopped, or was copied from another one while it was open: "+
+			"of what had been acknowledged some may be missing. Open it with OpenOptions.Repair (weft pool check --repair), "+
+			"which keeps what has its checksum, or restore a backup", ErrPowerLost)
+	}
 	if !f.device {
 		if err := f.fillHoles(stat, readOnly); err != nil {
 			return nil, err
@@ -85,6 +90,25 @@ func (f *file) pool(readOnly bool) (*Pool, error) {
 		return p, nil
 	}
 	return p, p.begin()
+}
+
+// powerLost reports whether a pool that nobody has closed was open when the machine stopped. What has
+// been fenced in persistent memory outlives that. File systems in memory do not, so a pool there whose
+// boot is unknown is of this one.
+func (f *file) powerLost(s *Superblock) bool {
+	now := Boot()
+	switch {
+	case s.Clean || f.persist != nil:
+		return false
+	case s.Boot == BootID{} || now == BootID{}:
+		return !f.inMemory()
+	}
+	return s.Boot != now
+}
+
+// inMemory reports whether the file system is one in memory.
+func (f *file) inMemory() bool {
+	return f.system.Type == unix.TMPFS_MAGIC || uint32(f.system.Type) == unix.HUGETLBFS_MAGIC
 }
 
 // hold gives a pool its file.
@@ -151,10 +175,7 @@ func openFile(path string, flags int, readOnly bool, terms Terms) (*file, error)
 			return nil, err // before there is a file
 		}
 	}
-	f, err := os.OpenFile(path, flags|unix.O_NOFOLLOW|unix.O_NONBLOCK, 0o600)
-	if errors.Is(err, unix.ELOOP) {
-		return nil, fmt.Errorf("a symbolic link, which is not followed: %w", unix.ELOOP)
-	}
+	f, err := openPath(path, flags)
 	if err != nil {
 		return nil, err
 	}
@@ -168,6 +189,41 @@ func openFile(path string, flags int, readOnly bool, terms Terms) (*file, error)
 		return nil, err
 	}
 	return l, nil
+}
+
+// openPath opens a file. What cannot be opened as one is named by its kind.
+func openPath(path string, flags int) (*os.File, error) {
+	f, err := os.OpenFile(path, flags|unix.O_NOFOLLOW|unix.O_NONBLOCK, 0o600)
+	if err == nil {
+		return f, nil
+	}
+	var stat unix.Stat_t
+	if retry(func() error { return unix.Lstat(path, &stat) }) != nil {
+		return nil, err
+	}
+	switch stat.Mode & unix.S_IFMT {
+	case unix.S_IFLNK:
+		target, _ := os.Readlink(path)
+		return nil, fmt.Errorf("a symbolic link, which is not followed: name its target, %q: %w", target, unix.ELOOP)
+	case unix.S_IFREG, unix.S_IFCHR:
+		return nil, err
+	}
+	return nil, fmt.Errorf("%w: %s, and no pool", op.ErrFormat, kindOf(stat.Mode))
+}
+
+// kindOf names what is no regular file.
+func kindOf(mode uint32) string {
+	switch mode & unix.S_IFMT {
+	case unix.S_IFDIR:
+		return "a directory"
+	case unix.S_IFIFO:
+		return "a pipe"
+	case unix.S_IFSOCK:
+		return "a socket"
+	case unix.S_IFBLK:
+		return "a block device"
+	}
+	return "no regular file"
 }
 
 // learn asks the system about the file.
@@ -210,7 +266,7 @@ func (f *file) lock() error {
 	case unix.S_IFCHR: // of which flock knows each name apart
 		f.device, f.id = true, fileID{device: uint64(stat.Rdev)}
 	default:
-		return fmt.Errorf("%w: not a regular file", op.ErrFormat)
+		return fmt.Errorf("%w: %s, and no pool", op.ErrFormat, kindOf(stat.Mode))
 	}
 	opened.Lock()
 	defer opened.Unlock()
@@ -296,7 +352,7 @@ func (f *file) allocate(size int64) error {
 	if err != nil {
 		return err
 	}
-	need, free := size-stat.Blocks*512, int64(f.system.Bfree)*int64(f.system.Bsize)
+	need, free := size-stat.Blocks*512, int64(f.system.Bavail)*int64(f.system.Bsize)
 	if f.system.Blocks > 0 && need > free { // 0: no limit. Do not fill a disk to find that out
 		return fmt.Errorf("%w: %d bytes wanted, %d free", unix.ENOSPC, need, free)
 	}
@@ -312,13 +368,12 @@ func (f *file) allocate(size int64) error {
 
 // fillHoles allocates what the file has no blocks for.
 func (f *file) fillHoles(stat *unix.Stat_t, readOnly bool) error {
-	memory := f.system.Type == unix.TMPFS_MAGIC || uint32(f.system.Type) == unix.HUGETLBFS_MAGIC
 	switch {
 	case stat.Blocks*512 >= stat.Size:
 		return nil
 	case !readOnly:
 		return f.allocate(stat.Size)
-	case memory:
+	case f.inMemory():
 		return fmt.Errorf("%w: the file has holes, %d bytes in blocks of %d; open it once for changing, which allocates them",
 			ErrReadOnly, stat.Blocks*512, stat.Size)
 	}

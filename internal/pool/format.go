@@ -1,10 +1,12 @@
 package pool
 
 import (
+	"bytes"
 	"encoding/binary"
 	"errors"
 	"fmt"
 	"hash/crc32"
+	"math/bits"
 	"strings"
 
 	"github.com/weftgo/weft/internal/hash"
@@ -14,7 +16,7 @@ import (
 // Major counts formats that older programs cannot read, Minor those that they can.
 const (
 	Major = 1
-	Minor = 0
+	Minor = 1 // since 1.1 the superblock has Boot and Contents
 )
 
 // Every version keeps the magic, the marker, the length, the place of the generation
@@ -57,6 +59,8 @@ type wire struct {
 	Top, Bottom    uint32
 	Levels         [32]Level
 	Areas          [8]Area
+	Boot           BootID   // zero in version 1.0,
+	Contents       Contents // and so is this
 }
 
 var little = binary.LittleEndian
@@ -71,7 +75,7 @@ func (b *block) encode(s *Superblock) {
 		Major: Major, Minor: max(Minor, little.Uint16(b[10:])), Length: blockSize, Marker: marker, Sums: sumsKind,
 		Features: s.Features, Generation: s.Generation, UUID: s.UUID, Created: nanoseconds(s.Created), Geometry: s.Geometry,
 		Size: s.Size, Epoch: s.Epoch, Unclean: s.UncleanOpens, Top: s.Top, Bottom: s.Bottom,
-		Levels: s.Levels, Areas: s.Areas,
+		Levels: s.Levels, Areas: s.Areas, Boot: s.Boot, Contents: s.Contents,
 	}
 	copy(w.Magic[:], magic)
 	copy(w.Tool[:], s.Tool)
@@ -89,6 +93,7 @@ func (w *wire) superblock() Superblock {
 		Features: w.Features, UUID: w.UUID, Created: date(w.Created), Tool: strings.TrimRight(string(w.Tool[:]), "\x00"),
 		Geometry: w.Geometry, Size: w.Size, Levels: w.Levels, Top: w.Top, Bottom: w.Bottom, Areas: w.Areas,
 		Epoch: w.Epoch, Clean: w.Clean != 0, UncleanOpens: w.Unclean, Generation: w.Generation,
+		Boot: w.Boot, Contents: w.Contents,
 	}
 }
 
@@ -122,6 +127,8 @@ func (b *block) parse(copy int) (Superblock, error) {
 		return Superblock{}, fmt.Errorf("%w: all zero", op.ErrFormat)
 	case string(b[:8]) != magic:
 		return Superblock{}, fmt.Errorf("%w: it begins with %q, not %q", op.ErrFormat, b[:8], magic)
+	case little.Uint32(b[16:]) == bits.ReverseBytes32(marker):
+		return Superblock{}, fmt.Errorf("%w: a pool of the other byte order (big-endian), which no version reads", op.ErrFormat)
 	case little.Uint32(b[16:]) != marker:
 		return Superblock{}, fmt.Errorf("%w: the marker of the byte order is %#08x, not %#08x", op.ErrFormat, little.Uint32(b[16:]), marker)
 	case little.Uint32(b[12:]) != blockSize || little.Uint32(b[20:]) != sumsKind:
@@ -146,15 +153,21 @@ func (b *block) accept(s *Superblock, size uint64) error {
 	if major != Major {
 		return fmt.Errorf("%w: format %d.%d, this program knows %d", ErrVersion, major, minor, Major)
 	}
-	if bits := s.Features.Incompat &^ known.Incompat; bits != 0 {
-		return fmt.Errorf("%w: the pool has features %#x, which this program does not know", ErrVersion, bits)
+	if unknown := s.Features.Incompat &^ known.Incompat; unknown != 0 {
+		return fmt.Errorf("%w: the pool has features %#x, which this program does not know", ErrVersion, unknown)
 	}
 	if err := s.Check(size); err != nil {
 		return err
 	}
-	// A block of our own version has one form only: nothing hides in its gaps.
+	// A block of a version that this package knows has one form only: nothing hides in its gaps.
+	fields := *s
+	if minor == 0 {
+		fields.Boot, fields.Contents = BootID{}, Contents{}
+	}
 	var same block
-	same.encode(s)
+	same.encode(&fields)
+	little.PutUint16(same[10:], minor)
+	same.seal()
 	if same != *b && minor <= Minor && s.Features.Compat&^known.Compat == 0 && s.Features.ReadOnly&^known.ReadOnly == 0 {
 		return fmt.Errorf("%w: the superblock is not in canonical form", op.ErrCorrupt)
 	}
@@ -197,11 +210,48 @@ func choose(copies *[2]Copy, size uint64) (int, error) {
 		}
 	}
 	if chosen < 0 {
-		return -1, fmt.Errorf("%w: neither copy of the superblock is whole: A: %w; B: %w", op.ErrCorrupt, copies[0].Err, copies[1].Err)
+		return -1, neither(copies, size)
 	}
 	c := &copies[chosen]
 	c.Err = c.block.accept(&c.Superblock, size)
 	return chosen, c.Err
+}
+
+// neither says why a file of so many bytes has no whole copy of the superblock: it is no pool, or one that
+// is damaged.
+func neither(copies *[2]Copy, size uint64) error {
+	first := copies[0].block[:min(size, blockSize)]
+	none := errors.Is(copies[0].Err, op.ErrFormat) || size < blockSize
+	switch what := contentOf(first); {
+	case size == 0:
+		return fmt.Errorf("%w: the file is empty, and no pool", op.ErrFormat)
+	case size < blockSize && strings.HasPrefix(magic, string(first[:min(len(first), len(magic))])):
+		return fmt.Errorf("%w: only %d bytes are left, the pool has been truncated", op.ErrCorrupt, size)
+	case what != "" && none:
+		return fmt.Errorf("%w: %s, and no pool", op.ErrFormat, what)
+	case size < blockSize:
+		return fmt.Errorf("%w: no pool: it begins with %q, not %q", op.ErrFormat, first[:min(len(first), len(magic))], magic)
+	}
+	return fmt.Errorf("%w: neither copy of the superblock is whole: A: %w; B: %w", op.ErrCorrupt, copies[0].Err, copies[1].Err)
+}
+
+// contentOf names what a file has that is no pool by its first bytes; "" if they are of nothing known.
+func contentOf(first []byte) string {
+	for _, kind := range []struct{ begins, what string }{
+		{"PAR1", "a Parquet file"}, {"ARROW1", "an Arrow file"}, {"\x1f\x8b", "a gzip file"}, {"\x28\xb5\x2f\xfd", "a Zstandard file"},
+		{"BZh", "a bzip2 file"}, {"\xfd7zXZ", "an xz file"}, {"PK\x03\x04", "a zip file"}, {"\x7fELF", "a program"},
+		{"SQLite format 3", "an SQLite database"},
+	} {
+		if strings.HasPrefix(string(first), kind.begins) {
+			return kind.what
+		}
+	}
+	if first = bytes.TrimRight(first, "\x00"); len(first) > 0 && !bytes.ContainsFunc(first[:min(len(first), 512)], func(r rune) bool {
+		return r == 0xfffd || r < ' ' && !strings.ContainsRune("\t\n\r\f", r)
+	}) {
+		return "a text file"
+	}
+	return ""
 }
 
 // Errors of this package; wrapped with the file and what about it.
@@ -212,6 +262,8 @@ var (
 	ErrLocked = errors.New("locked")
 	// ErrReadOnly: the pool was opened for reading, or can be opened for that only.
 	ErrReadOnly = errors.New("read-only")
+	// ErrPowerLost: the pool was open when the machine stopped, on memory that does not outlive that.
+	ErrPowerLost = errors.New("power lost")
 	// ErrNotDurable: the pool cannot keep what was asked of it.
 	ErrNotDurable = errors.New("not durable")
 )

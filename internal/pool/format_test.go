@@ -12,27 +12,27 @@ import (
 	"github.com/weftgo/weft/internal/pm"
 )
 
-// The format of version 1.0 is what it is: the places of the fields, by hand, and the
+// The format of version 1.1 is what it is: the places of the fields, by hand, and the
 // checksums of the sample.
 func TestLayout(t *testing.T) {
-	if size := binary.Size(wire{}); size != 1144 || size > sumsAt {
+	if size := binary.Size(wire{}); size != 1192 || size > sumsAt {
 		t.Fatalf("a superblock has %d bytes", size)
 	}
 	_, mapped := formatted(t)
 	b := mapped[copyB:]
 	for at, want := range map[int]string{
-		0: "57454654504f4f4c" + "0100" + "0000" + "00100000" + "04030201" + "01000000", 24: "000000000000000000000000",
+		0: "57454654504f4f4c" + "0100" + "0100" + "00100000" + "04030201" + "01000000", 24: "000000000000000000000000",
 		36: "00000000" + "0200000000000000", 48: "01020300000000000000000000000010", 64: "15cd853dfe9c9717", 72: "7765667420312e322e3300",
 		104: "08000000" + "80000000" + "08000000" + "02000000" + "02000000" + "01000000" + "00020000" + "00000000" + "0700000000000000" + "0900000000000000",
 		152: "0000420000000000" + "0500000000000000" + "0000000000000000", 176: "02000000" + "01000000",
 		184: strings.Repeat("00", 24) + "0000400000000000" + "0020000000000000" + "01000000" + "00000000",
-		952: "0000410000000000" + "0080000000000000" + "3930000000000000", 1144: strings.Repeat("00", sumsAt-1144),
+		952: "0000410000000000" + "0080000000000000" + "3930000000000000", 1144: "b007" + strings.Repeat("00", 14), 1160: strings.Repeat("00", sumsAt-1160),
 	} {
 		if is := hex.EncodeToString(b[at : at+len(want)/2]); is != want {
 			t.Errorf("at %d: %s, want %s", at, is, want)
 		}
 	}
-	if is, want := hex.EncodeToString(b[sumsAt:blockSize]), "3100ac010000000081edfd1762841332"; is != want {
+	if is, want := hex.EncodeToString(b[sumsAt:blockSize]), "1f2ff8be0000000044559adf7ac11c29"; is != want {
 		t.Errorf("checksums %s, want %s", is, want)
 	}
 }
@@ -153,8 +153,8 @@ var hostile = map[string]struct {
 	is     error
 	change func(*wire)
 }{
-	"future major":     {"format 2.0", ErrVersion, func(w *wire) { w.Major = 2 }},
-	"no major":         {"format 0.0", ErrVersion, func(w *wire) { w.Major = 0 }},
+	"future major":     {"format 2.1", ErrVersion, func(w *wire) { w.Major = 2 }},
+	"no major":         {"format 0.1", ErrVersion, func(w *wire) { w.Major = 0 }},
 	"incompatible":     {"features 0x80000000", ErrVersion, func(w *wire) { w.Features.Incompat = 1 << 31 }},
 	"key size":         {"key size 4294967295", op.ErrCorrupt, func(w *wire) { w.Geometry.KeySize = math.MaxUint32 }},
 	"keys":             {"key size 129", op.ErrCorrupt, func(w *wire) { w.Geometry.KeySize = 129 }},
@@ -237,13 +237,13 @@ func TestHostile(t *testing.T) {
 // What is not even a superblock leaves the other copy to count, and says why.
 func TestNoSuperblock(t *testing.T) {
 	for why, raw := range map[string]func(*block){
-		"it begins with":     func(b *block) { b[7]++ },
-		"marker of the byte": func(b *block) { b[16], b[17], b[18], b[19] = b[19], b[18], b[17], b[16] },
-		"8192 bytes":         func(b *block) { b[13] = 0x20 },
-		"kind 2":             func(b *block) { b[20] = 2 },
-		"generation 3 does":  func(b *block) { b[40] = 3 },
-		"generation 0 does":  func(b *block) { b[40] = 0 },
-		"all zero":           nil,
+		"it begins with":    func(b *block) { b[7]++ },
+		"other byte order":  func(b *block) { b[16], b[17], b[18], b[19] = b[19], b[18], b[17], b[16] },
+		"8192 bytes":        func(b *block) { b[13] = 0x20 },
+		"kind 2":            func(b *block) { b[20] = 2 },
+		"generation 3 does": func(b *block) { b[40] = 3 },
+		"generation 0 does": func(b *block) { b[40] = 0 },
+		"all zero":          nil,
 	} {
 		p, mapped := formatted(t)
 		rewrite(mapped, nil, raw)
@@ -263,7 +263,7 @@ func TestNoSuperblock(t *testing.T) {
 
 // Every gap is checked: no bit of the block is free.
 func TestCanonical(t *testing.T) {
-	for _, at := range []int{132, 204, 184 + 24*31 + 20, 1144, 2000, sumsAt - 1} {
+	for _, at := range []int{132, 204, 184 + 24*31 + 20, 1192, 2000, sumsAt - 1} {
 		p, mapped := formatted(t)
 		rewrite(mapped, nil, func(b *block) { b[at] = 1 })
 		if _, err := OnMemory(p.Memory()); !errors.Is(err, op.ErrCorrupt) || !strings.Contains(err.Error(), "canonical") {
@@ -278,7 +278,7 @@ func TestLaterMinor(t *testing.T) {
 		"minor": func(w *wire) { w.Minor = 3 }, "feature": func(w *wire) { w.Features.Compat = 4 },
 	} {
 		p, mapped := formatted(t)
-		rewrite(mapped, change, func(b *block) { b[1144], b[sumsAt-1] = 17, 18 })
+		rewrite(mapped, change, func(b *block) { b[1192], b[sumsAt-1] = 17, 18 })
 		again, err := OnMemory(p.Memory())
 		if err != nil {
 			t.Fatalf("%s: %v", name, err)
@@ -289,7 +289,7 @@ func TestLaterMinor(t *testing.T) {
 			}
 		}
 		b := (*block)(mapped[copyB:])
-		if b[1144] != 17 || b[sumsAt-1] != 18 || b[10] != 0 != (name == "minor") || b[24] != 0 != (name == "feature") {
+		if b[1192] != 17 || b[sumsAt-1] != 18 || b[10] == 3 != (name == "minor") || b[24] != 0 != (name == "feature") {
 			t.Errorf("%s: lost by Commit", name)
 		}
 		if last, err := OnMemory(pm.New(mapped, nil)); err != nil || last.Superblock().Epoch != 7 {

@@ -110,6 +110,7 @@ func commits(t *testing.T, s *Superblock) {
 	}
 	want := *s
 	want.Clean, want.UncleanOpens, want.Generation = false, 0, 2
+	want.Boot, want.Contents = boot, Contents{}
 	if is := p.Superblock(); is != want {
 		t.Fatalf("%+v comes back as %+v", want, is)
 	}

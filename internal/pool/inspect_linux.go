@@ -3,7 +3,6 @@ package pool
 import (
 	"errors"
 	"fmt"
-	"os"
 
 	"golang.org/x/sys/unix"
 
@@ -14,9 +13,9 @@ import (
 // It fails if the file cannot be read; what is wrong with its content is in Info. Of a
 // pool that is being changed, a copy may look torn.
 func Inspect(path string) (Info, error) {
-	f, err := os.OpenFile(path, unix.O_RDONLY|unix.O_NOFOLLOW|unix.O_NONBLOCK, 0)
+	f, err := openPath(path, unix.O_RDONLY)
 	if err != nil {
-		return Info{}, fmt.Errorf("pool: inspect: %w", err)
+		return Info{}, fmt.Errorf("pool: inspect %s: %w", path, err)
 	}
 	defer f.Close()
 	info, err := inspect(&file{f: f, readOnly: true})
@@ -36,7 +35,7 @@ func inspect(f *file) (info Info, err error) {
 	case unix.S_IFCHR:
 		f.device = true
 	default:
-		return info, fmt.Errorf("%w: not a regular file", op.ErrFormat)
+		return info, fmt.Errorf("%w: %s, and no pool", op.ErrFormat, kindOf(stat.Mode))
 	}
 	err = f.learn(Terms{})
 	refused := errors.Is(err, ErrNotDurable) // which is no reason not to read it

@@ -22,7 +22,9 @@ const (
 type Terms struct {
 	PMem bool // it is asked for, of a file, too; a device is granted it or refused in any case
 	GPU  bool // a GPU stores to the pool, besides the host
-	Said Asserted
+	// Salvage opens a pool that was open when the machine stopped: see [Pool.PowerLost].
+	Salvage bool
+	Said    Asserted
 }
 
 // Asserted is what no file of the system says and the operator vouches for.

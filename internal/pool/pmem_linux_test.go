@@ -214,7 +214,7 @@ func TestDevice(t *testing.T) {
 	for _, readOnly := range []bool{true, false} {
 		f, c := posing(t, path), &counted{}
 		f.persist = c
-		p, err := f.pool(readOnly)
+		p, err := f.pool(readOnly, Terms{})
 		if err != nil || !readOnly && c.fences == 0 || p.Durability() != PMem || !p.WasClean() || p.Memory().Load(DataStart/pm.Word) != 7 || p.Close() != nil {
 			t.Errorf("read-only %t: %v", readOnly, err)
 		}

@@ -74,8 +74,11 @@ type Pool struct {
 	grants Durability
 
 	readOnly, wasClean bool
+	powerLost          bool
+	was                Superblock // that of who had the pool before
 
 	mu     sync.Mutex // of what follows
+	found  *Contents  // what Close is to store
 	mapped []byte     // nil without a file
 	last   Superblock // the one that counts
 	kept   block      // what of it this version does not know
@@ -94,6 +97,7 @@ type backing interface {
 func Format(m *pm.Memory, first *Superblock) (*Pool, error) {
 	p := &Pool{memory: m, last: *first, wasClean: true}
 	p.last.Size, p.last.Clean, p.last.UncleanOpens, p.last.Generation = m.Words()*pm.Word, false, 0, 0
+	p.last.Boot = Boot()
 	for range 2 {
 		if err := p.store(p.last); err != nil {
 			return nil, err
@@ -127,7 +131,7 @@ func chosen(copies *[2]Copy, size uint64) (*Pool, error) {
 		return nil, err
 	}
 	c := &copies[i]
-	return &Pool{last: c.Superblock, kept: c.block, wasClean: c.Superblock.Clean, other: copies[1-i].Err}, nil
+	return &Pool{last: c.Superblock, was: c.Superblock, kept: c.block, wasClean: c.Superblock.Clean, other: copies[1-i].Err}, nil
 }
 
 // wordOf is where copy A (0) or B (1) begins.
@@ -154,6 +158,36 @@ func (p *Pool) ReadOnly() bool { return p.readOnly }
 // WasClean reports whether the pool was new, or closed by who had it before: if not,
 // the levels have to be recovered.
 func (p *Pool) WasClean() bool { return p.wasClean }
+
+// Contents returns what Close found in the pool; ok is false if the pool was not closed, or by a
+// version of this package that stores nothing.
+func (p *Pool) Contents() (c Contents, ok bool) { return p.was.closed() }
+
+// PowerLost reports whether the pool was open when the machine stopped, which [Terms] allowed.
+func (p *Pool) PowerLost() bool { return p.powerLost }
+
+// Verified ends PowerLost: what the pool has left has been verified. Until then whoever opens the
+// pool next meets the loss again.
+func (p *Pool) Verified() error {
+	if !p.powerLost {
+		return nil
+	}
+	if err := p.sync(); err != nil {
+		return err
+	}
+	if err := p.Commit(func(s *Superblock) { s.Boot = Boot() }); err != nil {
+		return err
+	}
+	p.powerLost = false
+	return p.sync()
+}
+
+// Seal has Close store what the pool holds, for [Pool.Contents]. Nobody changes it any more.
+func (p *Pool) Seal(c Contents) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.found = &c
+}
 
 // Superblock is a copy of the superblock.
 func (p *Pool) Superblock() Superblock {
@@ -204,6 +238,12 @@ func (p *Pool) Commit(change func(*Superblock)) error {
 // copy that this one supersedes: a fence on each side.
 func (p *Pool) store(next Superblock) error {
 	next.Generation = p.last.Generation + 1
+	if next.Clean && p.found != nil {
+		next.Contents = *p.found
+		next.Contents.Generation = next.Generation
+	} else {
+		next.Contents = Contents{}
+	}
 	if err := next.illegal(p.memory.Words() * pm.Word); err != nil {
 		return fmt.Errorf("pool: %w: superblock: %w", op.ErrOptions, err)
 	}
@@ -229,6 +269,9 @@ func (p *Pool) begin() error {
 			s.UncleanOpens++
 		}
 		s.Clean = false
+		if !p.powerLost {
+			s.Boot = Boot()
+		}
 	}); err != nil {
 		return err
 	}

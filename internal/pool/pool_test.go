@@ -20,7 +20,7 @@ func sample() *Superblock {
 	s := &Superblock{
 		UUID: [16]byte{1, 2, 3, 15: 16}, Created: time.Unix(1_700_000_000, 123_456_789).UTC(), Tool: "weft 1.2.3",
 		Geometry: Geometry{KeySize: 8, ValueSize: 128, Slots: 8, Hashes: 2, Levels: 2, HashID: SipHash, Unit: 512, Seed: [2]uint64{7, 9}},
-		Size:     testSize, Bottom: 1, Top: 2, Epoch: 5,
+		Size:     testSize, Bottom: 1, Top: 2, Epoch: 5, Boot: boot,
 	}
 	s.Levels[1] = Level{Offset: DataStart, Length: 2 * Page, State: Live}
 	s.Levels[2] = Level{Offset: DataStart + 2*Page, Length: 4 * Page, State: Live}

@@ -7,9 +7,11 @@ import (
 	"os"
 	"os/exec"
 	"os/signal"
+	"runtime"
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 
 	"golang.org/x/sys/unix"
 )
@@ -19,6 +21,7 @@ const role, rolePath = "WEFT_POOL_ROLE", "WEFT_POOL_PATH"
 
 func TestMain(m *testing.M) {
 	path := os.Getenv(rolePath)
+	Boot = func() BootID { return boot }
 	switch os.Getenv(role) {
 	case "":
 		os.Exit(m.Run())
@@ -31,11 +34,19 @@ func TestMain(m *testing.M) {
 			copy(p.Bytes()[DataStart:], "stored")
 		}
 		fmt.Println("opened:", err)
-		select {}
+		sleep(p)
 	case "read":
-		_, err := Open(path, true)
+		p, err := Open(path, true)
 		fmt.Println("opened:", err)
-		select {}
+		sleep(p)
+	case "create", "create named": // makes a pool, but for its name, and waits
+		withoutName = os.Getenv(role) == "create"
+		beforeName = func() {
+			fmt.Println("made")
+			time.Sleep(time.Hour)
+		}
+		_, err := Create(path, sample(), testSize)
+		fmt.Println(err)
 	case "limited": // may not write beyond 5 MiB of a file
 		signal.Ignore(unix.SIGXFSZ)
 		limit := unix.Rlimit{Cur: 5 << 20, Max: 5 << 20}
@@ -50,6 +61,16 @@ func TestMain(m *testing.M) {
 		fmt.Println(onHugePages(path))
 	}
 }
+
+// sleep has a process wait for its end with a pool open. With select {} the runtime would find a deadlock,
+// and end it, where nothing of C runs beside.
+func sleep(p *Pool) {
+	time.Sleep(time.Hour)
+	runtime.KeepAlive(p)
+}
+
+// boot is that of all tests, but for those of others.
+var boot = BootID{0xb0, 7}
 
 // start starts this binary with a role, and returns its first line.
 func start(t *testing.T, as, path string, attributes *syscall.SysProcAttr) (*exec.Cmd, string) {

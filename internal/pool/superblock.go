@@ -107,9 +107,28 @@ type Superblock struct {
 
 	Epoch        uint64
 	Clean        bool   // whoever had the pool last closed it
+	Boot         BootID // of the system on which the pool was last opened for changing
+	Contents     Contents
 	UncleanOpens uint64 // how often the pool was opened without having been closed
 
 	Generation uint64 // of this superblock; the highest one counts
+}
+
+// BootID tells one run of an operating system from another; zero is unknown.
+type BootID [16]byte
+
+// Contents are what Close found in a pool. A version of this package that does not know the field
+// leaves it as it was, so it counts in one generation of the superblock only.
+type Contents struct {
+	Generation uint64 // of the superblock that they belong to
+	Keys       uint64
+	Slots      uint64 // a sum over the slots that have keys
+	Values     uint64 // a sum over the checksums of their values
+}
+
+// closed returns what Close found in the pool, if nobody has opened it for changing since.
+func (s *Superblock) closed() (c Contents, ok bool) {
+	return s.Contents, s.Clean && s.Contents.Generation == s.Generation
 }
 
 // illegal says what is wrong with a superblock of a pool of so many bytes; without

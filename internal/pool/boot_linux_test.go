@@ -1,0 +1,274 @@
+package pool
+
+import (
+	"bytes"
+	"errors"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/weftgo/weft/internal/op"
+	"github.com/weftgo/weft/internal/pm"
+)
+
+// bootAs has the rest of a test run as after another start of the machine.
+func bootAs(t *testing.T, id BootID) {
+	was := Boot
+	Boot = func() BootID { return id }
+	t.Cleanup(func() { Boot = was })
+}
+
+// abandoned is a pool in a directory whose process ended without closing it, in a boot.
+func abandoned(t *testing.T, dir string, id BootID) string {
+	t.Helper()
+	bootAs(t, id)
+	path := filepath.Join(dir, "pool")
+	p, err := Create(path, sample(), testSize)
+	if err == nil {
+		err = p.Abandon()
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+// A pool that was open when the machine stopped opens on request only, and stays one until it has been
+// verified. Of an unknown boot it is taken for one, but in memory, which does not outlive the machine.
+func TestPowerLost(t *testing.T) {
+	first, second := BootID{1}, BootID{2}
+	for _, tt := range []struct {
+		name         string
+		was, now     BootID
+		disk, memory bool // power was lost
+	}{
+		{"the same boot", first, first, false, false},
+		{"another boot", first, second, true, true},
+		{"the boot was unknown", BootID{}, first, true, false},
+		{"the boot is unknown", first, BootID{}, true, false},
+		{"both are unknown", BootID{}, BootID{}, true, false},
+	} {
+		for dir, want := range map[string]bool{t.TempDir(): tt.disk, tmpfs(t): tt.memory} {
+			path := abandoned(t, dir, tt.was)
+			bootAs(t, tt.now)
+			for range 2 { // a refusal changes nothing
+				for _, readOnly := range []bool{true, false} {
+					p, err := Open(path, readOnly)
+					if errors.Is(err, ErrPowerLost) != want || !want && err != nil {
+						t.Fatalf("%s, read-only %v: %v, want %v", tt.name, readOnly, err, want)
+					}
+					if err == nil {
+						p.Abandon()
+					}
+				}
+			}
+			if !want {
+				continue
+			}
+			for range 2 { // nor does who salvages it without having verified it
+				p, err := OpenOn(path, false, Terms{Salvage: true})
+				if err != nil || !p.PowerLost() || p.WasClean() {
+					t.Fatalf("%s, salvaged: %v", tt.name, err)
+				}
+				p.Abandon()
+				if _, err := Open(path, false); !errors.Is(err, ErrPowerLost) {
+					t.Fatalf("%s, behind one who has not verified it: %v", tt.name, err)
+				}
+			}
+			p, err := OpenOn(path, false, Terms{Salvage: true})
+			if err == nil {
+				err = p.Verified()
+			}
+			if err != nil || p.PowerLost() || p.Superblock().Boot != tt.now {
+				t.Fatalf("%s, verified: %v", tt.name, err)
+			}
+			if err := p.Close(); err != nil {
+				t.Fatal(err)
+			}
+			mustOpen(t, path, false).Close()
+		}
+	}
+}
+
+// A pool that has been closed survives another start of the machine, and so does persistent memory.
+func TestPowerNotLost(t *testing.T) {
+	path := abandoned(t, t.TempDir(), BootID{1})
+	bootAs(t, BootID{2})
+	p, err := OpenOn(path, false, Terms{PMem: true, Said: Asserted{Persistent: true}})
+	if err != nil || p.PowerLost() || p.Superblock().Boot != (BootID{2}) {
+		t.Fatalf("persistent memory: %v", err)
+	}
+	if err := p.Close(); err != nil {
+		t.Fatal(err)
+	}
+	bootAs(t, BootID{3})
+	mustOpen(t, path, true).Close()
+	mustOpen(t, path, false).Close()
+}
+
+func TestBootIn(t *testing.T) {
+	dir := t.TempDir()
+	name := filepath.Join(dir, "boot_id")
+	for text, want := range map[string]BootID{
+		"06322fc5-30a8-4be8-bd76-ac23efa81900\n": {0x06, 0x32, 0x2f, 0xc5, 0x30, 0xa8, 0x4b, 0xe8, 0xbd, 0x76, 0xac, 0x23, 0xef, 0xa8, 0x19, 0},
+		"":                                       {}, "06322fc5": {}, "06322fc5-30a8-4be8-bd76-ac23efa81900-00": {}, "no id": {},
+	} {
+		if is := bootIn(writeFile(t, name, []byte(text))); is != want {
+			t.Errorf("%q: %x, want %x", text, is, want)
+		}
+	}
+	if is := bootIn(filepath.Join(dir, "none")); is != (BootID{}) {
+		t.Errorf("no file: %x", is)
+	}
+}
+
+// What Close has found is there until somebody opens the pool for changing: a version that does not know
+// the field, too.
+func TestContents(t *testing.T) {
+	path := closed(t)
+	p := mustOpen(t, path, false)
+	if _, ok := p.Contents(); ok {
+		t.Error("nobody has sealed the pool")
+	}
+	want := Contents{Keys: 3, Slots: 4, Values: 5}
+	p.Seal(want)
+	if err := p.Commit(func(s *Superblock) { s.Epoch++ }); err != nil || p.Superblock().Contents != (Contents{}) {
+		t.Errorf("a pool that is open has contents: %v", err)
+	}
+	if err := p.Close(); err != nil {
+		t.Fatal(err)
+	}
+	for _, readOnly := range []bool{true, true, false} {
+		p := mustOpen(t, path, readOnly)
+		c, ok := p.Contents()
+		want.Generation = c.Generation
+		if !ok || c != want || !readOnly && p.Superblock().Contents != (Contents{}) {
+			t.Errorf("read-only %v: %+v, %v, want %+v", readOnly, c, ok, want)
+		}
+		p.Abandon()
+	}
+	p = mustOpen(t, path, false)
+	p.Seal(want)
+	if err := p.Close(); err != nil {
+		t.Fatal(err)
+	}
+	patch(t, path, func(mapped []byte) { // what version 1.0 leaves that opens and closes it
+		for i := range 2 {
+			b := (*block)(mapped[i*copyB:])
+			little.PutUint64(b[40:], little.Uint64(b[40:])+2)
+			b.seal()
+		}
+	})
+	p = mustOpen(t, path, false)
+	if _, ok := p.Contents(); ok || !p.WasClean() {
+		t.Error("contents of an older generation count")
+	}
+}
+
+// A block of version 1.0 has nothing where 1.1 has fields.
+func TestMinorVersions(t *testing.T) {
+	for minor, fields := range map[byte]bool{0: false, 1: true} {
+		for _, boot := range []byte{0, 1} {
+			_, mapped := formatted(t)
+			rewrite(mapped, func(w *wire) { w.Minor, w.Boot = uint16(minor), BootID{boot} }, nil)
+			_, err := OnMemory(pm.New(mapped, nil))
+			if hidden := boot != 0 && !fields; errors.Is(err, op.ErrCorrupt) != hidden || !hidden && err != nil {
+				t.Errorf("minor %d, boot %d: %v", minor, boot, err)
+			}
+		}
+	}
+}
+
+// What is no pool is called what it is.
+func TestNamesWhatItIs(t *testing.T) {
+	dir := t.TempDir()
+	pad := bytes.Repeat([]byte{0, 1, 2, 0xff}, 4<<10)
+	for content, want := range map[string]string{
+		"": "empty", "PAR1": "Parquet", "\x1f\x8b\x08\x00": "gzip", "\x28\xb5\x2f\xfd": "Zstandard", "a,b\n1,2\n": "text", "{\"a\": \"ü\"}": "text", "BZh9": "bzip2",
+		"WEFTPOOL\x01": "truncated", "WEF": "truncated", "ARROW1\x00": "Arrow", "\x7fELF": "program", "\x01\x02\x03": "begins with",
+	} {
+		for _, long := range []bool{false, true} {
+			if long && (want == "empty" || want == "text" || want == "truncated") {
+				continue
+			}
+			all := []byte(content)
+			if long {
+				all = append(all, pad...)
+			}
+			path := writeFile(t, filepath.Join(dir, "file"), all)
+			_, err := Open(path, false)
+			if sort := op.ErrFormat; err == nil || !bytes.Contains([]byte(err.Error()), []byte(want)) || want != "truncated" && want != "begins with" && !errors.Is(err, sort) {
+				t.Errorf("%q, long %v: %v, want %q", content, long, err, want)
+			}
+		}
+	}
+	link := filepath.Join(dir, "link")
+	if err := os.Symlink("file", link); err != nil {
+		t.Fatal(err)
+	}
+	for path, want := range map[string]string{link: `name its target, "file"`, dir: "a directory", "/dev/null": "character device"} {
+		for _, readOnly := range []bool{false, true} {
+			if _, err := Open(path, readOnly); err == nil || !bytes.Contains([]byte(err.Error()), []byte(want)) {
+				t.Errorf("%s, read-only %v: %v, want %q", path, readOnly, err, want)
+			}
+		}
+		if _, err := Inspect(path); err == nil || !bytes.Contains([]byte(err.Error()), []byte(want)) {
+			t.Errorf("Inspect %s: %v, want %q", path, err, want)
+		}
+	}
+}
+
+// Nothing of a pool that is being made is in its directory, and nothing stays behind a process that is
+// killed meanwhile; where files need names, the next who makes the pool removes what others have left.
+func TestKilledCreate(t *testing.T) {
+	for _, dir := range []string{t.TempDir(), tmpfs(t)} {
+		path := filepath.Join(dir, "pool")
+		child, says := start(t, "create", path, nil)
+		if says != "made" {
+			t.Fatal(says)
+		}
+		alone(t, path)
+		child.Process.Kill()
+		child.Wait()
+		alone(t, path)
+		withoutName = false
+		child, says = start(t, "create named", path, nil)
+		if says != "made" {
+			t.Fatal(says)
+		}
+		if entries, err := os.ReadDir(dir); err != nil || len(entries) != 1 {
+			t.Fatalf("%v, %v", entries, err)
+		}
+		other := writeFile(t, filepath.Join(dir, ".pool.notes.tmp"), nil)
+		removeStale(path)
+		if entries, err := os.ReadDir(dir); err != nil || len(entries) != 2 {
+			t.Fatalf("beside its process: %v, %v", entries, err)
+		}
+		child.Process.Kill()
+		child.Wait()
+		p, err := Create(path, sample(), testSize)
+		withoutName = true
+		if err != nil {
+			t.Fatal(err)
+		}
+		os.Remove(other)
+		alone(t, path, "pool")
+		if err := p.Close(); err != nil {
+			t.Fatal(err)
+		}
+		mustOpen(t, path, false).Close()
+	}
+}
+
+// What is free for root only does not count.
+func TestBavail(t *testing.T) {
+	f, err := openFile(closed(t), os.O_RDWR, false, Terms{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.close()
+	f.system.Bsize, f.system.Blocks, f.system.Bfree, f.system.Bavail = Page, 1000, 100, 10
+	if err := f.allocate(testSize + 20*Page); err == nil || !bytes.Contains([]byte(err.Error()), []byte("40960 free")) {
+		t.Error(err)
+	}
+}
