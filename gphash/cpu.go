@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"sync/atomic"
 	"unsafe"
 
 	"github.com/weftgo/weft/device"
@@ -28,8 +29,9 @@ type engine struct {
 	unplaced uint
 	// Buckets that have been drained, and zeroed for a new level, since the pool was opened.
 	moved, zeroes uint64
-	resizes       uint64 // since the pool was opened
-	retries       uint64 // of batches, likewise
+	changed       atomic.Bool // since the pool was opened
+	resizes       uint64      // since the pool was opened
+	retries       uint64      // of batches, likewise
 
 	// Of the batch that runs: whether there was no memory for a value, and the hashes
 	// of keys of which an operation is to run again.
@@ -290,7 +292,7 @@ func (e *engine) Change(ctx context.Context, s *device.Stream, b *batch.Batch) (
 	return done, failed, nil
 }
 
-// changeable refuses changes of a pool that is open for reading, whose memory would
+// changeable precedes changes. It refuses those of a pool that is open for reading, whose memory would
 // not take them, and those that have been let in beside readers, for a GPU that is lost.
 func (e *engine) changeable() error {
 	if e.pool.ReadOnly() {
@@ -299,6 +301,7 @@ func (e *engine) changeable() error {
 	if e.lost != nil && !e.Leases.Excluded() {
 		return e.lost
 	}
+	e.changed.Store(true)
 	return nil
 }
 
@@ -523,6 +526,9 @@ func (e *engine) check(ctx context.Context, live uint64) error {
 	}
 	if in.Damaged == 0 && (in.Keys != live || in.Moved != 0 && !e.pool.ReadOnly()) {
 		return fmt.Errorf("%w: %d keys are there, of which %d twice, and the counters say %d", op.ErrCorrupt, in.Keys, in.Moved, live)
+	}
+	if was, ok := e.unchanged(); ok {
+		in.compare(was)
 	}
 	if err := in.err(); err != nil || e.redo == nil {
 		return err

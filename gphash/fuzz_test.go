@@ -42,7 +42,8 @@ func FuzzPool(f *testing.F) {
 			tb.mem.Store(w, binary.LittleEndian.Uint64(patches[2:]))
 			damaged[owner[w].key] = true
 		}
-		im.revive(t)
+		x, _ := im.revive(t)
+		must(t, x.Close())
 		x, _, err := im.open(OpenOptions{Verify: true, Resize: Stop})
 		must(t, err)
 		got := make([]byte, tb.valueSize)

@@ -83,18 +83,20 @@ func createPool(path string, dev device.Device, o *Options, records bool) (*pool
 	if first.Geometry.Seed == [2]uint64{} {
 		first.Geometry.Seed = [2]uint64{rand.Uint64(), rand.Uint64()}
 	}
-	return pool.CreateOn(path, first, o.Size, terms(dev, o.Durability, o.AssertPMem))
+	return pool.CreateOn(path, first, o.Size, terms(dev, &OpenOptions{Durability: o.Durability, AssertPMem: o.AssertPMem}))
 }
 
-// terms are those on which a device is granted PMem: on memory of devdax, whatever is asked for.
-func terms(dev device.Device, asked Durability, said PMemConditions) pool.Terms {
+// terms are those on which a device is granted PMem: on memory of devdax, whatever is asked for. Repair
+// verifies all that a loss of power may have left.
+func terms(dev device.Device, o *OpenOptions) pool.Terms {
 	_, host := dev.(device.Host)
-	return pool.Terms{PMem: asked == PMem, GPU: !host, Said: pool.Asserted(said)}
+	return pool.Terms{PMem: o.Durability == PMem, GPU: !host, Said: pool.Asserted(o.AssertPMem), Salvage: o.Repair}
 }
 
 // Open opens the index in a pool, undoes what a crash has left half done, and goes on
 // with a resize that was under way. [ErrLocked] while somebody has it open,
-// [weft.ErrCorrupt] for a pool that is damaged.
+// [weft.ErrCorrupt] for a pool that is damaged, [ErrPowerLost] for one that was open when the machine
+// stopped.
 func Open(ctx context.Context, path string, dev device.Device, o OpenOptions) (*Index, *Report, error) {
 	t, e, report, err := open(ctx, path, dev, o, byteStrings, false, batch.Widths{})
 	if err != nil {
@@ -126,7 +128,7 @@ func open(ctx context.Context, path string, dev device.Device, o OpenOptions, ty
 	var p *pool.Pool
 	start := time.Now()
 	if err == nil {
-		p, err = pool.OpenOn(path, o.ReadOnly, terms(dev, o.Durability, o.AssertPMem))
+		p, err = pool.OpenOn(path, o.ReadOnly, terms(dev, &o))
 	}
 	if err != nil {
 		return nil, nil, nil, fmt.Errorf("gphash: open: %w", err)
@@ -167,6 +169,11 @@ func serve(ctx context.Context, p *pool.Pool, dev device.Device, o OpenOptions, 
 		o.Logger = slog.New(slog.DiscardHandler)
 	}
 	e, run, report, err := begin(ctx, p, dev, o)
+	if err == nil {
+		if err = p.Verified(); err != nil {
+			err = errors.Join(err, run.Close())
+		}
+	}
 	if err != nil {
 		return nil, nil, report, errors.Join(fmt.Errorf("gphash: open: %w", err), p.Abandon())
 	}
@@ -285,15 +292,22 @@ func newEngine(p *pool.Pool, dev device.Host) (*engine, error) {
 func (e *engine) inspect(ctx context.Context, o OpenOptions) (*Report, error) {
 	in := inspection{table: e.table, mend: !e.pool.ReadOnly(), repair: o.Repair, verify: o.Verify || o.Repair}
 	in.Resumed = e.closed > 0
+	in.PowerLost = e.pool.PowerLost()
 	err := timed(&in.Times.Replay, func() error { return e.replay(&in.Report, o.Repair) })
 	if err == nil {
 		err = timed(&in.Times.Inspect, func() error { return in.run(ctx, e.Device.Parallel) })
+	}
+	if was, ok := e.unchanged(); ok && err == nil {
+		in.compare(was)
 	}
 	if err == nil {
 		err = in.err()
 	}
 	if err != nil {
 		return &in.Report, err
+	}
+	if in.Damaged > 0 {
+		e.changed.Store(true)
 	}
 	start := time.Now()
 	e.values.share(e.bits())

@@ -148,6 +148,14 @@ func (g *gpuEngine) inspect(ctx context.Context, times *Times, o OpenOptions) (*
 			return nil, err
 		}
 	}
+	if was, ok := g.host.unchanged(); ok && !odd { // what the device has not read is read by the host
+		odd = report.Keys != was.Keys
+		if !odd && o.Verify {
+			is := g.host.contents()
+			odd = is.Slots != was.Slots || is.Values != was.Values
+		}
+		report.Compared = true
+	}
 	if odd || !o.Mirror {
 		if err := g.forget(); err != nil {
 			return nil, err
@@ -235,6 +243,9 @@ func (g *gpuEngine) Close() error {
 	err := g.settle()
 	if g.k.stateless && !g.over.Load() {
 		err = errors.Join(err, g.Do(all, g.k.settleStates))
+	}
+	if err == nil && g.table != nil {
+		err = g.host.seal()
 	}
 	g.host.far = nil
 	err = errors.Join(err, g.Engine.Close(), g.k.close())

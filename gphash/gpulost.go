@@ -72,9 +72,12 @@ func (g *gpuEngine) settle() error {
 	if g.table == nil {
 		return nil
 	}
-	_, err := g.Counters(all)
+	now, err := g.Counters(all)
 	if err == nil && !g.over.Load() {
 		err = g.home()
+	}
+	if err == nil {
+		g.host.Parts().(*parts).counters = core.Tally{Live: now.Live, Used: now.Used}
 	}
 	g.work.Wait()
 	return err

@@ -246,7 +246,7 @@ func (im *image) revive(t testing.TB) (x *Index, found uint64) {
 	if err == nil {
 		return x, 0
 	}
-	if !errors.Is(err, op.ErrCorrupt) || report == nil || report.Damaged == 0 || !strings.Contains(err.Error(), " of bucket ") {
+	if !errors.Is(err, op.ErrCorrupt) || report == nil || report.Damaged == 0 || !strings.Contains(err.Error(), " of bucket ") && !strings.Contains(err.Error(), "when it was closed") {
 		t.Fatalf("%v; %+v", err, report)
 	}
 	found = report.Damaged

@@ -66,9 +66,12 @@ type OpenOptions struct {
 	// [ErrReadOnly]; so does opening a pool with holes in a file system in memory.
 	ReadOnly bool
 	// Repair gives up slots that are damaged, instead of returning [weft.ErrCorrupt]. It
-	// verifies: of two slots that have one value, the checksum knows whose it is.
+	// verifies: of two slots that have one value, the checksum knows whose it is. It opens pools of which
+	// power was lost, too, instead of returning [ErrPowerLost], and keeps what has its checksum. What is
+	// gone is not brought back: the [Report] says what there was.
 	Repair bool
-	// Verify reads all values and compares them with their checksums.
+	// Verify reads all values and compares them with their checksums, and these with their sum when the
+	// pool was closed.
 	Verify bool
 	// Durability is what is asked for at least, if anything: [ErrNotDurable] if the pool
 	// is not granted it.
@@ -148,6 +151,10 @@ var (
 
 	// ErrLocked: somebody has the pool open, in this process or in another one.
 	ErrLocked = pool.ErrLocked
+	// ErrPowerLost: the pool was open when the machine stopped, and its memory does not outlive that. The
+	// file has pages of different times. OpenOptions.Repair keeps what has its checksum; what had been
+	// acknowledged may be missing, so a backup may be better.
+	ErrPowerLost = pool.ErrPowerLost
 	// ErrNotDurable: the pool cannot keep what was asked of it.
 	ErrNotDurable = pool.ErrNotDurable
 	// ErrReadOnly: the pool was opened for reading.

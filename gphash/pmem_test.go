@@ -172,7 +172,8 @@ func TestAssertPMem(t *testing.T) {
 func TestTerms(t *testing.T) {
 	said := PMemConditions{DDIOOff: true}
 	for _, asked := range []Durability{0, Process, PMem} {
-		gpu, host := terms(devicetest.OpenSim(t, nil), asked, said), terms(openCPU(t), asked, said)
+		o := &OpenOptions{Durability: asked, AssertPMem: said}
+		gpu, host := terms(devicetest.OpenSim(t, nil), o), terms(openCPU(t), o)
 		if !gpu.GPU || host.GPU || !gpu.Said.DDIOOff || gpu.PMem != (asked == PMem) {
 			t.Errorf("asked for %v: %+v for a GPU, %+v for a CPU", asked, gpu, host)
 		}

@@ -55,7 +55,9 @@ func halfMoved(t *testing.T) (path string, want model) {
 	e.mem.Store(e.control(top), uint64(control(0).next(tomb, 0)))
 	content, err := os.ReadFile(filepath.Join(dir, "live"))
 	must(t, err)
-	must(t, x.Close())
+	if err := x.Close(); !errors.Is(err, weft.ErrCorrupt) { // a key is in two slots
+		t.Fatal(err)
+	}
 	path = filepath.Join(dir, "killed")
 	must(t, os.WriteFile(path, content, 0o600))
 	return path, want

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/weftgo/weft/internal/op"
+	"github.com/weftgo/weft/internal/pool"
 )
 
 // Report says what has been found in a pool by who opened or checked it.
@@ -22,6 +23,12 @@ type Report struct {
 	// whether one had been begun, of which nothing is.
 	Replayed uint64 `json:"replayed,omitempty"`
 	Torn     bool   `json:"torn,omitempty"`
+	// PowerLost: the pool was open when the machine stopped, and has been repaired. What it has passes its
+	// checksums; of what had been acknowledged some may be missing, or as it was before.
+	PowerLost bool `json:"power_lost,omitempty"`
+	// Compared: the pool has been compared with the number of keys and the sums that Close had stored. A
+	// pool that was not closed has none, nor has one that a version before 1.1 of the format closed.
+	Compared bool `json:"compared"`
 	// What no crash leaves: the pool has been written by something else.
 	Damaged uint64   `json:"damaged"`
 	Damage  []string `json:"damage,omitempty"` // the first of it
@@ -69,6 +76,7 @@ type inspection struct {
 
 	mu sync.Mutex // of what follows
 	Report
+	sums pool.Contents
 }
 
 // run looks at all levels. parallel is that of [device.Host].
@@ -82,7 +90,7 @@ func (in *inspection) run(ctx context.Context, parallel func(n, grain int, body 
 			for b := lo; b < hi; b++ {
 				s.bucket(l.base + uint64(b)*in.bucketWords)
 			}
-			in.add(&s.found)
+			in.add(&s)
 		})
 	}
 	in.mem.Fence()
@@ -93,9 +101,12 @@ func (in *inspection) run(ctx context.Context, parallel func(n, grain int, body 
 // inspectPiece is how many buckets a core looks at at a time.
 const inspectPiece = 1 << 12
 
-func (in *inspection) add(found *Report) {
+func (in *inspection) add(s *survey) {
 	in.mu.Lock()
 	defer in.mu.Unlock()
+	found := &s.found
+	in.sums.Slots += s.slotSums
+	in.sums.Values += s.valueSums
 	in.Keys += found.Keys
 	in.Unfinished += found.Unfinished
 	in.Tombs += found.Tombs
@@ -110,6 +121,8 @@ type survey struct {
 	level      level
 	key, value []byte
 	found      Report
+
+	slotSums, valueSums uint64
 }
 
 func (s *survey) bucket(bucket uint64) {
@@ -166,6 +179,10 @@ func (s *survey) full(at place, c control) {
 		return
 	}
 	s.found.Keys++
+	s.slotSums += s.slotSum(at, c)
+	if word, ok := s.values.checksumAt(c.block()); ok && s.verify {
+		s.valueSums += s.valueSum(c.block(), word)
+	}
 }
 
 // first is where a key is valid among the slots that are not damaged, of which there

@@ -151,6 +151,7 @@ func (t *table) slotsIn(levels []level) (slots uint64) {
 func (e *engine) drain(ctx context.Context, buckets uint64) (crowded bool, err error) {
 	t := e.table
 	if t.closed > 0 {
+		e.changed.Store(true)
 		if err := e.recycle(); err != nil {
 			return false, err
 		}

@@ -53,6 +53,11 @@ been published and is applied now, or has not and is not there. Damage is what n
 crash explains. --repair gives damaged slots up, keys and values, and keeps all
 others. A pool without a whole superblock cannot be repaired.
 
+A pool that has been closed is compared with the number of its keys and the sums that were
+stored then: so keys and pages are missed that are gone. One that was not closed has none. If
+it was open when the machine stopped, it is corrupt, unless its memory is persistent: what had
+been acknowledged may be missing. --repair keeps what has its checksum; a backup may be better.
+
 Where the CPU checks a pool, all that is stored is written back out of its caches, as
 for a pool of persistent memory: whether somebody vouches for its memory is not in the pool.
 A GPU does that with --assert-pmem persistent,ddio-off only.
@@ -61,7 +66,8 @@ With --json it prints one object: file, verdict (ok, repaired or corrupt), clean
 (whoever had the pool last closed it), superblock (why one copy of it was not whole),
 durability (none, process or pmem: what the file system or the device grants, or the
 flags assert), error, and, where the pool could be opened: keys, slots, unfinished, tombs, moved,
-resumed (a resize was under way), replayed and torn (atomic batches: how many have been
+resumed (a resize was under way), compared (with the sums that were stored when the pool was
+closed), power_lost, replayed and torn (atomic batches: how many have been
 applied, whether one is not there), damaged, damage, the first of it in words, and times,
 of the parts of opening it, in nanoseconds.
 
@@ -108,11 +114,14 @@ func runPoolCheck(ctx context.Context, a *app, path string, o gphash.OpenOptions
 	}
 	c.Report, err = examine(ctx, a, path, o, gphash.Durability(before.Grants))
 	switch damaged := c.Report != nil && c.Damaged > 0; {
-	case errors.Is(err, weft.ErrCorrupt):
+	case errors.Is(err, weft.ErrCorrupt), errors.Is(err, gphash.ErrPowerLost):
 		c.Verdict, err = "corrupt", &verdict{poolError("check", path, err), exitCorrupt}
 		c.Error = err.Error()
 	case err != nil:
 		return poolError("check", path, err)
+	case c.Report != nil && c.PowerLost:
+		c.Verdict, err = "repaired", &verdict{poolError("check", path, fmt.Errorf("repaired: power was lost while the pool was open; "+
+			"%d damaged slots given up, and of what had been acknowledged some may be missing", c.Damaged)), exitRepaired}
 	case damaged:
 		c.Verdict, err = "repaired", &verdict{poolError("check", path, fmt.Errorf("repaired: %d damaged slots given up", c.Damaged)), exitRepaired}
 	}
@@ -173,6 +182,12 @@ func (c *poolCheck) write(w io.Writer) error {
 		fmt.Fprintf(&text, "%d keys in %d slots\n", r.Keys, r.Slots)
 		if !c.Clean {
 			text.WriteString("not closed by whoever had it last\n")
+		}
+		if !r.Compared {
+			text.WriteString("no sums to compare: keys that are gone without a trace are not missed\n")
+		}
+		if r.PowerLost {
+			text.WriteString("power was lost while it was open: what had been acknowledged may be missing\n")
 		}
 		if r.Unfinished+r.Tombs+r.Moved > 0 {
 			fmt.Fprintf(&text, "freed slots: %d of unfinished insertions, %d of deleted keys, %d of keys that had moved\n", r.Unfinished, r.Tombs, r.Moved)
