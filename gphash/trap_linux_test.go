@@ -2,6 +2,7 @@ package gphash
 
 import (
 	"bufio"
+	"bytes"
 	"encoding/json"
 	"errors"
 	"flag"
@@ -9,14 +10,19 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"syscall"
 	"testing"
+	"time"
 
 	"github.com/weftgo/weft/device"
 	"github.com/weftgo/weft/device/auto"
 	"github.com/weftgo/weft/device/devicetest"
 )
 
-var trapRounds = flag.Int("trap-rounds", 4, "how often a GPU is lost beside a writer")
+var (
+	trapRounds = flag.Int("trap-rounds", 4, "how often a GPU is lost beside a writer")
+	trapLimit  = flag.Duration("trap-limit", 2*time.Minute, "after which a writer that loses its GPU has to say where it waits, and fails")
+)
 
 // trap is a kernel that waits for some microseconds and then loses the device.
 var trap = device.Image{Name: "trap", Targets: []device.Target{{Arch: 80, Params: map[string]int{"wait": 8}, PTX: `
@@ -92,6 +98,7 @@ func trapped(p *killPlan) error {
 			return fmt.Errorf("batch %d: %w", n, err)
 		}
 	}
+	fmt.Println("check", 0)
 	err = x.Check(ctx)
 	if errors.Is(err, device.ErrLost) && !lost { // it was lost behind the last batch
 		err = x.Check(ctx)
@@ -99,6 +106,7 @@ func trapped(p *killPlan) error {
 	if err != nil {
 		return err
 	}
+	fmt.Println("close", 0)
 	if err := x.Close(); err != nil && !errors.Is(err, device.ErrLost) {
 		return err
 	}
@@ -130,24 +138,31 @@ func TestTrap(t *testing.T) {
 		cmd.Env = append(os.Environ(), killRole+"="+string(plan))
 		out, err := cmd.StdoutPipe()
 		must(t, err)
+		var stacks bytes.Buffer
+		cmd.Stderr = &stacks
 		must(t, cmd.Start())
-		last := ""
+		limit := time.AfterFunc(*trapLimit, func() { cmd.Process.Signal(syscall.SIGQUIT) })
+		hang := time.AfterFunc(*trapLimit+10*time.Second, func() { cmd.Process.Kill() }) // it did not hear that
+		last, said := "", "nothing"
 		for lines := bufio.NewScanner(out); lines.Scan(); {
 			var batch int
 			last = lines.Text()
+			said = last
 			switch fmt.Sscan(last, &last, &batch); last {
 			case "done", "lost":
 				tr.ran(batch, last == "done")
 				tr.acked = batch + 1
 				seen[last]++
-			case "create", "closed":
+			case "create", "check", "close", "closed":
 			default:
 				t.Fatalf("the writer says %q", lines.Text())
 			}
 		}
-		cmd.Wait()
-		if last != "closed" {
-			t.Fatalf("seed %d: the writer ends with %q", n, last)
+		err = cmd.Wait()
+		limit.Stop()
+		hang.Stop()
+		if last != "closed" || err != nil {
+			t.Fatalf("seed %d: the writer, whose GPU is lost after %d µs, ends with %q: %v\n%s", n, tr.plan.Trap, said, err, &stacks)
 		}
 		tr.check(t, openCPU(t))
 		must(t, os.RemoveAll(dir))

@@ -112,7 +112,7 @@ func runPoolCheck(ctx context.Context, a *app, path string, o gphash.OpenOptions
 	if o.Durability == gphash.PMem { // or it cannot be opened
 		c.Durability = o.Durability.String()
 	}
-	c.Report, err = examine(ctx, a, path, o, gphash.Durability(before.Grants))
+	c.Report, err = examine(ctx, a, path, o, &before)
 	switch damaged := c.Report != nil && c.Damaged > 0; {
 	case errors.Is(err, weft.ErrCorrupt), errors.Is(err, gphash.ErrPowerLost):
 		c.Verdict, err = "corrupt", &verdict{poolError("check", path, err), exitCorrupt}
@@ -146,7 +146,7 @@ func newPoolCheck(path string, before *pool.Info) *poolCheck {
 
 // examine opens a pool and reads all of it. The report is nil if the pool could not be
 // opened.
-func examine(ctx context.Context, a *app, path string, o gphash.OpenOptions, grants gphash.Durability) (report *gphash.Report, err error) {
+func examine(ctx context.Context, a *app, path string, o gphash.OpenOptions, before *pool.Info) (report *gphash.Report, err error) {
 	dev, err := a.openPoolDevice(ctx)
 	if err != nil {
 		return nil, err
@@ -157,7 +157,7 @@ func examine(ctx context.Context, a *app, path string, o gphash.OpenOptions, gra
 	if step != nil {
 		step("checking")
 	}
-	x, report, err := openWrittenBack(ctx, path, dev, o, grants)
+	x, report, err := openWrittenBack(ctx, path, dev, o, before)
 	if err != nil {
 		return report, err
 	}

@@ -30,7 +30,7 @@ With --json it prints one object: file, bytes, allocated_bytes, durability (none
 process or pmem: what the file system or the device grants), copies (two objects:
 copy, current, generation, error), error, and, where a copy is whole, pool: uuid,
 created, tool, key_bytes and value_bytes (0 is a variable length), slots, hashes,
-levels, hash, size, clean, unclean_opens, generation, epoch, resizing, redo_log
+levels, hash, size, clean, power_lost, unclean_opens, generation, epoch, resizing, redo_log
 (offset and bytes, where batches are atomic), and level_table, from the top down: level, buckets, state, offset and bytes.
 
 Exit status: 0 the pool can be opened, as far as its superblocks say; 1 it cannot, and
@@ -86,6 +86,7 @@ type poolState struct {
 	Hash         string      `json:"hash"`
 	Size         uint64      `json:"size"`
 	Clean        bool        `json:"clean"`
+	PowerLost    bool        `json:"power_lost,omitempty"` // it was open when the machine stopped
 	UncleanOpens uint64      `json:"unclean_opens"`
 	Generation   uint64      `json:"generation"`
 	Epoch        uint64      `json:"epoch"`
@@ -126,6 +127,7 @@ func describe(path string, info *pool.Info) *poolFile {
 	}
 	if info.Chosen >= 0 {
 		d.Pool = describeState(&info.Copies[info.Chosen].Superblock)
+		d.Pool.PowerLost = info.PowerLost
 	}
 	if info.Err != nil {
 		d.Error = info.Err.Error()
@@ -197,6 +199,9 @@ func (p *poolState) write(fact func(name, format string, args ...any)) {
 		created += " by " + printable(p.Tool)
 	}
 	clean, resizing := "no: it is open, or was not closed", "no"
+	if p.PowerLost {
+		clean = "no: it was open when the machine stopped"
+	}
 	if p.Clean {
 		clean = "yes"
 	}

@@ -12,6 +12,7 @@ import (
 
 	"github.com/weftgo/weft/device"
 	"github.com/weftgo/weft/gphash"
+	"github.com/weftgo/weft/internal/pool"
 )
 
 // durabilityFlags are --durability and --assert-pmem.
@@ -66,10 +67,14 @@ func writeBack(path string, dev device.Device, o gphash.OpenOptions) (options gp
 	return o, true
 }
 
-// openWrittenBack is openPool that writes back what it stores, of a pool that is granted some durability without that.
-func openWrittenBack(ctx context.Context, path string, dev device.Device, o gphash.OpenOptions, grants gphash.Durability) (openedPool, *gphash.Report, error) {
-	if o.Durability > grants && o.Durability < gphash.PMem {
-		return nil, nil, fmt.Errorf("%w: asked for %v, the file system grants %v", gphash.ErrNotDurable, o.Durability, grants)
+// openWrittenBack is openPool that writes back what it stores, of a pool as it was found before. Where power
+// was lost it does not: that would assert that the memory has outlived it.
+func openWrittenBack(ctx context.Context, path string, dev device.Device, o gphash.OpenOptions, before *pool.Info) (openedPool, *gphash.Report, error) {
+	if o.Durability > before.Grants && o.Durability < gphash.PMem {
+		return nil, nil, fmt.Errorf("%w: asked for %v, the file system grants %v", gphash.ErrNotDurable, o.Durability, before.Grants)
+	}
+	if before.PowerLost {
+		return openPool(ctx, path, dev, o)
 	}
 	more, added := writeBack(path, dev, o)
 	x, report, err := openPool(ctx, path, dev, more)

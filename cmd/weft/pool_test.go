@@ -8,6 +8,7 @@ import (
 	"encoding/binary"
 	"encoding/hex"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"maps"
 	"os"
@@ -311,17 +312,16 @@ func TestPoolCheck(t *testing.T) {
 		text       string // that is printed
 		second     int    // what the next check finds
 	}{
-		{"whole", newPool(t, 10), nil, exitOK, poolCheck{Verdict: "ok", Clean: true, Report: &gphash.Report{Keys: 10}}, "10 keys in 1536 slots\n", exitOK},
+		{"whole", newPool(t, 10), nil, exitOK, poolCheck{Verdict: "ok", Clean: true, Report: &gphash.Report{Keys: 10, Compared: true}}, "10 keys in 1536 slots\n", exitOK},
 		{"killed", killedPool(t, 10), nil, exitOK, poolCheck{Verdict: "ok", Report: &gphash.Report{Keys: 10, Tombs: 1}}, "not closed by whoever had it last\n", exitOK},
-		{"unfinished", unfinished, nil, exitOK, poolCheck{Verdict: "ok", Clean: true, Report: &gphash.Report{Unfinished: 1}}, "freed slots: 1 of unfinished", exitOK},
-		{"a key", damage(t, newPool(t, 900), 2, false), nil, exitCorrupt, poolCheck{Verdict: "corrupt", Clean: true, Report: &gphash.Report{Keys: 898, Damaged: 2}}, "2 damaged slots\n", exitCorrupt},
-		{"a value", damage(t, newPool(t, 900), 1, true), nil, exitCorrupt, poolCheck{Verdict: "corrupt", Clean: true, Report: &gphash.Report{Keys: 899, Damaged: 1}}, "its value does not have its checksum\n", exitCorrupt},
-		{"a value, unread", damage(t, newPool(t, 900), 1, true), []string{"--verify=false"}, exitOK, poolCheck{Verdict: "ok", Clean: true, Report: &gphash.Report{Keys: 900}}, "900 keys in", exitCorrupt},
-		{"repaired", damage(t, damage(t, newPool(t, 900), 2, true), 1, false), []string{"--repair"}, exitRepaired, poolCheck{Verdict: "repaired", Clean: true, Report: &gphash.Report{Keys: 898, Damaged: 2}}, ": repaired\n", exitOK},
+		{"unfinished", unfinished, nil, exitOK, poolCheck{Verdict: "ok", Clean: true, Report: &gphash.Report{Unfinished: 1, Compared: true}}, "freed slots: 1 of unfinished", exitOK},
+		{"a key", damage(t, newPool(t, 900), 2, false), nil, exitCorrupt, poolCheck{Verdict: "corrupt", Clean: true, Report: &gphash.Report{Keys: 898, Damaged: 2, Compared: true}}, "2 damaged slots\n", exitCorrupt},
+		{"a value", damage(t, newPool(t, 900), 1, true), nil, exitCorrupt, poolCheck{Verdict: "corrupt", Clean: true, Report: &gphash.Report{Keys: 899, Damaged: 1, Compared: true}}, "its value does not have its checksum\n", exitCorrupt},
+		{"a value, unread", damage(t, newPool(t, 900), 1, true), []string{"--verify=false"}, exitOK, poolCheck{Verdict: "ok", Clean: true, Report: &gphash.Report{Keys: 900, Compared: true}}, "900 keys in", exitCorrupt},
+		{"repaired", damage(t, damage(t, newPool(t, 900), 2, true), 1, false), []string{"--repair"}, exitRepaired, poolCheck{Verdict: "repaired", Clean: true, Report: &gphash.Report{Keys: 898, Damaged: 2, Compared: true}}, ": repaired\n", exitOK},
 		{"copy A", breakCopy(t, newPool(t, 10), 0), nil, exitOK, poolCheck{Verdict: "ok", Report: &gphash.Report{Keys: 10}, Superblock: "copy A: corrupt: the checksums are wrong: torn or damaged"}, "superblock copy A: ", exitOK},
 		{"both copies", breakCopy(t, breakCopy(t, newPool(t, 10), 1), 0), []string{"--repair"}, exitCorrupt, poolCheck{Verdict: "corrupt"}, ": corrupt\n", exitCorrupt},
 		{"truncated", truncate(t, newPool(t, 10)), nil, exitCorrupt, poolCheck{Verdict: "corrupt", Clean: true}, ": corrupt\n", exitCorrupt},
-		{"text", writeFile(t, strings.Repeat("text\n", 10000)), nil, exitCorrupt, poolCheck{Verdict: "corrupt"}, ": corrupt\n", exitCorrupt},
 	} {
 		copied := filepath.Join(t.TempDir(), "copy")
 		content, err := os.ReadFile(tt.path)
@@ -370,6 +370,54 @@ func sameCheck(t *testing.T, name, stdout string, want *poolCheck) {
 	if got.File != want.File || got.Verdict != want.Verdict || got.Clean != want.Clean || got.Superblock != want.Superblock ||
 		(got.Error == "") != (want.Verdict != "corrupt") {
 		t.Errorf("%s: prints %s", name, stdout)
+	}
+}
+
+// What is no pool is called what it is, by all verbs.
+func TestPoolOfAnotherKind(t *testing.T) {
+	dir := t.TempDir()
+	at := func(name string) string { return filepath.Join(dir, name) }
+	must(t, errors.Join(os.Symlink("nothing", at("link")), syscall.Mkfifo(at("pipe"), 0o600), os.Mkdir(at("folder"), 0o700),
+		os.WriteFile(at("empty"), nil, 0o600), os.WriteFile(at("parquet"), []byte("PAR1\x15\x00"+strings.Repeat("\x00\xff", 5000)), 0o600),
+		os.WriteFile(at("gzip"), []byte("\x1f\x8b\x08\x00"), 0o600), os.WriteFile(at("csv"), []byte(strings.Repeat("a,b\n", 10000)), 0o600)))
+	for path, want := range map[string]string{
+		at("link"): `a symbolic link, which is not followed: name its target, "nothing"`, at("pipe"): "a pipe", at("folder"): "a directory", at("empty"): "empty",
+		at("parquet"): "a Parquet file", at("gzip"): "a gzip file", at("csv"): "a text file", "/dev/null": "a character device",
+	} {
+		for verb, exit := range map[string]int{"info": exitFailed, "check": exitUnknown, "dump": exitFailed} {
+			_, stderr, status := runWeft(t, "", "pool", verb, path)
+			if status != exit || !strings.Contains(stderr, want) {
+				t.Errorf("%s %s: exit status %d, says %q, want %q", verb, path, status, stderr, want)
+			}
+		}
+	}
+}
+
+// A pool that was open when the machine stopped is corrupt until somebody has it repaired.
+func TestPoolPowerLost(t *testing.T) {
+	was := pool.Boot
+	pool.Boot = func() pool.BootID { return pool.BootID{7} }
+	path := killedPool(t, 10)
+	pool.Boot = was
+	for _, tt := range []struct {
+		args   []string
+		status int
+		says   string
+	}{
+		{[]string{"info"}, exitOK, ""},
+		{[]string{"dump"}, exitFailed, "weft pool check --repair"},
+		{[]string{"check"}, exitCorrupt, "weft pool check --repair"},
+		{[]string{"check", "--repair"}, exitRepaired, "some may be missing"},
+		{[]string{"check"}, exitOK, ""},
+		{[]string{"dump"}, exitOK, "10 of 10 pairs"},
+	} {
+		stdout, stderr, status := runWeft(t, "", slices.Concat([]string{"pool"}, tt.args, []string{path})...)
+		if status != tt.status || !strings.Contains(stderr, tt.says) {
+			t.Errorf("%v: exit status %d, prints %q and says %q", tt.args, status, stdout, stderr)
+		}
+		if tt.args[0] == "info" && !strings.Contains(stdout, "it was open when the machine stopped") {
+			t.Errorf("info prints %s", stdout)
+		}
 	}
 }
 
@@ -446,7 +494,7 @@ func TestPoolDump(t *testing.T) {
 
 // Nothing is printed of a pool that is not whole.
 func TestPoolDumpCorrupt(t *testing.T) {
-	for _, path := range []string{damage(t, newPool(t, 900), 1, false), damage(t, newPool(t, 900), 1, true), truncate(t, newPool(t, 9)), writeFile(t, "text\n")} {
+	for _, path := range []string{damage(t, newPool(t, 900), 1, false), damage(t, newPool(t, 900), 1, true), truncate(t, newPool(t, 9))} {
 		stdout, stderr, status := runWeft(t, "", "pool", "dump", path)
 		if status != exitFailed || stdout != "" {
 			t.Errorf("exit status %d, prints %q", status, stdout)

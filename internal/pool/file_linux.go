@@ -74,7 +74,7 @@ func (f *file) pool(readOnly bool, terms Terms) (*Pool, error) {
 	if p.powerLost = f.powerLost(&p.last); p.powerLost && !terms.Salvage {
 		return nil, fmt.Errorf("%w: the pool was open when the machine stopped, or was copied from another one while it was open: "+
 			"of what had been acknowledged some may be missing. Open it with OpenOptions.Repair (weft pool check --repair), "+
-			"which keeps what has its checksum, or restore a backup", ErrPowerLost)
+			"which keeps what has its checksum, or restore a backup. If the memory is persistent, assert that", ErrPowerLost)
 	}
 	if !f.device {
 		if err := f.fillHoles(stat, readOnly); err != nil {

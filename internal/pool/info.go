@@ -7,5 +7,6 @@ type Info struct {
 	Copies    [2]Copy
 	Grants    Durability // what the file system does
 	Chosen    int        // which copy counts, 0 (A) or 1 (B); -1: neither
+	PowerLost bool       // the pool was open when the machine stopped; what asserts that its memory is persistent is not known
 	Err       error      // why the pool cannot be opened; nil says nothing of who has it open
 }

@@ -55,5 +55,6 @@ func inspect(f *file) (info Info, err error) {
 	if info.Chosen, info.Err = choose(&info.Copies, uint64(f.size)); info.Err == nil && refused {
 		info.Err = err
 	}
+	info.PowerLost = info.Chosen >= 0 && f.powerLost(&info.Copies[info.Chosen].Superblock)
 	return info, nil
 }

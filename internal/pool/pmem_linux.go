@@ -56,7 +56,7 @@ func deviceSize(stat *unix.Stat_t) (int64, error) {
 	name := filepath.Join(deviceOf(unix.Major(uint64(stat.Rdev)), unix.Minor(uint64(stat.Rdev))), "size")
 	text, err := os.ReadFile(name)
 	if err != nil {
-		return 0, fmt.Errorf("%w: a character device, but not one of memory: %w", op.ErrFormat, err)
+		return 0, fmt.Errorf("%w: a character device, but not one of memory: %v", op.ErrFormat, err)
 	}
 	size, err := strconv.ParseInt(strings.TrimSpace(string(text)), 0, 64)
 	if err != nil || size < 0 || size > math.MaxInt {
