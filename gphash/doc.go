@@ -127,7 +127,9 @@
 // Options.Durability asks for [PMem], every store is written back out of the caches of the
 // CPU before it counts: a pool on a character device of persistent memory (/dev/dax0.0) has
 // all of it and outlives power failures; of other memory the operator asserts that it does
-// (Options.AssertPMem). A pool is open once at a time, or for reading only, beside other
+// (Options.AssertPMem). Close stores how many keys there are and sums over slots and checksums, with
+// which Open compares the pool. One that was open when the machine stopped is [ErrPowerLost], unless
+// its memory is persistent. A pool is open once at a time, or for reading only, beside other
 // readers. The format is that of package internal/pool. A pool keeps its options:
 // Save and Load carry the pairs of one into another.
 //

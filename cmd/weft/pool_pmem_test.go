@@ -12,6 +12,7 @@ import (
 	"github.com/weftgo/weft/device/cpu"
 	"github.com/weftgo/weft/device/sim"
 	"github.com/weftgo/weft/gphash"
+	"github.com/weftgo/weft/internal/pool"
 )
 
 // What the operator vouches for is asked for again by each verb, and whoever does not is told what
@@ -83,13 +84,13 @@ func TestPoolCheckWritesBack(t *testing.T) {
 			t.Errorf("%s, %+v: %+v, %v", tt.path, tt.o, o, added)
 		}
 	}
-	x, _, err := openWrittenBack(t.Context(), path, host, gphash.OpenOptions{}, gphash.Process)
+	x, _, err := openWrittenBack(t.Context(), path, host, gphash.OpenOptions{}, &pool.Info{Grants: gphash.Process})
 	must(t, err)
 	if d := x.(*gphash.Index).Durability(); d != gphash.PMem {
 		t.Errorf("a check has its pool opened as %v", d)
 	}
 	must(t, x.Close())
-	if _, _, err := openWrittenBack(t.Context(), path, host, gphash.OpenOptions{Durability: gphash.Process}, 0); !errors.Is(err, gphash.ErrNotDurable) {
+	if _, _, err := openWrittenBack(t.Context(), path, host, gphash.OpenOptions{Durability: gphash.Process}, &pool.Info{}); !errors.Is(err, gphash.ErrNotDurable) {
 		t.Errorf("on a file system that grants nothing: %v", err)
 	}
 }
