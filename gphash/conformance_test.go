@@ -1,6 +1,7 @@
 package gphash
 
 import (
+	"flag"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -15,12 +16,15 @@ import (
 	"github.com/weftgo/weft/internal/pool"
 )
 
+// thorough is for whoever has more time than a run of all packages.
+var thorough = flag.Int("thorough", 1, "so many times the usual work of tests of kernels, 1 to 16")
+
 // A map of each pair of widths, of signed and floating types among them, passes the suite of maps, in a pool that grows from a few
 // buckets.
 func TestConformance(t *testing.T) {
 	smallParts(t)
 	dev := devicetest.Open(t)
-	part := conformance.ScaleOf(dev).Part(8)
+	part := conformance.ScaleOf(dev).Part(16 / *thorough)
 	t.Run("uint32,uint32", func(t *testing.T) { suite[uint32, uint32](t, dev, part, Options{}) })
 	if conformance.Raced {
 		return // its code is the same for all widths
@@ -69,11 +73,13 @@ func TestConformanceSimulated(t *testing.T) {
 	}
 	smallParts(t)
 	dev := devicetest.OpenSim(t, &sim.Options{Arch: 90})
-	t.Run("plain", func(t *testing.T) { suite[uint32, uint32](t, dev, 100, Options{Size: smallPool}) })
+	t.Run("plain", func(t *testing.T) {
+		suite[uint32, uint32](t, dev, conformance.Scale(40**thorough), Options{Size: smallPool})
+	})
 	t.Run("values in a cache", func(t *testing.T) {
-		suite[uint64, float32](t, dev, 60, Options{Size: smallPool, Mirror: true, Cache: .7}, conformance.HostCases...)
+		suite[uint64, float32](t, dev, conformance.Scale(24**thorough), Options{Size: smallPool, Mirror: true, Cache: .7}, conformance.HostCases...)
 	})
 	t.Run("in atomic batches", func(t *testing.T) {
-		suite[int32, uint64](t, dev, 100, Options{Size: smallPool, AtomicBatch: 60, AtomicTail: 250}, conformance.HostCases...)
+		suite[int32, uint64](t, dev, conformance.Scale(40**thorough), Options{Size: smallPool, AtomicBatch: 60, AtomicTail: 250}, conformance.HostCases...)
 	})
 }

@@ -386,9 +386,9 @@ func (v *values) inUse() (n uint64) {
 // deletes, of inserts of what is there, of searches.
 func TestMemoryIsBounded(t *testing.T) {
 	eachFixedDevice(t, 1, Options{Capacity: 200}, func(t *testing.T, im *image) {
-		batches, n := 10_000, 40
+		batches, n := 3_000**thorough, 40
 		if im.gpu() {
-			batches = 150
+			batches = 75 * *thorough
 		}
 		x := im.mustOpen(t, OpenOptions{})
 		im.put(t, x, 0, 2*n, 0)

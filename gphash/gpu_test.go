@@ -37,7 +37,7 @@ func TestKernels(t *testing.T) {
 				path, model := filepath.Join(memoryDir(t), "pool"), map[string][]byte{}
 				x, err := Create(path, dev, o)
 				must(t, err)
-				program(t, x, model, 13)
+				program(t, x, model, 6**thorough)
 				must(t, x.Close())
 				for i, dev := range []device.Device{openCPU(t), dev} { // the other one goes on
 					x, report, err := Open(t.Context(), path, dev, OpenOptions{Mirror: o.Mirror, Cache: o.Cache, Verify: i == 1})
@@ -45,7 +45,7 @@ func TestKernels(t *testing.T) {
 					if int(report.Keys) != len(model) {
 						t.Errorf("%v: opening found %d keys, want %d", dev.Properties().Kind, report.Keys, len(model))
 					}
-					program(t, x, model, 5)
+					program(t, x, model, 3**thorough)
 					must(t, x.Close())
 				}
 			})
@@ -335,7 +335,7 @@ func TestCachedValuesBesideChanges(t *testing.T) {
 		keys[8*i] = byte(i)
 	}
 	version := func(v byte) []byte { return bytes.Repeat([]byte{v}, n*size) }
-	for seed := range uint64(8) {
+	for seed := range uint64(3 * *thorough) {
 		dev := devicetest.OpenSim(t, &sim.Options{Arch: 80, Scheduler: sim.Random, Seed: seed})
 		x, err := Create(filepath.Join(memoryDir(t), "pool"), dev, Options{KeySize: 8, ValueSize: size, Size: smallPool, Capacity: 100, Mirror: true, Cache: 1})
 		must(t, err)

@@ -35,10 +35,10 @@ func TestAtomicKernels(t *testing.T) {
 			path, model := filepath.Join(memoryDir(t), "pool"), map[string][]byte{}
 			x, err := Create(path, dev, o)
 			must(t, err)
-			program(t, x, model, 12)
+			program(t, x, model, 6**thorough)
 			must(t, x.Clear(t.Context()))
 			clear(model)
-			program(t, x, model, 9)
+			program(t, x, model, 4**thorough)
 			must(t, x.Close())
 			for i, dev := range []device.Device{openCPU(t), dev} { // the other one goes on
 				x, report, err := Open(t.Context(), path, dev, OpenOptions{Verify: i == 1, AtomicTail: o.AtomicTail, Cache: o.Cache})
@@ -46,7 +46,7 @@ func TestAtomicKernels(t *testing.T) {
 				if int(report.Keys) != len(model) || report.Replayed > 0 || report.Torn {
 					t.Errorf("%v: opening found %+v, want %d keys", dev.Properties().Kind, report, len(model))
 				}
-				program(t, x, model, 5)
+				program(t, x, model, 3**thorough)
 				must(t, x.Close())
 			}
 		})

@@ -99,7 +99,7 @@ var pageDamage = map[string]func(rng *rand.Rand, im *image, before []byte, page 
 		copy(page, im.bytes[pool.DataStart+rng.IntN((len(im.bytes)-pool.DataStart)/pool.Page)*pool.Page:][:pool.Page])
 	},
 	"of an older state": func(_ *rand.Rand, _ *image, before []byte, page []byte) { copy(page, before) },
-	"a bit turned": func(rng *rand.Rand, _ *image, _ []byte, page []byte) { page[rng.IntN(len(page))] ^= 1 << rng.IntN(8) },
+	"a bit turned":      func(rng *rand.Rand, _ *image, _ []byte, page []byte) { page[rng.IntN(len(page))] ^= 1 << rng.IntN(8) },
 }
 
 // answers reports whether an index has exactly the pairs of the image.
