@@ -44,6 +44,18 @@ func (im *image) saved() [][]byte {
 
 func (im *image) save() { im.intact = slices.Concat(im.saved()...) }
 
+// notClosed makes the image what a process leaves that is killed.
+func (im *image) notClosed(t testing.TB) {
+	notClosed(t, im.memory())
+	im.save()
+}
+
+func notClosed(t testing.TB, m *pm.Memory) {
+	p, err := pool.OnMemory(m)
+	must(t, err)
+	must(t, p.Commit(func(s *pool.Superblock) { s.Clean = false }))
+}
+
 // restore makes the image as it was when it was saved.
 func (im *image) restore() {
 	from := im.intact
@@ -486,6 +498,7 @@ func TestSameKeyTwice(t *testing.T) {
 	for _, o := range smallPools {
 		o.Capacity = 20
 		im := filled(t, dev, o, 20)
+		im.notClosed(t)
 		tb := im.table(t)
 		for k := range im.want {
 			it := tb.item([]byte(k))

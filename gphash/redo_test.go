@@ -86,6 +86,7 @@ func planting(x *Index) *planter { return &planter{x.engine, map[string]planted{
 func logged(t testing.TB, o Options) (im *image, applied model) {
 	o.Capacity, o.AtomicBatch = 20, 8
 	im = filled(t, openCPU(t), o, 20)
+	im.notClosed(t)
 	p := planting(im.mustOpen(t, OpenOptions{}))
 	key := func(i int) []byte { return denseKey(o.KeySize, i) }
 	value := func(i int, version uint64) []byte { return valueOf(o.ValueSize, key(i), version) }
@@ -142,6 +143,7 @@ func TestRecordsOfNoSlot(t *testing.T) {
 	for _, o := range fixedPools {
 		o.Capacity, o.AtomicBatch = 20, 8
 		im := filled(t, openCPU(t), o, 20)
+		im.notClosed(t)
 		x := im.mustOpen(t, OpenOptions{})
 		bottom := x.engine.live[len(x.engine.live)-1]
 		end := bottom.base + x.engine.bucketWords<<bottom.bits
@@ -163,6 +165,7 @@ func TestRecordsOfNoSlot(t *testing.T) {
 // A sum is what it is, however often its batch is applied.
 func TestReplayOfSums(t *testing.T) {
 	im := filled(t, openCPU(t), Options{KeySize: 8, ValueSize: 8, Capacity: 20, AtomicBatch: 8}, 20)
+	im.notClosed(t)
 	x := im.mustOpen(t, OpenOptions{})
 	key, n := denseKey(8, 1), 5
 	sum := binary.LittleEndian.Uint64([]byte(im.want[string(key)]))
@@ -217,6 +220,27 @@ func TestReplayReadOnly(t *testing.T) {
 	x, _, err = Open(ctx, killed, dev, OpenOptions{ReadOnly: true})
 	must(t, err)
 	must(t, x.Close())
+}
+
+// A pool that was closed has no batches in its log: those of an older page of it are damage, and are not applied.
+func TestNoReplayOfClosed(t *testing.T) {
+	for _, o := range fixedPools {
+		im, _ := logged(t, o)
+		l := im.table(t).redo
+		log := l.mem.Bytes()[l.first*pm.Word:][:pool.Page]
+		old := bytes.Clone(log)
+		o.Capacity, o.AtomicBatch = 20, 8
+		im = filled(t, openCPU(t), o, 20)
+		copy(im.bytes[l.first*pm.Word:], old)
+		if _, _, err := im.open(OpenOptions{}); !errors.Is(err, op.ErrCorrupt) || !strings.Contains(err.Error(), "was closed") {
+			t.Errorf("%v", err)
+		}
+		x, report, err := im.open(OpenOptions{Repair: true})
+		if err != nil || report.Damaged != 1 || report.Replayed != 0 {
+			t.Errorf("repair: %v, %+v", err, report)
+		}
+		im.whole(t, x)
+	}
 }
 
 // A batch that is not published is not there, and who opens the pool is told once.

@@ -14,6 +14,9 @@ func (e *engine) replay(report *Report, repair bool) error {
 		return nil
 	}
 	left, err := e.redo.published()
+	if _, closed := e.unchanged(); closed && err == nil && len(left) > 0 {
+		left, err = nil, fmt.Errorf("%w: redo log: it has %d batches, and the pool was closed, which empties it", op.ErrCorrupt, len(left))
+	}
 	switch {
 	case err != nil && !repair:
 		return err

@@ -47,6 +47,7 @@ func twins(t *testing.T, content []byte, keys model, shared bool) (n uint64) {
 			return n%3 == 0 // some have more than one
 		})
 	}
+	notClosed(t, pm.New(content, nil))
 	return n
 }
 
