@@ -129,7 +129,7 @@ func TestReuseOnGPU(t *testing.T) {
 	if testing.Short() {
 		t.Skip("interprets kernels")
 	}
-	if seed, failed := findReuse(t, 40, slowly(t)); failed != nil {
+	if seed, failed := findReuse(t, uint64(15**thorough), slowly(t)); failed != nil {
 		t.Fatalf("seed %d: %v", seed, failed)
 	}
 	for _, m := range []struct {

@@ -68,10 +68,7 @@ func (m model) equal(t testing.TB, x *Index) {
 // closed and opened again.
 func TestIndex(t *testing.T) {
 	smallParts(t)
-	rounds := 6
-	if conformance.Raced {
-		rounds = 3
-	}
+	rounds := 3 * *thorough
 	sizes := []struct{ key, value, levels, slots, hashes, atomic int }{
 		{8, 128, 2, 8, 2, 0}, {13, 130, 2, 8, 2, 5000}, {128, 3000, 3, 4, 2, 0},
 		{4, 8, 1, 16, 2, 0}, {32, 128, 2, 8, 2, 0}, {13, 7, 4, 4, 2, 0}, {1, 1, 2, 8, 2, 0}, {8, 8, 2, 2, 2, 0},

@@ -105,7 +105,7 @@ func TestStrings(t *testing.T) {
 	for i, size := range shapes {
 		for _, resize := range []Resize{Beside, Stop} {
 			o := Options{KeySize: size.key, ValueSize: size.value, Levels: size.levels, Slots: size.slots, Hashes: size.hashes, Resize: resize}
-			t.Run(fmt.Sprint(size, resize), func(t *testing.T) { stringsOn(t, openCPU(t), openCPU(t), o, 4, 300) })
+			t.Run(fmt.Sprint(size, resize), func(t *testing.T) { stringsOn(t, openCPU(t), openCPU(t), o, 2**thorough, 300) })
 		}
 		t.Run(fmt.Sprint(size, " atomic"), func(t *testing.T) {
 			o := Options{KeySize: size.key, ValueSize: size.value, Levels: size.levels, Slots: size.slots, Hashes: size.hashes, Resize: Resize(i % 2), AtomicBatch: 1000}
