@@ -70,8 +70,8 @@ func writeBack(path string, dev device.Device, o gphash.OpenOptions) (options gp
 // openWrittenBack is openPool that writes back what it stores, of a pool as it was found before. Where power
 // was lost it does not: that would assert that the memory has outlived it.
 func openWrittenBack(ctx context.Context, path string, dev device.Device, o gphash.OpenOptions, before *pool.Info) (openedPool, *gphash.Report, error) {
-	if o.Durability > before.Grants && o.Durability < gphash.PMem {
-		return nil, nil, fmt.Errorf("%w: asked for %v, the file system grants %v", gphash.ErrNotDurable, o.Durability, before.Grants)
+	if grants := gphash.Durability(before.Grants); o.Durability > grants && o.Durability < gphash.PMem {
+		return nil, nil, fmt.Errorf("%w: asked for %v, the file system grants %v", gphash.ErrNotDurable, o.Durability, grants)
 	}
 	if before.PowerLost {
 		return openPool(ctx, path, dev, o)

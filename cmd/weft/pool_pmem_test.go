@@ -84,7 +84,7 @@ func TestPoolCheckWritesBack(t *testing.T) {
 			t.Errorf("%s, %+v: %+v, %v", tt.path, tt.o, o, added)
 		}
 	}
-	x, _, err := openWrittenBack(t.Context(), path, host, gphash.OpenOptions{}, &pool.Info{Grants: gphash.Process})
+	x, _, err := openWrittenBack(t.Context(), path, host, gphash.OpenOptions{}, &pool.Info{Grants: pool.Process})
 	must(t, err)
 	if d := x.(*gphash.Index).Durability(); d != gphash.PMem {
 		t.Errorf("a check has its pool opened as %v", d)
