@@ -94,23 +94,23 @@ type OpKind uint8
 
 // The operations of a mixed batch.
 const (
-	OpGet       = OpKind(op.Get)       // look the key up
-	OpPut       = OpKind(op.Put)       // insert the pair or replace the value; in a multimap, add the pair
-	OpPutNew    = OpKind(op.PutNew)    // insert the pair if the key is absent
-	OpDelete    = OpKind(op.Delete)    // remove the key; in a multimap, its first pair
-	OpDeleteAll = OpKind(op.DeleteAll) // remove all pairs of the key, one after another; multimaps only
+	OpGet       OpKind = OpKind(op.Get)       // look the key up
+	OpPut       OpKind = OpKind(op.Put)       // insert the pair or replace the value; in a multimap, add the pair
+	OpPutNew    OpKind = OpKind(op.PutNew)    // insert the pair if the key is absent
+	OpDelete    OpKind = OpKind(op.Delete)    // remove the key; in a multimap, its first pair
+	OpDeleteAll OpKind = OpKind(op.DeleteAll) // remove all pairs of the key, one after another; multimaps only
 
 	// Insert the pair or combine its value with the one that is there, as
 	// [Map.Reduce] does; maps only.
-	OpSum = OpKind(op.Sum)
-	OpMin = OpKind(op.Min)
-	OpMax = OpKind(op.Max)
-	OpAnd = OpKind(op.And)
-	OpOr  = OpKind(op.Or)
+	OpSum OpKind = OpKind(op.Sum)
+	OpMin OpKind = OpKind(op.Min)
+	OpMax OpKind = OpKind(op.Max)
+	OpAnd OpKind = OpKind(op.And)
+	OpOr  OpKind = OpKind(op.Or)
 
 	// Replace the value of a key that is there, and report whether it is; ordered
 	// maps and the indexes of package gphash only.
-	OpUpdate = OpKind(op.Update)
+	OpUpdate OpKind = OpKind(op.Update)
 )
 
 // String returns the name of the operation.
@@ -134,11 +134,11 @@ type Reduction uint8
 // The reductions. Of integers the outcome is exact, and the same in any order of
 // the pairs; sums of floats depend on it in their last digits.
 const (
-	Sum = Reduction(op.Sum) // integers wrap
-	Min = Reduction(op.Min) // as Go's min: NaN, if one of them is; -0 is less than 0
-	Max = Reduction(op.Max) // as Go's max
-	And = Reduction(op.And) // bit by bit; integers only
-	Or  = Reduction(op.Or)  // bit by bit; integers only
+	Sum Reduction = Reduction(op.Sum) // integers wrap
+	Min Reduction = Reduction(op.Min) // as Go's min: NaN, if one of them is; -0 is less than 0
+	Max Reduction = Reduction(op.Max) // as Go's max
+	And Reduction = Reduction(op.And) // bit by bit; integers only
+	Or  Reduction = Reduction(op.Or)  // bit by bit; integers only
 )
 
 var reductions = enum.Names[Reduction]{Type: "weft.Reduction", Names: []string{Sum: "Sum", Min: "Min", Max: "Max", And: "And", Or: "Or"}, Err: op.ErrOptions}

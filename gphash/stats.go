@@ -15,11 +15,11 @@ type Durability int
 const (
 	// Process: what a call has done when it returns outlives the process, however that
 	// ends. A pool in a file system in memory does not outlive the machine.
-	Process = Durability(pool.Process)
+	Process Durability = Durability(pool.Process)
 	// PMem: it outlives a power failure, too: memory that is persistent by itself, out of
 	// the caches of the CPU, which what is stored is written back from. The system tells
 	// so of a character device (devdax), or who opens the pool asserts it.
-	PMem = Durability(pool.PMem)
+	PMem Durability = Durability(pool.PMem)
 )
 
 // String returns the name of the durability.

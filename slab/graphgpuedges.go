@@ -182,7 +182,7 @@ func (a *arcBatch) carry(ctx context.Context, t *core.Table, method string, b *b
 		err = a.ok.Sub(0, b.N).CopyTo(ctx, s, ok)
 	}
 	var n [1]uint64
-	err = errors.Join(err, a.changed.CopyTo(ctx, s, n[:]), t.Sync(ctx))
+	err = errors.Join(err, a.changed.CopyTo(ctx, s, n[:]), op.Cause(t.Sync(ctx))) // which counts other batches, too
 	return int(n[0]), err
 }
 
