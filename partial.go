@@ -28,7 +28,8 @@ import "github.com/weftgo/weft/internal/op"
 type PartialError struct {
 	// Done operations were tried, the first of the batch.
 	Done int
-	// Failed of these found no room, or met a device that was lost before they could run again.
+	// Failed of these found no room. Those of a call whose context ended, or whose device was lost,
+	// may have been about to run again in more room: then Err does not wrap ErrFull.
 	Failed int
 	// Rows are the operations that failed, as ascending indexes into the caller's batch. They are as
 	// many as Failed, except in the error of a Sync after kernels of the caller's own, which
