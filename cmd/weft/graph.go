@@ -35,7 +35,8 @@ name and content; - is standard input. Files are read on every core of the CPU; 
 and kcore compute on --device, a GPU if there is one, and replay has its graph there.
 
 The first line of an edge list is a header of counts if its second number is that of the lines
-that follow, and names of columns if it is text and numbers follow; --header says otherwise. Ids are numbers, or strings
+that follow, and names of columns if it is text and numbers follow. A line that may be an edge as well is an error, until
+--header decides. Ids are numbers, or strings
 if none looks like a number. A line has two ids and perhaps a weight, or the attributes of networkx: {'weight': 3.0}.
 Anything else is an error that names file and line, such as a weight NaN or a fourth column; --columns says which columns
 are read. Counts that do not agree with what a file holds are errors, too.

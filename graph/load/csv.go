@@ -2,6 +2,8 @@ package load
 
 import (
 	"bytes"
+	"cmp"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -9,11 +11,25 @@ import (
 	"github.com/weftgo/weft"
 )
 
-// columnNames are what columns of edges are called, in files that are around.
+// columnNames are what columns of edges are called in files that are around, in pairs.
 var columnNames = []string{
 	"id_1", "id_2", "id1", "id2", "source", "target", "src", "dst", "from", "to", "from_id", "to_id", "fromnodeid", "tonodeid",
-	"node_1", "node_2", "node1", "node2", "u", "v", "head", "tail", "start", "end", "source_id", "target_id",
+	"node_1", "node_2", "node1", "node2", "u", "v", "head", "tail", "tail", "head", "start", "end", "source_id", "target_id",
 }
+
+// weightNames are what columns of weights are called.
+var weightNames = []string{
+	"weight", "weights", "w", "value", "cost", "distance", "dist", "length", "km", "capacity", "count", "score", "rating",
+	"time", "timestamp",
+}
+
+// separators are those of CSV, in the order in which they are looked for.
+const separators = ",;\t|"
+
+var inQuotes = regexp.MustCompile(`"[^"]*"`)
+
+// unquoted returns a line without what is in quotes, where separators are text.
+func unquoted(line []byte) []byte { return inQuotes.ReplaceAllLiteral(line, nil) }
 
 // csv reads columns.
 type csv struct {
@@ -30,7 +46,7 @@ const noColumn = -1
 
 func readCSV(s *scanner, e *edges, o Options) error {
 	c := &csv{lister: lister{s: s, e: e, how: o.IDs}, o: o, separator: o.Separator}
-	line, ok := s.data("#%")
+	line, ok, doubtful := c.comments()
 	if ok {
 		if err := c.begin(line); err != nil {
 			return err
@@ -55,14 +71,28 @@ func readCSV(s *scanner, e *edges, o Options) error {
 	if err := c.flush(); err != nil {
 		return err
 	}
+	if _, text := e.ids.(*stringIDs); doubtful > 0 && (text || c.edges == 0) {
+		return &located{doubtful, malformed("the line may be a comment or an edge; quote an id that begins so, or put a space before the comment")}
+	}
 	return e.ids.finish(e, -1)
+}
+
+// comments skips those above the first line. doubtful is the first of them that may be an edge between texts: "#a,#b".
+func (c *csv) comments() (line []byte, ok bool, doubtful int) {
+	for line, ok = c.s.data(""); ok && isComment(line); line, ok = c.s.data("") {
+		if doubtful == 0 && len(line) > 1 && !isSpace(line[1]) && bytes.ContainsAny(line, separators) {
+			doubtful = c.s.line
+		}
+	}
+	return line, ok, doubtful
 }
 
 // begin reads the first line, and the second one, too, if that tells whether the first one is names.
 func (c *csv) begin(line []byte) error {
 	if c.separator == 0 {
-		for _, s := range []byte(",;\t|") {
-			if bytes.IndexByte(line, s) >= 0 {
+		ids, _, _ := bytes.Cut(unquoted(line), []byte("{"))
+		for _, s := range []byte(separators) {
+			if bytes.IndexByte(ids, s) >= 0 {
 				c.separator = s
 				break
 			}
@@ -81,6 +111,9 @@ func (c *csv) begin(line []byte) error {
 // beginWith takes the first line, and the next one where that tells whether the first one is names.
 func (c *csv) beginWith(first [][]byte, next func() ([]byte, bool)) (err error) {
 	c.width, c.first = len(first), c.s.line
+	if c.width == 3 && bytes.HasPrefix(first[2], []byte("{")) {
+		c.attribute = cmp.Or(c.o.Weight, "weight")
+	}
 	names := c.o.Header == HeaderYes || c.o.Header == HeaderAuto && (c.named() || c.areNames(first))
 	if err := c.find(first, names); err != nil {
 		return err
@@ -91,14 +124,25 @@ func (c *csv) beginWith(first [][]byte, next func() ([]byte, bool)) (err error) 
 			if second, err = c.split(slices.Clone(line), nil); err != nil {
 				return err
 			}
-			names = len(second) == c.width && (c.areNumbers(second) || c.weighs(second) && !c.weighs(first))
+			switch at := c.columns[2]; {
+			case len(second) != c.width || c.weighs(first):
+			case c.areNumbers(second):
+				names = true
+			case c.weighs(second):
+				if names = slices.Contains(weightNames, strings.ToLower(string(first[at]))); !names {
+					return &located{c.first, malformed("%.40q may be the name of a column or a wrong weight; "+
+						"--header yes takes the line for names, --columns %d,%d leaves weights out", first[at], c.columns[0]+1, c.columns[1]+1)}
+				}
+			}
 		}
 	}
-	c.e.file.Header = names
-	if !names {
-		if err := c.add(c.first, first); err != nil {
-			return &located{c.first, err}
-		}
+	if c.e.file.Header = names; names {
+		err = c.misplaced(first)
+	} else {
+		err = c.add(c.first, first)
+	}
+	if err != nil {
+		return &located{c.first, err}
 	}
 	if second != nil {
 		return c.add(c.s.line, second)
@@ -126,6 +170,30 @@ func (c *csv) areNames(fields [][]byte) bool {
 		slices.Contains(columnNames, strings.ToLower(string(fields[1])))
 }
 
+// misplaced is the error of usual names that are not those of the first two columns, if options choose none.
+func (c *csv) misplaced(names [][]byte) error {
+	if c.chosen() {
+		return nil
+	}
+	var err error
+	for pair := range slices.Chunk(columnNames, 2) {
+		called := func(i int) int {
+			return slices.IndexFunc(names, func(name []byte) bool { return strings.EqualFold(string(name), pair[i]) })
+		}
+		switch from, to := called(0), called(1); {
+		case from == 0 && to == 1:
+			return nil
+		case from >= 0 && to >= 0:
+			err = malformed("an edge is columns 1 and 2, and %s and %s are columns %d and %d; --columns FROM,TO or FROM,TO,WEIGHT says which",
+				names[from], names[to], from+1, to+1)
+		}
+	}
+	return err
+}
+
+// chosen reports whether options choose columns.
+func (c *csv) chosen() bool { return c.o.From != "" || c.o.To != "" || c.o.Weight != "" }
+
 // weighs reports whether a line has a weight.
 func (c *csv) weighs(fields [][]byte) bool {
 	if c.columns[2] == noColumn || c.attribute != "" {
@@ -144,7 +212,7 @@ func (c *csv) areNumbers(fields [][]byte) bool {
 
 // find finds the columns that options ask for: by default two ids, and a weight if there is a third column.
 func (c *csv) find(first [][]byte, names bool) error {
-	chosen := c.o.From != "" || c.o.To != "" || c.o.Weight != ""
+	chosen := c.chosen()
 	if c.width > 3 && !chosen {
 		return malformed("the line has %d columns, and an edge two ids and a weight at most; --columns FROM,TO,WEIGHT says which%s", c.width, c.neighbors())
 	}
@@ -235,6 +303,9 @@ func (c *csv) split(line []byte, into [][]byte) ([][]byte, error) {
 	into = into[:0]
 	for {
 		line = bytes.TrimLeft(line, " ")
+		if len(into) == 2 && len(line) > 0 && line[0] == '{' { // attributes of networkx are one column
+			return append(into, bytes.TrimSpace(line)), nil
+		}
 		if len(line) > 0 && line[0] == '"' {
 			field, rest, ok := unquote(line[1:])
 			rest = bytes.TrimLeft(rest, " ")

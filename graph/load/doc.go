@@ -21,12 +21,16 @@
 //
 // # Headers
 //
-// The first line of an edge list that has two numbers may be an edge, or say how many vertices and edges there are. It is such
-// a header if its second number is that of the lines that follow, or if an option says so. If it says fewer vertices than
-// the lines have, the file is refused; but where the second number is a vertex of other lines, or the first one is 0, it is an
-// edge. Comments "# Nodes: 7115 Edges: 103689" are checked as well. Of edge lists and CSV the first line is names of columns, if its
-// ids are no numbers and those of the second line are, if only the second line has a weight, or if they are names that columns of
-// edges usually have.
+// The first line of an edge list that has two numbers may be an edge, or say how many vertices and edges there are. It is
+// such a header if its second number is that of the lines that follow. If it may be an edge all the same, since one of its
+// numbers is a vertex of other lines or no line follows, the file is refused until an option decides. So is a file with
+// fewer vertices in the header than in its lines; but if the second number is a vertex of other lines, or the first is 0,
+// the line is an edge. Comments "# Nodes: 7115 Edges: 103689" are checked as well.
+//
+// Of edge lists and CSV the first line is names of columns if its ids are no numbers and those of the second line are, if
+// only the second line has a weight and the first has a usual name of weights, or if its ids are usual names of columns.
+// Usual names in other places than the first two columns are an error, unless options choose columns. Lines above the first
+// one that begin with # or % are comments. In CSV whose ids are strings, "#a,#b" is an error there.
 //
 // # Errors
 //

@@ -157,9 +157,6 @@ func (l *list) beginEdges(line []byte, first bool) error {
 		l.o.Header = HeaderNo
 	}
 	fields := fieldsOf(slices.Clone(line), nil)
-	if len(fields) == 3 && fields[2][0] == '{' {
-		l.attribute = cmp.Or(l.o.Weight, "weight")
-	}
 	if l.o.Format == WEL && len(fields) == 2 {
 		return malformed("the line has no weight")
 	}
@@ -221,17 +218,24 @@ func (l *list) finish() error {
 func (l *list) decide() error {
 	n, _ := number(l.held[0])
 	m, _ := number(l.held[1])
-	isEdge := m != uint64(l.edges)
-	if !isEdge && n < uint64(l.e.ids.count()) {
-		found, err := l.e.ids.has(l.e, l.held[1])
-		if err != nil {
-			return err
-		}
-		isEdge = n == 0 || found
+	vertices := uint64(l.e.ids.count())
+	hasN, errN := l.e.ids.has(l.e, l.held[0])
+	hasM, errM := l.e.ids.has(l.e, l.held[1])
+	if err := cmp.Or(errN, errM); err != nil {
+		return err
 	}
-	if !isEdge {
+	switch {
+	case m != uint64(l.edges), n < vertices && (n == 0 || hasM): // an edge
+	case n < vertices:
+		return malformed("the header says %d vertices, and there are %d; --header no reads an edge", n, vertices)
+	case l.edges == 0, l.width == 2 && (hasM || hasN && m <= n):
+		return malformed("%d %d may be an edge, or the numbers of vertices and edges; --header no or yes says which", n, m)
+	default:
 		l.header = counts{int(min(n, maxVertices+1)), int(m), l.at}
 		return nil
+	}
+	if _, text := l.e.ids.(*stringIDs); text && l.how == IDsAuto {
+		return malformed("the ids are numbers, and text in the lines after it; --ids strings (IDsStrings) reads ids as text")
 	}
 	if l.width == 0 {
 		l.width, l.first = 2, l.at

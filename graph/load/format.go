@@ -97,7 +97,7 @@ var matrixBanner = []byte("%%MatrixMarket")
 
 // detect is the format of a file by its name, and by how it begins.
 func detect(name string, head []byte) Format {
-	if bytes.HasPrefix(head, matrixBanner) {
+	if len(head) >= len(matrixBanner) && bytes.EqualFold(head[:len(matrixBanner)], matrixBanner) {
 		return MatrixMarket
 	}
 	format := FormatOf(name)
@@ -105,7 +105,7 @@ func detect(name string, head []byte) Format {
 		return format
 	}
 	line := firstLine(head)
-	ids, _, _ := bytes.Cut(line, []byte("{")) // attributes of networkx have commas
+	ids, _, _ := bytes.Cut(unquoted(line), []byte("{")) // attributes of networkx have commas
 	switch {
 	case bytes.ContainsAny(ids, ",;|"):
 		return CSV
