@@ -206,7 +206,7 @@ func TestGraphErrors(t *testing.T) {
 		{[]string{"convert", "--to=graph", vertices, "-"}, exitFailed, "vertices have sizes or weights, which no format keeps; --unweighted"},
 		{[]string{"convert", "--to=adjlist", wel, "-"}, exitFailed, "adjacency lists are read, and not written"},
 		{[]string{"convert", "--to=gr", reals, "-"}, exitFailed, "graph convert " + reals + ": write standard output: weights of .gr are integers"},
-		{[]string{"convert", reals, filepath.Join(dir, "none", "x.txt")}, exitFailed, "graph convert " + reals + ": write " + filepath.Join(dir, "none", "x.txt") + ": no such file or directory"},
+		{[]string{"convert", reals, filepath.Join(dir, "none", "x.txt")}, exitFailed, "graph convert " + reals + ": write " + filepath.Join(dir, "none", "x.txt") + ": make a file in " + filepath.Join(dir, "none") + "/: no such file or directory"},
 	} {
 		stdout, stderr, status := runWeft(t, "", append([]string{"graph"}, tt.args...)...)
 		first, _, _ := strings.Cut(stderr, "\n")

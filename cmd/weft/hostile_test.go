@@ -62,11 +62,11 @@ func TestBenchRefusesBadOutputs(t *testing.T) {
 	for _, tt := range []struct{ flag, say string }{
 		{"--html=" + dir, "is a directory"},
 		{"--html=" + filepath.Join(dir, "none", "x.html"), "no such file"},
-		{"--html=/proc/x.html", "/proc/x.html: no such file"},
+		{"--html=/proc/x.html", "/proc/x.html: make a file in /proc/: no such file"},
 		{"--graph=" + filepath.Join(dir, "none.txt"), "none.txt: no such file"},
 		{"--graph=" + dir, "is a directory"},
 		{"--svg=" + writeFile(t, ""), "not a directory"},
-		{"--svg=/proc", "/proc: no such file"},
+		{"--svg=/proc", "/proc: make a file in /proc/: no such file"},
 	} {
 		args := append(quickBench[:len(quickBench):len(quickBench)], tt.flag)
 		stdout, stderr, status := runWeft(t, "", args...)

@@ -1,11 +1,11 @@
 package main
 
 import (
-	"bytes"
 	"errors"
 	"io"
 	"os"
 	"path/filepath"
+	"regexp"
 
 	"github.com/weftgo/weft/cmd/weft/internal/outfile"
 	"github.com/weftgo/weft/cmd/weft/internal/table"
@@ -25,20 +25,41 @@ func (a *app) plan(inputs ...string) (*outfile.Plan, error) {
 // The kinds of files that verbs write.
 var (
 	parquetKind = outfile.Kind{Name: "a Parquet file that weft has written", Is: table.WrittenByWeft}
-	svgKind     = outfile.Kind{Name: "an SVG image", Is: contains("<svg")}
-	htmlKind    = outfile.Kind{Name: "an HTML page", Is: contains("<!doctype html")}
+	svgKind     = outfile.Kind{Name: "an SVG image", Is: begins(`(<[?!][^>]*>\s*)*<svg\b`)}
+	htmlKind    = outfile.Kind{Name: "an HTML page", Is: begins(`<!doctype html\b`)}
 )
 
 // headSize is how much of a file tells its kind.
 const headSize = 4096
 
-// contains recognizes files that begin with < and soon have a tag, in any case.
-func contains(tag string) func(*os.File) bool {
+// begins recognizes files that begin with a pattern, in any case and after white space.
+func begins(pattern string) func(*os.File) bool {
+	shape := regexp.MustCompile(`(?i)^\s*` + pattern)
 	return func(f *os.File) bool {
 		head, err := io.ReadAll(io.LimitReader(f, headSize))
-		head = bytes.ToLower(bytes.TrimSpace(head))
-		return err == nil && bytes.HasPrefix(head, []byte("<")) && bytes.Contains(head, []byte(tag))
+		return err == nil && shape.Match(head)
 	}
+}
+
+// nameValue is a flag whose value is the name of a file or folder. An empty one is mostly a variable of a shell that is
+// not set, and would drop what was asked for.
+type nameValue struct{ name *string }
+
+func (v nameValue) String() string {
+	if v.name == nil {
+		return ""
+	}
+	return *v.name
+}
+
+func (v nameValue) Type() string { return "string" }
+
+func (v nameValue) Set(text string) error {
+	if text == "" {
+		return errors.New("want a name")
+	}
+	*v.name = text
+	return nil
 }
 
 // takesFiles fails if no file can be made in a folder.

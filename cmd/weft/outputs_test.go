@@ -22,7 +22,7 @@ func outputFiles(t *testing.T) string {
 	dir := t.TempDir()
 	for name, content := range map[string]string{
 		"in.csv": "k,v\na,1\na,2\n", "in2.csv": "k,v\nb,1\n", "in.el": "0 1\n1 2\n", "in2.txt": "0 1\n1 2\n", "empty": "",
-		"old.html": "<!DOCTYPE html>\n<p>old", "notes.svg": "notes\n", "notes.html": "<p>notes\n", "notes.mtx": "notes\n",
+		"old.html": "<!DOCTYPE html>\n<p>old", "notes.svg": "notes\n", "page.html": "<!DOCTYPE html>\n<p><svg></svg>", "image.svg": "<?xml?><!-- a --><svg><!doctype html>", "notes.html": "<p>notes\n", "notes.mtx": "notes\n",
 	} {
 		must(t, os.WriteFile(filepath.Join(dir, name), []byte(content), 0o640))
 	}
@@ -81,6 +81,14 @@ func TestOutputsRefused(t *testing.T) {
 		{group + "--parquet /dev/stdout in.csv >> in.csv", "standard output: it is the input in.csv"},
 		{distinct + "--parquet in.csv in.csv", "--parquet in.csv: it is the input in.csv"},
 		{distinct + "--parquet notes.svg in.csv", "the file exists and is not"},
+		{distinct + "--parquet - in.csv", "distinct --parquet -: /dev/stdout is standard output"},
+		{distinct + "--parquet \"$UNSET\" in.csv", `invalid argument "" for "--parquet" flag: want a name`},
+		{"weft graph stats --svg - in.el", "--svg -: /dev/stdout is standard output"},
+		{"weft graph stats --svg= in.el", `"--svg" flag: want a name`},
+		{"weft graph stats --svg page.html in.el", "not an SVG image"},
+		{"weft bench host --quick --html image.svg", "not an HTML page"},
+		{"weft bench host --quick --html=", `"--html" flag: want a name`},
+		{"weft bench host --quick --svg=", `"--svg" flag: want a name`},
 		{join + "--parquet in.csv in.csv in2.csv", "join --parquet in.csv: it is the input in.csv"},
 		{join + "--parquet in2.csv in.csv in2.csv", "join --parquet in2.csv: it is the input in2.csv"},
 		{join + "--parquet hard in2.csv in.csv", "join --parquet hard: it is the input in.csv"},

@@ -5,6 +5,7 @@
 package atomicfile
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -53,6 +54,9 @@ func Create(name string) (*File, error) {
 			return &File{File: direct}, nil
 		}
 		if err := direct.Close(); err != nil {
+			return nil, err
+		}
+		if err := replaceable(target, info, os.Geteuid()); err != nil {
 			return nil, err
 		}
 		f.old, mode = info, info.Mode().Perm()
@@ -181,5 +185,8 @@ func tempName(target string) string {
 func visible(target string, mode fs.FileMode) (*os.File, string, error) {
 	name := tempName(target)
 	f, err := os.OpenFile(name, os.O_RDWR|os.O_CREATE|os.O_EXCL, mode)
+	if path := (*fs.PathError)(nil); errors.As(err, &path) { // the folder refuses it, not the target
+		return nil, "", fmt.Errorf("make a file in %s: %w", cmp.Or(folder(target), "."), path.Err)
+	}
 	return f, name, err
 }

@@ -14,20 +14,46 @@ import (
 )
 
 // temporary makes a file without a name, which disappears with its process however that ends. File systems that
-// have no such files get one with a name.
+// have no such files get one with a name, and so do processes that see no /proc, where linkTemporary finds the file.
 func temporary(target string, mode fs.FileMode) (*os.File, string, error) {
 	dir := cmp.Or(folder(target), ".")
-	if fd, err := unix.Open(dir, unix.O_TMPFILE|unix.O_RDWR|unix.O_CLOEXEC, uint32(mode.Perm())); err == nil {
-		return os.NewFile(uintptr(fd), target), "", nil
+	fd, err := unix.Open(dir, unix.O_TMPFILE|unix.O_RDWR|unix.O_CLOEXEC, uint32(mode.Perm()))
+	if err == nil {
+		f := os.NewFile(uintptr(fd), target)
+		if unix.Access(inProc(f), unix.F_OK) == nil {
+			return f, "", nil
+		}
+		f.Close()
 	}
 	return visible(target, mode) // and it says what is wrong with a folder
 }
 
+// inProc returns a name of an open file.
+func inProc(f *os.File) string { return fmt.Sprintf("/proc/self/fd/%d", f.Fd()) }
+
 // linkTemporary gives a file without a name one.
 func linkTemporary(f *os.File, name string) error {
-	err := unix.Linkat(unix.AT_FDCWD, fmt.Sprintf("/proc/self/fd/%d", f.Fd()), unix.AT_FDCWD, name, unix.AT_SYMLINK_FOLLOW)
+	err := unix.Linkat(unix.AT_FDCWD, inProc(f), unix.AT_FDCWD, name, unix.AT_SYMLINK_FOLLOW)
 	if err != nil {
 		return &os.LinkError{Op: "link", Old: f.Name(), New: name, Err: err}
+	}
+	return nil
+}
+
+// replaceable returns an error if a rename over a file that may be written would fail all the same. It is called before
+// the work whose result would be lost.
+func replaceable(target string, info fs.FileInfo, user int) error {
+	var attributes unix.Statx_t
+	if unix.Statx(unix.AT_FDCWD, target, 0, 0, &attributes) == nil && attributes.Attributes&unix.STATX_ATTR_MOUNT_ROOT != 0 {
+		return fmt.Errorf("a mount point cannot be replaced: %w", unix.EBUSY)
+	}
+	dir, err := os.Stat(cmp.Or(folder(target), "."))
+	if err != nil {
+		return err
+	}
+	owns := func(of fs.FileInfo) bool { return int(of.Sys().(*syscall.Stat_t).Uid) == user }
+	if dir.Mode()&fs.ModeSticky != 0 && user != 0 && !owns(dir) && !owns(info) {
+		return fmt.Errorf("a file of another user in a sticky folder cannot be replaced: %w", unix.EPERM)
 	}
 	return nil
 }

@@ -14,6 +14,8 @@ func temporary(target string, mode fs.FileMode) (*os.File, string, error) {
 
 func linkTemporary(*os.File, string) error { return errors.ErrUnsupported }
 
+func replaceable(string, fs.FileInfo, int) error { return nil }
+
 func keepOwner(*os.File, fs.FileInfo) {}
 
 func descriptor(string) (int, bool) { return 0, false }

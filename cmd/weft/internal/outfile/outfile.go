@@ -118,6 +118,9 @@ func (p *Plan) Writes(flag, name string, kind Kind, prints bool) error {
 		}
 		return fmt.Errorf("%s: %w", what, err)
 	}
+	if name == Stdin {
+		return refuse("%s: /dev/stdout is standard output, and ./%s a file that is called so", what, name)
+	}
 	path, err := atomicfile.Resolve(name)
 	if err != nil {
 		return fail(err)
