@@ -225,7 +225,8 @@ func (l *list) decide() error {
 		return err
 	}
 	switch {
-	case m != uint64(l.edges), n < vertices && (n == 0 || hasM): // an edge
+	case m != uint64(l.edges), n < vertices && (n == 0 || hasM), // an edge
+		l.comment.line > 0 && l.comment.edges == l.edges+1:
 	case n < vertices:
 		return malformed("the header says %d vertices, and there are %d; --header no reads an edge", n, vertices)
 	case l.edges == 0, l.width == 2 && (hasM || hasN && m <= n):

@@ -83,6 +83,8 @@ func TestRead(t *testing.T) {
 		{"header", "a.txt", "4 5\n1 2\n2 3\n3 4\n4 1\n1 3\n", Options{}, "4 header: 1-2 2-3 3-4 4-1 1-3"},
 		{"header of a tree", "a.txt", "4 3\n1 2\n2 3\n3 4\n", Options{Header: HeaderYes}, "4 header: 1-2 2-3 3-4"},
 		{"edges like counts", "a.txt", "5 2\n5 3\n5 4\n", Options{Header: HeaderNo}, "4: 5-2 5-3 5-4"},
+		{"edges like counts below a comment", "a.txt", "# Nodes: 3 Edges: 2\n2 1\n1 3\n", Options{}, "3: 2-1 1-3"},
+		{"one edge like counts below a comment", "a.txt", "# Nodes: 2 Edges: 1\n3 0\n", Options{}, "2: 3-0"},
 		{"one edge like counts", "a.txt", "3 0\n", Options{Header: HeaderNo}, "2: 3-0"},
 		{"header, one vertex without edges, from 1", "a.txt", "5 3\n1 2\n2 3\n3 5\n", Options{Header: HeaderYes}, "5 header: 1-2 2-3 3-5"},
 		{"header, one vertex without edges, from 0", "a.txt", "5 3\n0 2\n2 3\n3 4\n", Options{Header: HeaderYes}, "5 header: 0-2 2-3 3-4"},
