@@ -88,8 +88,8 @@ Interrupted, it prints and writes what it has measured so far, marked as incompl
 	f.StringArrayVar(&o.graphs, "graph", nil, "measure graphs also on the one of `FILE`, for experiments graph-...; may be given several times")
 	f.StringSliceVar(&o.only, "only", nil, "of generated graphs measure those of these `NAMES`, for experiments graph-...: roads,rmat")
 	f.StringVar(&o.format, "format", "table", "what to print: table, json, or benchstat, the format of Go's benchmarks with a line for each run")
-	f.Var(nameValue{&o.html}, "html", "also write a self-contained page to `FILE`")
-	f.Var(nameValue{&o.svg}, "svg", "also write the plots to `DIR`")
+	f.Var(nameValue{&o.html}, "html", "also write a self-contained page to `FILE`; of the files that exist, only an HTML page is replaced")
+	f.Var(nameValue{&o.svg}, "svg", "also write the plots to `DIR`; of the files that exist, only SVG images are replaced")
 	return cmd
 }
 

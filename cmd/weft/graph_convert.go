@@ -28,10 +28,11 @@ standard output, uncompressed, and needs --to. A file that is there is replaced 
 
 Edges are written as they are listed. What a format cannot say is an error, weights of el included, but: only txt and csv
 keep ids, the others number vertices; gr and wel add weights of 1; gr has an undirected edge as two arcs, and
-graph no self loops, and each edge once. An OUT that exists is replaced if it looks like one that convert has written.
+graph no self loops, and each edge once; txt and csv have no vertices without edges, and el and wel none after the last
+one with an edge, which is said. An OUT that exists is replaced if it looks like one that convert has written.
 
 With --json it prints one object: file, format, header, directed, vertices, edges, load_seconds, build_seconds (0),
-seconds (of writing), out and out_format.`,
+seconds (of writing), out, out_format and left_out (vertices).`,
 		Example: `  weft graph convert roads.gr roads.mtx.zst
   weft graph convert --to csv karate.graph - | head
   weft graph convert --undirected web.mtx web.graph.gz`,
@@ -108,20 +109,53 @@ type graphConverted struct {
 	*graphSummary
 	Out       string `json:"out"`
 	OutFormat string `json:"out_format"`
+	LeftOut   int    `json:"left_out"`
+}
+
+// leftOut counts the vertices that a format has no line for.
+func leftOut(f *load.File, format load.Format) int {
+	last, touched := -1, make([]bool, f.Vertices)
+	for _, ends := range [][]uint32{f.From, f.To} {
+		for _, v := range ends {
+			last, touched[v] = max(last, int(v)), true
+		}
+	}
+	switch format {
+	case load.EL, load.WEL: // numbers up to the last are vertices
+		return f.Vertices - 1 - last
+	case load.EdgeList, load.CSV:
+		n := 0
+		for _, is := range touched {
+			if !is {
+				n++
+			}
+		}
+		return n
+	}
+	return 0
 }
 
 func (j *graphJob) convert(out string, format load.Format, unweighted bool) error {
 	if j.file.Left && !unweighted {
 		return errors.New("vertices have sizes or weights, which no format keeps; --unweighted leaves all weights out")
 	}
+	left := leftOut(j.file, format)
 	if out == stdinName {
-		return notWritten(displayOutput, load.Write(j.ctx, j.dev, j.stdout, j.file, format))
+		if err := load.Write(j.ctx, j.dev, j.stdout, j.file, format); err != nil || left == 0 {
+			return notWritten(displayOutput, err)
+		}
+		_, err := fmt.Fprintf(j.stderr, "weft: left out, since they have no edge: %d vertices\n", left)
+		return err
 	}
 	err := j.timed(func() error { return load.Create(j.ctx, j.dev, out, j.file, format) })
 	if err != nil {
 		return notWritten(out, err)
 	}
-	return j.print(graphConverted{&j.graphSummary, out, format.String()}, []fact{factf("written", "%s (%s)", printable(out), format)})
+	facts := []fact{factf("written", "%s (%s)", printable(out), format)}
+	if left > 0 {
+		facts = append(facts, factf("left out", "%d vertices without edges", left))
+	}
+	return j.print(graphConverted{&j.graphSummary, out, format.String(), left}, facts)
 }
 
 const displayOutput = "standard output"

@@ -15,7 +15,7 @@ import (
 type graphPlot struct{ file string }
 
 func (p *graphPlot) flag(cmd *cobra.Command, what string) {
-	cmd.Flags().Var(nameValue{&p.file}, "svg", "also draw "+what+", to `FILE`")
+	cmd.Flags().Var(nameValue{&p.file}, "svg", "also draw "+what+", to `FILE`; of the files that exist, only an SVG image is replaced")
 }
 
 // check refuses a file that must not or cannot be written, before there is work to lose.

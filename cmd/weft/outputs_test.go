@@ -251,3 +251,19 @@ func TestOutputsInterrupted(t *testing.T) {
 		}
 	}
 }
+
+// Vertices that a format has no line for are counted.
+func TestGraphConvertLeavesOut(t *testing.T) {
+	dir := t.TempDir()
+	from := filepath.Join(dir, "from.mtx")
+	must(t, os.WriteFile(from, []byte("%%MatrixMarket matrix coordinate pattern general\n5 5 1\n2 3\n"), 0o600))
+	for to, want := range map[string]float64{"a.csv": 3, "a.txt": 3, "a.el": 2, "a.wel": 2, "a.gr": 0, "a.mtx": 0} {
+		if got := graphJSON(t, "convert", "--json", from, filepath.Join(dir, to)); got["left_out"] != want {
+			t.Errorf("%s: %v, want %v", to, got["left_out"], want)
+		}
+	}
+	stdout, stderr, status := runIn(t, dir, "weft graph convert --to csv from.mtx -")
+	if stdout != "source,target\n2,3\n" || stderr != "weft: left out, since they have no edge: 3 vertices\n" || status != exitOK {
+		t.Errorf("prints %q, says %q, exit status %d", stdout, stderr, status)
+	}
+}

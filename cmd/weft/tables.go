@@ -67,7 +67,7 @@ func (f *tableFlags) add(cmd *cobra.Command) {
 	flags.StringVar(&f.bad, "bad", "error", "what to do with bad rows: error, or skip and count their lines")
 	flags.Var(&f.memory, "memory", "stop with an error where more memory is needed for what is kept, such as 8GiB; 0: no limit")
 	flags.BoolVar(&f.csv, "csv", false, "print CSV")
-	flags.Var(nameValue{&f.parquet}, "parquet", "write a Parquet `FILE` instead")
+	flags.Var(nameValue{&f.parquet}, "parquet", "write a Parquet `FILE` instead; of the files that exist, only one that weft has written is replaced")
 	flags.StringSliceVar(&f.sort, "sort", nil, "order of the result: columns of it, with :desc for the largest first; numbers before other text")
 	flags.IntVar(&f.top, "top", 0, "the first N rows only; 0: all")
 }

@@ -193,6 +193,9 @@ func read(ctx context.Context, dev device.Device, s *scanner, name string, o Opt
 	if o.Format == Auto {
 		o.Format = detect(filepath.Base(name), s.peek())
 	}
+	if mark := s.peek()[:min(2, len(s.peek()))]; string(mark) == "\xff\xfe" || string(mark) == "\xfe\xff" {
+		return nil, malformed("text of UTF-16; \"iconv -f UTF-16 -t UTF-8 FILE\" writes it as UTF-8, which is read")
+	}
 	if bytes.IndexByte(s.peek(), 0) >= 0 {
 		return nil, malformed("binary data, not text")
 	}

@@ -213,6 +213,7 @@ func TestMalformed(t *testing.T) {
 		{"a.txt", "2 3\n0 1\n1 2\n2 0\n", Options{}, ":1: the header says 2 vertices, and there are 3"},
 		{"a.txt", "9 2\n10 20\n20 30\n", Options{}, ":1: the header says 9 vertices; there are 3, up to 30, and which the others are cannot be told"},
 		{"a.txt", "5 2\n0 5\n0 1\n", Options{}, ":1: 5 2 may be an edge, or the numbers of vertices and edges; --header no or yes says which"},
+		{"a.txt", "\xff\xfe1\x00 \x002\x00", Options{}, `: text of UTF-16; "iconv -f UTF-16 -t UTF-8 FILE"`},
 		{"a.txt", "2 1\n1 3\n", Options{}, ":1: 2 1 may be an edge"},
 		{"a.txt", "5 2\n5 3\n5 4\n", Options{}, ":1: 5 2 may be an edge"},
 		{"a.txt", "# c\n9 2\n1 2\n2 3\n", Options{}, ":2: 9 2 may be an edge"},
