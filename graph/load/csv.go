@@ -119,7 +119,7 @@ func (c *csv) beginWith(first [][]byte, next func() ([]byte, bool)) (err error) 
 		return err
 	}
 	var second [][]byte
-	if c.o.Header == HeaderAuto && !names && !looksNumeric(first[c.columns[0]]) && !looksNumeric(first[c.columns[1]]) {
+	if c.o.Header == HeaderAuto && !names && c.attribute == "" && !looksNumeric(first[c.columns[0]]) && !looksNumeric(first[c.columns[1]]) {
 		if line, ok := next(); ok {
 			if second, err = c.split(slices.Clone(line), nil); err != nil {
 				return err
@@ -232,8 +232,12 @@ func (c *csv) find(first [][]byte, names bool) error {
 		case !names:
 			return malformed("column %.40q is asked for, and columns have no names", want)
 		default:
-			if at = slices.IndexFunc(first, func(f []byte) bool { return string(f) == want }); at < 0 {
+			called := func(f []byte) bool { return string(f) == want }
+			if at = slices.IndexFunc(first, called); at < 0 {
 				return malformed("no column is called %.40q", want)
+			}
+			if slices.ContainsFunc(first[at+1:], called) {
+				return malformed("several columns are called %.40q; --columns takes their numbers, too", want)
 			}
 		}
 		if at >= len(first) || at < 0 && (want != "" || i < 2) {
@@ -272,6 +276,8 @@ func (c *csv) add(line int, fields [][]byte) error {
 		weighted = w != nil
 	}
 	switch {
+	case !weighted && c.attribute != "" && c.o.Weight != "":
+		return malformed("the edge has no attribute %q", c.attribute)
 	case !c.begun:
 		c.weighted = weighted
 	case c.weighted && !weighted:

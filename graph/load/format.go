@@ -95,9 +95,15 @@ func FormatOf(name string) Format {
 
 var matrixBanner = []byte("%%MatrixMarket")
 
+// isMatrix reports whether a file begins as Matrix Market does, also after empty lines, which are wrong there.
+func isMatrix(head []byte) bool {
+	head = bytes.TrimSpace(head)
+	return len(head) >= len(matrixBanner) && bytes.EqualFold(head[:len(matrixBanner)], matrixBanner)
+}
+
 // detect is the format of a file by its name, and by how it begins.
 func detect(name string, head []byte) Format {
-	if len(head) >= len(matrixBanner) && bytes.EqualFold(head[:len(matrixBanner)], matrixBanner) {
+	if isMatrix(head) {
 		return MatrixMarket
 	}
 	format := FormatOf(name)

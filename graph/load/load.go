@@ -199,6 +199,9 @@ func read(ctx context.Context, dev device.Device, s *scanner, name string, o Opt
 	if bytes.IndexByte(s.peek(), 0) >= 0 {
 		return nil, malformed("binary data, not text")
 	}
+	if isMatrix(s.peek()) && o.Format != MatrixMarket { // a comment to others, and its sizes an edge
+		return nil, malformed("the file begins as Matrix Market does; --format mtx reads it")
+	}
 	f := &File{Format: o.Format}
 	e := &edges{ctx: ctx, dev: dev, file: f, max: o.MaxVertices, unweighted: o.Unweighted}
 	defer e.close()
