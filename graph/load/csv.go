@@ -72,7 +72,7 @@ func readCSV(s *scanner, e *edges, o Options) error {
 		return err
 	}
 	if _, text := e.ids.(*stringIDs); doubtful > 0 && (text || c.edges == 0) {
-		return &located{doubtful, malformed("the line may be a comment or an edge; quote an id that begins so, or put a space before the comment")}
+		return &located{doubtful, malformed("the line may be a comment or an edge; quote an id that begins so, or put a space after the mark of a comment")}
 	}
 	return e.ids.finish(e, -1)
 }
