@@ -1,6 +1,7 @@
 package distinct
 
 import (
+	"bufio"
 	"bytes"
 	"io"
 )
@@ -8,25 +9,18 @@ import (
 // lineReader reads a stream of lines. If a \r alone ends the first line, all of \r, \r\n and \n end lines, and
 // are read as \n. Else the stream stays as it is.
 type lineReader struct {
-	r       io.Reader
+	r       *bufio.Reader
 	decided bool
 	returns bool // \r ends lines
-	held    bool // a \r has been read, and what follows has not
+	held    bool // the last byte was a \r that ended a line
 }
 
+func newLineReader(r io.Reader) *lineReader { return &lineReader{r: bufio.NewReader(r)} }
+
 func (l *lineReader) Read(b []byte) (int, error) {
-	if l.decided && !l.returns {
-		return l.r.Read(b)
-	}
-	n, err := 0, error(nil)
-	if l.held && !l.decided && len(b) > 0 {
-		b[0] = '\r'
-		n = 1
-	}
-	m, err := l.r.Read(b[n:])
-	n += m
+	n, err := l.r.Read(b)
 	if !l.decided {
-		n = l.decide(b[:n], err == io.EOF)
+		l.decide(b[:n])
 	}
 	if l.returns {
 		n = l.replace(b[:n])
@@ -34,20 +28,20 @@ func (l *lineReader) Read(b []byte) (int, error) {
 	return n, err
 }
 
-// decide finds the first end of a line. It returns how much of b can be read: a \r at its end waits for what follows.
-func (l *lineReader) decide(b []byte, last bool) int {
-	l.held = false
+// decide finds the first end of a line. A \r at the end of b waits for what follows.
+func (l *lineReader) decide(b []byte) {
 	at := bytes.IndexAny(b, "\r\n")
-	switch {
-	case at < 0:
-		return len(b)
-	case b[at] == '\r' && at+1 == len(b) && !last:
-		l.held = true
-		return at
+	if at < 0 {
+		return
 	}
 	l.decided = true
-	l.returns = b[at] == '\r' && (at+1 == len(b) || b[at+1] != '\n')
-	return len(b)
+	if b[at] == '\r' {
+		next := b[at+1:]
+		if len(next) == 0 {
+			next, _ = l.r.Peek(1) // the next Read returns an error
+		}
+		l.returns = len(next) == 0 || next[0] != '\n'
+	}
 }
 
 // replace writes \n for all ends of lines.

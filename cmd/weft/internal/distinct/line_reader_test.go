@@ -24,9 +24,40 @@ func TestLineReader(t *testing.T) {
 			"byte by byte": iotest.OneByteReader(strings.NewReader(text)),
 			"with the end": iotest.DataErrReader(strings.NewReader(text)),
 		} {
-			got, err := io.ReadAll(&lineReader{r: r})
+			got, err := io.ReadAll(newLineReader(r))
 			if string(got) != want || err != nil {
 				t.Errorf("%q, read %s, is %q, %v, want %q", text, name, got, err, want)
+			}
+		}
+	}
+}
+
+// A \r that is the last byte of a buffer is read into it, however small the buffer is: pieces of a stream may end
+// anywhere.
+func TestReturnAtTheEndOfABuffer(t *testing.T) {
+	for _, text := range []string{"ab\r\ncd\r\n", "ab\rcd\r", "\r\n", "\r"} {
+		want, err := io.ReadAll(newLineReader(strings.NewReader(text)))
+		if err != nil {
+			t.Fatal(err)
+		}
+		for size := 1; size <= len(text); size++ {
+			var got []byte
+			r, b, empty := newLineReader(strings.NewReader(text)), make([]byte, size), 0
+			for {
+				n, err := r.Read(b)
+				got = append(got, b[:n]...)
+				if empty++; n > 0 {
+					empty = 0
+				}
+				if err == io.EOF {
+					break
+				}
+				if err != nil || empty > 1 {
+					t.Fatalf("%q in pieces of %d: %q, then %d empty reads, %v", text, size, got, empty, err)
+				}
+			}
+			if string(got) != string(want) {
+				t.Errorf("%q in pieces of %d is %q, want %q", text, size, got, want)
 			}
 		}
 	}

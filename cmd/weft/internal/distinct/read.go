@@ -135,7 +135,7 @@ func (c *Counter) read(ctx context.Context, r io.Reader) error {
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
 	if c.by == Lines {
-		r = &lineReader{r: r}
+		r = newLineReader(r)
 	}
 	p := pieces{by: c.by, size: c.pieceSize, full: make(chan piece), empty: make(chan []byte, 2)}
 	p.empty <- c.spare[0]

@@ -36,13 +36,24 @@ type block struct {
 	rows  int    // there are no more
 	last  bool   // the end of the text, and a \n more
 	marks []mark // in ascending order: bad rows of CSV; rows of JSON that are no lines, bad ones too
+
+	// What lineOf has counted: the ends of lines before an offset, where a line begins.
+	counted, ends int
 }
 
 // text is that of a block.
 func (b *block) text() []byte { return b.buf[pad : len(b.buf)-pad] }
 
-// lineOf is the number of the line in which an offset of the buffer lies.
-func (b *block) lineOf(at int) int { return b.line + lineEnds(b.buf[pad:at]) }
+// lineOf is the number of the line that begins at an offset of the buffer. The time for all lines of a block is
+// linear, if their offsets ascend.
+func (b *block) lineOf(at int) int {
+	if at < b.counted || b.counted == 0 {
+		b.counted, b.ends = pad, 0
+	}
+	b.ends += lineEnds(b.buf[b.counted:at])
+	b.counted = at
+	return b.line + b.ends
+}
 
 // lines counts the lines of a row, buf[at:end].
 func (b *block) lines(at, end int) int {
@@ -68,19 +79,20 @@ func lineEnds(b []byte) int {
 // lineEnd returns the offset after the first end of a line in b[from:], -1 if there is none. A \r that
 // is the last byte is none: a \n may follow.
 func lineEnd(b []byte, from int) int {
-	line := b[from:]
-	nl := bytes.IndexByte(line, '\n')
-	if nl >= 0 {
-		line = line[:nl+1]
+	at := bytes.IndexAny(b[from:], "\r\n")
+	if at < 0 {
+		return -1
 	}
-	cr := bytes.IndexByte(line, '\r')
-	switch {
-	case cr >= 0 && cr+1 < len(line) && line[cr+1] != '\n':
-		return from + cr + 1
-	case nl >= 0:
-		return from + nl + 1
+	at += from
+	if b[at] == '\r' {
+		if at+1 == len(b) {
+			return -1
+		}
+		if b[at+1] == '\n' {
+			at++
+		}
 	}
-	return -1
+	return at + 1
 }
 
 // returns writes \n for carriage returns that end lines alone. None of these is in b[from:at].

@@ -6,9 +6,12 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 	"unicode/utf8"
+
+	"github.com/weftgo/weft/column"
 )
 
 // modelRow is a row of CSV as the model reads it.
@@ -272,15 +275,36 @@ func TestOpenQuote(t *testing.T) {
 
 // Whatever quotes there are, rows are found in time that is linear: in seconds, not hours.
 func TestQuotesTakeLinearTime(t *testing.T) {
-	const lines = 300_000
 	start := time.Now()
-	for _, line := range []string{"1,\"a\n", "\"a\"\"\n", "\"\"\"a\n", ",\"\"\"\"\n", "\"a\"b\n", "x,\"\n", "\",b,\"\n", "\"\"a\n", "a\"b\n"} {
+	for _, line := range []string{"a\"b\r", "\"a\"b\r", "\"\r\r", "1,\"a\n", "\"a\"\"\n", "\"\"\"a\n", ",\"\"\"\"\n", "\"a\"b\n", "x,\"\n", "\",b,\"\n", "\"\"a\n", "a\"b\n"} {
 		for _, before := range []string{"", "\"\n", "x,\"a\n"} {
-			text := []byte("a,b\n" + before + strings.Repeat(line, lines))
+			lines := 300_000
+			if strings.Contains(line, "\r") {
+				lines = 2_000_000
+			}
+			text := []byte("a,b\n" + before + strings.Repeat(line, lines) + "\n")
 			c := &csvCutter{sep: ','}
 			if n := c.whole(text, true); n != len(text) {
 				t.Errorf("%q after %q: %d bytes of %d", line, before, n, len(text))
 			}
+		}
+	}
+	if d := time.Since(start); d > time.Minute {
+		t.Errorf("%v", d)
+	}
+}
+
+// Rows whose values do not have the type of their column are left out, or null, in time that is linear.
+func TestMisfitsTakeLinearTime(t *testing.T) {
+	const rows = 1_400_000
+	pads := strings.Repeat("\x00", pad)
+	blk := &block{buf: []byte(pads + strings.Repeat("k,1\r\n", rows) + pads), line: 2, rows: rows}
+	start := time.Now()
+	for name, build := range map[string]builder{"bad": {typ: column.Int64, form: Forced}, "null": {typ: column.Int64, fixed: true}} {
+		p := newCSVParser("a", ',', 2, &Options{SkipBad: true}, []wanted{{builder: build, field: 0, strings: new(atomic.Bool)}})
+		batch, err := p.parse(blk)
+		if batch.Rows+batch.Skipped != rows || err != nil {
+			t.Errorf("%s: %d rows, %d lines skipped, %v", name, batch.Rows, batch.Skipped, err)
 		}
 	}
 	if d := time.Since(start); d > time.Minute {
