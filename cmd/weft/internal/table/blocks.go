@@ -33,7 +33,7 @@ type mark struct {
 type block struct {
 	buf   []byte // the text, between pad bytes on both sides
 	line  int    // number of the first line
-	rows  int    // there are no more
+	rows  int    // there are no more, unless marks are rows
 	last  bool   // the end of the text, and a \n more
 	marks []mark // in ascending order: bad rows of CSV; rows of JSON that are no lines, bad ones too
 
@@ -207,7 +207,7 @@ func (s *blocks) read() (*block, error) {
 			if long { // read what follows in blocks of the usual size
 				s.r, s.rest = io.MultiReader(bytes.NewReader(s.rest), s.r), nil
 			}
-			b.rows = max(bytes.Count(b.text(), []byte{'\n'}), len(b.marks))
+			b.rows = bytes.Count(b.text(), []byte{'\n'})
 			s.line += lineEnds(b.text())
 			return b, nil
 		}

@@ -335,8 +335,9 @@ func newCSVParser(file string, sep byte, fields int, o *Options, columns []wante
 
 func (p *csvParser) parse(b *block) (Batch, error) {
 	p.block, p.n, p.skipped = b, 0, 0
+	rows := min(b.rows, len(b.text())/p.fields) // a row may have many lines
 	for i := range p.columns {
-		p.columns[i].reset(b.rows)
+		p.columns[i].reset(rows)
 	}
 	if err := p.scan.block(b); err != nil {
 		return Batch{}, err

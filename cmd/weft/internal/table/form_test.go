@@ -7,6 +7,7 @@ import (
 	"math/big"
 	"math/rand/v2"
 	"slices"
+	"runtime"
 	"strings"
 	"testing"
 	"time"
@@ -438,6 +439,40 @@ func TestManyColumns(t *testing.T) {
 		t.Logf("%v: 5,000 columns take %v, 40,000 %v", format, small, large)
 		if large > 32*small && large > time.Second { // quadratic: 64
 			t.Errorf("%v: 40,000 columns take %v, 5,000 %v", format, large, small)
+		}
+	}
+}
+
+// Rows of many lines and columns take memory that their text takes, not that of a row for each line.
+func TestManyColumnsOnManyLines(t *testing.T) {
+	const n = 2000
+	var pretty, quoted bytes.Buffer
+	for i := range n {
+		fmt.Fprintf(&pretty, "%c\n \"c%d\": %d", "{,"[btoi(i > 0)], i, i)
+	}
+	pretty.WriteString("\n}\n")
+	quoted.WriteString(strings.Repeat("1,", n-1) + "\"" + strings.Repeat("\n", 10*n) + "\"\n")
+	for name, text := range map[string]string{"a.json": pretty.String(), "a.csv": quoted.String()} {
+		tab, err := Open(t.Context(), []string{write(t, name, text)}, nil, &Options{Header: HeaderNo})
+		if err != nil {
+			t.Fatal(err)
+		}
+		var reads []Read
+		for c := range n {
+			reads = append(reads, Read{Column: c, Form: Key})
+		}
+		var before, after runtime.MemStats
+		runtime.ReadMemStats(&before)
+		rows := 0
+		for batch, err := range tab.Batches(t.Context(), reads) {
+			if err != nil {
+				t.Fatal(err)
+			}
+			rows += batch.Rows
+		}
+		runtime.ReadMemStats(&after)
+		if size := after.TotalAlloc - before.TotalAlloc; rows != 1 || size > 30<<20 { // 8 MiB are a block
+			t.Errorf("%s of %d bytes: %d rows, %d bytes of memory", name, len(text), rows, size)
 		}
 	}
 }

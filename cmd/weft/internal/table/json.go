@@ -439,8 +439,12 @@ func newJSONParser(file string, o *Options, columns []wanted, fields []Field, al
 }
 
 func (p *jsonParser) parse(b *block) (Batch, error) {
+	rows := b.rows
+	if b.marks != nil {
+		rows = len(b.marks)
+	}
 	for i := range p.columns {
-		p.columns[i].reset(b.rows)
+		p.columns[i].reset(rows)
 	}
 	batch := Batch{Columns: make([]column.Column, len(p.columns))}
 	for line, row := range b.objects() {
