@@ -399,11 +399,14 @@ func (p *csvParser) value(c *wanted, at int) (bad, err error) {
 	}
 	value, line := b[s.lo:s.hi], p.block.lineOf(at)
 	bad, err = c.misfit(p.file, line, p.n, value, classifyText(value))
-	if bad != nil && !s.quoted {
-		bad = fmt.Errorf("%w; --null %.40s reads it as null%s", bad, quoteFlag(string(value)), headerHint(line))
+	if bad != nil && !s.quoted && len(value) <= maxHint {
+		bad = fmt.Errorf("%w; --null %s reads it as null%s", bad, quoteFlag(string(value)), headerHint(line))
 	}
 	return bad, err
 }
+
+// maxHint is the length of the longest value that an error gives as one for --null.
+const maxHint = 40
 
 // isNull reports whether a field without quotes stands for null.
 func isNull(b []byte, nulls []string) bool {
@@ -426,12 +429,8 @@ func (c *wanted) misfit(file string, line, row int, value []byte, of kind) (bad,
 		}
 		return nil, nil
 	}
-	to := c.form.typ(k)
-	if reason == "" && to == c.typ {
-		reason, skips = "is beyond the range of "+to.String(), true
-	}
 	if reason == "" {
-		return nil, &Widening{File: file, Line: line, Column: c.index, Name: c.name, Value: string(value), From: c.typ, To: to, of: of}
+		return nil, &Widening{File: file, Line: line, Column: c.index, Name: c.name, Value: string(value), From: c.typ, To: c.form.typ(k), of: of}
 	}
 	problem := fmt.Errorf("column %s: %.40q %s", c.name, value, reason)
 	if skips {

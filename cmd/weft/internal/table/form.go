@@ -67,16 +67,21 @@ func (f Form) typ(k kinds) column.Type {
 // means that only the last value is wrong.
 func (f Form) conflict(name string, k, of kinds) (reason string, bad bool) {
 	const text = kindText | kindBool | kindOddBool
+	otherwise := "; --text " + quoteFlag(name) + " compares text, --number " + quoteFlag(name) +
+		" with --bad skip leaves other rows out, --null VALUE reads a value as null"
 	switch {
 	case (f == Number || f == Forced) && of&text != 0:
 		return "is no number", true
+	case (f == Number || f == Forced) && of&kindBeyond != 0:
+		return "is beyond the range of float64", true
 	case f == Extreme && k&kindNumber != 0 && k&text != 0:
 		reason = "is no number, and other values of the column are"
 		if of&kindNumber != 0 {
 			reason = "is a number, and other values of the column are not"
 		}
-		return reason + "; --text " + quoteFlag(name) + " compares text, --number " + quoteFlag(name) +
-			" with --bad skip leaves other rows out, --null VALUE reads a value as null", false
+		return reason + otherwise, false
+	case f == Extreme && of&kindBeyond != 0:
+		return "is beyond the range of float64" + otherwise, false
 	case f != Number && f != Extreme:
 		return "", false
 	case k&kindHuge != 0:
@@ -116,7 +121,8 @@ const (
 	kindMinusZero                  // -0
 	kindOddInt                     // an int64 that would be written otherwise, such as 007
 	kindBig                        // a uint64 that is no int64
-	kindHuge                       // an integer of more than 64 bits, or a number beyond float64
+	kindHuge                       // an integer of more than 64 bits
+	kindBeyond                     // a number beyond all float64
 	kindFloat
 	kindWord // NaN or an infinity
 	kindBool
@@ -127,7 +133,7 @@ const (
 	kindNull kind = 0
 
 	// kindNumber are numbers whatever stands beside them.
-	kindNumber = kindInt | kindMinusZero | kindOddInt | kindBig | kindHuge | kindFloat
+	kindNumber = kindInt | kindMinusZero | kindOddInt | kindBig | kindHuge | kindBeyond | kindFloat
 )
 
 func (k *kinds) add(of kind) { *k |= of }
@@ -182,7 +188,10 @@ func classify(b []byte, lo, hi int) kind {
 	if _, ok := parseUint(b, lo, hi, true); ok {
 		return kindBig
 	}
-	if _, ok := parseFloat(s); ok && !integral(s) {
+	switch _, ok := parseFloat(s); {
+	case !ok:
+		return kindBeyond | negative
+	case !integral(s):
 		return kindFloat
 	}
 	return kindHuge | negative

@@ -6,8 +6,8 @@ import (
 	"fmt"
 	"math/big"
 	"math/rand/v2"
-	"slices"
 	"runtime"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -193,7 +193,7 @@ func TestForms(t *testing.T) {
 
 // A mixture is an error wherever it is found, which says what to do.
 func TestMixtures(t *testing.T) {
-	many := strings.Repeat("5\n", 3000)
+	many, huge := strings.Repeat("5\n", 3000), strings.Repeat("9", 400)
 	for _, tt := range []struct {
 		form       Form
 		text, want string
@@ -207,8 +207,11 @@ func TestMixtures(t *testing.T) {
 			`FILE:2: column v: "-1" and other integers of the column do not fit 64 bits together`},
 		{Number, "v\n9007199254740993\n" + many + "0.5\n", `FILE:2: column v: "9007199254740993" and other values of the column fit neither 64-bit integers nor float64; --number v`, ""},
 		{Extreme, "v\n9007199254740993\n" + many + "nan\n", `FILE:2: column v: "9007199254740993" and other values of the column fit neither 64-bit integers nor float64; --number v rounds integers to float64, --text v compares text`, ""},
-		{Number, "v\n" + many + "1e400\n", `FILE:3002: column v: "1e400" does not fit 64 bits`, ""},
-		{Forced, "v\n" + many + "1e400\n", `FILE:3002: column v: "1e400" is beyond the range of float64`, ""},
+		{Number, "v\n" + many + "1e400\n", `FILE:3002: column v: "1e400" is beyond the range of float64; --null 1e400 reads it as null`, ""},
+		{Forced, "v\n" + many + "1e400\n", `FILE:3002: column v: "1e400" is beyond the range of float64; --null 1e400 reads it as null`, ""},
+		{Extreme, "v\n" + many + "-1e400\n", `FILE:3002: column v: "-1e400" is beyond the range of float64; --text v compares text, --number v with --bad skip leaves`, ""},
+		{Extreme, "v\n" + many + huge + "\n", `FILE:3002: column v: "` + huge[:40] + `" is beyond the range of float64; --text v compares text`, ""},
+		{Forced, "v\n" + many + huge + "\n", `FILE:3002: column v: "` + huge[:40] + `" is beyond the range of float64` + "\n", ""}, // no value for --null that is cut
 	} {
 		for _, first := range []int{64, 1 << 20} {
 			name := write(t, "a.csv", tt.text)
@@ -221,7 +224,7 @@ func TestMixtures(t *testing.T) {
 			if first > len(tt.text) && tt.sampled != "" {
 				want = tt.sampled
 			}
-			if got := strings.ReplaceAll(fmt.Sprint(err), name, "FILE"); !strings.HasPrefix(got, want) {
+			if got := strings.ReplaceAll(fmt.Sprintln(err), name, "FILE"); !strings.HasPrefix(got, want) {
 				t.Errorf("%q: %s\nwant %s", tt.text[len(tt.text)-10:], got, want)
 			}
 		}
