@@ -19,7 +19,14 @@ type builder struct {
 	bools   []bool
 	offsets []int64
 	data    []byte
-	nulls   []int // rows, in ascending order
+	nulls   []int      // rows, in ascending order
+	late    []lateKind // in the order of rows
+}
+
+// lateKind is what a value looks like that the type of its column does not have.
+type lateKind struct {
+	row int
+	of  kind
 }
 
 // reset makes room for so many rows in new memory.
@@ -43,6 +50,9 @@ func (c *builder) reset(rows int) {
 func (c *builder) back(row int) {
 	if n := len(c.nulls); n > 0 && c.nulls[n-1] >= row {
 		c.nulls = c.nulls[:n-1]
+	}
+	if n := len(c.late); n > 0 && c.late[n-1].row >= row {
+		c.late = c.late[:n-1]
 	}
 	if c.offsets != nil {
 		c.offsets = c.offsets[:row+1]

@@ -302,6 +302,18 @@ type wanted struct {
 	slot    int          // of the values of a row, where a field stands once however often it is wanted
 	seen    kinds        // what values look like
 	strings *atomic.Bool // set where a value is a JSON string
+	look    bool         // values that the type does not have are null, and late
+}
+
+// take makes the columns of a batch, whose rows are known.
+func (b *Batch) take(columns []wanted) {
+	b.Columns, b.looks = make([]column.Column, len(columns)), make([]kinds, len(columns))
+	for i := range columns {
+		b.Columns[i] = columns[i].column(b.Rows)
+		for _, late := range columns[i].late {
+			b.looks[i] |= late.of
+		}
+	}
 }
 
 // slots numbers the fields that columns want, each once.
@@ -342,10 +354,8 @@ func (p *csvParser) parse(b *block) (Batch, error) {
 	if err := p.scan.block(b); err != nil {
 		return Batch{}, err
 	}
-	batch := Batch{Rows: p.n, Skipped: p.skipped, Columns: make([]column.Column, len(p.columns))}
-	for i := range p.columns {
-		batch.Columns[i] = p.columns[i].column(p.n)
-	}
+	batch := Batch{Rows: p.n, Skipped: p.skipped}
+	batch.take(p.columns)
 	return batch, nil
 }
 
@@ -427,6 +437,11 @@ func (c *wanted) misfit(file string, line, row int, value []byte, of kind) (bad,
 		if c.form != Forced || !c.setWhole(row, value) {
 			c.null(row)
 		}
+		return nil, nil
+	}
+	if reason == "" && c.look {
+		c.late = append(c.late, lateKind{row, of})
+		c.null(row)
 		return nil, nil
 	}
 	if reason == "" {

@@ -480,6 +480,63 @@ func TestManyColumnsOnManyLines(t *testing.T) {
 	}
 }
 
+// A table whose columns turn out to be text one after the other is read a few times, not once a column. What bad rows
+// look like changes no type.
+func TestManyLateTypes(t *testing.T) {
+	const n, rows = 40, 500
+	for _, format := range []Format{CSV, JSON} {
+		var text bytes.Buffer
+		line := func(value func(c int) string) {
+			for c := range n {
+				if format == JSON {
+					fmt.Fprintf(&text, "%c\"c%d\":%s", "{,"[btoi(c > 0)], c, value(c))
+				} else {
+					fmt.Fprintf(&text, "%s%c", strings.Trim(value(c), "\""), ",\n"[btoi(c == n-1)])
+				}
+			}
+			if format == JSON {
+				text.WriteString("}\n")
+			}
+		}
+		if format == CSV {
+			line(func(c int) string { return fmt.Sprint("c", c) })
+		}
+		for range rows {
+			line(func(int) string { return "1" })
+		}
+		for r := 2; r < n; r++ {
+			line(func(c int) string { return []string{"1", `"x"`}[btoi(c == r)] })
+		}
+		line(func(c int) string { return []string{"1", "9007199254740993"}[btoi(c == 1)] })
+		line(func(c int) string { return []string{`"x"`, "0.5", "1"}[min(c, 2)] }) // bad by the last column that is read
+		opts := &Options{Format: format, SkipBad: true, BlockSize: 512, first: 512}
+		tab, err := Open(t.Context(), []string{write(t, "a.txt", text.String())}, nil, opts)
+		if err != nil {
+			t.Fatal(err)
+		}
+		reads := []Read{{Column: 1, Form: Number}}
+		for c := 2; c < n; c++ {
+			reads = append(reads, Read{Column: c, Form: Key})
+		}
+		reads = append(reads, Read{Column: 0, Form: Number})
+		for readings := 1; ; readings++ {
+			read, skipped := 0, 0
+			for batch, batchErr := range tab.Batches(t.Context(), reads) {
+				read, skipped, err = read+batch.Rows, skipped+batch.Skipped, batchErr
+			}
+			if err == nil && (read != rows+n-1 || skipped != 1 || readings > 3) || readings > n {
+				t.Errorf("%v: %d rows, %d lines skipped, after %d readings", format, read, skipped, readings)
+			}
+			if err == nil || readings > n {
+				break
+			}
+			if err = tab.Adapt(t.Context(), err); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+}
+
 // Each row brings a member of its own: sampling is not quadratic, either.
 func TestManyMembers(t *testing.T) {
 	var text bytes.Buffer

@@ -446,7 +446,7 @@ func (p *jsonParser) parse(b *block) (Batch, error) {
 	for i := range p.columns {
 		p.columns[i].reset(rows)
 	}
-	batch := Batch{Columns: make([]column.Column, len(p.columns))}
+	batch := Batch{}
 	for line, row := range b.objects() {
 		text := b.buf[row.lo:row.hi]
 		bad, err := row.bad, error(nil)
@@ -468,9 +468,7 @@ func (p *jsonParser) parse(b *block) (Batch, error) {
 			return Batch{}, &RowError{File: p.file, Line: line, Err: bad}
 		}
 	}
-	for i := range p.columns {
-		batch.Columns[i] = p.columns[i].column(batch.Rows)
-	}
+	batch.take(p.columns)
 	return batch, nil
 }
 

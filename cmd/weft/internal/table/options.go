@@ -120,6 +120,7 @@ type Batch struct {
 	Bytes   int // of files, that have been read since the batch before
 
 	members *members // of a memberParser
+	looks   []kinds  // what values of columns look like that types do not have
 }
 
 // RowError is what is wrong with a row.

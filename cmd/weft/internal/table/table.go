@@ -31,7 +31,9 @@ type Table struct {
 	named   map[string][]int // columns by name, in ascending order
 	first   string           // the first file whose columns are the same in all rows
 	typed   bool
-	all     bool // LateMember is an error
+	all     bool   // LateMember is an error
+	reads   []Read // of the last Batches
+	widened int    // how often a Widening came
 	read    atomic.Int64
 	told    int64
 }
@@ -342,7 +344,8 @@ func (t *Table) Again() bool {
 
 // Adapt takes note of a value that a type did not have, or of a column that was not known, so that
 // the table can be read again: nil. Another error stays, and so does one of files that cannot be
-// read again.
+// read again. The second value makes it look at all of those that Batches was to read, so that few
+// readings do however many columns there are.
 func (t *Table) Adapt(ctx context.Context, err error) error {
 	w, late := (*Widening)(nil), (*LateMember)(nil)
 	switch {
@@ -350,6 +353,17 @@ func (t *Table) Adapt(ctx context.Context, err error) error {
 		return err
 	case w != nil:
 		t.columns[w.Column].kinds |= w.of
+		if t.widened++; t.widened == 1 { // mostly the only one
+			return nil
+		}
+		for batch, err := range t.batches(ctx, t.reads, true) {
+			if err != nil {
+				return err
+			}
+			for i, k := range batch.looks {
+				t.columns[t.reads[i].Column].kinds |= k
+			}
+		}
 		return nil
 	}
 	if grown, failed := t.Complete(ctx); failed != nil || !grown {
@@ -361,18 +375,24 @@ func (t *Table) Adapt(ctx context.Context, err error) error {
 // Batches reads columns, each once. Rows come in the order of the files. A Widening, a LateMember,
 // or another error comes with the last batch.
 func (t *Table) Batches(ctx context.Context, columns []Read) iter.Seq2[Batch, error] {
+	t.reads = columns
+	return t.batches(ctx, columns, false)
+}
+
+// batches is Batches. With look, values that types do not have are null, and batches have what they look like.
+func (t *Table) batches(ctx context.Context, columns []Read, look bool) iter.Seq2[Batch, error] {
 	return func(yield func(Batch, error) bool) {
 		for k, s := range t.sources {
 			want := make([]wanted, len(columns))
 			for i, r := range columns {
 				c := &t.columns[r.Column]
-				want[i] = wanted{name: c.Name, index: r.Column, field: -1, seen: c.kinds, strings: c.strings}
+				want[i] = wanted{name: c.Name, index: r.Column, field: -1, seen: c.kinds, strings: c.strings, look: look}
 				if r.Column < len(t.at[k]) {
 					want[i].field = t.at[k][r.Column]
 				}
 				want[i].typ, want[i].form, want[i].fixed = t.typeOf(r), r.Form, r.As != column.None
 			}
-			for batch, err := range s.batches(ctx, want, t.all) {
+			for batch, err := range s.batches(ctx, want, t.all && !look) {
 				read := t.read.Load()
 				batch.Bytes = int(read - t.told)
 				t.told = read

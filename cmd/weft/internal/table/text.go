@@ -312,11 +312,6 @@ func (s *textSource) batches(ctx context.Context, columns []wanted, all bool) it
 	}
 }
 
-// adaptable reports whether an error is one of [Table.Adapt].
-func adaptable(err error) bool {
-	return errors.As(err, new(*Widening)) || errors.As(err, new(*LateMember))
-}
-
 func (s *textSource) parser(columns []wanted, all bool) parser {
 	if s.format == JSON {
 		return newJSONParser(display(s.in.name), s.opts, columns, s.names, all)
