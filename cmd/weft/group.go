@@ -11,6 +11,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/weftgo/weft"
 	"github.com/weftgo/weft/arrow"
 	"github.com/weftgo/weft/cmd/weft/internal/table"
 	"github.com/weftgo/weft/column"
@@ -274,6 +275,9 @@ func (j *tableJob) addGroups(t *table.Table, g *group.Groups, gr *grouping) erro
 		none[i] = table.Empty(t.TypeOf(c))
 	}
 	if err := add(none); err != nil {
+		if errors.Is(err, weft.ErrOptions) && j.memory > 0 {
+			return fmt.Errorf("--memory %d is not enough for any groups", j.memory)
+		}
 		return err
 	}
 	return j.read(t, gr.columns, func(b table.Batch) error { return j.added(add(b.Columns), b.Rows) })
