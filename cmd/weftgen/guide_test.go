@@ -40,6 +40,7 @@ func TestGuide(t *testing.T) {
 			}
 		}
 	}
+	u.findsRace()
 	first := u.outputs()
 	if len(first) != 3 {
 		t.Fatalf("%d outputs", len(first))
@@ -68,6 +69,25 @@ func TestGuide(t *testing.T) {
 	if out, err := u.try("go", "tool", "weftgen", "-check"); err == nil || !strings.Contains(out, "saxpy.cu changed; run go generate ./.") {
 		t.Errorf("a stale source: %v\n%s", err, out)
 	}
+}
+
+// findsRace wants the test of the guide to find that threads also add nothing to what their
+// neighbors add to. The result is right in the order in which nil options run threads.
+func (u *user) findsRace() {
+	u.t.Helper()
+	const right = "y[i] += a * x[i];"
+	path := filepath.Join(u.dir, "saxpy.cu")
+	source, err := os.ReadFile(path)
+	if err != nil || !strings.Contains(string(source), right) {
+		u.t.Fatalf("the guide's kernel: %v\n%s", err, source)
+	}
+	u.write("saxpy.cu", strings.Replace(string(source), right, "{ "+right+" if (i) y[i - 1] += 0 * x[i]; }", 1))
+	u.run("go", "generate", "./...")
+	if out, err := u.try("go", "test", "./..."); err == nil || !strings.Contains(out, "data race") {
+		u.t.Errorf("the guide's test finds no race: %v\n%s", err, out)
+	}
+	u.write("saxpy.cu", string(source))
+	u.run("go", "generate", "./...")
 }
 
 // block is fenced text of a guide: a file, if its name stands before it, or

@@ -2,7 +2,7 @@
 // go test, on a machine without a GPU, under schedules that a seed determines,
 // and turns what a kernel must not do into an error that says where.
 //
-//	dev, err := sim.Open(&sim.Options{Scheduler: sim.Random, Seed: 42})
+//	dev, err := sim.Open(sim.Schedule(42))
 //
 // It is a [device.Device] like any other; engines can't tell it from
 // device/cuda. It is slow: some million warp instructions a second, and far
