@@ -207,7 +207,7 @@ func (k kind[S, K, V]) submissions(s S, stream *device.Stream, c *columns[K, V],
 
 // cases are the tests that all kinds share.
 func (k kind[S, K, V]) cases() []Case[S] {
-	return []Case[S]{
+	return append(k.iterations(), []Case[S]{
 		{"Cancelled", k.cancelled},
 		{"Closed", k.closed},
 		{"EmptyBatches", k.emptyBatches},
@@ -229,5 +229,5 @@ func (k kind[S, K, V]) cases() []Case[S] {
 		{"OnSizes", k.onSizes},
 		{"OnTwoStreams", k.onTwoStreams},
 		{"Strife", k.strife},
-	}
+	}...)
 }

@@ -59,7 +59,8 @@ func (m historyModel[K, V]) deleteRange(lo, hi K) (n uint32) {
 }
 
 // OrderedHistory is batches of all kinds on an ordered map against a model: what operations return, what is
-// found by key and by order, and what snapshots see that are held meanwhile. Check is called after each.
+// found by key and by order, and what all snapshots that are held see. Both are checked after each batch, as is
+// what Check returns.
 type OrderedHistory[K weft.Key, V weft.Value] struct {
 	Map  AnyOrderedMap[K, V]
 	Most int           // operations of a batch
@@ -99,16 +100,17 @@ func (h *OrderedHistory[K, V]) Run(t testing.TB, seed uint64, rounds int) {
 		default:
 			h.applySome(round)
 		}
+		h.snapshots() // before anything else: an iteration takes a snapshot, too
 		h.must(h.Map.Check(t.Context()))
 		if h.Map.Len() != len(h.want) {
 			t.Fatalf("round %d: %d pairs, want %d", round, h.Map.Len(), len(h.want))
 		}
 		h.Seek()
-		h.snapshots()
+		h.readSnapshots()
 	}
-	for _, s := range h.held {
-		h.seek(s, s.historyModel)
-		h.must(s.Close())
+	for len(h.held) > 0 {
+		h.closeSnapshot()
+		h.readSnapshots()
 	}
 	h.must(h.Map.Compact(t.Context()))
 	h.must(h.Map.Check(t.Context()))
@@ -224,25 +226,50 @@ func (h *OrderedHistory[K, V]) deleteSomeRanges() {
 	h.DeleteRange(lo, hi)
 }
 
+// snapshots takes a snapshot, or closes one, or neither.
 func (h *OrderedHistory[K, V]) snapshots() {
-	switch h.rng.IntN(5) {
-	case 0:
+	switch h.rng.IntN(4) {
+	case 0, 1:
 		s, err := snapshotOf(h, h.Context(), h.Map)
 		h.must(err)
 		h.held = append(h.held, heldSnapshot[K, V]{s, maps.Clone(h.want)})
-	case 1:
+		if len(h.held) <= maxHeld {
+			return
+		}
+		fallthrough
+	case 2:
 		if len(h.held) > 0 {
-			i := h.rng.IntN(len(h.held))
-			s := h.held[i]
-			h.seek(s, s.historyModel)
-			h.must(s.Close())
-			h.held = slices.Delete(h.held, i, i+1)
+			h.closeSnapshot()
 		}
 	}
 }
 
-func (h *OrderedHistory[K, V]) seek(m hostSeeker[K, V], want historyModel[K, V], keys ...K) {
-	all := slices.Sorted(maps.Keys(want))
+// maxHeld is the most snapshots that a history holds.
+const maxHeld = 5
+
+// closeSnapshot closes any of the snapshots that are held, after a look at all that it has.
+func (h *OrderedHistory[K, V]) closeSnapshot() {
+	i := h.rng.IntN(len(h.held))
+	s := h.held[i]
+	h.seek(s, s.historyModel)
+	h.must(s.Close())
+	h.held = slices.Delete(h.held, i, i+1)
+}
+
+// readSnapshots reads all pairs of all snapshots that are held.
+func (h *OrderedHistory[K, V]) readSnapshots() {
+	for i, s := range h.held {
+		h.same(s, s.historyModel)
+		if s.Len() != len(s.historyModel) {
+			h.Fatalf("snapshot %d of %d has %d pairs, want %d", i, len(h.held), s.Len(), len(s.historyModel))
+		}
+	}
+}
+
+// same wants pairs in ascending order to be those of a model. It returns the keys.
+func (h *OrderedHistory[K, V]) same(m hostSeeker[K, V], want historyModel[K, V]) (all []K) {
+	h.Helper()
+	all = slices.Sorted(maps.Keys(want))
 	at := 0
 	for k, v := range m.All() {
 		if at >= len(all) || k != all[at] || v != want[k] {
@@ -253,6 +280,11 @@ func (h *OrderedHistory[K, V]) seek(m hostSeeker[K, V], want historyModel[K, V],
 	if at != len(all) {
 		h.Fatalf("%d pairs, want %d", at, len(all))
 	}
+	return all
+}
+
+func (h *OrderedHistory[K, V]) seek(m hostSeeker[K, V], want historyModel[K, V], keys ...K) {
+	all := h.same(m, want)
 	for more := len(keys) == 0; more; more = len(keys) < 8 {
 		keys = append(keys, h.key())
 	}

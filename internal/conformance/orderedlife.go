@@ -460,8 +460,10 @@ func (s orderedSuite[K, V]) snapshots(t testing.TB, m AnyOrderedMap[K, V]) {
 			all = slices.Delete(all, i, i+1)
 		}
 		for _, at := range all {
-			s.host(t, at, s.seeks(g, at.o, 4, round%3)) // runs, whatever it finds
-			s.ends(t, "a snapshot", at, at.o)
+			x := s.seeks(g, at.o, 4, round%3)
+			s.host(t, at, x).same(t, "a snapshot that is held", x, at.o.answers(x))
+			s.ends(t, "a snapshot that is held", at, at.o)
+			s.inOrder(t, at, at.o)
 		}
 	}
 	for _, at := range all {

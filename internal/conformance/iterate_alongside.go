@@ -1,0 +1,211 @@
+package conformance
+
+import (
+	"bytes"
+	"iter"
+	"sync"
+	"testing"
+
+	"github.com/weftgo/weft"
+	"github.com/weftgo/weft/device"
+	"github.com/weftgo/weft/internal/core"
+)
+
+// tide is a structure whose number of pairs rises and falls: so it evicts keys, grows, shrinks and
+// compacts. The first low keys are always there. Of a multimap, each of them has two pairs.
+type tide[S Structure, K weft.Key, V weft.Value] struct {
+	kind[S, K, V]
+	s     S
+	r     *rows[K, V]
+	index map[K]int
+	low   int
+	steps int // from the lowest level to the highest one
+}
+
+// newTide fills a structure with the keys that are always there.
+func (k kind[S, K, V]) newTide(t testing.TB, s S) *tide[S, K, V] {
+	n, steps := min(k.scale.Rows(), 3000), 24
+	if k.scale <= Slow {
+		n, steps = min(n, 200), 5
+	}
+	d := &tide[S, K, V]{kind: k, s: s, r: k.batch(rng(), n), index: map[K]int{}, low: n / 4, steps: steps}
+	for i, key := range d.r.Keys {
+		d.index[key] = i
+	}
+	k.fill(t, s, d.r.Keys[:d.low], d.r.Vals[:d.low])
+	if k.multi {
+		k.fill(t, s, d.r.Keys[:d.low], d.r.Vals[n-d.low:])
+	}
+	return d
+}
+
+// levels lists the numbers of keys of a rise and a fall.
+func (d *tide[S, K, V]) levels() (levels []int) {
+	n := len(d.r.Keys)
+	for i := range 2*d.steps + 1 {
+		levels = append(levels, d.low+(n-d.low)*min(i, 2*d.steps-i)/d.steps)
+	}
+	return levels
+}
+
+// move inserts or deletes the keys between two levels.
+func (d *tide[S, K, V]) move(t testing.TB, from, to int) {
+	t.Helper()
+	if from <= to {
+		d.fill(t, d.s, d.r.Keys[from:to], d.r.Vals[from:to])
+		return
+	}
+	n, err := d.remove(ctx(), d.s, d.r.Keys[to:from], nil)
+	Want(t, "keys removed", n, from-to, err)
+}
+
+// pairs is how many pairs of a key are there.
+func (d *tide[S, K, V]) pairs(i int) int { return 1 + btoi(d.multi && i < d.low) }
+
+// value is that of pair j of a key.
+func (d *tide[S, K, V]) value(i, j int) V {
+	if j == 1 {
+		i += len(d.r.Keys) - d.low
+	}
+	return d.r.Vals[i]
+}
+
+// visits checks an iteration. Each pair of the first stay keys comes once, those of a key in their order. With
+// once set, the other keys up to most come at most once; without, any number of times. No other key comes.
+func (d *tide[S, K, V]) visits(t testing.TB, all iter.Seq2[K, V], stay, most int, once bool) {
+	t.Helper()
+	seen := make([]int, len(d.r.Keys))
+	for key, v := range all {
+		i, known := d.index[key]
+		if !known || i >= most {
+			t.Errorf("key %#x, which is not there, is seen", key)
+			return
+		}
+		if j := seen[i]; i < stay || once {
+			if j >= d.pairs(i) {
+				t.Errorf("key %#x, number %d of %d, is seen %d times", key, i, stay, j+1)
+				return
+			}
+			if toBits(v) != toBits(d.value(i, j)) {
+				t.Errorf("pair %d of key %#x has value %#x, want %#x", j, key, toBits(v), toBits(d.value(i, j)))
+				return
+			}
+		} else if toBits(v) != toBits(d.value(i, 0)) {
+			t.Errorf("key %#x has value %#x, want %#x", key, toBits(v), toBits(d.value(i, 0)))
+			return
+		}
+		seen[i]++
+	}
+	for i := range stay {
+		if seen[i] != d.pairs(i) {
+			t.Errorf("of key %#x, number %d of %d, %d pairs are seen, want %d", d.r.Keys[i], i, stay, seen[i], d.pairs(i))
+			return
+		}
+	}
+}
+
+// iterateAlongside wants iterations to visit each pair that no change touches exactly once,
+// whatever changes do to others between their pages: the structure moves keys, grows, shrinks and
+// compacts meanwhile.
+func (k kind[S, K, V]) iterateAlongside(t testing.TB, s S) {
+	defer smallPages()()
+	const parts = 4 // of a change, after every second page
+	d := k.newTide(t, s)
+	levels := d.levels()
+	for i, to := range levels[1:] {
+		from := levels[i]
+		part := func(n int) int { return from + (to-from)*n/parts }
+		d.visits(t, func(yield func(K, V) bool) {
+			page := 0
+			for p, err := range k.pages(ctx(), s) {
+				must(t, err)
+				for j, key := range p.Keys {
+					if !yield(key, p.Vals[j]) {
+						return
+					}
+				}
+				if n := page / 2; page%2 == 0 && n < parts {
+					d.move(t, part(n), part(n+1))
+				}
+				if page == parts && to < from {
+					must(t, s.Compact(ctx()))
+				}
+				page++
+			}
+			d.move(t, part(min((page+1)/2, parts)), to)
+		}, min(from, to), max(from, to), true)
+		if t.Failed() {
+			t.Fatalf("changes from %d keys to %d", from, to)
+		}
+	}
+}
+
+// iterateConcurrently wants the same of iterations while a goroutine changes others, and of files
+// saved meanwhile.
+func (k kind[S, K, V]) iterateConcurrently(t testing.TB, s S) {
+	defer smallPages()()
+	iterations := 40
+	if k.scale <= Slow {
+		iterations = 3
+	}
+	d := k.newTide(t, s)
+	n, stop := len(d.r.Keys), make(chan struct{})
+	var wg sync.WaitGroup
+	wg.Go(func() {
+		for levels := d.levels(); ; {
+			for i, to := range levels[1:] {
+				d.move(t, levels[i], to)
+				select {
+				case <-stop:
+					d.move(t, to, d.low)
+					return
+				default:
+				}
+			}
+		}
+	})
+	for i := range iterations {
+		if i == iterations/2 && !d.multi { // a file need not keep the order of a key's pairs
+			d.visits(t, k.all(d.savedAndLoaded(t)), d.low, n, true)
+		} else if d.visits(t, k.all(s), d.low, n, false); t.Failed() {
+			break
+		}
+	}
+	close(stop)
+	wg.Wait()
+}
+
+// savedAndLoaded is another structure with the pairs of a file.
+func (d *tide[S, K, V]) savedAndLoaded(t testing.TB) S {
+	var file bytes.Buffer
+	saved, err := d.s.Save(ctx(), &file)
+	must(t, err)
+	other := d.another(t, d.dev)
+	loaded, err := other.Load(ctx(), &file)
+	Want(t, "Load of a file that is saved alongside changes", loaded, saved, err)
+	return other
+}
+
+// smallPages makes pages of iterations small, so that changes come between any two keys.
+func smallPages() (restore func()) {
+	was := core.PageBytes
+	core.PageBytes = 1 << 8
+	return func() { core.PageBytes = was }
+}
+
+// IterateAlongside runs the cases about iterations alongside changes alone, on a device that may be an interpreter.
+func IterateAlongside[K weft.Key, V weft.Value](t *testing.T, dev device.Device, scale Scale, open Maker[AnyMap[K, V]]) {
+	if dev.Properties().Kind == device.Sim && testing.Short() {
+		t.Skip("interprets kernels")
+	}
+	p := place[AnyMap[K, V]]{dev, scale, open}
+	run(t, p, mapKind(p).iterations())
+}
+
+// iterations are the cases about iterations alongside changes.
+func (k kind[S, K, V]) iterations() []Case[S] {
+	return []Case[S]{
+		{"IterateAlongside", k.iterateAlongside},
+		{"IterateConcurrently", k.iterateConcurrently},
+	}
+}
