@@ -117,7 +117,7 @@ func testOn[K weft.Key](t *testing.T, dev device.Device) {
 	}
 }
 
-func checkOn[K weft.Key](t *testing.T, s *device.Stream, find func(*device.Stream, device.Slice[K], ...device.Slice[uint64]) error, m *join.MatchesOn[K], keys device.Slice[K], want [][2]uint32, counts []uint32) {
+func checkOn[K weft.Key](t testing.TB, s *device.Stream, find func(*device.Stream, device.Slice[K], ...device.Slice[uint64]) error, m *join.MatchesOn[K], keys device.Slice[K], want [][2]uint32, counts []uint32) {
 	t.Helper()
 	total := devicetest.Upload(t, s, []uint64{99})
 	if err := find(s, keys, total); err != nil {

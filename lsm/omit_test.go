@@ -22,7 +22,9 @@ func TestOmissionsAreNoticed(t *testing.T) {
 	if testing.Short() {
 		t.Skip("interprets kernels")
 	}
-	tries := []dst.Try{onSims(hostBehindStreams), onSims(lookupsBesideHost)}
+	tries := []dst.Try{onSims(func(ctx context.Context, m *lsm.Map[uint32, uint32], s *device.Stream) error {
+		return dst.HostBehindStreams(ctx, m, s)
+	}), onSims(lookupsBesideHost)}
 	t.Cleanup(lsm.KeepSpare(0))
 	dst.Omit(t, ".", map[string]string{
 		"s.Sync(context.Background()) in (*gpuEngine).push": "only where a launch fails: TestFailsWhole",
@@ -59,50 +61,6 @@ func onSims(try func(ctx context.Context, m *lsm.Map[uint32, uint32], s *device.
 		}
 		return nil
 	}
-}
-
-// hostBehindStreams has a batch of the host, whose outcome it checks, come behind one on a stream, and
-// ranges deleted on the stream behind both.
-func hostBehindStreams(ctx context.Context, m *lsm.Map[uint32, uint32], s *device.Stream) (err error) {
-	const n = 60
-	keys := conformance.Sequence[uint32](0, n)
-	on, err := device.Upload(s, keys)
-	if err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, s.Sync(ctx), on.Free()) }()
-	for range 2 {
-		for range 2 { // whose memory goes while it is under way
-			if err := m.PutOn(s, on, on); err != nil {
-				return err
-			}
-		}
-		vals, deleted := make([]uint32, n), make([]bool, n)
-		if hits, err := m.Get(ctx, keys, vals, nil); err != nil || hits != n || !slices.Equal(vals, keys) {
-			return fmt.Errorf("%d hits: %v: %w", hits, vals, err)
-		}
-		if gone, err := m.Delete(ctx, keys[n/2:], deleted[n/2:]); err != nil || gone != n/2 || slices.Contains(deleted[n/2:], false) {
-			return fmt.Errorf("%d keys deleted: %v, %v", gone, deleted[n/2:], err)
-		}
-		more := conformance.Sequence[uint32](n, 3*n) // in more memory
-		if _, err := m.Put(ctx, more, more); err != nil {
-			return err
-		}
-		lo, hi, removed := on.Sub(0, 2), on.Sub(n/4, n/4+2), make([]uint32, 2)
-		counts, err := device.Upload(s, removed)
-		if err != nil {
-			return err
-		}
-		err = m.DeleteRangeOn(s, lo, hi, counts)
-		err = errors.Join(err, counts.CopyTo(ctx, s, removed), s.Sync(ctx), counts.Free())
-		if err != nil || removed[0] != n/4+1 || removed[1] != 1 {
-			return fmt.Errorf("%d pairs of ranges deleted: %w", removed, err)
-		}
-		if err := errors.Join(m.Sync(ctx), m.Check(ctx)); err != nil || m.Len() != n/2-n/4-2+3*n {
-			return fmt.Errorf("%d pairs: %w", m.Len(), err)
-		}
-	}
-	return nil
 }
 
 // lookupsBesideHost looks up keys while batches of the host change others.

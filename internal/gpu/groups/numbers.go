@@ -82,7 +82,7 @@ func (x *Numbers) open(room int) (err error) {
 		return err
 	}
 	err = errors.Join(s.Fill(x.places.Ptr(), 0, 2*x.places.Len()), s.Fill(x.counts.Ptr(), 0, 2), s.Fill(x.spare.Ptr(), none, x.spare.Len()))
-	return errors.Join(err, s.Sync(context.Background()), s.Close()) // before other streams use it
+	return errors.Join(err, s.Close()) // which waits, before other streams use it
 }
 
 // threads are those of the largest launch.

@@ -1,0 +1,100 @@
+package join_test
+
+import (
+	"context"
+	"errors"
+	"testing"
+
+	"github.com/weftgo/weft/column"
+	"github.com/weftgo/weft/device"
+	"github.com/weftgo/weft/device/devicetest"
+	"github.com/weftgo/weft/internal/dst"
+	"github.com/weftgo/weft/join"
+)
+
+// Each call by which the host orders streams, or waits for them, is needed: left out, joins are
+// wrong.
+func TestOmissionsAreNoticed(t *testing.T) {
+	if testing.Short() {
+		t.Skip("interprets kernels")
+	}
+	var tries []dst.Try
+	for seed := range uint64(3) {
+		tries = append(tries,
+			dst.OnSim(t, seed, func(t testing.TB, dev device.Device, seed uint64) { joinColumns(t, dev) }),
+			dst.OnSim(t, seed, func(t testing.TB, dev device.Device, seed uint64) { joinOnStreams(t, dev) }),
+			dst.OnSim(t, seed, func(t testing.TB, dev device.Device, seed uint64) { joinEnding(t, dev) }))
+	}
+	dst.Omit(t, ".", map[string]string{
+		"t.spans.Sync(ctx) in (*gpuTable).submit": "of a map, not of the device: package linear's",
+	}, tries...)
+}
+
+// joinSide has n keys, each of them several times.
+func joinSide(n int) []int32 {
+	keys := make([]int32, n)
+	for i := range keys {
+		keys[i] = int32(i * i % 50)
+	}
+	return keys
+}
+
+// joinColumns joins columns of the host, in which some keys are null.
+func joinColumns(t testing.TB, dev device.Device) {
+	side := func(n int) []column.Column {
+		valid := make([]bool, n)
+		for i := range valid {
+			valid[i] = i%7 != 0
+		}
+		return []column.Column{column.Of(joinSide(n)).WithValid(column.OfBools(valid))}
+	}
+	right, left := side(200), side(100)
+	ix, err := join.New(t.Context(), dev, right, &join.Options{NullsMatch: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	compare(t, ix, modelOf(right, true).answers(left, true), left)
+	if err := ix.Close(); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// joinEnding builds indexes whose contexts end: the memory that goes then is not in use.
+func joinEnding(t testing.TB, dev device.Device) {
+	right := []column.Column{column.Of(joinSide(100))}
+	for looks := int64(0); ; looks++ {
+		ctx := &endsAfter{Context: t.Context()}
+		ctx.left.Store(looks)
+		ix, err := join.New(ctx, dev, right, nil)
+		if err == nil {
+			err = ix.Close()
+			if err := errors.Join(err, dev.Sync(t.Context())); err != nil {
+				t.Fatal(err)
+			}
+			return
+		}
+		if !errors.Is(err, context.Canceled) {
+			t.Fatalf("after %d looks: %v", looks, err)
+		}
+	}
+}
+
+// joinOnStreams joins what one stream has uploaded with what another one looks up.
+func joinOnStreams(t testing.TB, dev device.Device) {
+	s, look := devicetest.NewStream(t, dev), devicetest.NewStream(t, dev)
+	right, left := joinSide(200), joinSide(100)
+	want := modelOf([]column.Column{column.Of(right)}, false).answers([]column.Column{column.Of(left)}, false)
+	keys := devicetest.Upload(t, look, left)
+	ix, err := join.NewOn(t.Context(), s, devicetest.Upload(t, s, right))
+	if err != nil {
+		t.Fatal(err)
+	}
+	matches, err := ix.Matches(len(left))
+	if err != nil {
+		t.Fatal(err)
+	}
+	checkOn(t, look, matches.FindOn, matches, keys, want.inner, want.counts)
+	if err := errors.Join(look.Sync(t.Context()), matches.Close(), ix.Close(), s.Sync(t.Context())); err != nil {
+		t.Fatal(err)
+	}
+}
