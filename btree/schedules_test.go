@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"maps"
+	"slices"
 	"testing"
 
 	"github.com/weftgo/weft"
@@ -103,10 +104,11 @@ type history[K weft.Key, V weft.Value] struct {
 // look takes a snapshot; or, if there is one, makes sure that it has what it had, and closes it.
 func (h *history[K, V]) look() (err error) {
 	if h.at == nil {
-		if h.at, err = h.m.Snapshot(context.Background()); err == nil {
-			h.is = maps.Collect(h.at.All())
+		if h.at, err = h.m.Snapshot(context.Background()); err != nil {
+			return err
 		}
-		return err
+		h.is = maps.Collect(h.at.All())
+		return h.isPresent()
 	}
 	for k, v := range h.at.All() {
 		if is, ok := h.is[k]; !ok || is != v {
@@ -120,6 +122,30 @@ func (h *history[K, V]) look() (err error) {
 	err = h.at.Close()
 	h.at = nil
 	return err
+}
+
+// isPresent wants a snapshot that has just been taken to have what lookups of the present find: both see
+// all that has been submitted before.
+func (h *history[K, V]) isPresent() error {
+	keys := slices.Collect(maps.Keys(h.is))
+	vals, counts := make([]V, len(keys)), make([]uint32, 1)
+	hits, err := h.m.Get(context.Background(), keys, vals, nil)
+	if err != nil {
+		return err
+	}
+	total, err := h.m.Count(context.Background(), []K{0}, []K{^K(0)}, counts)
+	if err != nil {
+		return err
+	}
+	if hits != len(keys) || total != len(keys) || h.at.Len() != len(keys) {
+		return fmt.Errorf("a snapshot has %d pairs and tells of %d; there are %d, and %d of its keys", len(keys), h.at.Len(), total, hits)
+	}
+	for i, k := range keys {
+		if vals[i] != h.is[k] {
+			return fmt.Errorf("a snapshot has %v of key %v, whose value is %v", h.is[k], k, vals[i])
+		}
+	}
+	return nil
 }
 
 // Close is for [dst.Subject].

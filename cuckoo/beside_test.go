@@ -3,6 +3,7 @@ package cuckoo_test
 import (
 	"cmp"
 	"errors"
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -10,6 +11,7 @@ import (
 	"github.com/weftgo/weft/cuckoo"
 	"github.com/weftgo/weft/device"
 	"github.com/weftgo/weft/device/devicetest"
+	"github.com/weftgo/weft/device/sim"
 	"github.com/weftgo/weft/internal/conformance"
 	"github.com/weftgo/weft/internal/mutate"
 )
@@ -173,5 +175,16 @@ func TestReaderMutantsAreFound(t *testing.T) {
 	}
 	for _, m := range lockMutants {
 		noticed(m, lockTests)
+	}
+}
+
+// An iteration sees each pair once that no change touches, while kernels would move keys for others.
+func TestIterateAlongsideOnGPU(t *testing.T) {
+	conformance.NotRaced(t, "the simulator has goroutines of its own")
+	for _, slots := range []int{4, 8} {
+		t.Run(fmt.Sprintf("%d slots", slots), func(t *testing.T) {
+			dev := devicetest.OpenSim(t, &sim.Options{Scheduler: sim.Random, Seed: 1, Races: true})
+			conformance.IterateAlongside(t, dev, 200, conformance.MapOf(cuckoo.New[uint32, uint32], &cuckoo.Options{MaxLoad: .97, Slots: slots}))
+		})
 	}
 }

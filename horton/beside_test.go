@@ -1,9 +1,12 @@
 package horton_test
 
 import (
+	"fmt"
 	"testing"
 
 	"github.com/weftgo/weft/device"
+	"github.com/weftgo/weft/device/devicetest"
+	"github.com/weftgo/weft/device/sim"
 	"github.com/weftgo/weft/horton"
 	"github.com/weftgo/weft/internal/conformance"
 	"github.com/weftgo/weft/internal/mutate"
@@ -41,4 +44,16 @@ func TestLookupsBesideEvictions(t *testing.T) {
 	mutate.OnSim(t, readerTests, 4, 80, 90)
 	mutate.OnSim(t, moverTests, 4, 90)
 	mutate.OnSim(t, []mutate.KernelTest{{Name: "many of each key", Run: manyOfEach}}, 2, 90)
+}
+
+// An iteration sees each pair once that no change touches, while kernels would move keys for others, or
+// reclaim what deletes leave.
+func TestIterateAlongsideOnGPU(t *testing.T) {
+	conformance.NotRaced(t, "the simulator has goroutines of its own")
+	for _, opts := range []horton.Options{{}, {Slots: 4, MaxLoad: .95, Reclaim: horton.Eager}} {
+		t.Run(fmt.Sprintf("%d slots", opts.Slots), func(t *testing.T) {
+			dev := devicetest.OpenSim(t, &sim.Options{Scheduler: sim.Random, Seed: 1, Races: true})
+			conformance.IterateAlongside(t, dev, 200, conformance.MapOf(horton.New[uint32, uint32], &opts))
+		})
+	}
 }

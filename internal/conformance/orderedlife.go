@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"slices"
 	"sync"
@@ -498,48 +499,72 @@ func (s orderedSuite[K, V]) snapshotCloses(t testing.TB, m AnyOrderedMap[K, V]) 
 	must(t, at.Close())
 }
 
-// Readers of snapshots beside writers see one batch or another, and never parts of two.
+// Readers of ranges, of the map and of snapshots, alongside a writer see what had been written when they began, and
+// nothing that had not begun when they ended; those of snapshots see one batch or another, and never parts of two.
 func (s orderedSuite[K, V]) snapshotConcurrent(t testing.TB, m AnyOrderedMap[K, V]) {
 	n := min(s.scale.Rows(), 2000)
 	keys := unique[K](n, rng())
-	version := func(i int) []V { return slices.Repeat([]V{fromBits[V](uint64(i))}, n) }
+	version := func(i int64) []V { return slices.Repeat([]V{fromBits[V](uint64(i))}, n) }
 	s.put(t, m, keys, version(0), n)
 	const reads = 6 // of all readers, at least
 	least, most := extremes[K]()
 	var wg sync.WaitGroup
-	var done atomic.Int64
+	var done, begun, returned atomic.Int64
+	read := func(m hostSeeker[K, V], since int64, until func() int64) error {
+		var rows weft.PairRows[K, V]
+		if err := m.Range(ctx(), []K{least, least}, []K{most, most}, 0, &rows); err != nil || rows.Offsets[2] != uint64(2*n) {
+			return fmt.Errorf("a range has %v of %d pairs: %w", rows.Offsets, n, err)
+		}
+		last := until()
+		for _, v := range rows.Vals {
+			if at := int64(toBits(v)); at < since || at > last {
+				return fmt.Errorf("a range has a value of batch %d; %d had returned before it began, and %d had begun when it ended", at, since, last)
+			}
+		}
+		return nil
+	}
 	for range 2 {
 		wg.Go(func() {
 			defer done.Add(reads) // also after an error: the writer ends
 			for done.Load() < reads {
-				at, err := snapshotOf(t, ctx(), m)
+				err := read(m, returned.Load(), begun.Load)
+				since := returned.Load()
+				at, e := snapshotOf(t, ctx(), m)
+				until := begun.Load()
+				if err = errors.Join(err, e); err == nil {
+					err = errors.Join(read(at, since, func() int64 { return until }), s.oneBatch(at), at.Close())
+				}
 				if err != nil {
-					t.Errorf("Snapshot: %v", err)
+					t.Error(err)
 					return
-				}
-				var rows weft.PairRows[K, V]
-				err = errors.Join(at.Range(ctx(), []K{least, least}, []K{most, most}, 0, &rows), at.Close())
-				if err != nil || rows.Offsets[2] != uint64(2*n) {
-					t.Errorf("a range of a snapshot has %v of %d pairs: %v", rows.Offsets, n, err)
-					return
-				}
-				for _, v := range rows.Vals {
-					if toBits(v) != toBits(rows.Vals[0]) {
-						t.Errorf("a snapshot has values of two batches: %#x and %#x", toBits(v), toBits(rows.Vals[0]))
-						return
-					}
 				}
 				done.Add(1)
 			}
 		})
 	}
-	for i := 0; done.Load() < reads || i < 4; i++ {
-		if _, err := m.Put(ctx(), keys, version(i+1)); err != nil {
+	for i := int64(1); done.Load() < reads || i < 5; i++ {
+		begun.Store(i)
+		if _, err := m.Put(ctx(), keys, version(i)); err != nil {
 			t.Errorf("Put: %v", err)
 			break
 		}
+		returned.Store(i)
 	}
 	wg.Wait()
+}
+
+// oneBatch wants all values of a snapshot to be those of one batch.
+func (s orderedSuite[K, V]) oneBatch(at hostSeeker[K, V]) error {
+	var first V
+	seen := 0
+	for _, v := range at.All() {
+		if seen++; seen == 1 {
+			first = v
+		} else if toBits(v) != toBits(first) {
+			return fmt.Errorf("a snapshot has values of two batches: %#x and %#x", toBits(v), toBits(first))
+		}
+	}
+	return nil
 }
 
 // SmokeOrderedMap does everything once to an ordered map: what [SmokeMap] does, and what only
