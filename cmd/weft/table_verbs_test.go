@@ -171,7 +171,7 @@ func TestTableErrors(t *testing.T) {
 		{"group --by a --agg sum:b -", "a,b\nx,9223372036854775807\nx,1\n", exitFailed, `weft: group: sum:b does not fit 64 bits in the group of ("x")`},
 		{"group --by a -", "", exitFailed, "group: standard input: no rows"},
 		{"group --by a --memory 1MiB -", "a\n" + manyLines(200000), exitFailed, "group: --memory 1048576 is not enough for the groups"},
-		{"group --by a --memory 10B -", "a\n1\n", exitFailed, "group: --memory 10 is not enough for any groups"},
+		{"group --by a,b --memory 10B -", "a,b\nx,y\n", exitFailed, "group: --memory 10 is not enough for any groups"},
 		{"group --by a none.csv", "", exitFailed, "group none.csv: no such file or directory"},
 		{"group o", "", exitUsage, "group: --by is missing"},
 		{"group --by id", "", exitUsage, "group: no file given"},
