@@ -51,7 +51,7 @@ type damaged struct {
 func newDamaged(t *testing.T) *damaged {
 	const slots, load = 1 << 13, .95
 	n := slots * 94 / 100
-	m, err := New[uint32, uint32](devicetest.OpenCPU(t, 1), &Options{Capacity: n, MaxLoad: load, Fixed: true, Seed: 1})
+	m, err := New[uint32, uint32](devicetest.OpenCPU(t, 1), Crowded(Options{Capacity: n, MaxLoad: load, Fixed: true, Seed: 1}))
 	if err != nil {
 		t.Fatal(err)
 	}

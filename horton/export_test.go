@@ -14,6 +14,12 @@ var Images, MixedImages = conformance.Images(hortonImages), conformance.Images(h
 // Small pages, so that small tables have several.
 func init() { core.PageBytes = 1 << 12 }
 
+// Crowded returns options of a table that may be full to its last slot.
+func Crowded(o Options) *Options {
+	o.crowded = true
+	return &o
+}
+
 // CheckInvariants reads all of a map's memory and reports what breaks the rules of
 // the layout; see image.check. Conformance calls it after each test.
 func (m *Map[K, V]) CheckInvariants() error { return m.table.checkInvariants() }

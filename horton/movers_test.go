@@ -25,9 +25,9 @@ const home, slots, most = 0, 8, 1 << 17
 
 func newStage(t testing.TB, dev device.Device, reclaim horton.Reclaim) stage {
 	const buckets = 16
-	return stage{conformance.Open(t, horton.New[uint32, uint32], dev, &horton.Options{
+	return stage{conformance.Open(t, horton.New[uint32, uint32], dev, horton.Crowded(horton.Options{
 		Capacity: buckets * slots, Fixed: true, MaxLoad: 1, Slots: slots, Unordered: true, Reclaim: reclaim, Seed: 3,
-	}), dev, devicetest.NewStream(t, dev)}
+	})), dev, devicetest.NewStream(t, dev)}
 }
 
 // put inserts keys one batch after the other.

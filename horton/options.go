@@ -50,6 +50,10 @@ type Options struct {
 	// Logger is told of growth, shrinking, rehashes and reclaiming at debug level.
 	// Default: silent.
 	Logger *slog.Logger
+
+	// crowded tables of fixed size have no more slots than MaxLoad asks for, and look for room
+	// however full they are: tests bring them to where keys move.
+	crowded bool
 }
 
 // Reclaim is when remap entries of deleted keys are cleared, keys come back to their
@@ -136,16 +140,20 @@ func (o *Options) check() (Options, error) {
 // mode is that of slots of a width.
 func (o *Options) mode(slotBytes int) mode {
 	return mode{
-		layout: layout{slots: o.Slots, slotBytes: slotBytes}, capacity: bucket.FixedCapacity(o.Capacity, o.Fixed),
+		layout: layout{slots: o.Slots, slotBytes: slotBytes}, capacity: bucket.FixedCapacity(o.Capacity, o.Fixed && !o.crowded),
 		eager: o.Reclaim == Eager,
 	}
 }
 
 // policy is what the policy is told of a table.
 func (o *Options) policy(l layout, host bool) bucket.Config {
+	sure := l.sure(host)
+	if o.crowded {
+		sure = 0
+	}
 	return bucket.Config{
 		Name: name, Capacity: o.Capacity, MaxLoad: o.MaxLoad, Fixed: o.Fixed, Unordered: o.Unordered,
 		Seed: o.Seed, Logger: o.Logger,
-		SlotBytes: l.slotBytes, Multiple: l.least(), MostLines: l.maxLines(), Safe: l.safe(), Sure: l.sure(host),
+		SlotBytes: l.slotBytes, Multiple: l.least(), MostLines: l.maxLines(), Safe: l.safe(), Sure: sure,
 	}
 }

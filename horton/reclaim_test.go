@@ -14,9 +14,9 @@ import (
 
 // full is a map of n keys at a load of 0.95, and the keys.
 func full(t *testing.T, dev device.Device, n int, reclaim horton.Reclaim) (*horton.Map[uint32, uint32], []uint32) {
-	m := conformance.Open(t, horton.New[uint32, uint32], dev, &horton.Options{
+	m := conformance.Open(t, horton.New[uint32, uint32], dev, horton.Crowded(horton.Options{
 		Capacity: n, MaxLoad: .95, Fixed: true, Seed: 3, Reclaim: reclaim,
-	})
+	}))
 	keys := conformance.Sequence[uint32](1, n)
 	if _, err := m.Put(t.Context(), keys, keys); err != nil {
 		t.Fatal(err)

@@ -28,7 +28,7 @@ type mode = dst.Mode[horton.Options]
 func options(m mode, s dst.Shape) *horton.Options {
 	o := m.Options
 	o.Capacity, o.Fixed, o.Seed = s.Capacity, s.Fixed, 1
-	return &o
+	return horton.Crowded(o)
 }
 
 // troubles are shapes of programs for horton tables: those of all structures; and tables

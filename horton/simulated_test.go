@@ -55,7 +55,7 @@ func TestLoadIsReachedOnGPU(t *testing.T) {
 // went in without another seed.
 func filled(t *testing.T, dev device.Device, slots int, load float64, seed uint64) (horton.Stats, bool) {
 	n := int(load * (1 << 12))
-	m := conformance.Open(t, horton.New[uint32, uint32], dev, &horton.Options{Capacity: n, MaxLoad: load, Fixed: true, Slots: slots, Seed: seed})
+	m := conformance.Open(t, horton.New[uint32, uint32], dev, horton.Crowded(horton.Options{Capacity: n, MaxLoad: load, Fixed: true, Slots: slots, Seed: seed}))
 	keys := conformance.Sequence[uint32](1, n)
 	before := m.SecondariesOf(keys[0])
 	if _, err := m.Put(t.Context(), keys, keys); err != nil {
@@ -83,7 +83,7 @@ func TestReclaimOnGPU(t *testing.T) {
 
 func reclaims(t *testing.T, dev device.Device, reclaim horton.Reclaim) {
 	const slots, n, stay = 512, 480, 400
-	m := conformance.Open(t, horton.New[uint32, uint32], dev, &horton.Options{Capacity: slots, MaxLoad: 1, Fixed: true, Seed: 3, Reclaim: reclaim})
+	m := conformance.Open(t, horton.New[uint32, uint32], dev, horton.Crowded(horton.Options{Capacity: slots, MaxLoad: 1, Fixed: true, Seed: 3, Reclaim: reclaim}))
 	keys := conformance.Sequence[uint32](1, n)
 	if _, err := m.Put(t.Context(), keys, keys); err != nil {
 		t.Fatal(err)

@@ -43,7 +43,7 @@ type Config struct {
 	Multiple  uint32  // numbers of lines are multiples of it
 	MostLines uint32  // the largest of them
 	Safe      float64 // the load that a large table takes without exception
-	Sure      float64 // the load that one of fixed size takes, by what its upkeep does
+	Sure      float64 // the load that one of fixed size takes, by what its upkeep does; 0: any
 }
 
 // Buckets have 1, 2, 4, 8 or MostSlots slots.

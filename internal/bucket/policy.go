@@ -78,7 +78,7 @@ func (p *Policy) SafeLoad() float64 {
 func (c *Config) sureKeys(lines uint32) int {
 	const spread = 1
 	slots := c.slots(lines)
-	if !c.Fixed {
+	if !c.Fixed || c.Sure == 0 {
 		return slots
 	}
 	return int(float64(slots)*c.Sure - spread*math.Sqrt(float64(slots)))
