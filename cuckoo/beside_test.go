@@ -74,7 +74,7 @@ func backAndForth(opts cuckoo.Options) func(t testing.TB, dev device.Device) {
 func oneSlot(t testing.TB, dev device.Device) {
 	const slots, rounds, free = 4, 8, 3
 	m := conformance.Open(t, cuckoo.New[uint32, uint32], dev,
-		&cuckoo.Options{Capacity: 4 * slots, Fixed: true, MaxLoad: 1, Slots: slots, Unordered: true, Seed: 3})
+		cuckoo.Crowded(cuckoo.Options{Capacity: 4 * slots, Fixed: true, MaxLoad: 1, Slots: slots, Unordered: true, Seed: 3}))
 	s := devicetest.NewStream(t, dev)
 	stay := slices.Concat(m.KeysOf(0, 3, 1, slots), m.KeysOf(1, 3, 1, slots), m.KeysOf(2, 3, 1, slots), m.KeysOf(3, 0, 1, slots-free))
 	come := slices.Concat(m.KeysOf(0, 1, 1, 1), m.KeysOf(1, 2, 1, 1), m.KeysOf(2, 0, 1, 1))
@@ -118,7 +118,7 @@ var stashTests = []mutate.KernelTest{{Name: "stash", Run: stashed}}
 // stashed fills a table of one slot to the last keys that find room: they are where lookups look for them.
 func stashed(t testing.TB, dev device.Device) {
 	const slots, n = 512, 503
-	m := conformance.Open(t, cuckoo.New[uint32, uint32], dev, &cuckoo.Options{Capacity: slots, Fixed: true, MaxLoad: 1, Slots: 1, Unordered: true, Seed: 3})
+	m := conformance.Open(t, cuckoo.New[uint32, uint32], dev, cuckoo.Crowded(cuckoo.Options{Capacity: slots, Fixed: true, MaxLoad: 1, Slots: 1, Unordered: true, Seed: 3}))
 	keys := conformance.Sequence[uint32](1, n)
 	for batch := range slices.Chunk(keys, 100) {
 		if _, err := m.Put(t.Context(), batch, batch); err != nil {

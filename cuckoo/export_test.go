@@ -13,6 +13,12 @@ var Images, MixedImages = conformance.Images(cuckooImages), conformance.Images(c
 // Small pages, so that small tables have several.
 func init() { core.PageBytes = 1 << 12 }
 
+// Crowded returns options of a table that may be full to its last slot.
+func Crowded(o Options) *Options {
+	o.crowded = true
+	return &o
+}
+
 // KeysOf are n keys from some on that have two buckets, in that order.
 func (m *Map[K, V]) KeysOf(first, second uint32, from K, n int) (keys []K) {
 	for k := from; len(keys) < n; k++ {

@@ -97,7 +97,7 @@ var roundMutants = []struct {
 func manyOfEach(slots int, policy cuckoo.Policy) func(t testing.TB, dev device.Device) {
 	return func(t testing.TB, dev device.Device) {
 		const rounds = 4
-		m := conformance.Open(t, cuckoo.New[uint32, uint32], dev, &cuckoo.Options{Capacity: 64, Fixed: true, Slots: slots, Policy: policy, Unordered: true, Seed: 3})
+		m := conformance.Open(t, cuckoo.New[uint32, uint32], dev, cuckoo.Crowded(cuckoo.Options{Capacity: 64, Fixed: true, Slots: slots, Policy: policy, Unordered: true, Seed: 3}))
 		stay := conformance.Sequence[uint32](1, 24)
 		s := devicetest.NewStream(t, dev)
 		on := devicetest.Upload(t, s, slices.Repeat(stay, 6))

@@ -52,6 +52,10 @@ type Options struct {
 	// Logger is told of growth, shrinking and rehashes at debug level. Default:
 	// silent.
 	Logger *slog.Logger
+
+	// crowded tables of fixed size have no more slots than MaxLoad asks for, and look for room
+	// however full they are: tests bring them to where keys move.
+	crowded bool
 }
 
 // Policy is which of its buckets a new key goes to while several have room. Where
@@ -133,17 +137,21 @@ func (o *Options) check() (Options, error) {
 // mode is that of tables with slots of a width.
 func (o *Options) mode(slotBytes int) mode {
 	return mode{
-		layout: layout{slots: o.Slots, slotBytes: slotBytes}, capacity: bucket.FixedCapacity(o.Capacity, o.Fixed),
+		layout: layout{slots: o.Slots, slotBytes: slotBytes}, capacity: bucket.FixedCapacity(o.Capacity, o.Fixed && !o.crowded),
 		balances: o.Policy == LoadBalancing && o.Slots > 1, all: o.Lookup == AllBuckets,
 	}
 }
 
 // policy is what decides the size of a table with such a layout.
 func (o *Options) policy(l layout) bucket.Config {
+	sure := safeShare * bearable[l.slots]
+	if o.crowded {
+		sure = 0
+	}
 	return bucket.Config{
 		Name: name, Capacity: o.Capacity, MaxLoad: o.MaxLoad, Fixed: o.Fixed, Unordered: o.Unordered,
 		Seed: o.Seed, Logger: o.Logger,
-		SlotBytes: l.slotBytes, Multiple: l.least(), MostLines: l.maxLines(), Safe: safeShare * bearable[l.slots], Sure: safeShare * bearable[l.slots],
+		SlotBytes: l.slotBytes, Multiple: l.least(), MostLines: l.maxLines(), Safe: safeShare * bearable[l.slots], Sure: sure,
 	}
 }
 

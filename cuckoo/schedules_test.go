@@ -29,7 +29,7 @@ type mode = dst.Mode[cuckoo.Options]
 func options(m mode, s dst.Shape) *cuckoo.Options {
 	o := m.Options
 	o.Capacity, o.Fixed, o.Seed = s.Capacity, s.Fixed, 1
-	return &o
+	return cuckoo.Crowded(o)
 }
 
 // troubles are shapes of programs for cuckoo tables: those of all structures; and tables
