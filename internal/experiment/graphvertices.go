@@ -103,8 +103,10 @@ func (t *graphTrial) vertexBatch(size int, directed bool) (*vertexBatch, error) 
 	return b, err
 }
 
-// remove submits deleting them.
-func (b *vertexBatch) remove(g changing) error { return g.DeleteVerticesOn(b.stream, b.on, b.count) }
+// remove submits deleting them, and sets the count, to which a graph adds.
+func (b *vertexBatch) remove(g changing) error {
+	return errors.Join(b.stream.Fill(b.count.Ptr(), 0, 2), g.DeleteVerticesOn(b.stream, b.on, b.count))
+}
 
 // insert brings them back.
 func (b *vertexBatch) insert(ctx context.Context, g changing) error {
