@@ -320,16 +320,3 @@ func (a allocates) Alloc(size int) (device.Buffer, error) {
 	a.before()
 	return a.Device.Alloc(size)
 }
-
-// An iteration sees each pair once that no change touches, though Compact has dead slots to drop in place.
-func TestIterateAlongsideInPlace(t *testing.T) {
-	open := func(n int) conformance.Maker[conformance.AnyMap[uint32, uint32]] {
-		return conformance.MapOf(New[uint32, uint32], &Options{Capacity: n, MaxLoad: .9})
-	}
-	t.Run("cpu", func(t *testing.T) { conformance.IterateAlongside(t, devicetest.OpenCPU(t, 2), 1500, open(1500)) })
-	t.Run("simulated", func(t *testing.T) {
-		conformance.NotRaced(t, "the simulator has goroutines of its own")
-		dev := devicetest.OpenSim(t, &sim.Options{Scheduler: sim.Random, Seed: 1, Races: true})
-		conformance.IterateAlongside(t, dev, 200, open(200))
-	})
-}

@@ -109,10 +109,11 @@ func (d *tide[S, K, V]) visits(t testing.TB, all iter.Seq2[K, V], stay, most int
 // compacts meanwhile.
 func (k kind[S, K, V]) iterateAlongside(t testing.TB, s S) {
 	defer smallPages()()
-	const parts = 4 // of a change, after every second page
+	const parts = 4 // of a change, spread over the pages
 	d := k.newTide(t, s)
 	levels := d.levels()
 	_, ordered := any(s).(hostSeeker[K, V])
+	every := 1 // pages between parts
 	for i, to := range levels[1:] {
 		from := levels[i]
 		stay, most := min(from, to), max(from, to)
@@ -129,15 +130,16 @@ func (k kind[S, K, V]) iterateAlongside(t testing.TB, s S) {
 						return
 					}
 				}
-				if n := page / 2; page%2 == 0 && n < parts {
+				if n := page / every; page%every == 0 && n < parts {
 					d.move(t, part(n), part(n+1))
-				}
-				if page == parts && to < from {
-					must(t, s.Compact(ctx()))
+					if n == parts/2 && to < from {
+						must(t, s.Compact(ctx()))
+					}
 				}
 				page++
 			}
-			d.move(t, part(min((page+1)/2, parts)), to)
+			d.move(t, part(min((page+every-1)/every, parts)), to)
+			every = max(1, page/(parts+1))
 		}, stay, most, true)
 		if t.Failed() {
 			t.Fatalf("changes from %d keys to %d", from, to)
