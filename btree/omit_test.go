@@ -38,7 +38,7 @@ func TestOmissionsAreNoticed(t *testing.T) {
 	}, tries...)
 }
 
-// behindStreams has batches of the host, snapshots and the end of a map come behind batches on a stream.
+// behindStreams runs batches of the host, snapshots and the end of a map after batches on a stream.
 func behindStreams(v Versions, seed uint64) dst.Try {
 	return func(wrap func(device.Device) device.Device) error {
 		simulated, err := sim.Open(&sim.Options{Scheduler: sim.Random, Seed: seed, Races: true})
@@ -71,7 +71,8 @@ func behindStreams(v Versions, seed uint64) dst.Try {
 	}
 }
 
-// snapshotBehind has changes and snapshots come behind batches on a stream that are under way, and reads what is left.
+// snapshotBehind submits changes and takes snapshots after batches that a stream still runs, and reads the
+// rest.
 func snapshotBehind(ctx context.Context, m *Map[uint32, uint32], s *device.Stream, on device.Slice[uint32]) error {
 	n, none := on.Len(), device.Slice[bool]{}
 	count := func(m interface {

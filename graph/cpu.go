@@ -39,7 +39,7 @@ func (e *cpuEngine) beside() int {
 
 func (e *cpuEngine) close() error { return nil }
 
-// addCount is for [engine].
+// addCount implements engine.
 func (e *cpuEngine) addCount(_ *device.Stream, to device.Slice[uint64], n uint64) error {
 	core.AddCount(to, n)
 	return nil

@@ -134,7 +134,7 @@ func free(dev device.Device, b device.Buffer) error {
 	return dev.Free(b)
 }
 
-// addCount is for [engine].
+// addCount implements engine.
 func (e *gpuEngine) addCount(s *device.Stream, to device.Slice[uint64], n uint64) error {
 	return e.AddCount(s, to.Ptr(), n)
 }

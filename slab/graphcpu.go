@@ -372,7 +372,7 @@ func arcsOf(u, v uint32, both bool) []uint64 {
 	return []uint64{arcOf(max(u, v), min(u, v)), arcOf(min(u, v), max(u, v))}
 }
 
-// addCount is for [graphEngine].
+// addCount implements graphEngine.
 func (e *cpuGraph[V, SV]) addCount(_ *device.Stream, to device.Slice[uint64], n uint64) error {
 	core.AddCount(to, n)
 	return nil

@@ -459,7 +459,7 @@ func (e *gpuGraph) sever(ctx context.Context, there *batch.Batch, at device.Ptr,
 
 // ---- reading ----------------------------------------------------------------
 
-// addCount is for [graphEngine].
+// addCount implements graphEngine.
 func (e *gpuGraph) addCount(s *device.Stream, to device.Slice[uint64], n uint64) error {
 	return e.AddCount(s, to.Ptr(), n)
 }
