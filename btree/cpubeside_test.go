@@ -158,3 +158,43 @@ func change(t *testing.T, m *btree.Map[uint32, uint64], gone, others []uint32) {
 	_, err = m.Put(t.Context(), others, vals)
 	must(t, err)
 }
+
+// TestSnapshotsCloseAlongsideReads reads a snapshot while others close. Closing hands nodes from one
+// version to the version before it, in the list in which the reader looks for its own.
+func TestSnapshotsCloseAlongsideReads(t *testing.T) {
+	const n = 400
+	m, err := btree.New[uint32, uint64](devicetest.OpenCPU(t, 2), nil)
+	must(t, err)
+	defer m.Close()
+	keys := conformance.Sequence[uint32](0, n)
+	vals := make([]uint64, n)
+	_, err = m.Put(t.Context(), keys, vals)
+	must(t, err)
+	for round := range 300 {
+		var held [3]*weft.Snapshot[uint32, uint64]
+		for i := range held {
+			held[i], err = m.Snapshot(t.Context())
+			must(t, err)
+		}
+		vals[0] = uint64(round + 1)
+		_, err = m.Put(t.Context(), keys, vals) // the newest version has the old nodes
+		must(t, err)
+		reading, done := make(chan struct{}), make(chan struct{})
+		go func() {
+			defer close(done)
+			for i := range 10 {
+				for range held[0].All() {
+					break
+				}
+				if i == 0 {
+					close(reading)
+				}
+			}
+		}()
+		<-reading
+		must(t, held[2].Close())
+		must(t, held[1].Close())
+		<-done
+		must(t, held[0].Close())
+	}
+}

@@ -103,6 +103,8 @@ func (e *cpuEngine[K, V, T]) Unpin(_ context.Context, time uint64) error {
 	if !ok {
 		return nil
 	}
+	t.mu.Lock() // lookups of other versions go on
+	defer t.mu.Unlock()
 	for _, id := range v.held[i].dead {
 		if i > 0 && v.since(id) <= v.held[i-1].time {
 			v.held[i-1].dead = append(v.held[i-1].dead, id)
@@ -110,8 +112,6 @@ func (e *cpuEngine[K, V, T]) Unpin(_ context.Context, time uint64) error {
 			v.limbo = append(v.limbo, id)
 		}
 	}
-	t.mu.Lock()
-	defer t.mu.Unlock()
 	v.held = slices.Delete(v.held, i, i+1)
 	delete(t.past, time)
 	return nil
