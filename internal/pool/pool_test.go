@@ -15,6 +15,9 @@ import (
 // testSize is that of the pools here: room for three levels and two areas.
 const testSize = DataStart + 32*Page
 
+// boot is the boot of all tests that do not say otherwise.
+var boot = BootID{0xb0, 7}
+
 // sample is a superblock with something in every field.
 func sample() *Superblock {
 	s := &Superblock{

@@ -69,9 +69,6 @@ func sleep(p *Pool) {
 	runtime.KeepAlive(p)
 }
 
-// boot is that of all tests, but for those of others.
-var boot = BootID{0xb0, 7}
-
 // start starts this binary with a role, and returns its first line.
 func start(t *testing.T, as, path string, attributes *syscall.SysProcAttr) (*exec.Cmd, string) {
 	t.Helper()
