@@ -13,7 +13,6 @@ package conformance
 import (
 	"context"
 	"errors"
-	"math"
 	"math/rand/v2"
 	"slices"
 	"testing"
@@ -66,9 +65,18 @@ func (c Case[S]) run(t testing.TB, at place[S]) {
 
 // place is where a suite makes structures, and how.
 type place[S Structure] struct {
+	types
 	dev   device.Device
 	scale Scale
 	open  Maker[S]
+}
+
+// asked are cases for structures that have to be erased first.
+func asked[S, E Structure](cases []Case[E], erase func(S) E) (out []Case[S]) {
+	for _, c := range cases {
+		out = append(out, Case[S]{c.Name, func(t testing.TB, s S) { c.test(t, erase(s)) }})
+	}
+	return out
 }
 
 // another is one more empty structure on a device, which is checked and closed
@@ -107,22 +115,6 @@ func check(t testing.TB, s Structure) {
 	}
 }
 
-// odd are values that implementations like to reserve.
-func odd[T weft.Value]() []T {
-	var out []T
-	for _, bits := range []uint64{
-		0, 1, 2, 3, math.MaxUint64, math.MaxUint64 - 1, math.MaxUint64 - 2, math.MaxUint64 - 3,
-		1 << 31, 1 << 32, 1 << 63, 0xdeadbeef, 0x7fffffff_7fffffff,
-		0x7ff00000_7f800001, // as a float of either width a NaN that arithmetic would change
-	} {
-		out = append(out, fromBits[T](bits))
-	}
-	return out
-}
-
-// random is a value of arbitrary bits.
-func random[T weft.Value](rng *rand.Rand) T { return fromBits[T](rng.Uint64()) }
-
 // rng makes up the same batches each time.
 func rng() *rand.Rand { return rand.New(rand.NewPCG(13, 17)) }
 
@@ -153,17 +145,4 @@ func expired() context.Context {
 	c, cancel := context.WithCancel(context.Background())
 	cancel()
 	return c
-}
-
-// unique returns n different keys. Small widths must not run out.
-func unique[K weft.Key](n int, rng *rand.Rand) []K {
-	seen := make(map[K]bool, n)
-	keys := make([]K, 0, n)
-	for len(keys) < n {
-		if k := K(rng.Uint64()); !seen[k] {
-			seen[k] = true
-			keys = append(keys, k)
-		}
-	}
-	return keys
 }

@@ -181,7 +181,7 @@ func (selfish) CheckInvariants() error { return errors.New("broken within") }
 // The bytes of a fuzz test make batches that meet all kinds of operations, and
 // are read to their end.
 func TestReplayReadsEverything(t *testing.T) {
-	m, model := newReference[uint32, uint32](none, nil), map[uint32]uint32{}
+	m, model := eraseMap(newReference[uint32, uint32](none, nil)), map[uint64]uint64{}
 	data := []byte{
 		0, 3, 1, 0xff, 1, // Put
 		2, 2, 1, 9, // PutNew
@@ -192,7 +192,7 @@ func TestReplayReadsEverything(t *testing.T) {
 	}
 	batches := 0
 	for len(data) > 0 {
-		data = ReplayMap(t, m, model, data)
+		data = replayMap(t, m, model, data)
 		batches++
 	}
 	if batches != 6 || len(model) != 3 {

@@ -141,7 +141,7 @@ func live(t testing.TB, m AnyMap[uint64, uint64], n int) {
 
 func cancelledLeavesNothing(t testing.TB, dev device.Device, open Maker[AnyMap[uint64, uint64]]) {
 	t.Helper()
-	k := mapKind(place[AnyMap[uint64, uint64]]{dev, Slow, open})
+	k := mapKind(mapPlace(dev, Slow, open))
 	m := k.open(t, dev)
 	r := k.batch(rng(), 1000)
 	k.fill(t, m, r.Keys, r.Vals)

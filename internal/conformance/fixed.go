@@ -42,7 +42,7 @@ func FixedTakesCapacity(t *testing.T, open FixedMaker, loads []float64, capaciti
 func fixedTakesCapacity(t *testing.T, m AnyMap[uint64, uint64], c FixedCase) {
 	t.Helper()
 	rng := rand.New(rand.NewPCG(c.Seed, uint64(c.Capacity)))
-	keys := unique[uint64](c.Capacity+min(4*c.Capacity, 100_000), rng)
+	keys := wide.unique(c.Capacity+min(4*c.Capacity, 100_000), rng)
 	own, others := keys[:c.Capacity], keys[c.Capacity:]
 	size := []int{c.Capacity, 1 << 12, 100}[c.Seed%3]
 	if size < c.Capacity/1000 {
@@ -106,7 +106,7 @@ func FixedRefusesQuickly(t *testing.T, open FixedMaker, times float64, capacitie
 		m := open(t, c)
 		const batch, tries = 10_000, 3
 		rng := rand.New(rand.NewPCG(1, 2))
-		keys := unique[uint64](capacity+batch, rng)
+		keys := wide.unique(capacity+batch, rng)
 		_, err := m.Put(ctx(), keys[:capacity], keys[:capacity])
 		must(t, err)
 		absent := keys[capacity:]
@@ -124,7 +124,7 @@ func FixedRefusesQuickly(t *testing.T, open FixedMaker, times float64, capacitie
 			Want(t, "Contains of absent keys", n, 0, err)
 		})
 		for more := 0; err == nil && more < 20; more++ {
-			others := unique[uint64](capacity, rng)
+			others := wide.unique(capacity, rng)
 			_, err = m.Put(ctx(), others, others)
 		}
 		if !errors.Is(err, weft.ErrFull) {
@@ -150,7 +150,7 @@ func FixedMeetsDeadline(t *testing.T, open FixedMaker, capacity int, load float6
 		for _, what := range []string{"filling it", "for a full map"} {
 			longest := time.Duration(0)
 			for try := range tries {
-				keys := unique[uint64](max(capacity, 1<<20), rng)
+				keys := wide.unique(max(capacity, 1<<20), rng)
 				within, cancel := context.WithTimeout(ctx(), wait)
 				began := time.Now()
 				_, err := m.Put(within, keys, keys)
@@ -170,7 +170,7 @@ func FixedMeetsDeadline(t *testing.T, open FixedMaker, capacity int, load float6
 			}
 			must(t, m.Check(ctx()))
 			if what == "filling it" {
-				more := unique[uint64](capacity, rng)
+				more := wide.unique(capacity, rng)
 				_, _ = m.Put(ctx(), more, more)
 			}
 		}

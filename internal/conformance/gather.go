@@ -20,48 +20,48 @@ const gathered, gatheredAgain = 10_000, 90_000
 // Gathers reduces rows of few keys, some of which look like sentinels, before or
 // behind rows of as many keys as rows: so many that gathering does not pay.
 func Gathers[V weft.Value](t testing.TB, dev device.Device, open Maker[AnyMap[uint32, V]]) {
-	for _, by := range reductions[V]() {
+	p := mapPlace(devicetest.Narrow(dev), 0, open)
+	for _, by := range p.reductions() {
 		from, to := 0, gathered*4/5
 		if by%2 == 0 {
 			from, to = to, gathered
 		}
-		gathers(t, dev, open, by, gathered, from, to)
+		gathers(t, p, by, gathered, from, to)
 	}
 }
 
 // GathersAgain does so where it pays, then does not, and pays again.
 func GathersAgain[V weft.Value](t testing.TB, dev device.Device, open Maker[AnyMap[uint32, V]]) {
-	gathers(t, dev, open, weft.Sum, gatheredAgain, gathered, 2*gathered)
+	gathers(t, mapPlace(devicetest.Narrow(dev), 0, open), weft.Sum, gatheredAgain, gathered, 2*gathered)
 }
 
 // gathers reduces n rows of few keys, but for rows [from,to) of as many.
-func gathers[V weft.Value](t testing.TB, dev device.Device, open Maker[AnyMap[uint32, V]], by weft.Reduction, n, from, to int) {
-	dev = devicetest.Narrow(dev)
-	st := devicetest.NewStream(t, dev)
+func gathers(t testing.TB, p place[erasedMap], by weft.Reduction, n, from, to int) {
+	st := devicetest.NewStream(t, p.dev)
 	rng := rand.New(rand.NewPCG(3, uint64(by)))
-	m := open(t, dev)
-	keys, vals := make([]uint32, n), reducible[V](by, n, rng)
-	model := map[uint32]V{}
+	m := p.open(t, p.dev)
+	keys, vals := make([]uint64, n), p.reducible(by, n, rng)
+	model := map[uint64]uint64{}
 	for i, v := range vals {
-		if keys[i] = uint32(rng.IntN(300) - 4); from <= i && i < to {
-			keys[i] = uint32(i)
+		if keys[i] = p.key(uint64(rng.IntN(300) - 4)); from <= i && i < to {
+			keys[i] = p.key(uint64(i))
 		}
 		if old, there := model[keys[i]]; there {
-			v = combined(by, old, v)
+			v = p.combine(by, old, v)
 		}
 		model[keys[i]] = v
 	}
-	must(t, m.ReduceOn(st, devicetest.Upload(t, st, keys), devicetest.Upload(t, st, vals), by))
+	must(t, m.ReduceOn(st, p.keysOn(t, st, keys), p.valsOn(t, st, vals), by))
 	must(t, m.Sync(ctx()))
 	all := slices.Collect(maps.Keys(model))
-	got := make([]V, len(all))
+	got := make([]uint64, len(all))
 	found, err := m.Get(ctx(), all, got, nil)
 	if must(t, err); found != len(all) || m.Len() != len(all) {
 		t.Errorf("%v leaves %d keys and finds %d, want %d", weft.OpKind(by), m.Len(), found, len(all))
 	}
 	for i, k := range all {
-		if toBits(got[i]) != toBits(model[k]) {
-			t.Fatalf("%v of key %#x is %#x, want %#x", weft.OpKind(by), k, toBits(got[i]), toBits(model[k]))
+		if got[i] != model[k] {
+			t.Fatalf("%v of key %#x is %#x, want %#x", weft.OpKind(by), k, got[i], model[k])
 		}
 	}
 	must(t, m.Close())
@@ -104,33 +104,36 @@ func GathersWithoutRoom(t testing.TB, dev device.Device, open Maker[AnyMap[uint3
 // Unites runs mixed batches that combine many values of few keys, which warps and
 // blocks unite if no atomic does, beside other operations.
 func Unites[V weft.Value](t testing.TB, dev device.Device, open Maker[AnyMap[uint32, V]]) {
+	unites(t, mapPlace(dev, 0, open))
+}
+
+func unites(t testing.TB, p place[erasedMap]) {
 	const n = 1500
-	st, m := devicetest.NewStream(t, dev), open(t, dev)
-	kinds, keys, vals := make([]weft.OpKind, n), make([]uint32, n), make([]V, n)
-	want := map[uint32]V{7: 0, 9: 0, 11: 0}
+	st, m := devicetest.NewStream(t, p.dev), p.open(t, p.dev)
+	kinds, keys, vals := make([]weft.OpKind, n), make([]uint64, n), make([]uint64, n)
+	want := map[uint64]uint64{7: p.val(0), 9: p.val(0), 11: p.val(0)}
 	for i := range kinds {
-		kinds[i], keys[i], vals[i] = weft.OpSum, 7, V(i%5)
+		kinds[i], keys[i], vals[i] = weft.OpSum, 7, p.val(i%5)
 		switch i % 8 {
 		case 5:
 			keys[i] = 9
 		case 6:
 			kinds[i], keys[i] = weft.OpMax, 11
 		case 7:
-			kinds[i], keys[i] = weft.OpPut, uint32(100+i)
+			kinds[i], keys[i] = weft.OpPut, uint64(100+i)
 		}
-		switch kinds[i] {
-		case weft.OpMax:
-			want[11] = max(want[11], vals[i])
-		default:
-			want[keys[i]] += vals[i]
+		by := weft.Sum
+		if kinds[i] == weft.OpMax {
+			by = weft.Max
 		}
+		want[keys[i]] = p.combine(by, want[keys[i]], vals[i])
 	}
 	ok := devicetest.Upload(t, st, make([]bool, n))
-	must(t, m.ApplyOn(st, devicetest.Upload(t, st, kinds), devicetest.Upload(t, st, keys), devicetest.Upload(t, st, vals), ok))
+	must(t, m.ApplyOn(st, devicetest.Upload(t, st, kinds), p.keysOn(t, st, keys), p.valsOn(t, st, vals), ok))
 	must(t, m.Sync(ctx()))
 	for k, v := range want {
-		got := []V{0}
-		if n, err := m.Get(ctx(), []uint32{k}, got, nil); n != 1 || err != nil || got[0] != v {
+		got := []uint64{0}
+		if n, err := m.Get(ctx(), []uint64{k}, got, nil); n != 1 || err != nil || got[0] != v {
 			t.Fatalf("key %d has %v, want %v: %v", k, got[0], v, err)
 		}
 	}

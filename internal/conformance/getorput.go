@@ -16,12 +16,12 @@ import (
 
 // GetOrPut does what a loop over a Go map does, with keys that are there, that are
 // in a batch often, that were deleted before, or that look like sentinels.
-func (s mapSuite[K, V]) getOrPut(t testing.TB, m AnyMap[K, V]) {
+func (s mapSuite) getOrPut(t testing.TB, m erasedMap) {
 	rng, n := s.rng(), s.scale.Rows()
-	model := map[K]V{}
+	model := map[uint64]uint64{}
 	for _, different := range []int{n / 16, n, n, 3} { // of which some were there before
-		pool := append(unique[K](different, rng), odd[K]()...)
-		keys, vals := make([]K, n), s.values(n, rng)
+		pool := append(s.unique(different, rng), s.oddKeys()...)
+		keys, vals := make([]uint64, n), s.values(n, rng)
 		want, loaded := slices.Clone(vals), make([]bool, n)
 		fresh := 0
 		got := make([]bool, n)
@@ -39,7 +39,7 @@ func (s mapSuite[K, V]) getOrPut(t testing.TB, m AnyMap[K, V]) {
 		if inserted != fresh || !slices.Equal(got, loaded) {
 			t.Fatalf("GetOrPut inserted %d keys, want %d; flags as of a loop: %v", inserted, fresh, slices.Equal(got, loaded))
 		}
-		if !sameValues(vals, want) {
+		if !slices.Equal(vals, want) {
 			t.Fatal("GetOrPut leaves other values than a loop")
 		}
 		s.equals(t, m, model)
@@ -47,8 +47,8 @@ func (s mapSuite[K, V]) getOrPut(t testing.TB, m AnyMap[K, V]) {
 		inserted, err = m.GetOrPut(ctx(), keys, vals, nil)
 		Want(t, "GetOrPut of keys that are there", inserted, 0, err)
 		for i, k := range keys {
-			if toBits(vals[i]) != toBits(model[k]) {
-				t.Fatalf("GetOrPut of a key that is there: %#x, want %#x", toBits(vals[i]), toBits(model[k]))
+			if vals[i] != model[k] {
+				t.Fatalf("GetOrPut of a key that is there: %#x, want %#x", vals[i], model[k])
 			}
 		}
 		gone := keys[:n/8]
@@ -62,17 +62,17 @@ func (s mapSuite[K, V]) getOrPut(t testing.TB, m AnyMap[K, V]) {
 
 // Goroutines bring values for the same keys: each key has one, which all of them get,
 // and one of them has inserted it.
-func (s mapSuite[K, V]) getOrPutConcurrent(t testing.TB, m AnyMap[K, V]) {
+func (s mapSuite) getOrPutConcurrent(t testing.TB, m erasedMap) {
 	const workers = 4
 	n := min(s.scale.Rows()/4, 2000)
-	keys := unique[K](n, s.rng())
-	vals, total := make([][]V, workers), 0
+	keys := s.unique(n, s.rng())
+	vals, total := make([][]uint64, workers), 0
 	var wg sync.WaitGroup
 	var mu sync.Mutex
 	for w := range vals {
-		vals[w] = make([]V, n)
+		vals[w] = make([]uint64, n)
 		for i := range vals[w] {
-			vals[w][i] = V(w*n + i)
+			vals[w][i] = s.val(w*n + i)
 		}
 		wg.Go(func() {
 			fresh, err := m.GetOrPut(ctx(), keys, vals[w], nil)
@@ -94,29 +94,29 @@ func (s mapSuite[K, V]) getOrPutConcurrent(t testing.TB, m AnyMap[K, V]) {
 
 // assigned has a map give ids to keys, and wants those of a loop that counts on
 // from some number. ids are those that it has given before.
-func (s mapSuite[K, V]) assigned(t testing.TB, m AnyMap[K, V], keys []K, ids map[K]V, next int) {
+func (s mapSuite) assigned(t testing.TB, m erasedMap, keys []uint64, ids map[uint64]uint64, next int) {
 	t.Helper()
-	want, fresh := make([]V, len(keys)), 0
+	want, fresh := make([]uint64, len(keys)), 0
 	for i, k := range keys {
 		id, there := ids[k]
 		if !there {
-			id = V(next + fresh)
+			id = s.val(next + fresh)
 			fresh++
 		}
 		ids[k], want[i] = id, id
 	}
-	got := make([]V, len(keys))
+	got := make([]uint64, len(keys))
 	n, err := m.Assign(ctx(), keys, got)
 	must(t, err)
-	if n != fresh || !sameValues(got, want) {
-		t.Fatalf("Assign gave ids to %d keys of %d, want %d from %d on; those of a loop: %v", n, len(keys), fresh, next, sameValues(got, want))
+	if n != fresh || !slices.Equal(got, want) {
+		t.Fatalf("Assign gave ids to %d keys of %d, want %d from %d on; those of a loop: %v", n, len(keys), fresh, next, slices.Equal(got, want))
 	}
 	s.equals(t, m, ids)
 }
 
 // drawn are n keys of a pool.
-func drawn[K weft.Key](pool []K, n int, rng *rand.Rand) []K {
-	keys := make([]K, n)
+func drawn(pool []uint64, n int, rng *rand.Rand) []uint64 {
+	keys := make([]uint64, n)
 	for i := range keys {
 		keys[i] = pool[rng.IntN(len(pool))]
 	}
@@ -124,44 +124,44 @@ func drawn[K weft.Key](pool []K, n int, rng *rand.Rand) []K {
 }
 
 // Assign numbers keys in the order in which they come; floats are no ids.
-func (s mapSuite[K, V]) assign(t testing.TB, m AnyMap[K, V]) {
+func (s mapSuite) assign(t testing.TB, m erasedMap) {
 	rng, n := s.rng(), s.scale.Rows()
-	if fractional[V]() {
-		ids := []V{1}
+	if s.floats {
+		ids := []uint64{s.val(1)}
 		var p *weft.PartialError
-		if _, err := m.Assign(ctx(), []K{1}, ids); !errors.Is(err, device.ErrInvalid) || !errors.As(err, &p) || p.Done != 0 || ids[0] != 0 {
+		if _, err := m.Assign(ctx(), s.numbers(1), ids); !errors.Is(err, device.ErrInvalid) || !errors.As(err, &p) || p.Done != 0 || ids[0] != 0 {
 			t.Errorf("Assign of floats: %v, %v", ids, err)
 		}
 		s.length(t, m, 0)
 		return
 	}
-	mustPanic(t, "Assign ids", func() { m.Assign(ctx(), []K{1, 2}, make([]V, 1)) })
-	pool := append(unique[K](n, rng), odd[K]()...)
-	ids := map[K]V{}
+	mustPanic(t, "Assign ids", func() { m.Assign(ctx(), s.numbers(1, 2), make([]uint64, 1)) })
+	pool := append(s.unique(n, rng), s.oddKeys()...)
+	ids := map[uint64]uint64{}
 	for _, size := range []int{1, n / 16, 0, n, n / 2} {
 		s.assigned(t, m, drawn(pool, size, rng), ids, len(ids))
 	}
-	s.assigned(t, m, slices.Collect(func(yield func(K) bool) {
+	s.assigned(t, m, slices.Collect(func(yield func(uint64) bool) {
 		for k := range ids {
 			if !yield(k) {
 				return
 			}
 		}
 	}), ids, len(ids))
-	s.assigned(t, m, unique[K](n/16, rng), ids, len(ids)) // all are different
+	s.assigned(t, m, s.unique(n/16, rng), ids, len(ids)) // all are different
 	must(t, m.Clear(ctx()))
-	s.assigned(t, m, drawn(pool, n/16, rng), map[K]V{}, 0)
+	s.assigned(t, m, drawn(pool, n/16, rng), map[uint64]uint64{}, 0)
 }
 
 // No id comes back for a key that is deleted, nor for one that was put; those of a
 // map that is saved go on where it was loaded.
-func (s mapSuite[K, V]) assignGoesOn(t testing.TB, m AnyMap[K, V]) {
-	if fractional[V]() {
+func (s mapSuite) assignGoesOn(t testing.TB, m erasedMap) {
+	if s.floats {
 		return
 	}
 	rng := s.rng()
-	keys := unique[K](600, rng)
-	ids := map[K]V{}
+	keys := s.unique(600, rng)
+	ids := map[uint64]uint64{}
 	s.assigned(t, m, keys[:100], ids, 0)
 	_, err := m.Delete(ctx(), keys[50:100], nil) // the last ones
 	must(t, err)
@@ -169,10 +169,10 @@ func (s mapSuite[K, V]) assignGoesOn(t testing.TB, m AnyMap[K, V]) {
 		delete(ids, k)
 	}
 	s.assigned(t, m, keys[75:200], ids, 100)
-	s.put(t, m, keys[200:202], []V{1000, 7}, 2)
+	s.put(t, m, keys[200:202], []uint64{1000, 7}, 2)
 	ids[keys[200]], ids[keys[201]] = 1000, 7
 	s.assigned(t, m, keys[150:300], ids, 1001)
-	fresh, err := m.GetOrPut(ctx(), keys[300:301], []V{2000}, nil)
+	fresh, err := m.GetOrPut(ctx(), keys[300:301], []uint64{2000}, nil)
 	Want(t, "GetOrPut", fresh, 1, err)
 	ids[keys[300]] = 2000
 	s.assigned(t, m, keys[300:310], ids, 2001)
@@ -186,26 +186,26 @@ func (s mapSuite[K, V]) assignGoesOn(t testing.TB, m AnyMap[K, V]) {
 	s.assigned(t, to, keys[290:400], ids, 2010)
 
 	must(t, m.Clear(ctx()))
-	s.put(t, m, keys[:1], []V{V(0) - 1}, 1) // of signed values, less than any id
-	if V(0)-1 < 0 {
-		s.assigned(t, m, keys[:10], map[K]V{keys[0]: V(0) - 1}, 0)
+	s.put(t, m, keys[:1], []uint64{s.val(-1)}, 1) // of signed values, less than any id
+	if s.signed {
+		s.assigned(t, m, keys[:10], map[uint64]uint64{keys[0]: s.val(-1)}, 0)
 	}
 }
 
 // A call that is cut short has numbered the keys that it came to, and those of the
 // next one follow. No id is left out, wherever that is.
-func (s mapSuite[K, V]) assignCutShort(t testing.TB, m AnyMap[K, V]) {
-	if fractional[V]() {
+func (s mapSuite) assignCutShort(t testing.TB, m erasedMap) {
+	if s.floats {
 		return
 	}
 	k := mapKind(s.place)
 	n := k.manyChunks(t)
 	rng := s.rng()
-	pool := unique[K](n/2, rng)
+	pool := s.unique(n/2, rng)
 	for i := range 40 {
 		must(t, m.Clear(ctx()))
-		keys, ids, left := drawn(pool, n, rng), make([]V, n), newCount(int64(i))
-		given := map[K]V{}
+		keys, ids, left := drawn(pool, n, rng), make([]uint64, n), newCount(int64(i))
+		given := map[uint64]uint64{}
 		fresh, err := m.Assign(&countdown{ctx(), left}, keys, ids)
 		var p *weft.PartialError
 		if err != nil && (!errors.As(err, &p) || !errors.Is(err, context.Canceled)) {
@@ -216,7 +216,7 @@ func (s mapSuite[K, V]) assignCutShort(t testing.TB, m AnyMap[K, V]) {
 		}
 		for j, key := range keys[:p.Done] {
 			if _, there := given[key]; !there {
-				given[key] = V(len(given))
+				given[key] = s.val(len(given))
 			}
 			if ids[j] != given[key] {
 				t.Fatalf("Assign did %d operations, and number %d has id %v, want %v", p.Done, j, ids[j], given[key])
@@ -233,19 +233,19 @@ func (s mapSuite[K, V]) assignCutShort(t testing.TB, m AnyMap[K, V]) {
 }
 
 // Beyond the largest value of their type there are no ids, and nothing is lost.
-func (s mapSuite[K, V]) assignToTheLast(t testing.TB, m AnyMap[K, V]) {
-	if fractional[V]() {
+func (s mapSuite) assignToTheLast(t testing.TB, m erasedMap) {
+	if s.floats {
 		return
 	}
-	last := fromBits[V](math.MaxInt64)
-	if toBits(last) == math.MaxUint32 && V(0)-1 < 0 {
-		last = fromBits[V](math.MaxInt32)
+	last := s.bits(math.MaxInt64)
+	if last == math.MaxUint32 && s.signed {
+		last = s.bits(math.MaxInt32)
 	}
-	keys := unique[K](20, s.rng())
-	s.put(t, m, keys[:1], []V{last - 3}, 1)
-	batch := []K{keys[1], keys[0], keys[1], keys[2], keys[2], keys[3], keys[0], keys[3], keys[4], keys[0]}
-	want := []V{last - 2, last - 3, last - 2, last - 1, last - 1, last, last - 3, last, 0, 0}
-	ids := slices.Repeat([]V{9}, len(batch))
+	keys := s.unique(20, s.rng())
+	s.put(t, m, keys[:1], []uint64{last - 3}, 1)
+	batch := []uint64{keys[1], keys[0], keys[1], keys[2], keys[2], keys[3], keys[0], keys[3], keys[4], keys[0]}
+	want := []uint64{last - 2, last - 3, last - 2, last - 1, last - 1, last, last - 3, last, 0, 0}
+	ids := slices.Repeat([]uint64{9}, len(batch))
 	for _, fresh := range []int{3, 0} {
 		n, err := m.Assign(ctx(), batch, ids)
 		var p *weft.PartialError
@@ -256,7 +256,7 @@ func (s mapSuite[K, V]) assignToTheLast(t testing.TB, m AnyMap[K, V]) {
 			t.Fatalf("Assign beyond the last id: %v, want %v", ids, want)
 		}
 	}
-	s.has(t, m, keys[:4], []V{last - 3, last - 2, last - 1, last})
+	s.has(t, m, keys[:4], []uint64{last - 3, last - 2, last - 1, last})
 	s.length(t, m, 4)
 	n, err := m.Assign(ctx(), keys[:4], ids[:4])
 	Want(t, "Assign of keys that have ids", n, 0, err)
@@ -264,18 +264,18 @@ func (s mapSuite[K, V]) assignToTheLast(t testing.TB, m AnyMap[K, V]) {
 
 // Goroutines give ids to the same keys, and others look: nobody sees two ids of one
 // key, and all together are 0, 1, 2, ….
-func (s mapSuite[K, V]) assignConcurrent(t testing.TB, m AnyMap[K, V]) {
-	if fractional[V]() {
+func (s mapSuite) assignConcurrent(t testing.TB, m erasedMap) {
+	if s.floats {
 		return
 	}
 	const workers, rounds = 3, 8
 	n := min(s.scale.Rows()/4, 2000)
-	pool := unique[K](rounds*n, s.rng())
-	seen := make([]map[K]V, 2*workers)
+	pool := s.unique(rounds*n, s.rng())
+	seen := make([]map[uint64]uint64, 2*workers)
 	var wg sync.WaitGroup
 	for w := range seen {
-		seen[w] = map[K]V{}
-		see := func(keys []K, ids []V, found []bool) {
+		seen[w] = map[uint64]uint64{}
+		see := func(keys []uint64, ids []uint64, found []bool) {
 			for i, k := range keys {
 				if old, ok := seen[w][k]; found[i] && ok && old != ids[i] {
 					t.Errorf("key %#x had id %v and has %v", k, old, ids[i])
@@ -288,7 +288,7 @@ func (s mapSuite[K, V]) assignConcurrent(t testing.TB, m AnyMap[K, V]) {
 		wg.Go(func() {
 			rng := rand.New(rand.NewPCG(uint64(w), 1))
 			for range rounds {
-				keys, ids, found := drawn(pool, n, rng), make([]V, n), make([]bool, n)
+				keys, ids, found := drawn(pool, n, rng), make([]uint64, n), make([]bool, n)
 				var err error
 				if w < workers {
 					_, err = m.Assign(ctx(), keys, ids)
@@ -304,12 +304,12 @@ func (s mapSuite[K, V]) assignConcurrent(t testing.TB, m AnyMap[K, V]) {
 		})
 	}
 	wg.Wait()
-	ids, owner := map[K]V{}, map[V]K{}
+	ids, owner := map[uint64]uint64{}, map[uint64]uint64{}
 	for k, id := range m.All() {
 		ids[k], owner[id] = id, k
 	}
 	for id := range len(ids) {
-		if _, ok := owner[V(id)]; !ok {
+		if _, ok := owner[s.val(id)]; !ok {
 			t.Fatalf("%d keys have ids, and none has %d", len(ids), id)
 		}
 	}

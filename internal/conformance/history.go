@@ -22,7 +22,7 @@ type Historied interface {
 // or mixed. Whatever it is, it leaves a structure that keeps the rules of its
 // layout and holds what a model holds. upkeep runs behind each batch.
 func AnyHistory(rt *rapid.T, m Historied, multi bool, upkeep func() error) {
-	model := values[uint32, uint64]{}
+	model := values{}
 	for range rapid.IntRange(1, 30).Draw(rt, "steps") {
 		ops := someOps(rt)
 		err := runOps(m, ops, rapid.Bool().Draw(rt, "as Apply"))
@@ -39,9 +39,9 @@ func AnyHistory(rt *rapid.T, m Historied, multi bool, upkeep func() error) {
 			rt.Fatal(err)
 		}
 	}
-	got := values[uint32, uint64]{}
+	got := values{}
 	for k, v := range m.All() {
-		got[k] = append(got[k], v)
+		got[uint64(k)] = append(got[uint64(k)], v)
 	}
 	if n := model.pairs(); got.pairs() != n || m.Len() != n {
 		rt.Fatalf("%d pairs, Len %d, want %d", got.pairs(), m.Len(), n)
@@ -109,14 +109,15 @@ func runOps(m Historied, ops []weft.Op[uint32, uint64], mixed bool) (err error) 
 }
 
 // keep does to values what an operation does to a map or a multimap.
-func (want values[K, V]) keep(op weft.Op[K, V], multi bool) {
-	there := len(want[op.Key]) > 0
+func (want values) keep(op weft.Op[uint32, uint64], multi bool) {
+	key := uint64(op.Key)
+	there := len(want[key]) > 0
 	switch {
 	case op.Kind == weft.OpPut && multi, op.Kind == weft.OpPutNew && !there:
-		want[op.Key] = append(slices.Clip(want[op.Key]), op.Value)
+		want[key] = append(slices.Clip(want[key]), op.Value)
 	case op.Kind == weft.OpPut:
-		want[op.Key] = []V{op.Value}
+		want[key] = []uint64{op.Value}
 	case op.Kind == weft.OpDelete:
-		want.first(op.Key)
+		want.first(key)
 	}
 }

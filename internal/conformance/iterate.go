@@ -31,13 +31,13 @@ func within(t testing.TB, what string, f func()) {
 }
 
 // What All yields is what Pages yield, in columns.
-func (k kind[S, K, V]) pagesCase(t testing.TB, s S) {
+func (k kind[S]) pagesCase(t testing.TB, s S) {
 	r := k.batch(rng(), k.scale.Rows())
 	k.fill(t, s, r.Keys, r.Vals)
 	if k.multi {
 		k.fill(t, s, r.Keys[:50], r.Vals[50:100])
 	}
-	one, pages := values[K, V]{}, 0
+	one, pages := values{}, 0
 	for key, v := range k.all(s) {
 		one[key] = append(one[key], v)
 	}
@@ -56,7 +56,7 @@ func (k kind[S, K, V]) pagesCase(t testing.TB, s S) {
 
 // An iteration that is cancelled says so once, with an empty page; one that
 // the loop ends says nothing.
-func (k kind[S, K, V]) pagesEnd(t testing.TB, s S) {
+func (k kind[S]) pagesEnd(t testing.TB, s S) {
 	r := k.batch(rng(), k.scale.Rows())
 	k.fill(t, s, r.Keys, r.Vals)
 	c, cancel := context.WithCancel(ctx())
@@ -95,7 +95,7 @@ func (k kind[S, K, V]) pagesEnd(t testing.TB, s S) {
 }
 
 // A loop may stop, and leaves nothing locked.
-func (k kind[S, K, V]) allStops(t testing.TB, s S) {
+func (k kind[S]) allStops(t testing.TB, s S) {
 	r := k.batch(rng(), 100)
 	k.fill(t, s, r.Keys[:50], r.Vals[:50])
 	steps := 0
@@ -111,7 +111,7 @@ func (k kind[S, K, V]) allStops(t testing.TB, s S) {
 }
 
 // Two iterations at once have each an error of its own, or none.
-func (k kind[S, K, V]) twoIterations(t testing.TB, s S) {
+func (k kind[S]) twoIterations(t testing.TB, s S) {
 	r := k.batch(rng(), k.scale.Rows())
 	k.fill(t, s, r.Keys, r.Vals)
 	c, cancel := context.WithCancel(ctx())
@@ -148,11 +148,11 @@ func (k kind[S, K, V]) twoIterations(t testing.TB, s S) {
 }
 
 // Every method may be called from a loop over the same structure.
-func (k kind[S, K, V]) insideLoops(t testing.TB, s S) {
+func (k kind[S]) insideLoops(t testing.TB, s S) {
 	n := min(k.scale.Rows(), 300)
 	r := k.batch(rng(), n)
 	st := devicetest.NewStream(t, k.dev)
-	on := r.upload(t, st)
+	on := k.upload(t, st, r)
 	calls := k.calls(t, s, r)
 	for name, f := range k.submissions(s, st, on) {
 		calls[name] = func(context.Context) error { return errors.Join(f(), s.Sync(ctx()), st.Sync(ctx())) }
@@ -183,14 +183,14 @@ func (k kind[S, K, V]) insideLoops(t testing.TB, s S) {
 }
 
 // steps counts the steps of a loop.
-func (k kind[S, K, V]) steps(t testing.TB, s S, loop string) iter.Seq[int] {
+func (k kind[S]) steps(t testing.TB, s S, loop string) iter.Seq[int] {
 	return func(yield func(int) bool) {
 		step := 0
 		if loop == "All" {
-			k.all(s)(func(K, V) bool { step++; return yield(step) })
+			k.all(s)(func(uint64, uint64) bool { step++; return yield(step) })
 			return
 		}
-		k.pages(ctx(), s)(func(_ weft.Page[K, V], err error) bool {
+		k.pages(ctx(), s)(func(_ weft.Page[uint64, uint64], err error) bool {
 			if err != nil {
 				t.Errorf("Pages: %v", err)
 			}
@@ -202,7 +202,7 @@ func (k kind[S, K, V]) steps(t testing.TB, s S, loop string) iter.Seq[int] {
 
 // closesInside closes structures from loops over them: the loops end, those
 // over Pages with an error unless they were at their end.
-func (k kind[S, K, V]) closesInside(t testing.TB, r *rows[K, V]) {
+func (k kind[S]) closesInside(t testing.TB, r *rows) {
 	within(t, "Close from a loop", func() {
 		s := k.open(t, k.dev)
 		k.fill(t, s, r.Keys, r.Vals)

@@ -13,22 +13,22 @@ import (
 
 // tide is a structure whose number of pairs rises and falls: so it evicts keys, grows, shrinks and
 // compacts. The first low keys are always there. Of a multimap, each of them has two pairs.
-type tide[S Structure, K weft.Key, V weft.Value] struct {
-	kind[S, K, V]
+type tide[S Structure] struct {
+	kind[S]
 	s     S
-	r     *rows[K, V]
-	index map[K]int
+	r     *rows
+	index map[uint64]int
 	low   int
 	steps int // from the lowest level to the highest one
 }
 
 // newTide fills a structure with the keys that are always there.
-func (k kind[S, K, V]) newTide(t testing.TB, s S) *tide[S, K, V] {
+func (k kind[S]) newTide(t testing.TB, s S) *tide[S] {
 	n, steps := min(k.scale.Rows(), 1500), 16
 	if k.scale <= Slow {
 		n, steps = min(n, 200), 5
 	}
-	d := &tide[S, K, V]{kind: k, s: s, r: k.batch(rng(), n), index: map[K]int{}, low: n / 4, steps: steps}
+	d := &tide[S]{kind: k, s: s, r: k.batch(rng(), n), index: map[uint64]int{}, low: n / 4, steps: steps}
 	for i, key := range d.r.Keys {
 		d.index[key] = i
 	}
@@ -40,7 +40,7 @@ func (k kind[S, K, V]) newTide(t testing.TB, s S) *tide[S, K, V] {
 }
 
 // levels lists the numbers of keys of a rise and a fall.
-func (d *tide[S, K, V]) levels() (levels []int) {
+func (d *tide[S]) levels() (levels []int) {
 	n := len(d.r.Keys)
 	for i := range 2*d.steps + 1 {
 		levels = append(levels, d.low+(n-d.low)*min(i, 2*d.steps-i)/d.steps)
@@ -49,7 +49,7 @@ func (d *tide[S, K, V]) levels() (levels []int) {
 }
 
 // move inserts or deletes the keys between two levels.
-func (d *tide[S, K, V]) move(t testing.TB, from, to int) {
+func (d *tide[S]) move(t testing.TB, from, to int) {
 	t.Helper()
 	if from <= to {
 		d.fill(t, d.s, d.r.Keys[from:to], d.r.Vals[from:to])
@@ -60,10 +60,10 @@ func (d *tide[S, K, V]) move(t testing.TB, from, to int) {
 }
 
 // pairs is how many pairs of a key are there.
-func (d *tide[S, K, V]) pairs(i int) int { return 1 + btoi(d.multi && i < d.low) }
+func (d *tide[S]) pairs(i int) int { return 1 + btoi(d.multi && i < d.low) }
 
 // value is that of pair j of a key.
-func (d *tide[S, K, V]) value(i, j int) V {
+func (d *tide[S]) value(i, j int) uint64 {
 	if j == 1 {
 		i += len(d.r.Keys) - d.low
 	}
@@ -72,7 +72,7 @@ func (d *tide[S, K, V]) value(i, j int) V {
 
 // visits checks an iteration. Each pair of the first stay keys comes once, those of a key in their order. With
 // once set, the other keys up to most come at most once; without, any number of times. No other key comes.
-func (d *tide[S, K, V]) visits(t testing.TB, all iter.Seq2[K, V], stay, most int, once bool) {
+func (d *tide[S]) visits(t testing.TB, all iter.Seq2[uint64, uint64], stay, most int, once bool) {
 	t.Helper()
 	seen := make([]int, len(d.r.Keys))
 	for key, v := range all {
@@ -86,12 +86,12 @@ func (d *tide[S, K, V]) visits(t testing.TB, all iter.Seq2[K, V], stay, most int
 				t.Errorf("key %#x, number %d of %d, is seen %d times", key, i, stay, j+1)
 				return
 			}
-			if toBits(v) != toBits(d.value(i, j)) {
-				t.Errorf("pair %d of key %#x has value %#x, want %#x", j, key, toBits(v), toBits(d.value(i, j)))
+			if v != d.value(i, j) {
+				t.Errorf("pair %d of key %#x has value %#x, want %#x", j, key, v, d.value(i, j))
 				return
 			}
-		} else if toBits(v) != toBits(d.value(i, 0)) {
-			t.Errorf("key %#x has value %#x, want %#x", key, toBits(v), toBits(d.value(i, 0)))
+		} else if v != d.value(i, 0) {
+			t.Errorf("key %#x has value %#x, want %#x", key, v, d.value(i, 0))
 			return
 		}
 		seen[i]++
@@ -107,12 +107,12 @@ func (d *tide[S, K, V]) visits(t testing.TB, all iter.Seq2[K, V], stay, most int
 // iterateAlongside wants iterations to visit each pair that no change touches exactly once,
 // whatever changes do to others between their pages: the structure moves keys, grows, shrinks and
 // compacts meanwhile.
-func (k kind[S, K, V]) iterateAlongside(t testing.TB, s S) {
+func (k kind[S]) iterateAlongside(t testing.TB, s S) {
 	defer smallPages()()
 	const parts = 4 // of a change, spread over the pages
 	d := k.newTide(t, s)
 	levels := d.levels()
-	_, ordered := any(s).(hostSeeker[K, V])
+	_, ordered := any(s).(erasedSeeker)
 	every := 1 // pages between parts
 	for i, to := range levels[1:] {
 		from := levels[i]
@@ -121,7 +121,7 @@ func (k kind[S, K, V]) iterateAlongside(t testing.TB, s S) {
 			stay, most = from, from
 		}
 		part := func(n int) int { return from + (to-from)*n/parts }
-		d.visits(t, func(yield func(K, V) bool) {
+		d.visits(t, func(yield func(uint64, uint64) bool) {
 			page := 0
 			for p, err := range k.pages(ctx(), s) {
 				must(t, err)
@@ -149,7 +149,7 @@ func (k kind[S, K, V]) iterateAlongside(t testing.TB, s S) {
 
 // iterateConcurrently wants the same of iterations while a goroutine changes others, and of files
 // saved meanwhile.
-func (k kind[S, K, V]) iterateConcurrently(t testing.TB, s S) {
+func (k kind[S]) iterateConcurrently(t testing.TB, s S) {
 	defer smallPages()()
 	iterations := 24
 	if k.scale <= Slow {
@@ -183,7 +183,7 @@ func (k kind[S, K, V]) iterateConcurrently(t testing.TB, s S) {
 }
 
 // savedAndLoaded is another structure with the pairs of a file.
-func (d *tide[S, K, V]) savedAndLoaded(t testing.TB) S {
+func (d *tide[S]) savedAndLoaded(t testing.TB) S {
 	var file bytes.Buffer
 	saved, err := d.s.Save(ctx(), &file)
 	must(t, err)
@@ -205,12 +205,12 @@ func IterateAlongside[K weft.Key, V weft.Value](t *testing.T, dev device.Device,
 	if dev.Properties().Kind == device.Sim && testing.Short() {
 		t.Skip("interprets kernels")
 	}
-	p := place[AnyMap[K, V]]{dev, scale, open}
+	p := mapPlace(dev, scale, open)
 	run(t, p, mapKind(p).iterations())
 }
 
 // iterations are the cases about iterations alongside changes.
-func (k kind[S, K, V]) iterations() []Case[S] {
+func (k kind[S]) iterations() []Case[S] {
 	return []Case[S]{
 		{"IterateAlongside", k.iterateAlongside},
 		{"IterateConcurrently", k.iterateConcurrently},

@@ -17,28 +17,28 @@ import (
 // kind is what the cases that maps, sets and multimaps share know of a
 // structure: its methods by what they do. A set is taken for a map whose values
 // are zero.
-type kind[S Structure, K weft.Key, V weft.Value] struct {
+type kind[S Structure] struct {
 	place[S]
 	values bool // there are values
 	multi  bool // a key may have several pairs
 
-	add    func(ctx context.Context, s S, keys []K, vals []V) (int, error)
-	look   func(ctx context.Context, s S, keys []K, vals []V, found []bool) (int, error)
-	remove func(ctx context.Context, s S, keys []K, gone []bool) (int, error)
-	all    func(s S) iter.Seq2[K, V]
-	pages  func(ctx context.Context, s S) iter.Seq2[weft.Page[K, V], error]
-	copyTo func(ctx context.Context, s S, dev device.Device) (_ S, ok bool, err error)
-	forms  []form[S, K, V]
-	rows   []form[S, K, V] // with results that are not one for each key
-	hosts  []form[S, K, V] // without a form for batches on the device
+	add    func(ctx context.Context, s S, keys []uint64, vals []uint64) (int, error)
+	look   func(ctx context.Context, s S, keys []uint64, vals []uint64, found []bool) (int, error)
+	remove func(ctx context.Context, s S, keys []uint64, gone []bool) (int, error)
+	all    func(s S) iter.Seq2[uint64, uint64]
+	pages  func(ctx context.Context, s S) iter.Seq2[weft.Page[uint64, uint64], error]
+	copyTo func(s S, ctx context.Context, dev device.Device) (_ S, ok bool, err error)
+	forms  []form[S]
+	rows   []form[S] // with results that are not one for each key
+	hosts  []form[S] // without a form for batches on the device
 }
 
 // form is a method for batches of the host, and the one for batches on the
 // device. What they don't take or return they leave alone.
-type form[S Structure, K weft.Key, V weft.Value] struct {
+type form[S Structure] struct {
 	name string
-	host func(ctx context.Context, s S, r *rows[K, V]) (int, error)
-	on   func(s S, stream *device.Stream, c *columns[K, V], n ...device.Slice[uint64]) error
+	host func(ctx context.Context, s S, r *rows) (int, error)
+	on   func(s S, stream *device.Stream, c *columns, n ...device.Slice[uint64]) error
 
 	changes, counted, optional   bool // the structure; has a count; may go without flags
 	loads                        bool // flags are of keys that were there before
@@ -46,53 +46,53 @@ type form[S Structure, K weft.Key, V weft.Value] struct {
 }
 
 // adds reports whether a method adds all keys, with an Apply of Puts.
-func (f *form[S, K, V]) adds() bool {
+func (f *form[S]) adds() bool {
 	return f.changes && f.name != "Delete" && f.name != "DeleteAll"
 }
 
 // rows are a batch of the host. Vals and OK are inputs and outputs.
-type rows[K weft.Key, V weft.Value] struct {
+type rows struct {
 	Kinds  []weft.OpKind
-	Keys   []K
-	Vals   []V
+	Keys   []uint64
+	Vals   []uint64
 	OK     []bool
 	Counts []uint32
 }
 
 // columns are rows on a device.
-type columns[K weft.Key, V weft.Value] struct {
+type columns struct {
 	Kinds  device.Slice[weft.OpKind]
-	Keys   device.Slice[K]
-	Vals   device.Slice[V]
+	Keys   words
+	Vals   words
 	OK     device.Slice[bool]
 	Counts device.Slice[uint32]
 	// Offsets is one more than there are rows.
 	Offsets device.Slice[uint64]
 }
 
-func (r *rows[K, V]) clone() *rows[K, V] {
-	return &rows[K, V]{slices.Clone(r.Kinds), slices.Clone(r.Keys), slices.Clone(r.Vals), slices.Clone(r.OK), slices.Clone(r.Counts)}
+func (r *rows) clone() *rows {
+	return &rows{slices.Clone(r.Kinds), slices.Clone(r.Keys), slices.Clone(r.Vals), slices.Clone(r.OK), slices.Clone(r.Counts)}
 }
 
 // upload copies rows to a device; the copy is freed with the test.
-func (r *rows[K, V]) upload(t testing.TB, s *device.Stream) *columns[K, V] {
-	return &columns[K, V]{
-		devicetest.Upload(t, s, r.Kinds), devicetest.Upload(t, s, r.Keys), devicetest.Upload(t, s, r.Vals),
+func (y *types) upload(t testing.TB, s *device.Stream, r *rows) *columns {
+	return &columns{
+		devicetest.Upload(t, s, r.Kinds), y.keysOn(t, s, r.Keys), y.valsOn(t, s, r.Vals),
 		devicetest.Upload(t, s, r.OK), devicetest.Upload(t, s, r.Counts),
 		devicetest.Upload(t, s, make([]uint64, len(r.Keys)+1))}
 }
 
 // part is the rows [lo,hi).
-func (c *columns[K, V]) part(lo, hi int) *columns[K, V] {
-	return &columns[K, V]{c.Kinds.Sub(lo, hi), c.Keys.Sub(lo, hi), c.Vals.Sub(lo, hi), c.OK.Sub(lo, hi), c.Counts.Sub(lo, hi), c.Offsets.Sub(lo, hi+1)}
+func (c *columns) part(lo, hi int) *columns {
+	return &columns{c.Kinds.Sub(lo, hi), c.Keys.Sub(lo, hi), c.Vals.Sub(lo, hi), c.OK.Sub(lo, hi), c.Counts.Sub(lo, hi), c.Offsets.Sub(lo, hi+1)}
 }
 
-func (r *rows[K, V]) part(lo, hi int) *rows[K, V] {
-	return &rows[K, V]{r.Kinds[lo:hi], r.Keys[lo:hi], r.Vals[lo:hi], r.OK[lo:hi], r.Counts[lo:hi]}
+func (r *rows) part(lo, hi int) *rows {
+	return &rows{r.Kinds[lo:hi], r.Keys[lo:hi], r.Vals[lo:hi], r.OK[lo:hi], r.Counts[lo:hi]}
 }
 
 // download copies what may be outputs back.
-func (c *columns[K, V]) download(t testing.TB, s *device.Stream, r *rows[K, V]) {
+func (c *columns) download(t testing.TB, s *device.Stream, r *rows) {
 	t.Helper()
 	must(t, c.Vals.CopyTo(ctx(), s, r.Vals))
 	must(t, c.OK.CopyTo(ctx(), s, r.OK))
@@ -101,13 +101,13 @@ func (c *columns[K, V]) download(t testing.TB, s *device.Stream, r *rows[K, V]) 
 
 // batch is n rows of different keys that begin with some given ones, with
 // outputs that hold something.
-func (k kind[S, K, V]) batch(rng *rand.Rand, n int, keys ...K) *rows[K, V] {
-	all := distinct(slices.Concat(keys, unique[K](n, rng)))
-	r := &rows[K, V]{Keys: all[:n], Kinds: make([]weft.OpKind, n), Vals: make([]V, n), OK: make([]bool, n), Counts: make([]uint32, n)}
+func (k kind[S]) batch(rng *rand.Rand, n int, keys ...uint64) *rows {
+	all := distinct(slices.Concat(keys, k.unique(n, rng)))
+	r := &rows{Keys: all[:n], Kinds: make([]weft.OpKind, n), Vals: make([]uint64, n), OK: make([]bool, n), Counts: make([]uint32, n)}
 	for i := range n {
 		r.Kinds[i] = weft.OpKind(rng.IntN(4))
 		if k.values {
-			r.Vals[i] = random[V](rng)
+			r.Vals[i] = k.random(rng)
 		}
 		r.OK[i], r.Counts[i] = i%2 == 0, ^uint32(0)
 	}
@@ -115,14 +115,14 @@ func (k kind[S, K, V]) batch(rng *rand.Rand, n int, keys ...K) *rows[K, V] {
 }
 
 // holding is another structure with pairs.
-func (k kind[S, K, V]) holding(t testing.TB, keys []K, vals []V) S {
+func (k kind[S]) holding(t testing.TB, keys []uint64, vals []uint64) S {
 	t.Helper()
 	s := k.another(t, k.dev)
 	k.fill(t, s, keys, vals)
 	return s
 }
 
-func (k kind[S, K, V]) fill(t testing.TB, s S, keys []K, vals []V) {
+func (k kind[S]) fill(t testing.TB, s S, keys []uint64, vals []uint64) {
 	t.Helper()
 	n, err := k.add(ctx(), s, keys, vals)
 	must(t, err)
@@ -132,9 +132,9 @@ func (k kind[S, K, V]) fill(t testing.TB, s S, keys []K, vals []V) {
 }
 
 // content is what a structure holds: the values of each key in their order.
-func (k kind[S, K, V]) content(t testing.TB, s S) values[K, V] {
+func (k kind[S]) content(t testing.TB, s S) values {
 	t.Helper()
-	have := values[K, V]{}
+	have := values{}
 	for p, err := range k.pages(ctx(), s) {
 		must(t, err)
 		for i, key := range p.Keys {
@@ -145,14 +145,14 @@ func (k kind[S, K, V]) content(t testing.TB, s S) values[K, V] {
 }
 
 // holds wants a structure to hold what another one does.
-func (k kind[S, K, V]) holds(t testing.TB, s S, want values[K, V]) {
+func (k kind[S]) holds(t testing.TB, s S, want values) {
 	t.Helper()
 	got := k.content(t, s)
 	if n := want.pairs(); got.pairs() != n || s.Len() != n {
 		t.Fatalf("%d pairs, Len = %d, want %d", got.pairs(), s.Len(), n)
 	}
 	for key, vals := range want {
-		if !sameValues(sorted(got[key]), sorted(vals)) {
+		if !slices.Equal(slices.Sorted(slices.Values(got[key])), slices.Sorted(slices.Values(vals))) {
 			t.Fatalf("key %#x has %d values, want %d; or others", key, len(got[key]), len(vals))
 		}
 	}
@@ -160,7 +160,7 @@ func (k kind[S, K, V]) holds(t testing.TB, s S, want values[K, V]) {
 
 // calls are all methods that take a context. Those that change something add
 // the rows, or remove them.
-func (k kind[S, K, V]) calls(t testing.TB, s S, r *rows[K, V]) map[string]func(context.Context) error {
+func (k kind[S]) calls(t testing.TB, s S, r *rows) map[string]func(context.Context) error {
 	file, err := io.ReadAll(k.saved(t, r))
 	must(t, err)
 	calls := map[string]func(context.Context) error{
@@ -179,9 +179,9 @@ func (k kind[S, K, V]) calls(t testing.TB, s S, r *rows[K, V]) map[string]func(c
 			return nil
 		},
 	}
-	if _, ok, _ := k.copyTo(expired(), s, k.dev); ok {
+	if _, ok, _ := k.copyTo(s, expired(), k.dev); ok {
 		calls["CopyTo"] = func(c context.Context) error {
-			to, _, err := k.copyTo(c, s, k.dev)
+			to, _, err := k.copyTo(s, c, k.dev)
 			if err != nil {
 				return err
 			}
@@ -195,7 +195,7 @@ func (k kind[S, K, V]) calls(t testing.TB, s S, r *rows[K, V]) map[string]func(c
 }
 
 // submissions are all methods for batches on the device.
-func (k kind[S, K, V]) submissions(s S, stream *device.Stream, c *columns[K, V], n ...device.Slice[uint64]) map[string]func() error {
+func (k kind[S]) submissions(s S, stream *device.Stream, c *columns, n ...device.Slice[uint64]) map[string]func() error {
 	calls := map[string]func() error{}
 	for _, f := range slices.Concat(k.forms, k.rows) {
 		if f.counted || len(n) == 0 {
@@ -206,7 +206,7 @@ func (k kind[S, K, V]) submissions(s S, stream *device.Stream, c *columns[K, V],
 }
 
 // cases are the tests that all kinds share.
-func (k kind[S, K, V]) cases() []Case[S] {
+func (k kind[S]) cases() []Case[S] {
 	return append(k.iterations(), []Case[S]{
 		{"Cancelled", k.cancelled},
 		{"Closed", k.closed},

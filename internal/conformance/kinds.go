@@ -26,27 +26,50 @@ type Structure interface {
 }
 
 // AnyMap is a map like [weft.Map].
-type AnyMap[K weft.Key, V weft.Value] interface {
-	AnyPairs[K, V]
+type AnyMap[K weft.Key, V weft.Value] = mapLike[K, V, device.Slice[K], device.Slice[V]]
+
+// AnyMultiMap is a multimap like [weft.MultiMap].
+type AnyMultiMap[K weft.Key, V weft.Value] = multiMapLike[K, V, device.Slice[K], device.Slice[V]]
+
+// AnySet is a set like [weft.Set].
+type AnySet[K weft.Key] = setLike[K, device.Slice[K]]
+
+// AnyOrderedMap is a map like [weft.OrderedMap]. Its snapshots come by a method Snapshot,
+// of a type of its own.
+type AnyOrderedMap[K weft.Key, V weft.Value] = orderedMapLike[K, V, device.Slice[K], device.Slice[V]]
+
+// AnySeeker is what an ordered map and its snapshots have in common.
+type AnySeeker[K weft.Key, V weft.Value] = seekerLike[K, V, device.Slice[K], device.Slice[V]]
+
+// mapLike has the methods of a map whose columns on the device are KS and VS.
+type mapLike[K weft.Key, V weft.Value, KS, VS any] interface {
+	pairsLike[K, V, KS, VS]
 	GetOrPut(ctx context.Context, keys []K, vals []V, loaded []bool) (int, error)
-	GetOrPutOn(s *device.Stream, keys device.Slice[K], vals device.Slice[V], loaded device.Slice[bool], n ...device.Slice[uint64]) error
+	GetOrPutOn(s *device.Stream, keys KS, vals VS, loaded device.Slice[bool], n ...device.Slice[uint64]) error
 	Assign(ctx context.Context, keys []K, ids []V) (int, error)
 	Reduce(ctx context.Context, keys []K, vals []V, by weft.Reduction) (int, error)
-	ReduceOn(s *device.Stream, keys device.Slice[K], vals device.Slice[V], by weft.Reduction, n ...device.Slice[uint64]) error
+	ReduceOn(s *device.Stream, keys KS, vals VS, by weft.Reduction, n ...device.Slice[uint64]) error
 }
 
-// AnyPairs is a map or a multimap.
-type AnyPairs[K weft.Key, V weft.Value] interface {
+// pairsLike has the methods that maps and multimaps share.
+type pairsLike[K weft.Key, V weft.Value, KS, VS any] interface {
 	Structure
 	hostPairs[K, V]
+	lookupsLike[K, V, KS, VS]
+	PutOn(s *device.Stream, keys KS, vals VS, n ...device.Slice[uint64]) error
+	PutNewOn(s *device.Stream, keys KS, vals VS, ok device.Slice[bool], n ...device.Slice[uint64]) error
+	DeleteOn(s *device.Stream, keys KS, deleted device.Slice[bool], n ...device.Slice[uint64]) error
+	ApplyOn(s *device.Stream, kinds device.Slice[weft.OpKind], keys KS, vals VS, ok device.Slice[bool]) error
+}
+
+// lookupsLike has the methods that snapshots have, too.
+type lookupsLike[K weft.Key, V weft.Value, KS, VS any] interface {
+	Get(ctx context.Context, keys []K, vals []V, found []bool) (int, error)
+	GetOn(s *device.Stream, keys KS, vals VS, found device.Slice[bool], n ...device.Slice[uint64]) error
+	Contains(ctx context.Context, keys []K, found []bool) (int, error)
+	ContainsOn(s *device.Stream, keys KS, found device.Slice[bool], n ...device.Slice[uint64]) error
 	All() iter.Seq2[K, V]
 	Pages(ctx context.Context) iter.Seq2[weft.Page[K, V], error]
-	PutOn(s *device.Stream, keys device.Slice[K], vals device.Slice[V], n ...device.Slice[uint64]) error
-	PutNewOn(s *device.Stream, keys device.Slice[K], vals device.Slice[V], ok device.Slice[bool], n ...device.Slice[uint64]) error
-	GetOn(s *device.Stream, keys device.Slice[K], vals device.Slice[V], found device.Slice[bool], n ...device.Slice[uint64]) error
-	ContainsOn(s *device.Stream, keys device.Slice[K], found device.Slice[bool], n ...device.Slice[uint64]) error
-	DeleteOn(s *device.Stream, keys device.Slice[K], deleted device.Slice[bool], n ...device.Slice[uint64]) error
-	ApplyOn(s *device.Stream, kinds device.Slice[weft.OpKind], keys device.Slice[K], vals device.Slice[V], ok device.Slice[bool]) error
 }
 
 // hostPairs are the methods of maps and multimaps for batches of the host.
@@ -59,13 +82,13 @@ type hostPairs[K weft.Key, V weft.Value] interface {
 	Apply(ctx context.Context, ops []weft.Op[K, V], res []weft.Result[V]) error
 }
 
-// AnyMultiMap is a multimap like [weft.MultiMap].
-type AnyMultiMap[K weft.Key, V weft.Value] interface {
-	AnyPairs[K, V]
+// multiMapLike has the methods of a multimap.
+type multiMapLike[K weft.Key, V weft.Value, KS, VS any] interface {
+	pairsLike[K, V, KS, VS]
 	hostRows[K, V]
-	GetAllOn(s *device.Stream, keys device.Slice[K], counts device.Slice[uint32], offsets device.Slice[uint64], vals device.Slice[V]) error
-	CountOn(s *device.Stream, keys device.Slice[K], counts device.Slice[uint32]) error
-	DeleteAllOn(s *device.Stream, keys device.Slice[K], removed device.Slice[uint32], n ...device.Slice[uint64]) error
+	GetAllOn(s *device.Stream, keys KS, counts device.Slice[uint32], offsets device.Slice[uint64], vals VS) error
+	CountOn(s *device.Stream, keys KS, counts device.Slice[uint32]) error
+	DeleteAllOn(s *device.Stream, keys KS, removed device.Slice[uint32], n ...device.Slice[uint64]) error
 }
 
 // hostRows are the methods that multimaps alone have for batches of the host.
@@ -75,18 +98,57 @@ type hostRows[K weft.Key, V weft.Value] interface {
 	DeleteAll(ctx context.Context, keys []K, removed []uint32) (int, error)
 }
 
-// AnySet is a set like [weft.Set].
-type AnySet[K weft.Key] interface {
+// setLike has the methods of a set.
+type setLike[K weft.Key, KS any] interface {
 	Structure
 	Add(ctx context.Context, keys []K, added []bool) (int, error)
 	Contains(ctx context.Context, keys []K, found []bool) (int, error)
 	Delete(ctx context.Context, keys []K, deleted []bool) (int, error)
 	All() iter.Seq[K]
 	Pages(ctx context.Context) iter.Seq2[[]K, error]
-	AddOn(s *device.Stream, keys device.Slice[K], added device.Slice[bool], n ...device.Slice[uint64]) error
-	ContainsOn(s *device.Stream, keys device.Slice[K], found device.Slice[bool], n ...device.Slice[uint64]) error
-	DeleteOn(s *device.Stream, keys device.Slice[K], deleted device.Slice[bool], n ...device.Slice[uint64]) error
-	ApplyOn(s *device.Stream, kinds device.Slice[weft.OpKind], keys device.Slice[K], ok device.Slice[bool]) error
+	AddOn(s *device.Stream, keys KS, added device.Slice[bool], n ...device.Slice[uint64]) error
+	ContainsOn(s *device.Stream, keys KS, found device.Slice[bool], n ...device.Slice[uint64]) error
+	DeleteOn(s *device.Stream, keys KS, deleted device.Slice[bool], n ...device.Slice[uint64]) error
+	ApplyOn(s *device.Stream, kinds device.Slice[weft.OpKind], keys KS, ok device.Slice[bool]) error
+}
+
+// orderedMapLike has the methods of an ordered map.
+type orderedMapLike[K weft.Key, V weft.Value, KS, VS any] interface {
+	mapLike[K, V, KS, VS]
+	seekerLike[K, V, KS, VS]
+	Build(ctx context.Context, keys []K, vals []V) (int, error)
+	BuildOn(s *device.Stream, keys KS, vals VS, n ...device.Slice[uint64]) error
+	DeleteRange(ctx context.Context, lo, hi []K, removed []uint32) (int, error)
+	DeleteRangeOn(s *device.Stream, lo, hi KS, removed device.Slice[uint32], n ...device.Slice[uint64]) error
+}
+
+// seekerLike has the methods that an ordered map and its snapshots share.
+type seekerLike[K weft.Key, V weft.Value, KS, VS any] interface {
+	lookupsLike[K, V, KS, VS]
+	Len() int
+	Close() error
+	Backward() iter.Seq2[K, V]
+	Between(ctx context.Context, lo, hi K) iter.Seq2[weft.Page[K, V], error]
+	Range(ctx context.Context, lo, hi []K, limit int, rows *weft.PairRows[K, V]) error
+	RangeBackward(ctx context.Context, lo, hi []K, limit int, rows *weft.PairRows[K, V]) error
+	RangeFirst(ctx context.Context, lo, hi []K, limit int, counts []uint32, keys []K, vals []V) (int, error)
+	RangeLast(ctx context.Context, lo, hi []K, limit int, counts []uint32, keys []K, vals []V) (int, error)
+	Count(ctx context.Context, lo, hi []K, counts []uint32) (int, error)
+	Rank(ctx context.Context, keys []K, ranks []uint64) error
+	Select(ctx context.Context, ranks []uint64, keys []K, vals []V, found []bool) (int, error)
+	Successor(ctx context.Context, keys, next []K, vals []V, found []bool) (int, error)
+	Predecessor(ctx context.Context, keys, previous []K, vals []V, found []bool) (int, error)
+	Min(ctx context.Context) (K, V, bool, error)
+	Max(ctx context.Context) (K, V, bool, error)
+	RangeOn(s *device.Stream, lo, hi KS, limit int, counts device.Slice[uint32], offsets device.Slice[uint64], keys KS, vals VS) error
+	RangeBackwardOn(s *device.Stream, lo, hi KS, limit int, counts device.Slice[uint32], offsets device.Slice[uint64], keys KS, vals VS) error
+	RangeFirstOn(s *device.Stream, lo, hi KS, limit int, counts device.Slice[uint32], keys KS, vals VS, n ...device.Slice[uint64]) error
+	RangeLastOn(s *device.Stream, lo, hi KS, limit int, counts device.Slice[uint32], keys KS, vals VS, n ...device.Slice[uint64]) error
+	CountOn(s *device.Stream, lo, hi KS, counts device.Slice[uint32]) error
+	RankOn(s *device.Stream, keys KS, ranks device.Slice[uint64]) error
+	SelectOn(s *device.Stream, ranks device.Slice[uint64], keys KS, vals VS, found device.Slice[bool], n ...device.Slice[uint64]) error
+	SuccessorOn(s *device.Stream, keys, next KS, vals VS, found device.Slice[bool], n ...device.Slice[uint64]) error
+	PredecessorOn(s *device.Stream, keys, previous KS, vals VS, found device.Slice[bool], n ...device.Slice[uint64]) error
 }
 
 // The types of users are such structures.

@@ -13,13 +13,22 @@ import (
 
 // Map runs the suite for maps on a device, but for some cases.
 func Map[K weft.Key, V weft.Value](t *testing.T, dev device.Device, scale Scale, open Maker[AnyMap[K, V]], without ...string) {
-	run(t, place[AnyMap[K, V]]{dev, scale, open}, MapCases(dev, scale, open), without...)
+	p := mapPlace(dev, scale, open)
+	run(t, p, mapCases(p), without...)
+}
+
+func mapPlace[K weft.Key, V weft.Value](dev device.Device, scale Scale, open Maker[AnyMap[K, V]]) place[erasedMap] {
+	return place[erasedMap]{typesOf[K, V](), dev, scale, erasing(open, eraseMap[K, V])}
 }
 
 // MapCases are the tests of the suite for maps.
 func MapCases[K weft.Key, V weft.Value](dev device.Device, scale Scale, open Maker[AnyMap[K, V]]) []Case[AnyMap[K, V]] {
-	s := mapSuite[K, V]{place[AnyMap[K, V]]{dev, scale, open}}
-	return append(mapKind(s.place).cases(), []Case[AnyMap[K, V]]{
+	return asked(mapCases(mapPlace(dev, scale, open)), eraseMap[K, V])
+}
+
+func mapCases(p place[erasedMap]) []Case[erasedMap] {
+	s := mapSuite{p}
+	return append(mapKind(p).cases(), []Case[erasedMap]{
 		{"Empty", s.empty},
 		{"RoundTrip", s.roundTrip},
 		{"BatchSizes", s.batchSizes},
@@ -62,26 +71,18 @@ func MapCases[K weft.Key, V weft.Value](dev device.Device, scale Scale, open Mak
 // Reductions runs those cases of the suite for maps that combine values: for types
 // that need no more of it, since kernels take others for what their bits are.
 func Reductions[K weft.Key, V weft.Value](t *testing.T, dev device.Device, scale Scale, open Maker[AnyMap[K, V]]) {
-	cases := slices.DeleteFunc(MapCases(dev, scale, open), func(c Case[AnyMap[K, V]]) bool {
+	p := mapPlace(dev, scale, open)
+	run(t, p, slices.DeleteFunc(mapCases(p), func(c Case[erasedMap]) bool {
 		return !strings.HasPrefix(c.Name, "Reduce") && !strings.HasPrefix(c.Name, "Apply")
-	})
-	run(t, place[AnyMap[K, V]]{dev, scale, open}, cases)
+	}))
 }
 
-type mapSuite[K weft.Key, V weft.Value] struct{ place[AnyMap[K, V]] }
+type mapSuite struct{ place[erasedMap] }
 
-func (s mapSuite[K, V]) rng() *rand.Rand { return rand.New(rand.NewPCG(7, 11)) }
-
-func (s mapSuite[K, V]) values(n int, rng *rand.Rand) []V {
-	vals := make([]V, n)
-	for i := range vals {
-		vals[i] = random[V](rng)
-	}
-	return vals
-}
+func (s mapSuite) rng() *rand.Rand { return rand.New(rand.NewPCG(7, 11)) }
 
 // put inserts and wants to be told that n keys were new.
-func (s mapSuite[K, V]) put(t testing.TB, m AnyMap[K, V], keys []K, vals []V, n int) {
+func (s mapSuite) put(t testing.TB, m erasedMap, keys []uint64, vals []uint64, n int) {
 	t.Helper()
 	got, err := m.Put(ctx(), keys, vals)
 	must(t, err)
@@ -91,17 +92,17 @@ func (s mapSuite[K, V]) put(t testing.TB, m AnyMap[K, V], keys []K, vals []V, n 
 }
 
 // has wants keys to be there with values.
-func (s mapSuite[K, V]) has(t testing.TB, m AnyMap[K, V], keys []K, vals []V) {
+func (s mapSuite) has(t testing.TB, m erasedMap, keys []uint64, vals []uint64) {
 	t.Helper()
-	got, found := make([]V, len(keys)), make([]bool, len(keys))
+	got, found := make([]uint64, len(keys)), make([]bool, len(keys))
 	hits, err := m.Get(ctx(), keys, got, found)
 	must(t, err)
 	if hits != len(keys) {
 		t.Errorf("Get found %d of %d keys", hits, len(keys))
 	}
 	for i, k := range keys {
-		if !found[i] || toBits(got[i]) != toBits(vals[i]) {
-			t.Fatalf("Get(%#x), number %d: %#x %v, want %#x", k, i, toBits(got[i]), found[i], toBits(vals[i]))
+		if !found[i] || got[i] != vals[i] {
+			t.Fatalf("Get(%#x), number %d: %#x %v, want %#x", k, i, got[i], found[i], vals[i])
 		}
 	}
 	clear(found)
@@ -113,11 +114,11 @@ func (s mapSuite[K, V]) has(t testing.TB, m AnyMap[K, V], keys []K, vals []V) {
 }
 
 // lacks wants keys to be absent.
-func (s mapSuite[K, V]) lacks(t testing.TB, m AnyMap[K, V], keys []K) {
+func (s mapSuite) lacks(t testing.TB, m erasedMap, keys []uint64) {
 	t.Helper()
-	vals, found := make([]V, len(keys)), make([]bool, len(keys))
+	vals, found := make([]uint64, len(keys)), make([]bool, len(keys))
 	for i := range vals {
-		vals[i], found[i] = fromBits[V](^uint64(0)), true
+		vals[i], found[i] = s.bits(^uint64(0)), true
 	}
 	hits, err := m.Get(ctx(), keys, vals, found)
 	must(t, err)
@@ -125,24 +126,24 @@ func (s mapSuite[K, V]) lacks(t testing.TB, m AnyMap[K, V], keys []K) {
 		t.Errorf("Get found %d of %d absent keys", hits, len(keys))
 	}
 	for i, k := range keys {
-		if found[i] || toBits(vals[i]) != 0 {
-			t.Fatalf("Get(%#x) of an absent key: %#x %v, want zero", k, toBits(vals[i]), found[i])
+		if found[i] || vals[i] != 0 {
+			t.Fatalf("Get(%#x) of an absent key: %#x %v, want zero", k, vals[i], found[i])
 		}
 	}
 }
 
-func (s mapSuite[K, V]) length(t testing.TB, m AnyMap[K, V], n int) {
+func (s mapSuite) length(t testing.TB, m erasedMap, n int) {
 	t.Helper()
 	if got := m.Len(); got != n {
 		t.Fatalf("Len = %d, want %d", got, n)
 	}
 }
 
-func (s mapSuite[K, V]) empty(t testing.TB, m AnyMap[K, V]) {
+func (s mapSuite) empty(t testing.TB, m erasedMap) {
 	s.length(t, m, 0)
-	s.lacks(t, m, unique[K](100, s.rng()))
-	s.lacks(t, m, odd[K]())
-	n, err := m.Delete(ctx(), odd[K](), nil)
+	s.lacks(t, m, s.unique(100, s.rng()))
+	s.lacks(t, m, s.oddKeys())
+	n, err := m.Delete(ctx(), s.oddKeys(), nil)
 	if n != 0 || err != nil {
 		t.Errorf("Delete from an empty map: %d, %v", n, err)
 	}
@@ -152,9 +153,9 @@ func (s mapSuite[K, V]) empty(t testing.TB, m AnyMap[K, V]) {
 	must(t, m.Clear(ctx()))
 }
 
-func (s mapSuite[K, V]) roundTrip(t testing.TB, m AnyMap[K, V]) {
+func (s mapSuite) roundTrip(t testing.TB, m erasedMap) {
 	rng, n := s.rng(), s.scale.Rows()
-	keys := unique[K](2*n, rng)
+	keys := s.unique(2*n, rng)
 	vals := s.values(n, rng)
 	s.put(t, m, keys[:n], vals, n)
 	s.length(t, m, n)
@@ -163,10 +164,10 @@ func (s mapSuite[K, V]) roundTrip(t testing.TB, m AnyMap[K, V]) {
 }
 
 // Sizes around the widths of warps, blocks, groups and pieces.
-func (s mapSuite[K, V]) batchSizes(t testing.TB, m AnyMap[K, V]) {
+func (s mapSuite) batchSizes(t testing.TB, m erasedMap) {
 	rng, total := s.rng(), 0
 	for _, n := range []int{0, 1, 2, 7, 31, 32, 33, 63, 64, 65, 255, 256, 257, 1000} {
-		keys := unique[K](n, rng)
+		keys := s.unique(n, rng)
 		vals := s.values(n, rng)
 		s.put(t, m, keys, vals, n)
 		s.has(t, m, keys, vals)
@@ -175,26 +176,26 @@ func (s mapSuite[K, V]) batchSizes(t testing.TB, m AnyMap[K, V]) {
 	s.length(t, m, total)
 }
 
-func (s mapSuite[K, V]) everyKeyAndValue(t testing.TB, m AnyMap[K, V]) {
-	keys := slices.Compact(slices.Sorted(slices.Values(odd[K]())))
-	for round, v := range odd[V]() {
-		vals := slices.Repeat([]V{v}, len(keys))
+func (s mapSuite) everyKeyAndValue(t testing.TB, m erasedMap) {
+	keys := slices.Compact(slices.Sorted(slices.Values(s.oddKeys())))
+	for round, v := range s.oddVals() {
+		vals := slices.Repeat([]uint64{v}, len(keys))
 		fresh := 0
 		if round == 0 {
 			fresh = len(keys)
 		}
 		s.put(t, m, keys, vals, fresh)
 		s.has(t, m, keys, vals)
-		got := map[K]uint64{}
+		got := map[uint64]uint64{}
 		for k, v := range m.All() {
-			got[k] = toBits(v)
+			got[k] = v
 		}
 		if len(got) != len(keys) {
 			t.Fatalf("All has %d keys, want %d", len(got), len(keys))
 		}
 	}
 	for i, k := range keys { // one at a time: the others stay
-		n, err := m.Delete(ctx(), []K{k}, nil)
+		n, err := m.Delete(ctx(), []uint64{k}, nil)
 		must(t, err)
 		if n != 1 {
 			t.Fatalf("Delete(%#x) = %d", k, n)
@@ -202,14 +203,14 @@ func (s mapSuite[K, V]) everyKeyAndValue(t testing.TB, m AnyMap[K, V]) {
 		s.lacks(t, m, keys[:i+1])
 		s.length(t, m, len(keys)-i-1)
 	}
-	vals := slices.Repeat([]V{fromBits[V](5)}, len(keys))
+	vals := slices.Repeat([]uint64{s.bits(5)}, len(keys))
 	s.put(t, m, keys, vals, len(keys))
 	s.has(t, m, keys, vals)
 }
 
-func (s mapSuite[K, V]) putReplaces(t testing.TB, m AnyMap[K, V]) {
+func (s mapSuite) putReplaces(t testing.TB, m erasedMap) {
 	rng, n := s.rng(), s.scale.Rows()
-	keys := unique[K](n, rng)
+	keys := s.unique(n, rng)
 	s.put(t, m, keys, s.values(n, rng), n)
 	vals := s.values(n, rng)
 	s.put(t, m, keys, vals, 0)
@@ -217,9 +218,9 @@ func (s mapSuite[K, V]) putReplaces(t testing.TB, m AnyMap[K, V]) {
 	s.has(t, m, keys, vals)
 }
 
-func (s mapSuite[K, V]) putNewKeeps(t testing.TB, m AnyMap[K, V]) {
+func (s mapSuite) putNewKeeps(t testing.TB, m erasedMap) {
 	rng, n := s.rng(), s.scale.Rows()
-	keys, vals := unique[K](2*n, rng), s.values(n, rng)
+	keys, vals := s.unique(2*n, rng), s.values(n, rng)
 	s.put(t, m, keys[:n], vals, n)
 	ok := make([]bool, 2*n)
 	got, err := m.PutNew(ctx(), keys, s.values(2*n, rng), ok)
@@ -236,9 +237,9 @@ func (s mapSuite[K, V]) putNewKeeps(t testing.TB, m AnyMap[K, V]) {
 	s.length(t, m, 2*n)
 }
 
-func (s mapSuite[K, V]) delete(t testing.TB, m AnyMap[K, V]) {
+func (s mapSuite) delete(t testing.TB, m erasedMap) {
 	rng, n := s.rng(), s.scale.Rows()
-	keys, vals := unique[K](2*n, rng), s.values(n, rng)
+	keys, vals := s.unique(2*n, rng), s.values(n, rng)
 	s.put(t, m, keys[:n], vals, n)
 	deleted := make([]bool, n)
 	got, err := m.Delete(ctx(), keys[n/2:n/2+n], deleted) // half of them are there
@@ -257,9 +258,9 @@ func (s mapSuite[K, V]) delete(t testing.TB, m AnyMap[K, V]) {
 }
 
 // Peers left two copies of a key here (cuCollections #606, SlabHash #27).
-func (s mapSuite[K, V]) deleteThenInsert(t testing.TB, m AnyMap[K, V]) {
+func (s mapSuite) deleteThenInsert(t testing.TB, m erasedMap) {
 	rng, n := s.rng(), 200
-	keys := unique[K](n, rng)
+	keys := s.unique(n, rng)
 	for round := range 5 {
 		vals := s.values(n, rng)
 		s.put(t, m, keys, vals, n)
@@ -282,10 +283,10 @@ func (s mapSuite[K, V]) deleteThenInsert(t testing.TB, m AnyMap[K, V]) {
 }
 
 // equals wants a map to hold exactly what a model holds.
-func (s mapSuite[K, V]) equals(t testing.TB, m AnyMap[K, V], model map[K]V) {
+func (s mapSuite) equals(t testing.TB, m erasedMap, model map[uint64]uint64) {
 	t.Helper()
 	keys := slices.Collect(maps.Keys(model))
-	vals := make([]V, len(keys))
+	vals := make([]uint64, len(keys))
 	for i, k := range keys {
 		vals[i] = model[k]
 	}
@@ -293,8 +294,8 @@ func (s mapSuite[K, V]) equals(t testing.TB, m AnyMap[K, V], model map[K]V) {
 	s.length(t, m, len(model))
 	seen := 0
 	for k, v := range m.All() {
-		if want, ok := model[k]; !ok || toBits(v) != toBits(want) {
-			t.Fatalf("All has %#x: %#x, want %#x %v", k, toBits(v), toBits(want), ok)
+		if want, ok := model[k]; !ok || v != want {
+			t.Fatalf("All has %#x: %#x, want %#x %v", k, v, want, ok)
 		}
 		seen++
 	}

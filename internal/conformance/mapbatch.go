@@ -13,18 +13,14 @@ import (
 )
 
 // withDuplicates is a batch of n operations on about n/4 keys.
-func (s mapSuite[K, V]) withDuplicates(n int, rng *rand.Rand) ([]K, []V) {
-	pool := unique[K](n/4+1, rng)
-	keys := make([]K, n)
-	for i := range keys {
-		keys[i] = pool[rng.IntN(len(pool))]
-	}
-	return keys, s.values(n, rng)
+func (y *types) withDuplicates(n int, rng *rand.Rand) (keys, vals []uint64) {
+	pool := y.unique(n/4+1, rng)
+	return drawn(pool, n, rng), y.values(n, rng)
 }
 
-func (s mapSuite[K, V]) lastPutWins(t testing.TB, m AnyMap[K, V]) {
+func (s mapSuite) lastPutWins(t testing.TB, m erasedMap) {
 	rng := s.rng()
-	last := map[K]V{}
+	last := map[uint64]uint64{}
 	for range 3 {
 		before := len(last)
 		keys, vals := s.withDuplicates(s.scale.Rows(), rng)
@@ -40,10 +36,10 @@ func (s mapSuite[K, V]) lastPutWins(t testing.TB, m AnyMap[K, V]) {
 	}
 }
 
-func (s mapSuite[K, V]) firstPutNewWins(t testing.TB, m AnyMap[K, V]) {
+func (s mapSuite) firstPutNewWins(t testing.TB, m erasedMap) {
 	rng := s.rng()
 	keys, vals := s.withDuplicates(s.scale.Rows(), rng)
-	first := map[K]V{}
+	first := map[uint64]uint64{}
 	want := make([]bool, len(keys))
 	for i, k := range keys {
 		if _, ok := first[k]; !ok {
@@ -62,13 +58,13 @@ func (s mapSuite[K, V]) firstPutNewWins(t testing.TB, m AnyMap[K, V]) {
 	s.has(t, m, keys, vals)
 }
 
-func (s mapSuite[K, V]) firstDeleteReports(t testing.TB, m AnyMap[K, V]) {
+func (s mapSuite) firstDeleteReports(t testing.TB, m erasedMap) {
 	rng := s.rng()
 	keys, vals := s.withDuplicates(s.scale.Rows(), rng)
 	if _, err := m.Put(ctx(), keys[:len(keys)/3], vals[:len(keys)/3]); err != nil {
 		t.Fatal(err)
 	}
-	left := map[K]bool{}
+	left := map[uint64]bool{}
 	for _, k := range keys[:len(keys)/3] {
 		left[k] = true
 	}
@@ -86,12 +82,12 @@ func (s mapSuite[K, V]) firstDeleteReports(t testing.TB, m AnyMap[K, V]) {
 	s.length(t, m, 0)
 }
 
-func (s mapSuite[K, V]) duplicatesAcrossOldAndNew(t testing.TB, m AnyMap[K, V]) {
+func (s mapSuite) duplicatesAcrossOldAndNew(t testing.TB, m erasedMap) {
 	rng := s.rng()
-	model := map[K]V{}
-	pool := unique[K](64, rng)
+	model := map[uint64]uint64{}
+	pool := s.unique(64, rng)
 	for range 20 {
-		keys, vals := make([]K, 200), s.values(200, rng)
+		keys, vals := make([]uint64, 200), s.values(200, rng)
 		for i := range keys {
 			keys[i] = pool[rng.IntN(len(pool))]
 		}
@@ -106,15 +102,15 @@ func (s mapSuite[K, V]) duplicatesAcrossOldAndNew(t testing.TB, m AnyMap[K, V]) 
 		s.equals(t, m, model)
 		gone := pool[rng.IntN(len(pool))]
 		delete(model, gone)
-		if _, err := m.Delete(ctx(), []K{gone, gone}, nil); err != nil {
+		if _, err := m.Delete(ctx(), []uint64{gone, gone}, nil); err != nil {
 			t.Fatal(err)
 		}
 	}
 }
 
-func (s mapSuite[K, V]) allKeysEqual(t testing.TB, m AnyMap[K, V]) {
+func (s mapSuite) allKeysEqual(t testing.TB, m erasedMap) {
 	rng, n := s.rng(), s.scale.Rows()
-	keys := slices.Repeat([]K{42}, n)
+	keys := slices.Repeat(s.numbers(42), n)
 	vals := s.values(n, rng)
 	s.put(t, m, keys, vals, 1)
 	s.has(t, m, keys[:1], vals[n-1:])
@@ -126,9 +122,9 @@ func (s mapSuite[K, V]) allKeysEqual(t testing.TB, m AnyMap[K, V]) {
 	}
 }
 
-func (s mapSuite[K, V]) twoKeysAlternate(t testing.TB, m AnyMap[K, V]) {
+func (s mapSuite) twoKeysAlternate(t testing.TB, m erasedMap) {
 	rng, n := s.rng(), s.scale.Rows()
-	keys := slices.Repeat([]K{^K(0), 0}, n/2)
+	keys := slices.Repeat(s.numbers(-1, 0), n/2)
 	vals := s.values(len(keys), rng)
 	s.put(t, m, keys, vals, 2)
 	s.has(t, m, keys[:2], vals[len(vals)-2:])
@@ -136,22 +132,22 @@ func (s mapSuite[K, V]) twoKeysAlternate(t testing.TB, m AnyMap[K, V]) {
 }
 
 // With one operation per key there is only one right answer.
-func (s mapSuite[K, V]) apply(t testing.TB, m AnyMap[K, V]) {
+func (s mapSuite) apply(t testing.TB, m erasedMap) {
 	rng, n := s.rng(), s.scale.Rows()
-	model := map[K]V{}
-	keys, vals := unique[K](n, rng), s.values(n, rng)
+	model := map[uint64]uint64{}
+	keys, vals := s.unique(n, rng), s.values(n, rng)
 	s.put(t, m, keys[:n/2], vals[:n/2], n/2)
 	for i, k := range keys[:n/2] {
 		model[k] = vals[i]
 	}
-	ops, want := make([]weft.Op[K, V], n), make([]weft.Result[V], n)
+	ops, want := make([]weft.Op[uint64, uint64], n), make([]weft.Result[uint64], n)
 	for i, j := range rng.Perm(n) {
 		k := keys[j]
-		op := weft.Op[K, V]{Kind: kindOf[V](rng), Key: k, Value: random[V](rng)}
+		op := weft.Op[uint64, uint64]{Kind: s.kindOf(rng), Key: k, Value: s.random(rng)}
 		old, there := model[k]
 		switch op.Kind {
 		case weft.OpGet:
-			want[i] = weft.Result[V]{Value: old, OK: there}
+			want[i] = weft.Result[uint64]{Value: old, OK: there}
 		case weft.OpPut:
 			want[i].OK = !there
 			model[k] = op.Value
@@ -168,16 +164,16 @@ func (s mapSuite[K, V]) apply(t testing.TB, m AnyMap[K, V]) {
 		default:
 			want[i].OK = !there
 			if model[k] = op.Value; there {
-				model[k] = combined(weft.Reduction(op.Kind), old, op.Value)
+				model[k] = s.combine(weft.Reduction(op.Kind), old, op.Value)
 			}
 		}
 		ops[i] = op
 	}
-	res := make([]weft.Result[V], n)
+	res := make([]weft.Result[uint64], n)
 	must(t, m.Apply(ctx(), ops, res))
 	for i := range res {
-		if res[i].OK != want[i].OK || toBits(res[i].Value) != toBits(want[i].Value) {
-			t.Fatalf("%v(%#x) = %#x %v, want %#x %v", ops[i].Kind, ops[i].Key, toBits(res[i].Value), res[i].OK, toBits(want[i].Value), want[i].OK)
+		if res[i].OK != want[i].OK || res[i].Value != want[i].Value {
+			t.Fatalf("%v(%#x) = %#x %v, want %#x %v", ops[i].Kind, ops[i].Key, res[i].Value, res[i].OK, want[i].Value, want[i].OK)
 		}
 	}
 	s.equals(t, m, model)
@@ -185,15 +181,15 @@ func (s mapSuite[K, V]) apply(t testing.TB, m AnyMap[K, V]) {
 
 // An update changes a key that is there, and no other. A map without updates refuses them, and runs
 // nothing of their batch; on the device they do nothing.
-func (s mapSuite[K, V]) applyUpdates(t testing.TB, m AnyMap[K, V]) {
+func (s mapSuite) applyUpdates(t testing.TB, m erasedMap) {
 	const n = 40
 	rng := s.rng()
-	keys, vals := unique[K](n, rng), s.values(2*n, rng)
+	keys, vals := s.unique(n, rng), s.values(2*n, rng)
 	s.put(t, m, keys[:n/2], vals[:n/2], n/2)
-	kinds, ops, res := make([]weft.OpKind, n), make([]weft.Op[K, V], n), make([]weft.Result[V], n)
+	kinds, ops, res := make([]weft.OpKind, n), make([]weft.Op[uint64, uint64], n), make([]weft.Result[uint64], n)
 	for i, k := range keys {
 		kinds[i] = weft.OpUpdate
-		ops[i] = weft.Op[K, V]{Kind: weft.OpUpdate, Key: k, Value: vals[n+i]}
+		ops[i] = weft.Op[uint64, uint64]{Kind: weft.OpUpdate, Key: k, Value: vals[n+i]}
 	}
 	err := m.Apply(ctx(), ops, res)
 	has := err == nil
@@ -211,8 +207,8 @@ func (s mapSuite[K, V]) applyUpdates(t testing.TB, m AnyMap[K, V]) {
 		}
 	}
 	stream := devicetest.NewStream(t, s.dev)
-	on, ok := devicetest.Upload(t, stream, vals[:n]), devicetest.Upload(t, stream, make([]bool, n))
-	must(t, m.ApplyOn(stream, devicetest.Upload(t, stream, kinds), devicetest.Upload(t, stream, keys), on, ok))
+	on, ok := s.valsOn(t, stream, vals[:n]), devicetest.Upload(t, stream, make([]bool, n))
+	must(t, m.ApplyOn(stream, devicetest.Upload(t, stream, kinds), s.keysOn(t, stream, keys), on, ok))
 	found := make([]bool, n)
 	must(t, errors.Join(ok.CopyTo(ctx(), stream, found), m.Sync(ctx())))
 	for i := range found {
@@ -228,19 +224,19 @@ func (s mapSuite[K, V]) applyUpdates(t testing.TB, m AnyMap[K, V]) {
 }
 
 // With many operations on few keys, the answers must add up.
-func (s mapSuite[K, V]) applyAnswers(t testing.TB, m AnyMap[K, V]) {
+func (s mapSuite) applyAnswers(t testing.TB, m erasedMap) {
 	rng := s.rng()
-	pool := unique[K](8, rng)
+	pool := s.unique(8, rng)
 	for range 10 {
-		there := map[K]int{}
+		there := map[uint64]int{}
 		for k := range m.All() {
 			there[k]++
 		}
-		ops := make([]weft.Op[K, V], 300)
+		ops := make([]weft.Op[uint64, uint64], 300)
 		for i := range ops {
-			ops[i] = weft.Op[K, V]{Kind: kindOf[V](rng), Key: pool[rng.IntN(len(pool))], Value: fromBits[V](uint64(i) + 1)}
+			ops[i] = weft.Op[uint64, uint64]{Kind: s.kindOf(rng), Key: pool[rng.IntN(len(pool))], Value: s.bits(uint64(i) + 1)}
 		}
-		res := make([]weft.Result[V], len(ops))
+		res := make([]weft.Result[uint64], len(ops))
 		must(t, m.Apply(ctx(), ops, res))
 		for i, op := range ops {
 			if !res[i].OK {
@@ -253,7 +249,7 @@ func (s mapSuite[K, V]) applyAnswers(t testing.TB, m AnyMap[K, V]) {
 				there[op.Key]--
 			}
 		}
-		live := map[K]int{}
+		live := map[uint64]int{}
 		for k := range m.All() {
 			live[k]++
 		}
@@ -264,7 +260,7 @@ func (s mapSuite[K, V]) applyAnswers(t testing.TB, m AnyMap[K, V]) {
 		}
 		must(t, m.Apply(ctx(), ops, nil))
 	}
-	err := m.Apply(ctx(), []weft.Op[K, V]{{Kind: 77}}, nil)
+	err := m.Apply(ctx(), []weft.Op[uint64, uint64]{{Kind: 77}}, nil)
 	if err == nil {
 		t.Error("Apply of an unknown kind: no error")
 	}

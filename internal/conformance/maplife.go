@@ -9,9 +9,9 @@ import (
 	"github.com/weftgo/weft"
 )
 
-func (s mapSuite[K, V]) growsAndShrinks(t testing.TB, m AnyMap[K, V]) {
+func (s mapSuite) growsAndShrinks(t testing.TB, m erasedMap) {
 	rng, n := s.rng(), s.scale.Rows()
-	keys, vals := unique[K](n, rng), s.values(n, rng)
+	keys, vals := s.unique(n, rng), s.values(n, rng)
 	for size, lo := 1, 0; lo < n; size *= 3 { // batches of growing size
 		hi := min(lo+size, n)
 		s.put(t, m, keys[lo:hi], vals[lo:hi], hi-lo)
@@ -29,9 +29,9 @@ func (s mapSuite[K, V]) growsAndShrinks(t testing.TB, m AnyMap[K, V]) {
 }
 
 // Keys come and go; the size stays. warpcore never reuses a slot.
-func (s mapSuite[K, V]) churn(t testing.TB, m AnyMap[K, V]) {
+func (s mapSuite) churn(t testing.TB, m erasedMap) {
 	rng, n := s.rng(), s.scale.Rows()/10
-	keys := unique[K](20*n, rng)
+	keys := s.unique(20*n, rng)
 	vals := s.values(len(keys), rng)
 	s.put(t, m, keys[:n], vals[:n], n)
 	for lo := 0; lo+2*n <= len(keys); lo += n {
@@ -46,11 +46,11 @@ func (s mapSuite[K, V]) churn(t testing.TB, m AnyMap[K, V]) {
 	s.length(t, m, n)
 }
 
-func (s mapSuite[K, V]) all(t testing.TB, m AnyMap[K, V]) {
+func (s mapSuite) all(t testing.TB, m erasedMap) {
 	rng, n := s.rng(), s.scale.Rows()
-	keys, vals := unique[K](n, rng), s.values(n, rng)
+	keys, vals := s.unique(n, rng), s.values(n, rng)
 	s.put(t, m, keys, vals, n)
-	model := map[K]V{}
+	model := map[uint64]uint64{}
 	for i, k := range keys {
 		model[k] = vals[i]
 	}
@@ -59,11 +59,11 @@ func (s mapSuite[K, V]) all(t testing.TB, m AnyMap[K, V]) {
 
 // Pairs that are not changed are seen once, though the table grows under the
 // iteration.
-func (s mapSuite[K, V]) allWhileChanging(t testing.TB, m AnyMap[K, V]) {
+func (s mapSuite) allWhileChanging(t testing.TB, m erasedMap) {
 	rng, n := s.rng(), s.scale.Rows()
-	keys, vals := unique[K](3*n, rng), s.values(3*n, rng)
+	keys, vals := s.unique(3*n, rng), s.values(3*n, rng)
 	s.put(t, m, keys[:n], vals[:n], n)
-	seen, steps := map[K]int{}, 0
+	seen, steps := map[uint64]int{}, 0
 	for k := range m.All() {
 		seen[k]++
 		if steps++; steps == n/2 {
@@ -78,10 +78,10 @@ func (s mapSuite[K, V]) allWhileChanging(t testing.TB, m AnyMap[K, V]) {
 	s.has(t, m, keys, vals)
 }
 
-func (s mapSuite[K, V]) clear(t testing.TB, m AnyMap[K, V]) {
+func (s mapSuite) clear(t testing.TB, m erasedMap) {
 	rng := s.rng()
-	keys, vals := unique[K](500, rng), s.values(500, rng)
-	keys = append(keys, odd[K]()[4]) // all ones
+	keys, vals := s.unique(500, rng), s.values(500, rng)
+	keys = append(keys, s.oddKeys()[4]) // all ones
 	vals = append(vals, vals[0])
 	s.put(t, m, keys, vals, len(keys))
 	must(t, m.Clear(ctx()))
@@ -91,34 +91,34 @@ func (s mapSuite[K, V]) clear(t testing.TB, m AnyMap[K, V]) {
 	s.has(t, m, keys, vals)
 }
 
-func (s mapSuite[K, V]) lengths(t testing.TB, m AnyMap[K, V]) {
+func (s mapSuite) lengths(t testing.TB, m erasedMap) {
 	wantLengths(t, m)
 	s.length(t, m, 0) // nothing was run, and nothing is locked
 }
 
 // wantLengths wants a panic for each column of another length than the keys.
-func wantLengths[K weft.Key, V weft.Value](t testing.TB, m hostPairs[K, V]) {
+func wantLengths(t testing.TB, m erasedPairs) {
 	t.Helper()
-	k, v, b := make([]K, 3), make([]V, 2), make([]bool, 4)
-	ops, res := make([]weft.Op[K, V], 2), make([]weft.Result[V], 1)
+	k, v, b := make([]uint64, 3), make([]uint64, 2), make([]bool, 4)
+	ops, res := make([]weft.Op[uint64, uint64], 2), make([]weft.Result[uint64], 1)
 	mustPanic(t, "Put", func() { m.Put(ctx(), k, v) })
 	mustPanic(t, "PutNew vals", func() { m.PutNew(ctx(), k, v, nil) })
-	mustPanic(t, "PutNew ok", func() { m.PutNew(ctx(), k, make([]V, 3), b) })
+	mustPanic(t, "PutNew ok", func() { m.PutNew(ctx(), k, make([]uint64, 3), b) })
 	mustPanic(t, "Get vals", func() { m.Get(ctx(), k, v, nil) })
 	mustPanic(t, "Get nil vals", func() { m.Get(ctx(), k, nil, nil) })
-	mustPanic(t, "Get found", func() { m.Get(ctx(), k, make([]V, 3), b) })
+	mustPanic(t, "Get found", func() { m.Get(ctx(), k, make([]uint64, 3), b) })
 	mustPanic(t, "Contains", func() { m.Contains(ctx(), k, b) })
 	mustPanic(t, "Delete", func() { m.Delete(ctx(), k, b) })
 	mustPanic(t, "Apply", func() { m.Apply(ctx(), ops, res) })
 }
 
-func (s mapSuite[K, V]) nilOutputs(t testing.TB, m AnyMap[K, V]) {
+func (s mapSuite) nilOutputs(t testing.TB, m erasedMap) {
 	rng := s.rng()
-	keys, vals := unique[K](300, rng), s.values(300, rng)
+	keys, vals := s.unique(300, rng), s.values(300, rng)
 	if n, err := m.PutNew(ctx(), keys, vals, nil); n != 300 || err != nil {
 		t.Errorf("PutNew: %d, %v", n, err)
 	}
-	got := make([]V, 300)
+	got := make([]uint64, 300)
 	if n, err := m.Get(ctx(), keys, got, nil); n != 300 || err != nil {
 		t.Errorf("Get: %d, %v", n, err)
 	}
@@ -131,10 +131,10 @@ func (s mapSuite[K, V]) nilOutputs(t testing.TB, m AnyMap[K, V]) {
 }
 
 // Readers beside a writer see each key with one of the values it had.
-func (s mapSuite[K, V]) concurrent(t testing.TB, m AnyMap[K, V]) {
+func (s mapSuite) concurrent(t testing.TB, m erasedMap) {
 	n := min(s.scale.Rows(), 5000)
-	keys := unique[K](n, s.rng())
-	version := func(i int) []V { return slices.Repeat([]V{fromBits[V](uint64(i))}, n) }
+	keys := s.unique(n, s.rng())
+	version := func(i int) []uint64 { return slices.Repeat([]uint64{s.bits(uint64(i))}, n) }
 	s.put(t, m, keys, version(0), n)
 	rounds := 20
 	if s.scale <= Slow {
@@ -144,7 +144,7 @@ func (s mapSuite[K, V]) concurrent(t testing.TB, m AnyMap[K, V]) {
 	stop := make(chan struct{})
 	for range 2 {
 		wg.Go(func() {
-			vals, found := make([]V, n), make([]bool, n)
+			vals, found := make([]uint64, n), make([]bool, n)
 			for {
 				select {
 				case <-stop:
@@ -156,8 +156,8 @@ func (s mapSuite[K, V]) concurrent(t testing.TB, m AnyMap[K, V]) {
 					return
 				}
 				for i := range vals {
-					if !found[i] || toBits(vals[i]) > uint64(rounds) {
-						t.Errorf("a reader saw %#x %v", toBits(vals[i]), found[i])
+					if !found[i] || vals[i] > uint64(rounds) {
+						t.Errorf("a reader saw %#x %v", vals[i], found[i])
 						return
 					}
 				}
@@ -173,13 +173,13 @@ func (s mapSuite[K, V]) concurrent(t testing.TB, m AnyMap[K, V]) {
 	wg.Wait()
 }
 
-func (s mapSuite[K, V]) againstModel(t testing.TB, m AnyMap[K, V]) {
-	model := map[K]V{}
-	someBatches(s.scale, s.rng(), func(data []byte) { ReplayMap(t, m, model, data) })
+func (s mapSuite) againstModel(t testing.TB, m erasedMap) {
+	model := map[uint64]uint64{}
+	someBatches(s.scale, s.rng(), func(data []byte) { replayMap(t, m, model, data) })
 	s.equals(t, m, model)
 }
 
-// someBatches makes up bytes for [ReplayMap] and [ReplayMultiMap].
+// someBatches makes up bytes for [replayMap] and [replayMultiMap].
 func someBatches(scale Scale, rng *rand.Rand, replay func(data []byte)) {
 	rounds := 60
 	if scale <= Slow {

@@ -1,6 +1,7 @@
 package conformance
 
 import (
+	"math/rand/v2"
 	"slices"
 	"testing"
 
@@ -10,14 +11,22 @@ import (
 
 // MultiMap runs the suite for multimaps on a device, but for some cases.
 func MultiMap[K weft.Key, V weft.Value](t *testing.T, dev device.Device, scale Scale, open Maker[AnyMultiMap[K, V]], without ...string) {
-	run(t, place[AnyMultiMap[K, V]]{dev, scale, open}, MultiMapCases(dev, scale, open), without...)
+	p := multiMapPlace(dev, scale, open)
+	run(t, p, multiMapCases(p), without...)
+}
+
+func multiMapPlace[K weft.Key, V weft.Value](dev device.Device, scale Scale, open Maker[AnyMultiMap[K, V]]) place[erasedMultiMap] {
+	return place[erasedMultiMap]{typesOf[K, V](), dev, scale, erasing(open, eraseMultiMap[K, V])}
 }
 
 // MultiMapCases are the tests of the suite for multimaps.
 func MultiMapCases[K weft.Key, V weft.Value](dev device.Device, scale Scale, open Maker[AnyMultiMap[K, V]]) []Case[AnyMultiMap[K, V]] {
-	s := multiSuite[K, V]{place: place[AnyMultiMap[K, V]]{dev, scale, open}}
-	s.batches.scale = scale
-	return append(multiKind(s.place).cases(), []Case[AnyMultiMap[K, V]]{
+	return asked(multiMapCases(multiMapPlace(dev, scale, open)), eraseMultiMap[K, V])
+}
+
+func multiMapCases(p place[erasedMultiMap]) []Case[erasedMultiMap] {
+	s := multiSuite{p}
+	return append(multiKind(p).cases(), []Case[erasedMultiMap]{
 		{"Empty", s.empty},
 		{"RoundTrip", s.roundTrip},
 		{"BatchSizes", s.batchSizes},
@@ -51,25 +60,25 @@ func MultiMapCases[K weft.Key, V weft.Value](dev device.Device, scale Scale, ope
 	}...)
 }
 
-// multiSuite is the suite; batches makes up keys and values.
-type multiSuite[K weft.Key, V weft.Value] struct {
-	place[AnyMultiMap[K, V]]
-	batches mapSuite[K, V]
-}
+type multiSuite struct{ place[erasedMultiMap] }
+
+func (s multiSuite) rng() *rand.Rand { return mapSuite{}.rng() }
 
 // values is what a multimap should hold: those of each key in their order.
-type values[K weft.Key, V weft.Value] map[K][]V
+type values map[uint64][]uint64
 
 // pairs is their number.
-func (want values[K, V]) pairs() (n int) {
-	for _, vals := range want {
+func (want values) pairs() int { return pairsIn(want) }
+
+func pairsIn[K comparable, V any](all map[K][]V) (n int) {
+	for _, vals := range all {
 		n += len(vals)
 	}
 	return n
 }
 
 // first takes away the first pair of a key and reports whether there was one.
-func (want values[K, V]) first(k K) bool {
+func (want values) first(k uint64) bool {
 	if len(want[k]) == 0 {
 		return false
 	}
@@ -79,8 +88,8 @@ func (want values[K, V]) first(k K) bool {
 
 // distinct are the different keys of a batch in the order in which they first
 // occur.
-func distinct[K weft.Key](keys []K) (out []K) {
-	seen := map[K]bool{}
+func distinct(keys []uint64) (out []uint64) {
+	seen := map[uint64]bool{}
 	for _, k := range keys {
 		if !seen[k] {
 			seen[k] = true
@@ -90,29 +99,14 @@ func distinct[K weft.Key](keys []K) (out []K) {
 	return out
 }
 
-// sameValues compares values by their bits.
-func sameValues[V weft.Value](a, b []V) bool {
-	return slices.EqualFunc(a, b, func(x, y V) bool { return toBits(x) == toBits(y) })
-}
-
-// sorted are values in the order of their bits.
-func sorted[V weft.Value](vals []V) []V {
-	return slices.SortedFunc(slices.Values(vals), func(x, y V) int {
-		if toBits(x) < toBits(y) {
-			return -1
-		}
-		return 1
-	})
-}
-
 // partition tells whether offsets cut values into as many parts.
-func partition[V weft.Value](rows weft.Rows[V], parts int) bool {
+func partition(rows weft.Rows[uint64], parts int) bool {
 	o := rows.Offsets
 	return len(o) == parts+1 && o[0] == 0 && o[parts] == uint64(len(rows.Vals)) && slices.IsSorted(o)
 }
 
 // getAllOf looks up all values of some keys, and checks the offsets.
-func (s multiSuite[K, V]) getAllOf(t testing.TB, m AnyMultiMap[K, V], keys []K) (rows weft.Rows[V]) {
+func (s multiSuite) getAllOf(t testing.TB, m erasedMultiMap, keys []uint64) (rows weft.Rows[uint64]) {
 	t.Helper()
 	must(t, m.GetAll(ctx(), keys, &rows))
 	if o := rows.Offsets; !partition(rows, len(keys)) {
@@ -123,7 +117,7 @@ func (s multiSuite[K, V]) getAllOf(t testing.TB, m AnyMultiMap[K, V], keys []K) 
 
 // put adds pairs. Those of one key come behind what there was, in the order
 // that the structure decides.
-func (s multiSuite[K, V]) put(t testing.TB, m AnyMultiMap[K, V], want values[K, V], keys []K, vals []V) {
+func (s multiSuite) put(t testing.TB, m erasedMultiMap, want values, keys []uint64, vals []uint64) {
 	t.Helper()
 	n, err := m.Put(ctx(), keys, vals)
 	must(t, err)
@@ -135,9 +129,9 @@ func (s multiSuite[K, V]) put(t testing.TB, m AnyMultiMap[K, V], want values[K, 
 
 // added wants the pairs of a batch behind those that there were, and notes
 // their order.
-func (s multiSuite[K, V]) added(t testing.TB, m AnyMultiMap[K, V], want values[K, V], keys []K, vals []V) {
+func (s multiSuite) added(t testing.TB, m erasedMultiMap, want values, keys []uint64, vals []uint64) {
 	t.Helper()
-	fresh := values[K, V]{}
+	fresh := values{}
 	for i, k := range keys {
 		fresh[k] = append(fresh[k], vals[i])
 	}
@@ -148,10 +142,10 @@ func (s multiSuite[K, V]) added(t testing.TB, m AnyMultiMap[K, V], want values[K
 		if len(got) != len(old)+len(fresh[k]) {
 			t.Fatalf("key %#x, of %d values and %d added, has %d", k, len(old), len(fresh[k]), len(got))
 		}
-		if !sameValues(got[:len(old)], old) {
+		if !slices.Equal(got[:len(old)], old) {
 			t.Fatalf("key %#x, %d values: a batch that adds %d changes them or their order", k, len(old), len(fresh[k]))
 		}
-		if !sameValues(sorted(got[len(old):]), sorted(fresh[k])) {
+		if !slices.Equal(slices.Sorted(slices.Values(got[len(old):])), slices.Sorted(slices.Values(fresh[k]))) {
 			t.Fatalf("key %#x: the %d values added are not those of the batch", k, len(fresh[k]))
 		}
 		want[k] = slices.Clone(got)
@@ -159,12 +153,12 @@ func (s multiSuite[K, V]) added(t testing.TB, m AnyMultiMap[K, V], want values[K
 }
 
 // has wants the values of keys by every kind of lookup.
-func (s multiSuite[K, V]) has(t testing.TB, m AnyMultiMap[K, V], want values[K, V], keys []K) {
+func (s multiSuite) has(t testing.TB, m erasedMultiMap, want values, keys []uint64) {
 	t.Helper()
 	all := s.getAllOf(t, m, keys)
-	counts, vals, found := make([]uint32, len(keys)), make([]V, len(keys)), make([]bool, len(keys))
+	counts, vals, found := make([]uint32, len(keys)), make([]uint64, len(keys)), make([]bool, len(keys))
 	for i := range keys { // what outputs held before
-		counts[i], vals[i], found[i] = ^uint32(0), fromBits[V](^uint64(0)), i%2 == 0
+		counts[i], vals[i], found[i] = ^uint32(0), s.bits(^uint64(0)), i%2 == 0
 	}
 	total, err := m.Count(ctx(), keys, counts)
 	must(t, err)
@@ -173,20 +167,20 @@ func (s multiSuite[K, V]) has(t testing.TB, m AnyMultiMap[K, V], want values[K, 
 	pairs, there := 0, 0
 	for i, k := range keys {
 		w := want[k]
-		if got := all.Row(i); !sameValues(got, w) {
+		if got := all.Row(i); !slices.Equal(got, w) {
 			t.Fatalf("GetAll of key %#x, number %d of %d: %d values, want %d; as many and not the same: %v",
 				k, i, len(keys), len(got), len(w), len(got) == len(w))
 		}
 		if int(counts[i]) != len(w) {
 			t.Fatalf("Count of key %#x: %d, want %d", k, counts[i], len(w))
 		}
-		var first V
+		var first uint64
 		if len(w) > 0 {
 			first = w[0]
 			there++
 		}
-		if found[i] != (len(w) > 0) || toBits(vals[i]) != toBits(first) {
-			t.Fatalf("Get(%#x): %#x %v, want %#x, the first of %d", k, toBits(vals[i]), found[i], toBits(first), len(w))
+		if found[i] != (len(w) > 0) || vals[i] != first {
+			t.Fatalf("Get(%#x): %#x %v, want %#x, the first of %d", k, vals[i], found[i], first, len(w))
 		}
 		pairs += len(w)
 	}
@@ -202,16 +196,16 @@ func (s multiSuite[K, V]) has(t testing.TB, m AnyMultiMap[K, V], want values[K, 
 }
 
 // equals wants a multimap to hold exactly the values of some keys.
-func (s multiSuite[K, V]) equals(t testing.TB, m AnyMultiMap[K, V], want values[K, V]) {
+func (s multiSuite) equals(t testing.TB, m erasedMultiMap, want values) {
 	t.Helper()
-	keys := make([]K, 0, len(want))
+	keys := make([]uint64, 0, len(want))
 	for k := range want {
 		keys = append(keys, k)
 	}
 	slices.Sort(keys)
 	s.has(t, m, want, keys)
 	s.length(t, m, want.pairs())
-	got := values[K, V]{}
+	got := values{}
 	for k, v := range m.All() {
 		got[k] = append(got[k], v)
 	}
@@ -219,21 +213,21 @@ func (s multiSuite[K, V]) equals(t testing.TB, m AnyMultiMap[K, V], want values[
 		t.Fatalf("All has %d pairs, want %d", n, want.pairs())
 	}
 	for k, vals := range got {
-		if !sameValues(vals, want[k]) {
+		if !slices.Equal(vals, want[k]) {
 			t.Fatalf("All has %d values of key %#x, not the %d it has in order", len(vals), k, len(want[k]))
 		}
 	}
 }
 
-func (s multiSuite[K, V]) length(t testing.TB, m AnyMultiMap[K, V], n int) {
+func (s multiSuite) length(t testing.TB, m erasedMultiMap, n int) {
 	t.Helper()
 	if got := m.Len(); got != n {
 		t.Fatalf("Len = %d, want %d", got, n)
 	}
 }
 
-func (s multiSuite[K, V]) empty(t testing.TB, m AnyMultiMap[K, V]) {
-	keys := append(unique[K](100, s.batches.rng()), odd[K]()...)
+func (s multiSuite) empty(t testing.TB, m erasedMultiMap) {
+	keys := append(s.unique(100, s.rng()), s.oddKeys()...)
 	s.length(t, m, 0)
 	s.has(t, m, nil, keys)
 	if n, err := m.Delete(ctx(), keys, nil); n != 0 || err != nil {
@@ -247,37 +241,37 @@ func (s multiSuite[K, V]) empty(t testing.TB, m AnyMultiMap[K, V]) {
 	s.equals(t, m, nil)
 }
 
-func (s multiSuite[K, V]) roundTrip(t testing.TB, m AnyMultiMap[K, V]) {
-	rng, n, want := s.batches.rng(), s.scale.Rows(), values[K, V]{}
-	keys := unique[K](2*n, rng)
-	s.put(t, m, want, keys[:n], s.batches.values(n, rng))
+func (s multiSuite) roundTrip(t testing.TB, m erasedMultiMap) {
+	rng, n, want := s.rng(), s.scale.Rows(), values{}
+	keys := s.unique(2*n, rng)
+	s.put(t, m, want, keys[:n], s.values(n, rng))
 	s.length(t, m, n)
 	s.has(t, m, want, keys) // the second half is absent
 }
 
-func (s multiSuite[K, V]) batchSizes(t testing.TB, m AnyMultiMap[K, V]) {
-	rng, want := s.batches.rng(), values[K, V]{}
+func (s multiSuite) batchSizes(t testing.TB, m erasedMultiMap) {
+	rng, want := s.rng(), values{}
 	for _, n := range []int{0, 1, 2, 7, 31, 32, 33, 63, 64, 65, 255, 256, 257, 1000} {
 		if s.scale <= Slow && n > s.scale.Rows() {
 			break
 		}
-		keys := unique[K](n, rng)
-		s.put(t, m, want, keys, s.batches.values(n, rng))
-		s.put(t, m, want, keys, s.batches.values(n, rng))
+		keys := s.unique(n, rng)
+		s.put(t, m, want, keys, s.values(n, rng))
+		s.put(t, m, want, keys, s.values(n, rng))
 		s.has(t, m, want, keys)
 	}
 	s.length(t, m, want.pairs())
 }
 
-func (s multiSuite[K, V]) everyKeyAndValue(t testing.TB, m AnyMultiMap[K, V]) {
-	want := values[K, V]{}
-	keys := slices.Compact(slices.Sorted(slices.Values(odd[K]())))
-	for _, v := range odd[V]() {
-		s.put(t, m, want, keys, slices.Repeat([]V{v}, len(keys)))
+func (s multiSuite) everyKeyAndValue(t testing.TB, m erasedMultiMap) {
+	want := values{}
+	keys := slices.Compact(slices.Sorted(slices.Values(s.oddKeys())))
+	for _, v := range s.oddVals() {
+		s.put(t, m, want, keys, slices.Repeat([]uint64{v}, len(keys)))
 	}
 	s.equals(t, m, want)
 	for _, k := range keys { // one at a time: the others stay
-		n, err := m.Delete(ctx(), []K{k}, nil)
+		n, err := m.Delete(ctx(), []uint64{k}, nil)
 		must(t, err)
 		if n != 1 || !want.first(k) {
 			t.Fatalf("Delete(%#x) = %d", k, n)
@@ -285,7 +279,7 @@ func (s multiSuite[K, V]) everyKeyAndValue(t testing.TB, m AnyMultiMap[K, V]) {
 		s.has(t, m, want, keys)
 	}
 	for _, k := range keys {
-		n, err := m.DeleteAll(ctx(), []K{k}, nil)
+		n, err := m.DeleteAll(ctx(), []uint64{k}, nil)
 		must(t, err)
 		if n != len(want[k]) {
 			t.Fatalf("DeleteAll(%#x) = %d, want %d", k, n, len(want[k]))
@@ -293,6 +287,6 @@ func (s multiSuite[K, V]) everyKeyAndValue(t testing.TB, m AnyMultiMap[K, V]) {
 		delete(want, k)
 		s.has(t, m, want, keys)
 	}
-	s.put(t, m, want, keys, make([]V, len(keys)))
+	s.put(t, m, want, keys, make([]uint64, len(keys)))
 	s.equals(t, m, want)
 }

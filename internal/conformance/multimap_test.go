@@ -94,7 +94,7 @@ func TestFlawsOfMultiMapsAreNoticed(t *testing.T) {
 // The bytes of a fuzz test make batches that meet all kinds of operations, and
 // are read to their end.
 func TestMultiReplayReadsEverything(t *testing.T) {
-	m, model := newMultiReference[uint32, uint32](none, nil), map[uint32][]uint32{}
+	m, model := eraseMultiMap(newMultiReference[uint32, uint32](none, nil)), values{}
 	data := []byte{
 		0, 4, 1, 0xff, 1, 5, // Put
 		2, 2, 1, 9, // PutNew
@@ -105,10 +105,10 @@ func TestMultiReplayReadsEverything(t *testing.T) {
 	}
 	batches := 0
 	for len(data) > 0 {
-		data = ReplayMultiMap(t, m, model, data)
+		data = replayMultiMap(t, m, model, data)
 		batches++
 	}
-	if n := values[uint32, uint32](model).pairs(); batches != 6 || n != 3 {
+	if n := model.pairs(); batches != 6 || n != 3 {
 		t.Errorf("%d batches left %d pairs, want 6 and 3", batches, n)
 	}
 }

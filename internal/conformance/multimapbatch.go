@@ -11,42 +11,42 @@ import (
 )
 
 // The order of a key's values is that of the batches.
-func (s multiSuite[K, V]) putAppends(t testing.TB, m AnyMultiMap[K, V]) {
-	rng, n, want := s.batches.rng(), s.scale.Rows()/10, values[K, V]{}
-	keys := unique[K](n, rng)
+func (s multiSuite) putAppends(t testing.TB, m erasedMultiMap) {
+	rng, n, want := s.rng(), s.scale.Rows()/10, values{}
+	keys := s.unique(n, rng)
 	for range 5 {
-		s.put(t, m, want, keys, s.batches.values(n, rng))
+		s.put(t, m, want, keys, s.values(n, rng))
 		rng.Shuffle(n, func(i, j int) { keys[i], keys[j] = keys[j], keys[i] })
 	}
 	s.equals(t, m, want)
 }
 
 // A pair that is there already is added like any other.
-func (s multiSuite[K, V]) equalPairs(t testing.TB, m AnyMultiMap[K, V]) {
-	want := values[K, V]{}
-	pair := fromBits[V](7)
+func (s multiSuite) equalPairs(t testing.TB, m erasedMultiMap) {
+	want := values{}
+	pair := s.bits(7)
 	for _, n := range []int{1, 1, 3, 40} {
-		s.put(t, m, want, slices.Repeat([]K{5}, n), slices.Repeat([]V{pair}, n))
+		s.put(t, m, want, slices.Repeat(s.numbers(5), n), slices.Repeat([]uint64{pair}, n))
 	}
 	s.equals(t, m, want)
 }
 
-func (s multiSuite[K, V]) putDuplicates(t testing.TB, m AnyMultiMap[K, V]) {
-	rng, want := s.batches.rng(), values[K, V]{}
+func (s multiSuite) putDuplicates(t testing.TB, m erasedMultiMap) {
+	rng, want := s.rng(), values{}
 	for range 3 {
-		keys, vals := s.batches.withDuplicates(s.scale.Rows(), rng)
+		keys, vals := s.withDuplicates(s.scale.Rows(), rng)
 		s.put(t, m, want, keys, vals)
 	}
 	s.equals(t, m, want)
 }
 
-func (s multiSuite[K, V]) putNewOfAbsent(t testing.TB, m AnyMultiMap[K, V]) {
-	rng, n, want := s.batches.rng(), s.scale.Rows(), values[K, V]{}
-	keys, vals := unique[K](2*n, rng), s.batches.values(2*n, rng)
+func (s multiSuite) putNewOfAbsent(t testing.TB, m erasedMultiMap) {
+	rng, n, want := s.rng(), s.scale.Rows(), values{}
+	keys, vals := s.unique(2*n, rng), s.values(2*n, rng)
 	s.put(t, m, want, keys[:n], vals[:n])
 	s.put(t, m, want, keys[:n/2], vals[:n/2])
 	ok := slices.Repeat([]bool{true}, 2*n)
-	vals = s.batches.values(2*n, rng)
+	vals = s.values(2*n, rng)
 	got, err := m.PutNew(ctx(), keys, vals, ok)
 	must(t, err)
 	if got != n {
@@ -63,10 +63,10 @@ func (s multiSuite[K, V]) putNewOfAbsent(t testing.TB, m AnyMultiMap[K, V]) {
 }
 
 // Of several PutNews of an absent key one adds its pair, and says so.
-func (s multiSuite[K, V]) putNewDuplicates(t testing.TB, m AnyMultiMap[K, V]) {
-	rng, want := s.batches.rng(), values[K, V]{}
+func (s multiSuite) putNewDuplicates(t testing.TB, m erasedMultiMap) {
+	rng, want := s.rng(), values{}
 	for range 3 {
-		keys, vals := s.batches.withDuplicates(s.scale.Rows(), rng)
+		keys, vals := s.withDuplicates(s.scale.Rows(), rng)
 		ok := make([]bool, len(keys))
 		got, err := m.PutNew(ctx(), keys, vals, ok)
 		must(t, err)
@@ -90,12 +90,12 @@ func (s multiSuite[K, V]) putNewDuplicates(t testing.TB, m AnyMultiMap[K, V]) {
 }
 
 // Keys that are absent, keys that are repeated, and no keys at all.
-func (s multiSuite[K, V]) getAll(t testing.TB, m AnyMultiMap[K, V]) {
-	rng, want := s.batches.rng(), values[K, V]{}
-	keys := unique[K](40, rng)
+func (s multiSuite) getAll(t testing.TB, m erasedMultiMap) {
+	rng, want := s.rng(), values{}
+	keys := s.unique(40, rng)
 	s.has(t, m, want, nil)
 	for lo := range 30 { // key i has i+1 values
-		s.put(t, m, want, keys[lo:30], s.batches.values(30-lo, rng))
+		s.put(t, m, want, keys[lo:30], s.values(30-lo, rng))
 	}
 	s.has(t, m, want, nil)
 	s.has(t, m, want, keys)
@@ -104,7 +104,7 @@ func (s multiSuite[K, V]) getAll(t testing.TB, m AnyMultiMap[K, V]) {
 	s.has(t, m, want, batch)
 	slices.Reverse(batch)
 	s.has(t, m, want, batch)
-	large := make([]K, s.scale.Rows())
+	large := make([]uint64, s.scale.Rows())
 	for i := range large {
 		large[i] = keys[rng.IntN(len(keys))]
 	}
@@ -112,19 +112,19 @@ func (s multiSuite[K, V]) getAll(t testing.TB, m AnyMultiMap[K, V]) {
 }
 
 // GetAll appends to what rows there are, and leaves them alone on an error.
-func (s multiSuite[K, V]) getAllInto(t testing.TB, m AnyMultiMap[K, V]) {
-	rng, want := s.batches.rng(), values[K, V]{}
-	keys, vals := s.batches.withDuplicates(min(s.scale.Rows(), 1000), rng)
-	each := append(distinct(keys), unique[K](3, rng)...)
+func (s multiSuite) getAllInto(t testing.TB, m erasedMultiMap) {
+	rng, want := s.rng(), values{}
+	keys, vals := s.withDuplicates(min(s.scale.Rows(), 1000), rng)
+	each := append(distinct(keys), s.unique(3, rng)...)
 	st := devicetest.NewStream(t, s.dev)
-	must(t, m.PutOn(st, devicetest.Upload(t, st, keys), devicetest.Upload(t, st, vals)))
+	must(t, m.PutOn(st, s.keysOn(t, st, keys), s.valsOn(t, st, vals)))
 	early := s.getAllOn(t, m, st, each, len(vals)) // on the stream, which nobody has waited for
 	s.added(t, m, want, keys, vals)
 	alone := s.getAllOf(t, m, each)
-	if !sameValues(early.Vals, alone.Vals) || !slices.Equal(early.Offsets, alone.Offsets) {
+	if !slices.Equal(early.Vals, alone.Vals) || !slices.Equal(early.Offsets, alone.Offsets) {
 		t.Errorf("GetAllOn behind PutOn has other values, or another order, than GetAll")
 	}
-	var rows weft.Rows[V]
+	var rows weft.Rows[uint64]
 	for range 2 {
 		must(t, m.GetAll(ctx(), each, &rows))
 	}
@@ -142,27 +142,28 @@ func (s multiSuite[K, V]) getAllInto(t testing.TB, m AnyMultiMap[K, V]) {
 		}
 	}
 	for i := range rows.Len() {
-		if !sameValues(rows.Row(i), alone.Row(i%len(each))) {
+		if !slices.Equal(rows.Row(i), alone.Row(i%len(each))) {
 			t.Fatalf("row %d of %d, appended: %d values, want %d", i, rows.Len(), len(rows.Row(i)), len(alone.Row(i%len(each))))
 		}
 	}
 	for _, room := range []int{len(vals), len(vals) + 9, len(vals) / 2, 0} {
 		got, fits := s.getAllOn(t, m, st, each, room), min(room, len(vals))
-		if !slices.Equal(got.Offsets, alone.Offsets) || !sameValues(got.Vals[:fits], alone.Vals[:fits]) {
+		if !slices.Equal(got.Offsets, alone.Offsets) || !slices.Equal(got.Vals[:fits], alone.Vals[:fits]) {
 			t.Fatalf("GetAllOn with room for %d of %d values: as by GetAll? offsets %v, values %v", room, len(vals),
-				slices.Equal(got.Offsets, alone.Offsets), sameValues(got.Vals[:fits], alone.Vals[:fits]))
+				slices.Equal(got.Offsets, alone.Offsets), slices.Equal(got.Vals[:fits], alone.Vals[:fits]))
 		}
 	}
 }
 
 // getAllOn looks up all values on the device, which writes what there is room
 // for, and how much there would be.
-func (s multiSuite[K, V]) getAllOn(t testing.TB, m AnyMultiMap[K, V], st *device.Stream, keys []K, room int) weft.Rows[V] {
+func (s multiSuite) getAllOn(t testing.TB, m erasedMultiMap, st *device.Stream, keys []uint64, room int) weft.Rows[uint64] {
 	t.Helper()
 	counts, offsets := devicetest.Upload(t, st, make([]uint32, len(keys))), devicetest.Upload(t, st, make([]uint64, len(keys)+1))
-	vals := devicetest.Upload(t, st, slices.Repeat([]V{fromBits[V](3)}, room))
-	must(t, m.GetAllOn(st, devicetest.Upload(t, st, keys), counts, offsets, vals))
-	got := weft.Rows[V]{Offsets: devicetest.Download(t, st, offsets), Vals: devicetest.Download(t, st, vals)}
+	vals := s.valsOn(t, st, slices.Repeat([]uint64{s.bits(3)}, room))
+	must(t, m.GetAllOn(st, s.keysOn(t, st, keys), counts, offsets, vals))
+	got := weft.Rows[uint64]{Offsets: devicetest.Download(t, st, offsets), Vals: make([]uint64, room)}
+	must(t, vals.CopyTo(ctx(), st, got.Vals))
 	for i, n := range devicetest.Download(t, st, counts) {
 		if uint64(n) != got.Offsets[i+1]-got.Offsets[i] {
 			t.Fatalf("GetAllOn counts %d values of key %#x, and has %d", n, keys[i], got.Offsets[i+1]-got.Offsets[i])
@@ -171,11 +172,11 @@ func (s multiSuite[K, V]) getAllOn(t testing.TB, m AnyMultiMap[K, V], st *device
 	return got
 }
 
-func (s multiSuite[K, V]) count(t testing.TB, m AnyMultiMap[K, V]) {
-	rng, want := s.batches.rng(), values[K, V]{}
-	keys, vals := s.batches.withDuplicates(500, rng)
+func (s multiSuite) count(t testing.TB, m erasedMultiMap) {
+	rng, want := s.rng(), values{}
+	keys, vals := s.withDuplicates(500, rng)
 	s.put(t, m, want, keys, vals)
-	for _, batch := range [][]K{keys, slices.Repeat(keys[:1], 100), unique[K](100, rng), nil} {
+	for _, batch := range [][]uint64{keys, slices.Repeat(keys[:1], 100), s.unique(100, rng), nil} {
 		total := 0
 		for _, k := range batch {
 			total += len(want[k])
@@ -197,12 +198,12 @@ func (s multiSuite[K, V]) count(t testing.TB, m AnyMultiMap[K, V]) {
 }
 
 // Delete takes the pairs of a key in their order.
-func (s multiSuite[K, V]) deleteFirst(t testing.TB, m AnyMultiMap[K, V]) {
-	rng, n, want := s.batches.rng(), s.scale.Rows()/10, values[K, V]{}
-	keys := unique[K](n, rng)
+func (s multiSuite) deleteFirst(t testing.TB, m erasedMultiMap) {
+	rng, n, want := s.rng(), s.scale.Rows()/10, values{}
+	keys := s.unique(n, rng)
 	for round := range 4 { // a quarter has four pairs each, the next three, …
 		part := keys[:n-round*n/4]
-		s.put(t, m, want, part, s.batches.values(len(part), rng))
+		s.put(t, m, want, part, s.values(len(part), rng))
 	}
 	for range 5 {
 		there := make([]bool, n)
@@ -225,15 +226,15 @@ func (s multiSuite[K, V]) deleteFirst(t testing.TB, m AnyMultiMap[K, V]) {
 
 // A key that is in a batch several times loses as many pairs, as far as it has
 // any.
-func (s multiSuite[K, V]) deleteDuplicates(t testing.TB, m AnyMultiMap[K, V]) {
-	rng, n, want := s.batches.rng(), s.scale.Rows(), values[K, V]{}
-	keys, vals := s.batches.withDuplicates(n, rng)
+func (s multiSuite) deleteDuplicates(t testing.TB, m erasedMultiMap) {
+	rng, n, want := s.rng(), s.scale.Rows(), values{}
+	keys, vals := s.withDuplicates(n, rng)
 	s.put(t, m, want, keys, vals)
-	batch := make([]K, n)
+	batch := make([]uint64, n)
 	for i := range batch {
 		batch[i] = keys[rng.IntN(n/2)]
 	}
-	removed, total := map[K]int{}, 0
+	removed, total := map[uint64]int{}, 0
 	for _, k := range batch {
 		if want.first(k) {
 			removed[k]++
@@ -259,12 +260,12 @@ func (s multiSuite[K, V]) deleteDuplicates(t testing.TB, m AnyMultiMap[K, V]) {
 	s.equals(t, m, want)
 }
 
-func (s multiSuite[K, V]) deleteAll(t testing.TB, m AnyMultiMap[K, V]) {
-	rng, n, want := s.batches.rng(), s.scale.Rows(), values[K, V]{}
-	keys, vals := s.batches.withDuplicates(n, rng)
+func (s multiSuite) deleteAll(t testing.TB, m erasedMultiMap) {
+	rng, n, want := s.rng(), s.scale.Rows(), values{}
+	keys, vals := s.withDuplicates(n, rng)
 	s.put(t, m, want, keys, vals)
 	each := distinct(keys)
-	batch := slices.Concat(each[:len(each)/2], unique[K](50, rng)) // and some that are absent
+	batch := slices.Concat(each[:len(each)/2], s.unique(50, rng)) // and some that are absent
 	removed := slices.Repeat([]uint32{^uint32(0)}, len(batch))
 	total := 0
 	for _, k := range batch {
@@ -287,9 +288,9 @@ func (s multiSuite[K, V]) deleteAll(t testing.TB, m AnyMultiMap[K, V]) {
 }
 
 // What the DeleteAlls of one key report adds up to what it had.
-func (s multiSuite[K, V]) deleteAllDuplicates(t testing.TB, m AnyMultiMap[K, V]) {
-	rng, n, want := s.batches.rng(), s.scale.Rows(), values[K, V]{}
-	keys, vals := s.batches.withDuplicates(n, rng)
+func (s multiSuite) deleteAllDuplicates(t testing.TB, m erasedMultiMap) {
+	rng, n, want := s.rng(), s.scale.Rows(), values{}
+	keys, vals := s.withDuplicates(n, rng)
 	s.put(t, m, want, keys, vals)
 	removed := make([]uint32, n)
 	got, err := m.DeleteAll(ctx(), keys, removed)
@@ -297,7 +298,7 @@ func (s multiSuite[K, V]) deleteAllDuplicates(t testing.TB, m AnyMultiMap[K, V])
 	if got != n {
 		t.Errorf("DeleteAll removed %d pairs, want %d", got, n)
 	}
-	sums := map[K]int{}
+	sums := map[uint64]int{}
 	for i, k := range keys {
 		sums[k] += int(removed[i])
 	}
@@ -310,55 +311,55 @@ func (s multiSuite[K, V]) deleteAllDuplicates(t testing.TB, m AnyMultiMap[K, V])
 }
 
 // A key may have more pairs than all others together.
-func (s multiSuite[K, V]) manyPairs(t testing.TB, m AnyMultiMap[K, V]) {
-	rng, want := s.batches.rng(), values[K, V]{}
+func (s multiSuite) manyPairs(t testing.TB, m erasedMultiMap) {
+	rng, want := s.rng(), values{}
 	n := min(4*s.scale.Rows(), 20_000)
-	others := unique[K](100, rng)
+	others := s.unique(100, rng)
 	hot := others[0]
 	for range 4 {
-		keys := slices.Repeat([]K{hot}, n/4)
+		keys := slices.Repeat([]uint64{hot}, n/4)
 		for i := range 100 {
 			keys[rng.IntN(len(keys))] = others[i]
 		}
-		s.put(t, m, want, keys, s.batches.values(len(keys), rng))
+		s.put(t, m, want, keys, s.values(len(keys), rng))
 	}
 	s.equals(t, m, want)
 	s.has(t, m, want, slices.Concat(others, others[:1]))
-	got, err := m.Delete(ctx(), slices.Repeat([]K{hot}, 300), nil)
+	got, err := m.Delete(ctx(), slices.Repeat([]uint64{hot}, 300), nil)
 	must(t, err)
 	want[hot] = want[hot][300:]
 	if got != 300 {
 		t.Errorf("Delete of one key 300 times removed %d", got)
 	}
 	s.has(t, m, want, others)
-	if n, err := m.PutNew(ctx(), []K{hot}, make([]V, 1), nil); n != 0 || err != nil {
+	if n, err := m.PutNew(ctx(), []uint64{hot}, make([]uint64, 1), nil); n != 0 || err != nil {
 		t.Errorf("PutNew of a key with many pairs: %d, %v", n, err)
 	}
 	removed := make([]uint32, 3)
-	got, err = m.DeleteAll(ctx(), []K{others[1], hot, others[2]}, removed)
+	got, err = m.DeleteAll(ctx(), []uint64{others[1], hot, others[2]}, removed)
 	must(t, err)
 	if int(removed[1]) != len(want[hot]) || got != int(removed[0]+removed[1]+removed[2]) {
 		t.Errorf("DeleteAll removed %d pairs, by key %d; the one in the middle had %d", got, removed, len(want[hot]))
 	}
-	for _, k := range []K{others[1], hot, others[2]} {
+	for _, k := range []uint64{others[1], hot, others[2]} {
 		delete(want, k)
 	}
-	s.put(t, m, want, []K{hot}, make([]V, 1))
+	s.put(t, m, want, []uint64{hot}, make([]uint64, 1))
 	s.equals(t, m, want)
 }
 
 // With one operation per key there is only one right answer.
-func (s multiSuite[K, V]) apply(t testing.TB, m AnyMultiMap[K, V]) {
-	rng, n, want := s.batches.rng(), s.scale.Rows(), values[K, V]{}
-	keys := unique[K](n, rng)
+func (s multiSuite) apply(t testing.TB, m erasedMultiMap) {
+	rng, n, want := s.rng(), s.scale.Rows(), values{}
+	keys := s.unique(n, rng)
 	for round := range 3 { // keys with three pairs, with two, with one, with none
 		part := keys[:n-(round+1)*n/4]
-		s.put(t, m, want, part, s.batches.values(len(part), rng))
+		s.put(t, m, want, part, s.values(len(part), rng))
 	}
-	ops, answers := make([]weft.Op[K, V], n), make([]weft.Result[V], n)
+	ops, answers := make([]weft.Op[uint64, uint64], n), make([]weft.Result[uint64], n)
 	for i, j := range rng.Perm(n) {
 		k := keys[j]
-		op := weft.Op[K, V]{Kind: weft.OpKind(rng.IntN(5)), Key: k, Value: random[V](rng)}
+		op := weft.Op[uint64, uint64]{Kind: weft.OpKind(rng.IntN(5)), Key: k, Value: s.random(rng)}
 		there := len(want[k]) > 0
 		answers[i].OK = there
 		switch {
@@ -366,7 +367,7 @@ func (s multiSuite[K, V]) apply(t testing.TB, m AnyMultiMap[K, V]) {
 			want[k] = append(slices.Clip(want[k]), op.Value)
 			answers[i].OK = true
 		case op.Kind == weft.OpGet && there, op.Kind == weft.OpPutNew:
-			answers[i] = weft.Result[V]{Value: want[k][0], OK: op.Kind == weft.OpGet}
+			answers[i] = weft.Result[uint64]{Value: want[k][0], OK: op.Kind == weft.OpGet}
 		case op.Kind == weft.OpDelete:
 			want.first(k)
 		case op.Kind == weft.OpDeleteAll:
@@ -374,41 +375,41 @@ func (s multiSuite[K, V]) apply(t testing.TB, m AnyMultiMap[K, V]) {
 		}
 		ops[i] = op
 	}
-	res := make([]weft.Result[V], n)
+	res := make([]weft.Result[uint64], n)
 	must(t, m.Apply(ctx(), ops, res))
 	for i, r := range res {
-		if r.OK != answers[i].OK || toBits(r.Value) != toBits(answers[i].Value) {
-			t.Fatalf("%v(%#x) = %#x %v, want %#x %v", ops[i].Kind, ops[i].Key, toBits(r.Value), r.OK, toBits(answers[i].Value), answers[i].OK)
+		if r.OK != answers[i].OK || r.Value != answers[i].Value {
+			t.Fatalf("%v(%#x) = %#x %v, want %#x %v", ops[i].Kind, ops[i].Key, r.Value, r.OK, answers[i].Value, answers[i].OK)
 		}
 	}
 	s.equals(t, m, want)
-	if err := m.Apply(ctx(), []weft.Op[K, V]{{Kind: weft.OpDeleteAll + 1}}, nil); err == nil {
+	if err := m.Apply(ctx(), []weft.Op[uint64, uint64]{{Kind: weft.OpDeleteAll + 1}}, nil); err == nil {
 		t.Error("Apply of an unknown kind: no error")
 	}
 }
 
 // mixed is a batch of operations of the first kinds on few keys, each with a
 // value of its own.
-func (s multiSuite[K, V]) mixed(pool []K, kinds, round int) []weft.Op[K, V] {
+func (s multiSuite) mixed(pool []uint64, kinds, round int) []weft.Op[uint64, uint64] {
 	rng := rand.New(rand.NewPCG(7, uint64(round)))
-	ops := make([]weft.Op[K, V], 300)
+	ops := make([]weft.Op[uint64, uint64], 300)
 	for i := range ops {
 		kind := weft.OpKind(rng.IntN(kinds))
-		ops[i] = weft.Op[K, V]{Kind: kind, Key: pool[rng.IntN(len(pool))], Value: fromBits[V](uint64(round*len(ops) + i + 1))}
+		ops[i] = weft.Op[uint64, uint64]{Kind: kind, Key: pool[rng.IntN(len(pool))], Value: s.bits(uint64(round*len(ops) + i + 1))}
 	}
 	return ops
 }
 
 // With many operations on few keys, the answers must add up.
-func (s multiSuite[K, V]) applyAnswers(t testing.TB, m AnyMultiMap[K, V]) {
-	pool := unique[K](8, s.batches.rng())
+func (s multiSuite) applyAnswers(t testing.TB, m erasedMultiMap) {
+	pool := s.unique(8, s.rng())
 	counts, before := make([]uint32, len(pool)), make([]uint32, len(pool))
 	for round := range 10 {
 		copy(before, counts)
 		ops := s.mixed(pool, 4, round)
-		res := make([]weft.Result[V], len(ops))
+		res := make([]weft.Result[uint64], len(ops))
 		must(t, m.Apply(ctx(), ops, res))
-		added := values[K, V]{}
+		added := values{}
 		for i, op := range ops {
 			at := slices.Index(pool, op.Key)
 			switch {
@@ -435,15 +436,15 @@ func (s multiSuite[K, V]) applyAnswers(t testing.TB, m AnyMultiMap[K, V]) {
 
 // holdsLast wants the values of a batch behind all others of their keys. Those
 // that it took away are none of the last.
-func (s multiSuite[K, V]) holdsLast(t testing.TB, m AnyMultiMap[K, V], keys []K, added values[K, V]) {
+func (s multiSuite) holdsLast(t testing.TB, m erasedMultiMap, keys []uint64, added values) {
 	t.Helper()
 	rows := s.getAllOf(t, m, keys)
 	for i, k := range keys {
 		old := true
 		for _, v := range rows.Row(i) {
-			fresh := slices.ContainsFunc(added[k], func(a V) bool { return toBits(a) == toBits(v) })
+			fresh := slices.ContainsFunc(added[k], func(a uint64) bool { return a == v })
 			if !fresh && !old {
-				t.Fatalf("key %#x has the value %#x behind those of a later batch", k, toBits(v))
+				t.Fatalf("key %#x has the value %#x behind those of a later batch", k, v)
 			}
 			old = !fresh
 		}
@@ -452,14 +453,14 @@ func (s multiSuite[K, V]) holdsLast(t testing.TB, m AnyMultiMap[K, V], keys []K,
 
 // A DeleteAll takes what is there when it comes by: what was there before and
 // what its batch adds, but never a pair of another key.
-func (s multiSuite[K, V]) applyDeleteAll(t testing.TB, m AnyMultiMap[K, V]) {
-	pool := unique[K](12, s.batches.rng())
+func (s multiSuite) applyDeleteAll(t testing.TB, m erasedMultiMap) {
+	pool := s.unique(12, s.rng())
 	for round := range 10 {
 		was := s.getAllOf(t, m, pool)
 		ops := s.mixed(pool, 5, round)
-		res := make([]weft.Result[V], len(ops))
+		res := make([]weft.Result[uint64], len(ops))
 		must(t, m.Apply(ctx(), ops, res))
-		most, least, allowed := map[K]int{}, map[K]int{}, values[K, V]{}
+		most, least, allowed := map[uint64]int{}, map[uint64]int{}, values{}
 		for i, k := range pool {
 			most[k] = len(was.Row(i))
 			allowed[k] = slices.Clone(was.Row(i))
@@ -482,8 +483,8 @@ func (s multiSuite[K, V]) applyDeleteAll(t testing.TB, m AnyMultiMap[K, V]) {
 				t.Fatalf("key %#x has %d values; by the answers %d at most", k, n, most[k]-least[k])
 			}
 			for _, v := range now.Row(i) {
-				if !slices.ContainsFunc(allowed[k], func(a V) bool { return toBits(a) == toBits(v) }) {
-					t.Fatalf("key %#x has the value %#x, which nobody gave it", k, toBits(v))
+				if !slices.ContainsFunc(allowed[k], func(a uint64) bool { return a == v }) {
+					t.Fatalf("key %#x has the value %#x, which nobody gave it", k, v)
 				}
 			}
 		}

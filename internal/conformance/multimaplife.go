@@ -8,9 +8,9 @@ import (
 	"github.com/weftgo/weft"
 )
 
-func (s multiSuite[K, V]) growsAndShrinks(t testing.TB, m AnyMultiMap[K, V]) {
-	rng, n, want := s.batches.rng(), s.scale.Rows(), values[K, V]{}
-	keys, vals := s.batches.withDuplicates(n, rng)
+func (s multiSuite) growsAndShrinks(t testing.TB, m erasedMultiMap) {
+	rng, n, want := s.rng(), s.scale.Rows(), values{}
+	keys, vals := s.withDuplicates(n, rng)
 	for size, lo := 1, 0; lo < n; size *= 3 { // batches of growing size
 		hi := min(lo+size, n)
 		s.put(t, m, want, keys[lo:hi], vals[lo:hi])
@@ -32,11 +32,11 @@ func (s multiSuite[K, V]) growsAndShrinks(t testing.TB, m AnyMultiMap[K, V]) {
 }
 
 // Keys come and go; the size stays.
-func (s multiSuite[K, V]) churn(t testing.TB, m AnyMultiMap[K, V]) {
-	rng, n, want := s.batches.rng(), s.scale.Rows()/10, values[K, V]{}
-	keys := unique[K](20*n, rng)
-	twice := func(keys []K) []K { return slices.Concat(keys, keys) }
-	s.put(t, m, want, twice(keys[:n]), s.batches.values(2*n, rng))
+func (s multiSuite) churn(t testing.TB, m erasedMultiMap) {
+	rng, n, want := s.rng(), s.scale.Rows()/10, values{}
+	keys := s.unique(20*n, rng)
+	twice := func(keys []uint64) []uint64 { return slices.Concat(keys, keys) }
+	s.put(t, m, want, twice(keys[:n]), s.values(2*n, rng))
 	for lo := 0; lo+2*n <= len(keys); lo += n {
 		got, err := m.Delete(ctx(), twice(keys[lo:lo+n]), nil)
 		must(t, err)
@@ -46,18 +46,18 @@ func (s multiSuite[K, V]) churn(t testing.TB, m AnyMultiMap[K, V]) {
 		for _, k := range keys[lo : lo+n] {
 			delete(want, k)
 		}
-		s.put(t, m, want, twice(keys[lo+n:lo+2*n]), s.batches.values(2*n, rng))
+		s.put(t, m, want, twice(keys[lo+n:lo+2*n]), s.values(2*n, rng))
 		s.has(t, m, want, keys[lo:lo+2*n])
 	}
 	s.equals(t, m, want)
 }
 
 // Pairs are taken from the front of a key's and added behind, for ever.
-func (s multiSuite[K, V]) queue(t testing.TB, m AnyMultiMap[K, V]) {
-	rng, want := s.batches.rng(), values[K, V]{}
-	keys := slices.Repeat(unique[K](4, rng), 20)
+func (s multiSuite) queue(t testing.TB, m erasedMultiMap) {
+	rng, want := s.rng(), values{}
+	keys := slices.Repeat(s.unique(4, rng), 20)
 	for range 30 {
-		s.put(t, m, want, keys, s.batches.values(len(keys), rng))
+		s.put(t, m, want, keys, s.values(len(keys), rng))
 		if want.pairs() < 3*len(keys) {
 			continue
 		}
@@ -73,9 +73,9 @@ func (s multiSuite[K, V]) queue(t testing.TB, m AnyMultiMap[K, V]) {
 	s.equals(t, m, want)
 }
 
-func (s multiSuite[K, V]) all(t testing.TB, m AnyMultiMap[K, V]) {
-	rng, n, want := s.batches.rng(), s.scale.Rows(), values[K, V]{}
-	keys, vals := s.batches.withDuplicates(n, rng)
+func (s multiSuite) all(t testing.TB, m erasedMultiMap) {
+	rng, n, want := s.rng(), s.scale.Rows(), values{}
+	keys, vals := s.withDuplicates(n, rng)
 	for _, part := range [][2]int{{0, n / 3}, {n / 3, n / 2}, {n / 2, n}} {
 		s.put(t, m, want, keys[part[0]:part[1]], vals[part[0]:part[1]])
 	}
@@ -84,80 +84,80 @@ func (s multiSuite[K, V]) all(t testing.TB, m AnyMultiMap[K, V]) {
 
 // Pairs that are not changed are seen once, those of a key in their order,
 // though the table grows under the iteration.
-func (s multiSuite[K, V]) allWhileChanging(t testing.TB, m AnyMultiMap[K, V]) {
-	rng, n, want := s.batches.rng(), s.scale.Rows(), values[K, V]{}
-	keys := unique[K](n, rng)
+func (s multiSuite) allWhileChanging(t testing.TB, m erasedMultiMap) {
+	rng, n, want := s.rng(), s.scale.Rows(), values{}
+	keys := s.unique(n, rng)
 	for i := range 2 {
-		vals := make([]V, n)
+		vals := make([]uint64, n)
 		for j := range vals {
-			vals[j] = fromBits[V](uint64(i*n + j))
+			vals[j] = s.bits(uint64(i*n + j))
 		}
 		s.put(t, m, want, keys, vals)
 	}
-	before, seen, steps := values[K, V]{}, values[K, V]{}, 0
+	before, seen, steps := values{}, values{}, 0
 	for k, vals := range want {
 		before[k] = vals
 	}
 	for k, v := range m.All() {
-		if toBits(v) < uint64(2*n) {
+		if v < uint64(2*n) {
 			seen[k] = append(seen[k], v)
 		}
 		if steps++; steps == n {
 			more := slices.Concat(keys, keys)
-			s.put(t, m, want, more, slices.Repeat([]V{fromBits[V](uint64(2 * n))}, 2*n))
+			s.put(t, m, want, more, slices.Repeat([]uint64{s.bits(uint64(2 * n))}, 2*n))
 		}
 	}
 	for _, k := range keys {
-		if !sameValues(seen[k], before[k]) {
+		if !slices.Equal(seen[k], before[k]) {
 			t.Fatalf("of key %#x, which has %d values, %d were seen, or in another order", k, len(before[k]), len(seen[k]))
 		}
 	}
 	s.equals(t, m, want)
 }
 
-func (s multiSuite[K, V]) clear(t testing.TB, m AnyMultiMap[K, V]) {
-	rng, want := s.batches.rng(), values[K, V]{}
-	keys := append(unique[K](200, rng), odd[K]()[4]) // all ones
+func (s multiSuite) clear(t testing.TB, m erasedMultiMap) {
+	rng, want := s.rng(), values{}
+	keys := append(s.unique(200, rng), s.oddKeys()[4]) // all ones
 	more := slices.Concat(keys, keys, keys[:1], keys[:1])
-	s.put(t, m, want, more, s.batches.values(len(more), rng))
+	s.put(t, m, want, more, s.values(len(more), rng))
 	must(t, m.Clear(ctx()))
 	s.equals(t, m, nil)
 	s.has(t, m, nil, keys)
 	clear(want)
-	s.put(t, m, want, more, s.batches.values(len(more), rng))
+	s.put(t, m, want, more, s.values(len(more), rng))
 	s.equals(t, m, want)
 }
 
-func (s multiSuite[K, V]) lengths(t testing.TB, m AnyMultiMap[K, V]) {
+func (s multiSuite) lengths(t testing.TB, m erasedMultiMap) {
 	wantLengths(t, m)
-	k, n := make([]K, 3), make([]uint32, 2)
+	k, n := make([]uint64, 3), make([]uint32, 2)
 	mustPanic(t, "Count", func() { m.Count(ctx(), k, n) })
 	mustPanic(t, "DeleteAll", func() { m.DeleteAll(ctx(), k, n) })
 	s.length(t, m, 0) // nothing was run, and nothing is locked
 }
 
-func (s multiSuite[K, V]) nilOutputs(t testing.TB, m AnyMultiMap[K, V]) {
-	rng := s.batches.rng()
-	keys, vals := unique[K](300, rng), s.batches.values(300, rng)
+func (s multiSuite) nilOutputs(t testing.TB, m erasedMultiMap) {
+	rng := s.rng()
+	keys, vals := s.unique(300, rng), s.values(300, rng)
 	for name, call := range map[string]func() (int, error){
 		"PutNew":   func() (int, error) { return m.PutNew(ctx(), keys, vals, nil) },
-		"Get":      func() (int, error) { return m.Get(ctx(), keys, make([]V, 300), nil) },
+		"Get":      func() (int, error) { return m.Get(ctx(), keys, make([]uint64, 300), nil) },
 		"Count":    func() (int, error) { return m.Count(ctx(), keys, nil) },
 		"Contains": func() (int, error) { return m.Contains(ctx(), keys, nil) },
 		"Delete":   func() (int, error) { return m.Delete(ctx(), keys, nil) },
 	} {
 		must(t, m.Clear(ctx()))
 		if name != "PutNew" {
-			s.put(t, m, values[K, V]{}, keys, vals)
+			s.put(t, m, values{}, keys, vals)
 		}
 		if n, err := call(); n != 300 || err != nil {
 			t.Errorf("%s: %d, %v", name, n, err)
 		}
 	}
 	must(t, m.Clear(ctx()))
-	ops := make([]weft.Op[K, V], 300)
+	ops := make([]weft.Op[uint64, uint64], 300)
 	for i := range ops {
-		ops[i] = weft.Op[K, V]{Kind: weft.OpPut, Key: keys[i], Value: vals[i]}
+		ops[i] = weft.Op[uint64, uint64]{Kind: weft.OpPut, Key: keys[i], Value: vals[i]}
 	}
 	must(t, m.Apply(ctx(), ops, nil))
 	if n, err := m.DeleteAll(ctx(), keys, nil); n != 300 || err != nil {
@@ -167,10 +167,10 @@ func (s multiSuite[K, V]) nilOutputs(t testing.TB, m AnyMultiMap[K, V]) {
 
 // Readers beside a writer see the values of a key in their order, from the
 // first to some later one.
-func (s multiSuite[K, V]) concurrent(t testing.TB, m AnyMultiMap[K, V]) {
+func (s multiSuite) concurrent(t testing.TB, m erasedMultiMap) {
 	n := min(s.scale.Rows(), 2000)
-	keys := unique[K](n, s.batches.rng())
-	version := func(i int) []V { return slices.Repeat([]V{fromBits[V](uint64(i + 1))}, n) }
+	keys := s.unique(n, s.rng())
+	version := func(i int) []uint64 { return slices.Repeat([]uint64{s.bits(uint64(i + 1))}, n) }
 	if _, err := m.Put(ctx(), keys, version(0)); err != nil {
 		t.Fatal(err)
 	}
@@ -202,8 +202,8 @@ func (s multiSuite[K, V]) concurrent(t testing.TB, m AnyMultiMap[K, V]) {
 }
 
 // inOrder wants the values of each key to be 1, 2, …; Get must agree.
-func (s multiSuite[K, V]) inOrder(t testing.TB, m AnyMultiMap[K, V], keys []K) bool {
-	var rows weft.Rows[V]
+func (s multiSuite) inOrder(t testing.TB, m erasedMultiMap, keys []uint64) bool {
+	var rows weft.Rows[uint64]
 	if err := m.GetAll(ctx(), keys, &rows); err != nil || !partition(rows, len(keys)) {
 		t.Errorf("GetAll of %d keys: %d offsets, %d values, %v", len(keys), len(rows.Offsets), len(rows.Vals), err)
 		return false
@@ -211,47 +211,47 @@ func (s multiSuite[K, V]) inOrder(t testing.TB, m AnyMultiMap[K, V], keys []K) b
 	for i := range keys {
 		part := rows.Row(i)
 		for j, v := range part {
-			if toBits(v) != uint64(j)+1 {
-				t.Errorf("a reader saw %#x as value %d of %d", toBits(v), j, len(part))
+			if v != uint64(j)+1 {
+				t.Errorf("a reader saw %#x as value %d of %d", v, j, len(part))
 				return false
 			}
 		}
 	}
-	first, found := make([]V, len(keys)), make([]bool, len(keys))
+	first, found := make([]uint64, len(keys)), make([]bool, len(keys))
 	if _, err := m.Get(ctx(), keys, first, found); err != nil {
 		t.Errorf("Get: %v", err)
 		return false
 	}
 	for i := range keys {
-		if !found[i] || toBits(first[i]) != 1 {
-			t.Errorf("a reader saw %#x %v as the first value", toBits(first[i]), found[i])
+		if !found[i] || first[i] != 1 {
+			t.Errorf("a reader saw %#x %v as the first value", first[i], found[i])
 			return false
 		}
 	}
 	return true
 }
 
-func (s multiSuite[K, V]) againstModel(t testing.TB, m AnyMultiMap[K, V]) {
-	want := map[K][]V{}
-	someBatches(s.scale, s.batches.rng(), func(data []byte) { ReplayMultiMap(t, m, want, data) })
+func (s multiSuite) againstModel(t testing.TB, m erasedMultiMap) {
+	want := values{}
+	someBatches(s.scale, s.rng(), func(data []byte) { replayMultiMap(t, m, want, data) })
 	s.equals(t, m, want)
 }
 
-// ReplayMultiMap runs a batch described by bytes on a multimap and on a model,
-// as [ReplayMap] does for maps. The model takes over the order that a device
+// replayMultiMap runs a batch described by bytes on a multimap and on a model,
+// as [replayMap] does for maps. The model takes over the order that a device
 // gives to the pairs of one batch.
-func ReplayMultiMap[K weft.Key, V weft.Value](t testing.TB, m AnyMultiMap[K, V], model map[K][]V, data []byte) (rest []byte) {
+func replayMultiMap(t testing.TB, m erasedMultiMap, want values, data []byte) (rest []byte) {
 	t.Helper()
 	if len(data) < 2 {
 		return nil
 	}
-	s, want := multiSuite[K, V]{}, values[K, V](model)
+	s := multiSuite{place[erasedMultiMap]{types: m.types()}}
 	kind, n := data[0]%6, min(int(data[1]), len(data)-2)
 	rows, rest := data[2:2+n], data[2+n:]
-	keys, vals := make([]K, n), make([]V, n)
+	keys, vals := make([]uint64, n), make([]uint64, n)
 	for i, b := range rows {
-		keys[i] = oddKey[K](b)
-		vals[i] = fromBits[V](uint64(b)<<56 ^ uint64(i)*0x9e3779b97f4a7c15)
+		keys[i] = s.oddKey(b)
+		vals[i] = s.bits(uint64(b)<<56 ^ uint64(i)*0x9e3779b97f4a7c15)
 	}
 	count, got := 0, 0
 	var err error
@@ -263,7 +263,7 @@ func ReplayMultiMap[K weft.Key, V weft.Value](t testing.TB, m AnyMultiMap[K, V],
 		got, err = m.PutNew(ctx(), keys, vals, ok)
 		for i, k := range keys {
 			if ok[i] && len(want[k]) == 0 {
-				want[k] = []V{vals[i]}
+				want[k] = []uint64{vals[i]}
 				count++
 			}
 		}

@@ -331,7 +331,7 @@ func (m *multiReference[K, V]) Len() int {
 	if m.flaw == lenOfKeys {
 		return len(m.pairs)
 	}
-	return values[K, V](m.pairs).pairs() + m.extra
+	return pairsIn(m.pairs) + m.extra
 }
 
 func (m *multiReference[K, V]) All() iter.Seq2[K, V] {
@@ -415,7 +415,7 @@ func (m *multiReference[K, V]) Clear(ctx context.Context) error {
 		return err
 	}
 	if m.flaw == clearForgetsLen {
-		m.extra += values[K, V](m.pairs).pairs()
+		m.extra += pairsIn(m.pairs)
 	}
 	clear(m.pairs)
 	return nil

@@ -13,10 +13,10 @@ import (
 
 // Each method for batches on the device does what the one for batches of the
 // host does, writes the same and adds the same count.
-func (k kind[S, K, V]) onForms(t testing.TB, _ S) {
+func (k kind[S]) onForms(t testing.TB, _ S) {
 	n := min(k.scale.Rows(), 2000)
 	g := rng()
-	have := k.batch(g, n, odd[K]()...)
+	have := k.batch(g, n, k.oddKeys()...)
 	st := devicetest.NewStream(t, k.dev)
 	for _, f := range k.forms {
 		r := k.batch(g, n, have.Keys[:n/2]...) // half of the keys are there
@@ -24,7 +24,7 @@ func (k kind[S, K, V]) onForms(t testing.TB, _ S) {
 		want, got := r.clone(), r.clone()
 		count, err := f.host(ctx(), one, want)
 		must(t, err)
-		on := r.upload(t, st)
+		on := k.upload(t, st, r)
 		total := devicetest.Upload(t, st, []uint64{1000, 7})
 		if f.counted {
 			must(t, f.on(two, st, on, total.Sub(0, 1)))
@@ -46,27 +46,27 @@ func (k kind[S, K, V]) onForms(t testing.TB, _ S) {
 }
 
 // sameRows compares the outputs of batches.
-func (k kind[S, K, V]) sameRows(t testing.TB, name string, got, want *rows[K, V]) {
+func (k kind[S]) sameRows(t testing.TB, name string, got, want *rows) {
 	t.Helper()
 	if !slices.Equal(got.OK, want.OK) || !slices.Equal(got.Counts, want.Counts) {
 		t.Fatalf("%sOn writes other flags (%v) or counts (%v) than %s", name, !slices.Equal(got.OK, want.OK), !slices.Equal(got.Counts, want.Counts), name)
 	}
 	for i := range want.Vals {
-		if toBits(got.Vals[i]) != toBits(want.Vals[i]) {
-			t.Fatalf("%sOn writes %#x for key %#x, number %d, want %#x", name, toBits(got.Vals[i]), want.Keys[i], i, toBits(want.Vals[i]))
+		if got.Vals[i] != want.Vals[i] {
+			t.Fatalf("%sOn writes %#x for key %#x, number %d, want %#x", name, got.Vals[i], want.Keys[i], i, want.Vals[i])
 		}
 	}
 }
 
 // withoutOptions submits a batch without what may be left out; the outcome is
 // that of another structure.
-func (k kind[S, K, V]) withoutOptions(t testing.TB, f form[S, K, V], have, r *rows[K, V], like S) {
+func (k kind[S]) withoutOptions(t testing.TB, f form[S], have, r *rows, like S) {
 	if !f.optional {
 		return
 	}
 	st := devicetest.NewStream(t, k.dev)
 	s := k.holding(t, have.Keys, have.Vals)
-	on := r.upload(t, st)
+	on := k.upload(t, st, r)
 	on.OK = device.Slice[bool]{}
 	must(t, f.on(s, st, on))
 	must(t, s.Sync(ctx()))
@@ -81,7 +81,7 @@ func (k kind[S, K, V]) withoutOptions(t testing.TB, f form[S, K, V], have, r *ro
 // Changes run in the order of the calls, whatever their streams; a lookup sees
 // what was submitted to its stream before. Len counts everything when Sync
 // returns.
-func (k kind[S, K, V]) onFormsInOrder(t testing.TB, s S) {
+func (k kind[S]) onFormsInOrder(t testing.TB, s S) {
 	n := min(k.scale.Rows(), 2000)
 	streams := []*device.Stream{devicetest.NewStream(t, k.dev), devicetest.NewStream(t, k.dev), devicetest.NewStream(t, k.dev)}
 	r := k.batch(rng(), n)
@@ -93,7 +93,7 @@ func (k kind[S, K, V]) onFormsInOrder(t testing.TB, s S) {
 		if round%2 == 1 {
 			f = remove
 		}
-		on := r.upload(t, st)
+		on := k.upload(t, st, r)
 		total := devicetest.Upload(t, st, make([]uint64, 2))
 		must(t, f.on(s, st, on, total.Sub(0, 1)))
 		must(t, look.on(s, st, on, total.Sub(1, 2)))
@@ -113,16 +113,16 @@ func (k kind[S, K, V]) onFormsInOrder(t testing.TB, s S) {
 }
 
 // form is the one of a name.
-func (k kind[S, K, V]) form(name string) form[S, K, V] {
-	return k.forms[slices.IndexFunc(k.forms, func(f form[S, K, V]) bool { return f.name == name })]
+func (k kind[S]) form(name string) form[S] {
+	return k.forms[slices.IndexFunc(k.forms, func(f form[S]) bool { return f.name == name })]
 }
 
 // What lies on another device, or does not fit, is refused before anything is
 // run.
-func (k kind[S, K, V]) onFormsRefuse(t testing.TB, s S) {
+func (k kind[S]) onFormsRefuse(t testing.TB, s S) {
 	r := k.batch(rng(), 20)
 	st, far := devicetest.NewStream(t, k.dev), devicetest.NewStream(t, devicetest.OpenCPU(t, 2))
-	on, away := r.upload(t, st), r.upload(t, far)
+	on, away := k.upload(t, st, r), k.upload(t, far, r)
 	n, farN := devicetest.Upload(t, st, make([]uint64, 1)), devicetest.Upload(t, far, make([]uint64, 1))
 	refused := func(what string, calls map[string]func() error) {
 		t.Helper()
@@ -155,14 +155,14 @@ func (k kind[S, K, V]) onFormsRefuse(t testing.TB, s S) {
 }
 
 // withOneOf are columns of which one that the form takes is of others.
-func (f form[S, K, V]) withOneOf(c, others *columns[K, V]) map[string]*columns[K, V] {
+func (f form[S]) withOneOf(c, others *columns) map[string]*columns {
 	keys, vals, ok, kinds, counts, offsets := *c, *c, *c, *c, *c, *c
 	keys.Keys, vals.Vals, ok.OK = others.Keys, others.Vals, others.OK
 	kinds.Kinds, counts.Counts, offsets.Offsets = others.Kinds, others.Counts, others.Offsets
-	all := map[string]*columns[K, V]{"keys": &keys}
+	all := map[string]*columns{"keys": &keys}
 	for what, of := range map[string]struct {
 		taken bool
-		c     *columns[K, V]
+		c     *columns
 	}{
 		"values": {f.vals, &vals}, "flags": {f.optional, &ok}, "kinds": {f.kinds, &kinds},
 		"counts": {f.counts, &counts}, "offsets": {f.offsets, &offsets},
@@ -178,17 +178,17 @@ func (f form[S, K, V]) withOneOf(c, others *columns[K, V]) map[string]*columns[K
 // implementations like to reserve. In a multimap, where a device may order the
 // pairs of a batch as it likes, those of one key have one value; and a delete of
 // keys that are there several times may be reported by any of them.
-func (k kind[S, K, V]) meeting(rng *rand.Rand, f form[S, K, V], n int) *rows[K, V] {
+func (k kind[S]) meeting(rng *rand.Rand, f form[S], n int) *rows {
 	r := k.batch(rng, n)
 	if k.multi && f.changes && f.name != "Put" && f.name != "PutNew" {
 		for i, j := range rng.Perm(n) {
-			r.Keys[i] = K(j) - 5
+			r.Keys[i] = k.key(uint64(j - 5))
 		}
 		return r
 	}
-	first := map[K]V{}
+	first := map[uint64]uint64{}
 	for i := range n {
-		r.Keys[i] = K(rng.IntN(n)) - 5
+		r.Keys[i] = k.key(uint64(rng.IntN(n) - 5))
 		if v, seen := first[r.Keys[i]]; seen && k.multi {
 			r.Vals[i] = v
 		}
@@ -200,7 +200,7 @@ func (k kind[S, K, V]) meeting(rng *rand.Rand, f form[S, K, V], n int) *rows[K, 
 // With keys that are in a batch several times, and as parts of larger columns,
 // methods for batches on the device do what those for batches of the host do. Of
 // mixed batches, any order would be right.
-func (k kind[S, K, V]) onDuplicates(t testing.TB, s S) {
+func (k kind[S]) onDuplicates(t testing.TB, s S) {
 	like, st := k.another(t, k.dev), devicetest.NewStream(t, k.dev)
 	g, n := rng(), min(k.scale.Rows()*2/5, 20_000)
 	for range 3 {
@@ -217,11 +217,11 @@ func (k kind[S, K, V]) onDuplicates(t testing.TB, s S) {
 
 // bothForms runs a part of the rows on one structure by the host form of a method,
 // and on another that is like it by its On form: all rows come out the same.
-func (k kind[S, K, V]) bothForms(t testing.TB, f form[S, K, V], like, s S, st *device.Stream, r *rows[K, V], lo, hi int) {
+func (k kind[S]) bothForms(t testing.TB, f form[S], like, s S, st *device.Stream, r *rows, lo, hi int) {
 	want, got := r.clone(), r.clone()
 	_, err := f.host(ctx(), like, want.part(lo, hi))
 	must(t, err)
-	on := r.upload(t, st)
+	on := k.upload(t, st, r)
 	must(t, f.on(s, st, on.part(lo, hi)))
 	on.download(t, st, got)
 	k.sameRows(t, f.name, got, want)
@@ -229,7 +229,7 @@ func (k kind[S, K, V]) bothForms(t testing.TB, f form[S, K, V], like, s S, st *d
 
 // Batches of sizes around those of warps and tiles lie beside memory that is not
 // theirs, which stays as it is.
-func (k kind[S, K, V]) onSizes(t testing.TB, s S) {
+func (k kind[S]) onSizes(t testing.TB, s S) {
 	const margin = 4
 	like, st, g := k.another(t, k.dev), devicetest.NewStream(t, k.dev), rng()
 	for _, n := range []int{0, 1, 3, 4, 5, 31, 32, 33, 256, 257} {
@@ -244,15 +244,15 @@ func (k kind[S, K, V]) onSizes(t testing.TB, s S) {
 
 // Two streams submit batches while the structure grows under them: every key
 // arrives, and what each of them takes away again is gone.
-func (k kind[S, K, V]) onTwoStreams(t testing.TB, s S) {
+func (k kind[S]) onTwoStreams(t testing.TB, s S) {
 	const batches = 20
 	n := k.scale.Rows() / 25
 	add, remove := k.forms[0], k.form("Delete")
-	all, want := k.batch(rng(), 2*batches*n), values[K, V]{}
+	all, want := k.batch(rng(), 2*batches*n), values{}
 	var wg sync.WaitGroup
 	for half := range 2 {
 		st := devicetest.NewStream(t, k.dev)
-		on := all.upload(t, st)
+		on := k.upload(t, st, all)
 		wg.Go(func() {
 			for i := range batches {
 				lo := (half*batches + i) * n

@@ -76,7 +76,7 @@ const dearer, noise = 8, 50 * time.Millisecond
 func (o order) compare(size KeyedSize, n int, run func(s Keyed, keys []uint64) time.Duration) {
 	o.Helper()
 	rng := rand.New(rand.NewPCG(11, 12))
-	all := unique[uint64](n, rng)
+	all := wide.unique(n, rng)
 	fastest := func(shuffle bool) time.Duration {
 		best := time.Hour
 		for range 2 {

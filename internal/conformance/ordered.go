@@ -1,8 +1,6 @@
 package conformance
 
 import (
-	"context"
-	"iter"
 	"maps"
 	"math/rand/v2"
 	"slices"
@@ -12,78 +10,32 @@ import (
 	"github.com/weftgo/weft/device"
 )
 
-// AnyOrderedMap is a map like [weft.OrderedMap]. Its snapshots come by a method Snapshot,
-// of a type of its own.
-type AnyOrderedMap[K weft.Key, V weft.Value] interface {
-	AnyMap[K, V]
-	AnySeeker[K, V]
-	Build(ctx context.Context, keys []K, vals []V) (int, error)
-	BuildOn(s *device.Stream, keys device.Slice[K], vals device.Slice[V], n ...device.Slice[uint64]) error
-	DeleteRange(ctx context.Context, lo, hi []K, removed []uint32) (int, error)
-	DeleteRangeOn(s *device.Stream, lo, hi device.Slice[K], removed device.Slice[uint32], n ...device.Slice[uint64]) error
-}
-
-// AnySeeker is what an ordered map and its snapshots have in common.
-type AnySeeker[K weft.Key, V weft.Value] interface {
-	hostSeeker[K, V]
-	Len() int
-	Close() error
-	GetOn(s *device.Stream, keys device.Slice[K], vals device.Slice[V], found device.Slice[bool], n ...device.Slice[uint64]) error
-	ContainsOn(s *device.Stream, keys device.Slice[K], found device.Slice[bool], n ...device.Slice[uint64]) error
-	RangeOn(s *device.Stream, lo, hi device.Slice[K], limit int, counts device.Slice[uint32], offsets device.Slice[uint64], keys device.Slice[K], vals device.Slice[V]) error
-	RangeBackwardOn(s *device.Stream, lo, hi device.Slice[K], limit int, counts device.Slice[uint32], offsets device.Slice[uint64], keys device.Slice[K], vals device.Slice[V]) error
-	RangeFirstOn(s *device.Stream, lo, hi device.Slice[K], limit int, counts device.Slice[uint32], keys device.Slice[K], vals device.Slice[V], n ...device.Slice[uint64]) error
-	RangeLastOn(s *device.Stream, lo, hi device.Slice[K], limit int, counts device.Slice[uint32], keys device.Slice[K], vals device.Slice[V], n ...device.Slice[uint64]) error
-	CountOn(s *device.Stream, lo, hi device.Slice[K], counts device.Slice[uint32]) error
-	RankOn(s *device.Stream, keys device.Slice[K], ranks device.Slice[uint64]) error
-	SelectOn(s *device.Stream, ranks device.Slice[uint64], keys device.Slice[K], vals device.Slice[V], found device.Slice[bool], n ...device.Slice[uint64]) error
-	SuccessorOn(s *device.Stream, keys, next device.Slice[K], vals device.Slice[V], found device.Slice[bool], n ...device.Slice[uint64]) error
-	PredecessorOn(s *device.Stream, keys, previous device.Slice[K], vals device.Slice[V], found device.Slice[bool], n ...device.Slice[uint64]) error
-}
-
-// hostSeeker are its methods for batches of the host.
-type hostSeeker[K weft.Key, V weft.Value] interface {
-	Get(ctx context.Context, keys []K, vals []V, found []bool) (int, error)
-	Contains(ctx context.Context, keys []K, found []bool) (int, error)
-	All() iter.Seq2[K, V]
-	Pages(ctx context.Context) iter.Seq2[weft.Page[K, V], error]
-	Backward() iter.Seq2[K, V]
-	Between(ctx context.Context, lo, hi K) iter.Seq2[weft.Page[K, V], error]
-	Range(ctx context.Context, lo, hi []K, limit int, rows *weft.PairRows[K, V]) error
-	RangeBackward(ctx context.Context, lo, hi []K, limit int, rows *weft.PairRows[K, V]) error
-	RangeFirst(ctx context.Context, lo, hi []K, limit int, counts []uint32, keys []K, vals []V) (int, error)
-	RangeLast(ctx context.Context, lo, hi []K, limit int, counts []uint32, keys []K, vals []V) (int, error)
-	Count(ctx context.Context, lo, hi []K, counts []uint32) (int, error)
-	Rank(ctx context.Context, keys []K, ranks []uint64) error
-	Select(ctx context.Context, ranks []uint64, keys []K, vals []V, found []bool) (int, error)
-	Successor(ctx context.Context, keys, next []K, vals []V, found []bool) (int, error)
-	Predecessor(ctx context.Context, keys, previous []K, vals []V, found []bool) (int, error)
-	Min(ctx context.Context) (K, V, bool, error)
-	Max(ctx context.Context) (K, V, bool, error)
-}
-
 // OrderedMap runs the suite for ordered maps on a device, which has that for maps within,
-// but for some cases. For each pair of types the compiler makes the whole suite anew, which takes it seconds: tests of
-// a package do with the same few, with all widths, signs and a floating type among them.
+// but for some cases.
 func OrderedMap[K weft.Key, V weft.Value](t *testing.T, dev device.Device, scale Scale, open Maker[AnyOrderedMap[K, V]], without ...string) {
-	run(t, place[AnyOrderedMap[K, V]]{dev, scale, open}, OrderedMapCases(dev, scale, open), without...)
+	p := orderedMapPlace(dev, scale, open)
+	run(t, p, orderedMapCases(p), without...)
 }
 
-// OrderedMapCases are the tests of the suite for ordered maps: those of maps, and
-// [SeekCases].
-func OrderedMapCases[K weft.Key, V weft.Value](dev device.Device, scale Scale, open Maker[AnyOrderedMap[K, V]]) []Case[AnyOrderedMap[K, V]] {
-	var cases []Case[AnyOrderedMap[K, V]]
-	asMap := func(t testing.TB, dev device.Device) AnyMap[K, V] { return open(t, dev) }
-	for _, c := range MapCases(dev, scale, asMap) {
-		cases = append(cases, Case[AnyOrderedMap[K, V]]{c.Name, func(t testing.TB, m AnyOrderedMap[K, V]) { c.test(t, m) }})
-	}
-	return append(cases, SeekCases(dev, scale, open)...)
+func orderedMapPlace[K weft.Key, V weft.Value](dev device.Device, scale Scale, open Maker[AnyOrderedMap[K, V]]) place[erasedOrderedMap] {
+	return place[erasedOrderedMap]{typesOf[K, V](), dev, scale, erasing(open, eraseOrderedMap[K, V])}
+}
+
+// orderedMapCases are the tests of the suite for ordered maps: those of maps, and
+// those that only ordered maps have.
+func orderedMapCases(p place[erasedOrderedMap]) []Case[erasedOrderedMap] {
+	maps := place[erasedMap]{p.types, p.dev, p.scale, func(t testing.TB, dev device.Device) erasedMap { return p.open(t, dev) }}
+	return append(asked(mapCases(maps), func(m erasedOrderedMap) erasedMap { return m }), seekCases(p)...)
 }
 
 // SeekCases are those that only ordered maps have.
 func SeekCases[K weft.Key, V weft.Value](dev device.Device, scale Scale, open Maker[AnyOrderedMap[K, V]]) []Case[AnyOrderedMap[K, V]] {
-	s := orderedSuite[K, V]{place[AnyOrderedMap[K, V]]{dev, scale, open}}
-	return []Case[AnyOrderedMap[K, V]]{
+	return asked(seekCases(orderedMapPlace(dev, scale, open)), eraseOrderedMap[K, V])
+}
+
+func seekCases(p place[erasedOrderedMap]) []Case[erasedOrderedMap] {
+	s := orderedSuite{p}
+	return []Case[erasedOrderedMap]{
 		{"SeekEmpty", s.empty},
 		{"Seek", s.seek},
 		{"SeekEveryKey", s.everyKey},
@@ -113,16 +65,12 @@ func SeekCases[K weft.Key, V weft.Value](dev device.Device, scale Scale, open Ma
 	}
 }
 
-type orderedSuite[K weft.Key, V weft.Value] struct{ place[AnyOrderedMap[K, V]] }
+type orderedSuite struct{ place[erasedOrderedMap] }
 
 // orderedModel is what an ordered map should hold.
 type orderedModel[K weft.Key, V weft.Value] struct {
 	pairs map[K]V
 	keys  []K // sorted
-}
-
-func newModel[K weft.Key, V weft.Value]() *orderedModel[K, V] {
-	return &orderedModel[K, V]{pairs: map[K]V{}}
 }
 
 func (o *orderedModel[K, V]) put(keys []K, vals []V) {
@@ -188,26 +136,47 @@ func (o *orderedModel[K, V]) between(lo, hi K, limit int, backward bool) []K {
 	return keys
 }
 
+// erasedModel is that of a suite.
+type erasedModel struct {
+	types
+	orderedModel[uint64, uint64]
+}
+
+func (y *types) newModel() *erasedModel {
+	return &erasedModel{*y, orderedModel[uint64, uint64]{pairs: map[uint64]uint64{}}}
+}
+
+func (o *erasedModel) clone() *erasedModel {
+	return &erasedModel{o.types, *o.orderedModel.clone()}
+}
+
+// at is the pair at a place, or zero.
+func (o *erasedModel) at(place int) (k, v uint64, ok bool) {
+	if k, v, ok = o.orderedModel.at(place); !ok {
+		k = o.key(0)
+	}
+	return k, v, ok
+}
+
 // seeks is a batch of what may be asked.
-type seeks[K weft.Key] struct {
-	lo, hi []K
+type seeks struct {
+	lo, hi []uint64
 	limit  int
 	ranks  []uint64
 }
 
 // seeks are n ranges around the keys of a model: they begin and end at keys, beside them
 // and anywhere, and some are empty.
-func (s orderedSuite[K, V]) seeks(rng *rand.Rand, o *orderedModel[K, V], n, limit int) *seeks[K] {
-	x := &seeks[K]{limit: limit}
-	least, most := extremes[K]()
-	bound := func() K {
-		k := K(rng.Uint64())
+func (s orderedSuite) seeks(rng *rand.Rand, o *erasedModel, n, limit int) *seeks {
+	x := &seeks{limit: limit}
+	bound := func() uint64 {
+		k := s.key(rng.Uint64())
 		if len(o.keys) > 0 && rng.IntN(4) > 0 {
-			k = o.keys[rng.IntN(len(o.keys))] + K(rng.IntN(3)) - 1
+			k = s.after(o.keys[rng.IntN(len(o.keys))], rng.IntN(3)-1)
 		}
 		return k
 	}
-	near := func(k K) K {
+	near := func(k uint64) uint64 {
 		at := min(o.rank(k)+rng.IntN(12), len(o.keys)-1)
 		if at < 0 {
 			return k
@@ -223,13 +192,13 @@ func (s orderedSuite[K, V]) seeks(rng *rand.Rand, o *orderedModel[K, V], n, limi
 		case i%16 == 1:
 			hi = lo
 		case i == 2:
-			lo, hi = least, most
+			lo, hi = 0, s.keyMask
 		case i == 3:
-			lo, hi = most, least
+			lo, hi = s.keyMask, 0
 		case i == 4:
-			lo = least
+			lo = 0
 		case i == 5:
-			hi = most
+			hi = s.keyMask
 		}
 		x.lo, x.hi = append(x.lo, lo), append(x.hi, hi)
 		x.ranks = append(x.ranks, uint64(rng.IntN(len(o.keys)+3)))
@@ -241,35 +210,29 @@ func (s orderedSuite[K, V]) seeks(rng *rand.Rand, o *orderedModel[K, V], n, limi
 	return x
 }
 
-// extremes are the smallest and the largest key.
-func extremes[K weft.Key]() (least, most K) {
-	all := odd[K]()
-	return slices.Min(append(all, fromBits[K](1<<31), fromBits[K](1<<63))), slices.Max(append(all, fromBits[K](1<<31-1), fromBits[K](1<<63-1)))
-}
-
 // answers are what a batch of seeks comes to, in all ways to ask.
-type answers[K weft.Key, V weft.Value] struct {
-	up, down       weft.PairRows[K, V]
-	first, last    some[K, V]
+type answers struct {
+	up, down       weft.PairRows[uint64, uint64]
+	first, last    some
 	counts         []uint32
 	total          int
 	ranks          []uint64
-	picked         found[K, V]
-	next, previous found[K, V]
+	picked         found
+	next, previous found
 }
 
 // some are pairs of ranges with a fixed number of places for each.
-type some[K weft.Key, V weft.Value] struct {
+type some struct {
 	counts []uint32
-	keys   []K
-	vals   []V
+	keys   []uint64
+	vals   []uint64
 	hits   int
 }
 
 // found are pairs, one for each question.
-type found[K weft.Key, V weft.Value] struct {
-	keys []K
-	vals []V
+type found struct {
+	keys []uint64
+	vals []uint64
 	ok   []bool
 	hits int
 }
@@ -279,27 +242,27 @@ const blank = 0x5a5a5a5a5a5a5a5a
 
 func blanks[T weft.Value](n int) []T { return slices.Repeat([]T{fromBits[T](blank)}, n) }
 
-func newFound[K weft.Key, V weft.Value](n int) found[K, V] {
-	f := found[K, V]{keys: blanks[K](n), vals: blanks[V](n), ok: make([]bool, n)}
+func (y *types) newFound(n int) found {
+	f := found{keys: y.blankKeys(n), vals: y.blankVals(n), ok: make([]bool, n)}
 	for i := range f.ok {
 		f.ok[i] = i%2 == 0
 	}
 	return f
 }
 
-func newSome[K weft.Key, V weft.Value](n, limit int) some[K, V] {
-	return some[K, V]{counts: blanks[uint32](n), keys: blanks[K](n * limit), vals: blanks[V](n * limit)}
+func (y *types) newSome(n, limit int) some {
+	return some{counts: blanks[uint32](n), keys: y.blankKeys(n * limit), vals: y.blankVals(n * limit)}
 }
 
 // stride is the number of places of a range where the number is fixed.
-func (x *seeks[K]) stride() int { return max(1, x.limit) }
+func (x *seeks) stride() int { return max(1, x.limit) }
 
 // answers are those of the model.
-func (o *orderedModel[K, V]) answers(x *seeks[K]) *answers[K, V] {
+func (o *erasedModel) answers(x *seeks) *answers {
 	n := len(x.lo)
-	a := &answers[K, V]{
-		first: newSome[K, V](n, x.stride()), last: newSome[K, V](n, x.stride()), counts: make([]uint32, n), ranks: make([]uint64, n),
-		picked: newFound[K, V](n), next: newFound[K, V](n), previous: newFound[K, V](n),
+	a := &answers{
+		first: o.newSome(n, x.stride()), last: o.newSome(n, x.stride()), counts: make([]uint32, n), ranks: make([]uint64, n),
+		picked: o.newFound(n), next: o.newFound(n), previous: o.newFound(n),
 	}
 	a.up.Offsets, a.down.Offsets = []uint64{0}, []uint64{0}
 	for i, lo := range x.lo {
@@ -329,7 +292,7 @@ func (o *orderedModel[K, V]) rows(r *weft.PairRows[K, V], keys []K) {
 	r.Offsets = append(r.Offsets, uint64(len(r.Keys)))
 }
 
-func (o *orderedModel[K, V]) some(a *some[K, V], i, limit int, keys []K) {
+func (o *erasedModel) some(a *some, i, limit int, keys []uint64) {
 	a.counts[i] = uint32(len(keys))
 	a.hits += btoi(len(keys) > 0)
 	for j, k := range keys {
@@ -337,21 +300,20 @@ func (o *orderedModel[K, V]) some(a *some[K, V], i, limit int, keys []K) {
 	}
 }
 
-func (o *orderedModel[K, V]) found(f *found[K, V], i, place int) {
+func (o *erasedModel) found(f *found, i, place int) {
 	f.keys[i], f.vals[i], f.ok[i] = o.at(place)
 	f.hits += btoi(f.ok[i])
 }
 
-// Some runs some cases of the suite for ordered maps on a simulated GPU; with the race detector, none, so that nothing of the suite is
-// compiled for types that only kernels are tried with.
+// Some runs some cases of the suite for ordered maps on a simulated GPU; with the race detector, none.
 func Some[K weft.Key, V weft.Value](t *testing.T, dev device.Device, scale Scale, open Maker[AnyOrderedMap[K, V]], names ...string) {
 	if Raced {
 		t.Skip("the simulator has goroutines of its own")
-		return
 	}
-	cases := slices.DeleteFunc(OrderedMapCases(dev, scale, open), func(c Case[AnyOrderedMap[K, V]]) bool { return !slices.Contains(names, c.Name) })
+	p := orderedMapPlace(dev, scale, open)
+	cases := slices.DeleteFunc(orderedMapCases(p), func(c Case[erasedOrderedMap]) bool { return !slices.Contains(names, c.Name) })
 	if len(cases) != len(names) {
 		t.Fatalf("there are %d cases of %d: %v", len(cases), len(names), names)
 	}
-	run(t, place[AnyOrderedMap[K, V]]{dev, scale, open}, cases)
+	run(t, p, cases)
 }

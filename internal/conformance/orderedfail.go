@@ -62,7 +62,7 @@ func OrderedFails(t testing.TB, dev device.Device, what Failures, open Maker[Any
 
 // failingLife is a history some call of which fails.
 type failingLife struct {
-	OrderedHistory[uint32, uint32]
+	history
 	step  int
 	fired func() bool
 	seen  bool // all has been compared since
@@ -72,8 +72,8 @@ type failingLife struct {
 func orderedLife(t testing.TB, dev device.Device, what Failures, step int, open Maker[AnyOrderedMap[uint32, uint32]]) bool {
 	t.Helper()
 	f := &failingLife{step: step, fired: func() bool { return false }}
-	f.Map, f.Most = open(t, dev), what.Most
-	f.Begin(t, 1)
+	f.history = history{types: typesOf[uint32, uint32](), m: eraseOrderedMap(open(t, dev)), most: what.Most}
+	f.begin(t, 1)
 	if step >= 0 {
 		f.fired = what.After(dev, step)
 	}
@@ -84,15 +84,15 @@ func orderedLife(t testing.TB, dev device.Device, what Failures, step int, open 
 		f.must(s.Close())
 	}
 	f.held = nil
-	f.must(f.Map.Compact(t.Context()))
+	f.must(f.m.Compact(t.Context()))
 	f.compare()
-	f.must(f.Map.Close())
+	f.must(f.m.Close())
 	return f.fired()
 }
 
 func (f *failingLife) live() {
-	t, m := f.Context(), f.Map
-	build := f.keys(2 * f.Most)
+	t, m := f.Context(), f.m
+	build := f.keys(2 * f.most)
 	f.changes("Build", len(build), func(lo int) error { _, err := m.Build(t, build[lo:], build[lo:]); return err },
 		func(i int, _ bool) { f.want[build[i]] = build[i] }, nil)
 	f.snapshot()
@@ -115,10 +115,10 @@ func (f *failingLife) live() {
 }
 
 // keys are some that are drawn.
-func (f *failingLife) keys(n int) []uint32 {
-	keys := make([]uint32, n)
+func (f *failingLife) keys(n int) []uint64 {
+	keys := make([]uint64, n)
 	for i := range keys {
-		keys[i] = f.key()
+		keys[i] = f.drawn()
 	}
 	return keys
 }
@@ -174,27 +174,27 @@ func (f *failingLife) changes(what string, n int, do func(lo int) error, one fun
 }
 
 // holds reports whether the map holds what it should.
-func (f *failingLife) holds() bool { return maps.Equal(maps.Collect(f.Map.All()), f.want) }
+func (f *failingLife) holds() bool { return maps.Equal(maps.Collect(f.m.All()), f.want) }
 
 // mixed runs a batch of operations of some kinds.
 func (f *failingLife) mixed(kinds ...weft.OpKind) {
 	f.Helper()
-	ops := make([]weft.Op[uint32, uint32], f.Most)
-	for i, k := range f.keys(f.Most) {
-		ops[i] = weft.Op[uint32, uint32]{Kind: kinds[f.rng.IntN(len(kinds))], Key: k, Value: f.rng.Uint32N(1000)}
+	ops := make([]weft.Op[uint64, uint64], f.most)
+	for i, k := range f.keys(f.most) {
+		ops[i] = weft.Op[uint64, uint64]{Kind: kinds[f.rng.IntN(len(kinds))], Key: k, Value: f.rng.Uint64N(1000)}
 	}
-	res := slices.Repeat([]weft.Result[uint32]{{Value: 7, OK: true}}, len(ops))
-	f.changes("Apply", len(ops), func(lo int) error { return f.Map.Apply(f.Context(), ops[lo:], res[lo:]) }, func(i int, out bool) {
-		if want := f.want.run(ops[i : i+1])[0]; out && res[i] != want {
+	res := slices.Repeat([]weft.Result[uint64]{{Value: 7, OK: true}}, len(ops))
+	f.changes("Apply", len(ops), func(lo int) error { return f.m.Apply(f.Context(), ops[lo:], res[lo:]) }, func(i int, out bool) {
+		if want := f.want.run(&f.types, ops[i:i+1])[0]; out && res[i] != want {
 			f.Fatalf("operation %d failed: %v returns %v, want %v", f.step, ops[i], res[i], want)
 		}
-	}, func(i int) bool { return res[i] == weft.Result[uint32]{} })
+	}, func(i int) bool { return res[i] == weft.Result[uint64]{} })
 }
 
 // delete deletes half of the keys, and as many that are not there.
 func (f *failingLife) delete() {
 	f.Helper()
-	keys := f.keys(f.Most)
+	keys := f.keys(f.most)
 	for k := range f.want {
 		if k%2 == 0 {
 			keys = append(keys, k)
@@ -202,7 +202,7 @@ func (f *failingLife) delete() {
 	}
 	slices.Sort(keys)
 	there := slices.Repeat([]bool{true}, len(keys))
-	f.changes("Delete", len(keys), func(lo int) error { _, err := f.Map.Delete(f.Context(), keys[lo:], there[lo:]); return err }, func(i int, out bool) {
+	f.changes("Delete", len(keys), func(lo int) error { _, err := f.m.Delete(f.Context(), keys[lo:], there[lo:]); return err }, func(i int, out bool) {
 		if _, want := f.want[keys[i]]; out && there[i] != want {
 			f.Fatalf("operation %d failed: Delete of %d reports %v", f.step, keys[i], there[i])
 		}
@@ -213,14 +213,14 @@ func (f *failingLife) delete() {
 // deleteRanges deletes ranges, of which the last is the other way round.
 func (f *failingLife) deleteRanges() {
 	f.Helper()
-	lo, hi := f.keys(4), make([]uint32, 4)
+	lo, hi := f.keys(4), make([]uint64, 4)
 	for i, k := range lo {
-		hi[i] = k + uint32(f.Most)
+		hi[i] = f.after(k, f.most)
 	}
 	lo[3], hi[3] = hi[3], lo[3]
 	removed := slices.Repeat([]uint32{7}, len(lo))
 	f.changes("DeleteRange", len(lo), func(from int) error {
-		_, err := f.Map.DeleteRange(f.Context(), lo[from:], hi[from:], removed[from:])
+		_, err := f.m.DeleteRange(f.Context(), lo[from:], hi[from:], removed[from:])
 		return err
 	}, func(i int, out bool) {
 		if n := f.want.deleteRange(lo[i], hi[i]); out && removed[i] != n {
@@ -232,9 +232,9 @@ func (f *failingLife) deleteRanges() {
 func (f *failingLife) snapshot() {
 	f.Helper()
 	f.again("Snapshot", func() error {
-		s, err := snapshotOf(f, f.Context(), f.Map)
+		s, err := snapshotOf(f, f.Context(), f.m)
 		if err == nil {
-			f.held = append(f.held, heldSnapshot[uint32, uint32]{s, maps.Clone(f.want)})
+			f.held = append(f.held, heldSnapshot{s, maps.Clone(f.want)})
 		}
 		return err
 	})
@@ -254,23 +254,24 @@ func (f *failingLife) close(i int) {
 // ask asks map and snapshots in all ways, each of which may fail, and wants them to answer then.
 func (f *failingLife) ask() {
 	f.Helper()
-	keys := f.keys(f.Most)
-	f.answers("the map", f.Map, f.want, &seeks[uint32]{lo: keys[1:], hi: keys[:len(keys)-1]})
+	keys := f.keys(f.most)
+	f.answers("the map", f.m, f.want, &seeks{lo: keys[1:], hi: keys[:len(keys)-1]})
 	for i, s := range f.held {
-		f.answers(fmt.Sprintf("snapshot %d", i), s, s.historyModel, &seeks[uint32]{lo: keys[1:], hi: keys[:len(keys)-1], limit: 3})
+		f.answers(fmt.Sprintf("snapshot %d", i), s, s.historyModel, &seeks{lo: keys[1:], hi: keys[:len(keys)-1], limit: 3})
 	}
 }
 
-func (f *failingLife) answers(where string, m hostSeeker[uint32, uint32], want historyModel[uint32, uint32], x *seeks[uint32]) {
+func (f *failingLife) answers(where string, m erasedSeeker, want historyModel, x *seeks) {
 	f.Helper()
 	where = fmt.Sprintf("operation %d failed: %s", f.step, where)
-	o := &orderedModel[uint32, uint32]{pairs: want}
+	o := f.newModel()
+	o.pairs = want
 	o.sort()
 	for _, k := range x.lo {
 		x.ranks = append(x.ranks, uint64(o.rank(k)))
 	}
-	a, by := newAnswers[uint32, uint32](x), newFound[uint32, uint32](len(x.lo))
-	least, pages, between := newFound[uint32, uint32](1), newModel[uint32, uint32](), newModel[uint32, uint32]()
+	a, by := f.newAnswers(x), f.newFound(len(x.lo))
+	least, pages, between := f.newFound(1), f.newModel(), f.newModel()
 	c := f.Context()
 	for _, call := range append(a.calls(c, m, x),
 		seekCall{"Get", func() (int, error) { return m.Get(c, x.lo, by.vals, by.ok) }},
@@ -279,7 +280,7 @@ func (f *failingLife) answers(where string, m hostSeeker[uint32, uint32], want h
 			return btoi(least.ok[0]), err
 		}},
 		seekCall{"Pages", func() (int, error) { return 0, pages.collect(m.Pages(c)) }},
-		seekCall{"Between", func() (int, error) { return 0, between.collect(m.Between(c, 0, ^uint32(0))) }},
+		seekCall{"Between", func() (int, error) { return 0, between.collect(m.Between(c, 0, f.keyMask)) }},
 	) {
 		f.again(call.name, func() error {
 			n, err := call.ask()
@@ -298,7 +299,7 @@ func (f *failingLife) answers(where string, m hostSeeker[uint32, uint32], want h
 	if k, v, ok := o.at(0); least.keys[0] != k || least.vals[0] != v || least.ok[0] != ok {
 		f.Fatalf("%s: Min is %d: %d, %v, want %d: %d, %v", where, least.keys[0], least.vals[0], least.ok[0], k, v, ok)
 	}
-	for what, is := range map[string]*orderedModel[uint32, uint32]{"Pages": pages, "Between": between} {
+	for what, is := range map[string]*erasedModel{"Pages": pages, "Between": between} {
 		if !slices.Equal(is.keys, o.keys) || !maps.Equal(is.pairs, want) {
 			f.Fatalf("%s: %s have %d pairs, want %d, or others", where, what, len(is.keys), len(o.keys))
 		}
@@ -306,8 +307,8 @@ func (f *failingLife) answers(where string, m hostSeeker[uint32, uint32], want h
 }
 
 // collect has a model hold what pages have, and their keys as they come.
-func (o *orderedModel[K, V]) collect(pages iter.Seq2[weft.Page[K, V], error]) error {
-	o.pairs, o.keys = map[K]V{}, nil
+func (o *erasedModel) collect(pages iter.Seq2[weft.Page[uint64, uint64], error]) error {
+	o.pairs, o.keys = map[uint64]uint64{}, nil
 	for p, err := range pages {
 		if err != nil {
 			return err
@@ -330,13 +331,13 @@ func (f *failingLife) compareOnce() {
 
 func (f *failingLife) compare() {
 	f.Helper()
-	if err := f.Map.Check(f.Context()); err != nil {
+	if err := f.m.Check(f.Context()); err != nil {
 		f.Fatalf("operation %d failed: %v", f.step, err)
 	}
-	if f.Map.Len() != len(f.want) {
-		f.Fatalf("operation %d failed: %d pairs, want %d", f.step, f.Map.Len(), len(f.want))
+	if f.m.Len() != len(f.want) {
+		f.Fatalf("operation %d failed: %d pairs, want %d", f.step, f.m.Len(), len(f.want))
 	}
-	f.Seek()
+	f.seek(f.m, f.want)
 	for _, s := range f.held {
 		f.seek(s, s.historyModel)
 	}

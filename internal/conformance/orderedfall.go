@@ -18,7 +18,7 @@ func BuildsThatFall(t *testing.T, open func() AnyOrderedMap[int32, uint32], plac
 					keys[i] = int32(i)*2 - n // of both signs
 				}
 				keys[at] = keys[at-1] + 1 - back
-				m, o := open(), newModel[int32, uint32]()
+				m, o := open(), &orderedModel[int32, uint32]{pairs: map[int32]uint32{}}
 				o.put(keys, vals)
 				got, err := m.Build(t.Context(), keys, vals)
 				Want(t, "Build", got, len(o.keys), err)

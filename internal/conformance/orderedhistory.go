@@ -12,16 +12,16 @@ import (
 )
 
 // historyModel is what a map should hold.
-type historyModel[K weft.Key, V weft.Value] map[K]V
+type historyModel map[uint64]uint64
 
 // run runs a mixed batch as a map of Go does, one operation after the other.
-func (m historyModel[K, V]) run(ops []weft.Op[K, V]) (res []weft.Result[V]) {
+func (m historyModel) run(y *types, ops []weft.Op[uint64, uint64]) (res []weft.Result[uint64]) {
 	for _, o := range ops {
 		v, there := m[o.Key]
-		var r weft.Result[V]
+		var r weft.Result[uint64]
 		switch o.Kind {
 		case weft.OpGet:
-			r = weft.Result[V]{OK: there, Value: v}
+			r = weft.Result[uint64]{OK: there, Value: v}
 		case weft.OpPut:
 			r.OK = !there
 			m[o.Key] = o.Value
@@ -36,7 +36,7 @@ func (m historyModel[K, V]) run(ops []weft.Op[K, V]) (res []weft.Result[V]) {
 			delete(m, o.Key)
 		case weft.OpSum:
 			r.OK = !there
-			m[o.Key] = v + o.Value
+			m[o.Key] = y.combine(weft.Sum, v, o.Value)
 		case weft.OpUpdate:
 			if r.OK = there; there {
 				m[o.Key] = o.Value
@@ -48,7 +48,7 @@ func (m historyModel[K, V]) run(ops []weft.Op[K, V]) (res []weft.Result[V]) {
 }
 
 // deleteRange removes the pairs of a range.
-func (m historyModel[K, V]) deleteRange(lo, hi K) (n uint32) {
+func (m historyModel) deleteRange(lo, hi uint64) (n uint32) {
 	for k := range m {
 		if lo <= k && k <= hi {
 			delete(m, k)
@@ -66,33 +66,79 @@ type OrderedHistory[K weft.Key, V weft.Value] struct {
 	Most int           // operations of a batch
 	Also []weft.OpKind // of mixed batches, beside those that all maps have
 
-	testing.TB
-	want historyModel[K, V]
-	rng  *rand.Rand
-	held []heldSnapshot[K, V]
-	next K // of keys in ascending order
-}
-
-type heldSnapshot[K weft.Key, V weft.Value] struct {
-	AnySeeker[K, V]
-	historyModel[K, V]
+	history history
 }
 
 // Begin begins a history with a map without pairs.
 func (h *OrderedHistory[K, V]) Begin(t testing.TB, seed uint64) {
-	h.TB, h.want, h.rng, h.held = t, historyModel[K, V]{}, rand.New(rand.NewPCG(seed, 1)), nil
-	h.next = K(20 * h.Most)
+	h.history = history{types: typesOf[K, V](), m: eraseOrderedMap(h.Map), most: h.Most, also: h.Also}
+	h.history.begin(t, seed)
 }
 
 // Run begins a history and runs some batches.
 func (h *OrderedHistory[K, V]) Run(t testing.TB, seed uint64, rounds int) {
 	h.Begin(t, seed)
+	h.history.run(rounds)
+}
+
+// Put puts pairs.
+func (h *OrderedHistory[K, V]) Put(keys []K, vals []V) {
+	h.history.put(widened(keys, turned[K]()), widened(vals, 0))
+}
+
+// Apply runs a mixed batch.
+func (h *OrderedHistory[K, V]) Apply(ops []weft.Op[K, V]) {
+	of := make([]weft.Op[uint64, uint64], len(ops))
+	for i, op := range ops {
+		of[i] = weft.Op[uint64, uint64]{Kind: op.Kind, Key: toBits(op.Key) ^ turned[K](), Value: toBits(op.Value)}
+	}
+	h.history.apply(of)
+}
+
+// DeleteRange deletes ranges.
+func (h *OrderedHistory[K, V]) DeleteRange(lo, hi []K) {
+	h.history.deleteRange(widened(lo, turned[K]()), widened(hi, turned[K]()))
+}
+
+// Seek asks for all pairs, for those by keys, or by some if there are none, and by their ranks, and for ranges
+// from each key to the one before it.
+func (h *OrderedHistory[K, V]) Seek(keys ...K) {
+	h.history.seek(h.history.m, h.history.want, widened(keys, turned[K]())...)
+}
+
+// history is one of erased types.
+type history struct {
+	types
+	m    erasedOrderedMap
+	most int
+	also []weft.OpKind
+
+	testing.TB
+	want historyModel
+	rng  *rand.Rand
+	held []heldSnapshot
+	next uint64 // of keys in ascending order
+}
+
+type heldSnapshot struct {
+	erasedSeeker
+	historyModel
+}
+
+// begin begins a history with a map without pairs.
+func (h *history) begin(t testing.TB, seed uint64) {
+	h.TB, h.want, h.rng, h.held = t, historyModel{}, rand.New(rand.NewPCG(seed, 1)), nil
+	h.next = h.types.key(uint64(20 * h.most))
+}
+
+// run runs some batches.
+func (h *history) run(rounds int) {
 	for round := range rounds {
 		switch h.rng.IntN(8) {
 		case 0:
 			h.deleteSomeRanges()
 		case 1:
-			h.must(h.Map.Compact(t.Context()))
+			h.must(h.m.Compact(h.Context()))
 		case 2:
 			h.putSome(round)
 		case 3:
@@ -101,12 +147,12 @@ func (h *OrderedHistory[K, V]) Run(t testing.TB, seed uint64, rounds int) {
 			h.applySome(round)
 		}
 		h.snapshots()
-		h.must(h.Map.Check(t.Context()))
-		if h.Map.Len() != len(h.want) {
-			t.Fatalf("round %d: %d pairs, want %d", round, h.Map.Len(), len(h.want))
+		h.must(h.m.Check(h.Context()))
+		if h.m.Len() != len(h.want) {
+			h.Fatalf("round %d: %d pairs, want %d", round, h.m.Len(), len(h.want))
 		}
 		if h.rng.IntN(2) == 0 { // an iteration takes a snapshot, too: some that are held have none between them
-			h.Seek()
+			h.seek(h.m, h.want)
 		}
 		h.readSnapshots()
 	}
@@ -114,84 +160,80 @@ func (h *OrderedHistory[K, V]) Run(t testing.TB, seed uint64, rounds int) {
 		h.closeSnapshot()
 		h.readSnapshots()
 	}
-	h.must(h.Map.Compact(t.Context()))
-	h.must(h.Map.Check(t.Context()))
-	h.Seek()
+	h.must(h.m.Compact(h.Context()))
+	h.must(h.m.Check(h.Context()))
+	h.seek(h.m, h.want)
 }
 
-// Put puts pairs.
-func (h *OrderedHistory[K, V]) Put(keys []K, vals []V) {
-	_, err := h.Map.Put(h.Context(), keys, vals)
+// put puts pairs.
+func (h *history) put(keys []uint64, vals []uint64) {
+	_, err := h.m.Put(h.Context(), keys, vals)
 	h.must(err)
 	for i, k := range keys {
 		h.want[k] = vals[i]
 	}
 }
 
-// Apply runs a mixed batch.
-func (h *OrderedHistory[K, V]) Apply(ops []weft.Op[K, V]) {
-	got := make([]weft.Result[V], len(ops))
-	h.must(h.Map.Apply(h.Context(), ops, got))
-	if res := h.want.run(ops); !slices.Equal(got, res) {
+// apply runs a mixed batch.
+func (h *history) apply(ops []weft.Op[uint64, uint64]) {
+	got := make([]weft.Result[uint64], len(ops))
+	h.must(h.m.Apply(h.Context(), ops, got))
+	if res := h.want.run(&h.types, ops); !slices.Equal(got, res) {
 		h.Fatalf("%d operations return\n%v\nwant\n%v", len(ops), got, res)
 	}
 }
 
-// DeleteRange deletes ranges.
-func (h *OrderedHistory[K, V]) DeleteRange(lo, hi []K) {
+// deleteRange deletes ranges.
+func (h *history) deleteRange(lo, hi []uint64) {
 	got, removed := make([]uint32, len(lo)), make([]uint32, len(lo))
 	for i := range lo {
 		removed[i] = h.want.deleteRange(lo[i], hi[i])
 	}
-	if _, err := h.Map.DeleteRange(h.Context(), lo, hi, got); err != nil || !slices.Equal(got, removed) {
+	if _, err := h.m.DeleteRange(h.Context(), lo, hi, got); err != nil || !slices.Equal(got, removed) {
 		h.Fatalf("DeleteRange removes %v, want %v: %v", got, removed, err)
 	}
 }
 
-// Seek asks for all pairs, for those by keys, or by some if there are none, and by their ranks, and for ranges
-// from each key to the one before it.
-func (h *OrderedHistory[K, V]) Seek(keys ...K) { h.seek(h.Map, h.want, keys...) }
-
-func (h *OrderedHistory[K, V]) must(err error) {
+func (h *history) must(err error) {
 	h.Helper()
 	if err != nil {
 		h.Fatal(err)
 	}
 }
 
-// key makes up keys: anywhere, few, one behind the other, or crowded.
-func (h *OrderedHistory[K, V]) key() K {
+// drawn makes up a key: anywhere, few, one behind the other, or crowded.
+func (h *history) drawn() uint64 {
 	switch h.rng.IntN(8) {
 	case 0:
-		return K(h.rng.Uint64())
+		return h.key(h.rng.Uint64())
 	case 1:
-		return K(h.rng.IntN(5) * 1000)
+		return h.key(uint64(h.rng.IntN(5) * 1000))
 	case 2:
-		h.next++
+		h.next = h.after(h.next, 1)
 		return h.next
 	}
-	return K(h.rng.IntN(20 * h.Most))
+	return h.key(uint64(h.rng.IntN(20 * h.most)))
 }
 
 // applySome runs a batch: of Puts, of Deletes, or mixed.
-func (h *OrderedHistory[K, V]) applySome(round int) {
-	ops := make([]weft.Op[K, V], 1+h.rng.IntN(h.Most))
-	kinds := append([]weft.OpKind{weft.OpGet, weft.OpPut, weft.OpPut, weft.OpPutNew, weft.OpDelete, weft.OpSum}, h.Also...)
+func (h *history) applySome(round int) {
+	ops := make([]weft.Op[uint64, uint64], 1+h.rng.IntN(h.most))
+	kinds := append([]weft.OpKind{weft.OpGet, weft.OpPut, weft.OpPut, weft.OpPutNew, weft.OpDelete, weft.OpSum}, h.also...)
 	for i := range ops {
-		ops[i] = weft.Op[K, V]{Kind: kinds[h.rng.IntN(len(kinds))], Key: h.key(), Value: V(h.rng.IntN(1000))}
+		ops[i] = weft.Op[uint64, uint64]{Kind: kinds[h.rng.IntN(len(kinds))], Key: h.drawn(), Value: h.val(h.rng.IntN(1000))}
 		if round%3 < 2 {
 			ops[i].Kind = []weft.OpKind{weft.OpPut, weft.OpDelete}[round%3]
 		}
 	}
-	h.Apply(ops)
+	h.apply(ops)
 }
 
 // putSome puts pairs by methods of their own: all of them, or those that are new.
-func (h *OrderedHistory[K, V]) putSome(round int) {
-	keys, vals := make([]K, 1+h.rng.IntN(h.Most)), make([]V, 0, h.Most)
+func (h *history) putSome(round int) {
+	keys, vals := make([]uint64, 1+h.rng.IntN(h.most)), make([]uint64, 0, h.most)
 	for i := range keys {
-		keys[i] = h.key()
-		vals = append(vals, V(h.rng.IntN(1000)))
+		keys[i] = h.drawn()
+		vals = append(vals, h.val(h.rng.IntN(1000)))
 	}
 	before, want := len(h.want), slices.Clone(vals)
 	for i, k := range keys {
@@ -201,10 +243,10 @@ func (h *OrderedHistory[K, V]) putSome(round int) {
 		}
 		h.want[k] = vals[i]
 	}
-	put := h.Map.Build
+	put := h.m.Build
 	if round%2 == 0 {
-		put = func(ctx context.Context, keys []K, vals []V) (int, error) {
-			return h.Map.GetOrPut(ctx, keys, vals, nil)
+		put = func(ctx context.Context, keys []uint64, vals []uint64) (int, error) {
+			return h.m.GetOrPut(ctx, keys, vals, nil)
 		}
 	}
 	if n, err := put(h.Context(), keys, vals); err != nil || n != len(h.want)-before || !slices.Equal(vals, want) {
@@ -212,29 +254,29 @@ func (h *OrderedHistory[K, V]) putSome(round int) {
 	}
 }
 
-func (h *OrderedHistory[K, V]) clearSometimes() {
+func (h *history) clearSometimes() {
 	if h.rng.IntN(3) == 0 {
-		h.must(h.Map.Clear(h.Context()))
+		h.must(h.m.Clear(h.Context()))
 		clear(h.want)
 	}
 }
 
-func (h *OrderedHistory[K, V]) deleteSomeRanges() {
+func (h *history) deleteSomeRanges() {
 	n := 1 + h.rng.IntN(3)
-	lo, hi := make([]K, n), make([]K, n)
+	lo, hi := make([]uint64, n), make([]uint64, n)
 	for i := range lo {
-		lo[i], hi[i] = h.key(), h.key()
+		lo[i], hi[i] = h.drawn(), h.drawn()
 	}
-	h.DeleteRange(lo, hi)
+	h.deleteRange(lo, hi)
 }
 
 // snapshots takes a snapshot, or closes one, or neither.
-func (h *OrderedHistory[K, V]) snapshots() {
+func (h *history) snapshots() {
 	switch h.rng.IntN(4) {
 	case 0, 1:
-		s, err := snapshotOf(h, h.Context(), h.Map)
+		s, err := snapshotOf(h, h.Context(), h.m)
 		h.must(err)
-		h.held = append(h.held, heldSnapshot[K, V]{s, maps.Clone(h.want)})
+		h.held = append(h.held, heldSnapshot{s, maps.Clone(h.want)})
 		if len(h.held) <= maxHeld {
 			return
 		}
@@ -250,7 +292,7 @@ func (h *OrderedHistory[K, V]) snapshots() {
 const maxHeld = 5
 
 // closeSnapshot closes any of the snapshots that are held, after a look at all that it has.
-func (h *OrderedHistory[K, V]) closeSnapshot() {
+func (h *history) closeSnapshot() {
 	i := h.rng.IntN(len(h.held))
 	s := h.held[i]
 	h.seek(s, s.historyModel)
@@ -259,7 +301,7 @@ func (h *OrderedHistory[K, V]) closeSnapshot() {
 }
 
 // readSnapshots reads all pairs of all snapshots that are held.
-func (h *OrderedHistory[K, V]) readSnapshots() {
+func (h *history) readSnapshots() {
 	for i, s := range h.held {
 		h.same(s, s.historyModel)
 		if s.Len() != len(s.historyModel) {
@@ -269,7 +311,7 @@ func (h *OrderedHistory[K, V]) readSnapshots() {
 }
 
 // same wants pairs in ascending order to be those of a model. It returns the keys.
-func (h *OrderedHistory[K, V]) same(m hostSeeker[K, V], want historyModel[K, V]) (all []K) {
+func (h *history) same(m erasedSeeker, want historyModel) (all []uint64) {
 	h.Helper()
 	all = slices.Sorted(maps.Keys(want))
 	at := 0
@@ -285,10 +327,10 @@ func (h *OrderedHistory[K, V]) same(m hostSeeker[K, V], want historyModel[K, V])
 	return all
 }
 
-func (h *OrderedHistory[K, V]) seek(m hostSeeker[K, V], want historyModel[K, V], keys ...K) {
+func (h *history) seek(m erasedSeeker, want historyModel, keys ...uint64) {
 	all := h.same(m, want)
 	for more := len(keys) == 0; more; more = len(keys) < 8 {
-		keys = append(keys, h.key())
+		keys = append(keys, h.drawn())
 	}
 	ranks := make([]uint64, len(keys))
 	for i, k := range keys {
@@ -300,8 +342,8 @@ func (h *OrderedHistory[K, V]) seek(m hostSeeker[K, V], want historyModel[K, V],
 }
 
 // bySeveral asks for pairs by keys, whose ranks are known, and by those.
-func (h *OrderedHistory[K, V]) bySeveral(m hostSeeker[K, V], want historyModel[K, V], all, keys []K, ranks []uint64) {
-	vals, ok, got, next := make([]V, len(keys)), make([]bool, len(keys)), make([]uint64, len(keys)), make([]K, len(keys))
+func (h *history) bySeveral(m erasedSeeker, want historyModel, all, keys []uint64, ranks []uint64) {
+	vals, ok, got, next := make([]uint64, len(keys)), make([]bool, len(keys)), make([]uint64, len(keys)), make([]uint64, len(keys))
 	_, err := m.Get(h.Context(), keys, vals, ok)
 	h.must(err)
 	h.must(m.Rank(h.Context(), keys, got))
@@ -333,9 +375,9 @@ func (h *OrderedHistory[K, V]) bySeveral(m hostSeeker[K, V], want historyModel[K
 }
 
 // ranges asks for ranges between neighbors of keys, both ways, with a limit and without.
-func (h *OrderedHistory[K, V]) ranges(m hostSeeker[K, V], all, keys []K) {
+func (h *history) ranges(m erasedSeeker, all, keys []uint64) {
 	lo, hi := keys[1:], keys[:len(keys)-1]
-	between := func(i int) []K {
+	between := func(i int) []uint64 {
 		from, _ := slices.BinarySearch(all, lo[i])
 		to, found := slices.BinarySearch(all, hi[i])
 		if found {
@@ -344,7 +386,7 @@ func (h *OrderedHistory[K, V]) ranges(m hostSeeker[K, V], all, keys []K) {
 		return slices.Clone(all[min(from, to):to])
 	}
 	for _, limit := range []int{0, 1, 2, 3, math.MaxInt} {
-		var up, down weft.PairRows[K, V]
+		var up, down weft.PairRows[uint64, uint64]
 		h.must(m.Range(h.Context(), lo, hi, limit, &up))
 		h.must(m.RangeBackward(h.Context(), lo, hi, limit, &down))
 		for i := range lo {
@@ -371,8 +413,8 @@ func (h *OrderedHistory[K, V]) ranges(m hostSeeker[K, V], all, keys []K) {
 }
 
 // fixed asks for the same with a fixed number of places.
-func (h *OrderedHistory[K, V]) fixed(m hostSeeker[K, V], lo, hi []K, limit int, want *weft.PairRows[K, V]) {
-	counts, keys, vals := make([]uint32, len(lo)), make([]K, len(lo)*limit), make([]V, len(lo)*limit)
+func (h *history) fixed(m erasedSeeker, lo, hi []uint64, limit int, want *weft.PairRows[uint64, uint64]) {
+	counts, keys, vals := make([]uint32, len(lo)), make([]uint64, len(lo)*limit), make([]uint64, len(lo)*limit)
 	_, err := m.RangeFirst(h.Context(), lo, hi, limit, counts, keys, vals)
 	h.must(err)
 	for i := range lo {

@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -17,22 +16,15 @@ import (
 )
 
 // snapshotOf takes a snapshot of a map.
-func snapshotOf[K weft.Key, V weft.Value](t testing.TB, c context.Context, m AnyOrderedMap[K, V]) (AnySeeker[K, V], error) {
-	switch m := m.(type) {
-	case interface {
-		Snapshot(context.Context) (*weft.Snapshot[K, V], error)
-	}:
-		return m.Snapshot(c)
-	case interface {
-		Snapshot(context.Context) (AnySeeker[K, V], error)
-	}:
-		return m.Snapshot(c)
+func snapshotOf(t testing.TB, c context.Context, m erasedOrderedMap) (erasedSeeker, error) {
+	at, ok, err := m.snapshot(c)
+	if !ok {
+		t.Fatal("the map has no snapshots")
 	}
-	t.Fatal("the map has no snapshots")
-	return nil, nil
+	return at, err
 }
 
-func (s orderedSuite[K, V]) take(t testing.TB, m AnyOrderedMap[K, V]) AnySeeker[K, V] {
+func (s orderedSuite) take(t testing.TB, m erasedOrderedMap) erasedSeeker {
 	t.Helper()
 	at, err := snapshotOf(t, ctx(), m)
 	must(t, err)
@@ -40,34 +32,34 @@ func (s orderedSuite[K, V]) take(t testing.TB, m AnyOrderedMap[K, V]) AnySeeker[
 }
 
 // inOrder wants iterations to go up or down the keys of a model.
-func (s orderedSuite[K, V]) inOrder(t testing.TB, m AnySeeker[K, V], o *orderedModel[K, V]) {
+func (s orderedSuite) inOrder(t testing.TB, m erasedSeeker, o *erasedModel) {
 	t.Helper()
-	check := func(what string, keys []K, vals []V, want []K) {
+	check := func(what string, keys []uint64, vals []uint64, want []uint64) {
 		t.Helper()
 		if !slices.Equal(keys, want) {
 			t.Fatalf("%s has %d keys, want %d, or another order", what, len(keys), len(want))
 		}
 		for i, k := range keys {
-			if toBits(vals[i]) != toBits(o.pairs[k]) {
-				t.Fatalf("%s has value %#x for key %#x, want %#x", what, toBits(vals[i]), k, toBits(o.pairs[k]))
+			if vals[i] != o.pairs[k] {
+				t.Fatalf("%s has value %#x for key %#x, want %#x", what, vals[i], k, o.pairs[k])
 			}
 		}
 	}
 	down := slices.Clone(o.keys)
 	slices.Reverse(down)
 	for what, of := range map[string]struct {
-		all  func(func(K, V) bool)
-		want []K
+		all  func(func(uint64, uint64) bool)
+		want []uint64
 	}{"All": {m.All(), o.keys}, "Backward": {m.Backward(), down}} {
-		var keys []K
-		var vals []V
+		var keys []uint64
+		var vals []uint64
 		for k, v := range of.all {
 			keys, vals = append(keys, k), append(vals, v)
 		}
 		check(what, keys, vals, of.want)
 	}
-	var keys []K
-	var vals []V
+	var keys []uint64
+	var vals []uint64
 	for p, err := range m.Pages(ctx()) {
 		must(t, err)
 		keys, vals = append(keys, p.Keys...), append(vals, p.Vals...)
@@ -76,12 +68,12 @@ func (s orderedSuite[K, V]) inOrder(t testing.TB, m AnySeeker[K, V], o *orderedM
 }
 
 // Range appends to what rows there are, and leaves them alone on an error.
-func (s orderedSuite[K, V]) rangeInto(t testing.TB, m AnyOrderedMap[K, V]) {
+func (s orderedSuite) rangeInto(t testing.TB, m erasedOrderedMap) {
 	g := rng()
 	o := s.filled(t, m, g, min(s.scale.Rows(), 1000))
 	x := s.seeks(g, o, 60, 5)
 	want := o.answers(x)
-	var rows weft.PairRows[K, V]
+	var rows weft.PairRows[uint64, uint64]
 	must(t, m.Range(ctx(), x.lo, x.hi, x.limit, &rows))
 	must(t, m.RangeBackward(ctx(), x.lo, x.hi, x.limit, &rows))
 	for patience := range int64(3) {
@@ -102,7 +94,7 @@ func (s orderedSuite[K, V]) rangeInto(t testing.TB, m AnyOrderedMap[K, V]) {
 			of = &want.down
 		}
 		keys, vals := rows.Row(i)
-		if k, v := of.Row(i % len(x.lo)); !slices.Equal(keys, k) || !sameValues(vals, v) {
+		if k, v := of.Row(i % len(x.lo)); !slices.Equal(keys, k) || !slices.Equal(vals, v) {
 			t.Fatalf("row %d has keys %#x, want %#x; or other values", i, keys, k)
 		}
 	}
@@ -112,23 +104,23 @@ func (s orderedSuite[K, V]) rangeInto(t testing.TB, m AnyOrderedMap[K, V]) {
 }
 
 // With a limit, ranges go on where they ended, and find all pairs once.
-func (s orderedSuite[K, V]) rangeCursor(t testing.TB, m AnyOrderedMap[K, V]) {
+func (s orderedSuite) rangeCursor(t testing.TB, m erasedOrderedMap) {
 	g := rng()
 	o := s.filled(t, m, g, 200)
-	ends := distinct(odd[K]())
+	ends := distinct(s.oddKeys())
 	s.fill(t, m, o, ends)
-	least, most := extremes[K]()
+	least, most := uint64(0), s.keyMask
 	for _, limit := range []int{1, 7, 64, len(o.keys), len(o.keys) + 1} {
-		var up, down []K
-		var rows weft.PairRows[K, V]
+		var up, down []uint64
+		var rows weft.PairRows[uint64, uint64]
 		for lo, more := least, true; more; lo, more = rows.Next(0, limit, most) {
 			rows.Reset()
-			must(t, m.Range(ctx(), []K{lo}, []K{most}, limit, &rows))
+			must(t, m.Range(ctx(), []uint64{lo}, []uint64{most}, limit, &rows))
 			up = append(up, rows.Keys...)
 		}
 		for hi, more := most, true; more; hi, more = rows.NextBackward(0, limit, least) {
 			rows.Reset()
-			must(t, m.RangeBackward(ctx(), []K{least}, []K{hi}, limit, &rows))
+			must(t, m.RangeBackward(ctx(), []uint64{least}, []uint64{hi}, limit, &rows))
 			down = append(down, rows.Keys...)
 		}
 		slices.Reverse(down)
@@ -139,7 +131,7 @@ func (s orderedSuite[K, V]) rangeCursor(t testing.TB, m AnyOrderedMap[K, V]) {
 }
 
 // fill adds more pairs to a map and its model.
-func (s orderedSuite[K, V]) fill(t testing.TB, m AnyOrderedMap[K, V], o *orderedModel[K, V], keys []K) {
+func (s orderedSuite) fill(t testing.TB, m erasedOrderedMap, o *erasedModel, keys []uint64) {
 	t.Helper()
 	vals := s.values(len(keys), rng())
 	_, err := m.Put(ctx(), keys, vals)
@@ -148,7 +140,7 @@ func (s orderedSuite[K, V]) fill(t testing.TB, m AnyOrderedMap[K, V], o *ordered
 }
 
 // Ranges on the device are written as far as there is room, and no further.
-func (s orderedSuite[K, V]) rangeOnRoom(t testing.TB, m AnyOrderedMap[K, V]) {
+func (s orderedSuite) rangeOnRoom(t testing.TB, m erasedOrderedMap) {
 	g := rng()
 	o := s.filled(t, m, g, 500)
 	st := devicetest.NewStream(t, s.dev)
@@ -157,19 +149,19 @@ func (s orderedSuite[K, V]) rangeOnRoom(t testing.TB, m AnyOrderedMap[K, V]) {
 	total := len(want.up.Keys)
 	for _, room := range []int{total, total + 9, total / 2, 1, 0} {
 		got, fits := s.on(t, m, st, x, room, room), min(room, total)
-		if !slices.Equal(got.up.Offsets, want.up.Offsets) || !slices.Equal(got.up.Keys[:fits], want.up.Keys[:fits]) || !sameValues(got.up.Vals[:fits], want.up.Vals[:fits]) {
+		if !slices.Equal(got.up.Offsets, want.up.Offsets) || !slices.Equal(got.up.Keys[:fits], want.up.Keys[:fits]) || !slices.Equal(got.up.Vals[:fits], want.up.Vals[:fits]) {
 			t.Fatalf("with room for %d pairs of %d RangeOn writes other ones", room, total)
 		}
-		if !slices.Equal(got.down.Keys[:fits], want.down.Keys[:fits]) || !sameValues(got.down.Vals[:fits], want.down.Vals[:fits]) {
+		if !slices.Equal(got.down.Keys[:fits], want.down.Keys[:fits]) || !slices.Equal(got.down.Vals[:fits], want.down.Vals[:fits]) {
 			t.Fatalf("with room for %d pairs of %d RangeBackwardOn writes other ones", room, total)
 		}
-		if rest := got.up.Keys[fits:]; !slices.Equal(rest, blanks[K](len(rest))) {
+		if rest := got.up.Keys[fits:]; !slices.Equal(rest, s.blankKeys(len(rest))) {
 			t.Fatalf("with room for %d pairs RangeOn writes behind the last of %d", room, total)
 		}
 	}
 }
 
-func (s orderedSuite[K, V]) ascending(t testing.TB, m AnyOrderedMap[K, V]) {
+func (s orderedSuite) ascending(t testing.TB, m erasedOrderedMap) {
 	g := rng()
 	o := s.filled(t, m, g, s.scale.Rows())
 	s.inOrder(t, m, o)
@@ -180,7 +172,7 @@ func (s orderedSuite[K, V]) ascending(t testing.TB, m AnyOrderedMap[K, V]) {
 		}
 		if steps++; steps == 10 {
 			must(t, m.Clear(ctx()))
-			s.put(t, m, []K{k + 1}, s.values(1, g), 1)
+			s.put(t, m, []uint64{s.after(k, 1)}, s.values(1, g), 1)
 		}
 	}
 	if steps != len(o.keys) || m.Len() != 1 {
@@ -188,7 +180,7 @@ func (s orderedSuite[K, V]) ascending(t testing.TB, m AnyOrderedMap[K, V]) {
 	}
 }
 
-func (s orderedSuite[K, V]) backward(t testing.TB, m AnyOrderedMap[K, V]) {
+func (s orderedSuite) backward(t testing.TB, m erasedOrderedMap) {
 	g := rng()
 	o := s.filled(t, m, g, s.scale.Rows())
 	last := len(o.keys)
@@ -201,29 +193,29 @@ func (s orderedSuite[K, V]) backward(t testing.TB, m AnyOrderedMap[K, V]) {
 			break
 		}
 	}
-	s.fill(t, m, o, unique[K](30, g)) // not locked
+	s.fill(t, m, o, s.unique(30, g)) // not locked
 	s.inOrder(t, m, o)
 }
 
 // Between goes through a range as it was when it began.
-func (s orderedSuite[K, V]) between(t testing.TB, m AnyOrderedMap[K, V]) {
+func (s orderedSuite) between(t testing.TB, m erasedOrderedMap) {
 	g := rng()
 	o := s.filled(t, m, g, min(s.scale.Rows(), 5000))
 	lo, hi := o.keys[len(o.keys)/4], o.keys[len(o.keys)/2]
 	want, now := o.between(lo, hi, 0, false), o.clone()
-	var keys []K
+	var keys []uint64
 	for p, err := range m.Between(ctx(), lo, hi) {
 		must(t, err)
 		if len(keys) == 0 {
-			s.fill(t, m, now, unique[K](200, g))
-			n, err := m.DeleteRange(ctx(), []K{lo}, []K{hi}, nil)
+			s.fill(t, m, now, s.unique(200, g))
+			n, err := m.DeleteRange(ctx(), []uint64{lo}, []uint64{hi}, nil)
 			gone := now.between(lo, hi, 0, false)
 			Want(t, "DeleteRange in a loop over its range", n, len(gone), err)
 			now.remove(gone)
 		}
 		for i, k := range p.Keys {
-			if toBits(p.Vals[i]) != toBits(o.pairs[k]) {
-				t.Fatalf("Between has value %#x for key %#x, want %#x", toBits(p.Vals[i]), k, toBits(o.pairs[k]))
+			if p.Vals[i] != o.pairs[k] {
+				t.Fatalf("Between has value %#x for key %#x, want %#x", p.Vals[i], k, o.pairs[k])
 			}
 		}
 		keys = append(keys, p.Keys...)
@@ -243,12 +235,12 @@ func (s orderedSuite[K, V]) between(t testing.TB, m AnyOrderedMap[K, V]) {
 	s.answers(t, "behind Between", m, now, s.seeks(g, now, 50, 3))
 }
 
-func (s orderedSuite[K, V]) deleteRange(t testing.TB, m AnyOrderedMap[K, V]) {
+func (s orderedSuite) deleteRange(t testing.TB, m erasedOrderedMap) {
 	g := rng()
 	o := s.filled(t, m, g, s.scale.Rows())
 	n := len(o.keys)
-	lo := []K{o.keys[n/10], o.keys[n/2] + 1, o.keys[n-1], o.keys[3], o.keys[9]}
-	hi := []K{o.keys[n/5], o.keys[n/2+5] - 1, o.keys[n-1], o.keys[2], o.keys[9]}
+	lo := []uint64{o.keys[n/10], s.after(o.keys[n/2], 1), o.keys[n-1], o.keys[3], o.keys[9]}
+	hi := []uint64{o.keys[n/5], s.after(o.keys[n/2+5], -1), o.keys[n-1], o.keys[2], o.keys[9]}
 	removed, want, total := blanks[uint32](len(lo)), make([]uint32, len(lo)), 0
 	for i := range lo {
 		gone := o.between(lo[i], hi[i], 0, false)
@@ -261,18 +253,18 @@ func (s orderedSuite[K, V]) deleteRange(t testing.TB, m AnyOrderedMap[K, V]) {
 		t.Fatalf("DeleteRange removed %v, want %v", removed, want)
 	}
 	s.answers(t, "after DeleteRange", m, o, s.seeks(g, o, s.questions(), 0))
-	least, most := extremes[K]()
-	got, err = m.DeleteRange(ctx(), []K{least}, []K{most}, nil)
+	least, most := uint64(0), s.keyMask
+	got, err = m.DeleteRange(ctx(), []uint64{least}, []uint64{most}, nil)
 	Want(t, "DeleteRange of all", got, len(o.keys), err)
-	s.answers(t, "with nothing left", m, newModel[K, V](), s.seeks(g, newModel[K, V](), 20, 0))
-	s.fill(t, m, newModel[K, V](), o.keys[:5])
+	s.answers(t, "with nothing left", m, s.newModel(), s.seeks(g, s.newModel(), 20, 0))
+	s.fill(t, m, s.newModel(), o.keys[:5])
 	if m.Len() != 5 {
 		t.Errorf("Len = %d, want 5", m.Len())
 	}
 }
 
 // A pair of several ranges counts for the first of them.
-func (s orderedSuite[K, V]) deleteRangeOverlaps(t testing.TB, m AnyOrderedMap[K, V]) {
+func (s orderedSuite) deleteRangeOverlaps(t testing.TB, m erasedOrderedMap) {
 	g := rng()
 	o := s.filled(t, m, g, 400)
 	st := devicetest.NewStream(t, s.dev)
@@ -292,8 +284,8 @@ func (s orderedSuite[K, V]) deleteRangeOverlaps(t testing.TB, m AnyOrderedMap[K,
 			got, err := m.DeleteRange(ctx(), x.lo, x.hi, removed)
 			Want(t, "DeleteRange", got, total, err)
 		} else {
-			out := outputOn(t, st, removed)
-			must(t, m.DeleteRangeOn(st, devicetest.Upload(t, st, x.lo), devicetest.Upload(t, st, x.hi), out.mine))
+			out := outputOn(t, st, removed, devicetest.Upload[uint32])
+			must(t, m.DeleteRangeOn(st, s.keysOn(t, st, x.lo), s.keysOn(t, st, x.hi), out.mine))
 			must(t, m.Sync(ctx()))
 			out.back(t, st, removed)
 		}
@@ -301,12 +293,12 @@ func (s orderedSuite[K, V]) deleteRangeOverlaps(t testing.TB, m AnyOrderedMap[K,
 			t.Fatalf("round %d: ranges from %#x to %#x removed %v, want %v", round, x.lo, x.hi, removed, want)
 		}
 		s.inOrder(t, m, o)
-		s.fill(t, m, o, unique[K](400, g))
+		s.fill(t, m, o, s.unique(400, g))
 	}
 }
 
 // Build takes pairs in any order; of several with one key the last one wins.
-func (s orderedSuite[K, V]) build(t testing.TB, _ AnyOrderedMap[K, V]) {
+func (s orderedSuite) build(t testing.TB, _ erasedOrderedMap) {
 	g, n := rng(), s.scale.Rows()
 	shuffled, repeated := s.batch(n, 0), s.batch(n, 0)
 	for i := range repeated.Keys {
@@ -315,13 +307,13 @@ func (s orderedSuite[K, V]) build(t testing.TB, _ AnyOrderedMap[K, V]) {
 	ascending := s.batch(n, 0)
 	slices.Sort(ascending.Keys)
 	descending := s.batch(n, 0)
-	slices.SortFunc(descending.Keys, func(a, b K) int { return -btoi(a > b) + btoi(a < b) })
+	slices.SortFunc(descending.Keys, func(a, b uint64) int { return -btoi(a > b) + btoi(a < b) })
 	equal := s.batch(100, 0)
 	for i := range equal.Keys {
-		equal.Keys[i] = 5
+		equal.Keys[i] = s.key(5)
 	}
-	for what, r := range map[string]weft.Page[K, V]{"shuffled": shuffled, "repeated": repeated, "ascending": ascending, "descending": descending, "equal": equal, "one": s.batch(1, 3)} {
-		m, o := s.another(t, s.dev), newModel[K, V]()
+	for what, r := range map[string]weft.Page[uint64, uint64]{"shuffled": shuffled, "repeated": repeated, "ascending": ascending, "descending": descending, "equal": equal, "one": s.batch(1, 3)} {
+		m, o := s.another(t, s.dev), s.newModel()
 		o.put(r.Keys, r.Vals)
 		got, err := m.Build(ctx(), r.Keys, r.Vals)
 		Want(t, "Build of keys that are "+what, got, len(o.keys), err)
@@ -331,26 +323,26 @@ func (s orderedSuite[K, V]) build(t testing.TB, _ AnyOrderedMap[K, V]) {
 }
 
 // batch is n random pairs.
-func (s orderedSuite[K, V]) batch(n int, seed int) weft.Page[K, V] {
+func (s orderedSuite) batch(n int, seed int) weft.Page[uint64, uint64] {
 	g := rng()
 	for range seed {
 		g.Uint64()
 	}
-	return weft.Page[K, V]{Keys: unique[K](n, g), Vals: s.values(n, g)}
+	return weft.Page[uint64, uint64]{Keys: s.unique(n, g), Vals: s.values(n, g)}
 }
 
 // Build of a map that holds pairs is Put.
-func (s orderedSuite[K, V]) buildAgain(t testing.TB, m AnyOrderedMap[K, V]) {
+func (s orderedSuite) buildAgain(t testing.TB, m erasedOrderedMap) {
 	g := rng()
 	o := s.filled(t, m, g, s.scale.Rows()/4)
 	st := devicetest.NewStream(t, s.dev)
 	for round := range 3 {
-		keys := append(unique[K](s.scale.Rows()/2, g), o.keys[:len(o.keys)/2]...)
+		keys := append(s.unique(s.scale.Rows()/2, g), o.keys[:len(o.keys)/2]...)
 		vals := s.values(len(keys), g)
 		before := len(o.keys)
 		o.put(keys, vals)
 		if round == 1 {
-			must(t, m.BuildOn(st, devicetest.Upload(t, st, keys), devicetest.Upload(t, st, vals)))
+			must(t, m.BuildOn(st, s.keysOn(t, st, keys), s.valsOn(t, st, vals)))
 			must(t, m.Sync(ctx()))
 		} else {
 			got, err := m.Build(ctx(), keys, vals)
@@ -363,7 +355,7 @@ func (s orderedSuite[K, V]) buildAgain(t testing.TB, m AnyOrderedMap[K, V]) {
 
 // A snapshot is what the map was, whatever becomes of that, in every way to read it; also
 // saved.
-func (s orderedSuite[K, V]) snapshot(t testing.TB, m AnyOrderedMap[K, V]) {
+func (s orderedSuite) snapshot(t testing.TB, m erasedOrderedMap) {
 	g, n := rng(), s.scale.Rows()/2
 	o := s.filled(t, m, g, n)
 	at := s.take(t, m)
@@ -372,12 +364,12 @@ func (s orderedSuite[K, V]) snapshot(t testing.TB, m AnyOrderedMap[K, V]) {
 		t.Helper()
 		s.answers(t, where, at, o, s.seeks(g, o, s.questions()/2, 3))
 		s.inOrder(t, at, o)
-		vals, found := make([]V, n), make([]bool, n)
+		vals, found := make([]uint64, n), make([]bool, n)
 		hits, err := at.Get(ctx(), o.keys, vals, found)
 		Want(t, where+": Get", hits, n, err)
 		for i, k := range o.keys {
-			if toBits(vals[i]) != toBits(o.pairs[k]) || !found[i] {
-				t.Fatalf("%s: Get(%#x) = %#x %v, want %#x", where, k, toBits(vals[i]), found[i], toBits(o.pairs[k]))
+			if vals[i] != o.pairs[k] || !found[i] {
+				t.Fatalf("%s: Get(%#x) = %#x %v, want %#x", where, k, vals[i], found[i], o.pairs[k])
 			}
 		}
 		hits, err = at.Contains(ctx(), o.keys, nil)
@@ -389,7 +381,7 @@ func (s orderedSuite[K, V]) snapshot(t testing.TB, m AnyOrderedMap[K, V]) {
 	must(t, err)
 	now.put(o.keys[:n/2], vals)
 	read("behind Put")
-	s.fill(t, m, now, unique[K](n, g))
+	s.fill(t, m, now, s.unique(n, g))
 	read("behind more keys")
 	_, err = m.Delete(ctx(), o.keys[n/4:], nil)
 	must(t, err)
@@ -400,9 +392,7 @@ func (s orderedSuite[K, V]) snapshot(t testing.TB, m AnyOrderedMap[K, V]) {
 	must(t, m.Compact(ctx()))
 	must(t, m.Clear(ctx()))
 	read("behind Clear")
-	if at, ok := at.(interface {
-		Save(context.Context, io.Writer) (int, error)
-	}); ok {
+	if at := at.saver(); at != nil {
 		var file bytes.Buffer
 		saved, err := at.Save(ctx(), &file)
 		Want(t, "Save of a snapshot", saved, n, err)
@@ -415,11 +405,11 @@ func (s orderedSuite[K, V]) snapshot(t testing.TB, m AnyOrderedMap[K, V]) {
 }
 
 // snapshotOn reads pairs of a snapshot on the device.
-func (s orderedSuite[K, V]) snapshotOn(t testing.TB, at AnySeeker[K, V], o *orderedModel[K, V]) {
+func (s orderedSuite) snapshotOn(t testing.TB, at erasedSeeker, o *erasedModel) {
 	t.Helper()
 	st, n := devicetest.NewStream(t, s.dev), len(o.keys)
-	keys, f := devicetest.Upload(t, st, o.keys), newFound[K, V](n)
-	vals, ok, hits := outputOn(t, st, f.vals), outputOn(t, st, f.ok), outputOn(t, st, []uint64{1000})
+	keys, f := s.keysOn(t, st, o.keys), s.newFound(n)
+	vals, ok, hits := outputOn(t, st, f.vals, s.valsOn), outputOn(t, st, f.ok, devicetest.Upload[bool]), newHits(t, st)
 	must(t, at.GetOn(st, keys, vals.mine, ok.mine, hits.mine))
 	must(t, at.ContainsOn(st, keys, ok.mine, hits.mine))
 	vals.back(t, st, f.vals)
@@ -428,23 +418,23 @@ func (s orderedSuite[K, V]) snapshotOn(t testing.TB, at AnySeeker[K, V], o *orde
 		t.Fatalf("GetOn and ContainsOn of a snapshot find %d keys twice, want %d", got, n)
 	}
 	for i, k := range o.keys {
-		if toBits(f.vals[i]) != toBits(o.pairs[k]) {
-			t.Fatalf("GetOn of a snapshot: %#x has %#x, want %#x", k, toBits(f.vals[i]), toBits(o.pairs[k]))
+		if f.vals[i] != o.pairs[k] {
+			t.Fatalf("GetOn of a snapshot: %#x has %#x, want %#x", k, f.vals[i], o.pairs[k])
 		}
 	}
 }
 
 // Snapshots are held over many batches, several at a time, and closed in any order.
-func (s orderedSuite[K, V]) snapshots(t testing.TB, m AnyOrderedMap[K, V]) {
-	g, o := rng(), newModel[K, V]()
+func (s orderedSuite) snapshots(t testing.TB, m erasedOrderedMap) {
+	g, o := rng(), s.newModel()
 	type held struct {
-		AnySeeker[K, V]
-		o *orderedModel[K, V]
+		erasedSeeker
+		o *erasedModel
 	}
 	var all []held
-	pool := unique[K](300, g)
+	pool := s.unique(300, g)
 	for round := range 25 {
-		some := make([]K, 40)
+		some := make([]uint64, 40)
 		for i := range some {
 			some[i] = pool[g.IntN(len(pool))]
 		}
@@ -476,7 +466,7 @@ func (s orderedSuite[K, V]) snapshots(t testing.TB, m AnyOrderedMap[K, V]) {
 }
 
 // A snapshot that has been closed says so; so does one of a map that has been.
-func (s orderedSuite[K, V]) snapshotCloses(t testing.TB, m AnyOrderedMap[K, V]) {
+func (s orderedSuite) snapshotCloses(t testing.TB, m erasedOrderedMap) {
 	g := rng()
 	o := s.filled(t, m, g, 100)
 	at := s.take(t, m)
@@ -501,23 +491,23 @@ func (s orderedSuite[K, V]) snapshotCloses(t testing.TB, m AnyOrderedMap[K, V]) 
 
 // Readers of ranges, of the map and of snapshots, alongside a writer see what had been written when they began, and
 // nothing that had not begun when they ended; those of snapshots see one batch or another, and never parts of two.
-func (s orderedSuite[K, V]) snapshotConcurrent(t testing.TB, m AnyOrderedMap[K, V]) {
+func (s orderedSuite) snapshotConcurrent(t testing.TB, m erasedOrderedMap) {
 	n := min(s.scale.Rows(), 2000)
-	keys := unique[K](n, rng())
-	version := func(i int64) []V { return slices.Repeat([]V{fromBits[V](uint64(i))}, n) }
+	keys := s.unique(n, rng())
+	version := func(i int64) []uint64 { return slices.Repeat([]uint64{s.bits(uint64(i))}, n) }
 	s.put(t, m, keys, version(0), n)
 	const reads = 6 // of all readers, at least
-	least, most := extremes[K]()
+	least, most := uint64(0), s.keyMask
 	var wg sync.WaitGroup
 	var done, begun, returned atomic.Int64
-	read := func(m hostSeeker[K, V], since int64, until func() int64) error {
-		var rows weft.PairRows[K, V]
-		if err := m.Range(ctx(), []K{least, least}, []K{most, most}, 0, &rows); err != nil || rows.Offsets[2] != uint64(2*n) {
+	read := func(m erasedSeeker, since int64, until func() int64) error {
+		var rows weft.PairRows[uint64, uint64]
+		if err := m.Range(ctx(), []uint64{least, least}, []uint64{most, most}, 0, &rows); err != nil || rows.Offsets[2] != uint64(2*n) {
 			return fmt.Errorf("a range has %v of %d pairs: %w", rows.Offsets, n, err)
 		}
 		last := until()
 		for _, v := range rows.Vals {
-			if at := int64(toBits(v)); at < since || at > last {
+			if at := int64(v); at < since || at > last {
 				return fmt.Errorf("a range has a value of batch %d; %d had returned before it began, and %d had begun when it ended", at, since, last)
 			}
 		}
@@ -554,14 +544,14 @@ func (s orderedSuite[K, V]) snapshotConcurrent(t testing.TB, m AnyOrderedMap[K, 
 }
 
 // oneBatch wants all values of a snapshot to be those of one batch.
-func (s orderedSuite[K, V]) oneBatch(at hostSeeker[K, V]) error {
-	var first V
+func (s orderedSuite) oneBatch(at erasedSeeker) error {
+	var first uint64
 	seen := 0
 	for _, v := range at.All() {
 		if seen++; seen == 1 {
 			first = v
-		} else if toBits(v) != toBits(first) {
-			return fmt.Errorf("a snapshot has values of two batches: %#x and %#x", toBits(v), toBits(first))
+		} else if v != first {
+			return fmt.Errorf("a snapshot has values of two batches: %#x and %#x", v, first)
 		}
 	}
 	return nil
@@ -571,15 +561,21 @@ func (s orderedSuite[K, V]) oneBatch(at hostSeeker[K, V]) error {
 // ordered maps have.
 func SmokeOrderedMap[K, V ~uint32 | ~uint64](t testing.TB, dev device.Device, m AnyOrderedMap[K, V]) {
 	t.Helper()
-	SmokeMap(t, dev, m, func() {})
-	s, o, g := orderedSuite[K, V]{place[AnyOrderedMap[K, V]]{dev: dev}}, newModel[K, V](), rng()
-	keys, vals := smokePairs[K, V]()
+	smokeOrderedMap(t, dev, eraseOrderedMap[K, V](m))
+}
+
+func smokeOrderedMap(t testing.TB, dev device.Device, m erasedOrderedMap) {
+	t.Helper()
+	smokeMap(t, dev, m, func() {})
+	s, g := orderedSuite{place[erasedOrderedMap]{types: m.types(), dev: dev}}, rng()
+	o := s.newModel()
+	keys, vals := s.smokePairs()
 	n, err := m.Build(ctx(), keys, vals)
 	Want(t, "Build", n, SmokeKeys, err)
 	o.put(keys, vals)
 	at := s.take(t, m)
 	gone := o.between(10, 30, 0, false)
-	n, err = m.DeleteRange(ctx(), []K{10}, []K{30}, nil)
+	n, err = m.DeleteRange(ctx(), []uint64{10}, []uint64{30}, nil)
 	Want(t, "DeleteRange", n, len(gone), err)
 	s.answers(t, "a snapshot", at, o, s.seeks(g, o, 20, 2))
 	must(t, at.Close())
@@ -587,8 +583,8 @@ func SmokeOrderedMap[K, V ~uint32 | ~uint64](t testing.TB, dev device.Device, m 
 	s.answers(t, "the map", m, o, s.seeks(g, o, 20, 0))
 	s.inOrder(t, m, o)
 	st := devicetest.NewStream(t, dev)
-	must(t, m.BuildOn(st, devicetest.Upload(t, st, keys[:9]), devicetest.Upload(t, st, vals[:9]), devicetest.Upload(t, st, make([]uint64, 1))))
-	must(t, m.GetOrPutOn(st, devicetest.Upload(t, st, keys), devicetest.Upload(t, st, vals), devicetest.Upload(t, st, make([]bool, len(keys)))))
+	must(t, m.BuildOn(st, s.keysOn(t, st, keys[:9]), s.valsOn(t, st, vals[:9]), devicetest.Upload(t, st, make([]uint64, 1))))
+	must(t, m.GetOrPutOn(st, s.keysOn(t, st, keys), s.valsOn(t, st, vals), devicetest.Upload(t, st, make([]bool, len(keys)))))
 	must(t, m.Sync(ctx()))
 	WantPairs(t, m, keys)
 	must(t, m.Check(ctx()))

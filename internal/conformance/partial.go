@@ -36,7 +36,7 @@ func (c *countdown) Err() error {
 
 // cancelled: a call whose context has ended does nothing and says so, with
 // zeros in its outputs.
-func (k kind[S, K, V]) cancelled(t testing.TB, s S) {
+func (k kind[S]) cancelled(t testing.TB, s S) {
 	r := k.batch(rng(), 100)
 	k.fill(t, s, r.Keys, r.Vals)
 	want := k.content(t, s)
@@ -62,21 +62,21 @@ func (k kind[S, K, V]) cancelled(t testing.TB, s S) {
 
 // zeroFrom wants the outputs of a call to be zero from some row on. What is not
 // an output is as it was.
-func (k kind[S, K, V]) zeroFrom(t testing.TB, f form[S, K, V], was, is *rows[K, V], lo int) {
+func (k kind[S]) zeroFrom(t testing.TB, f form[S], was, is *rows, lo int) {
 	t.Helper()
 	for i := lo; i < len(was.Keys); i++ {
-		if is.OK[i] && (f.optional || !was.OK[i]) || f.loads && toBits(is.Vals[i]) != toBits(was.Vals[i]) || is.Counts[i] != 0 && is.Counts[i] != was.Counts[i] ||
-			toBits(is.Vals[i]) != 0 && (f.name == "Get" || f.name == "Apply" || f.name == "Assign" || toBits(is.Vals[i]) != toBits(was.Vals[i])) ||
+		if is.OK[i] && (f.optional || !was.OK[i]) || f.loads && is.Vals[i] != was.Vals[i] || is.Counts[i] != 0 && is.Counts[i] != was.Counts[i] ||
+			is.Vals[i] != 0 && (f.name == "Get" || f.name == "Apply" || f.name == "Assign" || is.Vals[i] != was.Vals[i]) ||
 			is.Counts[i] != 0 && (f.name == "Count" || f.name == "DeleteAll") {
-			t.Fatalf("%s did %d operations, and the outputs of number %d are %#x %v %d", f.name, lo, i, toBits(is.Vals[i]), is.OK[i], is.Counts[i])
+			t.Fatalf("%s did %d operations, and the outputs of number %d are %#x %v %d", f.name, lo, i, is.Vals[i], is.OK[i], is.Counts[i])
 		}
 	}
 }
 
-func (k kind[S, K, V]) closed(t testing.TB, s S) {
+func (k kind[S]) closed(t testing.TB, s S) {
 	r := k.batch(rng(), 10)
 	st := devicetest.NewStream(t, k.dev)
-	on := r.upload(t, st)
+	on := k.upload(t, st, r)
 	k.fill(t, s, r.Keys, r.Vals)
 	must(t, s.Close())
 	must(t, s.Close())
@@ -99,17 +99,17 @@ func (k kind[S, K, V]) closed(t testing.TB, s S) {
 }
 
 // Batches without operations do nothing, on either side.
-func (k kind[S, K, V]) emptyBatches(t testing.TB, s S) {
-	k.fill(t, s, []K{5}, make([]V, 1))
+func (k kind[S]) emptyBatches(t testing.TB, s S) {
+	k.fill(t, s, k.numbers(5), make([]uint64, 1))
 	st := devicetest.NewStream(t, k.dev)
-	none := &rows[K, V]{}
-	for name, call := range k.submissions(s, st, none.upload(t, st)) {
+	none := &rows{}
+	for name, call := range k.submissions(s, st, k.upload(t, st, none)) {
 		if err := call(); err != nil {
 			t.Errorf("%s without operations: %v", name, err)
 		}
 	}
 	for _, f := range slices.Concat(k.forms, k.rows, k.hosts) {
-		if n, err := f.host(ctx(), s, &rows[K, V]{}); n != 0 || err != nil {
+		if n, err := f.host(ctx(), s, &rows{}); n != 0 || err != nil {
 			t.Errorf("%s without operations: %d, %v", f.name, n, err)
 		}
 	}
@@ -120,7 +120,7 @@ func (k kind[S, K, V]) emptyBatches(t testing.TB, s S) {
 }
 
 // manyChunks makes batches of a suite go through a structure in several chunks.
-func (k kind[S, K, V]) manyChunks(t testing.TB) (n int) {
+func (k kind[S]) manyChunks(t testing.TB) (n int) {
 	piece := 1 << 10
 	if k.scale <= Slow {
 		piece = 1 << 8
@@ -134,14 +134,14 @@ func (k kind[S, K, V]) manyChunks(t testing.TB) (n int) {
 
 // inOneChunk reports whether batches of a suite are too small to be cut: rows that
 // are combined go in larger pieces.
-func (k kind[S, K, V]) inOneChunk(f form[S, K, V]) bool {
+func (k kind[S]) inOneChunk(f form[S]) bool {
 	_, host := k.dev.(device.Host)
 	return host && (k.scale < Fast || !f.changes || f.name == "Reduce")
 }
 
 // partial: a call that is cancelled has done the first operations of its batch,
 // of which it tells the number, and no others.
-func (k kind[S, K, V]) partial(t testing.TB, _ S) {
+func (k kind[S]) partial(t testing.TB, _ S) {
 	n := k.manyChunks(t)
 	r := k.batch(rng(), n)
 	for _, f := range slices.Concat(k.forms, k.hosts) {
@@ -199,7 +199,7 @@ func (k kind[S, K, V]) partial(t testing.TB, _ S) {
 
 // wasCut compares what a call that was cut short has done with what it says,
 // and reports whether it has done something.
-func (k kind[S, K, V]) wasCut(t testing.TB, s S, f form[S, K, V], was, is *rows[K, V], err error) bool {
+func (k kind[S]) wasCut(t testing.TB, s S, f form[S], was, is *rows, err error) bool {
 	t.Helper()
 	var p *weft.PartialError
 	if !errors.As(err, &p) || !errors.Is(err, context.Canceled) || p.Failed != len(p.Rows) || p.Done > len(was.Keys) {
@@ -222,7 +222,7 @@ func (k kind[S, K, V]) wasCut(t testing.TB, s S, f form[S, K, V], was, is *rows[
 		want -= p.Done - p.Failed
 	}
 	found := make([]bool, len(was.Keys))
-	n, err := k.look(ctx(), s, was.Keys, make([]V, len(was.Keys)), found)
+	n, err := k.look(ctx(), s, was.Keys, make([]uint64, len(was.Keys)), found)
 	must(t, err)
 	if n != want || s.Len() != want {
 		t.Fatalf("%s says that it did %d operations, but for %d; %d keys are there, Len = %d, want %d", f.name, p.Done, p.Failed, n, s.Len(), want)

@@ -13,8 +13,8 @@ import (
 func fractional[V weft.Value]() bool { return V(1)/2 != 0 }
 
 // reductions are those that values of a type have.
-func reductions[V weft.Value]() []weft.Reduction {
-	if fractional[V]() {
+func (y *types) reductions() []weft.Reduction {
+	if y.floats {
 		return []weft.Reduction{weft.Sum, weft.Min, weft.Max}
 	}
 	return []weft.Reduction{weft.Sum, weft.Min, weft.Max, weft.And, weft.Or}
@@ -44,11 +44,11 @@ func combined[V weft.Value](by weft.Reduction, a, b V) V {
 
 // reducible are values whose reductions do not depend on the order: floats that
 // are summed are whole numbers.
-func reducible[V weft.Value](by weft.Reduction, n int, rng *rand.Rand) []V {
-	vals := make([]V, n)
+func (y *types) reducible(by weft.Reduction, n int, rng *rand.Rand) []uint64 {
+	vals := make([]uint64, n)
 	for i := range vals {
-		if vals[i] = random[V](rng); by == weft.Sum && fractional[V]() {
-			vals[i] = V(rng.IntN(1000)) - 500
+		if vals[i] = y.random(rng); by == weft.Sum && y.floats {
+			vals[i] = y.val(rng.IntN(1000) - 500)
 		}
 	}
 	return vals
@@ -56,24 +56,24 @@ func reducible[V weft.Value](by weft.Reduction, n int, rng *rand.Rand) []V {
 
 // Each reduction does to a map what it does to a Go map, also with keys that are
 // in a batch often, that were deleted before, or that look like sentinels.
-func (s mapSuite[K, V]) reduce(t testing.TB, m AnyMap[K, V]) {
+func (s mapSuite) reduce(t testing.TB, m erasedMap) {
 	rng, n := s.rng(), s.scale.Rows()
-	for _, by := range reductions[V]() {
+	for _, by := range s.reductions() {
 		must(t, m.Clear(ctx()))
-		model := map[K]V{}
+		model := map[uint64]uint64{}
 		sizes := []int{n / 16}
 		if by == weft.Sum {
 			sizes = []int{n, n / 16, 3}
 		}
 		for _, groups := range sizes {
-			pool := append(unique[K](groups, rng), odd[K]()...)
-			keys, vals := make([]K, n), reducible[V](by, n, rng)
+			pool := append(s.unique(groups, rng), s.oddKeys()...)
+			keys, vals := make([]uint64, n), s.reducible(by, n, rng)
 			fresh := 0
 			for i := range keys {
 				keys[i] = pool[rng.IntN(len(pool))]
 				old, there := model[keys[i]]
 				if model[keys[i]] = vals[i]; there {
-					model[keys[i]] = combined(by, old, vals[i])
+					model[keys[i]] = s.combine(by, old, vals[i])
 				} else {
 					fresh++
 				}
@@ -95,13 +95,13 @@ func (s mapSuite[K, V]) reduce(t testing.TB, m AnyMap[K, V]) {
 }
 
 // All values of a batch are for one key.
-func (s mapSuite[K, V]) reduceOneKey(t testing.TB, m AnyMap[K, V]) {
+func (s mapSuite) reduceOneKey(t testing.TB, m erasedMap) {
 	rng, n := s.rng(), s.scale.Rows()
-	for _, k := range []K{1, ^K(0)} {
-		keys, vals := make([]K, n), reducible[V](weft.Sum, n, rng)
-		var sum V
+	for _, k := range s.numbers(1, -1) {
+		keys, vals := make([]uint64, n), s.reducible(weft.Sum, n, rng)
+		var sum uint64
 		for i, v := range vals {
-			keys[i], sum = k, sum+v
+			keys[i], sum = k, s.combine(weft.Sum, sum, v)
 		}
 		for i := range 2 {
 			got, err := m.Reduce(ctx(), keys, vals, weft.Sum)
@@ -110,42 +110,42 @@ func (s mapSuite[K, V]) reduceOneKey(t testing.TB, m AnyMap[K, V]) {
 				t.Errorf("Reduce of one key: %d new keys, want %d", got, 1-i)
 			}
 		}
-		s.has(t, m, []K{k}, []V{sum + sum})
+		s.has(t, m, []uint64{k}, []uint64{s.combine(weft.Sum, sum, sum)})
 	}
 }
 
 // What the values do not have is refused, and nothing is run.
-func (s mapSuite[K, V]) reduceRefuses(t testing.TB, m AnyMap[K, V]) {
+func (s mapSuite) reduceRefuses(t testing.TB, m erasedMap) {
 	refused := []weft.Reduction{weft.Reduction(weft.OpGet), weft.Reduction(weft.OpPut), weft.Or + 1, 255}
-	if fractional[V]() {
+	if s.floats {
 		refused = append(refused, weft.And, weft.Or)
 	}
 	for _, by := range refused {
-		n, err := m.Reduce(ctx(), []K{1}, []V{2}, by)
+		n, err := m.Reduce(ctx(), s.numbers(1), []uint64{s.val(2)}, by)
 		var p *weft.PartialError
 		if n != 0 || !errors.Is(err, device.ErrInvalid) || !errors.As(err, &p) || p.Done != 0 {
 			t.Errorf("Reduce by %d: %d, %v", by, n, err)
 		}
-		res := []weft.Result[V]{{Value: 1, OK: true}, {Value: 1, OK: true}}
-		ops := []weft.Op[K, V]{{Kind: weft.OpPut, Key: 1}, {Kind: weft.OpKind(by), Key: 1}}
+		res := []weft.Result[uint64]{{Value: 1, OK: true}, {Value: 1, OK: true}}
+		ops := []weft.Op[uint64, uint64]{{Kind: weft.OpPut, Key: s.key(1)}, {Kind: weft.OpKind(by), Key: s.key(1)}}
 		if weft.OpKind(by) > weft.OpDelete {
-			if err := m.Apply(ctx(), ops, res); !errors.Is(err, device.ErrInvalid) || res[0] != (weft.Result[V]{}) {
+			if err := m.Apply(ctx(), ops, res); !errors.Is(err, device.ErrInvalid) || res[0] != (weft.Result[uint64]{}) {
 				t.Errorf("Apply of kind %d: %v, %v", by, res, err)
 			}
 		}
 	}
-	mustPanic(t, "Reduce vals", func() { m.Reduce(ctx(), []K{1, 2}, make([]V, 1), weft.Sum) })
+	mustPanic(t, "Reduce vals", func() { m.Reduce(ctx(), s.numbers(1, 2), make([]uint64, 1), weft.Sum) })
 	s.length(t, m, 0)
 }
 
 // kindOf is any kind of operation that maps of such values have; floats are not
 // summed, since the outcome has bits of its own where it is no number.
-func kindOf[V weft.Value](rng *rand.Rand) weft.OpKind {
+func (y *types) kindOf(rng *rand.Rand) weft.OpKind {
 	k := weft.OpKind(rng.IntN(9))
 	switch {
 	case k < weft.OpDeleteAll:
 		return k
-	case fractional[V]():
+	case y.floats:
 		return weft.OpMin + k%2
 	}
 	return k + 1

@@ -12,21 +12,22 @@ import (
 	"github.com/weftgo/weft/device/devicetest"
 )
 
-// ReplayMap runs a batch described by bytes on a map and on a model, and
+// replayMap runs a batch described by bytes on a map and on a model, and
 // compares the answers. The first byte chooses the
 // operation, the second the length; each operation takes one byte for its key,
 // so keys meet often.
-func ReplayMap[K weft.Key, V weft.Value](t testing.TB, m AnyMap[K, V], model map[K]V, data []byte) (rest []byte) {
+func replayMap(t testing.TB, m erasedMap, model map[uint64]uint64, data []byte) (rest []byte) {
 	t.Helper()
 	if len(data) < 2 {
 		return nil
 	}
+	y := m.types()
 	kind, n := data[0]%6, min(int(data[1]), len(data)-2)
 	rows, rest := data[2:2+n], data[2+n:]
-	keys, vals, flags := make([]K, n), make([]V, n), make([]bool, n)
+	keys, vals, flags := make([]uint64, n), make([]uint64, n), make([]bool, n)
 	for i, b := range rows {
-		keys[i] = oddKey[K](b)
-		vals[i] = fromBits[V](uint64(b)<<56 ^ uint64(i)*0x9e3779b97f4a7c15)
+		keys[i] = y.oddKey(b)
+		vals[i] = y.bits(uint64(b)<<56 ^ uint64(i)*0x9e3779b97f4a7c15)
 	}
 	want, count := make([]bool, n), 0
 	mark := func(i int) { want[i] = true; count++ }
@@ -66,8 +67,8 @@ func ReplayMap[K weft.Key, V weft.Value](t testing.TB, m AnyMap[K, V], model map
 		}
 		got, err = m.Get(ctx(), keys, vals, flags)
 		for i, k := range keys {
-			if toBits(vals[i]) != toBits(model[k]) {
-				t.Fatalf("Get(%#x) = %#x, want %#x", k, toBits(vals[i]), toBits(model[k]))
+			if vals[i] != model[k] {
+				t.Fatalf("Get(%#x) = %#x, want %#x", k, vals[i], model[k])
 			}
 		}
 	case 5:
@@ -86,15 +87,6 @@ func ReplayMap[K weft.Key, V weft.Value](t testing.TB, m AnyMap[K, V], model map
 		t.Fatalf("Len = %d, want %d", m.Len(), len(model))
 	}
 	return rest
-}
-
-// oddKey spreads a byte over keys that meet: small ones, and those that look
-// like marks.
-func oddKey[K weft.Key](b byte) K {
-	if b >= 0xf0 {
-		return ^K(b & 15)
-	}
-	return K(b)
 }
 
 // FuzzMaps hands bytes that describe batches to replay, on a device that is checked: it
@@ -117,9 +109,10 @@ func FuzzMaps(f *testing.F, replay func(t *testing.T, dev device.Device, data []
 // Replay runs all batches that bytes describe on an empty map beside a model.
 func Replay[K weft.Key, V weft.Value](t testing.TB, m AnyMap[K, V], data []byte) {
 	t.Helper()
-	for model := map[K]V{}; len(data) > 0; {
-		data = ReplayMap(t, m, model, data)
-		check(t, m)
+	erased := eraseMap(m)
+	for model := map[uint64]uint64{}; len(data) > 0; {
+		data = replayMap(t, erased, model, data)
+		check(t, erased)
 		if t.Failed() {
 			t.FailNow()
 		}

@@ -17,20 +17,20 @@ import (
 // device: what a [weft.PartialError] says is so, and running the rest again loses nothing. open makes
 // an empty map with room for some of the rows. Small pieces cut the batches of a GPU.
 func RowsOfMap[K weft.Key, V weft.Value](t *testing.T, dev device.Device, n int, open Maker[AnyMap[K, V]]) {
-	mapKind(place[AnyMap[K, V]]{dev: dev, open: open}).tellRows(t, n)
+	mapKind(mapPlace(dev, 0, open)).tellRows(t, n)
 }
 
 // RowsOfSet is [RowsOfMap] for sets.
 func RowsOfSet[K weft.Key](t *testing.T, dev device.Device, n int, open Maker[AnySet[K]]) {
-	setKind(place[AnySet[K]]{dev: dev, open: open}).tellRows(t, n)
+	setKind(setPlace(dev, 0, open)).tellRows(t, n)
 }
 
 // RowsOfMultiMap is [RowsOfMap] for multimaps.
 func RowsOfMultiMap[K weft.Key, V weft.Value](t *testing.T, dev device.Device, n int, open Maker[AnyMultiMap[K, V]]) {
-	multiKind(place[AnyMultiMap[K, V]]{dev: dev, open: open}).tellRows(t, n)
+	multiKind(multiMapPlace(dev, 0, open)).tellRows(t, n)
 }
 
-func (k kind[S, K, V]) tellRows(t *testing.T, n int) {
+func (k kind[S]) tellRows(t *testing.T, n int) {
 	for _, f := range slices.Concat(k.forms, k.hosts) {
 		if !f.adds() {
 			continue
@@ -51,19 +51,19 @@ func (k kind[S, K, V]) tellRows(t *testing.T, n int) {
 }
 
 // refilling is a structure of fixed size that a batch is put into, and what has been in it.
-type refilling[S Structure, K weft.Key, V weft.Value] struct {
-	kind[S, K, V]
-	form[S, K, V]
+type refilling[S Structure] struct {
+	kind[S]
+	form[S]
 	s  S
-	in map[K]bool
+	in map[uint64]bool
 }
 
-func (k kind[S, K, V]) refill(t testing.TB, f form[S, K, V]) *refilling[S, K, V] {
-	return &refilling[S, K, V]{k, f, k.another(t, k.dev), map[K]bool{}}
+func (k kind[S]) refill(t testing.TB, f form[S]) *refilling[S] {
+	return &refilling[S]{k, f, k.another(t, k.dev), map[uint64]bool{}}
 }
 
 // puts are n rows that the form inserts.
-func (x *refilling[S, K, V]) puts(n int) *rows[K, V] {
+func (x *refilling[S]) puts(n int) *rows {
 	r := x.batch(rng(), n)
 	for i := range r.Kinds {
 		r.Kinds[i] = weft.OpPut
@@ -73,7 +73,7 @@ func (x *refilling[S, K, V]) puts(n int) *rows[K, V] {
 
 // left wants an error to tell what a batch has come to, takes note of the rows that are in, makes
 // room by deleting them, and returns the rows that are to run again.
-func (x *refilling[S, K, V]) left(t testing.TB, r *rows[K, V], err error) *rows[K, V] {
+func (x *refilling[S]) left(t testing.TB, r *rows, err error) *rows {
 	t.Helper()
 	n := len(r.Keys)
 	p := &weft.PartialError{Done: n}
@@ -91,8 +91,8 @@ func (x *refilling[S, K, V]) left(t testing.TB, r *rows[K, V], err error) *rows[
 		}
 		failed[row] = true
 	}
-	found, again, gone := make([]bool, n), &rows[K, V]{}, []K{}
-	_, err = x.look(ctx(), x.s, r.Keys, make([]V, n), found)
+	found, again, gone := make([]bool, n), &rows{}, []uint64{}
+	_, err = x.look(ctx(), x.s, r.Keys, make([]uint64, n), found)
 	must(t, err)
 	for i, key := range r.Keys {
 		if in := i < p.Done && !failed[i]; found[i] != in {
@@ -115,7 +115,7 @@ func (x *refilling[S, K, V]) left(t testing.TB, r *rows[K, V], err error) *rows[
 }
 
 // outputs wants the outputs of a batch of the host to be those of what its error says.
-func (x *refilling[S, K, V]) outputs(t testing.TB, was, is *rows[K, V], err error) {
+func (x *refilling[S]) outputs(t testing.TB, was, is *rows, err error) {
 	t.Helper()
 	var p *weft.PartialError
 	if !errors.As(err, &p) {
@@ -128,7 +128,7 @@ func (x *refilling[S, K, V]) outputs(t testing.TB, was, is *rows[K, V], err erro
 }
 
 // again runs the rest of a batch until nothing is left of it.
-func (x *refilling[S, K, V]) again(t testing.TB, r *rows[K, V], run func(r *rows[K, V]) error) {
+func (x *refilling[S]) again(t testing.TB, r *rows, run func(r *rows) error) {
 	t.Helper()
 	n := len(r.Keys)
 	for tries := 0; len(r.Keys) > 0; tries++ {
@@ -142,10 +142,10 @@ func (x *refilling[S, K, V]) again(t testing.TB, r *rows[K, V], run func(r *rows
 	}
 }
 
-func (k kind[S, K, V]) tellRowsHost(t testing.TB, f form[S, K, V], n int) {
+func (k kind[S]) tellRowsHost(t testing.TB, f form[S], n int) {
 	t.Helper()
 	x, full := k.refill(t, f), false
-	x.again(t, x.puts(n), func(r *rows[K, V]) error {
+	x.again(t, x.puts(n), func(r *rows) error {
 		got := r.clone()
 		_, err := f.host(ctx(), x.s, got)
 		x.outputs(t, r, got, err)
@@ -158,10 +158,10 @@ func (k kind[S, K, V]) tellRowsHost(t testing.TB, f form[S, K, V], n int) {
 }
 
 // tellRowsCut does the same with a context that ends after some questions, more each time.
-func (k kind[S, K, V]) tellRowsCut(t testing.TB, f form[S, K, V], n int) {
+func (k kind[S]) tellRowsCut(t testing.TB, f form[S], n int) {
 	t.Helper()
 	x, patience := k.refill(t, f), int64(1)
-	x.again(t, x.puts(n), func(r *rows[K, V]) error {
+	x.again(t, x.puts(n), func(r *rows) error {
 		got := r.clone()
 		_, err := f.host(&countdown{ctx(), newCount(patience)}, x.s, got)
 		if err != nil && !errors.Is(err, weft.ErrFull) && !errors.Is(err, context.Canceled) {
@@ -174,12 +174,12 @@ func (k kind[S, K, V]) tellRowsCut(t testing.TB, f form[S, K, V], n int) {
 }
 
 // tellRowsOn does the same on the device, where Sync tells of two batches.
-func (k kind[S, K, V]) tellRowsOn(t testing.TB, f form[S, K, V], n int) {
+func (k kind[S]) tellRowsOn(t testing.TB, f form[S], n int) {
 	t.Helper()
 	x, st, full := k.refill(t, f), devicetest.NewStream(t, k.dev), false
-	x.again(t, x.puts(n), func(r *rows[K, V]) error {
+	x.again(t, x.puts(n), func(r *rows) error {
 		half, n := len(r.Keys)/3, len(r.Keys)
-		c := r.upload(t, st)
+		c := k.upload(t, st, r)
 		must(t, f.on(x.s, st, c.part(0, half)))
 		must(t, f.on(x.s, st, c.part(half, n)))
 		err := x.s.Sync(ctx())
@@ -192,8 +192,8 @@ func (k kind[S, K, V]) tellRowsOn(t testing.TB, f form[S, K, V], n int) {
 				t.Fatalf("%sOn of %d rows: %v", f.name, n, err)
 			}
 			for _, i := range p.Rows {
-				if f.optional && got.OK[i] || f.loads && toBits(got.Vals[i]) != toBits(r.Vals[i]) {
-					t.Fatalf("%sOn: row %d failed; its outputs are %#x, %v", f.name, i, toBits(got.Vals[i]), got.OK[i])
+				if f.optional && got.OK[i] || f.loads && got.Vals[i] != r.Vals[i] {
+					t.Fatalf("%sOn: row %d failed; its outputs are %#x, %v", f.name, i, got.Vals[i], got.OK[i])
 				}
 			}
 		}

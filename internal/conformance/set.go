@@ -12,13 +12,22 @@ import (
 
 // Set runs the suite for sets on a device, but for some cases.
 func Set[K weft.Key](t *testing.T, dev device.Device, scale Scale, open Maker[AnySet[K]], without ...string) {
-	run(t, place[AnySet[K]]{dev, scale, open}, SetCases(dev, scale, open), without...)
+	p := setPlace(dev, scale, open)
+	run(t, p, setCases(p), without...)
+}
+
+func setPlace[K weft.Key](dev device.Device, scale Scale, open Maker[AnySet[K]]) place[erasedSet] {
+	return place[erasedSet]{typesOf[K, uint32](), dev, scale, erasing(open, eraseSet[K])}
 }
 
 // SetCases are the tests of the suite for sets.
 func SetCases[K weft.Key](dev device.Device, scale Scale, open Maker[AnySet[K]]) []Case[AnySet[K]] {
-	s := setSuite[K]{place[AnySet[K]]{dev, scale, open}}
-	return append(setKind(s.place).cases(), []Case[AnySet[K]]{
+	return asked(setCases(setPlace(dev, scale, open)), eraseSet[K])
+}
+
+func setCases(p place[erasedSet]) []Case[erasedSet] {
+	s := setSuite{p}
+	return append(setKind(p).cases(), []Case[erasedSet]{
 		{"RoundTrip", s.roundTrip},
 		{"EveryKey", s.everyKey},
 		{"FirstAddWins", s.firstAddWins},
@@ -31,11 +40,11 @@ func SetCases[K weft.Key](dev device.Device, scale Scale, open Maker[AnySet[K]])
 	}...)
 }
 
-type setSuite[K weft.Key] struct{ place[AnySet[K]] }
+type setSuite struct{ place[erasedSet] }
 
-func (s setSuite[K]) rng() *rand.Rand { return rand.New(rand.NewPCG(3, 5)) }
+func (s setSuite) rng() *rand.Rand { return rand.New(rand.NewPCG(3, 5)) }
 
-func (s setSuite[K]) add(t testing.TB, set AnySet[K], keys []K, want int) {
+func (s setSuite) add(t testing.TB, set erasedSet, keys []uint64, want int) {
 	t.Helper()
 	n, err := set.Add(ctx(), keys, nil)
 	must(t, err)
@@ -45,7 +54,7 @@ func (s setSuite[K]) add(t testing.TB, set AnySet[K], keys []K, want int) {
 }
 
 // holds wants exactly the first of two lists of keys to be there.
-func (s setSuite[K]) holds(t testing.TB, set AnySet[K], in, out []K) {
+func (s setSuite) holds(t testing.TB, set erasedSet, in, out []uint64) {
 	t.Helper()
 	found := make([]bool, len(in)+len(out))
 	n, err := set.Contains(ctx(), slices.Concat(in, out), found)
@@ -63,9 +72,9 @@ func (s setSuite[K]) holds(t testing.TB, set AnySet[K], in, out []K) {
 	}
 }
 
-func (s setSuite[K]) roundTrip(t testing.TB, set AnySet[K]) {
+func (s setSuite) roundTrip(t testing.TB, set erasedSet) {
 	n := s.scale.Rows()
-	keys := unique[K](2*n, s.rng())
+	keys := s.unique(2*n, s.rng())
 	s.add(t, set, keys[:n], n)
 	s.holds(t, set, keys[:n], keys[n:])
 	s.add(t, set, keys[n/2:n], 0)
@@ -78,8 +87,8 @@ func (s setSuite[K]) roundTrip(t testing.TB, set AnySet[K]) {
 	s.holds(t, set, keys[:n/2], keys[n/2:])
 }
 
-func (s setSuite[K]) everyKey(t testing.TB, set AnySet[K]) {
-	keys := slices.Compact(slices.Sorted(slices.Values(odd[K]())))
+func (s setSuite) everyKey(t testing.TB, set erasedSet) {
+	keys := slices.Compact(slices.Sorted(slices.Values(s.oddKeys())))
 	for range 40 { // more often than a line has slots
 		s.add(t, set, keys, len(keys))
 		s.holds(t, set, keys, nil)
@@ -92,10 +101,10 @@ func (s setSuite[K]) everyKey(t testing.TB, set AnySet[K]) {
 	}
 }
 
-func (s setSuite[K]) firstAddWins(t testing.TB, set AnySet[K]) {
+func (s setSuite) firstAddWins(t testing.TB, set erasedSet) {
 	rng, n := s.rng(), s.scale.Rows()
-	pool := unique[K](n/4+1, rng)
-	keys, want, seen := make([]K, n), make([]bool, n), map[K]bool{}
+	pool := s.unique(n/4+1, rng)
+	keys, want, seen := make([]uint64, n), make([]bool, n), map[uint64]bool{}
 	for i := range keys {
 		keys[i] = pool[rng.IntN(len(pool))]
 		want[i] = !seen[keys[i]]
@@ -114,9 +123,9 @@ func (s setSuite[K]) firstAddWins(t testing.TB, set AnySet[K]) {
 	}
 }
 
-func (s setSuite[K]) churn(t testing.TB, set AnySet[K]) {
+func (s setSuite) churn(t testing.TB, set erasedSet) {
 	n := s.scale.Rows() / 10
-	keys := unique[K](20*n, s.rng())
+	keys := s.unique(20*n, s.rng())
 	s.add(t, set, keys[:n], n)
 	for lo := 0; lo+2*n <= len(keys); lo += n {
 		if _, err := set.Delete(ctx(), keys[lo:lo+n], nil); err != nil {
@@ -127,8 +136,8 @@ func (s setSuite[K]) churn(t testing.TB, set AnySet[K]) {
 	}
 }
 
-func (s setSuite[K]) all(t testing.TB, set AnySet[K]) {
-	keys := append(unique[K](s.scale.Rows(), s.rng()), ^K(0)-1)
+func (s setSuite) all(t testing.TB, set erasedSet) {
+	keys := append(s.unique(s.scale.Rows(), s.rng()), s.key(^uint64(1)))
 	n := len(slices.Compact(slices.Sorted(slices.Values(keys))))
 	s.add(t, set, keys, n)
 	got := slices.Sorted(set.All())
@@ -138,25 +147,25 @@ func (s setSuite[K]) all(t testing.TB, set AnySet[K]) {
 	}
 }
 
-func (s setSuite[K]) clear(t testing.TB, set AnySet[K]) {
-	keys := unique[K](300, s.rng())
+func (s setSuite) clear(t testing.TB, set erasedSet) {
+	keys := s.unique(300, s.rng())
 	s.add(t, set, keys, 300)
 	must(t, set.Clear(ctx()))
 	s.holds(t, set, nil, keys)
 	s.add(t, set, keys, 300)
 }
 
-func (s setSuite[K]) lengths(t testing.TB, set AnySet[K]) {
-	keys := unique[K](10, s.rng())
+func (s setSuite) lengths(t testing.TB, set erasedSet) {
+	keys := s.unique(10, s.rng())
 	mustPanic(t, "Add", func() { set.Add(ctx(), keys, make([]bool, 9)) })
 	mustPanic(t, "Contains", func() { set.Contains(ctx(), keys, make([]bool, 11)) })
 	mustPanic(t, "Delete", func() { set.Delete(ctx(), keys, []bool{}) })
 }
 
 // A mixed batch on the device adds keys, removes them and finds them.
-func (s setSuite[K]) apply(t testing.TB, set AnySet[K]) {
+func (s setSuite) apply(t testing.TB, set erasedSet) {
 	rng, n := s.rng(), min(s.scale.Rows(), 2000)
-	keys := unique[K](n, rng)
+	keys := s.unique(n, rng)
 	s.add(t, set, keys[:n/2], n/2)
 	kinds, want, left := make([]weft.OpKind, n), make([]bool, n), 0
 	for i := range kinds {
@@ -169,7 +178,7 @@ func (s setSuite[K]) apply(t testing.TB, set AnySet[K]) {
 		}
 	}
 	st := devicetest.NewStream(t, s.dev)
-	on, kindsOn, ok := devicetest.Upload(t, st, keys), devicetest.Upload(t, st, kinds), devicetest.Upload(t, st, make([]bool, n))
+	on, kindsOn, ok := s.keysOn(t, st, keys), devicetest.Upload(t, st, kinds), devicetest.Upload(t, st, make([]bool, n))
 	must(t, set.ApplyOn(st, kindsOn, on, ok))
 	must(t, set.Sync(ctx()))
 	got := make([]bool, n)
@@ -179,12 +188,12 @@ func (s setSuite[K]) apply(t testing.TB, set AnySet[K]) {
 	}
 }
 
-func (s setSuite[K]) againstModel(t testing.TB, set AnySet[K]) {
-	rng, model := s.rng(), map[K]bool{}
+func (s setSuite) againstModel(t testing.TB, set erasedSet) {
+	rng, model := s.rng(), map[uint64]bool{}
 	for range 40 {
-		keys := make([]K, rng.IntN(200))
+		keys := make([]uint64, rng.IntN(200))
 		for i := range keys {
-			keys[i] = oddKey[K](byte(rng.Uint32()))
+			keys[i] = s.oddKey(byte(rng.Uint32()))
 		}
 		flags, want := make([]bool, len(keys)), make([]bool, len(keys))
 		var err error

@@ -19,20 +19,22 @@ import (
 const SmokeKeys = 400
 
 // smokePairs are the largest four keys, and small ones.
-func smokePairs[K, V ~uint32 | ~uint64]() ([]K, []V) {
-	keys := Sequence[K](-4, SmokeKeys)
-	vals := make([]V, len(keys))
-	for i, k := range keys {
-		vals[i] = V(k)
-	}
-	return keys, vals
+func (y *types) smokePairs() (keys, vals []uint64) {
+	keys = y.sequence(-4, SmokeKeys)
+	return keys, each(keys, y.bits)
 }
 
 // SmokeMap does everything once to a map: lookups and changes, with and without
 // duplicates, growth, iteration and upkeep. full runs when all SmokeKeys are there.
 func SmokeMap[K, V ~uint32 | ~uint64](t testing.TB, dev device.Device, m AnyMap[K, V], full func()) {
 	t.Helper()
-	keys, vals := smokePairs[K, V]()
+	smokeMap(t, dev, eraseMap(m), full)
+}
+
+func smokeMap(t testing.TB, dev device.Device, m erasedMap, full func()) {
+	t.Helper()
+	y := m.types()
+	keys, vals := y.smokePairs()
 	for lo := 0; lo < SmokeKeys; lo += 100 { // growing
 		n, err := m.Put(ctx(), keys[lo:lo+100], vals[lo:lo+100])
 		Want(t, "Put", n, 100, err)
@@ -45,11 +47,11 @@ func SmokeMap[K, V ~uint32 | ~uint64](t testing.TB, dev device.Device, m AnyMap[
 	Want(t, "Delete", n, 50, err)
 	n, err = m.PutNew(ctx(), slices.Concat(keys[:60], keys[:60]), slices.Concat(vals[:60], vals[:60]), make([]bool, 120))
 	Want(t, "PutNew", n, 50, err)
-	ops := make([]weft.Op[K, V], 100)
+	ops := make([]weft.Op[uint64, uint64], 100)
 	for i := range ops {
-		ops[i] = weft.Op[K, V]{Kind: weft.OpKind(i % 4), Key: keys[i/4], Value: vals[i/4]}
+		ops[i] = weft.Op[uint64, uint64]{Kind: weft.OpKind(i % 4), Key: keys[i/4], Value: vals[i/4]}
 	}
-	must(t, m.Apply(ctx(), ops, make([]weft.Result[V], 100)))
+	must(t, m.Apply(ctx(), ops, make([]weft.Result[uint64], 100)))
 	_, err = m.PutNew(ctx(), keys, vals, nil) // what Apply deleted
 	must(t, err)
 	for _, by := range []weft.Reduction{weft.Sum, weft.Min, weft.Max, weft.And, weft.Or} { // none changes a value
@@ -63,7 +65,7 @@ func SmokeMap[K, V ~uint32 | ~uint64](t testing.TB, dev device.Device, m AnyMap[
 	seen := 0
 	for k, v := range m.All() {
 		seen++
-		if V(k) != v {
+		if y.bits(k) != v {
 			t.Fatalf("All has %d: %d", k, v)
 		}
 	}
@@ -95,10 +97,11 @@ func SmokeStats[K, V ~uint32 | ~uint64, S any](t testing.TB, dev device.Device, 
 }
 
 // smokeOn is the same for batches on the device.
-func smokeOn[K, V ~uint32 | ~uint64](t testing.TB, dev device.Device, m AnyMap[K, V], keys []K, vals []V) {
+func smokeOn(t testing.TB, dev device.Device, m erasedMap, keys []uint64, vals []uint64) {
 	t.Helper()
 	s := devicetest.NewStream(t, dev)
-	k, v, ok := devicetest.Upload(t, s, keys), devicetest.Upload(t, s, vals), devicetest.Upload(t, s, make([]bool, len(keys)))
+	y := m.types()
+	k, v, ok := y.keysOn(t, s, keys), y.valsOn(t, s, vals), devicetest.Upload(t, s, make([]bool, len(keys)))
 	kinds := make([]weft.OpKind, len(keys))
 	for i := range kinds {
 		kinds[i] = weft.OpKind(i % 4)
@@ -118,7 +121,13 @@ func smokeOn[K, V ~uint32 | ~uint64](t testing.TB, dev device.Device, m AnyMap[K
 // been compacted.
 func SmokeMultiMap[K, V ~uint32 | ~uint64](t testing.TB, dev device.Device, m AnyMultiMap[K, V], compact func()) {
 	t.Helper()
-	keys, vals := smokePairs[K, V]()
+	smokeMultiMap(t, dev, eraseMultiMap(m), compact)
+}
+
+func smokeMultiMap(t testing.TB, dev device.Device, m erasedMultiMap, compact func()) {
+	t.Helper()
+	y := m.types()
+	keys, vals := y.smokePairs()
 	for range 3 {
 		n, err := m.Put(ctx(), keys, vals)
 		Want(t, "Put", n, SmokeKeys, err)
@@ -127,23 +136,23 @@ func SmokeMultiMap[K, V ~uint32 | ~uint64](t testing.TB, dev device.Device, m An
 	Want(t, "PutNew", n, 0, err)
 	// A key that so many want to add to that a few do it for all, and one that
 	// is twice in its batch.
-	hot, both := slices.Repeat([]K{1 << 20}, 100), []K{1 << 21, 1 << 21}
-	n, err = m.Put(ctx(), hot, make([]V, len(hot)))
+	hot, both := slices.Repeat([]uint64{1 << 20}, 100), []uint64{1 << 21, 1 << 21}
+	n, err = m.Put(ctx(), hot, make([]uint64, len(hot)))
 	Want(t, "Put of one key", n, len(hot), err)
-	n, err = m.PutNew(ctx(), both, make([]V, 2), make([]bool, 2))
+	n, err = m.PutNew(ctx(), both, make([]uint64, 2), make([]bool, 2))
 	Want(t, "PutNew twice", n, 1, err)
 	n, err = m.DeleteAll(ctx(), append(both, hot[:2]...), nil)
 	Want(t, "DeleteAll of them", n, len(hot)+1, err)
-	n, err = m.Get(ctx(), keys, make([]V, SmokeKeys), make([]bool, SmokeKeys))
+	n, err = m.Get(ctx(), keys, make([]uint64, SmokeKeys), make([]bool, SmokeKeys))
 	Want(t, "Get", n, SmokeKeys, err)
 	n, err = m.Count(ctx(), keys, make([]uint32, SmokeKeys))
 	Want(t, "Count", n, 3*SmokeKeys, err)
-	var rows weft.Rows[V]
+	var rows weft.Rows[uint64]
 	err = m.GetAll(ctx(), keys, &rows)
 	Want(t, "GetAll", len(rows.Vals), 3*SmokeKeys, err)
 	for i, k := range keys {
 		for _, v := range rows.Row(i) {
-			if v != V(k) {
+			if v != y.bits(k) {
 				t.Fatalf("key %d has the value %d", k, v)
 			}
 		}
@@ -156,11 +165,11 @@ func SmokeMultiMap[K, V ~uint32 | ~uint64](t testing.TB, dev device.Device, m An
 	if !slices.Equal(removed, slices.Concat(slices.Repeat([]uint32{2}, 50), slices.Repeat([]uint32{3}, 50))) {
 		t.Errorf("DeleteAll reports %d", removed)
 	}
-	ops := make([]weft.Op[K, V], 100)
+	ops := make([]weft.Op[uint64, uint64], 100)
 	for i := range ops {
-		ops[i] = weft.Op[K, V]{Kind: weft.OpKind(i % 5), Key: keys[i/5], Value: vals[i/5]}
+		ops[i] = weft.Op[uint64, uint64]{Kind: weft.OpKind(i % 5), Key: keys[i/5], Value: vals[i/5]}
 	}
-	must(t, m.Apply(ctx(), ops, make([]weft.Result[V], 100)))
+	must(t, m.Apply(ctx(), ops, make([]weft.Result[uint64], 100)))
 	before := m.Len()
 	must(t, m.Compact(ctx()))
 	Want(t, "Len after Compact", m.Len(), before, nil)
@@ -168,10 +177,11 @@ func SmokeMultiMap[K, V ~uint32 | ~uint64](t testing.TB, dev device.Device, m An
 	smokeMultiOn(t, dev, m, keys, vals)
 }
 
-func smokeMultiOn[K, V ~uint32 | ~uint64](t testing.TB, dev device.Device, m AnyMultiMap[K, V], keys []K, vals []V) {
+func smokeMultiOn(t testing.TB, dev device.Device, m erasedMultiMap, keys []uint64, vals []uint64) {
 	t.Helper()
 	s := devicetest.NewStream(t, dev)
-	k, v, ok := devicetest.Upload(t, s, keys), devicetest.Upload(t, s, vals), devicetest.Upload(t, s, make([]bool, len(keys)))
+	y := m.types()
+	k, v, ok := y.keysOn(t, s, keys), y.valsOn(t, s, vals), devicetest.Upload(t, s, make([]bool, len(keys)))
 	counts, offsets := devicetest.Upload(t, s, make([]uint32, len(keys))), devicetest.Upload(t, s, make([]uint64, len(keys)+1))
 	must(t, m.PutOn(s, k, v))
 	must(t, m.PutNewOn(s, k, v, ok))
@@ -188,7 +198,13 @@ func smokeMultiOn[K, V ~uint32 | ~uint64](t testing.TB, dev device.Device, m Any
 // SmokeSet does everything once to a set, and leaves half of SmokeKeys.
 func SmokeSet[K ~uint32 | ~uint64](t testing.TB, dev device.Device, s AnySet[K]) {
 	t.Helper()
-	keys := Sequence[K](-4, SmokeKeys)
+	smokeSet(t, dev, eraseSet(s))
+}
+
+func smokeSet(t testing.TB, dev device.Device, s erasedSet) {
+	t.Helper()
+	y := s.types()
+	keys := y.sequence(-4, SmokeKeys)
 	n, err := s.Contains(ctx(), keys, make([]bool, SmokeKeys))
 	Want(t, "Contains", n, 0, err)
 	n, err = s.Add(ctx(), slices.Concat(keys, keys), make([]bool, 2*SmokeKeys))
@@ -211,15 +227,16 @@ func SmokeSet[K ~uint32 | ~uint64](t testing.TB, dev device.Device, s AnySet[K])
 }
 
 // smokeMixed adds, deletes and looks up keys that are not there in one batch.
-func smokeMixed[K ~uint32 | ~uint64](t testing.TB, dev device.Device, s AnySet[K], keys []K) {
+func smokeMixed(t testing.TB, dev device.Device, s erasedSet, keys []uint64) {
 	t.Helper()
 	stream := devicetest.NewStream(t, dev)
-	kinds, with := make([]weft.OpKind, 3*len(keys)), make([]K, 3*len(keys))
+	y := s.types()
+	kinds, with := make([]weft.OpKind, 3*len(keys)), make([]uint64, 3*len(keys))
 	for i := range kinds {
 		kinds[i], with[i] = []weft.OpKind{weft.OpGet, weft.OpPutNew, weft.OpDelete}[i%3], keys[i/3]
 	}
 	ok := devicetest.Upload(t, stream, make([]bool, len(kinds)))
-	must(t, s.ApplyOn(stream, devicetest.Upload(t, stream, kinds), devicetest.Upload(t, stream, with), ok))
+	must(t, s.ApplyOn(stream, devicetest.Upload(t, stream, kinds), y.keysOn(t, stream, with), ok))
 	must(t, s.Sync(ctx()))
 	_, err := s.Delete(ctx(), keys, nil) // a key that was deleted before it was added
 	Want(t, "Len after ApplyOn", s.Len(), SmokeKeys/2, err)

@@ -13,7 +13,7 @@ import (
 )
 
 // saved is what Save writes of a structure that holds rows.
-func (k kind[S, K, V]) saved(t testing.TB, r *rows[K, V]) *bytes.Reader {
+func (k kind[S]) saved(t testing.TB, r *rows) *bytes.Reader {
 	t.Helper()
 	s := k.holding(t, r.Keys, r.Vals)
 	var b bytes.Buffer
@@ -27,8 +27,8 @@ func (k kind[S, K, V]) saved(t testing.TB, r *rows[K, V]) *bytes.Reader {
 
 // What has been saved is loaded, on any device, beside what is there; saved
 // again from there and loaded where it came from, it is the same.
-func (k kind[S, K, V]) saveAndLoad(t testing.TB, s S) {
-	r := k.batch(rng(), k.scale.Rows(), odd[K]()...)
+func (k kind[S]) saveAndLoad(t testing.TB, s S) {
+	r := k.batch(rng(), k.scale.Rows(), k.oddKeys()...)
 	k.fill(t, s, r.Keys, r.Vals)
 	if k.multi { // most keys have several values
 		k.fill(t, s, r.Keys[:len(r.Keys)/2], r.Vals[len(r.Vals)/2:])
@@ -60,7 +60,7 @@ func (k kind[S, K, V]) saveAndLoad(t testing.TB, s S) {
 	k.loadBeside(t, s, want)
 }
 
-func (k kind[S, K, V]) load(t testing.TB, s S, from io.Reader, want values[K, V]) {
+func (k kind[S]) load(t testing.TB, s S, from io.Reader, want values) {
 	t.Helper()
 	n, err := s.Load(ctx(), from)
 	must(t, err)
@@ -70,14 +70,14 @@ func (k kind[S, K, V]) load(t testing.TB, s S, from io.Reader, want values[K, V]
 }
 
 // loadBeside wants Load to do with the keys that are there what Put does.
-func (k kind[S, K, V]) loadBeside(t testing.TB, s S, want values[K, V]) {
-	var there K
+func (k kind[S]) loadBeside(t testing.TB, s S, want values) {
+	var there uint64
 	for key := range want {
 		there = key
 		break
 	}
 	more := k.batch(rng(), 1, there)
-	k.load(t, s, k.saved(t, more), values[K, V]{there: more.Vals})
+	k.load(t, s, k.saved(t, more), values{there: more.Vals})
 	if k.multi {
 		want[there] = append(want[there], more.Vals...)
 	} else {
@@ -88,7 +88,7 @@ func (k kind[S, K, V]) loadBeside(t testing.TB, s S, want values[K, V]) {
 
 // A stream that is damaged anywhere, or cut short, is refused, and what came
 // before the damage stays. Nothing of other types is taken.
-func (k kind[S, K, V]) loadRefuses(t testing.TB, s S) {
+func (k kind[S]) loadRefuses(t testing.TB, s S) {
 	r := k.batch(rng(), 5)
 	file, err := io.ReadAll(k.saved(t, r))
 	must(t, err)
@@ -115,7 +115,7 @@ func (k kind[S, K, V]) loadRefuses(t testing.TB, s S) {
 		t.Errorf("Load from a reader that fails: %v", err)
 	}
 	must(t, s.Clear(ctx()))
-	k.load(t, s, bytes.NewReader(file), values[K, V]{0: r.Vals})
+	k.load(t, s, bytes.NewReader(file), values{0: r.Vals})
 	if s.Len() != len(r.Keys) {
 		t.Errorf("after streams that were refused a good one gives %d pairs", s.Len())
 	}
@@ -140,7 +140,7 @@ func (l *limited) Write(b []byte) (int, error) {
 }
 
 // Save passes the errors of its writer on, wherever they happen.
-func (k kind[S, K, V]) saveFails(t testing.TB, s S) {
+func (k kind[S]) saveFails(t testing.TB, s S) {
 	r := k.batch(rng(), 40)
 	k.fill(t, s, r.Keys, r.Vals)
 	size := int(k.saved(t, r).Size())
@@ -156,7 +156,7 @@ func (k kind[S, K, V]) saveFails(t testing.TB, s S) {
 }
 
 // A copy holds the same, and goes its own way.
-func (k kind[S, K, V]) copies(t testing.TB, s S) {
+func (k kind[S]) copies(t testing.TB, s S) {
 	r := k.batch(rng(), k.scale.Rows())
 	k.fill(t, s, r.Keys, r.Vals)
 	if k.multi {
@@ -164,7 +164,7 @@ func (k kind[S, K, V]) copies(t testing.TB, s S) {
 	}
 	want := k.content(t, s)
 	for _, dev := range []device.Device{k.dev, devicetest.OpenCPU(t, 2)} {
-		to, ok, err := k.copyTo(ctx(), s, dev)
+		to, ok, err := k.copyTo(s, ctx(), dev)
 		must(t, err)
 		if !ok {
 			return
@@ -176,9 +176,9 @@ func (k kind[S, K, V]) copies(t testing.TB, s S) {
 		must(t, to.Close())
 	}
 	for _, call := range []func() error{
-		func() error { _, _, err := k.copyTo(expired(), s, k.dev); return err },
+		func() error { _, _, err := k.copyTo(s, expired(), k.dev); return err },
 		func() error {
-			_, _, err := k.copyTo(&countdown{ctx(), newCount(3)}, s, k.dev)
+			_, _, err := k.copyTo(s, &countdown{ctx(), newCount(3)}, k.dev)
 			return err
 		},
 	} {
@@ -190,7 +190,7 @@ func (k kind[S, K, V]) copies(t testing.TB, s S) {
 }
 
 // Compact changes nothing that can be seen, whatever was deleted.
-func (k kind[S, K, V]) compact(t testing.TB, s S) {
+func (k kind[S]) compact(t testing.TB, s S) {
 	must(t, s.Compact(ctx()))
 	r := k.batch(rng(), k.scale.Rows())
 	k.fill(t, s, r.Keys, r.Vals)

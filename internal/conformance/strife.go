@@ -17,12 +17,12 @@ import (
 // Goroutines change, read, iterate, save and give up beside each other until
 // two of them close the structure: every call ends, and with no errors but
 // those of contexts and of a structure that is closed.
-func (k kind[S, K, V]) strife(t testing.TB, _ S) {
+func (k kind[S]) strife(t testing.TB, _ S) {
 	s := k.open(t, k.dev)
 	r := k.batch(rng(), min(k.scale.Rows(), 2000))
 	k.fill(t, s, r.Keys, r.Vals)
 	st := devicetest.NewStream(t, k.dev)
-	on := r.upload(t, st)
+	on := k.upload(t, st, r)
 	rounds := 40
 	if k.scale <= Slow {
 		rounds = 4

@@ -86,7 +86,7 @@ func CutShort(t *testing.T, dev device.Device, open Maker[AnyMap[uint32, uint32]
 func cutShort(t testing.TB, dev device.Device, open Maker[AnyMap[uint32, uint32]], name string, looks int64) {
 	t.Helper()
 	const n = 300
-	p := place[AnyMap[uint32, uint32]]{dev, Slow, open}
+	p := place[AnyMap[uint32, uint32]]{open: open}
 	m := p.another(t, dev)
 	keys, others := Sequence[uint32](1, n), Sequence[uint32](1000, n)
 	_, err := m.Put(ctx(), keys, keys)

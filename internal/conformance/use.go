@@ -108,7 +108,10 @@ func Want(t testing.TB, what string, got, n int, err error) {
 
 // WantPairs fails unless a map has exactly these keys, each with itself as its
 // value.
-func WantPairs[K, V ~uint32 | ~uint64](t testing.TB, m AnyMap[K, V], keys []K) {
+func WantPairs[K, V ~uint32 | ~uint64](t testing.TB, m interface {
+	Get(ctx context.Context, keys []K, vals []V, found []bool) (int, error)
+	Len() int
+}, keys []K) {
 	t.Helper()
 	vals, found := make([]V, len(keys)), make([]bool, len(keys))
 	hits, err := m.Get(ctx(), keys, vals, found)

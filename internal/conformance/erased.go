@@ -1,0 +1,242 @@
+package conformance
+
+import (
+	"context"
+	"math"
+	"math/rand/v2"
+	"slices"
+	"testing"
+	"unsafe"
+
+	"github.com/weftgo/weft"
+	"github.com/weftgo/weft/device"
+	"github.com/weftgo/weft/device/devicetest"
+)
+
+// The suites are compiled once. They hold keys and values as numbers of 64 bits, whatever the
+// types of a structure are, and adapters convert each batch. A value is the bits of its type; a
+// key is the bits of its type with the sign bit of signed types turned, so that keys and their
+// numbers have one order.
+
+// types says what the numbers of a suite stand for.
+type types struct {
+	keyMask, valMask uint64 // the bits that keys and values have
+	turned           uint64 // the sign bit of signed keys, or 0
+	floats, signed   bool   // values
+	val              func(n int) uint64
+	combine          func(by weft.Reduction, a, b uint64) uint64
+}
+
+func typesOf[K weft.Key, V weft.Value]() types {
+	return types{
+		keyMask: toBits(^K(0)), valMask: toBits(fromBits[V](^uint64(0))), turned: turned[K](),
+		floats: fractional[V](), signed: V(0)-1 < 0,
+		val: func(n int) uint64 { return toBits(V(n)) },
+		combine: func(by weft.Reduction, a, b uint64) uint64 {
+			return toBits(combined(by, fromBits[V](a), fromBits[V](b)))
+		},
+	}
+}
+
+// wide are the types of suites that have structures of one pair only.
+var wide = typesOf[uint64, uint64]()
+
+func turned[K weft.Key]() uint64 {
+	if k := ^K(0); k < 0 {
+		return toBits(k)>>1 + 1
+	}
+	return 0
+}
+
+// key is the key of some bits.
+func (y *types) key(bits uint64) uint64 { return bits&y.keyMask ^ y.turned }
+
+// numbers are the keys of some.
+func (y *types) numbers(numbers ...int) []uint64 {
+	keys := make([]uint64, len(numbers))
+	for i, n := range numbers {
+		keys[i] = y.key(uint64(n))
+	}
+	return keys
+}
+
+// after is the key some steps after another, which goes on at the smallest behind the largest.
+func (y *types) after(key uint64, steps int) uint64 { return (key + uint64(steps)) & y.keyMask }
+
+// bits is the value of some bits.
+func (y *types) bits(bits uint64) uint64 { return bits & y.valMask }
+
+// random is a value of arbitrary bits.
+func (y *types) random(rng *rand.Rand) uint64 { return y.bits(rng.Uint64()) }
+
+// values are n of them.
+func (y *types) values(n int, rng *rand.Rand) []uint64 {
+	vals := make([]uint64, n)
+	for i := range vals {
+		vals[i] = y.random(rng)
+	}
+	return vals
+}
+
+// unique returns n different keys. Small widths must not run out.
+func (y *types) unique(n int, rng *rand.Rand) []uint64 {
+	seen := make(map[uint64]bool, n)
+	keys := make([]uint64, 0, n)
+	for len(keys) < n {
+		if k := y.key(rng.Uint64()); !seen[k] {
+			seen[k] = true
+			keys = append(keys, k)
+		}
+	}
+	return keys
+}
+
+// sequence is n keys from a first one on, which may be negative.
+func (y *types) sequence(first, n int) []uint64 {
+	keys := make([]uint64, n)
+	for i := range keys {
+		keys[i] = y.key(uint64(first + i))
+	}
+	return keys
+}
+
+// odd are bits that implementations like to reserve.
+var odd = []uint64{
+	0, 1, 2, 3, math.MaxUint64, math.MaxUint64 - 1, math.MaxUint64 - 2, math.MaxUint64 - 3,
+	1 << 31, 1 << 32, 1 << 63, 0xdeadbeef, 0x7fffffff_7fffffff,
+	0x7ff00000_7f800001, // as a float of either width a NaN that arithmetic would change
+}
+
+func (y *types) oddKeys() []uint64 { return each(odd, y.key) }
+func (y *types) oddVals() []uint64 { return each(odd, y.bits) }
+
+func each(numbers []uint64, f func(uint64) uint64) []uint64 {
+	out := slices.Clone(numbers)
+	for i, n := range out {
+		out[i] = f(n)
+	}
+	return out
+}
+
+// oddKey spreads a byte over keys that meet: small ones, and those that look
+// like marks.
+func (y *types) oddKey(b byte) uint64 {
+	if b >= 0xf0 {
+		return y.key(^uint64(b & 15))
+	}
+	return y.key(uint64(b))
+}
+
+// blankKeys and blankVals are what n outputs hold before.
+func (y *types) blankKeys(n int) []uint64 { return slices.Repeat([]uint64{blank & y.keyMask}, n) }
+func (y *types) blankVals(n int) []uint64 { return slices.Repeat([]uint64{y.bits(blank)}, n) }
+
+// keysOn and valsOn copy a column to a device, where it is as wide as its type; the copy is freed with the test.
+func (y *types) keysOn(t testing.TB, s *device.Stream, keys []uint64) words {
+	t.Helper()
+	return upload(t, s, keys, y.keyMask, y.turned)
+}
+
+func (y *types) valsOn(t testing.TB, s *device.Stream, vals []uint64) words {
+	t.Helper()
+	return upload(t, s, vals, y.valMask, 0)
+}
+
+// words are keys or values on a device.
+type words struct {
+	narrow device.Slice[uint32]
+	wide   device.Slice[uint64]
+	turned uint64
+}
+
+func upload(t testing.TB, s *device.Stream, src []uint64, mask, turned uint64) words {
+	t.Helper()
+	if mask == math.MaxUint64 {
+		return words{wide: devicetest.Upload(t, s, each(src, func(x uint64) uint64 { return x ^ turned })), turned: turned}
+	}
+	narrow := make([]uint32, len(src))
+	for i, x := range src {
+		narrow[i] = uint32(x ^ turned)
+	}
+	return words{narrow: devicetest.Upload(t, s, narrow), turned: turned}
+}
+
+// Sub is the part [lo,hi).
+func (w words) Sub(lo, hi int) words {
+	if w.narrow.Device() != nil {
+		w.narrow = w.narrow.Sub(lo, hi)
+	} else {
+		w.wide = w.wide.Sub(lo, hi)
+	}
+	return w
+}
+
+// CopyTo copies the first len(dst) of them to dst and waits for it.
+func (w words) CopyTo(ctx context.Context, s *device.Stream, dst []uint64) error {
+	if w.narrow.Device() == nil {
+		if err := w.wide.CopyTo(ctx, s, dst); err != nil {
+			return err
+		}
+		for i := range dst {
+			dst[i] ^= w.turned
+		}
+		return nil
+	}
+	narrow := make([]uint32, len(dst))
+	if err := w.narrow.CopyTo(ctx, s, narrow); err != nil {
+		return err
+	}
+	for i, x := range narrow {
+		dst[i] = uint64(x) ^ w.turned
+	}
+	return nil
+}
+
+// on is a column on a device in a structure's type, which has the layout of the slice of words.
+func on[T weft.Value](w words) device.Slice[T] {
+	if unsafe.Sizeof(T(0)) == 4 {
+		return *(*device.Slice[T])(unsafe.Pointer(&w.narrow))
+	}
+	return *(*device.Slice[T])(unsafe.Pointer(&w.wide))
+}
+
+// lent is a column of the host in a structure's type, for a call.
+type lent[T weft.Value] struct {
+	of     []uint64
+	own    []T
+	turned uint64
+}
+
+func keysOf[K weft.Key](keys []uint64) lent[K]   { return lend[K](keys, turned[K]()) }
+func valsOf[V weft.Value](vals []uint64) lent[V] { return lend[V](vals, 0) }
+
+func lend[T weft.Value](of []uint64, turned uint64) lent[T] {
+	if of == nil {
+		return lent[T]{}
+	}
+	l := lent[T]{of, make([]T, len(of)), turned}
+	for i, x := range of {
+		l.own[i] = fromBits[T](x ^ turned)
+	}
+	return l
+}
+
+// back copies what a call has changed, which may be its inputs if it is wrong, and spoils the
+// copy for who holds it after the call.
+func (l lent[T]) back() {
+	for i, v := range l.own {
+		if x := toBits(v) ^ l.turned; x != l.of[i] {
+			l.of[i] = x
+		}
+	}
+	clear(l.own)
+}
+
+// widened are numbers of a column of a structure's type.
+func widened[T weft.Value](vals []T, turned uint64) []uint64 {
+	out := make([]uint64, len(vals))
+	for i, v := range vals {
+		out[i] = toBits(v) ^ turned
+	}
+	return out
+}
