@@ -200,39 +200,61 @@ func on[T weft.Value](w words) device.Slice[T] {
 	return *(*device.Slice[T])(unsafe.Pointer(&w.wide))
 }
 
-// lent is a column of the host in a structure's type, for a call.
-type lent[T weft.Value] struct {
+// lent is a column of the host that is as wide as its type, for a call.
+type lent struct {
 	of     []uint64
-	own    []T
+	narrow []uint32
+	wide   []uint64
 	turned uint64
 }
 
-func keysOf[K weft.Key](keys []uint64) lent[K]   { return lend[K](keys, turned[K]()) }
-func valsOf[V weft.Value](vals []uint64) lent[V] { return lend[V](vals, 0) }
-
-func lend[T weft.Value](of []uint64, turned uint64) lent[T] {
-	if of == nil {
-		return lent[T]{}
-	}
-	l := lent[T]{of, make([]T, len(of)), turned}
-	for i, x := range of {
-		l.own[i] = fromBits[T](x ^ turned)
+func lend(of []uint64, mask, turned uint64) lent {
+	l := lent{of: of, turned: turned}
+	switch {
+	case of == nil:
+	case mask == math.MaxUint64:
+		l.wide = make([]uint64, len(of))
+		for i, x := range of {
+			l.wide[i] = x ^ turned
+		}
+	default:
+		l.narrow = make([]uint32, len(of))
+		for i, x := range of {
+			l.narrow[i] = uint32(x ^ turned)
+		}
 	}
 	return l
 }
 
 // back copies what a call has changed, which may be its inputs if it is wrong, and spoils the
 // copy for who holds it after the call.
-func (l lent[T]) back() {
-	for i, v := range l.own {
-		if x := toBits(v) ^ l.turned; x != l.of[i] {
+func (l lent) back() {
+	for i, x := range l.narrow {
+		if x := uint64(x) ^ l.turned; x != l.of[i] {
 			l.of[i] = x
 		}
 	}
-	clear(l.own)
+	for i, x := range l.wide {
+		if x ^= l.turned; x != l.of[i] {
+			l.of[i] = x
+		}
+	}
+	clear(l.narrow)
+	clear(l.wide)
 }
 
-// widened are numbers of a column of a structure's type.
+// own is a column in the type of a structure.
+func own[T weft.Value](l lent) []T {
+	if l.narrow != nil {
+		return unsafe.Slice((*T)(unsafe.Pointer(unsafe.SliceData(l.narrow))), len(l.narrow))
+	}
+	if l.wide != nil {
+		return unsafe.Slice((*T)(unsafe.Pointer(unsafe.SliceData(l.wide))), len(l.wide))
+	}
+	return nil
+}
+
+// widened are the numbers of a column of a structure's type.
 func widened[T weft.Value](vals []T, turned uint64) []uint64 {
 	out := make([]uint64, len(vals))
 	for i, v := range vals {

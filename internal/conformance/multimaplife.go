@@ -245,7 +245,7 @@ func replayMultiMap(t testing.TB, m erasedMultiMap, want values, data []byte) (r
 	if len(data) < 2 {
 		return nil
 	}
-	s := multiSuite{place[erasedMultiMap]{types: m.types()}}
+	s := multiSuite{place[erasedMultiMap]{types: *m.types()}}
 	kind, n := data[0]%6, min(int(data[1]), len(data)-2)
 	rows, rest := data[2:2+n], data[2+n:]
 	keys, vals := make([]uint64, n), make([]uint64, n)

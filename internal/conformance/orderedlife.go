@@ -567,7 +567,7 @@ func SmokeOrderedMap[K, V ~uint32 | ~uint64](t testing.TB, dev device.Device, m 
 func smokeOrderedMap(t testing.TB, dev device.Device, m erasedOrderedMap) {
 	t.Helper()
 	smokeMap(t, dev, m, func() {})
-	s, g := orderedSuite{place[erasedOrderedMap]{types: m.types(), dev: dev}}, rng()
+	s, g := orderedSuite{place[erasedOrderedMap]{types: *m.types(), dev: dev}}, rng()
 	o := s.newModel()
 	keys, vals := s.smokePairs()
 	n, err := m.Build(ctx(), keys, vals)
