@@ -10,11 +10,11 @@ import (
 )
 
 // content is what an ordered map holds between two changes.
-type content[K weft.Key, V weft.Value] map[K]V
+type content map[uint64]uint64
 
 // between are the keys of a range, in order.
-func (c content[K, V]) between(lo, hi K) []K {
-	return slices.Sorted(func(yield func(K) bool) {
+func (c content) between(lo, hi uint64) []uint64 {
+	return slices.Sorted(func(yield func(uint64) bool) {
 		for k := range c {
 			if lo <= k && k <= hi && !yield(k) {
 				return
@@ -24,28 +24,28 @@ func (c content[K, V]) between(lo, hi K) []K {
 }
 
 // A removal is a batch of ranges that are deleted, with how many pairs each had that those before it had not.
-type removal[K weft.Key] struct {
-	lo, hi  []K
+type removal struct {
+	lo, hi  []uint64
 	removed []uint32
 }
 
 // A view is what a lookup has seen.
-type view[K weft.Key, V weft.Value] struct {
+type view struct {
 	number   int
 	at       int // what there was before the batch of this number, and nothing else; or -1
 	what     string
-	explains func(content[K, V]) bool
+	explains func(content) bool
 }
 
 // checkBatches runs the changes of a history one behind the other. Each must return what it returns there, and
 // each lookup what it finds between two of them: between those that it comes behind and those that come
 // behind it, and not before what a lookup has seen that it comes behind.
-func (h *history[K, V]) checkBatches() error {
-	events := map[int][]event[K, V]{}
+func (h *history) checkBatches() error {
+	events := map[int][]event{}
 	for _, e := range h.events {
 		events[e.batch] = append(events[e.batch], e)
 	}
-	contents, place := []content[K, V]{{}}, make([]int, len(h.before)) // of each batch: the contents before it
+	contents, place := []content{{}}, make([]int, len(h.before)) // of each batch: the contents before it
 	for number := range h.before {
 		last := contents[len(contents)-1]
 		place[number] = len(contents) - 1
@@ -75,10 +75,10 @@ func (h *history[K, V]) checkBatches() error {
 }
 
 // apply does to a content what a batch does, and compares what it returns.
-func (h *history[K, V]) apply(number int, events []event[K, V], c content[K, V]) error {
+func (h *history) apply(number int, events []event, c content) error {
 	for i, e := range events {
 		v, there := c[e.op.Key]
-		ok, next := step(state[V]{there, v}, e)
+		ok, next := h.reduce.step(state{there, v}, e)
 		if !ok {
 			return fmt.Errorf("batch %d: operation %d returns what it does not on what there was: present %v, %#x\n%s", number, i, there, v, tell(events))
 		}
@@ -101,7 +101,7 @@ func (h *history[K, V]) apply(number int, events []event[K, V], c content[K, V])
 }
 
 // window is which contents a lookup may see.
-func (h *history[K, V]) window(number int, seen, place []int, last int) (least, most int) {
+func (h *history) window(number int, seen, place []int, last int) (least, most int) {
 	most = last
 	for other := range h.before {
 		switch {
@@ -115,17 +115,17 @@ func (h *history[K, V]) window(number int, seen, place []int, last int) (least, 
 }
 
 // viewsOf are those of a lookup, of keys, too.
-func (h *history[K, V]) viewsOf(number int, events []event[K, V]) (all []view[K, V]) {
+func (h *history) viewsOf(number int, events []event) (all []view) {
 	for _, v := range h.views {
 		if v.number == number {
 			all = append(all, v)
 		}
 	}
 	if len(events) > 0 {
-		all = append(all, view[K, V]{number, -1, "lookup:\n" + tell(events), func(c content[K, V]) bool {
+		all = append(all, view{number, -1, "lookup:\n" + tell(events), func(c content) bool {
 			for _, e := range events {
 				v, there := c[e.op.Key]
-				if ok, _ := step(state[V]{there, v}, e); !ok {
+				if ok, _ := h.reduce.step(state{there, v}, e); !ok {
 					return false
 				}
 			}
@@ -136,9 +136,9 @@ func (h *history[K, V]) viewsOf(number int, events []event[K, V]) (all []view[K,
 }
 
 // explain finds contents, within bounds, in which all views of a lookup see what they have seen.
-func (h *history[K, V]) explain(views []view[K, V], contents []content[K, V], place []int, least, most int) (at int, err error) {
+func (h *history) explain(views []view, contents []content, place []int, least, most int) (at int, err error) {
 	for at = least; at <= most; at++ {
-		if !slices.ContainsFunc(views, func(v view[K, V]) bool { return v.at < 0 && !v.explains(contents[at]) }) {
+		if !slices.ContainsFunc(views, func(v view) bool { return v.at < 0 && !v.explains(contents[at]) }) {
 			break
 		}
 	}
@@ -151,15 +151,15 @@ func (h *history[K, V]) explain(views []view[K, V], contents []content[K, V], pl
 }
 
 // rangesSeen is what lookups of ranges have seen: how many pairs each has, up to a limit, and which.
-func rangesSeen[K weft.Key, V weft.Value](lo, hi []K, limit int, row func(i int) ([]K, []V)) func(content[K, V]) bool {
-	return func(c content[K, V]) bool {
+func rangesSeen(lo, hi []uint64, limit int, row func(i int) (keys, vals []uint64)) func(content) bool {
+	return func(c content) bool {
 		for i := range lo {
 			want := c.between(lo[i], hi[i])
 			if limit > 0 {
 				want = want[:min(limit, len(want))]
 			}
 			keys, vals := row(i)
-			if !slices.Equal(keys, want) || !slices.EqualFunc(vals, want, func(v V, k K) bool { return v == c[k] }) {
+			if !slices.Equal(keys, want) || !slices.EqualFunc(vals, want, func(v uint64, k uint64) bool { return v == c[k] }) {
 				return false
 			}
 		}
@@ -168,8 +168,8 @@ func rangesSeen[K weft.Key, V weft.Value](lo, hi []K, limit int, row func(i int)
 }
 
 // countsSeen is what a lookup has seen that counts the pairs of ranges.
-func countsSeen[K weft.Key, V weft.Value](lo, hi []K, counts []uint32) func(content[K, V]) bool {
-	return func(c content[K, V]) bool {
+func countsSeen(lo, hi []uint64, counts []uint32) func(content) bool {
+	return func(c content) bool {
 		for i := range lo {
 			if len(c.between(lo[i], hi[i])) != int(counts[i]) {
 				return false
@@ -179,14 +179,14 @@ func countsSeen[K weft.Key, V weft.Value](lo, hi []K, counts []uint32) func(cont
 	}
 }
 
-// pairs counts what an iteration comes to.
-func pairs[K weft.Key, V weft.Value](all iter.Seq2[K, V]) func(content[K, V]) bool {
-	found, twice := content[K, V]{}, false
+// pairsSeen is what an iteration comes to.
+func pairsSeen[K weft.Key, V weft.Value](all iter.Seq2[K, V]) func(content) bool {
+	found, twice := content{}, false
 	for k, v := range all {
-		if _, there := found[k]; there {
+		if _, there := found[keyNumber(k)]; there {
 			twice = true
 		}
-		found[k] = v
+		found[keyNumber(k)] = uint64(v)
 	}
-	return func(c content[K, V]) bool { return !twice && maps.Equal(found, c) }
+	return func(c content) bool { return !twice && maps.Equal(found, c) }
 }

@@ -9,7 +9,7 @@ import (
 
 // Of batches that are wholes, lookups see what there was between two of them, in the order of their streams.
 func TestCheckBatches(t *testing.T) {
-	type pairs = content[uint32, uint32]
+	type pairs = content
 	both, second, first, none := pairs{1: 10, 2: 20}, pairs{2: 20}, pairs{1: 10}, pairs{}
 	for _, c := range []struct {
 		name          string
@@ -29,25 +29,25 @@ func TestCheckBatches(t *testing.T) {
 		{"a range that removes too many", both, both, false, both, 2, true, false},
 		{"a key that is there is not deleted", both, both, false, both, 1, false, false},
 	} {
-		h := history[uint32, uint32]{byBatch: true, stream: make([]numbers, 3), cuts: map[int]*removal[uint32]{}}
+		h := history{byBatch: true, reduce: reduced[uint64], stream: make([]numbers, 3), cuts: map[int]*removal{}}
 		see := func(number, at int, seen pairs) {
-			h.views = append(h.views, view[uint32, uint32]{number, at, c.name, func(have pairs) bool { return maps.Equal(have, seen) }})
+			h.views = append(h.views, view{number, at, c.name, func(have pairs) bool { return maps.Equal(have, seen) }})
 		}
-		put := func(key uint32) event[uint32, uint32] {
-			return event[uint32, uint32]{op: weft.Op[uint32, uint32]{Kind: weft.OpPut, Key: key, Value: 10 * key}}
+		put := func(key uint64) event {
+			return event{op: weft.Op[uint64, uint64]{Kind: weft.OpPut, Key: key, Value: 10 * key}}
 		}
-		h.add(h.begin(0, true), []event[uint32, uint32]{put(1), put(2)})
+		h.add(h.begin(0, true), []event{put(1), put(2)})
 		if c.linked {
 			h.link(0, 1)
 		}
 		see(h.begin(1, false), -1, c.a)
 		taken := h.beginCall(false)
 		see(taken, taken, c.snapshot)
-		h.add(h.begin(2, true), []event[uint32, uint32]{{
-			op: weft.Op[uint32, uint32]{Kind: weft.OpDelete, Key: 1}, ok: c.deleted, returns: Returns{OK: true},
+		h.add(h.begin(2, true), []event{{
+			op: weft.Op[uint64, uint64]{Kind: weft.OpDelete, Key: 1}, ok: c.deleted, returns: Returns{OK: true},
 		}})
 		see(h.begin(1, false), -1, c.b)
-		h.cuts[h.begin(2, true)] = &removal[uint32]{[]uint32{0}, []uint32{9}, []uint32{c.removed}}
+		h.cuts[h.begin(2, true)] = &removal{[]uint64{0}, []uint64{9}, []uint32{c.removed}}
 		if _, err := h.check(); (err == nil) != c.want {
 			t.Errorf("%s: %v", c.name, err)
 		}

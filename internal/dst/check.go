@@ -6,8 +6,6 @@ import (
 	"strings"
 
 	"github.com/anishathalye/porcupine"
-
-	"github.com/weftgo/weft"
 )
 
 // Check looks, in each part of a history, for an order of its operations that
@@ -62,9 +60,9 @@ func (m *Model[S, O]) Check(ops []O, before func(i, j int) bool) (steps int, err
 }
 
 // tell lists events in the order in which they began.
-func tell[K weft.Key, V weft.Value](events []event[K, V]) string {
+func tell(events []event) string {
 	events = slices.Clone(events)
-	slices.SortStableFunc(events, func(a, b event[K, V]) int { return int(a.from - b.from) })
+	slices.SortStableFunc(events, func(a, b event) int { return int(a.from - b.from) })
 	var s strings.Builder
 	for _, e := range events {
 		fmt.Fprintf(&s, "  %6d–%-6d %s", e.from, e.till, describe(e.op))

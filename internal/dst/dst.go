@@ -189,9 +189,38 @@ func (cfg Config[K, V]) Tries(seeds int) Config[K, V] {
 	return cfg
 }
 
+// setup is a configuration without the types of its structure: programs, histories and models
+// hold keys and values as numbers ([types]).
+type setup struct {
+	Config[uint64, uint64]
+	types
+	execute func(shape Shape, opts sim.Options, p program) (_ *history, launches int, err error)
+}
+
+func (cfg Config[K, V]) erased() *setup {
+	x := &setup{
+		Config: Config[uint64, uint64]{
+			Arch: cfg.Arch, Shapes: cfg.Shapes, Uniform: cfg.Uniform, Multi: cfg.Multi, Reduce: cfg.Reduce, Updates: cfg.Updates,
+			ByBatch: cfg.ByBatch, Loads: cfg.Loads, First: cfg.First, Seeds: cfg.Seeds, Rewrite: cfg.Rewrite, Whole: cfg.Whole, stream: cfg.stream,
+		},
+		types: typesOf[K, V](),
+		execute: func(shape Shape, opts sim.Options, p program) (*history, int, error) {
+			return execute(&cfg, shape, opts, p)
+		},
+	}
+	for _, u := range cfg.Upkeep {
+		x.Upkeep = append(x.Upkeep, Upkeep[uint64, uint64]{Name: u.Name})
+	}
+	return x
+}
+
 // Find tries seeds in order and returns the first failure, shrunk, or nil, and
 // what it tried.
 func Find[K weft.Key, V weft.Value](cfg Config[K, V]) (f *Failure, tried Tally) {
+	return cfg.erased().find()
+}
+
+func (cfg *setup) find() (f *Failure, tried Tally) {
 	if cfg.Reduce {
 		cfg.Shapes = reducing
 	}
@@ -209,7 +238,7 @@ func Find[K weft.Key, V weft.Value](cfg Config[K, V]) (f *Failure, tried Tally) 
 		n = defaultSeeds
 	}
 	for i := range uint64(n) {
-		f, one := try(&cfg, cfg.First+i)
+		f, one := cfg.try(cfg.First + i)
 		tried.add(one)
 		if f != nil {
 			return f, tried
@@ -219,7 +248,7 @@ func Find[K weft.Key, V weft.Value](cfg Config[K, V]) (f *Failure, tried Tally) 
 }
 
 // try makes up a program and runs it. The seed decides everything.
-func try[K weft.Key, V weft.Value](cfg *Config[K, V], seed uint64) (*Failure, Tally) {
+func (cfg *setup) try(seed uint64) (*Failure, Tally) {
 	rng := rand.New(rand.NewPCG(seed, cfg.stream))
 	shape := cfg.Shapes[rng.IntN(len(cfg.Shapes))]
 	opts := sim.Options{Seed: seed, Arch: cfg.Arch, Rewrite: cfg.Rewrite, Scheduler: sim.Random, Sequential: rng.IntN(2) == 0}
@@ -231,7 +260,7 @@ func try[K weft.Key, V weft.Value](cfg *Config[K, V], seed uint64) (*Failure, Ta
 		opts.Scheduler, opts.Depth = sim.PCT, 2+rng.IntN(3)
 	}
 	p := generate(rng, shape, cfg)
-	tally, err := attempt(cfg, shape, opts, p)
+	tally, err := cfg.attempt(shape, opts, p)
 	if err == nil {
 		return nil, tally
 	}
@@ -243,17 +272,17 @@ func try[K weft.Key, V weft.Value](cfg *Config[K, V], seed uint64) (*Failure, Ta
 	}
 	small, under, e := p, seed, err
 	if !cfg.Whole {
-		small, under, e = shrink(cfg, shape, opts, p, err)
+		small, under, e = cfg.shrink(shape, opts, p, err)
 	}
 	return &Failure{Seed: seed, Shape: shape, How: how, Err: err, Shrunk: small.String(), Ops: small.size(), Small: e, Under: under}, tally
 }
 
 // attempt runs a program once; no error if all is well.
-func attempt[K weft.Key, V weft.Value](cfg *Config[K, V], shape Shape, opts sim.Options, p program[K, V]) (Tally, error) {
-	history, launches, err := execute(cfg, shape, opts, p)
+func (cfg *setup) attempt(shape Shape, opts sim.Options, p program) (Tally, error) {
+	history, launches, err := cfg.execute(shape, opts, p)
 	tally := Tally{Programs: 1, Launches: launches}
 	if err == nil {
-		history.reduces, history.byBatch = cfg.Reduce, cfg.ByBatch
+		history.reduces, history.byBatch, history.reduce = cfg.Reduce, cfg.ByBatch, cfg.reduce
 		tally.Steps, err = history.check()
 	}
 	return tally, err

@@ -13,20 +13,20 @@ import (
 )
 
 // at is an event of key 1 with all its results.
-func at(from, till int64, kind weft.OpKind, val uint64, ok bool, got uint64) event[uint64, uint64] {
-	return event[uint64, uint64]{
+func at(from, till int64, kind weft.OpKind, val uint64, ok bool, got uint64) event {
+	return event{
 		op: weft.Op[uint64, uint64]{Kind: kind, Key: 1, Value: val}, returns: Returns{OK: true, Vals: true}, ok: ok, val: got, from: from, till: till,
 	}
 }
 
 // loading is an event of a GetOrPut.
-func loading(e event[uint64, uint64]) event[uint64, uint64] {
+func loading(e event) event {
 	e.returns.Loaded = true
 	return e
 }
 
 func TestCheck(t *testing.T) {
-	type events = []event[uint64, uint64]
+	type events = []event
 	tests := []struct {
 		name  string
 		h     events
@@ -57,7 +57,7 @@ func TestCheck(t *testing.T) {
 		for i := range test.h {
 			test.h[i].full = test.full
 		}
-		h := history[uint64, uint64]{events: test.h, timed: true, before: make([]numbers, 1)}
+		h := history{reduce: reduced[uint64], events: test.h, timed: true, before: make([]numbers, 1)}
 		if _, err := h.check(); (err == nil) != test.legal {
 			t.Errorf("%s: %v", test.name, err)
 		}
@@ -66,7 +66,7 @@ func TestCheck(t *testing.T) {
 
 func TestProgramsComeFromTheSeed(t *testing.T) {
 	text := func(seed uint64) string {
-		return generate(rand.New(rand.NewPCG(seed, 0)), Shapes[0], &Config[uint32, uint32]{}).String()
+		return generate(rand.New(rand.NewPCG(seed, 0)), Shapes[0], Config[uint32, uint32]{}.erased()).String()
 	}
 	one := text(1)
 	if again := text(1); again != one || text(2) == one {
@@ -197,12 +197,12 @@ func TestValues(t *testing.T) {
 			t.Errorf("%s: a map that loses it passes", name)
 		}
 	}
-	seen := map[uint32]bool{}
+	seen, narrow := map[uint64]bool{}, typesOf[uint32, uint32]()
 	for n := range uint64(1000) {
-		seen[value[uint32](n)] = true
+		seen[narrow.value(n)] = true
 	}
-	if len(seen) != 1000 || !seen[0] || !seen[^uint32(0)] {
-		t.Errorf("%d values of 1000, 0: %v, all ones: %v", len(seen), seen[0], seen[^uint32(0)])
+	if len(seen) != 1000 || !seen[0] || !seen[1<<32-1] {
+		t.Errorf("%d values of 1000, 0: %v, all ones: %v", len(seen), seen[0], seen[1<<32-1])
 	}
 }
 
@@ -220,7 +220,7 @@ func TestTimes(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	f := &flight[uint64, uint64]{watched: true, events: make([]event[uint64, uint64], 3)}
+	f := &flight[uint64, uint64]{watched: true, events: make([]event, 3)}
 	if f.Keys, err = device.Make[uint64](dev, 3); err != nil {
 		t.Fatal(err)
 	}

@@ -9,17 +9,17 @@ import (
 )
 
 // An event is one operation with what it returned and when it ran.
-type event[K weft.Key, V weft.Value] struct {
-	op         weft.Op[K, V]
+type event struct {
+	op         weft.Op[uint64, uint64]
 	batch      int
 	rank       int // in a batch whose operations follow each other, from 1
 	returns    Returns
 	ok         bool
 	full       bool // there may have been no room for it
-	val        V
-	passing    []V // values that a lookup may have found, whatever there was
+	val        uint64
+	passing    []uint64 // values that a lookup may have found, whatever there was
 	removed    int
-	all        []V // what a GetAll lists
+	all        []uint64 // what a GetAll lists
 	from, till int64
 	begun      bool // from is known
 }
@@ -42,16 +42,17 @@ const forever = math.MaxInt64
 // of its key to the last write of its result, others from the submission of
 // their batch to the host's wait for it. In weak memory threads that do not
 // synchronize have no common clock.
-type history[K weft.Key, V weft.Value] struct {
-	events  []event[K, V]
+type history struct {
+	events  []event
 	timed   bool // times count
 	multi   bool
+	reduce  combining
 	reduces bool // operations may combine values
 
 	byBatch bool    // batches are wholes
 	changes numbers // those that change something
-	cuts    map[int]*removal[K]
-	views   []view[K, V]
+	cuts    map[int]*removal
+	views   []view
 
 	before  []numbers // for each batch, those that must precede it
 	known   numbers   // those that the host has waited for
@@ -65,14 +66,14 @@ type numbers uint64
 func (s numbers) has(i int) bool { return s>>i&1 != 0 }
 
 // number numbers a batch and says what precedes it.
-func (h *history[K, V]) number(before numbers) (number int, with numbers) {
+func (h *history) number(before numbers) (number int, with numbers) {
 	h.before = append(h.before, before)
 	number = len(h.before) - 1
 	return number, before | 1<<number
 }
 
 // begin notes that a batch is given to a stream.
-func (h *history[K, V]) begin(stream int, changes bool) int {
+func (h *history) begin(stream int, changes bool) int {
 	before := h.known | h.stream[stream]
 	if changes {
 		before |= h.changed
@@ -84,14 +85,14 @@ func (h *history[K, V]) begin(stream int, changes bool) int {
 }
 
 // beginCall notes that the host calls.
-func (h *history[K, V]) beginCall(changes bool) int {
+func (h *history) beginCall(changes bool) int {
 	i, with := h.number(h.known | h.changed)
 	h.change(i, changes, with)
 	return i
 }
 
 // change notes that a batch changes something.
-func (h *history[K, V]) change(number int, changes bool, with numbers) {
+func (h *history) change(number int, changes bool, with numbers) {
 	if changes {
 		h.changed = with
 		h.changes |= 1 << number
@@ -99,19 +100,19 @@ func (h *history[K, V]) change(number int, changes bool, with numbers) {
 }
 
 // link notes that one stream waits for another.
-func (h *history[K, V]) link(from, to int) { h.stream[to] |= h.stream[from] }
+func (h *history) link(from, to int) { h.stream[to] |= h.stream[from] }
 
 // returned notes that the host has waited for a batch.
-func (h *history[K, V]) returned(number int) { h.known |= h.before[number] | 1<<number }
+func (h *history) returned(number int) { h.known |= h.before[number] | 1<<number }
 
 // waited notes that the host has waited for a stream.
-func (h *history[K, V]) waited(stream int) { h.known |= h.stream[stream] }
+func (h *history) waited(stream int) { h.known |= h.stream[stream] }
 
 // waitedForAll notes that the host has waited for everything.
-func (h *history[K, V]) waitedForAll() { h.known = 1<<len(h.before) - 1 }
+func (h *history) waitedForAll() { h.known = 1<<len(h.before) - 1 }
 
 // add enters the operations of a batch.
-func (h *history[K, V]) add(number int, events []event[K, V]) {
+func (h *history) add(number int, events []event) {
 	for i := range events {
 		events[i].batch = number
 	}
@@ -120,23 +121,18 @@ func (h *history[K, V]) add(number int, events []event[K, V]) {
 
 // keys are those of the history so far, of batches under way and others, each
 // once.
-func (h *history[K, V]) keys(others iter.Seq[K], flights []*flight[K, V]) []K {
+func (h *history) keys(others iter.Seq[uint64], underWay []event) []uint64 {
 	all := slices.Collect(others)
-	for _, e := range h.events {
+	for _, e := range slices.Concat(h.events, underWay) {
 		all = append(all, e.op.Key)
-	}
-	for _, f := range flights {
-		for _, e := range f.events {
-			all = append(all, e.op.Key)
-		}
 	}
 	slices.Sort(all)
 	return slices.Compact(all)
 }
 
 // complete adds to the events what shows in the end only.
-func (h *history[K, V]) complete(shape Shape) {
-	slices.SortStableFunc(h.events, func(a, b event[K, V]) int { return a.batch - b.batch })
+func (h *history) complete(shape Shape) {
+	slices.SortStableFunc(h.events, func(a, b event) int { return a.batch - b.batch })
 	h.fill(shape)
 	h.pass()
 }
@@ -144,7 +140,7 @@ func (h *history[K, V]) complete(shape Shape) {
 // fill notes whether the structure may have been full in a batch: as many
 // operations as it has room for must have put something into it by then. Inserts
 // that found no room may have run again, after what memory has seen of them.
-func (h *history[K, V]) fill(shape Shape) {
+func (h *history) fill(shape Shape) {
 	entered := 0
 	for lo, hi := 0, 0; lo < len(h.events); lo = hi {
 		for hi = lo; hi < len(h.events) && h.events[hi].batch == h.events[lo].batch; hi++ {
@@ -167,12 +163,12 @@ func (h *history[K, V]) fill(shape Shape) {
 // return them all in some order: duplicates of a batch whose operations follow
 // each other are there for a moment, and so are the first values of a
 // multimap's key.
-func (h *history[K, V]) pass() {
+func (h *history) pass() {
 	type place struct {
-		key   K
+		key   uint64
 		batch int
 	}
-	written := map[place][]V{}
+	written := map[place][]uint64{}
 	for _, e := range h.events {
 		if (e.op.Kind == weft.OpPut || e.op.Kind == weft.OpPutNew) && (h.multi || e.rank > 0) {
 			p := place{e.op.Key, e.batch}
@@ -196,7 +192,7 @@ func (h *history[K, V]) pass() {
 }
 
 // precedes reports whether one event must precede another.
-func (h *history[K, V]) precedes(i, j int) bool {
+func (h *history) precedes(i, j int) bool {
 	a, b := &h.events[i], &h.events[j]
 	switch {
 	case a.batch == b.batch && a.rank > 0:
@@ -208,30 +204,30 @@ func (h *history[K, V]) precedes(i, j int) bool {
 }
 
 // check looks for an order of a history that keeps to its promises.
-func (h *history[K, V]) check() (steps int, err error) {
+func (h *history) check() (steps int, err error) {
 	if h.byBatch {
 		return len(h.before), h.checkBatches()
 	}
 	if h.multi {
-		return lenient(multiModel[K, V]()).Check(h.events, h.precedes)
+		return lenient(multiModel()).Check(h.events, h.precedes)
 	}
 	if h.reduces {
-		return lenient(reduceModel[K, V]()).Check(h.events, h.precedes)
+		return lenient(reduceModel(h.reduce)).Check(h.events, h.precedes)
 	}
-	return lenient(mapModel[K, V]()).Check(h.events, h.precedes)
+	return lenient(mapModel(h.reduce)).Check(h.events, h.precedes)
 }
 
 // lenient lets a model do what events leave open: lookups may have met a value
 // in passing.
-func lenient[S any, K weft.Key, V weft.Value](m *Model[S, event[K, V]]) *Model[S, event[K, V]] {
+func lenient[S any](m *Model[S, event]) *Model[S, event] {
 	step, hint := m.Step, m.Hint
-	m.Step = func(s S, e event[K, V]) ([]S, *event[K, V]) {
+	m.Step = func(s S, e event) ([]S, *event) {
 		if e.passed() {
 			return []S{s}, nil
 		}
 		return step(s, e)
 	}
-	m.Hint = func(e event[K, V]) Hint {
+	m.Hint = func(e event) Hint {
 		if e.passed() {
 			return Hint{Pure: true, Size: -1}
 		}
@@ -244,6 +240,6 @@ func lenient[S any, K weft.Key, V weft.Value](m *Model[S, event[K, V]]) *Model[S
 }
 
 // passed reports whether a lookup has met a value in passing.
-func (e *event[K, V]) passed() bool {
+func (e *event) passed() bool {
 	return e.op.Kind == weft.OpGet && e.ok && e.returns.Vals && slices.Contains(e.passing, e.val)
 }

@@ -9,42 +9,44 @@ import (
 )
 
 // A state is what a map holds for one key.
-type state[V weft.Value] struct {
+type state struct {
 	present bool
-	val     V
+	val     uint64
 }
 
 // mapModel is the model of maps and sets. The facts are the states.
-func mapModel[K weft.Key, V weft.Value]() *Model[state[V], event[K, V]] {
-	return &Model[state[V], event[K, V]]{
-		Step: func(s state[V], e event[K, V]) ([]state[V], *event[K, V]) {
-			ok, next := step(s, e)
+func mapModel(reduce combining) *Model[state, event] {
+	return &Model[state, event]{
+		Step: func(s state, e event) ([]state, *event) {
+			ok, next := reduce.step(s, e)
 			return only(next, ok), nil
 		},
-		Key: func(s state[V], live func(any) bool) string {
+		Key: func(s state, live func(any) bool) string {
 			if s.present && live(s) {
-				return strconv.FormatUint(uint64(s.val), 16)
+				return strconv.FormatUint(s.val, 16)
 			}
 			return strconv.FormatBool(s.present)
 		},
-		Partition: func(e event[K, V]) any { return e.op.Key },
-		Tell:      tell[K, V],
-		Hint:      hint[K, V],
-		Has:       func(s state[V], fact any) bool { return fact == s },
+		Partition: func(e event) any { return e.op.Key },
+		Tell:      tell,
+		Hint:      reduce.hint,
+		Has:       func(s state, fact any) bool { return fact == s },
 		Register:  true,
 	}
 }
 
 // reduceModel is the model of maps whose operations may combine values. There is
 // nothing to hint at: a value read does not tell who wrote it.
-func reduceModel[K weft.Key, V weft.Value]() *Model[state[V], event[K, V]] {
-	m := mapModel[K, V]()
-	m.Key = func(s state[V], _ func(any) bool) string { return fmt.Sprint(s) }
+func reduceModel(reduce combining) *Model[state, event] {
+	m := mapModel(reduce)
+	m.Key = func(s state, _ func(any) bool) string { return fmt.Sprint(s) }
 	m.Hint, m.Has, m.Register = nil, nil, false
 	return m
 }
 
-// reduced is the value that a reduction leaves.
+// combining is the value that a reduction leaves.
+type combining func(kind weft.OpKind, a, b uint64) uint64
+
 func reduced[V weft.Value](kind weft.OpKind, a, b V) V {
 	switch kind {
 	case weft.OpSum:
@@ -61,7 +63,7 @@ func reduced[V weft.Value](kind weft.OpKind, a, b V) V {
 
 // step says whether an operation may return what it did in a state, and what
 // state it leaves. In a full structure an insert may find no room.
-func step[K weft.Key, V weft.Value](s state[V], e event[K, V]) (bool, state[V]) {
+func (reduce combining) step(s state, e event) (bool, state) {
 	ok := !e.returns.OK // what is not returned may be anything
 	full := e.full && !s.present && !e.ok && e.returns.OK
 	switch e.op.Kind {
@@ -71,7 +73,7 @@ func step[K weft.Key, V weft.Value](s state[V], e event[K, V]) (bool, state[V]) 
 		if full {
 			return true, s
 		}
-		return ok || e.ok == !s.present, state[V]{true, e.op.Value}
+		return ok || e.ok == !s.present, state{true, e.op.Value}
 	case weft.OpPutNew:
 		if full { // the value that it brought may lie there still
 			return !e.returns.Vals || e.val == s.val || e.val == e.op.Value, s
@@ -79,36 +81,36 @@ func step[K weft.Key, V weft.Value](s state[V], e event[K, V]) (bool, state[V]) 
 		if s.present {
 			return (ok || !e.ok) && (!e.returns.Vals || e.val == s.val), s
 		}
-		return (ok || e.ok) && (!e.returns.Loaded || e.val == e.op.Value), state[V]{true, e.op.Value}
+		return (ok || e.ok) && (!e.returns.Loaded || e.val == e.op.Value), state{true, e.op.Value}
 	case weft.OpUpdate:
 		if !s.present {
 			return ok || !e.ok, s
 		}
-		return ok || e.ok, state[V]{true, e.op.Value}
+		return ok || e.ok, state{true, e.op.Value}
 	case weft.OpSum, weft.OpMin, weft.OpMax, weft.OpAnd, weft.OpOr:
 		switch {
 		case full:
 			return true, s
 		case s.present:
-			return ok || !e.ok, state[V]{true, reduced(e.op.Kind, s.val, e.op.Value)}
+			return ok || !e.ok, state{true, reduce(e.op.Kind, s.val, e.op.Value)}
 		}
-		return ok || e.ok, state[V]{true, e.op.Value}
+		return ok || e.ok, state{true, e.op.Value}
 	}
-	return ok || e.ok == s.present, state[V]{}
+	return ok || e.ok == s.present, state{}
 }
 
 // hint tries an operation in all states that it tells apart: without the key,
 // with the value that it returned, and with another.
-func hint[K weft.Key, V weft.Value](e event[K, V]) Hint {
-	other := V(0)
+func (reduce combining) hint(e event) Hint {
+	other := uint64(0)
 	for other == e.val || other == e.op.Value {
 		other++
 	}
 	h := Hint{Pure: true}
 	var possible [3]bool
-	var after []state[V]
-	for i, s := range [3]state[V]{{}, {true, e.val}, {true, other}} {
-		ok, next := step(s, e)
+	var after []state
+	for i, s := range [3]state{{}, {true, e.val}, {true, other}} {
+		ok, next := reduce.step(s, e)
 		if !ok {
 			continue
 		}
@@ -118,12 +120,12 @@ func hint[K weft.Key, V weft.Value](e event[K, V]) Hint {
 		}
 		h.Pure = h.Pure && next.present == s.present
 	}
-	if returned := any(state[V]{true, e.val}); possible[1] != possible[2] {
+	if returned := any(state{true, e.val}); possible[1] != possible[2] {
 		if h.Needs = []any{returned}; possible[0] { // it may do without
 			h.Gives = append(h.Gives, returned)
 		}
 	} else if possible[0] && !possible[1] {
-		h.Needs = []any{state[V]{}}
+		h.Needs = []any{state{}}
 	}
 	if len(slices.Compact(after)) == 1 && h.Gives != nil {
 		h.Class = fmt.Sprint(possible, after[0].present)

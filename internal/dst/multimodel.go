@@ -18,28 +18,28 @@ const (
 // A run is the values of a key that one batch added. The order within a run is
 // the device's affair. While its batch runs, any value of the run may come
 // first; from then on they have an order, which operations show bit by bit.
-type run[V weft.Value] struct {
+type run struct {
 	batch int
-	vals  []V
-	first V // the one that comes first, if that has shown, or 0, which is no value
+	vals  []uint64
+	first uint64 // the one that comes first, if that has shown, or 0, which is no value
 }
 
 // multiModel is the model of multimaps. A state is the runs of a key, those of
 // earlier batches before those of later ones. The facts are the values that the
 // key has.
-func multiModel[K weft.Key, V weft.Value]() *Model[[]run[V], event[K, V]] {
-	return &Model[[]run[V], event[K, V]]{
-		Step:      stepMulti[K, V],
-		Key:       keyMulti[V],
-		Partition: func(e event[K, V]) any { return e.op.Key },
-		Tell:      tell[K, V],
-		Hint:      hintMulti[K, V],
-		Has:       func(runs []run[V], fact any) bool { return slices.Contains(valsOf(runs), fact.(V)) },
-		Size:      func(runs []run[V]) int { return len(valsOf(runs)) },
+func multiModel() *Model[[]run, event] {
+	return &Model[[]run, event]{
+		Step:      stepMulti,
+		Key:       keyMulti,
+		Partition: func(e event) any { return e.op.Key },
+		Tell:      tell,
+		Hint:      hintMulti,
+		Has:       func(runs []run, fact any) bool { return slices.Contains(valsOf(runs), fact.(uint64)) },
+		Size:      func(runs []run) int { return len(valsOf(runs)) },
 	}
 }
 
-func valsOf[V weft.Value](runs []run[V]) (vals []V) {
+func valsOf(runs []run) (vals []uint64) {
 	for _, r := range runs {
 		vals = append(vals, r.vals...)
 	}
@@ -48,7 +48,7 @@ func valsOf[V weft.Value](runs []run[V]) (vals []V) {
 
 // stepMulti is what an operation does. A DeleteAll removes one value a step and
 // ends when it finds none. What is not returned may be anything.
-func stepMulti[K weft.Key, V weft.Value](runs []run[V], e event[K, V]) (next [][]run[V], rest *event[K, V]) {
+func stepMulti(runs []run, e event) (next [][]run, rest *event) {
 	empty := len(runs) == 0
 	ok := func(is bool) bool { return !e.returns.OK || e.ok == is }
 	switch kind := e.op.Kind; {
@@ -74,7 +74,7 @@ func stepMulti[K weft.Key, V weft.Value](runs []run[V], e event[K, V]) (next [][
 }
 
 // got is the value that an operation returned, or 0.
-func (e *event[K, V]) got() V {
+func (e *event) got() uint64 {
 	if e.returns.Vals && (e.op.Kind == weft.OpGet || e.op.Kind == weft.OpPutNew) {
 		return e.val
 	}
@@ -90,8 +90,8 @@ func only[S any](s S, possible bool) []S {
 }
 
 // add puts a value behind those of earlier batches.
-func add[V weft.Value](runs []run[V], batch int, v V) []run[V] {
-	last := run[V]{batch: batch}
+func add(runs []run, batch int, v uint64) []run {
+	last := run{batch: batch}
 	for n := len(runs); n > 0 && runs[n-1].batch == batch; n-- {
 		runs, last.vals = runs[:n-1], append(last.vals, runs[n-1].vals...)
 	}
@@ -100,7 +100,7 @@ func add[V weft.Value](runs []run[V], batch int, v V) []run[V] {
 }
 
 // show lets an operation return the first value.
-func show[K weft.Key, V weft.Value](runs []run[V], e event[K, V]) [][]run[V] {
+func show(runs []run, e event) [][]run {
 	front, got := runs[0], e.got()
 	switch {
 	case got == 0:
@@ -115,7 +115,7 @@ func show[K weft.Key, V weft.Value](runs []run[V], e event[K, V]) [][]run[V] {
 }
 
 // remove removes the first value, which may be any of the first run.
-func remove[V weft.Value](runs []run[V]) (next [][]run[V]) {
+func remove(runs []run) (next [][]run) {
 	front := runs[0]
 	for i, v := range front.vals {
 		switch {
@@ -124,15 +124,15 @@ func remove[V weft.Value](runs []run[V]) (next [][]run[V]) {
 			next = append(next, runs[1:])
 		default:
 			vals := slices.Delete(slices.Clone(front.vals), i, i+1)
-			next = append(next, append([]run[V]{{batch: front.batch, vals: vals}}, runs[1:]...))
+			next = append(next, append([]run{{batch: front.batch, vals: vals}}, runs[1:]...))
 		}
 	}
 	return next
 }
 
 // list lets an operation return all values, and with them their order.
-func list[V weft.Value](runs []run[V], all []V) [][]run[V] {
-	var next []run[V]
+func list(runs []run, all []uint64) [][]run {
+	var next []run
 	for _, r := range runs {
 		n := len(r.vals)
 		if n > len(all) || r.first != 0 && r.first != all[0] {
@@ -142,7 +142,7 @@ func list[V weft.Value](runs []run[V], all []V) [][]run[V] {
 			if !slices.Contains(r.vals, v) {
 				return nil
 			}
-			next = append(next, run[V]{batch: r.batch, vals: []V{v}})
+			next = append(next, run{batch: r.batch, vals: []uint64{v}})
 		}
 		all = all[n:]
 	}
@@ -150,10 +150,10 @@ func list[V weft.Value](runs []run[V], all []V) [][]run[V] {
 }
 
 // keyMulti takes values that are not live for one and the same.
-func keyMulti[V weft.Value](runs []run[V], live func(any) bool) string {
+func keyMulti(runs []run, live func(any) bool) string {
 	var key []byte
 	for _, r := range runs {
-		vals := slices.DeleteFunc(slices.Clone(r.vals), func(v V) bool { return !live(v) })
+		vals := slices.DeleteFunc(slices.Clone(r.vals), func(v uint64) bool { return !live(v) })
 		slices.Sort(vals)
 		first := 0
 		if r.first != 0 {
@@ -170,7 +170,7 @@ func keyMulti[V weft.Value](runs []run[V], live func(any) bool) string {
 }
 
 // hintMulti is what is known of an operation.
-func hintMulti[K weft.Key, V weft.Value](e event[K, V]) Hint {
+func hintMulti(e event) Hint {
 	kind, yes, no, count := e.op.Kind, e.returns.OK && e.ok, e.returns.OK && !e.ok, -1
 	if e.returns.Counts && kind == weft.OpDeleteAll {
 		count = e.removed

@@ -34,7 +34,7 @@ func front(list []placed, batch int) []int {
 
 // pastOfMany makes up a history of one key of a multimap. In a wild one batches
 // return different columns.
-func pastOfMany(rng *rand.Rand, batches, most int, fixed, wild bool) (h []event[uint64, uint64]) {
+func pastOfMany(rng *rand.Rand, batches, most int, fixed, wild bool) (h []event) {
 	var list []placed
 	next, now := uint64(0), int64(0)
 	counts := rng.IntN(2) == 0
@@ -42,7 +42,7 @@ func pastOfMany(rng *rand.Rand, batches, most int, fixed, wild bool) (h []event[
 		n := 1 + rng.IntN(most)
 		start := now + 1
 		spread := 1 + rng.Int64N(int64(20*n))
-		var part []event[uint64, uint64]
+		var part []event
 		returns := Returns{OK: true, Vals: true}
 		if wild {
 			returns = Returns{OK: rng.IntN(2) == 0, Vals: rng.IntN(2) == 0}
@@ -50,7 +50,7 @@ func pastOfMany(rng *rand.Rand, batches, most int, fixed, wild bool) (h []event[
 		for range n {
 			now += 10
 			next++
-			e := event[uint64, uint64]{batch: 2 * batch, full: fixed, returns: returns, from: max(start, now-rng.Int64N(spread)), till: now + rng.Int64N(spread)}
+			e := event{batch: 2 * batch, full: fixed, returns: returns, from: max(start, now-rng.Int64N(spread)), till: now + rng.Int64N(spread)}
 			e.op = weft.Op[uint64, uint64]{Kind: pick(rng, true), Key: 1, Value: next}
 			at := front(list, 2*batch)
 			there := len(at) > 0
@@ -109,7 +109,7 @@ func pastOfMany(rng *rand.Rand, batches, most int, fixed, wild bool) (h []event[
 		rng.Shuffle(n, func(i, j int) { part[i], part[j] = part[j], part[i] })
 		h = append(h, part...)
 		if batch == batches-1 || rng.IntN(3) == 0 {
-			e := event[uint64, uint64]{batch: 2*batch + 1, from: now, till: now + 1, op: weft.Op[uint64, uint64]{Kind: getAll, Key: 1}}
+			e := event{batch: 2*batch + 1, from: now, till: now + 1, op: weft.Op[uint64, uint64]{Kind: getAll, Key: 1}}
 			for _, p := range list {
 				e.all = append(e.all, p.val)
 			}
@@ -130,7 +130,7 @@ func insert(rng *rand.Rand, list []placed, p placed) []placed {
 }
 
 // spoil changes one result, or none.
-func spoil(rng *rand.Rand, h []event[uint64, uint64]) {
+func spoil(rng *rand.Rand, h []event) {
 	e := &h[rng.IntN(len(h))]
 	o := &h[rng.IntN(len(h))]
 	switch rng.IntN(6) {
@@ -153,10 +153,10 @@ func spoil(rng *rand.Rand, h []event[uint64, uint64]) {
 
 // slotModel is a model of multimaps that knows nothing of runs: a state is the
 // values in the order of their slots.
-func slotModel() *Model[[]placed, event[uint64, uint64]] {
-	return &Model[[]placed, event[uint64, uint64]]{
+func slotModel() *Model[[]placed, event] {
+	return &Model[[]placed, event]{
 		Key: func(s []placed, _ func(any) bool) string { return fmt.Sprint(s) },
-		Step: func(s []placed, e event[uint64, uint64]) ([][]placed, *event[uint64, uint64]) {
+		Step: func(s []placed, e event) ([][]placed, *event) {
 			next := stepMany(s, e)
 			if e.op.Kind != weft.OpDeleteAll || len(s) == 0 {
 				return next, nil
@@ -169,7 +169,7 @@ func slotModel() *Model[[]placed, event[uint64, uint64]] {
 
 // stepMany lists what may be there after an operation that returned what it
 // did; nothing if it can't have.
-func stepMany(list []placed, e event[uint64, uint64]) (next [][]placed) {
+func stepMany(list []placed, e event) (next [][]placed) {
 	at := front(list, e.batch)
 	there := len(at) > 0
 	removed := func() {
@@ -229,31 +229,31 @@ func stepMany(list []placed, e event[uint64, uint64]) (next [][]placed) {
 
 // Values of one batch have an order once somebody saw it.
 func TestRuns(t *testing.T) {
-	of := func(batch int, e event[uint64, uint64]) event[uint64, uint64] {
+	of := func(batch int, e event) event {
 		e.batch, e.from, e.till = batch, int64(2*batch), int64(2*batch+1)
 		return e
 	}
-	list := func(batch int, all ...uint64) event[uint64, uint64] {
-		return of(batch, event[uint64, uint64]{op: weft.Op[uint64, uint64]{Kind: getAll, Key: 1}, all: all})
+	list := func(batch int, all ...uint64) event {
+		return of(batch, event{op: weft.Op[uint64, uint64]{Kind: getAll, Key: 1}, all: all})
 	}
-	put := func(v uint64) event[uint64, uint64] { return of(1, at(0, 0, weft.OpPut, v, true, 0)) }
-	get := func(batch int, v uint64) event[uint64, uint64] { return of(batch, at(0, 0, weft.OpGet, 0, true, v)) }
+	put := func(v uint64) event { return of(1, at(0, 0, weft.OpPut, v, true, 0)) }
+	get := func(batch int, v uint64) event { return of(batch, at(0, 0, weft.OpGet, 0, true, v)) }
 	remove := of(3, at(0, 0, weft.OpDelete, 0, true, 0))
 	for _, test := range []struct {
 		name  string
-		h     []event[uint64, uint64]
+		h     []event
 		legal bool
 	}{
-		{"any value may come first", []event[uint64, uint64]{put(5), put(6), get(2, 6)}, true},
-		{"any while the batch runs", []event[uint64, uint64]{put(5), put(6), get(1, 5), get(1, 6), get(1, 5)}, true},
-		{"one only from then on", []event[uint64, uint64]{put(5), put(6), get(2, 6), get(4, 5)}, false},
-		{"the first one goes", []event[uint64, uint64]{put(5), put(6), get(2, 6), remove, list(4, 5)}, true},
-		{"another one goes", []event[uint64, uint64]{put(5), put(6), get(2, 6), remove, list(4, 6)}, false},
-		{"a list shows the order", []event[uint64, uint64]{put(5), put(6), put(7), list(2, 6, 7, 5), remove, list(4, 7, 5)}, true},
-		{"and nobody changes it", []event[uint64, uint64]{put(5), put(6), put(7), list(2, 6, 7, 5), remove, list(4, 5, 7)}, false},
-		{"what is first is first in a list", []event[uint64, uint64]{put(5), put(6), get(2, 6), list(4, 5, 6)}, false},
+		{"any value may come first", []event{put(5), put(6), get(2, 6)}, true},
+		{"any while the batch runs", []event{put(5), put(6), get(1, 5), get(1, 6), get(1, 5)}, true},
+		{"one only from then on", []event{put(5), put(6), get(2, 6), get(4, 5)}, false},
+		{"the first one goes", []event{put(5), put(6), get(2, 6), remove, list(4, 5)}, true},
+		{"another one goes", []event{put(5), put(6), get(2, 6), remove, list(4, 6)}, false},
+		{"a list shows the order", []event{put(5), put(6), put(7), list(2, 6, 7, 5), remove, list(4, 7, 5)}, true},
+		{"and nobody changes it", []event{put(5), put(6), put(7), list(2, 6, 7, 5), remove, list(4, 5, 7)}, false},
+		{"what is first is first in a list", []event{put(5), put(6), get(2, 6), list(4, 5, 6)}, false},
 	} {
-		if _, err := multiModel[uint64, uint64]().Check(test.h, func(i, j int) bool { return test.h[i].till < test.h[j].from }); (err == nil) != test.legal {
+		if _, err := multiModel().Check(test.h, func(i, j int) bool { return test.h[i].till < test.h[j].from }); (err == nil) != test.legal {
 			t.Errorf("%s: %v", test.name, err)
 		}
 	}
@@ -263,7 +263,7 @@ func TestRuns(t *testing.T) {
 // and on partial orders.
 func TestMultiSearchAgreesWithPorcupine(t *testing.T) {
 	var byTime, byEdges opinion
-	m := multiModel[uint64, uint64]()
+	m := multiModel()
 	for seed := range trials(4000) {
 		rng := rand.New(rand.NewPCG(seed, 3))
 		fixed := rng.IntN(4) == 0
@@ -280,7 +280,7 @@ func TestMultiSearchAgreesWithPorcupine(t *testing.T) {
 // Histories of real size take few steps, those of one long batch too.
 func TestMultiSearchIsShort(t *testing.T) {
 	few, many := 0, 0
-	m := multiModel[uint64, uint64]()
+	m := multiModel()
 	for seed := range trials(600) {
 		few = max(few, short(t, m, seed, pastOfMany(rand.New(rand.NewPCG(seed, 4)), 3, 16, false, false), 4000))
 		if seed%20 == 0 {

@@ -88,49 +88,49 @@ const (
 // A batch is something that a program does, most often to run a list of
 // operations; a uniform one has one kind only and goes through that kind's own
 // method.
-type batch[K weft.Key, V weft.Value] struct {
+type batch struct {
 	upkeep   string // what is done before, if not ""
 	do       deed
 	stream   int // of submit, link and wait
 	to       int // the stream that a link makes wait
 	patience int // how often the context of what waits is asked before it ends; 0: it never does
 	uniform  bool
-	ops      []weft.Op[K, V]
+	ops      []weft.Op[uint64, uint64]
 }
 
 // A program is a list of batches. The host submits them, or calls, one after
 // another.
-type program[K weft.Key, V weft.Value] []batch[K, V]
+type program []batch
 
 // generate makes up a program of a shape. Every value is written once only,
 // so that a value read tells who wrote it.
-func generate[K weft.Key, V weft.Value](rng *rand.Rand, shape Shape, cfg *Config[K, V]) program[K, V] {
-	g := generator[K, V]{rng: rng, shape: shape, cfg: cfg, hot: make([]K, shape.Keys)}
+func generate(rng *rand.Rand, shape Shape, cfg *setup) program {
+	g := generator{rng: rng, shape: shape, cfg: cfg, hot: make([]uint64, shape.Keys)}
 	for i := range g.hot {
-		g.hot[i] = key[K](rng)
+		g.hot[i] = cfg.draw(rng)
 		for cfg.Reduce && slices.Contains(g.hot[:i], g.hot[i]) { // none has many operations
-			g.hot[i] = key[K](rng)
+			g.hot[i] = cfg.draw(rng)
 		}
 	}
-	g.next = uint64(g.hot[0]) % 4 // now and then 0 and all ones are among the values
+	g.next = g.hot[0] % 4 // now and then 0 and all ones are among the values
 	if cfg.Multi {
 		g.next = max(g.next, 1) // in histories of many values, 0 stands for none
 	}
 	if cfg.Reduce { // one way: what commutes leaves fewer orders to be tried
 		g.by = [...]weft.OpKind{weft.OpSum, weft.OpSum, weft.OpMax, weft.OpOr}[rng.IntN(4)]
 	}
-	var p program[K, V]
+	var p program
 	for at := range shape.Batches {
-		b := batch[K, V]{}
+		b := batch{}
 		if len(cfg.Upkeep) > 0 && rng.IntN(2) == 0 {
 			b.upkeep = cfg.Upkeep[rng.IntN(len(cfg.Upkeep))].Name
 		}
 		if shape.Streams == 0 {
 			if g.alone(&b, at); cfg.ByBatch {
-				p = append(p, b, g.byOrder(), g.byOrder(), batch[K, V]{do: sync})
+				p = append(p, b, g.byOrder(), g.byOrder(), batch{do: sync})
 				continue
 			}
-			p = append(p, b, batch[K, V]{do: sync})
+			p = append(p, b, batch{do: sync})
 			continue
 		}
 		if cfg.ByBatch && rng.IntN(2) == 0 {
@@ -140,23 +140,23 @@ func generate[K weft.Key, V weft.Value](rng *rand.Rand, shape Shape, cfg *Config
 		g.among(&b)
 		p = append(p, b)
 	}
-	last := batch[K, V]{do: leave, uniform: cfg.Uniform}
+	last := batch{do: leave, uniform: cfg.Uniform}
 	g.fill(&last, weft.OpPutNew)
 	return append(p, last)
 }
 
 // A generator makes up batches.
-type generator[K weft.Key, V weft.Value] struct {
+type generator struct {
 	rng   *rand.Rand
 	shape Shape
-	cfg   *Config[K, V]
-	hot   []K
+	cfg   *setup
+	hot   []uint64
 	next  uint64      // number of the next value
 	by    weft.OpKind // how a program combines values
 }
 
 // alone makes up the batch at a place of a program without streams.
-func (g *generator[K, V]) alone(b *batch[K, V], at int) {
+func (g *generator) alone(b *batch, at int) {
 	b.uniform = g.cfg.Uniform || g.rng.IntN(4) == 0 && !g.shape.Fixed
 	kind := g.pick()
 	if g.shape.Kinds != nil {
@@ -169,7 +169,7 @@ func (g *generator[K, V]) alone(b *batch[K, V], at int) {
 }
 
 // among makes up something to be done among others that are under way.
-func (g *generator[K, V]) among(b *batch[K, V]) {
+func (g *generator) among(b *batch) {
 	rng := g.rng
 	if rng.IntN(3) > 0 { // not too often: it waits for all that is under way
 		b.upkeep = ""
@@ -196,22 +196,22 @@ func (g *generator[K, V]) among(b *batch[K, V]) {
 }
 
 // byOrder makes up something that only ordered maps do.
-func (g *generator[K, V]) byOrder() (b batch[K, V]) {
+func (g *generator) byOrder() (b batch) {
 	b.do = [...]deed{ask, ask, ask, askCall, askCall, cut, cutCall, hold, hold, reread, reread, drop}[g.rng.IntN(12)]
 	b.stream, b.to = g.rng.IntN(max(1, g.shape.Streams)), g.rng.IntN(4)
 	if b.do == hold || b.do == drop {
 		return b
 	}
 	for range 2 * (1 + g.rng.IntN(6)) {
-		op := weft.Op[K, V]{Kind: weft.OpGet, Key: g.hot[g.rng.IntN(len(g.hot))]}
+		op := weft.Op[uint64, uint64]{Kind: weft.OpGet, Key: g.hot[g.rng.IntN(len(g.hot))]}
 		if g.rng.IntN(8) == 0 {
-			op.Key = key[K](g.rng)
+			op.Key = g.cfg.draw(g.rng)
 		}
 		b.ops = append(b.ops, op)
 	}
 	for i := 1; i < len(b.ops); i += 2 { // ranges are mostly some; those that go are short
 		if lo, hi := &b.ops[i-1].Key, &b.ops[i].Key; b.do == cut || b.do == cutCall {
-			*hi = max(*lo, *lo+(^K(0)>>1)/16)
+			*hi = max(*lo, g.cfg.after(*lo))
 		} else if *lo > *hi && g.rng.IntN(8) > 0 {
 			*lo, *hi = *hi, *lo
 		}
@@ -223,10 +223,10 @@ func (g *generator[K, V]) byOrder() (b batch[K, V]) {
 const large = 256
 
 // fill gives a batch its operations, of one kind if it is uniform.
-func (g *generator[K, V]) fill(b *batch[K, V], kind weft.OpKind) {
+func (g *generator) fill(b *batch, kind weft.OpKind) {
 	rng := g.rng
 	if g.cfg.Multi && b.uniform && (b.do == submit || b.do == call) && rng.IntN(4) == 0 {
-		b.ops = lookUp[K, V](g.hot)
+		b.ops = lookUp(g.hot)
 		return
 	}
 	hot, cold := g.shape.Hot, g.shape.Cold
@@ -237,7 +237,7 @@ func (g *generator[K, V]) fill(b *batch[K, V], kind weft.OpKind) {
 		}
 	}
 	for i := range hot + cold {
-		op := weft.Op[K, V]{Kind: kind, Value: value[V](g.next)}
+		op := weft.Op[uint64, uint64]{Kind: kind, Value: g.cfg.value(g.next)}
 		g.next++
 		if !b.uniform {
 			op.Kind = g.pick()
@@ -251,9 +251,9 @@ func (g *generator[K, V]) fill(b *batch[K, V], kind weft.OpKind) {
 		case i < hot:
 			op.Key = g.hot[rng.IntN(len(g.hot))]
 		default:
-			op.Key = key[K](rng)
+			op.Key = g.cfg.draw(rng)
 			for g.cfg.Reduce && slices.Contains(g.hot, op.Key) {
-				op.Key = key[K](rng)
+				op.Key = g.cfg.draw(rng)
 			}
 		}
 		b.ops = append(b.ops, op)
@@ -262,7 +262,7 @@ func (g *generator[K, V]) fill(b *batch[K, V], kind weft.OpKind) {
 }
 
 // pick chooses a kind of operation.
-func (g *generator[K, V]) pick() weft.OpKind {
+func (g *generator) pick() weft.OpKind {
 	if g.cfg.Reduce && g.rng.IntN(2) == 0 {
 		return g.by
 	}
@@ -280,35 +280,33 @@ func pick(rng *rand.Rand, multi bool) weft.OpKind {
 }
 
 // lookUp are operations that list all values of keys, each once.
-func lookUp[K weft.Key, V weft.Value](keys []K) (ops []weft.Op[K, V]) {
+func lookUp(keys []uint64) (ops []weft.Op[uint64, uint64]) {
 	keys = slices.Compact(slices.Sorted(slices.Values(keys)))
 	for _, k := range keys {
-		ops = append(ops, weft.Op[K, V]{Kind: getAll, Key: k})
+		ops = append(ops, weft.Op[uint64, uint64]{Kind: getAll, Key: k})
 	}
 	return ops
 }
 
-// key is any key; now and then one that implementations like to reserve.
-func key[K weft.Key](rng *rand.Rand) K {
+// draw is any key; now and then one that implementations like to reserve.
+func (n *types) draw(rng *rand.Rand) uint64 {
 	if rng.IntN(8) == 0 {
-		return K(^uint64(0) - rng.Uint64N(4))
+		return n.key(^uint64(0) - rng.Uint64N(4))
 	}
-	return K(rng.Uint64())
+	return n.key(rng.Uint64())
 }
 
-// value is the n-th of many different values: 0, all ones, then such that
+// value is the i-th of many different values: 0, all ones, then such that
 // differ in bits everywhere. An odd factor keeps different numbers different.
-func value[V weft.Value](n uint64) V {
-	if n == 1 {
-		n = ^uint64(0)
-	} else {
-		n *= 0x9e3779b97f4a7c15
+func (n *types) value(i uint64) uint64 {
+	if i == 1 {
+		return n.val(^uint64(0))
 	}
-	return V(n)
+	return n.val(i * 0x9e3779b97f4a7c15)
 }
 
 // String lists the program as one would tell it.
-func (p program[K, V]) String() string {
+func (p program) String() string {
 	var s strings.Builder
 	for i, b := range p {
 		if b.upkeep != "" {
@@ -328,7 +326,7 @@ func (p program[K, V]) String() string {
 }
 
 // what says what a batch does.
-func (b *batch[K, V]) what() (s string) {
+func (b *batch) what() (s string) {
 	how := "mixed"
 	if b.uniform {
 		how = "uniform"
@@ -360,7 +358,7 @@ func (b *batch[K, V]) what() (s string) {
 	return s
 }
 
-func describe[K weft.Key, V weft.Value](op weft.Op[K, V]) string {
+func describe(op weft.Op[uint64, uint64]) string {
 	if op.Kind.Inserts() || op.Kind == weft.OpUpdate {
 		return fmt.Sprintf("%v(%#x,%#x)", op.Kind, op.Key, op.Value)
 	}
@@ -371,7 +369,7 @@ func describe[K weft.Key, V weft.Value](op weft.Op[K, V]) string {
 }
 
 // size is the number of operations.
-func (p program[K, V]) size() (n int) {
+func (p program) size() (n int) {
 	for _, b := range p {
 		n += len(b.ops)
 	}

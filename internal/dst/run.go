@@ -28,8 +28,8 @@ type runner[K weft.Key, V weft.Value] struct {
 	loads   bool // batches of PutNews are GetOrPuts
 	byBatch bool // batches are wholes
 
-	history history[K, V]
-	asked   []asked[K, V]   // for ranges, on the device, whose answers are not read yet
+	history history
+	asked   []asked         // for ranges, on the device, whose answers are not read yet
 	held    []held[K, V]    // snapshots
 	flights []*flight[K, V] // batches on the device whose results are not read yet
 	width   int             // of keys, bytes
@@ -41,14 +41,14 @@ type flight[K weft.Key, V weft.Value] struct {
 	Columns[K, V]
 	number  int
 	stream  int
-	events  []event[K, V]
+	events  []event
 	watched bool // its operations have times of their own
 }
 
 // execute runs a program and returns its history and how many kernels it
 // launched. An error is a fault of the structure: the harness itself does not
 // fail.
-func execute[K weft.Key, V weft.Value](cfg *Config[K, V], shape Shape, opts sim.Options, p program[K, V]) (_ *history[K, V], launches int, err error) {
+func execute[K weft.Key, V weft.Value](cfg *Config[K, V], shape Shape, opts sim.Options, p program) (_ *history, launches int, err error) {
 	r := &runner[K, V]{shape: shape, ordered: !cfg.Unordered, multi: cfg.Multi, pairs: !cfg.Uniform, loads: cfg.Loads, byBatch: cfg.ByBatch, width: int(sizeof[K]())}
 	r.history.timed = opts.Sequential && !cfg.Rough && !cfg.ByBatch
 	r.history.multi = cfg.Multi
@@ -115,7 +115,7 @@ func sizeof[T device.Elem]() uintptr {
 }
 
 // run does what a batch says.
-func (r *runner[K, V]) run(b batch[K, V]) error {
+func (r *runner[K, V]) run(b batch) error {
 	host, ok := r.subject.(HostSubject[K, V])
 	ctx := context.Context(context.Background())
 	if b.patience > 0 {
@@ -170,7 +170,7 @@ func (c *countdown) Err() error {
 
 // allowed leaves out errors that a batch may have: fixed structures are full,
 // contexts end.
-func (r *runner[K, V]) allowed(err error, b batch[K, V]) error {
+func (r *runner[K, V]) allowed(err error, b batch) error {
 	if err != nil && !errors.Is(err, device.ErrLost) &&
 		(r.shape.Fixed && errors.Is(err, weft.ErrFull) || b.patience > 0 && errors.Is(err, context.Canceled)) {
 		return nil
@@ -189,12 +189,12 @@ func (r *runner[K, V]) sync(ctx context.Context) error {
 }
 
 // submit gives a batch on the device to a stream.
-func (r *runner[K, V]) submit(b batch[K, V]) error {
+func (r *runner[K, V]) submit(b batch) error {
 	n := len(b.ops)
 	if n == 0 {
 		return nil
 	}
-	keys, vals, kinds := columns(b.ops)
+	keys, vals, kinds := columns[K, V](b.ops)
 	s := r.streams[b.stream]
 	f := &flight[K, V]{stream: b.stream, Columns: Columns[K, V]{Kind: r.kind(kinds[0])}}
 	var errs [5]error
@@ -225,7 +225,7 @@ func (r *runner[K, V]) submit(b batch[K, V]) error {
 
 // inOrder reports whether the operations of a batch follow each other. Lookups
 // need not: what is changed beside them may be seen by any of them.
-func (r *runner[K, V]) inOrder(b batch[K, V]) bool {
+func (r *runner[K, V]) inOrder(b batch) bool {
 	return b.uniform && changes(b) && r.ordered && !b.ops[0].Kind.Reduces() && (!r.multi || b.ops[0].Kind == weft.OpPutNew)
 }
 
@@ -238,23 +238,23 @@ func (r *runner[K, V]) kind(k weft.OpKind) weft.OpKind {
 }
 
 // changes reports whether a batch may change the structure.
-func changes[K weft.Key, V weft.Value](b batch[K, V]) bool {
+func changes(b batch) bool {
 	return !b.uniform || b.ops[0].Kind != weft.OpGet
 }
 
 // columns are the operations of a batch as columns.
-func columns[K weft.Key, V weft.Value](ops []weft.Op[K, V]) (keys []K, vals []V, kinds []weft.OpKind) {
+func columns[K weft.Key, V weft.Value](ops []weft.Op[uint64, uint64]) (keys []K, vals []V, kinds []weft.OpKind) {
 	for _, op := range ops {
-		keys, vals, kinds = append(keys, op.Key), append(vals, op.Value), append(kinds, op.Kind)
+		keys, vals, kinds = append(keys, typed[K](op.Key)), append(vals, V(op.Value)), append(kinds, op.Kind)
 	}
 	return keys, vals, kinds
 }
 
 // events are those of a batch that begins now.
-func (r *runner[K, V]) events(b batch[K, V], inOrder bool) []event[K, V] {
-	events := make([]event[K, V], len(b.ops))
+func (r *runner[K, V]) events(b batch, inOrder bool) []event {
+	events := make([]event, len(b.ops))
 	for i := range events {
-		events[i] = event[K, V]{op: b.ops[i], from: r.time, till: forever}
+		events[i] = event{op: b.ops[i], from: r.time, till: forever}
 		if inOrder {
 			events[i].rank = i + 1
 		}
@@ -285,7 +285,7 @@ func (r *runner[K, V]) land(f *flight[K, V]) error {
 	r.time++
 	for i := range f.events {
 		e := &f.events[i]
-		e.ok, e.val = ok[i] != e.returns.Loaded, vals[i]
+		e.ok, e.val = ok[i] != e.returns.Loaded, uint64(vals[i])
 		if r.multi {
 			e.removed = int(removed[i])
 		}
@@ -297,11 +297,11 @@ func (r *runner[K, V]) land(f *flight[K, V]) error {
 
 // call runs a batch of the host. If its context ends, the first operations have
 // been run, of which it tells the number, and no others.
-func (r *runner[K, V]) call(ctx context.Context, host HostSubject[K, V], b batch[K, V]) error {
+func (r *runner[K, V]) call(ctx context.Context, host HostSubject[K, V], b batch) error {
 	if len(b.ops) == 0 {
 		return nil
 	}
-	keys, vals, kinds := columns(b.ops)
+	keys, vals, kinds := columns[K, V](b.ops)
 	kind, ok := r.kind(kinds[0]), make([]bool, len(keys))
 	if b.uniform {
 		kinds = nil
@@ -317,7 +317,7 @@ func (r *runner[K, V]) call(ctx context.Context, host HostSubject[K, V], b batch
 	r.time++
 	for i := range events {
 		e := &events[i]
-		e.ok, e.val, e.returns, e.till = ok[i] != returns.Loaded, vals[i], returns, r.time
+		e.ok, e.val, e.returns, e.till = ok[i] != returns.Loaded, uint64(vals[i]), returns, r.time
 	}
 	r.history.add(number, events)
 	if err := r.allowed(err, b); err != nil {
@@ -330,11 +330,11 @@ func (r *runner[K, V]) call(ctx context.Context, host HostSubject[K, V], b batch
 // iterate looks at all pairs: each that is not changed meanwhile must come once.
 // Meanwhile a batch is submitted. For a multimap, what comes is a list of values
 // for each key, and nothing is submitted.
-func (r *runner[K, V]) iterate(host HostSubject[K, V], b batch[K, V]) error {
+func (r *runner[K, V]) iterate(host HostSubject[K, V], b batch) error {
 	r.time++
 	start := r.time
 	number := r.history.beginCall(false)
-	found, changed := map[K][]V{}, map[K]bool{}
+	found, changed := map[uint64][]uint64{}, map[uint64]bool{}
 	_, byBatch := r.orderedMap()
 	for p, err := range host.Pages(context.Background()) {
 		if err == nil && len(found) == 0 && !r.multi {
@@ -347,27 +347,28 @@ func (r *runner[K, V]) iterate(host HostSubject[K, V], b batch[K, V]) error {
 		if err != nil {
 			return fmt.Errorf("iteration: %w", err)
 		}
-		for i, k := range p.Keys {
+		for i, key := range p.Keys {
+			k := keyNumber(key)
 			if found[k] != nil && !r.multi && !changed[k] {
 				return fmt.Errorf("key %#x comes twice in an iteration", k)
 			}
-			found[k] = append(found[k], p.Vals[i])
+			found[k] = append(found[k], uint64(p.Vals[i]))
 		}
 	}
 	r.time++
 	if byBatch {
-		r.history.views = append(r.history.views, view[K, V]{number: number, at: number, what: "iteration", explains: func(c content[K, V]) bool {
-			return maps.EqualFunc(found, c, func(vals []V, v V) bool { return len(vals) == 1 && vals[0] == v })
+		r.history.views = append(r.history.views, view{number: number, at: number, what: "iteration", explains: func(c content) bool {
+			return maps.EqualFunc(found, c, func(vals []uint64, v uint64) bool { return len(vals) == 1 && vals[0] == v })
 		}})
 		r.history.returned(number)
 		return r.collect()
 	}
-	var events []event[K, V]
-	for _, k := range r.history.keys(maps.Keys(found), r.flights) {
+	var events []event
+	for _, k := range r.history.keys(maps.Keys(found), r.underWay()) {
 		if changed[k] {
 			continue
 		}
-		e := event[K, V]{op: weft.Op[K, V]{Kind: getAll, Key: k}, all: found[k], from: start, till: r.time}
+		e := event{op: weft.Op[uint64, uint64]{Kind: getAll, Key: k}, all: found[k], from: start, till: r.time}
 		if !r.multi {
 			e.op.Kind, e.all, e.returns = weft.OpGet, nil, Returns{OK: true, Vals: r.pairs}
 			if vals := found[k]; vals != nil {
@@ -379,6 +380,14 @@ func (r *runner[K, V]) iterate(host HostSubject[K, V], b batch[K, V]) error {
 	r.history.add(number, events)
 	r.history.returned(number)
 	return r.collect()
+}
+
+// underWay are the operations of batches on the device whose results are not read yet.
+func (r *runner[K, V]) underWay() (events []event) {
+	for _, f := range r.flights {
+		events = append(events, f.events...)
+	}
+	return events
 }
 
 // clear removes all pairs: it deletes every key that occurred.
@@ -393,9 +402,9 @@ func (r *runner[K, V]) clear(host HostSubject[K, V]) error {
 		return fmt.Errorf("clear: %w", err)
 	}
 	r.time++
-	var events []event[K, V]
-	for _, k := range r.history.keys(func(func(K) bool) {}, r.flights) {
-		events = append(events, event[K, V]{op: weft.Op[K, V]{Kind: kind, Key: k}, from: r.time - 1, till: r.time})
+	var events []event
+	for _, k := range r.history.keys(func(func(uint64) bool) {}, r.underWay()) {
+		events = append(events, event{op: weft.Op[uint64, uint64]{Kind: kind, Key: k}, from: r.time - 1, till: r.time})
 	}
 	r.history.add(number, events)
 	r.history.returned(number)
@@ -403,12 +412,12 @@ func (r *runner[K, V]) clear(host HostSubject[K, V]) error {
 }
 
 // list runs a batch of GetAlls, alone.
-func (r *runner[K, V]) list(b batch[K, V]) error {
+func (r *runner[K, V]) list(b batch) error {
 	if err := r.allowed(r.sync(context.Background()), b); err != nil {
 		return err
 	}
 	n := len(b.ops)
-	keys, _, _ := columns(b.ops)
+	keys, _, _ := columns[K, V](b.ops)
 	offsets, vals := make([]uint64, n+1), make([]V, r.subject.Len()+1)
 	s := r.streams[b.stream]
 	on, err := device.Upload(s, keys)
@@ -433,23 +442,23 @@ func (r *runner[K, V]) list(b batch[K, V]) error {
 		return fmt.Errorf("length %d, but the keys have %d values: %v", len(vals)-1, total, offsets)
 	}
 	r.time += 2
-	var events []event[K, V]
+	var events []event
 	for i, op := range b.ops {
-		events = append(events, event[K, V]{op: op, all: vals[offsets[i]:offsets[i+1]], from: r.time - 1, till: r.time})
+		events = append(events, event{op: op, all: numbered(vals[offsets[i]:offsets[i+1]], valNumber[V]), from: r.time - 1, till: r.time})
 	}
 	r.history.add(number, events)
 	return errors.Join(on.Free(), counts.Free(), offsetsOn.Free(), valsOn.Free())
 }
 
 // listCall runs a batch of GetAlls of the host.
-func (r *runner[K, V]) listCall(ctx context.Context, b batch[K, V]) error {
+func (r *runner[K, V]) listCall(ctx context.Context, b batch) error {
 	m, ok := r.subject.(interface {
 		GetAll(ctx context.Context, keys []K, rows *weft.Rows[V]) error
 	})
 	if !ok {
 		return nil
 	}
-	keys, _, _ := columns(b.ops)
+	keys, _, _ := columns[K, V](b.ops)
 	r.time++
 	start := r.time
 	number := r.history.beginCall(false)
@@ -458,9 +467,9 @@ func (r *runner[K, V]) listCall(ctx context.Context, b batch[K, V]) error {
 		return r.allowed(err, b)
 	}
 	r.time++
-	var events []event[K, V]
+	var events []event
 	for i, op := range b.ops {
-		events = append(events, event[K, V]{op: op, all: rows.Row(i), from: start, till: r.time})
+		events = append(events, event{op: op, all: numbered(rows.Row(i), valNumber[V]), from: start, till: r.time})
 	}
 	r.history.add(number, events)
 	r.history.returned(number)
@@ -487,17 +496,17 @@ func (r *runner[K, V]) watch(a sim.Access) {
 }
 
 // finish looks up every key that occurred and compares what there is with Len.
-func (r *runner[K, V]) finish(p program[K, V]) error {
-	if err := r.allowed(r.sync(context.Background()), batch[K, V]{}); err != nil {
+func (r *runner[K, V]) finish(p program) error {
+	if err := r.allowed(r.sync(context.Background()), batch{}); err != nil {
 		return err
 	}
 	kind := weft.OpGet
 	if r.multi {
 		kind = getAll
 	}
-	b := batch[K, V]{uniform: true}
+	b := batch{uniform: true}
 	for _, k := range r.history.keys(p.keys, nil) {
-		b.ops = append(b.ops, weft.Op[K, V]{Kind: kind, Key: k})
+		b.ops = append(b.ops, weft.Op[uint64, uint64]{Kind: kind, Key: k})
 	}
 	if err := errors.Join(r.run(b), r.allowed(r.sync(context.Background()), b)); err != nil {
 		return fmt.Errorf("final lookup: %w", err)
@@ -525,7 +534,7 @@ func (r *runner[K, V]) finish(p program[K, V]) error {
 }
 
 // leave closes the structure while a batch is under way.
-func (r *runner[K, V]) leave(p program[K, V]) error {
+func (r *runner[K, V]) leave(p program) error {
 	for _, b := range p {
 		if b.do == leave {
 			if err := r.submit(b); err != nil {
@@ -541,7 +550,7 @@ func (r *runner[K, V]) leave(p program[K, V]) error {
 }
 
 // keys visits the keys of a program.
-func (p program[K, V]) keys(yield func(K) bool) {
+func (p program) keys(yield func(uint64) bool) {
 	for _, b := range p {
 		for _, op := range b.ops {
 			if !yield(op.Key) {

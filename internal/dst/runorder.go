@@ -30,7 +30,7 @@ type seeker[K weft.Key, V weft.Value] interface {
 }
 
 // asked is a question on the device, or a change by ranges, whose answers are not read yet.
-type asked[K weft.Key, V weft.Value] struct {
+type asked struct {
 	number int
 	read   func() error
 }
@@ -50,12 +50,12 @@ func (r *runner[K, V]) orderedMap() (m OrderedMap[K, V], ok bool) {
 }
 
 // byOrder does what only ordered maps do.
-func (r *runner[K, V]) byOrder(ctx context.Context, b batch[K, V]) error {
+func (r *runner[K, V]) byOrder(ctx context.Context, b batch) error {
 	m, ok := r.orderedMap()
 	if !ok {
 		return nil
 	}
-	var lo, hi []K
+	var lo, hi []uint64
 	for i := 1; i < len(b.ops); i += 2 {
 		lo, hi = append(lo, b.ops[i-1].Key), append(hi, b.ops[i].Key)
 	}
@@ -90,8 +90,8 @@ func (r *runner[K, V]) byOrder(ctx context.Context, b batch[K, V]) error {
 func (r *runner[K, V]) drop(i int) error {
 	s := r.held[i]
 	n := s.Len()
-	r.see(s.number, s.number, "all pairs of a snapshot", pairs(s.All()))
-	r.see(s.number, s.number, "Len of a snapshot", func(c content[K, V]) bool { return len(c) == n })
+	r.see(s.number, s.number, "all pairs of a snapshot", pairsSeen(s.All()))
+	r.see(s.number, s.number, "Len of a snapshot", func(c content) bool { return len(c) == n })
 	r.held = slices.Delete(r.held, i, i+1)
 	return s.Close()
 }
@@ -106,22 +106,22 @@ func (r *runner[K, V]) dropAll() (err error) {
 }
 
 // see notes what a lookup has seen: of what there was before batch number at, unless that is negative.
-func (r *runner[K, V]) see(number, at int, what string, explains func(content[K, V]) bool) {
-	r.history.views = append(r.history.views, view[K, V]{number, at, what, explains})
+func (r *runner[K, V]) see(number, at int, what string, explains func(content) bool) {
+	r.history.views = append(r.history.views, view{number, at, what, explains})
 }
 
 // places is how many pairs of a range programs ask for that want the first ones.
 const places = 5
 
 // ask submits questions for ranges: for the first pairs, and for their number.
-func (r *runner[K, V]) ask(m seeker[K, V], stream, at int, lo, hi []K) error {
+func (r *runner[K, V]) ask(m seeker[K, V], stream, at int, lo, hi []uint64) error {
 	n := len(lo)
 	if n == 0 {
 		return nil
 	}
 	s, ctx := r.streams[stream], context.Background()
-	loOn, e1 := device.Upload(s, lo)
-	hiOn, e2 := device.Upload(s, hi)
+	loOn, e1 := device.Upload(s, typedIn(lo, typed[K]))
+	hiOn, e2 := device.Upload(s, typedIn(hi, typed[K]))
 	firsts, e3 := device.Upload(s, make([]uint32, n))
 	counts, e4 := device.Upload(s, make([]uint32, n))
 	keys, e5 := device.Upload(s, make([]K, places*n))
@@ -137,17 +137,17 @@ func (r *runner[K, V]) ask(m seeker[K, V], stream, at int, lo, hi []K) error {
 	if err := m.CountOn(s, loOn, hiOn, counts); err != nil {
 		return err
 	}
-	r.asked = append(r.asked, asked[K, V]{second, func() error {
+	r.asked = append(r.asked, asked{second, func() error {
 		first, all, k, v := make([]uint32, n), make([]uint32, n), make([]K, places*n), make([]V, places*n)
 		err := errors.Join(firsts.CopyTo(ctx, s, first), counts.CopyTo(ctx, s, all), keys.CopyTo(ctx, s, k), vals.CopyTo(ctx, s, v))
 		if i := slices.IndexFunc(first, func(n uint32) bool { return n > places }); i >= 0 {
 			return fmt.Errorf("range %d has %d pairs in %d places", i, first[i], places)
 		}
-		r.see(number, at, fmt.Sprintf("the first pairs of ranges %#x to %#x: %d, %#x: %#x", lo, hi, first, k, v), rangesSeen(lo, hi, places, func(i int) ([]K, []V) {
+		r.see(number, at, fmt.Sprintf("the first pairs of ranges %#x to %#x: %d, %#x: %#x", lo, hi, first, k, v), rangesSeen(lo, hi, places, func(i int) (keys, vals []uint64) {
 			from, to := i*places, i*places+int(first[i])
-			return k[from:to], v[from:to]
+			return numbered(k[from:to], keyNumber[K]), numbered(v[from:to], valNumber[V])
 		}))
-		r.see(second, at, fmt.Sprintf("the number of pairs of ranges %#x to %#x: %d", lo, hi, all), countsSeen[K, V](lo, hi, all))
+		r.see(second, at, fmt.Sprintf("the number of pairs of ranges %#x to %#x: %d", lo, hi, all), countsSeen(lo, hi, all))
 		return errors.Join(err, loOn.Free(), hiOn.Free(), firsts.Free(), counts.Free(), keys.Free(), vals.Free())
 	}})
 	return nil
@@ -155,7 +155,7 @@ func (r *runner[K, V]) ask(m seeker[K, V], stream, at int, lo, hi []K) error {
 
 // collectAsked reads what questions on the device have been answered that the host has waited for.
 func (r *runner[K, V]) collectAsked() (err error) {
-	r.asked = slices.DeleteFunc(r.asked, func(a asked[K, V]) bool {
+	r.asked = slices.DeleteFunc(r.asked, func(a asked) bool {
 		known := r.history.known.has(a.number)
 		if known {
 			err = errors.Join(err, a.read())
@@ -166,26 +166,29 @@ func (r *runner[K, V]) collectAsked() (err error) {
 }
 
 // askCall asks for all pairs of ranges, and for their number, by the host.
-func (r *runner[K, V]) askCall(ctx context.Context, m seeker[K, V], at int, lo, hi []K) error {
+func (r *runner[K, V]) askCall(ctx context.Context, m seeker[K, V], at int, lo, hi []uint64) error {
 	if len(lo) == 0 {
 		return nil
 	}
 	number := r.history.beginCall(false)
 	var rows weft.PairRows[K, V]
-	if err := m.Range(ctx, lo, hi, 0, &rows); err != nil {
+	if err := m.Range(ctx, typedIn(lo, typed[K]), typedIn(hi, typed[K]), 0, &rows); err != nil {
 		return err
 	}
 	if rows.Len() != len(lo) {
 		return fmt.Errorf("%d rows of %d ranges", rows.Len(), len(lo))
 	}
-	r.see(number, at, fmt.Sprintf("ranges %#x to %#x: %#x", lo, hi, rows), rangesSeen(lo, hi, 0, rows.Row))
+	r.see(number, at, fmt.Sprintf("ranges %#x to %#x: %#x", lo, hi, rows), rangesSeen(lo, hi, 0, func(i int) (keys, vals []uint64) {
+		k, v := rows.Row(i)
+		return numbered(k, keyNumber[K]), numbered(v, valNumber[V])
+	}))
 	r.saw(number, at)
 	number = r.history.beginCall(false)
 	counts := make([]uint32, len(lo))
-	if _, err := m.Count(ctx, lo, hi, counts); err != nil {
+	if _, err := m.Count(ctx, typedIn(lo, typed[K]), typedIn(hi, typed[K]), counts); err != nil {
 		return err
 	}
-	r.see(number, at, fmt.Sprintf("the number of pairs of ranges %#x to %#x: %d", lo, hi, counts), countsSeen[K, V](lo, hi, counts))
+	r.see(number, at, fmt.Sprintf("the number of pairs of ranges %#x to %#x: %d", lo, hi, counts), countsSeen(lo, hi, counts))
 	r.saw(number, at)
 	return r.collect()
 }
@@ -198,13 +201,13 @@ func (r *runner[K, V]) saw(number, at int) {
 }
 
 // cut submits deleting ranges.
-func (r *runner[K, V]) cut(m OrderedMap[K, V], stream int, lo, hi []K) error {
+func (r *runner[K, V]) cut(m OrderedMap[K, V], stream int, lo, hi []uint64) error {
 	if len(lo) == 0 {
 		return nil
 	}
 	s, ctx := r.streams[stream], context.Background()
-	loOn, e1 := device.Upload(s, lo)
-	hiOn, e2 := device.Upload(s, hi)
+	loOn, e1 := device.Upload(s, typedIn(lo, typed[K]))
+	hiOn, e2 := device.Upload(s, typedIn(hi, typed[K]))
 	counts, e3 := device.Upload(s, make([]uint32, len(lo)))
 	if err := errors.Join(e1, e2, e3); err != nil {
 		return err
@@ -214,20 +217,20 @@ func (r *runner[K, V]) cut(m OrderedMap[K, V], stream int, lo, hi []K) error {
 		return err
 	}
 	gone := r.removal(number, lo, hi)
-	r.asked = append(r.asked, asked[K, V]{number, func() error {
+	r.asked = append(r.asked, asked{number, func() error {
 		return errors.Join(counts.CopyTo(ctx, s, gone.removed), loOn.Free(), hiOn.Free(), counts.Free())
 	}})
 	return nil
 }
 
 // cutCall deletes ranges by the host.
-func (r *runner[K, V]) cutCall(ctx context.Context, m OrderedMap[K, V], lo, hi []K) error {
+func (r *runner[K, V]) cutCall(ctx context.Context, m OrderedMap[K, V], lo, hi []uint64) error {
 	if len(lo) == 0 {
 		return nil
 	}
 	number := r.history.beginCall(true)
 	gone := r.removal(number, lo, hi)
-	if _, err := m.DeleteRange(ctx, lo, hi, gone.removed); err != nil {
+	if _, err := m.DeleteRange(ctx, typedIn(lo, typed[K]), typedIn(hi, typed[K]), gone.removed); err != nil {
 		return err
 	}
 	r.history.returned(number)
@@ -235,11 +238,11 @@ func (r *runner[K, V]) cutCall(ctx context.Context, m OrderedMap[K, V], lo, hi [
 }
 
 // removal enters a batch of ranges that are deleted.
-func (r *runner[K, V]) removal(number int, lo, hi []K) *removal[K] {
+func (r *runner[K, V]) removal(number int, lo, hi []uint64) *removal {
 	if r.history.cuts == nil {
-		r.history.cuts = map[int]*removal[K]{}
+		r.history.cuts = map[int]*removal{}
 	}
-	gone := &removal[K]{lo, hi, make([]uint32, len(lo))}
+	gone := &removal{lo, hi, make([]uint32, len(lo))}
 	r.history.cuts[number] = gone
 	return gone
 }

@@ -15,8 +15,8 @@ import (
 // past makes up a history of one key: operations that took effect one after
 // another, each at a time between its begin and its end. In a wild one they return
 // different columns, and write values more than once.
-func past(rng *rand.Rand, n int, fixed, wild bool) (h []event[uint64, uint64]) {
-	var s state[uint64]
+func past(rng *rand.Rand, n int, fixed, wild bool) (h []event) {
+	var s state
 	columns := []Returns{{OK: true, Vals: true}, {OK: true, Vals: true}, {OK: true}, {}}
 	returns := columns[rng.IntN(4)]
 	spread := 1 + rng.Int64N(int64(20*n))
@@ -25,7 +25,7 @@ func past(rng *rand.Rand, n int, fixed, wild bool) (h []event[uint64, uint64]) {
 		if wild {
 			returns, v = columns[rng.IntN(4)], rng.IntN(4)
 		}
-		e := event[uint64, uint64]{
+		e := event{
 			op: weft.Op[uint64, uint64]{Kind: weft.OpKind(rng.IntN(4)), Key: 1, Value: uint64(v)}, returns: returns, full: fixed,
 			from: now - rng.Int64N(spread), till: now + rng.Int64N(spread),
 		}
@@ -33,14 +33,14 @@ func past(rng *rand.Rand, n int, fixed, wild bool) (h []event[uint64, uint64]) {
 		case weft.OpGet:
 			e.ok, e.val = s.present, s.val
 		case weft.OpDelete:
-			e.ok, s = s.present, state[uint64]{}
+			e.ok, s = s.present, state{}
 		case weft.OpPut, weft.OpPutNew:
 			full := fixed && !s.present && rng.IntN(3) == 0
 			e.ok = !s.present && !full
 			if e.op.Kind == weft.OpPutNew && s.present {
 				e.val = s.val
 			} else if !full || !returns.OK {
-				s = state[uint64]{true, e.op.Value}
+				s = state{true, e.op.Value}
 			}
 		}
 		h = append(h, e)
@@ -50,7 +50,7 @@ func past(rng *rand.Rand, n int, fixed, wild bool) (h []event[uint64, uint64]) {
 }
 
 // times are the order of operations that took from one time till another.
-func times[K weft.Key, V weft.Value](h []event[K, V]) func(i, j int) bool {
+func times(h []event) func(i, j int) bool {
 	return func(i, j int) bool { return h[i].till < h[j].from }
 }
 
@@ -125,7 +125,7 @@ func trials(n uint64) uint64 {
 // The search and porcupine are of one opinion, on times and on partial orders.
 func TestSearchAgreesWithPorcupine(t *testing.T) {
 	var byTime, byEdges opinion
-	m := mapModel[uint64, uint64]()
+	m := mapModel(reduced[uint64])
 	for seed := range trials(8000) {
 		rng := rand.New(rand.NewPCG(seed, 1))
 		fixed := rng.IntN(3) == 0
@@ -141,7 +141,7 @@ func TestSearchAgreesWithPorcupine(t *testing.T) {
 // short looks for an order of a history in a partial order that seed picks: that
 // of its times, none within a batch, or one of edges. A history of few
 // operations is then spoiled; by edges that may take long.
-func short[S any](t *testing.T, m *Model[S, event[uint64, uint64]], seed uint64, h []event[uint64, uint64], most int) (longest int) {
+func short[S any](t *testing.T, m *Model[S, event], seed uint64, h []event, most int) (longest int) {
 	t.Helper()
 	rng := rand.New(rand.NewPCG(seed, 5))
 	before := times(h)
@@ -168,7 +168,7 @@ func short[S any](t *testing.T, m *Model[S, event[uint64, uint64]], seed uint64,
 // As many operations as our programs have on a key are no trouble.
 func TestSearchIsShort(t *testing.T) {
 	few, many := 0, 0
-	m := mapModel[uint64, uint64]()
+	m := mapModel(reduced[uint64])
 	for seed := range trials(300) {
 		few = max(few, short(t, m, seed, past(rand.New(rand.NewPCG(seed, 2)), 60, false, false), 4000))
 		if seed%5 == 0 {
@@ -181,9 +181,9 @@ func TestSearchIsShort(t *testing.T) {
 // What is possible once the search has given up is not called impossible.
 func TestSearchGivesUp(t *testing.T) {
 	h := past(rand.New(rand.NewPCG(1, 3)), 30, false, false)
-	i := slices.IndexFunc(h, func(e event[uint64, uint64]) bool { return e.op.Kind == weft.OpPut })
+	i := slices.IndexFunc(h, func(e event) bool { return e.op.Kind == weft.OpPut })
 	h[i].ok = !h[i].ok
-	m := mapModel[uint64, uint64]()
+	m := mapModel(reduced[uint64])
 	x := newSearch(m, h, times(h))
 	x.limit = 1
 	if x.found(m.Init) || x.steps != x.limit {
@@ -194,28 +194,28 @@ func TestSearchGivesUp(t *testing.T) {
 // What two streams do is ordered by the streams and by the edges between them,
 // which may be no times at all.
 func TestEdges(t *testing.T) {
-	put := func(v uint64, ok bool) event[uint64, uint64] { return at(0, 0, weft.OpPut, v, ok, 0) }
-	get := func(v uint64) event[uint64, uint64] { return at(0, 0, weft.OpGet, 0, v != 0, v) }
+	put := func(v uint64, ok bool) event { return at(0, 0, weft.OpPut, v, ok, 0) }
+	get := func(v uint64) event { return at(0, 0, weft.OpGet, 0, v != 0, v) }
 	type edges [][2]int
 	for _, test := range []struct {
 		name  string
-		h     []event[uint64, uint64]
+		h     []event
 		edges edges
 		legal bool
 	}{
-		{"a stream reads what it wrote", []event[uint64, uint64]{put(5, true), get(5)}, edges{{0, 1}}, true},
-		{"a stream misses what it wrote", []event[uint64, uint64]{put(5, true), get(0)}, edges{{0, 1}}, false},
-		{"another stream misses it", []event[uint64, uint64]{put(5, true), get(0)}, nil, true},
-		{"another stream that waited misses it", []event[uint64, uint64]{put(5, true), put(6, false), get(5), get(6)}, edges{{0, 1}, {0, 2}, {0, 3}, {1, 2}}, false},
-		{"each stream reads what the other wrote", []event[uint64, uint64]{put(5, true), get(6), put(6, false), get(5)}, edges{{0, 1}, {2, 3}}, false},
-		{"one stream does", []event[uint64, uint64]{put(5, true), get(6), put(6, false), get(6)}, edges{{0, 1}, {2, 3}}, true},
-		{"two readers, one order", []event[uint64, uint64]{put(5, true), put(6, false), get(5), get(6), get(5), get(6)}, edges{{2, 3}, {4, 5}}, true},
-		{"two readers, two orders", []event[uint64, uint64]{put(5, true), put(6, false), get(5), get(6), get(6), get(5)}, edges{{2, 3}, {4, 5}}, false},
-		{"who reads 5 waits for 6, so 6 is first", []event[uint64, uint64]{put(4, true), put(5, false), put(6, false), get(5), get(6)}, edges{{0, 1}, {0, 2}, {0, 3}, {0, 4}, {2, 3}, {2, 4}}, true},
-		{"the end of one before the begin of the other", []event[uint64, uint64]{put(5, true), get(6), put(6, false), get(6)}, edges{{0, 1}, {2, 3}, {1, 2}, {0, 2}, {0, 3}, {1, 3}}, false},
+		{"a stream reads what it wrote", []event{put(5, true), get(5)}, edges{{0, 1}}, true},
+		{"a stream misses what it wrote", []event{put(5, true), get(0)}, edges{{0, 1}}, false},
+		{"another stream misses it", []event{put(5, true), get(0)}, nil, true},
+		{"another stream that waited misses it", []event{put(5, true), put(6, false), get(5), get(6)}, edges{{0, 1}, {0, 2}, {0, 3}, {1, 2}}, false},
+		{"each stream reads what the other wrote", []event{put(5, true), get(6), put(6, false), get(5)}, edges{{0, 1}, {2, 3}}, false},
+		{"one stream does", []event{put(5, true), get(6), put(6, false), get(6)}, edges{{0, 1}, {2, 3}}, true},
+		{"two readers, one order", []event{put(5, true), put(6, false), get(5), get(6), get(5), get(6)}, edges{{2, 3}, {4, 5}}, true},
+		{"two readers, two orders", []event{put(5, true), put(6, false), get(5), get(6), get(6), get(5)}, edges{{2, 3}, {4, 5}}, false},
+		{"who reads 5 waits for 6, so 6 is first", []event{put(4, true), put(5, false), put(6, false), get(5), get(6)}, edges{{0, 1}, {0, 2}, {0, 3}, {0, 4}, {2, 3}, {2, 4}}, true},
+		{"the end of one before the begin of the other", []event{put(5, true), get(6), put(6, false), get(6)}, edges{{0, 1}, {2, 3}, {1, 2}, {0, 2}, {0, 3}, {1, 3}}, false},
 	} {
 		before := func(i, j int) bool { return slices.Contains(test.edges, [2]int{i, j}) }
-		if _, err := mapModel[uint64, uint64]().Check(test.h, before); (err == nil) != test.legal {
+		if _, err := mapModel(reduced[uint64]).Check(test.h, before); (err == nil) != test.legal {
 			t.Errorf("%s: %v", test.name, err)
 		}
 	}
@@ -224,19 +224,19 @@ func TestEdges(t *testing.T) {
 // Hints that mislead the search are found out, whichever way: porcupine has
 // none.
 func TestWrongHints(t *testing.T) {
-	h := []event[uint64, uint64]{at(1, 4, weft.OpGet, 0, true, 5), at(1, 4, weft.OpPut, 5, true, 0), at(5, 6, weft.OpGet, 0, true, 5)}
+	h := []event{at(1, 4, weft.OpGet, 0, true, 5), at(1, 4, weft.OpPut, 5, true, 0), at(5, 6, weft.OpGet, 0, true, 5)}
 	gone := append(slices.Clone(h[1:2]), at(5, 6, weft.OpGet, 0, false, 0))
 	for _, test := range []struct {
-		h    []event[uint64, uint64]
+		h    []event
 		hint Hint
 	}{
 		{h, Hint{Needs: []any{"what nobody gives"}}},
 		{gone, Hint{Pure: true}},
 	} {
-		m := mapModel[uint64, uint64]()
+		m := mapModel(reduced[uint64])
 		_, right := m.Check(test.h, times(test.h))
-		m.Hint = func(event[uint64, uint64]) Hint { return test.hint }
-		m.Key = func(state[uint64], func(any) bool) string { return "" }
+		m.Hint = func(event) Hint { return test.hint }
+		m.Key = func(state, func(any) bool) string { return "" }
 		if _, wrong := m.Check(test.h, times(test.h)); wrong == nil || !strings.Contains(wrong.Error(), "disagree") {
 			t.Errorf("%+v: %v instead of %v", test.hint, wrong, right)
 		}

@@ -4,7 +4,6 @@ import (
 	"slices"
 	"time"
 
-	"github.com/weftgo/weft"
 	"github.com/weftgo/weft/device/sim"
 )
 
@@ -19,16 +18,16 @@ const (
 // shrink leaves out batches and operations as long as what is left still
 // fails. It returns the program, the seed of the schedule under which it fails
 // and the error.
-func shrink[K weft.Key, V weft.Value](cfg *Config[K, V], shape Shape, opts sim.Options, p program[K, V], err error) (program[K, V], uint64, error) {
+func (cfg *setup) shrink(shape Shape, opts sim.Options, p program, err error) (program, uint64, error) {
 	end := time.Now().Add(shrinkTime)
-	fails := func(q program[K, V]) bool {
+	fails := func(q program) bool {
 		for i := range uint64(shrinkSeeds) {
 			if time.Now().After(end) {
 				return false
 			}
 			o := opts
 			o.Seed += i
-			if _, e := attempt(cfg, shape, o, q); e != nil {
+			if _, e := cfg.attempt(shape, o, q); e != nil {
 				opts, err = o, e
 				return true
 			}
