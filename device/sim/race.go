@@ -22,13 +22,15 @@ type bulk struct {
 // checkRead looks for stores that race with a load of a cell, and remembers
 // the load.
 func (s *views) checkRead(w *warp, lane int, seg *segment, at uint64, c *cell, me *mark) bool {
-	t := &w.threads[lane]
-	for i := range c.msgs[:c.n] {
-		if !s.ordered(w, lane, seg, at, t, c, me, &c.msgs[i].mark) {
-			return false
+	if c.written() {
+		t := &w.threads[lane]
+		for i := range c.msgs[:c.n] {
+			if !s.ordered(w, lane, seg, at, t, c, me, &c.msgs[i].mark) {
+				return false
+			}
 		}
 	}
-	if !s.checkBulk(w, lane, seg, at, c, me, false) {
+	if len(seg.bulk) > 0 && !s.checkBulk(w, lane, seg, at, c, me, false) {
 		return false
 	}
 	s.clock++

@@ -384,8 +384,8 @@ func (s *views) find(cells []*cell, seg *segment, first uint64) []*cell {
 func (s *views) pick(t *thread, me *mark, cells []*cell, modify bool) (time uint32, written bool) {
 	var oldest uint32
 	for _, c := range cells {
-		if c != nil {
-			written = written || c.written()
+		if c != nil && c.written() { // else its message is older than all
+			written = true
 			oldest = max(oldest, t.seen(c))
 			for k := range c.msgs[:c.n] {
 				if m := &c.msgs[k]; modify && (m.work == nil || m.morally(me)) {

@@ -28,6 +28,9 @@ type Mutant struct {
 	apart      string
 	ptx        string
 	start, end int // of the statement in ptx
+
+	round int    // of those of a kernel and a kind, before it
+	order uint64 // within the round
 }
 
 // Name tells a mutant from all others of a structure.
@@ -44,11 +47,6 @@ func (m *Mutant) Name() string {
 // comes first is spread over all kernels and kinds. Names of kernels that
 // begin with that of the first image, the structure's, are without it.
 func Of(images []*device.Image, seed uint64) []*Mutant {
-	type place struct {
-		round int
-		order uint64
-	}
-	where := map[*Mutant]place{}
 	var all []*Mutant
 	rng := rand.New(rand.NewPCG(seed, 0))
 	for _, img := range images {
@@ -65,7 +63,7 @@ func Of(images []*device.Image, seed uint64) []*Mutant {
 					cell := cells[kind.name]
 					rng.Shuffle(len(cell), func(i, j int) { cell[i], cell[j] = cell[j], cell[i] })
 					for round, m := range cell {
-						where[m] = place{round, rng.Uint64()}
+						m.round, m.order = round, rng.Uint64()
 					}
 					all = append(all, cell...)
 				}
@@ -73,7 +71,7 @@ func Of(images []*device.Image, seed uint64) []*Mutant {
 		}
 	}
 	slices.SortFunc(all, func(a, b *Mutant) int {
-		return cmp.Or(cmp.Compare(where[a].round, where[b].round), cmp.Compare(where[a].order, where[b].order))
+		return cmp.Or(cmp.Compare(a.round, b.round), cmp.Compare(a.order, b.order))
 	})
 	return all
 }

@@ -39,8 +39,10 @@ type Config struct {
 
 // Run judges random mutants and reports on them. If flags ask for it, all that
 // can be is found out about survivors, and those without a reason fail the
-// test. Otherwise one of three may survive: with every change of the kernels the
-// few that are judged are others, and many a change makes no difference.
+// test. Otherwise Run judges mutants that have no reason to survive: a survivor
+// costs all trials, and an expected one says nothing. One of three may survive:
+// with every change of the kernels the few that are judged are others, and many
+// a change makes no difference.
 func Run(t *testing.T, cfg Config) {
 	if testing.Short() {
 		t.Skip("interprets kernels")
@@ -54,6 +56,7 @@ func Run(t *testing.T, cfg Config) {
 		t.Skip("-sim.mutants says how many")
 	}
 	all := Of(cfg.Images, *seed)
+	made := len(all)
 	for _, img := range cfg.Images {
 		if !slices.ContainsFunc(all, func(m *Mutant) bool { return m.Image == img.String() }) {
 			t.Fatalf("image %v has no kernels to break", img)
@@ -61,6 +64,9 @@ func Run(t *testing.T, cfg Config) {
 	}
 	if *many > 0 {
 		n = *many
+	}
+	if !asked {
+		all = unexcused(all, reasons, *from+n)
 	}
 	some := all[min(*from, len(all)):min(*from+n, len(all))]
 	if *only != "" {
@@ -72,10 +78,23 @@ func Run(t *testing.T, cfg Config) {
 	}
 	verdicts := judgeAll(t, cfg, some, asked)
 	r := newReport(verdicts, reasons, asked)
-	t.Logf("%d of %d mutants of %s\n%s", len(some), len(all), cfg.Images[0].Name, r)
+	t.Logf("%d of %d mutants of %s\n%s", len(some), made, cfg.Images[0].Name, r)
 	if n := len(r.unexplained); n > 0 && asked || 3*n > len(some) {
 		t.Errorf("%d mutants survive without a reason", n)
 	}
+}
+
+// unexcused returns the first n mutants without a reason to survive.
+func unexcused(all []*Mutant, reasons Reasons, n int) (first []*Mutant) {
+	for _, m := range all {
+		if len(first) == n {
+			break
+		}
+		if reasons.of(&Verdict{Mutant: m.Name(), Context: m.Context}, false) == nil {
+			first = append(first, m)
+		}
+	}
+	return first
 }
 
 // judgeAll judges mutants on all cores, but those that the log knows.
