@@ -8,8 +8,10 @@
 //   - "cpu": all cores of the host.
 //   - "cuda": the GPU with the most free memory; no falling back.
 //   - "cuda:N": the GPU of index N, as CUDA_VISIBLE_DEVICES numbers them.
-//   - "sim", "sim:SEED", "sim:SCHEDULER:SEED": a simulated GPU, see
-//     [sim.Parse]. For tests: it is slow, and never chosen by itself.
+//   - "sim", "sim:SEED", "sim:SCHEDULER:SEED": a simulated GPU, as Parse of
+//     package sim reads them. It is slow, meant for tests, and never chosen by
+//     itself. Only a program that imports github.com/weftgo/weft/device/sim,
+//     if only as _, has it.
 //
 // # Caveats
 //
@@ -31,7 +33,7 @@ import (
 	"github.com/weftgo/weft/device"
 	"github.com/weftgo/weft/device/cpu"
 	"github.com/weftgo/weft/device/cuda"
-	"github.com/weftgo/weft/device/sim"
+	"github.com/weftgo/weft/device/internal/simulator"
 )
 
 // Reason says why a device was not chosen.
@@ -96,11 +98,10 @@ func (s *sources) open(choice string) (device.Device, []Reason, error) {
 	case choice == "cuda":
 		return s.openBest()
 	case name == "sim":
-		opts, err := sim.Parse(choice)
-		if err != nil {
-			return nil, nil, err
+		if simulator.Open == nil {
+			return nil, nil, fmt.Errorf(`auto: %w: this program has no simulated GPU %q; add import _ "github.com/weftgo/weft/device/sim"`, device.ErrNoDevice, choice)
 		}
-		dev, err := orNil(sim.Open(opts))
+		dev, err := simulator.Open(choice)
 		return dev, nil, err
 	case name == "cuda" && numbered:
 		index, err := strconv.Atoi(number)

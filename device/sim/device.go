@@ -11,6 +11,7 @@ import (
 	"sync"
 
 	"github.com/weftgo/weft/device"
+	"github.com/weftgo/weft/device/internal/simulator"
 )
 
 // Scheduler names a way to order the steps of threads.
@@ -213,6 +214,21 @@ func Parse(name string) (*Options, error) {
 	}
 	o.Seed = n
 	return o, nil
+}
+
+// init makes simulated GPUs known to device/auto.
+func init() {
+	simulator.Open = func(choice string) (device.Device, error) {
+		opts, err := Parse(choice)
+		if err != nil {
+			return nil, err
+		}
+		dev, err := Open(opts)
+		if err != nil {
+			return nil, err // not a nil *Device
+		}
+		return dev, nil
+	}
 }
 
 // use locks the device for a call, unless it is closed or lost.

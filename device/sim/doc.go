@@ -7,7 +7,8 @@
 // It is a [device.Device] like any other; engines can't tell it from
 // device/cuda. It is slow: some million warp instructions a second, and far
 // fewer in weak memory where many threads release and acquire, since each
-// passes on what it has seen of all others. device/auto never picks it by
+// passes on what it has seen of all others. device/auto opens
+// it by name in programs that import this package, and never picks it by
 // itself.
 //
 // # What is modelled
