@@ -2,85 +2,115 @@
 package progress
 
 import (
+	"fmt"
 	"io"
+	"strings"
+	"sync"
 	"time"
-
-	"github.com/schollz/progressbar/v3"
 )
 
-// after is how long a job runs before its bar appears: what is over by then
-// needs none.
-const after = time.Second
+// minTime is the age of a job at which its line appears. Shorter jobs show none.
+const minTime = time.Second
 
-// Bar is the progress of one job. A nil Bar shows nothing.
+// interval is the time from one drawing of the line to the next.
+const interval = 100 * time.Millisecond
+
+// maxColumns is the longest line: a longer one would wrap on a terminal of 80 columns, and what
+// wraps cannot be removed.
+const maxColumns = 79
+
+// Bar is the progress of one job: a line with share, count, rate and the time that is left. A nil
+// Bar shows nothing. Several goroutines may use one.
 type Bar struct {
 	w     io.Writer
+	what  string
+	total int64 // 0 if unknown
+	bytes bool
 	start time.Time
-	bar   *progressbar.ProgressBar
+
+	mu    sync.Mutex
+	n     int64
+	drawn time.Time // when the line was written last
+	width int       // columns that the line takes on the terminal
 }
 
-// Bytes returns a bar that counts total bytes, -1 if unknown, and writes to w.
-// It returns nil if w is no terminal.
+// Bytes returns a bar that counts total bytes and writes to w. A total of 0 or less is unknown.
+// Bytes returns nil if w is no terminal.
 func Bytes(w io.Writer, isTerminal bool, what string, total int64) *Bar {
-	if !isTerminal {
-		return nil
-	}
-	if total == 0 { // as files of /proc say
-		total = -1
-	}
-	return newBar(w, what, total, true)
+	return newBar(w, isTerminal, what, total, true)
 }
 
-// newBar begins a bar at once, which measures rates from its beginning; it is drawn later.
-func newBar(w io.Writer, what string, total int64, bytes bool) *Bar {
-	b := &Bar{w: w, start: time.Now()}
-	b.bar = progressbar.NewOptions64(total,
-		progressbar.OptionSetWriter(b),
-		progressbar.OptionSetDescription(what),
-		progressbar.OptionShowBytes(bytes),
-		progressbar.OptionShowCount(),
-		progressbar.OptionShowTotalBytes(true),
-		progressbar.OptionThrottle(100*time.Millisecond),
-		progressbar.OptionClearOnFinish(),
-		// No goroutine that draws by itself: the job's progress does.
-		progressbar.OptionSetSpinnerChangeInterval(0),
-		progressbar.OptionFullWidth(),
-	)
-	b.bar.StartWithoutRender()
-	return b
-}
-
-// Write draws on the terminal, or nothing while the job is young.
-func (b *Bar) Write(text []byte) (int, error) {
-	if time.Since(b.start) < after {
-		return len(text), nil
-	}
-	return b.w.Write(text)
-}
-
-// Count is Bytes for a number of other things.
+// Count is Bytes with a number of other things.
 func Count(w io.Writer, isTerminal bool, what string, total int64) *Bar {
+	return newBar(w, isTerminal, what, total, false)
+}
+
+func newBar(w io.Writer, isTerminal bool, what string, total int64, bytes bool) *Bar {
 	if !isTerminal {
 		return nil
 	}
-	return newBar(w, what, total, false)
+	return &Bar{w: w, what: what, total: max(total, 0), bytes: bytes, start: time.Now()}
 }
 
-// Add counts n bytes more.
+// Add counts n more and redraws the line at most ten times a second.
 func (b *Bar) Add(n int) {
-	if b == nil || b.bar == nil {
+	if b == nil {
 		return
 	}
-	// What was announced may be wrong for a file that grows; a bar that
-	// cannot be drawn is no reason to stop the job.
-	_ = b.bar.Add(n)
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.n += int64(n)
+	now := time.Now()
+	if now.Sub(b.start) < minTime || now.Sub(b.drawn) < interval {
+		return
+	}
+	b.drawn = now
+	b.draw(b.line(now.Sub(b.start)))
 }
 
-// Close removes the bar from the terminal. Idempotent.
+// Close removes the line from the terminal. Idempotent.
 func (b *Bar) Close() {
-	if b == nil || b.bar == nil {
+	if b == nil {
 		return
 	}
-	_ = b.bar.Clear()
-	b.bar = nil
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.width > 0 {
+		b.draw("")
+		_, _ = io.WriteString(b.w, "\r")
+	}
+}
+
+// draw replaces the line by another. An error is no reason to stop the job.
+func (b *Bar) draw(line string) {
+	_, _ = fmt.Fprintf(b.w, "\r%-*s", b.width, line)
+	b.width = len(line)
+}
+
+// line returns the line of a job that has run that long. The rate is that of the whole job.
+func (b *Bar) line(took time.Duration) string {
+	var s strings.Builder
+	rate := float64(b.n) / took.Seconds()
+	fmt.Fprintf(&s, "%s ", b.what)
+	switch {
+	case b.n > b.total: // the total is unknown, or the file grows
+		fmt.Fprintf(&s, "%s, %s/s, %v", b.amount(b.n), b.amount(int64(rate+.5)), took.Round(time.Second))
+	case b.n > 0:
+		left := time.Duration(min(float64(b.total-b.n)/rate, 1e9)) * time.Second
+		fmt.Fprintf(&s, "%d%%, %s/%s, %s/s, %v left", int(100*float64(b.n)/float64(b.total)),
+			b.amount(b.n), b.amount(b.total), b.amount(int64(rate+.5)), left)
+	}
+	return s.String()[:min(s.Len(), maxColumns)]
+}
+
+// amount writes a count, or bytes with three digits and a unit.
+func (b *Bar) amount(n int64) string {
+	if !b.bytes {
+		return fmt.Sprint(n)
+	}
+	x, unit := float64(n), 0
+	for ; x >= 999.5; unit++ {
+		x /= 1000
+	}
+	return fmt.Sprintf("%.3g %s", x, [...]string{"B", "kB", "MB", "GB", "TB", "PB", "EB"}[unit])
 }

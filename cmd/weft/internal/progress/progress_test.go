@@ -2,12 +2,21 @@ package progress
 
 import (
 	"bytes"
+	"fmt"
+	"io"
+	"math"
 	"regexp"
 	"strconv"
 	"strings"
 	"testing"
 	"time"
 )
+
+// aged makes a job older, so that its line is drawn.
+func aged(b *Bar, by time.Duration) *Bar {
+	b.start, b.drawn = b.start.Add(-by), b.drawn.Add(-by)
+	return b
+}
 
 func TestBar(t *testing.T) {
 	var out bytes.Buffer
@@ -16,27 +25,59 @@ func TestBar(t *testing.T) {
 	if out.Len() > 0 {
 		t.Errorf("drawn at once: %q", &out)
 	}
-	b.start = b.start.Add(-2 * after)
-	time.Sleep(150 * time.Millisecond) // it is drawn ten times a second at most
-	b.Add(400)
-	if s := out.String(); !strings.Contains(s, "counting") || !strings.Contains(s, "50%") {
+	aged(b, 10*time.Second).Add(400)
+	if s := out.String(); s != "\rcounting 50%, 500 B/1 kB, 50 B/s, 10s left" {
 		t.Errorf("half done is drawn as %q", s)
 	}
-	time.Sleep(150 * time.Millisecond)
-	b.Add(5000) // the file has grown
+	b.Add(100)
+	if n := strings.Count(out.String(), "\r"); n != 1 {
+		t.Errorf("drawn %d times at once", n)
+	}
+	aged(b, 10*time.Second).Add(5000) // the file has grown
+	drawn := out.String()
+	if want := fmt.Sprintf("\r%-42s", "counting 5.6 kB, 280 B/s, 20s"); !strings.HasSuffix(drawn, want) {
+		t.Errorf("drawn as %q, want %q at the end", drawn, want)
+	}
 	b.Close()
 	b.Close()
+	if s := strings.TrimPrefix(out.String(), drawn); s != "\r"+strings.Repeat(" ", 29)+"\r" {
+		t.Errorf("removed by %q", s)
+	}
 }
 
 func TestUnknownTotal(t *testing.T) {
-	var out bytes.Buffer
-	b := Bytes(&out, true, "counting", -1)
-	b.start = b.start.Add(-2 * after)
-	b.Add(12_000)
-	if s := out.String(); !strings.Contains(s, "12 kB") {
-		t.Errorf("12000 bytes are drawn as %q", s)
+	for _, total := range []int64{-1, 0} {
+		var out bytes.Buffer
+		b := aged(Bytes(&out, true, "counting", total), 2*minTime)
+		b.Add(12_000)
+		if s := out.String(); s != "\rcounting 12 kB, 6 kB/s, 2s" {
+			t.Errorf("12000 bytes are drawn as %q", s)
+		}
+		b.Close()
 	}
+}
+
+func TestAmount(t *testing.T) {
+	b := Bytes(io.Discard, true, "", 0)
+	for n, want := range map[int64]string{
+		0: "0 B", 999: "999 B", 1000: "1 kB", 1234: "1.23 kB", 999_499: "999 kB", 999_500: "1 MB",
+		56_789_000: "56.8 MB", math.MaxInt64: "9.22 EB",
+	} {
+		if got := b.amount(n); got != want {
+			t.Errorf("%d is %q, want %q", n, got, want)
+		}
+	}
+}
+
+// A line never wraps, whatever it says, and takes back all that it drew.
+func TestWidth(t *testing.T) {
+	var out bytes.Buffer
+	b := aged(Count(&out, true, strings.Repeat("x", 100), math.MaxInt64), 2*minTime)
+	b.Add(1)
 	b.Close()
+	if s := out.String(); len(s) != 1+maxColumns+1+maxColumns+1 {
+		t.Errorf("%d bytes are written: %q", len(s), s)
+	}
 }
 
 func TestNoTerminal(t *testing.T) {
@@ -52,7 +93,7 @@ func TestNoTerminal(t *testing.T) {
 func TestCount(t *testing.T) {
 	var out bytes.Buffer
 	b := Count(&out, true, "counting", 20_000)
-	b.start = b.start.Add(-2 * after)
+	aged(b, 2*minTime)
 	b.Add(12_000)
 	if s := out.String(); !strings.Contains(s, "12000/20000") {
 		t.Errorf("12000 things of 20000 are drawn as %q", s)
@@ -75,7 +116,7 @@ func TestRate(t *testing.T) {
 	took := time.Since(begin)
 	most := 1e3 / 20. // MB/s: a megabyte each 20 ms at least
 	m := regexp.MustCompile(`([0-9.]+) MB/s`).FindStringSubmatch(out.String())
-	if took < after || m == nil {
+	if took < minTime || m == nil {
 		t.Fatalf("drawn after %v: %q", took, &out)
 	}
 	if rate, err := strconv.ParseFloat(m[1], 64); err != nil || rate > 1.5*most {
