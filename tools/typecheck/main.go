@@ -6,6 +6,9 @@ package main
 
 import (
 	"fmt"
+	"go/ast"
+	"go/parser"
+	"go/token"
 	"os"
 	"slices"
 	"strings"
@@ -34,6 +37,23 @@ func main() {
 	}
 }
 
+// withoutBodies parses a file. It removes the bodies of functions from Go files outside the working
+// directory: types of other modules' packages do not depend on them. That takes two thirds of the
+// time and half of the memory. What go list makes, mains of tests, has another suffix.
+func withoutBodies(fset *token.FileSet, name string, src []byte) (*ast.File, error) {
+	f, err := parser.ParseFile(fset, name, src, parser.AllErrors|parser.SkipObjectResolution)
+	here, _ := os.Getwd()
+	if f == nil || here == "" || strings.HasPrefix(name, here) || !strings.HasSuffix(name, ".go") {
+		return f, err
+	}
+	for _, d := range f.Decls {
+		if d, ok := d.(*ast.FuncDecl); ok {
+			d.Body = nil
+		}
+	}
+	return f, err
+}
+
 // check returns how many packages have types for a system, and what is wrong with others.
 func check(system string, patterns []string) (n int, err error) {
 	goos, goarch, ok := strings.Cut(system, "/")
@@ -43,8 +63,9 @@ func check(system string, patterns []string) (n int, err error) {
 	pkgs, err := packages.Load(&packages.Config{
 		Mode: packages.NeedName | packages.NeedFiles | packages.NeedCompiledGoFiles | packages.NeedImports | packages.NeedDeps |
 			packages.NeedTypes | packages.NeedTypesSizes | packages.NeedSyntax | packages.NeedTypesInfo | packages.NeedModule,
-		Env:   append(os.Environ(), "GOOS="+goos, "GOARCH="+goarch, "CGO_ENABLED=0"),
-		Tests: true,
+		Env:       append(os.Environ(), "GOOS="+goos, "GOARCH="+goarch, "CGO_ENABLED=0"),
+		Tests:     true,
+		ParseFile: withoutBodies,
 	}, patterns...)
 	if err != nil {
 		return 0, err
