@@ -46,6 +46,27 @@ const customers = `{"id":"ann","city":"Bonn","amount":1}
 {"id":null,"city":"nowhere"}
 `
 
+// The first command of README.md prints what stands after it.
+func TestFirstCommand(t *testing.T) {
+	t.Chdir("../..")
+	readme, err := os.ReadFile("README.md")
+	must(t, err)
+	var blocks []string
+	for i, text := range strings.Split(string(readme), "```") {
+		if i%2 == 1 {
+			blocks = append(blocks, text)
+		}
+	}
+	command, ok := strings.CutPrefix(blocks[0], "sh\ngo run ./cmd/weft ")
+	if !ok {
+		t.Fatalf("the first command is %q", blocks[0])
+	}
+	out, errs, status := runWeft(t, "", strings.Fields(command)...)
+	if want := strings.TrimPrefix(blocks[1], "\n"); out != want || status != exitOK {
+		t.Errorf("%sexits with %d and prints\n%s%s, want\n%s", command, status, out, errs, want)
+	}
+}
+
 func TestTables(t *testing.T) {
 	o, c := tableFile(t, "o.csv", orders), tableFile(t, "c.jsonl", customers)
 	ids := tableFile(t, "ids.csv", "id,x\n1,a\n3,b\n3,c\n9,d\n")
