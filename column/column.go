@@ -20,6 +20,8 @@ type Column struct {
 	large   []int64 // the same
 	data    []byte
 	width   int // no offsets: each value has so many bytes
+	codes   []uint32
+	dict    *Column // codes lead into it
 }
 
 // Of is a column of a slice.
@@ -62,6 +64,21 @@ func OfWidth(width int, data []byte) (Column, error) {
 		return Column{}, fmt.Errorf("column: %d bytes of data are no values of %d bytes", len(data), width)
 	}
 	return Column{typ: Bytes, n: len(data) / width, data: data, width: width}, nil
+}
+
+// OfCodes is a column of Bytes whose value i is value codes[i] of a dictionary, which is a column of Bytes without nulls
+// and without codes. Work on columns that have few different values is cheaper that way. A value may be in the dictionary
+// twice. Codes outside the dictionary are an error that says which, those of rows that become null too.
+func OfCodes(codes []uint32, dict Column) (Column, error) {
+	if dict.typ != Bytes || dict.dict != nil || dict.HasNulls() {
+		return Column{}, fmt.Errorf("column: a dictionary is byte strings without nulls and codes, not a column of %v", dict.typ)
+	}
+	for i, code := range codes {
+		if uint64(code) >= uint64(dict.n) {
+			return Column{}, fmt.Errorf("column: code %d is %d, in a dictionary of %d values", i, code, dict.n)
+		}
+	}
+	return Column{typ: Bytes, n: len(codes), codes: codes, dict: &dict}, nil
 }
 
 // WithValid is the same column where values without a bit are null, whatever they are. A bitmap
@@ -118,6 +135,8 @@ func (c Column) Bytes(i int) []byte {
 		return c.data[c.small[i]:c.small[i+1]]
 	case c.large != nil:
 		return c.data[c.large[i]:c.large[i+1]]
+	case c.dict != nil:
+		return c.dict.Bytes(int(c.codes[i]))
 	default:
 		return c.data[i*c.width : (i+1)*c.width]
 	}
@@ -156,6 +175,17 @@ func (c Column) Offsets() (small []int32, large []int64, data []byte) {
 	return c.small, c.large, c.data
 }
 
+// Codes is the memory of a column of [OfCodes], and the dictionary; nil and the zero column for other forms.
+func (c Column) Codes() (codes []uint32, dict Column) {
+	if c.dict == nil {
+		return nil, Column{}
+	}
+	return c.codes, *c.dict
+}
+
+// HasCodes reports whether [OfCodes] made the column.
+func (c Column) HasCodes() bool { return c.dict != nil }
+
 // Slice is the values lo to hi-1, of the same memory.
 func (c Column) Slice(lo, hi int) Column {
 	if lo < 0 || lo > hi || hi > c.n {
@@ -175,6 +205,8 @@ func (c Column) Slice(lo, hi int) Column {
 		c.small = c.small[lo : hi+1]
 	case c.large != nil:
 		c.large = c.large[lo : hi+1]
+	case c.dict != nil:
+		c.codes = c.codes[lo:hi]
 	default:
 		c.data = c.data[lo*c.width : hi*c.width]
 	}

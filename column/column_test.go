@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math"
 	"slices"
+	"strings"
 	"testing"
 
 	"pgregory.net/rapid"
@@ -171,5 +172,36 @@ func TestTooManyBits(t *testing.T) {
 	}
 	if n := Type(200).Size(); n != 0 {
 		t.Errorf("values of no type have %d bytes", n)
+	}
+}
+
+// Columns of codes are the values of their dictionary, in any part of them.
+func TestCodes(t *testing.T) {
+	small, err := OfOffsets([]int32{0, 1, 1, 3}, []byte("abc"))
+	for _, dict := range []Column{OfStrings([]string{"a", "", "bc"}), must(t, small, err)} {
+		codes := []uint32{2, 0, 1, 2}
+		c, err := OfCodes(codes, dict)
+		c = must(t, c, err).WithValid(OfBools([]bool{true, true, false, true}))
+		if want := []any{"bc", "a", nil, "bc"}; c.Type() != Bytes || !c.HasCodes() || !slices.Equal(anys(c), want) {
+			t.Errorf("%v of %v, want %v", anys(c), c.Type(), want)
+		}
+		part := c.Slice(1, 4)
+		if got, d := part.Codes(); &got[0] != &codes[1] || len(got) != 3 || d.Len() != 3 || !slices.Equal(anys(part), []any{"a", nil, "bc"}) {
+			t.Errorf("codes %v of %d values: %v", got, d.Len(), anys(part))
+		}
+		if small, large, _ := c.Offsets(); small != nil || large != nil || c.Strings() != nil || c.Raw() != nil || c.Width() != 0 {
+			t.Error("codes are no strings, offsets or bytes of one width")
+		}
+		for _, wrong := range []Column{c, Of([]int64{1, 2, 3}), dict.WithValid(OfBools([]bool{true, true, true}))} {
+			if _, err := OfCodes(codes, wrong); err == nil {
+				t.Errorf("a dictionary of %v", wrong.Type())
+			}
+		}
+		if _, err := OfCodes([]uint32{1, 3}, dict); err == nil || !strings.Contains(err.Error(), "code 1 is 3, in a dictionary of 3 values") {
+			t.Errorf("a code outside: %v", err)
+		}
+	}
+	if codes, dict := OfStrings([]string{"a"}).Codes(); codes != nil || dict.Len() != 0 {
+		t.Error("strings have no codes")
 	}
 }
