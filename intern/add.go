@@ -55,7 +55,7 @@ type region struct {
 // A call that ends early, because ctx does, there is no memory, or the limit is reached, returns a [weft.PartialError], which
 // says how many rows have been done; the ids of the others are 0, and their keys have not been added.
 func (t *Table) Strings(ctx context.Context, s []string, ids []uint32) (added int, err error) {
-	return t.add(ctx, "Strings", byteStrings, nil, len(s), ids, func(*scratch) feed { return t.ofColumn(column.OfStrings(s)) })
+	return t.add(ctx, "Strings", byteStrings, nil, len(s), ids, func(to *scratch) feed { return t.ofColumn(to, column.OfStrings(s)) })
 }
 
 // Bytes is [Table.Strings] for slices of bytes, which are copied.
@@ -71,7 +71,10 @@ func (t *Table) Column(ctx context.Context, c column.Column, ids []uint32) (adde
 		clear(ids)
 		return 0, partial("Column", 0, err)
 	}
-	return t.add(ctx, "Column", byteStrings, nil, c.Len(), ids, func(*scratch) feed { return t.ofColumn(c) })
+	if some := distinctCodes([]column.Column{c}); some != nil {
+		return some.add(ctx, t, "Column", ids, func(cols []column.Column, ids []uint32) (int, error) { return t.Column(ctx, cols[0], ids) })
+	}
+	return t.add(ctx, "Column", byteStrings, nil, c.Len(), ids, func(s *scratch) feed { return t.ofColumn(s, c) })
 }
 
 // Rows is [Table.Strings] for the rows of several columns, which have one length: two rows are the same key if they agree
@@ -79,6 +82,10 @@ func (t *Table) Column(ctx context.Context, c column.Column, ids []uint32) (adde
 // columns of other types are [device.ErrInvalid].
 func (t *Table) Rows(ctx context.Context, cols []column.Column, ids []uint32) (added int, err error) {
 	n := mustAlign("Rows", cols)
+	if some := distinctCodes(cols); some != nil {
+		mustMatch("Rows", n, len(ids))
+		return some.add(ctx, t, "Rows", ids, func(cols []column.Column, ids []uint32) (int, error) { return t.Rows(ctx, cols, ids) })
+	}
 	return t.add(ctx, "Rows", rows, cols, n, ids, func(to *scratch) feed { return t.ofRows(to, cols) })
 }
 

@@ -17,7 +17,7 @@ import (
 // each, 0 where it has none; found, if not nil, reports where it has one. It runs beside other calls of its kind, and waits for
 // those that add no longer than they take for a million rows.
 func (t *Table) FindStrings(ctx context.Context, s []string, ids []uint32, found []bool) (hits int, err error) {
-	return t.find(ctx, "FindStrings", byteStrings, nil, len(s), ids, found, func(*scratch) feed { return t.ofColumn(column.OfStrings(s)) })
+	return t.find(ctx, "FindStrings", byteStrings, nil, len(s), ids, found, func(in *scratch) feed { return t.ofColumn(in, column.OfStrings(s)) })
 }
 
 // FindBytes is [Table.FindStrings] for slices of bytes.
@@ -37,7 +37,7 @@ func (t *Table) FindColumn(ctx context.Context, c column.Column, ids []uint32, f
 		clear(found)
 		return 0, partial("FindColumn", 0, err)
 	}
-	return t.find(ctx, "FindColumn", byteStrings, nil, c.Len(), ids, found, func(*scratch) feed { return t.ofColumn(c) })
+	return t.find(ctx, "FindColumn", byteStrings, nil, c.Len(), ids, found, func(in *scratch) feed { return t.ofColumn(in, c) })
 }
 
 // FindRows is [Table.FindStrings] for the rows of columns, as [Table.Rows] takes them.

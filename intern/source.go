@@ -39,8 +39,22 @@ func (s wideItems) at(i int) []byte  { return s.data[i*s.width : (i+1)*s.width] 
 type feed func(lo int) column.Column
 
 // ofColumn feeds pieces of a column.
-func (t *Table) ofColumn(c column.Column) feed {
-	return func(lo int) column.Column { return c.Slice(lo, min(lo+t.chunk, c.Len())) }
+func (t *Table) ofColumn(s *scratch, c column.Column) feed {
+	return func(lo int) column.Column { return s.withoutCodes(c.Slice(lo, min(lo+t.chunk, c.Len()))) }
+}
+
+// withoutCodes returns a column with its values as strings if it has codes.
+func (s *scratch) withoutCodes(c column.Column) column.Column {
+	codes, dict := c.Codes()
+	if !c.HasCodes() {
+		return c
+	}
+	s.strings = s.strings[:0]
+	for _, code := range codes {
+		b := dict.Bytes(int(code))
+		s.strings = append(s.strings, unsafe.String(unsafe.SliceData(b), len(b)))
+	}
+	return column.OfStrings(s.strings)
 }
 
 // ofBytes feeds slices of bytes as the strings that they look like.
@@ -62,7 +76,7 @@ func (t *Table) ofRows(s *scratch, cols []column.Column) feed {
 		n := min(t.chunk, cols[0].Len()-lo)
 		if t.plain {
 			s.nulls = cols[0].Slice(lo, lo+n)
-			return s.nulls
+			return s.withoutCodes(s.nulls)
 		}
 		if t.words {
 			s.encoded = resize(s.encoded, 8*n)

@@ -56,9 +56,10 @@ type Table struct {
 	failed  error             // the index and the items do not agree any more
 	length  atomic.Uint32
 
-	tracked *observe.Tracked
-	scratch scratch // of who adds
-	chunk   int     // rows that are worked on at a time: chunkRows
+	tracked  *observe.Tracked
+	recalled recalled
+	scratch  scratch // of who adds
+	chunk    int     // rows that are worked on at a time: chunkRows
 }
 
 // kind is what the keys of a table are.
@@ -204,6 +205,7 @@ func (t *Table) Close() error {
 	t.failed = op.ErrClosed
 	t.length.Store(0)
 	t.keys, t.extras, t.clashes, t.scratch = newKeys(0), nil, nil, scratch{}
+	t.recalled.forget()
 	if err := t.index.Close(); err != nil {
 		return fmt.Errorf("intern: Close: %w", err)
 	}

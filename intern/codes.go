@@ -1,0 +1,237 @@
+package intern
+
+import (
+	"context"
+	"errors"
+	"sync"
+
+	"github.com/weftgo/weft/column"
+	"github.com/weftgo/weft/internal/op"
+)
+
+// coded are rows whose columns all have codes. The codes of a row are one number, by which its key is found among the
+// different rows of a chunk without a look at bytes. Only these rows are then added.
+type coded struct {
+	cols   []column.Column
+	values int // numbers that rows may have
+}
+
+const (
+	// minCoded rows are worth the memory for all numbers.
+	minCoded = 1 << 10
+	// maxNumbers bounds that memory, of four bytes each: a second-level cache.
+	maxNumbers = 1 << 18
+)
+
+// distinctCodes returns the rows of columns that all have codes, nil if others should be added as they are: they are
+// few, or may be about as many keys as rows.
+func distinctCodes(cols []column.Column) *coded {
+	c := coded{cols: cols, values: 1}
+	for _, col := range cols {
+		if !col.HasCodes() || col.Len() < minCoded {
+			return nil
+		}
+		_, dict := col.Codes()
+		size := dict.Len() + 1 // and null
+		if size > maxNumbers/c.values {
+			return nil
+		}
+		c.values *= size
+	}
+	if len(cols) == 0 || c.values > cols[0].Len() {
+		return nil
+	}
+	return &c
+}
+
+// add gives ids to all rows. some adds the different ones that are new.
+func (c *coded) add(ctx context.Context, t *Table, method string, ids []uint32, some func(cols []column.Column, ids []uint32) (int, error)) (added int, err error) {
+	seen := make([]uint32, c.values) // places among the different rows, from 1 on
+	for lo := 0; lo < len(ids); lo += t.chunk {
+		part := ids[lo:min(lo+t.chunk, len(ids))]
+		t.parallel(len(part), func(from, to int) { c.number(part[from:to], lo+from) })
+		var first []uint32 // the first row of each
+		for i, v := range part {
+			at := seen[v]
+			if at == 0 {
+				first = append(first, uint32(lo+i))
+				at = uint32(len(first))
+				seen[v] = at
+			}
+			part[i] = at - 1
+		}
+		of := make([]uint32, len(first))
+		keys := t.recalled.keys(t, c, first)
+		rest := t.recalled.find(keys, of)
+		rows, fresh := make([]uint32, len(rest)), make([]uint32, len(rest))
+		for i, at := range rest {
+			rows[i] = first[at]
+		}
+		n := 0
+		if len(rest) > 0 {
+			n, err = some(c.take(rows), fresh)
+			added += n
+		}
+		for i, at := range rest {
+			of[at] = fresh[i]
+		}
+		if err != nil {
+			var p *op.PartialError
+			done := lo
+			if errors.As(err, &p) {
+				done, err = int(rows[p.Done]), p.Err
+			}
+			for i, at := range ids[lo:done] {
+				ids[lo+i] = of[at]
+			}
+			clear(ids[done:])
+			return added, partial(method, done, err)
+		}
+		t.recalled.put(keys, rest, of)
+		t.parallel(len(part), func(from, to int) {
+			for i, at := range part[from:to] {
+				part[from+i] = of[at]
+			}
+		})
+		clear(seen)
+	}
+	return added, nil
+}
+
+// recalled are ids of rows of codes by numbers of the values in their columns. Batches with dictionaries of their own then
+// look at the bytes of these, and not at those of each different row.
+type recalled struct {
+	mu     sync.Mutex
+	values []map[string]uint32 // of each column, from 1 on: 0 is null
+	bytes  int                 // of the values
+	ids    map[uint64]uint32
+}
+
+const (
+	// maxRecalled bounds the numbers of a column, and maxRecalledBytes all their values.
+	maxRecalled, maxRecalledBytes = 1 << 15, 4 << 20
+	// maxRecalledRows bounds the ids.
+	maxRecalledRows = 1 << 18
+)
+
+// keys returns the key of each row, nil if it has no numbers for all values.
+func (r *recalled) keys(t *Table, c *coded, rows []uint32) []uint64 {
+	if n := len(c.cols); n < 2 || n > 4 || t.opts.MaxBytes > 0 {
+		return nil
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.ids == nil {
+		r.ids, r.values = map[uint64]uint32{}, make([]map[string]uint32, len(c.cols))
+	}
+	keys := make([]uint64, len(rows))
+	for j, col := range c.cols {
+		codes, dict := col.Codes()
+		if dict.Len() > len(rows) { // most rows bring new values
+			return nil
+		}
+		if r.values[j] == nil {
+			r.values[j] = map[string]uint32{}
+		}
+		values := r.values[j]
+		numbers := make([]uint32, dict.Len())
+		for i := range numbers {
+			b := dict.Bytes(i)
+			v, ok := values[string(b)]
+			if !ok {
+				if len(values) >= maxRecalled || r.bytes+len(b) > maxRecalledBytes {
+					return nil
+				}
+				v = uint32(len(values) + 1)
+				values[string(b)] = v
+				r.bytes += len(b)
+			}
+			numbers[i] = v
+		}
+		for i, row := range rows {
+			keys[i] <<= 16
+			if !col.Null(int(row)) {
+				keys[i] |= uint64(numbers[codes[row]])
+			}
+		}
+	}
+	return keys
+}
+
+// find receives the ids of keys that have one, and returns the places of the others.
+func (r *recalled) find(keys []uint64, ids []uint32) (rest []uint32) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for i := range ids {
+		if keys != nil {
+			if id, ok := r.ids[keys[i]]; ok {
+				ids[i] = id
+				continue
+			}
+		}
+		rest = append(rest, uint32(i))
+	}
+	return rest
+}
+
+// put keeps the ids of keys at some places.
+func (r *recalled) put(keys []uint64, places, ids []uint32) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for _, i := range places {
+		if keys != nil && len(r.ids) < maxRecalledRows {
+			r.ids[keys[i]] = ids[i]
+		}
+	}
+}
+
+// forget frees the memory.
+func (r *recalled) forget() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.values, r.bytes, r.ids = nil, 0, nil
+}
+
+// number writes the numbers of rows from lo on.
+func (c *coded) number(rows []uint32, lo int) {
+	for j, col := range c.cols {
+		codes, dict := col.Codes()
+		codes = codes[lo : lo+len(rows)]
+		if j == 0 {
+			copy(rows, codes)
+		} else {
+			size := uint32(dict.Len() + 1)
+			for i, code := range codes {
+				rows[i] = rows[i]*size + code
+			}
+		}
+		if !col.HasNulls() {
+			continue
+		}
+		for i, code := range codes {
+			if col.Null(lo + i) {
+				rows[i] += uint32(dict.Len()) - code
+			}
+		}
+	}
+}
+
+// take returns columns of some rows, without codes.
+func (c *coded) take(rows []uint32) []column.Column {
+	cols := make([]column.Column, len(c.cols))
+	for j, col := range c.cols {
+		offsets, data := make([]int64, 1, len(rows)+1), []byte(nil)
+		valid := make([]bool, len(rows))
+		for i, row := range rows {
+			if valid[i] = !col.Null(int(row)); valid[i] {
+				data = append(data, col.Bytes(int(row))...)
+			}
+			offsets = append(offsets, int64(len(data)))
+		}
+		cols[j] = must(column.OfOffsets(offsets, data))
+		if col.HasNulls() {
+			cols[j] = cols[j].WithValid(column.OfBools(valid))
+		}
+	}
+	return cols
+}
