@@ -7,7 +7,6 @@ import (
 	"sync/atomic"
 
 	"github.com/weftgo/weft/column"
-	"github.com/weftgo/weft/internal/hash"
 	"github.com/weftgo/weft/internal/op"
 )
 
@@ -125,7 +124,7 @@ func (g *Groups) encode(ctx context.Context, p *piece) (packed, other batch) {
 func (g *Groups) one(p *piece, rows []uint32) batch {
 	b := batch{n: len(rows), codes: lend[uint64](&g.scratch, len(rows)), rows: rows, values: p.values}
 	for i := range b.codes {
-		b.codes[i] = hash.Uint64(0, g.seed)
+		b.codes[i] = codeOf(0)
 	}
 	return b
 }

@@ -7,7 +7,6 @@ import (
 	"github.com/weftgo/weft/column"
 	"github.com/weftgo/weft/device"
 	"github.com/weftgo/weft/intern"
-	"github.com/weftgo/weft/internal/hash"
 	"github.com/weftgo/weft/internal/op"
 )
 
@@ -70,11 +69,16 @@ func (g *Groups) intern(ctx context.Context, p *piece, rows []uint32, n int) bat
 	}
 	g.dev.Parallel(n, encodeRows, func(lo, hi int) {
 		for i, id := range ids[lo:hi] {
-			other.codes[lo+i] = hash.Uint64(uint64(id), g.seed)
+			other.codes[lo+i] = codeOf(id)
 		}
 	})
 	return other
 }
+
+// codeOf returns the code of a key by its number, and numberOf its number by the code. Numbers are dense, so a product with
+// an odd number spreads them better than a hash: while an index has a place for each, no two have the same.
+func codeOf(number uint32) uint64 { return uint64(number) * 0x9e3779b97f4a7c15 }
+func numberOf(code uint64) uint32 { return uint32(code * 0xf1de83e19937733d) }
 
 // ids receives the numbers of keys. A single column of byte strings, in which none is null, is interned as it is.
 func (r *rest) ids(ctx context.Context, keys []column.Column, ids []uint32) (err error) {

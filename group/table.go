@@ -167,7 +167,11 @@ func (t *table) add(dev device.Host, s *scratch, b batch, coming int) {
 // addFew adds rows as long as there are few groups, and returns those that it leaves.
 func (t *table) addFew(dev device.Host, s *scratch, b batch) (left batch) {
 	p, cores := t.parts[0], dev.Properties().Units
-	for rows := firstWindow; b.n > 0 && p.n <= fewGroups; rows = min(2*rows, windowRows) {
+	rows := firstWindow
+	if p.n > 0 { // it is no trial
+		rows = windowRows
+	}
+	for ; b.n > 0 && p.n <= fewGroups; rows = min(2*rows, windowRows) {
 		if cores == 1 || b.n < directRows {
 			k := s.block()
 			t.mayBeClose(p, b)

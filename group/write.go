@@ -100,16 +100,20 @@ func (g *Groups) keyReader(i int, interned column.Column) reader {
 		}
 		return b.codes[:r.n]
 	}
+	numbers := func(r *run, b *readBuffer) []uint32 {
+		for j := range r.n {
+			b.rows[j] = numberOf(r.p.recs[r.p.rec(r.lo+j)+wordCode])
+			b.null[j] = interned.Null(int(b.rows[j]))
+		}
+		return b.rows[:r.n]
+	}
 	return reader{
 		words: func(r *run, b *readBuffer) bool {
 			if r.packed {
 				g.coder.decode(codes(r, b), b.words[:r.n], b.null[:r.n], i, g.l.keys[i])
 				return g.coder.nulls
 			}
-			for j, id := range codes(r, b) {
-				b.rows[j], b.null[j] = uint32(id), interned.Null(int(id))
-			}
-			load(b.words[:r.n], interned, b.rows[:r.n], 0)
+			load(b.words[:r.n], interned, numbers(r, b), 0)
 			return true
 		},
 		texts: func(r *run, b *readBuffer, to [][]byte) bool {
@@ -119,8 +123,8 @@ func (g *Groups) keyReader(i int, interned column.Column) reader {
 				}
 				return true
 			}
-			for j, id := range codes(r, b) {
-				to[r.order[j]], b.null[j] = interned.Bytes(int(id)), interned.Null(int(id))
+			for j, id := range numbers(r, b) {
+				to[r.order[j]] = interned.Bytes(int(id))
 			}
 			return true
 		},
