@@ -20,8 +20,8 @@
 // A column does not retain the array. Memory of Go's heap, which arrow-go uses by default, lives as long
 // as the column. Of other allocators, and of files that are mapped, it does not outlive the array.
 //
-// [OpenParquet] reads the columns that are asked for of files, a row group at a time; [OpenIPC] reads Arrow's own files and
-// streams. Damaged files are errors with both, where arrow-go panics or takes all memory.
+// [OpenIPC] reads Arrow's own files and streams. Damaged files are errors, where arrow-go panics or takes all memory.
+// Package parquet, beside this one, reads and writes Parquet files, without arrow-go.
 //
 // [arrow-go]: https://github.com/apache/arrow-go
 package arrow

@@ -247,6 +247,8 @@ var forms = map[group.Func]table.Form{
 // suits refuses aggregates of types that have none.
 func suits(f table.Field, of group.Func) error {
 	switch {
+	case f.Err() != nil:
+		return f.Err()
 	case f.Arrow == nil:
 		return nil
 	case forms[of] == table.Number:

@@ -44,7 +44,7 @@ func (s *typed) close() error {
 func (s *typed) batches(ctx context.Context, columns []wanted, _ bool) iter.Seq2[Batch, error] {
 	return func(yield func(Batch, error) bool) {
 		for _, c := range columns {
-			if _, err := arrow.Storage(s.names[c.field].Arrow); err != nil {
+			if err := s.names[c.field].err; err != nil {
 				yield(Batch{}, fmt.Errorf("%s: column %s: %w", display(s.name), c.name, err))
 				return
 			}
@@ -63,8 +63,8 @@ func (s *typed) batches(ctx context.Context, columns []wanted, _ bool) iter.Seq2
 // fieldsOf are the columns of a schema. Those of types that weft does not have are None.
 func fieldsOf(schema *goarrow.Schema) (fields []Field) {
 	for _, f := range schema.Fields() {
-		storage, _ := arrow.Storage(f.Type)
-		fields = append(fields, Field{Name: f.Name, Type: storage, Arrow: f.Type})
+		storage, err := arrow.Storage(f.Type)
+		fields = append(fields, Field{Name: f.Name, Type: storage, Arrow: f.Type, err: err})
 	}
 	return fields
 }
@@ -100,39 +100,6 @@ func readerAt(in *input, s *stream, maxBytes int64) (io.ReaderAt, int64, io.Clos
 type both [2]io.Closer
 
 func (c both) Close() error { return errors.Join(c[0].Close(), c[1].Close()) }
-
-func openParquet(in *input, s *stream, maxBytes int64) (source, error) {
-	at, size, closer, err := readerAt(in, s, maxBytes)
-	if err != nil {
-		return nil, err
-	}
-	p, err := arrow.OpenParquet(at, size)
-	if err != nil {
-		return nil, errors.Join(in.failed(err), closer.Close())
-	}
-	src := &typed{names: fieldsOf(p.Schema()), files: []io.Closer{closer}, rereads: true, name: in.name}
-	src.read = func(ctx context.Context, columns []wanted) iter.Seq2[Batch, error] {
-		return func(yield func(Batch, error) bool) {
-			fields := make([]int, len(columns))
-			for i, c := range columns {
-				fields[i] = c.field
-			}
-			rows, done := max(p.Rows(), 1), 0
-			for columns, err := range p.Columns(ctx, fields...) {
-				batch := Batch{Columns: columns}
-				if err == nil {
-					batch.Rows = columns[0].Len()
-					done += batch.Rows
-					in.reached(int64(float64(size) * float64(done) / float64(rows)))
-				}
-				if !yield(batch, err) {
-					return
-				}
-			}
-		}
-	}
-	return src, nil
-}
 
 // caught makes an error of what arrow-go panics with on damaged files.
 func caught(err *error) {

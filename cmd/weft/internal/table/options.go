@@ -110,7 +110,12 @@ type Field struct {
 	Text bool
 	// Literal is how JSON has values that are held as text: see [Table.Literal].
 	Literal string
+
+	err error // why columns cannot hold the values
 }
+
+// Err returns why columns cannot hold the values of a field, nil if they can.
+func (f Field) Err() error { return f.err }
 
 // Batch is some rows of the columns that were asked for.
 type Batch struct {

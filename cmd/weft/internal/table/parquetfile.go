@@ -1,10 +1,23 @@
 package table
 
 import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"iter"
+	"math"
 	"os"
+	"slices"
 	"strings"
+	"time"
+	"unicode/utf8"
 
-	"github.com/apache/arrow-go/v18/parquet/file"
+	goarrow "github.com/apache/arrow-go/v18/arrow"
+
+	"github.com/weftgo/weft/arrow"
+	"github.com/weftgo/weft/arrow/parquet"
+	"github.com/weftgo/weft/column"
 )
 
 // createdBy is what Parquet files of this command say of their origin.
@@ -12,16 +25,232 @@ const createdBy = "weft"
 
 // WrittenByWeft reports whether a file is a whole Parquet file of this command. Only such a file is an earlier output:
 // others may be the inputs of a command line whose output was forgotten.
-func WrittenByWeft(f *os.File) (is bool) {
-	defer func() {
-		if recover() != nil { // arrow-go panics on some damaged files
-			is = false
-		}
-	}()
-	r, err := file.NewParquetReader(f)
+func WrittenByWeft(f *os.File) bool {
+	info, err := f.Stat()
 	if err != nil {
 		return false
 	}
-	defer r.Close()
-	return strings.HasPrefix(r.MetaData().GetCreatedBy(), createdBy)
+	p, err := parquet.Open(f, info.Size())
+	return err == nil && strings.HasPrefix(p.CreatedBy(), createdBy)
 }
+
+func openParquet(in *input, s *stream, maxBytes int64) (source, error) {
+	at, size, closer, err := readerAt(in, s, maxBytes)
+	if err != nil {
+		return nil, err
+	}
+	p, err := parquet.Open(at, size)
+	if err != nil {
+		return nil, errors.Join(in.failed(err), closer.Close())
+	}
+	src := &typed{files: []io.Closer{closer}, rereads: true, name: in.name}
+	for _, f := range p.Fields() {
+		src.names = append(src.names, Field{Name: f.Name, Type: f.Type.Column, Arrow: arrowOf(f.Type), err: f.Err()})
+	}
+	src.read = func(ctx context.Context, columns []wanted) iter.Seq2[Batch, error] {
+		return func(yield func(Batch, error) bool) {
+			fields := make([]int, len(columns))
+			for i, c := range columns {
+				fields[i] = c.field
+			}
+			rows, done := max(p.Rows(), 1), 0
+			for columns, err := range p.Columns(ctx, fields...) {
+				batch := Batch{Columns: columns}
+				if err == nil {
+					batch.Rows = columns[0].Len()
+					done += batch.Rows
+					in.reached(int64(float64(size) * float64(done) / float64(rows)))
+				}
+				if !yield(batch, err) {
+					return
+				}
+			}
+		}
+	}
+	return src, nil
+}
+
+// arrowOf returns the Arrow type of a type of Parquet files. Nested fields, which are not read, are structs.
+func arrowOf(t parquet.Type) goarrow.DataType {
+	zone := ""
+	if t.UTC {
+		zone = "UTC"
+	}
+	switch t.Kind {
+	case parquet.Number, parquet.Bool, parquet.Text:
+		return typeOf(t.Column)
+	case parquet.Binary:
+		return goarrow.BinaryTypes.Binary
+	case parquet.Fixed:
+		return &goarrow.FixedSizeBinaryType{ByteWidth: t.Width}
+	case parquet.Date:
+		return goarrow.FixedWidthTypes.Date32
+	case parquet.Time:
+		if t.Column == column.Int32 {
+			return goarrow.FixedWidthTypes.Time32ms
+		}
+		return &goarrow.Time64Type{Unit: units[t.Unit]}
+	case parquet.Timestamp:
+		return &goarrow.TimestampType{Unit: units[t.Unit], TimeZone: zone}
+	case parquet.Null:
+		return goarrow.Null
+	case parquet.Decimal:
+		return &goarrow.Decimal128Type{Precision: int32(t.Precision), Scale: int32(t.Scale)}
+	}
+	return goarrow.StructOf()
+}
+
+// units are Arrow's units of time that Parquet files have.
+var units = map[time.Duration]goarrow.TimeUnit{
+	time.Millisecond: goarrow.Millisecond, time.Microsecond: goarrow.Microsecond, time.Nanosecond: goarrow.Nanosecond,
+}
+
+// parquetWriter writes a file of columns.
+type parquetWriter struct {
+	fields  []Field
+	convert []func(column.Column) (column.Column, error) // to the types of the file; nil: they are
+	w       *parquet.Writer
+}
+
+// NewParquet writes a Parquet file, compressed by Snappy. Text must be UTF-8.
+func NewParquet(w io.Writer, fields []Field) (Writer, error) {
+	p := &parquetWriter{fields: fields, convert: make([]func(column.Column) (column.Column, error), len(fields))}
+	all := make([]parquet.Field, len(fields))
+	for i, f := range fields {
+		all[i] = parquet.Field{Name: f.Name}
+		if all[i].Type, p.convert[i] = parquetOf(f); all[i].Type.Column == column.None {
+			return nil, fmt.Errorf("column %s: Parquet files have no values of type %v", f.Name, f.Arrow)
+		}
+	}
+	var err error
+	p.w, err = parquet.NewWriter(w, all, createdBy)
+	return p, err
+}
+
+// parquetOf returns the type that a field has in files, and what makes columns of it, if they are not. Its Column is
+// None if there is no such type.
+func parquetOf(f Field) (parquet.Type, func(column.Column) (column.Column, error)) {
+	arrowType := f.Arrow
+	if d, ok := arrowType.(*goarrow.DictionaryType); ok {
+		arrowType = d.ValueType
+	}
+	if e, ok := arrowType.(goarrow.ExtensionType); ok {
+		arrowType = e.StorageType()
+	}
+	if arrowType == nil {
+		arrowType = typeOf(f.Type)
+	}
+	storage, _ := arrow.Storage(arrowType)
+	is := parquet.Type{Column: storage}
+	switch t := arrowType.(type) {
+	case *goarrow.StringType, *goarrow.LargeStringType, *goarrow.StringViewType:
+		is.Kind = parquet.Text
+	case *goarrow.BinaryType, *goarrow.LargeBinaryType, *goarrow.BinaryViewType:
+		is.Kind = parquet.Binary
+	case *goarrow.FixedSizeBinaryType:
+		is.Kind, is.Width = parquet.Fixed, t.ByteWidth
+	case *goarrow.BooleanType:
+		is.Kind = parquet.Bool
+	case *goarrow.NullType:
+		is.Kind = parquet.Null
+	case *goarrow.Date32Type:
+		is.Kind = parquet.Date
+	case *goarrow.Date64Type:
+		is.Kind, is.Column = parquet.Date, column.Int32
+		return is, days
+	case *goarrow.Time32Type:
+		is.Kind, is.Unit = parquet.Time, time.Millisecond
+		if t.Unit == goarrow.Second {
+			return is, times1000[int32]
+		}
+	case *goarrow.Time64Type:
+		is.Kind, is.Unit = parquet.Time, t.Unit.Multiplier()
+	case *goarrow.TimestampType:
+		is.Kind, is.Unit, is.UTC = parquet.Timestamp, t.Unit.Multiplier(), t.TimeZone != ""
+		if t.Unit == goarrow.Second {
+			is.Unit = time.Millisecond
+			return is, times1000[int64]
+		}
+	case goarrow.DecimalType:
+		is.Kind, is.Precision, is.Scale = parquet.Decimal, int(t.GetPrecision()), int(t.GetScale())
+		if storage == column.Bytes {
+			is.Width = t.BitWidth() / 8
+			return is, func(c column.Column) (column.Column, error) { return highestFirst(c, is.Width) }
+		}
+	default:
+		if arrow.Numeric(arrowType) != nil {
+			is.Column = column.None
+		}
+	}
+	return is, nil
+}
+
+// convertEach makes a column of the values of another, nulls aside.
+func convertEach[F, T column.Fixed](c column.Column, convert func(F) (T, bool)) (column.Column, error) {
+	from, to := column.Values[F](c), make([]T, c.Len())
+	for i, v := range from {
+		if c.Null(i) {
+			continue
+		}
+		var ok bool
+		if to[i], ok = convert(v); !ok {
+			return c, fmt.Errorf("value %v, which the type in Parquet files does not have", v)
+		}
+	}
+	return withNulls(column.Of(to), c), nil
+}
+
+func withNulls(c, of column.Column) column.Column {
+	if of.HasNulls() {
+		return c.WithValid(of.Valid())
+	}
+	return c
+}
+
+// days makes days of milliseconds.
+func days(c column.Column) (column.Column, error) {
+	const day = 86_400_000
+	return convertEach(c, func(v int64) (int32, bool) {
+		return int32(v / day), v%day == 0 && v/day >= math.MinInt32 && v/day <= math.MaxInt32
+	})
+}
+
+// times1000 makes milliseconds of seconds.
+func times1000[T int32 | int64](c column.Column) (column.Column, error) {
+	return convertEach(c, func(v T) (T, bool) { return v * 1000, v*1000/1000 == v })
+}
+
+// highestFirst turns the bytes of numbers around, which Arrow has in the other order.
+func highestFirst(c column.Column, width int) (column.Column, error) {
+	data := make([]byte, c.Len()*width)
+	for i := range c.Len() {
+		if !c.Null(i) {
+			slices.Reverse(data[i*width : i*width+copy(data[i*width:(i+1)*width], c.Bytes(i))])
+		}
+	}
+	out, err := column.OfWidth(width, data)
+	return withNulls(out, c), err
+}
+
+func (p *parquetWriter) Write(columns []column.Column) (err error) {
+	columns = slices.Clone(columns)
+	for j, c := range columns {
+		f := p.fields[j]
+		if convert := p.convert[j]; convert != nil {
+			if columns[j], err = convert(c); err != nil {
+				return fmt.Errorf("column %s: %w", f.Name, err)
+			}
+		}
+		if f.Type != column.Bytes || f.Arrow != nil {
+			continue
+		}
+		for i := range c.Len() {
+			if !c.Null(i) && !utf8.Valid(c.Bytes(i)) {
+				return fmt.Errorf("column %s: %.40q is no UTF-8, which text of Parquet files must be", f.Name, c.Bytes(i))
+			}
+		}
+	}
+	return p.w.Write(columns)
+}
+
+func (p *parquetWriter) Close(any) error { return p.w.Close() }

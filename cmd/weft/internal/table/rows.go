@@ -145,6 +145,8 @@ func Size(c column.Column) int64 {
 	n := int64(len(c.Raw())) + int64(c.Len()/8)
 	if small, large, data := c.Offsets(); small != nil || large != nil {
 		n += int64(4*len(small) + 8*len(large) + len(data))
+	} else if codes, dict := c.Codes(); c.HasCodes() {
+		n += 4*int64(len(codes)) + Size(dict)
 	} else if c.Type() == column.Bytes && c.Width() == 0 {
 		n += 16 * int64(c.Len())
 		for i := range c.Len() {

@@ -13,9 +13,6 @@ import (
 	"unicode/utf8"
 
 	goarrow "github.com/apache/arrow-go/v18/arrow"
-	"github.com/apache/arrow-go/v18/parquet"
-	"github.com/apache/arrow-go/v18/parquet/compress"
-	"github.com/apache/arrow-go/v18/parquet/pqarrow"
 	pretty "github.com/jedib0t/go-pretty/v6/table"
 	"github.com/jedib0t/go-pretty/v6/text"
 
@@ -416,35 +413,6 @@ func (a *alignedWriter) Close(any) error {
 	return err
 }
 
-// parquetWriter writes a file of columns.
-type parquetWriter struct {
-	schema *goarrow.Schema
-	fields []Field
-	w      *pqarrow.FileWriter
-}
-
-// NewParquet writes a Parquet file, compressed by Snappy, and closes w, if it can be closed. Text
-// must be UTF-8.
-func NewParquet(w io.Writer, fields []Field) (Writer, error) {
-	p := &parquetWriter{fields: fields}
-	var all []goarrow.Field
-	for _, f := range fields {
-		t := f.Arrow
-		if d, ok := t.(*goarrow.DictionaryType); ok {
-			t = d.ValueType
-		}
-		if t == nil {
-			t = typeOf(f.Type)
-		}
-		all = append(all, goarrow.Field{Name: f.Name, Type: t, Nullable: true})
-	}
-	p.schema = goarrow.NewSchema(all, nil)
-	props := parquet.NewWriterProperties(parquet.WithCompression(compress.Codecs.Snappy), parquet.WithCreatedBy(createdBy))
-	var err error
-	p.w, err = pqarrow.NewFileWriter(p.schema, w, props, pqarrow.NewArrowWriterProperties(pqarrow.WithStoreSchema()))
-	return p, err
-}
-
 // typeOf is the type of a column in files.
 func typeOf(t column.Type) goarrow.DataType {
 	return map[column.Type]goarrow.DataType{
@@ -453,29 +421,4 @@ func typeOf(t column.Type) goarrow.DataType {
 		column.Uint32: goarrow.PrimitiveTypes.Uint32, column.Uint64: goarrow.PrimitiveTypes.Uint64, column.Float32: goarrow.PrimitiveTypes.Float32,
 		column.Float64: goarrow.PrimitiveTypes.Float64, column.Bool: goarrow.FixedWidthTypes.Boolean, column.Bytes: goarrow.BinaryTypes.String,
 	}[t]
-}
-
-func (p *parquetWriter) Write(columns []column.Column) (err error) {
-	defer caught(&err) // of types whose meaning is damaged
-	for j, c := range columns {
-		if f := p.fields[j]; f.Type != column.Bytes || f.Arrow != nil {
-			continue
-		}
-		for i := range c.Len() {
-			if !c.Null(i) && !utf8.Valid(c.Bytes(i)) {
-				return fmt.Errorf("column %s: %.40q is no UTF-8, which text of Parquet files must be", p.fields[j].Name, c.Bytes(i))
-			}
-		}
-	}
-	rec, err := arrow.RecordBatch(columns, p.schema)
-	if err != nil {
-		return err
-	}
-	defer rec.Release()
-	return p.w.WriteBuffered(rec)
-}
-
-func (p *parquetWriter) Close(any) (err error) {
-	defer caught(&err)
-	return p.w.Close()
 }

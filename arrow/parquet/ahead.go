@@ -1,0 +1,126 @@
+package parquet
+
+import (
+	"context"
+	"fmt"
+	"iter"
+	"sync"
+
+	"github.com/weftgo/weft/column"
+)
+
+// aheadBytes bounds the row groups that are decoded ahead of the one that is returned, as they are in the file.
+const aheadBytes = 256 << 20
+
+// ahead decodes columns of row groups on all cores: those of the next row groups, and columns of one row group apart
+// from each other if there are fewer row groups than cores.
+type ahead struct {
+	f      *File
+	ctx    context.Context
+	cancel context.CancelFunc
+	work   sync.WaitGroup
+
+	fields  []int
+	parts   [][]int // fields that are decoded together
+	most    int     // row groups at a time
+	started []*decoding
+	next    int   // row group
+	bytes   int64 // of those that are started
+}
+
+// decoding is a row group that is being decoded: for each part of the fields its batches.
+type decoding struct {
+	batches []chan aheadBatch
+	bytes   int64
+}
+
+// aheadBatch is a batch, or why there is none.
+type aheadBatch struct {
+	columns []column.Column
+	err     error
+}
+
+func (f *File) ahead(ctx context.Context, fields []int, cores int) *ahead {
+	a := &ahead{f: f, fields: fields, most: min(cores, f.RowGroups())}
+	a.ctx, a.cancel = context.WithCancel(ctx)
+	parts := min(len(fields), (cores+a.most-1)/a.most)
+	for i := range parts {
+		a.parts = append(a.parts, fields[len(fields)*i/parts:len(fields)*(i+1)/parts])
+	}
+	return a
+}
+
+// stop ends all decoding, and waits until nothing reads the file any more.
+func (a *ahead) stop() {
+	a.cancel()
+	a.work.Wait()
+}
+
+// start starts row groups, at least the one to return next.
+func (a *ahead) start() {
+	for a.next < a.f.RowGroups() && len(a.started) < a.most && (len(a.started) == 0 || a.bytes < aheadBytes) {
+		group := a.next
+		d := &decoding{bytes: max(a.f.meta.RowGroups[group].TotalByteSize, 0)}
+		most := a.f.batchRows(group, a.fields)
+		for _, fields := range a.parts {
+			out := make(chan aheadBatch, 1)
+			d.batches = append(d.batches, out)
+			a.work.Go(func() { a.decode(a.f.rowGroup(a.ctx, group, fields, most), out) })
+		}
+		a.started = append(a.started, d)
+		a.bytes += d.bytes
+		a.next++
+	}
+}
+
+// decode sends batches as they are asked for.
+func (a *ahead) decode(batches iter.Seq2[[]column.Column, error], out chan<- aheadBatch) {
+	defer close(out)
+	for columns, err := range batches {
+		select {
+		case out <- aheadBatch{columns, err}:
+		case <-a.ctx.Done():
+			return
+		}
+	}
+}
+
+// group returns the batches of the next row group, whose number errors name.
+func (a *ahead) group(number int) iter.Seq2[[]column.Column, error] {
+	return func(yield func([]column.Column, error) bool) {
+		a.start()
+		d := a.started[0]
+		for {
+			batch, err := a.batch(d, number)
+			if batch == nil && err == nil {
+				break
+			}
+			if !yield(batch, err) || err != nil {
+				return
+			}
+		}
+		a.started, a.bytes = a.started[1:], a.bytes-d.bytes
+	}
+}
+
+// batch returns a batch of all parts of a row group, nil after the last.
+func (a *ahead) batch(d *decoding, number int) (batch []column.Column, err error) {
+	ended := 0
+	for _, part := range d.batches {
+		b, more := <-part
+		if b.err != nil {
+			return nil, b.err
+		}
+		if !more {
+			ended++
+		}
+		batch = append(batch, b.columns...)
+	}
+	switch {
+	case a.ctx.Err() != nil:
+		return nil, a.ctx.Err()
+	case ended > 0 && ended < len(d.batches):
+		return nil, fmt.Errorf("parquet: row group %d: columns of different lengths", number)
+	}
+	return batch, nil
+}

@@ -1,0 +1,380 @@
+package parquet
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"hash/crc32"
+	"io"
+	"strings"
+	"sync"
+
+	"github.com/parquet-go/parquet-go/format"
+
+	"github.com/weftgo/weft/column"
+)
+
+// chunk reads the values of a field in one row group, page by page.
+type chunk struct {
+	*leaf
+	f       *File
+	codec   format.CompressionCodec
+	at, end int64 // bytes of the file that hold pages which are not read yet
+
+	window   []byte // bytes of the file from windowAt on
+	windowAt int64
+	ahead    int64 // bytes to read at once
+
+	dict dictionary
+	page page
+	*buffers
+}
+
+// buffers is memory that chunks use one after the other.
+type buffers struct {
+	window, plain []byte
+	codes         []uint32
+}
+
+var bufferPool = sync.Pool{New: func() any { return new(buffers) }}
+
+// page is what is left of a page.
+type page struct {
+	rows   int
+	levels hybrid // which rows are not null, of optional fields
+	from   source
+	codes  hybrid // of dictionary values, or booleans
+	fixed  []byte // values as they are stored, all of one width, or bits
+	bit    int    // of the next boolean
+
+	offsets []int // of byte strings in data; nil: each has its length in front
+	data    []byte
+}
+
+// source is how a page holds its values.
+type source uint8
+
+const (
+	fromCodes source = iota
+	fromFixed
+	fromBits
+	fromRuns
+	fromTexts
+)
+
+const (
+	// maxPage bounds the bytes of a page: writers make them of a megabyte.
+	maxPage = 1 << 30
+	// maxHeader bounds the header of a page, which may hold its least and its greatest value.
+	maxHeader = 16 << 20
+	// sizeSlack is what may be missing of a chunk's size: versions of parquet-mr before 1.2.9 left a header out.
+	sizeSlack = 100
+)
+
+// chunk opens the column chunk of a field, reading ahead bytes of the file at once.
+func (f *File) chunk(g *groupMeta, l *leaf, ahead int64) (*chunk, error) {
+	if l.index >= len(g.Columns) { // the schema has more
+		return nil, fmt.Errorf("%w: %d columns", errThrift, len(g.Columns))
+	}
+	c := &g.Columns[l.index]
+	m := &c.MetaData
+	at := m.DataPageOffset
+	if d := m.DictionaryPageOffset; d > 0 && d < at {
+		at = d
+	}
+	switch {
+	case c.FilePath != "":
+		return nil, fmt.Errorf("its values lie in another file, %.80q, which is not supported", c.FilePath)
+	case c.Encrypted.Value != nil:
+		return nil, errors.New("it is encrypted, which is not supported")
+	case m.Type != l.physical:
+		return nil, fmt.Errorf("%w: values of type %v, where the schema has %v", errThrift, m.Type, l.physical)
+	case at < 0 || m.TotalCompressedSize < 0 || at > f.size || m.TotalCompressedSize > f.size-at:
+		return nil, fmt.Errorf("%w: %d bytes from %d on in a file of %d", errThrift, m.TotalCompressedSize, at, f.size)
+	}
+	end := at + m.TotalCompressedSize
+	if strings.HasPrefix(f.meta.CreatedBy, "parquet-mr") {
+		end = min(end+sizeSlack, f.size)
+	}
+	return &chunk{leaf: l, f: f, codec: m.Codec, at: at, end: end, ahead: ahead, buffers: bufferPool.Get().(*buffers)}, nil
+}
+
+// release lets others use the memory of a chunk that has been read.
+func (c *chunk) release() {
+	if c.buffers != nil {
+		bufferPool.Put(c.buffers)
+		c.buffers = nil
+	}
+}
+
+// next returns the next n rows.
+func (c *chunk) next(n int) (col column.Column, err error) {
+	defer caught(&err)
+	if c.Type.Kind == Null {
+		return column.OfStrings(make([]string, n)).WithValid(column.OfBools(make([]bool, n))), nil
+	}
+	b := newBuilder(c.leaf, n)
+	for b.rows < n {
+		if c.page.rows == 0 {
+			if err := c.nextPage(); err != nil {
+				return col, err
+			}
+			continue
+		}
+		m := min(n-b.rows, c.page.rows)
+		values, err := c.levels(b, m)
+		if err != nil {
+			return col, err
+		}
+		if err := c.read(b, m, values); err != nil {
+			return col, err
+		}
+		b.rows += m
+		c.page.rows -= m
+	}
+	return b.column()
+}
+
+// levels finds which of the next m rows are null, and returns how many are not.
+func (c *chunk) levels(b *builder, m int) (values int, err error) {
+	if !c.optional {
+		return m, nil
+	}
+	h := &c.page.levels
+	if err := h.begin(); err != nil {
+		return 0, err
+	}
+	if b.valid == nil && !h.plain && h.value == 1 && h.left >= m { // no nulls so far
+		h.left -= m
+		return m, nil
+	}
+	b.makeValid()
+	return h.levels(b.valid, b.rows, m)
+}
+
+// peek returns at least n bytes of the chunk that are not read yet, or all that are left. They stay until the next call.
+func (c *chunk) peek(n int64) ([]byte, error) {
+	n = min(n, c.end-c.at)
+	if lo := c.at - c.windowAt; lo >= 0 && lo+n <= int64(len(c.window)) {
+		return c.window[lo:], nil
+	}
+	size := int(max(n, min(c.ahead, c.end-c.at)))
+	c.buffers.window = room(c.buffers.window[:0], size)
+	c.window, c.windowAt = c.buffers.window[:size], c.at
+	if n, err := c.f.r.ReadAt(c.window, c.at); n < size {
+		if err == io.EOF {
+			err = io.ErrUnexpectedEOF
+		}
+		c.window = nil
+		return nil, err
+	}
+	return c.window, nil
+}
+
+// header reads the header of the next page.
+func (c *chunk) header() (*format.PageHeader, error) {
+	for n := int64(512); ; n *= 2 {
+		b, err := c.peek(n)
+		if err != nil {
+			return nil, err
+		}
+		var h format.PageHeader
+		size, err := unmarshal(b, &h)
+		if err == nil {
+			c.at += int64(size)
+			return &h, nil
+		}
+		if !errors.Is(err, io.ErrUnexpectedEOF) || n >= c.end-c.at || n > maxHeader {
+			return nil, fmt.Errorf("header of a page: %w", err)
+		}
+	}
+}
+
+// nextPage reads pages up to one with rows.
+func (c *chunk) nextPage() error {
+	for c.page.rows == 0 {
+		if c.at >= c.end {
+			return errors.New("fewer rows than are announced")
+		}
+		h, err := c.header()
+		if err != nil {
+			return err
+		}
+		size := int64(h.CompressedPageSize)
+		if size < 0 || size > c.end-c.at || size > maxPage || h.UncompressedPageSize < 0 || h.UncompressedPageSize > maxPage {
+			return fmt.Errorf("a page of %d bytes, %d uncompressed, where there are %d", size, h.UncompressedPageSize, c.end-c.at)
+		}
+		b, err := c.peek(size)
+		if err != nil {
+			return err
+		}
+		b = b[:size]
+		if h.CRC != 0 && crc32.ChecksumIEEE(b) != uint32(h.CRC) {
+			return fmt.Errorf("the page of %d bytes at %d of the file does not have its checksum: the file is damaged", size, c.at)
+		}
+		c.at += size
+		switch {
+		case h.Type == format.DictionaryPage && h.DictionaryPageHeader.Valid:
+			err = c.dictionary(h, b)
+		case h.Type == format.DataPage && h.DataPageHeader.Valid:
+			err = c.page1(h, b)
+		case h.Type == format.DataPageV2 && h.DataPageHeaderV2.Valid:
+			err = c.page2(h, b)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// unpacked returns the bytes of a page, which its buffer or the window has until the next page.
+func (c *chunk) unpacked(b []byte, size int) ([]byte, error) {
+	if c.codec == format.Uncompressed {
+		if len(b) != size {
+			return nil, fmt.Errorf("a page of %d bytes, %d are announced", len(b), size)
+		}
+		return b, nil
+	}
+	if size == 0 {
+		return c.plain[:0], nil
+	}
+	out, err := decompress(c.codec, c.plain[:0], b, size)
+	if err == nil {
+		c.plain = out
+	}
+	return out, err
+}
+
+func (c *chunk) dictionary(h *format.PageHeader, b []byte) error {
+	b, err := c.unpacked(b, int(h.UncompressedPageSize))
+	if err != nil {
+		return err
+	}
+	d := &h.DictionaryPageHeader.V
+	if d.Encoding != format.Plain && d.Encoding != format.PlainDictionary {
+		return fmt.Errorf("encoding %v of a dictionary is not supported", d.Encoding)
+	}
+	if c.dict.read {
+		return errors.New("two dictionaries")
+	}
+	return c.dict.fill(c.leaf, b, int(d.NumValues))
+}
+
+// page1 opens a data page, whose levels and values are compressed together.
+func (c *chunk) page1(h *format.PageHeader, b []byte) error {
+	b, err := c.unpacked(b, int(h.UncompressedPageSize))
+	if err != nil {
+		return err
+	}
+	d := &h.DataPageHeader.V
+	if c.optional && d.NumValues > 0 {
+		if d.DefinitionLevelEncoding != format.RLE {
+			return fmt.Errorf("encoding %v of levels is not supported", d.DefinitionLevelEncoding)
+		}
+		if c.page.levels.b, b, err = withLength(b); err != nil {
+			return err
+		}
+	}
+	return c.open(d.Encoding, b, int(d.NumValues))
+}
+
+// withLength cuts off bytes that have their length in front.
+func withLength(b []byte) (part, rest []byte, err error) {
+	if len(b) < 4 || uint64(binary.LittleEndian.Uint32(b)) > uint64(len(b)-4) {
+		return nil, nil, errors.New("a page that ends early")
+	}
+	n := 4 + int(binary.LittleEndian.Uint32(b))
+	return b[4:n], b[n:], nil
+}
+
+// page2 opens a data page of version 2, whose values alone are compressed.
+func (c *chunk) page2(h *format.PageHeader, b []byte) error {
+	d := &h.DataPageHeaderV2.V
+	repeated, defined := int(d.RepetitionLevelsByteLength), int(d.DefinitionLevelsByteLength)
+	if repeated < 0 || defined < 0 || repeated > len(b) || defined > len(b)-repeated || int(h.UncompressedPageSize) < repeated+defined {
+		return errors.New("a page that ends early")
+	}
+	levels, values := b[repeated:repeated+defined], b[repeated+defined:]
+	if !d.IsCompressed.Valid || d.IsCompressed.V {
+		var err error
+		if values, err = c.unpacked(values, int(h.UncompressedPageSize)-repeated-defined); err != nil {
+			return err
+		}
+	}
+	c.page.levels.b = levels
+	return c.open(d.Encoding, values, int(d.NumValues))
+}
+
+// open begins a page of some rows, whose values lie in b.
+func (c *chunk) open(e format.Encoding, b []byte, rows int) (err error) {
+	if rows < 0 {
+		return fmt.Errorf("a page of %d rows", rows)
+	}
+	p := page{rows: rows, levels: hybrid{b: c.page.levels.b, bits: 1}}
+	unsuited := fmt.Errorf("encoding %v of values of type %v is not supported", e, c.physical)
+	switch {
+	case e == format.PlainDictionary || e == format.RLEDictionary:
+		if !c.dict.read {
+			return errors.New("codes without a dictionary")
+		}
+		if len(b) > 0 { // a page of nulls may have nothing
+			if p.codes = (hybrid{b: b[1:], bits: uint(b[0])}); b[0] > 32 {
+				return errRuns
+			}
+			if b[0] == 0 { // there may be no runs
+				p.codes.left = rows
+			}
+		}
+	case e == format.Plain && c.physical == format.Boolean:
+		p.from, p.fixed = fromBits, b
+	case e == format.Plain && c.width > 0:
+		p.from, p.fixed = fromFixed, b
+	case e == format.Plain:
+		p.from, p.data = fromTexts, b
+	case e == format.RLE && c.physical == format.Boolean:
+		p.from = fromRuns
+		if len(b) > 0 {
+			p.codes.bits = 1
+			p.codes.b, _, err = withLength(b)
+		}
+	case e == format.DeltaBinaryPacked && (c.physical == format.Int32 || c.physical == format.Int64):
+		var values []int64
+		if len(b) > 0 {
+			values, _, err = deltas(b, rows)
+		}
+		p.from, p.fixed = fromFixed, make([]byte, 0, c.width*len(values))
+		for _, v := range values {
+			if c.width == 4 {
+				p.fixed = binary.LittleEndian.AppendUint32(p.fixed, uint32(v))
+			} else {
+				p.fixed = binary.LittleEndian.AppendUint64(p.fixed, uint64(v))
+			}
+		}
+	case e == format.ByteStreamSplit && c.width > 0:
+		p.from, p.fixed = fromFixed, unsplit(b, c.width)
+	case c.physical != format.ByteArray && (c.physical != format.FixedLenByteArray || e != format.DeltaByteArray):
+		return unsuited
+	case e == format.DeltaLengthByteArray || e == format.DeltaByteArray:
+		decode := deltaTexts
+		if e == format.DeltaByteArray {
+			decode = frontTexts
+		}
+		p.from, p.offsets = fromTexts, make([]int, 1)
+		if len(b) > 0 {
+			p.offsets, p.data, err = decode(b, rows)
+		}
+		if c.width > 0 && err == nil {
+			p.from, p.fixed = fromFixed, p.data
+			for i := 1; i < len(p.offsets); i++ {
+				if p.offsets[i] != i*c.width {
+					return errDelta
+				}
+			}
+		}
+	default:
+		return unsuited
+	}
+	c.page = p
+	return err
+}

@@ -1,0 +1,115 @@
+package parquet
+
+import (
+	"bytes"
+	"encoding/binary"
+	"fmt"
+	"io"
+	"sync"
+
+	"github.com/dsnet/compress/brotli"
+	"github.com/klauspost/compress/gzip"
+	"github.com/klauspost/compress/snappy"
+	"github.com/klauspost/compress/zstd"
+	"github.com/parquet-go/parquet-go/format"
+	"github.com/pierrec/lz4/v4"
+)
+
+// decompress returns the size bytes that src is compressed from, in the memory of dst if they fit there. Memory grows
+// with what is decompressed and not with what a damaged header says, unless src could be that much.
+func decompress(codec format.CompressionCodec, dst, src []byte, size int) ([]byte, error) {
+	var err error
+	switch codec {
+	case format.Snappy:
+		var n int
+		if n, err = snappy.DecodedLen(src); err == nil && n != size {
+			err = fmt.Errorf("a page of %d bytes, %d are announced", n, size)
+		}
+		if err == nil {
+			dst, err = snappy.Decode(room(dst, size)[:size], src)
+		}
+	case format.Gzip:
+		var r *gzip.Reader
+		if r, err = gzip.NewReader(bytes.NewReader(src)); err == nil {
+			dst, err = readAll(dst, r, size)
+		}
+	case format.Brotli:
+		var r *brotli.Reader
+		if r, err = brotli.NewReader(bytes.NewReader(src), nil); err == nil {
+			dst, err = readAll(dst, r, size)
+		}
+	case format.Zstd:
+		r := zstdReaders.Get().(*zstd.Decoder)
+		if err = r.Reset(bytes.NewReader(src)); err == nil {
+			dst, err = readAll(dst, r, size)
+		}
+		if r.Reset(nil) == nil {
+			zstdReaders.Put(r)
+		}
+	case format.Lz4, format.Lz4Raw:
+		if size > 256*len(src) { // the most that LZ4 does is 255
+			return nil, fmt.Errorf("a page of %d bytes from %d of lz4", size, len(src))
+		}
+		dst = room(dst, size)[:size]
+		if codec == format.Lz4 && hadoopLZ4(dst, src) {
+			break
+		}
+		var n int
+		if n, err = lz4.UncompressBlock(src, dst); err == nil {
+			dst = dst[:n]
+		}
+	default:
+		return nil, fmt.Errorf("compression %v is not supported", codec)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("%v: %w", codec, err)
+	}
+	if len(dst) != size {
+		return nil, fmt.Errorf("%v: a page of %d bytes, %d are announced", codec, len(dst), size)
+	}
+	return room(dst, size)[:size], nil
+}
+
+// zstdReaders are decoders that work on the goroutine that reads.
+var zstdReaders = sync.Pool{New: func() any {
+	r, err := zstd.NewReader(nil, zstd.WithDecoderConcurrency(1), zstd.WithDecoderMaxWindow(128<<20))
+	if err != nil {
+		panic(err) // options are right
+	}
+	return r
+}}
+
+// room returns memory with the contents of b that goes on for slack bytes after n.
+func room(b []byte, n int) []byte {
+	if cap(b) >= n+slack {
+		return b
+	}
+	return append(make([]byte, 0, n+slack), b...)
+}
+
+// readAll reads at most one byte more than size.
+func readAll(dst []byte, r io.Reader, size int) ([]byte, error) {
+	b := bytes.NewBuffer(room(dst[:0], min(size, 1<<20))[:0])
+	_, err := b.ReadFrom(io.LimitReader(r, int64(size)+1))
+	return b.Bytes(), err
+}
+
+// hadoopLZ4 decompresses the blocks of Hadoop, each of which has its two lengths in front, and reports whether src is
+// that. Files call it by the same name as plain LZ4.
+func hadoopLZ4(dst, src []byte) bool {
+	for len(src) > 0 {
+		if len(src) < 8 {
+			return false
+		}
+		size, n := binary.BigEndian.Uint32(src), binary.BigEndian.Uint32(src[4:])
+		src = src[8:]
+		if uint64(n) > uint64(len(src)) || uint64(size) > uint64(len(dst)) {
+			return false
+		}
+		if m, err := lz4.UncompressBlock(src[:n], dst[:size]); err != nil || m != int(size) {
+			return false
+		}
+		src, dst = src[n:], dst[size:]
+	}
+	return len(dst) == 0
+}

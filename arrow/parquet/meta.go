@@ -1,0 +1,38 @@
+package parquet
+
+import (
+	"github.com/parquet-go/parquet-go/encoding/thrift"
+	"github.com/parquet-go/parquet-go/format"
+)
+
+// fileMeta is the part of a file's metadata that reading takes. Statistics and other parts are skipped, and lists that
+// writers may leave entries of out do not fail.
+type fileMeta struct {
+	Schema    thrift.Slice[format.SchemaElement] `thrift:"2,required"`
+	RowGroups thrift.Slice[groupMeta]            `thrift:"4,required"`
+	CreatedBy string                             `thrift:"6,optional"`
+}
+
+// groupMeta describes a row group.
+type groupMeta struct {
+	Columns       thrift.Slice[chunkMeta] `thrift:"1,required"`
+	TotalByteSize int64                   `thrift:"2,required"`
+	NumRows       int64                   `thrift:"3,required"`
+}
+
+// chunkMeta describes the column chunk of a field.
+type chunkMeta struct {
+	FilePath  string                      `thrift:"1,optional"`
+	MetaData  pagesMeta                   `thrift:"3,optional"`
+	Encrypted format.ColumnCryptoMetaData `thrift:"8,optional"`
+}
+
+// pagesMeta says where the pages of a column chunk are.
+type pagesMeta struct {
+	Type                  format.Type             `thrift:"1,required"`
+	Codec                 format.CompressionCodec `thrift:"4,required"`
+	TotalUncompressedSize int64                   `thrift:"6,required"`
+	TotalCompressedSize   int64                   `thrift:"7,required"`
+	DataPageOffset        int64                   `thrift:"9,required"`
+	DictionaryPageOffset  int64                   `thrift:"11,optional"`
+}

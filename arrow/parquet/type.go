@@ -1,0 +1,273 @@
+package parquet
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/parquet-go/parquet-go/deprecated"
+	"github.com/parquet-go/parquet-go/format"
+
+	"github.com/weftgo/weft/column"
+)
+
+// Kind is what the values of a field mean.
+type Kind uint8
+
+// The kinds. Columns hold all but the last two.
+const (
+	Number    Kind = iota // integers and floats
+	Bool                  //
+	Text                  // UTF-8, unless the writer broke its word
+	Binary                // byte strings of any length, JSON and BSON among them
+	Fixed                 // byte strings of Width bytes, UUIDs and intervals among them
+	Date                  // days since 1970-01-01
+	Time                  // since midnight, in Unit
+	Timestamp             // since 1970-01-01, in Unit
+	Null                  // every value is null
+	Decimal               // of Precision digits, Scale of them after the point
+	Nested                // groups, lists and maps
+)
+
+var kinds = [...]string{"number", "bool", "text", "binary", "fixed", "date", "time", "timestamp", "null", "decimal", "nested"}
+
+// String returns the kind's name.
+func (k Kind) String() string {
+	if int(k) < len(kinds) {
+		return kinds[k]
+	}
+	return fmt.Sprintf("Kind(%d)", k)
+}
+
+// Type is the type of a field.
+type Type struct {
+	Kind   Kind
+	Column column.Type // of the columns that hold the values; None for Decimal and Nested
+
+	Unit             time.Duration // of Time and Timestamp: millisecond, microsecond or nanosecond
+	UTC              bool          // of Time and Timestamp: they are instants, not what a clock shows
+	Width            int           // of Fixed
+	Precision, Scale int           // of Decimal
+}
+
+// String describes the type.
+func (t Type) String() string {
+	switch t.Kind {
+	case Number:
+		return t.Column.String()
+	case Fixed:
+		return fmt.Sprintf("fixed(%d)", t.Width)
+	case Time, Timestamp:
+		zone := ""
+		if t.UTC {
+			zone = ", UTC"
+		}
+		unit := map[time.Duration]string{time.Millisecond: "ms", time.Microsecond: "us", time.Nanosecond: "ns"}[t.Unit]
+		return fmt.Sprintf("%v(%s%s)", t.Kind, unit, zone)
+	case Decimal:
+		return fmt.Sprintf("decimal(%d, %d)", t.Precision, t.Scale)
+	}
+	return t.Kind.String()
+}
+
+// Field is a field of a file's schema.
+type Field struct {
+	Name string
+	Type Type
+}
+
+// Err returns why columns cannot hold the field's values, nil if they can.
+func (f Field) Err() error {
+	switch f.Type.Kind {
+	case Decimal:
+		return fmt.Errorf("parquet: field %q is a %v: columns have no decimals yet", f.Name, f.Type)
+	case Nested:
+		return fmt.Errorf("parquet: field %q is nested: columns hold one value a row", f.Name)
+	}
+	return nil
+}
+
+// leaf is a field as the file stores it.
+type leaf struct {
+	Field
+	index    int // of its column chunk in each row group
+	physical format.Type
+	width    int // of a stored value in bytes; 0: they differ, or are bits
+	optional bool
+	half     bool // floats of two bytes
+}
+
+// schemaOf returns the fields of a schema, which is a tree in prefix order.
+func schemaOf(elements []format.SchemaElement) ([]leaf, error) {
+	if len(elements) == 0 {
+		return nil, fmt.Errorf("%w: no schema", errThrift)
+	}
+	var fields []leaf
+	next, chunks := 1, 0
+	for range elements[0].NumChildren.V {
+		if next >= len(elements) {
+			return nil, fmt.Errorf("%w: a schema that ends early", errThrift)
+		}
+		e := &elements[next]
+		l := leaf{Field: Field{Name: e.Name, Type: Type{Kind: Nested}}, index: chunks}
+		first := next
+		for open := int64(1); open > 0; next++ {
+			if next >= len(elements) {
+				return nil, fmt.Errorf("%w: a schema that ends early", errThrift)
+			}
+			n := elements[next].NumChildren.V
+			if n < 0 {
+				return nil, fmt.Errorf("%w: a group of %d fields", errThrift, n)
+			}
+			if open += int64(n) - 1; n == 0 && elements[next].Type.Valid {
+				chunks++
+			}
+		}
+		if next == first+1 && e.Type.Valid && e.RepetitionType.V != format.Repeated {
+			if err := l.describe(e); err != nil {
+				return nil, fmt.Errorf("field %q: %w", e.Name, err)
+			}
+		}
+		fields = append(fields, l)
+	}
+	return fields, nil
+}
+
+// describe fills in the type of a field that has one value a row.
+func (l *leaf) describe(e *format.SchemaElement) error {
+	l.physical, l.optional = e.Type.V, e.RepetitionType.V == format.Optional
+	t := &l.Type
+	switch l.physical {
+	case format.Boolean:
+		*t = Type{Kind: Bool, Column: column.Bool}
+	case format.Int32:
+		*t, l.width = Type{Column: column.Int32}, 4
+	case format.Int64:
+		*t, l.width = Type{Column: column.Int64}, 8
+	case format.Int96:
+		*t, l.width = Type{Kind: Timestamp, Column: column.Int64, Unit: time.Microsecond}, 12
+	case format.Float:
+		*t, l.width = Type{Column: column.Float32}, 4
+	case format.Double:
+		*t, l.width = Type{Column: column.Float64}, 8
+	case format.ByteArray:
+		*t = Type{Kind: Binary, Column: column.Bytes}
+	case format.FixedLenByteArray:
+		l.width = int(e.TypeLength.V)
+		if l.width <= 0 || l.width > maxWidth {
+			return fmt.Errorf("values of %d bytes", l.width)
+		}
+		*t = Type{Kind: Fixed, Column: column.Bytes, Width: l.width}
+	default:
+		return fmt.Errorf("physical type %d", l.physical)
+	}
+	if logical := e.LogicalType.Value; logical != nil {
+		l.logical(logical)
+	} else if e.ConvertedType.Valid {
+		l.converted(e.ConvertedType.V, int(e.Precision.V), int(e.Scale.V))
+	}
+	return nil
+}
+
+// maxWidth bounds byte strings that all have one length.
+const maxWidth = 1 << 20
+
+// logical gives stored values the meaning that the schema states. Meanings that do not suit how values are stored, and
+// those that are not known here, leave them what they are.
+func (l *leaf) logical(v format.LogicalTypeValue) {
+	switch v := v.(type) {
+	case *format.StringType, *format.EnumType:
+		l.bytes(Text)
+	case *format.JsonType, *format.BsonType:
+		l.bytes(Binary)
+	case *format.DecimalType:
+		l.decimal(int(v.Precision), int(v.Scale))
+	case *format.DateType:
+		l.date()
+	case *format.TimeType:
+		l.clock(Time, unitOf(v.Unit), v.IsAdjustedToUTC)
+	case *format.TimestampType:
+		l.clock(Timestamp, unitOf(v.Unit), v.IsAdjustedToUTC)
+	case *format.IntType:
+		l.integer(int(v.BitWidth), v.IsSigned)
+	case *format.NullType:
+		l.Type = Type{Kind: Null, Column: column.Bytes}
+	case *format.Float16Type:
+		if l.physical == format.FixedLenByteArray && l.width == 2 {
+			l.Type, l.half = Type{Column: column.Float32}, true
+		}
+	}
+}
+
+// converted is logical for the meanings that older writers state.
+func (l *leaf) converted(c deprecated.ConvertedType, precision, scale int) {
+	switch c {
+	case deprecated.UTF8, deprecated.Enum:
+		l.bytes(Text)
+	case deprecated.Json, deprecated.Bson:
+		l.bytes(Binary)
+	case deprecated.Decimal:
+		l.decimal(precision, scale)
+	case deprecated.Date:
+		l.date()
+	case deprecated.TimeMillis:
+		l.clock(Time, time.Millisecond, true)
+	case deprecated.TimeMicros:
+		l.clock(Time, time.Microsecond, true)
+	case deprecated.TimestampMillis:
+		l.clock(Timestamp, time.Millisecond, true)
+	case deprecated.TimestampMicros:
+		l.clock(Timestamp, time.Microsecond, true)
+	case deprecated.Int8, deprecated.Int16, deprecated.Int32, deprecated.Int64:
+		l.integer(8<<(c-deprecated.Int8), true)
+	case deprecated.Uint8, deprecated.Uint16, deprecated.Uint32, deprecated.Uint64:
+		l.integer(8<<(c-deprecated.Uint8), false)
+	}
+}
+
+func (l *leaf) bytes(k Kind) {
+	if l.physical == format.ByteArray {
+		l.Type.Kind = k
+	}
+}
+
+func (l *leaf) decimal(precision, scale int) {
+	l.Type = Type{Kind: Decimal, Precision: precision, Scale: scale}
+}
+
+func (l *leaf) date() {
+	if l.physical == format.Int32 {
+		l.Type.Kind = Date
+	}
+}
+
+func (l *leaf) clock(k Kind, unit time.Duration, utc bool) {
+	short := k == Time && unit == time.Millisecond
+	if short && l.physical == format.Int32 || !short && l.physical == format.Int64 && unit > 0 {
+		l.Type.Kind, l.Type.Unit, l.Type.UTC = k, unit, utc
+	}
+}
+
+func (l *leaf) integer(bits int, signed bool) {
+	of := map[int]column.Type{8: column.Int8, 16: column.Int16, 32: column.Int32, 64: column.Int64}
+	t, ok := of[bits]
+	if !ok || (bits == 64) != (l.physical == format.Int64) || l.physical != format.Int32 && l.physical != format.Int64 {
+		return
+	}
+	if !signed {
+		t += column.Uint8 - column.Int8
+	}
+	l.Type.Column = t
+}
+
+// unitOf returns the length of a unit, 0 if it is not known.
+func unitOf(u format.TimeUnit) time.Duration {
+	switch u.Value.(type) {
+	case *format.MilliSeconds:
+		return time.Millisecond
+	case *format.MicroSeconds:
+		return time.Microsecond
+	case *format.NanoSeconds:
+		return time.Nanosecond
+	}
+	return 0
+}
