@@ -30,11 +30,11 @@ tidy: ## go mod tidy of all modules
 	cd arrow && $(GO) mod edit -replace github.com/weftgo/weft=.. && $(GO) mod tidy; $(GO) mod edit -dropreplace github.com/weftgo/weft
 	cd cmd/weft && $(GO) mod edit -replace github.com/weftgo/weft=../.. -replace github.com/weftgo/weft/arrow=../../arrow && $(GO) mod tidy; \
 		$(GO) mod edit -dropreplace github.com/weftgo/weft -dropreplace github.com/weftgo/weft/arrow
-	cd bench && $(GO) mod tidy
+	cd lab && $(GO) mod tidy
 	cd tools && $(GO) mod tidy
 
 bench: ## measure this machine (BENCH="linear --quick" for less)
-	$(GO) run ./cmd/weft bench $(BENCH)
+	cd lab && GOWORK=off $(GO) run ./cmd/weft-bench run $(BENCH)
 
 gpu-bundle: ## build out/gpu, to be carried to a Linux machine with a GPU: out/gpu/run.sh RESULTS
 	tools/gpu-bundle out/gpu

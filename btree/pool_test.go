@@ -1,13 +1,12 @@
 package btree_test
 
 import (
-	"github.com/weftgo/weft/internal/op"
 	"testing"
 
 	"github.com/weftgo/weft/btree"
 	"github.com/weftgo/weft/device/devicetest"
 	"github.com/weftgo/weft/internal/conformance"
-	"github.com/weftgo/weft/internal/mixedtree"
+	"github.com/weftgo/weft/internal/refs"
 )
 
 // Kernels that copy more leaves than there are nodes for do so as their own copies become free: a block that finds no
@@ -18,28 +17,21 @@ func TestCopiesComeBack(t *testing.T) {
 		t.Skip("interprets kernels")
 	}
 	const (
-		tiles    = 64 // of a block
-		changing = 4  // blocks
-		n        = changing * tiles * 6
+		tiles            = 64   // of a block
+		changing, asking = 4, 2 // blocks
+		n                = changing * tiles * 6
 	)
 	dev := devicetest.Units(devicetest.OpenSim(t, nil), 3) // six blocks
 	s := devicetest.NewStream(t, dev)
 	m, err := btree.New[uint32, uint32](dev, &btree.Options{Versions: btree.OutOfPlace})
 	must(t, err)
 	defer m.Close()
-	btree.Pool(m, changing*tiles+2*tiles)
-	kernels, err := mixedtree.Open(dev)
-	must(t, err)
+	btree.Pool(m, (changing+asking+2)*tiles)
 	keys := conformance.Sequence[uint32](0, n)
 	_, err = m.Put(t.Context(), keys, keys)
 	must(t, err)
-	l := mixedtree.Load{
-		Kind: op.Delete, Queries: devicetest.Upload(t, s, keys[:n/2]), Counts: devicetest.Upload(t, s, make([]uint32, n/2)),
-		Sum: devicetest.Upload(t, s, make([]uint64, 1)), Span: 3,
-	}
 	for round := range 2 {
-		l.Updates = devicetest.Upload(t, s, keys[round*n/2:(round+1)*n/2])
-		must(t, kernels.Run(t.Context(), s, m, btree.OutOfPlace, l))
+		must(t, refs.Beside(t.Context(), s, m, keys[round*n/2:(round+1)*n/2], keys[:n/4], 3))
 		must(t, m.Sync(t.Context()))
 		must(t, m.Check(t.Context()))
 		if want := n - (round+1)*n/2; m.Len() != want {

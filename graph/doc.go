@@ -2,7 +2,7 @@
 // cores of a CPU or on a GPU. [CSR] and [Weighted] do not change: they are built from a list of edges, by [Build] or of a Graph, and
 // lie in memory of the host; [DeviceCSR] and [DeviceWeighted] lie in that of a device, uploaded or exported from a Graph there.
 //
-// Packages beside it read and write files of graphs (graph/load), generate graphs (graph/gen), and
+// Packages beside it read and write files of graphs (graph/load), and
 // compute on them (graph/algo), which works on CSR: of a graph that changes, on that of a [Snapshot] while updates go on.
 //
 // # When to choose which

@@ -16,7 +16,6 @@ var (
 // choices are the values that shells offer for flags, by verb.
 var choices = map[string]map[string][]string{
 	"":              {"device": {"auto", "cpu", "cuda", "sim"}},
-	"bench":         {"format": formats},
 	"count":         {"by": {"line", "word", "bytes:"}},
 	"group":         tableChoices(nil),
 	"distinct":      tableChoices(nil),

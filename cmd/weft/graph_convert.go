@@ -12,8 +12,8 @@ import (
 
 	"github.com/weftgo/weft"
 	"github.com/weftgo/weft/cmd/weft/internal/compress"
-	"github.com/weftgo/weft/cmd/weft/internal/outfile"
 	"github.com/weftgo/weft/graph/load"
+	"github.com/weftgo/weft/internal/outfile"
 )
 
 func newGraphConvertCommand(a *app, in *graphInput) *cobra.Command {
@@ -98,7 +98,7 @@ func graphKind(out string, format load.Format) outfile.Kind {
 				return false
 			}
 			defer plain.Close()
-			head, err := io.ReadAll(io.LimitReader(plain, headSize))
+			head, err := io.ReadAll(io.LimitReader(plain, outfile.HeadSize))
 			return err == nil && (len(head) == 0 || shape.Match(head))
 		},
 	}

@@ -14,23 +14,18 @@ import (
 	"time"
 )
 
-// quickBench measures for a moment.
-var quickBench = []string{"bench", "linear-probe-length", "--quick", "--n=4096", "--device=cpu"}
-
 // Whatever a verb prints, a full disk is a failure.
 func TestFullDisk(t *testing.T) {
 	file, pairs := writeFile(t, "a\nb\n"), newPool(t, 10)
 	for _, args := range [][]string{
-		{}, {"--help"}, {"help"}, {"help", "count"}, {"bench", "--help"}, {"completion", "bash"},
+		{}, {"--help"}, {"help"}, {"help", "count"}, {"completion", "bash"},
 		{"version"}, {"version", "--json"}, {"devices"}, {"devices", "--json"},
 		{"count", "--device=cpu", file}, {"count", "--device=cpu", "--json", file},
 		{"group", "--by=1", "--header=no", file}, {"group", "--by=1", "--header=no", "--csv", file}, {"group", "--by=1", "--header=no", "--json", file},
 		{"distinct", "--header=no", "--count", file}, {"join", "--on=1", "--header=no", "--csv", file, file},
-		{"bench", "--list"}, {"bench", "--list", "--json"}, {"bench", "--list", "linear"},
 		{"pool"}, {"pool", "dump", "--help"}, {"pool", "info", pairs}, {"pool", "info", "--json", pairs},
 		{"pool", "dump", pairs}, {"pool", "dump", "--json", pairs},
 		{"graph", "stats", karate}, {"graph", "bfs", "--json", karate}, {"graph", "kcore", "--values", karate}, {"graph", "replay", karate}, {"graph", "convert", "--to=csv", karate, "-"},
-		quickBench, append(quickBench[:len(quickBench):len(quickBench)], "--json"),
 	} {
 		full, err := os.OpenFile("/dev/full", os.O_WRONLY, 0)
 		if err != nil {
@@ -53,34 +48,6 @@ func wantOneLine(t *testing.T, args []string, stderr, text string) {
 	t.Helper()
 	if !strings.HasPrefix(stderr, "weft: ") || strings.Count(stderr, "\n") != 1 || !strings.Contains(stderr, text) {
 		t.Errorf("weft %.200s says %q, want one line with %q", strings.Join(args, " "), stderr, text)
-	}
-}
-
-// Files that cannot be written are known before minutes of measuring.
-func TestBenchRefusesBadOutputs(t *testing.T) {
-	dir := t.TempDir()
-	for _, tt := range []struct{ flag, say string }{
-		{"--html=" + dir, "is a directory"},
-		{"--html=" + filepath.Join(dir, "none", "x.html"), "no such file"},
-		{"--html=/proc/x.html", "/proc/x.html: make a file in /proc/: no such file"},
-		{"--graph=" + filepath.Join(dir, "none.txt"), "none.txt: no such file"},
-		{"--graph=" + dir, "is a directory"},
-		{"--svg=" + writeFile(t, ""), "not a directory"},
-		{"--svg=/proc", "/proc: make a file in /proc/: no such file"},
-	} {
-		args := append(quickBench[:len(quickBench):len(quickBench)], tt.flag)
-		stdout, stderr, status := runWeft(t, "", args...)
-		if status != exitFailed || stdout != "" {
-			t.Errorf("%s: exit status %d after printing %q", tt.flag, status, stdout)
-		}
-		wantOneLine(t, args, stderr, tt.say)
-	}
-	page := filepath.Join(dir, "page.html")
-	if _, stderr, status := runWeft(t, "", append(quickBench[:len(quickBench):len(quickBench)], "--html="+page, "--svg="+dir)...); status != exitOK {
-		t.Errorf("exit status %d: %s", status, stderr)
-	}
-	if names, err := filepath.Glob(filepath.Join(dir, ".weft*")); err != nil || len(names) > 0 {
-		t.Errorf("leaves %q behind, %v", names, err)
 	}
 }
 

@@ -1,6 +1,6 @@
 // Command weft runs the structures of package weft from the command line: it
-// lists the devices of the machine, counts distinct items of files, computes on
-// files of graphs, and measures. "weft help" explains its verbs.
+// lists the devices of the machine, counts distinct items of files, and computes on
+// files of graphs. "weft help" explains its verbs.
 //
 // # Exit status
 //

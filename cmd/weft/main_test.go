@@ -128,7 +128,7 @@ func TestCompletion(t *testing.T) {
 				t.Errorf("%s --%s: status %d, offers %q, want %q", verb, flag, status, stdout, want)
 			}
 			for _, v := range values {
-				if verb == "" || strings.HasSuffix(v, ":") || verb == "bench" {
+				if verb == "" || strings.HasSuffix(v, ":") {
 					continue
 				}
 				_, stderr, _ := runWeft(t, "", append(strings.Fields(verb), "--"+flag, v, "no-such-file")...)

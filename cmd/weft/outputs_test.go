@@ -86,9 +86,6 @@ func TestOutputsRefused(t *testing.T) {
 		{"weft graph stats --svg - in.el", "--svg -: /dev/stdout is standard output"},
 		{"weft graph stats --svg= in.el", `"--svg" flag: want a name`},
 		{"weft graph stats --svg page.html in.el", "not an SVG image"},
-		{"weft bench host --quick --html image.svg", "not an HTML page"},
-		{"weft bench host --quick --html=", `"--html" flag: want a name`},
-		{"weft bench host --quick --svg=", `"--svg" flag: want a name`},
 		{join + "--parquet in.csv in.csv in2.csv", "join --parquet in.csv: it is the input in.csv"},
 		{join + "--parquet in2.csv in.csv in2.csv", "join --parquet in2.csv: it is the input in2.csv"},
 		{join + "--parquet hard in2.csv in.csv", "join --parquet hard: it is the input in.csv"},
@@ -113,9 +110,6 @@ func TestOutputsRefused(t *testing.T) {
 		{"weft graph stats --svg empty in.el >> empty", "--svg empty: standard output is the same file"},
 		{"weft graph replay --svg in.el in.el", "--svg in.el: it is the input in.el"},
 		{"weft graph replay in.el >> in.el", "standard output: it is the input in.el"},
-		{"weft bench graph-insert --quick --graph in.el --html in.el", "--html in.el: it is the input in.el"},
-		{"weft bench host --quick --html notes.html", "--html notes.html: the file exists and is not an HTML page"},
-		{"weft bench graph-insert --quick --graph in.el >> in.el", "standard output: it is the input in.el"},
 	} {
 		dir := outputFiles(t)
 		before := contents(t, dir)
@@ -164,7 +158,6 @@ func TestOutputsWritten(t *testing.T) {
 		{"weft graph convert in.el FILE", "x.wel", "0 1 1\n"},
 		{"weft graph convert in.el FILE", "x.csv.gz", "\x1f\x8b"},
 		{"weft graph convert in.el FILE", "x.wel.zst", "\x28\xb5\x2f\xfd"},
-		{"weft bench linear-probe-length --quick --n 4096 --html FILE", "old.html", "<!DOCTYPE html>"},
 	} {
 		dir := outputFiles(t)
 		link := "dangling" + filepath.Ext(tt.file)

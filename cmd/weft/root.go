@@ -18,8 +18,8 @@ func newRootCommand(a *app) *cobra.Command {
 		Use:   "weft",
 		Short: "GPU data structures for Go, from the command line",
 		Long: `weft lists the devices that GPU data structures can run on, counts the distinct
-items of files with them, groups, joins and counts the rows of tables, measures structures, makes, checks and dumps
-the files of persistent ones, and computes on files of graphs.
+items of files with them, groups, joins and counts the rows of tables, makes, checks and dumps the files of persistent
+structures, and computes on files of graphs.
 
 Exit status: 0 done, 1 the job failed, 2 wrong usage, 130 interrupted, 141 nobody reads
 the output. "weft pool check" has others.`,
@@ -46,7 +46,6 @@ the output. "weft pool check" has others.`,
 	flags.StringVar(&a.device, "device", "auto", "where to run: auto, cpu, cuda, cuda:N or sim[:seed]")
 	flags.BoolVar(&a.json, "json", false, "print data as JSON")
 	root.AddCommand(
-		newBenchCommand(a),
 		newCountCommand(a),
 		newDevicesCommand(a),
 		newDistinctCommand(a),

@@ -14,7 +14,7 @@ func TestGuide(t *testing.T) {
 		t.Fatal(err)
 	}
 	var sources strings.Builder
-	for _, name := range []string{"rows.cuh", "kernel.cu", "draft.cu", "main.go", "main_test.go", "../../internal/mixedtree/mixedtree.cu"} {
+	for _, name := range []string{"rows.cuh", "kernel.cu", "draft.cu", "main.go", "main_test.go", "../../lab/internal/mixedtree/mixedtree.cu"} {
 		b, err := os.ReadFile(name)
 		if err != nil {
 			t.Fatal(err)

@@ -21,12 +21,13 @@ type module struct {
 	path string
 }
 
-// own tells whether it is weft itself.
+// own reports whether it is weft itself.
 func (m *module) own() bool { return m.path == weftPath }
 
 var moduleLine = regexp.MustCompile(`(?m)^module[ \t]+("[^"\n]+"|[^\s"]+)`)
 
-// findModule finds the closest directory upwards of dir with a go.mod.
+// findModule finds the closest directory upwards of dir with a go.mod. A module that is nested in weft's
+// counts as part of it: its kernels are compiled with the headers of the tree.
 func findModule(dir string) (module, error) {
 	start, err := filepath.Abs(dir)
 	if err != nil {
@@ -40,7 +41,13 @@ func findModule(dir string) (module, error) {
 			if line == nil {
 				return module{}, fmt.Errorf("%s has no module line", file)
 			}
-			return module{dir, strings.Trim(line[1], `"`)}, nil
+			m := module{dir, strings.Trim(line[1], `"`)}
+			if up, nested := strings.CutPrefix(m.path, weftPath+"/"); nested {
+				if whole, err := findModule(filepath.Dir(dir)); err == nil && whole.own() && filepath.Join(whole.root, up) == dir {
+					return whole, nil
+				}
+			}
+			return m, nil
 		}
 		if !os.IsNotExist(err) {
 			return module{}, err

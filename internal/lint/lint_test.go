@@ -97,7 +97,7 @@ var good = map[string]string{
 	".github/workflows/release.yml": "jobs:\n  - uses: goreleaser/goreleaser-action@v6\n    with:\n      version: v2.1.0\n  - run: .ci/run\n",
 	".goreleaser.yaml":              "# goreleaser v2.1.0 (x)\n  - -X github.com/weftgo/weft/linear.linked=1\n  targets:\n    - linux_amd64\n    - darwin_arm64\n",
 	"linear/linked.go":              "package linear\n\nvar other, linked string\n",
-	"bench/go.mod":                  "module m/bench\n\nreplace m => ../\n\nrequire example.com/peer v0.1.0\n",
+	"lab/go.mod":                    "module m/lab\n\nreplace m => ../\n\nrequire example.com/peer v0.1.0\n",
 }
 
 func tree(t *testing.T, files map[string]string) *Tree {
@@ -149,6 +149,7 @@ func TestBadTrees(t *testing.T) {
 		{"no example", "linear/example_test.go", gone, "packages of", "linear: the package has no example_test.go"},
 		{"second source", "linear/more.cu", "", "packages of", "belong in linear.cu"},
 		{"module for users", "go.mod", "module m\n\nrequire (\n\texample.com/a v1.0.0 // indirect\n)\n", "users of", "go.mod: requires example.com/a"},
+		{"import of the lab", "weft.go", "// Package weft.\npackage weft\n\nimport _ \"github.com/weftgo/weft/lab/gen\"\n", "users of", "weft.go: imports the lab"},
 		{"replaced module", "cmd/a/go.mod", "module m/cmd/a\n\nreplace m => ../..\n", "users of", "cmd/a/go.mod: replaces m"},
 		{"link to nothing", "docs/how.md", "[a](b.md)", "links", "docs/how.md: links to b.md"},
 		{"link to no heading", "docs/how.md", "[a](../README.md#tops)", "links", "links to ../README.md#tops, which has no such heading"},

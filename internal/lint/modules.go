@@ -13,14 +13,21 @@ var allowed = []string{
 	"github.com/anishathalye/porcupine", "github.com/ebitengine/purego", "golang.org/x/sync", "golang.org/x/sys", "pgregory.net/rapid",
 }
 
-// modules keeps what commands and tests of peers take out of the library, and directives out of
+// modules keeps what commands and measurements require out of the library, and directives out of
 // the modules that go install and go get are for.
 func modules(t *Tree) (found []string) {
+	for _, f := range t.gos {
+		for _, imp := range f.ast.Imports {
+			if strings.HasPrefix(imp.Path.Value, `"github.com/weftgo/weft/lab/`) && !strings.HasPrefix(f.path, "lab/") {
+				found = append(found, fmt.Sprintf("%s: imports the lab; only the lab may", f.path))
+			}
+		}
+	}
 	for _, name := range t.files {
 		if path.Base(name) != "go.mod" || strings.Contains(name, "testdata/") {
 			continue
 		}
-		own := name == "bench/go.mod" || name == "tools/go.mod"
+		own := name == "lab/go.mod" || name == "tools/go.mod"
 		for _, fields := range directives(t.read(name)) {
 			switch {
 			case fields[0] == "replace" && !own:

@@ -55,7 +55,7 @@ func structures(t *Tree) (found []string) {
 	for _, source := range t.files {
 		dir := path.Dir(source)
 		name := path.Base(dir)
-		if path.Ext(source) != ".cu" || strings.HasPrefix(dir, "internal/") || strings.HasPrefix(dir, "examples/") {
+		if path.Ext(source) != ".cu" || strings.HasPrefix(dir, "internal/") || strings.HasPrefix(dir, "lab/") || strings.HasPrefix(dir, "examples/") {
 			continue
 		}
 		if base := path.Base(source); base != name+".cu" && !strings.HasPrefix(base, name+"_") {

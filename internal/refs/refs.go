@@ -3,11 +3,18 @@
 // want together, beyond what is permitted, and beside growth.
 package refs
 
-import "github.com/weftgo/weft/device"
+import (
+	"context"
+	"errors"
+
+	"github.com/weftgo/weft/btree"
+	"github.com/weftgo/weft/device"
+	"github.com/weftgo/weft/internal/gpu"
+	"github.com/weftgo/weft/internal/op"
+)
 
 //go:generate go run ../../cmd/weftgen -target 80+ptx83,90+ptx83 -widths 32_32,64_64,64_32,32_0,64_0 -type linear::Ref=linear.Ref -type slab::Ref=slab.Ref refs.cu
 //go:generate go run ../../cmd/weftgen -target 80+ptx83,90+ptx83 -widths 32_32,64_64,32_64 -type slab::MultiRef=slab.Ref -type Ops=.ops -type Pairs=.pairs refs_multi.cu
-//go:generate go run ../../cmd/weftgen -target 80+ptx83,90+ptx83 -widths 32_32,64_64 -type linear::Ref=linear.Ref -type slab::Ref=slab.Ref -type Lookups=.lookups refs_find.cu
 //go:generate go run ../../cmd/weftgen -target 80+ptx83,90+ptx83 -widths 32_32,64_64,64_32,32_0,64_0 -type linear::Ref=linear.Ref -type slab::Ref=slab.Ref -type Pairs=.pairs refs_each.cu
 //go:generate go run ../../cmd/weftgen -target 80+ptx83,90+ptx83 -widths 32_32,64_64 -type btree::Ref=btree.Ref -type btree::VersionedRef=btree.VersionedRef -type Ops=.ops refs_btree.cu
 //go:generate go run ../../cmd/weftgen -target 80+ptx83,90+ptx83 -widths 32_32,64_64,32_64,64_32 -type ordered::Ref=ordered.Ref refs_ordered.cu
@@ -19,8 +26,40 @@ type pairs struct {
 	_                 uint32
 }
 
-// lookups is Lookups of C++.
-type lookups struct {
-	keys, vals device.Ptr
-	n          uint64
+// Beside launches blocks of 64 tiles, each of which deletes keys of a tree with versions, and blocks whose tiles read
+// ranges from keys on meanwhile: each tile has `each` keys, one after the other. It is there for tests of package btree.
+func Beside(ctx context.Context, s *device.Stream, m *btree.Map[uint32, uint32], deleted, asked []uint32, each int) (err error) {
+	const most = 4 // pairs of a range
+	n := len(deleted) + len(asked)
+	cols := make([]uint32, (5+2*most)*n)
+	kinds, keys, to := cols[:n], cols[n:2*n], cols[2*n:3*n]
+	copy(keys[copy(keys, deleted):], asked)
+	for i := range n {
+		if kinds[i], to[i] = uint32(op.Delete), keys[i]; i >= len(deleted) {
+			kinds[i], to[i] = kindRange, keys[i]+most-1
+		}
+	}
+	var k device.Kernel
+	if err := gpu.Load(s.Device(), refsBtreeImages["32_32"], []gpu.Entry{{Name: "versioned", To: &k}}); err != nil {
+		return err
+	}
+	mem, err := device.Make[uint32](s.Device(), len(cols))
+	if err != nil {
+		return err
+	}
+	if err = s.CopyIn(mem.Ptr(), device.Bytes(cols)); err == nil {
+		col := func(i int) device.Ptr { return mem.Ptr() + device.Ptr(4*n*i) }
+		p := versionedParams{tasks: tasks{
+			kinds: col(0), keys: col(1), to: col(2), vals: col(3), outcomes: col(4), keysOut: col(5), valsOut: col(5 + most),
+			n: uint32(n), each: uint32(each), most: most, repeat: 1,
+		}}
+		err = m.Update(ctx, s, 0, func(r btree.Ref) error {
+			p.ref = r.Versioned()
+			return device.Launch(s, k, device.Dim{X: (n/each + 63) / 64}, gpu.Block, &p)
+		})
+	}
+	return errors.Join(err, s.Sync(ctx), mem.Free())
 }
+
+// kindRange is the task of reading a range (twin: kRange in refs_btree.cu).
+const kindRange = 100

@@ -1,0 +1,81 @@
+// Command weft-bench measures structures against the limits of this machine, by named experiments.
+//
+//	weft-bench list                          # the experiments
+//	weft-bench run linear --quick            # some of them, as a table
+//	weft-bench run awad-fig3.6 --json >results/awad-fig3.6.json
+//	weft-bench report --html page.html results/*.json
+//
+// It exits with 0 if all is done, with 1 if measuring or writing failed, with 2 if the command line makes no
+// sense, and with 130 if it was interrupted.
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+
+	"github.com/spf13/cobra"
+	"golang.org/x/term"
+
+	"github.com/weftgo/weft/internal/outfile"
+)
+
+// The exit statuses.
+const (
+	exitOK          = 0
+	exitFailed      = 1
+	exitUsage       = 2
+	exitInterrupted = 130
+)
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
+	context.AfterFunc(ctx, stop) // a second interrupt ends the program
+	os.Exit(run(ctx, os.Args[1:], &app{stdin: os.Stdin, stdout: os.Stdout, stderr: os.Stderr, isTerminal: term.IsTerminal(int(os.Stderr.Fd()))}))
+}
+
+// app is what all verbs share.
+type app struct {
+	stdin          io.Reader
+	stdout, stderr io.Writer
+	isTerminal     bool // stderr is one
+}
+
+// usageError is a command line that makes no sense.
+type usageError struct{ error }
+
+func (e usageError) Unwrap() error { return e.error }
+
+func usage(format string, args ...any) error { return usageError{fmt.Errorf(format, args...)} }
+
+// run runs a command line and returns the exit status.
+func run(ctx context.Context, args []string, a *app) int {
+	root := &cobra.Command{
+		Use:           "weft-bench",
+		Short:         "Measure weft's structures against the limits of this machine",
+		SilenceErrors: true,
+		SilenceUsage:  true,
+	}
+	root.SetIn(a.stdin)
+	root.SetOut(a.stdout)
+	root.SetErr(a.stderr)
+	root.SetArgs(args)
+	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return usageError{err} })
+	root.AddCommand(newListCommand(a), newRunCommand(a), newReportCommand(a))
+	cmd, err := root.ExecuteContextC(ctx)
+	if err == nil {
+		return exitOK
+	}
+	fmt.Fprintf(a.stderr, "weft-bench: %v\n", err)
+	switch {
+	case errors.As(err, new(usageError)), errors.As(err, new(*outfile.Refused)), cmd == root:
+		fmt.Fprintf(a.stderr, "try '%s --help'\n", cmd.CommandPath())
+		return exitUsage
+	case ctx.Err() != nil:
+		return exitInterrupted
+	}
+	return exitFailed
+}

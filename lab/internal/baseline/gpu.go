@@ -1,0 +1,199 @@
+package baseline
+
+import (
+	"context"
+	"errors"
+	"structs"
+	"unsafe"
+
+	"github.com/weftgo/weft/device"
+	"github.com/weftgo/weft/internal/batch"
+	"github.com/weftgo/weft/internal/gpu"
+	"github.com/weftgo/weft/internal/gpu/staging"
+	"github.com/weftgo/weft/internal/op"
+	"github.com/weftgo/weft/internal/pm"
+)
+
+//go:generate go run ../../../cmd/weftgen -loader=false -target 80+ptx83 -type baseline::Index=indexRef -type baseline::Batch=batchRef -type baseline::Units=unitsRef slab.cu
+//go:generate go run ../../../cmd/weftgen -loader=false -target 80+ptx83 -type baseline::Index=.indexRef -type baseline::Batch=.batchRef clevel.cu
+
+// farTable is a table on whose words kernels work.
+type farTable interface {
+	table
+	// free are the units that operations take.
+	free() *units
+	// open loads the kernel for a device that has mapped the pool.
+	open(g *far) error
+	// launch submits a batch.
+	launch(g *far, s *device.Stream, x indexRef, b batchRef) error
+}
+
+// far runs batches on a GPU that has mapped the pool.
+type far struct {
+	gpu.Queue
+	table   farTable
+	options Options
+	kernel  device.Kernel
+	index   indexRef
+	unmap   func() error
+	buffers []device.Buffer
+	now     tally // as of the last batch
+}
+
+// tally is what launches count (Tally of baseline.cuh). Units that have been taken and given back
+// are in the order in which they are taken next: so many have ever been taken, and there
+// have ever been so many to take.
+type tally struct {
+	_            structs.HostLayout
+	changed      int64
+	taken, given uint64
+	slabs        uint32
+	failed       uint32
+}
+
+// newFar has a GPU work on a table in memory that nobody has used. close undoes it.
+func newFar(ctx context.Context, dev device.Device, t farTable, mem *pm.Memory, o Options) (g *far, err error) {
+	g = &far{table: t, options: o, unmap: func() error { return nil }}
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, g.close())
+		}
+	}()
+	if err := g.Open(dev, batch.Widths{Key: o.KeySize, Val: o.ValueSize}); err != nil {
+		return g, err
+	}
+	pool, unmap, err := device.Map(ctx, dev, mem.Bytes())
+	if err != nil {
+		return g, err
+	}
+	u, entries := t.free(), uint64(1)
+	for g.unmap = unmap; entries < 2*u.n; { // what a batch takes and what it gives back do not meet
+		entries *= 2
+	}
+	g.now.given = u.n
+	g.index = indexRef{
+		pool: pool.Ptr, seed: o.Seed, keySize: uint32(o.KeySize), valueSize: uint32(o.ValueSize),
+		keyWords: uint32(pm.WordsOf(o.KeySize)), valueWords: uint32(pm.WordsOf(o.ValueSize)),
+		units: unitsRef{mask: entries - 1, first: u.first, words: u.words, n: u.n},
+	}
+	if g.index.tally, err = g.alloc(uint64(unsafe.Sizeof(g.now))); err != nil {
+		return g, err
+	}
+	if g.index.units.queue, err = g.alloc(4 * entries); err != nil {
+		return g, err
+	}
+	return g, t.open(g)
+}
+
+func (g *far) alloc(bytes uint64) (device.Ptr, error) {
+	b, err := g.Dev.Alloc(int(bytes))
+	if err == nil {
+		g.buffers = append(g.buffers, b)
+	}
+	return b.Ptr, err
+}
+
+func (g *far) close() error {
+	err := errors.Join(g.Queue.Close(), g.unmap())
+	for _, b := range g.buffers {
+		err = errors.Join(err, g.Dev.Free(b))
+	}
+	return err
+}
+
+// run runs a batch of host memory, and returns how many keys have been found, or are there more.
+func (g *far) run(ctx context.Context, b *batch.Batch) (n int, err error) {
+	err = g.OnWork(func(c *gpu.Carrier, s *device.Stream) error {
+		if err := g.begin(s); err != nil {
+			return err
+		}
+		_, err := c.Ring.RunInOrder(ctx, b, func(p *staging.Piece) error { return g.submit(p.Stream, p.Batch) })
+		var counted error
+		n, counted = g.end(s)
+		return errors.Join(err, counted)
+	})
+	return n, err
+}
+
+// begin submits telling the device what the batches before have come to.
+func (g *far) begin(s *device.Stream) error {
+	g.index.units.limit = g.now.given
+	return s.CopyIn(g.index.tally, g.now.bytes())
+}
+
+// submit launches a part of a batch whose columns lie on the device.
+func (g *far) submit(s *device.Stream, b *batch.Batch) error {
+	p := batchRef{
+		keys: b.Columns[batch.Keys].Ptr, vals: b.Columns[batch.Vals].Ptr, kinds: b.Columns[batch.Kinds].Ptr,
+		out: b.Columns[batch.Out].Ptr, ok: b.Columns[batch.OK].Ptr, n: uint64(b.N), kind: uint32(b.Kind),
+	}
+	if b.Kind == op.Get && p.kinds == 0 {
+		p.out, p.vals, p.alone = p.vals, 0, 1
+	}
+	return g.table.launch(g, s, g.index, p)
+}
+
+// end waits for a batch, and returns what it has come to.
+func (g *far) end(s *device.Stream) (n int, err error) {
+	if err := s.CopyOut(context.Background(), g.now.bytes(), g.index.tally); err != nil {
+		return 0, err
+	}
+	if g.now.failed > 0 {
+		err = errNoSpace
+	}
+	n = int(g.now.changed)
+	g.now.taken = min(g.now.taken, g.index.units.limit)
+	g.now.changed, g.now.failed = 0, 0
+	return n, err
+}
+
+func (t *tally) bytes() []byte { return unsafe.Slice((*byte)(unsafe.Pointer(t)), unsafe.Sizeof(*t)) }
+
+// ---- the tables ------------------------------------------------------------------
+
+// slabBlocks is how many blocks of slab.cu a multiprocessor runs at a time (kBlocks there).
+const slabBlocks = 6
+
+// logsOn is how many warps of a device work at a time, each of which has a log.
+func logsOn(dev device.Device) int {
+	const warp = 32
+	return dev.Properties().Units * slabBlocks * gpu.BlockThreads / warp
+}
+
+func (t *slab) free() *units { return &t.values }
+
+func (t *slab) open(g *far) (err error) {
+	if t.locks, err = g.alloc(4 * t.buckets); err != nil {
+		return err
+	}
+	if err := g.Stream.Fill(t.locks, 0, int(t.buckets)); err != nil {
+		return err
+	}
+	return errors.Join(gpu.Load(g.Dev, &slabImage, []gpu.Entry{{Name: "run", To: &g.kernel}}), g.Stream.Sync(context.Background()))
+}
+
+func (t *slab) launch(g *far, s *device.Stream, x indexRef, b batchRef) error {
+	p := slabParams{
+		index: x, batch: b, locks: t.locks, first: t.first, buckets: t.buckets, slabs: t.slabs.first, slabLimit: uint32(t.slabs.n),
+		logs: t.logs[0].at, logWords: uint32(t.logWords), slabWords: uint32(t.slabWords()),
+	}
+	if t.logs[0].off {
+		p.noLog = 1
+	}
+	return device.Launch(s, g.kernel, gpu.Resident(g.Dev, 32*int(b.n), slabBlocks), gpu.Block, &p)
+}
+
+func (t *clevel) free() *units { return &t.records }
+
+func (t *clevel) open(g *far) error {
+	return gpu.Load(g.Dev, &clevelImage, []gpu.Entry{{Name: "run", To: &g.kernel}})
+}
+
+func (t *clevel) launch(g *far, s *device.Stream, x indexRef, b batchRef) error {
+	c := t.span()
+	p := clevelParams{index: x, batch: b, bits: uint32(c.low())}
+	for i := range p.levels {
+		p.levels[i] = t.mem.Load(t.address(c.low() + uint(i)))
+	}
+	return device.Launch(s, g.kernel, gpu.Grid(int(b.n)), gpu.Block, &p)
+}

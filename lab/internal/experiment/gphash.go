@@ -1,0 +1,195 @@
+package experiment
+
+import (
+	"context"
+	"errors"
+	"os"
+	"path/filepath"
+	"slices"
+	"syscall"
+	"time"
+
+	"github.com/weftgo/weft"
+	"github.com/weftgo/weft/gphash"
+	"github.com/weftgo/weft/internal/workload"
+	"github.com/weftgo/weft/lab/internal/roofline"
+)
+
+// The experiments of the GPHash paper (Chen et al., "GPHash: An Efficient Hash Index for
+// GPU with Byte-Granularity Persistent Memory") run on pools in memory of the host, which
+// stands in for persistent memory: it orders writes as that does, and is faster. So no rate
+// of the paper is set beside ours, only what does not depend on the memory.
+
+const gphashName = "gphash"
+
+// hostMemory is what the text of each of these experiments says of its figures.
+const hostMemory = ` The pool is a file in /dev/shm where that has room for it, else in the folder for temporary
+files: host memory stands in for persistent memory, and what an operation has done outlives the process, not the machine.
+Batches come from Go slices and go back to them, by the host's clock. Values have 128 bytes.`
+
+// valueSize is that of the paper's values, in bytes.
+const valueSize = 128
+
+// defaultBatch is the paper's, in operations.
+const defaultBatch = 1 << 12
+
+// byteMap is an index from byte strings to byte strings: weft's, or a peer's.
+type byteMap interface {
+	Put(ctx context.Context, keys, values []byte) (inserted int, err error)
+	Get(ctx context.Context, keys, values []byte, found []bool) (hits int, err error)
+	Delete(ctx context.Context, keys []byte, deleted []bool) (n int, err error)
+	Apply(ctx context.Context, kinds []weft.OpKind, keys, values []byte, ok []bool) error
+	Close() error
+}
+
+// gphashBytes is the memory that a key takes, at most: twice its slot, its value and that of
+// another batch, and columns.
+func gphashBytes(keySize int) int { return 3*slotSize(keySize) + 3*(valueSize+8) + keySize }
+
+func slotSize(keySize int) int {
+	if keySize <= 8 {
+		return 16
+	}
+	return 16 + (keySize+7)/8*8
+}
+
+// gphashOptions are those of an index for so many keys that is changed by batches of so
+// many. Its pool is as large as that takes; by default it would have room to grow fourfold.
+func (r *runner) gphashOptions(keySize, keys, batch int) gphash.Options {
+	levels := 24 * slotSize(keySize) * keys / 10 // at a load of .85, and up to twice as many slots
+	values := (valueSize + 8) * (keys + batch) / 10 * 11
+	return gphash.Options{
+		KeySize: keySize, ValueSize: valueSize, Capacity: keys, Size: int64(levels + values + loose(keys)),
+		Seed: [2]uint64{r.Seed + 1, r.Seed + 2},
+	}
+}
+
+// loose is what small levels, and the values of regions, leave unused of their units of 1 MiB
+// in an index for so many keys.
+func loose(keys int) int { return (16 + keys>>16) << 20 }
+
+// poolFolders are where pools are made, the best one first.
+func poolFolders() []string { return []string{"/dev/shm", os.TempDir()} }
+
+// inPool calls create with the name of a file for a pool: in memory, if it fits there. The
+// folder is to be removed in the end.
+func inPool[T any](create func(path string) (T, error)) (made T, folder string, err error) {
+	for _, parent := range poolFolders() {
+		var dir string
+		if dir, err = os.MkdirTemp(parent, "weft-bench-"); err != nil {
+			continue
+		}
+		if made, err = create(filepath.Join(dir, "pool")); err == nil {
+			return made, dir, nil
+		}
+		err = errors.Join(err, os.RemoveAll(dir))
+		if !errors.Is(err, syscall.ENOSPC) {
+			break
+		}
+	}
+	return made, "", err
+}
+
+// unnamed is what create makes in a pool whose file is gone as soon as it is closed, or the
+// process ends.
+func unnamed[T any](create func(path string) (T, error)) (made T, err error) {
+	made, folder, err := inPool(create)
+	if err != nil {
+		return made, err
+	}
+	return made, os.RemoveAll(folder)
+}
+
+// createIndex makes an index in an unnamed pool.
+func (r *runner) createIndex(o gphash.Options) (*gphash.Index, error) {
+	return unnamed(func(path string) (*gphash.Index, error) { return gphash.Create(path, r.Device, o) })
+}
+
+// latencies are the latency and the sum of the times of batches.
+func latencies(times []time.Duration) (*Latency, time.Duration) {
+	sorted := slices.Sorted(slices.Values(times))
+	at := func(share float64) float64 {
+		return sorted[min(int(share*float64(len(sorted))), len(sorted)-1)].Seconds()
+	}
+	sum := time.Duration(0)
+	for _, t := range times {
+		sum += t
+	}
+	return &Latency{P50: at(.5), P99: at(.99), Max: sorted[len(sorted)-1].Seconds()}, max(sum, 1)
+}
+
+// timed is a row of n operations in batches that took so long.
+func timed(structure, op string, keySize, n, batch int, times []time.Duration, limit string) Row {
+	l, sum := latencies(times)
+	return Row{
+		Structure: structure, Op: op, KeyBits: 8 * keySize, ValueBits: 8 * valueSize, N: n, Batch: batch,
+		Latency: l, Seconds: sum.Seconds(), OpsPerS: roofline.Rate(n, sum), Limit: limit,
+	}
+}
+
+// poolRead, poolSwap and poolCopy are the limits of work on a pool: those of memory, or of the bus, over
+// which a GPU reads a line of a value at least.
+func (r *runner) poolRead() string { return r.poolLimit(roofline.Read64, roofline.MappedRead128) }
+func (r *runner) poolSwap() string { return r.poolLimit(roofline.CAS64, roofline.MappedCAS64) }
+
+func (r *runner) poolCopy() string {
+	if r.onGPU() {
+		return roofline.HostToDevice
+	}
+	return roofline.Copy
+}
+
+// busRegion is a region of host memory in which accesses of a GPU are bound by the bus, and not by
+// the translation of addresses as in larger ones. Batches that are sorted stay in as much at a time.
+const busRegion = 256 << 20
+
+func (r *runner) poolLimit(host, gpu string) string {
+	if !r.onGPU() {
+		return host
+	}
+	if near := roofline.In(gpu, busRegion); r.result.Limits[near] > 0 {
+		return near
+	}
+	return gpu
+}
+
+// mixLimit is the limit of a mix: a random read of a line for a record that is read, a
+// compare-and-swap for one that is written.
+func (r *runner) mixLimit(m workload.Mix) string {
+	writes := m.Update + m.Modify
+	if m.InsertEvery > 0 {
+		writes += (1 - writes) / float64(m.InsertEvery)
+	}
+	if writes == 0 {
+		return r.poolRead()
+	}
+	return r.mixedLimit(r.poolRead(), r.poolSwap(), writes)
+}
+
+// gphashLimits measures the limits in a region as large as an index of n keys; for a GPU, all over it and
+// within a part, as what is spread is slower by what translating addresses costs.
+func (r *runner) gphashLimits(ctx context.Context, n int) error {
+	return r.poolLimits(ctx, n*(valueSize+slotSize(8)), roofline.Read64, roofline.CAS64)
+}
+
+// poolLimits measures limits in memory of the host, wherever the work is done.
+func (r *runner) poolLimits(ctx context.Context, region int, names ...string) error {
+	if !r.onGPU() {
+		return r.limits(ctx, region, names...)
+	}
+	bus := []string{roofline.MappedRead32, roofline.MappedRead128, roofline.MappedCAS64}
+	err := r.limits(ctx, region, append(bus, roofline.HostToDevice)...)
+	if err == nil && region > busRegion {
+		err = r.limitsIn(ctx, busRegion, bus...)
+	}
+	return err
+}
+
+// gphashKeys is the number of keys, all of which fit into memory.
+func (r *runner) gphashKeys(cpu, gpu, keySize int) (int, error) {
+	n, err := r.keys(cpu, gpu, gphashBytes(keySize))
+	r.result.Parameters["keys"] = n
+	r.result.Parameters["pools"] = "host memory"
+	delete(r.result.Parameters, "runs") // many calls, rather
+	return n, err
+}

@@ -1,0 +1,69 @@
+// Package mixedtree changes trees of package btree and asks them in one launch, by kernels of a user: some blocks insert or
+// erase, others look up or read ranges, as in section 4.5.2 of Awad's thesis, for experiments that measure it. Ranges
+// of a tree with versions are read at snapshots, those of one without are not linearizable.
+package mixedtree
+
+import (
+	"context"
+
+	"github.com/weftgo/weft/btree"
+	"github.com/weftgo/weft/device"
+	"github.com/weftgo/weft/internal/gpu"
+	"github.com/weftgo/weft/internal/op"
+)
+
+//go:generate go run ../../../cmd/weftgen -loader=false -target 80+ptx83,90+ptx83 -type btree::Ref=btree.Ref -type btree::VersionedRef=btree.VersionedRef -type Load=load mixedtree.cu
+
+// Load is a launch.
+type Load struct {
+	Kind    op.Kind              // of updates: PutNew or Delete
+	Updates device.Slice[uint32] // keys
+	Vals    device.Slice[uint32] // of PutNew
+	Queries device.Slice[uint32] // keys, or where ranges begin
+	Span    int                  // of the keys of a range; 0: lookups
+	Counts  device.Slice[uint32] // of pairs of each query
+	Sum     device.Slice[uint64] // of the values that were read, added to
+}
+
+// Kernels are those of a device.
+type Kernels struct {
+	dev              device.Device
+	plain, versioned device.Kernel
+}
+
+// Open loads them.
+func Open(dev device.Device) (*Kernels, error) {
+	k := &Kernels{dev: dev}
+	err := gpu.Load(dev, &mixedtreeImage, []gpu.Entry{{Name: "plain", To: &k.plain}, {Name: "versioned", To: &k.versioned}})
+	if err != nil {
+		return nil, err
+	}
+	return k, nil
+}
+
+const (
+	tileLanes      = 4
+	residentBlocks = 2 // on a multiprocessor (mixedtree.cu)
+)
+
+// Run submits a launch on a map with 32-bit keys and values, which has versions or not. Blocks are shared between
+// updates and queries by their numbers.
+func (k *Kernels) Run(ctx context.Context, s *device.Stream, m *btree.Map[uint32, uint32], versions btree.Versions, l Load) error {
+	n, asked := l.Updates.Len(), l.Queries.Len()
+	blocks := max(2, gpu.Resident(k.dev, (n+asked)*tileLanes, residentBlocks).X)
+	p := load{
+		updates: l.Updates.Ptr(), vals: l.Vals.Ptr(), queries: l.Queries.Ptr(), counts: l.Counts.Ptr(), sum: l.Sum.Ptr(),
+		n: uint32(n), asked: uint32(asked), span: uint32(l.Span), kind: uint32(l.Kind),
+		changing: uint32(min(blocks-1, max(1, blocks*n/max(1, n+asked)))),
+	}
+	inserts := n
+	if l.Kind == op.Delete {
+		inserts = 0
+	}
+	return m.Update(ctx, s, inserts, func(r btree.Ref) error {
+		if versions == btree.Whole {
+			return device.Launch(s, k.plain, device.Dim{X: blocks}, gpu.Block, &plainParams{ref: r, load: p})
+		}
+		return device.Launch(s, k.versioned, device.Dim{X: blocks}, gpu.Block, &versionedParams{ref: r.Versioned(), load: p})
+	})
+}

@@ -1,0 +1,96 @@
+// Package passes looks up keys in tables of package horton in the ways that the paper of Horton
+// tables (section 5.2) leaves to choose from, for an experiment that measures them side by side:
+// a few lookups have to go on to a secondary bucket, so that most lanes of a warp would wait for
+// a few. Package horton has warps read the secondary buckets of 32 keys, be they few, while
+// other warps work; the paper gathers such keys in buffers until there are as many as a warp has
+// lanes; or there are two launches.
+package passes
+
+import (
+	"errors"
+
+	"github.com/weftgo/weft/device"
+	"github.com/weftgo/weft/internal/gpu"
+)
+
+//go:generate go run ../../../cmd/weftgen -loader=false -target 80+ptx83,90+ptx83 -type horton::Table=Table passes.cu
+
+// A Way is a way to look up keys.
+type Way int
+
+const (
+	// AtOnce reads the secondary buckets of 32 keys behind their primary ones.
+	AtOnce Way = iota
+	// Buffered has each warp gather keys that go on, and read the secondary buckets of 32 at
+	// a time.
+	Buffered
+	// TwoLaunches reads all primary buckets first, then secondary ones.
+	TwoLaunches
+)
+
+// Ways are all of them.
+var Ways = []Way{AtOnce, Buffered, TwoLaunches}
+
+// String names a way.
+func (w Way) String() string { return [...]string{"at-once", "buffered", "two-launches"}[w] }
+
+// TableOf describes a horton.Map of 32-bit keys and values on a GPU, with buckets of eight
+// slots: where its memory is, how many slots it has, and its seed.
+func TableOf(memory device.Ptr, slots int, seed uint64) Table {
+	const shift, perLine = 3, 16
+	return Table{lines: memory, seed: seed, nlines: uint32(slots / perLine), buckets: uint32(slots >> shift), shift: shift}
+}
+
+// Lookups are the kernels on a device, and memory that they work with.
+type Lookups struct {
+	dev                             device.Device
+	atOnce, buffered, first, second device.Kernel
+	work                            device.Slice[uint64]
+	listed                          device.Slice[uint32]
+}
+
+// New loads them for batches of up to n keys. Close frees them.
+func New(dev device.Device, n int) (l *Lookups, err error) {
+	l = &Lookups{dev: dev}
+	if err = gpu.Load(dev, &passesImage, []gpu.Entry{
+		{Name: "at_once", To: &l.atOnce}, {Name: "buffered", To: &l.buffered}, {Name: "first", To: &l.first}, {Name: "second", To: &l.second},
+	}); err != nil {
+		return nil, err
+	}
+	if l.work, err = device.Make[uint64](dev, n); err != nil {
+		return nil, err
+	}
+	if l.listed, err = device.Make[uint32](dev, 1); err != nil {
+		return nil, errors.Join(err, l.work.Free())
+	}
+	return l, nil
+}
+
+// Close frees the memory; what has been submitted is done.
+func (l *Lookups) Close() error { return errors.Join(l.work.Free(), l.listed.Free()) }
+
+// strideBlocks is as package horton has it.
+const strideBlocks = 8
+
+// Get submits a lookup: the value of each key, or 0, and whether it is there.
+func (l *Lookups) Get(s *device.Stream, w Way, t Table, keys, vals device.Slice[uint32], found device.Slice[bool]) error {
+	n := keys.Len()
+	p := lookParams{
+		table: t, keys: keys.Ptr(), vals: vals.Ptr(), found: found.Ptr(), work: l.work.Ptr(), listed: l.listed.Ptr(), n: uint32(n),
+	}
+	grid := gpu.Strides(l.dev, gpu.Grid(n), strideBlocks)
+	launch := func(k device.Kernel) error { return device.Launch(s, k, grid, gpu.Block, &p) }
+	switch w {
+	case AtOnce:
+		return launch(l.atOnce)
+	case Buffered:
+		return launch(l.buffered)
+	}
+	if err := s.Fill(l.listed.Ptr(), 0, 1); err != nil {
+		return err
+	}
+	if err := launch(l.first); err != nil {
+		return err
+	}
+	return launch(l.second)
+}

@@ -1,0 +1,128 @@
+package report
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/weftgo/weft/lab/internal/experiment"
+)
+
+// contest is one operation that several structures were measured at in the same way, the fastest first.
+type contest struct {
+	Op, Says string
+	Bars     []bar
+}
+
+// bar is one of them.
+type bar struct {
+	Name, Rate, Of string
+	Part           string // of the fastest one's rate: 0.731
+	Ours           bool
+}
+
+// ours are weft's structures. What else there is in results is what they are compared with.
+var ours = []string{"linear", "slab", "cuckoo", "horton", "gphash", "ordered", "btree", "sorted", "lsm", "graph"}
+
+func isOurs(structure string) bool {
+	name, _, _ := strings.Cut(structure, "-")
+	return slices.Contains(ours, name)
+}
+
+// mostContests is how many contests a page opens with.
+const mostContests = 4
+
+// headline is the contests of the first result that has any, with rivals if one has some.
+func headline(results []*experiment.Result) (all []contest) {
+	rivals := func(c contest) bool { return slices.ContainsFunc(c.Bars, func(b bar) bool { return !b.Ours }) }
+	for _, res := range results {
+		if res.Simulated {
+			continue
+		}
+		found := contests(res)
+		if len(all) == 0 || slices.ContainsFunc(found, rivals) && !slices.ContainsFunc(all, rivals) {
+			all = found
+		}
+	}
+	return all
+}
+
+// contests are those of a result: for each operation the setting in which most structures were measured, the largest
+// of those.
+func contests(res *experiment.Result) (all []contest) {
+	for _, op := range distinct(res.Rows, func(r experiment.Row) string { return r.Op }) {
+		var best []experiment.Row
+		for _, s := range distinct(res.Rows, settingOf) {
+			rows := slices.DeleteFunc(slices.Clone(res.Rows), func(r experiment.Row) bool {
+				return r.Op != op || r.OpsPerS <= 0 || r.Unit != "" || !s.takes(r)
+			})
+			structures := distinct(rows, func(r experiment.Row) string { return r.Structure })
+			if len(structures) == len(rows) && len(rows) > 1 && (len(rows) > len(best) || len(rows) == len(best) && rows[0].N >= best[0].N) {
+				best = rows
+			}
+		}
+		if best != nil && len(all) < mostContests {
+			all = append(all, contestOf(op, best))
+		}
+	}
+	return all
+}
+
+// setting is what rows have in common that can be compared.
+type setting struct {
+	key, value, n, batch, cores, keys, buckets, slots int
+	load, theta                                       float64
+	graph                                             string
+}
+
+// takes reports whether a row was measured in a setting: at any load, if it knows of none, as Go's map does.
+func (s setting) takes(r experiment.Row) bool {
+	of := settingOf(r)
+	if of.load == 0 {
+		of.load = s.load
+	}
+	return of == s
+}
+
+func settingOf(r experiment.Row) setting {
+	s := setting{r.KeyBits, r.ValueBits, r.N, r.Batch, r.Cores, r.Keys, r.Buckets, r.Slots, r.Load, r.Theta, ""}
+	if r.Graph != nil {
+		s.graph = r.Graph.Name
+	}
+	return s
+}
+
+func contestOf(op string, rows []experiment.Row) contest {
+	slices.SortStableFunc(rows, func(a, b experiment.Row) int { return cmp.Compare(b.OpsPerS, a.OpsPerS) })
+	c := contest{Op: op}
+	for _, r := range rows {
+		b := bar{Name: r.Structure, Rate: rate(r.OpsPerS) + "/s", Part: fmt.Sprintf("%.3f", r.OpsPerS/rows[0].OpsPerS), Ours: isOurs(r.Structure)}
+		if r.LimitShare > 0 {
+			b.Of = share(r.LimitShare) + " of the limit"
+		}
+		c.Bars = append(c.Bars, b)
+	}
+	first := func(want bool) (r experiment.Row, ok bool) {
+		i := slices.IndexFunc(c.Bars, func(b bar) bool { return b.Ours == want })
+		if i < 0 {
+			return r, false
+		}
+		return rows[i], true
+	}
+	weft, any := first(true)
+	rival, rivals := first(false)
+	if !any || !rivals {
+		weft, rival = rows[0], rows[1]
+	}
+	c.Says = fmt.Sprintf("%s: %s/s, %s times %s", weft.Structure, rate(weft.OpsPerS), digits(weft.OpsPerS/rival.OpsPerS), rival.Structure)
+	if sizes := rows[0]; sizes.N > 0 {
+		c.Says += fmt.Sprintf(", %s operations", count(sizes.N))
+	}
+	if cores := rows[0].Cores; cores == 1 {
+		c.Says += " on one core"
+	} else if cores > 1 {
+		c.Says += fmt.Sprintf(" on %d cores", cores)
+	}
+	return c
+}

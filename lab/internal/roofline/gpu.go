@@ -1,0 +1,268 @@
+package roofline
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/weftgo/weft/device"
+)
+
+//go:generate go run ../../../cmd/weftgen -loader=false -target 80,90+ptx85 roofline.cu
+
+const (
+	block      = 256       // threads per block, as compiled in
+	pinnedSize = 256 << 20 // bytes of a timed host copy: long enough to hide its start
+	launches   = 256       // empty kernels per timing: below the driver's queue of 1024
+)
+
+// flights are the numbers of accesses in flight per thread that kernels exist
+// for.
+var flights = []int{1, 2, 4, 8}
+
+// access is a kind of random access the kernels measure.
+type access struct {
+	limit  string
+	kernel string // entry point without the number in flight
+	size   int    // bytes per access
+	lanes  int    // threads that share one
+	writes bool   // needs cleared memory each run
+	mapped bool   // in memory of the host
+}
+
+var accesses = []access{
+	{Read16, "roofline_gather_16", 16, 1, false, false},
+	{Read32, "roofline_gather_32", 32, 2, false, false},
+	{Read64, "roofline_gather_64", 64, 4, false, false},
+	{Read128, "roofline_gather_128", 128, 4, false, false},
+	{CAS64, "roofline_cas_64", 8, 1, true, false},
+	{CAS128, "roofline_cas_128", 16, 1, true, false},
+	{MappedRead32, "roofline_gather_32", 32, 2, false, true},
+	{MappedRead128, "roofline_gather_128", 128, 4, false, true},
+	{MappedCAS64, "roofline_cas_64", 8, 1, true, true},
+}
+
+// gpu holds what the measurements on a GPU share.
+type gpu struct {
+	*meter
+	module          device.Module
+	stream          *device.Stream
+	watch           *Stopwatch
+	queries, result device.Slice[uint64]
+	region          device.Slice[uint64]
+	at              device.Ptr // where kernels work: the region, or as much memory of the host
+}
+
+func (m *meter) measureGPU(ctx context.Context) (err error) {
+	g := &gpu{meter: m}
+	defer func() { err = errors.Join(err, g.close(ctx)) }()
+	if err := g.open(); err != nil {
+		return err
+	}
+	if err := g.randoms(ctx, false); err != nil {
+		return err
+	}
+	if err := g.inHostMemory(ctx); err != nil {
+		return err
+	}
+	for _, part := range []func(context.Context) error{g.bulk, g.launching, g.hostCopies} {
+		if err := part(ctx); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// randoms measures random accesses to memory of the device, or to what it has mapped.
+func (g *gpu) randoms(ctx context.Context, mapped bool) error {
+	for _, a := range accesses {
+		if a.mapped == mapped && g.wants(a.limit) {
+			if err := g.random(ctx, a); err != nil {
+				return fmt.Errorf("%s: %w", a.limit, err)
+			}
+		}
+	}
+	return nil
+}
+
+// inHostMemory measures random accesses to page-locked memory of the host, over the bus.
+func (g *gpu) inHostMemory(ctx context.Context) (err error) {
+	if !g.wantsAny(MappedRead32, MappedRead128, MappedCAS64) {
+		return nil
+	}
+	memory, err := g.dev.AllocHost(g.opts.Region)
+	if err != nil {
+		return fmt.Errorf("host memory: %w", err)
+	}
+	defer func() { err = errors.Join(err, g.dev.FreeHost(memory)) }()
+	there, unmap, err := g.dev.Map(memory)
+	if err != nil {
+		return fmt.Errorf("host memory: %w", err)
+	}
+	defer func() { err = errors.Join(err, g.stream.Sync(context.WithoutCancel(ctx)), unmap()) }()
+	g.at = there.Ptr
+	err = g.randoms(ctx, true)
+	g.at = g.region.Ptr()
+	return err
+}
+
+func (g *gpu) open() (err error) {
+	if g.module, err = g.dev.Load(&rooflineImage); err != nil {
+		return err
+	}
+	if g.stream, err = g.dev.NewStream(); err != nil {
+		return err
+	}
+	if g.watch, err = NewStopwatch(g.stream); err != nil {
+		return err
+	}
+	if g.region, err = device.Make[uint64](g.dev, g.opts.Region/8); err != nil {
+		return err
+	}
+	g.at = g.region.Ptr()
+	if g.queries, err = device.Make[uint64](g.dev, g.opts.Ops); err != nil {
+		return err
+	}
+	if g.result, err = device.Make[uint64](g.dev, g.opts.Ops); err != nil {
+		return err
+	}
+	return g.launch("roofline_queries", g.opts.Ops/block, 0)
+}
+
+func (g *gpu) close(ctx context.Context) error {
+	var errs []error
+	if g.stream != nil {
+		errs = append(errs, g.stream.Sync(context.WithoutCancel(ctx)))
+	}
+	errs = append(errs, g.region.Free(), g.queries.Free(), g.result.Free())
+	if g.watch != nil {
+		errs = append(errs, g.watch.Close())
+	}
+	if g.stream != nil {
+		errs = append(errs, g.stream.Close())
+	}
+	return errors.Join(errs...)
+}
+
+// launch submits a kernel of grid blocks over cells accesses' worth of region.
+func (g *gpu) launch(kernel string, grid, cells int) error {
+	k, err := g.module.Kernel(kernel)
+	if err != nil {
+		return err
+	}
+	p := params{
+		queries: g.queries.Ptr(), results: g.result.Ptr(), region: g.at,
+		count: uint64(g.opts.Ops), cells: uint64(cells),
+	}
+	return device.Launch(g.stream, k, device.Dim{X: grid}, device.Dim{X: block}, &p)
+}
+
+func (g *gpu) clear() error {
+	return g.stream.Fill(g.at, 0, g.opts.Region/4)
+}
+
+// random measures one kind of access with every number in flight.
+func (g *gpu) random(ctx context.Context, a access) error {
+	for _, flight := range flights {
+		kernel := fmt.Sprintf("%s_%d", a.kernel, flight)
+		grid := g.opts.Ops / (block / a.lanes * flight)
+		if err := g.clear(); err != nil {
+			return err
+		}
+		t, err := Median(ctx, g.opts.Runs, func() (time.Duration, error) {
+			if a.writes {
+				if err := g.clear(); err != nil {
+					return 0, err
+				}
+			}
+			return g.watch.Time(ctx, func() error { return g.launch(kernel, grid, g.opts.Region/a.size) })
+		})
+		if err != nil {
+			return err
+		}
+		if !a.writes {
+			if err := g.checkResults(ctx, a.lanes); err != nil {
+				return err
+			}
+		}
+		g.record(a.limit, Rate(g.opts.Ops, t), flight)
+	}
+	return nil
+}
+
+// checkResults makes sure that a kernel has done what was timed: over a
+// cleared region, each lane contributes its query to the result.
+func (g *gpu) checkResults(ctx context.Context, lanes int) error {
+	const sample = blockOps
+	tail := g.result.Sub(g.opts.Ops-sample, g.opts.Ops)
+	got := make([]uint64, sample)
+	if err := tail.CopyTo(ctx, g.stream, got); err != nil {
+		return err
+	}
+	for i, r := range got {
+		if want := uint64(lanes * (g.opts.Ops - sample + i)); r != want {
+			return fmt.Errorf("query %d came to %d instead of %d: the kernel does not do what is timed", g.opts.Ops-sample+i, r, want)
+		}
+	}
+	return g.stream.Fill(tail.Ptr(), 0, sample*2) // so that the next kernel's results are its own
+}
+
+// bulk measures copying and filling memory.
+func (g *gpu) bulk(ctx context.Context) error {
+	half := g.opts.Region / 2 / 4 * 4
+	if g.wants(Copy) {
+		t, err := g.median(ctx, func() error { return g.stream.Copy(g.region.Ptr()+device.Ptr(half), g.region.Ptr(), half) })
+		if err != nil {
+			return fmt.Errorf("copy: %w", err)
+		}
+		g.record(Copy, Rate(2*half, t), 1)
+	}
+	if g.wants(Fill) {
+		t, err := g.median(ctx, g.clear)
+		if err != nil {
+			return fmt.Errorf("fill: %w", err)
+		}
+		g.record(Fill, Rate(g.opts.Region, t), 1)
+	}
+	return nil
+}
+
+func (g *gpu) median(ctx context.Context, submit func() error) (time.Duration, error) {
+	return Median(ctx, g.opts.Runs, func() (time.Duration, error) { return g.watch.Time(ctx, submit) })
+}
+
+// launching measures by the host's clock what an empty kernel costs.
+func (g *gpu) launching(ctx context.Context) error {
+	if !g.wantsAny(Launch, LaunchSync) {
+		return nil
+	}
+	issue, err := Median(ctx, g.opts.Runs, func() (time.Duration, error) {
+		start := time.Now()
+		for range launches {
+			if err := g.launch("roofline_empty", 1, 0); err != nil {
+				return 0, err
+			}
+		}
+		t := time.Since(start)
+		return t, g.stream.Sync(ctx)
+	})
+	if err != nil {
+		return fmt.Errorf("launch: %w", err)
+	}
+	g.record(Launch, Rate(launches, issue), 1)
+
+	wait, err := Median(ctx, launches, func() (time.Duration, error) {
+		start := time.Now()
+		if err := g.launch("roofline_empty", 1, 0); err != nil {
+			return 0, err
+		}
+		err := g.stream.Sync(ctx)
+		return time.Since(start), err
+	})
+	if err != nil {
+		return fmt.Errorf("launch_sync: %w", err)
+	}
+	g.record(LaunchSync, Rate(1, wait), 1)
+	return nil
+}
