@@ -10,7 +10,6 @@ import (
 	"unsafe"
 
 	"github.com/weftgo/weft/device"
-	"github.com/weftgo/weft/internal/ablation"
 	"github.com/weftgo/weft/internal/batch"
 	"github.com/weftgo/weft/internal/core"
 	"github.com/weftgo/weft/internal/gpu"
@@ -19,8 +18,6 @@ import (
 
 //go:generate go run ../cmd/weftgen -target 80,90+ptx85 -struct weft::gphash::Level -type gphash::Level=levelRef ../kernels/include/weft/gphash_table.cuh
 //go:generate go run ../cmd/weftgen -loader=false -target 80+ptx83 -type gphash::Table=tableRef -type gphash::Space=spaceRef -type weft::Lookup=internal/gpu.Lookup -type weft::Changes=internal/gpu.Changes -type weft::List=internal/gpu.List -type weft::Export=internal/gpu.Export gphash.cu
-//go:generate go run ../cmd/weftgen -loader=false -target 80+ptx83 -type GetParams=.getParams -type weft::gphash::ChangeParams=.changeParams gphash_threads.cu
-//go:generate go run ../cmd/weftgen -loader=false -target 80+ptx83 -type GetParams=.getParams -type weft::gphash::ChangeParams=.changeParams -type weft::gphash::RecycleParams=.recycleParams -type gphash::BucketsParams=.bucketsParams gphash_reserved.cu
 //go:generate go run ../cmd/weftgen -loader=false -target 80+ptx83 -type gphash::Strings=stringsRef -type gphash::Table=.tableRef -type gphash::BucketsParams=.bucketsParams -type gphash::ChangeParams=.changeParams -type gphash::RedoParams=.redoParams gphash_strings.cu
 
 // sortFrom is the number of lookups from which on they are sorted: by region, since the pool has
@@ -53,20 +50,18 @@ type launcher struct {
 	strings                                                              stringKernels // of records
 	follow, log, settle, home, undo                                      device.Kernel // of atomic batches
 	moveUp, export, wipe, survey, verify, reflect, cacheEmpty, cacheFill device.Kernel
-	toKeys, toWords                                                      device.Kernel // where states are in keys
 
-	pool      device.Buffer // mapped
-	unmap     func() error
-	mirror    bool
-	cache     cache
-	scatter   bool                 // lookups go as they come
-	spread    int                  // warps that a batch has before one has several operations; 0: as above
-	without   ablation.Without     // for measurements
-	stateless bool                 // states are in keys: see gpureserved.go
-	state     device.Slice[uint32] // see the words below
-	table     atomic.Pointer[levels]
-	space     spaceRef
-	loans     loans
+	pool    device.Buffer // mapped
+	unmap   func() error
+	mirror  bool
+	cache   cache
+	scatter bool                 // lookups go as they come
+	spread  int                  // warps that a batch has before one has several operations; 0: as above
+	shape   shape                // of launches
+	state   device.Slice[uint32] // see the words below
+	table   atomic.Pointer[levels]
+	space   spaceRef
+	loans   loans
 
 	// mu orders pairs of launches: what exports read is not changed meanwhile.
 	mu                sync.Mutex
@@ -172,10 +167,8 @@ func (k *launcher) load() (err error) {
 	switch {
 	case err == nil && k.host.records():
 		err = k.loadStrings()
-	case err == nil && k.without.Warps:
-		err = gpu.Load(k.dev, &gphashThreadsImage, []gpu.Entry{{Name: "get", To: &k.get}, {Name: "change", To: &k.change}})
-	case err == nil && k.without.States:
-		err = k.loadReserved()
+	case err == nil:
+		err = k.loadVariant()
 	}
 	return err
 }
@@ -215,7 +208,7 @@ func (k *launcher) newLevels(before *levels) (now *levels, err error) {
 		slots: uint32(t.slots), hashes: uint32(t.hashes), bucketWords: uint32(t.bucketWords),
 		unit: uint32(v.unit), per: uint32(v.per), at: uint32(v.at),
 		live: uint32(len(t.live)), closed: uint32(t.closed), levels: now.buf.Ptr,
-		fast: bit(t.hasher.id == Fast), unfenced: bit(k.without.Fences),
+		fast: bit(t.hasher.id == Fast), unfenced: bit(k.shape.Unfenced),
 	}
 	if k.cache.share > 0 {
 		now.ref.cache, now.ref.cacheRead = k.cache.buf.Ptr, k.word(wordReads)
@@ -309,18 +302,15 @@ func (k *launcher) round(n int) uint32 {
 	if least == 0 {
 		least = warpsForEach * changeWarps * k.dev.Properties().Units
 	}
-	if k.without.Rounds || n < 2*least {
+	if n < 2*least {
 		return 1
 	}
-	return uint32(min(warp, 1<<(bits.Len(uint(n/least))-1)))
+	return uint32(min(k.shape.MaxRound, 1<<(bits.Len(uint(n/least))-1)))
 }
 
 // inRounds is a launch of warps that have so many of n operations each.
 func (k *launcher) inRounds(n int, round uint32) device.Dim {
-	if k.without.Warps {
-		return gpu.Grid(n)
-	}
-	return gpu.Grid(warp * ((n + int(round) - 1) / int(round)))
+	return gpu.Grid(k.shape.Lanes * ((n + int(round) - 1) / int(round)))
 }
 
 // ---- lookups --------------------------------------------------------------------
@@ -436,7 +426,7 @@ func (k *launcher) alone(s *device.Stream, submit func() error) error {
 
 // set submits setting a clock to the number of the change.
 func (k *launcher) set(s *device.Stream, clock int) error {
-	return device.Launch(s, k.tick, gpu.Grid(1), gpu.Block, &tickParams{clock: k.word(clock), now: k.ticket, unfenced: bit(k.without.Fences)})
+	return device.Launch(s, k.tick, gpu.Grid(1), gpu.Block, &tickParams{clock: k.word(clock), now: k.ticket, unfenced: bit(k.shape.Unfenced)})
 }
 
 // Change is in two launches: what finds no slot in the first one runs in the second, in
@@ -560,7 +550,7 @@ func (k *launcher) Export(s *device.Stream, _ core.Parts, lo, hi uint32, out *ba
 	err := inTurn(
 		func() error { return s.Wait(k.changed) },
 		func() error { return s.Wait(k.exported) },
-		func() error { return k.settleStates(s) })
+		func() error { return k.convert(s, k.shape.plain) })
 	if err != nil {
 		return err
 	}

@@ -7,12 +7,12 @@ import (
 	"math/bits"
 
 	"github.com/weftgo/weft/device"
-	"github.com/weftgo/weft/internal/ablation"
 	"github.com/weftgo/weft/internal/batch"
 	"github.com/weftgo/weft/internal/core"
 	"github.com/weftgo/weft/internal/gpu"
 	"github.com/weftgo/weft/internal/op"
 	"github.com/weftgo/weft/internal/pm"
+	"github.com/weftgo/weft/internal/variant"
 )
 
 // gpuEngine runs batches on a GPU that has mapped the pool. The engine of the host, which has
@@ -25,6 +25,7 @@ type gpuEngine struct {
 	dev     device.Device
 	owners  []uint32 // of units, as of the last fetch
 	rescue           // when it is lost
+	formed  bool     // slots have another form: see formSlots
 	mapping *mapping // where the host works on the pool first
 }
 
@@ -33,7 +34,7 @@ var all = context.Background()
 
 // newGPUEngine has a GPU work on the pool of an engine that has not looked at it yet.
 func newGPUEngine(ctx context.Context, dev device.Device, host *engine, o OpenOptions) (*gpuEngine, *Report, error) {
-	g := &gpuEngine{host: host, dev: dev, k: launcher{host: host, dev: dev, scatter: o.Unsorted, without: ablation.Of(ctx)}, rescue: rescue{options: o}}
+	g := &gpuEngine{host: host, dev: dev, k: launcher{host: host, dev: dev, scatter: o.Unsorted, shape: newShape(variant.Of(ctx))}, rescue: rescue{options: o}}
 	g.Moves, g.Leases = true, host.Leases
 	if host.redo != nil { // slots are behind by what is in the log
 		g.k.behind.most = min(o.AtomicTail, host.redo.capacity())
@@ -44,8 +45,8 @@ func newGPUEngine(ctx context.Context, dev device.Device, host *engine, o OpenOp
 		begin = g.beginOnHost
 	}
 	report, err := begin(ctx, o)
-	if err == nil && g.k.without.States {
-		err = g.putStatesInKeys(o)
+	if err == nil {
+		err = g.formSlots(o)
 	}
 	if err != nil {
 		return nil, report, errors.Join(err, g.Close())
@@ -240,10 +241,7 @@ func (g *gpuEngine) inspectOnHost(ctx context.Context, times *Times, r *Report, 
 // Close is for [core.Engine].
 func (g *gpuEngine) Close() error {
 	g.stop()
-	err := g.settle()
-	if g.k.stateless && !g.over.Load() {
-		err = errors.Join(err, g.Do(all, g.k.settleStates))
-	}
+	err := errors.Join(g.settle(), g.plainSlots())
 	if err == nil && g.table != nil {
 		err = g.host.seal()
 	}
@@ -277,8 +275,8 @@ func (g *gpuEngine) Change(ctx context.Context, s *device.Stream, b *batch.Batch
 	g.host.noSpace = nil
 	if err == nil && len(failed) > 0 {
 		lacked := [1]uint32{}
-		if err = g.read(device.Bytes(lacked[:]), g.k.word(wordLacked)); lacked[0]&hasReserved != 0 {
-			err = errors.Join(err, errReservedKey)
+		if err = g.read(device.Bytes(lacked[:]), g.k.word(wordLacked)); lacked[0]&refused != 0 {
+			err = errors.Join(err, g.k.shape.Refused)
 		} else if lacked[0] != 0 {
 			g.host.noSpace = errNoSpace
 		}
@@ -313,7 +311,7 @@ func (g *gpuEngine) Clear(ctx context.Context) error {
 		return g.k.alone(s, func() error {
 			return inTurn(
 				func() error { return g.k.each(s, g.k.wipe) },
-				func() error { return g.k.emptyKeys(s) },
+				func() error { return g.k.convert(s, g.k.shape.form) },
 				func() error { return s.Fill(g.host.Parts().(*parts).TallyPtr(), 0, 4) },
 				func() error { return g.k.forget(s) })
 		})
@@ -335,8 +333,8 @@ func (g *gpuEngine) Check(ctx context.Context, l *core.Lease) error {
 	if err == nil {
 		err = g.home()
 	}
-	if err == nil && g.k.stateless {
-		err = g.Do(ctx, g.k.settleStates)
+	if err == nil {
+		err = g.plainSlots()
 	}
 	if err == nil {
 		err = errors.Join(g.checkMirrors(ctx), g.checkValues(ctx))
@@ -515,8 +513,8 @@ func (g *gpuEngine) send() error {
 
 // show tells of where the cache is, too.
 func (g *gpuEngine) show() error {
-	if g.k.stateless {
-		return errStateless
+	if g.formed {
+		return errForm
 	}
 	before := g.k.table.Load()
 	now, err := g.k.newLevels(before)

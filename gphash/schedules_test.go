@@ -11,7 +11,6 @@ import (
 
 	"github.com/weftgo/weft"
 	"github.com/weftgo/weft/device"
-	"github.com/weftgo/weft/internal/ablation"
 	"github.com/weftgo/weft/internal/core"
 	"github.com/weftgo/weft/internal/dst"
 	"github.com/weftgo/weft/internal/mutate"
@@ -45,8 +44,7 @@ func programs[K weft.Key, V weft.Value](t *testing.T, m dst.Mode[Options]) dst.C
 		o.KeySize, o.ValueSize = int(types.Key.Bits/8), int(types.Val.Bits/8)
 		o.Capacity, o.Hash, o.Seed = max(s.Capacity, 1), SipHash, [2]uint64{1, 2}
 		p, _ := memoryPool(t, &o, rand.New(rand.NewPCG(1, 2)), func(mapped []byte) *pm.Memory { return pm.New(mapped, nil) })
-		without := ablation.Without{Warps: strings.Contains(m.Name, "threads"), States: strings.Contains(m.Name, "reserved")}
-		c, e, _, err := serve(ablation.Context(ctx, without), p, dev, OpenOptions{Resize: o.Resize, Mirror: o.Mirror, Cache: o.Cache, AtomicTail: o.AtomicTail}, types)
+		c, e, _, err := serve(ctx, p, dev, OpenOptions{Resize: o.Resize, Mirror: o.Mirror, Cache: o.Cache, AtomicTail: o.AtomicTail}, types)
 		if err != nil {
 			return scheduled[K, V]{}, err
 		}
@@ -87,25 +85,6 @@ func TestSchedules(t *testing.T) {
 	values := dst.Mode[Options]{Arch: 80, Name: "2 slots,atomic,tail,values", Options: Options{Slots: 2, Hashes: 2, Levels: 2, AtomicBatch: 40, AtomicTail: 60, Cache: .6}}
 	dst.Explore(t, values, programs[uint64, uint64](t, values))
 }
-
-// Kernels of single threads, which are there to be measured, are right, too.
-func TestSchedulesOfThreads(t *testing.T) {
-	threads := dst.Mode[Options]{Arch: 80, Name: "2 slots,threads", Options: twoSlots.Options}
-	dst.Explore(t, threads, programs[uint64, uint64](t, threads).Updating())
-	mirror := dst.Mode[Options]{Arch: 80, Name: "4 slots,mirror,threads", Options: Options{Slots: 4, Hashes: 2, Levels: 2, Resize: Stop, Mirror: true}}
-	dst.Explore(t, mirror, programs[uint32, uint32](t, mirror))
-}
-
-// So are those of keys that say the state of a slot, in an index that has slots for all.
-func TestSchedulesOfReservedKeys(t *testing.T) {
-	reserved := dst.Mode[Options]{Arch: 80, Name: "2 slots,reserved", Options: twoSlots.Options}
-	cfg := programs[uint64, uint64](t, reserved).Updating()
-	cfg.Shapes = []dst.Shape{roomForAll, {Name: "few keys", Capacity: 130, Keys: 3, Hot: 20, Cold: 40, Batches: 2}}
-	dst.Explore(t, reserved, cfg)
-}
-
-// roomForAll is keysMakeWay where none has to.
-var roomForAll = dst.Shape{Name: "lookups beside changes", Capacity: 40, Keys: 12, Hot: 40, Batches: 14, Streams: 3, Kinds: keysMakeWay.Kinds}
 
 // Mutants of lookups: each is found.
 func TestLookupMutants(t *testing.T) {

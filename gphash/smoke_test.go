@@ -9,7 +9,6 @@ import (
 	"github.com/weftgo/weft"
 	"github.com/weftgo/weft/device"
 	"github.com/weftgo/weft/device/devicetest"
-	"github.com/weftgo/weft/internal/ablation"
 	"github.com/weftgo/weft/internal/conformance"
 )
 
@@ -25,11 +24,7 @@ func smokeAll(t *testing.T, dev device.Device) {
 		o.Capacity, o.Size = 50, smallPool
 		t.Run(name, func(t *testing.T) {
 			smokeMap(t, dev, o)
-			smokeIndex(t, dev, o, ablation.Without{})
-			if name == "nothing" {
-				smokeIndex(t, dev, o, ablation.Without{Warps: true})
-				smokeIndex(t, dev, o, ablation.Without{States: true})
-			}
+			smokeIndex(t, dev, o)
 			if name != "values" {
 				smokeStrings(t, dev, o)
 			}
@@ -46,23 +41,20 @@ func smokeMap(t *testing.T, dev device.Device, o Options) {
 }
 
 // smokeIndex opens an index that somebody has made, too, looks hot keys up, and has warps run several operations each.
-func smokeIndex(t *testing.T, dev device.Device, o Options, without ablation.Without) {
+func smokeIndex(t *testing.T, dev device.Device, o Options) {
 	path := filepath.Join(memoryDir(t), "pool")
 	o.KeySize, o.ValueSize = 13, 130
-	if without.States {
-		o.KeySize = 8
-	}
 	x, err := Create(path, dev, o)
 	must(t, err)
 	var keys, values []byte
 	for i := range 30 {
-		key := denseKey(o.KeySize, 3+i) // with none that is reserved without states
+		key := denseKey(o.KeySize, 3+i)
 		keys, values = append(keys, key...), append(values, valueOf(o.ValueSize, key, 0)...)
 	}
 	_, err = x.Put(t.Context(), keys, values)
 	must(t, err)
 	must(t, x.Close())
-	x, _, err = Open(ablation.Context(t.Context(), without), path, dev, OpenOptions{Mirror: o.Mirror, Cache: o.Cache, Verify: true})
+	x, _, err = Open(t.Context(), path, dev, OpenOptions{Mirror: o.Mirror, Cache: o.Cache, Verify: true})
 	must(t, err)
 	if g, ok := x.engine.far.(*gpuEngine); ok {
 		g.k.spread = 3
@@ -106,5 +98,5 @@ func smokeStrings(t *testing.T, dev device.Device, o Options) {
 
 // Those who look at TestSmoke see every kernel.
 func TestSmokeLaunchesEveryKernel(t *testing.T) {
-	conformance.LaunchesAll(t, smokeAll, []*device.Image{&gphashImage}, []*device.Image{&gphashStringsImage}, []*device.Image{&gphashThreadsImage}, []*device.Image{&gphashReservedImage})
+	conformance.LaunchesAll(t, smokeAll, []*device.Image{&gphashImage}, []*device.Image{&gphashStringsImage})
 }

@@ -11,7 +11,7 @@ import (
 
 	"github.com/weftgo/weft"
 	"github.com/weftgo/weft/gphash"
-	"github.com/weftgo/weft/internal/ablation"
+	"github.com/weftgo/weft/internal/variant"
 	"github.com/weftgo/weft/internal/workload"
 	"github.com/weftgo/weft/lab/internal/roofline"
 )
@@ -187,14 +187,14 @@ func (h *headline) options(tail int) gphash.Options {
 type setting struct {
 	name    string
 	open    gphash.OpenOptions
-	without ablation.Without
+	variant variant.GPHash
 }
 
-// What settings are without.
+// Ways in which settings differ from the index.
 var (
-	nothing       = ablation.Without{}
-	withoutFences = ablation.Without{Fences: true}
-	withoutRounds = ablation.Without{Rounds: true}
+	nothing       = variant.GPHash{}
+	withoutFences = variant.GPHash{Unfenced: true}
+	withoutRounds = variant.GPHash{MaxRound: 1}
 )
 
 const noRounds = "no rounds"
@@ -202,7 +202,7 @@ const noRounds = "no rounds"
 // opened opens the pool by a setting.
 func (h *headline) opened(ctx context.Context, s setting, do func(x *gphash.Index) error) error {
 	h.run.step("gphash-device: %s", s.name)
-	if err := h.with(ablation.Context(ctx, s.without), s.open, do); err != nil {
+	if err := h.with(variant.Context(ctx, s.variant), s.open, do); err != nil {
 		return fmt.Errorf("%s: %w", s.name, err)
 	}
 	return nil

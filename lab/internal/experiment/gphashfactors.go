@@ -7,8 +7,9 @@ import (
 	"slices"
 
 	"github.com/weftgo/weft/gphash"
-	"github.com/weftgo/weft/internal/ablation"
+	"github.com/weftgo/weft/internal/variant"
 	"github.com/weftgo/weft/internal/workload"
+	"github.com/weftgo/weft/lab/internal/gphashkernels"
 )
 
 var gphashFactorsExperiment = Experiment{
@@ -41,16 +42,16 @@ var gphashFactors = []struct {
 	name    string
 	hash    gphash.HashID
 	open    gphash.OpenOptions
-	without ablation.Without
+	variant variant.GPHash
 }{
-	{"threads", gphash.SipHash, gphash.OpenOptions{Unsorted: true}, ablation.Without{Rounds: true, Warps: true}},
-	{"+ warps", gphash.SipHash, gphash.OpenOptions{Unsorted: true}, ablation.Without{Rounds: true}},
-	{"+ sorted", gphash.SipHash, gphash.OpenOptions{}, ablation.Without{Rounds: true}},
-	{"+ fast hash", gphash.Fast, gphash.OpenOptions{}, ablation.Without{Rounds: true}},
-	{"+ rounds", gphash.Fast, gphash.OpenOptions{}, ablation.Without{}},
-	{"+ cache", gphash.Fast, gphash.OpenOptions{Cache: .2}, ablation.Without{}},
-	{"mirror", gphash.Fast, gphash.OpenOptions{Mirror: true}, ablation.Without{}},
-	{reservedKeys, gphash.Fast, gphash.OpenOptions{}, ablation.Without{States: true}},
+	{"threads", gphash.SipHash, gphash.OpenOptions{Unsorted: true}, gphashkernels.Threads},
+	{"+ warps", gphash.SipHash, gphash.OpenOptions{Unsorted: true}, variant.GPHash{MaxRound: 1}},
+	{"+ sorted", gphash.SipHash, gphash.OpenOptions{}, variant.GPHash{MaxRound: 1}},
+	{"+ fast hash", gphash.Fast, gphash.OpenOptions{}, variant.GPHash{MaxRound: 1}},
+	{"+ rounds", gphash.Fast, gphash.OpenOptions{}, variant.GPHash{}},
+	{"+ cache", gphash.Fast, gphash.OpenOptions{Cache: .2}, variant.GPHash{}},
+	{"mirror", gphash.Fast, gphash.OpenOptions{Mirror: true}, variant.GPHash{}},
+	{reservedKeys, gphash.Fast, gphash.OpenOptions{}, gphashkernels.Reserved},
 }
 
 // reservedKeys is the form of slots that the paper has. It is in place of "+ rounds".
@@ -136,7 +137,7 @@ func (f *factors) free() (err error) {
 func (f *factors) measure(ctx context.Context, r *runner, i int) (rows []Row, err error) {
 	c := gphashFactors[i]
 	for _, l := range []*loaded{f.pools[c.hash].empty, f.pools[c.hash].full} {
-		err := l.with(ablation.Context(ctx, c.without), c.open, func(x *gphash.Index) error {
+		err := l.with(variant.Context(ctx, c.variant), c.open, func(x *gphash.Index) error {
 			for _, batch := range f.batches {
 				r.step("gphash-factors: %s, batches of %d", c.name, batch)
 				some, err := f.mixes(ctx, l, x, c.name, batch)

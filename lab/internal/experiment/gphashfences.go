@@ -5,7 +5,7 @@ import (
 	"errors"
 
 	"github.com/weftgo/weft/gphash"
-	"github.com/weftgo/weft/internal/ablation"
+	"github.com/weftgo/weft/internal/variant"
 )
 
 var gphashFencesExperiment = Experiment{
@@ -24,14 +24,14 @@ that of the median call over process, in the fastest of several rounds in which 
 type fencing struct {
 	name    string
 	is      gphash.Durability
-	without ablation.Without
+	variant variant.GPHash
 }
 
 // fencings are compared; the first is what the ratios refer to.
 func (r *runner) fencings() []fencing {
 	process := fencing{name: "process", is: gphash.Process}
 	if r.onGPU() {
-		return []fencing{process, {noFences, gphash.Process, ablation.Without{Fences: true}}}
+		return []fencing{process, {noFences, gphash.Process, variant.GPHash{Unfenced: true}}}
 	}
 	return []fencing{process, {name: "pmem", is: gphash.PMem}}
 }
@@ -52,7 +52,7 @@ func runGPHashFences(ctx context.Context, r *runner) error {
 		o := r.gphashOptions(8, n, batch)
 		o.Durability, o.AssertPMem = all[i].is, gphash.PMemConditions{Persistent: true, DDIOOff: true}
 		open := gphash.OpenOptions{Durability: o.Durability, AssertPMem: o.AssertPMem}
-		x, err := r.reopened(ablation.Context(ctx, all[i].without), o, open)
+		x, err := r.reopened(variant.Context(ctx, all[i].variant), o, open)
 		if err != nil {
 			return nil, err
 		}

@@ -95,7 +95,7 @@ __device__ __forceinline__ void get_batch(const GetParams& p) {
 
 // ---- changes ----------------------------------------------------------------------
 
-constexpr uint32_t kLacksMemory = 1, kHasReserved = 2;  // bits of ChangeParams.lacked (twin: gpureserved.go)
+constexpr uint32_t kLacksMemory = 1, kHasReserved = 2;  // bits of ChangeParams.lacked (twin: variant.GPHash)
 
 // Turn is a word of the pool that a lane of a round publishes.
 struct Turn {

@@ -1,31 +1,71 @@
-package gphash
+package gphashkernels
 
 import (
+	"context"
 	"encoding/binary"
 	"errors"
+	"maps"
 	"math/rand/v2"
+	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/weftgo/weft"
 	"github.com/weftgo/weft/device"
+	"github.com/weftgo/weft/device/cpu"
 	"github.com/weftgo/weft/device/devicetest"
-	"github.com/weftgo/weft/internal/ablation"
+	"github.com/weftgo/weft/gphash"
 	"github.com/weftgo/weft/internal/conformance"
-	"github.com/weftgo/weft/internal/op"
+	"github.com/weftgo/weft/internal/variant"
 )
 
+var ctx = context.Background()
+
+// smallPool is the size of a pool of tests, in bytes.
+const smallPool = 16 << 20
+
+func must(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+func memoryDir(t testing.TB) string {
+	dir, err := os.MkdirTemp("/dev/shm", "weft")
+	if err != nil {
+		return t.TempDir()
+	}
+	t.Cleanup(func() { os.RemoveAll(dir) })
+	return dir
+}
+
+// model is what an index should hold.
+type model map[string]string
+
+func (m model) equal(t testing.TB, x *gphash.Index) {
+	t.Helper()
+	got := model{}
+	for k, v := range x.All(ctx) {
+		got[string(k)] = string(v)
+	}
+	if !maps.Equal(got, m) {
+		t.Fatalf("%d keys, not the %d that there should be", len(got), len(m))
+	}
+}
+
 // stateless opens a pool so that the states of slots are in the words of keys.
-func stateless(t *testing.T, path string, dev device.Device, o OpenOptions) (*Index, error) {
-	x, _, err := Open(ablation.Context(t.Context(), ablation.Without{States: true}), path, dev, o)
+func stateless(t *testing.T, path string, dev device.Device, o gphash.OpenOptions) (*gphash.Index, error) {
+	x, _, err := gphash.Open(variant.Context(t.Context(), Reserved), path, dev, o)
 	return x, err
 }
 
 // statelessPool is a pool with room for 400 keys.
 func statelessPool(t *testing.T, dev device.Device, keys ...uint64) string {
 	path := filepath.Join(memoryDir(t), "pool")
-	x, err := Create(path, dev, Options{KeySize: 8, ValueSize: 16, Capacity: 400, Size: smallPool})
+	x, err := gphash.Create(path, dev, gphash.Options{KeySize: 8, ValueSize: 16, Capacity: 400, Size: smallPool})
 	must(t, err)
 	_, err = x.Put(ctx, words(keys...), make([]byte, 16*len(keys)))
 	must(t, err)
@@ -45,13 +85,14 @@ func TestReservedKeys(t *testing.T) {
 	if testing.Short() {
 		t.Skip("interprets kernels")
 	}
-	smallParts(t)
 	dev, rng, want := devicetest.OpenSim(t, nil), rand.New(rand.NewPCG(1, 2)), model{}
+	host, err := cpu.Open(nil)
+	must(t, err)
+	defer host.Close()
 	path := statelessPool(t, dev)
 	for range 2 {
-		x, err := stateless(t, path, dev, OpenOptions{})
+		x, err := stateless(t, path, dev, gphash.OpenOptions{})
 		must(t, err)
-		x.engine.far.(*gpuEngine).k.spread = 8
 		for round := range 8 {
 			statelessBatch(t, x, rng, want)
 			if round == 4 {
@@ -60,13 +101,13 @@ func TestReservedKeys(t *testing.T) {
 			}
 		}
 		must(t, x.Close())
-		x, _, err = Open(ctx, path, openCPU(t), OpenOptions{Verify: true})
+		x, _, err = gphash.Open(ctx, path, host, gphash.OpenOptions{Verify: true})
 		must(t, err)
 		want.equal(t, x)
 		must(t, x.Check(ctx))
 		must(t, x.Close())
 	}
-	x, err := stateless(t, path, dev, OpenOptions{})
+	x, err := stateless(t, path, dev, gphash.OpenOptions{})
 	must(t, err)
 	must(t, x.Clear(ctx))
 	clear(want)
@@ -76,7 +117,7 @@ func TestReservedKeys(t *testing.T) {
 }
 
 // statelessBatch runs a mixed batch, and compares what it returns with a map.
-func statelessBatch(t *testing.T, x *Index, rng *rand.Rand, want model) {
+func statelessBatch(t *testing.T, x *gphash.Index, rng *rand.Rand, want model) {
 	const n = 150
 	kinds, keys, values, ok := make([]weft.OpKind, n), make([]byte, 0, 8*n), make([]byte, 16*n), make([]bool, n)
 	for i := range n {
@@ -113,15 +154,14 @@ func TestReservedKeysAreRefused(t *testing.T) {
 	if testing.Short() {
 		t.Skip("interprets kernels")
 	}
-	smallParts(t)
 	dev := devicetest.OpenSim(t, nil)
 	path := statelessPool(t, dev)
-	x, err := stateless(t, path, dev, OpenOptions{})
+	x, err := stateless(t, path, dev, gphash.OpenOptions{})
 	must(t, err)
 	for key := range uint64(3) {
 		_, put := x.Put(ctx, words(7, key), make([]byte, 32))
 		_, deleted := x.Delete(ctx, words(key), nil)
-		if !errors.Is(put, errReservedKey) || !errors.Is(deleted, errReservedKey) {
+		if !errors.Is(put, ErrReserved) || !errors.Is(deleted, ErrReserved) {
 			t.Errorf("%#x: Put: %v; Delete: %v", key, put, deleted)
 		}
 		n, err := x.Get(ctx, words(7, key), make([]byte, 32), nil)
@@ -131,10 +171,10 @@ func TestReservedKeysAreRefused(t *testing.T) {
 	conformance.Want(t, "Put of other keys", n, 2, err)
 	must(t, x.Check(ctx))
 	must(t, x.Close())
-	if _, err := stateless(t, statelessPool(t, dev, 2), dev, OpenOptions{}); !errors.Is(err, errReservedKey) || !errors.Is(err, op.ErrOptions) {
+	if _, err := stateless(t, statelessPool(t, dev, 2), dev, gphash.OpenOptions{}); !errors.Is(err, ErrReserved) || !errors.Is(err, weft.ErrOptions) {
 		t.Errorf("a pool that has a key: %v", err)
 	}
-	if _, err := stateless(t, path, dev, OpenOptions{Mirror: true}); !errors.Is(err, errStateless) {
+	if _, err := stateless(t, path, dev, gphash.OpenOptions{Mirror: true}); !errors.Is(err, weft.ErrOptions) {
 		t.Errorf("with a mirror: %v", err)
 	}
 }
@@ -144,9 +184,8 @@ func TestReservedKeysDoNotGrow(t *testing.T) {
 	if testing.Short() {
 		t.Skip("interprets kernels")
 	}
-	smallParts(t)
 	dev := devicetest.OpenSim(t, nil)
-	x, err := stateless(t, statelessPool(t, dev), dev, OpenOptions{})
+	x, err := stateless(t, statelessPool(t, dev), dev, gphash.OpenOptions{})
 	must(t, err)
 	var keys []byte
 	for i := range uint64(2000) {
@@ -162,7 +201,7 @@ func TestReservedKeysDoNotGrow(t *testing.T) {
 		n, err = x.Delete(ctx, part, nil)
 		conformance.Want(t, "Delete", n, 250, err)
 	}
-	if _, err := x.Put(ctx, keys, make([]byte, 2*len(keys))); !errors.Is(err, errStateless) {
+	if _, err := x.Put(ctx, keys, make([]byte, 2*len(keys))); err == nil || !strings.Contains(err.Error(), "another form") {
 		t.Errorf("Put of more keys than there are slots: %v", err)
 	}
 	must(t, x.Check(ctx))

@@ -1,0 +1,86 @@
+package gphash
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+
+	"github.com/weftgo/weft/device"
+	"github.com/weftgo/weft/internal/gpu"
+	"github.com/weftgo/weft/internal/op"
+	"github.com/weftgo/weft/internal/variant"
+)
+
+// shape is how kernels are launched, and which are not those of the index: see package variant.
+type shape struct {
+	variant.GPHash
+	form, plain device.Kernel // nil: slots have the form of the index
+}
+
+func newShape(v variant.GPHash) shape {
+	v.Lanes, v.MaxRound = cmp.Or(v.Lanes, warp), cmp.Or(v.MaxRound, warp)
+	return shape{GPHash: v}
+}
+
+// refused is the bit of ChangeParams.lacked for operations that a variant's kernels refuse.
+const refused = 2
+
+var errForm = errors.New("an index whose slots have another form has keys of 8 bytes in place, on a GPU that reads the pool: no mirror, cache, records, atomic batches, growth, or work on the host")
+
+// loadVariant loads the kernels that replace others.
+func (k *launcher) loadVariant() error {
+	if k.shape.Image == nil {
+		return nil
+	}
+	replaced := map[string]*device.Kernel{"get": &k.get, "change": &k.change, "recycle": &k.recycle}
+	var entries []gpu.Entry
+	for _, name := range k.shape.Kernels {
+		entries = append(entries, gpu.Entry{Name: name, To: replaced[name]})
+	}
+	if k.shape.Form != "" {
+		entries = append(entries, gpu.Entry{Name: k.shape.Form, To: &k.shape.form}, gpu.Entry{Name: k.shape.Plain, To: &k.shape.plain})
+	}
+	return gpu.Load(k.dev, k.shape.Image, entries)
+}
+
+// formSlots begins to have slots of another form.
+func (g *gpuEngine) formSlots(o OpenOptions) error {
+	k, t := &g.k, g.host.table
+	if k.shape.Form == "" {
+		return nil
+	}
+	if o.Mirror || o.Cache > 0 || t.keySize != 8 || g.host.records() || g.host.redo != nil || t.closed > 0 || o.HostFirst {
+		return fmt.Errorf("%w: %w", op.ErrOptions, errForm)
+	}
+	err := g.Do(all, func(s *device.Stream) error {
+		if err := s.Fill(k.word(wordCrowded), 0, 1); err != nil {
+			return err
+		}
+		return k.convert(s, k.shape.form)
+	})
+	var failed [1]uint32
+	if err == nil {
+		err = g.read(device.Bytes(failed[:]), k.word(wordCrowded))
+	}
+	if err == nil && failed[0] != 0 {
+		err = fmt.Errorf("%w: the pool has one: %w", op.ErrOptions, k.shape.Refused)
+	}
+	g.formed = err == nil
+	return err
+}
+
+// plainSlots makes control words right, if slots have another form. Nothing changes meanwhile.
+func (g *gpuEngine) plainSlots() error {
+	if !g.formed || g.over.Load() {
+		return nil
+	}
+	return g.Do(all, func(s *device.Stream) error { return g.k.convert(s, g.k.shape.plain) })
+}
+
+// convert submits giving slots another form. No kernel: they have that of the index.
+func (k *launcher) convert(s *device.Stream, kernel device.Kernel) error {
+	if kernel == nil {
+		return nil
+	}
+	return k.each(s, kernel)
+}
