@@ -2,6 +2,7 @@ package kernelgen
 
 import (
 	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 )
@@ -56,5 +57,18 @@ func remove(t *testing.T, path string) {
 	t.Helper()
 	if err := os.Remove(path); err != nil {
 		t.Fatal(err)
+	}
+}
+
+// Modules that lie in weft's are part of it, and others that are called so are not.
+func TestNestedModules(t *testing.T) {
+	m, err := findModule(filepath.Join(repository, "lab"))
+	if root, _ := filepath.Abs(repository); err != nil || !m.own() || m.root != root {
+		t.Errorf("the lab is in %+v, %v", m, err)
+	}
+	lone := t.TempDir()
+	write(t, filepath.Join(lone, "go.mod"), "module "+weftPath+"/lab\n")
+	if m, err := findModule(lone); err != nil || m.own() || m.root != lone {
+		t.Errorf("a module elsewhere is in %+v, %v", m, err)
 	}
 }

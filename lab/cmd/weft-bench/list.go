@@ -3,6 +3,7 @@ package main
 import (
 	"encoding/json"
 	"fmt"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -30,7 +31,11 @@ func newListCommand(a *app) *cobra.Command {
 				if len(args) > 0 {
 					_, err = fmt.Fprintf(a.stdout, "%s: %s\n\n%s\n", e.Name, e.Title, e.Doc)
 				} else {
-					_, err = fmt.Fprintf(a.stdout, "%-22s  %s\n", e.Name, e.Title)
+					title := e.Title
+					if len(e.Also) > 0 {
+						title += " (also " + strings.Join(e.Also, ", ") + ")"
+					}
+					_, err = fmt.Fprintf(a.stdout, "%-22s  %s\n", e.Name, title)
 				}
 				if err != nil {
 					return err
@@ -39,20 +44,21 @@ func newListCommand(a *app) *cobra.Command {
 			return nil
 		},
 	}
-	cmd.Flags().BoolVar(&asJSON, "json", false, "print an array of objects with name, title, doc and default")
+	cmd.Flags().BoolVar(&asJSON, "json", false, "print an array of objects with name, also, title, doc and default")
 	return cmd
 }
 
 func listJSON(a *app, experiments []experiment.Experiment) error {
 	type entry struct {
-		Name    string `json:"name"`
-		Title   string `json:"title"`
-		Doc     string `json:"doc"`
-		Default bool   `json:"default"`
+		Name    string   `json:"name"`
+		Also    []string `json:"also,omitempty"`
+		Title   string   `json:"title"`
+		Doc     string   `json:"doc"`
+		Default bool     `json:"default"`
 	}
 	list := make([]entry, 0, len(experiments))
 	for _, e := range experiments {
-		list = append(list, entry{e.Name, e.Title, e.Doc, e.Default})
+		list = append(list, entry{e.Name, e.Also, e.Title, e.Doc, e.Default})
 	}
 	out := json.NewEncoder(a.stdout)
 	out.SetIndent("", "  ")

@@ -44,7 +44,7 @@ Interrupted, it prints and writes what it has measured so far, marked as incompl
 		Example: `  weft-bench run
   weft-bench run linear --n 10000000 --json
   weft-bench run linear --runs 10 --format benchstat >new.txt
-  weft-bench run linear linear-insert-load --full --html report.html
+  weft-bench run linear simple-table1 --full --html report.html
   weft-bench run slabhash-fig4a slabhash-fig4b --svg plots`,
 		ValidArgsFunction: func(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
 			var names []string

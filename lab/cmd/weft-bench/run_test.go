@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
 
@@ -40,13 +41,13 @@ func TestRunPrintsTables(t *testing.T) {
 }
 
 // probeLength is an experiment that needs no time.
-const probeLength = "linear-probe-length"
+const probeLength = "simple-probe-length"
 
 // What run saves, report shows as run does: the same table, page and plots.
 func TestReport(t *testing.T) {
 	dir := t.TempDir()
 	one, several := filepath.Join(dir, "one.json"), filepath.Join(dir, "several.json")
-	for file, names := range map[string][]string{one: {"linear-insert-load"}, several: {"host", probeLength}} {
+	for file, names := range map[string][]string{one: {"simple-table1"}, several: {"host", probeLength}} {
 		if err := os.WriteFile(file, []byte(runs(t, append(names, "--json")...)), 0o600); err != nil {
 			t.Fatal(err)
 		}
@@ -56,7 +57,7 @@ func TestReport(t *testing.T) {
 	if status != exitOK || stderr != "" {
 		t.Fatalf("status %d, says %q", status, stderr)
 	}
-	for _, want := range []string{"linear-insert-load: ", "host: ", probeLength + ": "} {
+	for _, want := range []string{"simple-table1: ", "host: ", probeLength + ": "} {
 		if !strings.Contains(stdout, want) {
 			t.Errorf("output lacks %q:\n%s", want, stdout)
 		}
@@ -65,7 +66,7 @@ func TestReport(t *testing.T) {
 	if err != nil || !bytes.Contains(html, []byte("weft-bench report "+one)) || !bytes.Contains(html, []byte("<svg")) {
 		t.Errorf("page: %v, %d bytes", err, len(html))
 	}
-	svg, err := os.ReadFile(filepath.Join(plots, "insert-load.svg"))
+	svg, err := os.ReadFile(filepath.Join(plots, "simple-table1.svg"))
 	if err != nil || !bytes.Contains(svg, []byte("published: GTX 1060")) {
 		t.Errorf("plot: %v, %d bytes", err, len(svg))
 	}
@@ -80,16 +81,16 @@ func TestRunWritesFiles(t *testing.T) {
 	dir := t.TempDir()
 	page, plots := filepath.Join(dir, "page.html"), filepath.Join(dir, "new", "plots")
 	for range 2 { // the second time over what the first one has made
-		runs(t, "linear-insert-load", "--html", page, "--svg", plots)
+		runs(t, "simple-table1", "--html", page, "--svg", plots)
 	}
 	html, err := os.ReadFile(page)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if want := "weft-bench run linear-insert-load --device=cpu --n=4096 --runs=1 --seed=1 --html=page.html"; !strings.Contains(string(html), want) {
+	if want := "weft-bench run simple-table1 --device=cpu --n=4096 --runs=1 --seed=1 --html=page.html"; !strings.Contains(string(html), want) {
 		t.Errorf("the page doesn't say %q", want)
 	}
-	svg, err := os.ReadFile(filepath.Join(plots, "insert-load.svg"))
+	svg, err := os.ReadFile(filepath.Join(plots, "simple-table1.svg"))
 	if err != nil || !bytes.Contains(svg, []byte("published: GTX 1060")) {
 		t.Errorf("plot: %v, %d bytes", err, len(svg))
 	}
@@ -106,7 +107,7 @@ func TestList(t *testing.T) {
 		}
 	}
 	stdout, _, status = weftBench(t, "list", "launch")
-	if status != exitOK || !strings.Contains(stdout, "256 keys") || strings.Contains(stdout, "linear-insert-load") {
+	if status != exitOK || !strings.Contains(stdout, "256 keys") || strings.Contains(stdout, "simple-table1") {
 		t.Errorf("list of one: status %d\n%s", status, stdout)
 	}
 	stdout, _, status = weftBench(t, "list", "--json")
@@ -169,5 +170,29 @@ func TestInterrupted(t *testing.T) {
 	a := &app{stdin: strings.NewReader(""), stdout: &out, stderr: &errs}
 	if status := run(ctx, []string{"run", "host", "--device=cpu", "--n=4096"}, a); status != exitInterrupted {
 		t.Errorf("status %d, says %q", status, errs.String())
+	}
+}
+
+// The table of the papers has every experiment of theirs, and no other.
+func TestPapersTable(t *testing.T) {
+	page, err := os.ReadFile("../../../docs/figures.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, table, _ := strings.Cut(string(page), "\n## The papers\n")
+	papers := regexp.MustCompile(`^(awad-|simple-|slabhash-(fig|alloc|light)|horton-fig|gphash-fig)`)
+	rows := map[string]bool{}
+	for _, m := range regexp.MustCompile("(?m)^\\|[^|]*\\| `([^`]+)` \\|").FindAllStringSubmatch(table, -1) {
+		rows[m[1]] = true
+		if _, err := experiment.Find(m[1]); err != nil {
+			t.Error(err)
+		}
+	}
+	for _, e := range experiment.All() {
+		for _, name := range append([]string{e.Name}, e.Also...) {
+			if papers.MatchString(name) != rows[name] {
+				t.Errorf("%s: in the table %v", name, rows[name])
+			}
+		}
 	}
 }

@@ -30,7 +30,8 @@ var articleMilliseconds = []float64{
 }
 
 var insertLoadExperiment = Experiment{
-	Name:    "linear-insert-load",
+	Name:    "simple-table1",
+	Was:     "linear-insert-load",
 	Title:   "Inserting batches into a table that fills up",
 	Default: true,
 	Doc: `After the article "A Simple GPU Hash Table" (Farrell, 2020): a table of 2^27 slots (2^22 on a CPU) for 32-bit
@@ -51,7 +52,7 @@ func runInsertLoad(ctx context.Context, r *runner) (err error) {
 	}
 	times := make([][]time.Duration, articleBatches)
 	for run := range r.Runs + 1 {
-		r.step("linear-insert-load: run %d of %d", run+1, r.Runs+1)
+		r.step("simple-table1: run %d of %d", run+1, r.Runs+1)
 		if err := f.table.Clear(ctx); err != nil {
 			return err
 		}
@@ -132,13 +133,19 @@ func (f *filling) insert(b int) error {
 // check makes sure that the keys of the first batches are there, and no
 // others.
 func (f *filling) check(ctx context.Context, batches int) error {
-	if err := f.table.Sync(ctx); err != nil {
-		return err
+	return f.has(ctx, 0, batches*f.batch)
+}
+
+// has makes sure that the keys lo to hi are there, and no others.
+func (f *filling) has(ctx context.Context, lo, hi int) error {
+	err := errors.Join(f.table.Sync(ctx), f.table.ContainsOn(f.r.stream, f.keys, f.found))
+	if err == nil && lo > 0 {
+		err = checkFlags(ctx, f.r, f.found.Sub(0, lo), "lookup of what was deleted", 0)
 	}
-	if err := f.table.ContainsOn(f.r.stream, f.keys, f.found); err != nil {
-		return err
+	if err == nil {
+		err = checkFlags(ctx, f.r, f.found.Sub(lo, f.found.Len()), "lookup of what was inserted", hi-lo)
 	}
-	return checkFlags(ctx, f.r, f.found, "lookup of what was inserted", batches*f.batch)
+	return err
 }
 
 func (f *filling) close() error {
@@ -151,7 +158,7 @@ func (f *filling) close() error {
 
 func plotInsertLoad(res *Result) []Plot {
 	p := Plot{
-		Name: "insert-load", Title: "Insertion by the load a batch starts with",
+		Name: "simple-table1", Title: "Insertion by the load a batch starts with",
 		XLabel: "load before the batch", YLabel: "insertions per second", LogY: true,
 	}
 	for _, row := range res.Rows {
@@ -171,7 +178,8 @@ func plotInsertLoad(res *Result) []Plot {
 }
 
 var probeLengthExperiment = Experiment{
-	Name:    "linear-probe-length",
+	Name:    "simple-probe-length",
+	Was:     "linear-probe-length",
 	Title:   "How far keys lie from their home slots",
 	Default: true,
 	Doc: `After the article "A Simple GPU Hash Table" (Farrell, 2020): the mean and the greatest distance in slots between
@@ -199,7 +207,7 @@ func runProbeLength(ctx context.Context, r *runner) (err error) {
 	}
 	for _, published := range articleProbes {
 		n := published.batches * f.batch
-		r.step("linear-probe-length: %d keys", n)
+		r.step("simple-probe-length: %d keys", n)
 		t, err := r.median(ctx, func() error { return f.table.Clear(ctx) }, func() error {
 			return f.table.PutOn(r.stream, f.keys.Sub(0, n), f.vals.Sub(0, n))
 		})
@@ -219,6 +227,62 @@ func runProbeLength(ctx context.Context, r *runner) (err error) {
 			MeanProbe: figure(float64(stats.MeanProbe)), MaxProbe: figure(float64(stats.MaxProbe)),
 			PublishedMeanProbe: figure(published.mean), PublishedMaxProbe: figure(published.max),
 		})
+	}
+	return nil
+}
+
+var articleRatesExperiment = Experiment{
+	Name:  "simple-rates",
+	Title: "64 million insertions, and deletions of 32 million of these keys",
+	Doc: `The rates that the article "A Simple GPU Hash Table" (Farrell, 2020) begins with: 64 million keys of 32 bits with
+32-bit values go into an empty table of 2^27 slots (2^22 on a CPU, and half as many keys as slots), and half of these keys are deleted
+again, each in one batch. On the article's GTX 1060 that took about 210 and 64 ms.`,
+	run: runArticleRates,
+}
+
+func runArticleRates(ctx context.Context, r *runner) (err error) {
+	f, err := newFilling(ctx, r)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, f.close()) }()
+	limit := r.writeLimit(8)
+	if err := r.limits(ctx, 8*f.slots, limit); err != nil {
+		return err
+	}
+	n := f.slots / 2
+	if f.slots == articleSlots {
+		n = 64e6
+	}
+	insert := func() error { return f.table.PutOn(r.stream, f.keys.Sub(0, n), f.vals.Sub(0, n)) }
+	remove := func() error { return f.table.DeleteOn(r.stream, f.keys.Sub(0, n/2), device.Slice[bool]{}) }
+	for _, m := range []struct {
+		op      string
+		n       int
+		seconds float64 // the article's
+		prepare func() error
+		run     func() error
+		left    [2]int // the first and the last key that is there then, and one more
+	}{
+		{"insert", n, .210, func() error { return f.table.Clear(ctx) }, insert, [2]int{0, n}},
+		{"delete", n / 2, .064, func() error { return errors.Join(f.table.Clear(ctx), insert()) }, remove, [2]int{n / 2, n}},
+	} {
+		r.step("simple-rates: %d keys: %s", m.n, m.op)
+		t, err := r.median(ctx, m.prepare, m.run)
+		if err == nil {
+			err = f.has(ctx, m.left[0], m.left[1])
+		}
+		if err != nil {
+			return err
+		}
+		row := Row{
+			Structure: "linear", Op: m.op, KeyBits: 32, ValueBits: 32, N: m.n, Load: float64(n) / float64(f.slots),
+			Seconds: t.Seconds(), OpsPerS: roofline.Rate(m.n, t), Limit: limit,
+		}
+		if f.slots == articleSlots {
+			row.PublishedOpsPerS = figure(float64(m.n) / m.seconds)
+		}
+		r.add(row)
 	}
 	return nil
 }

@@ -9,18 +9,19 @@ import (
 )
 
 var btreeCacheExperiment = Experiment{
-	Name:  "btree-cache",
+	Name:  "awad-fig3.6",
+	Was:   "btree-cache",
 	GPU:   true,
 	Title: "What lookups in B-trees request of the caches",
 	Doc: `After figure 3.6 of Awad's thesis, which has the throughput and the hit rates of each level of the memory while a tree of up to 10^8 keys (2^12 on a simulated GPU) is asked for all of its
 32-bit keys: find goes past the L1 cache, as lookups of btree do, which may run beside changes, and find_l1 has inner nodes from it. B/op is computed: 128 bytes of a node for each
 level; B/op times the rate is what the caches and the memory deliver together (the plot), which may be more than the memory alone can do: speedup is that over copy, the bytes of it that are read. Hit rates are for a profiler; each size has two warm-up launches of
 a kernel and then those of the runs:
-  ncu --csv --kernel-name regex:treeways_find --metrics l1tex__t_sector_hit_rate.pct,lts__t_sector_hit_rate.pct,l1tex__t_bytes.sum,lts__t_bytes.sum,dram__bytes_read.sum,gpu__time_duration.sum weft bench btree-cache --quick --device cuda
+  ncu --csv --kernel-name regex:treeways_find --metrics l1tex__t_sector_hit_rate.pct,lts__t_sector_hit_rate.pct,l1tex__t_bytes.sum,lts__t_bytes.sum,dram__bytes_read.sum,gpu__time_duration.sum weft bench awad-fig3.6 --quick --device cuda
 The thesis: on a TITAN V the L1 has 1.47 times the hit rate of that of a K40c, and all levels together deliver more than the memory can.`,
 	run: runBTreeCache,
 	plots: func(res *Result) []Plot {
-		p := Plot{Name: "btree-figure3.6", Title: "Bytes of nodes that lookups read", XLabel: "keys", YLabel: "bytes per second", LogX: true}
+		p := Plot{Name: "awad-fig3.6", Title: "Bytes of nodes that lookups read", XLabel: "keys", YLabel: "bytes per second", LogX: true}
 		for _, row := range res.Rows {
 			p.point(row.Structure, float64(row.Keys), row.OpsPerS**row.BytesPerOp)
 		}

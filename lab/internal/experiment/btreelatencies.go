@@ -8,7 +8,8 @@ import (
 )
 
 var btreeLatenciesExperiment = Experiment{
-	Name:  "btree-latencies",
+	Name:  "awad-table2.1",
+	Was:   "btree-latencies",
 	Title: "What one access of memory takes",
 	Doc: `After table 2.1 of Awad's thesis: one thread follows pointers, each of which it waits for, through all lines of 128 bytes of a region of 16 KiB to
 8 GiB (256 MiB on a CPU), in an order that looks random. Each run goes on where the last has ended, behind one of as many accesses as there are lines, up to 2^20: what
@@ -19,7 +20,7 @@ quarter of the last cache, DRAM of four times that cache and more, TLB of the la
 tens of cycles for a hit of the L1, some 193 for one of the L2, and up to a thousand behind all caches and TLBs.`,
 	run: runBTreeLatencies,
 	plots: func(res *Result) []Plot {
-		p := Plot{Name: "btree-table2.1", Title: "Time of one access", XLabel: "bytes of the region", YLabel: "seconds", LogX: true, LogY: true}
+		p := Plot{Name: "awad-table2.1", Title: "Time of one access", XLabel: "bytes of the region", YLabel: "seconds", LogX: true, LogY: true}
 		for _, row := range res.Rows {
 			p.point(row.Op, float64(row.TableBytes), row.Seconds)
 		}
@@ -49,7 +50,7 @@ func runBTreeLatencies(ctx context.Context, r *runner) error {
 	step := map[Scale]int{Quick: 3, Default: 1, Full: 1}[r.Scale]
 	for region := 16 << 10; region <= largest; region <<= step {
 		for _, k := range kinds {
-			r.step("btree-latencies: %s loads in %d KiB", k.op, region>>10)
+			r.step("awad-table2.1: %s loads in %d KiB", k.op, region>>10)
 			t, err := roofline.Chase{Region: region, Steps: steps, Runs: r.Runs, Weak: k.weak}.Measure(ctx, r.Device)
 			if err != nil {
 				return fmt.Errorf("%d bytes: %w", region, err)

@@ -43,7 +43,7 @@ type Config struct {
 	// Device runs the experiment. The caller keeps it open.
 	Device device.Device
 	// N is the number of keys, the largest where an experiment varies it; for
-	// linear-insert-load, linear-probe-length and horton-model that of slots,
+	// simple-table1, simple-probe-length and horton-fig8 that of slots,
 	// for slabhash-alloc that of units, for graphs that of vertices. 0 is the experiment's default for the
 	// device and the scale; on a simulated GPU one of seconds.
 	N int
@@ -64,7 +64,11 @@ type Config struct {
 
 // An Experiment is a named measurement.
 type Experiment struct {
-	Name    string // as in weft-bench run NAME
+	// Name is that of weft-bench run. Of what a paper shows, it is the paper and the number of the table or
+	// figure: awad-table3.3. Also are further ones that the experiment has.
+	Name    string
+	Also    []string
+	Was     string // the name in results before 29 November 2026, if it was another one
 	Title   string // one line
 	Doc     string // what is measured and how to read it; paragraphs
 	Default bool   // part of weft-bench run without names
@@ -77,14 +81,14 @@ type Experiment struct {
 
 // All are the experiments, in the order they are listed.
 func All() []Experiment {
-	return []Experiment{rooflineExperiment, linearExperiment, insertLoadExperiment, probeLengthExperiment,
+	return []Experiment{rooflineExperiment, linearExperiment, insertLoadExperiment, probeLengthExperiment, articleRatesExperiment,
 		launchExperiment, hostExperiment, cpuExperiment, groupByExperiment, groupOnExperiment, hotKeysExperiment, sizesExperiment,
-		slabH200Experiment, slabAllocExperiment, slabFig4aExperiment, slabFig4bExperiment, slabFig5aExperiment, slabFig5bExperiment,
+		slabH200Experiment, slabAllocExperiment, slabLightExperiment, slabFig4aExperiment, slabFig4bExperiment, slabFig5aExperiment, slabFig5bExperiment,
 		slabFig6Experiment, slabFig7aExperiment, slabFig7bExperiment, hortonModelExperiment, hortonSizesExperiment, sideBySideExperiment, hortonAlternativesExperiment, hortonCountersExperiment,
 		btreeLatenciesExperiment, btreeAblationsExperiment, btreeCacheExperiment, orderedLookupExperiment, orderedScalingExperiment, orderedInsertExperiment, orderedDeleteExperiment,
-		orderedMixedExperiment, orderedPhasesExperiment, orderedRangeExperiment, orderedLoadExperiment, orderedGrownExperiment, orderedSnapshotsExperiment,
+		orderedMixedExperiment, orderedRangeExperiment, orderedLoadExperiment, orderedGrownExperiment, orderedSnapshotsExperiment,
 		mvbtreeInsertExperiment, mvbtreeMixedExperiment, mvbtreeMemoryExperiment,
-		graphInsertExperiment, graphDeleteExperiment, graphVerticesExperiment, graphBuildExperiment, graphBulkExperiment, graphQueryExperiment,
+		graphInsertExperiment, graphDeleteExperiment, graphVerticesExperiment, graphBuildExperiment, graphQueryExperiment,
 		graphTrianglesExperiment, graphPageRankExperiment, graphAlgorithmsExperiment, graphSnapshotsExperiment, graphMemoryExperiment,
 		gphashYCSBExperiment, gphashMicroExperiment, gphashLoadExperiment, gphashConfigExperiment,
 		gphashKeySizeExperiment, gphashSkewExperiment, gphashResizeExperiment, gphashRecoveryExperiment,
@@ -96,7 +100,7 @@ func All() []Experiment {
 // Redraw makes the plots of a result that has been saved.
 func (res *Result) Redraw() {
 	for _, e := range All() {
-		if e.Name == res.Experiment && e.plots != nil {
+		if (e.Name == res.Experiment || e.Was == res.Experiment) && e.plots != nil {
 			res.Plots = e.plots(res)
 		}
 	}
@@ -114,7 +118,7 @@ func Find(names ...string) ([]Experiment, error) {
 	}
 	var found []Experiment
 	for _, name := range names {
-		i := slices.IndexFunc(all, func(e Experiment) bool { return e.Name == name })
+		i := slices.IndexFunc(all, func(e Experiment) bool { return e.Name == name || slices.Contains(e.Also, name) })
 		if i < 0 {
 			known := make([]string, len(all))
 			for i, e := range all {
@@ -122,7 +126,7 @@ func Find(names ...string) ([]Experiment, error) {
 			}
 			return nil, fmt.Errorf("%w: %q; there are %s", ErrUnknown, name, strings.Join(known, ", "))
 		}
-		if !slices.ContainsFunc(found, func(e Experiment) bool { return e.Name == name }) {
+		if !slices.ContainsFunc(found, func(e Experiment) bool { return e.Name == all[i].Name }) {
 			found = append(found, all[i])
 		}
 	}

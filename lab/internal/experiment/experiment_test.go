@@ -1,6 +1,7 @@
 package experiment
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -48,8 +49,8 @@ var rowsOf = map[string]struct {
 	"linear": {Full, map[string]int{ // 4 widths of maps and 2 of sets at 11 loads
 		"insert": 66, "get_hit": 66, "get_miss": 66, "get_half": 66, "delete": 66, "mixed": 44, "mixed_20": 44,
 	}},
-	"linear-insert-load":  {Default, map[string]int{"insert": 31}},
-	"linear-probe-length": {Default, map[string]int{"insert": 2}},
+	"simple-table1":       {Default, map[string]int{"insert": 31}},
+	"simple-probe-length": {Default, map[string]int{"insert": 2}},
 	"launch":              {Default, map[string]int{"get_256_issue": 1, "get_256_wait": 1}},
 	"host":                {Default, map[string]int{"put": 1, "get": 1}},
 	"groupby":             {Default, map[string]int{"uniform_4096": 2, "uniform_40": 2, "uniform_1000": 2, "uniform_1": 2, "zipf_40": 2}},
@@ -60,6 +61,8 @@ var rowsOf = map[string]struct {
 	"hotkeys":        {Default, map[string]int{"sums_1": 2, "parts_1": 2, "sums_4096": 2, "parts_4096": 2}},
 	"sizes":          {Default, map[string]int{"put": 26, "get": 26, "put_own": 26, "get_own": 26}},
 	"slabhash-h200":  {Default, map[string]int{"insert": 3, "get_hit": 3, "get_miss": 3, "delete": 3, "mixed_20": 3}},
+	"slabhash-light": {Default, map[string]int{"get_hit": 20, "get_miss": 20}},
+	"simple-rates":   {Default, map[string]int{"insert": 1, "delete": 1}},
 	"slabhash-alloc": {Default, map[string]int{"allocate": 2, "free": 2, "allocate_churn": 7, "free_churn": 7}},
 	"slabhash-fig4a": {Default, map[string]int{"insert": 20}},
 	"slabhash-fig4b": {Default, map[string]int{"get_hit": 20, "get_miss": 20}},
@@ -68,61 +71,59 @@ var rowsOf = map[string]struct {
 	"slabhash-fig6":  {Default, map[string]int{"64_batches": 16, "32_batches": 16, "16_batches": 16}},
 	"slabhash-fig7a": {Default, map[string]int{"mixed_100": 10, "mixed_40": 10, "mixed_20": 10}},
 	"slabhash-fig7b": {Default, map[string]int{"mixed_100": 10, "mixed_40": 10, "mixed_20": 10}},
-	"horton-model":   {Default, map[string]int{"insert": 47}},
-	"horton-sizes":   {Default, map[string]int{"get_hit": 6, "get_miss": 6}},
+	"horton-fig8":    {Default, map[string]int{"insert": 47}},
+	"horton-fig12":   {Default, map[string]int{"get_hit": 6, "get_miss": 6}},
 	"horton-side-by-side": {Quick, map[string]int{ // 6 tables at 2 loads
 		"insert": 12, "get_hit": 12, "get_miss": 12, "delete": 12, "churn": 12, "get_hit_churned": 12, "get_miss_churned": 12,
 	}},
-	"btree-latencies":   {Default, map[string]int{"weak": 5}}, // 16 to 256 KiB
-	"ordered-lookup":    {Default, map[string]int{"get_hit": 4, "get_miss": 4, "successor": 4, "rank": 4, "select": 4}},
-	"ordered-scaling":   {Default, map[string]int{"get": 4, "count": 4, "range_8": 4, "insert": 4, "delete": 4}},
-	"ordered-insert":    {Default, map[string]int{"insert": 20, "rebuild": 20}},
-	"ordered-delete":    {Default, map[string]int{"delete": 20}},
-	"ordered-mixed":     {Default, map[string]int{"mixed_5": 4, "mixed_20": 4, "mixed_50": 4, "mixed_60": 4, "mixed_100": 4}},
-	"ordered-phases":    {Default, map[string]int{"insert_range_8": 24, "insert_range_32": 24, "delete_get": 12}}, // 3 shares, 2 sizes
-	"ordered-range":     {Default, map[string]int{"first": 36, "rows": 36, "count": 36}},                          // 4 to 1024 pairs
+	"awad-table2.1":     {Default, map[string]int{"weak": 5}}, // 16 to 256 KiB
+	"awad-fig3.2a":      {Default, map[string]int{"get_hit": 4, "get_miss": 4, "successor": 4, "rank": 4, "select": 4}},
+	"awad-table3.1":     {Default, map[string]int{"get": 4, "count": 4, "range_8": 4, "insert": 4, "delete": 4}},
+	"awad-table3.3":     {Default, map[string]int{"insert": 20, "rebuild": 20}},
+	"awad-fig3.4":       {Default, map[string]int{"delete": 20}},
+	"awad-fig3.5":       {Default, map[string]int{"mixed_5": 4, "mixed_20": 4, "mixed_50": 4, "mixed_60": 4, "mixed_100": 4}},
+	"awad-fig3.2b":      {Default, map[string]int{"first": 36, "rows": 36, "count": 36}}, // 4 to 1024 pairs
 	"ordered-load":      {Full, map[string]int{"load_random": 8, "load_ascending": 8}},
 	"ordered-grown":     {Default, map[string]int{"get_hit": 8, "get_miss": 8, "get_hit_grown": 8, "get_miss_grown": 8, "get_hit_held": 8, "get_miss_held": 8}},
 	"ordered-snapshots": {Default, map[string]int{"put_held_0": 4, "put_held_1": 4, "put_held_8": 4, "get_hit_held": 4, "get_hit_then": 4}},
-	"mvbtree-insert":    {Default, map[string]int{"insert": 9, "get_hit": 9}}, // 3 trees of 3 sizes
-	"mvbtree-memory":    {Default, map[string]int{"insert_range_50_16": 24, "delete_range_50_16": 8, "insert": 8}},
-	"mvbtree-mixed": {Default, map[string]int{
+	"awad-fig4.2":       {Default, map[string]int{"insert": 9, "get_hit": 9}}, // 3 trees of 3 sizes
+	"awad-fig4.6":       {Default, map[string]int{"insert_range_50_16": 24, "delete_range_50_16": 8, "insert": 8}},
+	"awad-table4.1": {Default, map[string]int{
 		"insert_range_5_8": 2, "insert_range_50_8": 2, "insert_range_90_8": 2, "insert_range_5_32": 2, "insert_range_50_32": 2, "insert_range_90_32": 2,
 		"insert_range_50_4": 2, "insert_range_50_128": 2, "delete_get_5": 2, "delete_get_50": 2, "delete_get_90": 2,
 	}},
-	"graph-insert":   {Default, map[string]int{"insert": 70}}, // 7 graphs, 2 layouts, 5 sizes of batches
-	"graph-delete":   {Quick, map[string]int{"delete": 12}},
-	"graph-vertices": {Default, map[string]int{"vertex_delete": 60, "vertex_insert": 60, "vertex_delete_directed": 60}},
-	"graph-build":    {Default, map[string]int{"csr": 7, "bulk": 14, "bulk_sorted": 14, "incremental": 63}}, // 7 graphs, 2 layouts, 3 sizes of batches; and the worst case
-	"graph-bulk":     {Default, map[string]int{"bulk": 2, "bulk_sorted": 2}},
-	"graph-query":    {Default, map[string]int{"has_hit": 14, "has_miss": 14, "degree": 14, "rows": 14}},
-	"graph-triangles": {Default, map[string]int{ // and 3 for figure 5.3
+	"awad-table5.2": {Default, map[string]int{"insert": 70}}, // 7 graphs, 2 layouts, 5 sizes of batches
+	"awad-table5.3": {Quick, map[string]int{"delete": 12}},
+	"awad-table5.4": {Default, map[string]int{"vertex_delete": 60, "vertex_insert": 60, "vertex_delete_directed": 60}},
+	"awad-table5.5": {Default, map[string]int{"csr": 7, "bulk": 14, "bulk_sorted": 14, "incremental": 63}}, // 7 graphs, 2 layouts, 3 sizes of batches; and the worst case
+	"graph-query":   {Default, map[string]int{"has_hit": 14, "has_miss": 14, "degree": 14, "rows": 14}},
+	"awad-table5.7": {Default, map[string]int{ // and 3 for figure 5.3
 		"oriented": 10, "sort": 10, "triangles": 29, "insert": 12, "triangles_follow": 10, "triangles_anew": 12, "triangles_return": 10,
 	}},
-	"graph-pagerank":     {Quick, map[string]int{"iteration": 2, "follow": 6, "anew": 6}},
-	"graph-algorithms":   {Quick, map[string]int{"upload": 2, "bfs": 2, "components": 2, "sssp": 2, "kcore": 2}},
-	"graph-snapshots":    {Quick, map[string]int{"snapshot": 2, "insert_held_0": 2, "insert_held_1": 2, "insert_held_8": 2}},
-	"graph-memory":       {Default, map[string]int{"build": 30}},
-	"gphash-ycsb":        {Default, map[string]int{"A": 4, "B": 4, "C": 4, "D": 4, "F": 4, "LOAD": 4}}, // 2 sizes of keys, 2 of batches
-	"gphash-micro":       {Default, map[string]int{"insert": 4, "update": 4, "get_hit": 4, "get_miss": 4, "delete": 4}},
-	"gphash-load-factor": {Default, map[string]int{"insert": 12}},
-	"gphash-config":      {Default, map[string]int{"insert": 10, "get_hit": 10, "get_miss": 10}},
-	"gphash-key-size":    {Default, map[string]int{"A": 5, "C": 5}},
-	"gphash-skew":        {Default, map[string]int{"A": 6, "C": 6}},
-	"gphash-resize":      {Default, map[string]int{"insert": 2, "resize": 3}},
-	"gphash-recovery": {Default, map[string]int{
+	"graph-pagerank":        {Quick, map[string]int{"iteration": 2, "follow": 6, "anew": 6}},
+	"graph-algorithms":      {Quick, map[string]int{"upload": 2, "bfs": 2, "components": 2, "sssp": 2, "kcore": 2}},
+	"graph-snapshots":       {Quick, map[string]int{"snapshot": 2, "insert_held_0": 2, "insert_held_1": 2, "insert_held_8": 2}},
+	"awad-fig5.2":           {Default, map[string]int{"build": 30}},
+	"gphash-fig6":           {Default, map[string]int{"A": 4, "B": 4, "C": 4, "D": 4, "F": 4, "LOAD": 4}}, // 2 sizes of keys, 2 of batches
+	"gphash-fig5":           {Default, map[string]int{"insert": 4, "update": 4, "get_hit": 4, "get_miss": 4, "delete": 4}},
+	"gphash-fig7":           {Default, map[string]int{"insert": 12}},
+	"gphash-fig13":          {Default, map[string]int{"insert": 10, "get_hit": 10, "get_miss": 10}},
+	"gphash-fig12a":         {Default, map[string]int{"A": 5, "C": 5}},
+	"gphash-fig12b":         {Default, map[string]int{"A": 6, "C": 6}},
+	"gphash-fig14-resizing": {Default, map[string]int{"insert": 2, "resize": 3}},
+	"gphash-fig14-recovery": {Default, map[string]int{
 		"open_clean": 1, "open_clean_recovery": 1, "open_crashed": 1, "open_crashed_recovery": 1, "open_verified": 1, "open_verified_recovery": 1,
 	}},
 	"gphash-recovery-large": {Default, map[string]int{"open": 2, "recovery": 2}},
-	"gphash-embedding":      {Default, map[string]int{"get": 1, "embed": 1}},
+	"gphash-fig10-dlrm":     {Default, map[string]int{"get": 1, "embed": 1}},
 	"gphash-baselines":      {Default, map[string]int{"LOAD": 8, "C": 8, "A": 8}}, // 4 peers, 2 sizes of keys
 	"gphash-fences":         {Default, map[string]int{"insert": 2, "update": 2, "get_hit": 2, "get_miss": 2, "delete": 2}},
-	"gphash-pagerank":       {Default, map[string]int{"pagerank": 1}},
-	"gphash-breakdown":      {Default, map[string]int{"LOAD": 16, "C": 16, "A": 16}}, // 4 indexes in 2 places, 2 sizes of keys
-	"gphash-factors":        {Default, map[string]int{"LOAD": 8, "C": 8, "B": 8, "A": 8, "F": 8, "D": 8}},
-	"gphash-cache":          {Default, map[string]int{"C": 16, "A": 16}},                                                   // none, and 3 policies at 5 sizes
+	"gphash-fig10-pagerank": {Default, map[string]int{"pagerank": 1}},
+	"gphash-fig8":           {Default, map[string]int{"LOAD": 16, "C": 16, "A": 16}}, // 4 indexes in 2 places, 2 sizes of keys
+	"gphash-fig9":           {Default, map[string]int{"LOAD": 8, "C": 8, "B": 8, "A": 8, "F": 8, "D": 8}},
+	"gphash-fig11":          {Default, map[string]int{"C": 16, "A": 16}},                                                   // none, and 3 policies at 5 sizes
 	"gphash-device":         {Quick, map[string]int{"insert": 28, "search": 10, "search_miss": 2, "C": 8, "C, latest": 4}}, // 2 sizes of batches
-	"gphash-cache-loading":  {Quick, map[string]int{"get": 2, "get_before": 2, "get_during": 2, "get_after": 2, "load": 2}},
+	"gphash-fig15":          {Quick, map[string]int{"get": 2, "get_before": 2, "get_during": 2, "get_after": 2, "load": 2}},
 }
 
 // tinyFor is tiny for an experiment, on a simulated GPU if it needs one that is not there. That is slow.
@@ -229,7 +230,7 @@ func TestCPURowsCompareWithTheBuiltinMap(t *testing.T) {
 }
 
 func TestResultJSON(t *testing.T) {
-	e, err := Find("linear-probe-length")
+	e, err := Find("simple-probe-length")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -249,7 +250,7 @@ func TestResultJSON(t *testing.T) {
 	if err := json.Unmarshal(data, &got); err != nil {
 		t.Fatal(err)
 	}
-	if got.Experiment != "linear-probe-length" || got.Device == "" || len(got.Limits) == 0 || len(got.Rows) != 2 {
+	if got.Experiment != "simple-probe-length" || got.Device == "" || len(got.Limits) == 0 || len(got.Rows) != 2 {
 		t.Fatalf("JSON %s", data)
 	}
 	for _, field := range []string{
@@ -277,15 +278,32 @@ func TestFind(t *testing.T) {
 	if err != nil || len(defaults) == 0 || len(names(defaults)) > len(All()) {
 		t.Errorf("default set: %v, %v", names(defaults), err)
 	}
-	if _, err := Find("no-such"); !errors.Is(err, ErrUnknown) || !strings.Contains(err.Error(), "linear-insert-load") {
+	if _, err := Find("no-such"); !errors.Is(err, ErrUnknown) || !strings.Contains(err.Error(), "simple-table1") {
 		t.Errorf("unknown name: %v", err)
 	}
 	seen := map[string]bool{}
 	for _, e := range All() {
-		if seen[e.Name] || e.Title == "" || e.Doc == "" {
-			t.Errorf("experiment %q: its name is taken, or it has no title or text", e.Name)
+		if e.Title == "" || e.Doc == "" {
+			t.Errorf("experiment %q has no title or text", e.Name)
 		}
-		seen[e.Name] = true
+		for _, name := range append([]string{e.Name}, e.Also...) {
+			if seen[name] {
+				t.Errorf("experiment %q: the name %s is taken", e.Name, name)
+			}
+			seen[name] = true
+			if got, err := Find(name, e.Name); err != nil || len(got) != 1 || got[0].Name != e.Name {
+				t.Errorf("Find %s: %v, %v", name, names(got), err)
+			}
+		}
+	}
+}
+
+// Results that were saved under another name have their plots.
+func TestRedraw(t *testing.T) {
+	res := &Result{Experiment: "linear-insert-load", Rows: []Row{{Structure: "linear", Op: "insert", Load: .5, OpsPerS: 1e9, Limit: "cas64"}}, Limits: map[string]float64{"cas64": 2e9}}
+	res.Redraw()
+	if len(res.Plots) != 1 || res.Plots[0].Name != "simple-table1" {
+		t.Errorf("plots %+v", res.Plots)
 	}
 }
 
@@ -383,7 +401,7 @@ func failEverywhere(t *testing.T, e Experiment, dev device.Device, stride int) {
 		}
 		// On a GPU a call may do with less scratch than it asked for, as may a reduction, and an ordered map or a graph with
 		// less memory than it would like, or with what it has kept.
-		spares := dev.Properties().Kind != device.CPU || e.Name == "group-on" || strings.HasPrefix(e.Name, "ordered-") || strings.HasPrefix(e.Name, "graph-")
+		spares := dev.Properties().Kind != device.CPU || e.Name == "group-on" || strings.HasPrefix(cmp.Or(e.Was, e.Name), "ordered-") || strings.HasPrefix(cmp.Or(e.Was, e.Name), "graph-")
 		if !errors.Is(err, device.ErrMemory) && (err != nil || !spares) {
 			t.Errorf("failure of operation %d: %v", n, err)
 		}

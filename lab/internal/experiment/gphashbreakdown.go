@@ -12,7 +12,8 @@ import (
 )
 
 var gphashBreakdownExperiment = Experiment{
-	Name:  "gphash-breakdown",
+	Name:  "gphash-fig8",
+	Was:   "gphash-breakdown",
 	Title: "What the latency of a batch of a GPU's program is made of",
 	GPU:   true,
 	Doc: `After figure 8 of the GPHash paper: YCSB LOAD, C and A in batches of 2^12 on 2^20 records, with keys of 8 and 32 bytes, for a
@@ -80,7 +81,7 @@ func (r *runner) breakdown(ctx context.Context, host device.Device, keySize, n i
 
 // residentRows measures one of the indexes on the GPU.
 func (r *runner) residentRows(ctx context.Context, d *residence, p persistentPeer, n int) (rows []Row, err error) {
-	r.step("gphash-breakdown: %s on the GPU, keys of %d bytes", p.name, d.keySize)
+	r.step("gphash-fig8: %s on the GPU, keys of %d bytes", p.name, d.keySize)
 	x, err := p.in(r, d.keySize, n, loadBatch)
 	if err != nil {
 		return nil, err
@@ -92,7 +93,7 @@ func (r *runner) residentRows(ctx context.Context, d *residence, p persistentPee
 // assistedRows measures one of the indexes of the host.
 func (r *runner) assistedRows(ctx context.Context, d *residence, h hostRows, host device.Device, p persistentPeer, n int) (rows []Row, err error) {
 	name := p.name + onHost
-	r.step("gphash-breakdown: %s, keys of %d bytes", name, d.keySize)
+	r.step("gphash-fig8: %s, keys of %d bytes", name, d.keySize)
 	there := &runner{Config: r.Config}
 	there.Device = host
 	x, err := p.in(there, d.keySize, n, loadBatch)

@@ -11,7 +11,8 @@ import (
 )
 
 var gphashCacheExperiment = Experiment{
-	Name:  "gphash-cache",
+	Name:  "gphash-fig11",
+	Was:   "gphash-cache",
 	Title: "Policy and size of the cache of buckets",
 	GPU:   true,
 	Doc: `After figure 11 of the GPHash paper: YCSB C (reads) and A (half updates), 2^20 operations of each, in batches of 2^12 and 2^16, on
@@ -80,7 +81,7 @@ func runGPHashCache(ctx context.Context, r *runner) (err error) {
 	defer func() { err = errors.Join(err, l.free()) }()
 	settings := r.cacheSettings()
 	return r.inTurns(len(settings), func(i int) (rows []Row, err error) {
-		r.step("gphash-cache: %s, %g of the buckets", settings[i].name, settings[i].share)
+		r.step("gphash-fig11: %s, %g of the buckets", settings[i].name, settings[i].share)
 		return l.cacheRows(ctx, settings[i])
 	})
 }

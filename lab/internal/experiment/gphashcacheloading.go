@@ -13,7 +13,8 @@ import (
 )
 
 var gphashCacheLoadingExperiment = Experiment{
-	Name:  "gphash-cache-loading",
+	Name:  "gphash-fig15",
+	Was:   "gphash-cache-loading",
 	Title: "Lookups while the cache of buckets is loaded",
 	GPU:   true,
 	Doc: `After figure 15 of the GPHash paper: lookups in batches of 2^12 (YCSB C), one batch behind the other, on an index of 2^22 records (2^24 with --full) with
@@ -53,7 +54,7 @@ func runGPHashCacheLoading(ctx context.Context, r *runner) (err error) {
 	}
 	for _, share := range shares {
 		for _, mode := range loadingModes {
-			r.step("gphash-cache-loading: %s, %g of the buckets", mode.name, share)
+			r.step("gphash-fig15: %s, %g of the buckets", mode.name, share)
 			err := l.with(ctx, gphash.OpenOptions{Cache: share}, func(x *gphash.Index) error {
 				return c.measure(ctx, x, mode.name, share, mode.beside)
 			})

@@ -35,7 +35,8 @@ func (r *runner) gphashShapes() []shape {
 const smallValue = 8
 
 var gphashLoadExperiment = Experiment{
-	Name:  "gphash-load-factor",
+	Name:  "gphash-fig7",
+	Was:   "gphash-load-factor",
 	Title: "The load factor of the persistent index while it grows",
 	Doc: `After figure 7 of the GPHash paper, for each configuration of figure 13 (2L-2H-8S: two levels, two hash locations in
 each, buckets of eight slots): an index for 2^14 keys grows to 2^20 (2^24 on a GPU), and its load factor, keys over slots, is
@@ -68,7 +69,7 @@ func runGPHashLoad(ctx context.Context, r *runner) error {
 		return err
 	}
 	for _, s := range r.gphashShapes() {
-		r.step("gphash-load-factor: %v", s)
+		r.step("gphash-fig7: %v", s)
 		if err := gphashGrowth(ctx, r, s, n); err != nil {
 			return fmt.Errorf("%v: %w", s, err)
 		}
@@ -78,7 +79,7 @@ func runGPHashLoad(ctx context.Context, r *runner) error {
 		create   func(path string, o baseline.Options) (*baseline.Index, error)
 		capacity int
 	}{{"clevel", baseline.CreateClevel, loadStep}, {"slab", baseline.CreateSlab, min(n, peerLoadKeys)}} {
-		r.step("gphash-load-factor: %s", p.name)
+		r.step("gphash-fig7: %s", p.name)
 		x, err := unnamed(func(path string) (*baseline.Index, error) {
 			return p.create(path, r.peerLoadOptions(p.capacity, min(n, peerLoadKeys)))
 		})
@@ -171,7 +172,8 @@ func plotLoads(res *Result) []Plot {
 }
 
 var gphashConfigExperiment = Experiment{
-	Name:  "gphash-config",
+	Name:  "gphash-fig13",
+	Was:   "gphash-config",
 	Title: "Levels, hash locations and slots of the persistent index",
 	Doc: `After figure 13 of the GPHash paper: throughput over the highest load factor, by configuration (2L-2H-8S: two levels,
 two hash locations in each, buckets of eight slots). An index for 2^18 keys (2^20 on a GPU) is filled in batches of 2^10 (of fewer keys if it
@@ -193,7 +195,7 @@ func runGPHashConfig(ctx context.Context, r *runner) error {
 	}
 	r.result.Parameters["runs"] = r.Runs // of lookups
 	for _, s := range r.gphashShapes() {
-		r.step("gphash-config: %v", s)
+		r.step("gphash-fig13: %v", s)
 		if err := gphashConfig(ctx, r, s, n); err != nil {
 			return fmt.Errorf("%v: %w", s, err)
 		}

@@ -14,7 +14,8 @@ import (
 )
 
 var gphashEmbeddingExperiment = Experiment{
-	Name:  "gphash-embedding",
+	Name:  "gphash-fig10-dlrm",
+	Was:   "gphash-embedding",
 	Title: "Embedding lookups over the persistent index",
 	Doc: `A real workload, after the recommendation model of figure 10 of the GPHash paper: an index of 2^19 embedding vectors (2^20 on
 a GPU) of 32 floats of 32 bits, by 64-bit ids of 26 features. A batch of samples, each of which has one id per feature, drawn by a Zipf
@@ -47,7 +48,7 @@ func runGPHashEmbedding(ctx context.Context, r *runner) (err error) {
 	for _, p := range r.rivalsOn() {
 		err := v.measure(p, 8, per*features, loadBatch, func(s *session, _ *gphash.Index) error {
 			e := &embedding{session: s, structure: p.label(), per: per}
-			r.step("gphash-embedding: %s: loading", e.structure)
+			r.step("gphash-fig10-dlrm: %s: loading", e.structure)
 			if err := e.load(ctx); err != nil {
 				return err
 			}
@@ -126,7 +127,7 @@ func (e *embedding) measure(ctx context.Context, batch, samples int) error {
 	}
 	order := workload.NewPermutation(uint64(e.per), e.Seed)
 	var gets, embeds []time.Duration
-	e.step("gphash-embedding: %s: batches of %d samples", e.structure, batch)
+	e.step("gphash-fig10-dlrm: %s: batches of %d samples", e.structure, batch)
 	for at := 0; at < samples; at += batch {
 		e.rowsFor(batch * features)
 		for i := range e.ids {

@@ -13,7 +13,8 @@ import (
 )
 
 var gphashFactorsExperiment = Experiment{
-	Name:  "gphash-factors",
+	Name:  "gphash-fig9",
+	Was:   "gphash-factors",
 	Title: "What each part of the design of the persistent index brings",
 	GPU:   true,
 	Doc: `After figure 9 of the GPHash paper: YCSB LOAD, C, B, A, F and D on 2^20 records with keys of 8 bytes, 2^18 operations of each, in
@@ -27,7 +28,7 @@ a slot in the word of the key, and the other word says where the value is: a war
 read it, and warm what they look up. All settings with one hash open the same pool, from which what a mix inserts is deleted behind it; LOAD has an empty one.
 speedup is that of the median call over threads, in the fastest of several rounds, as many as fit into 40 s. The published figures are of throughput over what was
 there before; the cache brought 17.6 % for A, 35.5 for B, 7.6 for D and LOAD. The paper's keys in their slots, over keys behind pointers, are not here: that is another format
-of pools. Keys of more than 8 bytes show what it would be (gphash-key-size): a slot has 64 bits of their hash, and the key of the one slot that agrees is read where it lies.` + onDevice + hostPool,
+of pools. Keys of more than 8 bytes show what it would be (gphash-fig12a): a slot has 64 bits of their hash, and the key of the one slot that agrees is read where it lies.` + onDevice + hostPool,
 	run:       runGPHashFactors,
 	plots:     plotFactors,
 	published: gphashGains,
@@ -139,7 +140,7 @@ func (f *factors) measure(ctx context.Context, r *runner, i int) (rows []Row, er
 	for _, l := range []*loaded{f.pools[c.hash].empty, f.pools[c.hash].full} {
 		err := l.with(variant.Context(ctx, c.variant), c.open, func(x *gphash.Index) error {
 			for _, batch := range f.batches {
-				r.step("gphash-factors: %s, batches of %d", c.name, batch)
+				r.step("gphash-fig9: %s, batches of %d", c.name, batch)
 				some, err := f.mixes(ctx, l, x, c.name, batch)
 				if err != nil {
 					return err

@@ -11,7 +11,7 @@ import (
 var gphashFencesExperiment = Experiment{
 	Name:  "gphash-fences",
 	Title: "What fences cost the persistent index",
-	Doc: `The operations of gphash-micro in batches of 2^12 on 2^18 records (2^22 on a GPU), with keys of 8 bytes. On a CPU in an index that has
+	Doc: `The operations of gphash-fig5 in batches of 2^12 on 2^18 records (2^22 on a GPU), with keys of 8 bytes. On a CPU in an index that has
 to survive the process (process), whose fences order stores that are ordered anyway and cost nothing, and in one that has to survive a
 power failure (pmem), which writes every line back out of the caches and waits for that. The memory is asserted to be persistent,
 which it is not: persistent memory is slower. On a GPU, which fences for both alike, in one that has to survive the process, and in one

@@ -12,7 +12,8 @@ import (
 )
 
 var gphashMicroExperiment = Experiment{
-	Name:  "gphash-micro",
+	Name:  "gphash-fig5",
+	Was:   "gphash-micro",
 	Title: "The persistent index, operation by operation",
 	Doc: `After figures 5 and 6 of the GPHash paper, the micro-benchmarks: insertions of 2^19 records (2^20 on a GPU, 2^24 with --full) into an
 empty index (insert), reads of records that are there (get_hit) and of some that are not (get_miss), updates (update),

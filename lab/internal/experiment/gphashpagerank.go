@@ -14,7 +14,8 @@ import (
 )
 
 var gphashPageRankExperiment = Experiment{
-	Name:  "gphash-pagerank",
+	Name:  "gphash-fig10-pagerank",
+	Was:   "gphash-pagerank",
 	Title: "PageRank over the persistent index",
 	Doc: `A real workload, after figure 10 of the GPHash paper: three iterations of PageRank on a graph that lies in an index, of
 2^16 vertices (2^17 on a GPU) and 16 times as many edges, whose ends are drawn by Zipf distributions of exponent .7. A record of 128 bytes has the
@@ -43,7 +44,7 @@ func runGPHashPageRank(ctx context.Context, r *runner) (err error) {
 	if err := r.gphashLimits(ctx, 3*n); err != nil {
 		return err
 	}
-	r.step("gphash-pagerank: drawing the graph")
+	r.step("gphash-fig10-pagerank: drawing the graph")
 	g, err := drawGraph(r.Seed, n, edgesPer*n)
 	if err != nil {
 		return err
@@ -80,12 +81,12 @@ func runGPHashPageRank(ctx context.Context, r *runner) (err error) {
 
 // run loads the graph, and goes through it.
 func (p *pageRank) run(ctx context.Context, structure string, want []float64) error {
-	p.step("gphash-pagerank: %s: loading", structure)
+	p.step("gphash-fig10-pagerank: %s: loading", structure)
 	if err := p.load(ctx); err != nil {
 		return err
 	}
 	for i := range iterations {
-		p.step("gphash-pagerank: %s: iteration %d", structure, i+1)
+		p.step("gphash-fig10-pagerank: %s: iteration %d", structure, i+1)
 		if err := p.iterate(ctx, i); err != nil {
 			return fmt.Errorf("iteration %d: %w", i+1, err)
 		}

@@ -16,7 +16,8 @@ import (
 )
 
 var gphashRecoveryExperiment = Experiment{
-	Name:  "gphash-recovery",
+	Name:  "gphash-fig14-recovery",
+	Was:   "gphash-recovery",
 	Title: "Opening a pool, after it was closed and after a crash",
 	Doc: `After figure 14b of the GPHash paper: how long it takes until an index of up to 2^19 keys (2^20 on a GPU) answers, when its
 pool was closed before (open_clean) and when the process that had it has ended without a word (open_crashed: a copy of the
@@ -40,7 +41,7 @@ func runGPHashRecovery(ctx context.Context, r *runner) error {
 	}
 	r.result.Parameters["runs"] = r.Runs
 	for _, keys := range r.powers(14, n, map[Scale]int{Quick: 3, Default: r.size(1, 2), Full: 1}) {
-		r.step("gphash-recovery: %d keys", keys)
+		r.step("gphash-fig14-recovery: %d keys", keys)
 		if err := gphashRecovery(ctx, r, keys); err != nil {
 			return fmt.Errorf("%d keys: %w", keys, err)
 		}

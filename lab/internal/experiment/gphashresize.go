@@ -11,7 +11,8 @@ import (
 )
 
 var gphashResizeExperiment = Experiment{
-	Name:  "gphash-resize",
+	Name:  "gphash-fig14-resizing",
+	Was:   "gphash-resize",
 	Title: "Batches while the persistent index grows",
 	Doc: `After figure 14a of the GPHash paper, and what it leaves open: an index for 2^14 keys grows to 2^20 (2^21 on a GPU) by
 batches of 2^12 insertions, whose latency is that of the calls (samples, one per batch). With Stop the batch that finds no
@@ -43,7 +44,7 @@ func runGPHashResize(ctx context.Context, r *runner) error {
 		return err
 	}
 	for _, policy := range resizePolicies {
-		r.step("gphash-resize: %s", policy.name)
+		r.step("gphash-fig14-resizing: %s", policy.name)
 		if err := gphashResize(ctx, r, policy.name, policy.is, n); err != nil {
 			return fmt.Errorf("%s: %w", policy.name, err)
 		}

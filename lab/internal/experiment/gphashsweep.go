@@ -13,7 +13,8 @@ import (
 )
 
 var gphashKeySizeExperiment = Experiment{
-	Name:  "gphash-key-size",
+	Name:  "gphash-fig12a",
+	Was:   "gphash-key-size",
 	Title: "The persistent index over the length of keys",
 	Doc: `After figure 12a of the GPHash paper: YCSB C (reads) and A (half updates), batches of 2^12, on an index of 2^19 records
 (2^20 on a GPU) whose keys have 8 to 128 bytes. speedup is that of the median call over keys of 8 bytes, in the fastest of several rounds, as many as fit into 40 s, in each of which all have their turn. Longer keys are compared
@@ -24,7 +25,8 @@ to 128 bytes, and a slab hash, which compares whole keys, 38.6 %.` + bySideOf + 
 }
 
 var gphashSkewExperiment = Experiment{
-	Name:  "gphash-skew",
+	Name:  "gphash-fig12b",
+	Was:   "gphash-skew",
 	Title: "The persistent index over the skew of requests",
 	Doc: `After figure 12b of the GPHash paper: YCSB C (reads) and A (half updates), batches of 2^12, on an index of 2^19 records
 (2^20 on a GPU) with keys of 8 bytes, which are asked for by Zipf distributions of exponents from 0, all alike, to .99. speedup

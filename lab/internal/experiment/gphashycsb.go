@@ -12,7 +12,8 @@ import (
 )
 
 var gphashYCSBExperiment = Experiment{
-	Name:  "gphash-ycsb",
+	Name:  "gphash-fig6",
+	Was:   "gphash-ycsb",
 	Title: "The persistent index under YCSB",
 	Doc: `After figures 5 and 6 of the GPHash paper: the core workloads of YCSB on an index of 2^19 records (2^20 on a GPU, 2^24 with --full), as
 throughput and latency over the size of batches, with keys of 8 and 32 bytes. A: half reads, half updates. B: 95 % reads,
@@ -154,7 +155,7 @@ func (g *mixGroup) records(r *runner) (int, error) {
 
 // measure runs the mixes on the index of a session, which is empty; x is it, or nil.
 func (g *mixGroup) measure(ctx context.Context, s *session, structure string, x *gphash.Index) error {
-	s.step("gphash-ycsb, %s, keys of %d bytes: loading", structure, s.keySize)
+	s.step("gphash-fig6, %s, keys of %d bytes: loading", structure, s.keySize)
 	if err := s.load(ctx, g.n); err != nil {
 		return err
 	}
@@ -164,7 +165,7 @@ func (g *mixGroup) measure(ctx context.Context, s *session, structure string, x 
 			return err
 		}
 		for _, batch := range g.batches {
-			s.step("gphash-ycsb %s, %s, keys of %d bytes: batches of %d", mix.Name, structure, s.keySize, batch)
+			s.step("gphash-fig6 %s, %s, keys of %d bytes: batches of %d", mix.Name, structure, s.keySize, batch)
 			times, ops, err := g.requested(ctx, s, mix, q, batch)
 			if err != nil {
 				return fmt.Errorf("YCSB %s: %w", mix.Name, err)

@@ -1,6 +1,7 @@
 package experiment
 
 import (
+	"cmp"
 	"errors"
 	"os"
 	"path/filepath"
@@ -16,7 +17,7 @@ import (
 
 // graphExperiments are those of graphs.
 func graphExperiments() []Experiment {
-	return slices.DeleteFunc(All(), func(e Experiment) bool { return !strings.HasPrefix(e.Name, "graph-") })
+	return slices.DeleteFunc(All(), func(e Experiment) bool { return !strings.HasPrefix(cmp.Or(e.Was, e.Name), "graph-") })
 }
 
 // Graphs on a simulated GPU have figures, too.
@@ -62,11 +63,16 @@ func TestGraphShapes(t *testing.T) {
 				t.Errorf("%s: %+v", e.Name, g)
 			}
 		}
-		if generated := map[bool]int{true: 1, false: 2}[e.Name == "graph-bulk"]; len(of) != generated+1 || !of["ring.txt"] {
+		if len(of) != 3 || !of["ring.txt"] {
 			t.Errorf("%s: rows of %v", e.Name, of)
 		}
 	}
-	cfg.Graphs, cfg.Only = nil, []string{"roads", "moon"}
+	cfg.Graphs, cfg.Only, cfg.Scale = nil, []string{bulkGraph.name}, Full
+	if res, err := graphBuildExperiment.Run(t.Context(), cfg); err != nil || len(res.Rows) != 4 { // two layouts, in two orders
+		t.Errorf("a large graph at once: %v, %v", res, err)
+	}
+	cfg.Scale = Quick
+	cfg.Only = []string{"roads", "moon"}
 	if res, err := graphQueryExperiment.Run(t.Context(), cfg); err != nil || slices.ContainsFunc(res.Rows, func(r Row) bool { return r.Graph.Name != "roads" }) {
 		t.Errorf("roads alone: %v", err)
 	}

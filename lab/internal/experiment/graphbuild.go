@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math/bits"
+	"slices"
 
 	"github.com/weftgo/weft/device"
 	"github.com/weftgo/weft/graph"
@@ -17,15 +18,24 @@ var (
 )
 
 var graphBuildExperiment = Experiment{
-	Name:  "graph-build",
+	Name:  "awad-table5.5",
+	Also:  []string{"awad-table5.6"},
+	Was:   "graph-build",
 	Title: "Graphs built at once and batch by batch",
 	Doc: `After tables 5.5 and 5.6 of Awad's thesis: all arcs of a directed graph go into an empty one, in one batch (bulk, in random order; bulk_sorted, in the order of the rows), or in batches of
 2^20 to 2^22 (2^12 to 2^16 on a CPU), in random order (incremental). csr is graph.Build, which makes a graph that does not change, on the cores of the host. What the thesis calls the worst case of its tables, and has in table 5.6, is slab-graph of one slab each:
-every vertex gets one slab, since nobody knows ahead how many edges come, and a chain behind it that is not rehashed, or only of more than 8,192 neighbors. Rates are in arcs.` + generated + `
+every vertex gets one slab, since nobody knows ahead how many edges come, and a chain behind it that is not rehashed, or only of more than 8,192 neighbors. With --full a graph of 2^22 vertices with 24 arcs on average (rmat_24, 10^8 arcs on a GPU) is built at once, too. Rates are in arcs.` + generated + `
 The limit is reading 8 bytes and writing 4 for each arc. The parameters have the milliseconds that the thesis published for graphs of table 5.1, which are larger. Published beside incremental: the thesis on a TITAN V, of the worst case.`,
 	run: func(ctx context.Context, r *runner) error {
 		r.result.Parameters["published_milliseconds"] = published55
-		return r.eachGraph(ctx, func(t *graphTrial) error { return t.builds(ctx) })
+		sets := slices.Clone(datasets)
+		switch r.Scale {
+		case Quick:
+			sets = sets[:2]
+		case Full:
+			sets = append(sets, bulkGraph)
+		}
+		return r.onGraphs(ctx, sets, func(t *graphTrial) error { return t.builds(ctx) })
 	},
 	plots: func(res *Result) []Plot {
 		return plotBatches(res, "incremental", "graph-table5.6", "Graphs built batch by batch")
@@ -34,8 +44,11 @@ The limit is reading 8 bytes and writing 4 for each arc. The parameters have the
 
 // builds measures all ways to build a graph.
 func (t *graphTrial) builds(ctx context.Context) error {
-	t.step("graph-build: %s", t.name)
+	t.step("awad-table5.5: %s", t.name)
 	list := t.shuffled()
+	if t.name == bulkGraph.name {
+		return t.layouts(ctx, true, false, func(g changing) error { return t.bulks(ctx, g, list) })
+	}
 	took, err := t.clock(ctx, func() error { return nil }, func() error {
 		c, err := graph.Build(ctx, t.cpu, list, &graph.Options{Directed: true})
 		if err == nil && c.Arcs() != len(list.From) {
@@ -89,22 +102,10 @@ func (t *graphTrial) incremental(ctx context.Context, g changing, list graph.Edg
 	return nil
 }
 
-var graphBulkExperiment = Experiment{
-	Name:  "graph-bulk",
-	Title: "A graph of 10^8 arcs built at once",
-	Doc: `All arcs of a directed R-MAT graph go into an empty one in one batch, in random order (bulk) and in that of the rows (bulk_sorted): of 2^22 vertices (2^14 on a CPU; four times as many as --n says) with 24 on average, which are
-10^8 on a GPU. Both layouts are measured. Rates are in arcs. The limit is reading 8 bytes and writing 4 for each of them.`,
-	run: func(ctx context.Context, r *runner) error {
-		sets := []dataset{{name: "rmat_24", shrink: 1, make: func(ctx context.Context, dev device.Device, n int, seed uint64) (graph.Edges, error) {
-			return rmatOf(12.25)(ctx, dev, 4*n, seed)
-		}}}
-		return r.onGraphs(ctx, sets, func(t *graphTrial) error {
-			t.step("graph-bulk: %d arcs", t.csr.Arcs())
-			list := t.shuffled()
-			return t.layouts(ctx, true, false, func(g changing) error { return t.bulks(ctx, g, list) })
-		})
-	},
-}
+// bulkGraph is an R-MAT graph of four times as many vertices as others, with 24 arcs each: 10^8 on a GPU.
+var bulkGraph = dataset{name: "rmat_24", shrink: 1, make: func(ctx context.Context, dev device.Device, n int, seed uint64) (graph.Edges, error) {
+	return rmatOf(12.25)(ctx, dev, 4*n, seed)
+}}
 
 // inBatches measures inserting a list into an empty graph.
 func (t *graphTrial) inBatches(ctx context.Context, g changing, op string, e graph.Edges, size int, row Row) (err error) {
@@ -153,7 +154,8 @@ func (t *graphTrial) bytes(ctx context.Context, g changing, row *Row) error {
 }
 
 var graphMemoryExperiment = Experiment{
-	Name:  "graph-memory",
+	Name:  "awad-fig5.2",
+	Was:   "graph-memory",
 	Title: "Memory of graphs by their degree",
 	Doc: `After figure 5.2 of Awad's thesis: directed R-MAT graphs of 2^20 vertices (2^16 on a CPU; as many as --n says) with 2 to 64 edges a vertex are built in one batch (build). The thesis varies the load of its hash
 tables, and finds that insertions slow down to two fifths as chains of slabs become five long; so do we, of slab-graph, which is that layout; rows that are sorted (graph) have no load to choose. load is the part of used memory that has neighbors in it, B/entry what is used for an arc, records of vertices
@@ -164,7 +166,7 @@ with it. The limit is reading 8 bytes and writing 4 for each arc. --graph adds g
 			sets = append(sets, dataset{name: fmt.Sprintf("rmat_%d", degree), shrink: 1, make: rmatOf(float64(degree) / 2)})
 		}
 		return r.onGraphs(ctx, sets, func(t *graphTrial) (err error) {
-			t.step("graph-memory: %s", t.name)
+			t.step("awad-fig5.2: %s", t.name)
 			g, err := t.empty(true)
 			if err != nil {
 				return err
@@ -185,8 +187,8 @@ with it. The limit is reading 8 bytes and writing 4 for each arc. --graph adds g
 		})
 	},
 	plots: func(res *Result) []Plot {
-		rates := Plot{Name: "graph-fig5.2", Title: "Building by degree", XLabel: "mean degree", YLabel: "arcs per second", LogX: true}
-		bytes := Plot{Name: "graph-fig5.2-memory", Title: "Memory by degree", XLabel: "mean degree", YLabel: "bytes an arc", LogX: true}
+		rates := Plot{Name: "awad-fig5.2", Title: "Building by degree", XLabel: "mean degree", YLabel: "arcs per second", LogX: true}
+		bytes := Plot{Name: "awad-fig5.2-memory", Title: "Memory by degree", XLabel: "mean degree", YLabel: "bytes an arc", LogX: true}
 		for _, row := range res.Rows {
 			rates.point(row.Structure, row.Graph.Degrees.Mean, row.OpsPerS)
 			bytes.point(row.Structure, row.Graph.Degrees.Mean, *row.BytesPerEntry)

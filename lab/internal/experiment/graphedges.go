@@ -17,7 +17,8 @@ var (
 )
 
 var graphInsertExperiment = Experiment{
-	Name:  "graph-insert",
+	Name:  "awad-table5.2",
+	Was:   "graph-insert",
 	Title: "Batches of edges into graphs that are there",
 	Doc: `After table 5.2 of Awad's thesis: batches of 2^16 to 2^22 (2^10 to 2^18 on a CPU) edges between random vertices, which may come twice and may be there, into a
 directed graph that has both arcs of each edge.` + generated + `
@@ -30,7 +31,8 @@ the mean over its graphs.`,
 }
 
 var graphDeleteExperiment = Experiment{
-	Name:  "graph-delete",
+	Name:  "awad-table5.3",
+	Was:   "graph-delete",
 	Title: "Batches of edges out of graphs",
 	Doc: `After table 5.3 of Awad's thesis: batches of 2^16 to 2^22 (2^10 to 2^18 on a CPU) random arcs of a directed graph, which may come twice.` + generated + `
 The limit is random compare-and-swaps of 64 bits in a region as large as the graph. Published beside it: the thesis' hash tables on a TITAN V, the mean over its graphs.`,

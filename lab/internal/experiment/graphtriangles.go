@@ -20,7 +20,9 @@ var (
 )
 
 var graphTrianglesExperiment = Experiment{
-	Name:  "graph-triangles",
+	Name:  "awad-table5.7",
+	Also:  []string{"awad-table5.8", "awad-table5.9", "awad-fig5.3"},
+	Was:   "graph-triangles",
 	Title: "Triangles, counted at once and while edges come",
 	Doc: `After tables 5.7 to 5.9 and figure 5.3 of Awad's thesis: the triangles of undirected graphs are counted (triangles, with the oriented view built inside; oriented is that alone); and, of slab-graph, by looking edges up in hash tables, as in the thesis. sort is what table 5.8 has:
 the rows of slab-graph, which have no order, are written and sorted; rows of graph need none. Then five batches of 2^20 random edges (2^12 on a CPU, a quarter of the graph's at most) come: insert is their insertion, triangles_follow counts the triangles of
@@ -42,7 +44,7 @@ On a GPU the graph and the edges of a batch lie in its memory, and views, triang
 		return r.onGraphs(ctx, sets, func(t *graphTrial) error { return t.triangles(ctx) })
 	},
 	plots: func(res *Result) []Plot {
-		p := Plot{Name: "graph-fig5.3", Title: "Triangles of R-MAT graphs by degree", XLabel: "mean degree", YLabel: "edges per second", LogX: true, LogY: true}
+		p := Plot{Name: "awad-fig5.3", Title: "Triangles of R-MAT graphs by degree", XLabel: "mean degree", YLabel: "edges per second", LogX: true, LogY: true}
 		for _, row := range res.Rows {
 			if row.Op == "triangles" && row.Graph.Like == "" {
 				p.point("rmat, "+row.Structure, row.Graph.Degrees.Mean, row.OpsPerS)
@@ -56,7 +58,7 @@ On a GPU the graph and the edges of a batch lie in its memory, and views, triang
 const insertedTimes = 5
 
 func (t *graphTrial) triangles(ctx context.Context) error {
-	t.step("graph-triangles: %s", t.name)
+	t.step("awad-table5.7: %s", t.name)
 	count, err := t.counted(ctx)
 	if err != nil {
 		return err

@@ -17,7 +17,8 @@ import (
 var published54 = []float64{5.35, 9.23, 12.66, 19.21, 26.49}
 
 var graphVerticesExperiment = Experiment{
-	Name:  "graph-vertices",
+	Name:  "awad-table5.4",
+	Was:   "graph-vertices",
 	Title: "Batches of vertices, with all their edges, out of graphs and in again",
 	Doc: `After table 5.4 and section 5.5.1 of Awad's thesis: a batch of random vertices is deleted from an undirected graph (vertex_delete), with all edges that they have, in both directions, and inserted
 again, with these edges (vertex_insert), or deleted from a directed graph that has both arcs of each edge (vertex_delete_directed). Batches are of 2^16 to 2^20 vertices (2^8 to 2^14 on a CPU), an eighth of the graph's at most (--n 8388608 has all). Those that are deleted lie on the device, those that are inserted in
@@ -52,7 +53,7 @@ func (t *graphTrial) vertices(ctx context.Context) error {
 
 func (t *graphTrial) verticesOf(ctx context.Context, g changing, directed bool) error {
 	for _, size := range t.batches(t.size(8, 16), t.size(14, 20), max(16, t.csr.Vertices()/8)) {
-		t.step("graph-vertices: %s, %s, batches of %d", t.name, g.layout(), size)
+		t.step("awad-table5.4: %s, %s, batches of %d", t.name, g.layout(), size)
 		b, err := t.vertexBatch(size, directed)
 		if err == nil {
 			err = b.measure(ctx, g, directed)

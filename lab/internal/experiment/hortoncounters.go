@@ -11,7 +11,7 @@ var hortonCountersExperiment = Experiment{
 	Name:  "horton-counters",
 	Title: "Horton and cuckoo tables: one launch of each lookup, for a profiler",
 	GPU:   true,
-	Doc: `For a profiler that counts what kernels move, beside what horton-sizes computes: tables of 2^27 slots (1 GiB) of 32-bit keys and values,
+	Doc: `For a profiler that counts what kernels move, beside what horton-fig12 computes: tables of 2^27 slots (1 GiB) of 32-bit keys and values,
 of buckets of eight slots, at a load of .9: cuckoo with load balancing, cuckoo with first fit, horton. Of each, one launch
 looks up 2^26 keys that are there (get_hit) and one as many that are not (get_miss), with values and flags as answers, so
 nothing is warmed up and a rate is that of one run. B/op is what theory says: 64 bytes for each bucket, 4 for the key, 5 for

@@ -17,7 +17,9 @@ import (
 )
 
 var hortonModelExperiment = Experiment{
-	Name:  "horton-model",
+	Name:  "horton-fig8",
+	Also:  []string{"horton-fig9", "horton-fig10", "horton-fig11", "horton-fig14"},
+	Was:   "horton-model",
 	Title: "Horton tables beside their model",
 	Doc: `After figures 8 to 11 and 14 of the paper of Horton tables: tables of 2^25 slots (2^19 on a CPU) for 32-bit keys and values, of
 buckets of 1, 2, 4, 8 and 16 slots, are filled step by step up to the load that they bear: .91, .95 and .96 with 4, 8 and

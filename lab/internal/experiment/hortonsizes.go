@@ -18,7 +18,9 @@ import (
 // 1 MiB of cache, its tables end at 512 MiB.
 
 var hortonSizesExperiment = Experiment{
-	Name:  "horton-sizes",
+	Name:  "horton-fig12",
+	Also:  []string{"horton-fig13"},
+	Was:   "horton-sizes",
 	Title: "Horton and cuckoo tables from 16 KiB to 8 GiB",
 	Doc: `After figures 12 and 13 of the paper of Horton tables: lookups of 32-bit keys with 32-bit values in tables of 16 KiB to 8 GiB
 (64 MiB on a CPU; with --full also of 2^31 keys), of buckets of eight slots, at a load of .9, in Horton tables and in cuckoo tables

@@ -40,7 +40,8 @@ func openTrees(r *runner, kinds ...btree.Versions) (maps []*orderedMap[uint32, u
 }
 
 var mvbtreeInsertExperiment = Experiment{
-	Name:  "mvbtree-insert",
+	Name:  "awad-fig4.2",
+	Was:   "mvbtree-insert",
 	Title: "What versions of a B-tree cost: insertions and lookups",
 	Doc: `After figure 4.2 of Awad's thesis: trees of 10^6 to 4 * 10^7 pairs (2^14 to 2^20 on a CPU; as many as --n says) of random 32-bit keys and values are built by
 batches of 2^20 insertions (2^14 on a CPU), and all keys are looked up: without versions (btree), with versions that are changed in place (ViB-Tree of the
@@ -50,8 +51,8 @@ thesis over trees of 10^6 to 4.5 * 10^7 keys on a V100: 240, 217 and 95 M insert
 	run: runMVBTreeInsert,
 	plots: func(res *Result) []Plot {
 		return drawn(
-			overKeys(res, "mvbtree-figure4.2-insert", "Insertions", func(row Row) bool { return row.Op == "insert" }),
-			overKeys(res, "mvbtree-figure4.2-find", "Lookups", func(row Row) bool { return row.Op == "get_hit" }))
+			overKeys(res, "awad-fig4.2-insert", "Insertions", func(row Row) bool { return row.Op == "insert" }),
+			overKeys(res, "awad-fig4.2-find", "Lookups", func(row Row) bool { return row.Op == "get_hit" }))
 	},
 }
 
@@ -146,7 +147,9 @@ func (t *orderedTrial[K, V]) compared(op string, n int, took time.Duration, limi
 
 var (
 	mvbtreeMixedExperiment = Experiment{
-		Name:  "mvbtree-mixed",
+		Name:  "awad-table4.1",
+		Also:  []string{"awad-table4.2", "awad-fig4.3", "awad-fig4.4", "awad-fig4.5"},
+		Was:   "mvbtree-mixed",
 		GPU:   true,
 		Title: "Changes and questions in one launch: B-trees with versions, whose ranges are linearizable, and without",
 		Doc: `After tables 4.1 and 4.2 and figures 4.3 to 4.5 of Awad's thesis, by a kernel of a user: some blocks of a launch insert (or delete), the others read ranges (or look up), 5 * 10^6 operations
@@ -157,7 +160,8 @@ rate over that without versions. Published beside it: the rates of the thesis on
 		plots: plotMVBTreeMixed,
 	}
 	mvbtreeMemoryExperiment = Experiment{
-		Name:  "mvbtree-memory",
+		Name:  "awad-fig4.6",
+		Was:   "mvbtree-memory",
 		GPU:   true,
 		Title: "Memory of a B-tree with versions while kernels change it",
 		Doc: `After figure 4.6 of Awad's thesis: launches that insert in half of their blocks, and read ranges of 16 pairs at snapshots in the others, on a tree of 4.5 * 10^7 pairs (2^14 on a simulated GPU; as many as --n says) whose copies are
@@ -167,7 +171,7 @@ table_bytes is the memory of all of them, with what lies beside. The parameter o
 without versions, overhead_bytes that of all memory, what versions take included, and steady_growth by how much that has grown in the end. The thesis has 981 MB and 950 MB.`,
 		run: runMVBTreeMemory,
 		plots: func(res *Result) []Plot {
-			p := Plot{Name: "mvbtree-figure4.6", Title: "Nodes while kernels change a tree", XLabel: "launches", YLabel: "nodes"}
+			p := Plot{Name: "awad-fig4.6", Title: "Nodes while kernels change a tree", XLabel: "launches", YLabel: "nodes"}
 			launch := 0.
 			for _, row := range res.Rows {
 				if row.Structure != treeKinds[btree.OutOfPlace].name || launch == memoryLaunches {
@@ -320,9 +324,9 @@ func mixedOf(ctx context.Context, r *runner, n int) (err error) {
 }
 
 func plotMVBTreeMixed(res *Result) []Plot {
-	ranges := Plot{Name: "mvbtree-figure4.3", Title: "Insertions beside ranges", XLabel: "per cent insertions", YLabel: "operations per second"}
-	lengths := Plot{Name: "mvbtree-figure4.4", Title: "Insertions beside as many ranges", XLabel: "pairs of a range", YLabel: "operations per second", LogX: true}
-	deletes := Plot{Name: "mvbtree-figure4.5", Title: "Deletions beside lookups", XLabel: "per cent deletions", YLabel: "operations per second"}
+	ranges := Plot{Name: "awad-fig4.3", Title: "Insertions beside ranges", XLabel: "per cent insertions", YLabel: "operations per second"}
+	lengths := Plot{Name: "awad-fig4.4", Title: "Insertions beside as many ranges", XLabel: "pairs of a range", YLabel: "operations per second", LogX: true}
+	deletes := Plot{Name: "awad-fig4.5", Title: "Deletions beside lookups", XLabel: "per cent deletions", YLabel: "operations per second"}
 	for _, row := range res.Rows {
 		var percent, pairs int
 		if _, err := fmt.Sscanf(row.Op, "insert_range_%d_%d", &percent, &pairs); err == nil {

@@ -1,6 +1,7 @@
 package experiment
 
 import (
+	"cmp"
 	"errors"
 	"math"
 	"slices"
@@ -13,7 +14,7 @@ import (
 
 // orderedExperiments are those of ordered maps.
 func orderedExperiments() []Experiment {
-	return slices.DeleteFunc(All(), func(e Experiment) bool { return !strings.HasPrefix(e.Name, "ordered-") })
+	return slices.DeleteFunc(All(), func(e Experiment) bool { return !strings.HasPrefix(cmp.Or(e.Was, e.Name), "ordered-") })
 }
 
 // Each ordered map that runs on a simulated GPU has figures there, and each other one a reason.

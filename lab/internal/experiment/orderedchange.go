@@ -12,7 +12,9 @@ import (
 )
 
 var orderedInsertExperiment = Experiment{
-	Name:  "ordered-insert",
+	Name:  "awad-table3.3",
+	Also:  []string{"awad-fig3.3"},
+	Was:   "ordered-insert",
 	Title: "Batches of new keys into ordered maps, and loading all of it again",
 	Doc: `After table 3.3 and figure 3.3 of Awad's thesis: batches of 2^16 to 2^24 (2^10 to 2^18 on a CPU) new random 32-bit keys with 32-bit values
 into a map of 10^8 pairs (2^20 on a CPU; as many as --n says): eight batches of a size one behind the other, or as many as make the largest. Beside each
@@ -127,7 +129,7 @@ func rebuildFrom(rows []Row, structure string) any {
 }
 
 func plotOrderedInsert(res *Result) []Plot {
-	p := Plot{Name: "ordered-table3.3", Title: "Batches of new keys", XLabel: "keys of a batch", YLabel: "keys per second", LogX: true, LogY: true}
+	p := Plot{Name: "awad-table3.3", Title: "Batches of new keys", XLabel: "keys of a batch", YLabel: "keys per second", LogX: true, LogY: true}
 	for _, row := range res.Rows {
 		if row.Reason != "" {
 			continue
@@ -142,7 +144,8 @@ func plotOrderedInsert(res *Result) []Plot {
 }
 
 var orderedDeleteExperiment = Experiment{
-	Name:  "ordered-delete",
+	Name:  "awad-fig3.4",
+	Was:   "ordered-delete",
 	Title: "Deleting a share of an ordered map",
 	Doc: `After figure 3.4 of Awad's thesis: a batch deletes 10 to 50 % of the pairs of a map of 10^8 (2^20 on a CPU; as many as --n says) random 32-bit keys
 with 32-bit values, in random order.` + allOrdered + `
@@ -162,7 +165,7 @@ The limit is random compare-and-swaps of 64 bits in a region as large as the pai
 		})
 	},
 	plots: func(res *Result) []Plot {
-		p := Plot{Name: "ordered-fig3.4", Title: "Deleting a share of the pairs", XLabel: "share deleted", YLabel: "deletes per second"}
+		p := Plot{Name: "awad-fig3.4", Title: "Deleting a share of the pairs", XLabel: "share deleted", YLabel: "deletes per second"}
 		for _, row := range res.Rows {
 			if row.Reason == "" {
 				p.point(row.Structure, row.Load, row.OpsPerS)
@@ -207,16 +210,17 @@ func (t *orderedTrial[K, V]) deleteShare(ctx context.Context, percent int) error
 }
 
 var orderedMixedExperiment = Experiment{
-	Name:  "ordered-mixed",
+	Name:  "awad-fig3.5",
+	Was:   "ordered-mixed",
 	Title: "Mixed batches on ordered maps",
-	Doc: `After figure 3.5 and tables 4.1 and 4.2 of Awad's thesis: batches of 2^22 (2^16 on a CPU) operations, a share of which are updates, half of them insertions of
+	Doc: `After figure 3.5 of Awad's thesis: batches of 2^22 (2^16 on a CPU) operations, a share of which are updates, half of them insertions of
 new keys and half deletions, and the rest lookups of keys that are there, in random order, on a map of 10^8 pairs (2^20 on a CPU; as many as --n says) of 32-bit keys and
 values. Each operation returns what it would alone, in the order of the batch. No key is in a batch twice.` + allOrdered + `
 The limit is the harmonic mean of random reads of 64 bytes and compare-and-swaps of 64 bits in a region as large as the pairs. In the thesis operations of a batch
 have no order: on a TITAN V 248, 257 and 238 million a second at 20, 60 and 100 % updates.`,
 	run: runOrderedMixed,
 	plots: func(res *Result) []Plot {
-		p := Plot{Name: "ordered-fig3.5", Title: "Mixed batches", XLabel: "share of updates", YLabel: "operations per second"}
+		p := Plot{Name: "awad-fig3.5", Title: "Mixed batches", XLabel: "share of updates", YLabel: "operations per second"}
 		for _, row := range res.Rows {
 			if row.Reason == "" {
 				p.point(row.Structure, row.Load, row.OpsPerS)

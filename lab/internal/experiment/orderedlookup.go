@@ -13,7 +13,9 @@ import (
 )
 
 var orderedLookupExperiment = Experiment{
-	Name:  "ordered-lookup",
+	Name:  "awad-fig3.2a",
+	Also:  []string{"awad-fig3.2c"},
+	Was:   "ordered-lookup",
 	Title: "Lookups in ordered maps over the number of keys",
 	Doc: `After figures 3.2a and 3.2c of Awad's thesis: 2^24 (2^18 on a CPU) lookups of random 32-bit keys with 32-bit values in maps of 2^12 to 10^8
 keys (2^20 on a CPU): keys that are there, any of them many times (get_hit), keys that are not (get_miss), the next larger key of such that are there
@@ -190,7 +192,7 @@ func plotOrderedLookup(res *Result) []Plot {
 		{"get_hit", "3.2a", "Lookups of keys that are there"}, {"get_miss", "3.2a-miss", "Lookups of keys that are not there"},
 		{"successor", "3.2c", "Successors"}, {"rank", "rank", "Ranks"}, {"select", "select", "Keys of ranks"},
 	} {
-		p := overKeys(res, "ordered-fig"+c.name, c.title, func(row Row) bool { return row.Op == c.op })
+		p := overKeys(res, "awad-fig"+c.name, c.title, func(row Row) bool { return row.Op == c.op })
 		for i, f := range res.Published {
 			if len(p.Series) > 0 && (c.op == "get_hit" && i < 3 || c.op == "successor" && i == 3) {
 				p.level(f)
@@ -202,7 +204,8 @@ func plotOrderedLookup(res *Result) []Plot {
 }
 
 var orderedScalingExperiment = Experiment{
-	Name:  "ordered-scaling",
+	Name:  "awad-table3.1",
+	Was:   "ordered-scaling",
 	Title: "How the time of a batch grows with an ordered map",
 	Doc: `Table 3.1 of Awad's thesis, measured: batches of 2^16 (2^10 on a CPU) operations on maps of four times as many to 10^8 keys (2^20 on a CPU): insertions of
 new keys and deletions of some that are there, lookups, counts of ranges and the first eight pairs of ranges. The parameters have the exponent of each: by which power of

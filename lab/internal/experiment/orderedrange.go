@@ -11,7 +11,8 @@ import (
 )
 
 var orderedRangeExperiment = Experiment{
-	Name:  "ordered-range",
+	Name:  "awad-fig3.2b",
+	Was:   "ordered-range",
 	Title: "Ranges of ordered maps over their length",
 	Doc: `After figures 3.2b and 4.4 of Awad's thesis: ranges of 4 to 1024 pairs in a map of 10^8 pairs (2^20 on a CPU; as many as --n says) of 32-bit keys and values, which
 begin anywhere: up to 2^22 of them (2^16 on a CPU), fewer where their pairs would be more than 2^28 (2^22). first is with a limit, one place in the columns for each
@@ -178,7 +179,7 @@ func (s *ranges) check(ctx context.Context, length int, written bool) error {
 func plotOrderedRange(res *Result) []Plot {
 	var plots []Plot
 	for _, op := range []string{"first", "rows", "count"} {
-		p := Plot{Name: "ordered-fig4.4-" + op, Title: "Ranges: " + op, XLabel: "pairs of a range", YLabel: "ranges per second", LogX: true, LogY: true}
+		p := Plot{Name: "awad-fig3.2b-" + op, Title: "Ranges: " + op, XLabel: "pairs of a range", YLabel: "ranges per second", LogX: true, LogY: true}
 		for _, row := range res.Rows {
 			if row.Op == op {
 				p.point(row.Structure, float64(row.Batch), row.OpsPerS)

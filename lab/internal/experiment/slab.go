@@ -31,14 +31,17 @@ func (r *runner) slabLimits(ctx context.Context, n int, utilization float64) err
 }
 
 // slabTrial measures slab hashes of the keys of its columns.
-type slabTrial struct{ trial[uint32, uint32] }
+type slabTrial struct {
+	trial[uint32, uint32]
+	grows bool // the table may grow: its pool is not light
+}
 
 // newSlabTrial makes the columns; the limits must have been measured. Free
 // them.
 func newSlabTrial(r *runner, n int) (*slabTrial, error) {
 	r.step("%s: columns of %d keys", r.result.Experiment, n)
 	cols, err := newColumns[uint32, uint32](r, n)
-	return &slabTrial{trial[uint32, uint32]{
+	return &slabTrial{trial: trial[uint32, uint32]{
 		runner: r, structure: "slab", keyBits: 32, valueBits: 32,
 		read: r.slabLimit(), write: roofline.CAS64, cols: cols,
 	}}, err
@@ -58,7 +61,7 @@ func (t *slabTrial) at(ctx context.Context, utilization float64, body func() err
 	}
 	// Room for mixed batches, so that submitting them waits for nothing.
 	t.table, err = openSlab[uint32, uint32](t.Device, &slab.Options{
-		Capacity: t.cols.n + t.cols.n/2, Buckets: buckets, Fixed: true, Unordered: true, MaxTombstones: -1, Seed: t.Seed + 1,
+		Capacity: t.cols.n + t.cols.n/2, Buckets: buckets, Fixed: !t.grows, Unordered: true, MaxTombstones: -1, Seed: t.Seed + 1,
 	})
 	if err != nil {
 		return err

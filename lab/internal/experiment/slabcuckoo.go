@@ -26,7 +26,7 @@ func (t *slabTrial) besideCuckoo(ctx context.Context, measure func(*slabTrial) e
 	}
 	between := len(t.result.Rows)
 	// Few keys may fill their slabs to the last slot.
-	c := &slabTrial{t.trial}
+	c := &slabTrial{trial: t.trial}
 	c.structure, c.read, c.load = cuckooName, t.readLimit(slabPair), min(t.load, .9)
 	c.table, err = openCuckoo[uint32, uint32](t.Device, t.cuckooOptions(t.cols.n, c.load))
 	if err != nil {

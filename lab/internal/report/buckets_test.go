@@ -23,7 +23,7 @@ func TestTablesOfBuckets(t *testing.T) {
 		rows       []experiment.Row
 		want       []string
 	}{
-		{"horton-sizes", []experiment.Row{insert}, []string{
+		{"horton-fig12", []experiment.Row{insert}, []string{
 			"B/op computed  sectors/op simulated  lines/op simulated  per hit   model  per miss   model", "81.1                 2.281               1.141   1.1421  1.1420    1.0454  1.0487", "16.4 kB",
 		}},
 		{"horton-side-by-side", []experiment.Row{insert, churn, denser}, []string{

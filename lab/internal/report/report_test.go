@@ -129,7 +129,7 @@ func TestTableOfParts(t *testing.T) {
 	row := experiment.Row{Structure: "LFU", Op: "C", N: 8, OpsPerS: 1e6, Limit: "cas64", Cache: figure(0), Parts: []experiment.Part{{What: "transfer", Seconds: 2e-5}, {What: "index", Seconds: 1e-3}}}
 	other := row
 	other.Structure, other.Cache, other.Parts = "none", nil, nil
-	table := Tabulate(&experiment.Result{Experiment: "gphash-cache", Rows: []experiment.Row{other, row}})
+	table := Tabulate(&experiment.Result{Experiment: "gphash-fig11", Rows: []experiment.Row{other, row}})
 	for head, want := range map[string][2]string{"cache": {"", "0 %"}, "of which": {"", "transfer 20.0 µs, index 1.00 ms"}} {
 		i := slices.Index(table.Head, head)
 		if i < 0 || table.Cells[0][i] != want[0] || table.Cells[1][i] != want[1] {
@@ -146,7 +146,7 @@ func TestTableOfGraphs(t *testing.T) {
 	}}
 	other := row
 	other.Graph = &experiment.GraphShape{Name: "own.txt", Vertices: 3, Edges: 2}
-	res := &experiment.Result{Experiment: "graph-insert", Title: "Edges", Limits: map[string]float64{"arcs_8": 1e9}, Rows: []experiment.Row{row, other}}
+	res := &experiment.Result{Experiment: "awad-table5.2", Title: "Edges", Limits: map[string]float64{"arcs_8": 1e9}, Rows: []experiment.Row{row, other}}
 	table := Tabulate(res)
 	for head, want := range map[string][2]string{
 		"graph": {"roads", "own.txt"}, "edges": {count(2410), "2"}, "degrees": {"2-3, mean 2.41, sigma 0.49 (road_usa: 1-9, mean 2.4, sigma 0.85)", "0-0, mean 0, sigma 0"},
@@ -156,7 +156,7 @@ func TestTableOfGraphs(t *testing.T) {
 			t.Errorf("column %q: %v", head, table)
 		}
 	}
-	if name := benchmarkName("graph-insert", row); name != "BenchmarkGraph-insert/graph/insert/n=8/graph=roads/batch=8" {
+	if name := benchmarkName("awad-table5.2", row); name != "BenchmarkAwad-table5.2/graph/insert/n=8/graph=roads/batch=8" {
 		t.Errorf("benchmark %s", name)
 	}
 	if slices.Contains(table.Head, "load") {
