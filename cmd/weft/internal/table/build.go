@@ -9,18 +9,17 @@ import (
 // builder makes a column of the values of a block. Values are set at the number of a row, and stay
 // only if the row does: the next one is set there else.
 type builder struct {
-	typ     column.Type
-	form    Form
-	fixed   bool // what typ does not have is null
-	rows    int  // room
-	ints    []int64
-	uints   []uint64
-	floats  []float64
-	bools   []bool
-	offsets []int64
-	data    []byte
-	nulls   []int      // rows, in ascending order
-	late    []lateKind // in the order of rows
+	typ    column.Type
+	form   Form
+	fixed  bool // what typ does not have is null
+	rows   int  // room
+	ints   []int64
+	uints  []uint64
+	floats []float64
+	bools  []bool
+	texts  texts
+	nulls  []int      // rows, in ascending order
+	late   []lateKind // in the order of rows
 }
 
 // lateKind is what a value looks like that the type of its column does not have.
@@ -31,7 +30,7 @@ type lateKind struct {
 
 // reset makes room for so many rows in new memory.
 func (c *builder) reset(rows int) {
-	*c = builder{typ: c.typ, form: c.form, fixed: c.fixed, rows: rows, data: make([]byte, 0, cap(c.data))}
+	*c = builder{typ: c.typ, form: c.form, fixed: c.fixed, rows: rows, texts: c.texts}
 	switch c.typ {
 	case column.Int64:
 		c.ints = make([]int64, rows)
@@ -42,9 +41,12 @@ func (c *builder) reset(rows int) {
 	case column.Bool:
 		c.bools = make([]bool, rows)
 	default:
-		c.offsets = make([]int64, 1, rows+1)
+		c.texts.reset(rows)
 	}
 }
+
+// isText reports whether the column is text, perhaps without values.
+func (c *builder) isText() bool { return c.typ == column.Bytes || c.typ == column.None }
 
 // back drops what has been set at a row or behind it.
 func (c *builder) back(row int) {
@@ -54,16 +56,15 @@ func (c *builder) back(row int) {
 	if n := len(c.late); n > 0 && c.late[n-1].row >= row {
 		c.late = c.late[:n-1]
 	}
-	if c.offsets != nil {
-		c.offsets = c.offsets[:row+1]
-		c.data = c.data[:c.offsets[row]]
+	if c.isText() {
+		c.texts.back(row)
 	}
 }
 
 func (c *builder) null(row int) {
 	c.nulls = append(c.nulls, row)
-	if c.offsets != nil {
-		c.offsets = append(c.offsets, int64(len(c.data)))
+	if c.isText() {
+		c.texts.null()
 	}
 }
 
@@ -94,16 +95,10 @@ func (c *builder) set(row int, b []byte, lo, hi int) (ok bool) {
 				return false
 			}
 		}
-		c.setText(value)
+		c.texts.add(value)
 		return true
 	}
 	return ok
-}
-
-// setText sets a value of a column of text.
-func (c *builder) setText(value []byte) {
-	c.data = append(c.data, value...)
-	c.offsets = append(c.offsets, int64(len(c.data)))
 }
 
 // setWhole sets an integer that is written otherwise, such as 3.0; false if the value is none of
@@ -134,7 +129,7 @@ func (c *builder) column(rows int) column.Column {
 	case column.Bool:
 		out = column.Of(c.bools[:rows])
 	default:
-		out = ofText(c.offsets[:rows+1], c.data)
+		out = c.texts.column(rows)
 	}
 	if len(c.nulls) == 0 {
 		return out

@@ -535,7 +535,7 @@ func (p *jsonParser) value(c *wanted, text []byte, line, row int) (bad, err erro
 	}
 	switch {
 	case v.of == '"' && c.form == Extreme && c.typ == column.Bytes: // whatever it holds
-		c.setText(value)
+		c.texts.add(value)
 		return nil, nil
 	case c.has(v.of, value) && c.set(row, p.buf, pad, len(p.buf)):
 		return nil, nil
