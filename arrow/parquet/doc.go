@@ -24,10 +24,10 @@
 //
 // # Cost
 //
-// Text and byte strings that the file keeps in dictionaries stay codes ([column.OfCodes]). Group-by and ids then work on
-// codes: ten million rows with two text keys take a quarter of the time of their strings. Reading takes time for the
-// fields asked for, however many others there are, and memory for about two batches of each. All encodings but
-// BIT_PACKED levels, and all compressions but LZO, are read.
+// Text and byte strings that the file keeps in dictionaries stay codes ([column.OfCodes]), so that packages intern and
+// group look at the values of a dictionary and not at those of each row. Reading takes time for the fields asked for,
+// however many others there are, and memory for about two batches of each. All encodings but BIT_PACKED levels, and all
+// compressions but LZO, are read.
 //
 // Damaged files are errors: sizes are checked before there is memory for them, and pages by their checksums where they
 // have one.
