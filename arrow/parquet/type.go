@@ -144,7 +144,7 @@ func (l *leaf) describe(e *format.SchemaElement) error {
 	case format.Int64:
 		*t, l.width = Type{Column: column.Int64}, 8
 	case format.Int96:
-		*t, l.width = Type{Kind: Timestamp, Column: column.Int64, Unit: time.Microsecond}, 12
+		*t, l.width = Type{Kind: Timestamp, Column: column.Int64, Unit: time.Microsecond, UTC: true}, 12
 	case format.Float:
 		*t, l.width = Type{Column: column.Float32}, 4
 	case format.Double:
