@@ -49,17 +49,7 @@ func (c *coded) add(ctx context.Context, t *Table, method string, ids []uint32, 
 	seen := make([]uint32, c.values) // places among the different rows, from 1 on
 	for lo := 0; lo < len(ids); lo += t.chunk {
 		part := ids[lo:min(lo+t.chunk, len(ids))]
-		t.parallel(len(part), func(from, to int) { c.number(part[from:to], lo+from) })
-		var first []uint32 // the first row of each
-		for i, v := range part {
-			at := seen[v]
-			if at == 0 {
-				first = append(first, uint32(lo+i))
-				at = uint32(len(first))
-				seen[v] = at
-			}
-			part[i] = at - 1
-		}
+		first := c.distinct(t, part, lo, seen)
 		of := make([]uint32, len(first))
 		keys := t.recalled.keys(t, c, first)
 		rest := t.recalled.find(keys, of)
@@ -93,9 +83,54 @@ func (c *coded) add(ctx context.Context, t *Table, method string, ids []uint32, 
 				part[from+i] = of[at]
 			}
 		})
-		clear(seen)
 	}
 	return added, nil
+}
+
+// distinct finds the different rows of some from lo on: part receives which of them each is, and first is the first row
+// of each. seen has zeros, before and after.
+func (c *coded) distinct(t *Table, part []uint32, lo int, seen []uint32) (first []uint32) {
+	t.parallel(len(part), func(from, to int) { c.number(part[from:to], lo+from) })
+	var numbers []uint32
+	for i, v := range part {
+		at := seen[v]
+		if at == 0 {
+			first, numbers = append(first, uint32(lo+i)), append(numbers, v)
+			at = uint32(len(first))
+			seen[v] = at
+		}
+		part[i] = at - 1
+	}
+	for _, v := range numbers {
+		seen[v] = 0
+	}
+	return first
+}
+
+// find looks up all rows. some looks up the different ones.
+func (c *coded) find(t *Table, method string, ids []uint32, found []bool, some func(cols []column.Column, ids []uint32, found []bool) (int, error)) (hits int, err error) {
+	if found == nil {
+		found = make([]bool, len(ids))
+	}
+	mustMatch(method, len(ids), len(found))
+	seen := make([]uint32, c.values)
+	for lo := 0; lo < len(ids); lo += t.chunk {
+		part := ids[lo:min(lo+t.chunk, len(ids))]
+		first := c.distinct(t, part, lo, seen)
+		of, is := make([]uint32, len(first)), make([]bool, len(first))
+		if _, err := some(c.take(first), of, is); err != nil {
+			clear(ids[lo:])
+			clear(found[lo:])
+			return hits, partial(method, lo, err)
+		}
+		for i, at := range part {
+			part[i], found[lo+i] = of[at], is[at]
+			if is[at] {
+				hits++
+			}
+		}
+	}
+	return hits, nil
 }
 
 // recalled are ids of rows of codes by numbers of the values in their columns. Batches with dictionaries of their own then

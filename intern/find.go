@@ -37,12 +37,23 @@ func (t *Table) FindColumn(ctx context.Context, c column.Column, ids []uint32, f
 		clear(found)
 		return 0, partial("FindColumn", 0, err)
 	}
+	if some := distinctCodes([]column.Column{c}); some != nil {
+		return some.find(t, "FindColumn", ids, found, func(cols []column.Column, ids []uint32, found []bool) (int, error) {
+			return t.FindColumn(ctx, cols[0], ids, found)
+		})
+	}
 	return t.find(ctx, "FindColumn", byteStrings, nil, c.Len(), ids, found, func(in *scratch) feed { return t.ofColumn(in, c) })
 }
 
 // FindRows is [Table.FindStrings] for the rows of columns, as [Table.Rows] takes them.
 func (t *Table) FindRows(ctx context.Context, cols []column.Column, ids []uint32, found []bool) (hits int, err error) {
 	n := mustAlign("FindRows", cols)
+	if some := distinctCodes(cols); some != nil {
+		mustMatch("FindRows", n, len(ids))
+		return some.find(t, "FindRows", ids, found, func(cols []column.Column, ids []uint32, found []bool) (int, error) {
+			return t.FindRows(ctx, cols, ids, found)
+		})
+	}
 	return t.find(ctx, "FindRows", rows, cols, n, ids, found, func(in *scratch) feed { return t.ofRows(in, cols) })
 }
 
