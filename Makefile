@@ -1,6 +1,6 @@
 # What developers of weft type. Users need none of it: go get is enough.
 .DEFAULT_GOAL := help
-.PHONY: help test race generate lint tidy bench gpu-bundle ci clean
+.PHONY: help test race generate lint tidy bench budget gpu-bundle ci clean
 
 export CGO_ENABLED := 0
 GO ?= go
@@ -35,6 +35,10 @@ tidy: ## go mod tidy of all modules
 
 bench: ## measure this machine (BENCH="linear --quick" for less)
 	cd lab && GOWORK=off $(GO) run ./cmd/weft-bench run $(BENCH)
+
+budget: ## compare what weft weighs with tools/budget/budgets.txt
+	cd tools && GOWORK=off $(GO) build -o ../out/tools/ ./budget
+	out/tools/budget tools/budget/budgets.txt
 
 gpu-bundle: ## build out/gpu, to be carried to a Linux machine with a GPU: out/gpu/run.sh RESULTS
 	tools/gpu-bundle out/gpu
