@@ -37,7 +37,7 @@ type asked struct {
 
 // held is a snapshot, taken as batch number.
 type held[K weft.Key, V weft.Value] struct {
-	*weft.Snapshot[K, V]
+	of     *weft.Snapshot[K, V]
 	number int
 }
 
@@ -81,7 +81,7 @@ func (r *runner[K, V]) byOrder(ctx context.Context, b batch) error {
 	}
 	i := b.to % len(r.held)
 	if s := r.held[i]; b.do == reread {
-		return errors.Join(r.ask(s, b.stream, s.number, lo, hi), r.askCall(ctx, s, s.number, lo, hi))
+		return errors.Join(r.ask(s.of, b.stream, s.number, lo, hi), r.askCall(ctx, s.of, s.number, lo, hi))
 	}
 	return r.drop(i)
 }
@@ -89,17 +89,17 @@ func (r *runner[K, V]) byOrder(ctx context.Context, b batch) error {
 // drop closes a snapshot, having looked at all that it has.
 func (r *runner[K, V]) drop(i int) error {
 	s := r.held[i]
-	n := s.Len()
-	r.see(s.number, s.number, "all pairs of a snapshot", pairsSeen(s.All()))
+	n := s.of.Len()
+	r.see(s.number, s.number, "all pairs of a snapshot", pairsSeen(s.of.All()))
 	r.see(s.number, s.number, "Len of a snapshot", func(c content) bool { return len(c) == n })
 	r.held = slices.Delete(r.held, i, i+1)
-	return s.Close()
+	return s.of.Close()
 }
 
 // dropAll closes the snapshots that are held yet.
 func (r *runner[K, V]) dropAll() (err error) {
 	for _, s := range r.held {
-		err = errors.Join(err, s.Close())
+		err = errors.Join(err, s.of.Close())
 	}
 	r.held = nil
 	return err
