@@ -15,8 +15,7 @@ func schedules[K weft.Key, V weft.Value]() dst.Config[K, V] {
 	cfg := dst.Maps(func(dev device.Device, _ dst.Shape) (*lsm.Map[K, V], error) {
 		return lsm.New[K, V](dev, &lsm.Options{Base: 16})
 	}, impossible)
-	cfg.ByBatch = true
-	return cfg
+	return dst.ByBatch(cfg)
 }
 
 // impossible are statistics that no map has: those of a snapshot that is held count what it keeps.

@@ -12,8 +12,7 @@ import (
 // schedules are programs on maps, with ranges, counts and snapshots beside changes.
 func schedules[K weft.Key, V weft.Value]() dst.Config[K, V] {
 	cfg := dst.Maps(func(dev device.Device, _ dst.Shape) (*ordered.Map[K, V], error) { return ordered.New[K, V](dev, nil) }, impossible)
-	cfg.ByBatch, cfg.Updates = true, true
-	return cfg
+	return dst.ByBatch(cfg.Updating())
 }
 
 // impossible are statistics that no map has.

@@ -12,8 +12,7 @@ import (
 // schedules are programs on maps, with ranges, counts and snapshots beside changes.
 func schedules[K weft.Key, V weft.Value]() dst.Config[K, V] {
 	cfg := dst.Maps(func(dev device.Device, _ dst.Shape) (*sorted.Map[K, V], error) { return sorted.New[K, V](dev, nil) }, impossible)
-	cfg.ByBatch = true
-	return cfg
+	return dst.ByBatch(cfg)
 }
 
 // impossible are statistics that no map has.

@@ -37,10 +37,8 @@ type Config[K weft.Key, V weft.Value] struct {
 	Reduce bool
 	// Updates has mixed batches replace values of keys that are there, too: of maps that can.
 	Updates bool
-	// ByBatch structures are ordered maps that run batches as wholes, one behind the other and the operations
-	// of each in their order. Programs ask for ranges and snapshots, too ([OrderedMap]), and what each lookup
-	// returns must be what there was between two changes.
-	ByBatch bool
+	// byBatch calls what only ordered maps have: see [ByBatch].
+	byBatch func(r *runner[K, V]) orders
 	// Loads has batches of PutNews be GetOrPuts: of maps. These don't tell what has found
 	// no room, so no shape is of fixed size.
 	Loads bool
@@ -182,6 +180,14 @@ func (cfg Config[K, V]) Updating() Config[K, V] {
 	return cfg
 }
 
+// ByBatch is the configuration for ordered maps that run batches as wholes, one after the other and the
+// operations of each in their order. Programs ask for ranges and snapshots, too ([OrderedMap]), and what each
+// lookup returns must be what there was between two changes.
+func ByBatch[K weft.Key, V weft.Value](cfg Config[K, V]) Config[K, V] {
+	cfg.byBatch = newOrders[K, V]
+	return cfg
+}
+
 // Tries is the configuration for so many seeds: where they are fewer, the slots, and so all
 // orders of memory, are those of other widths.
 func (cfg Config[K, V]) Tries(seeds int) Config[K, V] {
@@ -194,6 +200,7 @@ func (cfg Config[K, V]) Tries(seeds int) Config[K, V] {
 type setup struct {
 	Config[uint64, uint64]
 	types
+	byBatch bool
 	execute func(shape Shape, opts sim.Options, p program) (_ *history, launches int, err error)
 }
 
@@ -201,9 +208,9 @@ func (cfg Config[K, V]) erased() *setup {
 	x := &setup{
 		Config: Config[uint64, uint64]{
 			Arch: cfg.Arch, Shapes: cfg.Shapes, Uniform: cfg.Uniform, Multi: cfg.Multi, Reduce: cfg.Reduce, Updates: cfg.Updates,
-			ByBatch: cfg.ByBatch, Loads: cfg.Loads, First: cfg.First, Seeds: cfg.Seeds, Rewrite: cfg.Rewrite, Whole: cfg.Whole, stream: cfg.stream,
+			Loads: cfg.Loads, First: cfg.First, Seeds: cfg.Seeds, Rewrite: cfg.Rewrite, Whole: cfg.Whole, stream: cfg.stream,
 		},
-		types: typesOf[K, V](),
+		types: typesOf[K, V](), byBatch: cfg.byBatch != nil,
 		execute: func(shape Shape, opts sim.Options, p program) (*history, int, error) {
 			return execute(&cfg, shape, opts, p)
 		},
@@ -224,7 +231,7 @@ func (cfg *setup) find() (f *Failure, tried Tally) {
 	if cfg.Reduce {
 		cfg.Shapes = reducing
 	}
-	if cfg.ByBatch && len(cfg.Shapes) == 0 {
+	if cfg.byBatch && len(cfg.Shapes) == 0 {
 		cfg.Shapes = byBatch
 	}
 	if len(cfg.Shapes) == 0 {
@@ -282,7 +289,7 @@ func (cfg *setup) attempt(shape Shape, opts sim.Options, p program) (Tally, erro
 	history, launches, err := cfg.execute(shape, opts, p)
 	tally := Tally{Programs: 1, Launches: launches}
 	if err == nil {
-		history.reduces, history.byBatch, history.reduce = cfg.Reduce, cfg.ByBatch, cfg.reduce
+		history.reduces, history.byBatch, history.reduce = cfg.Reduce, cfg.byBatch, cfg.reduce
 		tally.Steps, err = history.check()
 	}
 	return tally, err

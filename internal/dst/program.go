@@ -126,14 +126,14 @@ func generate(rng *rand.Rand, shape Shape, cfg *setup) program {
 			b.upkeep = cfg.Upkeep[rng.IntN(len(cfg.Upkeep))].Name
 		}
 		if shape.Streams == 0 {
-			if g.alone(&b, at); cfg.ByBatch {
+			if g.alone(&b, at); cfg.byBatch {
 				p = append(p, b, g.byOrder(), g.byOrder(), batch{do: sync})
 				continue
 			}
 			p = append(p, b, batch{do: sync})
 			continue
 		}
-		if cfg.ByBatch && rng.IntN(2) == 0 {
+		if cfg.byBatch && rng.IntN(2) == 0 {
 			p = append(p, g.byOrder())
 			continue
 		}

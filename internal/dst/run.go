@@ -24,13 +24,12 @@ type runner[K weft.Key, V weft.Value] struct {
 	shape   Shape
 	ordered bool // operations of a uniform batch follow each other
 	multi   bool
-	pairs   bool // it has values
-	loads   bool // batches of PutNews are GetOrPuts
-	byBatch bool // batches are wholes
+	pairs   bool   // it has values
+	loads   bool   // batches of PutNews are GetOrPuts
+	orders  orders // of ordered maps whose batches are wholes, or nil
 
 	history history
 	asked   []asked         // for ranges, on the device, whose answers are not read yet
-	held    []held[K, V]    // snapshots
 	flights []*flight[K, V] // batches on the device whose results are not read yet
 	width   int             // of keys, bytes
 	time    int64           // accesses to memory so far
@@ -49,8 +48,8 @@ type flight[K weft.Key, V weft.Value] struct {
 // launched. An error is a fault of the structure: the harness itself does not
 // fail.
 func execute[K weft.Key, V weft.Value](cfg *Config[K, V], shape Shape, opts sim.Options, p program) (_ *history, launches int, err error) {
-	r := &runner[K, V]{shape: shape, ordered: !cfg.Unordered, multi: cfg.Multi, pairs: !cfg.Uniform, loads: cfg.Loads, byBatch: cfg.ByBatch, width: int(sizeof[K]())}
-	r.history.timed = opts.Sequential && !cfg.Rough && !cfg.ByBatch
+	r := &runner[K, V]{shape: shape, ordered: !cfg.Unordered, multi: cfg.Multi, pairs: !cfg.Uniform, loads: cfg.Loads, width: int(sizeof[K]())}
+	r.history.timed = opts.Sequential && !cfg.Rough && cfg.byBatch == nil
 	r.history.multi = cfg.Multi
 	if r.history.timed {
 		opts.Watch = r.watch
@@ -69,6 +68,9 @@ func execute[K weft.Key, V weft.Value](cfg *Config[K, V], shape Shape, opts sim.
 	defer staging.Configure(r.dev, stagingOf(opts.Seed))()
 	if r.subject, err = cfg.New(r.dev, shape); err != nil {
 		return nil, 0, fmt.Errorf("new: %w", err)
+	}
+	if cfg.byBatch != nil {
+		r.orders = cfg.byBatch(r)
 	}
 	// A device that is lost can't be closed in order; there is nothing to leak.
 	defer r.subject.Close()
@@ -149,8 +151,8 @@ func (r *runner[K, V]) run(b batch) error {
 		return r.iterate(host, b)
 	case b.do == clear && ok:
 		return r.clear(host)
-	case b.do >= ask:
-		return r.byOrder(ctx, b)
+	case b.do >= ask && r.orders != nil:
+		return r.orders.byOrder(ctx, b)
 	}
 	return nil
 }
@@ -335,7 +337,7 @@ func (r *runner[K, V]) iterate(host HostSubject[K, V], b batch) error {
 	start := r.time
 	number := r.history.beginCall(false)
 	found, changed := map[uint64][]uint64{}, map[uint64]bool{}
-	_, byBatch := r.orderedMap()
+	byBatch := r.orders != nil
 	for p, err := range host.Pages(context.Background()) {
 		if err == nil && len(found) == 0 && !r.multi {
 			if err = r.submit(b); err == nil && !byBatch {
@@ -542,7 +544,11 @@ func (r *runner[K, V]) leave(p program) error {
 			}
 		}
 	}
-	if err := errors.Join(r.subject.Close(), r.dropAll()); err != nil {
+	err := r.subject.Close()
+	if r.orders != nil {
+		err = errors.Join(err, r.orders.dropAll())
+	}
+	if err != nil {
 		return fmt.Errorf("close: %w", err)
 	}
 	r.history.waitedForAll()

@@ -41,67 +41,80 @@ type held[K weft.Key, V weft.Value] struct {
 	number int
 }
 
-// orderedMap is the structure as an ordered map, if it is one that runs batches as wholes.
-func (r *runner[K, V]) orderedMap() (m OrderedMap[K, V], ok bool) {
-	if u, is := r.subject.(interface{ under() any }); is && r.byBatch {
-		m, ok = u.under().(OrderedMap[K, V])
-	}
-	return m, ok
+// orders runs what only ordered maps do. Configurations name it ([ByBatch]), so that it is not compiled for others.
+type orders interface {
+	byOrder(ctx context.Context, b batch) error
+	dropAll() error
 }
 
-// byOrder does what only ordered maps do.
-func (r *runner[K, V]) byOrder(ctx context.Context, b batch) error {
-	m, ok := r.orderedMap()
-	if !ok {
-		return nil
+// orderly is that for a runner.
+type orderly[K weft.Key, V weft.Value] struct {
+	r    *runner[K, V]
+	m    OrderedMap[K, V]
+	held []held[K, V]
+}
+
+// newOrders is nil unless the structure is an ordered map.
+func newOrders[K weft.Key, V weft.Value](r *runner[K, V]) orders {
+	if u, ok := r.subject.(interface{ under() any }); ok {
+		if m, ok := u.under().(OrderedMap[K, V]); ok {
+			return &orderly[K, V]{r: r, m: m}
+		}
 	}
+	return nil
+}
+
+func (o *orderly[K, V]) byOrder(ctx context.Context, b batch) error {
+	r := o.r
+	m := o.m
 	var lo, hi []uint64
 	for i := 1; i < len(b.ops); i += 2 {
 		lo, hi = append(lo, b.ops[i-1].Key), append(hi, b.ops[i].Key)
 	}
 	switch b.do {
 	case ask:
-		return r.ask(m, b.stream, -1, lo, hi)
+		return o.ask(m, b.stream, -1, lo, hi)
 	case askCall:
-		return r.askCall(ctx, m, -1, lo, hi)
+		return o.askCall(ctx, m, -1, lo, hi)
 	case cut:
-		return r.cut(m, b.stream, lo, hi)
+		return o.cut(m, b.stream, lo, hi)
 	case cutCall:
-		return r.cutCall(ctx, m, lo, hi)
+		return o.cutCall(ctx, m, lo, hi)
 	case hold:
 		number := r.history.beginCall(false)
 		s, err := m.Snapshot(ctx)
 		if err == nil {
-			r.held = append(r.held, held[K, V]{s, number})
+			o.held = append(o.held, held[K, V]{s, number})
 		}
 		return err
 	}
-	if len(r.held) == 0 {
+	if len(o.held) == 0 {
 		return nil
 	}
-	i := b.to % len(r.held)
-	if s := r.held[i]; b.do == reread {
-		return errors.Join(r.ask(s.of, b.stream, s.number, lo, hi), r.askCall(ctx, s.of, s.number, lo, hi))
+	i := b.to % len(o.held)
+	if s := o.held[i]; b.do == reread {
+		return errors.Join(o.ask(s.of, b.stream, s.number, lo, hi), o.askCall(ctx, s.of, s.number, lo, hi))
 	}
-	return r.drop(i)
+	return o.drop(i)
 }
 
 // drop closes a snapshot, having looked at all that it has.
-func (r *runner[K, V]) drop(i int) error {
-	s := r.held[i]
+func (o *orderly[K, V]) drop(i int) error {
+	r := o.r
+	s := o.held[i]
 	n := s.of.Len()
 	r.see(s.number, s.number, "all pairs of a snapshot", pairsSeen(s.of.All()))
 	r.see(s.number, s.number, "Len of a snapshot", func(c content) bool { return len(c) == n })
-	r.held = slices.Delete(r.held, i, i+1)
+	o.held = slices.Delete(o.held, i, i+1)
 	return s.of.Close()
 }
 
 // dropAll closes the snapshots that are held yet.
-func (r *runner[K, V]) dropAll() (err error) {
-	for _, s := range r.held {
+func (o *orderly[K, V]) dropAll() (err error) {
+	for _, s := range o.held {
 		err = errors.Join(err, s.of.Close())
 	}
-	r.held = nil
+	o.held = nil
 	return err
 }
 
@@ -114,7 +127,8 @@ func (r *runner[K, V]) see(number, at int, what string, explains func(content) b
 const places = 5
 
 // ask submits questions for ranges: for the first pairs, and for their number.
-func (r *runner[K, V]) ask(m seeker[K, V], stream, at int, lo, hi []uint64) error {
+func (o *orderly[K, V]) ask(m seeker[K, V], stream, at int, lo, hi []uint64) error {
+	r := o.r
 	n := len(lo)
 	if n == 0 {
 		return nil
@@ -166,7 +180,8 @@ func (r *runner[K, V]) collectAsked() (err error) {
 }
 
 // askCall asks for all pairs of ranges, and for their number, by the host.
-func (r *runner[K, V]) askCall(ctx context.Context, m seeker[K, V], at int, lo, hi []uint64) error {
+func (o *orderly[K, V]) askCall(ctx context.Context, m seeker[K, V], at int, lo, hi []uint64) error {
+	r := o.r
 	if len(lo) == 0 {
 		return nil
 	}
@@ -201,7 +216,8 @@ func (r *runner[K, V]) saw(number, at int) {
 }
 
 // cut submits deleting ranges.
-func (r *runner[K, V]) cut(m OrderedMap[K, V], stream int, lo, hi []uint64) error {
+func (o *orderly[K, V]) cut(m OrderedMap[K, V], stream int, lo, hi []uint64) error {
+	r := o.r
 	if len(lo) == 0 {
 		return nil
 	}
@@ -224,7 +240,8 @@ func (r *runner[K, V]) cut(m OrderedMap[K, V], stream int, lo, hi []uint64) erro
 }
 
 // cutCall deletes ranges by the host.
-func (r *runner[K, V]) cutCall(ctx context.Context, m OrderedMap[K, V], lo, hi []uint64) error {
+func (o *orderly[K, V]) cutCall(ctx context.Context, m OrderedMap[K, V], lo, hi []uint64) error {
+	r := o.r
 	if len(lo) == 0 {
 		return nil
 	}
