@@ -8,6 +8,10 @@
 // are cut short by [CutShort], histories by [AnyHistory], statistics by
 // [CompactDropsDead] and [LookupsGrowNothing], keys made to collide by
 // [Colliding], constants of kernels by [Twins], smoke tests and benchmarks.
+//
+// Suites and smoke tests are not generic, since each package would compile them for each of its
+// pairs of types: they hold keys and values as numbers of 64 bits, and call structures through
+// adapters (erased.go, adapters.go). Only calls.go is compiled for each pair.
 package conformance
 
 import (
