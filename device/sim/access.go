@@ -194,6 +194,9 @@ func execLoad(w *warp, in *instr, m uint32) {
 	if (direct || ac.space == spaceParam) && w.loadOnce(in, m, first) {
 		return
 	}
+	if direct && ac.size <= 8 {
+		m = w.loadNear(in, m)
+	}
 	for m != 0 {
 		lane := takeLane(&m, first)
 		seg, off := w.locate(in, lane)
@@ -225,6 +228,34 @@ func execLoad(w *warp, in *instr, m uint32) {
 	}
 }
 
+// loadNear loads for the lanes that want what is there of the block of memory touched last, and returns
+// the others. None of the former fails, so their order shows nowhere.
+func (w *warp) loadNear(in *instr, m uint32) (others uint32) {
+	ac := in.access
+	seg := w.launch.near[ac.index]
+	if seg == nil {
+		return m
+	}
+	size := uint64(ac.size * ac.count)
+	for rest := m; rest != 0; rest &= rest - 1 {
+		lane := lowest(rest)
+		addr := w.rows[in.a][lane] + ac.disp
+		off := addr - seg.base
+		if off >= uint64(seg.size) || off+size > uint64(seg.size) || addr&(size-1) != 0 || !seg.areKnown(off, ac.size, ac.count) {
+			continue
+		}
+		for i, row := range in.list {
+			v := seg.get(off+uint64(i*ac.size), ac.size)
+			if ac.typ.signed() {
+				v = uint64(ac.typ.extend(v)) & ac.register[i]
+			}
+			w.rows[row][lane] = v
+		}
+		m &^= 1 << lane
+	}
+	return m
+}
+
 // loadOnce loads what all lanes want, if that is the same of memory that is there: parameters above all.
 func (w *warp) loadOnce(in *instr, m uint32, first int) bool {
 	ac := in.access
@@ -239,10 +270,8 @@ func (w *warp) loadOnce(in *instr, m uint32, first int) bool {
 	if seg.private && seg != w.launch.params {
 		return false
 	}
-	for i := range in.list {
-		if !seg.isKnown(off+uint64(i*ac.size), ac.size) {
-			return false
-		}
+	if !seg.areKnown(off, ac.size, ac.count) {
+		return false
 	}
 	for i, row := range in.list {
 		w.each(row, m, seg.get(off+uint64(i*ac.size), ac.size))

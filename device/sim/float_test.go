@@ -209,7 +209,7 @@ func TestFloatArithmetic(t *testing.T) {
 	}
 }
 
-const floatTrials = 4000
+const floatTrials = 2000
 
 // The processor of the host rounds to nearest as we do, of far more operands.
 func TestFloatArithmeticOfTheHost(t *testing.T) {

@@ -65,6 +65,16 @@ func (s *segment) isKnown(off uint64, size int) bool {
 	return s.known[off>>3]&want == want
 }
 
+// areKnown reports whether n elements of size bytes were.
+func (s *segment) areKnown(off uint64, size, n int) bool {
+	for i := range n {
+		if !s.isKnown(off+uint64(i*size), size) {
+			return false
+		}
+	}
+	return true
+}
+
 // mark declares bytes written, or forgets them.
 func (s *segment) mark(off, size int, written bool) {
 	end := off + size

@@ -264,7 +264,7 @@ func TestRuns(t *testing.T) {
 func TestMultiSearchAgreesWithPorcupine(t *testing.T) {
 	var byTime, byEdges opinion
 	m := multiModel()
-	for seed := range trials(4000) {
+	for seed := range trials(1300) {
 		rng := rand.New(rand.NewPCG(seed, 3))
 		fixed := rng.IntN(4) == 0
 		h := pastOfMany(rng, 1+rng.IntN(3), 4, fixed, rng.IntN(2) == 0)
@@ -281,7 +281,7 @@ func TestMultiSearchAgreesWithPorcupine(t *testing.T) {
 func TestMultiSearchIsShort(t *testing.T) {
 	few, many := 0, 0
 	m := multiModel()
-	for seed := range trials(600) {
+	for seed := range trials(200) {
 		few = max(few, short(t, m, seed, pastOfMany(rand.New(rand.NewPCG(seed, 4)), 3, 16, false, false), 4000))
 		if seed%20 == 0 {
 			many = max(many, short(t, m, seed, pastOfMany(rand.New(rand.NewPCG(seed, 4)), 1, 260, false, false), 4000))

@@ -105,7 +105,7 @@ func pastOfOrdered(rng *rand.Rand, n, spread int) (h []orderedOp, before func(i,
 func TestOrderedMap(t *testing.T) {
 	m := orderedModel()
 	var seen opinion
-	for seed := range trials(3000) {
+	for seed := range trials(1000) {
 		rng := rand.New(rand.NewPCG(seed, 6))
 		h, before := pastOfOrdered(rng, 2+rng.IntN(8), 1+rng.IntN(8))
 		agree(t, &seen, m, m, h, before)

@@ -114,9 +114,12 @@ func (o opinion) enough(t *testing.T) {
 	}
 }
 
-// trials is n, or fewer in short tests.
+// trials is n, fewer in short tests, or what -sim.seeds says.
 func trials(n uint64) uint64 {
-	if testing.Short() {
+	switch {
+	case *seeds > 0:
+		return uint64(*seeds)
+	case testing.Short():
 		n /= 10
 	}
 	return n
@@ -126,7 +129,7 @@ func trials(n uint64) uint64 {
 func TestSearchAgreesWithPorcupine(t *testing.T) {
 	var byTime, byEdges opinion
 	m := mapModel(reduced[uint64])
-	for seed := range trials(8000) {
+	for seed := range trials(2500) {
 		rng := rand.New(rand.NewPCG(seed, 1))
 		fixed := rng.IntN(3) == 0
 		h := past(rng, 1+rng.IntN(12), fixed, rng.IntN(3) == 0)
@@ -169,7 +172,7 @@ func short[S any](t *testing.T, m *Model[S, event], seed uint64, h []event, most
 func TestSearchIsShort(t *testing.T) {
 	few, many := 0, 0
 	m := mapModel(reduced[uint64])
-	for seed := range trials(300) {
+	for seed := range trials(100) {
 		few = max(few, short(t, m, seed, past(rand.New(rand.NewPCG(seed, 2)), 60, false, false), 4000))
 		if seed%5 == 0 {
 			many = max(many, short(t, m, seed, past(rand.New(rand.NewPCG(seed, 2)), 260, false, false), 1000))
@@ -283,7 +286,7 @@ func registerModel() *Model[int, regOp] {
 func TestRegister(t *testing.T) {
 	m := registerModel()
 	var seen opinion
-	for seed := range trials(8000) {
+	for seed := range trials(2500) {
 		rng := rand.New(rand.NewPCG(seed, 8))
 		n, s := 1+rng.IntN(8), 0
 		h, wait := make([]regOp, n), rng.IntN(n)
