@@ -196,32 +196,35 @@ func TestCachePolicies(t *testing.T) {
 	least := map[CachePolicy]float64{LFU: .9, LRU: .9, Random: .05}
 	for i := range 6 {
 		policy, values := CachePolicy(i%3), i >= 3
-		dev := devicetest.OpenSim(t, &sim.Options{Arch: 80})
-		x, err := Create(filepath.Join(memoryDir(t), "pool"), dev, Options{
-			KeySize: 8, ValueSize: 8, Size: smallPool, Capacity: n, Mirror: values, Cache: .2, CachePolicy: policy, Seed: [2]uint64{1, 2},
-		})
-		must(t, err)
-		_, err = x.Put(t.Context(), device.Bytes(keys), device.Bytes(keys))
-		must(t, err)
-		got, rate := make([]uint64, n), 0.
-		must(t, x.LoadCache(t.Context())) // nothing has been read
-		for round := range 4 {
-			few := hot
-			if round == 2 && policy == LFU {
-				few = keys // others are read now, but less often
+		t.Run(fmt.Sprintf("%d,values=%v", policy, values), func(t *testing.T) {
+			t.Parallel()
+			dev := devicetest.OpenSim(t, &sim.Options{Arch: 80})
+			x, err := Create(filepath.Join(memoryDir(t), "pool"), dev, Options{
+				KeySize: 8, ValueSize: 8, Size: smallPool, Capacity: n, Mirror: values, Cache: .2, CachePolicy: policy, Seed: [2]uint64{1, 2},
+			})
+			must(t, err)
+			_, err = x.Put(t.Context(), device.Bytes(keys), device.Bytes(keys))
+			must(t, err)
+			got, rate := make([]uint64, n), 0.
+			must(t, x.LoadCache(t.Context())) // nothing has been read
+			for round := range 4 {
+				few := hot
+				if round == 2 && policy == LFU {
+					few = keys // others are read now, but less often
+				}
+				_, err = x.Get(t.Context(), device.Bytes(few), device.Bytes(got), nil)
+				must(t, err)
+				s, err := x.Stats(t.Context())
+				must(t, err)
+				rate = s.CacheHitRate
+				must(t, x.LoadCache(t.Context()))
 			}
-			_, err = x.Get(t.Context(), device.Bytes(few), device.Bytes(got), nil)
-			must(t, err)
-			s, err := x.Stats(t.Context())
-			must(t, err)
-			rate = s.CacheHitRate
-			must(t, x.LoadCache(t.Context()))
-		}
-		if rate < least[policy] || policy == Random && rate > .5 {
-			t.Errorf("policy %d, of values %v: %.2f of what was read was in the cache", policy, values, rate)
-		}
-		must(t, x.Check(t.Context()))
-		must(t, x.Close())
+			if rate < least[policy] || policy == Random && rate > .5 {
+				t.Errorf("policy %d, of values %v: %.2f of what was read was in the cache", policy, values, rate)
+			}
+			must(t, x.Check(t.Context()))
+			must(t, x.Close())
+		})
 	}
 }
 

@@ -85,6 +85,7 @@ func TestFailureInGrowth(t *testing.T) {
 	sizes := map[string]Options{"nothing": {}, "mirror": {Mirror: true}, "cache": {Cache: .4}}
 	for name, o := range sizes {
 		t.Run(name, func(t *testing.T) {
+			t.Parallel()
 			dev := devicetest.OpenSim(t, &sim.Options{Arch: 80})
 			path := filepath.Join(memoryDir(t), "pool")
 			n := 0

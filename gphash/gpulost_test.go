@@ -126,13 +126,18 @@ func lossOptions(seed uint64, atomic int) Options {
 }
 
 // running are the places that programs run which lose no GPU, of as many seeds as there are options (see [lossOptions]).
-type running [6]places
+type running struct {
+	sync.Mutex
+	places [6]places
+}
 
 // of are those of a seed's options, for which a program runs when they are asked for first.
 func (run *running) of(t *testing.T, seed uint64, atomic int) places {
-	seed %= uint64(len(run))
-	if run[seed] != nil {
-		return run[seed]
+	run.Lock()
+	defer run.Unlock()
+	seed %= uint64(len(run.places))
+	if of := run.places[seed]; of != nil {
+		return of
 	}
 	of, tr := places{}, &lossTrial{}
 	tr.begin(t, lossOptions(seed, atomic), seed, sim.Options{Requests: func(r sim.Request) {
@@ -145,7 +150,7 @@ func (run *running) of(t *testing.T, seed uint64, atomic int) places {
 		t.Error("lost without a reason")
 	}
 	must(t, tr.x.Close())
-	run[seed] = of
+	run.places[seed] = of
 	return of
 }
 
@@ -341,7 +346,10 @@ func TestGPULost(t *testing.T) {
 	smallParts(t)
 	var run running
 	for n, l := range lossSeeds {
-		l.run(t, uint64(n), &run, 0)
+		t.Run("in "+l.kernel, func(t *testing.T) {
+			t.Parallel()
+			l.run(t, uint64(n), &run, 0)
+		})
 	}
 }
 
@@ -353,13 +361,19 @@ func TestAtomicGPULost(t *testing.T) {
 	smallParts(t)
 	const batch = 40
 	var run running
-	gone, there := 0, 0
-	for n, l := range atomicLossSeeds {
-		more, whole := l.run(t, uint64(n), &run, batch)
-		gone, there = gone+more, there+whole
-	}
-	if gone == 0 || there == 0 {
-		t.Errorf("of batches that have met a loss %d were gone, and %d there", gone, there)
+	var gone, there atomic.Int64
+	t.Run("each", func(t *testing.T) {
+		for n, l := range atomicLossSeeds {
+			t.Run("in "+l.kernel, func(t *testing.T) {
+				t.Parallel()
+				more, whole := l.run(t, uint64(n), &run, batch)
+				gone.Add(int64(more))
+				there.Add(int64(whole))
+			})
+		}
+	})
+	if gone.Load() == 0 || there.Load() == 0 {
+		t.Errorf("of batches that have met a loss %d were gone, and %d there", gone.Load(), there.Load())
 	}
 }
 
@@ -376,35 +390,33 @@ var atomicLossSeeds = []lossSeed{
 
 // run loses GPUs, and counts the programs whose last batch was gone, or there. The first seed is another one for each kernel, so
 // that the few programs of all kernels together have all options.
-func (l lossSeed) run(t *testing.T, first uint64, run *running, atomic int) (gone, there int) {
-	t.Run("in "+l.kernel, func(t *testing.T) {
-		for i := range uint64(l.seeds * *lossPrograms) {
-			seed := first + i
-			t.Run(fmt.Sprint(seed), func(t *testing.T) {
-				tr := &lossTrial{}
-				gpu := sim.Options{Domain: &tr.fuse}
-				if l.kernel != "" {
-					gpu = sim.Options{Rewrite: trapBehind(l.kernel, l.access, run.of(t, seed, atomic), rand.New(rand.NewPCG(seed, 3)).IntN(1<<16))}
-				}
-				tr.begin(t, lossOptions(seed, atomic), seed, gpu)
-				if !tr.until(lossBatches) {
-					must(t, tr.x.Close())
-					return
-				}
-				if l.kernel != "" && tr.lost != "gphash_"+l.kernel {
-					t.Errorf("lost by %s", tr.lost)
-				}
-				if gone++; tr.there {
-					gone, there = gone-1, there+1
-				}
-				tr.goOn()
-			})
-		}
-		if gone+there == 0 {
-			t.Error("no GPU was lost")
-		}
-		t.Logf("lost in %d of %d programs", gone+there, l.seeds**lossPrograms)
-	})
+func (l lossSeed) run(t *testing.T, first uint64, run *running, batch int) (gone, there int) {
+	for i := range uint64(l.seeds * *lossPrograms) {
+		seed := first + i
+		t.Run(fmt.Sprint(seed), func(t *testing.T) {
+			tr := &lossTrial{}
+			gpu := sim.Options{Domain: &tr.fuse}
+			if l.kernel != "" {
+				gpu = sim.Options{Rewrite: trapBehind(l.kernel, l.access, run.of(t, seed, batch), rand.New(rand.NewPCG(seed, 3)).IntN(1<<16))}
+			}
+			tr.begin(t, lossOptions(seed, batch), seed, gpu)
+			if !tr.until(lossBatches) {
+				must(t, tr.x.Close())
+				return
+			}
+			if l.kernel != "" && tr.lost != "gphash_"+l.kernel {
+				t.Errorf("lost by %s", tr.lost)
+			}
+			if gone++; tr.there {
+				gone, there = gone-1, there+1
+			}
+			tr.goOn()
+		})
+	}
+	if gone+there == 0 {
+		t.Error("no GPU was lost")
+	}
+	t.Logf("lost in %d of %d programs", gone+there, l.seeds**lossPrograms)
 	return gone, there
 }
 

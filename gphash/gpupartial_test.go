@@ -32,6 +32,7 @@ func TestPartialErrorOfALoss(t *testing.T) {
 		{"single operations", Options{}, 3},
 	} {
 		t.Run(m.name, func(t *testing.T) {
+			t.Parallel()
 			some, whole, gone := 0, 0, 0 // calls with finished batches, and what became of those under way
 			for seed := range uint64(m.seeds) {
 				tr := &lossTrial{}

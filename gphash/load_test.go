@@ -152,10 +152,16 @@ func everywhere(t *testing.T, test func(t *testing.T, dev device.Device, o Optio
 		{"tail", Options{AtomicBatch: 300, AtomicTail: 1000}, false},
 	} {
 		if m.cpu {
-			t.Run("CPU/"+m.name, func(t *testing.T) { test(t, openCPU(t), m.o) })
+			t.Run("CPU/"+m.name, func(t *testing.T) {
+				t.Parallel()
+				test(t, openCPU(t), m.o)
+			})
 		}
 		if !testing.Short() {
-			t.Run("GPU/"+m.name, func(t *testing.T) { test(t, devicetest.OpenSim(t, &sim.Options{Arch: 80}), m.o) })
+			t.Run("GPU/"+m.name, func(t *testing.T) {
+				t.Parallel()
+				test(t, devicetest.OpenSim(t, &sim.Options{Arch: 80}), m.o)
+			})
 		}
 	}
 }
