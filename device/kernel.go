@@ -27,12 +27,15 @@ func (img *Image) suffix() string {
 // Target is an image for one architecture and everything newer.
 type Target struct {
 	Arch int    // 80, 90
-	PTX  string // PTX assembly text
+	PTX  string // PTX assembly text; it may name an older architecture
 	// Params are the kernels of PTX and the size in bytes of what each takes: of
 	// its one parameter struct, or of a struct whose fields are its parameters,
 	// without padding at its end. Nil in images made by hand: devices then find
 	// out by themselves, if they can.
 	Params map[string]int
+	// MinBlocks are, by kernel, numbers of blocks that must fit a multiprocessor, where they are not
+	// those of PTX: targets that differ in nothing else share their PTX.
+	MinBlocks map[string]int
 }
 
 // For returns the newest target that a device of arch runs, or nil.

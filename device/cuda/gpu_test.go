@@ -126,7 +126,7 @@ func TestGPUParamSizes(t *testing.T) {
 	}
 	for name, want := range found {
 		err := d.do(func(fr *frame) error {
-			if err := fr.call(symModuleGetFunction, fr.result(0), m.(*module).handle, fr.cString(name)); err != nil {
+			if err := fr.call(symModuleGetFunction, fr.result(0), m.(*module).whole, fr.cString(name)); err != nil {
 				return err
 			}
 			got, err := fr.paramSizes(uintptr(fr.out[0]))

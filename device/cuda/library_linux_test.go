@@ -103,7 +103,8 @@ int cuLaunchKernel(void *f, unsigned gx, unsigned gy, unsigned gz, unsigned bx, 
 	}
 	d := &Device{drv: drv}
 	s := &stream{dev: d, handle: 8}
-	k := &kernel{module: &module{dev: d}, handle: 1, name: "k", paramSize: 8}
+	k := &kernel{module: &module{dev: d}, name: "k", paramSize: 8}
+	k.handle.Store(1)
 	err = s.Launch(k, device.Dim{X: 2, Y: 3, Z: 4}, device.Dim{X: 5, Y: 6, Z: 7}, []byte{0xbc, 2, 0, 0, 0, 0, 0, 0})
 	if codeOf(err) != illegalAddress { // the 700 of the parameters
 		t.Errorf("Launch: %v", err)

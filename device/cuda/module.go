@@ -7,6 +7,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"unsafe"
 
 	"github.com/weftgo/weft/device"
@@ -16,26 +18,32 @@ import (
 // kernels of an older architecture than the GPU's.
 const archVariable = "WEFT_PTX"
 
-// module implements [device.Module].
+// module implements [device.Module]. The driver compiles a kernel when it is first launched, by a
+// module of its own: a structure has twenty, and a program uses a few. Images that do not say what
+// their kernels take are compiled as a whole, and so is what [split] does not read.
 type module struct {
 	dev      *Device
 	name     string
-	handle   uintptr        // CUmodule
-	params   map[string]int // sizes of the kernels' parameters; nil if the image has none
-	unloaded bool           // under dev.life
+	targets  []device.Target // that the GPU runs, newest first
+	unloaded bool            // under dev.life
+
+	mu      sync.Mutex
+	source  *source // of the first target; nil before the first kernel, and if whole
+	whole   uintptr // CUmodule with all kernels, or 0
+	kernels map[string]*kernel
 }
 
 // kernel implements [device.Kernel].
 type kernel struct {
 	module    *module
 	name      string
-	handle    uintptr // CUfunction
 	paramSize int
+	handle    atomic.Uintptr // CUfunction; 0 before it is compiled
+	own       uintptr        // CUmodule of this kernel alone, or 0; under module.mu
 }
 
-// Load has the driver compile the newest target of the image that the GPU
-// runs, or an older one if the driver does not know that version of PTX. The
-// driver keeps what it compiled on disk: the first time takes long.
+// Load finds what the GPU runs of an image. The driver takes the newest target, or an older one if
+// it does not know that version of PTX. It keeps what it compiled on disk.
 func (d *Device) Load(img *device.Image) (device.Module, error) {
 	d.loading.Lock()
 	defer d.loading.Unlock()
@@ -49,15 +57,11 @@ func (d *Device) Load(img *device.Image) (device.Module, error) {
 	if err != nil {
 		return nil, err
 	}
-	var m *module
-	for i := range targets {
-		m, err = d.load(img.String(), &targets[i])
-		if codeOf(err) != unsupportedPTX {
-			break
+	m := &module{dev: d, name: img.String(), targets: targets, kernels: map[string]*kernel{}}
+	if targets[0].Params == nil {
+		if err := d.do(m.compileWhole); err != nil {
+			return nil, err
 		}
-	}
-	if err != nil {
-		return nil, err
 	}
 	d.modules[img] = m
 	return m, nil
@@ -92,19 +96,69 @@ func (d *Device) arch() (int, error) {
 	return min(arch, d.props.Arch), nil
 }
 
-// load compiles and loads one target.
-func (d *Device) load(name string, t *device.Target) (*module, error) {
-	m := &module{dev: d, name: name, params: t.Params}
-	err := d.do(func(fr *frame) (err error) {
-		if m.handle, err = fr.loadModule(t.PTX); err != nil {
-			return fmt.Errorf("image %s for compute capability %d.%d: %w", name, t.Arch/10, t.Arch%10, err)
+// compile loads text that is made of a target, of the newest that the driver knows the version of.
+func (m *module) compile(fr *frame, text func(t *device.Target) string) (handle uintptr, err error) {
+	for {
+		t := &m.targets[0]
+		if handle, err = fr.loadModule(text(t)); err == nil {
+			return handle, nil
 		}
-		return nil
-	})
-	if err != nil {
-		return nil, err
+		if codeOf(err) != unsupportedPTX || len(m.targets) == 1 {
+			return 0, fmt.Errorf("image %s for compute capability %d.%d: %w", m.name, t.Arch/10, t.Arch%10, err)
+		}
+		m.targets, m.source = m.targets[1:], nil
 	}
-	return m, nil
+}
+
+// compileWhole compiles all kernels.
+func (m *module) compileWhole(fr *frame) (err error) {
+	m.whole, err = m.compile(fr, func(t *device.Target) string { return t.PTX })
+	return err
+}
+
+// compileOne compiles a kernel, or all if the text cannot be split.
+func (m *module) compileOne(fr *frame, k *kernel) (err error) {
+	k.own, err = m.compile(fr, func(t *device.Target) string {
+		if m.source == nil {
+			m.source = split(t.PTX)
+		}
+		if m.source == nil || m.source.kernels[k.name] == "" {
+			return t.PTX
+		}
+		return m.source.kernel(k.name, t)
+	})
+	if err == nil && m.source == nil {
+		m.whole, k.own = k.own, 0
+	}
+	return err
+}
+
+// ready compiles a kernel unless it is. It is called within do.
+func (k *kernel) ready(fr *frame) error {
+	if err := k.module.loaded(); err != nil || k.handle.Load() != 0 {
+		return err
+	}
+	k.module.mu.Lock()
+	defer k.module.mu.Unlock()
+	if k.handle.Load() != 0 {
+		return nil
+	}
+	if k.module.whole == 0 && k.own == 0 {
+		if err := k.module.compileOne(fr, k); err != nil {
+			return err
+		}
+	}
+	return k.find(fr)
+}
+
+// find gets the handle of a kernel that is compiled.
+func (k *kernel) find(fr *frame) error {
+	m := k.module
+	if err := fr.call(symModuleGetFunction, fr.result(0), max(m.whole, k.own), fr.cString(k.name)); err != nil {
+		return fmt.Errorf("image %s has no kernel %s: %w", m.name, k.name, err)
+	}
+	k.handle.Store(uintptr(fr.out[0]))
+	return nil
 }
 
 // jit is what the driver's compiler reads and writes.
@@ -150,7 +204,7 @@ func (d *Device) Unload(img *device.Image) error {
 	d.life.Lock()
 	defer d.life.Unlock()
 	m.unloaded = true
-	return d.attempt(func(fr *frame) error { return fr.call(symModuleUnload, m.handle) })
+	return d.attempt(m.release)
 }
 
 // loaded fails for a module that has been unloaded. It is called within do.
@@ -165,26 +219,45 @@ func (m *module) loaded() error {
 func (d *Device) unload(fr *frame) error {
 	var errs []error
 	for _, m := range d.modules {
-		errs = append(errs, fr.call(symModuleUnload, m.handle))
+		errs = append(errs, m.release(fr))
 	}
 	d.modules = nil
 	return errors.Join(errs...)
 }
 
+// release unloads what the driver has of a module.
+func (m *module) release(fr *frame) error {
+	var errs []error
+	unload := func(handle uintptr) {
+		if handle != 0 {
+			errs = append(errs, fr.call(symModuleUnload, handle))
+		}
+	}
+	unload(m.whole)
+	for _, k := range m.kernels {
+		unload(k.own)
+	}
+	return errors.Join(errs...)
+}
+
+// Kernel finds a kernel. It compiles one only if the image does not say what the kernel takes.
 func (m *module) Kernel(name string) (device.Kernel, error) {
 	if len(name) >= maxParams {
 		return nil, fmt.Errorf("cuda: %w: a name of %d bytes", device.ErrKernel, len(name))
 	}
-	k := &kernel{module: m, name: name}
+	var k *kernel
 	err := m.dev.do(func(fr *frame) (err error) {
 		if err := m.loaded(); err != nil {
 			return err
 		}
-		if err := fr.call(symModuleGetFunction, fr.result(0), m.handle, fr.cString(name)); err != nil {
-			return fmt.Errorf("image %s has no kernel %s: %w", m.name, name, err)
+		m.mu.Lock()
+		defer m.mu.Unlock()
+		if k = m.kernels[name]; k == nil {
+			k = &kernel{module: m, name: name}
+			if err = k.measure(fr); err == nil {
+				m.kernels[name] = k
+			}
 		}
-		k.handle = uintptr(fr.out[0])
-		k.paramSize, err = m.paramSize(fr, k)
 		return err
 	})
 	if err != nil {
@@ -193,17 +266,31 @@ func (m *module) Kernel(name string) (device.Kernel, error) {
 	return k, nil
 }
 
-// paramSize is the size of a kernel's parameter, as the image says, or as the
-// driver does for an image made by hand.
-func (m *module) paramSize(fr *frame, k *kernel) (int, error) {
-	if size, ok := m.params[k.name]; ok {
-		return size, checkSize(k.name, size)
+// measure sets the size of the parameters, as the image or else the driver has it.
+func (k *kernel) measure(fr *frame) (err error) {
+	m, known := k.module, false
+	if k.paramSize, known = m.targets[0].Params[k.name]; known {
+		return checkSize(k.name, k.paramSize)
 	}
+	if m.whole == 0 {
+		if err := m.compileWhole(fr); err != nil {
+			return err
+		}
+	}
+	if err := k.find(fr); err != nil {
+		return err
+	}
+	k.paramSize, err = m.askSize(fr, k)
+	return err
+}
+
+// askSize is the size of a kernel's parameter as the driver has it.
+func (m *module) askSize(fr *frame, k *kernel) (int, error) {
 	if !fr.drv.has(symFuncGetParamInfo) {
 		return 0, fmt.Errorf("%w: image %s does not say what parameters kernel %s takes (device.Target.Params), and only drivers for CUDA %s and later can tell; this one is for CUDA %s",
 			device.ErrKernel, m.name, k.name, versionString(symbols[symFuncGetParamInfo].since), versionString(fr.drv.version))
 	}
-	sizes, err := fr.paramSizes(k.handle)
+	sizes, err := fr.paramSizes(k.handle.Load())
 	if err != nil {
 		return 0, err
 	}

@@ -113,12 +113,12 @@ func (s *stream) Launch(k device.Kernel, grid, block device.Dim, params []byte) 
 		return invalid("Launch of %s with a grid of %v blocks of %v threads", kn.name, grid, block)
 	}
 	return s.do(func(fr *frame) error {
-		if err := kn.module.loaded(); err != nil {
+		if err := kn.ready(fr); err != nil {
 			return err
 		}
 		fr.size = uintptr(copy(fr.bytes(), params))
 		const shared, single = 0, 0
-		err := fr.call(symLaunchKernel, kn.handle, g[0], g[1], g[2], b[0], b[1], b[2],
+		err := fr.call(symLaunchKernel, kn.handle.Load(), g[0], g[1], g[2], b[0], b[1], b[2],
 			shared, s.handle, single, uintptr(unsafe.Pointer(&fr.extra)))
 		if err != nil {
 			return fmt.Errorf("kernel %s, grid %v, block %v: %w", kn.name, g, b, err)

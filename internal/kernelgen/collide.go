@@ -38,7 +38,7 @@ func (g *generated) collisions() error {
 func (g *generated) names() (all []string) {
 	for _, im := range g.images {
 		all = append(all, g.kernelsIdent(im))
-		for _, t := range g.targets {
+		for t := range g.files(im) {
 			all = append(all, g.textIdent(im, t))
 		}
 	}

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"fmt"
 	"go/format"
+	"iter"
 	"maps"
 	"os"
 	"path/filepath"
@@ -27,8 +28,16 @@ type generated struct {
 // image is a variant, compiled.
 type image struct {
 	variant variant
-	texts   []string // PTX, one per target
+	codes   []code // one per target
 	kernels map[string]entry
+}
+
+// code is what a target's GPUs run. A target whose PTX has the same instructions as that of an older
+// one shares its file: two thirds of the targets sm_90 do.
+type code struct {
+	text      string         // PTX; "" if shared
+	of        int            // index of the target whose PTX it is
+	minBlocks map[string]int // kernels whose .minnctapersm is another one than in the shared text
 }
 
 // ident is the Go name for something of this source: linearImage, or
@@ -41,8 +50,8 @@ func (g *generated) ident(suffix string, export bool) string {
 // the others.
 func (g *generated) write() error {
 	for _, im := range g.images {
-		for i, t := range g.targets {
-			if err := g.output(im.variant.suffix()+t.suffix(), []byte(im.texts[i])); err != nil {
+		for t, c := range g.files(im) {
+			if err := g.output(im.variant.suffix()+t.suffix(), []byte(c.text)); err != nil {
 				return err
 			}
 		}
@@ -110,8 +119,19 @@ func (g *generated) writeGo(suffix string, imports []string, body string, last b
 }
 
 func (g *generated) writeEmbeds(b *bytes.Buffer, im image) {
-	for _, t := range g.targets {
+	for t := range g.files(im) {
 		fmt.Fprintf(b, "\n//go:embed %s\nvar %s string\n", filepath.Base(g.path(im.variant.suffix()+t.suffix())), g.textIdent(im, t))
+	}
+}
+
+// files lists the targets of an image that have PTX of their own.
+func (g *generated) files(im image) iter.Seq2[target, code] {
+	return func(yield func(target, code) bool) {
+		for i, c := range im.codes {
+			if c.of == i && !yield(g.targets[i], c) {
+				return
+			}
+		}
 	}
 }
 
@@ -147,8 +167,17 @@ func (g *generated) imageValue(im image) string {
 		fmt.Fprintf(&b, "Variant: %q,\n", im.variant)
 	}
 	b.WriteString("Targets: []device.Target{\n")
-	for _, t := range g.targets {
-		fmt.Fprintf(&b, "{Arch: %d, PTX: %s, Params: %s},\n", t.arch, g.textIdent(im, t), g.kernelsIdent(im))
+	for i, t := range g.targets {
+		c := im.codes[i]
+		fmt.Fprintf(&b, "{Arch: %d, PTX: %s, Params: %s", t.arch, g.textIdent(im, g.targets[c.of]), g.kernelsIdent(im))
+		if len(c.minBlocks) > 0 {
+			fmt.Fprintf(&b, ", MinBlocks: map[string]int{\n")
+			for _, k := range slices.Sorted(maps.Keys(c.minBlocks)) {
+				fmt.Fprintf(&b, "%q: %d,\n", k, c.minBlocks[k])
+			}
+			b.WriteString("}")
+		}
+		b.WriteString("},\n")
 	}
 	b.WriteString("},\n}")
 	return b.String()

@@ -239,7 +239,7 @@ func (g *generated) ptx(im *image, t target, text string) error {
 			name, t.arch, g.targets[0].arch)
 	}
 	im.kernels = kernels
-	im.texts = append(im.texts, p.text)
+	im.codes = append(im.codes, im.share(code{text: p.text, of: len(im.codes)}))
 	return nil
 }
 

@@ -33,6 +33,7 @@ template <class K> struct GetParams {
 };
 template <class K> __device__ void get(const GetParams<K>& p) {
   for (uint64_t i = 0; i < p.n; i++) p.table.slots[i] = p.keys[i] + p.table.count; // the work
+  p.table.slots[p.n] = __CUDA_ARCH__; // the target
 }
 using Alias = GetParams<uint64_t>;
 }
