@@ -20,21 +20,17 @@ import (
 //kernelgen:input 3844d10e56bfb5b2bb8c488edf87f503d07fe3315f36a6d26af5f81e850e250a 4894 kernels/include/weft/shared.cuh
 //kernelgen:input 0851189fa3150bd3eb30a9b7d5f0dcba58c8fcda1c3598976207e3eea53f4ea7 5348 kernels/include/weft/warp.cuh
 //kernelgen:output d9f5997c0b6ac0ee34ab7af16133550cf91ab75b1b96674c55c16528155e0934 29715 alloc/alloc_sm80.ptx
-//kernelgen:output b3268d344d5e7973ae92a705abc1e1af764efe9d3e688471653e8d2af019785c 29715 alloc/alloc_sm90.ptx
 //kernelgen:output 0a4e3c8b2104200033a9b4e7a8c1bd7ce2a5699862f3ff5ce7fa9043bcc10ad9 3029 alloc/alloc_params_gen.go
 
 //go:embed alloc_sm80.ptx
 var allocSM80 string
-
-//go:embed alloc_sm90.ptx
-var allocSM90 string
 
 // allocImage is alloc.cu, compiled.
 var allocImage = device.Image{
 	Name: "alloc",
 	Targets: []device.Target{
 		{Arch: 80, PTX: allocSM80, Params: allocKernels},
-		{Arch: 90, PTX: allocSM90, Params: allocKernels},
+		{Arch: 90, PTX: allocSM80, Params: allocKernels},
 	},
 }
 

@@ -38,38 +38,22 @@ import (
 //kernelgen:input 0851189fa3150bd3eb30a9b7d5f0dcba58c8fcda1c3598976207e3eea53f4ea7 5348 kernels/include/weft/warp.cuh
 //kernelgen:input 3734d9594b1b33c1868d416df12106a6d15018edf95437b3b5b984e6d6f937e3 816 kernels/include/weft/widths.cuh
 //kernelgen:output 6fd613ad3b238ba42176cb88fc97a6929efa16f657705e9cf7b4ec3ba66132e1 357674 btree/btree_32_32_sm80.ptx
-//kernelgen:output a094d50ff5d802ec2ce5b6f85630802e15a76489adef1f669105d9b0778c3ceb 357674 btree/btree_32_32_sm90.ptx
 //kernelgen:output 75bf5750dd65bb78edb62ea2510bdd06ebe5bc80a56a9d297a35c2486eda4c31 348100 btree/btree_32_64_sm80.ptx
-//kernelgen:output a640afb040dd22f7b31bd84363b14c4e23433bd958068fdadc8773e53255d2f9 348100 btree/btree_32_64_sm90.ptx
 //kernelgen:output 63f43553aff6c2e8b583f2de7ed354126f979cdbefd60a22b1bd677924fc9cf5 346836 btree/btree_64_32_sm80.ptx
-//kernelgen:output dffd65f2a2fea41253e72881fc8c1ee590049a97f678c71ac6b933425a197dc4 346836 btree/btree_64_32_sm90.ptx
 //kernelgen:output a4af79cc79df4102a222fd777037bc3f25a20909dae46db9305948bc3bffbed8 347891 btree/btree_64_64_sm80.ptx
-//kernelgen:output 7331abb53e4620c50d013f97d864045f04f9d1ef46b43c6baba92e2b803a8ea7 347891 btree/btree_64_64_sm90.ptx
 //kernelgen:output 61f60370b17d8c24ff75a7399f7de9c54304e00359a5992e6c87aa7f9d9a5284 13908 btree/btree_params_gen.go
 
 //go:embed btree_32_32_sm80.ptx
 var btree32x32SM80 string
 
-//go:embed btree_32_32_sm90.ptx
-var btree32x32SM90 string
-
 //go:embed btree_32_64_sm80.ptx
 var btree32x64SM80 string
-
-//go:embed btree_32_64_sm90.ptx
-var btree32x64SM90 string
 
 //go:embed btree_64_32_sm80.ptx
 var btree64x32SM80 string
 
-//go:embed btree_64_32_sm90.ptx
-var btree64x32SM90 string
-
 //go:embed btree_64_64_sm80.ptx
 var btree64x64SM80 string
-
-//go:embed btree_64_64_sm90.ptx
-var btree64x64SM90 string
 
 // btreeImages are btree.cu, compiled for pairs of widths: the bits of a key and of
 // a value.
@@ -79,7 +63,7 @@ var btreeImages = map[string]*device.Image{
 		Variant: "32_32",
 		Targets: []device.Target{
 			{Arch: 80, PTX: btree32x32SM80, Params: btree32x32Kernels},
-			{Arch: 90, PTX: btree32x32SM90, Params: btree32x32Kernels},
+			{Arch: 90, PTX: btree32x32SM80, Params: btree32x32Kernels},
 		},
 	},
 	"32_64": {
@@ -87,7 +71,7 @@ var btreeImages = map[string]*device.Image{
 		Variant: "32_64",
 		Targets: []device.Target{
 			{Arch: 80, PTX: btree32x64SM80, Params: btree32x64Kernels},
-			{Arch: 90, PTX: btree32x64SM90, Params: btree32x64Kernels},
+			{Arch: 90, PTX: btree32x64SM80, Params: btree32x64Kernels},
 		},
 	},
 	"64_32": {
@@ -95,7 +79,7 @@ var btreeImages = map[string]*device.Image{
 		Variant: "64_32",
 		Targets: []device.Target{
 			{Arch: 80, PTX: btree64x32SM80, Params: btree64x32Kernels},
-			{Arch: 90, PTX: btree64x32SM90, Params: btree64x32Kernels},
+			{Arch: 90, PTX: btree64x32SM80, Params: btree64x32Kernels},
 		},
 	},
 	"64_64": {
@@ -103,7 +87,7 @@ var btreeImages = map[string]*device.Image{
 		Variant: "64_64",
 		Targets: []device.Target{
 			{Arch: 80, PTX: btree64x64SM80, Params: btree64x64Kernels},
-			{Arch: 90, PTX: btree64x64SM90, Params: btree64x64Kernels},
+			{Arch: 90, PTX: btree64x64SM80, Params: btree64x64Kernels},
 		},
 	},
 }

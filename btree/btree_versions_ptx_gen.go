@@ -39,38 +39,22 @@ import (
 //kernelgen:input 0851189fa3150bd3eb30a9b7d5f0dcba58c8fcda1c3598976207e3eea53f4ea7 5348 kernels/include/weft/warp.cuh
 //kernelgen:input 3734d9594b1b33c1868d416df12106a6d15018edf95437b3b5b984e6d6f937e3 816 kernels/include/weft/widths.cuh
 //kernelgen:output 8fa3cc8257c7cbf14e50bd065de5aa3d917c3acdf2d209db1734901067cc4199 494571 btree/btree_versions_32_32_sm80.ptx
-//kernelgen:output e494116f32cf976e1e92dd28ab479184bc09ae008c10bf1ee137ccc69e0b2de6 494571 btree/btree_versions_32_32_sm90.ptx
 //kernelgen:output 6c46831d3dc7bbcede52e64682894a6606aafc90a89ba305a5fc766fc23e1bc1 485394 btree/btree_versions_32_64_sm80.ptx
-//kernelgen:output 5fb568b0848ce9b1ae0934d114f26df51ae90d525449ac88befdaeb20dcfde7f 485394 btree/btree_versions_32_64_sm90.ptx
 //kernelgen:output edf96e5ee283e8a2e53c883f31db3f2ca5b2e14c8bd1efcd2b6bc62e9e5cab55 484697 btree/btree_versions_64_32_sm80.ptx
-//kernelgen:output 762bed485799f7656a3f81896031b7d0e75fa18309d04eb4944d745592870c89 484697 btree/btree_versions_64_32_sm90.ptx
 //kernelgen:output 7240439308f562110b45a98df42fc71388f71a54db20842c5e0cfba9ee217dbe 485452 btree/btree_versions_64_64_sm80.ptx
-//kernelgen:output 5df453c381b4ec9f60ccda19d66a38d183267d55a46abed978199101612c1b49 485452 btree/btree_versions_64_64_sm90.ptx
 //kernelgen:output cab726941202b3c90e7ee20a235f8fa9ced973a0e0056391156edae6e895dd80 9256 btree/btree_versions_params_gen.go
 
 //go:embed btree_versions_32_32_sm80.ptx
 var btreeVersions32x32SM80 string
 
-//go:embed btree_versions_32_32_sm90.ptx
-var btreeVersions32x32SM90 string
-
 //go:embed btree_versions_32_64_sm80.ptx
 var btreeVersions32x64SM80 string
-
-//go:embed btree_versions_32_64_sm90.ptx
-var btreeVersions32x64SM90 string
 
 //go:embed btree_versions_64_32_sm80.ptx
 var btreeVersions64x32SM80 string
 
-//go:embed btree_versions_64_32_sm90.ptx
-var btreeVersions64x32SM90 string
-
 //go:embed btree_versions_64_64_sm80.ptx
 var btreeVersions64x64SM80 string
-
-//go:embed btree_versions_64_64_sm90.ptx
-var btreeVersions64x64SM90 string
 
 // btreeVersionsImages are btree_versions.cu, compiled for pairs of widths: the bits of a key and of
 // a value.
@@ -80,7 +64,7 @@ var btreeVersionsImages = map[string]*device.Image{
 		Variant: "32_32",
 		Targets: []device.Target{
 			{Arch: 80, PTX: btreeVersions32x32SM80, Params: btreeVersions32x32Kernels},
-			{Arch: 90, PTX: btreeVersions32x32SM90, Params: btreeVersions32x32Kernels},
+			{Arch: 90, PTX: btreeVersions32x32SM80, Params: btreeVersions32x32Kernels},
 		},
 	},
 	"32_64": {
@@ -88,7 +72,7 @@ var btreeVersionsImages = map[string]*device.Image{
 		Variant: "32_64",
 		Targets: []device.Target{
 			{Arch: 80, PTX: btreeVersions32x64SM80, Params: btreeVersions32x64Kernels},
-			{Arch: 90, PTX: btreeVersions32x64SM90, Params: btreeVersions32x64Kernels},
+			{Arch: 90, PTX: btreeVersions32x64SM80, Params: btreeVersions32x64Kernels},
 		},
 	},
 	"64_32": {
@@ -96,7 +80,7 @@ var btreeVersionsImages = map[string]*device.Image{
 		Variant: "64_32",
 		Targets: []device.Target{
 			{Arch: 80, PTX: btreeVersions64x32SM80, Params: btreeVersions64x32Kernels},
-			{Arch: 90, PTX: btreeVersions64x32SM90, Params: btreeVersions64x32Kernels},
+			{Arch: 90, PTX: btreeVersions64x32SM80, Params: btreeVersions64x32Kernels},
 		},
 	},
 	"64_64": {
@@ -104,7 +88,7 @@ var btreeVersionsImages = map[string]*device.Image{
 		Variant: "64_64",
 		Targets: []device.Target{
 			{Arch: 80, PTX: btreeVersions64x64SM80, Params: btreeVersions64x64Kernels},
-			{Arch: 90, PTX: btreeVersions64x64SM90, Params: btreeVersions64x64Kernels},
+			{Arch: 90, PTX: btreeVersions64x64SM80, Params: btreeVersions64x64Kernels},
 		},
 	},
 }

@@ -46,7 +46,6 @@ import (
 //kernelgen:input 0851189fa3150bd3eb30a9b7d5f0dcba58c8fcda1c3598976207e3eea53f4ea7 5348 kernels/include/weft/warp.cuh
 //kernelgen:input 3734d9594b1b33c1868d416df12106a6d15018edf95437b3b5b984e6d6f937e3 816 kernels/include/weft/widths.cuh
 //kernelgen:output 562c34fb894050bff041a2af0807302de3bec54f460b25263699f4587dc57937 342585 cuckoo/cuckoo_mixed_32_32_sm80.ptx
-//kernelgen:output 94279c7930e6fcd25834f536ab8b34cff8c39d4c015cc6a8a250177ae23939c4 342585 cuckoo/cuckoo_mixed_32_32_sm90.ptx
 //kernelgen:output 7ef87ce5dd03c6d46963fa9fb90ea6423dfe185f6e75756613af4ec24c574519 348943 cuckoo/cuckoo_mixed_32_64_sm80.ptx
 //kernelgen:output 90657d9814af5eff705c4d03a59b326a1bda673caedd806860ad725a4022566d 339412 cuckoo/cuckoo_mixed_32_64_sm90.ptx
 //kernelgen:output 582e54873ba048e2d2b5f8fde349ffa8d544bb3240143200dcad8c25f66d58a9 354110 cuckoo/cuckoo_mixed_64_32_sm80.ptx
@@ -54,16 +53,11 @@ import (
 //kernelgen:output deee816538c47b71a93bd29a7fa8bd274c70dcb1fe5f411bcf3e9f5310727787 356706 cuckoo/cuckoo_mixed_64_64_sm80.ptx
 //kernelgen:output 843fb42bcba012fa91a31197452e2f4c9da970f598bc2c3511c2db22a7065efa 346508 cuckoo/cuckoo_mixed_64_64_sm90.ptx
 //kernelgen:output 1a0fe3999d3af52c075d4d2b6983de57178a14f66216d5e25a47f1f6d3ed8a50 72029 cuckoo/cuckoo_mixed_32_0_sm80.ptx
-//kernelgen:output 1748b747996132e398a72c7842c85941d66bbc4ea0831711fae96c03414608d8 72029 cuckoo/cuckoo_mixed_32_0_sm90.ptx
 //kernelgen:output f2dc4d77204d35dbdcf2ac3d8989f1139a5d9a4f4e05af0be8f7c110d9dca10f 72285 cuckoo/cuckoo_mixed_64_0_sm80.ptx
-//kernelgen:output 44981519d676c6d24eacda39ead661411bce5602f61c759c1ceff9dbc3a78fbd 72285 cuckoo/cuckoo_mixed_64_0_sm90.ptx
 //kernelgen:output 55bd7517533906b0b83763c53b47406ae7c4276bfd3614b9a3de46e98fd4e298 762 cuckoo/cuckoo_mixed_params_gen.go
 
 //go:embed cuckoo_mixed_32_32_sm80.ptx
 var cuckooMixed32x32SM80 string
-
-//go:embed cuckoo_mixed_32_32_sm90.ptx
-var cuckooMixed32x32SM90 string
 
 //go:embed cuckoo_mixed_32_64_sm80.ptx
 var cuckooMixed32x64SM80 string
@@ -86,14 +80,8 @@ var cuckooMixed64x64SM90 string
 //go:embed cuckoo_mixed_32_0_sm80.ptx
 var cuckooMixed32x0SM80 string
 
-//go:embed cuckoo_mixed_32_0_sm90.ptx
-var cuckooMixed32x0SM90 string
-
 //go:embed cuckoo_mixed_64_0_sm80.ptx
 var cuckooMixed64x0SM80 string
-
-//go:embed cuckoo_mixed_64_0_sm90.ptx
-var cuckooMixed64x0SM90 string
 
 // cuckooMixedImages are cuckoo_mixed.cu, compiled for pairs of widths: the bits of a key and of
 // a value.
@@ -103,7 +91,7 @@ var cuckooMixedImages = map[string]*device.Image{
 		Variant: "32_32",
 		Targets: []device.Target{
 			{Arch: 80, PTX: cuckooMixed32x32SM80, Params: cuckooMixed32x32Kernels},
-			{Arch: 90, PTX: cuckooMixed32x32SM90, Params: cuckooMixed32x32Kernels},
+			{Arch: 90, PTX: cuckooMixed32x32SM80, Params: cuckooMixed32x32Kernels},
 		},
 	},
 	"32_64": {
@@ -135,7 +123,7 @@ var cuckooMixedImages = map[string]*device.Image{
 		Variant: "32_0",
 		Targets: []device.Target{
 			{Arch: 80, PTX: cuckooMixed32x0SM80, Params: cuckooMixed32x0Kernels},
-			{Arch: 90, PTX: cuckooMixed32x0SM90, Params: cuckooMixed32x0Kernels},
+			{Arch: 90, PTX: cuckooMixed32x0SM80, Params: cuckooMixed32x0Kernels},
 		},
 	},
 	"64_0": {
@@ -143,7 +131,7 @@ var cuckooMixedImages = map[string]*device.Image{
 		Variant: "64_0",
 		Targets: []device.Target{
 			{Arch: 80, PTX: cuckooMixed64x0SM80, Params: cuckooMixed64x0Kernels},
-			{Arch: 90, PTX: cuckooMixed64x0SM90, Params: cuckooMixed64x0Kernels},
+			{Arch: 90, PTX: cuckooMixed64x0SM80, Params: cuckooMixed64x0Kernels},
 		},
 	},
 }

@@ -43,7 +43,6 @@ import (
 //kernelgen:input 0851189fa3150bd3eb30a9b7d5f0dcba58c8fcda1c3598976207e3eea53f4ea7 5348 kernels/include/weft/warp.cuh
 //kernelgen:input 3734d9594b1b33c1868d416df12106a6d15018edf95437b3b5b984e6d6f937e3 816 kernels/include/weft/widths.cuh
 //kernelgen:output 6ac7b27643f92bd8f371f5f7605f88ad05f0b4ea5eb873135e7d78ddeb8f0032 545263 cuckoo/cuckoo_32_32_sm80.ptx
-//kernelgen:output 6e27cab2ff34e0eff83b803b717545f178ed02eb31196c6330277084253c4f9c 545263 cuckoo/cuckoo_32_32_sm90.ptx
 //kernelgen:output d7acb2858b153b0b885a72c18b9fc86f9282fedd5eb68600f571e53e50de61eb 465083 cuckoo/cuckoo_32_64_sm80.ptx
 //kernelgen:output 0534630440e5c3357803c6183631cb813c5ffe24c42cab98ee671ca49c260f92 532729 cuckoo/cuckoo_32_64_sm90.ptx
 //kernelgen:output 744db9e91fac2a2c9a59116fff895e10358afe59d74e5556f1498c9fb1f478d0 477308 cuckoo/cuckoo_64_32_sm80.ptx
@@ -51,16 +50,11 @@ import (
 //kernelgen:output 7c05f9878d29876b23796e67b02485825f77269aa16dad9d9100c7130ac22882 477052 cuckoo/cuckoo_64_64_sm80.ptx
 //kernelgen:output 51a8e5a7c6e6cec7436e7fde296de0a176da5c5df728c1a4222f9f1422b8228a 546076 cuckoo/cuckoo_64_64_sm90.ptx
 //kernelgen:output d018e032703bf3fa26706c27e3efb3c3f04f5ead87ff0b5e5cc5117286b6c61a 522842 cuckoo/cuckoo_32_0_sm80.ptx
-//kernelgen:output dd1d01d4dec2527e69396f6230eff8c0763dc1859f4496984c9431a422e04bf2 522842 cuckoo/cuckoo_32_0_sm90.ptx
 //kernelgen:output f36bdd387134ac8b7d343458b2e70e1e8c526ec5711a651220bb3a653a63334b 492264 cuckoo/cuckoo_64_0_sm80.ptx
-//kernelgen:output a52265f61dfe108d6c790772c002b4992e97d8a37ac7e2a619deabf423bae7b7 492264 cuckoo/cuckoo_64_0_sm90.ptx
 //kernelgen:output 950a73092a2f1b2eb56e9390f533c56bc22a89e544c16d2fbe275bd3b87b09cb 7466 cuckoo/cuckoo_params_gen.go
 
 //go:embed cuckoo_32_32_sm80.ptx
 var cuckoo32x32SM80 string
-
-//go:embed cuckoo_32_32_sm90.ptx
-var cuckoo32x32SM90 string
 
 //go:embed cuckoo_32_64_sm80.ptx
 var cuckoo32x64SM80 string
@@ -83,14 +77,8 @@ var cuckoo64x64SM90 string
 //go:embed cuckoo_32_0_sm80.ptx
 var cuckoo32x0SM80 string
 
-//go:embed cuckoo_32_0_sm90.ptx
-var cuckoo32x0SM90 string
-
 //go:embed cuckoo_64_0_sm80.ptx
 var cuckoo64x0SM80 string
-
-//go:embed cuckoo_64_0_sm90.ptx
-var cuckoo64x0SM90 string
 
 // cuckooImages are cuckoo.cu, compiled for pairs of widths: the bits of a key and of
 // a value.
@@ -100,7 +88,11 @@ var cuckooImages = map[string]*device.Image{
 		Variant: "32_32",
 		Targets: []device.Target{
 			{Arch: 80, PTX: cuckoo32x32SM80, Params: cuckoo32x32Kernels},
-			{Arch: 90, PTX: cuckoo32x32SM90, Params: cuckoo32x32Kernels},
+			{Arch: 90, PTX: cuckoo32x32SM80, Params: cuckoo32x32Kernels, MinBlocks: map[string]int{
+				"cuckoo_get_32_32":      6,
+				"cuckoo_get_all_32_32":  6,
+				"cuckoo_get_wide_32_32": 6,
+			}},
 		},
 	},
 	"32_64": {
@@ -132,7 +124,11 @@ var cuckooImages = map[string]*device.Image{
 		Variant: "32_0",
 		Targets: []device.Target{
 			{Arch: 80, PTX: cuckoo32x0SM80, Params: cuckoo32x0Kernels},
-			{Arch: 90, PTX: cuckoo32x0SM90, Params: cuckoo32x0Kernels},
+			{Arch: 90, PTX: cuckoo32x0SM80, Params: cuckoo32x0Kernels, MinBlocks: map[string]int{
+				"cuckoo_get_32_0":      6,
+				"cuckoo_get_all_32_0":  6,
+				"cuckoo_get_wide_32_0": 6,
+			}},
 		},
 	},
 	"64_0": {
@@ -140,7 +136,11 @@ var cuckooImages = map[string]*device.Image{
 		Variant: "64_0",
 		Targets: []device.Target{
 			{Arch: 80, PTX: cuckoo64x0SM80, Params: cuckoo64x0Kernels},
-			{Arch: 90, PTX: cuckoo64x0SM90, Params: cuckoo64x0Kernels},
+			{Arch: 90, PTX: cuckoo64x0SM80, Params: cuckoo64x0Kernels, MinBlocks: map[string]int{
+				"cuckoo_get_64_0":      6,
+				"cuckoo_get_all_64_0":  6,
+				"cuckoo_get_wide_64_0": 6,
+			}},
 		},
 	},
 }

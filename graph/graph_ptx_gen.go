@@ -35,30 +35,18 @@ import (
 //kernelgen:input 0851189fa3150bd3eb30a9b7d5f0dcba58c8fcda1c3598976207e3eea53f4ea7 5348 kernels/include/weft/warp.cuh
 //kernelgen:input 3734d9594b1b33c1868d416df12106a6d15018edf95437b3b5b984e6d6f937e3 816 kernels/include/weft/widths.cuh
 //kernelgen:output 99523e458c2a75d68be604f43a98a8f02625d78fbd21d2731d56c696d996618a 517761 graph/graph_32_0_sm80.ptx
-//kernelgen:output e68bef6ee9108b4d300c34dee64f777ebe68ba983d866bce85e3e8811147646b 517761 graph/graph_32_0_sm90.ptx
 //kernelgen:output 95b49738cf76ee420afad9faaaba20d27ed0cfd8297a0158fe7ca9fe401bf80a 598215 graph/graph_32_32_sm80.ptx
-//kernelgen:output 5817614504749a358edfa38a9f8376dae5e97b30b54197fdb0c99156b6d8a8e6 598215 graph/graph_32_32_sm90.ptx
 //kernelgen:output c2d01921f19a52ceb3835da2e5eb6a78d67914f97cf6b2c14e406dbdb8507106 601018 graph/graph_32_64_sm80.ptx
-//kernelgen:output a7c19a6680ca41b71537fa198bd4f0eb02e7684850b706c11b6e29b1564beffd 601018 graph/graph_32_64_sm90.ptx
 //kernelgen:output 0b9c8a0d77d8781097bc6198ff3b0718426ac6de8fa7a534abedc3b4efd82989 19528 graph/graph_params_gen.go
 
 //go:embed graph_32_0_sm80.ptx
 var graph32x0SM80 string
 
-//go:embed graph_32_0_sm90.ptx
-var graph32x0SM90 string
-
 //go:embed graph_32_32_sm80.ptx
 var graph32x32SM80 string
 
-//go:embed graph_32_32_sm90.ptx
-var graph32x32SM90 string
-
 //go:embed graph_32_64_sm80.ptx
 var graph32x64SM80 string
-
-//go:embed graph_32_64_sm90.ptx
-var graph32x64SM90 string
 
 // graphImages are graph.cu, compiled for pairs of widths: the bits of a key and of
 // a value.
@@ -68,7 +56,7 @@ var graphImages = map[string]*device.Image{
 		Variant: "32_0",
 		Targets: []device.Target{
 			{Arch: 80, PTX: graph32x0SM80, Params: graph32x0Kernels},
-			{Arch: 90, PTX: graph32x0SM90, Params: graph32x0Kernels},
+			{Arch: 90, PTX: graph32x0SM80, Params: graph32x0Kernels},
 		},
 	},
 	"32_32": {
@@ -76,7 +64,7 @@ var graphImages = map[string]*device.Image{
 		Variant: "32_32",
 		Targets: []device.Target{
 			{Arch: 80, PTX: graph32x32SM80, Params: graph32x32Kernels},
-			{Arch: 90, PTX: graph32x32SM90, Params: graph32x32Kernels},
+			{Arch: 90, PTX: graph32x32SM80, Params: graph32x32Kernels},
 		},
 	},
 	"32_64": {
@@ -84,7 +72,7 @@ var graphImages = map[string]*device.Image{
 		Variant: "32_64",
 		Targets: []device.Target{
 			{Arch: 80, PTX: graph32x64SM80, Params: graph32x64Kernels},
-			{Arch: 90, PTX: graph32x64SM90, Params: graph32x64Kernels},
+			{Arch: 90, PTX: graph32x64SM80, Params: graph32x64Kernels},
 		},
 	},
 }

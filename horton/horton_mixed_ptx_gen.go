@@ -46,7 +46,6 @@ import (
 //kernelgen:input 0851189fa3150bd3eb30a9b7d5f0dcba58c8fcda1c3598976207e3eea53f4ea7 5348 kernels/include/weft/warp.cuh
 //kernelgen:input 3734d9594b1b33c1868d416df12106a6d15018edf95437b3b5b984e6d6f937e3 816 kernels/include/weft/widths.cuh
 //kernelgen:output 3ed8e4689b24535d1720aed2130bbf1166fc37720a50b896ea454cdd5dc48e2d 294462 horton/horton_mixed_32_32_sm80.ptx
-//kernelgen:output df439df95f4a31528fa956f6b0b57e30343be6b95366147fdeaa995149067699 294462 horton/horton_mixed_32_32_sm90.ptx
 //kernelgen:output 7eae9205d2f6e3e3834054c018747f03b961dc197d45ae20acd62bbb4f3b3064 291015 horton/horton_mixed_32_64_sm80.ptx
 //kernelgen:output c83c5669b5fdc70ad49f684569e426cd70569c85b3c4443022991d9a1126fc07 287458 horton/horton_mixed_32_64_sm90.ptx
 //kernelgen:output 19dad7b0d00b670007c9d93cbe845b2c5271576fbe9f2057d7a42e72eb8ea979 288989 horton/horton_mixed_64_32_sm80.ptx
@@ -54,16 +53,11 @@ import (
 //kernelgen:output 766000ffe6bc05e3245f7e4354be2cd437b1c222e5df9627cda3e92a11a28427 290385 horton/horton_mixed_64_64_sm80.ptx
 //kernelgen:output dc0272158bef4f75532efc426165c176fe762c1a3143678b94afe6c75f8c31e8 286895 horton/horton_mixed_64_64_sm90.ptx
 //kernelgen:output 423f9c033a69d434c24c673a3a480755efbf52711550d59639880df92361d558 36110 horton/horton_mixed_32_0_sm80.ptx
-//kernelgen:output 81c6cece983c1d564ee4a19f130b175187624d851c537b905728c23c30fd46ce 36110 horton/horton_mixed_32_0_sm90.ptx
 //kernelgen:output 89fb37e982d263f1f783b65614ce6d1261f8b6ae1df1a79f1b613f1cc3d8bbae 34891 horton/horton_mixed_64_0_sm80.ptx
-//kernelgen:output 45487643faba6bd0bcc8beb7a5874f060d9736623cfe85f7e14c561bd54d7761 34891 horton/horton_mixed_64_0_sm90.ptx
 //kernelgen:output b7c1a85958c6edddb79a7c8bb4f6739237af62b3962bafe8753cfe4ec717478f 762 horton/horton_mixed_params_gen.go
 
 //go:embed horton_mixed_32_32_sm80.ptx
 var hortonMixed32x32SM80 string
-
-//go:embed horton_mixed_32_32_sm90.ptx
-var hortonMixed32x32SM90 string
 
 //go:embed horton_mixed_32_64_sm80.ptx
 var hortonMixed32x64SM80 string
@@ -86,14 +80,8 @@ var hortonMixed64x64SM90 string
 //go:embed horton_mixed_32_0_sm80.ptx
 var hortonMixed32x0SM80 string
 
-//go:embed horton_mixed_32_0_sm90.ptx
-var hortonMixed32x0SM90 string
-
 //go:embed horton_mixed_64_0_sm80.ptx
 var hortonMixed64x0SM80 string
-
-//go:embed horton_mixed_64_0_sm90.ptx
-var hortonMixed64x0SM90 string
 
 // hortonMixedImages are horton_mixed.cu, compiled for pairs of widths: the bits of a key and of
 // a value.
@@ -103,7 +91,7 @@ var hortonMixedImages = map[string]*device.Image{
 		Variant: "32_32",
 		Targets: []device.Target{
 			{Arch: 80, PTX: hortonMixed32x32SM80, Params: hortonMixed32x32Kernels},
-			{Arch: 90, PTX: hortonMixed32x32SM90, Params: hortonMixed32x32Kernels},
+			{Arch: 90, PTX: hortonMixed32x32SM80, Params: hortonMixed32x32Kernels},
 		},
 	},
 	"32_64": {
@@ -135,7 +123,7 @@ var hortonMixedImages = map[string]*device.Image{
 		Variant: "32_0",
 		Targets: []device.Target{
 			{Arch: 80, PTX: hortonMixed32x0SM80, Params: hortonMixed32x0Kernels},
-			{Arch: 90, PTX: hortonMixed32x0SM90, Params: hortonMixed32x0Kernels},
+			{Arch: 90, PTX: hortonMixed32x0SM80, Params: hortonMixed32x0Kernels},
 		},
 	},
 	"64_0": {
@@ -143,7 +131,7 @@ var hortonMixedImages = map[string]*device.Image{
 		Variant: "64_0",
 		Targets: []device.Target{
 			{Arch: 80, PTX: hortonMixed64x0SM80, Params: hortonMixed64x0Kernels},
-			{Arch: 90, PTX: hortonMixed64x0SM90, Params: hortonMixed64x0Kernels},
+			{Arch: 90, PTX: hortonMixed64x0SM80, Params: hortonMixed64x0Kernels},
 		},
 	},
 }

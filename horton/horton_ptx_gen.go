@@ -43,7 +43,6 @@ import (
 //kernelgen:input 0851189fa3150bd3eb30a9b7d5f0dcba58c8fcda1c3598976207e3eea53f4ea7 5348 kernels/include/weft/warp.cuh
 //kernelgen:input 3734d9594b1b33c1868d416df12106a6d15018edf95437b3b5b984e6d6f937e3 816 kernels/include/weft/widths.cuh
 //kernelgen:output e9e0411df006adb6677ef35f02421db7d8d09d07c47bb9a59aa4775f540c10f5 610782 horton/horton_32_32_sm80.ptx
-//kernelgen:output b809a2dc1b243b3e951450cf2f94f1cd49fc0b2b1c70afad6022b8d4876e6c20 610782 horton/horton_32_32_sm90.ptx
 //kernelgen:output 4d9ff7e49abc231276971892378440595149eb3c9762825baa10838abd762086 562338 horton/horton_32_64_sm80.ptx
 //kernelgen:output caca4df6c79b40bfc2f6fe78ee44c4daca20d9561a587b64742b9c0128a238b1 600609 horton/horton_32_64_sm90.ptx
 //kernelgen:output 6c0fc73ae8dfcabd3aac19430f73a1cfaebbb660bab0e7d45dd72b48705e8397 562316 horton/horton_64_32_sm80.ptx
@@ -51,16 +50,11 @@ import (
 //kernelgen:output 38991aace1d3adb38f92f9c5fef1d0140df896d7492e121cdd1d90f4098e1e99 562192 horton/horton_64_64_sm80.ptx
 //kernelgen:output 3c1bff15be7fbb1aeae4ba3620b7957196ef99b35a1d6d6f5c3b4e559aa32449 600446 horton/horton_64_64_sm90.ptx
 //kernelgen:output b42145405ba6171f3129af231a9a1c1cee9b872ed6aae6ededf5d62e3905789b 554762 horton/horton_32_0_sm80.ptx
-//kernelgen:output e5c126ded6544e7365df4786aaeef6d1961424f9253c8bba0b6fcdc7c1a27e3d 554762 horton/horton_32_0_sm90.ptx
 //kernelgen:output 7ba292f7dfebe78038bf6685416f8eaa0c2c3785d8a0213f25846bd6d84efe50 565156 horton/horton_64_0_sm80.ptx
-//kernelgen:output 247b90e35719fac2a7c198e16a9090a1a7aec61ae5c19b5ff56b48fcf59743b4 565156 horton/horton_64_0_sm90.ptx
 //kernelgen:output 61e68e37a621c013d0d6fa2a8daf4c30f29b5598b4387470f967af4753b58373 7764 horton/horton_params_gen.go
 
 //go:embed horton_32_32_sm80.ptx
 var horton32x32SM80 string
-
-//go:embed horton_32_32_sm90.ptx
-var horton32x32SM90 string
 
 //go:embed horton_32_64_sm80.ptx
 var horton32x64SM80 string
@@ -83,14 +77,8 @@ var horton64x64SM90 string
 //go:embed horton_32_0_sm80.ptx
 var horton32x0SM80 string
 
-//go:embed horton_32_0_sm90.ptx
-var horton32x0SM90 string
-
 //go:embed horton_64_0_sm80.ptx
 var horton64x0SM80 string
-
-//go:embed horton_64_0_sm90.ptx
-var horton64x0SM90 string
 
 // hortonImages are horton.cu, compiled for pairs of widths: the bits of a key and of
 // a value.
@@ -100,7 +88,10 @@ var hortonImages = map[string]*device.Image{
 		Variant: "32_32",
 		Targets: []device.Target{
 			{Arch: 80, PTX: horton32x32SM80, Params: horton32x32Kernels},
-			{Arch: 90, PTX: horton32x32SM90, Params: horton32x32Kernels},
+			{Arch: 90, PTX: horton32x32SM80, Params: horton32x32Kernels, MinBlocks: map[string]int{
+				"horton_get_32_32":      6,
+				"horton_get_wide_32_32": 6,
+			}},
 		},
 	},
 	"32_64": {
@@ -132,7 +123,9 @@ var hortonImages = map[string]*device.Image{
 		Variant: "32_0",
 		Targets: []device.Target{
 			{Arch: 80, PTX: horton32x0SM80, Params: horton32x0Kernels},
-			{Arch: 90, PTX: horton32x0SM90, Params: horton32x0Kernels},
+			{Arch: 90, PTX: horton32x0SM80, Params: horton32x0Kernels, MinBlocks: map[string]int{
+				"horton_get_32_0": 6,
+			}},
 		},
 	},
 	"64_0": {
@@ -140,7 +133,10 @@ var hortonImages = map[string]*device.Image{
 		Variant: "64_0",
 		Targets: []device.Target{
 			{Arch: 80, PTX: horton64x0SM80, Params: horton64x0Kernels},
-			{Arch: 90, PTX: horton64x0SM90, Params: horton64x0Kernels},
+			{Arch: 90, PTX: horton64x0SM80, Params: horton64x0Kernels, MinBlocks: map[string]int{
+				"horton_get_64_0":      6,
+				"horton_get_wide_64_0": 6,
+			}},
 		},
 	},
 }

@@ -39,7 +39,6 @@ import (
 //kernelgen:input 74bfe830a5779d9dec0bb1b565312241684d9ef3376a1c8bda9e8435e6015e1e 2160 linear/linear_mixed.cu
 //kernelgen:input 1a93e7c4e8ae94d3f7b1d12e03600bc7d13bdc07fb4b105150348381ff0957d7 1284 linear/tuning.cuh
 //kernelgen:output 38195f029e299d0de5562e7ae75e89804f80835e652215eecf37ac27e785ae19 271329 linear/linear_mixed_32_32_sm80.ptx
-//kernelgen:output e669f9fbd5c2c541cb4618863943c62bd5749bcbe1927d0a1ed549cb7a7ead72 271329 linear/linear_mixed_32_32_sm90.ptx
 //kernelgen:output 539b455588ab481bc8558716147f752b48e84d251bcb66395969bb064b916836 283744 linear/linear_mixed_32_64_sm80.ptx
 //kernelgen:output 88fb2e8e903f93de80622f6a1e21b99acb8c198b230888875457b4f7557e05ba 275160 linear/linear_mixed_32_64_sm90.ptx
 //kernelgen:output 5c1e4fc23ac68333b7db2afef059dfda65b9cdc5f3167cb90ac2d3b127939db7 285235 linear/linear_mixed_64_32_sm80.ptx
@@ -47,16 +46,11 @@ import (
 //kernelgen:output d151ec031e3698b0e04c0757db23ca71e2fb257ff0fa18f6791612bf5c20f1b3 288815 linear/linear_mixed_64_64_sm80.ptx
 //kernelgen:output 5f8324b9a9660988064c12a7cf5c7c1acd1e903a6eb1a210a9da251a7a91603a 281595 linear/linear_mixed_64_64_sm90.ptx
 //kernelgen:output 9d189546e88640b8b29b0105c1e5b3644787cd931f9c3cc2277c915263d02205 69866 linear/linear_mixed_32_0_sm80.ptx
-//kernelgen:output 407f485ef07ceaf86b904b2e1c99d9210fe6395dde61bac54fa2e4e0af657f18 69866 linear/linear_mixed_32_0_sm90.ptx
 //kernelgen:output 5888f88bbbef5b01fad4199764e6ef17f17f4c3f873a46c33b8e057d9a623c1f 70175 linear/linear_mixed_64_0_sm80.ptx
-//kernelgen:output 58a8f6a65f4a6a9462221d7481d10c2fe339a595c3884562b1073128631e4519 70175 linear/linear_mixed_64_0_sm90.ptx
 //kernelgen:output a5808ebcafeb16ebdf10eb945108381567409e7a2f70a39777136b15f35a3760 344 linear/linear_mixed_params_gen.go
 
 //go:embed linear_mixed_32_32_sm80.ptx
 var linearMixed32x32SM80 string
-
-//go:embed linear_mixed_32_32_sm90.ptx
-var linearMixed32x32SM90 string
 
 //go:embed linear_mixed_32_64_sm80.ptx
 var linearMixed32x64SM80 string
@@ -79,14 +73,8 @@ var linearMixed64x64SM90 string
 //go:embed linear_mixed_32_0_sm80.ptx
 var linearMixed32x0SM80 string
 
-//go:embed linear_mixed_32_0_sm90.ptx
-var linearMixed32x0SM90 string
-
 //go:embed linear_mixed_64_0_sm80.ptx
 var linearMixed64x0SM80 string
-
-//go:embed linear_mixed_64_0_sm90.ptx
-var linearMixed64x0SM90 string
 
 // linearMixedImages are linear_mixed.cu, compiled for pairs of widths: the bits of a key and of
 // a value.
@@ -96,7 +84,9 @@ var linearMixedImages = map[string]*device.Image{
 		Variant: "32_32",
 		Targets: []device.Target{
 			{Arch: 80, PTX: linearMixed32x32SM80, Params: linearMixed32x32Kernels},
-			{Arch: 90, PTX: linearMixed32x32SM90, Params: linearMixed32x32Kernels},
+			{Arch: 90, PTX: linearMixed32x32SM80, Params: linearMixed32x32Kernels, MinBlocks: map[string]int{
+				"linear_mixed_change_32_32": 6,
+			}},
 		},
 	},
 	"32_64": {
@@ -128,7 +118,9 @@ var linearMixedImages = map[string]*device.Image{
 		Variant: "32_0",
 		Targets: []device.Target{
 			{Arch: 80, PTX: linearMixed32x0SM80, Params: linearMixed32x0Kernels},
-			{Arch: 90, PTX: linearMixed32x0SM90, Params: linearMixed32x0Kernels},
+			{Arch: 90, PTX: linearMixed32x0SM80, Params: linearMixed32x0Kernels, MinBlocks: map[string]int{
+				"linear_mixed_change_32_0": 6,
+			}},
 		},
 	},
 	"64_0": {
@@ -136,7 +128,9 @@ var linearMixedImages = map[string]*device.Image{
 		Variant: "64_0",
 		Targets: []device.Target{
 			{Arch: 80, PTX: linearMixed64x0SM80, Params: linearMixed64x0Kernels},
-			{Arch: 90, PTX: linearMixed64x0SM90, Params: linearMixed64x0Kernels},
+			{Arch: 90, PTX: linearMixed64x0SM80, Params: linearMixed64x0Kernels, MinBlocks: map[string]int{
+				"linear_mixed_change_64_0": 6,
+			}},
 		},
 	},
 }

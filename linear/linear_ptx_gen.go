@@ -39,7 +39,6 @@ import (
 //kernelgen:input 9bb5342ecde6b07b78082fd0e38762376e483a5308d5d520ecf844edcdb476cf 7815 linear/linear.cu
 //kernelgen:input 1a93e7c4e8ae94d3f7b1d12e03600bc7d13bdc07fb4b105150348381ff0957d7 1284 linear/tuning.cuh
 //kernelgen:output 2a3528aad0d0124366acd27c0e543b874bbae8a29452e877e10bb6d756fcc2d8 144132 linear/linear_32_32_sm80.ptx
-//kernelgen:output 7b15aeb05499e0dafdc7d7ad213c0c1da06e6a69210d80361f1beda56d75d4f6 144132 linear/linear_32_32_sm90.ptx
 //kernelgen:output 2b544551dcf4f448e6ad4e48c10d8cafb07b9724b7f1c83d7b82e30ff0328385 149442 linear/linear_32_64_sm80.ptx
 //kernelgen:output 1b453614481b02585ca3c26a8f577315f277f0c2ff6b99398e3af36185a75134 144051 linear/linear_32_64_sm90.ptx
 //kernelgen:output 47264b6288875aa8d85625299a23d65e7fceda5ce63887271a9e3707499a7a9b 151474 linear/linear_64_32_sm80.ptx
@@ -47,16 +46,11 @@ import (
 //kernelgen:output 463264be203e7ed4f8110fc0b0c25d6b97c878d0646c2e94b108eed0daeaddf5 151393 linear/linear_64_64_sm80.ptx
 //kernelgen:output 0af2738729453392098596594516fd4620338bb48a9598c78da0c93e1133a639 145976 linear/linear_64_64_sm90.ptx
 //kernelgen:output 608dc8890c6835b23b3edf56bea5dc8a253b3d9b2c2eb13deb20f797b5e7d475 119186 linear/linear_32_0_sm80.ptx
-//kernelgen:output 6a847ebeeeaf775b9c4ce440d7da0f6d1eb9cf228c044f7125539bd39961136a 119186 linear/linear_32_0_sm90.ptx
 //kernelgen:output 3156b0a05ab93cac698152984cd3cb59df0024660a0ac9c4fb6e9aed7bbde0ef 112488 linear/linear_64_0_sm80.ptx
-//kernelgen:output a281150d52be72999721f65a12741e8eafa55d15eb594972a6b406906f6937e2 112488 linear/linear_64_0_sm90.ptx
 //kernelgen:output d541d8c10049a6dc1e0a38f9d329f870367918a2cd67c9aa1c3d89cb804f2e7b 6994 linear/linear_params_gen.go
 
 //go:embed linear_32_32_sm80.ptx
 var linear32x32SM80 string
-
-//go:embed linear_32_32_sm90.ptx
-var linear32x32SM90 string
 
 //go:embed linear_32_64_sm80.ptx
 var linear32x64SM80 string
@@ -79,14 +73,8 @@ var linear64x64SM90 string
 //go:embed linear_32_0_sm80.ptx
 var linear32x0SM80 string
 
-//go:embed linear_32_0_sm90.ptx
-var linear32x0SM90 string
-
 //go:embed linear_64_0_sm80.ptx
 var linear64x0SM80 string
-
-//go:embed linear_64_0_sm90.ptx
-var linear64x0SM90 string
 
 // linearImages are linear.cu, compiled for pairs of widths: the bits of a key and of
 // a value.
@@ -96,7 +84,10 @@ var linearImages = map[string]*device.Image{
 		Variant: "32_32",
 		Targets: []device.Target{
 			{Arch: 80, PTX: linear32x32SM80, Params: linear32x32Kernels},
-			{Arch: 90, PTX: linear32x32SM90, Params: linear32x32Kernels},
+			{Arch: 90, PTX: linear32x32SM80, Params: linear32x32Kernels, MinBlocks: map[string]int{
+				"linear_get_32_32":      8,
+				"linear_get_wide_32_32": 8,
+			}},
 		},
 	},
 	"32_64": {
@@ -128,7 +119,10 @@ var linearImages = map[string]*device.Image{
 		Variant: "32_0",
 		Targets: []device.Target{
 			{Arch: 80, PTX: linear32x0SM80, Params: linear32x0Kernels},
-			{Arch: 90, PTX: linear32x0SM90, Params: linear32x0Kernels},
+			{Arch: 90, PTX: linear32x0SM80, Params: linear32x0Kernels, MinBlocks: map[string]int{
+				"linear_get_32_0":      8,
+				"linear_get_wide_32_0": 8,
+			}},
 		},
 	},
 	"64_0": {
@@ -136,7 +130,10 @@ var linearImages = map[string]*device.Image{
 		Variant: "64_0",
 		Targets: []device.Target{
 			{Arch: 80, PTX: linear64x0SM80, Params: linear64x0Kernels},
-			{Arch: 90, PTX: linear64x0SM90, Params: linear64x0Kernels},
+			{Arch: 90, PTX: linear64x0SM80, Params: linear64x0Kernels, MinBlocks: map[string]int{
+				"linear_get_64_0":      8,
+				"linear_get_wide_64_0": 8,
+			}},
 		},
 	},
 }

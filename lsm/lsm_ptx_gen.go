@@ -30,38 +30,22 @@ import (
 //kernelgen:input 2c283630ac9e98ab754193a744b70fbed3cefc5221dbf26765e7108afae211d7 3130 sorted/array.cuh
 //kernelgen:input 8e6e0db06c1f143841040470823c3182c4374f53d9e9b755e4d7724c54b6af3e 1463 sorted/merge.cuh
 //kernelgen:output 3fd241656c5ec35c25d7307f8f476fc36538590d3e7438d2625f64b8e4bd3398 255173 lsm/lsm_32_32_sm80.ptx
-//kernelgen:output 7552e0d3552d4482765073b964fe0c2fe3fb637c984d60d54075b0c7cb482e5a 255173 lsm/lsm_32_32_sm90.ptx
 //kernelgen:output 9f5e50174fd878d6ce8a3b449dce4fcb3c6996072869135a4d5f85577f871d23 256208 lsm/lsm_32_64_sm80.ptx
-//kernelgen:output 4fb229c87ad59487e81a565aad9511d8a01638fd366b24d1de824a816f6f8671 256208 lsm/lsm_32_64_sm90.ptx
 //kernelgen:output d758b29242f2489f8bc46bb00eeb2bdc5b07888f3c470dff56a4f10057d9d63d 264586 lsm/lsm_64_32_sm80.ptx
-//kernelgen:output 7f231dc452160c01ed50ba0b59ad6a1da4e8e370e8e749647cf69c896152a678 264586 lsm/lsm_64_32_sm90.ptx
 //kernelgen:output 7a2943c1fc3347689f93cc43d6e18f19eb841f5e1ed8ce5a2ccf567d01f39c25 265062 lsm/lsm_64_64_sm80.ptx
-//kernelgen:output 3fda034bee48aca07dd4584e97b6b7e580ded9499b46a48fa4d6e673614cde68 265062 lsm/lsm_64_64_sm90.ptx
 //kernelgen:output 667eba1f8626dabde70eb087381d1c4f90a97769913039ec8a048fd6c05582f7 10747 lsm/lsm_params_gen.go
 
 //go:embed lsm_32_32_sm80.ptx
 var lsm32x32SM80 string
 
-//go:embed lsm_32_32_sm90.ptx
-var lsm32x32SM90 string
-
 //go:embed lsm_32_64_sm80.ptx
 var lsm32x64SM80 string
-
-//go:embed lsm_32_64_sm90.ptx
-var lsm32x64SM90 string
 
 //go:embed lsm_64_32_sm80.ptx
 var lsm64x32SM80 string
 
-//go:embed lsm_64_32_sm90.ptx
-var lsm64x32SM90 string
-
 //go:embed lsm_64_64_sm80.ptx
 var lsm64x64SM80 string
-
-//go:embed lsm_64_64_sm90.ptx
-var lsm64x64SM90 string
 
 // lsmImages are lsm.cu, compiled for pairs of widths: the bits of a key and of
 // a value.
@@ -71,7 +55,7 @@ var lsmImages = map[string]*device.Image{
 		Variant: "32_32",
 		Targets: []device.Target{
 			{Arch: 80, PTX: lsm32x32SM80, Params: lsm32x32Kernels},
-			{Arch: 90, PTX: lsm32x32SM90, Params: lsm32x32Kernels},
+			{Arch: 90, PTX: lsm32x32SM80, Params: lsm32x32Kernels},
 		},
 	},
 	"32_64": {
@@ -79,7 +63,7 @@ var lsmImages = map[string]*device.Image{
 		Variant: "32_64",
 		Targets: []device.Target{
 			{Arch: 80, PTX: lsm32x64SM80, Params: lsm32x64Kernels},
-			{Arch: 90, PTX: lsm32x64SM90, Params: lsm32x64Kernels},
+			{Arch: 90, PTX: lsm32x64SM80, Params: lsm32x64Kernels},
 		},
 	},
 	"64_32": {
@@ -87,7 +71,7 @@ var lsmImages = map[string]*device.Image{
 		Variant: "64_32",
 		Targets: []device.Target{
 			{Arch: 80, PTX: lsm64x32SM80, Params: lsm64x32Kernels},
-			{Arch: 90, PTX: lsm64x32SM90, Params: lsm64x32Kernels},
+			{Arch: 90, PTX: lsm64x32SM80, Params: lsm64x32Kernels},
 		},
 	},
 	"64_64": {
@@ -95,7 +79,7 @@ var lsmImages = map[string]*device.Image{
 		Variant: "64_64",
 		Targets: []device.Target{
 			{Arch: 80, PTX: lsm64x64SM80, Params: lsm64x64Kernels},
-			{Arch: 90, PTX: lsm64x64SM90, Params: lsm64x64Kernels},
+			{Arch: 90, PTX: lsm64x64SM80, Params: lsm64x64Kernels},
 		},
 	},
 }

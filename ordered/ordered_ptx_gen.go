@@ -37,38 +37,22 @@ import (
 //kernelgen:input 69013d45596ec3a16974f6323868467b7b26672e504ab479691abfdcc6227d89 12680 ordered/settle.cuh
 //kernelgen:input 3fffb3cc7c7ad9fbce278f10f18467d02041a479f2ea298eb922cb396299577c 1666 ordered/top.cuh
 //kernelgen:output f31e9acbe0108ad132b83de5a5bbbf31c007880f6fad852cc3e4a2547c2fa816 399055 ordered/ordered_32_32_sm80.ptx
-//kernelgen:output 05a3998bfcca18f81f9bbac427b648834069686ffdfeabc0711a65979e1a033c 399055 ordered/ordered_32_32_sm90.ptx
 //kernelgen:output 1cf54cb8cd0af53de7c8e643cd7c52e6d32398f789f1cbbd65348d057033d4ff 393914 ordered/ordered_32_64_sm80.ptx
-//kernelgen:output 64841d82e054ed93219973d7930e750ece51202ef989fd281da45395e3866ab0 393914 ordered/ordered_32_64_sm90.ptx
 //kernelgen:output a664400207b5532cb174eec243a48620637d02fc47728bf10acbdcbe8091ec31 374034 ordered/ordered_64_32_sm80.ptx
-//kernelgen:output 1f0a7111e02b6362f9f5d6f52202115254744a0ff1826045770925c770a7a1c1 374034 ordered/ordered_64_32_sm90.ptx
 //kernelgen:output 1eb6fb820f3a498c89cf35896bced17e7848f8dc9ae00c14890c884e87c35cec 373099 ordered/ordered_64_64_sm80.ptx
-//kernelgen:output f936258c6a042b2fb62411f083a8af8938bd26cd7d1f917ecfa00552c31efeca 373099 ordered/ordered_64_64_sm90.ptx
 //kernelgen:output b78047401f8b8d1a3369ad20cc1c61b677e54ec0ca00688d3445e7c4f27dda62 9373 ordered/ordered_params_gen.go
 
 //go:embed ordered_32_32_sm80.ptx
 var ordered32x32SM80 string
 
-//go:embed ordered_32_32_sm90.ptx
-var ordered32x32SM90 string
-
 //go:embed ordered_32_64_sm80.ptx
 var ordered32x64SM80 string
-
-//go:embed ordered_32_64_sm90.ptx
-var ordered32x64SM90 string
 
 //go:embed ordered_64_32_sm80.ptx
 var ordered64x32SM80 string
 
-//go:embed ordered_64_32_sm90.ptx
-var ordered64x32SM90 string
-
 //go:embed ordered_64_64_sm80.ptx
 var ordered64x64SM80 string
-
-//go:embed ordered_64_64_sm90.ptx
-var ordered64x64SM90 string
 
 // orderedImages are ordered.cu, compiled for pairs of widths: the bits of a key and of
 // a value.
@@ -78,7 +62,7 @@ var orderedImages = map[string]*device.Image{
 		Variant: "32_32",
 		Targets: []device.Target{
 			{Arch: 80, PTX: ordered32x32SM80, Params: ordered32x32Kernels},
-			{Arch: 90, PTX: ordered32x32SM90, Params: ordered32x32Kernels},
+			{Arch: 90, PTX: ordered32x32SM80, Params: ordered32x32Kernels},
 		},
 	},
 	"32_64": {
@@ -86,7 +70,7 @@ var orderedImages = map[string]*device.Image{
 		Variant: "32_64",
 		Targets: []device.Target{
 			{Arch: 80, PTX: ordered32x64SM80, Params: ordered32x64Kernels},
-			{Arch: 90, PTX: ordered32x64SM90, Params: ordered32x64Kernels},
+			{Arch: 90, PTX: ordered32x64SM80, Params: ordered32x64Kernels},
 		},
 	},
 	"64_32": {
@@ -94,7 +78,7 @@ var orderedImages = map[string]*device.Image{
 		Variant: "64_32",
 		Targets: []device.Target{
 			{Arch: 80, PTX: ordered64x32SM80, Params: ordered64x32Kernels},
-			{Arch: 90, PTX: ordered64x32SM90, Params: ordered64x32Kernels},
+			{Arch: 90, PTX: ordered64x32SM80, Params: ordered64x32Kernels},
 		},
 	},
 	"64_64": {
@@ -102,7 +86,7 @@ var orderedImages = map[string]*device.Image{
 		Variant: "64_64",
 		Targets: []device.Target{
 			{Arch: 80, PTX: ordered64x64SM80, Params: ordered64x64Kernels},
-			{Arch: 90, PTX: ordered64x64SM90, Params: ordered64x64Kernels},
+			{Arch: 90, PTX: ordered64x64SM80, Params: ordered64x64Kernels},
 		},
 	},
 }

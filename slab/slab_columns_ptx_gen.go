@@ -27,21 +27,17 @@ import (
 //kernelgen:input e14acc703de3a02be24f24f6907357c641eed99015a391db60629b48c4f70869 515 slab/slab_columns.cu
 //kernelgen:input c6dbc517d24d980a54f4c0d9bfe45a842ed8f34f093d7e5fce83a62faceeda8a 873 slab/tuning.cuh
 //kernelgen:output 60a402c6a903c1b6038408aef4ac7aab22bd6ca4fc5bad16b7f046a2441bb2e5 11347 slab/slab_columns_sm80.ptx
-//kernelgen:output 2942311d54e6d98173a42cdabd75067f95c80b9f0ba86ff243f9694477a2a599 11347 slab/slab_columns_sm90.ptx
 //kernelgen:output 5e06ddcd220f255a922b319bac1160f969f818d8a0ff8ea26bac79a9fc769182 2245 slab/slab_columns_params_gen.go
 
 //go:embed slab_columns_sm80.ptx
 var slabColumnsSM80 string
-
-//go:embed slab_columns_sm90.ptx
-var slabColumnsSM90 string
 
 // slabColumnsImage is slab_columns.cu, compiled.
 var slabColumnsImage = device.Image{
 	Name: "slab_columns",
 	Targets: []device.Target{
 		{Arch: 80, PTX: slabColumnsSM80, Params: slabColumnsKernels},
-		{Arch: 90, PTX: slabColumnsSM90, Params: slabColumnsKernels},
+		{Arch: 90, PTX: slabColumnsSM80, Params: slabColumnsKernels},
 	},
 }
 

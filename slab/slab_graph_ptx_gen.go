@@ -44,22 +44,14 @@ import (
 //kernelgen:input c6dbc517d24d980a54f4c0d9bfe45a842ed8f34f093d7e5fce83a62faceeda8a 873 slab/tuning.cuh
 //kernelgen:input 8556184b415c3540dbe3a8deb584d99b0462fea3d7ef556f96c926d23e2abc50 7278 slab/whole.cuh
 //kernelgen:output 9c5ffbe527dfcb6da42b79f43e1fec06e6e0059affd855cc28fef2fc61821fc3 343023 slab/slab_graph_64_0_sm80.ptx
-//kernelgen:output aedf5c1384d9458b72a948bc250c73e5531c08e7a3e0022b72f3d02a1acccff7 343023 slab/slab_graph_64_0_sm90.ptx
 //kernelgen:output 88b8c460097d765c115f2aa01790f4547a567904546b71439fc203cfcc93623d 335529 slab/slab_graph_64_32_sm80.ptx
-//kernelgen:output a35284bc3043a890481f864d3259a92fda712fd17c17040ac0f0ae86553ecd84 335529 slab/slab_graph_64_32_sm90.ptx
 //kernelgen:output 998ab7bb5e3ef42f1729c65af76c956db2566a074575a6cba6f58e664f0479c1 12283 slab/slab_graph_params_gen.go
 
 //go:embed slab_graph_64_0_sm80.ptx
 var slabGraph64x0SM80 string
 
-//go:embed slab_graph_64_0_sm90.ptx
-var slabGraph64x0SM90 string
-
 //go:embed slab_graph_64_32_sm80.ptx
 var slabGraph64x32SM80 string
-
-//go:embed slab_graph_64_32_sm90.ptx
-var slabGraph64x32SM90 string
 
 // slabGraphImages are slab_graph.cu, compiled for pairs of widths: the bits of a key and of
 // a value.
@@ -69,7 +61,13 @@ var slabGraphImages = map[string]*device.Image{
 		Variant: "64_0",
 		Targets: []device.Target{
 			{Arch: 80, PTX: slabGraph64x0SM80, Params: slabGraph64x0Kernels},
-			{Arch: 90, PTX: slabGraph64x0SM90, Params: slabGraph64x0Kernels},
+			{Arch: 90, PTX: slabGraph64x0SM80, Params: slabGraph64x0Kernels, MinBlocks: map[string]int{
+				"slab_graph_change_64_0": 5,
+				"slab_graph_close_64_0":  8,
+				"slab_graph_erase_64_0":  5,
+				"slab_graph_find_64_0":   8,
+				"slab_graph_insert_64_0": 5,
+			}},
 		},
 	},
 	"64_32": {
@@ -77,7 +75,12 @@ var slabGraphImages = map[string]*device.Image{
 		Variant: "64_32",
 		Targets: []device.Target{
 			{Arch: 80, PTX: slabGraph64x32SM80, Params: slabGraph64x32Kernels},
-			{Arch: 90, PTX: slabGraph64x32SM90, Params: slabGraph64x32Kernels},
+			{Arch: 90, PTX: slabGraph64x32SM80, Params: slabGraph64x32Kernels, MinBlocks: map[string]int{
+				"slab_graph_change_64_32": 5,
+				"slab_graph_close_64_32":  8,
+				"slab_graph_erase_64_32":  5,
+				"slab_graph_find_64_32":   8,
+			}},
 		},
 	},
 }

@@ -38,7 +38,6 @@ import (
 //kernelgen:input 78a515fb51267bee5af6f90e80565e5bbe5b30a00e63d7b9cdec79ffc4691282 1406 slab/slab_mixed.cu
 //kernelgen:input c6dbc517d24d980a54f4c0d9bfe45a842ed8f34f093d7e5fce83a62faceeda8a 873 slab/tuning.cuh
 //kernelgen:output 132bd6a03dba8ed3ceb95ba4431be2292cbb6a3480ea6aed3b7dbc2db16c2459 158324 slab/slab_mixed_32_32_sm80.ptx
-//kernelgen:output 1f8d3f919312641356db19c3f954e6f663b70fdfb5ab2599f0d58cddbbec56bf 158324 slab/slab_mixed_32_32_sm90.ptx
 //kernelgen:output ebbcca14283d65f38834338d6ee03a83306b6016b91e97f24261b63d0eb265ee 161752 slab/slab_mixed_32_64_sm80.ptx
 //kernelgen:output 2d8501578127a064e533503251a97d2cbd9da65f9714702fb58d8c8f13c47be8 158976 slab/slab_mixed_32_64_sm90.ptx
 //kernelgen:output 2bafe882a1328fad7eb05331052ce2fbb37fd25c5692f03c85d27431f02eee83 160986 slab/slab_mixed_64_32_sm80.ptx
@@ -46,16 +45,11 @@ import (
 //kernelgen:output abf79585e0e496128f3c13c9046954d1d8e648699d0b8e006c2abb818e2107f0 162402 slab/slab_mixed_64_64_sm80.ptx
 //kernelgen:output 7b9e3892d0b1798cd45ed7bc92da66be7ba3b62e50f2a5404ea32cd19b01e71a 159595 slab/slab_mixed_64_64_sm90.ptx
 //kernelgen:output fbd54c9efc7c796d97c324620be95f5462be72ef69c76f0171f34b0063edb10b 41912 slab/slab_mixed_32_0_sm80.ptx
-//kernelgen:output 6c9592b3c8bfd4fdf84e74062d99b2d16eea565498be8b5bc5d678eb0a2af086 41912 slab/slab_mixed_32_0_sm90.ptx
 //kernelgen:output f9efa660d444adc0398c3a8f3eae73085762f0ec15b55a458c78fb52d2b05c91 41770 slab/slab_mixed_64_0_sm80.ptx
-//kernelgen:output 6a05b9cead45988877669bc82b85fd24460ef082e279c31fe294f4bbe79f4dcf 41770 slab/slab_mixed_64_0_sm90.ptx
 //kernelgen:output e4c076dbfdd7a051c4609e9cc5dcbcb4beb21e99fe51b38280d048d903797c01 340 slab/slab_mixed_params_gen.go
 
 //go:embed slab_mixed_32_32_sm80.ptx
 var slabMixed32x32SM80 string
-
-//go:embed slab_mixed_32_32_sm90.ptx
-var slabMixed32x32SM90 string
 
 //go:embed slab_mixed_32_64_sm80.ptx
 var slabMixed32x64SM80 string
@@ -78,14 +72,8 @@ var slabMixed64x64SM90 string
 //go:embed slab_mixed_32_0_sm80.ptx
 var slabMixed32x0SM80 string
 
-//go:embed slab_mixed_32_0_sm90.ptx
-var slabMixed32x0SM90 string
-
 //go:embed slab_mixed_64_0_sm80.ptx
 var slabMixed64x0SM80 string
-
-//go:embed slab_mixed_64_0_sm90.ptx
-var slabMixed64x0SM90 string
 
 // slabMixedImages are slab_mixed.cu, compiled for pairs of widths: the bits of a key and of
 // a value.
@@ -95,7 +83,9 @@ var slabMixedImages = map[string]*device.Image{
 		Variant: "32_32",
 		Targets: []device.Target{
 			{Arch: 80, PTX: slabMixed32x32SM80, Params: slabMixed32x32Kernels},
-			{Arch: 90, PTX: slabMixed32x32SM90, Params: slabMixed32x32Kernels},
+			{Arch: 90, PTX: slabMixed32x32SM80, Params: slabMixed32x32Kernels, MinBlocks: map[string]int{
+				"slab_mixed_change_32_32": 5,
+			}},
 		},
 	},
 	"32_64": {
@@ -127,7 +117,9 @@ var slabMixedImages = map[string]*device.Image{
 		Variant: "32_0",
 		Targets: []device.Target{
 			{Arch: 80, PTX: slabMixed32x0SM80, Params: slabMixed32x0Kernels},
-			{Arch: 90, PTX: slabMixed32x0SM90, Params: slabMixed32x0Kernels},
+			{Arch: 90, PTX: slabMixed32x0SM80, Params: slabMixed32x0Kernels, MinBlocks: map[string]int{
+				"slab_mixed_change_32_0": 5,
+			}},
 		},
 	},
 	"64_0": {
@@ -135,7 +127,9 @@ var slabMixedImages = map[string]*device.Image{
 		Variant: "64_0",
 		Targets: []device.Target{
 			{Arch: 80, PTX: slabMixed64x0SM80, Params: slabMixed64x0Kernels},
-			{Arch: 90, PTX: slabMixed64x0SM90, Params: slabMixed64x0Kernels},
+			{Arch: 90, PTX: slabMixed64x0SM80, Params: slabMixed64x0Kernels, MinBlocks: map[string]int{
+				"slab_mixed_change_64_0": 5,
+			}},
 		},
 	},
 }

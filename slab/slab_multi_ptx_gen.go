@@ -37,7 +37,6 @@ import (
 //kernelgen:input 3cc0dfdc7a1046809bbfbe37ecd9286f2ef3b962d6abc8bcfdbb1d37ec45b388 654 slab/slab_multi.cu
 //kernelgen:input c6dbc517d24d980a54f4c0d9bfe45a842ed8f34f093d7e5fce83a62faceeda8a 873 slab/tuning.cuh
 //kernelgen:output b7266be539744a390e8f213f589292f113e8504bdbbd8094e498a18cbfa9657c 71677 slab/slab_multi_32_32_sm80.ptx
-//kernelgen:output 20020f10467ff94631aa93f5bd0fb04c2e6a0347a3dc48d197896992233e1d8f 71677 slab/slab_multi_32_32_sm90.ptx
 //kernelgen:output 077377ed61742d70f2f7560caed35a3afa009958c99858d573ff2a3ccc134cf3 69002 slab/slab_multi_32_64_sm80.ptx
 //kernelgen:output 1bee05893068cb61998b054a9b1fd6940557ef68ece067dd6ab8e238a147f38b 67930 slab/slab_multi_32_64_sm90.ptx
 //kernelgen:output 846fe5b24b90e7fd8643448a7fd122dbea9af8fcf0b33913ccaa177f6d53ff02 70217 slab/slab_multi_64_32_sm80.ptx
@@ -48,9 +47,6 @@ import (
 
 //go:embed slab_multi_32_32_sm80.ptx
 var slabMulti32x32SM80 string
-
-//go:embed slab_multi_32_32_sm90.ptx
-var slabMulti32x32SM90 string
 
 //go:embed slab_multi_32_64_sm80.ptx
 var slabMulti32x64SM80 string
@@ -78,7 +74,10 @@ var slabMultiImages = map[string]*device.Image{
 		Variant: "32_32",
 		Targets: []device.Target{
 			{Arch: 80, PTX: slabMulti32x32SM80, Params: slabMulti32x32Kernels},
-			{Arch: 90, PTX: slabMulti32x32SM90, Params: slabMulti32x32Kernels},
+			{Arch: 90, PTX: slabMulti32x32SM80, Params: slabMulti32x32Kernels, MinBlocks: map[string]int{
+				"slab_multi_change_32_32": 4,
+				"slab_multi_get_32_32":    8,
+			}},
 		},
 	},
 	"32_64": {

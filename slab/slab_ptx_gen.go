@@ -38,7 +38,6 @@ import (
 //kernelgen:input c6dbc517d24d980a54f4c0d9bfe45a842ed8f34f093d7e5fce83a62faceeda8a 873 slab/tuning.cuh
 //kernelgen:input 8556184b415c3540dbe3a8deb584d99b0462fea3d7ef556f96c926d23e2abc50 7278 slab/whole.cuh
 //kernelgen:output 54bc92cb095a17923b5b91ea457ff89a062ce5caef4bfb3edfd9130f9d0d7cc6 132252 slab/slab_32_32_sm80.ptx
-//kernelgen:output d53dd2ae10ea773314316202fe495219831c5b8e9d20cd85fcab336bda12d738 132252 slab/slab_32_32_sm90.ptx
 //kernelgen:output 58d90e35b4928d2d01f0aab9cfba691988a43d4c973e8dcdb6e3280e5ba4684e 132607 slab/slab_32_64_sm80.ptx
 //kernelgen:output 0c31bea9fba7340eed8ca434ee6ff5d0a472631cffa5426d849bc71a72614b1b 129380 slab/slab_32_64_sm90.ptx
 //kernelgen:output fb4a63f27f3774da54d166eb50f16769aa34f34808442b45e62c106d83128ce8 133888 slab/slab_64_32_sm80.ptx
@@ -46,16 +45,11 @@ import (
 //kernelgen:output 330497b1169879446ef81999e7fcf0ec445e59dce1f7a15a688ba634ac8a5376 133860 slab/slab_64_64_sm80.ptx
 //kernelgen:output bf36537467c6069731c9b039a0496bcffd6d6d639a01d300152b9f026749bd22 130618 slab/slab_64_64_sm90.ptx
 //kernelgen:output 48dcaa86f8b1390038ee1e065a74064f27600d123835e439f8eea774bb55457a 87605 slab/slab_32_0_sm80.ptx
-//kernelgen:output b1810f6234fcd15c8f6a785ab81744cd7065143232c1292de29753e475a2b0f3 87605 slab/slab_32_0_sm90.ptx
 //kernelgen:output c32d227614a0cf89947477e8a8a9b02fdec7a484db1c680a375136a42b26e13c 84285 slab/slab_64_0_sm80.ptx
-//kernelgen:output 479d37f392e4a601c8ddf292f80cd7f73b7220b41af5fd2ee74e23856d8aaa9d 84285 slab/slab_64_0_sm90.ptx
 //kernelgen:output 256a55663ab4eccceeb5a4d7ff7821b38e5f9d23054608d2390265b41d6c7261 6998 slab/slab_params_gen.go
 
 //go:embed slab_32_32_sm80.ptx
 var slab32x32SM80 string
-
-//go:embed slab_32_32_sm90.ptx
-var slab32x32SM90 string
 
 //go:embed slab_32_64_sm80.ptx
 var slab32x64SM80 string
@@ -78,14 +72,8 @@ var slab64x64SM90 string
 //go:embed slab_32_0_sm80.ptx
 var slab32x0SM80 string
 
-//go:embed slab_32_0_sm90.ptx
-var slab32x0SM90 string
-
 //go:embed slab_64_0_sm80.ptx
 var slab64x0SM80 string
-
-//go:embed slab_64_0_sm90.ptx
-var slab64x0SM90 string
 
 // slabImages are slab.cu, compiled for pairs of widths: the bits of a key and of
 // a value.
@@ -95,7 +83,10 @@ var slabImages = map[string]*device.Image{
 		Variant: "32_32",
 		Targets: []device.Target{
 			{Arch: 80, PTX: slab32x32SM80, Params: slab32x32Kernels},
-			{Arch: 90, PTX: slab32x32SM90, Params: slab32x32Kernels},
+			{Arch: 90, PTX: slab32x32SM80, Params: slab32x32Kernels, MinBlocks: map[string]int{
+				"slab_change_32_32": 5,
+				"slab_get_32_32":    8,
+			}},
 		},
 	},
 	"32_64": {
@@ -127,7 +118,10 @@ var slabImages = map[string]*device.Image{
 		Variant: "32_0",
 		Targets: []device.Target{
 			{Arch: 80, PTX: slab32x0SM80, Params: slab32x0Kernels},
-			{Arch: 90, PTX: slab32x0SM90, Params: slab32x0Kernels},
+			{Arch: 90, PTX: slab32x0SM80, Params: slab32x0Kernels, MinBlocks: map[string]int{
+				"slab_change_32_0": 5,
+				"slab_get_32_0":    8,
+			}},
 		},
 	},
 	"64_0": {
@@ -135,7 +129,10 @@ var slabImages = map[string]*device.Image{
 		Variant: "64_0",
 		Targets: []device.Target{
 			{Arch: 80, PTX: slab64x0SM80, Params: slab64x0Kernels},
-			{Arch: 90, PTX: slab64x0SM90, Params: slab64x0Kernels},
+			{Arch: 90, PTX: slab64x0SM80, Params: slab64x0Kernels, MinBlocks: map[string]int{
+				"slab_change_64_0": 5,
+				"slab_get_64_0":    8,
+			}},
 		},
 	},
 }

@@ -29,38 +29,22 @@ import (
 //kernelgen:input 8e6e0db06c1f143841040470823c3182c4374f53d9e9b755e4d7724c54b6af3e 1463 sorted/merge.cuh
 //kernelgen:input 2936a385e6198bd3cf0a4c25c176910603f8b28b5ee9574ea729ae80b4509072 11615 sorted/sorted.cu
 //kernelgen:output 684719e90691f4728ab501d16bc3eeea2735dbf41c12e761a867521fcb2ac6f8 85904 sorted/sorted_32_32_sm80.ptx
-//kernelgen:output ab5c344c18fe2dc70a52722976976bb9d55a7e65861dad457fd35d4a9e3d8053 85904 sorted/sorted_32_32_sm90.ptx
 //kernelgen:output 3b1f20db9dd149057a12ce489a904de1853f739db1af18ab187c05ca711f1ebf 87416 sorted/sorted_32_64_sm80.ptx
-//kernelgen:output 948bbc7d0d5ca5006ed019b941b023c28fd8de4873eaeff55b3bf7242df4cd0f 87416 sorted/sorted_32_64_sm90.ptx
 //kernelgen:output 52d0280b6c953bd35509c98830b927a86256e5efc8b2c6b3fee6d826377eefea 90232 sorted/sorted_64_32_sm80.ptx
-//kernelgen:output fe645e4e227432f0e690c462b720e1fd6dc66f91e29f0d7de80f52569aa207c9 90232 sorted/sorted_64_32_sm90.ptx
 //kernelgen:output 9cb3df472c1545c07905939434c94b28b3ee1c804e30e2e625b7b66ff8bb4e69 90428 sorted/sorted_64_64_sm80.ptx
-//kernelgen:output 79bec7a1c590d7a42a5a0f5123fb349707d1e858687428cb33c239c9bd18bdee 90428 sorted/sorted_64_64_sm90.ptx
 //kernelgen:output d3b542650c4a564acd99f8a17281939c6c61d72c381f19381790398cd15358e8 8877 sorted/sorted_params_gen.go
 
 //go:embed sorted_32_32_sm80.ptx
 var sorted32x32SM80 string
 
-//go:embed sorted_32_32_sm90.ptx
-var sorted32x32SM90 string
-
 //go:embed sorted_32_64_sm80.ptx
 var sorted32x64SM80 string
-
-//go:embed sorted_32_64_sm90.ptx
-var sorted32x64SM90 string
 
 //go:embed sorted_64_32_sm80.ptx
 var sorted64x32SM80 string
 
-//go:embed sorted_64_32_sm90.ptx
-var sorted64x32SM90 string
-
 //go:embed sorted_64_64_sm80.ptx
 var sorted64x64SM80 string
-
-//go:embed sorted_64_64_sm90.ptx
-var sorted64x64SM90 string
 
 // sortedImages are sorted.cu, compiled for pairs of widths: the bits of a key and of
 // a value.
@@ -70,7 +54,7 @@ var sortedImages = map[string]*device.Image{
 		Variant: "32_32",
 		Targets: []device.Target{
 			{Arch: 80, PTX: sorted32x32SM80, Params: sorted32x32Kernels},
-			{Arch: 90, PTX: sorted32x32SM90, Params: sorted32x32Kernels},
+			{Arch: 90, PTX: sorted32x32SM80, Params: sorted32x32Kernels},
 		},
 	},
 	"32_64": {
@@ -78,7 +62,7 @@ var sortedImages = map[string]*device.Image{
 		Variant: "32_64",
 		Targets: []device.Target{
 			{Arch: 80, PTX: sorted32x64SM80, Params: sorted32x64Kernels},
-			{Arch: 90, PTX: sorted32x64SM90, Params: sorted32x64Kernels},
+			{Arch: 90, PTX: sorted32x64SM80, Params: sorted32x64Kernels},
 		},
 	},
 	"64_32": {
@@ -86,7 +70,7 @@ var sortedImages = map[string]*device.Image{
 		Variant: "64_32",
 		Targets: []device.Target{
 			{Arch: 80, PTX: sorted64x32SM80, Params: sorted64x32Kernels},
-			{Arch: 90, PTX: sorted64x32SM90, Params: sorted64x32Kernels},
+			{Arch: 90, PTX: sorted64x32SM80, Params: sorted64x32Kernels},
 		},
 	},
 	"64_64": {
@@ -94,7 +78,7 @@ var sortedImages = map[string]*device.Image{
 		Variant: "64_64",
 		Targets: []device.Target{
 			{Arch: 80, PTX: sorted64x64SM80, Params: sorted64x64Kernels},
-			{Arch: 90, PTX: sorted64x64SM90, Params: sorted64x64Kernels},
+			{Arch: 90, PTX: sorted64x64SM80, Params: sorted64x64Kernels},
 		},
 	},
 }

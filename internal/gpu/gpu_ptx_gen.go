@@ -26,21 +26,17 @@ import (
 //kernelgen:input 43acf6e183bfa7a51f733a0983d93545a0ba75da2d2daa144b2ed32a6caaa952 1048 kernels/include/weft/sums.cuh
 //kernelgen:input 0851189fa3150bd3eb30a9b7d5f0dcba58c8fcda1c3598976207e3eea53f4ea7 5348 kernels/include/weft/warp.cuh
 //kernelgen:output 8c6e4118f29820b01ea97f558589b8aa136b34a10cf4bc1393c9311ab95fe695 16741 internal/gpu/gpu_sm80.ptx
-//kernelgen:output 8898a121290b3523be35a51870bd857fb867b281155a6d32570f1f7a78e14d56 16741 internal/gpu/gpu_sm90.ptx
 //kernelgen:output dc2b2f6eea9a6ca19acd8ed61e4e017a60c205bbb677b91ce2f0f41f32f2d4d5 2097 internal/gpu/gpu_params_gen.go
 
 //go:embed gpu_sm80.ptx
 var gpuSM80 string
-
-//go:embed gpu_sm90.ptx
-var gpuSM90 string
 
 // gpuImage is gpu.cu, compiled.
 var gpuImage = device.Image{
 	Name: "gpu",
 	Targets: []device.Target{
 		{Arch: 80, PTX: gpuSM80, Params: gpuKernels},
-		{Arch: 90, PTX: gpuSM90, Params: gpuKernels},
+		{Arch: 90, PTX: gpuSM80, Params: gpuKernels},
 	},
 }
 

@@ -37,22 +37,14 @@ import (
 //kernelgen:input 0851189fa3150bd3eb30a9b7d5f0dcba58c8fcda1c3598976207e3eea53f4ea7 5348 kernels/include/weft/warp.cuh
 //kernelgen:input 3734d9594b1b33c1868d416df12106a6d15018edf95437b3b5b984e6d6f937e3 816 kernels/include/weft/widths.cuh
 //kernelgen:output 805320ca42aeb90ef81a491a266255365ccdc986bc2a23350e06f1daeb5b9fb4 795126 internal/refs/refs_btree_32_32_sm80.ptx
-//kernelgen:output b7adc51d7e9e593afc75a786a5710704564692e39bb2eec9951f3142f2d1ce3c 795126 internal/refs/refs_btree_32_32_sm90.ptx
 //kernelgen:output 8238f7b89673741f9fabf8a7e60f5b0dc40c7363db01720f3099f9393e947982 841909 internal/refs/refs_btree_64_64_sm80.ptx
-//kernelgen:output 019bfd0a4eb1d3a8137bd47cffc0d4782eaa463c5a13dede5d273d5927b5b597 841909 internal/refs/refs_btree_64_64_sm90.ptx
 //kernelgen:output 78cec3bf299b786dd0a6c2db3a21424179605c26e8d44527e3833c12591dcc26 3731 internal/refs/refs_btree_params_gen.go
 
 //go:embed refs_btree_32_32_sm80.ptx
 var refsBtree32x32SM80 string
 
-//go:embed refs_btree_32_32_sm90.ptx
-var refsBtree32x32SM90 string
-
 //go:embed refs_btree_64_64_sm80.ptx
 var refsBtree64x64SM80 string
-
-//go:embed refs_btree_64_64_sm90.ptx
-var refsBtree64x64SM90 string
 
 // refsBtreeImages are refs_btree.cu, compiled for pairs of widths: the bits of a key and of
 // a value.
@@ -62,7 +54,7 @@ var refsBtreeImages = map[string]*device.Image{
 		Variant: "32_32",
 		Targets: []device.Target{
 			{Arch: 80, PTX: refsBtree32x32SM80, Params: refsBtree32x32Kernels},
-			{Arch: 90, PTX: refsBtree32x32SM90, Params: refsBtree32x32Kernels},
+			{Arch: 90, PTX: refsBtree32x32SM80, Params: refsBtree32x32Kernels},
 		},
 	},
 	"64_64": {
@@ -70,7 +62,7 @@ var refsBtreeImages = map[string]*device.Image{
 		Variant: "64_64",
 		Targets: []device.Target{
 			{Arch: 80, PTX: refsBtree64x64SM80, Params: refsBtree64x64Kernels},
-			{Arch: 90, PTX: refsBtree64x64SM90, Params: refsBtree64x64Kernels},
+			{Arch: 90, PTX: refsBtree64x64SM80, Params: refsBtree64x64Kernels},
 		},
 	},
 }

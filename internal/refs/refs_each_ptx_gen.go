@@ -45,22 +45,16 @@ import (
 //kernelgen:input 0851189fa3150bd3eb30a9b7d5f0dcba58c8fcda1c3598976207e3eea53f4ea7 5348 kernels/include/weft/warp.cuh
 //kernelgen:input 3734d9594b1b33c1868d416df12106a6d15018edf95437b3b5b984e6d6f937e3 816 kernels/include/weft/widths.cuh
 //kernelgen:output 5cf8c6cd790596a53ad8b3c080e9577a6c3697a56948a10e9259bbe521991193 7227 internal/refs/refs_each_32_32_sm80.ptx
-//kernelgen:output c4e5ecc02c0a48c77d59adbb22cfc9f863075988b5689a50817d90a1f28ae269 7227 internal/refs/refs_each_32_32_sm90.ptx
 //kernelgen:output 7069c09719ede9a573c871b268d2af00587545db991fcc622669ba1a5fdb7a40 6882 internal/refs/refs_each_64_64_sm80.ptx
 //kernelgen:output 59ca9a5beb1b72ccb069a3a689b00c0acdbb53fb1daecf48dc8aa97d8ee64e6f 6779 internal/refs/refs_each_64_64_sm90.ptx
 //kernelgen:output 3fd5a794b0698ef7edfc64cf96746aaff05d23d1add85e3879e3d9ac0420d185 6940 internal/refs/refs_each_64_32_sm80.ptx
 //kernelgen:output 93fa0910a38983fafa6f6de118940e71fa7c605fc3573356126416de5144a184 6837 internal/refs/refs_each_64_32_sm90.ptx
 //kernelgen:output b503fe7e4789d8175a2512a2696fd9a9e53d1c563a4ad9b44c7109eb98b6f669 8137 internal/refs/refs_each_32_0_sm80.ptx
-//kernelgen:output 1adafea8836dabefa7cb34bdbb52c3184b6e7e18854d009791e2809b6c247df3 8137 internal/refs/refs_each_32_0_sm90.ptx
 //kernelgen:output b7923d80e8d452e03194d2df406a462d21ceeb628cb47bc4b9e6b8481c52cf83 6890 internal/refs/refs_each_64_0_sm80.ptx
-//kernelgen:output 0988b1c54545d6791e8adb00872281c709e68ae02a47375b47b3bebe4d6ceda4 6890 internal/refs/refs_each_64_0_sm90.ptx
 //kernelgen:output cd19114970c5c7eb6986d156c70ad0ec19d831bca3616b7b84e077d1ba8b6ebb 1653 internal/refs/refs_each_params_gen.go
 
 //go:embed refs_each_32_32_sm80.ptx
 var refsEach32x32SM80 string
-
-//go:embed refs_each_32_32_sm90.ptx
-var refsEach32x32SM90 string
 
 //go:embed refs_each_64_64_sm80.ptx
 var refsEach64x64SM80 string
@@ -77,14 +71,8 @@ var refsEach64x32SM90 string
 //go:embed refs_each_32_0_sm80.ptx
 var refsEach32x0SM80 string
 
-//go:embed refs_each_32_0_sm90.ptx
-var refsEach32x0SM90 string
-
 //go:embed refs_each_64_0_sm80.ptx
 var refsEach64x0SM80 string
-
-//go:embed refs_each_64_0_sm90.ptx
-var refsEach64x0SM90 string
 
 // refsEachImages are refs_each.cu, compiled for pairs of widths: the bits of a key and of
 // a value.
@@ -94,7 +82,7 @@ var refsEachImages = map[string]*device.Image{
 		Variant: "32_32",
 		Targets: []device.Target{
 			{Arch: 80, PTX: refsEach32x32SM80, Params: refsEach32x32Kernels},
-			{Arch: 90, PTX: refsEach32x32SM90, Params: refsEach32x32Kernels},
+			{Arch: 90, PTX: refsEach32x32SM80, Params: refsEach32x32Kernels},
 		},
 	},
 	"64_64": {
@@ -118,7 +106,7 @@ var refsEachImages = map[string]*device.Image{
 		Variant: "32_0",
 		Targets: []device.Target{
 			{Arch: 80, PTX: refsEach32x0SM80, Params: refsEach32x0Kernels},
-			{Arch: 90, PTX: refsEach32x0SM90, Params: refsEach32x0Kernels},
+			{Arch: 90, PTX: refsEach32x0SM80, Params: refsEach32x0Kernels},
 		},
 	},
 	"64_0": {
@@ -126,7 +114,7 @@ var refsEachImages = map[string]*device.Image{
 		Variant: "64_0",
 		Targets: []device.Target{
 			{Arch: 80, PTX: refsEach64x0SM80, Params: refsEach64x0Kernels},
-			{Arch: 90, PTX: refsEach64x0SM90, Params: refsEach64x0Kernels},
+			{Arch: 90, PTX: refsEach64x0SM80, Params: refsEach64x0Kernels},
 		},
 	},
 }

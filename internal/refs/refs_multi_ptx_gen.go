@@ -37,7 +37,6 @@ import (
 //kernelgen:input 0851189fa3150bd3eb30a9b7d5f0dcba58c8fcda1c3598976207e3eea53f4ea7 5348 kernels/include/weft/warp.cuh
 //kernelgen:input 3734d9594b1b33c1868d416df12106a6d15018edf95437b3b5b984e6d6f937e3 816 kernels/include/weft/widths.cuh
 //kernelgen:output 8966ea6ee249abff6f0db9e8aa1041f7286ed78b41900ef245ee1a4ea87b7c2b 183854 internal/refs/refs_multi_32_32_sm80.ptx
-//kernelgen:output 48f7dbe88bef38ad6a23ed7924a2ac3fb82e85bfe353bba1d2df30b3c51209f3 183854 internal/refs/refs_multi_32_32_sm90.ptx
 //kernelgen:output f66caeb1fcbab49284bfa013705bb00542bad6aeb0b341c1807a1eaa9db4d8ed 184156 internal/refs/refs_multi_64_64_sm80.ptx
 //kernelgen:output c500a47d4a5fb1078ffe5b6e7a08f8da6e4865d9aa96dfc69fe807b5229e21be 178017 internal/refs/refs_multi_64_64_sm90.ptx
 //kernelgen:output 416bc6a16744d09b641e583194c2b993772b0c9435a8b1b61f8a5964a8f43e69 180152 internal/refs/refs_multi_32_64_sm80.ptx
@@ -46,9 +45,6 @@ import (
 
 //go:embed refs_multi_32_32_sm80.ptx
 var refsMulti32x32SM80 string
-
-//go:embed refs_multi_32_32_sm90.ptx
-var refsMulti32x32SM90 string
 
 //go:embed refs_multi_64_64_sm80.ptx
 var refsMulti64x64SM80 string
@@ -70,7 +66,7 @@ var refsMultiImages = map[string]*device.Image{
 		Variant: "32_32",
 		Targets: []device.Target{
 			{Arch: 80, PTX: refsMulti32x32SM80, Params: refsMulti32x32Kernels},
-			{Arch: 90, PTX: refsMulti32x32SM90, Params: refsMulti32x32Kernels},
+			{Arch: 90, PTX: refsMulti32x32SM80, Params: refsMulti32x32Kernels},
 		},
 	},
 	"64_64": {

@@ -33,38 +33,22 @@ import (
 //kernelgen:input 0851189fa3150bd3eb30a9b7d5f0dcba58c8fcda1c3598976207e3eea53f4ea7 5348 kernels/include/weft/warp.cuh
 //kernelgen:input 3734d9594b1b33c1868d416df12106a6d15018edf95437b3b5b984e6d6f937e3 816 kernels/include/weft/widths.cuh
 //kernelgen:output cb0ac3e3bfafc3525b7a2ad278bb394bbda3f186b405ab2e10fe0ddd0754065e 85862 internal/refs/refs_ordered_32_32_sm80.ptx
-//kernelgen:output 0aed6aff39cbb99750ce8006408ea3342dfc5f305e1ef6f12ea3e46cac5f45ea 85862 internal/refs/refs_ordered_32_32_sm90.ptx
 //kernelgen:output 09bc5d525214004c668ed09b1957b82cb6b6bde0847a5fa3ce690da68ac2ade5 82296 internal/refs/refs_ordered_64_64_sm80.ptx
-//kernelgen:output f5364fe6981bc7248e3880bb7159068aab9386e8ec336c177912e3b1b57f5a65 82296 internal/refs/refs_ordered_64_64_sm90.ptx
 //kernelgen:output 634d8f855c6885cc0c9cb87fd31cd0d1a426507e1c751e42b2884c20ee75f123 86370 internal/refs/refs_ordered_32_64_sm80.ptx
-//kernelgen:output 6bfa6bc29f9615e3f666074e534eae66bf3f3bdd7db4189f061dae62b357fad8 86370 internal/refs/refs_ordered_32_64_sm90.ptx
 //kernelgen:output 41d8b693ce69373e31b3b2f098ec07f7f24c262033b6a6d5af753c6885cd471d 82375 internal/refs/refs_ordered_64_32_sm80.ptx
-//kernelgen:output 084b3d069b17d90c90af50b7fc19d7877c0b757e0b286d23d54127d973dfad5c 82375 internal/refs/refs_ordered_64_32_sm90.ptx
 //kernelgen:output 44b00a5b6e427f54edc4fbbfe6829bf3b244e970b42f853d7068261947ac838d 1567 internal/refs/refs_ordered_params_gen.go
 
 //go:embed refs_ordered_32_32_sm80.ptx
 var refsOrdered32x32SM80 string
 
-//go:embed refs_ordered_32_32_sm90.ptx
-var refsOrdered32x32SM90 string
-
 //go:embed refs_ordered_64_64_sm80.ptx
 var refsOrdered64x64SM80 string
-
-//go:embed refs_ordered_64_64_sm90.ptx
-var refsOrdered64x64SM90 string
 
 //go:embed refs_ordered_32_64_sm80.ptx
 var refsOrdered32x64SM80 string
 
-//go:embed refs_ordered_32_64_sm90.ptx
-var refsOrdered32x64SM90 string
-
 //go:embed refs_ordered_64_32_sm80.ptx
 var refsOrdered64x32SM80 string
-
-//go:embed refs_ordered_64_32_sm90.ptx
-var refsOrdered64x32SM90 string
 
 // refsOrderedImages are refs_ordered.cu, compiled for pairs of widths: the bits of a key and of
 // a value.
@@ -74,7 +58,7 @@ var refsOrderedImages = map[string]*device.Image{
 		Variant: "32_32",
 		Targets: []device.Target{
 			{Arch: 80, PTX: refsOrdered32x32SM80, Params: refsOrdered32x32Kernels},
-			{Arch: 90, PTX: refsOrdered32x32SM90, Params: refsOrdered32x32Kernels},
+			{Arch: 90, PTX: refsOrdered32x32SM80, Params: refsOrdered32x32Kernels},
 		},
 	},
 	"64_64": {
@@ -82,7 +66,7 @@ var refsOrderedImages = map[string]*device.Image{
 		Variant: "64_64",
 		Targets: []device.Target{
 			{Arch: 80, PTX: refsOrdered64x64SM80, Params: refsOrdered64x64Kernels},
-			{Arch: 90, PTX: refsOrdered64x64SM90, Params: refsOrdered64x64Kernels},
+			{Arch: 90, PTX: refsOrdered64x64SM80, Params: refsOrdered64x64Kernels},
 		},
 	},
 	"32_64": {
@@ -90,7 +74,7 @@ var refsOrderedImages = map[string]*device.Image{
 		Variant: "32_64",
 		Targets: []device.Target{
 			{Arch: 80, PTX: refsOrdered32x64SM80, Params: refsOrdered32x64Kernels},
-			{Arch: 90, PTX: refsOrdered32x64SM90, Params: refsOrdered32x64Kernels},
+			{Arch: 90, PTX: refsOrdered32x64SM80, Params: refsOrdered32x64Kernels},
 		},
 	},
 	"64_32": {
@@ -98,7 +82,7 @@ var refsOrderedImages = map[string]*device.Image{
 		Variant: "64_32",
 		Targets: []device.Target{
 			{Arch: 80, PTX: refsOrdered64x32SM80, Params: refsOrdered64x32Kernels},
-			{Arch: 90, PTX: refsOrdered64x32SM90, Params: refsOrdered64x32Kernels},
+			{Arch: 90, PTX: refsOrdered64x32SM80, Params: refsOrdered64x32Kernels},
 		},
 	},
 }

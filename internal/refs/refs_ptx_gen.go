@@ -45,22 +45,16 @@ import (
 //kernelgen:input 0851189fa3150bd3eb30a9b7d5f0dcba58c8fcda1c3598976207e3eea53f4ea7 5348 kernels/include/weft/warp.cuh
 //kernelgen:input 3734d9594b1b33c1868d416df12106a6d15018edf95437b3b5b984e6d6f937e3 816 kernels/include/weft/widths.cuh
 //kernelgen:output d3c7debdc21b8bf1d3957f40f4fdea9f45eff4af662d1b858047ed83e5123001 374098 internal/refs/refs_32_32_sm80.ptx
-//kernelgen:output e86ce9119085e86c7cfeb438a8bf58bff785e435984c24d88ad0341d5adc51b8 374098 internal/refs/refs_32_32_sm90.ptx
 //kernelgen:output 23f7559d4f31ce31fb466174981959c2fb8e9962d5d87229227f088fe9fb8b20 390995 internal/refs/refs_64_64_sm80.ptx
 //kernelgen:output cc4825e8775b14ee39b942bfc2a2a20ddad6294ffba3028d4811d4984d5660d2 374805 internal/refs/refs_64_64_sm90.ptx
 //kernelgen:output 62661a6282919931429742888c6e42fb414e05a5080a985651c4c07bf02f2a82 391354 internal/refs/refs_64_32_sm80.ptx
 //kernelgen:output e3d73aa8e19c0cb80f7486b5365b2875b34bf726fee23c249a8ef61cf5bb8134 375126 internal/refs/refs_64_32_sm90.ptx
 //kernelgen:output e537111531d0b45471f2cdaf3255a510bf0fb2421f705ecdf8d2c02e182ffe12 191411 internal/refs/refs_32_0_sm80.ptx
-//kernelgen:output ffda940590cdeee2b53963b0e093bd3f430bc7d01d96f7f2eac21006ae4b53e0 191411 internal/refs/refs_32_0_sm90.ptx
 //kernelgen:output 34d1eba61aceff0cfc673c42ef9beee656600cf008b3470793c32e6e54df3a2e 172718 internal/refs/refs_64_0_sm80.ptx
-//kernelgen:output f36d8ad07ffd602c8731c2ea95d84fe718dc6eb81916eb475413f94877b4bc59 172718 internal/refs/refs_64_0_sm90.ptx
 //kernelgen:output b2bbdbadeb0950e094e7c3646f0797391e5f715a23dbf9a4ff758928c40c0e89 1891 internal/refs/refs_params_gen.go
 
 //go:embed refs_32_32_sm80.ptx
 var refs32x32SM80 string
-
-//go:embed refs_32_32_sm90.ptx
-var refs32x32SM90 string
 
 //go:embed refs_64_64_sm80.ptx
 var refs64x64SM80 string
@@ -77,14 +71,8 @@ var refs64x32SM90 string
 //go:embed refs_32_0_sm80.ptx
 var refs32x0SM80 string
 
-//go:embed refs_32_0_sm90.ptx
-var refs32x0SM90 string
-
 //go:embed refs_64_0_sm80.ptx
 var refs64x0SM80 string
-
-//go:embed refs_64_0_sm90.ptx
-var refs64x0SM90 string
 
 // refsImages are refs.cu, compiled for pairs of widths: the bits of a key and of
 // a value.
@@ -94,7 +82,7 @@ var refsImages = map[string]*device.Image{
 		Variant: "32_32",
 		Targets: []device.Target{
 			{Arch: 80, PTX: refs32x32SM80, Params: refs32x32Kernels},
-			{Arch: 90, PTX: refs32x32SM90, Params: refs32x32Kernels},
+			{Arch: 90, PTX: refs32x32SM80, Params: refs32x32Kernels},
 		},
 	},
 	"64_64": {
@@ -118,7 +106,7 @@ var refsImages = map[string]*device.Image{
 		Variant: "32_0",
 		Targets: []device.Target{
 			{Arch: 80, PTX: refs32x0SM80, Params: refs32x0Kernels},
-			{Arch: 90, PTX: refs32x0SM90, Params: refs32x0Kernels},
+			{Arch: 90, PTX: refs32x0SM80, Params: refs32x0Kernels},
 		},
 	},
 	"64_0": {
@@ -126,7 +114,7 @@ var refsImages = map[string]*device.Image{
 		Variant: "64_0",
 		Targets: []device.Target{
 			{Arch: 80, PTX: refs64x0SM80, Params: refs64x0Kernels},
-			{Arch: 90, PTX: refs64x0SM90, Params: refs64x0Kernels},
+			{Arch: 90, PTX: refs64x0SM80, Params: refs64x0Kernels},
 		},
 	},
 }

@@ -20,21 +20,17 @@ import (
 //kernelgen:input 43acf6e183bfa7a51f733a0983d93545a0ba75da2d2daa144b2ed32a6caaa952 1048 kernels/include/weft/sums.cuh
 //kernelgen:input 0851189fa3150bd3eb30a9b7d5f0dcba58c8fcda1c3598976207e3eea53f4ea7 5348 kernels/include/weft/warp.cuh
 //kernelgen:output 46d8298f09069eca2821b3fe0ad49de0fe8cc513f87b7910fd7e1b7b419a41f0 32755 internal/touched/touched_sm80.ptx
-//kernelgen:output 6ebe4e3dd5dddecded0a9d9c6da75e1bb5d827fa3c0f733eb4611e86cdf7867c 32755 internal/touched/touched_sm90.ptx
 //kernelgen:output 824b20ecde8b458d1554ee73c5996bc7709f36d30028783fae8781ce948bf491 1736 internal/touched/touched_params_gen.go
 
 //go:embed touched_sm80.ptx
 var touchedSM80 string
-
-//go:embed touched_sm90.ptx
-var touchedSM90 string
 
 // touchedImage is touched.cu, compiled.
 var touchedImage = device.Image{
 	Name: "touched",
 	Targets: []device.Target{
 		{Arch: 80, PTX: touchedSM80, Params: touchedKernels},
-		{Arch: 90, PTX: touchedSM90, Params: touchedKernels},
+		{Arch: 90, PTX: touchedSM80, Params: touchedKernels},
 	},
 }
 

@@ -21,21 +21,17 @@ import (
 //kernelgen:input 6aeb12e76a14fb76d973eb1994bd1a64109c5114861652437915b6b534fc06f2 1721 kernels/include/weft/siphash.cuh
 //kernelgen:input 0851189fa3150bd3eb30a9b7d5f0dcba58c8fcda1c3598976207e3eea53f4ea7 5348 kernels/include/weft/warp.cuh
 //kernelgen:output 9608113012e47532c2641bf5162968e629d3448680a4adc1f997126573745716 20362 internal/vocabulary/digest_sm80.ptx
-//kernelgen:output bdc62ed3c944e273a834782d5221a91f87bb8566c33d41a21933fdc066edd1ff 20362 internal/vocabulary/digest_sm90.ptx
 //kernelgen:output b9be4275933e0cac17661262df4db917d7005b531905aec150f2cebcb12265e4 1160 internal/vocabulary/digest_params_gen.go
 
 //go:embed digest_sm80.ptx
 var digestSM80 string
-
-//go:embed digest_sm90.ptx
-var digestSM90 string
 
 // DigestImage is digest.cu, compiled.
 var DigestImage = device.Image{
 	Name: "digest",
 	Targets: []device.Target{
 		{Arch: 80, PTX: digestSM80, Params: DigestKernels},
-		{Arch: 90, PTX: digestSM90, Params: DigestKernels},
+		{Arch: 90, PTX: digestSM80, Params: DigestKernels},
 	},
 }
 

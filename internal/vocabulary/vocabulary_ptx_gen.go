@@ -18,21 +18,17 @@ import (
 //kernelgen:input 3844d10e56bfb5b2bb8c488edf87f503d07fe3315f36a6d26af5f81e850e250a 4894 kernels/include/weft/shared.cuh
 //kernelgen:input 0851189fa3150bd3eb30a9b7d5f0dcba58c8fcda1c3598976207e3eea53f4ea7 5348 kernels/include/weft/warp.cuh
 //kernelgen:output 3f87f5b35402ad6ba411469673e7af0c859d3ce6e647b20591f16b5ea23dec09 35757 internal/vocabulary/vocabulary_sm80.ptx
-//kernelgen:output 25e6bc692ababd0faab9dbdc7063ccd357bdec5dfcaa23ab5c6a06096c8714af 35757 internal/vocabulary/vocabulary_sm90.ptx
 //kernelgen:output 5511cb44faf4f32bd3ab1a64c1464c3060550e78edecb6a83b665c9bc9da865d 1614 internal/vocabulary/vocabulary_params_gen.go
 
 //go:embed vocabulary_sm80.ptx
 var vocabularySM80 string
-
-//go:embed vocabulary_sm90.ptx
-var vocabularySM90 string
 
 // vocabularyImage is vocabulary.cu, compiled.
 var vocabularyImage = device.Image{
 	Name: "vocabulary",
 	Targets: []device.Target{
 		{Arch: 80, PTX: vocabularySM80, Params: vocabularyKernels},
-		{Arch: 90, PTX: vocabularySM90, Params: vocabularyKernels},
+		{Arch: 90, PTX: vocabularySM80, Params: vocabularyKernels},
 	},
 }
 

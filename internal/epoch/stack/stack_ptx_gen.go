@@ -19,21 +19,17 @@ import (
 //kernelgen:input 3844d10e56bfb5b2bb8c488edf87f503d07fe3315f36a6d26af5f81e850e250a 4894 kernels/include/weft/shared.cuh
 //kernelgen:input 0851189fa3150bd3eb30a9b7d5f0dcba58c8fcda1c3598976207e3eea53f4ea7 5348 kernels/include/weft/warp.cuh
 //kernelgen:output 0a9d08f8e677968f7fb74f799561012ad70f14ff281e5604dac4267b963d5aa0 62261 internal/epoch/stack/stack_sm80.ptx
-//kernelgen:output 32f7d20fa5cb3bec65bb3d00a756f72a73710519312383dedf09368cbcecc5fa 62261 internal/epoch/stack/stack_sm90.ptx
 //kernelgen:output 40fe3f0586b5c6a874d093089b1544c9f76a23898277f052ee38a3f39fa3c1dd 2672 internal/epoch/stack/stack_params_gen.go
 
 //go:embed stack_sm80.ptx
 var stackSM80 string
-
-//go:embed stack_sm90.ptx
-var stackSM90 string
 
 // stackImage is stack.cu, compiled.
 var stackImage = device.Image{
 	Name: "stack",
 	Targets: []device.Target{
 		{Arch: 80, PTX: stackSM80, Params: stackKernels},
-		{Arch: 90, PTX: stackSM90, Params: stackKernels},
+		{Arch: 90, PTX: stackSM80, Params: stackKernels},
 	},
 }
 

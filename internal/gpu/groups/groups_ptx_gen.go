@@ -24,21 +24,17 @@ import (
 //kernelgen:input 3844d10e56bfb5b2bb8c488edf87f503d07fe3315f36a6d26af5f81e850e250a 4894 kernels/include/weft/shared.cuh
 //kernelgen:input 0851189fa3150bd3eb30a9b7d5f0dcba58c8fcda1c3598976207e3eea53f4ea7 5348 kernels/include/weft/warp.cuh
 //kernelgen:output b3ff0987a77f3663ab36d072a11f45df386a1c1fb511c8a76923d43633cc2aeb 182983 internal/gpu/groups/groups_sm80.ptx
-//kernelgen:output 439afcb1deb6cfe237ddd484b6f6c1e622ca426a48b1dd271eb9a2834726a2ec 182983 internal/gpu/groups/groups_sm90.ptx
 //kernelgen:output 867321ee4368a7ade4eca9181ac3c88aef296a8aee596015fbbac361defafcdf 4439 internal/gpu/groups/groups_params_gen.go
 
 //go:embed groups_sm80.ptx
 var groupsSM80 string
-
-//go:embed groups_sm90.ptx
-var groupsSM90 string
 
 // groupsImage is groups.cu, compiled.
 var groupsImage = device.Image{
 	Name: "groups",
 	Targets: []device.Target{
 		{Arch: 80, PTX: groupsSM80, Params: groupsKernels},
-		{Arch: 90, PTX: groupsSM90, Params: groupsKernels},
+		{Arch: 90, PTX: groupsSM80, Params: groupsKernels},
 	},
 }
 

@@ -24,21 +24,17 @@ import (
 //kernelgen:input 3844d10e56bfb5b2bb8c488edf87f503d07fe3315f36a6d26af5f81e850e250a 4894 kernels/include/weft/shared.cuh
 //kernelgen:input 0851189fa3150bd3eb30a9b7d5f0dcba58c8fcda1c3598976207e3eea53f4ea7 5348 kernels/include/weft/warp.cuh
 //kernelgen:output 77eef54f0878bae1f3a3c1addf90dc75bfce80cc2d772bd99becb8b86a57aef4 277540 internal/gpu/groups/keys_sm80.ptx
-//kernelgen:output 83bd5051201f8b5bc181a4f95802ab687f8bfc286ede9c25dd789a056480ff00 277540 internal/gpu/groups/keys_sm90.ptx
 //kernelgen:output add43bb095742a0c7d7926c6d1cee6545488867f156a57064fd363855c826327 4286 internal/gpu/groups/keys_params_gen.go
 
 //go:embed keys_sm80.ptx
 var keysSM80 string
-
-//go:embed keys_sm90.ptx
-var keysSM90 string
 
 // keysImage is keys.cu, compiled.
 var keysImage = device.Image{
 	Name: "keys",
 	Targets: []device.Target{
 		{Arch: 80, PTX: keysSM80, Params: keysKernels},
-		{Arch: 90, PTX: keysSM90, Params: keysKernels},
+		{Arch: 90, PTX: keysSM80, Params: keysKernels},
 	},
 }
 

@@ -20,21 +20,17 @@ import (
 //kernelgen:input 43acf6e183bfa7a51f733a0983d93545a0ba75da2d2daa144b2ed32a6caaa952 1048 kernels/include/weft/sums.cuh
 //kernelgen:input 0851189fa3150bd3eb30a9b7d5f0dcba58c8fcda1c3598976207e3eea53f4ea7 5348 kernels/include/weft/warp.cuh
 //kernelgen:output 1407146138a13b35f0137292689fc0d8c315612d4736240d41e37a8ad58d50da 9739 internal/gpu/pairs/pairs_sm80.ptx
-//kernelgen:output 31e3610ed7cd40cb17a7bcb281ef0b59025982509f34f745871140e65917d79a 9739 internal/gpu/pairs/pairs_sm90.ptx
 //kernelgen:output bbec3b1ae25be4711c1e421277f3cf75416f49e47eead627d8915d19ea333e91 2370 internal/gpu/pairs/pairs_params_gen.go
 
 //go:embed pairs_sm80.ptx
 var pairsSM80 string
-
-//go:embed pairs_sm90.ptx
-var pairsSM90 string
 
 // pairsImage is pairs.cu, compiled.
 var pairsImage = device.Image{
 	Name: "pairs",
 	Targets: []device.Target{
 		{Arch: 80, PTX: pairsSM80, Params: pairsKernels},
-		{Arch: 90, PTX: pairsSM90, Params: pairsKernels},
+		{Arch: 90, PTX: pairsSM80, Params: pairsKernels},
 	},
 }
 

@@ -19,21 +19,17 @@ import (
 //kernelgen:input 3844d10e56bfb5b2bb8c488edf87f503d07fe3315f36a6d26af5f81e850e250a 4894 kernels/include/weft/shared.cuh
 //kernelgen:input 0851189fa3150bd3eb30a9b7d5f0dcba58c8fcda1c3598976207e3eea53f4ea7 5348 kernels/include/weft/warp.cuh
 //kernelgen:output a87ab709bb8e41f220ed3f8321e6f93c3ddfa90df64e96ce3f213007f768c4ea 437898 internal/gpu/prim/reduce_sm80.ptx
-//kernelgen:output 51b812ced74d67d73a98b3d10405de2281a25f069f59146ab205490ecb37a8d7 437898 internal/gpu/prim/reduce_sm90.ptx
 //kernelgen:output a8e692dd46470550fd5bcab208b78c748e04982caeed475c550a46c07a3b2f67 1248 internal/gpu/prim/reduce_params_gen.go
 
 //go:embed reduce_sm80.ptx
 var reduceSM80 string
-
-//go:embed reduce_sm90.ptx
-var reduceSM90 string
 
 // reduceImage is reduce.cu, compiled.
 var reduceImage = device.Image{
 	Name: "reduce",
 	Targets: []device.Target{
 		{Arch: 80, PTX: reduceSM80, Params: reduceKernels},
-		{Arch: 90, PTX: reduceSM90, Params: reduceKernels},
+		{Arch: 90, PTX: reduceSM80, Params: reduceKernels},
 	},
 }
 

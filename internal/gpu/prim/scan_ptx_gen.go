@@ -20,21 +20,22 @@ import (
 //kernelgen:input 3844d10e56bfb5b2bb8c488edf87f503d07fe3315f36a6d26af5f81e850e250a 4894 kernels/include/weft/shared.cuh
 //kernelgen:input 0851189fa3150bd3eb30a9b7d5f0dcba58c8fcda1c3598976207e3eea53f4ea7 5348 kernels/include/weft/warp.cuh
 //kernelgen:output 2be0b88a39eed87246f0fddd0dbbb47916187e2ac3ee6f4722ac7edec236a669 159210 internal/gpu/prim/scan_sm80.ptx
-//kernelgen:output c8daba2360b72b4e9ddc6ce7873765f7ace166fd5eb718a4a6b325d60b64e492 159210 internal/gpu/prim/scan_sm90.ptx
 //kernelgen:output 1903150d2f0be9be076c5c89c96e374288ea2b2c959722eec4da2d839ee39d1d 1678 internal/gpu/prim/scan_params_gen.go
 
 //go:embed scan_sm80.ptx
 var scanSM80 string
-
-//go:embed scan_sm90.ptx
-var scanSM90 string
 
 // scanImage is scan.cu, compiled.
 var scanImage = device.Image{
 	Name: "scan",
 	Targets: []device.Target{
 		{Arch: 80, PTX: scanSM80, Params: scanKernels},
-		{Arch: 90, PTX: scanSM90, Params: scanKernels},
+		{Arch: 90, PTX: scanSM80, Params: scanKernels, MinBlocks: map[string]int{
+			"scan_32":       4,
+			"scan_64":       4,
+			"scan_heads_32": 4,
+			"scan_heads_64": 4,
+		}},
 	},
 }
 

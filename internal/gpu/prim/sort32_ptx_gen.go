@@ -20,21 +20,17 @@ import (
 //kernelgen:input 3844d10e56bfb5b2bb8c488edf87f503d07fe3315f36a6d26af5f81e850e250a 4894 kernels/include/weft/shared.cuh
 //kernelgen:input 0851189fa3150bd3eb30a9b7d5f0dcba58c8fcda1c3598976207e3eea53f4ea7 5348 kernels/include/weft/warp.cuh
 //kernelgen:output 9a89c50ffb432ec7f30fa0357b0d6de19fc5fc010e907e18149ce63cf8e13040 241158 internal/gpu/prim/sort32_sm80.ptx
-//kernelgen:output d697736d19efc41366e7e8fa341a6e7b7fd8c94b9b89043d4901d7e85cdf7815 241158 internal/gpu/prim/sort32_sm90.ptx
 //kernelgen:output 123bc655d533781c97531372217ddbed7c25e3864fd0b18b146a80977d080cd5 2141 internal/gpu/prim/sort32_params_gen.go
 
 //go:embed sort32_sm80.ptx
 var sort32SM80 string
-
-//go:embed sort32_sm90.ptx
-var sort32SM90 string
 
 // sort32Image is sort32.cu, compiled.
 var sort32Image = device.Image{
 	Name: "sort32",
 	Targets: []device.Target{
 		{Arch: 80, PTX: sort32SM80, Params: sort32Kernels},
-		{Arch: 90, PTX: sort32SM90, Params: sort32Kernels},
+		{Arch: 90, PTX: sort32SM80, Params: sort32Kernels},
 	},
 }
 

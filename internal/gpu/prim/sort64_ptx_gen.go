@@ -20,21 +20,17 @@ import (
 //kernelgen:input 3844d10e56bfb5b2bb8c488edf87f503d07fe3315f36a6d26af5f81e850e250a 4894 kernels/include/weft/shared.cuh
 //kernelgen:input 0851189fa3150bd3eb30a9b7d5f0dcba58c8fcda1c3598976207e3eea53f4ea7 5348 kernels/include/weft/warp.cuh
 //kernelgen:output 28427f84853b49ecbdddf1d3610803f031f5958299411a4f312069df8ee51a9e 196755 internal/gpu/prim/sort64_sm80.ptx
-//kernelgen:output bec8437a6c61d0bca6e24365b949b4a3964a0d02fd4e40bf497fbf23b4583736 196755 internal/gpu/prim/sort64_sm90.ptx
 //kernelgen:output d33b97db718bcd0e21ece3326edd51d3492ba76f73d7b327f144e307903e7948 1520 internal/gpu/prim/sort64_params_gen.go
 
 //go:embed sort64_sm80.ptx
 var sort64SM80 string
-
-//go:embed sort64_sm90.ptx
-var sort64SM90 string
 
 // sort64Image is sort64.cu, compiled.
 var sort64Image = device.Image{
 	Name: "sort64",
 	Targets: []device.Target{
 		{Arch: 80, PTX: sort64SM80, Params: sort64Kernels},
-		{Arch: 90, PTX: sort64SM90, Params: sort64Kernels},
+		{Arch: 90, PTX: sort64SM80, Params: sort64Kernels},
 	},
 }
 

@@ -19,21 +19,17 @@ import (
 //kernelgen:input 3844d10e56bfb5b2bb8c488edf87f503d07fe3315f36a6d26af5f81e850e250a 4894 kernels/include/weft/shared.cuh
 //kernelgen:input 0851189fa3150bd3eb30a9b7d5f0dcba58c8fcda1c3598976207e3eea53f4ea7 5348 kernels/include/weft/warp.cuh
 //kernelgen:output 89711097cfef914c802ca166224cc29865167e5dde192e3fe862c5bdc7995a40 13825 internal/gpu/sampling/sampling_sm80.ptx
-//kernelgen:output ba6c06c2172f40542c0e8ad6f293880e2e44a022b8c37f6d04fb80c43f51721d 13825 internal/gpu/sampling/sampling_sm90.ptx
 //kernelgen:output e4e970733ac3c48f9fa674078f8d3d430324e213f2e8289563c651552d1351bc 1705 internal/gpu/sampling/sampling_params_gen.go
 
 //go:embed sampling_sm80.ptx
 var samplingSM80 string
-
-//go:embed sampling_sm90.ptx
-var samplingSM90 string
 
 // samplingImage is sampling.cu, compiled.
 var samplingImage = device.Image{
 	Name: "sampling",
 	Targets: []device.Target{
 		{Arch: 80, PTX: samplingSM80, Params: samplingKernels},
-		{Arch: 90, PTX: samplingSM90, Params: samplingKernels},
+		{Arch: 90, PTX: samplingSM80, Params: samplingKernels},
 	},
 }
 

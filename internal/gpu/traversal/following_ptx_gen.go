@@ -26,21 +26,17 @@ import (
 //kernelgen:input 0851189fa3150bd3eb30a9b7d5f0dcba58c8fcda1c3598976207e3eea53f4ea7 5348 kernels/include/weft/warp.cuh
 //kernelgen:input 3734d9594b1b33c1868d416df12106a6d15018edf95437b3b5b984e6d6f937e3 816 kernels/include/weft/widths.cuh
 //kernelgen:output 7abd41c5fde26dfea233d1c565a0326835b81e8a99f74826f0e0264ac75338b7 89988 internal/gpu/traversal/following_sm80.ptx
-//kernelgen:output dbd79e6b5e967aeac4e681a4282632358bd0d89f32bee6105c57b8e309561ad3 89988 internal/gpu/traversal/following_sm90.ptx
 //kernelgen:output 26492db406948144e5284be9a65d1df1aa599f10fbc7a7db62b62ac61170c5af 4985 internal/gpu/traversal/following_params_gen.go
 
 //go:embed following_sm80.ptx
 var followingSM80 string
-
-//go:embed following_sm90.ptx
-var followingSM90 string
 
 // followingImage is following.cu, compiled.
 var followingImage = device.Image{
 	Name: "following",
 	Targets: []device.Target{
 		{Arch: 80, PTX: followingSM80, Params: followingKernels},
-		{Arch: 90, PTX: followingSM90, Params: followingKernels},
+		{Arch: 90, PTX: followingSM80, Params: followingKernels},
 	},
 }
 

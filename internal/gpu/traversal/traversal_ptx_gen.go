@@ -23,21 +23,17 @@ import (
 //kernelgen:input 43acf6e183bfa7a51f733a0983d93545a0ba75da2d2daa144b2ed32a6caaa952 1048 kernels/include/weft/sums.cuh
 //kernelgen:input 0851189fa3150bd3eb30a9b7d5f0dcba58c8fcda1c3598976207e3eea53f4ea7 5348 kernels/include/weft/warp.cuh
 //kernelgen:output ada16ee5d852e3e57d523057a3f523f87496b0257fe84cd32b1e7bc493373e09 151085 internal/gpu/traversal/traversal_sm80.ptx
-//kernelgen:output 41e534d2db784d9a6d50f73b51597828cc170f44d99cc7fbaa9283f9bc74afe5 151085 internal/gpu/traversal/traversal_sm90.ptx
 //kernelgen:output afff6d5865817676906d660a0638aa1cb2e01357c6333bc4d4e8f877bf25baae 7108 internal/gpu/traversal/traversal_params_gen.go
 
 //go:embed traversal_sm80.ptx
 var traversalSM80 string
-
-//go:embed traversal_sm90.ptx
-var traversalSM90 string
 
 // traversalImage is traversal.cu, compiled.
 var traversalImage = device.Image{
 	Name: "traversal",
 	Targets: []device.Target{
 		{Arch: 80, PTX: traversalSM80, Params: traversalKernels},
-		{Arch: 90, PTX: traversalSM90, Params: traversalKernels},
+		{Arch: 90, PTX: traversalSM80, Params: traversalKernels},
 	},
 }
 

@@ -29,21 +29,17 @@ import (
 //kernelgen:input 0851189fa3150bd3eb30a9b7d5f0dcba58c8fcda1c3598976207e3eea53f4ea7 5348 kernels/include/weft/warp.cuh
 //kernelgen:input 3734d9594b1b33c1868d416df12106a6d15018edf95437b3b5b984e6d6f937e3 816 kernels/include/weft/widths.cuh
 //kernelgen:output 65f1709588490b2b409bb726b72441c6ea5dc419426b9b9c6d8deaeab7921c2c 84745 internal/gpu/triangles/triangles_sm80.ptx
-//kernelgen:output 40b20b062c210ef78cae6550da161569673f17a7aacb6f2b8e2b3201f982b558 84745 internal/gpu/triangles/triangles_sm90.ptx
 //kernelgen:output bcc85eb9d77b7b003774359b588c7e82a93191b6c7daa069e25e5a5fa2cb751c 4649 internal/gpu/triangles/triangles_params_gen.go
 
 //go:embed triangles_sm80.ptx
 var trianglesSM80 string
-
-//go:embed triangles_sm90.ptx
-var trianglesSM90 string
 
 // trianglesImage is triangles.cu, compiled.
 var trianglesImage = device.Image{
 	Name: "triangles",
 	Targets: []device.Target{
 		{Arch: 80, PTX: trianglesSM80, Params: trianglesKernels},
-		{Arch: 90, PTX: trianglesSM90, Params: trianglesKernels},
+		{Arch: 90, PTX: trianglesSM80, Params: trianglesKernels},
 	},
 }
 
