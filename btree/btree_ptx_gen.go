@@ -25,12 +25,13 @@ import (
 //kernelgen:input 6ce8388fa64c6c30b89c9e80892578e72fc67d1516d604b31e909ed0c72b5abb 21836 kernels/include/weft/btree_change.cuh
 //kernelgen:input 82b4bf3bb0a3e87c4c5745f056363118f6658595faa7ae4e2f27cfe02ab434de 19263 kernels/include/weft/btree_node.cuh
 //kernelgen:input 125f5ec232b81e515f542aa5dbce1fa88e827c5481e79dff8bd2a8a994d1f856 2648 kernels/include/weft/btree_walk.cuh
-//kernelgen:input 9936ef153a4648b6f47d540d3ec5afe81539102240098fbd4c703fad23d4567b 6425 kernels/include/weft/change.cuh
+//kernelgen:input 3e92134eb1b578a24f1d7b47f233e850b00de5e914beb530e1ce8dd0ef26b739 6497 kernels/include/weft/change.cuh
+//kernelgen:input cd868f2da52a8b04666d6334e64779ef3f89128a7a8614291ec57fd1f7887c5f 2079 kernels/include/weft/column.cuh
 //kernelgen:input aba0e0ad799cf8072f65dfa894b9a84f4a011a1b5bf771d2050f1c78462e4073 856 kernels/include/weft/cuda.cuh
-//kernelgen:input 0bc6287ba69987b784aa8a6f5effe035b523eeaed3023281e33b1eade9b4e8cf 2348 kernels/include/weft/entry.cuh
+//kernelgen:input f98e260916fe50d268acedcdaeae396630c01c1ae44b0937ef19cd74ce60cc46 2690 kernels/include/weft/entry.cuh
 //kernelgen:input 79b1beaa05fe49d706515a4fad47443f74f45385014663a5ecc8653a4a9b381e 1718 kernels/include/weft/hash.cuh
 //kernelgen:input ff16a62723a122bf0071cc22f8650d67f271b559a00315255d693df30e3406bf 4001 kernels/include/weft/inorder.cuh
-//kernelgen:input 12f83f2472623dfcdb5cf3ea07fe586775cec10da4c28dc7a585236927028216 5169 kernels/include/weft/order.cuh
+//kernelgen:input 42b0e1f433ef9fcf1b152a746599799fc3899713c75fe6ce20676d62a891610c 5426 kernels/include/weft/order.cuh
 //kernelgen:input 5b054470229a4453eff5f4bb5d4c496ec38dfaab975f038712f650c7e631b503 4231 kernels/include/weft/reduce.cuh
 //kernelgen:input 3844d10e56bfb5b2bb8c488edf87f503d07fe3315f36a6d26af5f81e850e250a 4894 kernels/include/weft/shared.cuh
 //kernelgen:input b6a4a0a470083c5db2ddc3dadb2275946d1f16b725fa0fe66607df730c694dc4 5537 kernels/include/weft/slot.cuh

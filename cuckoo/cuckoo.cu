@@ -68,7 +68,7 @@ __device__ __forceinline__ void census(const StatsParams& p) {
 
 using namespace weft;
 using namespace weft::cuckoo;
-WEFT_WIDTHS;
+WEFT_SHARED_WIDTHS;
 using Narrow = PathTile<S, kNarrowLanes>;
 using Wide = PathTile<S, kWideLanes>;
 using Even = PathTile<S, kWideLanes, true>;

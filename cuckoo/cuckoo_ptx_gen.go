@@ -13,25 +13,26 @@ import (
 //kernelgen:target 80+ptx83,90+ptx83
 //kernelgen:flags -x cuda --cuda-device-only -nocudainc -nocudalib -nostdinc -std=c++17 -Wall -Werror -I kernels/include -O3
 //kernelgen:input b08d63b7a365f2f4f652b0a547e7eef6288924340819b67ecccba9cd08823119 2997 cuckoo/change.cuh
-//kernelgen:input db7a5e11bdc30248988e27a68e4829b82c098a36d443043a61c21953f830b686 4901 cuckoo/cuckoo.cu
+//kernelgen:input 411ee1c0ebac992b801a376d46a7ad771f5bd6a8b73ae794f17cae6437a84006 4908 cuckoo/cuckoo.cu
 //kernelgen:input da17acae47e5e3c59a441f378f21fa61ca6abe48da824e528e21bb5ffcf2af02 450 cuckoo/layout.cuh
 //kernelgen:input 5abe6504e8ba29bc27856edc8427f9f9f80e9eeb0ddc6afba50f7135e5719a24 571 cuckoo/tuning.cuh
 //kernelgen:input 870daf72e5f5ee3daf5209b7c93999cc04bae928905c38d006e9ce507ad53f71 12351 kernels/include/weft/access.cuh
 //kernelgen:input 2714016844286cf6bb08333ddb0708e125c696e1b02e9a7d01b8df565f94b8dd 3669 kernels/include/weft/account.cuh
-//kernelgen:input e8f500fd71e2b34e3820b69650f3362999ecffb500094ab9d9e608e777522143 6671 kernels/include/weft/batch.cuh
-//kernelgen:input 9936ef153a4648b6f47d540d3ec5afe81539102240098fbd4c703fad23d4567b 6425 kernels/include/weft/change.cuh
+//kernelgen:input 07aff6616f5744847df64d8a70d0a16dd9b6ea2f3d290fbaf8107089d4948eac 6839 kernels/include/weft/batch.cuh
+//kernelgen:input 3e92134eb1b578a24f1d7b47f233e850b00de5e914beb530e1ce8dd0ef26b739 6497 kernels/include/weft/change.cuh
+//kernelgen:input cd868f2da52a8b04666d6334e64779ef3f89128a7a8614291ec57fd1f7887c5f 2079 kernels/include/weft/column.cuh
 //kernelgen:input a3c1308255c6b6bb9125d945a93d49fcf2a5fac34d744529fe1640908c08da70 4401 kernels/include/weft/cuckoo_displace.cuh
 //kernelgen:input 7b00866bda5167fc59bca1778e2d9bb4e926bfd8e5b3b19a73d210841a188640 5547 kernels/include/weft/cuckoo_evict.cuh
 //kernelgen:input f3d2920fcde1eea6fb1cb830eec77bc221de3769c6045cd8bfe424010be13c0e 2207 kernels/include/weft/cuckoo_find.cuh
 //kernelgen:input 38ef107fcf804c1891e23d8a842627969804837533db7ba59854c68549c9ac4b 9182 kernels/include/weft/cuckoo_table.cuh
 //kernelgen:input aba0e0ad799cf8072f65dfa894b9a84f4a011a1b5bf771d2050f1c78462e4073 856 kernels/include/weft/cuda.cuh
-//kernelgen:input 0bc6287ba69987b784aa8a6f5effe035b523eeaed3023281e33b1eade9b4e8cf 2348 kernels/include/weft/entry.cuh
+//kernelgen:input f98e260916fe50d268acedcdaeae396630c01c1ae44b0937ef19cd74ce60cc46 2690 kernels/include/weft/entry.cuh
 //kernelgen:input ef78dc0b6ae4fc709c88b2cf117f4b86494b0d176c0a18a9f12a1c46af321407 21229 kernels/include/weft/evict.cuh
 //kernelgen:input 79b1beaa05fe49d706515a4fad47443f74f45385014663a5ecc8653a4a9b381e 1718 kernels/include/weft/hash.cuh
 //kernelgen:input 63d2bb524d32a86185183c319043045becebc9953698c1005430567bab8f0272 2592 kernels/include/weft/lines.cuh
 //kernelgen:input 8d80efd7c5a96a234d05600501c28ea7327ed3b8463a8d2581a97f3f71dbdd19 6867 kernels/include/weft/locks.cuh
 //kernelgen:input 615bd7905b5e0f2c36184a1ed53d31d1363c16774f41ad3421eca8a05499f11e 5286 kernels/include/weft/moves.cuh
-//kernelgen:input 12f83f2472623dfcdb5cf3ea07fe586775cec10da4c28dc7a585236927028216 5169 kernels/include/weft/order.cuh
+//kernelgen:input 42b0e1f433ef9fcf1b152a746599799fc3899713c75fe6ce20676d62a891610c 5426 kernels/include/weft/order.cuh
 //kernelgen:input 6287aa4b2d84b5a9bc542e4ce2e53474a0ee8c13d8866604482ec5b91a07bafa 9163 kernels/include/weft/path.cuh
 //kernelgen:input 5b054470229a4453eff5f4bb5d4c496ec38dfaab975f038712f650c7e631b503 4231 kernels/include/weft/reduce.cuh
 //kernelgen:input 31e29f3699eeca7f11355051456c703cbd9b9a2caa8a43e8efd400ac9f02b54a 7302 kernels/include/weft/rounds.cuh
@@ -42,31 +43,15 @@ import (
 //kernelgen:input 23effe35f5e096b384ffb4120bf425fa880d91df8b8639489904a1d819904586 2119 kernels/include/weft/tile.cuh
 //kernelgen:input 0851189fa3150bd3eb30a9b7d5f0dcba58c8fcda1c3598976207e3eea53f4ea7 5348 kernels/include/weft/warp.cuh
 //kernelgen:input 3734d9594b1b33c1868d416df12106a6d15018edf95437b3b5b984e6d6f937e3 816 kernels/include/weft/widths.cuh
-//kernelgen:output 6ac7b27643f92bd8f371f5f7605f88ad05f0b4ea5eb873135e7d78ddeb8f0032 545263 cuckoo/cuckoo_32_32_sm80.ptx
-//kernelgen:output d7acb2858b153b0b885a72c18b9fc86f9282fedd5eb68600f571e53e50de61eb 465083 cuckoo/cuckoo_32_64_sm80.ptx
-//kernelgen:output 0534630440e5c3357803c6183631cb813c5ffe24c42cab98ee671ca49c260f92 532729 cuckoo/cuckoo_32_64_sm90.ptx
-//kernelgen:output 744db9e91fac2a2c9a59116fff895e10358afe59d74e5556f1498c9fb1f478d0 477308 cuckoo/cuckoo_64_32_sm80.ptx
-//kernelgen:output adae475680e402f563fa3a951845faf3b3bd1b22f43dd9763ec0c8c5c8ccced8 546320 cuckoo/cuckoo_64_32_sm90.ptx
-//kernelgen:output 7c05f9878d29876b23796e67b02485825f77269aa16dad9d9100c7130ac22882 477052 cuckoo/cuckoo_64_64_sm80.ptx
-//kernelgen:output 51a8e5a7c6e6cec7436e7fde296de0a176da5c5df728c1a4222f9f1422b8228a 546076 cuckoo/cuckoo_64_64_sm90.ptx
-//kernelgen:output d018e032703bf3fa26706c27e3efb3c3f04f5ead87ff0b5e5cc5117286b6c61a 522842 cuckoo/cuckoo_32_0_sm80.ptx
-//kernelgen:output f36bdd387134ac8b7d343458b2e70e1e8c526ec5711a651220bb3a653a63334b 492264 cuckoo/cuckoo_64_0_sm80.ptx
-//kernelgen:output 950a73092a2f1b2eb56e9390f533c56bc22a89e544c16d2fbe275bd3b87b09cb 7466 cuckoo/cuckoo_params_gen.go
+//kernelgen:output 12a018cd172da5df59e8ac54d187e8b2db48174669a34126e88d23b1be29f6c4 545164 cuckoo/cuckoo_32_32_sm80.ptx
+//kernelgen:output 798506f74ecca81a3260c7c1ad5db76b952faf99f8bd9cedcaf4af5b999b6ce8 495169 cuckoo/cuckoo_64_64_sm80.ptx
+//kernelgen:output 87553fd8941e01147a30bd3c7a0bafeda310892fab0c125a50d1bb61adf334e7 564860 cuckoo/cuckoo_64_64_sm90.ptx
+//kernelgen:output 96b2807a933fea6d66428e974824c3d2c14d74b03377203b5ae27f6e25eecaed 522808 cuckoo/cuckoo_32_0_sm80.ptx
+//kernelgen:output 21104e988f2b55006f48fefb8e0a2d5ffead0bf154b6218f99f2fc04ab5cb223 492230 cuckoo/cuckoo_64_0_sm80.ptx
+//kernelgen:output a075738af9c137fcb79508fdf0109e4dc92f4c952a97b78db37cbf8caef855de 7466 cuckoo/cuckoo_params_gen.go
 
 //go:embed cuckoo_32_32_sm80.ptx
 var cuckoo32x32SM80 string
-
-//go:embed cuckoo_32_64_sm80.ptx
-var cuckoo32x64SM80 string
-
-//go:embed cuckoo_32_64_sm90.ptx
-var cuckoo32x64SM90 string
-
-//go:embed cuckoo_64_32_sm80.ptx
-var cuckoo64x32SM80 string
-
-//go:embed cuckoo_64_32_sm90.ptx
-var cuckoo64x32SM90 string
 
 //go:embed cuckoo_64_64_sm80.ptx
 var cuckoo64x64SM80 string
@@ -93,22 +78,6 @@ var cuckooImages = map[string]*device.Image{
 				"cuckoo_get_all_32_32":  6,
 				"cuckoo_get_wide_32_32": 6,
 			}},
-		},
-	},
-	"32_64": {
-		Name:    "cuckoo",
-		Variant: "32_64",
-		Targets: []device.Target{
-			{Arch: 80, PTX: cuckoo32x64SM80, Params: cuckoo32x64Kernels},
-			{Arch: 90, PTX: cuckoo32x64SM90, Params: cuckoo32x64Kernels},
-		},
-	},
-	"64_32": {
-		Name:    "cuckoo",
-		Variant: "64_32",
-		Targets: []device.Target{
-			{Arch: 80, PTX: cuckoo64x32SM80, Params: cuckoo64x32Kernels},
-			{Arch: 90, PTX: cuckoo64x32SM90, Params: cuckoo64x32Kernels},
 		},
 	},
 	"64_64": {
@@ -168,56 +137,6 @@ var cuckoo32x32Kernels = map[string]int{
 	"cuckoo_stats_32_32":           72,
 	"cuckoo_winners_first_32_32":   128,
 	"cuckoo_winners_last_32_32":    128,
-}
-
-// cuckoo32x64Kernels are the entry points of cuckooImages["32_64"] and the size in bytes of
-// the parameter struct that each takes.
-var cuckoo32x64Kernels = map[string]int{
-	"cuckoo_change_32_64":          176,
-	"cuckoo_change_even_32_64":     176,
-	"cuckoo_change_of_eight_32_64": 176,
-	"cuckoo_change_wide_32_64":     176,
-	"cuckoo_claim_32_64":           48,
-	"cuckoo_contend_32_64":         48,
-	"cuckoo_displace_32_64":        200,
-	"cuckoo_even_of_eight_32_64":   176,
-	"cuckoo_evict_32_64":           200,
-	"cuckoo_export_32_64":          112,
-	"cuckoo_get_32_64":             112,
-	"cuckoo_get_all_32_64":         112,
-	"cuckoo_get_of_eight_32_64":    112,
-	"cuckoo_get_wide_32_64":        112,
-	"cuckoo_rehash_32_64":          144,
-	"cuckoo_rehash_even_32_64":     144,
-	"cuckoo_reset_32_64":           48,
-	"cuckoo_stats_32_64":           72,
-	"cuckoo_winners_first_32_64":   128,
-	"cuckoo_winners_last_32_64":    128,
-}
-
-// cuckoo64x32Kernels are the entry points of cuckooImages["64_32"] and the size in bytes of
-// the parameter struct that each takes.
-var cuckoo64x32Kernels = map[string]int{
-	"cuckoo_change_64_32":          176,
-	"cuckoo_change_even_64_32":     176,
-	"cuckoo_change_of_eight_64_32": 176,
-	"cuckoo_change_wide_64_32":     176,
-	"cuckoo_claim_64_32":           48,
-	"cuckoo_contend_64_32":         48,
-	"cuckoo_displace_64_32":        200,
-	"cuckoo_even_of_eight_64_32":   176,
-	"cuckoo_evict_64_32":           200,
-	"cuckoo_export_64_32":          112,
-	"cuckoo_get_64_32":             112,
-	"cuckoo_get_all_64_32":         112,
-	"cuckoo_get_of_eight_64_32":    112,
-	"cuckoo_get_wide_64_32":        112,
-	"cuckoo_rehash_64_32":          144,
-	"cuckoo_rehash_even_64_32":     144,
-	"cuckoo_reset_64_32":           48,
-	"cuckoo_stats_64_32":           72,
-	"cuckoo_winners_first_64_32":   128,
-	"cuckoo_winners_last_64_32":    128,
 }
 
 // cuckoo64x64Kernels are the entry points of cuckooImages["64_64"] and the size in bytes of

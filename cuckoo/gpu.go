@@ -10,7 +10,7 @@ import (
 	"github.com/weftgo/weft/internal/gpu"
 )
 
-//go:generate go run ../cmd/weftgen -loader=false -target 80+ptx83,90+ptx83 -widths 32_32,32_64,64_32,64_64,32_0,64_0 -type cuckoo::Table=tableRef -type weft::Lookup=internal/gpu.Lookup -type weft::Changes=internal/gpu.Changes -type weft::List=internal/gpu.List -type weft::Winners=internal/gpu.Winners -type weft::Contest=internal/gpu.Contest -type weft::Export=internal/gpu.Export cuckoo.cu
+//go:generate go run ../cmd/weftgen -loader=false -target 80+ptx83,90+ptx83 -widths 32_32,64_64,32_0,64_0 -type cuckoo::Table=tableRef -type weft::Lookup=internal/gpu.Lookup -type weft::Changes=internal/gpu.Changes -type weft::List=internal/gpu.List -type weft::Winners=internal/gpu.Winners -type weft::Contest=internal/gpu.Contest -type weft::Export=internal/gpu.Export cuckoo.cu
 //go:generate go run ../cmd/weftgen -loader=false -target 80+ptx83,90+ptx83 -widths 32_32,32_64,64_32,64_64,32_0,64_0 -type weft::ChangeParams=.changeParams -type weft::EvictParams=.evictParams cuckoo_mixed.cu
 
 // Tuning of the launches.
@@ -58,7 +58,7 @@ func newGPUEngine(dev device.Device, w batch.Widths, first bucket.Size, m mode) 
 
 // Load is for [bucket.Kernels].
 func (k *kernels) Load(dev device.Device, order *gpu.OrderKernels) error {
-	return gpu.Load(dev, cuckooImages[gpu.Pair(k.widths)], append(order.Entries(k.widths), []gpu.Entry{
+	return gpu.Load(dev, cuckooImages[gpu.Slots(k.widths)], append(order.Entries(k.widths), []gpu.Entry{
 		{Name: "get", To: &k.get}, {Name: "get_wide", To: &k.getWide}, {Name: "get_of_eight", To: &k.getOfEight}, {Name: "get_all", To: &k.getAll},
 		{Name: "change", To: &k.change}, {Name: "change_wide", To: &k.changeWide}, {Name: "change_even", To: &k.changeEven},
 		{Name: "change_of_eight", To: &k.changeOfEight}, {Name: "even_of_eight", To: &k.evenOfEight},

@@ -121,8 +121,9 @@ type Device interface {
 	Reserve(size int) (Range, error)
 
 	// Load makes the kernels of an image available. The same *Image is loaded
-	// once and stays loaded until Unload or Close. ErrNoKernels on a device
-	// that runs Go code only.
+	// once and stays loaded until Unload or Close. A GPU's driver compiles a
+	// kernel when it is first launched, so that launch may take long, and returns
+	// what the compiler says. ErrNoKernels on a device that runs Go code only.
 	Load(img *Image) (Module, error)
 	// Unload takes an image off the device, for all who loaded it: looking for
 	// its kernels and launching them is ErrClosed from then on. Launches of

@@ -387,7 +387,7 @@ var (
 	_ [92]byte  = [unsafe.Offsetof(gpu.Changes{}.Flags)]byte{}
 	_ [96]byte  = [unsafe.Offsetof(gpu.Changes{}.Reductions)]byte{}
 	_ [104]byte = [unsafe.Offsetof(gpu.Changes{}.Ticket)]byte{}
-	_ [108]byte = [unsafe.Offsetof(gpu.Changes{}.Unused)]byte{}
+	_ [108]byte = [unsafe.Offsetof(gpu.Changes{}.Narrow)]byte{}
 )
 
 // gpu.Export has the layout of weft::Export.
@@ -400,7 +400,7 @@ var (
 	_ [32]byte = [unsafe.Offsetof(gpu.Export{}.Lo)]byte{}
 	_ [36]byte = [unsafe.Offsetof(gpu.Export{}.Hi)]byte{}
 	_ [40]byte = [unsafe.Offsetof(gpu.Export{}.Step)]byte{}
-	_ [44]byte = [unsafe.Offsetof(gpu.Export{}.Unused)]byte{}
+	_ [44]byte = [unsafe.Offsetof(gpu.Export{}.Narrow)]byte{}
 )
 
 // gpu.List has the layout of weft::List.
@@ -419,5 +419,5 @@ var (
 	_ [24]byte = [unsafe.Offsetof(gpu.Lookup{}.Hits)]byte{}
 	_ [32]byte = [unsafe.Offsetof(gpu.Lookup{}.N)]byte{}
 	_ [40]byte = [unsafe.Offsetof(gpu.Lookup{}.Spread)]byte{}
-	_ [44]byte = [unsafe.Offsetof(gpu.Lookup{}.Unused)]byte{}
+	_ [44]byte = [unsafe.Offsetof(gpu.Lookup{}.Narrow)]byte{}
 )

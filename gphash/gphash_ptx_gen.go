@@ -21,20 +21,21 @@ import (
 //kernelgen:input d304a9ee760116cff46351f4a067f10efb215a816fb24eaf47e38a84b934a92d 7696 gphash/survey.cuh
 //kernelgen:input a589ec4ad6018098074d70f3cb5eaa91728c5f3bb93b19e461371313793100a6 423 gphash/tuning.cuh
 //kernelgen:input 870daf72e5f5ee3daf5209b7c93999cc04bae928905c38d006e9ce507ad53f71 12351 kernels/include/weft/access.cuh
-//kernelgen:input e8f500fd71e2b34e3820b69650f3362999ecffb500094ab9d9e608e777522143 6671 kernels/include/weft/batch.cuh
-//kernelgen:input 9936ef153a4648b6f47d540d3ec5afe81539102240098fbd4c703fad23d4567b 6425 kernels/include/weft/change.cuh
+//kernelgen:input 07aff6616f5744847df64d8a70d0a16dd9b6ea2f3d290fbaf8107089d4948eac 6839 kernels/include/weft/batch.cuh
+//kernelgen:input 3e92134eb1b578a24f1d7b47f233e850b00de5e914beb530e1ce8dd0ef26b739 6497 kernels/include/weft/change.cuh
+//kernelgen:input cd868f2da52a8b04666d6334e64779ef3f89128a7a8614291ec57fd1f7887c5f 2079 kernels/include/weft/column.cuh
 //kernelgen:input e94261a538734e4c569c0d6d3de8ca2f86e153d80147ffaafef420174b0e1478 3406 kernels/include/weft/crc32c.cuh
 //kernelgen:input aba0e0ad799cf8072f65dfa894b9a84f4a011a1b5bf771d2050f1c78462e4073 856 kernels/include/weft/cuda.cuh
 //kernelgen:input 307f9b238c8109cffcb89e3f642e3a69c66485f4df1fad02fe8f77cd04570b6b 17279 kernels/include/weft/gphash_table.cuh
 //kernelgen:input 79b1beaa05fe49d706515a4fad47443f74f45385014663a5ecc8653a4a9b381e 1718 kernels/include/weft/hash.cuh
-//kernelgen:input 12f83f2472623dfcdb5cf3ea07fe586775cec10da4c28dc7a585236927028216 5169 kernels/include/weft/order.cuh
+//kernelgen:input 42b0e1f433ef9fcf1b152a746599799fc3899713c75fe6ce20676d62a891610c 5426 kernels/include/weft/order.cuh
 //kernelgen:input 5b054470229a4453eff5f4bb5d4c496ec38dfaab975f038712f650c7e631b503 4231 kernels/include/weft/reduce.cuh
 //kernelgen:input 3844d10e56bfb5b2bb8c488edf87f503d07fe3315f36a6d26af5f81e850e250a 4894 kernels/include/weft/shared.cuh
 //kernelgen:input 6aeb12e76a14fb76d973eb1994bd1a64109c5114861652437915b6b534fc06f2 1721 kernels/include/weft/siphash.cuh
 //kernelgen:input b6a4a0a470083c5db2ddc3dadb2275946d1f16b725fa0fe66607df730c694dc4 5537 kernels/include/weft/slot.cuh
 //kernelgen:input 0851189fa3150bd3eb30a9b7d5f0dcba58c8fcda1c3598976207e3eea53f4ea7 5348 kernels/include/weft/warp.cuh
 //kernelgen:output fe5d94f8ac0250107664e16fa22fbde408b2eed921088d601324c4435411405a 679106 gphash/gphash_sm80.ptx
-//kernelgen:output fb7eb3c77bcab4a3413a3b211fc466197d99dd49269799d9ad8f636b19fec105 14056 gphash/gphash_params_gen.go
+//kernelgen:output 10c9458dd881e0873c321c39d0733c5643631dbaa9e8cb4117ecd1cb1d8b2e1a 14056 gphash/gphash_params_gen.go
 
 //go:embed gphash_sm80.ptx
 var gphashSM80 string

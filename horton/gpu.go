@@ -11,7 +11,7 @@ import (
 	"github.com/weftgo/weft/internal/op"
 )
 
-//go:generate go run ../cmd/weftgen -loader=false -target 80+ptx83,90+ptx83 -widths 32_32,32_64,64_32,64_64,32_0,64_0 -type horton::Table=tableRef -type weft::Lookup=internal/gpu.Lookup -type weft::Changes=internal/gpu.Changes -type weft::List=internal/gpu.List -type weft::Winners=internal/gpu.Winners -type weft::Contest=internal/gpu.Contest -type weft::Export=internal/gpu.Export horton.cu
+//go:generate go run ../cmd/weftgen -loader=false -target 80+ptx83,90+ptx83 -widths 32_32,64_64,32_0,64_0 -type horton::Table=tableRef -type weft::Lookup=internal/gpu.Lookup -type weft::Changes=internal/gpu.Changes -type weft::List=internal/gpu.List -type weft::Winners=internal/gpu.Winners -type weft::Contest=internal/gpu.Contest -type weft::Export=internal/gpu.Export horton.cu
 //go:generate go run ../cmd/weftgen -loader=false -target 80+ptx83,90+ptx83 -widths 32_32,32_64,64_32,64_64,32_0,64_0 -type weft::ChangeParams=.changeParams -type weft::EvictParams=.evictParams horton_mixed.cu
 
 // Tuning of the launches.
@@ -66,7 +66,7 @@ func (k *kernels) Load(dev device.Device, order *gpu.OrderKernels) error {
 	if bucket.MostSlots*k.widths.Slot > narrowBytes {
 		entries = append(entries, gpu.Entry{Name: "get_wide", To: &k.getWide}, gpu.Entry{Name: "change_wide", To: &k.changeWide})
 	}
-	return gpu.Load(dev, hortonImages[gpu.Pair(k.widths)], entries)
+	return gpu.Load(dev, hortonImages[gpu.Slots(k.widths)], entries)
 }
 
 // leastUrgent is the number of slots from which on keys are displaced against guideline 1
@@ -139,7 +139,7 @@ func (k *kernels) behindDeletes(s *device.Stream, c *changeParams, still bool) e
 		k.left = true
 		return nil
 	}
-	return k.launchReclaim(s, reclaimParams{table: c.table, keys: c.changes.Keys, hi: c.changes.N})
+	return k.launchReclaim(s, reclaimParams{table: c.table, keys: c.changes.Keys, hi: c.changes.N, narrow: c.changes.Narrow})
 }
 
 // insert launches insertions of keys that have found no room: first those that take a step.

@@ -53,7 +53,7 @@ __device__ __forceinline__ void reclaim(const ReclaimParams& p) {
   for (uint64_t i = p.lo + thread_index(); i < p.hi; i += threads_in_grid()) {
     uint32_t bucket = uint32_t(i);
     if (p.keys) {
-      const Path path = Place<S>(t, load_once(static_cast<const K*>(p.keys) + i)).path;
+      const Path path = Place<S>(t, typename S::Key(Column<K>::read_once(p.keys, i, p.narrow & kNarrowKeys))).path;
       if (path.extra()) continue;
       bucket = path.bucket;
     }
@@ -101,7 +101,7 @@ __device__ __forceinline__ void census(const StatsParams& p) {
 
 using namespace weft;
 using namespace weft::horton;
-WEFT_WIDTHS;
+WEFT_SHARED_WIDTHS;
 
 WEFT_KERNEL(horton_get, kGetBlocks)(GetParams<Table> p) { get<S, K, V, kNarrowPieces>(p); }
 WEFT_KERNEL(horton_get_of_eight, sizeof(S::Word) == 16 ? kWideRoundBlocks : kRoundBlocks)(GetParams<Table> p) { get_of_eight<S, K, V>(p); }

@@ -43,11 +43,13 @@ type getParams struct {
 
 // reclaimParams is weft::horton::ReclaimParams of C++.
 type reclaimParams struct {
-	_     structs.HostLayout
-	table tableRef
-	keys  device.Ptr
-	lo    uint32
-	hi    uint32
+	_      structs.HostLayout
+	table  tableRef
+	keys   device.Ptr
+	lo     uint32
+	hi     uint32
+	narrow uint32
+	unused uint32
 }
 
 // rehashParams is weft::RehashParams of C++.
@@ -121,11 +123,13 @@ var (
 
 // reclaimParams has the layout of weft::horton::ReclaimParams.
 var (
-	_ [72]byte = [unsafe.Sizeof(reclaimParams{})]byte{}
+	_ [80]byte = [unsafe.Sizeof(reclaimParams{})]byte{}
 	_ [0]byte  = [unsafe.Offsetof(reclaimParams{}.table)]byte{}
 	_ [56]byte = [unsafe.Offsetof(reclaimParams{}.keys)]byte{}
 	_ [64]byte = [unsafe.Offsetof(reclaimParams{}.lo)]byte{}
 	_ [68]byte = [unsafe.Offsetof(reclaimParams{}.hi)]byte{}
+	_ [72]byte = [unsafe.Offsetof(reclaimParams{}.narrow)]byte{}
+	_ [76]byte = [unsafe.Offsetof(reclaimParams{}.unused)]byte{}
 )
 
 // rehashParams has the layout of weft::RehashParams.
@@ -183,7 +187,7 @@ var (
 	_ [92]byte  = [unsafe.Offsetof(gpu.Changes{}.Flags)]byte{}
 	_ [96]byte  = [unsafe.Offsetof(gpu.Changes{}.Reductions)]byte{}
 	_ [104]byte = [unsafe.Offsetof(gpu.Changes{}.Ticket)]byte{}
-	_ [108]byte = [unsafe.Offsetof(gpu.Changes{}.Unused)]byte{}
+	_ [108]byte = [unsafe.Offsetof(gpu.Changes{}.Narrow)]byte{}
 )
 
 // gpu.Contest has the layout of weft::Contest.
@@ -195,7 +199,7 @@ var (
 	_ [32]byte = [unsafe.Offsetof(gpu.Contest{}.Mask)]byte{}
 	_ [36]byte = [unsafe.Offsetof(gpu.Contest{}.N)]byte{}
 	_ [40]byte = [unsafe.Offsetof(gpu.Contest{}.Kind)]byte{}
-	_ [44]byte = [unsafe.Offsetof(gpu.Contest{}.Unused)]byte{}
+	_ [44]byte = [unsafe.Offsetof(gpu.Contest{}.Narrow)]byte{}
 )
 
 // gpu.Export has the layout of weft::Export.
@@ -208,7 +212,7 @@ var (
 	_ [32]byte = [unsafe.Offsetof(gpu.Export{}.Lo)]byte{}
 	_ [36]byte = [unsafe.Offsetof(gpu.Export{}.Hi)]byte{}
 	_ [40]byte = [unsafe.Offsetof(gpu.Export{}.Step)]byte{}
-	_ [44]byte = [unsafe.Offsetof(gpu.Export{}.Unused)]byte{}
+	_ [44]byte = [unsafe.Offsetof(gpu.Export{}.Narrow)]byte{}
 )
 
 // gpu.List has the layout of weft::List.
@@ -227,7 +231,7 @@ var (
 	_ [24]byte = [unsafe.Offsetof(gpu.Lookup{}.Hits)]byte{}
 	_ [32]byte = [unsafe.Offsetof(gpu.Lookup{}.N)]byte{}
 	_ [40]byte = [unsafe.Offsetof(gpu.Lookup{}.Spread)]byte{}
-	_ [44]byte = [unsafe.Offsetof(gpu.Lookup{}.Unused)]byte{}
+	_ [44]byte = [unsafe.Offsetof(gpu.Lookup{}.Narrow)]byte{}
 )
 
 // gpu.Winners has the layout of weft::Winners.

@@ -13,15 +13,16 @@ import (
 //kernelgen:target 80+ptx83,90+ptx83
 //kernelgen:flags -x cuda --cuda-device-only -nocudainc -nocudalib -nostdinc -std=c++17 -Wall -Werror -I kernels/include -O3
 //kernelgen:input 40315b735785afd03eb221af8a44880c05f72c15564c40433753b1b6f7c53841 2515 horton/change.cuh
-//kernelgen:input cbe13301daa75041c474b8026e3b8c1bce0754a420f69583e741d5ea14dc4ee6 5573 horton/horton.cu
-//kernelgen:input 3bda0982f834cb00757ca4bacf5ecfdffddd4a74a7b6a2a0ba163a02698cbedd 688 horton/layout.cuh
+//kernelgen:input 6a9e0370e309890a13c5e29780647bda813d63eb9febc11dae20b686cbbda1c5 5608 horton/horton.cu
+//kernelgen:input 242f67aa85ec68c5dd3057f9c6ebd13fb879721f211f982f1bc8f3dcef747da2 747 horton/layout.cuh
 //kernelgen:input 51aba27c05f5c2e649c772e10b52447187ed0a3192ef50b1907f6f4ece97c978 571 horton/tuning.cuh
 //kernelgen:input 870daf72e5f5ee3daf5209b7c93999cc04bae928905c38d006e9ce507ad53f71 12351 kernels/include/weft/access.cuh
 //kernelgen:input 2714016844286cf6bb08333ddb0708e125c696e1b02e9a7d01b8df565f94b8dd 3669 kernels/include/weft/account.cuh
-//kernelgen:input e8f500fd71e2b34e3820b69650f3362999ecffb500094ab9d9e608e777522143 6671 kernels/include/weft/batch.cuh
-//kernelgen:input 9936ef153a4648b6f47d540d3ec5afe81539102240098fbd4c703fad23d4567b 6425 kernels/include/weft/change.cuh
+//kernelgen:input 07aff6616f5744847df64d8a70d0a16dd9b6ea2f3d290fbaf8107089d4948eac 6839 kernels/include/weft/batch.cuh
+//kernelgen:input 3e92134eb1b578a24f1d7b47f233e850b00de5e914beb530e1ce8dd0ef26b739 6497 kernels/include/weft/change.cuh
+//kernelgen:input cd868f2da52a8b04666d6334e64779ef3f89128a7a8614291ec57fd1f7887c5f 2079 kernels/include/weft/column.cuh
 //kernelgen:input aba0e0ad799cf8072f65dfa894b9a84f4a011a1b5bf771d2050f1c78462e4073 856 kernels/include/weft/cuda.cuh
-//kernelgen:input 0bc6287ba69987b784aa8a6f5effe035b523eeaed3023281e33b1eade9b4e8cf 2348 kernels/include/weft/entry.cuh
+//kernelgen:input f98e260916fe50d268acedcdaeae396630c01c1ae44b0937ef19cd74ce60cc46 2690 kernels/include/weft/entry.cuh
 //kernelgen:input ef78dc0b6ae4fc709c88b2cf117f4b86494b0d176c0a18a9f12a1c46af321407 21229 kernels/include/weft/evict.cuh
 //kernelgen:input 79b1beaa05fe49d706515a4fad47443f74f45385014663a5ecc8653a4a9b381e 1718 kernels/include/weft/hash.cuh
 //kernelgen:input e5c4446a1dc57c10be44ec0ba1aa85b28b5e93d0c888f7289831f52788580ca1 10571 kernels/include/weft/horton_displace.cuh
@@ -31,7 +32,7 @@ import (
 //kernelgen:input 63d2bb524d32a86185183c319043045becebc9953698c1005430567bab8f0272 2592 kernels/include/weft/lines.cuh
 //kernelgen:input 8d80efd7c5a96a234d05600501c28ea7327ed3b8463a8d2581a97f3f71dbdd19 6867 kernels/include/weft/locks.cuh
 //kernelgen:input 615bd7905b5e0f2c36184a1ed53d31d1363c16774f41ad3421eca8a05499f11e 5286 kernels/include/weft/moves.cuh
-//kernelgen:input 12f83f2472623dfcdb5cf3ea07fe586775cec10da4c28dc7a585236927028216 5169 kernels/include/weft/order.cuh
+//kernelgen:input 42b0e1f433ef9fcf1b152a746599799fc3899713c75fe6ce20676d62a891610c 5426 kernels/include/weft/order.cuh
 //kernelgen:input 6287aa4b2d84b5a9bc542e4ce2e53474a0ee8c13d8866604482ec5b91a07bafa 9163 kernels/include/weft/path.cuh
 //kernelgen:input 5b054470229a4453eff5f4bb5d4c496ec38dfaab975f038712f650c7e631b503 4231 kernels/include/weft/reduce.cuh
 //kernelgen:input 31e29f3699eeca7f11355051456c703cbd9b9a2caa8a43e8efd400ac9f02b54a 7302 kernels/include/weft/rounds.cuh
@@ -42,31 +43,15 @@ import (
 //kernelgen:input 23effe35f5e096b384ffb4120bf425fa880d91df8b8639489904a1d819904586 2119 kernels/include/weft/tile.cuh
 //kernelgen:input 0851189fa3150bd3eb30a9b7d5f0dcba58c8fcda1c3598976207e3eea53f4ea7 5348 kernels/include/weft/warp.cuh
 //kernelgen:input 3734d9594b1b33c1868d416df12106a6d15018edf95437b3b5b984e6d6f937e3 816 kernels/include/weft/widths.cuh
-//kernelgen:output e9e0411df006adb6677ef35f02421db7d8d09d07c47bb9a59aa4775f540c10f5 610782 horton/horton_32_32_sm80.ptx
-//kernelgen:output 4d9ff7e49abc231276971892378440595149eb3c9762825baa10838abd762086 562338 horton/horton_32_64_sm80.ptx
-//kernelgen:output caca4df6c79b40bfc2f6fe78ee44c4daca20d9561a587b64742b9c0128a238b1 600609 horton/horton_32_64_sm90.ptx
-//kernelgen:output 6c0fc73ae8dfcabd3aac19430f73a1cfaebbb660bab0e7d45dd72b48705e8397 562316 horton/horton_64_32_sm80.ptx
-//kernelgen:output 566b332a9631c866d95a5ca5876b2c91911408ae2d1744a76ff43f4cfd2c9eeb 600482 horton/horton_64_32_sm90.ptx
-//kernelgen:output 38991aace1d3adb38f92f9c5fef1d0140df896d7492e121cdd1d90f4098e1e99 562192 horton/horton_64_64_sm80.ptx
-//kernelgen:output 3c1bff15be7fbb1aeae4ba3620b7957196ef99b35a1d6d6f5c3b4e559aa32449 600446 horton/horton_64_64_sm90.ptx
-//kernelgen:output b42145405ba6171f3129af231a9a1c1cee9b872ed6aae6ededf5d62e3905789b 554762 horton/horton_32_0_sm80.ptx
-//kernelgen:output 7ba292f7dfebe78038bf6685416f8eaa0c2c3785d8a0213f25846bd6d84efe50 565156 horton/horton_64_0_sm80.ptx
-//kernelgen:output 61e68e37a621c013d0d6fa2a8daf4c30f29b5598b4387470f967af4753b58373 7764 horton/horton_params_gen.go
+//kernelgen:output d134b784410f14f5ee1fe85a0c7fbd6c31ac5637150a2d7fddf221fe5cf0eb6f 610702 horton/horton_32_32_sm80.ptx
+//kernelgen:output 7fe100572ecc59319e8dfa61d0cc768c1469254bef69b1de00928329a89b5330 576228 horton/horton_64_64_sm80.ptx
+//kernelgen:output 95244f6d04bcb9dc7eaaac4c9bbc0c68755b7ea46fba1bb2d5862f90fc602e6d 614857 horton/horton_64_64_sm90.ptx
+//kernelgen:output 6fe08ea57b0a4c425aadffa0941c50f12a5f4e2b2535e4d533acf6940b9fe06f 554730 horton/horton_32_0_sm80.ptx
+//kernelgen:output f567eb47114ea649497fe2a55a909bc3b2e759111112e09fa64af043413a7bf3 565124 horton/horton_64_0_sm80.ptx
+//kernelgen:output 1da43d54655644fc8d627863475e62df0dc03a224acd4201e0996dd46b5d802b 7923 horton/horton_params_gen.go
 
 //go:embed horton_32_32_sm80.ptx
 var horton32x32SM80 string
-
-//go:embed horton_32_64_sm80.ptx
-var horton32x64SM80 string
-
-//go:embed horton_32_64_sm90.ptx
-var horton32x64SM90 string
-
-//go:embed horton_64_32_sm80.ptx
-var horton64x32SM80 string
-
-//go:embed horton_64_32_sm90.ptx
-var horton64x32SM90 string
 
 //go:embed horton_64_64_sm80.ptx
 var horton64x64SM80 string
@@ -92,22 +77,6 @@ var hortonImages = map[string]*device.Image{
 				"horton_get_32_32":      6,
 				"horton_get_wide_32_32": 6,
 			}},
-		},
-	},
-	"32_64": {
-		Name:    "horton",
-		Variant: "32_64",
-		Targets: []device.Target{
-			{Arch: 80, PTX: horton32x64SM80, Params: horton32x64Kernels},
-			{Arch: 90, PTX: horton32x64SM90, Params: horton32x64Kernels},
-		},
-	},
-	"64_32": {
-		Name:    "horton",
-		Variant: "64_32",
-		Targets: []device.Target{
-			{Arch: 80, PTX: horton64x32SM80, Params: horton64x32Kernels},
-			{Arch: 90, PTX: horton64x32SM90, Params: horton64x32Kernels},
 		},
 	},
 	"64_64": {
@@ -155,56 +124,12 @@ var horton32x32Kernels = map[string]int{
 	"horton_get_32_32":             104,
 	"horton_get_of_eight_32_32":    104,
 	"horton_get_wide_32_32":        104,
-	"horton_reclaim_32_32":         72,
+	"horton_reclaim_32_32":         80,
 	"horton_rehash_32_32":          128,
 	"horton_reset_32_32":           48,
 	"horton_stats_32_32":           64,
 	"horton_winners_first_32_32":   120,
 	"horton_winners_last_32_32":    120,
-}
-
-// horton32x64Kernels are the entry points of hortonImages["32_64"] and the size in bytes of
-// the parameter struct that each takes.
-var horton32x64Kernels = map[string]int{
-	"horton_change_32_64":          168,
-	"horton_change_of_eight_32_64": 168,
-	"horton_change_wide_32_64":     168,
-	"horton_claim_32_64":           48,
-	"horton_contend_32_64":         48,
-	"horton_displace_32_64":        192,
-	"horton_evict_32_64":           192,
-	"horton_export_32_64":          104,
-	"horton_get_32_64":             104,
-	"horton_get_of_eight_32_64":    104,
-	"horton_get_wide_32_64":        104,
-	"horton_reclaim_32_64":         72,
-	"horton_rehash_32_64":          128,
-	"horton_reset_32_64":           48,
-	"horton_stats_32_64":           64,
-	"horton_winners_first_32_64":   120,
-	"horton_winners_last_32_64":    120,
-}
-
-// horton64x32Kernels are the entry points of hortonImages["64_32"] and the size in bytes of
-// the parameter struct that each takes.
-var horton64x32Kernels = map[string]int{
-	"horton_change_64_32":          168,
-	"horton_change_of_eight_64_32": 168,
-	"horton_change_wide_64_32":     168,
-	"horton_claim_64_32":           48,
-	"horton_contend_64_32":         48,
-	"horton_displace_64_32":        192,
-	"horton_evict_64_32":           192,
-	"horton_export_64_32":          104,
-	"horton_get_64_32":             104,
-	"horton_get_of_eight_64_32":    104,
-	"horton_get_wide_64_32":        104,
-	"horton_reclaim_64_32":         72,
-	"horton_rehash_64_32":          128,
-	"horton_reset_64_32":           48,
-	"horton_stats_64_32":           64,
-	"horton_winners_first_64_32":   120,
-	"horton_winners_last_64_32":    120,
 }
 
 // horton64x64Kernels are the entry points of hortonImages["64_64"] and the size in bytes of
@@ -221,7 +146,7 @@ var horton64x64Kernels = map[string]int{
 	"horton_get_64_64":             104,
 	"horton_get_of_eight_64_64":    104,
 	"horton_get_wide_64_64":        104,
-	"horton_reclaim_64_64":         72,
+	"horton_reclaim_64_64":         80,
 	"horton_rehash_64_64":          128,
 	"horton_reset_64_64":           48,
 	"horton_stats_64_64":           64,
@@ -240,7 +165,7 @@ var horton32x0Kernels = map[string]int{
 	"horton_export_32_0":          104,
 	"horton_get_32_0":             104,
 	"horton_get_of_eight_32_0":    104,
-	"horton_reclaim_32_0":         72,
+	"horton_reclaim_32_0":         80,
 	"horton_rehash_32_0":          128,
 	"horton_reset_32_0":           48,
 	"horton_stats_32_0":           64,
@@ -260,7 +185,7 @@ var horton64x0Kernels = map[string]int{
 	"horton_get_64_0":             104,
 	"horton_get_of_eight_64_0":    104,
 	"horton_get_wide_64_0":        104,
-	"horton_reclaim_64_0":         72,
+	"horton_reclaim_64_0":         80,
 	"horton_rehash_64_0":          128,
 	"horton_reset_64_0":           48,
 	"horton_stats_64_0":           64,

@@ -14,6 +14,8 @@ struct ReclaimParams {
   Table table;
   const void* keys;
   uint32_t lo, hi;
+  uint32_t narrow;  // of NarrowColumns
+  uint32_t unused;
 };
 
 struct StatsParams {

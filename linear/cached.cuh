@@ -69,7 +69,7 @@ __device__ __forceinline__ void get_cached(const GetParams<Table>& p) {
   const Lookup& l = p.lookup;
   uint32_t hits = 0;  // of the warp
   strides<S, false>(
-      p.table, l.n, [&](uint64_t i, Key& key, Key&) { key = i < l.n ? Key(load_once(static_cast<const K*>(l.keys) + i)) : Key(0); },
+      p.table, l.n, [&](uint64_t i, Key& key, Key&) { key = i < l.n ? Key(Column<K>::read_once(l.keys, i, l.narrow & kNarrowKeys)) : Key(0); },
       [&](const Sector<S>& sector, bool there, uint32_t i, Key key, Key) {
         Key value = 0;
         bool hit = false;

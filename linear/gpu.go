@@ -11,7 +11,7 @@ import (
 	"github.com/weftgo/weft/internal/gpu"
 )
 
-//go:generate go run ../cmd/weftgen -loader=false -target 80+ptx83,90+ptx83 -widths 32_32,32_64,64_32,64_64,32_0,64_0 -type linear::Table=tableRef -type weft::Lookup=internal/gpu.Lookup -type weft::Changes=internal/gpu.Changes -type weft::Winners=internal/gpu.Winners -type weft::Contest=internal/gpu.Contest -type weft::Export=internal/gpu.Export linear.cu
+//go:generate go run ../cmd/weftgen -loader=false -target 80+ptx83,90+ptx83 -widths 32_32,64_64,32_0,64_0 -type linear::Table=tableRef -type weft::Lookup=internal/gpu.Lookup -type weft::Changes=internal/gpu.Changes -type weft::Winners=internal/gpu.Winners -type weft::Contest=internal/gpu.Contest -type weft::Export=internal/gpu.Export linear.cu
 //go:generate go run ../cmd/weftgen -loader=false -target 80+ptx83,90+ptx83 -widths 32_32,32_64,64_32,64_64,32_0,64_0 -type weft::ChangeParams=.changeParams linear_mixed.cu
 
 // Tuning of the launches.
@@ -88,7 +88,7 @@ func (k *kernels) load(dev device.Device, order *gpu.OrderKernels) error {
 	if k.widths.Slot == 16 {
 		k.wideGet = wideGet16
 	}
-	return gpu.Load(dev, linearImages[gpu.Pair(k.widths)], append(order.Entries(k.widths), []gpu.Entry{
+	return gpu.Load(dev, linearImages[gpu.Slots(k.widths)], append(order.Entries(k.widths), []gpu.Entry{
 		{Name: "get", To: &k.get}, {Name: "get_wide", To: &k.getWide},
 		{Name: "change", To: &k.change}, {Name: "change_wide", To: &k.changeWide},
 		{Name: "get_cached", To: &k.getCached}, {Name: "change_cached", To: &k.changeCached},

@@ -155,7 +155,7 @@ __device__ __forceinline__ void in_place(const InPlaceParams& p) {
 
 using namespace weft;
 using namespace weft::linear;
-WEFT_WIDTHS;
+WEFT_SHARED_WIDTHS;
 
 WEFT_KERNEL(linear_get, kGetBlocks)(GetParams<Table> p) { get<S, K, V, kNarrowLanes, kNarrowPieces>(p); }
 WEFT_KERNEL(linear_get_wide, kGetBlocks)(GetParams<Table> p) { get<S, K, V, kWideLanes, kWidePieces>(p); }

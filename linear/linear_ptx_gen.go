@@ -14,17 +14,18 @@ import (
 //kernelgen:flags -x cuda --cuda-device-only -nocudainc -nocudalib -nostdinc -std=c++17 -Wall -Werror -I kernels/include -O3
 //kernelgen:input 870daf72e5f5ee3daf5209b7c93999cc04bae928905c38d006e9ce507ad53f71 12351 kernels/include/weft/access.cuh
 //kernelgen:input 2714016844286cf6bb08333ddb0708e125c696e1b02e9a7d01b8df565f94b8dd 3669 kernels/include/weft/account.cuh
-//kernelgen:input e8f500fd71e2b34e3820b69650f3362999ecffb500094ab9d9e608e777522143 6671 kernels/include/weft/batch.cuh
-//kernelgen:input 9936ef153a4648b6f47d540d3ec5afe81539102240098fbd4c703fad23d4567b 6425 kernels/include/weft/change.cuh
+//kernelgen:input 07aff6616f5744847df64d8a70d0a16dd9b6ea2f3d290fbaf8107089d4948eac 6839 kernels/include/weft/batch.cuh
+//kernelgen:input 3e92134eb1b578a24f1d7b47f233e850b00de5e914beb530e1ce8dd0ef26b739 6497 kernels/include/weft/change.cuh
+//kernelgen:input cd868f2da52a8b04666d6334e64779ef3f89128a7a8614291ec57fd1f7887c5f 2079 kernels/include/weft/column.cuh
 //kernelgen:input aba0e0ad799cf8072f65dfa894b9a84f4a011a1b5bf771d2050f1c78462e4073 856 kernels/include/weft/cuda.cuh
-//kernelgen:input 0bc6287ba69987b784aa8a6f5effe035b523eeaed3023281e33b1eade9b4e8cf 2348 kernels/include/weft/entry.cuh
+//kernelgen:input f98e260916fe50d268acedcdaeae396630c01c1ae44b0937ef19cd74ce60cc46 2690 kernels/include/weft/entry.cuh
 //kernelgen:input 79b1beaa05fe49d706515a4fad47443f74f45385014663a5ecc8653a4a9b381e 1718 kernels/include/weft/hash.cuh
 //kernelgen:input 3439d26d7b8489212c8e9a01274ecd57745bcb9775658628bb0c9d3c428bbe1b 2080 kernels/include/weft/leftover.cuh
 //kernelgen:input 6f50794184dd8de98a320616fac708fa70a02d7686f9df3ebe556eab4ef82c41 518 kernels/include/weft/linear_change.cuh
 //kernelgen:input b30207f35a6fba8f1041be1a7c0c1966b015b2428eaac4e5f2e80355ab494f82 575 kernels/include/weft/linear_find.cuh
 //kernelgen:input f323192b8faba9b8fe6fbfde13717be1dbaa7cb0b576872a2ab5f02f7df0e035 7009 kernels/include/weft/linear_table.cuh
 //kernelgen:input 63d2bb524d32a86185183c319043045becebc9953698c1005430567bab8f0272 2592 kernels/include/weft/lines.cuh
-//kernelgen:input 12f83f2472623dfcdb5cf3ea07fe586775cec10da4c28dc7a585236927028216 5169 kernels/include/weft/order.cuh
+//kernelgen:input 42b0e1f433ef9fcf1b152a746599799fc3899713c75fe6ce20676d62a891610c 5426 kernels/include/weft/order.cuh
 //kernelgen:input 6287aa4b2d84b5a9bc542e4ce2e53474a0ee8c13d8866604482ec5b91a07bafa 9163 kernels/include/weft/path.cuh
 //kernelgen:input 5b054470229a4453eff5f4bb5d4c496ec38dfaab975f038712f650c7e631b503 4231 kernels/include/weft/reduce.cuh
 //kernelgen:input 3844d10e56bfb5b2bb8c488edf87f503d07fe3315f36a6d26af5f81e850e250a 4894 kernels/include/weft/shared.cuh
@@ -33,36 +34,20 @@ import (
 //kernelgen:input 23effe35f5e096b384ffb4120bf425fa880d91df8b8639489904a1d819904586 2119 kernels/include/weft/tile.cuh
 //kernelgen:input 0851189fa3150bd3eb30a9b7d5f0dcba58c8fcda1c3598976207e3eea53f4ea7 5348 kernels/include/weft/warp.cuh
 //kernelgen:input 3734d9594b1b33c1868d416df12106a6d15018edf95437b3b5b984e6d6f937e3 816 kernels/include/weft/widths.cuh
-//kernelgen:input e1f360083c4885b417b10fdf939d4a9cd87f4d5b70049a5ebe8f8d5807ecdcfc 5567 linear/cached.cuh
+//kernelgen:input 0f7ef94c5d38726106d8dda3b5fd3d0d441c3970a17881392cc369415f093646 5578 linear/cached.cuh
 //kernelgen:input 454c5ba035c183b1fb64c3d281c939e1d923af16b630f8f61d6bd2eeb6eccd47 4942 linear/change.cuh
 //kernelgen:input d039bab454b4f55c5cae92c1d1396a8421c56b2f1fcf4de368bb5fb6f68f76cd 974 linear/layout.cuh
-//kernelgen:input 9bb5342ecde6b07b78082fd0e38762376e483a5308d5d520ecf844edcdb476cf 7815 linear/linear.cu
+//kernelgen:input d7c244f0cea74dc26b7bc42905c033721bd997082999f259c5d047ed77b6b1e5 7822 linear/linear.cu
 //kernelgen:input 1a93e7c4e8ae94d3f7b1d12e03600bc7d13bdc07fb4b105150348381ff0957d7 1284 linear/tuning.cuh
-//kernelgen:output 2a3528aad0d0124366acd27c0e543b874bbae8a29452e877e10bb6d756fcc2d8 144132 linear/linear_32_32_sm80.ptx
-//kernelgen:output 2b544551dcf4f448e6ad4e48c10d8cafb07b9724b7f1c83d7b82e30ff0328385 149442 linear/linear_32_64_sm80.ptx
-//kernelgen:output 1b453614481b02585ca3c26a8f577315f277f0c2ff6b99398e3af36185a75134 144051 linear/linear_32_64_sm90.ptx
-//kernelgen:output 47264b6288875aa8d85625299a23d65e7fceda5ce63887271a9e3707499a7a9b 151474 linear/linear_64_32_sm80.ptx
-//kernelgen:output 53c50ec9a28d4d1bac9e6a570e2c1def3c4754fe09f41f76ff9202c5e0f9cfd3 146049 linear/linear_64_32_sm90.ptx
-//kernelgen:output 463264be203e7ed4f8110fc0b0c25d6b97c878d0646c2e94b108eed0daeaddf5 151393 linear/linear_64_64_sm80.ptx
-//kernelgen:output 0af2738729453392098596594516fd4620338bb48a9598c78da0c93e1133a639 145976 linear/linear_64_64_sm90.ptx
-//kernelgen:output 608dc8890c6835b23b3edf56bea5dc8a253b3d9b2c2eb13deb20f797b5e7d475 119186 linear/linear_32_0_sm80.ptx
-//kernelgen:output 3156b0a05ab93cac698152984cd3cb59df0024660a0ac9c4fb6e9aed7bbde0ef 112488 linear/linear_64_0_sm80.ptx
-//kernelgen:output d541d8c10049a6dc1e0a38f9d329f870367918a2cd67c9aa1c3d89cb804f2e7b 6994 linear/linear_params_gen.go
+//kernelgen:output 51afd8d26efd8da73550085a5e898eeaa169d968b6f91229137adb9dadeff21a 144050 linear/linear_32_32_sm80.ptx
+//kernelgen:output 268b59b6104e6867d59d25738b6dd14b101dad0a60dd869f0c77d88d31b4004d 161464 linear/linear_64_64_sm80.ptx
+//kernelgen:output 9a897cd2b9a30b26548ca770a93aa946cd43587b5bb8b6a47aaec55d69f7f88e 155993 linear/linear_64_64_sm90.ptx
+//kernelgen:output ed20f52b919a6d7d702fff3eddc13aa381391a1fdc75d1ba5e3e6e0361f41081 119154 linear/linear_32_0_sm80.ptx
+//kernelgen:output 11bd93b09ec601fe29733fa5b169a808482dd3f10fdc6d835537df70da447385 112456 linear/linear_64_0_sm80.ptx
+//kernelgen:output b446311ccf206c8c7da8be3df2580c0fb758ee06cf7d13ef19ada18cf88bf1d2 6994 linear/linear_params_gen.go
 
 //go:embed linear_32_32_sm80.ptx
 var linear32x32SM80 string
-
-//go:embed linear_32_64_sm80.ptx
-var linear32x64SM80 string
-
-//go:embed linear_32_64_sm90.ptx
-var linear32x64SM90 string
-
-//go:embed linear_64_32_sm80.ptx
-var linear64x32SM80 string
-
-//go:embed linear_64_32_sm90.ptx
-var linear64x32SM90 string
 
 //go:embed linear_64_64_sm80.ptx
 var linear64x64SM80 string
@@ -88,22 +73,6 @@ var linearImages = map[string]*device.Image{
 				"linear_get_32_32":      8,
 				"linear_get_wide_32_32": 8,
 			}},
-		},
-	},
-	"32_64": {
-		Name:    "linear",
-		Variant: "32_64",
-		Targets: []device.Target{
-			{Arch: 80, PTX: linear32x64SM80, Params: linear32x64Kernels},
-			{Arch: 90, PTX: linear32x64SM90, Params: linear32x64Kernels},
-		},
-	},
-	"64_32": {
-		Name:    "linear",
-		Variant: "64_32",
-		Targets: []device.Target{
-			{Arch: 80, PTX: linear64x32SM80, Params: linear64x32Kernels},
-			{Arch: 90, PTX: linear64x32SM90, Params: linear64x32Kernels},
 		},
 	},
 	"64_64": {
@@ -157,48 +126,6 @@ var linear32x32Kernels = map[string]int{
 	"linear_stats_32_32":         48,
 	"linear_winners_first_32_32": 96,
 	"linear_winners_last_32_32":  96,
-}
-
-// linear32x64Kernels are the entry points of linearImages["32_64"] and the size in bytes of
-// the parameter struct that each takes.
-var linear32x64Kernels = map[string]int{
-	"linear_borders_32_64":       64,
-	"linear_change_32_64":        144,
-	"linear_change_cached_32_64": 144,
-	"linear_change_wide_32_64":   144,
-	"linear_claim_32_64":         48,
-	"linear_contend_32_64":       48,
-	"linear_export_32_64":        80,
-	"linear_get_32_64":           80,
-	"linear_get_cached_32_64":    80,
-	"linear_get_wide_32_64":      80,
-	"linear_in_place_32_64":      64,
-	"linear_rehash_32_64":        80,
-	"linear_reset_32_64":         48,
-	"linear_stats_32_64":         48,
-	"linear_winners_first_32_64": 96,
-	"linear_winners_last_32_64":  96,
-}
-
-// linear64x32Kernels are the entry points of linearImages["64_32"] and the size in bytes of
-// the parameter struct that each takes.
-var linear64x32Kernels = map[string]int{
-	"linear_borders_64_32":       64,
-	"linear_change_64_32":        144,
-	"linear_change_cached_64_32": 144,
-	"linear_change_wide_64_32":   144,
-	"linear_claim_64_32":         48,
-	"linear_contend_64_32":       48,
-	"linear_export_64_32":        80,
-	"linear_get_64_32":           80,
-	"linear_get_cached_64_32":    80,
-	"linear_get_wide_64_32":      80,
-	"linear_in_place_64_32":      64,
-	"linear_rehash_64_32":        80,
-	"linear_reset_64_32":         48,
-	"linear_stats_64_32":         48,
-	"linear_winners_first_64_32": 96,
-	"linear_winners_last_64_32":  96,
 }
 
 // linear64x64Kernels are the entry points of linearImages["64_64"] and the size in bytes of

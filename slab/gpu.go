@@ -13,7 +13,7 @@ import (
 	"github.com/weftgo/weft/internal/op"
 )
 
-//go:generate go run ../cmd/weftgen -loader=false -target 80+ptx83,90+ptx83 -widths 32_32,32_64,64_32,64_64,32_0,64_0 -type slab::Table=tableRef -type weft::Allocator=alloc.Ref -type weft::Lookup=internal/gpu.Lookup -type weft::Changes=internal/gpu.Changes -type weft::Winners=internal/gpu.Winners -type weft::Contest=internal/gpu.Contest -type weft::Export=internal/gpu.Export slab.cu
+//go:generate go run ../cmd/weftgen -loader=false -target 80+ptx83,90+ptx83 -widths 32_32,64_64,32_0,64_0 -type slab::Table=tableRef -type weft::Allocator=alloc.Ref -type weft::Lookup=internal/gpu.Lookup -type weft::Changes=internal/gpu.Changes -type weft::Winners=internal/gpu.Winners -type weft::Contest=internal/gpu.Contest -type weft::Export=internal/gpu.Export slab.cu
 //go:generate go run ../cmd/weftgen -loader=false -target 80+ptx83,90+ptx83 -widths 32_32,32_64,64_32,64_64 -type slab::Table=.tableRef -type GetParams=.getParams -type weft::ChangeParams=.changeParams slab_multi.cu
 //go:generate go run ../cmd/weftgen -loader=false -target 80+ptx83,90+ptx83 -widths 32_32,32_64,64_32,64_64,32_0,64_0 -type weft::ChangeParams=.changeParams slab_mixed.cu
 
@@ -68,14 +68,13 @@ func newGPUEngine(dev device.Device, w batch.Widths, g geometry, units int, fixe
 }
 
 func (k *kernels) load(dev device.Device, order *gpu.OrderKernels, multi bool) error {
-	pair := gpu.Pair(k.widths)
-	if err := gpu.Load(dev, slabImages[pair], append(order.Entries(k.widths), []gpu.Entry{
+	if err := gpu.Load(dev, slabImages[gpu.Slots(k.widths)], append(order.Entries(k.widths), []gpu.Entry{
 		{Name: "get", To: &k.get}, {Name: "change", To: &k.change}, {Name: "rehash", To: &k.rehash},
 		{Name: "flush", To: &k.flush}, {Name: "export", To: &k.export}, {Name: "chains", To: &k.chains},
 	}...)); err != nil || !multi {
 		return err
 	}
-	return gpu.Load(dev, slabMultiImages[pair], []gpu.Entry{
+	return gpu.Load(dev, slabMultiImages[gpu.Pair(k.widths)], []gpu.Entry{
 		{Name: "get", To: &k.getMulti}, {Name: "change", To: &k.changeMulti},
 		{Name: "append", To: &k.append}, {Name: "tally", To: &k.tally}, {Name: "collect", To: &k.collect},
 	})

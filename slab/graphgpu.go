@@ -107,7 +107,7 @@ func (k *graphKernels) load(dev device.Device) error {
 	}
 	return errors.Join(
 		gpu.Load(dev, slabGraphImages[gpu.Pair(w)], own),
-		gpu.Load(dev, slabImages[gpu.Pair(w)], order),
+		gpu.Load(dev, slabImages[gpu.Pair(batch.Widths{Key: 8, Val: min(2*w.Val, 8)})], order),
 		gpu.Load(dev, slabImages[gpu.Pair(slots)], []gpu.Entry{{Name: "flush", To: &e.kernel.flush}, {Name: "chains", To: &e.kernel.chains}}),
 	)
 }

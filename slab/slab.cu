@@ -17,7 +17,7 @@
 // Those of maps and sets; multimaps need some of them, too.
 using namespace weft;
 using namespace weft::slab;
-WEFT_WIDTHS;
+WEFT_SHARED_WIDTHS;
 
 WEFT_KERNEL(slab_get, kGetBlocks)(GetParams<Table> p) { get<S, K, V, false>(p); }
 WEFT_KERNEL(slab_change, kChangeBlocks)(ChangeParams<Table> p) { change_batch<S, K, V, false>(p); }

@@ -15,13 +15,14 @@ import (
 //kernelgen:input 870daf72e5f5ee3daf5209b7c93999cc04bae928905c38d006e9ce507ad53f71 12351 kernels/include/weft/access.cuh
 //kernelgen:input 2714016844286cf6bb08333ddb0708e125c696e1b02e9a7d01b8df565f94b8dd 3669 kernels/include/weft/account.cuh
 //kernelgen:input 95cb2a9b354ee8390b248931aa5f7fbf518878a1e2840fdbe47f993441225012 9399 kernels/include/weft/alloc.cuh
-//kernelgen:input e8f500fd71e2b34e3820b69650f3362999ecffb500094ab9d9e608e777522143 6671 kernels/include/weft/batch.cuh
-//kernelgen:input 9936ef153a4648b6f47d540d3ec5afe81539102240098fbd4c703fad23d4567b 6425 kernels/include/weft/change.cuh
+//kernelgen:input 07aff6616f5744847df64d8a70d0a16dd9b6ea2f3d290fbaf8107089d4948eac 6839 kernels/include/weft/batch.cuh
+//kernelgen:input 3e92134eb1b578a24f1d7b47f233e850b00de5e914beb530e1ce8dd0ef26b739 6497 kernels/include/weft/change.cuh
+//kernelgen:input cd868f2da52a8b04666d6334e64779ef3f89128a7a8614291ec57fd1f7887c5f 2079 kernels/include/weft/column.cuh
 //kernelgen:input aba0e0ad799cf8072f65dfa894b9a84f4a011a1b5bf771d2050f1c78462e4073 856 kernels/include/weft/cuda.cuh
 //kernelgen:input 5e3421ae862c93e18c087642c81f54ce45afaa044e1f1bb4c2578b3c829721d4 981 kernels/include/weft/deal.cuh
-//kernelgen:input 0bc6287ba69987b784aa8a6f5effe035b523eeaed3023281e33b1eade9b4e8cf 2348 kernels/include/weft/entry.cuh
+//kernelgen:input f98e260916fe50d268acedcdaeae396630c01c1ae44b0937ef19cd74ce60cc46 2690 kernels/include/weft/entry.cuh
 //kernelgen:input 79b1beaa05fe49d706515a4fad47443f74f45385014663a5ecc8653a4a9b381e 1718 kernels/include/weft/hash.cuh
-//kernelgen:input 12f83f2472623dfcdb5cf3ea07fe586775cec10da4c28dc7a585236927028216 5169 kernels/include/weft/order.cuh
+//kernelgen:input 42b0e1f433ef9fcf1b152a746599799fc3899713c75fe6ce20676d62a891610c 5426 kernels/include/weft/order.cuh
 //kernelgen:input 5b054470229a4453eff5f4bb5d4c496ec38dfaab975f038712f650c7e631b503 4231 kernels/include/weft/reduce.cuh
 //kernelgen:input 3844d10e56bfb5b2bb8c488edf87f503d07fe3315f36a6d26af5f81e850e250a 4894 kernels/include/weft/shared.cuh
 //kernelgen:input 52fd6475dfb4c901fa2c24dc0bf467888e3775617c782b8408a7da10978d645c 5334 kernels/include/weft/slab_arcs.cuh
@@ -43,9 +44,9 @@ import (
 //kernelgen:input 078c89781dc51953d4ec18acd2d248c4757170d785e74b9a15c2a3c9a40b3692 2394 slab/slab_graph.cu
 //kernelgen:input c6dbc517d24d980a54f4c0d9bfe45a842ed8f34f093d7e5fce83a62faceeda8a 873 slab/tuning.cuh
 //kernelgen:input 8556184b415c3540dbe3a8deb584d99b0462fea3d7ef556f96c926d23e2abc50 7278 slab/whole.cuh
-//kernelgen:output 9c5ffbe527dfcb6da42b79f43e1fec06e6e0059affd855cc28fef2fc61821fc3 343023 slab/slab_graph_64_0_sm80.ptx
-//kernelgen:output 88b8c460097d765c115f2aa01790f4547a567904546b71439fc203cfcc93623d 335529 slab/slab_graph_64_32_sm80.ptx
-//kernelgen:output 998ab7bb5e3ef42f1729c65af76c956db2566a074575a6cba6f58e664f0479c1 12283 slab/slab_graph_params_gen.go
+//kernelgen:output 1bb2ca811c04263b83c26bed924c9623c13a82e4bc60f97298e833d098934bfc 342991 slab/slab_graph_64_0_sm80.ptx
+//kernelgen:output 14e3e1f22556c1473252e77bff7bbad843367d388d5f05e302d8623df2cab2db 335495 slab/slab_graph_64_32_sm80.ptx
+//kernelgen:output fcdeb675b5dfc1aaf4d805a836b63ba0e25ae6cc0be3641750bb07564e4698c0 12283 slab/slab_graph_params_gen.go
 
 //go:embed slab_graph_64_0_sm80.ptx
 var slabGraph64x0SM80 string

@@ -15,12 +15,13 @@ import (
 //kernelgen:input 870daf72e5f5ee3daf5209b7c93999cc04bae928905c38d006e9ce507ad53f71 12351 kernels/include/weft/access.cuh
 //kernelgen:input 2714016844286cf6bb08333ddb0708e125c696e1b02e9a7d01b8df565f94b8dd 3669 kernels/include/weft/account.cuh
 //kernelgen:input 95cb2a9b354ee8390b248931aa5f7fbf518878a1e2840fdbe47f993441225012 9399 kernels/include/weft/alloc.cuh
-//kernelgen:input e8f500fd71e2b34e3820b69650f3362999ecffb500094ab9d9e608e777522143 6671 kernels/include/weft/batch.cuh
-//kernelgen:input 9936ef153a4648b6f47d540d3ec5afe81539102240098fbd4c703fad23d4567b 6425 kernels/include/weft/change.cuh
+//kernelgen:input 07aff6616f5744847df64d8a70d0a16dd9b6ea2f3d290fbaf8107089d4948eac 6839 kernels/include/weft/batch.cuh
+//kernelgen:input 3e92134eb1b578a24f1d7b47f233e850b00de5e914beb530e1ce8dd0ef26b739 6497 kernels/include/weft/change.cuh
+//kernelgen:input cd868f2da52a8b04666d6334e64779ef3f89128a7a8614291ec57fd1f7887c5f 2079 kernels/include/weft/column.cuh
 //kernelgen:input aba0e0ad799cf8072f65dfa894b9a84f4a011a1b5bf771d2050f1c78462e4073 856 kernels/include/weft/cuda.cuh
-//kernelgen:input 0bc6287ba69987b784aa8a6f5effe035b523eeaed3023281e33b1eade9b4e8cf 2348 kernels/include/weft/entry.cuh
+//kernelgen:input f98e260916fe50d268acedcdaeae396630c01c1ae44b0937ef19cd74ce60cc46 2690 kernels/include/weft/entry.cuh
 //kernelgen:input 79b1beaa05fe49d706515a4fad47443f74f45385014663a5ecc8653a4a9b381e 1718 kernels/include/weft/hash.cuh
-//kernelgen:input 12f83f2472623dfcdb5cf3ea07fe586775cec10da4c28dc7a585236927028216 5169 kernels/include/weft/order.cuh
+//kernelgen:input 42b0e1f433ef9fcf1b152a746599799fc3899713c75fe6ce20676d62a891610c 5426 kernels/include/weft/order.cuh
 //kernelgen:input 5b054470229a4453eff5f4bb5d4c496ec38dfaab975f038712f650c7e631b503 4231 kernels/include/weft/reduce.cuh
 //kernelgen:input 3844d10e56bfb5b2bb8c488edf87f503d07fe3315f36a6d26af5f81e850e250a 4894 kernels/include/weft/shared.cuh
 //kernelgen:input 46ed30e9de5c8fcc15c5e5ef0eedb355d5dfb4e463ed70d3d352a98d259c09e0 8664 kernels/include/weft/slab_change.cuh
@@ -34,34 +35,18 @@ import (
 //kernelgen:input 71396e2d5392101fb18928ca39fcf0d27f6c8cd50cd15793f5622605fbcb8ff6 5108 slab/change.cuh
 //kernelgen:input 37237669ceb87755412311fbe9028dfb04d8eed47ca251b4f64c19b19e9a97f3 1036 slab/layout.cuh
 //kernelgen:input 3defb3cf550267407154a4eff71ff7108ccb86f5c8cef2b886114d6467678fd1 2986 slab/search.cuh
-//kernelgen:input 037552657001716896d30f0cff65079c4478db843e27ab5428945b21992660cd 1346 slab/slab.cu
+//kernelgen:input e057df6b8dd0d44a171f6f89c911136458c7d50517f1f86a450ee2528c4938cc 1353 slab/slab.cu
 //kernelgen:input c6dbc517d24d980a54f4c0d9bfe45a842ed8f34f093d7e5fce83a62faceeda8a 873 slab/tuning.cuh
 //kernelgen:input 8556184b415c3540dbe3a8deb584d99b0462fea3d7ef556f96c926d23e2abc50 7278 slab/whole.cuh
-//kernelgen:output 54bc92cb095a17923b5b91ea457ff89a062ce5caef4bfb3edfd9130f9d0d7cc6 132252 slab/slab_32_32_sm80.ptx
-//kernelgen:output 58d90e35b4928d2d01f0aab9cfba691988a43d4c973e8dcdb6e3280e5ba4684e 132607 slab/slab_32_64_sm80.ptx
-//kernelgen:output 0c31bea9fba7340eed8ca434ee6ff5d0a472631cffa5426d849bc71a72614b1b 129380 slab/slab_32_64_sm90.ptx
-//kernelgen:output fb4a63f27f3774da54d166eb50f16769aa34f34808442b45e62c106d83128ce8 133888 slab/slab_64_32_sm80.ptx
-//kernelgen:output 5444720a319d703d62e71d47707ac343d2924f0b3e5c8d000b1ec61c07077f01 130644 slab/slab_64_32_sm90.ptx
-//kernelgen:output 330497b1169879446ef81999e7fcf0ec445e59dce1f7a15a688ba634ac8a5376 133860 slab/slab_64_64_sm80.ptx
-//kernelgen:output bf36537467c6069731c9b039a0496bcffd6d6d639a01d300152b9f026749bd22 130618 slab/slab_64_64_sm90.ptx
-//kernelgen:output 48dcaa86f8b1390038ee1e065a74064f27600d123835e439f8eea774bb55457a 87605 slab/slab_32_0_sm80.ptx
-//kernelgen:output c32d227614a0cf89947477e8a8a9b02fdec7a484db1c680a375136a42b26e13c 84285 slab/slab_64_0_sm80.ptx
-//kernelgen:output 256a55663ab4eccceeb5a4d7ff7821b38e5f9d23054608d2390265b41d6c7261 6998 slab/slab_params_gen.go
+//kernelgen:output 1321c39d9f3feac795c1f5b97946dd4a7d8ed379153721a2500a2931ee2756c9 132218 slab/slab_32_32_sm80.ptx
+//kernelgen:output e6c56a3250053f6f037a14ab376b83c2c9a32c1c83835c803dc73b39c21d22d1 139218 slab/slab_64_64_sm80.ptx
+//kernelgen:output 26a6ad022514923a4373d4072e2be661f65c17f8105c296d2c41ec367b5a97b2 135974 slab/slab_64_64_sm90.ptx
+//kernelgen:output 2b8ee38ba16613628cdede2a0357a5d363a2915fb83ee0bb3bc41d4af02bfc9c 87573 slab/slab_32_0_sm80.ptx
+//kernelgen:output 9c8eb8dc72c53c2aa225f0c1ee43984bc7cdd3371d3649502fc0822032ed08cd 84253 slab/slab_64_0_sm80.ptx
+//kernelgen:output 6e4677643331370818d350a4e68615327bb09a78dbc413c56962618c1fec6aaa 6998 slab/slab_params_gen.go
 
 //go:embed slab_32_32_sm80.ptx
 var slab32x32SM80 string
-
-//go:embed slab_32_64_sm80.ptx
-var slab32x64SM80 string
-
-//go:embed slab_32_64_sm90.ptx
-var slab32x64SM90 string
-
-//go:embed slab_64_32_sm80.ptx
-var slab64x32SM80 string
-
-//go:embed slab_64_32_sm90.ptx
-var slab64x32SM90 string
 
 //go:embed slab_64_64_sm80.ptx
 var slab64x64SM80 string
@@ -87,22 +72,6 @@ var slabImages = map[string]*device.Image{
 				"slab_change_32_32": 5,
 				"slab_get_32_32":    8,
 			}},
-		},
-	},
-	"32_64": {
-		Name:    "slab",
-		Variant: "32_64",
-		Targets: []device.Target{
-			{Arch: 80, PTX: slab32x64SM80, Params: slab32x64Kernels},
-			{Arch: 90, PTX: slab32x64SM90, Params: slab32x64Kernels},
-		},
-	},
-	"64_32": {
-		Name:    "slab",
-		Variant: "64_32",
-		Targets: []device.Target{
-			{Arch: 80, PTX: slab64x32SM80, Params: slab64x32Kernels},
-			{Arch: 90, PTX: slab64x32SM90, Params: slab64x32Kernels},
 		},
 	},
 	"64_64": {
@@ -151,38 +120,6 @@ var slab32x32Kernels = map[string]int{
 	"slab_reset_32_32":         48,
 	"slab_winners_first_32_32": 144,
 	"slab_winners_last_32_32":  144,
-}
-
-// slab32x64Kernels are the entry points of slabImages["32_64"] and the size in bytes of
-// the parameter struct that each takes.
-var slab32x64Kernels = map[string]int{
-	"slab_chains_32_64":        88,
-	"slab_change_32_64":        192,
-	"slab_claim_32_64":         48,
-	"slab_contend_32_64":       48,
-	"slab_export_32_64":        128,
-	"slab_flush_32_64":         80,
-	"slab_get_32_64":           128,
-	"slab_rehash_32_64":        168,
-	"slab_reset_32_64":         48,
-	"slab_winners_first_32_64": 144,
-	"slab_winners_last_32_64":  144,
-}
-
-// slab64x32Kernels are the entry points of slabImages["64_32"] and the size in bytes of
-// the parameter struct that each takes.
-var slab64x32Kernels = map[string]int{
-	"slab_chains_64_32":        88,
-	"slab_change_64_32":        192,
-	"slab_claim_64_32":         48,
-	"slab_contend_64_32":       48,
-	"slab_export_64_32":        128,
-	"slab_flush_64_32":         80,
-	"slab_get_64_32":           128,
-	"slab_rehash_64_32":        168,
-	"slab_reset_64_32":         48,
-	"slab_winners_first_64_32": 144,
-	"slab_winners_last_64_32":  144,
 }
 
 // slab64x64Kernels are the entry points of slabImages["64_64"] and the size in bytes of

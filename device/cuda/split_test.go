@@ -185,8 +185,11 @@ func TestRepositorySplits(t *testing.T) {
 		}
 		return err
 	})
-	if err != nil || len(files) == 0 {
-		t.Fatalf("%d files of PTX: %v", len(files), err)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(files) == 0 {
+		t.Skip("no tree of the repository: the binary was carried here")
 	}
 	declaration := regexp.MustCompile(`(?m)^(?:\.weak |\.visible )*\.(?:const|shared) (?:\.align \d+ )?\.\w+ ([\w$]+)`)
 	mangled := regexp.MustCompile(`_Z[\w$]+`)

@@ -17,7 +17,7 @@ const SpreadKeys = 1 << 14
 func LookupOf(b *batch.Batch, hits device.Ptr, lanes int) (Lookup, device.Dim) {
 	l := Lookup{
 		Keys: b.Columns[batch.Keys].Ptr, Vals: b.Columns[batch.Vals].Ptr, Found: b.Columns[batch.OK].Ptr,
-		Hits: hits, N: uint64(b.N),
+		Hits: hits, N: uint64(b.N), Narrow: narrow(b),
 	}
 	if b.N > SpreadKeys {
 		return l, Grid(b.N)
@@ -33,7 +33,7 @@ func changesOf(b *batch.Batch, first int, ok device.Ptr, contended, failed List)
 		Keys: b.Columns[batch.Keys].Ptr, Vals: b.Columns[batch.Vals].Ptr, Kinds: b.Columns[batch.Kinds].Ptr,
 		Out: b.Columns[batch.Out].Ptr, Ok: ok, Removed: b.Columns[batch.Counts].Ptr,
 		Contended: contended, Failed: failed,
-		N: uint32(b.N), First: uint32(first), Kind: uint32(b.Kind), Flags: uint32(b.Flags &^ batch.Report),
+		N: uint32(b.N), First: uint32(first), Kind: uint32(b.Kind), Flags: uint32(b.Flags &^ batch.Report), Narrow: narrow(b),
 	}
 	if !b.Ordered() {
 		c.Flags &^= uint32(batch.Order)
@@ -46,6 +46,18 @@ func changesOf(b *batch.Batch, first int, ok device.Ptr, contended, failed List)
 func ExportOf(out *batch.Batch, lines *core.Lines, lo, hi uint32, count device.Ptr) Export {
 	return Export{
 		Keys: out.Columns[batch.Keys].Ptr, Vals: out.Columns[batch.Vals].Ptr, Count: count, Rows: uint64(out.N),
-		Lo: lo, Hi: hi, Step: lines.Order.Step(),
+		Lo: lo, Hi: hi, Step: lines.Order.Step(), Narrow: narrow(out),
 	}
+}
+
+// narrow tells kernels for any widths which columns have 32 bits (widths.cuh).
+func narrow(b *batch.Batch) (bits uint32) {
+	const keys, vals = 1, 2
+	if b.Columns[batch.Keys].Width == 4 {
+		bits |= keys
+	}
+	if b.Columns[batch.Vals].Width == 4 || b.Columns[batch.Out].Width == 4 {
+		bits |= vals
+	}
+	return bits
 }

@@ -14,11 +14,12 @@ import (
 //kernelgen:target 80,90+ptx85
 //kernelgen:flags -x cuda --cuda-device-only -nocudainc -nocudalib -nostdinc -std=c++17 -Wall -Werror -I kernels/include -O3
 //kernelgen:input 870daf72e5f5ee3daf5209b7c93999cc04bae928905c38d006e9ce507ad53f71 12351 kernels/include/weft/access.cuh
-//kernelgen:input e8f500fd71e2b34e3820b69650f3362999ecffb500094ab9d9e608e777522143 6671 kernels/include/weft/batch.cuh
-//kernelgen:input 9936ef153a4648b6f47d540d3ec5afe81539102240098fbd4c703fad23d4567b 6425 kernels/include/weft/change.cuh
+//kernelgen:input 07aff6616f5744847df64d8a70d0a16dd9b6ea2f3d290fbaf8107089d4948eac 6839 kernels/include/weft/batch.cuh
+//kernelgen:input 3e92134eb1b578a24f1d7b47f233e850b00de5e914beb530e1ce8dd0ef26b739 6497 kernels/include/weft/change.cuh
+//kernelgen:input cd868f2da52a8b04666d6334e64779ef3f89128a7a8614291ec57fd1f7887c5f 2079 kernels/include/weft/column.cuh
 //kernelgen:input aba0e0ad799cf8072f65dfa894b9a84f4a011a1b5bf771d2050f1c78462e4073 856 kernels/include/weft/cuda.cuh
 //kernelgen:input 79b1beaa05fe49d706515a4fad47443f74f45385014663a5ecc8653a4a9b381e 1718 kernels/include/weft/hash.cuh
-//kernelgen:input 12f83f2472623dfcdb5cf3ea07fe586775cec10da4c28dc7a585236927028216 5169 kernels/include/weft/order.cuh
+//kernelgen:input 42b0e1f433ef9fcf1b152a746599799fc3899713c75fe6ce20676d62a891610c 5426 kernels/include/weft/order.cuh
 //kernelgen:input 5b054470229a4453eff5f4bb5d4c496ec38dfaab975f038712f650c7e631b503 4231 kernels/include/weft/reduce.cuh
 //kernelgen:input 3844d10e56bfb5b2bb8c488edf87f503d07fe3315f36a6d26af5f81e850e250a 4894 kernels/include/weft/shared.cuh
 //kernelgen:input b6a4a0a470083c5db2ddc3dadb2275946d1f16b725fa0fe66607df730c694dc4 5537 kernels/include/weft/slot.cuh
@@ -41,7 +42,7 @@ type Changes struct {
 	Flags      uint32
 	Reductions device.Ptr
 	Ticket     uint32
-	Unused     uint32
+	Narrow     uint32
 }
 
 // Contest is weft::Contest of C++.
@@ -53,7 +54,7 @@ type Contest struct {
 	Mask      uint32
 	N         uint32
 	Kind      uint32
-	Unused    uint32
+	Narrow    uint32
 }
 
 // Export is weft::Export of C++.
@@ -66,7 +67,7 @@ type Export struct {
 	Lo     uint32
 	Hi     uint32
 	Step   uint32
-	Unused uint32
+	Narrow uint32
 }
 
 // List is weft::List of C++.
@@ -85,7 +86,7 @@ type Lookup struct {
 	Hits   device.Ptr
 	N      uint64
 	Spread uint32
-	Unused uint32
+	Narrow uint32
 }
 
 // Winners is weft::Winners of C++.
@@ -113,7 +114,7 @@ var (
 	_ [92]byte  = [unsafe.Offsetof(Changes{}.Flags)]byte{}
 	_ [96]byte  = [unsafe.Offsetof(Changes{}.Reductions)]byte{}
 	_ [104]byte = [unsafe.Offsetof(Changes{}.Ticket)]byte{}
-	_ [108]byte = [unsafe.Offsetof(Changes{}.Unused)]byte{}
+	_ [108]byte = [unsafe.Offsetof(Changes{}.Narrow)]byte{}
 )
 
 // Contest has the layout of weft::Contest.
@@ -125,7 +126,7 @@ var (
 	_ [32]byte = [unsafe.Offsetof(Contest{}.Mask)]byte{}
 	_ [36]byte = [unsafe.Offsetof(Contest{}.N)]byte{}
 	_ [40]byte = [unsafe.Offsetof(Contest{}.Kind)]byte{}
-	_ [44]byte = [unsafe.Offsetof(Contest{}.Unused)]byte{}
+	_ [44]byte = [unsafe.Offsetof(Contest{}.Narrow)]byte{}
 )
 
 // Export has the layout of weft::Export.
@@ -138,7 +139,7 @@ var (
 	_ [32]byte = [unsafe.Offsetof(Export{}.Lo)]byte{}
 	_ [36]byte = [unsafe.Offsetof(Export{}.Hi)]byte{}
 	_ [40]byte = [unsafe.Offsetof(Export{}.Step)]byte{}
-	_ [44]byte = [unsafe.Offsetof(Export{}.Unused)]byte{}
+	_ [44]byte = [unsafe.Offsetof(Export{}.Narrow)]byte{}
 )
 
 // List has the layout of weft::List.
@@ -157,7 +158,7 @@ var (
 	_ [24]byte = [unsafe.Offsetof(Lookup{}.Hits)]byte{}
 	_ [32]byte = [unsafe.Offsetof(Lookup{}.N)]byte{}
 	_ [40]byte = [unsafe.Offsetof(Lookup{}.Spread)]byte{}
-	_ [44]byte = [unsafe.Offsetof(Lookup{}.Unused)]byte{}
+	_ [44]byte = [unsafe.Offsetof(Lookup{}.Narrow)]byte{}
 )
 
 // Winners has the layout of weft::Winners.

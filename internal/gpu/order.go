@@ -34,6 +34,14 @@ func (k *OrderKernels) Winners(kind op.Kind) device.Kernel {
 // Pair is the variant of an image for a pair of widths: "64_32".
 func Pair(w batch.Widths) string { return fmt.Sprintf("%d_%d", w.Key*8, w.Val*8) }
 
+// Slots is the variant of an image that serves all pairs of widths with slots of 16 bytes: "64_64".
+func Slots(w batch.Widths) string {
+	if w.Slot == 16 {
+		w.Key, w.Val = 8, 8
+	}
+	return Pair(w)
+}
+
 // ResolveOps is the number of changes among which duplicates are resolved, at
 // most.
 const ResolveOps = 1 << 23
@@ -57,7 +65,7 @@ func (q *Queue) Contend(s *device.Stream, b *batch.Batch, x *Scratch) (contended
 func (x *Scratch) Contest(b *batch.Batch, contended List) Contest {
 	return Contest{
 		Keys: b.Columns[batch.Keys].Ptr, Winners: x.winners(), Contended: contended,
-		Mask: uint32(2*scratchOps(b.N) - 1), N: uint32(b.N), Kind: uint32(b.Kind),
+		Mask: uint32(2*scratchOps(b.N) - 1), N: uint32(b.N), Kind: uint32(b.Kind), Narrow: narrow(b),
 	}
 }
 

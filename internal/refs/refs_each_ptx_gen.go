@@ -18,10 +18,11 @@ import (
 //kernelgen:input 870daf72e5f5ee3daf5209b7c93999cc04bae928905c38d006e9ce507ad53f71 12351 kernels/include/weft/access.cuh
 //kernelgen:input 2714016844286cf6bb08333ddb0708e125c696e1b02e9a7d01b8df565f94b8dd 3669 kernels/include/weft/account.cuh
 //kernelgen:input 95cb2a9b354ee8390b248931aa5f7fbf518878a1e2840fdbe47f993441225012 9399 kernels/include/weft/alloc.cuh
-//kernelgen:input e8f500fd71e2b34e3820b69650f3362999ecffb500094ab9d9e608e777522143 6671 kernels/include/weft/batch.cuh
-//kernelgen:input 9936ef153a4648b6f47d540d3ec5afe81539102240098fbd4c703fad23d4567b 6425 kernels/include/weft/change.cuh
+//kernelgen:input 07aff6616f5744847df64d8a70d0a16dd9b6ea2f3d290fbaf8107089d4948eac 6839 kernels/include/weft/batch.cuh
+//kernelgen:input 3e92134eb1b578a24f1d7b47f233e850b00de5e914beb530e1ce8dd0ef26b739 6497 kernels/include/weft/change.cuh
+//kernelgen:input cd868f2da52a8b04666d6334e64779ef3f89128a7a8614291ec57fd1f7887c5f 2079 kernels/include/weft/column.cuh
 //kernelgen:input aba0e0ad799cf8072f65dfa894b9a84f4a011a1b5bf771d2050f1c78462e4073 856 kernels/include/weft/cuda.cuh
-//kernelgen:input 0bc6287ba69987b784aa8a6f5effe035b523eeaed3023281e33b1eade9b4e8cf 2348 kernels/include/weft/entry.cuh
+//kernelgen:input f98e260916fe50d268acedcdaeae396630c01c1ae44b0937ef19cd74ce60cc46 2690 kernels/include/weft/entry.cuh
 //kernelgen:input 79b1beaa05fe49d706515a4fad47443f74f45385014663a5ecc8653a4a9b381e 1718 kernels/include/weft/hash.cuh
 //kernelgen:input 346e6b5358823205168a23af0fa8df9f882b4c3f0e5f5a1d76781827309f4688 5935 kernels/include/weft/linear.cuh
 //kernelgen:input 4a05abb90051ddc0796731270017623e2edd5612dc16ff5d86ce452267acfdcc 3710 kernels/include/weft/linear_alone.cuh
@@ -29,7 +30,7 @@ import (
 //kernelgen:input b30207f35a6fba8f1041be1a7c0c1966b015b2428eaac4e5f2e80355ab494f82 575 kernels/include/weft/linear_find.cuh
 //kernelgen:input f323192b8faba9b8fe6fbfde13717be1dbaa7cb0b576872a2ab5f02f7df0e035 7009 kernels/include/weft/linear_table.cuh
 //kernelgen:input 63d2bb524d32a86185183c319043045becebc9953698c1005430567bab8f0272 2592 kernels/include/weft/lines.cuh
-//kernelgen:input 12f83f2472623dfcdb5cf3ea07fe586775cec10da4c28dc7a585236927028216 5169 kernels/include/weft/order.cuh
+//kernelgen:input 42b0e1f433ef9fcf1b152a746599799fc3899713c75fe6ce20676d62a891610c 5426 kernels/include/weft/order.cuh
 //kernelgen:input 6287aa4b2d84b5a9bc542e4ce2e53474a0ee8c13d8866604482ec5b91a07bafa 9163 kernels/include/weft/path.cuh
 //kernelgen:input 5b054470229a4453eff5f4bb5d4c496ec38dfaab975f038712f650c7e631b503 4231 kernels/include/weft/reduce.cuh
 //kernelgen:input 03949d395b4a3a8de9f533fccd3cc98e6af7584b473dcd4f01fffca6ee528fe6 4673 kernels/include/weft/ref.cuh

@@ -16,7 +16,7 @@ struct Lookup {
   uint64_t* hits;  // may be null; added to
   uint64_t n;
   uint32_t spread;  // one key per tile, not per lane
-  uint32_t unused;
+  uint32_t narrow;  // of NarrowColumns
 };
 
 struct Changes {
@@ -34,7 +34,7 @@ struct Changes {
   uint32_t flags;
   uint32_t* reductions;  // of a mixed batch: set to the ticket, if there are any
   uint32_t ticket;
-  uint32_t unused;
+  uint32_t narrow;  // of NarrowColumns
 };
 
 struct Export {
@@ -44,7 +44,7 @@ struct Export {
   uint64_t rows;    // of keys and vals
   uint32_t lo, hi;  // numbers in the order of step (spread.cuh)
   uint32_t step;
-  uint32_t unused;
+  uint32_t narrow;  // of NarrowColumns
 };
 
 // What kernels of all structures take: a table, by value, and a batch.
@@ -86,7 +86,7 @@ __device__ __forceinline__ Query<S> query(const Lookup& l, uint32_t rank, uint64
   bool spread = l.spread;
   uint64_t i = spread ? at / Lanes : at;
   bool there = i < l.n && (!spread || rank == 0);
-  return {i, there, there ? typename S::Key(load_once(static_cast<const K*>(l.keys) + i)) : typename S::Key(0)};
+  return {i, there, there ? typename S::Key(Column<K>::read_once(l.keys, i, l.narrow & kNarrowKeys)) : typename S::Key(0)};
 }
 
 // tell writes what a lane has found.
@@ -94,7 +94,7 @@ template <class S, class V>
 __device__ __forceinline__ void tell(const Lookup& l, const Query<S>& q, bool hit, typename S::Key value) {
   if (!q.there) return;
   if constexpr (S::kHasValue)
-    if (l.vals) store_once(static_cast<V*>(l.vals) + q.i, hit ? V(value) : V(0));
+    if (l.vals) Column<V>::write_once(l.vals, q.i, hit ? value : 0, l.narrow & kNarrowValues);
   if (l.found) store_once(l.found + q.i, uint8_t(hit));
 }
 
@@ -113,10 +113,10 @@ __device__ __forceinline__ Operation<S> operation(const Changes& c, uint32_t i) 
   using Key = typename S::Key;
   Operation<S> op{i < c.n, c.kind, 0, 0};
   if (op.there) {
-    op.key = Key(load_once(static_cast<const K*>(c.keys) + i));
+    op.key = Key(Column<K>::read_once(c.keys, i, c.narrow & kNarrowKeys));
     if (c.kinds) op.kind = known<S>(load_once(c.kinds + i), c.flags);
     if constexpr (S::kHasValue)
-      if (c.vals) op.value = Key(load_once(static_cast<const V*>(c.vals) + i));
+      if (c.vals) op.value = Key(Column<V>::read_once(c.vals, i, c.narrow & kNarrowValues));
   }
   return op;
 }
@@ -142,7 +142,7 @@ __device__ __forceinline__ void outcome(const Changes& c, uint32_t i, const Oper
   bool kept = op.outcome == kFull && c.out == c.vals;
   if constexpr (S::kHasValue)
     if (c.out && !kept)
-      store_once(static_cast<V*>(c.out) + i, present && (op.kind == kGet || op.kind == kPutNew) ? V(op.value) : V(0));
+      Column<V>::write_once(c.out, i, present && (op.kind == kGet || op.kind == kPutNew) ? op.value : 0, c.narrow & kNarrowValues);
 }
 
 // contends tells whether duplicates could have decided an outcome (order.cuh): also
@@ -173,8 +173,8 @@ __device__ __forceinline__ void emit(const Export& e, bool live, typename S::Key
   if (lane == lowest(votes)) at = add_relaxed(e.count, uint64_t(popcount(votes)));
   at = shuffle(kAll, at, lowest(votes)) + popcount(votes & ((1u << lane) - 1));
   if (!live || at >= e.rows) return;
-  static_cast<K*>(e.keys)[at] = K(key);
-  if constexpr (S::kHasValue) static_cast<V*>(e.vals)[at] = V(value);
+  Column<K>::write(e.keys, at, key, e.narrow & kNarrowKeys);
+  if constexpr (S::kHasValue) Column<V>::write(e.vals, at, value, e.narrow & kNarrowValues);
 }
 
 }  // namespace weft

@@ -116,10 +116,10 @@ __device__ __forceinline__ void winners_last(const Winners& p, Counters* counter
     Operation<S> op{false, kPut, 0, 0};
     if (first + lane < n) {
       uint32_t i = p.contest.contended.items[first + lane];
-      K key = winners.keys[i];
+      const auto key = winners.key(i);
       op.there = load_relaxed(winners.find(key)) == i + 1;
       op.key = Key(key);
-      if constexpr (S::kHasValue) op.value = Key(static_cast<const V*>(p.vals)[i]);
+      if constexpr (S::kHasValue) op.value = Key(Column<V>::read(p.vals, i, p.contest.narrow & kNarrowValues));
     }
     change(op);
     tally(counters, op.outcome);
@@ -141,7 +141,7 @@ __device__ __forceinline__ void winners_first(const Winners& p, Change change) {
     // by another thread meanwhile belongs to a key whose winner is that very
     // operation, so it moves no further, whether it is seen here or not.
     if (i < p.contest.n && load_relaxed(p.ok + i)) {
-      K key = winners.keys[i];
+      const auto key = winners.key(i);
       uint32_t* w = winners.find(key);
       uint32_t j = w ? load_relaxed(w) - 1 : uint32_t(i);
       if (j < i) {
@@ -150,7 +150,7 @@ __device__ __forceinline__ void winners_first(const Winners& p, Change change) {
         if constexpr (S::kHasValue) {
           op.there = p.contest.kind == kPutNew;
           op.key = Key(key);
-          if (op.there) op.value = Key(static_cast<const V*>(p.vals)[j]);
+          if (op.there) op.value = Key(Column<V>::read(p.vals, j, p.contest.narrow & kNarrowValues));
         }
       }
     }

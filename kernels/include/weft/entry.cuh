@@ -20,6 +20,17 @@
   using V = Widths<WEFT_KEY_BITS, WEFT_VALUE_BITS>::V; \
   using S = Widths<WEFT_KEY_BITS, WEFT_VALUE_BITS>::S
 
+// WEFT_SHARED_WIDTHS is WEFT_WIDTHS of a source that has one image for all pairs of widths with slots
+// of 16 bytes, that of 64_64.
+#if WEFT_KEY_BITS == 64 && WEFT_VALUE_BITS == 64
+#define WEFT_SHARED_WIDTHS \
+  using K = AnyWord;       \
+  using V = AnyWord;       \
+  using S = Pair16
+#else
+#define WEFT_SHARED_WIDTHS WEFT_WIDTHS
+#endif
+
 // WEFT_DUPLICATES is the kernels that resolve duplicates in batches of a
 // structure, which has change_one and a Table. Sets have no Put.
 #define WEFT_DUPLICATES(name)                                                                                \

@@ -6,6 +6,7 @@
 // nothing, and the kernels that resolve them find nothing to do.
 #pragma once
 
+#include "column.cuh"
 #include "hash.cuh"
 #include "warp.cuh"
 
@@ -61,7 +62,7 @@ struct Contest {
   uint32_t mask;
   uint32_t n;
   uint32_t kind;
-  uint32_t unused;
+  uint32_t narrow;  // of NarrowColumns
 };
 
 // WinnerTable is a table from key to the index of the operation that counts: the
@@ -69,20 +70,26 @@ struct Contest {
 // the key of that operation, so no pattern is reserved.
 template <class K>
 struct WinnerTable {
-  const K* keys;
+  using Key = typename Column<K>::Word;
+
+  const void* keys;
   uint32_t* slots;
   uint32_t mask;
+  bool narrow;
 
-  __device__ __forceinline__ uint32_t home(K key) const { return uint32_t(hash(key, 0x5eed)) & mask; }
+  // key is that of operation i.
+  __device__ __forceinline__ Key key(uint32_t i) const { return Column<K>::read(keys, i, narrow); }
+
+  __device__ __forceinline__ uint32_t home(Key key) const { return uint32_t(hash(key, 0x5eed)) & mask; }
 
   // offer enters operation i, or lets it contend with those of its key.
   template <bool Last>
   __device__ __forceinline__ void offer(uint32_t i) {
-    K key = keys[i];
-    for (uint32_t s = home(key);; s = (s + 1) & mask) {
+    Key mine = key(i);
+    for (uint32_t s = home(mine);; s = (s + 1) & mask) {
       uint32_t held = cas_relaxed(slots + s, 0, i + 1);
       if (held == 0) return;
-      if (keys[held - 1] != key) continue;
+      if (key(held - 1) != mine) continue;
       if constexpr (Last) max_relaxed(slots + s, i + 1);
       else min_relaxed(slots + s, i + 1);
       return;
@@ -90,18 +97,18 @@ struct WinnerTable {
   }
 
   // find is the slot of a key, or nullptr. The table is at most half full.
-  __device__ __forceinline__ uint32_t* find(K key) const {
-    for (uint32_t s = home(key);; s = (s + 1) & mask) {
+  __device__ __forceinline__ uint32_t* find(Key wanted) const {
+    for (uint32_t s = home(wanted);; s = (s + 1) & mask) {
       uint32_t held = load_relaxed(slots + s);
       if (held == 0) return nullptr;
-      if (keys[held - 1] == key) return slots + s;
+      if (key(held - 1) == wanted) return slots + s;
     }
   }
 };
 
 template <class K>
 __device__ __forceinline__ WinnerTable<K> winners_of(const Contest& c) {
-  return {static_cast<const K*>(c.keys), c.winners, c.mask};
+  return {c.keys, c.winners, c.mask, bool(c.narrow & kNarrowKeys)};
 }
 
 // contend enters the listed operations.
@@ -122,7 +129,7 @@ __device__ __forceinline__ void claim(const Contest& c) {
   if (load_relaxed(c.contended.count) == 0) return;
   auto winners = winners_of<K>(c);
   for (uint64_t i = thread_index(); i < c.n; i += threads_in_grid())
-    if (uint32_t* w = winners.find(winners.keys[i])) max_relaxed(w, uint32_t(i) + 1);
+    if (uint32_t* w = winners.find(winners.key(i))) max_relaxed(w, uint32_t(i) + 1);
 }
 
 // reset empties the table for the next batch, if this one used it.
