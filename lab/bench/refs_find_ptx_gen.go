@@ -45,16 +45,12 @@ import (
 //kernelgen:input 3734d9594b1b33c1868d416df12106a6d15018edf95437b3b5b984e6d6f937e3 816 kernels/include/weft/widths.cuh
 //kernelgen:input 2149bdb42b7f08e7939752f5c81a8be1d6ab441567bcff2157fb6cef1c3aec61 972 lab/bench/refs_find.cu
 //kernelgen:output fb6cfdc95b7bf7c64dd663fd0530de0ac82077d642a69fce6cd254af22c75cf9 19899 lab/bench/refs_find_32_32_sm80.ptx
-//kernelgen:output ed2d8a979bd2202260985aef9dfb93131b679db71f03009489dd70c13f82a268 19899 lab/bench/refs_find_32_32_sm90.ptx
 //kernelgen:output ac9a8335caf99e2f02122c55f1e67142fd771ad4c295814550a140bf3667664c 20045 lab/bench/refs_find_64_64_sm80.ptx
 //kernelgen:output 5cdd8406a81568e18f4a81139a50d3848013e16ab33a0e581ecfb66fc4b4f5e2 18846 lab/bench/refs_find_64_64_sm90.ptx
 //kernelgen:output ec58a20e0f63d5b39ce6c57509db0102d7d0b8b49a8ec30eff61de457d7a2306 1808 lab/bench/refs_find_params_gen.go
 
 //go:embed refs_find_32_32_sm80.ptx
 var refsFind32x32SM80 string
-
-//go:embed refs_find_32_32_sm90.ptx
-var refsFind32x32SM90 string
 
 //go:embed refs_find_64_64_sm80.ptx
 var refsFind64x64SM80 string
@@ -70,7 +66,7 @@ var refsFindImages = map[string]*device.Image{
 		Variant: "32_32",
 		Targets: []device.Target{
 			{Arch: 80, PTX: refsFind32x32SM80, Params: refsFind32x32Kernels},
-			{Arch: 90, PTX: refsFind32x32SM90, Params: refsFind32x32Kernels},
+			{Arch: 90, PTX: refsFind32x32SM80, Params: refsFind32x32Kernels},
 		},
 	},
 	"64_64": {

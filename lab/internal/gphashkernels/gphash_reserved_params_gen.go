@@ -31,7 +31,7 @@ type export struct {
 	lo     uint32
 	hi     uint32
 	step   uint32
-	unused uint32
+	narrow uint32
 }
 
 // recycleParams is weft::gphash::RecycleParams of C++.
@@ -63,7 +63,7 @@ var (
 	_ [32]byte = [unsafe.Offsetof(export{}.lo)]byte{}
 	_ [36]byte = [unsafe.Offsetof(export{}.hi)]byte{}
 	_ [40]byte = [unsafe.Offsetof(export{}.step)]byte{}
-	_ [44]byte = [unsafe.Offsetof(export{}.unused)]byte{}
+	_ [44]byte = [unsafe.Offsetof(export{}.narrow)]byte{}
 )
 
 // recycleParams has the layout of weft::gphash::RecycleParams.

@@ -35,7 +35,7 @@ import (
 //kernelgen:input 0851189fa3150bd3eb30a9b7d5f0dcba58c8fcda1c3598976207e3eea53f4ea7 5348 kernels/include/weft/warp.cuh
 //kernelgen:input 32b287eae7693067b91816dd0653189751b6d4cb7d2609e742cfe0f74466146d 11300 lab/internal/gphashkernels/gphash_reserved.cu
 //kernelgen:output a8fc9065ffb00aa3bb5b4da76c2c9a4c86333813971973e3703ea587664670cb 214565 lab/internal/gphashkernels/gphash_reserved_sm80.ptx
-//kernelgen:output 1a69a88502b706d370f8c6c042c9614f5ef5a8556d9b69193a95d050772d8702 5414 lab/internal/gphashkernels/gphash_reserved_params_gen.go
+//kernelgen:output 06d5983979de74c00feaa929de58fded15ff6f22831b1457b9979e05afb68721 5414 lab/internal/gphashkernels/gphash_reserved_params_gen.go
 
 //go:embed gphash_reserved_sm80.ptx
 var gphashReservedSM80 string

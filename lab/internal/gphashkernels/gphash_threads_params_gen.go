@@ -44,7 +44,7 @@ type changes struct {
 	flags      uint32
 	reductions device.Ptr
 	ticket     uint32
-	unused     uint32
+	narrow     uint32
 }
 
 // getParams is weft::gphash::GetParams of C++.
@@ -81,7 +81,7 @@ type lookup struct {
 	hits   device.Ptr
 	n      uint64
 	spread uint32
-	unused uint32
+	narrow uint32
 }
 
 // sorted is weft::gphash::Sorted of C++.
@@ -171,7 +171,7 @@ var (
 	_ [92]byte  = [unsafe.Offsetof(changes{}.flags)]byte{}
 	_ [96]byte  = [unsafe.Offsetof(changes{}.reductions)]byte{}
 	_ [104]byte = [unsafe.Offsetof(changes{}.ticket)]byte{}
-	_ [108]byte = [unsafe.Offsetof(changes{}.unused)]byte{}
+	_ [108]byte = [unsafe.Offsetof(changes{}.narrow)]byte{}
 )
 
 // getParams has the layout of weft::gphash::GetParams.
@@ -208,7 +208,7 @@ var (
 	_ [24]byte = [unsafe.Offsetof(lookup{}.hits)]byte{}
 	_ [32]byte = [unsafe.Offsetof(lookup{}.n)]byte{}
 	_ [40]byte = [unsafe.Offsetof(lookup{}.spread)]byte{}
-	_ [44]byte = [unsafe.Offsetof(lookup{}.unused)]byte{}
+	_ [44]byte = [unsafe.Offsetof(lookup{}.narrow)]byte{}
 )
 
 // sorted has the layout of weft::gphash::Sorted.

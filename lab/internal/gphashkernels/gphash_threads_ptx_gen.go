@@ -34,7 +34,7 @@ import (
 //kernelgen:input 0851189fa3150bd3eb30a9b7d5f0dcba58c8fcda1c3598976207e3eea53f4ea7 5348 kernels/include/weft/warp.cuh
 //kernelgen:input 1e7471a7bc29444524efd2ce637fedbe17e2fb792dce5246d99294a3d43f7f7f 10609 lab/internal/gphashkernels/gphash_threads.cu
 //kernelgen:output 0483aea2cbeb0024fdad0b88b1df8995931014924951bd4493c7a975fa8b1fed 104166 lab/internal/gphashkernels/gphash_threads_sm80.ptx
-//kernelgen:output f56079d5dceb8a8276121529765d7cb759716472e691f5289c2bfcd6535a7783 8130 lab/internal/gphashkernels/gphash_threads_params_gen.go
+//kernelgen:output 6f7f4a8ec7bf0db3ef4a7d8e0139dfeb4df50c11213bc76027361f164e657a4a 8130 lab/internal/gphashkernels/gphash_threads_params_gen.go
 
 //go:embed gphash_threads_sm80.ptx
 var gphashThreadsSM80 string

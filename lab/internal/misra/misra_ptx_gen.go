@@ -19,21 +19,17 @@ import (
 //kernelgen:input 0851189fa3150bd3eb30a9b7d5f0dcba58c8fcda1c3598976207e3eea53f4ea7 5348 kernels/include/weft/warp.cuh
 //kernelgen:input 6591069c41490ef053113889ac66d8d79502705790d135814c78d8ecd7b458d9 4202 lab/internal/misra/misra.cu
 //kernelgen:output 6eb88a42f6ecf62e79ab122a0204b9a8e4c12b3dc55a32f2ea46a484e09a3fcf 6331 lab/internal/misra/misra_sm80.ptx
-//kernelgen:output 2d4f9abeb7497a82f5a484fcdba6169ab64c47d87a22e9babcf250995a4e9857 6331 lab/internal/misra/misra_sm90.ptx
 //kernelgen:output e9e9f43bef9969ee844e69d107bb90f4dcc4649962cbf67b28971abb08d3f2b0 1053 lab/internal/misra/misra_params_gen.go
 
 //go:embed misra_sm80.ptx
 var misraSM80 string
-
-//go:embed misra_sm90.ptx
-var misraSM90 string
 
 // misraImage is misra.cu, compiled.
 var misraImage = device.Image{
 	Name: "misra",
 	Targets: []device.Target{
 		{Arch: 80, PTX: misraSM80, Params: misraKernels},
-		{Arch: 90, PTX: misraSM90, Params: misraKernels},
+		{Arch: 90, PTX: misraSM80, Params: misraKernels},
 	},
 }
 

@@ -19,12 +19,13 @@ import (
 //kernelgen:input 82b4bf3bb0a3e87c4c5745f056363118f6658595faa7ae4e2f27cfe02ab434de 19263 kernels/include/weft/btree_node.cuh
 //kernelgen:input 00a5fed7e2503c01440118a6dc63c53221f7784d4d4f3483b4f6887fbc2bcaf8 11719 kernels/include/weft/btree_past.cuh
 //kernelgen:input 125f5ec232b81e515f542aa5dbce1fa88e827c5481e79dff8bd2a8a994d1f856 2648 kernels/include/weft/btree_walk.cuh
-//kernelgen:input 9936ef153a4648b6f47d540d3ec5afe81539102240098fbd4c703fad23d4567b 6425 kernels/include/weft/change.cuh
+//kernelgen:input 3e92134eb1b578a24f1d7b47f233e850b00de5e914beb530e1ce8dd0ef26b739 6497 kernels/include/weft/change.cuh
+//kernelgen:input cd868f2da52a8b04666d6334e64779ef3f89128a7a8614291ec57fd1f7887c5f 2079 kernels/include/weft/column.cuh
 //kernelgen:input aba0e0ad799cf8072f65dfa894b9a84f4a011a1b5bf771d2050f1c78462e4073 856 kernels/include/weft/cuda.cuh
 //kernelgen:input a8039c3f64d3e8f49df1c912695cb44c1c483687cedfa606c03f0c9967c031a0 17136 kernels/include/weft/epoch.cuh
 //kernelgen:input 79b1beaa05fe49d706515a4fad47443f74f45385014663a5ecc8653a4a9b381e 1718 kernels/include/weft/hash.cuh
 //kernelgen:input ff16a62723a122bf0071cc22f8650d67f271b559a00315255d693df30e3406bf 4001 kernels/include/weft/inorder.cuh
-//kernelgen:input 12f83f2472623dfcdb5cf3ea07fe586775cec10da4c28dc7a585236927028216 5169 kernels/include/weft/order.cuh
+//kernelgen:input 42b0e1f433ef9fcf1b152a746599799fc3899713c75fe6ce20676d62a891610c 5426 kernels/include/weft/order.cuh
 //kernelgen:input 5b054470229a4453eff5f4bb5d4c496ec38dfaab975f038712f650c7e631b503 4231 kernels/include/weft/reduce.cuh
 //kernelgen:input 03949d395b4a3a8de9f533fccd3cc98e6af7584b473dcd4f01fffca6ee528fe6 4673 kernels/include/weft/ref.cuh
 //kernelgen:input 3844d10e56bfb5b2bb8c488edf87f503d07fe3315f36a6d26af5f81e850e250a 4894 kernels/include/weft/shared.cuh
@@ -34,21 +35,17 @@ import (
 //kernelgen:input 3734d9594b1b33c1868d416df12106a6d15018edf95437b3b5b984e6d6f937e3 816 kernels/include/weft/widths.cuh
 //kernelgen:input 608eb7553d86323f310266ed91d6be8405d57805364cd83fff0fdf8359dc85ca 3531 lab/internal/mixedtree/mixedtree.cu
 //kernelgen:output c8721f51eaaaaefc208f1dcc278770fb58ce2bb318279762004a2d18945b64a3 430695 lab/internal/mixedtree/mixedtree_sm80.ptx
-//kernelgen:output 0c50629678f8e8f59262d43e0222e40e234441f7545599dba611b3e0f555362d 430695 lab/internal/mixedtree/mixedtree_sm90.ptx
 //kernelgen:output 8456a41f4e53ebf7fefcfdcf5425a5422eab1c9873f76a253f2602f8c9b4b614 2461 lab/internal/mixedtree/mixedtree_params_gen.go
 
 //go:embed mixedtree_sm80.ptx
 var mixedtreeSM80 string
-
-//go:embed mixedtree_sm90.ptx
-var mixedtreeSM90 string
 
 // mixedtreeImage is mixedtree.cu, compiled.
 var mixedtreeImage = device.Image{
 	Name: "mixedtree",
 	Targets: []device.Target{
 		{Arch: 80, PTX: mixedtreeSM80, Params: mixedtreeKernels},
-		{Arch: 90, PTX: mixedtreeSM90, Params: mixedtreeKernels},
+		{Arch: 90, PTX: mixedtreeSM80, Params: mixedtreeKernels},
 	},
 }
 

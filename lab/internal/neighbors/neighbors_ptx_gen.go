@@ -14,13 +14,14 @@ import (
 //kernelgen:flags -x cuda --cuda-device-only -nocudainc -nocudalib -nostdinc -std=c++17 -Wall -Werror -I kernels/include -O3
 //kernelgen:input 870daf72e5f5ee3daf5209b7c93999cc04bae928905c38d006e9ce507ad53f71 12351 kernels/include/weft/access.cuh
 //kernelgen:input 2714016844286cf6bb08333ddb0708e125c696e1b02e9a7d01b8df565f94b8dd 3669 kernels/include/weft/account.cuh
-//kernelgen:input 9936ef153a4648b6f47d540d3ec5afe81539102240098fbd4c703fad23d4567b 6425 kernels/include/weft/change.cuh
+//kernelgen:input 3e92134eb1b578a24f1d7b47f233e850b00de5e914beb530e1ce8dd0ef26b739 6497 kernels/include/weft/change.cuh
+//kernelgen:input cd868f2da52a8b04666d6334e64779ef3f89128a7a8614291ec57fd1f7887c5f 2079 kernels/include/weft/column.cuh
 //kernelgen:input aba0e0ad799cf8072f65dfa894b9a84f4a011a1b5bf771d2050f1c78462e4073 856 kernels/include/weft/cuda.cuh
-//kernelgen:input 0bc6287ba69987b784aa8a6f5effe035b523eeaed3023281e33b1eade9b4e8cf 2348 kernels/include/weft/entry.cuh
+//kernelgen:input f98e260916fe50d268acedcdaeae396630c01c1ae44b0937ef19cd74ce60cc46 2690 kernels/include/weft/entry.cuh
 //kernelgen:input 1b036374b2006bb12e87d461cbfa85ef37555c9d8b3b72a3ea1913e5afb69126 6669 kernels/include/weft/graph.cuh
 //kernelgen:input 726220a6de1ff6d655c8063d083ae4b1615c202f6129bca9e2749464489a896a 9103 kernels/include/weft/graph_table.cuh
 //kernelgen:input 79b1beaa05fe49d706515a4fad47443f74f45385014663a5ecc8653a4a9b381e 1718 kernels/include/weft/hash.cuh
-//kernelgen:input 12f83f2472623dfcdb5cf3ea07fe586775cec10da4c28dc7a585236927028216 5169 kernels/include/weft/order.cuh
+//kernelgen:input 42b0e1f433ef9fcf1b152a746599799fc3899713c75fe6ce20676d62a891610c 5426 kernels/include/weft/order.cuh
 //kernelgen:input 5b054470229a4453eff5f4bb5d4c496ec38dfaab975f038712f650c7e631b503 4231 kernels/include/weft/reduce.cuh
 //kernelgen:input 03949d395b4a3a8de9f533fccd3cc98e6af7584b473dcd4f01fffca6ee528fe6 4673 kernels/include/weft/ref.cuh
 //kernelgen:input 3844d10e56bfb5b2bb8c488edf87f503d07fe3315f36a6d26af5f81e850e250a 4894 kernels/include/weft/shared.cuh
@@ -31,30 +32,18 @@ import (
 //kernelgen:input f3d6827353f68dfc080b282ce2d13cdb3b9ef1edf0cf60eaa7dc5524492d46b8 544 lab/internal/neighbors/neighbors.cu
 //kernelgen:input 613878f8d737e2bee75d1884990d7a2ca9765497ba8b986bd28eac86cdaacaa9 2176 lab/internal/neighbors/neighbors.cuh
 //kernelgen:output 6c4397b2f1a636e160b73eab2f23a7398a97504578b7a3553e6449883fbbbc2c 16562 lab/internal/neighbors/neighbors_32_0_sm80.ptx
-//kernelgen:output 3f9b6936f3740d861ebb1df71565469bebd5ead7bde50c920c2d69361836f15f 16562 lab/internal/neighbors/neighbors_32_0_sm90.ptx
 //kernelgen:output 9962027b1e8a7120c31779c75081a80654fbaee3640237d1e55ec462a5ac5d51 22277 lab/internal/neighbors/neighbors_32_32_sm80.ptx
-//kernelgen:output b3de3eaa4200013f297695114383e7080ec1d576c8f60cd388fcad5a315ca96d 22277 lab/internal/neighbors/neighbors_32_32_sm90.ptx
 //kernelgen:output cb334bcedfb2c0b26ab0ce00f25a473a71aecbcd46d88dda6d8559cf61e7244c 22629 lab/internal/neighbors/neighbors_32_64_sm80.ptx
-//kernelgen:output 1c856d27ce49022a6fcb720ff8f5b8f4f32e83d4808a28fe81f1f6ee79f93793 22629 lab/internal/neighbors/neighbors_32_64_sm90.ptx
 //kernelgen:output c3525c53da021382fe44248e7dbc17997416a2cdb0f72332a0bdb8415ce575f4 1998 lab/internal/neighbors/neighbors_params_gen.go
 
 //go:embed neighbors_32_0_sm80.ptx
 var neighbors32x0SM80 string
 
-//go:embed neighbors_32_0_sm90.ptx
-var neighbors32x0SM90 string
-
 //go:embed neighbors_32_32_sm80.ptx
 var neighbors32x32SM80 string
 
-//go:embed neighbors_32_32_sm90.ptx
-var neighbors32x32SM90 string
-
 //go:embed neighbors_32_64_sm80.ptx
 var neighbors32x64SM80 string
-
-//go:embed neighbors_32_64_sm90.ptx
-var neighbors32x64SM90 string
 
 // neighborsImages are neighbors.cu, compiled for pairs of widths: the bits of a key and of
 // a value.
@@ -64,7 +53,7 @@ var neighborsImages = map[string]*device.Image{
 		Variant: "32_0",
 		Targets: []device.Target{
 			{Arch: 80, PTX: neighbors32x0SM80, Params: neighbors32x0Kernels},
-			{Arch: 90, PTX: neighbors32x0SM90, Params: neighbors32x0Kernels},
+			{Arch: 90, PTX: neighbors32x0SM80, Params: neighbors32x0Kernels},
 		},
 	},
 	"32_32": {
@@ -72,7 +61,7 @@ var neighborsImages = map[string]*device.Image{
 		Variant: "32_32",
 		Targets: []device.Target{
 			{Arch: 80, PTX: neighbors32x32SM80, Params: neighbors32x32Kernels},
-			{Arch: 90, PTX: neighbors32x32SM90, Params: neighbors32x32Kernels},
+			{Arch: 90, PTX: neighbors32x32SM80, Params: neighbors32x32Kernels},
 		},
 	},
 	"32_64": {
@@ -80,7 +69,7 @@ var neighborsImages = map[string]*device.Image{
 		Variant: "32_64",
 		Targets: []device.Target{
 			{Arch: 80, PTX: neighbors32x64SM80, Params: neighbors32x64Kernels},
-			{Arch: 90, PTX: neighbors32x64SM90, Params: neighbors32x64Kernels},
+			{Arch: 90, PTX: neighbors32x64SM80, Params: neighbors32x64Kernels},
 		},
 	},
 }

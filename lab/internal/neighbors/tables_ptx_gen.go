@@ -15,11 +15,12 @@ import (
 //kernelgen:input 870daf72e5f5ee3daf5209b7c93999cc04bae928905c38d006e9ce507ad53f71 12351 kernels/include/weft/access.cuh
 //kernelgen:input 2714016844286cf6bb08333ddb0708e125c696e1b02e9a7d01b8df565f94b8dd 3669 kernels/include/weft/account.cuh
 //kernelgen:input 95cb2a9b354ee8390b248931aa5f7fbf518878a1e2840fdbe47f993441225012 9399 kernels/include/weft/alloc.cuh
-//kernelgen:input 9936ef153a4648b6f47d540d3ec5afe81539102240098fbd4c703fad23d4567b 6425 kernels/include/weft/change.cuh
+//kernelgen:input 3e92134eb1b578a24f1d7b47f233e850b00de5e914beb530e1ce8dd0ef26b739 6497 kernels/include/weft/change.cuh
+//kernelgen:input cd868f2da52a8b04666d6334e64779ef3f89128a7a8614291ec57fd1f7887c5f 2079 kernels/include/weft/column.cuh
 //kernelgen:input aba0e0ad799cf8072f65dfa894b9a84f4a011a1b5bf771d2050f1c78462e4073 856 kernels/include/weft/cuda.cuh
-//kernelgen:input 0bc6287ba69987b784aa8a6f5effe035b523eeaed3023281e33b1eade9b4e8cf 2348 kernels/include/weft/entry.cuh
+//kernelgen:input f98e260916fe50d268acedcdaeae396630c01c1ae44b0937ef19cd74ce60cc46 2690 kernels/include/weft/entry.cuh
 //kernelgen:input 79b1beaa05fe49d706515a4fad47443f74f45385014663a5ecc8653a4a9b381e 1718 kernels/include/weft/hash.cuh
-//kernelgen:input 12f83f2472623dfcdb5cf3ea07fe586775cec10da4c28dc7a585236927028216 5169 kernels/include/weft/order.cuh
+//kernelgen:input 42b0e1f433ef9fcf1b152a746599799fc3899713c75fe6ce20676d62a891610c 5426 kernels/include/weft/order.cuh
 //kernelgen:input 5b054470229a4453eff5f4bb5d4c496ec38dfaab975f038712f650c7e631b503 4231 kernels/include/weft/reduce.cuh
 //kernelgen:input 03949d395b4a3a8de9f533fccd3cc98e6af7584b473dcd4f01fffca6ee528fe6 4673 kernels/include/weft/ref.cuh
 //kernelgen:input 3844d10e56bfb5b2bb8c488edf87f503d07fe3315f36a6d26af5f81e850e250a 4894 kernels/include/weft/shared.cuh
@@ -36,22 +37,14 @@ import (
 //kernelgen:input 613878f8d737e2bee75d1884990d7a2ca9765497ba8b986bd28eac86cdaacaa9 2176 lab/internal/neighbors/neighbors.cuh
 //kernelgen:input 5c77b807563c16340a4d6d0720ed9317e13462e141ff17b3c6378e561a91ce77 964 lab/internal/neighbors/tables.cu
 //kernelgen:output f82c8746ece002008b1c28c4928224a3453af234db1639fec6dbc7bbf9377793 32469 lab/internal/neighbors/tables_32_0_sm80.ptx
-//kernelgen:output 46dffbd1286302a87fa502730aeacdc5916ce6a7e67182a64fb4b8033ed2bbe6 32469 lab/internal/neighbors/tables_32_0_sm90.ptx
 //kernelgen:output aeaf43e9fe8ad339127f1525a1d0dfebf16643e9635614b3d75c6c72721dac3b 42171 lab/internal/neighbors/tables_32_32_sm80.ptx
-//kernelgen:output bc4d4352a10d13120230d15125feb4fda7f1cdf4129dcf7a4a7cfbaf6be00a75 42171 lab/internal/neighbors/tables_32_32_sm90.ptx
 //kernelgen:output cce35fc0838ee740ed4993d52477a27d6121442c408045e3414528b3c2dc813a 1972 lab/internal/neighbors/tables_params_gen.go
 
 //go:embed tables_32_0_sm80.ptx
 var tables32x0SM80 string
 
-//go:embed tables_32_0_sm90.ptx
-var tables32x0SM90 string
-
 //go:embed tables_32_32_sm80.ptx
 var tables32x32SM80 string
-
-//go:embed tables_32_32_sm90.ptx
-var tables32x32SM90 string
 
 // tablesImages are tables.cu, compiled for pairs of widths: the bits of a key and of
 // a value.
@@ -61,7 +54,7 @@ var tablesImages = map[string]*device.Image{
 		Variant: "32_0",
 		Targets: []device.Target{
 			{Arch: 80, PTX: tables32x0SM80, Params: tables32x0Kernels},
-			{Arch: 90, PTX: tables32x0SM90, Params: tables32x0Kernels},
+			{Arch: 90, PTX: tables32x0SM80, Params: tables32x0Kernels},
 		},
 	},
 	"32_32": {
@@ -69,7 +62,7 @@ var tablesImages = map[string]*device.Image{
 		Variant: "32_32",
 		Targets: []device.Target{
 			{Arch: 80, PTX: tables32x32SM80, Params: tables32x32Kernels},
-			{Arch: 90, PTX: tables32x32SM90, Params: tables32x32Kernels},
+			{Arch: 90, PTX: tables32x32SM80, Params: tables32x32Kernels},
 		},
 	},
 }

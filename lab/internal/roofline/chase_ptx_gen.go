@@ -18,21 +18,17 @@ import (
 //kernelgen:input 0851189fa3150bd3eb30a9b7d5f0dcba58c8fcda1c3598976207e3eea53f4ea7 5348 kernels/include/weft/warp.cuh
 //kernelgen:input 916aa9d23c9d0a6ac8035ac4c6470caa2bf2461542307c2c1a0cf097dcb8f38a 1594 lab/internal/roofline/chase.cu
 //kernelgen:output eea41f0c0f750f8537ea189c1e44ff1ffae404028cca8f48da12d7821c2436ef 3691 lab/internal/roofline/chase_sm80.ptx
-//kernelgen:output 669c4e71c23776cab237144c6e47401e8751113e21adb72f7b2d9990781c55b5 3691 lab/internal/roofline/chase_sm90.ptx
 //kernelgen:output 462b618fc3e1220386632535e772e46d3c74d824e4ad2688c70eb9f51a589118 646 lab/internal/roofline/chase_params_gen.go
 
 //go:embed chase_sm80.ptx
 var chaseSM80 string
-
-//go:embed chase_sm90.ptx
-var chaseSM90 string
 
 // chaseImage is chase.cu, compiled.
 var chaseImage = device.Image{
 	Name: "chase",
 	Targets: []device.Target{
 		{Arch: 80, PTX: chaseSM80, Params: chaseKernels},
-		{Arch: 90, PTX: chaseSM90, Params: chaseKernels},
+		{Arch: 90, PTX: chaseSM80, Params: chaseKernels},
 	},
 }
 

@@ -19,12 +19,13 @@ import (
 //kernelgen:input 82b4bf3bb0a3e87c4c5745f056363118f6658595faa7ae4e2f27cfe02ab434de 19263 kernels/include/weft/btree_node.cuh
 //kernelgen:input 00a5fed7e2503c01440118a6dc63c53221f7784d4d4f3483b4f6887fbc2bcaf8 11719 kernels/include/weft/btree_past.cuh
 //kernelgen:input 125f5ec232b81e515f542aa5dbce1fa88e827c5481e79dff8bd2a8a994d1f856 2648 kernels/include/weft/btree_walk.cuh
-//kernelgen:input 9936ef153a4648b6f47d540d3ec5afe81539102240098fbd4c703fad23d4567b 6425 kernels/include/weft/change.cuh
+//kernelgen:input 3e92134eb1b578a24f1d7b47f233e850b00de5e914beb530e1ce8dd0ef26b739 6497 kernels/include/weft/change.cuh
+//kernelgen:input cd868f2da52a8b04666d6334e64779ef3f89128a7a8614291ec57fd1f7887c5f 2079 kernels/include/weft/column.cuh
 //kernelgen:input aba0e0ad799cf8072f65dfa894b9a84f4a011a1b5bf771d2050f1c78462e4073 856 kernels/include/weft/cuda.cuh
 //kernelgen:input a8039c3f64d3e8f49df1c912695cb44c1c483687cedfa606c03f0c9967c031a0 17136 kernels/include/weft/epoch.cuh
 //kernelgen:input 79b1beaa05fe49d706515a4fad47443f74f45385014663a5ecc8653a4a9b381e 1718 kernels/include/weft/hash.cuh
 //kernelgen:input ff16a62723a122bf0071cc22f8650d67f271b559a00315255d693df30e3406bf 4001 kernels/include/weft/inorder.cuh
-//kernelgen:input 12f83f2472623dfcdb5cf3ea07fe586775cec10da4c28dc7a585236927028216 5169 kernels/include/weft/order.cuh
+//kernelgen:input 42b0e1f433ef9fcf1b152a746599799fc3899713c75fe6ce20676d62a891610c 5426 kernels/include/weft/order.cuh
 //kernelgen:input 5b054470229a4453eff5f4bb5d4c496ec38dfaab975f038712f650c7e631b503 4231 kernels/include/weft/reduce.cuh
 //kernelgen:input 03949d395b4a3a8de9f533fccd3cc98e6af7584b473dcd4f01fffca6ee528fe6 4673 kernels/include/weft/ref.cuh
 //kernelgen:input 3844d10e56bfb5b2bb8c488edf87f503d07fe3315f36a6d26af5f81e850e250a 4894 kernels/include/weft/shared.cuh
@@ -34,21 +35,17 @@ import (
 //kernelgen:input 3734d9594b1b33c1868d416df12106a6d15018edf95437b3b5b984e6d6f937e3 816 kernels/include/weft/widths.cuh
 //kernelgen:input 9495a893d223953ee6db08f676cd2609bc9372e473984aec296be1e7b737fef6 7721 lab/internal/treeways/treeways.cu
 //kernelgen:output b93504b1496ad8d4f08c7408ff89286c10b518cb19340f0cae835b4644035bc1 948706 lab/internal/treeways/treeways_sm80.ptx
-//kernelgen:output 4375a6a0a18e57aace7d9be8965f3b5a0a2c6f87fa6a4904118f3a06c05624d3 948706 lab/internal/treeways/treeways_sm90.ptx
 //kernelgen:output 9e508e2554d0c38f6f603debae59720ecb0316b1429ef42ebfecdfe46f0e8133 1654 lab/internal/treeways/treeways_params_gen.go
 
 //go:embed treeways_sm80.ptx
 var treewaysSM80 string
-
-//go:embed treeways_sm90.ptx
-var treewaysSM90 string
 
 // treewaysImage is treeways.cu, compiled.
 var treewaysImage = device.Image{
 	Name: "treeways",
 	Targets: []device.Target{
 		{Arch: 80, PTX: treewaysSM80, Params: treewaysKernels},
-		{Arch: 90, PTX: treewaysSM90, Params: treewaysKernels},
+		{Arch: 90, PTX: treewaysSM80, Params: treewaysKernels},
 	},
 }
 
