@@ -17,7 +17,7 @@ var btreeCacheExperiment = Experiment{
 32-bit keys: find goes past the L1 cache, as lookups of btree do, which may run beside changes, and find_l1 has inner nodes from it. B/op is computed: 128 bytes of a node for each
 level; B/op times the rate is what the caches and the memory deliver together (the plot), which may be more than the memory alone can do: speedup is that over copy, the bytes of it that are read. Hit rates are for a profiler; each size has two warm-up launches of
 a kernel and then those of the runs:
-  ncu --csv --kernel-name regex:treeways_find --metrics l1tex__t_sector_hit_rate.pct,lts__t_sector_hit_rate.pct,l1tex__t_bytes.sum,lts__t_bytes.sum,dram__bytes_read.sum,gpu__time_duration.sum weft bench awad-fig3.6 --quick --device cuda
+  ncu --csv --kernel-name regex:treeways_find --metrics l1tex__t_sector_hit_rate.pct,lts__t_sector_hit_rate.pct,l1tex__t_bytes.sum,lts__t_bytes.sum,dram__bytes_read.sum,gpu__time_duration.sum weft-bench run awad-fig3.6 --quick --device cuda
 The thesis: on a TITAN V the L1 has 1.47 times the hit rate of that of a K40c, and all levels together deliver more than the memory can.`,
 	run: runBTreeCache,
 	plots: func(res *Result) []Plot {

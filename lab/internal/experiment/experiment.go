@@ -97,10 +97,15 @@ func All() []Experiment {
 		gphashRecoveryLargeExperiment}
 }
 
+// is reports whether the experiment has a name, today or before.
+func (e Experiment) is(name string) bool {
+	return e.Name == name || slices.Contains(e.Also, name) || name != "" && e.Was == name
+}
+
 // Redraw makes the plots of a result that has been saved.
 func (res *Result) Redraw() {
 	for _, e := range All() {
-		if (e.Name == res.Experiment || e.Was == res.Experiment) && e.plots != nil {
+		if e.is(res.Experiment) && e.plots != nil {
 			res.Plots = e.plots(res)
 		}
 	}
@@ -118,7 +123,7 @@ func Find(names ...string) ([]Experiment, error) {
 	}
 	var found []Experiment
 	for _, name := range names {
-		i := slices.IndexFunc(all, func(e Experiment) bool { return e.Name == name || slices.Contains(e.Also, name) })
+		i := slices.IndexFunc(all, func(e Experiment) bool { return e.is(name) })
 		if i < 0 {
 			known := make([]string, len(all))
 			for i, e := range all {

@@ -291,7 +291,7 @@ func TestFind(t *testing.T) {
 				t.Errorf("experiment %q: the name %s is taken", e.Name, name)
 			}
 			seen[name] = true
-			if got, err := Find(name, e.Name); err != nil || len(got) != 1 || got[0].Name != e.Name {
+			if got, err := Find(name, e.Name, cmp.Or(e.Was, e.Name)); err != nil || len(got) != 1 || got[0].Name != e.Name {
 				t.Errorf("Find %s: %v, %v", name, names(got), err)
 			}
 		}

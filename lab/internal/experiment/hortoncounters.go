@@ -16,7 +16,7 @@ of buckets of eight slots, at a load of .9: cuckoo with load balancing, cuckoo w
 looks up 2^26 keys that are there (get_hit) and one as many that are not (get_miss), with values and flags as answers, so
 nothing is warmed up and a rate is that of one run. B/op is what theory says: 64 bytes for each bucket, 4 for the key, 5 for
 the answers; so sectors of 32 bytes are two for each bucket and .28 for the rest. The six launches, in the order of the rows:
-  ncu --csv --kernel-name regex:get_of_eight_32_32 --launch-count 6 --metrics gpu__time_duration.sum,dram__bytes_read.sum,dram__bytes_write.sum,lts__t_sectors_op_read.sum,lts__t_sectors_op_write.sum weft bench horton-counters --device cuda
+  ncu --csv --kernel-name regex:get_of_eight_32_32 --launch-count 6 --metrics gpu__time_duration.sum,dram__bytes_read.sum,dram__bytes_write.sum,lts__t_sectors_op_read.sum,lts__t_sectors_op_write.sum weft-bench run horton-counters --device cuda
 Each metric over n is to be compared with B/op, or with sectors.`,
 	run: runHortonCounters,
 }

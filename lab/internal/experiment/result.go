@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// Result is what an experiment measured, and the JSON that weft bench --json
+// Result is what an experiment measured, and the JSON that weft-bench run --json
 // prints.
 type Result struct {
 	Experiment string             `json:"experiment"`

@@ -38,13 +38,13 @@ func HTML(w io.Writer, results []*experiment.Result, command string) error {
 	if len(results) == 0 {
 		return fmt.Errorf("report: no results to show")
 	}
-	docs := map[string]string{}
-	for _, e := range experiment.All() {
-		docs[e.Name] = e.Doc
-	}
 	sections := make([]section, len(results))
 	for i, res := range results {
-		s := section{Result: res, Doc: docs[res.Experiment], Table: Tabulate(res), Others: published(res), Given: parameters(res)}
+		doc := "" // of an experiment that is gone
+		if found, err := experiment.Find(res.Experiment); err == nil {
+			doc = found[0].Doc
+		}
+		s := section{Result: res, Doc: doc, Table: Tabulate(res), Others: published(res), Given: parameters(res)}
 		if res.Experiment != "roofline" {
 			s.Limits = limits(res)
 		}

@@ -91,7 +91,7 @@ func TestTableOfSizes(t *testing.T) {
 			experiment.Row{Structure: "linear", Op: "get", KeyBits: 64, ValueBits: 64, N: n, Load: .5, Cores: 2, OpsPerS: 4e7, LimitShare: .2, Limit: "read64@1MiB", Speedup: figure(4)})
 	}
 	var text, page gobytes.Buffer
-	if err := errors.Join(Write(&text, []*experiment.Result{res}), HTML(&page, []*experiment.Result{res}, "weft bench")); err != nil {
+	if err := errors.Join(Write(&text, []*experiment.Result{res}), HTML(&page, []*experiment.Result{res}, "weft-bench")); err != nil {
 		t.Fatal(err)
 	}
 	for _, want := range []string{
@@ -166,7 +166,7 @@ func TestTableOfGraphs(t *testing.T) {
 		t.Error("rows of different graphs are compared")
 	}
 	var page gobytes.Buffer
-	if err := HTML(&page, []*experiment.Result{res}, "weft bench"); err != nil || !strings.Contains(page.String(), "copy of as many bytes an arc of a graph, read plus written: 8") {
+	if err := HTML(&page, []*experiment.Result{res}, "weft-bench"); err != nil || !strings.Contains(page.String(), "copy of as many bytes an arc of a graph, read plus written: 8") {
 		t.Errorf("the page: %v", err)
 	}
 }
@@ -312,7 +312,7 @@ func TestSVGRefusesWhatIsNoNumber(t *testing.T) {
 func renderPage(t *testing.T) string {
 	t.Helper()
 	var out gobytes.Buffer
-	if err := HTML(&out, results(), "weft bench linear --device=cuda:0"); err != nil {
+	if err := HTML(&out, results(), "weft-bench run linear --device=cuda:0"); err != nil {
 		t.Fatal(err)
 	}
 	return out.String()
@@ -328,7 +328,7 @@ func TestPageIsWellFormedAndWhole(t *testing.T) {
 	}
 	for _, want := range []string{
 		"Sweep &lt;of loads&gt;", "Rates &amp; loads", "36.4 G/s", "100 000 000", "Test GPU", "9.0", "Host CPU, 16 cores", "v1.2.3",
-		"weft bench linear --device=cuda:0", "prefers-color-scheme: dark", "harmonic mean",
+		"weft-bench run linear --device=cuda:0", "prefers-color-scheme: dark", "harmonic mean",
 	} {
 		if !strings.Contains(html, want) {
 			t.Errorf("the page lacks %q", want)
@@ -392,7 +392,7 @@ func TestPublishedFigures(t *testing.T) {
 		}, {Structure: "slab alloc", Op: "free", N: 10, Units: 2048, OpsPerS: 1e9, Limit: "mixed20_read128_cas64"}},
 	}
 	var text, page gobytes.Buffer
-	if err := errors.Join(Write(&text, []*experiment.Result{res}), HTML(&page, []*experiment.Result{res}, "weft bench")); err != nil {
+	if err := errors.Join(Write(&text, []*experiment.Result{res}), HTML(&page, []*experiment.Result{res}, "weft-bench")); err != nil {
 		t.Fatal(err)
 	}
 	for _, want := range []string{"8.80 G/s", "1 024", "2 048", "published: K40c, peak 512 M/s, K40c, speedup 3.10 x\n"} {
