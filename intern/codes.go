@@ -9,8 +9,9 @@ import (
 	"github.com/weftgo/weft/internal/op"
 )
 
-// coded are rows whose columns all have codes. The codes of a row are one number, by which its key is found among the
-// different rows of a chunk without a look at bytes. Only these rows are then added.
+// coded are rows whose columns all have codes. The codes of a row are one number, by which its key
+// is found among the different rows of a chunk without a look at bytes. Only these rows are then
+// added.
 type coded struct {
 	cols   []column.Column
 	values int // numbers that rows may have
@@ -23,8 +24,8 @@ const (
 	maxNumbers = 1 << 18
 )
 
-// distinctCodes returns the rows of columns that all have codes, nil if others should be added as they are: they are
-// few, or may be about as many keys as rows.
+// distinctCodes returns the rows of columns that all have codes, nil if others should be added as
+// they are: they are few, or may be about as many keys as rows.
 func distinctCodes(cols []column.Column) *coded {
 	c := coded{cols: cols, values: 1}
 	for _, col := range cols {
@@ -45,7 +46,8 @@ func distinctCodes(cols []column.Column) *coded {
 }
 
 // add gives ids to all rows. some adds the different ones that are new.
-func (c *coded) add(ctx context.Context, t *Table, method string, ids []uint32, some func(cols []column.Column, ids []uint32) (int, error)) (added int, err error) {
+func (c *coded) add(ctx context.Context, t *Table, method string, ids []uint32,
+	some func(cols []column.Column, ids []uint32) (int, error)) (added int, err error) {
 	seen := make([]uint32, c.values) // places among the different rows, from 1 on
 	for lo := 0; lo < len(ids); lo += t.chunk {
 		part := ids[lo:min(lo+t.chunk, len(ids))]
@@ -87,8 +89,8 @@ func (c *coded) add(ctx context.Context, t *Table, method string, ids []uint32, 
 	return added, nil
 }
 
-// distinct finds the different rows of some from lo on: part receives which of them each is, and first is the first row
-// of each. seen has zeros, before and after.
+// distinct finds the different rows of some from lo on: part receives which of them each is, and
+// first is the first row of each. seen has zeros, before and after.
 func (c *coded) distinct(t *Table, part []uint32, lo int, seen []uint32) (first []uint32) {
 	t.parallel(len(part), func(from, to int) { c.number(part[from:to], lo+from) })
 	var numbers []uint32
@@ -108,7 +110,9 @@ func (c *coded) distinct(t *Table, part []uint32, lo int, seen []uint32) (first 
 }
 
 // find looks up all rows. some looks up the different ones.
-func (c *coded) find(t *Table, method string, ids []uint32, found []bool, some func(cols []column.Column, ids []uint32, found []bool) (int, error)) (hits int, err error) {
+func (c *coded) find(t *Table, method string, ids []uint32, found []bool,
+	some func(cols []column.Column, ids []uint32, found []bool) (int,
+		error)) (hits int, err error) {
 	if found == nil {
 		found = make([]bool, len(ids))
 	}
@@ -133,8 +137,9 @@ func (c *coded) find(t *Table, method string, ids []uint32, found []bool, some f
 	return hits, nil
 }
 
-// recalled are ids of rows of codes by numbers of the values in their columns. Batches with dictionaries of their own then
-// look at the bytes of these, and not at those of each different row.
+// recalled are ids of rows of codes by numbers of the values in their columns. Batches with
+// dictionaries of their own then look at the bytes of these, and not at those of each different
+// row.
 type recalled struct {
 	mu     sync.Mutex
 	values []map[string]uint32 // of each column, from 1 on: 0 is null

@@ -14,7 +14,8 @@ import (
 	"github.com/weftgo/weft/internal/op"
 )
 
-// codedColumn is a column of codes into a dictionary of its own, in an order of its own, which has some values twice.
+// codedColumn is a column of codes into a dictionary of its own, in an order of its own, which has
+// some values twice.
 func codedColumn(rng *rand.Rand, n, domain int, nulls bool) column.Column {
 	dict := make([]string, domain+domain/4)
 	for i := range dict {
@@ -32,8 +33,8 @@ func codedColumn(rng *rand.Rand, n, domain int, nulls bool) column.Column {
 	return c
 }
 
-// Rows of codes have the ids that their values have, in batches with dictionaries of their own, beside batches without codes
-// and tables of one to five columns.
+// Rows of codes have the ids that their values have, in batches with dictionaries of their own,
+// beside batches without codes and tables of one to five columns.
 func TestCodes(t *testing.T) {
 	dev := devicetest.Open(t)
 	for columns := 1; columns <= 5; columns++ {
@@ -89,7 +90,8 @@ func TestCodesOfColumn(t *testing.T) {
 		hits, err := table.FindColumn(t.Context(), c, ids, found)
 		m.found(t, s, ids, found, hits, err)
 	}
-	if _, err := table.Column(t.Context(), codedColumn(rng, 3000, 5, true), make([]uint32, 3000)); err == nil {
+	if _, err := table.Column(t.Context(), codedColumn(rng, 3000, 5, true), make([]uint32,
+		3000)); err == nil {
 		t.Error("null is no error")
 	}
 	m.agree(t, table)
@@ -112,7 +114,8 @@ func TestCodesEndEarly(t *testing.T) {
 			done = p.Done
 		}
 		want, fresh := m.add(batch[:done])
-		if added != fresh || !slices.Equal(ids[:done], want) || slices.Max(append(ids[done:], 0)) != 0 {
+		if added != fresh || !slices.Equal(ids[:done], want) || slices.Max(append(ids[done:],
+			0)) != 0 {
 			t.Fatalf("%d rows done, %d keys added, want %d", done, added, fresh)
 		}
 		if m.agreeRows(t, table); done > 0 && done < len(batch) {
@@ -144,14 +147,16 @@ func TestCodesTogether(t *testing.T) {
 		all.Go(func() {
 			rng := rand.New(rand.NewPCG(uint64(g), 0))
 			for range 5 {
-				cols := []column.Column{codedColumn(rng, 2000, 9, true), codedColumn(rng, 2000, 9, false)}
+				cols := []column.Column{codedColumn(rng, 2000, 9, true), codedColumn(rng, 2000, 9,
+					false)}
 				ids := make([]uint32, 2000)
 				if _, err := table.Rows(t.Context(), cols, ids); err != nil {
 					t.Error(err)
 					return
 				}
 				again := make([]uint32, 2000)
-				if hits, err := table.FindRows(t.Context(), cols, again, nil); err != nil || hits != 2000 || !slices.Equal(ids, again) {
+				if hits, err := table.FindRows(t.Context(), cols, again, nil); err != nil ||
+					hits != 2000 || !slices.Equal(ids, again) {
 					t.Errorf("%d hits, %v", hits, err)
 				}
 			}

@@ -9,11 +9,12 @@ import (
 	"github.com/weftgo/weft/column"
 )
 
-// aheadBytes bounds the row groups that are decoded ahead of the one that is returned, as they are in the file.
+// aheadBytes bounds the row groups that are decoded ahead of the one that is returned, as they are
+// in the file.
 const aheadBytes = 256 << 20
 
-// ahead decodes columns of row groups on all cores: those of the next row groups, and columns of one row group apart
-// from each other if there are fewer row groups than cores.
+// ahead decodes columns of row groups on all cores: those of the next row groups, and columns of
+// one row group apart from each other if there are fewer row groups than cores.
 type ahead struct {
 	f      *File
 	ctx    context.Context
@@ -58,7 +59,8 @@ func (a *ahead) stop() {
 
 // start starts row groups, at least the one to return next.
 func (a *ahead) start() {
-	for a.next < a.f.RowGroups() && len(a.started) < a.most && (len(a.started) == 0 || a.bytes < aheadBytes) {
+	for a.next < a.f.RowGroups() && len(a.started) < a.most && (len(a.started) == 0 ||
+		a.bytes < aheadBytes) {
 		group := a.next
 		d := &decoding{bytes: max(a.f.meta.RowGroups[group].TotalByteSize, 0)}
 		most := a.f.batchRows(group, a.fields)

@@ -12,11 +12,13 @@ import (
 	"github.com/weftgo/weft/column"
 )
 
-// groupsFile is a file of row groups of some rows: their numbers, and the same as text, of which one in three is null.
+// groupsFile is a file of row groups of some rows: their numbers, and the same as text. One text in
+// three is null.
 func groupsFile(t testing.TB, groups ...int) []byte {
 	t.Helper()
 	var b bytes.Buffer
-	w := must(NewWriter(&b, []Field{{"n", Type{Column: column.Int64}}, {"text", Type{Kind: Text, Column: column.Bytes}}}, "test"))
+	w := must(NewWriter(&b, []Field{{"n", Type{Column: column.Int64}}, {"text", Type{Kind: Text,
+		Column: column.Bytes}}}, "test"))
 	row := 0
 	for _, n := range groups {
 		numbers, texts, valid := make([]int64, n), make([]string, n), make([]bool, n)
@@ -24,7 +26,8 @@ func groupsFile(t testing.TB, groups ...int) []byte {
 			numbers[i], texts[i], valid[i] = int64(row), fmt.Sprint(row), row%3 != 0
 			row++
 		}
-		if err := w.Write([]column.Column{column.Of(numbers), column.OfStrings(texts).WithValid(column.OfBools(valid))}); err != nil {
+		if err := w.Write([]column.Column{column.Of(numbers),
+			column.OfStrings(texts).WithValid(column.OfBools(valid))}); err != nil {
 			t.Fatal(err)
 		}
 		w.flush()
@@ -35,7 +38,8 @@ func groupsFile(t testing.TB, groups ...int) []byte {
 	return b.Bytes()
 }
 
-// guarded is a file that must not be read once it is closed, fails after some reads, and counts bytes.
+// guarded is a file that must not be read once it is closed, fails after some reads, and counts
+// bytes.
 type guarded struct {
 	io.ReaderAt
 	closed atomic.Bool
@@ -109,13 +113,16 @@ func checkRows(t *testing.T, c column.Column, field, row, n int) {
 		t.Fatalf("a column of %d rows, want %d", c.Len(), n)
 	}
 	for i := range n {
-		if field == 0 && column.Values[int64](c)[i] != int64(row+i) || field == 1 && (c.Null(i) != ((row+i)%3 == 0) || !c.Null(i) && string(c.Bytes(i)) != fmt.Sprint(row+i)) {
+		if field == 0 && column.Values[int64](c)[i] != int64(row+i) || field == 1 &&
+			(c.Null(i) != ((row+i)%3 == 0) || !c.Null(i) &&
+				string(c.Bytes(i)) != fmt.Sprint(row+i)) {
 			t.Fatalf("row %d of field %d is %v", row+i, field, c.Any(i))
 		}
 	}
 }
 
-// Reads that fail, and contexts that end, wherever, end the iteration with their error and nothing after it.
+// Reads that fail, and contexts that end, wherever, end the iteration with their error and nothing
+// after it.
 func TestAheadErrors(t *testing.T) {
 	b := groupsFile(t, 5, 6, batchRows+1, 7)
 	for _, cores := range []int{2, 16} {
@@ -177,7 +184,8 @@ func TestWide(t *testing.T) {
 		for j := range values {
 			values[j] = int64(i*rows+j) * 0x9e3779b97f4a7c1
 		}
-		fields[i], columns[i], all[i] = Field{fmt.Sprint("c", i), Type{Column: column.Int64}}, column.Of(values), i
+		fields[i], columns[i], all[i] = Field{fmt.Sprint("c", i),
+			Type{Column: column.Int64}}, column.Of(values), i
 	}
 	var b bytes.Buffer
 	w := must(NewWriter(&b, fields, ""))

@@ -67,7 +67,8 @@ const (
 	maxPage = 1 << 30
 	// maxHeader bounds the header of a page, which may hold its least and its greatest value.
 	maxHeader = 16 << 20
-	// sizeSlack is what may be missing of a chunk's size: versions of parquet-mr before 1.2.9 left a header out.
+	// sizeSlack is what may be missing of a chunk's size: versions of parquet-mr before 1.2.9 left
+	// a header out.
 	sizeSlack = 100
 )
 
@@ -84,19 +85,23 @@ func (f *File) chunk(g *groupMeta, l *leaf, ahead int64) (*chunk, error) {
 	}
 	switch {
 	case c.FilePath != "":
-		return nil, fmt.Errorf("its values lie in another file, %.80q, which is not supported", c.FilePath)
+		return nil, fmt.Errorf("its values lie in another file, %.80q, which is not supported",
+			c.FilePath)
 	case c.Encrypted.Value != nil:
 		return nil, errors.New("it is encrypted, which is not supported")
 	case m.Type != l.physical:
-		return nil, fmt.Errorf("%w: values of type %v, where the schema has %v", errThrift, m.Type, l.physical)
+		return nil, fmt.Errorf("%w: values of type %v, where the schema has %v", errThrift,
+			m.Type, l.physical)
 	case at < 0 || m.TotalCompressedSize < 0 || at > f.size || m.TotalCompressedSize > f.size-at:
-		return nil, fmt.Errorf("%w: %d bytes from %d on in a file of %d", errThrift, m.TotalCompressedSize, at, f.size)
+		return nil, fmt.Errorf("%w: %d bytes from %d on in a file of %d", errThrift,
+			m.TotalCompressedSize, at, f.size)
 	}
 	end := at + m.TotalCompressedSize
 	if strings.HasPrefix(f.meta.CreatedBy, "parquet-mr") {
 		end = min(end+sizeSlack, f.size)
 	}
-	return &chunk{leaf: l, f: f, codec: m.Codec, at: at, end: end, ahead: ahead, buffers: bufferPool.Get().(*buffers)}, nil
+	return &chunk{leaf: l, f: f, codec: m.Codec, at: at, end: end, ahead: ahead,
+		buffers: bufferPool.Get().(*buffers)}, nil
 }
 
 // release lets others use the memory of a chunk that has been read.
@@ -152,7 +157,8 @@ func (c *chunk) levels(b *builder, m int) (values int, err error) {
 	return h.levels(b.valid, b.rows, m)
 }
 
-// peek returns at least n bytes of the chunk that are not read yet, or all that are left. They stay until the next call.
+// peek returns at least n bytes of the chunk that are not read yet, or all that are left. They stay
+// until the next call.
 func (c *chunk) peek(n int64) ([]byte, error) {
 	n = min(n, c.end-c.at)
 	if lo := c.at - c.windowAt; lo >= 0 && lo+n <= int64(len(c.window)) {
@@ -201,8 +207,10 @@ func (c *chunk) nextPage() error {
 			return err
 		}
 		size := int64(h.CompressedPageSize)
-		if size < 0 || size > c.end-c.at || size > maxPage || h.UncompressedPageSize < 0 || h.UncompressedPageSize > maxPage {
-			return fmt.Errorf("a page of %d bytes, %d uncompressed, where there are %d", size, h.UncompressedPageSize, c.end-c.at)
+		if size < 0 || size > c.end-c.at || size > maxPage || h.UncompressedPageSize < 0 ||
+			h.UncompressedPageSize > maxPage {
+			return fmt.Errorf("a page of %d bytes, %d uncompressed, where there are %d", size,
+				h.UncompressedPageSize, c.end-c.at)
 		}
 		b, err := c.peek(size)
 		if err != nil {
@@ -210,7 +218,7 @@ func (c *chunk) nextPage() error {
 		}
 		b = b[:size]
 		if h.CRC != 0 && crc32.ChecksumIEEE(b) != uint32(h.CRC) {
-			return fmt.Errorf("the page of %d bytes at %d of the file does not have its checksum: the file is damaged", size, c.at)
+			return fmt.Errorf("the page of %d bytes at %d of the file does not have its checksum", size, c.at)
 		}
 		c.at += size
 		switch {
@@ -292,13 +300,15 @@ func withLength(b []byte) (part, rest []byte, err error) {
 func (c *chunk) page2(h *format.PageHeader, b []byte) error {
 	d := &h.DataPageHeaderV2.V
 	repeated, defined := int(d.RepetitionLevelsByteLength), int(d.DefinitionLevelsByteLength)
-	if repeated < 0 || defined < 0 || repeated > len(b) || defined > len(b)-repeated || int(h.UncompressedPageSize) < repeated+defined {
+	if repeated < 0 || defined < 0 || repeated > len(b) || defined > len(b)-repeated ||
+		int(h.UncompressedPageSize) < repeated+defined {
 		return errors.New("a page that ends early")
 	}
 	levels, values := b[repeated:repeated+defined], b[repeated+defined:]
 	if !d.IsCompressed.Valid || d.IsCompressed.V {
 		var err error
-		if values, err = c.unpacked(values, int(h.UncompressedPageSize)-repeated-defined); err != nil {
+		if values, err = c.unpacked(values,
+			int(h.UncompressedPageSize)-repeated-defined); err != nil {
 			return err
 		}
 	}
@@ -338,7 +348,8 @@ func (c *chunk) open(e format.Encoding, b []byte, rows int) (err error) {
 			p.codes.bits = 1
 			p.codes.b, _, err = withLength(b)
 		}
-	case e == format.DeltaBinaryPacked && (c.physical == format.Int32 || c.physical == format.Int64):
+	case e == format.DeltaBinaryPacked && (c.physical == format.Int32 ||
+		c.physical == format.Int64):
 		var values []int64
 		if len(b) > 0 {
 			values, _, err = deltas(b, rows)
@@ -353,7 +364,8 @@ func (c *chunk) open(e format.Encoding, b []byte, rows int) (err error) {
 		}
 	case e == format.ByteStreamSplit && c.width > 0:
 		p.from, p.fixed = fromFixed, unsplit(b, c.width)
-	case c.physical != format.ByteArray && (c.physical != format.FixedLenByteArray || e != format.DeltaByteArray):
+	case c.physical != format.ByteArray && (c.physical != format.FixedLenByteArray ||
+		e != format.DeltaByteArray):
 		return unsuited
 	case e == format.DeltaLengthByteArray || e == format.DeltaByteArray:
 		decode := deltaTexts

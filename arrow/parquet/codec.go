@@ -15,8 +15,9 @@ import (
 	"github.com/pierrec/lz4/v4"
 )
 
-// decompress returns the size bytes that src is compressed from, in the memory of dst if they fit there. Memory grows
-// with what is decompressed and not with what a damaged header says, unless src could be that much.
+// decompress returns the size bytes that src is compressed from, in the memory of dst if they fit
+// there. Memory grows with what is decompressed and not with what a damaged header says, unless src
+// could be that much.
 func decompress(codec format.CompressionCodec, dst, src []byte, size int) ([]byte, error) {
 	var err error
 	switch codec {
@@ -72,7 +73,8 @@ func decompress(codec format.CompressionCodec, dst, src []byte, size int) ([]byt
 
 // zstdReaders are decoders that work on the goroutine that reads.
 var zstdReaders = sync.Pool{New: func() any {
-	r, err := zstd.NewReader(nil, zstd.WithDecoderConcurrency(1), zstd.WithDecoderMaxWindow(128<<20))
+	r, err := zstd.NewReader(nil, zstd.WithDecoderConcurrency(1),
+		zstd.WithDecoderMaxWindow(128<<20))
 	if err != nil {
 		panic(err) // options are right
 	}
@@ -94,8 +96,8 @@ func readAll(dst []byte, r io.Reader, size int) ([]byte, error) {
 	return b.Bytes(), err
 }
 
-// hadoopLZ4 decompresses the blocks of Hadoop, each of which has its two lengths in front, and reports whether src is
-// that. Files call it by the same name as plain LZ4.
+// hadoopLZ4 decompresses the blocks of Hadoop, which have their two lengths in front, and reports
+// whether src is that. Files call it by the same name as plain LZ4.
 func hadoopLZ4(dst, src []byte) bool {
 	for len(src) > 0 {
 		if len(src) < 8 {

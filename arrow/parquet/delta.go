@@ -7,8 +7,8 @@ import (
 
 var errDelta = errors.New("damaged differences")
 
-// deltas decodes numbers that are kept as differences (DELTA_BINARY_PACKED), most at most, and returns the bytes after
-// them. The memory of b must go on for slack bytes.
+// deltas decodes numbers that are kept as differences (DELTA_BINARY_PACKED), most at most, and
+// returns the bytes after them. The memory of b must go on for slack bytes.
 func deltas(b []byte, most int) (values []int64, rest []byte, err error) {
 	end := b[:len(b)+slack]
 	at := 0
@@ -27,7 +27,8 @@ func deltas(b []byte, most int) (values []int64, rest []byte, err error) {
 	}
 	block, minis, total := uvarint(), uvarint(), uvarint()
 	last := zigzag()
-	// A block has a byte for each of its parts. Memory for more values than a thousand times the bytes is refused.
+	// A block has a byte for each of its parts. Memory for more values than a thousand times the
+	// bytes is refused.
 	if err != nil || total > uint64(most) || total > 1<<20 && total > 1024*uint64(len(b)) ||
 		minis == 0 || minis > block || block > 1<<24 || block%minis != 0 || block/minis%8 != 0 {
 		return nil, nil, errDelta
@@ -92,7 +93,8 @@ func deltaTexts(b []byte, most int) (offsets []int, data []byte, err error) {
 	return offsets, data, nil
 }
 
-// frontTexts decodes byte strings that say how much they have in common with the one before (DELTA_BYTE_ARRAY).
+// frontTexts decodes byte strings that say how much they have in common with the one before
+// (DELTA_BYTE_ARRAY).
 func frontTexts(b []byte, most int) (offsets []int, data []byte, err error) {
 	prefixes, rest, err := deltas(b, most)
 	if err != nil {
@@ -116,7 +118,8 @@ func frontTexts(b []byte, most int) (offsets []int, data []byte, err error) {
 	return offsets, data, nil
 }
 
-// unsplit puts values of width bytes together whose bytes lie in streams by their number (BYTE_STREAM_SPLIT).
+// unsplit puts values of width bytes together whose bytes lie in streams by their number
+// (BYTE_STREAM_SPLIT).
 func unsplit(b []byte, width int) []byte {
 	n := len(b) / width
 	out := make([]byte, n*width)

@@ -25,7 +25,7 @@ type fieldWriter struct {
 	rows, nulls int
 	valid       []byte // a bit for each row
 	values      []byte // as they are stored
-	bit         int    // booleans, of which the last byte may have fewer than eight
+	bit         int    // booleans in values, eight to a byte
 	codes       []uint32
 
 	// The row group.
@@ -185,12 +185,14 @@ func (f *fieldWriter) code(b []byte) (code uint32, ok bool) {
 func (f *fieldWriter) endDictionary() error {
 	f.plain = true
 	starts := make([]int, 0, len(f.dict))
-	for at := 0; at < len(f.dictBytes); at += 4 + int(binary.LittleEndian.Uint32(f.dictBytes[at:])) {
+	for at := 0; at < len(f.dictBytes); {
 		starts = append(starts, at)
+		at += 4 + int(binary.LittleEndian.Uint32(f.dictBytes[at:]))
 	}
 	for _, code := range f.codes {
 		at := starts[code]
-		f.values = append(f.values, f.dictBytes[at:at+4+int(binary.LittleEndian.Uint32(f.dictBytes[at:]))]...)
+		f.values = append(f.values,
+			f.dictBytes[at:at+4+int(binary.LittleEndian.Uint32(f.dictBytes[at:]))]...)
 	}
 	f.codes = f.codes[:0]
 	return nil
@@ -206,7 +208,8 @@ func (f *fieldWriter) page() error {
 	}
 	binary.LittleEndian.PutUint32(b, uint32(len(b)-4))
 	h := format.PageHeader{Type: format.DataPage}
-	d := format.DataPageHeader{NumValues: int32(f.rows), DefinitionLevelEncoding: format.RLE, RepetitionLevelEncoding: format.RLE}
+	d := format.DataPageHeader{NumValues: int32(f.rows), DefinitionLevelEncoding: format.RLE,
+		RepetitionLevelEncoding: format.RLE}
 	if f.texts && !f.plain {
 		f.coded = true
 		d.Encoding = format.RLEDictionary
@@ -246,7 +249,8 @@ func appendCodes(b []byte, codes []uint32, width uint) []byte {
 // appendPage compresses a page and puts its header in front. raw is its size without compression.
 func appendPage(to []byte, h *format.PageHeader, b []byte) (out []byte, raw int, err error) {
 	packed := snappy.Encode(nil, b)
-	h.UncompressedPageSize, h.CompressedPageSize, h.CRC = int32(len(b)), int32(len(packed)), int32(crc32.ChecksumIEEE(packed))
+	h.UncompressedPageSize, h.CompressedPageSize = int32(len(b)), int32(len(packed))
+	h.CRC = int32(crc32.ChecksumIEEE(packed))
 	head, err := thrift.Marshal(new(thrift.CompactProtocol), h)
 	return append(append(to, head...), packed...), len(head) + len(b), err
 }
@@ -256,11 +260,13 @@ func (f *fieldWriter) end(w *Writer) (m format.ColumnMetaData, err error) {
 	if f.rows > 0 {
 		err = f.page()
 	}
-	m = format.ColumnMetaData{Type: f.physical, PathInSchema: []string{f.Name}, Codec: format.Snappy, Encoding: []format.Encoding{format.RLE, format.Plain}}
+	m = format.ColumnMetaData{Type: f.physical, PathInSchema: []string{f.Name},
+		Codec: format.Snappy, Encoding: []format.Encoding{format.RLE, format.Plain}}
 	start := w.at
 	if f.coded {
 		h := format.PageHeader{Type: format.DictionaryPage}
-		h.DictionaryPageHeader.Set(format.DictionaryPageHeader{NumValues: int32(len(f.dict)), Encoding: format.Plain})
+		h.DictionaryPageHeader.Set(format.DictionaryPageHeader{NumValues: int32(len(f.dict)),
+			Encoding: format.Plain})
 		dict, raw, failed := appendPage(nil, &h, f.dictBytes)
 		if err == nil {
 			err = failed
@@ -274,6 +280,7 @@ func (f *fieldWriter) end(w *Writer) (m format.ColumnMetaData, err error) {
 	w.write(f.pages)
 	m.TotalCompressedSize, m.TotalUncompressedSize = w.at-start, f.raw
 	m.Statistics.NullCount = f.allNulls
-	*f = fieldWriter{Field: f.Field, physical: f.physical, width: f.width, texts: f.texts, pages: f.pages[:0], valid: f.valid, values: f.values, codes: f.codes}
+	*f = fieldWriter{Field: f.Field, physical: f.physical, width: f.width, texts: f.texts,
+		pages: f.pages[:0], valid: f.valid, values: f.values, codes: f.codes}
 	return m, err
 }

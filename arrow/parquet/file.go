@@ -28,8 +28,8 @@ const (
 	tail  = 8 // bytes after the metadata: their length and magic
 )
 
-// Open reads the metadata of a file of size bytes. The caller closes the reader. Bytes that are no Parquet file are an
-// error. Damaged pages are one when they are read.
+// Open reads the metadata of a file of size bytes. The caller closes the reader. Bytes that are no
+// Parquet file are an error. Damaged pages are one when they are read.
 func Open(r io.ReaderAt, size int64) (f *File, err error) {
 	defer caught(&err)
 	f = &File{r: r, size: size}
@@ -96,23 +96,29 @@ func (f *File) RowGroups() int { return len(f.meta.RowGroups) }
 // CreatedBy returns the name of the program that wrote the file, as the file has it.
 func (f *File) CreatedBy() string { return f.meta.CreatedBy }
 
-// Columns reads fields by their numbers, one row group after the other, in batches of at most 128 Ki rows. A batch has a
-// column for each field, in the order asked for. Other columns of the file are not read. The memory of a batch is its
-// own. [Field.Err] is the error of fields that columns cannot hold.
+// Columns reads fields by their numbers, one row group after the other, in batches of at most 128
+// Ki rows. A batch has a column for each field, in the order asked for. Other columns of the file
+// are not read. The memory of a batch is its own. [Field.Err] is the error of fields that columns
+// cannot hold.
 //
-// Text and byte strings that the file keeps in a dictionary are columns of codes ([column.OfCodes]).
+// Text and byte strings that the file keeps in a dictionary are columns of codes
+// ([column.OfCodes]).
 //
-// All cores decode: row groups, and columns of one row group, side by side, each about two batches ahead. Row groups
-// that are decoded at the same time have less than 256 MiB together, or are two. All decoding has ended when the
-// iteration has.
+// All cores decode: row groups, and columns of one row group, side by side, each about two batches
+// ahead. Row groups that are decoded at the same time have less than 256 MiB together, or are two.
+// All decoding has ended when the iteration has.
 func (f *File) Columns(ctx context.Context, fields ...int) iter.Seq2[[]column.Column, error] {
 	return f.columns(ctx, runtime.GOMAXPROCS(0), fields)
 }
 
 // columns is Columns on some cores.
-func (f *File) columns(ctx context.Context, cores int, fields []int) iter.Seq2[[]column.Column, error] {
+func (f *File) columns(ctx context.Context, cores int, fields []int) iter.Seq2[[]column.Column,
+	error] {
 	return func(yield func([]column.Column, error) bool) {
-		group := func(group int) iter.Seq2[[]column.Column, error] { return f.RowGroup(ctx, group, fields...) }
+		group := func(group int) iter.Seq2[[]column.Column, error] {
+			return f.RowGroup(ctx, group,
+				fields...)
+		}
 		if cores > 1 && f.RowGroups()*len(fields) > 1 {
 			a := f.ahead(ctx, fields, cores)
 			defer a.stop()
@@ -128,16 +134,18 @@ func (f *File) columns(ctx context.Context, cores int, fields []int) iter.Seq2[[
 	}
 }
 
-// RowGroup reads fields of one row group, as [File.Columns] does. Several row groups may be read at the
-// same time.
-func (f *File) RowGroup(ctx context.Context, group int, fields ...int) iter.Seq2[[]column.Column, error] {
+// RowGroup reads fields of one row group, as [File.Columns] does. Several row groups may be read at
+// the same time.
+func (f *File) RowGroup(ctx context.Context, group int, fields ...int) iter.Seq2[[]column.Column,
+	error] {
 	return f.rowGroup(ctx, group, fields, f.batchRows(group, fields))
 }
 
 const (
 	// batchRows bounds the rows of a batch: enough that decoding them costs more than a call.
 	batchRows = 1 << 17
-	// batchBytes bounds the values of a batch, as the metadata counts them, unless leastRows have more.
+	// batchBytes bounds the values of a batch, as the metadata counts them, unless leastRows have
+	// more.
 	batchBytes, leastRows = 64 << 20, 1 << 10
 	// windowBytes are read ahead of all fields of a row group together, within bounds for each.
 	windowBytes, leastWindow, maxWindow = 64 << 20, 32 << 10, 4 << 20
@@ -157,11 +165,13 @@ func (f *File) batchRows(group int, fields []int) int {
 	if bytes == 0 {
 		return batchRows
 	}
-	return int(min(max(float64(batchBytes)*float64(g.NumRows)/float64(bytes), leastRows), batchRows))
+	return int(min(max(float64(batchBytes)*float64(g.NumRows)/float64(bytes), leastRows),
+		batchRows))
 }
 
 // rowGroup is RowGroup in batches of at most some rows.
-func (f *File) rowGroup(ctx context.Context, group int, fields []int, most int) iter.Seq2[[]column.Column, error] {
+func (f *File) rowGroup(ctx context.Context, group int, fields []int,
+	most int) iter.Seq2[[]column.Column, error] {
 	return func(yield func([]column.Column, error) bool) {
 		if group < 0 || group >= f.RowGroups() {
 			yield(nil, fmt.Errorf("parquet: row group %d of %d", group, f.RowGroups()))
@@ -181,7 +191,8 @@ func (f *File) rowGroup(ctx context.Context, group int, fields []int, most int) 
 			all := make([]column.Column, len(chunks))
 			for i, c := range chunks {
 				if all[i], err = c.next(n); err != nil {
-					yield(nil, fmt.Errorf("parquet: row group %d, field %q: %w", group, c.Name, err))
+					yield(nil, fmt.Errorf("parquet: row group %d, field %q: %w", group, c.Name,
+						err))
 					return
 				}
 			}
@@ -217,7 +228,8 @@ func (f *File) chunks(group int, fields []int) (chunks []*chunk, at []int, err e
 			known[i] = len(chunks)
 			c, err := f.chunk(&f.meta.RowGroups[group], &f.leaves[i], window)
 			if err != nil {
-				return nil, nil, fmt.Errorf("parquet: row group %d, field %q: %w", group, f.leaves[i].Name, err)
+				return nil, nil, fmt.Errorf("parquet: row group %d, field %q: %w", group,
+					f.leaves[i].Name, err)
 			}
 			chunks = append(chunks, c)
 		}

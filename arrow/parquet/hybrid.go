@@ -5,8 +5,8 @@ import (
 	"errors"
 )
 
-// hybrid decodes Parquet's mixture of runs of one value and values of some bits side by side, which holds codes, levels
-// and booleans. The memory of its bytes must go on for slack bytes.
+// hybrid decodes Parquet's mixture of runs of one value and values of some bits side by side, which
+// holds codes, levels and booleans. The memory of its bytes must go on for slack bytes.
 type hybrid struct {
 	b     []byte
 	bits  uint
@@ -17,7 +17,8 @@ type hybrid struct {
 	value uint32 // of the others
 }
 
-// slack is the number of bytes that memory goes on for, so that words are read where a byte is left.
+// slack is the number of bytes that memory goes on for, so that words are read where a byte is
+// left.
 const slack = 16
 
 var errRuns = errors.New("damaged runs")
@@ -99,7 +100,8 @@ func (h *hybrid) unpack(dst []uint32) {
 	}
 }
 
-// levels decodes n levels of one bit into a bitmap from bit lo on, whose bits are 0, and counts those that are set.
+// levels decodes n levels of one bit into a bitmap from bit lo on, whose bits are 0, and counts
+// those that are set.
 func (h *hybrid) levels(bitmap []byte, lo, n int) (set int, err error) {
 	for n > 0 {
 		if err := h.begin(); err != nil {

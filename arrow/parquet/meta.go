@@ -5,8 +5,8 @@ import (
 	"github.com/parquet-go/parquet-go/format"
 )
 
-// fileMeta is the part of a file's metadata that reading takes. Statistics and other parts are skipped, and lists that
-// writers may leave entries of out do not fail.
+// fileMeta is the part of a file's metadata that reading takes. Statistics and other parts are
+// skipped, and lists that writers may leave entries of out do not fail.
 type fileMeta struct {
 	Schema    thrift.Slice[format.SchemaElement] `thrift:"2,required"`
 	RowGroups thrift.Slice[groupMeta]            `thrift:"4,required"`

@@ -47,7 +47,8 @@ type testColumn struct {
 	pages    []testPage
 }
 
-// fileOf makes a file by hand of columns of some rows. Nested fields come in by more elements of the schema.
+// fileOf makes a file by hand of columns of some rows. Nested fields come in by more elements of
+// the schema.
 func fileOf(t testing.TB, codec format.CompressionCodec, rows int, columns ...testColumn) []byte {
 	t.Helper()
 	meta := format.FileMetaData{Version: 2, NumRows: int64(rows), CreatedBy: "test"}
@@ -68,7 +69,8 @@ func fileOf(t testing.TB, codec format.CompressionCodec, rows int, columns ...te
 			e.TypeLength.Set(int32(c.width))
 		}
 		meta.Schema = append(meta.Schema, e)
-		m := format.ColumnMetaData{Type: c.typ, Codec: codec, PathInSchema: []string{c.name}, NumValues: int64(rows), DataPageOffset: int64(len(b))}
+		m := format.ColumnMetaData{Type: c.typ, Codec: codec, PathInSchema: []string{c.name},
+			NumValues: int64(rows), DataPageOffset: int64(len(b))}
 		for _, p := range c.pages {
 			b = append(b, p.bytes(t, codec)...)
 		}
@@ -110,11 +112,13 @@ func (p testPage) bytes(t testing.TB, codec format.CompressionCodec) []byte {
 	switch {
 	case p.dict:
 		h.Type, body = format.DictionaryPage, compressed(t, codec, p.values)
-		h.DictionaryPageHeader.Set(format.DictionaryPageHeader{NumValues: int32(p.rows), Encoding: format.Plain})
+		h.DictionaryPageHeader.Set(format.DictionaryPageHeader{NumValues: int32(p.rows),
+			Encoding: format.Plain})
 		h.UncompressedPageSize = int32(len(p.values))
 	case p.v2:
 		h.Type = format.DataPageV2
-		d := format.DataPageHeaderV2{NumValues: int32(p.rows), NumRows: int32(p.rows), Encoding: p.encoding, DefinitionLevelsByteLength: int32(len(levels))}
+		d := format.DataPageHeaderV2{NumValues: int32(p.rows), NumRows: int32(p.rows),
+			Encoding: p.encoding, DefinitionLevelsByteLength: int32(len(levels))}
 		body = slices.Concat(levels, compressed(t, codec, p.values))
 		if len(p.values) == 0 {
 			body = levels
@@ -123,7 +127,8 @@ func (p testPage) bytes(t testing.TB, codec format.CompressionCodec) []byte {
 		h.UncompressedPageSize = int32(len(levels) + len(p.values))
 	default:
 		h.Type = format.DataPage
-		h.DataPageHeader.Set(format.DataPageHeader{NumValues: int32(p.rows), Encoding: p.encoding, DefinitionLevelEncoding: format.RLE, RepetitionLevelEncoding: format.RLE})
+		h.DataPageHeader.Set(format.DataPageHeader{NumValues: int32(p.rows), Encoding: p.encoding,
+			DefinitionLevelEncoding: format.RLE, RepetitionLevelEncoding: format.RLE})
 		var raw []byte
 		if p.valid != nil {
 			raw = append(binary.LittleEndian.AppendUint32(nil, uint32(len(levels))), levels...)
@@ -237,15 +242,17 @@ func plainTexts(texts ...string) (b []byte) {
 
 // codesOf are codes of a dictionary, as parquet-go writes them.
 func codesOf(width int, codes ...int32) []byte {
-	return append([]byte{byte(width)}, must((&rle.Encoding{BitWidth: width}).EncodeInt32(nil, codes))...)
+	return append([]byte{byte(width)}, must((&rle.Encoding{BitWidth: width}).EncodeInt32(nil,
+		codes))...)
 }
 
-// Every encoding holds what an encoder of parquet-go has put there, in pages of both versions, with every compression,
-// with and without nulls.
+// Every encoding holds what an encoder of parquet-go has put there, in pages of both versions, with
+// every compression, with and without nulls.
 func TestEncodings(t *testing.T) {
 	const n = 1000
 	rng := rand.New(rand.NewPCG(1, 2))
-	ints, longs, texts, codes, floats, bools := make([]int32, n), make([]int64, n), make([]string, n), make([]int32, n), make([]float64, n), make([]bool, n)
+	ints, longs, texts, codes, floats, bools := make([]int32, n), make([]int64, n), make([]string,
+		n), make([]int32, n), make([]float64, n), make([]bool, n)
 	words := []string{"", "a", "weft", "warp and weft", "warped"}
 	for i := range n {
 		ints[i], longs[i] = int32(rng.Uint32()>>(rng.IntN(31))), int64(rng.Uint64()>>(rng.IntN(63)))
@@ -297,28 +304,40 @@ func TestEncodings(t *testing.T) {
 		before []testPage
 	}{
 		{"int32 plain", format.Int32, format.Plain, le32(ints...), nil},
-		{"int32 delta", format.Int32, format.DeltaBinaryPacked, must(new(delta.BinaryPackedEncoding).EncodeInt32(nil, ints)), nil},
-		{"int32 split", format.Int32, format.ByteStreamSplit, must(new(bytestreamsplit.Encoding).EncodeInt32(nil, ints)), nil},
+		{"int32 delta", format.Int32, format.DeltaBinaryPacked,
+			must(new(delta.BinaryPackedEncoding).EncodeInt32(nil, ints)), nil},
+		{"int32 split", format.Int32, format.ByteStreamSplit,
+			must(new(bytestreamsplit.Encoding).EncodeInt32(nil, ints)), nil},
 		{"long plain", format.Int64, format.Plain, le64(longs...), nil},
-		{"long delta", format.Int64, format.DeltaBinaryPacked, must(new(delta.BinaryPackedEncoding).EncodeInt64(nil, longs)), nil},
+		{"long delta", format.Int64, format.DeltaBinaryPacked,
+			must(new(delta.BinaryPackedEncoding).EncodeInt64(nil, longs)), nil},
 		{"float plain", format.Double, format.Plain, rawFloats, nil},
-		{"float split", format.Double, format.ByteStreamSplit, must(new(bytestreamsplit.Encoding).EncodeDouble(nil, floats)), nil},
+		{"float split", format.Double, format.ByteStreamSplit,
+			must(new(bytestreamsplit.Encoding).EncodeDouble(nil, floats)), nil},
 		{"text plain", format.ByteArray, format.Plain, plainTexts(texts...), nil},
-		{"text lengths", format.ByteArray, format.DeltaLengthByteArray, must(new(delta.LengthByteArrayEncoding).EncodeByteArray(nil, data, offsets)), nil},
-		{"text fronts", format.ByteArray, format.DeltaByteArray, must(new(delta.ByteArrayEncoding).EncodeByteArray(nil, data, offsets)), nil},
-		{"text codes", format.ByteArray, format.RLEDictionary, codesOf(3, codes...), []testPage{dict}},
+		{"text lengths", format.ByteArray, format.DeltaLengthByteArray,
+			must(new(delta.LengthByteArrayEncoding).EncodeByteArray(nil, data, offsets)), nil},
+		{"text fronts", format.ByteArray, format.DeltaByteArray,
+			must(new(delta.ByteArrayEncoding).EncodeByteArray(nil, data, offsets)), nil},
+		{"text codes", format.ByteArray, format.RLEDictionary, codesOf(3, codes...),
+			[]testPage{dict}},
 		{"text wide codes", format.ByteArray, format.PlainDictionary, wide, []testPage{dict}},
 		{"fixed plain", format.FixedLenByteArray, format.Plain, fixed, nil},
-		{"fixed fronts", format.FixedLenByteArray, format.DeltaByteArray, must(new(delta.ByteArrayEncoding).EncodeFixedLenByteArray(nil, fixed, 3)), nil},
-		{"fixed split", format.FixedLenByteArray, format.ByteStreamSplit, must(new(bytestreamsplit.Encoding).EncodeFixedLenByteArray(nil, fixed, 3)), nil},
+		{"fixed fronts", format.FixedLenByteArray, format.DeltaByteArray,
+			must(new(delta.ByteArrayEncoding).EncodeFixedLenByteArray(nil, fixed, 3)), nil},
+		{"fixed split", format.FixedLenByteArray, format.ByteStreamSplit,
+			must(new(bytestreamsplit.Encoding).EncodeFixedLenByteArray(nil, fixed, 3)), nil},
 		{"bool plain", format.Boolean, format.Plain, bits, nil},
-		{"bool runs", format.Boolean, format.RLE, must((&rle.Encoding{BitWidth: 1}).EncodeBoolean(nil, bits)), nil},
+		{"bool runs", format.Boolean, format.RLE,
+			must((&rle.Encoding{BitWidth: 1}).EncodeBoolean(nil, bits)), nil},
 	}
-	codecs := []format.CompressionCodec{format.Uncompressed, format.Snappy, format.Gzip, format.Zstd, format.Lz4Raw, format.Lz4}
+	codecs := []format.CompressionCodec{format.Uncompressed, format.Snappy, format.Gzip,
+		format.Zstd, format.Lz4Raw, format.Lz4}
 	for k, c := range cases {
 		for _, v2 := range []bool{false, true} {
 			codec := codecs[k%len(codecs)]
-			if (codec == format.Lz4 || codec == format.Lz4Raw) && !strings.HasPrefix(c.name, "text") {
+			if (codec == format.Lz4 || codec == format.Lz4Raw) && !strings.HasPrefix(c.name,
+				"text") {
 				codec = format.Zstd // of what does not get smaller
 			}
 			for _, nulls := range []bool{false, true} {
@@ -338,7 +357,8 @@ func TestEncodings(t *testing.T) {
 						want = append(want, anyOf(i, c.name))
 					}
 				}
-				col := testColumn{name: "c", typ: c.typ, optional: nulls, pages: append(c.before, testPage{encoding: c.enc, rows: rows, valid: valid, values: c.values, v2: v2})}
+				col := testColumn{name: "c", typ: c.typ, optional: nulls, pages: append(c.before,
+					testPage{encoding: c.enc, rows: rows, valid: valid, values: c.values, v2: v2})}
 				if c.typ == format.FixedLenByteArray {
 					col.width = 3
 				}
@@ -351,11 +371,14 @@ func TestEncodings(t *testing.T) {
 	}
 }
 
-// Pages of codes and of plain text follow each other in any order, and batches end anywhere among them.
+// Pages of codes and of plain text follow each other in any order, and batches end anywhere among
+// them.
 func TestMixedPages(t *testing.T) {
 	dict := testPage{dict: true, rows: 3, values: plainTexts("x", "yy", "zzz")}
-	coded := testPage{encoding: format.RLEDictionary, rows: 4, valid: []bool{true, false, true, true}, values: codesOf(2, 2, 0, 1)}
-	plain := testPage{encoding: format.Plain, rows: 3, valid: []bool{false, true, true}, values: plainTexts("p", "")}
+	coded := testPage{encoding: format.RLEDictionary, rows: 4, valid: []bool{true, false, true,
+		true}, values: codesOf(2, 2, 0, 1)}
+	plain := testPage{encoding: format.Plain, rows: 3, valid: []bool{false, true, true},
+		values: plainTexts("p", "")}
 	nulls := testPage{encoding: format.RLEDictionary, rows: 2, valid: []bool{false, false}}
 	empty := testPage{encoding: format.Plain, rows: 0, valid: []bool{}, v2: true}
 	values := map[int][]any{0: {"zzz", nil, "x", "yy"}, 1: {nil, "p", ""}, 2: {nil, nil}, 3: {}}
@@ -366,7 +389,8 @@ func TestMixedPages(t *testing.T) {
 		for _, p := range []int{order & 3, order >> 2 & 3, order >> 4} {
 			all, want = append(all, pages[p]), append(want, values[p]...)
 		}
-		b := fileOf(t, format.Snappy, len(want), testColumn{name: "s", typ: format.ByteArray, optional: true, pages: append([]testPage{dict}, all...)})
+		b := fileOf(t, format.Snappy, len(want), testColumn{name: "s", typ: format.ByteArray,
+			optional: true, pages: append([]testPage{dict}, all...)})
 		f, err := Open(bytes.NewReader(b), int64(len(b)))
 		if err != nil {
 			t.Fatal(err)
@@ -384,7 +408,8 @@ func TestMixedPages(t *testing.T) {
 			}
 		}
 	}
-	b := fileOf(t, format.Snappy, 8, testColumn{name: "s", typ: format.ByteArray, optional: true, pages: []testPage{dict, coded, coded}})
+	b := fileOf(t, format.Snappy, 8, testColumn{name: "s", typ: format.ByteArray, optional: true,
+		pages: []testPage{dict, coded, coded}})
 	f := must(Open(bytes.NewReader(b), int64(len(b))))
 	for batch, err := range f.Columns(t.Context(), 0) {
 		if err != nil || !batch[0].HasCodes() {
@@ -409,34 +434,50 @@ func TestTypes(t *testing.T) {
 		want    []any
 		err     string
 	}{
-		{format.Int32, 0, &format.IntType{BitWidth: 8, IsSigned: true}, le32(-128, 127), 2, "int8", []any{int8(-128), int8(127)}, ""},
-		{format.Int32, 0, &format.IntType{BitWidth: 8, IsSigned: true}, le32(128), 1, "int8", nil, "value 128 is no int8"},
-		{format.Int32, 0, &format.IntType{BitWidth: 16}, le32(65535), 1, "uint16", []any{uint16(65535)}, ""},
-		{format.Int32, 0, &format.IntType{BitWidth: 16, IsSigned: true}, le32(-32768), 1, "int16", []any{int16(-32768)}, ""},
-		{format.Int32, 0, &format.IntType{BitWidth: 32}, le32(-1), 1, "uint32", []any{uint32(1<<32 - 1)}, ""},
-		{format.Int64, 0, &format.IntType{BitWidth: 64}, le64(-1), 1, "uint64", []any{uint64(1<<64 - 1)}, ""},
+		{format.Int32, 0, &format.IntType{BitWidth: 8, IsSigned: true}, le32(-128, 127), 2,
+			"int8", []any{int8(-128), int8(127)}, ""},
+		{format.Int32, 0, &format.IntType{BitWidth: 8, IsSigned: true}, le32(128), 1, "int8", nil,
+			"value 128 is no int8"},
+		{format.Int32, 0, &format.IntType{BitWidth: 16}, le32(65535), 1, "uint16",
+			[]any{uint16(65535)}, ""},
+		{format.Int32, 0, &format.IntType{BitWidth: 16, IsSigned: true}, le32(-32768), 1, "int16",
+			[]any{int16(-32768)}, ""},
+		{format.Int32, 0, &format.IntType{BitWidth: 32}, le32(-1), 1, "uint32",
+			[]any{uint32(1<<32 - 1)}, ""},
+		{format.Int64, 0, &format.IntType{BitWidth: 64}, le64(-1), 1, "uint64",
+			[]any{uint64(1<<64 - 1)}, ""},
 		{format.Int64, 0, &format.IntType{BitWidth: 8}, le64(5), 1, "int64", []any{int64(5)}, ""},
 		{format.Int32, 0, &format.DateType{}, le32(1), 1, "date", []any{int32(1)}, ""},
-		{format.Int64, 0, &format.TimestampType{IsAdjustedToUTC: true, Unit: micros}, le64(7), 1, "timestamp(us, UTC)", []any{int64(7)}, ""},
-		{format.Int64, 0, &format.TimeType{Unit: micros}, le64(7), 1, "time(us)", []any{int64(7)}, ""},
+		{format.Int64, 0, &format.TimestampType{IsAdjustedToUTC: true, Unit: micros}, le64(7), 1,
+			"timestamp(us, UTC)", []any{int64(7)}, ""},
+		{format.Int64, 0, &format.TimeType{Unit: micros}, le64(7), 1, "time(us)", []any{int64(7)},
+			""},
 		{format.Int32, 0, &format.TimeType{Unit: micros}, le32(7), 1, "int32", []any{int32(7)}, ""},
-		{format.FixedLenByteArray, 2, &format.Float16Type{}, half, 4, "float32", []any{float32(1), float32(-2), float32(1) / (1 << 24), float32(inf)}, ""},
-		{format.FixedLenByteArray, 16, &format.UUIDType{}, []byte("0123456789abcdef"), 1, "fixed(16)", []any{"0123456789abcdef"}, ""},
-		{format.Int96, 0, nil, append(day, spark...), 2, "timestamp(us, UTC)", []any{int64(86_400_000_000 + 43_200_000_000), int64(9089380393200000000)}, ""},
-		{format.Int96, 0, nil, append(le64(1), le32(2440588)...), 1, "timestamp(us, UTC)", nil, "finer than the microseconds"},
+		{format.FixedLenByteArray, 2, &format.Float16Type{}, half, 4, "float32", []any{float32(1),
+			float32(-2), float32(1) / (1 << 24), float32(inf)}, ""},
+		{format.FixedLenByteArray, 16, &format.UUIDType{}, []byte("0123456789abcdef"), 1,
+			"fixed(16)", []any{"0123456789abcdef"}, ""},
+		{format.Int96, 0, nil, append(day, spark...), 2, "timestamp(us, UTC)",
+			[]any{int64(86_400_000_000 + 43_200_000_000), int64(9089380393200000000)}, ""},
+		{format.Int96, 0, nil, append(le64(1), le32(2440588)...), 1, "timestamp(us, UTC)", nil,
+			"finer than the microseconds of columns"},
 		{format.ByteArray, 0, &format.StringType{}, plainTexts("é"), 1, "text", []any{"é"}, ""},
 		{format.ByteArray, 0, &format.JsonType{}, plainTexts("{}"), 1, "binary", []any{"{}"}, ""},
 		{format.Int32, 0, &format.NullType{}, nil, 2, "null", []any{nil, nil}, ""},
-		{format.Int64, 0, &format.DecimalType{Precision: 10, Scale: 2}, le64(150), 1, "decimal(10, 2)", nil, `field "c" is a decimal(10, 2): columns have no decimals yet`},
+		{format.Int64, 0, &format.DecimalType{Precision: 10, Scale: 2}, le64(150), 1,
+			"decimal(10, 2)", nil, `field "c" is a decimal(10, 2): columns have no decimals yet`},
 	} {
-		b := fileOf(t, format.Uncompressed, tt.rows, testColumn{name: "c", typ: tt.typ, width: tt.width, logical: tt.logical, pages: []testPage{{rows: tt.rows, values: tt.values}}})
+		b := fileOf(t, format.Uncompressed, tt.rows, testColumn{name: "c", typ: tt.typ,
+			width: tt.width, logical: tt.logical, pages: []testPage{{rows: tt.rows,
+				values: tt.values}}})
 		f, err := Open(bytes.NewReader(b), int64(len(b)))
 		if err != nil || f.Fields()[0].Type.String() != tt.is {
 			t.Errorf("%v of %v is %v, want %s; %v", tt.logical, tt.typ, f.Fields(), tt.is, err)
 			continue
 		}
 		got, err := read(t.Context(), b, 0)
-		if tt.err != "" && (err == nil || !strings.Contains(err.Error(), tt.err)) || tt.err == "" && (err != nil || !slices.Equal(got[0], tt.want)) {
+		if tt.err != "" && (err == nil || !strings.Contains(err.Error(), tt.err)) ||
+			tt.err == "" && (err != nil || !slices.Equal(got[0], tt.want)) {
 			t.Errorf("%s: %v, want %v; %v, want %q", tt.is, got, tt.want, err, tt.err)
 		}
 	}
@@ -445,7 +486,8 @@ func TestTypes(t *testing.T) {
 // Fields beside nested ones are read, and nested ones are errors where they are asked for.
 func TestNested(t *testing.T) {
 	c := func(name string, v int32) testColumn {
-		return testColumn{name: name, typ: format.Int32, pages: []testPage{{rows: 1, values: le32(v)}}}
+		return testColumn{name: name, typ: format.Int32, pages: []testPage{{rows: 1,
+			values: le32(v)}}}
 	}
 	b := fileOf(t, format.Uncompressed, 1, c("a", 1), c("x", 2), c("y", 3), c("z", 4))
 	// The same chunks under another schema: a, a group of x and a group of y, and z.
@@ -457,7 +499,8 @@ func TestNested(t *testing.T) {
 	}
 	old := f.meta.Schema
 	var err error
-	f.leaves, err = schemaOf([]format.SchemaElement{group("root", 3), old[1], group("g", 2), old[2], group("h", 1), old[3], old[4]})
+	f.leaves, err = schemaOf([]format.SchemaElement{group("root", 3), old[1], group("g", 2),
+		old[2], group("h", 1), old[3], old[4]})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -475,7 +518,8 @@ func TestNested(t *testing.T) {
 			t.Errorf("a nested field: %v", err)
 		}
 	}
-	for _, wrong := range [][]format.SchemaElement{nil, {group("root", 1)}, {group("root", 1), group("g", 2), old[1]}, {group("root", 1), group("g", -1)}} {
+	for _, wrong := range [][]format.SchemaElement{nil, {group("root", 1)}, {group("root", 1),
+		group("g", 2), old[1]}, {group("root", 1), group("g", -1)}} {
 		if _, err := schemaOf(wrong); err == nil {
 			t.Errorf("a schema of %d elements is complete", len(wrong))
 		}
@@ -484,9 +528,11 @@ func TestNested(t *testing.T) {
 
 func TestRefuses(t *testing.T) {
 	ok := testPage{rows: 3, values: le32(1, 2, 3)}
-	b := fileOf(t, format.Snappy, 3, testColumn{name: "id", typ: format.Int32, pages: []testPage{ok}})
+	b := fileOf(t, format.Snappy, 3, testColumn{name: "id", typ: format.Int32,
+		pages: []testPage{ok}})
 	for want, fields := range map[string][]int{"field 1 of 1": {1}, "field -1": {0, -1}} {
-		if _, err := read(t.Context(), b, fields...); err == nil || !strings.Contains(err.Error(), want) {
+		if _, err := read(t.Context(), b, fields...); err == nil || !strings.Contains(err.Error(),
+			want) {
 			t.Errorf("%v: %v, want %s", fields, err, want)
 		}
 	}
@@ -501,7 +547,8 @@ func TestRefuses(t *testing.T) {
 	if _, err := read(ctx, b, 0); !errors.Is(err, context.Canceled) {
 		t.Errorf("canceled: %v", err)
 	}
-	for _, b := range [][]byte{nil, []byte("PAR1"), []byte("PAR1PAR1"), b[:len(b)-1], b[1:], append(slices.Clone(b), 0)} {
+	for _, b := range [][]byte{nil, []byte("PAR1"), []byte("PAR1PAR1"), b[:len(b)-1], b[1:],
+		append(slices.Clone(b), 0)} {
 		if _, err := read(t.Context(), b, 0); err == nil {
 			t.Errorf("%d bytes that are no file are read", len(b))
 		}
@@ -512,16 +559,21 @@ func TestRefuses(t *testing.T) {
 	damagedDict.damage = true
 	for want, pages := range map[string][]testPage{
 		`row group 0, field "id": the page of 12 bytes at`: {damaged},
-		"does not have its checksum":                       {damagedDict, {encoding: format.RLEDictionary, rows: 3, values: codesOf(1, 0, 1, 1)}},
-		"fewer rows than are announced":                    {{rows: 2, values: le32(1, 2)}},
-		"fewer values than rows":                           {{rows: 3, values: le32(1, 2)}},
-		"codes without a dictionary":                       {{encoding: format.RLEDictionary, rows: 3, values: codesOf(1, 0, 1, 1)}},
-		"code 3 in a dictionary of 2 values":               {dict, {encoding: format.RLEDictionary, rows: 3, values: codesOf(2, 0, 3, 1)}},
-		"two dictionaries":                                 {dict, dict, ok},
-		"encoding DELTA_LENGTH_BYTE_ARRAY of values":       {{encoding: format.DeltaLengthByteArray, rows: 3, values: le32(1)}},
-		"damaged differences":                              {{encoding: format.DeltaBinaryPacked, rows: 3, values: []byte{128, 1, 4, 200, 1, 0}}},
+		"does not have its checksum": {damagedDict,
+			{encoding: format.RLEDictionary, rows: 3, values: codesOf(1, 0, 1, 1)}},
+		"fewer rows than are announced": {{rows: 2, values: le32(1, 2)}},
+		"fewer values than rows":        {{rows: 3, values: le32(1, 2)}},
+		"codes without a dictionary": {{encoding: format.RLEDictionary,
+			rows: 3, values: codesOf(1, 0, 1, 1)}},
+		"code 3 in a dictionary of 2 values": {dict,
+			{encoding: format.RLEDictionary, rows: 3, values: codesOf(2, 0, 3, 1)}},
+		"two dictionaries":                           {dict, dict, ok},
+		"encoding DELTA_LENGTH_BYTE_ARRAY of values": {{encoding: format.DeltaLengthByteArray, rows: 3, values: le32(1)}},
+		"damaged differences": {{encoding: format.DeltaBinaryPacked,
+			rows: 3, values: []byte{128, 1, 4, 200, 1, 0}}},
 	} {
-		_, err := read(t.Context(), fileOf(t, format.Uncompressed, 3, testColumn{name: "id", typ: format.Int32, pages: pages}), 0)
+		_, err := read(t.Context(), fileOf(t, format.Uncompressed, 3, testColumn{name: "id",
+			typ: format.Int32, pages: pages}), 0)
 		if err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%v, want %s", err, want)
 		}
@@ -532,12 +584,19 @@ func TestRefuses(t *testing.T) {
 func damageable(t testing.TB, codec format.CompressionCodec) []byte {
 	text := testColumn{name: "s", typ: format.ByteArray, optional: true, pages: []testPage{
 		{dict: true, rows: 3, values: plainTexts("x", "yy", "zzz")},
-		{encoding: format.RLEDictionary, rows: 4, valid: []bool{true, false, true, true}, values: codesOf(2, 2, 0, 1)},
-		{encoding: format.DeltaByteArray, rows: 2, valid: []bool{true, true}, values: must(new(delta.ByteArrayEncoding).EncodeByteArray(nil, []byte("aabab"), []uint32{0, 2, 5})), v2: true},
+		{encoding: format.RLEDictionary, rows: 4, valid: []bool{true, false, true, true},
+			values: codesOf(2, 2, 0, 1)},
+		{encoding: format.DeltaByteArray, rows: 2, valid: []bool{true, true},
+			values: must(new(delta.ByteArrayEncoding).EncodeByteArray(nil, []byte("aabab"),
+				[]uint32{0, 2, 5})), v2: true},
 		{encoding: format.Plain, rows: 1, valid: []bool{true}, values: plainTexts("last")},
 	}}
-	long := testColumn{name: "n", typ: format.Int64, pages: []testPage{{encoding: format.DeltaBinaryPacked, rows: 7, values: must(new(delta.BinaryPackedEncoding).EncodeInt64(nil, []int64{1, -5, 9, 1 << 60, 3, 3, 3}))}}}
-	flag := testColumn{name: "b", typ: format.Boolean, pages: []testPage{{encoding: format.RLE, rows: 7, values: must((&rle.Encoding{BitWidth: 1}).EncodeBoolean(nil, []byte{0x55}))}}}
+	long := testColumn{name: "n", typ: format.Int64,
+		pages: []testPage{{encoding: format.DeltaBinaryPacked, rows: 7,
+			values: must(new(delta.BinaryPackedEncoding).EncodeInt64(nil, []int64{1, -5, 9,
+				1 << 60, 3, 3, 3}))}}}
+	flag := testColumn{name: "b", typ: format.Boolean, pages: []testPage{{encoding: format.RLE,
+		rows: 7, values: must((&rle.Encoding{BitWidth: 1}).EncodeBoolean(nil, []byte{0x55}))}}}
 	for _, c := range []testColumn{text, long, flag} {
 		for i := range c.pages { // so that decoders see the damage
 			c.pages[i].unsummed = true
@@ -549,7 +608,8 @@ func damageable(t testing.TB, codec format.CompressionCodec) []byte {
 // Damaged files are errors, or hold other values: nothing panics, and nothing takes all memory.
 func TestDamaged(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 2))
-	for _, codec := range []format.CompressionCodec{format.Uncompressed, format.Snappy, format.Zstd} {
+	for _, codec := range []format.CompressionCodec{format.Uncompressed, format.Snappy,
+		format.Zstd} {
 		whole := damageable(t, codec)
 		if _, err := read(t.Context(), whole, 0, 1, 2); err != nil {
 			t.Fatal(err)
@@ -581,12 +641,17 @@ func FuzzOpen(f *testing.F) {
 // Lists that say that they are long have no memory before their elements are there.
 func TestClaims(t *testing.T) {
 	for _, b := range [][]byte{
-		{0x29, 0xfc, 0xff, 0xff, 0xff, 0xff, 0x07},                                     // a schema of 2^31-1 elements
-		{0x19, 0xf8, 0xff, 0xff, 0xff, 0xff, 0x07},                                     // and a list of as many strings
-		{0x18, 0xff, 0xff, 0xff, 0xff, 0x07, 'a'},                                      // a string of as many bytes
-		bytes.Repeat([]byte{0x1c}, 100),                                                // structures in structures
-		{0x1b, 0xff, 0xff, 0xff, 0xff, 0x07, 0x88},                                     // a map
-		{0x15, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0x01}, // a number of 77 bits
+		{0x29, 0xfc, 0xff, 0xff, 0xff, 0xff,
+			0x07}, // a schema of 2^31-1 elements
+		{0x19, 0xf8, 0xff, 0xff, 0xff, 0xff,
+			0x07}, // and a list of as many strings
+		{0x18, 0xff, 0xff, 0xff, 0xff, 0x07,
+			'a'}, // a string of as many bytes
+		bytes.Repeat([]byte{0x1c},
+			100), // structures in structures
+		{0x1b, 0xff, 0xff, 0xff, 0xff, 0x07, 0x88}, // a map
+		{0x15, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff,
+			0x01}, // a number of 77 bits
 	} {
 		var meta fileMeta
 		if _, err := unmarshal(b, &meta); err == nil {

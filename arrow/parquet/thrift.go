@@ -12,8 +12,9 @@ import (
 // errThrift reports bytes that are no structure of Thrift's compact protocol.
 var errThrift = errors.New("damaged metadata")
 
-// unmarshal decodes the structure at the front of b and returns its length. [io.ErrUnexpectedEOF] means that b ends
-// before the structure does. The decoder allocates lists as long as they say, so walk first checks that b has their elements.
+// unmarshal decodes the structure at the front of b and returns its length. [io.ErrUnexpectedEOF]
+// means that b ends before the structure does. The decoder allocates lists as long as they say, so
+// walk first checks that b has their elements.
 func unmarshal(b []byte, v any) (n int, err error) {
 	w := walker{b: b}
 	if w.structure(0); w.err != nil {
@@ -33,7 +34,8 @@ type walker struct {
 	err error
 }
 
-// maxNesting bounds how deep structures lie in each other. Parquet's metadata has about eight levels.
+// maxNesting bounds how deep structures lie in each other. Parquet's metadata has about eight
+// levels.
 const maxNesting = 32
 
 // The types of the compact protocol, as fields and lists name them.

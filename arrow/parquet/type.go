@@ -28,7 +28,8 @@ const (
 	Nested                // groups, lists and maps
 )
 
-var kinds = [...]string{"number", "bool", "text", "binary", "fixed", "date", "time", "timestamp", "null", "decimal", "nested"}
+var kinds = [...]string{"number", "bool", "text", "binary", "fixed", "date", "time", "timestamp",
+	"null", "decimal", "nested"}
 
 // String returns the kind's name.
 func (k Kind) String() string {
@@ -44,7 +45,7 @@ type Type struct {
 	Column column.Type // of the columns that hold the values; None for Decimal and Nested
 
 	Unit             time.Duration // of Time and Timestamp: millisecond, microsecond or nanosecond
-	UTC              bool          // of Time and Timestamp: they are instants, not what a clock shows
+	UTC              bool          // of Time and Timestamp: instants, not what a clock shows
 	Width            int           // of Fixed
 	Precision, Scale int           // of Decimal
 }
@@ -61,7 +62,8 @@ func (t Type) String() string {
 		if t.UTC {
 			zone = ", UTC"
 		}
-		unit := map[time.Duration]string{time.Millisecond: "ms", time.Microsecond: "us", time.Nanosecond: "ns"}[t.Unit]
+		unit := map[time.Duration]string{time.Millisecond: "ms", time.Microsecond: "us",
+			time.Nanosecond: "ns"}[t.Unit]
 		return fmt.Sprintf("%v(%s%s)", t.Kind, unit, zone)
 	case Decimal:
 		return fmt.Sprintf("decimal(%d, %d)", t.Precision, t.Scale)
@@ -144,7 +146,8 @@ func (l *leaf) describe(e *format.SchemaElement) error {
 	case format.Int64:
 		*t, l.width = Type{Column: column.Int64}, 8
 	case format.Int96:
-		*t, l.width = Type{Kind: Timestamp, Column: column.Int64, Unit: time.Microsecond, UTC: true}, 12
+		*t, l.width = Type{Kind: Timestamp, Column: column.Int64, Unit: time.Microsecond,
+			UTC: true}, 12
 	case format.Float:
 		*t, l.width = Type{Column: column.Float32}, 4
 	case format.Double:
@@ -171,8 +174,8 @@ func (l *leaf) describe(e *format.SchemaElement) error {
 // maxWidth bounds byte strings that all have one length.
 const maxWidth = 1 << 20
 
-// logical gives stored values the meaning that the schema states. Meanings that do not suit how values are stored, and
-// those that are not known here, leave them what they are.
+// logical gives stored values the meaning that the schema states. Meanings that do not suit how
+// values are stored, and those that are not known here, leave them what they are.
 func (l *leaf) logical(v format.LogicalTypeValue) {
 	switch v := v.(type) {
 	case *format.StringType, *format.EnumType:
@@ -250,7 +253,8 @@ func (l *leaf) clock(k Kind, unit time.Duration, utc bool) {
 func (l *leaf) integer(bits int, signed bool) {
 	of := map[int]column.Type{8: column.Int8, 16: column.Int16, 32: column.Int32, 64: column.Int64}
 	t, ok := of[bits]
-	if !ok || (bits == 64) != (l.physical == format.Int64) || l.physical != format.Int32 && l.physical != format.Int64 {
+	if !ok || (bits == 64) != (l.physical == format.Int64) || l.physical != format.Int32 &&
+		l.physical != format.Int64 {
 		return
 	}
 	if !signed {

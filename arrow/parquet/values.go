@@ -109,19 +109,20 @@ func narrow(t column.Type, dst, src []byte) error {
 	return nil
 }
 
-// fromInt96 makes microseconds since 1970 of nanoseconds of a day and the day's Julian number. Spark adds the number of
-// 1970-01-01 in 64 bits of microseconds, which overflow in the last 6,000 years of what they hold. The difference here
-// brings these years back.
+// fromInt96 makes microseconds since 1970 of nanoseconds of a day and the day's Julian number.
+// Spark adds the number of 1970-01-01 in 64 bits of microseconds, which overflow in the last 6,000
+// years of what they hold. The difference here brings these years back.
 func fromInt96(dst []int64, src []byte) error {
 	const epoch, day = 2440588, 86_400_000_000
 	for i := range dst {
 		nanos := int64(binary.LittleEndian.Uint64(src[12*i:]))
 		julian := int64(int32(binary.LittleEndian.Uint32(src[12*i+8:])))
-		if julian > math.MaxInt64/day-1 || julian < math.MinInt64/day+1 || nanos < -1000*day || nanos > 1000*day {
-			return fmt.Errorf("a time of type INT96, Julian day %d and %d ns, does not fit 64 bits of microseconds", julian, nanos)
+		if julian > math.MaxInt64/day-1 || julian < math.MinInt64/day+1 || nanos < -1000*day ||
+			nanos > 1000*day {
+			return fmt.Errorf("an INT96, day %d and %d ns, does not fit 64 bits of microseconds", julian, nanos)
 		}
 		if nanos%1000 != 0 {
-			return fmt.Errorf("a time of type INT96, %d ns into a day, is finer than the microseconds that columns have of these", nanos)
+			return fmt.Errorf("an INT96, %d ns into a day, is finer than the microseconds of columns", nanos)
 		}
 		dst[i] = julian*day + nanos/1000 - epoch*day
 	}
@@ -230,7 +231,7 @@ func ofNumbers(t column.Type, b []byte) column.Column {
 	}
 }
 
-// read decodes the next rows of the page, some of which have values.
+// read decodes the next rows of the page, where only values of them are not null.
 func (c *chunk) read(b *builder, rows, values int) error {
 	if b.fixed == nil {
 		return c.readTexts(b, rows, values)
@@ -322,7 +323,8 @@ func pick[T any](dst, values []T, codes []uint32) {
 	}
 }
 
-// spread moves values, which lie at the front of some rows, to the rows that are not null. The others are zero.
+// spread moves values, which lie at the front of some rows, to the rows that are not null. The
+// others are zero.
 func (b *builder) spread(size, rows, values int) {
 	switch part := b.fixed[b.rows*size:][:rows*size]; size {
 	case 1:

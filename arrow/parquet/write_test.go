@@ -19,18 +19,26 @@ var inf = math.Inf(1)
 
 func bitsOf(v float64) uint64 { return math.Float64bits(v) }
 
-// What is written is read: all types, with nulls, in several row groups and pages, text in dictionaries and beside them.
+// What is written is read: all types, with nulls, in several row groups and pages, text in
+// dictionaries and beside them.
 func TestWriter(t *testing.T) {
 	rng := rand.New(rand.NewPCG(3, 4))
 	const n = 3 * pageRows / 2
 	fields := []Field{
-		{"i8", Type{Column: column.Int8}}, {"u8", Type{Column: column.Uint8}}, {"i16", Type{Column: column.Int16}}, {"u16", Type{Column: column.Uint16}},
-		{"i32", Type{Column: column.Int32}}, {"u32", Type{Column: column.Uint32}}, {"i64", Type{Column: column.Int64}}, {"u64", Type{Column: column.Uint64}},
-		{"f32", Type{Column: column.Float32}}, {"f64", Type{Column: column.Float64}}, {"bool", Type{Kind: Bool, Column: column.Bool}},
-		{"few", Type{Kind: Text, Column: column.Bytes}}, {"many", Type{Kind: Binary, Column: column.Bytes}}, {"one", Type{Kind: Text, Column: column.Bytes}},
-		{"fixed", Type{Kind: Fixed, Column: column.Bytes, Width: 5}}, {"date", Type{Kind: Date, Column: column.Int32}},
-		{"time", Type{Kind: Time, Column: column.Int32, Unit: time.Millisecond}}, {"nanos", Type{Kind: Time, Column: column.Int64, Unit: time.Nanosecond}},
-		{"at", Type{Kind: Timestamp, Column: column.Int64, Unit: time.Microsecond, UTC: true}}, {"null", Type{Kind: Null, Column: column.Bytes}},
+		{"i8", Type{Column: column.Int8}}, {"u8", Type{Column: column.Uint8}}, {"i16",
+			Type{Column: column.Int16}}, {"u16", Type{Column: column.Uint16}},
+		{"i32", Type{Column: column.Int32}}, {"u32", Type{Column: column.Uint32}}, {"i64",
+			Type{Column: column.Int64}}, {"u64", Type{Column: column.Uint64}},
+		{"f32", Type{Column: column.Float32}}, {"f64", Type{Column: column.Float64}}, {"bool",
+			Type{Kind: Bool, Column: column.Bool}},
+		{"few", Type{Kind: Text, Column: column.Bytes}}, {"many", Type{Kind: Binary,
+			Column: column.Bytes}}, {"one", Type{Kind: Text, Column: column.Bytes}},
+		{"fixed", Type{Kind: Fixed, Column: column.Bytes, Width: 5}}, {"date", Type{Kind: Date,
+			Column: column.Int32}},
+		{"time", Type{Kind: Time, Column: column.Int32, Unit: time.Millisecond}}, {"nanos",
+			Type{Kind: Time, Column: column.Int64, Unit: time.Nanosecond}},
+		{"at", Type{Kind: Timestamp, Column: column.Int64, Unit: time.Microsecond,
+			UTC: true}}, {"null", Type{Kind: Null, Column: column.Bytes}},
 	}
 	columns := make([]column.Column, len(fields))
 	raw := make([]uint64, n)
@@ -40,14 +48,16 @@ func TestWriter(t *testing.T) {
 	for i, f := range fields {
 		switch t := f.Type.Column; {
 		case f.Type.Kind == Null:
-			columns[i] = column.OfStrings(make([]string, n)).WithValid(column.OfBools(make([]bool, n)))
+			columns[i] = column.OfStrings(make([]string, n)).WithValid(column.OfBools(make([]bool,
+				n)))
 			continue
 		case f.Type.Width > 0:
 			columns[i] = must(column.OfWidth(5, bytes.Repeat([]byte("abcdefg"), n)[:5*n]))
 		case t == column.Bytes:
 			texts := make([]string, n)
 			for j, v := range raw {
-				texts[j] = map[string]string{"few": fmt.Sprint("w", v%300), "many": fmt.Sprint(v), "one": "the same"}[f.Name]
+				texts[j] = map[string]string{"few": fmt.Sprint("w", v%300), "many": fmt.Sprint(v),
+					"one": "the same"}[f.Name]
 			}
 			columns[i] = column.OfStrings(texts)
 		case t == column.Bool:
@@ -100,8 +110,10 @@ func TestWriter(t *testing.T) {
 		t.Fatal(err)
 	}
 	f := must(Open(bytes.NewReader(b.Bytes()), int64(b.Len())))
-	if f.Rows() != n || f.RowGroups() != 2 || f.CreatedBy() != "test" || !slices.Equal(f.Fields(), fields) {
-		t.Errorf("%d rows in %d groups by %q: %v", f.Rows(), f.RowGroups(), f.CreatedBy(), f.Fields())
+	if f.Rows() != n || f.RowGroups() != 2 || f.CreatedBy() != "test" || !slices.Equal(f.Fields(),
+		fields) {
+		t.Errorf("%d rows in %d groups by %q: %v", f.Rows(), f.RowGroups(), f.CreatedBy(),
+			f.Fields())
 	}
 	for i := range fields {
 		row := 0
@@ -109,11 +121,13 @@ func TestWriter(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if c := batch[0]; (fields[i].Name == "few") != c.HasCodes() && fields[i].Name != "one" && fields[i].Name != "many" {
+			if c := batch[0]; (fields[i].Name == "few") != c.HasCodes() &&
+				fields[i].Name != "one" && fields[i].Name != "many" {
 				t.Errorf("%s has codes: %v", fields[i].Name, c.HasCodes())
 			}
 			for j := range batch[0].Len() {
-				if got, want := batch[0].Any(j), columns[i].Any(row); got != want && !(got != got && want != want) {
+				if got, want := batch[0].Any(j), columns[i].Any(row); got != want &&
+					!(got != got && want != want) {
 					t.Fatalf("%s: row %d is %v, want %v", fields[i].Name, row, got, want)
 				}
 				row++
@@ -137,14 +151,18 @@ func (b *broken) Write(p []byte) (int, error) {
 
 func TestWriterRefuses(t *testing.T) {
 	number := Field{"n", Type{Column: column.Int64}}
-	for _, typ := range []Type{{}, {Kind: Nested, Column: column.Int64}, {Kind: Text, Column: column.Int64}, {Kind: Time, Column: column.Int64},
-		{Kind: Timestamp, Column: column.Int64, Unit: time.Second}, {Kind: Date, Column: column.Int64}, {Kind: Decimal, Column: column.Float64}} {
-		if _, err := NewWriter(io.Discard, []Field{{"f", typ}}, ""); err == nil || !strings.Contains(err.Error(), `field "f"`) {
+	for _, typ := range []Type{{}, {Kind: Nested, Column: column.Int64}, {Kind: Text,
+		Column: column.Int64}, {Kind: Time, Column: column.Int64},
+		{Kind: Timestamp, Column: column.Int64, Unit: time.Second}, {Kind: Date,
+			Column: column.Int64}, {Kind: Decimal, Column: column.Float64}} {
+		if _, err := NewWriter(io.Discard, []Field{{"f", typ}}, ""); err == nil ||
+			!strings.Contains(err.Error(), `field "f"`) {
 			t.Errorf("%v of %v: %v", typ, typ.Column, err)
 		}
 	}
 	for want, columns := range map[string][]column.Column{
-		"1 columns for 2": {column.Of([]int64{1})}, "has 2 rows": {column.Of([]int64{1}), column.Of([]int64{1, 2})},
+		"1 columns for 2": {column.Of([]int64{1})}, "has 2 rows": {column.Of([]int64{1}),
+			column.Of([]int64{1, 2})},
 		"a column of int32": {column.Of([]int64{1}), column.Of([]int32{1})},
 	} {
 		w := must(NewWriter(io.Discard, []Field{number, {"m", number.Type}}, ""))
@@ -153,7 +171,8 @@ func TestWriterRefuses(t *testing.T) {
 		}
 	}
 	size := 0
-	for left := 1 << 20; left >= 0; left = min(left, size) - 1 { // the whole file, and then less and less of it
+	for left := 1 << 20; left >= 0; left = min(left,
+		size) - 1 { // the whole file, and then less and less of it
 		to := &broken{left}
 		w, err := NewWriter(to, []Field{number}, "")
 		if err == nil {

@@ -13,8 +13,8 @@ import (
 	"github.com/weftgo/weft/column"
 )
 
-// Writer writes a file. Values are compressed by Snappy, byte strings that repeat are kept in dictionaries, and each
-// page has its checksum. Any field may have nulls.
+// Writer writes a file. Values are compressed by Snappy, byte strings that repeat are kept in
+// dictionaries, and each page has its checksum. Any field may have nulls.
 type Writer struct {
 	w      io.Writer
 	at     int64 // bytes written
@@ -31,9 +31,9 @@ const (
 	pageBytes, pageRows = 1 << 20, 1 << 17
 )
 
-// NewWriter begins a file of some fields, in memory: w gets bytes when a row group is full. createdBy names the program.
-// Types need a Kind, a Column and what else the kind has; a Decimal is stored as Int32, Int64 or Bytes of Width, the
-// highest byte first.
+// NewWriter begins a file of some fields, in memory: w gets bytes when a row group is full.
+// createdBy names the program. Types need a Kind, a Column and what else the kind has; a Decimal is
+// stored as Int32, Int64 or Bytes of Width, the highest byte first.
 func NewWriter(w io.Writer, fields []Field, createdBy string) (*Writer, error) {
 	out := &Writer{w: w, fields: make([]fieldWriter, len(fields))}
 	out.meta.Version, out.meta.CreatedBy = 2, createdBy
@@ -45,7 +45,8 @@ func NewWriter(w io.Writer, fields []Field, createdBy string) (*Writer, error) {
 		if err != nil {
 			return nil, err
 		}
-		out.fields[i] = fieldWriter{Field: f, physical: e.Type.V, width: f.Type.Width, texts: e.Type.V == format.ByteArray}
+		out.fields[i] = fieldWriter{Field: f, physical: e.Type.V, width: f.Type.Width,
+			texts: e.Type.V == format.ByteArray}
 		out.meta.Schema = append(out.meta.Schema, e)
 	}
 	out.write([]byte(magic))
@@ -59,10 +60,12 @@ func (w *Writer) Write(columns []column.Column) error {
 	}
 	for i, c := range columns {
 		if c.Len() != columns[0].Len() {
-			return fmt.Errorf("parquet: field %q has %d rows, the first has %d", w.fields[i].Name, c.Len(), columns[0].Len())
+			return fmt.Errorf("parquet: field %q has %d rows, the first has %d", w.fields[i].Name,
+				c.Len(), columns[0].Len())
 		}
 		if t := w.fields[i].Type; c.Type() != t.Column {
-			return fmt.Errorf("parquet: field %q: a column of %v, where the field has %v", w.fields[i].Name, c.Type(), t.Column)
+			return fmt.Errorf("parquet: field %q: a column of %v, where the field has %v",
+				w.fields[i].Name, c.Type(), t.Column)
 		}
 	}
 	for lo := 0; len(columns) > 0 && lo < columns[0].Len() && w.err == nil; {
@@ -152,13 +155,16 @@ func element(f Field) (e format.SchemaElement, err error) {
 	default:
 		suits = false
 	}
-	logical, converted := func(v format.LogicalTypeValue) { e.LogicalType.Value = v }, e.ConvertedType.Set
+	logical := func(v format.LogicalTypeValue) { e.LogicalType.Value = v }
+	converted := e.ConvertedType.Set
 	switch t.Kind {
 	case Number:
 		if t.Column.Integer() && t.Column != column.Int32 && t.Column != column.Int64 {
-			logical(&format.IntType{BitWidth: int8(8 * t.Column.Size()), IsSigned: t.Column.Signed()})
+			logical(&format.IntType{BitWidth: int8(8 * t.Column.Size()),
+				IsSigned: t.Column.Signed()})
 			converted(map[column.Type]deprecated.ConvertedType{
-				column.Int8: deprecated.Int8, column.Int16: deprecated.Int16, column.Uint8: deprecated.Uint8, column.Uint16: deprecated.Uint16,
+				column.Int8: deprecated.Int8, column.Int16: deprecated.Int16,
+				column.Uint8: deprecated.Uint8, column.Uint16: deprecated.Uint16,
 				column.Uint32: deprecated.Uint32, column.Uint64: deprecated.Uint64,
 			}[t.Column])
 		}
@@ -179,7 +185,8 @@ func element(f Field) (e format.SchemaElement, err error) {
 		suits = t.Column == column.Int32
 	case Time:
 		logical(&format.TimeType{IsAdjustedToUTC: t.UTC, Unit: unit(t.Unit)})
-		suits = t.Column == column.Int64 && t.Unit < time.Millisecond || t.Column == column.Int32 && t.Unit == time.Millisecond
+		suits = t.Column == column.Int64 && t.Unit < time.Millisecond ||
+			t.Column == column.Int32 && t.Unit == time.Millisecond
 	case Timestamp:
 		logical(&format.TimestampType{IsAdjustedToUTC: t.UTC, Unit: unit(t.Unit)})
 		if t.UTC && t.Unit == time.Millisecond {
@@ -195,12 +202,14 @@ func element(f Field) (e format.SchemaElement, err error) {
 		converted(deprecated.Decimal)
 		e.Precision.Set(int32(t.Precision))
 		e.Scale.Set(int32(t.Scale))
-		suits = t.Column == column.Int32 || t.Column == column.Int64 || t.Column == column.Bytes && t.Width > 0
+		suits = t.Column == column.Int32 || t.Column == column.Int64 || t.Column == column.Bytes &&
+			t.Width > 0
 	default:
 		suits = false
 	}
 	if !suits || (t.Kind == Time || t.Kind == Timestamp) && unit(t.Unit).Value == nil {
-		return e, fmt.Errorf("parquet: field %q: no file has a %v of columns of %v", f.Name, t, t.Column)
+		return e, fmt.Errorf("parquet: field %q: no file has a %v of columns of %v", f.Name, t,
+			t.Column)
 	}
 	return e, nil
 }

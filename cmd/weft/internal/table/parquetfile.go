@@ -23,8 +23,8 @@ import (
 // createdBy is what Parquet files of this command say of their origin.
 const createdBy = "weft"
 
-// WrittenByWeft reports whether a file is a whole Parquet file of this command. Only such a file is an earlier output:
-// others may be the inputs of a command line whose output was forgotten.
+// WrittenByWeft reports whether a file is a whole Parquet file of this command. Only such a file is
+// an earlier output: others may be the inputs of a command line whose output was forgotten.
 func WrittenByWeft(f *os.File) bool {
 	info, err := f.Stat()
 	if err != nil {
@@ -45,7 +45,8 @@ func openParquet(in *input, s *stream, maxBytes int64) (source, error) {
 	}
 	src := &typed{files: []io.Closer{closer}, rereads: true, name: in.name}
 	for _, f := range p.Fields() {
-		src.names = append(src.names, Field{Name: f.Name, Type: f.Type.Column, Arrow: arrowOf(f.Type), err: f.Err()})
+		src.names = append(src.names, Field{Name: f.Name, Type: f.Type.Column,
+			Arrow: arrowOf(f.Type), err: f.Err()})
 	}
 	src.read = func(ctx context.Context, columns []wanted) iter.Seq2[Batch, error] {
 		return func(yield func(Batch, error) bool) {
@@ -70,7 +71,8 @@ func openParquet(in *input, s *stream, maxBytes int64) (source, error) {
 	return src, nil
 }
 
-// arrowOf returns the Arrow type of a type of Parquet files. Nested fields, which are not read, are structs.
+// arrowOf returns the Arrow type of a type of Parquet files. Nested fields, which are not read, are
+// structs.
 func arrowOf(t parquet.Type) goarrow.DataType {
 	zone := ""
 	if t.UTC {
@@ -102,7 +104,9 @@ func arrowOf(t parquet.Type) goarrow.DataType {
 
 // units are Arrow's units of time that Parquet files have.
 var units = map[time.Duration]goarrow.TimeUnit{
-	time.Millisecond: goarrow.Millisecond, time.Microsecond: goarrow.Microsecond, time.Nanosecond: goarrow.Nanosecond,
+	time.Millisecond: goarrow.Millisecond,
+	time.Microsecond: goarrow.Microsecond,
+	time.Nanosecond:  goarrow.Nanosecond,
 }
 
 // parquetWriter writes a file of columns.
@@ -114,12 +118,14 @@ type parquetWriter struct {
 
 // NewParquet writes a Parquet file, compressed by Snappy. Text must be UTF-8.
 func NewParquet(w io.Writer, fields []Field) (Writer, error) {
-	p := &parquetWriter{fields: fields, convert: make([]func(column.Column) (column.Column, error), len(fields))}
+	p := &parquetWriter{fields: fields, convert: make([]func(column.Column) (column.Column,
+		error), len(fields))}
 	all := make([]parquet.Field, len(fields))
 	for i, f := range fields {
 		all[i] = parquet.Field{Name: f.Name}
 		if all[i].Type, p.convert[i] = parquetOf(f); all[i].Type.Column == column.None {
-			return nil, fmt.Errorf("column %s: Parquet files have no values of type %v", f.Name, f.Arrow)
+			return nil, fmt.Errorf("column %s: Parquet files have no values of type %v", f.Name,
+				f.Arrow)
 		}
 	}
 	var err error
@@ -127,8 +133,8 @@ func NewParquet(w io.Writer, fields []Field) (Writer, error) {
 	return p, err
 }
 
-// parquetOf returns the type that a field has in files, and what makes columns of it, if they are not. Its Column is
-// None if there is no such type.
+// parquetOf returns the type that a field has in files, and what makes columns of it, if they are
+// not. Its Column is None if there is no such type.
 func parquetOf(f Field) (parquet.Type, func(column.Column) (column.Column, error)) {
 	arrowType := f.Arrow
 	if d, ok := arrowType.(*goarrow.DictionaryType); ok {
@@ -175,7 +181,10 @@ func parquetOf(f Field) (parquet.Type, func(column.Column) (column.Column, error
 		is.Kind, is.Precision, is.Scale = parquet.Decimal, int(t.GetPrecision()), int(t.GetScale())
 		if storage == column.Bytes {
 			is.Width = t.BitWidth() / 8
-			return is, func(c column.Column) (column.Column, error) { return highestFirst(c, is.Width) }
+			return is, func(c column.Column) (column.Column, error) {
+				return highestFirst(c,
+					is.Width)
+			}
 		}
 	default:
 		if arrow.Numeric(arrowType) != nil {
@@ -186,7 +195,8 @@ func parquetOf(f Field) (parquet.Type, func(column.Column) (column.Column, error
 }
 
 // convertEach makes a column of the values of another, nulls aside.
-func convertEach[F, T column.Fixed](c column.Column, convert func(F) (T, bool)) (column.Column, error) {
+func convertEach[F, T column.Fixed](c column.Column, convert func(F) (T, bool)) (column.Column,
+	error) {
 	from, to := column.Values[F](c), make([]T, c.Len())
 	for i, v := range from {
 		if c.Null(i) {
@@ -246,7 +256,8 @@ func (p *parquetWriter) Write(columns []column.Column) (err error) {
 		}
 		for i := range c.Len() {
 			if !c.Null(i) && !utf8.Valid(c.Bytes(i)) {
-				return fmt.Errorf("column %s: %.40q is no UTF-8, which text of Parquet files must be", f.Name, c.Bytes(i))
+				const problem = "column %s: %.40q is no UTF-8, which text of Parquet files must be"
+				return fmt.Errorf(problem, f.Name, c.Bytes(i))
 			}
 		}
 	}

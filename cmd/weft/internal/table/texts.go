@@ -6,8 +6,8 @@ import (
 	"github.com/weftgo/weft/column"
 )
 
-// texts makes a column of text. As long as few values repeat they are codes into a dictionary, which later work on them
-// is cheaper with; else they lie one after the other.
+// texts makes a column of text. As long as few values repeat they are codes into a dictionary,
+// which later work on them is cheaper with; else they lie one after the other.
 type texts struct {
 	offsets []int64 // of the dictionary's values, or of all
 	data    []byte
@@ -19,7 +19,8 @@ type texts struct {
 }
 
 const (
-	// maxWords bounds a dictionary, so that it stays in a second-level cache. Its index has four places for each value.
+	// maxWords bounds a dictionary, so that it stays in a second-level cache. Its index has four
+	// places for each value.
 	maxWords, indexSize = 1 << 12, 1 << 14
 	// maxWord is the length of the longest value that is looked up.
 	maxWord = 1 << 8
@@ -76,7 +77,8 @@ func (t *texts) code(value []byte) (code uint32, ok bool) {
 
 // expand lays all values one after the other.
 func (t *texts) expand() {
-	all := texts{many: true, offsets: make([]int64, 1, cap(t.codes)+1), data: make([]byte, 0, 2*cap(t.data))}
+	all := texts{many: true, offsets: make([]int64, 1, cap(t.codes)+1), data: make([]byte, 0,
+		2*cap(t.data))}
 	for _, code := range t.codes {
 		all.data = append(all.data, t.data[t.offsets[code]:t.offsets[code+1]]...)
 		all.offsets = append(all.offsets, int64(len(all.data)))
