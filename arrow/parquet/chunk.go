@@ -62,6 +62,9 @@ const (
 	fromTexts
 )
 
+// plainDictionary is how older writers call plain dictionaries, and codes of these.
+const plainDictionary = format.Encoding(2)
+
 const (
 	// maxPage bounds the bytes of a page: writers make them of a megabyte.
 	maxPage = 1 << 30
@@ -260,7 +263,7 @@ func (c *chunk) dictionary(h *format.PageHeader, b []byte) error {
 		return err
 	}
 	d := &h.DictionaryPageHeader.V
-	if d.Encoding != format.Plain && d.Encoding != format.PlainDictionary {
+	if d.Encoding != format.Plain && d.Encoding != plainDictionary {
 		return fmt.Errorf("encoding %v of a dictionary is not supported", d.Encoding)
 	}
 	if c.dict.read {
@@ -324,7 +327,7 @@ func (c *chunk) open(e format.Encoding, b []byte, rows int) (err error) {
 	p := page{rows: rows, levels: hybrid{b: c.page.levels.b, bits: 1}}
 	unsuited := fmt.Errorf("encoding %v of values of type %v is not supported", e, c.physical)
 	switch {
-	case e == format.PlainDictionary || e == format.RLEDictionary:
+	case e == plainDictionary || e == format.RLEDictionary:
 		if !c.dict.read {
 			return errors.New("codes without a dictionary")
 		}

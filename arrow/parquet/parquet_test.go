@@ -321,7 +321,7 @@ func TestEncodings(t *testing.T) {
 			must(new(delta.ByteArrayEncoding).EncodeByteArray(nil, data, offsets)), nil},
 		{"text codes", format.ByteArray, format.RLEDictionary, codesOf(3, codes...),
 			[]testPage{dict}},
-		{"text wide codes", format.ByteArray, format.PlainDictionary, wide, []testPage{dict}},
+		{"text wide codes", format.ByteArray, plainDictionary, wide, []testPage{dict}},
 		{"fixed plain", format.FixedLenByteArray, format.Plain, fixed, nil},
 		{"fixed fronts", format.FixedLenByteArray, format.DeltaByteArray,
 			must(new(delta.ByteArrayEncoding).EncodeFixedLenByteArray(nil, fixed, 3)), nil},
