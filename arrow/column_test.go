@@ -240,6 +240,9 @@ func (c cut) Buffers() []*memory.Buffer { return c.buffers }
 func TestDictionary(t *testing.T) {
 	typ := &arrow.DictionaryType{IndexType: arrow.PrimitiveTypes.Int8, ValueType: arrow.BinaryTypes.String}
 	arr := fromJSON(t, typ, `["x","y",null,"x"]`).(*array.Dictionary)
+	if c, err := Column(arr); err != nil || !c.HasCodes() || !slices.Equal(anys(c), []any{"x", "y", nil, "x"}) {
+		t.Errorf("a column of %v, codes %v; %v", anys(c), c.HasCodes(), err)
+	}
 	codes, values, err := Dictionary(arr)
 	if err != nil || !slices.Equal(anys(codes), []any{int8(0), int8(1), nil, int8(0)}) || !slices.Equal(anys(values), []any{"x", "y"}) {
 		t.Errorf("codes %v, values %v, %v", anys(codes), anys(values), err)

@@ -9,10 +9,10 @@ import (
 	"github.com/weftgo/weft/column"
 )
 
-// Dictionary are the two parts of a dictionary array: a code for each row, which is null where the row
-// is, and the values that the codes number from 0 on. Neither is copied. Codes outside the dictionary are an error.
-// To work on codes is cheaper than on values; but two arrays may give a value different codes, and a
-// dictionary may have a value twice.
+// Dictionary are the two parts of a dictionary array: a code for each row, which is null where the
+// row is, and the values that the codes number from 0 on. Neither is copied. Codes outside the
+// dictionary are an error. To work on codes is cheaper than on values; but two arrays may give a
+// value different codes, and a dictionary may have a value twice.
 func Dictionary(arr *array.Dictionary) (codes, values column.Column, err error) {
 	defer caught(&err, "read an array")
 	if codes, err = Column(arr.Indices()); err != nil {
@@ -40,7 +40,10 @@ func decoded(arr *array.Dictionary) (column.Column, error) {
 	if err != nil {
 		return column.Column{}, err
 	}
-	c := gather(values, at)
+	c, err := gather(values, at)
+	if err != nil {
+		return column.Column{}, err
+	}
 	if !codes.HasNulls() && !values.HasNulls() {
 		return c, nil
 	}
@@ -89,9 +92,16 @@ func rowsOf[T int8 | int16 | int32 | int64 | uint8 | uint16 | uint32 | uint64](c
 	return at, nil
 }
 
-// gather is a column of the values at some rows, whatever where the row is -1.
-func gather(values column.Column, at []int) column.Column {
+// gather is a column of the values at some rows, whatever where the row is -1. Byte strings without
+// nulls stay codes.
+func gather(values column.Column, at []int) (column.Column, error) {
 	switch t := values.Type(); {
+	case t == column.Bytes && values.Len() > 0 && !values.HasNulls() && !values.HasCodes():
+		codes := make([]uint32, len(at))
+		for i, v := range at {
+			codes[i] = uint32(max(v, 0))
+		}
+		return column.OfCodes(codes, values)
 	case t == column.Bytes:
 		strings := make([]string, len(at))
 		for i, v := range at {
@@ -100,9 +110,9 @@ func gather(values column.Column, at []int) column.Column {
 				strings[i] = unsafe.String(unsafe.SliceData(b), len(b))
 			}
 		}
-		return column.OfStrings(strings)
+		return column.OfStrings(strings), nil
 	case t == column.Bool:
-		return column.Of(pick(column.Values[bool](values), at))
+		return column.Of(pick(column.Values[bool](values), at)), nil
 	default:
 		raw := unsafe.Pointer(unsafe.SliceData(values.Raw()))
 		var p unsafe.Pointer
@@ -116,7 +126,7 @@ func gather(values column.Column, at []int) column.Column {
 		default:
 			p = unsafe.Pointer(unsafe.SliceData(pick(unsafe.Slice((*uint64)(raw), values.Len()), at)))
 		}
-		return ofNumbers(t, p, len(at))
+		return ofNumbers(t, p, len(at)), nil
 	}
 }
 

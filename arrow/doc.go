@@ -7,8 +7,8 @@
 //
 //   - booleans, which are bits in Arrow and bytes in a column;
 //   - headers of string and binary views, 16 bytes a value; the bytes of values are not;
-//   - what a dictionary stands for: one value a row of fixed size, headers of strings. To work on
-//     the codes themselves, see [Dictionary];
+//   - what a dictionary stands for: one value a row of fixed size. Of byte strings the codes are copied
+//     ([column.OfCodes]), or headers of strings if the dictionary has nulls. See [Dictionary], too;
 //   - values that do not lie at a multiple of their size, which files that are mapped may have.
 //
 // Types that Arrow stores as integers are columns of these: dates, times, timestamps, durations,
@@ -17,8 +17,9 @@
 // has to be told the type on the way back; [Numeric] says whether sums of it mean something.
 // Half floats, lists, structs, maps, unions and run-end encoded arrays are errors.
 //
-// A column does not retain the array. Memory of Go's heap, which arrow-go uses by default, lives as long
-// as the column. Of other allocators, and of files that are mapped, it does not outlive the array.
+// A column does not retain the array. Memory of Go's heap, which arrow-go uses by default, lives as
+// long as the column. Of other allocators, and of files that are mapped, it does not outlive the
+// array.
 //
 // [OpenIPC] reads Arrow's own files and streams. Damaged files are errors, where arrow-go panics or takes all memory.
 // Package parquet, beside this one, reads and writes Parquet files, without arrow-go.
