@@ -99,7 +99,8 @@ func (s *sources) open(choice string) (device.Device, []Reason, error) {
 		return s.openBest()
 	case name == "sim":
 		if simulator.Open == nil {
-			return nil, nil, fmt.Errorf(`auto: %w: this program has no simulated GPU %q; add import _ "github.com/weftgo/weft/device/sim"`, device.ErrNoDevice, choice)
+			return nil, nil, fmt.Errorf("auto: %w: this program has no simulated GPU %q; add import _ %q",
+				device.ErrNoDevice, choice, "github.com/weftgo/weft/device/sim")
 		}
 		dev, err := simulator.Open(choice)
 		return dev, nil, err

@@ -99,7 +99,8 @@ func check(figures []figure, budgets map[string]int64) (table string, over []str
 			return "", nil, fmt.Errorf("%s: no budget; it is %d now", f.name, f.value)
 		}
 		delete(rest, f.name)
-		fmt.Fprintf(&b, "%-16s %14s %14s  %s\n", f.name, grouped(f.value), grouped(budget), f.largest(3))
+		fmt.Fprintf(&b, "%-16s %14s %14s  %s\n",
+			f.name, grouped(f.value), grouped(budget), f.largest(3))
 		if f.value > budget {
 			over = append(over, fmt.Sprintf("%s is %s, its budget %s; largest contributors: %s",
 				f.name, grouped(f.value), grouped(budget), f.largest(12)))

@@ -7,7 +7,6 @@ import (
 	"io"
 	"os"
 	"os/exec"
-	"path"
 	"path/filepath"
 	"strings"
 )
@@ -62,7 +61,8 @@ func programFigures() ([]figure, error) {
 // linked returns what a program links outside the standard library, packages and bytes of objects,
 // and the size of its binary with and without symbols. Binaries have no DWARF if GOFLAGS say so.
 func linked(name, program, dir string) ([]figure, error) {
-	out, err := output("go", "list", "-deps", "-export", "-json=ImportPath,Standard,Export,Module", program)
+	out, err := output("go", "list", "-deps", "-export",
+		"-json=ImportPath,Standard,Export,Module", program)
 	if err != nil {
 		return nil, err
 	}
@@ -99,7 +99,7 @@ func linked(name, program, dir string) ([]figure, error) {
 		if err != nil {
 			return nil, err
 		}
-		figures = append(figures, figure{name: name + "." + b.suffix, value: info.Size(), parts: objects.parts})
+		figures = append(figures, figure{name + "." + b.suffix, info.Size(), objects.parts})
 	}
 	return figures, nil
 }
@@ -114,13 +114,13 @@ func (f *figure) add(part string, n int64) {
 }
 
 // output returns what a command prints, or what it complains about.
-func output(name string, args ...string) (string, error) {
-	cmd := exec.Command(name, args...)
+func output(args ...string) (string, error) {
+	cmd := exec.Command(args[0], args[1:]...)
 	var complaints strings.Builder
 	cmd.Stderr = &complaints
 	out, err := cmd.Output()
 	if err != nil {
-		return "", fmt.Errorf("%s %s: %w\n%s", path.Base(name), strings.Join(args, " "), err, &complaints)
+		return "", fmt.Errorf("%s: %w\n%s", strings.Join(args, " "), err, &complaints)
 	}
 	return string(out), nil
 }

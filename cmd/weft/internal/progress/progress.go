@@ -94,7 +94,8 @@ func (b *Bar) line(took time.Duration) string {
 	fmt.Fprintf(&s, "%s ", b.what)
 	switch {
 	case b.n > b.total: // the total is unknown, or the file grows
-		fmt.Fprintf(&s, "%s, %s/s, %v", b.amount(b.n), b.amount(int64(rate+.5)), took.Round(time.Second))
+		fmt.Fprintf(&s, "%s, %s/s, %v",
+			b.amount(b.n), b.amount(int64(rate+.5)), took.Round(time.Second))
 	case b.n > 0:
 		left := time.Duration(min(float64(b.total-b.n)/rate, 1e9)) * time.Second
 		fmt.Fprintf(&s, "%d%%, %s/%s, %s/s, %v left", int(100*float64(b.n)/float64(b.total)),

@@ -35,7 +35,8 @@ func TestBar(t *testing.T) {
 	}
 	aged(b, 10*time.Second).Add(5000) // the file has grown
 	drawn := out.String()
-	if want := fmt.Sprintf("\r%-42s", "counting 5.6 kB, 280 B/s, 20s"); !strings.HasSuffix(drawn, want) {
+	want := fmt.Sprintf("\r%-42s", "counting 5.6 kB, 280 B/s, 20s")
+	if !strings.HasSuffix(drawn, want) {
 		t.Errorf("drawn as %q, want %q at the end", drawn, want)
 	}
 	b.Close()
