@@ -14,6 +14,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/weftgo/weft"
+	"github.com/weftgo/weft/cmd/weft/internal/progress"
 	"github.com/weftgo/weft/gphash"
 	"github.com/weftgo/weft/internal/pool"
 )
@@ -153,11 +154,7 @@ func examine(ctx context.Context, a *app, path string, o gphash.OpenOptions, bef
 		return nil, err
 	}
 	defer func() { err = errors.Join(err, dev.Close()) }()
-	step, done := newSteps(a)
-	defer done()
-	if step != nil {
-		step("checking")
-	}
+	defer progress.Show(a.stderr, a.isTerminal, "checking").Close()
 	x, report, err := openWrittenBack(ctx, path, dev, o, before)
 	if err != nil {
 		return report, err

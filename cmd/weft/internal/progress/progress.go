@@ -45,6 +45,15 @@ func Count(w io.Writer, isTerminal bool, what string, total int64) *Bar {
 	return newBar(w, isTerminal, what, total, false)
 }
 
+// Show draws at once what is being done, whose length is unknown, and counts nothing.
+func Show(w io.Writer, isTerminal bool, what string) *Bar {
+	b := newBar(w, isTerminal, what, 0, false)
+	if b != nil {
+		b.draw(what)
+	}
+	return b
+}
+
 func newBar(w io.Writer, isTerminal bool, what string, total int64, bytes bool) *Bar {
 	if !isTerminal {
 		return nil

@@ -81,6 +81,17 @@ func TestWidth(t *testing.T) {
 	}
 }
 
+func TestShow(t *testing.T) {
+	var out bytes.Buffer
+	Show(&out, true, "checking").Close()
+	if s := out.String(); s != "\rchecking\r        \r" {
+		t.Errorf("drawn and removed by %q", s)
+	}
+	if Show(&out, false, "checking").Close(); Show(&out, false, "checking") != nil {
+		t.Error("drawn without a terminal")
+	}
+}
+
 func TestNoTerminal(t *testing.T) {
 	var out bytes.Buffer
 	b := Bytes(&out, false, "counting", 10)
