@@ -51,7 +51,7 @@ func turned[K weft.Key]() uint64 {
 // key is the key of some bits.
 func (y *types) key(bits uint64) uint64 { return bits&y.keyMask ^ y.turned }
 
-// numbers are the keys of some.
+// numbers are the keys that some numbers are.
 func (y *types) numbers(numbers ...int) []uint64 {
 	keys := make([]uint64, len(numbers))
 	for i, n := range numbers {
@@ -60,7 +60,7 @@ func (y *types) numbers(numbers ...int) []uint64 {
 	return keys
 }
 
-// after is the key some steps after another, which goes on at the smallest behind the largest.
+// after is the key some steps after another; the smallest key follows the largest.
 func (y *types) after(key uint64, steps int) uint64 { return (key + uint64(steps)) & y.keyMask }
 
 // bits is the value of some bits.
@@ -131,7 +131,8 @@ func (y *types) oddKey(b byte) uint64 {
 func (y *types) blankKeys(n int) []uint64 { return slices.Repeat([]uint64{blank & y.keyMask}, n) }
 func (y *types) blankVals(n int) []uint64 { return slices.Repeat([]uint64{y.bits(blank)}, n) }
 
-// keysOn and valsOn copy a column to a device, where it is as wide as its type; the copy is freed with the test.
+// keysOn and valsOn copy a column to a device, where it is as wide as its type. The copy is freed
+// with the test.
 func (y *types) keysOn(t testing.TB, s *device.Stream, keys []uint64) words {
 	t.Helper()
 	return upload(t, s, keys, y.keyMask, y.turned)

@@ -201,7 +201,7 @@ func (h *history) must(err error) {
 	}
 }
 
-// drawn makes up a key: anywhere, few, one behind the other, or crowded.
+// drawn makes up a key: anywhere, few, one after the other, or crowded.
 func (h *history) drawn() uint64 {
 	switch h.rng.IntN(8) {
 	case 0:

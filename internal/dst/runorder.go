@@ -41,7 +41,8 @@ type held[K weft.Key, V weft.Value] struct {
 	number int
 }
 
-// orders runs what only ordered maps do. Configurations name it ([ByBatch]), so that it is not compiled for others.
+// orders runs what only ordered maps do. Configurations name it ([ByBatch]), so that tests of other
+// structures do not compile it.
 type orders interface {
 	byOrder(ctx context.Context, b batch) error
 	dropAll() error
