@@ -24,7 +24,7 @@ var mutants = []struct {
 	{"a latch that somebody else was faster to take counts as taken", "change_32_32",
 		`(atom\.acquire\.gpu\.global\.cas\.b64 (%rd\d+), \[%rd\d+\], (%rd\d+), %rd\d+;)`, "$1 mov.b64 $2, $3;", 0, 0},
 	{"a latch is given back without what was done under it", "change_32_32", `st\.release\.gpu\.global\.b64`, "st.relaxed.gpu.global.b64", 0, 0},
-	{"a node can be reached before it is written", "change_32_32", `st\.release\.gpu\.global\.b128 \[(%rd\d+)\]`, "st.relaxed.gpu.global.b128 [$1]", 4, 15},
+	{"a node can be reached before it is written", "change_32_32", `st\.release\.gpu\.global\.b128 \[(%rd\d+)\]`, "st.relaxed.gpu.global.b128 [$1]", 4, 20},
 	{"lanes go on to what one of them has found", "(get|change)_32_32", `bar\.warp\.sync [^;]*;`, "", 0, 0},
 	{"a leaf is not read again behind its latch", "together_32_32",
 		`(bar\.warp\.sync %r\d+;\nnot\.pred[^\n]*\nmov[^\n]*\nor\.pred[^\n]*\nmov[^\n]*\n@[^\n]*\nmov\.u64[^\n]*\natom\.acquire\.gpu\.global\.or\.b64[^\n]*\nand[^\n]*\nsetp[^\n]*\nselp[^\n]*\n` +
@@ -77,14 +77,14 @@ func TestLeavesSplitAtOnce(t *testing.T) {
 	if testing.Short() {
 		t.Skip("interprets kernels")
 	}
-	for _, v := range []Versions{Whole, InPlace, OutOfPlace} {
-		for _, unordered := range []bool{false, true} {
-			t.Run(fmt.Sprintf("versions=%d,unordered=%v", v, unordered), func(t *testing.T) {
-				if err := splitAll(t, 1, nil, &Options{Versions: v, Unordered: unordered, Fill: 1}); err != nil {
-					t.Error(err)
-				}
-			})
-		}
+	for _, o := range []Options{{}, {Unordered: true}, {Versions: InPlace, Unordered: true}, {Versions: OutOfPlace}} {
+		t.Run(fmt.Sprintf("versions=%d,unordered=%v", o.Versions, o.Unordered), func(t *testing.T) {
+			t.Parallel()
+			o.Fill = 1
+			if err := splitAll(t, 1, nil, &o); err != nil {
+				t.Error(err)
+			}
+		})
 	}
 	for _, m := range growing {
 		t.Run(m.name, func(t *testing.T) {
@@ -154,7 +154,7 @@ var tearing = []struct {
 	first                        uint64 // seed: those before are in vain
 }{
 	{"a leaf is read without looking at its state before", "get_32_32", behindFirst, "ld.relaxed.gpu.global.b64 $4, $5; mov.b64 $1, $4;", 0},
-	{"a leaf is read without looking at its state again", "get_32_32", behindFirst, "or.b64 $1, $2, $3; mov.b64 $4, $1;", 50},
+	{"a leaf is read without looking at its state again", "get_32_32", behindFirst, "or.b64 $1, $2, $3; mov.b64 $4, $1;", 53},
 }
 
 // behindFirst is where a lane has the state before from another one ($1), and reads that again ($4).
@@ -242,7 +242,7 @@ func TestUnlockBeforeLinkIsFound(t *testing.T) {
 	rewrite := mutate.Replace(t, "change_32_32",
 		`(st\.release\.gpu\.global\.b64 \[%rd\d+\], %rd\d+;)(\n(?:\$L__BB\d+_\d+:\n)?bar\.warp\.sync %r\d+;\n@%p\d+ bra \$L__BB\d+_\d+;\n(?:[a-z][^\n]*\n)*?)(st\.release\.gpu\.global\.b64 \[%rd\d+\], %rd\d+;)`,
 		"$2$3\n$1")
-	for seed := uint64(45); seed < 345; seed++ { // those before are in vain
+	for seed := uint64(77); seed < 345; seed++ { // those before are in vain
 		if err := ascend(t, seed, rewrite); err != nil {
 			t.Logf("seed %d: %v", seed, err)
 			return

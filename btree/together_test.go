@@ -16,7 +16,10 @@ func TestWaysBetweenKeys(t *testing.T) {
 		t.Skip("interprets kernels")
 	}
 	for _, unordered := range []bool{false, true} {
-		t.Run(fmt.Sprintf("unordered=%v", unordered), func(t *testing.T) { waysBetweenKeys(t, unordered) })
+		t.Run(fmt.Sprintf("unordered=%v", unordered), func(t *testing.T) {
+			t.Parallel()
+			waysBetweenKeys(t, unordered)
+		})
 	}
 }
 
