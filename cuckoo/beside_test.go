@@ -139,9 +139,9 @@ var slotTests = []mutate.KernelTest{{Name: "to one bucket", Run: oneSlot}}
 
 // A key that is there is found, wherever it goes meanwhile.
 func TestLookupsBesideEvictions(t *testing.T) {
-	mutate.OnSim(t, readerTests, 4, 80, 90)
-	mutate.OnSim(t, lockTests, 4, 90)
-	mutate.OnSim(t, slotTests, 4, 80, 90)
+	mutate.OnSim(t, readerTests, 2, 80, 90)
+	mutate.OnSim(t, lockTests, 2, 90)
+	mutate.OnSim(t, slotTests, 2, 80, 90)
 	mutate.OnSim(t, slices.Concat(keptLockTests, stepLockTests, stashTests), 2, 90)
 }
 

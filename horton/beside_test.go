@@ -41,8 +41,8 @@ var searchTests = []mutate.KernelTest{{Name: "together", Run: together}}
 
 // A key that is there is found, wherever it goes meanwhile.
 func TestLookupsBesideEvictions(t *testing.T) {
-	mutate.OnSim(t, readerTests, 4, 80, 90)
-	mutate.OnSim(t, moverTests, 4, 90)
+	mutate.OnSim(t, readerTests, 2, 80, 90)
+	mutate.OnSim(t, moverTests, 2, 90)
 	mutate.OnSim(t, []mutate.KernelTest{{Name: "many of each key", Run: manyOfEach}}, 2, 90)
 }
 

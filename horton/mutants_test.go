@@ -192,7 +192,7 @@ func TestSearchesAlone(t *testing.T) {
 	if testing.Short() {
 		t.Skip("interprets kernels")
 	}
-	quick, random := mutate.OnDevices(90, 3, slices.Concat(moverTests, searchTests))
+	quick, random := mutate.OnDevices(90, 1, slices.Concat(moverTests, searchTests))
 	if by, how := mutate.FirstFailure(t, slices.Concat(quick, random), mutate.Replace(t, "displace_32_32", aside, "mov.b32 $1, -1;")); by != "" {
 		t.Fatalf("%s: %s", by, how)
 	}

@@ -228,8 +228,8 @@ func execLoad(w *warp, in *instr, m uint32) {
 	}
 }
 
-// loadNear loads for the lanes that want what is there of the block of memory touched last, and returns
-// the others. None of the former fails, so their order shows nowhere.
+// loadNear loads for the lanes that want what is there of the block of memory touched last, and
+// returns the others. None of the former fails, so their order shows nowhere.
 func (w *warp) loadNear(in *instr, m uint32) (others uint32) {
 	ac := in.access
 	seg := w.launch.near[ac.index]

@@ -1,6 +1,7 @@
 package dst
 
 import (
+	"cmp"
 	"flag"
 	"fmt"
 	"hash/fnv"
@@ -131,9 +132,7 @@ func Run[K weft.Key, V weft.Value](t *testing.T, cfg Config[K, V]) {
 	if testing.Short() {
 		t.Skip("interprets kernels")
 	}
-	if *seeds > 0 {
-		cfg.Seeds = *seeds
-	}
+	cfg.Seeds = Seeds(cfg.Seeds)
 	if *first > 0 {
 		cfg.First = *first
 	}
@@ -147,6 +146,9 @@ func Run[K weft.Key, V weft.Value](t *testing.T, cfg Config[K, V]) {
 	}
 	t.Fatalf("%v\n%s", f, replay(t.Name(), f.Seed))
 }
+
+// Seeds returns n, or what -sim.seeds says.
+func Seeds(n int) int { return cmp.Or(*seeds, n) }
 
 // Explore does so in a parallel test, named by the types and a mode.
 func Explore[K weft.Key, V weft.Value](t *testing.T, mode fmt.Stringer, cfg Config[K, V]) {

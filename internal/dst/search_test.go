@@ -116,13 +116,10 @@ func (o opinion) enough(t *testing.T) {
 
 // trials is n, fewer in short tests, or what -sim.seeds says.
 func trials(n uint64) uint64 {
-	switch {
-	case *seeds > 0:
-		return uint64(*seeds)
-	case testing.Short():
+	if testing.Short() {
 		n /= 10
 	}
-	return n
+	return uint64(Seeds(int(n)))
 }
 
 // The search and porcupine are of one opinion, on times and on partial orders.

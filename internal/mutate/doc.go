@@ -20,6 +20,8 @@
 // that it is. The target is that of all mutants that change what kernels do,
 // 95 of 100 are killed.
 //
+// By default a test judges a few mutants that no row excuses.
+//
 // # Long runs
 //
 //	go test -c ./slab

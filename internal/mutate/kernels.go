@@ -37,14 +37,14 @@ func (k KernelTest) scheduled(arch, seeds int) (all []sim.Options) {
 }
 
 // OnSim runs tests on simulated GPUs of some architectures, under random
-// schedules of so many seeds. With -short it skips them.
+// schedules of so many seeds, or of -sim.seeds. With -short it skips them.
 func OnSim(t *testing.T, tests []KernelTest, seeds int, archs ...int) {
 	if testing.Short() {
 		t.Skip("interprets kernels")
 	}
 	for _, test := range tests {
 		for _, arch := range archs {
-			for _, opts := range test.scheduled(arch, seeds) {
+			for _, opts := range test.scheduled(arch, dst.Seeds(seeds)) {
 				t.Run(fmt.Sprintf("%s, sm_%d, seed %d", test.Name, arch, opts.Seed), func(t *testing.T) {
 					t.Parallel()
 					test.Run(t, devicetest.OpenSim(t, &opts))
