@@ -10,7 +10,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/schollz/progressbar/v3"
 	"github.com/spf13/cobra"
 
 	"github.com/weftgo/weft"
@@ -209,18 +208,4 @@ func (c *poolCheck) write(w io.Writer) error {
 	}
 	_, err := io.WriteString(w, text.String())
 	return err
-}
-
-// newSteps shows on a terminal what is being done; elsewhere nothing.
-func newSteps(a *app) (step func(string), done func()) {
-	if !a.isTerminal {
-		return nil, func() {}
-	}
-	bar := progressbar.NewOptions(-1, progressbar.OptionSetWriter(a.stderr),
-		progressbar.OptionSpinnerType(14), progressbar.OptionClearOnFinish(), progressbar.OptionSetElapsedTime(true))
-	step = func(what string) {
-		bar.Describe(what)
-		_ = bar.Add(1) // a spinner that can't be drawn is no reason to stop
-	}
-	return step, func() { _ = bar.Finish() }
 }
