@@ -25,7 +25,8 @@ func newShape(v variant.GPHash) shape {
 // refused is the bit of ChangeParams.lacked for operations that a variant's kernels refuse.
 const refused = 2
 
-var errForm = errors.New("an index whose slots have another form has keys of 8 bytes in place, on a GPU that reads the pool: no mirror, cache, records, atomic batches, growth, or work on the host")
+var errForm = errors.New("an index whose slots have another form has keys of 8 bytes in place, " +
+	"on a GPU that reads the pool: no mirror, cache, records, atomic batches, growth, or work on the host")
 
 // loadVariant loads the kernels that replace others.
 func (k *launcher) loadVariant() error {
@@ -38,7 +39,8 @@ func (k *launcher) loadVariant() error {
 		entries = append(entries, gpu.Entry{Name: name, To: replaced[name]})
 	}
 	if k.shape.Form != "" {
-		entries = append(entries, gpu.Entry{Name: k.shape.Form, To: &k.shape.form}, gpu.Entry{Name: k.shape.Plain, To: &k.shape.plain})
+		entries = append(entries,
+			gpu.Entry{Name: k.shape.Form, To: &k.shape.form}, gpu.Entry{Name: k.shape.Plain, To: &k.shape.plain})
 	}
 	return gpu.Load(k.dev, k.shape.Image, entries)
 }
@@ -49,7 +51,8 @@ func (g *gpuEngine) formSlots(o OpenOptions) error {
 	if k.shape.Form == "" {
 		return nil
 	}
-	if o.Mirror || o.Cache > 0 || t.keySize != 8 || g.host.records() || g.host.redo != nil || t.closed > 0 || o.HostFirst {
+	aside := o.Mirror || o.Cache > 0 || o.HostFirst
+	if aside || t.keySize != 8 || g.host.records() || g.host.redo != nil || t.closed > 0 {
 		return fmt.Errorf("%w: %w", op.ErrOptions, errForm)
 	}
 	err := g.Do(all, func(s *device.Stream) error {

@@ -94,7 +94,8 @@ type axis struct {
 	step   float64 // between ticks, unless log
 }
 
-// newAxis returns an axis that shows values, from base on if that is positive or the axis has no logarithms.
+// newAxis returns an axis that shows values, from base on if that is positive or the axis has no
+// logarithms.
 func newAxis(values []float64, log bool, base float64) axis {
 	a := axis{lo: math.Inf(1), hi: math.Inf(-1), log: log}
 	for _, v := range values {

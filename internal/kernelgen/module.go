@@ -26,8 +26,8 @@ func (m *module) own() bool { return m.path == weftPath }
 
 var moduleLine = regexp.MustCompile(`(?m)^module[ \t]+("[^"\n]+"|[^\s"]+)`)
 
-// findModule finds the closest directory upwards of dir with a go.mod. A module that is nested in weft's
-// counts as part of it: its kernels are compiled with the headers of the tree.
+// findModule finds the closest directory upwards of dir with a go.mod. A module that is nested in
+// weft's counts as part of it: its kernels are compiled with the headers of the tree.
 func findModule(dir string) (module, error) {
 	start, err := filepath.Abs(dir)
 	if err != nil {
@@ -43,7 +43,8 @@ func findModule(dir string) (module, error) {
 			}
 			m := module{dir, strings.Trim(line[1], `"`)}
 			if up, nested := strings.CutPrefix(m.path, weftPath+"/"); nested {
-				if whole, err := findModule(filepath.Dir(dir)); err == nil && whole.own() && filepath.Join(whole.root, up) == dir {
+				whole, err := findModule(filepath.Dir(dir))
+				if err == nil && whole.own() && filepath.Join(whole.root, up) == dir {
 					return whole, nil
 				}
 			}

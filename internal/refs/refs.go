@@ -26,9 +26,12 @@ type pairs struct {
 	_                 uint32
 }
 
-// Beside launches blocks of 64 tiles, each of which deletes keys of a tree with versions, and blocks whose tiles read
-// ranges from keys on meanwhile: each tile has `each` keys, one after the other. It is there for tests of package btree.
-func Beside(ctx context.Context, s *device.Stream, m *btree.Map[uint32, uint32], deleted, asked []uint32, each int) (err error) {
+// Beside launches blocks of 64 tiles, each of which deletes keys of a tree with versions, and blocks
+// whose tiles read ranges from keys on meanwhile. A tile has `each` keys, one after the other. Tests of
+// package btree use it.
+func Beside(
+	ctx context.Context, s *device.Stream, m *btree.Map[uint32, uint32], deleted, asked []uint32, each int,
+) (err error) {
 	const most = 4 // pairs of a range
 	n := len(deleted) + len(asked)
 	cols := make([]uint32, (5+2*most)*n)
@@ -40,7 +43,8 @@ func Beside(ctx context.Context, s *device.Stream, m *btree.Map[uint32, uint32],
 		}
 	}
 	var k device.Kernel
-	if err := gpu.Load(s.Device(), refsBtreeImages["32_32"], []gpu.Entry{{Name: "versioned", To: &k}}); err != nil {
+	err = gpu.Load(s.Device(), refsBtreeImages["32_32"], []gpu.Entry{{Name: "versioned", To: &k}})
+	if err != nil {
 		return err
 	}
 	mem, err := device.Make[uint32](s.Device(), len(cols))
@@ -50,7 +54,8 @@ func Beside(ctx context.Context, s *device.Stream, m *btree.Map[uint32, uint32],
 	if err = s.CopyIn(mem.Ptr(), device.Bytes(cols)); err == nil {
 		col := func(i int) device.Ptr { return mem.Ptr() + device.Ptr(4*n*i) }
 		p := versionedParams{tasks: tasks{
-			kinds: col(0), keys: col(1), to: col(2), vals: col(3), outcomes: col(4), keysOut: col(5), valsOut: col(5 + most),
+			kinds: col(0), keys: col(1), to: col(2), vals: col(3), outcomes: col(4),
+			keysOut: col(5), valsOut: col(5 + most),
 			n: uint32(n), each: uint32(each), most: most, repeat: 1,
 		}}
 		err = m.Update(ctx, s, 0, func(r btree.Ref) error {

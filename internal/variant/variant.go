@@ -1,6 +1,6 @@
-// Package variant opens structures with other kernels than their own, or launches of another shape, for
-// experiments that measure what a part of a design brings. It goes by a context, so that no program of a
-// user can: what is replaced may be a promise.
+// Package variant opens structures with other kernels than their own, or launches of another shape,
+// for experiments that measure what a part of a design brings. It goes by a context, so that no
+// program of a user can: what is replaced may be a promise.
 package variant
 
 import (
@@ -9,25 +9,29 @@ import (
 	"github.com/weftgo/weft/device"
 )
 
-// GPHash is how a persistent index (package gphash) works on a GPU. The zero value is the index as it is.
+// GPHash is how a persistent index (package gphash) works on a GPU. The zero value is the index as
+// it is.
 type GPHash struct {
-	// Image has kernels that replace those of the index for keys and values in place: each of Kernels, which are
-	// names without the prefix of the image. Nil: none.
+	// Image has kernels that replace those of the index for keys and values in place: each of
+	// Kernels, which are names without the prefix of the image. Nil: none.
 	Image   *device.Image
 	Kernels []string
 	// Lanes of a warp work on a key together. 0: all.
 	Lanes int
 	// MaxRound bounds how many changes of a batch a warp has. 0: a warp's lanes.
 	MaxRound int
-	// Unfenced leaves out fences of system scope: a crash may leave anything of what was being written, and
-	// lookups beside changes are not right.
+	// Unfenced leaves out fences of system scope: a crash may leave anything of what was being
+	// written, and lookups beside changes are not right.
 	Unfenced bool
-	// Form and Plain are kernels of Image, by name, for slots of another form than those of the index. Form gives them to the
-	// slots of a pool when it is opened or cleared, and raises BucketsParams.crowded if it cannot. Plain makes control words right
-	// for what reads these: exports, checks, and the next to open the pool. "": slots have the form of the index. Such an index
-	// reads the pool itself (no mirror, cache or log, or keys that are not 8 bytes in place), and does not grow.
+	// Form and Plain are kernels of Image, by name, for slots of another form than those of the
+	// index. Form gives them to the slots of a pool when it is opened or cleared, and raises
+	// BucketsParams.crowded if it cannot. Plain makes control words right for what reads these:
+	// exports, checks, and the next to open the pool. "": slots have the form of the index. With
+	// another form it has no mirror, cache or log, its keys are 8 bytes in place, and it does not
+	// grow.
 	Form, Plain string
-	// Refused is what changes return that raise bit 1 of ChangeParams.lacked, and opening where Form fails.
+	// Refused is what changes return that raise bit 1 of ChangeParams.lacked, and opening where
+	// Form fails.
 	Refused error
 }
 

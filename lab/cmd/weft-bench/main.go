@@ -5,8 +5,8 @@
 //	weft-bench run awad-fig3.6 --json >results/awad-fig3.6.json
 //	weft-bench report --html page.html results/*.json
 //
-// It exits with 0 if all is done, with 1 if measuring or writing failed, with 2 if the command line makes no
-// sense, and with 130 if it was interrupted.
+// It exits with 0 if all is done, with 1 if measuring or writing failed, with 2 if the command line
+// makes no sense, and with 130 if it was interrupted.
 package main
 
 import (
