@@ -47,6 +47,10 @@ func Open(r io.ReaderAt, size int64) (f *File, err error) {
 			return nil, fmt.Errorf("parquet: open: row group %d has %d rows", i, rows)
 		}
 	}
+	if n := f.Rows(); n != f.meta.NumRows {
+		return nil, fmt.Errorf("parquet: open: %w: %d rows in %d row groups, of %d in the file",
+			errThrift, n, f.RowGroups(), f.meta.NumRows)
+	}
 	return f, nil
 }
 
@@ -203,6 +207,11 @@ func (f *File) rowGroup(ctx context.Context, group int, fields []int,
 			left -= int64(n)
 			if left == 0 {
 				for _, c := range chunks {
+					if c.page.rows > 0 {
+						yield(nil, fmt.Errorf("parquet: row group %d, field %q: more rows than "+
+							"are announced", group, c.Name))
+						return
+					}
 					c.release()
 				}
 			}

@@ -9,6 +9,7 @@ import (
 // skipped, and lists that writers may leave entries of out do not fail.
 type fileMeta struct {
 	Schema    thrift.Slice[format.SchemaElement] `thrift:"2,required"`
+	NumRows   int64                              `thrift:"3,required"`
 	RowGroups thrift.Slice[groupMeta]            `thrift:"4,required"`
 	CreatedBy string                             `thrift:"6,optional"`
 }

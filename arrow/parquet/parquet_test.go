@@ -562,6 +562,7 @@ func TestRefuses(t *testing.T) {
 		"does not have its checksum": {damagedDict,
 			{encoding: format.RLEDictionary, rows: 3, values: codesOf(1, 0, 1, 1)}},
 		"fewer rows than are announced": {{rows: 2, values: le32(1, 2)}},
+		"more rows than are announced":  {{rows: 4, values: le32(1, 2, 3, 4)}},
 		"fewer values than rows":        {{rows: 3, values: le32(1, 2)}},
 		"codes without a dictionary": {{encoding: format.RLEDictionary,
 			rows: 3, values: codesOf(1, 0, 1, 1)}},
@@ -576,6 +577,33 @@ func TestRefuses(t *testing.T) {
 			typ: format.Int32, pages: pages}), 0)
 		if err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%v, want %s", err, want)
+		}
+	}
+	for want, c := range map[string]testColumn{
+		"damaged runs": {typ: format.Boolean, pages: []testPage{{encoding: format.RLE, rows: 3,
+			values: []byte{2, 0, 0, 0, 6, 255}}}},
+		"dictionary without values": {typ: format.ByteArray, pages: []testPage{{dict: true},
+			{encoding: format.RLEDictionary, rows: 3, values: []byte{0, 6}}}},
+	} {
+		if _, err := read(t.Context(), fileOf(t, format.Uncompressed, 3, c), 0); err == nil ||
+			!strings.Contains(err.Error(), want) {
+			t.Errorf("%v, want %s", err, want)
+		}
+	}
+	for name, damage := range map[string]func(*format.FileMetaData){
+		"no row groups": func(m *format.FileMetaData) { m.RowGroups = nil },
+		"fewer rows":    func(m *format.FileMetaData) { m.RowGroups[0].NumRows = 2 },
+		"fewer fields":  func(m *format.FileMetaData) { m.Schema[0].NumChildren.Set(0) },
+	} {
+		var meta format.FileMetaData
+		n := len(b) - tail - int(binary.LittleEndian.Uint32(b[len(b)-tail:]))
+		if _, err := unmarshal(b[n:], &meta); err != nil {
+			t.Fatal(err)
+		}
+		damage(&meta)
+		file := withFooter(t, slices.Clone(b[:n]), &meta)
+		if _, err := Open(bytes.NewReader(file), int64(len(file))); err == nil {
+			t.Errorf("metadata with %s is no error", name)
 		}
 	}
 }

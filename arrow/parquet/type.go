@@ -131,6 +131,10 @@ func schemaOf(elements []format.SchemaElement) ([]leaf, error) {
 		}
 		fields = append(fields, l)
 	}
+	if next < len(elements) {
+		return nil, fmt.Errorf("%w: %d elements of a schema in no field", errThrift,
+			len(elements)-next)
+	}
 	return fields, nil
 }
 

@@ -276,6 +276,9 @@ func (c *chunk) readFixed(dst []byte, size, values int) error {
 			return c.dict.gather(dst, size, codes)
 		}
 		for i, v := range codes {
+			if v > 1 {
+				return errRuns
+			}
 			dst[i] = byte(v)
 		}
 		return nil
@@ -361,6 +364,9 @@ func spread[T uint8 | uint16 | uint32 | uint64](b *builder, part []T, values int
 
 func (c *chunk) readTexts(b *builder, rows, values int) error {
 	p := &c.page
+	if p.from == fromCodes && c.dict.n == 0 && values > 0 {
+		return errors.New("codes in a dictionary without values")
+	}
 	if p.from == fromCodes && b.offsets == nil {
 		if b.codes == nil {
 			b.codes, b.dict = make([]uint32, b.n), &c.dict
