@@ -7,8 +7,8 @@
 //
 //   - booleans, which are bits in Arrow and bytes in a column;
 //   - headers of string and binary views, 16 bytes a value; the bytes of values are not;
-//   - what a dictionary stands for: one value a row of fixed size. Of byte strings the codes are copied
-//     ([column.OfCodes]), or headers of strings if the dictionary has nulls. See [Dictionary], too;
+//   - what a dictionary stands for: one value a row of fixed size. Of byte strings the codes are
+//     copied ([column.OfCodes]), or headers of strings if the dictionary has nulls. See [Dictionary];
 //   - values that do not lie at a multiple of their size, which files that are mapped may have.
 //
 // Types that Arrow stores as integers are columns of these: dates, times, timestamps, durations,

@@ -159,7 +159,7 @@ func change(t *testing.T, m *btree.Map[uint32, uint64], gone, others []uint32) {
 	must(t, err)
 }
 
-// TestSnapshotsCloseAlongsideReads reads a snapshot while others close. Closing hands nodes from one
+// TestSnapshotsCloseAlongsideReads reads a snapshot while others close. Closing hands nodes from a
 // version to the version before it, in the list in which the reader looks for its own.
 func TestSnapshotsCloseAlongsideReads(t *testing.T) {
 	const n = 400

@@ -9,7 +9,8 @@
 // # When to choose it
 //
 // On a CPU, where it is ahead of package ordered, for it writes nodes where they are, and no index: most where a map
-// is loaded (lab/NOTES.md). There, and where batches are small beside the map, a change costs a path to its leaf and no more.
+// is loaded (lab/NOTES.md). There, and where batches are small beside the map, a change costs a path
+// to its leaf and no more.
 //
 // On a GPU package ordered is faster in all that has been measured: it has an index that stays in cache, and changes
 // whole leaves at once. A tree whose readers and writers meet in one launch is for kernels of users ([Map.View],

@@ -66,9 +66,10 @@ func OfWidth(width int, data []byte) (Column, error) {
 	return Column{typ: Bytes, n: len(data) / width, data: data, width: width}, nil
 }
 
-// OfCodes is a column of Bytes whose value i is value codes[i] of a dictionary, which is a column of Bytes without nulls
-// and without codes. Work on columns that have few different values is cheaper that way. A value may be in the dictionary
-// twice. Codes outside the dictionary are an error that says which, those of rows that become null too.
+// OfCodes is a column of Bytes whose value i is value codes[i] of a dictionary. The dictionary is a
+// column of Bytes without nulls and without codes, and may have a value twice. Work on columns of few
+// different values is cheaper that way. A code outside the dictionary is an error that names the
+// code, also in rows that become null.
 func OfCodes(codes []uint32, dict Column) (Column, error) {
 	if dict.typ != Bytes || dict.dict != nil || dict.HasNulls() {
 		return Column{}, fmt.Errorf("column: a dictionary is byte strings without nulls and codes, not a column of %v", dict.typ)
@@ -175,7 +176,8 @@ func (c Column) Offsets() (small []int32, large []int64, data []byte) {
 	return c.small, c.large, c.data
 }
 
-// Codes is the memory of a column of [OfCodes], and the dictionary; nil and the zero column for other forms.
+// Codes returns the memory of a column of [OfCodes], and the dictionary. Other columns return nil and
+// the zero column.
 func (c Column) Codes() (codes []uint32, dict Column) {
 	if c.dict == nil {
 		return nil, Column{}

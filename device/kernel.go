@@ -33,8 +33,8 @@ type Target struct {
 	// without padding at its end. Nil in images made by hand: devices then find
 	// out by themselves, if they can.
 	Params map[string]int
-	// MinBlocks are, by kernel, numbers of blocks that must fit a multiprocessor, where they are not
-	// those of PTX: targets that differ in nothing else share their PTX.
+	// MinBlocks says, by kernel, how many blocks must fit a multiprocessor, if not as many as PTX
+	// says: targets that differ in nothing else share their PTX.
 	MinBlocks map[string]int
 }
 

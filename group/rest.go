@@ -75,8 +75,9 @@ func (g *Groups) intern(ctx context.Context, p *piece, rows []uint32, n int) bat
 	return other
 }
 
-// codeOf returns the code of a key by its number, and numberOf its number by the code. Numbers are dense, so a product with
-// an odd number spreads them better than a hash: while an index has a place for each, no two have the same.
+// codeOf returns the code of a key by its number, and numberOf its number by the code. Numbers are
+// dense, so a product with an odd number spreads them better than a hash: while an index has a place
+// for each, no two have the same.
 func codeOf(number uint32) uint64 { return uint64(number) * 0x9e3779b97f4a7c15 }
 func numberOf(code uint64) uint32 { return uint32(code * 0xf1de83e19937733d) }
 

@@ -47,8 +47,8 @@ func split(ptx string) *source {
 	return s
 }
 
-// items iterates over what stands at the top level of PTX text, but for directives about the whole. It
-// yields false if text ends within an item.
+// items iterates over what stands at the top level of PTX text, without directives about the whole.
+// It yields false if text ends within an item.
 func items(ptx string) func(yield func(string, bool) bool) {
 	return func(yield func(string, bool) bool) {
 		begin, at, depth := 0, 0, 0

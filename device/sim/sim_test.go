@@ -206,8 +206,8 @@ LAST:
 	})
 }
 
-// A grid of as many blocks as there are units, each of which waits for all; of fewer under PCT,
-// which ranks them all at each step.
+// TestGridBarrier launches a block for each unit, and each block waits for all others. PCT, which
+// ranks all blocks at each step, gets fewer.
 func TestGridBarrier(t *testing.T) {
 	for s, blocks := range map[Scheduler]int{Fast: units, Random: units, PCT: 2 * residentRandom} {
 		t.Run(string(s), func(t *testing.T) {

@@ -305,7 +305,8 @@ func (o *erasedModel) found(f *found, i, place int) {
 	f.hits += btoi(f.ok[i])
 }
 
-// Some runs some cases of the suite for ordered maps on a simulated GPU; with the race detector, none.
+// Some runs some cases of the suite for ordered maps on a simulated GPU. With the race detector it
+// runs none.
 func Some[K weft.Key, V weft.Value](t *testing.T, dev device.Device, scale Scale, open Maker[AnyOrderedMap[K, V]], names ...string) {
 	if Raced {
 		t.Skip("the simulator has goroutines of its own")

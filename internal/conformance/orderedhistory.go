@@ -100,8 +100,8 @@ func (h *OrderedHistory[K, V]) DeleteRange(lo, hi []K) {
 	h.history.deleteRange(widened(lo, turned[K]()), widened(hi, turned[K]()))
 }
 
-// Seek asks for all pairs, for those by keys, or by some if there are none, and by their ranks, and for ranges
-// from each key to the one before it.
+// Seek asks for all pairs, for those by keys, or by some if there are none, and by their ranks, and for
+// ranges from each key to the one before it.
 func (h *OrderedHistory[K, V]) Seek(keys ...K) {
 	h.history.seek(h.history.m, h.history.want, widened(keys, turned[K]())...)
 }

@@ -32,8 +32,8 @@ type image struct {
 	kernels map[string]entry
 }
 
-// code is what a target's GPUs run. A target whose PTX has the same instructions as that of an older
-// one shares its file: two thirds of the targets sm_90 do.
+// code is what a target's GPUs run. A target with the same instructions as an older target shares
+// the older file: 92 of 129 files for sm_90 went.
 type code struct {
 	text      string         // PTX; "" if shared
 	of        int            // index of the target whose PTX it is

@@ -8,7 +8,8 @@ import (
 	"testing"
 )
 
-// A newer target has a file of its own if instructions differ, and else at most other bounds of registers.
+// A newer target has a file of its own if instructions differ. Else it may have other bounds of
+// registers.
 func TestTargetsShare(t *testing.T) {
 	const same = "{Arch: 90, PTX: tinySM80, Params: tinyKernels}"
 	for _, c := range []struct {

@@ -36,8 +36,8 @@ func (k KernelTest) scheduled(arch, seeds int) (all []sim.Options) {
 	return all
 }
 
-// OnSim runs tests on simulated GPUs of some architectures, under random
-// schedules of so many seeds, or of -sim.seeds. With -short it skips them.
+// OnSim runs tests on simulated GPUs of some architectures, under random schedules. seeds is their
+// number unless -sim.seeds gives one. With -short OnSim skips the tests.
 func OnSim(t *testing.T, tests []KernelTest, seeds int, archs ...int) {
 	if testing.Short() {
 		t.Skip("interprets kernels")
@@ -55,7 +55,7 @@ func OnSim(t *testing.T, tests []KernelTest, seeds int, archs ...int) {
 }
 
 // OnDevices are the trials of tests: in lockstep, which is quick, and under random
-// schedules of so many seeds.
+// schedules, whose number is seeds.
 func OnDevices(arch, seeds int, tests []KernelTest) (quick, random []Trial) {
 	for _, test := range tests {
 		quick = append(quick, OnDevice(test.Name, sim.Options{Arch: arch, Budget: test.Budget}, test.Run))

@@ -26,9 +26,9 @@ type pairs struct {
 	_                 uint32
 }
 
-// Beside launches blocks of 64 tiles, each of which deletes keys of a tree with versions, and blocks
-// whose tiles read ranges from keys on meanwhile. A tile has `each` keys, one after the other. Tests of
-// package btree use it.
+// Beside launches blocks of 64 tiles on a tree with versions. Tiles of some blocks delete keys, while
+// tiles of the others read ranges that begin at keys. A tile has `each` keys, one after the other.
+// Tests of package btree use it.
 func Beside(
 	ctx context.Context, s *device.Stream, m *btree.Map[uint32, uint32], deleted, asked []uint32, each int,
 ) (err error) {

@@ -102,7 +102,8 @@ func (t *graphTrial) incremental(ctx context.Context, g changing, list graph.Edg
 	return nil
 }
 
-// bulkGraph is an R-MAT graph of four times as many vertices as others, with 24 arcs each: 10^8 on a GPU.
+// bulkGraph is an R-MAT graph of four times as many vertices as others, with 24 arcs each: 10^8 on a
+// GPU.
 var bulkGraph = dataset{name: "rmat_24", shrink: 1, make: func(ctx context.Context, dev device.Device, n int, seed uint64) (graph.Edges, error) {
 	return rmatOf(12.25)(ctx, dev, 4*n, seed)
 }}
