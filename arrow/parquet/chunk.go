@@ -68,6 +68,8 @@ const plainDictionary = format.Encoding(2)
 const (
 	// maxPage bounds the bytes of a page: writers make them of a megabyte.
 	maxPage = 1 << 30
+	// maxPacked bounds the bytes of a compressed page, which may be more.
+	maxPacked = maxPage + maxPage/4
 	// maxHeader bounds the header of a page, which may hold its least and its greatest value.
 	maxHeader = 16 << 20
 	// sizeSlack is what may be missing of a chunk's size: versions of parquet-mr before 1.2.9 left
@@ -210,7 +212,7 @@ func (c *chunk) nextPage() error {
 			return err
 		}
 		size := int64(h.CompressedPageSize)
-		if size < 0 || size > c.end-c.at || size > maxPage || h.UncompressedPageSize < 0 ||
+		if size < 0 || size > c.end-c.at || size > maxPacked || h.UncompressedPageSize < 0 ||
 			h.UncompressedPageSize > maxPage {
 			return fmt.Errorf("a page of %d bytes, %d uncompressed, where there are %d", size,
 				h.UncompressedPageSize, c.end-c.at)

@@ -248,6 +248,9 @@ func appendCodes(b []byte, codes []uint32, width uint) []byte {
 
 // appendPage compresses a page and puts its header in front. raw is its size without compression.
 func appendPage(to []byte, h *format.PageHeader, b []byte) (out []byte, raw int, err error) {
+	if len(b) > maxPage { // and what snappy makes of less has room in 32 bits
+		return to, 0, fmt.Errorf("a page of %d bytes, of at most %d: a value is too long for this file", len(b), maxPage)
+	}
 	packed := snappy.Encode(nil, b)
 	h.UncompressedPageSize, h.CompressedPageSize = int32(len(b)), int32(len(packed))
 	h.CRC = int32(crc32.ChecksumIEEE(packed))

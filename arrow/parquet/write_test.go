@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/parquet-go/parquet-go/format"
 	"github.com/weftgo/weft/column"
 )
 
@@ -186,5 +187,14 @@ func TestWriterRefuses(t *testing.T) {
 	}
 	if size < 100 {
 		t.Errorf("a file of %d bytes", size)
+	}
+}
+
+// A page that is too large to be read again, or for 32 bits of length, is not written.
+func TestPageTooLarge(t *testing.T) {
+	var h format.PageHeader
+	out, raw, err := appendPage(nil, &h, make([]byte, maxPage+1))
+	if err == nil || len(out) != 0 || raw != 0 || !strings.Contains(err.Error(), "too long") {
+		t.Errorf("%d bytes of %d, %v", len(out), raw, err)
 	}
 }
