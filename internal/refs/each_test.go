@@ -138,6 +138,6 @@ func TestForEachPair(t *testing.T) {
 		eachSet[uint32](t, dev)
 		eachSet[uint64](t, dev)
 		eachMulti[uint32, uint32](t, dev)
-		eachMulti[uint64, uint64](t, dev)
+		eachMulti[uint32, uint64](t, dev)
 	})
 }

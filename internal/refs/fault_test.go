@@ -109,9 +109,7 @@ func reducing[K, V uint32 | uint64](t *testing.T, open maker[K, V]) {
 
 func TestReducing(t *testing.T) {
 	t.Run("linear,32,32", func(t *testing.T) { reducing(t, openLinear[uint32, uint32]) })
-	t.Run("linear,64,64", func(t *testing.T) { reducing(t, openLinear[uint64, uint64]) })
 	t.Run("linear,64,32", func(t *testing.T) { reducing(t, openLinear[uint64, uint32]) })
 	t.Run("slab,32,32", func(t *testing.T) { reducing(t, openSlab[uint32, uint32]) })
-	t.Run("slab,64,64", func(t *testing.T) { reducing(t, openSlab[uint64, uint64]) })
 	t.Run("slab,64,32", func(t *testing.T) { reducing(t, openSlab[uint64, uint32]) })
 }

@@ -13,11 +13,11 @@ import (
 	"github.com/weftgo/weft/internal/op"
 )
 
-//go:generate go run ../../cmd/weftgen -target 80+ptx83,90+ptx83 -widths 32_32,64_64,64_32,32_0,64_0 -type linear::Ref=linear.Ref -type slab::Ref=slab.Ref refs.cu
-//go:generate go run ../../cmd/weftgen -target 80+ptx83,90+ptx83 -widths 32_32,64_64,32_64 -type slab::MultiRef=slab.Ref -type Ops=.ops -type Pairs=.pairs refs_multi.cu
+//go:generate go run ../../cmd/weftgen -target 80+ptx83,90+ptx83 -widths 32_32,64_32,32_0,64_0 -type linear::Ref=linear.Ref -type slab::Ref=slab.Ref refs.cu
+//go:generate go run ../../cmd/weftgen -target 80+ptx83,90+ptx83 -widths 32_32,32_64 -type slab::MultiRef=slab.Ref -type Ops=.ops -type Pairs=.pairs refs_multi.cu
 //go:generate go run ../../cmd/weftgen -target 80+ptx83,90+ptx83 -widths 32_32,64_64,64_32,32_0,64_0 -type linear::Ref=linear.Ref -type slab::Ref=slab.Ref -type Pairs=.pairs refs_each.cu
-//go:generate go run ../../cmd/weftgen -target 80+ptx83,90+ptx83 -widths 32_32,64_64 -type btree::Ref=btree.Ref -type btree::VersionedRef=btree.VersionedRef -type Ops=.ops refs_btree.cu
-//go:generate go run ../../cmd/weftgen -target 80+ptx83,90+ptx83 -widths 32_32,64_64,32_64,64_32 -type ordered::Ref=ordered.Ref refs_ordered.cu
+//go:generate go run ../../cmd/weftgen -loader=false -target 80+ptx83,90+ptx83 -widths 32_32,64_32 -type btree::Ref=btree.Ref -type btree::VersionedRef=btree.VersionedRef -type Ops=.ops refs_btree.cu
+//go:generate go run ../../cmd/weftgen -target 80+ptx83,90+ptx83 -widths 32_32,64_32 -type ordered::Ref=ordered.Ref refs_ordered.cu
 
 // pairs is Pairs of C++.
 type pairs struct {

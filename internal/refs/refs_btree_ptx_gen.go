@@ -4,7 +4,6 @@ package refs
 
 import (
 	_ "embed"
-	"fmt"
 
 	"github.com/weftgo/weft/device"
 )
@@ -14,7 +13,7 @@ import (
 //kernelgen:target 80+ptx83,90+ptx83
 //kernelgen:flags -x cuda --cuda-device-only -nocudainc -nocudalib -nostdinc -std=c++17 -Wall -Werror -I kernels/include -O3
 //kernelgen:input 56da49beefc2386e2fbf177b651f63a5eb28c10ca557520ecf14e80a08c918a8 3125 internal/refs/ops.cuh
-//kernelgen:input 6b86d1b1bfec2e96dfc401e5228db24d9810d3be03d61c2dc3870dde581937b6 4275 internal/refs/refs_btree.cu
+//kernelgen:input 8a9c9890aec6bb99bd5c473e89f94de9c78aff8151b9f6515f4f3e7fccf0b5cb 4358 internal/refs/refs_btree.cu
 //kernelgen:input 870daf72e5f5ee3daf5209b7c93999cc04bae928905c38d006e9ce507ad53f71 12351 kernels/include/weft/access.cuh
 //kernelgen:input 2714016844286cf6bb08333ddb0708e125c696e1b02e9a7d01b8df565f94b8dd 3669 kernels/include/weft/account.cuh
 //kernelgen:input 4c11f94da5cafb59b5cd01a97eae1985c34f3bced90bc4cb7189196ea7ef3f01 18385 kernels/include/weft/btree.cuh
@@ -38,14 +37,14 @@ import (
 //kernelgen:input 0851189fa3150bd3eb30a9b7d5f0dcba58c8fcda1c3598976207e3eea53f4ea7 5348 kernels/include/weft/warp.cuh
 //kernelgen:input 3734d9594b1b33c1868d416df12106a6d15018edf95437b3b5b984e6d6f937e3 816 kernels/include/weft/widths.cuh
 //kernelgen:output 805320ca42aeb90ef81a491a266255365ccdc986bc2a23350e06f1daeb5b9fb4 795126 internal/refs/refs_btree_32_32_sm80.ptx
-//kernelgen:output 8238f7b89673741f9fabf8a7e60f5b0dc40c7363db01720f3099f9393e947982 841909 internal/refs/refs_btree_64_64_sm80.ptx
+//kernelgen:output a919d3ffb92dba714a9e75e16ab885fe2f7192e0161330f5d4b606c2d0af864c 518432 internal/refs/refs_btree_64_32_sm80.ptx
 //kernelgen:output 78cec3bf299b786dd0a6c2db3a21424179605c26e8d44527e3833c12591dcc26 3731 internal/refs/refs_btree_params_gen.go
 
 //go:embed refs_btree_32_32_sm80.ptx
 var refsBtree32x32SM80 string
 
-//go:embed refs_btree_64_64_sm80.ptx
-var refsBtree64x64SM80 string
+//go:embed refs_btree_64_32_sm80.ptx
+var refsBtree64x32SM80 string
 
 // refsBtreeImages are refs_btree.cu, compiled for pairs of widths: the bits of a key and of
 // a value.
@@ -58,12 +57,12 @@ var refsBtreeImages = map[string]*device.Image{
 			{Arch: 90, PTX: refsBtree32x32SM80, Params: refsBtree32x32Kernels},
 		},
 	},
-	"64_64": {
+	"64_32": {
 		Name:    "refs_btree",
-		Variant: "64_64",
+		Variant: "64_32",
 		Targets: []device.Target{
-			{Arch: 80, PTX: refsBtree64x64SM80, Params: refsBtree64x64Kernels},
-			{Arch: 90, PTX: refsBtree64x64SM80, Params: refsBtree64x64Kernels},
+			{Arch: 80, PTX: refsBtree64x32SM80, Params: refsBtree64x32Kernels},
+			{Arch: 90, PTX: refsBtree64x32SM80, Params: refsBtree64x32Kernels},
 		},
 	},
 }
@@ -77,56 +76,8 @@ var refsBtree32x32Kernels = map[string]int{
 	"refs_btree_versioned_32_32": 216,
 }
 
-// refsBtree64x64Kernels are the entry points of refsBtreeImages["64_64"] and the size in bytes of
+// refsBtree64x32Kernels are the entry points of refsBtreeImages["64_32"] and the size in bytes of
 // the parameter struct that each takes.
-var refsBtree64x64Kernels = map[string]int{
-	"refs_btree_held_64_64":      176,
-	"refs_btree_hold_64_64":      176,
-	"refs_btree_run_64_64":       176,
-	"refs_btree_versioned_64_64": 216,
-}
-
-// refsBtreeModule is refs_btree.cu, loaded on a device. Its methods launch the kernels.
-type refsBtreeModule struct {
-	kernels [4]device.Kernel
-}
-
-// loadRefsBtree loads one of refsBtreeImages on a device, by its pair of widths. The error is
-// device.ErrNoKernels on one that runs Go code only.
-func loadRefsBtree(dev device.Device, widths string) (*refsBtreeModule, error) {
-	image := refsBtreeImages[widths]
-	if image == nil {
-		return nil, fmt.Errorf("%w: refs_btree.cu is not compiled for widths %q", device.ErrInvalid, widths)
-	}
-	loaded, err := dev.Load(image)
-	if err != nil {
-		return nil, err
-	}
-	var m refsBtreeModule
-	for i, name := range [...]string{"refs_btree_held", "refs_btree_hold", "refs_btree_run", "refs_btree_versioned"} {
-		if m.kernels[i], err = loaded.Kernel(name + "_" + widths); err != nil {
-			return nil, err
-		}
-	}
-	return &m, nil
-}
-
-// Held launches kernel refs_btree_held of the pair of widths.
-func (m *refsBtreeModule) Held(s *device.Stream, grid, block device.Dim, params *holdParams) error {
-	return device.Launch(s, m.kernels[0], grid, block, params)
-}
-
-// Hold launches kernel refs_btree_hold of the pair of widths.
-func (m *refsBtreeModule) Hold(s *device.Stream, grid, block device.Dim, params *holdParams) error {
-	return device.Launch(s, m.kernels[1], grid, block, params)
-}
-
-// Run launches kernel refs_btree_run of the pair of widths.
-func (m *refsBtreeModule) Run(s *device.Stream, grid, block device.Dim, params *btreeParams) error {
-	return device.Launch(s, m.kernels[2], grid, block, params)
-}
-
-// Versioned launches kernel refs_btree_versioned of the pair of widths.
-func (m *refsBtreeModule) Versioned(s *device.Stream, grid, block device.Dim, params *versionedParams) error {
-	return device.Launch(s, m.kernels[3], grid, block, params)
+var refsBtree64x32Kernels = map[string]int{
+	"refs_btree_run_64_32": 176,
 }

@@ -38,20 +38,12 @@ import (
 //kernelgen:input 0851189fa3150bd3eb30a9b7d5f0dcba58c8fcda1c3598976207e3eea53f4ea7 5348 kernels/include/weft/warp.cuh
 //kernelgen:input 3734d9594b1b33c1868d416df12106a6d15018edf95437b3b5b984e6d6f937e3 816 kernels/include/weft/widths.cuh
 //kernelgen:output 8966ea6ee249abff6f0db9e8aa1041f7286ed78b41900ef245ee1a4ea87b7c2b 183854 internal/refs/refs_multi_32_32_sm80.ptx
-//kernelgen:output f66caeb1fcbab49284bfa013705bb00542bad6aeb0b341c1807a1eaa9db4d8ed 184156 internal/refs/refs_multi_64_64_sm80.ptx
-//kernelgen:output c500a47d4a5fb1078ffe5b6e7a08f8da6e4865d9aa96dfc69fe807b5229e21be 178017 internal/refs/refs_multi_64_64_sm90.ptx
 //kernelgen:output 416bc6a16744d09b641e583194c2b993772b0c9435a8b1b61f8a5964a8f43e69 180152 internal/refs/refs_multi_32_64_sm80.ptx
 //kernelgen:output 92599fb1b540b1853ae70d13f99f7c23014051dc4939594c62e749c06976668e 174188 internal/refs/refs_multi_32_64_sm90.ptx
 //kernelgen:output 342f8066cc2cf1848109ffd582c8ad848d73a32729861deb3056f705fdd32f81 1823 internal/refs/refs_multi_params_gen.go
 
 //go:embed refs_multi_32_32_sm80.ptx
 var refsMulti32x32SM80 string
-
-//go:embed refs_multi_64_64_sm80.ptx
-var refsMulti64x64SM80 string
-
-//go:embed refs_multi_64_64_sm90.ptx
-var refsMulti64x64SM90 string
 
 //go:embed refs_multi_32_64_sm80.ptx
 var refsMulti32x64SM80 string
@@ -70,14 +62,6 @@ var refsMultiImages = map[string]*device.Image{
 			{Arch: 90, PTX: refsMulti32x32SM80, Params: refsMulti32x32Kernels},
 		},
 	},
-	"64_64": {
-		Name:    "refs_multi",
-		Variant: "64_64",
-		Targets: []device.Target{
-			{Arch: 80, PTX: refsMulti64x64SM80, Params: refsMulti64x64Kernels},
-			{Arch: 90, PTX: refsMulti64x64SM90, Params: refsMulti64x64Kernels},
-		},
-	},
 	"32_64": {
 		Name:    "refs_multi",
 		Variant: "32_64",
@@ -93,13 +77,6 @@ var refsMultiImages = map[string]*device.Image{
 var refsMulti32x32Kernels = map[string]int{
 	"refs_multi_each_32_32": 128,
 	"refs_multi_run_32_32":  144,
-}
-
-// refsMulti64x64Kernels are the entry points of refsMultiImages["64_64"] and the size in bytes of
-// the parameter struct that each takes.
-var refsMulti64x64Kernels = map[string]int{
-	"refs_multi_each_64_64": 128,
-	"refs_multi_run_64_64":  144,
 }
 
 // refsMulti32x64Kernels are the entry points of refsMultiImages["32_64"] and the size in bytes of

@@ -34,19 +34,11 @@ import (
 //kernelgen:input 0851189fa3150bd3eb30a9b7d5f0dcba58c8fcda1c3598976207e3eea53f4ea7 5348 kernels/include/weft/warp.cuh
 //kernelgen:input 3734d9594b1b33c1868d416df12106a6d15018edf95437b3b5b984e6d6f937e3 816 kernels/include/weft/widths.cuh
 //kernelgen:output cb0ac3e3bfafc3525b7a2ad278bb394bbda3f186b405ab2e10fe0ddd0754065e 85862 internal/refs/refs_ordered_32_32_sm80.ptx
-//kernelgen:output 09bc5d525214004c668ed09b1957b82cb6b6bde0847a5fa3ce690da68ac2ade5 82296 internal/refs/refs_ordered_64_64_sm80.ptx
-//kernelgen:output 634d8f855c6885cc0c9cb87fd31cd0d1a426507e1c751e42b2884c20ee75f123 86370 internal/refs/refs_ordered_32_64_sm80.ptx
 //kernelgen:output 41d8b693ce69373e31b3b2f098ec07f7f24c262033b6a6d5af753c6885cd471d 82375 internal/refs/refs_ordered_64_32_sm80.ptx
 //kernelgen:output 44b00a5b6e427f54edc4fbbfe6829bf3b244e970b42f853d7068261947ac838d 1567 internal/refs/refs_ordered_params_gen.go
 
 //go:embed refs_ordered_32_32_sm80.ptx
 var refsOrdered32x32SM80 string
-
-//go:embed refs_ordered_64_64_sm80.ptx
-var refsOrdered64x64SM80 string
-
-//go:embed refs_ordered_32_64_sm80.ptx
-var refsOrdered32x64SM80 string
 
 //go:embed refs_ordered_64_32_sm80.ptx
 var refsOrdered64x32SM80 string
@@ -60,22 +52,6 @@ var refsOrderedImages = map[string]*device.Image{
 		Targets: []device.Target{
 			{Arch: 80, PTX: refsOrdered32x32SM80, Params: refsOrdered32x32Kernels},
 			{Arch: 90, PTX: refsOrdered32x32SM80, Params: refsOrdered32x32Kernels},
-		},
-	},
-	"64_64": {
-		Name:    "refs_ordered",
-		Variant: "64_64",
-		Targets: []device.Target{
-			{Arch: 80, PTX: refsOrdered64x64SM80, Params: refsOrdered64x64Kernels},
-			{Arch: 90, PTX: refsOrdered64x64SM80, Params: refsOrdered64x64Kernels},
-		},
-	},
-	"32_64": {
-		Name:    "refs_ordered",
-		Variant: "32_64",
-		Targets: []device.Target{
-			{Arch: 80, PTX: refsOrdered32x64SM80, Params: refsOrdered32x64Kernels},
-			{Arch: 90, PTX: refsOrdered32x64SM80, Params: refsOrdered32x64Kernels},
 		},
 	},
 	"64_32": {
@@ -94,22 +70,6 @@ var refsOrdered32x32Kernels = map[string]int{
 	"refs_ordered_ask_32_32":   136,
 	"refs_ordered_tiles_32_32": 136,
 	"refs_ordered_warps_32_32": 136,
-}
-
-// refsOrdered64x64Kernels are the entry points of refsOrderedImages["64_64"] and the size in bytes of
-// the parameter struct that each takes.
-var refsOrdered64x64Kernels = map[string]int{
-	"refs_ordered_ask_64_64":   136,
-	"refs_ordered_tiles_64_64": 136,
-	"refs_ordered_warps_64_64": 136,
-}
-
-// refsOrdered32x64Kernels are the entry points of refsOrderedImages["32_64"] and the size in bytes of
-// the parameter struct that each takes.
-var refsOrdered32x64Kernels = map[string]int{
-	"refs_ordered_ask_32_64":   136,
-	"refs_ordered_tiles_32_64": 136,
-	"refs_ordered_warps_32_64": 136,
 }
 
 // refsOrdered64x32Kernels are the entry points of refsOrderedImages["64_32"] and the size in bytes of

@@ -46,8 +46,6 @@ import (
 //kernelgen:input 0851189fa3150bd3eb30a9b7d5f0dcba58c8fcda1c3598976207e3eea53f4ea7 5348 kernels/include/weft/warp.cuh
 //kernelgen:input 3734d9594b1b33c1868d416df12106a6d15018edf95437b3b5b984e6d6f937e3 816 kernels/include/weft/widths.cuh
 //kernelgen:output d3c7debdc21b8bf1d3957f40f4fdea9f45eff4af662d1b858047ed83e5123001 374098 internal/refs/refs_32_32_sm80.ptx
-//kernelgen:output 23f7559d4f31ce31fb466174981959c2fb8e9962d5d87229227f088fe9fb8b20 390995 internal/refs/refs_64_64_sm80.ptx
-//kernelgen:output cc4825e8775b14ee39b942bfc2a2a20ddad6294ffba3028d4811d4984d5660d2 374805 internal/refs/refs_64_64_sm90.ptx
 //kernelgen:output 62661a6282919931429742888c6e42fb414e05a5080a985651c4c07bf02f2a82 391354 internal/refs/refs_64_32_sm80.ptx
 //kernelgen:output e3d73aa8e19c0cb80f7486b5365b2875b34bf726fee23c249a8ef61cf5bb8134 375126 internal/refs/refs_64_32_sm90.ptx
 //kernelgen:output e537111531d0b45471f2cdaf3255a510bf0fb2421f705ecdf8d2c02e182ffe12 191411 internal/refs/refs_32_0_sm80.ptx
@@ -56,12 +54,6 @@ import (
 
 //go:embed refs_32_32_sm80.ptx
 var refs32x32SM80 string
-
-//go:embed refs_64_64_sm80.ptx
-var refs64x64SM80 string
-
-//go:embed refs_64_64_sm90.ptx
-var refs64x64SM90 string
 
 //go:embed refs_64_32_sm80.ptx
 var refs64x32SM80 string
@@ -84,14 +76,6 @@ var refsImages = map[string]*device.Image{
 		Targets: []device.Target{
 			{Arch: 80, PTX: refs32x32SM80, Params: refs32x32Kernels},
 			{Arch: 90, PTX: refs32x32SM80, Params: refs32x32Kernels},
-		},
-	},
-	"64_64": {
-		Name:    "refs",
-		Variant: "64_64",
-		Targets: []device.Target{
-			{Arch: 80, PTX: refs64x64SM80, Params: refs64x64Kernels},
-			{Arch: 90, PTX: refs64x64SM90, Params: refs64x64Kernels},
 		},
 	},
 	"64_32": {
@@ -125,13 +109,6 @@ var refsImages = map[string]*device.Image{
 var refs32x32Kernels = map[string]int{
 	"refs_linear_32_32": 88,
 	"refs_slab_32_32":   136,
-}
-
-// refs64x64Kernels are the entry points of refsImages["64_64"] and the size in bytes of
-// the parameter struct that each takes.
-var refs64x64Kernels = map[string]int{
-	"refs_linear_64_64": 88,
-	"refs_slab_64_64":   136,
 }
 
 // refs64x32Kernels are the entry points of refsImages["64_32"] and the size in bytes of
