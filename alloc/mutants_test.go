@@ -30,7 +30,7 @@ var survivors string
 
 // Few random changes of the kernels go unnoticed.
 func TestRandomMutants(t *testing.T) {
-	mutate.Run(t, mutate.Config{Images: []*device.Image{&allocImage}, Number: 16, Reasons: survivors, Trials: map[string]func(*mutate.Mutant) []mutate.Trial{
+	mutate.Run(t, mutate.Config{Images: []*device.Image{&allocImage}, Number: 4, Reasons: survivors, Trials: map[string]func(*mutate.Mutant) []mutate.Trial{
 		allocImage.String(): func(m *mutate.Mutant) []mutate.Trial {
 			return slices.Concat(mutate.OnDevices(m.Arch, allocSeeds, allocTests))
 		},

@@ -18,7 +18,7 @@ var survivors string
 
 // Few random changes of the kernels go unnoticed.
 func TestRandomMutants(t *testing.T) {
-	mutate.Run(t, mutate.Config{Images: Images, Number: 4, Reasons: survivors, Trials: map[string]func(*mutate.Mutant) []mutate.Trial{
+	mutate.Run(t, mutate.Config{Images: Images, Number: 1, Reasons: survivors, Trials: map[string]func(*mutate.Mutant) []mutate.Trial{
 		"slab_32_32":       pairTrials[uint32, uint32],
 		"slab_64_64":       pairTrials[uint64, uint64],
 		"slab_32_0":        setTrials[uint32],
@@ -40,7 +40,7 @@ func TestGraphRandomMutants(t *testing.T) {
 		quick, random := mutate.OnDevices(m.Arch, 2, slices.Concat(graphTests(true), graphTests(false)))
 		return slices.Concat(quick, random)
 	}
-	mutate.Run(t, mutate.Config{Images: GraphImages, Number: 2, Reasons: survivors, Trials: map[string]func(*mutate.Mutant) []mutate.Trial{
+	mutate.Run(t, mutate.Config{Images: GraphImages, Number: 1, Reasons: survivors, Trials: map[string]func(*mutate.Mutant) []mutate.Trial{
 		"slab_graph_64_0": trials(false), "slab_graph_64_32": trials(true), "slab_columns": columns,
 	}})
 }

@@ -34,7 +34,7 @@ func (s Scale) Rows() int { return int(s) }
 
 // Scales for devices.
 const (
-	Fast Scale = 50_000 // a CPU or a GPU
+	Fast Scale = 20_000 // a CPU or a GPU
 	Slow Scale = 600    // an interpreter
 )
 
