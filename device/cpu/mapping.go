@@ -41,7 +41,7 @@ func (d *Device) lend(t *table, op string, b []byte) (undo func() error, err err
 	if d.registered.overlaps(b) || d.mapped.overlaps(b) {
 		return nil, fmt.Errorf("cpu: %s: %w: %d bytes at %#x of which a part is registered or mapped already", op, device.ErrInvalid, len(b), uint64(address(b)))
 	}
-	t.add(mapping{bytes: b})
+	t.add(b)
 	var done atomic.Bool
 	return func() error {
 		if !done.Swap(true) {

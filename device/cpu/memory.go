@@ -8,10 +8,10 @@ import (
 	"unsafe"
 
 	"github.com/weftgo/weft/device"
+	"github.com/weftgo/weft/internal/hostmem"
 )
 
-// hugePage is the size of a huge page on amd64 and on arm64 with 4 KiB pages.
-const hugePage = 2 << 20
+const hugePage = hostmem.HugePage
 
 // Alloc maps size bytes of zeroed memory. Buffer.Host is that memory.
 func (d *Device) Alloc(size int) (device.Buffer, error) {
@@ -54,12 +54,12 @@ func (d *Device) allocate(t *table, op string, size int) ([]byte, error) {
 			return nil, fmt.Errorf("cpu: %s of %d bytes: %w", op, size, err)
 		}
 	}
-	m, err := mapMemory(size)
+	b, err := hostmem.Map(size)
 	if err != nil {
 		return nil, fmt.Errorf("cpu: %s of %d bytes: %w: %w", op, size, device.ErrMemory, err)
 	}
-	t.add(m)
-	return m.bytes, nil
+	t.add(b)
+	return b, nil
 }
 
 // affords refuses what the machine could not back.
@@ -74,14 +74,14 @@ func (d *Device) affords(size int) error {
 
 // release works after Close too: see there.
 func (d *Device) release(t *table, op string, p device.Ptr, size int) error {
-	m, ok := t.remove(p, size)
+	b, ok := t.remove(p, size)
 	if !ok {
 		if d.closed.Load() {
 			return errClosed(op)
 		}
 		return fmt.Errorf("cpu: %s: %w: no block of %d bytes at %#x; freed twice, or of another device?", op, device.ErrInvalid, size, uint64(p))
 	}
-	if err := unmapMemory(m); err != nil {
+	if err := hostmem.Unmap(b); err != nil {
 		return fmt.Errorf("cpu: %s of %d bytes at %#x: %w", op, size, uint64(p), err)
 	}
 	return nil
@@ -91,18 +91,11 @@ func address(b []byte) device.Ptr {
 	return device.Ptr(uintptr(unsafe.Pointer(unsafe.SliceData(b))))
 }
 
-// mapping is one block: the bytes given out, at least 256-byte aligned, and
-// what the system needs to take them back.
-type mapping struct {
-	bytes  []byte
-	mapped uintptr
-}
-
 // table knows the live blocks, ascending by address, to catch wild frees and
 // copies before they become a fault of the whole process.
 type table struct {
 	mu     sync.RWMutex
-	blocks []mapping
+	blocks [][]byte
 	total  uint64
 }
 
@@ -112,25 +105,25 @@ func (t *table) bytes() uint64 {
 	return t.total
 }
 
-func (t *table) add(m mapping) {
+func (t *table) add(b []byte) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	i, _ := t.search(address(m.bytes))
-	t.blocks = slices.Insert(t.blocks, i, m)
-	t.total += uint64(len(m.bytes))
+	i, _ := t.search(address(b))
+	t.blocks = slices.Insert(t.blocks, i, b)
+	t.total += uint64(len(b))
 }
 
-func (t *table) remove(p device.Ptr, size int) (mapping, bool) {
+func (t *table) remove(p device.Ptr, size int) ([]byte, bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	i, found := t.search(p)
-	if !found || len(t.blocks[i].bytes) != size {
-		return mapping{}, false
+	if !found || len(t.blocks[i]) != size {
+		return nil, false
 	}
-	m := t.blocks[i]
+	b := t.blocks[i]
 	t.blocks = slices.Delete(t.blocks, i, i+1)
 	t.total -= uint64(size)
-	return m, true
+	return b, true
 }
 
 // resize replaces a block by one that begins where it does.
@@ -138,8 +131,8 @@ func (t *table) resize(b []byte) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	i, _ := t.search(address(b))
-	t.total += uint64(len(b)) - uint64(len(t.blocks[i].bytes))
-	t.blocks[i].bytes = b
+	t.total += uint64(len(b)) - uint64(len(t.blocks[i]))
+	t.blocks[i] = b
 }
 
 // overlaps reports whether a byte of b is in a block.
@@ -151,8 +144,8 @@ func (t *table) overlaps(b []byte) bool {
 	if found || len(b) == 0 {
 		return found && len(b) > 0
 	}
-	return i > 0 && address(t.blocks[i-1].bytes)+device.Ptr(len(t.blocks[i-1].bytes)) > lo ||
-		i < len(t.blocks) && address(t.blocks[i].bytes) < lo+device.Ptr(len(b))
+	return i > 0 && address(t.blocks[i-1])+device.Ptr(len(t.blocks[i-1])) > lo ||
+		i < len(t.blocks) && address(t.blocks[i]) < lo+device.Ptr(len(b))
 }
 
 // slice is the memory [p,p+size) if it lies within one live block.
@@ -166,7 +159,7 @@ func (t *table) slice(p device.Ptr, size int) ([]byte, bool) {
 	if i < 0 || size < 0 {
 		return nil, false
 	}
-	b := t.blocks[i].bytes
+	b := t.blocks[i]
 	off := uint64(p - address(b))
 	if off > uint64(len(b)) || uint64(size) > uint64(len(b))-off {
 		return nil, false
@@ -175,7 +168,7 @@ func (t *table) slice(p device.Ptr, size int) ([]byte, bool) {
 }
 
 func (t *table) search(p device.Ptr) (int, bool) {
-	return slices.BinarySearchFunc(t.blocks, p, func(m mapping, p device.Ptr) int {
-		return cmp.Compare(address(m.bytes), p)
+	return slices.BinarySearchFunc(t.blocks, p, func(b []byte, p device.Ptr) int {
+		return cmp.Compare(address(b), p)
 	})
 }

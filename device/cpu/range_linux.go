@@ -8,6 +8,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/weftgo/weft/device"
+	"github.com/weftgo/weft/internal/hostmem"
 )
 
 // reservation implements [device.Range] by addresses that nobody may use, of
@@ -33,12 +34,12 @@ func (d *Device) Reserve(size int) (device.Range, error) {
 	if size > math.MaxInt-hugePage {
 		return nil, fmt.Errorf("cpu: Reserve of %d bytes: %w", size, device.ErrMemory)
 	}
-	addresses, err := reserveMemory(roundUp(size))
+	addresses, err := hostmem.Reserve(roundUp(size))
 	if err != nil {
 		return nil, fmt.Errorf("cpu: Reserve of %d bytes: %w: %w", size, device.ErrMemory, err)
 	}
 	r := &reservation{dev: d, addresses: addresses}
-	d.ranges.add(mapping{bytes: addresses[:0]})
+	d.ranges.add(addresses[:0])
 	return r, nil
 }
 
@@ -123,7 +124,7 @@ func (r *reservation) Free() error {
 	}
 	r.dev.work.Lock()
 	defer r.dev.work.Unlock()
-	if err := unmapMemory(mapping{r.addresses, uintptr(len(r.addresses))}); err != nil {
+	if err := hostmem.Unmap(r.addresses); err != nil {
 		return fmt.Errorf("cpu: Free of a range of %d bytes: munmap: %w", len(r.addresses), err)
 	}
 	r.freed = true

@@ -1,0 +1,84 @@
+package hostmem
+
+import (
+	"math"
+	"os"
+	"testing"
+	"unsafe"
+)
+
+// Mappings are zeroed, aligned and writable to their ends, and contents survive every change of size.
+func TestRemap(t *testing.T) {
+	b, err := Map(1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	b[0] = 1
+	page := os.Getpagesize()
+	sizes := []int{2, page, page + 1, HugePage - 1, HugePage, HugePage + 1, 5 * HugePage, 9*HugePage + 7}
+	for _, size := range sizes {
+		old := len(b)
+		if b, err = Remap(b, size); err != nil {
+			t.Fatalf("%d bytes: %v", size, err)
+		}
+		if len(b) != size || cap(b) != size && !Copies {
+			t.Errorf("%d bytes: %d of %d", size, len(b), cap(b))
+		}
+		at := uintptr(unsafe.Pointer(&b[0]))
+		if at%256 != 0 || size >= HugePage && at%HugePage != 0 && !Copies {
+			t.Errorf("%d bytes at %#x", size, at)
+		}
+		for i, x := range b {
+			if want := byte(i % 251 * 7); i < old && i > 0 && x != want || i == 0 && x != 1 || i >= old && x != 0 {
+				t.Fatalf("%d bytes: byte %d is %d", size, i, x)
+			}
+		}
+		for i := max(old, 1); i < size; i++ {
+			b[i] = byte(i % 251 * 7)
+		}
+	}
+	if err := Unmap(b); err != nil {
+		t.Error(err)
+	}
+}
+
+// A mapping that has no room after it moves.
+func TestRemapMoves(t *testing.T) {
+	var all [][]byte
+	for i := range 40 {
+		b, err := Map(1 + i%3*HugePage)
+		if err != nil {
+			t.Fatal(err)
+		}
+		b[0] = byte(i)
+		all = append(all, b)
+	}
+	for i, b := range all {
+		b, err := Remap(b, len(b)+HugePage+1)
+		if err != nil || b[0] != byte(i) || b[len(b)-1] != 0 {
+			t.Fatalf("mapping %d: %v", i, err)
+		}
+		if err := Unmap(b); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+func TestTooLarge(t *testing.T) {
+	b, err := Map(100)
+	if err != nil {
+		t.Fatal(err)
+	}
+	b[99] = 1
+	for _, size := range []int{math.MaxInt, math.MaxInt / 2} {
+		if m, err := Map(size); err == nil {
+			t.Errorf("mapped %d bytes", len(m))
+		}
+		if m, err := Remap(b, size); err == nil {
+			t.Errorf("mapped %d bytes", len(m))
+		}
+	}
+	if b[99] != 1 || Unmap(b) != nil {
+		t.Error("the mapping has changed")
+	}
+}
