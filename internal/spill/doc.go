@@ -44,11 +44,10 @@
 // without a bitmap, whose values are the entries. Code i is the number of an entry. Codes of nulls
 // are 0.
 //
-// Values without bytes are bounded, so that a small page cannot ask for much memory. The columns of
-// w = 0 in encodings 0 and 3 need n times the size of a value (4 for a code), and those of encoding
-// 2 with w = 0 and m = 0 need 4(n+1). At the header of such a column, the sum of these needs so far,
-// this one included, is at most 65,536 plus 16 times the offset of the header. A writer takes w = 1
-// instead.
+// Values without bytes are bounded, so that a small page cannot ask for much memory. Columns with
+// w = 0 need n times the size of a value in encoding 0, 4n in encoding 3, and, if m is 0, 4(n+1) in
+// encoding 2. At the header of such a column, the sum of these needs, this one included, is at most
+// 65,536 plus 16 times the offset of the header. Otherwise the writer takes w = 1.
 //
 // # Files
 //
@@ -64,8 +63,8 @@
 //	32           payload
 //
 // The payloads of a chain, one after another, are its pages: a uint64 with the length, the bytes,
-// and zeros up to a multiple of 8. A page may span blocks. The format of files may change: a file is
-// only read by the process that wrote it.
+// and zeros up to a multiple of 8. A page may span blocks. Only the process that
+// wrote a file reads it, so this format may change.
 //
 // Blocks are not compressed: the library has no compressor among its dependencies, and pages are
 // already narrow.

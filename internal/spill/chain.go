@@ -1,0 +1,387 @@
+package spill
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"hash/crc32"
+	"io"
+	"iter"
+	"sync"
+
+	"github.com/weftgo/weft/internal/op"
+	"github.com/weftgo/weft/internal/seal"
+)
+
+// Chain is a sequence of pages in a File, as one partition of a job. It grows at its end and is
+// read from its beginning, any number of times. While readers are open, Append, Flush and Free are
+// errors.
+type Chain struct {
+	file   *File
+	number uint64
+
+	mu      sync.Mutex
+	err     error // of a write; the chain is of no more use
+	blocks  []blockRef
+	buffer  *Memory[byte] // of the block that is not full yet; nil: there is none
+	used    int           // bytes of buffer
+	pages   int64
+	payload int64 // bytes of pages with their lengths
+	readers int
+}
+
+// blockRef is a block of a chain.
+type blockRef struct {
+	number uint32
+	used   uint32 // bytes, the header among them
+}
+
+var errReading = errors.New("spill: the chain is being read")
+
+// Chain returns a new chain, which takes no memory before its first page.
+func (f *File) Chain() *Chain {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.chains++
+	return &Chain{file: f, number: f.chains}
+}
+
+// Pages returns the number of pages in the chain.
+func (c *Chain) Pages() int64 {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.pages
+}
+
+// Size returns the bytes of all pages in the chain, with a length of 8 bytes each.
+func (c *Chain) Size() int64 {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.payload
+}
+
+// begin locks the chain for a change of it, which end finishes.
+func (c *Chain) begin() error {
+	if err := c.file.enter(); err != nil {
+		return err
+	}
+	c.mu.Lock()
+	if c.readers > 0 {
+		c.end()
+		return errReading
+	}
+	return nil
+}
+
+func (c *Chain) end() {
+	c.mu.Unlock()
+	c.file.leave()
+}
+
+// Append appends a page of any length, which is copied. If no buffer is left, the error wraps
+// weft.ErrFull and the chain is as it was. After an error of the disk the chain has failed: every
+// call but Free returns that error.
+func (c *Chain) Append(page []byte) error {
+	if err := c.begin(); err != nil {
+		return err
+	}
+	defer c.end()
+	if c.err != nil {
+		return c.err
+	}
+	if c.buffer == nil {
+		b, err := c.file.acquire()
+		if err != nil {
+			return err
+		}
+		c.buffer, c.used = b, blockHeader
+	}
+	var length, zeros [8]byte
+	binary.LittleEndian.PutUint64(length[:], uint64(len(page)))
+	pad := -len(page) & 7
+	for _, part := range [][]byte{length[:], page, zeros[:pad]} {
+		if c.err = c.write(part); c.err != nil {
+			return c.err
+		}
+	}
+	c.pages++
+	c.payload += int64(8 + len(page) + pad)
+	return nil
+}
+
+// write appends bytes and writes each block that becomes full.
+func (c *Chain) write(b []byte) error {
+	for len(b) > 0 {
+		n := copy(c.buffer.Slice[c.used:], b)
+		c.used += n
+		b = b[n:]
+		if c.used == c.file.size {
+			if err := c.writeBuffer(); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// writeBuffer writes the used part of the buffer as a block.
+func (c *Chain) writeBuffer() error {
+	b := c.buffer.Slice[:c.used]
+	le := binary.LittleEndian
+	le.PutUint32(b[4:], uint32(len(b)-blockHeader))
+	le.PutUint64(b[8:], c.number)
+	le.PutUint64(b[16:], uint64(len(c.blocks)))
+	le.PutUint64(b[24:], 0)
+	le.PutUint32(b, crc32.Checksum(b[4:], seal.Castagnoli))
+	number, err := c.file.takeBlock()
+	if err != nil {
+		return err
+	}
+	ref := blockRef{number, uint32(len(b))}
+	if err := c.file.writeBlock(number, b); err != nil {
+		return errors.Join(err, c.file.freeBlocks([]blockRef{ref}))
+	}
+	c.blocks = append(c.blocks, ref)
+	c.used = blockHeader
+	return nil
+}
+
+// Flush writes the block that is not full yet, and returns its buffer to the system. Call it when
+// no more pages come soon and memory is needed elsewhere. Without it, readers take the last block
+// from memory.
+func (c *Chain) Flush() error {
+	if err := c.begin(); err != nil {
+		return err
+	}
+	defer c.end()
+	if c.err != nil || c.buffer == nil {
+		return c.err
+	}
+	if c.used > blockHeader {
+		if c.err = c.writeBuffer(); c.err != nil {
+			return c.err
+		}
+	}
+	c.file.release(c.buffer, false)
+	c.buffer = nil
+	return nil
+}
+
+// Free removes all pages. Other chains take the blocks before the file grows. The chain is empty
+// then and may be used again, after a failure as well.
+func (c *Chain) Free() error {
+	if err := c.begin(); err != nil {
+		return err
+	}
+	defer c.end()
+	if c.buffer != nil {
+		c.file.release(c.buffer, true)
+	}
+	blocks := c.blocks
+	c.blocks, c.buffer, c.err, c.pages, c.payload = nil, nil, nil, 0, 0
+	c.file.mu.Lock()
+	c.file.chains++ // blocks of before are of another chain
+	c.number = c.file.chains
+	c.file.mu.Unlock()
+	return c.file.freeBlocks(blocks)
+}
+
+// All iterates over the pages in the order of Append. A page is valid until the next one. An error
+// is the last pair.
+func (c *Chain) All() iter.Seq2[[]byte, error] {
+	return func(yield func([]byte, error) bool) {
+		r, err := c.Reader()
+		if err != nil {
+			yield(nil, err)
+			return
+		}
+		defer r.Close()
+		for {
+			page, err := r.Next()
+			if err == io.EOF || !yield(page, err) || err != nil {
+				return
+			}
+		}
+	}
+}
+
+// Reader reads the pages of a chain. One goroutine uses it at a time.
+type Reader struct {
+	chain  *Chain
+	buffer *Memory[byte] // nil: none yet, or closed
+	rest   []byte        // of the block
+	next   int           // block to read
+	left   int64         // bytes of the chain
+	span   *Memory[byte] // the page, if it spans blocks
+	closed bool
+}
+
+// Reader begins to read the chain. Close the reader to change the chain again.
+func (c *Chain) Reader() (*Reader, error) {
+	if err := c.file.enter(); err != nil {
+		return nil, err
+	}
+	defer c.file.leave()
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.err != nil {
+		return nil, c.err
+	}
+	r := &Reader{chain: c, left: c.payload}
+	if len(c.blocks) > 0 {
+		var err error
+		if r.buffer, err = c.file.acquire(); err != nil {
+			return nil, err
+		}
+	}
+	c.readers++
+	return r, nil
+}
+
+// Next returns the next page, which is valid until the next call; io.EOF after the last one. The
+// page begins at a multiple of 8 in memory. Damage is an error that wraps weft.ErrFormat. After any
+// error the reader returns no more pages.
+func (r *Reader) Next() (page []byte, err error) {
+	if err := r.chain.file.enter(); err != nil {
+		return nil, err
+	}
+	defer r.chain.file.leave()
+	if r.closed {
+		return nil, fmt.Errorf("spill: the reader is %w", op.ErrClosed)
+	}
+	if r.left == 0 {
+		return nil, io.EOF
+	}
+	if page, err = r.page(); err != nil {
+		r.left, r.rest = 0, nil
+		return nil, errors.Join(err, r.close())
+	}
+	return page, nil
+}
+
+// page reads a length and that number of bytes.
+func (r *Reader) page() ([]byte, error) {
+	if len(r.rest) == 0 {
+		if err := r.fill(); err != nil {
+			return nil, err
+		}
+	}
+	n := binary.LittleEndian.Uint64(r.rest)
+	if n > uint64(r.left-8) || int64((n+7)&^7) > r.left-8 {
+		return nil, fmt.Errorf("spill: %w: a page of %d bytes in a chain that has %d more",
+			op.ErrFormat, n, r.left-8)
+	}
+	r.rest = r.rest[8:]
+	padded := int((n + 7) &^ 7)
+	r.left -= int64(8 + padded)
+	if padded <= len(r.rest) {
+		page := r.rest[:n:n]
+		r.rest = r.rest[padded:]
+		return page, nil
+	}
+	if err := r.spanOf(padded); err != nil {
+		return nil, err
+	}
+	to := r.span.Slice[:padded]
+	for len(to) > 0 {
+		if len(r.rest) == 0 {
+			if err := r.fill(); err != nil {
+				return nil, err
+			}
+		}
+		k := copy(to, r.rest)
+		to, r.rest = to[k:], r.rest[k:]
+	}
+	return r.span.Slice[:n:n], nil
+}
+
+// spanOf makes room for a page that spans blocks.
+func (r *Reader) spanOf(n int) error {
+	f := r.chain.file
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if r.span != nil && len(r.span.Slice) >= n {
+		return nil
+	}
+	if r.span != nil {
+		f.discard(r.span)
+	}
+	var err error
+	r.span, err = f.allocate(n, false)
+	return err
+}
+
+// fill reads the next block, or takes the last one from the buffer of the chain.
+func (r *Reader) fill() error {
+	c := r.chain
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if r.next == len(c.blocks) && c.buffer != nil {
+		r.rest = c.buffer.Slice[blockHeader:c.used]
+		r.next++
+	} else {
+		if r.next >= len(c.blocks) {
+			return fmt.Errorf("spill: %w: a chain ends in a page", op.ErrFormat)
+		}
+		ref := c.blocks[r.next]
+		b := r.buffer.Slice[:ref.used]
+		if err := c.file.readBlock(ref.number, b); err != nil {
+			return err
+		}
+		if err := c.checkBlock(b, r.next, int64(ref.number)*int64(c.file.size)); err != nil {
+			return err
+		}
+		r.rest = b[blockHeader:]
+		r.next++
+	}
+	if len(r.rest) == 0 {
+		return fmt.Errorf("spill: %w: a chain ends in a page", op.ErrFormat)
+	}
+	return nil
+}
+
+// checkBlock returns an error if a block is damaged, of another chain, or at another place in it.
+func (c *Chain) checkBlock(b []byte, at int, offset int64) error {
+	le := binary.LittleEndian
+	bad := func(format string, args ...any) error {
+		return fmt.Errorf("spill: %w: the block at offset %d of the temporary file in %s: %s",
+			op.ErrFormat, offset, c.file.dir, fmt.Sprintf(format, args...))
+	}
+	if sum, want := crc32.Checksum(b[4:], seal.Castagnoli), le.Uint32(b); sum != want {
+		return bad("its CRC is %08x, not %08x", sum, want)
+	}
+	if number, k := le.Uint64(b[8:]), le.Uint64(b[16:]); number != c.number || k != uint64(at) {
+		return bad("it is block %d of chain %d, not block %d of chain %d", k, number, at, c.number)
+	}
+	if n := le.Uint32(b[4:]); int(n) != len(b)-blockHeader {
+		return bad("it has %d bytes, not %d", n, len(b)-blockHeader)
+	}
+	return nil
+}
+
+// Close ends reading. A second Close does nothing.
+func (r *Reader) Close() error {
+	if r.chain.file.enter() != nil {
+		return nil // Close of the file has released everything
+	}
+	defer r.chain.file.leave()
+	return r.close()
+}
+
+func (r *Reader) close() error {
+	if r.closed {
+		return nil
+	}
+	r.closed, r.rest = true, nil
+	c := r.chain
+	if r.buffer != nil {
+		c.file.release(r.buffer, true)
+	}
+	if r.span != nil {
+		c.file.release(r.span, false)
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.readers--
+	return nil
+}

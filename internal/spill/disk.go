@@ -1,0 +1,48 @@
+package spill
+
+import (
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+
+	"github.com/weftgo/weft/internal/op"
+)
+
+// Disk is the file that holds the blocks. An *os.File is one; tests put a [Faulty] around it.
+type Disk interface {
+	io.ReaderAt
+	io.WriterAt
+	Truncate(size int64) error
+	io.Closer
+}
+
+// openDisk makes a temporary file in a directory, and returns the directory.
+func openDisk(dir string, allowMemory bool) (*os.File, string, error) {
+	candidates := []string{dir}
+	if dir == "" {
+		candidates = defaultDirs()
+	}
+	var err error
+	for _, dir := range candidates {
+		if !allowMemory && inMemory(dir) {
+			err = fmt.Errorf(
+				"spill: %w: the directory %s is in memory; set TempDir to a directory on a disk",
+				op.ErrOptions, dir)
+			continue
+		}
+		f, openErr := temporary(dir)
+		if openErr == nil {
+			return f, dir, nil
+		}
+		err = fmt.Errorf("spill: make a temporary file in %s: %w; set TempDir to another directory",
+			dir, openErr)
+	}
+	return nil, "", err
+}
+
+// tempName returns a name in a directory that no file has.
+func tempName(dir string) string {
+	return filepath.Join(dir, fmt.Sprintf(".weft-spill-%016x", rand.Uint64()))
+}

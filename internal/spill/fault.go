@@ -1,0 +1,102 @@
+package spill
+
+import (
+	"sync/atomic"
+	"syscall"
+)
+
+// Fault is something that goes wrong with a Disk.
+type Fault int
+
+// The faults. Errors are those of a device (EIO) or of a file system without space (ENOSPC).
+const (
+	WriteError    Fault = iota // ENOSPC, nothing written
+	WriteShort                 // ENOSPC, half of the bytes written
+	WriteSilent                // half of the bytes written, and no error
+	WriteLost                  // nothing written, and no error
+	WriteCorrupt               // one bit is wrong
+	WriteMisplace              // written over the block before
+	ReadError                  // EIO
+	ReadShort                  // half of the bytes read, and no error
+	ReadCorrupt                // one bit is wrong
+	TruncateError              // EIO
+	CloseError                 // EIO, but closed
+	Faults                     // the number of faults
+)
+
+// Faulty is a Disk whose operation number At, from 0 on, fails. Only operations that the fault
+// concerns count: writes, reads, truncations or closes. Tests use it, here and of callers.
+type Faulty struct {
+	Disk
+	Fault Fault
+	At    int64
+	Done  atomic.Bool // the fault has happened
+
+	count atomic.Int64
+}
+
+// strikes counts an operation and reports whether it fails, if the fault is between two.
+func (f *Faulty) strikes(from, to Fault) bool {
+	if f.Fault < from || f.Fault > to || f.count.Add(1)-1 != f.At {
+		return false
+	}
+	f.Done.Store(true)
+	return true
+}
+
+// WriteAt implements io.WriterAt.
+func (f *Faulty) WriteAt(b []byte, offset int64) (int, error) {
+	if !f.strikes(WriteError, WriteMisplace) {
+		return f.Disk.WriteAt(b, offset)
+	}
+	switch f.Fault {
+	case WriteShort, WriteSilent:
+		n, err := f.Disk.WriteAt(b[:len(b)/2], offset)
+		if err == nil && f.Fault == WriteShort {
+			err = syscall.ENOSPC
+		}
+		return n, err
+	case WriteLost:
+		return len(b), nil
+	case WriteCorrupt:
+		bad := append([]byte(nil), b...)
+		bad[int(f.At)%len(bad)] ^= 1 << (f.At % 8)
+		return f.Disk.WriteAt(bad, offset)
+	case WriteMisplace:
+		return f.Disk.WriteAt(b, max(offset-int64(len(b)), 0))
+	}
+	return 0, syscall.ENOSPC
+}
+
+// ReadAt implements io.ReaderAt.
+func (f *Faulty) ReadAt(b []byte, offset int64) (int, error) {
+	fails := f.strikes(ReadError, ReadCorrupt)
+	switch {
+	case fails && f.Fault == ReadError:
+		return 0, syscall.EIO
+	case fails && f.Fault == ReadShort:
+		return f.Disk.ReadAt(b[:len(b)/2], offset)
+	}
+	n, err := f.Disk.ReadAt(b, offset)
+	if fails && n > 0 {
+		b[int(f.At)%n] ^= 1 << (f.At % 8)
+	}
+	return n, err
+}
+
+// Truncate changes the size of the file.
+func (f *Faulty) Truncate(size int64) error {
+	if f.strikes(TruncateError, TruncateError) {
+		return syscall.EIO
+	}
+	return f.Disk.Truncate(size)
+}
+
+// Close implements io.Closer.
+func (f *Faulty) Close() error {
+	err := f.Disk.Close()
+	if f.strikes(CloseError, CloseError) {
+		return syscall.EIO
+	}
+	return err
+}
