@@ -7,7 +7,7 @@ import (
 	"unsafe"
 )
 
-// Mappings are zeroed, aligned and writable to their ends, and contents survive every change of size.
+// Mappings are zeroed, aligned and writable to their ends. Contents survive a change of size.
 func TestRemap(t *testing.T) {
 	b, err := Map(1)
 	if err != nil {
@@ -15,8 +15,9 @@ func TestRemap(t *testing.T) {
 	}
 	b[0] = 1
 	page := os.Getpagesize()
-	sizes := []int{2, page, page + 1, HugePage - 1, HugePage, HugePage + 1, 5 * HugePage, 9*HugePage + 7}
-	for _, size := range sizes {
+	for _, size := range []int{
+		2, page, page + 1, HugePage - 1, HugePage, HugePage + 1, 5 * HugePage, 9*HugePage + 7,
+	} {
 		old := len(b)
 		if b, err = Remap(b, size); err != nil {
 			t.Fatalf("%d bytes: %v", size, err)
@@ -29,7 +30,14 @@ func TestRemap(t *testing.T) {
 			t.Errorf("%d bytes at %#x", size, at)
 		}
 		for i, x := range b {
-			if want := byte(i % 251 * 7); i < old && i > 0 && x != want || i == 0 && x != 1 || i >= old && x != 0 {
+			want := byte(i % 251 * 7)
+			switch {
+			case i == 0:
+				want = 1
+			case i >= old:
+				want = 0
+			}
+			if x != want {
 				t.Fatalf("%d bytes: byte %d is %d", size, i, x)
 			}
 		}

@@ -41,8 +41,9 @@ func (b *Budget) Reserve(n int64) error {
 	limit := b.limit.Load()
 	for {
 		used := b.used.Load()
-		if sum := used + n; limit > 0 && (sum > limit || sum < used) {
-			return fmt.Errorf("spill: memory %w: %d bytes more, with %d of %d in use; set Memory higher",
+		if limit > 0 && n > limit-used {
+			return fmt.Errorf(
+				"spill: memory %w: %d bytes more, with %d of %d in use; set Memory higher",
 				op.ErrFull, n, used, limit)
 		}
 		if b.used.CompareAndSwap(used, used+n) {
@@ -88,8 +89,8 @@ func (b *Budget) Peak() int64 {
 	return b.peak.Load()
 }
 
-// Memory is a slice outside of the Go heap, which a budget counts in whole pages. It is for one
-// goroutine at a time.
+// Memory is a slice outside of the Go heap, which a budget counts in whole pages. One goroutine
+// uses it at a time.
 type Memory[T any] struct {
 	// Slice is the memory. Grow replaces it, and Free ends it: use of an older one is a fault of
 	// the process.

@@ -15,7 +15,8 @@ func TestBudget(t *testing.T) {
 	b := NewBudget(100)
 	check(t, b.Reserve(60))
 	for _, n := range []int64{41, math.MaxInt64} {
-		if err := b.Reserve(n); !errors.Is(err, op.ErrFull) || !strings.Contains(err.Error(), "set Memory higher") {
+		err := b.Reserve(n)
+		if !errors.Is(err, op.ErrFull) || !strings.Contains(err.Error(), "set Memory higher") {
 			t.Errorf("%d more: %v", n, err)
 		}
 	}

@@ -24,8 +24,8 @@ import (
 // DecodePage allocates less than 32 bytes for each of its bytes, and 64 KiB.
 func DecodePage(data []byte) ([]column.Column, error) { return decode(data, nil) }
 
-// Decoder decodes pages into memory that it uses again. The zero value is ready; a Decoder is for
-// one goroutine at a time.
+// Decoder decodes pages into memory that it uses again. The zero value is ready. One goroutine uses
+// a Decoder at a time.
 type Decoder struct {
 	words []uint64
 	need  int // words of the last page
@@ -70,7 +70,8 @@ func decode(data []byte, from *Decoder) ([]column.Column, error) {
 		return nil, damage(8, "a page of %d bytes in %d", n, len(data))
 	}
 	if sum := crc32.Checksum(data[8:], seal.Castagnoli); sum != le.Uint32(data[4:]) {
-		return nil, damage(4, "the CRC of bytes 8 to %d is %08x, not %08x", len(data), sum, le.Uint32(data[4:]))
+		return nil, damage(4, "the CRC of bytes 8 to %d is %08x, not %08x",
+			len(data), sum, le.Uint32(data[4:]))
 	}
 	rows, n := le.Uint32(data[16:]), le.Uint32(data[20:])
 	if rows < 1 || rows > MaxRows {
@@ -100,7 +101,8 @@ func decode(data []byte, from *Decoder) ([]column.Column, error) {
 }
 
 func damage(offset int, format string, args ...any) error {
-	return fmt.Errorf("spill: %w: offset %d: %s", op.ErrFormat, offset, fmt.Sprintf(format, args...))
+	text := fmt.Sprintf(format, args...)
+	return fmt.Errorf("spill: %w: offset %d: %s", op.ErrFormat, offset, text)
 }
 
 // decoder reads the columns of one page.
@@ -315,8 +317,10 @@ func (d *decoder) data() ([]byte, error) {
 	return d.take(binary.LittleEndian.Uint64(n))
 }
 
-// bytesOf returns byte strings by their lengths, the sum of which must be that of all bytes.
-func bytesOf[O int32 | int64](d *decoder, h header, at, n int, lengths, data []byte) (c column.Column, err error) {
+// bytesOf returns byte strings by their lengths, which must add up to the length of data.
+func bytesOf[O int32 | int64](d *decoder, h header, at, n int, lengths, data []byte) (
+	c column.Column, err error,
+) {
 	offsets := allocate[O](d.from, n+1)
 	offsets[0] = 0
 	sum, most := uint64(0), uint64(len(data))
@@ -339,7 +343,7 @@ func bytesOf[O int32 | int64](d *decoder, h header, at, n int, lengths, data []b
 }
 
 // addLengths sets the ends of byte strings and returns the last; a larger one than most if one is.
-func addLengths[O int32 | int64, L uint8 | uint16 | uint32 | uint64](offsets []O, lengths []L, lo, most uint64) uint64 {
+func addLengths[O int32 | int64, L number](offsets []O, lengths []L, lo, most uint64) uint64 {
 	sum := uint64(0)
 	ends := offsets[1:][:len(lengths)]
 	for i, x := range lengths {

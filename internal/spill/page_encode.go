@@ -332,7 +332,9 @@ func valuesOf(c column.Column) func(i int) []byte {
 	small, large, data := c.Offsets()
 	switch texts := c.Strings(); {
 	case texts != nil:
-		return func(i int) []byte { return unsafe.Slice(unsafe.StringData(texts[i]), len(texts[i])) }
+		return func(i int) []byte {
+			return unsafe.Slice(unsafe.StringData(texts[i]), len(texts[i]))
+		}
 	case small != nil:
 		return func(i int) []byte { return data[small[i]:small[i+1]] }
 	case large != nil:
@@ -443,5 +445,6 @@ func numbering(n, rows int) func(code, next uint32) (k uint32, seen bool) {
 
 // cast returns memory as values of another type, whose alignment it has.
 func cast[T number](b []byte) []T {
-	return unsafe.Slice((*T)(unsafe.Pointer(unsafe.SliceData(b))), len(b)/int(unsafe.Sizeof(*new(T))))
+	size := int(unsafe.Sizeof(*new(T)))
+	return unsafe.Slice((*T)(unsafe.Pointer(unsafe.SliceData(b))), len(b)/size)
 }
