@@ -21,6 +21,24 @@ import (
 	"github.com/weftgo/weft/internal/seal"
 )
 
+// aligned reports whether the memory of a column begins where values of its type may.
+func aligned(c column.Column) bool {
+	small, large, _ := c.Offsets()
+	codes, _ := c.Codes()
+	size := max(c.Type().Size(), 1)
+	for at, size := range map[unsafe.Pointer]int{
+		unsafe.Pointer(unsafe.SliceData(c.Raw())): size,
+		unsafe.Pointer(unsafe.SliceData(small)):   4,
+		unsafe.Pointer(unsafe.SliceData(large)):   8,
+		unsafe.Pointer(unsafe.SliceData(codes)):   4,
+	} {
+		if at != nil && uintptr(at)%uintptr(size) != 0 {
+			return false
+		}
+	}
+	return true
+}
+
 // equalValues reports a difference of two columns, by the bits of their values.
 func equalValues(a, b column.Column) error {
 	if a.Type() != b.Type() || a.Len() != b.Len() {
@@ -53,6 +71,9 @@ func equalColumns(t testing.TB, got, want []column.Column) {
 		t.Fatalf("%d columns, want %d", len(got), len(want))
 	}
 	for i := range want {
+		if !aligned(got[i]) {
+			t.Fatalf("column %d is not aligned", i)
+		}
 		if err := equalValues(got[i], want[i]); err != nil {
 			t.Fatalf("column %d: %v", i, err)
 		}
@@ -428,6 +449,69 @@ func TestPageHostile(t *testing.T) {
 			t.Errorf("%s: no error", name)
 		}
 	}
+}
+
+// Each check of the decoder has a page that only it refuses, and says where.
+func TestPageChecks(t *testing.T) {
+	ints := column.Of([]int64{1, 2})
+	texts := column.OfStrings([]string{"abc", "d"})
+	codes, err := column.OfCodes([]uint32{1, 0, 0, 0}, column.OfStrings([]string{
+		"a value of some length", "another value of some length",
+	}))
+	check(t, err)
+	const one, first = pageHeader, pageHeader + columnHeader // header and values of a column
+	for _, tt := range []struct {
+		name   string
+		c      column.Column
+		at     int
+		to     byte
+		offset int
+	}{
+		{"no rows", ints, 16, 0, 16}, {"no columns", ints, 20, 0, 20},
+		{"a second column", ints, 20, 2, first + 8},
+		{"a column too many", texts, 20, 1 << 7, 20},
+		{"type", ints, one, 13, one}, {"no type", ints, one, 0, one},
+		{"encoding", ints, one + 1, encBytes, one + 1},
+		{"encoding of bytes", texts, one + 1, encFrame, one + 1},
+		{"width 3", ints, one + 2, 3, one + 2}, {"width 16", ints, one + 2, 16, one + 2},
+		{"width beyond the end", ints, one + 2, 8, one + 8},
+		{"width of codes", codes, one + 2, 8, one + 2},
+		{"flags", ints, one + 3, 2, one + 3}, {"dictionary", ints, one + 4, 1, one + 4},
+		{"no dictionary", codes, one + 4, 0, one + 4},
+		{"large dictionary", codes, one + 4, 5, one + 4},
+		{"minimum of codes", codes, one + 8, 1, one + 8},
+		{"minimum of int8", column.Of([]int8{3, 3}), one + 9, 1, one + 8},
+		{"a code", codes, first, 2, first},
+		{"a column of codes", codes, first + 8 + 1, encDict, first + 8 + 1},
+		{"a dictionary with nulls", codes, first + 8 + 3, 1, first + 8 + 3},
+		{"lengths too large", texts, first, 3, first}, {"too small", texts, first, 1, first},
+		{"lengths of no sum", texts, one + 15, 0xff, first},
+		{"lengths that wrap", texts, one + 15, 0x80, first},
+		{"data too long", texts, first + 8, 100, first + 16},
+		{"widths", column.OfStrings([]string{"a", "b"}), one + 8, 2, one + 8},
+		{"rest", texts, 20, 1, 0},
+	} {
+		page := AppendPage(nil, []column.Column{tt.c})
+		page[tt.at] = tt.to
+		if tt.name == "rest" {
+			page = append(page, make([]byte, 8)...)
+			tt.offset = len(page) - 8
+		}
+		err := decodeHostile(t, reseal(page))
+		want := fmt.Sprintf("offset %d:", tt.offset)
+		if err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v, want %s", tt.name, err, want)
+		}
+	}
+	// Constant columns, of which only some may do without bytes.
+	var many []column.Column
+	for range 30 {
+		many = append(many, column.Of(slices.Repeat([]int64{7}, 4000)))
+		many = append(many, column.OfStrings(make([]string, 4000)))
+	}
+	columns, err := DecodePage(AppendPage(nil, many))
+	check(t, err)
+	equalColumns(t, columns, many)
 }
 
 func FuzzDecodePage(f *testing.F) {
