@@ -46,8 +46,8 @@ func (f *File) Chain() *Chain {
 	return &Chain{file: f, number: f.chains}
 }
 
-// Pages returns the number of pages in the chain.
-func (c *Chain) Pages() int64 {
+// Len returns the number of pages in the chain.
+func (c *Chain) Len() int64 {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.pages
@@ -186,9 +186,9 @@ func (c *Chain) Free() error {
 	return c.file.freeBlocks(blocks)
 }
 
-// All iterates over the pages in the order of Append. A page is valid until the next one. An error
+// Pages iterates over the pages in the order of Append. A page is valid until the next one. An error
 // is the last pair.
-func (c *Chain) All() iter.Seq2[[]byte, error] {
+func (c *Chain) Pages() iter.Seq2[[]byte, error] {
 	return func(yield func([]byte, error) bool) {
 		r, err := c.Reader()
 		if err != nil {

@@ -44,7 +44,7 @@
 // without a bitmap, whose values are the entries. Code i is the number of an entry. Codes of nulls
 // are 0.
 //
-// Values without bytes are bounded, so that a small page cannot ask for much memory. Columns with
+// Values without bytes are bounded, so that a small page cannot cost much memory. Columns with
 // w = 0 need n times the size of a value in encoding 0, 4n in encoding 3, and, if m is 0, 4(n+1) in
 // encoding 2. At the header of such a column, the sum of these needs, this one included, is at most
 // 65,536 plus 16 times the offset of the header. Otherwise the writer takes w = 1.

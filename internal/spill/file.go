@@ -141,7 +141,8 @@ func (f *File) Stats() Stats {
 }
 
 // Close releases the file and all buffers. It waits for calls that are under way; later ones return
-// weft.ErrClosed. Pages that readers returned are gone. A second Close does nothing.
+// weft.ErrClosed. Reading a page that a Reader has returned is a fault of the process from then on.
+// A second Close does nothing.
 func (f *File) Close() error {
 	f.life.Lock()
 	defer f.life.Unlock()

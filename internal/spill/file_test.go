@@ -49,7 +49,7 @@ func pageOf(r *rand.Rand, most int) []byte {
 // wantPages reads a chain: all pages, in order, at multiples of 8.
 func wantPages(c *Chain, want [][]byte) error {
 	i := 0
-	for page, err := range c.All() {
+	for page, err := range c.Pages() {
 		switch {
 		case err != nil:
 			return err
@@ -155,8 +155,8 @@ func exercise(t testing.TB, f *File, r *rand.Rand, steps int) (errs []error) {
 	blocks := int64(0)
 	for _, c := range chains {
 		if c.err == nil {
-			if int(c.Pages()) != len(c.pages) {
-				t.Fatalf("%d pages, want %d", c.Pages(), len(c.pages))
+			if int(c.Len()) != len(c.pages) {
+				t.Fatalf("%d pages, want %d", c.Len(), len(c.pages))
 			}
 			failed(c, wantPages(c.Chain, c.pages))
 		} else if err := wantPages(c.Chain, c.pages); err == nil {
@@ -307,8 +307,8 @@ func TestBlocksAreReused(t *testing.T) {
 	}
 	for _, c := range chains {
 		check(t, c.Free())
-		if c.Size() != 0 || c.Pages() != 0 {
-			t.Errorf("%d pages of %d bytes", c.Pages(), c.Size())
+		if c.Size() != 0 || c.Len() != 0 {
+			t.Errorf("%d pages of %d bytes", c.Len(), c.Size())
 		}
 	}
 	if s := f.Stats(); s.FileSize != 0 || s.Blocks != 0 || s.Peak != 40 {
@@ -397,7 +397,7 @@ func TestReaders(t *testing.T) {
 			t.Error(err)
 		}
 	}
-	for range c.All() { // a loop that ends early closes its reader
+	for range c.Pages() { // a loop that ends early closes its reader
 		break
 	}
 	check(t, c.Append(nil))
@@ -513,7 +513,7 @@ func BenchmarkFile(b *testing.B) {
 				}
 				for _, c := range chains {
 					check(b, c.Flush())
-					for _, err := range c.All() {
+					for _, err := range c.Pages() {
 						check(b, err)
 					}
 					check(b, c.Free())

@@ -344,7 +344,7 @@ func TestPageGolden(t *testing.T) {
 	}
 }
 
-// A page is as compact as it says.
+// Pages are as compact as the package comment promises.
 func TestPageSizes(t *testing.T) {
 	n := 8000
 	ints, words := make([]int64, n), make([]string, n)
