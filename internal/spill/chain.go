@@ -186,8 +186,8 @@ func (c *Chain) Free() error {
 	return c.file.freeBlocks(blocks)
 }
 
-// Pages iterates over the pages in the order of Append. A page is valid until the next one. An error
-// is the last pair.
+// Pages iterates over the pages in the order of Append. A page is valid until the next one. An
+// error ends the iteration.
 func (c *Chain) Pages() iter.Seq2[[]byte, error] {
 	return func(yield func([]byte, error) bool) {
 		r, err := c.Reader()

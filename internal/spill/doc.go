@@ -38,7 +38,7 @@
 // Encoding 1, of bool: (n+7)/8 bytes; value i is bit i%8 of byte i/8. w and m are 0.
 //
 // Encoding 2, of bytes: n lengths as in encoding 0, with w up to 8; then a uint64, the sum of all
-// lengths; then the bytes of all values. A null has length 0 unless w is 0.
+// lengths; then the bytes of all values. A null has length 0.
 //
 // Encoding 3, of bytes: n codes of w bytes, up to 4, where m is 0; then a column of encoding 2
 // without a bitmap, whose values are the entries. Code i is the number of an entry. Codes of nulls
@@ -63,9 +63,9 @@
 //	32           payload
 //
 // The payloads of a chain, one after another, are its pages: a uint64 with the length, the bytes,
-// and zeros up to a multiple of 8. A page may span blocks. Only the process that
-// wrote a file reads it, so this format may change.
+// and zeros up to a multiple of 8. A page may span blocks. Only the process that wrote a file reads
+// it, so this format may change.
 //
-// Blocks are not compressed: the library has no compressor among its dependencies, and pages are
-// already narrow.
+// Blocks are not compressed. The library has no compressor among its dependencies, and pages are
+// narrow already.
 package spill
