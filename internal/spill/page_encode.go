@@ -41,6 +41,15 @@ const MaxRows = math.MaxInt32
 // rows and at least one column; other columns, or columns of different lengths, panic.
 //
 // Every column type and form is accepted. Values of null slots are not written.
+//
+// BenchmarkPage, with 65,536 rows on one core of a Xeon, in GB/s of columns:
+//
+//	                AppendPage  Decoder  DecodePage
+//	int64 in 1 byte        5.8     21.8         1.4
+//	int64 in 4 bytes       5.4     13.2         1.4
+//	int64 in 8 bytes       5.2     17.5        17.1
+//	bool                   4.9      6.8         1.3
+//	strings of 10          0.6      4.6         2.3
 func AppendPage(buf []byte, columns []column.Column) []byte {
 	if len(columns) == 0 || uint64(len(columns)) > math.MaxUint32 {
 		panic(fmt.Sprintf("spill: a page of %d columns", len(columns)))
