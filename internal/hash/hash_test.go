@@ -28,6 +28,15 @@ func TestKnownValues(t *testing.T) {
 	}
 }
 
+// RowStart is the first output of SplitMix64; these are of its reference implementation.
+func TestRowStart(t *testing.T) {
+	for seed, want := range map[uint64]uint64{0: 0xe220a8397b1dcdaf, 1234567: 6457827717110365317} {
+		if got := RowStart(seed); got != want {
+			t.Errorf("RowStart(%d) = %#x, want %#x", seed, got, want)
+		}
+	}
+}
+
 // A flipped input bit flips each output bit with probability one half.
 func TestAvalanche(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 2))
