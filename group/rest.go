@@ -54,7 +54,7 @@ func (g *Groups) intern(ctx context.Context, p *piece, rows []uint32, n int) bat
 	if rows != nil {
 		keys = make([]column.Column, len(p.keys))
 		for i, c := range p.keys {
-			keys[i] = take(g.dev, c, rows)
+			keys[i] = column.Take(g.dev, c, rows)
 		}
 	}
 	ids := lend[uint32](&g.scratch, n)

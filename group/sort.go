@@ -37,10 +37,10 @@ func sorted(ctx context.Context, dev device.Host, r *Result) (*Result, error) {
 	}
 	s := &Result{}
 	for _, c := range r.Keys {
-		s.Keys = append(s.Keys, take(dev, c, perm))
+		s.Keys = append(s.Keys, column.Take(dev, c, perm))
 	}
 	for _, c := range r.Values {
-		s.Values = append(s.Values, take(dev, c, perm))
+		s.Values = append(s.Values, column.Take(dev, c, perm))
 	}
 	return s, ctx.Err()
 }
@@ -180,63 +180,3 @@ func runsOf(items []cpu.Item[uint64]) (runs [][]cpu.Item[uint64]) {
 
 // grain is how many values are copied at a time.
 const grain = 1 << 14
-
-// take is the values of some rows of a column, in memory of their own.
-func take(dev device.Host, c column.Column, rows []uint32) column.Column {
-	if c.Type() == column.Bytes {
-		texts := make([][]byte, len(rows))
-		for i, row := range rows {
-			texts[i] = c.Bytes(int(row))
-		}
-		return withNulls(joined(texts), c, rows)
-	}
-	return withNulls(taken(dev, c, rows), c, rows)
-}
-
-// withNulls gives a column of rows of another the nulls of these.
-func withNulls(c, of column.Column, rows []uint32) column.Column {
-	if !of.HasNulls() {
-		return c
-	}
-	valid := make([]bool, len(rows))
-	for i, row := range rows {
-		valid[i] = !of.Null(int(row))
-	}
-	return c.WithValid(column.OfBools(valid))
-}
-
-func taken(dev device.Host, c column.Column, rows []uint32) column.Column {
-	switch c.Type() {
-	case column.Int8:
-		return takeFixed[int8](dev, c, rows)
-	case column.Int16:
-		return takeFixed[int16](dev, c, rows)
-	case column.Int32:
-		return takeFixed[int32](dev, c, rows)
-	case column.Int64:
-		return takeFixed[int64](dev, c, rows)
-	case column.Uint8:
-		return takeFixed[uint8](dev, c, rows)
-	case column.Uint16:
-		return takeFixed[uint16](dev, c, rows)
-	case column.Uint32:
-		return takeFixed[uint32](dev, c, rows)
-	case column.Uint64:
-		return takeFixed[uint64](dev, c, rows)
-	case column.Float32:
-		return takeFixed[float32](dev, c, rows)
-	case column.Float64:
-		return takeFixed[float64](dev, c, rows)
-	}
-	return takeFixed[bool](dev, c, rows)
-}
-
-func takeFixed[T column.Fixed](dev device.Host, c column.Column, rows []uint32) column.Column {
-	from, to := column.Values[T](c), make([]T, len(rows))
-	dev.Parallel(len(rows), grain, func(lo, hi int) {
-		for i := lo; i < hi; i++ {
-			to[i] = from[rows[i]]
-		}
-	})
-	return column.Of(to)
-}
