@@ -1,0 +1,285 @@
+package column
+
+import (
+	"fmt"
+	"math"
+	"math/bits"
+	"sync"
+
+	"github.com/weftgo/weft/device"
+	"github.com/weftgo/weft/internal/enum"
+	"github.com/weftgo/weft/internal/op"
+)
+
+// MaxParts is the largest number of partitions of one [Partition].
+const MaxParts = 1 << 16
+
+// Nulls says what becomes of rows that have a null in a key column.
+type Nulls uint8
+
+// What becomes of such rows.
+const (
+	// HashNulls takes null for a value: rows with equal keys and nulls are in one partition.
+	HashNulls Nulls = iota
+	// DropNulls leaves such rows out: for inner joins, where null matches nothing.
+	DropNulls
+	// DealNulls gives each such row to the partition after the one that got the row before it: for
+	// outer joins, which return these rows wherever they are. No partition gets all of them.
+	DealNulls
+)
+
+var nullsNames = enum.Names[Nulls]{
+	Type: "column.Nulls", Err: op.ErrOptions, Names: []string{"hash", "drop", "deal"},
+}
+
+// String is the name of the choice, in lower case.
+func (n Nulls) String() string { return nullsNames.String(n) }
+
+// MarshalText is String, or weft.ErrOptions where there is no such choice.
+func (n Nulls) MarshalText() ([]byte, error) { return nullsNames.Text(n) }
+
+// UnmarshalText reads a name, in upper or lower case: so flag.TextVar takes it.
+func (n *Nulls) UnmarshalText(text []byte) error { return nullsNames.Read(n, text) }
+
+// PartitionOptions configure [Partition], also of package ondevice.
+type PartitionOptions struct {
+	// Parts is the number of partitions, 1 to MaxParts.
+	Parts int
+
+	// Seed is the seed of [Hash]. To partition the rows of a partition again, take another seed:
+	// with the same one they stay together.
+	Seed uint64
+
+	// Nulls says what becomes of rows that have a null in a key column. Default: HashNulls.
+	Nulls Nulls
+
+	// First is the partition that gets the first row that DealNulls deals. Batches of one table
+	// continue with the Next of the batch before, so that partitions stay even.
+	First int
+}
+
+// Parts are the rows of each partition.
+type Parts struct {
+	// Rows are numbers of rows, those of partition p from Offsets[p] to Offsets[p+1]-1, ascending.
+	Rows []uint32
+	// Offsets has a number more than there are partitions.
+	Offsets []uint32
+	// Next is the partition after the one that got the last row dealt by DealNulls.
+	Next int
+}
+
+// Len is the number of partitions.
+func (p *Parts) Len() int { return max(0, len(p.Offsets)-1) }
+
+// Part returns the rows of partition i.
+func (p *Parts) Part(i int) []uint32 {
+	return p.Rows[p.Offsets[i]:p.Offsets[i+1]:p.Offsets[i+1]]
+}
+
+// Partition deals rows out by the hash of their key columns. Rows with equal keys are in one
+// partition, except rows with nulls that DealNulls deals. The partition of a row with hash h is
+// the upper half of the 128-bit product h * Parts, so it depends on the top bits of [Hash], and
+// any number of partitions is as even as another.
+//
+// All cores of the device work on it, in two passes: one hashes the rows and counts those of each
+// partition, the other writes their numbers. [Take] gathers the rows of a column. A call needs 2
+// bytes of memory for each row besides its result.
+//
+// Columns of different length panic. No key columns, a column without a type, more rows than 32
+// bits can number, and options outside their range are weft.ErrOptions.
+func Partition(dev device.Host, keys []Column, opts PartitionOptions) (Parts, error) {
+	if err := opts.Check(); err != nil {
+		return Parts{}, err
+	}
+	if len(keys) == 0 {
+		return Parts{}, fmt.Errorf("column: %w: no key columns", op.ErrOptions)
+	}
+	n := keys[0].n
+	for i, c := range keys {
+		if c.n != n {
+			panic(fmt.Sprintf("column: key column %d has %d rows and column 0 has %d", i, c.n, n))
+		}
+		if c.typ == None {
+			return Parts{}, fmt.Errorf("column: %w: key column %d has no type; "+
+				"an empty column of some type is column.Of([]int64{})", op.ErrOptions, i)
+		}
+	}
+	if n > math.MaxUint32 {
+		return Parts{}, fmt.Errorf("column: %w: %d rows; row numbers have 32 bits", op.ErrOptions, n)
+	}
+	p := newPartitioner(dev, keys, opts)
+	defer p.release()
+	p.hash()
+	offsets, next := p.places()
+	rows := make([]uint32, offsets[opts.Parts])
+	p.write(rows)
+	return Parts{Rows: rows, Offsets: offsets, Next: next}, nil
+}
+
+// Check returns weft.ErrOptions if a field is outside its range.
+func (o *PartitionOptions) Check() error {
+	switch {
+	case o.Parts < 1 || o.Parts > MaxParts:
+		return fmt.Errorf("column: %w: Parts is %d; 1 to %d are possible",
+			op.ErrOptions, o.Parts, MaxParts)
+	case o.Nulls > DealNulls:
+		return fmt.Errorf("column: %w: Nulls is %v", op.ErrOptions, o.Nulls)
+	case o.First < 0 || o.First >= o.Parts:
+		return fmt.Errorf("column: %w: First is %d of %d partitions", op.ErrOptions, o.First, o.Parts)
+	}
+	return nil
+}
+
+// partitioner partitions one batch. Its rows are cut into shares, of which each has its own counts
+// and, after these are added up, its own places in each partition.
+type partitioner struct {
+	dev   device.Host
+	opts  PartitionOptions
+	h     *hasher
+	n     int
+	valid []Bitmap // of the columns whose nulls are dropped or dealt
+
+	share, shares int
+	counts        []uint32 // by share and partition
+	nulls         []int    // by share: rows dropped or dealt
+	parts         *[]uint16
+}
+
+// minShare is the least number of rows of a share, and sharesPerCore how many shares there are, so
+// that no core waits long for another.
+const (
+	minShare      = 1 << 14
+	sharesPerCore = 4
+)
+
+// partsMemory keeps the partitions of rows for the next call.
+var partsMemory = sync.Pool{New: func() any { return new([]uint16) }}
+
+func newPartitioner(dev device.Host, keys []Column, opts PartitionOptions) *partitioner {
+	p := &partitioner{dev: dev, opts: opts, h: newHasher(dev, keys, opts.Seed), n: keys[0].n}
+	for _, c := range keys {
+		if opts.Nulls != HashNulls && c.HasNulls() {
+			p.valid = append(p.valid, c.valid)
+		}
+	}
+	shares := sharesPerCore * dev.Properties().Units
+	// Counts of a share are cleared and added up: no more of them than rows.
+	p.share = max((p.n+shares-1)/shares, minShare, opts.Parts)
+	p.share = (p.share + hashBlock - 1) / hashBlock * hashBlock
+	p.shares = (p.n + p.share - 1) / p.share
+	p.counts, p.nulls = make([]uint32, p.shares*opts.Parts), make([]int, p.shares)
+	p.parts = partsMemory.Get().(*[]uint16)
+	if cap(*p.parts) < p.n {
+		*p.parts = make([]uint16, p.n)
+	}
+	return p
+}
+
+func (p *partitioner) release() { partsMemory.Put(p.parts) }
+
+// null returns which of n rows from lo on have a null that matters, at most 64: bit i for row lo+i.
+func (p *partitioner) null(lo, n int) (rows uint64) {
+	for _, v := range p.valid {
+		rows |= v.zeros(lo, n)
+	}
+	return rows
+}
+
+// hash finds the partition of each row, and counts the rows of each.
+func (p *partitioner) hash() {
+	p.dev.Parallel(p.n, p.share, func(lo, hi int) {
+		hashes, words := new([hashBlock]uint64), new([hashBlock]uint64)
+		i := lo / p.share
+		count := p.counts[i*p.opts.Parts:][:p.opts.Parts]
+		for ; lo < hi; lo += hashBlock {
+			hashes := hashes[:min(hashBlock, hi-lo)]
+			p.h.block(lo, hashes, words)
+			part := (*p.parts)[:p.n][lo : lo+len(hashes)]
+			for j, h := range hashes {
+				to, _ := bits.Mul64(h, uint64(len(count)))
+				part[j] = uint16(to)
+				count[to]++
+			}
+			p.nulls[i] += p.uncount(lo, part, count)
+		}
+	})
+}
+
+// uncount takes rows with a null that matters out of the counts, and returns how many there are.
+func (p *partitioner) uncount(lo int, part []uint16, count []uint32) (n int) {
+	if len(p.valid) == 0 {
+		return 0
+	}
+	for at := 0; at < len(part); at += 64 {
+		for z := p.null(lo+at, min(64, len(part)-at)); z != 0; z &= z - 1 {
+			count[part[at+bits.TrailingZeros64(z)]]--
+			n++
+		}
+	}
+	return n
+}
+
+// places turns counts into the places where shares write, and nulls into the partition of the first
+// row that a share deals.
+func (p *partitioner) places() (offsets []uint32, next int) {
+	parts := p.opts.Parts
+	next = p.opts.First
+	if p.opts.Nulls == DealNulls && len(p.valid) > 0 {
+		for i, n := range p.nulls {
+			count := p.counts[i*parts:][:parts]
+			for j := range count {
+				count[j] += uint32(n / parts)
+			}
+			for j := range n % parts {
+				count[(next+j)%parts]++
+			}
+			p.nulls[i], next = next, (next+n)%parts
+		}
+	}
+	offsets = make([]uint32, parts+1)
+	at := uint32(0)
+	for j := range parts {
+		offsets[j] = at
+		for i := range p.shares {
+			count := &p.counts[i*parts+j]
+			*count, at = at, at+*count
+		}
+	}
+	offsets[parts] = at
+	return offsets, next
+}
+
+// write writes the numbers of rows to their places.
+func (p *partitioner) write(rows []uint32) {
+	p.dev.Parallel(p.n, p.share, func(lo, hi int) {
+		share := lo / p.share
+		place := p.counts[share*p.opts.Parts:][:p.opts.Parts]
+		part := (*p.parts)[:p.n][lo:hi]
+		if len(p.valid) == 0 {
+			for i, to := range part {
+				at := place[to]
+				place[to] = at + 1
+				rows[at] = uint32(lo + i)
+			}
+			return
+		}
+		next := p.nulls[share]
+		for ; len(part) > 0; lo, part = lo+64, part[min(64, len(part)):] {
+			null := p.null(lo, min(64, len(part)))
+			for i, to := range part[:min(64, len(part))] {
+				if null>>i&1 != 0 {
+					if p.opts.Nulls == DropNulls {
+						continue
+					}
+					to = uint16(next)
+					if next++; next == len(place) {
+						next = 0
+					}
+				}
+				at := place[to]
+				place[to] = at + 1
+				rows[at] = uint32(lo + i)
+			}
+		}
+	})
+}
