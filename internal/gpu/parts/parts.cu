@@ -1,0 +1,184 @@
+// Kernels of partitions: the hash of rows, the partition of each, and rows of columns by their
+// numbers. parts.go has the order of the steps. The hash is that of column.Hash, which documents
+// it.
+#include "weft/access.cuh"
+#include "weft/hash.cuh"
+#include "weft/warp.cuh"
+
+namespace weft {
+
+// Types of columns, with the numbers of column.Type.
+enum Type : uint32_t {
+  kNoType, kInt8, kInt16, kInt32, kInt64, kUint8, kUint16, kUint32, kUint64, kFloat32, kFloat64,
+  kBool
+};
+
+// Column is values of a type. With a bitmap, a bit for each row from bit number offset on, those
+// whose bit is 0 are null.
+struct Column {
+  const void* values;
+  const uint8_t* valid;  // null: no value is
+  uint64_t offset;
+  Type type;  // kNoType: no column
+  uint32_t unused;
+};
+
+struct HashParams {
+  Column column;
+  uint64_t* hashes;  // of the columns before; then of this one, too
+  uint64_t start;    // the hash of no columns
+  uint32_t n;
+  uint32_t first;  // not 0: there are no columns before
+};
+
+// A row with a flag goes to the partition after that of the flagged row before it, or to a last
+// partition of its own.
+struct PartParams {
+  HashParams hash;        // of the last column
+  const uint32_t* flags;  // null: no row has one
+  const uint32_t* ranks;  // of rows among those with a flag; null: these are dropped
+  uint32_t* parts;
+  uint32_t count;  // of partitions
+  uint32_t next;   // the partition of the first row with a flag
+};
+
+struct NullParams {
+  Column column;
+  uint32_t* flags;  // of each row: whether it has a null
+  uint32_t n;
+  uint32_t first;  // not 0: flags are written, and not added
+};
+
+struct BoundParams {
+  const uint32_t* parts;  // in order
+  uint32_t* offsets;      // one more than there are partitions
+  uint32_t n;
+  uint32_t count;
+};
+
+struct TakeParams {
+  Column column;
+  const uint32_t* rows;
+  void* values;
+  uint32_t* valid;  // whole words; null: the column has no bitmap
+  uint32_t n;       // rows to take
+  uint32_t size;    // rows of the column
+};
+
+constexpr uint64_t kNullWord = 0xd1b54a32d192ed03ul, kNaNWord = 0x7ff8ul << 48;
+
+__device__ __forceinline__ uint64_t mix(uint64_t x) {
+  x ^= x >> 30;
+  x *= 0xbf58476d1ce4e5b9ul;
+  x ^= x >> 27;
+  x *= 0x94d049bb133111ebul;
+  return x ^ x >> 31;
+}
+
+__device__ __forceinline__ uint64_t float_word(double v) {
+  if (v != v) return kNaNWord;
+  return v == 0 ? 0 : __builtin_bit_cast(uint64_t, v);
+}
+
+__device__ __forceinline__ bool is_null(const Column& c, uint64_t row) {
+  if (c.valid == nullptr) return false;
+  const uint64_t bit = c.offset + row;
+  return (c.valid[bit / 8] >> bit % 8 & 1) == 0;
+}
+
+template <class T>
+__device__ __forceinline__ T value(const Column& c, uint64_t row) {
+  return static_cast<const T*>(c.values)[row];
+}
+
+// word is what the hash takes of a value.
+__device__ __forceinline__ uint64_t word(const Column& c, uint64_t row) {
+  if (is_null(c, row)) return kNullWord;
+  switch (c.type) {
+    case kInt8: return uint64_t(int64_t(value<signed char>(c, row)));
+    case kInt16: return uint64_t(int64_t(value<short>(c, row)));
+    case kInt32: return uint64_t(int64_t(value<int32_t>(c, row)));
+    case kUint8: return value<uint8_t>(c, row);
+    case kUint16: return value<uint16_t>(c, row);
+    case kUint32: return value<uint32_t>(c, row);
+    case kFloat32: return float_word(value<float>(c, row));
+    case kFloat64: return float_word(value<double>(c, row));
+    case kBool: return value<uint8_t>(c, row) != 0;
+    default: return value<uint64_t>(c, row);
+  }
+}
+
+__device__ __forceinline__ uint64_t hashed(const HashParams& p, uint64_t row) {
+  uint64_t h = p.start;
+  if (p.first == 0) h = load_once(p.hashes + row);
+  return p.column.type == kNoType ? h : mix(h ^ word(p.column, row));
+}
+
+template <class T>
+__device__ __forceinline__ void copy(const TakeParams& p, uint32_t to, uint32_t from) {
+  static_cast<T*>(p.values)[to] = static_cast<const T*>(p.column.values)[from];
+}
+
+}  // namespace weft
+
+using namespace weft;
+
+extern "C" __global__ void __launch_bounds__(256) parts_hash(HashParams p) {
+  for (uint64_t i = thread_index(); i < p.n; i += threads_in_grid()) p.hashes[i] = hashed(p, i);
+}
+
+extern "C" __global__ void __launch_bounds__(256) parts_null(NullParams p) {
+  for (uint64_t i = thread_index(); i < p.n; i += threads_in_grid()) {
+    const uint32_t null = is_null(p.column, i);
+    if (p.first != 0 || null != 0) p.flags[i] = null;
+  }
+}
+
+extern "C" __global__ void __launch_bounds__(256) parts_part(PartParams p) {
+  for (uint64_t i = thread_index(); i < p.hash.n; i += threads_in_grid()) {
+    uint32_t part = p.count;
+    if (p.flags == nullptr || p.flags[i] == 0) {
+      part = uint32_t(reduce(hashed(p.hash, i), uint64_t(p.count)));
+    } else if (p.ranks != nullptr) {
+      part = (p.next + p.ranks[i] % p.count) % p.count;
+    }
+    p.parts[i] = part;
+  }
+}
+
+// A thread looks for the first row of its partition, or of one after it.
+extern "C" __global__ void __launch_bounds__(256) parts_bound(BoundParams p) {
+  for (uint64_t i = thread_index(); i <= p.count; i += threads_in_grid()) {
+    uint32_t lo = 0, hi = p.n;
+    while (lo < hi) {
+      const uint32_t mid = lo + (hi - lo) / 2;
+      if (p.parts[mid] < i) {
+        lo = mid + 1;
+      } else {
+        hi = mid;
+      }
+    }
+    p.offsets[i] = lo;
+  }
+}
+
+// Whole warps stay together until they have written their bits.
+extern "C" __global__ void __launch_bounds__(256) parts_take(TakeParams p) {
+  const uint64_t end = (uint64_t(p.n) + kWarp - 1) / kWarp * kWarp;
+  for (uint64_t i = thread_index(); i < end; i += threads_in_grid()) {
+    const uint32_t row = i < p.n ? p.rows[i] : kAll;
+    const bool there = row < p.size;
+    if (there) {
+      switch (p.column.type) {
+        case kInt8: case kUint8: case kBool: copy<uint8_t>(p, uint32_t(i), row); break;
+        case kInt16: case kUint16: copy<uint16_t>(p, uint32_t(i), row); break;
+        case kInt32: case kUint32: case kFloat32: copy<uint32_t>(p, uint32_t(i), row); break;
+        default: copy<uint64_t>(p, uint32_t(i), row);
+      }
+    }
+    if (p.valid != nullptr) {
+      const uint32_t valid = ballot(kAll, there && !is_null(p.column, row));
+      if (i % kWarp == 0) p.valid[i / kWarp] = valid;
+    }
+  }
+}

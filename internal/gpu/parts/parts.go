@@ -1,0 +1,295 @@
+// Package parts has the kernels that hash, partition and gather rows of device memory. The hash is
+// that of package column.
+package parts
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/bits"
+	"unsafe"
+
+	"github.com/weftgo/weft/device"
+	"github.com/weftgo/weft/internal/gpu/prim"
+	"github.com/weftgo/weft/internal/hash"
+)
+
+//go:generate go run ../../../cmd/weftgen -target 80+ptx83,90+ptx83 parts.cu
+
+// MaxRows is the largest number of rows of a call.
+const MaxRows = prim.MaxRows
+
+// Column is values in device memory.
+type Column struct {
+	Type   uint8 // a column.Type of fixed size; 0 for no column
+	Values device.Ptr
+	// Valid is a bitmap, of which bit number Offset is that of the first value; values whose bit
+	// is 0 are null. 0: there is no bitmap.
+	Valid  device.Ptr
+	Offset int
+}
+
+func (c Column) known() column {
+	return column{values: c.Values, valid: c.Valid, offset: uint64(c.Offset), type_: uint32(c.Type)}
+}
+
+// wave is a launch that fills the device and strides over n items.
+func wave(dev device.Device, n int) (grid, block device.Dim) {
+	const threads, resident = 256, 8
+	blocks := min((n+threads-1)/threads, dev.Properties().Units*resident)
+	return device.Dim{X: max(1, blocks)}, device.Dim{X: threads}
+}
+
+// Keys are the key columns of rows.
+type Keys struct {
+	N       int
+	Columns []Column
+	Seed    uint64
+}
+
+// check returns an error for rows that have no numbers.
+func (k *Keys) check() error {
+	if k.N > MaxRows {
+		return fmt.Errorf("%w: %d rows on a device; %d are possible", device.ErrInvalid, k.N, MaxRows)
+	}
+	return nil
+}
+
+// params are those of the hash after some columns.
+func (k *Keys) params(columns int, hashes device.Ptr) hashParams {
+	p := hashParams{hashes: hashes, start: hash.RowStart(k.Seed), n: uint32(k.N)}
+	if columns > 0 {
+		p.column = k.Columns[columns-1].known()
+	}
+	if columns <= 1 {
+		p.first = 1
+	}
+	return p
+}
+
+// hash submits the hash of the first columns.
+func (k *Keys) hash(m *partsModule, s *device.Stream, columns int, hashes device.Ptr) error {
+	grid, block := wave(s.Device(), k.N)
+	for i := min(1, columns); i <= columns; i++ {
+		p := k.params(i, hashes)
+		if err := m.Hash(s, grid, block, &p); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Hash submits the hashes of rows, and waits for nothing.
+func Hash(s *device.Stream, k *Keys, hashes device.Ptr) error {
+	if err := k.check(); err != nil || k.N == 0 {
+		return err
+	}
+	m, err := loadParts(s.Device())
+	if err != nil {
+		return err
+	}
+	return k.hash(m, s, len(k.Columns), hashes)
+}
+
+// Partition says how rows become partitions.
+type Partition struct {
+	Keys
+	Parts int
+	// Nulls are the columns whose nulls are dropped or dealt.
+	Nulls []Column
+	Deal  bool // a row with such a null goes to the partition after that of the one before
+	First int  // the partition of the first
+}
+
+// Result is the rows of each partition. Both slices are the caller's to free.
+type Result struct {
+	Rows, Offsets device.Slice[uint32]
+	N             int // rows that are in a partition, at the front of Rows
+	Next          int // the partition of the next row that would be dealt
+}
+
+func (r *Result) free() error { return errors.Join(r.Rows.Free(), r.Offsets.Free()) }
+
+// run is the memory of a partition.
+type run struct {
+	*Partition
+	s *device.Stream
+	m *partsModule
+	k *prim.Kernels
+
+	out     Result
+	scratch device.Slice[uint64]
+	hashes  device.Ptr
+	flags   device.Ptr // 0: no row has a null that matters
+	ranks   device.Ptr // one more than rows; 0: such rows are dropped
+	parts   device.Ptr
+	sorted  device.Ptr
+	rest    device.Buffer // of primitives
+}
+
+// Run partitions rows, and waits until that is done. The steps: hash all columns but the last;
+// flag rows with nulls and rank them; find the partition of each row; sort rows by it, stably;
+// find where each partition begins.
+func (p *Partition) Run(ctx context.Context, s *device.Stream) (r Result, err error) {
+	if err := p.check(); err != nil {
+		return Result{}, err
+	}
+	t := run{Partition: p, s: s}
+	if t.m, err = loadParts(s.Device()); err != nil {
+		return Result{}, err
+	}
+	if t.k, err = prim.Load(s.Device()); err != nil {
+		return Result{}, err
+	}
+	if err = t.allocate(); err == nil {
+		err = t.submit()
+	}
+	if err == nil {
+		err = t.read(ctx)
+	}
+	if err != nil {
+		// What was submitted uses the memory, also where the caller no longer waits.
+		err = errors.Join(err, s.Sync(context.WithoutCancel(ctx)), t.out.free())
+	}
+	if e := t.scratch.Free(); e != nil && err == nil {
+		return Result{}, errors.Join(e, t.out.free())
+	}
+	if err != nil {
+		return Result{}, err
+	}
+	return t.out, nil
+}
+
+// sort moves the numbers of rows to their places.
+func (t *run) sort() *prim.Sort {
+	last := t.Parts - 1
+	if len(t.Nulls) > 0 && !t.Deal {
+		last++ // the partition of what is dropped
+	}
+	return &prim.Sort{
+		Widths: prim.Widths{Key: 4, Val: 4}, N: t.N, Hi: max(1, bits.Len(uint(last))),
+		From: prim.Rows{Keys: t.parts}, To: prim.Rows{Keys: t.sorted, Vals: t.out.Rows.Ptr()},
+	}
+}
+
+func (t *run) scan() *prim.Scan {
+	return &prim.Scan{N: t.N, Width: 4, Counts: t.flags, Offsets: t.ranks}
+}
+
+func (t *run) allocate() (err error) {
+	dev := t.s.Device()
+	if t.out.Rows, err = device.Make[uint32](dev, t.N); err != nil {
+		return err
+	}
+	if t.out.Offsets, err = device.Make[uint32](dev, t.Parts+1); err != nil || t.N == 0 {
+		return err
+	}
+	size := t.carve(0)
+	if t.scratch, err = device.Make[uint64](dev, (size+7)/8); err != nil {
+		return err
+	}
+	t.carve(t.scratch.Ptr())
+	return nil
+}
+
+// carve lays scratch memory out from a place on, and returns its size.
+func (t *run) carve(at device.Ptr) int {
+	c := prim.Carve(at)
+	if len(t.Columns) > 1 {
+		t.hashes = c.Take(8 * t.N)
+	}
+	if len(t.Nulls) > 0 {
+		t.flags = c.Take(4 * t.N)
+		if t.Deal {
+			t.ranks = c.Take(4 * (t.N + 1))
+		}
+	}
+	t.parts, t.sorted = c.Take(4*t.N), c.Take(4*t.N)
+	t.rest.Size = max(t.sort().ScratchBytes(), t.scan().ScratchBytes())
+	t.rest.Ptr = c.Take(t.rest.Size)
+	return int(device.Ptr(c) - at)
+}
+
+func (t *run) submit() error {
+	if t.N == 0 {
+		return t.s.Fill(t.out.Offsets.Ptr(), 0, t.Parts+1)
+	}
+	last := len(t.Columns) - 1
+	if last > 0 {
+		if err := t.hash(t.m, t.s, last, t.hashes); err != nil {
+			return err
+		}
+	}
+	if err := t.submitNulls(); err != nil {
+		return err
+	}
+	p := partParams{
+		hash: t.params(last+1, t.hashes), flags: t.flags, ranks: t.ranks, parts: t.parts,
+		count: uint32(t.Parts), next: uint32(t.First),
+	}
+	grid, block := wave(t.s.Device(), t.N)
+	if err := t.m.Part(t.s, grid, block, &p); err != nil {
+		return err
+	}
+	if err := t.k.Sort(t.s, t.sort(), t.rest); err != nil {
+		return err
+	}
+	grid, block = wave(t.s.Device(), t.Parts+1)
+	return t.m.Bound(t.s, grid, block, &boundParams{
+		parts: t.sorted, offsets: t.out.Offsets.Ptr(), n: uint32(t.N), count: uint32(t.Parts),
+	})
+}
+
+func (t *run) submitNulls() error {
+	grid, block := wave(t.s.Device(), t.N)
+	for i, c := range t.Nulls {
+		p := nullParams{column: c.known(), flags: t.flags, n: uint32(t.N)}
+		if i == 0 {
+			p.first = 1
+		}
+		if err := t.m.Null(t.s, grid, block, &p); err != nil {
+			return err
+		}
+	}
+	if t.ranks == 0 {
+		return nil
+	}
+	return t.k.Scan(t.s, t.scan(), t.rest)
+}
+
+// read waits, and reads how many rows were kept or dealt.
+func (t *run) read(ctx context.Context) error {
+	t.out.N, t.out.Next = t.N, t.First
+	var n uint32
+	memory := unsafe.Slice((*byte)(unsafe.Pointer(&n)), 4)
+	switch {
+	case t.N == 0 || t.flags == 0:
+		return t.s.Sync(ctx)
+	case t.ranks != 0:
+		err := t.s.CopyOut(ctx, memory, t.ranks+device.Ptr(4*t.N))
+		t.out.Next = (t.First + int(n)) % t.Parts
+		return err
+	default:
+		err := t.s.CopyOut(ctx, memory, t.out.Offsets.Ptr()+device.Ptr(4*t.Parts))
+		t.out.N = int(n)
+		return err
+	}
+}
+
+// Take submits taking n rows of a column of some size, and waits for nothing. The bitmap, where
+// there is one, has whole words. A row outside the column takes no value, and is null.
+func Take(
+	s *device.Stream, c Column, size int, rows device.Ptr, n int, values, valid device.Ptr,
+) error {
+	if n == 0 {
+		return nil
+	}
+	m, err := loadParts(s.Device())
+	if err != nil {
+		return err
+	}
+	grid, block := wave(s.Device(), n)
+	return m.Take(s, grid, block, &takeParams{
+		column: c.known(), rows: rows, values: values, valid: valid, n: uint32(n), size: uint32(size),
+	})
+}
