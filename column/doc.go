@@ -10,8 +10,8 @@
 //
 // # Partitions
 //
-// [Partition] deals rows out by a hash of their key columns, so that rows with equal keys are in one
-// partition: for work that does not fit memory, partition after partition, or for several machines.
-// [Hash] documents the hash, which never changes, and [Take] gathers the rows of a partition. Package
-// ondevice has the same for columns on a device, with the same results.
+// [Partition] deals rows out by a hash of their key columns, so that rows with equal keys are in
+// one partition: for work that does not fit memory, partition after partition, or for several
+// machines. [Hash] documents the hash, which never changes, and [Take] gathers the rows of a
+// partition. Package ondevice has the same for columns on a device, with the same results.
 package column

@@ -130,7 +130,7 @@ func (o *PartitionOptions) Check() error {
 	return nil
 }
 
-// partitioner partitions one batch. Its rows are cut into shares, of which each has its own counts
+// partitioner partitions one batch. Its rows are cut into shares. Each share has its own counts
 // and, after these are added up, its own places in each partition.
 type partitioner struct {
 	dev   device.Host

@@ -59,7 +59,8 @@ func BenchmarkPartition(b *testing.B) {
 			})
 		}
 	}
-	parts, err := ondevice.Partition(b.Context(), s, []column.On{c}, column.PartitionOptions{Parts: 64})
+	opts := column.PartitionOptions{Parts: 64}
+	parts, err := ondevice.Partition(b.Context(), s, []column.On{c}, opts)
 	if err != nil {
 		b.Fatal(err)
 	}

@@ -23,8 +23,8 @@ const MaxRows = prim.MaxRows
 type Column struct {
 	Type   uint8 // a column.Type of fixed size; 0 for no column
 	Values device.Ptr
-	// Valid is a bitmap, of which bit number Offset is that of the first value; values whose bit
-	// is 0 are null. 0: there is no bitmap.
+	// Valid is a bitmap whose bit number Offset belongs to the first value; values whose bit is 0
+	// are null. 0: there is no bitmap.
 	Valid  device.Ptr
 	Offset int
 }
