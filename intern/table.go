@@ -139,6 +139,10 @@ func (t *Table) Keys(lo, hi int) column.Column {
 func (t *Table) Columns(lo, hi int) []column.Column {
 	t.mu.RLock()
 	defer t.mu.RUnlock()
+	return t.columns(lo, hi)
+}
+
+func (t *Table) columns(lo, hi int) []column.Column {
 	t.mustHave(lo, hi)
 	if t.kind != rows || t.plain {
 		return []column.Column{t.withNull(t.keys.column(lo, hi, t.parallel), lo, hi)}
