@@ -23,6 +23,7 @@ const (
 
 // piece is n rows from row lo on of a batch.
 type piece struct {
+	l            *layout // of the values
 	keys, values []column.Column
 	lo, n        int
 	coming       int // rows of the batch behind them
@@ -86,7 +87,7 @@ func (g *Groups) add(ctx context.Context, p *piece) (added int, err error) {
 
 // scratchBytes is what a piece borrows: codes, and codes, rows and values of rows that are dealt out.
 func (g *Groups) scratchBytes(p *piece) int {
-	row := 8 + 12 + 8*min(len(g.l.sources), mostDealt)
+	row := 8 + 12 + 8*min(len(p.l.sources), mostDealt)
 	if anyNulls(p.keys) { // rows are split
 		row += 8 + 4 + 4
 	}
@@ -107,12 +108,12 @@ func (g *Groups) encode(ctx context.Context, p *piece) (packed, other batch) {
 		}
 		return g.one(p, nulls), g.intern(ctx, p, rows, n)
 	}
-	packed = batch{n: p.n, keys: &encoder{&g.coder, p.keys, g.seed, g.scratchBytes(p)}, values: p.values}
+	packed = batch{l: p.l, n: p.n, keys: &encoder{&g.coder, p.keys, g.seed, g.scratchBytes(p)}, values: p.values}
 	if g.opts.MaxBytes > 0 {
 		packed = packed.encoded(g.dev, &g.scratch)
 	}
 	if g.coder.nulls || !anyNulls(p.keys) {
-		return packed, batch{values: p.values}
+		return packed, batch{l: p.l, values: p.values}
 	}
 	packed = packed.encoded(g.dev, &g.scratch)
 	without, with := g.split(p, packed.codes)
@@ -122,7 +123,7 @@ func (g *Groups) encode(ctx context.Context, p *piece) (packed, other batch) {
 
 // one is rows that are one group: those whose only key is null, where it is no number.
 func (g *Groups) one(p *piece, rows []uint32) batch {
-	b := batch{n: len(rows), codes: lend[uint64](&g.scratch, len(rows)), rows: rows, values: p.values}
+	b := batch{l: p.l, n: len(rows), codes: lend[uint64](&g.scratch, len(rows)), rows: rows, values: p.values}
 	for i := range b.codes {
 		b.codes[i] = codeOf(0)
 	}

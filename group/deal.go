@@ -31,7 +31,9 @@ func (t *table) deal(dev device.Host, s *scratch, b batch, coming int) {
 		}
 	}
 	begins[parts] = at
-	to := batch{n: n, codes: lend[uint64](s, n), rows: lend[uint32](s, n), values: b.values, words: s.words(t.l, b)}
+	to := batch{
+		l: b.l, n: n, codes: lend[uint64](s, n), rows: lend[uint32](s, n), values: b.values, words: s.words(b.l, b),
+	}
 	dev.Parallel(n, share, func(lo, hi int) {
 		k, place := s.block(), places[lo/share*parts:][:parts]
 		for ; lo < hi; lo += blockRows {
@@ -76,7 +78,7 @@ func (t *table) dealBlock(k *block, place []uint32, b, to batch) {
 		if dealt == nil {
 			continue
 		}
-		words := load(k.words[:len(ats)], b.values[t.l.sources[i].col], b.rows, b.base)
+		words := load(k.words[:len(ats)], b.values[b.l.sources[i].col], b.rows, b.base)
 		for j, at := range ats {
 			dealt[at] = words[j]
 		}

@@ -70,3 +70,39 @@ func ExampleGroups() {
 	// [3 7] [19 21]
 	// [3 5 7] [24 18 21]
 }
+
+// Two machines group a part of the rows each. The numbers of the rows make the order of merges
+// irrelevant.
+func ExampleGroups_Merge() {
+	ctx := context.Background()
+	dev, err := cpu.Open(nil)
+	check(err)
+	defer dev.Close()
+
+	part := func(rows []uint64, city []string, sold []int64) *group.Groups {
+		g, err := group.New(dev, []group.Aggregate{{Func: group.Sum, Column: 0}, {Func: group.First, Column: 0}}, nil)
+		check(err)
+		check(g.AddAt(ctx, rows, []column.Column{column.OfStrings(city)}, []column.Column{column.Of(sold)}))
+		return g
+	}
+	one := part([]uint64{0, 1}, []string{"Oslo", "Bern"}, []int64{3, 4})
+	defer one.Close()
+	two := part([]uint64{2, 3}, []string{"Bern", "Rome"}, []int64{1, 9})
+	defer two.Close()
+	check(two.Merge(ctx, one))
+	r, err := two.Result(ctx)
+	check(err)
+	for i := range r.Len() {
+		fmt.Println(r.Keys[0].Any(i), r.Values[0].Any(i), r.Values[1].Any(i))
+	}
+	// Output:
+	// Oslo 3 3
+	// Bern 5 4
+	// Rome 9 9
+}
+
+func check(err error) {
+	if err != nil {
+		log.Fatal(err)
+	}
+}

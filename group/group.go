@@ -16,17 +16,21 @@ import (
 // Groups are groups of rows and their aggregates. Batches of rows are added, and the result so far
 // can be read at any time. All methods may be called by many goroutines; calls of Add and Result take turns.
 type Groups struct {
-	dev  device.Host
-	aggs []Aggregate
-	opts Options
+	dev    device.Host
+	aggs   []Aggregate
+	opts   Options
+	number uint64 // see created
 
 	n atomic.Int64 // groups
 
 	turn   sync.Mutex
 	closed bool
 	seed   uint64
+	failed error   // why no call can go on
 	l      *layout // nil: no batch yet
-	coder  coder
+	// merging is the layout of other groups' state as values.
+	merging *layout
+	coder   coder
 	// Groups whose keys are packed, and others.
 	packed, other *table
 	rest          *rest
@@ -52,7 +56,7 @@ func New(dev device.Device, aggs []Aggregate, opts *Options) (*Groups, error) {
 	if !ok {
 		return nil, fmt.Errorf("group: %w: groups of columns of the host need device/cpu, not %s", device.ErrUnsupported, dev.Properties().Kind)
 	}
-	return &Groups{dev: host, aggs: slices.Clone(aggs), opts: o, seed: rand.Uint64(), leastPiece: leastPiece, maxPiece: maxPiece}, nil
+	return &Groups{dev: host, aggs: slices.Clone(aggs), opts: o, seed: rand.Uint64(), number: created.Add(1), leastPiece: leastPiece, maxPiece: maxPiece}, nil
 }
 
 // By adds all rows at once and returns the result.
@@ -92,24 +96,56 @@ func (g *Groups) Close() error {
 // A call that stops, because its context ends or at Options.MaxBytes, returns a [weft.PartialError] that says how many
 // rows, from the first on, have been added. The context is looked at every few hundred milliseconds.
 func (g *Groups) Add(ctx context.Context, keys, values []column.Column) error {
+	if err := g.addRows(ctx, keys, values, false); err != nil {
+		return fmt.Errorf("group: Add: %w", err)
+	}
+	return nil
+}
+
+// AddAt is [Groups.Add] of rows that have ordinals, such as their numbers in a file. [First],
+// [Last] and the order of groups then go by them, whichever rows are added or merged first. No two
+// rows of a group may have the same ordinal. Either all rows have ordinals or none does, or AddAt
+// and Add return [weft.ErrOptions].
+func (g *Groups) AddAt(ctx context.Context, ordinals []uint64, keys, values []column.Column) error {
+	values = append(values[:len(values):len(values)], column.Of(ordinals))
+	if err := g.addRows(ctx, keys, values, true); err != nil {
+		return fmt.Errorf("group: AddAt: %w", err)
+	}
+	return nil
+}
+
+// addRows adds a batch. The last of the values are ordinals, if rows have them.
+func (g *Groups) addRows(ctx context.Context, keys, values []column.Column, ordered bool) error {
 	n := length(keys, values)
 	g.turn.Lock()
 	defer g.turn.Unlock()
-	if g.closed {
-		return fmt.Errorf("group: Add: groups %w", op.ErrClosed)
-	}
-	if err := g.bind(keys, values); err != nil {
+	if err := g.usable(); err != nil {
 		return err
 	}
-	if err := g.addAll(ctx, keys, values, n); err != nil {
-		return fmt.Errorf("group: Add: %w", err)
+	types := typesOf(values)
+	if ordered {
+		types = types[:len(types)-1]
+	}
+	if err := g.bind(typesOf(keys), types, ordered); err != nil {
+		return err
+	}
+	if err := g.addAll(ctx, g.l, keys, values, n); err != nil {
+		return err
 	}
 	g.scratch.trim()
 	return nil
 }
 
+// usable reports why groups are not, if they are closed or failed.
+func (g *Groups) usable() error {
+	if g.closed {
+		return fmt.Errorf("groups %w", op.ErrClosed)
+	}
+	return g.failed
+}
+
 // addAll adds a batch in pieces.
-func (g *Groups) addAll(ctx context.Context, keys, values []column.Column, n int) error {
+func (g *Groups) addAll(ctx context.Context, l *layout, keys, values []column.Column, n int) error {
 	for done := 0; done < n; {
 		if err := ctx.Err(); err != nil {
 			return &op.PartialError{Done: done, Err: err}
@@ -120,7 +156,7 @@ func (g *Groups) addAll(ctx context.Context, keys, values []column.Column, n int
 			size = min(size, 2*g.tight)
 		}
 		size = (n - done + (n-done+size-1)/size - 1) / ((n - done + size - 1) / size)
-		p := piece{keys: keys, values: values, lo: done, n: size, coming: n - done - size}
+		p := piece{l: l, keys: keys, values: values, lo: done, n: size, coming: n - done - size}
 		added, err := g.add(ctx, &p)
 		if done += added; err != nil {
 			return &op.PartialError{Done: done, Err: err}
@@ -152,20 +188,19 @@ func typesOf[C interface{ Type() column.Type }](columns []C) []column.Type {
 }
 
 // bind fixes the types of columns at the first batch, and compares those of later ones.
-func (g *Groups) bind(keys, values []column.Column) error {
-	k, v := typesOf(keys), typesOf(values)
+func (g *Groups) bind(keys, values []column.Type, ordered bool) error {
 	if g.l != nil {
-		return g.l.fits(k, v)
+		return g.l.fits(keys, values, ordered)
 	}
-	l, err := newLayout(g.aggs, k, v)
+	l, err := newLayout(g.aggs, keys, values, ordered)
 	if err != nil {
 		return err
 	}
-	g.coder = newCoder(k, g.opts.SkipNulls)
+	g.coder = newCoder(keys, g.opts.SkipNulls)
 	if g.rest, err = newRest(g.dev, g.interns(), g.share()); err != nil {
-		return fmt.Errorf("group: Add: %w", err)
+		return err
 	}
-	g.l = l
+	g.l, g.merging = l, l.merging()
 	g.packed, g.other = newTable(l, g.opts.MaxBytes > 0), newTable(l, g.opts.MaxBytes > 0)
 	if g.opts.Capacity > 0 {
 		main := g.other
@@ -182,7 +217,10 @@ func (g *Groups) bind(keys, values []column.Column) error {
 }
 
 // fits compares the types of columns with those of the first batch.
-func (l *layout) fits(keys, values []column.Type) error {
+func (l *layout) fits(keys, values []column.Type, ordered bool) error {
+	if ordered != l.ordered {
+		return fmt.Errorf("%w: some rows have ordinals, and others do not", op.ErrOptions)
+	}
 	if err := same("key", keys, l.keys); err != nil {
 		return err
 	}
@@ -191,11 +229,11 @@ func (l *layout) fits(keys, values []column.Type) error {
 
 func same(what string, got, want []column.Type) error {
 	if len(got) != len(want) {
-		return fmt.Errorf("group: %w: %d %s columns, where the first batch had %d", op.ErrOptions, len(got), what, len(want))
+		return fmt.Errorf("%w: %d %s columns, where the first batch had %d", op.ErrOptions, len(got), what, len(want))
 	}
 	for i, t := range got {
 		if t != want[i] {
-			return fmt.Errorf("group: %w: %s column %d has %v, where the first batch had %v", op.ErrOptions, what, i, t, want[i])
+			return fmt.Errorf("%w: %s column %d has %v, where the first batch had %v", op.ErrOptions, what, i, t, want[i])
 		}
 	}
 	return nil

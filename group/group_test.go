@@ -222,18 +222,24 @@ func TestTypes(t *testing.T) {
 func TestProperties(t *testing.T) {
 	dev := open(t, 3)
 	rapid.Check(t, func(t *rapid.T) {
-		x := trial{rng: rand.New(rand.NewPCG(rapid.Uint64().Draw(t, "seed"), 1)), groups: rapid.IntRange(1, 50).Draw(t, "groups")}
-		x.keys = rapid.SliceOfN(rapid.SampledFrom(types), 1, 4).Draw(t, "keys")
-		x.nulls = rapid.SliceOfN(rapid.Bool(), len(x.keys), len(x.keys)).Draw(t, "nulls")
-		x.values = rapid.SliceOfN(rapid.SampledFrom(types), 0, 3).Draw(t, "values")
-		for i, typ := range x.values {
-			all := allOf(typ, i)
-			x.aggs = append(x.aggs, rapid.SliceOfN(rapid.SampledFrom(all), 0, 5).Draw(t, "aggregates")...)
-		}
-		x.opts = Options{SkipNulls: rapid.Bool().Draw(t, "skip"), Sorted: rapid.Bool().Draw(t, "sorted"),
-			Capacity: rapid.SampledFrom([]int{0, 10, fewGroups + 1}).Draw(t, "capacity")}
+		x := drawTrial(t)
 		x.run(t, dev, rapid.SliceOfN(rapid.IntRange(0, 100), 1, 5).Draw(t, "batches")...)
 	})
+}
+
+// drawTrial draws types, aggregates and options.
+func drawTrial(t *rapid.T) trial {
+	x := trial{rng: rand.New(rand.NewPCG(rapid.Uint64().Draw(t, "seed"), 1)), groups: rapid.IntRange(1, 50).Draw(t, "groups")}
+	x.keys = rapid.SliceOfN(rapid.SampledFrom(types), 1, 4).Draw(t, "keys")
+	x.nulls = rapid.SliceOfN(rapid.Bool(), len(x.keys), len(x.keys)).Draw(t, "nulls")
+	x.values = rapid.SliceOfN(rapid.SampledFrom(types), 0, 3).Draw(t, "values")
+	for i, typ := range x.values {
+		all := allOf(typ, i)
+		x.aggs = append(x.aggs, rapid.SliceOfN(rapid.SampledFrom(all), 0, 5).Draw(t, "aggregates")...)
+	}
+	x.opts = Options{SkipNulls: rapid.Bool().Draw(t, "skip"), Sorted: rapid.Bool().Draw(t, "sorted"),
+		Capacity: rapid.SampledFrom([]int{0, 10, fewGroups + 1}).Draw(t, "capacity")}
+	return x
 }
 
 // Few groups are combined by each core, many are dealt out, and numbers of groups in between change from one to the other.

@@ -36,14 +36,24 @@ const (
 	maxBytes
 	firstBytes
 	lastBytes
+	addRows // the kinds from here on add what another record keeps: see state.go
+	addNulls
+	addCarry
 )
 
-func (k slotKind) text() bool { return k >= minBytes }
+func (k slotKind) text() bool { return k >= minBytes && k <= lastBytes }
+
+// timed reports whether the slot keeps the first or the last value.
+func (k slotKind) timed() bool {
+	return k == first || k == last || k == firstBytes || k == lastBytes
+}
 
 // slot is a place in a record: a word, or a byte string beside it.
 type slot struct {
 	kind slotKind
 	at   int
+	// ord is the word that holds the ordinal of the first or last value. 0: rows come in order.
+	ord int
 }
 
 // source is a value column that aggregates look at.
@@ -51,6 +61,7 @@ type source struct {
 	col   int
 	typ   column.Type
 	slots []slot
+	ord   int // column of ordinals, where there is a slot that needs them
 }
 
 // reading is how an aggregate is read of a record.
@@ -67,16 +78,26 @@ type layout struct {
 	readings     []reading // by aggregate
 	init         []uint64  // the record of a group without values
 	texts        int       // byte strings beside it
+	// ordered: rows have ordinals, in a column after those of values. Source 0 keeps the least of
+	// each group.
+	ordered bool
+	// merges: values are the states of groups, and the slots are those of another layout.
+	merges bool
 }
 
 func (l *layout) stride() int { return len(l.init) }
 
-// newLayout lays out records for aggregates of columns of some types.
-func newLayout(aggs []Aggregate, keys, values []column.Type) (*layout, error) {
-	l := &layout{keys: keys, values: values, init: make([]uint64, wordSlots)}
+// newLayout lays out records for aggregates of columns of some types, of rows with ordinals or
+// without.
+func newLayout(aggs []Aggregate, keys, values []column.Type, ordered bool) (*layout, error) {
+	l := &layout{keys: keys, values: values, init: make([]uint64, wordSlots), ordered: ordered}
+	if ordered {
+		l.sources = append(l.sources, source{col: len(values), typ: column.Uint64})
+		l.slot(&l.sources[0], minUnsigned)
+	}
 	for i, t := range keys {
 		if t == column.None {
-			return nil, fmt.Errorf("group: %w: key column %d has no type", op.ErrOptions, i)
+			return nil, fmt.Errorf("%w: key column %d has no type", op.ErrOptions, i)
 		}
 	}
 	for i, a := range aggs {
@@ -86,15 +107,15 @@ func newLayout(aggs []Aggregate, keys, values []column.Type) (*layout, error) {
 			continue
 		}
 		if a.Column >= len(values) {
-			return nil, fmt.Errorf("group: %w: aggregate %d is the %v of value column %d of %d", op.ErrOptions, i, a.Func, a.Column, len(values))
+			return nil, fmt.Errorf("%w: aggregate %d is the %v of value column %d of %d", op.ErrOptions, i, a.Func, a.Column, len(values))
 		}
 		r.source = l.source(a.Column)
 		typ := values[a.Column]
 		switch {
 		case typ == column.None:
-			return nil, fmt.Errorf("group: %w: value column %d has no type", op.ErrOptions, a.Column)
+			return nil, fmt.Errorf("%w: value column %d has no type", op.ErrOptions, a.Column)
 		case (a.Func == Sum || a.Func == Mean) && !typ.Integer() && !typ.Float():
-			return nil, fmt.Errorf("group: %w: the %v of value column %d, which has %v; only integers and floats have one", op.ErrOptions, a.Func, a.Column, typ)
+			return nil, fmt.Errorf("%w: the %v of value column %d, which has %v; only integers and floats have one", op.ErrOptions, a.Func, a.Column, typ)
 		case a.Func != Count:
 			r.slot = l.slot(&l.sources[r.source], kindOf(a.Func, typ))
 		}
@@ -110,7 +131,7 @@ func (l *layout) source(col int) int {
 			return i
 		}
 	}
-	l.sources = append(l.sources, source{col: col, typ: l.values[col]})
+	l.sources = append(l.sources, source{col: col, typ: l.values[col], ord: len(l.values)})
 	return len(l.sources) - 1
 }
 
@@ -126,7 +147,15 @@ func (l *layout) slot(s *source, kind slotKind) slot {
 		made.at = l.texts
 		l.texts++
 	} else {
-		l.init = append(l.init, initial(kind)...)
+		l.init = append(l.init, initial(kind))
+	}
+	switch {
+	case !kind.timed():
+	case l.ordered:
+		made.ord = len(l.init)
+		l.init = append(l.init, latest(kind))
+	case kind == first:
+		l.init = append(l.init, 0)
 	}
 	s.slots = append(s.slots, made)
 	return made
@@ -166,20 +195,26 @@ func kindOf(f Func, t column.Type) slotKind {
 }
 
 // initial is what a slot holds before the first value: what leaves any other as it is.
-func initial(kind slotKind) []uint64 {
+func initial(kind slotKind) uint64 {
 	switch kind {
 	case minSigned:
-		return []uint64{math.MaxInt64}
+		return math.MaxInt64
 	case minUnsigned:
-		return []uint64{math.MaxUint64}
+		return math.MaxUint64
 	case minFloat:
-		return []uint64{math.Float64bits(math.Inf(1))}
+		return math.Float64bits(math.Inf(1))
 	case maxSigned:
-		return []uint64{1 << 63}
+		return 1 << 63
 	case maxFloat:
-		return []uint64{math.Float64bits(math.Inf(-1))}
-	case first:
-		return []uint64{0, 0}
+		return math.Float64bits(math.Inf(-1))
 	}
-	return []uint64{0}
+	return 0
+}
+
+// latest is the ordinal that any other comes before, or after if the last value is kept.
+func latest(kind slotKind) uint64 {
+	if kind == first || kind == firstBytes {
+		return math.MaxUint64
+	}
+	return 0
 }

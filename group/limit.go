@@ -46,7 +46,7 @@ func (g *Groups) groupBytes() int64 {
 // textsOf is the memory of the byte strings that a piece may add beside records.
 func (g *Groups) textsOf(p *piece) int64 {
 	n := int64(0)
-	for _, s := range g.l.sources {
+	for _, s := range p.l.sources {
 		if s.typ == column.Bytes {
 			n += (2*textBytes(p.values[s.col]) + 8*int64(p.n)) * int64(len(s.slots))
 		}
@@ -71,7 +71,7 @@ func (g *Groups) addCarefully(p *piece, packed, other batch) (added int) {
 	k, total := g.scratch.block(), g.recordBytes()
 	defer g.scratch.blocks.Put(k)
 	for row := range p.n {
-		one := piece{keys: p.keys, values: p.values, lo: row, n: 1}
+		one := piece{l: p.l, keys: p.keys, values: p.values, lo: row, n: 1}
 		one.slice(1)
 		t, b := g.packed, &packed
 		if other.n > 0 && rowOf(other.rows, other.base, 0) == row {
@@ -81,12 +81,12 @@ func (g *Groups) addCarefully(p *piece, packed, other batch) (added int) {
 		}
 		part := t.parts[b.codes[0]>>t.shift]
 		known := part.search(b.codes[0], row, part.n) != 0
-		need := part.grows(known, one.values) + g.textsOf(&one)
+		need := part.grows(known, &one) + g.textsOf(&one)
 		if need > 0 && total+need > g.opts.MaxBytes-g.share() {
 			return row
 		}
 		before := part.bytes()
-		part.add(k, batch{n: 1, codes: b.codes[:1], base: row, values: p.values}, allGroups(g.l))
+		part.add(k, batch{l: p.l, n: 1, codes: b.codes[:1], base: row, values: p.values}, allGroups(g.l))
 		total += part.bytes() - before
 		*b = b.from(1)
 	}
@@ -94,7 +94,7 @@ func (g *Groups) addCarefully(p *piece, packed, other batch) (added int) {
 }
 
 // grows is the memory that a part takes more at most for a row with some values, but for byte strings.
-func (p *part) grows(known bool, row []column.Column) int64 {
+func (p *part) grows(known bool, row *piece) int64 {
 	n, groups := 0, p.n
 	if !known {
 		groups++
@@ -111,8 +111,8 @@ func (p *part) grows(known bool, row []column.Column) int64 {
 			n += 24 * 2 * max(cap(p.texts), 8*p.l.texts)
 		}
 	}
-	for i, s := range p.l.sources {
-		if len(p.nulls[i]) < groups && row[s.col].Null(0) {
+	for i, s := range row.l.sources {
+		if i < len(p.nulls) && len(p.nulls[i]) < groups && row.values[s.col].Null(0) {
 			n += 8 * 2 * groups
 		}
 	}

@@ -82,7 +82,7 @@ func (p *part) mergeSource(b *block, from *part, s, lo, n int, of func(word int)
 		case x.kind.text():
 			for i, rec := range b.ids[:n] {
 				if v := from.texts[(lo+i)*p.l.texts+x.at]; v != nil {
-					p.text([]slot{x}, int(rec), v)
+					p.text([]slot{x}, int(rec), v, from.recs[from.rec(lo+i)+x.ord])
 				}
 			}
 		case x.kind == first || x.kind == last:
@@ -90,11 +90,12 @@ func (p *part) mergeSource(b *block, from *part, s, lo, n int, of func(word int)
 			k := 0
 			for i := range n {
 				if from.nullsOf(s, lo+i) < from.rows(lo+i) {
-					b.valid[k], b.words[k] = b.ids[i], from.recs[from.rec(lo+i)+x.at]
+					rec := from.rec(lo + i)
+					b.valid[k], b.words[k], b.ords[k] = b.ids[i], from.recs[rec+x.at], from.recs[rec+x.ord]
 					k++
 				}
 			}
-			updates[x.kind](p, x.at, b.valid[:k], b.words[:k])
+			p.slots(&source{slots: []slot{x}}, b.valid[:k], b.words[:k], b.ords[:k])
 		default:
 			updates[x.kind](p, x.at, b.ids[:n], of(x.at))
 		}

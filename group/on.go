@@ -112,7 +112,7 @@ func (g *GroupsOn) AddOn(s *device.Stream, keys, values []column.On) error {
 		return fmt.Errorf("group: AddOn: %w", err)
 	}
 	if err := g.bind(keys, values); err != nil {
-		return err
+		return fmt.Errorf("group: AddOn: %w", err)
 	}
 	if n == 0 {
 		return nil
@@ -151,14 +151,14 @@ func (g *GroupsOn) check(s *device.Stream, keys, values []column.On) error {
 func (g *GroupsOn) bind(keys, values []column.On) error {
 	k, v := typesOf(keys), typesOf(values)
 	if g.l != nil {
-		return g.l.fits(k, v)
+		return g.l.fits(k, v, false)
 	}
-	l, err := newLayout(g.aggs, k, v)
+	l, err := newLayout(g.aggs, k, v, false)
 	if err != nil {
 		return err
 	}
 	if err := g.on.open(l); err != nil {
-		return fmt.Errorf("group: AddOn: %w", err)
+		return err
 	}
 	g.l = l
 	return nil

@@ -47,9 +47,9 @@ func (g *Groups) intern(ctx context.Context, p *piece, rows []uint32, n int) bat
 		return g.one(p, rows)
 	}
 	if n == 0 {
-		return batch{values: p.values}
+		return batch{l: p.l, values: p.values}
 	}
-	other := batch{n: n, codes: lend[uint64](&g.scratch, n), rows: rows, values: p.values}
+	other := batch{l: p.l, n: n, codes: lend[uint64](&g.scratch, n), rows: rows, values: p.values}
 	keys := p.keys
 	if rows != nil {
 		keys = make([]column.Column, len(p.keys))

@@ -7,7 +7,6 @@ import (
 	"math"
 
 	"github.com/weftgo/weft/column"
-	"github.com/weftgo/weft/internal/op"
 )
 
 // ErrOverflow: a sum of integers needs more than 64 bits.
@@ -41,8 +40,8 @@ func (r *Result) Len() int { return length(r.Keys, r.Values) }
 func (g *Groups) Result(ctx context.Context) (*Result, error) {
 	g.turn.Lock()
 	defer g.turn.Unlock()
-	if g.closed {
-		return nil, fmt.Errorf("group: Result: groups %w", op.ErrClosed)
+	if err := g.usable(); err != nil {
+		return nil, fmt.Errorf("group: Result: %w", err)
 	}
 	if g.l == nil {
 		return &Result{Values: make([]column.Column, len(g.aggs))}, nil
@@ -61,7 +60,7 @@ func (g *Groups) Result(ctx context.Context) (*Result, error) {
 	for _, a := range g.l.readings {
 		writers = append(writers, newWriter(typeOf(a, g.l), n, g.valueReader(a)))
 	}
-	err := g.fill(ctx, writers)
+	err := g.fill(ctx, writers, 0, n)
 	if err != nil {
 		return nil, fmt.Errorf("group: Result: %w", err)
 	}
@@ -77,10 +76,17 @@ func (g *Groups) Result(ctx context.Context) (*Result, error) {
 	if err := g.checkSums(r.Keys); err != nil {
 		return nil, fmt.Errorf("group: Result: %w", err)
 	}
-	if g.opts.Sorted {
-		if r, err = sorted(ctx, g.dev, r); err != nil {
-			return nil, fmt.Errorf("group: Result: %w", err)
+	switch {
+	case g.opts.Sorted:
+		r, err = sorted(ctx, g.dev, r, r.Keys)
+	case g.l.ordered:
+		w := newWriter(column.Uint64, n, stateColumn{slot: g.l.sources[0].slots[0], source: -1}.reader())
+		if err = g.fill(ctx, []*writer{w}, 0, n); err == nil {
+			r, err = sorted(ctx, g.dev, r, []column.Column{w.column()})
 		}
+	}
+	if err != nil {
+		return nil, fmt.Errorf("group: Result: %w", err)
 	}
 	return r, nil
 }

@@ -15,8 +15,8 @@ import (
 	"github.com/weftgo/weft/internal/rowkey"
 )
 
-// sorted is a result in ascending order of its keys.
-func sorted(ctx context.Context, dev device.Host, r *Result) (*Result, error) {
+// sorted returns a result in ascending order of columns, such as its keys.
+func sorted(ctx context.Context, dev device.Host, r *Result, by []column.Column) (*Result, error) {
 	if uint64(r.Len()) > math.MaxUint32 {
 		return nil, fmt.Errorf("%w: %d groups to sort, which are more than 32-bit numbers", device.ErrInvalid, r.Len())
 	}
@@ -29,7 +29,7 @@ func sorted(ctx context.Context, dev device.Host, r *Result) (*Result, error) {
 	}
 	// The last key first: each sort leaves those that are equal in their order.
 	var sorter cpu.Sorter[uint64]
-	for _, c := range slices.Backward(r.Keys) {
+	for _, c := range slices.Backward(by) {
 		var err error
 		if perm, err = sortBy(ctx, dev, &sorter, c, perm); err != nil {
 			return nil, err

@@ -90,6 +90,7 @@ func (t *table) bytes() int64 {
 
 // batch is rows on their way into a table, or into a part.
 type batch struct {
+	l      *layout // of the values
 	n      int
 	codes  []uint64 // mixed; nil: keys make them
 	keys   *encoder

@@ -16,6 +16,7 @@ const blockRows = 1024
 type block struct {
 	ids, valid [blockRows]uint32 // records of rows; of rows whose value is not null
 	words      [blockRows]uint64
+	ords       [blockRows]uint64
 	codes      [blockRows]uint64
 	rows       [blockRows]uint32
 }
@@ -39,32 +40,60 @@ func (p *part) add(k *block, b batch, limit int) (done int) {
 // update adds the values of rows to their records, which are in the block.
 func (p *part) update(k *block, b batch) {
 	n := b.n
-	for i := range p.l.sources {
-		s := &p.l.sources[i]
+	for i := range b.l.sources {
+		s := &b.l.sources[i]
 		if b.words != nil && b.words[i] != nil {
-			p.slots(s, k.ids[:n], b.words[i][b.base:b.base+n])
+			p.slots(s, k.ids[:n], b.words[i][b.base:b.base+n], b.ordinals(k, s, n, b.rows))
 			continue
 		}
 		c, ids, rows := b.values[s.col], k.ids[:n], b.rows
 		if c.HasNulls() {
 			ids, rows = p.valid(k, i, c, b)
 		}
+		ords := b.ordinals(k, s, len(ids), rows)
 		switch {
 		case len(s.slots) == 0:
 		case s.typ == column.Bytes:
 			for j, rec := range ids {
-				p.text(s.slots, int(rec), c.Bytes(rowOf(rows, b.base, j)))
+				var ord uint64
+				if ords != nil {
+					ord = ords[j]
+				}
+				p.text(s.slots, int(rec), c.Bytes(rowOf(rows, b.base, j)), ord)
 			}
 		default:
-			p.slots(s, ids, load(k.words[:len(ids)], c, rows, b.base))
+			p.slots(s, ids, load(k.words[:len(ids)], c, rows, b.base), ords)
 		}
 	}
 }
 
-// slots adds words to the slots of a source.
-func (p *part) slots(s *source, ids []uint32, words []uint64) {
+// ordinals are those of n rows, where a slot of the source needs them.
+func (b *batch) ordinals(k *block, s *source, n int, rows []uint32) []uint64 {
 	for _, x := range s.slots {
-		updates[x.kind](p, x.at, ids, words)
+		if x.ord > 0 {
+			return load(k.ords[:n], b.values[s.ord], rows, b.base)
+		}
+	}
+	return nil
+}
+
+// slots adds words to the slots of a source.
+func (p *part) slots(s *source, ids []uint32, words, ords []uint64) {
+	for _, x := range s.slots {
+		if x.ord > 0 {
+			p.timed(x, ids, words, ords)
+		} else {
+			updates[x.kind](p, x.at, ids, words)
+		}
+	}
+}
+
+// timed keeps the values with the lowest or the highest ordinals.
+func (p *part) timed(x slot, ids []uint32, words, ords []uint64) {
+	for i, rec := range ids {
+		if ord := &p.recs[int(rec)+x.ord]; x.kind == first && ords[i] <= *ord || x.kind == last && ords[i] >= *ord {
+			p.recs[int(rec)+x.at], *ord = words[i], ords[i]
+		}
 	}
 }
 
@@ -75,13 +104,16 @@ func rowOf(rows []uint32, base, i int) int {
 	return int(rows[i])
 }
 
-// valid are the records and rows of a block whose value of a source is not null; the others are counted.
+// valid are the records and rows of a block whose value of a source is not null; the others are
+// counted, but for states, which bring counts of their own.
 func (p *part) valid(k *block, source int, c column.Column, b batch) (ids, rows []uint32) {
 	valid, n := c.Valid(), 0
 	for i, rec := range k.ids[:b.n] {
 		row := rowOf(b.rows, b.base, i)
 		if !valid.At(row) {
-			p.null(source, rec, 1)
+			if !b.l.merges {
+				p.null(source, rec, 1)
+			}
 			continue
 		}
 		k.valid[n], k.rows[n] = rec, uint32(row)
@@ -224,10 +256,29 @@ var updates = [...]func(p *part, at int, ids []uint32, words []uint64){
 			p.recs[int(rec)+at] = words[i]
 		}
 	},
+	addRows: func(p *part, at int, ids []uint32, words []uint64) {
+		for i, rec := range ids {
+			p.recs[int(rec)+at] += words[i] - 1 // find has counted one
+		}
+	},
+	addNulls: func(p *part, source int, ids []uint32, words []uint64) {
+		for i, rec := range ids {
+			if words[i] > 0 {
+				p.null(source, rec, words[i])
+			}
+		}
+	},
+	addCarry: func(p *part, at int, ids []uint32, words []uint64) {
+		for i, rec := range ids {
+			if words[i] != 0 {
+				p.overflow(int(rec)+at, int64(words[i]))
+			}
+		}
+	},
 }
 
-// text adds a byte string to the slots of a record.
-func (p *part) text(slots []slot, rec int, v []byte) {
+// text adds a byte string to the slots of a record. ord is its ordinal, if there are some.
+func (p *part) text(slots []slot, rec int, v []byte, ord uint64) {
 	of := p.texts[p.at(rec)*p.l.texts:]
 	for _, s := range slots {
 		there := of[s.at]
@@ -237,10 +288,15 @@ func (p *part) text(slots []slot, rec int, v []byte) {
 			take = bytes.Compare(v, there) < 0
 		case maxBytes:
 			take = bytes.Compare(v, there) > 0
+		case firstBytes:
+			take = s.ord > 0 && ord <= p.recs[rec+s.ord]
 		case lastBytes:
-			take = true
+			take = s.ord == 0 || ord >= p.recs[rec+s.ord]
 		}
 		if take || there == nil {
+			if s.ord > 0 {
+				p.recs[rec+s.ord] = ord
+			}
 			of[s.at] = append(there[:0], v...)
 			if of[s.at] == nil {
 				of[s.at] = []byte{}

@@ -27,6 +27,7 @@ type run struct {
 	packed bool
 	lo, n  int
 	order  []uint64 // their places
+	base   uint64   // the place of the first that is written
 }
 
 // readBuffer is the memory that a core reads runs in.
@@ -42,11 +43,12 @@ type reader struct {
 	texts func(r *run, b *readBuffer, to [][]byte) (nulls bool) // of byte strings, at their places
 }
 
-// fill has all groups written.
-func (g *Groups) fill(ctx context.Context, writers []*writer) error {
-	n, parts := g.Len(), g.parts()
+// fill has the groups at n places from base on written.
+func (g *Groups) fill(ctx context.Context, writers []*writer, base, n int) error {
+	parts := g.parts()
 	task := max(taskGroups, (n/(8*g.dev.Properties().Units)+stepGroups)&^(stepGroups-1))
 	g.dev.Parallel(n, task, func(lo, hi int) {
+		lo, hi = base+lo, base+hi
 		b := new(readBuffer)
 		next := make([]int, len(parts))
 		for i, p := range parts {
@@ -59,7 +61,7 @@ func (g *Groups) fill(ctx context.Context, writers []*writer) error {
 					parts[ahead].fetch(next[ahead])
 				}
 				for next[i] < p.n && p.orders[next[i]] < uint64(end) {
-					r := run{p: p, packed: i < len(g.packed.parts), lo: next[i]}
+					r := run{p: p, packed: i < len(g.packed.parts), lo: next[i], base: uint64(base)}
 					next[i] += r.until(uint64(end))
 					for _, w := range writers {
 						w.write(&r, b)
@@ -124,7 +126,7 @@ func (g *Groups) keyReader(i int, interned column.Column) reader {
 				return true
 			}
 			for j, id := range numbers(r, b) {
-				to[r.order[j]] = interned.Bytes(int(id))
+				to[r.order[j]-r.base] = interned.Bytes(int(id))
 			}
 			return true
 		},
@@ -164,14 +166,19 @@ func (g *Groups) valueReader(a reading) reader {
 			return r.nulls(a.source, b)
 		}}
 	case a.slot.kind.text():
-		return reader{texts: func(r *run, b *readBuffer, to [][]byte) bool {
-			for j := range r.n {
-				to[r.order[j]] = r.p.texts[(r.lo+j)*r.p.l.texts+a.slot.at]
-			}
-			return r.nulls(a.source, b)
-		}}
+		return textReader(a.source, a.slot.at)
 	}
 	return reader{words: word(a.slot.at)}
+}
+
+// textReader reads a slot of byte strings.
+func textReader(source, at int) reader {
+	return reader{texts: func(r *run, b *readBuffer, to [][]byte) bool {
+		for j := range r.n {
+			to[r.order[j]-r.base] = r.p.texts[(r.lo+j)*r.p.l.texts+at]
+		}
+		return r.nulls(source, b)
+	}}
 }
 
 // nulls receives which groups of a run have no value of a source, and reports whether there may be any.

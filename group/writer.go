@@ -10,7 +10,7 @@ import (
 // writer makes a column of what is read of groups, at their places.
 type writer struct {
 	read  reader
-	place func(order, words []uint64) // of types of fixed size
+	place func(r *run, words []uint64) // of types of fixed size
 	made  func() column.Column
 	texts [][]byte // of others
 
@@ -46,9 +46,9 @@ func newWriter(t column.Type, n int, read reader) *writer {
 	case column.Bool:
 		values := make([]bool, n)
 		w.made = func() column.Column { return column.Of(values) }
-		w.place = func(order, words []uint64) {
-			for i, at := range order {
-				values[at] = words[i] != 0
+		w.place = func(r *run, words []uint64) {
+			for i, at := range r.order {
+				values[at-r.base] = words[i] != 0
 			}
 		}
 	default:
@@ -61,9 +61,10 @@ func newWriter(t column.Type, n int, read reader) *writer {
 func ints[T int8 | int16 | int32 | int64 | uint8 | uint16 | uint32 | uint64](w *writer) {
 	values := make([]T, w.n)
 	w.made = func() column.Column { return column.Of(values) }
-	w.place = func(order, words []uint64) {
-		for i, at := range order {
-			values[at] = T(words[i])
+	w.place = func(r *run, words []uint64) {
+		base := r.base
+		for i, at := range r.order {
+			values[at-base] = T(words[i])
 		}
 	}
 }
@@ -71,9 +72,10 @@ func ints[T int8 | int16 | int32 | int64 | uint8 | uint16 | uint32 | uint64](w *
 func floats[T float32 | float64](w *writer) {
 	values := make([]T, w.n)
 	w.made = func() column.Column { return column.Of(values) }
-	w.place = func(order, words []uint64) {
-		for i, at := range order {
-			values[at] = T(math.Float64frombits(words[i]))
+	w.place = func(r *run, words []uint64) {
+		base := r.base
+		for i, at := range r.order {
+			values[at-base] = T(math.Float64frombits(words[i]))
 		}
 	}
 }
@@ -102,7 +104,7 @@ func (w *writer) write(r *run, b *readBuffer) {
 		nulls = w.read.texts(r, b, w.texts)
 	} else {
 		nulls = w.read.words(r, b)
-		w.place(r.order, b.words[:r.n])
+		w.place(r, b.words[:r.n])
 	}
 	if !nulls {
 		return
@@ -110,6 +112,7 @@ func (w *writer) write(r *run, b *readBuffer) {
 	some := false
 	for i, at := range r.order {
 		if b.null[i] {
+			at -= r.base
 			w.null[at/8] |= 1 << (at % 8)
 			some = true
 		}

@@ -25,12 +25,13 @@ func (w *Writer) Sealed(parts ...[]byte) {
 	var crc uint32
 	for _, p := range parts {
 		crc = crc32.Update(crc, Castagnoli, p)
-		w.write(p)
+		w.Plain(p)
 	}
-	w.write(binary.LittleEndian.AppendUint32(nil, crc))
+	w.Plain(binary.LittleEndian.AppendUint32(nil, crc))
 }
 
-func (w *Writer) write(b []byte) {
+// Plain writes a part that has a checksum of its own.
+func (w *Writer) Plain(b []byte) {
 	if w.Err == nil {
 		_, w.Err = w.to.Write(b)
 	}

@@ -1,0 +1,348 @@
+package group
+
+import (
+	"bytes"
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"hash/crc32"
+	"io"
+	"slices"
+	"sync/atomic"
+
+	"github.com/weftgo/weft/column"
+	"github.com/weftgo/weft/device"
+	"github.com/weftgo/weft/internal/op"
+	"github.com/weftgo/weft/internal/seal"
+	"github.com/weftgo/weft/internal/spill"
+)
+
+// Saved groups are a stream of little-endian bytes:
+//
+//	header   "WEFTGRP1", flags (uint32): 1 there are rows, 2 they have ordinals, 4 SkipNulls; the
+//	         numbers of aggregates, of key columns and of value columns (uint32 each), CRC-32C
+//	layout   function (uint8) and column (uint32) of each aggregate, the types of key columns and of
+//	         value columns (uint8 each), CRC-32C
+//	page     length (uint64) > 0, CRC-32C of that, and a page as package spill encodes it, of columns
+//	         as state.go lists them
+//	…
+//	end      0 (uint64), CRC-32C
+//
+// Several pages may have states of one group; these follow each other.
+const (
+	magic      = "WEFTGRP1"
+	headBytes  = 24
+	pageGroups = 1 << 16
+	maxColumns = 1 << 16
+
+	flagRows, flagOrdered, flagSkipNulls = 1, 2, 4
+)
+
+// created counts groups, so that those that merge with each other lock in one order.
+var created atomic.Uint64
+
+// Merge adds the groups of others as if their rows were added here now, those of the first first.
+// Rows with ordinals may be merged in any order. The result is that of adding all rows to one
+// table, but that sums and means of floats differ in their last digits: by at most the number of
+// rows of a group, times the sum of their absolute values, times 2^-53.
+//
+// Others stay as they are. They need the same aggregates, types, and SkipNulls, or Merge changes
+// nothing and returns [weft.ErrOptions]. Any other error, such as that of a context that ends,
+// leaves groups merged in part: all later calls return it.
+func (g *Groups) Merge(ctx context.Context, others ...*Groups) error {
+	for _, o := range others {
+		if err := g.merge(ctx, o); err != nil {
+			return fmt.Errorf("group: Merge: %w", err)
+		}
+	}
+	return nil
+}
+
+func (g *Groups) merge(ctx context.Context, o *Groups) error {
+	if g == o {
+		return fmt.Errorf("%w: groups cannot be merged with themselves", op.ErrOptions)
+	}
+	a, b := g, o
+	if a.number > b.number {
+		a, b = b, a
+	}
+	a.turn.Lock()
+	defer a.turn.Unlock()
+	b.turn.Lock()
+	defer b.turn.Unlock()
+	if err := errors.Join(g.usable(), o.usable()); err != nil {
+		return err
+	}
+	if !slices.Equal(g.aggs, o.aggs) || g.opts.SkipNulls != o.opts.SkipNulls {
+		return fmt.Errorf("%w: groups of other aggregates, or of another SkipNulls, cannot be merged", op.ErrOptions)
+	}
+	if o.l == nil {
+		return nil
+	}
+	if err := g.bind(o.l.keys, o.l.values, o.l.ordered); err != nil {
+		return err
+	}
+	g.failed = o.pages(ctx, func(page []column.Column) error { return g.addPage(ctx, page) })
+	g.scratch.trim()
+	return g.failed
+}
+
+// pages visits the state of all groups.
+func (g *Groups) pages(ctx context.Context, visit func(page []column.Column) error) error {
+	for lo := 0; lo < g.Len(); lo += pageGroups {
+		page, err := g.page(ctx, lo, min(lo+pageGroups, g.Len()))
+		if err == nil {
+			err = visit(page)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Save writes groups to a stream, with checksums. [Load] reads them, on any machine and with any
+// later version.
+func (g *Groups) Save(ctx context.Context, to io.Writer) error {
+	g.turn.Lock()
+	defer g.turn.Unlock()
+	err := g.usable()
+	if err == nil {
+		err = g.save(ctx, to)
+	}
+	if err != nil {
+		return fmt.Errorf("group: Save: %w", err)
+	}
+	return nil
+}
+
+func (g *Groups) save(ctx context.Context, to io.Writer) error {
+	w := seal.NewWriter(to, 1<<16)
+	g.saveHead(&w)
+	if g.l != nil {
+		var buf []byte
+		err := g.pages(ctx, func(page []column.Column) error {
+			buf = spill.AppendPage(buf[:0], page)
+			w.Sealed(binary.LittleEndian.AppendUint64(nil, uint64(len(buf))))
+			w.Plain(buf) // which has a checksum
+			return w.Err
+		})
+		if err != nil {
+			return err
+		}
+	}
+	w.Sealed(make([]byte, 8))
+	return w.Flush()
+}
+
+// saveHead writes the header and the layout.
+func (g *Groups) saveHead(w *seal.Writer) {
+	var flags uint32
+	var keys, values []column.Type
+	if g.l != nil {
+		flags, keys, values = flagRows, g.l.keys, g.l.values
+		if g.l.ordered {
+			flags |= flagOrdered
+		}
+	}
+	if g.opts.SkipNulls {
+		flags |= flagSkipNulls
+	}
+	head := []byte(magic)
+	for _, n := range []uint32{flags, uint32(len(g.aggs)), uint32(len(keys)), uint32(len(values))} {
+		head = binary.LittleEndian.AppendUint32(head, n)
+	}
+	w.Sealed(head)
+	var layout []byte
+	for _, a := range g.aggs {
+		layout = binary.LittleEndian.AppendUint32(append(layout, byte(a.Func)), uint32(a.Column))
+	}
+	for _, t := range slices.Concat(keys, values) {
+		layout = append(layout, byte(t))
+	}
+	w.Sealed(layout)
+}
+
+// Load makes groups of what Save wrote. It reads nothing after its end. Aggregates and SkipNulls
+// are those of the stream, other options those of opts. A stream that Save did not write, or that
+// is damaged, is [weft.ErrFormat], with the offset of the damage.
+func Load(ctx context.Context, dev device.Device, from io.Reader, opts *Options) (*Groups, error) {
+	r := &loader{from: from}
+	g, err := r.head(dev, opts)
+	if err == nil && g.l != nil {
+		err = r.pages(ctx, g)
+	} else if err == nil {
+		_, err = r.sealed(8)
+	}
+	if err != nil {
+		if g != nil {
+			err = errors.Join(err, g.Close())
+		}
+		return nil, fmt.Errorf("group: Load: %w", err)
+	}
+	return g, nil
+}
+
+// loader reads a stream and counts its bytes.
+type loader struct {
+	from io.Reader
+	at   int64
+}
+
+// damaged returns the error of what was found at an offset.
+func damaged(at int64, format string, args ...any) error {
+	return fmt.Errorf("%w: byte %d: %s", op.ErrFormat, at, fmt.Sprintf(format, args...))
+}
+
+// read reads n bytes into memory that grows as they come.
+func (r *loader) read(n uint64) ([]byte, error) {
+	var b bytes.Buffer
+	got, err := io.CopyN(&b, r.from, int64(n))
+	if r.at += got; errors.Is(err, io.EOF) {
+		return nil, damaged(r.at, "the stream ends")
+	}
+	return b.Bytes(), err
+}
+
+// sealed reads n bytes and their checksum.
+func (r *loader) sealed(n int) ([]byte, error) {
+	at := r.at
+	b, err := r.read(uint64(n) + 4)
+	if err != nil {
+		return nil, err
+	}
+	if crc32.Checksum(b[:n], seal.Castagnoli) != binary.LittleEndian.Uint32(b[n:]) {
+		return nil, damaged(at, "a checksum of %d bytes does not match", n)
+	}
+	return b[:n], nil
+}
+
+// head reads the header and the layout, and makes groups for them.
+func (r *loader) head(dev device.Device, opts *Options) (*Groups, error) {
+	head, err := r.sealed(headBytes)
+	if err != nil {
+		return nil, err
+	}
+	if string(head[:8]) != magic {
+		return nil, damaged(0, "no groups")
+	}
+	var n [4]uint32
+	for i := range n {
+		n[i] = binary.LittleEndian.Uint32(head[8+4*i:])
+	}
+	flags, aggs, keys, values := n[0], n[1], n[2], n[3]
+	if flags > flagRows|flagOrdered|flagSkipNulls || aggs > maxColumns || keys > maxColumns || values > maxColumns {
+		return nil, damaged(8, "flags %#x, %d aggregates, %d keys and %d values", flags, aggs, keys, values)
+	}
+	at := r.at
+	b, err := r.sealed(int(5*aggs + keys + values))
+	if err != nil {
+		return nil, err
+	}
+	list := make([]Aggregate, aggs)
+	for i := range list {
+		list[i] = Aggregate{Func(b[0]), int(binary.LittleEndian.Uint32(b[1:]))}
+		b = b[5:]
+	}
+	types := make([]column.Type, len(b))
+	for i, t := range b {
+		if t > byte(column.Bytes) {
+			return nil, damaged(at, "type %d", t)
+		}
+		types[i] = column.Type(t)
+	}
+	var o Options
+	if opts != nil {
+		o = *opts
+	}
+	o.SkipNulls = flags&flagSkipNulls != 0
+	g, err := New(dev, list, &o)
+	if err != nil || flags&flagRows == 0 {
+		return g, err
+	}
+	if err := g.bind(types[:keys], types[keys:], flags&flagOrdered != 0); err != nil {
+		return g, damaged(at, "%v", err)
+	}
+	return g, nil
+}
+
+// pages reads the pages and adds them.
+func (r *loader) pages(ctx context.Context, g *Groups) error {
+	for {
+		at := r.at
+		b, err := r.sealed(8)
+		if err != nil {
+			return err
+		}
+		n := binary.LittleEndian.Uint64(b)
+		if n == 0 {
+			return nil
+		}
+		if n > 1<<40 {
+			return damaged(at, "a page of %d bytes", n)
+		}
+		if b, err = r.read(n); err != nil {
+			return err
+		}
+		page, err := spill.DecodePage(b)
+		if err != nil {
+			return fmt.Errorf("the page at byte %d: %w", at+12, err)
+		}
+		if err := g.checkPage(page); err != nil {
+			return damaged(at+12, "%v", err)
+		}
+		if err := g.addPage(ctx, page); err != nil {
+			return err
+		}
+	}
+}
+
+// checkPage reports a page that no groups of this layout have written: checksums do not tell what
+// was written on purpose.
+func (g *Groups) checkPage(page []column.Column) error {
+	types := slices.Concat(g.l.keys, g.merging.values)
+	if len(page) != len(types) {
+		return fmt.Errorf("%d columns, want %d", len(page), len(types))
+	}
+	state := g.l.state()
+	for i, c := range page {
+		if c.Type() != types[i] {
+			return fmt.Errorf("column %d has %v, want %v", i, c.Type(), types[i])
+		}
+		if k := i - len(g.l.keys); k >= 0 && c.HasNulls() && state[k].source < 0 {
+			return fmt.Errorf("column %d has nulls", i)
+		}
+	}
+	return g.checkCounts(page[len(g.l.keys):], state)
+}
+
+// checkCounts reports groups without rows, or with more nulls than rows.
+func (g *Groups) checkCounts(page []column.Column, state []stateColumn) error {
+	rows := column.Values[uint64](page[0])
+	for i, n := range rows {
+		if n == 0 || n > 1<<62 {
+			return fmt.Errorf("group %d has %d rows", i, n)
+		}
+	}
+	var nulls []uint64 // of the source that columns belong to
+	for k, c := range state {
+		if c.slot.kind == addNulls {
+			nulls = column.Values[uint64](page[k])
+			for i, n := range nulls {
+				if n > rows[i] {
+					return fmt.Errorf("group %d has %d rows and %d nulls", i, rows[i], n)
+				}
+			}
+		}
+		if c.source < 0 {
+			continue
+		}
+		for i := range rows {
+			if page[k].Null(i) != (nulls[i] == rows[i]) {
+				return fmt.Errorf("group %d has %d rows, %d nulls, and no value that fits", i, rows[i], nulls[i])
+			}
+		}
+	}
+	return nil
+}

@@ -1,0 +1,134 @@
+package group
+
+import (
+	"context"
+
+	"github.com/weftgo/weft/column"
+)
+
+// The state of groups is all that another table needs to go on with them. It is a page of columns
+// with a row for each group:
+//
+//	keys     as in a result
+//	rows     uint64, the number of rows
+//	ordinal  uint64, the least of the rows; only where rows have ordinals
+//
+// Then, for each value column that aggregates name, in the order in which they first name it:
+//
+//	nulls    uint64, the number of rows whose value is null
+//
+// and for each function of it, as kindOf has them:
+//
+//	sum      int64 or uint64, and int64: how often 2^64 is to be added. Sums have 128 bits.
+//	         float64 of floats
+//	min max  int64, uint64 or float64, whatever the width of the values; bytes
+//	first    uint64, the word of a record, or bytes; then uint64, the ordinal, where rows have some
+//	last     the same
+//
+// First, last, and extremes of bytes are null where all values are.
+type stateColumn struct {
+	typ    column.Type
+	slot   slot // adds a value to the record of a group
+	source int  // all of whose values are null where this is; -1: it never is
+	// ordinal: it belongs to the column before it, and slot is that of that.
+	ordinal bool
+}
+
+// state lists the columns of a page after the keys.
+func (l *layout) state() []stateColumn {
+	all := []stateColumn{{typ: column.Uint64, slot: slot{kind: addRows, at: wordRows}, source: -1}}
+	for i, s := range l.sources {
+		if !l.ordered || i > 0 {
+			all = append(all, stateColumn{typ: column.Uint64, slot: slot{kind: addNulls, at: i}, source: -1})
+		}
+		for _, x := range s.slots {
+			all = append(all, stateOf(i, x)...)
+		}
+	}
+	return all
+}
+
+// stateOf lists the columns of a slot.
+func stateOf(source int, x slot) []stateColumn {
+	one := stateColumn{typ: column.Uint64, slot: x, source: -1}
+	switch x.kind {
+	case sumSigned, minSigned, maxSigned:
+		one.typ = column.Int64
+	case sumFloat, minFloat, maxFloat:
+		one.typ = column.Float64
+	case minBytes, maxBytes, firstBytes, lastBytes:
+		one.typ, one.source = column.Bytes, source
+	case first, last:
+		one.source = source
+	}
+	all := []stateColumn{one}
+	switch {
+	case x.kind == sumSigned || x.kind == sumUnsigned:
+		all = append(all, stateColumn{typ: column.Int64, slot: slot{kind: addCarry, at: x.at}, source: -1})
+	case x.ord > 0:
+		all = append(all, stateColumn{typ: column.Uint64, slot: x, source: -1, ordinal: true})
+	}
+	return all
+}
+
+// merging is the layout of states as values, whose slots are those of l.
+func (l *layout) merging() *layout {
+	m := &layout{keys: l.keys, merges: true}
+	for i, c := range l.state() {
+		m.values = append(m.values, c.typ)
+		if !c.ordinal {
+			m.sources = append(m.sources, source{col: i, typ: c.typ, slots: []slot{c.slot}, ord: i + 1})
+		}
+	}
+	return m
+}
+
+// page returns the state of the groups at places lo to hi-1.
+func (g *Groups) page(ctx context.Context, lo, hi int) ([]column.Column, error) {
+	var writers []*writer
+	interned := g.rest.columns(g.l.keys)
+	for i, t := range g.l.keys {
+		writers = append(writers, newWriter(t, hi-lo, g.keyReader(i, interned[i])))
+	}
+	for _, c := range g.l.state() {
+		writers = append(writers, newWriter(c.typ, hi-lo, c.reader()))
+	}
+	if err := g.fill(ctx, writers, lo, hi-lo); err != nil {
+		return nil, err
+	}
+	page := make([]column.Column, len(writers))
+	for i, w := range writers {
+		page[i] = w.column()
+	}
+	return page, nil
+}
+
+// reader reads a column of the state.
+func (c stateColumn) reader() reader {
+	if c.typ == column.Bytes {
+		return textReader(c.source, c.slot.at)
+	}
+	at := c.slot.at
+	if c.ordinal {
+		at = c.slot.ord
+	}
+	return reader{words: func(r *run, b *readBuffer) bool {
+		for j := range r.n {
+			switch c.slot.kind {
+			case addNulls:
+				b.words[j] = r.p.nullsOf(at, r.lo+j)
+			case addCarry:
+				b.words[j] = uint64(r.p.carry[uint32(r.p.rec(r.lo+j)+at)])
+			default:
+				b.words[j] = r.p.recs[r.p.rec(r.lo+j)+at]
+			}
+		}
+		return c.source >= 0 && r.nulls(c.source, b)
+	}}
+}
+
+// addPage adds a page of state. Its groups follow those there are.
+func (g *Groups) addPage(ctx context.Context, page []column.Column) error {
+	keys := len(g.l.keys)
+	return g.addAll(ctx, g.merging, page[:keys], page[keys:], page[keys].Len())
+}
