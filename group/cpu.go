@@ -2,12 +2,10 @@ package group
 
 import (
 	"context"
-	"fmt"
 	"math/bits"
 	"sync/atomic"
 
 	"github.com/weftgo/weft/column"
-	"github.com/weftgo/weft/internal/op"
 )
 
 const (
@@ -15,8 +13,6 @@ const (
 	// often a part's records are used while they are in a cache; the fewer, the less
 	// memory for rows on their way.
 	pieceRows, leastPiece, maxPiece = 8, 1 << 23, 1 << 24
-	// carefulRows are added one by one where memory may not be enough.
-	carefulRows = 1 << 12
 	// encodeRows are turned to codes at a time.
 	encodeRows = 1 << 14
 )
@@ -52,36 +48,19 @@ func (p *piece) behind(some batch) int {
 	return p.coming * some.n / p.n
 }
 
-// add adds a piece, or its first rows if there may be memory for no more.
+// add adds a piece, or its first rows if memory holds no more at a time.
 func (g *Groups) add(ctx context.Context, p *piece) (added int, err error) {
 	p.slice(p.n)
-	careful, full, asked := false, false, p.n
-	for g.opts.MaxBytes > 0 && !careful && g.recordBytes()+g.needs(p) > g.opts.MaxBytes-g.share() {
-		if careful = p.n <= carefulRows; !careful {
-			p.slice((p.n + 1) / 2)
-		}
-	}
-	// The next piece begins there: what it may need is not told without a look at each of its byte strings.
-	if p.n < asked || careful {
-		g.tight = p.n
-	} else if g.tight *= 2; g.tight > g.maxPiece {
-		g.tight = 0
+	if err := g.makeRoom(ctx, p); err != nil {
+		return 0, err
 	}
 	packed, other := g.encode(ctx, p)
 	if p.stop != nil { // at a row of others
 		packed = packed.before(p.n)
 	}
-	if !careful {
-		g.packed.add(g.dev, &g.scratch, packed, p.behind(packed))
-		g.other.add(g.dev, &g.scratch, other, p.behind(other))
-	} else if added := g.addCarefully(p, packed, other); added < p.n {
-		p.n, full, g.ahead = added, true, true
-	}
+	g.packed.add(g.dev, &g.scratch, packed, p.behind(packed))
+	g.other.add(g.dev, &g.scratch, other, p.behind(other))
 	g.order(p.n)
-	if full {
-		p.stop = fmt.Errorf("%w: %d groups take %d bytes, and Options.MaxBytes is %d",
-			op.ErrFull, g.Len(), g.recordBytes()+g.rest.bytes(), g.opts.MaxBytes)
-	}
 	return p.n, p.stop
 }
 
@@ -109,9 +88,6 @@ func (g *Groups) encode(ctx context.Context, p *piece) (packed, other batch) {
 		return g.one(p, nulls), g.intern(ctx, p, rows, n)
 	}
 	packed = batch{l: p.l, n: p.n, keys: &encoder{&g.coder, p.keys, g.seed, g.scratchBytes(p)}, values: p.values}
-	if g.opts.MaxBytes > 0 {
-		packed = packed.encoded(g.dev, &g.scratch)
-	}
 	if g.coder.nulls || !anyNulls(p.keys) {
 		return packed, batch{l: p.l, values: p.values}
 	}
@@ -185,7 +161,7 @@ func (g *Groups) order(n int) {
 		before[i] = count
 		count += uint32(bits.OnesCount64(word))
 	}
-	first := uint64(g.n.Load())
+	first := uint64(g.held)
 	each(func(rows []uint64) {
 		for i, row := range rows {
 			word, bit := row/64, row%64
@@ -195,5 +171,6 @@ func (g *Groups) order(n int) {
 	for _, p := range parts {
 		p.ordered = p.n
 	}
+	g.held += int(count)
 	g.n.Add(int64(count))
 }

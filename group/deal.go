@@ -45,7 +45,7 @@ func (t *table) deal(dev device.Host, s *scratch, b batch, coming int) {
 	add := func(lo, hi int) {
 		k := s.block()
 		for i, p := range t.parts[lo:hi] {
-			if expected > 2*p.n && !t.bounded {
+			if expected > 2*p.n && t.store == nil {
 				p.reserve(expected)
 			}
 			if from, end := int(begins[lo+i]), int(begins[lo+i+1]); from < end {

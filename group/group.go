@@ -2,6 +2,7 @@ package group
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"slices"
@@ -34,9 +35,9 @@ type Groups struct {
 	// Groups whose keys are packed, and others.
 	packed, other *table
 	rest          *rest
-	ahead         bool // there are, or were, interned keys whose rows were not added: they may get their groups in another order
+	held          int // groups in them
 	scratch       scratch
-	tight         int // rows of the last piece that had to be cut for Options.MaxBytes; 0: it had not
+	spilled       spilled
 
 	leastPiece, maxPiece int // the constants
 }
@@ -56,7 +57,11 @@ func New(dev device.Device, aggs []Aggregate, opts *Options) (*Groups, error) {
 	if !ok {
 		return nil, fmt.Errorf("group: %w: groups of columns of the host need device/cpu, not %s", device.ErrUnsupported, dev.Properties().Kind)
 	}
-	return &Groups{dev: host, aggs: slices.Clone(aggs), opts: o, seed: rand.Uint64(), number: created.Add(1), leastPiece: leastPiece, maxPiece: maxPiece}, nil
+	return newGroups(host, slices.Clone(aggs), o), nil
+}
+
+func newGroups(dev device.Host, aggs []Aggregate, o Options) *Groups {
+	return &Groups{dev: dev, aggs: aggs, opts: o, seed: rand.Uint64(), number: created.Add(1), leastPiece: leastPiece, maxPiece: maxPiece}
 }
 
 // By adds all rows at once and returns the result.
@@ -72,7 +77,16 @@ func By(ctx context.Context, dev device.Device, keys, values []column.Column, ag
 	return g.Result(ctx)
 }
 
-// Len is the number of groups. It waits for nobody.
+// main is the table that most keys go to.
+func (g *Groups) main() *table {
+	if g.coder.packs {
+		return g.packed
+	}
+	return g.other
+}
+
+// Len is the number of groups. Where some are in the temporary file, it is more: a group counts
+// each time it went there. Len waits for no other call.
 func (g *Groups) Len() int { return int(g.n.Load()) }
 
 // Close frees the memory of groups; results stay. Idempotent.
@@ -84,6 +98,11 @@ func (g *Groups) Close() error {
 	}
 	g.closed = true
 	err := g.rest.close()
+	if g.l != nil {
+		g.packed.free()
+		g.other.free()
+	}
+	err = errors.Join(err, g.spilled.close())
 	g.scratch = scratch{}
 	g.packed, g.other, g.rest = nil, nil, nil
 	return err
@@ -93,7 +112,7 @@ func (g *Groups) Close() error {
 // and numbers of columns are those of the first batch, others are an error, as is an aggregate of a column
 // that is not there or has not the type for it; nothing has been added then.
 //
-// A call that stops, because its context ends or at Options.MaxBytes, returns a [weft.PartialError] that says how many
+// A call that stops, because its context ends, returns a [weft.PartialError] that says how many
 // rows, from the first on, have been added. The context is looked at every few hundred milliseconds.
 func (g *Groups) Add(ctx context.Context, keys, values []column.Column) error {
 	if err := g.addRows(ctx, keys, values, false); err != nil {
@@ -152,9 +171,6 @@ func (g *Groups) addAll(ctx context.Context, l *layout, keys, values []column.Co
 		}
 		// Two pieces of a half instead of one and a small rest.
 		size := min(max(g.leastPiece, pieceRows*g.Len()), g.maxPiece)
-		if g.tight > 0 {
-			size = min(size, 2*g.tight)
-		}
 		size = (n - done + (n-done+size-1)/size - 1) / ((n - done + size - 1) / size)
 		p := piece{l: l, keys: keys, values: values, lo: done, n: size, coming: n - done - size}
 		added, err := g.add(ctx, &p)
@@ -197,21 +213,17 @@ func (g *Groups) bind(keys, values []column.Type, ordered bool) error {
 		return err
 	}
 	g.coder = newCoder(keys, g.opts.SkipNulls)
-	if g.rest, err = newRest(g.dev, g.interns(), g.share()); err != nil {
+	if g.rest, err = newRest(g.dev, g.interns()); err != nil {
 		return err
 	}
 	g.l, g.merging = l, l.merging()
-	g.packed, g.other = newTable(l, g.opts.MaxBytes > 0), newTable(l, g.opts.MaxBytes > 0)
-	if g.opts.Capacity > 0 {
-		main := g.other
-		if g.coder.packs {
-			main = g.packed
+	g.packed, g.other = newTable(l), newTable(l)
+	g.divide()
+	if room := g.opts.Capacity; room > 0 {
+		if g.opts.Memory > 0 {
+			room = min(room, int(g.spilled.small/int64(g.main().groupBytes())))
 		}
-		room := g.opts.Capacity
-		if g.opts.MaxBytes > 0 { // half of it, since what is expected is no reason to refuse what comes
-			room = int(min(int64(room), (g.opts.MaxBytes-g.share())/2/g.groupBytes()))
-		}
-		main.cut(partsFor(room), room)
+		g.main().cut(partsFor(room), room)
 	}
 	return nil
 }

@@ -415,7 +415,7 @@ func TestErrors(t *testing.T) {
 		"Func(9)":                                {aggs: []Aggregate{{Func: 9}}},
 		"value column -1":                        {aggs: []Aggregate{{Sum, -1}}},
 		"Options.Capacity":                       {opts: &Options{Capacity: -1}},
-		"Options.MaxBytes":                       {opts: &Options{MaxBytes: -1}},
+		"Options.Memory":                         {opts: &Options{Memory: MinMemory - 1}},
 		"column 1 of 1":                          {aggs: []Aggregate{{Sum, 1}}, keys: []column.Column{ints}, values: []column.Column{ints}},
 		"sum of value column 1, which has bytes": {aggs: []Aggregate{{Sum, 1}}, keys: []column.Column{ints}, values: []column.Column{ints, texts}},
 		"mean of value column 0, which has bool": {aggs: []Aggregate{{Mean, 0}}, values: []column.Column{column.Of([]bool{true})}},

@@ -3,12 +3,10 @@ package group
 import (
 	"context"
 	"errors"
-	"fmt"
 	"math/rand/v2"
 	"testing"
 
 	"github.com/weftgo/weft/column"
-	"github.com/weftgo/weft/device"
 	"github.com/weftgo/weft/internal/op"
 )
 
@@ -83,57 +81,6 @@ func TestPieces(t *testing.T) {
 	}
 }
 
-// At its limit a batch stops behind some row, with memory within the limit, and what has been added is those rows.
-func TestMaxBytes(t *testing.T) {
-	dev := open(t, 2)
-	for _, keys := range [][]column.Type{{column.Int64}, {column.Bytes}, {column.Int64, column.Float64}} {
-		for _, limit := range []int64{50_000, 400_000, 6_000_000} {
-			t.Run(fmt.Sprint(keys, limit), func(t *testing.T) {
-				x := &trial{rng: rand.New(rand.NewPCG(1, uint64(limit))), keys: keys, nulls: make([]bool, 2), groups: 100_000,
-					values: []column.Type{column.Int32, column.Bytes}, aggs: []Aggregate{{Sum, 0}, {Last, 1}, {First, 0}}, opts: Options{MaxBytes: limit}}
-				x.nulls[0] = true
-				reach(t, dev, x)
-			})
-		}
-	}
-}
-
-func reach(t *testing.T, dev device.Device, x *trial) {
-	g, err := New(dev, x.aggs, &x.opts)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer g.Close()
-	m := &model{}
-	for range 20 {
-		keys, values := x.batch(10_000)
-		err := g.Add(t.Context(), keys, values)
-		done := 10_000
-		if err != nil {
-			var partial *op.PartialError
-			if !errors.As(err, &partial) || !errors.Is(err, op.ErrFull) {
-				t.Fatal(err)
-			}
-			done = partial.Done
-		}
-		m.add(keys, values, done)
-		if b := g.recordBytes() + g.rest.bytes(); b > x.opts.MaxBytes {
-			t.Fatalf("%d bytes, more than %d", b, x.opts.MaxBytes)
-		}
-		if err != nil {
-			r, err := g.Result(t.Context())
-			if err != nil {
-				t.Fatal(err)
-			}
-			if d := differ(linesOf(r), m.lines(x.aggs, x.values, false, false)); d != "" {
-				t.Fatal(d)
-			}
-			return
-		}
-	}
-	t.Fatalf("%d groups, and no end", g.Len())
-}
-
 // Memory follows groups, not rows: batches of groups that are there take none that stays.
 func TestMemoryIsFlat(t *testing.T) {
 	dev := open(t, 2)
@@ -150,7 +97,7 @@ func TestMemoryIsFlat(t *testing.T) {
 			if err := g.Add(t.Context(), k, v); err != nil {
 				t.Fatal(err)
 			}
-			bytes := g.recordBytes() + g.rest.bytes() + 8*int64(len(g.scratch.mem))
+			bytes := g.packed.bytes() + g.other.bytes() + g.rest.bytes() + 8*int64(len(g.scratch.mem))
 			if i == 2 {
 				after = bytes
 			} else if i > 2 && bytes != after {
@@ -163,27 +110,5 @@ func TestMemoryIsFlat(t *testing.T) {
 		if g.scratch.mem != nil {
 			t.Error("scratch outlives Close")
 		}
-	}
-}
-
-// Where the bound is near, pieces stay small: each is looked through for what it may need.
-func TestTightPieces(t *testing.T) {
-	const n = 100_000
-	texts, keys := make([]string, n), make([]int64, n)
-	for i := range texts {
-		texts[i], keys[i] = fmt.Sprint(i), int64(i%100)
-	}
-	columns := []column.Column{column.Of(keys)}
-	values := []column.Column{column.OfStrings(texts)}
-	g := create(t, open(t, 1), []Aggregate{{Func: Max}}, &Options{MaxBytes: 900_000})
-	if err := g.Add(t.Context(), columns, values); err != nil || g.Len() != 100 {
-		t.Fatalf("%d groups; %v", g.Len(), err)
-	}
-	if g.tight == 0 || g.tight > 2*carefulRows {
-		t.Errorf("the next piece begins with %d rows", 2*g.tight)
-	}
-	free := create(t, open(t, 1), []Aggregate{{Func: Max}}, &Options{MaxBytes: 1 << 40})
-	if err := free.Add(t.Context(), columns, values); err != nil || free.tight != 0 {
-		t.Errorf("a bound that is far away makes pieces of %d rows; %v", 2*free.tight, err)
 	}
 }

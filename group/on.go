@@ -52,7 +52,7 @@ type groupsOn interface {
 const mostColumns = 1 << 16
 
 // NewOn makes groups without rows on a device. The first batch that is added says of which types keys and values are.
-// [weft.ErrOptions] if options or aggregates make no sense, and for Options.MaxBytes; device.ErrNoKernels.
+// [weft.ErrOptions] if options or aggregates make no sense, and for Options.Memory; device.ErrNoKernels.
 // Options.Sorted changes nothing.
 func NewOn(dev device.Device, aggs []Aggregate, opts *Options) (*GroupsOn, error) {
 	o, err := opts.check()
@@ -81,8 +81,8 @@ func checkOn(aggs []Aggregate, o Options) error {
 	if err := check(aggs); err != nil {
 		return err
 	}
-	if o.MaxBytes != 0 {
-		return fmt.Errorf("group: %w: Options.MaxBytes is %d, and on a device there is no such bound", op.ErrOptions, o.MaxBytes)
+	if o.Memory != 0 {
+		return fmt.Errorf("group: %w: Options.Memory is %d, and on a device there is no such bound", op.ErrOptions, o.Memory)
 	}
 	for i, a := range aggs {
 		if a.Func != Rows && a.Column >= mostColumns {

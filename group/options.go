@@ -63,16 +63,18 @@ type Options struct {
 	WrapSums bool
 
 	// Capacity is the number of groups that are expected, 2^31 - 1 at most. Default 0: tables
-	// start small and grow. With MaxBytes it makes no more room than half of that.
+	// start small and grow. With Memory they make no room for more than that holds.
 	Capacity int
 
-	// MaxBytes bounds the memory of groups, that is their tables and keys. Half of it is for keys
-	// that do not fit 64 bits together, if they do not, and an eighth for those with a null among several, if
-	// there is no bit for it. What a call needs while it runs, some 20 to 70 bytes for each row of at most 16
-	// million, and results come on top. A batch that might need more stops with a [weft.PartialError] that
-	// wraps [weft.ErrFull] and says how many rows have been added. Where the bound is near, rows are added one by
-	// one, which takes up to eighty times as long. Default 0: no bound.
-	MaxBytes int64
+	// Memory bounds, in bytes, the memory of groups and of the work on them. Groups that exceed it
+	// go to a temporary file, a part of all keys at a time, and results come from there. Memory
+	// is MinMemory at least. Columns of the caller, and results until the caller drops them, come
+	// on top; [Groups.Pages] returns large results in pieces. Default 0: no bound, and no file.
+	Memory int64
+
+	// TempDir is the directory of the temporary file, which has no name there and ends with the
+	// process. It must not be in memory. Default: $TMPDIR, or /var/tmp where that is not set.
+	TempDir string
 }
 
 func (o *Options) check() (Options, error) {
@@ -83,8 +85,8 @@ func (o *Options) check() (Options, error) {
 	switch {
 	case c.Capacity < 0 || c.Capacity > math.MaxInt32:
 		return c, fmt.Errorf("group: %w: Options.Capacity is %d, want 0 to %d", op.ErrOptions, c.Capacity, math.MaxInt32)
-	case c.MaxBytes < 0:
-		return c, fmt.Errorf("group: %w: Options.MaxBytes is %d", op.ErrOptions, c.MaxBytes)
+	case c.Memory != 0 && c.Memory < MinMemory:
+		return c, fmt.Errorf("group: %w: Options.Memory is %d, want 0 or at least %d", op.ErrOptions, c.Memory, MinMemory)
 	}
 	return c, nil
 }

@@ -15,29 +15,17 @@ type rest struct {
 	table *intern.Table // nil: there is one such key, of which the column is null
 }
 
-// newRest takes share bytes at most, if that is not 0.
-func newRest(dev device.Device, interns bool, share int64) (*rest, error) {
+func newRest(dev device.Device, interns bool) (*rest, error) {
 	if !interns {
 		return &rest{}, nil
 	}
-	t, err := intern.New(dev, &intern.Options{MaxBytes: share})
+	t, err := intern.New(dev, nil)
 	return &rest{table: t}, err
 }
 
 // interns: there may be keys that codes have no room for, and not just the one that is null.
 func (g *Groups) interns() bool {
 	return !g.coder.packs || g.coder.Columns() > 1 && !g.coder.nulls && !g.opts.SkipNulls
-}
-
-// share is the part of MaxBytes that these keys may take: half, or an eighth if they are those with a null.
-func (g *Groups) share() int64 {
-	switch {
-	case !g.coder.packs:
-		return g.opts.MaxBytes / 2
-	case g.interns():
-		return g.opts.MaxBytes / 8
-	}
-	return 0
 }
 
 // intern gives other rows of a piece the numbers of their keys as codes. Where it stops early, the piece becomes

@@ -34,61 +34,119 @@ type Result struct {
 // Len is the number of groups.
 func (r *Result) Len() int { return length(r.Keys, r.Values) }
 
-// Result receives the aggregates of all groups so far; more rows may be added behind it. Before the first batch there
-// are no key columns, and those of aggregates have no type. A sum of integers that needs more than 64 bits is an
-// [OverflowError], which names its group.
+// Result returns the aggregates of all groups so far. More rows may be added afterwards. Before the
+// first batch there are no key columns, and those of aggregates have no type. A sum of integers
+// that needs more than 64 bits is an [OverflowError], which names its group.
+//
+// Where groups went to the temporary file, all are read from there, and their order is that of
+// partitions, unless they are sorted or their rows have ordinals.
 func (g *Groups) Result(ctx context.Context) (*Result, error) {
 	g.turn.Lock()
 	defer g.turn.Unlock()
-	if err := g.usable(); err != nil {
-		return nil, fmt.Errorf("group: Result: %w", err)
-	}
-	if g.l == nil {
-		return &Result{Values: make([]column.Column, len(g.aggs))}, nil
-	}
-	n := g.Len()
-	var writers []*writer
-	interned := g.rest.columns(g.l.keys)
-	r := &Result{Keys: make([]column.Column, len(g.l.keys)), Values: make([]column.Column, len(g.l.readings))}
-	// All keys, in the order of groups.
-	ready := !g.coder.packs && !g.ahead && g.packed.groups() == 0 && n == interned[0].Len()
-	for i, t := range g.l.keys {
-		if !ready {
-			writers = append(writers, newWriter(t, n, g.keyReader(i, interned[i])))
-		}
-	}
-	for _, a := range g.l.readings {
-		writers = append(writers, newWriter(typeOf(a, g.l), n, g.valueReader(a)))
-	}
-	err := g.fill(ctx, writers, 0, n)
-	if err != nil {
-		return nil, fmt.Errorf("group: Result: %w", err)
-	}
-	columns := make([]column.Column, 0, len(r.Keys)+len(r.Values))
-	if ready {
-		columns = append(columns, interned...)
-	}
-	for _, w := range writers {
-		columns = append(columns, w.column())
-	}
-	copy(r.Keys, columns)
-	copy(r.Values, columns[len(r.Keys):])
-	if err := g.checkSums(r.Keys); err != nil {
-		return nil, fmt.Errorf("group: Result: %w", err)
-	}
-	switch {
-	case g.opts.Sorted:
-		r, err = sorted(ctx, g.dev, r, r.Keys)
-	case g.l.ordered:
-		w := newWriter(column.Uint64, n, stateColumn{slot: g.l.sources[0].slots[0], source: -1}.reader())
-		if err = g.fill(ctx, []*writer{w}, 0, n); err == nil {
-			r, err = sorted(ctx, g.dev, r, []column.Column{w.column()})
-		}
+	err := g.usable()
+	var r *Result
+	if err == nil {
+		r, err = g.result(ctx)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("group: Result: %w", err)
 	}
 	return r, nil
+}
+
+func (g *Groups) result(ctx context.Context) (*Result, error) {
+	if g.l == nil {
+		return &Result{Values: make([]column.Column, len(g.aggs))}, nil
+	}
+	var pieces []*Result
+	err := g.visit(ctx, func(t *Groups) error {
+		r, err := t.read(ctx, 0, t.held)
+		pieces = append(pieces, r)
+		return err
+	})
+	if err != nil {
+		return nil, err
+	}
+	r, err := concat(pieces)
+	if err == nil && (g.opts.Sorted || g.l.ordered) {
+		r, err = sorted(ctx, g.dev, r, g.sortColumns(r))
+	}
+	if err != nil {
+		return nil, err
+	}
+	return g.shown(r), nil
+}
+
+// sortColumns are those that the groups of read are sorted by.
+func (g *Groups) sortColumns(r *Result) []column.Column {
+	if g.opts.Sorted {
+		return r.Keys
+	}
+	return r.Values[len(g.aggs):]
+}
+
+// shown is what read returned, without ordinals.
+func (g *Groups) shown(r *Result) *Result {
+	return &Result{Keys: r.Keys, Values: r.Values[:len(g.aggs)]}
+}
+
+// read returns the groups in memory at places lo to hi-1. If rows have ordinals, those of groups
+// are a column after the values.
+func (g *Groups) read(ctx context.Context, lo, hi int) (*Result, error) {
+	var writers []*writer
+	interned := g.rest.columns(g.l.keys)
+	r := &Result{}
+	// All keys, in the order of groups.
+	ready := !g.coder.packs && g.packed.groups() == 0 && g.held == interned[0].Len()
+	for i, t := range g.l.keys {
+		if ready {
+			r.Keys = append(r.Keys, interned[i].Slice(lo, hi))
+		} else {
+			writers = append(writers, newWriter(t, hi-lo, g.keyReader(i, interned[i])))
+		}
+	}
+	for _, a := range g.l.readings {
+		writers = append(writers, newWriter(typeOf(a, g.l), hi-lo, g.valueReader(a)))
+	}
+	if g.l.ordered {
+		ordinal := stateColumn{slot: g.l.sources[0].slots[0], source: -1}
+		writers = append(writers, newWriter(column.Uint64, hi-lo, ordinal.reader()))
+	}
+	if err := g.fill(ctx, writers, lo, hi-lo); err != nil {
+		return nil, err
+	}
+	for i, w := range writers {
+		if !ready && i < len(g.l.keys) {
+			r.Keys = append(r.Keys, w.column())
+		} else {
+			r.Values = append(r.Values, w.column())
+		}
+	}
+	return r, g.checkSums(r.Keys, lo, hi)
+}
+
+// concat is results one after another.
+func concat(pieces []*Result) (*Result, error) {
+	if len(pieces) == 1 {
+		return pieces[0], nil
+	}
+	all := &Result{}
+	join := func(to *[]column.Column, of func(*Result) []column.Column) error {
+		for i := range of(pieces[0]) {
+			var columns []column.Column
+			for _, r := range pieces {
+				columns = append(columns, of(r)[i])
+			}
+			c, err := column.Concat(columns...)
+			if err != nil {
+				return err
+			}
+			*to = append(*to, c)
+		}
+		return nil
+	}
+	err := join(&all.Keys, func(r *Result) []column.Column { return r.Keys })
+	return all, errors.Join(err, join(&all.Values, func(r *Result) []column.Column { return r.Values }))
 }
 
 // typeOf is the type of an aggregate.
@@ -116,8 +174,9 @@ func resultType(f Func, t column.Type) column.Type {
 	return column.Float64
 }
 
-// checkSums looks for sums of more than 64 bits, and names the group of the first.
-func (g *Groups) checkSums(keys []column.Column) error {
+// checkSums looks for sums of more than 64 bits in the groups at places lo to hi-1, whose keys these
+// are, and names the group of the first.
+func (g *Groups) checkSums(keys []column.Column, lo, hi int) error {
 	if g.opts.WrapSums {
 		return nil
 	}
@@ -127,7 +186,7 @@ func (g *Groups) checkSums(keys []column.Column) error {
 			slot := int(word) % p.l.stride()
 			order := p.orders[p.at(int(word)-slot)]
 			for i, r := range g.l.readings {
-				if r.fn == Sum && r.slot.at == slot && order < group {
+				if r.fn == Sum && r.slot.at == slot && order < group && order >= uint64(lo) && order < uint64(hi) {
 					group, agg = order, i
 				}
 			}
@@ -137,7 +196,7 @@ func (g *Groups) checkSums(keys []column.Column) error {
 		return nil
 	}
 	s := g.l.sources[g.l.readings[agg].source]
-	return &OverflowError{s.col, s.typ, keyText(keys, int(group))}
+	return &OverflowError{s.col, s.typ, keyText(keys, int(group)-lo)}
 }
 
 // keyText shows the key of a group.

@@ -83,15 +83,17 @@ func (g *Groups) merge(ctx context.Context, o *Groups) error {
 	if err := g.bind(o.l.keys, o.l.values, o.l.ordered); err != nil {
 		return err
 	}
-	g.failed = o.pages(ctx, func(page []column.Column) error { return g.addPage(ctx, page) })
+	g.failed = o.visit(ctx, func(t *Groups) error {
+		return t.pages(ctx, pageGroups, func(page []column.Column) error { return g.addPage(ctx, page) })
+	})
 	g.scratch.trim()
 	return g.failed
 }
 
-// pages visits the state of all groups.
-func (g *Groups) pages(ctx context.Context, visit func(page []column.Column) error) error {
-	for lo := 0; lo < g.Len(); lo += pageGroups {
-		page, err := g.page(ctx, lo, min(lo+pageGroups, g.Len()))
+// pages visits the state of all groups in memory, n at a time.
+func (g *Groups) pages(ctx context.Context, n int, visit func(page []column.Column) error) error {
+	for lo := 0; lo < g.held; lo += n {
+		page, err := g.page(ctx, lo, min(lo+n, g.held))
 		if err == nil {
 			err = visit(page)
 		}
@@ -122,12 +124,13 @@ func (g *Groups) save(ctx context.Context, to io.Writer) error {
 	g.saveHead(&w)
 	if g.l != nil {
 		var buf []byte
-		err := g.pages(ctx, func(page []column.Column) error {
+		write := func(page []column.Column) error {
 			buf = spill.AppendPage(buf[:0], page)
 			w.Sealed(binary.LittleEndian.AppendUint64(nil, uint64(len(buf))))
 			w.Plain(buf) // which has a checksum
 			return w.Err
-		})
+		}
+		err := g.visit(ctx, func(t *Groups) error { return t.pages(ctx, pageGroups, write) })
 		if err != nil {
 			return err
 		}

@@ -33,14 +33,13 @@ type table struct {
 	shift uint // of a mixed code, to its part
 	parts []*part
 	own   []*part // of cores, while there are few groups
-	// bounded tables take no memory for groups that are only expected.
-	bounded bool
+	store *store  // the memory of parts that are full where it is; nil: they grow
 	// scattered: keys do not lie close together.
 	scattered bool
 }
 
-func newTable(l *layout, bounded bool) *table {
-	return &table{l: l, shift: 64, parts: []*part{newPart(l, 0)}, bounded: bounded}
+func newTable(l *layout) *table {
+	return &table{l: l, shift: 64, parts: []*part{newPart(l, 0)}}
 }
 
 // partsFor is a number of parts for so many groups, a power of two.
@@ -57,11 +56,17 @@ func partsFor(groups int) int {
 
 // cut makes so many parts, a power of two, with room for some groups together.
 func (t *table) cut(n, groups int) {
-	from := t.parts
-	t.parts, t.shift, t.own = make([]*part, n), uint(64-bits.TrailingZeros(uint(n))), nil
-	for i := range t.parts {
-		t.parts[i] = newPart(t.l, groups/n)
+	parts := make([]*part, n)
+	for i := range parts {
+		parts[i] = newPart(t.l, groups/n)
 	}
+	t.become(parts)
+}
+
+// become moves all groups to other parts, a power of two of them.
+func (t *table) become(parts []*part) {
+	from := t.parts
+	t.parts, t.shift, t.own = parts, uint(64-bits.TrailingZeros(uint(len(parts)))), nil
 	for _, p := range from {
 		for i := range p.n {
 			t.parts[p.recs[p.rec(i)]>>t.shift].move(p, i)
@@ -157,9 +162,9 @@ func (t *table) add(dev device.Host, s *scratch, b batch, coming int) {
 	}
 	b = b.encoded(dev, s)
 	n := t.groups()
-	if len(t.parts) == 1 {
+	if len(t.parts) == 1 && t.store == nil {
 		t.cut(partsFor(max(t.sample(b.codes, b.n+coming), n, fewGroups+1)), n)
-	} else if n > 2*partGroups*len(t.parts) && len(t.parts) < mostParts {
+	} else if t.store == nil && n > 2*partGroups*len(t.parts) && len(t.parts) < mostParts {
 		t.cut(partsFor(n), n)
 	}
 	t.deal(dev, s, b, coming)
@@ -231,7 +236,7 @@ func (t *table) combine(dev device.Host, s *scratch, b batch) (ok bool) {
 	shares := (b.n + share - 1) / share
 	done := make([]int, shares)
 	for _, own := range t.own[:shares] {
-		own.roomy = !t.bounded
+		own.roomy = true
 		t.mayBeClose(own, b)
 	}
 	dev.Parallel(b.n, share, func(lo, hi int) {
@@ -255,7 +260,7 @@ func (t *table) combine(dev device.Host, s *scratch, b batch) (ok bool) {
 
 // mayBeClose has a part look for keys of a batch that lie close together, unless others have not.
 func (t *table) mayBeClose(p *part, b batch) {
-	if b.keys == nil || t.bounded {
+	if b.keys == nil {
 		return
 	}
 	if p.close == nil && p.tried {

@@ -1,0 +1,336 @@
+package group
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"runtime/debug"
+
+	"github.com/weftgo/weft/column"
+	"github.com/weftgo/weft/internal/op"
+	"github.com/weftgo/weft/internal/spill"
+)
+
+const (
+	// MinMemory is the least Options.Memory, in bytes.
+	MinMemory = 16 << 20
+
+	// spillParts is the number of partitions of groups in the temporary file. A partition that
+	// exceeds Memory is partitioned again, with another seed, up to maxDepth times.
+	spillParts = 64
+	maxDepth   = 6
+
+	// minPiece rows are added at a time where memory is short.
+	minPiece = 1 << 10
+)
+
+// spilled are the groups in a temporary file, and how Options.Memory is divided.
+type spilled struct {
+	file   *spill.File
+	shared bool // the file is that of other groups, which close it
+	chains []*spill.Chain
+	counts [spillParts]int // states by chain
+	seed   uint64
+	depth  int
+	states int // of groups; a group has as many as it was written times
+
+	small   int64 // bytes of tables that grow
+	table   int64 // bytes of tables that do not
+	keys    int64 // bytes of keys and byte strings on the Go heap, twice what they are
+	rows    int   // of a piece
+	page    int   // groups of a page
+	buffers int64 // bytes, of the file
+}
+
+// divide divides Options.Memory. An eighth is for pages on their way to the file and for what the
+// collector has not freed yet.
+func (g *Groups) divide() {
+	m, s := g.opts.Memory, &g.spilled
+	if m == 0 {
+		return
+	}
+	s.small, s.table, s.buffers = m/8, m*5/8, m/8
+	if g.interns() || g.l.texts > 0 {
+		s.table, s.keys = m/4, m*3/8
+	}
+	s.buffers = max(min(s.buffers, 64<<20), spillParts*16<<10)
+	row := 40 + 8*min(len(g.merging.sources), mostDealt)
+	most := s.table / int64(8*g.main().groupBytes())
+	s.rows = int(max(minPiece, min(m/8/int64(row), most, maxPiece)))
+	s.page = int(max(1<<12, min(m>>10, 1<<18)))
+}
+
+// share is what Options.Memory leaves for a table that does not grow.
+func (g *Groups) share(t *table) int64 {
+	switch {
+	case g.main() != t:
+		return g.spilled.table / 8
+	case g.coder.packs && g.interns():
+		return g.spilled.table * 7 / 8
+	}
+	return g.spilled.table
+}
+
+// makeRoom shortens a piece, and moves groups to the temporary file, until those of the piece fit
+// Options.Memory.
+func (g *Groups) makeRoom(ctx context.Context, p *piece) error {
+	if g.opts.Memory == 0 {
+		return nil
+	}
+	p.slice(min(p.n, g.spilled.rows))
+	for {
+		crowded, err := g.crowded(p)
+		switch {
+		case err != nil || !crowded:
+			return err
+		case g.held > 0:
+			if err := g.flush(ctx); err != nil {
+				return err
+			}
+		case p.n > 1:
+			p.slice((p.n + 1) / 2)
+		default:
+			return fmt.Errorf("%w: a row with its keys and values exceeds Options.Memory, which is %d", op.ErrFull, g.opts.Memory)
+		}
+	}
+}
+
+// crowded reports whether memory may not hold the groups of a piece. Tables that grow become those
+// that do not, once they are large: the former take room for both sizes while they grow.
+func (g *Groups) crowded(p *piece) (bool, error) {
+	s := &g.spilled
+	for _, t := range []*table{g.packed, g.other} {
+		if t.store == nil && t.bytes()+int64(p.n)*int64(t.groupBytes()) > s.small {
+			before := t.bytes()
+			if err := t.fix(g.share(t)); err != nil {
+				return false, err
+			}
+			if before > s.small/2 {
+				debug.FreeOSMemory() // what the table was made of
+			}
+		}
+		if t.store != nil && t.crowded(p.n) {
+			return true, nil
+		}
+	}
+	if s.keys == 0 {
+		return false, nil
+	}
+	n := g.rest.bytes()
+	for _, part := range g.parts() {
+		n += part.textBytes
+	}
+	for _, c := range p.keys {
+		n += textBytes(c)
+	}
+	for _, x := range p.l.sources {
+		if x.typ == column.Bytes {
+			n += textBytes(p.values[x.col])
+		}
+	}
+	return 2*(n+16*int64(p.n)) > s.keys, nil
+}
+
+// textBytes is the length of all values of a column of byte strings together.
+func textBytes(c column.Column) int64 {
+	if c.Type() != column.Bytes {
+		return 0
+	}
+	n := int64(0)
+	for i := range c.Len() {
+		n += int64(len(c.Bytes(i)))
+	}
+	return n
+}
+
+// flush moves all groups in memory to the temporary file. What it has begun it ends, whatever the
+// context: states must not be in the file and in memory. After an error no call can go on.
+func (g *Groups) flush(ctx context.Context) error {
+	s := &g.spilled
+	if s.depth == maxDepth {
+		return fmt.Errorf("%w: a partition of a partition, %d deep, exceeds Options.Memory, which is %d",
+			op.ErrFull, maxDepth, g.opts.Memory)
+	}
+	if err := s.open(g.opts.TempDir); err != nil {
+		return err
+	}
+	ctx = context.WithoutCancel(ctx)
+	if g.failed = g.pages(ctx, s.page, g.write); g.failed == nil {
+		s.states += g.held
+		g.failed = g.reset()
+	}
+	return g.failed
+}
+
+// open makes the temporary file and its chains.
+func (s *spilled) open(dir string) (err error) {
+	if s.chains != nil {
+		return nil
+	}
+	if s.file == nil {
+		s.file, err = spill.Create(dir, &spill.Options{Memory: 2 * s.buffers, Chains: 2 * spillParts})
+		if err != nil {
+			return err
+		}
+	}
+	s.seed = rand.Uint64()
+	for range spillParts {
+		s.chains = append(s.chains, s.file.Chain())
+	}
+	return nil
+}
+
+// write appends a page of states to the chains of their partitions.
+func (g *Groups) write(page []column.Column) error {
+	s, keys := &g.spilled, len(g.l.keys)
+	parts, err := column.Partition(g.dev, page[:keys], column.PartitionOptions{Parts: spillParts, Seed: s.seed})
+	if err != nil {
+		return err
+	}
+	for i, c := range page {
+		page[i] = column.Take(g.dev, c, parts.Rows)
+	}
+	var errs [spillParts]error
+	g.dev.Parallel(spillParts, 8, func(lo, hi int) {
+		var buf []byte
+		some := make([]column.Column, len(page))
+		for p := lo; p < hi; p++ {
+			from, to := int(parts.Offsets[p]), int(parts.Offsets[p+1])
+			if from == to {
+				continue
+			}
+			for i, c := range page {
+				some[i] = c.Slice(from, to)
+			}
+			buf = spill.AppendPage(buf[:0], some)
+			errs[p] = s.chains[p].Append(buf)
+			s.counts[p] += to - from
+		}
+	})
+	return errors.Join(errs[:]...)
+}
+
+// reset forgets the groups in memory.
+func (g *Groups) reset() error {
+	fixed := g.main().store != nil
+	g.packed.free()
+	g.other.free()
+	if err := g.rest.close(); err != nil {
+		return err
+	}
+	var err error
+	if g.rest, err = newRest(g.dev, g.interns()); err != nil {
+		return err
+	}
+	g.packed, g.other, g.held = newTable(g.l), newTable(g.l), 0
+	if fixed {
+		return g.main().fix(g.share(g.main()))
+	}
+	return nil
+}
+
+// visit calls f with groups in memory that together are all groups: these, or those of each
+// partition of the temporary file.
+func (g *Groups) visit(ctx context.Context, f func(*Groups) error) error {
+	s := &g.spilled
+	if s.chains == nil {
+		return f(g)
+	}
+	if g.held > 0 {
+		if err := g.flush(ctx); err != nil {
+			return err
+		}
+	}
+	g.packed.free() // there is memory for one
+	g.other.free()
+	g.packed, g.other = newTable(g.l), newTable(g.l)
+	for _, c := range s.chains {
+		if err := c.Flush(); err != nil {
+			return err
+		}
+	}
+	for p, n := range s.counts {
+		if n > 0 {
+			if err := g.visitPart(ctx, p, f); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// visitPart is visit of a partition.
+func (g *Groups) visitPart(ctx context.Context, p int, f func(*Groups) error) (err error) {
+	sub := newGroups(g.dev, g.aggs, g.opts)
+	defer func() { err = errors.Join(err, sub.Close()) }()
+	sub.spilled.file, sub.spilled.shared, sub.spilled.depth = g.spilled.file, true, g.spilled.depth+1
+	if err := sub.bind(g.l.keys, g.l.values, g.l.ordered); err != nil {
+		return err
+	}
+	if need := int64(g.spilled.counts[p]) * 5 / 4 * int64(sub.main().groupBytes()); need > sub.spilled.small {
+		if err := sub.main().fix(min(need, sub.share(sub.main()))); err != nil {
+			return err
+		}
+	}
+	if err := sub.addChain(ctx, g.spilled.chains[p]); err != nil {
+		return op.Cause(err)
+	}
+	return sub.visit(ctx, f)
+}
+
+// addChain adds the pages of a chain, several at a time: cores share large ones better.
+func (g *Groups) addChain(ctx context.Context, c *spill.Chain) error {
+	var pages [][]column.Column
+	n := 0
+	add := func() error {
+		page := make([]column.Column, len(g.l.keys)+len(g.merging.values))
+		for i := range page {
+			parts := make([]column.Column, len(pages))
+			for j, p := range pages {
+				parts[j] = p[i]
+			}
+			var err error
+			if page[i], err = column.Concat(parts...); err != nil {
+				return err
+			}
+		}
+		pages, n = nil, 0
+		return g.addPage(ctx, page)
+	}
+	for b, err := range c.Pages() {
+		if err != nil {
+			return err
+		}
+		page, err := spill.DecodePage(bytes.Clone(b)) // the columns may lie in it
+		if err != nil {
+			return err
+		}
+		pages = append(pages, page)
+		if n += page[0].Len(); n >= min(pageGroups, g.spilled.rows) {
+			if err := add(); err != nil {
+				return err
+			}
+		}
+	}
+	if n == 0 {
+		return nil
+	}
+	return add()
+}
+
+// close frees the chains, and the file with them unless others share it.
+func (s *spilled) close() error {
+	if s.file == nil {
+		return nil
+	}
+	if !s.shared {
+		return s.file.Close()
+	}
+	var err error
+	for _, c := range s.chains {
+		err = errors.Join(err, c.Free())
+	}
+	return err
+}

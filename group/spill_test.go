@@ -1,0 +1,182 @@
+package group
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/weftgo/weft/column"
+	"github.com/weftgo/weft/device"
+	"github.com/weftgo/weft/internal/op"
+	"pgregory.net/rapid"
+)
+
+// tight returns groups with less memory than users can ask for.
+func tight(t interface{ Fatal(...any) }, dev device.Device, x *trial, memory int64) *Groups {
+	opts := x.opts
+	opts.Memory, opts.TempDir = MinMemory, "/var/tmp"
+	g, err := New(dev, x.aggs, &opts)
+	if err != nil {
+		t.Fatal(err)
+	}
+	g.opts.Memory = memory
+	return g
+}
+
+// pagesOf joins the pages of a result.
+func pagesOf(t *rapid.T, g *Groups) *Result {
+	var all []*Result
+	for r, err := range g.Pages(t.Context()) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		if r.Len() == 0 || r.Len() > pageGroups {
+			t.Fatalf("a page of %d groups", r.Len())
+		}
+		all = append(all, r)
+	}
+	if len(all) == 0 {
+		return &Result{}
+	}
+	r, err := concat(all)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return r
+}
+
+// Under every limit the result is the one without a limit: in order if it is sorted or rows have
+// ordinals, as a set of groups otherwise. So it is after more rows, and after Save and Load.
+func TestMemory(t *testing.T) {
+	dev := open(t, 2)
+	spilled := 0
+	rapid.Check(t, func(t *rapid.T) {
+		x := drawTrial(t)
+		x.groups *= 300
+		g := tight(t, dev, &x, rapid.SampledFrom([]int64{300_000, 1_000_000}).Draw(t, "memory"))
+		defer func() {
+			if err := g.Close(); err != nil {
+				t.Fatal(err)
+			}
+		}()
+		ordered := rapid.Bool().Draw(t, "ordinals")
+		m := &model{skip: x.opts.SkipNulls}
+		row := uint64(0)
+		for range rapid.IntRange(1, 3).Draw(t, "batches") {
+			n := rapid.IntRange(0, 9000).Draw(t, "rows")
+			keys, values := x.batch(n)
+			m.add(keys, values, n)
+			var err error
+			if ordered {
+				ordinals := make([]uint64, n)
+				for i := range ordinals {
+					ordinals[i], row = row, row+1
+				}
+				err = g.AddAt(t.Context(), ordinals, keys, values)
+			} else {
+				err = g.Add(t.Context(), keys, values)
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			if rapid.IntRange(0, 3).Draw(t, "look in between") == 0 {
+				compareSpilled(t, g, m, &x, !ordered && !x.opts.Sorted && g.spilled.states > 0)
+			}
+		}
+		spilled += g.spilled.states
+		disordered := !ordered && !x.opts.Sorted && g.spilled.states > 0
+		if g.spilled.states > 0 && rapid.IntRange(0, 3).Draw(t, "save") == 0 {
+			g = again(t, dev, g, &x.opts)
+		}
+		compareSpilled(t, g, m, &x, disordered)
+	})
+	if spilled == 0 {
+		t.Error("nothing was spilled")
+	}
+}
+
+// compareSpilled compares the result, and its pages, with the model: as a set, if groups are in
+// disorder.
+func compareSpilled(t *rapid.T, g *Groups, m *model, x *trial, disordered bool) {
+	r, err := g.Result(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, got := range [][][]any{linesOf(r), linesOf(pagesOf(t, g))} {
+		want := m.lines(x.aggs, x.values, x.opts.WrapSums, x.opts.Sorted)
+		if disordered || g.spilled.states > 0 && !x.opts.Sorted && !g.l.ordered {
+			byText := func(a, b []any) int { return slices.Compare([]byte(text(a)), []byte(text(b))) }
+			slices.SortFunc(got, byText)
+			slices.SortFunc(want, byText)
+		}
+		if d := differ(got, want); d != "" {
+			t.Fatalf("keys %v, values %v, %d states in the file: %s", x.keys, x.values, g.spilled.states, d)
+		}
+	}
+}
+
+// Partitions that exceed memory are partitioned again, with runs that are merged in several steps.
+func TestMemoryOfManyGroups(t *testing.T) {
+	dev := open(t, 2)
+	const n = 200_000
+	x := &trial{opts: Options{Sorted: true}, aggs: []Aggregate{{Func: Rows}, {Func: Last, Column: 0}}}
+	g := tight(t, dev, x, 400_000)
+	defer g.Close()
+	keys, texts := make([]uint64, n), make([]string, n)
+	rng := rand.New(rand.NewPCG(5, 6))
+	for i, k := range rng.Perm(n) {
+		keys[i], texts[i] = uint64(k), fmt.Sprint(k/3)
+	}
+	columns := []column.Column{column.OfStrings(texts), column.Of(keys)}
+	must(t, g.Add(t.Context(), columns, []column.Column{column.Of(keys)}))
+	must(t, g.Add(t.Context(), columns, []column.Column{column.Of(keys)}))
+	want, i := slices.Clone(keys), 0
+	slices.SortFunc(want, func(a, b uint64) int {
+		return cmp.Or(strings.Compare(fmt.Sprint(a/3), fmt.Sprint(b/3)), cmp.Compare(a, b))
+	})
+	for r, err := range g.Pages(t.Context()) {
+		must(t, err)
+		for j := range r.Len() {
+			k := r.Keys[1].Any(j).(uint64)
+			if i == n || k != want[i] || r.Keys[0].Any(j) != fmt.Sprint(k/3) || r.Values[0].Any(j) != int64(2) || r.Values[1].Any(j) != k {
+				t.Fatalf("group %d is %v %d with %v rows", i, r.Keys[0].Any(j), k, r.Values[0].Any(j))
+			}
+			i++
+		}
+	}
+	if i != n {
+		t.Errorf("%d groups, want %d", i, n)
+	}
+}
+
+// Errors of the file, and rows that exceed memory, are errors of the call.
+func TestMemoryErrors(t *testing.T) {
+	dev := open(t, 1)
+	x := &trial{aggs: []Aggregate{{Func: Max, Column: 0}}}
+	key := []column.Column{column.Of([]int64{1})}
+	g := tight(t, dev, x, 100_000)
+	defer g.Close()
+	long := []column.Column{column.OfStrings([]string{string(make([]byte, 1<<20))})}
+	if err := g.Add(t.Context(), key, long); !errors.Is(err, op.ErrFull) {
+		t.Errorf("a row larger than memory: %v", err)
+	}
+	must(t, g.Add(t.Context(), key, []column.Column{column.OfStrings([]string{"a"})}))
+
+	nowhere := tight(t, dev, &trial{}, 100_000)
+	defer nowhere.Close()
+	nowhere.opts.TempDir = "/nowhere/at/all"
+	keys := make([]int64, 100_000)
+	for i := range keys {
+		keys[i] = int64(i)
+	}
+	if err := nowhere.Add(t.Context(), []column.Column{column.Of(keys)}, nil); err == nil {
+		t.Error("a file in no directory was no error")
+	}
+	for range nowhere.Pages(t.Context()) { // which can stop at any time
+		break
+	}
+}

@@ -1,0 +1,99 @@
+package group
+
+import (
+	"errors"
+
+	"github.com/weftgo/weft/internal/spill"
+)
+
+// store is the memory of all parts of a table that do not grow. It lies outside of the Go heap, so
+// the collector neither scans it nor adds room of its own, and the system gets it back at once.
+type store struct {
+	per           int // groups of a part
+	recs, orders  *spill.Memory[uint64]
+	nulls         *spill.Memory[uint64]
+	index         *spill.Memory[uint32]
+	parts, stride int
+}
+
+// groupBytes is the most that a group takes in a table, except byte strings.
+func (t *table) groupBytes() int {
+	return 8*t.l.stride() + 8 + 4*2*indexLoad + 8*len(t.l.sources) + 48*t.l.texts
+}
+
+// fix moves all groups to parts that have their share of some bytes from the beginning on.
+func (t *table) fix(bytes int64) error {
+	most := int(bytes / int64(t.groupBytes()))
+	n := partsFor(most)
+	s, err := newStore(t.l, n, max(most/n, 1))
+	if err != nil {
+		return err
+	}
+	parts := make([]*part, n)
+	for i := range parts {
+		parts[i] = s.part(t.l, i)
+	}
+	old := t.store
+	t.become(parts)
+	t.store = s
+	old.free()
+	return nil
+}
+
+func newStore(l *layout, parts, per int) (s *store, err error) {
+	s = &store{per: per, parts: parts, stride: l.stride()}
+	var errs [4]error
+	s.recs, errs[0] = spill.Make[uint64](nil, parts*(per+1)*l.stride())
+	s.orders, errs[1] = spill.Make[uint64](nil, parts*per)
+	s.nulls, errs[2] = spill.Make[uint64](nil, parts*per*len(l.sources))
+	s.index, errs[3] = spill.Make[uint32](nil, parts*indexFor(per))
+	if err := errors.Join(errs[:]...); err != nil {
+		s.free()
+		return nil, err
+	}
+	return s, nil
+}
+
+// part returns part i, which has no groups.
+func (s *store) part(l *layout, i int) *part {
+	words, index := (s.per+1)*s.stride, indexFor(s.per)
+	p := &part{l: l}
+	p.recs = s.recs.Slice[i*words : i*words+s.stride : (i+1)*words]
+	p.index = s.index.Slice[i*index : (i+1)*index : (i+1)*index]
+	p.orders = s.orders.Slice[i*s.per : i*s.per : (i+1)*s.per]
+	for j := range l.sources {
+		at := (i*len(l.sources) + j) * s.per
+		p.nulls = append(p.nulls, s.nulls.Slice[at:at:at+s.per])
+	}
+	return p
+}
+
+// crowded reports whether some part might not hold the groups of n rows more.
+func (t *table) crowded(n int) bool {
+	for _, p := range t.parts {
+		if p.n+min(n, 2*n/len(t.parts)+64) > t.store.per {
+			return true
+		}
+	}
+	return false
+}
+
+// free returns the memory of parts that do not grow. The table has none then.
+func (t *table) free() {
+	t.store.free()
+	t.store = nil
+}
+
+func (s *store) free() {
+	if s == nil {
+		return
+	}
+	for _, m := range []*spill.Memory[uint64]{s.recs, s.orders, s.nulls} {
+		if m != nil {
+			m.Free()
+		}
+	}
+	if s.index != nil {
+		s.index.Free()
+	}
+}
