@@ -96,6 +96,15 @@ func Example_groups() {
 	check(err)
 	fmt.Println(groups, total) // 2 [7]
 
+	large, err := group.New(dev, []group.Aggregate{{Func: group.Rows}}, &group.Options{Memory: 512 << 20, Sorted: true})
+	check(err)
+	defer large.Close()
+	check(large.Add(ctx, []column.Column{column.Of([]int64{7, 42, 7})}, nil)) // and the next batch, and the next
+	for r, err := range large.Pages(ctx) {
+		check(err)
+		fmt.Println(r.Keys[0].Any(0), r.Values[0].Any(0)) // 7 2
+	}
+
 	on, err := group.NewOn(dev, []group.Aggregate{{Func: group.Rows}, {Func: group.Sum}}, nil)
 	check(err)
 	defer on.Close()
@@ -115,6 +124,7 @@ func Example_groups() {
 	// FR 2 25 3
 	// <nil> 1 5 4
 	// 2 [7]
+	// 7 2
 	// 7 2 7
 }
 

@@ -32,6 +32,20 @@
 // column, then of the second, and so on; byte strings byte by byte; NaN behind all numbers, null behind all
 // values. [First] and [Last] go by the order of the rows, too, on any number of cores.
 //
+// # Larger than memory
+//
+// With Options.Memory, groups that exceed it go to one temporary file, in partitions by a hash of
+// their keys. [Groups.Result] and [Groups.Pages] take one partition after another from there. The
+// order is that of partitions then, unless groups are sorted or rows have ordinals. Tables that no
+// longer grow lie outside of the Go heap, and the system gets their memory back at once.
+//
+// # Partial results
+//
+// [Groups.Save] and [Load] keep the state of groups, and [Groups.Merge] adds that of other groups:
+// sums have 128 bits until the result, and means keep sum and count. Rows that are added by
+// [Groups.AddAt] have ordinals, and then any order and grouping of merges gives the result of one
+// table. Sums and means of floats differ in their last digits.
+//
 // # On a device
 //
 // [GroupsOn] are groups of rows whose columns lie on a device already, added on the stream of the caller.

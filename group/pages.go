@@ -41,6 +41,17 @@ func (g *Groups) Pages(ctx context.Context) iter.Seq2[*Result, error] {
 	}
 }
 
+// Spilled is the number of bytes that went to the temporary file so far. 0: all groups are in
+// memory, and Len is their number.
+func (g *Groups) Spilled() int64 {
+	g.turn.Lock()
+	defer g.turn.Unlock()
+	if g.spilled.file == nil {
+		return 0
+	}
+	return max(g.spilled.file.Stats().Written, 1)
+}
+
 // eachPage visits the pieces of the result.
 func (g *Groups) eachPage(ctx context.Context, f func(*Result) error) error {
 	inOrder := !g.opts.Sorted && !g.l.ordered

@@ -6,12 +6,12 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"iter"
 	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
 
-	"github.com/weftgo/weft"
 	"github.com/weftgo/weft/arrow"
 	"github.com/weftgo/weft/cmd/weft/internal/table"
 	"github.com/weftgo/weft/column"
@@ -24,6 +24,7 @@ type groupOptions struct {
 	by, aggs  []string
 	skipNulls bool
 	count     bool // weft distinct: the number of groups only
+	tempDir   string
 	names     []string
 }
 
@@ -42,7 +43,8 @@ Aggregates are, by --agg,
   min:C max:C             of numbers, or of text by its bytes if no value is a number; a mixture is an error
   first:C last:C          values that are not null, as they are written
 
-Null is a group of its own. Memory is needed for the groups only.
+Null is a group of its own. Memory is needed for the groups only. Groups that exceed --memory go to a temporary file,
+and without --sort they come in another order then.
 ` + readsTables + `
 
 With --json it prints one object: rows, a list of objects, columns (name and type), groups, rows_read, skipped, bytes,
@@ -60,7 +62,6 @@ text whose values are numbers of JSON, and were no strings there, has them as th
 	}
 	cmd.Flags().StringSliceVar(&opts.by, "by", nil, "columns that make groups, separated by commas")
 	cmd.Flags().StringSliceVar(&opts.aggs, "agg", []string{"count"}, "aggregates, separated by commas")
-	cmd.Flags().BoolVar(&opts.skipNulls, "skip-nulls", false, "leave out rows with null in a column of --by")
 	opts.add(cmd)
 	return cmd
 }
@@ -73,7 +74,8 @@ func newDistinctCommand(a *app) *cobra.Command {
 		Long: `Distinct prints the different rows that the columns --by of the files taken together have, in the order in which
 they first came; with --count it prints how many they are. Counts are exact.
 
-Null is a value of its own. Memory is needed for the distinct rows only.
+Null is a value of its own. Memory is needed for the distinct rows only. Those that exceed --memory go to a temporary
+file, and without --sort they come in another order then.
 ` + readsTables + `
 
 With --json it prints one object: rows, a list of objects (not with --count), columns (name and type), groups (how many
@@ -89,9 +91,15 @@ distinct rows), rows_read, skipped, bytes, seconds, device and device_name.`,
 	}
 	cmd.Flags().StringSliceVar(&opts.by, "by", nil, "columns, separated by commas; default: all")
 	cmd.Flags().BoolVar(&opts.count, "count", false, "print the number of distinct rows only")
-	cmd.Flags().BoolVar(&opts.skipNulls, "skip-nulls", false, "leave out rows with null in a column of --by")
 	opts.add(cmd)
 	return cmd
+}
+
+// add adds the flags of both verbs.
+func (o *groupOptions) add(cmd *cobra.Command) {
+	cmd.Flags().BoolVar(&o.skipNulls, "skip-nulls", false, "leave out rows with null in a column of --by")
+	cmd.Flags().StringVar(&o.tempDir, "temp-dir", "", "directory of the temporary file of --memory; default: $TMPDIR, or /var/tmp")
+	o.tableFlags.add(cmd)
 }
 
 // someFiles wants at least one file.
@@ -115,6 +123,9 @@ type grouping struct {
 func runGroup(ctx context.Context, a *app, o *groupOptions, verb string) error {
 	if verb == "group" && len(o.by) == 0 {
 		return usageError{errors.New("group: --by is missing: the columns that make groups")}
+	}
+	if o.memory > 0 && o.memory < group.MinMemory {
+		return usageError{fmt.Errorf("%s: --memory %d: want at least %d bytes", verb, o.memory, group.MinMemory)}
 	}
 	aggs, err := parseAggregates(o.aggs)
 	if err != nil {
@@ -153,7 +164,7 @@ func (o *groupOptions) run(j *tableJob, t *table.Table, aggs []aggregate) error 
 		}
 		return cmp.Or(failed, err)
 	}
-	g, err := group.New(j.dev, gr.aggs, &group.Options{SkipNulls: o.skipNulls, MaxBytes: int64(j.memory)})
+	g, err := group.New(j.dev, gr.aggs, &group.Options{SkipNulls: o.skipNulls, Memory: int64(j.memory), TempDir: o.tempDir})
 	if err != nil {
 		return err
 	}
@@ -277,9 +288,6 @@ func (j *tableJob) addGroups(t *table.Table, g *group.Groups, gr *grouping) erro
 		none[i] = table.Empty(t.TypeOf(c))
 	}
 	if err := add(none); err != nil {
-		if errors.Is(err, weft.ErrOptions) && j.memory > 0 {
-			return fmt.Errorf("--memory %d is not enough for any groups", j.memory)
-		}
 		return err
 	}
 	return j.read(t, gr.columns, func(b table.Batch) error { return j.added(add(b.Columns), b.Rows) })
@@ -293,50 +301,132 @@ type groupSummary struct {
 
 // print prints groups in the order that is asked for.
 func (o *groupOptions) print(j *tableJob, t *table.Table, g *group.Groups, gr *grouping) error {
-	did := counted(int64(g.Len()), "group")
+	pages, err := groupPages(j.ctx, g, gr)
+	if err != nil {
+		return err
+	}
+	n := 0
+	found := make([]table.Literals, len(gr.fields))
+	for columns, err := range pages {
+		if err != nil {
+			return err
+		}
+		n += columns[0].Len()
+		for i, c := range columns {
+			gr.fields[i].Type = c.Type()
+			if gr.from[i] >= 0 && !o.count {
+				found[i].Add(c)
+			}
+		}
+	}
+	did := counted(int64(n), "group")
 	if j.verb == "distinct" {
-		did = fmt.Sprintf("%d distinct", g.Len())
+		did = fmt.Sprintf("%d distinct", n)
 	}
 	if o.count {
 		j.done(t)
-		if err := o.printCount(j, g.Len()); err != nil {
+		if err := o.printCount(j, n); err != nil {
 			return err
 		}
 		return j.say(did)
 	}
-	r, err := g.Result(j.ctx)
-	if over := (*group.OverflowError)(nil); errors.As(err, &over) {
-		name := gr.fields[len(gr.keys)+slices.Index(gr.aggs, group.Aggregate{Func: group.Sum, Column: over.Column})].Name
-		return fmt.Errorf("%s does not fit 64 bits in the group of %s", name, over.Key)
-	}
-	if err != nil {
-		return err
-	}
-	columns := append(slices.Clone(r.Keys), r.Values...)
-	for i, c := range columns {
-		gr.fields[i].Type = c.Type()
+	for i := range gr.fields {
 		if gr.from[i] >= 0 {
-			var found table.Literals
-			found.Add(c)
-			gr.fields[i].Literal = t.Literal(gr.from[i], &found)
+			gr.fields[i].Literal = t.Literal(gr.from[i], &found[i])
 		}
-	}
-	if columns, err = o.order(columns, gr.fields); err != nil {
-		return err
 	}
 	out, err := j.writer(gr.fields)
 	if err != nil {
 		return err
 	}
 	j.done(t)
-	if err = out.write(columns); err == nil {
-		err = out.close(groupSummary{j.tableSummary, g.Len()})
+	if err = o.write(out, pages, gr.fields); err == nil {
+		err = out.close(groupSummary{j.tableSummary, n})
 	}
 	if err != nil {
 		out.abandon()
 		return err
 	}
 	return j.say(did)
+}
+
+// groupPages returns the columns of all groups: in one piece, or, if some are in the temporary file, in
+// as many as can be in memory one after another.
+func groupPages(ctx context.Context, g *group.Groups, gr *grouping) (iter.Seq2[[]column.Column, error], error) {
+	explain := func(err error) error {
+		if over := (*group.OverflowError)(nil); errors.As(err, &over) {
+			sum := group.Aggregate{Func: group.Sum, Column: over.Column}
+			name := gr.fields[len(gr.keys)+slices.Index(gr.aggs, sum)].Name
+			return fmt.Errorf("%s does not fit 64 bits in the group of %s", name, over.Key)
+		}
+		return err
+	}
+	if g.Spilled() == 0 {
+		r, err := g.Result(ctx)
+		if err != nil {
+			return nil, explain(err)
+		}
+		all := slices.Concat(r.Keys, r.Values)
+		return func(yield func([]column.Column, error) bool) { yield(all, nil) }, nil
+	}
+	return func(yield func([]column.Column, error) bool) {
+		for r, err := range g.Pages(ctx) {
+			if err != nil {
+				yield(nil, explain(err))
+				return
+			}
+			if !yield(slices.Concat(r.Keys, r.Values), nil) {
+				return
+			}
+		}
+	}, nil
+}
+
+// write writes the rows that are asked for, in their order. All are in memory only if they are
+// sorted and not cut.
+func (o *groupOptions) write(out *tableOutput, pages iter.Seq2[[]column.Column, error], fields []table.Field) error {
+	var best []column.Column
+	left := o.top
+	for columns, err := range pages {
+		if err != nil {
+			return err
+		}
+		if len(o.sort) > 0 {
+			if best != nil {
+				for i, c := range columns {
+					if columns[i], err = column.Concat(best[i], c); err != nil {
+						return err
+					}
+				}
+			}
+			best = columns
+			if o.top > 0 {
+				best, err = o.order(columns, fields)
+			}
+		} else {
+			if o.top > 0 {
+				if left == 0 {
+					break
+				}
+				for i, c := range columns {
+					columns[i] = c.Slice(0, min(left, c.Len()))
+				}
+				left -= columns[0].Len()
+			}
+			err = out.write(columns)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	if best == nil {
+		return nil
+	}
+	best, err := o.order(best, fields)
+	if err != nil {
+		return err
+	}
+	return out.write(best)
 }
 
 // printCount prints the number of groups.

@@ -191,8 +191,8 @@ func TestTableErrors(t *testing.T) {
 		{"group --by a --sort b -", "a,c\n1,2\n3\n", exitFailed, "group: --sort b: the result has no such column"}, // before it is read
 		{"group --by a --agg sum:b -", "a,b\nx,9223372036854775807\nx,1\n", exitFailed, `weft: group: sum:b does not fit 64 bits in the group of ("x")`},
 		{"group --by a -", "", exitFailed, "group: standard input: no rows"},
-		{"group --by a --memory 1MiB -", "a\n" + manyLines(200000), exitFailed, "group: --memory 1048576 is not enough for the groups"},
-		{"group --by a,b --memory 10B -", "a,b\nx,y\n", exitFailed, "group: --memory 10 is not enough for any groups"},
+		{"group --by a --memory 1MiB -", "a\n1\n", exitUsage, "group: --memory 1048576: want at least 16777216 bytes"},
+		{"group --by a --memory 16MiB --temp-dir /nowhere -", "a\n" + manyLines(400000), exitFailed, "/nowhere"},
 		{"group --by a none.csv", "", exitFailed, "group none.csv: no such file or directory"},
 		{"group o", "", exitUsage, "group: --by is missing"},
 		{"group --by id", "", exitUsage, "group: no file given"},

@@ -65,7 +65,7 @@ func (f *tableFlags) add(cmd *cobra.Command) {
 	flags.StringSliceVar(&f.options.Text, "text", nil, "columns that are text, whatever they look like")
 	flags.StringSliceVar(&f.options.Number, "number", nil, "columns that are numbers, also as keys; integers may be rounded beside fractions")
 	flags.StringVar(&f.bad, "bad", "error", "what to do with bad rows: error, or skip and count their lines")
-	flags.Var(&f.memory, "memory", "stop with an error where more memory is needed for what is kept, such as 8GiB; 0: no limit")
+	flags.Var(&f.memory, "memory", "memory for what is kept, such as 8GiB: group and distinct go on in a temporary file, join stops with an error; 0: no limit")
 	flags.BoolVar(&f.csv, "csv", false, "print CSV")
 	flags.Var(nameValue{&f.parquet}, "parquet", "write a Parquet `FILE` instead; of the files that exist, only one that weft has written is replaced")
 	flags.StringSliceVar(&f.sort, "sort", nil, "order of the result: columns of it, with :desc for the largest first; numbers before other text")
