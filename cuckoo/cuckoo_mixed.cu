@@ -15,8 +15,7 @@ struct Change {
 
   __device__ __forceinline__ void operator()(Operation<S>& op) const {
     const uint32_t steady = kReduces<S, V> ? uint32_t(kSteady) : 0u;  // a launch of reductions alone
-    const Table table = p.table;  // loaded before the loops, which are too long for clang to do so
-    change_some<PathTile, V>(table, p.changes.flags | steady, op);
+    change_some<PathTile, V>(p.table, p.changes.flags | steady, op);
   }
 };
 
@@ -26,7 +25,7 @@ struct Change {
 
 using namespace weft;
 using namespace weft::cuckoo;
-WEFT_SHARED_WIDTHS;
+WEFT_WIDTHS;
 using Wide = PathTile<S, kWideLanes>;
 using Even = PathTile<S, kWideLanes, true>;
 

@@ -13,14 +13,14 @@ import (
 //kernelgen:target 80+ptx83,90+ptx83
 //kernelgen:flags -x cuda --cuda-device-only -nocudainc -nocudalib -nostdinc -std=c++17 -Wall -Werror -I kernels/include -O3
 //kernelgen:input b08d63b7a365f2f4f652b0a547e7eef6288924340819b67ecccba9cd08823119 2997 cuckoo/change.cuh
-//kernelgen:input fd5685a100b0304ad5ac255f200eecff22c49997b8289023a5e41bba8b4842d0 2116 cuckoo/cuckoo_mixed.cu
+//kernelgen:input debc74e398b5283b8408ed0c7335755fd105ebfed3838e59772e786459977d73 2011 cuckoo/cuckoo_mixed.cu
 //kernelgen:input da17acae47e5e3c59a441f378f21fa61ca6abe48da824e528e21bb5ffcf2af02 450 cuckoo/layout.cuh
 //kernelgen:input 5abe6504e8ba29bc27856edc8427f9f9f80e9eeb0ddc6afba50f7135e5719a24 571 cuckoo/tuning.cuh
 //kernelgen:input 870daf72e5f5ee3daf5209b7c93999cc04bae928905c38d006e9ce507ad53f71 12351 kernels/include/weft/access.cuh
 //kernelgen:input 2714016844286cf6bb08333ddb0708e125c696e1b02e9a7d01b8df565f94b8dd 3669 kernels/include/weft/account.cuh
 //kernelgen:input 07aff6616f5744847df64d8a70d0a16dd9b6ea2f3d290fbaf8107089d4948eac 6839 kernels/include/weft/batch.cuh
-//kernelgen:input 70c8cd394dc91167b9c81e6841ab7e05555d76ab8a8ef2811e98e8cb755dc093 6576 kernels/include/weft/change.cuh
-//kernelgen:input 9a5144cdfc70899989979d8851ee959f43f0fbd06fd0879fd282ba97742bb4c9 2188 kernels/include/weft/column.cuh
+//kernelgen:input 3e92134eb1b578a24f1d7b47f233e850b00de5e914beb530e1ce8dd0ef26b739 6497 kernels/include/weft/change.cuh
+//kernelgen:input cd868f2da52a8b04666d6334e64779ef3f89128a7a8614291ec57fd1f7887c5f 2079 kernels/include/weft/column.cuh
 //kernelgen:input a3c1308255c6b6bb9125d945a93d49fcf2a5fac34d744529fe1640908c08da70 4401 kernels/include/weft/cuckoo_displace.cuh
 //kernelgen:input 7b00866bda5167fc59bca1778e2d9bb4e926bfd8e5b3b19a73d210841a188640 5547 kernels/include/weft/cuckoo_evict.cuh
 //kernelgen:input f3d2920fcde1eea6fb1cb830eec77bc221de3769c6045cd8bfe424010be13c0e 2207 kernels/include/weft/cuckoo_find.cuh
@@ -28,33 +28,49 @@ import (
 //kernelgen:input aba0e0ad799cf8072f65dfa894b9a84f4a011a1b5bf771d2050f1c78462e4073 856 kernels/include/weft/cuda.cuh
 //kernelgen:input f98e260916fe50d268acedcdaeae396630c01c1ae44b0937ef19cd74ce60cc46 2690 kernels/include/weft/entry.cuh
 //kernelgen:input ef78dc0b6ae4fc709c88b2cf117f4b86494b0d176c0a18a9f12a1c46af321407 21229 kernels/include/weft/evict.cuh
-//kernelgen:input 3096ca16d1698a4d03cfe62adf20edf6cc607a94b8fc3928426fff348fdf2eba 8672 kernels/include/weft/gather.cuh
+//kernelgen:input 132e2d4399c0a34a22537d522baef89df23cec01c04d6a0755bff73dbb374809 8409 kernels/include/weft/gather.cuh
 //kernelgen:input 79b1beaa05fe49d706515a4fad47443f74f45385014663a5ecc8653a4a9b381e 1718 kernels/include/weft/hash.cuh
 //kernelgen:input 63d2bb524d32a86185183c319043045becebc9953698c1005430567bab8f0272 2592 kernels/include/weft/lines.cuh
 //kernelgen:input 8d80efd7c5a96a234d05600501c28ea7327ed3b8463a8d2581a97f3f71dbdd19 6867 kernels/include/weft/locks.cuh
 //kernelgen:input 84ebb2fa5b0907d2c550fc5b04484d1b6e2791f334faac0401b47d3f10decb65 9326 kernels/include/weft/mixed.cuh
 //kernelgen:input 615bd7905b5e0f2c36184a1ed53d31d1363c16774f41ad3421eca8a05499f11e 5286 kernels/include/weft/moves.cuh
-//kernelgen:input a5482819f4993777e815109a09bdbc2dc39f7cb6aa786bce59a62484ab73e260 5503 kernels/include/weft/order.cuh
+//kernelgen:input 42b0e1f433ef9fcf1b152a746599799fc3899713c75fe6ce20676d62a891610c 5426 kernels/include/weft/order.cuh
 //kernelgen:input 6287aa4b2d84b5a9bc542e4ce2e53474a0ee8c13d8866604482ec5b91a07bafa 9163 kernels/include/weft/path.cuh
-//kernelgen:input fd1ba2c1773c4ae44c986d421dcfbfcc0e05b53c8b0224af049f107fd0dd96b5 6765 kernels/include/weft/reduce.cuh
+//kernelgen:input 5b054470229a4453eff5f4bb5d4c496ec38dfaab975f038712f650c7e631b503 4231 kernels/include/weft/reduce.cuh
 //kernelgen:input 31e29f3699eeca7f11355051456c703cbd9b9a2caa8a43e8efd400ac9f02b54a 7302 kernels/include/weft/rounds.cuh
 //kernelgen:input 21ef40de617677b1a98ed9ce259789d2f73d0eb9d16cbb8d725e99f071463a83 6982 kernels/include/weft/rounds_change.cuh
 //kernelgen:input 3844d10e56bfb5b2bb8c488edf87f503d07fe3315f36a6d26af5f81e850e250a 4894 kernels/include/weft/shared.cuh
 //kernelgen:input b6a4a0a470083c5db2ddc3dadb2275946d1f16b725fa0fe66607df730c694dc4 5537 kernels/include/weft/slot.cuh
 //kernelgen:input 7a2053025435e10cbc6277028a3a795e780d9d9293869b6f188774a1217487a7 957 kernels/include/weft/spread.cuh
 //kernelgen:input 23effe35f5e096b384ffb4120bf425fa880d91df8b8639489904a1d819904586 2119 kernels/include/weft/tile.cuh
-//kernelgen:input 8afd61425cc880d8c57381c80538b66071f64f59c2f98dfcca7c1c51b9d29030 4175 kernels/include/weft/unite.cuh
+//kernelgen:input 12d80c1067fe90ab38ebffb5ff90ebcef9cbad6b82a58d80c135aa1de8566166 4061 kernels/include/weft/unite.cuh
 //kernelgen:input 0851189fa3150bd3eb30a9b7d5f0dcba58c8fcda1c3598976207e3eea53f4ea7 5348 kernels/include/weft/warp.cuh
 //kernelgen:input 3734d9594b1b33c1868d416df12106a6d15018edf95437b3b5b984e6d6f937e3 816 kernels/include/weft/widths.cuh
-//kernelgen:output 6e7cf693a1d3d03cc159634074e75721e978adc79cc9234d8214cbc72c7b78e2 338933 cuckoo/cuckoo_mixed_32_32_sm80.ptx
-//kernelgen:output ac6aadcb444bf4bed2c688661be018de5ed35c8b02c3b7d7bdfdcfd56fd53238 393013 cuckoo/cuckoo_mixed_64_64_sm80.ptx
-//kernelgen:output 68c8b13c8886da1057ba9dd3fb7c7ccb25f57b1fc2ab62aec3d5657787eaf543 387982 cuckoo/cuckoo_mixed_64_64_sm90.ptx
-//kernelgen:output 36725ddf1f6d59ce802dc79f05ed5ca6c2a8f8f0efc232e1648f1a047f14fa02 71923 cuckoo/cuckoo_mixed_32_0_sm80.ptx
-//kernelgen:output 0993692e2d25cc733d370ee5fd590357af7bee44920c50be5a37dd6651d2aee0 72176 cuckoo/cuckoo_mixed_64_0_sm80.ptx
+//kernelgen:output d57198a76d12b3386c48023b8886cc26d6afb35f915e3036eb375b29308634ea 342621 cuckoo/cuckoo_mixed_32_32_sm80.ptx
+//kernelgen:output 46eb5948e9f93985867e89ce3aae37185c7ebb41728f97ee0e2c8b769f1f904e 348978 cuckoo/cuckoo_mixed_32_64_sm80.ptx
+//kernelgen:output 680902ef17f5722dfeccf07362e8384b325e68e513aab96a8cb5a0e5ed6ad6e7 339447 cuckoo/cuckoo_mixed_32_64_sm90.ptx
+//kernelgen:output e8d233a55fe79c7e5a8f0d14541d411c45d0721d606f71303eda9faee45fc4ae 354163 cuckoo/cuckoo_mixed_64_32_sm80.ptx
+//kernelgen:output 3027f423d09e13b4d56278f06eccf0d9954b864db4f5205fdeb6c7d377ec05a1 343826 cuckoo/cuckoo_mixed_64_32_sm90.ptx
+//kernelgen:output 4b4b106367e8947d8538fb461f1b44bd96dc56325a015414cf08d7be893882f7 356739 cuckoo/cuckoo_mixed_64_64_sm80.ptx
+//kernelgen:output d4b10469c350ac4ad67514465835d8fbea0c5f909113cbf68e706021e30a32b1 346543 cuckoo/cuckoo_mixed_64_64_sm90.ptx
+//kernelgen:output 1a0fe3999d3af52c075d4d2b6983de57178a14f66216d5e25a47f1f6d3ed8a50 72029 cuckoo/cuckoo_mixed_32_0_sm80.ptx
+//kernelgen:output f2dc4d77204d35dbdcf2ac3d8989f1139a5d9a4f4e05af0be8f7c110d9dca10f 72285 cuckoo/cuckoo_mixed_64_0_sm80.ptx
 //kernelgen:output 55bd7517533906b0b83763c53b47406ae7c4276bfd3614b9a3de46e98fd4e298 762 cuckoo/cuckoo_mixed_params_gen.go
 
 //go:embed cuckoo_mixed_32_32_sm80.ptx
 var cuckooMixed32x32SM80 string
+
+//go:embed cuckoo_mixed_32_64_sm80.ptx
+var cuckooMixed32x64SM80 string
+
+//go:embed cuckoo_mixed_32_64_sm90.ptx
+var cuckooMixed32x64SM90 string
+
+//go:embed cuckoo_mixed_64_32_sm80.ptx
+var cuckooMixed64x32SM80 string
+
+//go:embed cuckoo_mixed_64_32_sm90.ptx
+var cuckooMixed64x32SM90 string
 
 //go:embed cuckoo_mixed_64_64_sm80.ptx
 var cuckooMixed64x64SM80 string
@@ -77,6 +93,22 @@ var cuckooMixedImages = map[string]*device.Image{
 		Targets: []device.Target{
 			{Arch: 80, PTX: cuckooMixed32x32SM80, Params: cuckooMixed32x32Kernels},
 			{Arch: 90, PTX: cuckooMixed32x32SM80, Params: cuckooMixed32x32Kernels},
+		},
+	},
+	"32_64": {
+		Name:    "cuckoo_mixed",
+		Variant: "32_64",
+		Targets: []device.Target{
+			{Arch: 80, PTX: cuckooMixed32x64SM80, Params: cuckooMixed32x64Kernels},
+			{Arch: 90, PTX: cuckooMixed32x64SM90, Params: cuckooMixed32x64Kernels},
+		},
+	},
+	"64_32": {
+		Name:    "cuckoo_mixed",
+		Variant: "64_32",
+		Targets: []device.Target{
+			{Arch: 80, PTX: cuckooMixed64x32SM80, Params: cuckooMixed64x32Kernels},
+			{Arch: 90, PTX: cuckooMixed64x32SM90, Params: cuckooMixed64x32Kernels},
 		},
 	},
 	"64_64": {
@@ -115,6 +147,30 @@ var cuckooMixed32x32Kernels = map[string]int{
 	"cuckoo_mixed_reduce_even_32_32": 176,
 	"cuckoo_mixed_rows_32_32":        176,
 	"cuckoo_mixed_rows_even_32_32":   176,
+}
+
+// cuckooMixed32x64Kernels are the entry points of cuckooMixedImages["32_64"] and the size in bytes of
+// the parameter struct that each takes.
+var cuckooMixed32x64Kernels = map[string]int{
+	"cuckoo_mixed_change_32_64":      176,
+	"cuckoo_mixed_change_even_32_64": 176,
+	"cuckoo_mixed_evict_32_64":       200,
+	"cuckoo_mixed_reduce_32_64":      176,
+	"cuckoo_mixed_reduce_even_32_64": 176,
+	"cuckoo_mixed_rows_32_64":        176,
+	"cuckoo_mixed_rows_even_32_64":   176,
+}
+
+// cuckooMixed64x32Kernels are the entry points of cuckooMixedImages["64_32"] and the size in bytes of
+// the parameter struct that each takes.
+var cuckooMixed64x32Kernels = map[string]int{
+	"cuckoo_mixed_change_64_32":      176,
+	"cuckoo_mixed_change_even_64_32": 176,
+	"cuckoo_mixed_evict_64_32":       200,
+	"cuckoo_mixed_reduce_64_32":      176,
+	"cuckoo_mixed_reduce_even_64_32": 176,
+	"cuckoo_mixed_rows_64_32":        176,
+	"cuckoo_mixed_rows_even_64_32":   176,
 }
 
 // cuckooMixed64x64Kernels are the entry points of cuckooMixedImages["64_64"] and the size in bytes of

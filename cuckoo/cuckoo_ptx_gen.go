@@ -19,8 +19,8 @@ import (
 //kernelgen:input 870daf72e5f5ee3daf5209b7c93999cc04bae928905c38d006e9ce507ad53f71 12351 kernels/include/weft/access.cuh
 //kernelgen:input 2714016844286cf6bb08333ddb0708e125c696e1b02e9a7d01b8df565f94b8dd 3669 kernels/include/weft/account.cuh
 //kernelgen:input 07aff6616f5744847df64d8a70d0a16dd9b6ea2f3d290fbaf8107089d4948eac 6839 kernels/include/weft/batch.cuh
-//kernelgen:input 70c8cd394dc91167b9c81e6841ab7e05555d76ab8a8ef2811e98e8cb755dc093 6576 kernels/include/weft/change.cuh
-//kernelgen:input 9a5144cdfc70899989979d8851ee959f43f0fbd06fd0879fd282ba97742bb4c9 2188 kernels/include/weft/column.cuh
+//kernelgen:input 3e92134eb1b578a24f1d7b47f233e850b00de5e914beb530e1ce8dd0ef26b739 6497 kernels/include/weft/change.cuh
+//kernelgen:input cd868f2da52a8b04666d6334e64779ef3f89128a7a8614291ec57fd1f7887c5f 2079 kernels/include/weft/column.cuh
 //kernelgen:input a3c1308255c6b6bb9125d945a93d49fcf2a5fac34d744529fe1640908c08da70 4401 kernels/include/weft/cuckoo_displace.cuh
 //kernelgen:input 7b00866bda5167fc59bca1778e2d9bb4e926bfd8e5b3b19a73d210841a188640 5547 kernels/include/weft/cuckoo_evict.cuh
 //kernelgen:input f3d2920fcde1eea6fb1cb830eec77bc221de3769c6045cd8bfe424010be13c0e 2207 kernels/include/weft/cuckoo_find.cuh
@@ -32,9 +32,9 @@ import (
 //kernelgen:input 63d2bb524d32a86185183c319043045becebc9953698c1005430567bab8f0272 2592 kernels/include/weft/lines.cuh
 //kernelgen:input 8d80efd7c5a96a234d05600501c28ea7327ed3b8463a8d2581a97f3f71dbdd19 6867 kernels/include/weft/locks.cuh
 //kernelgen:input 615bd7905b5e0f2c36184a1ed53d31d1363c16774f41ad3421eca8a05499f11e 5286 kernels/include/weft/moves.cuh
-//kernelgen:input a5482819f4993777e815109a09bdbc2dc39f7cb6aa786bce59a62484ab73e260 5503 kernels/include/weft/order.cuh
+//kernelgen:input 42b0e1f433ef9fcf1b152a746599799fc3899713c75fe6ce20676d62a891610c 5426 kernels/include/weft/order.cuh
 //kernelgen:input 6287aa4b2d84b5a9bc542e4ce2e53474a0ee8c13d8866604482ec5b91a07bafa 9163 kernels/include/weft/path.cuh
-//kernelgen:input fd1ba2c1773c4ae44c986d421dcfbfcc0e05b53c8b0224af049f107fd0dd96b5 6765 kernels/include/weft/reduce.cuh
+//kernelgen:input 5b054470229a4453eff5f4bb5d4c496ec38dfaab975f038712f650c7e631b503 4231 kernels/include/weft/reduce.cuh
 //kernelgen:input 31e29f3699eeca7f11355051456c703cbd9b9a2caa8a43e8efd400ac9f02b54a 7302 kernels/include/weft/rounds.cuh
 //kernelgen:input 21ef40de617677b1a98ed9ce259789d2f73d0eb9d16cbb8d725e99f071463a83 6982 kernels/include/weft/rounds_change.cuh
 //kernelgen:input 3844d10e56bfb5b2bb8c488edf87f503d07fe3315f36a6d26af5f81e850e250a 4894 kernels/include/weft/shared.cuh

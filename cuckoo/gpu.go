@@ -11,7 +11,7 @@ import (
 )
 
 //go:generate go run ../cmd/weftgen -loader=false -target 80+ptx83,90+ptx83 -widths 32_32,64_64,32_0,64_0 -type cuckoo::Table=tableRef -type weft::Lookup=internal/gpu.Lookup -type weft::Changes=internal/gpu.Changes -type weft::List=internal/gpu.List -type weft::Winners=internal/gpu.Winners -type weft::Contest=internal/gpu.Contest -type weft::Export=internal/gpu.Export cuckoo.cu
-//go:generate go run ../cmd/weftgen -loader=false -target 80+ptx83,90+ptx83 -widths 32_32,64_64,32_0,64_0 -type weft::ChangeParams=.changeParams -type weft::EvictParams=.evictParams cuckoo_mixed.cu
+//go:generate go run ../cmd/weftgen -loader=false -target 80+ptx83,90+ptx83 -widths 32_32,32_64,64_32,64_64,32_0,64_0 -type weft::ChangeParams=.changeParams -type weft::EvictParams=.evictParams cuckoo_mixed.cu
 
 // Tuning of the launches.
 const (
@@ -158,7 +158,7 @@ func (k *kernels) mix(dev device.Device) (_ *gpu.MixedKernels, err error) {
 		if k.widths.Val > 0 {
 			entries = append(entries, gpu.Entry{Name: "evict", To: &k.mixedEvict})
 		}
-		err = gpu.Load(dev, cuckooMixedImages[gpu.Slots(k.widths)], entries)
+		err = gpu.Load(dev, cuckooMixedImages[gpu.Pair(k.widths)], entries)
 	}
 	if k.balances {
 		return &k.mixed[1], err

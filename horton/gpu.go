@@ -12,7 +12,7 @@ import (
 )
 
 //go:generate go run ../cmd/weftgen -loader=false -target 80+ptx83,90+ptx83 -widths 32_32,64_64,32_0,64_0 -type horton::Table=tableRef -type weft::Lookup=internal/gpu.Lookup -type weft::Changes=internal/gpu.Changes -type weft::List=internal/gpu.List -type weft::Winners=internal/gpu.Winners -type weft::Contest=internal/gpu.Contest -type weft::Export=internal/gpu.Export horton.cu
-//go:generate go run ../cmd/weftgen -loader=false -target 80+ptx83,90+ptx83 -widths 32_32,64_64,32_0,64_0 -type weft::ChangeParams=.changeParams -type weft::EvictParams=.evictParams horton_mixed.cu
+//go:generate go run ../cmd/weftgen -loader=false -target 80+ptx83,90+ptx83 -widths 32_32,32_64,64_32,64_64,32_0,64_0 -type weft::ChangeParams=.changeParams -type weft::EvictParams=.evictParams horton_mixed.cu
 
 // Tuning of the launches.
 const (
@@ -171,7 +171,7 @@ func (k *kernels) mix(dev device.Device) (_ *gpu.MixedKernels, err error) {
 		if k.widths.Val > 0 {
 			entries = append(entries, gpu.Entry{Name: "evict", To: &k.mixedEvict})
 		}
-		err = gpu.Load(dev, hortonMixedImages[gpu.Slots(k.widths)], entries)
+		err = gpu.Load(dev, hortonMixedImages[gpu.Pair(k.widths)], entries)
 	}
 	return &k.mixed, err
 }

@@ -25,7 +25,7 @@ struct Change {
 
 using namespace weft;
 using namespace weft::horton;
-WEFT_SHARED_WIDTHS;
+WEFT_WIDTHS;
 
 WEFT_KERNEL(horton_mixed_change, kChangeBlocks)(ChangeParams<Table> p) {
   change_mixed<S, K, V>(p.changes, p.table.counters, Change<S>{p});

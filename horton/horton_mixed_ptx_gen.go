@@ -13,18 +13,18 @@ import (
 //kernelgen:target 80+ptx83,90+ptx83
 //kernelgen:flags -x cuda --cuda-device-only -nocudainc -nocudalib -nostdinc -std=c++17 -Wall -Werror -I kernels/include -O3
 //kernelgen:input 40315b735785afd03eb221af8a44880c05f72c15564c40433753b1b6f7c53841 2515 horton/change.cuh
-//kernelgen:input 9c61986e665ae8e5f2da8082de20b1c185134c66fc7d91fd4e8f201f54630cc3 1448 horton/horton_mixed.cu
+//kernelgen:input 3adc737abf12affc74aabf3df818ff08cb31ee4a74f6b7aba9194f0e3136d24e 1441 horton/horton_mixed.cu
 //kernelgen:input 242f67aa85ec68c5dd3057f9c6ebd13fb879721f211f982f1bc8f3dcef747da2 747 horton/layout.cuh
 //kernelgen:input 51aba27c05f5c2e649c772e10b52447187ed0a3192ef50b1907f6f4ece97c978 571 horton/tuning.cuh
 //kernelgen:input 870daf72e5f5ee3daf5209b7c93999cc04bae928905c38d006e9ce507ad53f71 12351 kernels/include/weft/access.cuh
 //kernelgen:input 2714016844286cf6bb08333ddb0708e125c696e1b02e9a7d01b8df565f94b8dd 3669 kernels/include/weft/account.cuh
 //kernelgen:input 07aff6616f5744847df64d8a70d0a16dd9b6ea2f3d290fbaf8107089d4948eac 6839 kernels/include/weft/batch.cuh
-//kernelgen:input 70c8cd394dc91167b9c81e6841ab7e05555d76ab8a8ef2811e98e8cb755dc093 6576 kernels/include/weft/change.cuh
-//kernelgen:input 9a5144cdfc70899989979d8851ee959f43f0fbd06fd0879fd282ba97742bb4c9 2188 kernels/include/weft/column.cuh
+//kernelgen:input 3e92134eb1b578a24f1d7b47f233e850b00de5e914beb530e1ce8dd0ef26b739 6497 kernels/include/weft/change.cuh
+//kernelgen:input cd868f2da52a8b04666d6334e64779ef3f89128a7a8614291ec57fd1f7887c5f 2079 kernels/include/weft/column.cuh
 //kernelgen:input aba0e0ad799cf8072f65dfa894b9a84f4a011a1b5bf771d2050f1c78462e4073 856 kernels/include/weft/cuda.cuh
 //kernelgen:input f98e260916fe50d268acedcdaeae396630c01c1ae44b0937ef19cd74ce60cc46 2690 kernels/include/weft/entry.cuh
 //kernelgen:input ef78dc0b6ae4fc709c88b2cf117f4b86494b0d176c0a18a9f12a1c46af321407 21229 kernels/include/weft/evict.cuh
-//kernelgen:input 3096ca16d1698a4d03cfe62adf20edf6cc607a94b8fc3928426fff348fdf2eba 8672 kernels/include/weft/gather.cuh
+//kernelgen:input 132e2d4399c0a34a22537d522baef89df23cec01c04d6a0755bff73dbb374809 8409 kernels/include/weft/gather.cuh
 //kernelgen:input 79b1beaa05fe49d706515a4fad47443f74f45385014663a5ecc8653a4a9b381e 1718 kernels/include/weft/hash.cuh
 //kernelgen:input e5c4446a1dc57c10be44ec0ba1aa85b28b5e93d0c888f7289831f52788580ca1 10571 kernels/include/weft/horton_displace.cuh
 //kernelgen:input e61c45822d772975fd9ad05573a0ca5e526e3cbeaee962d8d3649746750897d8 4563 kernels/include/weft/horton_find.cuh
@@ -34,27 +34,43 @@ import (
 //kernelgen:input 8d80efd7c5a96a234d05600501c28ea7327ed3b8463a8d2581a97f3f71dbdd19 6867 kernels/include/weft/locks.cuh
 //kernelgen:input 84ebb2fa5b0907d2c550fc5b04484d1b6e2791f334faac0401b47d3f10decb65 9326 kernels/include/weft/mixed.cuh
 //kernelgen:input 615bd7905b5e0f2c36184a1ed53d31d1363c16774f41ad3421eca8a05499f11e 5286 kernels/include/weft/moves.cuh
-//kernelgen:input a5482819f4993777e815109a09bdbc2dc39f7cb6aa786bce59a62484ab73e260 5503 kernels/include/weft/order.cuh
+//kernelgen:input 42b0e1f433ef9fcf1b152a746599799fc3899713c75fe6ce20676d62a891610c 5426 kernels/include/weft/order.cuh
 //kernelgen:input 6287aa4b2d84b5a9bc542e4ce2e53474a0ee8c13d8866604482ec5b91a07bafa 9163 kernels/include/weft/path.cuh
-//kernelgen:input fd1ba2c1773c4ae44c986d421dcfbfcc0e05b53c8b0224af049f107fd0dd96b5 6765 kernels/include/weft/reduce.cuh
+//kernelgen:input 5b054470229a4453eff5f4bb5d4c496ec38dfaab975f038712f650c7e631b503 4231 kernels/include/weft/reduce.cuh
 //kernelgen:input 31e29f3699eeca7f11355051456c703cbd9b9a2caa8a43e8efd400ac9f02b54a 7302 kernels/include/weft/rounds.cuh
 //kernelgen:input 21ef40de617677b1a98ed9ce259789d2f73d0eb9d16cbb8d725e99f071463a83 6982 kernels/include/weft/rounds_change.cuh
 //kernelgen:input 3844d10e56bfb5b2bb8c488edf87f503d07fe3315f36a6d26af5f81e850e250a 4894 kernels/include/weft/shared.cuh
 //kernelgen:input b6a4a0a470083c5db2ddc3dadb2275946d1f16b725fa0fe66607df730c694dc4 5537 kernels/include/weft/slot.cuh
 //kernelgen:input 7a2053025435e10cbc6277028a3a795e780d9d9293869b6f188774a1217487a7 957 kernels/include/weft/spread.cuh
 //kernelgen:input 23effe35f5e096b384ffb4120bf425fa880d91df8b8639489904a1d819904586 2119 kernels/include/weft/tile.cuh
-//kernelgen:input 8afd61425cc880d8c57381c80538b66071f64f59c2f98dfcca7c1c51b9d29030 4175 kernels/include/weft/unite.cuh
+//kernelgen:input 12d80c1067fe90ab38ebffb5ff90ebcef9cbad6b82a58d80c135aa1de8566166 4061 kernels/include/weft/unite.cuh
 //kernelgen:input 0851189fa3150bd3eb30a9b7d5f0dcba58c8fcda1c3598976207e3eea53f4ea7 5348 kernels/include/weft/warp.cuh
 //kernelgen:input 3734d9594b1b33c1868d416df12106a6d15018edf95437b3b5b984e6d6f937e3 816 kernels/include/weft/widths.cuh
 //kernelgen:output 15cca828f427985a4bc167436f0aa5709bce1ce75996baa3b8e43c698e8b355a 294477 horton/horton_mixed_32_32_sm80.ptx
-//kernelgen:output 2acdfb0a019a9bc799290e40ccb7fa17d6171a32a200d3d250e1342a9af205e4 314336 horton/horton_mixed_64_64_sm80.ptx
-//kernelgen:output 8382e9baf5935ff84c31205451220d9af0d8696c03eb07e0d57bf69f17b1905f 310757 horton/horton_mixed_64_64_sm90.ptx
+//kernelgen:output 7ba224116c87505ffb1e6a1e8a3c8e96edaf2092db4b16fca2a677639b80c3e0 291030 horton/horton_mixed_32_64_sm80.ptx
+//kernelgen:output a61720f66dffed2be1a1b01db2dc3a16756dfd52b2444ce50a77f270c4377903 287473 horton/horton_mixed_32_64_sm90.ptx
+//kernelgen:output 15622b5d392339362ea29ba45f21be242d2b4c98729755facbf68a549d0dd8ca 289017 horton/horton_mixed_64_32_sm80.ptx
+//kernelgen:output c2c5b819b5cfbb285ecb6d24a4faf759885925148e73cac4d91b817bc08817c6 285483 horton/horton_mixed_64_32_sm90.ptx
+//kernelgen:output 5cb5bb00e313b47c6c5fc723655a1eeedb646a92c5df688174965ac91420c028 290400 horton/horton_mixed_64_64_sm80.ptx
+//kernelgen:output 94bc786736371d846aef7d4e9866edea0c862b26bf0a65637b3d23b98c781f9b 286910 horton/horton_mixed_64_64_sm90.ptx
 //kernelgen:output 423f9c033a69d434c24c673a3a480755efbf52711550d59639880df92361d558 36110 horton/horton_mixed_32_0_sm80.ptx
 //kernelgen:output 89fb37e982d263f1f783b65614ce6d1261f8b6ae1df1a79f1b613f1cc3d8bbae 34891 horton/horton_mixed_64_0_sm80.ptx
 //kernelgen:output b7c1a85958c6edddb79a7c8bb4f6739237af62b3962bafe8753cfe4ec717478f 762 horton/horton_mixed_params_gen.go
 
 //go:embed horton_mixed_32_32_sm80.ptx
 var hortonMixed32x32SM80 string
+
+//go:embed horton_mixed_32_64_sm80.ptx
+var hortonMixed32x64SM80 string
+
+//go:embed horton_mixed_32_64_sm90.ptx
+var hortonMixed32x64SM90 string
+
+//go:embed horton_mixed_64_32_sm80.ptx
+var hortonMixed64x32SM80 string
+
+//go:embed horton_mixed_64_32_sm90.ptx
+var hortonMixed64x32SM90 string
 
 //go:embed horton_mixed_64_64_sm80.ptx
 var hortonMixed64x64SM80 string
@@ -77,6 +93,22 @@ var hortonMixedImages = map[string]*device.Image{
 		Targets: []device.Target{
 			{Arch: 80, PTX: hortonMixed32x32SM80, Params: hortonMixed32x32Kernels},
 			{Arch: 90, PTX: hortonMixed32x32SM80, Params: hortonMixed32x32Kernels},
+		},
+	},
+	"32_64": {
+		Name:    "horton_mixed",
+		Variant: "32_64",
+		Targets: []device.Target{
+			{Arch: 80, PTX: hortonMixed32x64SM80, Params: hortonMixed32x64Kernels},
+			{Arch: 90, PTX: hortonMixed32x64SM90, Params: hortonMixed32x64Kernels},
+		},
+	},
+	"64_32": {
+		Name:    "horton_mixed",
+		Variant: "64_32",
+		Targets: []device.Target{
+			{Arch: 80, PTX: hortonMixed64x32SM80, Params: hortonMixed64x32Kernels},
+			{Arch: 90, PTX: hortonMixed64x32SM90, Params: hortonMixed64x32Kernels},
 		},
 	},
 	"64_64": {
@@ -112,6 +144,24 @@ var hortonMixed32x32Kernels = map[string]int{
 	"horton_mixed_evict_32_32":  192,
 	"horton_mixed_reduce_32_32": 168,
 	"horton_mixed_rows_32_32":   168,
+}
+
+// hortonMixed32x64Kernels are the entry points of hortonMixedImages["32_64"] and the size in bytes of
+// the parameter struct that each takes.
+var hortonMixed32x64Kernels = map[string]int{
+	"horton_mixed_change_32_64": 168,
+	"horton_mixed_evict_32_64":  192,
+	"horton_mixed_reduce_32_64": 168,
+	"horton_mixed_rows_32_64":   168,
+}
+
+// hortonMixed64x32Kernels are the entry points of hortonMixedImages["64_32"] and the size in bytes of
+// the parameter struct that each takes.
+var hortonMixed64x32Kernels = map[string]int{
+	"horton_mixed_change_64_32": 168,
+	"horton_mixed_evict_64_32":  192,
+	"horton_mixed_reduce_64_32": 168,
+	"horton_mixed_rows_64_32":   168,
 }
 
 // hortonMixed64x64Kernels are the entry points of hortonMixedImages["64_64"] and the size in bytes of

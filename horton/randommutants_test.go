@@ -18,6 +18,8 @@ var survivors string
 func TestRandomMutants(t *testing.T) {
 	mutate.Run(t, mutate.Config{Images: horton.Images, Reasons: survivors, Trials: map[string]func(*mutate.Mutant) []mutate.Trial{
 		"horton_32_32": mapTrials[uint32, uint32],
+		"horton_32_64": mapTrials[uint32, uint64],
+		"horton_64_32": mapTrials[uint64, uint32],
 		"horton_64_64": mapTrials[uint64, uint64],
 		"horton_32_0":  setTrials[uint32],
 		"horton_64_0":  setTrials[uint64],

@@ -12,7 +12,7 @@ import (
 )
 
 //go:generate go run ../cmd/weftgen -loader=false -target 80+ptx83,90+ptx83 -widths 32_32,64_64,32_0,64_0 -type linear::Table=tableRef -type weft::Lookup=internal/gpu.Lookup -type weft::Changes=internal/gpu.Changes -type weft::Winners=internal/gpu.Winners -type weft::Contest=internal/gpu.Contest -type weft::Export=internal/gpu.Export linear.cu
-//go:generate go run ../cmd/weftgen -loader=false -target 80+ptx83,90+ptx83 -widths 32_32,64_64,32_0,64_0 -type weft::ChangeParams=.changeParams linear_mixed.cu
+//go:generate go run ../cmd/weftgen -loader=false -target 80+ptx83,90+ptx83 -widths 32_32,32_64,64_32,64_64,32_0,64_0 -type weft::ChangeParams=.changeParams linear_mixed.cu
 
 // Tuning of the launches.
 const (
@@ -163,7 +163,7 @@ func (k *kernels) Change(s *device.Stream, p core.Parts, c *gpu.Change) (contend
 // mix loads the kernels of batches that mix operations or combine values.
 func (k *kernels) mix(dev device.Device, wide bool) (_ *gpu.MixedKernels, err error) {
 	if k.mixed[1].Change == nil {
-		err = gpu.Load(dev, linearMixedImages[gpu.Slots(k.widths)],
+		err = gpu.Load(dev, linearMixedImages[gpu.Pair(k.widths)],
 			append(k.mixed[0].Entries("", k.widths), k.mixed[1].Entries("_wide", k.widths)...))
 	}
 	if wide {

@@ -35,7 +35,7 @@ struct Reduce {
 
 using namespace weft;
 using namespace weft::linear;
-WEFT_SHARED_WIDTHS;
+WEFT_WIDTHS;
 
 WEFT_KERNEL(linear_mixed_change, kMixedBlocks<S>)(ChangeParams<Table> p) {
   change_mixed<S, K, V>(p.changes, p.table.counters, Change<S, kNarrowLanes, kNarrowPieces>{p});

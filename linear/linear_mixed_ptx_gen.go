@@ -15,39 +15,55 @@ import (
 //kernelgen:input 870daf72e5f5ee3daf5209b7c93999cc04bae928905c38d006e9ce507ad53f71 12351 kernels/include/weft/access.cuh
 //kernelgen:input 2714016844286cf6bb08333ddb0708e125c696e1b02e9a7d01b8df565f94b8dd 3669 kernels/include/weft/account.cuh
 //kernelgen:input 07aff6616f5744847df64d8a70d0a16dd9b6ea2f3d290fbaf8107089d4948eac 6839 kernels/include/weft/batch.cuh
-//kernelgen:input 70c8cd394dc91167b9c81e6841ab7e05555d76ab8a8ef2811e98e8cb755dc093 6576 kernels/include/weft/change.cuh
-//kernelgen:input 9a5144cdfc70899989979d8851ee959f43f0fbd06fd0879fd282ba97742bb4c9 2188 kernels/include/weft/column.cuh
+//kernelgen:input 3e92134eb1b578a24f1d7b47f233e850b00de5e914beb530e1ce8dd0ef26b739 6497 kernels/include/weft/change.cuh
+//kernelgen:input cd868f2da52a8b04666d6334e64779ef3f89128a7a8614291ec57fd1f7887c5f 2079 kernels/include/weft/column.cuh
 //kernelgen:input aba0e0ad799cf8072f65dfa894b9a84f4a011a1b5bf771d2050f1c78462e4073 856 kernels/include/weft/cuda.cuh
 //kernelgen:input f98e260916fe50d268acedcdaeae396630c01c1ae44b0937ef19cd74ce60cc46 2690 kernels/include/weft/entry.cuh
-//kernelgen:input 3096ca16d1698a4d03cfe62adf20edf6cc607a94b8fc3928426fff348fdf2eba 8672 kernels/include/weft/gather.cuh
+//kernelgen:input 132e2d4399c0a34a22537d522baef89df23cec01c04d6a0755bff73dbb374809 8409 kernels/include/weft/gather.cuh
 //kernelgen:input 79b1beaa05fe49d706515a4fad47443f74f45385014663a5ecc8653a4a9b381e 1718 kernels/include/weft/hash.cuh
 //kernelgen:input 6f50794184dd8de98a320616fac708fa70a02d7686f9df3ebe556eab4ef82c41 518 kernels/include/weft/linear_change.cuh
-//kernelgen:input c5632c4145bc216d37e9b6bfc0571a55dabbfce49d07f9da01c27583793d5a65 7007 kernels/include/weft/linear_table.cuh
+//kernelgen:input f323192b8faba9b8fe6fbfde13717be1dbaa7cb0b576872a2ab5f02f7df0e035 7009 kernels/include/weft/linear_table.cuh
 //kernelgen:input 63d2bb524d32a86185183c319043045becebc9953698c1005430567bab8f0272 2592 kernels/include/weft/lines.cuh
 //kernelgen:input 84ebb2fa5b0907d2c550fc5b04484d1b6e2791f334faac0401b47d3f10decb65 9326 kernels/include/weft/mixed.cuh
-//kernelgen:input a5482819f4993777e815109a09bdbc2dc39f7cb6aa786bce59a62484ab73e260 5503 kernels/include/weft/order.cuh
+//kernelgen:input 42b0e1f433ef9fcf1b152a746599799fc3899713c75fe6ce20676d62a891610c 5426 kernels/include/weft/order.cuh
 //kernelgen:input 6287aa4b2d84b5a9bc542e4ce2e53474a0ee8c13d8866604482ec5b91a07bafa 9163 kernels/include/weft/path.cuh
-//kernelgen:input fd1ba2c1773c4ae44c986d421dcfbfcc0e05b53c8b0224af049f107fd0dd96b5 6765 kernels/include/weft/reduce.cuh
+//kernelgen:input 5b054470229a4453eff5f4bb5d4c496ec38dfaab975f038712f650c7e631b503 4231 kernels/include/weft/reduce.cuh
 //kernelgen:input 3844d10e56bfb5b2bb8c488edf87f503d07fe3315f36a6d26af5f81e850e250a 4894 kernels/include/weft/shared.cuh
 //kernelgen:input b6a4a0a470083c5db2ddc3dadb2275946d1f16b725fa0fe66607df730c694dc4 5537 kernels/include/weft/slot.cuh
 //kernelgen:input 7a2053025435e10cbc6277028a3a795e780d9d9293869b6f188774a1217487a7 957 kernels/include/weft/spread.cuh
 //kernelgen:input 23effe35f5e096b384ffb4120bf425fa880d91df8b8639489904a1d819904586 2119 kernels/include/weft/tile.cuh
-//kernelgen:input 8afd61425cc880d8c57381c80538b66071f64f59c2f98dfcca7c1c51b9d29030 4175 kernels/include/weft/unite.cuh
+//kernelgen:input 12d80c1067fe90ab38ebffb5ff90ebcef9cbad6b82a58d80c135aa1de8566166 4061 kernels/include/weft/unite.cuh
 //kernelgen:input 0851189fa3150bd3eb30a9b7d5f0dcba58c8fcda1c3598976207e3eea53f4ea7 5348 kernels/include/weft/warp.cuh
 //kernelgen:input 3734d9594b1b33c1868d416df12106a6d15018edf95437b3b5b984e6d6f937e3 816 kernels/include/weft/widths.cuh
 //kernelgen:input 454c5ba035c183b1fb64c3d281c939e1d923af16b630f8f61d6bd2eeb6eccd47 4942 linear/change.cuh
 //kernelgen:input d039bab454b4f55c5cae92c1d1396a8421c56b2f1fcf4de368bb5fb6f68f76cd 974 linear/layout.cuh
-//kernelgen:input 43bd6d29d191fb2a1f4c9e8a523b187522dbc2dee8ddd23fe3c813ef405d010a 2167 linear/linear_mixed.cu
-//kernelgen:input dd9ba741cf3de73539d6b09d8e390b24729bd257c377d8e42f5634eeba484cf6 1282 linear/tuning.cuh
+//kernelgen:input 74bfe830a5779d9dec0bb1b565312241684d9ef3376a1c8bda9e8435e6015e1e 2160 linear/linear_mixed.cu
+//kernelgen:input 1a93e7c4e8ae94d3f7b1d12e03600bc7d13bdc07fb4b105150348381ff0957d7 1284 linear/tuning.cuh
 //kernelgen:output 433bcb15b0104cc43ec2b499a5901bf0227c1d7e8d9b5f32f66d59c47eca76a8 271367 linear/linear_mixed_32_32_sm80.ptx
-//kernelgen:output 515ac6344c62658e426e4e73e9047b35d3d1ac65dcec9164a4dfc868a877c993 338325 linear/linear_mixed_64_64_sm80.ptx
-//kernelgen:output a032341f4d4e951cdd2408a531e9b8dc51ddcde48517ae8e61a16b4e264ff674 330372 linear/linear_mixed_64_64_sm90.ptx
+//kernelgen:output 36bd6e2e769738bdae512cf17cce4c8c27801510c0bca1d3a4eb6923f125ec30 283784 linear/linear_mixed_32_64_sm80.ptx
+//kernelgen:output 23abe42d505e367b9c78f4d1ff7b97be9dc873779202316362920ae97a7e5545 275198 linear/linear_mixed_32_64_sm90.ptx
+//kernelgen:output a327c4253d537b19038e484298008e268cd33807be440dcaca3ac9afc4ef166a 285268 linear/linear_mixed_64_32_sm80.ptx
+//kernelgen:output 2cf0e3972064caea0dfdaed04fe6aa146b724ed0ed2bfd1a8db480db6efbdaac 278280 linear/linear_mixed_64_32_sm90.ptx
+//kernelgen:output 5b14480321b1723e4234e271a0e517e540c1f5231cb0f16546d14070ba0f63b8 288855 linear/linear_mixed_64_64_sm80.ptx
+//kernelgen:output 945ff912303b2b7339abab99300ca0e379832c0e440f5d3f8f2f644416e82e6d 281633 linear/linear_mixed_64_64_sm90.ptx
 //kernelgen:output 9d189546e88640b8b29b0105c1e5b3644787cd931f9c3cc2277c915263d02205 69866 linear/linear_mixed_32_0_sm80.ptx
 //kernelgen:output 5888f88bbbef5b01fad4199764e6ef17f17f4c3f873a46c33b8e057d9a623c1f 70175 linear/linear_mixed_64_0_sm80.ptx
 //kernelgen:output a5808ebcafeb16ebdf10eb945108381567409e7a2f70a39777136b15f35a3760 344 linear/linear_mixed_params_gen.go
 
 //go:embed linear_mixed_32_32_sm80.ptx
 var linearMixed32x32SM80 string
+
+//go:embed linear_mixed_32_64_sm80.ptx
+var linearMixed32x64SM80 string
+
+//go:embed linear_mixed_32_64_sm90.ptx
+var linearMixed32x64SM90 string
+
+//go:embed linear_mixed_64_32_sm80.ptx
+var linearMixed64x32SM80 string
+
+//go:embed linear_mixed_64_32_sm90.ptx
+var linearMixed64x32SM90 string
 
 //go:embed linear_mixed_64_64_sm80.ptx
 var linearMixed64x64SM80 string
@@ -72,6 +88,22 @@ var linearMixedImages = map[string]*device.Image{
 			{Arch: 90, PTX: linearMixed32x32SM80, Params: linearMixed32x32Kernels, MinBlocks: map[string]int{
 				"linear_mixed_change_32_32": 6,
 			}},
+		},
+	},
+	"32_64": {
+		Name:    "linear_mixed",
+		Variant: "32_64",
+		Targets: []device.Target{
+			{Arch: 80, PTX: linearMixed32x64SM80, Params: linearMixed32x64Kernels},
+			{Arch: 90, PTX: linearMixed32x64SM90, Params: linearMixed32x64Kernels},
+		},
+	},
+	"64_32": {
+		Name:    "linear_mixed",
+		Variant: "64_32",
+		Targets: []device.Target{
+			{Arch: 80, PTX: linearMixed64x32SM80, Params: linearMixed64x32Kernels},
+			{Arch: 90, PTX: linearMixed64x32SM90, Params: linearMixed64x32Kernels},
 		},
 	},
 	"64_64": {
@@ -113,6 +145,28 @@ var linearMixed32x32Kernels = map[string]int{
 	"linear_mixed_reduce_wide_32_32": 144,
 	"linear_mixed_rows_32_32":        144,
 	"linear_mixed_rows_wide_32_32":   144,
+}
+
+// linearMixed32x64Kernels are the entry points of linearMixedImages["32_64"] and the size in bytes of
+// the parameter struct that each takes.
+var linearMixed32x64Kernels = map[string]int{
+	"linear_mixed_change_32_64":      144,
+	"linear_mixed_change_wide_32_64": 144,
+	"linear_mixed_reduce_32_64":      144,
+	"linear_mixed_reduce_wide_32_64": 144,
+	"linear_mixed_rows_32_64":        144,
+	"linear_mixed_rows_wide_32_64":   144,
+}
+
+// linearMixed64x32Kernels are the entry points of linearMixedImages["64_32"] and the size in bytes of
+// the parameter struct that each takes.
+var linearMixed64x32Kernels = map[string]int{
+	"linear_mixed_change_64_32":      144,
+	"linear_mixed_change_wide_64_32": 144,
+	"linear_mixed_reduce_64_32":      144,
+	"linear_mixed_reduce_wide_64_32": 144,
+	"linear_mixed_rows_64_32":        144,
+	"linear_mixed_rows_wide_64_32":   144,
 }
 
 // linearMixed64x64Kernels are the entry points of linearMixedImages["64_64"] and the size in bytes of

@@ -16,6 +16,8 @@ var survivors string
 func TestRandomMutants(t *testing.T) {
 	mutate.Run(t, mutate.Config{Images: linear.Images, Number: 1, Reasons: survivors, Trials: map[string]func(*mutate.Mutant) []mutate.Trial{
 		"linear_32_32": mapTrials[uint32, uint32],
+		"linear_32_64": mapTrials[uint32, uint64],
+		"linear_64_32": mapTrials[uint64, uint32],
 		"linear_64_64": mapTrials[uint64, uint64],
 		"linear_32_0":  setTrials[uint32],
 		"linear_64_0":  setTrials[uint64],

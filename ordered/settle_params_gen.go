@@ -12,16 +12,16 @@ import (
 //kernelgen:target 80+ptx83,90+ptx83
 //kernelgen:flags -x cuda --cuda-device-only -nocudainc -nocudalib -nostdinc -std=c++17 -Wall -Werror -I kernels/include -O3
 //kernelgen:input 870daf72e5f5ee3daf5209b7c93999cc04bae928905c38d006e9ce507ad53f71 12351 kernels/include/weft/access.cuh
-//kernelgen:input 70c8cd394dc91167b9c81e6841ab7e05555d76ab8a8ef2811e98e8cb755dc093 6576 kernels/include/weft/change.cuh
-//kernelgen:input 9a5144cdfc70899989979d8851ee959f43f0fbd06fd0879fd282ba97742bb4c9 2188 kernels/include/weft/column.cuh
+//kernelgen:input 3e92134eb1b578a24f1d7b47f233e850b00de5e914beb530e1ce8dd0ef26b739 6497 kernels/include/weft/change.cuh
+//kernelgen:input cd868f2da52a8b04666d6334e64779ef3f89128a7a8614291ec57fd1f7887c5f 2079 kernels/include/weft/column.cuh
 //kernelgen:input aba0e0ad799cf8072f65dfa894b9a84f4a011a1b5bf771d2050f1c78462e4073 856 kernels/include/weft/cuda.cuh
 //kernelgen:input 79b1beaa05fe49d706515a4fad47443f74f45385014663a5ecc8653a4a9b381e 1718 kernels/include/weft/hash.cuh
 //kernelgen:input ff16a62723a122bf0071cc22f8650d67f271b559a00315255d693df30e3406bf 4001 kernels/include/weft/inorder.cuh
 //kernelgen:input bc96e5c477e43e4f0e3d6696ce960a100751a4f0f3b1da71845110f058cfe59a 3318 kernels/include/weft/lookback.cuh
-//kernelgen:input a5482819f4993777e815109a09bdbc2dc39f7cb6aa786bce59a62484ab73e260 5503 kernels/include/weft/order.cuh
+//kernelgen:input 42b0e1f433ef9fcf1b152a746599799fc3899713c75fe6ce20676d62a891610c 5426 kernels/include/weft/order.cuh
 //kernelgen:input af985e14c04e4117dba9e6176e9385eff3f8b6e055c37576a481be3f217a7d21 3976 kernels/include/weft/ordered_find.cuh
 //kernelgen:input acbb0b81c454977fc81d60ff8e928935cc21c5de137cf1c75918ca35b5ad3c83 8725 kernels/include/weft/ordered_index.cuh
-//kernelgen:input fd1ba2c1773c4ae44c986d421dcfbfcc0e05b53c8b0224af049f107fd0dd96b5 6765 kernels/include/weft/reduce.cuh
+//kernelgen:input 5b054470229a4453eff5f4bb5d4c496ec38dfaab975f038712f650c7e631b503 4231 kernels/include/weft/reduce.cuh
 //kernelgen:input 3844d10e56bfb5b2bb8c488edf87f503d07fe3315f36a6d26af5f81e850e250a 4894 kernels/include/weft/shared.cuh
 //kernelgen:input b6a4a0a470083c5db2ddc3dadb2275946d1f16b725fa0fe66607df730c694dc4 5537 kernels/include/weft/slot.cuh
 //kernelgen:input 43acf6e183bfa7a51f733a0983d93545a0ba75da2d2daa144b2ed32a6caaa952 1048 kernels/include/weft/sums.cuh

@@ -61,8 +61,7 @@ __device__ __forceinline__ void append(const ChangeParams<Table>& p) {
   uint32_t n = load_relaxed(c.contended.count), lane = lane_index();
   for (uint64_t first = thread_index() - lane; first < n; first += threads_in_grid()) {
     uint32_t i = first + lane < n ? c.contended.items[first + lane] : 0;
-    Key key = Key(Column<K>::read(c.keys, i, c.narrow & kNarrowKeys));
-    Key value = Key(Column<V>::read(c.vals, i, c.narrow & kNarrowValues));
+    Key key = Key(static_cast<const K*>(c.keys)[i]), value = Key(static_cast<const V*>(c.vals)[i]);
     uint32_t home = locate<S>(t, key);
     key = stored<S>(key);
     Outcome outcome = kNothing;

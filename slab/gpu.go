@@ -14,8 +14,8 @@ import (
 )
 
 //go:generate go run ../cmd/weftgen -loader=false -target 80+ptx83,90+ptx83 -widths 32_32,64_64,32_0,64_0 -type slab::Table=tableRef -type weft::Allocator=alloc.Ref -type weft::Lookup=internal/gpu.Lookup -type weft::Changes=internal/gpu.Changes -type weft::Winners=internal/gpu.Winners -type weft::Contest=internal/gpu.Contest -type weft::Export=internal/gpu.Export slab.cu
-//go:generate go run ../cmd/weftgen -loader=false -target 80+ptx83,90+ptx83 -widths 32_32,64_64 -type slab::Table=.tableRef -type GetParams=.getParams -type weft::ChangeParams=.changeParams slab_multi.cu
-//go:generate go run ../cmd/weftgen -loader=false -target 80+ptx83,90+ptx83 -widths 32_32,64_64,32_0,64_0 -type weft::ChangeParams=.changeParams slab_mixed.cu
+//go:generate go run ../cmd/weftgen -loader=false -target 80+ptx83,90+ptx83 -widths 32_32,32_64,64_32,64_64 -type slab::Table=.tableRef -type GetParams=.getParams -type weft::ChangeParams=.changeParams slab_multi.cu
+//go:generate go run ../cmd/weftgen -loader=false -target 80+ptx83,90+ptx83 -widths 32_32,32_64,64_32,64_64,32_0,64_0 -type weft::ChangeParams=.changeParams slab_mixed.cu
 
 // Tuning of the launches.
 const (
@@ -74,7 +74,7 @@ func (k *kernels) load(dev device.Device, order *gpu.OrderKernels, multi bool) e
 	}...)); err != nil || !multi {
 		return err
 	}
-	return gpu.Load(dev, slabMultiImages[gpu.Slots(k.widths)], []gpu.Entry{
+	return gpu.Load(dev, slabMultiImages[gpu.Pair(k.widths)], []gpu.Entry{
 		{Name: "get", To: &k.getMulti}, {Name: "change", To: &k.changeMulti},
 		{Name: "append", To: &k.append}, {Name: "tally", To: &k.tally}, {Name: "collect", To: &k.collect},
 	})
@@ -83,7 +83,7 @@ func (k *kernels) load(dev device.Device, order *gpu.OrderKernels, multi bool) e
 // mix loads the kernels of batches that mix operations or combine values.
 func (k *kernels) mix(dev device.Device) (_ *gpu.MixedKernels, err error) {
 	if k.mixed.Change == nil {
-		err = gpu.Load(dev, slabMixedImages[gpu.Slots(k.widths)], k.mixed.Entries("", k.widths))
+		err = gpu.Load(dev, slabMixedImages[gpu.Pair(k.widths)], k.mixed.Entries("", k.widths))
 	}
 	return &k.mixed, err
 }
@@ -112,10 +112,8 @@ func refFor(p core.Parts, c *gpu.Change) tableRef {
 // Look is for [gpu.Structure], as are the methods that follow.
 func (k *kernels) Look(s *device.Stream, p core.Parts, b *batch.Batch, hits device.Ptr) error {
 	if counts := b.Columns[batch.Counts]; counts.Given() {
-		return device.Launch(s, k.tally, gpu.Grid(b.N), gpu.Block, &tallyParams{
-			table: refOf(p), keys: b.Columns[batch.Keys].Ptr, counts: counts.Ptr, n: uint64(b.N),
-			narrow: gpu.Narrow(k.widths),
-		})
+		return device.Launch(s, k.tally, gpu.Grid(b.N), gpu.Block,
+			&tallyParams{table: refOf(p), keys: b.Columns[batch.Keys].Ptr, counts: counts.Ptr, n: uint64(b.N)})
 	}
 	kernel := k.get
 	if b.Flags&batch.Multi != 0 {
@@ -165,7 +163,6 @@ func tiles(dev device.Device, buckets uint32) device.Dim {
 func (k *kernels) Rows(s *device.Stream, p core.Parts, n int, keys, offsets, vals, found device.Ptr, first, limit uint64) error {
 	return device.Launch(s, k.collect, gpu.Grid(n), gpu.Block, &collectParams{
 		table: refOf(p), keys: keys, offsets: offsets, vals: vals, first: first, rows: limit, found: found, n: uint64(n),
-		narrow: gpu.Narrow(k.widths),
 	})
 }
 

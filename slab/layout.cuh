@@ -15,8 +15,6 @@ struct TallyParams {
   const void* keys;
   uint32_t* counts;
   uint64_t n;
-  uint32_t narrow;  // of NarrowColumns
-  uint32_t unused;
 };
 struct CollectParams {
   Table table;
@@ -27,8 +25,6 @@ struct CollectParams {
   uint64_t rows;   // the one behind the last that is
   uint32_t* found;  // how many pairs each key has now; may be null
   uint64_t n;
-  uint32_t narrow;  // of NarrowColumns
-  uint32_t unused;
 };
 
 struct RehashParams {

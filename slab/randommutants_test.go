@@ -20,10 +20,14 @@ var survivors string
 func TestRandomMutants(t *testing.T) {
 	mutate.Run(t, mutate.Config{Images: Images, Number: 1, Reasons: survivors, Trials: map[string]func(*mutate.Mutant) []mutate.Trial{
 		"slab_32_32":       pairTrials[uint32, uint32],
+		"slab_32_64":       pairTrials[uint32, uint64],
+		"slab_64_32":       pairTrials[uint64, uint32],
 		"slab_64_64":       pairTrials[uint64, uint64],
 		"slab_32_0":        setTrials[uint32],
 		"slab_64_0":        setTrials[uint64],
 		"slab_multi_32_32": multiTrials[uint32, uint32],
+		"slab_multi_32_64": multiTrials[uint32, uint64],
+		"slab_multi_64_32": multiTrials[uint64, uint32],
 		"slab_multi_64_64": multiTrials[uint64, uint64],
 	}})
 }

@@ -21,14 +21,14 @@ struct Wanted {
   bool there;
   typename S::Key key;
 
-  __device__ __forceinline__ Wanted(const void* keys, uint64_t n, uint32_t narrow)
-      : there(i < n), key(there ? typename S::Key(Column<K>::read_once(keys, i, narrow & kNarrowKeys)) : typename S::Key(0)) {}
+  __device__ __forceinline__ Wanted(const void* keys, uint64_t n)
+      : there(i < n), key(there ? typename S::Key(load_once(static_cast<const K*>(keys) + i)) : typename S::Key(0)) {}
 };
 
 // tally counts the pairs of each key.
 template <class S, class K>
 __device__ __forceinline__ void tally_all(const TallyParams& p) {
-  Wanted<S, K> w(p.keys, p.n, p.narrow);
+  Wanted<S, K> w(p.keys, p.n);
   search_all<S>(
       p.table, w.there, w.key,
       [](const SlabTile<S>& tile, typename S::Key k, uint32_t, uint32_t, bool busy) {
@@ -43,7 +43,7 @@ __device__ __forceinline__ void tally_all(const TallyParams& p) {
 // have lost pairs since they were counted.
 template <class S, class K, class V>
 __device__ __forceinline__ void collect(const CollectParams& p) {
-  Wanted<S, K> w(p.keys, p.n, p.narrow);
+  Wanted<S, K> w(p.keys, p.n);
   search_all<S>(
       p.table, w.there, w.key,
       [&](const SlabTile<S>& tile, typename S::Key k, uint32_t from, uint32_t before, bool busy) {
@@ -68,8 +68,7 @@ __device__ __forceinline__ void collect(const CollectParams& p) {
 #pragma unroll
           for (int j = 0; j < tile.kSlots; j++) {
             if ((votes[j] >> tile.rank & 1) == 0) continue;
-            if (row + lower < end)
-              Column<V>::write_once(p.vals, row + lower, S::value(tile.piece[v].slots[j]), p.narrow & kNarrowValues);
+            if (row + lower < end) store_once(static_cast<V*>(p.vals) + row + lower, V(S::value(tile.piece[v].slots[j])));
             lower++;
           }
         }

@@ -33,7 +33,7 @@ struct Reduce {
 
 using namespace weft;
 using namespace weft::slab;
-WEFT_SHARED_WIDTHS;
+WEFT_WIDTHS;
 
 WEFT_KERNEL(slab_mixed_change, kChangeBlocks)(ChangeParams<Table> p) {
   change_mixed<S, K, V>(p.changes, p.table.counters, Change<S>{p});

@@ -16,37 +16,53 @@ import (
 //kernelgen:input 2714016844286cf6bb08333ddb0708e125c696e1b02e9a7d01b8df565f94b8dd 3669 kernels/include/weft/account.cuh
 //kernelgen:input 95cb2a9b354ee8390b248931aa5f7fbf518878a1e2840fdbe47f993441225012 9399 kernels/include/weft/alloc.cuh
 //kernelgen:input 07aff6616f5744847df64d8a70d0a16dd9b6ea2f3d290fbaf8107089d4948eac 6839 kernels/include/weft/batch.cuh
-//kernelgen:input 70c8cd394dc91167b9c81e6841ab7e05555d76ab8a8ef2811e98e8cb755dc093 6576 kernels/include/weft/change.cuh
-//kernelgen:input 9a5144cdfc70899989979d8851ee959f43f0fbd06fd0879fd282ba97742bb4c9 2188 kernels/include/weft/column.cuh
+//kernelgen:input 3e92134eb1b578a24f1d7b47f233e850b00de5e914beb530e1ce8dd0ef26b739 6497 kernels/include/weft/change.cuh
+//kernelgen:input cd868f2da52a8b04666d6334e64779ef3f89128a7a8614291ec57fd1f7887c5f 2079 kernels/include/weft/column.cuh
 //kernelgen:input aba0e0ad799cf8072f65dfa894b9a84f4a011a1b5bf771d2050f1c78462e4073 856 kernels/include/weft/cuda.cuh
 //kernelgen:input f98e260916fe50d268acedcdaeae396630c01c1ae44b0937ef19cd74ce60cc46 2690 kernels/include/weft/entry.cuh
-//kernelgen:input 3096ca16d1698a4d03cfe62adf20edf6cc607a94b8fc3928426fff348fdf2eba 8672 kernels/include/weft/gather.cuh
+//kernelgen:input 132e2d4399c0a34a22537d522baef89df23cec01c04d6a0755bff73dbb374809 8409 kernels/include/weft/gather.cuh
 //kernelgen:input 79b1beaa05fe49d706515a4fad47443f74f45385014663a5ecc8653a4a9b381e 1718 kernels/include/weft/hash.cuh
 //kernelgen:input 84ebb2fa5b0907d2c550fc5b04484d1b6e2791f334faac0401b47d3f10decb65 9326 kernels/include/weft/mixed.cuh
-//kernelgen:input a5482819f4993777e815109a09bdbc2dc39f7cb6aa786bce59a62484ab73e260 5503 kernels/include/weft/order.cuh
-//kernelgen:input fd1ba2c1773c4ae44c986d421dcfbfcc0e05b53c8b0224af049f107fd0dd96b5 6765 kernels/include/weft/reduce.cuh
+//kernelgen:input 42b0e1f433ef9fcf1b152a746599799fc3899713c75fe6ce20676d62a891610c 5426 kernels/include/weft/order.cuh
+//kernelgen:input 5b054470229a4453eff5f4bb5d4c496ec38dfaab975f038712f650c7e631b503 4231 kernels/include/weft/reduce.cuh
 //kernelgen:input 3844d10e56bfb5b2bb8c488edf87f503d07fe3315f36a6d26af5f81e850e250a 4894 kernels/include/weft/shared.cuh
 //kernelgen:input 46ed30e9de5c8fcc15c5e5ef0eedb355d5dfb4e463ed70d3d352a98d259c09e0 8664 kernels/include/weft/slab_change.cuh
-//kernelgen:input 3feccb1051819f242d50054e9d5184ac0f6b98a4dce8adcf409b88a71724d354 4718 kernels/include/weft/slab_table.cuh
+//kernelgen:input d9321e5e3fec9a0275bd10d532ba58b3133fb3530f7981f56a2757869599631e 4720 kernels/include/weft/slab_table.cuh
 //kernelgen:input b6a4a0a470083c5db2ddc3dadb2275946d1f16b725fa0fe66607df730c694dc4 5537 kernels/include/weft/slot.cuh
 //kernelgen:input 7a2053025435e10cbc6277028a3a795e780d9d9293869b6f188774a1217487a7 957 kernels/include/weft/spread.cuh
 //kernelgen:input 23effe35f5e096b384ffb4120bf425fa880d91df8b8639489904a1d819904586 2119 kernels/include/weft/tile.cuh
-//kernelgen:input 8afd61425cc880d8c57381c80538b66071f64f59c2f98dfcca7c1c51b9d29030 4175 kernels/include/weft/unite.cuh
+//kernelgen:input 12d80c1067fe90ab38ebffb5ff90ebcef9cbad6b82a58d80c135aa1de8566166 4061 kernels/include/weft/unite.cuh
 //kernelgen:input 0851189fa3150bd3eb30a9b7d5f0dcba58c8fcda1c3598976207e3eea53f4ea7 5348 kernels/include/weft/warp.cuh
 //kernelgen:input 3734d9594b1b33c1868d416df12106a6d15018edf95437b3b5b984e6d6f937e3 816 kernels/include/weft/widths.cuh
-//kernelgen:input 7fd2634999f44d2904b02a9c9ee9b831f03a4e8b6a65086df4c898c72202b253 5154 slab/change.cuh
-//kernelgen:input 0586befaa6d08f63e4527b6a57b97f445926e48c3862b6d63db132f85be5e1d7 1154 slab/layout.cuh
-//kernelgen:input 20e2d2278cf332a125c3b532015e358105a32c2b2ad23660edccc67cb1600ec6 1413 slab/slab_mixed.cu
-//kernelgen:input cef8f57c813320900b5499b98b334cd52926a67fa141c82570904b5609a924a2 871 slab/tuning.cuh
+//kernelgen:input 71396e2d5392101fb18928ca39fcf0d27f6c8cd50cd15793f5622605fbcb8ff6 5108 slab/change.cuh
+//kernelgen:input 37237669ceb87755412311fbe9028dfb04d8eed47ca251b4f64c19b19e9a97f3 1036 slab/layout.cuh
+//kernelgen:input 78a515fb51267bee5af6f90e80565e5bbe5b30a00e63d7b9cdec79ffc4691282 1406 slab/slab_mixed.cu
+//kernelgen:input c6dbc517d24d980a54f4c0d9bfe45a842ed8f34f093d7e5fce83a62faceeda8a 873 slab/tuning.cuh
 //kernelgen:output 4cfe2d2b70377bd620f5013c4a58ef4e0aabba6c3bc8fc0071a761ad1dc75ec2 158343 slab/slab_mixed_32_32_sm80.ptx
-//kernelgen:output 1b8869a15a038e35d3744ab8a54b32cea8fefbea36e29026949fe90de7d2d14c 182843 slab/slab_mixed_64_64_sm80.ptx
-//kernelgen:output 2590feb75e1575ffefe40c58f127410e2ae9bc53b283e6ddbfc699276f58e8b3 180024 slab/slab_mixed_64_64_sm90.ptx
+//kernelgen:output 6119a8f39f9f7f69fe139c1e0cc8cbf4a37621965e1185bac77fd299e1102e58 161773 slab/slab_mixed_32_64_sm80.ptx
+//kernelgen:output 972e9d24b916544f957cd12c9c359c38534b7268d54d7bbf32bc79be86941761 158997 slab/slab_mixed_32_64_sm90.ptx
+//kernelgen:output d0321f5f5a5b199cb0bb663432dd003c0bb44d8ee23f448b803321906c0a18c5 161015 slab/slab_mixed_64_32_sm80.ptx
+//kernelgen:output 4c09a7ca902e80de5effee4f8472a4dbe4e57a84bb3140cf7ddb851e5c70e32f 158240 slab/slab_mixed_64_32_sm90.ptx
+//kernelgen:output f35b12a78ccd82a00aa4503c1003aadd7579eb8103cf58c5cd93c5de7c8728ae 162423 slab/slab_mixed_64_64_sm80.ptx
+//kernelgen:output 9335574971318133f34c2ae2690778903e14f4ec2bddbe4ceb2d74fb17f5e917 159616 slab/slab_mixed_64_64_sm90.ptx
 //kernelgen:output fbd54c9efc7c796d97c324620be95f5462be72ef69c76f0171f34b0063edb10b 41912 slab/slab_mixed_32_0_sm80.ptx
 //kernelgen:output f9efa660d444adc0398c3a8f3eae73085762f0ec15b55a458c78fb52d2b05c91 41770 slab/slab_mixed_64_0_sm80.ptx
 //kernelgen:output e4c076dbfdd7a051c4609e9cc5dcbcb4beb21e99fe51b38280d048d903797c01 340 slab/slab_mixed_params_gen.go
 
 //go:embed slab_mixed_32_32_sm80.ptx
 var slabMixed32x32SM80 string
+
+//go:embed slab_mixed_32_64_sm80.ptx
+var slabMixed32x64SM80 string
+
+//go:embed slab_mixed_32_64_sm90.ptx
+var slabMixed32x64SM90 string
+
+//go:embed slab_mixed_64_32_sm80.ptx
+var slabMixed64x32SM80 string
+
+//go:embed slab_mixed_64_32_sm90.ptx
+var slabMixed64x32SM90 string
 
 //go:embed slab_mixed_64_64_sm80.ptx
 var slabMixed64x64SM80 string
@@ -71,6 +87,22 @@ var slabMixedImages = map[string]*device.Image{
 			{Arch: 90, PTX: slabMixed32x32SM80, Params: slabMixed32x32Kernels, MinBlocks: map[string]int{
 				"slab_mixed_change_32_32": 5,
 			}},
+		},
+	},
+	"32_64": {
+		Name:    "slab_mixed",
+		Variant: "32_64",
+		Targets: []device.Target{
+			{Arch: 80, PTX: slabMixed32x64SM80, Params: slabMixed32x64Kernels},
+			{Arch: 90, PTX: slabMixed32x64SM90, Params: slabMixed32x64Kernels},
+		},
+	},
+	"64_32": {
+		Name:    "slab_mixed",
+		Variant: "64_32",
+		Targets: []device.Target{
+			{Arch: 80, PTX: slabMixed64x32SM80, Params: slabMixed64x32Kernels},
+			{Arch: 90, PTX: slabMixed64x32SM90, Params: slabMixed64x32Kernels},
 		},
 	},
 	"64_64": {
@@ -109,6 +141,22 @@ var slabMixed32x32Kernels = map[string]int{
 	"slab_mixed_change_32_32": 192,
 	"slab_mixed_reduce_32_32": 192,
 	"slab_mixed_rows_32_32":   192,
+}
+
+// slabMixed32x64Kernels are the entry points of slabMixedImages["32_64"] and the size in bytes of
+// the parameter struct that each takes.
+var slabMixed32x64Kernels = map[string]int{
+	"slab_mixed_change_32_64": 192,
+	"slab_mixed_reduce_32_64": 192,
+	"slab_mixed_rows_32_64":   192,
+}
+
+// slabMixed64x32Kernels are the entry points of slabMixedImages["64_32"] and the size in bytes of
+// the parameter struct that each takes.
+var slabMixed64x32Kernels = map[string]int{
+	"slab_mixed_change_64_32": 192,
+	"slab_mixed_reduce_64_32": 192,
+	"slab_mixed_rows_64_32":   192,
 }
 
 // slabMixed64x64Kernels are the entry points of slabMixedImages["64_64"] and the size in bytes of

@@ -6,7 +6,7 @@
 
 using namespace weft;
 using namespace weft::slab;
-WEFT_SHARED_WIDTHS;
+WEFT_WIDTHS;
 
 WEFT_KERNEL(slab_multi_get, kGetBlocks)(GetParams<Table> p) { get<S, K, V, true>(p); }
 WEFT_KERNEL(slab_multi_change, kMultiBlocks)(ChangeParams<Table> p) { change_batch<S, K, V, true>(p); }

@@ -20,8 +20,6 @@ type collectParams struct {
 	rows    uint64
 	found   device.Ptr
 	n       uint64
-	narrow  uint32
-	unused  uint32
 }
 
 // tallyParams is weft::slab::TallyParams of C++.
@@ -31,13 +29,11 @@ type tallyParams struct {
 	keys   device.Ptr
 	counts device.Ptr
 	n      uint64
-	narrow uint32
-	unused uint32
 }
 
 // collectParams has the layout of weft::slab::CollectParams.
 var (
-	_ [144]byte = [unsafe.Sizeof(collectParams{})]byte{}
+	_ [136]byte = [unsafe.Sizeof(collectParams{})]byte{}
 	_ [0]byte   = [unsafe.Offsetof(collectParams{}.table)]byte{}
 	_ [80]byte  = [unsafe.Offsetof(collectParams{}.keys)]byte{}
 	_ [88]byte  = [unsafe.Offsetof(collectParams{}.offsets)]byte{}
@@ -46,19 +42,15 @@ var (
 	_ [112]byte = [unsafe.Offsetof(collectParams{}.rows)]byte{}
 	_ [120]byte = [unsafe.Offsetof(collectParams{}.found)]byte{}
 	_ [128]byte = [unsafe.Offsetof(collectParams{}.n)]byte{}
-	_ [136]byte = [unsafe.Offsetof(collectParams{}.narrow)]byte{}
-	_ [140]byte = [unsafe.Offsetof(collectParams{}.unused)]byte{}
 )
 
 // tallyParams has the layout of weft::slab::TallyParams.
 var (
-	_ [112]byte = [unsafe.Sizeof(tallyParams{})]byte{}
+	_ [104]byte = [unsafe.Sizeof(tallyParams{})]byte{}
 	_ [0]byte   = [unsafe.Offsetof(tallyParams{}.table)]byte{}
 	_ [80]byte  = [unsafe.Offsetof(tallyParams{}.keys)]byte{}
 	_ [88]byte  = [unsafe.Offsetof(tallyParams{}.counts)]byte{}
 	_ [96]byte  = [unsafe.Offsetof(tallyParams{}.n)]byte{}
-	_ [104]byte = [unsafe.Offsetof(tallyParams{}.narrow)]byte{}
-	_ [108]byte = [unsafe.Offsetof(tallyParams{}.unused)]byte{}
 )
 
 // changeParams has the layout of weft::ChangeParams.

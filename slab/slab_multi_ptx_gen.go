@@ -16,34 +16,50 @@ import (
 //kernelgen:input 2714016844286cf6bb08333ddb0708e125c696e1b02e9a7d01b8df565f94b8dd 3669 kernels/include/weft/account.cuh
 //kernelgen:input 95cb2a9b354ee8390b248931aa5f7fbf518878a1e2840fdbe47f993441225012 9399 kernels/include/weft/alloc.cuh
 //kernelgen:input 07aff6616f5744847df64d8a70d0a16dd9b6ea2f3d290fbaf8107089d4948eac 6839 kernels/include/weft/batch.cuh
-//kernelgen:input 70c8cd394dc91167b9c81e6841ab7e05555d76ab8a8ef2811e98e8cb755dc093 6576 kernels/include/weft/change.cuh
-//kernelgen:input 9a5144cdfc70899989979d8851ee959f43f0fbd06fd0879fd282ba97742bb4c9 2188 kernels/include/weft/column.cuh
+//kernelgen:input 3e92134eb1b578a24f1d7b47f233e850b00de5e914beb530e1ce8dd0ef26b739 6497 kernels/include/weft/change.cuh
+//kernelgen:input cd868f2da52a8b04666d6334e64779ef3f89128a7a8614291ec57fd1f7887c5f 2079 kernels/include/weft/column.cuh
 //kernelgen:input aba0e0ad799cf8072f65dfa894b9a84f4a011a1b5bf771d2050f1c78462e4073 856 kernels/include/weft/cuda.cuh
 //kernelgen:input f98e260916fe50d268acedcdaeae396630c01c1ae44b0937ef19cd74ce60cc46 2690 kernels/include/weft/entry.cuh
 //kernelgen:input 79b1beaa05fe49d706515a4fad47443f74f45385014663a5ecc8653a4a9b381e 1718 kernels/include/weft/hash.cuh
-//kernelgen:input a5482819f4993777e815109a09bdbc2dc39f7cb6aa786bce59a62484ab73e260 5503 kernels/include/weft/order.cuh
-//kernelgen:input fd1ba2c1773c4ae44c986d421dcfbfcc0e05b53c8b0224af049f107fd0dd96b5 6765 kernels/include/weft/reduce.cuh
+//kernelgen:input 42b0e1f433ef9fcf1b152a746599799fc3899713c75fe6ce20676d62a891610c 5426 kernels/include/weft/order.cuh
+//kernelgen:input 5b054470229a4453eff5f4bb5d4c496ec38dfaab975f038712f650c7e631b503 4231 kernels/include/weft/reduce.cuh
 //kernelgen:input 3844d10e56bfb5b2bb8c488edf87f503d07fe3315f36a6d26af5f81e850e250a 4894 kernels/include/weft/shared.cuh
 //kernelgen:input 46ed30e9de5c8fcc15c5e5ef0eedb355d5dfb4e463ed70d3d352a98d259c09e0 8664 kernels/include/weft/slab_change.cuh
 //kernelgen:input 2409d542f81acc912319e0477e4055dbe9535d4c7d6330aa43cc602b0bd73a6f 4437 kernels/include/weft/slab_find.cuh
-//kernelgen:input 3feccb1051819f242d50054e9d5184ac0f6b98a4dce8adcf409b88a71724d354 4718 kernels/include/weft/slab_table.cuh
+//kernelgen:input d9321e5e3fec9a0275bd10d532ba58b3133fb3530f7981f56a2757869599631e 4720 kernels/include/weft/slab_table.cuh
 //kernelgen:input b6a4a0a470083c5db2ddc3dadb2275946d1f16b725fa0fe66607df730c694dc4 5537 kernels/include/weft/slot.cuh
 //kernelgen:input 7a2053025435e10cbc6277028a3a795e780d9d9293869b6f188774a1217487a7 957 kernels/include/weft/spread.cuh
 //kernelgen:input 23effe35f5e096b384ffb4120bf425fa880d91df8b8639489904a1d819904586 2119 kernels/include/weft/tile.cuh
 //kernelgen:input 0851189fa3150bd3eb30a9b7d5f0dcba58c8fcda1c3598976207e3eea53f4ea7 5348 kernels/include/weft/warp.cuh
 //kernelgen:input 3734d9594b1b33c1868d416df12106a6d15018edf95437b3b5b984e6d6f937e3 816 kernels/include/weft/widths.cuh
-//kernelgen:input 7fd2634999f44d2904b02a9c9ee9b831f03a4e8b6a65086df4c898c72202b253 5154 slab/change.cuh
-//kernelgen:input 0586befaa6d08f63e4527b6a57b97f445926e48c3862b6d63db132f85be5e1d7 1154 slab/layout.cuh
-//kernelgen:input a83e4e68929e2890c5c6fd2c01d04c97fb709e24fd253df79e11684676584c6c 3062 slab/search.cuh
-//kernelgen:input 1228ff07a12161b47d9c93d913c47ef42acf70fe47b29ad0458098f1e7b58a63 661 slab/slab_multi.cu
-//kernelgen:input cef8f57c813320900b5499b98b334cd52926a67fa141c82570904b5609a924a2 871 slab/tuning.cuh
-//kernelgen:output ee96bd7c4f2076f7cc08f0a1626c8fdb215036d82d0abae7c539b9fc0e08721c 71171 slab/slab_multi_32_32_sm80.ptx
-//kernelgen:output cbc215ede6a887576e760f8dc3d766ecbf5b6c3ce858a0df100cf5d4ad2ee006 73561 slab/slab_multi_64_64_sm80.ptx
-//kernelgen:output afefcec1d69a869115447cacbc1da0044bcfe98bf2942f5dd5ee91b82a8b1667 72463 slab/slab_multi_64_64_sm90.ptx
-//kernelgen:output c805526de29b879e26e53cc5f87dd499ae9b6b7a2f10102fc4f990cf574d000c 2772 slab/slab_multi_params_gen.go
+//kernelgen:input 71396e2d5392101fb18928ca39fcf0d27f6c8cd50cd15793f5622605fbcb8ff6 5108 slab/change.cuh
+//kernelgen:input 37237669ceb87755412311fbe9028dfb04d8eed47ca251b4f64c19b19e9a97f3 1036 slab/layout.cuh
+//kernelgen:input 3defb3cf550267407154a4eff71ff7108ccb86f5c8cef2b886114d6467678fd1 2986 slab/search.cuh
+//kernelgen:input 3cc0dfdc7a1046809bbfbe37ecd9286f2ef3b962d6abc8bcfdbb1d37ec45b388 654 slab/slab_multi.cu
+//kernelgen:input c6dbc517d24d980a54f4c0d9bfe45a842ed8f34f093d7e5fce83a62faceeda8a 873 slab/tuning.cuh
+//kernelgen:output 31f439cae26bebdeba16babf01727ee63b6d56308f598e37d4253f44cc2c3d94 71675 slab/slab_multi_32_32_sm80.ptx
+//kernelgen:output c184983aa6a19a55edf3338930622a20acd45c84728d46ad5a6cb9ee59c26008 69002 slab/slab_multi_32_64_sm80.ptx
+//kernelgen:output 86210be740346dfd97ace54dbb69153a282fec693fb17188e867663eb6402859 67928 slab/slab_multi_32_64_sm90.ptx
+//kernelgen:output b7a49151ac5a18b288ac038516a6a8933bed71253872cbd695a7fef2be4459af 70217 slab/slab_multi_64_32_sm80.ptx
+//kernelgen:output 82b8e58811a1490bb4bcf0bd610f91cb17d9915dcee9eb0a6c8d210a8c1cc947 69142 slab/slab_multi_64_32_sm90.ptx
+//kernelgen:output de54aaea6473b3c6c6225a996d1649609f197ad8293a80123f96dd90c4db5a77 70234 slab/slab_multi_64_64_sm80.ptx
+//kernelgen:output 33ea01131efed5875431f72db175da6b099df7ba9cc5ba215f22b8cc4d850fe4 69143 slab/slab_multi_64_64_sm90.ptx
+//kernelgen:output 5b613962c9a301050e1c16054a23e4f7e141c1518578783eddd3cb8b32eec79a 2462 slab/slab_multi_params_gen.go
 
 //go:embed slab_multi_32_32_sm80.ptx
 var slabMulti32x32SM80 string
+
+//go:embed slab_multi_32_64_sm80.ptx
+var slabMulti32x64SM80 string
+
+//go:embed slab_multi_32_64_sm90.ptx
+var slabMulti32x64SM90 string
+
+//go:embed slab_multi_64_32_sm80.ptx
+var slabMulti64x32SM80 string
+
+//go:embed slab_multi_64_32_sm90.ptx
+var slabMulti64x32SM90 string
 
 //go:embed slab_multi_64_64_sm80.ptx
 var slabMulti64x64SM80 string
@@ -65,6 +81,22 @@ var slabMultiImages = map[string]*device.Image{
 			}},
 		},
 	},
+	"32_64": {
+		Name:    "slab_multi",
+		Variant: "32_64",
+		Targets: []device.Target{
+			{Arch: 80, PTX: slabMulti32x64SM80, Params: slabMulti32x64Kernels},
+			{Arch: 90, PTX: slabMulti32x64SM90, Params: slabMulti32x64Kernels},
+		},
+	},
+	"64_32": {
+		Name:    "slab_multi",
+		Variant: "64_32",
+		Targets: []device.Target{
+			{Arch: 80, PTX: slabMulti64x32SM80, Params: slabMulti64x32Kernels},
+			{Arch: 90, PTX: slabMulti64x32SM90, Params: slabMulti64x32Kernels},
+		},
+	},
 	"64_64": {
 		Name:    "slab_multi",
 		Variant: "64_64",
@@ -80,9 +112,29 @@ var slabMultiImages = map[string]*device.Image{
 var slabMulti32x32Kernels = map[string]int{
 	"slab_multi_append_32_32":  192,
 	"slab_multi_change_32_32":  192,
-	"slab_multi_collect_32_32": 144,
+	"slab_multi_collect_32_32": 136,
 	"slab_multi_get_32_32":     128,
-	"slab_multi_tally_32_32":   112,
+	"slab_multi_tally_32_32":   104,
+}
+
+// slabMulti32x64Kernels are the entry points of slabMultiImages["32_64"] and the size in bytes of
+// the parameter struct that each takes.
+var slabMulti32x64Kernels = map[string]int{
+	"slab_multi_append_32_64":  192,
+	"slab_multi_change_32_64":  192,
+	"slab_multi_collect_32_64": 136,
+	"slab_multi_get_32_64":     128,
+	"slab_multi_tally_32_64":   104,
+}
+
+// slabMulti64x32Kernels are the entry points of slabMultiImages["64_32"] and the size in bytes of
+// the parameter struct that each takes.
+var slabMulti64x32Kernels = map[string]int{
+	"slab_multi_append_64_32":  192,
+	"slab_multi_change_64_32":  192,
+	"slab_multi_collect_64_32": 136,
+	"slab_multi_get_64_32":     128,
+	"slab_multi_tally_64_32":   104,
 }
 
 // slabMulti64x64Kernels are the entry points of slabMultiImages["64_64"] and the size in bytes of
@@ -90,7 +142,7 @@ var slabMulti32x32Kernels = map[string]int{
 var slabMulti64x64Kernels = map[string]int{
 	"slab_multi_append_64_64":  192,
 	"slab_multi_change_64_64":  192,
-	"slab_multi_collect_64_64": 144,
+	"slab_multi_collect_64_64": 136,
 	"slab_multi_get_64_64":     128,
-	"slab_multi_tally_64_64":   112,
+	"slab_multi_tally_64_64":   104,
 }

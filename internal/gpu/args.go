@@ -38,9 +38,6 @@ func changesOf(b *batch.Batch, first int, ok device.Ptr, contended, failed List)
 	if !b.Ordered() {
 		c.Flags &^= uint32(batch.Order)
 	}
-	if c.Narrow&narrowValues != 0 {
-		c.Flags |= short
-	}
 	return c
 }
 
@@ -53,32 +50,14 @@ func ExportOf(out *batch.Batch, lines *core.Lines, lo, hi uint32, count device.P
 	}
 }
 
-// Which columns have 32 bits (twin: NarrowColumns in column.cuh), and the flag of batches whose
-// values have (twin: kShort in order.cuh).
-const (
-	narrowKeys, narrowValues = 1, 2
-
-	short = 512
-)
-
-// narrow returns which columns of a batch have 32 bits, for kernels that serve any widths.
+// narrow tells kernels for any widths which columns have 32 bits (widths.cuh).
 func narrow(b *batch.Batch) (bits uint32) {
+	const keys, vals = 1, 2
 	if b.Columns[batch.Keys].Width == 4 {
-		bits |= narrowKeys
+		bits |= keys
 	}
 	if b.Columns[batch.Vals].Width == 4 || b.Columns[batch.Out].Width == 4 {
-		bits |= narrowValues
-	}
-	return bits
-}
-
-// Narrow returns which columns have 32 bits in batches of these widths.
-func Narrow(w batch.Widths) (bits uint32) {
-	if w.Key == 4 {
-		bits |= narrowKeys
-	}
-	if w.Val == 4 {
-		bits |= narrowValues
+		bits |= vals
 	}
 	return bits
 }

@@ -61,13 +61,12 @@ __device__ __forceinline__ Outcome act(typename S::Word* slot, typename S::Word 
     default:
       if (!kReduces<S, V> || !reduces(kind)) return live ? kPresent : kNothing;
       if constexpr (kReduces<S, V>) {
-        using Value = typename Column<V>::Word;
         if (!live) return S::swap(slot, word, S::pair(key, value)) ? kRevived : kAgain;
         if (steady && folds(flags)) {
-          fold_value<V>(reinterpret_cast<Value*>(slot), kind, flags, Value(value));  // the value comes first
+          fold(reinterpret_cast<V*>(slot), kind, flags, V(value));  // the value comes first
           return kReplaced;
         }
-        auto sum = [=](typename S::Key held) { return typename S::Key(combine_value<V>(kind, flags, Value(held), Value(value))); };
+        auto sum = [=](typename S::Key held) { return typename S::Key(combine<V>(kind, flags, V(held), V(value))); };
         return S::update(slot, word, sum) ? kReplaced : kAgain;
       }
       return kNothing;

@@ -16,7 +16,6 @@ enum NarrowColumns : uint32_t { kNarrowKeys = 1, kNarrowValues = 2 };
 template <class T>
 struct Column {
   using Word = T;
-  static constexpr bool kAny = false;  // the launch says how many bits
 
   __device__ static __forceinline__ T read(const void* from, uint64_t i, bool) { return static_cast<const T*>(from)[i]; }
   __device__ static __forceinline__ T read_once(const void* from, uint64_t i, bool) { return load_once(static_cast<const T*>(from) + i); }
@@ -28,7 +27,6 @@ struct Column {
 template <>
 struct Column<AnyWord> {
   using Word = uint64_t;
-  static constexpr bool kAny = true;
   using Short = Column<uint32_t>;
   using Long = Column<uint64_t>;
 

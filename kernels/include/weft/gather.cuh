@@ -27,29 +27,27 @@ constexpr int kReduceBlocks = sizeof(typename S::Word) == 8 ? 4 : 3;
 // looks like an empty cell has one of its own behind the others, empty or not.
 template <class K, class V>
 struct Cells {
-  using Key = typename Column<K>::Word;
-  using Value = typename Column<V>::Word;
-  static constexpr Key kEmpty = ~Key(0);
+  static constexpr K kEmpty = ~K(0);
 
-  Key keys[kCells + 1];
-  Value vals[kCells + 1];
+  K keys[kCells + 1];
+  V vals[kCells + 1];
 
-  __device__ static __forceinline__ uint32_t home(Key key) { return uint32_t(hash(key, 0xce11)); }
+  __device__ static __forceinline__ uint32_t home(K key) { return uint32_t(hash(key, 0xce11)); }
 
   // clear is by all threads of a block, which meet before and behind it.
-  __device__ __forceinline__ void clear(Value none) {
+  __device__ __forceinline__ void clear(V none) {
     for (uint32_t s = thread_in_block(); s <= kCells; s += threads_per_block()) keys[s] = kEmpty, vals[s] = none;
   }
 
   // join combines a row with those of its key. It reports whether there was room;
   // if not, there is none either for a later row of that key. meets tells whether
   // there was one before.
-  __device__ __forceinline__ bool join(uint32_t kind, uint32_t flags, Key key, Value val, bool& meets) {
+  __device__ __forceinline__ bool join(uint32_t kind, uint32_t flags, K key, V val, bool& meets) {
     const bool odd = key == kEmpty;
-    const Key name = odd ? 0 : key;
+    const K name = odd ? 0 : key;
     for (uint32_t i = 0; i < kCellProbes; i++) {
       uint32_t s = odd ? kCells : (home(key) + i) % kCells;
-      Key held = load_relaxed(shared(&keys[s]));
+      K held = load_relaxed(shared(&keys[s]));
       if (held == kEmpty) held = cas_relaxed(shared(&keys[s]), kEmpty, name);
       if (held != kEmpty && held != name) continue;
       meets = held == name;
@@ -60,10 +58,10 @@ struct Cells {
   }
 
   // key is that of cell s, which is not empty.
-  __device__ __forceinline__ Key key(uint32_t s) const { return s == kCells ? kEmpty : keys[s]; }
+  __device__ __forceinline__ K key(uint32_t s) const { return s == kCells ? kEmpty : keys[s]; }
 
   // holds is whether a key is there, also behind cells that were emptied.
-  __device__ __forceinline__ bool holds(Key key) const {
+  __device__ __forceinline__ bool holds(K key) const {
     if (key == kEmpty) return keys[kCells] != kEmpty;
     for (uint32_t i = 0, s = home(key); i < kCellProbes; i++, s++)
       if (keys[s % kCells] == key) return true;
@@ -71,10 +69,10 @@ struct Cells {
   }
 
  private:
-  __device__ static __forceinline__ void add(uint32_t kind, uint32_t flags, Shared<Value> place, Value val) {
-    if (folds(flags)) return fold_value<V>(place, kind, flags, val);
-    for (Value held = load_relaxed(place);;) {
-      Value sum = combine_value<V>(kind, flags, held, val), was = held;
+  __device__ static __forceinline__ void add(uint32_t kind, uint32_t flags, Shared<V> place, V val) {
+    if (folds(flags)) return fold(place, kind, flags, val);
+    for (V held = load_relaxed(place);;) {
+      V sum = combine<V>(kind, flags, held, val), was = held;
       if (sum == held || (held = cas_relaxed(place, held, sum)) == was) return;
     }
   }
@@ -84,9 +82,6 @@ struct Cells {
 // lane on the table.
 template <class S, class K, class V, class Change>
 struct Reducer {
-  using Key = typename Cells<K, V>::Key;
-  using Value = typename Cells<K, V>::Value;
-
   const Changes& c;
   Cells<K, V>& cells;
   Change change;
@@ -100,7 +95,7 @@ struct Reducer {
     bool gathers = (c.n + stride - 1) / stride >= kWindow;
     const bool ever = gathers;
     uint32_t window = kWindow;
-    if (gathers) cells.clear(neutral_value<V>(c.kind, c.flags));
+    if (gathers) cells.clear(neutral<V>(c.kind, c.flags));
     sync_block();
     while (at < c.n) {
       uint32_t met = 0, rows = 0;
@@ -128,7 +123,7 @@ struct Reducer {
   __device__ __forceinline__ uint32_t row(uint32_t i, bool gathers) {
     Operation<S> op = operation<S, K, V>(c, i);
     bool meets = false;
-    if (gathers && op.there) op.there = !cells.join(c.kind, c.flags, Key(op.key), Value(op.value), meets);
+    if (gathers && op.there) op.there = !cells.join(c.kind, c.flags, K(op.key), V(op.value), meets);
     if (!gathers || ballot(kAll, op.there) != 0) {
       Together<S, V> warp;
       if (!folds(c.flags)) warp.unite(c.flags, op);
@@ -148,7 +143,7 @@ struct Reducer {
   // scatter puts what has been gathered into the table, and empties the cells. Of
   // keys that find no room it lists all rows, which lie between two of the block's.
   __device__ __forceinline__ void scatter(uint32_t since, uint32_t end, uint32_t stride) {
-    const Value none = neutral_value<V>(c.kind, c.flags);
+    const V none = neutral<V>(c.kind, c.flags);
     sync_block();
     bool lost = false;
     for (uint32_t first = 0; first <= kCells; first += threads_per_block()) {  // warps stay together
@@ -164,7 +159,7 @@ struct Reducer {
     if (count_block(lost) == 0) return;
     for (uint32_t at = since; at < end; at += stride) {
       uint32_t i = at + thread_in_block();
-      record(c.failed, c.first + i, i < c.n && cells.holds(Column<K>::read_once(c.keys, i, c.narrow & kNarrowKeys)));
+      record(c.failed, c.first + i, i < c.n && cells.holds(load_once(static_cast<const K*>(c.keys) + i)));
     }
     sync_block();
     cells.clear(none);

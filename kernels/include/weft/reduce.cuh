@@ -68,7 +68,7 @@ __device__ __forceinline__ bool is_nan(U bits) {
 }
 
 // combine is the reduction of two values. Of two that are no numbers it is the one
-// of more bits, so that the outcome does not depend on the order.
+// of more bits, lest the outcome depend on the order.
 template <class U>
 __device__ __forceinline__ U combine(uint32_t kind, uint32_t flags, U a, U b) {
   using F = typename Real<U>::Type;
@@ -85,28 +85,13 @@ __device__ __forceinline__ U combine(uint32_t kind, uint32_t flags, U a, U b) {
   return (kind == kMin ? y < x : y > x) ? b : a;
 }
 
-// combine_value combines two values of a column, which registers hold in words.
-template <class V>
-__device__ __forceinline__ typename Column<V>::Word combine_value(
-    uint32_t kind, uint32_t flags, typename Column<V>::Word a, typename Column<V>::Word b) {
-  if constexpr (Column<V>::kAny) {
-    const bool brief = flags & kShort;
-    if (brief && (flags & kFloat)) return combine<uint32_t>(kind, flags, uint32_t(a), uint32_t(b));
-    if (brief && (flags & kSigned)) a = int64_t(int32_t(a)), b = int64_t(int32_t(b));
-    const uint64_t both = combine(kind, flags, a, b);
-    return brief ? uint32_t(both) : both;
-  } else {
-    return combine(kind, flags, a, b);
-  }
-}
-
 // folds tells whether the device has an atomic for reductions of such values.
 __device__ __forceinline__ bool folds(uint32_t flags) { return !(flags & kFloat); }
 
 // fold combines a value with the one at a place (a pointer, or Shared), where
 // folds says so.
-template <class Place, class U>
-__device__ __forceinline__ void fold(Place place, uint32_t kind, uint32_t flags, U value) {
+template <class Place, class V>
+__device__ __forceinline__ void fold(Place place, uint32_t kind, uint32_t flags, V value) {
   const bool is_signed = flags & kSigned;
   switch (kind) {
     case kSum: add_relaxed(place, value); return;
@@ -115,32 +100,6 @@ __device__ __forceinline__ void fold(Place place, uint32_t kind, uint32_t flags,
     case kMin: is_signed ? min_signed_relaxed(place, value) : min_relaxed(place, value); return;
     case kMax: is_signed ? max_signed_relaxed(place, value) : max_relaxed(place, value); return;
   }
-}
-
-// fold_any folds a value into a word of a table. Of values with 32 bits, only sums and signed extremes
-// need an atomic of that size; one of 64 bits does the rest, as the upper half of the word is zero.
-// With an atomic of each size for all, loops grow so long that clang no longer hoists loads.
-__device__ __forceinline__ void fold_any(uint64_t* word, uint32_t kind, uint32_t flags, uint64_t value) {
-  if (flags & kShort) {
-    auto* const half = reinterpret_cast<uint32_t*>(word);
-    if (kind == kSum) return (void)add_relaxed(half, uint32_t(value));
-    if ((flags & kSigned) && kind == kMin) return (void)min_signed_relaxed(half, uint32_t(value));
-    if ((flags & kSigned) && kind == kMax) return (void)max_signed_relaxed(half, uint32_t(value));
-  }
-  fold(word, kind, flags, value);
-}
-
-// In shared memory most atomics of 64 bits are loops, so values with 32 bits take those of 32.
-__device__ __forceinline__ void fold_any(Shared<uint64_t> word, uint32_t kind, uint32_t flags, uint64_t value) {
-  if (flags & kShort) return fold(Shared<uint32_t>{word.address}, kind, flags, uint32_t(value));
-  fold(word, kind, flags, value);
-}
-
-// fold_value folds a value of a column. A word whose values have 32 bits keeps its upper half.
-template <class V, class Place>
-__device__ __forceinline__ void fold_value(Place place, uint32_t kind, uint32_t flags, typename Column<V>::Word value) {
-  if constexpr (Column<V>::kAny) fold_any(place, kind, flags, value);
-  else fold(place, kind, flags, value);
 }
 
 // neutral is the value that changes no other when it is combined with it. Of sums
@@ -156,15 +115,6 @@ __device__ __forceinline__ U neutral(uint32_t kind, uint32_t flags) {
     case kAnd: return ~U(0);
   }
   return 0;
-}
-
-// neutral_value returns the neutral value of a column, as a word.
-template <class V>
-__device__ __forceinline__ typename Column<V>::Word neutral_value(uint32_t kind, uint32_t flags) {
-  if constexpr (Column<V>::kAny) {
-    if (flags & kShort) return neutral<uint32_t>(kind, flags);
-  }
-  return neutral<typename Column<V>::Word>(kind, flags);
 }
 
 }  // namespace weft

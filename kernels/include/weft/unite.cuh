@@ -28,7 +28,6 @@ struct Together {
   // stand behind this one: none, if another does it.
   __device__ __forceinline__ uint32_t unite(uint32_t flags, Operation<S>& op) {
     using Key = typename S::Key;
-    using Value = typename Column<V>::Word;
     uint32_t lane = lane_index();
     uint32_t peers = match_any(kAll, op.there ? op.kind : kAll - lane) & match_any(kAll, uint32_t(op.key));
     if constexpr (sizeof(Key) == 8) peers &= match_any(kAll, uint32_t(op.key >> 32));
@@ -36,7 +35,7 @@ struct Together {
     uint32_t rest = lane == first ? peers & (peers - 1) : 0, size = popcount(rest);
     while (ballot(kAll, rest != 0) != 0) {
       Key value = shuffle(kAll, op.value, rest != 0 ? lowest(rest) : lane);
-      if (rest != 0) op.value = combine_value<V>(op.kind, flags, Value(op.value), Value(value));
+      if (rest != 0) op.value = combine<V>(op.kind, flags, V(op.value), V(value));
       rest &= rest - 1;
     }
     op.there &= lane == first;
@@ -54,7 +53,6 @@ struct Together {
 template <class S, class V>
 struct Union {
   using Key = typename S::Key;
-  using Value = typename Column<V>::Word;
 
   Together<S, V> lanes;
   uint32_t warp;   // the warp that does what this warp's crowd wants
@@ -100,7 +98,7 @@ struct Union {
     for (uint32_t w = 0; w < warps && warp == own; w++) {
       if (w == own || crowds.kinds[w] != op.kind || crowds.keys[w] != op.key) continue;
       if (w < own) warp = w, op.there = false;
-      else op.value = combine_value<V>(op.kind, flags, Value(op.value), Value(crowds.values[w]));
+      else op.value = combine<V>(op.kind, flags, V(op.value), V(crowds.values[w]));
     }
   }
 };
