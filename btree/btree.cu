@@ -322,7 +322,7 @@ WEFT_KERNEL(btree_together, 4)(ChangeParams p) { together<S, K, V>(p); }
 WEFT_KERNEL(btree_adopt, 4)(AdoptParams p) { adopt<S, V>(p); }
 WEFT_KERNEL(btree_change, 2)(ChangeParams p) { weft::btree::change<S, K, V>(p); }
 WEFT_KERNEL(btree_keep, 4)(KeepParams p) { keep<S>(p); }
-// Eight blocks write nodes of 32-bit pairs in 0.87 of the time of four (H200; bench/results/2026-11-26-h200/btree-builds.txt); of 64 bits that was not tried.
+// Eight blocks write nodes of 32-bit pairs in 0.87 of the time of four (H200; lab/results/2026-11-26-h200/btree-builds.txt); of 64 bits that was not tried.
 WEFT_KERNEL(btree_bulk, sizeof(S::Word) == 8 ? 8 : 4)(BulkParams p) { bulk<S, K, V>(p); }
 WEFT_KERNEL(btree_sweep, 4)(SweepParams p) { sweep<S>(p); }
 WEFT_KERNEL(btree_swept, 1)(SweepParams p) {

@@ -12,7 +12,7 @@ import (
 //kernelgen:compiler clang version 19.1.7
 //kernelgen:target 80+ptx83,90+ptx83
 //kernelgen:flags -x cuda --cuda-device-only -nocudainc -nocudalib -nostdinc -std=c++17 -Wall -Werror -I kernels/include -O3
-//kernelgen:input 801514a6bc6abe361875bb2d78a9e5e94aa4d5040f94f23f61aa5d14d4ac51c6 13304 btree/btree.cu
+//kernelgen:input 488dfd37fad45b4bd31862d926e54f2c5d13ad3ee0da6801405af58ccf303d98 13302 btree/btree.cu
 //kernelgen:input feda6b76ebe182792a50e7d5fc7f46f7edad42f9b2b691e6f69dc1070b37f81b 2926 btree/change.cuh
 //kernelgen:input 4d932e6fc6bef990d0f4225837268389db486d5e748d7ae1cf4a755f71ee8917 3536 btree/get.cuh
 //kernelgen:input 60318b128ff9a61d8f33aad03640fe5c528f9facdffb8614fc68c0fd8c629bfc 4396 btree/order.cuh
@@ -23,7 +23,7 @@ import (
 //kernelgen:input 870daf72e5f5ee3daf5209b7c93999cc04bae928905c38d006e9ce507ad53f71 12351 kernels/include/weft/access.cuh
 //kernelgen:input 2714016844286cf6bb08333ddb0708e125c696e1b02e9a7d01b8df565f94b8dd 3669 kernels/include/weft/account.cuh
 //kernelgen:input 6ce8388fa64c6c30b89c9e80892578e72fc67d1516d604b31e909ed0c72b5abb 21836 kernels/include/weft/btree_change.cuh
-//kernelgen:input 82b4bf3bb0a3e87c4c5745f056363118f6658595faa7ae4e2f27cfe02ab434de 19263 kernels/include/weft/btree_node.cuh
+//kernelgen:input b75dc4cbbdd0ac1dacc418d0a60399066b5f837ee78600732df2257a9b4a48f0 19267 kernels/include/weft/btree_node.cuh
 //kernelgen:input 125f5ec232b81e515f542aa5dbce1fa88e827c5481e79dff8bd2a8a994d1f856 2648 kernels/include/weft/btree_walk.cuh
 //kernelgen:input 3e92134eb1b578a24f1d7b47f233e850b00de5e914beb530e1ce8dd0ef26b739 6497 kernels/include/weft/change.cuh
 //kernelgen:input cd868f2da52a8b04666d6334e64779ef3f89128a7a8614291ec57fd1f7887c5f 2079 kernels/include/weft/column.cuh

@@ -22,7 +22,7 @@ import (
 //kernelgen:input 132e2d4399c0a34a22537d522baef89df23cec01c04d6a0755bff73dbb374809 8409 kernels/include/weft/gather.cuh
 //kernelgen:input 79b1beaa05fe49d706515a4fad47443f74f45385014663a5ecc8653a4a9b381e 1718 kernels/include/weft/hash.cuh
 //kernelgen:input 6f50794184dd8de98a320616fac708fa70a02d7686f9df3ebe556eab4ef82c41 518 kernels/include/weft/linear_change.cuh
-//kernelgen:input f323192b8faba9b8fe6fbfde13717be1dbaa7cb0b576872a2ab5f02f7df0e035 7009 kernels/include/weft/linear_table.cuh
+//kernelgen:input c5632c4145bc216d37e9b6bfc0571a55dabbfce49d07f9da01c27583793d5a65 7007 kernels/include/weft/linear_table.cuh
 //kernelgen:input 63d2bb524d32a86185183c319043045becebc9953698c1005430567bab8f0272 2592 kernels/include/weft/lines.cuh
 //kernelgen:input 84ebb2fa5b0907d2c550fc5b04484d1b6e2791f334faac0401b47d3f10decb65 9326 kernels/include/weft/mixed.cuh
 //kernelgen:input 42b0e1f433ef9fcf1b152a746599799fc3899713c75fe6ce20676d62a891610c 5426 kernels/include/weft/order.cuh
@@ -38,7 +38,7 @@ import (
 //kernelgen:input 454c5ba035c183b1fb64c3d281c939e1d923af16b630f8f61d6bd2eeb6eccd47 4942 linear/change.cuh
 //kernelgen:input d039bab454b4f55c5cae92c1d1396a8421c56b2f1fcf4de368bb5fb6f68f76cd 974 linear/layout.cuh
 //kernelgen:input 74bfe830a5779d9dec0bb1b565312241684d9ef3376a1c8bda9e8435e6015e1e 2160 linear/linear_mixed.cu
-//kernelgen:input 1a93e7c4e8ae94d3f7b1d12e03600bc7d13bdc07fb4b105150348381ff0957d7 1284 linear/tuning.cuh
+//kernelgen:input dd9ba741cf3de73539d6b09d8e390b24729bd257c377d8e42f5634eeba484cf6 1282 linear/tuning.cuh
 //kernelgen:output 433bcb15b0104cc43ec2b499a5901bf0227c1d7e8d9b5f32f66d59c47eca76a8 271367 linear/linear_mixed_32_32_sm80.ptx
 //kernelgen:output 36bd6e2e769738bdae512cf17cce4c8c27801510c0bca1d3a4eb6923f125ec30 283784 linear/linear_mixed_32_64_sm80.ptx
 //kernelgen:output 23abe42d505e367b9c78f4d1ff7b97be9dc873779202316362920ae97a7e5545 275198 linear/linear_mixed_32_64_sm90.ptx

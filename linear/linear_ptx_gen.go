@@ -23,7 +23,7 @@ import (
 //kernelgen:input 3439d26d7b8489212c8e9a01274ecd57745bcb9775658628bb0c9d3c428bbe1b 2080 kernels/include/weft/leftover.cuh
 //kernelgen:input 6f50794184dd8de98a320616fac708fa70a02d7686f9df3ebe556eab4ef82c41 518 kernels/include/weft/linear_change.cuh
 //kernelgen:input b30207f35a6fba8f1041be1a7c0c1966b015b2428eaac4e5f2e80355ab494f82 575 kernels/include/weft/linear_find.cuh
-//kernelgen:input f323192b8faba9b8fe6fbfde13717be1dbaa7cb0b576872a2ab5f02f7df0e035 7009 kernels/include/weft/linear_table.cuh
+//kernelgen:input c5632c4145bc216d37e9b6bfc0571a55dabbfce49d07f9da01c27583793d5a65 7007 kernels/include/weft/linear_table.cuh
 //kernelgen:input 63d2bb524d32a86185183c319043045becebc9953698c1005430567bab8f0272 2592 kernels/include/weft/lines.cuh
 //kernelgen:input 42b0e1f433ef9fcf1b152a746599799fc3899713c75fe6ce20676d62a891610c 5426 kernels/include/weft/order.cuh
 //kernelgen:input 6287aa4b2d84b5a9bc542e4ce2e53474a0ee8c13d8866604482ec5b91a07bafa 9163 kernels/include/weft/path.cuh
@@ -38,7 +38,7 @@ import (
 //kernelgen:input 454c5ba035c183b1fb64c3d281c939e1d923af16b630f8f61d6bd2eeb6eccd47 4942 linear/change.cuh
 //kernelgen:input d039bab454b4f55c5cae92c1d1396a8421c56b2f1fcf4de368bb5fb6f68f76cd 974 linear/layout.cuh
 //kernelgen:input d7c244f0cea74dc26b7bc42905c033721bd997082999f259c5d047ed77b6b1e5 7822 linear/linear.cu
-//kernelgen:input 1a93e7c4e8ae94d3f7b1d12e03600bc7d13bdc07fb4b105150348381ff0957d7 1284 linear/tuning.cuh
+//kernelgen:input dd9ba741cf3de73539d6b09d8e390b24729bd257c377d8e42f5634eeba484cf6 1282 linear/tuning.cuh
 //kernelgen:output 51afd8d26efd8da73550085a5e898eeaa169d968b6f91229137adb9dadeff21a 144050 linear/linear_32_32_sm80.ptx
 //kernelgen:output 268b59b6104e6867d59d25738b6dd14b101dad0a60dd869f0c77d88d31b4004d 161464 linear/linear_64_64_sm80.ptx
 //kernelgen:output 9a897cd2b9a30b26548ca770a93aa946cd43587b5bb8b6a47aaec55d69f7f88e 155993 linear/linear_64_64_sm90.ptx

@@ -1,5 +1,5 @@
 // Tuning of the linear kernels, with the measurement behind each choice: one
-// H200, 10^8 keys, G operations per second (bench/NOTES.md has the tables).
+// H200, 10^8 keys, G operations per second (lab/NOTES.md has the tables).
 #pragma once
 
 namespace weft::linear {

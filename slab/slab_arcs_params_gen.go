@@ -21,7 +21,7 @@ import (
 //kernelgen:input 5b054470229a4453eff5f4bb5d4c496ec38dfaab975f038712f650c7e631b503 4231 kernels/include/weft/reduce.cuh
 //kernelgen:input 3844d10e56bfb5b2bb8c488edf87f503d07fe3315f36a6d26af5f81e850e250a 4894 kernels/include/weft/shared.cuh
 //kernelgen:input 52fd6475dfb4c901fa2c24dc0bf467888e3775617c782b8408a7da10978d645c 5334 kernels/include/weft/slab_arcs.cuh
-//kernelgen:input d9321e5e3fec9a0275bd10d532ba58b3133fb3530f7981f56a2757869599631e 4720 kernels/include/weft/slab_table.cuh
+//kernelgen:input 3feccb1051819f242d50054e9d5184ac0f6b98a4dce8adcf409b88a71724d354 4718 kernels/include/weft/slab_table.cuh
 //kernelgen:input b6a4a0a470083c5db2ddc3dadb2275946d1f16b725fa0fe66607df730c694dc4 5537 kernels/include/weft/slot.cuh
 //kernelgen:input 23effe35f5e096b384ffb4120bf425fa880d91df8b8639489904a1d819904586 2119 kernels/include/weft/tile.cuh
 //kernelgen:input 0851189fa3150bd3eb30a9b7d5f0dcba58c8fcda1c3598976207e3eea53f4ea7 5348 kernels/include/weft/warp.cuh

@@ -26,7 +26,7 @@ import (
 //kernelgen:input 3734d9594b1b33c1868d416df12106a6d15018edf95437b3b5b984e6d6f937e3 816 kernels/include/weft/widths.cuh
 //kernelgen:input 7503db7f90a50ed0aecf61983bd6a16aa5f82ddb5d3991e3218c7cccd685d192 4773 slab/columns.cuh
 //kernelgen:input e14acc703de3a02be24f24f6907357c641eed99015a391db60629b48c4f70869 515 slab/slab_columns.cu
-//kernelgen:input c6dbc517d24d980a54f4c0d9bfe45a842ed8f34f093d7e5fce83a62faceeda8a 873 slab/tuning.cuh
+//kernelgen:input cef8f57c813320900b5499b98b334cd52926a67fa141c82570904b5609a924a2 871 slab/tuning.cuh
 //kernelgen:output 60a402c6a903c1b6038408aef4ac7aab22bd6ca4fc5bad16b7f046a2441bb2e5 11347 slab/slab_columns_sm80.ptx
 //kernelgen:output 5e06ddcd220f255a922b319bac1160f969f818d8a0ff8ea26bac79a9fc769182 2245 slab/slab_columns_params_gen.go
 

@@ -28,7 +28,7 @@ import (
 //kernelgen:input 52fd6475dfb4c901fa2c24dc0bf467888e3775617c782b8408a7da10978d645c 5334 kernels/include/weft/slab_arcs.cuh
 //kernelgen:input 46ed30e9de5c8fcc15c5e5ef0eedb355d5dfb4e463ed70d3d352a98d259c09e0 8664 kernels/include/weft/slab_change.cuh
 //kernelgen:input 2409d542f81acc912319e0477e4055dbe9535d4c7d6330aa43cc602b0bd73a6f 4437 kernels/include/weft/slab_find.cuh
-//kernelgen:input d9321e5e3fec9a0275bd10d532ba58b3133fb3530f7981f56a2757869599631e 4720 kernels/include/weft/slab_table.cuh
+//kernelgen:input 3feccb1051819f242d50054e9d5184ac0f6b98a4dce8adcf409b88a71724d354 4718 kernels/include/weft/slab_table.cuh
 //kernelgen:input b6a4a0a470083c5db2ddc3dadb2275946d1f16b725fa0fe66607df730c694dc4 5537 kernels/include/weft/slot.cuh
 //kernelgen:input 7a2053025435e10cbc6277028a3a795e780d9d9293869b6f188774a1217487a7 957 kernels/include/weft/spread.cuh
 //kernelgen:input 43acf6e183bfa7a51f733a0983d93545a0ba75da2d2daa144b2ed32a6caaa952 1048 kernels/include/weft/sums.cuh
@@ -42,7 +42,7 @@ import (
 //kernelgen:input 37237669ceb87755412311fbe9028dfb04d8eed47ca251b4f64c19b19e9a97f3 1036 slab/layout.cuh
 //kernelgen:input 3defb3cf550267407154a4eff71ff7108ccb86f5c8cef2b886114d6467678fd1 2986 slab/search.cuh
 //kernelgen:input 078c89781dc51953d4ec18acd2d248c4757170d785e74b9a15c2a3c9a40b3692 2394 slab/slab_graph.cu
-//kernelgen:input c6dbc517d24d980a54f4c0d9bfe45a842ed8f34f093d7e5fce83a62faceeda8a 873 slab/tuning.cuh
+//kernelgen:input cef8f57c813320900b5499b98b334cd52926a67fa141c82570904b5609a924a2 871 slab/tuning.cuh
 //kernelgen:input 8556184b415c3540dbe3a8deb584d99b0462fea3d7ef556f96c926d23e2abc50 7278 slab/whole.cuh
 //kernelgen:output 1bb2ca811c04263b83c26bed924c9623c13a82e4bc60f97298e833d098934bfc 342991 slab/slab_graph_64_0_sm80.ptx
 //kernelgen:output 14e3e1f22556c1473252e77bff7bbad843367d388d5f05e302d8623df2cab2db 335495 slab/slab_graph_64_32_sm80.ptx

@@ -26,7 +26,7 @@ import (
 //kernelgen:input 3844d10e56bfb5b2bb8c488edf87f503d07fe3315f36a6d26af5f81e850e250a 4894 kernels/include/weft/shared.cuh
 //kernelgen:input 46ed30e9de5c8fcc15c5e5ef0eedb355d5dfb4e463ed70d3d352a98d259c09e0 8664 kernels/include/weft/slab_change.cuh
 //kernelgen:input 2409d542f81acc912319e0477e4055dbe9535d4c7d6330aa43cc602b0bd73a6f 4437 kernels/include/weft/slab_find.cuh
-//kernelgen:input d9321e5e3fec9a0275bd10d532ba58b3133fb3530f7981f56a2757869599631e 4720 kernels/include/weft/slab_table.cuh
+//kernelgen:input 3feccb1051819f242d50054e9d5184ac0f6b98a4dce8adcf409b88a71724d354 4718 kernels/include/weft/slab_table.cuh
 //kernelgen:input b6a4a0a470083c5db2ddc3dadb2275946d1f16b725fa0fe66607df730c694dc4 5537 kernels/include/weft/slot.cuh
 //kernelgen:input 7a2053025435e10cbc6277028a3a795e780d9d9293869b6f188774a1217487a7 957 kernels/include/weft/spread.cuh
 //kernelgen:input 23effe35f5e096b384ffb4120bf425fa880d91df8b8639489904a1d819904586 2119 kernels/include/weft/tile.cuh
@@ -36,7 +36,7 @@ import (
 //kernelgen:input 37237669ceb87755412311fbe9028dfb04d8eed47ca251b4f64c19b19e9a97f3 1036 slab/layout.cuh
 //kernelgen:input 3defb3cf550267407154a4eff71ff7108ccb86f5c8cef2b886114d6467678fd1 2986 slab/search.cuh
 //kernelgen:input e057df6b8dd0d44a171f6f89c911136458c7d50517f1f86a450ee2528c4938cc 1353 slab/slab.cu
-//kernelgen:input c6dbc517d24d980a54f4c0d9bfe45a842ed8f34f093d7e5fce83a62faceeda8a 873 slab/tuning.cuh
+//kernelgen:input cef8f57c813320900b5499b98b334cd52926a67fa141c82570904b5609a924a2 871 slab/tuning.cuh
 //kernelgen:input 8556184b415c3540dbe3a8deb584d99b0462fea3d7ef556f96c926d23e2abc50 7278 slab/whole.cuh
 //kernelgen:output 1321c39d9f3feac795c1f5b97946dd4a7d8ed379153721a2500a2931ee2756c9 132218 slab/slab_32_32_sm80.ptx
 //kernelgen:output e6c56a3250053f6f037a14ab376b83c2c9a32c1c83835c803dc73b39c21d22d1 139218 slab/slab_64_64_sm80.ptx

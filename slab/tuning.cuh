@@ -1,5 +1,5 @@
 // Tuning of the slab kernels, with the measurement behind each choice: one
-// GPU, 2^25 keys, G operations per second (bench/NOTES.md has the tables).
+// GPU, 2^25 keys, G operations per second (lab/NOTES.md has the tables).
 #pragma once
 
 namespace weft::slab {

@@ -14,7 +14,7 @@ import (
 //kernelgen:flags -x cuda --cuda-device-only -nocudainc -nocudalib -nostdinc -std=c++17 -Wall -Werror -I kernels/include -O3
 //kernelgen:input 6183000bd3c0bd936de27c886d4b546730afdc13080676eb6a01b1e5ff8fb801 16756 internal/gpu/groups/add.cuh
 //kernelgen:input 2aa104631bbda153e1d2a544b80e41d5fd911fe06f00efc52f5e2913b4d40689 2192 internal/gpu/groups/groups.cu
-//kernelgen:input 11d3c6eec8ada87c9061bc3bb29157ec71f7b981ffc7c4fff9f014e1feddd626 5946 internal/gpu/groups/layout.cuh
+//kernelgen:input 37f13d2ce116c3e73fcf53bc302774a4fc81a207f54293aebbd48cdc6de7c9b3 5944 internal/gpu/groups/layout.cuh
 //kernelgen:input cbd3258c0338b7e4631848e732d4ba8ad0300157404d258e23c34cb2c1b08ab9 2870 internal/gpu/groups/local.cuh
 //kernelgen:input 5cc4ada136b7fd249a95251bd43681a21ca398d4f658ffb4d74b47d3a4b006fd 5442 internal/gpu/groups/result.cuh
 //kernelgen:input e5b78a1c05c66e231babcef2129958f84de0f7ce3ef23f82ebab252cea0b3355 6320 internal/gpu/groups/value.cuh

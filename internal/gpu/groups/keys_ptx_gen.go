@@ -14,7 +14,7 @@ import (
 //kernelgen:flags -x cuda --cuda-device-only -nocudainc -nocudalib -nostdinc -std=c++17 -Wall -Werror -I kernels/include -O3
 //kernelgen:input 6183000bd3c0bd936de27c886d4b546730afdc13080676eb6a01b1e5ff8fb801 16756 internal/gpu/groups/add.cuh
 //kernelgen:input cb4b71d3f9e2fc058be63c4ec99ed2203009e741c318d493d9bbe784f05e1301 1493 internal/gpu/groups/keys.cu
-//kernelgen:input 11d3c6eec8ada87c9061bc3bb29157ec71f7b981ffc7c4fff9f014e1feddd626 5946 internal/gpu/groups/layout.cuh
+//kernelgen:input 37f13d2ce116c3e73fcf53bc302774a4fc81a207f54293aebbd48cdc6de7c9b3 5944 internal/gpu/groups/layout.cuh
 //kernelgen:input cbd3258c0338b7e4631848e732d4ba8ad0300157404d258e23c34cb2c1b08ab9 2870 internal/gpu/groups/local.cuh
 //kernelgen:input cf8d0d22fefc90275b3efffff46074d73f7ec0dcbebbd01f27c6978f3d94b1a9 5481 internal/gpu/groups/number.cuh
 //kernelgen:input e5b78a1c05c66e231babcef2129958f84de0f7ce3ef23f82ebab252cea0b3355 6320 internal/gpu/groups/value.cuh

@@ -6,7 +6,7 @@
 
 namespace weft::groups {
 
-// Threads of a block, and blocks on a multiprocessor, each with a table of its own in shared memory. bench/GROUPS.md has
+// Threads of a block, and blocks on a multiprocessor, each with a table of its own in shared memory. lab/GROUPS.md has
 // the reasons for these and the numbers below, and what was measured with them.
 constexpr uint32_t kThreads = 256, kBlocks = 4;
 constexpr uint32_t kLocalBytes = 48 * 1024 - 64;

@@ -14,7 +14,7 @@ import (
 //kernelgen:flags -x cuda --cuda-device-only -nocudainc -nocudalib -nostdinc -std=c++17 -Wall -Werror -I kernels/include -O3
 //kernelgen:input f7ab4f6ce7f5629c3e1ffcd2be20ee7ec9058fb53ac92ad3ede33f3169d3ed2c 14384 internal/gpu/prim/sort.cuh
 //kernelgen:input 94a52f19245130c9cc63123334f0b8f8f197b373604754470dddf9ca8c875384 576 internal/gpu/prim/sort64.cu
-//kernelgen:input b9de52b0e758aab7cdbe12eaa7c01066d2e6adce2196fae754f4eee5bc3fbb2e 1420 internal/gpu/prim/tuning.cuh
+//kernelgen:input 44a27791db6824deadd53822e4a0d260cbf873abdff3544d6d2aa00f37b35880 1418 internal/gpu/prim/tuning.cuh
 //kernelgen:input 870daf72e5f5ee3daf5209b7c93999cc04bae928905c38d006e9ce507ad53f71 12351 kernels/include/weft/access.cuh
 //kernelgen:input aba0e0ad799cf8072f65dfa894b9a84f4a011a1b5bf771d2050f1c78462e4073 856 kernels/include/weft/cuda.cuh
 //kernelgen:input 3844d10e56bfb5b2bb8c488edf87f503d07fe3315f36a6d26af5f81e850e250a 4894 kernels/include/weft/shared.cuh

@@ -1,4 +1,4 @@
-// Numbers of the kernels; bench/NOTES.md says how each was chosen. prim.go and
+// Numbers of the kernels; lab/NOTES.md says how each was chosen. prim.go and
 // the files beside it know the sizes of blocks and tiles.
 #pragma once
 

@@ -107,7 +107,7 @@ __device__ __forceinline__ void store_release(Word128* p, Word128 v) {
                :: "l"(p), "l"(v.x), "l"(v.y) : "memory");
 }
 
-// Way is how lanes get at nodes that change. Experiments have other ways (internal/treeways).
+// Way is how lanes get at nodes that change. Experiments have other ways (lab/internal/treeways).
 template <class S>
 struct Way {
   static constexpr bool kMerges = true;  // nodes that have few slots left

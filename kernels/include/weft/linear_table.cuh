@@ -137,7 +137,7 @@ struct Sector {
 };
 
 // How many lanes read how much, with the measurement behind each choice: one H200,
-// 10^8 keys, G operations per second (bench/NOTES.md has the tables). The host
+// 10^8 keys, G operations per second (lab/NOTES.md has the tables). The host
 // chooses by load.
 //
 // Narrow: one 32-byte sector by two lanes. At load 0.5 with 32-bit pairs: hits

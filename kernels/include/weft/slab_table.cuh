@@ -69,7 +69,7 @@ __device__ __forceinline__ typename S::Key original(const Table& t, typename S::
 // A tile of four lanes reads a slab in two pieces of 16 bytes each: 128 bytes
 // at once, and a warp works on eight operations. With the paper's warp of 32
 // lanes of four bytes the same memory gives 15 G lookups a second where this gives
-// 30: one GPU, 2^25 keys (bench/NOTES.md has the tables).
+// 30: one GPU, 2^25 keys (lab/NOTES.md has the tables).
 constexpr int kLanes = 4, kPieces = 2;
 
 template <class S>

@@ -16,7 +16,7 @@ import (
 //kernelgen:input 2714016844286cf6bb08333ddb0708e125c696e1b02e9a7d01b8df565f94b8dd 3669 kernels/include/weft/account.cuh
 //kernelgen:input 4c11f94da5cafb59b5cd01a97eae1985c34f3bced90bc4cb7189196ea7ef3f01 18385 kernels/include/weft/btree.cuh
 //kernelgen:input 6ce8388fa64c6c30b89c9e80892578e72fc67d1516d604b31e909ed0c72b5abb 21836 kernels/include/weft/btree_change.cuh
-//kernelgen:input 82b4bf3bb0a3e87c4c5745f056363118f6658595faa7ae4e2f27cfe02ab434de 19263 kernels/include/weft/btree_node.cuh
+//kernelgen:input b75dc4cbbdd0ac1dacc418d0a60399066b5f837ee78600732df2257a9b4a48f0 19267 kernels/include/weft/btree_node.cuh
 //kernelgen:input 00a5fed7e2503c01440118a6dc63c53221f7784d4d4f3483b4f6887fbc2bcaf8 11719 kernels/include/weft/btree_past.cuh
 //kernelgen:input 125f5ec232b81e515f542aa5dbce1fa88e827c5481e79dff8bd2a8a994d1f856 2648 kernels/include/weft/btree_walk.cuh
 //kernelgen:input 3e92134eb1b578a24f1d7b47f233e850b00de5e914beb530e1ce8dd0ef26b739 6497 kernels/include/weft/change.cuh
