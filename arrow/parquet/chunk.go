@@ -20,6 +20,7 @@ type chunk struct {
 	f       *File
 	codec   format.CompressionCodec
 	at, end int64 // bytes of the file that hold pages which are not read yet
+	exact   int64 // end, as the metadata has it
 
 	window   []byte // bytes of the file from windowAt on
 	windowAt int64
@@ -101,11 +102,15 @@ func (f *File) chunk(g *groupMeta, l *leaf, ahead int64) (*chunk, error) {
 		return nil, fmt.Errorf("%w: %d bytes from %d on in a file of %d", errThrift,
 			m.TotalCompressedSize, at, f.size)
 	}
+	if m.NumValues != g.NumRows && l.Type.Kind != Null {
+		return nil, fmt.Errorf("%w: %d values in a row group of %d rows", errThrift, m.NumValues, g.NumRows)
+	}
 	end := at + m.TotalCompressedSize
+	exact := end
 	if strings.HasPrefix(f.meta.CreatedBy, "parquet-mr") {
 		end = min(end+sizeSlack, f.size)
 	}
-	return &chunk{leaf: l, f: f, codec: m.Codec, at: at, end: end, ahead: ahead,
+	return &chunk{leaf: l, f: f, codec: m.Codec, at: at, end: end, exact: exact, ahead: ahead,
 		buffers: bufferPool.Get().(*buffers)}, nil
 }
 
@@ -115,6 +120,27 @@ func (c *chunk) release() {
 		bufferPool.Put(c.buffers)
 		c.buffers = nil
 	}
+}
+
+// ended reports rows that are left where none should be: in the page, or in pages after it.
+func (c *chunk) ended() error {
+	if c.Type.Kind == Null {
+		return nil // its pages are not read
+	}
+	left := c.page.rows > 0
+	for !left && c.at < c.exact {
+		h, err := c.header()
+		if err != nil || int64(h.CompressedPageSize) < 0 || int64(h.CompressedPageSize) > c.end-c.at {
+			return nil // what fills the rest of the chunk is no page
+		}
+		left = h.DataPageHeader.Valid && h.DataPageHeader.V.NumValues > 0 ||
+			h.DataPageHeaderV2.Valid && h.DataPageHeaderV2.V.NumValues > 0
+		c.at += int64(h.CompressedPageSize)
+	}
+	if left {
+		return errors.New("more rows than are announced")
+	}
+	return nil
 }
 
 // next returns the next n rows.

@@ -26,6 +26,9 @@ func decompress(codec format.CompressionCodec, dst, src []byte, size int) ([]byt
 		if n, err = snappy.DecodedLen(src); err == nil && n != size {
 			err = fmt.Errorf("a page of %d bytes, %d are announced", n, size)
 		}
+		if err == nil && size > 64*len(src) { // the most that Snappy does is 22
+			err = fmt.Errorf("a page of %d bytes from %d", size, len(src))
+		}
 		if err == nil {
 			dst, err = snappy.Decode(room(dst, size)[:size], src)
 		}

@@ -47,7 +47,8 @@ func Open(r io.ReaderAt, size int64) (f *File, err error) {
 			return nil, fmt.Errorf("parquet: open: row group %d has %d rows", i, rows)
 		}
 	}
-	if n := f.Rows(); n != f.meta.NumRows {
+	// Some writers leave the number out. A list of row groups that lost some has another number.
+	if n := f.Rows(); n != f.meta.NumRows && f.meta.NumRows != 0 {
 		return nil, fmt.Errorf("parquet: open: %w: %d rows in %d row groups, of %d in the file",
 			errThrift, n, f.RowGroups(), f.meta.NumRows)
 	}
@@ -207,9 +208,8 @@ func (f *File) rowGroup(ctx context.Context, group int, fields []int,
 			left -= int64(n)
 			if left == 0 {
 				for _, c := range chunks {
-					if c.page.rows > 0 {
-						yield(nil, fmt.Errorf("parquet: row group %d, field %q: more rows than "+
-							"are announced", group, c.Name))
+					if err := c.ended(); err != nil {
+						yield(nil, fmt.Errorf("parquet: row group %d, field %q: %w", group, c.Name, err))
 						return
 					}
 					c.release()

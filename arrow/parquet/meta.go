@@ -32,6 +32,7 @@ type chunkMeta struct {
 type pagesMeta struct {
 	Type                  format.Type             `thrift:"1,required"`
 	Codec                 format.CompressionCodec `thrift:"4,required"`
+	NumValues             int64                   `thrift:"5,required"`
 	TotalUncompressedSize int64                   `thrift:"6,required"`
 	TotalCompressedSize   int64                   `thrift:"7,required"`
 	DataPageOffset        int64                   `thrift:"9,required"`

@@ -13,7 +13,7 @@ import (
 // Kind is what the values of a field mean.
 type Kind uint8
 
-// The kinds. Columns hold all but the last two.
+// The kinds. Columns hold all but the last three.
 const (
 	Number    Kind = iota // integers and floats
 	Bool                  //
@@ -26,10 +26,11 @@ const (
 	Null                  // every value is null
 	Decimal               // of Precision digits, Scale of them after the point
 	Nested                // groups, lists and maps
+	Unknown               // of a physical or logical type that is not supported
 )
 
 var kinds = [...]string{"number", "bool", "text", "binary", "fixed", "date", "time", "timestamp",
-	"null", "decimal", "nested"}
+	"null", "decimal", "nested", "unknown"}
 
 // String returns the kind's name.
 func (k Kind) String() string {
@@ -42,7 +43,7 @@ func (k Kind) String() string {
 // Type is the type of a field.
 type Type struct {
 	Kind   Kind
-	Column column.Type // of the columns that hold the values; None for Decimal and Nested
+	Column column.Type // of the columns that hold the values; None for Decimal, Nested and Unknown
 
 	Unit             time.Duration // of Time and Timestamp: millisecond, microsecond or nanosecond
 	UTC              bool          // of Time and Timestamp: instants, not what a clock shows
@@ -84,6 +85,8 @@ func (f Field) Err() error {
 		return fmt.Errorf("parquet: field %q is a %v: columns have no decimals yet", f.Name, f.Type)
 	case Nested:
 		return fmt.Errorf("parquet: field %q is nested: columns hold one value a row", f.Name)
+	case Unknown:
+		return fmt.Errorf("parquet: field %q has a type that is not supported", f.Name)
 	}
 	return nil
 }
@@ -125,8 +128,8 @@ func schemaOf(elements []format.SchemaElement) ([]leaf, error) {
 			}
 		}
 		if next == first+1 && e.Type.Valid && e.RepetitionType.V != format.Repeated {
-			if err := l.describe(e); err != nil {
-				return nil, fmt.Errorf("field %q: %w", e.Name, err)
+			if err := l.describe(e); err != nil { // the file may have others
+				l.Type = Type{Kind: Unknown}
 			}
 		}
 		fields = append(fields, l)
