@@ -1,4 +1,4 @@
-# What developers of weft type. Users need none of it: go get is enough.
+# What developers of weft type. Users need none of it.
 .DEFAULT_GOAL := help
 .PHONY: help test race generate lint tidy bench budget gpu-bundle ci clean
 
@@ -17,6 +17,7 @@ race: ## run the tests of the CPU engines under the race detector
 
 generate: ## compile the kernels (needs clang-19)
 	$(GO) generate ./...
+	cd lab && GOWORK=off $(GO) generate ./...
 
 lint: ## gofmt, go vet, staticcheck
 	@test -z "$$(gofmt -l .)" || { echo "not formatted:"; gofmt -l .; exit 1; }

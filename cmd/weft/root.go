@@ -67,6 +67,9 @@ func unknownCommand(root *cobra.Command, args []string) error {
 		return nil
 	}
 	err := fmt.Errorf("%s: no such command", args[0])
+	if args[0] == "bench" {
+		err = fmt.Errorf("%w; measuring is weft-bench, in folder lab of the repository", err)
+	}
 	if near := root.SuggestionsFor(args[0]); len(near) > 0 {
 		err = fmt.Errorf("%w; did you mean %s?", err, strings.Join(near, " or "))
 	}

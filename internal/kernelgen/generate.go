@@ -89,10 +89,10 @@ func generate(ctx context.Context, o options) error {
 	if err := g.collisions(); err != nil {
 		return err
 	}
-	if err := removeOutputs(&o); err != nil {
+	if err := g.write(); err != nil {
 		return err
 	}
-	return g.write()
+	return removeOutputs(&o, g.outputs)
 }
 
 // stub has a kernel for each struct of a header.
@@ -193,16 +193,16 @@ func (g *generated) parameters(info *cstruct.Info, v variant, e entry) error {
 	return nil
 }
 
-// removeOutputs takes away those of targets and variants no longer asked for,
-// too.
-func removeOutputs(o *options) error {
+// removeOutputs removes the outputs of targets and variants no longer asked for: all but those that
+// have been made.
+func removeOutputs(o *options, made []string) error {
 	old, err := filepath.Glob(o.path("_*"))
 	if err != nil {
 		return err
 	}
 	ours := regexp.MustCompile(`^` + regexp.QuoteMeta(o.stem()) + `((_\d+_\d+)?_sm\d+\.ptx|_(ptx|params)_gen\.go)$`)
 	for _, f := range old {
-		if !ours.MatchString(filepath.Base(f)) {
+		if !ours.MatchString(filepath.Base(f)) || slices.Contains(made, f) {
 			continue
 		}
 		if err := os.Remove(f); err != nil {

@@ -160,7 +160,7 @@ func (o *options) verify(path string) (outputs []string, err error) {
 		return nil, err
 	}
 	stale := func(format string, args ...any) error {
-		return fmt.Errorf("%s is stale: %s; run go generate ./%s", rel, fmt.Sprintf(format, args...), filepath.ToSlash(filepath.Dir(rel)))
+		return fmt.Errorf("%s is stale: %s; run %s", rel, fmt.Sprintf(format, args...), generates(filepath.Dir(rel)))
 	}
 	p, err := parseProvenance(string(src), o.prefix())
 	if err != nil {
@@ -212,7 +212,7 @@ func (o *options) verifyTree(dir string) error {
 	})
 	for _, path := range t.outputs {
 		if !t.recorded[path] {
-			t.complain("%s is in no record: remove it, or run go generate ./%s", path, filepath.Dir(path))
+			t.complain("%s is in no record: remove it, or run %s", path, generates(filepath.Dir(path)))
 		}
 	}
 	return errors.Join(append(t.errs, err)...)
@@ -265,8 +265,17 @@ func (t *tree) file(path string) error {
 	case strings.HasSuffix(path, ".cu"):
 		gen := strings.TrimSuffix(path, ".cu") + "_ptx_gen.go"
 		if _, err := os.Stat(gen); err != nil {
-			t.complain("%s has not been compiled: there is no %s; run go generate ./%s", path, gen, filepath.Dir(path))
+			t.complain("%s has not been compiled: there is no %s; run %s", path, gen, generates(filepath.Dir(path)))
 		}
 	}
 	return nil
+}
+
+// generates returns the command that makes the outputs of a folder. The lab is a module of its own.
+func generates(folder string) string {
+	folder = filepath.ToSlash(folder)
+	if folder == "lab" || strings.HasPrefix(folder, "lab/") {
+		return "GOWORK=off go -C " + folder + " generate"
+	}
+	return "go generate ./" + folder
 }

@@ -42,7 +42,7 @@ func weigh(names []string, read func(string) ([]byte, error)) ([]figure, error) 
 		}
 		dir, ext, text := path.Dir(name), path.Ext(name), string(content)
 		bytesOf, linesOf := &ptx, &lines
-		if strings.HasPrefix(name, "lab/") || strings.HasPrefix(name, "bench/") {
+		if strings.HasPrefix(name, "lab/") {
 			bytesOf, linesOf = &labPTX, &labLines
 		}
 		switch {

@@ -67,7 +67,7 @@ func plotSpeedups(res *Result, name, xLabel string, x func(Row) float64, publish
 		}
 	}
 	for _, f := range published {
-		if f.Unit == "x" {
+		if f.Unit == "x" && len(p.Series) > 0 { // old results have none
 			p.level(f)
 		}
 	}
