@@ -16,9 +16,10 @@ import (
 //go:embed testdata/survivors.txt
 var survivors string
 
-// Few random changes of the kernels go unnoticed.
+// Few random changes of the kernels go unnoticed. One takes up to half a minute here, so
+// -sim.mutants says how many.
 func TestRandomMutants(t *testing.T) {
-	mutate.Run(t, mutate.Config{Images: Images, Number: 1, Reasons: survivors, Trials: map[string]func(*mutate.Mutant) []mutate.Trial{
+	mutate.Run(t, mutate.Config{Images: Images, Number: 0, Reasons: survivors, Trials: map[string]func(*mutate.Mutant) []mutate.Trial{
 		"slab_32_32":       pairTrials[uint32, uint32],
 		"slab_32_64":       pairTrials[uint32, uint64],
 		"slab_64_32":       pairTrials[uint64, uint32],

@@ -31,6 +31,7 @@ func RowsOfMultiMap[K weft.Key, V weft.Value](t *testing.T, dev device.Device, n
 }
 
 func (k kind[S]) tellRows(t *testing.T, n int) {
+	NotRaced(t, "one call after another")
 	for _, f := range slices.Concat(k.forms, k.hosts) {
 		if !f.adds() {
 			continue
