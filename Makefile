@@ -37,6 +37,7 @@ tidy: ## go mod tidy of all modules
 bench: ## measure this machine (BENCH="linear --quick" for less)
 	cd lab && GOWORK=off $(GO) run ./cmd/weft-bench run $(BENCH)
 
+budget: export GOFLAGS := -gcflags=all=-dwarf=false
 budget: ## compare what weft weighs with tools/budget/budgets.txt
 	cd tools && GOWORK=off $(GO) build -o ../out/tools/ ./budget
 	out/tools/budget tools/budget/budgets.txt

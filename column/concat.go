@@ -17,7 +17,8 @@ func Concat(columns ...Column) (Column, error) {
 	nulls := false
 	for i, from := range columns {
 		if from.typ != c.typ {
-			return Column{}, fmt.Errorf("column: %w: column %d has %v and column 0 has %v", op.ErrOptions, i, from.typ, c.typ)
+			return Column{}, fmt.Errorf("column: %w: column %d has %v and column 0 has %v",
+				op.ErrOptions, i, from.typ, c.typ)
 		}
 		c.n += from.n
 		nulls = nulls || from.HasNulls()

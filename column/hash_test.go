@@ -65,7 +65,8 @@ func TestGoldenHashes(t *testing.T) {
 		{"uint64 max", cols{column.Of([]uint64{math.MaxUint64})}, 0, 0xf2c27ef86a95b080},
 		{"float64 0", cols{column.Of([]float64{0})}, 0, 0x48218226ff3cd4bf},
 		{"float64 -0", cols{column.Of([]float64{-zero})}, 0, 0x48218226ff3cd4bf},
-		{"float64 -0 bits", cols{column.Of([]float64{math.Copysign(0, -1)})}, 0, 0x48218226ff3cd4bf},
+		{"float64 -0 bits", cols{column.Of([]float64{math.Copysign(0, -1)})}, 0,
+			0x48218226ff3cd4bf},
 		{"float64 NaN", cols{column.Of([]float64{math.NaN()})}, 0, 0x7e9f8f103a97e3bd},
 		{"float64 other NaN", cols{column.Of([]float64{nan64})}, 0, 0x7e9f8f103a97e3bd},
 		{"float64 1.5", cols{column.Of([]float64{1.5})}, 0, 0x79d2a77931b3630f},
@@ -74,11 +75,13 @@ func TestGoldenHashes(t *testing.T) {
 		{"float64 5", cols{column.Of([]float64{5})}, 0, 0x35b704f003e8dc15},
 		{"float64 +Inf", cols{column.Of([]float64{math.Inf(1)})}, 0, 0xb5685bb413b99865},
 		{"float64 -Inf", cols{column.Of([]float64{math.Inf(-1)})}, 0, 0x52cb219de14387f5},
-		{"float32 -0", cols{column.Of([]float32{float32(math.Copysign(0, -1))})}, 0, 0x48218226ff3cd4bf},
+		{"float32 -0", cols{column.Of([]float32{float32(math.Copysign(0, -1))})}, 0,
+			0x48218226ff3cd4bf},
 		{"float32 NaN", cols{column.Of([]float32{nan32})}, 0, 0x7e9f8f103a97e3bd},
 		{"float32 1.5", cols{column.Of([]float32{1.5})}, 0, 0x79d2a77931b3630f},
 		{"float32 .1", cols{column.Of([]float32{.1})}, 0, 0x3b3b8dfacd3348b5},
-		{"float32 least", cols{column.Of([]float32{math.SmallestNonzeroFloat32})}, 0, 0xfa10b4dc2db6b59d},
+		{"float32 least", cols{column.Of([]float32{math.SmallestNonzeroFloat32})}, 0,
+			0xfa10b4dc2db6b59d},
 		{"float32 -Inf", cols{column.Of([]float32{float32(math.Inf(-1))})}, 0, 0x52cb219de14387f5},
 		{"true", cols{column.Of([]bool{true})}, 0, 0x9e0160293a33aaf7},
 		{"false", cols{column.Of([]bool{false})}, 0, 0x48218226ff3cd4bf},
@@ -95,7 +98,8 @@ func TestGoldenHashes(t *testing.T) {
 		{"weft, 5", cols{texts("weft"), column.Of([]int32{5})}, 0, 0x2dfb9965aeea1b2c},
 		{"null, 5", cols{null(column.Of([]int8{5})), column.Of([]int8{5})}, 0, 0x5c3c6a252aec1b0e},
 		{"5, null", cols{column.Of([]int8{5}), null(column.Of([]int8{5}))}, 0, 0x1c988658a6e614a6},
-		{"null, null", cols{null(texts("a")), null(column.Of([]bool{true}))}, 0, 0xdc2224dbea4d5a72},
+		{"null, null", cols{null(texts("a")), null(column.Of([]bool{true}))}, 0,
+			0xdc2224dbea4d5a72},
 		{"a, b", cols{texts("a"), texts("b")}, 0, 0x1e216fe564de215c},
 		{"ab and no bytes", cols{texts("ab"), texts("")}, 0, 0xe0779ef33bda4f12},
 		{"five columns", cols{
@@ -249,7 +253,8 @@ func TestTextLayoutsHashAlike(t *testing.T) {
 			if !same {
 				length = rapid.SampledFrom([]int{0, 1, 4, 8, 15, 31, 32, 33, 90}).Draw(t, "length")
 			}
-			values[i] = strings.Repeat(string(rune('a'+rapid.IntRange(0, 3).Draw(t, "text"))), length)
+			values[i] = strings.Repeat(string(rune('a'+rapid.IntRange(0, 3).Draw(t, "text"))),
+				length)
 		}
 		layouts := textLayouts(t, values, valid)
 		if same {
@@ -291,7 +296,8 @@ func TestWidthsHashAlike(t *testing.T) {
 		alike := func(columns ...column.Column) {
 			want := hashes(dev, 7, withBits(t, columns[0].Slice(lo, n), valid))
 			for _, c := range columns[1:] {
-				if got := hashes(dev, 7, withBits(t, c.Slice(lo, n), valid)); !slices.Equal(got, want) {
+				if got := hashes(dev, 7, withBits(t, c.Slice(lo, n), valid)); !slices.Equal(got,
+					want) {
 					t.Fatalf("%v: %x, want %x", c.Type(), got, want)
 				}
 			}

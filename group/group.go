@@ -61,7 +61,8 @@ func New(dev device.Device, aggs []Aggregate, opts *Options) (*Groups, error) {
 }
 
 func newGroups(dev device.Host, aggs []Aggregate, o Options) *Groups {
-	return &Groups{dev: dev, aggs: aggs, opts: o, seed: rand.Uint64(), number: created.Add(1), leastPiece: leastPiece, maxPiece: maxPiece}
+	return &Groups{dev: dev, aggs: aggs, opts: o, seed: rand.Uint64(), number: created.Add(1),
+		leastPiece: leastPiece, maxPiece: maxPiece}
 }
 
 // By adds all rows at once and returns the result.
@@ -241,11 +242,13 @@ func (l *layout) fits(keys, values []column.Type, ordered bool) error {
 
 func same(what string, got, want []column.Type) error {
 	if len(got) != len(want) {
-		return fmt.Errorf("%w: %d %s columns, where the first batch had %d", op.ErrOptions, len(got), what, len(want))
+		return fmt.Errorf("%w: %d %s columns, where the first batch had %d", op.ErrOptions,
+			len(got), what, len(want))
 	}
 	for i, t := range got {
 		if t != want[i] {
-			return fmt.Errorf("%w: %s column %d has %v, where the first batch had %v", op.ErrOptions, what, i, t, want[i])
+			return fmt.Errorf("%w: %s column %d has %v, where the first batch had %v",
+				op.ErrOptions, what, i, t, want[i])
 		}
 	}
 	return nil

@@ -65,7 +65,10 @@ func TestMerge(t *testing.T) {
 		portions := x.portions(t, m)
 		ordered := rapid.Bool().Draw(t, "ordinals")
 		if ordered {
-			x.rng.Shuffle(len(portions), func(i, j int) { portions[i], portions[j] = portions[j], portions[i] })
+			x.rng.Shuffle(len(portions), func(i, j int) {
+				portions[i], portions[j] = portions[j],
+					portions[i]
+			})
 		}
 		var tables []*Groups
 		defer func() {
@@ -111,7 +114,8 @@ func TestMerge(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if d := differ(linesOf(r), m.lines(x.aggs, x.values, x.opts.WrapSums, x.opts.Sorted)); d != "" {
+		if d := differ(linesOf(r), m.lines(x.aggs, x.values, x.opts.WrapSums,
+			x.opts.Sorted)); d != "" {
 			t.Fatalf("keys %v, values %v, ordinals %v: %s", x.keys, x.values, ordered, d)
 		}
 	})
@@ -126,16 +130,19 @@ func TestMergeMany(t *testing.T) {
 	for i := range keys {
 		keys[i], ordinals[i], values[i] = rng.Int64N(100_000), uint64(i), math.MaxInt64-int64(i)
 	}
-	aggs := []Aggregate{{Func: Rows}, {Func: Mean, Column: 0}, {Func: First, Column: 0}, {Func: Last, Column: 0}}
+	aggs := []Aggregate{{Func: Rows}, {Func: Mean, Column: 0}, {Func: First, Column: 0},
+		{Func: Last, Column: 0}}
 	whole := create(t, dev, aggs, nil)
-	if err := whole.Add(t.Context(), []column.Column{column.Of(keys)}, []column.Column{column.Of(values)}); err != nil {
+	if err := whole.Add(t.Context(), []column.Column{column.Of(keys)},
+		[]column.Column{column.Of(values)}); err != nil {
 		t.Fatal(err)
 	}
 	parts := create(t, dev, aggs, nil)
 	for _, cut := range [][2]int{{200_000, n}, {50_000, 200_000}, {0, 50_000}} {
 		lo, hi := cut[0], cut[1]
 		g := create(t, dev, aggs, nil)
-		err := g.AddAt(t.Context(), ordinals[lo:hi], []column.Column{column.Of(keys[lo:hi])}, []column.Column{column.Of(values[lo:hi])})
+		err := g.AddAt(t.Context(), ordinals[lo:hi], []column.Column{column.Of(keys[lo:hi])},
+			[]column.Column{column.Of(values[lo:hi])})
 		if err = errors.Join(err, parts.Merge(t.Context(), g)); err != nil {
 			t.Fatal(err)
 		}
@@ -159,7 +166,8 @@ func TestMergeOverflow(t *testing.T) {
 	aggs := []Aggregate{{Func: Sum, Column: 0}}
 	sum := func(values ...int64) *Groups {
 		g := create(t, dev, aggs, nil)
-		if err := g.Add(t.Context(), []column.Column{column.Of(make([]int8, len(values)))}, []column.Column{column.Of(values)}); err != nil {
+		if err := g.Add(t.Context(), []column.Column{column.Of(make([]int8, len(values)))},
+			[]column.Column{column.Of(values)}); err != nil {
 			t.Fatal(err)
 		}
 		return g
@@ -202,16 +210,19 @@ func TestMergeErrors(t *testing.T) {
 	}
 	for name, o := range map[string]*Groups{
 		"itself": g, "other aggregates": make(nil), "other SkipNulls": make(&Options{SkipNulls: true}, Aggregate{Func: Rows}),
-		"ordinals": at, "other types": long, "more columns": add(make(nil, Aggregate{Func: Rows}), key[0]),
+		"ordinals": at, "other types": long, "more columns": add(make(nil, Aggregate{Func: Rows}),
+			key[0]),
 	} {
 		if err := g.Merge(t.Context(), o); !errors.Is(err, op.ErrOptions) {
 			t.Errorf("merged with %s: %v", name, err)
 		}
 	}
-	if err := errors.Join(at.Add(t.Context(), key, nil), g.AddAt(t.Context(), []uint64{1}, key, nil)); !errors.Is(err, op.ErrOptions) {
+	if err := errors.Join(at.Add(t.Context(), key, nil), g.AddAt(t.Context(), []uint64{1}, key,
+		nil)); !errors.Is(err, op.ErrOptions) {
 		t.Errorf("rows with and without ordinals: %v", err)
 	}
-	if r, err := g.Result(t.Context()); err != nil || r.Len() != 1 || column.Values[int64](r.Values[0])[0] != 1 {
+	if r, err := g.Result(t.Context()); err != nil || r.Len() != 1 ||
+		column.Values[int64](r.Values[0])[0] != 1 {
 		t.Errorf("%v, %v after merges that did not happen", r, err)
 	}
 	if err := g.Merge(t.Context(), make(nil, Aggregate{Func: Rows})); err != nil { // without rows
@@ -219,7 +230,8 @@ func TestMergeErrors(t *testing.T) {
 	}
 	ended, cancel := context.WithCancel(t.Context())
 	cancel()
-	if err := g.Merge(ended, add(make(nil, Aggregate{Func: Rows}))); !errors.Is(err, context.Canceled) {
+	if err := g.Merge(ended, add(make(nil, Aggregate{Func: Rows}))); !errors.Is(err,
+		context.Canceled) {
 		t.Error(err)
 	}
 	if err := g.Add(t.Context(), key, nil); !errors.Is(err, context.Canceled) {
@@ -229,14 +241,16 @@ func TestMergeErrors(t *testing.T) {
 
 // saved returns a stream of every kind of state.
 func saved(t testing.TB, dev device.Device) []byte {
-	values := []column.Column{column.Of([]int64{5, -3, math.MaxInt64, math.MaxInt64}), column.OfStrings([]string{"b", "", "a", "c"})}
+	values := []column.Column{column.Of([]int64{5, -3, math.MaxInt64, math.MaxInt64}),
+		column.OfStrings([]string{"b", "", "a", "c"})}
 	values[1] = values[1].WithValid(column.OfBools([]bool{true, true, true, false}))
 	g, err := New(dev, append(allOf(column.Int64, 0), allOf(column.Bytes, 1)...), nil)
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer g.Close()
-	keys := []column.Column{column.OfStrings([]string{"x", "y", "x", "z"}), column.Of([]float32{1, 2, 1, 3})}
+	keys := []column.Column{column.OfStrings([]string{"x", "y", "x", "z"}), column.Of([]float32{1,
+		2, 1, 3})}
 	var b bytes.Buffer
 	err = g.AddAt(t.Context(), []uint64{3, 1, 2, 9}, keys, values)
 	if err = errors.Join(err, g.Save(t.Context(), &b)); err != nil {
@@ -263,7 +277,8 @@ func TestLoadDamaged(t *testing.T) {
 		t.Fatal(err)
 	}
 	for i := range stream {
-		if err := load(stream[:i]); !errors.Is(err, op.ErrFormat) || !strings.Contains(err.Error(), "byte ") {
+		if err := load(stream[:i]); !errors.Is(err, op.ErrFormat) ||
+			!strings.Contains(err.Error(), "byte ") {
 			t.Fatalf("the first %d of %d bytes: %v", i, len(stream), err)
 		}
 		for _, bit := range []byte{1, 0x80} {

@@ -146,7 +146,8 @@ func concat(pieces []*Result) (*Result, error) {
 		return nil
 	}
 	err := join(&all.Keys, func(r *Result) []column.Column { return r.Keys })
-	return all, errors.Join(err, join(&all.Values, func(r *Result) []column.Column { return r.Values }))
+	return all, errors.Join(err, join(&all.Values,
+		func(r *Result) []column.Column { return r.Values }))
 }
 
 // typeOf is the type of an aggregate.
@@ -174,8 +175,8 @@ func resultType(f Func, t column.Type) column.Type {
 	return column.Float64
 }
 
-// checkSums looks for sums of more than 64 bits in the groups at places lo to hi-1, whose keys these
-// are, and names the group of the first.
+// checkSums looks for sums of more than 64 bits in the groups at places lo to hi-1, whose keys
+// these are, and names the group of the first.
 func (g *Groups) checkSums(keys []column.Column, lo, hi int) error {
 	if g.opts.WrapSums {
 		return nil
@@ -186,7 +187,8 @@ func (g *Groups) checkSums(keys []column.Column, lo, hi int) error {
 			slot := int(word) % p.l.stride()
 			order := p.orders[p.at(int(word)-slot)]
 			for i, r := range g.l.readings {
-				if r.fn == Sum && r.slot.at == slot && order < group && order >= uint64(lo) && order < uint64(hi) {
+				if r.fn == Sum && r.slot.at == slot && order < group && order >= uint64(lo) &&
+					order < uint64(hi) {
 					group, agg = order, i
 				}
 			}

@@ -22,10 +22,10 @@ import (
 //
 //	header   "WEFTGRP1", flags (uint32): 1 there are rows, 2 they have ordinals, 4 SkipNulls; the
 //	         numbers of aggregates, of key columns and of value columns (uint32 each), CRC-32C
-//	layout   function (uint8) and column (uint32) of each aggregate, the types of key columns and of
-//	         value columns (uint8 each), CRC-32C
-//	page     length (uint64) > 0, CRC-32C of that, and a page as package spill encodes it, of columns
-//	         as state.go lists them
+//	layout   function (uint8) and column (uint32) of each aggregate, the types of key columns and
+//	         of value columns (uint8 each), CRC-32C
+//	page     length (uint64) > 0, CRC-32C of that, and a page as package spill encodes it, of
+//	         columns as state.go lists them
 //	…
 //	end      0 (uint64), CRC-32C
 //
@@ -84,7 +84,10 @@ func (g *Groups) merge(ctx context.Context, o *Groups) error {
 		return err
 	}
 	g.failed = o.visit(ctx, func(t *Groups) error {
-		return t.pages(ctx, pageGroups, func(page []column.Column) error { return g.addPage(ctx, page) })
+		return t.pages(ctx, pageGroups, func(page []column.Column) error {
+			return g.addPage(ctx,
+				page)
+		})
 	})
 	g.scratch.trim()
 	return g.failed
@@ -235,8 +238,10 @@ func (r *loader) head(dev device.Device, opts *Options) (*Groups, error) {
 		n[i] = binary.LittleEndian.Uint32(head[8+4*i:])
 	}
 	flags, aggs, keys, values := n[0], n[1], n[2], n[3]
-	if flags > flagRows|flagOrdered|flagSkipNulls || aggs > maxColumns || keys > maxColumns || values > maxColumns {
-		return nil, damaged(8, "flags %#x, %d aggregates, %d keys and %d values", flags, aggs, keys, values)
+	if flags > flagRows|flagOrdered|flagSkipNulls || aggs > maxColumns || keys > maxColumns ||
+		values > maxColumns {
+		return nil, damaged(8, "flags %#x, %d aggregates, %d keys and %d values", flags, aggs,
+			keys, values)
 	}
 	at := r.at
 	b, err := r.sealed(int(5*aggs + keys + values))
@@ -343,7 +348,8 @@ func (g *Groups) checkCounts(page []column.Column, state []stateColumn) error {
 		}
 		for i := range rows {
 			if page[k].Null(i) != (nulls[i] == rows[i]) {
-				return fmt.Errorf("group %d has %d rows, %d nulls, and no value that fits", i, rows[i], nulls[i])
+				return fmt.Errorf("group %d has %d rows, %d nulls, and no value that fits", i,
+					rows[i], nulls[i])
 			}
 		}
 	}

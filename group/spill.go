@@ -170,7 +170,8 @@ func (s *spilled) open(dir string) (err error) {
 		return nil
 	}
 	if s.file == nil {
-		s.file, err = spill.Create(dir, &spill.Options{Memory: 2 * s.buffers, Chains: 2 * spillParts})
+		s.file, err = spill.Create(dir, &spill.Options{Memory: 2 * s.buffers,
+			Chains: 2 * spillParts})
 		if err != nil {
 			return err
 		}
@@ -185,7 +186,8 @@ func (s *spilled) open(dir string) (err error) {
 // write appends a page of states to the chains of their partitions.
 func (g *Groups) write(page []column.Column) error {
 	s, keys := &g.spilled, len(g.l.keys)
-	parts, err := column.Partition(g.dev, page[:keys], column.PartitionOptions{Parts: spillParts, Seed: s.seed})
+	parts, err := column.Partition(g.dev, page[:keys], column.PartitionOptions{Parts: spillParts,
+		Seed: s.seed})
 	if err != nil {
 		return err
 	}

@@ -109,12 +109,16 @@ func compareSpilled(t *rapid.T, g *Groups, m *model, x *trial, disordered bool) 
 	for _, got := range [][][]any{linesOf(r), linesOf(pagesOf(t, g))} {
 		want := m.lines(x.aggs, x.values, x.opts.WrapSums, x.opts.Sorted)
 		if disordered || g.spilled.states > 0 && !x.opts.Sorted && !g.l.ordered {
-			byText := func(a, b []any) int { return slices.Compare([]byte(text(a)), []byte(text(b))) }
+			byText := func(a, b []any) int {
+				return slices.Compare([]byte(text(a)),
+					[]byte(text(b)))
+			}
 			slices.SortFunc(got, byText)
 			slices.SortFunc(want, byText)
 		}
 		if d := differ(got, want); d != "" {
-			t.Fatalf("keys %v, values %v, %d states in the file: %s", x.keys, x.values, g.spilled.states, d)
+			t.Fatalf("keys %v, values %v, %d states in the file: %s", x.keys, x.values,
+				g.spilled.states, d)
 		}
 	}
 }
@@ -123,7 +127,8 @@ func compareSpilled(t *rapid.T, g *Groups, m *model, x *trial, disordered bool) 
 func TestMemoryOfManyGroups(t *testing.T) {
 	dev := open(t, 2)
 	const n = 200_000
-	x := &trial{opts: Options{Sorted: true}, aggs: []Aggregate{{Func: Rows}, {Func: Last, Column: 0}}}
+	x := &trial{opts: Options{Sorted: true}, aggs: []Aggregate{{Func: Rows}, {Func: Last,
+		Column: 0}}}
 	g := tight(t, dev, x, 400_000)
 	defer g.Close()
 	keys, texts := make([]uint64, n), make([]string, n)
@@ -142,8 +147,10 @@ func TestMemoryOfManyGroups(t *testing.T) {
 		must(t, err)
 		for j := range r.Len() {
 			k := r.Keys[1].Any(j).(uint64)
-			if i == n || k != want[i] || r.Keys[0].Any(j) != fmt.Sprint(k/3) || r.Values[0].Any(j) != int64(2) || r.Values[1].Any(j) != k {
-				t.Fatalf("group %d is %v %d with %v rows", i, r.Keys[0].Any(j), k, r.Values[0].Any(j))
+			if i == n || k != want[i] || r.Keys[0].Any(j) != fmt.Sprint(k/3) ||
+				r.Values[0].Any(j) != int64(2) || r.Values[1].Any(j) != k {
+				t.Fatalf("group %d is %v %d with %v rows", i, r.Keys[0].Any(j), k,
+					r.Values[0].Any(j))
 			}
 			i++
 		}

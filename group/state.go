@@ -22,7 +22,7 @@ import (
 //	sum      int64 or uint64, and int64: how often 2^64 is to be added. Sums have 128 bits.
 //	         float64 of floats
 //	min max  int64, uint64 or float64, whatever the width of the values; bytes
-//	first    uint64, the word of a record, or bytes; then uint64, the ordinal, where rows have some
+//	first    uint64, the word of a record, or bytes; then uint64, the ordinal, if rows have some
 //	last     the same
 //
 // First, last, and extremes of bytes are null where all values are.
@@ -39,7 +39,8 @@ func (l *layout) state() []stateColumn {
 	all := []stateColumn{{typ: column.Uint64, slot: slot{kind: addRows, at: wordRows}, source: -1}}
 	for i, s := range l.sources {
 		if !l.ordered || i > 0 {
-			all = append(all, stateColumn{typ: column.Uint64, slot: slot{kind: addNulls, at: i}, source: -1})
+			all = append(all, stateColumn{typ: column.Uint64, slot: slot{kind: addNulls, at: i},
+				source: -1})
 		}
 		for _, x := range s.slots {
 			all = append(all, stateOf(i, x)...)
@@ -64,7 +65,8 @@ func stateOf(source int, x slot) []stateColumn {
 	all := []stateColumn{one}
 	switch {
 	case x.kind == sumSigned || x.kind == sumUnsigned:
-		all = append(all, stateColumn{typ: column.Int64, slot: slot{kind: addCarry, at: x.at}, source: -1})
+		all = append(all, stateColumn{typ: column.Int64, slot: slot{kind: addCarry, at: x.at},
+			source: -1})
 	case x.ord > 0:
 		all = append(all, stateColumn{typ: column.Uint64, slot: x, source: -1, ordinal: true})
 	}
@@ -77,7 +79,8 @@ func (l *layout) merging() *layout {
 	for i, c := range l.state() {
 		m.values = append(m.values, c.typ)
 		if !c.ordinal {
-			m.sources = append(m.sources, source{col: i, typ: c.typ, slots: []slot{c.slot}, ord: i + 1})
+			m.sources = append(m.sources, source{col: i, typ: c.typ, slots: []slot{c.slot},
+				ord: i + 1})
 		}
 	}
 	return m

@@ -38,7 +38,8 @@ func TestMerge(t *testing.T) {
 			}
 		}
 		if one.Len() != all.Len() || len(ids) != two.Len() {
-			t.Errorf("%s: %d keys and %d ids, want %d and %d", name, one.Len(), len(ids), all.Len(), two.Len())
+			t.Errorf("%s: %d keys and %d ids, want %d and %d", name, one.Len(), len(ids),
+				all.Len(), two.Len())
 		}
 	}
 }
@@ -51,13 +52,15 @@ func TestMergeErrors(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err = numbers.Rows(t.Context(), []column.Column{column.Of([]int64{1, 2})}, ids); err != nil {
+	if _, err = numbers.Rows(t.Context(), []column.Column{column.Of([]int64{1, 2})},
+		ids); err != nil {
 		t.Fatal(err)
 	}
 	if _, err = closed.Strings(t.Context(), []string{"a", "c"}, ids); err != nil {
 		t.Fatal(err)
 	}
-	if got, err := closed.Merge(t.Context(), texts); err != nil || len(got) != 2 || got[0] != 0 || got[1] != 2 {
+	if got, err := closed.Merge(t.Context(), texts); err != nil || len(got) != 2 || got[0] != 0 ||
+		got[1] != 2 {
 		t.Errorf("ids %v, %v", got, err)
 	}
 	if err := closed.Close(); err != nil {
@@ -66,9 +69,11 @@ func TestMergeErrors(t *testing.T) {
 	for _, c := range []struct {
 		to, from *Table
 		want     error
-	}{{texts, texts, device.ErrInvalid}, {texts, numbers, device.ErrInvalid}, {numbers, texts, device.ErrInvalid}, {closed, texts, op.ErrClosed}} {
+	}{{texts, texts, device.ErrInvalid}, {texts, numbers, device.ErrInvalid}, {numbers, texts,
+		device.ErrInvalid}, {closed, texts, op.ErrClosed}} {
 		var p *op.PartialError
-		if _, err := c.to.Merge(t.Context(), c.from); !errors.Is(err, c.want) || !errors.As(err, &p) || p.Done != 0 {
+		if _, err := c.to.Merge(t.Context(), c.from); !errors.Is(err, c.want) || !errors.As(err,
+			&p) || p.Done != 0 {
 			t.Errorf("%v, want %v", err, c.want)
 		}
 	}

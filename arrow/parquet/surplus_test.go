@@ -45,8 +45,10 @@ func TestSurplusRows(t *testing.T) {
 				rows += batch[0].Len()
 			}
 		}
-		if got := err; c.want == "" && (got != nil || rows != n) || c.want != "" && (got == nil || !strings.Contains(got.Error(), c.want)) {
-			t.Errorf("%d rows and %d values announced, of %d: %d read, %v", c.rows, c.values, n, rows, got)
+		if got := err; c.want == "" && (got != nil || rows != n) || c.want != "" && (got == nil ||
+			!strings.Contains(got.Error(), c.want)) {
+			t.Errorf("%d rows and %d values announced, of %d: %d read, %v", c.rows, c.values, n,
+				rows, got)
 		}
 	}
 }

@@ -97,8 +97,10 @@ distinct rows), rows_read, skipped, bytes, seconds, device and device_name.`,
 
 // add adds the flags of both verbs.
 func (o *groupOptions) add(cmd *cobra.Command) {
-	cmd.Flags().BoolVar(&o.skipNulls, "skip-nulls", false, "leave out rows with null in a column of --by")
-	cmd.Flags().StringVar(&o.tempDir, "temp-dir", "", "directory of the temporary file of --memory; default: $TMPDIR, or /var/tmp")
+	cmd.Flags().BoolVar(&o.skipNulls, "skip-nulls", false,
+		"leave out rows with null in a column of --by")
+	cmd.Flags().StringVar(&o.tempDir, "temp-dir", "",
+		"directory of the temporary file of --memory; default: $TMPDIR, or /var/tmp")
 	o.tableFlags.add(cmd)
 }
 
@@ -125,7 +127,8 @@ func runGroup(ctx context.Context, a *app, o *groupOptions, verb string) error {
 		return usageError{errors.New("group: --by is missing: the columns that make groups")}
 	}
 	if o.memory > 0 && o.memory < group.MinMemory {
-		return usageError{fmt.Errorf("%s: --memory %d: want at least %d bytes", verb, o.memory, group.MinMemory)}
+		return usageError{fmt.Errorf("%s: --memory %d: want at least %d bytes", verb, o.memory,
+			group.MinMemory)}
 	}
 	aggs, err := parseAggregates(o.aggs)
 	if err != nil {
@@ -164,7 +167,8 @@ func (o *groupOptions) run(j *tableJob, t *table.Table, aggs []aggregate) error 
 		}
 		return cmp.Or(failed, err)
 	}
-	g, err := group.New(j.dev, gr.aggs, &group.Options{SkipNulls: o.skipNulls, Memory: int64(j.memory), TempDir: o.tempDir})
+	g, err := group.New(j.dev, gr.aggs, &group.Options{SkipNulls: o.skipNulls,
+		Memory: int64(j.memory), TempDir: o.tempDir})
 	if err != nil {
 		return err
 	}
@@ -350,9 +354,10 @@ func (o *groupOptions) print(j *tableJob, t *table.Table, g *group.Groups, gr *g
 	return j.say(did)
 }
 
-// groupPages returns the columns of all groups: in one piece, or, if some are in the temporary file, in
-// as many as can be in memory one after another.
-func groupPages(ctx context.Context, g *group.Groups, gr *grouping) (iter.Seq2[[]column.Column, error], error) {
+// groupPages returns the columns of all groups: in one piece, or, if some are in the temporary
+// file, in as many as can be in memory one after another.
+func groupPages(ctx context.Context, g *group.Groups, gr *grouping) (iter.Seq2[[]column.Column,
+	error], error) {
 	explain := func(err error) error {
 		if over := (*group.OverflowError)(nil); errors.As(err, &over) {
 			sum := group.Aggregate{Func: group.Sum, Column: over.Column}
@@ -384,7 +389,8 @@ func groupPages(ctx context.Context, g *group.Groups, gr *grouping) (iter.Seq2[[
 
 // write writes the rows that are asked for, in their order. All are in memory only if they are
 // sorted and not cut.
-func (o *groupOptions) write(out *tableOutput, pages iter.Seq2[[]column.Column, error], fields []table.Field) error {
+func (o *groupOptions) write(out *tableOutput, pages iter.Seq2[[]column.Column, error],
+	fields []table.Field) error {
 	var best []column.Column
 	left := o.top
 	for columns, err := range pages {

@@ -33,21 +33,25 @@ func TestGroupsBeyondMemory(t *testing.T) {
 	}
 	group := []string{"group", "--by", "key", "--agg", "count,sum:n,last:n", "--csv"}
 	little := []string{"--memory", "16MiB", "--temp-dir", "/var/tmp"}
-	if want, got := run(group...), run(append(group, little...)...); !slices.Equal(lines(got), lines(want)) {
+	if want, got := run(group...), run(append(group, little...)...); !slices.Equal(lines(got),
+		lines(want)) {
 		t.Error("other groups with less memory")
 	} else if got == want {
 		t.Error("nothing went to the temporary file")
 	}
-	for _, more := range [][]string{{"--sort", "key:desc"}, {"--sort", "count:desc,key", "--top", "5"}} {
+	for _, more := range [][]string{{"--sort", "key:desc"}, {"--sort", "count:desc,key", "--top",
+		"5"}} {
 		args := append(slices.Clone(group), more...)
 		if want, got := run(args...), run(append(args, little...)...); got != want {
 			t.Errorf("%v: other groups with less memory", more)
 		}
 	}
-	if out := run(append([]string{"distinct", "--by", "key", "--count"}, little...)...); out != strconv.Itoa(n)+"\n" {
+	if out := run(append([]string{"distinct", "--by", "key", "--count"},
+		little...)...); out != strconv.Itoa(n)+"\n" {
 		t.Errorf("%s distinct keys", out)
 	}
-	if out := run(append([]string{"distinct", "--by", "key", "--top", "3", "--csv"}, little...)...); strings.Count(out, "\n") != 4 {
+	if out := run(append([]string{"distinct", "--by", "key", "--top", "3", "--csv"},
+		little...)...); strings.Count(out, "\n") != 4 {
 		t.Errorf("the first 3 are %s", out)
 	}
 }

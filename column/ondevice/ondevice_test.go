@@ -70,7 +70,8 @@ func drawPair(t *rapid.T, s *device.Stream, free *[]func() error, n int) pair {
 // drawColumn makes a column of some type of bits. A half of the values of floats are special.
 func drawColumn(t *rapid.T, bits []uint64) column.Column {
 	special := []float64{
-		0, math.Copysign(0, -1), math.NaN(), math.Float64frombits(0xfff123 << 40), 5, math.Inf(-1), 1e-40,
+		0, math.Copysign(0,
+			-1), math.NaN(), math.Float64frombits(0xfff123 << 40), 5, math.Inf(-1), 1e-40,
 	}
 	floats := make([]float64, len(bits))
 	for i, b := range bits {
@@ -160,7 +161,8 @@ func sameAsHost(t *rapid.T, host device.Host, s *device.Stream) {
 	rows := download(t, s, got.Rows)
 	offsets := download(t, s, got.Offsets)
 	if !slices.Equal(offsets, parts.Offsets) || got.Next != parts.Next {
-		t.Fatalf("offsets %d, next %d; want %d, next %d", offsets, got.Next, parts.Offsets, parts.Next)
+		t.Fatalf("offsets %d, next %d; want %d, next %d", offsets, got.Next, parts.Offsets,
+			parts.Next)
 	}
 	if !slices.Equal(rows, parts.Rows) {
 		t.Fatalf("rows %d, want %d", rows, parts.Rows)
@@ -228,7 +230,8 @@ func TestManyParts(t *testing.T) {
 			t.Fatal(err)
 		}
 		for nulls := range column.DealNulls + 1 {
-			opts := column.PartitionOptions{Parts: column.MaxParts, Nulls: nulls, First: column.MaxParts - 2}
+			opts := column.PartitionOptions{Parts: column.MaxParts, Nulls: nulls,
+				First: column.MaxParts - 2}
 			want, err := column.Partition(host, []column.Column{c}, opts)
 			if err != nil {
 				t.Fatal(err)
@@ -285,7 +288,8 @@ func TestFailures(t *testing.T) {
 				t.Fatal(err)
 			}
 			if live := devicetest.Live(dev).Bytes; live != before || fired() != (err != nil) {
-				t.Errorf("operation %d failed: %d bytes are live, %d were; %v", n, live, before, err)
+				t.Errorf("operation %d failed: %d bytes are live, %d were; %v", n, live, before,
+					err)
 			}
 			if err := on.Free(); err != nil {
 				t.Error(err)
@@ -309,7 +313,8 @@ func TestErrors(t *testing.T) {
 		ended, cancel := context.WithCancel(t.Context())
 		cancel()
 		opts := column.PartitionOptions{Parts: 2}
-		partition := func(ctx context.Context, opts column.PartitionOptions, keys ...column.On) error {
+		partition := func(ctx context.Context, opts column.PartitionOptions,
+			keys ...column.On) error {
 			_, err := ondevice.Partition(ctx, s, keys, opts)
 			return err
 		}

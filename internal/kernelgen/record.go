@@ -160,7 +160,8 @@ func (o *options) verify(path string) (outputs []string, err error) {
 		return nil, err
 	}
 	stale := func(format string, args ...any) error {
-		return fmt.Errorf("%s is stale: %s; run %s", rel, fmt.Sprintf(format, args...), generates(filepath.Dir(rel)))
+		return fmt.Errorf("%s is stale: %s; run %s", rel, fmt.Sprintf(format, args...),
+			generates(filepath.Dir(rel)))
 	}
 	p, err := parseProvenance(string(src), o.prefix())
 	if err != nil {
@@ -212,7 +213,8 @@ func (o *options) verifyTree(dir string) error {
 	})
 	for _, path := range t.outputs {
 		if !t.recorded[path] {
-			t.complain("%s is in no record: remove it, or run %s", path, generates(filepath.Dir(path)))
+			t.complain("%s is in no record: remove it, or run %s", path,
+				generates(filepath.Dir(path)))
 		}
 	}
 	return errors.Join(append(t.errs, err)...)
@@ -265,7 +267,8 @@ func (t *tree) file(path string) error {
 	case strings.HasSuffix(path, ".cu"):
 		gen := strings.TrimSuffix(path, ".cu") + "_ptx_gen.go"
 		if _, err := os.Stat(gen); err != nil {
-			t.complain("%s has not been compiled: there is no %s; run %s", path, gen, generates(filepath.Dir(path)))
+			t.complain("%s has not been compiled: there is no %s; run %s", path, gen,
+				generates(filepath.Dir(path)))
 		}
 	}
 	return nil

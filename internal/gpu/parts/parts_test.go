@@ -63,8 +63,14 @@ func TestOmissionsAreNoticed(t *testing.T) {
 	var tries []dst.Try
 	for seed := range uint64(2) {
 		tries = append(tries,
-			dst.OnSim(t, seed, func(t testing.TB, dev device.Device, _ uint64) { tryNulls(t, dev) }),
-			dst.OnSim(t, seed, func(t testing.TB, dev device.Device, _ uint64) { tryEnded(t, dev) }))
+			dst.OnSim(t, seed, func(t testing.TB, dev device.Device, _ uint64) {
+				tryNulls(t,
+					dev)
+			}),
+			dst.OnSim(t, seed, func(t testing.TB, dev device.Device, _ uint64) {
+				tryEnded(t,
+					dev)
+			}))
 	}
 	dst.Omit(t, ".", nil, tries...)
 }
