@@ -68,8 +68,9 @@ type Options struct {
 
 	// Memory bounds, in bytes, the memory of groups and of the work on them. Groups that exceed it
 	// go to a temporary file, a part of all keys at a time, and results come from there. Memory
-	// is MinMemory at least. Columns of the caller, and results until the caller drops them, come
-	// on top; [Groups.Pages] returns large results in pieces. Default 0: no bound, and no file.
+	// is MinMemory at least. A single row or group is held however large it is. Columns of the
+	// caller, and results until the caller drops them, come on top; [Groups.Pages] returns large
+	// results in pieces. Default 0: no bound, and no file.
 	Memory int64
 
 	// TempDir is the directory of the temporary file, which has no name there and ends with the

@@ -68,8 +68,9 @@ func (g *Groups) eachPage(ctx context.Context, f func(*Result) error) error {
 	var runs sorter
 	defer runs.close()
 	err := g.visit(ctx, func(t *Groups) error {
-		for lo := 0; lo < t.held; lo += pageGroups {
-			r, err := t.read(ctx, lo, min(lo+pageGroups, t.held))
+		n := t.atOnce(pageGroups)
+		for lo := 0; lo < t.held; lo += n {
+			r, err := t.read(ctx, lo, min(lo+n, t.held))
 			if err == nil && inOrder {
 				err = f(r)
 			} else if err == nil {
@@ -99,8 +100,8 @@ func (r *Result) slice(lo, hi int) *Result {
 }
 
 const (
-	// runPage groups of a sorted run are read at a time.
-	runPage = 1 << 11
+	// runPage groups of a sorted run are read at a time, or as many as have runBytes.
+	runPage, runBytes = 1 << 11, 64 << 10
 	// runsAtOnce are merged at a time: as many readers as there is memory for beside the chain
 	// that is written.
 	runsAtOnce = spillParts
@@ -109,8 +110,9 @@ const (
 // sorter sorts groups in the temporary file: each piece of the result is a sorted run there, and
 // runs are merged.
 type sorter struct {
-	runs []*spill.Chain
-	buf  []byte
+	runs  []*spill.Chain
+	buf   []byte
+	piece int // groups of the smallest piece that came
 }
 
 func (s *sorter) close() {
@@ -127,13 +129,31 @@ func (s *sorter) add(ctx context.Context, g *Groups, r *Result) error {
 	}
 	run := g.spilled.file.Chain()
 	s.runs = append(s.runs, run)
+	if n := g.pieceOf(r); s.piece == 0 || n < s.piece {
+		s.piece = n
+	}
 	return s.write(run, r)
+}
+
+// each is the mean number of bytes of a group, about.
+func (r *Result) each() int64 {
+	n := int64(0)
+	for _, c := range slices.Concat(r.Keys, r.Values) {
+		n += 8*int64(c.Len()) + textBytes(c)
+	}
+	return n/int64(max(r.Len(), 1)) + 1
+}
+
+// pieceOf is the number of groups like those of a result that are merged at a time.
+func (g *Groups) pieceOf(r *Result) int {
+	return int(max(1, min(pageGroups, g.opts.Memory/64/r.each())))
 }
 
 // write appends groups to a run, and returns its buffer.
 func (s *sorter) write(run *spill.Chain, r *Result) error {
-	for lo := 0; lo < r.Len(); lo += runPage {
-		some := r.slice(lo, min(lo+runPage, r.Len()))
+	n := int(max(1, min(runPage, runBytes/r.each())))
+	for lo := 0; lo < r.Len(); lo += n {
+		some := r.slice(lo, min(lo+n, r.Len()))
 		s.buf = spill.AppendPage(s.buf[:0], slices.Concat(some.Keys, some.Values))
 		if err := run.Append(s.buf); err != nil {
 			return err
@@ -147,7 +167,7 @@ func (s *sorter) merge(ctx context.Context, g *Groups, f func(*Result) error) er
 	for len(s.runs) > runsAtOnce {
 		run := g.spilled.file.Chain()
 		some := s.runs[:runsAtOnce]
-		err := mergeRuns(ctx, g, some, func(r *Result) error { return s.write(run, r) })
+		err := mergeRuns(ctx, g, some, s.piece, func(r *Result) error { return s.write(run, r) })
 		for _, c := range some {
 			err = errors.Join(err, c.Free())
 		}
@@ -156,7 +176,7 @@ func (s *sorter) merge(ctx context.Context, g *Groups, f func(*Result) error) er
 			return err
 		}
 	}
-	return mergeRuns(ctx, g, s.runs, f)
+	return mergeRuns(ctx, g, s.runs, s.piece, f)
 }
 
 // cursor is a place in a run.
@@ -273,7 +293,8 @@ func (m *merging) take() (*Result, error) {
 }
 
 // mergeRuns passes the groups of runs to f, in their order, some at a time.
-func mergeRuns(ctx context.Context, g *Groups, runs []*spill.Chain, f func(*Result) error) error {
+func mergeRuns(ctx context.Context, g *Groups, runs []*spill.Chain, piece int,
+	f func(*Result) error) error {
 	var h cursors
 	m := &merging{g: g}
 	for i, run := range runs {
@@ -300,7 +321,7 @@ func mergeRuns(ctx context.Context, g *Groups, runs []*spill.Chain, f func(*Resu
 		if err != nil {
 			return err
 		}
-		full := len(m.rows) == pageGroups
+		full := len(m.rows) == piece
 		switch {
 		case !more:
 			heap.Pop(&h)

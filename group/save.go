@@ -179,7 +179,7 @@ func Load(ctx context.Context, dev device.Device, from io.Reader, opts *Options)
 	if err == nil && g.l != nil {
 		err = r.pages(ctx, g)
 	} else if err == nil {
-		_, err = r.sealed(8)
+		err = r.ends()
 	}
 	if err != nil {
 		if g != nil {
@@ -273,6 +273,16 @@ func (r *loader) head(dev device.Device, opts *Options) (*Groups, error) {
 		return g, damaged(at, "%v", err)
 	}
 	return g, nil
+}
+
+// ends reads the end of a stream of groups without rows.
+func (r *loader) ends() error {
+	at := r.at
+	b, err := r.sealed(8)
+	if err == nil && binary.LittleEndian.Uint64(b) != 0 {
+		err = damaged(at, "a page of groups without rows")
+	}
+	return err
 }
 
 // pages reads the pages and adds them.

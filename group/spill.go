@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"context"
 	"errors"
-	"fmt"
 	"math/rand/v2"
 	"runtime/debug"
 
@@ -21,9 +20,6 @@ const (
 	// exceeds Memory is partitioned again, with another seed, up to maxDepth times.
 	spillParts = 64
 	maxDepth   = 6
-
-	// minPiece rows are added at a time where memory is short.
-	minPiece = 1 << 10
 )
 
 // spilled are the groups in a temporary file, and how Options.Memory is divided.
@@ -58,7 +54,7 @@ func (g *Groups) divide() {
 	s.buffers = max(min(s.buffers, 64<<20), spillParts*16<<10)
 	row := 40 + 8*min(len(g.merging.sources), mostDealt)
 	most := s.table / int64(8*g.main().groupBytes())
-	s.rows = int(max(minPiece, min(m/8/int64(row), most, maxPiece)))
+	s.rows = int(max(1, min(m/8/int64(row), most, maxPiece)))
 	s.page = int(max(1<<12, min(m>>10, 1<<18)))
 }
 
@@ -74,27 +70,42 @@ func (g *Groups) share(t *table) int64 {
 }
 
 // makeRoom shortens a piece, and moves groups to the temporary file, until those of the piece fit
-// Options.Memory.
+// Options.Memory. A single row, or a single group, is held however large it is.
 func (g *Groups) makeRoom(ctx context.Context, p *piece) error {
 	if g.opts.Memory == 0 {
 		return nil
 	}
-	p.slice(min(p.n, g.spilled.rows))
+	s := &g.spilled
+	p.slice(min(p.n, s.rows))
+	for p.n > 1 && s.keys > 0 && 8*p.texts() > s.keys {
+		p.slice((p.n + 1) / 2)
+	}
 	for {
 		crowded, err := g.crowded(p)
 		switch {
 		case err != nil || !crowded:
 			return err
-		case g.held > 0:
+		case g.divisible():
 			if err := g.flush(ctx); err != nil {
 				return err
 			}
 		case p.n > 1:
 			p.slice((p.n + 1) / 2)
 		default:
-			return fmt.Errorf("%w: a row with its keys and values exceeds Options.Memory, which is %d", op.ErrFull, g.opts.Memory)
+			return nil
 		}
 	}
+}
+
+// divisible reports whether the groups in memory can go to the file and come back in parts.
+func (g *Groups) divisible() bool {
+	switch {
+	case len(g.l.keys) == 0 || g.spilled.depth == maxDepth:
+		return false
+	case g.spilled.depth > 0:
+		return g.held > 1
+	}
+	return g.held > 0
 }
 
 // crowded reports whether memory may not hold the groups of a piece. Tables that grow become those
@@ -102,9 +113,9 @@ func (g *Groups) makeRoom(ctx context.Context, p *piece) error {
 func (g *Groups) crowded(p *piece) (bool, error) {
 	s := &g.spilled
 	for _, t := range []*table{g.packed, g.other} {
-		if t.store == nil && t.bytes()+int64(p.n)*int64(t.groupBytes()) > s.small {
-			before := t.bytes()
-			if err := t.fix(g.share(t)); err != nil {
+		before, share := t.bytes(), g.share(t)
+		if t.store == nil && before+int64(p.n)*int64(t.groupBytes()) > min(s.small, share/2) {
+			if err := t.fix(share); err != nil {
 				return false, err
 			}
 			if before > s.small/2 {
@@ -115,22 +126,39 @@ func (g *Groups) crowded(p *piece) (bool, error) {
 			return true, nil
 		}
 	}
-	if s.keys == 0 {
-		return false, nil
-	}
+	return s.keys > 0 && 2*(g.texts()+p.texts()) > s.keys, nil
+}
+
+// texts is the memory of keys and byte strings that are not in records.
+func (g *Groups) texts() int64 {
 	n := g.rest.bytes()
 	for _, part := range g.parts() {
 		n += part.textBytes
 	}
+	return n
+}
+
+// texts is the most that the rows of a piece may add to that.
+func (p *piece) texts() int64 {
+	n := 16 * int64(p.n)
 	for _, c := range p.keys {
 		n += textBytes(c)
 	}
 	for _, x := range p.l.sources {
 		if x.typ == column.Bytes {
-			n += textBytes(p.values[x.col])
+			n += textBytes(p.values[x.col]) * int64(len(x.slots))
 		}
 	}
-	return 2*(n+16*int64(p.n)) > s.keys, nil
+	return n
+}
+
+// atOnce is the number of groups, at most n, whose state or result is made at a time.
+func (g *Groups) atOnce(n int) int {
+	if g.opts.Memory == 0 || g.held == 0 {
+		return n
+	}
+	each := g.texts()/int64(g.held) + int64(g.main().groupBytes())
+	return int(max(1, min(int64(n), g.opts.Memory/64/each)))
 }
 
 // textBytes is the length of all values of a column of byte strings together.
@@ -149,15 +177,11 @@ func textBytes(c column.Column) int64 {
 // context: states must not be in the file and in memory. After an error no call can go on.
 func (g *Groups) flush(ctx context.Context) error {
 	s := &g.spilled
-	if s.depth == maxDepth {
-		return fmt.Errorf("%w: a partition of a partition, %d deep, exceeds Options.Memory, which is %d",
-			op.ErrFull, maxDepth, g.opts.Memory)
-	}
 	if err := s.open(g.opts.TempDir); err != nil {
 		return err
 	}
 	ctx = context.WithoutCancel(ctx)
-	if g.failed = g.pages(ctx, s.page, g.write); g.failed == nil {
+	if g.failed = g.pages(ctx, g.atOnce(s.page), g.write); g.failed == nil {
 		s.states += g.held
 		g.failed = g.reset()
 	}
@@ -285,7 +309,7 @@ func (g *Groups) visitPart(ctx context.Context, p int, f func(*Groups) error) (e
 // addChain adds the pages of a chain, several at a time: cores share large ones better.
 func (g *Groups) addChain(ctx context.Context, c *spill.Chain) error {
 	var pages [][]column.Column
-	n := 0
+	n, size := 0, int64(0)
 	add := func() error {
 		page := make([]column.Column, len(g.l.keys)+len(g.merging.values))
 		for i := range page {
@@ -298,7 +322,7 @@ func (g *Groups) addChain(ctx context.Context, c *spill.Chain) error {
 				return err
 			}
 		}
-		pages, n = nil, 0
+		pages, n, size = nil, 0, 0
 		return g.addPage(ctx, page)
 	}
 	for b, err := range c.Pages() {
@@ -309,8 +333,8 @@ func (g *Groups) addChain(ctx context.Context, c *spill.Chain) error {
 		if err != nil {
 			return err
 		}
-		pages = append(pages, page)
-		if n += page[0].Len(); n >= min(pageGroups, g.spilled.rows) {
+		pages, size = append(pages, page), size+int64(len(b))
+		if n += page[0].Len(); n >= min(pageGroups, g.spilled.rows) || size > g.opts.Memory/64 {
 			if err := add(); err != nil {
 				return err
 			}

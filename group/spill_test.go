@@ -2,7 +2,6 @@ package group
 
 import (
 	"cmp"
-	"errors"
 	"fmt"
 	"math/rand/v2"
 	"slices"
@@ -11,7 +10,6 @@ import (
 
 	"github.com/weftgo/weft/column"
 	"github.com/weftgo/weft/device"
-	"github.com/weftgo/weft/internal/op"
 	"pgregory.net/rapid"
 )
 
@@ -160,7 +158,75 @@ func TestMemoryOfManyGroups(t *testing.T) {
 	}
 }
 
-// Errors of the file, and rows that exceed memory, are errors of the call.
+// What cannot be divided is held all the same: one group, and groups with long values.
+func TestMemoryOfLargeGroups(t *testing.T) {
+	dev := open(t, 2)
+	all := []Aggregate{{Min, 0}, {Max, 0}, {First, 0}, {Last, 0}}
+	for name, keys := range map[string][]column.Column{"no keys": nil,
+		"three keys": {column.Of([]int64{1})}} {
+		g := create(t, dev, all, &Options{Memory: MinMemory, TempDir: "/var/tmp"})
+		var want []string
+		for i := range 30 {
+			if keys != nil {
+				keys = []column.Column{column.Of([]int64{int64(i % 3)})}
+			}
+			text := fmt.Sprintf("%02d%s", i, make([]byte, 1<<20))
+			want = append(want, text)
+			must(t, g.Add(t.Context(), keys, []column.Column{column.OfStrings([]string{text})}))
+		}
+		r, err := g.Result(t.Context())
+		must(t, err)
+		for i := range r.Len() {
+			k := 0
+			if keys != nil {
+				k = int(r.Keys[0].Any(i).(int64))
+			}
+			last := 29
+			if keys != nil {
+				last = 27 + k
+			}
+			if r.Values[0].Any(i) != want[k] || r.Values[1].Any(i) != want[last] ||
+				r.Values[2].Any(i) != want[k] ||
+				r.Values[3].Any(i) != want[last] {
+				t.Errorf("%s: group %d has other values", name, k)
+			}
+		}
+		if n := len(keys)*2 + 1; r.Len() != n {
+			t.Errorf("%s: %d groups, want %d", name, r.Len(), n)
+		}
+	}
+}
+
+// Keys with nulls have a table of their own, whose groups are many at the least memory there is.
+func TestMemoryOfNullKeys(t *testing.T) {
+	dev := open(t, 2)
+	for seed := range uint64(4) {
+		rng := rand.New(rand.NewPCG(seed, 1))
+		x := &trial{keys: []column.Type{column.Int32, column.Int32},
+			values: []column.Type{column.Int64}, opts: Options{Sorted: true}}
+		x.aggs = []Aggregate{{Func: Rows}, {Sum, 0}, {Min, 0}, {Max, 0}}
+		g := create(t, dev, x.aggs, &Options{Sorted: true, Memory: MinMemory, TempDir: "/var/tmp"})
+		m := &model{}
+		for range 30 {
+			const n = 1000
+			keys, values := make([]int32, n), make([]int64, n)
+			for i := range keys {
+				keys[i], values[i] = rng.Int32N(150_000), rng.Int64N(100)
+			}
+			none := column.Of(make([]int32, n)).WithValid(column.OfBools(make([]bool, n)))
+			columns := []column.Column{column.Of(keys), none}
+			m.add(columns, []column.Column{column.Of(values)}, n)
+			must(t, g.Add(t.Context(), columns, []column.Column{column.Of(values)}))
+		}
+		r, err := g.Result(t.Context())
+		must(t, err)
+		if d := differ(linesOf(r), m.lines(x.aggs, x.values, false, true)); d != "" {
+			t.Fatalf("seed %d, %d states in the file: %s", seed, g.spilled.states, d)
+		}
+	}
+}
+
+// Errors of the file are errors of the call.
 func TestMemoryErrors(t *testing.T) {
 	dev := open(t, 1)
 	x := &trial{aggs: []Aggregate{{Func: Max, Column: 0}}}
@@ -168,10 +234,13 @@ func TestMemoryErrors(t *testing.T) {
 	g := tight(t, dev, x, 100_000)
 	defer g.Close()
 	long := []column.Column{column.OfStrings([]string{string(make([]byte, 1<<20))})}
-	if err := g.Add(t.Context(), key, long); !errors.Is(err, op.ErrFull) {
-		t.Errorf("a row larger than memory: %v", err)
-	}
+	must(t, g.Add(t.Context(), key, long)) // a row larger than memory
 	must(t, g.Add(t.Context(), key, []column.Column{column.OfStrings([]string{"a"})}))
+	r, err := g.Result(t.Context())
+	must(t, err)
+	if r.Len() != 1 || r.Values[0].Any(0) != "a" {
+		t.Errorf("%d groups, the first with %.20q", r.Len(), r.Values[0].Any(0))
+	}
 
 	nowhere := tight(t, dev, &trial{}, 100_000)
 	defer nowhere.Close()
@@ -185,5 +254,29 @@ func TestMemoryErrors(t *testing.T) {
 	}
 	for range nowhere.Pages(t.Context()) { // which can stop at any time
 		break
+	}
+}
+
+// A table that no longer grows has the groups of one that does, also where there is no room.
+func TestFixedTable(t *testing.T) {
+	dev := open(t, 2)
+	const n = 40_000
+	keys := make([]int64, n)
+	for i, k := range rand.New(rand.NewPCG(7, 8)).Perm(n) {
+		keys[i] = int64(k)
+	}
+	columns := []column.Column{column.Of(keys)}
+	for _, bytes := range []int64{1, 100_000, 100_000_000} {
+		g := create(t, dev, []Aggregate{{Func: Rows}, {Sum, 0}}, nil)
+		must(t, g.Add(t.Context(), columns, columns))
+		must(t, g.packed.fix(bytes))
+		must(t, g.Add(t.Context(), columns, columns))
+		r, err := g.Result(t.Context())
+		must(t, err)
+		for i, k := range column.Values[int64](r.Keys[0]) {
+			if k != keys[i] || r.Values[0].Any(i) != int64(2) || r.Values[1].Any(i) != 2*k {
+				t.Fatalf("%d bytes: group %d is %d, want %d", bytes, i, k, keys[i])
+			}
+		}
 	}
 }

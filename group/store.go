@@ -21,10 +21,11 @@ func (t *table) groupBytes() int {
 	return 8*t.l.stride() + 8 + 4*2*indexLoad + 8*len(t.l.sources) + 48*t.l.texts
 }
 
-// fix moves all groups to parts that have their share of some bytes from the beginning on.
+// fix moves all groups to parts that have their share of some bytes from the beginning on. There
+// are never fewer parts than before: groups of a part are in the order of their places.
 func (t *table) fix(bytes int64) error {
 	most := int(bytes / int64(t.groupBytes()))
-	n := partsFor(most)
+	n := max(partsFor(most), len(t.parts))
 	s, err := newStore(t.l, n, max(most/n, 1))
 	if err != nil {
 		return err

@@ -63,7 +63,7 @@ func (t *table) cut(n, groups int) {
 	t.become(parts)
 }
 
-// become moves all groups to other parts, a power of two of them.
+// become moves all groups to other parts, a power of two of them, and no fewer than there are.
 func (t *table) become(parts []*part) {
 	from := t.parts
 	t.parts, t.shift, t.own = parts, uint(64-bits.TrailingZeros(uint(len(parts)))), nil

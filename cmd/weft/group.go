@@ -391,34 +391,26 @@ func groupPages(ctx context.Context, g *group.Groups, gr *grouping) (iter.Seq2[[
 // sorted and not cut.
 func (o *groupOptions) write(out *tableOutput, pages iter.Seq2[[]column.Column, error],
 	fields []table.Field) error {
-	var best []column.Column
+	var best [][]column.Column // pages that are sorted together
 	left := o.top
 	for columns, err := range pages {
-		if err != nil {
+		switch {
+		case err != nil:
 			return err
-		}
-		if len(o.sort) > 0 {
-			if best != nil {
-				for i, c := range columns {
-					if columns[i], err = column.Concat(best[i], c); err != nil {
-						return err
-					}
-				}
+		case len(o.sort) > 0 && o.top > 0:
+			columns, err = o.ordered(append(best, columns), fields)
+			best = [][]column.Column{columns}
+		case len(o.sort) > 0:
+			best = append(best, columns)
+		case o.top > 0 && left == 0:
+			return nil
+		case o.top > 0:
+			for i, c := range columns {
+				columns[i] = c.Slice(0, min(left, c.Len()))
 			}
-			best = columns
-			if o.top > 0 {
-				best, err = o.order(columns, fields)
-			}
-		} else {
-			if o.top > 0 {
-				if left == 0 {
-					break
-				}
-				for i, c := range columns {
-					columns[i] = c.Slice(0, min(left, c.Len()))
-				}
-				left -= columns[0].Len()
-			}
+			left -= columns[0].Len()
+			fallthrough
+		default:
 			err = out.write(columns)
 		}
 		if err != nil {
@@ -428,11 +420,31 @@ func (o *groupOptions) write(out *tableOutput, pages iter.Seq2[[]column.Column, 
 	if best == nil {
 		return nil
 	}
-	best, err := o.order(best, fields)
+	columns, err := o.ordered(best, fields)
 	if err != nil {
 		return err
 	}
-	return out.write(best)
+	return out.write(columns)
+}
+
+// ordered returns the rows of pages that are asked for, in their order.
+func (o *groupOptions) ordered(pages [][]column.Column, fields []table.Field) ([]column.Column,
+	error) {
+	columns := pages[0]
+	if len(pages) > 1 {
+		columns = make([]column.Column, len(fields))
+		for i := range columns {
+			parts := make([]column.Column, len(pages))
+			for j, p := range pages {
+				parts[j] = p[i]
+			}
+			var err error
+			if columns[i], err = column.Concat(parts...); err != nil {
+				return nil, err
+			}
+		}
+	}
+	return o.order(columns, fields)
 }
 
 // printCount prints the number of groups.

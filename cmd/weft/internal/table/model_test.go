@@ -57,6 +57,9 @@ func TestAgainstEncodingCSV(t *testing.T) {
 
 // againstJSON compares each line with encoding/json.
 func againstJSON(t testing.TB, text string, opts Options) {
+	if nestedJSON([]byte(text), true) {
+		return // objects over several lines have tests of their own
+	}
 	opts.Format, opts.SkipBad = JSON, true
 	var want []map[string]json.RawMessage
 	known := map[string]bool{}
