@@ -260,7 +260,7 @@ func TestMemoryErrors(t *testing.T) {
 // A table that no longer grows has the groups of one that does, also where there is no room.
 func TestFixedTable(t *testing.T) {
 	dev := open(t, 2)
-	const n = 40_000
+	const n = 200_000 // several tasks write them
 	keys := make([]int64, n)
 	for i, k := range rand.New(rand.NewPCG(7, 8)).Perm(n) {
 		keys[i] = int64(k)
