@@ -75,20 +75,21 @@ func TestMemory(t *testing.T) {
 	check(t, err)
 	n := len(m.Slice)
 	for i := range m.Slice {
-		m.Slice[i].key = uint64(i)
+		m.Slice[i] = record{uint64(i), [3]uint32{uint32(i)}}
 	}
 	for n < 1<<18 {
 		check(t, m.Grow(2*n))
 		check(t, m.Grow(n)) // does nothing
 		for i := range m.Slice {
-			want := uint64(i)
+			here := record{uint64(i), [3]uint32{uint32(i)}}
+			want := here
 			if i >= n {
-				want = 0
+				want = record{}
 			}
-			if m.Slice[i] != (record{key: want}) {
+			if m.Slice[i] != want {
 				t.Fatalf("record %d of %d is %v", i, len(m.Slice), m.Slice[i])
 			}
-			m.Slice[i].key = uint64(i)
+			m.Slice[i] = here
 		}
 		n *= 2
 		if used := b.Used(); used < int64(24*n) || used > int64(24*n+os.Getpagesize()) {
