@@ -52,7 +52,8 @@ type groupsOn interface {
 const mostColumns = 1 << 16
 
 // NewOn makes groups without rows on a device. The first batch that is added says of which types keys and values are.
-// [weft.ErrOptions] if options or aggregates make no sense, and for Options.Memory; device.ErrNoKernels.
+// [weft.ErrOptions] if options or aggregates make no sense, and for Options.Memory;
+// device.ErrNoKernels.
 // Options.Sorted changes nothing.
 func NewOn(dev device.Device, aggs []Aggregate, opts *Options) (*GroupsOn, error) {
 	o, err := opts.check()

@@ -56,7 +56,7 @@ func (g *Groups) Spilled() int64 {
 func (g *Groups) eachPage(ctx context.Context, f func(*Result) error) error {
 	inOrder := !g.opts.Sorted && !g.l.ordered
 	if !inOrder && g.spilled.chains == nil {
-		r, err := g.read(ctx, 0, g.held)
+		r, err := g.read(ctx, g.interned(), 0, g.held)
 		if err == nil {
 			r, err = sorted(ctx, g.dev, r, g.sortColumns(r))
 		}
@@ -68,9 +68,9 @@ func (g *Groups) eachPage(ctx context.Context, f func(*Result) error) error {
 	var runs sorter
 	defer runs.close()
 	err := g.visit(ctx, func(t *Groups) error {
-		n := t.atOnce(pageGroups)
+		k, n := t.interned(), t.atOnce(pageGroups)
 		for lo := 0; lo < t.held; lo += n {
-			r, err := t.read(ctx, lo, min(lo+n, t.held))
+			r, err := t.read(ctx, k, lo, min(lo+n, t.held))
 			if err == nil && inOrder {
 				err = f(r)
 			} else if err == nil {

@@ -94,6 +94,32 @@ func (r *rest) columns(types []column.Type) []column.Column {
 	return columns
 }
 
+// interned are the keys that codes have no room for, while groups are read.
+type interned struct {
+	table *intern.Table   // its keys are those of all groups, in their order; nil: see all
+	all   []column.Column // by number
+}
+
+// interned returns the keys for reading. Where each group has one, they are read range by range,
+// and never all at once.
+func (g *Groups) interned() interned {
+	if !g.coder.packs && g.rest.table != nil && g.packed.groups() == 0 && g.held == g.rest.table.Len() && g.held > 0 {
+		return interned{table: g.rest.table}
+	}
+	return interned{all: g.rest.columns(g.l.keys)}
+}
+
+// keys returns the key columns of groups at places lo to hi-1, or the writers that make them.
+func (g *Groups) keys(k interned, lo, hi int) (columns []column.Column, writers []*writer) {
+	if k.table != nil {
+		return k.table.Columns(lo, hi), nil
+	}
+	for i, t := range g.l.keys {
+		writers = append(writers, newWriter(t, hi-lo, g.keyReader(i, k.all[i])))
+	}
+	return nil, writers
+}
+
 // bytes is the memory of keys.
 func (r *rest) bytes() int64 {
 	if r.table == nil {

@@ -60,7 +60,7 @@ func (g *Groups) result(ctx context.Context) (*Result, error) {
 	}
 	var pieces []*Result
 	err := g.visit(ctx, func(t *Groups) error {
-		r, err := t.read(ctx, 0, t.held)
+		r, err := t.read(ctx, t.interned(), 0, t.held)
 		pieces = append(pieces, r)
 		return err
 	})
@@ -92,19 +92,9 @@ func (g *Groups) shown(r *Result) *Result {
 
 // read returns the groups in memory at places lo to hi-1. If rows have ordinals, those of groups
 // are a column after the values.
-func (g *Groups) read(ctx context.Context, lo, hi int) (*Result, error) {
-	var writers []*writer
-	interned := g.rest.columns(g.l.keys)
-	r := &Result{}
-	// All keys, in the order of groups.
-	ready := !g.coder.packs && g.packed.groups() == 0 && g.held == interned[0].Len()
-	for i, t := range g.l.keys {
-		if ready {
-			r.Keys = append(r.Keys, interned[i].Slice(lo, hi))
-		} else {
-			writers = append(writers, newWriter(t, hi-lo, g.keyReader(i, interned[i])))
-		}
-	}
+func (g *Groups) read(ctx context.Context, k interned, lo, hi int) (*Result, error) {
+	keys, writers := g.keys(k, lo, hi)
+	r := &Result{Keys: keys}
 	for _, a := range g.l.readings {
 		writers = append(writers, newWriter(typeOf(a, g.l), hi-lo, g.valueReader(a)))
 	}
@@ -115,8 +105,8 @@ func (g *Groups) read(ctx context.Context, lo, hi int) (*Result, error) {
 	if err := g.fill(ctx, writers, lo, hi-lo); err != nil {
 		return nil, err
 	}
-	for i, w := range writers {
-		if !ready && i < len(g.l.keys) {
+	for _, w := range writers {
+		if len(r.Keys) < len(g.l.keys) {
 			r.Keys = append(r.Keys, w.column())
 		} else {
 			r.Values = append(r.Values, w.column())

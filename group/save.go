@@ -47,9 +47,9 @@ var created atomic.Uint64
 // table, but that sums and means of floats differ in their last digits: by at most the number of
 // rows of a group, times the sum of their absolute values, times 2^-53.
 //
-// Others stay as they are. They need the same aggregates, types, and SkipNulls, or Merge changes
-// nothing and returns [weft.ErrOptions]. Any other error, such as that of a context that ends,
-// leaves groups merged in part: all later calls return it.
+// Others stay as they are. They need the same aggregates, types, and SkipNulls: Merge stops before
+// the first of them that has not, with [weft.ErrOptions]. Any other error, such as that of a context
+// that ends, leaves groups merged in part: all later calls return it.
 func (g *Groups) Merge(ctx context.Context, others ...*Groups) error {
 	for _, o := range others {
 		if err := g.merge(ctx, o); err != nil {
@@ -95,8 +95,9 @@ func (g *Groups) merge(ctx context.Context, o *Groups) error {
 
 // pages visits the state of all groups in memory, n at a time.
 func (g *Groups) pages(ctx context.Context, n int, visit func(page []column.Column) error) error {
+	k := g.interned()
 	for lo := 0; lo < g.held; lo += n {
-		page, err := g.page(ctx, lo, min(lo+n, g.held))
+		page, err := g.page(ctx, k, lo, min(lo+n, g.held))
 		if err == nil {
 			err = visit(page)
 		}

@@ -87,21 +87,16 @@ func (l *layout) merging() *layout {
 }
 
 // page returns the state of the groups at places lo to hi-1.
-func (g *Groups) page(ctx context.Context, lo, hi int) ([]column.Column, error) {
-	var writers []*writer
-	interned := g.rest.columns(g.l.keys)
-	for i, t := range g.l.keys {
-		writers = append(writers, newWriter(t, hi-lo, g.keyReader(i, interned[i])))
-	}
+func (g *Groups) page(ctx context.Context, k interned, lo, hi int) ([]column.Column, error) {
+	page, writers := g.keys(k, lo, hi)
 	for _, c := range g.l.state() {
 		writers = append(writers, newWriter(c.typ, hi-lo, c.reader()))
 	}
 	if err := g.fill(ctx, writers, lo, hi-lo); err != nil {
 		return nil, err
 	}
-	page := make([]column.Column, len(writers))
-	for i, w := range writers {
-		page[i] = w.column()
+	for _, w := range writers {
+		page = append(page, w.column())
 	}
 	return page, nil
 }

@@ -503,7 +503,7 @@ func TestPageChecks(t *testing.T) {
 			t.Errorf("%s: %v, want %s", tt.name, err, want)
 		}
 	}
-	// Constant columns, of which only some may do without bytes.
+	// Constant columns: only the first ones may do without bytes.
 	var many []column.Column
 	for range 30 {
 		many = append(many, column.Of(slices.Repeat([]int64{7}, 4000)))
