@@ -275,16 +275,12 @@ func (m *merging) hold(c *cursor) {
 
 // take returns the piece and begins the next.
 func (m *merging) take() (*Result, error) {
-	columns := make([]column.Column, len(m.pages[0]))
-	for i := range columns {
-		var parts []column.Column
-		for _, p := range m.pages {
-			parts = append(parts, p[i])
-		}
-		c, err := column.Concat(parts...)
-		if err != nil {
-			return nil, err
-		}
+	all, err := joinPages(m.pages)
+	if err != nil {
+		return nil, err
+	}
+	columns := make([]column.Column, len(all))
+	for i, c := range all {
 		columns[i] = column.Take(m.g.dev, c, m.rows)
 	}
 	m.pages, m.rows, m.total = nil, m.rows[:0], 0

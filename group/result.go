@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"slices"
 
 	"github.com/weftgo/weft/column"
 )
@@ -115,29 +116,37 @@ func (g *Groups) read(ctx context.Context, k interned, lo, hi int) (*Result, err
 	return r, g.checkSums(r.Keys, lo, hi)
 }
 
-// concat is results one after another.
+// concat returns the groups of results, one result after another.
 func concat(pieces []*Result) (*Result, error) {
-	if len(pieces) == 1 {
-		return pieces[0], nil
+	pages := make([][]column.Column, len(pieces))
+	for i, r := range pieces {
+		pages[i] = slices.Concat(r.Keys, r.Values)
 	}
-	all := &Result{}
-	join := func(to *[]column.Column, of func(*Result) []column.Column) error {
-		for i := range of(pieces[0]) {
-			var columns []column.Column
-			for _, r := range pieces {
-				columns = append(columns, of(r)[i])
-			}
-			c, err := column.Concat(columns...)
-			if err != nil {
-				return err
-			}
-			*to = append(*to, c)
+	all, err := joinPages(pages)
+	if err != nil {
+		return nil, err
+	}
+	keys := len(pieces[0].Keys)
+	return &Result{Keys: all[:keys:keys], Values: all[keys:]}, nil
+}
+
+// joinPages returns the rows of one or more pages, one page after another. All have the same
+// columns.
+func joinPages(pages [][]column.Column) ([]column.Column, error) {
+	if len(pages) == 1 {
+		return pages[0], nil
+	}
+	all, parts := make([]column.Column, len(pages[0])), make([]column.Column, len(pages))
+	for i := range all {
+		for j, p := range pages {
+			parts[j] = p[i]
 		}
-		return nil
+		var err error
+		if all[i], err = column.Concat(parts...); err != nil {
+			return nil, err
+		}
 	}
-	err := join(&all.Keys, func(r *Result) []column.Column { return r.Keys })
-	return all, errors.Join(err, join(&all.Values,
-		func(r *Result) []column.Column { return r.Values }))
+	return all, nil
 }
 
 // typeOf is the type of an aggregate.

@@ -311,16 +311,9 @@ func (g *Groups) addChain(ctx context.Context, c *spill.Chain) error {
 	var pages [][]column.Column
 	n, size := 0, int64(0)
 	add := func() error {
-		page := make([]column.Column, len(g.l.keys)+len(g.merging.values))
-		for i := range page {
-			parts := make([]column.Column, len(pages))
-			for j, p := range pages {
-				parts[j] = p[i]
-			}
-			var err error
-			if page[i], err = column.Concat(parts...); err != nil {
-				return err
-			}
+		page, err := joinPages(pages)
+		if err != nil {
+			return err
 		}
 		pages, n, size = nil, 0, 0
 		return g.addPage(ctx, page)

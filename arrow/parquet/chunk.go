@@ -123,7 +123,8 @@ func (c *chunk) release() {
 }
 
 // ended reports rows that are left where none should be: in the page, or in pages after it.
-func (c *chunk) ended() error {
+func (c *chunk) ended() (err error) {
+	defer caught(&err)
 	if c.Type.Kind == Null {
 		return nil // its pages are not read
 	}
