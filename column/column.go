@@ -66,6 +66,18 @@ func OfWidth(width int, data []byte) (Column, error) {
 	return Column{typ: Bytes, n: len(data) / width, data: data, width: width}, nil
 }
 
+// OfRaw is a column of a type of fixed size over the memory of its values, as [Column.Raw] returns
+// it. Data that is not aligned to the size of a value, or no multiple of it, is an error. A byte of
+// a Bool must be 0 or 1, which is not checked.
+func OfRaw(t Type, data []byte) (Column, error) {
+	size := t.Size()
+	memory := unsafe.Pointer(unsafe.SliceData(data))
+	if size == 0 || len(data)%size != 0 || uintptr(memory)%uintptr(size) != 0 {
+		return Column{}, fmt.Errorf("column: %d bytes at %p are no values of %v", len(data), memory, t)
+	}
+	return Column{typ: t, n: len(data) / size, fixed: memory}, nil
+}
+
 // OfCodes is a column of Bytes whose value i is value codes[i] of a dictionary. The dictionary is a
 // column of Bytes without nulls and without codes, and may have a value twice. Work on columns of few
 // different values is cheaper that way. A code outside the dictionary is an error that names the

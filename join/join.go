@@ -52,7 +52,7 @@ type prober interface {
 // else New panics. Errors: [weft.ErrOptions] for columns without a type and more than 2^32 - 2 rows,
 // [device.ErrMemory], [device.ErrUnsupported], and that of the context.
 func New(ctx context.Context, dev device.Device, keys []column.Column, opts *Options) (*Index, error) {
-	o, err := opts.check()
+	o, err := opts.checkIndex()
 	if err != nil {
 		return nil, fmt.Errorf("join: New: %w", err)
 	}

@@ -1,0 +1,326 @@
+package join
+
+import (
+	"bytes"
+	"context"
+	"errors"
+
+	"github.com/weftgo/weft/column"
+	"github.com/weftgo/weft/device"
+)
+
+// built are right rows with their index, which left rows are joined with. Keys of up to 64 bits are
+// indexed themselves. Wider ones are indexed by a hash of 64 bits, and compared.
+type built struct {
+	*job
+	index *Index
+	n     int             // rows
+	view  []column.Column // of the store; for Left a row of nulls follows
+	each  int64           // bytes of a row
+}
+
+func (j *job) newBuilt(ctx context.Context, s *rowStore) (*built, error) {
+	x := &built{job: j, n: s.n, view: s.view(), each: s.bytes()/int64(max(s.n, 1)) + 1}
+	var err error
+	x.index, err = New(ctx, j.dev, x.words(x.view[:j.keys]), &Options{NullsMatch: j.opts.NullsMatch,
+		Piece: j.opts.Piece})
+	if err != nil {
+		return nil, err
+	}
+	if j.kind == Left {
+		if err := s.appendNull(j.dev); err != nil {
+			return nil, errors.Join(err, x.index.Close())
+		}
+		x.view = s.view()
+		s.n--
+	}
+	return x, nil
+}
+
+func (x *built) close() error {
+	if x == nil {
+		return nil
+	}
+	return x.index.Close()
+}
+
+func (x *built) distinct() int { return x.index.Distinct() }
+
+// words returns what is indexed of keys.
+func (x *built) words(keys []column.Column) []column.Column {
+	if x.plan.packed {
+		return keys
+	}
+	hashes := make([]uint64, keys[0].Len())
+	column.Hash(x.dev, keys, x.hashSeed, hashes)
+	return []column.Column{column.Of(hashes)}
+}
+
+// inner passes pairs of rows with equal keys to f, in the order of the left rows. f may change them.
+func (x *built) inner(ctx context.Context, keys []column.Column,
+	f func(left, right []uint32) error) error {
+	for p, err := range x.index.Inner(ctx, x.words(keys)) {
+		if err != nil {
+			return err
+		}
+		left, right := p.Left, p.Right
+		if !x.plan.packed {
+			left, right = x.verify(keys, left, right)
+		}
+		if err := f(left, right); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// verify keeps the pairs whose keys are equal, of those whose hashes are.
+func (x *built) verify(keys []column.Column, left, right []uint32) (l, r []uint32) {
+	differ := make([]bool, len(left))
+	x.dev.Parallel(len(left), 1<<12, func(lo, hi int) {
+		for i, c := range keys {
+			markDiffering(c, x.view[i], left[lo:hi], right[lo:hi], differ[lo:hi])
+		}
+	})
+	n := 0
+	for i, d := range differ {
+		if !d {
+			left[n], right[n] = left[i], right[i]
+			n++
+		}
+	}
+	return left[:n], right[:n]
+}
+
+// markDiffering sets a flag for each pair of values of two columns that differ.
+func markDiffering(a, b column.Column, left, right []uint32, differ []bool) {
+	nulls := a.HasNulls() || b.HasNulls()
+	for i, l := range left {
+		r := right[i]
+		if nulls {
+			if an, bn := a.Null(int(l)), b.Null(int(r)); an || bn {
+				differ[i] = differ[i] || an != bn
+				continue
+			}
+		}
+		differ[i] = differ[i] || !equalValues(a, b, int(l), int(r))
+	}
+}
+
+// equalValues compares values that are not null, of two columns of one type.
+func equalValues(a, b column.Column, l, r int) bool {
+	switch t := a.Type(); {
+	case t == column.Bytes:
+		return bytes.Equal(a.Bytes(l), b.Bytes(r))
+	case t == column.Float32:
+		return equalFloats(column.Values[float32](a)[l], column.Values[float32](b)[r])
+	case t == column.Float64:
+		return equalFloats(column.Values[float64](a)[l], column.Values[float64](b)[r])
+	default:
+		size := t.Size()
+		return string(a.Raw()[l*size:(l+1)*size]) == string(b.Raw()[r*size:(r+1)*size])
+	}
+}
+
+func equalFloats[F float32 | float64](a, b F) bool { return a == b || a != a && b != b }
+
+// firstRows returns the first row of each key, ascending; rows of keys with one hash may be among
+// them.
+func (x *built) firstRows(ctx context.Context) (rows []uint32, err error) {
+	keys := x.view[:x.keys]
+	err = x.index.each(ctx, x.words(keys), func(p piece) bool {
+		for i, s := range p.spans {
+			row, first := uint32(p.first+i), s.at
+			if s.n > 1 {
+				first = p.rows[s.at]
+			}
+			if first == row || !x.plan.packed && !x.equalRows(keys, int(first), int(row)) {
+				rows = append(rows, row)
+			}
+		}
+		return true
+	})
+	return rows, err
+}
+
+// equalRows compares the keys of two right rows.
+func (x *built) equalRows(keys []column.Column, a, b int) bool {
+	for _, c := range keys {
+		if c.Null(a) || c.Null(b) {
+			if c.Null(a) != c.Null(b) {
+				return false
+			}
+		} else if !equalValues(c, c, a, b) {
+			return false
+		}
+	}
+	return true
+}
+
+// matches returns the left rows that have a match, ascending.
+func (x *built) matches(ctx context.Context, b *leftBatch) (rows []uint32, err error) {
+	if x.plan.packed {
+		rows, err = x.index.Semi(ctx, b.keys, nil)
+	} else {
+		err = x.inner(ctx, b.keys, func(left, _ []uint32) error {
+			for _, l := range left {
+				if n := len(rows); n == 0 || rows[n-1] != l {
+					rows = append(rows, l)
+				}
+			}
+			return nil
+		})
+	}
+	return b.rowsOf(rows), err
+}
+
+// join yields the rows of a batch.
+func (x *built) join(ctx context.Context, b *leftBatch, emit emitter) error {
+	switch x.kind {
+	case Inner:
+		return x.inner(ctx, b.keys, func(left, right []uint32) error {
+			return x.emitPairs(b, b.rowsOf(left), right, emit)
+		})
+	case Left:
+		return x.joinLeft(ctx, b, emit)
+	}
+	rows, err := x.matches(ctx, b)
+	if err == nil && x.kind == Anti {
+		rows = b.others(rows)
+	}
+	if err != nil {
+		return err
+	}
+	return x.emitLeft(b, rows, emit)
+}
+
+// joinLeft inserts the rows without a match between the pairs of the others.
+func (x *built) joinLeft(ctx context.Context, b *leftBatch, emit emitter) error {
+	var left, right []uint32
+	next := 0 // rows before have been passed
+	fill := func(to int) {
+		for ; next < to; next++ {
+			if !b.skipped(next) {
+				left, right = append(left, uint32(next)), append(right, uint32(x.n))
+			}
+		}
+	}
+	err := x.inner(ctx, b.keys, func(l, r []uint32) error {
+		left, right = left[:0], right[:0]
+		for i, row := range b.rowsOf(l) {
+			if int(row) >= next {
+				fill(int(row))
+				next = int(row) + 1
+			}
+			left, right = append(left, row), append(right, r[i])
+		}
+		return x.emitPairs(b, left, right, emit)
+	})
+	if err != nil {
+		return err
+	}
+	left, right = left[:0], right[:0]
+	fill(b.n)
+	return x.emitPairs(b, left, right, emit)
+}
+
+// emitPairs yields the columns of pairs.
+func (x *built) emitPairs(b *leftBatch, left, right []uint32, emit emitter) error {
+	return x.emit(b, len(left), x.each, emit, func(lo, hi int) []column.Column {
+		return append(takeAll(x.dev, b.columns, left[lo:hi]),
+			takeAll(x.dev, x.view[x.keys:], right[lo:hi])...)
+	})
+}
+
+// emitLeft yields the columns of left rows.
+func (x *built) emitLeft(b *leftBatch, rows []uint32, emit emitter) error {
+	return x.emit(b, len(rows), 0, emit, func(lo, hi int) []column.Column {
+		return takeAll(x.dev, b.columns, rows[lo:hi])
+	})
+}
+
+// emit yields n rows in pieces, whose right columns have some bytes a row.
+func (x *built) emit(b *leftBatch, n int, right int64, emit emitter,
+	take func(lo, hi int) []column.Column) error {
+	step := x.opts.Piece
+	if each := right + rowBytes(b.columns)/int64(max(b.n, 1)) + 1; x.opts.Memory > 0 {
+		step = int(max(1, min(int64(step), x.batch/each)))
+	}
+	for lo := 0; lo < n; lo += step {
+		if err := emit(take(lo, min(lo+step, n))); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// takeAll returns some rows of columns.
+func takeAll(dev device.Host, columns []column.Column, rows []uint32) []column.Column {
+	some := make([]column.Column, len(columns))
+	for i, c := range columns {
+		some[i] = column.Take(dev, c, rows)
+	}
+	return some
+}
+
+// leftBatch are left rows.
+type leftBatch struct {
+	n       int
+	columns []column.Column // of all rows
+	keys    []column.Column // of those that may match here
+	rows    []uint32        // which these are, ascending; nil: all
+	absent  []bool          // rows that are joined later; nil: none
+}
+
+// rowsOf turns numbers of keys into those of rows, in place.
+func (b *leftBatch) rowsOf(keys []uint32) []uint32 {
+	if b.rows != nil {
+		for i, k := range keys {
+			keys[i] = b.rows[k]
+		}
+	}
+	return keys
+}
+
+func (b *leftBatch) skip(rows []uint32) {
+	b.absent = make([]bool, b.n)
+	for _, r := range rows {
+		b.absent[r] = true
+	}
+}
+
+func (b *leftBatch) skipped(row int) bool { return b.absent != nil && b.absent[row] }
+
+// others returns the rows that are not among some, which ascend, nor skipped.
+func (b *leftBatch) others(rows []uint32) (others []uint32) {
+	for row := range b.n {
+		if len(rows) > 0 && int(rows[0]) == row {
+			rows = rows[1:]
+		} else if !b.skipped(row) {
+			others = append(others, uint32(row))
+		}
+	}
+	return others
+}
+
+// matchable returns the rows whose key may match one, and whether all are.
+func (j *job) matchable(keys []column.Column) (rows []uint32, all bool) {
+	all = true
+	for _, c := range keys {
+		all = all && (j.opts.NullsMatch || c.Nulls() == 0)
+	}
+	if all {
+		return nil, true
+	}
+	rows = make([]uint32, 0, keys[0].Len())
+	for row := range keys[0].Len() {
+		null := false
+		for _, c := range keys {
+			null = null || c.Null(row)
+		}
+		if !null {
+			rows = append(rows, uint32(row))
+		}
+	}
+	return rows, false
+}

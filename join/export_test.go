@@ -1,0 +1,16 @@
+package join
+
+import "github.com/weftgo/weft/internal/spill"
+
+// Tighten gives a join less memory than users can ask for, in bytes, and less partitions.
+func (j *Join) Tighten(share int64, parts int) {
+	j.job.share, j.job.batch, j.job.parts = share, max(share/10, 1), parts
+}
+
+// Break puts a disk that fails around the temporary file, and has reservations fail.
+func (j *Join) Break(wrap func(spill.Disk) spill.Disk, reserve func(n int64) error) {
+	j.job.wrap, j.job.budget.Hook = wrap, reserve
+}
+
+// InUse returns the bytes of stores.
+func (j *Join) InUse() int64 { return j.job.budget.Used() }

@@ -1,0 +1,359 @@
+package join
+
+import (
+	"context"
+	"errors"
+	"math/rand/v2"
+	"slices"
+
+	"github.com/weftgo/weft/column"
+)
+
+// indexBytes is what the index of a right row takes while it is built, including the hash of its
+// key.
+const indexBytes = 48
+
+// hybrid joins one partition of both sides: it holds some right rows in memory, and the other
+// partitions of them in the file.
+type hybrid struct {
+	*job
+	depth int
+	store *rowStore // right rows: keys, then columns; all partitions use one, in turns
+	index *built    // of these; nil before seal
+
+	seed         uint64
+	out          [spillParts]bool // partitions in the file
+	nOut         int
+	build, probe partFiles
+	deduplicated bool // Semi and Anti: dropping rows with the same key would free little
+}
+
+func newHybrid(j *job, depth int) *hybrid {
+	return &hybrid{job: j, depth: depth, store: j.rows, seed: rand.Uint64()}
+}
+
+func (h *hybrid) close() error {
+	return errors.Join(h.index.close(), h.build.free(), h.probe.free())
+}
+
+// batchRows returns the number of rows of columns that are worked on at a time.
+func (j *job) batchRows(columns []column.Column) int {
+	n := columns[0].Len()
+	if n == 0 {
+		return 1
+	}
+	each := rowBytes(columns)/int64(n) + 1
+	return int(max(1, min(j.batch/each, pieceRows)))
+}
+
+// add adds right rows. Those with a null in a key match nothing and are left out.
+func (h *hybrid) add(ctx context.Context, columns []column.Column) error {
+	size := h.batchRows(columns)
+	for lo := 0; lo == 0 || lo < columns[0].Len(); lo += size {
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		some := sliceAll(columns, lo, min(lo+size, columns[0].Len()))
+		if rows, all := h.matchable(some[:h.keys]); !all {
+			some = takeAll(h.dev, some, rows)
+		}
+		if err := h.addBatch(ctx, some); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (h *hybrid) addBatch(ctx context.Context, some []column.Column) (err error) {
+	for {
+		if h.nOut > 0 {
+			if some, err = h.dealOut(some); err != nil {
+				return err
+			}
+		}
+		if !h.crowded(some) || h.store.n == 0 {
+			return h.store.append(h.dev, some)
+		}
+		if err := h.makeRoom(ctx); err != nil {
+			return err
+		}
+	}
+}
+
+// crowded reports whether a store may not hold rows more.
+func (h *hybrid) crowded(more []column.Column) bool { return h.job.crowded(h.store, more) }
+
+func (j *job) crowded(s *rowStore, more []column.Column) bool {
+	n := s.n + more[0].Len()
+	if n > maxRows-1 { // a row of nulls may follow
+		return true
+	}
+	return j.share > 0 && s.bytes()+rowBytes(more)+int64(n)*indexBytes > j.share
+}
+
+// makeRoom frees memory of right rows: those whose key an earlier row has, if the join yields no
+// right rows, and otherwise the largest partitions.
+func (h *hybrid) makeRoom(ctx context.Context) error {
+	if !h.kind.pairs() && !h.deduplicated {
+		before := h.store.n
+		if err := h.dropDuplicates(ctx); err != nil {
+			return err
+		}
+		h.deduplicated = h.store.n > before/4*3
+		if !h.deduplicated {
+			return nil
+		}
+	}
+	return h.evict(ctx)
+}
+
+// countParts counts the rows of each partition in memory.
+func (h *hybrid) countParts() (rows [spillParts]int, err error) {
+	err = h.store.eachChunk(h.batch, func(chunk []column.Column) error {
+		parts, err := h.partition(chunk)
+		if err != nil {
+			return err
+		}
+		for p := range h.parts {
+			rows[p] += len(parts.Part(p))
+		}
+		return nil
+	})
+	return rows, err
+}
+
+// partition deals rows out by their keys.
+func (h *hybrid) partition(columns []column.Column) (column.Parts, error) {
+	return column.Partition(h.dev, columns[:h.keys], column.PartitionOptions{Parts: h.parts,
+		Seed: h.seed})
+}
+
+// evict moves the largest partitions to the file, a quarter of the rows in memory at least.
+func (h *hybrid) evict(ctx context.Context) error {
+	rows, err := h.countParts()
+	if err != nil {
+		return err
+	}
+	order := make([]int, h.parts)
+	for p := range order {
+		order[p] = p
+	}
+	slices.SortFunc(order, func(a, b int) int { return rows[b] - rows[a] })
+	gone := 0
+	for _, p := range order {
+		if gone > 0 && gone >= h.store.n/4 {
+			break
+		}
+		gone += rows[p]
+		if !h.out[p] {
+			h.out[p] = true
+			h.nOut++
+		}
+	}
+	return h.store.rewrite(h.dev, h.batch, func(chunk []column.Column) ([]column.Column, error) {
+		if err := ctx.Err(); err != nil {
+			return nil, err
+		}
+		return h.dealOut(chunk)
+	})
+}
+
+// dealOut writes right rows whose partition is in the file there, and returns the others.
+func (h *hybrid) dealOut(columns []column.Column) ([]column.Column, error) {
+	parts, err := h.partition(columns)
+	if err != nil {
+		return nil, err
+	}
+	here, there := h.separate(parts)
+	if len(there) == 0 {
+		return columns, nil
+	}
+	if err := h.write(&h.build, takeAll(h.dev, columns, there), parts); err != nil {
+		return nil, err
+	}
+	return takeAll(h.dev, columns, here), nil
+}
+
+// separate returns the rows of partitions in memory, ascending, and those of partitions in the
+// file, one partition after another.
+func (h *hybrid) separate(parts column.Parts) (here, there []uint32) {
+	out := make([]bool, len(parts.Rows))
+	for p, is := range h.out {
+		if !is {
+			continue
+		}
+		rows := parts.Part(p)
+		there = append(there, rows...)
+		for _, r := range rows {
+			out[r] = true
+		}
+	}
+	if len(there) == 0 {
+		return nil, nil
+	}
+	here = make([]uint32, 0, len(out)-len(there))
+	for r, is := range out {
+		if !is {
+			here = append(here, uint32(r))
+		}
+	}
+	return here, there
+}
+
+// write appends rows, which come partition by partition, to the chains of these.
+func (h *hybrid) write(to *partFiles, columns []column.Column, parts column.Parts) error {
+	file, err := h.spillFile()
+	if err != nil {
+		return err
+	}
+	var counts [spillParts]int
+	for p, out := range h.out {
+		if out {
+			counts[p] = len(parts.Part(p))
+		}
+	}
+	return to.write(h.dev, file, columns, counts)
+}
+
+// dropDuplicates keeps one row of each key.
+func (h *hybrid) dropDuplicates(ctx context.Context) (err error) {
+	x, err := h.newBuilt(ctx, h.store)
+	if err != nil {
+		return err
+	}
+	var firsts []uint32
+	if x.distinct() < h.store.n {
+		firsts, err = x.firstRows(ctx)
+	}
+	if err = errors.Join(err, x.close()); err != nil || firsts == nil {
+		return err
+	}
+	at, lo := 0, 0
+	return h.store.rewrite(h.dev, h.batch, func(chunk []column.Column) ([]column.Column, error) {
+		var rows []uint32
+		for ; at < len(firsts) && int(firsts[at]) < lo+chunk[0].Len(); at++ {
+			rows = append(rows, firsts[at]-uint32(lo))
+		}
+		lo += chunk[0].Len()
+		return takeAll(h.dev, chunk, rows), nil
+	})
+}
+
+// seal ends the right side.
+func (h *hybrid) seal(ctx context.Context) (err error) {
+	if err := h.build.flush(); err != nil {
+		return err
+	}
+	if !h.kind.pairs() && !h.plan.packed {
+		if err := h.dropDuplicates(ctx); err != nil {
+			return err
+		}
+	}
+	h.index, err = h.newBuilt(ctx, h.store)
+	return err
+}
+
+// probeAll joins left rows, or writes them to the file.
+func (h *hybrid) probeAll(ctx context.Context, columns []column.Column, emit emitter) error {
+	size := h.batchRows(columns)
+	for lo := 0; lo < columns[0].Len(); lo += size {
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		some := sliceAll(columns, lo, min(lo+size, columns[0].Len()))
+		if err := h.probeBatch(ctx, some, emit); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (h *hybrid) probeBatch(ctx context.Context, some []column.Column, emit emitter) error {
+	b := &leftBatch{n: some[0].Len(), columns: some[h.keys:], keys: some[:h.keys]}
+	rows, all := h.matchable(b.keys)
+	if !all {
+		b.rows, b.keys = rows, takeAll(h.dev, b.keys, rows)
+	}
+	if h.nOut == 0 {
+		return h.index.join(ctx, b, emit)
+	}
+	parts, err := h.partition(b.keys)
+	if err != nil {
+		return err
+	}
+	here, there := h.separate(parts)
+	if len(there) > 0 {
+		later := b.rowsOf(there)
+		if err := h.write(&h.probe, takeAll(h.dev, some, later), parts); err != nil {
+			return err
+		}
+		b.skip(later)
+		b.keys, b.rows = takeAll(h.dev, b.keys, here), b.rowsOf(here)
+	}
+	return h.index.join(ctx, b, emit)
+}
+
+// rest joins the partitions in the file.
+func (h *hybrid) rest(ctx context.Context, emit emitter) error {
+	if err := h.probe.flush(); err != nil {
+		return err
+	}
+	err := h.index.close()
+	h.index = nil
+	if err != nil {
+		return err
+	}
+	total := h.build.total()
+	for p := range spillParts {
+		if h.probe.rows[p] == 0 {
+			if err := h.build.drop(p); err != nil {
+				return err
+			}
+			continue
+		}
+		if err := h.restPart(ctx, p, h.build.rows[p] > total/8, emit); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// restPart joins one partition in the file. If it has few keys, or was partitioned several times,
+// partitioning does not help.
+func (h *hybrid) restPart(ctx context.Context, p int, fewKeys bool, emit emitter) error {
+	if fewKeys || h.depth == maxDepth {
+		err := h.pieces(ctx, h.build.chains[p], h.probe.chains[p], emit)
+		return errors.Join(err, h.build.drop(p), h.probe.drop(p))
+	}
+	h.store.reset()
+	sub := newHybrid(h.job, h.depth+1)
+	err := h.restSub(ctx, sub, p, emit)
+	return errors.Join(err, sub.close(), h.probe.drop(p))
+}
+
+func (h *hybrid) restSub(ctx context.Context, sub *hybrid, p int, emit emitter) error {
+	err := h.eachBatch(ctx, h.build.chains[p], &h.rightBatchRows, func(columns []column.Column) error {
+		return sub.add(ctx, columns)
+	})
+	if err = errors.Join(err, h.build.drop(p)); err != nil {
+		return err
+	}
+	if err := sub.seal(ctx); err != nil {
+		return err
+	}
+	err = h.eachBatch(ctx, h.probe.chains[p], &h.leftBatchRows, func(columns []column.Column) error {
+		return sub.probeAll(ctx, columns, emit)
+	})
+	if err != nil {
+		return err
+	}
+	return sub.rest(ctx, emit)
+}
+
+func sliceAll(columns []column.Column, lo, hi int) []column.Column {
+	some := make([]column.Column, len(columns))
+	for i, c := range columns {
+		some[i] = c.Slice(lo, hi)
+	}
+	return some
+}

@@ -1,0 +1,33 @@
+package join
+
+import (
+	"github.com/weftgo/weft/internal/enum"
+	"github.com/weftgo/weft/internal/op"
+)
+
+// Kind is the rows that a [Join] yields.
+type Kind uint8
+
+// The kinds. The left side is the one that is probed.
+const (
+	Inner Kind = iota // each pair of rows with equal keys
+	Left              // the same, and each left row without a match, with nulls for the right columns
+	Semi              // each left row that has a match, once
+	Anti              // each left row that has none
+)
+
+var kinds = enum.Names[Kind]{
+	Type: "join.Kind", Err: op.ErrOptions, Names: []string{"inner", "left", "semi", "anti"},
+}
+
+// String returns the name of the kind, in lower case.
+func (k Kind) String() string { return kinds.String(k) }
+
+// MarshalText is String, or weft.ErrOptions where there is no such kind.
+func (k Kind) MarshalText() ([]byte, error) { return kinds.Text(k) }
+
+// UnmarshalText reads a name, in upper or lower case: so flag.TextVar takes it.
+func (k *Kind) UnmarshalText(text []byte) error { return kinds.Read(k, text) }
+
+// pairs reports whether the kind yields columns of the right side.
+func (k Kind) pairs() bool { return k <= Left }

@@ -1,0 +1,196 @@
+package join
+
+import (
+	"context"
+	"errors"
+	"io"
+
+	"github.com/weftgo/weft/column"
+	"github.com/weftgo/weft/internal/spill"
+)
+
+// pieces joins a partition whose right rows do not fit memory and cannot be partitioned: it holds as
+// many of them as fit, and reads all left rows, until it has held each.
+func (j *job) pieces(ctx context.Context, build, probe *spill.Chain, emit emitter) (err error) {
+	p := &pieceJoin{job: j, probe: probe, emit: emit, store: j.rows}
+	defer func() { err = errors.Join(err, p.close()) }()
+	if build != nil {
+		if p.right, err = build.Reader(); err != nil {
+			return err
+		}
+	}
+	for {
+		if err := p.load(ctx); err != nil || p.right == nil {
+			return errors.Join(err, p.pass(ctx))
+		}
+		if err := p.pass(ctx); err != nil {
+			return err
+		}
+	}
+}
+
+// pieceJoin is a join in pieces. Left rows that are not done with after a piece are written for the
+// next one.
+type pieceJoin struct {
+	*job
+	emit    emitter
+	right   *spill.Reader   // nil once all right rows have been held
+	page    []column.Column // the page that did not fit before
+	decoder spill.Decoder
+	store   *rowStore
+	flagged *rowStore // left rows of a left join, with the column that passLeft adds
+	index   *built
+	probe   *spill.Chain // left rows
+	own     bool         // probe is one that a piece before has written
+	next    *spill.Chain
+	buf     []byte
+}
+
+func (p *pieceJoin) close() error {
+	var err error
+	if p.right != nil {
+		err = p.right.Close()
+	}
+	if p.own {
+		err = errors.Join(err, p.probe.Free())
+	}
+	if p.next != nil {
+		err = errors.Join(err, p.next.Free())
+	}
+	p.flagged.free()
+	return errors.Join(err, p.index.close())
+}
+
+// load holds right rows, one page at least.
+func (p *pieceJoin) load(ctx context.Context) error {
+	p.store.reset()
+	for p.right != nil {
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		if p.page == nil {
+			page, err := p.right.Next()
+			if err == io.EOF {
+				err, p.right = p.right.Close(), nil
+				return err
+			}
+			if err == nil {
+				p.page, err = p.decoder.Decode(page)
+			}
+			if err != nil {
+				return err
+			}
+		}
+		if p.store.n > 0 && p.crowded(p.store, p.page) {
+			return nil
+		}
+		if err := p.store.append(p.dev, p.page); err != nil {
+			return err
+		}
+		p.page = nil
+	}
+	return nil
+}
+
+// pass joins all left rows with the right rows in memory.
+func (p *pieceJoin) pass(ctx context.Context) (err error) {
+	if p.index, err = p.newBuilt(ctx, p.store); err != nil {
+		return err
+	}
+	single := p.right == nil && !p.own
+	rows := &p.leftBatchRows
+	if p.own && p.kind == Left {
+		rows = &p.flagged
+	}
+	err = p.eachBatch(ctx, p.probe, rows, func(columns []column.Column) error {
+		b := &leftBatch{n: columns[0].Len(), keys: columns[:p.keys], columns: columns[p.keys:]}
+		switch {
+		case single || p.kind == Inner:
+			return p.index.join(ctx, b, p.emit)
+		case p.kind == Left:
+			return p.passLeft(ctx, b, columns)
+		}
+		return p.passRows(ctx, b, columns)
+	})
+	if err = errors.Join(err, p.index.close()); err != nil {
+		return err
+	}
+	p.index = nil
+	if single || p.kind == Inner {
+		return nil
+	}
+	return p.turn()
+}
+
+// turn makes the rows for the next piece those of this one.
+func (p *pieceJoin) turn() error {
+	var err error
+	if p.own {
+		err = p.probe.Free()
+	}
+	p.probe, p.own, p.next = p.next, p.next != nil, nil
+	if p.own {
+		err = errors.Join(err, p.probe.Flush())
+	}
+	return err
+}
+
+// passRows yields the rows of a semi or anti join that are decided. The others are those without a
+// match so far.
+func (p *pieceJoin) passRows(ctx context.Context, b *leftBatch, all []column.Column) error {
+	rows, err := p.index.matches(ctx, b)
+	if err != nil {
+		return err
+	}
+	others := b.others(rows)
+	if p.kind == Semi {
+		if err := p.index.emitLeft(b, rows, p.emit); err != nil {
+			return err
+		}
+	} else if p.right == nil {
+		return p.index.emitLeft(b, others, p.emit)
+	}
+	if p.right == nil || len(others) == 0 {
+		return nil
+	}
+	return p.keep(takeAll(p.dev, all, others))
+}
+
+// passLeft yields the pairs of a left join, and after the last piece the rows that had no match in
+// any. A column of rows after the first piece says which had one.
+func (p *pieceJoin) passLeft(ctx context.Context, b *leftBatch, all []column.Column) error {
+	matched := make([]bool, b.n)
+	if p.own {
+		last := len(b.columns) - 1
+		copy(matched, column.Values[bool](b.columns[last]))
+		all, b.columns = all[:len(all)-1], b.columns[:last]
+	}
+	err := p.index.inner(ctx, b.keys, func(left, right []uint32) error {
+		for _, l := range left {
+			matched[l] = true
+		}
+		return p.index.emitPairs(b, left, right, p.emit)
+	})
+	if err != nil {
+		return err
+	}
+	if p.right != nil {
+		return p.keep(append(all[:len(all):len(all)], column.Of(matched)))
+	}
+	var left, right []uint32
+	for row, is := range matched {
+		if !is {
+			left, right = append(left, uint32(row)), append(right, uint32(p.index.n))
+		}
+	}
+	return p.index.emitPairs(b, left, right, p.emit)
+}
+
+// keep writes left rows for the next piece.
+func (p *pieceJoin) keep(columns []column.Column) error {
+	if p.next == nil {
+		p.next = p.file.Chain()
+	}
+	p.buf = spill.AppendPage(p.buf[:0], columns)
+	return p.next.Append(p.buf)
+}

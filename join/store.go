@@ -1,0 +1,298 @@
+package join
+
+import (
+	"errors"
+	"unsafe"
+
+	"github.com/weftgo/weft/column"
+	"github.com/weftgo/weft/device"
+	"github.com/weftgo/weft/internal/spill"
+)
+
+// rowStore holds rows of several columns outside of the Go heap. It grows at its end; rows that
+// are dropped leave their memory to later ones.
+type rowStore struct {
+	n       int
+	columns []storedColumn
+}
+
+// storedColumn has the values of fixed size in data, or the bytes of byte strings and their ends.
+// Value i of these is data[ends[i]:ends[i+1]].
+type storedColumn struct {
+	typ   column.Type
+	data  *spill.Memory[byte]
+	ends  *spill.Memory[int64]
+	valid *spill.Memory[byte] // a bit for each value, if nulls is set
+	nulls bool
+}
+
+func newRowStore(b *spill.Budget, types []column.Type) *rowStore {
+	s := &rowStore{columns: make([]storedColumn, len(types))}
+	for i, t := range types {
+		s.columns[i] = storedColumn{typ: t, data: noMemory[byte](b), ends: noMemory[int64](b),
+			valid: noMemory[byte](b)}
+	}
+	return s
+}
+
+func noMemory[T any](b *spill.Budget) *spill.Memory[T] {
+	m, err := spill.Make[T](b, 0)
+	if err != nil {
+		panic(err) // nothing was asked for
+	}
+	return m
+}
+
+// bytes returns the memory of the rows. Unused room at the end is untouched, except after rows were
+// dropped, and so takes none.
+func (s *rowStore) bytes() int64 {
+	n := int64(0)
+	for _, c := range s.columns {
+		n += c.used(s.n)
+		if c.typ == column.Bytes {
+			n += 8 * int64(s.n)
+		}
+	}
+	return n
+}
+
+// used returns the length of the data of n values.
+func (c *storedColumn) used(n int) int64 {
+	switch {
+	case c.typ != column.Bytes:
+		return int64(n * c.typ.Size())
+	case n == 0:
+		return 0
+	}
+	return c.ends.Slice[n]
+}
+
+// rowBytes returns the memory that rows take in a store.
+func rowBytes(columns []column.Column) int64 {
+	n := int64(0)
+	for _, c := range columns {
+		if c.Type() != column.Bytes {
+			n += int64(c.Len() * c.Type().Size())
+			continue
+		}
+		n += 8*int64(c.Len()) + textBytes(c)
+	}
+	return n
+}
+
+// textBytes returns the length of all values of a column of byte strings together.
+func textBytes(c column.Column) int64 {
+	small, large, _ := c.Offsets()
+	switch n := c.Len(); {
+	case n == 0:
+		return 0
+	case small != nil:
+		return int64(small[n] - small[0])
+	case large != nil:
+		return large[n] - large[0]
+	case c.Width() > 0:
+		return int64(n * c.Width())
+	}
+	n := int64(0)
+	for i := range c.Len() {
+		n += int64(len(c.Bytes(i)))
+	}
+	return n
+}
+
+// append copies rows to the end of the store.
+func (s *rowStore) append(dev device.Host, columns []column.Column) error {
+	n := columns[0].Len()
+	errs := make([]error, len(columns))
+	dev.Parallel(len(columns), 1, func(i, _ int) {
+		c := &s.columns[i]
+		if errs[i] = c.grow(s.n, columns[i]); errs[i] == nil {
+			c.put(s.n, columns[i])
+		}
+	})
+	if err := errors.Join(errs...); err != nil {
+		return err
+	}
+	s.n += n
+	return nil
+}
+
+// grow makes room for the values of a column from place at on. Memory grows by a quarter at least,
+// since each time the system may move it.
+func (c *storedColumn) grow(at int, from column.Column) error {
+	n := at + from.Len()
+	size := c.used(at)
+	if c.typ == column.Bytes {
+		size += textBytes(from)
+		if err := growTo(c.ends, n+1); err != nil {
+			return err
+		}
+	} else {
+		size += int64(from.Len() * c.typ.Size())
+	}
+	if err := growTo(c.data, int(size)); err != nil {
+		return err
+	}
+	if !c.nulls && !from.HasNulls() {
+		return nil
+	}
+	return growTo(c.valid, (n+7)/8)
+}
+
+func growTo[T any](m *spill.Memory[T], n int) error {
+	have := len(m.Slice)
+	if n <= have {
+		return nil
+	}
+	return m.Grow(max(n, have+have/4, 1<<12))
+}
+
+// put writes the values of a column from place at on.
+func (c *storedColumn) put(at int, from column.Column) {
+	if c.typ == column.Bytes {
+		c.putBytes(at, from)
+	} else {
+		copy(c.data.Slice[at*c.typ.Size():], from.Raw())
+	}
+	if !c.nulls && !from.HasNulls() {
+		return
+	}
+	valid := c.valid.Slice
+	if !c.nulls {
+		c.nulls = true
+		for i := range (at + 7) / 8 {
+			valid[i] = 0xff
+		}
+	}
+	for i := range from.Len() {
+		bit := byte(1) << ((at + i) & 7)
+		if from.Null(i) {
+			valid[(at+i)>>3] &^= bit
+		} else {
+			valid[(at+i)>>3] |= bit
+		}
+	}
+}
+
+func (c *storedColumn) putBytes(at int, from column.Column) {
+	ends := c.ends.Slice[at:]
+	switch small, large, data := from.Offsets(); {
+	case small != nil:
+		putOffsets(c.data.Slice, ends, small[:from.Len()+1], data)
+	case large != nil:
+		putOffsets(c.data.Slice, ends, large[:from.Len()+1], data)
+	default:
+		end := ends[0]
+		for i := range from.Len() {
+			end += int64(copy(c.data.Slice[end:], from.Bytes(i)))
+			ends[i+1] = end
+		}
+	}
+}
+
+// putOffsets copies byte strings that lie one after another, from the first of ends on.
+func putOffsets[O int32 | int64](to []byte, ends []int64, offsets []O, data []byte) {
+	first, last := offsets[0], offsets[len(offsets)-1]
+	copy(to[ends[0]:], data[first:last])
+	move := ends[0] - int64(first)
+	for i, o := range offsets[1:] {
+		ends[i+1] = int64(o) + move
+	}
+}
+
+// view returns the rows as columns, which later calls of append and free end.
+func (s *rowStore) view() []column.Column {
+	columns := make([]column.Column, len(s.columns))
+	for i, c := range s.columns {
+		var v column.Column
+		var err error
+		switch {
+		case c.typ != column.Bytes:
+			v, err = column.OfRaw(c.typ, c.data.Slice[:c.used(s.n)])
+		case s.n == 0:
+			v = column.OfStrings([]string{})
+		default:
+			v, err = column.OfOffsets(c.ends.Slice[:s.n+1], c.data.Slice)
+		}
+		if err != nil {
+			panic(err) // the store has written them
+		}
+		if c.nulls && s.n > 0 {
+			v = v.WithValid(column.OfBits(c.valid.Slice, 0, s.n))
+		}
+		columns[i] = v
+	}
+	return columns
+}
+
+// eachChunk passes the rows to f, some that take about size bytes at a time.
+func (s *rowStore) eachChunk(size int64, f func([]column.Column) error) error {
+	view, n := s.view(), s.n
+	step := int(max(1, size/(s.bytes()/int64(max(n, 1))+1)))
+	for lo := 0; lo < n; lo += step {
+		if err := f(sliceAll(view, lo, min(lo+step, n))); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// rewrite replaces each chunk of rows by those that f returns, which are no more.
+func (s *rowStore) rewrite(dev device.Host, size int64,
+	f func([]column.Column) ([]column.Column, error)) error {
+	kept := 0
+	err := s.eachChunk(size, func(chunk []column.Column) error {
+		some, err := f(chunk)
+		if err != nil {
+			return err
+		}
+		s.n = kept
+		err = s.append(dev, some)
+		kept = s.n
+		return err
+	})
+	s.n = kept
+	return err
+}
+
+// reset drops all rows and keeps their memory.
+func (s *rowStore) reset() {
+	s.n = 0
+	for i := range s.columns {
+		s.columns[i].nulls = false
+	}
+}
+
+func (s *rowStore) free() {
+	if s == nil {
+		return
+	}
+	for _, c := range s.columns {
+		c.data.Free()
+		c.ends.Free()
+		c.valid.Free()
+	}
+	s.n = 0
+}
+
+// appendNull adds a row of nulls.
+func (s *rowStore) appendNull(dev device.Host) error {
+	columns := make([]column.Column, len(s.columns))
+	for i, c := range s.columns {
+		columns[i] = emptyValue(c.typ).WithValid(column.OfBools([]bool{false}))
+	}
+	return s.append(dev, columns)
+}
+
+// emptyValue is a column of one value: zero, or no bytes.
+func emptyValue(t column.Type) column.Column {
+	if t == column.Bytes {
+		return column.OfStrings([]string{""})
+	}
+	word := make([]uint64, 1)
+	c, err := column.OfRaw(t, unsafe.Slice((*byte)(unsafe.Pointer(&word[0])), t.Size()))
+	if err != nil {
+		panic(err)
+	}
+	return c
+}
