@@ -104,8 +104,9 @@ func (j *Join) build(ctx context.Context, keys, columns []column.Column) error {
 	return j.failed
 }
 
-// Probe yields the joined rows of a batch of the left side as far as their right rows are in
-// memory: the left columns, and, of [Inner] and [Left], the right ones. Rest yields the others.
+// Probe joins a batch of the left side, and yields rows that are joined so far: their left columns,
+// and, of [Inner] and [Left], the right ones. Rest yields the others: those whose right rows are in
+// the file, and those of the last batches, because small batches are joined several at a time.
 // Batches have memory of their own and Options.Piece rows at most. The error comes last, with no
 // columns. Other calls wait until the iteration ends, so the loop must not make any. A loop that
 // ends early ends the join. Errors: as of Build, and [device.ErrInvalid] without any Build.
@@ -126,7 +127,7 @@ func (j *Join) Probe(ctx context.Context, keys, columns []column.Column) iter.Se
 			return err
 		}
 		j.left = types
-		j.failed = j.root.probeAll(ctx, all, emit)
+		j.failed = j.root.collect(ctx, all, emit)
 		return j.failed
 	})
 }
@@ -138,7 +139,9 @@ func (j *Join) Rest(ctx context.Context) iter.Seq2[[]column.Column, error] {
 			return err
 		}
 		j.state = finished
-		j.failed = j.root.rest(ctx, emit)
+		if j.failed = j.root.probeCollected(ctx, emit); j.failed == nil {
+			j.failed = j.root.rest(ctx, emit)
+		}
 		return j.failed
 	})
 }
@@ -262,6 +265,7 @@ type job struct {
 	wrap   func(spill.Disk) spill.Disk
 
 	rows                          *rowStore // right rows in memory
+	collected                     *rowStore // left rows of small batches
 	rightBatchRows, leftBatchRows *rowStore // rows from the file
 
 	hashSeed uint64 // of keys that are indexed by their hash
@@ -295,7 +299,7 @@ func (j *job) bind(keys, columns []column.Column) (err error) {
 }
 
 func (j *job) free() {
-	for _, s := range []*rowStore{j.rows, j.rightBatchRows, j.leftBatchRows} {
+	for _, s := range []*rowStore{j.rows, j.collected, j.rightBatchRows, j.leftBatchRows} {
 		s.free()
 	}
 }

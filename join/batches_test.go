@@ -191,7 +191,7 @@ func TestJoin(t *testing.T) {
 		types := rapid.SliceOfN(rapid.SampledFrom([]column.Type{column.Int64, column.Uint16,
 			column.Float64, column.Bool, column.Bytes}), 1, 3).Draw(t, "types")
 		values := rapid.SampledFrom([]int{2, 30, 1000}).Draw(t, "values")
-		n := rapid.IntRange(0, 40*min(values, 100)).Draw(t, "rows")
+		n := rapid.IntRange(0, 25*min(values, 100)).Draw(t, "rows")
 		nulls := rapid.Bool().Draw(t, "nulls")
 		left := randomSide(rng, types, rng.IntN(n+1), values, nulls)
 		right := randomSide(rng, types, rng.IntN(n+1), values, nulls)
@@ -199,7 +199,7 @@ func TestJoin(t *testing.T) {
 		opts := &join.Options{NullsMatch: rapid.Bool().Draw(t, "NullsMatch"), Memory: join.MinMemory,
 			Piece: rapid.SampledFrom([]int{0, 1, 77}).Draw(t, "Piece")}
 		j := newJoin(t, dev, kind, opts)
-		if share := rapid.SampledFrom([]int64{0, 1, 3000, 30_000}).Draw(t, "share"); share > 0 {
+		if share := rapid.SampledFrom([]int64{0, 4000, 40_000}).Draw(t, "share"); share > 0 {
 			j.Tighten(share, rapid.SampledFrom([]int{2, 7, 64}).Draw(t, "parts"))
 		}
 		got, err := runJoin(t.Context(), j, left, right, rapid.IntRange(1, 1000).Draw(t, "batch"))
