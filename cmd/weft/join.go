@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"iter"
 	"slices"
 	"strconv"
 	"strings"
@@ -42,8 +43,8 @@ and B in RIGHT: A=B. Rows come in the order of LEFT, and for one of these in tha
   anti   those that have none
 
 Null matches nothing. Of columns that are called the same, that of RIGHT gets _right after
-its name. RIGHT is held in memory, what is used of it; LEFT is read in pieces, so let it be the larger one. By --sort rows come in
-another order, those that are equal there in the one above; all of the result is held in memory then.
+its name. The rows of RIGHT are held in memory, so let LEFT be the larger file. If they exceed --memory, rows of both go
+to a temporary file, and without --sort they come in another order.
 ` + readsTables + `
 Keys of text formats are compared as they are written: 1.0 is not 1. --number, which may name the column of either file,
 compares both by value. Against Parquet and Arrow, text is compared as what their column holds: integers, true and
@@ -111,6 +112,10 @@ type joined struct {
 func runJoin(ctx context.Context, a *app, o *joinOptions) error {
 	if len(o.on) == 0 {
 		return usageError{errors.New("join: --on is missing: the columns whose values must be the same")}
+	}
+	if o.memory > 0 && o.memory < join.MinMemory {
+		return usageError{fmt.Errorf("join: --memory %d: want at least %d bytes", o.memory,
+			join.MinMemory)}
 	}
 	if !slices.Contains(joinKinds, o.kind) {
 		return usageError{fmt.Errorf("join --kind %.40q: want %s", o.kind, strings.Join(joinKinds, ", "))}
@@ -475,7 +480,23 @@ func (o *joinOptions) join(j *tableJob, left, right *side) (from *side, err erro
 		return nil, cmp.Or(failed, err)
 	}
 	o.use(j, left, right, result)
-	held, err := o.hold(j, right)
+	compareAs(left, right)
+	var kind join.Kind
+	if err := kind.UnmarshalText([]byte(o.kind)); err != nil {
+		return nil, err
+	}
+	joiner, err := join.NewJoin(j.dev, kind, &join.Options{Memory: int64(j.memory)})
+	if err != nil {
+		return nil, err
+	}
+	from, err = o.joinBy(j, joiner, left, right, result)
+	return from, cmp.Or(err, joiner.Close())
+}
+
+// joinBy has a join build the right side and probe the left one.
+func (o *joinOptions) joinBy(j *tableJob, joiner *join.Join, left, right *side,
+	result []joined) (from *side, err error) {
+	rights, err := o.build(j, joiner, right, result)
 	if err != nil {
 		return right, err
 	}
@@ -484,35 +505,21 @@ func (o *joinOptions) join(j *tableJob, left, right *side) (from *side, err erro
 			return left, err
 		}
 	}
-	compareAs(left, right)
-	ix, err := join.New(j.ctx, j.dev, right.keysOf(held), nil)
-	if err != nil {
-		return nil, err
-	}
-	defer ix.Close()
 	fields := fieldsOf(result)
 	for i, c := range result {
-		if !c.right {
-			fields[i].Type = left.TypeOf(left.columns[c.at])
-			continue
+		s := left
+		if c.right {
+			s = right
+			fields[i].Literal = right.Literal(c.column, &rights[c.at])
 		}
-		fields[i].Type = held[c.at].Type()
-		var found table.Literals
-		found.Add(held[c.at])
-		fields[i].Literal = right.Literal(c.column, &found)
+		fields[i].Type = s.TypeOf(s.columns[c.at])
 	}
 	out, err := j.writer(fields)
 	if err != nil {
 		return nil, err
 	}
-	w := &joinWriter{joinOptions: o, out: out, result: result, right: held, fields: fields, held: make([][]column.Column, len(fields))}
-	err = j.read(left.Table, left.columns, func(b table.Batch) error {
-		return w.batch(j, ix, left.keysOf(b.Columns), b.Columns)
-	})
-	if errors.Is(err, errEnough) {
-		err = nil
-	}
-	if err == nil {
+	w := &joinWriter{joinOptions: o, out: out, fields: fields, held: make([][]column.Column, len(fields))}
+	if err = o.probe(j, joiner, left, result, w); err == nil {
 		err = w.finish()
 	}
 	if err == nil {
@@ -529,32 +536,84 @@ func (o *joinOptions) join(j *tableJob, left, right *side) (from *side, err erro
 	return left, err
 }
 
-// hold is all rows of the right side.
-func (o *joinOptions) hold(j *tableJob, right *side) ([]column.Column, error) {
-	parts := make([][]column.Column, len(right.columns))
-	for i, c := range right.columns {
-		parts[i] = []column.Column{table.Empty(right.TypeOf(c))}
+// payload are the columns of a batch of one side that the result has, in its order.
+func payload(batch []column.Column, result []joined, right bool) (columns []column.Column) {
+	for _, c := range result {
+		if c.right == right {
+			columns = append(columns, batch[c.at])
+		}
 	}
-	size := int64(0)
-	err := j.read(right.Table, right.columns, func(b table.Batch) error {
-		for i, c := range b.Columns {
-			parts[i] = append(parts[i], c)
-			size += table.Size(c)
-		}
-		if j.memory > 0 && size > int64(j.memory) {
-			return fmt.Errorf("--memory %d is not enough for the columns of the right file, which take %d bytes after %d rows", j.memory, size, j.RowsRead)
-		}
-		return nil
-	})
-	if err != nil {
+	return columns
+}
+
+// build reads the right side. It returns, of each column that was read, how JSON had its values.
+func (o *joinOptions) build(j *tableJob, joiner *join.Join, right *side, result []joined) (
+	[]table.Literals, error) {
+	found := make([]table.Literals, len(right.columns))
+	add := func(columns []column.Column) error {
+		return joiner.Build(j.ctx, right.keysOf(columns), payload(columns, result, true))
+	}
+	// Without rows, columns still have types.
+	none := make([]column.Column, len(right.columns))
+	for i, c := range right.columns {
+		none[i] = table.Empty(right.TypeOf(c))
+	}
+	if err := add(none); err != nil {
 		return nil, err
 	}
-	held := make([]column.Column, len(parts))
-	for i, p := range parts {
-		held[i] = table.Concat(p)
-		parts[i] = nil
+	err := j.read(right.Table, right.columns, func(b table.Batch) error {
+		for i := range result {
+			if c := &result[i]; c.right {
+				found[c.at].Add(b.Columns[c.at])
+			}
+		}
+		return add(b.Columns)
+	})
+	return found, err
+}
+
+// probe reads the left side, and writes the rows of the result.
+func (o *joinOptions) probe(j *tableJob, joiner *join.Join, left *side, result []joined,
+	w *joinWriter) error {
+	lefts := 0 // columns of the result that come first
+	for _, c := range result {
+		if !c.right {
+			lefts++
+		}
 	}
-	return held, nil
+	ordered := func(columns []column.Column) []column.Column {
+		l, r := columns[:lefts], columns[lefts:]
+		in := make([]column.Column, 0, len(result))
+		for _, c := range result {
+			if c.right {
+				in, r = append(in, r[0]), r[1:]
+			} else {
+				in, l = append(in, l[0]), l[1:]
+			}
+		}
+		return in
+	}
+	write := func(rows iter.Seq2[[]column.Column, error]) error {
+		for columns, err := range rows {
+			if err == nil {
+				err = w.write(ordered(columns))
+			}
+			if err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+	err := j.read(left.Table, left.columns, func(b table.Batch) error {
+		return write(joiner.Probe(j.ctx, left.keysOf(b.Columns), payload(b.Columns, result, false)))
+	})
+	if err == nil {
+		err = write(joiner.Rest(j.ctx))
+	}
+	if errors.Is(err, errEnough) {
+		return nil
+	}
+	return err
 }
 
 // errEnough: as many rows as are asked for have been written.
@@ -563,11 +622,8 @@ var errEnough = errors.New("enough rows")
 // joinWriter writes rows of the result.
 type joinWriter struct {
 	*joinOptions
-	out    *tableOutput
-	result []joined
-	right  []column.Column
-	n      int // rows so far
-	rows   []uint32
+	out *tableOutput
+	n   int // rows so far
 
 	// With --sort, the columns of the result so far, and their size.
 	fields []table.Field
@@ -575,51 +631,17 @@ type joinWriter struct {
 	size   int64
 }
 
-// batch joins a batch of the left side.
-func (w *joinWriter) batch(j *tableJob, ix *join.Index, keys, left []column.Column) (err error) {
-	switch w.kind {
-	case "semi":
-		if w.rows, err = ix.Semi(j.ctx, keys, w.rows[:0]); err != nil {
-			return err
-		}
-		return w.write(left, join.Pairs{Left: w.rows})
-	case "anti":
-		if w.rows, err = ix.Anti(j.ctx, keys, w.rows[:0]); err != nil {
-			return err
-		}
-		return w.write(left, join.Pairs{Left: w.rows})
-	}
-	find := ix.Inner
-	if w.kind == "left" {
-		find = ix.Left
-	}
-	for pairs, err := range find(j.ctx, keys) {
-		if err != nil {
-			return err
-		}
-		if err := w.write(left, pairs); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// write writes pairs of rows, until there are enough, or holds them until they are sorted.
-func (w *joinWriter) write(left []column.Column, pairs join.Pairs) error {
+// write writes rows, until there are enough, or holds them until they are sorted.
+func (w *joinWriter) write(columns []column.Column) error {
+	n := columns[0].Len()
 	sorted := len(w.sort) > 0
-	if !sorted && w.top > 0 && len(pairs.Left) >= w.top-w.n {
-		pairs.Left = pairs.Left[:w.top-w.n]
-		pairs.Right = pairs.Right[:min(len(pairs.Right), w.top-w.n)]
-	}
-	columns := make([]column.Column, len(w.result))
-	for i, c := range w.result {
-		if c.right {
-			columns[i] = table.Take(w.right[c.at], pairs.Right)
-		} else {
-			columns[i] = table.Take(left[c.at], pairs.Left)
+	if !sorted && w.top > 0 && n >= w.top-w.n {
+		n = w.top - w.n
+		for i, c := range columns {
+			columns[i] = c.Slice(0, n)
 		}
 	}
-	w.n += len(pairs.Left)
+	w.n += n
 	if sorted {
 		return w.hold(columns)
 	}
