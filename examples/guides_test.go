@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"iter"
 	"strings"
 	"sync"
 
@@ -159,12 +160,31 @@ func Example_joins() {
 	total, err := customers.Count(ctx, []column.Column{customer}, counts)
 	check(err)
 	fmt.Println(with, without, counts, total, customers.Distinct()) // [0 2] [1] [2 0 1] 3 3
+
+	large, err := join.NewJoin(dev, join.Inner, &join.Options{Memory: 512 << 20})
+	check(err)
+	defer large.Close()
+	names := column.OfStrings([]string{"Ada", "Grace", "Mary", "Edsger"})
+	check(large.Build(ctx, []column.Column{id}, []column.Column{names})) // and the next batch, and the next
+	print := func(rows iter.Seq2[[]column.Column, error]) {
+		for columns, err := range rows {
+			check(err)
+			for i := range columns[0].Len() {
+				fmt.Println(columns[0].Any(i), columns[1].Any(i)) // -12 Grace, -12 Edsger, 40 Ada
+			}
+		}
+	}
+	print(large.Probe(ctx, []column.Column{customer}, []column.Column{customer})) // and the next batch, and the next
+	print(large.Rest(ctx))
 	// Output:
 	// order 0 customer 1
 	// order 0 customer 3
 	// order 1 has no customer
 	// order 2 customer 0
 	// [0 2] [1] [2 0 1] 3 3
+	// -12 Grace
+	// -12 Edsger
+	// 40 Ada
 }
 
 func Example_ids() {

@@ -4,9 +4,11 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"unsafe"
 
 	"github.com/weftgo/weft/column"
 	"github.com/weftgo/weft/device"
+	"github.com/weftgo/weft/internal/cpu"
 )
 
 // built are right rows with their index, which left rows are joined with. Keys of up to 64 bits are
@@ -92,19 +94,51 @@ func (x *built) verify(keys []column.Column, left, right []uint32) (l, r []uint3
 	return left[:n], right[:n]
 }
 
-// markDiffering sets a flag for each pair of values of two columns that differ.
+// markDiffering sets a flag for each pair of values of two columns that differ. b is of a store.
 func markDiffering(a, b column.Column, left, right []uint32, differ []bool) {
-	nulls := a.HasNulls() || b.HasNulls()
+	if _, ends, data := b.Offsets(); ends != nil && len(data) > 0 && !a.HasNulls() && !b.HasNulls() {
+		markDifferingTexts(a, ends, data, left, right, differ)
+		return
+	}
 	for i, l := range left {
-		r := right[i]
-		if nulls {
-			if an, bn := a.Null(int(l)), b.Null(int(r)); an || bn {
-				differ[i] = differ[i] || an != bn
-				continue
+		if !differ[i] {
+			differ[i] = !equalOrNull(a, b, int(l), int(right[i]))
+		}
+	}
+}
+
+// markDifferingTexts compares byte strings while those of the next pairs are on their way.
+func markDifferingTexts(a column.Column, ends []int64, data []byte, left, right []uint32,
+	differ []bool) {
+	n := len(left)
+	next := func(lo int) []uint32 { return right[min(lo, n):min(lo+cpu.Group, n)] }
+	prefetch := func(rows []uint32) {
+		var at [cpu.Group]unsafe.Pointer
+		for i, r := range rows {
+			at[i] = unsafe.Pointer(&data[min(ends[r], int64(len(data)-1))])
+		}
+		cpu.PrefetchPairs(at[:len(rows)])
+	}
+	cpu.Prefetch(unsafe.Pointer(&ends[0]), next(0), 3)
+	prefetch(next(0))
+	for lo := 0; lo < n; lo += cpu.Group {
+		cpu.Prefetch(unsafe.Pointer(&ends[0]), next(lo+2*cpu.Group), 3)
+		prefetch(next(lo + cpu.Group))
+		for i := lo; i < min(lo+cpu.Group, n); i++ {
+			r := right[i]
+			if string(a.Bytes(int(left[i]))) != string(data[ends[r]:ends[r+1]]) {
+				differ[i] = true
 			}
 		}
-		differ[i] = differ[i] || !equalValues(a, b, int(l), int(r))
 	}
+}
+
+// equalOrNull compares values of two columns of one type.
+func equalOrNull(a, b column.Column, l, r int) bool {
+	if a.Null(l) || b.Null(r) {
+		return a.Null(l) && b.Null(r)
+	}
+	return equalValues(a, b, l, r)
 }
 
 // equalValues compares values that are not null, of two columns of one type.
@@ -146,11 +180,7 @@ func (x *built) firstRows(ctx context.Context) (rows []uint32, err error) {
 // equalRows compares the keys of two right rows.
 func (x *built) equalRows(keys []column.Column, a, b int) bool {
 	for _, c := range keys {
-		if c.Null(a) || c.Null(b) {
-			if c.Null(a) != c.Null(b) {
-				return false
-			}
-		} else if !equalValues(c, c, a, b) {
+		if !equalOrNull(c, c, a, b) {
 			return false
 		}
 	}

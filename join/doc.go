@@ -21,7 +21,7 @@
 // to 0, as in package group; SQL and Go's == would have NaN equal nothing.
 //
 // Keys of up to 64 bits together are packed into a word; byte strings and what is wider go through package
-// intern, which takes its own memory, and time for each row.
+// intern, which takes its own memory, and time for each row. A Join hashes them to 64 bits, and compares.
 //
 // # Order
 //
@@ -37,6 +37,13 @@
 //
 // All cores work on one call. Rows are dealt out by the hashes of their keys to parts of the index that fit a core's cache,
 // when it is built and when many rows are looked up at once; then nobody waits for memory.
+//
+// # Larger than memory
+//
+// A [Join] takes both sides in batches together with the columns that are wanted of them, and yields
+// batches of joined columns. Options.Memory bounds its memory. What exceeds that goes to a temporary
+// file, partition by partition. Without a limit a Join takes the memory of the right rows and of
+// their index.
 //
 // # GPUs
 //
