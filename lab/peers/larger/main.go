@@ -1,0 +1,135 @@
+// Command larger runs jobs whose state exceeds a limit of memory, with weft and with DuckDB, each in
+// a process of its own, one after another:
+//
+//	GOWORK=off CGO_ENABLED=1 go run -tags duckdb ./peers/larger
+//	GOWORK=off go run ./peers/larger -job join -rows 100000000 -keys 20000000 -memory 512000000
+//
+// Rows are computed by both peers as they go: row i has a key of a multiplicative hash of i, and a
+// value. group is SELECT key, COUNT(*), SUM(value) GROUP BY key, distinct is SELECT DISTINCT key, and
+// join is an inner join with a table that has each key once. Results are counted and added up as
+// they come, and compared. Memory is the high-water mark of the process, less that of the same
+// process with one row.
+package main
+
+import (
+	"encoding/json"
+	"flag"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"strconv"
+	"strings"
+	"text/tabwriter"
+	"time"
+
+	"github.com/weftgo/weft/lab/internal/command"
+)
+
+func main() { command.Main("larger", run) }
+
+// task is one job of one peer.
+type task struct {
+	Job    string
+	Skew   string // uniform, half: one key has half of all rows, or zipf: of exponent 1
+	Rows   int64
+	Keys   int64
+	Memory int64 // bytes; 0: no limit
+	Dir    string
+}
+
+// result is what a process prints.
+type result struct {
+	Rows, Sum int64 // of the result
+	Seconds   float64
+	Peak      int64 // KiB
+	Spilled   int64 // bytes
+}
+
+// peers run a task. Those that are not built in are absent.
+var peers = map[string]func(task) (result, error){"weft": runWeft}
+
+func run(args []string, stdout, stderr io.Writer) error {
+	flags := flag.NewFlagSet("larger", flag.ContinueOnError)
+	flags.SetOutput(stderr)
+	var t task
+	flags.StringVar(&t.Job, "job", "group", "group, distinct or join")
+	flags.StringVar(&t.Skew, "skew", "uniform", "uniform, half or zipf")
+	flags.Int64Var(&t.Rows, "rows", 200_000_000, "rows; of a join, those of the left side")
+	flags.Int64Var(&t.Keys, "keys", 100_000_000, "keys that rows draw from; of a join, rows of the right side")
+	flags.StringVar(&t.Dir, "dir", "/var/tmp", "directory of temporary files")
+	limits := flags.String("memory", "0,512000000", "limits in bytes, separated by commas; 0: none")
+	only := flags.String("peer", "weft,duckdb", "peers, separated by commas")
+	child := flags.Bool("child", false, "run one peer in this process, and print JSON")
+	if err := flags.Parse(args); err != nil {
+		return err
+	}
+	w := tabwriter.NewWriter(stdout, 0, 0, 2, ' ', tabwriter.AlignRight)
+	fmt.Fprintln(w, "job\tkeys\trows\tof\tlimit, MB\tpeer\tseconds\tpeak, MB\tspilled, MB\tresult\t")
+	for limit := range strings.SplitSeq(*limits, ",") {
+		var err error
+		if t.Memory, err = strconv.ParseInt(limit, 10, 64); err != nil {
+			return err
+		}
+		for peer := range strings.SplitSeq(*only, ",") {
+			switch f := peers[peer]; {
+			case f == nil:
+				fmt.Fprintf(stderr, "%s is not built in\n", peer)
+			case *child:
+				r, err := f(t)
+				if err != nil {
+					return err
+				}
+				return json.NewEncoder(stdout).Encode(r)
+			default:
+				if err := measure(w, t, peer); err != nil {
+					return err
+				}
+			}
+		}
+	}
+	return w.Flush()
+}
+
+// measure runs a task in a process, and one row in another.
+func measure(w io.Writer, t task, peer string) error {
+	one := t
+	one.Rows, one.Keys = 1, 1
+	base, err := spawn(one, peer)
+	if err != nil {
+		return err
+	}
+	r, err := spawn(t, peer)
+	if err != nil {
+		fmt.Fprintf(w, "%s\t%s\t%d\t%d\t%d\t%s\t%v\t\t\t\t\n", t.Job, t.Skew, t.Rows, t.Keys, t.Memory/1e6, peer, err)
+		return nil
+	}
+	fmt.Fprintf(w, "%s\t%s\t%d\t%d\t%d\t%s\t%.1f\t%d\t%d\t%d, %d\t\n", t.Job, t.Skew, t.Rows, t.Keys,
+		t.Memory/1e6, peer, r.Seconds, (r.Peak-base.Peak)*1024/1e6, r.Spilled/1e6, r.Rows, r.Sum)
+	return nil
+}
+
+func spawn(t task, peer string) (r result, err error) {
+	cmd := exec.Command("/proc/self/exe", "-child", "-job", t.Job, "-skew", t.Skew, "-dir", t.Dir, "-peer", peer,
+		"-rows", strconv.FormatInt(t.Rows, 10), "-keys", strconv.FormatInt(t.Keys, 10),
+		"-memory", strconv.FormatInt(t.Memory, 10))
+	cmd.Stderr = os.Stderr
+	out, err := cmd.Output()
+	if err != nil {
+		return r, err
+	}
+	lines := strings.Split(strings.TrimSpace(string(out)), "\n")
+	return r, json.Unmarshal([]byte(lines[len(lines)-1]), &r)
+}
+
+// finish fills in what the process took.
+func (r *result) finish(start time.Time) error {
+	r.Seconds = time.Since(start).Seconds()
+	status, err := os.ReadFile("/proc/self/status")
+	if err != nil {
+		return err
+	}
+	_, after, _ := strings.Cut(string(status), "VmHWM:")
+	_, err = fmt.Sscan(after, &r.Peak)
+	return err
+}
