@@ -70,20 +70,12 @@ func (g *Groups) result(ctx context.Context) (*Result, error) {
 	}
 	r, err := concat(pieces)
 	if err == nil && (g.opts.Sorted || g.l.ordered) {
-		r, err = sorted(ctx, g.dev, r, g.sortColumns(r))
+		r, err = sorted(ctx, g.dev, r, g.sortKeys())
 	}
 	if err != nil {
 		return nil, err
 	}
 	return g.shown(r), nil
-}
-
-// sortColumns are those that the groups of read are sorted by.
-func (g *Groups) sortColumns(r *Result) []column.Column {
-	if g.opts.Sorted {
-		return r.Keys
-	}
-	return r.Values[len(g.aggs):]
 }
 
 // shown is what read returned, without ordinals.

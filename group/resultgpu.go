@@ -137,5 +137,5 @@ func (g *gpuOn) result(ctx context.Context) (r *Result, err error) {
 		return nil, err
 	}
 	defer func() { err = errors.Join(err, host.Close()) }()
-	return sorted(ctx, host, r, r.Keys)
+	return sorted(ctx, host, r, ascending(0, len(r.Keys)))
 }

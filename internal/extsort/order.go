@@ -1,0 +1,247 @@
+package extsort
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"encoding/binary"
+	"fmt"
+	"math"
+	"slices"
+
+	"github.com/weftgo/weft/column"
+	"github.com/weftgo/weft/device"
+	"github.com/weftgo/weft/internal/cpu"
+	"github.com/weftgo/weft/internal/rowkey"
+)
+
+// Key is a column that rows are ordered by.
+//
+// Nulls come last in both directions. So does NaN among floats, before the nulls. -0 equals 0.
+// Byte strings are compared byte by byte, and false comes before true.
+type Key struct {
+	Column     int
+	Descending bool
+
+	// By, if set, returns the column whose values are compared instead of those of its argument.
+	// It has the length of the argument. By is called for pages of any rows, and the order of two
+	// values must not depend on the other values of their page. Calls are not concurrent.
+	By func(column.Column) column.Column
+}
+
+// of returns the values to compare of the rows of columns.
+func (k Key) of(columns []column.Column) column.Column {
+	c := columns[k.Column]
+	if k.By != nil {
+		return k.By(c)
+	}
+	return c
+}
+
+// Order returns the numbers of the rows of columns in the order of keys. Rows that are equal there
+// stay in their order. Order uses all cores and 60 bytes for each row. Columns of 2^32 rows or more
+// are an error that wraps device.ErrInvalid.
+func Order(ctx context.Context, dev device.Host, columns []column.Column, keys []Key) ([]uint32,
+	error) {
+	n := 0
+	if len(columns) > 0 {
+		n = columns[0].Len()
+	}
+	if uint64(n) > math.MaxUint32 {
+		return nil, fmt.Errorf("%w: %d rows to sort, want fewer than 2^32", device.ErrInvalid, n)
+	}
+	perm := make([]uint32, n)
+	for i := range perm {
+		perm[i] = uint32(i)
+	}
+	if n == 0 {
+		return perm, ctx.Err()
+	}
+	// The last key comes first: each sort leaves rows that are equal there in their order.
+	var sorter cpu.Sorter[uint64]
+	for _, k := range slices.Backward(keys) {
+		var err error
+		if perm, err = orderBy(ctx, dev, &sorter, k.of(columns), k.Descending, perm); err != nil {
+			return nil, err
+		}
+	}
+	return perm, ctx.Err()
+}
+
+// orderBy returns rows in the order of a column, rows of equal values in the order they have.
+func orderBy(ctx context.Context, dev device.Host, sorter *cpu.Sorter[uint64], c column.Column,
+	descending bool, rows []uint32) ([]uint32, error) {
+	codes, from := make([]uint64, len(rows)), 0
+	if c.Type() == column.Bytes {
+		from = common(c)
+	}
+	dev.Parallel(len(rows), grain, func(lo, hi int) {
+		encode(c, descending, lo, from, codes[lo:hi])
+	})
+	keys := make([]uint64, len(rows))
+	dev.Parallel(len(rows), grain, func(lo, hi int) {
+		for i, row := range rows[lo:hi] {
+			keys[lo+i] = codes[row]
+		}
+	})
+	items, err := sorter.Sort(ctx, dev, keys, 0)
+	if err != nil {
+		return nil, err
+	}
+	if c.Type() == column.Bytes {
+		r := ranker{c, rows, descending}
+		r.sort(dev, items, from+8)
+	}
+	sorted, nulls := make([]uint32, 0, len(rows)), []uint32(nil)
+	for _, it := range items {
+		if row := rows[it.Row]; c.Null(int(row)) {
+			nulls = append(nulls, it.Row)
+		} else {
+			sorted = append(sorted, row)
+		}
+	}
+	slices.Sort(nulls) // whatever their values are
+	for _, at := range nulls {
+		sorted = append(sorted, rows[at])
+	}
+	return sorted, nil
+}
+
+// The words that rowkey.Ordered writes for NaN.
+const nan32, nan64 = 0x7fc00000 | 1<<31, 0x7ff8<<48 | 1<<63
+
+// encode writes words for the values of a column from lo on. Values are in order if their words
+// are. Words of nulls are arbitrary. Those of byte strings have 8 bytes from byte number from on,
+// before which the strings agree, and are equal for some strings that differ.
+func encode(c column.Column, descending bool, lo, from int, words []uint64) {
+	if c.Type() == column.Bytes {
+		for i := range words {
+			words[i] = prefix(c.Bytes(lo+i), from)
+		}
+	} else {
+		rowkey.Ordered(c, lo, words)
+	}
+	if !descending {
+		return
+	}
+	nan := uint64(0)
+	switch c.Type() {
+	case column.Float32:
+		nan = nan32
+	case column.Float64:
+		nan = nan64
+	}
+	for i, word := range words {
+		if words[i] = ^word; word == nan {
+			words[i] = math.MaxUint64 // last in both directions
+		}
+	}
+}
+
+// prefix returns 8 bytes of a byte string from number from on, zeros after its end.
+func prefix(v []byte, from int) uint64 {
+	var next [8]byte
+	if from < len(v) {
+		copy(next[:], v[from:])
+	}
+	return binary.BigEndian.Uint64(next[:])
+}
+
+// common returns the number of bytes in which all byte strings of a column begin the same way.
+// Nulls do not count.
+func common(c column.Column) int {
+	var same []byte
+	some := false
+	for i := range c.Len() {
+		switch v := c.Bytes(i); {
+		case c.Null(i):
+		case !some:
+			same, some = v, true
+		default:
+			n := 0
+			for n < len(same) && n < len(v) && same[n] == v[n] {
+				n++
+			}
+			same = same[:n]
+		}
+	}
+	return len(same)
+}
+
+// ranker sorts byte strings of a column whose first bytes are sorted.
+type ranker struct {
+	c          column.Column
+	rows       []uint32
+	descending bool
+}
+
+func (r *ranker) at(it cpu.Item[uint64]) []byte { return r.c.Bytes(int(r.rows[it.Row])) }
+
+// sort sorts items whose keys are the bytes up to number from, on all cores.
+func (r *ranker) sort(dev device.Host, items []cpu.Item[uint64], from int) {
+	runs := runsOf(items)
+	grain := max(1, len(runs)/(16*dev.Properties().Units))
+	dev.Parallel(len(runs), grain, func(lo, hi int) {
+		for _, run := range runs[lo:hi] {
+			r.sortRun(run, from)
+		}
+	})
+}
+
+// shortRun is the number of byte strings up to which they are compared as a whole.
+const shortRun = 32
+
+// sortRun sorts byte strings that agree up to number from, where zeros stand for the bytes after
+// their ends.
+func (r *ranker) sortRun(items []cpu.Item[uint64], from int) {
+	longest := 0
+	for _, it := range items {
+		longest = max(longest, len(r.at(it)))
+	}
+	differ := false
+	for ; !differ && longest > from && len(items) > shortRun; from += 8 {
+		for i, it := range items {
+			items[i].Key = prefix(r.at(it), from)
+			if r.descending {
+				items[i].Key = ^items[i].Key
+			}
+			differ = differ || items[i].Key != items[0].Key
+		}
+	}
+	if !differ {
+		sign := signOf(r.descending)
+		slices.SortFunc(items, func(a, b cpu.Item[uint64]) int {
+			return cmp.Or(sign*bytes.Compare(r.at(a), r.at(b)), cmp.Compare(a.Row, b.Row))
+		})
+		return
+	}
+	slices.SortFunc(items, func(a, b cpu.Item[uint64]) int {
+		return cmp.Or(cmp.Compare(a.Key, b.Key), cmp.Compare(a.Row, b.Row))
+	})
+	for _, run := range runsOf(items) {
+		r.sortRun(run, from)
+	}
+}
+
+// signOf returns the factor of a comparison.
+func signOf(descending bool) int {
+	if descending {
+		return -1
+	}
+	return 1
+}
+
+// runsOf returns the sequences of two and more items with equal keys.
+func runsOf(items []cpu.Item[uint64]) (runs [][]cpu.Item[uint64]) {
+	for lo := 0; lo < len(items); {
+		end := cpu.RunEnd(items, lo+1)
+		if end > lo+1 {
+			runs = append(runs, items[lo:end])
+		}
+		lo = end
+	}
+	return runs
+}
+
+// grain is the number of values that a core copies at a time.
+const grain = 1 << 14

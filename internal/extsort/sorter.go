@@ -1,0 +1,331 @@
+// Package extsort sorts pages of columns that may exceed memory.
+//
+// A [Sorter] keeps pages until they reach its limit. It then sorts them and writes them as a run to
+// a temporary file, and it merges the runs at the end. Rows that never reach the limit are sorted
+// in memory by [Order], without a file.
+package extsort
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"iter"
+	"math"
+
+	"github.com/weftgo/weft/column"
+	"github.com/weftgo/weft/device"
+	"github.com/weftgo/weft/internal/spill"
+)
+
+// Options of [New].
+type Options struct {
+	// Keys are the columns that rows are ordered by, the first one first. Rows that are equal in
+	// all of them come in the order of Add.
+	Keys []Key
+
+	// Top is the number of rows that Pages returns at most. The sorter drops others while they
+	// come. 0: all rows.
+	Top int
+
+	// Memory bounds, in bytes, the pages in memory and the work on them. A page that Add is called
+	// with, and one that Pages has returned, come on top. A single row is held however large it
+	// is. 0: no limit, and no file.
+	Memory int64
+
+	// TempDir is the directory of the temporary file; see spill.Create.
+	TempDir string
+
+	// File, if set, holds the runs instead of a file in TempDir. It has buffers for 65 chains.
+	File *spill.File
+
+	// Wrap is that of spill.Options.
+	Wrap func(spill.Disk) spill.Disk
+}
+
+const (
+	// PageRows is the number of rows of the largest page that Pages returns.
+	PageRows = 1 << 16
+
+	// topRest rows beside 2*Top are kept before the worst ones are dropped.
+	topRest = PageRows
+
+	// rowBytes is what Order needs for a row, and byBytes for each key with By on top.
+	rowBytes, byBytes = 64, 32
+)
+
+// Sorter sorts pages of columns. One goroutine uses it at a time.
+type Sorter struct {
+	dev device.Host
+	o   Options
+
+	pages [][]column.Column // not in a run
+	rows  int               // of pages
+	cost  int64             // bytes that pages take while they are sorted
+
+	file *spill.File
+	runs []*spill.Chain
+	buf  []byte
+	err  error // why no call can go on
+}
+
+// New returns a sorter without rows. Close it.
+func New(dev device.Host, o Options) *Sorter { return &Sorter{dev: dev, o: o, file: o.File} }
+
+// Add adds the rows of a page, whose columns have one length and the types of the first page. The
+// sorter keeps the columns, so they must not change. After an error every call returns it.
+func (s *Sorter) Add(ctx context.Context, page []column.Column) error {
+	if s.err == nil && len(page) > 0 {
+		s.err = s.add(ctx, page)
+	}
+	return s.err
+}
+
+func (s *Sorter) add(ctx context.Context, page []column.Column) error {
+	n := page[0].Len()
+	each := s.costOf(page)/int64(max(n, 1)) + 1
+	for lo := 0; lo < n; {
+		k := n - lo
+		if s.o.Memory > 0 {
+			k = int(min(int64(k), max(s.o.Memory/2-s.cost, 0)/each))
+			if k == 0 && s.rows > 0 {
+				if err := s.shrink(ctx); err != nil {
+					return err
+				}
+				continue
+			}
+			k = max(k, 1)
+		}
+		if uint64(s.rows)+uint64(k) > math.MaxUint32 {
+			return fmt.Errorf("%w: more than %d rows to sort in memory; set a limit of memory",
+				device.ErrInvalid, uint32(math.MaxUint32))
+		}
+		s.pages = append(s.pages, slice(page, lo, lo+k))
+		s.rows += k
+		s.cost += int64(k) * each
+		lo += k
+		if s.o.Top > 0 && s.rows-topRest >= 2*s.o.Top {
+			if err := s.compact(ctx); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// slice returns rows lo to hi-1 of columns.
+func slice(columns []column.Column, lo, hi int) []column.Column {
+	some := make([]column.Column, len(columns))
+	for i, c := range columns {
+		some[i] = c.Slice(lo, hi)
+	}
+	return some
+}
+
+// costOf returns the bytes that a page takes while it is sorted: twice its size, because pages are
+// joined, and the scratch of Order.
+func (s *Sorter) costOf(page []column.Column) int64 {
+	rows := int64(page[0].Len())
+	cost := rows * rowBytes
+	for _, c := range page {
+		cost += 2 * size(c)
+	}
+	for _, k := range s.o.Keys {
+		if k.By != nil {
+			cost += size(page[k.Column]) + rows*byBytes
+		}
+	}
+	return cost
+}
+
+// size returns the bytes of a column in memory, about.
+func size(c column.Column) int64 {
+	n := int64(c.Len()) * int64(c.Width())
+	if c.HasNulls() {
+		n += int64(c.Len())
+	}
+	small, large, _ := c.Offsets()
+	switch {
+	case c.Width() > 0:
+	case len(small) > 0:
+		n += int64(small[len(small)-1]-small[0]) + 4*int64(len(small))
+	case len(large) > 0:
+		n += large[len(large)-1] - large[0] + 8*int64(len(large))
+	default:
+		for i := range c.Len() {
+			n += 16 + int64(len(c.Bytes(i)))
+		}
+	}
+	return n
+}
+
+// shrink makes room for more pages.
+func (s *Sorter) shrink(ctx context.Context) error {
+	if s.o.Top > 0 && s.rows > s.o.Top {
+		if err := s.compact(ctx); err != nil || s.cost <= s.o.Memory/4 {
+			return err
+		}
+	}
+	return s.spill(ctx)
+}
+
+// sorted joins the pages in memory, and returns their rows in order, the first Top of them.
+func (s *Sorter) sorted(ctx context.Context) ([]column.Column, []uint32, error) {
+	columns, err := concat(s.pages)
+	if err != nil {
+		return nil, nil, err
+	}
+	s.pages = append(s.pages[:0], columns)
+	perm, err := Order(ctx, s.dev, columns, s.o.Keys)
+	if err == nil && s.o.Top > 0 {
+		perm = perm[:min(s.o.Top, len(perm))]
+	}
+	return columns, perm, err
+}
+
+// concat returns the rows of pages, one page after another, and clears the pages column by column.
+func concat(pages [][]column.Column) ([]column.Column, error) {
+	if len(pages) == 1 {
+		return pages[0], nil
+	}
+	all, parts := make([]column.Column, len(pages[0])), make([]column.Column, len(pages))
+	for i := range all {
+		for j, p := range pages {
+			parts[j], p[i] = p[i], column.Column{}
+		}
+		var err error
+		if all[i], err = column.Concat(parts...); err != nil {
+			return nil, err
+		}
+	}
+	return all, nil
+}
+
+// take returns rows of columns.
+func (s *Sorter) take(columns []column.Column, rows []uint32) []column.Column {
+	taken := make([]column.Column, len(columns))
+	for i, c := range columns {
+		taken[i] = column.Take(s.dev, c, rows)
+	}
+	return taken
+}
+
+// compact drops all rows but the first Top.
+func (s *Sorter) compact(ctx context.Context) error {
+	columns, perm, err := s.sorted(ctx)
+	if err != nil {
+		return err
+	}
+	s.pages[0] = s.take(columns, perm)
+	s.rows, s.cost = len(perm), s.costOf(s.pages[0])
+	return nil
+}
+
+// spill writes the rows in memory as a run.
+func (s *Sorter) spill(ctx context.Context) error {
+	if s.file == nil {
+		var err error
+		s.file, err = spill.Create(s.o.TempDir, &spill.Options{
+			Memory: max(s.o.Memory/8, (maxRuns+1)*16<<10), Chains: maxRuns + 1, Wrap: s.o.Wrap})
+		if err != nil {
+			return err
+		}
+	}
+	columns, perm, err := s.sorted(ctx)
+	if err != nil {
+		return err
+	}
+	run := s.file.Chain()
+	s.runs = append(s.runs, run)
+	s.pages, s.rows, s.cost = nil, 0, 0
+	if err := s.eachTaken(ctx, columns, perm, func(page []column.Column) error {
+		return s.write(run, page)
+	}); err != nil {
+		return err
+	}
+	return run.Flush()
+}
+
+// eachTaken calls f with rows of columns, some at a time.
+func (s *Sorter) eachTaken(ctx context.Context, columns []column.Column, rows []uint32,
+	f func([]column.Column) error) error {
+	for len(rows) > 0 {
+		n := min(PageRows, len(rows))
+		if err := f(s.take(columns, rows[:n])); err != nil {
+			return err
+		}
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		rows = rows[n:]
+	}
+	return nil
+}
+
+var errStopped = errors.New("the caller has seen enough")
+
+// Pages iterates over all rows in order, in pages of at most PageRows. An error is the last pair.
+// More rows may be added after the iteration, and it may be repeated.
+func (s *Sorter) Pages(ctx context.Context) iter.Seq2[[]column.Column, error] {
+	return func(yield func([]column.Column, error) bool) {
+		if s.err != nil {
+			yield(nil, s.err)
+			return
+		}
+		err := s.each(ctx, func(page []column.Column) error {
+			if !yield(page, nil) {
+				return errStopped
+			}
+			return nil
+		})
+		if err != nil && !errors.Is(err, errStopped) {
+			s.err = err
+			yield(nil, err)
+		}
+	}
+}
+
+// each calls f with the pages of the result.
+func (s *Sorter) each(ctx context.Context, f func([]column.Column) error) error {
+	switch {
+	case len(s.runs) > 0:
+		if s.rows > 0 {
+			if err := s.spill(ctx); err != nil {
+				return err
+			}
+		}
+		return s.merge(ctx, f)
+	case s.rows > 0:
+		columns, perm, err := s.sorted(ctx)
+		if err != nil {
+			return err
+		}
+		return s.eachTaken(ctx, columns, perm, f)
+	}
+	return ctx.Err()
+}
+
+// Spilled returns the number of bytes that were written to the temporary file, which Options.File
+// counts itself.
+func (s *Sorter) Spilled() int64 {
+	if s.file == nil || s.file == s.o.File {
+		return 0
+	}
+	return s.file.Stats().Written
+}
+
+// Close frees the memory and the temporary file. Later calls are errors. Idempotent.
+func (s *Sorter) Close() error {
+	file, runs := s.file, s.runs
+	s.pages, s.runs, s.file, s.err = nil, nil, nil, errClosed
+	if file == nil {
+		return nil
+	}
+	if file != s.o.File {
+		return file.Close()
+	}
+	var err error
+	for _, c := range runs {
+		err = errors.Join(err, c.Free())
+	}
+	return err
+}
