@@ -16,6 +16,7 @@ import (
 	"github.com/weftgo/weft/cmd/weft/internal/table"
 	"github.com/weftgo/weft/column"
 	"github.com/weftgo/weft/group"
+	"github.com/weftgo/weft/internal/extsort"
 )
 
 // groupOptions are the flags and arguments of weft group and weft distinct.
@@ -24,7 +25,6 @@ type groupOptions struct {
 	by, aggs  []string
 	skipNulls bool
 	count     bool // weft distinct: the number of groups only
-	tempDir   string
 	names     []string
 }
 
@@ -44,11 +44,11 @@ Aggregates are, by --agg,
   first:C last:C          values that are not null, as they are written
 
 Null is a group of its own. Memory is needed for the groups only. Groups that exceed --memory go to a temporary file,
-and without --sort they come in another order then.
+and without --sort they come in another order then. Rows that are sorted go there, too.
 ` + readsTables + `
 
 With --json it prints one object: rows, a list of objects, columns (name and type), groups, rows_read, skipped, bytes,
-seconds, device and device_name. Text that is no UTF-8 is an object with base64, NaN and infinities are strings. A column of
+spilled_bytes (to the temporary file), seconds, device and device_name. Text that is no UTF-8 is an object with base64, NaN and infinities are strings. A column of
 text whose values are numbers of JSON, and were no strings there, has them as they were written; its type is number.`,
 		Example: `  weft group --by country,city --agg count,sum:amount,max:amount orders.csv.gz
   weft group --by status --sort count:desc --top 10 access.jsonl
@@ -75,11 +75,11 @@ func newDistinctCommand(a *app) *cobra.Command {
 they first came; with --count it prints how many they are. Counts are exact.
 
 Null is a value of its own. Memory is needed for the distinct rows only. Those that exceed --memory go to a temporary
-file, and without --sort they come in another order then.
+file, and without --sort they come in another order then. Rows that are sorted go there, too.
 ` + readsTables + `
 
 With --json it prints one object: rows, a list of objects (not with --count), columns (name and type), groups (how many
-distinct rows), rows_read, skipped, bytes, seconds, device and device_name.`,
+distinct rows), rows_read, skipped, bytes, spilled_bytes (to the temporary file), seconds, device and device_name.`,
 		Example: `  weft distinct --by country,city orders.csv
   weft distinct --by user --count events-*.parquet
   zcat ids.csv.gz | weft distinct --by 1 --header no --csv -`,
@@ -99,8 +99,6 @@ distinct rows), rows_read, skipped, bytes, seconds, device and device_name.`,
 func (o *groupOptions) add(cmd *cobra.Command) {
 	cmd.Flags().BoolVar(&o.skipNulls, "skip-nulls", false,
 		"leave out rows with null in a column of --by")
-	cmd.Flags().StringVar(&o.tempDir, "temp-dir", "",
-		"directory of the temporary file of --memory; default: $TMPDIR, or /var/tmp")
 	o.tableFlags.add(cmd)
 }
 
@@ -126,10 +124,6 @@ func runGroup(ctx context.Context, a *app, o *groupOptions, verb string) error {
 	if verb == "group" && len(o.by) == 0 {
 		return usageError{errors.New("group: --by is missing: the columns that make groups")}
 	}
-	if o.memory > 0 && o.memory < group.MinMemory {
-		return usageError{fmt.Errorf("%s: --memory %d: want at least %d bytes", verb, o.memory,
-			group.MinMemory)}
-	}
 	aggs, err := parseAggregates(o.aggs)
 	if err != nil {
 		return usageError{fmt.Errorf("%s --agg: %w", verb, err)}
@@ -141,7 +135,7 @@ func runGroup(ctx context.Context, a *app, o *groupOptions, verb string) error {
 		}
 		defer t.Close()
 		for {
-			j.RowsRead, j.Skipped = 0, 0
+			j.RowsRead, j.Skipped, j.Spilled = 0, 0, 0
 			err := o.run(j, t, aggs)
 			if err == nil {
 				return nil
@@ -168,7 +162,7 @@ func (o *groupOptions) run(j *tableJob, t *table.Table, aggs []aggregate) error 
 		return cmp.Or(failed, err)
 	}
 	g, err := group.New(j.dev, gr.aggs, &group.Options{SkipNulls: o.skipNulls,
-		Memory: int64(j.memory), TempDir: o.tempDir})
+		Memory: o.groupMemory(), TempDir: o.tempDir})
 	if err != nil {
 		return err
 	}
@@ -176,6 +170,15 @@ func (o *groupOptions) run(j *tableJob, t *table.Table, aggs []aggregate) error 
 		err = o.print(j, t, g, gr)
 	}
 	return cmp.Or(err, g.Close())
+}
+
+// groupMemory returns the share of --memory of the groups. A quarter is for the sort of the result.
+func (o *groupOptions) groupMemory() int64 {
+	m := int64(o.memory)
+	if len(o.sort) > 0 && m > 0 {
+		m = max(m-m/4, group.MinMemory)
+	}
+	return m
 }
 
 // aggregate is one of --agg.
@@ -294,7 +297,11 @@ func (j *tableJob) addGroups(t *table.Table, g *group.Groups, gr *grouping) erro
 	if err := add(none); err != nil {
 		return err
 	}
-	return j.read(t, gr.columns, func(b table.Batch) error { return j.added(add(b.Columns), b.Rows) })
+	return j.read(t, gr.columns, func(b table.Batch) error {
+		err := add(b.Columns)
+		j.spilled(g.Spilled())
+		return j.added(err, b.Rows)
+	})
 }
 
 // groupSummary is what weft group --json says besides the rows.
@@ -305,23 +312,18 @@ type groupSummary struct {
 
 // print prints groups in the order that is asked for.
 func (o *groupOptions) print(j *tableJob, t *table.Table, g *group.Groups, gr *grouping) error {
+	spilled := g.Spilled()
 	pages, err := groupPages(j.ctx, g, gr)
 	if err != nil {
 		return err
 	}
-	n := 0
-	found := make([]table.Literals, len(gr.fields))
-	for columns, err := range pages {
-		if err != nil {
-			return err
-		}
-		n += columns[0].Len()
-		for i, c := range columns {
-			gr.fields[i].Type = c.Type()
-			if gr.from[i] >= 0 && !o.count {
-				found[i].Add(c)
-			}
-		}
+	n, rows, err := o.look(j, t, gr, pages, spilled)
+	if rows != nil {
+		defer rows.Close()
+		pages = rows.Pages(j.ctx)
+	}
+	if err != nil {
+		return err
 	}
 	did := counted(int64(n), "group")
 	if j.verb == "distinct" {
@@ -334,17 +336,16 @@ func (o *groupOptions) print(j *tableJob, t *table.Table, g *group.Groups, gr *g
 		}
 		return j.say(did)
 	}
-	for i := range gr.fields {
-		if gr.from[i] >= 0 {
-			gr.fields[i].Literal = t.Literal(gr.from[i], &found[i])
-		}
-	}
 	out, err := j.writer(gr.fields)
 	if err != nil {
 		return err
 	}
-	j.done(t)
-	if err = o.write(out, pages, gr.fields); err == nil {
+	j.bar.Close() // the output may be on the terminal, too
+	if err = o.write(out, pages); err == nil {
+		if rows != nil {
+			j.spilled(spilled + rows.Spilled())
+		}
+		j.done(t)
 		err = out.close(groupSummary{j.tableSummary, n})
 	}
 	if err != nil {
@@ -354,8 +355,46 @@ func (o *groupOptions) print(j *tableJob, t *table.Table, g *group.Groups, gr *g
 	return j.say(did)
 }
 
-// groupPages returns the columns of all groups: in one piece, or, if some are in the temporary
-// file, in as many as can be in memory one after another.
+// look goes through all groups once: it counts them, completes the fields of the result, and sorts
+// the rows if they are to be sorted.
+func (o *groupOptions) look(j *tableJob, t *table.Table, gr *grouping,
+	pages iter.Seq2[[]column.Column, error], spilled int64) (n int, rows *extsort.Sorter,
+	err error) {
+	found := make([]table.Literals, len(gr.fields))
+	for columns, err := range pages {
+		if err != nil {
+			return n, rows, err
+		}
+		n += columns[0].Len()
+		for i, c := range columns {
+			gr.fields[i].Type = c.Type()
+			if gr.from[i] >= 0 && !o.count {
+				found[i].Add(c)
+			}
+		}
+		if len(o.sort) == 0 || o.count {
+			continue
+		}
+		if rows == nil {
+			if rows, err = j.sorter(gr.fields, int64(j.memory)/4); err != nil {
+				return n, nil, err
+			}
+		}
+		if err := rows.Add(j.ctx, columns); err != nil {
+			return n, rows, err
+		}
+		j.spilled(spilled + rows.Spilled())
+	}
+	for i := range gr.fields {
+		if gr.from[i] >= 0 && !o.count {
+			gr.fields[i].Literal = t.Literal(gr.from[i], &found[i])
+		}
+	}
+	return n, rows, nil
+}
+
+// groupPages returns the columns of all groups: in one piece, which closes the groups, or, if some
+// are in the temporary file, in as many as can be in memory one after another.
 func groupPages(ctx context.Context, g *group.Groups, gr *grouping) (iter.Seq2[[]column.Column,
 	error], error) {
 	explain := func(err error) error {
@@ -368,6 +407,9 @@ func groupPages(ctx context.Context, g *group.Groups, gr *grouping) (iter.Seq2[[
 	}
 	if g.Spilled() == 0 {
 		r, err := g.Result(ctx)
+		if err == nil {
+			err = g.Close() // there is memory for more
+		}
 		if err != nil {
 			return nil, explain(err)
 		}
@@ -387,64 +429,27 @@ func groupPages(ctx context.Context, g *group.Groups, gr *grouping) (iter.Seq2[[
 	}, nil
 }
 
-// write writes the rows that are asked for, in their order. All are in memory only if they are
-// sorted and not cut.
-func (o *groupOptions) write(out *tableOutput, pages iter.Seq2[[]column.Column, error],
-	fields []table.Field) error {
-	var best [][]column.Column // pages that are sorted together
+// write writes the rows that are asked for.
+func (o *groupOptions) write(out *tableOutput, pages iter.Seq2[[]column.Column, error]) error {
 	left := o.top
 	for columns, err := range pages {
-		switch {
-		case err != nil:
+		if err != nil {
 			return err
-		case len(o.sort) > 0 && o.top > 0:
-			columns, err = o.ordered(append(best, columns), fields)
-			best = [][]column.Column{columns}
-		case len(o.sort) > 0:
-			best = append(best, columns)
-		case o.top > 0 && left == 0:
-			return nil
-		case o.top > 0:
+		}
+		if o.top > 0 {
 			for i, c := range columns {
 				columns[i] = c.Slice(0, min(left, c.Len()))
 			}
 			left -= columns[0].Len()
-			fallthrough
-		default:
-			err = out.write(columns)
 		}
-		if err != nil {
+		if err := out.write(columns); err != nil {
 			return err
 		}
-	}
-	if best == nil {
-		return nil
-	}
-	columns, err := o.ordered(best, fields)
-	if err != nil {
-		return err
-	}
-	return out.write(columns)
-}
-
-// ordered returns the rows of pages that are asked for, in their order.
-func (o *groupOptions) ordered(pages [][]column.Column, fields []table.Field) ([]column.Column,
-	error) {
-	columns := pages[0]
-	if len(pages) > 1 {
-		columns = make([]column.Column, len(fields))
-		for i := range columns {
-			parts := make([]column.Column, len(pages))
-			for j, p := range pages {
-				parts[j] = p[i]
-			}
-			var err error
-			if columns[i], err = column.Concat(parts...); err != nil {
-				return nil, err
-			}
+		if o.top > 0 && left == 0 {
+			return nil
 		}
 	}
-	return o.order(columns, fields)
+	return nil
 }
 
 // printCount prints the number of groups.

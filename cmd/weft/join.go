@@ -16,6 +16,7 @@ import (
 	"github.com/weftgo/weft/arrow"
 	"github.com/weftgo/weft/cmd/weft/internal/table"
 	"github.com/weftgo/weft/column"
+	"github.com/weftgo/weft/internal/extsort"
 	"github.com/weftgo/weft/join"
 )
 
@@ -52,7 +53,7 @@ false, or text; against floats only by --number. Columns of text come out as the
 that are written as integers, or as true and false, are int64 and bool. With --json text of LEFT is read twice.
 
 With --json it prints one object: rows, a list of objects, columns (name and type), joined (how many rows), rows_read, skipped, bytes,
-seconds, device and device_name.`,
+spilled_bytes (to the temporary file), seconds, device and device_name.`,
 		Example: `  weft join --on id orders.csv customers.csv
   weft join --on customer=id --kind left --columns order,name orders.parquet customers.jsonl
   weft join --on ip --kind anti --csv access.csv blocklist.csv
@@ -112,10 +113,6 @@ type joined struct {
 func runJoin(ctx context.Context, a *app, o *joinOptions) error {
 	if len(o.on) == 0 {
 		return usageError{errors.New("join: --on is missing: the columns whose values must be the same")}
-	}
-	if o.memory > 0 && o.memory < join.MinMemory {
-		return usageError{fmt.Errorf("join: --memory %d: want at least %d bytes", o.memory,
-			join.MinMemory)}
 	}
 	if !slices.Contains(joinKinds, o.kind) {
 		return usageError{fmt.Errorf("join --kind %.40q: want %s", o.kind, strings.Join(joinKinds, ", "))}
@@ -485,7 +482,7 @@ func (o *joinOptions) join(j *tableJob, left, right *side) (from *side, err erro
 	if err := kind.UnmarshalText([]byte(o.kind)); err != nil {
 		return nil, err
 	}
-	joiner, err := join.NewJoin(j.dev, kind, &join.Options{Memory: int64(j.memory)})
+	joiner, err := join.NewJoin(j.dev, kind, &join.Options{Memory: int64(j.memory), TempDir: j.tempDir})
 	if err != nil {
 		return nil, err
 	}
@@ -514,11 +511,18 @@ func (o *joinOptions) joinBy(j *tableJob, joiner *join.Join, left, right *side,
 		}
 		fields[i].Type = s.TypeOf(s.columns[c.at])
 	}
+	w := &joinWriter{joinOptions: o, job: j}
+	if len(o.sort) > 0 {
+		if w.sorter, err = j.sorter(fields, int64(j.memory)/4); err != nil {
+			return nil, err
+		}
+		defer w.sorter.Close()
+	}
 	out, err := j.writer(fields)
 	if err != nil {
 		return nil, err
 	}
-	w := &joinWriter{joinOptions: o, out: out, fields: fields, held: make([][]column.Column, len(fields))}
+	w.out = out
 	if err = o.probe(j, joiner, left, result, w); err == nil {
 		err = w.finish()
 	}
@@ -625,16 +629,14 @@ type joinWriter struct {
 	out *tableOutput
 	n   int // rows so far
 
-	// With --sort, the columns of the result so far, and their size.
-	fields []table.Field
-	held   [][]column.Column
-	size   int64
+	job    *tableJob
+	sorter *extsort.Sorter // of --sort
 }
 
 // write writes rows, until there are enough, or holds them until they are sorted.
 func (w *joinWriter) write(columns []column.Column) error {
 	n := columns[0].Len()
-	sorted := len(w.sort) > 0
+	sorted := w.sorter != nil
 	if !sorted && w.top > 0 && n >= w.top-w.n {
 		n = w.top - w.n
 		for i, c := range columns {
@@ -656,29 +658,26 @@ func (w *joinWriter) write(columns []column.Column) error {
 
 // hold keeps rows that are to be sorted.
 func (w *joinWriter) hold(columns []column.Column) error {
-	for i, c := range columns {
-		w.held[i] = append(w.held[i], c)
-		w.size += table.Size(c)
-	}
-	if w.memory > 0 && w.size > int64(w.memory) {
-		return fmt.Errorf("--memory %d is not enough for the result, which is to be sorted and takes %d bytes after %d rows", w.memory, w.size, w.n)
-	}
-	return nil
+	err := w.sorter.Add(w.job.ctx, columns)
+	w.job.spilled(w.sorter.Spilled())
+	return err
 }
 
 // finish writes the rows that are held, in their order.
 func (w *joinWriter) finish() error {
-	if len(w.sort) == 0 || w.n == 0 {
+	if w.sorter == nil {
 		return nil
 	}
-	columns := make([]column.Column, len(w.held))
-	for i, parts := range w.held {
-		columns[i], w.held[i] = table.Concat(parts), nil
+	w.n = 0
+	for columns, err := range w.sorter.Pages(w.job.ctx) {
+		if err == nil {
+			w.n += columns[0].Len()
+			err = w.out.write(columns)
+		}
+		if err != nil {
+			return err
+		}
 	}
-	columns, err := w.order(columns, w.fields)
-	if err != nil {
-		return err
-	}
-	w.n = columns[0].Len()
-	return w.out.write(columns)
+	w.job.spilled(w.sorter.Spilled())
+	return nil
 }

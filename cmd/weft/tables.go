@@ -20,13 +20,14 @@ import (
 	"github.com/weftgo/weft/column"
 	"github.com/weftgo/weft/device"
 	"github.com/weftgo/weft/internal/atomicfile"
+	"github.com/weftgo/weft/internal/extsort"
 )
 
 // tableFlags are those of the verbs that read and write tables.
 type tableFlags struct {
 	format, header, separator, bad string
 	options                        table.Options
-	memory                         byteSize
+	memoryFlags
 
 	csv     bool
 	parquet string
@@ -65,7 +66,7 @@ func (f *tableFlags) add(cmd *cobra.Command) {
 	flags.StringSliceVar(&f.options.Text, "text", nil, "columns that are text, whatever they look like")
 	flags.StringSliceVar(&f.options.Number, "number", nil, "columns that are numbers, also as keys; integers may be rounded beside fractions")
 	flags.StringVar(&f.bad, "bad", "error", "what to do with bad rows: error, or skip and count their lines")
-	flags.Var(&f.memory, "memory", "memory for what is kept, such as 8GiB: group and distinct go on in a temporary file, join stops with an error; 0: no limit")
+	f.memoryFlags.add(flags)
 	flags.BoolVar(&f.csv, "csv", false, "print CSV")
 	flags.Var(nameValue{&f.parquet}, "parquet", "write a Parquet `FILE` instead; of the files that exist, only one that weft has written is replaced")
 	flags.StringSliceVar(&f.sort, "sort", nil, "order of the result: columns of it, with :desc for the largest first; numbers before other text")
@@ -113,7 +114,6 @@ func (f *tableFlags) check(a *app) (err error) {
 	if outputs > 1 {
 		return usageError{errors.New("--csv, --json and --parquet exclude each other")}
 	}
-	o.MaxBytes = int64(f.memory)
 	return nil
 }
 
@@ -158,6 +158,7 @@ type tableSummary struct {
 	RowsRead   int           `json:"rows_read"`
 	Skipped    int           `json:"skipped"` // lines of bad rows
 	Bytes      int64         `json:"bytes"`   // read
+	Spilled    int64         `json:"spilled_bytes"`
 	Seconds    float64       `json:"seconds"`
 	Device     string        `json:"device"`
 	DeviceName string        `json:"device_name"`
@@ -174,6 +175,10 @@ func runTable(ctx context.Context, a *app, f *tableFlags, verb string, names []s
 	if err := f.check(a); err != nil {
 		return err
 	}
+	if err := f.memoryFlags.check(verb); err != nil {
+		return err
+	}
+	f.options.MaxBytes = int64(f.memory)
 	if err := f.checkOutput(a, verb, names); err != nil {
 		return err
 	}
@@ -195,7 +200,7 @@ func runTable(ctx context.Context, a *app, f *tableFlags, verb string, names []s
 		if refusedUsage(err) || ctx.Err() != nil {
 			return err
 		}
-		return fmt.Errorf("%s: %w", verb, err)
+		return fmt.Errorf("%s: %w", verb, flagError{err})
 	}
 	return nil
 }
@@ -362,6 +367,9 @@ func (j *tableJob) say(did string) error {
 	if j.Seconds > 0 {
 		rate = float64(j.Bytes) / j.Seconds
 	}
+	if j.Spilled > 0 {
+		did += ", " + siUnits(float64(j.Spilled), "B") + " in the temporary file"
+	}
 	_, err := fmt.Fprintf(j.stderr, "weft: %s%s, %s; %s in %.3g s: %s/s on %s (%s)\n", counted(int64(j.RowsRead), "row"), skipped, did,
 		siUnits(float64(j.Bytes), "B"), j.Seconds, siUnits(rate, "B"), j.Device, j.DeviceName)
 	return err
@@ -400,23 +408,27 @@ func byName(fields []table.Field) map[string]int {
 	return index
 }
 
-// order is columns in the order of --sort, rows that are equal there in the order they have, and
-// the first of them.
-func (f *tableFlags) order(columns []column.Column, fields []table.Field) ([]column.Column, error) {
-	if len(f.sort) == 0 && f.top == 0 {
-		return columns, nil
-	}
-	by, err := f.sorts(fields)
+// sorter sorts rows of the result by --sort, and keeps those of --top. Fields have their types.
+func (j *tableJob) sorter(fields []table.Field, memory int64) (*extsort.Sorter, error) {
+	by, err := j.sorts(fields)
 	if err != nil {
 		return nil, err
 	}
-	rows := table.Order(columns, by)
-	if f.top > 0 {
-		rows = rows[:min(f.top, len(rows))]
+	host, ok := j.dev.(device.Host)
+	if !ok {
+		return nil, fmt.Errorf("--sort: %w: rows are sorted on a CPU, not on %s",
+			device.ErrUnsupported, j.Device)
 	}
-	out := make([]column.Column, len(columns))
-	for i, c := range columns {
-		out[i] = table.Take(c, rows)
+	types := make([]column.Type, len(fields))
+	for i, f := range fields {
+		types[i] = f.Type
 	}
-	return out, nil
+	return extsort.New(host, extsort.Options{Keys: table.Keys(types, by), Top: j.top,
+		Memory: memory, TempDir: j.tempDir}), nil
+}
+
+// spilled notes how many bytes went to temporary files so far.
+func (j *tableJob) spilled(bytes int64) {
+	j.Spilled = bytes
+	j.bar.Spilled(bytes)
 }

@@ -28,10 +28,11 @@ type Bar struct {
 	bytes bool
 	start time.Time
 
-	mu    sync.Mutex
-	n     int64
-	drawn time.Time // when the line was written last
-	width int       // columns that the line takes on the terminal
+	mu      sync.Mutex
+	n       int64
+	spilled int64     // bytes
+	drawn   time.Time // when the line was written last
+	width   int       // columns that the line takes on the terminal
 }
 
 // Bytes returns a bar that counts total bytes and writes to w. A total of 0 or less is unknown.
@@ -77,6 +78,16 @@ func (b *Bar) Add(n int) {
 	b.draw(b.line(now.Sub(b.start)))
 }
 
+// Spilled sets the number of bytes that went to a temporary file, which the next line shows.
+func (b *Bar) Spilled(bytes int64) {
+	if b == nil {
+		return
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.spilled = bytes
+}
+
 // Close removes the line from the terminal. Idempotent.
 func (b *Bar) Close() {
 	if b == nil {
@@ -110,14 +121,22 @@ func (b *Bar) line(took time.Duration) string {
 		fmt.Fprintf(&s, "%d%%, %s/%s, %s/s, %v left", int(100*float64(b.n)/float64(b.total)),
 			b.amount(b.n), b.amount(b.total), b.amount(int64(rate+.5)), left)
 	}
+	if b.spilled > 0 {
+		fmt.Fprintf(&s, ", %s spilled", inBytes(b.spilled))
+	}
 	return s.String()[:min(s.Len(), maxColumns)]
 }
 
-// amount writes a count, or bytes with three digits and a unit.
+// amount writes a count, or bytes.
 func (b *Bar) amount(n int64) string {
 	if !b.bytes {
 		return fmt.Sprint(n)
 	}
+	return inBytes(n)
+}
+
+// inBytes writes bytes with three digits and a unit.
+func inBytes(n int64) string {
 	x, unit := float64(n), 0
 	for ; x >= 999.5; unit++ {
 		x /= 1000

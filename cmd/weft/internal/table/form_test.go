@@ -381,7 +381,7 @@ func TestOrderOfText(t *testing.T) {
 		c = c.WithValid(column.OfBools(valid))
 		for _, descending := range []bool{false, true} {
 			var got []string
-			rows := Order([]column.Column{c}, []Sort{{0, descending, false}})
+			rows := orderOf(t, []column.Column{c}, []Sort{{0, descending, false}})
 			for _, row := range rows[:len(want)] {
 				got = append(got, values[row])
 			}

@@ -2,7 +2,6 @@ package table
 
 import (
 	"bytes"
-	"cmp"
 	"encoding/binary"
 	"math"
 	"strconv"
@@ -333,49 +332,6 @@ func parseDecimal(s []byte) (d decimal, ok bool) {
 	}
 	d.digits = s[first : last+1]
 	return d, true
-}
-
-// compareDigits compares digits from the first on, points left out.
-func compareDigits(a, b []byte) int {
-	for i, j := 0, 0; ; i, j = i+1, j+1 {
-		if i < len(a) && a[i] == '.' {
-			i++
-		}
-		if j < len(b) && b[j] == '.' {
-			j++
-		}
-		switch {
-		case i >= len(a) || j >= len(b):
-			return btoi(i < len(a)) - btoi(j < len(b))
-		case a[i] != b[j]:
-			return cmp.Compare(a[i], b[j])
-		}
-	}
-}
-
-// compare compares two numbers by value.
-func (d *decimal) compare(with *decimal) int {
-	if x := cmp.Compare(d.sign(), with.sign()); x != 0 || len(d.digits) == 0 {
-		return x
-	}
-	x := cmp.Compare(d.exponent, with.exponent)
-	if x == 0 {
-		x = compareDigits(d.digits, with.digits)
-	}
-	if d.negative {
-		x = -x
-	}
-	return x
-}
-
-func (d *decimal) sign() int {
-	switch {
-	case len(d.digits) == 0:
-		return 0
-	case d.negative:
-		return -1
-	}
-	return 1
 }
 
 // whole is the digits of an integer of 20 digits at most, with its sign and without zeros before

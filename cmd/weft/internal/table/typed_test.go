@@ -17,6 +17,8 @@ import (
 
 	"github.com/weftgo/weft/arrow"
 	"github.com/weftgo/weft/column"
+	"github.com/weftgo/weft/device/devicetest"
+	"github.com/weftgo/weft/internal/extsort"
 )
 
 var typedSchema = goarrow.NewSchema([]goarrow.Field{
@@ -215,6 +217,38 @@ func TestParquetTooLarge(t *testing.T) {
 	}
 }
 
+// orderOf returns the numbers of rows in an order.
+func orderOf(t *testing.T, columns []column.Column, by []Sort) []uint32 {
+	t.Helper()
+	types := make([]column.Type, len(columns))
+	for i, c := range columns {
+		types[i] = c.Type()
+	}
+	dev := devicetest.OpenCPU(t, 2)
+	rows, err := extsort.Order(t.Context(), dev, columns, Keys(types, by))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return rows
+}
+
+// Texts descend in the opposite order of that in which they ascend, also where one begins another.
+func TestOrderOfBytes(t *testing.T) {
+	want := []string{"", "\x00", "\x00\x00", "\x00\x01", "a", "a\x00", "a\x00\x01", "aa", "a\xff", "\xff"}
+	n := len(want)
+	for i, row := range orderOf(t, []column.Column{column.OfStrings(want)}, []Sort{{Column: 0}}) {
+		if int(row) != i {
+			t.Errorf("place %d is %q, want %q", i, want[row], want[i])
+		}
+	}
+	down := orderOf(t, []column.Column{column.OfStrings(want)}, []Sort{{Descending: true}})
+	for i, row := range down {
+		if int(row) != n-1-i {
+			t.Errorf("place %d from the end is %q, want %q", i, want[row], want[n-1-i])
+		}
+	}
+}
+
 func TestOrder(t *testing.T) {
 	nulls := func(c column.Column, valid ...bool) column.Column { return c.WithValid(column.OfBools(valid)) }
 	nan := -1.0
@@ -236,16 +270,16 @@ func TestOrder(t *testing.T) {
 			if descending {
 				want = tt.down
 			}
-			if got := Order([]column.Column{tt.c}, []Sort{{0, descending, false}}); !slices.Equal(got, want) {
+			if got := orderOf(t, []column.Column{tt.c}, []Sort{{0, descending, false}}); !slices.Equal(got, want) {
 				t.Errorf("%v, descending %v: %v, want %v", tt.c.Type(), descending, got, want)
 			}
 		}
 	}
-	if got := Order([]column.Column{column.OfStrings([]string{"9", "b", "10"})}, []Sort{{0, false, true}}); !slices.Equal(got, []uint32{2, 0, 1}) {
+	if got := orderOf(t, []column.Column{column.OfStrings([]string{"9", "b", "10"})}, []Sort{{0, false, true}}); !slices.Equal(got, []uint32{2, 0, 1}) {
 		t.Errorf("by bytes: %v", got)
 	}
 	few, other := column.Of([]uint8{2, 1, 2, 1, 2}), column.Of([]int16{0, 3, 1, 3, 0})
-	if got := Order([]column.Column{few, other}, []Sort{{0, true, false}, {1, false, false}}); !slices.Equal(got, []uint32{0, 4, 2, 1, 3}) {
+	if got := orderOf(t, []column.Column{few, other}, []Sort{{0, true, false}, {1, false, false}}); !slices.Equal(got, []uint32{0, 4, 2, 1, 3}) {
 		t.Errorf("by two columns: %v", got)
 	}
 }
