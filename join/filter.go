@@ -1,0 +1,435 @@
+package join
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"math"
+	"sync"
+
+	"github.com/weftgo/weft/column"
+	"github.com/weftgo/weft/device"
+	"github.com/weftgo/weft/internal/core"
+)
+
+// Filter finds rows of the other side that match no row of a build side, without an index. A reader
+// applies it before it decodes rows: see "Filters" in the documentation of the package. It has a
+// range of values for each key column and a Bloom filter of whole keys, of a size that is set
+// before the first row.
+//
+// Add and the other methods exclude each other. Between calls of Add, the other methods may be
+// called from many goroutines.
+type Filter struct {
+	host   device.Host
+	plan   plan
+	seed   uint64
+	ranges []valueRange
+	rows   int
+	bloom  *bloom // nil: it would pass most rows
+}
+
+// FilterOptions configure a [Filter]. The zero value and nil are good defaults.
+type FilterOptions struct {
+	// NullsMatch is that of [Options].
+	NullsMatch bool
+
+	// Rows is the number of rows that Add will have, if known. The Bloom filter has 16 bits for
+	// each, but at most MaxBytes. 0: it has MaxBytes.
+	Rows int
+
+	// MaxBytes bounds the Bloom filter. Default 1 MiB, or 64 MiB if Rows is set.
+	MaxBytes int
+}
+
+const (
+	// bitsPerRow lets one of 1,200 keys pass that are not there; 12 bits let one of 250 and 8 bits one
+	// of 40 (BenchmarkFilter). More bits cost memory, and no time as long as the cache holds them.
+	bitsPerRow = 16
+
+	defaultFilterBytes, maxFilterBytes = 1 << 20, 64 << 20
+)
+
+// NewFilter makes the filter of a build side without rows, whose keys have these types. Errors:
+// [weft.ErrOptions].
+func NewFilter(host device.Host, types []column.Type, opts *FilterOptions) (*Filter, error) {
+	var o FilterOptions
+	if opts != nil {
+		o = *opts
+	}
+	if len(types) == 0 {
+		return nil, fmt.Errorf("join: NewFilter: %w", core.Invalid("no key columns"))
+	}
+	if o.Rows < 0 || o.MaxBytes < 0 {
+		return nil, fmt.Errorf("join: NewFilter: %w",
+			core.Invalid("Rows %d or MaxBytes %d is negative", o.Rows, o.MaxBytes))
+	}
+	f := &Filter{host: host, seed: seed(), ranges: make([]valueRange, len(types))}
+	f.plan = plan{types: append([]column.Type(nil), types...), nulls: o.NullsMatch}
+	for i, t := range types {
+		if t.Size() == 0 && t != column.Bytes {
+			return nil, fmt.Errorf("join: NewFilter: %w", core.Invalid("key column %d has no type", i))
+		}
+		f.ranges[i] = valueRange{lo: math.MaxUint64}
+	}
+	size := o.MaxBytes
+	switch {
+	case size == 0 && o.Rows > 0:
+		size = maxFilterBytes
+	case size == 0:
+		size = defaultFilterBytes
+	}
+	if o.Rows > 0 {
+		size = int(min(float64(size), float64(o.Rows)*bitsPerRow/8))
+	}
+	f.bloom = newBloom(size)
+	return f, nil
+}
+
+// Bytes returns the memory of the Bloom filter. The rest of a Filter is small.
+func (f *Filter) Bytes() int { return f.bloom.bytes() }
+
+// Add adds rows of the build side, columns of the types of the filter. It keeps nothing of the
+// columns. The Bloom filter is dropped for good once more than half of the keys that are not there
+// would pass it. Columns of different length panic. Errors: [weft.ErrOptions] for columns of other
+// types, and that of the context.
+func (f *Filter) Add(ctx context.Context, keys []column.Column) error {
+	n, err := f.plan.check(keys)
+	if err != nil {
+		return fmt.Errorf("join: Filter.Add: %w", err)
+	}
+	for lo := 0; lo < n; lo += pieceRows {
+		if err := ctx.Err(); err != nil {
+			return fmt.Errorf("join: Filter.Add: %w", err)
+		}
+		part := make([]column.Column, len(keys))
+		for i, c := range keys {
+			part[i] = c.Slice(lo, min(lo+pieceRows, n))
+			f.ranges[i].add(part[i])
+		}
+		f.addHashes(part)
+	}
+	return nil
+}
+
+// addHashes adds the keys of rows to the Bloom filter.
+func (f *Filter) addHashes(keys []column.Column) {
+	n := keys[0].Len()
+	if n = n - f.keyless(keys); n == 0 {
+		return
+	}
+	f.rows += n
+	if f.bloom == nil {
+		return
+	}
+	hashes, free := f.hash(keys)
+	defer free()
+	for i, h := range hashes {
+		if !f.noKey(keys, i) {
+			f.bloom.add(h)
+		}
+	}
+	if f.bloom.rate() > .5 {
+		f.bloom = nil
+	}
+}
+
+// keyless counts rows that match nothing.
+func (f *Filter) keyless(keys []column.Column) (n int) {
+	if len(keys) == 1 && !f.plan.nulls {
+		return keys[0].Nulls()
+	}
+	for row := range keys[0].Len() {
+		if f.noKey(keys, row) {
+			n++
+		}
+	}
+	return n
+}
+
+// noKey reports whether a row matches nothing, since it has a null.
+func (f *Filter) noKey(keys []column.Column, row int) bool {
+	if !f.plan.nulls {
+		for _, c := range keys {
+			if c.Null(row) {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// hashPool has memory for the hashes of rows.
+var hashPool = sync.Pool{New: func() any { return new([]uint64) }}
+
+// hash returns the hashes of rows, until free is called.
+func (f *Filter) hash(keys []column.Column) (hashes []uint64, free func()) {
+	memory := hashPool.Get().(*[]uint64)
+	if n := keys[0].Len(); cap(*memory) < n {
+		*memory = make([]uint64, n)
+	}
+	hashes = (*memory)[:keys[0].Len()]
+	column.Hash(f.host, keys, f.seed, hashes)
+	return hashes, func() { hashPool.Put(memory) }
+}
+
+// MayContain reports whether the build side may have a row that matches a row of which only bounds
+// are known: the value of key column i lies between the two values of bounds, both included, or is
+// NaN, or is null if nulls. A bound that is null is not known. Bounds without values stand for rows
+// that are null. Text is ordered by its bytes and false before true. -0 is 0. Bounds of another
+// type or number panic.
+//
+// A row matches nothing if this is false for one of its key columns.
+func (f *Filter) MayContain(i int, bounds column.Column, nulls bool) bool {
+	r := &f.ranges[i]
+	switch {
+	case bounds.Len() != 0 && (bounds.Len() != 2 || bounds.Type() != f.plan.types[i]):
+		panic(fmt.Sprintf("join: %d bounds of %v for a key column of %v", bounds.Len(),
+			bounds.Type(), f.plan.types[i]))
+	case f.rows == 0:
+		return false
+	case nulls && f.plan.nulls && r.null:
+		return true
+	case bounds.Len() == 0 || !r.any:
+		return false
+	}
+	return r.overlaps(bounds)
+}
+
+// Select appends to rows the numbers of rows that may match, in ascending order: all rows that
+// match, and few others. Columns of different length panic. Errors: [weft.ErrOptions] for columns
+// of other types than those of the filter. It takes about 2 ns a row and 5 ns for each key that
+// lies within the ranges.
+func (f *Filter) Select(keys []column.Column, rows []uint32) ([]uint32, error) {
+	n, err := f.plan.check(keys)
+	if err != nil {
+		return rows, fmt.Errorf("join: Filter.Select: %w", err)
+	}
+	if n == 0 || f.rows == 0 {
+		return rows, nil
+	}
+	first := len(rows)
+	rows = f.inRanges(keys, rows)
+	if f.bloom == nil || len(rows) == first {
+		return rows, nil
+	}
+	found := rows[first:]
+	few := len(found) < n/4
+	if few {
+		taken := make([]column.Column, len(keys))
+		for i, c := range keys {
+			taken[i] = column.Take(f.host, c, found)
+		}
+		keys = taken
+	}
+	hashes, free := f.hash(keys)
+	defer free()
+	k := 0
+	for i, row := range found {
+		at := i
+		if !few {
+			at = int(row)
+		}
+		found[k] = row
+		if f.bloom.has(hashes[at]) {
+			k++
+		}
+	}
+	return rows[:first+k], nil
+}
+
+// inRanges appends the rows whose values lie in the ranges of all key columns.
+func (f *Filter) inRanges(keys []column.Column, rows []uint32) []uint32 {
+	n := keys[0].Len()
+	var words [blockRows]uint64
+	var pass, all [blockRows]bool
+	for lo := 0; lo < n; lo += blockRows {
+		m := min(blockRows, n-lo)
+		for i, c := range keys {
+			out := all[:m]
+			if i > 0 {
+				out = pass[:m]
+			}
+			f.ranges[i].within(c, lo, words[:m], out, f.bloom == nil)
+			if c.HasNulls() {
+				null := f.plan.nulls && f.ranges[i].null
+				for j := range out {
+					if c.Null(lo + j) {
+						out[j] = null
+					}
+				}
+			}
+			if i > 0 {
+				for j, ok := range out {
+					all[j] = all[j] && ok
+				}
+			}
+		}
+		for j, ok := range all[:m] {
+			if ok {
+				rows = append(rows, uint32(lo+j))
+			}
+		}
+	}
+	return rows
+}
+
+// valueRange is the least and the greatest value of a key column.
+type valueRange struct {
+	any    bool
+	null   bool
+	lo, hi uint64 // of values of fixed size: their words
+
+	least, most []byte // of byte strings: their first rangeBytes
+}
+
+// rangeBytes bounds the bytes of a range. To cut two byte strings off does not change their order,
+// although it may make them equal.
+const rangeBytes = 256
+
+func cut(b []byte) []byte { return b[:min(len(b), rangeBytes)] }
+
+// add widens the range by the values of a column.
+func (r *valueRange) add(c column.Column) {
+	if c.Type() == column.Bytes {
+		r.addBytes(c)
+		return
+	}
+	var words [blockRows]uint64
+	for lo := 0; lo < c.Len(); lo += blockRows {
+		w := words[:min(blockRows, c.Len()-lo)]
+		orderedWords(c, lo, w)
+		for i, x := range w {
+			if c.Null(lo + i) {
+				r.null = true
+				continue
+			}
+			r.any, r.lo, r.hi = true, min(r.lo, x), max(r.hi, x)
+		}
+	}
+}
+
+func (r *valueRange) addBytes(c column.Column) {
+	codes, dict := c.Codes()
+	used := make([]bool, dict.Len())
+	for i := range c.Len() {
+		switch {
+		case c.Null(i):
+			r.null = true
+		case codes != nil && used[codes[i]]:
+		default:
+			b := cut(c.Bytes(i))
+			if !r.any || bytes.Compare(b, r.least) < 0 {
+				r.least = bytes.Clone(b)
+			}
+			if !r.any || bytes.Compare(b, r.most) > 0 {
+				r.most = bytes.Clone(b)
+			}
+			r.any = true
+			if codes != nil {
+				used[codes[i]] = true
+			}
+		}
+	}
+}
+
+// within finds which values from lo on lie in the range, as far as they are not null. It compares
+// byte strings only if texts is set: the Bloom filter is cheaper.
+func (r *valueRange) within(c column.Column, lo int, words []uint64, out []bool, texts bool) {
+	if c.Type() != column.Bytes {
+		orderedWords(c, lo, words)
+		for i, w := range words {
+			out[i] = w >= r.lo && w <= r.hi
+		}
+		return
+	}
+	for i := range out {
+		out[i] = r.any
+		if texts && r.any && !c.Null(lo+i) {
+			b := cut(c.Bytes(lo + i))
+			out[i] = bytes.Compare(b, r.least) >= 0 && bytes.Compare(b, r.most) <= 0
+		}
+	}
+}
+
+// overlaps reports whether the range has values between two bounds, or NaN. A bound that is null
+// or NaN is not known.
+func (r *valueRange) overlaps(bounds column.Column) bool {
+	if bounds.Type() == column.Bytes {
+		return (bounds.Null(0) || bytes.Compare(cut(bounds.Bytes(0)), r.most) <= 0) &&
+			(bounds.Null(1) || bytes.Compare(cut(bounds.Bytes(1)), r.least) >= 0)
+	}
+	var w [2]uint64
+	orderedWords(bounds, 0, w[:])
+	known := func(i int) bool {
+		return !bounds.Null(i) && !(bounds.Type().Float() && w[i] == nanWord)
+	}
+	if bounds.Type().Float() && r.hi == nanWord {
+		return true // bounds say nothing of NaN
+	}
+	return (!known(0) || w[0] <= r.hi) && (!known(1) || w[1] >= r.lo)
+}
+
+const signBit = 1 << 63
+
+// nanWord is the word of NaN, which comes after those of all numbers.
+const nanWord = 0x7ff8<<48 | signBit
+
+// orderedWords writes words of the values from lo on, which are in the order of the values: those
+// of equal keys are equal, and NaN is the greatest float. Nulls get any.
+func orderedWords(c column.Column, lo int, to []uint64) {
+	switch c.Type() {
+	case column.Int8:
+		signedWords(column.Values[int8](c)[lo:], to)
+	case column.Int16:
+		signedWords(column.Values[int16](c)[lo:], to)
+	case column.Int32:
+		signedWords(column.Values[int32](c)[lo:], to)
+	case column.Int64:
+		signedWords(column.Values[int64](c)[lo:], to)
+	case column.Uint8:
+		unsignedWords(column.Values[uint8](c)[lo:], to)
+	case column.Uint16:
+		unsignedWords(column.Values[uint16](c)[lo:], to)
+	case column.Uint32:
+		unsignedWords(column.Values[uint32](c)[lo:], to)
+	case column.Uint64:
+		unsignedWords(column.Values[uint64](c)[lo:], to)
+	case column.Float32:
+		floatWords(column.Values[float32](c)[lo:], to)
+	case column.Float64:
+		floatWords(column.Values[float64](c)[lo:], to)
+	default:
+		for i, v := range raw[uint8](c)[lo : lo+len(to)] {
+			to[i] = uint64(min(v, 1)) // as the hash has them
+		}
+	}
+}
+
+func signedWords[T int8 | int16 | int32 | int64](values []T, to []uint64) {
+	for i, v := range values[:len(to)] {
+		to[i] = uint64(int64(v)) ^ signBit
+	}
+}
+
+func unsignedWords[T uint8 | uint16 | uint32 | uint64](values []T, to []uint64) {
+	for i, v := range values[:len(to)] {
+		to[i] = uint64(v)
+	}
+}
+
+func floatWords[T float32 | float64](values []T, to []uint64) {
+	for i, v := range values[:len(to)] {
+		b := math.Float64bits(float64(v))
+		switch {
+		case v != v:
+			b = nanWord
+		case v == 0:
+			b = signBit
+		case b&signBit != 0:
+			b = ^b
+		default:
+			b |= signBit
+		}
+		to[i] = b
+	}
+}
