@@ -26,29 +26,28 @@ func (b *bloom) bytes() int {
 	return len(b.blocks) * int(unsafe.Sizeof(bloomBlock{}))
 }
 
-// find returns the block of a hash, which its highest bits choose, and the bits it has there. The
-// product makes the bits depend on all bits of the hash below them.
-func (b *bloom) find(h uint64) (block *bloomBlock, m bloomBlock) {
+// find returns the block of a hash, which its highest bits choose, and the number that its bits
+// there come from. The product makes these depend on all bits of the hash below them.
+func (b *bloom) find(h uint64) (block *bloomBlock, g uint64) {
 	i, _ := bits.Mul64(h, uint64(len(b.blocks)))
-	g := h * 0x9e3779b97f4a7c15 >> 16
-	m[0] = 1<<(g&63) | 1<<(g>>6&63)
-	m[1] = 1<<(g>>12&63) | 1<<(g>>18&63)
-	m[2] = 1<<(g>>24&63) | 1<<(g>>30&63)
-	m[3] = 1<<(g>>36&63) | 1<<(g>>42&63)
-	return &b.blocks[i], m
+	return &b.blocks[i], h * 0x9e3779b97f4a7c15 >> 16
 }
 
+// two returns a word of two bits, by twelve bits of g.
+func two(g uint64) uint64 { return 1<<(g&63) | 1<<(g>>6&63) }
+
 func (b *bloom) add(h uint64) {
-	block, m := b.find(h)
-	block[0] |= m[0]
-	block[1] |= m[1]
-	block[2] |= m[2]
-	block[3] |= m[3]
+	block, g := b.find(h)
+	block[0] |= two(g)
+	block[1] |= two(g >> 12)
+	block[2] |= two(g >> 24)
+	block[3] |= two(g >> 36)
 }
 
 func (b *bloom) has(h uint64) bool {
-	block, m := b.find(h)
-	return m[0]&^block[0]|m[1]&^block[1]|m[2]&^block[2]|m[3]&^block[3] == 0
+	block, g := b.find(h)
+	missing := two(g)&^block[0] | two(g>>12)&^block[1]
+	return missing|two(g>>24)&^block[2]|two(g>>36)&^block[3] == 0
 }
 
 // rate returns the share of keys that pass although they are not there, as a sample of blocks has

@@ -21,6 +21,7 @@ type ahead struct {
 	cancel context.CancelFunc
 	work   sync.WaitGroup
 
+	read    func(group int, fields []int, most int) iter.Seq2[Batch, error]
 	fields  []int
 	parts   [][]int // fields that are decoded together
 	most    int     // row groups at a time
@@ -37,13 +38,16 @@ type decoding struct {
 
 // aheadBatch is a batch, or why there is none.
 type aheadBatch struct {
-	columns []column.Column
-	err     error
+	Batch
+	err error
 }
 
 func (f *File) ahead(ctx context.Context, fields []int, cores int) *ahead {
 	a := &ahead{f: f, fields: fields, most: min(cores, f.RowGroups())}
 	a.ctx, a.cancel = context.WithCancel(ctx)
+	a.read = func(group int, fields []int, most int) iter.Seq2[Batch, error] {
+		return whole(f.rowGroup(a.ctx, group, fields, most))
+	}
 	parts := min(len(fields), (cores+a.most-1)/a.most)
 	for i := range parts {
 		a.parts = append(a.parts, fields[len(fields)*i/parts:len(fields)*(i+1)/parts])
@@ -67,7 +71,7 @@ func (a *ahead) start() {
 		for _, fields := range a.parts {
 			out := make(chan aheadBatch, 1)
 			d.batches = append(d.batches, out)
-			a.work.Go(func() { a.decode(a.f.rowGroup(a.ctx, group, fields, most), out) })
+			a.work.Go(func() { a.decode(a.read(group, fields, most), out) })
 		}
 		a.started = append(a.started, d)
 		a.bytes += d.bytes
@@ -75,12 +79,27 @@ func (a *ahead) start() {
 	}
 }
 
+// whole makes batches of columns that have all rows.
+func whole(columns iter.Seq2[[]column.Column, error]) iter.Seq2[Batch, error] {
+	return func(yield func(Batch, error) bool) {
+		for c, err := range columns {
+			b := Batch{Columns: c}
+			if len(c) > 0 {
+				b.Rows = int64(c[0].Len())
+			}
+			if !yield(b, err) {
+				return
+			}
+		}
+	}
+}
+
 // decode sends batches as they are asked for.
-func (a *ahead) decode(batches iter.Seq2[[]column.Column, error], out chan<- aheadBatch) {
+func (a *ahead) decode(batches iter.Seq2[Batch, error], out chan<- aheadBatch) {
 	defer close(out)
-	for columns, err := range batches {
+	for batch, err := range batches {
 		select {
-		case out <- aheadBatch{columns, err}:
+		case out <- aheadBatch{batch, err}:
 		case <-a.ctx.Done():
 			return
 		}
@@ -88,13 +107,13 @@ func (a *ahead) decode(batches iter.Seq2[[]column.Column, error], out chan<- ahe
 }
 
 // group returns the batches of the next row group, whose number errors name.
-func (a *ahead) group(number int) iter.Seq2[[]column.Column, error] {
-	return func(yield func([]column.Column, error) bool) {
+func (a *ahead) group(number int) iter.Seq2[Batch, error] {
+	return func(yield func(Batch, error) bool) {
 		a.start()
 		d := a.started[0]
 		for {
 			batch, err := a.batch(d, number)
-			if batch == nil && err == nil {
+			if batch.Rows == 0 && err == nil {
 				break
 			}
 			if !yield(batch, err) || err != nil {
@@ -105,24 +124,25 @@ func (a *ahead) group(number int) iter.Seq2[[]column.Column, error] {
 	}
 }
 
-// batch returns a batch of all parts of a row group, nil after the last.
-func (a *ahead) batch(d *decoding, number int) (batch []column.Column, err error) {
+// batch returns a batch of all parts of a row group, without rows after the last.
+func (a *ahead) batch(d *decoding, number int) (batch Batch, err error) {
 	ended := 0
 	for _, part := range d.batches {
 		b, more := <-part
 		if b.err != nil {
-			return nil, b.err
+			return Batch{}, b.err
 		}
 		if !more {
 			ended++
 		}
-		batch = append(batch, b.columns...)
+		batch.Columns = append(batch.Columns, b.Columns...)
+		batch.Rows = max(batch.Rows, b.Rows)
 	}
 	switch {
 	case a.ctx.Err() != nil:
-		return nil, a.ctx.Err()
+		return Batch{}, a.ctx.Err()
 	case ended > 0 && ended < len(d.batches):
-		return nil, fmt.Errorf("parquet: row group %d: columns of different lengths", number)
+		return Batch{}, fmt.Errorf("parquet: row group %d: columns of different lengths", number)
 	}
 	return batch, nil
 }

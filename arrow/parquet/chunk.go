@@ -19,12 +19,18 @@ type chunk struct {
 	*leaf
 	f       *File
 	codec   format.CompressionCodec
+	start   int64 // of its pages in the file
 	at, end int64 // bytes of the file that hold pages which are not read yet
 	exact   int64 // end, as the metadata has it
 
 	window   []byte // bytes of the file from windowAt on
 	windowAt int64
 	ahead    int64 // bytes to read at once
+
+	group    int
+	row      int64 // rows before the next one
+	rows     int64 // of the row group
+	location pageLocations
 
 	dict dictionary
 	page page
@@ -79,7 +85,8 @@ const (
 )
 
 // chunk opens the column chunk of a field, reading ahead bytes of the file at once.
-func (f *File) chunk(g *groupMeta, l *leaf, ahead int64) (*chunk, error) {
+func (f *File) chunk(group int, l *leaf, ahead int64) (*chunk, error) {
+	g := &f.meta.RowGroups[group]
 	if l.index >= len(g.Columns) { // the schema has more
 		return nil, fmt.Errorf("%w: %d columns", errThrift, len(g.Columns))
 	}
@@ -110,8 +117,8 @@ func (f *File) chunk(g *groupMeta, l *leaf, ahead int64) (*chunk, error) {
 	if strings.HasPrefix(f.meta.CreatedBy, "parquet-mr") {
 		end = min(end+sizeSlack, f.size)
 	}
-	return &chunk{leaf: l, f: f, codec: m.Codec, at: at, end: end, exact: exact, ahead: ahead,
-		buffers: bufferPool.Get().(*buffers)}, nil
+	return &chunk{leaf: l, f: f, codec: m.Codec, start: at, at: at, end: end, exact: exact,
+		ahead: ahead, group: group, rows: g.NumRows, buffers: bufferPool.Get().(*buffers)}, nil
 }
 
 // release lets others use the memory of a chunk that has been read.
@@ -145,31 +152,52 @@ func (c *chunk) ended() (err error) {
 }
 
 // next returns the next n rows.
-func (c *chunk) next(n int) (col column.Column, err error) {
+func (c *chunk) next(n int) (column.Column, error) {
+	return c.ranges([]rowRange{{c.row, c.row + int64(n)}})
+}
+
+// ranges returns rows from the next one on, in ascending order, and skips those between them.
+func (c *chunk) ranges(ranges []rowRange) (col column.Column, err error) {
 	defer caught(&err)
+	n := countRows(ranges)
 	if c.Type.Kind == Null {
 		return column.OfStrings(make([]string, n)).WithValid(column.OfBools(make([]bool, n))), nil
 	}
 	b := newBuilder(c.leaf, n)
-	for b.rows < n {
+	for _, r := range ranges {
+		c.location.stop = r.hi
+		if err := c.skip(r.lo); err != nil {
+			return col, err
+		}
+		if err := c.append(b, r.hi); err != nil {
+			return col, err
+		}
+	}
+	return b.column()
+}
+
+// append decodes rows up to one.
+func (c *chunk) append(b *builder, end int64) error {
+	for c.row < end {
 		if c.page.rows == 0 {
-			if err := c.nextPage(); err != nil {
-				return col, err
+			if _, err := c.nextPage(0); err != nil {
+				return err
 			}
 			continue
 		}
-		m := min(n-b.rows, c.page.rows)
+		m := int(min(end-c.row, int64(c.page.rows)))
 		values, err := c.levels(b, m)
 		if err != nil {
-			return col, err
+			return err
 		}
 		if err := c.read(b, m, values); err != nil {
-			return col, err
+			return err
 		}
 		b.rows += m
 		c.page.rows -= m
+		c.row += int64(m)
 	}
-	return b.column()
+	return nil
 }
 
 // levels finds which of the next m rows are null, and returns how many are not.
@@ -196,7 +224,7 @@ func (c *chunk) peek(n int64) ([]byte, error) {
 	if lo := c.at - c.windowAt; lo >= 0 && lo+n <= int64(len(c.window)) {
 		return c.window[lo:], nil
 	}
-	size := int(max(n, min(c.ahead, c.end-c.at)))
+	size := int(max(n, min(c.ahead, c.wanted()-c.at)))
 	c.buffers.window = room(c.buffers.window[:0], size)
 	c.window, c.windowAt = c.buffers.window[:size], c.at
 	if n, err := c.f.r.ReadAt(c.window, c.at); n < size {
@@ -228,44 +256,64 @@ func (c *chunk) header() (*format.PageHeader, error) {
 	}
 }
 
-// nextPage reads pages up to one with rows.
-func (c *chunk) nextPage() error {
-	for c.page.rows == 0 {
+// nextPage reads pages up to one with rows. Those of at most some rows are passed over without
+// decoding them, and their rows are returned.
+func (c *chunk) nextPage(most int64) (passed int64, err error) {
+	for c.page.rows == 0 && passed == 0 {
 		if c.at >= c.end {
-			return errors.New("fewer rows than are announced")
+			return 0, errors.New("fewer rows than are announced")
 		}
-		h, err := c.header()
-		if err != nil {
-			return err
-		}
-		size := int64(h.CompressedPageSize)
-		if size < 0 || size > c.end-c.at || size > maxPacked || h.UncompressedPageSize < 0 ||
-			h.UncompressedPageSize > maxPage {
-			return fmt.Errorf("a page of %d bytes, %d uncompressed, where there are %d", size,
-				h.UncompressedPageSize, c.end-c.at)
-		}
-		b, err := c.peek(size)
-		if err != nil {
-			return err
-		}
-		b = b[:size]
-		if h.CRC != 0 && crc32.ChecksumIEEE(b) != uint32(h.CRC) {
-			return fmt.Errorf("the page of %d bytes at %d of the file does not have its checksum", size, c.at)
-		}
-		c.at += size
-		switch {
-		case h.Type == format.DictionaryPage && h.DictionaryPageHeader.Valid:
-			err = c.dictionary(h, b)
-		case h.Type == format.DataPage && h.DataPageHeader.Valid:
-			err = c.page1(h, b)
-		case h.Type == format.DataPageV2 && h.DataPageHeaderV2.Valid:
-			err = c.page2(h, b)
-		}
-		if err != nil {
-			return err
+		if passed, err = c.onePage(most); err != nil {
+			return 0, err
 		}
 	}
-	return nil
+	return passed, nil
+}
+
+// onePage reads a page, or passes over one with rows, at most some.
+func (c *chunk) onePage(most int64) (passed int64, err error) {
+	h, err := c.header()
+	if err != nil {
+		return 0, err
+	}
+	size := int64(h.CompressedPageSize)
+	if size < 0 || size > c.end-c.at || size > maxPacked || h.UncompressedPageSize < 0 ||
+		h.UncompressedPageSize > maxPage {
+		return 0, fmt.Errorf("a page of %d bytes, %d uncompressed, where there are %d", size,
+			h.UncompressedPageSize, c.end-c.at)
+	}
+	rows := int64(0) // of a data page
+	switch h.Type {
+	case format.DataPage:
+		rows = int64(h.DataPageHeader.V.NumValues)
+	case format.DataPageV2:
+		rows = int64(h.DataPageHeaderV2.V.NumValues)
+	}
+	if err := c.location.check(rows); err != nil {
+		return 0, err
+	}
+	if rows > 0 && rows <= most {
+		c.at += size
+		return rows, nil
+	}
+	b, err := c.peek(size)
+	if err != nil {
+		return 0, err
+	}
+	b = b[:size]
+	if h.CRC != 0 && crc32.ChecksumIEEE(b) != uint32(h.CRC) {
+		return 0, fmt.Errorf("the page of %d bytes at %d of the file does not have its checksum", size, c.at)
+	}
+	c.at += size
+	switch {
+	case h.Type == format.DictionaryPage && h.DictionaryPageHeader.Valid:
+		err = c.dictionary(h, b)
+	case h.Type == format.DataPage && h.DataPageHeader.Valid:
+		err = c.page1(h, b)
+	case h.Type == format.DataPageV2 && h.DataPageHeaderV2.Valid:
+		err = c.page2(h, b)
+	}
+	return 0, err
 }
 
 // unpacked returns the bytes of a page, which its buffer or the window has until the next page.

@@ -9,6 +9,7 @@ import (
 	"iter"
 	"math"
 	"runtime"
+	"sync"
 
 	"github.com/weftgo/weft/column"
 )
@@ -21,6 +22,7 @@ type File struct {
 	meta   fileMeta
 	leaves []leaf
 	fields []Field
+	stats  func() (*statsMeta, error) // read when a filter first asks
 }
 
 const (
@@ -80,6 +82,7 @@ func (f *File) readMeta() error {
 	if _, err := f.r.ReadAt(b, f.size-tail-n); err != nil && err != io.EOF {
 		return err
 	}
+	f.stats = sync.OnceValues(func() (*statsMeta, error) { return f.readStats(f.size-tail-n, n) })
 	_, err := unmarshal(b, &f.meta)
 	return err
 }
@@ -127,13 +130,24 @@ func (f *File) columns(ctx context.Context, cores int, fields []int) iter.Seq2[[
 		if cores > 1 && f.RowGroups()*len(fields) > 1 {
 			a := f.ahead(ctx, fields, cores)
 			defer a.stop()
-			group = a.group
+			group = func(g int) iter.Seq2[[]column.Column, error] { return columnsOf(a.group(g)) }
 		}
 		for g := range f.RowGroups() {
 			for batch, err := range group(g) {
 				if !yield(batch, err) || err != nil {
 					return
 				}
+			}
+		}
+	}
+}
+
+// columnsOf returns the columns of batches.
+func columnsOf(batches iter.Seq2[Batch, error]) iter.Seq2[[]column.Column, error] {
+	return func(yield func([]column.Column, error) bool) {
+		for b, err := range batches {
+			if !yield(b.Columns, err) {
+				return
 			}
 		}
 	}
@@ -235,7 +249,7 @@ func (f *File) chunks(group int, fields []int) (chunks []*chunk, at []int, err e
 		}
 		if _, ok := known[i]; !ok {
 			known[i] = len(chunks)
-			c, err := f.chunk(&f.meta.RowGroups[group], &f.leaves[i], window)
+			c, err := f.chunk(group, &f.leaves[i], window)
 			if err != nil {
 				return nil, nil, fmt.Errorf("parquet: row group %d, field %q: %w", group,
 					f.leaves[i].Name, err)

@@ -79,6 +79,22 @@ func (h *hybrid) read(dst []uint32) error {
 	return nil
 }
 
+// skip passes over values.
+func (h *hybrid) skip(n int) error {
+	for n > 0 {
+		if err := h.begin(); err != nil {
+			return err
+		}
+		m := min(n, h.left)
+		if h.plain {
+			h.pos += int(h.bits) * m
+		}
+		h.left -= m
+		n -= m
+	}
+	return nil
+}
+
 // unpack decodes values of a run of values side by side.
 func (h *hybrid) unpack(dst []uint32) {
 	b, bits, pos := h.b[:len(h.b)+slack-8], h.bits, h.pos

@@ -99,6 +99,7 @@ type leaf struct {
 	width    int // of a stored value in bytes; 0: they differ, or are bits
 	optional bool
 	half     bool // floats of two bytes
+	ordered  bool // bounds in statistics are in the order of the column's values
 }
 
 // schemaOf returns the fields of a schema, which is a tree in prefix order.
@@ -175,7 +176,35 @@ func (l *leaf) describe(e *format.SchemaElement) error {
 	} else if e.ConvertedType.Valid {
 		l.converted(e.ConvertedType.V, int(e.Precision.V), int(e.Scale.V))
 	}
+	l.ordered = l.inOrder(e)
 	return nil
+}
+
+// inOrder reports whether the order that Parquet defines for a field is that of its column: numbers
+// by value, and byte strings by unsigned bytes. INT96, intervals and geometry have no order. A
+// meaning that does not suit how values are stored may have ordered them otherwise.
+func (l *leaf) inOrder(e *format.SchemaElement) bool {
+	unsigned := false
+	switch v := e.LogicalType.Value.(type) {
+	case nil:
+		switch c := e.ConvertedType; {
+		case !c.Valid:
+		case c.V == deprecated.Interval:
+			return false
+		default:
+			unsigned = c.V >= deprecated.Uint8 && c.V <= deprecated.Uint64
+		}
+	case *format.IntType:
+		unsigned = !v.IsSigned
+	case *format.Float16Type:
+		return l.half
+	case *format.StringType, *format.EnumType, *format.JsonType, *format.BsonType,
+		*format.UUIDType, *format.DateType, *format.TimeType, *format.TimestampType:
+	default:
+		return false
+	}
+	return l.physical != format.Int96 && unsigned == (l.Type.Column.Integer() &&
+		!l.Type.Column.Signed())
 }
 
 // maxWidth bounds byte strings that all have one length.

@@ -1,0 +1,295 @@
+package parquet
+
+import (
+	"context"
+	"fmt"
+	"iter"
+	"runtime"
+	"sync"
+
+	"github.com/weftgo/weft/column"
+	"github.com/weftgo/weft/device"
+)
+
+// Filter chooses rows of a file by the values of some of its fields, the keys. It may pass rows
+// that are not wanted. [github.com/weftgo/weft/join.Filter] is one. Its methods are called from
+// several goroutines.
+type Filter interface {
+	// MayContain reports whether rows may be wanted of which bounds are known alone: the value of
+	// key i lies between the two values of bounds, both included, or is NaN, or is null if nulls. A
+	// bound that is null is not known. Bounds without values stand for rows that are null.
+	MayContain(i int, bounds column.Column, nulls bool) bool
+	// Select appends the numbers of rows that may be wanted, in ascending order.
+	Select(keys []column.Column, rows []uint32) ([]uint32, error)
+}
+
+// Batch is rows that a filter has passed.
+type Batch struct {
+	// Columns has a column for each field, in the order asked for; nil if there are no rows.
+	Columns []column.Column
+	// Rows is the number of rows of the file since the batch before, those left out included.
+	Rows int64
+}
+
+// Filtered reads fields by their numbers as [File.Columns] does, and leaves out rows that the
+// filter does not pass. keys are the numbers of the fields that it chooses by, which need not be
+// among those that are read.
+//
+// Row groups are passed over by their statistics, and pages by the index of pages, where the file
+// has them. Of what is left, keys are decoded first, and of other fields the pages only that have
+// rows which the filter passes. A batch comes with all its rows if the filter passes more than
+// three quarters of them; the rest of its row group is then read without asking the filter. What is
+// passed over is not checked for damage.
+//
+// Statistics count as far as their order is that of the columns: those of INT96, intervals and
+// geometry do not, nor do those without a stated order, except of signed integers and floats.
+// Bounds that are NaN, or in descending order, are not known. Any row may be NaN.
+func (f *File) Filtered(ctx context.Context, filter Filter, keys []int,
+	fields ...int) iter.Seq2[Batch, error] {
+	return f.filtered(ctx, runtime.GOMAXPROCS(0), filter, keys, fields)
+}
+
+// filtered is Filtered on some cores.
+func (f *File) filtered(ctx context.Context, cores int, filter Filter, keys,
+	fields []int) iter.Seq2[Batch, error] {
+	all := append(append([]int(nil), keys...), fields...)
+	return func(yield func(Batch, error) bool) {
+		q := &query{f: f, filter: filter, keys: keys, fields: fields}
+		group := func(group int) iter.Seq2[Batch, error] { return q.group(ctx, group) }
+		if cores > 1 && f.RowGroups()*len(all) > 1 {
+			a := f.ahead(ctx, all, cores)
+			q.parts = len(a.parts)
+			a.parts = [][]int{nil}
+			a.read = func(group int, _ []int, _ int) iter.Seq2[Batch, error] { return q.group(a.ctx, group) }
+			defer a.stop()
+			group = a.group
+		}
+		for g := range f.RowGroups() {
+			for batch, err := range group(g) {
+				if !yield(batch, err) || err != nil {
+					return
+				}
+			}
+		}
+	}
+}
+
+// query is what Filtered was asked for.
+type query struct {
+	f            *File
+	filter       Filter
+	keys, fields []int
+	parts        int // goroutines that decode fields of a row group side by side
+}
+
+// group reads a row group. Its last batch has no columns if the last rows are left out.
+func (q *query) group(ctx context.Context, group int) iter.Seq2[Batch, error] {
+	return func(yield func(Batch, error) bool) {
+		r, err := q.open(group)
+		if err != nil {
+			yield(Batch{}, err)
+			return
+		}
+		defer r.release()
+		done := int64(0)
+		for len(r.left) > 0 {
+			if err := ctx.Err(); err != nil {
+				yield(Batch{}, err)
+				return
+			}
+			piece := r.piece()
+			columns, err := r.read(piece)
+			if err != nil {
+				yield(Batch{}, err)
+				return
+			}
+			if columns == nil {
+				continue
+			}
+			end := piece[len(piece)-1].hi
+			if !yield(Batch{columns, end - done}, nil) {
+				return
+			}
+			done = end
+		}
+		if n := q.f.meta.RowGroups[group].NumRows; done < n {
+			yield(Batch{Rows: n - done}, nil)
+		}
+	}
+}
+
+// groupReader reads the rows of a row group that the filter passes.
+type groupReader struct {
+	*query
+	number int
+	rows   int64
+	chunks []*chunk // those of keys first
+	nKeys  int
+	at     []int // the chunk of each key and then of each field
+	left   []rowRange
+	most   int64 // rows of a batch
+	all    bool  // the filter passes most rows
+	found  []uint32
+}
+
+// open finds the rows of a row group that may match by statistics and indexes of pages.
+func (q *query) open(group int) (*groupReader, error) {
+	all := append(append([]int(nil), q.keys...), q.fields...)
+	r := &groupReader{query: q, number: group, rows: q.f.meta.RowGroups[group].NumRows,
+		most: int64(q.f.batchRows(group, all))}
+	var err error
+	if r.chunks, r.at, err = q.f.chunks(group, all); err != nil || r.rows == 0 {
+		return r, err
+	}
+	for _, at := range r.at[:len(q.keys)] {
+		r.nKeys = max(r.nKeys, at+1)
+	}
+	for i, at := range r.at[:len(q.keys)] {
+		c := r.chunks[at]
+		stats, typeOrder := q.f.chunkStats(group, c.leaf)
+		if stats != nil && !stats.mayContain(q.filter, i, c.leaf, r.rows, typeOrder) {
+			return r, nil
+		}
+	}
+	r.left = []rowRange{{0, r.rows}}
+	for i, at := range r.at[:len(q.keys)] {
+		r.left = intersect(r.left, q.f.mayMatch(q.filter, i, r.chunks[at]))
+	}
+	return r, nil
+}
+
+func (r *groupReader) release() {
+	for _, c := range r.chunks {
+		c.release()
+	}
+}
+
+// piece takes the rows of the next batch from those that are left.
+func (r *groupReader) piece() (piece []rowRange) {
+	for n := int64(0); n < r.most && len(r.left) > 0; {
+		lo := r.left[0].lo
+		hi := min(r.left[0].hi, lo+r.most-n)
+		piece, n = append(piece, rowRange{lo, hi}), n+hi-lo
+		if r.left[0].lo = hi; hi == r.left[0].hi {
+			r.left = r.left[1:]
+		}
+	}
+	return piece
+}
+
+// read returns the fields of the rows of a piece that the filter passes, nil if there are none.
+func (r *groupReader) read(piece []rowRange) ([]column.Column, error) {
+	n := countRows(piece)
+	got := make([]column.Column, len(r.chunks))
+	if err := r.decode(got, 0, r.nKeys, piece); err != nil {
+		return nil, err
+	}
+	if !r.all {
+		keys := make([]column.Column, len(r.keys))
+		for i := range keys {
+			keys[i] = got[r.at[i]]
+		}
+		var err error
+		if r.found, err = r.filter.Select(keys, r.found[:0]); err != nil {
+			return nil, err
+		}
+		r.all = len(r.found) > n/4*3
+	}
+	if len(r.found) == 0 && !r.all {
+		return nil, nil
+	}
+	if r.all {
+		if err := r.decode(got, r.nKeys, len(got), piece); err != nil {
+			return nil, err
+		}
+	} else {
+		for i := range r.nKeys {
+			got[i] = column.Take(serial{}, got[i], r.found)
+		}
+		if err := r.decodeFound(got, piece); err != nil {
+			return nil, err
+		}
+	}
+	columns := make([]column.Column, len(r.fields))
+	for i, at := range r.at[len(r.keys):] {
+		columns[i] = got[at]
+	}
+	return columns, nil
+}
+
+// maxGap is the number of rows that cost less to decode and leave out than to skip.
+const maxGap = 64
+
+// decodeFound decodes the rows of a piece that have been found, of all chunks but those of keys.
+func (r *groupReader) decodeFound(got []column.Column, piece []rowRange) error {
+	var ranges []rowRange
+	rows := make([]uint32, len(r.found)) // in what is decoded
+	first, n, k := int64(0), int64(0), 0 // rows before those of the range of the piece, and decoded
+	for i, row := range r.found {
+		for int64(row)-first >= piece[k].hi-piece[k].lo {
+			first += piece[k].hi - piece[k].lo
+			k++
+		}
+		at := piece[k].lo + int64(row) - first
+		if m := len(ranges); m > 0 && at-ranges[m-1].hi < maxGap && ranges[m-1].hi > piece[k].lo {
+			n += at + 1 - ranges[m-1].hi
+			ranges[m-1].hi = at + 1
+		} else {
+			n++
+			ranges = append(ranges, rowRange{at, at + 1})
+		}
+		rows[i] = uint32(n - 1)
+	}
+	if err := r.decode(got, r.nKeys, len(got), ranges); err != nil {
+		return err
+	}
+	if n > int64(len(rows)) {
+		for i := r.nKeys; i < len(got); i++ {
+			got[i] = column.Take(serial{}, got[i], rows)
+		}
+	}
+	return nil
+}
+
+// decode decodes rows of chunks lo to hi-1, side by side if there are cores.
+func (r *groupReader) decode(got []column.Column, lo, hi int, ranges []rowRange) error {
+	parts := max(min(r.parts, hi-lo), 1)
+	errs := make([]error, parts)
+	var work sync.WaitGroup
+	for p := range parts {
+		part := func() {
+			for i := lo + (hi-lo)*p/parts; i < lo+(hi-lo)*(p+1)/parts && errs[p] == nil; i++ {
+				c := r.chunks[i]
+				var err error
+				if got[i], err = c.ranges(ranges); err == nil && c.row == r.rows {
+					err = c.ended()
+				}
+				if err != nil {
+					errs[p] = fmt.Errorf("parquet: row group %d, field %q: %w", r.number, c.Name, err)
+				}
+			}
+		}
+		if p+1 < parts {
+			work.Go(part)
+		} else {
+			part()
+		}
+	}
+	work.Wait()
+	for _, err := range errs {
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// serial runs loops on the goroutine that asks: row groups are decoded side by side already.
+type serial struct{ device.Host }
+
+// Parallel implements [device.Host].
+func (serial) Parallel(n, grain int, body func(lo, hi int)) {
+	for lo := 0; lo < n; lo += grain {
+		body(lo, min(lo+grain, n))
+	}
+}

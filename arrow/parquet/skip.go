@@ -1,0 +1,206 @@
+package parquet
+
+import "errors"
+
+// rowRange is rows lo to hi-1 of a row group.
+type rowRange struct{ lo, hi int64 }
+
+func countRows(ranges []rowRange) (n int) {
+	for _, r := range ranges {
+		n += int(r.hi - r.lo)
+	}
+	return n
+}
+
+// appendRange adds rows after those of ranges.
+func appendRange(ranges []rowRange, lo, hi int64) []rowRange {
+	if n := len(ranges); n > 0 && ranges[n-1].hi >= lo {
+		ranges[n-1].hi = max(ranges[n-1].hi, hi)
+		return ranges
+	}
+	if lo < hi {
+		ranges = append(ranges, rowRange{lo, hi})
+	}
+	return ranges
+}
+
+// intersect returns the rows that are in both.
+func intersect(a, b []rowRange) (both []rowRange) {
+	for len(a) > 0 && len(b) > 0 {
+		if lo, hi := max(a[0].lo, b[0].lo), min(a[0].hi, b[0].hi); lo < hi {
+			both = append(both, rowRange{lo, hi})
+		}
+		if a[0].hi < b[0].hi {
+			a = a[1:]
+		} else {
+			b = b[1:]
+		}
+	}
+	return both
+}
+
+// skip passes over rows up to one, and decodes none of the pages that have no other rows.
+func (c *chunk) skip(to int64) error {
+	for c.row < to {
+		if c.page.rows == 0 {
+			if err := c.jump(to); err != nil {
+				return err
+			}
+			passed, err := c.nextPage(to - c.row)
+			if err != nil {
+				return err
+			}
+			c.row += passed
+			continue
+		}
+		m := int(min(to-c.row, int64(c.page.rows)))
+		if m < c.page.rows {
+			if err := c.skipRows(m); err != nil {
+				return err
+			}
+		}
+		c.page.rows -= m
+		c.row += int64(m)
+	}
+	return nil
+}
+
+// skipRows passes over rows of the page, which has more.
+func (c *chunk) skipRows(m int) error {
+	values := m
+	if c.optional {
+		values = 0
+		var bitmap [1 << 10]byte
+		for left := m; left > 0; {
+			n := min(left, 8*len(bitmap))
+			clear(bitmap[:])
+			set, err := c.page.levels.levels(bitmap[:], 0, n)
+			if err != nil {
+				return err
+			}
+			values, left = values+set, left-n
+		}
+	}
+	return c.skipValues(values)
+}
+
+func (c *chunk) skipValues(n int) error {
+	p := &c.page
+	switch p.from {
+	case fromFixed:
+		if n > len(p.fixed)/c.width {
+			return errShort
+		}
+		p.fixed = p.fixed[n*c.width:]
+	case fromBits:
+		if p.bit+n > 8*len(p.fixed) {
+			return errShort
+		}
+		p.bit += n
+	case fromRuns, fromCodes:
+		return p.codes.skip(n)
+	case fromTexts:
+		if p.offsets != nil {
+			if n >= len(p.offsets) {
+				return errShort
+			}
+			p.offsets = p.offsets[n:]
+			return nil
+		}
+		for range n {
+			var err error
+			if _, p.data, err = withLength(p.data); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// pageLocations says where the pages of a chunk are, if its file has an index of them.
+type pageLocations struct {
+	looked bool       // for the index
+	pages  []location // in ascending order; nil: no index
+	expect int64      // rows that the next page must have; 0: any number
+	stop   int64      // row up to which reading ahead pays
+}
+
+// location is a data page: its first byte in the file and its first row in the row group.
+type location struct{ at, row int64 }
+
+var errIndex = errors.New("an index of pages that has another number of rows for a page")
+
+// check reports a page that has other rows than the index says.
+func (l *pageLocations) check(rows int64) error {
+	if l.expect != 0 && rows != l.expect {
+		return errIndex
+	}
+	l.expect = 0
+	return nil
+}
+
+// page returns the number of the page that has a row.
+func (l *pageLocations) page(row int64) int {
+	lo, hi := 0, len(l.pages)
+	for hi-lo > 1 {
+		if mid := (lo + hi) / 2; l.pages[mid].row <= row {
+			lo = mid
+		} else {
+			hi = mid
+		}
+	}
+	return lo
+}
+
+// rows returns the rows of page k of a row group of n rows.
+func (l *pageLocations) rows(k int, n int64) (lo, hi int64) {
+	if k+1 < len(l.pages) {
+		n = l.pages[k+1].row
+	}
+	return l.pages[k].row, n
+}
+
+// locate reads where pages are, if the file says so.
+func (c *chunk) locate() {
+	if l := &c.location; !l.looked {
+		l.looked = true
+		l.pages = c.f.locations(c)
+	}
+}
+
+// jump goes to the page that has a row, where the file has an index, unless it is the next one. It
+// reads the dictionary first.
+func (c *chunk) jump(to int64) error {
+	c.locate()
+	l := &c.location
+	if l.pages == nil {
+		return nil
+	}
+	for c.at < l.pages[0].at {
+		if _, err := c.onePage(0); err != nil {
+			return err
+		}
+		if c.page.rows > 0 {
+			return errIndex
+		}
+	}
+	k := l.page(to)
+	if l.pages[k].at <= c.at || l.pages[k].row <= c.row {
+		return nil
+	}
+	lo, hi := l.rows(k, c.rows)
+	c.at, c.row, l.expect = l.pages[k].at, lo, hi-lo
+	return nil
+}
+
+// wanted returns the end of the bytes that are worth reading ahead.
+func (c *chunk) wanted() int64 {
+	l := &c.location
+	if l.pages == nil || l.stop >= c.rows {
+		return c.end
+	}
+	if k := l.page(l.stop-1) + 1; l.stop > 0 && k < len(l.pages) {
+		return max(l.pages[k].at, c.at)
+	}
+	return c.end
+}

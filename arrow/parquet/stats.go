@@ -1,0 +1,239 @@
+package parquet
+
+import (
+	"bytes"
+	"cmp"
+	"unsafe"
+
+	"github.com/parquet-go/parquet-go/encoding/thrift"
+	"github.com/parquet-go/parquet-go/format"
+
+	"github.com/weftgo/weft/column"
+)
+
+// statsMeta is the part of a file's metadata that says which values its chunks have.
+type statsMeta struct {
+	RowGroups    thrift.Slice[groupStats]         `thrift:"4,required"`
+	ColumnOrders thrift.Slice[format.ColumnOrder] `thrift:"7,optional"`
+}
+
+type groupStats struct {
+	Columns thrift.Slice[chunkStats] `thrift:"1,required"`
+}
+
+// chunkStats describes the values of a column chunk, and says where its index of pages is.
+type chunkStats struct {
+	MetaData struct {
+		Statistics statistics `thrift:"12,optional"`
+	} `thrift:"3,optional"`
+	OffsetIndexOffset int64 `thrift:"4,optional"`
+	OffsetIndexLength int32 `thrift:"5,optional"`
+	ColumnIndexOffset int64 `thrift:"6,optional"`
+	ColumnIndexLength int32 `thrift:"7,optional"`
+}
+
+// statistics are those of a chunk. A number of nulls that is not there differs from 0.
+type statistics struct {
+	Max       []byte             `thrift:"1,optional"` // of signed comparison, by older writers
+	Min       []byte             `thrift:"2,optional"`
+	NullCount thrift.Null[int64] `thrift:"3,optional"`
+	MaxValue  []byte             `thrift:"5,optional"`
+	MinValue  []byte             `thrift:"6,optional"`
+}
+
+// readStats reads metadata again: few callers want its statistics, which may be most of it.
+func (f *File) readStats(at, n int64) (*statsMeta, error) {
+	b := make([]byte, n)
+	if _, err := f.r.ReadAt(b, at); err != nil {
+		return nil, err
+	}
+	s := new(statsMeta)
+	_, err := unmarshal(b, s)
+	return s, err
+}
+
+// chunkStats returns what is known of a column chunk, nil for nothing.
+func (f *File) chunkStats(group int, l *leaf) (c *chunkStats, typeOrder bool) {
+	s, err := f.stats()
+	if err != nil || group >= len(s.RowGroups) || l.index >= len(s.RowGroups[group].Columns) {
+		return nil, false
+	}
+	if l.index < len(s.ColumnOrders) {
+		_, typeOrder = s.ColumnOrders[l.index].Value.(*format.TypeDefinedOrder)
+	}
+	return &s.RowGroups[group].Columns[l.index], typeOrder && l.ordered
+}
+
+// mayContain reports whether a chunk may have rows that a filter selects, by its statistics.
+func (c *chunkStats) mayContain(filter Filter, key int, l *leaf, rows int64, typeOrder bool) bool {
+	s := &c.MetaData.Statistics
+	nulls := l.optional && !(s.NullCount.Valid && s.NullCount.V == 0)
+	if s.NullCount.Valid && s.NullCount.V == rows && l.optional {
+		return filter.MayContain(key, l.none(), true)
+	}
+	var bounds column.Column
+	switch {
+	case typeOrder:
+		bounds = l.bounds(s.MinValue, s.MaxValue)
+	case l.ordered && !l.half && (l.Type.Column.Signed() || l.Type.Column.Float()):
+		bounds = l.bounds(s.Min, s.Max)
+	default:
+		bounds = l.bounds(nil, nil)
+	}
+	return filter.MayContain(key, bounds, nulls)
+}
+
+// none returns a column without values.
+func (l *leaf) none() column.Column { return l.bounds(nil, nil).Slice(0, 0) }
+
+// bounds returns the least and the greatest value of statistics as a column; null for one that is
+// not known. Byte strings may have been cut off by the writer, and are bounds all the same.
+func (l *leaf) bounds(least, most []byte) column.Column {
+	known := []bool{len(least) > 0, len(most) > 0}
+	var c column.Column
+	if t := l.Type.Column; t == column.Bytes {
+		c = column.OfStrings([]string{string(least), string(most)})
+		known[0] = true // the empty string is a bound of all
+	} else {
+		size, memory := t.Size(), make([]uint64, 2) // at a multiple of any size
+		b := unsafe.Slice((*byte)(unsafe.Pointer(unsafe.SliceData(memory))), 2*size)
+		known[0] = l.bound(b[:size], least)
+		known[1] = l.bound(b[size:], most)
+		c = ofNumbers(t, b)
+	}
+	if known[0] && known[1] && !ascends(c) { // by a writer that compared otherwise
+		known[0], known[1] = false, false
+	}
+	return c.WithValid(column.OfBools(known))
+}
+
+// bound decodes a bound. It reports whether there is one: NaN is none, as some writers that compare
+// with it leave numbers out.
+func (l *leaf) bound(dst, b []byte) bool {
+	if l.physical == format.Boolean {
+		return len(b) == 1 && copy(dst, b) == 1 && b[0] <= 1
+	}
+	if len(b) != l.width || l.convert(dst, b) != nil {
+		return false
+	}
+	switch l.Type.Column {
+	case column.Float32:
+		v := words[float32](dst)[0]
+		return v == v
+	case column.Float64:
+		v := words[float64](dst)[0]
+		return v == v
+	}
+	return true
+}
+
+// ascends reports whether the first of two values is not greater than the second.
+func ascends(c column.Column) bool {
+	switch c.Type() {
+	case column.Int8:
+		return ascend[int8](c)
+	case column.Int16:
+		return ascend[int16](c)
+	case column.Int32:
+		return ascend[int32](c)
+	case column.Int64:
+		return ascend[int64](c)
+	case column.Uint8:
+		return ascend[uint8](c)
+	case column.Uint16:
+		return ascend[uint16](c)
+	case column.Uint32:
+		return ascend[uint32](c)
+	case column.Uint64:
+		return ascend[uint64](c)
+	case column.Float32:
+		return ascend[float32](c)
+	case column.Float64:
+		return ascend[float64](c)
+	case column.Bool:
+		v := column.Values[bool](c)
+		return !v[0] || v[1]
+	}
+	return bytes.Compare(c.Bytes(0), c.Bytes(1)) <= 0
+}
+
+func ascend[T interface {
+	cmp.Ordered
+	column.Fixed
+}](c column.Column) bool {
+	v := column.Values[T](c)
+	return v[0] <= v[1]
+}
+
+// maxIndex bounds the bytes of an index of pages, which may have their bounds.
+const maxIndex = 64 << 20
+
+// index reads an index of pages into v.
+func (f *File) index(at int64, n int32, v any) bool {
+	if at <= 0 || n <= 0 || n > maxIndex || at > f.size || int64(n) > f.size-at {
+		return false
+	}
+	b := make([]byte, n)
+	if m, err := f.r.ReadAt(b, at); m < len(b) && err != nil {
+		return false
+	}
+	_, err := unmarshal(b, v)
+	return err == nil
+}
+
+// locations returns where the pages of a chunk are, nil if the file has no index of them or one
+// that does not fit the chunk.
+func (f *File) locations(c *chunk) []location {
+	stats, _ := f.chunkStats(c.group, c.leaf)
+	var x format.OffsetIndex
+	if stats == nil || !f.index(stats.OffsetIndexOffset, stats.OffsetIndexLength, &x) {
+		return nil
+	}
+	var pages []location
+	for i, p := range x.PageLocations {
+		if i == 0 && (p.FirstRowIndex != 0 || p.Offset < c.start) || p.Offset >= c.end ||
+			p.FirstRowIndex >= c.rows || i > 0 && (p.Offset <= pages[i-1].at ||
+			p.FirstRowIndex <= pages[i-1].row) {
+			return nil
+		}
+		pages = append(pages, location{p.Offset, p.FirstRowIndex})
+	}
+	return pages
+}
+
+// columnIndex is the bounds of the pages of a chunk.
+type columnIndex struct {
+	NullPages  thrift.Slice[bool]   `thrift:"1,required"`
+	MinValues  thrift.Slice[[]byte] `thrift:"2,required"`
+	MaxValues  thrift.Slice[[]byte] `thrift:"3,required"`
+	NullCounts thrift.Slice[int64]  `thrift:"5,optional"`
+}
+
+// mayMatch returns the rows of a chunk that may match by its index of pages: all if it has none.
+func (f *File) mayMatch(filter Filter, key int, c *chunk) []rowRange {
+	all := []rowRange{{0, c.rows}}
+	stats, typeOrder := f.chunkStats(c.group, c.leaf)
+	var x columnIndex
+	if stats == nil || !typeOrder || c.Type.Kind == Null ||
+		!f.index(stats.ColumnIndexOffset, stats.ColumnIndexLength, &x) {
+		return all
+	}
+	c.locate()
+	n := len(c.location.pages)
+	if n == 0 || len(x.NullPages) != n || len(x.MinValues) != n || len(x.MaxValues) != n {
+		return all
+	}
+	var some []rowRange
+	for i := range n {
+		bounds, nulls := c.none(), true
+		if !x.NullPages[i] {
+			bounds = c.bounds(x.MinValues[i], x.MaxValues[i])
+			nulls = c.optional && !(len(x.NullCounts) == n && x.NullCounts[i] == 0)
+		}
+		if filter.MayContain(key, bounds, nulls) {
+			lo, hi := c.location.rows(i, c.rows)
+			some = appendRange(some, lo, hi)
+		}
+	}
+	return some
+}
