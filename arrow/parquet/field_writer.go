@@ -27,8 +27,10 @@ type fieldWriter struct {
 	values      []byte // as they are stored
 	bit         int    // booleans in values, eight to a byte
 	codes       []uint32
+	extent      extent
 
 	// The row group.
+	index     pageIndex
 	dict      map[string]uint32
 	dictBytes []byte // as they are stored
 	plain     bool   // too many values for a dictionary
@@ -73,6 +75,7 @@ func (f *fieldWriter) add(c column.Column) error {
 	if err := f.addValues(c, nulls); err != nil {
 		return err
 	}
+	f.extent.add(c)
 	if f.rows += c.Len(); len(f.values) >= pageBytes || f.rows >= pageRows {
 		return f.page()
 	}
@@ -219,10 +222,13 @@ func (f *fieldWriter) page() error {
 	}
 	h.DataPageHeader.Set(d)
 	f.allNulls += int64(f.nulls)
+	rows, nulls, at := f.rows, f.nulls, len(f.pages)
 	f.rows, f.nulls, f.bit = 0, 0, 0
 	f.valid, f.values, f.codes = f.valid[:0], f.values[:0], f.codes[:0]
 	out, raw, err := appendPage(f.pages, &h, b)
 	f.pages, f.raw = out, f.raw+int64(raw)
+	f.index.add(f.Type, &f.extent, at, len(out)-at, rows, nulls)
+	f.extent = extent{}
 	return err
 }
 
@@ -280,9 +286,16 @@ func (f *fieldWriter) end(w *Writer) (m format.ColumnMetaData, err error) {
 		f.raw += int64(raw)
 	}
 	m.DataPageOffset = w.at
+	for i := range f.index.offsets.PageLocations {
+		f.index.offsets.PageLocations[i].Offset += w.at
+	}
+	w.indexes = append(w.indexes, f.index)
 	w.write(f.pages)
 	m.TotalCompressedSize, m.TotalUncompressedSize = w.at-start, f.raw
 	m.Statistics.NullCount = f.allNulls
+	if least, most, ok := f.index.extent.stored(f.Type); ok {
+		m.Statistics.MinValue, m.Statistics.MaxValue = least, most
+	}
 	*f = fieldWriter{Field: f.Field, physical: f.physical, width: f.width, texts: f.texts,
 		pages: f.pages[:0], valid: f.valid, values: f.values, codes: f.codes}
 	return m, err

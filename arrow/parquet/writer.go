@@ -14,14 +14,17 @@ import (
 )
 
 // Writer writes a file. Values are compressed by Snappy, byte strings that repeat are kept in
-// dictionaries, and each page has its checksum. Any field may have nulls.
+// dictionaries, and each page has its checksum. Any field may have nulls. Statistics have the least
+// and the greatest value of each row group and page, unless that is longer than 256 bytes.
 type Writer struct {
 	w      io.Writer
 	at     int64 // bytes written
 	fields []fieldWriter
 	rows   int64 // of the row group
 	meta   format.FileMetaData
-	err    error
+	// indexes are those of all chunks, row group by row group.
+	indexes []pageIndex
+	err     error
 }
 
 const (
@@ -48,6 +51,8 @@ func NewWriter(w io.Writer, fields []Field, createdBy string) (*Writer, error) {
 		out.fields[i] = fieldWriter{Field: f, physical: e.Type.V, width: f.Type.Width,
 			texts: e.Type.V == format.ByteArray}
 		out.meta.Schema = append(out.meta.Schema, e)
+		out.meta.ColumnOrders = append(out.meta.ColumnOrders,
+			format.ColumnOrder{Value: &format.TypeDefinedOrder{}})
 	}
 	out.write([]byte(magic))
 	return out, out.err
@@ -91,6 +96,9 @@ func (w *Writer) Write(columns []column.Column) error {
 func (w *Writer) Close() error {
 	if w.flush(); w.err != nil {
 		return w.err
+	}
+	if err := w.writeIndexes(); err != nil {
+		return fmt.Errorf("parquet: index of pages: %w", err)
 	}
 	b, err := thrift.Marshal(new(thrift.CompactProtocol), &w.meta)
 	if err != nil {
