@@ -21,7 +21,9 @@ type typed struct {
 	files   []io.Closer
 	rereads bool
 	read    func(ctx context.Context, columns []wanted) iter.Seq2[Batch, error]
-	name    string
+	// filtered is read without rows that a filter does not pass; nil if it decodes all.
+	filtered func(ctx context.Context, columns []wanted, f *rowFilter) iter.Seq2[Batch, error]
+	name     string
 }
 
 func (s *typed) fields() []Field { return s.names }
@@ -40,8 +42,13 @@ func (s *typed) close() error {
 	return errors.Join(errs...)
 }
 
-// batches wants columns to have types that weft has, before it reads them.
 func (s *typed) batches(ctx context.Context, columns []wanted, _ bool) iter.Seq2[Batch, error] {
+	return s.checked(ctx, columns, func() iter.Seq2[Batch, error] { return s.read(ctx, columns) })
+}
+
+// checked wants columns to have types that weft has, before it reads them.
+func (s *typed) checked(ctx context.Context, columns []wanted,
+	read func() iter.Seq2[Batch, error]) iter.Seq2[Batch, error] {
 	return func(yield func(Batch, error) bool) {
 		for _, c := range columns {
 			if err := s.names[c.field].err; err != nil {
@@ -49,7 +56,7 @@ func (s *typed) batches(ctx context.Context, columns []wanted, _ bool) iter.Seq2
 				return
 			}
 		}
-		for batch, err := range s.read(ctx, columns) {
+		for batch, err := range read() {
 			if err != nil && ctx.Err() == nil {
 				err = fmt.Errorf("%s: %w", display(s.name), err)
 			}

@@ -120,7 +120,7 @@ func (f Field) Err() error { return f.err }
 // Batch is some rows of the columns that were asked for.
 type Batch struct {
 	Columns []column.Column
-	Rows    int
+	Rows    int // that have been read; more than the columns have if a filter leaves some out
 	Skipped int // lines of bad rows that are left out
 	Bytes   int // of files, that have been read since the batch before
 

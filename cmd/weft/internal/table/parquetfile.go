@@ -50,12 +50,8 @@ func openParquet(in *input, s *stream, maxBytes int64) (source, error) {
 	}
 	src.read = func(ctx context.Context, columns []wanted) iter.Seq2[Batch, error] {
 		return func(yield func(Batch, error) bool) {
-			fields := make([]int, len(columns))
-			for i, c := range columns {
-				fields[i] = c.field
-			}
 			rows, done := max(p.Rows(), 1), 0
-			for columns, err := range p.Columns(ctx, fields...) {
+			for columns, err := range p.Columns(ctx, fieldsIn(columns)...) {
 				batch := Batch{Columns: columns}
 				if err == nil {
 					batch.Rows = columns[0].Len()
@@ -68,7 +64,36 @@ func openParquet(in *input, s *stream, maxBytes int64) (source, error) {
 			}
 		}
 	}
+	src.filtered = func(ctx context.Context, columns []wanted, f *rowFilter) iter.Seq2[Batch, error] {
+		return func(yield func(Batch, error) bool) {
+			fields := fieldsIn(columns)
+			keys := make([]int, len(f.at))
+			for i, at := range f.at {
+				keys[i] = fields[at]
+			}
+			rows, done := max(p.Rows(), 1), int64(0)
+			for b, err := range p.Filtered(ctx, f, keys, fields...) {
+				batch := Batch{Columns: b.Columns, Rows: int(b.Rows)}
+				for i := len(batch.Columns); err == nil && i < len(fields); i++ { // no rows
+					batch.Columns = append(batch.Columns, Empty(src.names[fields[i]].Type))
+				}
+				done += b.Rows
+				in.reached(int64(float64(size) * float64(done) / float64(rows)))
+				if !yield(batch, err) {
+					return
+				}
+			}
+		}
+	}
 	return src, nil
+}
+
+func fieldsIn(columns []wanted) []int {
+	fields := make([]int, len(columns))
+	for i, c := range columns {
+		fields[i] = c.field
+	}
+	return fields
 }
 
 // arrowOf returns the Arrow type of a type of Parquet files. Nested fields, which are not read, are

@@ -31,9 +31,10 @@ type Table struct {
 	named   map[string][]int // columns by name, in ascending order
 	first   string           // the first file whose columns are the same in all rows
 	typed   bool
-	all     bool   // LateMember is an error
-	reads   []Read // of the last Batches
-	widened int    // how often a Widening came
+	all     bool       // LateMember is an error
+	reads   []Read     // of the last Batches
+	widened int        // how often a Widening came
+	filter  *rowFilter // of the next Batches
 	read    atomic.Int64
 	told    int64
 }
@@ -356,7 +357,7 @@ func (t *Table) Adapt(ctx context.Context, err error) error {
 		if t.widened++; t.widened == 1 { // mostly the only one
 			return nil
 		}
-		for batch, err := range t.batches(ctx, t.reads, true) {
+		for batch, err := range t.batches(ctx, t.reads, true, nil) {
 			if err != nil {
 				return err
 			}
@@ -373,14 +374,17 @@ func (t *Table) Adapt(ctx context.Context, err error) error {
 }
 
 // Batches reads columns, each once. Rows come in the order of the files. A Widening, a LateMember,
-// or another error comes with the last batch.
+// or another error comes with the last batch. Rows that a filter does not pass may be left out: see
+// [Table.Filter].
 func (t *Table) Batches(ctx context.Context, columns []Read) iter.Seq2[Batch, error] {
-	t.reads = columns
-	return t.batches(ctx, columns, false)
+	filter := t.filter
+	t.reads, t.filter = columns, nil
+	return t.batches(ctx, columns, false, filter)
 }
 
 // batches is Batches. With look, values that types do not have are null, and batches have what they look like.
-func (t *Table) batches(ctx context.Context, columns []Read, look bool) iter.Seq2[Batch, error] {
+func (t *Table) batches(ctx context.Context, columns []Read, look bool,
+	filter *rowFilter) iter.Seq2[Batch, error] {
 	return func(yield func(Batch, error) bool) {
 		for k, s := range t.sources {
 			want := make([]wanted, len(columns))
@@ -392,7 +396,7 @@ func (t *Table) batches(ctx context.Context, columns []Read, look bool) iter.Seq
 				}
 				want[i].typ, want[i].form, want[i].fixed = t.typeOf(r), r.Form, r.As != column.None
 			}
-			for batch, err := range s.batches(ctx, want, t.all && !look) {
+			for batch, err := range filter.read(ctx, s, want, t.all && !look) {
 				read := t.read.Load()
 				batch.Bytes = int(read - t.told)
 				t.told = read
