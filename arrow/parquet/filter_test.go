@@ -1,0 +1,499 @@
+package parquet
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/parquet-go/parquet-go/encoding/thrift"
+	"github.com/parquet-go/parquet-go/format"
+
+	"github.com/weftgo/weft/column"
+	"github.com/weftgo/weft/device/cpu"
+	"github.com/weftgo/weft/join"
+)
+
+// keyFields are fields of all types that columns have.
+var keyFields = []Field{
+	{"i8", Type{Column: column.Int8}}, {"u8", Type{Column: column.Uint8}},
+	{"i16", Type{Column: column.Int16}}, {"u16", Type{Column: column.Uint16}},
+	{"i32", Type{Column: column.Int32}}, {"u32", Type{Column: column.Uint32}},
+	{"i64", Type{Column: column.Int64}}, {"u64", Type{Column: column.Uint64}},
+	{"f32", Type{Column: column.Float32}}, {"f64", Type{Column: column.Float64}},
+	{"bool", Type{Kind: Bool, Column: column.Bool}},
+	{"text", Type{Kind: Text, Column: column.Bytes}},
+	{"binary", Type{Kind: Binary, Column: column.Bytes}},
+	{"fixed", Type{Kind: Fixed, Column: column.Bytes, Width: 3}},
+	{"date", Type{Kind: Date, Column: column.Int32}},
+	{"at", Type{Kind: Timestamp, Column: column.Int64, Unit: time.Microsecond, UTC: true}},
+}
+
+// drawKeys returns n values of a field near a number, so that parts of a file differ.
+func drawKeys(rng *rand.Rand, f Field, n, near int) column.Column {
+	v := make([]int64, n)
+	for i := range v {
+		v[i] = int64(near + rng.IntN(6))
+	}
+	var c column.Column
+	switch f.Type.Column {
+	case column.Int8:
+		c = keysOf(v, func(v int64) int8 { return int8(v*40 - 120) })
+	case column.Uint8:
+		c = keysOf(v, func(v int64) uint8 { return uint8(v * 40) })
+	case column.Int16:
+		c = keysOf(v, func(v int64) int16 { return int16(v*9000 - 30000) })
+	case column.Uint16:
+		c = keysOf(v, func(v int64) uint16 { return uint16(v * 9000) })
+	case column.Int32:
+		c = keysOf(v, func(v int64) int32 { return int32(v<<28 - 1<<31) })
+	case column.Uint32:
+		c = keysOf(v, func(v int64) uint32 { return uint32(v << 28) })
+	case column.Int64:
+		c = keysOf(v, func(v int64) int64 { return v<<60 - math.MinInt64 })
+	case column.Uint64:
+		c = keysOf(v, func(v int64) uint64 { return uint64(v) << 60 })
+	case column.Float32:
+		c = keysOf(v, func(v int64) float32 { return float32(drawFloat(rng, v)) })
+	case column.Float64:
+		c = keysOf(v, func(v int64) float64 { return drawFloat(rng, v) })
+	case column.Bool:
+		c = keysOf(v, func(v int64) bool { return v > 8 })
+	default:
+		texts := make([]string, n)
+		for i, v := range v {
+			texts[i] = string([]byte{byte(16 * v), 255, byte(v)})
+			if f.Type.Kind != Fixed {
+				texts[i] = strings.Repeat("\u00ff", int(v)%3) + texts[i][:int(v)%4%3+1]
+			}
+		}
+		c = column.OfStrings(texts)
+	}
+	if rng.IntN(2) == 0 {
+		valid, all := make([]bool, n), rng.IntN(4) == 0
+		for i := range valid {
+			valid[i] = !all && rng.IntN(5) > 0
+		}
+		c = c.WithValid(column.OfBools(valid))
+	}
+	return c
+}
+
+func drawFloat(rng *rand.Rand, v int64) float64 {
+	switch {
+	case rng.IntN(8) == 0:
+		return math.Float64frombits(0x7ff8<<48 | uint64(rng.IntN(2))<<63)
+	case v == 8:
+		return math.Copysign(0, float64(rng.IntN(2))-.5)
+	case v == 0:
+		return math.Inf(-1)
+	}
+	return float64(v) - 8
+}
+
+func keysOf[T column.Fixed](v []int64, of func(int64) T) column.Column {
+	out := make([]T, len(v))
+	for i, v := range v {
+		out[i] = of(v)
+	}
+	return column.Of(out)
+}
+
+// parts is a file in pieces of some rows: pages, some of which end row groups.
+func writeParts(t *testing.T, rng *rand.Rand, fields []Field, pages int,
+	spoil func(*Writer)) (b []byte, all []column.Column) {
+	t.Helper()
+	var out bytes.Buffer
+	w := must(NewWriter(&out, fields, "test"))
+	parts := make([][]column.Column, len(fields))
+	row := int64(0)
+	for range pages {
+		n, near := 1+rng.IntN(40), rng.IntN(11)
+		columns := make([]column.Column, len(fields))
+		for i, f := range fields {
+			if f.Name == "row" {
+				rows := make([]int64, n)
+				for j := range rows {
+					rows[j] = row
+					row++
+				}
+				columns[i] = column.Of(rows)
+			} else {
+				columns[i] = drawKeys(rng, f, n, near)
+			}
+			parts[i] = append(parts[i], columns[i])
+		}
+		if err := w.Write(columns); err != nil {
+			t.Fatal(err)
+		}
+		for i := range w.fields {
+			if rng.IntN(3) > 0 {
+				if err := w.fields[i].page(); err != nil {
+					t.Fatal(err)
+				}
+			}
+		}
+		if rng.IntN(5) == 0 {
+			w.flush()
+		}
+	}
+	w.flush()
+	if spoil != nil {
+		spoil(w)
+	}
+	if err := w.Close(); err != nil {
+		t.Fatal(err)
+	}
+	for _, p := range parts {
+		all = append(all, must(column.Concat(p...)))
+	}
+	return out.Bytes(), all
+}
+
+// spoilers make statistics as other writers have them.
+var spoilers = map[string]func(*Writer){
+	"all":  nil,
+	"none": func(w *Writer) { dropStats(w); dropIndex(w, true, true) },
+	"groups alone": func(w *Writer) {
+		dropIndex(w, true, true)
+	},
+	"pages alone": dropStats,
+	"no bounds of pages": func(w *Writer) {
+		dropIndex(w, false, true)
+	},
+	"no order": func(w *Writer) { w.meta.ColumnOrders = nil },
+	"deprecated": func(w *Writer) { // with signed comparison, whatever the type
+		eachStats(w, func(s *format.Statistics) {
+			s.Min, s.Max, s.MinValue, s.MaxValue = s.MinValue, s.MaxValue, nil, nil
+		})
+		w.meta.ColumnOrders = nil
+	},
+	"cut": func(w *Writer) { // of byte strings
+		for i, x := range w.indexes {
+			if w.fields[i%len(w.fields)].texts {
+				s := &w.meta.RowGroups[i/len(w.fields)].Columns[i%len(w.fields)].MetaData.Statistics
+				cutBounds(&s.MinValue, &s.MaxValue)
+				for p := range x.columns.MinValues {
+					cutBounds(&x.columns.MinValues[p], &x.columns.MaxValues[p])
+				}
+			}
+		}
+	},
+	"no counts of nulls": func(w *Writer) {
+		for i := range w.indexes {
+			w.indexes[i].columns.NullCounts = nil
+		}
+	},
+	"turned around": func(w *Writer) { // as of another comparison
+		eachStats(w, func(s *format.Statistics) { s.MinValue, s.MaxValue = s.MaxValue, s.MinValue })
+		for i := range w.indexes {
+			c := &w.indexes[i].columns
+			c.MinValues, c.MaxValues = c.MaxValues, c.MinValues
+		}
+	},
+}
+
+func cutBounds(least, most *[]byte) {
+	*least = (*least)[:min(len(*least), 1)]
+	if len(*most) > 1 && (*most)[0] < 255 {
+		*most = []byte{(*most)[0] + 1}
+	}
+}
+
+func eachStats(w *Writer, do func(*format.Statistics)) {
+	for g := range w.meta.RowGroups {
+		for c := range w.meta.RowGroups[g].Columns {
+			do(&w.meta.RowGroups[g].Columns[c].MetaData.Statistics)
+		}
+	}
+}
+
+func dropStats(w *Writer) {
+	eachStats(w, func(s *format.Statistics) { s.MinValue, s.MaxValue = nil, nil })
+}
+
+// dropIndex drops offsets of pages, or their bounds.
+func dropIndex(w *Writer, offsets, bounds bool) {
+	for i := range w.indexes {
+		w.indexes[i].without = w.indexes[i].without || bounds
+		if offsets {
+			w.indexes[i].offsets = format.OffsetIndex{}
+		}
+	}
+}
+
+// A join finds the same rows with a filter and without, of all types, whatever statistics say.
+func TestFilteredJoin(t *testing.T) {
+	host := must(cpu.Open(&cpu.Options{Workers: 2}))
+	defer host.Close()
+	rounds := 40
+	if testing.Short() {
+		rounds = 4
+	}
+	for name, spoil := range spoilers {
+		rng := rand.New(rand.NewPCG(uint64(len(name)), 6))
+		left := int64(0)
+		for round := range rounds * len(keyFields) {
+			key := keyFields[round%len(keyFields)]
+			fields := []Field{{"row", Type{Column: column.Int64}}, key, keyFields[rng.IntN(len(keyFields))]}
+			b, all := writeParts(t, rng, fields, 1+rng.IntN(20), spoil)
+			keys := []int{1, 2}[:1+rng.IntN(2)]
+			nulls := rng.IntN(2) == 0
+			build := make([]column.Column, len(keys))
+			n, near := rng.IntN(5), rng.IntN(11)
+			for i, k := range keys {
+				build[i] = drawKeys(rng, fields[k], n, near)
+			}
+			f := must(Open(bytes.NewReader(b), int64(len(b))))
+			left += checkFiltered(t, host, f, all, keys, build, nulls, 1+rng.IntN(3))
+			if t.Failed() {
+				t.Fatalf("%s: round %d, key %v, %d rows, nulls match %v", name, round, fields[keys[0]], all[0].Len(), nulls)
+			}
+		}
+		if left == 0 {
+			t.Errorf("%s: no rows are left out", name)
+		}
+	}
+}
+
+// checkFiltered compares the rows that a filter passes with a file's and with those that match, and
+// returns how many it leaves out.
+func checkFiltered(t *testing.T, host *cpu.Device, f *File, all []column.Column, keys []int,
+	build []column.Column, nulls bool, cores int) (left int64) {
+	t.Helper()
+	ctx := context.Background()
+	types, probe := make([]column.Type, len(keys)), make([]column.Column, len(keys))
+	for i, k := range keys {
+		types[i], probe[i] = all[k].Type(), all[k]
+	}
+	filter := must(join.NewFilter(host, types, &join.FilterOptions{NullsMatch: nulls}))
+	if err := filter.Add(ctx, build); err != nil {
+		t.Fatal(err)
+	}
+	ix := must(join.New(ctx, host, build, &join.Options{NullsMatch: nulls}))
+	defer ix.Close()
+	want := must(ix.Semi(ctx, probe, nil))
+	fields := make([]int, len(all))
+	for i := range fields {
+		fields[i] = i
+	}
+	read, last := int64(0), int64(-1)
+	passed := map[int64]bool{}
+	for batch, err := range f.filtered(ctx, cores, filter, keys, fields) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		read += batch.Rows
+		if batch.Columns == nil {
+			continue
+		}
+		for i, row := range column.Values[int64](batch.Columns[0]) {
+			if row <= last || row >= read {
+				t.Errorf("row %d after %d, of %d read", row, last, read)
+			}
+			last, passed[row] = row, true
+			for j, c := range batch.Columns {
+				if got, want := fmt.Sprint(c.Any(i)), fmt.Sprint(all[j].Any(int(row))); got != want {
+					t.Errorf("row %d, column %d: %q, want %q", row, j, got, want)
+				}
+			}
+		}
+	}
+	if read != int64(all[0].Len()) {
+		t.Errorf("%d of %d rows are counted", read, all[0].Len())
+	}
+	for _, row := range want {
+		if !passed[int64(row)] {
+			t.Errorf("row %d matches and is left out: %v", row, probe[0].Any(int(row)))
+		}
+	}
+	return read - int64(len(passed))
+}
+
+// What statistics say of values, rule by rule.
+func TestBounds(t *testing.T) {
+	f8 := func(v float64) []byte { return le64(int64(math.Float64bits(v))) }
+	nan, zero := math.NaN(), math.Copysign(0, -1)
+	for i, c := range []struct {
+		t           Type
+		physical    format.Type
+		width       int
+		least, most []byte
+		want        string
+	}{
+		{Type{Column: column.Int32}, format.Int32, 4, le32(-5), le32(7), "[-5 7]"},
+		{Type{Column: column.Int32}, format.Int32, 4, le32(7), le32(-5), "[<nil> <nil>]"},
+		{Type{Column: column.Uint32}, format.Int32, 4, le32(7), le32(-5), "[7 4294967291]"},
+		{Type{Column: column.Uint64}, format.Int64, 8, le64(1), le64(-1), "[1 18446744073709551615]"},
+		{Type{Column: column.Int8}, format.Int32, 4, le32(-128), le32(128), "[-128 <nil>]"},
+		{Type{Column: column.Int64}, format.Int64, 8, nil, le64(1), "[<nil> 1]"},
+		{Type{Column: column.Int64}, format.Int64, 8, le32(1), le64(1), "[<nil> 1]"},
+		{Type{Column: column.Float64}, format.Double, 8, f8(nan), f8(1), "[<nil> 1]"},
+		{Type{Column: column.Float64}, format.Double, 8, f8(1), f8(-nan), "[1 <nil>]"},
+		{Type{Column: column.Float64}, format.Double, 8, f8(0), f8(zero), "[0 -0]"},
+		{Type{Kind: Bool, Column: column.Bool}, format.Boolean, 0, []byte{0}, []byte{1}, "[false true]"},
+		{Type{Kind: Bool, Column: column.Bool}, format.Boolean, 0, []byte{0}, []byte{2}, "[false <nil>]"},
+		{Type{Kind: Text, Column: column.Bytes}, format.ByteArray, 0, nil, []byte("b"), "[ b]"},
+		{Type{Kind: Text, Column: column.Bytes}, format.ByteArray, 0, []byte("a"), nil, "[a <nil>]"},
+		{Type{Kind: Text, Column: column.Bytes}, format.ByteArray, 0, []byte("\xff"), []byte("a"), "[<nil> <nil>]"},
+		{Type{Kind: Fixed, Column: column.Bytes, Width: 2}, format.FixedLenByteArray, 2, []byte("a"), []byte("b"), "[a b]"},
+	} {
+		l := leaf{Field: Field{Type: c.t}, physical: c.physical, width: c.width}
+		if got := fmt.Sprint(anys(l.bounds(c.least, c.most))); got != c.want {
+			t.Errorf("case %d: %s, want %s", i, got, c.want)
+		}
+	}
+	half := leaf{Field: Field{Type: Type{Column: column.Float32}}, physical: format.FixedLenByteArray, width: 2, half: true}
+	if got := fmt.Sprint(anys(half.bounds([]byte{0, 0xbc}, []byte{0, 0x3c}))); got != "[-1 1]" {
+		t.Errorf("halves: %s", got)
+	}
+}
+
+// asked is a filter that passes all and notes what it is asked.
+type asked struct{ bounds, nulls []string }
+
+func (a *asked) MayContain(i int, bounds column.Column, nulls bool) bool {
+	a.bounds, a.nulls = append(a.bounds, fmt.Sprint(anys(bounds))), append(a.nulls, fmt.Sprint(nulls))
+	return true
+}
+
+func (a *asked) Select(keys []column.Column, rows []uint32) ([]uint32, error) {
+	for i := range keys[0].Len() {
+		rows = append(rows, uint32(i))
+	}
+	return rows, nil
+}
+
+// Which statistics count: those of min_value and max_value in the order of the type, and the older
+// ones of signed numbers; and what is known of nulls.
+func TestStatistics(t *testing.T) {
+	one, two, count := le32(1), le32(2), thrift.Null[int64]{Valid: true}
+	newer, older := statistics{MinValue: one, MaxValue: two}, statistics{Min: one, Max: two}
+	signed := leaf{Field: Field{Type: Type{Column: column.Int32}}, physical: format.Int32, width: 4, ordered: true}
+	unsigned, optional, unordered := signed, signed, signed
+	unsigned.Type.Column, optional.optional, unordered.ordered = column.Uint32, true, false
+	texts := leaf{Field: Field{Type: Type{Kind: Text, Column: column.Bytes}}, physical: format.ByteArray, ordered: true}
+	with := func(s statistics, nulls int64) statistics {
+		count.V = nulls
+		s.NullCount = count
+		return s
+	}
+	for i, c := range []struct {
+		l     leaf
+		s     statistics
+		order bool
+		want  string
+	}{
+		{signed, newer, true, "[1 2] false"},
+		{signed, newer, false, "[<nil> <nil>] false"},
+		{signed, older, false, "[1 2] false"},
+		{signed, older, true, "[<nil> <nil>] false"},
+		{unordered, older, false, "[<nil> <nil>] false"},
+		{unsigned, newer, true, "[1 2] false"},
+		{unsigned, older, false, "[<nil> <nil>] false"},
+		{texts, statistics{Min: one, Max: two}, false, "[ <nil>] false"},
+		{optional, newer, true, "[1 2] true"},
+		{optional, with(newer, 0), true, "[1 2] false"},
+		{optional, with(newer, 3), true, "[1 2] true"},
+		{optional, with(newer, 9), true, "[] true"},
+		{signed, with(newer, 9), true, "[1 2] false"}, // which has no nulls
+	} {
+		var a asked
+		stats := chunkStats{}
+		stats.MetaData.Statistics = c.s
+		stats.mayContain(&a, 0, &c.l, 9, c.order)
+		if got := a.bounds[0] + " " + a.nulls[0]; got != c.want {
+			t.Errorf("case %d: %s, want %s", i, got, c.want)
+		}
+	}
+}
+
+// Of which fields the order in files is that of columns.
+func TestOrder(t *testing.T) {
+	element := func(p format.Type, v format.LogicalTypeValue, width int32) *format.SchemaElement {
+		e := &format.SchemaElement{}
+		e.Type.Set(p)
+		e.LogicalType.Value = v
+		e.TypeLength.Set(width)
+		return e
+	}
+	fixed := format.FixedLenByteArray
+	interval := element(fixed, nil, 12)
+	interval.ConvertedType.Set(21)
+	uint32s, uint64of32 := element(format.Int32, nil, 0), element(format.Int32, nil, 0)
+	uint32s.ConvertedType.Set(13)
+	uint64of32.ConvertedType.Set(14)
+	for i, c := range []struct {
+		e    *format.SchemaElement
+		want bool
+	}{
+		{element(format.Int32, nil, 0), true}, {element(format.Int96, nil, 0), false},
+		{element(format.Double, nil, 0), true}, {element(format.ByteArray, nil, 0), true},
+		{element(format.ByteArray, &format.GeometryType{}, 0), false},
+		{element(format.ByteArray, &format.StringType{}, 0), true},
+		{element(fixed, nil, 12), true}, {interval, false}, {element(fixed, &format.UUIDType{}, 16), true},
+		{element(fixed, &format.Float16Type{}, 2), true}, {element(fixed, &format.Float16Type{}, 3), false},
+		{element(format.Int32, &format.IntType{BitWidth: 32}, 0), true}, {uint32s, true},
+		{element(format.Int64, &format.IntType{BitWidth: 32}, 0), false}, {uint64of32, false},
+		{element(format.Int64, &format.TimestampType{}, 0), true},
+	} {
+		var l leaf
+		if err := l.describe(c.e); err != nil || l.ordered != c.want {
+			t.Errorf("case %d, %v: %v, %v", i, l.Type, l.ordered, err)
+		}
+	}
+}
+
+// A filter of a few keys reads a few pages, with the indexes of pages and without.
+func TestFilteredReadsLittle(t *testing.T) {
+	host := must(cpu.Open(&cpu.Options{Workers: 1}))
+	defer host.Close()
+	const n = 4 * pageRows
+	for _, indexed := range []bool{true, false} {
+		var out bytes.Buffer
+		w := must(NewWriter(&out, []Field{{"n", Type{Column: column.Int64}}, {"x", Type{Column: column.Float64}}}, "test"))
+		numbers, noise := make([]int64, n), make([]float64, n)
+		for i := range n {
+			numbers[i], noise[i] = int64(i), rand.Float64()
+		}
+		for range 2 {
+			if err := w.Write([]column.Column{column.Of(numbers), column.Of(noise)}); err != nil {
+				t.Fatal(err)
+			}
+			for i := range numbers {
+				numbers[i] += n
+			}
+			w.flush()
+		}
+		if !indexed {
+			dropIndex(w, true, true)
+		}
+		if err := w.Close(); err != nil {
+			t.Fatal(err)
+		}
+		f, g := open(t, out.Bytes(), 1<<40)
+		filter := must(join.NewFilter(host, []column.Type{column.Int64}, nil))
+		if err := filter.Add(t.Context(), []column.Column{column.Of([]int64{5, n / 2})}); err != nil {
+			t.Fatal(err)
+		}
+		g.bytes.Store(0)
+		rows, read := 0, int64(0)
+		for b, err := range f.filtered(t.Context(), 1, filter, []int{0}, []int{0, 1}) {
+			if err != nil {
+				t.Fatal(err)
+			}
+			read += b.Rows
+			if b.Columns != nil {
+				rows += b.Columns[1].Len()
+			}
+		}
+		share := float64(g.bytes.Load()) / float64(out.Len())
+		if rows < 2 || rows > 200 || read != 2*n || share > .6 || indexed && share > .3 {
+			t.Errorf("indexed %v: %d rows of %d, %.2f of the file", indexed, rows, read, share)
+		}
+	}
+}
