@@ -3,6 +3,7 @@ package parquet
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"math"
 	"math/rand/v2"
@@ -494,6 +495,178 @@ func TestFilteredReadsLittle(t *testing.T) {
 		share := float64(g.bytes.Load()) / float64(out.Len())
 		if rows < 2 || rows > 200 || read != 2*n || share > .6 || indexed && share > .3 {
 			t.Errorf("indexed %v: %d rows of %d, %.2f of the file", indexed, rows, read, share)
+		}
+	}
+}
+
+// readFiltered reads all rows of a file that a filter of small numbers passes.
+func readFiltered(t testing.TB, b []byte, filter Filter, fields ...int) (rows int, err error) {
+	f, err := Open(bytes.NewReader(b), int64(len(b)))
+	if err != nil {
+		return 0, err
+	}
+	for batch, err := range f.Filtered(t.Context(), filter, fields[:1], fields...) {
+		if err != nil {
+			return 0, err
+		}
+		if batch.Columns != nil {
+			rows += batch.Columns[0].Len()
+		}
+	}
+	return rows, nil
+}
+
+// smallNumbers is a filter of some numbers, from -3 on.
+func smallNumbers(t testing.TB, n int) *join.Filter {
+	host := must(cpu.Open(&cpu.Options{Workers: 1}))
+	t.Cleanup(func() { host.Close() })
+	filter := must(join.NewFilter(host, []column.Type{column.Int64}, nil))
+	keys := make([]int64, n)
+	for i := range keys {
+		keys[i] = int64(i) - 3
+	}
+	if err := filter.Add(t.Context(), []column.Column{column.Of(keys)}); err != nil {
+		t.Fatal(err)
+	}
+	return filter
+}
+
+// pagedFile is a file of 20 pages of 50 rows in two row groups: numbers, and text in a dictionary.
+func pagedFile(t testing.TB, spoil func(*Writer)) []byte {
+	t.Helper()
+	var out bytes.Buffer
+	w := must(NewWriter(&out, []Field{{"n", Type{Column: column.Int64}},
+		{"text", Type{Kind: Text, Column: column.Bytes}}}, "test"))
+	for page := range 20 {
+		numbers, texts := make([]int64, 50), make([]string, 50)
+		for i := range numbers {
+			numbers[i], texts[i] = int64(50*page+i), fmt.Sprint("t", i%7)
+		}
+		if err := w.Write([]column.Column{column.Of(numbers), column.OfStrings(texts)}); err != nil {
+			t.Fatal(err)
+		}
+		for i := range w.fields {
+			if err := w.fields[i].page(); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if page == 9 {
+			w.flush()
+		}
+	}
+	w.flush()
+	if spoil != nil {
+		spoil(w)
+	}
+	if err := w.Close(); err != nil {
+		t.Fatal(err)
+	}
+	return out.Bytes()
+}
+
+// An index that does not fit the pages is an error where it is used, and one that fits no chunk is
+// not used.
+func TestWrongIndex(t *testing.T) {
+	filter := smallNumbers(t, 110)
+	pages := func(do func(p []format.PageLocation)) func(*Writer) {
+		return func(w *Writer) {
+			for i := range w.indexes {
+				do(w.indexes[i].offsets.PageLocations)
+			}
+		}
+	}
+	for i, c := range []struct {
+		spoil func(*Writer)
+		fails bool
+	}{
+		{nil, false},
+		{pages(func(p []format.PageLocation) { p[2].FirstRowIndex -= 10; p[1].FirstRowIndex -= 10 }), true},
+		{pages(func(p []format.PageLocation) { p[2].Offset++ }), true},
+		{pages(func(p []format.PageLocation) { p[2] = p[1] }), false},
+		{pages(func(p []format.PageLocation) { p[0].FirstRowIndex = 1 }), false},
+		{pages(func(p []format.PageLocation) { p[0].Offset = 3 }), false},
+		{pages(func(p []format.PageLocation) { p[9].Offset = 1 << 40 }), false},
+		{pages(func(p []format.PageLocation) { p[9].FirstRowIndex = 500 }), false},
+		{func(w *Writer) { w.indexes[0].columns.MinValues = w.indexes[0].columns.MinValues[:9] }, false},
+	} {
+		wide := smallNumbers(t, 1)
+		if err := wide.Add(t.Context(), []column.Column{column.Of([]int64{120})}); err != nil {
+			t.Fatal(err)
+		}
+		for j, f := range []*join.Filter{filter, wide} {
+			rows, err := readFiltered(t, pagedFile(t, c.spoil), f, 0, 1)
+			want := []int{107, 1}[j]
+			if err == nil && (rows < want || rows > 150) || err != nil && !c.fails {
+				t.Errorf("case %d, filter %d: %d rows, %v", i, j, rows, err)
+			}
+			if c.fails && j == 1 && err == nil {
+				t.Errorf("case %d: no error", i)
+			}
+		}
+	}
+}
+
+// Damage in any byte is an error or other values, and nothing panics.
+func TestFilteredDamaged(t *testing.T) {
+	rng := rand.New(rand.NewPCG(1, 2))
+	filter, whole := smallNumbers(t, 200), pagedFile(t, nil)
+	for range 3000 {
+		b := bytes.Clone(whole)
+		for range 1 + rng.IntN(3) {
+			at := rng.IntN(len(b))
+			if rng.IntN(2) == 0 { // the metadata
+				at = len(b) - 1 - rng.IntN(len(b)/3)
+			}
+			b[at] ^= byte(1 << rng.IntN(8))
+		}
+		_, _ = readFiltered(t, b, filter, 0, 1)
+	}
+}
+
+func FuzzFiltered(f *testing.F) {
+	f.Add(pagedFile(f, nil))
+	filter := smallNumbers(f, 200)
+	f.Fuzz(func(t *testing.T, b []byte) { _, _ = readFiltered(t, b, filter, 0, 1) })
+}
+
+// failing is a filter that fails.
+type failing struct{ asked }
+
+func (f *failing) Select([]column.Column, []uint32) ([]uint32, error) { return nil, errRead }
+
+// Errors of the filter, of fields, of reads and of the context end the iteration.
+func TestFilteredErrors(t *testing.T) {
+	b := pagedFile(t, nil)
+	if _, err := readFiltered(t, b, new(failing), 0, 1); !errors.Is(err, errRead) {
+		t.Error(err)
+	}
+	if _, err := readFiltered(t, b, new(asked), 2); err == nil {
+		t.Error("no error for a field that is not there")
+	}
+	for reads := range int64(6) {
+		for _, cores := range []int{1, 4} {
+			f, g := open(t, b, reads)
+			var failed error
+			for _, err := range f.filtered(t.Context(), cores, smallNumbers(t, 900), []int{0}, []int{0, 1}) {
+				failed = err
+			}
+			g.closed.Store(true)
+			if failed != nil && !errors.Is(failed, errRead) {
+				t.Errorf("after %d reads: %v", reads, failed)
+			}
+			if failed == nil && reads == 0 {
+				t.Error("no error of reads")
+			}
+		}
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	f, _ := open(t, b, 1<<40)
+	for _, cores := range []int{1, 4} {
+		for _, err := range f.filtered(ctx, cores, smallNumbers(t, 900), []int{0}, []int{0, 1}) {
+			if !errors.Is(err, context.Canceled) {
+				t.Error(err)
+			}
 		}
 	}
 }
