@@ -449,6 +449,26 @@ func TestOrder(t *testing.T) {
 	}
 }
 
+// Bounds without a stated order are not known, nor those of fields without one.
+func TestNoOrder(t *testing.T) {
+	for _, c := range []struct {
+		spoil   func(*Writer)
+		ordered bool
+		want    bool
+	}{
+		{nil, true, true}, {nil, false, false},
+		{func(w *Writer) { w.meta.ColumnOrders = nil }, true, false},
+		{func(w *Writer) { w.meta.ColumnOrders = w.meta.ColumnOrders[:1] }, true, false},
+		{func(w *Writer) { w.meta.ColumnOrders[1].Value = nil }, true, false},
+	} {
+		f, _ := open(t, pagedFile(t, c.spoil), 1<<40)
+		f.leaves[1].ordered = c.ordered
+		if stats, got := f.chunkStats(1, &f.leaves[1]); stats == nil || got != c.want {
+			t.Errorf("ordered %v: %v, %v", c.ordered, stats, got)
+		}
+	}
+}
+
 // A filter of a few keys reads a few pages, with the indexes of pages and without.
 func TestFilteredReadsLittle(t *testing.T) {
 	host := must(cpu.Open(&cpu.Options{Workers: 1}))
