@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"math"
+	"slices"
 	"sync"
 
 	"github.com/weftgo/weft/column"
@@ -42,8 +43,8 @@ type FilterOptions struct {
 }
 
 const (
-	// bitsPerRow lets one of 1,200 keys pass that are not there; 12 bits let one of 250 and 8 bits one
-	// of 40 (BenchmarkFilter). More bits cost memory, and no time as long as the cache holds them.
+	// bitsPerRow lets one of 800 keys pass that are not there; 12 bits let one of 190 and 8 bits one of
+	// 30 (BenchmarkFilter). More bits cost memory, and no time as long as the cache holds them.
 	bitsPerRow = 16
 
 	defaultFilterBytes, maxFilterBytes = 1 << 20, 64 << 20
@@ -113,8 +114,8 @@ func (f *Filter) Add(ctx context.Context, keys []column.Column) error {
 
 // addHashes adds the keys of rows to the Bloom filter.
 func (f *Filter) addHashes(keys []column.Column) {
-	n := keys[0].Len()
-	if n = n - f.keyless(keys); n == 0 {
+	n := keys[0].Len() - f.keyless(keys)
+	if n == 0 {
 		return
 	}
 	f.rows += n
@@ -123,8 +124,9 @@ func (f *Filter) addHashes(keys []column.Column) {
 	}
 	hashes, free := f.hash(keys)
 	defer free()
+	some := n < len(hashes) // rows have no key
 	for i, h := range hashes {
-		if !f.noKey(keys, i) {
+		if !some || !f.noKey(keys, i) {
 			f.bloom.add(h)
 		}
 	}
@@ -135,8 +137,8 @@ func (f *Filter) addHashes(keys []column.Column) {
 
 // keyless counts rows that match nothing.
 func (f *Filter) keyless(keys []column.Column) (n int) {
-	if len(keys) == 1 && !f.plan.nulls {
-		return keys[0].Nulls()
+	if !slices.ContainsFunc(keys, column.Column.HasNulls) {
+		return 0
 	}
 	for row := range keys[0].Len() {
 		if f.noKey(keys, row) {

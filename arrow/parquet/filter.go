@@ -231,7 +231,7 @@ func (r *groupReader) decodeFound(got []column.Column, piece []rowRange) error {
 			k++
 		}
 		at := piece[k].lo + int64(row) - first
-		if m := len(ranges); m > 0 && at-ranges[m-1].hi < maxGap && ranges[m-1].hi > piece[k].lo {
+		if m := len(ranges); m > 0 && at-ranges[m-1].hi < maxGap {
 			n += at + 1 - ranges[m-1].hi
 			ranges[m-1].hi = at + 1
 		} else {

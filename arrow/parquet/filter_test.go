@@ -609,13 +609,15 @@ func TestWrongIndex(t *testing.T) {
 		{pages(func(p []format.PageLocation) { p[9].FirstRowIndex = 500 }), false},
 		{func(w *Writer) { w.indexes[0].columns.MinValues = w.indexes[0].columns.MinValues[:9] }, false},
 	} {
-		wide := smallNumbers(t, 1)
-		if err := wide.Add(t.Context(), []column.Column{column.Of([]int64{120})}); err != nil {
-			t.Fatal(err)
+		wide, last := smallNumbers(t, 1), smallNumbers(t, 1)
+		for f, key := range map[*join.Filter]int64{wide: 120, last: 480} {
+			if err := f.Add(t.Context(), []column.Column{column.Of([]int64{key})}); err != nil {
+				t.Fatal(err)
+			}
 		}
-		for j, f := range []*join.Filter{filter, wide} {
+		for j, f := range []*join.Filter{filter, wide, last} {
 			rows, err := readFiltered(t, pagedFile(t, c.spoil), f, 0, 1)
-			want := []int{107, 1}[j]
+			want := []int{107, 1, 1}[j]
 			if err == nil && (rows < want || rows > 150) || err != nil && !c.fails {
 				t.Errorf("case %d, filter %d: %d rows, %v", i, j, rows, err)
 			}
@@ -688,5 +690,22 @@ func TestFilteredErrors(t *testing.T) {
 				t.Error(err)
 			}
 		}
+	}
+}
+
+// Rows that the metadata does not announce are an error, where the last rows are read.
+func TestFilteredSurplus(t *testing.T) {
+	f, _ := open(t, pagedFile(t, nil), 1<<40)
+	g := &f.meta.RowGroups[1]
+	g.NumRows -= 50
+	for i := range g.Columns {
+		g.Columns[i].MetaData.NumValues -= 50
+	}
+	var failed error
+	for _, err := range f.filtered(t.Context(), 1, new(asked), []int{0}, []int{0, 1}) {
+		failed = err
+	}
+	if failed == nil || !strings.Contains(failed.Error(), "more rows than are announced") {
+		t.Error(failed)
 	}
 }

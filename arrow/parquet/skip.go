@@ -185,8 +185,11 @@ func (c *chunk) jump(to int64) error {
 		}
 	}
 	k := l.page(to)
-	if l.pages[k].at <= c.at || l.pages[k].row <= c.row {
+	switch {
+	case l.pages[k].at <= c.at:
 		return nil
+	case l.pages[k].row < c.row:
+		return errIndex
 	}
 	lo, hi := l.rows(k, c.rows)
 	c.at, c.row, l.expect = l.pages[k].at, lo, hi-lo
