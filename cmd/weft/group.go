@@ -162,7 +162,7 @@ func (o *groupOptions) run(j *tableJob, t *table.Table, aggs []aggregate) error 
 		return cmp.Or(failed, err)
 	}
 	g, err := group.New(j.dev, gr.aggs, &group.Options{SkipNulls: o.skipNulls,
-		Memory: o.groupMemory(), TempDir: o.tempDir})
+		Memory: o.stateMemory(), TempDir: o.tempDir})
 	if err != nil {
 		return err
 	}
@@ -170,15 +170,6 @@ func (o *groupOptions) run(j *tableJob, t *table.Table, aggs []aggregate) error 
 		err = o.print(j, t, g, gr)
 	}
 	return cmp.Or(err, g.Close())
-}
-
-// groupMemory returns the share of --memory of the groups. A quarter is for the sort of the result.
-func (o *groupOptions) groupMemory() int64 {
-	m := int64(o.memory)
-	if len(o.sort) > 0 && m > 0 {
-		m = max(m-m/4, group.MinMemory)
-	}
-	return m
 }
 
 // aggregate is one of --agg.
@@ -376,7 +367,7 @@ func (o *groupOptions) look(j *tableJob, t *table.Table, gr *grouping,
 			continue
 		}
 		if rows == nil {
-			if rows, err = j.sorter(gr.fields, int64(j.memory)/4); err != nil {
+			if rows, err = j.sorter(gr.fields, int64(j.memory)/sortShare); err != nil {
 				return n, nil, err
 			}
 		}

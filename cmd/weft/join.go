@@ -16,6 +16,7 @@ import (
 	"github.com/weftgo/weft/arrow"
 	"github.com/weftgo/weft/cmd/weft/internal/table"
 	"github.com/weftgo/weft/column"
+	"github.com/weftgo/weft/device"
 	"github.com/weftgo/weft/internal/extsort"
 	"github.com/weftgo/weft/join"
 )
@@ -482,7 +483,7 @@ func (o *joinOptions) join(j *tableJob, left, right *side) (from *side, err erro
 	if err := kind.UnmarshalText([]byte(o.kind)); err != nil {
 		return nil, err
 	}
-	joiner, err := join.NewJoin(j.dev, kind, &join.Options{Memory: int64(j.memory), TempDir: j.tempDir})
+	joiner, err := join.NewJoin(j.dev, kind, &join.Options{Memory: j.stateMemory(), TempDir: j.tempDir})
 	if err != nil {
 		return nil, err
 	}
@@ -493,7 +494,11 @@ func (o *joinOptions) join(j *tableJob, left, right *side) (from *side, err erro
 // joinBy has a join build the right side and probe the left one.
 func (o *joinOptions) joinBy(j *tableJob, joiner *join.Join, left, right *side,
 	result []joined) (from *side, err error) {
-	rights, err := o.build(j, joiner, right, result)
+	filter, err := o.filter(j, right)
+	if err != nil {
+		return right, err
+	}
+	rights, err := o.build(j, joiner, filter, right, result)
 	if err != nil {
 		return right, err
 	}
@@ -513,7 +518,7 @@ func (o *joinOptions) joinBy(j *tableJob, joiner *join.Join, left, right *side,
 	}
 	w := &joinWriter{joinOptions: o, job: j}
 	if len(o.sort) > 0 {
-		if w.sorter, err = j.sorter(fields, int64(j.memory)/4); err != nil {
+		if w.sorter, err = j.sorter(fields, int64(j.memory)/sortShare); err != nil {
 			return nil, err
 		}
 		defer w.sorter.Close()
@@ -523,6 +528,9 @@ func (o *joinOptions) joinBy(j *tableJob, joiner *join.Join, left, right *side,
 		return nil, err
 	}
 	w.out = out
+	if filter != nil {
+		left.Filter(filter, left.at, left.convert)
+	}
 	if err = o.probe(j, joiner, left, result, w); err == nil {
 		err = w.finish()
 	}
@@ -550,12 +558,27 @@ func payload(batch []column.Column, result []joined, right bool) (columns []colu
 	return columns
 }
 
+// filter returns one for left rows that match nothing, if the kind leaves these out.
+func (o *joinOptions) filter(j *tableJob, right *side) (*join.Filter, error) {
+	host, ok := j.dev.(device.Host)
+	if !ok || o.kind != "inner" && o.kind != "semi" {
+		return nil, nil
+	}
+	return join.NewFilter(host, right.convert, nil)
+}
+
 // build reads the right side. It returns, of each column that was read, how JSON had its values.
-func (o *joinOptions) build(j *tableJob, joiner *join.Join, right *side, result []joined) (
-	[]table.Literals, error) {
+func (o *joinOptions) build(j *tableJob, joiner *join.Join, filter *join.Filter, right *side,
+	result []joined) ([]table.Literals, error) {
 	found := make([]table.Literals, len(right.columns))
 	add := func(columns []column.Column) error {
-		return joiner.Build(j.ctx, right.keysOf(columns), payload(columns, result, true))
+		keys := right.keysOf(columns)
+		if filter != nil {
+			if err := filter.Add(j.ctx, keys); err != nil {
+				return err
+			}
+		}
+		return joiner.Build(j.ctx, keys, payload(columns, result, true))
 	}
 	// Without rows, columns still have types.
 	none := make([]column.Column, len(right.columns))
@@ -567,11 +590,13 @@ func (o *joinOptions) build(j *tableJob, joiner *join.Join, right *side, result 
 	}
 	err := j.read(right.Table, right.columns, func(b table.Batch) error {
 		for i := range result {
-			if c := &result[i]; c.right {
+			if c := &result[i]; c.right && !right.Typed() {
 				found[c.at].Add(b.Columns[c.at])
 			}
 		}
-		return add(b.Columns)
+		err := add(b.Columns)
+		j.spilled(joiner.Spilled())
+		return err
 	})
 	return found, err
 }
@@ -579,28 +604,10 @@ func (o *joinOptions) build(j *tableJob, joiner *join.Join, right *side, result 
 // probe reads the left side, and writes the rows of the result.
 func (o *joinOptions) probe(j *tableJob, joiner *join.Join, left *side, result []joined,
 	w *joinWriter) error {
-	lefts := 0 // columns of the result that come first
-	for _, c := range result {
-		if !c.right {
-			lefts++
-		}
-	}
-	ordered := func(columns []column.Column) []column.Column {
-		l, r := columns[:lefts], columns[lefts:]
-		in := make([]column.Column, 0, len(result))
-		for _, c := range result {
-			if c.right {
-				in, r = append(in, r[0]), r[1:]
-			} else {
-				in, l = append(in, l[0]), l[1:]
-			}
-		}
-		return in
-	}
 	write := func(rows iter.Seq2[[]column.Column, error]) error {
 		for columns, err := range rows {
 			if err == nil {
-				err = w.write(ordered(columns))
+				err = w.write(inOrder(columns, result))
 			}
 			if err != nil {
 				return err
@@ -609,15 +616,40 @@ func (o *joinOptions) probe(j *tableJob, joiner *join.Join, left *side, result [
 		return nil
 	}
 	err := j.read(left.Table, left.columns, func(b table.Batch) error {
-		return write(joiner.Probe(j.ctx, left.keysOf(b.Columns), payload(b.Columns, result, false)))
+		err := write(joiner.Probe(j.ctx, left.keysOf(b.Columns), payload(b.Columns, result, false)))
+		w.spilled = joiner.Spilled()
+		w.note()
+		return err
 	})
 	if err == nil {
 		err = write(joiner.Rest(j.ctx))
+		w.spilled = joiner.Spilled()
 	}
 	if errors.Is(err, errEnough) {
 		return nil
 	}
 	return err
+}
+
+// inOrder returns the columns of a join, of which those of the left side come first, in the order of
+// the result.
+func inOrder(columns []column.Column, result []joined) []column.Column {
+	right := 0
+	for _, c := range result {
+		if !c.right {
+			right++
+		}
+	}
+	left, ordered := 0, make([]column.Column, len(result))
+	for i, c := range result {
+		at := &left
+		if c.right {
+			at = &right
+		}
+		ordered[i] = columns[*at]
+		*at++
+	}
+	return ordered
 }
 
 // errEnough: as many rows as are asked for have been written.
@@ -629,8 +661,18 @@ type joinWriter struct {
 	out *tableOutput
 	n   int // rows so far
 
-	job    *tableJob
-	sorter *extsort.Sorter // of --sort
+	job     *tableJob
+	sorter  *extsort.Sorter // of --sort
+	spilled int64           // bytes, by the join
+}
+
+// note has the progress show the bytes that were spilled.
+func (w *joinWriter) note() {
+	n := w.spilled
+	if w.sorter != nil {
+		n += w.sorter.Spilled()
+	}
+	w.job.spilled(n)
 }
 
 // write writes rows, until there are enough, or holds them until they are sorted.
@@ -659,7 +701,7 @@ func (w *joinWriter) write(columns []column.Column) error {
 // hold keeps rows that are to be sorted.
 func (w *joinWriter) hold(columns []column.Column) error {
 	err := w.sorter.Add(w.job.ctx, columns)
-	w.job.spilled(w.sorter.Spilled())
+	w.note()
 	return err
 }
 

@@ -147,14 +147,20 @@ func (s *byteSize) String() string { return strconv.FormatInt(int64(*s), 10) }
 // Type is for [pflag.Value].
 func (s *byteSize) Type() string { return "bytes" }
 
-// Set is for [pflag.Value]: a number, and perhaps a unit.
+// byteUnits are the units of sizes: powers of 1024 with an i, of 1000 without.
+var byteUnits = map[string]int64{
+	"": 1, "B": 1, "kB": 1e3, "KB": 1e3, "MB": 1e6, "GB": 1e9, "TB": 1e12,
+	"KiB": 1 << 10, "MiB": 1 << 20, "GiB": 1 << 30, "TiB": 1 << 40,
+}
+
+// Set implements [pflag.Value]: it reads a number, and perhaps a unit.
 func (s *byteSize) Set(text string) error {
-	number := strings.TrimRight(text, "KMGTiB")
-	shift, ok := map[string]uint{"": 0, "B": 0, "KiB": 10, "MiB": 20, "GiB": 30, "TiB": 40}[text[len(number):]]
+	number := strings.TrimRight(text, "kKMGTiB")
+	unit, ok := byteUnits[text[len(number):]]
 	n, err := strconv.ParseInt(number, 10, 64)
-	if !ok || err != nil || n < 0 || n > math.MaxInt64>>shift {
-		return errors.New("want bytes, or a number of KiB, MiB, GiB or TiB")
+	if !ok || err != nil || n < 0 || n > math.MaxInt64/unit {
+		return errors.New("want bytes, or a number of MB, GB, MiB, GiB and so on")
 	}
-	*s = byteSize(n << shift)
+	*s = byteSize(n * unit)
 	return nil
 }

@@ -209,7 +209,7 @@ func TestPoolUsage(t *testing.T) {
 		{[]string{"check", "--durability=disk", path}, exitUnknown, "weft: pool check --durability \"disk\""},
 		{[]string{"dump", "--assert-pmem=battery", path}, exitUsage, "weft: pool dump --assert-pmem \"battery\""},
 		{create("--size=1MiB"), exitUsage, "weft: pool create " + path + ": invalid options: Size 1048576 is less than"},
-		{create("--size=64MB"), exitUsage, "weft: pool create: invalid argument \"64MB\" for \"--size\" flag: want bytes, or a number of KiB, MiB, GiB or TiB\n"},
+		{create("--size=64QB"), exitUsage, "weft: pool create: invalid argument \"64QB\" for \"--size\" flag: want bytes, or a number of MB, GB, MiB, GiB and so on\n"},
 		{[]string{"create", path + "/none/pool", "--key-size=8", "--value-size=8", "--capacity=100"}, exitFailed, "weft: pool create " + path + "/none/pool: no such file or directory\n"},
 		{[]string{"info", path}, exitFailed, "weft: pool info " + path + ": no such file or directory\n"},
 		{[]string{"dump", path}, exitFailed, "weft: pool dump " + path + ": no such file or directory\n"},
