@@ -199,8 +199,10 @@ func (f *Filter) MayContain(i int, bounds column.Column, nulls bool) bool {
 
 // Select appends to rows the numbers of rows that may match, in ascending order: all rows that
 // match, and few others. Columns of different length panic. Errors: [weft.ErrOptions] for columns
-// of other types than those of the filter. It takes about 2 ns a row and 5 ns for each key that
-// lies within the ranges.
+// of other types than those of the filter.
+//
+// A row of one int64 takes 1.5 ns outside the range, 7 to 9 ns within it if the Bloom filter has
+// 20 kB, and 34 ns if it has 2 MB.
 func (f *Filter) Select(keys []column.Column, rows []uint32) ([]uint32, error) {
 	n, err := f.plan.check(keys)
 	if err != nil {

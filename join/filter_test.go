@@ -246,7 +246,17 @@ func TestFilterOverfull(t *testing.T) {
 			t.Errorf("%d rows pass, %v", len(rows), err)
 		}
 	}
-	f := filterOf(t, dev, []column.Column{column.OfStrings(texts)}, &join.FilterOptions{MaxBytes: 1})
+	valid := make([]bool, len(keys))
+	valid[0], valid[9] = true, true
+	some := []column.Column{column.Of(keys), column.Of(keys).WithValid(column.OfBools(valid))}
+	f := filterOf(t, dev, some[:1], &join.FilterOptions{MaxBytes: 1})
+	if err := f.Add(context.Background(), some[1:]); err != nil {
+		t.Fatal(err)
+	}
+	if rows, _ := f.Select(some[1:], nil); !slices.Equal(rows, []uint32{0, 9}) {
+		t.Errorf("of rows with a key 2 and not %d pass", len(rows))
+	}
+	f = filterOf(t, dev, []column.Column{column.OfStrings(texts)}, &join.FilterOptions{MaxBytes: 1})
 	rows, _ := f.Select([]column.Column{column.OfStrings([]string{"", "0", "000000", "1", "z"})}, nil)
 	if !slices.Equal(rows, []uint32{2}) {
 		t.Errorf("rows %v pass", rows)

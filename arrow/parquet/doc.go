@@ -3,7 +3,9 @@
 // decoded here.
 //
 // [Open] reads the metadata of a file, and [File.Columns] the fields that are asked for, row group
-// by row group, on all cores. [Writer] writes files that any reader takes.
+// by row group, on all cores. [File.Filtered] leaves out rows that a filter does not pass, such as
+// that of a join: it skips row groups and pages by their statistics. [Writer] writes files that any
+// reader takes.
 //
 // # Types
 //
