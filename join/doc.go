@@ -47,19 +47,19 @@
 // # Filters
 //
 // A [Filter] of the build side drops most rows of the other side that match nothing. A reader
-// applies it before it decodes them: package arrow/parquet skips row groups and pages by its ranges,
-// and decodes other columns only where its Bloom filter passes a key. [Index.Inner] and [Index.Semi]
-// return the same with a filter and without; [Index.Left], [Index.Anti] and [Index.Count] need all
-// rows. A filter follows the rules of keys above: it keeps rows with NaN if the build side has NaN,
-// whatever statistics say, and drops null unless NullsMatch. It is built from batches in memory of a
-// fixed size, so the build side need not fit:
+// applies it before it decodes them: package arrow/parquet skips row groups and pages by its
+// ranges, and decodes other columns only where its Bloom filter passes a key. [Index.Inner] and
+// [Index.Semi] find the same rows with a filter and without. [Index.Left], [Index.Anti] and
+// [Index.Count] need all rows. A filter follows the rules of keys above: it keeps rows with NaN if
+// the build side has NaN, whatever statistics say, and drops null unless NullsMatch. It is built
+// from batches in memory of a fixed size, so the build side need not fit:
 //
-//	f, err := join.NewFilter(dev, []column.Type{column.Int64}, &join.FilterOptions{Rows: n})
+//	f, err := join.NewFilter([]column.Type{column.Int64}, &join.FilterOptions{Rows: n})
 //	err = f.Add(ctx, keys)           // any number of times
 //	rows, err := f.Select(left, nil) // or (*parquet.File).Filtered
 //
-// A filter pays where it drops most rows. One that passes all costs its own time: a join of 10^7 keys
-// with as many takes 13 to 40 % longer.
+// A filter pays where it drops most rows. One that passes all costs its own time: a join of 10^7
+// keys with as many takes 13 to 40 % longer.
 //
 // # GPUs
 //

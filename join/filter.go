@@ -19,9 +19,8 @@ import (
 // before the first row.
 //
 // Add and the other methods exclude each other. Between calls of Add, the other methods may be
-// called from many goroutines.
+// called from many goroutines. Each call works on the goroutine that it comes from.
 type Filter struct {
-	host   device.Host
 	plan   plan
 	seed   uint64
 	ranges []valueRange
@@ -43,8 +42,8 @@ type FilterOptions struct {
 }
 
 const (
-	// bitsPerRow lets one of 800 keys pass that are not there; 12 bits let one of 190 and 8 bits one of
-	// 30 (BenchmarkFilter). More bits cost memory, and no time as long as the cache holds them.
+	// bitsPerRow lets one of 800 keys pass that are not there; 12 bits let one of 190 and 8 bits
+	// one of 30 (BenchmarkFilter). More bits cost memory, and no time while the cache holds them.
 	bitsPerRow = 16
 
 	defaultFilterBytes, maxFilterBytes = 1 << 20, 64 << 20
@@ -52,7 +51,7 @@ const (
 
 // NewFilter makes the filter of a build side without rows, whose keys have these types. Errors:
 // [weft.ErrOptions].
-func NewFilter(host device.Host, types []column.Type, opts *FilterOptions) (*Filter, error) {
+func NewFilter(types []column.Type, opts *FilterOptions) (*Filter, error) {
 	var o FilterOptions
 	if opts != nil {
 		o = *opts
@@ -64,11 +63,12 @@ func NewFilter(host device.Host, types []column.Type, opts *FilterOptions) (*Fil
 		return nil, fmt.Errorf("join: NewFilter: %w",
 			core.Invalid("Rows %d or MaxBytes %d is negative", o.Rows, o.MaxBytes))
 	}
-	f := &Filter{host: host, seed: seed(), ranges: make([]valueRange, len(types))}
+	f := &Filter{seed: seed(), ranges: make([]valueRange, len(types))}
 	f.plan = plan{types: append([]column.Type(nil), types...), nulls: o.NullsMatch}
 	for i, t := range types {
 		if t.Size() == 0 && t != column.Bytes {
-			return nil, fmt.Errorf("join: NewFilter: %w", core.Invalid("key column %d has no type", i))
+			return nil, fmt.Errorf("join: NewFilter: %w",
+				core.Invalid("key column %d has no type", i))
 		}
 		f.ranges[i] = valueRange{lo: math.MaxUint64}
 	}
@@ -170,8 +170,18 @@ func (f *Filter) hash(keys []column.Column) (hashes []uint64, free func()) {
 		*memory = make([]uint64, n)
 	}
 	hashes = (*memory)[:keys[0].Len()]
-	column.Hash(f.host, keys, f.seed, hashes)
+	column.Hash(inline{}, keys, f.seed, hashes)
 	return hashes, func() { hashPool.Put(memory) }
+}
+
+// inline runs loops on the goroutine that asks. Readers call filters from several.
+type inline struct{ device.Host }
+
+// Parallel implements [device.Host].
+func (inline) Parallel(n, grain int, body func(lo, hi int)) {
+	for lo := 0; lo < n; lo += grain {
+		body(lo, min(lo+grain, n))
+	}
 }
 
 // MayContain reports whether the build side may have a row that matches a row of which only bounds
@@ -221,7 +231,7 @@ func (f *Filter) Select(keys []column.Column, rows []uint32) ([]uint32, error) {
 	if few {
 		taken := make([]column.Column, len(keys))
 		for i, c := range keys {
-			taken[i] = column.Take(f.host, c, found)
+			taken[i] = column.Take(inline{}, c, found)
 		}
 		keys = taken
 	}

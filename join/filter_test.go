@@ -13,18 +13,16 @@ import (
 
 	"github.com/weftgo/weft"
 	"github.com/weftgo/weft/column"
-	"github.com/weftgo/weft/device"
-	"github.com/weftgo/weft/device/devicetest"
 	"github.com/weftgo/weft/join"
 )
 
-func filterOf(t interface{ Fatal(...any) }, dev device.Device, keys []column.Column,
+func filterOf(t interface{ Fatal(...any) }, keys []column.Column,
 	opts *join.FilterOptions) *join.Filter {
 	types := make([]column.Type, len(keys))
 	for i, c := range keys {
 		types[i] = c.Type()
 	}
-	f, err := join.NewFilter(dev.(device.Host), types, opts)
+	f, err := join.NewFilter(types, opts)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -43,14 +41,13 @@ func filterOf(t interface{ Fatal(...any) }, dev device.Device, keys []column.Col
 
 // A filter passes all rows that match, in any columns and sizes, and the bounds of each of them.
 func TestFilterKeepsMatches(t *testing.T) {
-	dev := devicetest.OpenCPU(t, 2)
 	rapid.Check(t, func(t *rapid.T) {
 		types := rapid.SliceOfN(rapid.SampledFrom(drawn), 1, 3).Draw(t, "types")
 		opts := &join.FilterOptions{NullsMatch: rapid.Bool().Draw(t, "NullsMatch"),
 			Rows:     rapid.SampledFrom([]int{0, 1, 1000}).Draw(t, "Rows"),
 			MaxBytes: rapid.SampledFrom([]int{0, 1, 100}).Draw(t, "MaxBytes")}
 		right := drawSide(t, types, 40)
-		f := filterOf(t, dev, right, opts)
+		f := filterOf(t, right, opts)
 		left := drawSide(t, types, 40)
 		want := modelOf(right, opts.NullsMatch).answers(left, opts.NullsMatch).semi
 		got, err := f.Select(left, []uint32{7})
@@ -75,14 +72,15 @@ func checkBounds(t *rapid.T, f *join.Filter, i int, c column.Column, match []uin
 		hi := rapid.IntRange(int(row)+1, c.Len()).Draw(t, "end")
 		bounds, nulls := boundsOf(t, c.Slice(lo, hi))
 		if !f.MayContain(i, bounds, nulls) {
-			t.Fatalf("column %d, rows %d to %d lie between %v and %v, null %v; row %d matches", i, lo,
+			t.Fatalf("column %d, rows %d to %d lie between %v and %v, null %v; row %d matches", i,
+				lo,
 				hi, bounds.Any(0), bounds.Any(1), nulls, row)
 		}
 	}
 }
 
-// boundsOf returns what Parquet may say of a column: NaN is left out, zero has any sign, and a bound
-// may be missing.
+// boundsOf returns what Parquet may say of a column: NaN is left out, zero has any sign, and a
+// bound may be missing.
 func boundsOf(t *rapid.T, c column.Column) (bounds column.Column, nulls bool) {
 	least, most := -1, -1
 	for i := range c.Len() {
@@ -107,7 +105,8 @@ func boundsOf(t *rapid.T, c column.Column) (bounds column.Column, nulls bool) {
 	if c.Nulls() == c.Len() {
 		return c.Slice(0, 0), true
 	}
-	known := []bool{least >= 0 && rapid.Bool().Draw(t, "min"), most >= 0 && rapid.Bool().Draw(t, "max")}
+	known := []bool{least >= 0 && rapid.Bool().Draw(t, "min"), most >= 0 && rapid.Bool().Draw(t,
+		"max")}
 	two := pick(c, [2]uint32{uint32(max(least, 0)), uint32(max(most, 0))})
 	return two.WithValid(column.OfBools(known)), nulls
 }
@@ -145,7 +144,6 @@ func less(a, b any) bool {
 
 // What ranges leave out, type by type: the filter does something.
 func TestFilterBounds(t *testing.T) {
-	dev := devicetest.OpenCPU(t, 1)
 	inf, nan, zero := math.Inf(1), math.NaN(), math.Copysign(0, -1)
 	long := string(make([]byte, 300))
 	nulls := column.Of([]int64{0, 0}).WithValid(column.OfBools([]bool{false, false}))
@@ -169,9 +167,11 @@ func TestFilterBounds(t *testing.T) {
 		{column.Of([]float64{1}), column.Of([]float64{nan, nan}), false, true, true},
 		{column.Of([]float64{1, nan}), column.Of([]float64{2, 3}), false, true, true},
 		{column.Of([]float64{-inf}), column.Of([]float64{-1, inf}), false, false, false},
-		{column.OfStrings([]string{"b"}), column.OfStrings([]string{"a", "az"}), false, false, false},
+		{column.OfStrings([]string{"b"}), column.OfStrings([]string{"a", "az"}), false, false,
+			false},
 		{column.OfStrings([]string{"b"}), column.OfStrings([]string{"a", "b"}), false, true, true},
-		{column.OfStrings([]string{"\xff"}), column.OfStrings([]string{"a", "\x7f"}), false, false, false},
+		{column.OfStrings([]string{"\xff"}), column.OfStrings([]string{"a", "\x7f"}), false,
+			false, false},
 		{column.OfStrings([]string{long + "m"}), column.OfStrings([]string{long + "a", long + "b"}),
 			false, true, true},
 		{nulls, column.Of([]int64{0, 9}), true, false, true},
@@ -182,7 +182,7 @@ func TestFilterBounds(t *testing.T) {
 		{column.Of([]int64{5}), nulls, false, true, true}, // bounds that are not known
 	} {
 		for _, match := range []bool{false, true} {
-			f := filterOf(t, dev, []column.Column{c.build}, &join.FilterOptions{NullsMatch: match})
+			f := filterOf(t, []column.Column{c.build}, &join.FilterOptions{NullsMatch: match})
 			want := map[bool]bool{false: c.match, true: c.nullsMatch}[match]
 			if got := f.MayContain(0, c.bounds, c.nulls); got != want {
 				t.Errorf("case %d, NullsMatch %v: %v", i, match, got)
@@ -193,7 +193,6 @@ func TestFilterBounds(t *testing.T) {
 
 // Few of the keys that are not there pass, and none outside the range.
 func TestFilterDrops(t *testing.T) {
-	dev := devicetest.OpenCPU(t, 2)
 	const n = 1 << 17
 	rng := rand.New(rand.NewPCG(1, 2))
 	build, probe, far := make([]uint64, n), make([]uint64, n), make([]uint64, n)
@@ -202,7 +201,7 @@ func TestFilterDrops(t *testing.T) {
 		build[i], probe[i], far[i] = rng.Uint64()>>1, rng.Uint64()>>1, 1<<63+rng.Uint64()>>1
 		texts[i] = fmt.Sprint(probe[i])
 	}
-	f := filterOf(t, dev, []column.Column{column.Of(build)}, &join.FilterOptions{Rows: n})
+	f := filterOf(t, []column.Column{column.Of(build)}, &join.FilterOptions{Rows: n})
 	if f.Bytes() != 2*n {
 		t.Errorf("%d bytes for %d rows", f.Bytes(), n)
 	}
@@ -218,7 +217,7 @@ func TestFilterDrops(t *testing.T) {
 		t.Errorf("%d of %d keys pass", len(rows), n)
 	}
 	pair := []column.Column{column.Of(build), column.OfStrings(texts)}
-	f = filterOf(t, dev, pair, &join.FilterOptions{Rows: n})
+	f = filterOf(t, pair, &join.FilterOptions{Rows: n})
 	slices.Reverse(texts)
 	if rows, _ = f.Select(pair, nil); len(rows) > n/500 {
 		t.Errorf("%d of %d pairs of keys pass", len(rows), n)
@@ -227,7 +226,6 @@ func TestFilterDrops(t *testing.T) {
 
 // A filter that is too small keeps its ranges alone.
 func TestFilterOverfull(t *testing.T) {
-	dev := devicetest.OpenCPU(t, 2)
 	keys := make([]int64, 1<<14)
 	for i := range keys {
 		keys[i] = int64(2 * i)
@@ -237,7 +235,7 @@ func TestFilterOverfull(t *testing.T) {
 		texts[i] = fmt.Sprintf("%06d", i)
 	}
 	for _, c := range []column.Column{column.Of(keys), column.OfStrings(texts)} {
-		f := filterOf(t, dev, []column.Column{c}, &join.FilterOptions{MaxBytes: 1 << 10})
+		f := filterOf(t, []column.Column{c}, &join.FilterOptions{MaxBytes: 1 << 10})
 		if f.Bytes() != 0 {
 			t.Errorf("%d bytes of 128 bits for %d rows stay", f.Bytes(), len(keys))
 		}
@@ -249,34 +247,35 @@ func TestFilterOverfull(t *testing.T) {
 	valid := make([]bool, len(keys))
 	valid[0], valid[9] = true, true
 	some := []column.Column{column.Of(keys), column.Of(keys).WithValid(column.OfBools(valid))}
-	f := filterOf(t, dev, some[:1], &join.FilterOptions{MaxBytes: 1})
+	f := filterOf(t, some[:1], &join.FilterOptions{MaxBytes: 1})
 	if err := f.Add(context.Background(), some[1:]); err != nil {
 		t.Fatal(err)
 	}
 	if rows, _ := f.Select(some[1:], nil); !slices.Equal(rows, []uint32{0, 9}) {
 		t.Errorf("of rows with a key 2 and not %d pass", len(rows))
 	}
-	f = filterOf(t, dev, []column.Column{column.OfStrings(texts)}, &join.FilterOptions{MaxBytes: 1})
-	rows, _ := f.Select([]column.Column{column.OfStrings([]string{"", "0", "000000", "1", "z"})}, nil)
+	f = filterOf(t, []column.Column{column.OfStrings(texts)}, &join.FilterOptions{MaxBytes: 1})
+	rows, _ := f.Select([]column.Column{column.OfStrings([]string{"", "0", "000000", "1", "z"})},
+		nil)
 	if !slices.Equal(rows, []uint32{2}) {
 		t.Errorf("rows %v pass", rows)
 	}
 }
 
 func TestFilterErrors(t *testing.T) {
-	dev := devicetest.OpenCPU(t, 1)
 	ctx, cancel := context.WithCancel(context.Background())
 	for _, types := range [][]column.Type{nil, {column.None}} {
-		if _, err := join.NewFilter(dev, types, nil); !errors.Is(err, weft.ErrOptions) {
+		if _, err := join.NewFilter(types, nil); !errors.Is(err, weft.ErrOptions) {
 			t.Errorf("%v: %v", types, err)
 		}
 	}
 	for _, o := range []join.FilterOptions{{Rows: -1}, {MaxBytes: -1}} {
-		if _, err := join.NewFilter(dev, []column.Type{column.Int8}, &o); !errors.Is(err, weft.ErrOptions) {
+		if _, err := join.NewFilter([]column.Type{column.Int8}, &o); !errors.Is(err,
+			weft.ErrOptions) {
 			t.Errorf("%+v: %v", o, err)
 		}
 	}
-	f, _ := join.NewFilter(dev, []column.Type{column.Int8}, nil)
+	f, _ := join.NewFilter([]column.Type{column.Int8}, nil)
 	for _, keys := range [][]column.Column{nil, {column.Of([]int16{1})}} {
 		if err := f.Add(ctx, keys); !errors.Is(err, weft.ErrOptions) {
 			t.Errorf("%v: %v", keys, err)
@@ -299,7 +298,6 @@ func TestFilterErrors(t *testing.T) {
 
 // BenchmarkFilter probes keys that are not there, within the range and outside it.
 func BenchmarkFilter(b *testing.B) {
-	dev := devicetest.OpenCPU(b, 1)
 	const probes = 1 << 17
 	for _, n := range []int{1e4, 1e6, 1e7} {
 		for _, bits := range []int{8, 12, 16} {
@@ -312,7 +310,7 @@ func BenchmarkFilter(b *testing.B) {
 				probe[i] = rng.Int64()
 			}
 			keys := []column.Column{column.Of(build)}
-			f := filterOf(b, dev, keys, &join.FilterOptions{Rows: n, MaxBytes: n * bits / 8})
+			f := filterOf(b, keys, &join.FilterOptions{Rows: n, MaxBytes: n * bits / 8})
 			b.Run(fmt.Sprintf("keys=%d/bits=%d", n, bits), func(b *testing.B) {
 				var rows []uint32
 				for b.Loop() {
@@ -334,7 +332,7 @@ func BenchmarkFilter(b *testing.B) {
 				probe[i] = int64(i) % 1e4
 			}
 		}
-		f := filterOf(b, dev, []column.Column{column.Of(build)}, &join.FilterOptions{Rows: 1e4})
+		f := filterOf(b, []column.Column{column.Of(build)}, &join.FilterOptions{Rows: 1e4})
 		b.Run(fmt.Sprintf("outside=%v", far), func(b *testing.B) {
 			var rows []uint32
 			for b.Loop() {
@@ -349,7 +347,7 @@ func BenchmarkFilter(b *testing.B) {
 			build[i] = rand.Int64()
 		}
 		for b.Loop() {
-			filterOf(b, dev, []column.Column{column.Of(build)}, &join.FilterOptions{Rows: 1e6})
+			filterOf(b, []column.Column{column.Of(build)}, &join.FilterOptions{Rows: 1e6})
 		}
 		b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/1e6, "ns/row")
 	})

@@ -302,7 +302,8 @@ func (c *chunk) onePage(most int64) (passed int64, err error) {
 	}
 	b = b[:size]
 	if h.CRC != 0 && crc32.ChecksumIEEE(b) != uint32(h.CRC) {
-		return 0, fmt.Errorf("the page of %d bytes at %d of the file does not have its checksum", size, c.at)
+		return 0, fmt.Errorf("the page of %d bytes at %d of the file does not have its checksum",
+			size, c.at)
 	}
 	c.at += size
 	switch {

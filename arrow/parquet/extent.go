@@ -12,8 +12,8 @@ import (
 	"github.com/weftgo/weft/column"
 )
 
-// extent is the least and the greatest of some values, as a column of two; without values if all are
-// null or NaN.
+// extent is the least and the greatest of some values, as a column of two. It has no values if all
+// are null or NaN.
 type extent struct{ two column.Column }
 
 // maxBound bounds byte strings in statistics. Longer ones are left out with all bounds of a chunk:

@@ -60,7 +60,9 @@ func (f *File) filtered(ctx context.Context, cores int, filter Filter, keys,
 			a := f.ahead(ctx, all, cores)
 			q.parts = len(a.parts)
 			a.parts = [][]int{nil}
-			a.read = func(group int, _ []int, _ int) iter.Seq2[Batch, error] { return q.group(a.ctx, group) }
+			a.read = func(group int, _ []int, _ int) iter.Seq2[Batch, error] {
+				return q.group(a.ctx, group)
+			}
 			defer a.stop()
 			group = a.group
 		}
@@ -265,7 +267,8 @@ func (r *groupReader) decode(got []column.Column, lo, hi int, ranges []rowRange)
 					err = c.ended()
 				}
 				if err != nil {
-					errs[p] = fmt.Errorf("parquet: row group %d, field %q: %w", r.number, c.Name, err)
+					errs[p] = fmt.Errorf("parquet: row group %d, field %q: %w", r.number, c.Name,
+						err)
 				}
 			}
 		}

@@ -240,7 +240,8 @@ func TestFilteredJoin(t *testing.T) {
 		left := int64(0)
 		for round := range rounds * len(keyFields) {
 			key := keyFields[round%len(keyFields)]
-			fields := []Field{{"row", Type{Column: column.Int64}}, key, keyFields[rng.IntN(len(keyFields))]}
+			fields := []Field{{"row", Type{Column: column.Int64}}, key,
+				keyFields[rng.IntN(len(keyFields))]}
 			b, all := writeParts(t, rng, fields, 1+rng.IntN(20), spoil)
 			keys := []int{1, 2}[:1+rng.IntN(2)]
 			nulls := rng.IntN(2) == 0
@@ -252,7 +253,8 @@ func TestFilteredJoin(t *testing.T) {
 			f := must(Open(bytes.NewReader(b), int64(len(b))))
 			left += checkFiltered(t, host, f, all, keys, build, nulls, 1+rng.IntN(3))
 			if t.Failed() {
-				t.Fatalf("%s: round %d, key %v, %d rows, nulls match %v", name, round, fields[keys[0]], all[0].Len(), nulls)
+				t.Fatalf("%s: round %d, key %v, %d rows, nulls match %v", name, round,
+					fields[keys[0]], all[0].Len(), nulls)
 			}
 		}
 		if left == 0 {
@@ -271,7 +273,7 @@ func checkFiltered(t *testing.T, host *cpu.Device, f *File, all []column.Column,
 	for i, k := range keys {
 		types[i], probe[i] = all[k].Type(), all[k]
 	}
-	filter := must(join.NewFilter(host, types, &join.FilterOptions{NullsMatch: nulls}))
+	filter := must(join.NewFilter(types, &join.FilterOptions{NullsMatch: nulls}))
 	if err := filter.Add(ctx, build); err != nil {
 		t.Fatal(err)
 	}
@@ -298,7 +300,8 @@ func checkFiltered(t *testing.T, host *cpu.Device, f *File, all []column.Column,
 			}
 			last, passed[row] = row, true
 			for j, c := range batch.Columns {
-				if got, want := fmt.Sprint(c.Any(i)), fmt.Sprint(all[j].Any(int(row))); got != want {
+				if got, want := fmt.Sprint(c.Any(i)),
+					fmt.Sprint(all[j].Any(int(row))); got != want {
 					t.Errorf("row %d, column %d: %q, want %q", row, j, got, want)
 				}
 			}
@@ -329,26 +332,33 @@ func TestBounds(t *testing.T) {
 		{Type{Column: column.Int32}, format.Int32, 4, le32(-5), le32(7), "[-5 7]"},
 		{Type{Column: column.Int32}, format.Int32, 4, le32(7), le32(-5), "[<nil> <nil>]"},
 		{Type{Column: column.Uint32}, format.Int32, 4, le32(7), le32(-5), "[7 4294967291]"},
-		{Type{Column: column.Uint64}, format.Int64, 8, le64(1), le64(-1), "[1 18446744073709551615]"},
+		{Type{Column: column.Uint64}, format.Int64, 8, le64(1), le64(-1),
+			"[1 18446744073709551615]"},
 		{Type{Column: column.Int8}, format.Int32, 4, le32(-128), le32(128), "[-128 <nil>]"},
 		{Type{Column: column.Int64}, format.Int64, 8, nil, le64(1), "[<nil> 1]"},
 		{Type{Column: column.Int64}, format.Int64, 8, le32(1), le64(1), "[<nil> 1]"},
 		{Type{Column: column.Float64}, format.Double, 8, f8(nan), f8(1), "[<nil> 1]"},
 		{Type{Column: column.Float64}, format.Double, 8, f8(1), f8(-nan), "[1 <nil>]"},
 		{Type{Column: column.Float64}, format.Double, 8, f8(0), f8(zero), "[0 -0]"},
-		{Type{Kind: Bool, Column: column.Bool}, format.Boolean, 0, []byte{0}, []byte{1}, "[false true]"},
-		{Type{Kind: Bool, Column: column.Bool}, format.Boolean, 0, []byte{0}, []byte{2}, "[false <nil>]"},
+		{Type{Kind: Bool, Column: column.Bool}, format.Boolean, 0, []byte{0}, []byte{1},
+			"[false true]"},
+		{Type{Kind: Bool, Column: column.Bool}, format.Boolean, 0, []byte{0}, []byte{2},
+			"[false <nil>]"},
 		{Type{Kind: Text, Column: column.Bytes}, format.ByteArray, 0, nil, []byte("b"), "[ b]"},
-		{Type{Kind: Text, Column: column.Bytes}, format.ByteArray, 0, []byte("a"), nil, "[a <nil>]"},
-		{Type{Kind: Text, Column: column.Bytes}, format.ByteArray, 0, []byte("\xff"), []byte("a"), "[<nil> <nil>]"},
-		{Type{Kind: Fixed, Column: column.Bytes, Width: 2}, format.FixedLenByteArray, 2, []byte("a"), []byte("b"), "[a b]"},
+		{Type{Kind: Text, Column: column.Bytes}, format.ByteArray, 0, []byte("a"), nil,
+			"[a <nil>]"},
+		{Type{Kind: Text, Column: column.Bytes}, format.ByteArray, 0, []byte("\xff"), []byte("a"),
+			"[<nil> <nil>]"},
+		{Type{Kind: Fixed, Column: column.Bytes, Width: 2}, format.FixedLenByteArray, 2,
+			[]byte("a"), []byte("b"), "[a b]"},
 	} {
 		l := leaf{Field: Field{Type: c.t}, physical: c.physical, width: c.width}
 		if got := fmt.Sprint(anys(l.bounds(c.least, c.most))); got != c.want {
 			t.Errorf("case %d: %s, want %s", i, got, c.want)
 		}
 	}
-	half := leaf{Field: Field{Type: Type{Column: column.Float32}}, physical: format.FixedLenByteArray, width: 2, half: true}
+	half := leaf{Field: Field{Type: Type{Column: column.Float32}},
+		physical: format.FixedLenByteArray, width: 2, half: true}
 	if got := fmt.Sprint(anys(half.bounds([]byte{0, 0xbc}, []byte{0, 0x3c}))); got != "[-1 1]" {
 		t.Errorf("halves: %s", got)
 	}
@@ -358,7 +368,8 @@ func TestBounds(t *testing.T) {
 type asked struct{ bounds, nulls []string }
 
 func (a *asked) MayContain(i int, bounds column.Column, nulls bool) bool {
-	a.bounds, a.nulls = append(a.bounds, fmt.Sprint(anys(bounds))), append(a.nulls, fmt.Sprint(nulls))
+	a.bounds, a.nulls = append(a.bounds, fmt.Sprint(anys(bounds))), append(a.nulls,
+		fmt.Sprint(nulls))
 	return true
 }
 
@@ -374,10 +385,12 @@ func (a *asked) Select(keys []column.Column, rows []uint32) ([]uint32, error) {
 func TestStatistics(t *testing.T) {
 	one, two, count := le32(1), le32(2), thrift.Null[int64]{Valid: true}
 	newer, older := statistics{MinValue: one, MaxValue: two}, statistics{Min: one, Max: two}
-	signed := leaf{Field: Field{Type: Type{Column: column.Int32}}, physical: format.Int32, width: 4, ordered: true}
+	signed := leaf{Field: Field{Type: Type{Column: column.Int32}}, physical: format.Int32,
+		width: 4, ordered: true}
 	unsigned, optional, unordered := signed, signed, signed
 	unsigned.Type.Column, optional.optional, unordered.ordered = column.Uint32, true, false
-	texts := leaf{Field: Field{Type: Type{Kind: Text, Column: column.Bytes}}, physical: format.ByteArray, ordered: true}
+	texts := leaf{Field: Field{Type: Type{Kind: Text, Column: column.Bytes}},
+		physical: format.ByteArray, ordered: true}
 	with := func(s statistics, nulls int64) statistics {
 		count.V = nulls
 		s.NullCount = count
@@ -436,8 +449,10 @@ func TestOrder(t *testing.T) {
 		{element(format.Double, nil, 0), true}, {element(format.ByteArray, nil, 0), true},
 		{element(format.ByteArray, &format.GeometryType{}, 0), false},
 		{element(format.ByteArray, &format.StringType{}, 0), true},
-		{element(fixed, nil, 12), true}, {interval, false}, {element(fixed, &format.UUIDType{}, 16), true},
-		{element(fixed, &format.Float16Type{}, 2), true}, {element(fixed, &format.Float16Type{}, 3), false},
+		{element(fixed, nil, 12), true}, {interval, false}, {element(fixed, &format.UUIDType{},
+			16), true},
+		{element(fixed, &format.Float16Type{}, 2), true}, {element(fixed, &format.Float16Type{},
+			3), false},
 		{element(format.Int32, &format.IntType{BitWidth: 32}, 0), true}, {uint32s, true},
 		{element(format.Int64, &format.IntType{BitWidth: 32}, 0), false}, {uint64of32, false},
 		{element(format.Int64, &format.TimestampType{}, 0), true},
@@ -471,12 +486,11 @@ func TestNoOrder(t *testing.T) {
 
 // A filter of a few keys reads a few pages, with the indexes of pages and without.
 func TestFilteredReadsLittle(t *testing.T) {
-	host := must(cpu.Open(&cpu.Options{Workers: 1}))
-	defer host.Close()
 	const n = 4 * pageRows
 	for _, indexed := range []bool{true, false} {
 		var out bytes.Buffer
-		w := must(NewWriter(&out, []Field{{"n", Type{Column: column.Int64}}, {"x", Type{Column: column.Float64}}}, "test"))
+		w := must(NewWriter(&out, []Field{{"n", Type{Column: column.Int64}}, {"x",
+			Type{Column: column.Float64}}}, "test"))
 		numbers, noise := make([]int64, n), make([]float64, n)
 		for i := range n {
 			numbers[i], noise[i] = int64(i), rand.Float64()
@@ -497,8 +511,9 @@ func TestFilteredReadsLittle(t *testing.T) {
 			t.Fatal(err)
 		}
 		f, g := open(t, out.Bytes(), 1<<40)
-		filter := must(join.NewFilter(host, []column.Type{column.Int64}, nil))
-		if err := filter.Add(t.Context(), []column.Column{column.Of([]int64{5, n / 2})}); err != nil {
+		filter := must(join.NewFilter([]column.Type{column.Int64}, nil))
+		if err := filter.Add(t.Context(), []column.Column{column.Of([]int64{5,
+			n / 2})}); err != nil {
 			t.Fatal(err)
 		}
 		g.bytes.Store(0)
@@ -538,9 +553,7 @@ func readFiltered(t testing.TB, b []byte, filter Filter, fields ...int) (rows in
 
 // smallNumbers is a filter of some numbers, from -3 on.
 func smallNumbers(t testing.TB, n int) *join.Filter {
-	host := must(cpu.Open(&cpu.Options{Workers: 1}))
-	t.Cleanup(func() { host.Close() })
-	filter := must(join.NewFilter(host, []column.Type{column.Int64}, nil))
+	filter := must(join.NewFilter([]column.Type{column.Int64}, nil))
 	keys := make([]int64, n)
 	for i := range keys {
 		keys[i] = int64(i) - 3
@@ -562,7 +575,8 @@ func pagedFile(t testing.TB, spoil func(*Writer)) []byte {
 		for i := range numbers {
 			numbers[i], texts[i] = int64(50*page+i), fmt.Sprint("t", i%7)
 		}
-		if err := w.Write([]column.Column{column.Of(numbers), column.OfStrings(texts)}); err != nil {
+		if err := w.Write([]column.Column{column.Of(numbers),
+			column.OfStrings(texts)}); err != nil {
 			t.Fatal(err)
 		}
 		for i := range w.fields {
@@ -600,14 +614,18 @@ func TestWrongIndex(t *testing.T) {
 		fails bool
 	}{
 		{nil, false},
-		{pages(func(p []format.PageLocation) { p[2].FirstRowIndex -= 10; p[1].FirstRowIndex -= 10 }), true},
+		{pages(func(p []format.PageLocation) {
+			p[1].FirstRowIndex -= 10
+			p[2].FirstRowIndex -= 10
+		}), true},
 		{pages(func(p []format.PageLocation) { p[2].Offset++ }), true},
 		{pages(func(p []format.PageLocation) { p[2] = p[1] }), false},
 		{pages(func(p []format.PageLocation) { p[0].FirstRowIndex = 1 }), false},
 		{pages(func(p []format.PageLocation) { p[0].Offset = 3 }), false},
 		{pages(func(p []format.PageLocation) { p[9].Offset = 1 << 40 }), false},
 		{pages(func(p []format.PageLocation) { p[9].FirstRowIndex = 500 }), false},
-		{func(w *Writer) { w.indexes[0].columns.MinValues = w.indexes[0].columns.MinValues[:9] }, false},
+		{func(w *Writer) { w.indexes[0].columns.MinValues = w.indexes[0].columns.MinValues[:9] },
+			false},
 	} {
 		wide, last := smallNumbers(t, 1), smallNumbers(t, 1)
 		for f, key := range map[*join.Filter]int64{wide: 120, last: 480} {
@@ -669,7 +687,8 @@ func TestFilteredErrors(t *testing.T) {
 		for _, cores := range []int{1, 4} {
 			f, g := open(t, b, reads)
 			var failed error
-			for _, err := range f.filtered(t.Context(), cores, smallNumbers(t, 900), []int{0}, []int{0, 1}) {
+			for _, err := range f.filtered(t.Context(), cores, smallNumbers(t, 900), []int{0},
+				[]int{0, 1}) {
 				failed = err
 			}
 			g.closed.Store(true)

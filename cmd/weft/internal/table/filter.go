@@ -8,9 +8,9 @@ import (
 	"github.com/weftgo/weft/column"
 )
 
-// Filter has the next [Table.Batches], and no other, leave out rows that f does not pass, such as a
-// [github.com/weftgo/weft/join.Filter]. Key i of f is the column at[i] of what is read, as [Convert]
-// makes it of type as[i]. Parquet files do not decode rows that they can pass over; see
+// Filter has the next [Table.Batches], and no other, leave out rows that f does not pass, such as
+// a [github.com/weftgo/weft/join.Filter]. Key i of f is the column at[i] of what is read, as
+// [Convert] makes it of type as[i]. Parquet files do not decode rows that they can pass over; see
 // [parquet.File.Filtered]. Of other files all rows are decoded, and those that f does not pass are
 // left out. Rows that do not match may stay: where most rows pass, f is not asked for each.
 //
@@ -66,7 +66,8 @@ func (f *rowFilter) drop(batches iter.Seq2[Batch, error]) iter.Seq2[Batch, error
 		for batch, err := range batches {
 			if pass > 0 || err != nil {
 				pass--
-			} else if rows, err = f.dropRows(&batch, rows[:0]); err == nil && len(rows) > batch.Rows/4*3 {
+			} else if rows, err = f.dropRows(&batch, rows[:0]); err == nil &&
+				len(rows) > batch.Rows/4*3 {
 				pass = passes
 			}
 			if !yield(batch, err) || err != nil {

@@ -15,8 +15,8 @@ import (
 	"github.com/weftgo/weft/join"
 )
 
-// writeLeft writes 10^7 rows: a key, three numbers and two texts. Keys are the numbers of rows, in order
-// or shuffled.
+// writeLeft writes 10^7 rows: a key, three numbers and two texts. Keys are the numbers of rows, in
+// order or shuffled.
 func writeLeft(b *testing.B, shuffled bool) string {
 	const n = 1e7
 	name := filepath.Join(b.TempDir(), "left.parquet")
@@ -27,10 +27,12 @@ func writeLeft(b *testing.B, shuffled bool) string {
 	defer file.Close()
 	fields := []parquet.Field{{Name: "key", Type: parquet.Type{Column: column.Int64}}}
 	for i := range 3 {
-		fields = append(fields, parquet.Field{Name: fmt.Sprint("x", i), Type: parquet.Type{Column: column.Float64}})
+		fields = append(fields, parquet.Field{Name: fmt.Sprint("x", i),
+			Type: parquet.Type{Column: column.Float64}})
 	}
 	for i := range 2 {
-		fields = append(fields, parquet.Field{Name: fmt.Sprint("t", i), Type: parquet.Type{Kind: parquet.Text, Column: column.Bytes}})
+		fields = append(fields, parquet.Field{Name: fmt.Sprint("t", i),
+			Type: parquet.Type{Kind: parquet.Text, Column: column.Bytes}})
 	}
 	w, err := parquet.NewWriter(file, fields, "test")
 	if err != nil {
@@ -46,7 +48,8 @@ func writeLeft(b *testing.B, shuffled bool) string {
 				row = row * 7_654_321 % n // a permutation: the factor has no divisor 2 or 5
 			}
 			keys[i] = int64(row)
-			texts[0][i], texts[1][i] = fmt.Sprint("city", row%5000), fmt.Sprintf("note on row %d", row)
+			texts[0][i], texts[1][i] = fmt.Sprint("city", row%5000), fmt.Sprintf("note on row %d",
+				row)
 		}
 		for range 3 {
 			x := make([]float64, part)
@@ -97,21 +100,24 @@ func BenchmarkFilteredJoin(b *testing.B) {
 			keys []int64
 		}{{"narrow", narrow}, {"random", random}, {"all", all}} {
 			for _, filtered := range []bool{false, true} {
-				b.Run(fmt.Sprintf("shuffled=%v/%s/filter=%v", shuffled, build.name, filtered), func(b *testing.B) {
-					start, matches := cpuTime(b), 0
-					for b.Loop() {
-						matches = joinLeft(b, host, name, column.Of(build.keys), filtered)
-					}
-					b.ReportMetric(float64((cpuTime(b)-start).Milliseconds())/float64(b.N), "cpu-ms/op")
-					b.ReportMetric(float64(matches), "matches")
-				})
+				b.Run(fmt.Sprintf("shuffled=%v/%s/filter=%v", shuffled, build.name, filtered),
+					func(b *testing.B) {
+						start, matches := cpuTime(b), 0
+						for b.Loop() {
+							matches = joinLeft(b, host, name, column.Of(build.keys), filtered)
+						}
+						b.ReportMetric(float64((cpuTime(b)-start).Milliseconds())/float64(b.N),
+							"cpu-ms/op")
+						b.ReportMetric(float64(matches), "matches")
+					})
 			}
 		}
 	}
 }
 
 // joinLeft joins all columns of a file, and counts rows that match.
-func joinLeft(b *testing.B, host *cpu.Device, name string, build column.Column, filtered bool) (n int) {
+func joinLeft(b *testing.B, host *cpu.Device, name string, build column.Column,
+	filtered bool) (n int) {
 	tab, err := Open(b.Context(), []string{name}, nil, nil)
 	if err != nil {
 		b.Fatal(err)
@@ -124,7 +130,8 @@ func joinLeft(b *testing.B, host *cpu.Device, name string, build column.Column, 
 	}
 	defer ix.Close()
 	if filtered {
-		f, err := join.NewFilter(host, []column.Type{column.Int64}, &join.FilterOptions{Rows: build.Len()})
+		f, err := join.NewFilter([]column.Type{column.Int64},
+			&join.FilterOptions{Rows: build.Len()})
 		if err == nil {
 			err = f.Add(b.Context(), keys)
 		}

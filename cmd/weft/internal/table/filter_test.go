@@ -22,9 +22,12 @@ import (
 
 // filterSchema are the columns of the left side: keys of types that a join converts, and of others.
 var filterSchema = goarrow.NewSchema([]goarrow.Field{
-	{Name: "row", Type: goarrow.PrimitiveTypes.Int64}, {Name: "i32", Type: goarrow.PrimitiveTypes.Int32, Nullable: true},
-	{Name: "i64", Type: goarrow.PrimitiveTypes.Int64, Nullable: true}, {Name: "u64", Type: goarrow.PrimitiveTypes.Uint64, Nullable: true},
-	{Name: "f32", Type: goarrow.PrimitiveTypes.Float32, Nullable: true}, {Name: "text", Type: goarrow.BinaryTypes.String, Nullable: true},
+	{Name: "row", Type: goarrow.PrimitiveTypes.Int64}, {Name: "i32",
+		Type: goarrow.PrimitiveTypes.Int32, Nullable: true},
+	{Name: "i64", Type: goarrow.PrimitiveTypes.Int64, Nullable: true}, {Name: "u64",
+		Type: goarrow.PrimitiveTypes.Uint64, Nullable: true},
+	{Name: "f32", Type: goarrow.PrimitiveTypes.Float32, Nullable: true}, {Name: "text",
+		Type: goarrow.BinaryTypes.String, Nullable: true},
 	{Name: "day", Type: goarrow.FixedWidthTypes.Date32, Nullable: true},
 }, nil)
 
@@ -54,9 +57,12 @@ func filterFiles(t *testing.T, columns []column.Column) map[string]string {
 	dir := t.TempDir()
 	var p, a, c bytes.Buffer
 	fields := fieldsOf(filterSchema)
-	pw, err := parquet.NewWriter(&p, []parquet.Field{{Name: "row", Type: parquet.Type{Column: column.Int64}},
-		{Name: "i32", Type: parquet.Type{Column: column.Int32}}, {Name: "i64", Type: parquet.Type{Column: column.Int64}},
-		{Name: "u64", Type: parquet.Type{Column: column.Uint64}}, {Name: "f32", Type: parquet.Type{Column: column.Float32}},
+	pw, err := parquet.NewWriter(&p, []parquet.Field{{Name: "row",
+		Type: parquet.Type{Column: column.Int64}},
+		{Name: "i32", Type: parquet.Type{Column: column.Int32}}, {Name: "i64",
+			Type: parquet.Type{Column: column.Int64}},
+		{Name: "u64", Type: parquet.Type{Column: column.Uint64}}, {Name: "f32",
+			Type: parquet.Type{Column: column.Float32}},
 		{Name: "text", Type: parquet.Type{Kind: parquet.Text, Column: column.Bytes}},
 		{Name: "day", Type: parquet.Type{Kind: parquet.Date, Column: column.Int32}}}, "test")
 	if err != nil {
@@ -76,7 +82,8 @@ func filterFiles(t *testing.T, columns []column.Column) map[string]string {
 				t.Fatal(err)
 			}
 		}
-		if err := aw.Write(array.NewRecordBatch(filterSchema, arrays, int64(at[1]-at[0]))); err != nil {
+		if err := aw.Write(array.NewRecordBatch(filterSchema, arrays,
+			int64(at[1]-at[0]))); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -89,7 +96,8 @@ func filterFiles(t *testing.T, columns []column.Column) map[string]string {
 		}
 	}
 	files := map[string]string{}
-	for name, b := range map[string][]byte{"parquet": p.Bytes(), "arrows": a.Bytes(), "csv": c.Bytes()} {
+	for name, b := range map[string][]byte{"parquet": p.Bytes(), "arrows": a.Bytes(),
+		"csv": c.Bytes()} {
 		files[name] = filepath.Join(dir, "left."+name)
 		if err := os.WriteFile(files[name], b, 0o600); err != nil {
 			t.Fatal(err)
@@ -100,7 +108,8 @@ func filterFiles(t *testing.T, columns []column.Column) map[string]string {
 
 // joined joins a file with a build side, and returns the rows that match and the number of those
 // that were not left out before.
-func joined(t *testing.T, host *cpu.Device, file string, build column.Column, key string, as column.Type,
+func joined(t *testing.T, host *cpu.Device, file string, build column.Column, key string,
+	as column.Type,
 	filtered bool) (rows []int64, kept int) {
 	t.Helper()
 	ctx := context.Background()
@@ -127,7 +136,7 @@ func joined(t *testing.T, host *cpu.Device, file string, build column.Column, ke
 	}
 	defer ix.Close()
 	if filtered {
-		f, err := join.NewFilter(host, []column.Type{as}, &join.FilterOptions{Rows: build.Len()})
+		f, err := join.NewFilter([]column.Type{as}, &join.FilterOptions{Rows: build.Len()})
 		if err == nil {
 			err = f.Add(ctx, keys)
 		}

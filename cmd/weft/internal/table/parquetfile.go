@@ -64,7 +64,8 @@ func openParquet(in *input, s *stream, maxBytes int64) (source, error) {
 			}
 		}
 	}
-	src.filtered = func(ctx context.Context, columns []wanted, f *rowFilter) iter.Seq2[Batch, error] {
+	src.filtered = func(ctx context.Context, columns []wanted, f *rowFilter) iter.Seq2[Batch,
+		error] {
 		return func(yield func(Batch, error) bool) {
 			fields := fieldsIn(columns)
 			keys := make([]int, len(f.at))
