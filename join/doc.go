@@ -44,6 +44,7 @@
 // batches of joined columns. Options.Memory bounds its memory. What exceeds that goes to a temporary
 // file, partition by partition. Without a limit a Join takes the memory of the right rows and of
 // their index.
+//
 // # Filters
 //
 // A [Filter] of the build side drops most rows of the other side that match nothing. A reader

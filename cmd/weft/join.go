@@ -16,7 +16,6 @@ import (
 	"github.com/weftgo/weft/arrow"
 	"github.com/weftgo/weft/cmd/weft/internal/table"
 	"github.com/weftgo/weft/column"
-	"github.com/weftgo/weft/device"
 	"github.com/weftgo/weft/internal/extsort"
 	"github.com/weftgo/weft/join"
 )
@@ -494,7 +493,7 @@ func (o *joinOptions) join(j *tableJob, left, right *side) (from *side, err erro
 // joinBy has a join build the right side and probe the left one.
 func (o *joinOptions) joinBy(j *tableJob, joiner *join.Join, left, right *side,
 	result []joined) (from *side, err error) {
-	filter, err := o.filter(j, right)
+	filter, err := o.filter(right)
 	if err != nil {
 		return right, err
 	}
@@ -559,12 +558,11 @@ func payload(batch []column.Column, result []joined, right bool) (columns []colu
 }
 
 // filter returns one for left rows that match nothing, if the kind leaves these out.
-func (o *joinOptions) filter(j *tableJob, right *side) (*join.Filter, error) {
-	host, ok := j.dev.(device.Host)
-	if !ok || o.kind != "inner" && o.kind != "semi" {
+func (o *joinOptions) filter(right *side) (*join.Filter, error) {
+	if o.kind != "inner" && o.kind != "semi" {
 		return nil, nil
 	}
-	return join.NewFilter(host, right.convert, nil)
+	return join.NewFilter(right.convert, nil)
 }
 
 // build reads the right side. It returns, of each column that was read, how JSON had its values.
