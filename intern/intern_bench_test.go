@@ -89,7 +89,8 @@ func BenchmarkTable(b *testing.B) {
 				b.Fatal(err)
 			}
 			defer dev.Close()
-			b.Run("weft", func(b *testing.B) { benchTable(b, dev, c) })
+			b.Run("weft", func(b *testing.B) { benchTable(b, dev, c, nil) })
+			b.Run("off heap", func(b *testing.B) { benchTable(b, dev, c, &Options{OffHeap: true}) })
 			if c.Type() == column.Bytes {
 				b.Run("map[string]struct{}", func(b *testing.B) { benchSet(b, c) })
 				b.Run("map[string]uint32", func(b *testing.B) { benchMap(b, c) })
@@ -100,11 +101,11 @@ func BenchmarkTable(b *testing.B) {
 	}
 }
 
-func benchTable(b *testing.B, dev device.Device, c column.Column) {
+func benchTable(b *testing.B, dev device.Device, c column.Column, opts *Options) {
 	ids := make([]uint32, c.Len())
 	used, distinct := int64(0), 0
 	for b.Loop() {
-		t, err := New(dev, nil)
+		t, err := New(dev, opts)
 		if err != nil {
 			b.Fatal(err)
 		}

@@ -28,7 +28,12 @@ type fataler interface {
 // open makes a table, with a hash of so many bits if that is not 0.
 func open(t testing.TB, dev device.Device, bits int, opts *Options) *Table {
 	t.Helper()
-	table, err := newTable(dev, opts, weak(bits))
+	var o Options
+	if opts != nil {
+		o = *opts
+	}
+	o.OffHeap = rand.IntN(2) == 0
+	table, err := newTable(dev, &o, weak(bits))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -147,7 +152,7 @@ func TestStrings(t *testing.T) {
 		alphabet = append(alphabet, fmt.Sprint(i), fmt.Sprintf("number %d of many", i), fmt.Sprintf("sixteen bytes%3d", i))
 	}
 	rapid.Check(t, func(t *rapid.T) {
-		table, err := newTable(dev, nil, weak(rapid.SampledFrom([]int{0, 0, 1, 4}).Draw(t, "bits")))
+		table, err := newTable(dev, &Options{OffHeap: rapid.Bool().Draw(t, "off heap")}, weak(rapid.SampledFrom([]int{0, 0, 1, 4}).Draw(t, "bits")))
 		if err != nil {
 			t.Fatal(err)
 		}

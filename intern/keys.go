@@ -5,6 +5,7 @@ import (
 
 	"github.com/weftgo/weft/column"
 	"github.com/weftgo/weft/internal/arena"
+	"github.com/weftgo/weft/internal/hostmem"
 )
 
 // blockBits is the logarithm of the number of keys in a block: what a table of few keys
@@ -19,12 +20,13 @@ type keys struct {
 	width  int // of all keys; 0: words
 	blocks [][]byte
 	words  []*[blockKeys]uint64
-	arena  arena.Arena
+	arena  arena.Arena // whose pool has the blocks, too
 	writer arena.Writer
 }
 
-func newKeys(width int) *keys {
+func newKeys(width int, pool *hostmem.Pool) *keys {
 	k := &keys{width: width}
+	k.arena.Pool = pool
 	k.writer = arena.NewWriter(&k.arena)
 	return k
 }
@@ -61,10 +63,11 @@ func (k *keys) stored(item []byte) int {
 // grow makes room for ids below n.
 func (k *keys) grow(n int) {
 	for k.width > 0 && len(k.blocks)<<blockBits < n {
-		k.blocks = append(k.blocks, make([]byte, k.width<<blockBits))
+		k.blocks = append(k.blocks, k.arena.Pool.Make(k.width<<blockBits))
 	}
 	for k.width == 0 && len(k.words)<<blockBits < n {
-		k.words = append(k.words, new([blockKeys]uint64))
+		block := hostmem.Slice[uint64](k.arena.Pool, blockKeys)
+		k.words = append(k.words, (*[blockKeys]uint64)(block))
 	}
 }
 
@@ -129,7 +132,7 @@ func (k *keys) blockBytes(n int) int64 {
 
 // general are the same n keys, with room for others of any length.
 func (k *keys) general(n int) *keys {
-	g := newKeys(0)
+	g := newKeys(0, k.arena.Pool)
 	g.grow(n)
 	for id := range uint32(n) {
 		g.put(id, k.place(id), &g.writer)

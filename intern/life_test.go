@@ -323,3 +323,51 @@ func TestNoMemory(t *testing.T) {
 	}
 	m.agree(t, table)
 }
+
+// Columns of a table off the heap outlive it, and the Go heap does not grow with its keys.
+func TestOffHeap(t *testing.T) {
+	dev := devicetest.Open(t)
+	if _, ok := dev.(device.Host); !ok {
+		t.Skip("the index of a host")
+	}
+	rng := rand.New(rand.NewPCG(5, 5))
+	batch := stringsOf(rng, 200_000, 1<<30)
+	live := func() uint64 {
+		runtime.GC()
+		var m runtime.MemStats
+		runtime.ReadMemStats(&m)
+		return m.HeapAlloc
+	}
+	ids := make([]uint32, len(batch))
+	before := live()
+	table, err := New(dev, &Options{OffHeap: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for lo := 0; lo < len(batch); lo += 10_000 { // what a call works in does not count
+		if _, err := table.Strings(t.Context(), batch[lo:lo+10_000], ids[lo:lo+10_000]); err != nil {
+			t.Fatal(err)
+		}
+	}
+	used, err := table.Memory(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if grown := int64(live() - before); grown > used/4 || used < 4<<20 {
+		t.Errorf("the heap grew by %d bytes for a table of %d", grown, used)
+	}
+	keys, cols := table.Keys(0, table.Len()), table.Columns(0, table.Len())
+	for range 2 {
+		if err := table.Close(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for i, s := range batch {
+		if id := int(ids[i]); string(keys.Bytes(id)) != s || string(cols[0].Bytes(id)) != s {
+			t.Fatalf("key %d is %q after Close, want %q", id, keys.Bytes(id), s)
+		}
+	}
+	if table.At(0) != nil || table.Len() != 0 {
+		t.Error("a closed table has keys")
+	}
+}

@@ -148,7 +148,7 @@ func TestRowsOfAllShapes(t *testing.T) {
 	dev := devicetest.Open(t)
 	for name, shape := range shapes {
 		t.Run(name, rapid.MakeCheck(func(t *rapid.T) {
-			table, err := newTable(dev, nil, weak(rapid.SampledFrom([]int{0, 2}).Draw(t, "bits")))
+			table, err := newTable(dev, &Options{OffHeap: rapid.Bool().Draw(t, "off heap")}, weak(rapid.SampledFrom([]int{0, 2}).Draw(t, "bits")))
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -193,7 +193,7 @@ func reload(t fataler, dev device.Device, table *Table) *Table {
 		t.Fatalf("%d keys saved, %v, of %d", n, err, table.Len())
 	}
 	file.WriteString("more")
-	loaded, err := Load(ctx, dev, &file, nil)
+	loaded, err := Load(ctx, dev, &file, &Options{OffHeap: rand.IntN(2) == 0})
 	if err != nil {
 		t.Fatal(err)
 	}

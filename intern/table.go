@@ -12,6 +12,7 @@ import (
 	"github.com/weftgo/weft/column"
 	"github.com/weftgo/weft/device"
 	"github.com/weftgo/weft/internal/arena"
+	"github.com/weftgo/weft/internal/hostmem"
 	"github.com/weftgo/weft/internal/number"
 	"github.com/weftgo/weft/internal/observe"
 	"github.com/weftgo/weft/internal/op"
@@ -28,6 +29,11 @@ type Options struct {
 	// a weft.PartialError. What calls work in, some 30 MB and encoded rows of up to 64 MB, is kept until Close and not counted.
 	// Default 0: no limit.
 	MaxBytes int64
+	// OffHeap keeps keys, and the index of a host unless MaxBytes is set, in memory that the system
+	// maps: the collector neither scans nor counts it, and Close returns it at once. The bytes that
+	// At returns are valid until Close then, and a table that is not closed keeps its memory until
+	// the process ends. Default: the Go heap, which has the first 2 MiB in any case.
+	OffHeap bool
 }
 
 // Table gives keys dense ids in the order of their first appearance. Its keys are byte
@@ -47,7 +53,8 @@ type Table struct {
 	packed rowkey.Words // how
 	plain  bool         // rows are one column of byte strings, and are not encoded
 	keys   *keys
-	null   int64 // id of the row that is null and does not say so itself: of one column of 64 bits, or of byte strings; -1: there is none
+	pool   *hostmem.Pool // the memory of keys; nil: the Go heap
+	null   int64         // id of the row that is null and does not say so itself: of one column of 64 bits, or of byte strings; -1: there is none
 	// extras are the ids of items whose key in the index belongs to another item,
 	// ascending: the ids of all others are their numbers, shifted by these.
 	extras  number.Extras
@@ -83,10 +90,14 @@ func New(dev device.Device, opts *Options) (*Table, error) {
 }
 
 func newTable(dev device.Device, opts *Options, h arena.Hasher) (*Table, error) {
-	t := &Table{split: number.Parallel(dev), hash: h, chunk: chunkRows, null: -1, turn: make(chan struct{}, 1), keys: newKeys(0), clashes: make(map[string]uint32)}
+	t := &Table{split: number.Parallel(dev), hash: h, chunk: chunkRows, null: -1, turn: make(chan struct{}, 1), clashes: make(map[string]uint32)}
 	if opts != nil {
 		t.opts = *opts
 	}
+	if t.opts.OffHeap {
+		t.pool = new(hostmem.Pool)
+	}
+	t.keys = newKeys(0, t.pool)
 	if o := t.opts; o.MaxBytes < 0 || o.Capacity < 0 || o.Capacity > maxItems {
 		return nil, fmt.Errorf("intern: New: %w: Capacity %d, MaxBytes %d: want no negative numbers, and at most %d keys",
 			op.ErrOptions, o.Capacity, o.MaxBytes, uint32(maxItems))
@@ -95,7 +106,7 @@ func newTable(dev device.Device, opts *Options, h arena.Hasher) (*Table, error) 
 	if o := t.opts; o.MaxBytes > 0 && 4*int64(o.Capacity) > o.MaxBytes {
 		return nil, fmt.Errorf("intern: New: %w: a table of Capacity %d takes more than MaxBytes, %d", op.ErrOptions, o.Capacity, o.MaxBytes)
 	}
-	index, err := number.New(dev, t.opts.Capacity, t.opts.MaxBytes > 0)
+	index, err := number.New(dev, t.opts.Capacity, t.opts.MaxBytes > 0, t.opts.OffHeap)
 	if err != nil {
 		return nil, fmt.Errorf("intern: New: %w", err)
 	}
@@ -113,7 +124,7 @@ func (t *Table) sizes() (keys, bytes int) { return t.Len(), 0 }
 // Len is the number of keys, whose ids are 0 to Len-1. It waits for nobody. 0 once the table is closed.
 func (t *Table) Len() int { return int(t.length.Load()) }
 
-// At is the bytes of a key, which must not be changed; they stay what they are. It is nil for an id that no key has.
+// At is the bytes of a key, which must not be changed; they stay what they are, with OffHeap until Close. It is nil for an id that no key has.
 // In a table of rows they are an encoding; see [Table.Columns].
 func (t *Table) At(id uint32) []byte {
 	t.mu.RLock()
@@ -208,7 +219,8 @@ func (t *Table) Close() error {
 	}
 	t.failed = op.ErrClosed
 	t.length.Store(0)
-	t.keys, t.extras, t.clashes, t.scratch = newKeys(0), nil, nil, scratch{}
+	t.keys, t.extras, t.clashes, t.scratch = newKeys(0, nil), nil, nil, scratch{}
+	t.pool.Free()
 	t.recalled.forget()
 	if err := t.index.Close(); err != nil {
 		return fmt.Errorf("intern: Close: %w", err)
@@ -261,7 +273,7 @@ func (t *Table) adopt(c *rowkey.Codec) {
 		width = 8
 	}
 	t.plain = len(c.Types()) == 1 && width == 0
-	t.rows, t.keys = c, newKeys(width)
+	t.rows, t.keys = c, newKeys(width, t.pool)
 }
 
 // grain is how many rows a core takes at a time: enough that taking them costs nothing, and so

@@ -99,7 +99,7 @@ func runCount(ctx context.Context, a *app, opts countOptions) (err error) {
 		return err
 	}
 	defer func() { err = cmp.Or(err, dev.Close()) }()
-	index, err := number.New(dev, 0, false)
+	index, err := number.New(dev, 0, false, false)
 	if err != nil {
 		return fmt.Errorf("count on %s: %w", deviceID(dev.Properties()), err)
 	}

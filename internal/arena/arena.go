@@ -16,6 +16,8 @@ import (
 	"sync"
 	"sync/atomic"
 	"unsafe"
+
+	"github.com/weftgo/weft/internal/hostmem"
 )
 
 const (
@@ -32,6 +34,9 @@ const (
 // varint. A place in it is the chunk's number in bits 32 to 62 and an offset
 // below.
 type Arena struct {
+	// Pool is where chunks come from. Its Free ends the arena. Nil: the Go heap.
+	Pool *hostmem.Pool
+
 	mu     sync.Mutex
 	chunks [][]byte
 	size   atomic.Int64
@@ -91,7 +96,7 @@ func (w *Writer) Put(item []byte) uint64 {
 	size := k + len(item)
 	if w.used+size > len(w.chunk) {
 		if size > maxChunk/bigShare {
-			own := make([]byte, size)
+			own := w.arena.Pool.Make(size)
 			copy(own[copy(own, length[:k]):], item)
 			return place(w.arena.add(own), 0)
 		}
@@ -105,7 +110,7 @@ func (w *Writer) Put(item []byte) uint64 {
 
 // next begins another chunk, in which size bytes fit.
 func (w *Writer) next(size int) {
-	w.chunk = make([]byte, w.nextSize(size))
+	w.chunk = w.arena.Pool.Make(w.nextSize(size))
 	w.number = w.arena.add(w.chunk)
 	w.used = 0
 }
@@ -122,7 +127,7 @@ func (w *Writer) Reserve(size int) Writer {
 		return Writer{arena: w.arena}
 	case w.used+size <= len(w.chunk):
 	case size > w.nextSize(0)/bigShare: // else more than a quarter of a chunk might stay free
-		own := make([]byte, size)
+		own := w.arena.Pool.Make(size)
 		return Writer{arena: w.arena, number: w.arena.add(own), chunk: own}
 	default:
 		w.next(size)

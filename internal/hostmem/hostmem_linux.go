@@ -100,3 +100,9 @@ func remap(b []byte, size int) ([]byte, error) {
 func pointer(b []byte) unsafe.Pointer { return unsafe.Pointer(unsafe.SliceData(b)) }
 
 func unmap(b []byte) error { return unix.MunmapPtr(pointer(b), uintptr(Round(len(b)))) }
+
+// Discard returns the pages of a part of a mapping to the system: whole huge pages cost the least.
+// What they hold is lost, and may be zero from then on.
+func Discard(b []byte) {
+	_ = unix.Madvise(b, unix.MADV_DONTNEED) // advice: without it, Unmap returns them
+}

@@ -90,3 +90,48 @@ func TestTooLarge(t *testing.T) {
 		t.Error("the mapping has changed")
 	}
 }
+
+// Pieces of a pool are zeroed, apart from each other, and there until Free.
+func TestPool(t *testing.T) {
+	p := new(Pool)
+	for range 2 {
+		var pieces [][]byte
+		for i := range 3000 {
+			n := i % 700
+			if i%500 == 499 {
+				n = maxChunk/8 - 7 + i%30
+			}
+			b := p.Make(n)
+			for _, x := range b {
+				if x != 0 {
+					t.Fatalf("piece %d holds %d", i, x)
+				}
+			}
+			for j := range b {
+				b[j] = byte(i)
+			}
+			if n > 0 && uintptr(unsafe.Pointer(&b[0]))%8 != 0 {
+				t.Fatalf("piece %d begins at %p", i, b)
+			}
+			pieces = append(pieces, b)
+		}
+		for i, b := range pieces {
+			for _, x := range b {
+				if x != byte(i) {
+					t.Fatalf("piece %d holds %d", i, x)
+				}
+			}
+		}
+		p.Free()
+	}
+	if words := Slice[uint64](p, 3); len(words) != 3 || words[2] != 0 {
+		t.Error(words)
+	}
+	p.Free()
+	p.Free()
+	var heap *Pool
+	if b := heap.Make(5); len(b) != 5 || len(Slice[uint32](heap, 7)) != 7 {
+		t.Error("a nil pool has no memory")
+	}
+	heap.Free()
+}

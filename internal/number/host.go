@@ -8,6 +8,7 @@ import (
 	"unsafe"
 
 	"github.com/weftgo/weft/internal/cpu"
+	"github.com/weftgo/weft/internal/hostmem"
 )
 
 // A host has the index in tables of its own, parts by the high bits of the keys: cores fill different parts without
@@ -55,6 +56,8 @@ type inHost struct {
 	parallel func(n, grain int, body func(lo, hi int))
 	parts    []part
 	measured bool
+	offHeap  bool
+	mapped   mapped
 	shift    uint // of keys: to the bits that choose among the slots of a part
 	n        int
 
@@ -70,18 +73,28 @@ type inHost struct {
 }
 
 // newInHost is an index with room for some keys. One that is measured has as many parts always, so that estimates hold.
-func newInHost(parallel func(n, grain int, body func(lo, hi int)), capacity int, measured bool) *inHost {
+func newInHost(parallel func(n, grain int, body func(lo, hi int)), capacity int, measured,
+	offHeap bool) *inHost {
 	n := partsFor(capacity)
 	if measured {
 		n = manyParts
 	}
-	x := &inHost{parallel: parallel, measured: measured, parts: make([]part, n), shift: uint(bits.TrailingZeros(uint(n)))}
+	x := &inHost{parallel: parallel, measured: measured, offHeap: offHeap && !measured, parts: make([]part, n), shift: uint(bits.TrailingZeros(uint(n)))}
+	slots := slotsForShare(capacity, n)
+	if x.offHeap && bytesOf(n*slots) >= hostmem.HugePage && x.move(n, slots) {
+		return x
+	}
 	for i := range x.parts {
-		// Some parts get more than their share: by less than four standard deviations.
-		share := float64(capacity) / float64(n)
-		x.parts[i].slots = make([]slot, slotsFor(int(share+4*math.Sqrt(share))))
+		x.parts[i].slots = make([]slot, slots)
 	}
 	return x
+}
+
+// slotsForShare is the size of each of some parts for so many keys together. Some parts get more
+// than their share: by less than four standard deviations.
+func slotsForShare(keys, parts int) int {
+	share := float64(keys) / float64(parts)
+	return slotsFor(int(share + 4*math.Sqrt(share)))
 }
 
 func partsFor(keys int) int {
@@ -139,15 +152,20 @@ func (p *part) seek(key uint64, at int) int {
 	}
 }
 
-func (x *inHost) Len() int     { return x.n }
-func (x *inHost) Close() error { *x = inHost{}; return nil }
+func (x *inHost) Len() int { return x.n }
+
+func (x *inHost) Close() error {
+	err := x.mapped.free()
+	*x = inHost{}
+	return err
+}
 
 func (x *inHost) Size(context.Context) (int64, error) {
 	n := 0
 	for i := range x.parts {
 		n += len(x.parts[i].slots)
 	}
-	return bytesOf(n), nil
+	return bytesOf(n), nil // but for what parts have left that grew out of the mapping
 }
 
 func (x *inHost) Find(_ context.Context, keys []uint64, numbers []uint32, found []bool) error {
@@ -177,6 +195,7 @@ func (x *inHost) Assign(ctx context.Context, keys []uint64, numbers []uint32) (f
 	}
 	if len(keys) <= directRows {
 		x.direct(keys, numbers)
+		x.settle(0)
 		return x.first, len(keys), nil
 	}
 	// A sample tells whether most keys are known by then.
@@ -191,11 +210,13 @@ func (x *inHost) Assign(ctx context.Context, keys []uint64, numbers []uint32) (f
 	if x.n <= smallIndex && len(x.first) < half/seldom {
 		err = x.assignUnknown(ctx, keys, numbers)
 	} else {
+		x.settle(len(keys) * len(x.first) / half) // as many are new as in the sample, at most
 		x.assignDealt(keys, numbers)
 	}
 	for _, row := range x.first {
 		all = append(all, directRows+row)
 	}
+	x.settle(0)
 	x.all = all
 	return all, directRows + len(keys), err
 }
@@ -416,10 +437,16 @@ func (x *inHost) grow(p *part, slots int) {
 			p.slots[p.seek(s.key(), x.home(s.key(), slots))] = s
 		}
 	}
+	if x.offHeap {
+		x.mapped.grown.Store(true)
+	}
 }
 
 // cut makes more parts.
 func (x *inHost) cut(n int) {
+	if x.mapped.memory != nil && x.move(n, slotsForShare(x.n, n)) {
+		return
+	}
 	old := x.parts
 	x.parts, x.shift = make([]part, n), uint(bits.TrailingZeros(uint(n)))
 	each := n / len(old)

@@ -49,10 +49,11 @@ type Estimate interface {
 const MaxKeys = math.MaxUint32
 
 // New is an index on a device, with room for some keys. Estimates of one on a host hold if it is measured: it is
-// slower then with many million keys. The device must outlive it.
-func New(dev device.Device, capacity int, measured bool) (Index, error) {
+// slower then with many million keys. One off the heap is in mapped memory
+// until Close, unless it is small or measured. The device must outlive it.
+func New(dev device.Device, capacity int, measured, offHeap bool) (Index, error) {
 	if host, ok := dev.(device.Host); ok {
-		return newInHost(host.Parallel, capacity, measured), nil
+		return newInHost(host.Parallel, capacity, measured, offHeap), nil
 	}
 	return newOnDevice(dev, capacity)
 }

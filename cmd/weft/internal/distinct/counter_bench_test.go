@@ -17,7 +17,7 @@ func newIndex(tb testing.TB) number.Index {
 	if err != nil {
 		tb.Fatal(err)
 	}
-	x, err := number.New(dev, 0, false)
+	x, err := number.New(dev, 0, false, false)
 	if err != nil {
 		tb.Fatal(err)
 	}

@@ -1,0 +1,85 @@
+package hostmem
+
+import (
+	"sync"
+	"unsafe"
+)
+
+const (
+	// minChunk and maxChunk bound the chunks of a pool in bytes. Each is twice as large as the one
+	// before it. A piece of more than maxChunk/8 is a chunk of its own.
+	minChunk = 16 << 10
+	maxChunk = 4 << 20
+)
+
+// Pool hands out pieces of memory outside of the Go heap, which Free returns all at once. The first
+// [HugePage] bytes are of the Go heap all the same: small pages cost more to map than they are worth.
+// A Pool is safe for concurrent use. A nil Pool hands out memory of the Go heap, and its Free does
+// nothing.
+type Pool struct {
+	mu     sync.Mutex
+	mapped [][]byte
+	total  int    // bytes of all chunks
+	chunk  int    // bytes of the latest chunk that is shared
+	rest   []byte // of that
+}
+
+// Make returns n zeroed bytes, at a multiple of 8. Memory that the system refuses comes from the Go
+// heap, which ends the process if there is none.
+func (p *Pool) Make(n int) []byte {
+	if p == nil {
+		return make([]byte, n)
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	size := (n + 7) &^ 7
+	if size > maxChunk/8 {
+		return p.next(n)
+	}
+	if size > len(p.rest) {
+		p.chunk = max(minChunk, min(2*p.chunk, maxChunk))
+		p.rest = p.next(max(p.chunk, size))
+	}
+	piece := p.rest[:n:n]
+	p.rest = p.rest[size:]
+	return piece
+}
+
+// next returns a chunk of n bytes.
+func (p *Pool) next(n int) []byte {
+	if p.total += n; p.total <= HugePage {
+		return make([]byte, n)
+	}
+	b, err := Map(n)
+	if err != nil {
+		return make([]byte, n)
+	}
+	p.mapped = append(p.mapped, b)
+	return b
+}
+
+// Free returns all pieces to the system: use of one is a fault of the process from then on. The pool
+// may be used again.
+func (p *Pool) Free() {
+	if p == nil {
+		return
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for _, b := range p.mapped {
+		_ = Unmap(b) // fails only for what Map has not returned
+	}
+	p.mapped, p.rest, p.chunk, p.total = nil, nil, 0, 0
+}
+
+// Slice returns n zeroed values of a pool's memory. The values must not hold pointers.
+func Slice[T any](p *Pool, n int) []T {
+	if p == nil {
+		return make([]T, n)
+	}
+	if n == 0 {
+		return nil
+	}
+	b := p.Make(n * int(unsafe.Sizeof(*new(T))))
+	return unsafe.Slice((*T)(unsafe.Pointer(unsafe.SliceData(b))), n)
+}

@@ -1,0 +1,107 @@
+package number
+
+import (
+	"math/bits"
+	"sync/atomic"
+	"unsafe"
+
+	"github.com/weftgo/weft/internal/hostmem"
+)
+
+// mapped is the memory of an index outside of the Go heap. All parts have the same number of slots
+// there. A part that needs more has slots of the Go heap until settle makes room for all parts.
+type mapped struct {
+	memory []byte // nil: all parts are in the Go heap
+	per    int    // slots of a part
+	grown  atomic.Bool
+}
+
+const (
+	// strayShare is the part of all parts that may be in the Go heap.
+	strayShare = 16
+	// moveBytes are moved before their memory is returned.
+	moveBytes = 4 * hostmem.HugePage
+)
+
+func (m *mapped) free() error {
+	if m.memory == nil {
+		return nil
+	}
+	return hostmem.Unmap(m.memory)
+}
+
+// settle moves the index to a mapping with room for some keys more, if it is not in one or overflows
+// it. Parts are never there twice: see move.
+func (x *inHost) settle(more int) {
+	if !x.offHeap {
+		return
+	}
+	m, parts := &x.mapped, len(x.parts)
+	need := slotsForShare(x.n+more, parts)
+	if m.memory == nil {
+		if bytesOf(parts*need) >= hostmem.HugePage {
+			x.move(parts, need)
+		}
+		return
+	}
+	strays := 0
+	if m.grown.Swap(false) {
+		for i := range x.parts {
+			if len(x.parts[i].slots) > m.per {
+				strays++
+			}
+		}
+	}
+	if need > m.per || strays > parts/strayShare {
+		x.move(parts, max(need, m.per+m.per/2))
+	}
+}
+
+// move moves the index to n parts of some slots each, in a new mapping, and reports whether the
+// system has the memory. The old mapping is returned piece by piece.
+func (x *inHost) move(n, slots int) bool {
+	memory, err := hostmem.Map(int(bytesOf(n * slots)))
+	if err != nil {
+		return false
+	}
+	old, from := x.parts, x.mapped.memory
+	size := int(bytesOf(x.mapped.per))
+	x.parts, x.shift = make([]part, n), uint(bits.TrailingZeros(uint(n)))
+	x.mapped.memory, x.mapped.per = memory, slots
+	all := unsafe.Slice((*slot)(unsafe.Pointer(unsafe.SliceData(memory))), n*slots)
+	for i := range x.parts {
+		x.parts[i].slots = all[i*slots : (i+1)*slots : (i+1)*slots]
+		if n == len(old) {
+			x.parts[i].fresh = old[i].fresh
+		}
+	}
+	step := max(1, moveBytes/(size+1))
+	for lo, returned := 0, 0; lo < len(old); lo += step {
+		some := old[lo:min(lo+step, len(old))]
+		x.parallel(len(some), 1, func(lo, hi int) {
+			for i := range some[lo:hi] {
+				x.enterAll(some[lo+i].slots)
+				some[lo+i].slots = nil
+			}
+		})
+		if end := (lo + len(some)) * size &^ (hostmem.HugePage - 1); end > returned {
+			hostmem.Discard(from[returned:end])
+			returned = end
+		}
+	}
+	if from != nil {
+		_ = hostmem.Unmap(from) // fails only for what Map has not returned
+	}
+	return true
+}
+
+// enterAll enters the keys of slots with their numbers.
+func (x *inHost) enterAll(slots []slot) {
+	for _, s := range slots {
+		if s.number > 0 {
+			p := x.part(s.key())
+			p.slots[x.enter(p, s.key())] = s
+			p.n++
+		}
+	}
+}
