@@ -104,7 +104,7 @@ func (g *Groups) Close() error {
 		g.other.free()
 	}
 	err = errors.Join(err, g.spilled.close())
-	g.scratch = scratch{}
+	g.scratch.free()
 	g.packed, g.other, g.rest = nil, nil, nil
 	return err
 }
@@ -214,12 +214,14 @@ func (g *Groups) bind(keys, values []column.Type, ordered bool) error {
 		return err
 	}
 	g.coder = newCoder(keys, g.opts.SkipNulls)
-	if g.rest, err = newRest(g.dev, g.interns()); err != nil {
+	g.l, g.merging = l, l.merging()
+	g.packed, g.other = newTable(l, g.opts.Memory > 0), newTable(l, g.opts.Memory > 0)
+	g.divide()
+	if g.rest, err = g.newRest(min(g.spilled.expected, int(g.spilled.keys/keyBytes))); err != nil {
+		g.l = nil
 		return err
 	}
-	g.l, g.merging = l, l.merging()
-	g.packed, g.other = newTable(l), newTable(l)
-	g.divide()
+	g.scratch.offHeap = g.opts.Memory > 0
 	if room := g.opts.Capacity; room > 0 {
 		if g.opts.Memory > 0 {
 			room = min(room, int(g.spilled.small/int64(g.main().groupBytes())))

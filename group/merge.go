@@ -23,10 +23,10 @@ func (p *part) move(from *part, i int) {
 			p.null(s, uint32(to), n)
 		}
 	}
-	texts := p.texts[p.at(to)*p.l.texts:]
-	copy(texts, from.texts[i*p.l.texts:][:p.l.texts])
-	for _, v := range texts {
-		p.textBytes += int64(cap(v))
+	for j := range p.l.texts {
+		if v := from.texts.at(i*p.l.texts + j); v != nil {
+			p.texts.set(p.at(to)*p.l.texts+j, v)
+		}
 	}
 	p.carryOf(from, rec, to)
 }
@@ -81,7 +81,7 @@ func (p *part) mergeSource(b *block, from *part, s, lo, n int, of func(word int)
 		switch {
 		case x.kind.text():
 			for i, rec := range b.ids[:n] {
-				if v := from.texts[(lo+i)*p.l.texts+x.at]; v != nil {
+				if v := from.texts.at((lo+i)*p.l.texts + x.at); v != nil {
 					p.text([]slot{x}, int(rec), v, from.recs[from.rec(lo+i)+x.ord])
 				}
 			}

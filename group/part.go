@@ -13,10 +13,9 @@ type part struct {
 	// ordered is the number of records whose place in the order of all groups is known.
 	ordered int
 
-	nulls     [][]uint64 // by source, by record: nulls among its values; may be too short, or nil
-	texts     [][]byte   // by record, l.texts of each; nil: no value yet
-	textBytes int64
-	carry     map[uint32]int64 // by word: how often its sum went over 64 bits, less how often it came back
+	nulls [][]uint64 // by source, by record: nulls among its values; may be too short, or nil
+	texts texts
+	carry map[uint32]int64 // by word: how often its sum went over 64 bits, less how often it came back
 
 	// roomy: while it is small its index has more places, so that more keys are where they should be.
 	roomy bool
@@ -127,7 +126,7 @@ func (p *part) insert(at, code, row uint64) (rec uint32) {
 	p.recs[rec+wordCode] = code
 	p.orders = append(p.orders, row)
 	for range p.l.texts {
-		p.texts = append(p.texts, nil)
+		p.texts.of = append(p.texts.of, textRef{})
 	}
 	p.index[at] = rec
 	p.n++
@@ -162,9 +161,9 @@ func (p *part) reindex(size int) {
 // reset forgets all groups and keeps the memory.
 func (p *part) reset() {
 	clear(p.index)
-	clear(p.texts)
-	p.recs, p.orders, p.texts = p.recs[:p.l.stride()], p.orders[:0], p.texts[:0]
-	p.n, p.ordered, p.carry, p.textBytes = 0, 0, nil, 0
+	p.texts.reset()
+	p.recs, p.orders = p.recs[:p.l.stride()], p.orders[:0]
+	p.n, p.ordered, p.carry = 0, 0, nil
 	if p.close != nil {
 		clear(p.close.recs[:])
 	}
@@ -202,9 +201,9 @@ func (p *part) overflow(word int, by int64) {
 
 // bytes is the memory of a part.
 func (p *part) bytes() int64 {
-	n := 4*cap(p.index) + 8*cap(p.recs) + 8*cap(p.orders) + 24*cap(p.texts) + 16*len(p.carry)
+	n := 4*cap(p.index) + 8*cap(p.recs) + 8*cap(p.orders) + 24*cap(p.texts.of) + 16*len(p.carry)
 	for _, nulls := range p.nulls {
 		n += 8 * cap(nulls)
 	}
-	return int64(n) + p.textBytes
+	return int64(n) + p.texts.bytes
 }

@@ -5,7 +5,6 @@ import (
 	"errors"
 
 	"github.com/weftgo/weft/column"
-	"github.com/weftgo/weft/device"
 	"github.com/weftgo/weft/intern"
 	"github.com/weftgo/weft/internal/op"
 )
@@ -15,12 +14,20 @@ type rest struct {
 	table *intern.Table // nil: there is one such key, of which the column is null
 }
 
-func newRest(dev device.Device, interns bool) (*rest, error) {
-	if !interns {
+func (g *Groups) newRest(capacity int) (*rest, error) {
+	if !g.interns() {
 		return &rest{}, nil
 	}
-	t, err := intern.New(dev, nil)
+	t, err := intern.New(g.dev, &intern.Options{Capacity: capacity, OffHeap: g.opts.Memory > 0})
 	return &rest{table: t}, err
+}
+
+// len is the number of keys that have been interned.
+func (r *rest) len() int {
+	if r.table == nil {
+		return 0
+	}
+	return r.table.Len()
 }
 
 // interns: there may be keys that codes have no room for, and not just the one that is null.

@@ -3,17 +3,22 @@ package group
 import (
 	"sync"
 	"unsafe"
+
+	"github.com/weftgo/weft/internal/spill"
 )
 
 // keepScratch is how many bytes of scratch stay from one call to the next.
 const keepScratch = 64 << 20
 
 // scratch is memory that calls use one after the other. It is Go's, which keeps it for the next groups: memory that is mapped and
-// unmapped has to be found and zeroed by the system each time, which took longer than the work on it.
+// unmapped has to be found and zeroed by the system each time, which took longer than the work on it. Groups with Options.Memory
+// map theirs, and keep it.
 type scratch struct {
-	blocks sync.Pool // of *block
-	mem    []uint64  // for what there is for each row
-	used   int       // words
+	blocks  sync.Pool // of *block
+	mem     []uint64  // for what there is for each row
+	used    int       // words
+	offHeap bool
+	mapped  *spill.Memory[uint64] // that is mem; nil: it is Go's
 
 	counts []uint32
 	seen   []uint64 // bits of rows of a piece that brought a group
@@ -31,14 +36,34 @@ func (s *scratch) block() *block {
 func (s *scratch) fit(bytes int) {
 	s.used = 0
 	if words := (bytes + 7) / 8; words > len(s.mem) {
-		s.mem = nil // lest it is there twice
+		s.release() // lest it is there twice
+		if s.offHeap {
+			if m, err := spill.Make[uint64](nil, words); err == nil {
+				s.mem, s.mapped = m.Slice, m
+				return
+			}
+		}
 		s.mem = make([]uint64, words)
 	}
 }
 
+// release returns the memory for rows.
+func (s *scratch) release() {
+	if s.mapped != nil {
+		s.mapped.Free()
+	}
+	s.mem, s.mapped = nil, nil
+}
+
+// free returns all memory.
+func (s *scratch) free() {
+	s.release()
+	*s = scratch{}
+}
+
 // trim gives much memory back.
 func (s *scratch) trim() {
-	if 8*len(s.mem) > keepScratch {
+	if s.mapped == nil && 8*len(s.mem) > keepScratch {
 		s.mem = nil
 	}
 }

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"math/rand/v2"
 	"runtime/debug"
+	"slices"
 
 	"github.com/weftgo/weft/column"
 	"github.com/weftgo/weft/internal/op"
@@ -32,30 +33,61 @@ type spilled struct {
 	depth  int
 	states int // of groups; a group has as many as it was written times
 
+	// expected is the number of groups, at most. 0: unknown.
+	expected int
+
 	small   int64 // bytes of tables that grow
 	table   int64 // bytes of tables that do not
-	keys    int64 // bytes of keys and byte strings on the Go heap, twice what they are
+	keys    int64 // bytes of keys and byte strings outside the Go heap; 0: there are none
 	rows    int   // of a piece
 	page    int   // groups of a page
 	buffers int64 // bytes, of the file
 }
 
-// divide divides Options.Memory. An eighth is for pages on their way to the file and for what the
+// divide divides Options.Memory. Five eighths are for groups, their keys and byte strings, an eighth
+// is for buffers of the file. The others are for rows and pages on their way, and for what the
 // collector has not freed yet.
 func (g *Groups) divide() {
 	m, s := g.opts.Memory, &g.spilled
 	if m == 0 {
 		return
 	}
-	s.small, s.table, s.buffers = m/8, m*5/8, m/8
-	if g.interns() || g.l.texts > 0 {
-		s.table, s.keys = m/4, m*3/8
-	}
-	s.buffers = max(min(s.buffers, 64<<20), spillParts*16<<10)
+	s.small, s.buffers = m/8, max(min(m/8, 64<<20), spillParts*16<<10)
+	g.shareOut(textGuess)
 	row := 40 + 8*min(len(g.merging.sources), mostDealt)
+	if g.interns() {
+		row += internRow
+	}
 	most := s.table / int64(8*g.main().groupBytes())
 	s.rows = int(max(1, min(m/8/int64(row), most, maxPiece)))
 	s.page = int(max(1<<12, min(m>>10, 1<<18)))
+}
+
+const (
+	// textGuess is what the key and the byte strings of a group take as long as there are none, in
+	// bytes. internRow is what package intern works in, a row.
+	textGuess, internRow = 64, 48
+)
+
+// shareOut divides the memory of groups between tables on one side and keys and byte strings on the
+// other, of which a group has some bytes on average.
+func (g *Groups) shareOut(texts int64) {
+	s := &g.spilled
+	s.table, s.keys = g.opts.Memory/8*5, 0
+	if g.interns() || g.l.texts > 0 {
+		group := int64(g.main().groupBytes())
+		all := s.table
+		s.table = all / (group + texts) * group
+		s.table = max(all/8, min(s.table, all/8*7))
+		s.keys = all - s.table
+	}
+}
+
+// shareAgain is shareOut by the groups there are.
+func (g *Groups) shareAgain() {
+	if g.held > 0 {
+		g.shareOut(g.texts() / int64(g.held))
+	}
 }
 
 // share is what Options.Memory leaves for a table that does not grow.
@@ -113,34 +145,64 @@ func (g *Groups) divisible() bool {
 func (g *Groups) crowded(p *piece) (bool, error) {
 	s := &g.spilled
 	for _, t := range []*table{g.packed, g.other} {
-		before, share := t.bytes(), g.share(t)
-		if t.store == nil && before+int64(p.n)*int64(t.groupBytes()) > min(s.small, share/2) {
-			if err := t.fix(share); err != nil {
+		n := g.rowsTo(t, p)
+		if n == 0 {
+			continue
+		}
+		before := t.bytes()
+		if t.store == nil && before+int64(n)*int64(t.groupBytes()) > min(s.small, g.share(t)/2) {
+			g.shareAgain()
+			if err := t.fix(g.share(t)); err != nil {
 				return false, err
 			}
 			if before > s.small/2 {
 				debug.FreeOSMemory() // what the table was made of
 			}
 		}
-		if t.store != nil && t.crowded(p.n) {
+		if t.store != nil && t.crowded(n) {
 			return true, nil
 		}
 	}
-	return s.keys > 0 && 2*(g.texts()+p.texts()) > s.keys, nil
+	return s.keys > 0 && g.texts()+p.texts() > s.keys, nil
+}
+
+// rowsTo is the number of rows of a piece that go to a table, at most.
+func (g *Groups) rowsTo(t *table, p *piece) int {
+	switch {
+	case g.main() == t:
+		return p.n
+	case t == g.packed || g.coder.nulls || g.opts.SkipNulls:
+		return 0
+	case !g.interns():
+		return 1
+	}
+	n := 0
+	if anyNulls(p.keys) {
+		for i := range p.n {
+			if slices.ContainsFunc(p.keys, func(c column.Column) bool { return c.Null(i) }) {
+				n++
+			}
+		}
+	}
+	return n
 }
 
 // texts is the memory of keys and byte strings that are not in records.
 func (g *Groups) texts() int64 {
 	n := g.rest.bytes()
 	for _, part := range g.parts() {
-		n += part.textBytes
+		n += part.texts.bytes
 	}
 	return n
 }
 
+// keyBytes is the most that a key takes beside its bytes: a word, and in an index of a load of 0.47
+// at least a slot of 12 bytes.
+const keyBytes = 34
+
 // texts is the most that the rows of a piece may add to that.
 func (p *piece) texts() int64 {
-	n := 16 * int64(p.n)
+	n := keyBytes * int64(p.n)
 	for _, c := range p.keys {
 		n += textBytes(c)
 	}
@@ -240,17 +302,18 @@ func (g *Groups) write(page []column.Column) error {
 
 // reset forgets the groups in memory.
 func (g *Groups) reset() error {
-	fixed := g.main().store != nil
+	fixed, keys := g.main().store != nil, g.rest.len()
+	g.shareAgain()
 	g.packed.free()
 	g.other.free()
 	if err := g.rest.close(); err != nil {
 		return err
 	}
 	var err error
-	if g.rest, err = newRest(g.dev, g.interns()); err != nil {
+	if g.rest, err = g.newRest(keys); err != nil {
 		return err
 	}
-	g.packed, g.other, g.held = newTable(g.l), newTable(g.l), 0
+	g.packed, g.other, g.held = newTable(g.l, true), newTable(g.l, true), 0
 	if fixed {
 		return g.main().fix(g.share(g.main()))
 	}
@@ -271,7 +334,7 @@ func (g *Groups) visit(ctx context.Context, f func(*Groups) error) error {
 	}
 	g.packed.free() // there is memory for one
 	g.other.free()
-	g.packed, g.other = newTable(g.l), newTable(g.l)
+	g.packed, g.other = newTable(g.l, true), newTable(g.l, true)
 	for _, c := range s.chains {
 		if err := c.Flush(); err != nil {
 			return err
@@ -292,6 +355,7 @@ func (g *Groups) visitPart(ctx context.Context, p int, f func(*Groups) error) (e
 	sub := newGroups(g.dev, g.aggs, g.opts)
 	defer func() { err = errors.Join(err, sub.Close()) }()
 	sub.spilled.file, sub.spilled.shared, sub.spilled.depth = g.spilled.file, true, g.spilled.depth+1
+	sub.spilled.expected = g.spilled.counts[p]
 	if err := sub.bind(g.l.keys, g.l.values, g.l.ordered); err != nil {
 		return err
 	}

@@ -13,12 +13,13 @@ type store struct {
 	recs, orders  *spill.Memory[uint64]
 	nulls         *spill.Memory[uint64]
 	index         *spill.Memory[uint32]
+	texts         *spill.Memory[textRef]
 	parts, stride int
 }
 
 // groupBytes is the most that a group takes in a table, except byte strings.
 func (t *table) groupBytes() int {
-	return 8*t.l.stride() + 8 + 4*2*indexLoad + 8*len(t.l.sources) + 48*t.l.texts
+	return 8*t.l.stride() + 8 + 4*2*indexLoad + 8*len(t.l.sources) + 24*t.l.texts
 }
 
 // fix moves all groups to parts that have their share of some bytes from the beginning on. There
@@ -35,7 +36,7 @@ func (t *table) fix(bytes int64) error {
 		parts[i] = s.part(t.l, i)
 	}
 	old := t.store
-	t.become(parts)
+	t.become(parts) // which moves byte strings to another pool
 	t.store = s
 	old.free()
 	return nil
@@ -43,11 +44,12 @@ func (t *table) fix(bytes int64) error {
 
 func newStore(l *layout, parts, per int) (s *store, err error) {
 	s = &store{per: per, parts: parts, stride: l.stride()}
-	var errs [4]error
+	var errs [5]error
 	s.recs, errs[0] = spill.Make[uint64](nil, parts*(per+1)*l.stride())
 	s.orders, errs[1] = spill.Make[uint64](nil, parts*per)
 	s.nulls, errs[2] = spill.Make[uint64](nil, parts*per*len(l.sources))
 	s.index, errs[3] = spill.Make[uint32](nil, parts*indexFor(per))
+	s.texts, errs[4] = spill.Make[textRef](nil, parts*per*l.texts)
 	if err := errors.Join(errs[:]...); err != nil {
 		s.free()
 		return nil, err
@@ -62,6 +64,8 @@ func (s *store) part(l *layout, i int) *part {
 	p.recs = s.recs.Slice[i*words : i*words+s.stride : (i+1)*words]
 	p.index = s.index.Slice[i*index : (i+1)*index : (i+1)*index]
 	p.orders = s.orders.Slice[i*s.per : i*s.per : (i+1)*s.per]
+	texts := s.per * l.texts
+	p.texts.of = s.texts.Slice[i*texts : i*texts : (i+1)*texts]
 	for j := range l.sources {
 		at := (i*len(l.sources) + j) * s.per
 		p.nulls = append(p.nulls, s.nulls.Slice[at:at:at+s.per])
@@ -79,9 +83,10 @@ func (t *table) crowded(n int) bool {
 	return false
 }
 
-// free returns the memory of parts that do not grow. The table has none then.
+// free returns the memory of parts that do not grow, and of byte strings. The table has none then.
 func (t *table) free() {
 	t.store.free()
+	t.pool.Free()
 	t.store = nil
 }
 
@@ -96,5 +101,8 @@ func (s *store) free() {
 	}
 	if s.index != nil {
 		s.index.Free()
+	}
+	if s.texts != nil {
+		s.texts.Free()
 	}
 }

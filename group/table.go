@@ -7,6 +7,7 @@ import (
 
 	"github.com/weftgo/weft/column"
 	"github.com/weftgo/weft/device"
+	"github.com/weftgo/weft/internal/hostmem"
 )
 
 const (
@@ -32,14 +33,21 @@ type table struct {
 	l     *layout
 	shift uint // of a mixed code, to its part
 	parts []*part
-	own   []*part // of cores, while there are few groups
-	store *store  // the memory of parts that are full where it is; nil: they grow
+	own   []*part       // of cores, while there are few groups
+	pool  *hostmem.Pool // of byte strings; nil: the Go heap
+	store *store        // the memory of parts that are full where it is; nil: they grow
 	// scattered: keys do not lie close together.
 	scattered bool
 }
 
-func newTable(l *layout) *table {
-	return &table{l: l, shift: 64, parts: []*part{newPart(l, 0)}}
+// newTable makes a table of one part. Byte strings are in memory outside of the Go heap, if asked.
+func newTable(l *layout, offHeap bool) *table {
+	t := &table{l: l, shift: 64, parts: []*part{newPart(l, 0)}}
+	if offHeap {
+		t.pool = new(hostmem.Pool)
+		t.parts[0].texts.pool = t.pool
+	}
+	return t
 }
 
 // partsFor is a number of parts for so many groups, a power of two.
@@ -65,13 +73,20 @@ func (t *table) cut(n, groups int) {
 
 // become moves all groups to other parts, a power of two of them, and no fewer than there are.
 func (t *table) become(parts []*part) {
-	from := t.parts
+	from, pool := t.parts, t.pool
+	if pool != nil {
+		t.pool = new(hostmem.Pool)
+		for _, p := range parts {
+			p.texts.pool = t.pool
+		}
+	}
 	t.parts, t.shift, t.own = parts, uint(64-bits.TrailingZeros(uint(len(parts)))), nil
 	for _, p := range from {
 		for i := range p.n {
 			t.parts[p.recs[p.rec(i)]>>t.shift].move(p, i)
 		}
 	}
+	pool.Free()
 }
 
 func (t *table) groups() int {

@@ -279,9 +279,9 @@ var updates = [...]func(p *part, at int, ids []uint32, words []uint64){
 
 // text adds a byte string to the slots of a record. ord is its ordinal, if there are some.
 func (p *part) text(slots []slot, rec int, v []byte, ord uint64) {
-	of := p.texts[p.at(rec)*p.l.texts:]
+	base := p.at(rec) * p.l.texts
 	for _, s := range slots {
-		there := of[s.at]
+		there := p.texts.at(base + s.at)
 		var take bool
 		switch s.kind {
 		case minBytes:
@@ -297,11 +297,7 @@ func (p *part) text(slots []slot, rec int, v []byte, ord uint64) {
 			if s.ord > 0 {
 				p.recs[rec+s.ord] = ord
 			}
-			of[s.at] = append(there[:0], v...)
-			if of[s.at] == nil {
-				of[s.at] = []byte{}
-			}
-			p.textBytes += int64(cap(of[s.at]) - cap(there))
+			p.texts.set(base+s.at, v)
 		}
 	}
 }

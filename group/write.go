@@ -175,7 +175,7 @@ func (g *Groups) valueReader(a reading) reader {
 func textReader(source, at int) reader {
 	return reader{texts: func(r *run, b *readBuffer, to [][]byte) bool {
 		for j := range r.n {
-			to[r.order[j]-r.base] = r.p.texts[(r.lo+j)*r.p.l.texts+at]
+			to[r.order[j]-r.base] = r.p.texts.at((r.lo+j)*r.p.l.texts + at)
 		}
 		return r.nulls(source, b)
 	}}

@@ -1,0 +1,71 @@
+package group
+
+import "github.com/weftgo/weft/internal/hostmem"
+
+// textRef is a byte string of a record, in a segment of its part. The zero value is none.
+type textRef struct {
+	segment, offset uint32
+	size            uint64 // the length and 1; 0: no value yet
+	room            uint64 // bytes from offset on
+}
+
+const (
+	// minSegment and maxSegment bound the segments of a part in bytes. A segment has half as many as
+	// those before it together, or one longer text.
+	minSegment = 256
+	maxSegment = 64 << 10
+)
+
+// texts are the byte strings of a part. Those that are replaced by longer ones leave their bytes
+// unused: a text that grows gets twice its room, so these are fewer than the bytes in use.
+type texts struct {
+	pool     *hostmem.Pool // of all parts of a table; nil: the Go heap
+	of       []textRef     // by record, l.texts of each
+	segments [][]byte
+	used     int // bytes of the last segment
+	bytes    int64
+}
+
+// at returns the bytes of a text, nil if there is no value.
+func (x *texts) at(i int) []byte {
+	t := &x.of[i]
+	if t.size == 0 {
+		return nil
+	}
+	return x.segments[t.segment][t.offset:][: t.size-1 : t.size-1]
+}
+
+// set makes a copy of v the value of a text.
+func (x *texts) set(i int, v []byte) {
+	t := &x.of[i]
+	if n := uint64(len(v)); n > t.room || t.size == 0 {
+		t.room = max(n, 2*t.room)
+		t.segment, t.offset = x.allocate(int(t.room))
+	}
+	t.size = uint64(copy(x.segments[t.segment][t.offset:], v)) + 1
+}
+
+// allocate returns where there is room for n bytes.
+func (x *texts) allocate(n int) (segment, offset uint32) {
+	last := len(x.segments) - 1
+	if last < 0 || n > len(x.segments[last])-x.used {
+		size := max(n, minSegment, min(int(x.bytes/2), maxSegment))
+		x.segments = append(x.segments, x.pool.Make(size))
+		x.bytes += int64(size)
+		x.used, last = 0, last+1
+	}
+	x.used += n
+	return uint32(last), uint32(x.used - n)
+}
+
+// reset forgets all texts and keeps the last segment.
+func (x *texts) reset() {
+	clear(x.of)
+	x.of, x.used, x.bytes = x.of[:0], 0, 0
+	if last := len(x.segments) - 1; last >= 0 {
+		x.segments[0] = x.segments[last]
+		clear(x.segments[1:])
+		x.segments = x.segments[:1]
+		x.bytes = int64(len(x.segments[0]))
+	}
+}
