@@ -22,7 +22,8 @@ type Groups struct {
 	opts   Options
 	number uint64 // see created
 
-	n atomic.Int64 // groups
+	n      atomic.Int64 // groups
+	loaded uint64       // rows of groups from streams, which say how many they are
 
 	turn   sync.Mutex
 	closed bool
@@ -124,8 +125,9 @@ func (g *Groups) Add(ctx context.Context, keys, values []column.Column) error {
 
 // AddAt is [Groups.Add] of rows that have ordinals, such as their numbers in a file. [First],
 // [Last] and the order of groups then go by them, whichever rows are added or merged first. No two
-// rows of a group may have the same ordinal. Either all rows have ordinals or none does, or AddAt
-// and Add return [weft.ErrOptions].
+// rows of a group may have the same ordinal. Groups whose first ordinals are equal come in the order
+// of their keys. Either all rows have ordinals or none does, or AddAt and Add return
+// [weft.ErrOptions].
 func (g *Groups) AddAt(ctx context.Context, ordinals []uint64, keys, values []column.Column) error {
 	values = append(values[:len(values):len(values)], column.Of(ordinals))
 	if err := g.addRows(ctx, keys, values, true); err != nil {
@@ -217,14 +219,14 @@ func (g *Groups) bind(keys, values []column.Type, ordered bool) error {
 	g.l, g.merging = l, l.merging()
 	g.packed, g.other = newTable(l, g.opts.Memory > 0), newTable(l, g.opts.Memory > 0)
 	g.divide()
-	if g.rest, err = g.newRest(min(g.spilled.expected, int(g.spilled.keys/keyBytes))); err != nil {
+	if g.rest, err = g.newRest(int(min(int64(g.spilled.expected), g.spilled.keys/keyBytes))); err != nil {
 		g.l = nil
 		return err
 	}
 	g.scratch.offHeap = g.opts.Memory > 0
 	if room := g.opts.Capacity; room > 0 {
 		if g.opts.Memory > 0 {
-			room = min(room, int(g.spilled.small/int64(g.main().groupBytes())))
+			room = int(min(int64(room), g.spilled.small/int64(g.main().groupBytes())))
 		}
 		g.main().cut(partsFor(room), room)
 	}

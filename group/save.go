@@ -36,6 +36,9 @@ const (
 	pageGroups = 1 << 16
 	maxColumns = 1 << 16
 
+	// maxRows bounds the rows of all groups from streams together, so that no count wraps.
+	maxRows = 1 << 62
+
 	flagRows, flagOrdered, flagSkipNulls = 1, 2, 4
 )
 
@@ -80,9 +83,13 @@ func (g *Groups) merge(ctx context.Context, o *Groups) error {
 	if o.l == nil {
 		return nil
 	}
+	if o.loaded > maxRows-g.loaded {
+		return fmt.Errorf("%w: groups of more than 2^62 rows together cannot be merged", op.ErrFull)
+	}
 	if err := g.bind(o.l.keys, o.l.values, o.l.ordered); err != nil {
 		return err
 	}
+	g.loaded += o.loaded
 	g.failed = o.visit(ctx, func(t *Groups) error {
 		return t.pages(ctx, pageGroups, func(page []column.Column) error {
 			return g.addPage(ctx,
@@ -336,13 +343,15 @@ func (g *Groups) checkPage(page []column.Column) error {
 	return g.checkCounts(page[len(g.l.keys):], state)
 }
 
-// checkCounts reports groups without rows, or with more nulls than rows.
+// checkCounts reports groups without rows, with more nulls than rows, or with sums that these cannot
+// have, and counts the rows.
 func (g *Groups) checkCounts(page []column.Column, state []stateColumn) error {
 	rows := column.Values[uint64](page[0])
 	for i, n := range rows {
-		if n == 0 || n > 1<<62 {
-			return fmt.Errorf("group %d has %d rows", i, n)
+		if n == 0 || n > maxRows-g.loaded {
+			return fmt.Errorf("group %d has %d rows, those before it %d", i, n, g.loaded)
 		}
+		g.loaded += n
 	}
 	var nulls []uint64 // of the source that columns belong to
 	for k, c := range state {
@@ -351,6 +360,13 @@ func (g *Groups) checkCounts(page []column.Column, state []stateColumn) error {
 			for i, n := range nulls {
 				if n > rows[i] {
 					return fmt.Errorf("group %d has %d rows and %d nulls", i, rows[i], n)
+				}
+			}
+		}
+		if c.slot.kind == addCarry {
+			for i, carry := range column.Values[int64](page[k]) {
+				if n := int64(rows[i]); carry > n || carry < -n {
+					return fmt.Errorf("group %d has %d rows and a sum of %d times 2^64", i, n, carry)
 				}
 			}
 		}

@@ -10,12 +10,12 @@ import (
 )
 
 // sortKeys returns the columns that the groups of read are sorted by, in order: their keys, or
-// their ordinals.
+// their ordinals and then the keys.
 func (g *Groups) sortKeys() []extsort.Key {
 	if g.opts.Sorted {
 		return ascending(0, len(g.l.keys))
 	}
-	return ascending(len(g.l.keys)+len(g.aggs), 1)
+	return append(ascending(len(g.l.keys)+len(g.aggs), 1), ascending(0, len(g.l.keys))...)
 }
 
 // ascending returns n columns from number lo on as keys.

@@ -96,7 +96,7 @@ func (g *Groups) share(t *table) int64 {
 	case g.main() != t:
 		return g.spilled.table / 8
 	case g.coder.packs && g.interns():
-		return g.spilled.table * 7 / 8
+		return g.spilled.table / 8 * 7
 	}
 	return g.spilled.table
 }

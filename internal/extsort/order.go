@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"math"
 	"slices"
+	"sync/atomic"
 
 	"github.com/weftgo/weft/column"
 	"github.com/weftgo/weft/device"
@@ -57,8 +58,17 @@ func Order(ctx context.Context, dev device.Host, columns []column.Column, keys [
 	if n == 0 {
 		return perm, ctx.Err()
 	}
-	// The last key comes first: each sort leaves rows that are equal there in their order.
 	var sorter cpu.Sorter[uint64]
+	if len(keys) > 1 { // the others do not matter where no two values of the first are equal
+		c := keys[0].of(columns)
+		if c.Type() != column.Bytes && !c.HasNulls() {
+			first, err := orderBy(ctx, dev, &sorter, c, keys[0].Descending, perm)
+			if err != nil || differ(dev, c, first) {
+				return first, err
+			}
+		}
+	}
+	// The last key comes first: each sort leaves rows that are equal there in their order.
 	for _, k := range slices.Backward(keys) {
 		var err error
 		if perm, err = orderBy(ctx, dev, &sorter, k.of(columns), k.Descending, perm); err != nil {
@@ -105,6 +115,21 @@ func orderBy(ctx context.Context, dev device.Host, sorter *cpu.Sorter[uint64], c
 		sorted = append(sorted, rows[at])
 	}
 	return sorted, nil
+}
+
+// differ reports whether no two rows, which are in order, have the same value.
+func differ(dev device.Host, c column.Column, rows []uint32) bool {
+	words := make([]uint64, len(rows))
+	var same atomic.Bool
+	dev.Parallel(len(rows), grain, func(lo, hi int) { rowkey.Ordered(c, lo, words[lo:hi]) })
+	dev.Parallel(len(rows), grain, func(lo, hi int) {
+		for i := max(lo, 1); i < hi && !same.Load(); i++ {
+			if words[rows[i]] == words[rows[i-1]] {
+				same.Store(true)
+			}
+		}
+	})
+	return !same.Load()
 }
 
 // The words that rowkey.Ordered writes for NaN.
