@@ -19,14 +19,16 @@ import (
 	"github.com/weftgo/weft/cmd/weft/internal/distinct"
 	"github.com/weftgo/weft/cmd/weft/internal/progress"
 	"github.com/weftgo/weft/device"
-	"github.com/weftgo/weft/internal/number"
+	"github.com/weftgo/weft/group"
 )
 
 // countOptions are the flags and arguments of weft count.
 type countOptions struct {
-	by    distinct.Splitter
-	top   int      // 0 for all
-	names []string // of files; stdinName is standard input
+	by      distinct.Splitter
+	top     int // 0 for all
+	memory  byteSize
+	tempDir string
+	names   []string // of files; stdinName is standard input
 }
 
 const stdinName = "-"
@@ -50,9 +52,10 @@ Items are, by --by,
 Lines and words are those of text, which gzip, zstd or bzip2 may have compressed
 and which may be UTF-16 with a byte order mark; records are the bytes of a file.
 
-Counts are exact. Files are read in pieces; memory is needed for the distinct
-items only, and for the longest one. The end of a file ends an item. Totals go
-to standard error.
+Counts are exact. Files are read in pieces, on all cores of the CPU; memory is
+needed for the distinct items only, and for the longest one. Items that exceed
+--memory go to a temporary file. The end of a file ends an item. Totals go to
+standard error.
 
 With --json it prints one object: by, items (with repetitions), distinct, bytes,
 seconds, items_per_second, device, device_name, and top, a list of objects with
@@ -75,12 +78,20 @@ count and either item or, where the item is no valid UTF-8, item_base64.`,
 			if opts.top < 0 {
 				return usageError{fmt.Errorf("count --top %d: must not be negative", opts.top)}
 			}
+			if opts.memory > 0 && opts.memory < group.MinMemory {
+				return usageError{fmt.Errorf("count: --memory %d: want at least %d bytes",
+					opts.memory, group.MinMemory)}
+			}
 			opts.names = args
 			return runCount(cmd.Context(), a, opts)
 		},
 	}
 	cmd.Flags().StringVar(&by, "by", "line", "what to count: line, word or bytes:N")
 	cmd.Flags().IntVar(&opts.top, "top", 0, "print the N most frequent items only; 0 prints all")
+	cmd.Flags().Var(&opts.memory, "memory",
+		"memory for distinct items, such as 8GiB; others go to a temporary file; 0: no limit")
+	cmd.Flags().StringVar(&opts.tempDir, "temp-dir", "",
+		"directory of the temporary file of --memory; default: $TMPDIR, or /var/tmp")
 	return cmd
 }
 
@@ -94,21 +105,22 @@ func runCount(ctx context.Context, a *app, opts countOptions) (err error) {
 	if err != nil {
 		return err
 	}
-	dev, err := a.openDevice(ctx)
+	dev, err := a.openHost(ctx)
 	if err != nil {
 		return err
 	}
 	defer func() { err = cmp.Or(err, dev.Close()) }()
-	index, err := number.New(dev, 0, false, false)
-	if err != nil {
-		return fmt.Errorf("count on %s: %w", deviceID(dev.Properties()), err)
-	}
-	defer func() { err = cmp.Or(err, index.Close()) }()
-
 	bar := progress.Bytes(a.stderr, a.isTerminal, "counting", size)
 	defer bar.Close()
 	var read atomic.Int64 // bytes of files
-	counter := distinct.New(index, opts.by, &distinct.Options{Progress: func(int) { bar.Add(int(read.Swap(0))) }})
+	counter, err := distinct.New(dev, opts.by, &distinct.Options{
+		Progress: func(int) { bar.Add(int(read.Swap(0))) },
+		Memory:   int64(opts.memory), TempDir: opts.tempDir,
+	})
+	if err != nil {
+		return fmt.Errorf("count on %s: %w", deviceID(dev.Properties()), err)
+	}
+	defer func() { err = cmp.Or(err, counter.Close()) }()
 	start := time.Now()
 	for _, name := range opts.names {
 		if err := countFile(ctx, a, counter, name, func(r io.Reader) (io.Reader, error) {
@@ -118,11 +130,17 @@ func runCount(ctx context.Context, a *app, opts countOptions) (err error) {
 		}
 	}
 	bar.Close()
-	s := newSummary(opts.by, counter.Totals(), time.Since(start), dev.Properties())
+	seconds := time.Since(start)
+	top, err := counter.Top(ctx, opts.top)
+	if err != nil {
+		return fmt.Errorf("count: %w", err)
+	}
+	defer func() { err = cmp.Or(err, top.Close()) }()
+	s := newSummary(opts.by, counter.Totals(), top.Distinct, seconds, dev.Properties())
 	if a.json {
-		err = writeJSON(ctx, a.stdout, s, counter.Top(opts.top))
+		err = writeJSON(ctx, a.stdout, s, top)
 	} else {
-		err = writeText(ctx, a.stdout, counter.Top(opts.top))
+		err = writeText(ctx, a.stdout, top)
 	}
 	if err != nil {
 		return fmt.Errorf("count: write results: %w", reason(err))
@@ -235,9 +253,9 @@ type summary struct {
 	DeviceName     string  `json:"device_name"`
 }
 
-func newSummary(by distinct.Splitter, t distinct.Totals, d time.Duration, p device.Properties) summary {
+func newSummary(by distinct.Splitter, t distinct.Totals, different int, d time.Duration, p device.Properties) summary {
 	s := summary{
-		By: by.String(), Items: t.Items, Distinct: t.Distinct, Bytes: t.Bytes,
+		By: by.String(), Items: t.Items, Distinct: different, Bytes: t.Bytes,
 		Seconds: d.Seconds(), Device: deviceID(p), DeviceName: p.Name,
 	}
 	if d > 0 {

@@ -7,10 +7,11 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
-	"iter"
 	"strconv"
 	"strings"
 	"unicode/utf8"
+
+	"github.com/weftgo/weft/cmd/weft/internal/distinct"
 )
 
 const (
@@ -21,7 +22,7 @@ const (
 )
 
 // writeText prints "COUNT ITEM" lines; items go out byte for byte.
-func writeText(ctx context.Context, w io.Writer, top iter.Seq2[[]byte, uint64]) error {
+func writeText(ctx context.Context, w io.Writer, top *distinct.Ranking) error {
 	out := bufio.NewWriterSize(w, outputBuffer)
 	err := eachItem(ctx, top, func(_ int, item []byte, count uint64) error {
 		out.Write(strconv.AppendUint(out.AvailableBuffer(), count, 10))
@@ -44,7 +45,7 @@ type jsonItem struct {
 
 // writeJSON prints one object: the members of s, and "top" with an item per
 // line.
-func writeJSON(ctx context.Context, w io.Writer, s summary, top iter.Seq2[[]byte, uint64]) error {
+func writeJSON(ctx context.Context, w io.Writer, s summary, top *distinct.Ranking) error {
 	out := bufio.NewWriterSize(w, outputBuffer)
 	head, err := json.Marshal(s)
 	if err != nil {
@@ -82,18 +83,15 @@ func writeJSON(ctx context.Context, w io.Writer, s summary, top iter.Seq2[[]byte
 }
 
 // eachItem calls f for every item until it fails or ctx ends.
-func eachItem(ctx context.Context, top iter.Seq2[[]byte, uint64], f func(i int, item []byte, count uint64) error) error {
-	i := 0
-	for item, count := range top {
-		if i%outputCheck == 0 && ctx.Err() != nil {
+func eachItem(ctx context.Context, top *distinct.Ranking,
+	f func(i int, item []byte, count uint64) error) error {
+	i := -1
+	return top.Each(ctx, func(item []byte, count uint64) error {
+		if i++; i%outputCheck == 0 && ctx.Err() != nil {
 			return ctx.Err()
 		}
-		if err := f(i, item, count); err != nil {
-			return err
-		}
-		i++
-	}
-	return nil
+		return f(i, item, count)
+	})
 }
 
 // siUnits prints x to three digits with a decimal prefix: "29.6 M".

@@ -4,9 +4,13 @@ import (
 	"context"
 	"runtime"
 	"sync"
+	"unsafe"
 
+	"github.com/weftgo/weft/column"
+	"github.com/weftgo/weft/device"
+	"github.com/weftgo/weft/group"
 	"github.com/weftgo/weft/internal/arena"
-	"github.com/weftgo/weft/internal/number"
+	"github.com/weftgo/weft/internal/op"
 )
 
 const (
@@ -20,9 +24,9 @@ const (
 	// splitting, hashing and counting at a time: their spans and keys stay in
 	// the first-level cache.
 	blockItems = 256
-	// roundMisses ends a round when a worker has that many misses: batches
-	// are large enough for a GPU then, and the memory for them is bounded.
-	roundMisses = 256 << 10
+	// roundRows ends a round when a worker has that many rows, which bounds
+	// the memory for them.
+	roundRows = 256 << 10
 )
 
 // Options change how a [Counter] works. The zero value is the default.
@@ -32,78 +36,79 @@ type Options struct {
 	// Progress, if not nil, is called by [Counter.Read] with the number of
 	// bytes counted since the last call.
 	Progress func(bytes int)
+	// Memory and TempDir are those of [group.Options]: items that exceed
+	// Memory go to a temporary file.
+	Memory  int64
+	TempDir string
 }
 
 // Counter counts the distinct items of streams. Its methods must not be called
 // at the same time.
 type Counter struct {
+	dev       device.Host
 	by        Splitter
-	index     Index // from key to item number
-	items     items
+	opts      Options
+	groups    *group.Groups
 	workers   []*worker
-	batch     batch
-	progress  func(int)
+	rows      rows // of a round
 	pieceSize int
 	spare     [2][]byte // buffers for pieces, kept between streams
 	bytes     int
 	err       error // of the first Read that failed
 }
 
-// items are the distinct items seen so far, by number.
-type items struct {
-	words  []uint64 // where the bytes are; see key.go
+// rows are items, which lie in a piece, with their counts.
+type rows struct {
+	items  []string
 	counts []uint64
-	arena  arena.Arena
-	// clashes are the numbers of items whose key belongs to another item, which
-	// are extras: others have the numbers that the index gives their keys, but for these.
-	clashes map[string]uint32
-	extras  number.Extras
 }
 
-// Index is what a [Counter] needs of an index: it numbers keys 0, 1, 2, … in the order of
-// their first appearance, and returns the rows of those that are new; see number.Index.
-type Index interface {
-	Assign(ctx context.Context, keys []uint64, numbers []uint32) (first []uint32, done int, err error)
+// New returns a counter of the items that by finds, on a device of the host.
+func New(dev device.Device, by Splitter, opts *Options) (*Counter, error) {
+	return newCounter(dev, by, opts, arena.NewHasher())
 }
 
-// New returns a counter of the items that by finds. The counter uses index,
-// which must be empty and be used by nobody else, and does not close it.
-func New(index Index, by Splitter, opts *Options) *Counter {
-	return newCounter(index, by, opts, arena.NewHasher())
-}
-
-func newCounter(index Index, by Splitter, opts *Options, h arena.Hasher) *Counter {
-	if opts == nil {
-		opts = &Options{}
+func newCounter(dev device.Device, by Splitter, opts *Options, h arena.Hasher) (*Counter, error) {
+	c := &Counter{by: by}
+	if opts != nil {
+		c.opts = *opts
 	}
-	n := opts.Workers
+	n := c.opts.Workers
 	if n < 1 {
 		n = runtime.GOMAXPROCS(0)
 	}
-	c := &Counter{
-		by:        by,
-		index:     index,
-		progress:  opts.Progress,
-		pieceSize: max(pieceSize, n*coresPiece),
-		workers:   make([]*worker, n),
+	c.pieceSize = max(pieceSize, n*coresPiece)
+	o := &group.Options{TempDir: c.opts.TempDir}
+	if m := c.opts.Memory; m > 0 {
+		// A quarter is for pieces and their rows, and then for sorting.
+		o.Memory = max(m/4*3, min(m, group.MinMemory))
+		c.pieceSize = int(min(int64(c.pieceSize), max(m/32, firstPiece)))
 	}
-	c.items.clashes = make(map[string]uint32)
+	var err error
+	c.groups, err = group.New(dev, []group.Aggregate{{Func: group.Sum}}, o)
+	if err != nil {
+		return nil, err
+	}
+	c.dev = dev.(device.Host) // which group.New wants
+	c.workers = make([]*worker, n)
 	for i := range c.workers {
-		c.workers[i] = &worker{items: &c.items, hasher: h, store: arena.NewWriter(&c.items.arena)}
+		c.workers[i] = &worker{hasher: h}
 	}
-	return c
+	return c, nil
 }
+
+// Close frees the memory of a counter, and its temporary file.
+func (c *Counter) Close() error { return c.groups.Close() }
 
 // Totals are the sums over all streams read.
 type Totals struct {
-	Items    int // items, with repetitions
-	Distinct int // distinct items
-	Bytes    int // bytes read, separators included
+	Items int // items, with repetitions
+	Bytes int // bytes read, separators included
 }
 
 // Totals returns the sums over all streams read so far.
 func (c *Counter) Totals() Totals {
-	t := Totals{Distinct: len(c.items.words), Bytes: c.bytes}
+	t := Totals{Bytes: c.bytes}
 	for _, w := range c.workers {
 		t.Items += w.added
 	}
@@ -113,19 +118,16 @@ func (c *Counter) Totals() Totals {
 // worker is what one goroutine of a counter works with.
 type worker struct {
 	cache
+	rows
 	hasher arena.Hasher
-	items  *items
-	store  arena.Writer
-	padded []byte // the piece being counted, and pad bytes
-	added  int    // items counted so far
-
-	// What resolve does in one round.
-	first   int      // where the misses begin in the batch
-	clashes []uint32 // misses whose keys belong to other items
+	added  int // items counted so far
 }
 
-// item is the item at s of the piece being counted.
-func (w *worker) item(s span) []byte { return w.padded[s.off : s.off+s.n] }
+// emit makes a row of an item and its count.
+func (w *worker) emit(item string, n uint64) {
+	w.items = append(w.items, item)
+	w.counts = append(w.counts, n)
+}
 
 // ranges hands out a piece to the workers.
 type ranges struct {
@@ -149,13 +151,12 @@ func (r *ranges) take() (lo, hi int, ok bool) {
 }
 
 // count counts the items of a piece, in rounds: the workers count until the
-// piece ends or they have many misses, which are then resolved together.
+// piece ends or they have many rows, which are then added together.
 func (c *Counter) count(ctx context.Context, data []byte) error {
 	r := &ranges{by: c.by, piece: data}
 	for r.next < len(data) {
 		c.parallel(1+(len(data)-r.next)/rangeSize, func(w *worker) {
-			w.padded = data[:len(data)+pad]
-			for len(w.misses) < roundMisses && ctx.Err() == nil {
+			for len(w.items) < roundRows && ctx.Err() == nil {
 				lo, hi, ok := r.take()
 				if !ok {
 					return
@@ -163,10 +164,10 @@ func (c *Counter) count(ctx context.Context, data []byte) error {
 				w.countRange(c.by, data[:hi], lo)
 			}
 		})
-		if err := ctx.Err(); err != nil {
-			return err
+		if r.next == len(data) {
+			c.parallel(len(c.workers), (*worker).flush)
 		}
-		if err := c.resolve(ctx); err != nil {
+		if err := c.add(ctx); err != nil {
 			return err
 		}
 	}
@@ -178,20 +179,56 @@ func (w *worker) countRange(by Splitter, b []byte, pos int) {
 	if w.buckets == nil {
 		w.buckets = make([]bucket, 1<<cacheBits)
 	}
+	cached := w.skip == 0
+	w.skip = max(w.skip-1, 0)
+	w.used, w.hits = w.used || cached, 0
 	var spans [blockItems]span
 	var keys [blockItems]uint64
+	before := w.added
+	padded := b[:len(b)+pad]
 	for pos < len(b) {
 		var n int
 		n, pos = by.split(b, pos, spans[:])
-		for i, s := range spans[:n] {
-			keys[i] = key(&w.hasher, w.padded, s)
-		}
-		for i, s := range spans[:n] {
-			w.add(keys[i], s)
-		}
 		w.added += n
-		w.sinceFlush += n
+		if !cached {
+			for _, s := range spans[:n] {
+				w.emit(itemAt(padded, s), 1)
+			}
+			continue
+		}
+		for i, s := range spans[:n] {
+			keys[i] = key(&w.hasher, padded, s)
+		}
+		for i, s := range spans[:n] {
+			w.count(keys[i], itemAt(padded, s))
+		}
 	}
+	if cached && minHits*w.hits < w.added-before {
+		w.skip = skipRanges
+	}
+}
+
+// itemAt is an item as a string that is valid as long as its piece.
+func itemAt(padded []byte, s span) string { return unsafe.String(&padded[s.off], s.n) }
+
+// add adds the rows of all workers to the groups.
+func (c *Counter) add(ctx context.Context) error {
+	all := &c.rows
+	if len(c.workers) == 1 {
+		all = &c.workers[0].rows
+	} else {
+		all.items, all.counts = all.items[:0], all.counts[:0]
+		for _, w := range c.workers {
+			all.items = append(all.items, w.items...)
+			all.counts = append(all.counts, w.counts...)
+		}
+	}
+	err := c.groups.Add(ctx, []column.Column{column.OfStrings(all.items)},
+		[]column.Column{column.Of(all.counts)})
+	for _, w := range c.workers {
+		w.items, w.counts = w.items[:0], w.counts[:0]
+	}
+	return op.Cause(err)
 }
 
 // parallel runs f for every worker, or for the first n of them if there is no

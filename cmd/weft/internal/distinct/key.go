@@ -6,20 +6,12 @@ import (
 	"github.com/weftgo/weft/internal/arena"
 )
 
-// An item is known by its word, which says where its bytes are, and by its key,
-// which tables are indexed by: see package arena. Here both are made of a piece
-// with pad bytes after it, so that short items are one load.
-
-// key is the key of the item at s.
+// key is the key of the item at s in a piece with pad bytes after it, so that short items are one
+// load: see package arena.
 func key(h *arena.Hasher, padded []byte, s span) uint64 {
 	if s.n <= arena.MaxShort {
-		return h.Short(pack(padded, s))
+		x := binary.LittleEndian.Uint64(padded[s.off:])
+		return h.Short(x&(1<<(8*uint(s.n))-1) | uint64(s.n)<<56)
 	}
 	return h.Long(padded[s.off : s.off+s.n])
-}
-
-// pack is the word of a short item.
-func pack(padded []byte, s span) uint64 {
-	x := binary.LittleEndian.Uint64(padded[s.off:])
-	return x&(1<<(8*uint(s.n))-1) | uint64(s.n)<<56
 }

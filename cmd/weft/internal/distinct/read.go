@@ -155,8 +155,8 @@ func (c *Counter) read(ctx context.Context, r io.Reader) error {
 				return err
 			}
 			c.bytes += len(x.data)
-			if c.progress != nil {
-				c.progress(len(x.data))
+			if c.opts.Progress != nil {
+				c.opts.Progress(len(x.data))
 			}
 			p.empty <- x.data
 		case <-ctx.Done():
