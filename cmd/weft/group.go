@@ -303,12 +303,12 @@ type groupSummary struct {
 
 // print prints groups in the order that is asked for.
 func (o *groupOptions) print(j *tableJob, t *table.Table, g *group.Groups, gr *grouping) error {
-	spilled := g.Spilled()
 	pages, err := groupPages(j.ctx, g, gr)
 	if err != nil {
 		return err
 	}
-	n, rows, err := o.look(j, t, gr, pages, spilled)
+	n, rows, err := o.look(j, t, gr, pages)
+	j.spilled(g.Spilled())
 	if rows != nil {
 		defer rows.Close()
 		pages = rows.Pages(j.ctx)
@@ -333,9 +333,11 @@ func (o *groupOptions) print(j *tableJob, t *table.Table, g *group.Groups, gr *g
 	}
 	j.bar.Close() // the output may be on the terminal, too
 	if err = o.write(out, pages); err == nil {
+		bytes := g.Spilled()
 		if rows != nil {
-			j.spilled(spilled + rows.Spilled())
+			bytes += rows.Spilled()
 		}
+		j.spilled(bytes)
 		j.done(t)
 		err = out.close(groupSummary{j.tableSummary, n})
 	}
@@ -349,8 +351,7 @@ func (o *groupOptions) print(j *tableJob, t *table.Table, g *group.Groups, gr *g
 // look goes through all groups once: it counts them, completes the fields of the result, and sorts
 // the rows if they are to be sorted.
 func (o *groupOptions) look(j *tableJob, t *table.Table, gr *grouping,
-	pages iter.Seq2[[]column.Column, error], spilled int64) (n int, rows *extsort.Sorter,
-	err error) {
+	pages iter.Seq2[[]column.Column, error]) (n int, rows *extsort.Sorter, err error) {
 	found := make([]table.Literals, len(gr.fields))
 	for columns, err := range pages {
 		if err != nil {
@@ -374,7 +375,6 @@ func (o *groupOptions) look(j *tableJob, t *table.Table, gr *grouping,
 		if err := rows.Add(j.ctx, columns); err != nil {
 			return n, rows, err
 		}
-		j.spilled(spilled + rows.Spilled())
 	}
 	for i := range gr.fields {
 		if gr.from[i] >= 0 && !o.count {

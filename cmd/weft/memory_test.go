@@ -1,10 +1,21 @@
 package main
 
 import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"runtime"
 	"slices"
 	"strconv"
 	"strings"
 	"testing"
+
+	"github.com/spf13/pflag"
+
+	"github.com/weftgo/weft/group"
+	"github.com/weftgo/weft/internal/hostmem"
 )
 
 // Groups beyond --memory come from the temporary file, and are the same.
@@ -32,7 +43,7 @@ func TestGroupsBeyondMemory(t *testing.T) {
 		return all
 	}
 	group := []string{"group", "--by", "key", "--agg", "count,sum:n,last:n", "--csv"}
-	little := []string{"--memory", "16MiB", "--temp-dir", "/var/tmp"}
+	little := append(slices.Clone(little), "--temp-dir", "/var/tmp")
 	if want, got := run(group...), run(append(group, little...)...); !slices.Equal(lines(got),
 		lines(want)) {
 		t.Error("other groups with less memory")
@@ -53,5 +64,150 @@ func TestGroupsBeyondMemory(t *testing.T) {
 	if out := run(append([]string{"distinct", "--by", "key", "--top", "3", "--csv"},
 		little...)...); strings.Count(out, "\n") != 4 {
 		t.Errorf("the first 3 are %s", out)
+	}
+}
+
+// little is the least --memory.
+var little = []string{"--memory", "16MiB"}
+
+// Rows of all verbs that exceed --memory are sorted in the temporary file, in the order that they
+// have without a limit; rows that are equal there stay in theirs. With --top few need no file.
+func TestSortBeyondMemory(t *testing.T) {
+	var left, right strings.Builder
+	left.WriteString("id,name,amount\n")
+	right.WriteString("id,city\n")
+	const n = 30_000
+	for i := range n {
+		k := i * 7919 % n
+		name := []string{fmt.Sprintf("%d.50", k), fmt.Sprintf("name %d", k), "", "nan", "-1e99",
+			"-7"}[i%6]
+		fmt.Fprintf(&left, "%d,%s,%d\n", k, name, k%100)
+		fmt.Fprintf(&right, "%d,city %d\n", i, i%3)
+	}
+	a, b := tableFile(t, "left.csv", left.String()), tableFile(t, "right.csv", right.String())
+	for _, verb := range [][]string{
+		{"group", "--by", "id,name", "--agg", "sum:amount", a},
+		{"distinct", a},
+		{"join", "--on", "id", a, b},
+	} {
+		for _, order := range []string{"name:desc,id", "name,id:desc", "amount,id"} {
+			if verb[0] == "group" {
+				order = strings.Replace(order, "amount", "sum:amount", 1)
+			}
+			for _, top := range []string{"0", "10", "29000"} {
+				args := slices.Concat(verb, []string{"--csv", "--sort", order, "--top", top})
+				want, _, status := runWeft(t, "", append(slices.Clone(args), "--memory", "0")...)
+				if status != exitOK || strings.Count(want, "\n") < 10 {
+					t.Fatalf("%v: status %d: %.200s", args, status, want)
+				}
+				got, errs, status := runWeft(t, "", append(args, little...)...)
+				if status != exitOK || got != want {
+					t.Errorf("%v: status %d, %s: other rows with less memory", args, status, errs)
+				}
+				spilled := strings.Contains(errs, " in the temporary file; ")
+				if !spilled && top != "10" || spilled && top == "10" && verb[0] == "join" {
+					t.Errorf("%v: %s", args, errs)
+				}
+			}
+		}
+	}
+}
+
+// With --json, spilled_bytes says how much went to the file.
+func TestSpilledBytes(t *testing.T) {
+	file := tableFile(t, "many.csv", "k\n"+manyLines(400_000))
+	for _, args := range [][]string{{"group", "--by", "k"}, {"distinct", "--count"}, {"distinct",
+		"--sort", "k"}, {"join", "--on", "k", "--sort", "k", file}} {
+		for _, limited := range []bool{false, true} {
+			args := append(slices.Clone(args), file, "--json")
+			if limited {
+				args = append(args, little...)
+			}
+			out, errs, status := runWeft(t, "", args...)
+			var s struct {
+				Spilled *int64 `json:"spilled_bytes"`
+			}
+			err := json.Unmarshal([]byte(out), &s)
+			if err != nil || status != exitOK || s.Spilled == nil || *s.Spilled > 0 != limited {
+				t.Errorf("%v: status %d, %v, %v spilled, %s", args, status, err, s.Spilled, errs)
+			}
+			if said := strings.Contains(errs, " in the temporary file; "); said != limited {
+				t.Errorf("%v: %s", args, errs)
+			}
+		}
+	}
+}
+
+// The default of --memory is half of what there is, and never too low.
+func TestDefaultMemory(t *testing.T) {
+	for _, args := range [][]string{{}, {"--memory", "0"}, {"--memory", "1GiB"}} {
+		var f memoryFlags
+		flags := pflag.NewFlagSet("", pflag.ContinueOnError)
+		f.add(flags)
+		if err := errors.Join(flags.Parse(args), f.check("count")); err != nil {
+			t.Fatal(err)
+		}
+		want := max(hostmem.Limit()/2, group.MinMemory)
+		if len(args) > 0 {
+			want = map[string]int64{"0": 0, "1GiB": 1 << 30}[args[1]]
+		}
+		if int64(f.memory) != want {
+			t.Errorf("%v: %d bytes, want %d", args, f.memory, want)
+		}
+		if text := flags.FlagUsages(); strings.Contains(text, "default -1") ||
+			strings.Contains(text, "(default ") {
+			t.Errorf("help shows a number of this machine: %s", text)
+		}
+	}
+}
+
+// Limits and directories that make no sense are wrong usage of every verb, before anything is read.
+func TestMemoryUsage(t *testing.T) {
+	file := tableFile(t, "few.csv", "k\n1\n")
+	closed := filepath.Join(t.TempDir(), "closed")
+	if err := os.Mkdir(closed, 0o500); err != nil {
+		t.Fatal(err)
+	}
+	type test struct{ flag, value, want string }
+	tests := []test{
+		{"--memory", "1MiB", "--memory 1048576: want at least 16777216 bytes, or 0 for no limit"},
+		{"--memory", "-1", "--memory"},
+		{"--temp-dir", "/no/where", "--temp-dir /no/where: "},
+		{"--temp-dir", file, "--temp-dir " + file + ": "},
+	}
+	if os.Getuid() > 0 && runtime.GOOS != "windows" {
+		tests = append(tests, test{"--temp-dir", closed, "permission denied"})
+	}
+	if text, _ := os.ReadFile("/proc/mounts"); strings.Contains(string(text), " /dev/shm tmpfs") {
+		tests = append(tests, test{"--temp-dir", "/dev/shm", "--temp-dir /dev/shm is in memory, " +
+			"so a file there saves none; name a directory on a disk, or raise --memory"})
+	}
+	for _, verb := range [][]string{{"group", "--by", "k"}, {"distinct"}, {"join", "--on", "k",
+		file}} {
+		for _, x := range tests {
+			args := append(slices.Clone(verb), file, x.flag, x.value)
+			_, errs, status := runWeft(t, "", args...)
+			if status != exitUsage || !strings.Contains(errs, x.want) {
+				t.Errorf("%v: status %d, %s", args, status, errs)
+			}
+		}
+	}
+}
+
+// Errors of packages name flags.
+func TestFlagErrors(t *testing.T) {
+	cause := errors.New("Options.Memory is 1; set Memory higher, set TempDir to another directory")
+	err := error(flagError{cause})
+	if s := err.Error(); s != "--memory is 1; set --memory higher, set --temp-dir to another "+
+		"directory" || !errors.Is(err, cause) {
+		t.Error(s)
+	}
+	dir := filepath.Join(t.TempDir(), "none")
+	t.Setenv("TMPDIR", dir)
+	file := tableFile(t, "many.csv", "k\n"+manyLines(400_000))
+	_, errs, status := runWeft(t, "", append([]string{"distinct", file}, little...)...)
+	if runtime.GOOS != "windows" && (status != exitFailed || !strings.Contains(errs, dir) ||
+		!strings.Contains(errs, "; set --temp-dir to another directory")) {
+		t.Errorf("status %d, %s", status, errs)
 	}
 }

@@ -46,6 +46,21 @@ func TestBar(t *testing.T) {
 	}
 }
 
+// What went to a temporary file is at the end of the line.
+func TestSpilled(t *testing.T) {
+	var out bytes.Buffer
+	b := aged(Bytes(&out, true, "reading", 1000), 10*time.Second)
+	b.Spilled(1_234_000)
+	if out.Len() > 0 {
+		t.Errorf("drawn by itself: %q", &out)
+	}
+	b.Add(500)
+	if s := out.String(); s != "\rreading 50%, 500 B/1 kB, 50 B/s, 10s left, 1.23 MB spilled" {
+		t.Errorf("drawn as %q", s)
+	}
+	(*Bar)(nil).Spilled(1)
+}
+
 func TestUnknownTotal(t *testing.T) {
 	for _, total := range []int64{-1, 0} {
 		var out bytes.Buffer
