@@ -289,7 +289,7 @@ func (c *chunk) onePage(most int64) (passed int64, err error) {
 	case format.DataPageV2:
 		rows = int64(h.DataPageHeaderV2.V.NumValues)
 	}
-	if err := c.location.check(rows); err != nil {
+	if err := c.location.check(c.row, rows, c.rows); err != nil {
 		return 0, err
 	}
 	if rows > 0 && rows <= most {

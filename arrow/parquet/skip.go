@@ -121,7 +121,6 @@ func (c *chunk) skipValues(n int) error {
 type pageLocations struct {
 	looked bool       // for the index
 	pages  []location // in ascending order; nil: no index
-	expect int64      // rows that the next page must have; 0: any number
 	stop   int64      // row up to which reading ahead pays
 }
 
@@ -130,12 +129,14 @@ type location struct{ at, row int64 }
 
 var errIndex = errors.New("an index of pages that has another number of rows for a page")
 
-// check reports a page that has other rows than the index says.
-func (l *pageLocations) check(rows int64) error {
-	if l.expect != 0 && rows != l.expect {
+// check reports a page of some rows, the first of which is row, that the index has otherwise.
+func (l *pageLocations) check(row, rows, all int64) error {
+	if l.pages == nil || rows == 0 {
+		return nil
+	}
+	if lo, hi := l.rows(l.page(row), all); lo != row || hi-lo != rows {
 		return errIndex
 	}
-	l.expect = 0
 	return nil
 }
 
@@ -185,14 +186,9 @@ func (c *chunk) jump(to int64) error {
 		}
 	}
 	k := l.page(to)
-	switch {
-	case l.pages[k].at <= c.at:
-		return nil
-	case l.pages[k].row < c.row:
-		return errIndex
+	if l.pages[k].at > c.at {
+		c.at, c.row = l.pages[k].at, l.pages[k].row
 	}
-	lo, hi := l.rows(k, c.rows)
-	c.at, c.row, l.expect = l.pages[k].at, lo, hi-lo
 	return nil
 }
 
