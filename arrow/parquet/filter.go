@@ -219,7 +219,8 @@ func (r *groupReader) read(piece []rowRange) ([]column.Column, error) {
 	return columns, nil
 }
 
-// maxGap is the number of rows that are decoded and left out: to skip fewer costs more, by estimate.
+// maxGap bounds the rows between two that are found which are decoded all the same. To skip fewer
+// costs more, by estimate.
 const maxGap = 64
 
 // decodeFound decodes the rows of a piece that have been found, of all chunks but those of keys.

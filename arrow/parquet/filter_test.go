@@ -566,3 +566,18 @@ func TestFilteredSurplus(t *testing.T) {
 		t.Error(failed)
 	}
 }
+
+// Rows that pages of several keys leave are those that all of them leave.
+func TestRanges(t *testing.T) {
+	var a []rowRange
+	for _, r := range []rowRange{{0, 5}, {5, 7}, {9, 9}, {10, 20}, {30, 31}} {
+		a = appendRange(a, r.lo, r.hi)
+	}
+	if got := fmt.Sprint(a); got != "[{0 7} {10 20} {30 31}]" || countRows(a) != 18 {
+		t.Errorf("%s, %d rows", got, countRows(a))
+	}
+	both := intersect(a, []rowRange{{3, 11}, {15, 40}})
+	if got := fmt.Sprint(both); got != "[{3 7} {10 11} {15 20} {30 31}]" {
+		t.Error(got)
+	}
+}
