@@ -13,6 +13,10 @@ import (
 // in the file.
 const aheadBytes = 256 << 20
 
+// leastGroup is the part of a limit that a row group takes while it is decoded: windows, pages, a
+// dictionary and batches.
+const leastGroup = 32 << 20
+
 // ahead decodes columns of row groups on all cores: those of the next row groups, and columns of
 // one row group apart from each other if there are fewer row groups than cores.
 type ahead struct {
@@ -44,6 +48,9 @@ type aheadBatch struct {
 
 func (f *File) ahead(ctx context.Context, fields []int, cores int) *ahead {
 	a := &ahead{f: f, fields: fields, most: min(cores, f.RowGroups())}
+	if f.memory > 0 {
+		a.most = int(max(1, min(int64(a.most), f.memory/leastGroup)))
+	}
 	a.ctx, a.cancel = context.WithCancel(ctx)
 	a.read = func(group int, fields []int, most int) iter.Seq2[Batch, error] {
 		return whole(f.rowGroup(a.ctx, group, fields, most))

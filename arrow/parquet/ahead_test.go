@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"sync/atomic"
 	"testing"
 
@@ -227,5 +228,35 @@ func BenchmarkColumns(b *testing.B) {
 				}
 			}
 		})
+	}
+}
+
+// Under a limit of memory the values are the same, in smaller batches.
+func TestLimit(t *testing.T) {
+	b := groupsFile(t, batchRows, 7, 3*leastRows)
+	rows := func(limit int64) (values []any, most int) {
+		f, err := Open(bytes.NewReader(b), int64(len(b)))
+		if err != nil {
+			t.Fatal(err)
+		}
+		f.Limit(limit)
+		for columns, err := range f.columns(t.Context(), 2, []int{0}) {
+			if err != nil {
+				t.Fatal(err)
+			}
+			most = max(most, columns[0].Len())
+			for i := range columns[0].Len() {
+				values = append(values, columns[0].Any(i))
+			}
+		}
+		return values, most
+	}
+	want, all := rows(0)
+	got, some := rows(1 << 20)
+	if !slices.Equal(got, want) {
+		t.Errorf("%d values with a limit, %d without", len(got), len(want))
+	}
+	if all != batchRows || some >= all {
+		t.Errorf("batches of %d rows with a limit, of %d without", some, all)
 	}
 }

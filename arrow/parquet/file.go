@@ -23,6 +23,7 @@ type File struct {
 	leaves []leaf
 	fields []Field
 	stats  func() (*statsMeta, error) // read when a filter first asks
+	memory int64                      // of Limit; 0: none
 }
 
 const (
@@ -55,6 +56,19 @@ func Open(r io.ReaderAt, size int64) (f *File, err error) {
 			errThrift, n, f.RowGroups(), f.meta.NumRows)
 	}
 	return f, nil
+}
+
+// Limit bounds the memory of each iteration over batches to some bytes, about: batches are smaller,
+// and less is read ahead. A page is held however large it is. Without a limit an iteration takes
+// some 100 MB. Call Limit before the first iteration; 0 is no limit.
+func (f *File) Limit(bytes int64) { f.memory = bytes }
+
+// share returns a bound of some bytes, or a part of the limit if that is less.
+func (f *File) share(bytes, part int64) int64 {
+	if f.memory == 0 {
+		return bytes
+	}
+	return min(bytes, f.memory/part)
 }
 
 func (f *File) readMeta() error {
@@ -184,7 +198,9 @@ func (f *File) batchRows(group int, fields []int) int {
 	if bytes == 0 {
 		return batchRows
 	}
-	return int(min(max(float64(batchBytes)*float64(g.NumRows)/float64(bytes), leastRows),
+	// Each core has about two batches, and the collector as many.
+	most := f.share(batchBytes, 16*int64(runtime.GOMAXPROCS(0)))
+	return int(min(max(float64(most)*float64(g.NumRows)/float64(bytes), leastRows),
 		batchRows))
 }
 
@@ -239,7 +255,7 @@ func (f *File) rowGroup(ctx context.Context, group int, fields []int,
 // chunks opens the column chunks of fields, each once, and returns which of them each field is.
 func (f *File) chunks(group int, fields []int) (chunks []*chunk, at []int, err error) {
 	known := map[int]int{}
-	window := min(max(windowBytes/int64(max(len(fields), 1)), leastWindow), maxWindow)
+	window := min(max(f.share(windowBytes, 8)/int64(max(len(fields), 1)), leastWindow), maxWindow)
 	for _, i := range fields {
 		if i < 0 || i >= len(f.leaves) {
 			return nil, nil, fmt.Errorf("parquet: field %d of %d", i, len(f.leaves))

@@ -212,7 +212,7 @@ func runTable(ctx context.Context, a *app, f *tableFlags, verb string, names []s
 	}
 	f.options.MaxBytes = int64(f.memory)
 	if f.memory > 0 {
-		f.options.BlockSize = f.blockSize()
+		f.options.BlockSize, f.options.Memory = f.blockSize(), int64(f.memory)/readerShare
 	}
 	if err := f.checkOutput(a, verb, names); err != nil {
 		return err

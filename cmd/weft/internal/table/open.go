@@ -206,7 +206,7 @@ func (t *Table) source(ctx context.Context, in *input, s *stream) (source, error
 			in.spool.drop()
 		}
 		if format == Parquet {
-			return openParquet(in, s, t.opts.MaxBytes)
+			return openParquet(in, s, t.opts.MaxBytes, t.opts.Memory)
 		}
 		return openArrow(in, s, t.opts.MaxBytes)
 	}

@@ -76,6 +76,8 @@ type Options struct {
 	// MaxBytes bounds what has to be read as a whole, Parquet from a stream, and what is kept of a stream of
 	// text, as it comes, so that it can be read again. 0: 4 GiB.
 	MaxBytes int64
+	// Memory bounds what a Parquet file is read in, about, in bytes. 0: no bound.
+	Memory int64
 	// Workers is the number of goroutines that take text apart; default GOMAXPROCS, 16 at most.
 	Workers int
 	// BlockSize is what each takes at a time, in bytes; default 8 MiB.

@@ -34,7 +34,7 @@ func WrittenByWeft(f *os.File) bool {
 	return err == nil && strings.HasPrefix(p.CreatedBy(), createdBy)
 }
 
-func openParquet(in *input, s *stream, maxBytes int64) (source, error) {
+func openParquet(in *input, s *stream, maxBytes, memory int64) (source, error) {
 	at, size, closer, err := readerAt(in, s, maxBytes)
 	if err != nil {
 		return nil, err
@@ -43,6 +43,7 @@ func openParquet(in *input, s *stream, maxBytes int64) (source, error) {
 	if err != nil {
 		return nil, errors.Join(in.failed(err), closer.Close())
 	}
+	p.Limit(memory)
 	src := &typed{files: []io.Closer{closer}, rereads: true, name: in.name}
 	for _, f := range p.Fields() {
 		src.names = append(src.names, Field{Name: f.Name, Type: f.Type.Column,
