@@ -180,7 +180,7 @@ func (t *table) add(dev device.Host, s *scratch, b batch, coming int) {
 	if len(t.parts) == 1 && t.store == nil {
 		t.cut(partsFor(max(t.sample(b.codes, b.n+coming), n, fewGroups+1)), n)
 	} else if t.store == nil && n > 2*partGroups*len(t.parts) && len(t.parts) < mostParts {
-		t.cut(partsFor(n), n)
+		t.cut(partsFor(n), 2*n) // they were as many before, and will be again
 	}
 	t.deal(dev, s, b, coming)
 }

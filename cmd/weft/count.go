@@ -125,7 +125,9 @@ func runCount(ctx context.Context, a *app, opts countOptions) (err error) {
 	for _, name := range opts.names {
 		if err := countFile(ctx, a, counter, name, func(r io.Reader) (io.Reader, error) {
 			return opts.content(&countingReader{r, &read})
-		}); err != nil {
+		}); errors.As(err, new(*distinct.KeepError)) {
+			return fmt.Errorf("count: %w", err)
+		} else if err != nil {
 			return fmt.Errorf("count %s: %w", displayName(name), reason(err))
 		}
 	}

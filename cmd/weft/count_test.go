@@ -257,3 +257,34 @@ func TestCountText(t *testing.T) {
 		t.Errorf("status %d, %q, %s", status, stdout, stderr)
 	}
 }
+
+// Items beyond --memory come from the temporary file, in the same order.
+func TestCountBeyondMemory(t *testing.T) {
+	var text strings.Builder
+	for i := range 600_000 {
+		fmt.Fprintln(&text, "a line of some length", i%400_000*7919)
+	}
+	file := writeFile(t, text.String())
+	run := func(args ...string) (stdout, stderr string) {
+		t.Helper()
+		stdout, stderr, status := runWeft(t, "", append([]string{"count", file}, args...)...)
+		if status != exitOK {
+			t.Fatalf("%v: status %d, %s", args, status, stderr)
+		}
+		return stdout, stderr
+	}
+	for _, top := range []string{"0", "3", "100000"} {
+		want, _ := run("--top", top)
+		got, says := run("--top", top, "--memory", "16MiB", "--temp-dir", "/var/tmp")
+		if got != want || !strings.Contains(says, " 400000 distinct") {
+			t.Errorf("--top %s: other items with less memory, or %s", top, says)
+		}
+	}
+	for _, args := range [][]string{{"--memory", "1MiB"}, {"--memory", "16MiB", "--temp-dir", file}} {
+		_, stderr, status := runWeft(t, "", append([]string{"count", file}, args...)...)
+		if status == exitOK || !strings.Contains(stderr, strings.TrimPrefix(args[len(args)-2], "--")) &&
+			!strings.Contains(stderr, "TempDir") {
+			t.Errorf("%v: status %d, %s", args, status, stderr)
+		}
+	}
+}

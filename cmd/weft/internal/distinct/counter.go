@@ -80,8 +80,8 @@ func newCounter(dev device.Device, by Splitter, opts *Options, h arena.Hasher) (
 	c.pieceSize = max(pieceSize, n*coresPiece)
 	o := &group.Options{TempDir: c.opts.TempDir}
 	if m := c.opts.Memory; m > 0 {
-		// A quarter is for pieces and their rows, and then for sorting.
-		o.Memory = max(m/4*3, min(m, group.MinMemory))
+		// Three eighths are for pieces and their rows, and then for sorting.
+		o.Memory = max(m/8*5, min(m, group.MinMemory))
 		c.pieceSize = int(min(int64(c.pieceSize), max(m/32, firstPiece)))
 	}
 	var err error
@@ -228,8 +228,18 @@ func (c *Counter) add(ctx context.Context) error {
 	for _, w := range c.workers {
 		w.items, w.counts = w.items[:0], w.counts[:0]
 	}
-	return op.Cause(err)
+	if err != nil && ctx.Err() == nil {
+		return &KeepError{op.Cause(err)}
+	}
+	return ctx.Err()
 }
+
+// KeepError is the error of keeping items, in memory or in the temporary file. Others are those of
+// the stream.
+type KeepError struct{ Err error }
+
+func (e *KeepError) Error() string { return e.Err.Error() }
+func (e *KeepError) Unwrap() error { return e.Err }
 
 // parallel runs f for every worker, or for the first n of them if there is no
 // more to do, and waits.

@@ -7,30 +7,8 @@ import (
 	"os"
 	"testing"
 
-	"github.com/weftgo/weft/device/cpu"
-	"github.com/weftgo/weft/internal/number"
+	"github.com/weftgo/weft/internal/arena"
 )
-
-// newIndex is the index that weft count uses, on the CPU.
-func newIndex(tb testing.TB) number.Index {
-	dev, err := cpu.Open(nil)
-	if err != nil {
-		tb.Fatal(err)
-	}
-	x, err := number.New(dev, 0, false, false)
-	if err != nil {
-		tb.Fatal(err)
-	}
-	tb.Cleanup(func() {
-		if err := x.Close(); err != nil {
-			tb.Error(err)
-		}
-		if err := dev.Close(); err != nil {
-			tb.Error(err)
-		}
-	})
-	return x
-}
 
 // benchText is a file of the caller's choice, or words drawn with the
 // frequencies of a natural text.
@@ -50,11 +28,11 @@ func BenchmarkWords(b *testing.B) {
 	b.Run("counter", func(b *testing.B) {
 		b.SetBytes(int64(len(s)))
 		for b.Loop() {
-			c := New(newIndex(b), Words, nil)
+			c := open(b, Words, nil, arena.NewHasher())
 			if err := c.Read(b.Context(), bytes.NewReader(s)); err != nil {
 				b.Fatal(err)
 			}
-			b.ReportMetric(float64(c.Totals().Distinct), "distinct")
+			b.ReportMetric(float64(c.groups.Len()), "distinct")
 			b.ReportMetric(float64(c.Totals().Items), "items")
 		}
 	})
@@ -91,7 +69,7 @@ func BenchmarkRecords(b *testing.B) {
 	}
 	b.SetBytes(int64(len(s)))
 	for b.Loop() {
-		c := New(newIndex(b), records(8), nil)
+		c := open(b, records(8), nil, arena.NewHasher())
 		if err := c.Read(b.Context(), bytes.NewReader(s)); err != nil {
 			b.Fatal(err)
 		}

@@ -17,6 +17,8 @@ import (
 
 	"pgregory.net/rapid"
 
+	"github.com/weftgo/weft/device/cpu"
+	"github.com/weftgo/weft/group"
 	"github.com/weftgo/weft/internal/arena"
 )
 
@@ -68,13 +70,59 @@ func naiveSplit(by Splitter, s string) []string {
 	panic(fmt.Sprintf("no naive form of %v", by))
 }
 
-func collect(c *Counter, n int) []result {
+func collect(t fataler, c *Counter, n int) []result {
 	rs := []result{}
-	for item, count := range c.Top(n) {
-		rs = append(rs, result{string(item), count})
+	for _, x := range top(t, c, n) {
+		rs = append(rs, result{string(x.Bytes), x.Count})
 	}
 	return rs
 }
+
+type fataler interface {
+	Helper()
+	Fatal(...any)
+}
+
+// top returns the first n items, all if n is 0.
+func top(t fataler, c *Counter, n int) (items []Item) {
+	t.Helper()
+	r, err := c.Top(context.Background(), n)
+	if err != nil {
+		t.Fatal(err)
+	}
+	err = r.Each(context.Background(), func(item []byte, count uint64) error {
+		items = append(items, Item{bytes.Clone(item), count})
+		return nil
+	})
+	if err = errors.Join(err, r.Close()); err != nil {
+		t.Fatal(err)
+	}
+	if n == 0 && len(items) != r.Distinct {
+		t.Fatal(len(items), "items; the ranking counts", r.Distinct)
+	}
+	return items
+}
+
+// open makes a counter on a device of its own.
+func open(t testing.TB, by Splitter, opts *Options, h arena.Hasher) *Counter {
+	t.Helper()
+	dev, err := cpu.Open(nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	c, err := newCounter(dev, by, opts, h)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := errors.Join(c.Close(), dev.Close()); err != nil {
+			t.Error(err)
+		}
+	})
+	return c
+}
+
+func ofLines(t testing.TB) *Counter { return open(t, Lines, nil, arena.NewHasher()) }
 
 func mustRecords(t testing.TB, n int) Splitter {
 	by, err := Records(n)
@@ -122,7 +170,7 @@ func TestScenarios(t *testing.T) {
 		{"record larger than stream", mustRecords(t, 1000), []string{"abc"}, []result{{"abc", 1}}},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			c := New(newGoIndex(), tt.by, nil)
+			c := open(t, tt.by, nil, arena.NewHasher())
 			total := 0
 			for _, s := range tt.streams {
 				if err := c.Read(t.Context(), strings.NewReader(s)); err != nil {
@@ -130,7 +178,7 @@ func TestScenarios(t *testing.T) {
 				}
 				total += len(s)
 			}
-			if got := collect(c, 0); !slices.Equal(got, tt.want) {
+			if got := collect(t, c, 0); !slices.Equal(got, tt.want) {
 				t.Errorf("got %v, want %v", got, tt.want)
 			}
 			if got := naive(tt.by, tt.streams...); !slices.Equal(got, tt.want) {
@@ -147,7 +195,7 @@ func checkTotals(t testing.TB, c *Counter, want []result, size int) {
 	for _, r := range want {
 		items += int(r.count)
 	}
-	if got := (Totals{items, len(want), size}); c.Totals() != got {
+	if got := (Totals{items, size}); c.Totals() != got {
 		t.Errorf("totals %+v, want %+v", c.Totals(), got)
 	}
 }
@@ -166,6 +214,11 @@ func text(rng *rand.Rand, distinct, size int) []byte {
 // TestAgainstNaive forces all that large inputs cause, on small ones: items
 // across pieces, evictions, colliding keys, several rounds.
 func TestAgainstNaive(t *testing.T) {
+	dev, err := cpu.Open(nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer dev.Close()
 	for _, h := range []struct {
 		name string
 		make func() arena.Hasher
@@ -175,7 +228,11 @@ func TestAgainstNaive(t *testing.T) {
 				by := rapid.SampledFrom([]Splitter{Lines, Words, records(1), records(3), records(8), records(13)}).Draw(t, "by")
 				rng := rand.New(rand.NewPCG(rapid.Uint64().Draw(t, "seed"), 0))
 				opts := &Options{Workers: rapid.IntRange(1, 5).Draw(t, "workers")}
-				c := newCounter(newGoIndex(), by, opts, h.make())
+				c, err := newCounter(dev, by, opts, h.make())
+				if err != nil {
+					t.Fatal(err)
+				}
+				defer c.Close()
 				c.pieceSize = rapid.SampledFrom([]int{1, 7, 100, 5000, 1 << 20}).Draw(t, "piece")
 				var streams []string
 				size := 0
@@ -188,11 +245,11 @@ func TestAgainstNaive(t *testing.T) {
 					}
 				}
 				want := naive(by, streams...)
-				if got := collect(c, 0); !slices.Equal(got, want) {
+				if got := collect(t, c, 0); !slices.Equal(got, want) {
 					t.Fatalf("got %d items, want %d; first difference %v", len(got), len(want), firstDifference(got, want))
 				}
 				n := rapid.IntRange(1, 50).Draw(t, "top")
-				if got := collect(c, n); !slices.Equal(got, want[:min(n, len(want))]) {
+				if got := collect(t, c, n); !slices.Equal(got, want[:min(n, len(want))]) {
 					t.Fatalf("top %d: got %v, want %v", n, got, want[:min(n, len(want))])
 				}
 			})
@@ -209,47 +266,59 @@ func firstDifference(got, want []result) string {
 	return "at the end"
 }
 
-// TestManyItems passes the limits of the cache, of a round and of a range
-// with both arena.Hashers: more distinct items than the caches hold.
+// TestManyItems passes the limits of the cache, of a round and of a range, with and without a
+// temporary file: more distinct items than the caches hold.
 func TestManyItems(t *testing.T) {
 	rng := rand.New(rand.NewPCG(3, 4))
 	s := text(rng, 1_000_000, 12<<20)
 	want := naive(Words, string(s))
-	for i, tt := range []struct {
-		name  string
-		index interface {
-			Index
-			Len() int
-		}
-		h arena.Hasher
+	for _, tt := range []struct {
+		name   string
+		memory int64
+		h      arena.Hasher
 	}{
-		{"seeded", newGoIndex(), arena.NewHasher()},
-		{"four keys", newGoIndex(), weak()},
-		{"number", newIndex(t), arena.NewHasher()},
-		{"number, four keys", newIndex(t), weak()},
+		{"seeded", 0, arena.NewHasher()},
+		{"four keys", 0, weak()},
+		{"little memory", group.MinMemory, arena.NewHasher()},
 	} {
-		if testing.Short() && i%3 == 0 {
-			continue // each index and each hash once
-		}
 		t.Run(tt.name, func(t *testing.T) {
-			c := newCounter(tt.index, Words, &Options{Workers: 4}, tt.h)
+			c := open(t, Words, &Options{Workers: 4, Memory: tt.memory, TempDir: "/var/tmp"}, tt.h)
 			if err := c.Read(t.Context(), bytes.NewReader(s)); err != nil {
 				t.Fatal(err)
 			}
-			if got := collect(c, 0); !slices.Equal(got, want) {
-				t.Fatal("different:", firstDifference(got, want))
+			for _, n := range []int{0, 1, 1000, maxHeap + 1, len(want) + 1} {
+				first := want[:min(cmp.Or(n, len(want)), len(want))]
+				if got := collect(t, c, n); !slices.Equal(got, first) {
+					t.Fatal("different:", firstDifference(got, first))
+				}
 			}
 			checkTotals(t, c, want, len(s))
-			clashes := len(c.items.clashes)
-			if weak := strings.Contains(tt.name, "four"); !weak && clashes > 0 {
-				t.Errorf("%d clashes of a good hash", clashes)
-			} else if weak && clashes < len(want)/2 {
-				t.Errorf("only %d clashes of a hash with four values", clashes)
-			}
-			if got := tt.index.Len() + clashes; got != len(want) {
-				t.Errorf("the index and the clashes are %d items, want %d", got, len(want))
+			if spilled := c.groups.Spilled() > 0; spilled != (tt.memory > 0) {
+				t.Errorf("in the temporary file is %v", spilled)
 			}
 		})
+	}
+}
+
+// Where few items repeat the cache rests, and where they repeat again it counts them.
+func TestCacheRests(t *testing.T) {
+	var b []byte
+	for i := range 300_000 {
+		b = fmt.Appendln(b, "line", i)
+	}
+	b = append(b, strings.Repeat("line 7\n", 1_000_000)...)
+	c := open(t, Lines, &Options{Workers: 1}, arena.NewHasher())
+	if err := c.Read(t.Context(), bytes.NewReader(b)); err != nil {
+		t.Fatal(err)
+	}
+	if got := collect(t, c, 1); got[0] != (result{"line 7", 1_000_001}) {
+		t.Errorf("the first is %v", got)
+	}
+	if n := len(top(t, c, 0)); n != 300_000 {
+		t.Errorf("%d items", n)
+	}
+	if cap(c.workers[0].items) > 3*roundRows {
+		t.Errorf("memory for %d rows", cap(c.workers[0].items))
 	}
 }
 
@@ -262,11 +331,11 @@ func TestSameResultEveryRun(t *testing.T) {
 		if run%2 == 1 {
 			h = weak()
 		}
-		c := newCounter(newGoIndex(), Lines, &Options{Workers: 1 + run}, h)
+		c := open(t, Lines, &Options{Workers: 1 + run}, h)
 		if err := c.Read(t.Context(), bytes.NewReader(s)); err != nil {
 			t.Fatal(err)
 		}
-		if got := collect(c, 0); first == nil {
+		if got := collect(t, c, 0); first == nil {
 			first = got
 		} else if !slices.Equal(got, first) {
 			t.Fatal("differs from the first run:", firstDifference(got, first))
@@ -289,13 +358,13 @@ func TestAgainstSort(t *testing.T) {
 	if err != nil {
 		t.Skip("no sort and uniq:", err)
 	}
-	c := New(newGoIndex(), Lines, nil)
+	c := ofLines(t)
 	if err := c.Read(t.Context(), bytes.NewReader(s)); err != nil {
 		t.Fatal(err)
 	}
 	var got []byte
-	for item, n := range c.Top(0) {
-		got = fmt.Appendf(got, "%d %s\n", n, item)
+	for _, x := range top(t, c, 0) {
+		got = fmt.Appendf(got, "%d %s\n", x.Count, x.Bytes)
 	}
 	if !bytes.Equal(got, want) {
 		t.Errorf("got %d bytes, sort and uniq print %d others", len(got), len(want))
@@ -309,12 +378,12 @@ func TestVeryLongLine(t *testing.T) {
 	}
 	long := bytes.Repeat([]byte("0123456789abcde "), size/16)
 	s := slices.Concat([]byte("a\n"), long, []byte("\na\n"), long, []byte("!\n"), long)
-	c := New(newGoIndex(), Lines, nil)
+	c := ofLines(t)
 	if err := c.Read(t.Context(), bytes.NewReader(s)); err != nil {
 		t.Fatal(err)
 	}
 	want := []result{{string(long), 2}, {"a", 2}, {string(long) + "!", 1}}
-	got := collect(c, 0)
+	got := collect(t, c, 0)
 	if !slices.Equal(got, want) {
 		t.Errorf("got %d items of %v", len(got), c.Totals())
 	}
@@ -328,11 +397,11 @@ func TestReaders(t *testing.T) {
 		"data with EOF": iotest.DataErrReader,
 	} {
 		t.Run(name, func(t *testing.T) {
-			c := New(newGoIndex(), Words, nil)
+			c := open(t, Words, nil, arena.NewHasher())
 			if err := c.Read(t.Context(), wrap(strings.NewReader(s))); err != nil {
 				t.Fatal(err)
 			}
-			if got, want := collect(c, 0), naive(Words, s); !slices.Equal(got, want) {
+			if got, want := collect(t, c, 0), naive(Words, s); !slices.Equal(got, want) {
 				t.Error("different:", firstDifference(got, want))
 			}
 		})
@@ -347,17 +416,15 @@ func TestErrors(t *testing.T) {
 	broken := errors.New("broken")
 	in := func() io.Reader { return strings.NewReader(strings.Repeat("a b c ", 1000)) }
 	for _, tt := range []struct {
-		name  string
-		index *goIndex
-		r     io.Reader
-		want  error
+		name string
+		r    io.Reader
+		want error
 	}{
-		{"reader", newGoIndex(), io.MultiReader(in(), iotest.ErrReader(broken)), broken},
-		{"reader without progress", newGoIndex(), emptyReader{}, io.ErrNoProgress},
-		{"index", &goIndex{fail: broken}, in(), broken},
+		{"reader", io.MultiReader(in(), iotest.ErrReader(broken)), broken},
+		{"reader without progress", emptyReader{}, io.ErrNoProgress},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			c := New(tt.index, Words, nil)
+			c := open(t, Words, nil, arena.NewHasher())
 			if err := c.Read(t.Context(), tt.r); !errors.Is(err, tt.want) {
 				t.Errorf("got error %v, want %v", err, tt.want)
 			}
@@ -373,7 +440,7 @@ func TestCancel(t *testing.T) {
 	r, w := io.Pipe()
 	defer w.Close()
 	ctx, cancel := context.WithCancel(t.Context())
-	c := New(newGoIndex(), Lines, nil)
+	c := ofLines(t)
 	done := make(chan error)
 	go func() { done <- c.Read(ctx, r) }()
 	w.Write([]byte("some bytes"))
@@ -390,7 +457,7 @@ func TestCancel(t *testing.T) {
 
 func TestProgress(t *testing.T) {
 	sum := 0
-	c := New(newGoIndex(), Lines, &Options{Progress: func(n int) { sum += n }})
+	c := open(t, Lines, &Options{Progress: func(n int) { sum += n }}, arena.NewHasher())
 	for range 3 {
 		if err := c.Read(t.Context(), strings.NewReader(strings.Repeat("line\n", 100_000))); err != nil {
 			t.Fatal(err)

@@ -10,8 +10,13 @@ import (
 // load: see package arena.
 func key(h *arena.Hasher, padded []byte, s span) uint64 {
 	if s.n <= arena.MaxShort {
-		x := binary.LittleEndian.Uint64(padded[s.off:])
-		return h.Short(x&(1<<(8*uint(s.n))-1) | uint64(s.n)<<56)
+		return h.Short(pack(padded, s))
 	}
 	return h.Long(padded[s.off : s.off+s.n])
+}
+
+// pack is the word of a short item.
+func pack(padded []byte, s span) uint64 {
+	x := binary.LittleEndian.Uint64(padded[s.off:])
+	return x&(1<<(8*uint(s.n))-1) | uint64(s.n)<<56
 }
