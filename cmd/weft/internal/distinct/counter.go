@@ -27,6 +27,8 @@ const (
 	// roundRows ends a round when a worker has that many rows, which bounds
 	// the memory for them.
 	roundRows = 256 << 10
+	// rowBytes is what a row takes, in a worker and among those of all workers.
+	rowBytes = 2 * (16 + 8)
 )
 
 // Options change how a [Counter] works. The zero value is the default.
@@ -52,6 +54,7 @@ type Counter struct {
 	workers   []*worker
 	rows      rows // of a round
 	pieceSize int
+	roundRows int       // the constant, or fewer
 	spare     [2][]byte // buffers for pieces, kept between streams
 	bytes     int
 	err       error // of the first Read that failed
@@ -77,12 +80,13 @@ func newCounter(dev device.Device, by Splitter, opts *Options, h arena.Hasher) (
 	if n < 1 {
 		n = runtime.GOMAXPROCS(0)
 	}
-	c.pieceSize = max(pieceSize, n*coresPiece)
+	c.pieceSize, c.roundRows = max(pieceSize, n*coresPiece), roundRows
 	o := &group.Options{TempDir: c.opts.TempDir}
 	if m := c.opts.Memory; m > 0 {
 		// Three eighths are for pieces and their rows, and then for sorting.
 		o.Memory = max(m/8*5, min(m, group.MinMemory))
 		c.pieceSize = int(min(int64(c.pieceSize), max(m/32, firstPiece)))
+		c.roundRows = int(min(roundRows, m/16/int64(rowBytes*n)))
 	}
 	var err error
 	c.groups, err = group.New(dev, []group.Aggregate{{Func: group.Sum}}, o)
@@ -156,7 +160,7 @@ func (c *Counter) count(ctx context.Context, data []byte) error {
 	r := &ranges{by: c.by, piece: data}
 	for r.next < len(data) {
 		c.parallel(1+(len(data)-r.next)/rangeSize, func(w *worker) {
-			for len(w.items) < roundRows && ctx.Err() == nil {
+			for len(w.items) < max(c.roundRows, 1) && ctx.Err() == nil {
 				lo, hi, ok := r.take()
 				if !ok {
 					return
