@@ -13,8 +13,8 @@ const (
 )
 
 // Pool hands out pieces of memory outside of the Go heap, which Free returns all at once. The first
-// [HugePage] bytes are of the Go heap all the same: small pages cost more to map than they are worth.
-// A Pool is safe for concurrent use. A nil Pool hands out memory of the Go heap, and its Free does
+// [HugePage] bytes are of the Go heap all the same, because small pages cost more to map than they
+// are worth. A Pool is safe for concurrent use. A nil Pool hands out memory of the Go heap, and its Free does
 // nothing.
 type Pool struct {
 	mu     sync.Mutex
@@ -58,8 +58,8 @@ func (p *Pool) next(n int) []byte {
 	return b
 }
 
-// Free returns all pieces to the system: use of one is a fault of the process from then on. The pool
-// may be used again.
+// Free returns all pieces to the system: use of one is a fault of the process from then on. The
+// pool may be used again.
 func (p *Pool) Free() {
 	if p == nil {
 		return

@@ -195,7 +195,7 @@ func (x *inHost) Assign(ctx context.Context, keys []uint64, numbers []uint32) (f
 	}
 	if len(keys) <= directRows {
 		x.direct(keys, numbers)
-		x.settle(0)
+		x.resize(0)
 		return x.first, len(keys), nil
 	}
 	// A sample tells whether most keys are known by then.
@@ -210,13 +210,13 @@ func (x *inHost) Assign(ctx context.Context, keys []uint64, numbers []uint32) (f
 	if x.n <= smallIndex && len(x.first) < half/seldom {
 		err = x.assignUnknown(ctx, keys, numbers)
 	} else {
-		x.settle(len(keys) * len(x.first) / half) // as many are new as in the sample, at most
+		x.resize(len(keys) * len(x.first) / half) // as many are new as in the sample, at most
 		x.assignDealt(keys, numbers)
 	}
 	for _, row := range x.first {
 		all = append(all, directRows+row)
 	}
-	x.settle(0)
+	x.resize(0)
 	x.all = all
 	return all, directRows + len(keys), err
 }

@@ -9,7 +9,7 @@ import (
 )
 
 // mapped is the memory of an index outside of the Go heap. All parts have the same number of slots
-// there. A part that needs more has slots of the Go heap until settle makes room for all parts.
+// there. A part that needs more has slots of the Go heap until resize makes room for all parts.
 type mapped struct {
 	memory []byte // nil: all parts are in the Go heap
 	per    int    // slots of a part
@@ -30,9 +30,9 @@ func (m *mapped) free() error {
 	return hostmem.Unmap(m.memory)
 }
 
-// settle moves the index to a mapping with room for some keys more, if it is not in one or overflows
-// it. Parts are never there twice: see move.
-func (x *inHost) settle(more int) {
+// resize moves the index to a mapping with room for some keys more, if it is not in one or
+// overflows it. Parts are never there twice: see move.
+func (x *inHost) resize(more int) {
 	if !x.offHeap {
 		return
 	}
