@@ -19,16 +19,14 @@ import (
 	"github.com/weftgo/weft/cmd/weft/internal/distinct"
 	"github.com/weftgo/weft/cmd/weft/internal/progress"
 	"github.com/weftgo/weft/device"
-	"github.com/weftgo/weft/group"
 )
 
 // countOptions are the flags and arguments of weft count.
 type countOptions struct {
-	by      distinct.Splitter
-	top     int // 0 for all
-	memory  byteSize
-	tempDir string
-	names   []string // of files; stdinName is standard input
+	memoryFlags
+	by    distinct.Splitter
+	top   int      // 0 for all
+	names []string // of files; stdinName is standard input
 }
 
 const stdinName = "-"
@@ -58,7 +56,7 @@ needed for the distinct items only, and for the longest one. Items that exceed
 standard error.
 
 With --json it prints one object: by, items (with repetitions), distinct, bytes,
-seconds, items_per_second, device, device_name, and top, a list of objects with
+spilled_bytes (to the temporary file), seconds, items_per_second, device, device_name, and top, a list of objects with
 count and either item or, where the item is no valid UTF-8, item_base64.`,
 		Example: `  weft count access.log                      # distinct lines
   weft count --by word --top 10 *.txt        # the ten most frequent words
@@ -78,25 +76,21 @@ count and either item or, where the item is no valid UTF-8, item_base64.`,
 			if opts.top < 0 {
 				return usageError{fmt.Errorf("count --top %d: must not be negative", opts.top)}
 			}
-			if opts.memory > 0 && opts.memory < group.MinMemory {
-				return usageError{fmt.Errorf("count: --memory %d: want at least %d bytes",
-					opts.memory, group.MinMemory)}
-			}
 			opts.names = args
 			return runCount(cmd.Context(), a, opts)
 		},
 	}
 	cmd.Flags().StringVar(&by, "by", "line", "what to count: line, word or bytes:N")
 	cmd.Flags().IntVar(&opts.top, "top", 0, "print the N most frequent items only; 0 prints all")
-	cmd.Flags().Var(&opts.memory, "memory",
-		"memory for distinct items, such as 8GiB; others go to a temporary file; 0: no limit")
-	cmd.Flags().StringVar(&opts.tempDir, "temp-dir", "",
-		"directory of the temporary file of --memory; default: $TMPDIR, or /var/tmp")
+	opts.memoryFlags.add(cmd.Flags())
 	return cmd
 }
 
 // runCount counts and prints.
 func runCount(ctx context.Context, a *app, opts countOptions) (err error) {
+	if err := opts.memoryFlags.check("count"); err != nil {
+		return err
+	}
 	if _, err := a.plan(opts.names...); err != nil {
 		return fmt.Errorf("count %w", err)
 	}
@@ -113,9 +107,13 @@ func runCount(ctx context.Context, a *app, opts countOptions) (err error) {
 	bar := progress.Bytes(a.stderr, a.isTerminal, "counting", size)
 	defer bar.Close()
 	var read atomic.Int64 // bytes of files
-	counter, err := distinct.New(dev, opts.by, &distinct.Options{
-		Progress: func(int) { bar.Add(int(read.Swap(0))) },
-		Memory:   int64(opts.memory), TempDir: opts.tempDir,
+	var counter *distinct.Counter
+	counter, err = distinct.New(dev, opts.by, &distinct.Options{
+		Progress: func(int) {
+			bar.Add(int(read.Swap(0)))
+			bar.Spilled(counter.Spilled())
+		},
+		Memory: int64(opts.memory), TempDir: opts.tempDir,
 	})
 	if err != nil {
 		return fmt.Errorf("count on %s: %w", deviceID(dev.Properties()), err)
@@ -126,7 +124,7 @@ func runCount(ctx context.Context, a *app, opts countOptions) (err error) {
 		if err := countFile(ctx, a, counter, name, func(r io.Reader) (io.Reader, error) {
 			return opts.content(&countingReader{r, &read})
 		}); errors.As(err, new(*distinct.KeepError)) {
-			return fmt.Errorf("count: %w", err)
+			return fmt.Errorf("count: %w", flagError{err})
 		} else if err != nil {
 			return fmt.Errorf("count %s: %w", displayName(name), reason(err))
 		}
@@ -135,10 +133,11 @@ func runCount(ctx context.Context, a *app, opts countOptions) (err error) {
 	seconds := time.Since(start)
 	top, err := counter.Top(ctx, opts.top)
 	if err != nil {
-		return fmt.Errorf("count: %w", err)
+		return fmt.Errorf("count: %w", flagError{err})
 	}
 	defer func() { err = cmp.Or(err, top.Close()) }()
 	s := newSummary(opts.by, counter.Totals(), top.Distinct, seconds, dev.Properties())
+	s.Spilled = counter.Spilled() + top.Spilled()
 	if a.json {
 		err = writeJSON(ctx, a.stdout, s, top)
 	} else {
@@ -249,6 +248,7 @@ type summary struct {
 	Items          int     `json:"items"`
 	Distinct       int     `json:"distinct"`
 	Bytes          int     `json:"bytes"`
+	Spilled        int64   `json:"spilled_bytes"`
 	Seconds        float64 `json:"seconds"` // of reading and counting
 	ItemsPerSecond float64 `json:"items_per_second"`
 	Device         string  `json:"device"` // as --device takes it
@@ -267,6 +267,10 @@ func newSummary(by distinct.Splitter, t distinct.Totals, different int, d time.D
 }
 
 func (s summary) String() string {
-	return fmt.Sprintf("%s, %d distinct, %s in %.3g s: %s items/s on %s (%s)",
-		counted(int64(s.Items), "item"), s.Distinct, siUnits(float64(s.Bytes), "B"), s.Seconds, siUnits(s.ItemsPerSecond, ""), s.Device, s.DeviceName)
+	spilled := ""
+	if s.Spilled > 0 {
+		spilled = ", " + siUnits(float64(s.Spilled), "B") + " in the temporary file"
+	}
+	return fmt.Sprintf("%s, %d distinct%s, %s in %.3g s: %s items/s on %s (%s)",
+		counted(int64(s.Items), "item"), s.Distinct, spilled, siUnits(float64(s.Bytes), "B"), s.Seconds, siUnits(s.ItemsPerSecond, ""), s.Device, s.DeviceName)
 }

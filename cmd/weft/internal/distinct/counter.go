@@ -104,6 +104,9 @@ func newCounter(dev device.Device, by Splitter, opts *Options, h arena.Hasher) (
 // Close frees the memory of a counter, and its temporary file.
 func (c *Counter) Close() error { return c.groups.Close() }
 
+// Spilled returns the number of bytes that went to the temporary file so far.
+func (c *Counter) Spilled() int64 { return c.groups.Spilled() }
+
 // Totals are the sums over all streams read.
 type Totals struct {
 	Items int // items, with repetitions

@@ -86,6 +86,14 @@ func (r *Ranking) Each(ctx context.Context, f func(item []byte, count uint64) er
 	return nil
 }
 
+// Spilled returns the number of bytes of a sort in a temporary file.
+func (r *Ranking) Spilled() int64 {
+	if r.sorted == nil {
+		return 0
+	}
+	return r.sorted.Spilled()
+}
+
 // Close frees the memory of a ranking.
 func (r *Ranking) Close() error {
 	if r.sorted == nil {
