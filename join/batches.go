@@ -110,7 +110,8 @@ func (j *Join) build(ctx context.Context, keys, columns []column.Column) error {
 // Batches have memory of their own and Options.Piece rows at most. The error comes last, with no
 // columns. Other calls wait until the iteration ends, so the loop must not make any. A loop that
 // ends early ends the join. Errors: as of Build, and [device.ErrInvalid] without any Build.
-func (j *Join) Probe(ctx context.Context, keys, columns []column.Column) iter.Seq2[[]column.Column, error] {
+func (j *Join) Probe(ctx context.Context, keys, columns []column.Column) iter.Seq2[[]column.Column,
+	error] {
 	return j.yield("Probe", func(emit emitter) error {
 		if err := j.probing(ctx); err != nil {
 			return err

@@ -57,7 +57,8 @@ func randomColumn(rng *rand.Rand, typ column.Type, n, values int) column.Column 
 	case column.Int64:
 		return column.Of(each(n, func(int) int64 { return int64(pick()) << 40 }))
 	case column.Float64:
-		special := []float64{0, math.Copysign(0, -1), math.NaN(), math.Float64frombits(0xfff8000000000001)}
+		special := []float64{0, math.Copysign(0, -1), math.NaN(),
+			math.Float64frombits(0xfff8000000000001)}
 		return column.Of(each(n, func(int) float64 {
 			if p := pick(); p < 4 {
 				return special[p]
@@ -132,7 +133,8 @@ func wantedLines(kind join.Kind, left, right side, nullsMatch bool) (lines []str
 }
 
 // runJoin joins two sides in batches, and returns the rows as text.
-func runJoin(ctx context.Context, j *join.Join, left, right side, batch int) (lines []string, err error) {
+func runJoin(ctx context.Context, j *join.Join, left, right side, batch int) (lines []string,
+	err error) {
 	n := right.keys[0].Len()
 	for lo := 0; lo == 0 || lo < n; lo += batch {
 		hi := min(lo+batch, n)
@@ -159,7 +161,8 @@ func runJoin(ctx context.Context, j *join.Join, left, right side, batch int) (li
 	return lines, nil
 }
 
-func newJoin(t interface{ Fatal(...any) }, dev device.Device, kind join.Kind, opts *join.Options) *join.Join {
+func newJoin(t interface{ Fatal(...any) }, dev device.Device, kind join.Kind,
+	opts *join.Options) *join.Join {
 	opts.TempDir = "/var/tmp"
 	j, err := join.NewJoin(dev, kind, opts)
 	if err != nil {
@@ -237,8 +240,9 @@ func TestJoinOfManyRows(t *testing.T) {
 			}
 			right := side{keys: []column.Column{column.Of(each(n, key))}}
 			right.columns = right.keys
-			left := side{keys: []column.Column{column.Of(each(3000, func(i int) int64 { return int64(i * 40) }))}}
-			left.keys[0] = must(column.Concat(left.keys[0], column.Of([]int64{5, 6})))(t)
+			spread := column.Of(each(3000, func(i int) int64 { return int64(i * 40) }))
+			left := side{keys: []column.Column{
+				must(column.Concat(spread, column.Of([]int64{5, 6})))(t)}}
 			left.columns = left.keys
 			j := newJoin(t, dev, kind, &join.Options{Memory: join.MinMemory})
 			j.Tighten(40_000, 64)
@@ -271,7 +275,8 @@ func must[T any](v T, err error) func(t *testing.T) T {
 }
 
 // faultyJoin is a join of a few thousand rows that needs the file.
-func faultyJoin(t *testing.T, dev device.Device, kind join.Kind) (j *join.Join, left, right side, want []string) {
+func faultyJoin(t *testing.T, dev device.Device, kind join.Kind) (j *join.Join,
+	left, right side, want []string) {
 	rng := rand.New(rand.NewPCG(3, uint64(kind)))
 	types := []column.Type{column.Bytes}
 	left, right = randomSide(rng, types, 2000, 900, true), randomSide(rng, types, 3000, 900, true)
@@ -389,7 +394,8 @@ func TestJoinMisused(t *testing.T) {
 	if _, err := join.NewJoin(dev, 9, nil); !errors.Is(err, weft.ErrOptions) {
 		t.Errorf("a kind that there is not: %v", err)
 	}
-	if _, err := join.New(ctx, dev, one, &join.Options{Memory: join.MinMemory}); !errors.Is(err, weft.ErrOptions) {
+	_, err := join.New(ctx, dev, one, &join.Options{Memory: join.MinMemory})
+	if !errors.Is(err, weft.ErrOptions) {
 		t.Errorf("an Index with Memory: %v", err)
 	}
 	failed := func(rows func(func([]column.Column, error) bool)) (err error) {

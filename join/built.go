@@ -58,7 +58,8 @@ func (x *built) words(keys []column.Column) []column.Column {
 	return []column.Column{column.Of(hashes)}
 }
 
-// inner passes pairs of rows with equal keys to f, in the order of the left rows. f may change them.
+// inner passes pairs of rows with equal keys to f, in the order of the left rows. f may change
+// them.
 func (x *built) inner(ctx context.Context, keys []column.Column,
 	f func(left, right []uint32) error) error {
 	for p, err := range x.index.Inner(ctx, x.words(keys)) {

@@ -9,8 +9,8 @@ import (
 	"github.com/weftgo/weft/internal/spill"
 )
 
-// pieces joins a partition whose right rows do not fit memory and cannot be partitioned: it holds as
-// many of them as fit, and reads all left rows, until it has held each.
+// pieces joins a partition whose right rows do not fit memory and cannot be partitioned: it holds
+// as many of them as fit, and reads all left rows, until it has held each.
 func (j *job) pieces(ctx context.Context, build, probe *spill.Chain, emit emitter) (err error) {
 	p := &pieceJoin{job: j, probe: probe, emit: emit, store: j.rows}
 	defer func() { err = errors.Join(err, p.close()) }()

@@ -1,5 +1,5 @@
-// Command larger runs jobs whose state exceeds a limit of memory, with weft and with DuckDB, each in
-// a process of its own, one after another:
+// Command larger runs jobs whose state exceeds a limit of memory, with weft and with DuckDB, each
+// in a process of its own, one after another:
 //
 //	GOWORK=off CGO_ENABLED=1 go run -tags duckdb ./peers/larger
 //	GOWORK=off go run ./peers/larger -job join -rows 100000000 -keys 20000000 -memory 512000000
@@ -65,7 +65,8 @@ func run(args []string, stdout, stderr io.Writer) error {
 		return err
 	}
 	w := tabwriter.NewWriter(stdout, 0, 0, 2, ' ', tabwriter.AlignRight)
-	fmt.Fprintln(w, "job\tkeys\trows\tof\tlimit, MB\tpeer\tseconds\tpeak, MB\tspilled, MB\tresult\t")
+	fmt.Fprintln(w, "job\tkeys\trows\tof\tlimit, MB\tpeer\tseconds\tpeak, MB\t"+
+		"spilled, MB\tresult\t")
 	for limit := range strings.SplitSeq(*limits, ",") {
 		var err error
 		if t.Memory, err = strconv.ParseInt(limit, 10, 64); err != nil {
@@ -101,7 +102,8 @@ func measure(w io.Writer, t task, peer string) error {
 	}
 	r, err := spawn(t, peer)
 	if err != nil {
-		fmt.Fprintf(w, "%s\t%s\t%d\t%d\t%d\t%s\t%v\t\t\t\t\n", t.Job, t.Skew, t.Rows, t.Keys, t.Memory/1e6, peer, err)
+		fmt.Fprintf(w, "%s\t%s\t%d\t%d\t%d\t%s\t%v\t\t\t\t\n", t.Job, t.Skew, t.Rows,
+			t.Keys, t.Memory/1e6, peer, err)
 		return nil
 	}
 	fmt.Fprintf(w, "%s\t%s\t%d\t%d\t%d\t%s\t%.1f\t%d\t%d\t%d, %d\t\n", t.Job, t.Skew, t.Rows, t.Keys,
@@ -110,8 +112,8 @@ func measure(w io.Writer, t task, peer string) error {
 }
 
 func spawn(t task, peer string) (r result, err error) {
-	cmd := exec.Command("/proc/self/exe", "-child", "-job", t.Job, "-skew", t.Skew, "-dir", t.Dir, "-peer", peer,
-		"-rows", strconv.FormatInt(t.Rows, 10), "-keys", strconv.FormatInt(t.Keys, 10),
+	cmd := exec.Command("/proc/self/exe", "-child", "-job", t.Job, "-skew", t.Skew,
+		"-dir", t.Dir, "-peer", peer, "-rows", strconv.FormatInt(t.Rows, 10), "-keys", strconv.FormatInt(t.Keys, 10),
 		"-memory", strconv.FormatInt(t.Memory, 10))
 	cmd.Stderr = os.Stderr
 	out, err := cmd.Output()

@@ -33,7 +33,8 @@ func (t *task) index(i int64) int64 {
 }
 
 // batches passes rows lo to n-1 as columns of keys and values, which f must not keep.
-func batches(dev device.Host, n int64, key func(i int64) int64, f func(keys, values []column.Column) error) error {
+func batches(dev device.Host, n int64, key func(i int64) int64,
+	f func(keys, values []column.Column) error) error {
 	keys, values := make([]int64, batchRows), make([]int64, batchRows)
 	for lo := int64(0); lo < n; lo += batchRows {
 		m := int(min(batchRows, n-lo))
@@ -42,7 +43,8 @@ func batches(dev device.Host, n int64, key func(i int64) int64, f func(keys, val
 				keys[i], values[i] = key(lo+int64(i)), (lo+int64(i))%1000
 			}
 		})
-		if err := f([]column.Column{column.Of(keys[:m])}, []column.Column{column.Of(values[:m])}); err != nil {
+		err := f([]column.Column{column.Of(keys[:m])}, []column.Column{column.Of(values[:m])})
+		if err != nil {
 			return err
 		}
 	}

@@ -1,0 +1,244 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"iter"
+
+	"github.com/weftgo/weft/cmd/weft/internal/table"
+	"github.com/weftgo/weft/column"
+	"github.com/weftgo/weft/internal/extsort"
+	"github.com/weftgo/weft/join"
+)
+
+// joinBy has a join build the right side and probe the left one.
+func (o *joinOptions) joinBy(j *tableJob, joiner *join.Join, left, right *side,
+	result []joined) (from *side, err error) {
+	filter, err := o.filter(right)
+	if err != nil {
+		return right, err
+	}
+	rights, err := o.build(j, joiner, filter, right, result)
+	if err != nil {
+		return right, err
+	}
+	if len(left.columns) > 0 && !left.Typed() && left.Again() && (j.json || !o.restarts(j) && left.mayWiden()) {
+		if err := o.lookAhead(j, left, result); err != nil {
+			return left, err
+		}
+	}
+	fields := fieldsOf(result)
+	for i, c := range result {
+		s := left
+		if c.right {
+			s = right
+			fields[i].Literal = right.Literal(c.column, &rights[c.at])
+		}
+		fields[i].Type = s.TypeOf(s.columns[c.at])
+	}
+	w := &joinWriter{joinOptions: o, job: j}
+	if len(o.sort) > 0 {
+		if w.sorter, err = j.sorter(fields, int64(j.memory)/sortShare); err != nil {
+			return nil, err
+		}
+		defer w.sorter.Close()
+	}
+	out, err := j.writer(fields)
+	if err != nil {
+		return nil, err
+	}
+	w.out = out
+	if filter != nil {
+		left.Filter(filter, left.at, left.convert)
+	}
+	if err = o.probe(j, joiner, left, result, w); err == nil {
+		err = w.finish()
+	}
+	if err == nil {
+		j.done(left.Table, right.Table)
+		err = out.close(joinSummary{j.tableSummary, w.n})
+	}
+	if err == nil {
+		return nil, j.say(fmt.Sprintf("%d joined", w.n))
+	}
+	out.abandon()
+	if w.n > 0 && !o.restarts(j) {
+		return nil, err
+	}
+	return left, err
+}
+
+// payload are the columns of a batch of one side that the result has, in its order.
+func payload(batch []column.Column, result []joined, right bool) (columns []column.Column) {
+	for _, c := range result {
+		if c.right == right {
+			columns = append(columns, batch[c.at])
+		}
+	}
+	return columns
+}
+
+// filter returns one for left rows that match nothing, if the kind leaves these out.
+func (o *joinOptions) filter(right *side) (*join.Filter, error) {
+	if o.kind != "inner" && o.kind != "semi" {
+		return nil, nil
+	}
+	return join.NewFilter(right.convert, nil)
+}
+
+// build reads the right side. It returns, of each column that was read, how JSON had its values.
+func (o *joinOptions) build(j *tableJob, joiner *join.Join, filter *join.Filter, right *side,
+	result []joined) ([]table.Literals, error) {
+	found := make([]table.Literals, len(right.columns))
+	add := func(columns []column.Column) error {
+		keys := right.keysOf(columns)
+		if filter != nil {
+			if err := filter.Add(j.ctx, keys); err != nil {
+				return err
+			}
+		}
+		return joiner.Build(j.ctx, keys, payload(columns, result, true))
+	}
+	// Without rows, columns still have types.
+	none := make([]column.Column, len(right.columns))
+	for i, c := range right.columns {
+		none[i] = table.Empty(right.TypeOf(c))
+	}
+	if err := add(none); err != nil {
+		return nil, err
+	}
+	err := j.read(right.Table, right.columns, func(b table.Batch) error {
+		for i := range result {
+			if c := &result[i]; c.right && !right.Typed() {
+				found[c.at].Add(b.Columns[c.at])
+			}
+		}
+		err := add(b.Columns)
+		j.spilled(joiner.Spilled())
+		return err
+	})
+	return found, err
+}
+
+// probe reads the left side, and writes the rows of the result.
+func (o *joinOptions) probe(j *tableJob, joiner *join.Join, left *side, result []joined,
+	w *joinWriter) error {
+	write := func(rows iter.Seq2[[]column.Column, error]) error {
+		for columns, err := range rows {
+			if err == nil {
+				err = w.write(inOrder(columns, result))
+			}
+			if err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+	err := j.read(left.Table, left.columns, func(b table.Batch) error {
+		err := write(joiner.Probe(j.ctx, left.keysOf(b.Columns), payload(b.Columns, result, false)))
+		w.spilled = joiner.Spilled()
+		w.note()
+		return err
+	})
+	if err == nil {
+		err = write(joiner.Rest(j.ctx))
+		w.spilled = joiner.Spilled()
+	}
+	if errors.Is(err, errEnough) {
+		return nil
+	}
+	return err
+}
+
+// inOrder returns the columns of a join, of which those of the left side come first, in the order of
+// the result.
+func inOrder(columns []column.Column, result []joined) []column.Column {
+	right := 0
+	for _, c := range result {
+		if !c.right {
+			right++
+		}
+	}
+	left, ordered := 0, make([]column.Column, len(result))
+	for i, c := range result {
+		at := &left
+		if c.right {
+			at = &right
+		}
+		ordered[i] = columns[*at]
+		*at++
+	}
+	return ordered
+}
+
+// errEnough: as many rows as are asked for have been written.
+var errEnough = errors.New("enough rows")
+
+// joinWriter writes rows of the result.
+type joinWriter struct {
+	*joinOptions
+	out *tableOutput
+	n   int // rows so far
+
+	job     *tableJob
+	sorter  *extsort.Sorter // of --sort
+	spilled int64           // bytes, by the join
+}
+
+// note has the progress show the bytes that were spilled.
+func (w *joinWriter) note() {
+	n := w.spilled
+	if w.sorter != nil {
+		n += w.sorter.Spilled()
+	}
+	w.job.spilled(n)
+}
+
+// write writes rows, until there are enough, or holds them until they are sorted.
+func (w *joinWriter) write(columns []column.Column) error {
+	n := columns[0].Len()
+	sorted := w.sorter != nil
+	if !sorted && w.top > 0 && n >= w.top-w.n {
+		n = w.top - w.n
+		for i, c := range columns {
+			columns[i] = c.Slice(0, n)
+		}
+	}
+	w.n += n
+	if sorted {
+		return w.hold(columns)
+	}
+	if err := w.out.write(columns); err != nil {
+		return err
+	}
+	if w.top > 0 && w.n == w.top {
+		return errEnough
+	}
+	return nil
+}
+
+// hold keeps rows that are to be sorted.
+func (w *joinWriter) hold(columns []column.Column) error {
+	err := w.sorter.Add(w.job.ctx, columns)
+	w.note()
+	return err
+}
+
+// finish writes the rows that are held, in their order.
+func (w *joinWriter) finish() error {
+	if w.sorter == nil {
+		return nil
+	}
+	w.n = 0
+	for columns, err := range w.sorter.Pages(w.job.ctx) {
+		if err == nil {
+			w.n += columns[0].Len()
+			err = w.out.write(columns)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	w.job.spilled(w.sorter.Spilled())
+	return nil
+}
