@@ -43,6 +43,7 @@ type groupsOn interface {
 	// open is called once the types of columns are known.
 	open(l *layout) error
 	add(s *device.Stream, keys, values []column.On, n int) error
+	addHost(ctx context.Context, keys, values []column.Column, n int) error
 	result(ctx context.Context) (*Result, error)
 	resultOn(ctx context.Context) (*ResultOn, error)
 	close() error
@@ -83,7 +84,7 @@ func checkOn(aggs []Aggregate, o Options) error {
 		return err
 	}
 	if o.Memory != 0 {
-		return fmt.Errorf("group: %w: Options.Memory is %d, and on a device there is no such bound", op.ErrOptions, o.Memory)
+		return fmt.Errorf("group: %w: Options.Memory is %d; on a device only ByOn has such a bound", op.ErrOptions, o.Memory)
 	}
 	for i, a := range aggs {
 		if a.Func != Rows && a.Column >= mostColumns {
@@ -112,7 +113,7 @@ func (g *GroupsOn) AddOn(s *device.Stream, keys, values []column.On) error {
 	if err := g.check(s, keys, values); err != nil {
 		return fmt.Errorf("group: AddOn: %w", err)
 	}
-	if err := g.bind(keys, values); err != nil {
+	if err := g.bind(typesOf(keys), typesOf(values)); err != nil {
 		return fmt.Errorf("group: AddOn: %w", err)
 	}
 	if n == 0 {
@@ -120,6 +121,55 @@ func (g *GroupsOn) AddOn(s *device.Stream, keys, values []column.On) error {
 	}
 	if g.err = g.on.add(s, keys, values, n); g.err != nil {
 		return fmt.Errorf("group: AddOn: %w", g.err)
+	}
+	return nil
+}
+
+// Add adds rows of host columns of types of fixed size. On a GPU it copies them in pieces, while
+// kernels work on the pieces before, so there may be more rows than device memory holds: only groups
+// have to fit, and [ByOn] takes more of them. Add returns when the columns may change. Page-locked
+// columns (device.Device.Register, AllocHost) are copied from where they lie; all cores of the host
+// copy others to page-locked memory first. Groups keep three pieces of 64 MiB on the device until
+// Close, and as much page-locked memory if there have been pageable columns.
+//
+// Columns and errors are as with [GroupsOn.AddOn]; byte strings are device.ErrUnsupported. A batch
+// that the end of the context stops may have been added in part, too.
+func (g *GroupsOn) Add(ctx context.Context, keys, values []column.Column) error {
+	n := length(keys, values)
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if err := g.addHost(ctx, keys, values, n); err != nil {
+		return fmt.Errorf("group: Add: %w", err)
+	}
+	return nil
+}
+
+func (g *GroupsOn) addHost(ctx context.Context, keys, values []column.Column, n int) error {
+	if g.err != nil {
+		return g.err
+	}
+	if err := fixed(keys, values); err != nil {
+		return err
+	}
+	if err := g.bind(typesOf(keys), typesOf(values)); err != nil {
+		return err
+	}
+	if err := ctx.Err(); err != nil || n == 0 {
+		return err
+	}
+	g.err = g.on.addHost(ctx, keys, values, n)
+	return g.err
+}
+
+// fixed returns an error for byte strings, which are no column on a device.
+func fixed(keys, values []column.Column) error {
+	for what, columns := range map[string][]column.Column{"key": keys, "value": values} {
+		for i, c := range columns {
+			if c.Type() == column.Bytes {
+				return fmt.Errorf("%w: %s column %d has byte strings, which are no column on a "+
+					"device; ids of package intern are", device.ErrUnsupported, what, i)
+			}
+		}
 	}
 	return nil
 }
@@ -149,12 +199,11 @@ func (g *GroupsOn) check(s *device.Stream, keys, values []column.On) error {
 }
 
 // bind fixes the types of columns at the first batch, and compares those of later ones.
-func (g *GroupsOn) bind(keys, values []column.On) error {
-	k, v := typesOf(keys), typesOf(values)
+func (g *GroupsOn) bind(keys, values []column.Type) error {
 	if g.l != nil {
-		return g.l.fits(k, v, false)
+		return g.l.fits(keys, values, false)
 	}
-	l, err := newLayout(g.aggs, k, v, false)
+	l, err := newLayout(g.aggs, keys, values, false)
 	if err != nil {
 		return err
 	}
@@ -264,6 +313,10 @@ func (h hostOn) add(_ *device.Stream, keys, values []column.On, _ int) error {
 		return all
 	}
 	return h.groups.Add(context.Background(), local(keys), local(values))
+}
+
+func (h hostOn) addHost(ctx context.Context, keys, values []column.Column, _ int) error {
+	return errors.Unwrap(h.groups.Add(ctx, keys, values)) // without the name of the method
 }
 
 func (h hostOn) result(ctx context.Context) (*Result, error) {

@@ -7,6 +7,7 @@ import (
 
 	"github.com/weftgo/weft/column"
 	"github.com/weftgo/weft/device"
+	"github.com/weftgo/weft/internal/gpu/feed"
 	"github.com/weftgo/weft/internal/gpu/groups"
 )
 
@@ -34,20 +35,37 @@ type gpuOn struct {
 
 	packed, other *groups.Table // nil: there has been no such key
 	numbers       *groups.Numbers
+
+	feed   *feed.Feed // of host columns; nil: there have been none
+	piece  int        // bytes of its pieces; 0: the default
+	part   *partOn    // of the rows of host columns; nil: all
+	nulled []int      // value columns whose nulls tables count from the start
 }
 
-func (g *gpuOn) open(l *layout) (err error) {
-	types := make([]groups.Type, len(l.keys))
-	for i, t := range l.keys {
+func (g *gpuOn) open(l *layout) error {
+	g.bind(l)
+	return g.make()
+}
+
+// keyTypes are the types of key columns as kernels know them.
+func (g *gpuOn) keyTypes() []groups.Type {
+	types := make([]groups.Type, len(g.l.keys))
+	for i, t := range g.l.keys {
 		types[i] = typesOn[t]
 	}
+	return types
+}
+
+// bind finds the layout of keys and aggregates.
+func (g *gpuOn) bind(l *layout) {
+	g.l, g.null, g.aggs = l, make([]bool, len(l.keys)), nil
+	types := g.keyTypes()
 	g.keys = groups.KeysOf(types, !g.opts.SkipNulls)
 	g.nulls = !g.opts.SkipNulls && g.keys.Words() == 1
 	if !g.nulls {
 		g.keys = groups.KeysOf(types, false)
 	}
 	g.packs = g.keys.Words() == 1
-	g.l, g.null, g.aggs = l, make([]bool, len(l.keys)), nil
 	for _, a := range g.funcs {
 		known := groups.Aggregate{}
 		if a.Func != Rows {
@@ -56,10 +74,14 @@ func (g *gpuOn) open(l *layout) (err error) {
 		}
 		g.aggs = append(g.aggs, known)
 	}
+}
+
+// make allocates tables.
+func (g *gpuOn) make() (err error) {
 	if g.packs {
-		g.packed, err = groups.New(g.dev, groups.LayoutOf(g.keys, g.aggs), g.sized(g.opts.Capacity))
+		g.packed, err = groups.New(g.dev, g.layout(g.keys), g.sized(g.opts.Capacity))
 	} else {
-		err = g.openOther(types, g.opts.Capacity)
+		err = g.openOther(g.opts.Capacity)
 	}
 	if err != nil {
 		return errors.Join(err, g.close())
@@ -67,13 +89,22 @@ func (g *gpuOn) open(l *layout) (err error) {
 	return nil
 }
 
+// layout is what tables keep of each key.
+func (g *gpuOn) layout(keys groups.Keys) groups.Layout {
+	l := groups.LayoutOf(keys, g.aggs)
+	for _, i := range g.nulled {
+		l.Fields = append(l.Fields, groups.Field{Op: groups.Nulls, Type: typesOn[g.l.values[i]], Column: i})
+	}
+	return l
+}
+
 // openOther makes the table of keys that have numbers.
-func (g *gpuOn) openOther(types []groups.Type, capacity int) (err error) {
+func (g *gpuOn) openOther(capacity int) (err error) {
 	o := g.sized(capacity)
-	if g.other, err = groups.New(g.dev, groups.LayoutOf(groups.Keys{}, g.aggs), o); err != nil {
+	if g.other, err = groups.New(g.dev, g.layout(groups.Keys{}), o); err != nil {
 		return err
 	}
-	g.numbers, err = groups.NewNumbers(g.dev, types, o)
+	g.numbers, err = groups.NewNumbers(g.dev, g.keyTypes(), o)
 	return err
 }
 
@@ -99,19 +130,30 @@ func kernelFunc(f Func, t column.Type) groups.Func {
 }
 
 func (g *gpuOn) add(s *device.Stream, keys, values []column.On, n int) error {
-	r := groups.Rows{N: n, Keys: columnsOn(keys), Values: columnsOn(values), Before: g.rows}
+	r := groups.Rows{N: n, Keys: columnsOn(keys), Values: columnsOn(values)}
 	for i := range r.Values {
-		if !slices.ContainsFunc(g.funcs, func(a Aggregate) bool { return a.Func != Rows && a.Column == i }) {
-			r.Values[i].Valid = 0 // nobody asks
+		if !g.reads(i) {
+			r.Values[i].Valid = 0
 		}
 	}
+	return g.addColumns(s, r)
+}
+
+// reads reports whether an aggregate needs a value column.
+func (g *gpuOn) reads(column int) bool {
+	return slices.ContainsFunc(g.funcs, func(a Aggregate) bool { return a.Func != Rows && a.Column == column })
+}
+
+// addColumns adds rows after all before.
+func (g *gpuOn) addColumns(s *device.Stream, r groups.Rows) error {
 	nulls := false
-	for i, c := range keys {
-		if c.HasNulls() {
+	for i, c := range r.Keys {
+		if c.Valid != 0 {
 			nulls, g.null[i] = true, true
 		}
 	}
-	g.rows += n
+	r.Before = g.rows
+	g.rows += r.N
 	err := g.addRows(s, r, nulls)
 	if errors.Is(err, groups.ErrRange) {
 		return fmt.Errorf("%w: one goes over 2^94", ErrOverflow)
@@ -130,11 +172,7 @@ func (g *gpuOn) addRows(s *device.Stream, r groups.Rows, nulls bool) error {
 			return err
 		}
 		if r.Filter = groups.WithNulls; g.other == nil {
-			types := make([]groups.Type, len(r.Keys))
-			for i, c := range r.Keys {
-				types[i] = c.Type
-			}
-			if err := g.openOther(types, 0); err != nil {
+			if err := g.openOther(0); err != nil {
 				return err
 			}
 		}
@@ -171,6 +209,12 @@ func (g *gpuOn) close() (err error) {
 	if g.numbers != nil {
 		err = errors.Join(err, g.numbers.Close())
 	}
-	g.packed, g.other, g.numbers = nil, nil, nil
+	if g.feed != nil {
+		err = errors.Join(err, g.feed.Close())
+	}
+	if g.part != nil {
+		err = errors.Join(err, g.part.free())
+	}
+	g.packed, g.other, g.numbers, g.feed, g.part = nil, nil, nil, nil, nil
 	return err
 }

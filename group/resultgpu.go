@@ -113,6 +113,24 @@ func (g *gpuOn) checkSums(ctx context.Context, r *ResultOn, outputs []groups.Out
 }
 
 func (g *gpuOn) result(ctx context.Context) (r *Result, err error) {
+	if r, err = g.download(ctx); err != nil {
+		return nil, err
+	}
+	return sortedByKeys(ctx, r)
+}
+
+// sortedByKeys is a result in ascending order of its keys, by all cores of the host.
+func sortedByKeys(ctx context.Context, r *Result) (_ *Result, err error) {
+	host, err := cpu.Open(nil)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, host.Close()) }()
+	return sorted(ctx, host, r, ascending(0, len(r.Keys)))
+}
+
+// download is the result in memory of the host, in no order.
+func (g *gpuOn) download(ctx context.Context) (r *Result, err error) {
 	on, err := g.resultOn(ctx)
 	if err != nil {
 		return nil, err
@@ -132,10 +150,5 @@ func (g *gpuOn) result(ctx context.Context) (r *Result, err error) {
 			*c.to = append(*c.to, local)
 		}
 	}
-	host, err := cpu.Open(nil)
-	if err != nil {
-		return nil, err
-	}
-	defer func() { err = errors.Join(err, host.Close()) }()
-	return sorted(ctx, host, r, ascending(0, len(r.Keys)))
+	return r, nil
 }

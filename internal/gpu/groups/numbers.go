@@ -85,6 +85,9 @@ func (x *Numbers) open(room int) (err error) {
 	return errors.Join(err, s.Close()) // which waits, before other streams use it
 }
 
+// NumberBytes is the memory of the number of a key of some types.
+func NumberBytes(types []Type) int { return 8*KeysOf(types, true).words + 8*8/5 }
+
 // threads are those of the largest launch.
 func (x *Numbers) threads() int { return gpu.Wave(x.dev, math.MaxInt32).X * gpu.Block.X }
 

@@ -157,6 +157,13 @@ func (t *Table) Stream() *device.Stream { return t.stream }
 // Slots is the number of records.
 func (t *Table) Slots() int { return int(t.at.slots) }
 
+// Used is the number of keys when the table was last read, plus the rows since: a bound that takes no
+// waiting.
+func (t *Table) Used() int { return t.bound }
+
+// GroupBytes is the memory of a key at the load that tables grow at.
+func (l *Layout) GroupBytes() int { return 8 * l.stride() * 8 / 5 }
+
 // Close waits for all batches and frees the memory. Idempotent.
 func (t *Table) Close() (err error) {
 	err = t.turns.close()

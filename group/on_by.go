@@ -1,0 +1,277 @@
+package group
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"math/rand/v2"
+
+	"github.com/weftgo/weft/column"
+	"github.com/weftgo/weft/device"
+	"github.com/weftgo/weft/internal/gpu/budget"
+	"github.com/weftgo/weft/internal/gpu/feed"
+	"github.com/weftgo/weft/internal/gpu/groups"
+	"github.com/weftgo/weft/internal/op"
+)
+
+const (
+	// MinMemoryOn is the least Options.Memory of [ByOn] on a GPU.
+	MinMemoryOn = 64 << 20
+	// baseBytes is the memory of tables without groups on an H200, most of it lists of blocks.
+	baseBytes = 12 << 20
+	// piecesOfMemory: a piece takes this part of the memory, if that is less than the default.
+	piecesOfMemory = 32
+	// piecesInUse are those in slots, and what picking rows takes of memory: up to 42 bytes a row, and
+	// the rows once more. Feeds count 8 bytes a row at least.
+	piecesInUse = feed.Slots + 7
+)
+
+// ByOn groups rows of host columns on a device, however many rows and groups there are, and returns
+// groups in ascending order of their keys, like [GroupsOn.Result]. Rows are copied to a GPU as by
+// [GroupsOn.Add]; page-locked columns are fastest.
+//
+// Options.Memory bounds the device memory of the call, at least MinMemoryOn; by default all that is
+// free may be used. Groups that exceed it are taken in partitions, by a hash of their keys: all rows
+// are copied once more for each, and kernels pick those of the partition. No host memory is needed
+// for that, and up to four copies take less time than to write the rows to page-locked memory and
+// to read them back. The first copy ends where the groups exceed memory. Options.Capacity, if it
+// says that they will, saves that. Memory too small for 65536 partitions is device.ErrMemory.
+//
+// On a device of the host it is [By] with Options.Sorted. Other errors are those of [GroupsOn.Add]
+// and [GroupsOn.Result]. More than 2^32 - 1 groups are device.ErrInvalid.
+func ByOn(
+	ctx context.Context, dev device.Device, keys, values []column.Column, aggs []Aggregate,
+	opts *Options,
+) (*Result, error) {
+	o, err := opts.check()
+	if err != nil {
+		return nil, err
+	}
+	if host, ok := dev.(device.Host); ok {
+		o.Sorted = true
+		return By(ctx, host, keys, values, aggs, &o)
+	}
+	if o.Memory > 0 && o.Memory < MinMemoryOn {
+		return nil, fmt.Errorf("group: %w: Options.Memory is %d, want 0 or at least %d on a GPU",
+			op.ErrOptions, o.Memory, MinMemoryOn)
+	}
+	j := byOn{
+		keys: keys, values: values, aggs: aggs, opts: o, piece: feed.PieceBytes, base: baseBytes,
+	}
+	if o.Memory > 0 {
+		j.piece = int(min(feed.PieceBytes, o.Memory/piecesOfMemory))
+	}
+	j.memory, j.opts.Memory = o.Memory, 0
+	if err := checkOn(aggs, j.opts); err != nil {
+		return nil, err
+	}
+	r, err := j.run(ctx, dev)
+	if err != nil {
+		return nil, fmt.Errorf("group: ByOn: %w", err)
+	}
+	return r, nil
+}
+
+// byOn is a call of ByOn on a GPU.
+type byOn struct {
+	keys, values []column.Column
+	aggs         []Aggregate
+	opts         Options        // without Memory
+	memory       int64          // of the device; 0: no bound
+	piece        int            // bytes
+	base         int            // bytes of tables without groups
+	sizes        groups.Options // of tables; tests take small ones
+
+	n       int
+	dev     *budget.Device
+	l       *layout
+	seed    uint64
+	todo    []share // the next one last
+	results []*Result
+	passes  int // over the rows
+}
+
+// share is partition number of so many, with capacity for some groups.
+type share struct{ number, of, capacity int }
+
+func (j *byOn) run(ctx context.Context, dev device.Device) (*Result, error) {
+	if err := j.open(dev); err != nil {
+		return nil, err
+	}
+	for len(j.todo) > 0 {
+		last := len(j.todo) - 1
+		s := j.todo[last]
+		j.todo = j.todo[:last]
+		if err := j.pass(ctx, s); err != nil {
+			return nil, err
+		}
+	}
+	r, err := concat(j.results)
+	if err != nil {
+		return nil, err
+	}
+	return sortedByKeys(ctx, r)
+}
+
+// open checks the columns and finds the first shares.
+func (j *byOn) open(dev device.Device) (err error) {
+	j.n = length(j.keys, j.values)
+	if err := errors.Join(fixed(j.keys, j.values), groups.Check(dev)); err != nil {
+		return err
+	}
+	if j.l, err = newLayout(j.aggs, typesOf(j.keys), typesOf(j.values), false); err != nil {
+		return err
+	}
+	j.dev, j.seed = budget.New(dev, j.memory), rand.Uint64()
+	room, err := j.room()
+	if err != nil {
+		return err
+	}
+	whole := share{of: 1, capacity: j.opts.Capacity}
+	if j.opts.Capacity > room && len(j.keys) > 0 {
+		return j.split(whole, float64(j.opts.Capacity), nil)
+	}
+	j.todo = []share{whole}
+	return nil
+}
+
+// gpu makes the groups of a share, which have no memory yet.
+func (j *byOn) gpu(s share) *gpuOn {
+	g := &gpuOn{dev: j.dev, funcs: j.aggs, opts: j.opts, sizes: j.sizes, piece: j.piece}
+	g.opts.Capacity = s.capacity
+	for i, c := range j.values {
+		if c.HasNulls() && g.reads(i) {
+			g.nulled = append(g.nulled, i)
+		}
+	}
+	if s.of > 1 {
+		g.part = &partOn{number: s.number, of: s.of, seed: j.seed, dev: j.dev}
+	}
+	g.bind(j.l)
+	return g
+}
+
+// pass takes the groups of a share, or splits it if they exceed memory.
+func (j *byOn) pass(ctx context.Context, s share) (err error) {
+	j.passes++
+	g := j.gpu(s)
+	if err := g.make(); err != nil {
+		if s.capacity == 0 || !errors.Is(err, device.ErrMemory) {
+			return err
+		}
+		s.capacity /= 2 // others use memory, too
+		j.todo = append(j.todo, s)
+		return nil
+	}
+	var full *fullError
+	var used int
+	r, err := j.groups(ctx, g)
+	if errors.As(err, &full) {
+		used = g.used()
+	}
+	if end := g.close(); end != nil {
+		return errors.Join(err, end)
+	}
+	switch {
+	case err == nil:
+		j.results = append(j.results, r)
+		return nil
+	case full == nil || len(j.keys) == 0:
+		return err
+	}
+	return j.split(s, estimate(used, full.rows, j.n, s.of > 1), full.err)
+}
+
+// groups returns the groups of all rows of a share.
+func (j *byOn) groups(ctx context.Context, g *gpuOn) (*Result, error) {
+	if j.n > 0 {
+		if err := g.addHost(ctx, j.keys, j.values, j.n); err != nil {
+			return nil, err
+		}
+	}
+	r, err := g.download(ctx)
+	if errors.Is(err, device.ErrMemory) {
+		err = &fullError{j.n, err}
+	}
+	return r, err
+}
+
+// used is a bound on the number of groups.
+func (g *gpuOn) used() (n int) {
+	for _, t := range g.tables() {
+		n += t.Used()
+	}
+	return n
+}
+
+// estimate returns how many groups n rows have if the first have used. Where keys are drawn at random
+// from N, r rows have N(1-exp(-r/N)) of them. Rows of a partition, which exceeded memory though it
+// was made after that, are taken to have groups in proportion.
+func estimate(used, rows, n int, inProportion bool) float64 {
+	found, r, all := float64(used), float64(rows), float64(n)
+	if inProportion {
+		return found * all / r
+	}
+	of := func(keys, rows float64) float64 { return -keys * math.Expm1(-rows/keys) }
+	lo, hi := found, all
+	for range 64 {
+		if mid := lo + (hi-lo)/2; of(mid, r) < found {
+			lo = mid
+		} else {
+			hi = mid
+		}
+	}
+	return of(hi, all)
+}
+
+// split divides a share with some groups, for whose lack of room there is an error, into shares that
+// fit memory.
+func (j *byOn) split(s share, groups float64, cause error) error {
+	room, err := j.room()
+	if err != nil {
+		return err
+	}
+	const spare = 1.1 // partitions differ, and estimates are none
+	by := 2
+	if room > 0 {
+		by = max(by, int(min(math.Ceil(spare*groups/float64(room)), column.MaxParts)))
+	}
+	if by = min(by, column.MaxParts/s.of); by < 2 {
+		return fmt.Errorf("groups exceed memory in one of %d partitions: %w", s.of, cause)
+	}
+	capacity := max(0, min(room, int(spare*groups)/by))
+	if s.of > 1 { // what it had was too much
+		capacity = min(capacity, s.capacity/2)
+	}
+	for i := by - 1; i >= 0; i-- {
+		j.todo = append(j.todo, share{s.number*by + i, s.of * by, capacity})
+	}
+	return nil
+}
+
+// room is how many groups fit memory together with their result.
+func (j *byOn) room() (int, error) {
+	m, err := j.dev.Memory()
+	if err != nil {
+		return 0, err
+	}
+	free := 0.9*float64(m.Free) - float64(j.base+piecesInUse*j.piece)
+	return int(free / float64(j.gpu(share{of: 1}).groupBytes())), nil
+}
+
+// groupBytes is the memory of a group in tables, with that of its result.
+func (g *gpuOn) groupBytes() int {
+	l := g.layout(groups.Keys{})
+	n := l.GroupBytes()
+	if !g.packs {
+		n += groups.NumberBytes(g.keyTypes())
+	}
+	for _, t := range g.l.keys {
+		n += t.Size() + 1 // a bit for null
+	}
+	for _, r := range g.l.readings {
+		n += typeOf(r, g.l).Size() + 1
+	}
+	return n
+}

@@ -1,0 +1,154 @@
+package group
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/weftgo/weft/column"
+	"github.com/weftgo/weft/device"
+	"github.com/weftgo/weft/internal/gpu/feed"
+	"github.com/weftgo/weft/internal/gpu/groups"
+	"github.com/weftgo/weft/internal/gpu/parts"
+)
+
+// fullError: the tables cannot take the groups of the first rows of host columns.
+type fullError struct {
+	rows int
+	err  error
+}
+
+func (e *fullError) Unwrap() error { return e.err }
+
+func (e *fullError) Error() string {
+	return fmt.Sprintf("groups of %d rows, which ByOn takes in partitions: %v", e.rows, e.err)
+}
+
+// addHost adds rows of host columns piece by piece.
+func (g *gpuOn) addHost(ctx context.Context, keys, values []column.Column, n int) (err error) {
+	if g.feed == nil {
+		if g.feed, err = feed.New(g.dev, g.piece); err != nil {
+			return err
+		}
+	}
+	columns := slices.Clone(keys)
+	for i, c := range values {
+		if !g.reads(i) {
+			c = column.Column{}
+		}
+		columns = append(columns, c)
+	}
+	return g.feed.Run(ctx, columns, n, func(p *feed.Piece) error {
+		err := g.addPiece(ctx, p)
+		if errors.Is(err, device.ErrMemory) {
+			err = &fullError{p.First + p.N, err}
+		}
+		return err
+	})
+}
+
+// addPiece adds the rows of a piece, or those of them that belong to the partition.
+func (g *gpuOn) addPiece(ctx context.Context, p *feed.Piece) (err error) {
+	n, columns := p.N, p.Columns
+	if g.part != nil {
+		if n, columns, err = g.part.take(ctx, g.feed.Work, p, len(g.l.keys)); err != nil || n == 0 {
+			return err
+		}
+	}
+	known := make([]groups.Column, len(columns))
+	for i, c := range columns {
+		known[i] = groups.Column{Type: typesOn[c.Type], Values: c.Values, Valid: c.Valid, Offset: c.Offset}
+	}
+	keys, values := known[:len(g.l.keys)], known[len(g.l.keys):]
+	return g.addColumns(g.feed.Work, groups.Rows{N: n, Keys: keys, Values: values})
+}
+
+// partOn picks the rows of a partition of pieces, by the hash of their keys.
+type partOn struct {
+	number, of int
+	seed       uint64
+	dev        device.Device
+
+	rows  parts.Result        // of a piece; kernels read it until the next
+	taken device.Slice[uint8] // the columns of those of the partition
+}
+
+// take returns the rows of a piece that belong to the partition. They are there until the next call.
+func (p *partOn) take(
+	ctx context.Context, s *device.Stream, from *feed.Piece, keys int,
+) (n int, columns []feed.Column, err error) {
+	work := parts.Partition{Keys: parts.Keys{N: from.N, Seed: p.seed}, Parts: p.of}
+	for _, c := range from.Columns[:keys] {
+		work.Columns = append(work.Columns, partsColumn(c))
+	}
+	rows, err := work.Run(ctx, s) // which waits for what uses the rows before
+	if err != nil {
+		return 0, nil, err
+	}
+	err = p.freeRows()
+	p.rows = rows
+	var bounds [2]uint32
+	if err == nil {
+		err = rows.Offsets.Sub(p.number, p.number+2).CopyTo(ctx, s, bounds[:])
+	}
+	if n = int(bounds[1] - bounds[0]); err != nil || n == 0 {
+		return 0, nil, err
+	}
+	if columns, err = p.lay(from.Columns, n); err != nil {
+		return 0, nil, err
+	}
+	at := rows.Rows.Ptr() + device.Ptr(4*bounds[0])
+	for i, to := range columns {
+		if to.Type == column.None {
+			continue
+		}
+		c := partsColumn(from.Columns[i])
+		if err := parts.Take(s, c, from.N, at, n, to.Values, to.Valid); err != nil {
+			return 0, nil, err
+		}
+	}
+	return n, columns, nil
+}
+
+// lay makes columns for n rows like those of a piece. Nothing uses those before.
+func (p *partOn) lay(like []feed.Column, n int) (columns []feed.Column, err error) {
+	const unit = 256 // the alignment of device memory
+	size := 0
+	add := func(bytes int) (at device.Ptr) {
+		at = device.Ptr(size)
+		size += (bytes + unit - 1) / unit * unit
+		return at
+	}
+	for _, c := range like {
+		to := feed.Column{Type: c.Type, Values: add(n * c.Type.Size())}
+		if c.Valid != 0 {
+			to.Valid = add((n + 31) / 32 * 4)
+		}
+		columns = append(columns, to)
+	}
+	if p.taken.Len() < size {
+		if err := p.taken.Free(); err != nil {
+			return nil, err
+		}
+		if p.taken, err = device.Make[uint8](p.dev, size+size/4); err != nil {
+			return nil, err
+		}
+	}
+	for i := range columns {
+		columns[i].Values += p.taken.Ptr()
+		if like[i].Valid != 0 {
+			columns[i].Valid += p.taken.Ptr()
+		}
+	}
+	return columns, nil
+}
+
+func partsColumn(c feed.Column) parts.Column {
+	return parts.Column{Type: uint8(c.Type), Values: c.Values, Valid: c.Valid, Offset: c.Offset}
+}
+
+func (p *partOn) freeRows() error { return errors.Join(p.rows.Rows.Free(), p.rows.Offsets.Free()) }
+
+// free frees the memory, which nothing uses. Idempotent.
+func (p *partOn) free() error { return errors.Join(p.freeRows(), p.taken.Free()) }
