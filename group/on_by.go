@@ -156,7 +156,7 @@ func (j *byOn) gpu(s share) *gpuOn {
 func (j *byOn) pass(ctx context.Context, s share) (err error) {
 	j.passes++
 	g := j.gpu(s)
-	if err := g.make(); err != nil {
+	if err := g.allocate(); err != nil {
 		if s.capacity == 0 || !errors.Is(err, device.ErrMemory) {
 			return err
 		}
@@ -214,7 +214,7 @@ func estimate(used, rows, n int, inProportion bool) float64 {
 		return found * all / r
 	}
 	of := func(keys, rows float64) float64 { return -keys * math.Expm1(-rows/keys) }
-	lo, hi := found, all
+	lo, hi := found, 1000*all // where all rows are other groups
 	for range 64 {
 		if mid := lo + (hi-lo)/2; of(mid, r) < found {
 			lo = mid

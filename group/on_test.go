@@ -426,7 +426,7 @@ func TestOnRefuses(t *testing.T) {
 			want error
 		}{
 			{[]Aggregate{{Func: 99}}, Options{}, weft.ErrOptions},
-			{nil, Options{Memory: MinMemory}, weft.ErrOptions},
+			{nil, Options{Memory: MinMemoryOn}, weft.ErrOptions},
 			{nil, Options{Capacity: -1}, weft.ErrOptions},
 			{[]Aggregate{{Func: Sum, Column: math.MaxInt}}, Options{}, weft.ErrOptions},
 			{[]Aggregate{{Func: Rows, Column: math.MaxInt}, {Func: Count, Column: mostColumns}}, Options{}, weft.ErrOptions},

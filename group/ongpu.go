@@ -44,7 +44,7 @@ type gpuOn struct {
 
 func (g *gpuOn) open(l *layout) error {
 	g.bind(l)
-	return g.make()
+	return g.allocate()
 }
 
 // keyTypes are the types of key columns as kernels know them.
@@ -76,8 +76,8 @@ func (g *gpuOn) bind(l *layout) {
 	}
 }
 
-// make allocates tables.
-func (g *gpuOn) make() (err error) {
+// allocate makes the first tables.
+func (g *gpuOn) allocate() (err error) {
 	if g.packs {
 		g.packed, err = groups.New(g.dev, g.layout(g.keys), g.sized(g.opts.Capacity))
 	} else {
