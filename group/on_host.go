@@ -26,9 +26,9 @@ func (e *fullError) Error() string {
 }
 
 // addHost adds rows of host columns piece by piece.
-func (g *gpuOn) addHost(ctx context.Context, keys, values []column.Column, n int) (err error) {
+func (g *gpuOn) addHost(ctx context.Context, keys, values []column.Column, n int) error {
 	if g.feed == nil {
-		if g.feed, err = feed.New(g.dev, g.piece); err != nil {
+		if err := g.openFeed(); err != nil {
 			return err
 		}
 	}
@@ -48,11 +48,21 @@ func (g *gpuOn) addHost(ctx context.Context, keys, values []column.Column, n int
 	})
 }
 
+func (g *gpuOn) openFeed() (err error) {
+	if g.work == nil {
+		if g.work, err = g.dev.NewStream(); err != nil {
+			return err
+		}
+	}
+	g.feed, err = feed.New(g.work, g.piece)
+	return err
+}
+
 // addPiece adds the rows of a piece, or those of them that belong to the partition.
 func (g *gpuOn) addPiece(ctx context.Context, p *feed.Piece) (err error) {
 	n, columns := p.N, p.Columns
 	if g.part != nil {
-		if n, columns, err = g.part.take(ctx, g.feed.Work, p, len(g.l.keys)); err != nil || n == 0 {
+		if n, columns, err = g.part.take(ctx, g.work, p, len(g.l.keys)); err != nil || n == 0 {
 			return err
 		}
 	}
@@ -61,7 +71,7 @@ func (g *gpuOn) addPiece(ctx context.Context, p *feed.Piece) (err error) {
 		known[i] = groups.Column{Type: typesOn[c.Type], Values: c.Values, Valid: c.Valid, Offset: c.Offset}
 	}
 	keys, values := known[:len(g.l.keys)], known[len(g.l.keys):]
-	return g.addColumns(g.feed.Work, groups.Rows{N: n, Keys: keys, Values: values})
+	return g.addColumns(g.work, groups.Rows{N: n, Keys: keys, Values: values})
 }
 
 // partOn picks the rows of a partition of pieces, by the hash of their keys.

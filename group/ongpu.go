@@ -36,7 +36,8 @@ type gpuOn struct {
 	packed, other *groups.Table // nil: there has been no such key
 	numbers       *groups.Numbers
 
-	feed   *feed.Feed // of host columns; nil: there have been none
+	work   *device.Stream // for host columns; nil: there have been none
+	feed   *feed.Feed
 	piece  int        // bytes of its pieces; 0: the default
 	part   *partOn    // of the rows of host columns; nil: all
 	nulled []int      // value columns whose nulls tables count from the start
@@ -212,9 +213,12 @@ func (g *gpuOn) close() (err error) {
 	if g.feed != nil {
 		err = errors.Join(err, g.feed.Close())
 	}
+	if g.work != nil {
+		err = errors.Join(err, g.work.Close())
+	}
 	if g.part != nil {
 		err = errors.Join(err, g.part.free())
 	}
-	g.packed, g.other, g.numbers, g.feed, g.part = nil, nil, nil, nil, nil
+	g.packed, g.other, g.numbers, g.feed, g.work, g.part = nil, nil, nil, nil, nil, nil
 	return err
 }

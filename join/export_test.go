@@ -14,3 +14,6 @@ func (j *Join) Break(wrap func(spill.Disk) spill.Disk, reserve func(n int64) err
 
 // InUse returns the bytes of stores.
 func (j *Join) InUse() int64 { return j.job.budget.Used() }
+
+// Cut has an index copy keys and pairs in small pieces.
+func (ix *IndexOn[K]) Cut(piece, chunk int) { ix.piece, ix.chunk = piece, chunk }

@@ -3,7 +3,9 @@ package join
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
+	"sync"
 	"sync/atomic"
 	"unsafe"
 
@@ -23,6 +25,11 @@ type IndexOn[K weft.Key] struct {
 	on      indexOn[K]
 	closed  atomic.Bool
 	tracked *observe.Tracked
+
+	mu      sync.Mutex
+	streams []*device.Stream // of calls with host keys, that none uses
+
+	piece, chunk int // bytes of keys and number of pairs that are copied at a time; 0: the defaults
 }
 
 // indexOn is what an index on some kind of device does.
@@ -77,7 +84,14 @@ func (ix *IndexOn[K]) Close() error {
 	if !ix.closed.Swap(true) {
 		ix.tracked.Closed()
 	}
-	return ix.on.close()
+	err := ix.on.close()
+	ix.mu.Lock()
+	defer ix.mu.Unlock()
+	for _, s := range ix.streams {
+		err = errors.Join(err, s.Close())
+	}
+	ix.streams = nil
+	return err
 }
 
 // sameDevice reports memory that is not where the index is.
@@ -252,7 +266,7 @@ func (m gpuMatches[K]) free() error { return m.Free() }
 type hostOn[K weft.Key] struct{ *Index }
 
 func newHostOn[K weft.Key](ctx context.Context, host device.Host, keys device.Slice[K]) (indexOn[K], error) {
-	ix := &Index{}
+	ix := &Index{opts: Options{Piece: defaultPiece}}
 	err := ix.open(ctx, host, []column.Column{column.Of(keys.Host())})
 	return hostOn[K]{ix}, err
 }

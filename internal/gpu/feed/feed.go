@@ -54,7 +54,7 @@ type Piece struct {
 
 // Feed is the streams and the memory of pieces. One goroutine uses it at a time.
 type Feed struct {
-	Work   *device.Stream // for the work on pieces
+	work   *device.Stream
 	dev    device.Device
 	copies *device.Stream
 	bytes  int // of a piece
@@ -73,9 +73,10 @@ type slot struct {
 	piece  Piece
 }
 
-// New makes a feed with pieces of some bytes; 0 is PieceBytes. Memory is allocated when rows come.
-func New(dev device.Device, bytes int) (f *Feed, err error) {
-	f = &Feed{dev: dev, bytes: bytes}
+// New makes a feed with pieces of some bytes; 0 is PieceBytes. Work is the caller's stream. Memory is
+// allocated when rows come.
+func New(work *device.Stream, bytes int) (f *Feed, err error) {
+	f = &Feed{work: work, dev: work.Device(), bytes: bytes}
 	if bytes == 0 {
 		f.bytes = PieceBytes
 	}
@@ -86,9 +87,6 @@ func New(dev device.Device, bytes int) (f *Feed, err error) {
 }
 
 func (f *Feed) open() (err error) {
-	if f.Work, err = f.dev.NewStream(); err != nil {
-		return err
-	}
 	if f.copies, err = f.dev.NewStream(); err != nil {
 		return err
 	}
@@ -103,30 +101,26 @@ func (f *Feed) open() (err error) {
 	return nil
 }
 
-// Close waits for all work and frees the memory. Idempotent.
+// Close waits for all copies and work, and frees the memory.
 func (f *Feed) Close() (err error) {
-	for _, s := range []**device.Stream{&f.copies, &f.Work} {
-		if *s != nil {
-			err = errors.Join(err, (*s).Close())
-		}
-		*s = nil
+	if f.copies != nil {
+		err = f.copies.Close()
 	}
+	err = errors.Join(err, f.work.Sync(context.Background()))
 	for i := range f.slots {
 		err = errors.Join(err, f.slots[i].close(f.dev))
 	}
 	if f.cores != nil {
 		err = errors.Join(err, f.cores.Close())
 	}
-	f.cores = nil
 	return err
 }
 
 func (s *slot) close(dev device.Device) (err error) {
-	for _, e := range []**device.Event{&s.full, &s.free} {
-		if *e != nil {
-			err = errors.Join(err, (*e).Close())
+	for _, e := range []*device.Event{s.full, s.free} {
+		if e != nil {
+			err = errors.Join(err, e.Close())
 		}
-		*e = nil
 	}
 	return errors.Join(err, s.release(dev))
 }
@@ -153,7 +147,7 @@ func (f *Feed) Run(
 			err = end
 		}
 	}()
-	rows, first := f.rows(columns), f.turn
+	rows, first := f.Rows(columns), f.turn
 	pieces, sent := (n+rows-1)/rows, 0
 	f.turn = (first + pieces) % Slots
 	for i := range pieces {
@@ -163,16 +157,16 @@ func (f *Feed) Run(
 				return err
 			}
 		}
-		if err := f.work(&f.slots[(first+i)%Slots], each); err != nil {
+		if err := f.use(&f.slots[(first+i)%Slots], each); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// rows is how many rows a piece has, whole bytes of bitmaps. Narrow rows count minRow bytes, since
+// Rows is how many rows a piece of columns has, whole bytes of bitmaps. Narrow rows count minRow bytes, since
 // what kernels allocate for a row does not depend on its width.
-func (f *Feed) rows(columns []column.Column) int {
+func (f *Feed) Rows(columns []column.Column) int {
 	bits := 0
 	for _, c := range columns {
 		if bits += 8 * c.Type().Size(); c.HasNulls() {
@@ -182,15 +176,15 @@ func (f *Feed) rows(columns []column.Column) int {
 	return max(64, 8*f.bytes/max(8*minRow, bits)/64*64)
 }
 
-// work submits the work on a piece after its copies.
-func (f *Feed) work(s *slot, each func(p *Piece) error) error {
-	if err := f.Work.Wait(s.full); err != nil {
+// use submits the work on a piece after its copies.
+func (f *Feed) use(s *slot, each func(p *Piece) error) error {
+	if err := f.work.Wait(s.full); err != nil {
 		return err
 	}
 	if err := each(&s.piece); err != nil {
 		return err
 	}
-	return f.Work.Record(s.free)
+	return f.work.Record(s.free)
 }
 
 // part is some bytes of a piece, and where they go in its slot.

@@ -1,0 +1,307 @@
+package join
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"iter"
+	"unsafe"
+
+	"github.com/weftgo/weft"
+	"github.com/weftgo/weft/column"
+	"github.com/weftgo/weft/device"
+	"github.com/weftgo/weft/device/cpu"
+	"github.com/weftgo/weft/internal/gpu/feed"
+	"github.com/weftgo/weft/internal/op"
+)
+
+// chunkPairs are copied back at a time: 32 MiB, .6 ms of the link of an H200.
+const chunkPairs = 1 << 22
+
+// Inner yields the pairs of host keys, those of the left side, with the rows of the index, in the
+// order of [Index.Inner]. On a GPU keys are copied in pieces of 64 MiB, while kernels work on the
+// pieces before and pairs of others are copied back. So there may be more keys than device memory
+// holds. Page-locked keys (device.Device.Register, AllocHost) are copied from where they lie; all
+// cores of the host copy others to page-locked memory first. The memory of pairs is used again for
+// the next.
+//
+// An error comes with the last, empty pairs: that of the context, [weft.ErrOptions] for more than
+// 2^32 - 2 keys, [weft.ErrClosed], [device.ErrMemory]. A call takes three pieces of device memory,
+// some 20 bytes for each row of one, and 16 bytes for each of 2^22 pairs. Close waits for no call.
+func (ix *IndexOn[K]) Inner(ctx context.Context, keys []K) iter.Seq2[Pairs, error] {
+	return ix.each(ctx, "Inner", keys, false)
+}
+
+// Left yields the pairs of [IndexOn.Inner], and one with [NoRow] for each left row that matches none.
+func (ix *IndexOn[K]) Left(ctx context.Context, keys []K) iter.Seq2[Pairs, error] {
+	return ix.each(ctx, "Left", keys, true)
+}
+
+func (ix *IndexOn[K]) each(ctx context.Context, method string, keys []K, all bool) iter.Seq2[Pairs, error] {
+	return func(yield func(Pairs, error) bool) {
+		err := ix.yieldPairs(ctx, keys, all, func(p Pairs) bool { return yield(p, nil) })
+		if err != nil && !errors.Is(err, errStop) {
+			yield(Pairs{}, fmt.Errorf("join: %s: %w", method, err))
+		}
+	}
+}
+
+// errStop: whoever gets the pairs wants no more.
+var errStop = errors.New("no more pairs are wanted")
+
+func (ix *IndexOn[K]) yieldPairs(ctx context.Context, keys []K, all bool, yield func(Pairs) bool) (err error) {
+	left := []column.Column{column.Of(keys)}
+	switch {
+	case ix.closed.Load():
+		return fmt.Errorf("index %w", device.ErrClosed)
+	case len(keys) > maxRows:
+		return fmt.Errorf("%w: %d rows; row numbers end at %d", op.ErrOptions, len(keys), uint32(maxRows))
+	case ctx.Err() != nil || len(keys) == 0:
+		return ctx.Err()
+	}
+	if h, ok := ix.on.(hostOn[K]); ok {
+		over := false
+		err := h.yieldPairs(ctx, left, all, func(p Pairs) bool {
+			over = !yield(p)
+			return !over
+		})
+		if over {
+			err = errStop
+		}
+		return err
+	}
+	p := probe[K]{ix: ix, ctx: ctx, all: all, yield: yield}
+	defer func() {
+		if end := p.close(); err == nil || end != nil && errors.Is(err, errStop) {
+			err = end
+		}
+	}()
+	if err := p.open(left); err != nil {
+		return err
+	}
+	if err := p.feed.Run(ctx, left, len(keys), p.look); err != nil {
+		return err
+	}
+	return p.flush(&p.outs[(p.chunks+1)%2])
+}
+
+// stream returns a stream for a call. The map of an index remembers streams, so they stay until Close.
+func (ix *IndexOn[K]) stream() (*device.Stream, error) {
+	ix.mu.Lock()
+	defer ix.mu.Unlock()
+	if last := len(ix.streams) - 1; last >= 0 {
+		s := ix.streams[last]
+		ix.streams = ix.streams[:last]
+		return s, nil
+	}
+	return ix.dev.NewStream()
+}
+
+// keep takes a stream back.
+func (ix *IndexOn[K]) keep(s *device.Stream) {
+	ix.mu.Lock()
+	defer ix.mu.Unlock()
+	ix.streams = append(ix.streams, s)
+}
+
+// probe looks host keys up on a GPU, piece by piece.
+type probe[K weft.Key] struct {
+	ix    *IndexOn[K]
+	ctx   context.Context
+	all   bool
+	yield func(Pairs) bool
+
+	work    *device.Stream
+	feed    *feed.Feed
+	back    *device.Stream // for copies of pairs
+	matches *MatchesOn[K]
+	total   device.Slice[uint64]
+	outs    [2]pairsOut // the kernel writes one while the other is copied or read
+	chunks  int         // submitted
+	cores   *cpu.Device
+}
+
+// pairsOut is a chunk of pairs on its way back.
+type pairsOut struct {
+	left, right     device.Slice[uint32]
+	host            []byte // page-locked, of both
+	written, copied *device.Event
+	first           uint32 // the row that left row numbers count from
+	n               int    // pairs that have not been yielded
+}
+
+func (p *probe[K]) open(left []column.Column) (err error) {
+	dev := p.ix.dev
+	if p.cores, err = cpu.Open(nil); err != nil {
+		return err
+	}
+	if p.work, err = p.ix.stream(); err != nil {
+		return err
+	}
+	if p.feed, err = feed.New(p.work, p.ix.piece); err != nil {
+		return err
+	}
+	if p.back, err = dev.NewStream(); err != nil {
+		return err
+	}
+	if p.matches, err = p.ix.Matches(min(left[0].Len(), p.feed.Rows(left))); err != nil {
+		return errors.Unwrap(err)
+	}
+	if p.total, err = device.Make[uint64](dev, 1); err != nil {
+		return err
+	}
+	for i := range p.outs {
+		for _, e := range []**device.Event{&p.outs[i].written, &p.outs[i].copied} {
+			if *e, err = dev.NewEvent(); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// close waits for all work and frees the memory.
+func (p *probe[K]) close() (err error) {
+	if p.feed != nil {
+		err = p.feed.Close()
+	}
+	if p.back != nil {
+		err = errors.Join(err, p.back.Close())
+	}
+	if p.matches != nil {
+		err = errors.Join(err, p.matches.Close())
+	}
+	err = errors.Join(err, p.total.Free())
+	for i := range p.outs {
+		o := &p.outs[i]
+		err = errors.Join(err, o.free(p.ix.dev))
+		for _, e := range []*device.Event{o.written, o.copied} {
+			if e != nil {
+				err = errors.Join(err, e.Close())
+			}
+		}
+	}
+	if p.cores != nil {
+		err = errors.Join(err, p.cores.Close())
+	}
+	if p.work != nil {
+		p.ix.keep(p.work)
+	}
+	return err
+}
+
+func (o *pairsOut) free(dev device.Device) error {
+	err := errors.Join(o.left.Free(), o.right.Free())
+	if o.host != nil {
+		err = errors.Join(err, dev.FreeHost(o.host))
+	}
+	o.host = nil
+	return err
+}
+
+// reserve makes room for n pairs. Nothing uses the memory.
+func (o *pairsOut) reserve(dev device.Device, n int) (err error) {
+	if o.left.Len() >= n {
+		return nil
+	}
+	if err := o.free(dev); err != nil {
+		return err
+	}
+	if o.left, err = device.Make[uint32](dev, n); err != nil {
+		return err
+	}
+	if o.right, err = device.Make[uint32](dev, n); err != nil {
+		return err
+	}
+	o.host, err = dev.AllocHost(8 * n)
+	return err
+}
+
+// look submits looking up a piece, and yields what has come back meanwhile.
+func (p *probe[K]) look(piece *feed.Piece) error {
+	s := p.work
+	var key K
+	b := device.Buffer{Ptr: piece.Columns[0].Values, Size: piece.N * int(unsafe.Sizeof(key))}
+	keys, err := device.Wrap[K](p.ix.dev, b, piece.N)
+	if err != nil {
+		return err
+	}
+	if err := s.Fill(p.total.Ptr(), 0, 2); err != nil {
+		return err
+	}
+	find := p.matches.FindOn
+	if p.all {
+		find = p.matches.FindLeftOn
+	}
+	if err := find(s, keys, p.total); err != nil {
+		return errors.Unwrap(err)
+	}
+	var total [1]uint64
+	if err := p.total.CopyTo(context.WithoutCancel(p.ctx), s, total[:]); err != nil {
+		return err
+	}
+	chunk := uint64(chunkPairs)
+	if p.ix.chunk > 0 {
+		chunk = uint64(p.ix.chunk)
+	}
+	for lo := uint64(0); lo < total[0]; lo += chunk {
+		if err := p.submit(piece, lo, int(min(chunk, total[0]-lo))); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// submit submits writing n pairs of a piece from number lo on, and copying them back. The pairs that
+// were in their place have been yielded. Then it yields those before.
+func (p *probe[K]) submit(piece *feed.Piece, lo uint64, n int) error {
+	s, o := p.work, &p.outs[p.chunks%2]
+	if err := o.reserve(p.ix.dev, n); err != nil {
+		return err
+	}
+	left, right := o.left.Sub(0, n), o.right.Sub(0, n)
+	if err := p.matches.PairsOn(s, lo, left, right); err != nil {
+		return errors.Unwrap(err)
+	}
+	if err := s.Record(o.written); err != nil {
+		return err
+	}
+	if err := p.back.Wait(o.written); err != nil {
+		return err
+	}
+	if err := p.back.CopyOutAsync(o.host[:4*n], left.Ptr()); err != nil {
+		return err
+	}
+	if err := p.back.CopyOutAsync(o.host[4*n:8*n], right.Ptr()); err != nil {
+		return err
+	}
+	if err := p.back.Record(o.copied); err != nil {
+		return err
+	}
+	o.first, o.n = uint32(piece.First), n
+	p.chunks++
+	return p.flush(&p.outs[p.chunks%2])
+}
+
+// flush waits for pairs and yields them.
+func (p *probe[K]) flush(o *pairsOut) error {
+	if o.n == 0 {
+		return nil
+	}
+	if err := o.copied.Sync(p.ctx); err != nil {
+		return err
+	}
+	rows := unsafe.Slice((*uint32)(unsafe.Pointer(unsafe.SliceData(o.host))), 2*o.n)
+	pairs := Pairs{rows[:o.n:o.n], rows[o.n:]}
+	if o.n = 0; o.first > 0 {
+		p.cores.Parallel(len(pairs.Left), 1<<16, func(lo, hi int) {
+			for i := range pairs.Left[lo:hi] {
+				pairs.Left[lo+i] += o.first
+			}
+		})
+	}
+	if !p.yield(pairs) {
+		return errStop
+	}
+	return nil
+}
