@@ -3,6 +3,7 @@ package join_test
 import (
 	"context"
 	"errors"
+	"slices"
 	"testing"
 
 	"github.com/weftgo/weft/column"
@@ -23,7 +24,8 @@ func TestOmissionsAreNoticed(t *testing.T) {
 		tries = append(tries,
 			dst.OnSim(t, seed, func(t testing.TB, dev device.Device, seed uint64) { joinColumns(t, dev) }),
 			dst.OnSim(t, seed, func(t testing.TB, dev device.Device, seed uint64) { joinOnStreams(t, dev) }),
-			dst.OnSim(t, seed, func(t testing.TB, dev device.Device, seed uint64) { joinEnding(t, dev) }))
+			dst.OnSim(t, seed, func(t testing.TB, dev device.Device, seed uint64) { joinEnding(t, dev) }),
+			dst.OnSim(t, seed, func(t testing.TB, dev device.Device, seed uint64) { joinHostKeys(t, dev) }))
 	}
 	dst.Omit(t, ".", map[string]string{
 		"t.spans.Sync(ctx) in (*gpuTable).submit": "of a map, not of the device: package linear's",
@@ -76,6 +78,27 @@ func joinEnding(t testing.TB, dev device.Device) {
 		if !errors.Is(err, context.Canceled) {
 			t.Fatalf("after %d looks: %v", looks, err)
 		}
+	}
+}
+
+// joinHostKeys joins host keys in small pieces, and stops.
+func joinHostKeys(t testing.TB, dev device.Device) {
+	s := devicetest.NewStream(t, dev)
+	right, left := joinSide(100), joinSide(200)
+	ix, err := join.NewOn(t.Context(), s, devicetest.Upload(t, s, right))
+	if err != nil {
+		t.Fatal(err)
+	}
+	ix.Cut(600, 100)
+	want := modelOf([]column.Column{column.Of(right)}, false).answers([]column.Column{column.Of(left)}, false)
+	if got := collect(t, ix.Inner(t.Context(), left)); !slices.Equal(got, want.inner) {
+		t.Errorf("%d pairs, want %d", len(got), len(want.inner))
+	}
+	for range ix.Inner(t.Context(), left) {
+		break
+	}
+	if err := errors.Join(ix.Close(), s.Sync(t.Context())); err != nil {
+		t.Fatal(err)
 	}
 }
 
