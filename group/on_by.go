@@ -57,12 +57,10 @@ func ByOn(
 			op.ErrOptions, o.Memory, MinMemoryOn)
 	}
 	j := byOn{
-		keys: keys, values: values, aggs: aggs, opts: o, piece: feed.PieceBytes, base: baseBytes,
+		keys: keys, values: values, aggs: aggs, opts: o, memory: o.Memory,
+		piece: pieceFor(o.Memory), base: baseBytes,
 	}
-	if o.Memory > 0 {
-		j.piece = int(min(feed.PieceBytes, o.Memory/piecesOfMemory))
-	}
-	j.memory, j.opts.Memory = o.Memory, 0
+	j.opts.Memory = 0
 	if err := checkOn(aggs, j.opts); err != nil {
 		return nil, err
 	}
@@ -71,6 +69,14 @@ func ByOn(
 		return nil, fmt.Errorf("group: ByOn: %w", err)
 	}
 	return r, nil
+}
+
+// pieceFor is the size of pieces with some memory; 0 is no bound.
+func pieceFor(memory int64) int {
+	if memory == 0 {
+		return feed.PieceBytes
+	}
+	return int(min(feed.PieceBytes, memory/piecesOfMemory))
 }
 
 // byOn is a call of ByOn on a GPU.
@@ -90,13 +96,29 @@ type byOn struct {
 	todo    []share // the next one last
 	results []*Result
 	passes  int // over the rows
+	copied  int // rows, in all passes
 }
 
 // share is partition number of so many, with capacity for some groups.
 type share struct{ number, of, capacity int }
 
 func (j *byOn) run(ctx context.Context, dev device.Device) (*Result, error) {
-	if err := j.open(dev); err != nil {
+	r, err := j.collect(ctx, dev)
+	if err != nil {
+		return nil, err
+	}
+	return sortedByKeys(ctx, r)
+}
+
+// collect returns the groups of all rows, in no order.
+func (j *byOn) collect(ctx context.Context, dev device.Device) (r *Result, err error) {
+	j.dev, j.seed = budget.New(dev, j.memory), rand.Uint64()
+	defer func() {
+		if err = errors.Join(err, j.dev.Release()); err != nil {
+			r = nil
+		}
+	}()
+	if err := j.open(); err != nil {
 		return nil, err
 	}
 	for len(j.todo) > 0 {
@@ -107,23 +129,18 @@ func (j *byOn) run(ctx context.Context, dev device.Device) (*Result, error) {
 			return nil, err
 		}
 	}
-	r, err := concat(j.results)
-	if err != nil {
-		return nil, err
-	}
-	return sortedByKeys(ctx, r)
+	return concat(j.results)
 }
 
 // open checks the columns and finds the first shares.
-func (j *byOn) open(dev device.Device) (err error) {
+func (j *byOn) open() (err error) {
 	j.n = length(j.keys, j.values)
-	if err := errors.Join(fixed(j.keys, j.values), groups.Check(dev)); err != nil {
+	if err := errors.Join(fixed(j.keys, j.values), groups.Check(j.dev)); err != nil {
 		return err
 	}
 	if j.l, err = newLayout(j.aggs, typesOf(j.keys), typesOf(j.values), false); err != nil {
 		return err
 	}
-	j.dev, j.seed = budget.New(dev, j.memory), rand.Uint64()
 	room, err := j.room()
 	if err != nil {
 		return err
@@ -169,6 +186,9 @@ func (j *byOn) pass(ctx context.Context, s share) (err error) {
 	r, err := j.groups(ctx, g)
 	if errors.As(err, &full) {
 		used = g.used()
+		j.copied += full.rows
+	} else {
+		j.copied += j.n
 	}
 	if end := g.close(); end != nil {
 		return errors.Join(err, end)

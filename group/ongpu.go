@@ -38,9 +38,9 @@ type gpuOn struct {
 
 	work   *device.Stream // for host columns; nil: there have been none
 	feed   *feed.Feed
-	piece  int        // bytes of its pieces; 0: the default
-	part   *partOn    // of the rows of host columns; nil: all
-	nulled []int      // value columns whose nulls tables count from the start
+	piece  int     // bytes of its pieces; 0: the default
+	part   *partOn // of the rows of host columns; nil: all
+	nulled []int   // value columns whose nulls tables count from the start
 }
 
 func (g *gpuOn) open(l *layout) error {

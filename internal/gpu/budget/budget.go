@@ -1,21 +1,34 @@
-// Package budget bounds the device memory of a call.
+// Package budget bounds the device memory of a call, and allocates it once for work that repeats.
 package budget
 
 import (
+	"errors"
 	"fmt"
+	"slices"
 	"sync"
 
 	"github.com/weftgo/weft/device"
 )
 
+const (
+	// keptBuffers and keptBytes bound what is kept of freed memory. To allocate and free some
+	// buffers for each piece of a batch takes about as long on a GPU as to copy the piece.
+	keptBuffers = 8
+	keptBytes   = 256 << 20 // of one
+)
+
 // Device is a device with a bound on what is allocated through it. Its streams belong to it, so
 // memory and streams of the device itself do not mix with them. Ranges are not counted.
+//
+// It keeps a few of the buffers that were freed last, for allocations of the same size. They count,
+// until their memory is needed. Release frees them.
 type Device struct {
 	device.Device
 	bytes uint64 // 0: no bound
 
 	mu   sync.Mutex
 	used uint64
+	kept []device.Buffer // the last one freed last
 }
 
 // New bounds the memory of a device to some bytes; 0 is no bound.
@@ -25,50 +38,88 @@ func New(dev device.Device, bytes int64) *Device {
 
 // Alloc allocates memory. What exceeds the bound is device.ErrMemory.
 func (d *Device) Alloc(size int) (device.Buffer, error) {
-	if err := d.take(size); err != nil {
-		return device.Buffer{}, err
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if i := slices.IndexFunc(d.kept, func(b device.Buffer) bool { return b.Size == size }); i >= 0 {
+		b := d.kept[i]
+		d.kept = slices.Delete(d.kept, i, i+1)
+		return b, nil
 	}
-	b, err := d.Device.Alloc(size)
-	if err != nil {
-		d.put(size)
+	b, err := d.alloc(size)
+	if errors.Is(err, device.ErrMemory) && len(d.kept) > 0 {
+		if err := d.release(); err != nil {
+			return device.Buffer{}, err
+		}
+		return d.alloc(size)
 	}
 	return b, err
 }
 
-func (d *Device) take(size int) error {
-	d.mu.Lock()
-	defer d.mu.Unlock()
+func (d *Device) alloc(size int) (device.Buffer, error) {
 	if d.bytes > 0 && uint64(size) > d.bytes-d.used {
-		return fmt.Errorf("%w: %d bytes with %d of %d in use, which Options.Memory bounds",
+		return device.Buffer{}, fmt.Errorf("%w: %d bytes, with %d in use of the %d of Options.Memory",
 			device.ErrMemory, size, d.used, d.bytes)
 	}
-	d.used += uint64(size)
-	return nil
+	b, err := d.Device.Alloc(size)
+	if err == nil {
+		d.used += uint64(size)
+	}
+	return b, err
 }
 
-func (d *Device) put(size int) {
+// Free returns memory of Alloc. Work that uses it must have completed.
+func (d *Device) Free(b device.Buffer) error {
+	if b.Size == 0 {
+		return nil
+	}
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	d.used -= uint64(size)
+	if b.Size > keptBytes {
+		return d.free(b)
+	}
+	d.kept = append(d.kept, b)
+	if len(d.kept) <= keptBuffers {
+		return nil
+	}
+	oldest := d.kept[0]
+	d.kept = slices.Delete(d.kept, 0, 1)
+	return d.free(oldest)
 }
 
-// Free returns memory of Alloc.
-func (d *Device) Free(b device.Buffer) error {
+func (d *Device) free(b device.Buffer) error {
 	err := d.Device.Free(b)
 	if err == nil {
-		d.put(b.Size)
+		d.used -= uint64(b.Size)
 	}
 	return err
 }
 
-// Memory reads what may be allocated, of the bound if there is one.
+// Release frees the memory that is kept.
+func (d *Device) Release() error {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.release()
+}
+
+func (d *Device) release() (err error) {
+	for _, b := range d.kept {
+		err = errors.Join(err, d.free(b))
+	}
+	d.kept = nil
+	return err
+}
+
+// Memory reads what may be allocated, of the bound if there is one. It frees what is kept.
 func (d *Device) Memory() (device.Memory, error) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if err := d.release(); err != nil {
+		return device.Memory{}, err
+	}
 	m, err := d.Device.Memory()
 	if err != nil || d.bytes == 0 {
 		return m, err
 	}
-	d.mu.Lock()
-	defer d.mu.Unlock()
 	return device.Memory{Free: min(m.Free, d.bytes-d.used), Total: d.bytes}, nil
 }
 
