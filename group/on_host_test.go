@@ -217,6 +217,32 @@ func tryByOn(t *testing.T, dev device.Device, k, v []column.Column, aggs []Aggre
 	t.Logf("%d groups by %d keys: %d passes at most, %d bytes for one", want.Len(), len(k), most, memory)
 }
 
+// Where Options.Capacity tells that groups exceed memory, no copy of rows is in vain; without it, only
+// the first is.
+func TestByOnCapacity(t *testing.T) {
+	if testing.Short() {
+		t.Skip("interprets kernels")
+	}
+	dev := devicetest.OpenSim(t, nil)
+	keys := make([]int64, 1200)
+	for i := range keys {
+		keys[i] = int64(i)
+	}
+	k := []column.Column{column.Of(keys)}
+	for capacity, copied := range map[int]int{0: 3 * len(keys), len(keys): 2 * len(keys)} {
+		j := openByOn(k, k, []Aggregate{{Func: Sum}}, Options{Capacity: capacity}, 130_000, 3000)
+		r, err := j.run(t.Context(), dev)
+		must(t, err)
+		if r.Len() != len(keys) || r.Keys[0].Any(77) != int64(77) || r.Values[0].Any(77) != int64(77) {
+			t.Errorf("%d groups", r.Len())
+		}
+		if j.copied > copied || j.passes < 2 {
+			t.Errorf("capacity %d: %d rows in %d passes", capacity, j.copied, j.passes)
+		}
+		t.Logf("capacity %d: %d rows in %d passes", capacity, j.copied, j.passes)
+	}
+}
+
 // Any operation that fails ends Add, and groups return its error from then on.
 func TestOnAddFails(t *testing.T) {
 	if testing.Short() {

@@ -1,6 +1,12 @@
 package join
 
-import "github.com/weftgo/weft/internal/spill"
+import (
+	"context"
+
+	"github.com/weftgo/weft"
+	"github.com/weftgo/weft/device"
+	"github.com/weftgo/weft/internal/spill"
+)
 
 // Tighten gives a join less memory than users can ask for, in bytes, and less partitions.
 func (j *Join) Tighten(share int64, parts int) {
@@ -17,3 +23,14 @@ func (j *Join) InUse() int64 { return j.job.budget.Used() }
 
 // Cut has an index copy keys and pairs in small pieces.
 func (ix *IndexOn[K]) Cut(piece, chunk int) { ix.piece, ix.chunk = piece, chunk }
+
+// InnerIn is InnerOn with small pieces, and returns the number of indexes.
+func InnerIn[K weft.Key](
+	ctx context.Context, dev device.Device, left, right []K, memory int64, yield func(Pairs) bool,
+) (parts int, err error) {
+	j := innerOn[K]{
+		dev: dev, left: left, right: right, memory: memory, piece: 1000, chunk: 100, least: 16,
+	}
+	err = j.run(ctx, yield)
+	return j.parts, err
+}

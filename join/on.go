@@ -29,7 +29,8 @@ type IndexOn[K weft.Key] struct {
 	mu      sync.Mutex
 	streams []*device.Stream // of calls with host keys, that none uses
 
-	piece, chunk int // bytes of keys and number of pairs that are copied at a time; 0: the defaults
+	piece, chunk int    // bytes of keys and number of pairs that are copied at a time; 0: the defaults
+	first        uint32 // the row that those of host keys' pairs count from
 }
 
 // indexOn is what an index on some kind of device does.

@@ -144,7 +144,7 @@ func (p *probe[K]) open(left []column.Column) (err error) {
 	if p.back, err = dev.NewStream(); err != nil {
 		return err
 	}
-	if p.matches, err = p.ix.Matches(min(left[0].Len(), p.feed.Rows(left))); err != nil {
+	if p.matches, err = p.ix.Matches(min(left[0].Len(), feed.Rows(p.ix.piece, left))); err != nil {
 		return errors.Unwrap(err)
 	}
 	if p.total, err = device.Make[uint64](dev, 1); err != nil {
@@ -293,15 +293,23 @@ func (p *probe[K]) flush(o *pairsOut) error {
 	}
 	rows := unsafe.Slice((*uint32)(unsafe.Pointer(unsafe.SliceData(o.host))), 2*o.n)
 	pairs := Pairs{rows[:o.n:o.n], rows[o.n:]}
-	if o.n = 0; o.first > 0 {
-		p.cores.Parallel(len(pairs.Left), 1<<16, func(lo, hi int) {
-			for i := range pairs.Left[lo:hi] {
-				pairs.Left[lo+i] += o.first
-			}
-		})
-	}
+	o.n = 0
+	p.count(pairs.Left, o.first)
+	p.count(pairs.Right, p.ix.first) // which is 0 where there may be NoRow
 	if !p.yield(pairs) {
 		return errStop
 	}
 	return nil
+}
+
+// count has row numbers count from another row than 0.
+func (p *probe[K]) count(rows []uint32, first uint32) {
+	if first == 0 {
+		return
+	}
+	p.cores.Parallel(len(rows), 1<<16, func(lo, hi int) {
+		for i := range rows[lo:hi] {
+			rows[lo+i] += first
+		}
+	})
 }

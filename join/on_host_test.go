@@ -88,6 +88,109 @@ func testHostKeys[K weft.Key](t *testing.T, dev device.Device) {
 	}
 }
 
+// Sides of the host, whose index has less memory than it needs, have the same pairs.
+func TestInnerOn(t *testing.T) {
+	onDevices(t, func(t *testing.T, dev device.Device) {
+		rng := rand.New(rand.NewPCG(5, 5))
+		for _, n := range [][2]int{{0, 10}, {10, 0}, {300, 500}} {
+			left, right := randomKeys[int64](rng, n[0]), lock(t, dev, randomKeys[int64](rng, n[1]))
+			m := modelOf([]column.Column{column.Of(right)}, false)
+			want := m.answers([]column.Column{column.Of(left)}, false).inner
+			if got := collect(t, join.InnerOn(t.Context(), dev, left, right, nil)); !slices.Equal(got, want) {
+				t.Errorf("%d pairs, want %d", len(got), len(want))
+			}
+			if got := collect(t, join.InnerOn(t.Context(), dev, left, right, &join.Options{Piece: 7})); !slices.Equal(got, want) {
+				t.Errorf("%d pairs in pieces of 7, want %d", len(got), len(want))
+			}
+			if _, ok := dev.(device.Host); !ok {
+				innerInParts(t, dev, left, right, want)
+			}
+		}
+	})
+}
+
+// innerInParts raises memory from too little to enough for one index.
+func innerInParts(t *testing.T, dev device.Device, left, right []int64, want [][2]uint32) {
+	t.Helper()
+	before, most := devicetest.Live(dev), 0
+	slices.SortFunc(want, comparePairs)
+	for memory := int64(1 << 12); ; memory = memory * 5 / 4 {
+		var got [][2]uint32
+		parts, err := join.InnerIn(t.Context(), dev, left, right, memory, func(p join.Pairs) bool {
+			for i := range p.Len() {
+				got = append(got, [2]uint32{p.Left[i], p.Right[i]})
+			}
+			return true
+		})
+		if live := devicetest.Live(dev); live != before {
+			t.Fatalf("%d bytes: %+v are left of %+v", memory, live, before)
+		}
+		if err != nil {
+			if !errors.Is(err, device.ErrMemory) || memory > 1<<24 || len(got) > 0 {
+				t.Fatalf("%d bytes: %v after %d pairs", memory, err, len(got))
+			}
+			continue
+		}
+		slices.SortFunc(got, comparePairs)
+		if !slices.Equal(got, want) {
+			t.Fatalf("%d bytes: %d pairs, want %d", memory, len(got), len(want))
+		}
+		if most = max(most, parts); parts <= 1 {
+			break
+		}
+	}
+	if t.Logf("%d indexes at most", most); len(right) > 100 && most < 2 {
+		t.Errorf("never more than %d indexes", most)
+	}
+}
+
+func comparePairs(a, b [2]uint32) int { return slices.Compare(a[:], b[:]) }
+
+// Options that make no sense, and any operation that fails.
+func TestInnerOnFails(t *testing.T) {
+	onDevices(t, func(t *testing.T, dev device.Device) {
+		for _, o := range []join.Options{{Piece: -1}, {TempDir: "/"}, {Memory: 1}} {
+			for _, err := range join.InnerOn(t.Context(), dev, []int64{1}, []int64{1}, &o) {
+				if !errors.Is(err, weft.ErrOptions) {
+					t.Errorf("%+v: %v", o, err)
+				}
+			}
+		}
+		if _, ok := dev.(device.Host); ok {
+			return
+		}
+		rng := rand.New(rand.NewPCG(5, 5))
+		left, right := randomKeys[int64](rng, 200), randomKeys[int64](rng, 100)
+		before, want := devicetest.Live(dev), 0
+		for n := 0; ; n++ {
+			fired, got := devicetest.FailAfter(dev, n), 0
+			_, err := join.InnerIn(t.Context(), dev, left, right, 0, func(p join.Pairs) bool {
+				got += p.Len()
+				return true
+			})
+			devicetest.Heal(dev)
+			if err != nil && (!fired() || !errors.Is(err, device.ErrMemory)) || devicetest.Live(dev) != before {
+				t.Fatalf("operation %d failed: %v, %+v are left of %+v", n, err, devicetest.Live(dev), before)
+			}
+			if err == nil && want > 0 && got != want {
+				t.Fatalf("operation %d failed: %d pairs, want %d", n, got, want)
+			}
+			if err == nil {
+				want = got
+			}
+			if !fired() {
+				break
+			}
+		}
+		for range join.InnerOn(t.Context(), dev, left, right, nil) {
+			break
+		}
+		if live := devicetest.Live(dev); live != before {
+			t.Errorf("%+v are left of %+v", live, before)
+		}
+	})
+}
+
 // Whoever stops, or whose context ends, leaves no memory behind, and whatever fails ends the pairs.
 func TestHostKeysEnd(t *testing.T) {
 	onDevices(t, func(t *testing.T, dev device.Device) {

@@ -57,7 +57,7 @@ type Feed struct {
 	work   *device.Stream
 	dev    device.Device
 	copies *device.Stream
-	bytes  int // of a piece
+	bytes  int // of a piece; 0: PieceBytes
 	slots  [Slots]slot
 	turn   int         // the slot of the next piece
 	cores  *cpu.Device // that copy pageable memory
@@ -77,9 +77,6 @@ type slot struct {
 // allocated when rows come.
 func New(work *device.Stream, bytes int) (f *Feed, err error) {
 	f = &Feed{work: work, dev: work.Device(), bytes: bytes}
-	if bytes == 0 {
-		f.bytes = PieceBytes
-	}
 	if err := f.open(); err != nil {
 		return nil, errors.Join(err, f.Close())
 	}
@@ -147,7 +144,7 @@ func (f *Feed) Run(
 			err = end
 		}
 	}()
-	rows, first := f.Rows(columns), f.turn
+	rows, first := Rows(f.bytes, columns), f.turn
 	pieces, sent := (n+rows-1)/rows, 0
 	f.turn = (first + pieces) % Slots
 	for i := range pieces {
@@ -164,16 +161,19 @@ func (f *Feed) Run(
 	return nil
 }
 
-// Rows is how many rows a piece of columns has, whole bytes of bitmaps. Narrow rows count minRow bytes, since
-// what kernels allocate for a row does not depend on its width.
-func (f *Feed) Rows(columns []column.Column) int {
+// Rows is how many rows a piece of some bytes has, or of PieceBytes for 0: whole bytes of bitmaps.
+// Narrow rows count minRow bytes, since what kernels allocate for a row does not depend on its width.
+func Rows(bytes int, columns []column.Column) int {
+	if bytes == 0 {
+		bytes = PieceBytes
+	}
 	bits := 0
 	for _, c := range columns {
 		if bits += 8 * c.Type().Size(); c.HasNulls() {
 			bits++
 		}
 	}
-	return max(64, 8*f.bytes/max(8*minRow, bits)/64*64)
+	return max(64, 8*bytes/max(8*minRow, bits)/64*64)
 }
 
 // use submits the work on a piece after its copies.

@@ -1,0 +1,173 @@
+package join
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"iter"
+
+	"github.com/weftgo/weft"
+	"github.com/weftgo/weft/column"
+	"github.com/weftgo/weft/device"
+	"github.com/weftgo/weft/internal/core"
+	"github.com/weftgo/weft/internal/gpu/budget"
+	"github.com/weftgo/weft/internal/gpu/feed"
+	"github.com/weftgo/weft/internal/op"
+)
+
+const (
+	// MinMemoryOn is the least Options.Memory of [InnerOn] on a GPU.
+	MinMemoryOn = 64 << 20
+	// leastBuild is the least number of right rows that are worth a copy of the left ones.
+	leastBuild = 1 << 12
+)
+
+// InnerOn yields the pairs of host keys by a device, however many there are on both sides. On a GPU
+// an index of right is made, and left is streamed through it as by [IndexOn.Inner]. Where device
+// memory cannot hold the index, it is made of some right rows at a time, and left is streamed once for
+// each. Pairs then come in the order of [IndexOn.Inner] for the first of these rows, then for the
+// next. Outer joins of such sides take a [Join], which spills to a file.
+//
+// Options.Memory bounds the device memory of the call, at least MinMemoryOn; by default all that is
+// free may be used. Options.Piece is the number of pairs that come at a time; the default is 2^22 on a
+// GPU, less with little memory. Errors are those of [NewOn] and [IndexOn.Inner], and
+// [weft.ErrOptions] for a TempDir.
+func InnerOn[K weft.Key](
+	ctx context.Context, dev device.Device, left, right []K, opts *Options,
+) iter.Seq2[Pairs, error] {
+	return func(yield func(Pairs, error) bool) {
+		j, err := newInnerOn(dev, left, right, opts)
+		if err == nil {
+			err = j.run(ctx, func(p Pairs) bool { return yield(p, nil) })
+		}
+		if err != nil && !errors.Is(err, errStop) {
+			yield(Pairs{}, fmt.Errorf("join: InnerOn: %w", err))
+		}
+	}
+}
+
+// innerOn is a call of InnerOn.
+type innerOn[K weft.Key] struct {
+	dev          device.Device
+	left, right  []K
+	memory       int64
+	piece, chunk int // bytes of left keys and number of pairs that are copied at a time
+	least        int // right rows
+	parts        int // of the right rows, that had an index
+}
+
+func newInnerOn[K weft.Key](dev device.Device, left, right []K, opts *Options) (*innerOn[K], error) {
+	var o Options
+	if opts != nil {
+		o = *opts
+	}
+	j := &innerOn[K]{dev: dev, left: left, right: right, memory: o.Memory, piece: feed.PieceBytes, chunk: chunkPairs, least: leastBuild}
+	switch _, host := dev.(device.Host); {
+	case o.Piece < 0:
+		return nil, core.Invalid("Piece %d is negative", o.Piece)
+	case o.TempDir != "":
+		return nil, core.Invalid("InnerOn has no TempDir; a Join has")
+	case o.Memory != 0 && (host || o.Memory < MinMemoryOn):
+		return nil, core.Invalid("Memory is %d, want 0, or at least %d on a GPU", o.Memory, MinMemoryOn)
+	case max(len(left), len(right)) > maxRows:
+		return nil, fmt.Errorf("%w: %d and %d rows; row numbers end at %d", op.ErrOptions, len(left), len(right), uint32(maxRows))
+	}
+	if o.Memory > 0 { // a sixth for pieces, their matches and pairs
+		j.piece = int(min(feed.PieceBytes, o.Memory/64))
+		j.chunk = int(min(chunkPairs, o.Memory/256))
+	}
+	if o.Piece > 0 {
+		j.chunk = min(j.chunk, o.Piece)
+	}
+	return j, nil
+}
+
+func (j *innerOn[K]) run(ctx context.Context, yield func(Pairs) bool) (err error) {
+	if host, ok := j.dev.(device.Host); ok {
+		return j.onHost(ctx, host, yield)
+	}
+	dev := budget.New(j.dev, j.memory)
+	s, err := dev.NewStream()
+	if err != nil {
+		return err
+	}
+	defer func() {
+		if end := errors.Join(s.Close(), dev.Release()); err == nil || end != nil {
+			err = errors.Join(end, err)
+		}
+	}()
+	size := len(j.right)
+	for at := 0; at < len(j.right); {
+		n := min(size, len(j.right)-at)
+		ix, err := j.build(ctx, s, j.right[at:at+n])
+		if errors.Is(err, device.ErrMemory) && n > j.least {
+			size = (n + 1) / 2
+			continue
+		}
+		if err != nil {
+			return fmt.Errorf("an index of %d rows: %w", n, err)
+		}
+		j.parts++
+		ix.piece, ix.chunk, ix.first = j.piece, j.chunk, uint32(at)
+		err = ix.yieldPairs(ctx, j.left, false, yield)
+		if end := ix.Close(); end != nil {
+			return end
+		}
+		if err != nil {
+			return err
+		}
+		at += n
+	}
+	return ctx.Err()
+}
+
+func (j *innerOn[K]) onHost(ctx context.Context, host device.Host, yield func(Pairs) bool) error {
+	ix, err := New(ctx, host, []column.Column{column.Of(j.right)}, &Options{Piece: j.chunk})
+	if err != nil {
+		return errors.Unwrap(err)
+	}
+	over := false
+	err = ix.yieldPairs(ctx, []column.Column{column.Of(j.left)}, false, func(p Pairs) bool {
+		over = !yield(p)
+		return !over
+	})
+	if err = errors.Join(err, ix.Close()); over && err == nil {
+		return errStop
+	}
+	return err
+}
+
+// build makes an index of some right rows, if memory for the left ones is left then.
+func (j *innerOn[K]) build(ctx context.Context, s *device.Stream, rows []K) (*IndexOn[K], error) {
+	reserved, err := device.Make[uint8](s.Device(), j.probeBytes())
+	if err != nil {
+		return nil, err
+	}
+	keys, err := device.Upload(s, rows)
+	if err != nil {
+		return nil, errors.Join(err, reserved.Free())
+	}
+	ix, err := NewOn(ctx, s, keys)
+	if err != nil {
+		err = errors.Unwrap(err)
+	}
+	if end := errors.Join(s.Sync(context.WithoutCancel(ctx)), keys.Free(), reserved.Free()); end != nil || err != nil {
+		if err == nil {
+			err = ix.Close()
+		}
+		return nil, errors.Join(err, end)
+	}
+	return ix, nil
+}
+
+// probeBytes is the device memory for streaming the left rows: pieces, matches of one, and pairs.
+func (j *innerOn[K]) probeBytes() int {
+	const (
+		matchBytes = 24 // of a row
+		pairBytes  = 16 // of two chunks
+		others     = 1 << 16
+	)
+	rows := min(len(j.left), feed.Rows(j.piece, []column.Column{column.Of(j.left)}))
+	pairs := min(uint64(j.chunk), uint64(len(j.left))*uint64(len(j.right)))
+	return feed.Slots*j.piece + matchBytes*rows + pairBytes*int(pairs) + others
+}
