@@ -100,6 +100,24 @@ func joinHostKeys(t testing.TB, dev device.Device) {
 	if err := errors.Join(ix.Close(), s.Sync(t.Context())); err != nil {
 		t.Fatal(err)
 	}
+	for looks := range int64(12) {
+		ctx := &endsAfter{Context: t.Context()}
+		ctx.left.Store(looks)
+		for _, err := range join.InnerOn(ctx, dev, left, right, nil) {
+			if err != nil && !errors.Is(err, context.Canceled) {
+				t.Fatalf("after %d looks: %v", looks, err)
+			}
+		}
+	}
+	for memory := int64(1 << 12); ; memory = memory * 5 / 4 {
+		_, err := join.InnerIn(t.Context(), dev, left, right, memory, func(join.Pairs) bool { return true })
+		if err == nil {
+			return
+		}
+		if !errors.Is(err, device.ErrMemory) {
+			t.Fatal(err)
+		}
+	}
 }
 
 // joinOnStreams joins what one stream has uploaded with what another one looks up.

@@ -169,5 +169,6 @@ func (j *innerOn[K]) probeBytes() int {
 	)
 	rows := min(len(j.left), feed.Rows(j.piece, []column.Column{column.Of(j.left)}))
 	pairs := min(uint64(j.chunk), uint64(len(j.left))*uint64(len(j.right)))
-	return feed.Slots*j.piece + matchBytes*rows + pairBytes*int(pairs) + others
+	piece := min(j.piece, len(device.Bytes(j.left)))
+	return feed.Slots*piece + matchBytes*rows + pairBytes*int(pairs) + others
 }
