@@ -145,9 +145,9 @@ func (j *byOn) open() (err error) {
 	if err != nil {
 		return err
 	}
-	whole := share{of: 1, capacity: j.opts.Capacity}
-	if j.opts.Capacity > room && len(j.keys) > 0 {
-		return j.split(whole, float64(j.opts.Capacity), nil)
+	whole := share{of: 1, capacity: min(j.opts.Capacity, j.n)}
+	if whole.capacity > room && len(j.keys) > 0 {
+		return j.split(whole, float64(whole.capacity), nil)
 	}
 	j.todo = []share{whole}
 	return nil
