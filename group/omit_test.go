@@ -11,15 +11,17 @@ import (
 	"github.com/weftgo/weft/internal/dst"
 )
 
-// Each call by which the host waits for a GPU is needed: left out, groups are wrong, or memory is freed
-// that is in use.
+// Each call by which the host waits for a GPU is needed: left out, groups are wrong, or memory is
+// freed that is in use.
 func TestOmissionsAreNoticed(t *testing.T) {
 	if testing.Short() {
 		t.Skip("interprets kernels")
 	}
+	const first = "the result of the first table waits for the same stream"
+	const kept = "ByOn keeps the memory that is freed"
 	dst.Omit(t, ".", map[string]string{
-		"s.Sync(ctx) in (*gpuOn).columns":                              "the result of the first table waits for the same stream",
-		"t.Stream().Sync(context.WithoutCancel(ctx)) in (*gpuOn).free": "ByOn keeps the memory that is freed",
+		"s.Sync(ctx) in (*gpuOn).columns":                              first,
+		"t.Stream().Sync(context.WithoutCancel(ctx)) in (*gpuOn).free": kept,
 	}, dst.OnSim(t, 1, func(t testing.TB, dev device.Device, _ uint64) {
 		omitHost(t, devicetest.Narrow(dev))
 	}))
@@ -40,7 +42,9 @@ func omitHost(t testing.TB, dev device.Device) {
 }
 
 // omitBy groups with contexts that end after some looks.
-func omitBy(t testing.TB, dev device.Device, keys, values []column.Column, memory int64, looks ...int) {
+func omitBy(
+	t testing.TB, dev device.Device, keys, values []column.Column, memory int64, looks ...int,
+) {
 	aggs := []Aggregate{{Func: Sum}}
 	want, err := By(t.Context(), devicetest.OpenCPU(t, 1), keys, values, aggs, &Options{Sorted: true})
 	must(t, err)

@@ -32,11 +32,12 @@ const (
 // [GroupsOn.Add]; page-locked columns are fastest.
 //
 // Options.Memory bounds the device memory of the call, at least MinMemoryOn; by default all that is
-// free may be used. Groups that exceed it are taken in partitions, by a hash of their keys: all rows
-// are copied once more for each, and kernels pick those of the partition. No host memory is needed
-// for that, and up to four copies take less time than to write the rows to page-locked memory and
-// to read them back. The first copy ends where the groups exceed memory. Options.Capacity, if it
-// says that they will, saves that. Memory too small for 65536 partitions is device.ErrMemory.
+// free may be used. Groups that exceed it are taken in partitions, by a hash of their keys: all
+// rows are copied once more for each, and kernels pick those of the partition. No host memory is
+// needed for that, and up to four copies take less time than to write the rows to page-locked
+// memory and to read them back. The first copy ends where the groups exceed memory.
+// Options.Capacity, if it says that they will, saves that. Memory too small for 65536 partitions is
+// device.ErrMemory.
 //
 // On a device of the host it is [By] with Options.Sorted. Other errors are those of [GroupsOn.Add]
 // and [GroupsOn.Result]. More than 2^32 - 1 groups are device.ErrInvalid.
@@ -225,9 +226,9 @@ func (g *gpuOn) used() (n int) {
 	return n
 }
 
-// estimate returns how many groups n rows have if the first have used. Where keys are drawn at random
-// from N, r rows have N(1-exp(-r/N)) of them. Rows of a partition, which exceeded memory though it
-// was made after that, are taken to have groups in proportion.
+// estimate returns how many groups n rows have if the first have used. Where keys are drawn at
+// random from N, r rows have N(1-exp(-r/N)) of them. Rows of a partition, which exceeded memory
+// though it was made after that, are taken to have groups in proportion.
 func estimate(used, rows, n int, inProportion bool) float64 {
 	found, r, all := float64(used), float64(rows), float64(n)
 	if inProportion {
@@ -245,8 +246,8 @@ func estimate(used, rows, n int, inProportion bool) float64 {
 	return of(hi, all)
 }
 
-// split divides a share with some groups, for whose lack of room there is an error, into shares that
-// fit memory.
+// split divides a share with some groups, for whose lack of room there is an error, into shares
+// that fit memory.
 func (j *byOn) split(s share, groups float64, cause error) error {
 	room, err := j.room()
 	if err != nil {

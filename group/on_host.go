@@ -68,7 +68,9 @@ func (g *gpuOn) addPiece(ctx context.Context, p *feed.Piece) (err error) {
 	}
 	known := make([]groups.Column, len(columns))
 	for i, c := range columns {
-		known[i] = groups.Column{Type: typesOn[c.Type], Values: c.Values, Valid: c.Valid, Offset: c.Offset}
+		known[i] = groups.Column{
+			Type: typesOn[c.Type], Values: c.Values, Valid: c.Valid, Offset: c.Offset,
+		}
 	}
 	keys, values := known[:len(g.l.keys)], known[len(g.l.keys):]
 	return g.addColumns(g.work, groups.Rows{N: n, Keys: keys, Values: values})
@@ -84,7 +86,8 @@ type partOn struct {
 	taken device.Slice[uint8] // the columns of those of the partition
 }
 
-// take returns the rows of a piece that belong to the partition. They are there until the next call.
+// take returns the rows of a piece that belong to the partition. They are there until the next
+// call.
 func (p *partOn) take(
 	ctx context.Context, s *device.Stream, from *feed.Piece, keys int,
 ) (n int, columns []feed.Column, err error) {

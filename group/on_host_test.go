@@ -64,10 +64,16 @@ var hostCases = []struct {
 	aggs         []Aggregate
 }{
 	{of(column.Int64), of(column.Int64, column.Int64), onDevice},
-	{of(column.Float64), of(column.Int32, column.Bool), []Aggregate{{Func: Sum}, {Func: Min, Column: 1}}},
+	{
+		of(column.Float64), of(column.Int32, column.Bool),
+		[]Aggregate{{Func: Sum}, {Func: Min, Column: 1}},
+	},
 	{of(column.Uint8, column.Float32), of(column.Int16, column.Uint8), onDevice},
 	{of(column.Int64, column.Int8), of(column.Int64, column.Float32), onDevice},
-	{of(column.Int32), of(column.Bool, column.Uint64, column.Int8), []Aggregate{{Func: Mean, Column: 1}}},
+	{
+		of(column.Int32), of(column.Bool, column.Uint64, column.Int8),
+		[]Aggregate{{Func: Mean, Column: 1}},
+	},
 	{of(column.Int16), nil, nil},
 	{nil, of(column.Int64, column.Int8), onDevice},
 }
@@ -88,7 +94,9 @@ func TestOnAdd(t *testing.T) {
 	})
 }
 
-func tryAdd(t *testing.T, dev device.Device, keys, values []column.Type, aggs []Aggregate, nulls int, skip bool) {
+func tryAdd(
+	t *testing.T, dev device.Device, keys, values []column.Type, aggs []Aggregate, nulls int, skip bool,
+) {
 	o := Options{WrapSums: true, SkipNulls: skip}
 	g := small(t, dev, aggs, &o)
 	defer g.Close()
@@ -131,17 +139,19 @@ func TestOnAddRefuses(t *testing.T) {
 		g, err := NewOn(dev, []Aggregate{{Func: Sum}}, nil)
 		must(t, err)
 		one := []column.Column{column.Of([]int64{1})}
+		text := column.OfStrings([]string{""})
 		for _, c := range []struct {
 			keys, values []column.Column
 			err          error
 			want         string
 		}{
-			{[]column.Column{column.OfStrings([]string{""})}, one, device.ErrUnsupported, "key column 0 has byte strings"},
-			{one, []column.Column{one[0], column.OfStrings([]string{""})}, device.ErrUnsupported, "value column 1 has byte strings"},
+			{[]column.Column{text}, one, device.ErrUnsupported, "key column 0 has byte strings"},
+			{one, []column.Column{one[0], text}, device.ErrUnsupported, "value column 1 has byte strings"},
 			{one, nil, weft.ErrOptions, "the sum of value column 0 of 0"},
 			{[]column.Column{{}}, nil, weft.ErrOptions, "no type"},
 		} {
-			if err := g.Add(t.Context(), c.keys, c.values); !errors.Is(err, c.err) || !strings.Contains(err.Error(), c.want) {
+			err := g.Add(t.Context(), c.keys, c.values)
+			if !errors.Is(err, c.err) || !strings.Contains(err.Error(), c.want) {
 				t.Errorf("%v, want %s", err, c.want)
 			}
 		}
@@ -162,9 +172,12 @@ func TestOnAddRefuses(t *testing.T) {
 }
 
 // openByOn is a call of ByOn with little memory and small pieces.
-func openByOn(keys, values []column.Column, aggs []Aggregate, o Options, memory int64, piece int) *byOn {
+func openByOn(
+	keys, values []column.Column, aggs []Aggregate, o Options, memory int64, piece int,
+) *byOn {
 	return &byOn{
-		keys: keys, values: values, aggs: aggs, opts: o, memory: memory, piece: piece, sizes: smallSizes, base: 1 << 15,
+		keys: keys, values: values, aggs: aggs, opts: o, memory: memory, piece: piece,
+		sizes: smallSizes, base: 1 << 15,
 	}
 }
 
@@ -192,7 +205,9 @@ func TestByOn(t *testing.T) {
 }
 
 // tryByOn raises the memory from too little to enough for one pass.
-func tryByOn(t *testing.T, dev device.Device, k, v []column.Column, aggs []Aggregate, o Options, want *Result) {
+func tryByOn(
+	t *testing.T, dev device.Device, k, v []column.Column, aggs []Aggregate, o Options, want *Result,
+) {
 	t.Helper()
 	before, most, memory := devicetest.Live(dev), 0, int64(1<<15)
 	for ; ; memory += memory * int64(1+len(k)) / 4 {
@@ -214,11 +229,12 @@ func tryByOn(t *testing.T, dev device.Device, k, v []column.Column, aggs []Aggre
 			break
 		}
 	}
-	t.Logf("%d groups by %d keys: %d passes at most, %d bytes for one", want.Len(), len(k), most, memory)
+	t.Logf("%d groups by %d keys: %d passes at most, %d bytes for one", want.Len(), len(k), most,
+		memory)
 }
 
-// Where Options.Capacity tells that groups exceed memory, no copy of rows is in vain; without it, only
-// the first is.
+// Where Options.Capacity tells that groups exceed memory, no copy of rows is in vain; without it,
+// only the first is.
 func TestByOnCapacity(t *testing.T) {
 	if testing.Short() {
 		t.Skip("interprets kernels")
@@ -348,7 +364,8 @@ func TestByOnRefuses(t *testing.T) {
 			{one, []Aggregate{{Func: Sum}}, Options{}, "value column 0 of 0"},
 			{[]column.Column{{}}, nil, Options{}, "key column 0 has no type"},
 		} {
-			if _, err := ByOn(t.Context(), dev, c.keys, nil, c.aggs, &c.o); !errors.Is(err, weft.ErrOptions) || !strings.Contains(err.Error(), c.want) {
+			_, err := ByOn(t.Context(), dev, c.keys, nil, c.aggs, &c.o)
+			if !errors.Is(err, weft.ErrOptions) || !strings.Contains(err.Error(), c.want) {
 				t.Errorf("%v, want %s", err, c.want)
 			}
 		}

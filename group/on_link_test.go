@@ -3,9 +3,9 @@ package group
 import (
 	"context"
 	"flag"
+	"fmt"
 	"os"
 	"runtime"
-	"strconv"
 	"testing"
 	"time"
 
@@ -18,8 +18,8 @@ import (
 
 var linkRows = flag.Int("linkrows", 0, "rows of TestLink, 16 bytes each; 0 skips it")
 
-// How much of the link to a GPU grouping of page-locked host columns reaches, beside plain copies in
-// the same run. Build with go test -c, run with
+// How much of the link to a GPU grouping of page-locked host columns reaches, beside plain copies
+// in the same run. Build with go test -c, run with
 //
 //	WEFT_DEVICE=cuda ./group.test -test.run TestLink -test.v -linkrows 1000000000
 func TestLink(t *testing.T) {
@@ -50,7 +50,7 @@ func TestLink(t *testing.T) {
 			}
 		}
 		if b.byOn(groups, 0, 0); groups*10 == b.n {
-			for _, share := range []int{2, 3, 8} {
+			for _, share := range []int{1, 2, 8} {
 				b.byOn(groups, int64(72*groups/share), 0)
 				b.byOn(groups, int64(72*groups/share), groups)
 			}
@@ -96,8 +96,8 @@ func (b *link) fill(c column.Column, most int) {
 func (b *link) report(what string, took time.Duration, rows int) {
 	b.t.Helper()
 	rate := 16 * float64(rows) / took.Seconds()
-	b.t.Logf("%-50s %8.3f s %6.1f GB/s, %.3f of the link, %.2f crossings", what, took.Seconds(), rate/1e9,
-		rate/b.limit, float64(rows)/float64(b.n))
+	b.t.Logf("%-50s %8.3f s %6.1f GB/s, %.3f of the link, %.2f crossings", what, took.Seconds(),
+		rate/1e9, rate/b.limit, float64(rows)/float64(b.n))
 }
 
 // copies measures the limit.
@@ -129,7 +129,7 @@ func (b *link) add(groups, capacity int) {
 	start := time.Now()
 	must(b.t, g.Add(ctx, []column.Column{b.keys}, []column.Column{b.values}))
 	must(b.t, b.dev.Sync(ctx))
-	b.report("Add, groups "+strconv.Itoa(groups)+", capacity "+strconv.Itoa(capacity), time.Since(start), b.n)
+	b.report(fmt.Sprintf("Add, groups %d, capacity %d", groups, capacity), time.Since(start), b.n)
 	start = time.Now()
 	r, err := g.ResultOn(ctx)
 	must(b.t, err)
@@ -150,7 +150,7 @@ func (b *link) byOn(groups int, memory int64, capacity int) {
 	start := time.Now()
 	r, err := j.collect(b.t.Context(), b.dev)
 	must(b.t, err)
-	what := "ByOn, groups " + strconv.Itoa(groups) + ", MiB " + strconv.Itoa(int(memory>>20)) + ", capacity " + strconv.Itoa(capacity)
+	what := fmt.Sprintf("ByOn, groups %d, MiB %d, capacity %d", groups, memory>>20, capacity)
 	took := time.Since(start)
 	b.report(what, took, j.copied)
 	b.t.Logf("%d passes; the input once at %.1f GB/s", j.passes, 16*float64(b.n)/took.Seconds()/1e9)

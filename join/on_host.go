@@ -32,12 +32,15 @@ func (ix *IndexOn[K]) Inner(ctx context.Context, keys []K) iter.Seq2[Pairs, erro
 	return ix.each(ctx, "Inner", keys, false)
 }
 
-// Left yields the pairs of [IndexOn.Inner], and one with [NoRow] for each left row that matches none.
+// Left yields the pairs of [IndexOn.Inner], and one with [NoRow] for each left row that matches
+// none.
 func (ix *IndexOn[K]) Left(ctx context.Context, keys []K) iter.Seq2[Pairs, error] {
 	return ix.each(ctx, "Left", keys, true)
 }
 
-func (ix *IndexOn[K]) each(ctx context.Context, method string, keys []K, all bool) iter.Seq2[Pairs, error] {
+func (ix *IndexOn[K]) each(
+	ctx context.Context, method string, keys []K, all bool,
+) iter.Seq2[Pairs, error] {
 	return func(yield func(Pairs, error) bool) {
 		err := ix.yieldPairs(ctx, keys, all, func(p Pairs) bool { return yield(p, nil) })
 		if err != nil && !errors.Is(err, errStop) {
@@ -49,7 +52,9 @@ func (ix *IndexOn[K]) each(ctx context.Context, method string, keys []K, all boo
 // errStop: whoever gets the pairs wants no more.
 var errStop = errors.New("no more pairs are wanted")
 
-func (ix *IndexOn[K]) yieldPairs(ctx context.Context, keys []K, all bool, yield func(Pairs) bool) (err error) {
+func (ix *IndexOn[K]) yieldPairs(
+	ctx context.Context, keys []K, all bool, yield func(Pairs) bool,
+) (err error) {
 	left := []column.Column{column.Of(keys)}
 	switch {
 	case ix.closed.Load():
@@ -85,7 +90,8 @@ func (ix *IndexOn[K]) yieldPairs(ctx context.Context, keys []K, all bool, yield 
 	return p.flush(&p.outs[(p.chunks+1)%2])
 }
 
-// stream returns a stream for a call. The map of an index remembers streams, so they stay until Close.
+// stream returns a stream for a call. The map of an index remembers streams, so they stay until
+// Close.
 func (ix *IndexOn[K]) stream() (*device.Stream, error) {
 	ix.mu.Lock()
 	defer ix.mu.Unlock()
@@ -252,8 +258,8 @@ func (p *probe[K]) look(piece *feed.Piece) error {
 	return nil
 }
 
-// submit submits writing n pairs of a piece from number lo on, and copying them back. The pairs that
-// were in their place have been yielded. Then it yields those before.
+// submit submits writing n pairs of a piece from number lo on, and copying them back. The pairs
+// that were in their place have been yielded. Then it yields those before.
 func (p *probe[K]) submit(piece *feed.Piece, lo uint64, n int) error {
 	s, o := p.work, &p.outs[p.chunks%2]
 	if err := o.reserve(p.ix.dev, n); err != nil {

@@ -96,11 +96,11 @@ func TestInnerOn(t *testing.T) {
 			left, right := randomKeys[int64](rng, n[0]), lock(t, dev, randomKeys[int64](rng, n[1]))
 			m := modelOf([]column.Column{column.Of(right)}, false)
 			want := m.answers([]column.Column{column.Of(left)}, false).inner
-			if got := collect(t, join.InnerOn(t.Context(), dev, left, right, nil)); !slices.Equal(got, want) {
-				t.Errorf("%d pairs, want %d", len(got), len(want))
-			}
-			if got := collect(t, join.InnerOn(t.Context(), dev, left, right, &join.Options{Piece: 7})); !slices.Equal(got, want) {
-				t.Errorf("%d pairs in pieces of 7, want %d", len(got), len(want))
+			for _, o := range []*join.Options{nil, {Piece: 7}} {
+				got := collect(t, join.InnerOn(t.Context(), dev, left, right, o))
+				if !slices.Equal(got, want) {
+					t.Errorf("%d pairs with options %v, want %d", len(got), o, len(want))
+				}
 			}
 			if _, ok := dev.(device.Host); !ok {
 				innerInParts(t, dev, left, right, want)
@@ -169,8 +169,9 @@ func TestInnerOnFails(t *testing.T) {
 				return true
 			})
 			devicetest.Heal(dev)
-			if err != nil && (!fired() || !errors.Is(err, device.ErrMemory)) || devicetest.Live(dev) != before {
-				t.Fatalf("operation %d failed: %v, %+v are left of %+v", n, err, devicetest.Live(dev), before)
+			live := devicetest.Live(dev)
+			if err != nil && (!fired() || !errors.Is(err, device.ErrMemory)) || live != before {
+				t.Fatalf("operation %d failed: %v, %+v are left of %+v", n, err, live, before)
 			}
 			if err == nil && want > 0 && got != want {
 				t.Fatalf("operation %d failed: %d pairs, want %d", n, got, want)

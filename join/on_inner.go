@@ -24,13 +24,13 @@ const (
 
 // InnerOn yields the pairs of host keys by a device, however many there are on both sides. On a GPU
 // an index of right is made, and left is streamed through it as by [IndexOn.Inner]. Where device
-// memory cannot hold the index, it is made of some right rows at a time, and left is streamed once for
-// each. Pairs then come in the order of [IndexOn.Inner] for the first of these rows, then for the
-// next. Outer joins of such sides take a [Join], which spills to a file.
+// memory cannot hold the index, it is made of some right rows at a time, and left is streamed once
+// for each. Pairs then come in the order of [IndexOn.Inner] for the first of these rows, then for
+// the next. Outer joins of such sides take a [Join], which spills to a file.
 //
 // Options.Memory bounds the device memory of the call, at least MinMemoryOn; by default all that is
-// free may be used. Options.Piece is the number of pairs that come at a time; the default is 2^22 on a
-// GPU, less with little memory. Errors are those of [NewOn] and [IndexOn.Inner], and
+// free may be used. Options.Piece is the number of pairs that come at a time; the default is 2^22
+// on a GPU, less with little memory. Errors are those of [NewOn] and [IndexOn.Inner], and
 // [weft.ErrOptions] for a TempDir.
 func InnerOn[K weft.Key](
 	ctx context.Context, dev device.Device, left, right []K, opts *Options,
@@ -56,12 +56,17 @@ type innerOn[K weft.Key] struct {
 	parts        int // of the right rows, that had an index
 }
 
-func newInnerOn[K weft.Key](dev device.Device, left, right []K, opts *Options) (*innerOn[K], error) {
+func newInnerOn[K weft.Key](
+	dev device.Device, left, right []K, opts *Options,
+) (*innerOn[K], error) {
 	var o Options
 	if opts != nil {
 		o = *opts
 	}
-	j := &innerOn[K]{dev: dev, left: left, right: right, memory: o.Memory, piece: feed.PieceBytes, chunk: chunkPairs, least: leastBuild}
+	j := &innerOn[K]{
+		dev: dev, left: left, right: right, memory: o.Memory, piece: feed.PieceBytes,
+		chunk: chunkPairs, least: leastBuild,
+	}
 	switch _, host := dev.(device.Host); {
 	case o.Piece < 0:
 		return nil, core.Invalid("Piece %d is negative", o.Piece)
@@ -70,7 +75,8 @@ func newInnerOn[K weft.Key](dev device.Device, left, right []K, opts *Options) (
 	case o.Memory != 0 && (host || o.Memory < MinMemoryOn):
 		return nil, core.Invalid("Memory is %d, want 0, or at least %d on a GPU", o.Memory, MinMemoryOn)
 	case max(len(left), len(right)) > maxRows:
-		return nil, fmt.Errorf("%w: %d and %d rows; row numbers end at %d", op.ErrOptions, len(left), len(right), uint32(maxRows))
+		return nil, fmt.Errorf("%w: %d and %d rows; row numbers end at %d", op.ErrOptions,
+			len(left), len(right), uint32(maxRows))
 	}
 	if o.Memory > 0 { // a sixth for pieces, their matches and pairs
 		j.piece = int(min(feed.PieceBytes, o.Memory/64))
@@ -151,7 +157,8 @@ func (j *innerOn[K]) build(ctx context.Context, s *device.Stream, rows []K) (*In
 	if err != nil {
 		err = errors.Unwrap(err)
 	}
-	if end := errors.Join(s.Sync(context.WithoutCancel(ctx)), keys.Free(), reserved.Free()); end != nil || err != nil {
+	end := errors.Join(s.Sync(context.WithoutCancel(ctx)), keys.Free(), reserved.Free())
+	if end != nil || err != nil {
 		if err == nil {
 			err = ix.Close()
 		}

@@ -23,7 +23,8 @@ func TestBudget(t *testing.T) {
 		t.Errorf("%+v, %v", m, err)
 	}
 	_, err = dev.Alloc(401)
-	if !errors.Is(err, device.ErrMemory) || !strings.Contains(err.Error(), "401 bytes, with 600 in use of the 1000") {
+	const want = "401 bytes, with 600 in use of the 1000"
+	if !errors.Is(err, device.ErrMemory) || !strings.Contains(err.Error(), want) {
 		t.Errorf("401 bytes of 400: %v", err)
 	}
 	at := a.Ptr()

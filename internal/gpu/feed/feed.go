@@ -1,9 +1,9 @@
 // Package feed streams rows of host columns through memory of a GPU, piece by piece: while kernels
 // work on one piece, the pieces after it are copied.
 //
-// A piece lies in a slot. The copy stream fills slots in turn, and the work stream runs the kernels.
-// Events order both: kernels wait for the copies of their piece, and copies into a slot wait for
-// the kernels of the piece that was there before.
+// A piece lies in a slot. The copy stream fills slots in turn, and the work stream runs the
+// kernels. Events order both: kernels wait for the copies of their piece, and copies into a slot
+// wait for the kernels of the piece that was there before.
 //
 // Page-locked columns are copied from where they lie. All cores copy others into page-locked memory
 // of the slot first. One core copies 10.5 GB/s, the link 55. To page-lock the memory of the caller
@@ -73,8 +73,8 @@ type slot struct {
 	piece  Piece
 }
 
-// New makes a feed with pieces of some bytes; 0 is PieceBytes. Work is the caller's stream. Memory is
-// allocated when rows come.
+// New makes a feed with pieces of some bytes; 0 is PieceBytes. Work is the caller's stream. Memory
+// is allocated when rows come.
 func New(work *device.Stream, bytes int) (f *Feed, err error) {
 	f = &Feed{work: work, dev: work.Device(), bytes: bytes}
 	if err := f.open(); err != nil {
@@ -133,8 +133,8 @@ func (s *slot) release(dev device.Device) error {
 }
 
 // Run copies n rows of columns of fixed size to the device in pieces, and calls each with them, in
-// order. each submits work to the work stream; until it returns, and that work is done, the piece is
-// there. Zero columns are not copied. Run returns when the columns may change: after all copies,
+// order. each submits work to the work stream; until it returns, and that work is done, the piece
+// is there. Zero columns are not copied. Run returns when the columns may change: after all copies,
 // also where each or the context ended it early. After an error a feed can only be closed.
 func (f *Feed) Run(
 	ctx context.Context, columns []column.Column, n int, each func(p *Piece) error,
@@ -162,7 +162,8 @@ func (f *Feed) Run(
 }
 
 // Rows is how many rows a piece of some bytes has, or of PieceBytes for 0: whole bytes of bitmaps.
-// Narrow rows count minRow bytes, since what kernels allocate for a row does not depend on its width.
+// Narrow rows count minRow bytes, since what kernels allocate for a row does not depend on its
+// width.
 func Rows(bytes int, columns []column.Column) int {
 	if bytes == 0 {
 		bytes = PieceBytes

@@ -14,7 +14,9 @@ import (
 )
 
 // rows are columns of which one is not copied, and one is page-locked on a device.
-func rows(t testing.TB, dev device.Device, n int) (columns []column.Column, wide []uint64, valid []bool) {
+func rows(
+	t testing.TB, dev device.Device, n int,
+) (columns []column.Column, wide []uint64, valid []bool) {
 	rng := rand.New(rand.NewPCG(1, 2))
 	wide, valid = make([]uint64, n), make([]bool, n+5)
 	narrow := make([]uint8, n)
