@@ -353,7 +353,7 @@ func TestOffHeap(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if grown := int64(live() - before); grown > used/4 || used < 4<<20 {
+	if grown := int64(live() - before); grown > 3<<20 || used < 8<<20 {
 		t.Errorf("the heap grew by %d bytes for a table of %d", grown, used)
 	}
 	keys, cols := table.Keys(0, table.Len()), table.Columns(0, table.Len())
