@@ -15,7 +15,8 @@ import (
 )
 
 // GroupsOn are groups of rows that lie on a device, in columns of any types of fixed size, with nulls or without. On a GPU
-// one kernel reads the columns once: blocks of threads combine few groups before the table sees them.
+// one kernel reads the columns once: blocks of threads combine few groups before the table sees them. [GroupsOn.Add] takes rows of
+// host columns, which it streams to the device.
 //
 // Results are those of [Groups] with Options.Sorted, but that the last digits of sums of floats depend on chance; [GroupsOn.ResultOn]
 // leaves them on the device.

@@ -147,7 +147,7 @@ func (j *byOn) open() (err error) {
 		return err
 	}
 	whole := share{of: 1, capacity: min(j.opts.Capacity, j.n)}
-	if whole.capacity > room && len(j.keys) > 0 {
+	if whole.capacity > max(room, 0) && len(j.keys) > 0 {
 		return j.split(whole, float64(whole.capacity), nil)
 	}
 	j.todo = []share{whole}
@@ -198,7 +198,7 @@ func (j *byOn) pass(ctx context.Context, s share) (err error) {
 	case err == nil:
 		j.results = append(j.results, r)
 		return nil
-	case full == nil || len(j.keys) == 0:
+	case full == nil || len(j.keys) == 0 || j.n == 0:
 		return err
 	}
 	return j.split(s, estimate(used, full.rows, j.n, s.of > 1), full.err)

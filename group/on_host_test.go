@@ -13,6 +13,7 @@ import (
 	"github.com/weftgo/weft/column"
 	"github.com/weftgo/weft/device"
 	"github.com/weftgo/weft/device/devicetest"
+	"github.com/weftgo/weft/device/sim"
 )
 
 // pinned returns columns in page-locked memory of a device, the bits of nulls from some number on.
@@ -256,6 +257,29 @@ func TestByOnCapacity(t *testing.T) {
 			t.Errorf("capacity %d: %d rows in %d passes", capacity, j.copied, j.passes)
 		}
 		t.Logf("capacity %d: %d rows in %d passes", capacity, j.copied, j.passes)
+	}
+}
+
+// Groups that exceed the memory of the device are an error that names what takes them.
+func TestOnAddFull(t *testing.T) {
+	if testing.Short() {
+		t.Skip("interprets kernels")
+	}
+	dev := devicetest.OpenSim(t, &sim.Options{Memory: 1 << 18})
+	g := small(t, dev, []Aggregate{{Func: Sum}}, nil)
+	defer g.Close()
+	g.on.(*gpuOn).piece = 1 << 12
+	keys := make([]int64, 5000)
+	for i := range keys {
+		keys[i] = int64(i)
+	}
+	k := []column.Column{column.Of(keys)}
+	err := g.Add(t.Context(), k, k)
+	if !errors.Is(err, device.ErrMemory) || !strings.Contains(err.Error(), "which ByOn takes in partitions") {
+		t.Errorf("5000 groups: %v", err)
+	}
+	if _, again := g.Result(t.Context()); !errors.Is(again, device.ErrMemory) {
+		t.Errorf("a result after that: %v", again)
 	}
 }
 
