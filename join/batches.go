@@ -92,7 +92,7 @@ func (j *Join) build(ctx context.Context, keys, columns []column.Column) error {
 	}
 	all := slices.Concat(keys, columns)
 	if j.root == nil {
-		if err := j.job.bind(keys, columns); err != nil {
+		if err := j.job.bind(keys, all); err != nil {
 			return err
 		}
 		j.root = newHybrid(j.job, 0)
@@ -107,9 +107,11 @@ func (j *Join) build(ctx context.Context, keys, columns []column.Column) error {
 // Probe joins a batch of the left side, and yields rows that are joined so far: their left columns,
 // and, of [Inner] and [Left], the right ones. Rest yields the others: those whose right rows are in
 // the file, and those of the last batches, because small batches are joined several at a time.
-// Batches have memory of their own and Options.Piece rows at most. The error comes last, with no
-// columns. Other calls wait until the iteration ends, so the loop must not make any. A loop that
-// ends early ends the join. Errors: as of Build, and [device.ErrInvalid] without any Build.
+// Batches have memory of their own, except that left columns of [column.OfCodes] may keep their
+// dictionary, and Options.Piece rows at most. The error comes last, with no columns. Other calls
+// wait until the iteration ends, so the loop must not make any. A loop that ends early, by a panic
+// as well, ends the join. Errors: as of Build, [device.ErrInvalid] without any Build, and
+// [weft.ErrOptions] if the result has no columns.
 func (j *Join) Probe(ctx context.Context, keys, columns []column.Column) iter.Seq2[[]column.Column,
 	error] {
 	return j.yield("Probe", func(emit emitter) error {
@@ -118,6 +120,9 @@ func (j *Join) Probe(ctx context.Context, keys, columns []column.Column) iter.Se
 		}
 		if _, err := j.job.plan.check(keys); err != nil {
 			return err
+		}
+		if len(columns) == 0 && (!j.job.kind.pairs() || len(j.job.right) == j.job.keys) {
+			return fmt.Errorf("%w: neither side has columns to yield", op.ErrOptions)
 		}
 		all := slices.Concat(keys, columns)
 		types := j.left
@@ -156,12 +161,19 @@ func (j *Join) yield(method string, do func(emitter) error) iter.Seq2[[]column.C
 	return func(yield func([]column.Column, error) bool) {
 		j.turn.Lock()
 		defer j.turn.Unlock()
+		ended := false
+		defer func() {
+			if !ended { // the caller's loop panics
+				j.failed, j.state = nil, finished
+			}
+		}()
 		err := do(func(columns []column.Column) error {
 			if !yield(columns, nil) {
 				return errStopped
 			}
 			return nil
 		})
+		ended = true
 		if errors.Is(err, errStopped) {
 			j.failed, j.state = nil, finished
 		} else if err != nil {
@@ -290,11 +302,17 @@ func newJob(dev device.Host, kind Kind, o Options) *job {
 	return j
 }
 
-func (j *job) bind(keys, columns []column.Column) (err error) {
-	if j.plan, err = planOf(keys, j.opts.NullsMatch); err != nil {
+// bind fixes the types of the right side, by its first batch.
+func (j *job) bind(keys, all []column.Column) error {
+	plan, err := planOf(keys, j.opts.NullsMatch)
+	if err != nil {
 		return err
 	}
-	j.keys, j.right = len(keys), rowkey.TypesOf(slices.Concat(keys, columns))
+	types := rowkey.TypesOf(all)
+	if err := fits("right", all, types); err != nil {
+		return err
+	}
+	j.plan, j.keys, j.right = plan, len(keys), types
 	j.rows = newRowStore(j.budget, j.right)
 	return nil
 }

@@ -440,3 +440,81 @@ func TestJoinMisused(t *testing.T) {
 		t.Errorf("Rest after Close: %v", err)
 	}
 }
+
+// A batch of the result is bounded by the bytes of its rows, however often a long one comes.
+func TestJoinOfLongRow(t *testing.T) {
+	dev := devicetest.OpenCPU(t, 2)
+	for _, kind := range []join.Kind{join.Inner, join.Left} {
+		keys := column.Of(each(10_000, func(i int) int64 { return int64(i) }))
+		texts := each(10_000, func(i int) string { return "short" })
+		texts[7] = strings.Repeat("long", 25_000)
+		j := newJoin(t, dev, kind, &join.Options{Memory: join.MinMemory})
+		ctx := t.Context()
+		payload := []column.Column{column.OfStrings(texts)}
+		if err := j.Build(ctx, []column.Column{keys}, payload); err != nil {
+			t.Fatal(err)
+		}
+		hot := column.Of(each(5000, func(int) int64 { return 7 }))
+		n := 0
+		for columns, err := range j.Probe(ctx, []column.Column{hot}, []column.Column{hot}) {
+			if err != nil {
+				t.Fatal(err)
+			}
+			n += columns[0].Len()
+			if bytes := 100_000 * columns[0].Len(); bytes > join.MinMemory/16 {
+				t.Fatalf("%v: a batch of %d bytes", kind, bytes)
+			}
+		}
+		if n != hot.Len() {
+			t.Errorf("%v: %d rows, want %d", kind, n, hot.Len())
+		}
+		closeJoin(t, j)
+	}
+}
+
+// A panic in the caller's loop ends the join, and leaves nothing.
+func TestJoinPanics(t *testing.T) {
+	dev := devicetest.OpenCPU(t, 2)
+	for at := range 2 {
+		j, left, right, _ := faultyJoin(t, dev, join.Inner)
+		if err := j.Build(t.Context(), right.keys, right.columns); err != nil {
+			t.Fatal(err)
+		}
+		func() {
+			defer func() { _ = recover() }()
+			for range j.Probe(t.Context(), left.keys, left.columns) {
+				if at == 0 {
+					panic("loop")
+				}
+			}
+			for range j.Rest(t.Context()) {
+				panic("loop")
+			}
+		}()
+		for _, err := range j.Rest(t.Context()) {
+			if !errors.Is(err, device.ErrInvalid) {
+				t.Errorf("Rest after a panic: %v", err)
+			}
+		}
+		closeJoin(t, j)
+	}
+}
+
+// A refused batch decides nothing.
+func TestJoinRefusedFirst(t *testing.T) {
+	dev := devicetest.OpenCPU(t, 1)
+	j := newJoin(t, dev, join.Inner, &join.Options{})
+	one := []column.Column{column.Of([]int64{1})}
+	if err := j.Build(t.Context(), one, []column.Column{{}}); !errors.Is(err, weft.ErrOptions) {
+		t.Errorf("a column without a type: %v", err)
+	}
+	if err := j.Build(t.Context(), one, nil); err != nil {
+		t.Errorf("the next batch: %v", err)
+	}
+	for _, err := range j.Probe(t.Context(), one, nil) {
+		if !errors.Is(err, weft.ErrOptions) {
+			t.Errorf("a join without columns: %v", err)
+		}
+	}
+	closeJoin(t, j)
+}

@@ -15,14 +15,17 @@ import (
 // indexed themselves. Wider ones are indexed by a hash of 64 bits, and compared.
 type built struct {
 	*job
-	index *Index
-	n     int             // rows
-	view  []column.Column // of the store; for Left a row of nulls follows
-	each  int64           // bytes of a row
+	index   *Index
+	n       int             // rows
+	view    []column.Column // of the store; for Left a row of nulls follows
+	longest int64           // bytes of a row that the join yields, at most
 }
 
 func (j *job) newBuilt(ctx context.Context, s *rowStore) (*built, error) {
-	x := &built{job: j, n: s.n, view: s.view(), each: s.bytes()/int64(max(s.n, 1)) + 1}
+	x := &built{job: j, n: s.n, view: s.view()}
+	if j.opts.Memory > 0 {
+		x.longest = longestRow(x.view[j.keys:])
+	}
 	var err error
 	x.index, err = New(ctx, j.dev, x.words(x.view[:j.keys]), &Options{NullsMatch: j.opts.NullsMatch,
 		Piece: j.opts.Piece})
@@ -35,6 +38,9 @@ func (j *job) newBuilt(ctx context.Context, s *rowStore) (*built, error) {
 		}
 		x.view = s.view()
 		s.n--
+		if !j.opts.NullsMatch { // only that row has null keys
+			copy(x.view, s.keyView(j.keys))
+		}
 	}
 	return x, nil
 }
@@ -257,32 +263,91 @@ func (x *built) joinLeft(ctx context.Context, b *leftBatch, emit emitter) error 
 
 // emitPairs yields the columns of pairs.
 func (x *built) emitPairs(b *leftBatch, left, right []uint32, emit emitter) error {
-	return x.emit(b, len(left), x.each, emit, func(lo, hi int) []column.Column {
-		return append(takeAll(x.dev, b.columns, left[lo:hi]),
-			takeAll(x.dev, x.view[x.keys:], right[lo:hi])...)
-	})
+	for len(left) > 0 {
+		n := x.fitting(b, left, right)
+		columns := append(takeAll(x.dev, b.columns, left[:n]),
+			takeAll(x.dev, x.view[x.keys:], right[:n])...)
+		if err := emit(columns); err != nil {
+			return err
+		}
+		left, right = left[n:], right[n:]
+	}
+	return nil
 }
 
 // emitLeft yields the columns of left rows.
 func (x *built) emitLeft(b *leftBatch, rows []uint32, emit emitter) error {
-	return x.emit(b, len(rows), 0, emit, func(lo, hi int) []column.Column {
-		return takeAll(x.dev, b.columns, rows[lo:hi])
-	})
-}
-
-// emit yields n rows in pieces, whose right columns have some bytes a row.
-func (x *built) emit(b *leftBatch, n int, right int64, emit emitter,
-	take func(lo, hi int) []column.Column) error {
-	step := x.opts.Piece
-	if each := right + rowBytes(b.columns)/int64(max(b.n, 1)) + 1; x.opts.Memory > 0 {
-		step = int(max(1, min(int64(step), x.batch/each)))
-	}
-	for lo := 0; lo < n; lo += step {
-		if err := emit(take(lo, min(lo+step, n))); err != nil {
+	for len(rows) > 0 {
+		n := x.fitting(b, rows, nil)
+		if err := emit(takeAll(x.dev, b.columns, rows[:n])); err != nil {
 			return err
 		}
+		rows = rows[n:]
 	}
 	return nil
+}
+
+// fitting returns how many of some rows make a batch of the result, one at least. A row may come
+// any number of times, so means say nothing of its size.
+func (x *built) fitting(b *leftBatch, left, right []uint32) int {
+	n := min(len(left), x.opts.Piece)
+	if x.opts.Memory == 0 {
+		return n
+	}
+	if b.longest == 0 {
+		b.longest = longestRow(b.columns)
+	}
+	longest := b.longest
+	if right != nil {
+		longest += x.longest
+	}
+	if int64(n)*longest <= x.batch {
+		return n
+	}
+	bytes := int64(0)
+	for i := range n {
+		bytes += sizeOfRow(b.columns, int(left[i]))
+		if right != nil {
+			bytes += sizeOfRow(x.view[x.keys:], int(right[i]))
+		}
+		if bytes > x.batch && i > 0 {
+			return i
+		}
+	}
+	return n
+}
+
+// longestRow returns a bound of the bytes of any row.
+func longestRow(columns []column.Column) int64 {
+	n := int64(1)
+	for _, c := range columns {
+		if c.Type() != column.Bytes {
+			n += int64(c.Type().Size())
+			continue
+		}
+		values, most := c, 0
+		if c.HasCodes() {
+			_, values = c.Codes()
+		}
+		for i := range values.Len() {
+			most = max(most, len(values.Bytes(i)))
+		}
+		n += 8 + int64(most)
+	}
+	return n
+}
+
+// sizeOfRow returns the bytes of a row.
+func sizeOfRow(columns []column.Column, row int) int64 {
+	n := int64(1)
+	for _, c := range columns {
+		if c.Type() == column.Bytes {
+			n += 8 + int64(len(c.Bytes(row)))
+		} else {
+			n += int64(c.Type().Size())
+		}
+	}
+	return n
 }
 
 // takeAll returns some rows of columns.
@@ -301,6 +366,7 @@ type leftBatch struct {
 	keys    []column.Column // of those that may match here
 	rows    []uint32        // which these are, ascending; nil: all
 	absent  []bool          // rows that are joined later; nil: none
+	longest int64           // bytes of a row, at most; 0: not known yet
 }
 
 // rowsOf turns numbers of keys into those of rows, in place.

@@ -354,15 +354,15 @@ func (h *hybrid) rest(ctx context.Context, emit emitter) error {
 
 // restPart joins one partition in the file. If it has few keys, or was partitioned several times,
 // partitioning does not help.
-func (h *hybrid) restPart(ctx context.Context, p int, fewKeys bool, emit emitter) error {
+func (h *hybrid) restPart(ctx context.Context, p int, fewKeys bool, emit emitter) (err error) {
 	if fewKeys || h.depth == maxDepth {
 		err := h.pieces(ctx, h.build.chains[p], h.probe.chains[p], emit)
 		return errors.Join(err, h.build.drop(p), h.probe.drop(p))
 	}
 	h.store.reset()
 	sub := newHybrid(h.job, h.depth+1)
-	err := h.restSub(ctx, sub, p, emit)
-	return errors.Join(err, sub.close(), h.probe.drop(p))
+	defer func() { err = errors.Join(err, sub.close(), h.probe.drop(p)) }()
+	return h.restSub(ctx, sub, p, emit)
 }
 
 func (h *hybrid) restSub(ctx context.Context, sub *hybrid, p int, emit emitter) error {

@@ -2,6 +2,7 @@ package join
 
 import (
 	"errors"
+	"slices"
 	"unsafe"
 
 	"github.com/weftgo/weft/column"
@@ -225,14 +226,30 @@ func (s *rowStore) view() []column.Column {
 	return columns
 }
 
+// keyView returns the first columns, whose values are not null.
+func (s *rowStore) keyView(n int) []column.Column {
+	keys := &rowStore{n: s.n, columns: slices.Clone(s.columns[:n])}
+	for i := range keys.columns {
+		keys.columns[i].nulls = false
+	}
+	return keys.view()
+}
+
 // eachChunk passes the rows to f, some that take about size bytes at a time.
 func (s *rowStore) eachChunk(size int64, f func([]column.Column) error) error {
 	view, n := s.view(), s.n
 	step := int(max(1, size/(s.bytes()/int64(max(n, 1))+1)))
-	for lo := 0; lo < n; lo += step {
-		if err := f(sliceAll(view, lo, min(lo+step, n))); err != nil {
+	for lo := 0; lo < n; {
+		hi := min(lo+step, n)
+		chunk := sliceAll(view, lo, hi)
+		for hi-lo > 1 && rowBytes(chunk) > 2*size { // long values lie here
+			hi = lo + (hi-lo)/2
+			chunk = sliceAll(view, lo, hi)
+		}
+		if err := f(chunk); err != nil {
 			return err
 		}
+		lo = hi
 	}
 	return nil
 }
@@ -252,11 +269,25 @@ func (s *rowStore) rewrite(dev device.Host, size int64,
 		return err
 	})
 	s.n = kept
+	s.shrink()
 	return err
+}
+
+// shrink returns memory of columns that take less than half of what they have taken.
+func (s *rowStore) shrink() {
+	for _, c := range s.columns {
+		if n := int(c.used(s.n)); n < len(c.data.Slice)/2 {
+			c.data.Shrink(n)
+		}
+		if s.n+1 < len(c.ends.Slice)/2 {
+			c.ends.Shrink(s.n + 1)
+		}
+	}
 }
 
 // reset drops all rows and keeps their memory.
 func (s *rowStore) reset() {
+	s.shrink()
 	s.n = 0
 	for i := range s.columns {
 		s.columns[i].nulls = false

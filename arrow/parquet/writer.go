@@ -21,6 +21,7 @@ type Writer struct {
 	at     int64 // bytes written
 	fields []fieldWriter
 	rows   int64 // of the row group
+	bytes  int   // that end it
 	meta   format.FileMetaData
 	// indexes are those of all chunks, row group by row group.
 	indexes []pageIndex
@@ -38,7 +39,7 @@ const (
 // createdBy names the program. Types need a Kind, a Column and what else the kind has; a Decimal is
 // stored as Int32, Int64 or Bytes of Width, the highest byte first.
 func NewWriter(w io.Writer, fields []Field, createdBy string) (*Writer, error) {
-	out := &Writer{w: w, fields: make([]fieldWriter, len(fields))}
+	out := &Writer{w: w, fields: make([]fieldWriter, len(fields)), bytes: groupBytes}
 	out.meta.Version, out.meta.CreatedBy = 2, createdBy
 	root := format.SchemaElement{Name: "schema"}
 	root.NumChildren.Set(int32(len(fields)))
@@ -85,11 +86,18 @@ func (w *Writer) Write(columns []column.Column) error {
 		}
 		w.rows += int64(hi - lo)
 		lo = hi
-		if w.rows >= groupRows || size >= groupBytes {
+		if w.rows >= groupRows || size >= w.bytes {
 			w.flush()
 		}
 	}
 	return w.err
+}
+
+// Limit bounds the memory of the writer to some bytes, about: row groups are smaller, down to a
+// page of each field.
+func (w *Writer) Limit(bytes int64) {
+	// A row group is there as values, as encoded pages and as what the collector has not freed yet.
+	w.bytes = int(min(groupBytes, max(bytes/4, pageBytes)))
 }
 
 // Close writes what is left, and the metadata. It does not close the file.

@@ -143,6 +143,7 @@ func (o *joinOptions) probe(j *tableJob, joiner *join.Join, left *side, result [
 	if err == nil {
 		err = write(joiner.Rest(j.ctx))
 		w.spilled = joiner.Spilled()
+		w.note()
 	}
 	if errors.Is(err, errEnough) {
 		return nil
@@ -239,6 +240,6 @@ func (w *joinWriter) finish() error {
 			return err
 		}
 	}
-	w.job.spilled(w.sorter.Spilled())
+	w.note()
 	return nil
 }

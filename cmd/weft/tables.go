@@ -120,8 +120,9 @@ func (f *tableFlags) check(a *app) (err error) {
 }
 
 const (
-	// readerShare is the part of --memory that readers of text take, and sortShare that of --sort.
-	readerShare, sortShare = 4, 4
+	// readerShare is the part of --memory that readers of text take, sortShare that of --sort, and
+	// writerShare that of --parquet.
+	readerShare, sortShare, writerShare = 4, 4, 4
 
 	// blocksOfCore is the number of blocks that a core's reading takes, with what the collector has
 	// not freed yet: 20 were seen on two cores.
@@ -145,6 +146,9 @@ func (f *tableFlags) stateMemory() int64 {
 	rest := m - int64(f.blockSize()*blocksOfCore*runtime.GOMAXPROCS(0))
 	if len(f.sort) > 0 {
 		rest -= m / sortShare
+	}
+	if f.parquet != "" {
+		rest -= m / writerShare
 	}
 	return max(rest, group.MinMemory)
 }
@@ -210,7 +214,7 @@ func runTable(ctx context.Context, a *app, f *tableFlags, verb string, names []s
 	if err := f.memoryFlags.check(verb); err != nil {
 		return err
 	}
-	f.options.MaxBytes = int64(f.memory)
+	f.options.MaxBytes, f.options.TempDir = int64(f.memory), f.tempDir
 	if f.memory > 0 {
 		f.options.BlockSize, f.options.Memory = f.blockSize(), int64(f.memory)/readerShare
 	}
@@ -314,7 +318,8 @@ func (j *tableJob) createParquet(fields []table.Field) (*tableOutput, error) {
 		return nil, fmt.Errorf("--parquet %s: %w", j.parquet, reason(err))
 	}
 	out := &tableOutput{file: file}
-	if out.Writer, err = table.NewParquet(struct{ io.Writer }{file}, fields); err != nil { // Commit closes the file
+	if out.Writer, err = table.NewParquet(struct{ io.Writer }{file}, fields,
+		int64(j.memory)/writerShare); err != nil { // Commit closes the file
 		out.abandon()
 	}
 	return out, err

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 
 	"github.com/weftgo/weft/column"
 	"github.com/weftgo/weft/internal/op"
@@ -43,22 +44,30 @@ func (s *Sorter) write(run *spill.Chain, rows []column.Column) error {
 		if err := run.Append(s.buf); err != nil {
 			return err
 		}
+		s.longest = max(s.longest, len(s.buf))
 	}
 	return nil
 }
 
 // merge merges runs until few enough are left, and calls f with the rows of these.
 func (s *Sorter) merge(ctx context.Context, f func([]column.Column) error) error {
-	for len(s.runs) > maxRuns {
+	for len(s.runs) > s.fanIn() {
 		// Neighbours are merged, so that rows that are equal stay in order.
-		for i := 0; i < len(s.runs)-1 && len(s.runs) > maxRuns; i++ {
-			n := min(maxRuns, len(s.runs)-maxRuns+1, len(s.runs)-i)
+		for i := 0; i < len(s.runs)-1 && len(s.runs) > s.fanIn(); i++ {
+			n := min(s.fanIn(), len(s.runs)-s.fanIn()+1, len(s.runs)-i)
 			if err := s.mergeSome(ctx, i, n); err != nil {
 				return err
 			}
 		}
 	}
 	return s.mergeRuns(ctx, s.runs, f)
+}
+
+// fanIn returns the number of runs that are merged at a time: maxRuns, or fewer if pages of long
+// rows exceed a quarter of the memory. Each run has a page in a buffer, its copy, and a part of what
+// is returned.
+func (s *Sorter) fanIn() int {
+	return int(max(2, min(maxRuns, s.o.Memory/4/(3*int64(s.longest)+1))))
 }
 
 // mergeSome replaces n runs from number i on by one.
@@ -83,7 +92,7 @@ type cursor struct {
 	s     *Sorter
 	pages *spill.Reader
 	at, n int             // row of the page; n 0: the run has ended
-	base  int             // of the page, among the rows that a merger takes from
+	page  int             // its number among those that a merger takes from
 	all   []column.Column // the page
 	each  int64           // bytes of a row of the page
 	by    []column.Column // values of the keys
@@ -177,32 +186,40 @@ func (t *tree) fix(i int) {
 type merger struct {
 	s     *Sorter
 	pages [][]column.Column // that rows are taken from
-	total int               // rows of pages
-	rows  []uint32          // by their places in the pages, one page after another
-	bytes int64             // of rows
-	left  int               // rows of the result
+	rows  []place
+	bytes int64 // of rows
+	left  int   // rows of the result
 }
+
+// place is a row of a page.
+type place struct{ page, row uint32 }
 
 // hold lets rows be taken from the page of a cursor.
 func (m *merger) hold(c *cursor) {
-	c.base = m.total
-	m.total += c.n
+	c.page = len(m.pages)
 	m.pages = append(m.pages, c.all)
 }
 
 // take returns the rows that were collected, and begins anew.
 func (m *merger) take() ([]column.Column, error) {
-	pages := make([][]column.Column, len(m.pages))
-	for i, p := range m.pages {
-		pages[i] = append(pages[i], p...) // concat clears them
+	var pages [][]column.Column
+	begin := make([]int, len(m.pages)) // of each page that has such rows, and 1 more; 0: none has
+	total := 0
+	rows := make([]uint32, len(m.rows))
+	for i, p := range m.rows {
+		if begin[p.page] == 0 {
+			page := slices.Clone(m.pages[p.page]) // concat clears it
+			pages, begin[p.page] = append(pages, page), total+1
+			total += page[0].Len()
+		}
+		rows[i] = uint32(begin[p.page]-1) + p.row
 	}
 	columns, err := concat(pages)
 	if err != nil {
 		return nil, err
 	}
-	columns = m.s.take(columns, m.rows)
-	m.pages, m.rows, m.total, m.bytes = nil, m.rows[:0], 0, 0
-	return columns, nil
+	m.pages, m.rows, m.bytes = nil, m.rows[:0], 0
+	return m.s.take(columns, rows), nil
 }
 
 // mergeRuns calls f with the rows of runs in order, some at a time.
@@ -249,7 +266,7 @@ func (m *merger) merge(ctx context.Context, t *tree, f func([]column.Column) err
 		if done {
 			return nil
 		}
-		m.rows = append(m.rows, uint32(c.base+c.at))
+		m.rows = append(m.rows, place{uint32(c.page), uint32(c.at)})
 		m.bytes += c.each
 		m.left--
 		turned, err := c.next()

@@ -11,6 +11,7 @@ import (
 	"fmt"
 	"iter"
 	"math"
+	"slices"
 
 	"github.com/weftgo/weft/column"
 	"github.com/weftgo/weft/device"
@@ -66,6 +67,8 @@ type Sorter struct {
 	runs []*spill.Chain
 	buf  []byte
 	err  error // why no call can go on
+
+	longest int // bytes of a page of the runs
 }
 
 // New returns a sorter without rows. Close it.
@@ -82,6 +85,10 @@ func (s *Sorter) Add(ctx context.Context, page []column.Column) error {
 
 func (s *Sorter) add(ctx context.Context, page []column.Column) error {
 	n := page[0].Len()
+	page, err := compacted(page)
+	if err != nil {
+		return err
+	}
 	each := s.costOf(page)/int64(max(n, 1)) + 1
 	for lo := 0; lo < n; {
 		k := n - lo
@@ -110,6 +117,21 @@ func (s *Sorter) add(ctx context.Context, page []column.Column) error {
 		}
 	}
 	return nil
+}
+
+// compacted returns the columns of a page without dictionaries that have more values than rows,
+// which would keep memory that the page does not show.
+func compacted(page []column.Column) ([]column.Column, error) {
+	compact := slices.Clone(page)
+	for i, c := range page {
+		if _, dict := c.Codes(); dict.Len() > c.Len() {
+			var err error
+			if compact[i], err = column.Concat(c); err != nil {
+				return nil, err
+			}
+		}
+	}
+	return compact, nil
 }
 
 // slice returns rows lo to hi-1 of columns.

@@ -126,6 +126,14 @@ func (m *Memory[T]) Grow(n int) error {
 	return m.resize(n)
 }
 
+// Shrink makes the slice n values long, at least one, and returns the memory of the others. It does
+// nothing if the slice is not longer. Where the system cannot, the slice stays as it is.
+func (m *Memory[T]) Shrink(n int) {
+	if n = max(n, 1); n < len(m.Slice) {
+		_ = m.resize(n) // which leaves all as it was
+	}
+}
+
 func (m *Memory[T]) resize(n int) error {
 	size, err := sizeOf[T](n)
 	if err != nil {

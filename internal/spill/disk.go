@@ -18,6 +18,16 @@ type Disk interface {
 	io.Closer
 }
 
+// OpenTemp makes a temporary file in a directory, as Create does, and reports whether it takes
+// memory: no directory on a disk takes a file.
+func OpenTemp(dir string) (f *os.File, inMemory bool, err error) {
+	if f, _, err = openDisk(dir, false); err != nil {
+		inMemory = true
+		f, _, err = openDisk(dir, true)
+	}
+	return f, inMemory, err
+}
+
 // openDisk makes a temporary file in a directory, and returns the directory.
 func openDisk(dir string, allowMemory bool) (*os.File, string, error) {
 	candidates := []string{dir}

@@ -57,6 +57,7 @@ type input struct {
 	high    atomic.Int64  // those of this file
 
 	maxBytes int64
+	tempDir  string
 }
 
 // reached counts the bytes of the file up to an offset. Each counts once, however often the file is read: its
@@ -92,7 +93,7 @@ func (in *input) open(ctx context.Context) (*stream, error) {
 			raw = f
 		}
 		if !in.regular {
-			in.spool = newSpool(raw, in.maxBytes)
+			in.spool = newSpool(raw, in.tempDir, in.maxBytes)
 			s.closers = append(s.closers, closing(in.spool.drop))
 		}
 	}
@@ -169,7 +170,8 @@ func (in *input) failed(err error) error {
 
 // open finds out what a file is.
 func (t *Table) open(ctx context.Context, name string, stdin io.Reader) (source, error) {
-	in := &input{name: name, stdin: stdin, read: &t.read, maxBytes: t.opts.MaxBytes}
+	in := &input{name: name, stdin: stdin, read: &t.read, maxBytes: t.opts.MaxBytes,
+		tempDir: t.opts.TempDir}
 	if name != Stdin {
 		info, err := os.Stat(name)
 		if err != nil {

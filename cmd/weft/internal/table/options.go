@@ -73,9 +73,11 @@ type Options struct {
 	// Note, if not nil, gets what a user may want to know, a line each.
 	Note func(line string)
 
-	// MaxBytes bounds what has to be read as a whole, Parquet from a stream, and what is kept of a stream of
-	// text, as it comes, so that it can be read again. 0: 4 GiB.
+	// MaxBytes bounds what has to be read as a whole, Parquet from a stream, and what is kept of a
+	// stream of text so that it can be read again, if no directory on a disk takes that. 0: 4 GiB.
 	MaxBytes int64
+	// TempDir is the directory of the file that keeps a stream; see spill.Create.
+	TempDir string
 	// Memory bounds what a Parquet file is read in, about, in bytes. 0: no bound.
 	Memory int64
 	// Workers is the number of goroutines that take text apart; default GOMAXPROCS, 16 at most.

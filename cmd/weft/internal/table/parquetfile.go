@@ -144,7 +144,7 @@ type parquetWriter struct {
 }
 
 // NewParquet writes a Parquet file, compressed by Snappy. Text must be UTF-8.
-func NewParquet(w io.Writer, fields []Field) (Writer, error) {
+func NewParquet(w io.Writer, fields []Field, memory int64) (Writer, error) {
 	p := &parquetWriter{fields: fields, convert: make([]func(column.Column) (column.Column,
 		error), len(fields))}
 	all := make([]parquet.Field, len(fields))
@@ -156,7 +156,9 @@ func NewParquet(w io.Writer, fields []Field) (Writer, error) {
 		}
 	}
 	var err error
-	p.w, err = parquet.NewWriter(w, all, createdBy)
+	if p.w, err = parquet.NewWriter(w, all, createdBy); err == nil && memory > 0 {
+		p.w.Limit(memory)
+	}
 	return p, err
 }
 

@@ -3,8 +3,11 @@ package table
 import (
 	"errors"
 	"io"
+	"math"
 	"os"
 	"sync"
+
+	"github.com/weftgo/weft/internal/spill"
 )
 
 // spool keeps what a stream holds in a temporary file without a name, as it is read, so that it can be read again.
@@ -24,8 +27,8 @@ type spool struct {
 	err  error      // of raw, at its end
 }
 
-// newSpool keeps a stream of at most maxBytes.
-func newSpool(raw io.Reader, maxBytes int64) *spool {
+// newSpool keeps a stream in a directory; of at most maxBytes, if files there take memory.
+func newSpool(raw io.Reader, dir string, maxBytes int64) *spool {
 	s := &spool{raw: raw, max: maxBytes}
 	if f, ok := raw.(*os.File); ok {
 		info, err := f.Stat()
@@ -37,9 +40,11 @@ func newSpool(raw io.Reader, maxBytes int64) *spool {
 			}
 		}
 	}
-	if f, err := os.CreateTemp("", "weft-*"); err == nil {
+	if f, inMemory, err := spill.OpenTemp(dir); err == nil {
 		s.file, s.own = f, true
-		_ = os.Remove(f.Name()) // some systems refuse while it is open
+		if !inMemory {
+			s.max = math.MaxInt64
+		}
 	}
 	return s
 }
@@ -57,7 +62,6 @@ func (s *spool) drop() {
 	defer s.mu.Unlock()
 	if s.file != nil && s.own {
 		s.file.Close()
-		_ = os.Remove(s.file.Name())
 		s.file = nil
 	}
 }

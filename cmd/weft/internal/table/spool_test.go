@@ -23,18 +23,19 @@ func TestSpool(t *testing.T) {
 	}
 	for name, tt := range map[string]struct {
 		raw   io.Reader
+		dir   string
 		max   int64
 		again bool
 		err   error
 	}{
-		"stream":                 {iotest.HalfReader(strings.NewReader(text)), 1 << 20, true, nil},
-		"stream of the most":     {strings.NewReader(text), 10_000, true, nil},
-		"stream that is longer":  {strings.NewReader(text), 9_999, false, nil},
-		"stream that fails":      {&failing{strings.NewReader(text), broken}, 1 << 20, true, broken},
-		"data with the end":      {iotest.DataErrReader(strings.NewReader(text)), 1 << 20, true, nil},
-		"file as standard input": {stdin, 1, true, nil},
+		"stream":                 {iotest.HalfReader(strings.NewReader(text)), "", 1 << 20, true, nil},
+		"stream of the most":     {strings.NewReader(text), "", 10_000, true, nil},
+		"stream that is longer":  {strings.NewReader(text), "/dev/shm", 9_999, false, nil},
+		"stream that fails":      {&failing{strings.NewReader(text), broken}, "", 1 << 20, true, broken},
+		"data with the end":      {iotest.DataErrReader(strings.NewReader(text)), "", 1 << 20, true, nil},
+		"file as standard input": {stdin, "", 1, true, nil},
 	} {
-		s := newSpool(tt.raw, tt.max)
+		s := newSpool(tt.raw, tt.dir, tt.max)
 		half := s.reader()
 		if _, err := io.ReadFull(half, make([]byte, 5000)); err != nil {
 			t.Fatal(name, err)
@@ -65,7 +66,7 @@ func TestSpool(t *testing.T) {
 // Without a temporary file, a stream is read once.
 func TestSpoolWithoutDirectory(t *testing.T) {
 	t.Setenv("TMPDIR", "/proc/none")
-	s := newSpool(strings.NewReader("abc"), 1<<20)
+	s := newSpool(strings.NewReader("abc"), "", 1<<20)
 	if s.again() {
 		t.Skip("files can be made everywhere")
 	}
@@ -77,7 +78,7 @@ func TestSpoolWithoutDirectory(t *testing.T) {
 // Readers that read on at the same time all have all.
 func TestSpoolConcurrently(t *testing.T) {
 	text := strings.Repeat("0123456789", 10_000)
-	s := newSpool(iotest.HalfReader(strings.NewReader(text)), 1<<20)
+	s := newSpool(iotest.HalfReader(strings.NewReader(text)), "", 1<<20)
 	defer s.drop()
 	var all sync.WaitGroup
 	for range 4 {

@@ -80,7 +80,9 @@ func (t *texts) expand() {
 	all := texts{many: true, offsets: make([]int64, 1, cap(t.codes)+1), data: make([]byte, 0,
 		2*cap(t.data))}
 	for _, code := range t.codes {
-		all.data = append(all.data, t.data[t.offsets[code]:t.offsets[code+1]]...)
+		if int(code)+1 < len(t.offsets) { // there may be nulls only, which have no word
+			all.data = append(all.data, t.data[t.offsets[code]:t.offsets[code+1]]...)
+		}
 		all.offsets = append(all.offsets, int64(len(all.data)))
 	}
 	*t = all

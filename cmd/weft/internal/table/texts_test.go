@@ -60,3 +60,17 @@ func TestTexts(t *testing.T) {
 		}
 	}
 }
+
+// A long value after nulls alone is read, and the nulls stay.
+func TestTextsAfterNulls(t *testing.T) {
+	var c texts
+	c.reset(3)
+	c.null()
+	c.null()
+	c.add([]byte(strings.Repeat("x", 300)))
+	got := c.column(3)
+	if got.Len() != 3 || len(got.Bytes(0)) > 0 || len(got.Bytes(1)) > 0 || len(got.Bytes(2)) != 300 {
+		t.Errorf("values of %d, %d and %d bytes", len(got.Bytes(0)), len(got.Bytes(1)),
+			len(got.Bytes(2)))
+	}
+}

@@ -95,7 +95,7 @@ func copied(t testing.TB, text []byte, to func(fields []Field) (Writer, error), 
 func TestTyped(t *testing.T) {
 	file, stream := typedFiles(t)
 	var parquet bytes.Buffer
-	if err := copied(t, file, func(fields []Field) (Writer, error) { return NewParquet(&parquet, fields) }); err != nil {
+	if err := copied(t, file, func(fields []Field) (Writer, error) { return NewParquet(&parquet, fields, 0) }); err != nil {
 		t.Fatal(err)
 	}
 	// Decimals are written, and not read yet.
@@ -165,7 +165,7 @@ func TestNestedColumns(t *testing.T) {
 func TestDamagedFiles(t *testing.T) {
 	file, stream := typedFiles(t)
 	var parquet bytes.Buffer
-	if err := copied(t, file, func(fields []Field) (Writer, error) { return NewParquet(&parquet, fields) }); err != nil {
+	if err := copied(t, file, func(fields []Field) (Writer, error) { return NewParquet(&parquet, fields, 0) }); err != nil {
 		t.Fatal(err)
 	}
 	for name, whole := range map[string][]byte{"file": file, "stream": stream, "Parquet": parquet.Bytes()} {
