@@ -73,7 +73,8 @@ func OfRaw(t Type, data []byte) (Column, error) {
 	size := t.Size()
 	memory := unsafe.Pointer(unsafe.SliceData(data))
 	if size == 0 || len(data)%size != 0 || uintptr(memory)%uintptr(size) != 0 {
-		return Column{}, fmt.Errorf("column: %d bytes at %p are no values of %v", len(data), memory, t)
+		return Column{}, fmt.Errorf("column: %d bytes at %p are no values of %v", len(data),
+			memory, t)
 	}
 	return Column{typ: t, n: len(data) / size, fixed: memory}, nil
 }

@@ -125,7 +125,8 @@ func (g *Groups) Add(ctx context.Context, keys, values []column.Column) error {
 
 // AddAt is [Groups.Add] of rows that have ordinals, such as their numbers in a file. [First],
 // [Last] and the order of groups then go by them, whichever rows are added or merged first. No two
-// rows of a group may have the same ordinal. Groups whose first ordinals are equal come in the order
+// rows of a group may have the same ordinal. Groups whose first ordinals are equal come in the
+// order
 // of their keys. Either all rows have ordinals or none does, or AddAt and Add return
 // [weft.ErrOptions].
 func (g *Groups) AddAt(ctx context.Context, ordinals []uint64, keys, values []column.Column) error {
@@ -219,7 +220,8 @@ func (g *Groups) bind(keys, values []column.Type, ordered bool) error {
 	g.l, g.merging = l, l.merging()
 	g.packed, g.other = newTable(l, g.opts.Memory > 0), newTable(l, g.opts.Memory > 0)
 	g.divide()
-	if g.rest, err = g.newRest(int(min(int64(g.spilled.expected), g.spilled.keys/keyBytes))); err != nil {
+	if g.rest, err = g.newRest(int(min(int64(g.spilled.expected),
+		g.spilled.keys/keyBytes))); err != nil {
 		g.l = nil
 		return err
 	}

@@ -46,7 +46,8 @@ func omitBy(
 	t testing.TB, dev device.Device, keys, values []column.Column, memory int64, looks ...int,
 ) {
 	aggs := []Aggregate{{Func: Sum}}
-	want, err := By(t.Context(), devicetest.OpenCPU(t, 1), keys, values, aggs, &Options{Sorted: true})
+	want, err := By(t.Context(), devicetest.OpenCPU(t, 1), keys, values, aggs,
+		&Options{Sorted: true})
 	must(t, err)
 	for _, looks := range looks {
 		j := openByOn(keys, values, aggs, Options{}, memory, 3000)

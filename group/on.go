@@ -15,7 +15,8 @@ import (
 )
 
 // GroupsOn are groups of rows that lie on a device, in columns of any types of fixed size, with nulls or without. On a GPU
-// one kernel reads the columns once: blocks of threads combine few groups before the table sees them. [GroupsOn.Add] takes rows of
+// one kernel reads the columns once: blocks of threads combine few groups before the table sees
+// them. [GroupsOn.Add] takes rows of
 // host columns, which it streams to the device.
 //
 // Results are those of [Groups] with Options.Sorted, but that the last digits of sums of floats depend on chance; [GroupsOn.ResultOn]
@@ -85,7 +86,8 @@ func checkOn(aggs []Aggregate, o Options) error {
 		return err
 	}
 	if o.Memory != 0 {
-		return fmt.Errorf("group: %w: Options.Memory is %d; on a device only ByOn has such a bound", op.ErrOptions, o.Memory)
+		return fmt.Errorf("group: %w: Options.Memory is %d; on a device only ByOn has such a bound",
+			op.ErrOptions, o.Memory)
 	}
 	for i, a := range aggs {
 		if a.Func != Rows && a.Column >= mostColumns {
@@ -127,7 +129,8 @@ func (g *GroupsOn) AddOn(s *device.Stream, keys, values []column.On) error {
 }
 
 // Add adds rows of host columns of types of fixed size. On a GPU it copies them in pieces, while
-// kernels work on the pieces before, so there may be more rows than device memory holds: only groups
+// kernels work on the pieces before, so there may be more rows than device memory holds: only
+// groups
 // have to fit, and [ByOn] takes more of them. Add returns when the columns may change. Page-locked
 // columns (device.Device.Register, AllocHost) are copied from where they lie; all cores of the host
 // copy others to page-locked memory first. Groups keep three pieces of 64 MiB on the device until

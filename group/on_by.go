@@ -22,7 +22,8 @@ const (
 	baseBytes = 12 << 20
 	// piecesOfMemory: a piece takes this part of the memory, if that is less than the default.
 	piecesOfMemory = 32
-	// piecesInUse are those in slots, and what picking rows takes of memory: up to 42 bytes a row, and
+	// piecesInUse are those in slots, and what picking rows takes of memory: up to 42 bytes a row,
+	// and
 	// the rows once more. Feeds count 8 bytes a row at least.
 	piecesInUse = feed.Slots + 7
 )

@@ -85,7 +85,8 @@ func TestOnAdd(t *testing.T) {
 		for _, c := range hostCases {
 			for _, nulls := range []int{0, 3} {
 				for _, skip := range []bool{false, nulls > 0} {
-					name := fmt.Sprintf("%v by %v, %d nulls, skipped %v", c.values, c.keys, nulls, skip)
+					name := fmt.Sprintf("%v by %v, %d nulls, skipped %v", c.values, c.keys,
+						nulls, skip)
 					t.Run(name, func(t *testing.T) {
 						tryAdd(t, dev, c.keys, c.values, c.aggs, nulls, skip)
 					})
@@ -147,7 +148,8 @@ func TestOnAddRefuses(t *testing.T) {
 			want         string
 		}{
 			{[]column.Column{text}, one, device.ErrUnsupported, "key column 0 has byte strings"},
-			{one, []column.Column{one[0], text}, device.ErrUnsupported, "value column 1 has byte strings"},
+			{one, []column.Column{one[0], text}, device.ErrUnsupported,
+				"value column 1 has byte strings"},
 			{one, nil, weft.ErrOptions, "the sum of value column 0 of 0"},
 			{[]column.Column{{}}, nil, weft.ErrOptions, "no type"},
 		} {
@@ -162,7 +164,8 @@ func TestOnAddRefuses(t *testing.T) {
 		if err := g.Add(ended, one, one); !errors.Is(err, context.Canceled) {
 			t.Errorf("a context that has ended: %v", err)
 		}
-		if r, err := g.Result(t.Context()); err != nil || r.Len() != 1 || r.Values[0].Any(0) != int64(1) {
+		if r, err := g.Result(t.Context()); err != nil || r.Len() != 1 ||
+			r.Values[0].Any(0) != int64(1) {
 			t.Errorf("after a batch that was not begun: %v, %v", r, err)
 		}
 		must(t, g.Close())
@@ -191,7 +194,8 @@ func TestByOn(t *testing.T) {
 	rng := rand.New(rand.NewPCG(3, 4))
 	for i, c := range hostCases {
 		for _, nulls := range []int{0, 5}[:1+(i+1)%2] {
-			k, v := hostRows(rng, 600, nulls, 128, c.keys), hostRows(rng, 600, nulls, 1000, c.values)
+			k, v := hostRows(rng, 600, nulls, 128, c.keys), hostRows(rng, 600, nulls, 1000,
+				c.values)
 			if i%2 == 0 {
 				k, v = pinned(t, dev, k), pinned(t, dev, v)
 			}
@@ -250,7 +254,8 @@ func TestByOnCapacity(t *testing.T) {
 		j := openByOn(k, k, []Aggregate{{Func: Sum}}, Options{Capacity: capacity}, 130_000, 3000)
 		r, err := j.run(t.Context(), dev)
 		must(t, err)
-		if r.Len() != len(keys) || r.Keys[0].Any(77) != int64(77) || r.Values[0].Any(77) != int64(77) {
+		if r.Len() != len(keys) || r.Keys[0].Any(77) != int64(77) ||
+			r.Values[0].Any(77) != int64(77) {
 			t.Errorf("%d groups", r.Len())
 		}
 		if j.copied > copied || j.passes < 2 {
@@ -275,7 +280,8 @@ func TestOnAddFull(t *testing.T) {
 	}
 	k := []column.Column{column.Of(keys)}
 	err := g.Add(t.Context(), k, k)
-	if !errors.Is(err, device.ErrMemory) || !strings.Contains(err.Error(), "which ByOn takes in partitions") {
+	if !errors.Is(err, device.ErrMemory) ||
+		!strings.Contains(err.Error(), "which ByOn takes in partitions") {
 		t.Errorf("5000 groups: %v", err)
 	}
 	if _, again := g.Result(t.Context()); !errors.Is(again, device.ErrMemory) {
@@ -290,7 +296,8 @@ func TestOnAddFails(t *testing.T) {
 	}
 	dev := devicetest.OpenSim(t, nil)
 	rng := rand.New(rand.NewPCG(5, 4))
-	k, v := hostRows(rng, 300, 4, 128, of(column.Int64)), hostRows(rng, 300, 4, 99, of(column.Int32))
+	k, v := hostRows(rng, 300, 4, 128, of(column.Int64)), hostRows(rng, 300, 4, 99,
+		of(column.Int32))
 	locked := pinned(t, dev, k)
 	devicetest.FailEach(t, dev, "Add", func() (err error) {
 		g, err := NewOn(dev, []Aggregate{{Func: Sum}, {Func: Last}}, nil)
@@ -301,7 +308,8 @@ func TestOnAddFails(t *testing.T) {
 		on := g.on.(*gpuOn)
 		on.sizes, on.piece = smallSizes, 2000
 		if err := g.Add(t.Context(), locked, v); err != nil {
-			if _, again := g.Result(t.Context()); again != nil && !errors.Is(again, device.ErrMemory) {
+			if _, again := g.Result(t.Context()); again != nil &&
+				!errors.Is(again, device.ErrMemory) {
 				t.Errorf("a result after a batch that failed: %v", again)
 			}
 			return err
@@ -317,7 +325,8 @@ func TestByOnFails(t *testing.T) {
 	}
 	dev := devicetest.OpenSim(t, nil)
 	rng := rand.New(rand.NewPCG(5, 4))
-	k, v := hostRows(rng, 400, 0, 128, of(column.Int64)), hostRows(rng, 400, 4, 99, of(column.Int32))
+	k, v := hostRows(rng, 400, 0, 128, of(column.Int64)), hostRows(rng, 400, 4, 99,
+		of(column.Int32))
 	aggs := []Aggregate{{Func: Sum}, {Func: Last}}
 	want, err := By(t.Context(), devicetest.OpenCPU(t, 1), k, v, aggs, &Options{Sorted: true})
 	must(t, err)
@@ -355,7 +364,8 @@ func TestByOnEnds(t *testing.T) {
 	}
 	dev := devicetest.OpenSim(t, nil)
 	rng := rand.New(rand.NewPCG(5, 4))
-	k, v := hostRows(rng, 400, 0, 128, of(column.Int64)), hostRows(rng, 400, 4, 99, of(column.Int32))
+	k, v := hostRows(rng, 400, 0, 128, of(column.Int64)), hostRows(rng, 400, 4, 99,
+		of(column.Int32))
 	k = pinned(t, dev, k)
 	before := devicetest.Live(dev)
 	for looks := 0; ; looks += 1 + looks/4 {
@@ -413,7 +423,8 @@ func TestEstimate(t *testing.T) {
 		{100, 1000, 100000, false, 100},
 		{100, 1000, 100000, true, 10000},
 	} {
-		if got := estimate(c.used, c.rows, c.n, c.inProportion); math.Abs(got-c.want) > .001*c.want {
+		if got := estimate(c.used, c.rows, c.n,
+			c.inProportion); math.Abs(got-c.want) > .001*c.want {
 			t.Errorf("%+v: %f", c, got)
 		}
 	}

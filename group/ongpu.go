@@ -94,7 +94,8 @@ func (g *gpuOn) allocate() (err error) {
 func (g *gpuOn) layout(keys groups.Keys) groups.Layout {
 	l := groups.LayoutOf(keys, g.aggs)
 	for _, i := range g.nulled {
-		l.Fields = append(l.Fields, groups.Field{Op: groups.Nulls, Type: typesOn[g.l.values[i]], Column: i})
+		l.Fields = append(l.Fields, groups.Field{Op: groups.Nulls, Type: typesOn[g.l.values[i]],
+			Column: i})
 	}
 	return l
 }
@@ -142,7 +143,8 @@ func (g *gpuOn) add(s *device.Stream, keys, values []column.On, n int) error {
 
 // reads reports whether an aggregate needs a value column.
 func (g *gpuOn) reads(column int) bool {
-	return slices.ContainsFunc(g.funcs, func(a Aggregate) bool { return a.Func != Rows && a.Column == column })
+	return slices.ContainsFunc(g.funcs,
+		func(a Aggregate) bool { return a.Func != Rows && a.Column == column })
 }
 
 // addColumns adds rows after all before.

@@ -343,7 +343,8 @@ func (g *Groups) checkPage(page []column.Column) error {
 	return g.checkCounts(page[len(g.l.keys):], state)
 }
 
-// checkCounts reports groups without rows, with more nulls than rows, or with sums that these cannot
+// checkCounts reports groups without rows, with more nulls than rows, or with sums that these
+// cannot
 // have, and counts the rows.
 func (g *Groups) checkCounts(page []column.Column, state []stateColumn) error {
 	rows := column.Values[uint64](page[0])
@@ -366,7 +367,8 @@ func (g *Groups) checkCounts(page []column.Column, state []stateColumn) error {
 		if c.slot.kind == addCarry {
 			for i, carry := range column.Values[int64](page[k]) {
 				if n := int64(rows[i]); carry > n || carry < -n {
-					return fmt.Errorf("group %d has %d rows and a sum of %d times 2^64", i, n, carry)
+					return fmt.Errorf("group %d has %d rows and a sum of %d times 2^64", i, n,
+						carry)
 				}
 			}
 		}

@@ -77,11 +77,13 @@ func TestLoadManyRows(t *testing.T) {
 func TestMemoryOfAnySize(t *testing.T) {
 	dev := open(t, 1)
 	for _, memory := range []int64{MinMemory, 1 << 40, 3 << 61, math.MaxInt64} {
-		for _, key := range []column.Column{column.OfStrings([]string{"a"}), column.Of([]int32{1})} {
+		for _, key := range []column.Column{column.OfStrings([]string{"a"}),
+			column.Of([]int32{1})} {
 			g := create(t, dev, []Aggregate{{Func: First}}, &Options{Memory: memory})
 			must(t, g.Add(t.Context(), []column.Column{key, key}, []column.Column{key}))
 			s := &g.spilled
-			for _, share := range []int64{s.small, s.table, s.buffers, g.share(g.packed), g.share(g.other)} {
+			for _, share := range []int64{s.small, s.table, s.buffers, g.share(g.packed),
+				g.share(g.other)} {
 				if share <= 0 || share > memory {
 					t.Errorf("Memory %d: a share of %d", memory, share)
 				}

@@ -44,7 +44,8 @@ type spilled struct {
 	buffers int64 // bytes, of the file
 }
 
-// divide divides Options.Memory. Five eighths are for groups, their keys and byte strings, an eighth
+// divide divides Options.Memory. Five eighths are for groups, their keys and byte strings, an
+// eighth
 // is for buffers of the file. The others are for rows and pages on their way, and for what the
 // collector has not freed yet.
 func (g *Groups) divide() {

@@ -152,7 +152,8 @@ func TestStrings(t *testing.T) {
 		alphabet = append(alphabet, fmt.Sprint(i), fmt.Sprintf("number %d of many", i), fmt.Sprintf("sixteen bytes%3d", i))
 	}
 	rapid.Check(t, func(t *rapid.T) {
-		table, err := newTable(dev, &Options{OffHeap: rapid.Bool().Draw(t, "off heap")}, weak(rapid.SampledFrom([]int{0, 0, 1, 4}).Draw(t, "bits")))
+		table, err := newTable(dev, &Options{OffHeap: rapid.Bool().Draw(t, "off heap")},
+			weak(rapid.SampledFrom([]int{0, 0, 1, 4}).Draw(t, "bits")))
 		if err != nil {
 			t.Fatal(err)
 		}

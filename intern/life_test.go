@@ -345,7 +345,8 @@ func TestOffHeap(t *testing.T) {
 		t.Fatal(err)
 	}
 	for lo := 0; lo < len(batch); lo += 10_000 { // what a call works in does not count
-		if _, err := table.Strings(t.Context(), batch[lo:lo+10_000], ids[lo:lo+10_000]); err != nil {
+		if _, err := table.Strings(t.Context(), batch[lo:lo+10_000],
+			ids[lo:lo+10_000]); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -19,7 +19,8 @@ func TestMaxBytes(t *testing.T) {
 	dev := devicetest.Open(t)
 	rapid.Check(t, func(t *rapid.T) {
 		limit := int64(rapid.IntRange(50_000, 3_000_000).Draw(t, "limit"))
-		table, err := newTable(dev, &Options{MaxBytes: limit, OffHeap: rapid.Bool().Draw(t, "off heap")}, weak(0))
+		table, err := newTable(dev, &Options{MaxBytes: limit,
+			OffHeap: rapid.Bool().Draw(t, "off heap")}, weak(0))
 		if err != nil {
 			t.Fatal(err)
 		}

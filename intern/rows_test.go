@@ -148,7 +148,8 @@ func TestRowsOfAllShapes(t *testing.T) {
 	dev := devicetest.Open(t)
 	for name, shape := range shapes {
 		t.Run(name, rapid.MakeCheck(func(t *rapid.T) {
-			table, err := newTable(dev, &Options{OffHeap: rapid.Bool().Draw(t, "off heap")}, weak(rapid.SampledFrom([]int{0, 2}).Draw(t, "bits")))
+			table, err := newTable(dev, &Options{OffHeap: rapid.Bool().Draw(t, "off heap")},
+				weak(rapid.SampledFrom([]int{0, 2}).Draw(t, "bits")))
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -90,7 +90,8 @@ func New(dev device.Device, opts *Options) (*Table, error) {
 }
 
 func newTable(dev device.Device, opts *Options, h arena.Hasher) (*Table, error) {
-	t := &Table{split: number.Parallel(dev), hash: h, chunk: chunkRows, null: -1, turn: make(chan struct{}, 1), clashes: make(map[string]uint32)}
+	t := &Table{split: number.Parallel(dev), hash: h, chunk: chunkRows, null: -1,
+		turn: make(chan struct{}, 1), clashes: make(map[string]uint32)}
 	if opts != nil {
 		t.opts = *opts
 	}
@@ -124,7 +125,8 @@ func (t *Table) sizes() (keys, bytes int) { return t.Len(), 0 }
 // Len is the number of keys, whose ids are 0 to Len-1. It waits for nobody. 0 once the table is closed.
 func (t *Table) Len() int { return int(t.length.Load()) }
 
-// At is the bytes of a key, which must not be changed; they stay what they are, with OffHeap until Close. It is nil for an id that no key has.
+// At is the bytes of a key, which must not be changed; they stay what they are, with OffHeap until
+// Close. It is nil for an id that no key has.
 // In a table of rows they are an encoding; see [Table.Columns].
 func (t *Table) At(id uint32) []byte {
 	t.mu.RLock()

@@ -199,8 +199,9 @@ func TestJoin(t *testing.T) {
 		left := randomSide(rng, types, rng.IntN(n+1), values, nulls)
 		right := randomSide(rng, types, rng.IntN(n+1), values, nulls)
 		kind := join.Kind(rapid.IntRange(0, 3).Draw(t, "kind"))
-		opts := &join.Options{NullsMatch: rapid.Bool().Draw(t, "NullsMatch"), Memory: join.MinMemory,
-			Piece: rapid.SampledFrom([]int{0, 1, 77}).Draw(t, "Piece")}
+		opts := &join.Options{NullsMatch: rapid.Bool().Draw(t, "NullsMatch"),
+			Memory: join.MinMemory,
+			Piece:  rapid.SampledFrom([]int{0, 1, 77}).Draw(t, "Piece")}
 		j := newJoin(t, dev, kind, opts)
 		if share := rapid.SampledFrom([]int64{0, 4000, 40_000}).Draw(t, "share"); share > 0 {
 			j.Tighten(share, rapid.SampledFrom([]int{2, 7, 64}).Draw(t, "parts"))
@@ -313,7 +314,8 @@ func TestJoinOnFaultyDisk(t *testing.T) {
 			case !slices.Equal(got, want):
 				t.Fatalf("fault %d at %d: %d rows, want %d", fault, at, len(got), len(want))
 			}
-			if err := j.Close(); err != nil && fault != spill.CloseError && fault != spill.TruncateError {
+			if err := j.Close(); err != nil && fault != spill.CloseError &&
+				fault != spill.TruncateError {
 				t.Fatalf("fault %d at %d: Close: %v", fault, at, err)
 			}
 			if n := j.InUse(); n != 0 {
@@ -355,7 +357,8 @@ func TestJoinThatStops(t *testing.T) {
 			}
 			return nil
 		})
-		if got, err = runJoin(ctx, j, left, right, 500); err != nil && !errors.Is(err, context.Canceled) {
+		if got, err = runJoin(ctx, j, left, right, 500); err != nil &&
+			!errors.Is(err, context.Canceled) {
 			t.Fatalf("canceled at reservation %d: %v", at*at*2, err)
 		} else if err == nil && len(got) != len(want) {
 			t.Fatalf("canceled at reservation %d: %d rows, want %d", at*at*2, len(got), len(want))

@@ -103,7 +103,8 @@ func (x *built) verify(keys []column.Column, left, right []uint32) (l, r []uint3
 
 // markDiffering sets a flag for each pair of values of two columns that differ. b is of a store.
 func markDiffering(a, b column.Column, left, right []uint32, differ []bool) {
-	if _, ends, data := b.Offsets(); ends != nil && len(data) > 0 && !a.HasNulls() && !b.HasNulls() {
+	if _, ends, data := b.Offsets(); ends != nil && len(data) > 0 && !a.HasNulls() &&
+		!b.HasNulls() {
 		markDifferingTexts(a, ends, data, left, right, differ)
 		return
 	}

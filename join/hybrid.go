@@ -366,18 +366,20 @@ func (h *hybrid) restPart(ctx context.Context, p int, fewKeys bool, emit emitter
 }
 
 func (h *hybrid) restSub(ctx context.Context, sub *hybrid, p int, emit emitter) error {
-	err := h.eachBatch(ctx, h.build.chains[p], &h.rightBatchRows, func(columns []column.Column) error {
-		return sub.add(ctx, columns)
-	})
+	err := h.eachBatch(ctx, h.build.chains[p], &h.rightBatchRows,
+		func(columns []column.Column) error {
+			return sub.add(ctx, columns)
+		})
 	if err = errors.Join(err, h.build.drop(p)); err != nil {
 		return err
 	}
 	if err := sub.seal(ctx); err != nil {
 		return err
 	}
-	err = h.eachBatch(ctx, h.probe.chains[p], &h.leftBatchRows, func(columns []column.Column) error {
-		return sub.probeAll(ctx, columns, emit)
-	})
+	err = h.eachBatch(ctx, h.probe.chains[p], &h.leftBatchRows,
+		func(columns []column.Column) error {
+			return sub.probeAll(ctx, columns, emit)
+		})
 	if err != nil {
 		return err
 	}

@@ -24,8 +24,14 @@ func TestOmissionsAreNoticed(t *testing.T) {
 		tries = append(tries,
 			dst.OnSim(t, seed, func(t testing.TB, dev device.Device, seed uint64) { joinColumns(t, dev) }),
 			dst.OnSim(t, seed, func(t testing.TB, dev device.Device, seed uint64) { joinOnStreams(t, dev) }),
-			dst.OnSim(t, seed, func(t testing.TB, dev device.Device, seed uint64) { joinEnding(t, dev) }),
-			dst.OnSim(t, seed, func(t testing.TB, dev device.Device, seed uint64) { joinHostKeys(t, dev) }))
+			dst.OnSim(t, seed, func(t testing.TB, dev device.Device,
+				seed uint64) {
+				joinEnding(t, dev)
+			}),
+			dst.OnSim(t, seed, func(t testing.TB, dev device.Device,
+				seed uint64) {
+				joinHostKeys(t, dev)
+			}))
 	}
 	dst.Omit(t, ".", map[string]string{
 		"t.spans.Sync(ctx) in (*gpuTable).submit": "of a map, not of the device: package linear's",
@@ -90,7 +96,8 @@ func joinHostKeys(t testing.TB, dev device.Device) {
 		t.Fatal(err)
 	}
 	ix.Cut(600, 100)
-	want := modelOf([]column.Column{column.Of(right)}, false).answers([]column.Column{column.Of(left)}, false)
+	want := modelOf([]column.Column{column.Of(right)},
+		false).answers([]column.Column{column.Of(left)}, false)
 	if got := collect(t, ix.Inner(t.Context(), left)); !slices.Equal(got, want.inner) {
 		t.Errorf("%d pairs, want %d", len(got), len(want.inner))
 	}
@@ -110,7 +117,8 @@ func joinHostKeys(t testing.TB, dev device.Device) {
 		}
 	}
 	for memory := int64(1 << 12); ; memory = memory * 5 / 4 {
-		_, err := join.InnerIn(t.Context(), dev, left, right, memory, func(join.Pairs) bool { return true })
+		_, err := join.InnerIn(t.Context(), dev, left, right, memory,
+			func(join.Pairs) bool { return true })
 		if err == nil {
 			return
 		}

@@ -60,7 +60,8 @@ func (ix *IndexOn[K]) yieldPairs(
 	case ix.closed.Load():
 		return fmt.Errorf("index %w", device.ErrClosed)
 	case len(keys) > maxRows:
-		return fmt.Errorf("%w: %d rows; row numbers end at %d", op.ErrOptions, len(keys), uint32(maxRows))
+		return fmt.Errorf("%w: %d rows; row numbers end at %d", op.ErrOptions, len(keys),
+			uint32(maxRows))
 	case ctx.Err() != nil || len(keys) == 0:
 		return ctx.Err()
 	}

@@ -71,10 +71,12 @@ func testHostKeys[K weft.Key](t *testing.T, dev device.Device) {
 				left = lock(t, dev, left)
 			}
 			if got := collect(t, ix.Inner(t.Context(), left)); !slices.Equal(got, want.inner) {
-				t.Errorf("%d rows and %d: %d inner pairs, want %d", n, rows, len(got), len(want.inner))
+				t.Errorf("%d rows and %d: %d inner pairs, want %d", n, rows, len(got),
+					len(want.inner))
 			}
 			if got := collect(t, ix.Left(t.Context(), left)); !slices.Equal(got, want.left) {
-				t.Errorf("%d rows and %d: %d left pairs, want %d", n, rows, len(got), len(want.left))
+				t.Errorf("%d rows and %d: %d left pairs, want %d", n, rows, len(got),
+					len(want.left))
 			}
 		}
 		if err := errors.Join(s.Sync(t.Context()), ix.Close()); err != nil {

@@ -73,7 +73,8 @@ func newInnerOn[K weft.Key](
 	case o.TempDir != "":
 		return nil, core.Invalid("InnerOn has no TempDir; a Join has")
 	case o.Memory != 0 && (host || o.Memory < MinMemoryOn):
-		return nil, core.Invalid("Memory is %d, want 0, or at least %d on a GPU", o.Memory, MinMemoryOn)
+		return nil, core.Invalid("Memory is %d, want 0, or at least %d on a GPU", o.Memory,
+			MinMemoryOn)
 	case max(len(left), len(right)) > maxRows:
 		return nil, fmt.Errorf("%w: %d and %d rows; row numbers end at %d", op.ErrOptions,
 			len(left), len(right), uint32(maxRows))

@@ -255,7 +255,8 @@ type summary struct {
 	DeviceName     string  `json:"device_name"`
 }
 
-func newSummary(by distinct.Splitter, t distinct.Totals, different int, d time.Duration, p device.Properties) summary {
+func newSummary(by distinct.Splitter, t distinct.Totals, different int, d time.Duration,
+	p device.Properties) summary {
 	s := summary{
 		By: by.String(), Items: t.Items, Distinct: different, Bytes: t.Bytes,
 		Seconds: d.Seconds(), Device: deviceID(p), DeviceName: p.Name,
@@ -272,5 +273,6 @@ func (s summary) String() string {
 		spilled = ", " + siUnits(float64(s.Spilled), "B") + " in the temporary file"
 	}
 	return fmt.Sprintf("%s, %d distinct%s, %s in %.3g s: %s items/s on %s (%s)",
-		counted(int64(s.Items), "item"), s.Distinct, spilled, siUnits(float64(s.Bytes), "B"), s.Seconds, siUnits(s.ItemsPerSecond, ""), s.Device, s.DeviceName)
+		counted(int64(s.Items), "item"), s.Distinct, spilled, siUnits(float64(s.Bytes),
+			"B"), s.Seconds, siUnits(s.ItemsPerSecond, ""), s.Device, s.DeviceName)
 }

@@ -280,9 +280,11 @@ func TestCountBeyondMemory(t *testing.T) {
 			t.Errorf("--top %s: other items with less memory, or %s", top, says)
 		}
 	}
-	for _, args := range [][]string{{"--memory", "1MiB"}, {"--memory", "16MiB", "--temp-dir", file}} {
+	for _, args := range [][]string{{"--memory", "1MiB"},
+		{"--memory", "16MiB", "--temp-dir", file}} {
 		_, stderr, status := runWeft(t, "", append([]string{"count", file}, args...)...)
-		if status == exitOK || !strings.Contains(stderr, strings.TrimPrefix(args[len(args)-2], "--")) &&
+		if status == exitOK || !strings.Contains(stderr,
+			strings.TrimPrefix(args[len(args)-2], "--")) &&
 			!strings.Contains(stderr, "TempDir") {
 			t.Errorf("%v: status %d, %s", args, status, stderr)
 		}

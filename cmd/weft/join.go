@@ -480,7 +480,8 @@ func (o *joinOptions) join(j *tableJob, left, right *side) (from *side, err erro
 	if err := kind.UnmarshalText([]byte(o.kind)); err != nil {
 		return nil, err
 	}
-	joiner, err := join.NewJoin(j.dev, kind, &join.Options{Memory: j.stateMemory(), TempDir: j.tempDir})
+	joiner, err := join.NewJoin(j.dev, kind,
+		&join.Options{Memory: j.stateMemory(), TempDir: j.tempDir})
 	if err != nil {
 		return nil, err
 	}

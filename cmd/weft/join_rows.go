@@ -22,7 +22,8 @@ func (o *joinOptions) joinBy(j *tableJob, joiner *join.Join, left, right *side,
 	if err != nil {
 		return right, err
 	}
-	if len(left.columns) > 0 && !left.Typed() && left.Again() && (j.json || !o.restarts(j) && left.mayWiden()) {
+	if len(left.columns) > 0 && !left.Typed() && left.Again() &&
+		(j.json || !o.restarts(j) && left.mayWiden()) {
 		if err := o.lookAhead(j, left, result); err != nil {
 			return left, err
 		}
@@ -151,7 +152,8 @@ func (o *joinOptions) probe(j *tableJob, joiner *join.Join, left *side, result [
 	return err
 }
 
-// inOrder returns the columns of a join, of which those of the left side come first, in the order of
+// inOrder returns the columns of a join, of which those of the left side come first, in the order
+// of
 // the result.
 func inOrder(columns []column.Column, result []joined) []column.Column {
 	right := 0

@@ -239,7 +239,8 @@ func TestByteSize(t *testing.T) {
 			t.Errorf("%q is %d, %v", text, s, err)
 		}
 	}
-	for _, text := range []string{"", "MiB", "-1", "1.5GiB", "64mB", "64M", "9223373TB", "1 GiB", "8388608TiB", "99999999999999999999", "1BB"} {
+	for _, text := range []string{"", "MiB", "-1", "1.5GiB", "64mB", "64M", "9223373TB", "1 GiB",
+		"8388608TiB", "99999999999999999999", "1BB"} {
 		if err := new(byteSize).Set(text); err == nil {
 			t.Errorf("%q passes", text)
 		}

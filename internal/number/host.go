@@ -79,7 +79,8 @@ func newInHost(parallel func(n, grain int, body func(lo, hi int)), capacity int,
 	if measured {
 		n = manyParts
 	}
-	x := &inHost{parallel: parallel, measured: measured, offHeap: offHeap && !measured, parts: make([]part, n), shift: uint(bits.TrailingZeros(uint(n)))}
+	x := &inHost{parallel: parallel, measured: measured, offHeap: offHeap &&
+		!measured, parts: make([]part, n), shift: uint(bits.TrailingZeros(uint(n)))}
 	slots := slotsForShare(capacity, n)
 	if x.offHeap && bytesOf(n*slots) >= hostmem.HugePage && x.move(n, slots) {
 		return x

@@ -116,7 +116,8 @@ func TestEstimate(t *testing.T) {
 	}
 	rapid.Check(t, func(t *rapid.T) {
 		rng := rand.New(rand.NewPCG(rapid.Uint64().Draw(t, "seed"), 0))
-		x, free := newInHost(host.Parallel, 0, true, true), newInHost(host.Parallel, 0, false, false)
+		x, free := newInHost(host.Parallel, 0, true, true), newInHost(host.Parallel, 0, false,
+			false)
 		for range 4 {
 			keys := make([]uint64, rapid.IntRange(1, 10_000).Draw(t, "keys"))
 			for i := range keys {

@@ -47,7 +47,8 @@ func TestBudget(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if live := devicetest.Live(inner); live.Bytes == before.Bytes || live.Bytes > before.Bytes+1000 {
+	if live := devicetest.Live(inner); live.Bytes == before.Bytes ||
+		live.Bytes > before.Bytes+1000 {
 		t.Errorf("%+v with buffers kept", live)
 	}
 	s, err := dev.NewStream()

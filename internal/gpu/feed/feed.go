@@ -298,6 +298,7 @@ func (f *Feed) stage(ctx context.Context, s *slot, p part) (staged []byte, err e
 		return nil, err
 	}
 	staged = s.staged[p.at : p.at+len(p.bytes)]
-	f.cores.Parallel(len(staged), copyGrain, func(lo, hi int) { copy(staged[lo:hi], p.bytes[lo:hi]) })
+	f.cores.Parallel(len(staged), copyGrain,
+		func(lo, hi int) { copy(staged[lo:hi], p.bytes[lo:hi]) })
 	return staged, nil
 }

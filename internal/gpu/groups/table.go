@@ -157,7 +157,8 @@ func (t *Table) Stream() *device.Stream { return t.stream }
 // Slots is the number of records.
 func (t *Table) Slots() int { return int(t.at.slots) }
 
-// Used is the number of keys when the table was last read, plus the rows since: a bound that takes no
+// Used is the number of keys when the table was last read, plus the rows since: a bound that takes
+// no
 // waiting.
 func (t *Table) Used() int { return t.bound }
 

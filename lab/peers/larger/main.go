@@ -5,7 +5,8 @@
 //	GOWORK=off go run ./peers/larger -job join -rows 100000000 -keys 20000000 -memory 512000000
 //
 // Rows are computed by both peers as they go: row i has a key of a multiplicative hash of i, and a
-// value. group is SELECT key, COUNT(*), SUM(value) GROUP BY key, distinct is SELECT DISTINCT key, and
+// value. group is SELECT key, COUNT(*), SUM(value) GROUP BY key, distinct is SELECT DISTINCT key,
+// and
 // join is an inner join with a table that has each key once. Results are counted and added up as
 // they come, and compared. Memory is the high-water mark of the process, less that of the same
 // process with one row.
@@ -56,7 +57,8 @@ func run(args []string, stdout, stderr io.Writer) error {
 	flags.StringVar(&t.Job, "job", "group", "group, distinct or join")
 	flags.StringVar(&t.Skew, "skew", "uniform", "uniform, half or zipf")
 	flags.Int64Var(&t.Rows, "rows", 200_000_000, "rows; of a join, those of the left side")
-	flags.Int64Var(&t.Keys, "keys", 100_000_000, "keys that rows draw from; of a join, rows of the right side")
+	flags.Int64Var(&t.Keys, "keys", 100_000_000,
+		"keys that rows draw from; of a join, rows of the right side")
 	flags.StringVar(&t.Dir, "dir", "/var/tmp", "directory of temporary files")
 	limits := flags.String("memory", "0,512000000", "limits in bytes, separated by commas; 0: none")
 	only := flags.String("peer", "weft,duckdb", "peers, separated by commas")
@@ -106,14 +108,16 @@ func measure(w io.Writer, t task, peer string) error {
 			t.Keys, t.Memory/1e6, peer, err)
 		return nil
 	}
-	fmt.Fprintf(w, "%s\t%s\t%d\t%d\t%d\t%s\t%.1f\t%d\t%d\t%d, %d\t\n", t.Job, t.Skew, t.Rows, t.Keys,
+	fmt.Fprintf(w, "%s\t%s\t%d\t%d\t%d\t%s\t%.1f\t%d\t%d\t%d, %d\t\n", t.Job, t.Skew, t.Rows,
+		t.Keys,
 		t.Memory/1e6, peer, r.Seconds, (r.Peak-base.Peak)*1024/1e6, r.Spilled/1e6, r.Rows, r.Sum)
 	return nil
 }
 
 func spawn(t task, peer string) (r result, err error) {
 	cmd := exec.Command("/proc/self/exe", "-child", "-job", t.Job, "-skew", t.Skew,
-		"-dir", t.Dir, "-peer", peer, "-rows", strconv.FormatInt(t.Rows, 10), "-keys", strconv.FormatInt(t.Keys, 10),
+		"-dir", t.Dir, "-peer", peer, "-rows", strconv.FormatInt(t.Rows,
+			10), "-keys", strconv.FormatInt(t.Keys, 10),
 		"-memory", strconv.FormatInt(t.Memory, 10))
 	cmd.Stderr = os.Stderr
 	out, err := cmd.Output()

@@ -71,7 +71,8 @@ func runWeft(t task) (r result, err error) {
 	return r, errors.Join(err, r.finish(start))
 }
 
-func (t *task) group(ctx context.Context, dev device.Host, r *result, aggs []group.Aggregate) error {
+func (t *task) group(ctx context.Context, dev device.Host, r *result,
+	aggs []group.Aggregate) error {
 	g, err := group.New(dev, aggs, &group.Options{Memory: t.Memory, TempDir: t.Dir})
 	if err != nil {
 		return err

@@ -28,11 +28,14 @@ func TestSpool(t *testing.T) {
 		again bool
 		err   error
 	}{
-		"stream":                 {iotest.HalfReader(strings.NewReader(text)), "", 1 << 20, true, nil},
-		"stream of the most":     {strings.NewReader(text), "", 10_000, true, nil},
-		"stream that is longer":  {strings.NewReader(text), "/dev/shm", 9_999, false, nil},
-		"stream that fails":      {&failing{strings.NewReader(text), broken}, "", 1 << 20, true, broken},
-		"data with the end":      {iotest.DataErrReader(strings.NewReader(text)), "", 1 << 20, true, nil},
+		"stream": {iotest.HalfReader(strings.NewReader(text)), "", 1 << 20,
+			true, nil},
+		"stream of the most":    {strings.NewReader(text), "", 10_000, true, nil},
+		"stream that is longer": {strings.NewReader(text), "/dev/shm", 9_999, false, nil},
+		"stream that fails": {&failing{strings.NewReader(text), broken}, "", 1 << 20, true,
+			broken},
+		"data with the end": {iotest.DataErrReader(strings.NewReader(text)), "", 1 << 20,
+			true, nil},
 		"file as standard input": {stdin, "", 1, true, nil},
 	} {
 		s := newSpool(tt.raw, tt.dir, tt.max)

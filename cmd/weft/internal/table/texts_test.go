@@ -69,7 +69,8 @@ func TestTextsAfterNulls(t *testing.T) {
 	c.null()
 	c.add([]byte(strings.Repeat("x", 300)))
 	got := c.column(3)
-	if got.Len() != 3 || len(got.Bytes(0)) > 0 || len(got.Bytes(1)) > 0 || len(got.Bytes(2)) != 300 {
+	if got.Len() != 3 || len(got.Bytes(0)) > 0 || len(got.Bytes(1)) > 0 ||
+		len(got.Bytes(2)) != 300 {
 		t.Errorf("values of %d, %d and %d bytes", len(got.Bytes(0)), len(got.Bytes(1)),
 			len(got.Bytes(2)))
 	}

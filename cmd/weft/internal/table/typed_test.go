@@ -95,7 +95,10 @@ func copied(t testing.TB, text []byte, to func(fields []Field) (Writer, error), 
 func TestTyped(t *testing.T) {
 	file, stream := typedFiles(t)
 	var parquet bytes.Buffer
-	if err := copied(t, file, func(fields []Field) (Writer, error) { return NewParquet(&parquet, fields, 0) }); err != nil {
+	if err := copied(t, file, func(fields []Field) (Writer,
+		error) {
+		return NewParquet(&parquet, fields, 0)
+	}); err != nil {
 		t.Fatal(err)
 	}
 	// Decimals are written, and not read yet.
@@ -165,7 +168,10 @@ func TestNestedColumns(t *testing.T) {
 func TestDamagedFiles(t *testing.T) {
 	file, stream := typedFiles(t)
 	var parquet bytes.Buffer
-	if err := copied(t, file, func(fields []Field) (Writer, error) { return NewParquet(&parquet, fields, 0) }); err != nil {
+	if err := copied(t, file, func(fields []Field) (Writer,
+		error) {
+		return NewParquet(&parquet, fields, 0)
+	}); err != nil {
 		t.Fatal(err)
 	}
 	for name, whole := range map[string][]byte{"file": file, "stream": stream, "Parquet": parquet.Bytes()} {
@@ -234,7 +240,8 @@ func orderOf(t *testing.T, columns []column.Column, by []Sort) []uint32 {
 
 // Texts descend in the opposite order of that in which they ascend, also where one begins another.
 func TestOrderOfBytes(t *testing.T) {
-	want := []string{"", "\x00", "\x00\x00", "\x00\x01", "a", "a\x00", "a\x00\x01", "aa", "a\xff", "\xff"}
+	want := []string{"", "\x00", "\x00\x00", "\x00\x01", "a", "a\x00", "a\x00\x01", "aa", "a\xff",
+		"\xff"}
 	n := len(want)
 	for i, row := range orderOf(t, []column.Column{column.OfStrings(want)}, []Sort{{Column: 0}}) {
 		if int(row) != i {
@@ -270,16 +277,19 @@ func TestOrder(t *testing.T) {
 			if descending {
 				want = tt.down
 			}
-			if got := orderOf(t, []column.Column{tt.c}, []Sort{{0, descending, false}}); !slices.Equal(got, want) {
+			if got := orderOf(t, []column.Column{tt.c},
+				[]Sort{{0, descending, false}}); !slices.Equal(got, want) {
 				t.Errorf("%v, descending %v: %v, want %v", tt.c.Type(), descending, got, want)
 			}
 		}
 	}
-	if got := orderOf(t, []column.Column{column.OfStrings([]string{"9", "b", "10"})}, []Sort{{0, false, true}}); !slices.Equal(got, []uint32{2, 0, 1}) {
+	if got := orderOf(t, []column.Column{column.OfStrings([]string{"9", "b", "10"})},
+		[]Sort{{0, false, true}}); !slices.Equal(got, []uint32{2, 0, 1}) {
 		t.Errorf("by bytes: %v", got)
 	}
 	few, other := column.Of([]uint8{2, 1, 2, 1, 2}), column.Of([]int16{0, 3, 1, 3, 0})
-	if got := orderOf(t, []column.Column{few, other}, []Sort{{0, true, false}, {1, false, false}}); !slices.Equal(got, []uint32{0, 4, 2, 1, 3}) {
+	if got := orderOf(t, []column.Column{few, other},
+		[]Sort{{0, true, false}, {1, false, false}}); !slices.Equal(got, []uint32{0, 4, 2, 1, 3}) {
 		t.Errorf("by two columns: %v", got)
 	}
 }
