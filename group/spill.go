@@ -27,6 +27,7 @@ const (
 type spilled struct {
 	file   *spill.File
 	shared bool // the file is that of other groups, which close it
+	wrap   func(spill.Disk) spill.Disk
 	chains []*spill.Chain
 	counts [spillParts]int // states by chain
 	seed   uint64
@@ -258,7 +259,7 @@ func (s *spilled) open(dir string) (err error) {
 	}
 	if s.file == nil {
 		s.file, err = spill.Create(dir, &spill.Options{Memory: 2 * s.buffers,
-			Chains: 2 * spillParts})
+			Chains: 2 * spillParts, Wrap: s.wrap})
 		if err != nil {
 			return err
 		}
