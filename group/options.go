@@ -70,7 +70,7 @@ type Options struct {
 	// go to a temporary file, a part of all keys at a time, and results come from there. Memory
 	// is MinMemory at least. A single row or group is held however large it is. Columns of the
 	// caller, and results until the caller drops them, come on top; [Groups.Pages] returns large
-	// results in pieces. Default 0: no bound, and no file.
+	// results in pieces. Default 0: no bound, and no file. Of [ByOn] it bounds the memory of a GPU.
 	Memory int64
 
 	// TempDir is the directory of the temporary file, which has no name there and ends with the

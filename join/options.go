@@ -23,7 +23,7 @@ type Options struct {
 	// Memory bounds, in bytes, the memory of a [Join]: its right rows, their index, and batches at
 	// work. Rows beyond it go to a temporary file. A single row is held however large it is, and
 	// the columns of the caller come on top. At least MinMemory; default 0: no bound, and no file
-	// below 2^32 rows. An [Index] has none.
+	// below 2^32 rows. Of [InnerOn] it bounds the memory of the device. An [Index] has none.
 	Memory int64
 
 	// TempDir is the directory of the temporary file, which has no name there and ends with the
