@@ -176,6 +176,13 @@ func Example_joins() {
 	}
 	print(large.Probe(ctx, []column.Column{customer}, []column.Column{customer})) // and the next batch, and the next
 	print(large.Rest(ctx))
+
+	filter, err := join.NewFilter([]column.Type{column.Int64}, &join.FilterOptions{Rows: id.Len()})
+	check(err)
+	check(filter.Add(ctx, []column.Column{id})) // again for more rows
+	rows, err := filter.Select([]column.Column{customer}, nil)
+	check(err)
+	fmt.Println(rows) // [0 2]
 	// Output:
 	// order 0 customer 1
 	// order 0 customer 3
@@ -185,6 +192,7 @@ func Example_joins() {
 	// -12 Grace
 	// -12 Edsger
 	// 40 Ada
+	// [0 2]
 }
 
 func Example_ids() {
