@@ -58,8 +58,8 @@ func (g *Groups) add(ctx context.Context, p *piece) (added int, err error) {
 	if p.stop != nil { // at a row of others
 		packed = packed.before(p.n)
 	}
-	g.packed.add(g.dev, &g.scratch, packed, p.behind(packed))
-	g.other.add(g.dev, &g.scratch, other, p.behind(other))
+	g.packed.add(g.dev, g.scratch, packed, p.behind(packed))
+	g.other.add(g.dev, g.scratch, other, p.behind(other))
 	g.order(p.n)
 	return p.n, p.stop
 }
@@ -91,7 +91,7 @@ func (g *Groups) encode(ctx context.Context, p *piece) (packed, other batch) {
 	if g.coder.nulls || !anyNulls(p.keys) {
 		return packed, batch{l: p.l, values: p.values}
 	}
-	packed = packed.encoded(g.dev, &g.scratch)
+	packed = packed.encoded(g.dev, g.scratch)
 	without, with := g.split(p, packed.codes)
 	packed.codes, packed.rows, packed.n = packed.codes[:len(without)], without, len(without)
 	return packed, g.intern(ctx, p, with, len(with))
@@ -99,7 +99,7 @@ func (g *Groups) encode(ctx context.Context, p *piece) (packed, other batch) {
 
 // one is rows that are one group: those whose only key is null, where it is no number.
 func (g *Groups) one(p *piece, rows []uint32) batch {
-	b := batch{l: p.l, n: len(rows), codes: lend[uint64](&g.scratch, len(rows)), rows: rows, values: p.values}
+	b := batch{l: p.l, n: len(rows), codes: lend[uint64](g.scratch, len(rows)), rows: rows, values: p.values}
 	for i := range b.codes {
 		b.codes[i] = codeOf(0)
 	}
@@ -118,7 +118,7 @@ func anyNulls(columns []column.Column) bool {
 // split lists the rows without and those with nulls among their keys, which is none of them where such rows
 // are skipped. Codes move together.
 func (g *Groups) split(p *piece, codes []uint64) (without, with []uint32) {
-	without, with = lend[uint32](&g.scratch, p.n)[:0], lend[uint32](&g.scratch, p.n)[:0]
+	without, with = lend[uint32](g.scratch, p.n)[:0], lend[uint32](g.scratch, p.n)[:0]
 rows:
 	for i := range p.n {
 		for _, c := range p.keys {
@@ -140,7 +140,7 @@ rows:
 // order gives the groups that a piece of n rows has brought their places, behind those there are, by
 // the rows that brought them.
 func (g *Groups) order(n int) {
-	s := &g.scratch
+	s := g.scratch
 	parts := append(g.packed.parts[:len(g.packed.parts):len(g.packed.parts)], g.other.parts...)
 	seen, before := sized(&s.seen, (n+63)/64), sized(&s.before, (n+63)/64)
 	clear(seen)

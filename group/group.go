@@ -36,8 +36,8 @@ type Groups struct {
 	// Groups whose keys are packed, and others.
 	packed, other *table
 	rest          *rest
-	held          int // groups in them
-	scratch       scratch
+	held          int      // groups in them
+	scratch       *scratch // of all groups with the same file
 	spilled       spilled
 
 	leastPiece, maxPiece int // the constants
@@ -63,7 +63,7 @@ func New(dev device.Device, aggs []Aggregate, opts *Options) (*Groups, error) {
 
 func newGroups(dev device.Host, aggs []Aggregate, o Options) *Groups {
 	return &Groups{dev: dev, aggs: aggs, opts: o, seed: rand.Uint64(), number: created.Add(1),
-		leastPiece: leastPiece, maxPiece: maxPiece}
+		leastPiece: leastPiece, maxPiece: maxPiece, scratch: &scratch{offHeap: o.Memory > 0}}
 }
 
 // By adds all rows at once and returns the result.
@@ -105,7 +105,9 @@ func (g *Groups) Close() error {
 		g.other.free()
 	}
 	err = errors.Join(err, g.spilled.close())
-	g.scratch.free()
+	if !g.spilled.shared {
+		g.scratch.free()
+	}
 	g.packed, g.other, g.rest = nil, nil, nil
 	return err
 }
@@ -225,7 +227,6 @@ func (g *Groups) bind(keys, values []column.Type, ordered bool) error {
 		g.l = nil
 		return err
 	}
-	g.scratch.offHeap = g.opts.Memory > 0
 	if room := g.opts.Capacity; room > 0 {
 		if g.opts.Memory > 0 {
 			room = int(min(int64(room), g.spilled.small/int64(g.main().groupBytes())))

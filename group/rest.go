@@ -44,7 +44,7 @@ func (g *Groups) intern(ctx context.Context, p *piece, rows []uint32, n int) bat
 	if n == 0 {
 		return batch{l: p.l, values: p.values}
 	}
-	other := batch{l: p.l, n: n, codes: lend[uint64](&g.scratch, n), rows: rows, values: p.values}
+	other := batch{l: p.l, n: n, codes: lend[uint64](g.scratch, n), rows: rows, values: p.values}
 	keys := p.keys
 	if rows != nil {
 		keys = make([]column.Column, len(p.keys))
@@ -52,7 +52,7 @@ func (g *Groups) intern(ctx context.Context, p *piece, rows []uint32, n int) bat
 			keys[i] = column.Take(g.dev, c, rows)
 		}
 	}
-	ids := lend[uint32](&g.scratch, n)
+	ids := lend[uint32](g.scratch, n)
 	if err := g.rest.ids(ctx, keys, ids); err != nil {
 		var partial *op.PartialError
 		if p.stop = err; errors.As(err, &partial) {

@@ -59,7 +59,7 @@ func (s *scratch) release() {
 // free returns all memory.
 func (s *scratch) free() {
 	s.release()
-	*s = scratch{}
+	*s = scratch{offHeap: s.offHeap}
 }
 
 // trim gives much memory back.

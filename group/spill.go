@@ -357,7 +357,7 @@ func (g *Groups) visitPart(ctx context.Context, p int, f func(*Groups) error) (e
 	sub := newGroups(g.dev, g.aggs, g.opts)
 	defer func() { err = errors.Join(err, sub.Close()) }()
 	sub.spilled.file, sub.spilled.shared, sub.spilled.depth = g.spilled.file, true, g.spilled.depth+1
-	sub.spilled.expected = g.spilled.counts[p]
+	sub.spilled.expected, sub.scratch = g.spilled.counts[p], g.scratch
 	if err := sub.bind(g.l.keys, g.l.values, g.l.ordered); err != nil {
 		return err
 	}

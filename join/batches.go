@@ -296,7 +296,7 @@ func newJob(dev device.Host, kind Kind, o Options) *job {
 		budget:  spill.NewBudget(0),
 		buffers: 64 << 20, batch: 64 << 20}
 	if m := o.Memory; m > 0 {
-		j.share, j.batch = m/8*5, m/64
+		j.share, j.batch = m/4*3, m/32
 		j.buffers = max(min(m/8, j.buffers), spillParts*16<<10)
 	}
 	return j

@@ -10,9 +10,9 @@ import (
 	"github.com/weftgo/weft/internal/rowkey"
 )
 
-// indexBytes is what the index of a right row takes while it is built, including the hash of its
-// key.
-const indexBytes = 48
+// indexBytes is what the index of a right row takes while it is built, and hashBytes what the hash of
+// its key takes on the Go heap meanwhile, if it has one.
+const indexBytes, hashBytes = 28, 12
 
 // hybrid joins one partition of both sides: it holds some right rows in memory, and the other
 // partitions of them in the file.
@@ -89,7 +89,11 @@ func (j *job) crowded(s *rowStore, more []column.Column) bool {
 	if n > maxRows-1 { // a row of nulls may follow
 		return true
 	}
-	return j.share > 0 && s.bytes()+rowBytes(more)+int64(n)*indexBytes > j.share
+	each := int64(indexBytes)
+	if !j.plan.packed {
+		each += hashBytes
+	}
+	return j.share > 0 && s.bytes()+rowBytes(more)+int64(n)*each > j.share
 }
 
 // makeRoom frees memory of right rows: those whose key an earlier row has, if the join yields no
