@@ -128,8 +128,7 @@ func (g *Groups) Add(ctx context.Context, keys, values []column.Column) error {
 // AddAt is [Groups.Add] of rows that have ordinals, such as their numbers in a file. [First],
 // [Last] and the order of groups then go by them, whichever rows are added or merged first. No two
 // rows of a group may have the same ordinal. Groups whose first ordinals are equal come in the
-// order
-// of their keys. Either all rows have ordinals or none does, or AddAt and Add return
+// order of their keys. Either all rows have ordinals or none does, or AddAt and Add return
 // [weft.ErrOptions].
 func (g *Groups) AddAt(ctx context.Context, ordinals []uint64, keys, values []column.Column) error {
 	values = append(values[:len(values):len(values)], column.Of(ordinals))

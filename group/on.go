@@ -16,8 +16,7 @@ import (
 
 // GroupsOn are groups of rows that lie on a device, in columns of any types of fixed size, with nulls or without. On a GPU
 // one kernel reads the columns once: blocks of threads combine few groups before the table sees
-// them. [GroupsOn.Add] takes rows of
-// host columns, which it streams to the device.
+// them. [GroupsOn.Add] takes rows of host columns, which it streams to the device.
 //
 // Results are those of [Groups] with Options.Sorted, but that the last digits of sums of floats depend on chance; [GroupsOn.ResultOn]
 // leaves them on the device.
@@ -130,11 +129,10 @@ func (g *GroupsOn) AddOn(s *device.Stream, keys, values []column.On) error {
 
 // Add adds rows of host columns of types of fixed size. On a GPU it copies them in pieces, while
 // kernels work on the pieces before, so there may be more rows than device memory holds: only
-// groups
-// have to fit, and [ByOn] takes more of them. Add returns when the columns may change. Page-locked
-// columns (device.Device.Register, AllocHost) are copied from where they lie; all cores of the host
-// copy others to page-locked memory first. Groups keep three pieces of 64 MiB on the device until
-// Close, and as much page-locked memory if there have been pageable columns.
+// groups have to fit, and [ByOn] takes more of them. Add returns when the columns may change.
+// Page-locked columns (device.Device.Register, AllocHost) are copied from where they lie; all cores
+// of the host copy others to page-locked memory first. Groups keep three pieces of 64 MiB on the
+// device until Close, and as much page-locked memory if there have been pageable columns.
 //
 // Columns and errors are as with [GroupsOn.AddOn]; byte strings are device.ErrUnsupported. A batch
 // that the end of the context stops may have been added in part, too.

@@ -23,8 +23,7 @@ const (
 	// piecesOfMemory: a piece takes this part of the memory, if that is less than the default.
 	piecesOfMemory = 32
 	// piecesInUse are those in slots, and what picking rows takes of memory: up to 42 bytes a row,
-	// and
-	// the rows once more. Feeds count 8 bytes a row at least.
+	// and the rows once more. Feeds count 8 bytes a row at least.
 	piecesInUse = feed.Slots + 7
 )
 

@@ -344,8 +344,7 @@ func (g *Groups) checkPage(page []column.Column) error {
 }
 
 // checkCounts reports groups without rows, with more nulls than rows, or with sums that these
-// cannot
-// have, and counts the rows.
+// cannot have, and counts the rows.
 func (g *Groups) checkCounts(page []column.Column, state []stateColumn) error {
 	rows := column.Values[uint64](page[0])
 	for i, n := range rows {

@@ -12,8 +12,7 @@ const keepScratch = 64 << 20
 
 // scratch is memory that calls use one after the other. It is Go's, which keeps it for the next groups: memory that is mapped and
 // unmapped has to be found and zeroed by the system each time, which took longer than the work on
-// it. Groups with Options.Memory
-// map theirs, and keep it.
+// it. Groups with Options.Memory map theirs, and keep it.
 type scratch struct {
 	blocks  sync.Pool // of *block
 	mem     []uint64  // for what there is for each row

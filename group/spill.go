@@ -45,10 +45,9 @@ type spilled struct {
 	buffers int64 // bytes, of the file
 }
 
-// divide divides Options.Memory. Five eighths are for groups, their keys and byte strings, an
-// eighth
-// is for buffers of the file. The others are for rows and pages on their way, and for what the
-// collector has not freed yet.
+// divide divides Options.Memory. Five eighths are for groups, their keys and byte strings, and an
+// eighth is for buffers of the file. The others are for rows and pages on their way, and for what
+// the collector has not freed yet.
 func (g *Groups) divide() {
 	m, s := g.opts.Memory, &g.spilled
 	if m == 0 {

@@ -11,8 +11,7 @@ type textRef struct {
 
 const (
 	// minSegment and maxSegment bound the segments of a part in bytes. A segment has half as many
-	// as
-	// those before it together, or one longer text.
+	// as those before it together, or one longer text.
 	minSegment = 256
 	maxSegment = 64 << 10
 )

@@ -197,8 +197,7 @@ func (t *Table) addChunk(ctx context.Context, c column.Column, ids []uint32) (do
 
 // fit makes the keys fit for items of a width, 0 if they have several: those of a table of byte strings have one as long as
 // all that is added has, unless their memory is limited, where what takes a key of another width is
-// not known before, or
-// lies outside the Go heap, where keys of two layouts would stay side by side.
+// not known before, or lies outside the Go heap, where keys of two layouts would stay side by side.
 func (t *Table) fit(width int) {
 	switch {
 	case t.kind == rows && !t.plain || width == t.keys.width || t.opts.MaxBytes > 0 ||

@@ -42,11 +42,9 @@
 // # Larger than memory
 //
 // A [Join] takes both sides in batches together with the columns that are wanted of them, and
-// yields
-// batches of joined columns. Options.Memory bounds its memory. What exceeds that goes to a
-// temporary
-// file, partition by partition. Without a limit a Join takes the memory of the right rows and of
-// their index.
+// yields batches of joined columns. Options.Memory bounds its memory. What exceeds that goes to a
+// temporary file, partition by partition. Without a limit a Join takes the memory of the right rows
+// and of their index.
 //
 // # Filters
 //
@@ -70,6 +68,5 @@
 // An [Index] on a GPU keeps keys in a map there; its methods carry keys to the GPU and what they find back, and results are
 // the same. Columns of integers that lie in device memory are looked up there, by an [IndexOn], and the pairs stay there.
 // [IndexOn.Inner] and [IndexOn.Left] stream host keys through it, and pairs back. [InnerOn] joins
-// host
-// keys of which an index exceeds device memory: it makes one of some rows at a time.
+// host keys of which an index exceeds device memory: it makes one of some rows at a time.
 package join

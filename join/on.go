@@ -19,8 +19,7 @@ import (
 
 // IndexOn is an [Index] over one column of integers in device memory, looked up by columns that lie
 // there, too, where nothing comes to the host, or by keys of the host. None of its rows is null.
-// Its
-// methods may be called from many goroutines.
+// Its methods may be called from many goroutines.
 type IndexOn[K weft.Key] struct {
 	n       int
 	dev     device.Device

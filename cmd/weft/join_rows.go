@@ -153,8 +153,7 @@ func (o *joinOptions) probe(j *tableJob, joiner *join.Join, left *side, result [
 }
 
 // inOrder returns the columns of a join, of which those of the left side come first, in the order
-// of
-// the result.
+// of the result.
 func inOrder(columns []column.Column, result []joined) []column.Column {
 	right := 0
 	for _, c := range result {

@@ -65,8 +65,7 @@ func (s *Sorter) merge(ctx context.Context, f func([]column.Column) error) error
 
 // fanIn returns the number of runs that are merged at a time: maxRuns, or fewer if pages of long
 // rows exceed a quarter of the memory. Each run has a page in a buffer, its copy, and a part of
-// what
-// is returned.
+// what is returned.
 func (s *Sorter) fanIn() int {
 	return int(max(2, min(maxRuns, s.o.Memory/4/(3*int64(s.longest)+1))))
 }

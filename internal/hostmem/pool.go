@@ -15,8 +15,7 @@ const (
 // Pool hands out pieces of memory outside of the Go heap, which Free returns all at once. The first
 // [HugePage] bytes are of the Go heap all the same, because small pages cost more to map than they
 // are worth. A Pool is safe for concurrent use. A nil Pool hands out memory of the Go heap, and its
-// Free does
-// nothing.
+// Free does nothing.
 type Pool struct {
 	mu     sync.Mutex
 	mapped [][]byte

@@ -158,8 +158,7 @@ func (t *Table) Stream() *device.Stream { return t.stream }
 func (t *Table) Slots() int { return int(t.at.slots) }
 
 // Used is the number of keys when the table was last read, plus the rows since: a bound that takes
-// no
-// waiting.
+// no waiting.
 func (t *Table) Used() int { return t.bound }
 
 // GroupBytes is the memory of a key at the load that tables grow at.

@@ -6,9 +6,8 @@
 //
 // Rows are computed by both peers as they go: row i has a key of a multiplicative hash of i, and a
 // value. group is SELECT key, COUNT(*), SUM(value) GROUP BY key, distinct is SELECT DISTINCT key,
-// and
-// join is an inner join with a table that has each key once. Results are counted and added up as
-// they come, and compared. Memory is the high-water mark of the process, less that of the same
+// and join is an inner join with a table that has each key once. Results are counted and added up
+// as they come, and compared. Memory is the high-water mark of the process, less that of the same
 // process with one row.
 package main
 
