@@ -202,7 +202,7 @@ func TestFaults(t *testing.T) {
 	dir := t.TempDir()
 	goroutines, files := runtime.NumGoroutine(), openFiles(t)
 	var happened, found [Faults]int
-	for seed := range uint64(rounds(4000)) {
+	for seed := range uint64(rounds(10_000)) {
 		r := rand.New(rand.NewPCG(seed, 4))
 		fault := &Faulty{Fault: Fault(seed) % Faults, At: int64(r.IntN(20))}
 		if fault.Fault >= TruncateError {

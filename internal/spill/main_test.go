@@ -9,12 +9,12 @@ import (
 // childDir is the environment variable that makes the test binary write until it is killed.
 const childDir = "WEFT_SPILL_CHILD_DIR"
 
-var long = flag.Bool("long", false, "run tests of random inputs 250 times longer: a million faults")
+var long = flag.Bool("long", false, "run tests of random inputs 100 times longer: a million faults")
 
 // rounds returns how often a test of random inputs runs.
 func rounds(n int) int {
 	if *long {
-		return 250 * n
+		return 100 * n
 	}
 	return n
 }
