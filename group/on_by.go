@@ -100,7 +100,7 @@ type byOn struct {
 	copied  int // rows, in all passes
 }
 
-// share is partition number of so many, with capacity for some groups.
+// share is one partition, its number, how many there are, and the groups it may have.
 type share struct{ number, of, capacity int }
 
 func (j *byOn) run(ctx context.Context, dev device.Device) (*Result, error) {

@@ -36,7 +36,7 @@ func (s *scratch) block() *block {
 func (s *scratch) fit(bytes int) {
 	s.used = 0
 	if words := (bytes + 7) / 8; words > len(s.mem) {
-		s.release() // lest it is there twice
+		s.release() // before it is there twice
 		if s.offHeap {
 			if m, err := spill.Make[uint64](nil, words); err == nil {
 				s.mem, s.mapped = m.Slice, m

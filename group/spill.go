@@ -71,7 +71,7 @@ const (
 )
 
 // shareOut divides the memory of groups between tables on one side and keys and byte strings on the
-// other, of which a group has some bytes on average.
+// other. A group has some bytes of texts on average.
 func (g *Groups) shareOut(texts int64) {
 	s := &g.spilled
 	s.table, s.keys = g.opts.Memory/8*5, 0

@@ -68,5 +68,5 @@
 // An [Index] on a GPU keeps keys in a map there; its methods carry keys to the GPU and what they find back, and results are
 // the same. Columns of integers that lie in device memory are looked up there, by an [IndexOn], and the pairs stay there.
 // [IndexOn.Inner] and [IndexOn.Left] stream host keys through it, and pairs back. [InnerOn] joins
-// host keys of which an index exceeds device memory: it makes one of some rows at a time.
+// host keys if an index of them exceeds device memory: it makes one of some rows at a time.
 package join

@@ -184,8 +184,8 @@ func (inline) Parallel(n, grain int, body func(lo, hi int)) {
 	}
 }
 
-// MayContain reports whether the build side may have a row that matches a row of which only bounds
-// are known: the value of key column i lies between the two values of bounds, both included, or is
+// MayContain reports whether the build side may have a row that matches one with known bounds: the
+// value of key column i lies between the two values of bounds, both included, or is
 // NaN, or is null if nulls. A bound that is null is not known. Bounds without values stand for rows
 // that are null. Text is ordered by its bytes and false before true. -0 is 0. Bounds of another
 // type or number panic.

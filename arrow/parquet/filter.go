@@ -15,7 +15,7 @@ import (
 // that are not wanted. [github.com/weftgo/weft/join.Filter] is one. Its methods are called from
 // several goroutines.
 type Filter interface {
-	// MayContain reports whether rows may be wanted of which bounds are known alone: the value of
+	// MayContain reports whether rows may be wanted if only their bounds are known: the value of
 	// key i lies between the two values of bounds, both included, or is NaN, or is null if nulls. A
 	// bound that is null is not known. Bounds without values stand for rows that are null.
 	MayContain(i int, bounds column.Column, nulls bool) bool

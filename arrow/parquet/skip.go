@@ -129,7 +129,7 @@ type location struct{ at, row int64 }
 
 var errIndex = errors.New("an index of pages that has another number of rows for a page")
 
-// check reports a page of some rows, the first of which is row, that the index has otherwise.
+// check reports a page that the index has otherwise. Its first row is row, and it has some rows.
 func (l *pageLocations) check(row, rows, all int64) error {
 	if l.pages == nil || rows == 0 {
 		return nil

@@ -119,7 +119,7 @@ func TestStatistics(t *testing.T) {
 	}
 }
 
-// Of which fields the order in files is that of columns.
+// Files order the values of some types as columns do.
 func TestOrder(t *testing.T) {
 	element := func(p format.Type, v format.LogicalTypeValue, width int32) *format.SchemaElement {
 		e := &format.SchemaElement{}

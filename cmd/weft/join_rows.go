@@ -152,8 +152,8 @@ func (o *joinOptions) probe(j *tableJob, joiner *join.Join, left *side, result [
 	return err
 }
 
-// inOrder returns the columns of a join, of which those of the left side come first, in the order
-// of the result.
+// inOrder returns the columns of a join in the order of the result. Those of the left side come
+// first in a join.
 func inOrder(columns []column.Column, result []joined) []column.Column {
 	right := 0
 	for _, c := range result {

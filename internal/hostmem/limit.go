@@ -5,7 +5,7 @@ package hostmem
 // (RLIMIT_AS, RLIMIT_DATA) allows less. It does not subtract what is in use.
 func Limit() int64 { return limit() }
 
-// least returns the least of numbers, of which 0 stands for none.
+// least returns the least of numbers. 0 stands for none.
 func least(numbers ...int64) (n int64) {
 	for _, m := range numbers {
 		if n == 0 || m > 0 && m < n {

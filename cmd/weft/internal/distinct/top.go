@@ -112,7 +112,7 @@ func (h worst) Swap(i, j int)      { h[i], h[j] = h[j], h[i] }
 func (h *worst) Push(x any)        { *h = append(*h, x.(Item)) }
 func (h *worst) Pop() any          { panic("nothing is taken from the heap") }
 
-// keep adds items, of which the n first in the order of results stay.
+// keep adds items. The first n in the order of results stay.
 func (h *worst) keep(n int, items column.Column, counts []uint64) {
 	for i, count := range counts {
 		x := Item{items.Bytes(i), count}

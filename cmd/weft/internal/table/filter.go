@@ -55,7 +55,7 @@ func (f *rowFilter) read(ctx context.Context, s source, columns []wanted,
 	return f.drop(s.batches(ctx, columns, all))
 }
 
-// passes is the number of batches that come with all rows after one of which most rows pass.
+// passes is the number of batches that come with all rows after most rows of one passed.
 const passes = 7
 
 // drop leaves out rows of batches.
