@@ -8,6 +8,7 @@ import (
 	"math/rand/v2"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 
 	"github.com/weftgo/weft"
@@ -334,9 +335,9 @@ func TestJoinThatStops(t *testing.T) {
 	refused := errors.New("refused")
 	for at := range 40 {
 		j, left, right, want := faultyJoin(t, dev, join.Kind(at%4))
-		count := 0
+		var count atomic.Int64
 		j.Break(nil, func(int64) error {
-			if count++; count == at*at*2 {
+			if count.Add(1) == int64(at*at*2) {
 				return refused
 			}
 			return nil
@@ -350,9 +351,9 @@ func TestJoinThatStops(t *testing.T) {
 
 		j, left, right, _ = faultyJoin(t, dev, join.Kind(at%4))
 		ctx, cancel := context.WithCancel(t.Context())
-		count = 0
+		count.Store(0)
 		j.Break(nil, func(int64) error {
-			if count++; count == at*at*2 {
+			if count.Add(1) == int64(at*at*2) {
 				cancel()
 			}
 			return nil
