@@ -53,13 +53,13 @@ func (g *Groups) eachPage(ctx context.Context, f func(*Result) error) (err error
 		return g.eachPiece(ctx, f)
 	}
 	o := extsort.Options{Keys: g.sortKeys()}
-	if g.spilled.chains != nil {
+	if g.spilled.parts != nil {
 		o.Memory, o.File = g.opts.Memory/8, g.spilled.file
 	}
 	rows := extsort.New(g.dev, o)
 	defer func() { err = errors.Join(err, rows.Close()) }()
 	add := func(r *Result) error { return rows.Add(ctx, slices.Concat(r.Keys, r.Values)) }
-	if g.spilled.chains != nil {
+	if g.spilled.parts != nil {
 		err = g.eachPiece(ctx, add)
 	} else if r, failed := g.read(ctx, g.interned(), 0, g.held); failed != nil {
 		err = failed

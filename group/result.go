@@ -8,6 +8,7 @@ import (
 	"slices"
 
 	"github.com/weftgo/weft/column"
+	"github.com/weftgo/weft/internal/spill"
 )
 
 // ErrOverflow: a sum of integers needs more than 64 bits.
@@ -114,31 +115,12 @@ func concat(pieces []*Result) (*Result, error) {
 	for i, r := range pieces {
 		pages[i] = slices.Concat(r.Keys, r.Values)
 	}
-	all, err := joinPages(pages)
+	all, err := spill.Join(pages)
 	if err != nil {
 		return nil, err
 	}
 	keys := len(pieces[0].Keys)
 	return &Result{Keys: all[:keys:keys], Values: all[keys:]}, nil
-}
-
-// joinPages returns the rows of one or more pages, one page after another. All have the same
-// columns.
-func joinPages(pages [][]column.Column) ([]column.Column, error) {
-	if len(pages) == 1 {
-		return pages[0], nil
-	}
-	all, parts := make([]column.Column, len(pages[0])), make([]column.Column, len(pages))
-	for i := range all {
-		for j, p := range pages {
-			parts[j] = p[i]
-		}
-		var err error
-		if all[i], err = column.Concat(parts...); err != nil {
-			return nil, err
-		}
-	}
-	return all, nil
 }
 
 // typeOf is the type of an aggregate.

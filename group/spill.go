@@ -19,7 +19,7 @@ const (
 
 	// spillParts is the number of partitions of groups in the temporary file. A partition that
 	// exceeds Memory is partitioned again, with another seed, up to maxDepth times.
-	spillParts = 64
+	spillParts = spill.MaxParts
 	maxDepth   = 6
 )
 
@@ -28,8 +28,7 @@ type spilled struct {
 	file   *spill.File
 	shared bool // the file is that of other groups, which close it
 	wrap   func(spill.Disk) spill.Disk
-	chains []*spill.Chain
-	counts [spillParts]int // states by chain
+	parts  *spill.Parts // states of groups; nil: all groups are in memory
 	seed   uint64
 	depth  int
 	states int // of groups; a group has as many as it was written times
@@ -205,11 +204,11 @@ const keyBytes = 34
 func (p *piece) texts() int64 {
 	n := keyBytes * int64(p.n)
 	for _, c := range p.keys {
-		n += textBytes(c)
+		n += spill.TextBytes(c)
 	}
 	for _, x := range p.l.sources {
 		if x.typ == column.Bytes {
-			n += textBytes(p.values[x.col]) * int64(len(x.slots))
+			n += spill.TextBytes(p.values[x.col]) * int64(len(x.slots))
 		}
 	}
 	return n
@@ -222,18 +221,6 @@ func (g *Groups) atOnce(n int) int {
 	}
 	each := g.texts()/int64(g.held) + int64(g.main().groupBytes())
 	return int(max(1, min(int64(n), g.opts.Memory/64/each)))
-}
-
-// textBytes is the length of all values of a column of byte strings together.
-func textBytes(c column.Column) int64 {
-	if c.Type() != column.Bytes {
-		return 0
-	}
-	n := int64(0)
-	for i := range c.Len() {
-		n += int64(len(c.Bytes(i)))
-	}
-	return n
 }
 
 // flush moves all groups in memory to the temporary file. What it has begun it ends, whatever the
@@ -251,9 +238,9 @@ func (g *Groups) flush(ctx context.Context) error {
 	return g.failed
 }
 
-// open makes the temporary file and its chains.
+// open makes the temporary file.
 func (s *spilled) open(dir string) (err error) {
-	if s.chains != nil {
+	if s.parts != nil {
 		return nil
 	}
 	if s.file == nil {
@@ -263,10 +250,7 @@ func (s *spilled) open(dir string) (err error) {
 			return err
 		}
 	}
-	s.seed = rand.Uint64()
-	for range spillParts {
-		s.chains = append(s.chains, s.file.Chain())
-	}
+	s.seed, s.parts = rand.Uint64(), &spill.Parts{}
 	return nil
 }
 
@@ -278,27 +262,11 @@ func (g *Groups) write(page []column.Column) error {
 	if err != nil {
 		return err
 	}
-	for i, c := range page {
-		page[i] = column.Take(g.dev, c, parts.Rows)
+	var counts [spillParts]int
+	for p := range counts {
+		counts[p] = len(parts.Part(p))
 	}
-	var errs [spillParts]error
-	g.dev.Parallel(spillParts, 8, func(lo, hi int) {
-		var buf []byte
-		some := make([]column.Column, len(page))
-		for p := lo; p < hi; p++ {
-			from, to := int(parts.Offsets[p]), int(parts.Offsets[p+1])
-			if from == to {
-				continue
-			}
-			for i, c := range page {
-				some[i] = c.Slice(from, to)
-			}
-			buf = spill.AppendPage(buf[:0], some)
-			errs[p] = s.chains[p].Append(buf)
-			s.counts[p] += to - from
-		}
-	})
-	return errors.Join(errs[:]...)
+	return s.parts.Write(g.dev, s.file, spill.Take(g.dev, page, parts.Rows), &counts)
 }
 
 // reset forgets the groups in memory.
@@ -325,7 +293,7 @@ func (g *Groups) reset() error {
 // partition of the temporary file.
 func (g *Groups) visit(ctx context.Context, f func(*Groups) error) error {
 	s := &g.spilled
-	if s.chains == nil {
+	if s.parts == nil {
 		return f(g)
 	}
 	if g.held > 0 {
@@ -336,12 +304,10 @@ func (g *Groups) visit(ctx context.Context, f func(*Groups) error) error {
 	g.packed.free() // there is memory for one
 	g.other.free()
 	g.packed, g.other = newTable(g.l, true), newTable(g.l, true)
-	for _, c := range s.chains {
-		if err := c.Flush(); err != nil {
-			return err
-		}
+	if err := s.parts.Flush(); err != nil {
+		return err
 	}
-	for p, n := range s.counts {
+	for p, n := range s.parts.Rows {
 		if n > 0 {
 			if err := g.visitPart(ctx, p, f); err != nil {
 				return err
@@ -356,16 +322,16 @@ func (g *Groups) visitPart(ctx context.Context, p int, f func(*Groups) error) (e
 	sub := newGroups(g.dev, g.aggs, g.opts)
 	defer func() { err = errors.Join(err, sub.Close()) }()
 	sub.spilled.file, sub.spilled.shared, sub.spilled.depth = g.spilled.file, true, g.spilled.depth+1
-	sub.spilled.expected, sub.scratch = g.spilled.counts[p], g.scratch
+	sub.spilled.expected, sub.scratch = g.spilled.parts.Rows[p], g.scratch
 	if err := sub.bind(g.l.keys, g.l.values, g.l.ordered); err != nil {
 		return err
 	}
-	if need := int64(g.spilled.counts[p]) * 5 / 4 * int64(sub.main().groupBytes()); need > sub.spilled.small {
+	if need := int64(g.spilled.parts.Rows[p]) * 5 / 4 * int64(sub.main().groupBytes()); need > sub.spilled.small {
 		if err := sub.main().fix(min(need, sub.share(sub.main()))); err != nil {
 			return err
 		}
 	}
-	if err := sub.addChain(ctx, g.spilled.chains[p]); err != nil {
+	if err := sub.addChain(ctx, g.spilled.parts.Chains[p]); err != nil {
 		return op.Cause(err)
 	}
 	return sub.visit(ctx, f)
@@ -376,7 +342,7 @@ func (g *Groups) addChain(ctx context.Context, c *spill.Chain) error {
 	var pages [][]column.Column
 	n, size := 0, int64(0)
 	add := func() error {
-		page, err := joinPages(pages)
+		page, err := spill.Join(pages)
 		if err != nil {
 			return err
 		}
@@ -412,9 +378,8 @@ func (s *spilled) close() error {
 	if !s.shared {
 		return s.file.Close()
 	}
-	var err error
-	for _, c := range s.chains {
-		err = errors.Join(err, c.Free())
+	if s.parts == nil {
+		return nil
 	}
-	return err
+	return s.parts.Free()
 }

@@ -7,8 +7,8 @@ import (
 	"unsafe"
 
 	"github.com/weftgo/weft/column"
-	"github.com/weftgo/weft/device"
 	"github.com/weftgo/weft/internal/cpu"
+	"github.com/weftgo/weft/internal/spill"
 )
 
 // built are right rows with their index, which left rows are joined with. Keys of up to 64 bits are
@@ -266,8 +266,8 @@ func (x *built) joinLeft(ctx context.Context, b *leftBatch, emit emitter) error 
 func (x *built) emitPairs(b *leftBatch, left, right []uint32, emit emitter) error {
 	for len(left) > 0 {
 		n := x.fitting(b, left, right)
-		columns := append(takeAll(x.dev, b.columns, left[:n]),
-			takeAll(x.dev, x.view[x.keys:], right[:n])...)
+		columns := append(spill.Take(x.dev, b.columns, left[:n]),
+			spill.Take(x.dev, x.view[x.keys:], right[:n])...)
 		if err := emit(columns); err != nil {
 			return err
 		}
@@ -280,7 +280,7 @@ func (x *built) emitPairs(b *leftBatch, left, right []uint32, emit emitter) erro
 func (x *built) emitLeft(b *leftBatch, rows []uint32, emit emitter) error {
 	for len(rows) > 0 {
 		n := x.fitting(b, rows, nil)
-		if err := emit(takeAll(x.dev, b.columns, rows[:n])); err != nil {
+		if err := emit(spill.Take(x.dev, b.columns, rows[:n])); err != nil {
 			return err
 		}
 		rows = rows[n:]
@@ -349,15 +349,6 @@ func sizeOfRow(columns []column.Column, row int) int64 {
 		}
 	}
 	return n
-}
-
-// takeAll returns some rows of columns.
-func takeAll(dev device.Host, columns []column.Column, rows []uint32) []column.Column {
-	some := make([]column.Column, len(columns))
-	for i, c := range columns {
-		some[i] = column.Take(dev, c, rows)
-	}
-	return some
 }
 
 // leftBatch are left rows.

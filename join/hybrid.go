@@ -8,10 +8,11 @@ import (
 
 	"github.com/weftgo/weft/column"
 	"github.com/weftgo/weft/internal/rowkey"
+	"github.com/weftgo/weft/internal/spill"
 )
 
-// indexBytes is what the index of a right row takes while it is built, and hashBytes what the hash of
-// its key takes on the Go heap meanwhile, if it has one.
+// indexBytes is the memory of the index of a right row while it is built. hashBytes is that of the
+// hash of its key on the Go heap meanwhile, if it has one.
 const indexBytes, hashBytes = 28, 12
 
 // hybrid joins one partition of both sides: it holds some right rows in memory, and the other
@@ -25,7 +26,7 @@ type hybrid struct {
 	seed         uint64
 	out          [spillParts]bool // partitions in the file
 	nOut         int
-	build, probe partFiles
+	build, probe spill.Parts
 	deduplicated bool // Semi and Anti: dropping rows with the same key would free little
 }
 
@@ -34,7 +35,7 @@ func newHybrid(j *job, depth int) *hybrid {
 }
 
 func (h *hybrid) close() error {
-	return errors.Join(h.index.close(), h.build.free(), h.probe.free())
+	return errors.Join(h.index.close(), h.build.Free(), h.probe.Free())
 }
 
 // batchRows returns the number of rows of columns that are worked on at a time.
@@ -43,7 +44,7 @@ func (j *job) batchRows(columns []column.Column) int {
 	if n == 0 {
 		return 1
 	}
-	each := rowBytes(columns)/int64(n) + 1
+	each := spill.Bytes(columns)/int64(n) + 1
 	return int(max(1, min(j.batch/each, pieceRows)))
 }
 
@@ -54,9 +55,9 @@ func (h *hybrid) add(ctx context.Context, columns []column.Column) error {
 		if err := ctx.Err(); err != nil {
 			return err
 		}
-		some := sliceAll(columns, lo, min(lo+size, columns[0].Len()))
+		some := spill.Slice(columns, lo, min(lo+size, columns[0].Len()))
 		if rows, all := h.matchable(some[:h.keys]); !all {
-			some = takeAll(h.dev, some, rows)
+			some = spill.Take(h.dev, some, rows)
 		}
 		if err := h.addBatch(ctx, some); err != nil {
 			return err
@@ -93,20 +94,24 @@ func (j *job) crowded(s *rowStore, more []column.Column) bool {
 	if !j.plan.packed {
 		each += hashBytes
 	}
-	return j.share > 0 && s.bytes()+rowBytes(more)+int64(n)*each > j.share
+	return j.share > 0 && s.bytes()+spill.Bytes(more)+int64(n)*each > j.share
 }
 
 // makeRoom frees memory of right rows: those whose key an earlier row has, if the join yields no
 // right rows, and otherwise the largest partitions.
 func (h *hybrid) makeRoom(ctx context.Context) error {
-	if !h.kind.pairs() && !h.deduplicated {
-		before := h.store.n
-		if err := h.dropDuplicates(ctx); err != nil {
+	if most := h.store.n / 4 * 3; !h.kind.pairs() && !h.deduplicated {
+		x, err := h.newBuilt(ctx, h.store)
+		if err != nil {
 			return err
 		}
-		h.deduplicated = h.store.n > before/4*3
-		if !h.deduplicated {
-			return nil
+		if x.distinct() <= most {
+			err = h.dropDuplicates(ctx, x)
+		} else {
+			err = x.close()
+		}
+		if h.deduplicated = h.store.n > most; err != nil || !h.deduplicated {
+			return err
 		}
 	}
 	return h.evict(ctx)
@@ -173,10 +178,10 @@ func (h *hybrid) dealOut(columns []column.Column) ([]column.Column, error) {
 	if len(there) == 0 {
 		return columns, nil
 	}
-	if err := h.write(&h.build, takeAll(h.dev, columns, there), parts); err != nil {
+	if err := h.write(&h.build, spill.Take(h.dev, columns, there), parts); err != nil {
 		return nil, err
 	}
-	return takeAll(h.dev, columns, here), nil
+	return spill.Take(h.dev, columns, here), nil
 }
 
 // separate returns the rows of partitions in memory, ascending, and those of partitions in the
@@ -206,7 +211,7 @@ func (h *hybrid) separate(parts column.Parts) (here, there []uint32) {
 }
 
 // write appends rows, which come partition by partition, to the chains of these.
-func (h *hybrid) write(to *partFiles, columns []column.Column, parts column.Parts) error {
+func (h *hybrid) write(to *spill.Parts, columns []column.Column, parts column.Parts) error {
 	file, err := h.spillFile()
 	if err != nil {
 		return err
@@ -217,20 +222,13 @@ func (h *hybrid) write(to *partFiles, columns []column.Column, parts column.Part
 			counts[p] = len(parts.Part(p))
 		}
 	}
-	return to.write(h.dev, file, columns, counts)
+	return to.Write(h.dev, file, columns, &counts)
 }
 
-// dropDuplicates keeps one row of each key.
-func (h *hybrid) dropDuplicates(ctx context.Context) (err error) {
-	x, err := h.newBuilt(ctx, h.store)
-	if err != nil {
-		return err
-	}
-	var firsts []uint32
-	if x.distinct() < h.store.n {
-		firsts, err = x.firstRows(ctx)
-	}
-	if err = errors.Join(err, x.close()); err != nil || firsts == nil {
+// dropDuplicates keeps one row of each key, of rows with an index, which it closes.
+func (h *hybrid) dropDuplicates(ctx context.Context, x *built) error {
+	firsts, err := x.firstRows(ctx)
+	if err = errors.Join(err, x.close()); err != nil {
 		return err
 	}
 	at, lo := 0, 0
@@ -240,19 +238,24 @@ func (h *hybrid) dropDuplicates(ctx context.Context) (err error) {
 			rows = append(rows, firsts[at]-uint32(lo))
 		}
 		lo += chunk[0].Len()
-		return takeAll(h.dev, chunk, rows), nil
+		return spill.Take(h.dev, chunk, rows), nil
 	})
 }
 
 // seal ends the right side.
 func (h *hybrid) seal(ctx context.Context) (err error) {
-	if err := h.build.flush(); err != nil {
+	if err := h.build.Flush(); err != nil {
 		return err
 	}
-	if !h.kind.pairs() && !h.plan.packed {
-		if err := h.dropDuplicates(ctx); err != nil {
-			return err
-		}
+	h.index, err = h.newBuilt(ctx, h.store)
+	if err != nil || h.kind.pairs() || h.plan.packed || h.index.distinct() == h.store.n {
+		return err
+	}
+	// Otherwise each left row is compared with all right rows of its key.
+	x := h.index
+	h.index = nil
+	if err := h.dropDuplicates(ctx, x); err != nil {
+		return err
 	}
 	h.index, err = h.newBuilt(ctx, h.store)
 	return err
@@ -266,8 +269,8 @@ const largeTable = 1 << 17
 // collect joins left rows, together with those of batches before and after if they are few.
 func (h *hybrid) collect(ctx context.Context, columns []column.Column, emit emitter) error {
 	n, held := columns[0].Len(), h.collected
-	few := h.store.n > largeTable && n < pieceRows && rowBytes(columns) < h.batch
-	if held != nil && (!few || held.n+n > pieceRows || held.bytes()+rowBytes(columns) > h.batch) {
+	few := h.store.n > largeTable && n < pieceRows && spill.Bytes(columns) < h.batch
+	if held != nil && (!few || held.n+n > pieceRows || held.bytes()+spill.Bytes(columns) > h.batch) {
 		if err := h.probeCollected(ctx, emit); err != nil {
 			return err
 		}
@@ -298,7 +301,7 @@ func (h *hybrid) probeAll(ctx context.Context, columns []column.Column, emit emi
 		if err := ctx.Err(); err != nil {
 			return err
 		}
-		some := sliceAll(columns, lo, min(lo+size, columns[0].Len()))
+		some := spill.Slice(columns, lo, min(lo+size, columns[0].Len()))
 		if err := h.probeBatch(ctx, some, emit); err != nil {
 			return err
 		}
@@ -310,7 +313,7 @@ func (h *hybrid) probeBatch(ctx context.Context, some []column.Column, emit emit
 	b := &leftBatch{n: some[0].Len(), columns: some[h.keys:], keys: some[:h.keys]}
 	rows, all := h.matchable(b.keys)
 	if !all {
-		b.rows, b.keys = rows, takeAll(h.dev, b.keys, rows)
+		b.rows, b.keys = rows, spill.Take(h.dev, b.keys, rows)
 	}
 	if h.nOut == 0 {
 		return h.index.join(ctx, b, emit)
@@ -322,18 +325,18 @@ func (h *hybrid) probeBatch(ctx context.Context, some []column.Column, emit emit
 	here, there := h.separate(parts)
 	if len(there) > 0 {
 		later := b.rowsOf(there)
-		if err := h.write(&h.probe, takeAll(h.dev, some, later), parts); err != nil {
+		if err := h.write(&h.probe, spill.Take(h.dev, some, later), parts); err != nil {
 			return err
 		}
 		b.skip(later)
-		b.keys, b.rows = takeAll(h.dev, b.keys, here), b.rowsOf(here)
+		b.keys, b.rows = spill.Take(h.dev, b.keys, here), b.rowsOf(here)
 	}
 	return h.index.join(ctx, b, emit)
 }
 
 // rest joins the partitions in the file.
 func (h *hybrid) rest(ctx context.Context, emit emitter) error {
-	if err := h.probe.flush(); err != nil {
+	if err := h.probe.Flush(); err != nil {
 		return err
 	}
 	err := h.index.close()
@@ -341,15 +344,15 @@ func (h *hybrid) rest(ctx context.Context, emit emitter) error {
 	if err != nil {
 		return err
 	}
-	total := h.build.total()
+	total := h.build.Total()
 	for p := range spillParts {
-		if h.probe.rows[p] == 0 {
-			if err := h.build.drop(p); err != nil {
+		if h.probe.Rows[p] == 0 {
+			if err := h.build.Drop(p); err != nil {
 				return err
 			}
 			continue
 		}
-		if err := h.restPart(ctx, p, h.build.rows[p] > total/8, emit); err != nil {
+		if err := h.restPart(ctx, p, h.build.Rows[p] > total/8, emit); err != nil {
 			return err
 		}
 	}
@@ -360,27 +363,27 @@ func (h *hybrid) rest(ctx context.Context, emit emitter) error {
 // partitioning does not help.
 func (h *hybrid) restPart(ctx context.Context, p int, fewKeys bool, emit emitter) (err error) {
 	if fewKeys || h.depth == maxDepth {
-		err := h.pieces(ctx, h.build.chains[p], h.probe.chains[p], emit)
-		return errors.Join(err, h.build.drop(p), h.probe.drop(p))
+		err := h.pieces(ctx, h.build.Chains[p], h.probe.Chains[p], emit)
+		return errors.Join(err, h.build.Drop(p), h.probe.Drop(p))
 	}
 	h.store.reset()
 	sub := newHybrid(h.job, h.depth+1)
-	defer func() { err = errors.Join(err, sub.close(), h.probe.drop(p)) }()
+	defer func() { err = errors.Join(err, sub.close(), h.probe.Drop(p)) }()
 	return h.restSub(ctx, sub, p, emit)
 }
 
 func (h *hybrid) restSub(ctx context.Context, sub *hybrid, p int, emit emitter) error {
-	err := h.eachBatch(ctx, h.build.chains[p], &h.rightBatchRows,
+	err := h.eachBatch(ctx, h.build.Chains[p], &h.rightBatchRows,
 		func(columns []column.Column) error {
 			return sub.add(ctx, columns)
 		})
-	if err = errors.Join(err, h.build.drop(p)); err != nil {
+	if err = errors.Join(err, h.build.Drop(p)); err != nil {
 		return err
 	}
 	if err := sub.seal(ctx); err != nil {
 		return err
 	}
-	err = h.eachBatch(ctx, h.probe.chains[p], &h.leftBatchRows,
+	err = h.eachBatch(ctx, h.probe.Chains[p], &h.leftBatchRows,
 		func(columns []column.Column) error {
 			return sub.probeAll(ctx, columns, emit)
 		})
@@ -388,12 +391,4 @@ func (h *hybrid) restSub(ctx context.Context, sub *hybrid, p int, emit emitter) 
 		return err
 	}
 	return sub.rest(ctx, emit)
-}
-
-func sliceAll(columns []column.Column, lo, hi int) []column.Column {
-	some := make([]column.Column, len(columns))
-	for i, c := range columns {
-		some[i] = c.Slice(lo, hi)
-	}
-	return some
 }

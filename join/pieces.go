@@ -20,10 +20,10 @@ func (j *job) pieces(ctx context.Context, build, probe *spill.Chain, emit emitte
 		}
 	}
 	for {
-		if err := p.load(ctx); err != nil || p.right == nil {
-			return errors.Join(err, p.pass(ctx))
+		if err := p.load(ctx); err != nil {
+			return err
 		}
-		if err := p.pass(ctx); err != nil {
+		if err := p.pass(ctx); err != nil || p.right == nil {
 			return err
 		}
 	}
@@ -153,7 +153,7 @@ func (p *pieceJoin) passRows(ctx context.Context, b *leftBatch, all []column.Col
 	if p.right == nil || len(others) == 0 {
 		return nil
 	}
-	return p.keep(takeAll(p.dev, all, others))
+	return p.keep(spill.Take(p.dev, all, others))
 }
 
 // passLeft yields the pairs of a left join, and after the last piece the rows that had no match in

@@ -68,39 +68,6 @@ func (c *storedColumn) used(n int) int64 {
 	return c.ends.Slice[n]
 }
 
-// rowBytes returns the memory that rows take in a store.
-func rowBytes(columns []column.Column) int64 {
-	n := int64(0)
-	for _, c := range columns {
-		if c.Type() != column.Bytes {
-			n += int64(c.Len() * c.Type().Size())
-			continue
-		}
-		n += 8*int64(c.Len()) + textBytes(c)
-	}
-	return n
-}
-
-// textBytes returns the length of all values of a column of byte strings together.
-func textBytes(c column.Column) int64 {
-	small, large, _ := c.Offsets()
-	switch n := c.Len(); {
-	case n == 0:
-		return 0
-	case small != nil:
-		return int64(small[n] - small[0])
-	case large != nil:
-		return large[n] - large[0]
-	case c.Width() > 0:
-		return int64(n * c.Width())
-	}
-	n := int64(0)
-	for i := range c.Len() {
-		n += int64(len(c.Bytes(i)))
-	}
-	return n
-}
-
 // append copies rows to the end of the store.
 func (s *rowStore) append(dev device.Host, columns []column.Column) error {
 	n := columns[0].Len()
@@ -124,7 +91,7 @@ func (c *storedColumn) grow(at int, from column.Column) error {
 	n := at + from.Len()
 	size := c.used(at)
 	if c.typ == column.Bytes {
-		size += textBytes(from)
+		size += spill.TextBytes(from)
 		if err := growTo(c.ends, n+1); err != nil {
 			return err
 		}
@@ -241,10 +208,10 @@ func (s *rowStore) eachChunk(size int64, f func([]column.Column) error) error {
 	step := int(max(1, size/(s.bytes()/int64(max(n, 1))+1)))
 	for lo := 0; lo < n; {
 		hi := min(lo+step, n)
-		chunk := sliceAll(view, lo, hi)
-		for hi-lo > 1 && rowBytes(chunk) > 2*size { // long values lie here
+		chunk := spill.Slice(view, lo, hi)
+		for hi-lo > 1 && spill.Bytes(chunk) > 2*size { // long values lie here
 			hi = lo + (hi-lo)/2
-			chunk = sliceAll(view, lo, hi)
+			chunk = spill.Slice(view, lo, hi)
 		}
 		if err := f(chunk); err != nil {
 			return err

@@ -28,11 +28,7 @@ var errClosed = fmt.Errorf("extsort: the sorter is %w", op.ErrClosed)
 
 // rowSize returns the mean number of bytes of a row.
 func rowSize(page []column.Column) int64 {
-	n := int64(0)
-	for _, c := range page {
-		n += size(c)
-	}
-	return n/int64(max(page[0].Len(), 1)) + 1
+	return size(page...)/int64(max(page[0].Len(), 1)) + 1
 }
 
 // write appends rows to a run.
@@ -40,7 +36,7 @@ func (s *Sorter) write(run *spill.Chain, rows []column.Column) error {
 	bytes := min(max(s.o.Memory/(16*maxRuns), minPage), maxPage)
 	n := int(max(1, min(runRows, bytes/rowSize(rows))))
 	for lo := 0; lo < rows[0].Len(); lo += n {
-		s.buf = spill.AppendPage(s.buf[:0], slice(rows, lo, min(lo+n, rows[0].Len())))
+		s.buf = spill.AppendPage(s.buf[:0], spill.Slice(rows, lo, min(lo+n, rows[0].Len())))
 		if err := run.Append(s.buf); err != nil {
 			return err
 		}
@@ -208,18 +204,18 @@ func (m *merger) take() ([]column.Column, error) {
 	rows := make([]uint32, len(m.rows))
 	for i, p := range m.rows {
 		if begin[p.page] == 0 {
-			page := slices.Clone(m.pages[p.page]) // concat clears it
+			page := slices.Clone(m.pages[p.page]) // Join clears it
 			pages, begin[p.page] = append(pages, page), total+1
 			total += page[0].Len()
 		}
 		rows[i] = uint32(begin[p.page]-1) + p.row
 	}
-	columns, err := concat(pages)
+	columns, err := spill.Join(pages)
 	if err != nil {
 		return nil, err
 	}
 	m.pages, m.rows, m.bytes = nil, m.rows[:0], 0
-	return m.s.take(columns, rows), nil
+	return spill.Take(m.s.dev, columns, rows), nil
 }
 
 // mergeRuns calls f with the rows of runs in order, some at a time.

@@ -11,7 +11,6 @@ import (
 	"fmt"
 	"iter"
 	"math"
-	"slices"
 
 	"github.com/weftgo/weft/column"
 	"github.com/weftgo/weft/device"
@@ -85,7 +84,7 @@ func (s *Sorter) Add(ctx context.Context, page []column.Column) error {
 
 func (s *Sorter) add(ctx context.Context, page []column.Column) error {
 	n := page[0].Len()
-	page, err := compacted(page)
+	page, err := spill.WithoutDictionaries(page, n)
 	if err != nil {
 		return err
 	}
@@ -106,7 +105,7 @@ func (s *Sorter) add(ctx context.Context, page []column.Column) error {
 			return fmt.Errorf("%w: more than %d rows to sort in memory; set a limit of memory",
 				device.ErrInvalid, uint32(math.MaxUint32))
 		}
-		s.pages = append(s.pages, slice(page, lo, lo+k))
+		s.pages = append(s.pages, spill.Slice(page, lo, lo+k))
 		s.rows += k
 		s.cost += int64(k) * each
 		lo += k
@@ -119,38 +118,11 @@ func (s *Sorter) add(ctx context.Context, page []column.Column) error {
 	return nil
 }
 
-// compacted returns the columns of a page without dictionaries that have more values than rows,
-// which would keep memory that the page does not show.
-func compacted(page []column.Column) ([]column.Column, error) {
-	compact := slices.Clone(page)
-	for i, c := range page {
-		if _, dict := c.Codes(); dict.Len() > c.Len() {
-			var err error
-			if compact[i], err = column.Concat(c); err != nil {
-				return nil, err
-			}
-		}
-	}
-	return compact, nil
-}
-
-// slice returns rows lo to hi-1 of columns.
-func slice(columns []column.Column, lo, hi int) []column.Column {
-	some := make([]column.Column, len(columns))
-	for i, c := range columns {
-		some[i] = c.Slice(lo, hi)
-	}
-	return some
-}
-
 // costOf returns the bytes that a page takes while it is sorted: twice its size, because pages are
 // joined, and the scratch of Order.
 func (s *Sorter) costOf(page []column.Column) int64 {
 	rows := int64(page[0].Len())
-	cost := rows * rowBytes
-	for _, c := range page {
-		cost += 2 * size(c)
-	}
+	cost := rows*rowBytes + 2*size(page...)
 	for _, k := range s.o.Keys {
 		if k.By != nil {
 			cost += size(page[k.Column]) + rows*byBytes
@@ -159,22 +131,12 @@ func (s *Sorter) costOf(page []column.Column) int64 {
 	return cost
 }
 
-// size returns the bytes of a column in memory, about.
-func size(c column.Column) int64 {
-	n := int64(c.Len()) * int64(c.Width())
-	if c.HasNulls() {
-		n += int64(c.Len())
-	}
-	small, large, _ := c.Offsets()
-	switch {
-	case c.Width() > 0:
-	case len(small) > 0:
-		n += int64(small[len(small)-1]-small[0]) + 4*int64(len(small))
-	case len(large) > 0:
-		n += large[len(large)-1] - large[0] + 8*int64(len(large))
-	default:
-		for i := range c.Len() {
-			n += 16 + int64(len(c.Bytes(i)))
+// size returns the bytes of a page in memory, about.
+func size(page ...column.Column) int64 {
+	n := spill.Bytes(page)
+	for _, c := range page {
+		if c.HasNulls() {
+			n += int64(c.Len())
 		}
 	}
 	return n
@@ -192,7 +154,7 @@ func (s *Sorter) shrink(ctx context.Context) error {
 
 // sorted joins the pages in memory, and returns their rows in order, the first Top of them.
 func (s *Sorter) sorted(ctx context.Context) ([]column.Column, []uint32, error) {
-	columns, err := concat(s.pages)
+	columns, err := spill.Join(s.pages)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -204,40 +166,13 @@ func (s *Sorter) sorted(ctx context.Context) ([]column.Column, []uint32, error) 
 	return columns, perm, err
 }
 
-// concat returns the rows of pages, one page after another, and clears the pages column by column.
-func concat(pages [][]column.Column) ([]column.Column, error) {
-	if len(pages) == 1 {
-		return pages[0], nil
-	}
-	all, parts := make([]column.Column, len(pages[0])), make([]column.Column, len(pages))
-	for i := range all {
-		for j, p := range pages {
-			parts[j], p[i] = p[i], column.Column{}
-		}
-		var err error
-		if all[i], err = column.Concat(parts...); err != nil {
-			return nil, err
-		}
-	}
-	return all, nil
-}
-
-// take returns rows of columns.
-func (s *Sorter) take(columns []column.Column, rows []uint32) []column.Column {
-	taken := make([]column.Column, len(columns))
-	for i, c := range columns {
-		taken[i] = column.Take(s.dev, c, rows)
-	}
-	return taken
-}
-
 // compact drops all rows but the first Top.
 func (s *Sorter) compact(ctx context.Context) error {
 	columns, perm, err := s.sorted(ctx)
 	if err != nil {
 		return err
 	}
-	s.pages[0] = s.take(columns, perm)
+	s.pages[0] = spill.Take(s.dev, columns, perm)
 	s.rows, s.cost = len(perm), s.costOf(s.pages[0])
 	return nil
 }
@@ -272,7 +207,7 @@ func (s *Sorter) eachTaken(ctx context.Context, columns []column.Column, rows []
 	f func([]column.Column) error) error {
 	for len(rows) > 0 {
 		n := min(PageRows, len(rows))
-		if err := f(s.take(columns, rows[:n])); err != nil {
+		if err := f(spill.Take(s.dev, columns, rows[:n])); err != nil {
 			return err
 		}
 		if err := ctx.Err(); err != nil {

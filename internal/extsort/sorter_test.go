@@ -254,7 +254,7 @@ func drawTrial(rng *rand.Rand) *trial {
 		}
 		x.o.Keys = append(x.o.Keys, k)
 	}
-	x.o.Memory = []int64{0, 4000, 40_000, 400_000}[rng.IntN(4)]
+	x.o.Memory = []int64{0, 4000, 4000, 40_000, 400_000}[rng.IntN(5)]
 	x.o.Top = []int{0, 0, 1, 7, 700, 100_000}[rng.IntN(6)]
 	return x
 }
@@ -480,7 +480,7 @@ func BenchmarkSorter(b *testing.B) {
 				for b.Loop() {
 					s := New(dev, Options{Keys: []Key{{Column: 0}}, Memory: memory})
 					for lo := 0; lo < n; lo += PageRows {
-						must(b, s.Add(b.Context(), slice(page, lo, min(lo+PageRows, n))))
+						must(b, s.Add(b.Context(), spill.Slice(page, lo, min(lo+PageRows, n))))
 					}
 					for _, err := range s.Pages(b.Context()) {
 						must(b, err)
