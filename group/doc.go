@@ -50,8 +50,8 @@
 //
 // [GroupsOn] are groups of rows whose columns lie on a device already, added on the stream of the
 // caller, or of host columns, which [GroupsOn.Add] streams to a GPU in pieces while kernels work on
-// those before. [ByOn] groups host columns whose groups exceed device memory, too: in partitions,
-// each of which copies the rows once more.
+// those before. [ByOn] groups host columns whose groups exceed device memory, too. It copies the
+// rows once more for each partition.
 //
 // # How it works
 //

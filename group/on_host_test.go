@@ -47,7 +47,7 @@ func shifted(c column.Column, offset int, keep func([]byte) []byte) column.Bitma
 	return column.OfBits(keep(bits), offset, c.Len())
 }
 
-// hostRows are rows of host columns, of which every so many values are null.
+// hostRows are rows of host columns. One of some values is null, or none.
 func hostRows(rng *rand.Rand, n, nulls, most int, types []column.Type) (columns []column.Column) {
 	for i, typ := range types {
 		c := drawn(rng, typ, n, most, nulls)

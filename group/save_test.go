@@ -13,8 +13,8 @@ import (
 	"github.com/weftgo/weft/internal/op"
 )
 
-// claiming returns saved groups of some keys, each of which claims a number of rows and a sum of
-// some times 2^64.
+// claiming returns saved groups of some keys. Each claims a number of rows, and a sum of some times
+// 2^64.
 func claiming(t *testing.T, n int, rows uint64, carry int64) io.Reader {
 	t.Helper()
 	g := create(t, open(t, 1), []Aggregate{{Func: Rows}, {Sum, 0}}, nil)

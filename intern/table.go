@@ -54,7 +54,9 @@ type Table struct {
 	plain  bool         // rows are one column of byte strings, and are not encoded
 	keys   *keys
 	pool   *hostmem.Pool // the memory of keys; nil: the Go heap
-	null   int64         // id of the row that is null and does not say so itself: of one column of 64 bits, or of byte strings; -1: there is none
+	// null is the id of the row that is null and does not say so itself: of one column of 64 bits,
+	// or of byte strings; -1: there is none.
+	null int64
 	// extras are the ids of items whose key in the index belongs to another item,
 	// ascending: the ids of all others are their numbers, shifted by these.
 	extras  number.Extras

@@ -9,8 +9,9 @@ import (
 	"sync"
 
 	"github.com/weftgo/weft/column"
-	"github.com/weftgo/weft/device"
 	"github.com/weftgo/weft/internal/core"
+	"github.com/weftgo/weft/internal/cpu"
+	"github.com/weftgo/weft/internal/rowkey"
 )
 
 // Filter finds rows of the other side that match no row of a build side, without an index. A reader
@@ -170,18 +171,8 @@ func (f *Filter) hash(keys []column.Column) (hashes []uint64, free func()) {
 		*memory = make([]uint64, n)
 	}
 	hashes = (*memory)[:keys[0].Len()]
-	column.Hash(inline{}, keys, f.seed, hashes)
+	column.Hash(cpu.Inline{}, keys, f.seed, hashes)
 	return hashes, func() { hashPool.Put(memory) }
-}
-
-// inline runs loops on the goroutine that asks. Readers call filters from several.
-type inline struct{ device.Host }
-
-// Parallel implements [device.Host].
-func (inline) Parallel(n, grain int, body func(lo, hi int)) {
-	for lo := 0; lo < n; lo += grain {
-		body(lo, min(lo+grain, n))
-	}
 }
 
 // MayContain reports whether the build side may have a row that matches one with known bounds: the
@@ -231,7 +222,7 @@ func (f *Filter) Select(keys []column.Column, rows []uint32) ([]uint32, error) {
 	if few {
 		taken := make([]column.Column, len(keys))
 		for i, c := range keys {
-			taken[i] = column.Take(inline{}, c, found)
+			taken[i] = column.Take(cpu.Inline{}, c, found)
 		}
 		keys = taken
 	}
@@ -311,7 +302,7 @@ func (r *valueRange) add(c column.Column) {
 	var words [blockRows]uint64
 	for lo := 0; lo < c.Len(); lo += blockRows {
 		w := words[:min(blockRows, c.Len()-lo)]
-		orderedWords(c, lo, w)
+		rowkey.Ordered(c, lo, w)
 		for i, x := range w {
 			if c.Null(lo + i) {
 				r.null = true
@@ -350,7 +341,7 @@ func (r *valueRange) addBytes(c column.Column) {
 // byte strings only if texts is set: the Bloom filter is cheaper.
 func (r *valueRange) within(c column.Column, lo int, words []uint64, out []bool, texts bool) {
 	if c.Type() != column.Bytes {
-		orderedWords(c, lo, words)
+		rowkey.Ordered(c, lo, words)
 		for i, w := range words {
 			out[i] = w >= r.lo && w <= r.hi
 		}
@@ -373,77 +364,11 @@ func (r *valueRange) overlaps(bounds column.Column) bool {
 			(bounds.Null(1) || bytes.Compare(cut(bounds.Bytes(1)), r.least) >= 0)
 	}
 	var w [2]uint64
-	orderedWords(bounds, 0, w[:])
-	known := func(i int) bool {
-		return !bounds.Null(i) && !(bounds.Type().Float() && w[i] == nanWord)
-	}
-	if bounds.Type().Float() && r.hi == nanWord {
+	rowkey.Ordered(bounds, 0, w[:])
+	nan, floats := rowkey.NaN(bounds.Type())
+	if floats && r.hi == nan {
 		return true // bounds say nothing of NaN
 	}
+	known := func(i int) bool { return !bounds.Null(i) && !(floats && w[i] == nan) }
 	return (!known(0) || w[0] <= r.hi) && (!known(1) || w[1] >= r.lo)
-}
-
-const signBit = 1 << 63
-
-// nanWord is the word of NaN, which comes after those of all numbers.
-const nanWord = 0x7ff8<<48 | signBit
-
-// orderedWords writes words of the values from lo on, which are in the order of the values: those
-// of equal keys are equal, and NaN is the greatest float. Nulls get any.
-func orderedWords(c column.Column, lo int, to []uint64) {
-	switch c.Type() {
-	case column.Int8:
-		signedWords(column.Values[int8](c)[lo:], to)
-	case column.Int16:
-		signedWords(column.Values[int16](c)[lo:], to)
-	case column.Int32:
-		signedWords(column.Values[int32](c)[lo:], to)
-	case column.Int64:
-		signedWords(column.Values[int64](c)[lo:], to)
-	case column.Uint8:
-		unsignedWords(column.Values[uint8](c)[lo:], to)
-	case column.Uint16:
-		unsignedWords(column.Values[uint16](c)[lo:], to)
-	case column.Uint32:
-		unsignedWords(column.Values[uint32](c)[lo:], to)
-	case column.Uint64:
-		unsignedWords(column.Values[uint64](c)[lo:], to)
-	case column.Float32:
-		floatWords(column.Values[float32](c)[lo:], to)
-	case column.Float64:
-		floatWords(column.Values[float64](c)[lo:], to)
-	default:
-		for i, v := range raw[uint8](c)[lo : lo+len(to)] {
-			to[i] = uint64(min(v, 1)) // as the hash has them
-		}
-	}
-}
-
-func signedWords[T int8 | int16 | int32 | int64](values []T, to []uint64) {
-	for i, v := range values[:len(to)] {
-		to[i] = uint64(int64(v)) ^ signBit
-	}
-}
-
-func unsignedWords[T uint8 | uint16 | uint32 | uint64](values []T, to []uint64) {
-	for i, v := range values[:len(to)] {
-		to[i] = uint64(v)
-	}
-}
-
-func floatWords[T float32 | float64](values []T, to []uint64) {
-	for i, v := range values[:len(to)] {
-		b := math.Float64bits(float64(v))
-		switch {
-		case v != v:
-			b = nanWord
-		case v == 0:
-			b = signBit
-		case b&signBit != 0:
-			b = ^b
-		default:
-			b |= signBit
-		}
-		to[i] = b
-	}
 }

@@ -43,14 +43,11 @@ func (ix *IndexOn[K]) each(
 ) iter.Seq2[Pairs, error] {
 	return func(yield func(Pairs, error) bool) {
 		err := ix.yieldPairs(ctx, keys, all, func(p Pairs) bool { return yield(p, nil) })
-		if err != nil && !errors.Is(err, errStop) {
+		if err != nil && !errors.Is(err, errStopped) {
 			yield(Pairs{}, fmt.Errorf("join: %s: %w", method, err))
 		}
 	}
 }
-
-// errStop: whoever gets the pairs wants no more.
-var errStop = errors.New("no more pairs are wanted")
 
 func (ix *IndexOn[K]) yieldPairs(
 	ctx context.Context, keys []K, all bool, yield func(Pairs) bool,
@@ -72,13 +69,13 @@ func (ix *IndexOn[K]) yieldPairs(
 			return !over
 		})
 		if over {
-			err = errStop
+			err = errStopped
 		}
 		return err
 	}
 	p := probe[K]{ix: ix, ctx: ctx, all: all, yield: yield}
 	defer func() {
-		if end := p.close(); err == nil || end != nil && errors.Is(err, errStop) {
+		if end := p.close(); err == nil || end != nil && errors.Is(err, errStopped) {
 			err = end
 		}
 	}()
@@ -304,7 +301,7 @@ func (p *probe[K]) flush(o *pairsOut) error {
 	p.count(pairs.Left, o.first)
 	p.count(pairs.Right, p.ix.first) // which is 0 where there may be NoRow
 	if !p.yield(pairs) {
-		return errStop
+		return errStopped
 	}
 	return nil
 }

@@ -194,7 +194,7 @@ func TestInnerOnFails(t *testing.T) {
 	})
 }
 
-// Whoever stops, or whose context ends, leaves no memory behind, and whatever fails ends the pairs.
+// A loop that stops and a context that ends leave no memory, and whatever fails ends the pairs.
 func TestHostKeysEnd(t *testing.T) {
 	onDevices(t, func(t *testing.T, dev device.Device) {
 		s := devicetest.NewStream(t, dev)

@@ -40,7 +40,7 @@ func InnerOn[K weft.Key](
 		if err == nil {
 			err = j.run(ctx, func(p Pairs) bool { return yield(p, nil) })
 		}
-		if err != nil && !errors.Is(err, errStop) {
+		if err != nil && !errors.Is(err, errStopped) {
 			yield(Pairs{}, fmt.Errorf("join: InnerOn: %w", err))
 		}
 	}
@@ -139,7 +139,7 @@ func (j *innerOn[K]) onHost(ctx context.Context, host device.Host, yield func(Pa
 		return !over
 	})
 	if err = errors.Join(err, ix.Close()); over && err == nil {
-		return errStop
+		return errStopped
 	}
 	return err
 }

@@ -3,13 +3,14 @@ package parquet
 import (
 	"bytes"
 	"encoding/binary"
-	"math"
 	"slices"
 
 	"github.com/parquet-go/parquet-go/encoding/thrift"
 	"github.com/parquet-go/parquet-go/format"
 
 	"github.com/weftgo/weft/column"
+	"github.com/weftgo/weft/internal/cpu"
+	"github.com/weftgo/weft/internal/rowkey"
 )
 
 // extent is the least and the greatest of some values, as a column of two. It has no values if all
@@ -38,66 +39,34 @@ func (e *extent) add(c column.Column) {
 
 // extremes returns the least and the greatest value of a column that is neither null nor NaN.
 func extremes(c column.Column) column.Column {
-	switch c.Type() {
-	case column.Int8:
-		return extremesOf[int8](c)
-	case column.Int16:
-		return extremesOf[int16](c)
-	case column.Int32:
-		return extremesOf[int32](c)
-	case column.Int64:
-		return extremesOf[int64](c)
-	case column.Uint8:
-		return extremesOf[uint8](c)
-	case column.Uint16:
-		return extremesOf[uint16](c)
-	case column.Uint32:
-		return extremesOf[uint32](c)
-	case column.Uint64:
-		return extremesOf[uint64](c)
-	case column.Float32:
-		return extremesOf[float32](c)
-	case column.Float64:
-		return extremesOf[float64](c)
-	case column.Bool:
-		return extremesOfBools(c)
+	if c.Type() == column.Bytes {
+		return extremesOfBytes(c)
 	}
-	return extremesOfBytes(c)
-}
-
-func extremesOf[T interface {
-	int8 | int16 | int32 | int64 | uint8 | uint16 | uint32 | uint64 | float32 | float64
-}](c column.Column) column.Column {
-	values := column.Values[T](c)
-	var least, most T
-	any := false
-	for i, v := range values {
-		switch {
-		case v != v || c.Null(i):
-		case !any:
-			least, most, any = v, v, true
-		default:
-			least, most = min(least, v), max(most, v)
+	nan, floats := rowkey.NaN(c.Type())
+	var two [2]uint32
+	var least, most uint64
+	some := false
+	var words [1 << 10]uint64
+	for lo := 0; lo < c.Len(); lo += len(words) {
+		w := words[:min(len(words), c.Len()-lo)]
+		rowkey.Ordered(c, lo, w)
+		for i, x := range w {
+			if c.Null(lo+i) || floats && x == nan {
+				continue
+			}
+			if !some || x < least {
+				least, two[0] = x, uint32(lo+i)
+			}
+			if !some || x > most {
+				most, two[1] = x, uint32(lo+i)
+			}
+			some = true
 		}
 	}
-	if !any {
-		return column.Of([]T{})
+	if !some {
+		return c.Slice(0, 0)
 	}
-	return column.Of([]T{least, most})
-}
-
-func extremesOfBools(c column.Column) column.Column {
-	var two []bool
-	for i, v := range column.Values[bool](c) {
-		switch {
-		case c.Null(i):
-		case two == nil:
-			two = []bool{v, v}
-		default:
-			two[0], two[1] = two[0] && v, two[1] || v
-		}
-	}
-	return column.Of(two)
+	return column.Take(cpu.Inline{}, c, two[:])
 }
 
 func extremesOfBytes(c column.Column) column.Column {
@@ -137,37 +106,29 @@ func (e *extent) stored(t Type) (least, most []byte, ok bool) {
 	case c.Type() == column.Bytes:
 		least, most = c.Bytes(0), c.Bytes(1)
 		return least, most, len(least) <= maxBound && len(most) <= maxBound
-	case c.Type() == column.Float32:
-		v := column.Values[float32](c)
-		least, most = make([]byte, 4), make([]byte, 4)
-		binary.LittleEndian.PutUint32(least, math.Float32bits(v[0]))
-		binary.LittleEndian.PutUint32(most, math.Float32bits(v[1]))
-		if v[0] == 0 {
-			least[3] = 0x80
-		}
-		if v[1] == 0 {
-			most[3] = 0
-		}
-	case c.Type() == column.Float64:
-		v := column.Values[float64](c)
-		least, most = make([]byte, 8), make([]byte, 8)
-		binary.LittleEndian.PutUint64(least, math.Float64bits(v[0]))
-		binary.LittleEndian.PutUint64(most, math.Float64bits(v[1]))
-		if v[0] == 0 {
-			least[7] = 0x80
-		}
-		if v[1] == 0 {
-			most[7] = 0
-		}
 	case size >= 4 || c.Type() == column.Bool:
 		raw := c.Raw()
 		least, most = slices.Clone(raw[:size]), slices.Clone(raw[size:2*size])
+		if last := size - 1; c.Type().Float() {
+			if isZero(least) {
+				least[last] = 0x80
+			}
+			if isZero(most) {
+				most[last] = 0
+			}
+		}
 	default:
 		raw := c.Raw()
 		least = binary.LittleEndian.AppendUint32(nil, widened(c.Type(), raw))
 		most = binary.LittleEndian.AppendUint32(nil, widened(c.Type(), raw[size:]))
 	}
 	return least, most, true
+}
+
+// isZero reports whether the bytes of a float are 0 or -0.
+func isZero(b []byte) bool {
+	last := len(b) - 1
+	return b[last]&0x7f == 0 && !slices.ContainsFunc(b[:last], func(x byte) bool { return x != 0 })
 }
 
 // pageIndex collects what the indexes of pages of a chunk say.

@@ -8,7 +8,7 @@ import (
 	"sync"
 
 	"github.com/weftgo/weft/column"
-	"github.com/weftgo/weft/device"
+	"github.com/weftgo/weft/internal/cpu"
 )
 
 // Filter chooses rows of a file by the values of some of its fields, the keys. It may pass rows
@@ -206,7 +206,7 @@ func (r *groupReader) read(piece []rowRange) ([]column.Column, error) {
 		}
 	} else {
 		for i := range r.nKeys {
-			got[i] = column.Take(serial{}, got[i], r.found)
+			got[i] = column.Take(cpu.Inline{}, got[i], r.found)
 		}
 		if err := r.decodeFound(got, piece); err != nil {
 			return nil, err
@@ -248,7 +248,7 @@ func (r *groupReader) decodeFound(got []column.Column, piece []rowRange) error {
 	}
 	if n > int64(len(rows)) {
 		for i := r.nKeys; i < len(got); i++ {
-			got[i] = column.Take(serial{}, got[i], rows)
+			got[i] = column.Take(cpu.Inline{}, got[i], rows)
 		}
 	}
 	return nil
@@ -286,14 +286,4 @@ func (r *groupReader) decode(got []column.Column, lo, hi int, ranges []rowRange)
 		}
 	}
 	return nil
-}
-
-// serial runs loops on the goroutine that asks: row groups are decoded side by side already.
-type serial struct{ device.Host }
-
-// Parallel implements [device.Host].
-func (serial) Parallel(n, grain int, body func(lo, hi int)) {
-	for lo := 0; lo < n; lo += grain {
-		body(lo, min(lo+grain, n))
-	}
 }

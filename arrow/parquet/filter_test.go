@@ -103,7 +103,7 @@ func keysOf[T column.Fixed](v []int64, of func(int64) T) column.Column {
 	return column.Of(out)
 }
 
-// parts is a file in pieces of some rows: pages, some of which end row groups.
+// parts is a file in pieces of some rows: pages, and some of them end row groups.
 func writeParts(t *testing.T, rng *rand.Rand, fields []Field, pages int,
 	spoil func(*Writer)) (b []byte, all []column.Column) {
 	t.Helper()
@@ -141,13 +141,7 @@ func writeParts(t *testing.T, rng *rand.Rand, fields []Field, pages int,
 			w.flush()
 		}
 	}
-	w.flush()
-	if spoil != nil {
-		spoil(w)
-	}
-	if err := w.Close(); err != nil {
-		t.Fatal(err)
-	}
+	end(t, w, spoil)
 	for _, p := range parts {
 		all = append(all, must(column.Concat(p...)))
 	}
@@ -421,6 +415,12 @@ func pagedFile(t testing.TB, spoil func(*Writer)) []byte {
 			w.flush()
 		}
 	}
+	end(t, w, spoil)
+	return out.Bytes()
+}
+
+// end ends a file, spoilt if spoil is not nil.
+func end(t interface{ Fatal(...any) }, w *Writer, spoil func(*Writer)) {
 	w.flush()
 	if spoil != nil {
 		spoil(w)
@@ -428,7 +428,6 @@ func pagedFile(t testing.TB, spoil func(*Writer)) []byte {
 	if err := w.Close(); err != nil {
 		t.Fatal(err)
 	}
-	return out.Bytes()
 }
 
 // An index that does not fit the pages is an error where it is used, and one that fits no chunk is

@@ -2,13 +2,13 @@ package parquet
 
 import (
 	"bytes"
-	"cmp"
 	"unsafe"
 
 	"github.com/parquet-go/parquet-go/encoding/thrift"
 	"github.com/parquet-go/parquet-go/format"
 
 	"github.com/weftgo/weft/column"
+	"github.com/weftgo/weft/internal/rowkey"
 )
 
 // statsMeta is the part of a file's metadata that says which values its chunks have.
@@ -129,40 +129,12 @@ func (l *leaf) bound(dst, b []byte) bool {
 
 // ascends reports whether the first of two values is not greater than the second.
 func ascends(c column.Column) bool {
-	switch c.Type() {
-	case column.Int8:
-		return ascend[int8](c)
-	case column.Int16:
-		return ascend[int16](c)
-	case column.Int32:
-		return ascend[int32](c)
-	case column.Int64:
-		return ascend[int64](c)
-	case column.Uint8:
-		return ascend[uint8](c)
-	case column.Uint16:
-		return ascend[uint16](c)
-	case column.Uint32:
-		return ascend[uint32](c)
-	case column.Uint64:
-		return ascend[uint64](c)
-	case column.Float32:
-		return ascend[float32](c)
-	case column.Float64:
-		return ascend[float64](c)
-	case column.Bool:
-		v := column.Values[bool](c)
-		return !v[0] || v[1]
+	if c.Type() == column.Bytes {
+		return bytes.Compare(c.Bytes(0), c.Bytes(1)) <= 0
 	}
-	return bytes.Compare(c.Bytes(0), c.Bytes(1)) <= 0
-}
-
-func ascend[T interface {
-	cmp.Ordered
-	column.Fixed
-}](c column.Column) bool {
-	v := column.Values[T](c)
-	return v[0] <= v[1]
+	var w [2]uint64
+	rowkey.Ordered(c, 0, w[:])
+	return w[0] <= w[1]
 }
 
 // maxIndex bounds the bytes of an index of pages, which may have their bounds.

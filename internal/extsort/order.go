@@ -132,9 +132,6 @@ func differ(dev device.Host, c column.Column, rows []uint32) bool {
 	return !same.Load()
 }
 
-// The words that rowkey.Ordered writes for NaN.
-const nan32, nan64 = 0x7fc00000 | 1<<31, 0x7ff8<<48 | 1<<63
-
 // encode writes words for the values of a column from lo on. Values are in order if their words
 // are. Words of nulls are arbitrary. Those of byte strings have 8 bytes from byte number from on,
 // before which the strings agree, and are equal for some strings that differ.
@@ -149,15 +146,9 @@ func encode(c column.Column, descending bool, lo, from int, words []uint64) {
 	if !descending {
 		return
 	}
-	nan := uint64(0)
-	switch c.Type() {
-	case column.Float32:
-		nan = nan32
-	case column.Float64:
-		nan = nan64
-	}
+	nan, floats := rowkey.NaN(c.Type())
 	for i, word := range words {
-		if words[i] = ^word; word == nan {
+		if words[i] = ^word; floats && word == nan {
 			words[i] = math.MaxUint64 // last in both directions
 		}
 	}

@@ -148,7 +148,7 @@ func compare(a, b any, descending bool) int {
 	return d
 }
 
-// lengths is a column to sort by: the lengths of byte strings, some of which are null.
+// lengths is a column to sort by: the lengths of byte strings, and null for some.
 func lengths(c column.Column) column.Column {
 	n, valid := make([]int32, c.Len()), make([]bool, c.Len())
 	for i := range n {

@@ -91,7 +91,7 @@ func newInHost(parallel func(n, grain int, body func(lo, hi int)), capacity int,
 	return x
 }
 
-// slotsForShare is the size of each of some parts for so many keys together. Some parts get more
+// slotsForShare returns the slots of a part if some parts have some keys together. Some get more
 // than their share: by less than four standard deviations.
 func slotsForShare(keys, parts int) int {
 	share := float64(keys) / float64(parts)

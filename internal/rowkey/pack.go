@@ -99,6 +99,18 @@ func Ordered(c column.Column, lo int, words []uint64) {
 	add(words, c, lo, 0)
 }
 
+// NaN returns the word that Ordered writes for NaN of a type of floats. It is greater than those of all
+// numbers. ok reports whether the type has floats.
+func NaN(t column.Type) (word uint64, ok bool) {
+	switch t {
+	case column.Float32:
+		return uint64(ordered32(bits32(float32(math.NaN())))), true
+	case column.Float64:
+		return ordered64(bits64(math.NaN())), true
+	}
+	return 0, false
+}
+
 // add puts the values of a column at their place in words, which has zeros.
 func add[K uint32 | uint64](words []K, c column.Column, lo int, shift uint) {
 	n := len(words)

@@ -13,7 +13,7 @@ import (
 	"github.com/weftgo/weft/internal/dst"
 )
 
-// rows are columns of which one is not copied, and one is page-locked on a device.
+// rows are columns. One is not copied, and one is page-locked on a device.
 func rows(
 	t testing.TB, dev device.Device, n int,
 ) (columns []column.Column, wide []uint64, valid []bool) {
