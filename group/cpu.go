@@ -9,10 +9,8 @@ import (
 )
 
 const (
-	// pieceRows for each group that there is are added at a time, within bounds: the more, the more
-	// often a part's records are used while they are in a cache; the fewer, the less
-	// memory for rows on their way.
-	pieceRows, leastPiece, maxPiece = 8, 1 << 23, 1 << 24
+	// maxPiece rows are added at a time.
+	maxPiece = 1 << 24
 	// encodeRows are turned to codes at a time.
 	encodeRows = 1 << 14
 )
@@ -66,7 +64,7 @@ func (g *Groups) add(ctx context.Context, p *piece) (added int, err error) {
 
 // scratchBytes is what a piece borrows: codes, and codes, rows and values of rows that are dealt out.
 func (g *Groups) scratchBytes(p *piece) int {
-	row := 8 + 12 + 8*min(len(p.l.sources), mostDealt)
+	row := 8 + 12 + 8*min(len(p.l.sources), mostMoved)
 	if anyNulls(p.keys) { // rows are split
 		row += 8 + 4 + 4
 	}

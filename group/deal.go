@@ -5,94 +5,205 @@ import (
 	"github.com/weftgo/weft/device"
 )
 
-// mostDealt is how many sources move with their rows; values of others are read where they are,
+// mostMoved is how many sources move with their rows; values of others are read where they are,
 // a cache line for each.
-const mostDealt = 4
+const mostMoved = 4
 
-// deal deals rows out to their parts, and has cores add those of a part each.
-func (t *table) deal(dev device.Host, s *scratch, b batch, coming int) {
-	n, parts, cores := b.n, len(t.parts), dev.Properties().Units
-	share := max((n+4*cores-1)/(4*cores), directRows)
-	shares := (n + share - 1) / share
-	places := s.places(shares * parts)
-	dev.Parallel(n, share, func(lo, hi int) {
-		count := places[lo/share*parts:][:parts]
-		for _, code := range b.codes[lo:hi] {
-			count[code>>t.shift]++
+// dealing is a batch on its way to the parts of a table. Each core has one share of its rows: it
+// combines the first of them in a part of its own, and deals the others out to chunks.
+type dealing struct {
+	t     *table
+	b     batch
+	share int   // rows of a share; the last may have fewer
+	done  []int // by share: rows that are combined
+
+	blocks *blocks
+	// By share, the numbers of the groups of its core's part, in the order of the table's parts, and
+	// where those of each part begin.
+	came, begins [][]uint32
+	chunks       *chunks
+	moved        []int // sources whose values move with the rows
+}
+
+func (t *table) newDealing(dev device.Host, s *scratch, b batch) *dealing {
+	shares := max(1, min(dev.Properties().Units, b.n/directRows))
+	d := &dealing{t: t, b: b, share: (b.n + shares - 1) / shares, done: make([]int, shares),
+		blocks: s.blocks, chunks: s.chunks, came: make([][]uint32, shares),
+		begins: make([][]uint32, shares)}
+	for i, x := range b.l.sources {
+		if len(d.moved) < mostMoved && len(x.slots) > 0 && x.typ != column.Bytes &&
+			!b.values[x.col].HasNulls() {
+			d.moved = append(d.moved, i)
+		}
+	}
+	return d
+}
+
+// rows are those of a share.
+func (d *dealing) rows(c int) batch {
+	return d.b.sub(min(c*d.share, d.b.n), min((c+1)*d.share, d.b.n))
+}
+
+// each calls f for each share.
+func (d *dealing) each(dev device.Host, f func(k *block, c int)) {
+	dev.Parallel(len(d.done), 1, func(lo, hi int) {
+		k := d.blocks.get()
+		for c := lo; c < hi; c++ {
+			f(k, c)
+		}
+		d.blocks.put(k)
+	})
+}
+
+// combine has cores combine rows in parts of their own, all or the first ones, and guesses the
+// number of groups of the batch and of the rows that will come.
+func (d *dealing) combine(dev device.Host, coming int) (groups int) {
+	t := d.t
+	for len(t.own) < len(d.done) {
+		t.own = append(t.own, newOwn(t.l))
+	}
+	for _, own := range t.own[:len(d.done)] {
+		own.reset()
+		t.mayBeClose(own, d.b)
+	}
+	d.each(dev, func(k *block, c int) { d.done[c] = t.own[c].add(k, d.rows(c), t.most) })
+	return groupsOf(t.own[0].n, d.done[0], d.b.n+coming)
+}
+
+// deal deals out the rows that are not combined, and the groups of cores' parts.
+func (d *dealing) deal(dev device.Host) {
+	parts, left := len(d.t.parts), 0
+	for c, done := range d.done {
+		left = max(left, d.rows(c).n-done)
+	}
+	d.chunks.fit(len(d.done), parts, left, 2+len(d.moved))
+	d.each(dev, func(k *block, c int) {
+		if d.done[c] > 0 {
+			d.sortOwn(c)
+		}
+		for b := d.rows(c).from(d.done[c]); b.n > 0; b = b.from(min(blockRows, b.n)) {
+			d.dealBlock(k, c, b.sub(0, min(blockRows, b.n)))
 		}
 	})
-	begins := make([]uint32, parts+1)
+}
+
+// sortOwn sorts the groups of a core's part by the parts they belong to.
+func (d *dealing) sortOwn(c int) {
+	own, shift := d.t.own[c], d.t.shift
+	begins, came := make([]uint32, len(d.t.parts)+1), make([]uint32, own.n)
+	for i := range own.n {
+		begins[own.recs[own.rec(i)+wordCode]>>shift]++
+	}
 	at := uint32(0)
-	for p := range parts {
-		begins[p] = at
-		for i := range shares {
-			count := &places[i*parts+p]
-			*count, at = at, at+*count
+	for p, n := range begins {
+		begins[p], at = at, at+n
+	}
+	for i := range own.n {
+		p := own.recs[own.rec(i)+wordCode] >> shift
+		came[begins[p]] = uint32(i)
+		begins[p]++
+	}
+	copy(begins[1:], begins) // each has moved to where the next begins
+	begins[0] = 0
+	d.came[c], d.begins[c] = came, begins
+}
+
+// ofPart are the groups of a share's core that belong to a part.
+func (d *dealing) ofPart(c, p int) []uint32 {
+	if d.came[c] == nil {
+		return nil
+	}
+	return d.came[c][d.begins[c][p]:d.begins[c][p+1]]
+}
+
+// dealBlock writes rows to the chunks of their parts.
+func (d *dealing) dealBlock(k *block, c int, b batch) {
+	codes := b.codes
+	if b.keys != nil {
+		codes = k.codes[:b.n]
+		b.keys.encode(codes, b.keys.keys, b.base, b.keys.seed)
+	}
+	ch, lists := d.chunks, uint64(c*d.chunks.parts)
+	next := ch.next[lists:]
+	mem, mask, width, end := ch.mem, uint32(ch.words-1), uint32(ch.width), ch.end()
+	ats, shift := k.ids[:len(codes)], d.t.shift
+	for i, code := range codes {
+		p := code >> shift
+		at := next[p]
+		if at&mask == end&mask {
+			at = ch.extend(c, lists+p)
+		}
+		next[p] = at + width
+		row := mem[at : at+2]
+		row[0], row[1] = code, uint64(b.base+i)
+		ats[i] = at
+	}
+	if b.rows != nil {
+		for i, at := range ats {
+			mem[at+1] = uint64(b.rows[i])
 		}
 	}
-	begins[parts] = at
-	to := batch{
-		l: b.l, n: n, codes: lend[uint64](s, n), rows: lend[uint32](s, n), values: b.values, words: s.words(b.l, b),
-	}
-	dev.Parallel(n, share, func(lo, hi int) {
-		k, place := s.block(), places[lo/share*parts:][:parts]
-		for ; lo < hi; lo += blockRows {
-			t.dealBlock(k, place, b.sub(lo, min(lo+blockRows, hi)), to)
+	for j, source := range d.moved {
+		s := &b.l.sources[source]
+		words := load(k.words[:b.n], b.values[s.col], b.rows, b.base)
+		mem := mem[2+j:]
+		for i, at := range ats {
+			mem[at] = words[i]
 		}
-		s.blocks.Put(k)
-	})
-	expected := 0
+	}
+}
+
+// add has cores add what shares have for each part.
+func (d *dealing) add(dev device.Host, coming int) {
+	t, expected := d.t, 0
+	parts := len(t.parts)
 	add := func(lo, hi int) {
-		k := s.block()
-		for i, p := range t.parts[lo:hi] {
-			if expected > 2*p.n && t.store == nil {
-				p.reserve(expected)
+		k := d.blocks.get()
+		for p := lo; p < hi; p++ {
+			if part := t.parts[p]; expected > 2*part.n && t.store == nil {
+				part.reserve(expected)
 			}
-			if from, end := int(begins[lo+i]), int(begins[lo+i+1]); from < end {
-				p.add(k, to.sub(from, end), allGroups(t.l))
-			}
+			d.addPart(k, p)
 		}
-		s.blocks.Put(k)
+		d.blocks.put(k)
 	}
-	// The first part tells how many groups there will be in others, which then need not grow.
-	add(0, 1)
-	rows := int(begins[1])
-	expected = groupsOf(t.parts[0].n, rows, rows+rows*coming/n)
-	expected += expected / 16
-	dev.Parallel(parts-1, max(1, parts*directRows/n/4), func(lo, hi int) { add(lo+1, hi+1) })
+	// The first parts tell how many groups there will be in others, which then need not grow.
+	first := min(parts, len(d.done))
+	dev.Parallel(first, 1, add)
+	found, rows := 0, 0
+	for p := range first {
+		found += t.parts[p].n
+		for c := range d.done {
+			rows += len(d.ofPart(c, p)) + d.chunks.rows(c, p)
+		}
+	}
+	if rows > 0 {
+		expected = groupsOf(found, rows, rows+rows*coming/d.b.n) / first
+		expected += expected / 16
+	}
+	dev.Parallel(parts-first, max(1, parts*directRows/d.b.n/4), func(lo, hi int) {
+		add(first+lo, first+hi)
+	})
 }
 
-// dealBlock moves rows to the next places of their parts.
-func (t *table) dealBlock(k *block, place []uint32, b, to batch) {
-	ats := k.ids[:b.n]
-	for i, code := range b.codes {
-		p := &place[code>>t.shift]
-		at := *p
-		*p = at + 1
-		to.codes[at], ats[i] = code, at
-	}
-	for i, at := range ats {
-		to.rows[at] = uint32(rowOf(b.rows, b.base, i))
-	}
-	for i, dealt := range to.words {
-		if dealt == nil {
-			continue
+// addPart adds what shares have for a part.
+func (d *dealing) addPart(k *block, p int) {
+	part := d.t.parts[p]
+	for c := range d.done {
+		if some := d.ofPart(c, p); len(some) > 0 {
+			part.merge(k, d.t.own[c], some)
 		}
-		words := load(k.words[:len(ats)], b.values[b.l.sources[i].col], b.rows, b.base)
-		for j, at := range ats {
-			dealt[at] = words[j]
+		b := batch{l: d.b.l, values: d.b.values}
+		if len(d.moved) > 0 {
+			b.words = make([][]uint64, len(d.b.l.sources))
 		}
-	}
-}
-
-// words are places for the values of sources that move with their rows.
-func (s *scratch) words(l *layout, b batch) [][]uint64 {
-	words, n := make([][]uint64, len(l.sources)), 0
-	for i, x := range l.sources {
-		if n < mostDealt && len(x.slots) > 0 && x.typ != column.Bytes && !b.values[x.col].HasNulls() {
-			words[i] = lend[uint64](s, b.n)
-			n++
+		for r := d.chunks.read(c, p); r.left > 0; {
+			b.n = d.chunks.move(&r, k)
+			b.codes, b.rows = k.codes[:b.n], k.numbers[:b.n]
+			for j, source := range d.moved {
+				b.words[source] = k.moved[j][:b.n]
+			}
+			part.add(k, b, allGroups(d.t.l))
 		}
 	}
-	return words
 }

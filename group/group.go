@@ -40,7 +40,7 @@ type Groups struct {
 	scratch       *scratch // of all groups with the same file
 	spilled       spilled
 
-	leastPiece, maxPiece int // the constants
+	maxPiece int // the constant
 }
 
 // New makes groups without rows, on a device of the host. The first batch that is added says of which types
@@ -63,7 +63,7 @@ func New(dev device.Device, aggs []Aggregate, opts *Options) (*Groups, error) {
 
 func newGroups(dev device.Host, aggs []Aggregate, o Options) *Groups {
 	return &Groups{dev: dev, aggs: aggs, opts: o, seed: rand.Uint64(), number: created.Add(1),
-		leastPiece: leastPiece, maxPiece: maxPiece, scratch: &scratch{offHeap: o.Memory > 0}}
+		maxPiece: maxPiece, scratch: newScratch(o.Memory > 0)}
 }
 
 // By adds all rows at once and returns the result.
@@ -175,7 +175,7 @@ func (g *Groups) addAll(ctx context.Context, l *layout, keys, values []column.Co
 			return &op.PartialError{Done: done, Err: err}
 		}
 		// Two pieces of a half instead of one and a small rest.
-		size := min(max(g.leastPiece, pieceRows*g.Len()), g.maxPiece)
+		size := g.maxPiece
 		size = (n - done + (n-done+size-1)/size - 1) / ((n - done + size - 1) / size)
 		p := piece{l: l, keys: keys, values: values, lo: done, n: size, coming: n - done - size}
 		added, err := g.add(ctx, &p)
@@ -219,7 +219,7 @@ func (g *Groups) bind(keys, values []column.Type, ordered bool) error {
 	}
 	g.coder = newCoder(keys, g.opts.SkipNulls)
 	g.l, g.merging = l, l.merging()
-	g.packed, g.other = newTable(l, g.opts.Memory > 0), newTable(l, g.opts.Memory > 0)
+	g.packed, g.other = g.newTable(), g.newTable()
 	g.divide()
 	if g.rest, err = g.newRest(int(min(int64(g.spilled.expected),
 		g.spilled.keys/keyBytes))); err != nil {
@@ -230,7 +230,7 @@ func (g *Groups) bind(keys, values []column.Type, ordered bool) error {
 		if g.opts.Memory > 0 {
 			room = int(min(int64(room), g.spilled.small/int64(g.main().groupBytes())))
 		}
-		g.main().cut(partsFor(room), room)
+		g.main().cut(g.dev, partsFor(room), room)
 	}
 	return nil
 }

@@ -50,7 +50,7 @@ func TestPieces(t *testing.T) {
 			values: []column.Type{column.Int32, column.Bytes}, aggs: []Aggregate{{Func: Rows}, {First, 0}, {Last, 0}, {Sum, 0}, {Last, 1}}}
 		x.nulls[0] = true
 		g, m := create(t, dev, x.aggs, nil), &model{}
-		g.leastPiece, g.maxPiece = 1000, 7000
+		g.maxPiece = 7000
 		k, v := x.batch(40_000)
 		done := 0
 		for _, looks := range []int{3, 2, 1000} {
@@ -98,10 +98,10 @@ func TestMemoryIsFlat(t *testing.T) {
 				t.Fatal(err)
 			}
 			bytes := g.packed.bytes() + g.other.bytes() + g.rest.bytes() + 8*int64(len(g.scratch.mem))
-			if i == 2 {
-				after = bytes
-			} else if i > 2 && bytes != after {
-				t.Fatalf("%v: %d bytes after batch %d, %d after the third", keys, bytes, i, after)
+			if i < 3 {
+				after = max(after, bytes)
+			} else if bytes > after+after/16 { // byte strings of cores' parts lie in other segments
+				t.Fatalf("%v: %d bytes after batch %d, %d after three", keys, bytes, i, after)
 			}
 		}
 		if err := g.Close(); err != nil {

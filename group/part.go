@@ -1,6 +1,10 @@
 package group
 
-import "slices"
+import (
+	"slices"
+
+	"github.com/weftgo/weft/internal/hostmem"
+)
 
 // part is a part of the groups: an index by hash of records in the order in which their groups came.
 type part struct {
@@ -17,21 +21,29 @@ type part struct {
 	texts texts
 	carry map[uint32]int64 // by word: how often its sum went over 64 bits, less how often it came back
 
-	// roomy: while it is small its index has more places, so that more keys are where they should be.
+	mem   *hostmem.Pool // of recs, orders and index; nil: the Go heap
+	close *closeKeys    // nil: nobody looks for them
+	tried bool          // somebody has
+
+	// load is how many places the index has at least for each record; small indexes of parts
+	// that are roomy have roomyLoad.
+	load  int
 	roomy bool
-	close *closeKeys // nil: nobody looks for them
-	tried bool       // somebody has
 }
 
-// indexLoad is how many places an index has at least for each record. That of a roomy part has roomyLoad, up to roomyIndex.
+// A place that is taken costs a wrong guess of the processor, some 16 ns. The parts of cores, which
+// are small, have more places: where one row in four is elsewhere, finding takes twice as long as
+// where one in 14 is.
 const (
-	leastIndex, indexLoad = 16, 2
-	roomyLoad, roomyIndex = 8, 1 << 14
+	leastIndex, indexLoad, ownLoad = 16, 2, 4
+	roomyLoad, roomyIndex          = 8, 1 << 15
 )
 
 // newPart is a part with room for some groups.
-func newPart(l *layout, groups int) *part {
-	p := &part{l: l, index: make([]uint32, indexFor(groups)), recs: make([]uint64, l.stride(), (groups+1)*l.stride()), orders: make([]uint64, 0, groups)}
+func newPart(l *layout, mem *hostmem.Pool, groups int) *part {
+	p := &part{l: l, mem: mem, load: indexLoad, index: hostmem.Slice[uint32](mem, indexFor(groups)),
+		recs:   hostmem.Slice[uint64](mem, (groups+1)*l.stride())[:l.stride()],
+		orders: hostmem.Slice[uint64](mem, groups)[:0]}
 	if len(l.sources) > 0 {
 		p.nulls = make([][]uint64, len(l.sources))
 	}
@@ -59,19 +71,29 @@ func (p *part) rows(i int) uint64 { return p.recs[p.rec(i)+wordRows] }
 //
 // Most are found where they should be, and branches that depend on it would be guessed wrong one time in four. So all are
 // compared there first, without any, and with many reads on their way at once.
-func (p *part) find(k *block, codes []uint64, rows []uint32, base int, limit int) (done int) {
-	ids, elsewhere, n := k.ids[:len(codes)], &k.rows, uint64(0)
-	index, recs, mask := p.index, p.recs, uint64(len(p.index)-1)
+func (p *part) find(k *block, codes []uint64, rows []uint32, base, limit int) (done int) {
+	codes = codes[:min(len(codes), blockRows)]
+	index, mask := p.index, uint64(len(p.index)-1)
+	ids := k.ids[:len(codes)]
 	for i, code := range codes {
-		rec := index[code&mask]
-		ids[i] = rec
+		ids[i] = index[code&mask]
+	}
+	recs, n := p.recs, uint(0)
+	for i, code := range codes {
+		rec := ids[i]
 		differs := recs[rec] ^ code
 		other := (differs | -differs | uint64(rec) - 1) >> 63 // they differ, or rec is 0
 		recs[rec+wordRows] += 1 - other
-		elsewhere[n%blockRows] = uint32(i)
-		n += other
+		k.rows[n%blockRows] = uint32(i)
+		n += uint(other)
 	}
-	for _, i := range elsewhere[:n] {
+	return p.findElsewhere(k, codes, rows, base, limit, int(n))
+}
+
+// findElsewhere finds the records of n codes that are not at their first place.
+func (p *part) findElsewhere(k *block, codes []uint64, rows []uint32, base, limit, n int) (done int) {
+	ids := k.ids[:len(codes)]
+	for _, i := range k.rows[:n] {
 		row := base + int(i)
 		if rows != nil {
 			row = int(rows[i])
@@ -120,17 +142,20 @@ func (p *part) search(code uint64, row, limit int) uint32 {
 func (p *part) insert(at, code, row uint64) (rec uint32) {
 	rec = uint32(len(p.recs))
 	if len(p.recs)+p.l.stride() > cap(p.recs) {
-		p.recs = slices.Grow(p.recs, max(len(p.recs), 4*p.l.stride()))
+		p.recs = grown(p.recs, p.mem, max(len(p.recs), 4*p.l.stride()))
 	}
 	p.recs = append(p.recs, p.l.init...)
 	p.recs[rec+wordCode] = code
+	if len(p.orders) == cap(p.orders) {
+		p.orders = grown(p.orders, p.mem, max(len(p.orders), 4))
+	}
 	p.orders = append(p.orders, row)
 	for range p.l.texts {
 		p.texts.of = append(p.texts.of, textRef{})
 	}
 	p.index[at] = rec
 	p.n++
-	if indexLoad*p.n > len(p.index) || p.roomy && roomyLoad*p.n > len(p.index) && len(p.index) < roomyIndex {
+	if p.load*p.n > len(p.index) || p.roomy && roomyLoad*p.n > len(p.index) && len(p.index) < roomyIndex {
 		p.reindex(2 * len(p.index))
 	}
 	return rec
@@ -138,16 +163,26 @@ func (p *part) insert(at, code, row uint64) (rec uint32) {
 
 // reserve makes room for so many groups.
 func (p *part) reserve(groups int) {
-	p.recs = slices.Grow(p.recs, (groups-p.n)*p.l.stride())
-	p.orders = slices.Grow(p.orders, groups-p.n)
+	p.recs = grown(p.recs, p.mem, (groups-p.n)*p.l.stride())
+	p.orders = grown(p.orders, p.mem, groups-p.n)
 	if size := indexFor(groups); size > len(p.index) {
 		p.reindex(size)
 	}
 }
 
+// grown is s with room for n elements more.
+func grown(s []uint64, mem *hostmem.Pool, n int) []uint64 {
+	if n <= cap(s)-len(s) {
+		return s
+	}
+	to := hostmem.Slice[uint64](mem, len(s)+n)[:len(s)]
+	copy(to, s)
+	return to
+}
+
 // reindex makes an index of another size.
 func (p *part) reindex(size int) {
-	p.index = make([]uint32, size)
+	p.index = hostmem.Slice[uint32](p.mem, size)
 	mask := uint64(size - 1)
 	for rec := p.l.stride(); rec < p.end(); rec += p.l.stride() {
 		at := p.recs[rec+wordCode] & mask

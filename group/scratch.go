@@ -14,23 +14,32 @@ const keepScratch = 64 << 20
 // unmapped has to be found and zeroed by the system each time, which took longer than the work on
 // it. Groups with Options.Memory map theirs, and keep it.
 type scratch struct {
-	blocks  sync.Pool // of *block
-	mem     []uint64  // for what there is for each row
-	used    int       // words
+	blocks  *blocks
+	chunks  *chunks
+	mem     []uint64 // for what there is for each row
+	used    int      // words
 	offHeap bool
 	mapped  *spill.Memory[uint64] // that is mem; nil: it is Go's
 
-	counts []uint32
 	seen   []uint64 // bits of rows of a piece that brought a group
 	before []uint32 // how many are set before each word
 }
 
-func (s *scratch) block() *block {
-	if b, ok := s.blocks.Get().(*block); ok {
-		return b
+func newScratch(offHeap bool) *scratch {
+	return &scratch{offHeap: offHeap, blocks: new(blocks), chunks: new(chunks)}
+}
+
+// blocks are the memory of cores.
+type blocks struct{ pool sync.Pool }
+
+func (b *blocks) get() *block {
+	if k, ok := b.pool.Get().(*block); ok {
+		return k
 	}
 	return new(block)
 }
+
+func (b *blocks) put(k *block) { b.pool.Put(k) }
 
 // fit makes room for so many bytes, all of which are free again.
 func (s *scratch) fit(bytes int) {
@@ -58,13 +67,17 @@ func (s *scratch) release() {
 // free returns all memory.
 func (s *scratch) free() {
 	s.release()
-	*s = scratch{offHeap: s.offHeap}
+	s.chunks.release()
+	*s = *newScratch(s.offHeap)
 }
 
 // trim gives much memory back.
 func (s *scratch) trim() {
 	if s.mapped == nil && 8*len(s.mem) > keepScratch {
 		s.mem = nil
+	}
+	if !s.offHeap && 8*len(s.chunks.mem) > keepScratch {
+		s.chunks.release()
 	}
 }
 
@@ -81,11 +94,4 @@ func sized[T any](kept *[]T, n int) []T {
 		*kept = make([]T, n)
 	}
 	return (*kept)[:n]
-}
-
-// places are n counts of 0.
-func (s *scratch) places(n int) []uint32 {
-	p := sized(&s.counts, n)
-	clear(p)
-	return p
 }

@@ -54,7 +54,7 @@ func (g *Groups) divide() {
 	}
 	s.small, s.buffers = m/8, max(min(m/8, 64<<20), spillParts*16<<10)
 	g.shareOut(textGuess)
-	row := 40 + 8*min(len(g.merging.sources), mostDealt)
+	row := 40 + 8*min(len(g.merging.sources), mostMoved)
 	if g.interns() {
 		row += internRow
 	}
@@ -152,7 +152,7 @@ func (g *Groups) crowded(p *piece) (bool, error) {
 		before := t.bytes()
 		if t.store == nil && before+int64(n)*int64(t.groupBytes()) > min(s.small, g.share(t)/2) {
 			g.shareAgain()
-			if err := t.fix(g.share(t)); err != nil {
+			if err := t.fix(g.dev, g.share(t)); err != nil {
 				return false, err
 			}
 			if before > s.small/2 {
@@ -212,6 +212,15 @@ func (p *piece) texts() int64 {
 		}
 	}
 	return n
+}
+
+// newTable makes a table of the groups' layout. Memory bounds what parts of cores take, too.
+func (g *Groups) newTable() *table {
+	own := ownBytes
+	if m := g.opts.Memory; m > 0 {
+		own = int(min(int64(own), m/32/int64(g.dev.Properties().Units)))
+	}
+	return newTable(g.l, g.opts.Memory > 0, own)
 }
 
 // atOnce is the number of groups, at most n, whose state or result is made at a time.
@@ -282,9 +291,9 @@ func (g *Groups) reset() error {
 	if g.rest, err = g.newRest(keys); err != nil {
 		return err
 	}
-	g.packed, g.other, g.held = newTable(g.l, true), newTable(g.l, true), 0
+	g.packed, g.other, g.held = g.newTable(), g.newTable(), 0
 	if fixed {
-		return g.main().fix(g.share(g.main()))
+		return g.main().fix(g.dev, g.share(g.main()))
 	}
 	return nil
 }
@@ -303,7 +312,7 @@ func (g *Groups) visit(ctx context.Context, f func(*Groups) error) error {
 	}
 	g.packed.free() // there is memory for one
 	g.other.free()
-	g.packed, g.other = newTable(g.l, true), newTable(g.l, true)
+	g.packed, g.other = g.newTable(), g.newTable()
 	if err := s.parts.Flush(); err != nil {
 		return err
 	}
@@ -327,7 +336,7 @@ func (g *Groups) visitPart(ctx context.Context, p int, f func(*Groups) error) (e
 		return err
 	}
 	if need := int64(g.spilled.parts.Rows[p]) * 5 / 4 * int64(sub.main().groupBytes()); need > sub.spilled.small {
-		if err := sub.main().fix(min(need, sub.share(sub.main()))); err != nil {
+		if err := sub.main().fix(sub.dev, min(need, sub.share(sub.main()))); err != nil {
 			return err
 		}
 	}

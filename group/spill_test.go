@@ -269,7 +269,7 @@ func TestFixedTable(t *testing.T) {
 	for _, bytes := range []int64{1, 100_000, 100_000_000} {
 		g := create(t, dev, []Aggregate{{Func: Rows}, {Sum, 0}}, nil)
 		must(t, g.Add(t.Context(), columns, columns))
-		must(t, g.packed.fix(bytes))
+		must(t, g.packed.fix(g.dev, bytes))
 		must(t, g.Add(t.Context(), columns, columns))
 		r, err := g.Result(t.Context())
 		must(t, err)

@@ -2,7 +2,10 @@ package group
 
 import (
 	"errors"
+	"runtime"
 
+	"github.com/weftgo/weft/device"
+	"github.com/weftgo/weft/internal/hostmem"
 	"github.com/weftgo/weft/internal/spill"
 )
 
@@ -24,21 +27,24 @@ func (t *table) groupBytes() int {
 
 // fix moves all groups to parts that have their share of some bytes from the beginning on. There
 // are never fewer parts than before: groups of a part are in the order of their places.
-func (t *table) fix(bytes int64) error {
+func (t *table) fix(dev device.Host, bytes int64) error {
 	most := int(bytes / int64(t.groupBytes()))
 	n := max(partsFor(most), len(t.parts))
 	s, err := newStore(t.l, n, max(most/n, 1))
 	if err != nil {
 		return err
 	}
+	pool := new(hostmem.Pool)
+	runtime.AddCleanup(t, (*hostmem.Pool).Free, pool)
 	parts := make([]*part, n)
 	for i := range parts {
 		parts[i] = s.part(t.l, i)
+		parts[i].texts.pool = pool
 	}
-	old := t.store
-	t.become(parts) // which moves byte strings to another pool
-	t.store = s
-	old.free()
+	t.become(dev, parts)
+	t.store.free()
+	t.pool.Free()
+	t.store, t.pool = s, pool
 	return nil
 }
 
@@ -60,7 +66,7 @@ func newStore(l *layout, parts, per int) (s *store, err error) {
 // part returns part i, which has no groups.
 func (s *store) part(l *layout, i int) *part {
 	words, index := (s.per+1)*s.stride, indexFor(s.per)
-	p := &part{l: l}
+	p := &part{l: l, load: indexLoad}
 	p.recs = s.recs.Slice[i*words : i*words+s.stride : (i+1)*words]
 	p.index = s.index.Slice[i*index : (i+1)*index : (i+1)*index]
 	p.orders = s.orders.Slice[i*s.per : i*s.per : (i+1)*s.per]

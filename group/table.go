@@ -3,6 +3,7 @@ package group
 import (
 	"math"
 	"math/bits"
+	"runtime"
 	"slices"
 
 	"github.com/weftgo/weft/column"
@@ -11,21 +12,25 @@ import (
 )
 
 const (
-	// fewGroups are combined by each core by itself: they fit its second-level cache.
-	fewGroups = 1 << 13
-	// partGroups of a part do, too, beside the rows on their way. Where there are twice as many
-	// parts are cut.
+	// fewGroups are one part. Where there are more, cores work on parts side by side.
+	fewGroups = 1 << 11
+	// partGroups of a part fit a core's second-level cache, beside the rows on their way. Where
+	// there are twice as many parts are cut.
 	partGroups = 1 << 13
-	// leastParts is the number of parts where there are more groups, mostParts as
-	// many as a core can write to side by side.
+	// leastParts is the number of parts where there are more groups, mostParts as many as a core
+	// can write to side by side.
 	leastParts, mostParts = 1 << 6, 1 << 12
 	// directRows are too few to wake other cores for.
 	directRows = 1 << 12
-	// sampleRows tell how many groups there will be.
-	sampleRows = 1 << 18
-	// firstWindow and windowRows are the rows for each core that are combined before groups are counted; the
-	// first window is a trial.
-	firstWindow, windowRows = 1 << 15, 1 << 19
+	// ownBytes are the most that the part of a core takes. A second-level cache need not hold all
+	// of it: with 10^5 groups a core waits less for the third than it takes to deal rows out.
+	ownBytes = 9 << 20
+	// dealtRows for each group that there is are dealt out at a time, within bounds: the more, the
+	// more often a part's records are used while they are in a cache; the fewer, the less memory
+	// for rows on their way.
+	dealtRows, leastDealt, mostDealt = 2, 1 << 21, 1 << 22
+	// trialRows of each core tell how many groups there will be.
+	trialRows = 1 << 15
 )
 
 // table is groups in parts by the high bits of their mixed codes.
@@ -33,21 +38,45 @@ type table struct {
 	l     *layout
 	shift uint // of a mixed code, to its part
 	parts []*part
-	own   []*part       // of cores, while there are few groups
-	pool  *hostmem.Pool // of byte strings; nil: the Go heap
+	own   []*part       // of cores, for their shares of a batch
+	most  int           // groups of each
+	pool  *hostmem.Pool // of byte strings, and of parts that grow where memory has no bound
 	store *store        // the memory of parts that are full where it is; nil: they grow
+	// bounded: memory is counted, and parts that grow are on the Go heap.
+	bounded bool
 	// scattered: keys do not lie close together.
 	scattered bool
 }
 
-// newTable makes a table of one part. Byte strings are in memory outside of the Go heap, if asked.
-func newTable(l *layout, offHeap bool) *table {
-	t := &table{l: l, shift: 64, parts: []*part{newPart(l, 0)}}
-	if offHeap {
-		t.pool = new(hostmem.Pool)
-		t.parts[0].texts.pool = t.pool
-	}
+// newTable makes a table of one part. Parts of cores take at most some bytes each.
+func newTable(l *layout, bounded bool, own int) *table {
+	t := &table{l: l, shift: 64, bounded: bounded}
+	t.most = own / (8*l.stride() + 8 + 2*4*ownLoad + 8*len(l.sources) + 24*l.texts)
+	t.parts = t.newParts(1, 0)
 	return t
+}
+
+// newParts makes parts with room for some groups each, in a pool of their own.
+func (t *table) newParts(n, groups int) []*part {
+	t.pool = new(hostmem.Pool)
+	runtime.AddCleanup(t, (*hostmem.Pool).Free, t.pool) // where nobody calls free
+	mem := t.pool
+	if t.bounded {
+		mem = nil
+	}
+	parts := make([]*part, n)
+	for i := range parts {
+		parts[i] = newPart(t.l, mem, groups)
+		parts[i].texts.pool = t.pool
+	}
+	return parts
+}
+
+// newOwn makes the part of a core.
+func newOwn(l *layout) *part {
+	p := newPart(l, nil, 0)
+	p.load, p.roomy = ownLoad, true
+	return p
 }
 
 // partsFor is a number of parts for so many groups, a power of two.
@@ -63,30 +92,23 @@ func partsFor(groups int) int {
 }
 
 // cut makes so many parts, a power of two, with room for some groups together.
-func (t *table) cut(n, groups int) {
-	parts := make([]*part, n)
-	for i := range parts {
-		parts[i] = newPart(t.l, groups/n)
-	}
-	t.become(parts)
+func (t *table) cut(dev device.Host, n, groups int) {
+	pool := t.pool
+	t.become(dev, t.newParts(n, groups/n))
+	pool.Free()
 }
 
 // become moves all groups to other parts, a power of two of them, and no fewer than there are.
-func (t *table) become(parts []*part) {
-	from, pool := t.parts, t.pool
-	if pool != nil {
-		t.pool = new(hostmem.Pool)
-		for _, p := range parts {
-			p.texts.pool = t.pool
+func (t *table) become(dev device.Host, parts []*part) {
+	from := t.parts
+	t.parts, t.shift = parts, uint(64-bits.TrailingZeros(uint(len(parts))))
+	dev.Parallel(len(from), 1, func(lo, hi int) {
+		for _, p := range from[lo:hi] {
+			for i := range p.n {
+				t.parts[p.recs[p.rec(i)]>>t.shift].move(p, i)
+			}
 		}
-	}
-	t.parts, t.shift, t.own = parts, uint(64-bits.TrailingZeros(uint(len(parts)))), nil
-	for _, p := range from {
-		for i := range p.n {
-			t.parts[p.recs[p.rec(i)]>>t.shift].move(p, i)
-		}
-	}
-	pool.Free()
+	})
 }
 
 func (t *table) groups() int {
@@ -167,46 +189,51 @@ func (b batch) before(n int) batch {
 	return b.sub(0, min(n, b.n))
 }
 
-// add adds rows, behind which so many more will come.
+// add adds rows, after which so many more will come.
+//
+// Each core has a share of the rows. It combines them in a part of its own as long as there is
+// room; where there are more groups, it deals rows out to chunks by the parts of their groups. Then
+// each part is one core's, which adds what all shares have for it, one share after another, so that
+// rows of a group meet without locks and in their order.
 func (t *table) add(dev device.Host, s *scratch, b batch, coming int) {
-	if len(t.parts) == 1 {
-		b = t.addFew(dev, s, b)
+	if len(t.parts) == 1 && b.n < directRows {
+		k := s.blocks.get()
+		b = b.from(t.parts[0].add(k, b, fewGroups+1))
+		s.blocks.put(k)
 	}
-	if b.n == 0 {
-		return
+	cores, groups := dev.Properties().Units, t.groups()
+	for b.n > 0 {
+		share := b.n / cores
+		n, combine := b.n, groups == 0 || groups <= t.most && 4*groups <= share
+		switch {
+		case groups == 0:
+			n = min(n, cores*trialRows)
+		case !combine:
+			n = min(n, min(max(dealtRows*groups, leastDealt), mostDealt))
+			n = (b.n + (b.n+n-1)/n - 1) / ((b.n + n - 1) / n)
+		}
+		d := t.newDealing(dev, s, b.sub(0, n))
+		b = b.from(n)
+		if combine {
+			groups = d.combine(dev, coming+b.n)
+		}
+		groups = max(groups, t.groups())
+		t.divide(dev, groups)
+		d.deal(dev)
+		d.add(dev, coming+b.n)
+		groups = max(groups, t.groups())
 	}
-	b = b.encoded(dev, s)
-	n := t.groups()
-	if len(t.parts) == 1 && t.store == nil {
-		t.cut(partsFor(max(t.sample(b.codes, b.n+coming), n, fewGroups+1)), n)
-	} else if t.store == nil && n > 2*partGroups*len(t.parts) && len(t.parts) < mostParts {
-		t.cut(partsFor(n), 2*n) // they were as many before, and will be again
+	if groups > t.most {
+		t.own = nil
 	}
-	t.deal(dev, s, b, coming)
 }
 
-// addFew adds rows as long as there are few groups, and returns those that it leaves.
-func (t *table) addFew(dev device.Host, s *scratch, b batch) (left batch) {
-	p, cores := t.parts[0], dev.Properties().Units
-	rows := firstWindow
-	if p.n > 0 { // it is no trial
-		rows = windowRows
+// divide cuts a table that grows into more parts, if that many groups need them.
+func (t *table) divide(dev device.Host, groups int) {
+	if n := partsFor(groups); n > len(t.parts) && t.store == nil &&
+		(len(t.parts) == 1 || groups > 2*partGroups*len(t.parts)) {
+		t.cut(dev, n, t.groups())
 	}
-	for ; b.n > 0 && p.n <= fewGroups; rows = min(2*rows, windowRows) {
-		if cores == 1 || b.n < directRows {
-			k := s.block()
-			t.mayBeClose(p, b)
-			done := p.add(k, b, fewGroups+1)
-			s.blocks.Put(k)
-			return b.from(done)
-		}
-		window := b.sub(0, min(cores*rows, b.n))
-		if !t.combine(dev, s, window) {
-			break
-		}
-		b = b.from(window.n)
-	}
-	return b
 }
 
 // groupsOf is how many groups so many rows have, of which some have a number of groups, if
@@ -225,52 +252,6 @@ func groupsOf(found, some, rows int) int {
 		}
 	}
 	return int(-hi * math.Expm1(-float64(rows)/hi))
-}
-
-// sample is how many groups rows have that begin with those of some codes: of a quarter of the groups, a sample tells more
-// than as many rows of all.
-func (t *table) sample(codes []uint64, rows int) int {
-	p, some := newPart(t.l, 0), 0
-	for _, code := range codes[:min(len(codes), sampleRows)] {
-		if code>>62 == 0 {
-			p.search(code, 0, allGroups(t.l))
-			some++
-		}
-	}
-	return 4 * groupsOf(p.n, some, rows/4)
-}
-
-// combine has each core combine a share of rows, and merges what comes of it, in their order. If there
-// are too many groups it does nothing.
-func (t *table) combine(dev device.Host, s *scratch, b batch) (ok bool) {
-	cores := dev.Properties().Units
-	for len(t.own) < cores {
-		t.own = append(t.own, newPart(t.l, 0))
-	}
-	share := (b.n + cores - 1) / cores
-	shares := (b.n + share - 1) / share
-	done := make([]int, shares)
-	for _, own := range t.own[:shares] {
-		own.roomy = true
-		t.mayBeClose(own, b)
-	}
-	dev.Parallel(b.n, share, func(lo, hi int) {
-		own, k := t.own[lo/share], s.block()
-		own.reset()
-		done[lo/share] = own.add(k, b.sub(lo, hi), fewGroups)
-		s.blocks.Put(k)
-	})
-	for i, n := range done {
-		if n < min(share, b.n-i*share) {
-			return false
-		}
-	}
-	k := s.block()
-	for _, own := range t.own[:shares] {
-		t.parts[0].merge(k, own)
-	}
-	s.blocks.Put(k)
-	return true
 }
 
 // mayBeClose has a part look for keys of a batch that lie close together, unless others have not.

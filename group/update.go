@@ -19,6 +19,11 @@ type block struct {
 	ords       [blockRows]uint64
 	codes      [blockRows]uint64
 	rows       [blockRows]uint32
+	merged     [blockRows]uint32 // records of another part
+
+	// Rows that have been dealt out: their numbers, and the values that moved with them.
+	numbers [blockRows]uint32
+	moved   [mostMoved][blockRows]uint64
 }
 
 // add adds rows to their groups. It stops where there would be more than limit groups; done is the number of
@@ -43,7 +48,7 @@ func (p *part) update(k *block, b batch) {
 	for i := range b.l.sources {
 		s := &b.l.sources[i]
 		if b.words != nil && b.words[i] != nil {
-			p.slots(s, k.ids[:n], b.words[i][b.base:b.base+n], b.ordinals(k, s, n, b.rows))
+			p.all(s, k.ids[:n], b.words[i][b.base:b.base+n], b.ordinals(k, s, n, b.rows))
 			continue
 		}
 		c, ids, rows := b.values[s.col], k.ids[:n], b.rows
@@ -62,7 +67,7 @@ func (p *part) update(k *block, b batch) {
 				p.text(s.slots, int(rec), c.Bytes(rowOf(rows, b.base, j)), ord)
 			}
 		default:
-			p.slots(s, ids, load(k.words[:len(ids)], c, rows, b.base), ords)
+			p.all(s, ids, load(k.words[:len(ids)], c, rows, b.base), ords)
 		}
 	}
 }
@@ -77,14 +82,19 @@ func (b *batch) ordinals(k *block, s *source, n int, rows []uint32) []uint64 {
 	return nil
 }
 
-// slots adds words to the slots of a source.
-func (p *part) slots(s *source, ids []uint32, words, ords []uint64) {
+// all adds words to the slots of a source.
+func (p *part) all(s *source, ids []uint32, words, ords []uint64) {
 	for _, x := range s.slots {
-		if x.ord > 0 {
-			p.timed(x, ids, words, ords)
-		} else {
-			updates[x.kind](p, x.at, ids, words)
-		}
+		p.one(x, ids, words, ords)
+	}
+}
+
+// one adds words to a slot.
+func (p *part) one(x slot, ids []uint32, words, ords []uint64) {
+	if x.ord > 0 {
+		p.timed(x, ids, words, ords)
+	} else {
+		updates[x.kind](p, x.at, ids, words)
 	}
 }
 

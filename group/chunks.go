@@ -1,0 +1,158 @@
+package group
+
+import (
+	"runtime"
+	"unsafe"
+
+	"github.com/weftgo/weft/internal/cpu"
+	"github.com/weftgo/weft/internal/hostmem"
+)
+
+// chunkWords is the size of a chunk in 64-bit words: 1 KiB. Cores write to a chunk of each part at
+// a time. Processors recognize some 64 streams of writes, and cores that write to more wait for
+// each line, so all lines of a chunk are asked for when it is begun. Chunks of all parts fit a
+// second-level cache.
+const (
+	chunkWords, chunkLines = 128, 16
+	chunksAhead            = 4
+)
+
+// lines are, in words, where the cache lines of a chunk begin.
+var lines = [chunkLines]uint32{0, 8, 16, 24, 32, 40, 48, 56, 64, 72, 80, 88, 96, 104, 112, 120}
+
+// chunks are the memory for rows that are dealt out: lists of chunks, one for each part of each
+// share. A row is its code, its number, and the values that move with it.
+type chunks struct {
+	width int // words of a row
+	per   int // rows of a chunk
+	words int // of a chunk, a power of two
+
+	parts int
+	// By share, by part: where the next row goes, its first chunk, and how many there are. A list
+	// that has no chunk, or no room in its last one, goes on at the end of a chunk.
+	next, first, count []uint32
+	free               []uint32 // by share: its next chunk
+	after              []uint32 // by chunk: the next one of its list
+
+	mem  []uint64
+	pool *hostmem.Pool // of mem
+}
+
+// fit makes empty lists, and memory for at most so many rows of each share. Chunks are small where
+// parts have few rows.
+func (c *chunks) fit(shares, parts, rows, width int) {
+	c.width, c.parts, c.words = width, parts, chunkWords
+	for c.words >= 4*width && c.words/2 >= rows/parts*width {
+		c.words /= 2
+	}
+	c.per = c.words / width
+	lists := shares * parts
+	c.next, c.first, c.count = sized(&c.next, lists), sized(&c.first, lists), sized(&c.count, lists)
+	clear(c.count)
+	for i := range c.next {
+		c.next[i] = c.end()
+	}
+	each := (rows+c.per-1)/c.per + min(parts, rows)
+	c.free, c.after = sized(&c.free, shares), sized(&c.after, shares*each)
+	for i := range c.free {
+		c.free[i] = uint32(i * each)
+	}
+	c.room(shares * each * c.words)
+}
+
+// end is where a chunk has no room for a row, in words.
+func (c *chunks) end() uint32 { return uint32(c.per * c.width) }
+
+// room makes room for some words. Pages that are not written to take no memory.
+func (c *chunks) room(words int) {
+	if words <= len(c.mem) {
+		return
+	}
+	if c.pool == nil {
+		c.pool = new(hostmem.Pool)
+		runtime.AddCleanup(c, (*hostmem.Pool).Free, c.pool) // where nobody calls release
+	}
+	c.release()
+	c.mem = hostmem.Slice[uint64](c.pool, words)
+}
+
+// release returns the memory for rows.
+func (c *chunks) release() {
+	c.pool.Free()
+	c.mem = nil
+}
+
+// extend adds a chunk to a list of a share, and returns where it begins.
+func (c *chunks) extend(share int, list uint64) (at uint32) {
+	i := c.free[share]
+	c.free[share]++
+	if c.count[list] == 0 {
+		c.first[list] = i
+	} else {
+		c.after[(c.next[list]-1)/uint32(c.words)] = i
+	}
+	c.count[list]++
+	c.fetch(i)
+	return i * uint32(c.words)
+}
+
+// fetch asks for the lines of a chunk.
+func (c *chunks) fetch(i uint32) {
+	cpu.Prefetch(unsafe.Pointer(&c.mem[int(i)*c.words]), lines[:c.words/8], 3)
+}
+
+// rows is the number of rows of a part in a share.
+func (c *chunks) rows(share, part int) int {
+	list := share*c.parts + part
+	left := c.end() - 1 - (c.next[list]-1)%uint32(c.words)
+	return int(c.count[list])*c.per - int(left)/c.width
+}
+
+// cursor is a place in a list of chunks.
+type cursor struct {
+	next uint32 // chunk
+	left int    // rows
+}
+
+// read begins at the first row of a part in a share.
+func (c *chunks) read(share, part int) cursor {
+	return cursor{c.first[share*c.parts+part], c.rows(share, part)}
+}
+
+// move moves the next rows of a list to a block, at most blockRows, and returns their number.
+func (c *chunks) move(r *cursor, k *block) (n int) {
+	var some [blockRows]uint32
+	count := min((r.left+c.per-1)/c.per, max(blockRows/c.per, 1))
+	for i := range some[:count] {
+		some[i] = r.next
+		r.next = c.after[r.next]
+	}
+	for i := range min(chunksAhead, count) {
+		c.fetch(some[i])
+	}
+	for i, chunk := range some[:count] {
+		if i+chunksAhead < count {
+			c.fetch(some[i+chunksAhead])
+		}
+		rows := min(c.per, r.left)
+		c.unpack(k, n, c.mem[int(chunk)*c.words:][:rows*c.width])
+		n, r.left = n+rows, r.left-rows
+	}
+	return n
+}
+
+// unpack moves the rows of a chunk to a block, from row n on.
+func (c *chunks) unpack(k *block, n int, mem []uint64) {
+	width, rows := c.width, len(mem)/c.width
+	codes, numbers := k.codes[n:][:rows], k.numbers[n:][:rows]
+	for i, at := 0, 0; i < rows; i, at = i+1, at+width {
+		row := mem[at : at+2]
+		codes[i], numbers[i] = row[0], uint32(row[1])
+	}
+	for j := range width - 2 {
+		words := k.moved[j][n:][:rows]
+		for i, at := 0, 2+j; i < rows; i, at = i+1, at+width {
+			words[i] = mem[at]
+		}
+	}
+}
