@@ -8,19 +8,28 @@ import (
 	"database/sql/driver"
 	"errors"
 	"fmt"
+	"strings"
 
 	"github.com/duckdb/duckdb-go/v2"
 )
 
 // duckDB is an SQL engine in the process, in C++.
-func duckDB() Peer { return Peer{Name: "DuckDB", Load: ofDuckDB} }
+func duckDB() Peer { return Peer{Name: "DuckDB", Rival: true, Load: ofDuckDB} }
 
-// queries are what does a job, which leaves a table of results, and what is asked of that.
-var queries = map[string][2]string{
-	"group":    {"CREATE TABLE result AS SELECT key, count(*) AS n, sum(val) AS total FROM l GROUP BY key", "SELECT count(*), sum(n), sum(total), sum(n*n) FROM result"},
-	"distinct": {"CREATE TABLE result AS SELECT count(DISTINCT key) AS n FROM l", "SELECT any_value(n), 0, 0, 0 FROM result"},
-	"dedup":    {"CREATE TABLE result AS SELECT count(DISTINCT line) AS n FROM lines", "SELECT any_value(n), 0, 0, 0 FROM result"},
-	"join":     {"CREATE TABLE result AS SELECT l.val AS a, r.val AS b FROM l JOIN r ON l.key = r.key", "SELECT count(*), sum(a), sum(b), sum(a*b) % 18446744073709551616 FROM result"},
+// What is asked of the table of results of a job.
+const (
+	askGroups = "SELECT count(*), sum(n), sum(total), sum(n*n) FROM result"
+	askCount  = "SELECT any_value(n), 0, 0, 0 FROM result"
+	askPairs  = "SELECT count(*), sum(a), sum(b), sum(a*b) % 18446744073709551616 FROM result"
+)
+
+// statements make a table of results, and ask for it.
+var statements = map[string][2]string{
+	"group":    {"SELECT key, count(*) AS n, sum(val) AS total FROM l GROUP BY key", askGroups},
+	"words":    {"SELECT a, b, count(*) AS n, sum(val) AS total FROM l GROUP BY a, b", askGroups},
+	"distinct": {"SELECT count(DISTINCT key) AS n FROM l", askCount},
+	"dedup":    {"SELECT count(DISTINCT a) AS n FROM l", askCount},
+	"join":     {"SELECT l.val AS a, r.val AS b FROM l JOIN r ON l.key = r.key", askPairs},
 }
 
 func ofDuckDB(j Job) (w Work, err error) {
@@ -28,12 +37,14 @@ func ofDuckDB(j Job) (w Work, err error) {
 	if err != nil {
 		return w, err
 	}
-	db := sql.OpenDB(at)
+	db, do := sql.OpenDB(at), statements[j.Does]
 	w = Work{
-		Run: func() error { _, err := db.Exec(queries[j.Name][0]); return err },
+		Run: func() error { _, err := db.Exec("CREATE TABLE result AS " + do[0]); return err },
 		Result: func() (r Result, err error) {
 			var a, b, c string // of 128 bits
-			err = db.QueryRow("SELECT x.c0, x.c1::UHUGEINT::VARCHAR, x.c2::UHUGEINT::VARCHAR, x.c3::UHUGEINT::VARCHAR FROM ("+queries[j.Name][1]+") AS x(c0, c1, c2, c3)").Scan(&r.Rows, &a, &b, &c)
+			row := db.QueryRow("SELECT x.c0, x.c1::UHUGEINT::VARCHAR, x.c2::UHUGEINT::VARCHAR, " +
+				"x.c3::UHUGEINT::VARCHAR FROM (" + do[1] + ") AS x(c0, c1, c2, c3)")
+			err = row.Scan(&r.Rows, &a, &b, &c)
 			if err == nil {
 				_, err = fmt.Sscan(a+" "+b+" "+c, &r.A, &r.B, &r.C)
 			}
@@ -43,13 +54,7 @@ func ofDuckDB(j Job) (w Work, err error) {
 		Close: func() error { return errors.Join(db.Close(), at.Close()) },
 	}
 	if _, err = db.Exec(fmt.Sprintf("SET threads = %d", cores())); err == nil {
-		err = fill(at, db, "l", "key BIGINT, val BIGINT", len(j.Left), pairOf(j.Left, j.Values))
-	}
-	if err == nil && j.Right != nil {
-		err = fill(at, db, "r", "key BIGINT, val BIGINT", len(j.Right), pairOf(j.Right, nil))
-	}
-	if err == nil && j.Lines != nil {
-		err = fill(at, db, "lines", "line VARCHAR", j.Lines.len(), func(i int) []driver.Value { return []driver.Value{string(j.Lines.line(i))} })
+		err = loadDuckDB(at, db, j)
 	}
 	if err != nil {
 		err = errors.Join(err, w.Close())
@@ -57,20 +62,34 @@ func ofDuckDB(j Job) (w Work, err error) {
 	return w, err
 }
 
-// pairOf are the rows of a column of keys and one of values, or of the numbers of rows.
-func pairOf(keys, vals []int64) func(i int) []driver.Value {
-	row := make([]driver.Value, 2)
-	return func(i int) []driver.Value {
-		row[0], row[1] = keys[i], int64(i)
-		if vals != nil {
-			row[1] = vals[i]
-		}
-		return row
+func loadDuckDB(at *duckdb.Connector, db *sql.DB, j Job) error {
+	switch j.Does {
+	case "dedup":
+		return fill(at, db, "l", "a VARCHAR", j.Rows, func(i int, row []driver.Value) {
+			row[0] = string(j.Texts[0].at(i))
+		})
+	case "words":
+		columns := "a VARCHAR, b VARCHAR, val BIGINT"
+		return fill(at, db, "l", columns, j.Rows, func(i int, row []driver.Value) {
+			a, b := j.Texts[0].at(i), j.Texts[1].at(i)
+			row[0], row[1], row[2] = string(a), string(b), j.Values[i]
+		})
+	case "join":
+		return errors.Join(fillPairs(at, db, "l", j.Left, numbered(len(j.Left))),
+			fillPairs(at, db, "r", j.Right, numbered(len(j.Right))))
 	}
+	return fillPairs(at, db, "l", j.Left, j.Values)
+}
+
+func fillPairs(at *duckdb.Connector, db *sql.DB, name string, keys, vals []int64) error {
+	return fill(at, db, name, "key BIGINT, val BIGINT", len(keys), func(i int, row []driver.Value) {
+		row[0], row[1] = keys[i], vals[i]
+	})
 }
 
 // fill makes a table of n rows.
-func fill(at *duckdb.Connector, db *sql.DB, name, columns string, n int, row func(i int) []driver.Value) error {
+func fill(at *duckdb.Connector, db *sql.DB, name, columns string, n int,
+	set func(i int, row []driver.Value)) error {
 	if _, err := db.Exec("CREATE TABLE " + name + " (" + columns + ")"); err != nil {
 		return err
 	}
@@ -83,8 +102,10 @@ func fill(at *duckdb.Connector, db *sql.DB, name, columns string, n int, row fun
 	if err != nil {
 		return err
 	}
+	row := make([]driver.Value, 1+strings.Count(columns, ","))
 	for i := range n {
-		if err := rows.AppendRow(row(i)...); err != nil {
+		set(i, row)
+		if err := rows.AppendRow(row...); err != nil {
 			return errors.Join(err, rows.Close())
 		}
 	}

@@ -1,18 +1,40 @@
 // Command jobs compares what weft's packages do with rows of columns with what a Go program would
-// do without them, in one run on one machine: Go's maps, one or one for each part of the keys on all
-// cores, sorting, and DuckDB.
+// do without them: Go's maps, one or one for each part of the keys on all cores, DuckDB, and
+// Polars.
 //
 //	GOWORK=off go run ./peers/jobs
-//	GOWORK=off go run ./peers/jobs -rows 1000000 -json
+//	GOWORK=off go run ./peers/jobs -rows 1000000 -job group -runs 20 -cores 1,2 -json
 //	GOWORK=off CGO_ENABLED=1 go run -tags duckdb ./peers/jobs
 //
-// group is SELECT key, COUNT(*), SUM(value) GROUP BY key of int64 columns, once of keys 0, 1, 2, …, distinct is COUNT(DISTINCT
-// key), dedup is COUNT(DISTINCT line) of lines of some 60 bytes, a fifth as many, join is the numbers of the rows of two tables that have equal keys. All peers have the columns
-// in memory before the time is taken, DuckDB in tables of its own, and all cores; all leave their result in
-// memory. Every result is compared. A peer that is not there is a line that says why.
+// Each peer does each job in a process of its own, one after another. The process makes the rows
+// from the seed, loads them to where the peer works on them, DuckDB and Polars to tables of their
+// own, and then does the job -runs times. Nothing has run in it before the first run. All peers
+// use all cores, or as many as -cores says, and leave their result in memory. The results of all
+// runs and peers are compared.
+//
+// The jobs:
+//
+//   - group is SELECT key, COUNT(*), SUM(value) GROUP BY key of int64 columns: of keys 0, 1, 2 …,
+//     of any numbers, uniform or Zipf's, and of two columns of short strings. A group of few rows
+//     has a twentieth of the rows. A group in batches is one of weft's group.Groups to which a
+//     twentieth of the rows is added at a time. Other peers have all rows at once, as in the group
+//     of as many keys, whose rows are the same.
+//   - distinct is COUNT(DISTINCT key).
+//   - dedup is COUNT(DISTINCT line) of lines of some 60 bytes, a fifth as many.
+//   - join is the numbers of the rows of two tables that have equal keys.
+//
+// The peak is the most resident memory that the process had while it ran the job, less what it had
+// when the rows were loaded. GOGC and GOMEMLIMIT change it for peers in Go.
+//
+// A peer that is absent is a line that says why. Polars, with each of its two engines, needs node
+// and its package nodejs-polars where node finds it. npm leaves out the library itself where node
+// is older than the package wants; name it then, as nodejs-polars-linux-x64-gnu:
+//
+//	npm install --prefix DIR nodejs-polars && NODE_PATH=DIR/node_modules go run ./peers/jobs
 package main
 
 import (
+	"errors"
 	"flag"
 	"fmt"
 	"io"
@@ -31,71 +53,107 @@ func main() { command.Main("jobs", run) }
 // report is the JSON that jobs prints.
 type report struct {
 	command.Head
-	Cores int   `json:"cores"`
-	Rows  []Row `json:"rows"`
+	Rows []Row `json:"rows"`
 }
 
 func run(args []string, stdout, stderr io.Writer) error {
 	flags := flag.NewFlagSet("jobs", flag.ContinueOnError)
 	flags.SetOutput(stderr)
-	rows := flags.Int("rows", 20_000_000, "rows to group and to look for distinct keys in; half of them are joined with a quarter")
-	groups := flags.String("groups", "1000,1000000,8646747", "numbers of keys that rows draw from, separated by commas; some draw none of the largest")
-	runs := flags.Int("runs", 3, "runs, of which the median counts")
+	child := flags.Int("child", -1, "do the job of this number in this process, and print JSON")
+	rows := flags.Int("rows", 20_000_000, "rows to group and to look for distinct keys in; "+
+		"half of them are joined with a quarter")
+	groups := flags.String("groups", "1000,10000,100000,1000000,8646747",
+		"numbers of keys that rows draw from, separated by commas")
+	runs := flags.Int("runs", 5, "runs of each peer")
 	seed := flags.Uint64("seed", 1, "seed of the rows")
-	only := flags.String("job", "", "only jobs whose names contain this: group, distinct, dedup, join")
+	only := flags.String("job", "", "only jobs whose names contain this, such as group, batches or join")
 	peer := flags.String("peer", "", "only peers whose names contain one of these, separated by commas")
+	coresOf := flags.String("cores", strconv.Itoa(cores()),
+		"numbers of cores that peers may use, separated by commas")
 	asJSON := flags.Bool("json", false, "print JSON")
 	if err := flags.Parse(args); err != nil {
 		return err
 	}
-	if *rows < 4 || *runs < 1 {
-		return fmt.Errorf("-rows %d -runs %d: want at least 4 and 1", *rows, *runs)
+	if *rows < batches || *runs < 1 {
+		return fmt.Errorf("-rows %d -runs %d: want at least %d and 1", *rows, *runs, batches)
 	}
-	var sizes []int
-	for s := range strings.SplitSeq(*groups, ",") {
-		n, err := strconv.Atoi(strings.TrimSpace(s))
-		if err != nil || n < 1 {
-			return fmt.Errorf("-groups %s: want positive numbers separated by commas", *groups)
-		}
-		sizes = append(sizes, n)
+	sizes, err := numbers(*groups)
+	if err != nil {
+		return fmt.Errorf("-groups %s: %w", *groups, err)
 	}
+	widths, err := numbers(*coresOf)
+	if err != nil {
+		return fmt.Errorf("-cores %s: %w", *coresOf, err)
+	}
+	jobs := Jobs(*rows, sizes, *seed)
+	if *child >= 0 && *child < len(jobs) {
+		return measure(stdout, jobs[*child], *peer, *runs)
+	}
+	jobs = slices.DeleteFunc(jobs, func(j Job) bool { return !strings.Contains(j.Name, *only) })
 	names := strings.Split(*peer, ",")
 	peers := slices.DeleteFunc(Peers(), func(p Peer) bool {
-		return !slices.ContainsFunc(names, func(name string) bool { return strings.Contains(p.Name, name) })
+		in := func(name string) bool { return strings.Contains(p.Name, name) }
+		return !slices.ContainsFunc(names, in)
 	})
-	var all []Row
-	for _, j := range Jobs(*rows, sizes, *seed) {
-		if strings.Contains(j.Name, *only) {
-			more, err := Measure(j, peers, *runs)
-			if err != nil {
-				return err
-			}
-			all = append(all, more...)
-		}
-	}
+	all, err := compareAll(jobs, peers, widths, []string{"-rows", strconv.Itoa(*rows), "-groups", *groups,
+		"-runs", strconv.Itoa(*runs), "-seed", strconv.FormatUint(*seed, 10)})
 	if *asJSON {
-		return command.WriteJSON(stdout, report{command.NewHead(*runs), cores(), all})
+		return errors.Join(err, command.WriteJSON(stdout, report{command.NewHead(*runs), all}))
 	}
-	return table(stdout, all)
+	return errors.Join(err, table(stdout, all))
 }
 
-// cores is how many all peers may use.
+// compareAll compares peers at jobs with each number of cores, in processes with flags. Its rows
+// are those before an error.
+func compareAll(jobs []Job, peers []Peer, widths []int, flags []string) (rows []Row, err error) {
+	for _, cores := range widths {
+		for _, j := range jobs {
+			more, err := Compare(j, peers, cores, func(p Peer) (m Measured, err error) {
+				args := append([]string{"-child", strconv.Itoa(j.number), "-peer", p.Name}, flags...)
+				err = command.Child(args, []string{"GOMAXPROCS=" + strconv.Itoa(cores)}, &m)
+				return m, err
+			})
+			if err != nil {
+				return rows, err
+			}
+			rows = append(rows, more...)
+		}
+	}
+	return rows, nil
+}
+
+// cores is how many a peer may use in this process.
 func cores() int { return runtime.GOMAXPROCS(0) }
+
+func numbers(list string) (all []int, err error) {
+	for s := range strings.SplitSeq(list, ",") {
+		n, err := strconv.Atoi(strings.TrimSpace(s))
+		if err != nil || n < 1 {
+			return nil, fmt.Errorf("want positive numbers separated by commas")
+		}
+		all = append(all, n)
+	}
+	return all, nil
+}
 
 func table(out io.Writer, rows []Row) error {
 	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', tabwriter.AlignRight)
-	fmt.Fprintln(w, "job\trows\tof keys\tpeer\tms\tleast\tmost\ttimes as fast as the Go map\t")
+	fmt.Fprintln(w, "job\trows\tkeys\tcores\tpeer\tfirst ms\tmedian ms\tmax ms\tmax/median\tpeak MB\t"+
+		"best rival/weft: first\tmedian\t")
 	skipped := make(map[string]string)
 	for _, r := range rows {
 		if r.Skipped != "" {
 			skipped[r.Peer] = r.Skipped
 			continue
 		}
-		job := r.Job
-		if r.Close {
-			job += " of 0, 1, 2, …"
+		fmt.Fprintf(w, "%s\t%d\t%d\t%d\t%s\t", r.Job, r.N, r.Keys, r.Cores, r.Peer)
+		fmt.Fprintf(w, "%.1f\t%.1f\t%.1f\t%.2f\t%.0f\t", r.FirstMS, r.MedianMS, r.MaxMS,
+			r.MaxMS/r.MedianMS, float64(r.Peak)/1e6)
+		if r.First > 0 {
+			fmt.Fprintf(w, "%.2f\t%.2f\t\n", r.First, r.Median)
+		} else {
+			fmt.Fprint(w, "\t\t\n")
 		}
-		fmt.Fprintf(w, "%s\t%d\t%d\t%s\t%.0f\t%.0f\t%.0f\t%.2f\t\n", job, r.N, r.Keys, r.Peer, r.MS, r.LeastMS, r.MostMS, r.Speedup)
 	}
 	if err := w.Flush(); err != nil {
 		return err

@@ -1,23 +1,23 @@
 package main
 
 import (
-	"cmp"
+	"hash/maphash"
 	"math/bits"
-	"slices"
 	"sync"
 )
 
-// goMap is what others are compared with.
-const goMap = "Go map"
+// weftName is the peer that others are compared with.
+const weftName = "weft"
 
-// Peers are all, the Go map first.
+// Peers are all.
 func Peers() []Peer {
 	return []Peer{
-		{Name: goMap, Load: ofMaps(1)},
-		{Name: "partitioned Go maps", Load: ofMaps(64)},
-		{Name: "partitioned sorting", Load: ofSorting},
-		{Name: "weft", Load: ofWeft},
+		{Name: "Go map", Load: ofMaps(1)},
+		{Name: "partitioned Go maps", Rival: true, Load: ofMaps(64)},
+		{Name: weftName, Load: ofWeft},
 		duckDB(),
+		polars("Polars", "in-memory"),
+		polars("Polars streaming", "streaming"),
 	}
 }
 
@@ -65,8 +65,8 @@ func memory[T any](job func() [][]T, tell func(*Result, T)) Work {
 // entry is a row of a part: its key, and its value or number.
 type entry struct{ key, val int64 }
 
-// split deals rows out to parts by hash on all cores: each core counts and writes a range of the rows.
-// vals are the numbers of the rows if there are none.
+// split deals rows out to parts by hash on all cores: each core counts and writes a range of the
+// rows. vals are the numbers of the rows if there are none.
 func split(keys, vals []int64, parts int) [][]entry {
 	n, cores := len(keys), cores()
 	shift := 64 - bits.Len(uint(parts-1))
@@ -141,70 +141,141 @@ func whole(keys, vals []int64) [][]entry {
 // ofMaps are Go maps: one for all keys, on one core; or one for each part of them.
 func ofMaps(parts int) func(j Job) (Work, error) {
 	return func(j Job) (Work, error) {
-		if j.Name == "join" {
+		if j.Does == "join" {
 			return memory(func() [][]pair { return joinMaps(j, parts) }, (*Result).addPair), nil
 		}
 		if parts == 1 {
 			return memory(func() [][]total { return [][]total{groupColumns(j)} }, (*Result).add), nil
 		}
-		if j.Name == "dedup" {
-			return memory(func() [][]total { return dedupMaps(j.Lines, parts) }, (*Result).add), nil
-		}
 		return memory(func() [][]total {
-			rows := split(j.Left, j.Values, parts)
-			return byPart(parts, func(p int) []total { return groupRows(rows[p], j.Name == "distinct") })
+			keys, vals := j.Left, j.Values
+			if j.Texts != nil {
+				keys, vals = hashes(j.Texts), nil // an entry has the number of a row
+			}
+			rows := split(keys, vals, parts)
+			return byPart(parts, func(p int) []total { return groupRows(rows[p], j) })
 		}, (*Result).add), nil
 	}
 }
 
+// totals has those of groups. A map has their numbers: one to totals themselves would have two
+// lookups a row, or a pointer each.
+type totals []total
+
+func (t *totals) create() (id uint32) {
+	*t = append(*t, total{})
+	return uint32(len(*t) - 1)
+}
+
+func (t totals) add(id uint32, val int64) {
+	x := &t[id]
+	x.count, x.sum = x.count+1, x.sum+val
+}
+
 // groupColumns is the plain loop.
-func groupColumns(j Job) []total {
-	if j.Name == "dedup" {
-		return dedupMap(j.Lines)
-	}
-	if j.Name == "distinct" {
+func groupColumns(j Job) (t totals) {
+	switch j.Does {
+	case "distinct":
 		seen := make(map[int64]struct{})
 		for _, k := range j.Left {
 			seen[k] = struct{}{}
 		}
-		return make([]total, len(seen))
+		return make(totals, len(seen))
+	case "dedup":
+		seen := make(lineSet)
+		for i := range j.Texts[0].len() {
+			seen.add(j.Texts[0].at(i))
+		}
+		return make(totals, len(seen))
+	case "words":
+		ids := make(map[[2]string]uint32)
+		for i, val := range j.Values {
+			t.add(t.ofWords(ids, j.Texts, i), val)
+		}
+		return t
 	}
-	ids := make(map[int64]uint32) // a map to totals themselves would have two lookups a row, or a pointer each
-	var totals []total
+	ids := make(map[int64]uint32)
 	for i, k := range j.Left {
 		id, ok := ids[k]
 		if !ok {
-			id = uint32(len(totals))
+			id = t.create()
 			ids[k] = id
-			totals = append(totals, total{})
 		}
-		t := &totals[id]
-		t.count, t.sum = t.count+1, t.sum+j.Values[i]
+		t.add(id, j.Values[i])
 	}
-	return totals
+	return t
 }
 
-func groupRows(rows []entry, distinct bool) []total {
-	if distinct {
+// groupRows does the same with the rows of a part.
+func groupRows(rows []entry, j Job) (t totals) {
+	switch j.Does {
+	case "distinct":
 		seen := make(map[int64]struct{})
 		for _, r := range rows {
 			seen[r.key] = struct{}{}
 		}
-		return make([]total, len(seen))
+		return make(totals, len(seen))
+	case "dedup":
+		seen := make(lineSet)
+		for _, r := range rows {
+			seen.add(j.Texts[0].at(int(r.val)))
+		}
+		return make(totals, len(seen))
+	case "words":
+		ids := make(map[[2]string]uint32)
+		for _, r := range rows {
+			t.add(t.ofWords(ids, j.Texts, int(r.val)), j.Values[r.val])
+		}
+		return t
 	}
 	ids := make(map[int64]uint32)
-	var totals []total
 	for _, r := range rows {
 		id, ok := ids[r.key]
 		if !ok {
-			id = uint32(len(totals))
+			id = t.create()
 			ids[r.key] = id
-			totals = append(totals, total{})
 		}
-		t := &totals[id]
-		t.count, t.sum = t.count+1, t.sum+r.val
+		t.add(id, r.val)
 	}
-	return totals
+	return t
+}
+
+// ofWords returns the number of the group of a row. The map copies words: a program that reads a
+// file has them only until it reads on.
+func (t *totals) ofWords(ids map[[2]string]uint32, words []*text, row int) uint32 {
+	a, b := words[0].at(row), words[1].at(row)
+	id, ok := ids[[2]string{string(a), string(b)}] // does not allocate
+	if !ok {
+		id = t.create()
+		ids[[2]string{string(a), string(b)}] = id
+	}
+	return id
+}
+
+// lineSet has copies of lines.
+type lineSet map[string]struct{}
+
+func (s lineSet) add(line []byte) {
+	if _, ok := s[string(line)]; !ok {
+		s[string(line)] = struct{}{}
+	}
+}
+
+// hashes are those of rows of strings, computed by all cores.
+func hashes(texts []*text) []int64 {
+	seed, out, n := maphash.MakeSeed(), make([]int64, texts[0].len()), cores()
+	var all sync.WaitGroup
+	for c := range n {
+		all.Go(func() {
+			for i := len(out) * c / n; i < len(out)*(c+1)/n; i++ {
+				for _, t := range texts {
+					out[i] = out[i]*31 + int64(maphash.Bytes(seed, t.at(i)))
+				}
+			}
+		})
+	}
+	all.Wait()
+	return out
 }
 
 // joinMaps has the numbers of the right rows of each key in a list.
@@ -225,50 +296,4 @@ func joinMaps(j Job, parts int) [][]pair {
 		}
 		return pairs
 	})
-}
-
-// ofSorting sorts each part of the rows, in which equal keys are neighbors then.
-func ofSorting(j Job) (Work, error) {
-	const parts = 64
-	sorted := func(rows []entry) []entry {
-		slices.SortFunc(rows, func(a, b entry) int { return cmp.Compare(a.key, b.key) })
-		return rows
-	}
-	if j.Name == "join" {
-		return memory(func() [][]pair {
-			left, right := split(j.Left, nil, parts), split(j.Right, nil, parts)
-			return byPart(parts, func(p int) []pair { return merge(sorted(left[p]), sorted(right[p])) })
-		}, (*Result).addPair), nil
-	}
-	if j.Name == "dedup" {
-		return memory(func() [][]total { return dedupSorting(j.Lines, parts) }, (*Result).add), nil
-	}
-	return memory(func() [][]total {
-		rows := split(j.Left, j.Values, parts)
-		return byPart(parts, func(p int) (totals []total) {
-			for i, r := range sorted(rows[p]) {
-				if i == 0 || r.key != rows[p][i-1].key {
-					totals = append(totals, total{})
-				}
-				if t := &totals[len(totals)-1]; j.Name == "group" {
-					t.count, t.sum = t.count+1, t.sum+r.val
-				}
-			}
-			return totals
-		})
-	}, (*Result).add), nil
-}
-
-// merge pairs rows of sorted columns that have equal keys.
-func merge(left, right []entry) (pairs []pair) {
-	at := 0
-	for _, l := range left {
-		for at < len(right) && right[at].key < l.key {
-			at++
-		}
-		for i := at; i < len(right) && right[i].key == l.key; i++ {
-			pairs = append(pairs, pair{uint32(l.val), uint32(right[i].val)})
-		}
-	}
-	return pairs
 }

@@ -1,34 +1,17 @@
 package main
 
 import (
+	"errors"
 	"fmt"
-	"math/rand/v2"
+	"io"
+	"os"
 	"runtime"
+	"runtime/debug"
+	"slices"
 	"time"
 
 	"github.com/weftgo/weft/lab/internal/command"
 )
-
-// Job is rows and what to do with them.
-type Job struct {
-	Name string
-	Keys int // that rows draw from
-	// Close: the keys are 0, 1, 2, …, and not any numbers. Who looks at their range needs no hash table.
-	Close bool
-	// Left and Values are the columns to group, and to look for distinct keys in; Left and Right
-	// those to join.
-	Left, Values, Right []int64
-	// Lines are what to look for different ones in.
-	Lines *text
-}
-
-// rows is how many there are.
-func (j *Job) rows() int {
-	if j.Lines != nil {
-		return j.Lines.len()
-	}
-	return len(j.Left)
-}
 
 // Result is what all peers must agree in, whatever the order of what they find.
 type Result struct {
@@ -39,8 +22,10 @@ type Result struct {
 // Peer does jobs.
 type Peer struct {
 	Name string
-	// Skip says why it cannot, if it cannot.
-	Skip string
+	// Rival is set for those that the best of is compared with weft.
+	Rival bool
+	// Skip returns why the peer is absent, or "". Nil: it never is.
+	Skip func() string
 	// Load gets columns to where the peer works on them, and returns what does the job with them.
 	Load func(j Job) (Work, error)
 }
@@ -52,6 +37,14 @@ type Work struct {
 	// Result tells what that is, and forgets it.
 	Result func() (Result, error)
 	Close  func() error
+	PID    int // of the process that has the tables; 0: this one
+}
+
+// Measured is what a process prints that did a job.
+type Measured struct {
+	TimesMS []float64
+	Peak    int64 // bytes
+	Result  Result
 }
 
 // Row is one peer at one job.
@@ -59,102 +52,112 @@ type Row struct {
 	Job     string `json:"job"`
 	N       int    `json:"n"`
 	Keys    int    `json:"keys"`
-	Close   bool   `json:"close,omitempty"` // the keys are 0, 1, 2, …
+	Cores   int    `json:"cores"`
 	Peer    string `json:"peer"`
 	Skipped string `json:"skipped,omitempty"`
-	// MS is the median of the milliseconds that runs took, LeastMS and MostMS are the extremes.
-	MS      float64 `json:"ms,omitempty"`
-	LeastMS float64 `json:"least_ms,omitempty"`
-	MostMS  float64 `json:"most_ms,omitempty"`
-	Speedup float64 `json:"speedup,omitempty"` // the Go map's time by this one's; 0 without it
+	// The milliseconds of all runs in their order, of the first, the median and the maximum.
+	TimesMS  []float64 `json:"times_ms,omitempty"`
+	FirstMS  float64   `json:"first_ms,omitempty"`
+	MedianMS float64   `json:"median_ms,omitempty"`
+	MaxMS    float64   `json:"max_ms,omitempty"`
+	Peak     int64     `json:"peak_bytes,omitempty"` // above what the loaded rows took
+	// Of weft's row: the least first run and the least median of its rivals by weft's.
+	First  float64 `json:"best_rival_first,omitempty"`
+	Median float64 `json:"best_rival_median,omitempty"`
 }
 
-// Jobs are all of so many rows.
-func Jobs(rows int, sizes []int, seed uint64) (jobs []Job) {
-	values := draw(rows, 1000, seed+1)
-	for i, keys := range sizes {
-		if i == 0 {
-			jobs = append(jobs, Job{Name: "group", Keys: keys, Close: true, Left: draw(rows, keys, seed), Values: values})
-		}
-		jobs = append(jobs, Job{Name: "group", Keys: keys, Left: spread(draw(rows, keys, seed)), Values: values})
-	}
-	largest := jobs[len(jobs)-1]
-	largest.Name = "distinct"
-	keys := max(rows/5, 1) // 10 M rows and 5 M rows of 4 M keys: 12.5 M pairs
-	lines := max(rows/5, 2)
-	return append(jobs, largest, Job{Name: "dedup", Keys: lines / 2, Lines: drawLines(lines, lines/2, seed+4)}, Job{Name: "join", Keys: keys, Left: spread(draw(rows/2, keys, seed+2)), Right: spread(draw(rows/4, keys, seed+3))})
-}
-
-// draw is so many numbers below most.
-func draw(n, most int, seed uint64) []int64 {
-	rng := rand.New(rand.NewPCG(seed, uint64(most)))
-	c := make([]int64, n)
-	for i := range c {
-		c[i] = rng.Int64N(int64(most))
-	}
-	return c
-}
-
-// spread makes numbers far apart of small ones, one of each.
-func spread(c []int64) []int64 {
-	for i := range c {
-		c[i] = int64(mix(uint64(c[i])))
-	}
-	return c
-}
-
-// mix is a bijection that spreads keys: the finalizer of MurmurHash3.
-func mix(x uint64) uint64 {
-	x = (x ^ x>>33) * 0xff51afd7ed558ccd
-	x = (x ^ x>>33) * 0xc4ceb9fe1a85ec53
-	return x ^ x>>33
-}
-
-// Measure has all peers do a job, and compares their results.
-func Measure(j Job, peers []Peer, runs int) (rows []Row, err error) {
+// Compare has peers do a job, each in the process that it starts, and compares their results.
+func Compare(j Job, peers []Peer, cores int,
+	process func(Peer) (Measured, error)) (rows []Row, err error) {
 	var want *Result
 	var of string
-	for _, p := range peers {
-		row := Row{Job: j.Name, N: j.rows(), Keys: j.Keys, Close: j.Close, Peer: p.Name, Skipped: p.Skip}
-		if p.Skip == "" {
-			got, err := p.measure(j, runs, &row)
-			if err != nil {
-				return nil, fmt.Errorf("%s, %s of %d keys: %w", p.Name, j.Name, j.Keys, err)
-			}
-			if want == nil {
-				want, of = &got, p.Name
-			} else if got != *want {
-				return nil, fmt.Errorf("%s of %d keys: %s finds %+v, %s %+v", j.Name, j.Keys, of, *want, p.Name, got)
+	var ours *Row
+	var first, median []float64 // of rivals
+	rows = make([]Row, len(peers))
+	for i, p := range peers {
+		r := &rows[i]
+		*r = Row{Job: j.Name, N: j.Rows, Keys: j.Keys, Cores: cores, Peer: p.Name}
+		if p.Skip != nil {
+			if r.Skipped = p.Skip(); r.Skipped != "" {
+				continue
 			}
 		}
-		rows = append(rows, row)
+		m, err := process(p)
+		if err != nil {
+			return nil, fmt.Errorf("%s, %s of %d keys: %w", p.Name, j.Name, j.Keys, err)
+		}
+		if want == nil {
+			want, of = &m.Result, p.Name
+		} else if m.Result != *want {
+			return nil, fmt.Errorf("%s of %d keys: %s finds %+v, %s %+v", j.Name, j.Keys, of, *want,
+				p.Name, m.Result)
+		}
+		r.TimesMS, r.Peak = m.TimesMS, m.Peak
+		r.FirstMS, r.MaxMS = m.TimesMS[0], slices.Max(m.TimesMS)
+		r.MedianMS = command.Median(slices.Clone(m.TimesMS))
+		if p.Rival {
+			first, median = append(first, r.FirstMS), append(median, r.MedianMS)
+		}
+		if p.Name == weftName {
+			ours = r
+		}
 	}
-	for i := range rows {
-		if rows[i].MS > 0 && rows[0].Peer == goMap {
-			rows[i].Speedup = rows[0].MS / rows[i].MS
-		}
+	if ours != nil && first != nil {
+		ours.First, ours.Median = slices.Min(first)/ours.FirstMS, slices.Min(median)/ours.MedianMS
 	}
 	return rows, nil
 }
 
-func (p *Peer) measure(j Job, runs int, row *Row) (got Result, err error) {
-	work, err := p.Load(j)
-	if err != nil {
-		return got, err
+// measure does a job in this process and prints what it took.
+func measure(out io.Writer, j Job, peer string, runs int) error {
+	peers := Peers()
+	i := slices.IndexFunc(peers, func(p Peer) bool { return p.Name == peer })
+	if i < 0 {
+		return fmt.Errorf("no peer %q", peer)
 	}
-	var times []float64
-	for range runs {
+	j.Columns = j.draw()
+	work, err := peers[i].Load(j)
+	if err != nil {
+		return err
+	}
+	j.Columns = Columns{}
+	m, err := work.measure(runs)
+	if err = errors.Join(err, work.Close()); err != nil {
+		return err
+	}
+	return command.WriteJSON(out, m)
+}
+
+func (w *Work) measure(runs int) (m Measured, err error) {
+	pid := w.PID
+	if pid == 0 {
+		pid = os.Getpid()
+	}
+	debug.FreeOSMemory() // what loading left is no memory that the first run finds
+	if err := command.ResetPeak(pid); err != nil {
+		return m, err
+	}
+	loaded, err := command.Memory(pid, "VmRSS")
+	if err != nil {
+		return m, err
+	}
+	for i := range runs {
 		runtime.GC()
 		start := time.Now()
-		if err := work.Run(); err != nil {
-			return got, err
+		if err := w.Run(); err != nil {
+			return m, err
 		}
-		times = append(times, time.Since(start).Seconds()*1e3)
-		if got, err = work.Result(); err != nil {
-			return got, err
+		m.TimesMS = append(m.TimesMS, time.Since(start).Seconds()*1e3)
+		got, err := w.Result()
+		if err != nil {
+			return m, err
 		}
+		if i > 0 && got != m.Result {
+			return m, fmt.Errorf("run %d finds %+v, those before it %+v", i, got, m.Result)
+		}
+		m.Result = got
 	}
-	row.MS = command.Median(times)
-	row.LeastMS, row.MostMS = times[0], times[len(times)-1]
-	return got, work.Close()
+	m.Peak, err = command.Memory(pid, "VmHWM")
+	m.Peak -= loaded
+	return m, err
 }

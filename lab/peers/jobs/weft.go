@@ -3,11 +3,11 @@ package main
 import (
 	"context"
 	"errors"
-	"fmt"
 
 	"github.com/weftgo/weft/column"
 	"github.com/weftgo/weft/device/cpu"
 	"github.com/weftgo/weft/group"
+	"github.com/weftgo/weft/intern"
 	"github.com/weftgo/weft/join"
 	"github.com/weftgo/weft/linear"
 )
@@ -18,28 +18,37 @@ func ofWeft(j Job) (w Work, err error) {
 	if err != nil {
 		return w, err
 	}
-	switch j.Name {
+	switch j.Does {
 	case "group":
-		w = weftGroup(dev, j)
+		w = weftGroup(dev, j, column.Of(j.Left))
+	case "words":
+		w, err = weftWords(dev, j)
 	case "distinct":
 		w = weftDistinct(dev, j)
 	case "dedup":
 		w = weftDedup(dev, j)
 	case "join":
 		w = weftJoin(dev, j)
-	default:
-		return w, errors.Join(fmt.Errorf("no job %s", j.Name), dev.Close())
+	}
+	if err != nil {
+		return w, errors.Join(err, dev.Close())
 	}
 	w.Close = dev.Close
 	return w, nil
 }
 
-func weftGroup(dev *cpu.Device, j Job) Work {
+// weftGroup adds all rows at once, or in batches.
+func weftGroup(dev *cpu.Device, j Job, keys ...column.Column) Work {
 	var r *group.Result
+	ctx, values := context.Background(), []column.Column{column.Of(j.Values)}
+	aggs := []group.Aggregate{{Func: group.Rows}, {Func: group.Sum}}
 	return Work{
 		Run: func() (err error) {
-			r, err = group.By(context.Background(), dev, []column.Column{column.Of(j.Left)}, []column.Column{column.Of(j.Values)},
-				[]group.Aggregate{{Func: group.Rows}, {Func: group.Sum}}, nil)
+			if j.Batches > 1 {
+				r, err = groupBatches(ctx, dev, j, aggs)
+			} else {
+				r, err = group.By(ctx, dev, keys, values, aggs, nil)
+			}
 			return err
 		},
 		Result: func() (got Result, err error) {
@@ -47,8 +56,55 @@ func weftGroup(dev *cpu.Device, j Job) Work {
 			for i, n := range counts {
 				got.add(total{uint64(n), sums[i]})
 			}
+			r = nil
 			return got, nil
 		},
+	}
+}
+
+func groupBatches(ctx context.Context, dev *cpu.Device, j Job,
+	aggs []group.Aggregate) (r *group.Result, err error) {
+	g, err := group.New(dev, aggs, nil)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, g.Close()) }()
+	for b := range j.Batches {
+		lo, hi := j.Rows*b/j.Batches, j.Rows*(b+1)/j.Batches
+		keys, values := column.Of(j.Left[lo:hi]), column.Of(j.Values[lo:hi])
+		if err := g.Add(ctx, []column.Column{keys}, []column.Column{values}); err != nil {
+			return nil, err
+		}
+	}
+	return g.Result(ctx)
+}
+
+func weftWords(dev *cpu.Device, j Job) (w Work, err error) {
+	keys := make([]column.Column, len(j.Texts))
+	for i, t := range j.Texts {
+		if keys[i], err = column.OfOffsets(t.offsets, t.data); err != nil {
+			return w, err
+		}
+	}
+	return weftGroup(dev, j, keys...), nil
+}
+
+func weftDedup(dev *cpu.Device, j Job) Work {
+	var n int
+	return Work{
+		Run: func() error {
+			lines, err := column.OfOffsets(j.Texts[0].offsets, j.Texts[0].data)
+			if err != nil {
+				return err
+			}
+			seen, err := intern.New(dev, nil)
+			if err != nil {
+				return err
+			}
+			n, err = seen.Column(context.Background(), lines, make([]uint32, lines.Len()))
+			return errors.Join(err, seen.Close())
+		},
+		Result: func() (Result, error) { return Result{Rows: n}, nil },
 	}
 }
 
