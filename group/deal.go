@@ -17,7 +17,6 @@ type dealing struct {
 	share int   // rows of a share; the last may have fewer
 	done  []int // by share: rows that are combined
 
-	blocks *blocks
 	// By share, the numbers of the groups of its core's part, in the order of the table's parts, and
 	// where those of each part begin.
 	came, begins [][]uint32
@@ -28,7 +27,7 @@ type dealing struct {
 func (t *table) newDealing(dev device.Host, s *scratch, b batch) *dealing {
 	shares := max(1, min(dev.Properties().Units, b.n/directRows))
 	d := &dealing{t: t, b: b, share: (b.n + shares - 1) / shares, done: make([]int, shares),
-		blocks: s.blocks, chunks: s.chunks, came: make([][]uint32, shares),
+		chunks: s.chunks, came: make([][]uint32, shares),
 		begins: make([][]uint32, shares)}
 	for i, x := range b.l.sources {
 		if len(d.moved) < mostMoved && len(x.slots) > 0 && x.typ != column.Bytes &&
@@ -47,11 +46,11 @@ func (d *dealing) rows(c int) batch {
 // each calls f for each share.
 func (d *dealing) each(dev device.Host, f func(k *block, c int)) {
 	dev.Parallel(len(d.done), 1, func(lo, hi int) {
-		k := d.blocks.get()
+		k := blocks.Get().(*block)
 		for c := lo; c < hi; c++ {
 			f(k, c)
 		}
-		d.blocks.put(k)
+		blocks.Put(k)
 	})
 }
 
@@ -71,6 +70,10 @@ func (d *dealing) combine(dev device.Host, coming int) (groups int) {
 }
 
 // deal deals out the rows that are not combined, and the groups of cores' parts.
+//
+// A core whose part is full still combines rows of the groups that it has, as long as these are the
+// most: where keys come as often as those of natural language, they are. All rows of a group that
+// come after one that was dealt out are dealt out, too, so rows stay in their order.
 func (d *dealing) deal(dev device.Host) {
 	parts, left := len(d.t.parts), 0
 	for c, done := range d.done {
@@ -78,13 +81,37 @@ func (d *dealing) deal(dev device.Host) {
 	}
 	d.chunks.fit(len(d.done), parts, left, 2+len(d.moved))
 	d.each(dev, func(k *block, c int) {
+		own, tries, rows := (*part)(nil), 0, d.rows(c).from(d.done[c])
 		if d.done[c] > 0 {
+			own = d.t.own[c]
+		}
+		for full := own; rows.n > 0; rows = rows.from(min(blockRows, rows.n)) {
+			b := d.encode(k, rows.sub(0, min(blockRows, rows.n)))
+			if n := b.n; full != nil {
+				b = full.addKnown(k, b)
+				if tries = min(tries+n-2*b.n, triedRows); tries < -triedRows {
+					full = nil
+				}
+			}
+			d.dealBlock(k, c, b)
+		}
+		if own != nil {
 			d.sortOwn(c)
 		}
-		for b := d.rows(c).from(d.done[c]); b.n > 0; b = b.from(min(blockRows, b.n)) {
-			d.dealBlock(k, c, b.sub(0, min(blockRows, b.n)))
-		}
 	})
+}
+
+// triedRows is how many more rows of other groups than of known ones end the search for the latter.
+const triedRows = 1 << 13
+
+// encode makes the codes of a block.
+func (d *dealing) encode(k *block, b batch) batch {
+	if b.keys != nil {
+		b.codes = k.codes[:b.n]
+		b.keys.encode(b.codes, b.keys.keys, b.base, b.keys.seed)
+		b.keys = nil
+	}
+	return b
 }
 
 // sortOwn sorts the groups of a core's part by the parts they belong to.
@@ -118,16 +145,11 @@ func (d *dealing) ofPart(c, p int) []uint32 {
 
 // dealBlock writes rows to the chunks of their parts.
 func (d *dealing) dealBlock(k *block, c int, b batch) {
-	codes := b.codes
-	if b.keys != nil {
-		codes = k.codes[:b.n]
-		b.keys.encode(codes, b.keys.keys, b.base, b.keys.seed)
-	}
 	ch, lists := d.chunks, uint64(c*d.chunks.parts)
 	next := ch.next[lists:]
 	mem, mask, width, end := ch.mem, uint32(ch.words-1), uint32(ch.width), ch.end()
-	ats, shift := k.ids[:len(codes)], d.t.shift
-	for i, code := range codes {
+	ats, shift := k.ids[:b.n], d.t.shift
+	for i, code := range b.codes {
 		p := code >> shift
 		at := next[p]
 		if at&mask == end&mask {
@@ -158,26 +180,29 @@ func (d *dealing) add(dev device.Host, coming int) {
 	t, expected := d.t, 0
 	parts := len(t.parts)
 	add := func(lo, hi int) {
-		k := d.blocks.get()
+		k := blocks.Get().(*block)
 		for p := lo; p < hi; p++ {
 			if part := t.parts[p]; expected > 2*part.n && t.store == nil {
 				part.reserve(expected)
 			}
 			d.addPart(k, p)
 		}
-		d.blocks.put(k)
+		blocks.Put(k)
 	}
 	// The first parts tell how many groups there will be in others, which then need not grow.
-	first := min(parts, len(d.done))
+	first := min(parts, max(len(d.done), parts/64))
+	found, rows, before := 0, 0, 0
+	for _, part := range t.parts[:first] {
+		before += part.n
+	}
 	dev.Parallel(first, 1, add)
-	found, rows := 0, 0
 	for p := range first {
 		found += t.parts[p].n
 		for c := range d.done {
 			rows += len(d.ofPart(c, p)) + d.chunks.rows(c, p)
 		}
 	}
-	if rows > 0 {
+	if before < rows/4 && coming < 32*d.b.n {
 		expected = groupsOf(found, rows, rows+rows*coming/d.b.n) / first
 		expected += expected / 16
 	}

@@ -108,7 +108,7 @@ func (g *Groups) Close() error {
 	if !g.spilled.shared {
 		g.scratch.free()
 	}
-	g.packed, g.other, g.rest = nil, nil, nil
+	g.packed, g.other, g.rest, g.scratch = nil, nil, nil, nil
 	return err
 }
 

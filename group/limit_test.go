@@ -107,7 +107,7 @@ func TestMemoryIsFlat(t *testing.T) {
 		if err := g.Close(); err != nil {
 			t.Fatal(err)
 		}
-		if g.scratch.mem != nil {
+		if g.scratch != nil {
 			t.Error("scratch outlives Close")
 		}
 	}

@@ -72,6 +72,12 @@ func (p *part) rows(i int) uint64 { return p.recs[p.rec(i)+wordRows] }
 // Most are found where they should be, and branches that depend on it would be guessed wrong one time in four. So all are
 // compared there first, without any, and with many reads on their way at once.
 func (p *part) find(k *block, codes []uint64, rows []uint32, base, limit int) (done int) {
+	return p.findElsewhere(k, codes, rows, base, limit, p.findFirst(k, codes))
+}
+
+// findFirst finds the records of codes that are at their first place, and receives in k.rows which
+// the n others are.
+func (p *part) findFirst(k *block, codes []uint64) int {
 	codes = codes[:min(len(codes), blockRows)]
 	index, mask := p.index, uint64(len(p.index)-1)
 	ids := k.ids[:len(codes)]
@@ -87,7 +93,34 @@ func (p *part) find(k *block, codes []uint64, rows []uint32, base, limit int) (d
 		k.rows[n%blockRows] = uint32(i)
 		n += uint(other)
 	}
-	return p.findElsewhere(k, codes, rows, base, limit, int(n))
+	return int(n)
+}
+
+// addKnown adds those rows of a block whose groups are there, and returns the others.
+func (p *part) addKnown(k *block, b batch) (others batch) {
+	for _, i := range k.rows[:p.findFirst(k, b.codes)] {
+		rec := p.search(b.codes[i], 0, 0)
+		if k.ids[i] = rec; rec != 0 {
+			p.recs[rec+wordRows]++
+		}
+	}
+	known, hits, misses := b, 0, 0
+	known.rows, known.codes = k.numbers[:], nil
+	codes := b.codes
+	others = b
+	others.rows, others.codes = k.others[:], k.codes[:]
+	for i, code := range codes {
+		rec, row := k.ids[i], uint32(rowOf(b.rows, b.base, i))
+		k.ids[hits], k.numbers[hits] = rec, row
+		k.codes[misses], k.others[misses] = code, row
+		hit := int((uint64(-int64(rec)) >> 63))
+		hits += hit
+		misses += 1 - hit
+	}
+	known.n, others.n = hits, misses
+	known.rows, others.rows, others.codes = k.numbers[:hits], k.others[:misses], k.codes[:misses]
+	p.update(k, known)
+	return others
 }
 
 // findElsewhere finds the records of n codes that are not at their first place.
@@ -142,12 +175,12 @@ func (p *part) search(code uint64, row, limit int) uint32 {
 func (p *part) insert(at, code, row uint64) (rec uint32) {
 	rec = uint32(len(p.recs))
 	if len(p.recs)+p.l.stride() > cap(p.recs) {
-		p.recs = grown(p.recs, p.mem, max(len(p.recs), 4*p.l.stride()))
+		p.recs = grown(p.recs, p.mem, max(len(p.recs)/2, 4*p.l.stride()))
 	}
 	p.recs = append(p.recs, p.l.init...)
 	p.recs[rec+wordCode] = code
 	if len(p.orders) == cap(p.orders) {
-		p.orders = grown(p.orders, p.mem, max(len(p.orders), 4))
+		p.orders = grown(p.orders, p.mem, max(len(p.orders)/2, 4))
 	}
 	p.orders = append(p.orders, row)
 	for range p.l.texts {

@@ -8,13 +8,12 @@ import (
 )
 
 // keepScratch is how many bytes of scratch stay from one call to the next.
-const keepScratch = 64 << 20
+const keepScratch = 128 << 20
 
 // scratch is memory that calls use one after the other. It is Go's, which keeps it for the next groups: memory that is mapped and
 // unmapped has to be found and zeroed by the system each time, which took longer than the work on
 // it. Groups with Options.Memory map theirs, and keep it.
 type scratch struct {
-	blocks  *blocks
 	chunks  *chunks
 	mem     []uint64 // for what there is for each row
 	used    int      // words
@@ -25,21 +24,21 @@ type scratch struct {
 	before []uint32 // how many are set before each word
 }
 
+// kept is scratch of groups that are closed, for the next ones.
+var kept sync.Pool
+
+// newScratch returns scratch that is mapped and counted, or some that may be kept.
 func newScratch(offHeap bool) *scratch {
-	return &scratch{offHeap: offHeap, blocks: new(blocks), chunks: new(chunks)}
-}
-
-// blocks are the memory of cores.
-type blocks struct{ pool sync.Pool }
-
-func (b *blocks) get() *block {
-	if k, ok := b.pool.Get().(*block); ok {
-		return k
+	if !offHeap {
+		if s, ok := kept.Get().(*scratch); ok {
+			return s
+		}
 	}
-	return new(block)
+	return &scratch{offHeap: offHeap, chunks: new(chunks)}
 }
 
-func (b *blocks) put(k *block) { b.pool.Put(k) }
+// blocks are the memory of cores, of type *block.
+var blocks = sync.Pool{New: func() any { return new(block) }}
 
 // fit makes room for so many bytes, all of which are free again.
 func (s *scratch) fit(bytes int) {
@@ -64,16 +63,20 @@ func (s *scratch) release() {
 	s.mem, s.mapped = nil, nil
 }
 
-// free returns all memory.
+// free returns all memory, or keeps some for other groups.
 func (s *scratch) free() {
-	s.release()
-	s.chunks.release()
-	*s = *newScratch(s.offHeap)
+	if s.offHeap {
+		s.release()
+		s.chunks.release()
+		return
+	}
+	s.trim()
+	kept.Put(s)
 }
 
 // trim gives much memory back.
 func (s *scratch) trim() {
-	if s.mapped == nil && 8*len(s.mem) > keepScratch {
+	if !s.offHeap && 8*len(s.mem) > keepScratch {
 		s.mem = nil
 	}
 	if !s.offHeap && 8*len(s.chunks.mem) > keepScratch {

@@ -29,6 +29,9 @@ const (
 	// more often a part's records are used while they are in a cache; the fewer, the less memory
 	// for rows on their way.
 	dealtRows, leastDealt, mostDealt = 2, 1 << 21, 1 << 22
+	// combinedRows of a share for each group, or more, are combined before they meet others: a new
+	// group costs as much as some ten rows.
+	combinedRows = 12
 	// trialRows of each core tell how many groups there will be.
 	trialRows = 1 << 15
 )
@@ -197,14 +200,14 @@ func (b batch) before(n int) batch {
 // rows of a group meet without locks and in their order.
 func (t *table) add(dev device.Host, s *scratch, b batch, coming int) {
 	if len(t.parts) == 1 && b.n < directRows {
-		k := s.blocks.get()
+		k := blocks.Get().(*block)
 		b = b.from(t.parts[0].add(k, b, fewGroups+1))
-		s.blocks.put(k)
+		blocks.Put(k)
 	}
 	cores, groups := dev.Properties().Units, t.groups()
 	for b.n > 0 {
 		share := b.n / cores
-		n, combine := b.n, groups == 0 || groups <= t.most && 4*groups <= share
+		n, combine := b.n, groups == 0 || groups <= t.most && combinedRows*groups <= share
 		switch {
 		case groups == 0:
 			n = min(n, cores*trialRows)

@@ -23,6 +23,7 @@ type block struct {
 
 	// Rows that have been dealt out: their numbers, and the values that moved with them.
 	numbers [blockRows]uint32
+	others  [blockRows]uint32 // numbers of rows that are yet to be dealt out
 	moved   [mostMoved][blockRows]uint64
 }
 
