@@ -28,8 +28,8 @@ type chunks struct {
 	words int // of a chunk, a power of two
 
 	parts int
-	// By share, by part: where the next row goes, its first chunk, and how many there are. A list
-	// that has no chunk, or no room in its last one, goes on at the end of a chunk.
+	// By share, by part: where the next row goes, its first chunk, and how many there are. Rows
+	// end where their chunk ends; a list goes on at a multiple of a chunk only if it has no room.
 	next, first, count []uint32
 	free               []uint32 // by share: its next chunk
 	after              []uint32 // by chunk: the next one of its list
@@ -49,9 +49,7 @@ func (c *chunks) fit(shares, parts, rows, width int) {
 	lists := shares * parts
 	c.next, c.first, c.count = sized(&c.next, lists), sized(&c.first, lists), sized(&c.count, lists)
 	clear(c.count)
-	for i := range c.next {
-		c.next[i] = c.end()
-	}
+	clear(c.next)
 	each := (rows+c.per-1)/c.per + min(parts, rows)
 	c.free, c.after = sized(&c.free, shares), sized(&c.after, shares*each)
 	for i := range c.free {
@@ -59,9 +57,6 @@ func (c *chunks) fit(shares, parts, rows, width int) {
 	}
 	c.room(shares * each * c.words)
 }
-
-// end is where a chunk has no room for a row, in words.
-func (c *chunks) end() uint32 { return uint32(c.per * c.width) }
 
 // room makes room for some words. Pages that are not written to take no memory.
 func (c *chunks) room(words int) {
@@ -82,9 +77,24 @@ func (c *chunks) release() {
 	c.mem = nil
 }
 
-// extend adds a chunk to a list of a share, and returns where it begins.
-func (c *chunks) extend(share int, list uint64) (at uint32) {
-	i := c.free[share]
+// places makes room for rows of a share, one for each code, and receives where these are.
+func (c *chunks) places(share int, codes []uint64, shift uint, ats []uint32) {
+	next, mask, width := c.next[share*c.parts:][:c.parts], uint32(c.words-1), uint32(c.width)
+	ats = ats[:len(codes)]
+	for i, code := range codes {
+		p := code >> 1 >> ((shift - 1) & 63) // shift may be 64
+		at := next[p]
+		if at&mask == 0 {
+			at = c.extend(share, int(p))
+		}
+		next[p] = at + width
+		ats[i] = at
+	}
+}
+
+// extend adds a chunk to the list of a part, and returns where its first row begins.
+func (c *chunks) extend(share, part int) (at uint32) {
+	i, list := c.free[share], share*c.parts+part
 	c.free[share]++
 	if c.count[list] == 0 {
 		c.first[list] = i
@@ -93,8 +103,11 @@ func (c *chunks) extend(share int, list uint64) (at uint32) {
 	}
 	c.count[list]++
 	c.fetch(i)
-	return i * uint32(c.words)
+	return i*uint32(c.words) + uint32(c.begin())
 }
+
+// begin is where rows begin in a chunk.
+func (c *chunks) begin() int { return c.words - c.per*c.width }
 
 // fetch asks for the lines of a chunk.
 func (c *chunks) fetch(i uint32) {
@@ -104,8 +117,7 @@ func (c *chunks) fetch(i uint32) {
 // rows is the number of rows of a part in a share.
 func (c *chunks) rows(share, part int) int {
 	list := share*c.parts + part
-	left := c.end() - 1 - (c.next[list]-1)%uint32(c.words)
-	return int(c.count[list])*c.per - int(left)/c.width
+	return int(c.count[list])*c.per - int(-c.next[list]&uint32(c.words-1))/c.width
 }
 
 // cursor is a place in a list of chunks.
@@ -135,7 +147,7 @@ func (c *chunks) move(r *cursor, k *block) (n int) {
 			c.fetch(some[i+chunksAhead])
 		}
 		rows := min(c.per, r.left)
-		c.unpack(k, n, c.mem[int(chunk)*c.words:][:rows*c.width])
+		c.unpack(k, n, c.mem[int(chunk)*c.words+c.begin():][:rows*c.width])
 		n, r.left = n+rows, r.left-rows
 	}
 	return n

@@ -145,20 +145,11 @@ func (d *dealing) ofPart(c, p int) []uint32 {
 
 // dealBlock writes rows to the chunks of their parts.
 func (d *dealing) dealBlock(k *block, c int, b batch) {
-	ch, lists := d.chunks, uint64(c*d.chunks.parts)
-	next := ch.next[lists:]
-	mem, mask, width, end := ch.mem, uint32(ch.words-1), uint32(ch.width), ch.end()
-	ats, shift := k.ids[:b.n], d.t.shift
-	for i, code := range b.codes {
-		p := code >> shift
-		at := next[p]
-		if at&mask == end&mask {
-			at = ch.extend(c, lists+p)
-		}
-		next[p] = at + width
+	mem, ats := d.chunks.mem, k.ids[:b.n]
+	d.chunks.places(c, b.codes, d.t.shift, ats)
+	for i, at := range ats {
 		row := mem[at : at+2]
-		row[0], row[1] = code, uint64(b.base+i)
-		ats[i] = at
+		row[0], row[1] = b.codes[i], uint64(b.base+i)
 	}
 	if b.rows != nil {
 		for i, at := range ats {
@@ -205,6 +196,7 @@ func (d *dealing) add(dev device.Host, coming int) {
 	if before < rows/4 && coming < 32*d.b.n {
 		expected = groupsOf(found, rows, rows+rows*coming/d.b.n) / first
 		expected += expected / 16
+		t.room = max(t.room, expected*parts)
 	}
 	dev.Parallel(parts-first, max(1, parts*directRows/d.b.n/4), func(lo, hi int) {
 		add(first+lo, first+hi)

@@ -40,6 +40,9 @@ type Groups struct {
 	scratch       *scratch // of all groups with the same file
 	spilled       spilled
 
+	waiting       waiting
+	pending       atomic.Int64 // rows of them
+
 	maxPiece int // the constant
 }
 
@@ -88,8 +91,16 @@ func (g *Groups) main() *table {
 }
 
 // Len is the number of groups. Where some are in the temporary file, it is more: a group counts
-// each time it went there. Len waits for no other call.
-func (g *Groups) Len() int { return int(g.n.Load()) }
+// each time it went there. Rows of small batches may wait for others; Len adds them first, and
+// then waits for calls in progress.
+func (g *Groups) Len() int {
+	if g.pending.Load() > 0 {
+		g.turn.Lock()
+		defer g.turn.Unlock()
+		_ = g.ready(context.Background()) // the next call says so, too
+	}
+	return int(g.n.Load())
+}
 
 // Close frees the memory of groups; results stay. Idempotent.
 func (g *Groups) Close() error {
@@ -108,7 +119,7 @@ func (g *Groups) Close() error {
 	if !g.spilled.shared {
 		g.scratch.free()
 	}
-	g.packed, g.other, g.rest, g.scratch = nil, nil, nil, nil
+	g.packed, g.other, g.rest, g.scratch, g.waiting = nil, nil, nil, nil, waiting{}
 	return err
 }
 
@@ -152,6 +163,12 @@ func (g *Groups) addRows(ctx context.Context, keys, values []column.Column, orde
 	}
 	if err := g.bind(typesOf(keys), types, ordered); err != nil {
 		return err
+	}
+	if g.waits(keys, values, n) {
+		return g.wait(ctx, keys, values, n)
+	}
+	if err := g.addWaiting(ctx); err != nil {
+		return &op.PartialError{Err: op.Cause(err)}
 	}
 	if err := g.addAll(ctx, g.l, keys, values, n); err != nil {
 		return err

@@ -21,7 +21,7 @@ func (g *Groups) Pages(ctx context.Context) iter.Seq2[*Result, error] {
 	return func(yield func(*Result, error) bool) {
 		g.turn.Lock()
 		defer g.turn.Unlock()
-		err := g.usable()
+		err := g.ready(ctx)
 		if err == nil && g.l != nil {
 			err = g.eachPage(ctx, func(r *Result) error {
 				if !yield(g.shown(r), nil) {

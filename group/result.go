@@ -45,7 +45,7 @@ func (r *Result) Len() int { return length(r.Keys, r.Values) }
 func (g *Groups) Result(ctx context.Context) (*Result, error) {
 	g.turn.Lock()
 	defer g.turn.Unlock()
-	err := g.usable()
+	err := g.ready(ctx)
 	var r *Result
 	if err == nil {
 		r, err = g.result(ctx)

@@ -74,7 +74,7 @@ func (g *Groups) merge(ctx context.Context, o *Groups) error {
 	defer a.turn.Unlock()
 	b.turn.Lock()
 	defer b.turn.Unlock()
-	if err := errors.Join(g.usable(), o.usable()); err != nil {
+	if err := errors.Join(g.ready(ctx), o.ready(ctx)); err != nil {
 		return err
 	}
 	if !slices.Equal(g.aggs, o.aggs) || g.opts.SkipNulls != o.opts.SkipNulls {
@@ -120,7 +120,7 @@ func (g *Groups) pages(ctx context.Context, n int, visit func(page []column.Colu
 func (g *Groups) Save(ctx context.Context, to io.Writer) error {
 	g.turn.Lock()
 	defer g.turn.Unlock()
-	err := g.usable()
+	err := g.ready(ctx)
 	if err == nil {
 		err = g.save(ctx, to)
 	}

@@ -28,7 +28,7 @@ const (
 	// dealtRows for each group that there is are dealt out at a time, within bounds: the more, the
 	// more often a part's records are used while they are in a cache; the fewer, the less memory
 	// for rows on their way.
-	dealtRows, leastDealt, mostDealt = 2, 1 << 21, 1 << 22
+	dealtRows, leastDealt, mostDealt = 2, 1 << 21, 1 << 23
 	// combinedRows of a share for each group, or more, are combined before they meet others: a new
 	// group costs as much as some ten rows.
 	combinedRows = 12
@@ -43,6 +43,7 @@ type table struct {
 	parts []*part
 	own   []*part       // of cores, for their shares of a batch
 	most  int           // groups of each
+	room  int           // groups that parts hold before they grow
 	pool  *hostmem.Pool // of byte strings, and of parts that grow where memory has no bound
 	store *store        // the memory of parts that are full where it is; nil: they grow
 	// bounded: memory is counted, and parts that grow are on the Go heap.
@@ -97,6 +98,7 @@ func partsFor(groups int) int {
 // cut makes so many parts, a power of two, with room for some groups together.
 func (t *table) cut(dev device.Host, n, groups int) {
 	pool := t.pool
+	t.room = groups
 	t.become(dev, t.newParts(n, groups/n))
 	pool.Free()
 }
@@ -231,11 +233,19 @@ func (t *table) add(dev device.Host, s *scratch, b batch, coming int) {
 	}
 }
 
-// divide cuts a table that grows into more parts, if that many groups need them.
+// divide cuts a table that grows into more parts, if that many groups need them. One whose parts
+// are nearly full gets room for twice as many groups: parts that grow by themselves leave the
+// memory that they had.
 func (t *table) divide(dev device.Host, groups int) {
-	if n := partsFor(groups); n > len(t.parts) && t.store == nil &&
-		(len(t.parts) == 1 || groups > 2*partGroups*len(t.parts)) {
-		t.cut(dev, n, t.groups())
+	if t.store != nil {
+		return
+	}
+	n, have := partsFor(groups), t.groups()
+	switch {
+	case len(t.parts) == 1 && n > 1:
+		t.cut(dev, n, have)
+	case len(t.parts) > 1 && (have > t.room/8*7 || groups > 2*partGroups*len(t.parts)):
+		t.cut(dev, max(n, len(t.parts)), 2*have)
 	}
 }
 
