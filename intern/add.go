@@ -1,18 +1,15 @@
 package intern
 
 import (
-	"bytes"
 	"context"
 	"encoding/binary"
 	"errors"
 	"fmt"
 	"sync/atomic"
-	"unsafe"
 
 	"github.com/weftgo/weft/column"
 	"github.com/weftgo/weft/device"
 	"github.com/weftgo/weft/internal/arena"
-	"github.com/weftgo/weft/internal/cpu"
 	"github.com/weftgo/weft/internal/op"
 )
 
@@ -269,20 +266,30 @@ func (s *scratch) lend(n int) (skip int) {
 func store[S source](t *Table, items S, base uint32) {
 	first := t.scratch.first
 	regions := resize(t.scratch.regions, (len(first)+grain-1)/grain)
-	t.parallel(len(first), func(lo, hi int) {
-		sum := 0
-		for _, row := range first[lo:hi] {
-			sum += t.keys.stored(items.at(int(row)))
-		}
-		regions[lo/grain].size = sum
-	})
-	for i := range regions {
-		regions[i].to = t.keys.writer.Reserve(regions[i].size)
+	if t.keys.width == 0 {
+		t.parallel(len(first), func(lo, hi int) {
+			sum := 0
+			var buf [ahead][]byte
+			for at := lo; at < hi; at += ahead {
+				some := first[at:min(at+ahead, hi)]
+				items.gather(some, buf[:])
+				for _, item := range buf[:len(some)] {
+					sum += t.keys.stored(item)
+				}
+			}
+			regions[lo/grain].size = sum
+		})
+		t.keys.reserve(regions)
 	}
 	t.parallel(len(first), func(lo, hi int) {
 		to := &regions[lo/grain].to
-		for j := lo; j < hi; j++ {
-			t.keys.put(t.id(base+uint32(j)), items.at(int(first[j])), to)
+		var buf [ahead][]byte
+		for ; lo < hi; lo += ahead {
+			some := first[lo:min(lo+ahead, hi)]
+			items.gather(some, buf[:])
+			for j, item := range buf[:len(some)] {
+				t.keys.put(t.id(base+uint32(lo+j)), item, to)
+			}
 		}
 	})
 	clear(regions) // which lead to the arena
@@ -292,14 +299,19 @@ func store[S source](t *Table, items S, base uint32) {
 // hashAll computes the keys of items.
 func hashAll[S source](t *Table, items S, keys []uint64) {
 	t.parallel(len(keys), func(lo, hi int) {
-		if t.words {
-			for i := lo; i < hi; i++ {
-				keys[i] = arena.Mix(binary.LittleEndian.Uint64(items.at(i)) ^ t.hash.Seed)
+		var buf [ahead][]byte
+		for ; lo < hi; lo += ahead {
+			some := buf[:min(ahead, hi-lo)]
+			items.span(lo, some)
+			if t.words {
+				for i, item := range some {
+					keys[lo+i] = arena.Mix(binary.LittleEndian.Uint64(item) ^ t.hash.Seed)
+				}
+				continue
 			}
-			return
-		}
-		for i := lo; i < hi; i++ {
-			keys[i] = t.hash.Key(items.at(i))
+			for i, item := range some {
+				keys[lo+i] = t.hash.Key(item)
+			}
 		}
 	})
 }
@@ -318,6 +330,7 @@ func differing[S source](t *Table, items S, numbers []uint32, base uint32) (odd 
 		if t.words {
 			clear(s.flags[lo:hi])
 		} else {
+			clear(s.flags[lo:hi])
 			any = compare(t, items, numbers, base, lo, hi)
 		}
 		if s.nulls.HasNulls() {
@@ -339,52 +352,6 @@ func differing[S source](t *Table, items S, numbers []uint32, base uint32) (odd 
 		}
 	}
 	return odd
-}
-
-// ahead is how many rows are asked for before they are compared.
-const ahead = 32
-
-// compare flags rows lo to hi-1 that differ from the item that has their number, and reports whether there are any. What
-// it has to read lies anywhere, so it asks for the memory of some rows before it reads that of the first.
-func compare[S source](t *Table, items S, numbers []uint32, base uint32, lo, hi int) (any bool) {
-	var places [ahead]unsafe.Pointer
-	first, flags := t.scratch.first, t.scratch.flags
-	for ; lo < hi; lo += ahead {
-		some := numbers[lo:min(lo+ahead, hi)]
-		n := 0
-		for _, v := range some {
-			if v < base {
-				places[n] = t.keys.leads(t.id(v))
-				n++
-			}
-		}
-		cpu.PrefetchPairs(places[:n])
-		for i, v := range some {
-			j := lo + i
-			if v < base {
-				places[i] = t.keys.lies(t.id(v))
-				continue
-			}
-			if int(v-base) < len(first) { // else all rows are null
-				j = int(first[v-base])
-			}
-			places[i] = unsafe.Pointer(unsafe.SliceData(items.at(j)))
-		}
-		cpu.PrefetchPairs(places[:len(some)])
-		for i, v := range some {
-			differs := false
-			switch item := items.at(lo + i); {
-			case len(item) <= arena.MaxShort && t.keys.width == 0: // no other has its key
-			case v < base:
-				differs = !bytes.Equal(item, t.keys.at(t.id(v)))
-			case int(v-base) < len(first) && first[v-base] != uint32(lo+i):
-				differs = !bytes.Equal(item, items.at(int(first[v-base])))
-			}
-			flags[lo+i] = differs
-			any = any || differs
-		}
-	}
-	return any
 }
 
 // identify gives ids to the items of rows that differ, in the order in which all items of the batch appear.

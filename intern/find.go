@@ -1,16 +1,12 @@
 package intern
 
 import (
-	"bytes"
 	"context"
 	"fmt"
 	"sync/atomic"
-	"unsafe"
 
 	"github.com/weftgo/weft/column"
 	"github.com/weftgo/weft/device"
-	"github.com/weftgo/weft/internal/arena"
-	"github.com/weftgo/weft/internal/cpu"
 )
 
 // FindStrings looks the strings of a batch up, adds none, and counts those that the table has. ids receives the id of
@@ -126,52 +122,7 @@ func findItems[S source](ctx context.Context, t *Table, items S, ids []uint32, f
 	}
 	var sum atomic.Int64
 	t.parallel(len(ids), func(lo, hi int) {
-		n := int64(0)
-		for ; lo < hi; lo += ahead {
-			end := min(lo+ahead, hi)
-			t.ask(ids[lo:end], found[lo:end])
-			for i := lo; i < end; i++ {
-				if t.confirm(items.at(i), s.nulls.Null(i), &ids[i], &found[i]) {
-					n++
-				}
-			}
-		}
-		sum.Add(n)
+		sum.Add(int64(confirm(t, items, ids, found, s, lo, hi)))
 	})
 	return int(sum.Load()), nil
-}
-
-// ask asks for the memory of the keys that some items are compared with.
-func (t *Table) ask(numbers []uint32, found []bool) {
-	if t.words {
-		return
-	}
-	var places [ahead]unsafe.Pointer
-	for _, place := range []func(id uint32) unsafe.Pointer{t.keys.leads, t.keys.lies} {
-		n := 0
-		for i, v := range numbers {
-			if found[i] {
-				places[n] = place(t.id(v))
-				n++
-			}
-		}
-		cpu.PrefetchPairs(places[:n])
-	}
-}
-
-// confirm makes an id of the number that the index has for an item, if it has one, and looks whether it is the item's.
-func (t *Table) confirm(item []byte, null bool, id *uint32, found *bool) bool {
-	if null {
-		*id, *found = uint32(max(t.null, 0)), t.null >= 0
-		return *found
-	}
-	if !*found {
-		return false
-	}
-	*id = t.id(*id)
-	if t.words || len(item) <= arena.MaxShort && t.keys.width == 0 || bytes.Equal(item, t.keys.at(*id)) {
-		return true
-	}
-	*id, *found = t.clashes[string(item)]
-	return *found
 }

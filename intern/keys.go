@@ -60,14 +60,42 @@ func (k *keys) stored(item []byte) int {
 	return arena.Size(item)
 }
 
+// slabBytes is how much memory is taken at a time for many blocks, or for the bytes of many keys: a
+// few huge pages.
+const slabBytes = 8 << 20
+
+// reserve makes room for the bytes of regions.
+func (k *keys) reserve(regions []region) {
+	for len(regions) > 0 {
+		n, sum := 1, regions[0].size
+		for n < len(regions) && sum+regions[n].size <= slabBytes {
+			sum += regions[n].size
+			n++
+		}
+		slab := k.writer.Reserve(sum)
+		for i := range regions[:n] {
+			regions[i].to = slab.Cut(regions[i].size)
+		}
+		regions = regions[n:]
+	}
+}
+
 // grow makes room for ids below n.
 func (k *keys) grow(n int) {
-	for k.width > 0 && len(k.blocks)<<blockBits < n {
-		k.blocks = append(k.blocks, k.arena.Pool.Make(k.width<<blockBits))
-	}
-	for k.width == 0 && len(k.words)<<blockBits < n {
-		block := hostmem.Slice[uint64](k.arena.Pool, blockKeys)
-		k.words = append(k.words, (*[blockKeys]uint64)(block))
+	blocks := (n+blockKeys-1)>>blockBits - len(k.words) - len(k.blocks)
+	for blocks > 0 {
+		some := min(blocks, max(1, slabBytes>>blockBits/max(k.width, 8)))
+		if blocks -= some; k.width > 0 {
+			slab, size := k.arena.Pool.Make(some*k.width<<blockBits), k.width<<blockBits
+			for i := range some {
+				k.blocks = append(k.blocks, slab[i*size:(i+1)*size:(i+1)*size])
+			}
+			continue
+		}
+		slab := hostmem.Slice[uint64](k.arena.Pool, some<<blockBits)
+		for i := range some {
+			k.words = append(k.words, (*[blockKeys]uint64)(slab[i<<blockBits:]))
+		}
 	}
 }
 
@@ -90,25 +118,6 @@ func (k *keys) at(id uint32) []byte {
 	}
 	n := *w >> 56
 	return unsafe.Slice((*byte)(unsafe.Pointer(w)), 8)[:n:n]
-}
-
-// leads is where at reads first, and lies where that leads to, both to be on their way.
-func (k *keys) leads(id uint32) unsafe.Pointer {
-	if k.width > 0 {
-		return unsafe.Pointer(unsafe.SliceData(k.place(id)))
-	}
-	return unsafe.Pointer(k.word(id))
-}
-
-func (k *keys) lies(id uint32) unsafe.Pointer {
-	if k.width > 0 {
-		return unsafe.Pointer(unsafe.SliceData(k.place(id)))
-	}
-	w := k.word(id)
-	if *w&arena.Long != 0 {
-		return k.arena.Address(*w)
-	}
-	return unsafe.Pointer(w)
 }
 
 // bytes is how much memory the keys take up.

@@ -109,7 +109,7 @@ func newTable(dev device.Device, opts *Options, h arena.Hasher) (*Table, error) 
 	if o := t.opts; o.MaxBytes > 0 && 4*int64(o.Capacity) > o.MaxBytes {
 		return nil, fmt.Errorf("intern: New: %w: a table of Capacity %d takes more than MaxBytes, %d", op.ErrOptions, o.Capacity, o.MaxBytes)
 	}
-	index, err := number.New(dev, t.opts.Capacity, t.opts.MaxBytes > 0, t.opts.OffHeap)
+	index, err := number.New(dev, t.opts.Capacity, t.opts.MaxBytes > 0)
 	if err != nil {
 		return nil, fmt.Errorf("intern: New: %w", err)
 	}

@@ -137,6 +137,16 @@ func (w *Writer) Reserve(size int) Writer {
 	return part
 }
 
+// Cut returns a writer for the next size bytes of what Reserve returned. It may be used beside w.
+func (w *Writer) Cut(size int) Writer {
+	if len(w.chunk)-w.used < size { // Reserve made no room: Put makes chunks
+		return Writer{arena: w.arena}
+	}
+	part := Writer{arena: w.arena, number: w.number, chunk: w.chunk[:w.used+size], used: w.used}
+	w.used += size
+	return part
+}
+
 // Growth is how many bytes an arena may grow by, at most, if items that take size bytes together are
 // reserved room for, in any number of parts: three quarters of all chunks but the last are used.
 func (w *Writer) Growth(size int) int64 {

@@ -44,11 +44,12 @@ func (s *slot) is(key uint64) bool { return s.low == uint32(key) && s.high == ui
 type part struct {
 	slots []slot
 	n     int // in use
-	fresh []fresh
+	fresh int // keys that are new in a batch
 	moved int // of fresh, whose slots are others since the part has grown
 }
 
-// fresh is a key that is new in a batch: its row, among those that were dealt to the part, and its slot.
+// fresh is a key that is new in a batch: its row, among those that were dealt to its part, and its
+// slot; in the end its number and its slot.
 type fresh struct{ row, slot uint32 }
 
 // inHost is the index of a host.
@@ -56,15 +57,16 @@ type inHost struct {
 	parallel func(n, grain int, body func(lo, hi int))
 	parts    []part
 	measured bool
-	offHeap  bool
-	mapped   mapped
+	mapped   *mapped
 	shift    uint // of keys: to the bits that choose among the slots of a part
 	n        int
+	want     int // slots that a part of the Go heap gets when it grows, at least
 
 	counts []uint32 // by range of rows, by part: then where they go
 	keys   []uint64 // of rows, in the order of the parts
 	rows   []uint32
-	ranks  []uint32 // of first rows among them
+	got    []uint32 // numbers, in the order of the parts
+	fresh  []fresh  // those of a part begin where its rows do
 	marks  []bool   // first rows
 	first  []uint32
 
@@ -72,17 +74,20 @@ type inHost struct {
 	unknown []uint32 // rows that are not found
 }
 
-// newInHost is an index with room for some keys. One that is measured has as many parts always, so that estimates hold.
-func newInHost(parallel func(n, grain int, body func(lo, hi int)), capacity int, measured,
-	offHeap bool) *inHost {
+// newInHost is an index with room for some keys. One that is measured has as many parts always, and
+// is in the Go heap, so that estimates hold.
+func newInHost(parallel func(n, grain int, body func(lo, hi int)), capacity int, measured bool) *inHost {
 	n := partsFor(capacity)
 	if measured {
 		n = manyParts
 	}
-	x := &inHost{parallel: parallel, measured: measured, offHeap: offHeap &&
-		!measured, parts: make([]part, n), shift: uint(bits.TrailingZeros(uint(n)))}
+	x := &inHost{parallel: parallel, measured: measured, parts: make([]part, n),
+		shift: uint(bits.TrailingZeros(uint(n)))}
+	if !measured {
+		x.mapped = newMapped(x)
+	}
 	slots := slotsForShare(capacity, n)
-	if x.offHeap && bytesOf(n*slots) >= hostmem.HugePage && x.move(n, slots) {
+	if !measured && bytesOf(n*slots) >= hostmem.HugePage && x.move(n, slots) {
 		return x
 	}
 	for i := range x.parts {
@@ -156,7 +161,7 @@ func (p *part) seek(key uint64, at int) int {
 func (x *inHost) Len() int { return x.n }
 
 func (x *inHost) Close() error {
-	err := x.mapped.free()
+	err := x.mapped.close()
 	*x = inHost{}
 	return err
 }
@@ -211,7 +216,6 @@ func (x *inHost) Assign(ctx context.Context, keys []uint64, numbers []uint32) (f
 	if x.n <= smallIndex && len(x.first) < half/seldom {
 		err = x.assignUnknown(ctx, keys, numbers)
 	} else {
-		x.resize(len(keys) * len(x.first) / half) // as many are new as in the sample, at most
 		x.assignDealt(keys, numbers)
 	}
 	for _, row := range x.first {
@@ -232,8 +236,16 @@ func (x *inHost) assignDealt(keys []uint64, numbers []uint32) {
 		x.cut(manyParts)
 	}
 	x.deal(keys)
-	x.work(numbers)
-	x.rank(numbers)
+	x.marks = sized(x.marks, len(keys))
+	clear(x.marks)
+	x.got, x.fresh = sized(x.got, len(keys)), sized(x.fresh, len(keys))
+	// Hashes spread keys evenly, so the first parts tell how many are new in all others, within some
+	// hundredths. Each part is then given its room once.
+	sample := max(1, len(x.parts)/manyParts)
+	fresh := x.work(0, sample)
+	x.expect(fresh * (len(x.parts) / sample))
+	fresh += x.work(sample, len(x.parts))
+	x.rank(numbers, fresh)
 }
 
 // assignUnknown looks keys up where they are, side by side, and numbers those that are not found.
@@ -317,26 +329,36 @@ func (x *inHost) deal(keys []uint64) {
 	})
 }
 
-// work looks the dealt keys up, and enters those that are new with the number that they would have if all rows before them
-// brought new keys, too.
-func (x *inHost) work(numbers []uint32) {
-	x.marks = sized(x.marks, len(numbers))
-	clear(x.marks)
+// dealt returns where the dealt rows of a part begin and end.
+func (x *inHost) dealt(k int) (from, to uint32) {
 	last := x.counts[len(x.counts)-len(x.parts):] // where each part ends
-	x.parallel(len(x.parts), 1, func(lo, hi int) {
-		for k := lo; k < hi; k++ {
-			from := uint32(0)
-			if k > 0 {
-				from = last[k-1]
-			}
-			x.fill(&x.parts[k], x.keys[from:last[k]], x.rows[from:last[k]], numbers)
-		}
-	})
+	if k > 0 {
+		from = last[k-1]
+	}
+	return from, last[k]
 }
 
-func (x *inHost) fill(p *part, keys []uint64, rows, numbers []uint32) {
-	base := uint32(x.n) + 1
-	p.fresh, p.moved = p.fresh[:0], 0
+// work looks the keys up that are dealt to some parts, and enters those that are new. It returns how many are.
+func (x *inHost) work(from, to int) (fresh int) {
+	x.parallel(to-from, 1, func(lo, hi int) {
+		for k := from + lo; k < from+hi; k++ {
+			x.fill(k)
+		}
+	})
+	for k := from; k < to; k++ {
+		fresh += x.parts[k].fresh
+	}
+	return fresh
+}
+
+// fill looks the keys up that are dealt to a part. The number of a new key is, for now, that of all
+// keys before the batch and of those that are new in the part before it.
+func (x *inHost) fill(k int) {
+	p := &x.parts[k]
+	from, to := x.dealt(k)
+	keys, rows, got, news := x.keys[from:to], x.rows[from:to], x.got[from:to], x.fresh[from:to]
+	number, n := uint32(x.n)+1, 0
+	p.moved = 0
 	var ahead [cpu.Group]unsafe.Pointer
 	for lo := 0; lo < len(keys); lo += cpu.Group {
 		end := min(lo+cpu.Group, len(keys))
@@ -345,107 +367,112 @@ func (x *inHost) fill(p *part, keys []uint64, rows, numbers []uint32) {
 			ahead[i] = unsafe.Pointer(&p.slots[x.home(key, len(p.slots))])
 		}
 		cpu.PrefetchPairs(ahead[:len(next)])
-		for i, key := range keys[lo:end] {
-			row := rows[lo+i]
-			at := x.enter(p, key)
+		for i := lo; i < end; i++ {
+			key := keys[i]
+			at := p.seek(key, x.home(key, len(p.slots)))
 			s := &p.slots[at]
 			if s.number == 0 {
+				if p.full() {
+					p.moved = n
+					x.grow(p, max(stretch(len(p.slots), p.n+1), x.want))
+					at = p.seek(key, x.home(key, len(p.slots)))
+					s = &p.slots[at]
+				}
+				*s = slot{number, uint32(key), uint32(key >> 32)}
+				news[n] = fresh{uint32(i), uint32(at)}
+				x.marks[rows[i]] = true
 				p.n++
-				*s = slot{base + row, uint32(key), uint32(key >> 32)}
-				p.fresh = append(p.fresh, fresh{uint32(lo + i), uint32(at)})
-				x.marks[row] = true
+				number++
+				n++
 			}
-			numbers[row] = s.number - 1
+			got[i] = s.number - 1
 		}
 	}
+	p.fresh = n
 }
 
-// rank makes numbers without gaps of those that work has given, by counting first rows.
-func (x *inHost) rank(numbers []uint32) {
+// rank counts first rows, which gives new keys their numbers, and returns the numbers of all rows.
+func (x *inHost) rank(numbers []uint32, fresh int) {
 	base := uint32(x.n)
-	ranges := (len(numbers) + dealtRows - 1) / dealtRows
-	before := make([]uint32, ranges+1)
-	x.parallel(len(numbers), dealtRows, func(lo, hi int) {
-		n := uint32(0)
-		for _, m := range x.marks[lo:hi] {
-			if m {
-				n++
-			}
+	x.first = sized(x.first, fresh)
+	if x.n += fresh; fresh > 0 {
+		before := make([]uint32, (len(numbers)+dealtRows-1)/dealtRows+1)
+		x.parallel(len(numbers), dealtRows, func(lo, hi int) {
+			before[lo/dealtRows+1] = uint32(bytes.Count(view(x.marks[lo:hi]), []byte{1}))
+		})
+		for r := range len(before) - 1 {
+			before[r+1] += before[r]
 		}
-		before[lo/dealtRows+1] = n
-	})
-	for r := range ranges {
-		before[r+1] += before[r]
+		x.parallel(len(numbers), dealtRows, func(lo, hi int) {
+			n, last := before[lo/dealtRows], before[lo/dealtRows+1]
+			for i, m := range view(x.marks[lo:hi]) {
+				if n == last {
+					break
+				}
+				// Of rows that are not the first ones, the next row or finish overwrites this.
+				x.first[n], numbers[lo+i] = uint32(lo+i), base+n
+				n += uint32(m)
+			}
+		})
 	}
-	x.first = sized(x.first, int(before[ranges]))
-	if x.n += len(x.first); len(x.first) == 0 {
-		return
-	}
-	x.ranks = sized(x.ranks, len(numbers))
-	x.parallel(len(numbers), dealtRows, func(lo, hi int) {
-		n := before[lo/dealtRows]
-		for i, m := range x.marks[lo:hi] {
-			if m {
-				x.ranks[lo+i], x.first[n] = n, uint32(lo+i)
-				n++
-			}
-		}
-	})
-	x.parallel(len(numbers), dealtRows, func(lo, hi int) {
-		for i, v := range numbers[lo:hi] {
-			if v >= base {
-				numbers[lo+i] = base + x.ranks[v-base]
-			}
-		}
-	})
-	last := x.counts[len(x.counts)-len(x.parts):]
 	x.parallel(len(x.parts), 1, func(lo, hi int) {
 		for k := lo; k < hi; k++ {
-			from := uint32(0)
-			if k > 0 {
-				from = last[k-1]
-			}
-			x.rename(&x.parts[k], from, base)
+			x.finish(k, base, numbers)
 		}
 	})
 }
 
-// rename gives the new keys of a part, whose dealt rows begin at from, their numbers.
-func (x *inHost) rename(p *part, from, base uint32) {
-	for i, f := range p.fresh[:p.moved] {
-		key := x.keys[from+f.row]
-		p.fresh[i].slot = uint32(p.seek(key, x.home(key, len(p.slots))))
+// finish gives the new keys of a part their numbers, which their first rows have, and all its rows theirs.
+func (x *inHost) finish(k int, base uint32, numbers []uint32) {
+	p := &x.parts[k]
+	from, to := x.dealt(k)
+	keys, rows, news := x.keys[from:to], x.rows[from:to], x.fresh[from:to][:p.fresh]
+	for i, f := range news[:p.moved] {
+		key := keys[f.row]
+		news[i].slot = uint32(p.seek(key, x.home(key, len(p.slots))))
 	}
 	var at [cpu.Group]unsafe.Pointer
-	for lo := 0; lo < len(p.fresh); lo += cpu.Group {
-		some := p.fresh[lo:min(lo+cpu.Group, len(p.fresh))]
-		for i, f := range some {
+	for lo := 0; lo < len(news); lo += cpu.Group {
+		some := news[lo:min(lo+cpu.Group, len(news))]
+		for i := range some {
+			f := &some[i]
+			f.row = numbers[rows[f.row]]
 			at[i] = unsafe.Pointer(&p.slots[f.slot])
 		}
 		cpu.PrefetchPairs(at[:len(some)])
 		for _, f := range some {
-			p.slots[f.slot].number = base + x.ranks[x.rows[from+f.row]] + 1
+			p.slots[f.slot].number = f.row + 1
 		}
 	}
+	for i, v := range x.got[from:to] {
+		if v >= base {
+			v = news[v-base].row
+		}
+		numbers[rows[i]] = v
+	}
+	p.fresh = 0
 }
+
+// full reports whether a part has to grow for another key.
+func (p *part) full() bool { return float64(p.n) >= partLoad*float64(len(p.slots)) }
 
 // grow makes a part so many slots.
 func (x *inHost) grow(p *part, slots int) {
 	old := p.slots
-	p.slots, p.moved = make([]slot, slots), len(p.fresh)
+	p.slots = make([]slot, slots)
 	for _, s := range old {
 		if s.number > 0 {
 			p.slots[p.seek(s.key(), x.home(s.key(), slots))] = s
 		}
 	}
-	if x.offHeap {
+	if x.mapped != nil {
 		x.mapped.grown.Store(true)
 	}
 }
 
 // cut makes more parts.
 func (x *inHost) cut(n int) {
-	if x.mapped.memory != nil && x.move(n, slotsForShare(x.n, n)) {
+	if x.mapped != nil && x.mapped.memory != nil && x.move(n, slotsForShare(x.n, n)) {
 		return
 	}
 	old := x.parts

@@ -2,18 +2,21 @@ package number
 
 import (
 	"math/bits"
+	"runtime"
 	"sync/atomic"
 	"unsafe"
 
 	"github.com/weftgo/weft/internal/hostmem"
 )
 
-// mapped is the memory of an index outside of the Go heap. All parts have the same number of slots
-// there. A part that needs more has slots of the Go heap until resize makes room for all parts.
+// mapped is the memory of an index outside of the Go heap, in huge pages. All parts have the same
+// number of slots there. A part that needs more has slots of the Go heap until resize makes room for
+// all parts. The collector returns the memory of an index that is not closed.
 type mapped struct {
-	memory []byte // nil: all parts are in the Go heap
-	per    int    // slots of a part
-	grown  atomic.Bool
+	cleanup runtime.Cleanup
+	memory  []byte // nil: all parts are in the Go heap
+	per     int    // slots of a part
+	grown   atomic.Bool
 }
 
 const (
@@ -23,6 +26,21 @@ const (
 	moveBytes = 4 * hostmem.HugePage
 )
 
+// newMapped returns no memory, for an index.
+func newMapped(x *inHost) *mapped {
+	m := new(mapped)
+	m.cleanup = runtime.AddCleanup(x, func(m *mapped) { _ = m.free() }, m)
+	return m
+}
+
+func (m *mapped) close() error {
+	if m == nil {
+		return nil
+	}
+	m.cleanup.Stop()
+	return m.free()
+}
+
 func (m *mapped) free() error {
 	if m.memory == nil {
 		return nil
@@ -30,13 +48,22 @@ func (m *mapped) free() error {
 	return hostmem.Unmap(m.memory)
 }
 
+// expect makes room for some keys more. Small parts of the Go heap have it when they grow.
+func (x *inHost) expect(more int) {
+	x.want = 0
+	if !x.measured {
+		x.want = slotsForShare(x.n+more, len(x.parts))
+		x.resize(more)
+	}
+}
+
 // resize moves the index to a mapping with room for some keys more, if it is not in one or
 // overflows it. Parts are never there twice: see move.
 func (x *inHost) resize(more int) {
-	if !x.offHeap {
+	m, parts := x.mapped, len(x.parts)
+	if m == nil {
 		return
 	}
-	m, parts := &x.mapped, len(x.parts)
 	need := slotsForShare(x.n+more, parts)
 	if m.memory == nil {
 		if bytesOf(parts*need) >= hostmem.HugePage {
@@ -72,7 +99,7 @@ func (x *inHost) move(n, slots int) bool {
 	for i := range x.parts {
 		x.parts[i].slots = all[i*slots : (i+1)*slots : (i+1)*slots]
 		if n == len(old) {
-			x.parts[i].fresh = old[i].fresh
+			x.parts[i].fresh, x.parts[i].moved = old[i].fresh, old[i].fresh
 		}
 	}
 	step := max(1, moveBytes/(size+1))

@@ -49,11 +49,11 @@ type Estimate interface {
 const MaxKeys = math.MaxUint32
 
 // New is an index on a device, with room for some keys. Estimates of one on a host hold if it is measured: it is
-// slower then with many million keys. One off the heap is in mapped memory
-// until Close, unless it is small or measured. The device must outlive it.
-func New(dev device.Device, capacity int, measured, offHeap bool) (Index, error) {
+// slower then with many million keys. A large one that is not measured is in mapped memory until
+// Close, or until the collector finds it unused. The device must outlive it.
+func New(dev device.Device, capacity int, measured bool) (Index, error) {
 	if host, ok := dev.(device.Host); ok {
-		return newInHost(host.Parallel, capacity, measured, offHeap), nil
+		return newInHost(host.Parallel, capacity, measured), nil
 	}
 	return newOnDevice(dev, capacity)
 }
@@ -166,6 +166,10 @@ func (e Extras) ID(number uint32) uint32 {
 	if len(e) == 0 {
 		return number
 	}
+	return e.shifted(number)
+}
+
+func (e Extras) shifted(number uint32) uint32 {
 	return number + uint32(sort.Search(len(e), func(j int) bool { return e[j]-uint32(j) > number }))
 }
 

@@ -36,7 +36,7 @@ func (m model) add(keys []uint64) (numbers, first []uint32) {
 func TestNumbers(t *testing.T) {
 	dev := devicetest.Open(t)
 	for _, capacity := range []int{0, 100, fewKeys + 1} {
-		x, err := New(dev, capacity, false, true)
+		x, err := New(dev, capacity, false)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -87,7 +87,7 @@ func TestSimulated(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer dev.Close()
-	x, err := New(dev, 0, false, false)
+	x, err := New(dev, 0, false)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -116,8 +116,7 @@ func TestEstimate(t *testing.T) {
 	}
 	rapid.Check(t, func(t *rapid.T) {
 		rng := rand.New(rand.NewPCG(rapid.Uint64().Draw(t, "seed"), 0))
-		x, free := newInHost(host.Parallel, 0, true, true), newInHost(host.Parallel, 0, false,
-			false)
+		x, free := newInHost(host.Parallel, 0, true), newInHost(host.Parallel, 0, false)
 		for range 4 {
 			keys := make([]uint64, rapid.IntRange(1, 10_000).Draw(t, "keys"))
 			for i := range keys {
