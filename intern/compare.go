@@ -34,13 +34,15 @@ type pair struct {
 
 // addOld adds an item and the id of a key.
 func (p *pairs) addOld(row uint32, item []byte, id uint32) {
-	p.old[p.nOld] = pair{item: item, row: row, at: id}
+	q := &p.old[p.nOld]
+	q.item, q.row, q.at = item, row, id
 	p.nOld++
 }
 
 // addFresh adds an item and the place of another row.
 func (p *pairs) addFresh(row uint32, item []byte, at uint32) {
-	p.fresh[p.nFresh] = pair{item: item, row: row, at: at}
+	q := &p.fresh[p.nFresh]
+	q.item, q.row, q.at = item, row, at
 	p.nFresh++
 }
 

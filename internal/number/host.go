@@ -126,11 +126,11 @@ func stretch(slots, n int) int {
 
 // enter is the slot of a key, or the free one that it can take.
 func (x *inHost) enter(p *part, key uint64) int {
-	at := p.seek(key, x.home(key, len(p.slots)))
+	at := seek(p.slots, key, x.home(key, len(p.slots)))
 	if p.slots[at].number == 0 {
 		if n := stretch(len(p.slots), p.n+1); n > len(p.slots) {
 			x.grow(p, n)
-			return p.seek(key, x.home(key, n))
+			return seek(p.slots, key, x.home(key, n))
 		}
 	}
 	return at
@@ -147,15 +147,25 @@ func (x *inHost) home(key uint64, n int) int {
 }
 
 // seek is the slot of a key, or the free one where it belongs.
-func (p *part) seek(key uint64, at int) int {
+func seek(slots []slot, key uint64, at int) int {
 	for {
-		if s := &p.slots[at]; s.number == 0 || s.is(key) {
+		if s := &slots[at]; s.number == 0 || s.is(key) {
 			return at
 		}
-		if at++; at == len(p.slots) {
+		if at++; at == len(slots) {
 			at = 0
 		}
 	}
+}
+
+// place enters what another slot holds, which is the only one of its key.
+func place(slots []slot, s slot, at int) {
+	for slots[at].number > 0 {
+		if at++; at == len(slots) {
+			at = 0
+		}
+	}
+	slots[at] = s
 }
 
 func (x *inHost) Len() int { return x.n }
@@ -186,7 +196,7 @@ func (x *inHost) Find(_ context.Context, keys []uint64, numbers []uint32, found 
 			cpu.PrefetchPairs(at[:end-lo])
 			for i := lo; i < end; i++ {
 				p := x.part(keys[i])
-				number := p.slots[p.seek(keys[i], x.home(keys[i], len(p.slots)))].number
+				number := p.slots[seek(p.slots, keys[i], x.home(keys[i], len(p.slots)))].number
 				found[i] = number > 0
 				numbers[i] = max(number, 1) - 1
 			}
@@ -359,36 +369,38 @@ func (x *inHost) fill(k int) {
 	keys, rows, got, news := x.keys[from:to], x.rows[from:to], x.got[from:to], x.fresh[from:to]
 	number, n := uint32(x.n)+1, 0
 	p.moved = 0
+	slots, room, marks := p.slots, p.room(), x.marks
 	var ahead [cpu.Group]unsafe.Pointer
 	for lo := 0; lo < len(keys); lo += cpu.Group {
 		end := min(lo+cpu.Group, len(keys))
 		next := keys[end:min(end+cpu.Group, len(keys))]
 		for i, key := range next {
-			ahead[i] = unsafe.Pointer(&p.slots[x.home(key, len(p.slots))])
+			ahead[i] = unsafe.Pointer(&slots[x.home(key, len(slots))])
 		}
 		cpu.PrefetchPairs(ahead[:len(next)])
-		for i := lo; i < end; i++ {
-			key := keys[i]
-			at := p.seek(key, x.home(key, len(p.slots)))
-			s := &p.slots[at]
-			if s.number == 0 {
-				if p.full() {
-					p.moved = n
-					x.grow(p, max(stretch(len(p.slots), p.n+1), x.want))
-					at = p.seek(key, x.home(key, len(p.slots)))
-					s = &p.slots[at]
-				}
-				*s = slot{number, uint32(key), uint32(key >> 32)}
-				news[n] = fresh{uint32(i), uint32(at)}
-				x.marks[rows[i]] = true
-				p.n++
-				number++
-				n++
+		for i, key := range keys[lo:end] {
+			at := seek(slots, key, x.home(key, len(slots)))
+			s := &slots[at]
+			if s.number > 0 {
+				got[lo+i] = s.number - 1
+				continue
 			}
-			got[i] = s.number - 1
+			if n == room {
+				p.n, p.moved = p.n+n, n
+				x.grow(p, max(stretch(len(slots), p.n+1), x.want))
+				slots, room = p.slots, n+p.room()
+				p.n -= n
+				at = seek(slots, key, x.home(key, len(slots)))
+				s = &slots[at]
+			}
+			*s = slot{number, uint32(key), uint32(key >> 32)}
+			row := lo + i
+			got[row], news[n], marks[rows[row]] = number-1, fresh{uint32(row), uint32(at)}, true
+			number++
+			n++
 		}
 	}
-	p.fresh = n
+	p.n, p.fresh = p.n+n, n
 }
 
 // rank counts first rows, which gives new keys their numbers, and returns the numbers of all rows.
@@ -429,7 +441,7 @@ func (x *inHost) finish(k int, base uint32, numbers []uint32) {
 	keys, rows, news := x.keys[from:to], x.rows[from:to], x.fresh[from:to][:p.fresh]
 	for i, f := range news[:p.moved] {
 		key := keys[f.row]
-		news[i].slot = uint32(p.seek(key, x.home(key, len(p.slots))))
+		news[i].slot = uint32(seek(p.slots, key, x.home(key, len(p.slots))))
 	}
 	var at [cpu.Group]unsafe.Pointer
 	for lo := 0; lo < len(news); lo += cpu.Group {
@@ -453,8 +465,8 @@ func (x *inHost) finish(k int, base uint32, numbers []uint32) {
 	p.fresh = 0
 }
 
-// full reports whether a part has to grow for another key.
-func (p *part) full() bool { return float64(p.n) >= partLoad*float64(len(p.slots)) }
+// room is the number of keys that a part takes before it has to grow.
+func (p *part) room() int { return max(0, int(math.Ceil(partLoad*float64(len(p.slots))))-p.n) }
 
 // grow makes a part so many slots.
 func (x *inHost) grow(p *part, slots int) {
@@ -462,7 +474,7 @@ func (x *inHost) grow(p *part, slots int) {
 	p.slots = make([]slot, slots)
 	for _, s := range old {
 		if s.number > 0 {
-			p.slots[p.seek(s.key(), x.home(s.key(), slots))] = s
+			place(p.slots, s, x.home(s.key(), slots))
 		}
 	}
 	if x.mapped != nil {
@@ -492,7 +504,7 @@ func (x *inHost) cut(n int) {
 			for _, s := range old[k].slots {
 				if s.number > 0 {
 					p := x.part(s.key())
-					p.slots[p.seek(s.key(), x.home(s.key(), len(p.slots)))] = s
+					place(p.slots, s, x.home(s.key(), len(p.slots)))
 				}
 			}
 			old[k].slots = nil

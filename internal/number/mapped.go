@@ -106,9 +106,9 @@ func (x *inHost) move(n, slots int) bool {
 	for lo, returned := 0, 0; lo < len(old); lo += step {
 		some := old[lo:min(lo+step, len(old))]
 		x.parallel(len(some), 1, func(lo, hi int) {
-			for i := range some[lo:hi] {
-				x.enterAll(some[lo+i].slots)
-				some[lo+i].slots = nil
+			for i := lo; i < hi; i++ {
+				x.enterAll(some[i].slots)
+				some[i].slots = nil
 			}
 		})
 		if end := (lo + len(some)) * size &^ (hostmem.HugePage - 1); end > returned {
@@ -122,13 +122,23 @@ func (x *inHost) move(n, slots int) bool {
 	return true
 }
 
-// enterAll enters the keys of slots with their numbers.
+// enterAll enters the keys of the slots of a part with their numbers.
 func (x *inHost) enterAll(slots []slot) {
+	var p *part
+	room := 0
 	for _, s := range slots {
-		if s.number > 0 {
-			p := x.part(s.key())
-			p.slots[x.enter(p, s.key())] = s
-			p.n++
+		if s.number == 0 {
+			continue
 		}
+		if to := x.part(s.key()); to != p {
+			p, room = to, to.room()
+		}
+		if room == 0 {
+			x.grow(p, stretch(len(p.slots), p.n+1))
+			room = p.room()
+		}
+		place(p.slots, s, x.home(s.key(), len(p.slots)))
+		p.n++
+		room--
 	}
 }
