@@ -10,6 +10,7 @@ import (
 	"github.com/weftgo/weft/column"
 	"github.com/weftgo/weft/device"
 	"github.com/weftgo/weft/internal/arena"
+	"github.com/weftgo/weft/internal/number"
 	"github.com/weftgo/weft/internal/op"
 )
 
@@ -18,13 +19,19 @@ const (
 	// these are encoded first: a context is looked at in between, and lookups get a turn.
 	chunkRows  = 1 << 20
 	chunkBytes = 64 << 20
+	// The first rows of a call are fewer: what they bring need not be entered again.
+	firstRows = 1 << 14
 )
 
 // scratch is the memory that calls work in, which a table keeps.
 type scratch struct {
 	keys    []uint64
-	flags   []bool
+	flags   []bool // rows that differ from the item whose number they have
+	odd     bool   // there are some of these in flags, which recall has set
 	found   []bool
+	unknown []uint32 // rows that recall has not found
+	numbers []uint32 // of these
+	counts  []int    // of these, by ranges
 	first   []uint32 // rows of new items
 	regions []region
 	nulls   column.Column // the column that the rows come from, if its nulls do not show in items
@@ -147,6 +154,9 @@ func (t *Table) addChunks(ctx context.Context, k kind, cols []column.Column, ids
 			return done, err
 		}
 		c := from(done)
+		if host, ok := t.index.(number.Finder); ok {
+			host.Expect(len(ids) - done - c.Len())
+		}
 		n, err := t.addChunk(ctx, c, ids[done:done+c.Len()])
 		if done += n; err != nil {
 			return done, err
@@ -211,10 +221,13 @@ func (t *Table) fit(width int) {
 // half added: what comes after the index cannot fail.
 func addItems[S source](ctx context.Context, t *Table, items S, ids []uint32) (done int, err error) {
 	base, s := t.index.Len(), &t.scratch
-	s.keys = resize(s.keys, len(ids))
-	hashAll(t, items, s.keys)
+	rows, numbers := recall(t, items, ids), ids
+	if rows != nil {
+		s.numbers = resize(s.numbers, len(rows))
+		numbers = s.numbers
+	}
 	if skip := s.lend(len(ids)); skip < len(ids) {
-		s.first, done, err = t.index.Assign(ctx, s.keys, ids)
+		s.first, done, err = t.index.Assign(ctx, s.keys[:len(numbers)], numbers)
 		if errors.Is(err, op.ErrCorrupt) {
 			t.failed = err
 			return 0, err
@@ -226,8 +239,11 @@ func addItems[S source](ctx context.Context, t *Table, items S, ids []uint32) (d
 		s.first, done = s.first[:0], len(ids)
 		clear(ids)
 	}
+	if numbers = numbers[:done]; rows != nil {
+		done = t.spread(rows, numbers, ids)
+	}
 	ids = ids[:done]
-	odd := differing(t, items, ids, uint32(base))
+	odd := differing(t, items, ids, rows, numbers, uint32(base))
 	if len(odd) > 0 {
 		identify(t, items, ids, uint32(base), odd)
 	}
@@ -238,6 +254,26 @@ func addItems[S source](ctx context.Context, t *Table, items S, ids []uint32) (d
 	}
 	t.length.Store(uint32(t.index.Len() + len(t.extras)))
 	return done, err
+}
+
+// spread writes the numbers of some rows, the first of all that have none, to numbers of all rows, and
+// returns how many rows have one then.
+func (t *Table) spread(rows, numbers, all []uint32) (done int) {
+	t.parallel(len(numbers), func(lo, hi int) {
+		for i, row := range rows[lo:hi] {
+			all[row] = numbers[lo+i]
+		}
+	})
+	first := t.scratch.first
+	t.parallel(len(first), func(lo, hi int) {
+		for i, at := range first[lo:hi] {
+			first[lo+i] = rows[at]
+		}
+	})
+	if len(numbers) < len(rows) {
+		return int(rows[len(numbers)])
+	}
+	return len(all)
 }
 
 // lend gives the rows of n that are null, and have no key, that of a neighbor which is not: of the one before, which the index knows
@@ -296,43 +332,38 @@ func store[S source](t *Table, items S, base uint32) {
 	t.scratch.regions = regions
 }
 
-// hashAll computes the keys of items.
-func hashAll[S source](t *Table, items S, keys []uint64) {
-	t.parallel(len(keys), func(lo, hi int) {
-		var buf [ahead][]byte
-		for ; lo < hi; lo += ahead {
-			some := buf[:min(ahead, hi-lo)]
-			items.span(lo, some)
+// hashAll computes the keys of items from lo on.
+func hashAll[S source](t *Table, items S, lo int, keys []uint64) {
+	var buf [ahead][]byte
+	for len(keys) > 0 {
+		some := buf[:min(ahead, len(keys))]
+		items.span(lo, some)
+		for i, item := range some {
 			if t.words {
-				for i, item := range some {
-					keys[lo+i] = arena.Mix(binary.LittleEndian.Uint64(item) ^ t.hash.Seed)
-				}
-				continue
-			}
-			for i, item := range some {
-				keys[lo+i] = t.hash.Key(item)
+				keys[i] = arena.Mix(binary.LittleEndian.Uint64(item) ^ t.hash.Seed)
+			} else {
+				keys[i] = t.hash.Key(item)
 			}
 		}
-	})
+		lo, keys = lo+len(some), keys[len(some):]
+	}
 }
 
 // differing are the rows that have the number of an item which they are not: where keys collide, and where rows are null whose
-// items do not say so.
-func differing[S source](t *Table, items S, numbers []uint32, base uint32) (odd []uint32) {
+// items do not say so. rows are those that recall has not found, with their numbers; nil: all.
+func differing[S source](t *Table, items S, ids, rows, numbers []uint32, base uint32) (odd []uint32) {
 	s := &t.scratch
 	if t.words && !s.nulls.HasNulls() {
 		return nil
 	}
 	var found atomic.Bool
-	s.flags = resize(s.flags, len(numbers))
+	if s.flags = resize(s.flags, len(ids)); rows == nil {
+		clear(s.flags)
+	} else {
+		found.Store(s.odd)
+	}
 	t.parallel(len(numbers), func(lo, hi int) {
-		any := false
-		if t.words {
-			clear(s.flags[lo:hi])
-		} else {
-			clear(s.flags[lo:hi])
-			any = compare(t, items, numbers, base, lo, hi)
-		}
+		any := !t.words && compare(t, items, rows, numbers, base, lo, hi)
 		if s.nulls.HasNulls() {
 			for i := lo; i < hi; i++ {
 				s.flags[i] = s.flags[i] || s.nulls.Null(i)

@@ -101,28 +101,38 @@ func (p *pairs) differ(k *keys, f func(row uint32)) {
 	p.nOld, p.nFresh = 0, 0
 }
 
-// compare flags rows lo to hi-1 that differ from the item that has their number, and reports
-// whether there are any. The items of one group of rows are compared while the memory of the keys
-// of the next is on its way.
-func compare[S source](t *Table, items S, numbers []uint32, base uint32, lo, hi int) (any bool) {
+// compare flags rows that differ from the item that has their number, and reports whether there
+// are any: rows lo to hi-1 of some, or of all if rows is nil. The items of one group of rows are
+// compared while the memory of the keys of the next is on its way.
+func compare[S source](t *Table, items S, rows, numbers []uint32, base uint32, lo, hi int) (any bool) {
 	var groups [2]pairs
 	var buf [ahead][]byte
 	first, flags := t.scratch.first, t.scratch.flags
 	differs := func(row uint32) { flags[row], any = true, true }
-	before, _ := slices.BinarySearch(first, uint32(lo))
+	row := func(i int) uint32 {
+		if rows == nil {
+			return uint32(i)
+		}
+		return rows[i]
+	}
+	before, _ := slices.BinarySearch(first, row(lo))
 	next := base + uint32(before) // the number that the next row with a new key has
 	for turn := 0; lo < hi; lo, turn = lo+ahead, turn^1 {
 		p, some := &groups[turn], buf[:min(ahead, hi-lo)]
-		items.span(lo, some)
+		if rows == nil {
+			items.span(lo, some)
+		} else {
+			items.gather(rows[lo:lo+len(some)], some)
+		}
 		for i, v := range numbers[lo : lo+len(some)] {
 			switch item := some[i]; {
 			case v == next: // the first row of its key
 				next++
 			case len(item) <= arena.MaxShort && t.keys.width == 0: // no other has its key
 			case v < base:
-				p.addOld(uint32(lo+i), item, t.id(v))
+				p.addOld(row(lo+i), item, t.id(v))
 			case int(v-base) < len(first): // else all rows are null
-				p.addFresh(uint32(lo+i), item, v-base)
+				p.addFresh(row(lo+i), item, v-base)
 			}
 		}
 		ask(p, t.keys, items, first)

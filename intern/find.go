@@ -7,6 +7,7 @@ import (
 
 	"github.com/weftgo/weft/column"
 	"github.com/weftgo/weft/device"
+	"github.com/weftgo/weft/internal/number"
 )
 
 // FindStrings looks the strings of a batch up, adds none, and counts those that the table has. ids receives the id of
@@ -116,12 +117,19 @@ func (t *Table) findChunk(ctx context.Context, k kind, cols []column.Column, nex
 // findItems asks the index for the numbers of items, and looks whether they are the items of these.
 func findItems[S source](ctx context.Context, t *Table, items S, ids []uint32, found []bool, s *scratch) (hits int, err error) {
 	s.keys = resize(s.keys, len(ids))
-	hashAll(t, items, s.keys)
-	if err := t.index.Find(ctx, s.keys, ids, found); err != nil {
-		return 0, err
+	host, ok := t.index.(number.Finder)
+	if !ok {
+		t.parallel(len(ids), func(lo, hi int) { hashAll(t, items, lo, s.keys[lo:hi]) })
+		if err := t.index.Find(ctx, s.keys, ids, found); err != nil {
+			return 0, err
+		}
 	}
 	var sum atomic.Int64
 	t.parallel(len(ids), func(lo, hi int) {
+		if ok {
+			hashAll(t, items, lo, s.keys[lo:hi])
+			host.FindHere(s.keys[lo:hi], ids[lo:hi], found[lo:hi])
+		}
 		sum.Add(int64(confirm(t, items, ids, found, s, lo, hi)))
 	})
 	return int(sum.Load()), nil

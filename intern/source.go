@@ -92,9 +92,12 @@ func (s wideItems) gather(rows []uint32, out [][]byte) {
 // good until it is asked again.
 type feed func(lo int) column.Column
 
+// next is how many rows of n are worked on from row lo on.
+func (t *Table) next(lo, n int) int { return min(t.chunk, max(firstRows, 3*lo), n-lo) }
+
 // ofColumn feeds pieces of a column.
 func (t *Table) ofColumn(s *scratch, c column.Column) feed {
-	return func(lo int) column.Column { return s.withoutCodes(c.Slice(lo, min(lo+t.chunk, c.Len()))) }
+	return func(lo int) column.Column { return s.withoutCodes(c.Slice(lo, lo+t.next(lo, c.Len()))) }
 }
 
 // withoutCodes returns a column with its values as strings if it has codes.
@@ -114,7 +117,7 @@ func (s *scratch) withoutCodes(c column.Column) column.Column {
 // ofBytes feeds slices of bytes as the strings that they look like.
 func (t *Table) ofBytes(s *scratch, items [][]byte) feed {
 	return func(lo int) column.Column {
-		part := items[lo:min(lo+t.chunk, len(items))]
+		part := items[lo : lo+t.next(lo, len(items))]
 		clear(s.strings) // a shorter part would leave some of these behind
 		s.strings = s.strings[:0]
 		for _, b := range part {
@@ -127,7 +130,7 @@ func (t *Table) ofBytes(s *scratch, items [][]byte) feed {
 // ofRows feeds encoded rows.
 func (t *Table) ofRows(s *scratch, cols []column.Column) feed {
 	return func(lo int) column.Column {
-		n := min(t.chunk, cols[0].Len()-lo)
+		n := t.next(lo, cols[0].Len())
 		if t.plain {
 			s.nulls = cols[0].Slice(lo, lo+n)
 			return s.withoutCodes(s.nulls)

@@ -20,10 +20,6 @@ const (
 	directRows = 1 << 12
 	// dealtRows are counted and dealt out by one core at a time.
 	dealtRows = 1 << 15
-	// Where less than one key in so many is new, and the index is no larger than that, it is faster to look all up where they are,
-	// and to deal out those that are not found: 40 ns of processor time a row for 50, of a thousand strings that come again and again. In one of
-	// 8 million keys it would be slower by a sixth.
-	seldom, smallIndex = 8, 1 << 19
 	// Tables of more keys than that have manyParts, and mostParts.
 	fewKeys, manyKeys    = 1 << 15, 1 << 24
 	manyParts, mostParts = 1 << 8, 1 << 12
@@ -61,6 +57,7 @@ type inHost struct {
 	shift    uint // of keys: to the bits that choose among the slots of a part
 	n        int
 	want     int // slots that a part of the Go heap gets when it grows, at least
+	coming   int // rows after the next batch
 
 	counts []uint32 // by range of rows, by part: then where they go
 	keys   []uint64 // of rows, in the order of the parts
@@ -69,9 +66,6 @@ type inHost struct {
 	fresh  []fresh  // those of a part begin where its rows do
 	marks  []bool   // first rows
 	first  []uint32
-
-	all     []uint32 // first rows of a batch that is numbered in several steps
-	unknown []uint32 // rows that are not found
 }
 
 // newInHost is an index with room for some keys. One that is measured has as many parts always, and
@@ -158,8 +152,8 @@ func seek(slots []slot, key uint64, at int) int {
 	}
 }
 
-// place enters what another slot holds, which is the only one of its key.
-func place(slots []slot, s slot, at int) {
+// settle enters what another slot holds, which is the only one of its key.
+func settle(slots []slot, s slot, at int) {
 	for slots[at].number > 0 {
 		if at++; at == len(slots) {
 			at = 0
@@ -169,6 +163,9 @@ func place(slots []slot, s slot, at int) {
 }
 
 func (x *inHost) Len() int { return x.n }
+
+// Expect implements Finder.
+func (x *inHost) Expect(rows int) { x.coming = rows }
 
 func (x *inHost) Close() error {
 	err := x.mapped.close()
@@ -185,60 +182,63 @@ func (x *inHost) Size(context.Context) (int64, error) {
 }
 
 func (x *inHost) Find(_ context.Context, keys []uint64, numbers []uint32, found []bool) error {
-	x.parallel(len(keys), grain, func(lo, hi int) {
-		var at [cpu.Group]unsafe.Pointer
-		for ; lo < hi; lo += cpu.Group {
-			end := min(lo+cpu.Group, hi)
-			for i, key := range keys[lo:end] {
-				p := x.part(key)
-				at[i] = unsafe.Pointer(&p.slots[x.home(key, len(p.slots))])
-			}
-			cpu.PrefetchPairs(at[:end-lo])
-			for i := lo; i < end; i++ {
-				p := x.part(keys[i])
-				number := p.slots[seek(p.slots, keys[i], x.home(keys[i], len(p.slots)))].number
-				found[i] = number > 0
-				numbers[i] = max(number, 1) - 1
-			}
-		}
-	})
+	x.parallel(len(keys), grain, func(lo, hi int) { x.FindHere(keys[lo:hi], numbers[lo:hi], found[lo:hi]) })
 	return nil
 }
 
-func (x *inHost) Assign(ctx context.Context, keys []uint64, numbers []uint32) (first []uint32, done int, err error) {
+// FindHere implements Finder.
+func (x *inHost) FindHere(keys []uint64, numbers []uint32, found []bool) (hits int) {
+	var places [2][cpu.Group]place
+	var at [cpu.Group]unsafe.Pointer
+	ask := func(keys []uint64, places *[cpu.Group]place) {
+		keys = keys[:min(cpu.Group, len(keys))]
+		for i, key := range keys {
+			p := x.part(key)
+			home := x.home(key, len(p.slots))
+			places[i] = place{p.slots, home}
+			at[i] = unsafe.Pointer(&p.slots[home])
+		}
+		cpu.PrefetchPairs(at[:len(keys)])
+	}
+	ask(keys, &places[0])
+	for lo, turn := 0, 0; lo < len(keys); lo, turn = lo+cpu.Group, turn^1 {
+		end := min(lo+cpu.Group, len(keys))
+		ask(keys[end:], &places[turn^1])
+		for i, key := range keys[lo:end] {
+			p := &places[turn][i]
+			number := p.slots[seek(p.slots, key, p.at)].number
+			if found[lo+i] = number > 0; number > 0 {
+				hits++
+			}
+			numbers[lo+i] = max(number, 1) - 1
+		}
+	}
+	return hits
+}
+
+// place is where the search for a key begins.
+type place struct {
+	slots []slot
+	at    int
+}
+
+func (x *inHost) Assign(_ context.Context, keys []uint64, numbers []uint32) (first []uint32, done int, err error) {
 	if n := partsFor(x.n); n > len(x.parts) && !x.measured {
 		x.cut(n)
 	}
 	if len(keys) <= directRows {
 		x.direct(keys, numbers)
-		x.resize(0)
+		x.resize(0, 0)
 		return x.first, len(keys), nil
 	}
-	// A sample tells whether most keys are known by then.
-	half := directRows / 2
-	x.direct(keys[:half], numbers[:half])
-	all := append(x.all[:0], x.first...)
-	x.direct(keys[half:directRows], numbers[half:directRows])
-	for _, row := range x.first {
-		all = append(all, uint32(half)+row)
-	}
-	keys, numbers = keys[directRows:], numbers[directRows:]
-	if x.n <= smallIndex && len(x.first) < half/seldom {
-		err = x.assignUnknown(ctx, keys, numbers)
-	} else {
-		x.assignDealt(keys, numbers)
-	}
-	for _, row := range x.first {
-		all = append(all, directRows+row)
-	}
-	x.resize(0)
-	x.all = all
-	return all, directRows + len(keys), err
+	x.assignDealt(keys, numbers)
+	x.resize(0, 0)
+	return x.first, len(keys), nil
 }
 
 // assignDealt numbers the keys of rows that are dealt out to the parts.
 func (x *inHost) assignDealt(keys []uint64, numbers []uint32) {
-	if len(keys) <= directRows || len(x.parts) == 1 && len(keys) <= fewKeys {
+	if len(x.parts) == 1 && len(keys) <= fewKeys {
 		x.direct(keys, numbers)
 		return
 	}
@@ -253,38 +253,9 @@ func (x *inHost) assignDealt(keys []uint64, numbers []uint32) {
 	// hundredths. Each part is then given its room once.
 	sample := max(1, len(x.parts)/manyParts)
 	fresh := x.work(0, sample)
-	x.expect(fresh * (len(x.parts) / sample))
+	x.expect(fresh*(len(x.parts)/sample), len(keys))
 	fresh += x.work(sample, len(x.parts))
 	x.rank(numbers, fresh)
-}
-
-// assignUnknown looks keys up where they are, side by side, and numbers those that are not found.
-func (x *inHost) assignUnknown(ctx context.Context, keys []uint64, numbers []uint32) error {
-	x.marks = sized(x.marks, len(keys))
-	if err := x.Find(ctx, keys, numbers, x.marks); err != nil {
-		return err
-	}
-	x.unknown = x.unknown[:0]
-	for i := 0; i < len(keys); i++ {
-		next := bytes.IndexByte(view(x.marks[i:]), 0)
-		if next < 0 {
-			break
-		}
-		i += next
-		x.unknown = append(x.unknown, uint32(i))
-	}
-	some, theirs := make([]uint64, len(x.unknown)), make([]uint32, len(x.unknown))
-	for j, row := range x.unknown {
-		some[j] = keys[row]
-	}
-	x.assignDealt(some, theirs)
-	for j, row := range x.unknown {
-		numbers[row] = theirs[j]
-	}
-	for j, row := range x.first {
-		x.first[j] = x.unknown[row]
-	}
-	return nil
 }
 
 // view is flags as bytes.
@@ -474,7 +445,7 @@ func (x *inHost) grow(p *part, slots int) {
 	p.slots = make([]slot, slots)
 	for _, s := range old {
 		if s.number > 0 {
-			place(p.slots, s, x.home(s.key(), slots))
+			settle(p.slots, s, x.home(s.key(), slots))
 		}
 	}
 	if x.mapped != nil {
@@ -504,7 +475,7 @@ func (x *inHost) cut(n int) {
 			for _, s := range old[k].slots {
 				if s.number > 0 {
 					p := x.part(s.key())
-					place(p.slots, s, x.home(s.key(), len(p.slots)))
+					settle(p.slots, s, x.home(s.key(), len(p.slots)))
 				}
 			}
 			old[k].slots = nil

@@ -48,26 +48,28 @@ func (m *mapped) free() error {
 	return hostmem.Unmap(m.memory)
 }
 
-// expect makes room for some keys more. Small parts of the Go heap have it when they grow.
-func (x *inHost) expect(more int) {
-	x.want = 0
-	if !x.measured {
-		x.want = slotsForShare(x.n+more, len(x.parts))
-		x.resize(more)
+// expect makes room for some keys more, of as many rows. Small parts of the Go heap have it when they
+// grow.
+func (x *inHost) expect(more, rows int) {
+	if x.measured {
+		return
 	}
+	later := min(more*x.coming/rows, x.n+more)
+	x.want = slotsForShare(x.n+more+later, len(x.parts))
+	x.resize(more, later)
 }
 
 // resize moves the index to a mapping with room for some keys more, if it is not in one or
-// overflows it. Parts are never there twice: see move.
-func (x *inHost) resize(more int) {
+// overflows it, and then for later ones. Parts are never there twice: see move.
+func (x *inHost) resize(more, later int) {
 	m, parts := x.mapped, len(x.parts)
 	if m == nil {
 		return
 	}
-	need := slotsForShare(x.n+more, parts)
+	need, size := slotsForShare(x.n+more, parts), slotsForShare(x.n+more+later, parts)
 	if m.memory == nil {
 		if bytesOf(parts*need) >= hostmem.HugePage {
-			x.move(parts, need)
+			x.move(parts, size)
 		}
 		return
 	}
@@ -80,7 +82,7 @@ func (x *inHost) resize(more int) {
 		}
 	}
 	if need > m.per || strays > parts/strayShare {
-		x.move(parts, max(need, m.per+m.per/2))
+		x.move(parts, max(size, m.per+m.per/2))
 	}
 }
 
@@ -137,7 +139,7 @@ func (x *inHost) enterAll(slots []slot) {
 			x.grow(p, stretch(len(p.slots), p.n+1))
 			room = p.room()
 		}
-		place(p.slots, s, x.home(s.key(), len(p.slots)))
+		settle(p.slots, s, x.home(s.key(), len(p.slots)))
 		p.n++
 		room--
 	}

@@ -38,6 +38,15 @@ type Index interface {
 	Close() error
 }
 
+// Finder is an index on a host.
+type Finder interface {
+	// FindHere is Find on the core that calls it, for as many keys as its cache holds.
+	FindHere(keys []uint64, numbers []uint32, found []bool) (hits int)
+	// Expect says how many rows come after those of the next Assign, of which as large a part may be
+	// new: if the index grows, it gets room for up to as many keys as it has then.
+	Expect(rows int)
+}
+
 // Estimate is by how much an index may grow.
 type Estimate interface {
 	// With adds a key that the index does not have, and returns how many bytes the index takes at most while Reserve makes room

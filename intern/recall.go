@@ -1,0 +1,94 @@
+package intern
+
+import (
+	"sync/atomic"
+
+	"github.com/weftgo/weft/internal/arena"
+	"github.com/weftgo/weft/internal/number"
+)
+
+// A range of rows is looked up if at least one of seldom is known of sampleRows.
+const sampleRows, seldom = 512, 8
+
+// recall computes the keys of items, and gives those that the table has their numbers, while the
+// bytes and keys of a range are in the cache of a core. It returns the other rows, nil for all, whose
+// keys are then the first ones of scratch.keys. Finding a key costs a third of entering it, and what
+// recall finds in vain is little beside that.
+func recall[S source](t *Table, items S, ids []uint32) (rows []uint32) {
+	s := &t.scratch
+	host, ok := t.index.(number.Finder)
+	s.keys = resize(s.keys, len(ids))
+	if !ok || t.index.Len() == 0 || s.nulls.HasNulls() {
+		t.parallel(len(ids), func(lo, hi int) { hashAll(t, items, lo, s.keys[lo:hi]) })
+		return nil
+	}
+	s.found, s.flags, s.unknown = resize(s.found, len(ids)), resize(s.flags, len(ids)), resize(s.unknown, len(ids))
+	s.counts = resize(s.counts, (len(ids)+grain-1)/grain)
+	var odd atomic.Bool
+	t.parallel(len(ids), func(lo, hi int) {
+		n, differs := recallRange(t, host, items, ids, lo, hi)
+		if s.counts[lo/grain] = n; differs {
+			odd.Store(true)
+		}
+	})
+	n := 0
+	for r, count := range s.counts {
+		copy(s.keys[n:], s.keys[r*grain:][:count])
+		n += copy(s.unknown[n:], s.unknown[r*grain:][:count])
+	}
+	if s.odd = odd.Load(); n == len(ids) {
+		return nil
+	}
+	return s.unknown[:n]
+}
+
+// recallRange is recall of rows lo to hi-1. It puts the n rows that are not known, and their keys, to
+// the beginning of the range, and reports whether a row differs from the key that it has found.
+func recallRange[S source](t *Table, host number.Finder, items S, ids []uint32, lo, hi int) (n int, differs bool) {
+	s := &t.scratch
+	hashAll(t, items, lo, s.keys[lo:hi])
+	clear(s.flags[lo:hi])
+	end := min(lo+sampleRows, hi)
+	hits := host.FindHere(s.keys[lo:end], ids[lo:end], s.found[lo:end])
+	if hits*seldom >= end-lo {
+		host.FindHere(s.keys[end:hi], ids[end:hi], s.found[end:hi])
+		end = hi
+	}
+	if hits > 0 && !t.words {
+		differs = match(t, items, ids, lo, end)
+	}
+	keys, unknown := s.keys[lo:hi], s.unknown[lo:hi]
+	for i, found := range s.found[lo:end] {
+		keys[n], unknown[n] = keys[i], uint32(lo+i)
+		if !found {
+			n++
+		}
+	}
+	for i := end; i < hi; i++ {
+		keys[n], unknown[n] = keys[i-lo], uint32(i)
+		n++
+	}
+	return n, differs
+}
+
+// match flags rows lo to hi-1 that differ from the key that recall has found.
+func match[S source](t *Table, items S, ids []uint32, lo, hi int) (any bool) {
+	var groups [2]pairs
+	var buf [ahead][]byte
+	found, flags := t.scratch.found, t.scratch.flags
+	differs := func(row uint32) { flags[row], any = true, true }
+	for turn := 0; lo < hi; lo, turn = lo+ahead, turn^1 {
+		p, some := &groups[turn], buf[:min(ahead, hi-lo)]
+		items.span(lo, some)
+		for i, item := range some {
+			if found[lo+i] && (len(item) > arena.MaxShort || t.keys.width > 0) {
+				p.addOld(uint32(lo+i), item, t.id(ids[lo+i]))
+			}
+		}
+		ask(p, t.keys, items, nil)
+		groups[turn^1].differ(t.keys, differs)
+	}
+	groups[0].differ(t.keys, differs)
+	groups[1].differ(t.keys, differs)
+	return any
+}
