@@ -8,7 +8,7 @@ import (
 )
 
 // encoder writes rows with columns of byte strings as package rowkey does, many rows of a column at
-// a time: two columns of 12 and 17 bytes take 20 ns a row, and 85 ns one value at a time.
+// a time: with two columns of 17 and 12 bytes, a row takes 50 ns less than one value at a time.
 type encoder struct {
 	texts   []int         // columns of byte strings
 	numbers []int         // the other ones

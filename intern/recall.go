@@ -8,7 +8,7 @@ import (
 )
 
 // A range of rows is looked up if at least one of seldom is known of sampleRows.
-const sampleRows, seldom = 512, 8
+const sampleRows, seldom = 512, 3
 
 // recall computes the keys of items, and gives those that the table has their numbers, while the
 // bytes and keys of a range are in the cache of a core. It returns the other rows, nil for all, whose

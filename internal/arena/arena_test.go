@@ -140,3 +140,40 @@ func TestReserveMoreThanAWordCanSay(t *testing.T) {
 		}()
 	}
 }
+
+// Writers that are cut from one that Reserve returns have its room, and no more.
+func TestCut(t *testing.T) {
+	for _, sizes := range [][]int{{0}, {10, 0, 20}, {1 << 20, 5, 1 << 20}} {
+		var a Arena
+		w, total := NewWriter(&a), 0
+		for _, n := range sizes {
+			total += n
+		}
+		slab := w.Reserve(total)
+		chunks := len(a.chunks)
+		var words []uint64
+		var items [][]byte
+		for i, n := range sizes {
+			part := slab.Cut(n)
+			if n == 0 {
+				continue
+			}
+			item := bytes.Repeat([]byte{byte(i + 1)}, n)
+			for Size(item) > n {
+				item = item[1:]
+			}
+			words, items = append(words, part.Put(item)), append(items, item)
+		}
+		if len(a.chunks) != chunks {
+			t.Errorf("%d: %d chunks, want %d", sizes, len(a.chunks), chunks)
+		}
+		if more := slab.Cut(1 << 22); len(more.chunk) > 0 {
+			t.Errorf("%d: %d bytes are left", sizes, len(more.chunk))
+		}
+		for i, word := range words {
+			if !bytes.Equal(a.At(word), items[i]) {
+				t.Errorf("%d: item %d is another one", sizes, i)
+			}
+		}
+	}
+}

@@ -26,7 +26,8 @@ const (
 	moveBytes = 4 * hostmem.HugePage
 )
 
-// newMapped returns no memory, for an index.
+// newMapped returns the mapping of an index, which has no memory yet. Callers keep the index
+// reachable until its methods return.
 func newMapped(x *inHost) *mapped {
 	m := new(mapped)
 	m.cleanup = runtime.AddCleanup(x, func(m *mapped) { _ = m.free() }, m)
