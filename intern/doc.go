@@ -34,7 +34,7 @@
 // is compared. Others have a hash that is seeded, too. If two keys share it, which takes some 2^31 of them, the second one is in
 // a Go map beside the index, and ids count it as if it were not.
 //
-//	index    12 bytes a slot, 18 to 26 a key; on a GPU 16 bytes a slot, in a map of package linear
+//	index    12 bytes a slot, 17 to 35 a key; on a GPU 16 bytes a slot, in a map of package linear
 //	bytes    8 a key, in which up to 7 lie; longer ones are in chunks, with a byte or two for their length
 //	         keys of one width, as rows of numbers or column.OfWidth has them: their bytes and nothing else
 //

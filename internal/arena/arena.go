@@ -91,6 +91,14 @@ func Size(item []byte) int {
 
 // Put copies an item and returns its word.
 func (w *Writer) Put(item []byte) uint64 {
+	if n := len(item); n < 0x80 && w.used+n < len(w.chunk) && uint64(w.used) <= math.MaxUint32 {
+		to := w.chunk[w.used : w.used+1+n]
+		to[0] = byte(n)
+		copy(to[1:], item)
+		word := Long | uint64(w.number)<<32 | uint64(w.used)
+		w.used += len(to)
+		return word
+	}
 	var length [binary.MaxVarintLen64]byte
 	k := binary.PutUvarint(length[:], uint64(len(item)))
 	size := k + len(item)
