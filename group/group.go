@@ -40,8 +40,8 @@ type Groups struct {
 	scratch       *scratch // of all groups with the same file
 	spilled       spilled
 
-	waiting       waiting
-	pending       atomic.Int64 // rows of them
+	waiting waiting
+	pending atomic.Int64 // rows of them
 
 	maxPiece int // the constant
 }

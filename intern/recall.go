@@ -7,13 +7,14 @@ import (
 	"github.com/weftgo/weft/internal/number"
 )
 
-// A range of rows is looked up if at least one of seldom is known of sampleRows.
+// A range is looked up if at least one in seldom of its first sampleRows rows is known. With seldom 8,
+// 3 and 2, 4 M lines took 639, 588 and 608 ms of processor time, 20 M integers 1874, 1530 and 1748 (the
+// least of 6 runs on two shared cores).
 const sampleRows, seldom = 512, 3
 
 // recall computes the keys of items, and gives those that the table has their numbers, while the
-// bytes and keys of a range are in the cache of a core. It returns the other rows, nil for all, whose
-// keys are then the first ones of scratch.keys. Finding a key costs a third of entering it, and what
-// recall finds in vain is little beside that.
+// bytes and keys of a range are in the cache of a core. It returns the other rows, nil for all. Their
+// keys are the first ones of scratch.keys.
 func recall[S source](t *Table, items S, ids []uint32) (rows []uint32) {
 	s := &t.scratch
 	host, ok := t.index.(number.Finder)
