@@ -2,6 +2,7 @@ package group
 
 import (
 	"math"
+	"slices"
 
 	"github.com/weftgo/weft/column"
 	"github.com/weftgo/weft/internal/hash"
@@ -13,6 +14,8 @@ type coder struct {
 	rowkey.Words
 	// packs: the columns fit. Otherwise all rows are interned.
 	packs bool
+	// texts: the columns that have byte strings, whose numbers in a dictionary are packed.
+	texts []bool
 	// nulls: each column has a bit that says that it is null. Otherwise rows with a null are interned.
 	nulls bool
 }
@@ -24,6 +27,19 @@ func newCoder(types []column.Type, skipNulls bool) (c coder) {
 	}
 	if !c.packs {
 		c.Words, c.packs = rowkey.WordsOf(types, false)
+	}
+	if c.packs || len(types) < 2 || !slices.Contains(types, column.Bytes) {
+		return c
+	}
+	numbers, texts := slices.Clone(types), make([]bool, len(types))
+	for i, t := range types {
+		if t == column.Bytes {
+			numbers[i], texts[i] = column.Uint32, true
+		}
+	}
+	if d := newCoder(numbers, skipNulls); d.packs {
+		d.texts = texts
+		return d
 	}
 	return c
 }

@@ -52,6 +52,7 @@ func (g *Groups) add(ctx context.Context, p *piece) (added int, err error) {
 	if err := g.makeRoom(ctx, p); err != nil {
 		return 0, err
 	}
+	g.numberTexts(ctx, p)
 	packed, other := g.encode(ctx, p)
 	if p.stop != nil { // at a row of others
 		packed = packed.before(p.n)

@@ -3,6 +3,7 @@ package group
 import (
 	"context"
 	"errors"
+	"slices"
 
 	"github.com/weftgo/weft/column"
 	"github.com/weftgo/weft/intern"
@@ -12,14 +13,49 @@ import (
 // rest gives dense numbers to keys that codes have no room for: as a rule to all of them, or to those with a null.
 type rest struct {
 	table *intern.Table // nil: there is one such key, of which the column is null
+	// dictionaries are, by key column, those of byte strings that are packed; nil for others.
+	dictionaries []*dictionary
 }
 
 func (g *Groups) newRest(capacity int) (*rest, error) {
-	if !g.interns() {
-		return &rest{}, nil
+	r := &rest{dictionaries: make([]*dictionary, len(g.l.keys))}
+	var errs []error
+	for i, is := range g.coder.texts {
+		if is {
+			t, err := g.newTableOf(0)
+			r.dictionaries[i], errs = &dictionary{table: t}, append(errs, err)
+		}
 	}
-	t, err := intern.New(g.dev, &intern.Options{Capacity: capacity, OffHeap: g.opts.Memory > 0})
-	return &rest{table: t}, err
+	if g.interns() {
+		t, err := g.newTableOf(capacity)
+		r.table, errs = t, append(errs, err)
+	}
+	return r, errors.Join(errs...)
+}
+
+// newTableOf makes a table of keys.
+func (g *Groups) newTableOf(capacity int) (*intern.Table, error) {
+	return intern.New(g.dev, &intern.Options{Capacity: capacity, OffHeap: g.opts.Memory > 0})
+}
+
+// numberTexts puts numbers in the place of byte strings that are packed. Where it stops early, the piece
+// becomes shorter.
+func (g *Groups) numberTexts(ctx context.Context, p *piece) {
+	for i, d := range g.rest.dictionaries {
+		if d == nil {
+			continue
+		}
+		c := p.keys[i]
+		ids, done, err := d.numbers(ctx, g.dev, c)
+		if err != nil {
+			p.stop = err
+			p.slice(done)
+		}
+		p.keys[i] = column.Of(ids[:p.n])
+		if g.opts.SkipNulls && c.HasNulls() {
+			p.keys[i] = p.keys[i].WithValid(c.Valid().Slice(0, p.n))
+		}
+	}
 }
 
 // len is the number of keys that have been interned.
@@ -32,8 +68,12 @@ func (r *rest) len() int {
 
 // interns: there may be keys that codes have no room for, and not just the one that is null.
 func (g *Groups) interns() bool {
-	return !g.coder.packs || g.coder.Columns() > 1 && !g.coder.nulls && !g.opts.SkipNulls
+	return !g.coder.packs || g.coder.Columns() > 1 && !g.coder.nulls && !g.opts.SkipNulls &&
+		slices.ContainsFunc(g.l.keys, func(t column.Type) bool { return t != column.Bytes })
 }
+
+// keepsKeys: there are keys, or parts of them, that codes have no room for.
+func (g *Groups) keepsKeys() bool { return g.interns() || len(g.coder.texts) > 0 }
 
 // intern gives other rows of a piece the numbers of their keys as codes. Where it stops early, the piece becomes
 // shorter.
@@ -127,21 +167,37 @@ func (g *Groups) keys(k interned, lo, hi int) (columns []column.Column, writers 
 	return nil, writers
 }
 
+// tables are those of keys.
+func (r *rest) tables() (all []*intern.Table) {
+	if r == nil {
+		return nil
+	}
+	for _, d := range r.dictionaries {
+		if d != nil {
+			all = append(all, d.table)
+		}
+	}
+	if r.table != nil {
+		all = append(all, r.table)
+	}
+	return all
+}
+
 // bytes is the memory of keys.
-func (r *rest) bytes() int64 {
-	if r.table == nil {
-		return 0
+func (r *rest) bytes() (bytes int64) {
+	for _, t := range r.tables() {
+		n, err := t.Memory(context.Background())
+		if err == nil { // it is closed, or failed, otherwise: later calls say so
+			bytes += n
+		}
 	}
-	n, err := r.table.Memory(context.Background())
-	if err != nil { // it is closed, or failed: later calls say so
-		return 0
-	}
-	return n
+	return bytes
 }
 
 func (r *rest) close() error {
-	if r == nil || r.table == nil {
-		return nil
+	var errs []error
+	for _, t := range r.tables() {
+		errs = append(errs, t.Close())
 	}
-	return r.table.Close()
+	return errors.Join(errs...)
 }

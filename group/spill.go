@@ -55,7 +55,7 @@ func (g *Groups) divide() {
 	s.small, s.buffers = m/8, max(min(m/8, 64<<20), spillParts*16<<10)
 	g.shareOut(textGuess)
 	row := 40 + 8*min(len(g.merging.sources), mostMoved)
-	if g.interns() {
+	if g.keepsKeys() {
 		row += internRow
 	}
 	most := s.table / int64(8*g.main().groupBytes())
@@ -74,7 +74,7 @@ const (
 func (g *Groups) shareOut(texts int64) {
 	s := &g.spilled
 	s.table, s.keys = g.opts.Memory/8*5, 0
-	if g.interns() || g.l.texts > 0 {
+	if g.keepsKeys() || g.l.texts > 0 {
 		group := int64(g.main().groupBytes())
 		all := s.table
 		s.table = all / (group + texts) * group

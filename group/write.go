@@ -119,6 +119,19 @@ func (g *Groups) keyReader(i int, interned column.Column) reader {
 			return true
 		},
 		texts: func(r *run, b *readBuffer, to [][]byte) bool {
+			if d := g.rest.dictionaries[i]; d != nil {
+				if r.packed {
+					g.coder.decode(codes(r, b), b.words[:r.n], b.null[:r.n], i, column.Uint32)
+				} else {
+					load(b.words[:r.n], interned, numbers(r, b), 0)
+				}
+				for j, number := range b.words[:r.n] {
+					if b.null[j] = number == 0; number > 0 {
+						to[r.order[j]-r.base] = d.table.At(uint32(number - 1))
+					}
+				}
+				return true
+			}
 			if r.packed { // of byte strings, only null is
 				for j := range r.n {
 					b.null[j] = true

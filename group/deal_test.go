@@ -1,0 +1,56 @@
+package group
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"testing"
+
+	"github.com/weftgo/weft/column"
+)
+
+// Cores whose own part is full combine rows of groups that they have and deal out the others,
+// whatever of both comes, and rows of all groups keep their order.
+func TestFullParts(t *testing.T) {
+	aggs := []Aggregate{{Func: Rows}, {Sum, 0}, {First, 0}, {Last, 0}, {First, 1}, {Max, 2}}
+	for name, key := range map[string]func(rng *rand.Rand, i int) int64{
+		"some often": func(rng *rand.Rand, i int) int64 {
+			if rng.IntN(8) > 0 {
+				return rng.Int64N(50)
+			}
+			return rng.Int64N(20_000)
+		},
+		"one often":       func(rng *rand.Rand, i int) int64 { return int64(i%2) * rng.Int64N(30_000) },
+		"often, then not": func(rng *rand.Rand, i int) int64 { return rng.Int64N(100) + int64(i/40_000*i) },
+		"not, then often": func(rng *rand.Rand, i int) int64 { return rng.Int64N(100) + int64((i/40_000^1)&1*i) },
+		"all different":   func(rng *rand.Rand, i int) int64 { return int64(i) },
+	} {
+		for _, cores := range []int{1, 2, 5} {
+			t.Run(fmt.Sprintf("%s, %d cores", name, cores), func(t *testing.T) {
+				rng := rand.New(rand.NewPCG(uint64(cores), 3))
+				x := &trial{rng: rng, values: []column.Type{column.Int32, column.Int8, column.Bytes}, aggs: aggs}
+				g, m := create(t, open(t, cores), aggs, nil), &model{}
+				for _, n := range []int{80_000, 30_000} {
+					keys := make([]int64, n)
+					for i := range keys {
+						keys[i] = key(rng, i)
+					}
+					_, values := x.batch(n)
+					k := []column.Column{column.Of(keys)}
+					if g.packed != nil {
+						g.packed.most = 300
+					} else {
+						must(t, g.bind(typesOf(k), typesOf(values), false))
+						g.packed.most = 300
+					}
+					must(t, g.Add(t.Context(), k, values))
+					m.add(k, values, n)
+					r, err := g.Result(t.Context())
+					must(t, err)
+					if d := differ(linesOf(r), m.lines(aggs, x.values, false, false)); d != "" {
+						t.Fatal(d)
+					}
+				}
+			})
+		}
+	}
+}

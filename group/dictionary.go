@@ -1,0 +1,209 @@
+package group
+
+import (
+	"context"
+	"encoding/binary"
+	"errors"
+	"math/bits"
+	"slices"
+
+	"github.com/weftgo/weft/column"
+	"github.com/weftgo/weft/device"
+	"github.com/weftgo/weft/intern"
+	"github.com/weftgo/weft/internal/op"
+)
+
+// dictionary gives the byte strings of a key column numbers from 1 on, so that they fit codes
+// beside other columns. Null is 0.
+//
+// Cores remember the numbers of short strings that came lately: most columns that rows are grouped
+// by have few different ones, which never reach the table.
+type dictionary struct {
+	table  *intern.Table
+	recent []*[recentStrings]recentString // of shares of rows
+	ids    []uint32                       // of the rows of a piece
+	// numbered are the numbers of those that the table was asked for.
+	numbered []uint32
+}
+
+const (
+	recentStrings = 1 << 13
+	longestRecent = 16
+	// firstLookups rows are looked up before their numbers are remembered, then four times as many
+	// each time. Columns most of whose rows are not remembered go to the table.
+	firstLookups, sharedLookups, mostLookups = 1 << 12, 1 << 14, 1 << 18
+)
+
+// recentString is a string of at most longestRecent bytes, with zeros after them.
+type recentString struct {
+	first, last  uint64
+	size, number uint32 // size is the length and 1; 0: nobody is there
+}
+
+// masks keep so many of the first and of the last eight bytes.
+var masks = func() (m [longestRecent + 1][2]uint64) {
+	for n := range m {
+		m[n] = [2]uint64{^uint64(0) >> (64 - 8*min(n, 8)), ^uint64(0) >> (64 - 8*max(n-8, 0))}
+	}
+	return m
+}()
+
+// shortened returns a string of at most longestRecent bytes without its number. Bytes that lie
+// after it are read, too, where they are: lengths differ, and branches by them are guessed wrong.
+func shortened(b []byte) recentString {
+	n := len(b)
+	if cap(b) < longestRecent {
+		b = append(make([]byte, 0, longestRecent), b...)
+	}
+	b, m := b[:longestRecent], &masks[n]
+	return recentString{size: uint32(n) + 1, first: binary.LittleEndian.Uint64(b) & m[0],
+		last: binary.LittleEndian.Uint64(b[8:]) & m[1]}
+}
+
+// place is where a string is remembered.
+func (s *recentString) place() uint64 {
+	hi, lo := bits.Mul64(s.first^0x9e3779b97f4a7c15, s.last^0xd6e8feb86659fd93+uint64(s.size))
+	return (hi ^ lo) % recentStrings
+}
+
+// find returns the number of a string that a core remembers; 0: it does not. There are two places
+// for each.
+func (s *recentString) find(recent *[recentStrings]recentString) uint32 {
+	at := s.place()
+	r := &recent[at]
+	if r.first != s.first || r.last != s.last || r.size != s.size {
+		r = &recent[at^1]
+		if r.first != s.first || r.last != s.last || r.size != s.size {
+			return 0
+		}
+	}
+	return r.number
+}
+
+// remember has the core of a share remember a string, or all cores if few rows were looked up.
+func (d *dictionary) remember(s recentString, share, rows int) {
+	at := s.place()
+	for i, recent := range d.recent {
+		if r := &recent[at]; i == share || rows <= sharedLookups {
+			if r.number != s.number {
+				recent[at^1], *r = *r, s
+			}
+		}
+	}
+}
+
+// numbers returns the numbers of strings. Where it stops early, done says how many have theirs.
+func (d *dictionary) numbers(ctx context.Context, dev device.Host, c column.Column) (ids []uint32, done int, err error) {
+	n, asked := c.Len(), 0
+	ids = sized(&d.ids, n)
+	for size := firstLookups; done < n && err == nil; size = min(4*size, mostLookups) {
+		all := c.HasCodes() || asked > done/2+firstLookups
+		if all {
+			size = n - done
+		}
+		hi := min(done+size, n)
+		some, to := c.Slice(done, hi), ids[done:hi]
+		misses := d.lookup(dev, some, to, all)
+		var found int
+		found, err = d.ask(ctx, dev, some, misses, to)
+		asked, done = asked+len(misses), done+found
+	}
+	return ids, done, err
+}
+
+// shares are the parts of n rows that cores look up, each with what a core remembers.
+func (d *dictionary) shares(dev device.Host, n int) (share int) {
+	shares := max(1, min(dev.Properties().Units, n/directRows))
+	for len(d.recent) < dev.Properties().Units {
+		d.recent = append(d.recent, new([recentStrings]recentString))
+	}
+	return (n + shares - 1) / shares
+}
+
+// lookup receives the numbers of rows that cores remember, and returns the others, or all that are
+// not null.
+func (d *dictionary) lookup(dev device.Host, c column.Column, ids []uint32, all bool) (misses []uint32) {
+	n := c.Len()
+	share := d.shares(dev, n)
+	missed := make([][]uint32, (n+share-1)/share)
+	dev.Parallel(n, share, func(lo, hi int) {
+		missed[lo/share] = lookupShare(d.recent[lo/share], c, lo, ids[lo:hi], all)
+	})
+	return slices.Concat(missed...)
+}
+
+// lookupShare is lookup of rows from lo on. It returns the numbers of rows in c.
+func lookupShare(recent *[recentStrings]recentString, c column.Column, lo int, ids []uint32, all bool) (misses []uint32) {
+	var texts [lookupTexts][]byte
+	valid, nulls := c.Valid(), c.HasNulls()
+	for i := range ids {
+		if i%lookupTexts == 0 {
+			bytesOf(c, lo+i, texts[:min(lookupTexts, len(ids)-i)])
+		}
+		ids[i] = 0
+		if nulls && !valid.At(lo+i) {
+			continue
+		}
+		if b := texts[i%lookupTexts]; len(b) <= longestRecent && !all {
+			s := shortened(b)
+			if ids[i] = s.find(recent); ids[i] != 0 {
+				continue
+			}
+		}
+		misses = append(misses, uint32(lo+i))
+	}
+	return misses
+}
+
+// lookupTexts are located at a time: a column is large, and each call of its methods copies it.
+const lookupTexts = 64
+
+// bytesOf receives the byte strings of a column from row lo on.
+func bytesOf(c column.Column, lo int, to [][]byte) {
+	small, large, data := c.Offsets()
+	switch {
+	case small != nil:
+		for i := range to {
+			to[i] = data[small[lo+i]:small[lo+i+1]]
+		}
+	case large != nil:
+		for i := range to {
+			to[i] = data[large[lo+i]:large[lo+i+1]]
+		}
+	default:
+		for i := range to {
+			to[i] = c.Bytes(lo + i)
+		}
+	}
+}
+
+// ask receives the numbers that the table has for some rows, which cores then remember. It returns
+// the number of rows, among all, before the first one without a number.
+func (d *dictionary) ask(ctx context.Context, dev device.Host, c column.Column, rows, ids []uint32) (done int, err error) {
+	n := c.Len()
+	if len(rows) == 0 {
+		return n, nil
+	}
+	some, numbers := c, sized(&d.numbered, len(rows))
+	if len(rows) < n {
+		some = column.Take(dev, c, rows)
+	}
+	if _, err = d.table.Column(ctx, some, numbers); err != nil {
+		var partial *op.PartialError
+		if !errors.As(err, &partial) {
+			return 0, err
+		}
+		n, rows, err = int(rows[partial.Done]), rows[:partial.Done], partial.Err
+	}
+	share, few := d.shares(dev, c.Len()), 2*len(rows) < c.Len() || c.Len() <= sharedLookups
+	for i, row := range rows {
+		number := numbers[i] + 1
+		ids[row] = number
+		if b := some.Bytes(i); few && len(b) <= longestRecent {
+			s := shortened(b)
+			s.number = number
+			d.remember(s, int(row)/share, c.Len())
+		}
+	}
+	return n, err
+}

@@ -1,0 +1,93 @@
+package group
+
+import (
+	"bytes"
+	"fmt"
+	"math/rand/v2"
+	"testing"
+
+	"github.com/weftgo/weft/column"
+	"github.com/weftgo/weft/intern"
+)
+
+// Strings of all lengths about longestRecent, also those that differ in zeros at their end, have a
+// number each, in every form of a column and from batch to batch; null has 0.
+func TestDictionary(t *testing.T) {
+	rng := rand.New(rand.NewPCG(1, 2))
+	text := func(few int) []byte {
+		b := make([]byte, rng.IntN(longestRecent+4))
+		for i := range b {
+			b[i] = byte(rng.IntN(few))
+		}
+		return b
+	}
+	forms := map[string]func(texts [][]byte) column.Column{
+		"strings": func(texts [][]byte) column.Column {
+			var s []string
+			for _, b := range texts {
+				s = append(s, string(b))
+			}
+			return column.OfStrings(s)
+		},
+		"offsets of 32 bits": func(texts [][]byte) column.Column { return offsetsOf[int32](t, texts) },
+		"offsets of 64 bits": func(texts [][]byte) column.Column { return offsetsOf[int64](t, texts) },
+	}
+	for name, form := range forms {
+		for _, cores := range []int{1, 3} {
+			for _, few := range []int{2, 200} { // most texts come again, or none
+				t.Run(fmt.Sprintf("%s, %d cores, %d", name, cores, few), func(t *testing.T) {
+					dev := open(t, cores)
+					table, err := intern.New(dev, nil)
+					must(t, err)
+					defer table.Close()
+					d := &dictionary{table: table}
+					want := make(map[string]uint32)
+					for _, n := range []int{1, 0, 70_000, 20_000} {
+						texts := make([][]byte, n)
+						for i := range texts {
+							texts[i] = text(few)
+						}
+						c := form(texts)
+						if n == 20_000 {
+							c = someNulls(rng, c)
+						}
+						checkNumbers(t, d, c, texts, want)
+					}
+				})
+			}
+		}
+	}
+}
+
+// checkNumbers compares the numbers of texts with those of a map, which gets those that are new.
+func checkNumbers(t *testing.T, d *dictionary, c column.Column, texts [][]byte, want map[string]uint32) {
+	t.Helper()
+	ids, done, err := d.numbers(t.Context(), open(t, 2), c)
+	if err != nil || done != len(texts) {
+		t.Fatalf("%d of %d rows: %v", done, len(texts), err)
+	}
+	for i, b := range texts {
+		number, known := want[string(b)]
+		switch {
+		case c.Null(i):
+			number = 0
+		case !known:
+			number = ids[i]
+			want[string(b)] = number
+		}
+		if ids[i] != number || number > 0 && !bytes.Equal(d.table.At(number-1), b) {
+			t.Fatalf("row %d, %q, has number %d, want %d", i, b, ids[i], number)
+		}
+	}
+}
+
+// offsetsOf is a column in Arrow's layout, whose last values have no bytes after them.
+func offsetsOf[O int32 | int64](t *testing.T, texts [][]byte) column.Column {
+	offsets, data := make([]O, 1), bytes.Join(texts, nil)
+	for _, b := range texts {
+		offsets = append(offsets, offsets[len(offsets)-1]+O(len(b)))
+	}
+	c, err := column.OfOffsets(offsets, data[:len(data):len(data)])
+	must(t, err)
+	return c
+}

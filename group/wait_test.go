@@ -1,0 +1,96 @@
+package group
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"testing"
+
+	"github.com/weftgo/weft/column"
+	"github.com/weftgo/weft/internal/op"
+)
+
+// Small batches of many groups wait, and all that reads groups counts their rows. A batch that does
+// not wait comes after those that do.
+func TestWait(t *testing.T) {
+	dev := open(t, 2)
+	aggs := []Aggregate{{Func: Rows}, {Sum, 0}, {First, 0}, {Last, 0}, {Min, 1}}
+	for _, memory := range []int64{0, MinMemory} {
+		t.Run(fmt.Sprint(memory), func(t *testing.T) {
+			x := &trial{rng: rand.New(rand.NewPCG(5, 6)), keys: []column.Type{column.Int64}, nulls: []bool{true},
+				groups: 4 * fewGroups, values: []column.Type{column.Int32, column.Float64}, aggs: aggs}
+			g, m := create(t, dev, aggs, &Options{Memory: memory}), &model{}
+			add := func(n int) {
+				k, v := x.batch(n)
+				must(t, g.Add(t.Context(), k, v))
+				m.add(k, v, n)
+			}
+			check := func(r *Result, err error) {
+				t.Helper()
+				must(t, err)
+				if d := differ(linesOf(r), m.lines(aggs, x.values, false, false)); d != "" {
+					t.Fatal(d)
+				}
+			}
+			add(50_000)
+			for _, n := range []int{1000, 7, 3000} {
+				add(n)
+			}
+			if g.waiting.rows != 4007 {
+				t.Fatalf("%d rows wait", g.waiting.rows)
+			}
+			if g.Len() != len(m.groups) || g.waiting.rows != 0 {
+				t.Fatalf("%d groups, want %d", g.Len(), len(m.groups))
+			}
+			add(500)
+			add(300_000) // does not wait
+			check(g.Result(t.Context()))
+			add(600)
+			var saved bytes.Buffer
+			must(t, g.Save(t.Context(), &saved))
+			again, err := Load(t.Context(), dev, &saved, nil)
+			must(t, err)
+			defer again.Close()
+			check(again.Result(t.Context()))
+			add(700)
+			merged := create(t, dev, aggs, nil)
+			must(t, merged.Merge(t.Context(), g))
+			check(merged.Result(t.Context()))
+		})
+	}
+}
+
+// Rows that wait are not lost where a context ends before they are added.
+func TestWaitCancelled(t *testing.T) {
+	dev := open(t, 2)
+	keys := make([]int64, 8*fewGroups)
+	for i := range keys {
+		keys[i] = int64(i) * 7919
+	}
+	all := []column.Column{column.Of(keys)}
+	g := create(t, dev, []Aggregate{{Func: Rows}}, nil)
+	must(t, g.Add(t.Context(), all, nil))
+	must(t, g.Add(t.Context(), all, nil))
+	if g.waiting.rows != len(keys) {
+		t.Fatalf("%d rows wait", g.waiting.rows)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if _, err := g.Result(ctx); !errors.Is(err, context.Canceled) {
+		t.Fatal(err)
+	}
+	var partial *op.PartialError
+	long := []column.Column{column.Of(make([]int64, waitRows))} // makes those that wait go on
+	if err := g.Add(ctx, long, nil); !errors.As(err, &partial) || partial.Done != 0 {
+		t.Fatal(err)
+	}
+	r, err := g.Result(t.Context())
+	must(t, err)
+	for i, n := range column.Values[int64](r.Values[0]) {
+		if n != 2 {
+			t.Fatalf("group %d has %d rows", i, n)
+		}
+	}
+}
