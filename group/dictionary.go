@@ -11,6 +11,7 @@ import (
 	"github.com/weftgo/weft/device"
 	"github.com/weftgo/weft/intern"
 	"github.com/weftgo/weft/internal/op"
+	"github.com/weftgo/weft/internal/rowkey"
 )
 
 // dictionary gives the byte strings of a key column numbers from 1 on, so that they fit codes
@@ -138,7 +139,7 @@ func lookupShare(recent *[recentStrings]recentString, c column.Column, lo int, i
 	valid, nulls := c.Valid(), c.HasNulls()
 	for i := range ids {
 		if i%lookupTexts == 0 {
-			bytesOf(c, lo+i, texts[:min(lookupTexts, len(ids)-i)])
+			rowkey.Texts(c, lo+i, texts[:min(lookupTexts, len(ids)-i)])
 		}
 		ids[i] = 0
 		if nulls && !valid.At(lo+i) {
@@ -157,25 +158,6 @@ func lookupShare(recent *[recentStrings]recentString, c column.Column, lo int, i
 
 // lookupTexts are located at a time: a column is large, and each call of its methods copies it.
 const lookupTexts = 64
-
-// bytesOf receives the byte strings of a column from row lo on.
-func bytesOf(c column.Column, lo int, to [][]byte) {
-	small, large, data := c.Offsets()
-	switch {
-	case small != nil:
-		for i := range to {
-			to[i] = data[small[lo+i]:small[lo+i+1]]
-		}
-	case large != nil:
-		for i := range to {
-			to[i] = data[large[lo+i]:large[lo+i+1]]
-		}
-	default:
-		for i := range to {
-			to[i] = c.Bytes(lo + i)
-		}
-	}
-}
 
 // ask receives the numbers that the table has for some rows, which cores then remember. It returns
 // the number of rows, among all, before the first one without a number.

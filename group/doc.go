@@ -55,8 +55,13 @@
 //
 // # How it works
 //
-// Keys that fit 64 bits together, each with a bit for null if there is room, become one number; others get
-// dense numbers from package intern, which compares their bytes. While there are few groups, each core combines its part of the
-// rows in a table of its own. When there are more, rows are dealt out by a hash of their keys to parts that fit a core's
-// cache, and each part is one core's: rows of a group meet without locks, in their order.
+// Keys that fit 64 bits together, each with a bit for null if there is room, become one code. Byte
+// strings beside other columns get numbers first, by column, which take 32 bits each. Keys that do
+// not fit get dense numbers from package intern, which compares their bytes.
+//
+// The first rows of a batch tell how many groups there will be. Up to some 10^5, each core combines
+// its share of the rows in a table of its own, and the tables are merged. If there are more, rows
+// are dealt out by a hash of their keys to parts that fit a core's cache, and each part is one
+// core's: rows of a group meet without locks, in their order. Rows of groups that a core's table
+// has are combined there in any case, so that frequent keys need not meet.
 package group

@@ -154,7 +154,7 @@ func (t *Table) ofRows(s *scratch, cols []column.Column) feed {
 		}
 		s.offsets = resize(s.offsets, n+1)
 		sizes := s.offsets[1:]
-		t.parallel(n, func(from, to int) { t.encoder.sizes(cols, lo+from, sizes[from:to]) })
+		t.parallel(n, func(from, to int) { t.rows.Sizes(cols, lo+from, sizes[from:to]) })
 		s.offsets[0] = 0
 		total := int64(0)
 		for i, size := range sizes {
@@ -167,7 +167,7 @@ func (t *Table) ofRows(s *scratch, cols []column.Column) feed {
 		offsets := s.offsets[:n+1]
 		s.encoded = resize(s.encoded, int(total))
 		t.parallel(n, func(from, to int) {
-			t.encoder.encode(cols, lo+from, s.encoded, offsets[from:to+1])
+			t.rows.Encode(cols, lo+from, to-from, s.encoded, offsets[from:to+1])
 		})
 		return must(column.OfOffsets(offsets, s.encoded))
 	}

@@ -49,8 +49,6 @@ type Table struct {
 	mu   sync.RWMutex  // of what follows; a writer has it for one chunk
 	kind kind
 	rows *rowkey.Codec // of a table of rows
-	// encoder writes rows with byte strings.
-	encoder *encoder
 	// words: rows are 64 bits each, and so are their keys in the index, so that no two share one.
 	words  bool
 	packed rowkey.Words // how
@@ -280,9 +278,6 @@ func (t *Table) adopt(c *rowkey.Codec) {
 		width = 8
 	}
 	t.plain = len(c.Types()) == 1 && width == 0
-	if width == 0 {
-		t.encoder = newEncoder(c.Types())
-	}
 	t.rows, t.keys = c, newKeys(width, t.pool)
 }
 

@@ -92,13 +92,15 @@ func (c *Codec) Sizes(cols []column.Column, lo int, sizes []int64) (sum int64) {
 	for i := range sizes {
 		sizes[i] = int64(c.fixed)
 	}
-	for k, j := range c.strings {
-		col, last := cols[j], k == len(c.strings)-1
-		for i := range sizes {
-			n := stringAt(col, lo+i)
-			sizes[i] += int64(len(n))
-			if !last {
-				sizes[i] += int64(uvarintSize(uint64(len(n))))
+	var texts [textRows][]byte
+	for from := 0; from < len(sizes); from += textRows {
+		some := sizes[from:min(from+textRows, len(sizes))]
+		for k, j := range c.strings {
+			Texts(cols[j], lo+from, texts[:len(some)])
+			for i, b := range texts[:len(some)] {
+				if some[i] += int64(len(b)); k < len(c.strings)-1 {
+					some[i] += int64(uvarintSize(uint64(len(b))))
+				}
 			}
 		}
 	}
@@ -106,13 +108,6 @@ func (c *Codec) Sizes(cols []column.Column, lo int, sizes []int64) (sum int64) {
 		sum += n
 	}
 	return sum
-}
-
-func stringAt(c column.Column, i int) []byte {
-	if c.Null(i) {
-		return nil
-	}
-	return c.Bytes(i)
 }
 
 func uvarintSize(x uint64) (n int) {
@@ -196,18 +191,6 @@ func word(t column.Type) func(raw []byte, i int) uint64 {
 		return func(raw []byte, i int) uint64 { return uint64(binary.LittleEndian.Uint32(raw[4*i:])) }
 	default:
 		return func(raw []byte, i int) uint64 { return binary.LittleEndian.Uint64(raw[8*i:]) }
-	}
-}
-
-func (c *Codec) encodeStrings(cols []column.Column, lo, n int, out []byte, offsets []int64) {
-	for i := range n {
-		b := out[offsets[i]+int64(c.fixed) : offsets[i]+int64(c.fixed) : offsets[i+1]]
-		for _, j := range c.strings[:len(c.strings)-1] {
-			b = binary.AppendUvarint(b, uint64(len(stringAt(cols[j], lo+i))))
-		}
-		for _, j := range c.strings {
-			b = append(b, stringAt(cols[j], lo+i)...)
-		}
 	}
 }
 

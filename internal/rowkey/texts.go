@@ -1,0 +1,65 @@
+package rowkey
+
+import (
+	"encoding/binary"
+
+	"github.com/weftgo/weft/column"
+)
+
+// textRows are located and written at a time. A column is large and each call of its methods copies
+// it: a row of two strings of 17 and 12 bytes takes 50 ns less than one value at a time.
+const textRows = 64
+
+// Texts receives the byte strings of rows from lo on of a column, nil for null.
+func Texts(c column.Column, lo int, to [][]byte) {
+	if small, large, data := c.Offsets(); small != nil {
+		between(small[lo:], data, to)
+	} else if large != nil {
+		between(large[lo:], data, to)
+	} else {
+		for i := range to {
+			to[i] = c.Bytes(lo + i)
+		}
+	}
+	if !c.HasNulls() {
+		return
+	}
+	for i, valid := 0, c.Valid(); i < len(to); i++ {
+		if !valid.At(lo + i) {
+			to[i] = nil
+		}
+	}
+}
+
+// between receives what lies between offsets.
+func between[O int32 | int64](offsets []O, data []byte, to [][]byte) {
+	for i := range to {
+		to[i] = data[offsets[i]:offsets[i+1]]
+	}
+}
+
+// encodeStrings writes the lengths of all byte strings of a row but the last one, and the strings.
+func (c *Codec) encodeStrings(cols []column.Column, lo, n int, out []byte, offsets []int64) {
+	texts := make([][textRows][]byte, len(c.strings))
+	var at [textRows]int64
+	for from := 0; from < n; from += textRows {
+		rows := min(textRows, n-from)
+		for i, off := range offsets[from : from+rows] {
+			at[i] = off + int64(c.fixed)
+		}
+		for k, j := range c.strings {
+			Texts(cols[j], lo+from, texts[k][:rows])
+			if k == len(c.strings)-1 {
+				break
+			}
+			for i, b := range texts[k][:rows] {
+				at[i] += int64(binary.PutUvarint(out[at[i]:], uint64(len(b))))
+			}
+		}
+		for k := range texts {
+			for i, b := range texts[k][:rows] {
+				at[i] += int64(copy(out[at[i]:], b))
+			}
+		}
+	}
+}
