@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"github.com/weftgo/weft/column"
+	"github.com/weftgo/weft/device"
 	"github.com/weftgo/weft/intern"
 	"github.com/weftgo/weft/internal/op"
 )
@@ -15,6 +16,8 @@ type rest struct {
 	table *intern.Table // nil: there is one such key, of which the column is null
 	// dictionaries are, by key column, those of byte strings that are packed; nil for others.
 	dictionaries []*dictionary
+	// single is the table as a dictionary, where the only column has byte strings.
+	single *dictionary
 }
 
 func (g *Groups) newRest(capacity int) (*rest, error) {
@@ -29,6 +32,9 @@ func (g *Groups) newRest(capacity int) (*rest, error) {
 	if g.interns() {
 		t, err := g.newTableOf(capacity)
 		r.table, errs = t, append(errs, err)
+		if len(g.l.keys) == 1 {
+			r.single = &dictionary{table: t}
+		}
 	}
 	return r, errors.Join(errs...)
 }
@@ -93,7 +99,7 @@ func (g *Groups) intern(ctx context.Context, p *piece, rows []uint32, n int) bat
 		}
 	}
 	ids := lend[uint32](g.scratch, n)
-	if err := g.rest.ids(ctx, keys, ids); err != nil {
+	if err := g.rest.ids(ctx, g.dev, keys, ids); err != nil {
 		var partial *op.PartialError
 		if p.stop = err; errors.As(err, &partial) {
 			p.stop, n = partial.Err, partial.Done
@@ -116,14 +122,20 @@ func (g *Groups) intern(ctx context.Context, p *piece, rows []uint32, n int) bat
 func codeOf(number uint32) uint64 { return uint64(number) * 0x9e3779b97f4a7c15 }
 func numberOf(code uint64) uint32 { return uint32(code * 0xf1de83e19937733d) }
 
-// ids receives the numbers of keys. A single column of byte strings, in which none is null, is interned as it is.
-func (r *rest) ids(ctx context.Context, keys []column.Column, ids []uint32) (err error) {
-	if len(keys) == 1 {
-		_, err = r.table.Column(ctx, keys[0], ids)
-	} else {
-		_, err = r.table.Rows(ctx, keys, ids)
+// ids receives the numbers of keys. A single column of byte strings has no null.
+func (r *rest) ids(ctx context.Context, dev device.Host, keys []column.Column, ids []uint32) error {
+	if r.single == nil {
+		_, err := r.table.Rows(ctx, keys, ids)
+		return err
 	}
-	return err
+	numbers, done, err := r.single.numbers(ctx, dev, keys[0])
+	for i, number := range numbers[:done] {
+		ids[i] = number - 1
+	}
+	if err != nil {
+		return &op.PartialError{Done: done, Err: err}
+	}
+	return nil
 }
 
 // columns are the keys by number, of some types; there is one, all null, where none has been interned.
