@@ -32,7 +32,7 @@ const (
 	// combinedRows of a share for each group, or more, are combined before they meet others: a new
 	// group costs as much as some ten rows.
 	combinedRows = 12
-	// trialRows of each core tell how many groups there will be.
+	// trialRows of each core, or fewer of a small batch, tell how many groups there will be.
 	trialRows = 1 << 15
 )
 
@@ -212,7 +212,7 @@ func (t *table) add(dev device.Host, s *scratch, b batch, coming int) {
 		n, combine := b.n, groups == 0 || groups <= t.most && combinedRows*groups <= share
 		switch {
 		case groups == 0:
-			n = min(n, cores*trialRows)
+			n = min(n, cores*max(directRows, min(share/32, trialRows)))
 		case !combine:
 			n = min(n, min(max(dealtRows*groups, leastDealt), mostDealt))
 			n = (b.n + (b.n+n-1)/n - 1) / ((b.n + n - 1) / n)
