@@ -17,6 +17,8 @@ const (
 	waitRows, waitPer = 1 << 20, 16
 	// waitShare of Options.Memory holds the rows that wait.
 	waitShare = 32
+	// joinRows are joined at most while they wait: a column takes 200 bytes beside its values.
+	joinRows = 1 << 12
 )
 
 // waiting are batches that wait.
@@ -52,17 +54,50 @@ func (g *Groups) wait(ctx context.Context, keys, values []column.Column, n int) 
 			return &op.PartialError{Err: op.Cause(err)}
 		}
 	}
-	batch := slices.Concat(keys, values)
-	for i, c := range batch {
-		var err error
-		if batch[i], err = column.Concat(c); err != nil {
-			return err
-		}
+	if n == 0 {
+		return nil
 	}
-	g.waiting.batches = append(g.waiting.batches, batch)
+	if err := g.waiting.add(slices.Concat(keys, values)); err != nil {
+		return err
+	}
 	g.waiting.rows += n
 	g.pending.Store(int64(g.waiting.rows))
 	return nil
+}
+
+// add keeps a copy of a batch, which it joins with batches before it that are no longer: so there
+// are few, and each row is copied some ten times at most.
+func (w *waiting) add(batch []column.Column) error {
+	n, first := batch[0].Len(), len(w.batches)
+	for ; first > 0; first-- {
+		before := w.batches[first-1][0].Len()
+		if before > n || before+n > joinRows {
+			break
+		}
+		n += before
+	}
+	all, err := joinBatches(append(w.batches[first:len(w.batches):len(w.batches)], batch))
+	if err != nil {
+		return err
+	}
+	clear(w.batches[first:])
+	w.batches = append(w.batches[:first], all)
+	return nil
+}
+
+// joinBatches returns the rows of batches, one after another, in memory of their own.
+func joinBatches(batches [][]column.Column) ([]column.Column, error) {
+	all, some := make([]column.Column, len(batches[0])), make([]column.Column, len(batches))
+	for i := range all {
+		for j, b := range batches {
+			some[j] = b[i]
+		}
+		var err error
+		if all[i], err = column.Concat(some...); err != nil {
+			return nil, err
+		}
+	}
+	return all, nil
 }
 
 // addWaiting adds the rows that wait. Those that it could not add still wait.
@@ -71,20 +106,13 @@ func (g *Groups) addWaiting(ctx context.Context) error {
 	if w.rows == 0 {
 		return nil
 	}
-	all := make([]column.Column, len(w.batches[0]))
-	some := make([]column.Column, len(w.batches))
-	for i := range all {
-		for j, b := range w.batches {
-			some[j] = b[i]
-		}
-		var err error
-		if all[i], err = column.Concat(some...); err != nil {
-			return err
-		}
+	all, err := joinBatches(w.batches)
+	if err != nil {
+		return err
 	}
 	keys, rows := len(g.l.keys), w.rows
 	w.batches, w.rows = nil, 0
-	err := g.addAll(ctx, g.l, all[:keys:keys], all[keys:], rows)
+	err = g.addAll(ctx, g.l, all[:keys:keys], all[keys:], rows)
 	var partial *op.PartialError
 	if errors.As(err, &partial) {
 		for i, c := range all {

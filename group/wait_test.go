@@ -94,3 +94,32 @@ func TestWaitCancelled(t *testing.T) {
 		}
 	}
 }
+
+// Rows that wait take little more memory than their values, also where each comes in a batch of
+// its own; batches without rows take none.
+func TestWaitSmallBatches(t *testing.T) {
+	g := create(t, open(t, 2), []Aggregate{{Func: Rows}, {Last, 0}}, nil)
+	keys := make([]int64, 8*fewGroups)
+	for i := range keys {
+		keys[i] = int64(i) * 7919
+	}
+	all := column.Of(keys)
+	must(t, g.Add(t.Context(), []column.Column{all}, []column.Column{all}))
+	last := make([]int64, 3*joinRows)
+	for i := range last {
+		last[i] = int64(i)
+		k, v := all.Slice(i%100, i%100+1), column.Of(last).Slice(i, i+1)
+		must(t, g.Add(t.Context(), []column.Column{k}, []column.Column{v}))
+		must(t, g.Add(t.Context(), []column.Column{k.Slice(0, 0)}, []column.Column{v.Slice(0, 0)}))
+	}
+	if g.waiting.rows != len(last) || len(g.waiting.batches) > 20 {
+		t.Fatalf("%d rows wait in %d batches", g.waiting.rows, len(g.waiting.batches))
+	}
+	r, err := g.Result(t.Context())
+	must(t, err)
+	for i, v := range column.Values[int64](r.Values[1])[:100] {
+		if want := last[(len(last)-1-i)/100*100+i]; v != want {
+			t.Fatalf("the last value of group %d is %d, want %d", i, v, want)
+		}
+	}
+}
