@@ -54,3 +54,13 @@ func TestFullParts(t *testing.T) {
 		}
 	}
 }
+
+// No code is that of rec 0, where there is no record.
+func TestFindCodes(t *testing.T) {
+	l, err := newLayout([]Aggregate{{Func: Rows}}, []column.Type{column.Int64}, nil, false)
+	must(t, err)
+	p, k := newPart(l, nil, 0), new(block)
+	if n := p.find(k, []uint64{1 << 63, 0, 1 << 63, 1}, nil, 0, 10); n != 4 || p.n != 3 || p.rows(0) != 2 {
+		t.Fatalf("%d rows have %d groups, the first of which has %d", n, p.n, p.rows(0))
+	}
+}

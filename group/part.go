@@ -88,7 +88,7 @@ func (p *part) findFirst(k *block, codes []uint64) int {
 	for i, code := range codes {
 		rec := ids[i]
 		differs := recs[rec] ^ code
-		other := (differs | -differs | uint64(rec) - 1) >> 63 // they differ, or rec is 0
+		other := (differs | -differs | (uint64(rec) - 1)) >> 63 // they differ, or rec is 0
 		recs[rec+wordRows] += 1 - other
 		k.rows[n%blockRows] = uint32(i)
 		n += uint(other)
