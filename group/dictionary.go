@@ -6,6 +6,7 @@ import (
 	"errors"
 	"math/bits"
 	"slices"
+	"unsafe"
 
 	"github.com/weftgo/weft/column"
 	"github.com/weftgo/weft/device"
@@ -21,6 +22,7 @@ import (
 // by have few different ones, which never reach the table.
 type dictionary struct {
 	table  *intern.Table
+	cores  int                            // that remember, at most
 	recent []*[recentStrings]recentString // of shares of rows
 	ids    []uint32                       // of the rows of a piece
 	// numbered are the numbers of those that the table was asked for.
@@ -30,6 +32,8 @@ type dictionary struct {
 const (
 	recentStrings = 1 << 13
 	longestRecent = 16
+	// recentShare of Options.Memory holds what cores remember of a column.
+	recentShare = 32
 	// firstLookups rows are looked up before their numbers are remembered, then four times as many
 	// each time. Columns most of whose rows are not remembered go to the table.
 	firstLookups, sharedLookups, mostLookups = 1 << 12, 1 << 14, 1 << 18
@@ -39,6 +43,17 @@ const (
 type recentString struct {
 	first, last  uint64
 	size, number uint32 // size is the length and 1; 0: nobody is there
+}
+
+// newDictionary makes a dictionary of a table. The memory of its strings is not that of what cores
+// remember.
+func (g *Groups) newDictionary(table *intern.Table) *dictionary {
+	d := &dictionary{table: table, cores: g.dev.Properties().Units}
+	if m := g.opts.Memory; m > 0 {
+		size := int64(unsafe.Sizeof([recentStrings]recentString{}))
+		d.cores = int(max(1, min(int64(d.cores), m/recentShare/size)))
+	}
+	return d
 }
 
 // masks keep so many of the first and of the last eight bytes.
@@ -113,9 +128,9 @@ func (d *dictionary) numbers(ctx context.Context, dev device.Host, c column.Colu
 }
 
 // shares are the parts of n rows that cores look up, each with what a core remembers.
-func (d *dictionary) shares(dev device.Host, n int) (share int) {
-	shares := max(1, min(dev.Properties().Units, n/directRows))
-	for len(d.recent) < dev.Properties().Units {
+func (d *dictionary) shares(n int) (share int) {
+	shares := max(1, min(d.cores, n/directRows))
+	for len(d.recent) < d.cores {
 		d.recent = append(d.recent, new([recentStrings]recentString))
 	}
 	return (n + shares - 1) / shares
@@ -125,7 +140,7 @@ func (d *dictionary) shares(dev device.Host, n int) (share int) {
 // not null.
 func (d *dictionary) lookup(dev device.Host, c column.Column, ids []uint32, all bool) (misses []uint32) {
 	n := c.Len()
-	share := d.shares(dev, n)
+	share := d.shares(n)
 	missed := make([][]uint32, (n+share-1)/share)
 	dev.Parallel(n, share, func(lo, hi int) {
 		missed[lo/share] = lookupShare(d.recent[lo/share], c, lo, ids[lo:hi], all)
@@ -177,11 +192,11 @@ func (d *dictionary) ask(ctx context.Context, dev device.Host, c column.Column, 
 		}
 		n, rows, err = int(rows[partial.Done]), rows[:partial.Done], partial.Err
 	}
-	share, few := d.shares(dev, c.Len()), 2*len(rows) < c.Len() || c.Len() <= sharedLookups
+	share, few := d.shares(c.Len()), 2*len(rows) < c.Len() || c.Len() <= sharedLookups
 	for i, row := range rows {
 		number := numbers[i] + 1
 		ids[row] = number
-		if b := some.Bytes(i); few && len(b) <= longestRecent {
+		if b := slices.Clip(some.Bytes(i)); few && len(b) <= longestRecent {
 			s := shortened(b)
 			s.number = number
 			d.remember(s, int(row)/share, c.Len())

@@ -8,6 +8,7 @@ import (
 
 	"github.com/weftgo/weft/column"
 	"github.com/weftgo/weft/intern"
+	"github.com/weftgo/weft/internal/rowkey"
 )
 
 // Strings of all lengths about longestRecent, also those that differ in zeros at their end, have a
@@ -40,7 +41,7 @@ func TestDictionary(t *testing.T) {
 					table, err := intern.New(dev, nil)
 					must(t, err)
 					defer table.Close()
-					d := &dictionary{table: table}
+					d := &dictionary{table: table, cores: cores}
 					want := make(map[string]uint32)
 					for _, n := range []int{1, 0, 70_000, 20_000} {
 						texts := make([][]byte, n)
@@ -90,4 +91,38 @@ func offsetsOf[O int32 | int64](t *testing.T, texts [][]byte) column.Column {
 	c, err := column.OfOffsets(offsets, data[:len(data):len(data)])
 	must(t, err)
 	return c
+}
+
+// Memory bounds what cores remember, on any number of cores.
+func TestDictionaryMemory(t *testing.T) {
+	const n = 70 * directRows
+	rng := rand.New(rand.NewPCG(3, 4))
+	keys := []column.Column{random(rng, column.Bytes, n, 100), random(rng, column.Bytes, n, 100)}
+	for memory, want := range map[int64]int{0: 64, MinMemory: 2, MinMemory * 16: 42} {
+		g := create(t, open(t, 64), nil, &Options{Memory: memory})
+		must(t, g.Add(t.Context(), keys, nil))
+		for i, d := range g.rest.dictionaries {
+			if len(d.recent) != want {
+				t.Errorf("Memory %d: %d cores remember strings of column %d, want %d", memory, len(d.recent), i, want)
+			}
+		}
+	}
+}
+
+// Bytes after those of a column are not read: others may write them.
+func TestBytesAfterColumn(t *testing.T) {
+	data := []byte("abcabcd and what comes after them")
+	small, err := column.OfOffsets([]int32{0, 3, 7}, data[:7])
+	must(t, err)
+	large, err := column.OfOffsets([]int64{0, 3, 7}, data[:7])
+	must(t, err)
+	wide, err := column.OfWidth(4, data[:8])
+	must(t, err)
+	for i, c := range []column.Column{small, large, wide} {
+		var texts [2][]byte
+		rowkey.Texts(c, 0, texts[:])
+		if want := []string{"abcd", "abcd", "bcd "}[i]; string(texts[1]) != want || cap(texts[1]) != 4 {
+			t.Errorf("%q, of which %d bytes may be read", texts[1], cap(texts[1]))
+		}
+	}
 }

@@ -26,14 +26,14 @@ func (g *Groups) newRest(capacity int) (*rest, error) {
 	for i, is := range g.coder.texts {
 		if is {
 			t, err := g.newTableOf(0)
-			r.dictionaries[i], errs = &dictionary{table: t}, append(errs, err)
+			r.dictionaries[i], errs = g.newDictionary(t), append(errs, err)
 		}
 	}
 	if g.interns() {
 		t, err := g.newTableOf(capacity)
 		r.table, errs = t, append(errs, err)
 		if len(g.l.keys) == 1 {
-			r.single = &dictionary{table: t}
+			r.single = g.newDictionary(t)
 		}
 	}
 	return r, errors.Join(errs...)

@@ -2,6 +2,7 @@ package rowkey
 
 import (
 	"encoding/binary"
+	"slices"
 
 	"github.com/weftgo/weft/column"
 )
@@ -10,7 +11,8 @@ import (
 // it: a row of two strings of 17 and 12 bytes takes 50 ns less than one value at a time.
 const textRows = 64
 
-// Texts receives the byte strings of rows from lo on of a column, nil for null.
+// Texts receives the byte strings of rows from lo on of a column, nil for null. Their capacity ends
+// with the column's data, since what lies after it may change at any time.
 func Texts(c column.Column, lo int, to [][]byte) {
 	if small, large, data := c.Offsets(); small != nil {
 		between(small[lo:], data, to)
@@ -18,7 +20,7 @@ func Texts(c column.Column, lo int, to [][]byte) {
 		between(large[lo:], data, to)
 	} else {
 		for i := range to {
-			to[i] = c.Bytes(lo + i)
+			to[i] = slices.Clip(c.Bytes(lo + i))
 		}
 	}
 	if !c.HasNulls() {
@@ -33,6 +35,7 @@ func Texts(c column.Column, lo int, to [][]byte) {
 
 // between receives what lies between offsets.
 func between[O int32 | int64](offsets []O, data []byte, to [][]byte) {
+	data = data[:len(data):len(data)]
 	for i := range to {
 		to[i] = data[offsets[i]:offsets[i+1]]
 	}
