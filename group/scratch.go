@@ -1,6 +1,7 @@
 package group
 
 import (
+	"runtime"
 	"sync"
 	"unsafe"
 
@@ -47,6 +48,7 @@ func (s *scratch) fit(bytes int) {
 		s.release() // before it is there twice
 		if s.offHeap {
 			if m, err := spill.Make[uint64](nil, words); err == nil {
+				runtime.AddCleanup(s, (*spill.Memory[uint64]).Free, m) // where nobody calls free
 				s.mem, s.mapped = m.Slice, m
 				return
 			}

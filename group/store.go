@@ -35,7 +35,8 @@ func (t *table) fix(dev device.Host, bytes int64) error {
 		return err
 	}
 	pool := new(hostmem.Pool)
-	runtime.AddCleanup(t, (*hostmem.Pool).Free, pool)
+	runtime.AddCleanup(t, (*hostmem.Pool).Free, pool) // where nobody calls free
+	runtime.AddCleanup(t, (*store).free, s)
 	parts := make([]*part, n)
 	for i := range parts {
 		parts[i] = s.part(t.l, i)
