@@ -63,9 +63,10 @@ func (g *Groups) add(ctx context.Context, p *piece) (added int, err error) {
 	return p.n, p.stop
 }
 
-// scratchBytes is what a piece borrows: codes, and codes, rows and values of rows that are dealt out.
+// scratchBytes returns the bytes of what encode makes for the rows of a piece: codes, and lists of
+// rows.
 func (g *Groups) scratchBytes(p *piece) int {
-	row := 8 + 12 + 8*min(len(p.l.sources), mostMoved)
+	row := 8
 	if anyNulls(p.keys) { // rows are split
 		row += 8 + 4 + 4
 	}
