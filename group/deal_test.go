@@ -64,3 +64,16 @@ func TestFindCodes(t *testing.T) {
 		t.Fatalf("%d rows have %d groups, the first of which has %d", n, p.n, p.rows(0))
 	}
 }
+
+// The first rows of a batch give parts room for the groups of all of its rows.
+func TestRoom(t *testing.T) {
+	g := create(t, open(t, 2), nil, nil)
+	keys := make([]int64, 300_000)
+	for i := range keys {
+		keys[i] = int64(i) * 7919
+	}
+	must(t, g.Add(t.Context(), []column.Column{column.Of(keys)}, nil))
+	if room := g.packed.room; room < len(keys) || room > len(keys)/4*5 {
+		t.Errorf("%d groups are in parts with room for %d", g.Len(), room)
+	}
+}

@@ -2,6 +2,7 @@ package group
 
 import (
 	"bytes"
+	"encoding/binary"
 	"fmt"
 	"math/rand/v2"
 	"testing"
@@ -123,6 +124,45 @@ func TestBytesAfterColumn(t *testing.T) {
 		rowkey.Texts(c, 0, texts[:])
 		if want := []string{"abcd", "abcd", "bcd "}[i]; string(texts[1]) != want || cap(texts[1]) != 4 {
 			t.Errorf("%q, of which %d bytes may be read", texts[1], cap(texts[1]))
+		}
+	}
+}
+
+// A short string is its bytes and its length, whatever lies after it.
+func TestShortened(t *testing.T) {
+	rng := rand.New(rand.NewPCG(5, 6))
+	for n := range longestRecent + 1 {
+		for _, after := range []int{0, 1, 30} {
+			b := make([]byte, n+after)
+			for i := range b {
+				b[i] = byte(1 + rng.IntN(255))
+			}
+			var bytes [longestRecent]byte
+			copy(bytes[:], b[:n])
+			want := recentString{binary.LittleEndian.Uint64(bytes[:]), binary.LittleEndian.Uint64(bytes[8:]), uint32(n + 1), 0}
+			if s := shortened(b[:n]); s != want {
+				t.Errorf("%q before %q is %x, want %x", b[:n], b[n:], s, want)
+			}
+		}
+	}
+}
+
+// A core that remembers a string finds no other, also if both differ in zeros at their end, and
+// would be at the same place.
+func TestRecentLengths(t *testing.T) {
+	tried := 0
+	for i := uint32(1); tried < 10; i++ {
+		b := binary.LittleEndian.AppendUint32(nil, i)
+		short, long := shortened(b), shortened(append(b, 0))
+		if short.place()|1 != long.place()|1 {
+			continue
+		}
+		tried++
+		d := &dictionary{recent: []*[recentStrings]recentString{{}}}
+		short.number = 7
+		d.remember(short, 0, 1)
+		if a, b := short.find(d.recent[0]), long.find(d.recent[0]); a != 7 || b != 0 {
+			t.Fatalf("%x has number %d, and with a zero more %d", i, a, b)
 		}
 	}
 }
