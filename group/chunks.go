@@ -38,8 +38,8 @@ type chunks struct {
 	pool *hostmem.Pool // of mem
 }
 
-// fit makes empty lists, and memory for at most so many rows of each share. Chunks are small where
-// parts have few rows.
+// fit makes empty lists, and memory for at most rows rows of each share. Chunks are small if parts
+// have few rows.
 func (c *chunks) fit(shares, parts, rows, width int) {
 	c.width, c.parts, c.words = width, parts, chunkWords
 	for c.words >= 4*width && c.words/2 >= rows/parts*width {
@@ -65,7 +65,7 @@ func (c *chunks) room(words int) {
 	}
 	if c.pool == nil {
 		c.pool = new(hostmem.Pool)
-		runtime.AddCleanup(c, (*hostmem.Pool).Free, c.pool) // where nobody calls release
+		runtime.AddCleanup(c, (*hostmem.Pool).Free, c.pool) // if release is not called
 	}
 	c.release()
 	c.mem = hostmem.Slice[uint64](c.pool, words)

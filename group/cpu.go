@@ -20,7 +20,7 @@ type piece struct {
 	l            *layout // of the values
 	keys, values []column.Column
 	lo, n        int
-	coming       int // rows of the batch behind them
+	coming       int // rows of the batch after them
 	// stop is why the row behind those that were added was not.
 	stop error
 }
@@ -37,8 +37,8 @@ func (p *piece) slice(n int) {
 	p.keys, p.values, p.lo, p.n = keys, values, 0, n
 }
 
-// behind is how many rows like some of the piece come behind it, at most as many as it has: the first pieces of a long batch need
-// not be like the last.
+// behind is the number of rows like some of the piece that come after it, at most as many as it
+// has: the first pieces of a long batch need not be like the last.
 func (p *piece) behind(some batch) int {
 	if p.coming >= p.n {
 		return some.n

@@ -9,7 +9,7 @@ import (
 // a cache line for each.
 const mostMoved = 4
 
-// dealing is a batch on its way to the parts of a table. Each core has one share of its rows: it
+// dealing adds a batch to the parts of a table. Each core has one share of its rows: it
 // combines the first of them in a part of its own, and deals the others out to chunks.
 type dealing struct {
 	t     *table

@@ -42,7 +42,7 @@ const (
 // recentString is a string of at most longestRecent bytes, with zeros after them.
 type recentString struct {
 	first, last  uint64
-	size, number uint32 // size is the length and 1; 0: nobody is there
+	size, number uint32 // size is the length and 1; 0: the place is free
 }
 
 // newDictionary makes a dictionary of a table. The memory of its strings is not that of what cores
@@ -56,7 +56,7 @@ func (g *Groups) newDictionary(table *intern.Table) *dictionary {
 	return d
 }
 
-// masks keep so many of the first and of the last eight bytes.
+// masks keep the first n of sixteen bytes, in two words.
 var masks = func() (m [longestRecent + 1][2]uint64) {
 	for n := range m {
 		m[n] = [2]uint64{^uint64(0) >> (64 - 8*min(n, 8)), ^uint64(0) >> (64 - 8*max(n-8, 0))}

@@ -123,9 +123,12 @@ func (g *Groups) Close() error {
 	return err
 }
 
-// Add adds a batch of rows: row i has the value i of each column. Columns of different lengths panic. Types
-// and numbers of columns are those of the first batch, others are an error, as is an aggregate of a column
-// that is not there or has not the type for it; nothing has been added then.
+// Add adds a batch of rows: row i has the value i of each column. Columns of different lengths panic.
+// Types and numbers of columns are those of the first batch, others are an error, as is an aggregate
+// of a column that is not there or has not the type for it; nothing has been added then.
+//
+// If there are many groups, rows of small batches are copied and wait for others. They are added
+// before groups are read, and an error of the temporary file may come from a later call then.
 //
 // A call that stops, because its context ends, returns a [weft.PartialError] that says how many
 // rows, from the first on, have been added. The context is looked at every few hundred milliseconds.

@@ -9,7 +9,7 @@ import (
 // part is a part of the groups: an index by hash of records in the order in which their groups came.
 type part struct {
 	l     *layout
-	index []uint32 // where records begin; 0: nobody is there
+	index []uint32 // where records begin; 0: the place is free
 	recs  []uint64 // from one stride on, so that no record begins at 0
 	n     int
 	// orders are, by record, places in the order of groups; of those that a piece brought, the row in it, until it ends.
@@ -22,8 +22,8 @@ type part struct {
 	carry map[uint32]int64 // by word: how often its sum went over 64 bits, less how often it came back
 
 	mem   *hostmem.Pool // of recs, orders and index; nil: the Go heap
-	close *closeKeys    // nil: nobody looks for them
-	tried bool          // somebody has
+	close *closeKeys    // nil: keys are not looked for
+	tried bool          // they have been
 
 	// load is how many places the index has at least for each record; small indexes of parts
 	// that are roomy have roomyLoad.
@@ -50,7 +50,7 @@ func newPart(l *layout, mem *hostmem.Pool, groups int) *part {
 	return p
 }
 
-// indexFor is the size of an index of so many groups.
+// indexFor is the size of an index of some groups.
 func indexFor(groups int) int {
 	size := leastIndex
 	for size < indexLoad*groups {
@@ -70,7 +70,7 @@ func (p *part) rows(i int) uint64 { return p.recs[p.rec(i)+wordRows] }
 // be more than limit groups; done is the number of codes found.
 //
 // Most are found where they should be, and branches that depend on it would be guessed wrong one time in four. So all are
-// compared there first, without any, and with many reads on their way at once.
+// compared there first, without any, and with many reads under way at once.
 func (p *part) find(k *block, codes []uint64, rows []uint32, base, limit int) (done int) {
 	return p.findElsewhere(k, codes, rows, base, limit, p.findFirst(k, codes))
 }
@@ -194,7 +194,7 @@ func (p *part) insert(at, code, row uint64) (rec uint32) {
 	return rec
 }
 
-// reserve makes room for so many groups.
+// reserve makes room for some groups.
 func (p *part) reserve(groups int) {
 	p.recs = grown(p.recs, p.mem, (groups-p.n)*p.l.stride())
 	p.orders = grown(p.orders, p.mem, groups-p.n)

@@ -52,7 +52,7 @@ var created atomic.Uint64
 //
 // Others stay as they are. They need the same aggregates, types, and SkipNulls: Merge stops before
 // the first of them that has not, with [weft.ErrOptions]. Any other error, such as that of a context
-// that ends, leaves groups merged in part: all later calls return it.
+// that ends while they are merged, leaves groups merged in part: all later calls return it.
 func (g *Groups) Merge(ctx context.Context, others ...*Groups) error {
 	for _, o := range others {
 		if err := g.merge(ctx, o); err != nil {

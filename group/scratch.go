@@ -11,9 +11,9 @@ import (
 // keepScratch is how many bytes of scratch stay from one call to the next.
 const keepScratch = 128 << 20
 
-// scratch is memory that calls use one after the other. It is Go's, which keeps it for the next groups: memory that is mapped and
-// unmapped has to be found and zeroed by the system each time, which took longer than the work on
-// it. Groups with Options.Memory map theirs, and keep it.
+// scratch is memory that calls use one after the other. Memory that is mapped and unmapped has to be
+// found and zeroed by the system each time, which took longer than the work on it, so scratch of
+// closed groups is kept for the next ones. Groups with Options.Memory map theirs and return it.
 type scratch struct {
 	chunks  *chunks
 	mem     []uint64 // for what there is for each row
@@ -41,14 +41,14 @@ func newScratch(offHeap bool) *scratch {
 // blocks are the memory of cores, of type *block.
 var blocks = sync.Pool{New: func() any { return new(block) }}
 
-// fit makes room for so many bytes, all of which are free again.
+// fit makes room for some bytes, all of which are free again.
 func (s *scratch) fit(bytes int) {
 	s.used = 0
 	if words := (bytes + 7) / 8; words > len(s.mem) {
 		s.release() // before it is there twice
 		if s.offHeap {
 			if m, err := spill.Make[uint64](nil, words); err == nil {
-				runtime.AddCleanup(s, (*spill.Memory[uint64]).Free, m) // where nobody calls free
+				runtime.AddCleanup(s, (*spill.Memory[uint64]).Free, m) // if free is not called
 				s.mem, s.mapped = m.Slice, m
 				return
 			}

@@ -45,8 +45,8 @@ type spilled struct {
 }
 
 // divide divides Options.Memory. Five eighths are for groups, their keys and byte strings, and an
-// eighth is for buffers of the file. The others are for rows and pages on their way, and for what
-// the collector has not freed yet.
+// eighth is for buffers of the file. The others are for rows that wait or are dealt out, pages,
+// strings that cores remember, and what the collector has not freed yet.
 func (g *Groups) divide() {
 	m, s := g.opts.Memory, &g.spilled
 	if m == 0 {

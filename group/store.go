@@ -35,7 +35,7 @@ func (t *table) fix(dev device.Host, bytes int64) error {
 		return err
 	}
 	pool := new(hostmem.Pool)
-	runtime.AddCleanup(t, (*hostmem.Pool).Free, pool) // where nobody calls free
+	runtime.AddCleanup(t, (*hostmem.Pool).Free, pool) // if free is not called
 	runtime.AddCleanup(t, (*store).free, s)
 	parts := make([]*part, n)
 	for i := range parts {

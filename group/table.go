@@ -14,8 +14,8 @@ import (
 const (
 	// fewGroups are one part. Where there are more, cores work on parts side by side.
 	fewGroups = 1 << 11
-	// partGroups of a part fit a core's second-level cache, beside the rows on their way. Where
-	// there are twice as many parts are cut.
+	// partGroups of a part fit a core's second-level cache, beside chunks of rows. Tables of
+	// twice as many are cut into more parts.
 	partGroups = 1 << 13
 	// leastParts is the number of parts where there are more groups, mostParts as many as a core
 	// can write to side by side.
@@ -27,7 +27,7 @@ const (
 	ownBytes = 9 << 20
 	// dealtRows for each group that there is are dealt out at a time, within bounds: the more, the
 	// more often a part's records are used while they are in a cache; the fewer, the less memory
-	// for rows on their way.
+	// chunks take.
 	dealtRows, leastDealt, mostDealt = 2, 1 << 21, 1 << 23
 	// combinedRows of a share for each group, or more, are combined before they meet others: a new
 	// group costs as much as some ten rows.
@@ -63,7 +63,7 @@ func newTable(l *layout, bounded bool, own int) *table {
 // newParts makes parts with room for some groups each, in a pool of their own.
 func (t *table) newParts(n, groups int) []*part {
 	t.pool = new(hostmem.Pool)
-	runtime.AddCleanup(t, (*hostmem.Pool).Free, t.pool) // where nobody calls free
+	runtime.AddCleanup(t, (*hostmem.Pool).Free, t.pool) // if free is not called
 	mem := t.pool
 	if t.bounded {
 		mem = nil
@@ -83,7 +83,7 @@ func newOwn(l *layout) *part {
 	return p
 }
 
-// partsFor is a number of parts for so many groups, a power of two.
+// partsFor is the number of parts of a table of some groups, a power of two.
 func partsFor(groups int) int {
 	if groups <= fewGroups {
 		return 1
@@ -95,7 +95,7 @@ func partsFor(groups int) int {
 	return n
 }
 
-// cut makes so many parts, a power of two, with room for some groups together.
+// cut makes n parts, a power of two, with room for some groups together.
 func (t *table) cut(dev device.Host, n, groups int) {
 	pool := t.pool
 	t.room = groups
@@ -135,7 +135,7 @@ func (t *table) bytes() int64 {
 	return n
 }
 
-// batch is rows on their way into a table, or into a part.
+// batch is rows to be added to a table, or to a part.
 type batch struct {
 	l      *layout // of the values
 	n      int
@@ -144,13 +144,13 @@ type batch struct {
 	rows   []uint32 // their numbers in the columns of values; nil: they count from base on
 	base   int
 	values []column.Column
-	// words, where rows have been dealt out, are the values of some sources in the order of codes, of which
-	// the first has number base there; nil for others.
+	// words, of rows that have been dealt out, are the values of some sources in the order of codes,
+	// of which the first has number base there; nil for others.
 	words [][]uint64
 }
 
-// encoder makes codes of key columns once somebody asks for them: where there are few groups, those of a block of rows
-// need not leave the cache, and where keys lie close together they need not be mixed.
+// encoder makes codes of key columns when they are needed: those of a block of rows need not leave
+// the cache, and those of keys that lie close together need not be mixed.
 type encoder struct {
 	*coder
 	keys []column.Column
@@ -194,7 +194,7 @@ func (b batch) before(n int) batch {
 	return b.sub(0, min(n, b.n))
 }
 
-// add adds rows, after which so many more will come.
+// add adds rows, after which coming more will be added.
 //
 // Each core has a share of the rows. It combines them in a part of its own as long as there is
 // room; where there are more groups, it deals rows out to chunks by the parts of their groups. Then
@@ -249,8 +249,8 @@ func (t *table) divide(dev device.Host, groups int) {
 	}
 }
 
-// groupsOf is how many groups so many rows have, of which some have a number of groups, if
-// all groups come as often. If few rows have been seen, the guess is high by a half at times.
+// groupsOf guesses the number of groups of some rows, found of which are in the first ones, if all
+// groups come as often. If few rows have been seen, the guess is high by a half at times.
 func groupsOf(found, some, rows int) int {
 	if found >= some {
 		return rows

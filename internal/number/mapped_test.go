@@ -67,7 +67,7 @@ func TestMapped(t *testing.T) {
 	}
 	for end := time.Now().Add(10 * time.Second); isMapped(t, at); time.Sleep(time.Millisecond) {
 		if runtime.GC(); time.Now().After(end) {
-			t.Fatal("an index that nobody has is still mapped")
+			t.Fatal("an index that is not reachable is still mapped")
 		}
 	}
 }
