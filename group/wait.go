@@ -12,9 +12,9 @@ import (
 // Rows of small batches wait for more where there are many groups: the records of a part then come
 // into a core's cache once for all of them. They are copies, and are added before groups are read.
 const (
-	// waitRows are added together. Batches that have as many, or waitPer for each group that there
-	// is, do not wait.
-	waitRows, waitPer = 1 << 20, 16
+	// waitRows are added together. Batches that have a waitBatches-th of that, or waitPer rows for
+	// each group that there is, do not wait: copies cost more than they save then.
+	waitRows, waitBatches, waitPer = 1 << 20, 4, 16
 	// waitShare of Options.Memory holds the rows that wait.
 	waitShare = 32
 	// joinRows are joined at most while they wait: a column takes 200 bytes beside its values.
@@ -31,7 +31,7 @@ type waiting struct {
 // with keys that codes have no room for do not.
 func (g *Groups) waits(keys, values []column.Column, n int) bool {
 	fixed := func(c column.Column) bool { return c.Type() != column.Bytes }
-	return g.held > fewGroups && n < min(g.waitRows(), waitPer*g.held) && !g.interns() &&
+	return g.held > fewGroups && n < min(g.waitRows()/waitBatches, waitPer*g.held) && !g.interns() &&
 		!slices.ContainsFunc(slices.Concat(keys, values), func(c column.Column) bool { return !fixed(c) })
 }
 

@@ -35,10 +35,10 @@ func TestWait(t *testing.T) {
 				}
 			}
 			add(50_000)
-			for _, n := range []int{1000, 7, 3000} {
+			for _, n := range []int{1000, 7, 1500} {
 				add(n)
 			}
-			if g.waiting.rows != 4007 {
+			if g.waiting.rows != 2507 {
 				t.Fatalf("%d rows wait", g.waiting.rows)
 			}
 			if g.Len() != len(m.groups) || g.waiting.rows != 0 {
