@@ -233,8 +233,8 @@ func (t *table) add(dev device.Host, s *scratch, b batch, coming int) {
 	}
 }
 
-// divide cuts a table that grows into more parts, if that many groups need them. One whose parts
-// are nearly full gets room for twice as many groups: parts that grow by themselves leave the
+// divide cuts a table that grows into more parts, if that many groups need them. One that has more
+// groups than it has room for gets room for twice as many: parts that grow by themselves leave the
 // memory that they had.
 func (t *table) divide(dev device.Host, groups int) {
 	if t.store != nil {
@@ -244,7 +244,7 @@ func (t *table) divide(dev device.Host, groups int) {
 	switch {
 	case len(t.parts) == 1 && n > 1:
 		t.cut(dev, n, have)
-	case len(t.parts) > 1 && (have > t.room/8*7 || groups > 2*partGroups*len(t.parts)):
+	case len(t.parts) > 1 && (have > t.room || groups > 2*partGroups*len(t.parts)):
 		t.cut(dev, max(n, len(t.parts)), 2*have)
 	}
 }
