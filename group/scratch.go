@@ -9,7 +9,7 @@ import (
 )
 
 // keepScratch is how many bytes of scratch stay from one call to the next.
-const keepScratch = 128 << 20
+const keepScratch = 64 << 20
 
 // scratch is memory that calls use one after the other. Memory that is mapped and unmapped has to be
 // found and zeroed by the system each time, which took longer than the work on it, so scratch of
