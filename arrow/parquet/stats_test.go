@@ -3,6 +3,7 @@ package parquet
 import (
 	"fmt"
 	"math"
+	"sync"
 	"testing"
 
 	"github.com/parquet-go/parquet-go/encoding/thrift"
@@ -58,9 +59,14 @@ func TestBounds(t *testing.T) {
 }
 
 // asked is a filter that passes all and notes what it is asked.
-type asked struct{ bounds, nulls []string }
+type asked struct {
+	mu            sync.Mutex // row groups are asked for side by side
+	bounds, nulls []string
+}
 
 func (a *asked) MayContain(i int, bounds column.Column, nulls bool) bool {
+	a.mu.Lock()
+	defer a.mu.Unlock()
 	a.bounds, a.nulls = append(a.bounds, fmt.Sprint(anys(bounds))), append(a.nulls,
 		fmt.Sprint(nulls))
 	return true
