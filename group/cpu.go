@@ -37,9 +37,9 @@ func (p *piece) slice(n int) {
 	p.keys, p.values, p.lo, p.n = keys, values, 0, n
 }
 
-// behind is the number of rows like some of the piece that come after it, at most as many as it
-// has: the first pieces of a long batch need not be like the last.
-func (p *piece) behind(some batch) int {
+// later is the number of rows like some of the piece that come after it, at most as many as it has:
+// the first pieces of a long batch need not be like the last.
+func (p *piece) later(some batch) int {
 	if p.coming >= p.n {
 		return some.n
 	}
@@ -57,8 +57,8 @@ func (g *Groups) add(ctx context.Context, p *piece) (added int, err error) {
 	if p.stop != nil { // at a row of others
 		packed = packed.before(p.n)
 	}
-	g.packed.add(g.dev, g.scratch, packed, p.behind(packed))
-	g.other.add(g.dev, g.scratch, other, p.behind(other))
+	g.packed.add(g.dev, g.scratch, packed, p.later(packed))
+	g.other.add(g.dev, g.scratch, other, p.later(other))
 	g.order(p.n)
 	return p.n, p.stop
 }

@@ -17,8 +17,8 @@ type dealing struct {
 	share int   // rows of a share; the last may have fewer
 	done  []int // by share: rows that are combined
 
-	// By share, the numbers of the groups of its core's part, in the order of the table's parts, and
-	// where those of each part begin.
+	// By share, the numbers of the groups of its core's part, in the order of the table's parts,
+	// and where those of each part begin.
 	came, begins [][]uint32
 	chunks       *chunks
 	moved        []int // sources whose values move with the rows

@@ -61,7 +61,7 @@ func TestFindCodes(t *testing.T) {
 	must(t, err)
 	p, k := newPart(l, nil, 0), new(block)
 	if n := p.find(k, []uint64{1 << 63, 0, 1 << 63, 1}, nil, 0, 10); n != 4 || p.n != 3 || p.rows(0) != 2 {
-		t.Fatalf("%d rows have %d groups, the first of which has %d", n, p.n, p.rows(0))
+		t.Fatalf("%d rows have %d groups, and the first one has %d", n, p.n, p.rows(0))
 	}
 }
 

@@ -36,7 +36,7 @@ const (
 	recentShare = 32
 	// firstLookups rows are looked up before their numbers are remembered, then four times as many
 	// each time. Columns most of whose rows are not remembered go to the table.
-	firstLookups, sharedLookups, mostLookups = 1 << 12, 1 << 14, 1 << 18
+	firstLookups, mostLookups = 1 << 12, 1 << 18
 )
 
 // recentString is a string of at most longestRecent bytes, with zeros after them.
@@ -96,15 +96,11 @@ func (s *recentString) find(recent *[recentStrings]recentString) uint32 {
 	return r.number
 }
 
-// remember has the core of a share remember a string, or all cores if few rows were looked up.
-func (d *dictionary) remember(s recentString, share, rows int) {
+// remember has a core remember a string.
+func (s recentString) remember(recent *[recentStrings]recentString) {
 	at := s.place()
-	for i, recent := range d.recent {
-		if r := &recent[at]; i == share || rows <= sharedLookups {
-			if r.number != s.number {
-				recent[at^1], *r = *r, s
-			}
-		}
+	if r := &recent[at]; r.number != s.number {
+		recent[at^1], *r = *r, s
 	}
 }
 
@@ -127,11 +123,16 @@ func (d *dictionary) numbers(ctx context.Context, dev device.Host, c column.Colu
 	return ids, done, err
 }
 
-// shares are the parts of n rows that cores look up, each with what a core remembers.
+// shares are the parts of n rows that cores look up, each with what a core remembers: at first, what
+// another one does.
 func (d *dictionary) shares(n int) (share int) {
 	shares := max(1, min(d.cores, n/directRows))
-	for len(d.recent) < d.cores {
-		d.recent = append(d.recent, new([recentStrings]recentString))
+	for len(d.recent) < shares {
+		recent := new([recentStrings]recentString)
+		if len(d.recent) > 0 {
+			*recent = *d.recent[0]
+		}
+		d.recent = append(d.recent, recent)
 	}
 	return (n + shares - 1) / shares
 }
@@ -192,14 +193,14 @@ func (d *dictionary) ask(ctx context.Context, dev device.Host, c column.Column, 
 		}
 		n, rows, err = int(rows[partial.Done]), rows[:partial.Done], partial.Err
 	}
-	share, few := d.shares(c.Len()), 2*len(rows) < c.Len() || c.Len() <= sharedLookups
+	share, few := d.shares(c.Len()), 2*len(rows) < c.Len() || c.Len() <= firstLookups
 	for i, row := range rows {
 		number := numbers[i] + 1
 		ids[row] = number
 		if b := slices.Clip(some.Bytes(i)); few && len(b) <= longestRecent {
 			s := shortened(b)
 			s.number = number
-			d.remember(s, int(row)/share, c.Len())
+			s.remember(d.recent[int(row)/share])
 		}
 	}
 	return n, err

@@ -123,9 +123,9 @@ func (g *Groups) Close() error {
 	return err
 }
 
-// Add adds a batch of rows: row i has the value i of each column. Columns of different lengths panic.
-// Types and numbers of columns are those of the first batch, others are an error, as is an aggregate
-// of a column that is not there or has not the type for it; nothing has been added then.
+// Add adds a batch of rows: row i has the value i of each column. Columns of different lengths
+// panic. Types and numbers of columns are those of the first batch, others are an error, as is an
+// aggregate of a column that is not there or has not the type for it; nothing has been added then.
 //
 // If there are many groups, rows of small batches are copied and wait for others. They are added
 // before groups are read, and an error of the temporary file may come from a later call then.

@@ -13,7 +13,7 @@ import (
 	"github.com/weftgo/weft/column"
 )
 
-// The memory outside of the Go heap of groups that nobody closes is returned once they are garbage.
+// The memory outside of the Go heap of groups that are not closed is returned once they are garbage.
 func TestNotClosed(t *testing.T) {
 	if _, err := os.Stat("/proc/self/maps"); err != nil {
 		t.Skip("needs /proc")

@@ -25,10 +25,8 @@ type part struct {
 	close *closeKeys    // nil: keys are not looked for
 	tried bool          // they have been
 
-	// load is how many places the index has at least for each record; small indexes of parts
-	// that are roomy have roomyLoad.
-	load  int
-	roomy bool
+	// own: the part is that of a core, whose index has more places for each record.
+	own bool
 }
 
 // A place that is taken costs a wrong guess of the processor, some 16 ns. The parts of cores, which
@@ -41,7 +39,7 @@ const (
 
 // newPart is a part with room for some groups.
 func newPart(l *layout, mem *hostmem.Pool, groups int) *part {
-	p := &part{l: l, mem: mem, load: indexLoad, index: hostmem.Slice[uint32](mem, indexFor(groups)),
+	p := &part{l: l, mem: mem, index: hostmem.Slice[uint32](mem, indexFor(groups)),
 		recs:   hostmem.Slice[uint64](mem, (groups+1)*l.stride())[:l.stride()],
 		orders: hostmem.Slice[uint64](mem, groups)[:0]}
 	if len(l.sources) > 0 {
@@ -188,10 +186,21 @@ func (p *part) insert(at, code, row uint64) (rec uint32) {
 	}
 	p.index[at] = rec
 	p.n++
-	if p.load*p.n > len(p.index) || p.roomy && roomyLoad*p.n > len(p.index) && len(p.index) < roomyIndex {
+	if p.places() > len(p.index) {
 		p.reindex(2 * len(p.index))
 	}
 	return rec
+}
+
+// places is the number of places that the index has at least.
+func (p *part) places() int {
+	switch {
+	case !p.own:
+		return indexLoad * p.n
+	case len(p.index) < roomyIndex:
+		return roomyLoad * p.n
+	}
+	return ownLoad * p.n
 }
 
 // reserve makes room for some groups.

@@ -44,8 +44,8 @@ func (g *Groups) newTableOf(capacity int) (*intern.Table, error) {
 	return intern.New(g.dev, &intern.Options{Capacity: capacity, OffHeap: g.opts.Memory > 0})
 }
 
-// numberTexts puts numbers in the place of byte strings that are packed. Where it stops early, the piece
-// becomes shorter.
+// numberTexts puts numbers in the place of byte strings that are packed. Where it stops early, the
+// piece becomes shorter.
 func (g *Groups) numberTexts(ctx context.Context, p *piece) {
 	for i, d := range g.rest.dictionaries {
 		if d == nil {

@@ -11,8 +11,8 @@ import (
 // keepScratch is how many bytes of scratch stay from one call to the next.
 const keepScratch = 64 << 20
 
-// scratch is memory that calls use one after the other. Memory that is mapped and unmapped has to be
-// found and zeroed by the system each time, which took longer than the work on it, so scratch of
+// scratch is memory that calls use one after the other. Memory that is mapped and unmapped has to
+// be found and zeroed by the system each time, which took longer than the work on it, so scratch of
 // closed groups is kept for the next ones. Groups with Options.Memory map theirs and return it.
 type scratch struct {
 	chunks  *chunks
@@ -41,7 +41,7 @@ func newScratch(offHeap bool) *scratch {
 // blocks are the memory of cores, of type *block.
 var blocks = sync.Pool{New: func() any { return new(block) }}
 
-// fit makes room for some bytes, all of which are free again.
+// fit makes room for some bytes, and ends the use of all that were lent before.
 func (s *scratch) fit(bytes int) {
 	s.used = 0
 	if words := (bytes + 7) / 8; words > len(s.mem) {

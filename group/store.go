@@ -67,7 +67,7 @@ func newStore(l *layout, parts, per int) (s *store, err error) {
 // part returns part i, which has no groups.
 func (s *store) part(l *layout, i int) *part {
 	words, index := (s.per+1)*s.stride, indexFor(s.per)
-	p := &part{l: l, load: indexLoad}
+	p := &part{l: l}
 	p.recs = s.recs.Slice[i*words : i*words+s.stride : (i+1)*words]
 	p.index = s.index.Slice[i*index : (i+1)*index : (i+1)*index]
 	p.orders = s.orders.Slice[i*s.per : i*s.per : (i+1)*s.per]

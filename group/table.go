@@ -79,7 +79,7 @@ func (t *table) newParts(n, groups int) []*part {
 // newOwn makes the part of a core.
 func newOwn(l *layout) *part {
 	p := newPart(l, nil, 0)
-	p.load, p.roomy = ownLoad, true
+	p.own = true
 	return p
 }
 
@@ -144,8 +144,8 @@ type batch struct {
 	rows   []uint32 // their numbers in the columns of values; nil: they count from base on
 	base   int
 	values []column.Column
-	// words, of rows that have been dealt out, are the values of some sources in the order of codes,
-	// of which the first has number base there; nil for others.
+	// words, of rows that have been dealt out, are the values of some sources in the order of
+	// codes. That of the first code is at base. They are nil for other sources.
 	words [][]uint64
 }
 

@@ -192,9 +192,9 @@ func (t *Table) addChunk(ctx context.Context, c column.Column, ids []uint32) (do
 	defer t.mu.Unlock()
 	t.fit(c.Width())
 	if small, large, data := c.Offsets(); small != nil {
-		return addSome(ctx, t, smallItems{small, data}, ids)
+		return addSome(ctx, t, offsetItems[int32]{small, data}, ids)
 	} else if large != nil {
-		return addSome(ctx, t, largeItems{large, data}, ids)
+		return addSome(ctx, t, offsetItems[int64]{large, data}, ids)
 	}
 	if raw := c.Raw(); raw != nil {
 		return addSome(ctx, t, wideItems{c.Width(), raw}, ids)
@@ -256,8 +256,8 @@ func addItems[S source](ctx context.Context, t *Table, items S, ids []uint32) (d
 	return done, err
 }
 
-// spread writes the numbers of some rows, the first of all that have none, to numbers of all rows, and
-// returns how many rows have one then.
+// spread writes the numbers of some rows, the first of all that have none, to numbers of all rows,
+// and returns how many rows have one then.
 func (t *Table) spread(rows, numbers, all []uint32) (done int) {
 	t.parallel(len(numbers), func(lo, hi int) {
 		for i, row := range rows[lo:hi] {

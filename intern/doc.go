@@ -38,11 +38,13 @@
 //	bytes    8 a key, in which up to 7 lie; longer ones are in chunks, with a byte or two for their length
 //	         keys of one width, as rows of numbers or column.OfWidth has them: their bytes and nothing else
 //
-// A chunk is up to a million rows. Cores take ranges of 4096 rows: they hash them, look them up and compare those that are
-// found with their keys, while the rows are in the cache. The rows that are not known are dealt to the parts of the index, 256
-// or 4096 by the hash. Each part is filled by one core, without locks. The first row of each new key is marked, and the count
-// of marks before it gives its number. The first parts to be filled tell how many keys of the chunk are new, and the
-// others get their room once. Keys are anywhere in memory, so those of one group of rows are requested while another is compared.
+// A chunk is up to a million rows. Cores take ranges of 4096 rows: they hash them, look them up and
+// compare those that are found with their keys, while the rows are in the cache. The rows that are
+// not known are dealt to the parts of the index, 256 or 4096 by the hash. Each part is filled by
+// one core, without locks. The first row of each new key is marked, and the count of marks before
+// it gives its number. The first parts to be filled tell how many keys of the chunk are new, and
+// the others get their room once. Keys are anywhere in memory, so those of one group of rows are
+// requested while another is compared.
 //
 // On a GPU the index is a map of package linear, whose Assign does the same; bytes stay in host memory. Its speed there
 // has not been measured: expect it to pay where the index is large and lookups are many.

@@ -100,9 +100,9 @@ func (t *Table) findChunk(ctx context.Context, k kind, cols []column.Column, nex
 	n = c.Len()
 	ids, found = ids[lo:lo+n], found[lo:lo+n]
 	if small, large, data := c.Offsets(); small != nil {
-		hits, err = findItems(ctx, t, smallItems{small, data}, ids, found, s)
+		hits, err = findItems(ctx, t, offsetItems[int32]{small, data}, ids, found, s)
 	} else if large != nil {
-		hits, err = findItems(ctx, t, largeItems{large, data}, ids, found, s)
+		hits, err = findItems(ctx, t, offsetItems[int64]{large, data}, ids, found, s)
 	} else if raw := c.Raw(); raw != nil {
 		hits, err = findItems(ctx, t, wideItems{c.Width(), raw}, ids, found, s)
 	} else {

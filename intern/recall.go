@@ -7,14 +7,14 @@ import (
 	"github.com/weftgo/weft/internal/number"
 )
 
-// A range is looked up if at least one in seldom of its first sampleRows rows is known. With seldom 8,
-// 3 and 2, 4 M lines took 639, 588 and 608 ms of processor time, 20 M integers 1874, 1530 and 1748 (the
-// least of 6 runs on two shared cores).
+// A range is looked up if at least one in seldom of its first sampleRows rows is known. With seldom
+// 8, 3 and 2, 4 M lines took 639, 588 and 608 ms of processor time, 20 M integers 1874, 1530 and
+// 1748 (the least of 6 runs on two shared cores).
 const sampleRows, seldom = 512, 3
 
 // recall computes the keys of items, and gives those that the table has their numbers, while the
-// bytes and keys of a range are in the cache of a core. It returns the other rows, nil for all. Their
-// keys are the first ones of scratch.keys.
+// bytes and keys of a range are in the cache of a core. It returns the other rows, nil for all.
+// Their keys are the first ones of scratch.keys.
 func recall[S source](t *Table, items S, ids []uint32) (rows []uint32) {
 	s := &t.scratch
 	host, ok := t.index.(number.Finder)
@@ -43,8 +43,8 @@ func recall[S source](t *Table, items S, ids []uint32) (rows []uint32) {
 	return s.unknown[:n]
 }
 
-// recallRange is recall of rows lo to hi-1. It puts the n rows that are not known, and their keys, to
-// the beginning of the range, and reports whether a row differs from the key that it has found.
+// recallRange is recall of rows lo to hi-1. It puts the n rows that are not known, and their keys,
+// to the beginning of the range, and reports whether a row differs from the key that it has found.
 func recallRange[S source](t *Table, host number.Finder, items S, ids []uint32, lo, hi int) (n int, differs bool) {
 	s := &t.scratch
 	hashAll(t, items, lo, s.keys[lo:hi])

@@ -16,13 +16,9 @@ type source interface {
 }
 
 type (
-	stringItems []string
-	smallItems  struct {
-		offsets []int32
-		data    []byte
-	}
-	largeItems struct {
-		offsets []int64
+	stringItems                  []string
+	offsetItems[O int32 | int64] struct {
+		offsets []O
 		data    []byte
 	}
 	wideItems struct {
@@ -47,30 +43,13 @@ func (s stringItems) gather(rows []uint32, out [][]byte) {
 	}
 }
 
-func (s smallItems) at(i int) []byte { return s.data[s.offsets[i]:s.offsets[i+1]] }
+func (s offsetItems[O]) at(i int) []byte { return s.data[s.offsets[i]:s.offsets[i+1]] }
 
-func (s smallItems) span(lo int, out [][]byte) { spanOffsets(s.offsets, s.data, lo, out) }
+func (s offsetItems[O]) span(lo int, out [][]byte) { rowkey.Between(s.offsets[lo:], s.data, out) }
 
-func (s smallItems) gather(rows []uint32, out [][]byte) {
+func (s offsetItems[O]) gather(rows []uint32, out [][]byte) {
 	for i, row := range rows {
-		out[i] = s.at(int(row))
-	}
-}
-
-func (s largeItems) at(i int) []byte { return s.data[s.offsets[i]:s.offsets[i+1]] }
-
-func (s largeItems) span(lo int, out [][]byte) { spanOffsets(s.offsets, s.data, lo, out) }
-
-func (s largeItems) gather(rows []uint32, out [][]byte) {
-	for i, row := range rows {
-		out[i] = s.at(int(row))
-	}
-}
-
-func spanOffsets[T int32 | int64](offsets []T, data []byte, lo int, out [][]byte) {
-	at := offsets[lo]
-	for i, end := range offsets[lo+1 : lo+1+len(out)] {
-		out[i], at = data[at:end], end
+		out[i] = s.data[s.offsets[row]:s.offsets[row+1]]
 	}
 }
 

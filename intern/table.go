@@ -24,16 +24,16 @@ type Options struct {
 	// Capacity is the number of keys for which the index has room from the
 	// beginning. Default 0: it grows.
 	Capacity int
-	// MaxBytes is the most memory that the table may take up, on the device and on the host together: an index that
-	// grows is there twice. A call that might need more stops, and returns weft.ErrFull in
-	// a weft.PartialError. What calls work in, some 50 MB and encoded rows of up to 64 MB, is kept until Close and not counted.
-	// Default 0: no limit.
+	// MaxBytes is the most memory that the table may take up, on the device and on the host
+	// together: an index that grows is there twice. A call that might need more stops, and returns
+	// weft.ErrFull in a weft.PartialError. What calls work in, some 50 MB and encoded rows of up to
+	// 64 MB, is kept until Close and not counted. Default 0: no limit.
 	MaxBytes int64
 	// OffHeap keeps keys in memory that the system maps: the collector neither scans nor counts it,
-	// and Close returns it at once. The bytes that At returns are valid until Close then, and a table
-	// that is not closed keeps its keys until the process ends. Default: the Go heap, which has the
-	// first 2 MiB in any case. The index of a host is mapped from 2 MiB on unless MaxBytes is set, with
-	// OffHeap or without; if the table is not closed, the collector returns it.
+	// and Close returns it at once. The bytes that At returns are valid until Close then, and a
+	// table that is not closed keeps its keys until the process ends. Default: the Go heap, which
+	// has the first 2 MiB in any case. The index of a host is mapped from 2 MiB on unless MaxBytes
+	// is set, with OffHeap or without; if the table is not closed, the collector returns it.
 	OffHeap bool
 }
 

@@ -249,8 +249,8 @@ func (x *inHost) assignDealt(keys []uint64, numbers []uint32) {
 	x.marks = sized(x.marks, len(keys))
 	clear(x.marks)
 	x.got, x.fresh = sized(x.got, len(keys)), sized(x.fresh, len(keys))
-	// Hashes spread keys evenly, so the first parts tell how many are new in all others, within some
-	// hundredths. Each part is then given its room once.
+	// Hashes spread keys evenly, so the first parts tell how many are new in all others, within
+	// some hundredths. Each part is then given its room once.
 	sample := max(1, len(x.parts)/manyParts)
 	fresh := x.work(0, sample)
 	x.expect(fresh*(len(x.parts)/sample), len(keys))
@@ -319,7 +319,8 @@ func (x *inHost) dealt(k int) (from, to uint32) {
 	return from, last[k]
 }
 
-// work looks the keys up that are dealt to some parts, and enters those that are new. It returns how many are.
+// work looks the keys up that are dealt to some parts, and enters those that are new. It returns
+// how many are.
 func (x *inHost) work(from, to int) (fresh int) {
 	x.parallel(to-from, 1, func(lo, hi int) {
 		for k := from + lo; k < from+hi; k++ {
@@ -405,7 +406,8 @@ func (x *inHost) rank(numbers []uint32, fresh int) {
 	})
 }
 
-// finish gives the new keys of a part their numbers, which their first rows have, and all its rows theirs.
+// finish gives the new keys of a part their numbers, which their first rows have, and all its rows
+// theirs.
 func (x *inHost) finish(k int, base uint32, numbers []uint32) {
 	p := &x.parts[k]
 	from, to := x.dealt(k)

@@ -10,8 +10,8 @@ import (
 )
 
 // mapped is the memory of an index outside of the Go heap, in huge pages. All parts have the same
-// number of slots there. A part that needs more has slots of the Go heap until resize makes room for
-// all parts. The collector returns the memory of an index that is not closed.
+// number of slots there. A part that needs more has slots of the Go heap until resize makes room
+// for all parts. The collector returns the memory of an index that is not closed.
 type mapped struct {
 	cleanup runtime.Cleanup
 	memory  []byte // nil: all parts are in the Go heap
@@ -49,8 +49,8 @@ func (m *mapped) free() error {
 	return hostmem.Unmap(m.memory)
 }
 
-// expect makes room for some keys more, of as many rows. Small parts of the Go heap have it when they
-// grow.
+// expect makes room for some keys more, of as many rows. Small parts of the Go heap have it when
+// they grow.
 func (x *inHost) expect(more, rows int) {
 	if x.measured {
 		return

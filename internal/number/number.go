@@ -42,8 +42,8 @@ type Index interface {
 type Finder interface {
 	// FindHere is Find on the core that calls it, for as many keys as its cache holds.
 	FindHere(keys []uint64, numbers []uint32, found []bool) (hits int)
-	// Expect says how many rows come after those of the next Assign, of which as large a part may be
-	// new: if the index grows, it gets room for up to as many keys as it has then.
+	// Expect says how many rows come after those of the next Assign. As large a part of them may
+	// be new: if the index grows, it gets room for up to as many keys as it has then.
 	Expect(rows int)
 }
 

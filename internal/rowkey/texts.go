@@ -15,9 +15,9 @@ const textRows = 64
 // with the column's data, since what lies after it may change at any time.
 func Texts(c column.Column, lo int, to [][]byte) {
 	if small, large, data := c.Offsets(); small != nil {
-		between(small[lo:], data, to)
+		Between(small[lo:], data, to)
 	} else if large != nil {
-		between(large[lo:], data, to)
+		Between(large[lo:], data, to)
 	} else {
 		for i := range to {
 			to[i] = slices.Clip(c.Bytes(lo + i))
@@ -33,11 +33,12 @@ func Texts(c column.Column, lo int, to [][]byte) {
 	}
 }
 
-// between receives what lies between offsets.
-func between[O int32 | int64](offsets []O, data []byte, to [][]byte) {
+// Between receives the bytes between each offset and the next one.
+func Between[O int32 | int64](offsets []O, data []byte, to [][]byte) {
 	data = data[:len(data):len(data)]
-	for i := range to {
-		to[i] = data[offsets[i]:offsets[i+1]]
+	at := offsets[0]
+	for i, end := range offsets[1 : 1+len(to)] {
+		to[i], at = data[at:end], end
 	}
 }
 

@@ -17,7 +17,6 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"os/exec"
 	"strconv"
 	"strings"
 	"text/tabwriter"
@@ -42,7 +41,7 @@ type task struct {
 type result struct {
 	Rows, Sum int64 // of the result
 	Seconds   float64
-	Peak      int64 // KiB
+	Peak      int64 // bytes
 	Spilled   int64 // bytes
 }
 
@@ -109,32 +108,19 @@ func measure(w io.Writer, t task, peer string) error {
 	}
 	fmt.Fprintf(w, "%s\t%s\t%d\t%d\t%d\t%s\t%.1f\t%d\t%d\t%d, %d\t\n", t.Job, t.Skew, t.Rows,
 		t.Keys,
-		t.Memory/1e6, peer, r.Seconds, (r.Peak-base.Peak)*1024/1e6, r.Spilled/1e6, r.Rows, r.Sum)
+		t.Memory/1e6, peer, r.Seconds, (r.Peak-base.Peak)/1e6, r.Spilled/1e6, r.Rows, r.Sum)
 	return nil
 }
 
 func spawn(t task, peer string) (r result, err error) {
-	cmd := exec.Command("/proc/self/exe", "-child", "-job", t.Job, "-skew", t.Skew,
-		"-dir", t.Dir, "-peer", peer, "-rows", strconv.FormatInt(t.Rows,
-			10), "-keys", strconv.FormatInt(t.Keys, 10),
-		"-memory", strconv.FormatInt(t.Memory, 10))
-	cmd.Stderr = os.Stderr
-	out, err := cmd.Output()
-	if err != nil {
-		return r, err
-	}
-	lines := strings.Split(strings.TrimSpace(string(out)), "\n")
-	return r, json.Unmarshal([]byte(lines[len(lines)-1]), &r)
+	n := func(x int64) string { return strconv.FormatInt(x, 10) }
+	return r, command.Child([]string{"-child", "-job", t.Job, "-skew", t.Skew, "-dir", t.Dir,
+		"-peer", peer, "-rows", n(t.Rows), "-keys", n(t.Keys), "-memory", n(t.Memory)}, nil, &r)
 }
 
 // finish fills in what the process took.
-func (r *result) finish(start time.Time) error {
+func (r *result) finish(start time.Time) (err error) {
 	r.Seconds = time.Since(start).Seconds()
-	status, err := os.ReadFile("/proc/self/status")
-	if err != nil {
-		return err
-	}
-	_, after, _ := strings.Cut(string(status), "VmHWM:")
-	_, err = fmt.Sscan(after, &r.Peak)
+	r.Peak, err = command.Memory(os.Getpid(), "VmHWM")
 	return err
 }
