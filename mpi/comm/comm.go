@@ -1,0 +1,111 @@
+// Package comm is what ranks exchange data through: the processes of an MPI job, the GPUs of a host,
+// or goroutines. A rank calls collective operations of a [Comm] in the same order as all other
+// ranks. Engines bring the transport: package local runs ranks as goroutines, package mpi runs them
+// as processes that an MPI launcher starts.
+package comm
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/weftgo/weft/device"
+)
+
+// ErrAborted is the error of every call of a Comm after one of its ranks called Abort, or has died.
+var ErrAborted = errors.New("comm: aborted")
+
+// Comm is one rank's end of a group of ranks.
+//
+// All methods except Rank, Size, Abort and Close are collective: each rank calls the same ones in
+// the same order, from one goroutine at a time. A context is looked at before the first exchange of
+// a call. After that a rank waits for its peers, whatever its context does, since a rank that left
+// would leave the others waiting.
+//
+// An error of a collective call means that the group is lost: the caller aborts it. Engines return
+// an error on all ranks, or end the process, within seconds of the death of a rank.
+type Comm interface {
+	// Rank returns the number of this rank, from 0 to Size()-1.
+	Rank() int
+	// Size returns the number of ranks.
+	Size() int
+
+	// Barrier returns when all ranks have called it.
+	Barrier(ctx context.Context) error
+	// AllGather stores the values of rank r in recv[r*len(send):], on every rank. len(send) is
+	// the same on all ranks, and recv has Size() times as many values.
+	AllGather(ctx context.Context, send, recv []uint64) error
+	// AllReduce replaces each value with its combination over all ranks.
+	AllReduce(ctx context.Context, op Op, values []uint64) error
+	// AllReduceFloat is AllReduce for floats. All ranks get the same bits.
+	AllReduceFloat(ctx context.Context, op Op, values []float64) error
+	// AllToAllV sends a part of a buffer to each rank and receives a part from each. Parts lie one
+	// after another in the order of ranks: sendBytes[r] bytes of send go to rank r, and
+	// recvBytes[r] bytes from rank r are stored in recv. sendBytes[r] of this rank equals
+	// recvBytes[this rank] of rank r. The buffers do not overlap.
+	AllToAllV(ctx context.Context, send Buf, sendBytes []int64, recv Buf, recvBytes []int64) error
+
+	// Split makes a Comm of the ranks that pass the same color, which order themselves by key and
+	// then by rank. A negative color returns nil.
+	Split(ctx context.Context, color, key int) (Comm, error)
+	// Abort ends the group: every rank's calls fail with ErrAborted, or its process ends with the
+	// code. It does not wait for other ranks.
+	Abort(code int)
+	// Close frees the group. It is collective, except after an error or Abort.
+	Close() error
+}
+
+// Buf is memory that AllToAllV reads or writes: of the host, or of a device.
+type Buf struct {
+	Host []byte
+	// On is memory of a device. Work submitted to Stream before the call has written it, and the
+	// exchange is complete on Stream when the call returns.
+	On     device.Slice[byte]
+	Stream *device.Stream
+}
+
+// Host returns a Buf of host memory.
+func Host(b []byte) Buf { return Buf{Host: b} }
+
+// Len returns the length in bytes.
+func (b Buf) Len() int {
+	if b.Stream != nil {
+		return b.On.Len()
+	}
+	return len(b.Host)
+}
+
+// Op is how AllReduce combines two values.
+type Op uint8
+
+// The operations.
+const (
+	Sum Op = iota
+	Min
+	Max
+)
+
+// CheckParts returns an error unless each buffer holds its parts and has a length for each rank.
+// Engines call it first.
+func CheckParts(size int, send Buf, sendBytes []int64, recv Buf, recvBytes []int64) error {
+	check := func(name string, b Buf, parts []int64) error {
+		if len(parts) != size {
+			return fmt.Errorf("comm: %d parts to %s, of %d ranks", len(parts), name, size)
+		}
+		total := int64(0)
+		for r, n := range parts {
+			if n < 0 {
+				return fmt.Errorf("comm: %d bytes to %s for rank %d", n, name, r)
+			}
+			total += n
+		}
+		if total > int64(b.Len()) {
+			return fmt.Errorf("comm: %d bytes to %s, in a buffer of %d", total, name, b.Len())
+		}
+		return nil
+	}
+	if err := check("send", send, sendBytes); err != nil {
+		return err
+	}
+	return check("receive", recv, recvBytes)
+}
