@@ -4,7 +4,7 @@
 
 export CGO_ENABLED := 0
 GO ?= go
-MODULES = ./... ./arrow/... ./cmd/weft/...
+MODULES = work
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -13,7 +13,7 @@ test: ## run all tests on the CPU
 	$(GO) test $(MODULES)
 
 race: ## run the tests of the CPU engines under the race detector
-	CGO_ENABLED=1 $(GO) test -race ./device/cpu ./linear ./internal/... ./cmd/weft/internal/...
+	CGO_ENABLED=1 $(GO) test -race ./device/cpu ./linear ./internal/... ./internal/table/... ./cmd/weft/internal/...
 
 generate: ## compile the kernels (needs clang-19)
 	$(GO) generate ./...
@@ -29,8 +29,9 @@ tidy: export GOWORK := off
 tidy: ## go mod tidy of all modules
 	$(GO) mod tidy
 	cd arrow && $(GO) mod edit -replace github.com/weftgo/weft=.. && $(GO) mod tidy; $(GO) mod edit -dropreplace github.com/weftgo/weft
-	cd cmd/weft && $(GO) mod edit -replace github.com/weftgo/weft=../.. -replace github.com/weftgo/weft/arrow=../../arrow && $(GO) mod tidy; \
-		$(GO) mod edit -dropreplace github.com/weftgo/weft -dropreplace github.com/weftgo/weft/arrow
+	for module in internal/table cmd/weft mpi; do (cd $$module && \
+		$(GO) mod edit -replace github.com/weftgo/weft=$(CURDIR) -replace github.com/weftgo/weft/arrow=$(CURDIR)/arrow -replace github.com/weftgo/weft/internal/table=$(CURDIR)/internal/table && $(GO) mod tidy; \
+		$(GO) mod edit -dropreplace github.com/weftgo/weft -dropreplace github.com/weftgo/weft/arrow -dropreplace github.com/weftgo/weft/internal/table); done
 	cd lab && $(GO) mod tidy
 	cd tools && $(GO) mod tidy
 

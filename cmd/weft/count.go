@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"io/fs"
 	"os"
 	"sync/atomic"
 	"syscall"
@@ -15,15 +14,16 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/weftgo/weft/cmd/weft/internal/compress"
 	"github.com/weftgo/weft/cmd/weft/internal/distinct"
-	"github.com/weftgo/weft/cmd/weft/internal/progress"
 	"github.com/weftgo/weft/device"
+	"github.com/weftgo/weft/internal/progress"
+	"github.com/weftgo/weft/internal/table/compress"
+	"github.com/weftgo/weft/internal/table/flags"
 )
 
 // countOptions are the flags and arguments of weft count.
 type countOptions struct {
-	memoryFlags
+	flags.Memory
 	by    distinct.Splitter
 	top   int      // 0 for all
 	names []string // of files; stdinName is standard input
@@ -64,17 +64,17 @@ count and either item or, where the item is no valid UTF-8, item_base64.`,
   weft count access.log.gz`,
 		Args: func(cmd *cobra.Command, args []string) error {
 			if len(args) == 0 {
-				return usageError{errors.New("count: no file given; - is standard input")}
+				return flags.UsageError{Err: errors.New("count: no file given; - is standard input")}
 			}
 			return nil
 		},
 		RunE: func(cmd *cobra.Command, args []string) error {
 			var err error
 			if opts.by, err = distinct.ParseSplitter(by); err != nil {
-				return usageError{fmt.Errorf("count --by: %w", err)}
+				return flags.UsageError{Err: fmt.Errorf("count --by: %w", err)}
 			}
 			if opts.top < 0 {
-				return usageError{fmt.Errorf("count --top %d: must not be negative", opts.top)}
+				return flags.UsageError{Err: fmt.Errorf("count --top %d: must not be negative", opts.top)}
 			}
 			opts.names = args
 			return runCount(cmd.Context(), a, opts)
@@ -82,13 +82,13 @@ count and either item or, where the item is no valid UTF-8, item_base64.`,
 	}
 	cmd.Flags().StringVar(&by, "by", "line", "what to count: line, word or bytes:N")
 	cmd.Flags().IntVar(&opts.top, "top", 0, "print the N most frequent items only; 0 prints all")
-	opts.memoryFlags.add(cmd.Flags())
+	opts.Memory.Add(cmd.Flags())
 	return cmd
 }
 
 // runCount counts and prints.
 func runCount(ctx context.Context, a *app, opts countOptions) (err error) {
-	if err := opts.memoryFlags.check("count"); err != nil {
+	if err := opts.Memory.Check("count"); err != nil {
 		return err
 	}
 	if _, err := a.plan(opts.names...); err != nil {
@@ -113,7 +113,7 @@ func runCount(ctx context.Context, a *app, opts countOptions) (err error) {
 			bar.Add(int(read.Swap(0)))
 			bar.Spilled(counter.Spilled())
 		},
-		Memory: int64(opts.memory), TempDir: opts.tempDir,
+		Memory: int64(opts.Limit), TempDir: opts.TempDir,
 	})
 	if err != nil {
 		return fmt.Errorf("count on %s: %w", deviceID(dev.Properties()), err)
@@ -124,16 +124,16 @@ func runCount(ctx context.Context, a *app, opts countOptions) (err error) {
 		if err := countFile(ctx, a, counter, name, func(r io.Reader) (io.Reader, error) {
 			return opts.content(&countingReader{r, &read})
 		}); errors.As(err, new(*distinct.KeepError)) {
-			return fmt.Errorf("count: %w", flagError{err})
+			return fmt.Errorf("count: %w", flags.Named(err))
 		} else if err != nil {
-			return fmt.Errorf("count %s: %w", displayName(name), reason(err))
+			return fmt.Errorf("count %s: %w", displayName(name), flags.Reason(err))
 		}
 	}
 	bar.Close()
 	seconds := time.Since(start)
 	top, err := counter.Top(ctx, opts.top)
 	if err != nil {
-		return fmt.Errorf("count: %w", flagError{err})
+		return fmt.Errorf("count: %w", flags.Named(err))
 	}
 	defer func() { err = cmp.Or(err, top.Close()) }()
 	s := newSummary(opts.by, counter.Totals(), top.Distinct, seconds, dev.Properties())
@@ -144,7 +144,7 @@ func runCount(ctx context.Context, a *app, opts countOptions) (err error) {
 		err = writeText(ctx, a.stdout, top)
 	}
 	if err != nil {
-		return fmt.Errorf("count: write results: %w", reason(err))
+		return fmt.Errorf("count: write results: %w", flags.Reason(err))
 	}
 	_, err = fmt.Fprintf(a.stderr, "weft: %s\n", s)
 	return err
@@ -170,7 +170,7 @@ func checkFiles(verb string, names []string) (size int64, err error) {
 			}
 		}
 		if err != nil {
-			return 0, fmt.Errorf("%s %s: %w", verb, name, reason(err))
+			return 0, fmt.Errorf("%s %s: %w", verb, name, flags.Reason(err))
 		}
 		switch {
 		case !info.Mode().IsRegular():
@@ -224,15 +224,6 @@ func countFile(ctx context.Context, a *app, c *distinct.Counter, name string, co
 		return err
 	}
 	return c.Read(ctx, r)
-}
-
-// reason is what is left of an error when the file is named already.
-func reason(err error) error {
-	var path *fs.PathError
-	if errors.As(err, &path) {
-		return path.Err
-	}
-	return err
 }
 
 func displayName(name string) string {

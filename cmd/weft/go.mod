@@ -34,5 +34,6 @@ require (
 	github.com/inconshreveable/mousetrap v1.1.0 // indirect
 	github.com/mattn/go-runewidth v0.0.20 // indirect
 	github.com/weftgo/weft/arrow v0.0.0
+	github.com/weftgo/weft/internal/table v0.0.0
 	golang.org/x/text v0.41.0 // indirect
 )

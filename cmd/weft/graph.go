@@ -17,11 +17,12 @@ import (
 
 	"github.com/spf13/cobra"
 
-	_ "github.com/weftgo/weft/cmd/weft/internal/compress" // gzip and zstd, for graph/load
-	"github.com/weftgo/weft/cmd/weft/internal/progress"
 	"github.com/weftgo/weft/device"
 	"github.com/weftgo/weft/graph"
 	"github.com/weftgo/weft/graph/load"
+	"github.com/weftgo/weft/internal/progress"
+	_ "github.com/weftgo/weft/internal/table/compress" // gzip and zstd, for graph/load
+	"github.com/weftgo/weft/internal/table/flags"
 )
 
 func newGraphCommand(a *app) *cobra.Command {
@@ -48,7 +49,7 @@ no such vertex, 2 wrong usage, 130 interrupted.`,
   weft graph convert roads.gr roads.mtx.zst`,
 		Args: func(cmd *cobra.Command, args []string) error {
 			if err := unknownCommand(cmd, args); err != nil {
-				return usageError{fmt.Errorf("graph %w", err)}
+				return flags.UsageError{Err: fmt.Errorf("graph %w", err)}
 			}
 			return nil
 		},
@@ -56,13 +57,13 @@ no such vertex, 2 wrong usage, 130 interrupted.`,
 		// As of root.
 		SuggestionsMinimumDistance: 2,
 	}
-	flags := cmd.PersistentFlags()
-	flags.StringVar(&in.format, "format", "auto", "format of FILE: auto, mtx, txt, csv, gr, graph, el, wel or adjlist")
-	flags.StringVar(&in.header, "header", "auto", "whether the first line is counts or names of columns: auto, yes or no")
-	flags.StringVar(&in.ids, "ids", "auto", "ids of vertices: auto, sparse (numbers), dense (numbers from 0) or strings")
-	flags.StringVar(&in.separator, "separator", "", "between the columns of CSV: one character; default: found")
-	flags.StringVar(&in.columns, "columns", "", "columns of CSV and edge lists by name or number: FROM,TO without weights, or FROM,TO,WEIGHT; WEIGHT may be an attribute of networkx")
-	flags.IntVar(&in.maxVertices, "max-vertices", 1<<28, "refuse files with more vertices")
+	all := cmd.PersistentFlags()
+	all.StringVar(&in.format, "format", "auto", "format of FILE: auto, mtx, txt, csv, gr, graph, el, wel or adjlist")
+	all.StringVar(&in.header, "header", "auto", "whether the first line is counts or names of columns: auto, yes or no")
+	all.StringVar(&in.ids, "ids", "auto", "ids of vertices: auto, sparse (numbers), dense (numbers from 0) or strings")
+	all.StringVar(&in.separator, "separator", "", "between the columns of CSV: one character; default: found")
+	all.StringVar(&in.columns, "columns", "", "columns of CSV and edge lists by name or number: FROM,TO without weights, or FROM,TO,WEIGHT; WEIGHT may be an attribute of networkx")
+	all.IntVar(&in.maxVertices, "max-vertices", 1<<28, "refuse files with more vertices")
 	cmd.AddCommand(
 		newGraphStatsCommand(a, &in),
 		newGraphTrianglesCommand(a, &in),
@@ -133,9 +134,9 @@ func (in *graphInput) options() (o load.Options, err error) {
 func oneGraph(cmd *cobra.Command, args []string) error {
 	switch {
 	case len(args) == 0 || args[0] == "":
-		return usageError{fmt.Errorf("graph %s: no file given; - is standard input", cmd.Name())}
+		return flags.UsageError{Err: fmt.Errorf("graph %s: no file given; - is standard input", cmd.Name())}
 	case len(args) > 1:
-		return usageError{fmt.Errorf("graph %s %s: one file at a time", cmd.Name(), strings.Join(args, " "))}
+		return flags.UsageError{Err: fmt.Errorf("graph %s %s: one file at a time", cmd.Name(), strings.Join(args, " "))}
 	}
 	return nil
 }
@@ -171,7 +172,7 @@ func runGraph(cmd *cobra.Command, a *app, in *graphInput, name string, unweighte
 	verb := "graph " + cmd.Name()
 	o, err := in.options()
 	if err != nil {
-		return usageError{fmt.Errorf("%s %w", verb, err)}
+		return flags.UsageError{Err: fmt.Errorf("%s %w", verb, err)}
 	}
 	o.Unweighted = unweighted
 	if _, err := a.plan(name); err != nil {
@@ -181,7 +182,7 @@ func runGraph(cmd *cobra.Command, a *app, in *graphInput, name string, unweighte
 		a.device = "cpu"
 	}
 	if a.device != "cpu" {
-		return usageError{fmt.Errorf("%s --device %s: it works on the CPU only", verb, a.device)}
+		return flags.UsageError{Err: fmt.Errorf("%s --device %s: it works on the CPU only", verb, a.device)}
 	}
 	dev, err := a.openDevice(cmd.Context())
 	if err != nil {
@@ -231,7 +232,7 @@ func (j *graphJob) read(name string, o load.Options) error {
 			size, err = sizeOf(f)
 		}
 		if err != nil {
-			return fmt.Errorf("%s: %w", name, reason(err))
+			return fmt.Errorf("%s: %w", name, flags.Reason(err))
 		}
 	}
 	bar := progress.Bytes(j.stderr, j.isTerminal, "reading", size)

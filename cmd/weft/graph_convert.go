@@ -11,9 +11,10 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/weftgo/weft"
-	"github.com/weftgo/weft/cmd/weft/internal/compress"
 	"github.com/weftgo/weft/graph/load"
 	"github.com/weftgo/weft/internal/outfile"
+	"github.com/weftgo/weft/internal/table/compress"
+	"github.com/weftgo/weft/internal/table/flags"
 )
 
 func newGraphConvertCommand(a *app, in *graphInput) *cobra.Command {
@@ -38,14 +39,14 @@ seconds (of writing), out, out_format and left_out (vertices).`,
   weft graph convert --undirected web.mtx web.graph.gz`,
 		Args: func(_ *cobra.Command, args []string) error {
 			if len(args) != 2 || args[0] == "" || args[1] == "" {
-				return usageError{fmt.Errorf("graph convert: %d files given; want FILE and OUT", len(args))}
+				return flags.UsageError{Err: fmt.Errorf("graph convert: %d files given; want FILE and OUT", len(args))}
 			}
 			return nil
 		},
 		RunE: func(cmd *cobra.Command, args []string) error {
 			format, err := outFormat(a, as, args[1])
 			if err != nil {
-				return usageError{fmt.Errorf("graph convert %w", err)}
+				return flags.UsageError{Err: fmt.Errorf("graph convert %w", err)}
 			}
 			if args[1] != stdinName {
 				plan, err := a.plan(args[0])
@@ -177,7 +178,7 @@ func (e *writeFailure) Unwrap() error { return e.err }
 
 // Error leaves out which package says it.
 func (e *writeFailure) Error() string {
-	text := reason(e.err).Error()
+	text := flags.Reason(e.err).Error()
 	for _, prefix := range []string{"load: write: ", "load: write " + e.out + ": ", weft.ErrOptions.Error() + ": "} {
 		text = strings.TrimPrefix(text, prefix)
 	}

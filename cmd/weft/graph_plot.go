@@ -8,6 +8,7 @@ import (
 
 	"github.com/weftgo/weft/internal/atomicfile"
 	"github.com/weftgo/weft/internal/outfile"
+	"github.com/weftgo/weft/internal/table/flags"
 )
 
 // graphPlot is the flag of verbs that draw what they print.
@@ -35,7 +36,7 @@ func (p *graphPlot) draw(line plot) error {
 		return fmt.Errorf("--svg %s: there is no edge, and so nothing to draw", p.file)
 	}
 	if err := atomicfile.WriteFile(p.file, line.svg()); err != nil {
-		return fmt.Errorf("--svg %s: %w", p.file, reason(err))
+		return fmt.Errorf("--svg %s: %w", p.file, flags.Reason(err))
 	}
 	return nil
 }

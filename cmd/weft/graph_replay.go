@@ -9,8 +9,9 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/weftgo/weft/cmd/weft/internal/progress"
 	"github.com/weftgo/weft/graph"
+	"github.com/weftgo/weft/internal/progress"
+	"github.com/weftgo/weft/internal/table/flags"
 )
 
 // replayOptions are the flags of weft graph replay.
@@ -45,7 +46,7 @@ empty), updates_per_second (since the sample before) and result_seconds.`,
   weft graph replay --svg components.svg soc-Epinions1.txt.gz`,
 		Args: func(cmd *cobra.Command, args []string) error {
 			if err := o.check(); err != nil {
-				return usageError{fmt.Errorf("graph replay %w", err)}
+				return flags.UsageError{Err: fmt.Errorf("graph replay %w", err)}
 			}
 			return oneGraph(cmd, args)
 		},

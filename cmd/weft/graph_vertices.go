@@ -8,6 +8,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/weftgo/weft/graph/algo"
+	"github.com/weftgo/weft/internal/table/flags"
 )
 
 func newGraphComponentsCommand(a *app, in *graphInput) *cobra.Command {
@@ -107,13 +108,13 @@ vertex and rank.`,
 		Args: func(cmd *cobra.Command, args []string) error {
 			switch {
 			case !(o.Damping > 0 && o.Damping < 1):
-				return usageError{fmt.Errorf("graph pagerank --damping %v: want between 0 and 1", o.Damping)}
+				return flags.UsageError{Err: fmt.Errorf("graph pagerank --damping %v: want between 0 and 1", o.Damping)}
 			case o.Iterations < 1:
-				return usageError{fmt.Errorf("graph pagerank --iterations %d: want at least 1", o.Iterations)}
+				return flags.UsageError{Err: fmt.Errorf("graph pagerank --iterations %d: want at least 1", o.Iterations)}
 			case !(o.Tolerance > 0):
-				return usageError{fmt.Errorf("graph pagerank --tolerance %v: want more than 0", o.Tolerance)}
+				return flags.UsageError{Err: fmt.Errorf("graph pagerank --tolerance %v: want more than 0", o.Tolerance)}
 			case top < 0:
-				return usageError{fmt.Errorf("graph pagerank --top %d: must not be negative", top)}
+				return flags.UsageError{Err: fmt.Errorf("graph pagerank --top %d: must not be negative", top)}
 			}
 			return oneGraph(cmd, args)
 		},

@@ -8,24 +8,22 @@ import (
 	"fmt"
 	"iter"
 	"slices"
-	"strings"
 
 	"github.com/spf13/cobra"
 
-	"github.com/weftgo/weft/arrow"
-	"github.com/weftgo/weft/cmd/weft/internal/table"
 	"github.com/weftgo/weft/column"
 	"github.com/weftgo/weft/group"
 	"github.com/weftgo/weft/internal/extsort"
+	"github.com/weftgo/weft/internal/table"
+	"github.com/weftgo/weft/internal/table/flags"
 )
 
 // groupOptions are the flags and arguments of weft group and weft distinct.
 type groupOptions struct {
 	tableFlags
-	by, aggs  []string
-	skipNulls bool
-	count     bool // weft distinct: the number of groups only
-	names     []string
+	flags.Group
+	count bool // weft distinct: the number of groups only
+	names []string
 }
 
 func newGroupCommand(a *app) *cobra.Command {
@@ -60,8 +58,7 @@ text whose values are numbers of JSON, and were no strings there, has them as th
 			return runGroup(cmd.Context(), a, &opts, "group")
 		},
 	}
-	cmd.Flags().StringSliceVar(&opts.by, "by", nil, "columns that make groups, separated by commas")
-	cmd.Flags().StringSliceVar(&opts.aggs, "agg", []string{"count"}, "aggregates, separated by commas")
+	opts.AddAggregates(cmd.Flags())
 	opts.add(cmd)
 	return cmd
 }
@@ -89,7 +86,7 @@ distinct rows), rows_read, skipped, bytes, spilled_bytes (to the temporary file)
 			return runGroup(cmd.Context(), a, &opts, "distinct")
 		},
 	}
-	cmd.Flags().StringSliceVar(&opts.by, "by", nil, "columns, separated by commas; default: all")
+	cmd.Flags().StringSliceVar(&opts.By, "by", nil, "columns, separated by commas; default: all")
 	cmd.Flags().BoolVar(&opts.count, "count", false, "print the number of distinct rows only")
 	opts.add(cmd)
 	return cmd
@@ -97,46 +94,34 @@ distinct rows), rows_read, skipped, bytes, spilled_bytes (to the temporary file)
 
 // add adds the flags of both verbs.
 func (o *groupOptions) add(cmd *cobra.Command) {
-	cmd.Flags().BoolVar(&o.skipNulls, "skip-nulls", false,
-		"leave out rows with null in a column of --by")
+	o.AddSkipNulls(cmd.Flags())
 	o.tableFlags.add(cmd)
 }
 
 // someFiles wants at least one file.
 func someFiles(cmd *cobra.Command, args []string) error {
 	if len(args) == 0 {
-		return usageError{fmt.Errorf("%s: no file given; - is standard input", cmd.Name())}
+		return flags.UsageError{Err: fmt.Errorf("%s: no file given; - is standard input", cmd.Name())}
 	}
 	return nil
 }
 
-// grouping is what is to be read of a table, and computed.
-type grouping struct {
-	reads
-	keys   []int // in what is read
-	values []int
-	aggs   []group.Aggregate
-	fields []table.Field // of the result, which gives them their types
-	from   []int         // the columns of the table whose values these have; -1: none
-}
-
 func runGroup(ctx context.Context, a *app, o *groupOptions, verb string) error {
-	if verb == "group" && len(o.by) == 0 {
-		return usageError{errors.New("group: --by is missing: the columns that make groups")}
+	if verb == "group" && len(o.By) == 0 {
+		return flags.UsageError{Err: errors.New("group: --by is missing: the columns that make groups")}
 	}
-	aggs, err := parseAggregates(o.aggs)
-	if err != nil {
-		return usageError{fmt.Errorf("%s --agg: %w", verb, err)}
+	if err := o.Group.Check(verb); err != nil {
+		return err
 	}
 	return runTable(ctx, a, &o.tableFlags, verb, o.names, func(j *tableJob) error {
-		t, err := table.Open(j.ctx, o.names, j.stdin, &o.options)
+		t, err := table.Open(j.ctx, o.names, j.stdin, &o.Options)
 		if err != nil {
 			return err
 		}
 		defer t.Close()
 		for {
 			j.RowsRead, j.Skipped, j.Spilled = 0, 0, 0
-			err := o.run(j, t, aggs)
+			err := o.run(j, t)
 			if err == nil {
 				return nil
 			}
@@ -148,21 +133,21 @@ func runGroup(ctx context.Context, a *app, o *groupOptions, verb string) error {
 }
 
 // run reads all rows of a table, and prints the groups.
-func (o *groupOptions) run(j *tableJob, t *table.Table, aggs []aggregate) error {
-	gr, err := o.plan(j, t, aggs)
+func (o *groupOptions) run(j *tableJob, t *table.Table) error {
+	gr, err := o.Plan(j.ctx, t)
 	if err != nil {
 		return err
 	}
-	if _, err := o.sorts(gr.fields); err != nil {
+	if _, err := o.sorts(gr.Fields); err != nil {
 		// It may be a member that comes later.
 		grown, failed := t.Complete(j.ctx)
 		if grown {
-			return o.run(j, t, aggs)
+			return o.run(j, t)
 		}
 		return cmp.Or(failed, err)
 	}
-	g, err := group.New(j.dev, gr.aggs, &group.Options{SkipNulls: o.skipNulls,
-		Memory: o.stateMemory(), TempDir: o.tempDir})
+	g, err := group.New(j.dev, gr.Aggs, &group.Options{SkipNulls: o.SkipNulls,
+		Memory: o.stateMemory(), TempDir: o.TempDir})
 	if err != nil {
 		return err
 	}
@@ -172,123 +157,17 @@ func (o *groupOptions) run(j *tableJob, t *table.Table, aggs []aggregate) error 
 	return cmp.Or(err, g.Close())
 }
 
-// aggregate is one of --agg.
-type aggregate struct {
-	of     group.Func
-	column string
-	name   string
-}
-
-// parseAggregates reads "count", "sum:c".
-func parseAggregates(texts []string) (aggs []aggregate, err error) {
-	for _, text := range texts {
-		name, column, of := strings.Cut(text, ":")
-		f, err := group.ParseFunc(name)
-		switch {
-		case err != nil || f == group.Rows:
-			return nil, fmt.Errorf("%.40q: want count, or count, sum, mean, min, max, first or last of a column, such as sum:price", text)
-		case f == group.Count && !of:
-			f = group.Rows
-		case column == "":
-			return nil, fmt.Errorf("%.40q: of which column? Such as %s:price", text, name)
-		}
-		aggs = append(aggs, aggregate{f, column, text})
-	}
-	return aggs, nil
-}
-
-// plan finds the columns of a table.
-func (o *groupOptions) plan(j *tableJob, t *table.Table, aggs []aggregate) (*grouping, error) {
-	keys, err := j.columnsOf(t, "--by", o.by)
-	if err != nil {
-		return nil, err
-	}
-	at := make([]int, len(aggs))
-	for i, agg := range aggs {
-		if agg.of == group.Rows {
-			continue
-		}
-		if at[i], err = t.Find(j.ctx, agg.column); err != nil {
-			return nil, fmt.Errorf("--agg %s: %w", agg.name, err)
-		}
-	}
-	fields := t.Fields()
-	if len(keys) == 0 { // weft distinct
-		t.All()
-		for i := range fields {
-			keys = append(keys, i)
-		}
-	}
-	gr := &grouping{}
-	for _, c := range keys {
-		gr.keys = append(gr.keys, gr.add(t.Reading(c, table.Key)))
-		gr.fields = append(gr.fields, table.Field{Name: fields[c].Name, Arrow: fields[c].Arrow, Text: fields[c].Text})
-		gr.from = append(gr.from, c)
-	}
-	for i, agg := range aggs {
-		c, f := at[i], table.Field{Name: agg.name}
-		if agg.of == group.Rows {
-			gr.aggs = append(gr.aggs, group.Aggregate{Func: group.Rows})
-			gr.fields, gr.from = append(gr.fields, f), append(gr.from, -1)
-			continue
-		}
-		if err := suits(fields[c], agg.of); err != nil {
-			return nil, fmt.Errorf("--agg %s: %w", agg.name, err)
-		}
-		form, from := forms[agg.of], -1
-		if form == table.Extreme || form == table.Written {
-			f.Arrow, f.Text, from = fields[c].Arrow, fields[c].Text, c
-		}
-		gr.aggs = append(gr.aggs, group.Aggregate{Func: agg.of, Column: len(gr.values)})
-		gr.values = append(gr.values, gr.add(t.Reading(c, form)))
-		gr.fields, gr.from = append(gr.fields, f), append(gr.from, from)
-	}
-	table.Unique(gr.fields)
-	return gr, nil
-}
-
-// forms are what aggregates read.
-var forms = map[group.Func]table.Form{
-	group.Count: table.Present, group.Sum: table.Number, group.Mean: table.Number, group.Min: table.Extreme, group.Max: table.Extreme,
-	group.First: table.Written, group.Last: table.Written,
-}
-
-// suits refuses aggregates of types that have none.
-func suits(f table.Field, of group.Func) error {
-	switch {
-	case f.Err() != nil:
-		return f.Err()
-	case f.Arrow == nil:
-		return nil
-	case forms[of] == table.Number:
-		return arrow.Numeric(f.Arrow)
-	case forms[of] == table.Extreme:
-		return arrow.Ordered(f.Arrow)
-	}
-	return nil
-}
-
 // addGroups reads all rows of a table into groups.
-func (j *tableJob) addGroups(t *table.Table, g *group.Groups, gr *grouping) error {
+func (j *tableJob) addGroups(t *table.Table, g *group.Groups, gr *flags.Grouping) error {
 	add := func(columns []column.Column) error {
-		keys, values := make([]column.Column, len(gr.keys)), make([]column.Column, len(gr.values))
-		for i, c := range gr.keys {
-			keys[i] = columns[c]
-		}
-		for i, c := range gr.values {
-			values[i] = columns[c]
-		}
+		keys, values := gr.Split(columns)
 		return g.Add(j.ctx, keys, values)
 	}
 	// Without rows, groups still have types.
-	none := make([]column.Column, len(gr.columns))
-	for i, c := range gr.columns {
-		none[i] = table.Empty(t.TypeOf(c))
-	}
-	if err := add(none); err != nil {
+	if err := add(gr.Empty(t)); err != nil {
 		return err
 	}
-	return j.read(t, gr.columns, func(b table.Batch) error {
+	return j.read(t, gr.Columns, func(b table.Batch) error {
 		err := add(b.Columns)
 		j.spilled(g.Spilled())
 		return j.added(err, b.Rows)
@@ -302,7 +181,7 @@ type groupSummary struct {
 }
 
 // print prints groups in the order that is asked for.
-func (o *groupOptions) print(j *tableJob, t *table.Table, g *group.Groups, gr *grouping) error {
+func (o *groupOptions) print(j *tableJob, t *table.Table, g *group.Groups, gr *flags.Grouping) error {
 	pages, err := groupPages(j.ctx, g, gr)
 	if err != nil {
 		return err
@@ -327,7 +206,7 @@ func (o *groupOptions) print(j *tableJob, t *table.Table, g *group.Groups, gr *g
 		}
 		return j.say(did)
 	}
-	out, err := j.writer(gr.fields)
+	out, err := j.writer(gr.Fields)
 	if err != nil {
 		return err
 	}
@@ -350,17 +229,17 @@ func (o *groupOptions) print(j *tableJob, t *table.Table, g *group.Groups, gr *g
 
 // look goes through all groups once: it counts them, completes the fields of the result, and sorts
 // the rows if they are to be sorted.
-func (o *groupOptions) look(j *tableJob, t *table.Table, gr *grouping,
+func (o *groupOptions) look(j *tableJob, t *table.Table, gr *flags.Grouping,
 	pages iter.Seq2[[]column.Column, error]) (n int, rows *extsort.Sorter, err error) {
-	found := make([]table.Literals, len(gr.fields))
+	found := make([]table.Literals, len(gr.Fields))
 	for columns, err := range pages {
 		if err != nil {
 			return n, rows, err
 		}
 		n += columns[0].Len()
 		for i, c := range columns {
-			gr.fields[i].Type = c.Type()
-			if gr.from[i] >= 0 && !o.count {
+			gr.Fields[i].Type = c.Type()
+			if gr.From[i] >= 0 && !o.count {
 				found[i].Add(c)
 			}
 		}
@@ -368,7 +247,7 @@ func (o *groupOptions) look(j *tableJob, t *table.Table, gr *grouping,
 			continue
 		}
 		if rows == nil {
-			if rows, err = j.sorter(gr.fields, int64(j.memory)/sortShare); err != nil {
+			if rows, err = j.sorter(gr.Fields, int64(j.Limit)/sortShare); err != nil {
 				return n, nil, err
 			}
 		}
@@ -376,9 +255,9 @@ func (o *groupOptions) look(j *tableJob, t *table.Table, gr *grouping,
 			return n, rows, err
 		}
 	}
-	for i := range gr.fields {
-		if gr.from[i] >= 0 && !o.count {
-			gr.fields[i].Literal = t.Literal(gr.from[i], &found[i])
+	for i := range gr.Fields {
+		if gr.From[i] >= 0 && !o.count {
+			gr.Fields[i].Literal = t.Literal(gr.From[i], &found[i])
 		}
 	}
 	return n, rows, nil
@@ -386,13 +265,11 @@ func (o *groupOptions) look(j *tableJob, t *table.Table, gr *grouping,
 
 // groupPages returns the columns of all groups: in one piece, which closes the groups, or, if some
 // are in the temporary file, in as many as can be in memory one after another.
-func groupPages(ctx context.Context, g *group.Groups, gr *grouping) (iter.Seq2[[]column.Column,
+func groupPages(ctx context.Context, g *group.Groups, gr *flags.Grouping) (iter.Seq2[[]column.Column,
 	error], error) {
 	explain := func(err error) error {
 		if over := (*group.OverflowError)(nil); errors.As(err, &over) {
-			sum := group.Aggregate{Func: group.Sum, Column: over.Column}
-			name := gr.fields[len(gr.keys)+slices.Index(gr.aggs, sum)].Name
-			return fmt.Errorf("%s does not fit 64 bits in the group of %s", name, over.Key)
+			return gr.Explain(over)
 		}
 		return err
 	}
@@ -452,7 +329,7 @@ func (o *groupOptions) printCount(j *tableJob, n int) error {
 		_, err = fmt.Fprintln(j.stdout, n)
 	}
 	if err != nil {
-		return fmt.Errorf("write results: %w", reason(err))
+		return fmt.Errorf("write results: %w", flags.Reason(err))
 	}
 	return nil
 }

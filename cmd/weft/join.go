@@ -13,8 +13,9 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/weftgo/weft/arrow"
-	"github.com/weftgo/weft/cmd/weft/internal/table"
 	"github.com/weftgo/weft/column"
+	"github.com/weftgo/weft/internal/table"
+	"github.com/weftgo/weft/internal/table/flags"
 	"github.com/weftgo/weft/join"
 )
 
@@ -59,9 +60,9 @@ spilled_bytes (to the temporary file), seconds, device and device_name.`,
 		Args: func(cmd *cobra.Command, args []string) error {
 			switch {
 			case len(args) != 2:
-				return usageError{fmt.Errorf("join: %d files given, want LEFT and RIGHT", len(args))}
+				return flags.UsageError{Err: fmt.Errorf("join: %d files given, want LEFT and RIGHT", len(args))}
 			case args[0] == stdinName && args[1] == stdinName:
-				return usageError{errors.New("join - -: standard input cannot be both")}
+				return flags.UsageError{Err: errors.New("join - -: standard input cannot be both")}
 			}
 			return nil
 		},
@@ -80,10 +81,10 @@ spilled_bytes (to the temporary file), seconds, device and device_name.`,
 // side is one of the two tables.
 type side struct {
 	*table.Table
-	keys    []int // columns of the table
-	reads         // what is read
-	at      []int // of keys, in what is read
-	convert []column.Type
+	keys        []int // columns of the table
+	flags.Reads       // what is read
+	at          []int // of keys, in what is read
+	convert     []column.Type
 }
 
 // keysOf are the key columns of a batch, in the types that both sides have.
@@ -97,7 +98,7 @@ func (s *side) keysOf(columns []column.Column) []column.Column {
 
 // mayWiden reports whether types of what is read may turn out to be others.
 func (s *side) mayWiden() bool {
-	return slices.ContainsFunc(s.columns, func(r table.Read) bool { return r.Form != table.Text && r.As == column.None })
+	return slices.ContainsFunc(s.Columns, func(r table.Read) bool { return r.Form != table.Text && r.As == column.None })
 }
 
 // joined is a column of the result.
@@ -110,10 +111,10 @@ type joined struct {
 
 func runJoin(ctx context.Context, a *app, o *joinOptions) error {
 	if len(o.on) == 0 {
-		return usageError{errors.New("join: --on is missing: the columns whose values must be the same")}
+		return flags.UsageError{Err: errors.New("join: --on is missing: the columns whose values must be the same")}
 	}
 	if !slices.Contains(joinKinds, o.kind) {
-		return usageError{fmt.Errorf("join --kind %.40q: want %s", o.kind, strings.Join(joinKinds, ", "))}
+		return flags.UsageError{Err: fmt.Errorf("join --kind %.40q: want %s", o.kind, strings.Join(joinKinds, ", "))}
 	}
 	return runTable(ctx, a, &o.tableFlags, "join", o.names, func(j *tableJob) error {
 		left, right, err := o.open(j)
@@ -137,7 +138,7 @@ func runJoin(ctx context.Context, a *app, o *joinOptions) error {
 
 // open opens both files. Columns of --text and --number are those of either that has no types.
 func (o *joinOptions) open(j *tableJob) (left, right *side, err error) {
-	options := o.options
+	options := o.Options
 	options.Text, options.Number = nil, nil
 	sides := [2]*side{}
 	for i, name := range o.names {
@@ -163,10 +164,10 @@ func (o *joinOptions) open(j *tableJob) (left, right *side, err error) {
 		}
 		left.keys, right.keys = append(left.keys, l), append(right.keys, r)
 	}
-	if err := o.force(j, "--text", o.options.Text, table.Text, sides[:]); err != nil {
+	if err := o.force(j, "--text", o.Options.Text, table.Text, sides[:]); err != nil {
 		return nil, nil, err
 	}
-	if err := o.force(j, "--number", o.options.Number, table.Forced, sides[:]); err != nil {
+	if err := o.force(j, "--number", o.Options.Number, table.Forced, sides[:]); err != nil {
 		return nil, nil, err
 	}
 	for i := range left.keys {
@@ -379,28 +380,28 @@ func (o *joinOptions) use(j *tableJob, left, right *side, result []joined) {
 		form = table.Written
 	}
 	for _, s := range []*side{left, right} {
-		s.reads, s.at, s.convert = reads{}, nil, nil
+		s.Reads, s.at, s.convert = flags.Reads{}, nil, nil
 	}
 	for i, c := range right.keys {
 		read := right.Reading(c, table.Key)
 		if left.Typed() && !right.Typed() {
 			read = readAs(read, left.Fields()[left.keys[i]].Type)
 		}
-		right.at = append(right.at, right.add(read))
+		right.at = append(right.at, right.Add(read))
 	}
 	for i := range result {
 		s := left
 		if result[i].right {
 			s = right
 		}
-		result[i].at = s.add(s.Reading(result[i].column, form))
+		result[i].at = s.Add(s.Reading(result[i].column, form))
 	}
 }
 
 // compareAs finds the types in which keys are compared, once those of the right side are known.
 func compareAs(left, right *side) {
 	for i, c := range left.keys {
-		typ := table.Converts(right.TypeOf(right.columns[right.at[i]]))
+		typ := table.Converts(right.TypeOf(right.Columns[right.at[i]]))
 		read := left.Reading(c, table.Key)
 		if own := table.Converts(left.TypeOf(read)); left.Typed() && own == column.Uint64 {
 			typ = own
@@ -412,7 +413,7 @@ func compareAs(left, right *side) {
 		default:
 			read.As = typ
 		}
-		left.at = append(left.at, left.add(read))
+		left.at = append(left.at, left.Add(read))
 		left.convert, right.convert = append(left.convert, typ), append(right.convert, typ)
 	}
 }
@@ -430,8 +431,8 @@ func readAs(read table.Read, with column.Type) table.Read {
 // lookAhead reads columns of the left side before rows are out: it finds their types, and which of
 // those that are held as text are numbers in JSON.
 func (o *joinOptions) lookAhead(j *tableJob, left *side, result []joined) error {
-	found := make([]table.Literals, len(left.columns))
-	for batch, err := range left.Batches(j.ctx, left.columns) {
+	found := make([]table.Literals, len(left.Columns))
+	for batch, err := range left.Batches(j.ctx, left.Columns) {
 		if err != nil {
 			return err
 		}
@@ -481,7 +482,7 @@ func (o *joinOptions) join(j *tableJob, left, right *side) (from *side, err erro
 		return nil, err
 	}
 	joiner, err := join.NewJoin(j.dev, kind,
-		&join.Options{Memory: j.stateMemory(), TempDir: j.tempDir})
+		&join.Options{Memory: j.stateMemory(), TempDir: j.TempDir})
 	if err != nil {
 		return nil, err
 	}

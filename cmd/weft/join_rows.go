@@ -5,9 +5,9 @@ import (
 	"fmt"
 	"iter"
 
-	"github.com/weftgo/weft/cmd/weft/internal/table"
 	"github.com/weftgo/weft/column"
 	"github.com/weftgo/weft/internal/extsort"
+	"github.com/weftgo/weft/internal/table"
 	"github.com/weftgo/weft/join"
 )
 
@@ -22,7 +22,7 @@ func (o *joinOptions) joinBy(j *tableJob, joiner *join.Join, left, right *side,
 	if err != nil {
 		return right, err
 	}
-	if len(left.columns) > 0 && !left.Typed() && left.Again() &&
+	if len(left.Columns) > 0 && !left.Typed() && left.Again() &&
 		(j.json || !o.restarts(j) && left.mayWiden()) {
 		if err := o.lookAhead(j, left, result); err != nil {
 			return left, err
@@ -35,11 +35,11 @@ func (o *joinOptions) joinBy(j *tableJob, joiner *join.Join, left, right *side,
 			s = right
 			fields[i].Literal = right.Literal(c.column, &rights[c.at])
 		}
-		fields[i].Type = s.TypeOf(s.columns[c.at])
+		fields[i].Type = s.TypeOf(s.Columns[c.at])
 	}
 	w := &joinWriter{joinOptions: o, job: j}
 	if len(o.sort) > 0 {
-		if w.sorter, err = j.sorter(fields, int64(j.memory)/sortShare); err != nil {
+		if w.sorter, err = j.sorter(fields, int64(j.Limit)/sortShare); err != nil {
 			return nil, err
 		}
 		defer w.sorter.Close()
@@ -90,7 +90,7 @@ func (o *joinOptions) filter(right *side) (*join.Filter, error) {
 // build reads the right side. It returns, of each column that was read, how JSON had its values.
 func (o *joinOptions) build(j *tableJob, joiner *join.Join, filter *join.Filter, right *side,
 	result []joined) ([]table.Literals, error) {
-	found := make([]table.Literals, len(right.columns))
+	found := make([]table.Literals, len(right.Columns))
 	add := func(columns []column.Column) error {
 		keys := right.keysOf(columns)
 		if filter != nil {
@@ -101,14 +101,14 @@ func (o *joinOptions) build(j *tableJob, joiner *join.Join, filter *join.Filter,
 		return joiner.Build(j.ctx, keys, payload(columns, result, true))
 	}
 	// Without rows, columns still have types.
-	none := make([]column.Column, len(right.columns))
-	for i, c := range right.columns {
+	none := make([]column.Column, len(right.Columns))
+	for i, c := range right.Columns {
 		none[i] = table.Empty(right.TypeOf(c))
 	}
 	if err := add(none); err != nil {
 		return nil, err
 	}
-	err := j.read(right.Table, right.columns, func(b table.Batch) error {
+	err := j.read(right.Table, right.Columns, func(b table.Batch) error {
 		for i := range result {
 			if c := &result[i]; c.right && !right.Typed() {
 				found[c.at].Add(b.Columns[c.at])
@@ -135,7 +135,7 @@ func (o *joinOptions) probe(j *tableJob, joiner *join.Join, left *side, result [
 		}
 		return nil
 	}
-	err := j.read(left.Table, left.columns, func(b table.Batch) error {
+	err := j.read(left.Table, left.Columns, func(b table.Batch) error {
 		err := write(joiner.Probe(j.ctx, left.keysOf(b.Columns), payload(b.Columns, result, false)))
 		w.spilled = joiner.Spilled()
 		w.note()

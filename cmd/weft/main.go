@@ -84,12 +84,6 @@ func (o *output) Write(b []byte) (int, error) {
 	return n, err
 }
 
-// usageError is a command line that makes no sense.
-type usageError struct{ err error }
-
-func (e usageError) Error() string { return e.err.Error() }
-func (e usageError) Unwrap() error { return e.err }
-
 // run runs a command line and returns the exit status.
 func run(ctx context.Context, args []string, a *app) int {
 	out := &output{w: a.stdout}

@@ -2,7 +2,6 @@ package main
 
 import (
 	"encoding/json"
-	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -11,11 +10,6 @@ import (
 	"strconv"
 	"strings"
 	"testing"
-
-	"github.com/spf13/pflag"
-
-	"github.com/weftgo/weft/group"
-	"github.com/weftgo/weft/internal/hostmem"
 )
 
 // Groups beyond --memory come from the temporary file, and are the same.
@@ -138,29 +132,6 @@ func TestSpilledBytes(t *testing.T) {
 	}
 }
 
-// The default of --memory is half of what there is, and never too low.
-func TestDefaultMemory(t *testing.T) {
-	for _, args := range [][]string{{}, {"--memory", "0"}, {"--memory", "1GiB"}} {
-		var f memoryFlags
-		flags := pflag.NewFlagSet("", pflag.ContinueOnError)
-		f.add(flags)
-		if err := errors.Join(flags.Parse(args), f.check("count")); err != nil {
-			t.Fatal(err)
-		}
-		want := max(hostmem.Limit()/2, group.MinMemory)
-		if len(args) > 0 {
-			want = map[string]int64{"0": 0, "1GiB": 1 << 30}[args[1]]
-		}
-		if int64(f.memory) != want {
-			t.Errorf("%v: %d bytes, want %d", args, f.memory, want)
-		}
-		if text := flags.FlagUsages(); strings.Contains(text, "default -1") ||
-			strings.Contains(text, "(default ") {
-			t.Errorf("help shows a number of this machine: %s", text)
-		}
-	}
-}
-
 // Limits and directories that make no sense are wrong usage of every verb, before anything is read.
 func TestMemoryUsage(t *testing.T) {
 	file := tableFile(t, "few.csv", "k\n1\n")
@@ -196,12 +167,6 @@ func TestMemoryUsage(t *testing.T) {
 
 // Errors of packages name flags.
 func TestFlagErrors(t *testing.T) {
-	cause := errors.New("Options.Memory is 1; set Memory higher, set TempDir to another directory")
-	err := error(flagError{cause})
-	if s := err.Error(); s != "--memory is 1; set --memory higher, set --temp-dir to another "+
-		"directory" || !errors.Is(err, cause) {
-		t.Error(s)
-	}
 	dir := filepath.Join(t.TempDir(), "none")
 	t.Setenv("TMPDIR", dir)
 	file := tableFile(t, "many.csv", "k\n"+manyLines(400_000))

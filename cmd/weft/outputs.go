@@ -3,8 +3,9 @@ package main
 import (
 	"errors"
 
-	"github.com/weftgo/weft/cmd/weft/internal/table"
 	"github.com/weftgo/weft/internal/outfile"
+	"github.com/weftgo/weft/internal/table"
+	"github.com/weftgo/weft/internal/table/flags"
 )
 
 // plan plans the files of a run that reads inputs. Every verb that reads files has a plan, before it reads them:
@@ -43,5 +44,5 @@ func (v nameValue) Set(text string) error {
 
 // refusedUsage reports whether an error is one of a command line.
 func refusedUsage(err error) bool {
-	return errors.As(err, new(usageError)) || errors.As(err, new(*outfile.Refused))
+	return errors.As(err, new(flags.UsageError)) || errors.As(err, new(*outfile.Refused))
 }

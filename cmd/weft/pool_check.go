@@ -13,9 +13,9 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/weftgo/weft"
-	"github.com/weftgo/weft/cmd/weft/internal/progress"
 	"github.com/weftgo/weft/gphash"
 	"github.com/weftgo/weft/internal/pool"
+	"github.com/weftgo/weft/internal/progress"
 )
 
 // What weft pool check exits with besides 0.

@@ -5,15 +5,14 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"math"
 	"strconv"
-	"strings"
 
 	"github.com/spf13/cobra"
 
 	"github.com/weftgo/weft"
 	"github.com/weftgo/weft/device"
 	"github.com/weftgo/weft/gphash"
+	"github.com/weftgo/weft/internal/table/flags"
 )
 
 func newPoolCreateCommand(a *app) *cobra.Command {
@@ -55,7 +54,7 @@ outlives power failures; so it does in a file of memory that somebody vouches fo
 	f.Var((*rowSize)(&o.KeySize), "key-size", "bytes of a key, 1 to 128, or variable: 1 to 4096 (required)")
 	f.Var((*rowSize)(&o.ValueSize), "value-size", "bytes of a value, 1 to 65536, or variable: 0 to 65536 (required)")
 	f.IntVar(&o.Capacity, "capacity", 0, "keys that fit before the index grows (required)")
-	f.Var((*byteSize)(&o.Size), "size", "bytes of the pool, such as 64MiB (default what four times the capacity takes, variable lengths as 64)")
+	f.Var((*flags.Bytes)(&o.Size), "size", "bytes of the pool, such as 64MiB (default what four times the capacity takes, variable lengths as 64)")
 	f.IntVar(&o.Slots, "slots", 8, "slots of a bucket")
 	f.IntVar(&o.Hashes, "hashes", 2, "hash locations of a key in a level, 4 at most")
 	f.IntVar(&o.Levels, "levels", 2, "levels; at most 32 slots x hashes x levels")
@@ -70,17 +69,17 @@ outlives power failures; so it does in a file of memory that somebody vouches fo
 func poolOptions(cmd *cobra.Command, o *gphash.Options, hash string) error {
 	for _, name := range []string{"key-size", "value-size", "capacity"} {
 		if !cmd.Flags().Changed(name) {
-			return usageError{fmt.Errorf("pool create: --%s is missing", name)}
+			return flags.UsageError{Err: fmt.Errorf("pool create: --%s is missing", name)}
 		}
 	}
 	for _, name := range []string{"capacity", "size", "slots", "hashes", "levels"} {
 		// Zero is the default of the package, and nobody's wish.
 		if flag := cmd.Flags().Lookup(name); flag.Changed && flag.Value.String() == "0" {
-			return usageError{fmt.Errorf("pool create --%s 0: must be positive", name)}
+			return flags.UsageError{Err: fmt.Errorf("pool create --%s 0: must be positive", name)}
 		}
 	}
 	if o.Hash.UnmarshalText([]byte(hash)) != nil {
-		return usageError{fmt.Errorf("pool create --hash %.60q: want siphash or fast", hash)}
+		return flags.UsageError{Err: fmt.Errorf("pool create --hash %.60q: want siphash or fast", hash)}
 	}
 	return nil
 }
@@ -93,7 +92,7 @@ func runPoolCreate(ctx context.Context, a *app, path string, o gphash.Options) e
 	defer dev.Close()
 	x, err := createPool(path, dev, o)
 	if errors.Is(err, weft.ErrOptions) {
-		return usageError{poolError("create", path, err)}
+		return flags.UsageError{Err: poolError("create", path, err)}
 	}
 	if err == nil {
 		err = x.Close()
@@ -135,32 +134,5 @@ func (s *rowSize) Set(text string) error {
 	default:
 		*s = rowSize(n)
 	}
-	return nil
-}
-
-// byteSize is a flag of a number of bytes.
-type byteSize int64
-
-// String is for [pflag.Value].
-func (s *byteSize) String() string { return strconv.FormatInt(int64(*s), 10) }
-
-// Type is for [pflag.Value].
-func (s *byteSize) Type() string { return "bytes" }
-
-// byteUnits are the units of sizes: powers of 1024 with an i, of 1000 without.
-var byteUnits = map[string]int64{
-	"": 1, "B": 1, "kB": 1e3, "KB": 1e3, "MB": 1e6, "GB": 1e9, "TB": 1e12,
-	"KiB": 1 << 10, "MiB": 1 << 20, "GiB": 1 << 30, "TiB": 1 << 40,
-}
-
-// Set implements [pflag.Value]: it reads a number, and perhaps a unit.
-func (s *byteSize) Set(text string) error {
-	number := strings.TrimRight(text, "kKMGTiB")
-	unit, ok := byteUnits[text[len(number):]]
-	n, err := strconv.ParseInt(number, 10, 64)
-	if !ok || err != nil || n < 0 || n > math.MaxInt64/unit {
-		return errors.New("want bytes, or a number of MB, GB, MiB, GiB and so on")
-	}
-	*s = byteSize(n * unit)
 	return nil
 }

@@ -12,6 +12,7 @@ import (
 
 	"github.com/weftgo/weft"
 	"github.com/weftgo/weft/gphash"
+	"github.com/weftgo/weft/internal/table/flags"
 )
 
 func newPoolDumpCommand(a *app) *cobra.Command {
@@ -37,7 +38,7 @@ not tell takes --assert-pmem.`,
 		Args: a.onePool,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if limit < 0 {
-				return usageError{fmt.Errorf("pool dump --limit %d: must not be negative", limit)}
+				return flags.UsageError{Err: fmt.Errorf("pool dump --limit %d: must not be negative", limit)}
 			}
 			o := gphash.OpenOptions{ReadOnly: true, Verify: true}
 			var err error

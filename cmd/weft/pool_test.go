@@ -232,21 +232,6 @@ func TestPoolUsage(t *testing.T) {
 	}
 }
 
-func TestByteSize(t *testing.T) {
-	for text, want := range map[string]int64{"0": 0, "123": 123, "7B": 7, "64MiB": 64 << 20, "2KiB": 2048, "3GiB": 3 << 30, "64MB": 64e6, "2kB": 2000, "1GB": 1e9, "8388607TiB": 8388607 << 40} {
-		var s byteSize
-		if err := s.Set(text); err != nil || int64(s) != want {
-			t.Errorf("%q is %d, %v", text, s, err)
-		}
-	}
-	for _, text := range []string{"", "MiB", "-1", "1.5GiB", "64mB", "64M", "9223373TB", "1 GiB",
-		"8388608TiB", "99999999999999999999", "1BB"} {
-		if err := new(byteSize).Set(text); err == nil {
-			t.Errorf("%q passes", text)
-		}
-	}
-}
-
 // Info says what there is of a pool, in whatever state.
 func TestPoolInfo(t *testing.T) {
 	whole := newPool(t, 10)

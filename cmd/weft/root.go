@@ -11,6 +11,7 @@ import (
 	"github.com/weftgo/weft/device"
 	"github.com/weftgo/weft/device/auto"
 	"github.com/weftgo/weft/device/sim"
+	"github.com/weftgo/weft/internal/table/flags"
 )
 
 func newRootCommand(a *app) *cobra.Command {
@@ -40,11 +41,11 @@ the output. "weft pool check" has others.`,
 	root.SetOut(a.stdout)
 	root.SetErr(a.stderr)
 	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
-		return usageError{fmt.Errorf("%s: %w", strings.TrimPrefix(cmd.CommandPath(), "weft "), err)}
+		return flags.UsageError{Err: fmt.Errorf("%s: %w", strings.TrimPrefix(cmd.CommandPath(), "weft "), err)}
 	})
-	flags := root.PersistentFlags()
-	flags.StringVar(&a.device, "device", "auto", "where to run: auto, cpu, cuda, cuda:N or sim[:seed]")
-	flags.BoolVar(&a.json, "json", false, "print data as JSON")
+	all := root.PersistentFlags()
+	all.StringVar(&a.device, "device", "auto", "where to run: auto, cpu, cuda, cuda:N or sim[:seed]")
+	all.BoolVar(&a.json, "json", false, "print data as JSON")
 	root.AddCommand(
 		newCountCommand(a),
 		newDevicesCommand(a),
@@ -73,13 +74,13 @@ func unknownCommand(root *cobra.Command, args []string) error {
 	if near := root.SuggestionsFor(args[0]); len(near) > 0 {
 		err = fmt.Errorf("%w; did you mean %s?", err, strings.Join(near, " or "))
 	}
-	return usageError{err}
+	return flags.UsageError{Err: err}
 }
 
 // noArguments rejects any argument.
 func noArguments(cmd *cobra.Command, args []string) error {
 	if len(args) > 0 {
-		return usageError{fmt.Errorf("%s %s: takes no arguments", cmd.Name(), args[0])}
+		return flags.UsageError{Err: fmt.Errorf("%s %s: takes no arguments", cmd.Name(), args[0])}
 	}
 	return nil
 }
@@ -88,7 +89,7 @@ var deviceChoice = regexp.MustCompile(`^(auto|cpu|cuda(:[0-9]{1,9})?)$`)
 
 func checkDevice(choice string) error {
 	if _, err := sim.Parse(choice); err != nil && !deviceChoice.MatchString(choice) {
-		return usageError{fmt.Errorf("--device %.60q: want auto, cpu, cuda, cuda:N or sim[:seed]", choice)}
+		return flags.UsageError{Err: fmt.Errorf("--device %.60q: want auto, cpu, cuda, cuda:N or sim[:seed]", choice)}
 	}
 	return nil
 }

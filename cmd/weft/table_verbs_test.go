@@ -20,7 +20,7 @@ import (
 
 	goarrow "github.com/apache/arrow-go/v18/arrow"
 
-	"github.com/weftgo/weft/cmd/weft/internal/table"
+	"github.com/weftgo/weft/internal/table"
 )
 
 // tableFile makes a file with an ending.

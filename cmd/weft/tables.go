@@ -7,8 +7,6 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"runtime"
-	"slices"
 	"strings"
 	"time"
 
@@ -16,20 +14,20 @@ import (
 
 	"github.com/weftgo/weft"
 	"github.com/weftgo/weft/arrow"
-	"github.com/weftgo/weft/cmd/weft/internal/progress"
-	"github.com/weftgo/weft/cmd/weft/internal/table"
 	"github.com/weftgo/weft/column"
 	"github.com/weftgo/weft/device"
 	"github.com/weftgo/weft/group"
 	"github.com/weftgo/weft/internal/atomicfile"
 	"github.com/weftgo/weft/internal/extsort"
+	"github.com/weftgo/weft/internal/progress"
+	"github.com/weftgo/weft/internal/table"
+	"github.com/weftgo/weft/internal/table/flags"
 )
 
 // tableFlags are those of the verbs that read and write tables.
 type tableFlags struct {
-	format, header, separator, bad string
-	options                        table.Options
-	memoryFlags
+	flags.Read
+	flags.Memory
 
 	csv     bool
 	parquet string
@@ -59,53 +57,22 @@ Arrow have the types that the file says, and neither flag.
 Everything runs on all cores of the CPU; text is read in pieces.`
 
 func (f *tableFlags) add(cmd *cobra.Command) {
-	flags := cmd.Flags()
-	flags.StringVar(&f.format, "format", "auto", "format of files: auto, csv, tsv, json, parquet or arrow")
-	flags.StringVar(&f.header, "header", "auto", "whether the first line of CSV has names: auto, yes or no")
-	flags.StringVar(&f.separator, "separator", "", "between the fields of CSV: one character; default: found among , ; tab and |")
-	flags.StringArrayVar(&f.options.Nulls, "null", nil, "what stands for null in CSV, without quotes; again for more, such as --null NA --null NULL; default: empty fields")
-	flags.BoolVar(&f.options.LazyQuotes, "lazy-quotes", false, "take quotes of CSV inside fields, and others that are not doubled in quoted ones, as text")
-	flags.StringSliceVar(&f.options.Text, "text", nil, "columns that are text, whatever they look like")
-	flags.StringSliceVar(&f.options.Number, "number", nil, "columns that are numbers, also as keys; integers may be rounded beside fractions")
-	flags.StringVar(&f.bad, "bad", "error", "what to do with bad rows: error, or skip and count their lines")
-	f.memoryFlags.add(flags)
-	flags.BoolVar(&f.csv, "csv", false, "print CSV")
-	flags.Var(nameValue{&f.parquet}, "parquet", "write a Parquet `FILE` instead; of the files that exist, only one that weft has written is replaced")
-	flags.StringSliceVar(&f.sort, "sort", nil, "order of the result: columns of it, with :desc for the largest first; numbers before other text")
-	flags.IntVar(&f.top, "top", 0, "the first N rows only; 0: all")
+	set := cmd.Flags()
+	f.Read.Add(set)
+	f.Memory.Add(set)
+	set.BoolVar(&f.csv, "csv", false, "print CSV")
+	set.Var(nameValue{&f.parquet}, "parquet", "write a Parquet `FILE` instead; of the files that exist, only one that weft has written is replaced")
+	set.StringSliceVar(&f.sort, "sort", nil, "order of the result: columns of it, with :desc for the largest first; numbers before other text")
+	set.IntVar(&f.top, "top", 0, "the first N rows only; 0: all")
 }
 
 // check makes options of flags.
-func (f *tableFlags) check(a *app) (err error) {
-	o := &f.options
-	if o.Format, err = table.ParseFormat(f.format); err != nil {
-		return usageError{fmt.Errorf("--format %w", err)}
-	}
-	if o.Header, err = table.ParseHeader(f.header); err != nil {
-		return usageError{fmt.Errorf("--header %w", err)}
-	}
-	switch {
-	case f.separator == `\t`:
-		o.Separator = '\t'
-	case len(f.separator) > 1 || strings.ContainsAny(f.separator, "\"\r\n"):
-		return usageError{fmt.Errorf("--separator %.40q: want one character", f.separator)}
-	case f.separator != "":
-		o.Separator = f.separator[0]
-	}
-	switch f.bad {
-	case "error":
-	case "skip":
-		o.SkipBad = true
-	default:
-		return usageError{fmt.Errorf("--bad %.40q: want error or skip", f.bad)}
+func (f *tableFlags) check(a *app, verb string) error {
+	if err := f.Read.Check(); err != nil {
+		return err
 	}
 	if f.top < 0 {
-		return usageError{fmt.Errorf("--top %d: must not be negative", f.top)}
-	}
-	for _, name := range o.Number {
-		if slices.Contains(o.Text, name) {
-			return usageError{fmt.Errorf("--text and --number exclude each other, and both have %.40q", name)}
-		}
+		return flags.UsageError{Err: fmt.Errorf("--top %d: must not be negative", f.top)}
 	}
 	outputs := 0
 	for _, is := range []bool{f.csv, a.json, f.parquet != ""} {
@@ -114,36 +81,25 @@ func (f *tableFlags) check(a *app) (err error) {
 		}
 	}
 	if outputs > 1 {
-		return usageError{errors.New("--csv, --json and --parquet exclude each other")}
+		return flags.UsageError{Err: errors.New("--csv, --json and --parquet exclude each other")}
 	}
+	if err := f.Memory.Check(verb); err != nil {
+		return err
+	}
+	f.Apply(&f.Options)
 	return nil
 }
 
-const (
-	// readerShare is the part of --memory that readers of text take, sortShare that of --sort, and
-	// writerShare that of --parquet.
-	readerShare, sortShare, writerShare = 4, 4, 4
-
-	// blocksOfCore is the number of blocks that a core's reading takes, with what the collector has
-	// not freed yet: 20 were seen on two cores.
-	blocksOfCore = 10
-
-	leastBlock, mostBlock = 256 << 10, 8 << 20
-)
-
-// blockSize returns the bytes of text that are read at a time, within --memory.
-func (f *tableFlags) blockSize() int {
-	most := int64(f.memory) / readerShare / int64(blocksOfCore*runtime.GOMAXPROCS(0))
-	return int(max(leastBlock, min(most, mostBlock)))
-}
+// sortShare is the part of --memory that --sort takes, and writerShare that of --parquet.
+const sortShare, writerShare = 4, 4
 
 // stateMemory returns the part of --memory for groups or joined rows.
 func (f *tableFlags) stateMemory() int64 {
-	m := int64(f.memory)
+	m := int64(f.Limit)
 	if m == 0 {
 		return 0
 	}
-	rest := m - int64(f.blockSize()*blocksOfCore*runtime.GOMAXPROCS(0))
+	rest := f.Rest()
 	if len(f.sort) > 0 {
 		rest -= m / sortShare
 	}
@@ -208,15 +164,8 @@ type tableColumn struct {
 
 // runTable opens the device and the progress of a job, and closes them.
 func runTable(ctx context.Context, a *app, f *tableFlags, verb string, names []string, do func(*tableJob) error) (err error) {
-	if err := f.check(a); err != nil {
+	if err := f.check(a, verb); err != nil {
 		return err
-	}
-	if err := f.memoryFlags.check(verb); err != nil {
-		return err
-	}
-	f.options.MaxBytes, f.options.TempDir = int64(f.memory), f.tempDir
-	if f.memory > 0 {
-		f.options.BlockSize, f.options.Memory = f.blockSize(), int64(f.memory)/readerShare
 	}
 	if err := f.checkOutput(a, verb, names); err != nil {
 		return err
@@ -232,29 +181,16 @@ func runTable(ctx context.Context, a *app, f *tableFlags, verb string, names []s
 	defer func() { err = cmp.Or(err, dev.Close()) }()
 	j := &tableJob{app: a, tableFlags: f, ctx: ctx, dev: dev, verb: verb, start: time.Now()}
 	j.Device, j.DeviceName = deviceID(dev.Properties()), dev.Properties().Name
-	f.options.Note = func(line string) { fmt.Fprintf(a.stderr, "weft: %s\n", printable(line)) }
+	f.Options.Note = func(line string) { fmt.Fprintf(a.stderr, "weft: %s\n", printable(line)) }
 	j.bar = progress.Bytes(a.stderr, a.isTerminal, "reading", size)
 	defer j.bar.Close()
 	if err := do(j); err != nil {
 		if refusedUsage(err) || ctx.Err() != nil {
 			return err
 		}
-		return fmt.Errorf("%s: %w", verb, flagError{err})
+		return fmt.Errorf("%s: %w", verb, flags.Named(err))
 	}
 	return nil
-}
-
-// columns are columns of a table by name or number.
-func (j *tableJob) columnsOf(t *table.Table, flag string, names []string) ([]int, error) {
-	var columns []int
-	for _, name := range names {
-		i, err := t.Find(j.ctx, name)
-		if err != nil {
-			return nil, fmt.Errorf("%s: %w", flag, err)
-		}
-		columns = append(columns, i)
-	}
-	return columns, nil
 }
 
 // read reads columns, and has each batch added.
@@ -273,26 +209,6 @@ func (j *tableJob) read(t *table.Table, columns []table.Read, add func(table.Bat
 	return nil
 }
 
-// reads are columns that are read, each form of one once.
-type reads struct {
-	columns []table.Read
-	at      map[table.Read]int
-}
-
-// add is where a column is among those that are read.
-func (r *reads) add(c table.Read) int {
-	at, ok := r.at[c]
-	if !ok {
-		if r.at == nil {
-			r.at = map[table.Read]int{}
-		}
-		at = len(r.columns)
-		r.at[c] = at
-		r.columns = append(r.columns, c)
-	}
-	return at
-}
-
 // added is why rows of a batch have not been added to groups, as far as that means something here.
 func (j *tableJob) added(err error, rows int) error {
 	p := (*weft.PartialError)(nil)
@@ -300,7 +216,7 @@ func (j *tableJob) added(err error, rows int) error {
 	case !errors.As(err, &p):
 		return err
 	case errors.Is(p.Err, weft.ErrFull):
-		return fmt.Errorf("--memory %d is not enough for the groups of more than %d rows", j.memory, j.RowsRead-rows+p.Done)
+		return fmt.Errorf("--memory %d is not enough for the groups of more than %d rows", j.Limit, j.RowsRead-rows+p.Done)
 	}
 	return p.Err
 }
@@ -315,11 +231,11 @@ type tableOutput struct {
 func (j *tableJob) createParquet(fields []table.Field) (*tableOutput, error) {
 	file, err := interruptible(j.ctx, func() (*atomicfile.File, error) { return atomicfile.Create(j.parquet) })
 	if err != nil {
-		return nil, fmt.Errorf("--parquet %s: %w", j.parquet, reason(err))
+		return nil, fmt.Errorf("--parquet %s: %w", j.parquet, flags.Reason(err))
 	}
 	out := &tableOutput{file: file}
 	if out.Writer, err = table.NewParquet(struct{ io.Writer }{file}, fields,
-		int64(j.memory)/writerShare); err != nil { // Commit closes the file
+		int64(j.Limit)/writerShare); err != nil { // Commit closes the file
 		out.abandon()
 	}
 	return out, err
@@ -340,7 +256,7 @@ func (o *tableOutput) abandon() {
 // write writes rows.
 func (o *tableOutput) write(columns []column.Column) error {
 	if err := o.Write(columns); err != nil {
-		return fmt.Errorf("write results: %w", reason(err))
+		return fmt.Errorf("write results: %w", flags.Reason(err))
 	}
 	return nil
 }
@@ -352,7 +268,7 @@ func (o *tableOutput) close(summary any) error {
 		err = o.file.Commit()
 	}
 	if err != nil {
-		return fmt.Errorf("write results: %w", reason(err))
+		return fmt.Errorf("write results: %w", flags.Reason(err))
 	}
 	return nil
 }
@@ -464,7 +380,7 @@ func (j *tableJob) sorter(fields []table.Field, memory int64) (*extsort.Sorter, 
 		types[i] = f.Type
 	}
 	return extsort.New(host, extsort.Options{Keys: table.Keys(types, by), Top: j.top,
-		Memory: memory, TempDir: j.tempDir}), nil
+		Memory: memory, TempDir: j.TempDir}), nil
 }
 
 // spilled notes how many bytes went to temporary files so far.

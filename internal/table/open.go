@@ -14,7 +14,7 @@ import (
 	"strings"
 	"sync/atomic"
 
-	"github.com/weftgo/weft/cmd/weft/internal/compress"
+	"github.com/weftgo/weft/internal/table/compress"
 )
 
 // counting counts the bytes of a file that are read.

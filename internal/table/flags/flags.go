@@ -1,0 +1,105 @@
+// Package flags holds the flags of the commands that read tables, on one machine and on several: how
+// files are read, how much memory a job takes, and what a group-by computes.
+package flags
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/spf13/pflag"
+
+	"github.com/weftgo/weft/internal/table"
+)
+
+// UsageError is a command line that makes no sense.
+type UsageError struct{ Err error }
+
+func (e UsageError) Error() string { return e.Err.Error() }
+func (e UsageError) Unwrap() error { return e.Err }
+
+func usage(format string, args ...any) error { return UsageError{fmt.Errorf(format, args...)} }
+
+// Read are the flags that say how files are read.
+type Read struct {
+	Options table.Options
+
+	format, header, separator, bad string
+}
+
+// Add adds the flags.
+func (f *Read) Add(flags *pflag.FlagSet) {
+	flags.StringVar(&f.format, "format", "auto", "format of files: auto, csv, tsv, json, parquet or arrow")
+	flags.StringVar(&f.header, "header", "auto", "whether the first line of CSV has names: auto, yes or no")
+	flags.StringVar(&f.separator, "separator", "", "between the fields of CSV: one character; default: found among , ; tab and |")
+	flags.StringArrayVar(&f.Options.Nulls, "null", nil,
+		"what stands for null in CSV, without quotes; again for more, such as --null NA --null NULL; default: empty fields")
+	flags.BoolVar(&f.Options.LazyQuotes, "lazy-quotes", false,
+		"take quotes of CSV inside fields, and others that are not doubled in quoted ones, as text")
+	flags.StringSliceVar(&f.Options.Text, "text", nil, "columns that are text, whatever they look like")
+	flags.StringSliceVar(&f.Options.Number, "number", nil,
+		"columns that are numbers, also as keys; integers may be rounded beside fractions")
+	flags.StringVar(&f.bad, "bad", "error", "what to do with bad rows: error, or skip and count their lines")
+}
+
+// Check stores what the flags say in Options.
+func (f *Read) Check() (err error) {
+	o := &f.Options
+	if o.Format, err = table.ParseFormat(f.format); err != nil {
+		return usage("--format %w", err)
+	}
+	if o.Header, err = table.ParseHeader(f.header); err != nil {
+		return usage("--header %w", err)
+	}
+	switch {
+	case f.separator == `\t`:
+		o.Separator = '\t'
+	case len(f.separator) > 1 || strings.ContainsAny(f.separator, "\"\r\n"):
+		return usage("--separator %.40q: want one character", f.separator)
+	case f.separator != "":
+		o.Separator = f.separator[0]
+	}
+	switch f.bad {
+	case "error":
+	case "skip":
+		o.SkipBad = true
+	default:
+		return usage("--bad %.40q: want error or skip", f.bad)
+	}
+	for _, name := range o.Number {
+		if slices.Contains(o.Text, name) {
+			return usage("--text and --number exclude each other, and both have %.40q", name)
+		}
+	}
+	return nil
+}
+
+// Bytes is a flag of a number of bytes.
+type Bytes int64
+
+// String implements [pflag.Value].
+func (s *Bytes) String() string { return strconv.FormatInt(int64(*s), 10) }
+
+// Type implements [pflag.Value].
+func (s *Bytes) Type() string { return "bytes" }
+
+// units are the units of sizes: powers of 1024 with an i, of 1000 without.
+var units = map[string]int64{
+	"": 1, "B": 1, "kB": 1e3, "KB": 1e3, "MB": 1e6, "GB": 1e9, "TB": 1e12,
+	"KiB": 1 << 10, "MiB": 1 << 20, "GiB": 1 << 30, "TiB": 1 << 40,
+}
+
+// Set implements [pflag.Value]: it reads a number, and perhaps a unit.
+func (s *Bytes) Set(text string) error {
+	number := strings.TrimRight(text, "kKMGTiB")
+	unit, ok := units[text[len(number):]]
+	n, err := strconv.ParseInt(number, 10, 64)
+	if !ok || err != nil || n < 0 || n > math.MaxInt64/unit {
+		return errors.New("want bytes, or a number of MB, GB, MiB, GiB and so on")
+	}
+	*s = Bytes(n * unit)
+	return nil
+}

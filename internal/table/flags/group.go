@@ -1,0 +1,220 @@
+package flags
+
+import (
+	"context"
+	"fmt"
+	"strings"
+
+	"github.com/spf13/pflag"
+
+	"github.com/weftgo/weft/arrow"
+	"github.com/weftgo/weft/column"
+	"github.com/weftgo/weft/group"
+	"github.com/weftgo/weft/internal/table"
+)
+
+// Group are the flags of a group-by.
+type Group struct {
+	By, Aggs  []string
+	SkipNulls bool
+
+	aggs []aggregate
+}
+
+// AddAggregates adds --by and --agg.
+func (f *Group) AddAggregates(flags *pflag.FlagSet) {
+	flags.StringSliceVar(&f.By, "by", nil, "columns that make groups, separated by commas")
+	flags.StringSliceVar(&f.Aggs, "agg", []string{"count"}, "aggregates, separated by commas")
+}
+
+// AddSkipNulls adds --skip-nulls.
+func (f *Group) AddSkipNulls(flags *pflag.FlagSet) {
+	flags.BoolVar(&f.SkipNulls, "skip-nulls", false, "leave out rows with null in a column of --by")
+}
+
+// aggregate is one of --agg.
+type aggregate struct {
+	of     group.Func
+	column string
+	name   string
+}
+
+// Check reads --agg, such as "count" and "sum:c".
+func (f *Group) Check(verb string) error {
+	f.aggs = nil
+	for _, text := range f.Aggs {
+		name, column, of := strings.Cut(text, ":")
+		fn, err := group.ParseFunc(name)
+		switch {
+		case err != nil || fn == group.Rows:
+			return usage("%s --agg: %.40q: want count, or count, sum, mean, min, max, first or last "+
+				"of a column, such as sum:price", verb, text)
+		case fn == group.Count && !of:
+			fn = group.Rows
+		case column == "":
+			return usage("%s --agg: %.40q: of which column? Such as %s:price", verb, text, name)
+		}
+		f.aggs = append(f.aggs, aggregate{fn, column, text})
+	}
+	return nil
+}
+
+// Grouping is what a group-by reads of a table, and what it computes.
+type Grouping struct {
+	Reads
+	Aggs   []group.Aggregate
+	Fields []table.Field // of the result, which gives them their types
+	From   []int         // the columns of the table that have the values of Fields; -1: none
+
+	keys, values []int // in what is read
+}
+
+// Reads are columns that are read, each form of one once.
+type Reads struct {
+	Columns []table.Read
+
+	at map[table.Read]int
+}
+
+// Add returns where a column is among those that are read.
+func (r *Reads) Add(c table.Read) int {
+	at, ok := r.at[c]
+	if !ok {
+		if r.at == nil {
+			r.at = map[table.Read]int{}
+		}
+		at = len(r.Columns)
+		r.at[c] = at
+		r.Columns = append(r.Columns, c)
+	}
+	return at
+}
+
+// Find returns columns of a table by name or number.
+func Find(ctx context.Context, t *table.Table, flag string, names []string) ([]int, error) {
+	var columns []int
+	for _, name := range names {
+		i, err := t.Find(ctx, name)
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", flag, err)
+		}
+		columns = append(columns, i)
+	}
+	return columns, nil
+}
+
+// Plan finds the columns of a table. Without --by the keys are all columns.
+func (f *Group) Plan(ctx context.Context, t *table.Table) (*Grouping, error) {
+	keys, err := Find(ctx, t, "--by", f.By)
+	if err != nil {
+		return nil, err
+	}
+	at := make([]int, len(f.aggs))
+	for i, agg := range f.aggs {
+		if agg.of == group.Rows {
+			continue
+		}
+		if at[i], err = t.Find(ctx, agg.column); err != nil {
+			return nil, fmt.Errorf("--agg %s: %w", agg.name, err)
+		}
+	}
+	if len(keys) == 0 {
+		t.All()
+		for i := range t.Fields() {
+			keys = append(keys, i)
+		}
+	}
+	gr := &Grouping{}
+	for _, c := range keys {
+		field := t.Fields()[c]
+		gr.keys = append(gr.keys, gr.Add(t.Reading(c, table.Key)))
+		gr.add(table.Field{Name: field.Name, Arrow: field.Arrow, Text: field.Text}, c)
+	}
+	for i, agg := range f.aggs {
+		if err := gr.aggregate(t, agg, at[i]); err != nil {
+			return nil, err
+		}
+	}
+	table.Unique(gr.Fields)
+	return gr, nil
+}
+
+// add adds a field of the result.
+func (g *Grouping) add(f table.Field, from int) {
+	g.Fields, g.From = append(g.Fields, f), append(g.From, from)
+}
+
+// aggregate adds an aggregate of column c of a table.
+func (g *Grouping) aggregate(t *table.Table, agg aggregate, c int) error {
+	f := table.Field{Name: agg.name}
+	if agg.of == group.Rows {
+		g.Aggs = append(g.Aggs, group.Aggregate{Func: group.Rows})
+		g.add(f, -1)
+		return nil
+	}
+	field := t.Fields()[c]
+	if err := suits(field, agg.of); err != nil {
+		return fmt.Errorf("--agg %s: %w", agg.name, err)
+	}
+	form, from := forms[agg.of], -1
+	if form == table.Extreme || form == table.Written {
+		f.Arrow, f.Text, from = field.Arrow, field.Text, c
+	}
+	g.Aggs = append(g.Aggs, group.Aggregate{Func: agg.of, Column: len(g.values)})
+	g.values = append(g.values, g.Add(t.Reading(c, form)))
+	g.add(f, from)
+	return nil
+}
+
+// forms are what aggregates read.
+var forms = map[group.Func]table.Form{
+	group.Count: table.Present, group.Sum: table.Number, group.Mean: table.Number,
+	group.Min: table.Extreme, group.Max: table.Extreme,
+	group.First: table.Written, group.Last: table.Written,
+}
+
+// suits refuses aggregates of types that have none.
+func suits(f table.Field, of group.Func) error {
+	switch {
+	case f.Err() != nil:
+		return f.Err()
+	case f.Arrow == nil:
+		return nil
+	case forms[of] == table.Number:
+		return arrow.Numeric(f.Arrow)
+	case forms[of] == table.Extreme:
+		return arrow.Ordered(f.Arrow)
+	}
+	return nil
+}
+
+// Split returns the key and value columns of what was read.
+func (g *Grouping) Split(columns []column.Column) (keys, values []column.Column) {
+	keys, values = make([]column.Column, len(g.keys)), make([]column.Column, len(g.values))
+	for i, c := range g.keys {
+		keys[i] = columns[c]
+	}
+	for i, c := range g.values {
+		values[i] = columns[c]
+	}
+	return keys, values
+}
+
+// Empty returns columns without rows, of the types that are read.
+func (g *Grouping) Empty(t *table.Table) []column.Column {
+	none := make([]column.Column, len(g.Columns))
+	for i, c := range g.Columns {
+		none[i] = table.Empty(t.TypeOf(c))
+	}
+	return none
+}
+
+// Explain says of a sum that does not fit which one it is.
+func (g *Grouping) Explain(over *group.OverflowError) error {
+	for i, agg := range g.Aggs {
+		if agg == (group.Aggregate{Func: group.Sum, Column: over.Column}) {
+			return fmt.Errorf("%s does not fit 64 bits in the group of %s", g.Fields[len(g.keys)+i].Name, over.Key)
+		}
+	}
+	return over
+}
