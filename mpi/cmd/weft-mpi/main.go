@@ -1,0 +1,95 @@
+// Command weft-mpi runs jobs of weft on the ranks of an MPI job, and predicts what a map over many
+// processors takes. "weft-mpi help" explains its verbs.
+//
+// # Exit status
+//
+//	0    the job is done
+//	1    the job failed: a file, a rank, the device or memory
+//	2    the command line makes no sense
+//	130  interrupted
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+
+	"github.com/spf13/cobra"
+
+	"github.com/weftgo/weft/internal/table/flags"
+)
+
+// The exit statuses.
+const (
+	exitOK          = 0
+	exitFailed      = 1
+	exitUsage       = 2
+	exitInterrupted = 130
+)
+
+// app is what all verbs share.
+type app struct {
+	stdin          io.Reader
+	stdout, stderr io.Writer
+	json           bool
+}
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
+	defer stop()
+	os.Exit(run(ctx, os.Args[1:], &app{stdin: os.Stdin, stdout: os.Stdout, stderr: os.Stderr}))
+}
+
+// run runs a command line and returns the exit status.
+func run(ctx context.Context, args []string, a *app) int {
+	root := &cobra.Command{
+		Use:   "weft-mpi",
+		Short: "Jobs of weft on several machines, through MPI",
+		Long: `weft-mpi groups the rows of files on all ranks of an MPI job, and predicts what a map over many processors takes.
+
+Exit status: 0 done, 1 the job failed, 2 wrong usage, 130 interrupted.`,
+		Example: `  mpirun -n 8 weft-mpi group --by country --agg count,sum:amount *.parquet
+  weft-mpi plan --keys 1e12 --bytes 16 --gpu h200 --nic 400`,
+		SilenceErrors: true,
+		SilenceUsage:  true,
+		Args: func(_ *cobra.Command, args []string) error {
+			if len(args) > 0 {
+				return flags.UsageError{Err: fmt.Errorf("%s: no such command", args[0])}
+			}
+			return nil
+		},
+		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+	}
+	root.SetArgs(args)
+	root.SetIn(a.stdin)
+	root.SetOut(a.stdout)
+	root.SetErr(a.stderr)
+	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return flags.UsageError{Err: err} })
+	root.PersistentFlags().BoolVar(&a.json, "json", false, "print data as JSON")
+	root.CompletionOptions.HiddenDefaultCmd = true
+	root.AddCommand(newPlanCommand(a))
+	cmd, err := root.ExecuteContextC(ctx)
+	switch {
+	case err == nil:
+		return exitOK
+	case errors.As(err, new(flags.UsageError)):
+		fmt.Fprintf(a.stderr, "weft-mpi: %v\ntry '%s --help'\n", err, cmd.CommandPath())
+		return exitUsage
+	case ctx.Err() != nil:
+		fmt.Fprintln(a.stderr, "weft-mpi: interrupted")
+		return exitInterrupted
+	}
+	fmt.Fprintf(a.stderr, "weft-mpi: %v\n", err)
+	return exitFailed
+}
+
+// noArguments refuses arguments of a verb that has none.
+func noArguments(cmd *cobra.Command, args []string) error {
+	if len(args) > 0 {
+		return flags.UsageError{Err: fmt.Errorf("%s %s: takes no arguments", cmd.Name(), args[0])}
+	}
+	return nil
+}

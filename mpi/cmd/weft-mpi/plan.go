@@ -1,0 +1,140 @@
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+
+	"github.com/jedib0t/go-pretty/v6/table"
+	"github.com/jedib0t/go-pretty/v6/text"
+	"github.com/spf13/cobra"
+
+	"github.com/weftgo/weft/internal/table/flags"
+	"github.com/weftgo/weft/mpi/internal/plan"
+)
+
+// planOptions are the flags of weft-mpi plan.
+type planOptions struct {
+	plan.Job
+	bytes, nic float64
+	gpu        string
+	batches    []float64
+}
+
+func newPlanCommand(a *app) *cobra.Command {
+	var o planOptions
+	cmd := &cobra.Command{
+		Use:   "plan [flags]",
+		Short: "Predict the memory, processors and time of a map over many processors",
+		Long: `Plan predicts what a hash map over many processors takes: its memory, how many processors have that, and the time of a
+batch of lookups and of insertions on all ranks together, with the step that bounds it. A batch is dealt out by rank,
+exchanged, run on each shard, and its answers are exchanged back. Where messages are small, ranks of a node exchange
+first, and nodes after that, if the model says that this is faster: "two levels".
+
+The rates are those of one processor and of one pair of them. Nothing here was measured on more.
+
+With --json it prints an object: bytes, ranks, nodes, fill_seconds, failure_days, and lookups and insertions, arrays of
+objects with keys (of each rank), seconds, per_rank and total (keys a second), two_levels, message (bytes), skew, bound.`,
+		Example: `  weft-mpi plan --keys 1e12 --bytes 16 --gpu h200 --nic 400
+  weft-mpi plan --keys 1e10 --bytes 12 --gpu cpu --nic 100 --batch 1e6`,
+		Args: noArguments,
+		RunE: func(*cobra.Command, []string) error { return o.run(a) },
+	}
+	set := cmd.Flags()
+	set.Float64Var(&o.Keys, "keys", 1e12, "keys of the map")
+	set.Float64Var(&o.bytes, "bytes", 16, "bytes of a pair, 8 of them the key")
+	set.Float64Var(&o.Load, "load", .85, "share of slots that are taken")
+	set.Float64Var(&o.Replicas, "replicas", 1, "copies of each shard")
+	set.StringVar(&o.gpu, "gpu", "h200", "processor: h200, or cpu for nodes of 64 cores and 0.9 TB")
+	set.Float64Var(&o.nic, "nic", 400, "Gbit a second of the network card of each processor")
+	set.IntVar(&o.Ranks, "ranks", 0, "processors; default: as few as have the memory")
+	set.Float64SliceVar(&o.batches, "batch", []float64{1e5, 1e6, 1e7, 1e8}, "keys of a batch on each rank")
+	return cmd
+}
+
+// check refuses numbers that no machine has.
+func (o *planOptions) check() (err error) {
+	for _, f := range []struct {
+		name     string
+		v, least float64
+		most     float64
+	}{
+		{"keys", o.Keys, 1, 1e18}, {"bytes", o.bytes, 8, 1 << 20}, {"load", o.Load, .01, 1}, {"replicas", o.Replicas, 1, 100},
+		{"nic", o.nic, .1, 1e5}, {"ranks", float64(o.Ranks), 0, 1e6},
+	} {
+		if !(f.v >= f.least && f.v <= f.most) {
+			return flags.UsageError{Err: fmt.Errorf("plan --%s %g: want %g to %g", f.name, f.v, f.least, f.most)}
+		}
+	}
+	for _, n := range o.batches {
+		if !(n >= 1 && n <= 1e12) {
+			return flags.UsageError{Err: fmt.Errorf("plan --batch %g: want 1 to 1e12", n)}
+		}
+	}
+	if o.On, err = plan.Find(o.gpu); err != nil {
+		return flags.UsageError{Err: fmt.Errorf("plan --gpu %w", err)}
+	}
+	o.Key, o.Value, o.NIC = 8, o.bytes-8, plan.NIC(o.nic)
+	return nil
+}
+
+// planOutput is what weft-mpi plan --json prints.
+type planOutput struct {
+	plan.Need
+	Lookups    []plan.Batch `json:"lookups"`
+	Insertions []plan.Batch `json:"insertions"`
+}
+
+func (o *planOptions) run(a *app) error {
+	if err := o.check(); err != nil {
+		return err
+	}
+	out := planOutput{Need: o.Need()}
+	for _, n := range o.batches {
+		out.Lookups = append(out.Lookups, o.Lookup(out.Ranks, n))
+		out.Insertions = append(out.Insertions, o.Insert(out.Ranks, n))
+	}
+	if a.json {
+		return json.NewEncoder(a.stdout).Encode(out)
+	}
+	need := o.Replicas * out.Bytes / float64(out.Ranks)
+	fmt.Fprintf(a.stdout, "%g keys of %g bytes at load %g", o.Keys, o.bytes, o.Load)
+	if o.Replicas > 1 {
+		fmt.Fprintf(a.stdout, ", in %g copies", o.Replicas)
+	}
+	fmt.Fprintf(a.stdout, ": %s on %d × %s in %d nodes, %s each",
+		si(o.Replicas*out.Bytes, "B"), out.Ranks, o.On.Name, out.Nodes, si(need, "B"))
+	if need > o.On.Memory {
+		fmt.Fprintf(a.stdout, ", and they have %s", si(o.On.Memory, "B"))
+	}
+	fmt.Fprintf(a.stdout, "\nAll pairs cross the links in %.3g s. One of %d fails every %.3g days.\n\n", out.Fill, out.Ranks, out.Failure)
+	t := table.NewWriter()
+	t.SetStyle(table.StyleLight)
+	t.Style().Options = table.OptionsNoBordersAndSeparators
+	t.AppendHeader(table.Row{"batch", "keys a rank", "ms", "keys/s a rank", "keys/s", "bound by", "exchange", "message", "fullest rank"})
+	for _, of := range []struct {
+		name    string
+		batches []plan.Batch
+	}{{"lookups", out.Lookups}, {"insertions", out.Insertions}} {
+		for _, b := range of.batches {
+			t.AppendRow(table.Row{of.name, si(b.Keys, ""), fmt.Sprintf("%.3g", b.Seconds*1e3), si(b.PerRank, ""),
+				si(b.Total, ""), b.Bound, b.Exchange(), si(b.Message, "B"), fmt.Sprintf("%.2f × mean", b.Skew)})
+		}
+	}
+	var right []table.ColumnConfig
+	for _, n := range []int{2, 3, 4, 5, 8, 9} {
+		right = append(right, table.ColumnConfig{Number: n, Align: text.AlignRight, AlignHeader: text.AlignRight})
+	}
+	t.SetColumnConfigs(right)
+	_, err := fmt.Fprintln(a.stdout, t.Render())
+	return err
+}
+
+// si is a number with the prefix of its size.
+func si(v float64, unit string) string {
+	prefixes := []string{"", "k", "M", "G", "T", "P", "E"}
+	i := 0
+	for v >= 1000 && i < len(prefixes)-1 {
+		v, i = v/1000, i+1
+	}
+	return fmt.Sprintf("%.3g %s%s", v, prefixes[i], unit)
+}

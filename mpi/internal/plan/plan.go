@@ -1,0 +1,175 @@
+// Package plan predicts what a map over many processors takes: memory, processors, and the time of a
+// batch. The model is closed: a batch is dealt out by rank, exchanged, looked up, and its answers are
+// exchanged back. Each step is a count divided by a rate that was measured on one processor or one
+// pair of them. Nothing here was measured on more.
+package plan
+
+import (
+	"fmt"
+	"math"
+)
+
+// Processor is what holds a shard: a GPU, or a node that works with its CPUs.
+type Processor struct {
+	Name    string
+	Memory  float64 // bytes for tables
+	PerNode int     // processors of a node
+	Stream  float64 // bytes a second that a pass over a batch reads and writes
+	Lookups float64 // a second, of keys and values of 64 bits at load 0.8
+	Inserts float64
+	Inner   Link // between processors of a node
+}
+
+// Link is how processors exchange data.
+type Link struct {
+	Name    string
+	Latency float64 // seconds for each peer
+	Rate    float64 // bytes a second, out of each processor
+}
+
+// Processors are those with measured rates. Rates of the H200 are those of package linear on one, and
+// of NCCL between two; the CPU's are those of two cores of a Xeon, times 32.
+var Processors = []Processor{
+	{Name: "h200", Memory: 120e9, PerNode: 8, Stream: 4273e9, Lookups: 23.6e9, Inserts: 9.8e9,
+		Inner: Link{"NVLink", 4e-6, 327e9}},
+	{Name: "cpu", Memory: 900e9, PerNode: 1, Stream: 12.6e9 * 32, Lookups: 27.5e6 * 32, Inserts: 15.6e6 * 32},
+}
+
+// Find returns the processor of a name.
+func Find(name string) (Processor, error) {
+	for _, p := range Processors {
+		if p.Name == name {
+			return p, nil
+		}
+	}
+	return Processor{}, fmt.Errorf("%.40q: want h200 or cpu", name)
+}
+
+// NIC returns the link of a network card of a number of Gbit a second, of which data gets 0.9.
+func NIC(gbit float64) Link { return Link{fmt.Sprintf("%g Gbit/s", gbit), 8e-6, gbit / 8 * .9 * 1e9} }
+
+// Job is a map and the processors for it.
+type Job struct {
+	Keys     float64
+	Key      float64 // bytes of a key
+	Value    float64 // bytes of a value
+	Load     float64 // share of slots that are taken
+	Replicas float64
+	On       Processor
+	NIC      Link // of each processor
+	Ranks    int  // 0: as few as have the memory
+}
+
+// Need is what the map of a job takes.
+type Need struct {
+	Bytes   float64 `json:"bytes"` // of tables, without replicas
+	Ranks   int     `json:"ranks"`
+	Nodes   int     `json:"nodes"`
+	Fill    float64 `json:"fill_seconds"` // in which all pairs cross the links once
+	Failure float64 `json:"failure_days"` // between failures of any of the processors
+}
+
+// failures is how often a GPU fails in a day, in the record of one training run of 16,384.
+const failures = 4.7e-4
+
+// Need returns what the map takes.
+func (j *Job) Need() Need {
+	n := Need{Bytes: j.Keys * (j.Key + j.Value) / j.Load, Ranks: j.Ranks}
+	if n.Ranks == 0 {
+		n.Ranks = int(math.Ceil(n.Bytes * j.Replicas / j.On.Memory))
+	}
+	n.Nodes = (n.Ranks + j.On.PerNode - 1) / j.On.PerNode
+	n.Fill = j.Keys * (j.Key + j.Value) / float64(n.Ranks) / j.link(n.Ranks).Rate
+	n.Failure = 1 / (failures * float64(n.Ranks))
+	return n
+}
+
+// link returns the slowest link between a number of ranks.
+func (j *Job) link(ranks int) Link {
+	if ranks <= j.On.PerNode && j.On.PerNode > 1 {
+		return j.On.Inner
+	}
+	return j.NIC
+}
+
+// Batch is the prediction of one call with a number of keys on each rank.
+type Batch struct {
+	Keys      float64 `json:"keys"` // of each rank
+	Seconds   float64 `json:"seconds"`
+	PerRank   float64 `json:"per_rank"` // keys a second
+	Total     float64 `json:"total"`
+	TwoLevels bool    `json:"two_levels"` // exchanged within nodes first, then between them
+	Message   float64 `json:"message"`    // bytes from a rank to another
+	Skew      float64 `json:"skew"`       // keys of the fullest rank over the mean, of random keys
+	Bound     string  `json:"bound"`      // the step that takes longest
+}
+
+// Exchange returns how a batch is exchanged, in words.
+func (b Batch) Exchange() string {
+	if b.TwoLevels {
+		return "two levels"
+	}
+	return "flat"
+}
+
+// minMessage is the size below which latency, not the link, bounds an exchange.
+const minMessage = 256 << 10
+
+// Lookup predicts a call of Get.
+func (j *Job) Lookup(ranks int, keys float64) Batch {
+	return j.batch(ranks, keys, j.Key, j.Value, j.On.Lookups)
+}
+
+// Insert predicts a call of Put, whose answer is one byte for each key.
+func (j *Job) Insert(ranks int, keys float64) Batch {
+	return j.batch(ranks, keys, j.Key+j.Value, 1, j.On.Inserts)
+}
+
+// batch predicts a call that sends and receives a number of bytes for each key.
+func (j *Job) batch(ranks int, keys, out, back, rate float64) Batch {
+	b := Batch{Keys: keys, Message: out * keys / float64(ranks), Skew: 1}
+	table, deal := keys/rate, keys*2*(j.Key+j.Value)/j.On.Stream
+	if ranks == 1 {
+		deal = 0
+	} else {
+		b.Skew += math.Sqrt(2 * math.Log(float64(ranks)) * float64(ranks) / keys)
+	}
+	latency, link := j.exchange(ranks, keys*(out+back))
+	if ranks > j.On.PerNode && j.On.PerNode > 1 && b.Message < minMessage {
+		if l, k := j.twoLevels(ranks, keys*(out+back)); l+k < latency+link {
+			latency, link, b.TwoLevels = l, k, true
+		}
+	}
+	b.Seconds = latency + link + deal + table
+	b.PerRank = keys / b.Seconds
+	b.Total = b.PerRank * float64(ranks)
+	most := 0.
+	for _, step := range []struct {
+		name    string
+		seconds float64
+	}{{"table", table}, {"link", link}, {"latency", latency}, {"partition", deal}} {
+		if step.seconds > most {
+			most, b.Bound = step.seconds, step.name
+		}
+	}
+	return b
+}
+
+// exchange returns the seconds of two exchanges between all ranks: those that do not depend on the
+// number of bytes, and those that do.
+func (j *Job) exchange(ranks int, bytes float64) (latency, link float64) {
+	l, p := j.link(ranks), float64(ranks)
+	if ranks == 1 {
+		return 0, 0
+	}
+	return 2 * l.Latency * p, bytes * (p - 1) / (p * l.Rate)
+}
+
+// twoLevels returns the same of exchanges within nodes, and between the processors of equal number of
+// all nodes after that.
+func (j *Job) twoLevels(ranks int, bytes float64) (latency, link float64) {
+	inner, nodes := float64(j.On.PerNode), math.Ceil(float64(ranks)/float64(j.On.PerNode))
+	latency = 2 * (j.On.Inner.Latency*inner + j.NIC.Latency*nodes)
+	link = bytes * ((inner-1)/(inner*j.On.Inner.Rate) + (nodes-1)/(nodes*j.NIC.Rate))
+	return latency, link
+}
