@@ -115,6 +115,9 @@ func (f *File) Rows() (n int64) {
 // RowGroups returns the number of row groups.
 func (f *File) RowGroups() int { return len(f.meta.RowGroups) }
 
+// GroupRows returns the number of rows of a row group.
+func (f *File) GroupRows(group int) int64 { return f.meta.RowGroups[group].NumRows }
+
 // CreatedBy returns the name of the program that wrote the file, as the file has it.
 func (f *File) CreatedBy() string { return f.meta.CreatedBy }
 

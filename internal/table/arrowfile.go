@@ -20,7 +20,9 @@ type typed struct {
 	names   []Field
 	files   []io.Closer
 	rereads bool
-	read    func(ctx context.Context, columns []wanted) iter.Seq2[Batch, error]
+	size    int64
+	groups  []int64 // rows of row groups, which can be read by themselves; nil: the file has none
+	read    func(ctx context.Context, columns []wanted, r Range) iter.Seq2[Batch, error]
 	// filtered is read without rows that a filter does not pass; nil if it decodes all.
 	filtered func(ctx context.Context, columns []wanted, f *rowFilter) iter.Seq2[Batch, error]
 	name     string
@@ -42,8 +44,9 @@ func (s *typed) close() error {
 	return errors.Join(errs...)
 }
 
-func (s *typed) batches(ctx context.Context, columns []wanted, _ bool) iter.Seq2[Batch, error] {
-	return s.checked(ctx, columns, func() iter.Seq2[Batch, error] { return s.read(ctx, columns) })
+func (s *typed) batches(ctx context.Context, columns []wanted, _ bool,
+	r Range) iter.Seq2[Batch, error] {
+	return s.checked(ctx, columns, func() iter.Seq2[Batch, error] { return s.read(ctx, columns, r) })
 }
 
 // checked wants columns to have types that weft has, before it reads them.
@@ -124,8 +127,8 @@ func openArrow(in *input, s *stream, maxBytes int64) (source, error) {
 	if err != nil {
 		return nil, errors.Join(in.failed(err), closer.Close())
 	}
-	src := &typed{names: fieldsOf(first.Schema()), files: []io.Closer{closer}, rereads: true, name: in.name}
-	src.read = func(ctx context.Context, columns []wanted) iter.Seq2[Batch, error] {
+	src := &typed{names: fieldsOf(first.Schema()), files: []io.Closer{closer}, rereads: true, name: in.name, size: size}
+	src.read = func(ctx context.Context, columns []wanted, _ Range) iter.Seq2[Batch, error] {
 		return func(yield func(Batch, error) bool) {
 			counted := &countingAt{ReaderAt: at, in: in, size: size}
 			r, err := arrow.OpenIPC(counted, size)

@@ -21,6 +21,7 @@ var (
 	errBareQuote  = errors.New(`a quote in a field that does not begin with one; --lazy-quotes takes it as text`)
 	errAfterQuote = errors.New(`text after a quote that ends a field; quotes in quotes are doubled, and --lazy-quotes takes others as text`)
 	errOpen       = errors.New(`a quote that is not closed; --bad skip leaves the line out`)
+	errBreak      = errors.New(`a line break in quotes, and rows are said to be lines; leave --lines out`)
 	errLong       = errors.New(`a quote that is not closed within the longest row; --bad skip leaves the line out`)
 )
 
@@ -31,6 +32,7 @@ var (
 type csvCutter struct {
 	sep     byte
 	lazy    bool
+	lines   bool
 	pos     int // what has been looked at
 	end     int // of the last whole row
 	quoted  bool
@@ -41,7 +43,7 @@ type csvCutter struct {
 
 func (c *csvCutter) next() []mark {
 	marks := c.marks
-	*c = csvCutter{sep: c.sep, lazy: c.lazy}
+	*c = csvCutter{sep: c.sep, lazy: c.lazy, lines: c.lines}
 	return marks
 }
 
@@ -78,7 +80,13 @@ func (c *csvCutter) whole(b []byte, last bool) int {
 
 // inside looks at what is in quotes up to the next quote, b[q].
 func (c *csvCutter) inside(b []byte, q int) {
+	to := q
+	if q < 0 {
+		to = len(b)
+	}
 	switch {
+	case c.lines && bytes.IndexAny(b[c.pos:to], "\r\n") >= 0:
+		c.bad = errBreak
 	case q < 0:
 		c.pos = len(b)
 	case q+1 == len(b):

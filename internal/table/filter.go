@@ -44,15 +44,15 @@ func (f *rowFilter) Select(keys []column.Column, rows []uint32) ([]uint32, error
 
 // read reads a file, and leaves out rows.
 func (f *rowFilter) read(ctx context.Context, s source, columns []wanted,
-	all bool) iter.Seq2[Batch, error] {
+	all bool, r Range) iter.Seq2[Batch, error] {
 	if f == nil {
-		return s.batches(ctx, columns, all)
+		return s.batches(ctx, columns, all, r)
 	}
-	if s, ok := s.(*typed); ok && s.filtered != nil {
+	if s, ok := s.(*typed); ok && s.filtered != nil && !r.ranged() {
 		return s.checked(ctx, columns,
 			func() iter.Seq2[Batch, error] { return s.filtered(ctx, columns, f) })
 	}
-	return f.drop(s.batches(ctx, columns, all))
+	return f.drop(s.batches(ctx, columns, all, r))
 }
 
 // passes is the number of batches that come with all rows after most rows of one passed.

@@ -12,6 +12,7 @@ import (
 	"path/filepath"
 	"regexp"
 	"strings"
+	"sync"
 	"sync/atomic"
 
 	"github.com/weftgo/weft/internal/table/compress"
@@ -20,14 +21,15 @@ import (
 // counting counts the bytes of a file that are read.
 type counting struct {
 	io.Reader
-	in *input
-	at int64
+	in   *input
+	high *atomic.Int64 // those of the file, or of a range of it
+	at   int64
 }
 
 func (c *counting) Read(b []byte) (int, error) {
 	n, err := c.Reader.Read(b)
 	c.at += int64(n)
-	c.in.reached(c.at)
+	c.in.count(c.high, c.at)
 	return n, err
 }
 
@@ -55,6 +57,7 @@ type input struct {
 	spool   *spool        // of a stream
 	read    *atomic.Int64 // bytes of all files
 	high    atomic.Int64  // those of this file
+	ranges  sync.Map      // *atomic.Int64 of ranges, by where they begin
 
 	maxBytes int64
 	tempDir  string
@@ -62,17 +65,26 @@ type input struct {
 
 // reached counts the bytes of the file up to an offset. Each counts once, however often the file is read: its
 // beginning is read to find types, all of it where they were wrong.
-func (in *input) reached(at int64) {
+func (in *input) reached(at int64) { in.count(&in.high, at) }
+
+// count counts the bytes from the beginning of the file, or of a range, up to an offset.
+func (in *input) count(bytes *atomic.Int64, at int64) {
 	for {
-		high := in.high.Load()
+		high := bytes.Load()
 		if at <= high {
 			return
 		}
-		if in.high.CompareAndSwap(high, at) {
+		if bytes.CompareAndSwap(high, at) {
 			in.read.Add(at - high)
 			return
 		}
 	}
+}
+
+// from returns the number of bytes that have been read of the range that begins at an offset.
+func (in *input) from(at int64) *atomic.Int64 {
+	n, _ := in.ranges.LoadOrStore(at, new(atomic.Int64))
+	return n.(*atomic.Int64)
 }
 
 // again reports whether the file can be read more than once.
@@ -100,7 +112,7 @@ func (in *input) open(ctx context.Context) (*stream, error) {
 	if in.spool != nil {
 		raw = in.spool.reader()
 	}
-	plain, err := compress.Reader(&counting{Reader: raw, in: in})
+	plain, err := compress.Reader(&counting{Reader: raw, in: in, high: &in.high})
 	if err != nil {
 		return nil, in.failed(errors.Join(err, s.Close()))
 	}

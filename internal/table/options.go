@@ -70,6 +70,9 @@ type Options struct {
 	// LazyQuotes takes quotes in fields that do not begin with one, and quotes in quotes that are not doubled, as
 	// text, as the option of encoding/csv does.
 	LazyQuotes bool
+	// Lines says that no field of CSV has a line break, so that files can be cut anywhere: see
+	// [Table.Ranges]. One that has is a bad row. It excludes LazyQuotes.
+	Lines bool
 	// Note, if not nil, gets what a user may want to know, a line each.
 	Note func(line string)
 
@@ -124,6 +127,9 @@ func (f Field) Err() error { return f.err }
 // Batch is some rows of the columns that were asked for.
 type Batch struct {
 	Columns []column.Column
+	// At orders rows: row i, if no filter leaves rows out, has the ordinal At+i, wherever the files
+	// are read and whatever ranges of them.
+	At      uint64
 	Rows    int // that have been read; more than the columns have if a filter leaves some out
 	Skipped int // lines of bad rows that are left out
 	Bytes   int // of files, that have been read since the batch before

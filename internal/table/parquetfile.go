@@ -44,15 +44,22 @@ func openParquet(in *input, s *stream, maxBytes, memory int64) (source, error) {
 		return nil, errors.Join(in.failed(err), closer.Close())
 	}
 	p.Limit(memory)
-	src := &typed{files: []io.Closer{closer}, rereads: true, name: in.name}
+	src := &typed{files: []io.Closer{closer}, rereads: true, name: in.name, size: size}
 	for _, f := range p.Fields() {
 		src.names = append(src.names, Field{Name: f.Name, Type: f.Type.Column,
 			Arrow: arrowOf(f.Type), err: f.Err()})
 	}
-	src.read = func(ctx context.Context, columns []wanted) iter.Seq2[Batch, error] {
+	for i := range p.RowGroups() {
+		src.groups = append(src.groups, p.GroupRows(i))
+	}
+	src.read = func(ctx context.Context, columns []wanted, r Range) iter.Seq2[Batch, error] {
 		return func(yield func(Batch, error) bool) {
 			rows, done := max(p.Rows(), 1), 0
-			for columns, err := range p.Columns(ctx, fieldsIn(columns)...) {
+			read := p.Columns(ctx, fieldsIn(columns)...)
+			if r.ranged() {
+				read = p.RowGroup(ctx, int(r.Lo), fieldsIn(columns)...)
+			}
+			for columns, err := range read {
 				batch := Batch{Columns: columns}
 				if err == nil {
 					batch.Rows = columns[0].Len()

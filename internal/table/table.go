@@ -35,6 +35,7 @@ type Table struct {
 	reads   []Read     // of the last Batches
 	widened int        // how often a Widening came
 	filter  *rowFilter // of the next Batches
+	within  []Range    // those to read; nil: all
 	read    atomic.Int64
 	told    int64
 }
@@ -61,9 +62,11 @@ type source interface {
 	complete(ctx context.Context) (bool, error)
 	// again reports whether batches can be read more than once.
 	again() bool
-	// batches reads columns, whose fields are those of the file. With all, a column that is not
-	// known is a LateMember.
-	batches(ctx context.Context, columns []wanted, all bool) iter.Seq2[Batch, error]
+	// ranges cuts the file; text into parts of some bytes.
+	ranges(size int64) []Range
+	// batches reads columns of a range, whose fields are those of the file. With all, a column that
+	// is not known is a LateMember.
+	batches(ctx context.Context, columns []wanted, all bool, r Range) iter.Seq2[Batch, error]
 	close() error
 }
 
@@ -386,7 +389,8 @@ func (t *Table) Batches(ctx context.Context, columns []Read) iter.Seq2[Batch, er
 func (t *Table) batches(ctx context.Context, columns []Read, look bool,
 	filter *rowFilter) iter.Seq2[Batch, error] {
 	return func(yield func(Batch, error) bool) {
-		for k, s := range t.sources {
+		for _, in := range t.looked() {
+			k, s := in.File, t.sources[in.File]
 			want := make([]wanted, len(columns))
 			for i, r := range columns {
 				c := &t.columns[r.Column]
@@ -396,7 +400,7 @@ func (t *Table) batches(ctx context.Context, columns []Read, look bool,
 				}
 				want[i].typ, want[i].form, want[i].fixed = t.typeOf(r), r.Form, r.As != column.None
 			}
-			for batch, err := range filter.read(ctx, s, want, t.all && !look) {
+			for batch, err := range countRows(in, filter.read(ctx, s, want, t.all && !look, in)) {
 				read := t.read.Load()
 				batch.Bytes = int(read - t.told)
 				t.told = read

@@ -24,6 +24,8 @@ type textSource struct {
 	looks  []kinds
 	index  map[string]int // of JSON: the field of a name
 	whole  bool           // all rows have been looked at for these
+	// sampled is the length of the first block, which has the header.
+	sampled int64
 
 	// Of a stream, until it has been read once: what is open.
 	stream *stream
@@ -49,7 +51,7 @@ func (s *textSource) close() error {
 func (s *textSource) cut() cutter {
 	switch {
 	case s.format != JSON:
-		return &csvCutter{sep: s.sep, lazy: s.opts.LazyQuotes}
+		return &csvCutter{sep: s.sep, lazy: s.opts.LazyQuotes, lines: s.opts.Lines}
 	case s.nested:
 		return &jsonCutter{}
 	}
@@ -94,6 +96,7 @@ func openText(ctx context.Context, in *input, r *stream, format Format, opts *Op
 	case err != nil:
 		return nil, in.failed(err)
 	}
+	s.sampled = int64(len(s.first.text()))
 	if format == JSON {
 		s.whole = s.rest.err == io.EOF
 		err = s.sampleJSON(ctx)
@@ -279,37 +282,67 @@ func unquoted(b []byte, f span) string {
 	return string(text)
 }
 
-func (s *textSource) batches(ctx context.Context, columns []wanted, all bool) iter.Seq2[Batch, error] {
+func (s *textSource) batches(ctx context.Context, columns []wanted, all bool, r Range) iter.Seq2[Batch, error] {
 	return func(yield func(Batch, error) bool) {
-		src, first := s.rest, s.first
-		s.rest, s.first = nil, nil
-		if src == nil {
-			if !s.again() {
-				yield(Batch{}, fmt.Errorf("%s: cannot be read a second time", display(s.in.name)))
-				return
-			}
-			r, err := s.in.openText(ctx)
-			if err != nil {
-				yield(Batch{}, err)
-				return
-			}
-			defer r.Close()
-			src = s.blocks(r, s.opts.BlockSize)
+		src, close, err := s.begin(ctx, r)
+		if err != nil {
+			yield(Batch{}, err)
+			return
 		}
-		headed := &headless{blocks: src, first: first, skip: s.header, scan: scanner{sep: s.sep, lazy: s.opts.LazyQuotes}}
-		for batch, err := range parallel(ctx, headed, s.opts.Workers, func() parser { return s.parser(columns, all) }) {
-			if w := (*Widening)(nil); errors.As(err, &w) {
-				w.Once = !s.again()
-			} else if m := (*LateMember)(nil); errors.As(err, &m) {
-				m.Once = !s.again()
-			} else if err != nil && ctx.Err() == nil {
-				err = s.in.failed(err)
+		defer close()
+		for batch, err := range parallel(ctx, src, s.opts.Workers, func() parser { return s.parser(columns, all) }) {
+			if err != nil && ctx.Err() == nil {
+				err = s.explain(err, r)
 			}
 			if !yield(batch, err) {
 				return
 			}
 		}
 	}
+}
+
+// begin opens a range for reading, or the whole file.
+func (s *textSource) begin(ctx context.Context, r Range) (src *headless, close func() error, err error) {
+	src = &headless{blocks: s.rest, first: s.first, scan: scanner{sep: s.sep, lazy: s.opts.LazyQuotes}}
+	src.skip = s.header && r.Lo == 0
+	s.rest, s.first = nil, nil
+	close = func() error { return nil }
+	switch {
+	case src.blocks != nil: // what Open began
+	case r.ranged():
+		section, f, err := s.section(r)
+		if err != nil {
+			return nil, nil, err
+		}
+		src.blocks, close = s.blocks(&counting{Reader: section, in: s.in, high: s.in.from(r.Lo)}, s.opts.BlockSize), f.Close
+	case !s.again():
+		return nil, nil, fmt.Errorf("%s: cannot be read a second time", display(s.in.name))
+	default:
+		stream, err := s.in.openText(ctx)
+		if err != nil {
+			return nil, nil, err
+		}
+		src.blocks, close = s.blocks(stream, s.opts.BlockSize), stream.Close
+	}
+	return src, close, nil
+}
+
+// explain completes an error of a range: blocks count their lines from its beginning.
+func (s *textSource) explain(err error, r Range) error {
+	w, late, row := (*Widening)(nil), (*LateMember)(nil), (*RowError)(nil)
+	switch {
+	case errors.As(err, &w):
+		w.Once = !s.again()
+		w.Line += s.linesBefore(r)
+		return err
+	case errors.As(err, &late):
+		late.Once = !s.again()
+		late.Line += s.linesBefore(r)
+		return err
+	case errors.As(err, &row):
+		row.Line += s.linesBefore(r)
+	}
+	return s.in.failed(err)
 }
 
 func (s *textSource) parser(columns []wanted, all bool) parser {

@@ -45,6 +45,12 @@ func (f *Read) Add(flags *pflag.FlagSet) {
 	flags.StringVar(&f.bad, "bad", "error", "what to do with bad rows: error, or skip and count their lines")
 }
 
+// AddLines adds --lines, for commands that read ranges of files.
+func (f *Read) AddLines(flags *pflag.FlagSet) {
+	flags.BoolVar(&f.Options.Lines, "lines", false,
+		"say that no field of CSV has a line break, so that a file can be read in parts; one that has is an error")
+}
+
 // Check stores what the flags say in Options.
 func (f *Read) Check() (err error) {
 	o := &f.Options
@@ -68,6 +74,9 @@ func (f *Read) Check() (err error) {
 		o.SkipBad = true
 	default:
 		return usage("--bad %.40q: want error or skip", f.bad)
+	}
+	if o.Lines && o.LazyQuotes {
+		return usage("--lines and --lazy-quotes exclude each other")
 	}
 	for _, name := range o.Number {
 		if slices.Contains(o.Text, name) {

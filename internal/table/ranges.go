@@ -1,0 +1,224 @@
+package table
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"iter"
+	"os"
+)
+
+// Range is a part of the files of a table that can be read by itself: row groups of a Parquet file,
+// lines of a text, or a file as a whole.
+type Range struct {
+	Number int   `json:"number"` // from 0 on, in the order of the rows
+	File   int   `json:"file"`   // from 0 on
+	Lo     int64 `json:"lo"`     // row groups, or bytes of text: lines that begin there
+	Hi     int64 `json:"hi"`     // 0: all of the file
+	Bytes  int64 `json:"bytes"`  // to be read, about
+}
+
+// ranged reports whether the range is a part of its file.
+func (r Range) ranged() bool { return r.Hi > 0 }
+
+// rangeRows is the number of rows that a range may have: ordinals of rows differ by it.
+const rangeRows = 1 << 40
+
+// Ranges cuts the files at row groups, and at lines into parts of some bytes. Text is cut if its rows
+// are lines: JSON with an object on each line, and CSV with [Options.Lines]. Compressed text, UTF-16
+// and text with a byte order mark are not cut, nor are streams and Arrow files. Ranges are the same
+// wherever the same files are open.
+func (t *Table) Ranges(size int64) []Range {
+	var all []Range
+	for k, s := range t.sources {
+		for _, r := range s.ranges(max(size, 1)) {
+			r.Number, r.File = len(all), k
+			all = append(all, r)
+		}
+	}
+	return all
+}
+
+// Within has Batches read only some ranges from now on, in ascending order of their numbers.
+func (t *Table) Within(ranges []Range) {
+	t.within = ranges
+	if ranges == nil {
+		t.within = []Range{}
+	}
+}
+
+// looked returns the ranges to read: those of Within, or all files.
+func (t *Table) looked() []Range {
+	if t.within != nil {
+		return t.within
+	}
+	all := make([]Range, len(t.sources))
+	for k := range all {
+		all[k] = Range{Number: k, File: k}
+	}
+	return all
+}
+
+// Looks returns what is known of the values of each column, for Adopt of a table of the same files.
+func (t *Table) Looks() []uint64 {
+	looks := make([]uint64, len(t.columns))
+	for i := range t.columns {
+		looks[i] = uint64(t.columns[i].kinds)
+	}
+	return looks
+}
+
+// Adopt adds what other tables of the same files found in other ranges. Types of columns that are
+// read may be others after that, so that rows have to be read again. looks is the union of several
+// results of Looks.
+func (t *Table) Adopt(looks []uint64) error {
+	if len(looks) != len(t.columns) {
+		return fmt.Errorf("%d columns here, and %d where another part of the files is read; are they the same files?",
+			len(t.columns), len(looks))
+	}
+	for i, k := range looks {
+		t.columns[i].kinds |= kinds(k)
+	}
+	return nil
+}
+
+func (s *typed) ranges(int64) []Range {
+	if s.groups == nil {
+		return []Range{{Bytes: s.size}}
+	}
+	var all []Range
+	total := int64(0)
+	for _, rows := range s.groups {
+		total += rows
+	}
+	for i, rows := range s.groups {
+		all = append(all, Range{Lo: int64(i), Hi: int64(i) + 1, Bytes: int64(float64(s.size) * float64(rows) / float64(max(total, 1)))})
+	}
+	if all == nil {
+		return []Range{{Bytes: s.size}}
+	}
+	return all
+}
+
+// ranges cuts a text of lines. The first part has the header.
+func (s *textSource) ranges(size int64) []Range {
+	length := s.length()
+	size = max(size, s.sampled)
+	if n := (length + size - 1) / size; n > 1 && s.lines() {
+		var all []Range
+		for i := range n {
+			lo, hi := length*i/n, length*(i+1)/n
+			all = append(all, Range{Lo: lo, Hi: hi, Bytes: hi - lo})
+		}
+		return all
+	}
+	return []Range{{Bytes: length}}
+}
+
+// length returns the bytes of the file, 0 of a stream.
+func (s *textSource) length() int64 {
+	if info, err := os.Stat(s.in.name); s.in.regular && err == nil {
+		return info.Size()
+	}
+	return 0
+}
+
+// lines reports whether each row is a line of the file, as its bytes are.
+func (s *textSource) lines() bool {
+	if s.format == JSON && s.nested || s.format != JSON && !s.opts.Lines {
+		return false
+	}
+	f, err := os.Open(s.in.name)
+	if err != nil {
+		return false
+	}
+	defer f.Close()
+	r, err := s.in.openText(context.Background())
+	if err != nil {
+		return false
+	}
+	defer r.Close()
+	var raw [64]byte
+	n, err := io.ReadFull(f, raw[:])
+	if err != nil && err != io.ErrUnexpectedEOF {
+		return false
+	}
+	text, _ := r.Peek(n)
+	return bytes.Equal(raw[:n], text)
+}
+
+// section opens the lines of a range. lines is the number of the first.
+func (s *textSource) section(r Range) (section *io.SectionReader, f *os.File, err error) {
+	if f, err = os.Open(s.in.name); err != nil {
+		return nil, nil, s.in.failed(err)
+	}
+	lo, err := lineStart(f, r.Lo)
+	hi := lo
+	if err == nil {
+		hi, err = lineStart(f, r.Hi)
+	}
+	if err != nil {
+		return nil, nil, s.in.failed(errors.Join(err, f.Close()))
+	}
+	return io.NewSectionReader(f, lo, hi-lo), f, nil
+}
+
+// lineStart returns where the first line begins that begins at an offset or after it.
+func lineStart(f io.ReaderAt, at int64) (int64, error) {
+	if at == 0 {
+		return 0, nil
+	}
+	buf := make([]byte, 1<<16)
+	for from := at - 1; ; {
+		n, err := f.ReadAt(buf, from)
+		if end := lineEnd(buf[:n], 0); end >= 0 {
+			return from + int64(end), nil
+		}
+		if err == io.EOF {
+			return from + int64(n), nil
+		}
+		if err != nil {
+			return 0, err
+		}
+		from += int64(n) - 1 // a \r at the end may have a \n after it
+	}
+}
+
+// linesBefore counts the lines that end before a range, for errors.
+func (s *textSource) linesBefore(r Range) int {
+	section, f, err := s.section(Range{Hi: max(r.Lo, 1)})
+	if err != nil || r.Lo == 0 {
+		return 0
+	}
+	defer f.Close()
+	n, buf, returned := 0, make([]byte, 1<<16), false
+	for {
+		m, err := section.Read(buf)
+		if m > 0 {
+			n += lineEnds(buf[:m])
+			if returned && buf[0] == '\n' {
+				n--
+			}
+			returned = buf[m-1] == '\r'
+		}
+		if err != nil {
+			return n
+		}
+	}
+}
+
+// countRows adds ordinals to batches of a range.
+func countRows(r Range, batches iter.Seq2[Batch, error]) iter.Seq2[Batch, error] {
+	return func(yield func(Batch, error) bool) {
+		at := uint64(r.Number) * rangeRows
+		for b, err := range batches {
+			b.At = at
+			at += uint64(b.Rows)
+			if !yield(b, err) {
+				return
+			}
+		}
+	}
+}
