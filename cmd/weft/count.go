@@ -211,7 +211,7 @@ func countFile(ctx context.Context, a *app, c *distinct.Counter, name string, co
 	raw := a.stdin
 	if name != stdinName {
 		// Opening a named pipe waits for its writer.
-		f, err := interruptible(ctx, func() (*os.File, error) { return os.Open(name) })
+		f, err := progress.Interruptible(ctx, func() (*os.File, error) { return os.Open(name) })
 		if err != nil {
 			return err
 		}
@@ -219,7 +219,7 @@ func countFile(ctx context.Context, a *app, c *distinct.Counter, name string, co
 		raw = f
 	}
 	// So does reading how it begins.
-	r, err := interruptible(ctx, func() (io.Reader, error) { return content(raw) })
+	r, err := progress.Interruptible(ctx, func() (io.Reader, error) { return content(raw) })
 	if err != nil {
 		return err
 	}

@@ -11,6 +11,7 @@ import (
 
 	"github.com/weftgo/weft/device"
 	"github.com/weftgo/weft/device/auto"
+	"github.com/weftgo/weft/internal/progress"
 )
 
 func newDevicesCommand(a *app) *cobra.Command {
@@ -28,7 +29,7 @@ memory_total in bytes; and error where the device cannot be used.`,
   weft devices --json`,
 		Args: noArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			entries, err := interruptible(cmd.Context(), func() ([]auto.Entry, error) { return auto.List(), nil })
+			entries, err := progress.Interruptible(cmd.Context(), func() ([]auto.Entry, error) { return auto.List(), nil })
 			if err != nil {
 				return err
 			}

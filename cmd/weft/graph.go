@@ -225,7 +225,7 @@ func (j *graphJob) read(name string, o load.Options) error {
 	j.File = displayName(name)
 	source, size := j.stdin, int64(-1)
 	if name != stdinName {
-		f, err := interruptible(j.ctx, func() (*os.File, error) { return os.Open(name) }) // a pipe waits for its writer
+		f, err := progress.Interruptible(j.ctx, func() (*os.File, error) { return os.Open(name) }) // a pipe waits for its writer
 		if err == nil {
 			defer f.Close()
 			source = f
@@ -244,7 +244,7 @@ func (j *graphJob) read(name string, o load.Options) error {
 		o.Progress = bar.Add
 		j.file, err = read()
 	} else { // waiting for a pipe can be interrupted; what reads it goes on then, so it has no bar
-		j.file, err = interruptible(j.ctx, read)
+		j.file, err = progress.Interruptible(j.ctx, read)
 	}
 	if err != nil {
 		return err
@@ -330,7 +330,7 @@ func (j *graphJob) print(result any, facts []fact) error {
 		header = ", line 1 is a header"
 	}
 	facts = append([]fact{
-		factf("file", "%s (%s%s)", printable(j.File), j.Format, header),
+		factf("file", "%s (%s%s)", progress.Printable(j.File), j.Format, header),
 		factf("graph", "%s, %d vertices, %d edges", kind, j.Vertices, j.Edges),
 	}, facts...)
 	facts = append(facts, factf("seconds", "%.3g to read, %.3g to build, %.3g to do", j.LoadSeconds, j.BuildSeconds, j.Seconds))
@@ -367,7 +367,7 @@ func (j *graphJob) printValues(value func(v uint32) (x any, ok bool)) error {
 		if j.json {
 			err = encoder.Encode(line)
 		} else {
-			_, err = fmt.Fprintf(out, "%s %s\n", printable(line.Vertex), printable(fmt.Sprint(line.Value)))
+			_, err = fmt.Fprintf(out, "%s %s\n", progress.Printable(line.Vertex), progress.Printable(fmt.Sprint(line.Value)))
 		}
 		if err != nil {
 			return err

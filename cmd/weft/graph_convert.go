@@ -13,6 +13,7 @@ import (
 	"github.com/weftgo/weft"
 	"github.com/weftgo/weft/graph/load"
 	"github.com/weftgo/weft/internal/outfile"
+	"github.com/weftgo/weft/internal/progress"
 	"github.com/weftgo/weft/internal/table/compress"
 	"github.com/weftgo/weft/internal/table/flags"
 )
@@ -152,7 +153,7 @@ func (j *graphJob) convert(out string, format load.Format, unweighted bool) erro
 	if err != nil {
 		return notWritten(out, err)
 	}
-	facts := []fact{factf("written", "%s (%s)", printable(out), format)}
+	facts := []fact{factf("written", "%s (%s)", progress.Printable(out), format)}
 	if left > 0 {
 		facts = append(facts, factf("left out", "%d vertices without edges", left))
 	}

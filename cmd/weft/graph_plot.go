@@ -8,6 +8,7 @@ import (
 
 	"github.com/weftgo/weft/internal/atomicfile"
 	"github.com/weftgo/weft/internal/outfile"
+	"github.com/weftgo/weft/internal/progress"
 	"github.com/weftgo/weft/internal/table/flags"
 )
 
@@ -15,7 +16,7 @@ import (
 type graphPlot struct{ file string }
 
 func (p *graphPlot) flag(cmd *cobra.Command, what string) {
-	cmd.Flags().Var(nameValue{&p.file}, "svg", "also draw "+what+", to `FILE`; of the files that exist, only an SVG image is replaced")
+	cmd.Flags().Var(flags.Name(&p.file), "svg", "also draw "+what+", to `FILE`; of the files that exist, only an SVG image is replaced")
 }
 
 // check refuses a file that must not or cannot be written, before there is work to lose.
@@ -44,7 +45,7 @@ func (p *graphPlot) draw(line plot) error {
 // plot is the degrees of a graph: both axes have logarithms, on which the degrees of many networks lie on a line.
 func (s *graphStats) plot() plot {
 	line := plot{
-		title: "Degrees of " + printable(filepath.Base(s.File)), xLabel: "degree, and up to twice of it", yLabel: "vertices",
+		title: "Degrees of " + progress.Printable(filepath.Base(s.File)), xLabel: "degree, and up to twice of it", yLabel: "vertices",
 		name: "vertices", log: true,
 	}
 	for _, d := range s.Degrees {
@@ -58,7 +59,7 @@ func (s *graphStats) plot() plot {
 // plot is what has been kept of a graph while its edges came.
 func (r *graphReplay) plot() plot {
 	line := plot{
-		title: printable(filepath.Base(r.File)) + " in batches of " + fmt.Sprint(r.Batch), xLabel: "edges listed", yLabel: r.Result,
+		title: progress.Printable(filepath.Base(r.File)) + " in batches of " + fmt.Sprint(r.Batch), xLabel: "edges listed", yLabel: r.Result,
 		name: r.Result,
 	}
 	if r.Result == "pagerank" {

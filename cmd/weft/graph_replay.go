@@ -244,7 +244,7 @@ func (r *replayer) facts() []fact {
 		case "edges":
 			value = ""
 		case "pagerank":
-			value = fmt.Sprintf(", highest rank %.4g of %s", s.Value, printable(s.Vertex))
+			value = fmt.Sprintf(", highest rank %.4g of %s", s.Value, progress.Printable(s.Vertex))
 		}
 		facts = append(facts, factf(fmt.Sprintf("  at %d", s.Listed), "%s%s; %.3g/s", counted(int64(s.Edges), "edge"), value, s.UpdatesPerSecond))
 	}

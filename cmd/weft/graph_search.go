@@ -10,6 +10,7 @@ import (
 
 	"github.com/weftgo/weft/graph"
 	"github.com/weftgo/weft/graph/algo"
+	"github.com/weftgo/weft/internal/progress"
 )
 
 // valuesFlag adds the flag of verbs that have a value for each vertex.
@@ -72,7 +73,7 @@ func (j *graphJob) bfs(name string, values bool) error {
 		return j.printValues(func(v uint32) (any, bool) { return depths[v], depths[v] != algo.Unreached })
 	}
 	r.Depth = len(r.Levels) - 1
-	facts := []fact{factf("source", "%s", printable(r.Source))}
+	facts := []fact{factf("source", "%s", progress.Printable(r.Source))}
 	for _, n := range r.Levels {
 		r.Reached += n
 	}
@@ -176,8 +177,8 @@ func ssspOf[D algo.Distance](j *graphJob, name string, values bool, weight func(
 	}
 	r.Max, r.Farthest = float64(distances[farthest]), j.file.Names.Name(farthest)
 	return j.print(r, []fact{
-		factf("source", "%s", printable(r.Source)),
+		factf("source", "%s", progress.Printable(r.Source)),
 		factf("reached", "%d vertices", r.Reached),
-		factf("distances", "up to %v, of %s; mean %.6g", distances[farthest], printable(r.Farthest), r.Mean),
+		factf("distances", "up to %v, of %s; mean %.6g", distances[farthest], progress.Printable(r.Farthest), r.Mean),
 	})
 }

@@ -8,6 +8,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/weftgo/weft/graph/algo"
+	"github.com/weftgo/weft/internal/progress"
 	"github.com/weftgo/weft/internal/table/flags"
 )
 
@@ -173,7 +174,7 @@ func (j *graphJob) pageRank(o *algo.PageRankOptions, top int, values bool) error
 	for _, v := range order[:min(top, len(order))] {
 		x := graphRank{j.file.Names.Name(v), share(v)}
 		r.Top = append(r.Top, x)
-		facts = append(facts, factf("  "+printable(x.Vertex), "%.6g", x.Rank))
+		facts = append(facts, factf("  "+progress.Printable(x.Vertex), "%.6g", x.Rank))
 	}
 	return j.print(r, facts)
 }

@@ -138,7 +138,7 @@ func (o *groupOptions) run(j *tableJob, t *table.Table) error {
 	if err != nil {
 		return err
 	}
-	if _, err := o.sorts(gr.Fields); err != nil {
+	if _, err := o.Sorts(gr.Fields); err != nil {
 		// It may be a member that comes later.
 		grown, failed := t.Complete(j.ctx)
 		if grown {
@@ -147,7 +147,7 @@ func (o *groupOptions) run(j *tableJob, t *table.Table) error {
 		return cmp.Or(failed, err)
 	}
 	g, err := group.New(j.dev, gr.Aggs, &group.Options{SkipNulls: o.SkipNulls,
-		Memory: o.stateMemory(), TempDir: o.TempDir})
+		Memory: o.StateMemory(o.Memory), TempDir: o.TempDir})
 	if err != nil {
 		return err
 	}
@@ -186,7 +186,12 @@ func (o *groupOptions) print(j *tableJob, t *table.Table, g *group.Groups, gr *f
 	if err != nil {
 		return err
 	}
-	n, rows, err := o.look(j, t, gr, pages)
+	n, rows, err := gr.Look(j.ctx, t, pages, !o.count, func() (*extsort.Sorter, error) {
+		if len(o.Sort) == 0 || o.count {
+			return nil, nil
+		}
+		return j.sorter(gr.Fields)
+	})
 	j.spilled(g.Spilled())
 	if rows != nil {
 		defer rows.Close()
@@ -211,56 +216,20 @@ func (o *groupOptions) print(j *tableJob, t *table.Table, g *group.Groups, gr *f
 		return err
 	}
 	j.bar.Close() // the output may be on the terminal, too
-	if err = o.write(out, pages); err == nil {
+	if err = o.Copy(out, pages); err == nil {
 		bytes := g.Spilled()
 		if rows != nil {
 			bytes += rows.Spilled()
 		}
 		j.spilled(bytes)
 		j.done(t)
-		err = out.close(groupSummary{j.tableSummary, n})
+		err = out.Close(groupSummary{j.tableSummary, n})
 	}
 	if err != nil {
-		out.abandon()
+		out.Abandon()
 		return err
 	}
 	return j.say(did)
-}
-
-// look goes through all groups once: it counts them, completes the fields of the result, and sorts
-// the rows if they are to be sorted.
-func (o *groupOptions) look(j *tableJob, t *table.Table, gr *flags.Grouping,
-	pages iter.Seq2[[]column.Column, error]) (n int, rows *extsort.Sorter, err error) {
-	found := make([]table.Literals, len(gr.Fields))
-	for columns, err := range pages {
-		if err != nil {
-			return n, rows, err
-		}
-		n += columns[0].Len()
-		for i, c := range columns {
-			gr.Fields[i].Type = c.Type()
-			if gr.From[i] >= 0 && !o.count {
-				found[i].Add(c)
-			}
-		}
-		if len(o.sort) == 0 || o.count {
-			continue
-		}
-		if rows == nil {
-			if rows, err = j.sorter(gr.Fields, int64(j.Limit)/sortShare); err != nil {
-				return n, nil, err
-			}
-		}
-		if err := rows.Add(j.ctx, columns); err != nil {
-			return n, rows, err
-		}
-	}
-	for i := range gr.Fields {
-		if gr.From[i] >= 0 && !o.count {
-			gr.Fields[i].Literal = t.Literal(gr.From[i], &found[i])
-		}
-	}
-	return n, rows, nil
 }
 
 // groupPages returns the columns of all groups: in one piece, which closes the groups, or, if some
@@ -295,29 +264,6 @@ func groupPages(ctx context.Context, g *group.Groups, gr *flags.Grouping) (iter.
 			}
 		}
 	}, nil
-}
-
-// write writes the rows that are asked for.
-func (o *groupOptions) write(out *tableOutput, pages iter.Seq2[[]column.Column, error]) error {
-	left := o.top
-	for columns, err := range pages {
-		if err != nil {
-			return err
-		}
-		if o.top > 0 {
-			for i, c := range columns {
-				columns[i] = c.Slice(0, min(left, c.Len()))
-			}
-			left -= columns[0].Len()
-		}
-		if err := out.write(columns); err != nil {
-			return err
-		}
-		if o.top > 0 && left == 0 {
-			return nil
-		}
-	}
-	return nil
 }
 
 // printCount prints the number of groups.

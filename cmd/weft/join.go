@@ -292,7 +292,7 @@ func (o *joinOptions) all(left, right *side) (all []joined, twice map[string][2]
 	}
 	add(left, func(int) bool { return false }, func(name string) string { return name })
 	if o.kind != "semi" && o.kind != "anti" {
-		names, keys := byName(fieldsOf(all)), map[int]bool{}
+		names, keys := flags.ByName(fieldsOf(all)), map[int]bool{}
 		for _, c := range right.keys {
 			keys[c] = true
 		}
@@ -355,7 +355,7 @@ func (o *joinOptions) result(j *tableJob, left, right *side) ([]joined, error) {
 // choose are columns by their names or numbers; missing is one that is none.
 func (o *joinOptions) choose(left, right *side) (some []joined, missing string, err error) {
 	all, twice := o.all(left, right)
-	index := byName(fieldsOf(all))
+	index := flags.ByName(fieldsOf(all))
 	for _, name := range o.columns {
 		at, ok := index[name]
 		if two, is := twice[name]; ok && is {
@@ -376,7 +376,7 @@ func (o *joinOptions) choose(left, right *side) (some []joined, missing string, 
 // use finds what is read of both sides for a result.
 func (o *joinOptions) use(j *tableJob, left, right *side, result []joined) {
 	form := table.Text // as it is written, which has all values: none is late when half of the output is out
-	if j.parquet != "" {
+	if j.Parquet != "" {
 		form = table.Written
 	}
 	for _, s := range []*side{left, right} {
@@ -451,7 +451,7 @@ func (o *joinOptions) lookAhead(j *tableJob, left *side, result []joined) error 
 
 // restarts reports whether what has been written of the result can be written anew.
 func (o *joinOptions) restarts(j *tableJob) bool {
-	return len(o.sort) > 0 || j.parquet != "" && j.writesPart()
+	return len(o.Sort) > 0 || j.Parquet != "" && j.WritesWhole()
 }
 
 // joinSummary is what weft join --json says besides the rows.
@@ -467,7 +467,7 @@ func (o *joinOptions) join(j *tableJob, left, right *side) (from *side, err erro
 	if err != nil {
 		return nil, err
 	}
-	if _, err := o.sorts(fieldsOf(result)); err != nil {
+	if _, err := o.Sorts(fieldsOf(result)); err != nil {
 		// It may be a member that comes later.
 		grown, failed := right.Complete(j.ctx)
 		if grown {
@@ -482,7 +482,7 @@ func (o *joinOptions) join(j *tableJob, left, right *side) (from *side, err erro
 		return nil, err
 	}
 	joiner, err := join.NewJoin(j.dev, kind,
-		&join.Options{Memory: j.stateMemory(), TempDir: j.TempDir})
+		&join.Options{Memory: j.StateMemory(j.Memory), TempDir: j.TempDir})
 	if err != nil {
 		return nil, err
 	}

@@ -8,6 +8,7 @@ import (
 	"github.com/weftgo/weft/column"
 	"github.com/weftgo/weft/internal/extsort"
 	"github.com/weftgo/weft/internal/table"
+	"github.com/weftgo/weft/internal/table/flags"
 	"github.com/weftgo/weft/join"
 )
 
@@ -38,8 +39,8 @@ func (o *joinOptions) joinBy(j *tableJob, joiner *join.Join, left, right *side,
 		fields[i].Type = s.TypeOf(s.Columns[c.at])
 	}
 	w := &joinWriter{joinOptions: o, job: j}
-	if len(o.sort) > 0 {
-		if w.sorter, err = j.sorter(fields, int64(j.Limit)/sortShare); err != nil {
+	if len(o.Sort) > 0 {
+		if w.sorter, err = j.sorter(fields); err != nil {
 			return nil, err
 		}
 		defer w.sorter.Close()
@@ -57,12 +58,12 @@ func (o *joinOptions) joinBy(j *tableJob, joiner *join.Join, left, right *side,
 	}
 	if err == nil {
 		j.done(left.Table, right.Table)
-		err = out.close(joinSummary{j.tableSummary, w.n})
+		err = out.Close(joinSummary{j.tableSummary, w.n})
 	}
 	if err == nil {
 		return nil, j.say(fmt.Sprintf("%d joined", w.n))
 	}
-	out.abandon()
+	out.Abandon()
 	if w.n > 0 && !o.restarts(j) {
 		return nil, err
 	}
@@ -179,7 +180,7 @@ var errEnough = errors.New("enough rows")
 // joinWriter writes rows of the result.
 type joinWriter struct {
 	*joinOptions
-	out *tableOutput
+	out *flags.Rows
 	n   int // rows so far
 
 	job     *tableJob
@@ -200,8 +201,8 @@ func (w *joinWriter) note() {
 func (w *joinWriter) write(columns []column.Column) error {
 	n := columns[0].Len()
 	sorted := w.sorter != nil
-	if !sorted && w.top > 0 && n >= w.top-w.n {
-		n = w.top - w.n
+	if !sorted && w.Top > 0 && n >= w.Top-w.n {
+		n = w.Top - w.n
 		for i, c := range columns {
 			columns[i] = c.Slice(0, n)
 		}
@@ -210,10 +211,10 @@ func (w *joinWriter) write(columns []column.Column) error {
 	if sorted {
 		return w.hold(columns)
 	}
-	if err := w.out.write(columns); err != nil {
+	if err := w.out.Write(columns); err != nil {
 		return err
 	}
-	if w.top > 0 && w.n == w.top {
+	if w.Top > 0 && w.n == w.Top {
 		return errEnough
 	}
 	return nil
@@ -235,7 +236,7 @@ func (w *joinWriter) finish() error {
 	for columns, err := range w.sorter.Pages(w.job.ctx) {
 		if err == nil {
 			w.n += columns[0].Len()
-			err = w.out.write(columns)
+			err = w.out.Write(columns)
 		}
 		if err != nil {
 			return err

@@ -25,13 +25,12 @@ import (
 	"io"
 	"os"
 	"os/signal"
-	"strconv"
-	"strings"
 	"syscall"
 	"time"
-	"unicode/utf8"
 
 	"golang.org/x/term"
+
+	"github.com/weftgo/weft/internal/progress"
 )
 
 // The exit statuses.
@@ -93,7 +92,7 @@ func run(ctx context.Context, args []string, a *app) int {
 	cmd, err := root.ExecuteContextC(ctx)
 	err = cmp.Or(err, out.err)
 	if found := (*verdict)(nil); errors.As(err, &found) {
-		fmt.Fprintf(a.stderr, "weft: %s\n", printable(err.Error()))
+		fmt.Fprintf(a.stderr, "weft: %s\n", progress.Printable(err.Error()))
 		return found.status
 	}
 	status := exitStatus(ctx, err)
@@ -102,30 +101,14 @@ func run(ctx context.Context, args []string, a *app) int {
 	case exitInterrupted:
 		fmt.Fprintln(a.stderr, "weft: interrupted")
 	case exitUsage:
-		fmt.Fprintf(a.stderr, "weft: %s\ntry '%s --help'\n", printable(err.Error()), cmd.CommandPath())
+		fmt.Fprintf(a.stderr, "weft: %s\ntry '%s --help'\n", progress.Printable(err.Error()), cmd.CommandPath())
 	default:
-		fmt.Fprintf(a.stderr, "weft: %s\n", printable(err.Error()))
+		fmt.Fprintf(a.stderr, "weft: %s\n", progress.Printable(err.Error()))
 	}
 	if judges(cmd) && (status == exitFailed || status == exitUsage) {
 		return exitUnknown
 	}
 	return status
-}
-
-// printable is a text on one line: what cannot be printed, such as a line feed in the
-// name of a file, is written as Go would.
-func printable(line string) string {
-	var text strings.Builder
-	for rest := line; rest != ""; {
-		r, size := utf8.DecodeRuneInString(rest)
-		if strconv.IsPrint(r) && (r != utf8.RuneError || size > 1) {
-			text.WriteString(rest[:size])
-		} else {
-			text.WriteString(strings.Trim(strconv.Quote(rest[:size]), `"`))
-		}
-		rest = rest[size:]
-	}
-	return text.String()
 }
 
 func exitStatus(ctx context.Context, err error) int {

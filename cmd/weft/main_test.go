@@ -2,7 +2,6 @@ package main
 
 import (
 	"bytes"
-	"context"
 	"errors"
 	"os"
 	"os/exec"
@@ -10,6 +9,7 @@ import (
 	"strings"
 	"testing"
 	"time"
+
 )
 
 // mainEnv makes the test binary behave as the program.
@@ -168,19 +168,5 @@ func TestInterrupt(t *testing.T) {
 	}
 	if out.Len() > 0 || errOut.String() != "weft: interrupted\n" {
 		t.Errorf("prints %q and says %q", &out, &errOut)
-	}
-}
-
-func TestInterruptible(t *testing.T) {
-	ctx, cancel := context.WithCancel(t.Context())
-	v, err := interruptible(ctx, func() (int, error) { return 7, nil })
-	if v != 7 || err != nil {
-		t.Errorf("got %d, %v", v, err)
-	}
-	forever := make(chan int)
-	defer close(forever)
-	time.AfterFunc(10*time.Millisecond, cancel)
-	if _, err := interruptible(ctx, func() (int, error) { return <-forever, nil }); !errors.Is(err, context.Canceled) {
-		t.Errorf("got %v after cancelling", err)
 	}
 }

@@ -21,27 +21,6 @@ func (a *app) plan(inputs ...string) (*outfile.Plan, error) {
 // parquetKind is the kind of tables that verbs write.
 var parquetKind = outfile.Kind{Name: "a Parquet file that weft has written", Is: table.WrittenByWeft}
 
-// nameValue is a flag whose value is the name of a file or folder. An empty one is mostly a variable of a shell that is
-// not set, and would drop what was asked for.
-type nameValue struct{ name *string }
-
-func (v nameValue) String() string {
-	if v.name == nil {
-		return ""
-	}
-	return *v.name
-}
-
-func (v nameValue) Type() string { return "string" }
-
-func (v nameValue) Set(text string) error {
-	if text == "" {
-		return errors.New("want a name")
-	}
-	*v.name = text
-	return nil
-}
-
 // refusedUsage reports whether an error is one of a command line.
 func refusedUsage(err error) bool {
 	return errors.As(err, new(flags.UsageError)) || errors.As(err, new(*outfile.Refused))

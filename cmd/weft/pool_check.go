@@ -170,10 +170,10 @@ func rounded(d time.Duration) time.Duration { return d.Round(max(d/1000, time.Mi
 // write prints a line for each finding.
 func (c *poolCheck) write(w io.Writer) error {
 	var text strings.Builder
-	fmt.Fprintf(&text, "%s: %s\n", printable(c.File), c.Verdict)
+	fmt.Fprintf(&text, "%s: %s\n", progress.Printable(c.File), c.Verdict)
 	fmt.Fprintf(&text, "durability %s\n", c.Durability)
 	if c.Superblock != "" {
-		fmt.Fprintf(&text, "superblock %s\n", printable(c.Superblock))
+		fmt.Fprintf(&text, "superblock %s\n", progress.Printable(c.Superblock))
 	}
 	if r := c.Report; r != nil {
 		fmt.Fprintf(&text, "%d keys in %d slots\n", r.Keys, r.Slots)

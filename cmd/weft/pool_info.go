@@ -12,6 +12,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/weftgo/weft/internal/pool"
+	"github.com/weftgo/weft/internal/progress"
 )
 
 func newPoolInfoCommand(a *app) *cobra.Command {
@@ -175,7 +176,7 @@ func (d *poolFile) write(w io.Writer) error {
 	var text strings.Builder
 	t := tabwriter.NewWriter(&text, 0, 0, 2, ' ', 0)
 	fact := func(name, format string, args ...any) { fmt.Fprintf(t, "%s\t%s\n", name, fmt.Sprintf(format, args...)) }
-	fact("file", "%s", printable(d.File))
+	fact("file", "%s", progress.Printable(d.File))
 	fact("size", "%s (%d bytes)", binaryUnits(uint64(d.Bytes)), d.Bytes)
 	fact("allocated", "%s", binaryUnits(uint64(d.Allocated)))
 	fact("durability", "%s", d.Durability)
@@ -196,7 +197,7 @@ func (p *poolState) write(fact func(name, format string, args ...any)) {
 		created = p.Created.Format(time.RFC3339)
 	}
 	if p.Tool != "" {
-		created += " by " + printable(p.Tool)
+		created += " by " + progress.Printable(p.Tool)
 	}
 	clean, resizing := "no: it is open, or was not closed", "no"
 	if p.PowerLost {
@@ -236,7 +237,7 @@ func rowBytes(n uint32) string {
 func (c poolCopy) String() string {
 	switch {
 	case c.Error != "":
-		return printable(c.Error)
+		return progress.Printable(c.Error)
 	case c.Current:
 		return fmt.Sprintf("generation %d, counts", c.Generation)
 	}

@@ -11,6 +11,7 @@ import (
 	"github.com/weftgo/weft/device"
 	"github.com/weftgo/weft/device/auto"
 	"github.com/weftgo/weft/device/sim"
+	"github.com/weftgo/weft/internal/progress"
 	"github.com/weftgo/weft/internal/table/flags"
 )
 
@@ -96,7 +97,7 @@ func checkDevice(choice string) error {
 
 // openDevice opens the device of --device.
 func (a *app) openDevice(ctx context.Context) (device.Device, error) {
-	dev, err := interruptible(ctx, func() (device.Device, error) {
+	dev, err := progress.Interruptible(ctx, func() (device.Device, error) {
 		dev, _, err := auto.Open(a.device)
 		return dev, err
 	})
@@ -104,28 +105,6 @@ func (a *app) openDevice(ctx context.Context) (device.Device, error) {
 		return nil, fmt.Errorf("open device %s: %w", a.device, err)
 	}
 	return dev, nil
-}
-
-// interruptible runs f and waits for it, or until ctx ends; f goes on then,
-// and what it opens is left to the end of the program. For calls that may take
-// long and cannot be cancelled: GPU drivers, named pipes.
-func interruptible[T any](ctx context.Context, f func() (T, error)) (T, error) {
-	type result struct {
-		v   T
-		err error
-	}
-	done := make(chan result, 1)
-	go func() {
-		v, err := f()
-		done <- result{v, err}
-	}()
-	select {
-	case r := <-done:
-		return r.v, r.err
-	case <-ctx.Done():
-		var none T
-		return none, ctx.Err()
-	}
 }
 
 // deviceID is how --device names a device.

@@ -21,6 +21,7 @@ import (
 	goarrow "github.com/apache/arrow-go/v18/arrow"
 
 	"github.com/weftgo/weft/internal/table"
+	"github.com/weftgo/weft/internal/table/flags"
 )
 
 // tableFile makes a file with an ending.
@@ -559,8 +560,8 @@ func TestParquetOutput(t *testing.T) {
 
 // Of columns whose bytes are in another order than their values none is sorted, which is known before they are read.
 func TestSortsOfBytes(t *testing.T) {
-	f := tableFlags{sort: []string{"d:desc"}}
-	if _, err := f.sorts([]table.Field{{Name: "d", Arrow: &goarrow.Decimal128Type{Precision: 5}}}); err == nil || !strings.Contains(err.Error(), "--sort d:desc: ") {
+	f := flags.Output{Sort: []string{"d:desc"}}
+	if _, err := f.Sorts([]table.Field{{Name: "d", Arrow: &goarrow.Decimal128Type{Precision: 5}}}); err == nil || !strings.Contains(err.Error(), "--sort d:desc: ") {
 		t.Errorf("decimals of 128 bits: %v", err)
 	}
 }

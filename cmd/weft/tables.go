@@ -5,19 +5,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
-	"os"
-	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
 
 	"github.com/weftgo/weft"
-	"github.com/weftgo/weft/arrow"
-	"github.com/weftgo/weft/column"
 	"github.com/weftgo/weft/device"
-	"github.com/weftgo/weft/group"
-	"github.com/weftgo/weft/internal/atomicfile"
 	"github.com/weftgo/weft/internal/extsort"
 	"github.com/weftgo/weft/internal/progress"
 	"github.com/weftgo/weft/internal/table"
@@ -29,10 +22,7 @@ type tableFlags struct {
 	flags.Read
 	flags.Memory
 
-	csv     bool
-	parquet string
-	sort    []string
-	top     int
+	flags.Output
 }
 
 // readsTables is what the help of all these verbs says of files.
@@ -60,10 +50,7 @@ func (f *tableFlags) add(cmd *cobra.Command) {
 	set := cmd.Flags()
 	f.Read.Add(set)
 	f.Memory.Add(set)
-	set.BoolVar(&f.csv, "csv", false, "print CSV")
-	set.Var(nameValue{&f.parquet}, "parquet", "write a Parquet `FILE` instead; of the files that exist, only one that weft has written is replaced")
-	set.StringSliceVar(&f.sort, "sort", nil, "order of the result: columns of it, with :desc for the largest first; numbers before other text")
-	set.IntVar(&f.top, "top", 0, "the first N rows only; 0: all")
+	f.Output.Add(set)
 }
 
 // check makes options of flags.
@@ -71,17 +58,8 @@ func (f *tableFlags) check(a *app, verb string) error {
 	if err := f.Read.Check(); err != nil {
 		return err
 	}
-	if f.top < 0 {
-		return flags.UsageError{Err: fmt.Errorf("--top %d: must not be negative", f.top)}
-	}
-	outputs := 0
-	for _, is := range []bool{f.csv, a.json, f.parquet != ""} {
-		if is {
-			outputs++
-		}
-	}
-	if outputs > 1 {
-		return flags.UsageError{Err: errors.New("--csv, --json and --parquet exclude each other")}
+	if err := f.Output.Check(a.json); err != nil {
+		return err
 	}
 	if err := f.Memory.Check(verb); err != nil {
 		return err
@@ -90,31 +68,12 @@ func (f *tableFlags) check(a *app, verb string) error {
 	return nil
 }
 
-// sortShare is the part of --memory that --sort takes, and writerShare that of --parquet.
-const sortShare, writerShare = 4, 4
-
-// stateMemory returns the part of --memory for groups or joined rows.
-func (f *tableFlags) stateMemory() int64 {
-	m := int64(f.Limit)
-	if m == 0 {
-		return 0
-	}
-	rest := f.Rest()
-	if len(f.sort) > 0 {
-		rest -= m / sortShare
-	}
-	if f.parquet != "" {
-		rest -= m / writerShare
-	}
-	return max(rest, group.MinMemory)
-}
-
 // checkOutput refuses outputs that would destroy a file, and finds out before minutes of reading where none can be
 // written.
 func (f *tableFlags) checkOutput(a *app, verb string, inputs []string) error {
 	plan, err := a.plan(inputs...)
-	if err == nil && f.parquet != "" {
-		err = plan.Writes("--parquet", f.parquet, parquetKind, false)
+	if err == nil && f.Parquet != "" {
+		err = plan.Writes("--parquet", f.Parquet, parquetKind, false)
 	}
 	if err != nil {
 		return fmt.Errorf("%s %w", verb, err)
@@ -146,20 +105,14 @@ type tableJob struct {
 
 // tableSummary is what is said besides the rows.
 type tableSummary struct {
-	Columns    []tableColumn `json:"columns"`
-	RowsRead   int           `json:"rows_read"`
-	Skipped    int           `json:"skipped"` // lines of bad rows
-	Bytes      int64         `json:"bytes"`   // read
-	Spilled    int64         `json:"spilled_bytes"`
-	Seconds    float64       `json:"seconds"`
-	Device     string        `json:"device"`
-	DeviceName string        `json:"device_name"`
-}
-
-// tableColumn is a column of the result.
-type tableColumn struct {
-	Name string `json:"name"`
-	Type string `json:"type"`
+	Columns    []flags.Column `json:"columns"`
+	RowsRead   int            `json:"rows_read"`
+	Skipped    int            `json:"skipped"` // lines of bad rows
+	Bytes      int64          `json:"bytes"`   // read
+	Spilled    int64          `json:"spilled_bytes"`
+	Seconds    float64        `json:"seconds"`
+	Device     string         `json:"device"`
+	DeviceName string         `json:"device_name"`
 }
 
 // runTable opens the device and the progress of a job, and closes them.
@@ -181,7 +134,7 @@ func runTable(ctx context.Context, a *app, f *tableFlags, verb string, names []s
 	defer func() { err = cmp.Or(err, dev.Close()) }()
 	j := &tableJob{app: a, tableFlags: f, ctx: ctx, dev: dev, verb: verb, start: time.Now()}
 	j.Device, j.DeviceName = deviceID(dev.Properties()), dev.Properties().Name
-	f.Options.Note = func(line string) { fmt.Fprintf(a.stderr, "weft: %s\n", printable(line)) }
+	f.Options.Note = func(line string) { fmt.Fprintf(a.stderr, "weft: %s\n", progress.Printable(line)) }
 	j.bar = progress.Bytes(a.stderr, a.isTerminal, "reading", size)
 	defer j.bar.Close()
 	if err := do(j); err != nil {
@@ -221,87 +174,11 @@ func (j *tableJob) added(err error, rows int) error {
 	return p.Err
 }
 
-// tableOutput is where rows go. A Parquet file gets its name once it is whole.
-type tableOutput struct {
-	table.Writer
-	file *atomicfile.File
-}
-
-// createParquet begins the file of --parquet. A named pipe waits for its reader, or until the job is interrupted.
-func (j *tableJob) createParquet(fields []table.Field) (*tableOutput, error) {
-	file, err := interruptible(j.ctx, func() (*atomicfile.File, error) { return atomicfile.Create(j.parquet) })
-	if err != nil {
-		return nil, fmt.Errorf("--parquet %s: %w", j.parquet, flags.Reason(err))
-	}
-	out := &tableOutput{file: file}
-	if out.Writer, err = table.NewParquet(struct{ io.Writer }{file}, fields,
-		int64(j.Limit)/writerShare); err != nil { // Commit closes the file
-		out.abandon()
-	}
-	return out, err
-}
-
-// writesPart reports whether a file of --parquet gets its name once it is whole.
-func (f *tableFlags) writesPart() bool {
-	info, err := os.Stat(f.parquet)
-	return !atomicfile.IsDescriptor(f.parquet) && (err != nil || info.Mode().IsRegular())
-}
-
-func (o *tableOutput) abandon() {
-	if o.file != nil {
-		o.file.Abort()
-	}
-}
-
-// write writes rows.
-func (o *tableOutput) write(columns []column.Column) error {
-	if err := o.Write(columns); err != nil {
-		return fmt.Errorf("write results: %w", flags.Reason(err))
-	}
-	return nil
-}
-
-// close ends the output.
-func (o *tableOutput) close(summary any) error {
-	err := o.Close(summary)
-	if err == nil && o.file != nil {
-		err = o.file.Commit()
-	}
-	if err != nil {
-		return fmt.Errorf("write results: %w", flags.Reason(err))
-	}
-	return nil
-}
-
 // writer begins the output.
-func (j *tableJob) writer(fields []table.Field) (*tableOutput, error) {
-	if j.json {
-		for i := range fields {
-			fields[i].Name = strings.ToValidUTF8(fields[i].Name, "\ufffd")
-		}
-		table.Unique(fields)
-	}
-	for _, f := range fields {
-		name := f.Type.String()
-		switch {
-		case f.Arrow != nil:
-			name = f.Arrow.String()
-		case f.Literal != "":
-			name = f.Literal
-		case name == "bytes":
-			name = "text"
-		}
-		j.Columns = append(j.Columns, tableColumn{f.Name, name})
-	}
-	switch {
-	case j.parquet != "":
-		return j.createParquet(fields)
-	case j.json:
-		return &tableOutput{Writer: table.NewJSON(j.stdout, fields)}, nil
-	case j.csv:
-		return &tableOutput{Writer: table.NewCSV(j.stdout, fields)}, nil
-	}
-	return &tableOutput{Writer: table.NewAligned(j.stdout, fields, printable)}, nil
+func (j *tableJob) writer(fields []table.Field) (*flags.Rows, error) {
+	out, err := j.Begin(j.ctx, j.stdout, fields, int64(j.Limit)/flags.WriterShare)
+	j.Columns = append(j.Columns, flags.Columns(fields)...)
+	return out, err
 }
 
 // done adds up, when all is known but the end of the output.
@@ -331,56 +208,9 @@ func (j *tableJob) say(did string) error {
 	return err
 }
 
-// sorts are the columns of --sort, of those of the result. Columns whose bytes are not in the order
-// of their values are an error.
-func (f *tableFlags) sorts(fields []table.Field) (by []table.Sort, err error) {
-	index := byName(fields)
-	for _, name := range f.sort {
-		plain, descending := strings.CutSuffix(name, ":desc")
-		at, ok := index[plain]
-		if !ok && descending { // a column that is called so
-			at, ok = index[name]
-			descending = !ok
-		}
-		if !ok {
-			return nil, fmt.Errorf("--sort %s: the result has no such column", name)
-		}
-		if of := fields[at].Arrow; of != nil {
-			if err := arrow.Ordered(of); err != nil {
-				return nil, fmt.Errorf("--sort %s: %w", name, err)
-			}
-		}
-		by = append(by, table.Sort{Column: at, Descending: descending, Text: fields[at].Text})
-	}
-	return by, nil
-}
-
-// byName are the numbers of fields, whose names differ.
-func byName(fields []table.Field) map[string]int {
-	index := make(map[string]int, len(fields))
-	for i, f := range fields {
-		index[f.Name] = i
-	}
-	return index
-}
-
 // sorter sorts rows of the result by --sort, and keeps those of --top. Fields have their types.
-func (j *tableJob) sorter(fields []table.Field, memory int64) (*extsort.Sorter, error) {
-	by, err := j.sorts(fields)
-	if err != nil {
-		return nil, err
-	}
-	host, ok := j.dev.(device.Host)
-	if !ok {
-		return nil, fmt.Errorf("--sort: %w: rows are sorted on a CPU, not on %s",
-			device.ErrUnsupported, j.Device)
-	}
-	types := make([]column.Type, len(fields))
-	for i, f := range fields {
-		types[i] = f.Type
-	}
-	return extsort.New(host, extsort.Options{Keys: table.Keys(types, by), Top: j.top,
-		Memory: memory, TempDir: j.TempDir}), nil
+func (j *tableJob) sorter(fields []table.Field) (*extsort.Sorter, error) {
+	return j.Sorter(j.dev, fields, int64(j.Limit)/flags.SortShare, j.TempDir)
 }
 
 // spilled notes how many bytes went to temporary files so far.

@@ -15,6 +15,7 @@ import (
 	"sync"
 	"sync/atomic"
 
+	"github.com/weftgo/weft/internal/progress"
 	"github.com/weftgo/weft/internal/table/compress"
 )
 
@@ -152,21 +153,7 @@ func (c closing) Close() error {
 
 // openFile opens a file; a named pipe waits for its writer, or until ctx ends.
 func openFile(ctx context.Context, name string) (*os.File, error) {
-	type opened struct {
-		f   *os.File
-		err error
-	}
-	done := make(chan opened, 1)
-	go func() {
-		f, err := os.Open(name)
-		done <- opened{f, err}
-	}()
-	select {
-	case o := <-done:
-		return o.f, o.err
-	case <-ctx.Done():
-		return nil, ctx.Err()
-	}
+	return progress.Interruptible(ctx, func() (*os.File, error) { return os.Open(name) })
 }
 
 // failed names the file of an error that does not.

@@ -18,6 +18,7 @@ import (
 
 	"github.com/weftgo/weft/arrow"
 	"github.com/weftgo/weft/column"
+	"github.com/weftgo/weft/internal/progress"
 )
 
 // Writer writes rows. Close ends the output; summary, with whatever json.Marshal makes an object
@@ -359,15 +360,15 @@ type alignedWriter struct {
 
 // NewAligned writes an aligned table of the first thousand rows, and how many more there are. print
 // makes text of values that goes on one line.
-func NewAligned(w io.Writer, fields []Field, print func(string) string) Writer {
-	a := &alignedWriter{out: w, fields: fields, table: pretty.NewWriter(), print: print}
+func NewAligned(w io.Writer, fields []Field) Writer {
+	a := &alignedWriter{out: w, fields: fields, table: pretty.NewWriter()}
 	a.table.SetStyle(pretty.StyleLight)
 	a.table.Style().Options = pretty.OptionsNoBordersAndSeparators
 	a.table.Style().Format.Header = text.FormatDefault
 	var head pretty.Row
 	var configs []pretty.ColumnConfig
 	for i, f := range fields {
-		head = append(head, print(f.Name))
+		head = append(head, progress.Printable(f.Name))
 		if f.Type.Integer() || f.Type.Float() || f.Literal == "number" {
 			configs = append(configs, pretty.ColumnConfig{Number: i + 1, Align: text.AlignRight, AlignHeader: text.AlignRight})
 		}
@@ -389,7 +390,7 @@ func (a *alignedWriter) Write(columns []column.Column) (err error) {
 		for j := range all {
 			value := "null"
 			if !columns[j].Null(i) {
-				value = a.print(string(all[j].append(nil, i)))
+				value = progress.Printable(string(all[j].append(nil, i)))
 			}
 			row = append(row, value)
 		}

@@ -3,6 +3,7 @@ package flags
 import (
 	"context"
 	"fmt"
+	"iter"
 	"strings"
 
 	"github.com/spf13/pflag"
@@ -10,6 +11,7 @@ import (
 	"github.com/weftgo/weft/arrow"
 	"github.com/weftgo/weft/column"
 	"github.com/weftgo/weft/group"
+	"github.com/weftgo/weft/internal/extsort"
 	"github.com/weftgo/weft/internal/table"
 )
 
@@ -217,4 +219,42 @@ func (g *Grouping) Explain(over *group.OverflowError) error {
 		}
 	}
 	return over
+}
+
+// Look goes through all groups once: it counts them, completes the fields of the result, and sorts
+// the rows if sorter, which is called when fields have types, returns something. With literals it
+// finds how JSON has text.
+func (g *Grouping) Look(ctx context.Context, t *table.Table, pages iter.Seq2[[]column.Column, error], literals bool,
+	sorter func() (*extsort.Sorter, error)) (n int, rows *extsort.Sorter, err error) {
+	found := make([]table.Literals, len(g.Fields))
+	first := true
+	for columns, err := range pages {
+		if err != nil {
+			return n, rows, err
+		}
+		n += columns[0].Len()
+		for i, c := range columns {
+			g.Fields[i].Type = c.Type()
+			if g.From[i] >= 0 && literals {
+				found[i].Add(c)
+			}
+		}
+		if first {
+			first = false
+			if rows, err = sorter(); err != nil {
+				return n, nil, err
+			}
+		}
+		if rows != nil {
+			if err := rows.Add(ctx, columns); err != nil {
+				return n, rows, err
+			}
+		}
+	}
+	for i := range g.Fields {
+		if g.From[i] >= 0 && literals {
+			g.Fields[i].Literal = t.Literal(g.From[i], &found[i])
+		}
+	}
+	return n, rows, nil
 }
