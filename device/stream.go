@@ -35,6 +35,12 @@ type StreamDriver interface {
 	Close() error
 }
 
+// PeerDriver is a [StreamDriver] that copies from other devices of its kind.
+type PeerDriver interface {
+	// CopyPeer submits a copy from the memory of another device.
+	CopyPeer(dst Ptr, from Device, src Ptr, size int) error
+}
+
 // EventDriver is what a device implements to offer events.
 type EventDriver interface {
 	// Sync waits until the marker recorded last has been reached.
@@ -79,6 +85,17 @@ func (s *Stream) CopyOutAsync(dst []byte, src Ptr) error { return s.driver.CopyO
 
 // Copy submits a copy of size bytes within the device.
 func (s *Stream) Copy(dst, src Ptr, size int) error { return s.driver.Copy(dst, src, size) }
+
+// CopyPeer submits a copy of size bytes from memory of another device, over the link between the two
+// if there is one. It orders nothing on the other device: what writes src is done before, and what
+// changes it comes after this stream has done the copy. [ErrUnsupported] if the devices are not two
+// of a kind that can do this, such as two GPUs of one machine.
+func (s *Stream) CopyPeer(dst Ptr, from Device, src Ptr, size int) error {
+	if d, ok := s.driver.(PeerDriver); ok {
+		return d.CopyPeer(dst, from, src, size)
+	}
+	return fmt.Errorf("device: %w: a %s copies from no other device", ErrUnsupported, s.dev.Properties().Kind)
+}
 
 // Fill submits writing the 32-bit pattern count times; dst is 4-byte aligned.
 func (s *Stream) Fill(dst Ptr, pattern uint32, count int) error {

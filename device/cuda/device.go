@@ -31,6 +31,7 @@ type Device struct {
 	closing  bool               // no new children
 	children map[child]struct{} // open streams and events
 	freeing  uintptr            // a stream for Free, made when first needed
+	reached  map[uintptr]bool   // contexts of GPUs that CopyPeer has copied from
 
 	// events is held for reading while an event is used, and for writing to
 	// destroy one. One lock for all, so that calls with two events cannot

@@ -34,6 +34,7 @@ const (
 	illegalAddress       Code = 700
 	launchOutOfResources Code = 701
 	launchTimeout        Code = 702
+	peerAccessEnabled    Code = 704
 	contextIsDestroyed   Code = 709
 	deviceAssert         Code = 710
 	alreadyRegistered    Code = 712

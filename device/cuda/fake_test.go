@@ -42,6 +42,9 @@ type fake struct {
 	modules map[uintptr]string // PTX text
 	kernels map[uintptr]string // names
 
+	linked bool                // GPUs can read each other's memory
+	links  map[[2]uintptr]bool // contexts: the first reads the memory of the second
+
 	calls  [numSymbols]int
 	launch []string // names of kernels, in order of execution
 	faults []string // misuse that a real driver would not report
@@ -67,6 +70,8 @@ func newFake() *fake {
 		rng:     rand.New(rand.NewPCG(1, 2)),
 		gpus:    []fakeGPU{{"Fake H200", 90, 6 << 30, 8 << 30}, {"Fake A100", 80, 1 << 30, 2 << 30}, {"Fake V100", 70, 1 << 30, 1 << 30}},
 		version: 13000,
+		linked:  true,
+		links:   map[[2]uintptr]bool{},
 		current: map[int]uintptr{},
 		retains: map[uintptr]int{},
 		next:    addrStep,
@@ -256,7 +261,7 @@ func (f *fake) dispatch(sym symbol, args []uintptr) Code {
 	case symGetErrorString:
 		put(args[1], unsafe.Pointer(unsafe.StringData("as the test wants it\x00")))
 	case symDeviceGetCount, symDeviceGet, symDeviceGetName, symDeviceGetAttribute,
-		symPrimaryCtxRetain, symPrimaryCtxRelease, symCtxSetCurrent:
+		symPrimaryCtxRetain, symPrimaryCtxRelease, symCtxSetCurrent, symDeviceCanAccessPeer, symCtxEnablePeerAccess:
 		return f.gpuCall(sym, args)
 	case symModuleLoadDataEx, symModuleUnload, symModuleGetFunction, symFuncGetParamInfo:
 		return f.moduleCall(sym, args)
@@ -301,6 +306,14 @@ func (f *fake) gpuCall(sym symbol, args []uintptr) Code {
 		f.retains[firstContext+args[0]]--
 	case symCtxSetCurrent:
 		f.current[threadID()] = args[0]
+	case symDeviceCanAccessPeer:
+		put(args[0], map[bool]int32{true: 1}[f.linked])
+	case symCtxEnablePeerAccess:
+		link := [2]uintptr{f.current[threadID()], args[0]}
+		if f.links[link] || link[0] == link[1] {
+			return peerAccessEnabled
+		}
+		f.links[link] = true
 	}
 	return success
 }

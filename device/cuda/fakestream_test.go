@@ -172,7 +172,7 @@ func (f *fake) streamCall(sym symbol, args []uintptr) Code {
 			f.doOne()
 		}
 		return f.sticky
-	case symMemcpyHtoDAsync, symMemcpyDtoHAsync, symMemcpyDtoDAsync, symMemsetD32Async:
+	case symMemcpyHtoDAsync, symMemcpyDtoHAsync, symMemcpyDtoDAsync, symMemcpyPeerAsync, symMemsetD32Async:
 		return f.copyCall(sym, args)
 	case symLaunchKernel:
 		return f.launchCall(args)
@@ -196,6 +196,12 @@ func (f *fake) queried(done bool) Code {
 func (f *fake) copyCall(sym symbol, args []uintptr) Code {
 	to, from, size, stream := args[0], args[1], args[2], args[3]
 	switch sym {
+	case symMemcpyPeerAsync: // to, its context, from, its context, size, stream
+		from, size, stream := args[2], args[4], args[5]
+		if f.owner[to&^(addrStep-1)] != int32(args[1]&0xf) || f.owner[from&^(addrStep-1)] != int32(args[3]&0xf) {
+			return invalidValue
+		}
+		return f.submit(stream, fakeOp{run: func() { copy(f.device(to, size), f.device(from, size)) }})
 	case symMemcpyHtoDAsync:
 		return f.submit(stream, fakeOp{host: span{lo: from, hi: from + size}, run: func() {
 			copy(f.device(to, size), hostBytes(from, size))

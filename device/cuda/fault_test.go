@@ -49,6 +49,16 @@ func everything(drv *driver) (errs []error) {
 	defer func() { check(d.Free(b)) }()
 	check(d.Probe(b.Ptr, n))
 	copies(d, s, b, check)
+	if peer, err := drv.open(1); check(err) {
+		if from, err := peer.Alloc(100); check(err) {
+			check(s.CopyPeer(b.Ptr, peer, from.Ptr, 100))
+			drain(s, check)
+			if !check(peer.Free(from)) { // it did not know that it is lost
+				check(peer.Free(from))
+			}
+		}
+		check(peer.Close())
+	}
 	mappings(d, s, check)
 	check(s.Record(e))
 	check(s.Wait(e))

@@ -37,6 +37,9 @@ const (
 	symMemcpyHtoDAsync
 	symMemcpyDtoHAsync
 	symMemcpyDtoDAsync
+	symMemcpyPeerAsync
+	symDeviceCanAccessPeer
+	symCtxEnablePeerAccess
 	symMemsetD32Async
 	symModuleLoadDataEx
 	symModuleUnload
@@ -116,6 +119,9 @@ var symbols = [numSymbols]symbolInfo{
 	symMemcpyHtoDAsync:             {name: "cuMemcpyHtoDAsync", exported: "cuMemcpyHtoDAsync_v2"},
 	symMemcpyDtoHAsync:             {name: "cuMemcpyDtoHAsync", exported: "cuMemcpyDtoHAsync_v2"},
 	symMemcpyDtoDAsync:             {name: "cuMemcpyDtoDAsync", exported: "cuMemcpyDtoDAsync_v2"},
+	symMemcpyPeerAsync:             {name: "cuMemcpyPeerAsync"},
+	symDeviceCanAccessPeer:         {name: "cuDeviceCanAccessPeer"},
+	symCtxEnablePeerAccess:         {name: "cuCtxEnablePeerAccess"},
 	symMemsetD32Async:              {name: "cuMemsetD32Async"},
 	symModuleLoadDataEx:            {name: "cuModuleLoadDataEx"},
 	symModuleUnload:                {name: "cuModuleUnload"},

@@ -1,0 +1,52 @@
+package cuda
+
+import (
+	"fmt"
+
+	"github.com/weftgo/weft/device"
+)
+
+// CopyPeer implements [device.PeerDriver]. Over NVLink or PCIe the GPU of the stream reads the other
+// one's memory; where it cannot, the driver copies through the host.
+func (s *stream) CopyPeer(dst device.Ptr, from device.Device, src device.Ptr, size int) error {
+	peer, ok := from.(*Device)
+	if !ok {
+		return fmt.Errorf("cuda: %w: CopyPeer from a device that is no GPU of this package", device.ErrUnsupported)
+	}
+	if size < 0 {
+		return invalid("CopyPeer of %d bytes", size)
+	}
+	return s.do(func(fr *frame) error {
+		if err := s.dev.reach(fr, peer); err != nil || size == 0 {
+			return err
+		}
+		return fr.call(symMemcpyPeerAsync, uintptr(dst), s.dev.ctx, uintptr(src), peer.ctx, uintptr(size), s.handle)
+	})
+}
+
+// reach lets the GPU read the memory of another one, if the hardware can. It is called with the
+// context of d current.
+func (d *Device) reach(fr *frame, peer *Device) error {
+	if d.ctx == peer.ctx {
+		return nil
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.reached[peer.ctx] {
+		return nil
+	}
+	if err := fr.call(symDeviceCanAccessPeer, fr.result(0), d.handle, peer.handle); err != nil {
+		return err
+	}
+	if fr.int32(0) != 0 {
+		const flags = 0
+		if c := fr.code(symCtxEnablePeerAccess, peer.ctx, flags); c != success && c != peerAccessEnabled {
+			return fr.newError(symCtxEnablePeerAccess, c)
+		}
+	}
+	if d.reached == nil {
+		d.reached = map[uintptr]bool{}
+	}
+	d.reached[peer.ctx] = true
+	return nil
+}
