@@ -38,6 +38,7 @@ struct PartParams {
   const uint32_t* flags;  // null: no row has one
   const uint32_t* ranks;  // of rows among those with a flag; null: these are dropped
   uint32_t* parts;
+  uint64_t mask;   // bits of hashes that count
   uint32_t count;  // of partitions
   uint32_t next;   // the partition of the first row with a flag
 };
@@ -63,6 +64,14 @@ struct TakeParams {
   uint32_t* valid;  // whole words; null: the column has no bitmap
   uint32_t n;       // rows to take
   uint32_t size;    // rows of the column
+};
+
+struct PutParams {
+  const void* values;
+  const uint32_t* rows;  // where values go, each row once
+  void* to;
+  uint32_t n;
+  uint32_t width;  // of a value in bytes: 1, 4 or 8
 };
 
 constexpr uint64_t kNullWord = 0xd1b54a32d192ed03ul, kNaNWord = 0x7ff8ul << 48;
@@ -119,6 +128,11 @@ __device__ __forceinline__ void copy(const TakeParams& p, uint32_t to, uint32_t 
   static_cast<T*>(p.values)[to] = static_cast<const T*>(p.column.values)[from];
 }
 
+template <class T>
+__device__ __forceinline__ void put(const PutParams& p, uint64_t i) {
+  static_cast<T*>(p.to)[p.rows[i]] = static_cast<const T*>(p.values)[i];
+}
+
 }  // namespace weft
 
 using namespace weft;
@@ -138,7 +152,7 @@ extern "C" __global__ void __launch_bounds__(256) parts_part(PartParams p) {
   for (uint64_t i = thread_index(); i < p.hash.n; i += threads_in_grid()) {
     uint32_t part = p.count;
     if (p.flags == nullptr || p.flags[i] == 0) {
-      part = uint32_t(reduce(hashed(p.hash, i), uint64_t(p.count)));
+      part = uint32_t(reduce(hashed(p.hash, i) & p.mask, uint64_t(p.count)));
     } else if (p.ranks != nullptr) {
       part = (p.next + p.ranks[i] % p.count) % p.count;
     }
@@ -179,6 +193,16 @@ extern "C" __global__ void __launch_bounds__(256) parts_take(TakeParams p) {
     if (p.valid != nullptr) {
       const uint32_t valid = ballot(kAll, there && !is_null(p.column, row));
       if (i % kWarp == 0) p.valid[i / kWarp] = valid;
+    }
+  }
+}
+
+extern "C" __global__ void __launch_bounds__(256) parts_put(PutParams p) {
+  for (uint64_t i = thread_index(); i < p.n; i += threads_in_grid()) {
+    switch (p.width) {
+      case 1: put<uint8_t>(p, i); break;
+      case 4: put<uint32_t>(p, i); break;
+      default: put<uint64_t>(p, i);
     }
   }
 }

@@ -3,9 +3,11 @@
 package parts
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"math/bits"
 	"unsafe"
 
@@ -95,6 +97,8 @@ func Hash(s *device.Stream, k *Keys, hashes device.Ptr) error {
 type Partition struct {
 	Keys
 	Parts int
+	// Mask has the bits of hashes that count; 0: all.
+	Mask uint64
 	// Nulls are the columns whose nulls are dropped or dealt.
 	Nulls []Column
 	Deal  bool // a row with such a null goes to the partition after that of the one before
@@ -117,7 +121,9 @@ type run struct {
 	m *partsModule
 	k *prim.Kernels
 
-	out     Result
+	rows    device.Ptr
+	offsets device.Ptr
+	out     Result // of Run
 	scratch device.Slice[uint64]
 	hashes  device.Ptr
 	flags   device.Ptr // 0: no row has a null that matters
@@ -160,6 +166,33 @@ func (p *Partition) Run(ctx context.Context, s *device.Stream) (r Result, err er
 	return t.out, nil
 }
 
+// ScratchBytes returns the size of the scratch memory that Submit needs.
+func (p *Partition) ScratchBytes() int {
+	t := run{Partition: p}
+	return t.carve(0)
+}
+
+// Submit submits a partition of rows without nulls that matter, and waits for nothing. rows receives
+// N numbers of 32 bits, offsets one more than there are partitions.
+func (p *Partition) Submit(s *device.Stream, rows, offsets device.Ptr, scratch device.Buffer) (err error) {
+	if err := p.check(); err != nil {
+		return err
+	}
+	t := run{Partition: p, s: s, rows: rows, offsets: offsets}
+	if need := p.ScratchBytes(); len(p.Nulls) > 0 || scratch.Size < need {
+		return fmt.Errorf("%w: partition with %d columns of nulls, and %d bytes of scratch memory; none, and %d are needed",
+			device.ErrInvalid, len(p.Nulls), scratch.Size, need)
+	}
+	if t.m, err = loadParts(s.Device()); err != nil {
+		return err
+	}
+	if t.k, err = prim.Load(s.Device()); err != nil {
+		return err
+	}
+	t.carve(scratch.Ptr)
+	return t.submit()
+}
+
 // sort moves the numbers of rows to their places.
 func (t *run) sort() *prim.Sort {
 	last := t.Parts - 1
@@ -168,7 +201,7 @@ func (t *run) sort() *prim.Sort {
 	}
 	return &prim.Sort{
 		Widths: prim.Widths{Key: 4, Val: 4}, N: t.N, Hi: max(1, bits.Len(uint(last))),
-		From: prim.Rows{Keys: t.parts}, To: prim.Rows{Keys: t.sorted, Vals: t.out.Rows.Ptr()},
+		From: prim.Rows{Keys: t.parts}, To: prim.Rows{Keys: t.sorted, Vals: t.rows},
 	}
 }
 
@@ -181,8 +214,11 @@ func (t *run) allocate() (err error) {
 	if t.out.Rows, err = device.Make[uint32](dev, t.N); err != nil {
 		return err
 	}
-	if t.out.Offsets, err = device.Make[uint32](dev, t.Parts+1); err != nil || t.N == 0 {
+	if t.out.Offsets, err = device.Make[uint32](dev, t.Parts+1); err != nil {
 		return err
+	}
+	if t.rows, t.offsets = t.out.Rows.Ptr(), t.out.Offsets.Ptr(); t.N == 0 {
+		return nil
 	}
 	size := t.carve(0)
 	if t.scratch, err = device.Make[uint64](dev, (size+7)/8); err != nil {
@@ -212,7 +248,7 @@ func (t *run) carve(at device.Ptr) int {
 
 func (t *run) submit() error {
 	if t.N == 0 {
-		return t.s.Fill(t.out.Offsets.Ptr(), 0, t.Parts+1)
+		return t.s.Fill(t.offsets, 0, t.Parts+1)
 	}
 	last := len(t.Columns) - 1
 	if last > 0 {
@@ -225,7 +261,7 @@ func (t *run) submit() error {
 	}
 	p := partParams{
 		hash: t.params(last+1, t.hashes), flags: t.flags, ranks: t.ranks, parts: t.parts,
-		count: uint32(t.Parts), next: uint32(t.First),
+		mask: cmp.Or(t.Mask, math.MaxUint64), count: uint32(t.Parts), next: uint32(t.First),
 	}
 	grid, block := wave(t.s.Device(), t.N)
 	if err := t.m.Part(t.s, grid, block, &p); err != nil {
@@ -236,7 +272,7 @@ func (t *run) submit() error {
 	}
 	grid, block = wave(t.s.Device(), t.Parts+1)
 	return t.m.Bound(t.s, grid, block, &boundParams{
-		parts: t.sorted, offsets: t.out.Offsets.Ptr(), n: uint32(t.N), count: uint32(t.Parts),
+		parts: t.sorted, offsets: t.offsets, n: uint32(t.N), count: uint32(t.Parts),
 	})
 }
 
@@ -270,7 +306,7 @@ func (t *run) read(ctx context.Context) error {
 		t.out.Next = (t.First + int(n)) % t.Parts
 		return err
 	default:
-		err := t.s.CopyOut(ctx, memory, t.out.Offsets.Ptr()+device.Ptr(4*t.Parts))
+		err := t.s.CopyOut(ctx, memory, t.offsets+device.Ptr(4*t.Parts))
 		t.out.N = int(n)
 		return err
 	}
@@ -292,4 +328,18 @@ func Take(
 	return m.Take(s, grid, block, &takeParams{
 		column: c.known(), rows: rows, values: values, valid: valid, n: uint32(n), size: uint32(size),
 	})
+}
+
+// Put submits storing n values of a width of 1, 4 or 8 bytes at some rows, each row once, and waits
+// for nothing. It undoes Take.
+func Put(s *device.Stream, values device.Ptr, width int, rows device.Ptr, n int, to device.Ptr) error {
+	if n == 0 {
+		return nil
+	}
+	m, err := loadParts(s.Device())
+	if err != nil {
+		return err
+	}
+	grid, block := wave(s.Device(), n)
+	return m.Put(s, grid, block, &putParams{values: values, rows: rows, to: to, n: uint32(n), width: uint32(width)})
 }

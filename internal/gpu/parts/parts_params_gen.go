@@ -54,8 +54,19 @@ type partParams struct {
 	flags device.Ptr
 	ranks device.Ptr
 	parts device.Ptr
+	mask  uint64
 	count uint32
 	next  uint32
+}
+
+// putParams is weft::PutParams of C++.
+type putParams struct {
+	_      structs.HostLayout
+	values device.Ptr
+	rows   device.Ptr
+	to     device.Ptr
+	n      uint32
+	width  uint32
 }
 
 // takeParams is weft::TakeParams of C++.
@@ -109,13 +120,24 @@ var (
 
 // partParams has the layout of weft::PartParams.
 var (
-	_ [88]byte = [unsafe.Sizeof(partParams{})]byte{}
+	_ [96]byte = [unsafe.Sizeof(partParams{})]byte{}
 	_ [0]byte  = [unsafe.Offsetof(partParams{}.hash)]byte{}
 	_ [56]byte = [unsafe.Offsetof(partParams{}.flags)]byte{}
 	_ [64]byte = [unsafe.Offsetof(partParams{}.ranks)]byte{}
 	_ [72]byte = [unsafe.Offsetof(partParams{}.parts)]byte{}
-	_ [80]byte = [unsafe.Offsetof(partParams{}.count)]byte{}
-	_ [84]byte = [unsafe.Offsetof(partParams{}.next)]byte{}
+	_ [80]byte = [unsafe.Offsetof(partParams{}.mask)]byte{}
+	_ [88]byte = [unsafe.Offsetof(partParams{}.count)]byte{}
+	_ [92]byte = [unsafe.Offsetof(partParams{}.next)]byte{}
+)
+
+// putParams has the layout of weft::PutParams.
+var (
+	_ [32]byte = [unsafe.Sizeof(putParams{})]byte{}
+	_ [0]byte  = [unsafe.Offsetof(putParams{}.values)]byte{}
+	_ [8]byte  = [unsafe.Offsetof(putParams{}.rows)]byte{}
+	_ [16]byte = [unsafe.Offsetof(putParams{}.to)]byte{}
+	_ [24]byte = [unsafe.Offsetof(putParams{}.n)]byte{}
+	_ [28]byte = [unsafe.Offsetof(putParams{}.width)]byte{}
 )
 
 // takeParams has the layout of weft::TakeParams.

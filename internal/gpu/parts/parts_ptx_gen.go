@@ -12,14 +12,14 @@ import (
 //kernelgen:compiler clang version 19.1.7
 //kernelgen:target 80+ptx83,90+ptx83
 //kernelgen:flags -x cuda --cuda-device-only -nocudainc -nocudalib -nostdinc -std=c++17 -Wall -Werror -I kernels/include -O3
-//kernelgen:input 536cbcd18a8d0ee18ddef919c59a1c7d46b4462d20553b5b27e8261070e82630 6206 internal/gpu/parts/parts.cu
+//kernelgen:input fc7a032f422b8d4670bf1cc9921ca23193b5cfe3e9eec89f70a4d4e453d7c669 6912 internal/gpu/parts/parts.cu
 //kernelgen:input 870daf72e5f5ee3daf5209b7c93999cc04bae928905c38d006e9ce507ad53f71 12351 kernels/include/weft/access.cuh
 //kernelgen:input aba0e0ad799cf8072f65dfa894b9a84f4a011a1b5bf771d2050f1c78462e4073 856 kernels/include/weft/cuda.cuh
 //kernelgen:input 79b1beaa05fe49d706515a4fad47443f74f45385014663a5ecc8653a4a9b381e 1718 kernels/include/weft/hash.cuh
 //kernelgen:input 3844d10e56bfb5b2bb8c488edf87f503d07fe3315f36a6d26af5f81e850e250a 4894 kernels/include/weft/shared.cuh
 //kernelgen:input 0851189fa3150bd3eb30a9b7d5f0dcba58c8fcda1c3598976207e3eea53f4ea7 5348 kernels/include/weft/warp.cuh
-//kernelgen:output 232e2f12b25e6bcbda16d6c580e74303cacc90e6919b866c078eee1cfe805234 15736 internal/gpu/parts/parts_sm80.ptx
-//kernelgen:output a2a484be62a863b4da8de756a1808b69a931995e65c5949e726f4d01eaaef411 3573 internal/gpu/parts/parts_params_gen.go
+//kernelgen:output fa879dbe5f868d8eb15f42ad409123c317a8305a659ab2183af7888d81eb8aa5 17348 internal/gpu/parts/parts_sm80.ptx
+//kernelgen:output 009869fbff772bad9f232790db60d2bb106000bcf4461648a956390760224806 4209 internal/gpu/parts/parts_params_gen.go
 
 //go:embed parts_sm80.ptx
 var partsSM80 string
@@ -39,13 +39,14 @@ var partsKernels = map[string]int{
 	"parts_bound": 24,
 	"parts_hash":  56,
 	"parts_null":  48,
-	"parts_part":  88,
+	"parts_part":  96,
+	"parts_put":   32,
 	"parts_take":  64,
 }
 
 // partsModule is parts.cu, loaded on a device. Its methods launch the kernels.
 type partsModule struct {
-	kernels [5]device.Kernel
+	kernels [6]device.Kernel
 }
 
 // loadParts loads partsImage on a device. The error is
@@ -56,7 +57,7 @@ func loadParts(dev device.Device) (*partsModule, error) {
 		return nil, err
 	}
 	var m partsModule
-	for i, name := range [...]string{"parts_bound", "parts_hash", "parts_null", "parts_part", "parts_take"} {
+	for i, name := range [...]string{"parts_bound", "parts_hash", "parts_null", "parts_part", "parts_put", "parts_take"} {
 		if m.kernels[i], err = loaded.Kernel(name); err != nil {
 			return nil, err
 		}
@@ -84,7 +85,12 @@ func (m *partsModule) Part(s *device.Stream, grid, block device.Dim, params *par
 	return device.Launch(s, m.kernels[3], grid, block, params)
 }
 
+// Put launches kernel parts_put.
+func (m *partsModule) Put(s *device.Stream, grid, block device.Dim, params *putParams) error {
+	return device.Launch(s, m.kernels[4], grid, block, params)
+}
+
 // Take launches kernel parts_take.
 func (m *partsModule) Take(s *device.Stream, grid, block device.Dim, params *takeParams) error {
-	return device.Launch(s, m.kernels[4], grid, block, params)
+	return device.Launch(s, m.kernels[5], grid, block, params)
 }

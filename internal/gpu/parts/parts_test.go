@@ -8,6 +8,7 @@ import (
 	"reflect"
 	"slices"
 	"testing"
+	"unsafe"
 
 	"github.com/weftgo/weft/column"
 	"github.com/weftgo/weft/column/ondevice"
@@ -23,6 +24,7 @@ import (
 var kernelTests = []mutate.KernelTest{
 	{Name: "types", Run: tryTypes},
 	{Name: "nulls", Run: tryNulls},
+	{Name: "slots", Run: trySlots},
 }
 
 // Lanes, warps and blocks overtake each other, memory is weak, and a data race is a fault.
@@ -45,6 +47,8 @@ var mutants = []mutate.Broken{
 	{"other bits of bitmaps", "hash", `(and\.b32 %r\d+, %r\d+), 7;`, "$1, 3;"},
 	{"other bits of bitmaps", "null", `(and\.b32 %r\d+, %r\d+), 7;`, "$1, 3;"},
 	{"other bits of bitmaps", "take", `(and\.b32 %r\d+, %r\d+), 7;`, "$1, 3;"},
+	{"all bits of the hash count", "part", `and\.b64 (%rd\d+), (%rd\d+), %rd\d+;`, "mov.b64 $1, $2;"},
+	{"values stay where they are", "put", `(ld\.global(?:\.nc)?\.u32 (%r\d+), \[%rd\d+\];)`, "$1 mov.u32 $2, 1;"},
 	{"every other word of a bitmap is written", "take", `(and\.b64 %rd\d+, %rd\d+), 31;`, "$1, 63;"},
 }
 
@@ -178,6 +182,62 @@ func try(t testing.TB, dev device.Device, keys []column.Column, opts column.Part
 		must(t, taken.Free())
 	}
 	must(t, got.Free())
+}
+
+// trySlots partitions by the top bits of hashes, in memory of the caller, and puts values of each
+// width back to their rows.
+func trySlots(t testing.TB, dev device.Device) {
+	const n, slotBits, seed = 300, 14, 9
+	rng := rand.New(rand.NewPCG(5, 6))
+	keys := make([]int32, n)
+	for i := range keys {
+		keys[i] = int32(rng.Uint32())
+	}
+	host := devicetest.OpenCPU(t, 1)
+	s := devicetest.NewStream(t, dev)
+	hashes := make([]uint64, n)
+	column.Hash(host, []column.Column{column.Of(keys)}, seed, hashes)
+	on := devicetest.Upload(t, s, keys)
+	for _, count := range []int{1, 3, 64, 300} {
+		want := make([][]uint32, count)
+		for row, h := range hashes {
+			to := int(h >> (64 - slotBits) * uint64(count) >> slotBits)
+			want[to] = append(want[to], uint32(row))
+		}
+		p := parts.Partition{Parts: count, Mask: (1<<slotBits - 1) << (64 - slotBits), Keys: parts.Keys{N: n, Seed: seed,
+			Columns: []parts.Column{{Type: uint8(column.Int32), Values: on.Ptr()}}}}
+		scratch := devicetest.Upload(t, s, make([]uint64, p.ScratchBytes()/8+1))
+		rows, offsets := devicetest.Upload(t, s, make([]uint32, n)), devicetest.Upload(t, s, make([]uint32, count+1))
+		small := device.Buffer{Ptr: scratch.Ptr(), Size: p.ScratchBytes() - 1}
+		if err := p.Submit(s, rows.Ptr(), offsets.Ptr(), small); !errors.Is(err, device.ErrInvalid) {
+			t.Fatalf("too little scratch memory: %v", err)
+		}
+		must(t, p.Submit(s, rows.Ptr(), offsets.Ptr(), device.Buffer{Ptr: scratch.Ptr(), Size: 8 * scratch.Len()}))
+		got, at := devicetest.Download(t, s, rows), devicetest.Download(t, s, offsets)
+		for part, w := range want {
+			if g := got[at[part]:at[part+1]]; !slices.Equal(g, w) {
+				t.Fatalf("partition %d of %d: rows %v, want %v", part, count, g, w)
+			}
+		}
+		tryPut[uint8](t, s, rows)
+		tryPut[uint32](t, s, rows)
+		tryPut[uint64](t, s, rows)
+	}
+}
+
+// tryPut stores the number of each row at it.
+func tryPut[T uint8 | uint32 | uint64](t testing.TB, s *device.Stream, rows device.Slice[uint32]) {
+	values := make([]T, rows.Len())
+	for i, row := range devicetest.Download(t, s, rows) {
+		values[i] = T(row)
+	}
+	from, to := devicetest.Upload(t, s, values), devicetest.Upload(t, s, make([]T, len(values)))
+	must(t, parts.Put(s, from.Ptr(), int(unsafe.Sizeof(values[0])), rows.Ptr(), len(values), to.Ptr()))
+	for row, v := range devicetest.Download(t, s, to) {
+		if v != T(row) {
+			t.Fatalf("row %d has %d", row, v)
+		}
+	}
 }
 
 // tryEnded has the context end while work is under way, which uses memory until it is done.
