@@ -223,7 +223,7 @@ func TestJoin(t *testing.T) {
 		}
 		closeJoin(t, j)
 	})
-	if spilled == 0 {
+	if spilled == 0 && !testing.Short() { // twenty draws may have none that spills
 		t.Error("nothing was spilled")
 	}
 }
