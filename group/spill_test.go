@@ -92,7 +92,7 @@ func TestMemory(t *testing.T) {
 		}
 		compareSpilled(t, g, m, &x, disordered)
 	})
-	if spilled == 0 {
+	if spilled == 0 && !testing.Short() { // few draws may have none that spills
 		t.Error("nothing was spilled")
 	}
 }
