@@ -15,15 +15,22 @@ import (
 // ErrAborted is the error of every call of a Comm after one of its ranks called Abort, or has died.
 var ErrAborted = errors.New("comm: aborted")
 
+// ErrPeer is the error of a call that another rank did not enter: its context had ended, or its
+// arguments were wrong. That rank returns an error of its own. Nothing has been exchanged, and all
+// ranks may go on with their next call.
+var ErrPeer = errors.New("comm: another rank did not enter the call")
+
 // Comm is one rank's end of a group of ranks.
 //
 // All methods except Rank, Size, Abort and Close are collective: each rank calls the same ones in
-// the same order, from one goroutine at a time. A context is looked at before the first exchange of
-// a call. After that a rank waits for its peers, whatever its context does, since a rank that left
-// would leave the others waiting.
+// the same order, from one goroutine at a time. A call first agrees that all ranks entered the same
+// method with arguments that fit. If one did not, the call fails on all ranks, and nothing has been
+// exchanged. A context is looked at before that only: a rank whose context has ended returns the
+// error of the context, the others [ErrPeer]. After that a rank waits for its peers, whatever its
+// context does, since a rank that left would leave the others waiting.
 //
-// An error of a collective call means that the group is lost: the caller aborts it. Engines return
-// an error on all ranks, or end the process, within seconds of the death of a rank.
+// Any other error of a collective call means that the group is lost: the caller aborts it. Engines
+// return an error on all ranks, or end the process, within seconds of the death of a rank.
 type Comm interface {
 	// Rank returns the number of this rank, from 0 to Size()-1.
 	Rank() int
@@ -48,10 +55,12 @@ type Comm interface {
 	// Split makes a Comm of the ranks that pass the same color, which order themselves by key and
 	// then by rank. A negative color returns nil.
 	Split(ctx context.Context, color, key int) (Comm, error)
-	// Abort ends the group: every rank's calls fail with ErrAborted, or its process ends with the
-	// code. It does not wait for other ranks.
+	// Abort ends the group and those that share a rank with it by Split: every rank's calls fail
+	// with ErrAborted, or its process ends with the code. It does not wait for other ranks, and
+	// calls of any goroutine are fine.
 	Abort(code int)
-	// Close frees the group. It is collective, except after an error or Abort.
+	// Close frees the group. It is collective, except after an error or Abort. Closing a closed
+	// Comm does nothing, and other calls fail with device.ErrClosed.
 	Close() error
 }
 
@@ -75,7 +84,15 @@ func (b Buf) Len() int {
 	return len(b.Host)
 }
 
-// Op is how AllReduce combines two values.
+// Part returns the n bytes at a position.
+func (b Buf) Part(at, n int64) Buf {
+	if b.Stream != nil {
+		return Buf{On: b.On.Sub(int(at), int(at+n)), Stream: b.Stream}
+	}
+	return Buf{Host: b.Host[at : at+n]}
+}
+
+// Op is how AllReduce combines two values. Sums of integers wrap around.
 type Op uint8
 
 // The operations.
@@ -84,6 +101,18 @@ const (
 	Min
 	Max
 )
+
+func (op Op) String() string {
+	switch op {
+	case Sum:
+		return "Sum"
+	case Min:
+		return "Min"
+	case Max:
+		return "Max"
+	}
+	return fmt.Sprintf("Op(%d)", uint8(op))
+}
 
 // CheckParts returns an error unless each buffer holds its parts and has a length for each rank.
 // Engines call it first.
@@ -97,10 +126,11 @@ func CheckParts(size int, send Buf, sendBytes []int64, recv Buf, recvBytes []int
 			if n < 0 {
 				return fmt.Errorf("comm: %d bytes to %s for rank %d", n, name, r)
 			}
+			if n > int64(b.Len())-total {
+				return fmt.Errorf("comm: %d bytes to %s for ranks 0 to %d, in a buffer of %d",
+					total+n, name, r, b.Len())
+			}
 			total += n
-		}
-		if total > int64(b.Len()) {
-			return fmt.Errorf("comm: %d bytes to %s, in a buffer of %d", total, name, b.Len())
 		}
 		return nil
 	}

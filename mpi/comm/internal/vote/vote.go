@@ -1,0 +1,151 @@
+// Package vote has ranks agree, before a collective call exchanges anything, that all of them entered
+// the same method with arguments that fit. Engines gather the votes of all ranks.
+package vote
+
+import (
+	"context"
+	"fmt"
+	"math"
+
+	"github.com/weftgo/weft/mpi/comm"
+)
+
+// Call is a collective method.
+type Call uint64
+
+// The collective methods.
+const (
+	Barrier Call = iota
+	AllGather
+	AllReduce
+	AllReduceFloat
+	AllToAllV
+	Split
+	Close
+)
+
+var names = [...]string{"Barrier", "AllGather", "AllReduce", "AllReduceFloat", "AllToAllV", "Split", "Close"}
+
+func (c Call) String() string {
+	if c < Call(len(names)) {
+		return names[c]
+	}
+	return fmt.Sprintf("Call(%d)", uint64(c))
+}
+
+// Why a rank does not enter a call.
+const (
+	ready = iota
+	ended // its context has ended
+	wrong // its arguments are wrong, or it cannot read its buffer
+)
+
+// Vote is what a rank brings to a call. It has no pointers and no padding: engines send it as words.
+type Vote struct {
+	Call Call
+	code uint64
+	// Len is the number of values, and Op how they are combined: the same on all ranks.
+	Len, Op uint64
+	// Sum is 0 modulo 2^64 over all ranks if what ranks send is what their peers expect.
+	Sum uint64
+	// Bytes is the larger one of what the rank sends and what it receives.
+	Bytes uint64
+}
+
+// Words is the size of a Vote in 64-bit words.
+const Words = 6
+
+// New makes the vote of a rank with n values, and returns what the rank itself finds wrong with the
+// call: err, an error of its arguments, or that of its context.
+func New(ctx context.Context, call Call, n int, err error) (Vote, error) {
+	v := Vote{Call: call, Len: uint64(n)}
+	if err != nil {
+		v.code = wrong
+	} else if err = ctx.Err(); err != nil {
+		v.code = ended
+	}
+	return v, err
+}
+
+// Reduce makes the vote of a rank that combines n values.
+func Reduce(ctx context.Context, call Call, op comm.Op, n int) (Vote, error) {
+	var err error
+	if op > comm.Max {
+		err = fmt.Errorf("comm: %s with %s", call, op)
+	}
+	v, err := New(ctx, call, n, err)
+	v.Op = uint64(op)
+	return v, err
+}
+
+// Gather makes the vote of a rank of size that gathers from send to recv.
+func Gather(ctx context.Context, size int, send, recv []uint64) (Vote, error) {
+	var err error
+	if len(recv) != size*len(send) {
+		err = fmt.Errorf("comm: AllGather of %d values of each of %d ranks, to %d values", len(send), size, len(recv))
+	}
+	return New(ctx, AllGather, len(send), err)
+}
+
+// Parts makes the vote of a rank for AllToAllV.
+func Parts(ctx context.Context, rank, size int, send comm.Buf, sendBytes []int64, recv comm.Buf, recvBytes []int64) (Vote, error) {
+	err := comm.CheckParts(size, send, sendBytes, recv, recvBytes)
+	v, err := New(ctx, AllToAllV, 0, err)
+	if err != nil {
+		return v, err
+	}
+	var sent, received uint64
+	for peer := range size {
+		sent += uint64(sendBytes[peer])
+		received += uint64(recvBytes[peer])
+		v.Sum += weight(rank, peer)*uint64(sendBytes[peer]) - weight(peer, rank)*uint64(recvBytes[peer])
+	}
+	v.Bytes = max(sent, received)
+	return v, nil
+}
+
+// weight returns an odd number for the part that one rank sends to another: with weights, sums of
+// parts that differ do not agree by chance.
+func weight(from, to int) uint64 {
+	x := uint64(from)<<32 + uint64(to) + 0x9e3779b97f4a7c15
+	x = (x ^ x>>30) * 0xbf58476d1ce4e5b9
+	x = (x ^ x>>27) * 0x94d049bb133111eb
+	return x ^ x>>31 | 1
+}
+
+// Count returns nil if all ranks enter the call, and otherwise an error: own, if this rank does not
+// enter it. All ranks find the same votes, so the call fails on all or on none.
+func Count(votes []Vote, own error) error {
+	if own != nil {
+		return own
+	}
+	for rank, v := range votes {
+		switch v.code {
+		case ended:
+			return fmt.Errorf("%w: %s of rank %d, whose context has ended", comm.ErrPeer, v.Call, rank)
+		case wrong:
+			return fmt.Errorf("%w: %s of rank %d, whose arguments are wrong", comm.ErrPeer, v.Call, rank)
+		}
+	}
+	sum := uint64(0)
+	for rank, v := range votes {
+		if first := votes[0]; v.Call != first.Call || v.Len != first.Len || v.Op != first.Op {
+			return fmt.Errorf("comm: ranks call different methods: rank 0 %s, rank %d %s", first, rank, v)
+		}
+		sum += v.Sum
+	}
+	if sum != 0 {
+		return fmt.Errorf("comm: AllToAllV of %d ranks, some of which expect other numbers of bytes than their peers send", len(votes))
+	}
+	return nil
+}
+
+func (v Vote) String() string {
+	switch v.Call {
+	case AllGather:
+		return fmt.Sprintf("%s of %d values", v.Call, v.Len)
+	case AllReduce, AllReduceFloat:
+		return fmt.Sprintf("%s %s of %d values", v.Call, comm.Op(v.Op&math.MaxUint8), v.Len)
+	}
+	return v.Call.String()
+}

@@ -1,0 +1,76 @@
+// Package local runs the ranks of a [comm.Comm] as goroutines of one process: where one machine is
+// enough, and in tests of programs that other engines run on many machines. A part of an exchange is
+// copied once, by its receiver, so all ranks copy at the same time.
+package local
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"runtime/debug"
+	"sync"
+
+	"github.com/weftgo/weft/mpi/comm"
+)
+
+// Run calls body once for each of n ranks, each in a goroutine, and waits for all of them. Each rank's
+// Comm is closed when its body returns nil. The first error or panic of a body aborts the other ranks,
+// cancels the context of all bodies, and is returned.
+func Run(ctx context.Context, n int, body func(ctx context.Context, c comm.Comm) error) error {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	var (
+		group sync.WaitGroup
+		once  sync.Once
+		first error
+	)
+	for _, c := range New(n) {
+		group.Go(func() {
+			err := call(ctx, c, body)
+			if err == nil {
+				return
+			}
+			once.Do(func() { first = err })
+			c.Abort(1)
+			cancel()
+		})
+	}
+	group.Wait()
+	return first
+}
+
+// call runs the body of a rank and returns its error, panic or early exit as an error.
+func call(ctx context.Context, c comm.Comm, body func(context.Context, comm.Comm) error) (err error) {
+	returned := false
+	defer func() {
+		if returned {
+			return
+		}
+		err = errors.New("its goroutine exited")
+		if p := recover(); p != nil {
+			err = fmt.Errorf("panic: %v\n%s", p, debug.Stack())
+		}
+		err = fmt.Errorf("local: rank %d: %w", c.Rank(), err)
+	}()
+	if err = body(ctx, c); err == nil {
+		err = c.Close()
+	}
+	if err != nil {
+		err = fmt.Errorf("local: rank %d: %w", c.Rank(), err)
+	}
+	returned = true
+	return err
+}
+
+// New makes a group of n ranks and returns the end of each. It panics if n is not positive.
+func New(n int) []comm.Comm {
+	if n <= 0 {
+		panic(fmt.Sprintf("local: New of %d ranks", n))
+	}
+	g := newGroup(n, &abort{done: make(chan struct{})})
+	ranks := make([]comm.Comm, n)
+	for r := range ranks {
+		ranks[r] = &rank{group: g, rank: r}
+	}
+	return ranks
+}

@@ -1,0 +1,138 @@
+package local
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
+
+	"github.com/weftgo/weft/device"
+	"github.com/weftgo/weft/mpi/comm"
+	"github.com/weftgo/weft/mpi/comm/internal/vote"
+)
+
+// rank implements comm.Comm: one rank's end of a group.
+type rank struct {
+	group  *group
+	rank   int
+	turn   int // of the call, 0 or 1
+	closed bool
+}
+
+func (r *rank) Rank() int { return r.rank }
+
+func (r *rank) Size() int { return len(r.group.votes[0]) }
+
+// collective publishes a vote and a slot, and runs f between the barriers of the call if all ranks
+// enter it. own is what this rank finds wrong with the call.
+func (r *rank) collective(v vote.Vote, own error, s slot, f func(peers []slot) error) (err error) {
+	if r.closed {
+		return fmt.Errorf("local: %s: %w", v.Call, device.ErrClosed)
+	}
+	g, turn := r.group, r.turn
+	r.turn = 1 - turn
+	defer func() {
+		if g.abort.entered() {
+			g.leave()
+			err = comm.ErrAborted
+		}
+	}()
+	g.votes[turn][r.rank], g.slots[turn][r.rank] = v, s
+	if err := g.barrier(); err != nil {
+		return err
+	}
+	g.slots[1-turn][r.rank] = slot{} // all ranks are past the call before: keep no buffers alive
+	if err := vote.Count(g.votes[turn], own); err != nil || f == nil {
+		return err
+	}
+	err = g.read(func() error { return f(g.slots[turn]) })
+	if passed := g.barrier(); passed != nil {
+		return passed
+	}
+	return err
+}
+
+func (r *rank) Barrier(ctx context.Context) error {
+	v, err := vote.New(ctx, vote.Barrier, 0, nil)
+	return r.collective(v, err, slot{}, nil)
+}
+
+func (r *rank) AllGather(ctx context.Context, send, recv []uint64) error {
+	v, err := vote.Gather(ctx, r.Size(), send, recv)
+	return r.collective(v, err, slot{words: send}, func(peers []slot) error {
+		for peer, p := range peers {
+			copy(recv[peer*len(send):], p.words)
+		}
+		return nil
+	})
+}
+
+func (r *rank) AllReduce(ctx context.Context, op comm.Op, values []uint64) error {
+	v, err := vote.Reduce(ctx, vote.AllReduce, op, len(values))
+	return reduce(r, v, err, op, values, slot{words: values}, func(p slot) []uint64 { return p.words })
+}
+
+func (r *rank) AllReduceFloat(ctx context.Context, op comm.Op, values []float64) error {
+	v, err := vote.Reduce(ctx, vote.AllReduceFloat, op, len(values))
+	return reduce(r, v, err, op, values, slot{floats: values}, func(p slot) []float64 { return p.floats })
+}
+
+// reduce has each rank combine a share of the values for all ranks, in the order of ranks.
+func reduce[T uint64 | float64](r *rank, v vote.Vote, own error, op comm.Op, values []T, s slot, of func(slot) []T) error {
+	var shares []slot
+	err := r.collective(v, own, s, func(peers []slot) error {
+		lo, hi := vote.Share(len(values), r.rank, r.Size())
+		share := slices.Clone(of(peers[0])[lo:hi])
+		for _, p := range peers[1:] {
+			vote.Combine(op, share, of(p)[lo:hi])
+		}
+		peers[r.rank].share = share
+		shares = peers
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	// All shares are there, and no rank reads values any more.
+	for peer, p := range shares {
+		lo, _ := vote.Share(len(values), peer, r.Size())
+		copy(values[lo:], p.share.([]T))
+	}
+	return nil
+}
+
+func (r *rank) Split(ctx context.Context, color, key int) (comm.Comm, error) {
+	v, err := vote.New(ctx, vote.Split, 0, nil)
+	var first, place int
+	var slots []slot
+	err = r.collective(v, err, slot{color: color, key: key}, func(peers []slot) error {
+		members := make([]int, 0, len(peers))
+		for peer, p := range peers {
+			if p.color == color {
+				members = append(members, peer)
+			}
+		}
+		slices.SortStableFunc(members, func(a, b int) int { return cmp.Compare(peers[a].key, peers[b].key) })
+		if first, place, slots = members[0], slices.Index(members, r.rank), peers; place == 0 {
+			peers[r.rank].split = newGroup(len(members), r.group.abort)
+		}
+		return nil
+	})
+	if err != nil || color < 0 {
+		return nil, err
+	}
+	return &rank{group: slots[first].split, rank: place}, nil
+}
+
+func (r *rank) Abort(int) { r.group.abort.once.Do(func() { close(r.group.abort.done) }) }
+
+func (r *rank) Close() error {
+	if r.closed || r.group.abort.entered() {
+		r.closed = true
+		return nil
+	}
+	v, err := vote.New(context.Background(), vote.Close, 0, nil)
+	err = r.collective(v, err, slot{}, nil)
+	r.closed = true
+	return err
+}
