@@ -26,40 +26,26 @@ func Run(ctx context.Context, n int, body func(ctx context.Context, c comm.Comm)
 	)
 	for _, c := range New(n) {
 		group.Go(func() {
-			err := call(ctx, c, body)
-			if err == nil {
-				return
+			// By defer: a body may end its goroutine.
+			err := errors.New("its goroutine exited")
+			defer func() {
+				if p := recover(); p != nil {
+					err = fmt.Errorf("panic: %v\n%s", p, debug.Stack())
+				}
+				if err == nil {
+					return
+				}
+				once.Do(func() { first = fmt.Errorf("local: rank %d: %w", c.Rank(), err) })
+				c.Abort(1)
+				cancel()
+			}()
+			if err = body(ctx, c); err == nil {
+				err = c.Close()
 			}
-			once.Do(func() { first = err })
-			c.Abort(1)
-			cancel()
 		})
 	}
 	group.Wait()
 	return first
-}
-
-// call runs the body of a rank and returns its error, panic or early exit as an error.
-func call(ctx context.Context, c comm.Comm, body func(context.Context, comm.Comm) error) (err error) {
-	returned := false
-	defer func() {
-		if returned {
-			return
-		}
-		err = errors.New("its goroutine exited")
-		if p := recover(); p != nil {
-			err = fmt.Errorf("panic: %v\n%s", p, debug.Stack())
-		}
-		err = fmt.Errorf("local: rank %d: %w", c.Rank(), err)
-	}()
-	if err = body(ctx, c); err == nil {
-		err = c.Close()
-	}
-	if err != nil {
-		err = fmt.Errorf("local: rank %d: %w", c.Rank(), err)
-	}
-	returned = true
-	return err
 }
 
 // New makes a group of n ranks and returns the end of each. It panics if n is not positive.

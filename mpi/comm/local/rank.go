@@ -102,7 +102,7 @@ func reduce[T uint64 | float64](r *rank, v vote.Vote, own error, op comm.Op, val
 }
 
 func (r *rank) Split(ctx context.Context, color, key int) (comm.Comm, error) {
-	v, err := vote.New(ctx, vote.Split, 0, nil)
+	v, err := vote.Color(ctx, color, key)
 	var first, place int
 	var slots []slot
 	err = r.collective(v, err, slot{color: color, key: key}, func(peers []slot) error {

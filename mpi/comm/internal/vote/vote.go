@@ -6,6 +6,7 @@ import (
 	"context"
 	"fmt"
 	"math"
+	"unsafe"
 
 	"github.com/weftgo/weft/mpi/comm"
 )
@@ -48,12 +49,13 @@ type Vote struct {
 	Len, Op uint64
 	// Sum is 0 modulo 2^64 over all ranks if what ranks send is what their peers expect.
 	Sum uint64
-	// Bytes is the larger one of what the rank sends and what it receives.
-	Bytes uint64
+	// Bytes is the larger one of what the rank sends and what it receives, and Part is the largest
+	// part that it sends.
+	Bytes, Part uint64
 }
 
 // Words is the size of a Vote in 64-bit words.
-const Words = 6
+const Words = int(unsafe.Sizeof(Vote{}) / 8)
 
 // New makes the vote of a rank with n values, and returns what the rank itself finds wrong with the
 // call: err, an error of its arguments, or that of its context.
@@ -87,6 +89,15 @@ func Gather(ctx context.Context, size int, send, recv []uint64) (Vote, error) {
 	return New(ctx, AllGather, len(send), err)
 }
 
+// Color makes the vote of a rank for Split. MPI takes 32 bits of both numbers.
+func Color(ctx context.Context, color, key int) (Vote, error) {
+	var err error
+	if color > math.MaxInt32 || key < math.MinInt32 || key > math.MaxInt32 {
+		err = fmt.Errorf("comm: Split with color %d and key %d, which must fit in 32 bits", color, key)
+	}
+	return New(ctx, Split, 0, err)
+}
+
 // Parts makes the vote of a rank for AllToAllV.
 func Parts(ctx context.Context, rank, size int, send comm.Buf, sendBytes []int64, recv comm.Buf, recvBytes []int64) (Vote, error) {
 	err := comm.CheckParts(size, send, sendBytes, recv, recvBytes)
@@ -98,10 +109,19 @@ func Parts(ctx context.Context, rank, size int, send comm.Buf, sendBytes []int64
 	for peer := range size {
 		sent += uint64(sendBytes[peer])
 		received += uint64(recvBytes[peer])
+		v.Part = max(v.Part, uint64(sendBytes[peer]))
 		v.Sum += weight(rank, peer)*uint64(sendBytes[peer]) - weight(peer, rank)*uint64(recvBytes[peer])
 	}
 	v.Bytes = max(sent, received)
 	return v, nil
+}
+
+// Most returns the largest Bytes and the largest Part of all ranks.
+func Most(votes []Vote) (total, part int) {
+	for _, v := range votes {
+		total, part = max(total, int(v.Bytes)), max(part, int(v.Part))
+	}
+	return total, part
 }
 
 // weight returns an odd number for the part that one rank sends to another: with weights, sums of

@@ -1,0 +1,191 @@
+package commtest
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+
+	"github.com/weftgo/weft/device"
+	"github.com/weftgo/weft/device/cpu"
+	"github.com/weftgo/weft/device/sim"
+	"github.com/weftgo/weft/mpi/comm"
+)
+
+// exchange is a random exchange, the same on all ranks.
+type exchange struct {
+	seed  uint64
+	size  int
+	bytes [][]int64 // from a rank to a rank
+}
+
+// newExchange draws the parts of an exchange: some are empty, some ranks send nothing, and one part is
+// larger than the others.
+func newExchange(seed uint64, size, most int) exchange {
+	random := rand.New(rand.NewPCG(seed, uint64(size)))
+	e := exchange{seed, size, make([][]int64, size)}
+	for from := range e.bytes {
+		e.bytes[from] = make([]int64, size)
+		if random.IntN(8) == 0 {
+			continue
+		}
+		for to := range e.bytes[from] {
+			if random.IntN(3) != 0 {
+				e.bytes[from][to] = random.Int64N(int64(most))
+			}
+		}
+	}
+	e.bytes[random.IntN(size)][random.IntN(size)] = 4 * int64(most)
+	return e
+}
+
+// sends and receives return the parts of a rank.
+func (e exchange) sends(rank int) []int64 { return e.bytes[rank] }
+
+func (e exchange) receives(rank int) []int64 {
+	parts := make([]int64, e.size)
+	for from := range parts {
+		parts[from] = e.bytes[from][rank]
+	}
+	return parts
+}
+
+// part appends what one rank sends to another.
+func (e exchange) part(b []byte, from, to int) []byte {
+	start := mix(from, to) ^ e.seed
+	for i := range e.bytes[from][to] {
+		b = append(b, byte(start+uint64(i)+uint64(i)>>8))
+	}
+	return b
+}
+
+// sent returns what a rank sends, and want what it receives.
+func (e exchange) sent(rank int) (b []byte) {
+	for to := range e.size {
+		b = e.part(b, rank, to)
+	}
+	return b
+}
+
+func (e exchange) want(rank int) (b []byte) {
+	for from := range e.size {
+		b = e.part(b, from, rank)
+	}
+	return b
+}
+
+// check compares what a rank has received with the model, and the rest of the buffer with a mark.
+func (e exchange) check(rank int, recv []byte) error {
+	want := e.want(rank)
+	for i, v := range recv {
+		if i < len(want) && v != want[i] {
+			return fmt.Errorf("AllToAllV %d: byte %d of %d is %#x, want %#x", e.seed, i, len(want), v, want[i])
+		}
+		if i >= len(want) && v != mark {
+			return fmt.Errorf("AllToAllV %d: byte %d is written, after the %d of the parts", e.seed, i, len(want))
+		}
+	}
+	return nil
+}
+
+// mark fills what an exchange must not write, slack bytes after the parts.
+const (
+	mark  = 0xa5
+	slack = 13
+)
+
+// received returns the buffer to receive the parts of a rank in.
+func (e exchange) received(rank int) []byte {
+	n := int64(slack)
+	for _, bytes := range e.receives(rank) {
+		n += bytes
+	}
+	b := make([]byte, n)
+	for i := range b {
+		b[i] = mark
+	}
+	return b
+}
+
+func allToAllV(ctx context.Context, c comm.Comm) error {
+	for seed := range uint64(12) {
+		// The last ones have parts of some hundred KiB.
+		e := newExchange(seed, c.Size(), 50<<(seed%4*4)/c.Size()+1)
+		recv := e.received(c.Rank())
+		err := c.AllToAllV(ctx, comm.Host(e.sent(c.Rank())), e.sends(c.Rank()), comm.Host(recv), e.receives(c.Rank()))
+		if err == nil {
+			err = e.check(c.Rank(), recv)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	none := make([]int64, c.Size())
+	return c.AllToAllV(ctx, comm.Buf{}, none, comm.Buf{}, none)
+}
+
+// allToAllVOnDevices exchanges between memory of two kinds of devices and of the host. The simulated
+// device stands for a GPU: the host does not address its memory.
+func allToAllVOnDevices(ctx context.Context, c comm.Comm) error {
+	host, err := cpu.Open(nil)
+	if err != nil {
+		return err
+	}
+	defer host.Close()
+	gpu, err := sim.Open(nil)
+	if err != nil {
+		return err
+	}
+	defer gpu.Close()
+	devices := []device.Device{host, gpu, nil}
+	for seed := range uint64(6) {
+		e := newExchange(seed, c.Size(), 2000/c.Size()+1)
+		// Ranks use different kinds of memory, and some send from one kind and receive in another.
+		from := devices[(int(seed)+c.Rank())%3]
+		to := devices[(int(seed)/2+c.Rank())%3]
+		if err := exchangeOn(ctx, c, e, from, to); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// exchangeOn runs an exchange from memory of one device to memory of another, nil for the host.
+func exchangeOn(ctx context.Context, c comm.Comm, e exchange, from, to device.Device) error {
+	recv := e.received(c.Rank())
+	sendBuf, closeSend, err := upload(from, e.sent(c.Rank()))
+	if err != nil {
+		return err
+	}
+	defer closeSend()
+	recvBuf, closeRecv, err := upload(to, recv)
+	if err != nil {
+		return err
+	}
+	defer closeRecv()
+	if err := c.AllToAllV(ctx, sendBuf, e.sends(c.Rank()), recvBuf, e.receives(c.Rank())); err != nil {
+		return err
+	}
+	if to != nil {
+		if err := recvBuf.On.CopyTo(ctx, recvBuf.Stream, recv); err != nil {
+			return err
+		}
+	}
+	return e.check(c.Rank(), recv)
+}
+
+// upload returns bytes as a buffer on a device, nil for the host, and the function that frees it.
+func upload(dev device.Device, b []byte) (comm.Buf, func(), error) {
+	if dev == nil {
+		return comm.Host(b), func() {}, nil
+	}
+	stream, err := dev.NewStream()
+	if err != nil {
+		return comm.Buf{}, nil, err
+	}
+	on, err := device.Upload(stream, b)
+	if err != nil {
+		stream.Close()
+		return comm.Buf{}, nil, err
+	}
+	return comm.Buf{On: on, Stream: stream}, func() { stream.Close(); on.Free() }, nil
+}

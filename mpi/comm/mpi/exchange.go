@@ -1,0 +1,148 @@
+package mpi
+
+import (
+	"context"
+	"runtime"
+
+	"github.com/weftgo/weft/mpi/comm"
+	"github.com/weftgo/weft/mpi/comm/internal/vote"
+)
+
+// maxBytes bounds what a rank sends or receives in one call of MPI, whose counts and offsets have 31
+// bits. Links lose 12 to 15 % of their speed above this size, too. A variable, so tests lower it.
+var maxBytes = 512 << 20
+
+func (r *rank) AllToAllV(ctx context.Context, send comm.Buf, sendBytes []int64, recv comm.Buf, recvBytes []int64) error {
+	v, err := vote.Parts(ctx, r.rank, r.size, send, sendBytes, recv, recvBytes)
+	var from, to []byte
+	if err == nil {
+		to = r.got.space(recv, sum(recvBytes))
+		if from, err = r.sent.read(send, sum(sendBytes)); err != nil {
+			v, err = vote.New(ctx, vote.AllToAllV, 0, err)
+		}
+	}
+	err = r.collective(v, err, func() {
+		total, part := vote.Most(r.votes)
+		r.exchange(total, part, from, sendBytes, to, recvBytes)
+	})
+	if err != nil {
+		return err
+	}
+	return write(recv, to)
+}
+
+func sum(bytes []int64) (total int64) {
+	for _, n := range bytes {
+		total += n
+	}
+	return total
+}
+
+// exchange sends a part to each rank and receives one from each. total is the most that a rank sends or
+// receives, and largest the largest part: the same on all ranks.
+func (r *rank) exchange(total, largest int, send []byte, sendBytes []int64, recv []byte, recvBytes []int64) {
+	if total <= maxBytes {
+		j := r.job
+		sendCounts, sendAt := counts(sendBytes)
+		recvCounts, recvAt := counts(recvBytes)
+		j.must(fnAlltoallv, address(send), address(sendCounts), address(sendAt), j.bytes,
+			address(recv), address(recvCounts), address(recvAt), j.bytes, r.handle)
+		runtime.KeepAlive([...][]int32{sendCounts, sendAt, recvCounts, recvAt})
+		return
+	}
+	sendAt, recvAt := starts(sendBytes), starts(recvBytes)
+	r.exchangePieces(largest, func(peer int) (to, from []byte) {
+		return send[sendAt[peer]:][:sendBytes[peer]], recv[recvAt[peer]:][:recvBytes[peer]]
+	})
+}
+
+// counts returns the lengths and the starts of parts as MPI takes them.
+func counts(bytes []int64) (lengths, at []int32) {
+	lengths, at = make([]int32, len(bytes)), make([]int32, len(bytes))
+	start := int32(0)
+	for i, n := range bytes {
+		lengths[i], at[i] = int32(n), start
+		start += int32(n)
+	}
+	return lengths, at
+}
+
+// starts returns where parts begin that lie one after another.
+func starts(bytes []int64) []int64 {
+	at := make([]int64, len(bytes))
+	for i, n := range bytes[:len(bytes)-1] {
+		at[i+1] = at[i] + n
+	}
+	return at
+}
+
+// exchangePieces exchanges parts that parts returns for each peer, in pieces of at most maxBytes. In
+// step i a rank sends to the rank that is i above it and receives from the one that is i below. All
+// ranks take the same number of rounds per step, which the largest part needs.
+func (r *rank) exchangePieces(largest int, parts func(peer int) (to, from []byte)) {
+	to, from := parts(r.rank)
+	copy(from, to)
+	for step := 1; step < r.size; step++ {
+		above, below := (r.rank+step)%r.size, (r.rank-step+r.size)%r.size
+		to, _ := parts(above)
+		_, from := parts(below)
+		for at := 0; at < largest; at += maxBytes {
+			r.sendReceive(above, piece(to, at), below, piece(from, at))
+		}
+	}
+}
+
+// piece returns at most maxBytes of a part, from a position that may lie after its end.
+func piece(part []byte, at int) []byte {
+	at = min(at, len(part))
+	return part[at:min(at+maxBytes, len(part))]
+}
+
+// sendReceive sends bytes to one peer while it receives some from another.
+func (r *rank) sendReceive(above int, to []byte, below int, from []byte) {
+	const tag = 0
+	j := r.job
+	j.must(fnSendrecv, address(to), uintptr(len(to)), j.bytes, uintptr(above), tag,
+		address(from), uintptr(len(from)), j.bytes, uintptr(below), tag, r.handle, address(r.status[:]))
+	runtime.KeepAlive(r)
+}
+
+// staging is memory of the host that stands for memory of a device. Exchanges reuse it.
+type staging []byte
+
+// space returns n bytes of host memory for a buffer: its own, if the host addresses it.
+func (s *staging) space(b comm.Buf, n int64) []byte {
+	switch {
+	case b.Stream == nil:
+		return b.Host[:n]
+	case b.On.Host() != nil:
+		return b.On.Host()[:n]
+	}
+	if int64(cap(*s)) < n {
+		*s = make([]byte, n)
+	}
+	return (*s)[:n]
+}
+
+// read returns the first n bytes of a buffer in host memory, after the work on its stream.
+func (s *staging) read(b comm.Buf, n int64) ([]byte, error) {
+	mem := s.space(b, n)
+	switch {
+	case b.Stream == nil:
+		return mem, nil
+	case b.On.Host() != nil:
+		return mem, b.Stream.Sync(context.Background())
+	}
+	return mem, b.On.CopyTo(context.Background(), b.Stream, mem)
+}
+
+// write stores what space returned in the buffer, if it is not the memory of the buffer itself.
+func write(b comm.Buf, mem []byte) error {
+	if b.Stream == nil || b.On.Host() != nil {
+		return nil
+	}
+	if err := b.On.CopyFrom(b.Stream, mem); err != nil {
+		return err
+	}
+	return b.Stream.Sync(context.Background())
+}

@@ -1,0 +1,79 @@
+package mpi
+
+import (
+	"fmt"
+	"os"
+	"runtime"
+	"sync/atomic"
+)
+
+// job is what the groups of a process share: the library, and whether MPI has ended.
+type job struct {
+	*library
+	ended atomic.Bool
+}
+
+// start initializes MPI on the calling thread, which has to end it.
+func (j *job) start() error {
+	provided := new(int32)
+	var code int32
+	keepSignals(func() {
+		code = j.call(fnInitThread, 0, 0, j.threadMultiple, pointer(provided))
+	})
+	if code != 0 {
+		return j.failure(fnInitThread, code)
+	}
+	if *provided < int32(j.threadMultiple) {
+		return fmt.Errorf("mpi: %s (%s) does not support calls of several threads (MPI_THREAD_MULTIPLE)", j.path, j.name)
+	}
+	if code := j.call(fnSetErrhandler, j.world, j.errorsReturn); code != 0 {
+		return j.failure(fnSetErrhandler, code)
+	}
+	return nil
+}
+
+// must calls a function and ends the job if it fails.
+func (j *job) must(fn int, args ...uintptr) {
+	if code := j.call(fn, args...); code != 0 {
+		err := j.failure(fn, code)
+		fmt.Fprintln(os.Stderr, err)
+		j.abort(1)
+	}
+}
+
+// abort ends the job, and this process with a code.
+func (j *job) abort(code int) {
+	if !j.ended.Load() {
+		runtime.LockOSThread()
+		j.call(fnAbort, j.world, uintptr(code))
+	}
+	os.Exit(code)
+}
+
+// thread is an operating system thread that calls MPI for one group.
+type thread struct {
+	work chan func()
+	done chan struct{}
+}
+
+func newThread() *thread {
+	t := &thread{work: make(chan func()), done: make(chan struct{})}
+	go func() {
+		runtime.LockOSThread()
+		defer runtime.UnlockOSThread()
+		for f := range t.work {
+			f()
+			t.done <- struct{}{}
+		}
+	}()
+	return t
+}
+
+// do runs f on the thread.
+func (t *thread) do(f func()) {
+	t.work <- f
+	<-t.done
+}
+
+// stop ends the thread.
+func (t *thread) stop() { close(t.work) }

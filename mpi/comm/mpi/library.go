@@ -1,0 +1,154 @@
+package mpi
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"strings"
+	"unsafe"
+
+	"github.com/weftgo/weft/device"
+)
+
+// libraryVariable is the environment variable that names the library to open.
+const libraryVariable = "WEFT_MPI_LIBRARY"
+
+// The libraries that are looked for. Names without a folder are looked up by the system's loader.
+const (
+	mpi5Library    = "libmpi_abi.so.0"
+	openMPILibrary = "libmpi.so.40"
+	mpichLibrary   = "libmpich.so.12"
+	intelLibrary   = "libmpi.so.12"
+)
+
+// candidates returns the libraries to try, in order: the ones of the launcher first. A library does
+// not find the ranks that the launcher of another one has started.
+func candidates(getenv func(string) string) []string {
+	switch {
+	case getenv("OMPI_COMM_WORLD_SIZE") != "":
+		return []string{openMPILibrary, mpi5Library}
+	case getenv("PMI_SIZE") != "":
+		return []string{mpi5Library, mpichLibrary, intelLibrary, openMPILibrary}
+	}
+	return []string{mpi5Library, openMPILibrary, mpichLibrary, intelLibrary}
+}
+
+// The MPI functions that are called.
+const (
+	fnInitThread = iota
+	fnFinalize
+	fnAbort
+	fnRank
+	fnSize
+	fnSplit
+	fnFree
+	fnSetErrhandler
+	fnErrorString
+	fnVersion
+	fnAllgather
+	fnAllreduce
+	fnAlltoallv
+	fnSendrecv
+	nFunctions
+)
+
+var functionNames = [nFunctions]string{
+	"MPI_Init_thread", "MPI_Finalize", "MPI_Abort", "MPI_Comm_rank", "MPI_Comm_size", "MPI_Comm_split",
+	"MPI_Comm_free", "MPI_Comm_set_errhandler", "MPI_Error_string", "MPI_Get_library_version",
+	"MPI_Allgather", "MPI_Allreduce", "MPI_Alltoallv", "MPI_Sendrecv",
+}
+
+// library is an opened MPI library.
+type library struct {
+	abi
+	path      string
+	functions [nFunctions]uintptr
+}
+
+// maxText is the longest text that a library returns, MPI_MAX_LIBRARY_VERSION_STRING of MPICH.
+const maxText = 8192
+
+// openLibrary opens the named library, or the first candidate that is installed.
+func openLibrary(name string) (*library, error) {
+	names := candidates(os.Getenv)
+	if name == "" {
+		name = os.Getenv(libraryVariable)
+	}
+	if name != "" {
+		names = []string{name}
+	}
+	var missing []error
+	for _, name := range names {
+		lookup, err := dlopen(name)
+		if err != nil {
+			missing = append(missing, err)
+			continue
+		}
+		l, err := newLibrary(name, lookup)
+		if err != nil {
+			return nil, fmt.Errorf("mpi: %s is not usable: %w; name another library in %s", name, err, libraryVariable)
+		}
+		return l, nil
+	}
+	return nil, fmt.Errorf("mpi: no MPI library opens, install Open MPI or MPICH or name its library in %s: %w",
+		libraryVariable, errors.Join(missing...))
+}
+
+// newLibrary finds the functions and the handles of a library.
+func newLibrary(name string, lookup func(name string) uintptr) (*library, error) {
+	l := &library{path: name}
+	for i, fn := range functionNames {
+		if l.functions[i] = lookup(fn); l.functions[i] == 0 {
+			return nil, fmt.Errorf("it has no function %s: %w", fn, device.ErrUnsupported)
+		}
+	}
+	version, code := l.text(func(text, length uintptr) int32 { return l.call(fnVersion, text, length) })
+	if code != 0 {
+		return nil, fmt.Errorf("%s fails with %d", functionNames[fnVersion], code)
+	}
+	version, _, _ = strings.Cut(version, "\n")
+	var err error
+	l.abi, err = abiOf(name, version, lookup)
+	return l, err
+}
+
+// call calls a function and returns its error code.
+func (l *library) call(fn int, args ...uintptr) int32 { return int32(invoke(l.functions[fn], args)) }
+
+// text returns the string that f has a function write, and the error code of the function.
+func (l *library) text(f func(text, length uintptr) int32) (string, int32) {
+	buffer, length := make([]byte, maxText), new(int32)
+	code := f(address(buffer), pointer(length))
+	if code != 0 {
+		return "", code
+	}
+	return strings.TrimRight(string(buffer[:*length]), "\x00"), 0
+}
+
+// failure returns the error of a function that has returned a code.
+func (l *library) failure(fn int, code int32) error {
+	text, failed := l.text(func(text, length uintptr) int32 {
+		return l.call(fnErrorString, uintptr(code), text, length)
+	})
+	if failed != 0 {
+		text = fmt.Sprintf("error %d", code)
+	}
+	return fmt.Errorf("mpi: %s: %s", functionNames[fn], text)
+}
+
+// address returns where a slice lies, on the heap, where Go does not move memory. The caller keeps the
+// slice alive.
+func address[T any](s []T) uintptr { return pointer(unsafe.SliceData(s)) }
+
+// pointer returns where a value lies, as address does for a slice.
+func pointer[T any](p *T) uintptr {
+	if leak.on {
+		leak.to = p // the compiler puts on the heap what a global variable may point to
+	}
+	return uintptr(unsafe.Pointer(p))
+}
+
+var leak struct {
+	on bool
+	to any
+}

@@ -1,0 +1,56 @@
+//go:build linux && (amd64 || arm64)
+
+package mpi
+
+import (
+	"runtime"
+
+	"github.com/ebitengine/purego"
+)
+
+// dlopen opens a library and returns the function that finds its symbols, 0 for those that it does
+// not have. Plugins of Open MPI look for symbols of the library among the global ones.
+func dlopen(name string) (lookup func(symbol string) uintptr, err error) {
+	runtime.LockOSThread() // the loader keeps the text of its last error per thread
+	defer runtime.UnlockOSThread()
+	handle, err := purego.Dlopen(name, purego.RTLD_NOW|purego.RTLD_GLOBAL)
+	if err != nil {
+		return nil, err
+	}
+	return func(symbol string) uintptr {
+		address, err := purego.Dlsym(handle, symbol)
+		if err != nil {
+			return 0
+		}
+		return address
+	}, nil
+}
+
+// invoke calls a C function of integer and pointer arguments.
+func invoke(fn uintptr, args []uintptr) uintptr {
+	result, _, _ := purego.SyscallN(fn, args...)
+	return result
+}
+
+// faultSignals are the signals that Go turns into panics. MPI libraries catch them, too, to print
+// a stack of C frames, and on the small stack of a goroutine.
+var faultSignals = [...]uintptr{6, 7, 8, 11} // SIGABRT, SIGBUS, SIGFPE, SIGSEGV
+
+// keepSignals runs f and then restores the handlers of fault signals.
+func keepSignals(f func()) {
+	lookup, err := dlopen("libc.so.6")
+	if err != nil {
+		f()
+		return
+	}
+	sigaction := lookup("sigaction")
+	handlers := make([][256]byte, len(faultSignals)) // struct sigaction is shorter
+	for i, signal := range faultSignals {
+		invoke(sigaction, []uintptr{signal, 0, pointer(&handlers[i])})
+	}
+	f()
+	for i, signal := range faultSignals {
+		invoke(sigaction, []uintptr{signal, pointer(&handlers[i]), 0})
+	}
+	runtime.KeepAlive(handlers)
+}

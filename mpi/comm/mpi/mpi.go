@@ -1,0 +1,115 @@
+// Package mpi runs the ranks of a [comm.Comm] as processes of an MPI job. It opens the MPI library of
+// the machine at run time, so programs build without a C compiler and start where MPI is absent.
+//
+// Open MPI and MPICH are tested, and MVAPICH and Intel MPI share the binary interface of MPICH. The
+// handles of the binary interface of MPI 5 (libmpi_abi) follow its text and are untested.
+//
+// A program is started by the launcher of its library:
+//
+//	mpirun -n 8 program
+//
+// Without a launcher it is a job of one rank. The library is the one that [Options] name, else the one
+// that the environment variable WEFT_MPI_LIBRARY names, else the one of the launcher, else the first
+// that is installed.
+//
+// Memory of a GPU goes through memory of the host, whether or not MPI could read it. Parts of more than
+// 512 MiB travel in pieces, in rounds that all ranks agree on.
+//
+// An MPI error ends the job by MPI_Abort, with a message on the standard error. A rank that dies ends
+// the job, too: launchers kill the other ranks. Slurm does so with srun --kill-on-bad-exit.
+package mpi
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"runtime/debug"
+	"strconv"
+	"sync/atomic"
+
+	"github.com/weftgo/weft/mpi/comm"
+)
+
+// Options are how to open MPI.
+type Options struct {
+	// Library is the name or the path of the MPI library. Default: see the package comment.
+	Library string
+}
+
+// opened is set by the first Open: MPI starts once in a process.
+var opened atomic.Bool
+
+// Open starts MPI and returns this process's end of the group of all ranks. Close of that group ends
+// MPI for good, so a process opens it once. nil options are the defaults.
+func Open(ctx context.Context, opts *Options) (comm.Comm, error) {
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
+	if opts == nil {
+		opts = new(Options)
+	}
+	l, err := openLibrary(opts.Library)
+	if err != nil {
+		return nil, err
+	}
+	if !opened.CompareAndSwap(false, true) {
+		return nil, errors.New("mpi: MPI has been started in this process before, and it starts once")
+	}
+	job := &job{library: l}
+	t := newThread()
+	t.do(func() { err = job.start() })
+	if err != nil {
+		t.stop()
+		return nil, err
+	}
+	r := newRank(job, t, l.world)
+	if want := launched(os.Getenv); want > 1 && r.size == 1 {
+		return nil, fmt.Errorf("mpi: the launcher has started %d ranks, and %s (%s) finds 1: use the launcher of that library, or name the library of the launcher in %s",
+			want, l.path, l.name, libraryVariable)
+	}
+	return r, nil
+}
+
+// launched returns the number of ranks that a launcher says to have started, 0 without one.
+func launched(getenv func(string) string) int {
+	for _, name := range []string{"OMPI_COMM_WORLD_SIZE", "PMI_SIZE"} {
+		if n, err := strconv.Atoi(getenv(name)); err == nil {
+			return n
+		}
+	}
+	return 0
+}
+
+// Run opens MPI, calls body with this process's rank, and closes the group. An error or a panic of body
+// ends the job: it is printed, and MPI_Abort kills the other ranks. The process of a rank that fails
+// exits with code 1, so Run returns an error only if MPI does not open.
+func Run(ctx context.Context, opts *Options, body func(ctx context.Context, c comm.Comm) error) error {
+	c, err := Open(ctx, opts)
+	if err != nil {
+		return err
+	}
+	returned := false
+	defer func() {
+		if returned {
+			return
+		}
+		// A panic, or an exit of the goroutine.
+		err := fmt.Errorf("panic: %v\n%s", recover(), debug.Stack())
+		fail(c, err)
+	}()
+	if err = body(ctx, c); err == nil {
+		err = c.Close()
+	}
+	if err != nil {
+		fail(c, err)
+	}
+	returned = true
+	return nil
+}
+
+// fail prints the error of a rank and ends the job.
+func fail(c comm.Comm, err error) {
+	fmt.Fprintf(os.Stderr, "rank %d of %d: %v\n", c.Rank(), c.Size(), err)
+	c.Abort(1)
+}
