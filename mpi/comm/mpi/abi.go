@@ -11,7 +11,6 @@ type abi struct {
 	name           string
 	world          uintptr // MPI_COMM_WORLD
 	bytes, uint64s uintptr // MPI_BYTE, MPI_UINT64_T
-	ops            [3]uintptr
 	errorsReturn   uintptr // MPI_ERRORS_RETURN
 	threadMultiple uintptr // MPI_THREAD_MULTIPLE
 }
@@ -25,7 +24,6 @@ var mpich = abi{
 	world:          0x44000000,
 	bytes:          0x4c00010d,
 	uint64s:        0x4c00083e,
-	ops:            [3]uintptr{0x58000003, 0x58000002, 0x58000001},
 	errorsReturn:   0x54000001,
 	threadMultiple: 3,
 }
@@ -37,7 +35,6 @@ var mpi5 = abi{
 	world:          0x101,
 	bytes:          0x247,
 	uint64s:        0x259,
-	ops:            [3]uintptr{0x21, 0x22, 0x23},
 	errorsReturn:   0x143,
 	threadMultiple: 4096,
 }
@@ -52,9 +49,6 @@ func openMPI(lookup func(name string) uintptr) (abi, error) {
 		{&a.world, "ompi_mpi_comm_world"},
 		{&a.bytes, "ompi_mpi_byte"},
 		{&a.uint64s, "ompi_mpi_uint64_t"},
-		{&a.ops[0], "ompi_mpi_op_sum"},
-		{&a.ops[1], "ompi_mpi_op_min"},
-		{&a.ops[2], "ompi_mpi_op_max"},
 		{&a.errorsReturn, "ompi_mpi_errors_return"},
 	} {
 		if *v.to = lookup(v.name); *v.to == 0 {

@@ -5,6 +5,7 @@ import (
 	"os"
 	"runtime"
 	"sync/atomic"
+	"time"
 )
 
 // job is what the groups of a process share: the library, and whether MPI has ended.
@@ -35,11 +36,15 @@ func (j *job) start() error {
 // must calls a function and ends the job if it fails.
 func (j *job) must(fn int, args ...uintptr) {
 	if code := j.call(fn, args...); code != 0 {
-		err := j.failure(fn, code)
-		fmt.Fprintln(os.Stderr, err)
+		fmt.Fprintln(os.Stderr, j.failure(fn, code))
+		time.Sleep(printTime)
 		j.abort(1)
 	}
 }
+
+// printTime is how long an error has to reach the launcher: hydra drops what it has not read when a
+// rank aborts.
+const printTime = 100 * time.Millisecond
 
 // abort ends the job, and this process with a code.
 func (j *job) abort(code int) {

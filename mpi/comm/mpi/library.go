@@ -46,7 +46,6 @@ const (
 	fnErrorString
 	fnVersion
 	fnAllgather
-	fnAllreduce
 	fnAlltoallv
 	fnSendrecv
 	nFunctions
@@ -55,7 +54,7 @@ const (
 var functionNames = [nFunctions]string{
 	"MPI_Init_thread", "MPI_Finalize", "MPI_Abort", "MPI_Comm_rank", "MPI_Comm_size", "MPI_Comm_split",
 	"MPI_Comm_free", "MPI_Comm_set_errhandler", "MPI_Error_string", "MPI_Get_library_version",
-	"MPI_Allgather", "MPI_Allreduce", "MPI_Alltoallv", "MPI_Sendrecv",
+	"MPI_Allgather", "MPI_Alltoallv", "MPI_Sendrecv",
 }
 
 // library is an opened MPI library.
@@ -79,7 +78,9 @@ func openLibrary(name string) (*library, error) {
 	}
 	var missing []error
 	for _, name := range names {
-		lookup, err := dlopen(name)
+		var lookup func(string) uintptr
+		var err error
+		keepSignals(func() { lookup, err = dlopen(name) }) // libraries catch signals as they load, too
 		if err != nil {
 			missing = append(missing, err)
 			continue

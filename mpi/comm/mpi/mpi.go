@@ -27,6 +27,7 @@ import (
 	"runtime/debug"
 	"strconv"
 	"sync/atomic"
+	"time"
 
 	"github.com/weftgo/weft/mpi/comm"
 )
@@ -111,5 +112,6 @@ func Run(ctx context.Context, opts *Options, body func(ctx context.Context, c co
 // fail prints the error of a rank and ends the job.
 func fail(c comm.Comm, err error) {
 	fmt.Fprintf(os.Stderr, "rank %d of %d: %v\n", c.Rank(), c.Size(), err)
+	time.Sleep(printTime)
 	c.Abort(1)
 }

@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"runtime"
-	"slices"
 
 	"github.com/weftgo/weft/device"
 	"github.com/weftgo/weft/mpi/comm"
@@ -54,19 +53,13 @@ func (r *rank) collective(v vote.Vote, own error, f func()) error {
 	r.vote[0] = v
 	var err error
 	r.thread.do(func() {
-		r.gather(address(r.vote), address(r.votes), vote.Words)
+		r.gatherWords(address(r.vote), address(r.votes), vote.Words)
 		if err = vote.Count(r.votes, own); err == nil && f != nil {
 			f()
 		}
 	})
 	runtime.KeepAlive(f) // and the buffers of the call
 	return err
-}
-
-// gather gathers n 64-bit words of each rank.
-func (r *rank) gather(from, to uintptr, n int) {
-	j := r.job
-	j.must(fnAllgather, from, uintptr(n), j.uint64s, to, uintptr(n), j.uint64s, r.handle)
 }
 
 func (r *rank) Barrier(ctx context.Context) error {
@@ -76,80 +69,17 @@ func (r *rank) Barrier(ctx context.Context) error {
 
 func (r *rank) AllGather(ctx context.Context, send, recv []uint64) error {
 	v, err := vote.Gather(ctx, r.size, send, recv)
-	return r.collective(v, err, func() {
-		if len(recv) <= maxBytes/8 {
-			r.gather(address(send), address(recv), len(send))
-			return
-		}
-		r.exchangePieces(8*len(send), func(peer int) (to, from []byte) {
-			return device.Bytes(send), device.Bytes(recv[peer*len(send):][:len(send)])
-		})
-	})
+	return r.collective(v, err, func() { gather(r, send, recv) })
 }
 
 func (r *rank) AllReduce(ctx context.Context, op comm.Op, values []uint64) error {
 	v, err := vote.Reduce(ctx, vote.AllReduce, op, len(values))
-	return r.collective(v, err, func() {
-		j := r.job
-		for part := range slices.Chunk(values, maxBytes/8) {
-			from := slices.Clone(part)
-			j.must(fnAllreduce, address(from), address(part), uintptr(len(part)), j.uint64s, j.ops[op], r.handle)
-			runtime.KeepAlive(from)
-		}
-	})
+	return r.collective(v, err, func() { reduce(r, op, values) })
 }
 
 func (r *rank) AllReduceFloat(ctx context.Context, op comm.Op, values []float64) error {
 	v, err := vote.Reduce(ctx, vote.AllReduceFloat, op, len(values))
-	return r.collective(v, err, func() {
-		if len(values) > maxGathered/r.size {
-			r.reduceShares(op, values)
-			return
-		}
-		parts := make([]float64, r.size*len(values))
-		r.gather(address(values), address(parts), len(values))
-		combine(op, values, parts)
-	})
-}
-
-// maxGathered is the number of floats up to which each rank gathers all values and combines them
-// itself, by one call of MPI instead of two.
-const maxGathered = 4096
-
-// combine stores the combination of arrays that lie one after another, in their order. MPI does not
-// promise that its own reduction returns the same bits on all ranks.
-func combine(op comm.Op, to, parts []float64) {
-	n := copy(to, parts)
-	for at := n; at < len(parts); at += n {
-		vote.Combine(op, to, parts[at:at+n])
-	}
-}
-
-// reduceShares has each rank combine a share of the values for all ranks.
-func (r *rank) reduceShares(op comm.Op, values []float64) {
-	lo, hi := vote.Share(len(values), r.rank, r.size)
-	_, each := vote.Share(len(values), 0, r.size)
-	send, recv := make([]int64, r.size), make([]int64, r.size)
-	for peer := range r.size {
-		lo, hi := vote.Share(len(values), peer, r.size)
-		send[peer] = int64(8 * (hi - lo))
-	}
-	for peer := range recv {
-		recv[peer] = send[r.rank]
-	}
-	all := make([]float64, r.size*each)
-	r.exchange(8*len(all), 8*each, device.Bytes(values), send, device.Bytes(all), recv)
-	share := make([]float64, each)
-	combine(op, share[:hi-lo], all[:r.size*(hi-lo)])
-	if len(all) <= maxBytes/8 {
-		r.gather(address(share), address(all), each)
-	} else {
-		r.exchangePieces(8*each, func(peer int) (to, from []byte) {
-			return device.Bytes(share), device.Bytes(all[peer*each:][:each])
-		})
-	}
-	copy(values, all)
-	runtime.KeepAlive(share)
+	return r.collective(v, err, func() { reduce(r, op, values) })
 }
 
 // colorOf returns the color that MPI takes.

@@ -1,0 +1,12 @@
+package mpi
+
+import "github.com/weftgo/weft/mpi/comm"
+
+// SetMaxBytes sets the bound of a transfer, so that small ones take several rounds.
+func SetMaxBytes(n int) { maxBytes = n }
+
+// SendToNone sends to a rank that does not exist, which is an error of MPI.
+func SendToNone(c comm.Comm) {
+	r := c.(*rank)
+	r.thread.do(func() { r.sendReceive(r.size+5, nil, r.rank, nil) })
+}

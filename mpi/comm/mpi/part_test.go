@@ -1,0 +1,180 @@
+package mpi_test
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"runtime"
+	"strconv"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/weftgo/weft/mpi/comm"
+	"github.com/weftgo/weft/mpi/comm/commtest"
+	"github.com/weftgo/weft/mpi/comm/mpi"
+)
+
+// parts are what the ranks of jobs do.
+var parts = map[string]func(t *testing.T, c comm.Comm) error{
+	"suite":   suite,
+	"signals": signals,
+	"panic":   panics,
+	"abort":   aborts,
+	"error":   fails,
+	"wait":    waits,
+	"time":    times,
+}
+
+// TestPart is a rank of a job.
+func TestPart(t *testing.T) {
+	part := os.Getenv(partVariable)
+	if part == "" {
+		t.Skip("runs in the jobs that other tests start")
+	}
+	err := mpi.Run(t.Context(), nil, func(_ context.Context, c comm.Comm) error {
+		if want := os.Getenv(sizeVariable); strconv.Itoa(c.Size()) != want {
+			return fmt.Errorf("the job has %d ranks, want %s", c.Size(), want)
+		}
+		return parts[part](t, c)
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	fmt.Println("part passed")
+}
+
+// suite runs the tests of all engines, with transfers in one round and in several.
+func suite(t *testing.T, c comm.Comm) error {
+	launch := func(t *testing.T, body commtest.Body) {
+		if err := body(t.Context(), c); err != nil {
+			fmt.Fprintf(os.Stderr, "%s: rank %d of %d: %v\n", t.Name(), c.Rank(), c.Size(), err)
+			time.Sleep(100 * time.Millisecond)
+			c.Abort(1)
+		}
+	}
+	commtest.Run(t, launch)
+	mpi.SetMaxBytes(1000)
+	commtest.Run(t, launch)
+	return nil
+}
+
+// signals exchanges while other goroutines keep the collector and the scheduler busy, which interrupt
+// threads by signals.
+func signals(t *testing.T, c comm.Comm) error {
+	var stop atomic.Bool
+	defer stop.Store(true)
+	for range 2 {
+		go func() {
+			for !stop.Load() {
+				sink = make([]byte, 1<<16)
+			}
+		}()
+	}
+	const part = 1 << 16
+	bytes := make([]int64, c.Size())
+	for i := range bytes {
+		bytes[i] = part
+	}
+	for round := range 60 {
+		send, recv := make([]byte, c.Size()*part), make([]byte, c.Size()*part)
+		for i := range send {
+			send[i] = byte(c.Rank() + i>>16 + round)
+		}
+		if err := c.AllToAllV(t.Context(), comm.Host(send), bytes, comm.Host(recv), bytes); err != nil {
+			return err
+		}
+		for i, v := range recv {
+			if want := byte(i>>16 + c.Rank() + round); v != want {
+				return fmt.Errorf("round %d: byte %d is %d, want %d", round, i, v, want)
+			}
+		}
+	}
+	return nil
+}
+
+var sink []byte
+
+// panics has the last rank panic while the others wait. Before, each rank recovers from a fault: the
+// handlers of Go are in place.
+func panics(t *testing.T, c comm.Comm) error {
+	if err := fault(); err == nil {
+		return fmt.Errorf("no fault")
+	}
+	if c.Rank() == c.Size()-1 {
+		panic("the last rank is out")
+	}
+	return c.Barrier(t.Context())
+}
+
+// fault dereferences nil and returns the panic as an error.
+func fault() (err error) {
+	defer func() { err, _ = recover().(runtime.Error) }()
+	var p *int
+	*p = 1
+	return nil
+}
+
+// aborts has the last rank abort while the others wait.
+func aborts(t *testing.T, c comm.Comm) error {
+	if c.Rank() == c.Size()-1 {
+		time.Sleep(50 * time.Millisecond)
+		c.Abort(7)
+	}
+	return c.Barrier(t.Context())
+}
+
+// fails has MPI return an error on the last rank.
+func fails(t *testing.T, c comm.Comm) error {
+	if c.Rank() == c.Size()-1 {
+		mpi.SendToNone(c)
+	}
+	return c.Barrier(t.Context())
+}
+
+// waits writes the ids of processes, and has all ranks but the last one wait for the last.
+func waits(t *testing.T, c comm.Comm) error {
+	name := filepath.Join(os.Getenv(folderVariable), strconv.Itoa(c.Rank()))
+	if err := os.WriteFile(name+".new", []byte(strconv.Itoa(os.Getpid())), 0o600); err != nil {
+		return err
+	}
+	if err := os.Rename(name+".new", name); err != nil {
+		return err
+	}
+	if c.Rank() == c.Size()-1 {
+		time.Sleep(time.Minute)
+	}
+	return c.Barrier(t.Context())
+}
+
+// times measures exchanges of 64 MiB per rank, and barriers.
+func times(t *testing.T, c comm.Comm) error {
+	const bytes, rounds = 64 << 20, 20
+	send, recv := comm.Host(make([]byte, bytes)), comm.Host(make([]byte, bytes))
+	parts := make([]int64, c.Size())
+	for i := range parts {
+		parts[i] = bytes / int64(c.Size())
+	}
+	var begin time.Time
+	for round := range rounds + 1 {
+		if round == 1 {
+			begin = time.Now()
+		}
+		if err := c.AllToAllV(t.Context(), send, parts, recv, parts); err != nil {
+			return err
+		}
+	}
+	took := time.Since(begin)
+	begin = time.Now()
+	for range 1000 {
+		if err := c.Barrier(t.Context()); err != nil {
+			return err
+		}
+	}
+	if c.Rank() == 0 {
+		fmt.Printf("rates: %.2f GB/s of each rank, %.1f us for a barrier\n",
+			bytes*rounds/took.Seconds()/1e9, time.Since(begin).Seconds()*1e6/1000)
+	}
+	return nil
+}
