@@ -83,7 +83,7 @@ type job struct {
 }
 
 // start starts a part of a test as a job of n ranks; 0 ranks are one process without a launcher.
-func (l launcher) start(t *testing.T, n int, part string, env ...string) *job {
+func (l launcher) start(t testing.TB, n int, part string, env ...string) *job {
 	args := []string{os.Args[0], "-test.run=^TestPart$", "-test.timeout=60s"}
 	if n > 0 {
 		args = append(append(append([]string{l.path()}, l.flags...), "-n", strconv.Itoa(n)), args...)
@@ -103,7 +103,7 @@ func (l launcher) start(t *testing.T, n int, part string, env ...string) *job {
 }
 
 // succeed waits for a job, each rank of which prints that it has passed.
-func (j *job) succeed(t *testing.T, ranks int) {
+func (j *job) succeed(t testing.TB, ranks int) {
 	t.Helper()
 	err := j.cmd.Wait()
 	if passed := strings.Count(j.output.String(), "part passed"); err != nil || passed != ranks {

@@ -144,13 +144,29 @@ func TestOpenFails(t *testing.T) {
 	}
 }
 
-// BenchmarkAllToAllV prints the rates of jobs of two ranks.
+// BenchmarkAllToAllV exchanges 64 MiB between two ranks. The rate is of what a rank sends, half of it
+// to itself.
 func BenchmarkAllToAllV(b *testing.B) {
 	for _, l := range launchers {
 		b.Run(l.name, func(b *testing.B) {
 			if l.path() == "" {
-				b.Skip("not installed")
+				b.Skip("is not installed")
 			}
+			folder := b.TempDir()
+			for range b.N {
+				l.start(b, 2, "time", folderVariable+"="+folder).succeed(b, 2)
+			}
+			rates, err := os.ReadFile(filepath.Join(folder, "rates"))
+			if err != nil {
+				b.Fatal(err)
+			}
+			var rate, barrier float64
+			if _, err := fmt.Sscan(string(rates), &rate, &barrier); err != nil {
+				b.Fatal(err)
+			}
+			b.ReportMetric(0, "ns/op")
+			b.ReportMetric(rate, "GB/s")
+			b.ReportMetric(barrier, "us/barrier")
 		})
 	}
 }
