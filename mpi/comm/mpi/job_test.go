@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -30,11 +31,15 @@ type launcher struct {
 	library string
 	paths   []string // the first one that is installed
 	flags   []string
+	prefix  []string // the command that runs the launcher, if any
 }
 
 var launchers = []launcher{
-	{"OpenMPI", "libmpi.so.40", []string{"mpirun.openmpi", "mpirun"}, []string{"--oversubscribe", "--bind-to", "none"}},
-	{"MPICH", "libmpich.so.12", []string{"mpiexec.mpich", "mpiexec.hydra"}, nil},
+	{
+		name: "OpenMPI", library: "libmpi.so.40",
+		paths: []string{"mpirun.openmpi", "mpirun"}, flags: []string{"--oversubscribe", "--bind-to", "none"},
+	},
+	{name: "MPICH", library: "libmpich.so.12", paths: []string{"mpiexec.mpich", "mpiexec.hydra"}},
 }
 
 // eachLauncher runs a test with each launcher that is installed.
@@ -86,7 +91,7 @@ type job struct {
 func (l launcher) start(t testing.TB, n int, part string, env ...string) *job {
 	args := []string{os.Args[0], "-test.run=^TestPart$", "-test.timeout=60s"}
 	if n > 0 {
-		args = append(append(append([]string{l.path()}, l.flags...), "-n", strconv.Itoa(n)), args...)
+		args = slices.Concat(l.prefix, []string{l.path()}, l.flags, []string{"-n", strconv.Itoa(n)}, args)
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	t.Cleanup(cancel)
