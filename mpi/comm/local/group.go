@@ -46,12 +46,14 @@ type group struct {
 type slot struct {
 	words  []uint64
 	floats []float64
-	share  any // the combined share of a reduction
 	send   comm.Buf
 	starts []int64 // where parts begin in send
 	color  int
 	key    int
-	split  *group
+
+	// Written between the barriers, and read after the second one.
+	share any    // the combined share of a reduction
+	split *group // made by the first rank of it
 }
 
 func newGroup(n int, a *abort) *group {

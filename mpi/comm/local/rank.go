@@ -60,8 +60,8 @@ func (r *rank) Barrier(ctx context.Context) error {
 func (r *rank) AllGather(ctx context.Context, send, recv []uint64) error {
 	v, err := vote.Gather(ctx, r.Size(), send, recv)
 	return r.collective(v, err, slot{words: send}, func(peers []slot) error {
-		for peer, p := range peers {
-			copy(recv[peer*len(send):], p.words)
+		for peer := range peers {
+			copy(recv[peer*len(send):], peers[peer].words)
 		}
 		return nil
 	})
@@ -69,22 +69,22 @@ func (r *rank) AllGather(ctx context.Context, send, recv []uint64) error {
 
 func (r *rank) AllReduce(ctx context.Context, op comm.Op, values []uint64) error {
 	v, err := vote.Reduce(ctx, vote.AllReduce, op, len(values))
-	return reduce(r, v, err, op, values, slot{words: values}, func(p slot) []uint64 { return p.words })
+	return reduce(r, v, err, op, values, slot{words: values}, func(s *slot) []uint64 { return s.words })
 }
 
 func (r *rank) AllReduceFloat(ctx context.Context, op comm.Op, values []float64) error {
 	v, err := vote.Reduce(ctx, vote.AllReduceFloat, op, len(values))
-	return reduce(r, v, err, op, values, slot{floats: values}, func(p slot) []float64 { return p.floats })
+	return reduce(r, v, err, op, values, slot{floats: values}, func(s *slot) []float64 { return s.floats })
 }
 
 // reduce has each rank combine a share of the values for all ranks, in the order of ranks.
-func reduce[T uint64 | float64](r *rank, v vote.Vote, own error, op comm.Op, values []T, s slot, of func(slot) []T) error {
+func reduce[T uint64 | float64](r *rank, v vote.Vote, own error, op comm.Op, values []T, s slot, of func(*slot) []T) error {
 	var shares []slot
 	err := r.collective(v, own, s, func(peers []slot) error {
 		lo, hi := vote.Share(len(values), r.rank, r.Size())
-		share := slices.Clone(of(peers[0])[lo:hi])
-		for _, p := range peers[1:] {
-			vote.Combine(op, share, of(p)[lo:hi])
+		share := slices.Clone(of(&peers[0])[lo:hi])
+		for peer := 1; peer < len(peers); peer++ {
+			vote.Combine(op, share, of(&peers[peer])[lo:hi])
 		}
 		peers[r.rank].share = share
 		shares = peers
@@ -94,9 +94,9 @@ func reduce[T uint64 | float64](r *rank, v vote.Vote, own error, op comm.Op, val
 		return err
 	}
 	// All shares are there, and no rank reads values any more.
-	for peer, p := range shares {
+	for peer := range shares {
 		lo, _ := vote.Share(len(values), peer, r.Size())
-		copy(values[lo:], p.share.([]T))
+		copy(values[lo:], shares[peer].share.([]T))
 	}
 	return nil
 }
@@ -107,8 +107,8 @@ func (r *rank) Split(ctx context.Context, color, key int) (comm.Comm, error) {
 	var slots []slot
 	err = r.collective(v, err, slot{color: color, key: key}, func(peers []slot) error {
 		members := make([]int, 0, len(peers))
-		for peer, p := range peers {
-			if p.color == color {
+		for peer := range peers {
+			if peers[peer].color == color {
 				members = append(members, peer)
 			}
 		}
