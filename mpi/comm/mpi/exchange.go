@@ -5,6 +5,7 @@ import (
 	"runtime"
 
 	"github.com/weftgo/weft/mpi/comm"
+	"github.com/weftgo/weft/mpi/comm/internal/clib"
 	"github.com/weftgo/weft/mpi/comm/internal/vote"
 )
 
@@ -45,8 +46,8 @@ func (r *rank) exchange(total, largest int, send []byte, sendBytes []int64, recv
 		j := r.job
 		sendCounts, sendAt := counts(sendBytes)
 		recvCounts, recvAt := counts(recvBytes)
-		j.must(fnAlltoallv, address(send), address(sendCounts), address(sendAt), j.bytes,
-			address(recv), address(recvCounts), address(recvAt), j.bytes, r.handle)
+		j.must(fnAlltoallv, clib.Address(send), clib.Address(sendCounts), clib.Address(sendAt), j.bytes,
+			clib.Address(recv), clib.Address(recvCounts), clib.Address(recvAt), j.bytes, r.handle)
 		runtime.KeepAlive([...][]int32{sendCounts, sendAt, recvCounts, recvAt})
 		return
 	}
@@ -102,8 +103,8 @@ func piece(part []byte, at int) []byte {
 func (r *rank) sendReceive(above int, to []byte, below int, from []byte) {
 	const tag = 0
 	j := r.job
-	j.must(fnSendrecv, address(to), uintptr(len(to)), j.bytes, uintptr(above), tag,
-		address(from), uintptr(len(from)), j.bytes, uintptr(below), tag, r.handle, address(r.status[:]))
+	j.must(fnSendrecv, clib.Address(to), uintptr(len(to)), j.bytes, uintptr(above), tag,
+		clib.Address(from), uintptr(len(from)), j.bytes, uintptr(below), tag, r.handle, clib.Address(r.status[:]))
 	runtime.KeepAlive(r)
 }
 

@@ -8,5 +8,5 @@ func SetMaxBytes(n int) { maxBytes = n }
 // SendToNone sends to a rank that does not exist, which is an error of MPI.
 func SendToNone(c comm.Comm) {
 	r := c.(*rank)
-	r.thread.do(func() { r.sendReceive(r.size+5, nil, r.rank, nil) })
+	r.thread.Do(func() { r.sendReceive(r.size+5, nil, r.rank, nil) })
 }

@@ -6,6 +6,8 @@ import (
 	"runtime"
 	"sync/atomic"
 	"time"
+
+	"github.com/weftgo/weft/mpi/comm/internal/clib"
 )
 
 // job is what the groups of a process share: the library, and whether MPI has ended.
@@ -18,8 +20,8 @@ type job struct {
 func (j *job) start() error {
 	provided := new(int32)
 	var code int32
-	keepSignals(func() {
-		code = j.call(fnInitThread, 0, 0, j.threadMultiple, pointer(provided))
+	clib.KeepSignals(func() {
+		code = j.call(fnInitThread, 0, 0, j.threadMultiple, clib.Pointer(provided))
 	})
 	if code != 0 {
 		return j.failure(fnInitThread, code)
@@ -54,31 +56,3 @@ func (j *job) abort(code int) {
 	}
 	os.Exit(code)
 }
-
-// thread is an operating system thread that calls MPI for one group.
-type thread struct {
-	work chan func()
-	done chan struct{}
-}
-
-func newThread() *thread {
-	t := &thread{work: make(chan func()), done: make(chan struct{})}
-	go func() {
-		runtime.LockOSThread()
-		defer runtime.UnlockOSThread()
-		for f := range t.work {
-			f()
-			t.done <- struct{}{}
-		}
-	}()
-	return t
-}
-
-// do runs f on the thread.
-func (t *thread) do(f func()) {
-	t.work <- f
-	<-t.done
-}
-
-// stop ends the thread.
-func (t *thread) stop() { close(t.work) }

@@ -5,9 +5,9 @@ import (
 	"fmt"
 	"os"
 	"strings"
-	"unsafe"
 
 	"github.com/weftgo/weft/device"
+	"github.com/weftgo/weft/mpi/comm/internal/clib"
 )
 
 // libraryVariable is the environment variable that names the library to open.
@@ -80,7 +80,7 @@ func openLibrary(name string) (*library, error) {
 	for _, name := range names {
 		var lookup func(string) uintptr
 		var err error
-		keepSignals(func() { lookup, err = dlopen(name) }) // libraries catch signals as they load, too
+		clib.KeepSignals(func() { lookup, err = clib.Open(name) }) // libraries catch signals as they load, too
 		if err != nil {
 			missing = append(missing, err)
 			continue
@@ -114,12 +114,14 @@ func newLibrary(name string, lookup func(name string) uintptr) (*library, error)
 }
 
 // call calls a function and returns its error code.
-func (l *library) call(fn int, args ...uintptr) int32 { return int32(invoke(l.functions[fn], args)) }
+func (l *library) call(fn int, args ...uintptr) int32 {
+	return int32(clib.Call(l.functions[fn], args...))
+}
 
 // text returns the string that f has a function write, and the error code of the function.
 func (l *library) text(f func(text, length uintptr) int32) (string, int32) {
 	buffer, length := make([]byte, maxText), new(int32)
-	code := f(address(buffer), pointer(length))
+	code := f(clib.Address(buffer), clib.Pointer(length))
 	if code != 0 {
 		return "", code
 	}
@@ -135,21 +137,4 @@ func (l *library) failure(fn int, code int32) error {
 		text = fmt.Sprintf("error %d", code)
 	}
 	return fmt.Errorf("mpi: %s: %s", functionNames[fn], text)
-}
-
-// address returns where a slice lies, on the heap, where Go does not move memory. The caller keeps the
-// slice alive.
-func address[T any](s []T) uintptr { return pointer(unsafe.SliceData(s)) }
-
-// pointer returns where a value lies, as address does for a slice.
-func pointer[T any](p *T) uintptr {
-	if leak.on {
-		leak.to = p // the compiler puts on the heap what a global variable may point to
-	}
-	return uintptr(unsafe.Pointer(p))
-}
-
-var leak struct {
-	on bool
-	to any
 }

@@ -30,6 +30,7 @@ import (
 	"time"
 
 	"github.com/weftgo/weft/mpi/comm"
+	"github.com/weftgo/weft/mpi/comm/internal/clib"
 )
 
 // Options are how to open MPI.
@@ -58,10 +59,10 @@ func Open(ctx context.Context, opts *Options) (comm.Comm, error) {
 		return nil, errors.New("mpi: MPI has been started in this process before, and it starts once")
 	}
 	job := &job{library: l}
-	t := newThread()
-	t.do(func() { err = job.start() })
+	t := clib.NewThread()
+	t.Do(func() { err = job.start() })
 	if err != nil {
-		t.stop()
+		t.Stop()
 		return nil, err
 	}
 	r := newRank(job, t, l.world)

@@ -68,7 +68,8 @@ func signals(t *testing.T, c comm.Comm) error {
 	for range 2 {
 		go func() {
 			for !stop.Load() {
-				sink = make([]byte, 1<<16)
+				garbage := make([]byte, 1<<16)
+				sink.Store(&garbage)
 			}
 		}()
 	}
@@ -94,7 +95,7 @@ func signals(t *testing.T, c comm.Comm) error {
 	return nil
 }
 
-var sink []byte
+var sink atomic.Pointer[[]byte]
 
 // panics has the last rank panic while the others wait. Before, each rank recovers from a fault: the
 // handlers of Go are in place.

@@ -7,13 +7,14 @@ import (
 
 	"github.com/weftgo/weft/device"
 	"github.com/weftgo/weft/mpi/comm"
+	"github.com/weftgo/weft/mpi/comm/internal/clib"
 	"github.com/weftgo/weft/mpi/comm/internal/vote"
 )
 
 // rank implements comm.Comm: this process's end of a communicator.
 type rank struct {
 	job        *job
-	thread     *thread
+	thread     *clib.Thread
 	handle     uintptr // the MPI_Comm
 	rank, size int
 	closed     bool
@@ -28,12 +29,12 @@ type rank struct {
 }
 
 // newRank asks MPI for the rank and the size of a communicator.
-func newRank(j *job, t *thread, handle uintptr) *rank {
+func newRank(j *job, t *clib.Thread, handle uintptr) *rank {
 	r := &rank{job: j, thread: t, handle: handle, vote: make([]vote.Vote, 1)}
-	t.do(func() {
+	t.Do(func() {
 		rank, size := new(int32), new(int32)
-		j.must(fnRank, handle, pointer(rank))
-		j.must(fnSize, handle, pointer(size))
+		j.must(fnRank, handle, clib.Pointer(rank))
+		j.must(fnSize, handle, clib.Pointer(size))
 		r.rank, r.size = int(*rank), int(*size)
 	})
 	r.votes = make([]vote.Vote, r.size)
@@ -52,8 +53,8 @@ func (r *rank) collective(v vote.Vote, own error, f func()) error {
 	}
 	r.vote[0] = v
 	var err error
-	r.thread.do(func() {
-		r.gatherWords(address(r.vote), address(r.votes), vote.Words)
+	r.thread.Do(func() {
+		r.gatherWords(clib.Address(r.vote), clib.Address(r.votes), vote.Words)
 		if err = vote.Count(r.votes, own); err == nil && f != nil {
 			f()
 		}
@@ -94,12 +95,12 @@ func (r *rank) Split(ctx context.Context, color, key int) (comm.Comm, error) {
 	v, err := vote.Color(ctx, color, key)
 	handle := new(uintptr)
 	err = r.collective(v, err, func() {
-		r.job.must(fnSplit, r.handle, uintptr(colorOf(color)), uintptr(key), pointer(handle))
+		r.job.must(fnSplit, r.handle, uintptr(colorOf(color)), uintptr(key), clib.Pointer(handle))
 	})
 	if err != nil || color < 0 {
 		return nil, err
 	}
-	return newRank(r.job, newThread(), *handle), nil
+	return newRank(r.job, clib.NewThread(), *handle), nil
 }
 
 func (r *rank) Abort(code int) { r.job.abort(code) }
@@ -116,9 +117,9 @@ func (r *rank) Close() error {
 			r.job.must(fnFinalize)
 			return
 		}
-		r.job.must(fnFree, pointer(&r.handle))
+		r.job.must(fnFree, clib.Pointer(&r.handle))
 	})
 	r.closed = true
-	r.thread.stop()
+	r.thread.Stop()
 	return err
 }

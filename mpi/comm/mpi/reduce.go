@@ -5,6 +5,7 @@ import (
 
 	"github.com/weftgo/weft/device"
 	"github.com/weftgo/weft/mpi/comm"
+	"github.com/weftgo/weft/mpi/comm/internal/clib"
 	"github.com/weftgo/weft/mpi/comm/internal/vote"
 )
 
@@ -17,7 +18,7 @@ func (r *rank) gatherWords(from, to uintptr, n int) {
 // gather gathers the values of all ranks.
 func gather[T uint64 | float64](r *rank, send, recv []T) {
 	if 8*len(recv) <= maxBytes {
-		r.gatherWords(address(send), address(recv), len(send))
+		r.gatherWords(clib.Address(send), clib.Address(recv), len(send))
 		runtime.KeepAlive(send)
 		return
 	}

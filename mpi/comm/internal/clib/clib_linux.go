@@ -1,6 +1,6 @@
 //go:build linux && (amd64 || arm64)
 
-package mpi
+package clib
 
 import (
 	"runtime"
@@ -8,9 +8,9 @@ import (
 	"github.com/ebitengine/purego"
 )
 
-// dlopen opens a library and returns the function that finds its symbols, 0 for those that it does
-// not have. Plugins of Open MPI look for symbols of the library among the global ones.
-func dlopen(name string) (lookup func(symbol string) uintptr, err error) {
+// Open opens a library and returns the function that finds its symbols, 0 for those that it does not
+// have. Plugins of Open MPI look for symbols of the library among the global ones.
+func Open(name string) (lookup func(symbol string) uintptr, err error) {
 	runtime.LockOSThread() // the loader keeps the text of its last error per thread
 	defer runtime.UnlockOSThread()
 	handle, err := purego.Dlopen(name, purego.RTLD_NOW|purego.RTLD_GLOBAL)
@@ -26,8 +26,8 @@ func dlopen(name string) (lookup func(symbol string) uintptr, err error) {
 	}, nil
 }
 
-// invoke calls a C function of integer and pointer arguments.
-func invoke(fn uintptr, args []uintptr) uintptr {
+// Call calls a C function of integer and pointer arguments.
+func Call(fn uintptr, args ...uintptr) uintptr {
 	result, _, _ := purego.SyscallN(fn, args...)
 	return result
 }
@@ -36,9 +36,9 @@ func invoke(fn uintptr, args []uintptr) uintptr {
 // a stack of C frames, and on the small stack of a goroutine.
 var faultSignals = [...]uintptr{6, 7, 8, 11} // SIGABRT, SIGBUS, SIGFPE, SIGSEGV
 
-// keepSignals runs f and then restores the handlers of fault signals.
-func keepSignals(f func()) {
-	lookup, err := dlopen("libc.so.6")
+// KeepSignals runs f and then restores the handlers of fault signals.
+func KeepSignals(f func()) {
+	lookup, err := Open("libc.so.6")
 	if err != nil {
 		f()
 		return
@@ -46,11 +46,11 @@ func keepSignals(f func()) {
 	sigaction := lookup("sigaction")
 	handlers := make([][256]byte, len(faultSignals)) // struct sigaction is shorter
 	for i, signal := range faultSignals {
-		invoke(sigaction, []uintptr{signal, 0, pointer(&handlers[i])})
+		Call(sigaction, signal, 0, Pointer(&handlers[i]))
 	}
 	f()
 	for i, signal := range faultSignals {
-		invoke(sigaction, []uintptr{signal, pointer(&handlers[i]), 0})
+		Call(sigaction, signal, Pointer(&handlers[i]), 0)
 	}
 	runtime.KeepAlive(handlers)
 }

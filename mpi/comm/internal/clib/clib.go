@@ -1,0 +1,34 @@
+// Package clib opens C libraries at run time and calls their functions, without cgo.
+package clib
+
+import "unsafe"
+
+// Address returns where a slice lies, on the heap, where Go does not move memory. The caller keeps the
+// slice alive.
+func Address[T any](s []T) uintptr { return Pointer(unsafe.SliceData(s)) }
+
+// Pointer returns where a value lies, as Address does for a slice.
+func Pointer[T any](p *T) uintptr {
+	if leak.on {
+		leak.to = p // the compiler puts on the heap what a global variable may point to
+	}
+	return uintptr(unsafe.Pointer(p))
+}
+
+var leak struct {
+	on bool
+	to any
+}
+
+// String returns the C string at an address.
+func String(at uintptr) string {
+	p := *(*unsafe.Pointer)(unsafe.Pointer(&at)) // memory of C, which Go does not move
+	if p == nil {
+		return ""
+	}
+	n := 0
+	for *(*byte)(unsafe.Add(p, n)) != 0 {
+		n++
+	}
+	return string(unsafe.Slice((*byte)(p), n))
+}
