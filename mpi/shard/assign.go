@@ -1,0 +1,232 @@
+package shard
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+
+	"github.com/weftgo/weft"
+	"github.com/weftgo/weft/column"
+	"github.com/weftgo/weft/device"
+	"github.com/weftgo/weft/internal/op"
+)
+
+// Assign looks keys up in a map of ids, and gives absent keys the next of 0, 1, 2, … as their values,
+// in the order of ranks, then of rows: one for all rows with the same key. ids receives the values of
+// all keys, and inserted is how many were new on all ranks.
+//
+// The next id is one more than the largest that Assign has given, or found in the map, since the map
+// was made or cleared. To find it, the first Assign after other calls that may have stored values
+// reads the whole map. No id is given to two keys, and none is left out, also if some keys find no
+// room: those get 0, and no id. If there are fewer ids than new keys, none of these keys is inserted,
+// and the error is [weft.ErrFull]. Maps with floats as values return device.ErrInvalid.
+func (m *Map[K, V]) Assign(ctx context.Context, keys []K, ids []V) (inserted int, err error) {
+	if m.r.size == 1 {
+		return m.local.Assign(ctx, keys, ids)
+	}
+	x := m.r.open(m.sign(methodAssign, 0))
+	defer x.close()
+	x.mustMatch(len(keys), len(ids))
+	begin(ctx, x, keys, combineFirst, false)
+	a := &assignment[K, V]{m: m, x: x, keys: forth(x, keysOut, keys)}
+	a.vals, a.found = buffer[V](x, answersOut, x.gotSum), buffer[bool](x, flagsOut, x.gotSum)
+	x.apply(ctx, func(ctx context.Context) (int, error) { return 0, a.find(ctx) })
+	if x.err == nil {
+		a.number(context.WithoutCancel(ctx))
+	}
+	if x.whole() {
+		clear(a.vals)
+	}
+	back(x, answersIn, a.vals, ids, false, 0)
+	inserted, err = x.end()
+	m.foreign = m.foreign && x.err != nil || err != nil
+	return inserted, err
+}
+
+// assignment is a call of Assign on one rank.
+type assignment[K weft.Key, V weft.Value] struct {
+	m *Map[K, V]
+	x *exchange
+
+	keys  []K    // that came
+	found []bool // by row
+	vals  []V    // by row: the answers
+	next  uint64 // larger than all ids of this shard
+
+	rows   []int // those that came and were not found
+	absent []K   // their keys
+	fresh  []bool
+}
+
+// find looks keys up, and finds the next id of this shard.
+func (a *assignment[K, V]) find(ctx context.Context) error {
+	m := a.m
+	if m.vals.Float() {
+		return fmt.Errorf("%w: %v values are no ids", device.ErrInvalid, m.vals)
+	}
+	if a.next = m.nextID; m.foreign {
+		for p, err := range m.local.Pages(ctx) {
+			if err != nil {
+				return err
+			}
+			for _, v := range p.Vals {
+				if m.vals.Signed() && v < 0 {
+					continue
+				}
+				a.next = max(a.next, min(uint64(v), idLimit[V]()-1)+1)
+			}
+		}
+	}
+	_, err := m.local.Get(ctx, a.keys, a.vals, a.found)
+	return err
+}
+
+// idLimit is larger than all ids that values can be.
+func idLimit[V weft.Value]() uint64 {
+	switch column.TypeOf[V]() {
+	case column.Int32:
+		return 1 << 31
+	case column.Uint32:
+		return 1 << 32
+	}
+	return 1 << 63
+}
+
+// number inserts absent keys, and gives them ids. A rank whose lookups failed takes part without rows.
+func (a *assignment[K, V]) number(ctx context.Context) {
+	x := a.x
+	a.insert(ctx)
+	marks := buffer[bool](x, flagsOut, x.gotSum)
+	clear(marks)
+	for i, row := range a.rows {
+		marks[row] = a.fresh[i]
+	}
+	own := x.ownFlags()
+	back(x, flagsIn, marks, own, true, false)
+	id, total := a.deal(countTrue(own))
+	if x.err != nil || total == 0 {
+		return
+	}
+	if id == noID {
+		a.withdraw(ctx, fmt.Errorf("%w: all ids below %d have been given", weft.ErrFull, idLimit[V]()))
+		return
+	}
+	x.count = countTrue(a.fresh)
+	ids := make([]V, x.n)
+	for i, is := range own {
+		if is {
+			ids[i], id = V(id), id+1
+		}
+	}
+	if given := forth(x, valsOut, ids); x.err == nil {
+		a.store(ctx, given)
+	}
+}
+
+// insert inserts the keys that were not found, with values that deal replaces.
+func (a *assignment[K, V]) insert(ctx context.Context) {
+	if a.x.failure != nil {
+		return
+	}
+	for row, found := range a.found {
+		if !found {
+			a.rows, a.absent = append(a.rows, row), append(a.absent, a.keys[row])
+		}
+	}
+	if len(a.rows) == 0 {
+		return
+	}
+	a.fresh = make([]bool, len(a.rows))
+	_, err := a.m.local.PutNew(ctx, a.absent, make([]V, len(a.absent)), a.fresh)
+	a.fail(err)
+}
+
+// fail keeps an error of a batch of absent keys as one of the rows that came.
+func (a *assignment[K, V]) fail(err error) {
+	p := (*op.PartialError)(nil)
+	if err == nil || !errors.As(err, &p) {
+		a.x.failure = err
+		return
+	}
+	var rows []int
+	for _, i := range p.Rows {
+		rows = append(rows, a.rows[i])
+	}
+	a.x.failure = op.Partial(len(a.keys), append(rows, a.rows[p.Done:]...), p.Err)
+}
+
+// noID is returned if there are fewer ids than keys.
+const noID = math.MaxUint64
+
+// deal returns the first id of this rank for a number of keys, and the number of keys of all ranks.
+func (a *assignment[K, V]) deal(keys uint64) (first, total uint64) {
+	if a.x.err != nil {
+		return 0, 0
+	}
+	r := a.m.r
+	all := make([]uint64, 2*r.size)
+	if err := r.comm.AllGather(context.Background(), []uint64{keys, a.next}, all); err != nil {
+		a.x.err = r.lost(err)
+		return 0, 0
+	}
+	for i := range r.size {
+		if i < r.rank {
+			first += all[2*i]
+		}
+		total += all[2*i]
+		a.m.nextID = max(a.m.nextID, all[2*i+1])
+	}
+	if total > idLimit[V]()-a.m.nextID {
+		return noID, total
+	}
+	first += a.m.nextID
+	a.m.nextID += total
+	return first, total
+}
+
+// withdraw removes the keys that were inserted: they get no id.
+func (a *assignment[K, V]) withdraw(ctx context.Context, err error) {
+	var keys []K
+	for i, is := range a.fresh {
+		if is {
+			keys = append(keys, a.absent[i])
+		}
+	}
+	_, derr := a.m.local.Delete(ctx, keys, nil)
+	a.x.count, a.x.failure = 0, op.Partial(len(a.keys), a.rows, errors.Join(err, op.Cause(derr)))
+}
+
+// store stores the ids of fresh keys, and answers all rows whose keys were absent.
+func (a *assignment[K, V]) store(ctx context.Context, given []V) {
+	if len(a.rows) == 0 {
+		return
+	}
+	var keys []K
+	var ids []V
+	for i, is := range a.fresh {
+		if is {
+			keys, ids = append(keys, a.absent[i]), append(ids, given[a.rows[i]])
+		}
+	}
+	if _, err := a.m.local.Put(ctx, keys, ids); err != nil {
+		a.withdraw(ctx, err)
+		return
+	}
+	ids = make([]V, len(a.absent))
+	if _, err := a.m.local.Get(ctx, a.absent, ids, nil); err != nil {
+		a.fail(err)
+	}
+	for i, row := range a.rows {
+		a.vals[row] = ids[i]
+	}
+}
+
+func countTrue(flags []bool) (n uint64) {
+	for _, is := range flags {
+		if is {
+			n++
+		}
+	}
+	return n
+}

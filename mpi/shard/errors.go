@@ -1,0 +1,109 @@
+package shard
+
+import (
+	"bytes"
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io/fs"
+
+	"github.com/weftgo/weft"
+	"github.com/weftgo/weft/device"
+	"github.com/weftgo/weft/group"
+	"github.com/weftgo/weft/internal/op"
+)
+
+// ErrMismatch: ranks called different methods, or methods of structures with different types. No rank
+// has done anything, and the ranks can go on.
+var ErrMismatch = errors.New("ranks make different calls")
+
+// Error is the error of a call, which is the same on all ranks: that of the lowest rank that has one.
+// errors.Is finds the errors of package weft and device in it, and those of a context and of files,
+// whichever rank they come from.
+type Error struct {
+	Rank int
+	Text string // of the error of that rank, cut after 256 bytes
+	is   uint64 // bits of sentinels
+}
+
+// Error returns the text, with the rank.
+func (e *Error) Error() string { return fmt.Sprintf("shard: rank %d: %s", e.Rank, e.Text) }
+
+// Is reports whether the error of the rank wraps a target.
+func (e *Error) Is(target error) bool {
+	for i, err := range sentinels {
+		if e.is>>i&1 != 0 && target == err {
+			return true
+		}
+	}
+	return false
+}
+
+// sentinels are the errors that reach other ranks.
+var sentinels = []error{
+	weft.ErrClosed, weft.ErrFull, weft.ErrOptions, weft.ErrFormat, weft.ErrCorrupt, device.ErrMemory,
+	device.ErrLost, device.ErrInvalid, device.ErrUnsupported, device.ErrNoKernels, group.ErrOverflow,
+	context.Canceled, context.DeadlineExceeded, fs.ErrNotExist, fs.ErrPermission,
+}
+
+// Words of what a rank sends at the end of a call.
+const (
+	endState = iota // 0, or endFailed with bits of sentinels
+	endCount        // what the rank counts
+	endWords
+
+	endFailed = 1 << 63
+	textWords = 32
+)
+
+// outcome ends a call: it returns the sum of what ranks count, and the error of all if any rank has
+// one.
+func (r *Ranks) outcome(err error, count uint64) (total uint64, _ error) {
+	own := [endWords]uint64{endCount: count}
+	if err != nil {
+		own[endState] = endFailed
+		for i, s := range sentinels {
+			if errors.Is(err, s) {
+				own[endState] |= 1 << i
+			}
+		}
+	}
+	if err := r.comm.AllGather(context.Background(), own[:], r.ends); err != nil {
+		return 0, r.lost(err)
+	}
+	first := -1
+	for i := range r.size {
+		total += r.ends[i*endWords+endCount]
+		if first < 0 && r.ends[i*endWords+endState] != 0 {
+			first = i
+		}
+	}
+	if first < 0 {
+		return total, nil
+	}
+	text, lost := r.text(first, err)
+	if lost != nil {
+		return total, lost
+	}
+	return total, &Error{Rank: first, Text: text, is: r.ends[first*endWords+endState] &^ endFailed}
+}
+
+// text returns the text of the error of a rank.
+func (r *Ranks) text(rank int, err error) (string, error) {
+	var text [textWords * 8]byte
+	if err != nil {
+		copy(text[:], op.Cause(err).Error())
+	}
+	own, all := make([]uint64, textWords), make([]uint64, textWords*r.size)
+	for i := range own {
+		own[i] = binary.LittleEndian.Uint64(text[8*i:])
+	}
+	if err := r.comm.AllGather(context.Background(), own, all); err != nil {
+		return "", r.lost(err)
+	}
+	for i, w := range all[rank*textWords:][:textWords] {
+		binary.LittleEndian.PutUint64(text[8*i:], w)
+	}
+	return string(bytes.TrimRight(text[:], "\x00")), nil
+}

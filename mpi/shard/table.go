@@ -1,0 +1,177 @@
+package shard
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+
+	"github.com/weftgo/weft"
+	"github.com/weftgo/weft/column"
+)
+
+// shardOf is what the structures have in common that hold shards.
+type shardOf[K weft.Key] interface {
+	Contains(ctx context.Context, keys []K, found []bool) (hits int, err error)
+	Delete(ctx context.Context, keys []K, deleted []bool) (n int, err error)
+	Len() int
+	Clear(ctx context.Context) error
+	Save(ctx context.Context, w io.Writer) (n int, err error)
+	Load(ctx context.Context, r io.Reader) (n int, err error)
+	Check(ctx context.Context) error
+	Close() error
+}
+
+// table is what sharded structures have in common.
+type table[K weft.Key] struct {
+	r      *Ranks
+	shard  shardOf[K]
+	vals   column.Type // None of a set
+	number uint32      // of the structure
+
+	// eachPage visits the keys of the shard, and values that put takes.
+	eachPage func(ctx context.Context, visit func(keys []K) error) error
+}
+
+func newTable[K weft.Key](r *Ranks, shard shardOf[K], vals column.Type) table[K] {
+	r.structures++
+	return table[K]{r: r, shard: shard, vals: vals, number: r.structures}
+}
+
+func (t *table[K]) sign(m method, arg uint8) signature {
+	return sign(m, arg, column.TypeOf[K](), t.vals, t.number)
+}
+
+// optional returns the length that a column has to have: any if it is nil.
+func optional(flags []bool, keys int) int {
+	if flags == nil {
+		return keys
+	}
+	return len(flags)
+}
+
+// part returns rows lo to hi-1 of a column that may be nil.
+func part(flags []bool, lo, hi int) []bool {
+	if flags == nil {
+		return nil
+	}
+	return flags[lo:hi]
+}
+
+// batch is a call whose rows may be applied in rounds, in any order.
+type batch[K weft.Key] struct {
+	sign    signature
+	keys    []K
+	combine combining
+	flags   bool  // see begin
+	columns []int // their lengths
+}
+
+// rounds runs a call in rounds of roundRows rows, as many as the rank with most rows needs.
+func (t *table[K]) rounds(ctx context.Context, b batch[K], round func(x *exchange, lo, hi int)) (total int, err error) {
+	for lo := 0; ; {
+		x := t.r.open(b.sign)
+		hi, n := min(lo+roundRows, len(b.keys)), 0
+		func() {
+			defer x.close()
+			x.mustMatch(len(b.keys), b.columns...)
+			if hi < len(b.keys) {
+				t.r.head[headState] |= stateMore
+			}
+			begin(ctx, x, b.keys[lo:hi], b.combine, b.flags)
+			round(x, lo, hi)
+			n, err = x.end()
+		}()
+		total += n
+		if err != nil {
+			if p := (*weft.PartialError)(nil); errors.As(err, &p) {
+				p.Done += lo
+				for i := range p.Rows {
+					p.Rows[i] += lo
+				}
+			}
+			return total, err
+		}
+		if lo = hi; !t.r.any(stateMore) {
+			return total, nil
+		}
+		ctx = context.WithoutCancel(ctx)
+	}
+}
+
+// Contains counts the rows of all ranks whose keys are there; found, if not nil, reports which of
+// this rank's are.
+func (t *table[K]) Contains(ctx context.Context, keys []K, found []bool) (hits int, err error) {
+	if t.r.size == 1 {
+		return t.shard.Contains(ctx, keys, found)
+	}
+	b := batch[K]{t.sign(methodContains, 0), keys, combineAny, found != nil, []int{optional(found, len(keys))}}
+	return t.rounds(ctx, b, func(x *exchange, lo, hi int) {
+		k := forth(x, keysOut, keys[lo:hi])
+		is := x.flagsBuffer()
+		x.apply(ctx, func(ctx context.Context) (int, error) { return t.shard.Contains(ctx, k, is) })
+		x.found(is, part(found, lo, hi))
+	})
+}
+
+// Delete removes keys and counts those that were there. deleted, if not nil, reports which: of rows
+// with one key the first one of the lowest rank.
+func (t *table[K]) Delete(ctx context.Context, keys []K, deleted []bool) (n int, err error) {
+	if t.r.size == 1 {
+		return t.shard.Delete(ctx, keys, deleted)
+	}
+	x := t.r.open(t.sign(methodDelete, 0))
+	defer x.close()
+	x.mustMatch(len(keys), optional(deleted, len(keys)))
+	begin(ctx, x, keys, combineFirst, deleted != nil)
+	k := forth(x, keysOut, keys)
+	x.applyFlags(ctx, deleted, func(ctx context.Context, is []bool) (int, error) { return t.shard.Delete(ctx, k, is) })
+	return x.end()
+}
+
+// Len returns the number of keys of all ranks.
+func (t *table[K]) Len(ctx context.Context) (int, error) {
+	return t.all(ctx, methodLen, func(context.Context) (int, error) { return t.shard.Len(), nil })
+}
+
+// Clear removes everything and keeps the memory.
+func (t *table[K]) Clear(ctx context.Context) error {
+	_, err := t.all(ctx, methodClear, func(ctx context.Context) (int, error) { return 0, t.shard.Clear(ctx) })
+	return err
+}
+
+// Check reads the shards of all ranks and reports the first thing that is wrong on the lowest rank as
+// [weft.ErrCorrupt], such as a key of another rank.
+func (t *table[K]) Check(ctx context.Context) error {
+	_, err := t.all(ctx, methodCheck, func(ctx context.Context) (int, error) {
+		if err := t.shard.Check(ctx); err != nil {
+			return 0, err
+		}
+		return 0, t.eachPage(ctx, func(keys []K) error {
+			for _, k := range keys {
+				if slot := Slot(k); slot*t.r.size>>slotBits != t.r.rank {
+					return fmt.Errorf("%w: key %v belongs to rank %d", weft.ErrCorrupt, k, slot*t.r.size>>slotBits)
+				}
+			}
+			return nil
+		})
+	})
+	return err
+}
+
+// Close closes the structure of this rank. It is not collective. Later calls of other ranks return
+// [weft.ErrClosed].
+func (t *table[K]) Close() error { return t.shard.Close() }
+
+// all runs a call without rows, and adds up what ranks return.
+func (t *table[K]) all(ctx context.Context, m method, run func(context.Context) (int, error)) (int, error) {
+	if t.r.size == 1 {
+		return run(ctx)
+	}
+	x := t.r.open(t.sign(m, 0))
+	defer x.close()
+	clear(x.sent)
+	x.agree(ctx, nil, false)
+	x.apply(ctx, run)
+	return x.endWhole()
+}
