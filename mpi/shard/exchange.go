@@ -266,6 +266,11 @@ func back[T any](x *exchange, in int, answers, to []T, first bool, rest T) {
 	if x.err != nil || to == nil {
 		return
 	}
+	gather(x, from, to, first, rest)
+}
+
+// gather writes values in send order to their rows.
+func gather[T any](x *exchange, from, to []T, first bool, rest T) {
 	places := x.hot.places()
 	x.each(func(lo, hi int, at []uint32) {
 		route, size, to := x.route[lo:hi], len(at), to[lo:hi]

@@ -11,11 +11,11 @@ import (
 type combining uint8
 
 const (
-	combineNone  combining = iota
-	combineAny             // any row stands for all, and all have its answer
-	combineFirst           // the first row stands for all
-	combineLast            // the last row stands for all
-	combineValues          // one row has the values of all
+	combineNone   combining = iota
+	combineAny              // any row stands for all, and all have its answer
+	combineFirst            // the first row stands for all
+	combineLast             // the last row stands for all
+	combineValues           // one row has the values of all
 )
 
 // A sample of the rows shows which keys are hot: those with minHits rows of it. They are combined if

@@ -2,10 +2,12 @@ package shard
 
 import (
 	"context"
+	"io"
 	"iter"
 
 	"github.com/weftgo/weft"
 	"github.com/weftgo/weft/column"
+	"github.com/weftgo/weft/internal/core"
 )
 
 // LocalMap is the map that holds the shard of one rank: a [weft.Map] or weft.OrderedMap, or what
@@ -47,14 +49,37 @@ func NewMap[K weft.Key, V weft.Value](r *Ranks, shard LocalMap[K, V]) *Map[K, V]
 		}
 		return nil
 	}
+	m.loadPart = func(ctx context.Context, from io.Reader, keep func(K) bool) (n int, err error) {
+		err = readSaved(from, core.Map, core.MapTypes[K, V](), func(keys []K, vals []V) error {
+			kept := 0
+			for i, k := range keys {
+				if keep(k) {
+					keys[kept], vals[kept] = k, vals[i]
+					kept++
+				}
+			}
+			n += kept
+			_, err := shard.Put(ctx, keys[:kept], vals[:kept])
+			return err
+		})
+		return n, err
+	}
 	return m
+}
+
+// Load is Load of the table: see there.
+func (m *Map[K, V]) Load(ctx context.Context, dir string) (n int, err error) {
+	m.foreign = true
+	return m.table.Load(ctx, dir)
 }
 
 // All iterates over the pairs of this rank's shard, as [weft.Map.All] does. It is not collective.
 func (m *Map[K, V]) All() iter.Seq2[K, V] { return m.local.All() }
 
 // Pages iterates over the pairs of this rank's shard, as [weft.Map.Pages] does. It is not collective.
-func (m *Map[K, V]) Pages(ctx context.Context) iter.Seq2[weft.Page[K, V], error] { return m.local.Pages(ctx) }
+func (m *Map[K, V]) Pages(ctx context.Context) iter.Seq2[weft.Page[K, V], error] {
+	return m.local.Pages(ctx)
+}
 
 // Clear removes everything and keeps the memory. Ids begin at 0 again.
 func (m *Map[K, V]) Clear(ctx context.Context) error {

@@ -17,7 +17,7 @@ type Ranks struct {
 	rank int
 	size int
 
-	structures uint32 // that have been made
+	structures uint32   // that have been made
 	head       []uint64 // of this rank: what agree sends
 	heads      []uint64 // of all ranks
 	ends       []uint64 // of all ranks: what outcome sends

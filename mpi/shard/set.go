@@ -2,10 +2,12 @@ package shard
 
 import (
 	"context"
+	"io"
 	"iter"
 
 	"github.com/weftgo/weft"
 	"github.com/weftgo/weft/column"
+	"github.com/weftgo/weft/internal/core"
 )
 
 // LocalSet is the set that holds the shard of one rank: a [weft.Set], or what embeds one, such as a
@@ -37,6 +39,20 @@ func NewSet[K weft.Key](r *Ranks, shard LocalSet[K]) *Set[K] {
 			}
 		}
 		return nil
+	}
+	s.loadPart = func(ctx context.Context, from io.Reader, keep func(K) bool) (n int, err error) {
+		err = readSaved(from, core.Set, core.SetTypes[K](), func(keys []K, _ []struct{}) error {
+			kept := keys[:0]
+			for _, k := range keys {
+				if keep(k) {
+					kept = append(kept, k)
+				}
+			}
+			n += len(kept)
+			_, err := shard.Add(ctx, kept, nil)
+			return err
+		})
+		return n, err
 	}
 	return s
 }

@@ -28,9 +28,12 @@ type table[K weft.Key] struct {
 	shard  shardOf[K]
 	vals   column.Type // None of a set
 	number uint32      // of the structure
+	places places
 
-	// eachPage visits the keys of the shard, and values that put takes.
+	// eachPage visits the keys of the shard. loadPart adds those pairs of a saved structure whose
+	// keys are kept, and returns their number.
 	eachPage func(ctx context.Context, visit func(keys []K) error) error
+	loadPart func(ctx context.Context, from io.Reader, keep func(K) bool) (int, error)
 }
 
 func newTable[K weft.Key](r *Ranks, shard shardOf[K], vals column.Type) table[K] {
@@ -149,8 +152,8 @@ func (t *table[K]) Check(ctx context.Context) error {
 		}
 		return 0, t.eachPage(ctx, func(keys []K) error {
 			for _, k := range keys {
-				if slot := Slot(k); slot*t.r.size>>slotBits != t.r.rank {
-					return fmt.Errorf("%w: key %v belongs to rank %d", weft.ErrCorrupt, k, slot*t.r.size>>slotBits)
+				if rank := t.places.rank(position(&t.places, k), t.r.size); rank != t.r.rank {
+					return fmt.Errorf("%w: key %v belongs to rank %d", weft.ErrCorrupt, k, rank)
 				}
 			}
 			return nil

@@ -1,0 +1,167 @@
+package shard
+
+import (
+	"context"
+	"encoding/binary"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+
+	"github.com/weftgo/weft"
+	"github.com/weftgo/weft/column"
+)
+
+// Save writes the shards of all ranks to a folder that all of them see, and returns the number of
+// keys. Each rank writes a file of its own, which a structure of one process loads, too. After that
+// rank 0 writes the manifest, which names the files, and removes those of the manifest before. A Save
+// that fails leaves the manifest and its files.
+//
+// The folder holds one structure. Batches after a Save are the caller's to run again after a restart.
+func (t *table[K]) Save(ctx context.Context, dir string) (n int, err error) {
+	r := t.r
+	x := r.open(t.sign(methodSave, 0))
+	defer x.close()
+	clear(x.sent)
+	r.head[headArg] = rand.Uint64()
+	if x.agree(ctx, nil, false); x.err != nil {
+		return x.endWhole()
+	}
+	// All ranks take the number of rank 0: files of another Save never have the same names.
+	save := r.word(0, headArg)
+	f := shardFile{Name: fileName(save, r.rank)}
+	x.apply(ctx, func(ctx context.Context) (int, error) {
+		return 0, errors.Join(os.MkdirAll(dir, 0o777), f.create(dir, func(w io.Writer) (err error) {
+			f.Keys, err = t.shard.Save(ctx, w)
+			return err
+		}))
+	})
+	if n, err = x.endWhole(); err == nil {
+		x.ended = false
+		n, err = t.publish(x, dir, save, f)
+		x.ended = true
+	}
+	if err != nil {
+		err = errors.Join(err, ignoreAbsent(os.Remove(filepath.Join(dir, f.Name))))
+	}
+	return n, err
+}
+
+func ignoreAbsent(err error) error {
+	if errors.Is(err, os.ErrNotExist) {
+		return nil
+	}
+	return err
+}
+
+// publish gathers what all ranks have written, and has rank 0 write the manifest.
+func (t *table[K]) publish(x *exchange, dir string, save uint64, f shardFile) (keys int, err error) {
+	r := t.r
+	const words = 6 // keys, bytes, and four of the checksum
+	own, all := make([]uint64, words), make([]uint64, words*r.size)
+	own[0], own[1] = uint64(f.Keys), uint64(f.Bytes)
+	sum, err := hex.DecodeString(f.SHA256)
+	for i := range own[2:] {
+		own[2+i] = binary.BigEndian.Uint64(sum[8*i:])
+	}
+	if err := errors.Join(err, r.comm.AllGather(context.Background(), own, all)); err != nil {
+		return 0, r.lost(err)
+	}
+	m := manifest{Format: manifestFormat, Keys: column.TypeOf[K](), Values: t.vals, Positions: t.places.name()}
+	for rank := range r.size {
+		of := all[rank*words:][:words]
+		f := shardFile{Name: fileName(save, rank), Keys: int(of[0]), Bytes: int64(of[1])}
+		f.First, f.Last = t.places.span(rank, r.size)
+		sum = sum[:0]
+		for _, w := range of[2:] {
+			sum = binary.BigEndian.AppendUint64(sum, w)
+		}
+		f.SHA256 = hex.EncodeToString(sum)
+		m.Files, keys = append(m.Files, f), keys+f.Keys
+	}
+	if r.rank == 0 {
+		err = m.replace(dir)
+	}
+	_, err = r.outcome(err, 0)
+	return keys, err
+}
+
+// Load adds the keys of a folder that Save wrote, as Put would, and returns their number. The number
+// of ranks may be another one than that of Save: each rank reads the files that have keys of its own.
+// All ranks see the folder. [weft.ErrFormat] if files are damaged, or hold other types; then a part of
+// the keys may have been added.
+func (t *table[K]) Load(ctx context.Context, dir string) (n int, err error) {
+	r := t.r
+	x := r.open(t.sign(methodLoad, 0))
+	defer x.close()
+	clear(x.sent)
+	m, err := readManifest(dir)
+	if err == nil {
+		err = m.fits(column.TypeOf[K](), t.vals, t.places.name())
+	}
+	if err == nil {
+		sum, _ := hex.DecodeString(m.SHA256)
+		r.head[headArg] = binary.BigEndian.Uint64(sum)
+	}
+	if x.agree(ctx, err, false); x.err != nil {
+		return x.endWhole()
+	}
+	for rank := range r.size {
+		if r.word(rank, headArg) != r.word(0, headArg) {
+			x.err = fmt.Errorf("shard: Load: %w: ranks 0 and %d read different manifests", weft.ErrFormat, rank)
+			return x.endWhole()
+		}
+	}
+	x.apply(ctx, func(ctx context.Context) (int, error) { return t.loadFiles(ctx, dir, m) })
+	if n, err = x.endWhole(); err != nil {
+		return n, err
+	}
+	want := 0
+	for _, f := range m.Files {
+		want += f.Keys
+	}
+	if n != want {
+		return n, fmt.Errorf("shard: Load: %w: files have %d keys of their ranges, and the manifest says %d",
+			weft.ErrFormat, n, want)
+	}
+	return n, nil
+}
+
+// fits returns an error if a manifest is of another structure.
+func (m *manifest) fits(keys, vals column.Type, positions string) error {
+	if m.Keys != keys || m.Values != vals || m.Positions != positions {
+		return fmt.Errorf("%w: a manifest of keys %v, values %v and ranges of %s; want %v, %v and %s",
+			weft.ErrFormat, m.Keys, m.Values, m.Positions, keys, vals, positions)
+	}
+	return nil
+}
+
+// loadFiles loads this rank's keys of all files.
+func (t *table[K]) loadFiles(ctx context.Context, dir string, m *manifest) (n int, err error) {
+	first, last := t.places.span(t.r.rank, t.r.size)
+	for _, f := range m.Files {
+		if f.Last < first || last < f.First {
+			continue
+		}
+		err := f.open(dir, func(from io.Reader) (err error) {
+			got := 0
+			if first <= f.First && f.Last <= last {
+				got, err = t.shard.Load(ctx, from)
+			} else {
+				got, err = t.loadPart(ctx, from, func(k K) bool {
+					at := position(&t.places, k)
+					return first <= at && at <= last
+				})
+			}
+			n += got
+			return err
+		})
+		if err != nil {
+			return n, err
+		}
+	}
+	return n, nil
+}
