@@ -50,7 +50,9 @@ type shardFile struct {
 
 const filePrefix = "shard-"
 
-func fileName(save uint64, rank int) string { return fmt.Sprintf("%s%016x-%05d.weft", filePrefix, save, rank) }
+func fileName(save uint64, rank int) string {
+	return fmt.Sprintf("%s%016x-%05d.weft", filePrefix, save, rank)
+}
 
 // sum sets the checksum of a manifest, and returns its bytes.
 func (m *manifest) sum() ([]byte, error) {

@@ -1,0 +1,213 @@
+package shard
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"iter"
+	"slices"
+
+	"github.com/weftgo/weft/column"
+	"github.com/weftgo/weft/group"
+)
+
+// GroupOptions configure Group and Distinct. The zero value and nil are good defaults.
+type GroupOptions struct {
+	// Options are those of the groups of each rank. Memory is divided by the two tables that a rank has
+	// at a time, down to group.MinMemory for each.
+	group.Options
+
+	// Gather has rank 0 return all groups, and the other ranks nil. By default each rank returns those
+	// whose keys hash to it.
+	Gather bool
+}
+
+// Group computes aggregates of groups of rows that all ranks bring, as [group.By] does. Each rank
+// groups its own rows. After that the groups are partitioned by a hash of their keys, exchanged, and
+// merged by the rank of the partition, so frequent keys cost no more than others.
+//
+// The order of rows is that of ranks, then of the rows of a rank: First, Last and the order of groups
+// go by it, unless groups are sorted. Groups of a rank are in this order.
+//
+// All ranks pass the same aggregates, options and types of columns. An error of one rank, also one that
+// rows yields, is the same on all.
+func Group(
+	ctx context.Context, r *Ranks, rows iter.Seq2[Rows, error], aggs []group.Aggregate, opts *GroupOptions,
+) (*group.Result, error) {
+	g := &grouping{r: r, aggs: aggs}
+	if opts != nil {
+		g.opts = *opts
+	}
+	ended := false
+	defer r.abortUnless(&ended)
+	result, err := g.run(ctx, rows)
+	ended = true
+	return result, err
+}
+
+// Distinct returns the different keys of rows that all ranks bring, as Group without aggregates does.
+// Other columns than keys are ignored.
+func Distinct(
+	ctx context.Context, r *Ranks, rows iter.Seq2[Rows, error], opts *GroupOptions,
+) ([]column.Column, error) {
+	result, err := Group(ctx, r, func(yield func(Rows, error) bool) {
+		for batch, err := range rows {
+			if !yield(Rows{Keys: batch.Keys}, err) {
+				return
+			}
+		}
+	}, nil, opts)
+	if result == nil {
+		return nil, err
+	}
+	return result.Keys, err
+}
+
+// grouping is a call of Group on one rank.
+type grouping struct {
+	r    *Ranks
+	aggs []group.Aggregate
+	opts GroupOptions
+}
+
+func (g *grouping) run(ctx context.Context, rows iter.Seq2[Rows, error]) (*group.Result, error) {
+	own, err := g.partial(ctx, rows)
+	if own != nil {
+		defer func() { own.Close() }()
+	}
+	if g.r.size > 1 {
+		exchanges := []bool{false}
+		if g.opts.Gather {
+			exchanges = append(exchanges, true)
+		}
+		for _, gather := range exchanges {
+			var merged *group.Groups
+			if merged, err = g.exchange(ctx, own, gather, err); err != nil {
+				return nil, err
+			}
+			own.Close()
+			own, ctx = merged, context.WithoutCancel(ctx)
+		}
+	}
+	var result *group.Result
+	if err == nil && (!g.opts.Gather || g.r.rank == 0) {
+		result, err = own.Result(ctx)
+	}
+	if g.r.size > 1 {
+		_, err = g.r.outcome(err, 0)
+	}
+	if err != nil {
+		return nil, err
+	}
+	return result, nil
+}
+
+// options returns the options of one of the two tables of a rank.
+func (g *grouping) options() *group.Options {
+	o := g.opts.Options
+	if o.Memory > group.MinMemory && g.r.size > 1 {
+		o.Memory = max(o.Memory/2, group.MinMemory)
+	}
+	return &o
+}
+
+// ordered reports whether results depend on the order of rows.
+func (g *grouping) ordered() bool {
+	return !g.opts.Sorted || slices.ContainsFunc(g.aggs, func(a group.Aggregate) bool {
+		return a.Func == group.First || a.Func == group.Last
+	})
+}
+
+// partial groups the rows of this rank. They have ordinals if these matter: the rank and the row.
+func (g *grouping) partial(ctx context.Context, rows iter.Seq2[Rows, error]) (*group.Groups, error) {
+	own, err := group.New(g.r.dev, g.aggs, g.options())
+	if err != nil {
+		return nil, err
+	}
+	next, ordered := uint64(g.r.rank)<<48, g.ordered()
+	var ordinals []uint64
+	for batch, err := range rows {
+		if err != nil {
+			return own, err
+		}
+		if !ordered || g.r.size == 1 {
+			if err := own.Add(ctx, batch.Keys, batch.Columns); err != nil {
+				return own, err
+			}
+			continue
+		}
+		ordinals = slices.Grow(ordinals[:0], batch.len())[:batch.len()]
+		for i := range ordinals {
+			ordinals[i] = next
+			next++
+		}
+		if err := own.AddAt(ctx, ordinals, batch.Keys, batch.Columns); err != nil {
+			return own, err
+		}
+	}
+	return own, nil
+}
+
+// len returns the number of rows.
+func (b *Rows) len() int {
+	for _, c := range slices.Concat(b.Keys, b.Columns) {
+		return c.Len()
+	}
+	return 0
+}
+
+// exchange sends groups to the ranks of their keys, or all to rank 0, and returns those of this rank.
+// failure is what keeps this rank from it.
+func (g *grouping) exchange(
+	ctx context.Context, from *group.Groups, gather bool, failure error,
+) (merged *group.Groups, err error) {
+	m := newMail(g.r, sign(methodGroup, 0, 0, 0, 0))
+	to, err := group.New(g.r.dev, g.aggs, g.options())
+	failure = errors.Join(failure, err)
+	s := &splitter{dev: g.r.dev, out: m.out, gather: gather}
+	again := true
+	s.flush = func(more bool) error {
+		if more && m.bytes() < roundBytes {
+			return nil
+		}
+		s.end()
+		var in [][]byte
+		if in, again, err = m.round(ctx, more, failure); err != nil {
+			return err
+		}
+		ctx = context.WithoutCancel(ctx)
+		for _, part := range in {
+			if failure == nil {
+				failure = merge(ctx, g, to, part)
+			}
+		}
+		return nil
+	}
+	if failure == nil {
+		if serr := from.Save(context.WithoutCancel(ctx), s); err == nil {
+			failure = errors.Join(failure, serr)
+		}
+	}
+	for err == nil && again {
+		err = s.flush(false)
+	}
+	if err != nil && to != nil {
+		to.Close()
+	}
+	if err == nil {
+		_, err = g.r.outcome(failure, 0)
+	}
+	return to, err
+}
+
+// merge adds the groups of a part of mail.
+func merge(ctx context.Context, g *grouping, to *group.Groups, part []byte) error {
+	if len(part) == 0 {
+		return nil
+	}
+	from, err := group.Load(ctx, g.r.dev, bytes.NewReader(part), nil)
+	if err != nil {
+		return err
+	}
+	return errors.Join(to.Merge(ctx, from), from.Close())
+}

@@ -1,0 +1,235 @@
+package shard
+
+import (
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"iter"
+
+	"github.com/weftgo/weft"
+	"github.com/weftgo/weft/column"
+	"github.com/weftgo/weft/internal/spill"
+	"github.com/weftgo/weft/join"
+)
+
+// Join joins rows that all ranks bring, as a [join.Join] does that builds the right rows and probes with
+// the left rows. Rows of both sides are partitioned by a hash of their keys and exchanged. Each rank
+// yields the joined rows of its partition, in no order. The right side should be the smaller one.
+//
+// Options are those of the join of each rank. All ranks pass the same kind, options and types of
+// columns, and some rank has a batch of each side, which may have no rows. An error of one rank, also
+// one that a side yields, is the same on all, and comes last, with no columns. A loop that ends early
+// still takes part in the exchange to its end.
+func Join(
+	ctx context.Context, r *Ranks, kind join.Kind, left, right iter.Seq2[Rows, error], opts *join.Options,
+) iter.Seq2[[]column.Column, error] {
+	return func(yield func([]column.Column, error) bool) {
+		ended, on := false, true
+		defer r.abortUnless(&ended)
+		j, err := join.NewJoin(r.dev, kind, opts)
+		if err == nil {
+			defer j.Close()
+		}
+		o := column.PartitionOptions{Parts: r.size, Seed: slotSeed, First: r.rank}
+		if opts == nil || !opts.NullsMatch {
+			o.Nulls = column.DropNulls // null matches nothing
+		}
+		s := &sides{r: r, kind: kind}
+		err = s.deal(ctx, right, o, err, func(ctx context.Context, b Rows) error { return j.Build(ctx, b.Keys, b.Columns) })
+		show := func(pages iter.Seq2[[]column.Column, error]) error {
+			if !on {
+				return nil
+			}
+			for page, err := range pages {
+				if err != nil {
+					return err
+				}
+				if on = yield(page, nil); !on {
+					return nil
+				}
+			}
+			return nil
+		}
+		if o.Nulls == column.DropNulls && (kind == join.Left || kind == join.Anti) {
+			o.Nulls = column.DealNulls
+		}
+		if err == nil {
+			err = s.deal(context.WithoutCancel(ctx), left, o, nil, func(ctx context.Context, b Rows) error {
+				if !on {
+					return nil // the join has ended
+				}
+				return show(j.Probe(ctx, b.Keys, b.Columns))
+			})
+		}
+		if err == nil {
+			_, err = r.outcome(show(j.Rest(context.WithoutCancel(ctx))), 0)
+		}
+		ended = true
+		if err != nil && on {
+			yield(nil, err)
+		}
+	}
+}
+
+// sides deals rows of the sides of a join out.
+type sides struct {
+	r    *Ranks
+	kind join.Kind
+}
+
+// dealRows is the number of rows that are dealt out at a time.
+const dealRows = 1 << 18
+
+// deal sends the rows of this rank to the ranks of their keys, and visits those that come. It returns
+// the error of all ranks. failure is what keeps this rank from it.
+func (s *sides) deal(
+	ctx context.Context, rows iter.Seq2[Rows, error], o column.PartitionOptions, failure error,
+	visit func(context.Context, Rows) error,
+) error {
+	m := newMail(s.r, sign(methodJoin, uint8(s.kind), 0, 0, 0))
+	next, stop := iter.Pull2(pieces(rows))
+	defer stop()
+	first := true
+	for again := true; again; {
+		more := failure == nil
+		for more && m.bytes() < roundBytes {
+			batch, err, ok := next()
+			if failure = err; err != nil || !ok {
+				more = false
+				break
+			}
+			if o.First, failure = m.deal(batch, o, first); failure != nil {
+				more = false
+			}
+			first = false
+		}
+		var in [][]byte
+		var err error
+		if in, again, err = m.round(ctx, more, failure); err != nil {
+			return err
+		}
+		ctx = context.WithoutCancel(ctx)
+		for _, part := range in {
+			if failure = errors.Join(failure, eachRows(part, func(b Rows) error { return visit(ctx, b) })); failure != nil {
+				break
+			}
+		}
+	}
+	_, err := s.r.outcome(failure, 0)
+	return err
+}
+
+// pieces cuts batches of rows to at most dealRows.
+func pieces(rows iter.Seq2[Rows, error]) iter.Seq2[Rows, error] {
+	return func(yield func(Rows, error) bool) {
+		for b, err := range rows {
+			n := b.len()
+			for lo := 0; ; lo += dealRows {
+				hi := min(lo+dealRows, n)
+				p := Rows{spill.Slice(b.Keys, lo, hi), spill.Slice(b.Columns, lo, hi)}
+				if err != nil {
+					p = Rows{}
+				}
+				if !yield(p, err) || err != nil {
+					return
+				}
+				if hi == n {
+					break
+				}
+			}
+		}
+	}
+}
+
+// Mail of rows is a sequence of frames. A frame has multiples of 8 bytes:
+//
+//	length of the page (uint64), number of key columns (uint32), number of columns (uint32)
+//	types of the columns (uint8 each), and zeros
+//	the page as package spill encodes it; nothing if there are no rows
+const rowsHead = 16
+
+// deal deals a batch out, and returns the rank after that of the last row with nulls that was dealt.
+// All ranks get the types with the first batch.
+func (m *mail) deal(b Rows, o column.PartitionOptions, first bool) (next int, err error) {
+	page := append(append([]column.Column{}, b.Keys...), b.Columns...)
+	for i, c := range page {
+		if c.Len() != page[0].Len() {
+			panic(fmt.Sprintf("shard: Join: column %d has %d rows, and column 0 has %d", i, c.Len(), page[0].Len()))
+		}
+	}
+	parts, err := column.Partition(m.r.dev, b.Keys, o)
+	if err != nil {
+		return 0, err
+	}
+	for rank := range m.out {
+		rows := parts.Part(rank)
+		if len(rows) == 0 && !first {
+			continue
+		}
+		some, err := spill.WithoutDictionaries(spill.Take(m.r.dev, page, rows), len(rows))
+		if err != nil {
+			return 0, err
+		}
+		m.out[rank] = appendRows(m.out[rank], len(b.Keys), some)
+	}
+	return parts.Next, nil
+}
+
+// appendRows appends a frame of a page.
+func appendRows(to []byte, keys int, page []column.Column) []byte {
+	at := len(to)
+	to = binary.LittleEndian.AppendUint64(to, 0)
+	to = binary.LittleEndian.AppendUint32(to, uint32(keys))
+	to = binary.LittleEndian.AppendUint32(to, uint32(len(page)))
+	for _, c := range page {
+		to = append(to, byte(c.Type()))
+	}
+	to = append(to, make([]byte, -len(page)&7)...)
+	if page[0].Len() == 0 {
+		return to
+	}
+	from := len(to)
+	to = spill.AppendPage(to, page)
+	binary.LittleEndian.PutUint64(to[at:], uint64(len(to)-from))
+	return to
+}
+
+// eachRows visits the rows of frames.
+func eachRows(mail []byte, visit func(Rows) error) error {
+	for len(mail) > 0 {
+		size, keys := binary.LittleEndian.Uint64(mail), int(binary.LittleEndian.Uint32(mail[8:]))
+		types := mail[rowsHead:][:binary.LittleEndian.Uint32(mail[12:])]
+		mail = mail[rowsHead+(len(types)+7)&^7:]
+		page, err := emptyPage(types)
+		if size > 0 {
+			page, err = spill.DecodePage(mail[:size:size])
+		}
+		if err == nil {
+			err = visit(Rows{page[:keys:keys], page[keys:]})
+		}
+		if err != nil {
+			return err
+		}
+		mail = mail[size:]
+	}
+	return nil
+}
+
+// emptyPage returns columns of some types without rows.
+func emptyPage(types []byte) (page []column.Column, err error) {
+	for _, t := range types {
+		c := column.OfStrings([]string{})
+		switch typ := column.Type(t); {
+		case typ == column.None:
+			return nil, fmt.Errorf("%w: a column without a type; an empty column of some type is column.Of([]int64{})",
+				weft.ErrOptions)
+		case typ != column.Bytes:
+			if c, err = column.OfRaw(typ, nil); err != nil {
+				return nil, err
+			}
+		}
+		page = append(page, c)
+	}
+	return page, nil
+}
