@@ -22,6 +22,7 @@ type Ranks struct {
 	heads      []uint64 // of all ranks
 	ends       []uint64 // of all ranks: what outcome sends
 	exchange   exchange
+	on         memoryOn
 	stats      Stats
 }
 
@@ -52,6 +53,10 @@ func New(c comm.Comm, dev device.Host) (*Ranks, error) {
 	r.exchange.init(r)
 	return r, nil
 }
+
+// Close frees memory of a device that is kept for the next exchange. It is not collective, and leaves
+// the comm.Comm open.
+func (r *Ranks) Close() error { return r.on.free() }
 
 // Rank returns the number of this rank, from 0 to Size()-1.
 func (r *Ranks) Rank() int { return r.rank }

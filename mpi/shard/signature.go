@@ -24,13 +24,14 @@ const (
 	methodSave
 	methodLoad
 	methodCheck
+	methodSync
 	methodClose
 	methodGroup
 	methodJoin
 )
 
 var methods = [...]string{"Get", "Contains", "Put", "PutNew", "GetOrPut", "Assign", "Reduce", "Delete",
-	"Add", "Len", "Clear", "Save", "Load", "Check", "Close", "Group", "Join"}
+	"Add", "Len", "Clear", "Save", "Load", "Check", "Sync", "Close", "Group", "Join"}
 
 func (m method) String() string {
 	if int(m) < len(methods) {
@@ -41,7 +42,8 @@ func (m method) String() string {
 
 // signature says which call a rank makes. All ranks make calls of one signature in turn:
 //
-//	bits 0 to 7    method
+//	bits 0 to 6    method
+//	bit 7          the batch is in the memory of a device
 //	bits 8 to 15   how Reduce combines, or the kind of a Join
 //	bits 16 to 23  column.Type of the keys
 //	bits 24 to 31  column.Type of the values; 0 for sets
@@ -53,12 +55,18 @@ func sign(m method, arg uint8, keys, vals column.Type, structure uint32) signatu
 		signature(structure)<<32
 }
 
-func (s signature) method() method { return method(s) }
+// signOn is the bit of a batch in the memory of a device.
+const signOn signature = 1 << 7
+
+func (s signature) method() method { return method(s &^ signOn & 0xff) }
 
 // String returns a call as errors name it.
 func (s signature) String() string {
 	keys, vals, structure := column.Type(s>>16), column.Type(s>>24), s>>32
 	text := s.method().String()
+	if s&signOn != 0 {
+		text += "On"
+	}
 	if arg := uint8(s >> 8); arg != 0 {
 		text += fmt.Sprintf("(%d)", arg)
 	}
