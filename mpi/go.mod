@@ -4,7 +4,10 @@ module github.com/weftgo/weft/mpi
 
 go 1.26.0
 
-require github.com/weftgo/weft v0.0.0
+require (
+	github.com/ebitengine/purego v0.11.3
+	github.com/weftgo/weft v0.0.0
+)
 
 require (
 	github.com/apache/arrow-go/v18 v18.8.0 // indirect
