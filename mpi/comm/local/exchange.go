@@ -2,7 +2,9 @@ package local
 
 import (
 	"context"
+	"errors"
 
+	"github.com/weftgo/weft/device"
 	"github.com/weftgo/weft/mpi/comm"
 	"github.com/weftgo/weft/mpi/comm/internal/vote"
 )
@@ -53,7 +55,7 @@ func written(b comm.Buf) error {
 // stagingBytes is the size of pieces that are copied from one device to another through the host.
 const stagingBytes = 4 << 20
 
-// move copies a part to a buffer of the same length.
+// move copies a part to a buffer of the same length: between two GPUs over their link.
 func move(to, from comm.Buf) error {
 	switch {
 	case to.Stream == nil && from.Stream == nil:
@@ -69,6 +71,10 @@ func move(to, from comm.Buf) error {
 		return to.Stream.CopyIn(to.On.Ptr(), from.On.Host())
 	case to.On.Host() != nil:
 		return from.Stream.CopyOut(context.Background(), to.On.Host(), from.On.Ptr())
+	}
+	err := to.Stream.CopyPeer(to.On.Ptr(), from.Stream.Device(), from.On.Ptr(), to.Len())
+	if !errors.Is(err, device.ErrUnsupported) {
+		return err
 	}
 	piece := make([]byte, min(to.Len(), stagingBytes))
 	for at := 0; at < to.Len(); at += len(piece) {
