@@ -7,6 +7,7 @@ go 1.26.0
 require (
 	github.com/ebitengine/purego v0.11.3
 	github.com/weftgo/weft v0.0.0
+	golang.org/x/term v0.45.0
 )
 
 require (

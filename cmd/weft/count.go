@@ -261,9 +261,9 @@ func newSummary(by distinct.Splitter, t distinct.Totals, different int, d time.D
 func (s summary) String() string {
 	spilled := ""
 	if s.Spilled > 0 {
-		spilled = ", " + siUnits(float64(s.Spilled), "B") + " in the temporary file"
+		spilled = ", " + progress.SI(float64(s.Spilled), "B") + " in the temporary file"
 	}
 	return fmt.Sprintf("%s, %d distinct%s, %s in %.3g s: %s items/s on %s (%s)",
-		counted(int64(s.Items), "item"), s.Distinct, spilled, siUnits(float64(s.Bytes),
-			"B"), s.Seconds, siUnits(s.ItemsPerSecond, ""), s.Device, s.DeviceName)
+		progress.Counted(int64(s.Items), "item"), s.Distinct, spilled, progress.SI(float64(s.Bytes),
+			"B"), s.Seconds, progress.SI(s.ItemsPerSecond, ""), s.Device, s.DeviceName)
 }

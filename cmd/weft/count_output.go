@@ -5,10 +5,8 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
-	"fmt"
 	"io"
 	"strconv"
-	"strings"
 	"unicode/utf8"
 
 	"github.com/weftgo/weft/cmd/weft/internal/distinct"
@@ -92,23 +90,4 @@ func eachItem(ctx context.Context, top *distinct.Ranking,
 		}
 		return f(i, item, count)
 	})
-}
-
-// siUnits prints x to three digits with a decimal prefix: "29.6 M".
-func siUnits(x float64, unit string) string {
-	prefixes := []string{"", "k", "M", "G", "T", "P"}
-	i := 0
-	for x >= 999.5 && i < len(prefixes)-1 {
-		x /= 1000
-		i++
-	}
-	return strings.TrimRight(fmt.Sprintf("%.3g %s%s", x, prefixes[i], unit), " ")
-}
-
-// counted is a number of things, of which one has the name given.
-func counted(n int64, thing string) string {
-	if n != 1 {
-		thing += "s"
-	}
-	return fmt.Sprintf("%d %s", n, thing)
 }

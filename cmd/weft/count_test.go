@@ -16,6 +16,8 @@ import (
 	"testing"
 
 	"github.com/klauspost/compress/gzip"
+
+	"github.com/weftgo/weft/internal/progress"
 )
 
 func TestCount(t *testing.T) {
@@ -212,8 +214,8 @@ func TestReadError(t *testing.T) {
 
 func TestUnits(t *testing.T) {
 	for x, want := range map[float64]string{0: "0", 1: "1", 999: "999", 999.7: "1 k", 29_649_000: "29.6 M", 1e9: "1 G"} {
-		if got := siUnits(x, ""); got != want {
-			t.Errorf("siUnits(%v) = %q, want %q", x, got, want)
+		if got := progress.SI(x, ""); got != want {
+			t.Errorf("progress.SI(%v) = %q, want %q", x, got, want)
 		}
 	}
 	for n, want := range map[uint64]string{0: "0 B", 1023: "1023 B", 1<<20 - 1: "1 MiB", 1536: "1.5 KiB", 24 << 30: "24 GiB"} {

@@ -235,18 +235,18 @@ func (r *replayer) sample(listed int) error {
 // facts are the same in lines.
 func (r *replayer) facts() []fact {
 	facts := []fact{
-		factf("listed", "%s, in batches of %d, on %s", counted(int64(r.out.Listed), "edge"), r.out.Batch, r.out.Device),
+		factf("listed", "%s, in batches of %d, on %s", progress.Counted(int64(r.out.Listed), "edge"), r.out.Batch, r.out.Device),
 		factf("updates", "%d, %.3g/s; %.3g s for them, %.3g s for results", r.out.Updates, r.out.UpdatesPerSecond, r.out.UpdateSeconds, r.out.ResultSeconds),
 	}
 	for _, s := range r.out.Samples {
-		value := ", " + counted(int64(s.Value), strings.TrimSuffix(r.out.Result, "s"))
+		value := ", " + progress.Counted(int64(s.Value), strings.TrimSuffix(r.out.Result, "s"))
 		switch r.out.Result {
 		case "edges":
 			value = ""
 		case "pagerank":
 			value = fmt.Sprintf(", highest rank %.4g of %s", s.Value, progress.Printable(s.Vertex))
 		}
-		facts = append(facts, factf(fmt.Sprintf("  at %d", s.Listed), "%s%s; %.3g/s", counted(int64(s.Edges), "edge"), value, s.UpdatesPerSecond))
+		facts = append(facts, factf(fmt.Sprintf("  at %d", s.Listed), "%s%s; %.3g/s", progress.Counted(int64(s.Edges), "edge"), value, s.UpdatesPerSecond))
 	}
 	return facts
 }

@@ -14,6 +14,7 @@ import (
 	"github.com/weftgo/weft/column"
 	"github.com/weftgo/weft/group"
 	"github.com/weftgo/weft/internal/extsort"
+	"github.com/weftgo/weft/internal/progress"
 	"github.com/weftgo/weft/internal/table"
 	"github.com/weftgo/weft/internal/table/flags"
 )
@@ -200,7 +201,7 @@ func (o *groupOptions) print(j *tableJob, t *table.Table, g *group.Groups, gr *f
 	if err != nil {
 		return err
 	}
-	did := counted(int64(n), "group")
+	did := progress.Counted(int64(n), "group")
 	if j.verb == "distinct" {
 		did = fmt.Sprintf("%d distinct", n)
 	}

@@ -194,17 +194,17 @@ func (j *tableJob) done(tables ...*table.Table) {
 func (j *tableJob) say(did string) error {
 	skipped := ""
 	if j.Skipped > 0 {
-		skipped = ", " + counted(int64(j.Skipped), "bad line") + " skipped"
+		skipped = ", " + progress.Counted(int64(j.Skipped), "bad line") + " skipped"
 	}
 	rate := 0.
 	if j.Seconds > 0 {
 		rate = float64(j.Bytes) / j.Seconds
 	}
 	if j.Spilled > 0 {
-		did += ", " + siUnits(float64(j.Spilled), "B") + " in the temporary file"
+		did += ", " + progress.SI(float64(j.Spilled), "B") + " in the temporary file"
 	}
-	_, err := fmt.Fprintf(j.stderr, "weft: %s%s, %s; %s in %.3g s: %s/s on %s (%s)\n", counted(int64(j.RowsRead), "row"), skipped, did,
-		siUnits(float64(j.Bytes), "B"), j.Seconds, siUnits(rate, "B"), j.Device, j.DeviceName)
+	_, err := fmt.Fprintf(j.stderr, "weft: %s%s, %s; %s in %.3g s: %s/s on %s (%s)\n", progress.Counted(int64(j.RowsRead), "row"), skipped, did,
+		progress.SI(float64(j.Bytes), "B"), j.Seconds, progress.SI(rate, "B"), j.Device, j.DeviceName)
 	return err
 }
 

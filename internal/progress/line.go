@@ -1,6 +1,7 @@
 package progress
 
 import (
+	"fmt"
 	"strconv"
 	"strings"
 	"unicode/utf8"
@@ -20,4 +21,23 @@ func Printable(line string) string {
 		rest = rest[size:]
 	}
 	return text.String()
+}
+
+// SI prints x to three digits with a decimal prefix: "29.6 M".
+func SI(x float64, unit string) string {
+	prefixes := []string{"", "k", "M", "G", "T", "P"}
+	i := 0
+	for x >= 999.5 && i < len(prefixes)-1 {
+		x /= 1000
+		i++
+	}
+	return strings.TrimRight(fmt.Sprintf("%.3g %s%s", x, prefixes[i], unit), " ")
+}
+
+// Counted is a number of things, of which one has the name given.
+func Counted(n int64, thing string) string {
+	if n != 1 {
+		thing += "s"
+	}
+	return fmt.Sprintf("%d %s", n, thing)
 }

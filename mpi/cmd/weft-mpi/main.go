@@ -18,7 +18,10 @@ import (
 	"os/signal"
 
 	"github.com/spf13/cobra"
+	"golang.org/x/term"
 
+	"github.com/weftgo/weft/internal/outfile"
+	"github.com/weftgo/weft/internal/progress"
 	"github.com/weftgo/weft/internal/table/flags"
 )
 
@@ -34,13 +37,15 @@ const (
 type app struct {
 	stdin          io.Reader
 	stdout, stderr io.Writer
+	isTerminal     bool // stderr is one
 	json           bool
 }
 
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
 	defer stop()
-	os.Exit(run(ctx, os.Args[1:], &app{stdin: os.Stdin, stdout: os.Stdout, stderr: os.Stderr}))
+	os.Exit(run(ctx, os.Args[1:], &app{stdin: os.Stdin, stdout: os.Stdout, stderr: os.Stderr,
+		isTerminal: term.IsTerminal(int(os.Stderr.Fd()))}))
 }
 
 // run runs a command line and returns the exit status.
@@ -70,19 +75,21 @@ Exit status: 0 done, 1 the job failed, 2 wrong usage, 130 interrupted.`,
 	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return flags.UsageError{Err: err} })
 	root.PersistentFlags().BoolVar(&a.json, "json", false, "print data as JSON")
 	root.CompletionOptions.HiddenDefaultCmd = true
-	root.AddCommand(newPlanCommand(a))
+	root.AddCommand(newDistinctCommand(a), newGroupCommand(a), newPlanCommand(a))
 	cmd, err := root.ExecuteContextC(ctx)
 	switch {
 	case err == nil:
 		return exitOK
-	case errors.As(err, new(flags.UsageError)):
+	case errors.Is(err, errOther) && !errors.Is(err, context.Canceled):
+		return exitFailed
+	case errors.As(err, new(flags.UsageError)) || errors.As(err, new(*outfile.Refused)):
 		fmt.Fprintf(a.stderr, "weft-mpi: %v\ntry '%s --help'\n", err, cmd.CommandPath())
 		return exitUsage
 	case ctx.Err() != nil:
 		fmt.Fprintln(a.stderr, "weft-mpi: interrupted")
 		return exitInterrupted
 	}
-	fmt.Fprintf(a.stderr, "weft-mpi: %v\n", err)
+	fmt.Fprintf(a.stderr, "weft-mpi: %s\n", progress.Printable(flags.Named(err).Error()))
 	return exitFailed
 }
 

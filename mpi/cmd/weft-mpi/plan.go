@@ -8,6 +8,7 @@ import (
 	"github.com/jedib0t/go-pretty/v6/text"
 	"github.com/spf13/cobra"
 
+	"github.com/weftgo/weft/internal/progress"
 	"github.com/weftgo/weft/internal/table/flags"
 	"github.com/weftgo/weft/mpi/internal/plan"
 )
@@ -102,9 +103,9 @@ func (o *planOptions) run(a *app) error {
 		fmt.Fprintf(a.stdout, ", in %g copies", o.Replicas)
 	}
 	fmt.Fprintf(a.stdout, ": %s on %d × %s in %d nodes, %s each",
-		si(o.Replicas*out.Bytes, "B"), out.Ranks, o.On.Name, out.Nodes, si(need, "B"))
+		progress.SI(o.Replicas*out.Bytes, "B"), out.Ranks, o.On.Name, out.Nodes, progress.SI(need, "B"))
 	if need > o.On.Memory {
-		fmt.Fprintf(a.stdout, ", and they have %s", si(o.On.Memory, "B"))
+		fmt.Fprintf(a.stdout, ", and they have %s", progress.SI(o.On.Memory, "B"))
 	}
 	fmt.Fprintf(a.stdout, "\nAll pairs cross the links in %.3g s. One of %d fails every %.3g days.\n\n", out.Fill, out.Ranks, out.Failure)
 	t := table.NewWriter()
@@ -116,8 +117,8 @@ func (o *planOptions) run(a *app) error {
 		batches []plan.Batch
 	}{{"lookups", out.Lookups}, {"insertions", out.Insertions}} {
 		for _, b := range of.batches {
-			t.AppendRow(table.Row{of.name, si(b.Keys, ""), fmt.Sprintf("%.3g", b.Seconds*1e3), si(b.PerRank, ""),
-				si(b.Total, ""), b.Bound, b.Exchange(), si(b.Message, "B"), fmt.Sprintf("%.2f × mean", b.Skew)})
+			t.AppendRow(table.Row{of.name, progress.SI(b.Keys, ""), fmt.Sprintf("%.3g", b.Seconds*1e3), progress.SI(b.PerRank, ""),
+				progress.SI(b.Total, ""), b.Bound, b.Exchange(), progress.SI(b.Message, "B"), fmt.Sprintf("%.2f × mean", b.Skew)})
 		}
 	}
 	var right []table.ColumnConfig
@@ -127,14 +128,4 @@ func (o *planOptions) run(a *app) error {
 	t.SetColumnConfigs(right)
 	_, err := fmt.Fprintln(a.stdout, t.Render())
 	return err
-}
-
-// si is a number with the prefix of its size.
-func si(v float64, unit string) string {
-	prefixes := []string{"", "k", "M", "G", "T", "P", "E"}
-	i := 0
-	for v >= 1000 && i < len(prefixes)-1 {
-		v, i = v/1000, i+1
-	}
-	return fmt.Sprintf("%.3g %s%s", v, prefixes[i], unit)
 }

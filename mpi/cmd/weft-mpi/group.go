@@ -1,0 +1,428 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/weftgo/weft/column"
+	"github.com/weftgo/weft/device/cpu"
+	"github.com/weftgo/weft/group"
+	"github.com/weftgo/weft/internal/extsort"
+	"github.com/weftgo/weft/internal/outfile"
+	"github.com/weftgo/weft/internal/progress"
+	"github.com/weftgo/weft/internal/table"
+	"github.com/weftgo/weft/internal/table/flags"
+	"github.com/weftgo/weft/mpi/comm"
+	"github.com/weftgo/weft/mpi/shard"
+)
+
+// groupOptions are the flags and arguments of weft-mpi group and weft-mpi distinct.
+type groupOptions struct {
+	flags.Read
+	flags.Memory
+	flags.Output
+	flags.Group
+	parts string // --parts
+	local int    // --local
+	names []string
+	verb  string
+
+	ownMemory bool // --memory is given
+}
+
+func newGroupCommand(a *app) *cobra.Command {
+	o := groupOptions{verb: "group"}
+	cmd := &cobra.Command{
+		Use:   "group --by COLUMNS [--agg AGGREGATES] [flags] FILE...",
+		Short: "Group the rows of files by columns, on all ranks of an MPI job",
+		Long: `Group does what "weft group" does, with the same flags, on all ranks of an MPI job. Each rank opens all files and reads
+a part of the rows: row groups of Parquet, lines of JSON, with --lines those of CSV, and other files as a whole. Ranks
+group their own rows, exchange groups by a hash of their keys, and merge them.
+` + readsFiles + `
+Aggregates are, by --agg: count, count:C, sum:C, mean:C, min:C, max:C, first:C and last:C, as in weft group. Float sums
+and means may differ in their last digits with the number of ranks.
+
+Rank 0 prints the result, or writes it to --parquet. With --parts each rank writes the groups whose keys hash to it to
+a Parquet file in a folder. --memory is that of each rank; its default is shared by the ranks of a machine.`,
+		Example: `  mpirun -n 8 weft-mpi group --by country,city --agg count,sum:amount sales-*.parquet
+  srun weft-mpi group --by day --agg sum:price --parts days sales-*.parquet
+  weft-mpi group --local 4 --by status --lines access.csv`,
+		Args: someFiles,
+		RunE: func(cmd *cobra.Command, args []string) error { return o.start(cmd, a, args) },
+	}
+	o.AddAggregates(cmd.Flags())
+	o.add(cmd)
+	return cmd
+}
+
+func newDistinctCommand(a *app) *cobra.Command {
+	o := groupOptions{verb: "distinct"}
+	cmd := &cobra.Command{
+		Use:   "distinct --by COLUMNS [flags] FILE...",
+		Short: "Print the distinct rows of columns of files, on all ranks of an MPI job",
+		Long: `Distinct does what "weft distinct" does, with the same flags, on all ranks of an MPI job. See "weft-mpi group --help".
+` + readsFiles,
+		Example: `  mpirun -n 8 weft-mpi distinct --by user events-*.parquet`,
+		Args:    someFiles,
+		RunE:    func(cmd *cobra.Command, args []string) error { return o.start(cmd, a, args) },
+	}
+	cmd.Flags().StringSliceVar(&o.By, "by", nil, "columns, separated by commas")
+	o.add(cmd)
+	return cmd
+}
+
+const readsFiles = `
+Files are regular ones that all ranks see under the same names: CSV, TSV, JSON, Parquet or Arrow, as weft reads them.
+Text may be compressed.
+`
+
+func (o *groupOptions) add(cmd *cobra.Command) {
+	set := cmd.Flags()
+	o.AddSkipNulls(set)
+	o.Read.Add(set)
+	o.Read.AddLines(set)
+	o.Memory.Add(set)
+	o.Output.Add(set)
+	set.Var(flags.Name(&o.parts), "parts", "have each rank write a Parquet file into this `FOLDER`, which is made")
+	set.IntVar(&o.local, "local", 0, "run this many ranks in this process, without MPI")
+}
+
+// someFiles wants at least one file, and none that only one rank could read.
+func someFiles(cmd *cobra.Command, args []string) error {
+	if len(args) == 0 {
+		return flags.UsageError{Err: fmt.Errorf("%s: no file given", cmd.Name())}
+	}
+	for _, name := range args {
+		info, err := os.Stat(name)
+		if err == nil && info.IsDir() {
+			return fmt.Errorf("%s %s: is a directory", cmd.Name(), name)
+		}
+		if name == table.Stdin || err == nil && !info.Mode().IsRegular() {
+			return flags.UsageError{Err: fmt.Errorf("%s %s: is a stream, which only one rank could read: write it to a file", cmd.Name(), name)}
+		}
+	}
+	return nil
+}
+
+// start checks flags and runs the job on all ranks.
+func (o *groupOptions) start(cmd *cobra.Command, a *app, names []string) error {
+	o.names, o.ownMemory = names, cmd.Flags().Changed("memory")
+	if err := o.check(a); err != nil {
+		return err
+	}
+	return onRanks(cmd.Context(), o.local, func(ctx context.Context, c comm.Comm) error {
+		return o.run(ctx, a, c)
+	})
+}
+
+func (o *groupOptions) check(a *app) error {
+	switch {
+	case len(o.By) == 0:
+		return flags.UsageError{Err: fmt.Errorf("%s: --by is missing: the columns that make groups", o.verb)}
+	case o.local < 0 || o.local > shard.Slots:
+		return flags.UsageError{Err: fmt.Errorf("%s --local %d: want 1 to %d ranks", o.verb, o.local, shard.Slots)}
+	case o.parts != "" && (o.CSV || a.json || o.Parquet != "" || len(o.Sort) > 0 || o.Top > 0):
+		return flags.UsageError{Err: fmt.Errorf("%s: --parts excludes --csv, --json, --parquet, --sort and --top", o.verb)}
+	}
+	for _, check := range []func() error{
+		func() error { return o.Group.Check(o.verb) }, o.Read.Check,
+		func() error { return o.Output.Check(a.json) }, func() error { return o.Memory.Check(o.verb) },
+	} {
+		if err := check(); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// groupJob is the job on one rank.
+type groupJob struct {
+	*groupOptions
+	app   *app
+	ctx   context.Context
+	comm  comm.Comm
+	ranks *shard.Ranks
+	dev   *cpu.Device
+	bar   *progress.Bar
+	table *table.Table
+	start time.Time
+	bytes int64 // of its ranges
+	sum   groupSummary
+}
+
+// groupSummary is what weft-mpi group --json says besides the rows.
+type groupSummary struct {
+	Columns  []flags.Column `json:"columns"`
+	Ranks    int            `json:"ranks"`
+	RowsRead uint64         `json:"rows_read"`
+	Skipped  uint64         `json:"skipped"`
+	Bytes    uint64         `json:"bytes"`
+	Seconds  float64        `json:"seconds"`
+	Groups   uint64         `json:"groups"`
+}
+
+// run runs the job on one rank. Each step ends with an agreement, so that no rank waits for one that
+// has failed.
+func (o *groupOptions) run(ctx context.Context, a *app, c comm.Comm) (err error) {
+	own := *o // ranks of one process share nothing
+	own.Options = o.Options
+	j := &groupJob{groupOptions: &own, app: a, ctx: ctx, comm: c, start: time.Now()}
+	if j.dev, err = cpu.Open(nil); err == nil {
+		defer j.dev.Close()
+		j.ranks, err = shard.New(c, j.dev)
+	}
+	if err = j.agree(err); err != nil {
+		return err
+	}
+	defer j.ranks.Close()
+	if err := j.agree(j.open()); err != nil {
+		return err
+	}
+	defer j.table.Close()
+	gr, result, err := j.group()
+	if err != nil {
+		return err
+	}
+	return j.agree(j.print(gr, result))
+}
+
+// open opens the files, and finds out where rows go.
+func (j *groupJob) open() error {
+	if !j.ownMemory && j.Limit > 0 {
+		j.Limit = max(j.Limit/flags.Bytes(ranksOfHost(j.comm)), group.MinMemory)
+	}
+	j.Apply(&j.Options)
+	if j.comm.Rank() == 0 {
+		j.Options.Note = func(line string) { fmt.Fprintf(j.app.stderr, "weft-mpi: %s\n", progress.Printable(line)) }
+		plan, err := outfile.New(j.names, j.app.stdin, j.app.stdout)
+		if err == nil && j.Parquet != "" {
+			err = plan.Writes("--parquet", j.Parquet, outfile.Kind{Name: "a Parquet file that weft has written", Is: table.WrittenByWeft}, false)
+		}
+		if err != nil {
+			return fmt.Errorf("%s %w", j.verb, err)
+		}
+	}
+	t, err := table.Open(j.ctx, j.names, j.app.stdin, &j.Options)
+	if err != nil {
+		return err
+	}
+	j.table = t
+	own := dealt(t.Ranges(rangeBytes), j.comm.Rank(), j.comm.Size())
+	t.Within(own)
+	for _, r := range own {
+		j.bytes += r.Bytes
+	}
+	if j.comm.Rank() == 0 {
+		j.bar = progress.Bytes(j.app.stderr, j.app.isTerminal, "reading", j.bytes)
+	}
+	return nil
+}
+
+// rangeBytes is the size of parts of text.
+const rangeBytes = 64 << 20
+
+// dealt returns the ranges of a rank: neighbors, so that the order of rows is that of ranks, and as
+// many bytes as other ranks have.
+func dealt(all []table.Range, rank, size int) []table.Range {
+	total := int64(0)
+	for _, r := range all {
+		total += r.Bytes + 1
+	}
+	own, at := []table.Range{}, int64(0)
+	for _, r := range all {
+		middle := at + (r.Bytes+1)/2
+		if at += r.Bytes + 1; int(middle*int64(size)/total) == rank {
+			own = append(own, r)
+		}
+	}
+	return own
+}
+
+// group groups all rows. Where a rank finds values that the types of its columns don't have, all ranks
+// read again.
+func (j *groupJob) group() (*flags.Grouping, *group.Result, error) {
+	for {
+		gr, err := j.Plan(j.ctx, j.table)
+		if err == nil && len(j.Sort) > 0 {
+			_, err = j.Sorts(gr.Fields)
+		}
+		if err := j.agree(err); err != nil {
+			return nil, nil, err
+		}
+		j.sum = groupSummary{}
+		var late error
+		rows := func(yield func(shard.Rows, error) bool) { late = j.read(gr, yield) }
+		opts := &shard.GroupOptions{Gather: j.parts == ""}
+		opts.Options = group.Options{SkipNulls: j.SkipNulls, Memory: j.StateMemory(j.Memory), TempDir: j.TempDir}
+		result, err := shard.Group(j.ctx, j.ranks, rows, gr.Aggs, opts)
+		if err == nil {
+			return gr, result, nil
+		}
+		if again, failed := j.adapt(late, err); !again {
+			return nil, nil, failed
+		}
+	}
+}
+
+// read yields the rows of this rank. It returns the error of the files.
+func (j *groupJob) read(gr *flags.Grouping, yield func(shard.Rows, error) bool) error {
+	rows := func(columns []column.Column) shard.Rows {
+		keys, values := gr.Split(columns)
+		return shard.Rows{Keys: keys, Columns: values}
+	}
+	if !yield(rows(gr.Empty(j.table)), nil) { // groups have types without rows, too
+		return nil
+	}
+	for b, err := range j.table.Batches(j.ctx, gr.Columns) {
+		if err != nil {
+			yield(shard.Rows{}, err)
+			return err
+		}
+		if j.bar != nil {
+			j.bar.Add(b.Bytes)
+		}
+		j.sum.RowsRead += uint64(b.Rows)
+		j.sum.Skipped += uint64(b.Skipped)
+		if !yield(rows(b.Columns), nil) {
+			return nil
+		}
+	}
+	return nil
+}
+
+// adapt has all ranks take note of what some have found late: whether to read again. late is the error
+// of this rank's files, err that of the call.
+func (j *groupJob) adapt(late, err error) (again bool, _ error) {
+	var failed error
+	if late != nil {
+		failed = j.table.Adapt(j.ctx, late)
+	}
+	looks := j.table.Looks()
+	const fine, found, bad = 0, 1, 2
+	send := append([]uint64{fine}, looks...)
+	switch {
+	case failed != nil:
+		send[0] = bad
+	case late != nil:
+		send[0] = found
+	}
+	recv := make([]uint64, len(send)*j.comm.Size())
+	if lost := j.comm.AllGather(context.WithoutCancel(j.ctx), send, recv); lost != nil {
+		return false, cmp.Or(failed, lost)
+	}
+	state := uint64(fine)
+	for part := range slices.Chunk(recv, len(send)) {
+		state = max(state, part[0])
+		for i, look := range part[1:] {
+			looks[i] |= look
+		}
+	}
+	switch {
+	case state == found:
+		return true, j.table.Adopt(looks)
+	case failed == nil && (state == bad || j.comm.Rank() > 0): // err is the same on all ranks
+		failed = errOther
+	case failed == nil:
+		failed = err
+	}
+	return false, failed
+}
+
+// agree returns an error if any rank has one: its own on the lowest such rank, and errOther on others,
+// so that one says why.
+func (j *groupJob) agree(err error) error {
+	rank, size := uint64(j.comm.Rank()), uint64(j.comm.Size())
+	lowest := []uint64{size}
+	if err != nil {
+		lowest[0] = rank
+	}
+	if lost := j.comm.AllReduce(context.WithoutCancel(j.ctx), comm.Min, lowest); lost != nil {
+		return cmp.Or(err, lost) // another rank has seen the error, and has ended
+	}
+	switch lowest[0] {
+	case size:
+		return nil
+	case rank:
+		return err
+	}
+	return errOther
+}
+
+// print writes the groups that this rank has.
+func (j *groupJob) print(gr *flags.Grouping, result *group.Result) error {
+	if j.bar != nil {
+		j.bar.Close() // the output may be on the terminal, too
+	}
+	groups := uint64(0)
+	if result != nil {
+		groups = uint64(result.Len())
+	}
+	sums := []uint64{j.sum.RowsRead, j.sum.Skipped, uint64(j.bytes), groups}
+	if err := j.comm.AllReduce(context.WithoutCancel(j.ctx), comm.Sum, sums); err != nil {
+		return err
+	}
+	j.sum = groupSummary{Ranks: j.comm.Size(), RowsRead: sums[0], Skipped: sums[1], Bytes: sums[2], Groups: sums[3],
+		Seconds: time.Since(j.start).Seconds()}
+	if j.parts != "" {
+		if err := os.Mkdir(j.parts, 0o777); err != nil && !errors.Is(err, fs.ErrExist) {
+			return fmt.Errorf("--parts %s: %w", j.parts, flags.Reason(err))
+		}
+		j.Parquet = filepath.Join(j.parts, fmt.Sprintf("part-%05d.parquet", j.comm.Rank()))
+	} else if j.comm.Rank() > 0 {
+		return nil
+	}
+	if err := j.write(gr, slices.Concat(result.Keys, result.Values)); err != nil || j.comm.Rank() > 0 {
+		return err
+	}
+	skipped := ""
+	if j.sum.Skipped > 0 {
+		skipped = ", " + progress.Counted(int64(j.sum.Skipped), "bad line") + " skipped"
+	}
+	_, err := fmt.Fprintf(j.app.stderr, "weft-mpi: %s%s, %s on %s; %s in %.3g s\n", progress.Counted(int64(j.sum.RowsRead), "row"), skipped,
+		progress.Counted(int64(j.sum.Groups), "group"), progress.Counted(int64(j.sum.Ranks), "rank"),
+		progress.SI(float64(j.sum.Bytes), "B"), j.sum.Seconds)
+	return err
+}
+
+// write writes columns in the order that is asked for.
+func (j *groupJob) write(gr *flags.Grouping, columns []column.Column) error {
+	pages := func(yield func([]column.Column, error) bool) { yield(columns, nil) }
+	_, sorted, err := gr.Look(j.ctx, j.table, pages, true, func() (*extsort.Sorter, error) {
+		if len(j.Sort) == 0 {
+			return nil, nil
+		}
+		return j.Sorter(j.dev, gr.Fields, int64(j.Limit)/flags.SortShare, j.TempDir)
+	})
+	if sorted != nil {
+		defer sorted.Close()
+	}
+	if err != nil {
+		return err
+	}
+	out, err := j.Begin(j.ctx, j.app.stdout, gr.Fields, int64(j.Limit)/flags.WriterShare)
+	if err != nil {
+		return err
+	}
+	j.sum.Columns = flags.Columns(gr.Fields)
+	if sorted != nil {
+		err = j.Copy(out, sorted.Pages(j.ctx))
+	} else {
+		err = j.Copy(out, pages)
+	}
+	if err == nil {
+		err = out.Close(j.sum)
+	}
+	if err != nil {
+		out.Abandon()
+	}
+	return err
+}

@@ -1,0 +1,58 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"os"
+	"strconv"
+
+	"github.com/weftgo/weft/mpi/comm"
+	"github.com/weftgo/weft/mpi/comm/local"
+	"github.com/weftgo/weft/mpi/comm/mpi"
+)
+
+// errOther is the error of ranks that end because another one has failed, which says why.
+var errOther = errors.New("another rank has failed")
+
+// onRanks runs a job on the ranks that the launcher of MPI has started, or on some in this process.
+func onRanks(ctx context.Context, inProcess int, job func(ctx context.Context, c comm.Comm) error) error {
+	if inProcess > 0 {
+		return onGoroutines(ctx, inProcess, job)
+	}
+	c, err := mpi.Open(ctx, nil)
+	if err != nil {
+		return err
+	}
+	if err := job(ctx, c); err != nil {
+		return errors.Join(err, c.Close())
+	}
+	return c.Close()
+}
+
+// onGoroutines runs a job on ranks in this process. The error is that of the rank which says why.
+func onGoroutines(ctx context.Context, ranks int, job func(ctx context.Context, c comm.Comm) error) error {
+	why := make(chan error, ranks)
+	err := local.Run(ctx, ranks, func(ctx context.Context, c comm.Comm) error {
+		err := job(ctx, c)
+		if err != nil && !errors.Is(err, errOther) && !errors.Is(err, comm.ErrAborted) {
+			why <- err
+		}
+		return err
+	})
+	select {
+	case err := <-why:
+		return err
+	default:
+		return err
+	}
+}
+
+// ranksOfHost returns the number of ranks on this machine, as the launcher says, or all.
+func ranksOfHost(c comm.Comm) int {
+	for _, name := range []string{"OMPI_COMM_WORLD_LOCAL_SIZE", "MPI_LOCALNRANKS", "SLURM_NTASKS_PER_NODE"} {
+		if n, err := strconv.Atoi(os.Getenv(name)); err == nil && n > 0 {
+			return min(n, c.Size())
+		}
+	}
+	return c.Size()
+}
