@@ -13,13 +13,13 @@ func (r *rank) AllToAllV(ctx context.Context, send comm.Buf, sendBytes []int64, 
 	v, err := vote.Parts(ctx, r.rank, r.Size(), send, sendBytes, recv, recvBytes)
 	s := slot{send: send}
 	if err == nil {
-		s.starts = starts(sendBytes)
+		s.starts = vote.Starts(sendBytes)
 		if err = written(send); err != nil {
 			v, err = vote.New(ctx, vote.AllToAllV, 0, err)
 		}
 	}
 	return r.collective(v, err, s, func(peers []slot) error {
-		to := starts(recvBytes)
+		to := vote.Starts(recvBytes)
 		for i := range peers {
 			// Ranks begin with different peers, so they do not all read the same memory.
 			peer := (r.rank + i) % len(peers)
@@ -33,15 +33,6 @@ func (r *rank) AllToAllV(ctx context.Context, send comm.Buf, sendBytes []int64, 
 		}
 		return written(recv)
 	})
-}
-
-// starts returns where parts begin that lie one after another.
-func starts(bytes []int64) []int64 {
-	at := make([]int64, len(bytes))
-	for i, n := range bytes[:len(bytes)-1] {
-		at[i+1] = at[i] + n
-	}
-	return at
 }
 
 // written waits until what was submitted on the stream of a buffer is done.

@@ -136,3 +136,6 @@ func (r *rank) Close() error {
 	r.closed = true
 	return err
 }
+
+// Aborted is closed when a rank aborts: engines that stand on this one wait for other things, too.
+func (r *rank) Aborted() <-chan struct{} { return r.group.abort.done }

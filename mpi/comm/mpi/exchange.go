@@ -51,7 +51,7 @@ func (r *rank) exchange(total, largest int, send []byte, sendBytes []int64, recv
 		runtime.KeepAlive([...][]int32{sendCounts, sendAt, recvCounts, recvAt})
 		return
 	}
-	sendAt, recvAt := starts(sendBytes), starts(recvBytes)
+	sendAt, recvAt := vote.Starts(sendBytes), vote.Starts(recvBytes)
 	r.exchangePieces(largest, func(peer int) (to, from []byte) {
 		return send[sendAt[peer]:][:sendBytes[peer]], recv[recvAt[peer]:][:recvBytes[peer]]
 	})
@@ -66,15 +66,6 @@ func counts(bytes []int64) (lengths, at []int32) {
 		start += int32(n)
 	}
 	return lengths, at
-}
-
-// starts returns where parts begin that lie one after another.
-func starts(bytes []int64) []int64 {
-	at := make([]int64, len(bytes))
-	for i, n := range bytes[:len(bytes)-1] {
-		at[i+1] = at[i] + n
-	}
-	return at
 }
 
 // exchangePieces exchanges parts that parts returns for each peer, in pieces of at most maxBytes. In

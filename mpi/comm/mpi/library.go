@@ -80,7 +80,8 @@ func openLibrary(name string) (*library, error) {
 	for _, name := range names {
 		var lookup func(string) uintptr
 		var err error
-		clib.KeepSignals(func() { lookup, err = clib.Open(name) }) // libraries catch signals as they load, too
+		// Libraries catch signals as they load, too. Plugins of Open MPI look for global symbols.
+		clib.KeepSignals(func() { lookup, err = clib.Open(name, true) })
 		if err != nil {
 			missing = append(missing, err)
 			continue

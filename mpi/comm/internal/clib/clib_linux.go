@@ -9,11 +9,15 @@ import (
 )
 
 // Open opens a library and returns the function that finds its symbols, 0 for those that it does not
-// have. Plugins of Open MPI look for symbols of the library among the global ones.
-func Open(name string) (lookup func(symbol string) uintptr, err error) {
+// have. With global, libraries that are opened later find its symbols, too.
+func Open(name string, global bool) (lookup func(symbol string) uintptr, err error) {
 	runtime.LockOSThread() // the loader keeps the text of its last error per thread
 	defer runtime.UnlockOSThread()
-	handle, err := purego.Dlopen(name, purego.RTLD_NOW|purego.RTLD_GLOBAL)
+	flags := purego.RTLD_NOW | purego.RTLD_LOCAL
+	if global {
+		flags = purego.RTLD_NOW | purego.RTLD_GLOBAL
+	}
+	handle, err := purego.Dlopen(name, flags)
 	if err != nil {
 		return nil, err
 	}
@@ -38,7 +42,7 @@ var faultSignals = [...]uintptr{6, 7, 8, 11} // SIGABRT, SIGBUS, SIGFPE, SIGSEGV
 
 // KeepSignals runs f and then restores the handlers of fault signals.
 func KeepSignals(f func()) {
-	lookup, err := Open("libc.so.6")
+	lookup, err := Open("libc.so.6", false)
 	if err != nil {
 		f()
 		return

@@ -10,7 +10,7 @@ import (
 )
 
 // Open fails: libraries are opened on Linux only.
-func Open(name string) (lookup func(symbol string) uintptr, err error) {
+func Open(name string, _ bool) (lookup func(symbol string) uintptr, err error) {
 	return nil, fmt.Errorf("%s: %w on %s/%s", name, device.ErrUnsupported, runtime.GOOS, runtime.GOARCH)
 }
 

@@ -25,3 +25,12 @@ func Share(n, rank, size int) (lo, hi int) {
 	each := (n + size - 1) / size
 	return min(rank*each, n), min((rank+1)*each, n)
 }
+
+// Starts returns where parts begin that lie one after another.
+func Starts(bytes []int64) []int64 {
+	at := make([]int64, len(bytes))
+	for i, n := range bytes[:len(bytes)-1] {
+		at[i+1] = at[i] + n
+	}
+	return at
+}

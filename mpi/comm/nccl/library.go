@@ -1,0 +1,118 @@
+package nccl
+
+import (
+	"fmt"
+	"os"
+	"runtime"
+
+	"github.com/weftgo/weft/device"
+	"github.com/weftgo/weft/mpi/comm/internal/clib"
+)
+
+// libraryVariable is the environment variable that names the NCCL library to open.
+const libraryVariable = "WEFT_NCCL_LIBRARY"
+
+// What tests replace.
+var (
+	cudaLibrary = "libcuda.so.1"
+	gpuKind     = device.CUDA
+)
+
+// The NCCL functions that are called.
+const (
+	fnUniqueID = iota
+	fnInitRank
+	fnDestroy
+	fnAbort
+	fnGroupStart
+	fnGroupEnd
+	fnSend
+	fnRecv
+	fnAsyncError
+	fnErrorString
+	nFunctions
+)
+
+var functionNames = [nFunctions]string{
+	"ncclGetUniqueId", "ncclCommInitRank", "ncclCommDestroy", "ncclCommAbort", "ncclGroupStart", "ncclGroupEnd",
+	"ncclSend", "ncclRecv", "ncclCommGetAsyncError", "ncclGetErrorString",
+}
+
+// Constants of NCCL.
+const (
+	idWords    = 128 / 8 // ncclUniqueId
+	typeUint8  = 1       // ncclUint8
+	inProgress = 7       // ncclInProgress
+)
+
+// library is the opened NCCL.
+type library struct{ functions [nFunctions]uintptr }
+
+// openLibrary opens NCCL.
+func openLibrary(name string) (*library, error) {
+	if name == "" {
+		name = os.Getenv(libraryVariable)
+	}
+	if name == "" {
+		name = "libnccl.so.2"
+	}
+	l := new(library)
+	if err := resolve(name, functionNames[:], l.functions[:]); err != nil {
+		return nil, fmt.Errorf("nccl: NCCL does not open, install it or name its library in %s: %w", libraryVariable, err)
+	}
+	return l, nil
+}
+
+// resolve finds functions of a library.
+func resolve(name string, names []string, functions []uintptr) error {
+	lookup, err := clib.Open(name, false)
+	if err != nil {
+		return err
+	}
+	for i, fn := range names {
+		if functions[i] = lookup(fn); functions[i] == 0 {
+			return fmt.Errorf("%s has no function %s: %w", name, fn, device.ErrUnsupported)
+		}
+	}
+	return nil
+}
+
+// call calls a function and makes an error of its result.
+func (l *library) call(fn int, args ...uintptr) error {
+	return l.failure(fn, int32(clib.Call(l.functions[fn], args...)))
+}
+
+// failure returns the error of a function that has returned a result.
+func (l *library) failure(fn int, result int32) error {
+	if result == 0 {
+		return nil
+	}
+	text := clib.String(clib.Call(l.functions[fnErrorString], uintptr(result)))
+	return fmt.Errorf("nccl: %s: %s (%d); NCCL_DEBUG=WARN in the environment has NCCL say more",
+		functionNames[fn], text, result)
+}
+
+// uniqueID stores the number of a new group.
+func (l *library) uniqueID(id []uint64) error {
+	err := l.call(fnUniqueID, clib.Address(id))
+	runtime.KeepAlive(id)
+	return err
+}
+
+// initRank joins the group of an id, of size ranks, and stores the handle of this rank's end. NCCL takes
+// the 128 bytes of the id by value: on the stack of x86-64, after the six arguments in registers, and as
+// the address of a copy on arm64.
+func (l *library) initRank(handle *uintptr, id []uint64, size, rank int) error {
+	args := []uintptr{clib.Pointer(handle), uintptr(size)}
+	if runtime.GOARCH == "amd64" {
+		args = append(args, uintptr(rank), 0, 0, 0)
+		for _, word := range id {
+			args = append(args, uintptr(word))
+		}
+	} else {
+		args = append(args, clib.Address(id), uintptr(rank))
+	}
+	err := l.call(fnInitRank, args...)
+	runtime.KeepAlive(id)
+	return err
+}
