@@ -25,7 +25,7 @@ func (m *Map[K, V]) Assign(ctx context.Context, keys []K, ids []V) (inserted int
 	if m.r.size == 1 {
 		return m.local.Assign(ctx, keys, ids)
 	}
-	x := m.r.open(m.sign(methodAssign, 0))
+	x := m.open(methodAssign)
 	defer x.close()
 	x.mustMatch(len(keys), len(ids))
 	begin(ctx, x, keys, combineFirst, false)

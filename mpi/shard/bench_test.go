@@ -78,7 +78,7 @@ func BenchmarkExchange(b *testing.B) {
 			benchRanks(b, ranks, func(ctx context.Context, r *Ranks, loop func() bool) error {
 				keys := shuffled(r.rank, ranks)
 				for loop() {
-					x := r.open(sign(methodPut, 0, 0, 0, 0))
+					x := r.open(sign(methodPut, 0, 0, 0, 0), new(owners))
 					begin(ctx, x, keys, combineLast, false)
 					forth(x, keysOut, keys)
 					if _, err := x.end(); err != nil {

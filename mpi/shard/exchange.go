@@ -25,9 +25,10 @@ import (
 //
 // Columns are copied once before and once after an exchange. Its memory is kept for the next call.
 type exchange struct {
-	r    *Ranks
-	sign signature
-	n    int // rows of the batch
+	r      *Ranks
+	sign   signature
+	owners *owners // of keys
+	n      int     // rows of the batch
 
 	share  int      // rows of a share: rows are counted and written by shares
 	route  []uint16 // by row: its rank, or hotRoute and the number of a hot key
@@ -82,8 +83,9 @@ func (x *exchange) init(r *Ranks) {
 }
 
 // open readies the exchange of a rank for a call.
-func (r *Ranks) open(s signature) *exchange {
+func (r *Ranks) open(s signature, p *owners) *exchange {
 	x := &r.exchange
+	x.owners = p
 	x.sign, x.n, x.hot.n, x.flags, x.count, x.failure, x.err, x.ended = s, 0, 0, false, 0, nil, nil, false
 	x.sentSum, x.gotSum = 0, 0
 	clear(r.head)
@@ -161,13 +163,21 @@ func partition[K weft.Key](x *exchange, keys []K, combine combining) {
 			return
 		}
 		start, size, route := slotStart, x.r.size, x.route[lo:hi]
+		if x.owners.first != nil {
+			for i, k := range keys[lo:hi] {
+				rank := x.owners.of(uint64(k), 0, size)
+				route[i] = uint16(rank)
+				counts[rank]++
+			}
+			return
+		}
 		for i, k := range keys[lo:hi] {
 			rank := rankOf(keyHash(start, uint64(k)), size)
 			route[i] = uint16(rank)
 			counts[rank]++
 		}
 	})
-	x.hot.count(x.next[len(x.next)-x.r.size:], combine)
+	x.hot.count(x.owners, x.next[len(x.next)-x.r.size:], combine)
 	x.places()
 }
 

@@ -162,16 +162,16 @@ func routeHot[K weft.Key](x *exchange, keys []K, lo, hi int, counts []uint32, co
 			}
 			continue
 		}
-		rank := rankOf(hash, size)
+		rank := x.owners.of(word, hash, size)
 		x.route[i] = uint16(rank)
 		counts[rank]++
 	}
 }
 
 // count finds the row that stands for each hot key, and counts it for its rank.
-func (h *hotKeys) count(counts []uint32, combine combining) {
+func (h *hotKeys) count(p *owners, counts []uint32, combine combining) {
 	for i := range h.n {
-		rank := rankOf(keyHash(slotStart, h.words[i]), len(counts))
+		rank := p.of(h.words[i], keyHash(slotStart, h.words[i]), len(counts))
 		h.ranks[i] = uint16(rank)
 		counts[rank]++
 	}

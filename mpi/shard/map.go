@@ -116,7 +116,7 @@ func (m *Map[K, V]) Put(ctx context.Context, keys []K, vals []V) (inserted int, 
 	if m.r.size == 1 {
 		return m.local.Put(ctx, keys, vals)
 	}
-	x := m.r.open(m.sign(methodPut, 0))
+	x := m.open(methodPut)
 	defer x.close()
 	x.mustMatch(len(keys), len(vals))
 	begin(ctx, x, keys, combineLast, false)
@@ -132,7 +132,7 @@ func (m *Map[K, V]) PutNew(ctx context.Context, keys []K, vals []V, ok []bool) (
 	if m.r.size == 1 {
 		return m.local.PutNew(ctx, keys, vals, ok)
 	}
-	x := m.r.open(m.sign(methodPutNew, 0))
+	x := m.open(methodPutNew)
 	defer x.close()
 	x.mustMatch(len(keys), len(vals), optional(ok, len(keys)))
 	begin(ctx, x, keys, combineFirst, ok != nil)
@@ -149,7 +149,7 @@ func (m *Map[K, V]) GetOrPut(ctx context.Context, keys []K, vals []V, loaded []b
 	if m.r.size == 1 {
 		return m.local.GetOrPut(ctx, keys, vals, loaded)
 	}
-	x := m.r.open(m.sign(methodGetOrPut, 0))
+	x := m.open(methodGetOrPut)
 	defer x.close()
 	x.mustMatch(len(keys), len(vals), optional(loaded, len(keys)))
 	begin(ctx, x, keys, combineNone, loaded != nil) // a row without room keeps its own value

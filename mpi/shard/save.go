@@ -23,7 +23,7 @@ import (
 // The folder holds one structure. Batches after a Save are the caller's to run again after a restart.
 func (t *table[K]) Save(ctx context.Context, dir string) (n int, err error) {
 	r := t.r
-	x := r.open(t.sign(methodSave, 0))
+	x := t.open(methodSave)
 	defer x.close()
 	clear(x.sent)
 	r.head[headArg] = rand.Uint64()
@@ -70,11 +70,11 @@ func (t *table[K]) publish(x *exchange, dir string, save uint64, f shardFile) (k
 	if err := errors.Join(err, r.comm.AllGather(context.Background(), own, all)); err != nil {
 		return 0, r.lost(err)
 	}
-	m := manifest{Format: manifestFormat, Keys: column.TypeOf[K](), Values: t.vals, Positions: t.places.name()}
+	m := manifest{Format: manifestFormat, Keys: column.TypeOf[K](), Values: t.vals, Positions: t.owners.name()}
 	for rank := range r.size {
 		of := all[rank*words:][:words]
 		f := shardFile{Name: fileName(save, rank), Keys: int(of[0]), Bytes: int64(of[1])}
-		f.First, f.Last = t.places.span(rank, r.size)
+		f.First, f.Last = t.owners.span(rank, r.size)
 		sum = sum[:0]
 		for _, w := range of[2:] {
 			sum = binary.BigEndian.AppendUint64(sum, w)
@@ -95,18 +95,18 @@ func (t *table[K]) publish(x *exchange, dir string, save uint64, f shardFile) (k
 // the keys may have been added.
 func (t *table[K]) Load(ctx context.Context, dir string) (n int, err error) {
 	r := t.r
-	x := r.open(t.sign(methodLoad, 0))
+	x := t.open(methodLoad)
 	defer x.close()
 	clear(x.sent)
 	m, err := readManifest(dir)
 	if err == nil {
-		err = m.fits(column.TypeOf[K](), t.vals, t.places.name())
+		err = m.fits(column.TypeOf[K](), t.vals, t.owners.name())
 	}
 	if err == nil {
 		sum, _ := hex.DecodeString(m.SHA256)
 		r.head[headArg] = binary.BigEndian.Uint64(sum)
 	}
-	if x.agree(ctx, err, false); x.err != nil {
+	if x.agree(ctx, err, t.shard.Len() > 0); x.err != nil {
 		return x.endWhole()
 	}
 	for rank := range r.size {
@@ -114,6 +114,9 @@ func (t *table[K]) Load(ctx context.Context, dir string) (n int, err error) {
 			x.err = fmt.Errorf("shard: Load: %w: ranks 0 and %d read different manifests", weft.ErrFormat, rank)
 			return x.endWhole()
 		}
+	}
+	if t.adopt != nil && !x.flags {
+		t.adopt(m.Files)
 	}
 	x.apply(ctx, func(ctx context.Context) (int, error) { return t.loadFiles(ctx, dir, m) })
 	if n, err = x.endWhole(); err != nil {
@@ -141,7 +144,7 @@ func (m *manifest) fits(keys, vals column.Type, positions string) error {
 
 // loadFiles loads this rank's keys of all files.
 func (t *table[K]) loadFiles(ctx context.Context, dir string, m *manifest) (n int, err error) {
-	first, last := t.places.span(t.r.rank, t.r.size)
+	first, last := t.owners.span(t.r.rank, t.r.size)
 	for _, f := range m.Files {
 		if f.Last < first || last < f.First {
 			continue
@@ -152,7 +155,7 @@ func (t *table[K]) loadFiles(ctx context.Context, dir string, m *manifest) (n in
 				got, err = t.shard.Load(ctx, from)
 			} else {
 				got, err = t.loadPart(ctx, from, func(k K) bool {
-					at := position(&t.places, k)
+					at := position(&t.owners, k)
 					return first <= at && at <= last
 				})
 			}

@@ -69,7 +69,7 @@ func (s *Set[K]) Add(ctx context.Context, keys []K, added []bool) (n int, err er
 	if s.r.size == 1 {
 		return s.local.Add(ctx, keys, added)
 	}
-	x := s.r.open(s.sign(methodAdd, 0))
+	x := s.open(methodAdd)
 	defer x.close()
 	x.mustMatch(len(keys), optional(added, len(keys)))
 	begin(ctx, x, keys, combineFirst, added != nil)

@@ -25,13 +25,24 @@ const (
 	methodLoad
 	methodCheck
 	methodSync
-	methodClose
 	methodGroup
 	methodJoin
+	methodRebalance
+	methodRange
+	methodRangeBackward
+	methodCount
+	methodDeleteRange
+	methodRank
+	methodSelect
+	methodSuccessor
+	methodPredecessor
+	methodMin
+	methodMax
 )
 
 var methods = [...]string{"Get", "Contains", "Put", "PutNew", "GetOrPut", "Assign", "Reduce", "Delete",
-	"Add", "Len", "Clear", "Save", "Load", "Check", "Sync", "Close", "Group", "Join"}
+	"Add", "Len", "Clear", "Save", "Load", "Check", "Sync", "Group", "Join", "Rebalance", "Range", "RangeBackward",
+	"Count", "DeleteRange", "Rank", "Select", "Successor", "Predecessor", "Min", "Max"}
 
 func (m method) String() string {
 	if int(m) < len(methods) {

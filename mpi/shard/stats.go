@@ -4,7 +4,7 @@ package shard
 type Stats struct {
 	Batches  uint64
 	Rows     uint64 // of this rank's callers
-	Sent     uint64 // rows to all ranks, this one among them
+	Sent     uint64 // rows to all ranks, this one among them; a range of keys goes to several
 	Combined uint64 // rows that were not sent, since another row of their hot key was
 	Received uint64 // rows from all ranks
 
@@ -27,7 +27,7 @@ func (s *Stats) add(x *exchange) {
 	s.Batches++
 	s.Rows += uint64(x.n)
 	s.Sent += uint64(x.sentSum)
-	s.Combined += uint64(x.n - x.sentSum)
+	s.Combined += uint64(max(x.n-x.sentSum, 0))
 	s.Received += uint64(x.gotSum)
 	r := x.r
 	most, all, least := uint64(0), uint64(0), ^uint64(0)

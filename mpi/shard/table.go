@@ -28,12 +28,14 @@ type table[K weft.Key] struct {
 	shard  shardOf[K]
 	vals   column.Type // None of a set
 	number uint32      // of the structure
-	places places
+	owners owners
 
 	// eachPage visits the keys of the shard. loadPart adds those pairs of a saved structure whose
 	// keys are kept, and returns their number.
 	eachPage func(ctx context.Context, visit func(keys []K) error) error
 	loadPart func(ctx context.Context, from io.Reader, keep func(K) bool) (int, error)
+	// adopt takes the ranges of files of a manifest, if not nil and no rank has keys.
+	adopt func(files []shardFile)
 }
 
 func newTable[K weft.Key](r *Ranks, shard shardOf[K], vals column.Type) table[K] {
@@ -44,6 +46,9 @@ func newTable[K weft.Key](r *Ranks, shard shardOf[K], vals column.Type) table[K]
 func (t *table[K]) sign(m method, arg uint8) signature {
 	return sign(m, arg, column.TypeOf[K](), t.vals, t.number)
 }
+
+// open readies the exchange for a call.
+func (t *table[K]) open(m method) *exchange { return t.r.open(t.sign(m, 0), &t.owners) }
 
 // optional returns the length that a column has to have: any if it is nil.
 func optional(flags []bool, keys int) int {
@@ -73,7 +78,7 @@ type batch[K weft.Key] struct {
 // rounds runs a call in rounds of roundRows rows, as many as the rank with most rows needs.
 func (t *table[K]) rounds(ctx context.Context, b batch[K], round func(x *exchange, lo, hi int)) (total int, err error) {
 	for lo := 0; ; {
-		x := t.r.open(b.sign)
+		x := t.r.open(b.sign, &t.owners)
 		hi, n := min(lo+roundRows, len(b.keys)), 0
 		func() {
 			defer x.close()
@@ -123,7 +128,7 @@ func (t *table[K]) Delete(ctx context.Context, keys []K, deleted []bool) (n int,
 	if t.r.size == 1 {
 		return t.shard.Delete(ctx, keys, deleted)
 	}
-	x := t.r.open(t.sign(methodDelete, 0))
+	x := t.open(methodDelete)
 	defer x.close()
 	x.mustMatch(len(keys), optional(deleted, len(keys)))
 	begin(ctx, x, keys, combineFirst, deleted != nil)
@@ -152,7 +157,7 @@ func (t *table[K]) Check(ctx context.Context) error {
 		}
 		return 0, t.eachPage(ctx, func(keys []K) error {
 			for _, k := range keys {
-				if rank := t.places.rank(position(&t.places, k), t.r.size); rank != t.r.rank {
+				if rank := t.owners.rank(position(&t.owners, k), t.r.size); rank != t.r.rank {
 					return fmt.Errorf("%w: key %v belongs to rank %d", weft.ErrCorrupt, k, rank)
 				}
 			}
@@ -171,7 +176,7 @@ func (t *table[K]) all(ctx context.Context, m method, run func(context.Context) 
 	if t.r.size == 1 {
 		return run(ctx)
 	}
-	x := t.r.open(t.sign(m, 0))
+	x := t.open(m)
 	defer x.close()
 	clear(x.sent)
 	x.agree(ctx, nil, false)

@@ -1,0 +1,218 @@
+package shard
+
+import (
+	"context"
+
+	"github.com/weftgo/weft"
+)
+
+// Rank counts the keys of all ranks that are smaller than each of keys.
+func (m *OrderedMap[K, V]) Rank(ctx context.Context, keys []K, ranks []uint64) error {
+	if m.r.size == 1 {
+		return m.shard.Rank(ctx, keys, ranks)
+	}
+	x := m.open(methodRank)
+	defer x.close()
+	x.mustMatch(len(keys), len(ranks))
+	m.r.head[headArg] = uint64(m.shard.Len())
+	begin(ctx, x, keys, combineNone, false)
+	k, answers := forth(x, keysOut, keys), buffer[uint64](x, answersOut, x.gotSum)
+	x.apply(ctx, func(ctx context.Context) (int, error) {
+		err := m.shard.Rank(ctx, k, answers)
+		smaller := m.before()[m.r.rank]
+		for i := range answers {
+			answers[i] += smaller
+		}
+		return 0, err
+	})
+	back(x, answersIn, answers, ranks, false, 0)
+	_, err := x.end()
+	return err
+}
+
+// before returns the number of pairs of the ranks before each rank, as heads have them.
+func (m *OrderedMap[K, V]) before() []uint64 {
+	sums := make([]uint64, m.r.size)
+	for rank := 1; rank < m.r.size; rank++ {
+		sums[rank] = sums[rank-1] + m.r.word(rank-1, headArg)
+	}
+	return sums
+}
+
+// Select finds the pairs of all ranks that so many others come before, in the order of the keys, and
+// counts those found on all ranks: keys[i] and vals[i], which are zero where there are not so many.
+// vals and found may be nil.
+func (m *OrderedMap[K, V]) Select(ctx context.Context, ranks []uint64, keys []K, vals []V, found []bool) (hits int, err error) {
+	if m.r.size == 1 {
+		return m.shard.Select(ctx, ranks, keys, vals, found)
+	}
+	x := m.open(methodSelect)
+	defer x.close()
+	x.mustMatch(len(ranks), len(keys), optional(found, len(keys)))
+	if vals != nil {
+		x.mustMatch(len(ranks), len(vals))
+	}
+	clear(x.sent)
+	m.r.head[headArg] = uint64(m.shard.Len())
+	if x.agree(ctx, nil, false); x.err != nil {
+		return x.end()
+	}
+	first := m.before()
+	x = m.r.open(m.sign(methodSelect, 1), &owners{first: first})
+	begin(context.WithoutCancel(ctx), x, ranks, combineNone, true)
+	at := forth(x, keysOut, ranks)
+	for i := range at {
+		at[i] -= first[m.r.rank]
+	}
+	a := newAnswers[K, V](x)
+	x.apply(ctx, func(ctx context.Context) (int, error) { return m.shard.Select(ctx, at, a.keys, a.vals, a.found) })
+	return a.back(keys, vals, found)
+}
+
+// Successor finds for each of keys the pair of all ranks with the smallest key that is larger, and
+// counts those found on all ranks: next[i] and vals[i], which are zero where there is none. vals and
+// found may be nil.
+func (m *OrderedMap[K, V]) Successor(ctx context.Context, keys, next []K, vals []V, found []bool) (hits int, err error) {
+	if m.r.size == 1 {
+		return m.shard.Successor(ctx, keys, next, vals, found)
+	}
+	return m.beside(ctx, methodSuccessor, keys, next, vals, found)
+}
+
+// Predecessor finds for each of keys the pair with the largest key that is smaller, as Successor does.
+func (m *OrderedMap[K, V]) Predecessor(ctx context.Context, keys, previous []K, vals []V, found []bool) (hits int, err error) {
+	if m.r.size == 1 {
+		return m.shard.Predecessor(ctx, keys, previous, vals, found)
+	}
+	return m.beside(ctx, methodPredecessor, keys, previous, vals, found)
+}
+
+// beside asks the rank of each key. A key that has no neighbor there has the first or last pair of the
+// next rank with pairs.
+func (m *OrderedMap[K, V]) beside(ctx context.Context, call method, keys, next []K, vals []V, found []bool) (hits int, err error) {
+	x := m.open(call)
+	defer x.close()
+	x.mustMatch(len(keys), len(next), optional(found, len(keys)))
+	if vals != nil {
+		x.mustMatch(len(keys), len(vals))
+	}
+	begin(ctx, x, keys, combineNone, true)
+	k, ask, end, step := forth(x, keysOut, keys), m.shard.Successor, m.shard.Min, 1
+	if call == methodPredecessor {
+		ask, end, step = m.shard.Predecessor, m.shard.Max, -1
+	}
+	a := newAnswers[K, V](x)
+	x.apply(ctx, func(ctx context.Context) (int, error) { return ask(ctx, k, a.keys, a.vals, a.found) })
+	ends := m.ends(ctx, x, end)
+	if x.err != nil {
+		return x.end()
+	}
+	other := m.r.rank + step
+	for other >= 0 && other < m.r.size && !ends[other].ok {
+		other += step
+	}
+	if other >= 0 && other < m.r.size {
+		for i, is := range a.found {
+			if !is {
+				a.keys[i], a.vals[i], a.found[i] = ends[other].key, ends[other].val, true
+			}
+		}
+	}
+	return a.back(next, vals, found)
+}
+
+// answers are pairs that were asked for, by the rows that came.
+type answers[K weft.Key, V weft.Value] struct {
+	x     *exchange
+	keys  []K
+	vals  []V
+	found []bool
+}
+
+func newAnswers[K weft.Key, V weft.Value](x *exchange) *answers[K, V] {
+	return &answers[K, V]{x, buffer[K](x, answersOut, x.gotSum), buffer[V](x, valsOut, x.gotSum), x.flagsBuffer()}
+}
+
+// back sends answers back and ends the call.
+func (a *answers[K, V]) back(keys []K, vals []V, found []bool) (int, error) {
+	x := a.x
+	if x.failure != nil {
+		clear(a.keys)
+		clear(a.vals)
+	}
+	back(x, answersIn, a.keys, keys, false, 0)
+	back(x, valsIn, a.vals, vals, false, 0)
+	x.found(a.found, found)
+	return x.end()
+}
+
+// end is the first or the last pair of a rank.
+type end[K weft.Key, V weft.Value] struct {
+	key K
+	val V
+	ok  bool
+}
+
+// ends gathers the ends of all ranks.
+func (m *OrderedMap[K, V]) ends(
+	ctx context.Context, x *exchange, read func(context.Context) (K, V, bool, error),
+) []end[K, V] {
+	var own end[K, V]
+	x.apply(ctx, func(ctx context.Context) (_ int, err error) {
+		own.key, own.val, own.ok, err = read(ctx)
+		return 0, err
+	})
+	if x.err != nil {
+		return nil
+	}
+	const words = 3 // of a pair of 64 bits each and a flag
+	mine, all := make([]uint64, words), make([]uint64, words*m.r.size)
+	copy(raw(mine), raw([]end[K, V]{own}))
+	if err := m.r.comm.AllGather(context.Background(), mine, all); err != nil {
+		x.err = m.r.lost(err)
+		return nil
+	}
+	ends := make([]end[K, V], m.r.size)
+	for rank := range ends {
+		copy(raw(ends[rank:rank+1]), raw(all[words*rank:][:words]))
+	}
+	return ends
+}
+
+// Min returns the pair of all ranks with the smallest key, if there is one.
+func (m *OrderedMap[K, V]) Min(ctx context.Context) (key K, val V, ok bool, err error) {
+	if m.r.size == 1 {
+		return m.shard.Min(ctx)
+	}
+	return m.extreme(ctx, methodMin)
+}
+
+// Max returns the pair of all ranks with the largest key, if there is one.
+func (m *OrderedMap[K, V]) Max(ctx context.Context) (key K, val V, ok bool, err error) {
+	if m.r.size == 1 {
+		return m.shard.Max(ctx)
+	}
+	return m.extreme(ctx, methodMax)
+}
+
+// extreme returns the first pair of the first rank that has one, or the last of the last one.
+func (m *OrderedMap[K, V]) extreme(ctx context.Context, call method) (key K, val V, ok bool, err error) {
+	x := m.open(call)
+	defer x.close()
+	clear(x.sent)
+	x.agree(ctx, nil, false)
+	read := m.shard.Min
+	if call == methodMax {
+		read = m.shard.Max
+	}
+	var best end[K, V]
+	for _, e := range m.ends(ctx, x, read) {
+		if e.ok && (call == methodMax || !best.ok) {
+			best = e
+		}
+	}
+	if _, err := x.endWhole(); err != nil {
+		return key, val, false, err
+	}
+	return best.key, best.val, best.ok, nil
+}
