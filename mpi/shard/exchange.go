@@ -41,6 +41,7 @@ type exchange struct {
 	toBytes, inBytes []int64 // the same in bytes, of a column
 	buffers          [numBuffers][]uint64
 
+	refused error  // why this rank does not begin
 	flags   bool   // a rank wants to learn of each row what became of it
 	count   uint64 // what the structure counted
 	failure error  // of the structure of this rank
@@ -87,7 +88,7 @@ func (r *Ranks) open(s signature, p *owners) *exchange {
 	x := &r.exchange
 	x.owners = p
 	x.sign, x.n, x.hot.n, x.flags, x.count, x.failure, x.err, x.ended = s, 0, 0, false, 0, nil, nil, false
-	x.sentSum, x.gotSum = 0, 0
+	x.sentSum, x.gotSum, x.refused = 0, 0, nil
 	clear(r.head)
 	return x
 }
@@ -111,8 +112,10 @@ func (x *exchange) mustMatch(keys int, columns ...int) {
 // begin partitions the rows of keys and agrees with other ranks on the call. flags says whether this
 // rank wants answers that all ranks bring if one of them wants them.
 func begin[K weft.Key](ctx context.Context, x *exchange, keys []K, combine combining, flags bool) {
-	var before error
-	if len(keys) > maxRows {
+	before := x.refused
+	if before != nil {
+		clear(x.sent)
+	} else if len(keys) > maxRows {
 		before = fmt.Errorf("%w: a batch of %d rows; at most %d are possible", weft.ErrOptions, len(keys), maxRows)
 	} else if ctx.Err() == nil {
 		partition(x, keys, combine)

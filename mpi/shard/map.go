@@ -27,7 +27,7 @@ type LocalMap[K weft.Key, V weft.Value] interface {
 // Map is a map whose keys are spread over ranks. Its methods are those of [weft.Map], and all of
 // them are collective except All, Pages and Close. Counts are those of all ranks together.
 type Map[K weft.Key, V weft.Value] struct {
-	table[K]
+	keyed[K]
 	local LocalMap[K, V]
 
 	nextID  uint64 // larger than all ids that Assign has given
@@ -37,7 +37,7 @@ type Map[K weft.Key, V weft.Value] struct {
 // NewMap makes a map over the map that each rank passes for its own shard, which may have pairs of
 // this rank's slots already. The map closes it. All ranks make their structures in the same order.
 func NewMap[K weft.Key, V weft.Value](r *Ranks, shard LocalMap[K, V]) *Map[K, V] {
-	m := &Map[K, V]{table: newTable[K](r, shard, column.TypeOf[V]()), local: shard, foreign: true}
+	m := &Map[K, V]{keyed: newKeyed(r, shard, column.TypeOf[V]()), local: shard, foreign: true}
 	m.eachPage = func(ctx context.Context, visit func(keys []K) error) error {
 		for p, err := range shard.Pages(ctx) {
 			if err == nil {

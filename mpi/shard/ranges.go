@@ -166,21 +166,8 @@ type found[K weft.Key, V weft.Value] struct {
 
 // pairs exchanges the pairs of ranges.
 func (m *OrderedMap[K, V]) pairs(x *exchange, s *spread[K], got *weft.PairRows[K, V], counts []uint64) *found[K, V] {
-	out, in := make([]int64, m.r.size), make([]int64, m.r.size)
-	at := 0
-	for rank, n := range x.got {
-		out[rank] = int64(got.Offsets[at+int(n)] - got.Offsets[at])
-		at += int(n)
-	}
-	f := &found[K, V]{of: s, starts: make([]uint64, len(counts)+1)}
-	for i, n := range counts {
-		f.starts[i+1] = f.starts[i] + n
-	}
-	at = 0
-	for rank, n := range x.sent {
-		in[rank] = int64(f.starts[at+int(n)] - f.starts[at])
-		at += int(n)
-	}
+	f := &found[K, V]{of: s, starts: startsOf(counts)}
+	out, in := sums(x.got, got.Offsets), sums(x.sent, f.starts)
 	total := f.starts[len(counts)]
 	if f.keys = swap(x, got.Keys, out, make([]K, total), in); x.err == nil {
 		f.vals = swap(x, got.Vals, out, make([]V, total), in)

@@ -22,13 +22,13 @@ type LocalSet[K weft.Key] interface {
 // Set is a set whose keys are spread over ranks. Its methods are those of [weft.Set], and all of them
 // are collective except All, Pages and Close.
 type Set[K weft.Key] struct {
-	table[K]
+	keyed[K]
 	local LocalSet[K]
 }
 
 // NewSet makes a set over the set that each rank passes for its own shard, as [NewMap] does.
 func NewSet[K weft.Key](r *Ranks, shard LocalSet[K]) *Set[K] {
-	s := &Set[K]{newTable[K](r, shard, column.None), shard}
+	s := &Set[K]{newKeyed(r, shard, column.None), shard}
 	s.eachPage = func(ctx context.Context, visit func(keys []K) error) error {
 		for keys, err := range shard.Pages(ctx) {
 			if err == nil {

@@ -38,11 +38,18 @@ const (
 	methodPredecessor
 	methodMin
 	methodMax
+	methodInsert
+	methodHas
+	methodDegree
+	methodRows
+	methodVertices
+	methodPageRank
 )
 
 var methods = [...]string{"Get", "Contains", "Put", "PutNew", "GetOrPut", "Assign", "Reduce", "Delete",
-	"Add", "Len", "Clear", "Save", "Load", "Check", "Sync", "Group", "Join", "Rebalance", "Range", "RangeBackward",
-	"Count", "DeleteRange", "Rank", "Select", "Successor", "Predecessor", "Min", "Max"}
+	"Add", "Len", "Clear", "Save", "Load", "Check", "Sync", "Group", "Join", "Rebalance", "Range",
+	"RangeBackward", "Count", "DeleteRange", "Rank", "Select", "Successor", "Predecessor", "Min", "Max", "Insert",
+	"Has", "Degree", "Rows", "Vertices", "PageRank"}
 
 func (m method) String() string {
 	if int(m) < len(methods) {

@@ -10,10 +10,8 @@ import (
 	"github.com/weftgo/weft/column"
 )
 
-// shardOf is what the structures have in common that hold shards.
-type shardOf[K weft.Key] interface {
-	Contains(ctx context.Context, keys []K, found []bool) (hits int, err error)
-	Delete(ctx context.Context, keys []K, deleted []bool) (n int, err error)
+// stored is what the structures have in common that hold shards.
+type stored interface {
 	Len() int
 	Clear(ctx context.Context) error
 	Save(ctx context.Context, w io.Writer) (n int, err error)
@@ -25,22 +23,39 @@ type shardOf[K weft.Key] interface {
 // table is what sharded structures have in common.
 type table[K weft.Key] struct {
 	r      *Ranks
-	shard  shardOf[K]
+	shard  stored
 	vals   column.Type // None of a set
 	number uint32      // of the structure
 	owners owners
 
-	// eachPage visits the keys of the shard. loadPart adds those pairs of a saved structure whose
-	// keys are kept, and returns their number.
+	// eachPage visits the keys of the shard. loadPart adds what is kept of a saved structure: that of
+	// some keys, and returns the number of keys.
 	eachPage func(ctx context.Context, visit func(keys []K) error) error
 	loadPart func(ctx context.Context, from io.Reader, keep func(K) bool) (int, error)
 	// adopt takes the ranges of files of a manifest, if not nil and no rank has keys.
 	adopt func(files []shardFile)
 }
 
-func newTable[K weft.Key](r *Ranks, shard shardOf[K], vals column.Type) table[K] {
+func newTable[K weft.Key](r *Ranks, shard stored, vals column.Type) table[K] {
 	r.structures++
 	return table[K]{r: r, shard: shard, vals: vals, number: r.structures}
+}
+
+// keyed is the lookups and deletions that maps and sets have in common.
+type keyed[K weft.Key] struct {
+	table[K]
+	keys shardOf[K]
+}
+
+// shardOf is a map or a set that holds a shard.
+type shardOf[K weft.Key] interface {
+	stored
+	Contains(ctx context.Context, keys []K, found []bool) (hits int, err error)
+	Delete(ctx context.Context, keys []K, deleted []bool) (n int, err error)
+}
+
+func newKeyed[K weft.Key](r *Ranks, shard shardOf[K], vals column.Type) keyed[K] {
+	return keyed[K]{newTable[K](r, shard, vals), shard}
 }
 
 func (t *table[K]) sign(m method, arg uint8) signature {
@@ -109,31 +124,31 @@ func (t *table[K]) rounds(ctx context.Context, b batch[K], round func(x *exchang
 
 // Contains counts the rows of all ranks whose keys are there; found, if not nil, reports which of
 // this rank's are.
-func (t *table[K]) Contains(ctx context.Context, keys []K, found []bool) (hits int, err error) {
+func (t *keyed[K]) Contains(ctx context.Context, keys []K, found []bool) (hits int, err error) {
 	if t.r.size == 1 {
-		return t.shard.Contains(ctx, keys, found)
+		return t.keys.Contains(ctx, keys, found)
 	}
 	b := batch[K]{t.sign(methodContains, 0), keys, combineAny, found != nil, []int{optional(found, len(keys))}}
 	return t.rounds(ctx, b, func(x *exchange, lo, hi int) {
 		k := forth(x, keysOut, keys[lo:hi])
 		is := x.flagsBuffer()
-		x.apply(ctx, func(ctx context.Context) (int, error) { return t.shard.Contains(ctx, k, is) })
+		x.apply(ctx, func(ctx context.Context) (int, error) { return t.keys.Contains(ctx, k, is) })
 		x.found(is, part(found, lo, hi))
 	})
 }
 
 // Delete removes keys and counts those that were there. deleted, if not nil, reports which: of rows
 // with one key the first one of the lowest rank.
-func (t *table[K]) Delete(ctx context.Context, keys []K, deleted []bool) (n int, err error) {
+func (t *keyed[K]) Delete(ctx context.Context, keys []K, deleted []bool) (n int, err error) {
 	if t.r.size == 1 {
-		return t.shard.Delete(ctx, keys, deleted)
+		return t.keys.Delete(ctx, keys, deleted)
 	}
 	x := t.open(methodDelete)
 	defer x.close()
 	x.mustMatch(len(keys), optional(deleted, len(keys)))
 	begin(ctx, x, keys, combineFirst, deleted != nil)
 	k := forth(x, keysOut, keys)
-	x.applyFlags(ctx, deleted, func(ctx context.Context, is []bool) (int, error) { return t.shard.Delete(ctx, k, is) })
+	x.applyFlags(ctx, deleted, func(ctx context.Context, is []bool) (int, error) { return t.keys.Delete(ctx, k, is) })
 	return x.end()
 }
 

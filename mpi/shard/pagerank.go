@@ -1,0 +1,188 @@
+package shard
+
+import (
+	"context"
+	"encoding/binary"
+	"fmt"
+	"hash/fnv"
+	"math"
+	"math/bits"
+	"sync/atomic"
+
+	"github.com/weftgo/weft/device"
+	"github.com/weftgo/weft/graph"
+	"github.com/weftgo/weft/graph/algo"
+	"github.com/weftgo/weft/mpi/comm"
+)
+
+// PageRank is [algo.PageRank] of a graph on ranks, with the same result to the bit on any number of
+// them. ranks has an element for each vertex, and receives the ranks of all vertices on all ranks. An
+// iteration adds up 8 bytes a vertex over all ranks. Memory besides ranks is 24 bytes a vertex and the
+// arcs of this rank twice. device.ErrInvalid if ranks has another length on some rank.
+func PageRank(ctx context.Context, g *Graph, ranks []uint64, opts *algo.PageRankOptions) (algo.PageRankResult, error) {
+	x := g.open(methodPageRank)
+	defer x.close()
+	clear(x.sent)
+	w, before := newWalk(ctx, g, ranks, opts)
+	g.r.head[headArg] = w.options() ^ uint64(len(ranks))
+	if x.agree(ctx, before, false); x.err != nil {
+		_, err := x.endWhole()
+		return w.PageRankResult, err
+	}
+	for rank := range g.r.size {
+		if g.r.word(rank, headArg) != g.r.word(0, headArg) {
+			x.err = fmt.Errorf("shard: PageRank: %w: options or numbers of vertices of ranks 0 and %d", ErrMismatch, rank)
+			_, err := x.endWhole()
+			return w.PageRankResult, err
+		}
+	}
+	x.failure = w.run()
+	_, err := x.endWhole()
+	return w.PageRankResult, err
+}
+
+// walk is one random walk. Package algo has the same on one host.
+type walk struct {
+	algo.PageRankResult
+	g     *Graph
+	opts  algo.PageRankOptions
+	rows  *graph.CSR // of this rank
+	into  *graph.CSR // the same, from targets to sources
+	own   []bool     // by vertex: it is this rank's
+	ranks []uint64
+	// shares of this rank's vertices, which each hands to its neighbors.
+	shares []uint64
+	// sums is what vertices receive, and last what is there to begin with everywhere.
+	sums    []uint64
+	damping uint64 // of 2^64
+	base    uint64 // the rank that begins at any vertex
+}
+
+func newWalk(ctx context.Context, g *Graph, ranks []uint64, opts *algo.PageRankOptions) (*walk, error) {
+	w := &walk{g: g, ranks: ranks}
+	if opts != nil {
+		w.opts = *opts
+	}
+	w.opts.Damping = orElse(w.opts.Damping, 0.85)
+	w.opts.Iterations = orElse(w.opts.Iterations, 100)
+	w.opts.Tolerance = orElse(w.opts.Tolerance, 1e-6)
+	none, err := graph.NewCSR([]uint64{0}, nil, true)
+	if err == nil { // which checks the options
+		_, err = algo.PageRank(ctx, g.r.dev, none, nil, &w.opts)
+	}
+	if err == nil {
+		w.rows, err = g.local.CSR(ctx)
+	}
+	if err != nil {
+		return w, err
+	}
+	n := len(ranks)
+	if w.rows.Vertices() > n {
+		return w, fmt.Errorf("%w: PageRank: %d elements for ranks, and vertex %d", device.ErrInvalid, n, w.rows.Vertices()-1)
+	}
+	if w.into, err = w.rows.Transpose(ctx, g.r.dev); err != nil || n == 0 {
+		return w, err
+	}
+	w.own, w.shares, w.sums = make([]bool, n), make([]uint64, n), make([]uint64, n+1)
+	for v := range w.own {
+		w.own[v] = g.owners.rank(position(&g.owners, uint32(v)), g.r.size) == g.r.rank
+	}
+	w.damping = uint64(math.Ldexp(w.opts.Damping, 64))
+	start, _ := bits.Mul64(algo.RankOne, w.damping)
+	w.base = (algo.RankOne - start) / uint64(n)
+	return w, nil
+}
+
+func orElse[T comparable](v, other T) T {
+	if v == *new(T) {
+		return other
+	}
+	return v
+}
+
+// options returns a hash of the options.
+func (w *walk) options() uint64 {
+	h := fnv.New64a()
+	warm := uint64(0)
+	if w.opts.Warm {
+		warm = 1
+	}
+	for _, word := range []uint64{math.Float64bits(w.opts.Damping), math.Float64bits(w.opts.Tolerance),
+		uint64(w.opts.Iterations), warm} {
+		h.Write(binary.LittleEndian.AppendUint64(nil, word))
+	}
+	return h.Sum64()
+}
+
+// run iterates until ranks change by no more than the tolerance.
+func (w *walk) run() error {
+	if len(w.ranks) == 0 {
+		return nil
+	}
+	if !w.opts.Warm {
+		fill(w.ranks, algo.RankOne/uint64(len(w.ranks)))
+	}
+	for w.Iterations < w.opts.Iterations {
+		w.send()
+		if err := w.g.r.comm.AllReduce(context.Background(), comm.Sum, w.sums); err != nil {
+			return w.g.r.lost(err)
+		}
+		w.Iterations++
+		if w.Change = float64(w.receive()) / algo.RankOne; w.Change <= w.opts.Tolerance {
+			break
+		}
+	}
+	return nil
+}
+
+// walkGrain is the number of vertices that a core takes at a time.
+const walkGrain = 1 << 12
+
+// send adds up what the vertices of this rank hand on.
+func (w *walk) send() {
+	var idle atomic.Uint64
+	n, held := len(w.ranks), w.rows.Vertices()
+	w.g.r.dev.Parallel(n, walkGrain, func(lo, hi int) {
+		rest := uint64(0)
+		for v := lo; v < hi; v++ {
+			switch {
+			case !w.own[v]:
+			case v < held && w.rows.Degree(uint32(v)) > 0:
+				w.shares[v] = w.ranks[v] / uint64(w.rows.Degree(uint32(v)))
+			default:
+				rest += w.ranks[v]
+			}
+		}
+		idle.Add(rest)
+	})
+	w.g.r.dev.Parallel(n, walkGrain, func(lo, hi int) {
+		for v := lo; v < hi; v++ {
+			sum := uint64(0)
+			if v < held {
+				for _, u := range w.into.Neighbors(uint32(v)) {
+					sum += w.shares[u]
+				}
+			}
+			w.sums[v] = sum
+		}
+	})
+	w.sums[n] = idle.Load()
+}
+
+// receive computes the ranks of all vertices, and returns their change.
+func (w *walk) receive() uint64 {
+	var change atomic.Uint64
+	n := len(w.ranks)
+	everywhere := w.sums[n] / uint64(n)
+	w.g.r.dev.Parallel(n, walkGrain, func(lo, hi int) {
+		own := uint64(0)
+		for v := lo; v < hi; v++ {
+			followed, _ := bits.Mul64(w.sums[v]+everywhere, w.damping)
+			rank := w.base + followed
+			own += max(rank, w.ranks[v]) - min(rank, w.ranks[v])
+			w.ranks[v] = rank
+		}
+		change.Add(own)
+	})
+	return change.Load()
+}
