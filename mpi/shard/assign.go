@@ -12,15 +12,15 @@ import (
 	"github.com/weftgo/weft/internal/op"
 )
 
-// Assign looks keys up in a map of ids, and gives absent keys the next of 0, 1, 2, … as their values,
-// in the order of ranks, then of rows: one for all rows with the same key. ids receives the values of
-// all keys, and inserted is how many were new on all ranks.
+// Assign looks keys up in a map of ids, and gives absent keys the next of 0, 1, 2, … as their
+// values, in the order of ranks, then of rows: one for all rows with the same key. ids receives the
+// values of all keys, and inserted is how many were new on all ranks.
 //
-// The next id is one more than the largest that Assign has given, or found in the map, since the map
-// was made or cleared. To find it, the first Assign after other calls that may have stored values
-// reads the whole map. No id is given to two keys, and none is left out, also if some keys find no
-// room: those get 0, and no id. If there are fewer ids than new keys, none of these keys is inserted,
-// and the error is [weft.ErrFull]. Maps with floats as values return device.ErrInvalid.
+// The next id is one more than the largest that Assign has given, or found in the map, since the
+// map was made or cleared. To find it, the first Assign after other calls that may have stored
+// values reads the whole map. No id is given to two keys, and none is left out, also if some keys
+// find no room: those get 0, and no id. If there are fewer ids than new keys, none of these keys is
+// inserted, and the error is [weft.ErrFull]. Maps with floats as values return device.ErrInvalid.
 func (m *Map[K, V]) Assign(ctx context.Context, keys []K, ids []V) (inserted int, err error) {
 	if m.r.size == 1 {
 		return m.local.Assign(ctx, keys, ids)
@@ -93,7 +93,8 @@ func idLimit[V weft.Value]() uint64 {
 	return 1 << 63
 }
 
-// number inserts absent keys, and gives them ids. A rank whose lookups failed takes part without rows.
+// number inserts absent keys, and gives them ids. A rank whose lookups failed takes part without
+// rows.
 func (a *assignment[K, V]) number(ctx context.Context) {
 	x := a.x
 	a.insert(ctx)
@@ -109,7 +110,8 @@ func (a *assignment[K, V]) number(ctx context.Context) {
 		return
 	}
 	if id == noID {
-		a.withdraw(ctx, fmt.Errorf("%w: all ids below %d have been given", weft.ErrFull, idLimit[V]()))
+		a.withdraw(ctx, fmt.Errorf("%w: all ids below %d have been given", weft.ErrFull,
+			idLimit[V]()))
 		return
 	}
 	x.count = countTrue(a.fresh)

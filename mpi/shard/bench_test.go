@@ -12,7 +12,8 @@ import (
 	"github.com/weftgo/weft/mpi/comm"
 )
 
-// benchKeys is the number of keys of all ranks in a call, which are those of the map in another order.
+// benchKeys is the number of keys of all ranks in a call, which are those of the map in another
+// order.
 const benchKeys = 10_000_000
 
 // BenchmarkGet looks up 10^7 keys of a map of as many: in the map alone, and with 1 and 2 ranks.
@@ -67,7 +68,8 @@ func BenchmarkExchange(b *testing.B) {
 					parts[i] = int64(len(keys) / ranks * 8)
 				}
 				for loop() {
-					if err := r.comm.AllToAllV(ctx, comm.Host(raw(keys)), parts, comm.Host(raw(to)), parts); err != nil {
+					if err := r.comm.AllToAllV(ctx, comm.Host(raw(keys)), parts, comm.Host(raw(to)),
+						parts); err != nil {
 						return err
 					}
 				}
@@ -92,7 +94,9 @@ func BenchmarkExchange(b *testing.B) {
 }
 
 // benchRanks runs a body on ranks that share the cores. Its loop goes on as long as that of rank 0.
-func benchRanks(b *testing.B, ranks int, body func(ctx context.Context, r *Ranks, loop func() bool) error) {
+func benchRanks(
+	b *testing.B, ranks int, body func(ctx context.Context, r *Ranks, loop func() bool) error,
+) {
 	onRanks(b, ranks, func(ctx context.Context, r *Ranks) error {
 		dev, err := cpu.Open(&cpu.Options{Workers: max(1, host.Properties().Units/ranks)})
 		if err != nil {

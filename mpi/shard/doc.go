@@ -1,33 +1,35 @@
-// Package shard holds structures whose keys are spread over the ranks of a [comm.Comm]: maps and sets
-// with the methods of package weft, and jobs over rows that all ranks bring.
+// Package shard holds structures whose keys are spread over the ranks of a [comm.Comm]: maps and
+// sets with the methods of package weft, and jobs over rows that all ranks bring.
 //
-// Each rank makes a structure of its own for its shard, such as a linear.Map, and passes it to NewMap.
-// A key belongs to the rank that owns its slot, of 16,384 slots that keys hash to. A call partitions a
-// batch by rank, exchanges it, runs it on the shards, and sends the answers back. With one rank a call
-// goes to the structure at once.
+// Each rank makes a structure of its own for its shard, such as a linear.Map, and passes it to
+// NewMap. A key belongs to the rank that owns its slot, of 16,384 slots that keys hash to. A call
+// partitions a batch by rank, exchanges it, runs it on the shards, and sends the answers back. With
+// one rank a call goes to the structure at once.
 //
 // # Collective calls
 //
 // All ranks make the same calls on the same structures in the same order, each from one goroutine
-// at a time, with batches of their own, which may be empty. Methods that are not collective say so. The
-// batch of a call is the rows of rank 0, then those of rank 1, and so on: duplicates have the outcome
-// that package weft documents for this order. Counts are those of all ranks.
+// at a time, with batches of their own, which may be empty. Methods that are not collective say so.
+// The batch of a call is the rows of rank 0, then those of rank 1, and so on: duplicates have the
+// outcome that package weft documents for this order. Counts are those of all ranks.
 //
 // # Errors
 //
 // A call begins with an agreement on its method, types and structure, and ends with one on its
-// outcome. So an error of one rank is the same [Error] on all, and no rank waits for another in vain.
-// Ranks that call different methods get [ErrMismatch]. A context counts before the first exchange
-// only, and if it has ended on one rank, no rank does anything. After that calls do not stop.
+// outcome. So an error of one rank is the same [Error] on all, and no rank waits for another in
+// vain. Ranks that call different methods get [ErrMismatch]. A context counts before the first
+// exchange only, and if it has ended on one rank, no rank does anything. After that calls do not
+// stop.
 //
-// A batch that was not done completely is a [weft.PartialError] with the rows of the caller that were
-// not done, whether they found no room or were not tried. So Done is the length of the batch, or 0 if
-// nothing was done.
+// A batch that was not done completely is a [weft.PartialError] with the rows of the caller that
+// were not done, whether they found no room or were not tried. So Done is the length of the batch,
+// or 0 if nothing was done.
 //
 // An error of the transport, or a panic, aborts the group.
 //
 // # Hot keys
 //
 // Rows of keys that a batch has very often are combined before the exchange, so a rank does not get
-// more than others because of them. GetOrPut does not combine. [Ranks.Stats] reports what is left of skew.
+// more than others because of them. GetOrPut does not combine. [Ranks.Stats] reports what is left
+// of skew.
 package shard

@@ -14,13 +14,13 @@ import (
 	"github.com/weftgo/weft/internal/op"
 )
 
-// ErrMismatch: ranks called different methods, or methods of structures with different types. No rank
-// has done anything, and the ranks can go on.
+// ErrMismatch: ranks called different methods, or methods of structures with different types. No
+// rank has done anything, and the ranks can go on.
 var ErrMismatch = errors.New("ranks make different calls")
 
-// Error is the error of a call, which is the same on all ranks: that of the lowest rank that has one.
-// errors.Is finds the errors of package weft and device in it, and those of a context and of files,
-// whichever rank they come from.
+// Error is the error of a call, which is the same on all ranks: that of the lowest rank that has
+// one. errors.Is finds the errors of package weft and device in it, and those of a context and of
+// files, whichever rank they come from.
 type Error struct {
 	Rank int
 	Text string // of the error of that rank, cut after 256 bytes

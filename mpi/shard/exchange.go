@@ -32,7 +32,7 @@ type exchange struct {
 
 	share  int      // rows of a share: rows are counted and written by shares
 	route  []uint16 // by row: its rank, or hotRoute and the number of a hot key
-	next   []uint32 // by share and rank: the place in send order of the first row; hot keys are the last share
+	next   []uint32 // by share and rank: the place in send order of its first row; hot keys are last
 	cursor []uint32 // a copy of next that a pass counts up
 	hot    hotKeys
 
@@ -73,8 +73,8 @@ const (
 // maxRows is the number of rows that 32-bit places hold.
 const maxRows = math.MaxUint32 - maxHot
 
-// roundRows is the number of rows that a rank sends in a round of a call whose rows may be applied in
-// any order: 128 MiB of keys. Tests lower it.
+// roundRows is the number of rows that a rank sends in a round of a call whose rows may be applied
+// in any order: 128 MiB of keys. Tests lower it.
 var roundRows = 1 << 24
 
 func (x *exchange) init(r *Ranks) {
@@ -86,9 +86,8 @@ func (x *exchange) init(r *Ranks) {
 // open readies the exchange of a rank for a call.
 func (r *Ranks) open(s signature, p *owners) *exchange {
 	x := &r.exchange
-	x.owners = p
-	x.sign, x.n, x.hot.n, x.flags, x.count, x.failure, x.err, x.ended = s, 0, 0, false, 0, nil, nil, false
-	x.sentSum, x.gotSum, x.refused = 0, 0, nil
+	x.sign, x.owners, x.n, x.hot.n, x.sentSum, x.gotSum = s, p, 0, 0, 0, 0
+	x.flags, x.count, x.refused, x.failure, x.err, x.ended = false, 0, nil, nil, nil, false
 	clear(r.head)
 	return x
 }
@@ -104,19 +103,21 @@ func (x *exchange) close() {
 func (x *exchange) mustMatch(keys int, columns ...int) {
 	for _, n := range columns {
 		if n != keys {
-			panic(fmt.Sprintf("shard: %v: %d keys, but a column of %d rows", x.sign.method(), keys, n))
+			panic(fmt.Sprintf("shard: %v: %d keys, but a column of %d rows",
+				x.sign.method(), keys, n))
 		}
 	}
 }
 
-// begin partitions the rows of keys and agrees with other ranks on the call. flags says whether this
-// rank wants answers that all ranks bring if one of them wants them.
+// begin partitions the rows of keys and agrees with other ranks on the call. flags says whether
+// this rank wants answers that all ranks bring if one of them wants them.
 func begin[K weft.Key](ctx context.Context, x *exchange, keys []K, combine combining, flags bool) {
 	before := x.refused
 	if before != nil {
 		clear(x.sent)
 	} else if len(keys) > maxRows {
-		before = fmt.Errorf("%w: a batch of %d rows; at most %d are possible", weft.ErrOptions, len(keys), maxRows)
+		before = fmt.Errorf("%w: a batch of %d rows; at most %d are possible", weft.ErrOptions,
+			len(keys), maxRows)
 	} else if ctx.Err() == nil {
 		partition(x, keys, combine)
 	}
@@ -218,7 +219,8 @@ func buffer[T any](x *exchange, which, n int) []T {
 // raw returns the bytes of a column.
 func raw[T any](col []T) []byte {
 	var zero T
-	return unsafe.Slice((*byte)(unsafe.Pointer(unsafe.SliceData(col))), len(col)*int(unsafe.Sizeof(zero)))
+	return unsafe.Slice((*byte)(unsafe.Pointer(unsafe.SliceData(col))),
+		len(col)*int(unsafe.Sizeof(zero)))
 }
 
 // forth sends a column of the caller, and returns the values of the rows that came.
@@ -260,7 +262,8 @@ func swap[T any](x *exchange, send []T, out []int64, recv []T, in []int64) []T {
 	for i := range out {
 		x.toBytes[i], x.inBytes[i] = out[i]*width, in[i]*width
 	}
-	err := x.r.comm.AllToAllV(context.Background(), comm.Host(raw(send)), x.toBytes, comm.Host(raw(recv)), x.inBytes)
+	err := x.r.comm.AllToAllV(context.Background(), comm.Host(raw(send)), x.toBytes,
+		comm.Host(raw(recv)), x.inBytes)
 	if err != nil {
 		x.err = x.r.lost(err)
 		return nil
@@ -268,9 +271,9 @@ func swap[T any](x *exchange, send []T, out []int64, recv []T, in []int64) []T {
 	return recv
 }
 
-// back sends the answers to the rows that came, and writes those of this rank's rows to a column of the
-// caller. All rows of a hot key have the same answer, unless first: then only the row that was sent
-// has it, and others have the value rest. The column may be nil.
+// back sends the answers to the rows that came, and writes those of this rank's rows to a column of
+// the caller. All rows of a hot key have the same answer, unless first: then only the row that was
+// sent has it, and others have the value rest. The column may be nil.
 func back[T any](x *exchange, in int, answers, to []T, first bool, rest T) {
 	if x.err != nil {
 		return
@@ -327,7 +330,9 @@ func (x *exchange) apply(ctx context.Context, run func(ctx context.Context) (int
 }
 
 // applyFlags is apply of a batch that flags the first row of a key, and sends the flags back.
-func (x *exchange) applyFlags(ctx context.Context, flags []bool, run func(ctx context.Context, is []bool) (int, error)) {
+func (x *exchange) applyFlags(
+	ctx context.Context, flags []bool, run func(ctx context.Context, is []bool) (int, error),
+) {
 	is := x.flagsBuffer()
 	x.apply(ctx, func(ctx context.Context) (int, error) { return run(ctx, is) })
 	if x.flags {
@@ -335,8 +340,8 @@ func (x *exchange) applyFlags(ctx context.Context, flags []bool, run func(ctx co
 	}
 }
 
-// found sends back which rows were found. If flags are sent at all, a rank counts its own rows: those
-// of a hot key were looked up once.
+// found sends back which rows were found. If flags are sent at all, a rank counts its own rows:
+// those of a hot key were looked up once.
 func (x *exchange) found(is, found []bool) {
 	if !x.flags {
 		return
@@ -367,8 +372,8 @@ func (x *exchange) endWhole() (int, error) {
 	return int(total), err
 }
 
-// end agrees on the outcome, and returns the count of all ranks. After a failure it sends back which
-// rows were not done, and the error is a weft.PartialError of the caller's rows.
+// end agrees on the outcome, and returns the count of all ranks. After a failure it sends back
+// which rows were not done, and the error is a weft.PartialError of the caller's rows.
 func (x *exchange) end() (int, error) {
 	began := x.err == nil
 	total, err := x.endWhole()

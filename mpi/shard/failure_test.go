@@ -26,8 +26,8 @@ func keysOf(rank, size, n int, from uint64) (keys []uint64) {
 	return keys
 }
 
-// A map of fixed size that fills on one rank is the same ErrFull on all, and each rank learns which of
-// its rows are missing.
+// A map of fixed size that fills on one rank is the same ErrFull on all, and each rank learns which
+// of its rows are missing.
 func TestFullOnOneRank(t *testing.T) {
 	for _, ranks := range []int{2, 7} {
 		const capacity, rows = 256, 3000
@@ -42,7 +42,8 @@ func TestFullOnOneRank(t *testing.T) {
 			keys := all[r.rank*rows:][:rows]
 			n, err := m.Put(ctx, keys, keys)
 			var p *weft.PartialError
-			if !errors.Is(err, weft.ErrFull) || !errors.As(err, &p) || p.Done != rows || p.Failed != len(p.Rows) {
+			if !errors.Is(err, weft.ErrFull) || !errors.As(err, &p) || p.Done != rows ||
+				p.Failed != len(p.Rows) {
 				return fmt.Errorf("rank %d: Put of too many rows returns %v", r.rank, err)
 			}
 			mu.Lock()
@@ -55,7 +56,8 @@ func TestFullOnOneRank(t *testing.T) {
 			}
 			for i, is := range found {
 				if _, failed := slices.BinarySearch(p.Rows, i); failed == is {
-					return fmt.Errorf("rank %d: row %d is there: %v, failed: %v", r.rank, i, is, failed)
+					return fmt.Errorf("rank %d: row %d is there: %v, failed: %v", r.rank, i, is,
+						failed)
 				}
 			}
 			total, err := m.Len(ctx)
@@ -130,7 +132,8 @@ func TestAssignRunsOutOfIDs(t *testing.T) {
 		}
 		_, err = m.Assign(ctx, []uint64{10, uint64(r.rank + 100)}, ids[:2])
 		var p *weft.PartialError
-		if !errors.Is(err, weft.ErrFull) || !errors.As(err, &p) || !slices.Equal(p.Rows, []int{1}) || ids[0] != math.MaxInt32-3 {
+		if !errors.Is(err, weft.ErrFull) || !errors.As(err, &p) ||
+			!slices.Equal(p.Rows, []int{1}) || ids[0] != math.MaxInt32-3 {
 			return fmt.Errorf("Assign beyond the last id returns %v and ids %v", err, ids)
 		}
 		n, err := m.Len(ctx)
@@ -151,11 +154,20 @@ func TestMismatch(t *testing.T) {
 			defer func() { _ = errors.Join(a.Close(), b.Close(), c.Close()) }()
 			keys, vals := []uint64{1, 2, 3}, []uint64{4, 5, 6}
 			len1 := func(m *Map[uint64, uint64]) error { _, err := m.Len(ctx); return err }
-			put := func(m *Map[uint64, uint64]) error { _, err := m.Put(ctx, keys, vals); return err }
+			put := func(m *Map[uint64, uint64]) error {
+				_, err := m.Put(ctx, keys, vals)
+				return err
+			}
 			for i, calls := range [][2]func() error{
-				{func() error { return put(a) }, func() error { _, err := a.Get(ctx, keys, vals, nil); return err }},
+				{func() error { return put(a) }, func() error {
+					_, err := a.Get(ctx, keys, vals, nil)
+					return err
+				}},
 				{func() error { return len1(a) }, func() error { return len1(b) }},
-				{func() error { return put(b) }, func() error { _, err := c.Put(ctx, keys, []int32{1, 2, 3}); return err }},
+				{func() error { return put(b) }, func() error {
+					_, err := c.Put(ctx, keys, []int32{1, 2, 3})
+					return err
+				}},
 				{func() error { _, err := a.Reduce(ctx, keys, vals, weft.Sum); return err },
 					func() error { _, err := a.Reduce(ctx, keys, vals, weft.Max); return err }},
 			} {
@@ -163,7 +175,8 @@ func TestMismatch(t *testing.T) {
 				if r.rank == 1 {
 					call = calls[1]
 				}
-				if err := call(); !errors.Is(err, ErrMismatch) || !strings.Contains(err.Error(), "rank 1 calls") {
+				if err := call(); !errors.Is(err, ErrMismatch) ||
+					!strings.Contains(err.Error(), "rank 1 calls") {
 					return fmt.Errorf("rank %d, call %d returns %v", r.rank, i, err)
 				}
 				n, err := a.Len(ctx)
@@ -216,7 +229,8 @@ func TestClosedOnOneRank(t *testing.T) {
 		vals := []uint64{7, 7, 7}
 		_, err := m.Get(ctx, keys, vals, nil)
 		var p *weft.PartialError
-		if !errors.Is(err, weft.ErrClosed) || !errors.As(err, &p) || len(p.Rows) != 3 || vals[0] != 0 {
+		if !errors.Is(err, weft.ErrClosed) || !errors.As(err, &p) || len(p.Rows) != 3 ||
+			vals[0] != 0 {
 			return fmt.Errorf("rank %d: Get returns %v and %v", r.rank, err, vals)
 		}
 		if err := m.Clear(ctx); !errors.Is(err, weft.ErrClosed) {

@@ -11,12 +11,12 @@ import (
 	"github.com/weftgo/weft/graph"
 )
 
-// Graph is a graph whose rows are spread over ranks, by the vertices that their edges come from: "1-D".
-// Of an undirected graph an edge is in the rows of both ends, as package graph has it. Its methods are
-// those of [graph.Graph], and collective except Close.
+// Graph is a graph whose rows are spread over ranks, by the vertices that their edges come from:
+// "1-D". Of an undirected graph an edge is in the rows of both ends, as package graph has it. Its
+// methods are those of [graph.Graph], and collective except Close.
 //
-// Vertices belong to the rank of their [Slot]. A rank has records of 32 bytes of all vertices up to the
-// largest that its rows have, and the edges of its own.
+// Vertices belong to the rank of their [Slot]. A rank has records of 32 bytes of all vertices up to
+// the largest that its rows have, and the edges of its own.
 type Graph struct {
 	table[uint32]
 	local    *graph.Graph
@@ -32,7 +32,8 @@ func NewGraph(r *Ranks, opts *graph.Options) (*Graph, error) {
 		o = *opts
 	}
 	if o.Multi {
-		return nil, fmt.Errorf("shard: NewGraph: %w: Multi; graphs on ranks keep an edge once", weft.ErrOptions)
+		return nil, fmt.Errorf("shard: NewGraph: %w: Multi; graphs on ranks keep an edge once",
+			weft.ErrOptions)
 	}
 	g := &Graph{directed: o.Directed, maximum: uint64(o.MaxVertices)}
 	if g.maximum == 0 {
@@ -63,8 +64,8 @@ func (g graphShard) Load(ctx context.Context, r io.Reader) (int, error) {
 	return g.Arcs() - before, err
 }
 
-// Arcs returns the number of entries in the rows of all ranks: that of edges if the graph is directed,
-// else that of edges twice, but of self loops once.
+// Arcs returns the number of entries in the rows of all ranks: that of edges if the graph is
+// directed, else that of edges twice, but of self loops once.
 func (g *Graph) Arcs(ctx context.Context) (int, error) { return g.Len(ctx) }
 
 // Vertices returns the number of vertices: one more than the largest that an edge has had.
@@ -97,15 +98,16 @@ func (g *Graph) Load(ctx context.Context, dir string) (arcs int, err error) {
 }
 
 // Insert inserts edges and returns how many were not there, on all ranks; inserted, unless nil,
-// receives which: of rows with one edge the first one of the lowest rank. Self loops are not inserted,
-// unless Options ask for them. A vertex that is not less than MaxVertices is [weft.ErrOptions] on all
-// ranks, before anything is changed. After another error an edge of an undirected graph may be in one
-// of its two rows: insert or delete it again.
+// receives which: of rows with one edge the first one of the lowest rank. Self loops are not
+// inserted, unless Options ask for them. A vertex that is not less than MaxVertices is
+// [weft.ErrOptions] on all ranks, before anything is changed. After another error an edge of an
+// undirected graph may be in one of its two rows: insert or delete it again.
 func (g *Graph) Insert(ctx context.Context, from, to []uint32, inserted []bool) (int, error) {
 	var wrong error
 	for i := range from {
 		if v := max(from[i], to[i]); uint64(v) >= g.maximum {
-			wrong = fmt.Errorf("%w: edge %d has vertex %d, MaxVertices is %d", weft.ErrOptions, i, v, g.maximum)
+			wrong = fmt.Errorf("%w: edge %d has vertex %d, MaxVertices is %d", weft.ErrOptions, i,
+				v, g.maximum)
 			break
 		}
 	}
@@ -118,15 +120,17 @@ func (g *Graph) Delete(ctx context.Context, from, to []uint32, deleted []bool) (
 	return g.change(ctx, methodDelete, from, to, deleted, nil, g.local.Delete)
 }
 
-// Has looks for edges, writes to found, unless nil, which are there, and returns how many rows of all
-// ranks are.
+// Has looks for edges, writes to found, unless nil, which are there, and returns how many rows of
+// all ranks are.
 func (g *Graph) Has(ctx context.Context, from, to []uint32, found []bool) (int, error) {
 	x := g.open(methodHas)
 	defer x.close()
 	x.mustMatch(len(from), len(to), optional(found, len(from)))
 	begin(ctx, x, from, combineNone, found != nil)
 	f, t := forth(x, keysOut, from), forth(x, valsOut, to)
-	x.applyFlags(ctx, found, func(ctx context.Context, is []bool) (int, error) { return g.local.Has(ctx, f, t, is) })
+	x.applyFlags(ctx, found, func(ctx context.Context, is []bool) (int, error) {
+		return g.local.Has(ctx, f, t, is)
+	})
 	return x.end()
 }
 
@@ -146,11 +150,15 @@ func (g *Graph) change(
 	begin(ctx, x, from, combineNone, done != nil || !g.directed)
 	f, t := forth(x, keysOut, from), forth(x, valsOut, to)
 	if g.directed {
-		x.applyFlags(ctx, done, func(ctx context.Context, is []bool) (int, error) { return run(ctx, f, t, is) })
+		x.applyFlags(ctx, done, func(ctx context.Context, is []bool) (int, error) {
+			return run(ctx, f, t, is)
+		})
 		return x.end()
 	}
 	arcs := make([]bool, len(from))
-	x.applyFlags(ctx, arcs, func(ctx context.Context, is []bool) (int, error) { return run(ctx, f, t, is) })
+	x.applyFlags(ctx, arcs, func(ctx context.Context, is []bool) (int, error) {
+		return run(ctx, f, t, is)
+	})
 	x.count = 0
 	for i := 0; i < len(arcs); i += 2 { // the flag of the other way is the same
 		if done != nil {
@@ -183,8 +191,8 @@ func bothWays(from, to []uint32) (f, t []uint32) {
 	return f, t
 }
 
-// Degree writes how many neighbors vertices have to degrees: those that edges lead to, if the graph is
-// directed.
+// Degree writes how many neighbors vertices have to degrees: those that edges lead to, if the graph
+// is directed.
 func (g *Graph) Degree(ctx context.Context, vertices, degrees []uint32) error {
 	x := g.open(methodDegree)
 	defer x.close()
@@ -193,15 +201,19 @@ func (g *Graph) Degree(ctx context.Context, vertices, degrees []uint32) error {
 	v := forth(x, keysOut, vertices)
 	answers := buffer[uint32](x, answersOut, x.gotSum)
 	clear(answers)
-	x.apply(ctx, func(ctx context.Context) (int, error) { return 0, g.local.Degree(ctx, v, answers) })
+	x.apply(ctx, func(ctx context.Context) (int, error) {
+		return 0, g.local.Degree(ctx, v, answers)
+	})
 	back(x, answersIn, answers, degrees, false, 0)
 	_, err := x.end()
 	return err
 }
 
-// Rows returns the neighbors of vertices: those of vertices[i] are neighbors[offsets[i]:offsets[i+1]], in
-// ascending order.
-func (g *Graph) Rows(ctx context.Context, vertices []uint32) (offsets []uint64, neighbors []uint32, err error) {
+// Rows returns the neighbors of vertices: those of vertices[i] are
+// neighbors[offsets[i]:offsets[i+1]], in ascending order.
+func (g *Graph) Rows(
+	ctx context.Context, vertices []uint32,
+) (offsets []uint64, neighbors []uint32, err error) {
 	x := g.open(methodRows)
 	defer x.close()
 	begin(ctx, x, vertices, combineNone, false)
@@ -225,7 +237,9 @@ func (g *Graph) Rows(ctx context.Context, vertices []uint32) (offsets []uint64, 
 }
 
 // rowsBack sends rows back, and writes them in the order of the vertices of this rank.
-func (g *Graph) rowsBack(x *exchange, ends []uint64, rows []uint32, n int) (offsets []uint64, neighbors []uint32) {
+func (g *Graph) rowsBack(
+	x *exchange, ends []uint64, rows []uint32, n int,
+) (offsets []uint64, neighbors []uint32) {
 	degrees := make([]uint64, x.gotSum)
 	for i := range degrees {
 		degrees[i] = ends[i+1] - ends[i]
@@ -289,8 +303,11 @@ func (g *Graph) eachVertex(ctx context.Context, visit func(vertices []uint32) er
 
 // loadArcs inserts the rows of a saved graph whose vertices are kept. The graph is held twice
 // meanwhile.
-func (g *Graph) loadArcs(ctx context.Context, from io.Reader, keep func(uint32) bool) (n int, err error) {
-	whole, err := graph.New(g.r.dev, &graph.Options{Directed: true, SelfLoops: true, MaxVertices: int(g.maximum)})
+func (g *Graph) loadArcs(
+	ctx context.Context, from io.Reader, keep func(uint32) bool,
+) (n int, err error) {
+	whole, err := graph.New(g.r.dev, &graph.Options{Directed: true, SelfLoops: true,
+		MaxVertices: int(g.maximum)})
 	if err != nil {
 		return 0, err
 	}

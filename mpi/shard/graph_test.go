@@ -61,7 +61,8 @@ func (s *edgeStep) run(ctx context.Context, r *Ranks, g *Graph) error {
 	}
 	n, err := call(ctx, from, to, done)
 	if err != nil || n != s.count || !slices.Equal(done, s.want[r.rank]) {
-		return fmt.Errorf("rank %d: %d edges, want %d, row %d differs: %v", r.rank, n, s.count, differ(done, s.want[r.rank]), err)
+		return fmt.Errorf("rank %d: %d edges, want %d, row %d differs: %v", r.rank, n, s.count,
+			differ(done, s.want[r.rank]), err)
 	}
 	return nil
 }
@@ -123,7 +124,8 @@ func TestGraphIsGraph(t *testing.T) {
 func sameGraph(ctx context.Context, g *Graph, rows *graph.CSR, want []uint64) error {
 	arcs, err := g.Arcs(ctx)
 	n, err2 := g.Vertices(ctx)
-	if err := errors.Join(err, err2, sameInt("Arcs", arcs, rows.Arcs()), sameInt("Vertices", n, rows.Vertices()), g.Check(ctx)); err != nil {
+	if err := errors.Join(err, err2, sameInt("Arcs", arcs, rows.Arcs()),
+		sameInt("Vertices", n, rows.Vertices()), g.Check(ctx)); err != nil {
 		return err
 	}
 	var vertices, from, to []uint32
@@ -173,18 +175,22 @@ func TestGraphErrors(t *testing.T) {
 		_, err = g.Insert(ctx, []uint32{1, 2}, []uint32{3, uint32(9 + r.rank)}, nil)
 		arcs, err2 := g.Arcs(ctx)
 		if !errors.Is(err, weft.ErrOptions) || arcs != 0 || err2 != nil {
-			return fmt.Errorf("rank %d: Insert returns %v, and there are %d arcs", r.rank, err, arcs)
+			return fmt.Errorf("rank %d: Insert returns %v, and there are %d arcs", r.rank, err,
+				arcs)
 		}
 		if _, err := g.Insert(ctx, []uint32{1, 2}, []uint32{3, 9}, nil); err != nil {
 			return err
 		}
-		if _, err := PageRank(ctx, g, make([]uint64, 10), &algo.PageRankOptions{Damping: 2}); !errors.Is(err, device.ErrInvalid) {
+		if _, err := PageRank(ctx, g, make([]uint64, 10),
+			&algo.PageRankOptions{Damping: 2}); !errors.Is(err, device.ErrInvalid) {
 			return fmt.Errorf("PageRank with a damping of 2 returns %v", err)
 		}
-		if _, err := PageRank(ctx, g, make([]uint64, 10), &algo.PageRankOptions{Iterations: 1 + r.rank}); !errors.Is(err, ErrMismatch) {
+		if _, err := PageRank(ctx, g, make([]uint64, 10),
+			&algo.PageRankOptions{Iterations: 1 + r.rank}); !errors.Is(err, ErrMismatch) {
 			return fmt.Errorf("PageRank with different options returns %v", err)
 		}
-		if _, err := PageRank(ctx, g, make([]uint64, 9-2*r.rank), nil); !errors.Is(err, device.ErrInvalid) {
+		if _, err := PageRank(ctx, g, make([]uint64, 9-2*r.rank), nil); !errors.Is(err,
+			device.ErrInvalid) {
 			return fmt.Errorf("PageRank of too few elements returns %v", err)
 		}
 		_, err = g.Load(ctx, "nowhere")

@@ -13,26 +13,27 @@ import (
 
 // GroupOptions configure Group and Distinct. The zero value and nil are good defaults.
 type GroupOptions struct {
-	// Options are those of the groups of each rank. Memory is divided by the two tables that a rank has
-	// at a time, down to group.MinMemory for each.
+	// Options are those of the groups of each rank. Memory is divided by the two tables that a rank
+	// has at a time, down to group.MinMemory for each.
 	group.Options
 
-	// Gather has rank 0 return all groups, and the other ranks nil. By default each rank returns those
-	// whose keys hash to it.
+	// Gather has rank 0 return all groups, and the other ranks nil. By default each rank returns
+	// those whose keys hash to it.
 	Gather bool
 }
 
 // Group computes aggregates of groups of rows that all ranks bring, as [group.By] does. Each rank
-// groups its own rows. After that the groups are partitioned by a hash of their keys, exchanged, and
-// merged by the rank of the partition, so frequent keys cost no more than others.
+// groups its own rows. After that the groups are partitioned by a hash of their keys, exchanged,
+// and merged by the rank of the partition, so frequent keys cost no more than others.
 //
-// The order of rows is that of ranks, then of the rows of a rank: First, Last and the order of groups
-// go by it, unless groups are sorted. Groups of a rank are in this order.
+// The order of rows is that of ranks, then of the rows of a rank: First, Last and the order of
+// groups go by it, unless groups are sorted. Groups of a rank are in this order.
 //
-// All ranks pass the same aggregates, options and types of columns. An error of one rank, also one that
-// rows yields, is the same on all.
+// All ranks pass the same aggregates, options and types of columns. An error of one rank, also one
+// that rows yields, is the same on all.
 func Group(
-	ctx context.Context, r *Ranks, rows iter.Seq2[Rows, error], aggs []group.Aggregate, opts *GroupOptions,
+	ctx context.Context, r *Ranks, rows iter.Seq2[Rows, error], aggs []group.Aggregate,
+	opts *GroupOptions,
 ) (*group.Result, error) {
 	g := &grouping{r: r, aggs: aggs}
 	if opts != nil {
@@ -45,8 +46,8 @@ func Group(
 	return result, err
 }
 
-// Distinct returns the different keys of rows that all ranks bring, as Group without aggregates does.
-// Other columns than keys are ignored.
+// Distinct returns the different keys of rows that all ranks bring, as Group without aggregates
+// does. Other columns than keys are ignored.
 func Distinct(
 	ctx context.Context, r *Ranks, rows iter.Seq2[Rows, error], opts *GroupOptions,
 ) ([]column.Column, error) {
@@ -119,7 +120,9 @@ func (g *grouping) ordered() bool {
 }
 
 // partial groups the rows of this rank. They have ordinals if these matter: the rank and the row.
-func (g *grouping) partial(ctx context.Context, rows iter.Seq2[Rows, error]) (*group.Groups, error) {
+func (g *grouping) partial(
+	ctx context.Context, rows iter.Seq2[Rows, error],
+) (*group.Groups, error) {
 	own, err := group.New(g.r.dev, g.aggs, g.options())
 	if err != nil {
 		return nil, err
@@ -156,8 +159,8 @@ func (b *Rows) len() int {
 	return 0
 }
 
-// exchange sends groups to the ranks of their keys, or all to rank 0, and returns those of this rank.
-// failure is what keeps this rank from it.
+// exchange sends groups to the ranks of their keys, or all to rank 0, and returns those of this
+// rank. failure is what keeps this rank from it.
 func (g *grouping) exchange(
 	ctx context.Context, from *group.Groups, gather bool, failure error,
 ) (merged *group.Groups, err error) {

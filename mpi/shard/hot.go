@@ -18,9 +18,10 @@ const (
 	combineValues           // one row has the values of all
 )
 
-// A sample of the rows shows which keys are hot: those with minHits rows of it. They are combined if
-// together they have 1/hotShare of the sample. maxHot keys and their table stay in the first-level
-// caches. Of 2^23 rows of a Zipf distribution with exponent 1, this combines about a half.
+// A sample of the rows shows which keys are hot: those with minHits rows of it. They are combined
+// if together they have 1/hotShare of the sample. maxHot keys and their table stay in the
+// first-level caches. Of 2^23 rows of a Zipf distribution with exponent 1, this combines about a
+// half.
 const (
 	maxSample = 1 << 13
 	sampleOne = 32 // one of so many rows

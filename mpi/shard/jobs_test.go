@@ -25,13 +25,16 @@ func randomRows(rng *rand.Rand, n, keys int) Rows {
 	var floats []float64
 	var valid []bool
 	for range n {
-		ints, texts = append(ints, int64(rng.IntN(keys))), append(texts, fmt.Sprint("t", rng.IntN(3)))
+		ints, texts = append(ints, int64(rng.IntN(keys))), append(texts,
+			fmt.Sprint("t", rng.IntN(3)))
 		vals, floats = append(vals, rng.Int64()-1<<62), append(floats, float64(rng.IntN(100)))
 		valid = append(valid, rng.IntN(5) > 0)
 	}
 	return Rows{
-		Keys:    []column.Column{column.Of(ints), column.OfStrings(texts).WithValid(column.OfBools(valid))},
-		Columns: []column.Column{column.Of(vals), column.Of(floats).WithValid(column.OfBools(valid))},
+		Keys: []column.Column{column.Of(ints),
+			column.OfStrings(texts).WithValid(column.OfBools(valid))},
+		Columns: []column.Column{column.Of(vals),
+			column.Of(floats).WithValid(column.OfBools(valid))},
 	}
 }
 
@@ -65,10 +68,12 @@ func lines(columns ...column.Column) (all []string) {
 func concat(batches []Rows) Rows {
 	var all Rows
 	for c := range batches[0].Keys {
-		all.Keys = append(all.Keys, concatOf(batches, func(b Rows) column.Column { return b.Keys[c] }))
+		all.Keys = append(all.Keys, concatOf(batches,
+			func(b Rows) column.Column { return b.Keys[c] }))
 	}
 	for c := range batches[0].Columns {
-		all.Columns = append(all.Columns, concatOf(batches, func(b Rows) column.Column { return b.Columns[c] }))
+		all.Columns = append(all.Columns, concatOf(batches,
+			func(b Rows) column.Column { return b.Columns[c] }))
 	}
 	return all
 }
@@ -85,13 +90,17 @@ func concatOf(batches []Rows, of func(Rows) column.Column) column.Column {
 	return c
 }
 
-var allAggs = []group.Aggregate{{Func: group.Rows}, {Func: group.Sum, Column: 1}, {Func: group.Mean, Column: 0},
-	{Func: group.Min, Column: 0}, {Func: group.Max, Column: 1}, {Func: group.First, Column: 1}, {Func: group.Last, Column: 0}}
+var allAggs = []group.Aggregate{{Func: group.Rows}, {Func: group.Sum, Column: 1},
+	{Func: group.Mean, Column: 0},
+	{Func: group.Min, Column: 0}, {Func: group.Max, Column: 1}, {Func: group.First,
+		Column: 1}, {Func: group.Last, Column: 0}}
 
-// Groups of rows on several ranks are those of one process, in the same order if rank 0 gathers them.
+// Groups of rows on several ranks are those of one process, in the same order if rank 0 gathers
+// them.
 func TestGroupIsGroupBy(t *testing.T) {
 	for _, ranks := range []int{1, 2, 7, 64} {
-		for _, o := range []GroupOptions{{}, {Gather: true}, {Options: group.Options{Sorted: true, SkipNulls: true}, Gather: true}} {
+		for _, o := range []GroupOptions{{}, {Gather: true},
+			{Options: group.Options{Sorted: true, SkipNulls: true}, Gather: true}} {
 			rng := rand.New(rand.NewPCG(uint64(ranks), 5))
 			batches := make([][]Rows, ranks)
 			for r := range batches {
@@ -132,7 +141,8 @@ func TestGroupIsGroupBy(t *testing.T) {
 				slices.Sort(want)
 			}
 			if !slices.Equal(got, want) {
-				t.Errorf("%d ranks, %+v: %d groups, want %d; first differs in %d", ranks, o, len(got), len(want),
+				t.Errorf("%d ranks, %+v: %d groups, want %d; first differs in %d", ranks, o,
+					len(got), len(want),
 					differ(got, want))
 			}
 		}
@@ -157,9 +167,11 @@ func TestDistinct(t *testing.T) {
 func TestGroupErrors(t *testing.T) {
 	broken := errors.New("broken")
 	ints := func(v ...int64) Rows {
-		return Rows{Keys: []column.Column{column.Of(make([]int64, len(v)))}, Columns: []column.Column{column.Of(v)}}
+		return Rows{Keys: []column.Column{column.Of(make([]int64, len(v)))},
+			Columns: []column.Column{column.Of(v)}}
 	}
-	other := Rows{Keys: []column.Column{column.OfStrings([]string{"x"})}, Columns: []column.Column{column.Of([]int64{1})}}
+	other := Rows{Keys: []column.Column{column.OfStrings([]string{"x"})},
+		Columns: []column.Column{column.Of([]int64{1})}}
 	for name, c := range map[string]struct {
 		rows func(rank int) iter.Seq2[Rows, error]
 		want string
@@ -178,13 +190,15 @@ func TestGroupErrors(t *testing.T) {
 			}
 			return inBatches(ints(1))
 		}, "", weft.ErrOptions},
-		"overflow": {func(rank int) iter.Seq2[Rows, error] { return inBatches(ints(1<<62, 1<<62)) }, "", group.ErrOverflow},
+		"overflow": {func(rank int) iter.Seq2[Rows, error] { return inBatches(ints(1<<62, 1<<62)) },
+			"", group.ErrOverflow},
 	} {
 		t.Run(name, func(t *testing.T) {
 			errs := make([]string, 3)
 			onRanks(t, 3, func(ctx context.Context, r *Ranks) error {
 				_, err := Group(ctx, r, c.rows(r.rank), []group.Aggregate{{Func: group.Sum}}, nil)
-				if err == nil || !strings.Contains(err.Error(), c.want) || c.is != nil && !errors.Is(err, c.is) {
+				if err == nil || !strings.Contains(err.Error(), c.want) || c.is != nil &&
+					!errors.Is(err, c.is) {
 					return fmt.Errorf("rank %d: Group returns %v", r.rank, err)
 				}
 				errs[r.rank] = err.Error()
@@ -210,12 +224,15 @@ func TestJoinIsJoin(t *testing.T) {
 						right[r] = append(right[r], randomRows(rng, rng.IntN(100), 200))
 					}
 				}
-				left[0], right[0] = append(left[0], randomRows(rng, 5, 5)), append(right[0], randomRows(rng, 0, 5))
-				want := joined(t, kind, concat(slices.Concat(left...)), concat(slices.Concat(right...)), o)
+				left[0], right[0] = append(left[0], randomRows(rng, 5, 5)), append(right[0],
+					randomRows(rng, 0, 5))
+				want := joined(t, kind, concat(slices.Concat(left...)),
+					concat(slices.Concat(right...)), o)
 				var got []string
 				var mu sync.Mutex
 				onRanks(t, ranks, func(ctx context.Context, r *Ranks) error {
-					for page, err := range Join(ctx, r, kind, inBatches(left[r.rank]...), inBatches(right[r.rank]...), o) {
+					for page, err := range Join(ctx, r, kind, inBatches(left[r.rank]...),
+						inBatches(right[r.rank]...), o) {
 						if err != nil {
 							return err
 						}
@@ -226,7 +243,8 @@ func TestJoinIsJoin(t *testing.T) {
 					return nil
 				})
 				if slices.Sort(got); !slices.Equal(got, want) {
-					t.Errorf("%d ranks, %v, %+v: %d rows, want %d", ranks, kind, o, len(got), len(want))
+					t.Errorf("%d ranks, %v, %+v: %d rows, want %d", ranks, kind, o, len(got),
+						len(want))
 				}
 			}
 		}
@@ -244,7 +262,8 @@ func joined(t *testing.T, kind join.Kind, left, right Rows, o *join.Options) (wa
 	if err := j.Build(t.Context(), right.Keys, right.Columns); err != nil {
 		t.Fatal(err)
 	}
-	for _, pages := range []iter.Seq2[[]column.Column, error]{j.Probe(t.Context(), left.Keys, left.Columns), j.Rest(t.Context())} {
+	for _, pages := range []iter.Seq2[[]column.Column, error]{j.Probe(t.Context(), left.Keys,
+		left.Columns), j.Rest(t.Context())} {
 		for page, err := range pages {
 			if err != nil {
 				t.Fatal(err)
@@ -262,7 +281,8 @@ func TestJoinEnds(t *testing.T) {
 	b := randomRows(rng, 2000, 50)
 	onRanks(t, 3, func(ctx context.Context, r *Ranks) error {
 		n := 0
-		for page, err := range Join(ctx, r, join.Inner, inBatches(b, b), inBatches(b), &join.Options{Piece: 100}) {
+		for page, err := range Join(ctx, r, join.Inner, inBatches(b, b), inBatches(b),
+			&join.Options{Piece: 100}) {
 			if err != nil {
 				return err
 			}
@@ -315,7 +335,8 @@ func TestRounds(t *testing.T) {
 		}
 		for i, is := range found {
 			if _, failed := slices.BinarySearch(p.Rows, i); is != (i < p.Done && !failed) {
-				return fmt.Errorf("rank %d: row %d is there: %v; %d rows were done, %v failed", r.rank, i, is, p.Done, p.Rows)
+				return fmt.Errorf("rank %d: row %d is there: %v; %d rows were done, %v failed",
+					r.rank, i, is, p.Done, p.Rows)
 			}
 		}
 		return nil

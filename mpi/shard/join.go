@@ -13,16 +13,18 @@ import (
 	"github.com/weftgo/weft/join"
 )
 
-// Join joins rows that all ranks bring, as a [join.Join] does that builds the right rows and probes with
-// the left rows. Rows of both sides are partitioned by a hash of their keys and exchanged. Each rank
-// yields the joined rows of its partition, in no order. The right side should be the smaller one.
+// Join joins rows that all ranks bring, as a [join.Join] does that builds the right rows and probes
+// with the left rows. Rows of both sides are partitioned by a hash of their keys and exchanged.
+// Each rank yields the joined rows of its partition, in no order. The right side should be the
+// smaller one.
 //
 // Options are those of the join of each rank. All ranks pass the same kind, options and types of
-// columns, and some rank has a batch of each side, which may have no rows. An error of one rank, also
-// one that a side yields, is the same on all, and comes last, with no columns. A loop that ends early
-// still takes part in the exchange to its end.
+// columns, and some rank has a batch of each side, which may have no rows. An error of one rank,
+// also one that a side yields, is the same on all, and comes last, with no columns. A loop that
+// ends early still takes part in the exchange to its end.
 func Join(
-	ctx context.Context, r *Ranks, kind join.Kind, left, right iter.Seq2[Rows, error], opts *join.Options,
+	ctx context.Context, r *Ranks, kind join.Kind, left, right iter.Seq2[Rows, error],
+	opts *join.Options,
 ) iter.Seq2[[]column.Column, error] {
 	return func(yield func([]column.Column, error) bool) {
 		ended, on := false, true
@@ -36,7 +38,9 @@ func Join(
 			o.Nulls = column.DropNulls // null matches nothing
 		}
 		s := &sides{r: r, kind: kind}
-		err = s.deal(ctx, right, o, err, func(ctx context.Context, b Rows) error { return j.Build(ctx, b.Keys, b.Columns) })
+		err = s.deal(ctx, right, o, err, func(ctx context.Context, b Rows) error {
+			return j.Build(ctx, b.Keys, b.Columns)
+		})
 		show := func(pages iter.Seq2[[]column.Column, error]) error {
 			if !on {
 				return nil
@@ -55,12 +59,13 @@ func Join(
 			o.Nulls = column.DealNulls
 		}
 		if err == nil {
-			err = s.deal(context.WithoutCancel(ctx), left, o, nil, func(ctx context.Context, b Rows) error {
-				if !on {
-					return nil // the join has ended
-				}
-				return show(j.Probe(ctx, b.Keys, b.Columns))
-			})
+			err = s.deal(context.WithoutCancel(ctx), left, o, nil,
+				func(ctx context.Context, b Rows) error {
+					if !on {
+						return nil // the join has ended
+					}
+					return show(j.Probe(ctx, b.Keys, b.Columns))
+				})
 		}
 		if err == nil {
 			_, err = r.outcome(show(j.Rest(context.WithoutCancel(ctx))), 0)
@@ -81,8 +86,8 @@ type sides struct {
 // dealRows is the number of rows that are dealt out at a time.
 const dealRows = 1 << 18
 
-// deal sends the rows of this rank to the ranks of their keys, and visits those that come. It returns
-// the error of all ranks. failure is what keeps this rank from it.
+// deal sends the rows of this rank to the ranks of their keys, and visits those that come. It
+// returns the error of all ranks. failure is what keeps this rank from it.
 func (s *sides) deal(
 	ctx context.Context, rows iter.Seq2[Rows, error], o column.PartitionOptions, failure error,
 	visit func(context.Context, Rows) error,
@@ -111,7 +116,8 @@ func (s *sides) deal(
 		}
 		ctx = context.WithoutCancel(ctx)
 		for _, part := range in {
-			if failure = errors.Join(failure, eachRows(part, func(b Rows) error { return visit(ctx, b) })); failure != nil {
+			if failure = errors.Join(failure, eachRows(part,
+				func(b Rows) error { return visit(ctx, b) })); failure != nil {
 				break
 			}
 		}
@@ -149,13 +155,14 @@ func pieces(rows iter.Seq2[Rows, error]) iter.Seq2[Rows, error] {
 //	the page as package spill encodes it; nothing if there are no rows
 const rowsHead = 16
 
-// deal deals a batch out, and returns the rank after that of the last row with nulls that was dealt.
-// All ranks get the types with the first batch.
+// deal deals a batch out, and returns the rank after that of the last row with nulls that was
+// dealt. All ranks get the types with the first batch.
 func (m *mail) deal(b Rows, o column.PartitionOptions, first bool) (next int, err error) {
 	page := append(append([]column.Column{}, b.Keys...), b.Columns...)
 	for i, c := range page {
 		if c.Len() != page[0].Len() {
-			panic(fmt.Sprintf("shard: Join: column %d has %d rows, and column 0 has %d", i, c.Len(), page[0].Len()))
+			panic(fmt.Sprintf("shard: Join: column %d has %d rows, and column 0 has %d", i, c.Len(),
+				page[0].Len()))
 		}
 	}
 	parts, err := column.Partition(m.r.dev, b.Keys, o)

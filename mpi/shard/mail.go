@@ -13,8 +13,8 @@ type Rows struct {
 	Columns []column.Column // values of Group, or what Join yields of a row
 }
 
-// roundBytes is the number of bytes that a rank gathers for a round of mail: with 64 ranks 512 KiB for
-// each. Tests lower it.
+// roundBytes is the number of bytes that a rank gathers for a round of mail: with 64 ranks 512 KiB
+// for each. Tests lower it.
 var roundBytes = 32 << 20
 
 // mail is bytes on their way to other ranks, in rounds. All ranks send the same number of rounds.
@@ -24,12 +24,16 @@ type mail struct {
 	out  [][]byte // by rank
 }
 
-func newMail(r *Ranks, s signature) *mail { return &mail{r: r, sign: s, out: make([][]byte, r.size)} }
+func newMail(r *Ranks, s signature) *mail {
+	return &mail{r: r, sign: s, out: make([][]byte, r.size)}
+}
 
-// round sends what there is, and returns what each rank has sent to this one, in memory of its own. An
-// error of any rank is that of all. more says whether this rank has another round, and then whether
-// any has.
-func (m *mail) round(ctx context.Context, more bool, failure error) (in [][]byte, _ bool, err error) {
+// round sends what there is, and returns what each rank has sent to this one, in memory of its own.
+// An error of any rank is that of all. more says whether this rank has another round, and then
+// whether any has.
+func (m *mail) round(
+	ctx context.Context, more bool, failure error,
+) (in [][]byte, _ bool, err error) {
 	r := m.r
 	clear(r.head)
 	if more {
@@ -49,7 +53,8 @@ func (m *mail) round(ctx context.Context, more bool, failure error) (in [][]byte
 		sum += got[rank]
 	}
 	recv := raw(make([]uint64, (sum+7)/8))[:sum]
-	if err := r.comm.AllToAllV(context.Background(), comm.Host(send), sent, comm.Host(recv), got); err != nil {
+	if err := r.comm.AllToAllV(context.Background(), comm.Host(send), sent, comm.Host(recv),
+		got); err != nil {
 		return nil, false, r.lost(err)
 	}
 	for _, n := range got {

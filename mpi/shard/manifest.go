@@ -119,7 +119,8 @@ func readManifest(dir string) (*manifest, error) {
 		return nil, fmt.Errorf("%w: %s: its checksum does not match", weft.ErrFormat, name)
 	}
 	if m.Format != manifestFormat {
-		return nil, fmt.Errorf("%w: %s has format %q, want %q", weft.ErrFormat, name, m.Format, manifestFormat)
+		return nil, fmt.Errorf("%w: %s has format %q, want %q", weft.ErrFormat, name, m.Format,
+			manifestFormat)
 	}
 	for _, f := range m.Files {
 		if !fs.ValidPath(f.Name) || strings.Contains(f.Name, "/") {

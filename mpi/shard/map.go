@@ -76,7 +76,8 @@ func (m *Map[K, V]) Load(ctx context.Context, dir string) (n int, err error) {
 // All iterates over the pairs of this rank's shard, as [weft.Map.All] does. It is not collective.
 func (m *Map[K, V]) All() iter.Seq2[K, V] { return m.local.All() }
 
-// Pages iterates over the pairs of this rank's shard, as [weft.Map.Pages] does. It is not collective.
+// Pages iterates over the pairs of this rank's shard, as [weft.Map.Pages] does. It is not
+// collective.
 func (m *Map[K, V]) Pages(ctx context.Context) iter.Seq2[weft.Page[K, V], error] {
 	return m.local.Pages(ctx)
 }
@@ -90,17 +91,22 @@ func (m *Map[K, V]) Clear(ctx context.Context) error {
 	return err
 }
 
-// Get looks keys up and counts the rows of all ranks that are found. vals[i] is zero where the key is
-// absent; found, if not nil, reports which are there.
-func (m *Map[K, V]) Get(ctx context.Context, keys []K, vals []V, found []bool) (hits int, err error) {
+// Get looks keys up and counts the rows of all ranks that are found. vals[i] is zero where the key
+// is absent; found, if not nil, reports which are there.
+func (m *Map[K, V]) Get(
+	ctx context.Context, keys []K, vals []V, found []bool,
+) (hits int, err error) {
 	if m.r.size == 1 {
 		return m.local.Get(ctx, keys, vals, found)
 	}
-	b := batch[K]{m.sign(methodGet, 0), keys, combineAny, found != nil, []int{len(vals), optional(found, len(keys))}}
+	b := batch[K]{m.sign(methodGet, 0), keys, combineAny, found != nil,
+		[]int{len(vals), optional(found, len(keys))}}
 	return m.rounds(ctx, b, func(x *exchange, lo, hi int) {
 		k := forth(x, keysOut, keys[lo:hi])
 		values, is := buffer[V](x, answersOut, x.gotSum), x.flagsBuffer()
-		x.apply(ctx, func(ctx context.Context) (int, error) { return m.local.Get(ctx, k, values, is) })
+		x.apply(ctx, func(ctx context.Context) (int, error) {
+			return m.local.Get(ctx, k, values, is)
+		})
 		if x.whole() {
 			clear(values)
 		}
@@ -127,7 +133,9 @@ func (m *Map[K, V]) Put(ctx context.Context, keys []K, vals []V) (inserted int, 
 
 // PutNew inserts the pairs whose keys are absent and counts them. ok, if not nil, reports which. Of
 // rows with one key the first one of the lowest rank wins.
-func (m *Map[K, V]) PutNew(ctx context.Context, keys []K, vals []V, ok []bool) (inserted int, err error) {
+func (m *Map[K, V]) PutNew(
+	ctx context.Context, keys []K, vals []V, ok []bool,
+) (inserted int, err error) {
 	m.foreign = true
 	if m.r.size == 1 {
 		return m.local.PutNew(ctx, keys, vals, ok)
@@ -137,14 +145,19 @@ func (m *Map[K, V]) PutNew(ctx context.Context, keys []K, vals []V, ok []bool) (
 	x.mustMatch(len(keys), len(vals), optional(ok, len(keys)))
 	begin(ctx, x, keys, combineFirst, ok != nil)
 	k, v := forth(x, keysOut, keys), forth(x, valsOut, vals)
-	x.applyFlags(ctx, ok, func(ctx context.Context, is []bool) (int, error) { return m.local.PutNew(ctx, k, v, is) })
+	x.applyFlags(ctx, ok, func(ctx context.Context, is []bool) (int, error) {
+		return m.local.PutNew(ctx, k, v, is)
+	})
 	return x.end()
 }
 
-// GetOrPut looks keys up, inserts those that are absent with the values that vals brings, and counts
-// these. Where a key is there, vals receives its value; loaded, if not nil, reports where. Of rows with
-// one absent key the first one of the lowest rank is inserted, and the others load its value.
-func (m *Map[K, V]) GetOrPut(ctx context.Context, keys []K, vals []V, loaded []bool) (inserted int, err error) {
+// GetOrPut looks keys up, inserts those that are absent with the values that vals brings, and
+// counts these. Where a key is there, vals receives its value; loaded, if not nil, reports where.
+// Of rows with one absent key the first one of the lowest rank is inserted, and the others load its
+// value.
+func (m *Map[K, V]) GetOrPut(
+	ctx context.Context, keys []K, vals []V, loaded []bool,
+) (inserted int, err error) {
 	m.foreign = true
 	if m.r.size == 1 {
 		return m.local.GetOrPut(ctx, keys, vals, loaded)
@@ -154,14 +167,18 @@ func (m *Map[K, V]) GetOrPut(ctx context.Context, keys []K, vals []V, loaded []b
 	x.mustMatch(len(keys), len(vals), optional(loaded, len(keys)))
 	begin(ctx, x, keys, combineNone, loaded != nil) // a row without room keeps its own value
 	k, v := forth(x, keysOut, keys), forth(x, valsOut, vals)
-	x.applyFlags(ctx, loaded, func(ctx context.Context, is []bool) (int, error) { return m.local.GetOrPut(ctx, k, v, is) })
+	x.applyFlags(ctx, loaded, func(ctx context.Context, is []bool) (int, error) {
+		return m.local.GetOrPut(ctx, k, v, is)
+	})
 	back(x, answersIn, v, vals, false, 0)
 	return x.end()
 }
 
 // Reduce inserts pairs or combines their values with those that are there, and counts the keys that
 // were new. A reduction that the values don't have is device.ErrInvalid, and then nothing is run.
-func (m *Map[K, V]) Reduce(ctx context.Context, keys []K, vals []V, by weft.Reduction) (inserted int, err error) {
+func (m *Map[K, V]) Reduce(
+	ctx context.Context, keys []K, vals []V, by weft.Reduction,
+) (inserted int, err error) {
 	m.foreign = true
 	if m.r.size == 1 {
 		return m.local.Reduce(ctx, keys, vals, by)
@@ -172,6 +189,8 @@ func (m *Map[K, V]) Reduce(ctx context.Context, keys []K, vals []V, by weft.Redu
 	}
 	return m.rounds(ctx, b, func(x *exchange, lo, hi int) {
 		k, v := forth(x, keysOut, keys[lo:hi]), forthReduced(x, valsOut, vals[lo:hi], by)
-		x.apply(ctx, func(ctx context.Context) (int, error) { return m.local.Reduce(ctx, k, v, by) })
+		x.apply(ctx, func(ctx context.Context) (int, error) {
+			return m.local.Reduce(ctx, k, v, by)
+		})
 	})
 }

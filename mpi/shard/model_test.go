@@ -175,9 +175,11 @@ func (s *step) run(ctx context.Context, r int, m anyMap) error {
 	case n != s.count:
 		return fmt.Errorf("%v: rank %d counts %d, want %d", s.method, r, n, s.count)
 	case outputs && !slices.Equal(out, s.want[r]):
-		return fmt.Errorf("%v: rank %d has other values than the model, first in row %d", s.method, r, differ(out, s.want[r]))
+		return fmt.Errorf("%v: rank %d has other values than the model, first in row %d", s.method,
+			r, differ(out, s.want[r]))
 	case flagged && is != nil && !slices.Equal(is, s.wantIs[r]):
-		return fmt.Errorf("%v: rank %d has other flags than the model, first in row %d", s.method, r, differ(is, s.wantIs[r]))
+		return fmt.Errorf("%v: rank %d has other flags than the model, first in row %d", s.method,
+			r, differ(is, s.wantIs[r]))
 	}
 	return nil
 }
@@ -191,14 +193,16 @@ func differ[T comparable](a, b []T) int {
 	return -1
 }
 
-// randomSteps returns calls of random methods with rows on random ranks, many of them with keys that
-// other rows have.
+// randomSteps returns calls of random methods with rows on random ranks, many of them with keys
+// that other rows have.
 func randomSteps(rng *rand.Rand, m *model, ranks, steps, rows int, key func() uint64) []*step {
-	all := []method{methodGet, methodContains, methodPut, methodPutNew, methodGetOrPut, methodAssign,
+	all := []method{methodGet, methodContains, methodPut, methodPutNew, methodGetOrPut,
+		methodAssign,
 		methodReduce, methodDelete}
 	var made []*step
 	for i := range steps {
-		s := &step{method: all[(i+rng.IntN(2))%len(all)], by: weft.Sum + weft.Reduction(rng.IntN(5)), flags: rng.IntN(2) == 0}
+		s := &step{method: all[(i+rng.IntN(2))%len(all)],
+			by: weft.Sum + weft.Reduction(rng.IntN(5)), flags: rng.IntN(2) == 0}
 		for range ranks {
 			n := 0
 			if rng.IntN(4) > 0 {
@@ -220,7 +224,8 @@ func randomSteps(rng *rand.Rand, m *model, ranks, steps, rows int, key func() ui
 func (m *model) mustHold(ctx context.Context, r *Ranks, got anyMap) error {
 	for k, v := range got.All() {
 		if want, ok := m.pairs[k]; !ok || want != v {
-			return fmt.Errorf("rank %d has the pair %d, %d; the model has %d, %v", r.rank, k, v, want, ok)
+			return fmt.Errorf("rank %d has the pair %d, %d; the model has %d, %v", r.rank, k, v,
+				want, ok)
 		}
 	}
 	if err := got.Check(ctx); err != nil {
@@ -245,7 +250,8 @@ func TestMapIsModel(t *testing.T) {
 			for p := range c.programs {
 				rng := rand.New(rand.NewPCG(uint64(c.ranks), uint64(p)))
 				m := &model{pairs: map[uint64]uint64{}}
-				steps := randomSteps(rng, m, c.ranks, c.steps, c.rows, func() uint64 { return rng.Uint64N(500) })
+				steps := randomSteps(rng, m, c.ranks, c.steps, c.rows,
+					func() uint64 { return rng.Uint64N(500) })
 				onRanks(t, c.ranks, func(ctx context.Context, r *Ranks) error {
 					got := mapOf(r, nil)
 					defer got.Close()

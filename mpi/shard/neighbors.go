@@ -39,10 +39,12 @@ func (m *OrderedMap[K, V]) before() []uint64 {
 	return sums
 }
 
-// Select finds the pairs of all ranks that so many others come before, in the order of the keys, and
-// counts those found on all ranks: keys[i] and vals[i], which are zero where there are not so many.
-// vals and found may be nil.
-func (m *OrderedMap[K, V]) Select(ctx context.Context, ranks []uint64, keys []K, vals []V, found []bool) (hits int, err error) {
+// Select finds the pairs of all ranks that so many others come before, in the order of the keys,
+// and counts those found on all ranks: keys[i] and vals[i], which are zero where there are not so
+// many. vals and found may be nil.
+func (m *OrderedMap[K, V]) Select(
+	ctx context.Context, ranks []uint64, keys []K, vals []V, found []bool,
+) (hits int, err error) {
 	if m.r.size == 1 {
 		return m.shard.Select(ctx, ranks, keys, vals, found)
 	}
@@ -65,31 +67,40 @@ func (m *OrderedMap[K, V]) Select(ctx context.Context, ranks []uint64, keys []K,
 		at[i] -= first[m.r.rank]
 	}
 	a := newAnswers[K, V](x)
-	x.apply(ctx, func(ctx context.Context) (int, error) { return m.shard.Select(ctx, at, a.keys, a.vals, a.found) })
+	x.apply(ctx, func(ctx context.Context) (int, error) {
+		return m.shard.Select(ctx, at, a.keys, a.vals, a.found)
+	})
 	return a.back(keys, vals, found)
 }
 
 // Successor finds for each of keys the pair of all ranks with the smallest key that is larger, and
-// counts those found on all ranks: next[i] and vals[i], which are zero where there is none. vals and
-// found may be nil.
-func (m *OrderedMap[K, V]) Successor(ctx context.Context, keys, next []K, vals []V, found []bool) (hits int, err error) {
+// counts those found on all ranks: next[i] and vals[i], which are zero where there is none. vals
+// and found may be nil.
+func (m *OrderedMap[K, V]) Successor(
+	ctx context.Context, keys, next []K, vals []V, found []bool,
+) (hits int, err error) {
 	if m.r.size == 1 {
 		return m.shard.Successor(ctx, keys, next, vals, found)
 	}
 	return m.beside(ctx, methodSuccessor, keys, next, vals, found)
 }
 
-// Predecessor finds for each of keys the pair with the largest key that is smaller, as Successor does.
-func (m *OrderedMap[K, V]) Predecessor(ctx context.Context, keys, previous []K, vals []V, found []bool) (hits int, err error) {
+// Predecessor finds for each of keys the pair with the largest key that is smaller, as Successor
+// does.
+func (m *OrderedMap[K, V]) Predecessor(
+	ctx context.Context, keys, previous []K, vals []V, found []bool,
+) (hits int, err error) {
 	if m.r.size == 1 {
 		return m.shard.Predecessor(ctx, keys, previous, vals, found)
 	}
 	return m.beside(ctx, methodPredecessor, keys, previous, vals, found)
 }
 
-// beside asks the rank of each key. A key that has no neighbor there has the first or last pair of the
-// next rank with pairs.
-func (m *OrderedMap[K, V]) beside(ctx context.Context, call method, keys, next []K, vals []V, found []bool) (hits int, err error) {
+// beside asks the rank of each key. A key that has no neighbor there has the first or last pair of
+// the next rank with pairs.
+func (m *OrderedMap[K, V]) beside(
+	ctx context.Context, call method, keys, next []K, vals []V, found []bool,
+) (hits int, err error) {
 	x := m.open(call)
 	defer x.close()
 	x.mustMatch(len(keys), len(next), optional(found, len(keys)))
@@ -102,7 +113,9 @@ func (m *OrderedMap[K, V]) beside(ctx context.Context, call method, keys, next [
 		ask, end, step = m.shard.Predecessor, m.shard.Max, -1
 	}
 	a := newAnswers[K, V](x)
-	x.apply(ctx, func(ctx context.Context) (int, error) { return ask(ctx, k, a.keys, a.vals, a.found) })
+	x.apply(ctx, func(ctx context.Context) (int, error) {
+		return ask(ctx, k, a.keys, a.vals, a.found)
+	})
 	ends := m.ends(ctx, x, end)
 	if x.err != nil {
 		return x.end()
@@ -130,7 +143,8 @@ type answers[K weft.Key, V weft.Value] struct {
 }
 
 func newAnswers[K weft.Key, V weft.Value](x *exchange) *answers[K, V] {
-	return &answers[K, V]{x, buffer[K](x, answersOut, x.gotSum), buffer[V](x, valsOut, x.gotSum), x.flagsBuffer()}
+	return &answers[K, V]{x, buffer[K](x, answersOut, x.gotSum), buffer[V](x, valsOut, x.gotSum),
+		x.flagsBuffer()}
 }
 
 // back sends answers back and ends the call.
@@ -196,7 +210,9 @@ func (m *OrderedMap[K, V]) Max(ctx context.Context) (key K, val V, ok bool, err 
 }
 
 // extreme returns the first pair of the first rank that has one, or the last of the last one.
-func (m *OrderedMap[K, V]) extreme(ctx context.Context, call method) (key K, val V, ok bool, err error) {
+func (m *OrderedMap[K, V]) extreme(
+	ctx context.Context, call method,
+) (key K, val V, ok bool, err error) {
 	x := m.open(call)
 	defer x.close()
 	clear(x.sent)

@@ -9,8 +9,8 @@ import (
 	"github.com/weftgo/weft"
 )
 
-// LocalOrdered is the map that holds the shard of one rank of an OrderedMap: a [weft.OrderedMap], or
-// what embeds one, such as an ordered.Map or a sorted.Map.
+// LocalOrdered is the map that holds the shard of one rank of an OrderedMap: a [weft.OrderedMap],
+// or what embeds one, such as an ordered.Map or a sorted.Map.
 type LocalOrdered[K weft.Key, V weft.Value] interface {
 	LocalMap[K, V]
 	Range(ctx context.Context, lo, hi []K, limit int, rows *weft.PairRows[K, V]) error
@@ -18,9 +18,9 @@ type LocalOrdered[K weft.Key, V weft.Value] interface {
 	Count(ctx context.Context, lo, hi []K, counts []uint32) (total int, err error)
 	DeleteRange(ctx context.Context, lo, hi []K, removed []uint32) (n int, err error)
 	Rank(ctx context.Context, keys []K, ranks []uint64) error
-	Select(ctx context.Context, ranks []uint64, keys []K, vals []V, found []bool) (hits int, err error)
-	Successor(ctx context.Context, keys, next []K, vals []V, found []bool) (hits int, err error)
-	Predecessor(ctx context.Context, keys, previous []K, vals []V, found []bool) (hits int, err error)
+	Select(ctx context.Context, ranks []uint64, keys []K, vals []V, found []bool) (int, error)
+	Successor(ctx context.Context, keys, next []K, vals []V, found []bool) (int, error)
+	Predecessor(ctx context.Context, keys, previous []K, vals []V, found []bool) (int, error)
 	Min(ctx context.Context) (key K, val V, ok bool, err error)
 	Max(ctx context.Context) (key K, val V, ok bool, err error)
 }
@@ -68,7 +68,9 @@ func (m *OrderedMap[K, V]) Put(ctx context.Context, keys []K, vals []V) (inserte
 }
 
 // PutNew is [Map.PutNew].
-func (m *OrderedMap[K, V]) PutNew(ctx context.Context, keys []K, vals []V, ok []bool) (inserted int, err error) {
+func (m *OrderedMap[K, V]) PutNew(
+	ctx context.Context, keys []K, vals []V, ok []bool,
+) (inserted int, err error) {
 	if err := m.choose(ctx, keys); err != nil {
 		return 0, err
 	}
@@ -76,7 +78,9 @@ func (m *OrderedMap[K, V]) PutNew(ctx context.Context, keys []K, vals []V, ok []
 }
 
 // GetOrPut is [Map.GetOrPut].
-func (m *OrderedMap[K, V]) GetOrPut(ctx context.Context, keys []K, vals []V, loaded []bool) (inserted int, err error) {
+func (m *OrderedMap[K, V]) GetOrPut(
+	ctx context.Context, keys []K, vals []V, loaded []bool,
+) (inserted int, err error) {
 	if err := m.choose(ctx, keys); err != nil {
 		return 0, err
 	}
@@ -84,7 +88,9 @@ func (m *OrderedMap[K, V]) GetOrPut(ctx context.Context, keys []K, vals []V, loa
 }
 
 // Assign is [Map.Assign].
-func (m *OrderedMap[K, V]) Assign(ctx context.Context, keys []K, ids []V) (inserted int, err error) {
+func (m *OrderedMap[K, V]) Assign(
+	ctx context.Context, keys []K, ids []V,
+) (inserted int, err error) {
 	if err := m.choose(ctx, keys); err != nil {
 		return 0, err
 	}
@@ -92,15 +98,17 @@ func (m *OrderedMap[K, V]) Assign(ctx context.Context, keys []K, ids []V) (inser
 }
 
 // Reduce is [Map.Reduce].
-func (m *OrderedMap[K, V]) Reduce(ctx context.Context, keys []K, vals []V, by weft.Reduction) (inserted int, err error) {
+func (m *OrderedMap[K, V]) Reduce(
+	ctx context.Context, keys []K, vals []V, by weft.Reduction,
+) (inserted int, err error) {
 	if err := m.choose(ctx, keys); err != nil {
 		return 0, err
 	}
 	return m.Map.Reduce(ctx, keys, vals, by)
 }
 
-// Load is [Map.Load]. A map without pairs takes the ranges of the files. With another number of ranks
-// it is rebalanced.
+// Load is [Map.Load]. A map without pairs takes the ranges of the files. With another number of
+// ranks it is rebalanced.
 func (m *OrderedMap[K, V]) Load(ctx context.Context, dir string) (n int, err error) {
 	if n, err = m.Map.Load(ctx, dir); err == nil && !m.split && m.r.size > 1 {
 		err = m.Rebalance(context.WithoutCancel(ctx))
@@ -110,7 +118,8 @@ func (m *OrderedMap[K, V]) Load(ctx context.Context, dir string) (n int, err err
 
 // adoptRanges takes the ranges of files that have one.
 func (m *OrderedMap[K, V]) adoptRanges(files []shardFile) {
-	files = slices.DeleteFunc(slices.Clone(files), func(f shardFile) bool { return f.First > f.Last })
+	files = slices.DeleteFunc(slices.Clone(files),
+		func(f shardFile) bool { return f.First > f.Last })
 	if len(files) == 0 {
 		return
 	}
@@ -128,8 +137,8 @@ func (m *OrderedMap[K, V]) choose(ctx context.Context, keys []K) error {
 	return m.resplit(ctx, keys, splitPairs*m.r.size)
 }
 
-// Rebalance samples the keys of all ranks, and moves pairs so that ranks have about equally many. The
-// pairs that move are held twice meanwhile. After an error pairs are where they were.
+// Rebalance samples the keys of all ranks, and moves pairs so that ranks have about equally many.
+// The pairs that move are held twice meanwhile. After an error pairs are where they were.
 func (m *OrderedMap[K, V]) Rebalance(ctx context.Context) error {
 	if m.r.size == 1 {
 		return nil

@@ -24,12 +24,14 @@ func orderedOf(r *Ranks) *OrderedMap[uint64, uint64] {
 }
 
 func TestOrderedMapIsModel(t *testing.T) {
-	for _, c := range []struct{ ranks, programs, steps, rows int }{{1, 2, 40, 300}, {2, 6, 40, 300}, {7, 6, 40, 300}} {
+	for _, c := range []struct{ ranks, programs, steps, rows int }{{1, 2, 40, 300}, {2, 6, 40, 300},
+		{7, 6, 40, 300}} {
 		for p := range c.programs {
 			rng := rand.New(rand.NewPCG(uint64(c.ranks), uint64(p)))
 			m := &model{pairs: map[uint64]uint64{}}
 			// Keys lie close together, so the first ranges are one rank's.
-			steps := randomSteps(rng, m, c.ranks, c.steps, c.rows, func() uint64 { return 1e9 + rng.Uint64N(5000) })
+			steps := randomSteps(rng, m, c.ranks, c.steps, c.rows,
+				func() uint64 { return 1e9 + rng.Uint64N(5000) })
 			onRanks(t, c.ranks, func(ctx context.Context, r *Ranks) error {
 				got := orderedOf(r)
 				defer got.Close()
@@ -77,7 +79,8 @@ func (m *model) mustAnswer(ctx context.Context, rank int, got *OrderedMap[uint64
 	}
 	for _, limit := range []int{0, 7} {
 		var rows, back weft.PairRows[uint64, uint64]
-		err := errors.Join(got.Range(ctx, lo, hi, limit, &rows), got.RangeBackward(ctx, lo, hi, limit, &back))
+		err := errors.Join(got.Range(ctx, lo, hi, limit, &rows),
+			got.RangeBackward(ctx, lo, hi, limit, &back))
 		if err != nil {
 			return err
 		}
@@ -122,17 +125,21 @@ func (m *model) mustAnswer(ctx context.Context, rank int, got *OrderedMap[uint64
 		want = []uint32{0, 0}
 	}
 	if err != nil || total != len(keys)-14 || !slices.Equal(removed, want) {
-		return fmt.Errorf("rank %d: DeleteRange returns %d, %v, %v, want %v", rank, total, removed, err, want)
+		return fmt.Errorf("rank %d: DeleteRange returns %d, %v, %v, want %v", rank, total, removed,
+			err, want)
 	}
 	left, err := got.Len(ctx)
 	return errors.Join(err, sameInt("Len", left, 14), got.Check(ctx))
 }
 
 // mustFindNeighbors compares ranks, places and neighbors of keys.
-func (m *model) mustFindNeighbors(ctx context.Context, got *OrderedMap[uint64, uint64], of, keys []uint64) error {
+func (m *model) mustFindNeighbors(
+	ctx context.Context, got *OrderedMap[uint64, uint64], of, keys []uint64,
+) error {
 	n := len(of)
-	ranks, next, prev, at := make([]uint64, n), make([]uint64, n), make([]uint64, n), make([]uint64, n)
-	isNext, isPrev, isAt, vals := make([]bool, n), make([]bool, n), make([]bool, n), make([]uint64, n)
+	ranks, next, prev := make([]uint64, n), make([]uint64, n), make([]uint64, n)
+	at, vals := make([]uint64, n), make([]uint64, n)
+	isNext, isPrev, isAt := make([]bool, n), make([]bool, n), make([]bool, n)
 	err := got.Rank(ctx, of, ranks)
 	_, err2 := got.Successor(ctx, of, next, vals, isNext)
 	_, err3 := got.Predecessor(ctx, of, prev, nil, isPrev)
@@ -157,7 +164,8 @@ func (m *model) mustFindNeighbors(ctx context.Context, got *OrderedMap[uint64, u
 			wantAt = keys[a]
 		}
 		if ranks[i] != uint64(a) || next[i] != wantNext || prev[i] != wantPrev || at[i] != wantAt ||
-			isNext[i] != (b < len(keys)) || isPrev[i] != (a > 0) || isAt[i] != (a < len(keys)) || vals[i] != m.pairs[wantNext] {
+			isNext[i] != (b < len(keys)) || isPrev[i] != (a > 0) || isAt[i] != (a < len(keys)) ||
+			vals[i] != m.pairs[wantNext] {
 			return fmt.Errorf("key %d: rank %d, successor %d, predecessor %d, at its place %d; want %d, %d, %d, %d",
 				k, ranks[i], next[i], prev[i], at[i], a, wantNext, wantPrev, wantAt)
 		}
@@ -165,13 +173,14 @@ func (m *model) mustFindNeighbors(ctx context.Context, got *OrderedMap[uint64, u
 	lo, _, ok, err := got.Min(ctx)
 	hi, _, ok2, err2 := got.Max(ctx)
 	if !ok || !ok2 || lo != keys[0] || hi != keys[len(keys)-1] {
-		return errors.Join(err, err2, fmt.Errorf("Min and Max are %d and %d, want %d and %d", lo, hi, keys[0], keys[len(keys)-1]))
+		return errors.Join(err, err2, fmt.Errorf("Min and Max are %d and %d, want %d and %d", lo,
+			hi, keys[0], keys[len(keys)-1]))
 	}
 	return nil
 }
 
-// Ranges of a sample are even, and a short range touches one or two of them. Signed keys are in their
-// own order. Saved maps are loaded by other numbers of ranks.
+// Ranges of a sample are even, and a short range touches one or two of them. Signed keys are in
+// their own order. Saved maps are loaded by other numbers of ranks.
 func TestOrderedMapIsEven(t *testing.T) {
 	const ranks, rows = 5, 20000
 	dir := t.TempDir()
@@ -265,7 +274,8 @@ func TestRebalanceFails(t *testing.T) {
 			return fmt.Errorf("rank %d: Rebalance returns %v", r.rank, err)
 		}
 		m.shard = whole
-		if err := errors.Join(sameInt("pairs of the shard", whole.Len(), held), m.Check(ctx)); err != nil {
+		if err := errors.Join(sameInt("pairs of the shard", whole.Len(), held),
+			m.Check(ctx)); err != nil {
 			return err
 		}
 		if err := m.Rebalance(ctx); err != nil {

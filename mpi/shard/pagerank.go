@@ -16,10 +16,12 @@ import (
 )
 
 // PageRank is [algo.PageRank] of a graph on ranks, with the same result to the bit on any number of
-// them. ranks has an element for each vertex, and receives the ranks of all vertices on all ranks. An
-// iteration adds up 8 bytes a vertex over all ranks. Memory besides ranks is 24 bytes a vertex and the
-// arcs of this rank twice. device.ErrInvalid if ranks has another length on some rank.
-func PageRank(ctx context.Context, g *Graph, ranks []uint64, opts *algo.PageRankOptions) (algo.PageRankResult, error) {
+// them. ranks has an element for each vertex, and receives the ranks of all vertices on all ranks.
+// An iteration adds up 8 bytes a vertex over all ranks. Memory besides ranks is 24 bytes a vertex
+// and the arcs of this rank twice. device.ErrInvalid if ranks has another length on some rank.
+func PageRank(
+	ctx context.Context, g *Graph, ranks []uint64, opts *algo.PageRankOptions,
+) (algo.PageRankResult, error) {
 	x := g.open(methodPageRank)
 	defer x.close()
 	clear(x.sent)
@@ -58,7 +60,9 @@ type walk struct {
 	base    uint64 // the rank that begins at any vertex
 }
 
-func newWalk(ctx context.Context, g *Graph, ranks []uint64, opts *algo.PageRankOptions) (*walk, error) {
+func newWalk(
+	ctx context.Context, g *Graph, ranks []uint64, opts *algo.PageRankOptions,
+) (*walk, error) {
 	w := &walk{g: g, ranks: ranks}
 	if opts != nil {
 		w.opts = *opts
@@ -78,7 +82,8 @@ func newWalk(ctx context.Context, g *Graph, ranks []uint64, opts *algo.PageRankO
 	}
 	n := len(ranks)
 	if w.rows.Vertices() > n {
-		return w, fmt.Errorf("%w: PageRank: %d elements for ranks, and vertex %d", device.ErrInvalid, n, w.rows.Vertices()-1)
+		return w, fmt.Errorf("%w: PageRank: %d elements for ranks, and vertex %d",
+			device.ErrInvalid, n, w.rows.Vertices()-1)
 	}
 	if w.into, err = w.rows.Transpose(ctx, g.r.dev); err != nil || n == 0 {
 		return w, err
@@ -107,7 +112,8 @@ func (w *walk) options() uint64 {
 	if w.opts.Warm {
 		warm = 1
 	}
-	for _, word := range []uint64{math.Float64bits(w.opts.Damping), math.Float64bits(w.opts.Tolerance),
+	for _, word := range []uint64{math.Float64bits(w.opts.Damping),
+		math.Float64bits(w.opts.Tolerance),
 		uint64(w.opts.Iterations), warm} {
 		h.Write(binary.LittleEndian.AppendUint64(nil, word))
 	}

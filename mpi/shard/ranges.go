@@ -9,7 +9,9 @@ import (
 // Range finds the pairs of each range from lo[i] to hi[i], in ascending order of their keys, and
 // appends them to rows, a row for each range; no more than limit of a range, unless that is 0.
 // [weft.PairRows.Next] says where to go on. On an error rows stays as it was.
-func (m *OrderedMap[K, V]) Range(ctx context.Context, lo, hi []K, limit int, rows *weft.PairRows[K, V]) error {
+func (m *OrderedMap[K, V]) Range(
+	ctx context.Context, lo, hi []K, limit int, rows *weft.PairRows[K, V],
+) error {
 	if m.r.size == 1 {
 		return m.shard.Range(ctx, lo, hi, limit, rows)
 	}
@@ -17,7 +19,9 @@ func (m *OrderedMap[K, V]) Range(ctx context.Context, lo, hi []K, limit int, row
 }
 
 // RangeBackward is Range from the end of each range: its last pair comes first.
-func (m *OrderedMap[K, V]) RangeBackward(ctx context.Context, lo, hi []K, limit int, rows *weft.PairRows[K, V]) error {
+func (m *OrderedMap[K, V]) RangeBackward(
+	ctx context.Context, lo, hi []K, limit int, rows *weft.PairRows[K, V],
+) error {
 	if m.r.size == 1 {
 		return m.shard.RangeBackward(ctx, lo, hi, limit, rows)
 	}
@@ -26,17 +30,21 @@ func (m *OrderedMap[K, V]) RangeBackward(ctx context.Context, lo, hi []K, limit 
 
 // Count counts the pairs of each range from lo[i] to hi[i] of this rank, and those of all ranks
 // altogether. counts may be nil.
-func (m *OrderedMap[K, V]) Count(ctx context.Context, lo, hi []K, counts []uint32) (total int, err error) {
+func (m *OrderedMap[K, V]) Count(
+	ctx context.Context, lo, hi []K, counts []uint32,
+) (total int, err error) {
 	if m.r.size == 1 {
 		return m.shard.Count(ctx, lo, hi, counts)
 	}
 	return m.count(ctx, methodCount, lo, hi, counts, m.shard.Count)
 }
 
-// DeleteRange removes all pairs of the ranges from lo[i] to hi[i] and counts them. removed, if not nil,
-// receives the number of pairs removed per range: a pair of several ranges counts for the first of
-// them, of the lowest rank.
-func (m *OrderedMap[K, V]) DeleteRange(ctx context.Context, lo, hi []K, removed []uint32) (n int, err error) {
+// DeleteRange removes all pairs of the ranges from lo[i] to hi[i] and counts them. removed, if not
+// nil, receives the number of pairs removed per range: a pair of several ranges counts for the
+// first of them, of the lowest rank.
+func (m *OrderedMap[K, V]) DeleteRange(
+	ctx context.Context, lo, hi []K, removed []uint32,
+) (n int, err error) {
 	if m.r.size == 1 {
 		return m.shard.DeleteRange(ctx, lo, hi, removed)
 	}
@@ -130,7 +138,9 @@ func (m *OrderedMap[K, V]) find(
 	defer x.close()
 	s := m.spread(ctx, x, lo, hi)
 	var got weft.PairRows[K, V]
-	x.apply(ctx, func(ctx context.Context) (int, error) { return 0, run(ctx, s.lo, s.hi, limit, &got) })
+	x.apply(ctx, func(ctx context.Context) (int, error) {
+		return 0, run(ctx, s.lo, s.hi, limit, &got)
+	})
 	if x.failure != nil || len(got.Offsets) == 0 {
 		got.Offsets = make([]uint64, x.gotSum+1)
 	}
@@ -165,7 +175,9 @@ type found[K weft.Key, V weft.Value] struct {
 }
 
 // pairs exchanges the pairs of ranges.
-func (m *OrderedMap[K, V]) pairs(x *exchange, s *spread[K], got *weft.PairRows[K, V], counts []uint64) *found[K, V] {
+func (m *OrderedMap[K, V]) pairs(
+	x *exchange, s *spread[K], got *weft.PairRows[K, V], counts []uint64,
+) *found[K, V] {
 	f := &found[K, V]{of: s, starts: startsOf(counts)}
 	out, in := sums(x.got, got.Offsets), sums(x.sent, f.starts)
 	total := f.starts[len(counts)]
@@ -196,7 +208,8 @@ func (f *found[K, V]) appendTo(rows *weft.PairRows[K, V], limit int, backward bo
 				hi = min(hi, lo+uint64(room))
 				room -= int(hi - lo)
 			}
-			rows.Keys, rows.Vals = append(rows.Keys, f.keys[lo:hi]...), append(rows.Vals, f.vals[lo:hi]...)
+			rows.Keys = append(rows.Keys, f.keys[lo:hi]...)
+			rows.Vals = append(rows.Vals, f.vals[lo:hi]...)
 		}
 		rows.Offsets = append(rows.Offsets, uint64(len(rows.Keys)))
 	}

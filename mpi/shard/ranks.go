@@ -45,7 +45,8 @@ const (
 func New(c comm.Comm, dev device.Host) (*Ranks, error) {
 	r := &Ranks{comm: c, dev: dev, rank: c.Rank(), size: c.Size()}
 	if r.size > Slots {
-		return nil, fmt.Errorf("shard: %w: %d ranks; there are %d slots", weft.ErrOptions, r.size, Slots)
+		return nil, fmt.Errorf("shard: %w: %d ranks; there are %d slots",
+			weft.ErrOptions, r.size, Slots)
 	}
 	r.head = make([]uint64, headWords+r.size)
 	r.heads = make([]uint64, len(r.head)*r.size)
@@ -77,9 +78,9 @@ func (r *Ranks) any(bit uint64) bool {
 	return false
 }
 
-// agree begins a call: it returns an error on all ranks unless all of them begin the same call, with
-// contexts that have not ended. before is what keeps this rank from beginning. The caller has filled
-// the rest of the head.
+// agree begins a call: it returns an error on all ranks unless all of them begin the same call,
+// with contexts that have not ended. before is what keeps this rank from beginning. The caller has
+// filled the rest of the head.
 func (r *Ranks) agree(ctx context.Context, s signature, before error) error {
 	if before == nil {
 		before = ctx.Err()
@@ -110,8 +111,8 @@ func (r *Ranks) lost(err error) error {
 	return fmt.Errorf("shard: %w", err)
 }
 
-// abortUnless aborts the group if a call has not ended: a panic unwinds it, and its peers would wait
-// for it.
+// abortUnless aborts the group if a call has not ended: a panic unwinds it, and its peers would
+// wait for it.
 func (r *Ranks) abortUnless(ended *bool) {
 	if !*ended {
 		r.comm.Abort(2)

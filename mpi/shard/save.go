@@ -17,10 +17,11 @@ import (
 
 // Save writes the shards of all ranks to a folder that all of them see, and returns the number of
 // keys. Each rank writes a file of its own, which a structure of one process loads, too. After that
-// rank 0 writes the manifest, which names the files, and removes those of the manifest before. A Save
-// that fails leaves the manifest and its files.
+// rank 0 writes the manifest, which names the files, and removes those of the manifest before. A
+// Save that fails leaves the manifest and its files.
 //
-// The folder holds one structure. Batches after a Save are the caller's to run again after a restart.
+// The folder holds one structure. Batches after a Save are the caller's to run again after a
+// restart.
 func (t *table[K]) Save(ctx context.Context, dir string) (n int, err error) {
 	r := t.r
 	x := t.open(methodSave)
@@ -58,7 +59,9 @@ func ignoreAbsent(err error) error {
 }
 
 // publish gathers what all ranks have written, and has rank 0 write the manifest.
-func (t *table[K]) publish(x *exchange, dir string, save uint64, f shardFile) (keys int, err error) {
+func (t *table[K]) publish(
+	x *exchange, dir string, save uint64, f shardFile,
+) (keys int, err error) {
 	r := t.r
 	const words = 6 // keys, bytes, and four of the checksum
 	own, all := make([]uint64, words), make([]uint64, words*r.size)
@@ -70,7 +73,8 @@ func (t *table[K]) publish(x *exchange, dir string, save uint64, f shardFile) (k
 	if err := errors.Join(err, r.comm.AllGather(context.Background(), own, all)); err != nil {
 		return 0, r.lost(err)
 	}
-	m := manifest{Format: manifestFormat, Keys: column.TypeOf[K](), Values: t.vals, Positions: t.owners.name()}
+	m := manifest{Format: manifestFormat, Keys: column.TypeOf[K](), Values: t.vals,
+		Positions: t.owners.name()}
 	for rank := range r.size {
 		of := all[rank*words:][:words]
 		f := shardFile{Name: fileName(save, rank), Keys: int(of[0]), Bytes: int64(of[1])}
@@ -89,10 +93,10 @@ func (t *table[K]) publish(x *exchange, dir string, save uint64, f shardFile) (k
 	return keys, err
 }
 
-// Load adds the keys of a folder that Save wrote, as Put would, and returns their number. The number
-// of ranks may be another one than that of Save: each rank reads the files that have keys of its own.
-// All ranks see the folder. [weft.ErrFormat] if files are damaged, or hold other types; then a part of
-// the keys may have been added.
+// Load adds the keys of a folder that Save wrote, as Put would, and returns their number. The
+// number of ranks may be another one than that of Save: each rank reads the files that have keys of
+// its own. All ranks see the folder. [weft.ErrFormat] if files are damaged, or hold other types;
+// then a part of the keys may have been added.
 func (t *table[K]) Load(ctx context.Context, dir string) (n int, err error) {
 	r := t.r
 	x := t.open(methodLoad)
@@ -111,7 +115,8 @@ func (t *table[K]) Load(ctx context.Context, dir string) (n int, err error) {
 	}
 	for rank := range r.size {
 		if r.word(rank, headArg) != r.word(0, headArg) {
-			x.err = fmt.Errorf("shard: Load: %w: ranks 0 and %d read different manifests", weft.ErrFormat, rank)
+			x.err = fmt.Errorf("shard: Load: %w: ranks 0 and %d read different manifests",
+				weft.ErrFormat, rank)
 			return x.endWhole()
 		}
 	}

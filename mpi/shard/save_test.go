@@ -51,7 +51,8 @@ func TestSaveAndLoad(t *testing.T) {
 				m := mapOf(r, nil)
 				defer m.Close()
 				n, err := m.Load(ctx, dir)
-				if err = errors.Join(err, sameInt("Load", n, len(pairs)), m.Check(ctx)); err != nil {
+				if err = errors.Join(err, sameInt("Load", n, len(pairs)),
+					m.Check(ctx)); err != nil {
 					return err
 				}
 				mu.Lock()
@@ -62,7 +63,8 @@ func TestSaveAndLoad(t *testing.T) {
 				return nil
 			})
 			if !maps.Equal(got, pairs) {
-				t.Errorf("%d ranks load other pairs than %d ranks saved: %d, want %d", to, from, len(got), len(pairs))
+				t.Errorf("%d ranks load other pairs than %d ranks saved: %d, want %d", to, from,
+					len(got), len(pairs))
 			}
 		}
 	}
@@ -86,7 +88,8 @@ func TestSetSaveAndLoad(t *testing.T) {
 		if err != nil || n != 6 || !slices.Equal(added, want) {
 			return fmt.Errorf("rank %d: Add returns %d, %v and %v", r.rank, n, err, added)
 		}
-		if n, err = s.Contains(ctx, []int32{-5, 8}, added[:2]); err != nil || n != 3 || !added[0] || added[1] {
+		if n, err = s.Contains(ctx, []int32{-5, 8}, added[:2]); err != nil || n != 3 || !added[0] ||
+			added[1] {
 			return fmt.Errorf("rank %d: Contains returns %d, %v and %v", r.rank, n, err, added[:2])
 		}
 		_, err = s.Save(ctx, dir)
@@ -144,12 +147,15 @@ func TestDamage(t *testing.T) {
 			at, bit := rng.IntN(len(bad)), byte(1)<<rng.IntN(8)
 			bad[at] ^= bit
 			if write(bad); !errors.Is(load(t, dir), weft.ErrFormat) {
-				t.Errorf("bit %#x of byte %d of %s changed, and Load returns %v", bit, at, f.Name(), load(t, dir))
+				t.Errorf("bit %#x of byte %d of %s changed, and Load returns %v", bit, at, f.Name(),
+					load(t, dir))
 			}
 		}
-		for _, bad := range [][]byte{nil, whole[:len(whole)/2], append(slices.Clone(whole), "more"...)} {
+		for _, bad := range [][]byte{nil, whole[:len(whole)/2],
+			append(slices.Clone(whole), "more"...)} {
 			if write(bad); !errors.Is(load(t, dir), weft.ErrFormat) {
-				t.Errorf("%s of %d bytes instead of %d, and Load returns %v", f.Name(), len(bad), len(whole), load(t, dir))
+				t.Errorf("%s of %d bytes instead of %d, and Load returns %v", f.Name(), len(bad),
+					len(whole), load(t, dir))
 			}
 		}
 		if err := os.Remove(name); err != nil {

@@ -18,9 +18,12 @@ const savedRows = 1 << 18
 
 // readSaved reads what a structure has saved, and visits its pairs frame by frame. Package
 // internal/core documents the format.
-func readSaved[K weft.Key, V any](from io.Reader, kind core.Kind, types core.Types, visit func(keys []K, vals []V) error) error {
+func readSaved[K weft.Key, V any](
+	from io.Reader, kind core.Kind, types core.Types, visit func(keys []K, vals []V) error,
+) error {
 	r := savedReader{from: from}
-	want := append([]byte("WEFTTAB1"), byte(kind), types.Key.Letter, types.Key.Bits, types.Val.Letter,
+	want := append([]byte("WEFTTAB1"), byte(kind), types.Key.Letter, types.Key.Bits,
+		types.Val.Letter,
 		types.Val.Bits, 0, 0, 0)
 	head := make([]byte, len(want))
 	if r.read(head); r.seal() && !bytes.Equal(head, want) {
@@ -61,7 +64,8 @@ func (r *savedReader) read(b []byte) {
 	if r.err != nil {
 		return
 	}
-	if _, r.err = io.ReadFull(r.from, b); errors.Is(r.err, io.EOF) || errors.Is(r.err, io.ErrUnexpectedEOF) {
+	if _, r.err = io.ReadFull(r.from, b); errors.Is(r.err, io.EOF) ||
+		errors.Is(r.err, io.ErrUnexpectedEOF) {
 		r.err = fmt.Errorf("%w: it ends early", weft.ErrFormat)
 	}
 	r.crc = crc32.Update(r.crc, seal.Castagnoli, b)

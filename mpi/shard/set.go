@@ -19,8 +19,8 @@ type LocalSet[K weft.Key] interface {
 	Pages(ctx context.Context) iter.Seq2[[]K, error]
 }
 
-// Set is a set whose keys are spread over ranks. Its methods are those of [weft.Set], and all of them
-// are collective except All, Pages and Close.
+// Set is a set whose keys are spread over ranks. Its methods are those of [weft.Set], and all of
+// them are collective except All, Pages and Close.
 type Set[K weft.Key] struct {
 	keyed[K]
 	local LocalSet[K]
@@ -60,11 +60,12 @@ func NewSet[K weft.Key](r *Ranks, shard LocalSet[K]) *Set[K] {
 // All iterates over the keys of this rank's shard, as [weft.Set.All] does. It is not collective.
 func (s *Set[K]) All() iter.Seq[K] { return s.local.All() }
 
-// Pages iterates over the keys of this rank's shard, as [weft.Set.Pages] does. It is not collective.
+// Pages iterates over the keys of this rank's shard, as [weft.Set.Pages] does. It is not
+// collective.
 func (s *Set[K]) Pages(ctx context.Context) iter.Seq2[[]K, error] { return s.local.Pages(ctx) }
 
-// Add inserts the keys that are absent and counts them. added, if not nil, reports which: of rows with
-// one key the first one of the lowest rank.
+// Add inserts the keys that are absent and counts them. added, if not nil, reports which: of rows
+// with one key the first one of the lowest rank.
 func (s *Set[K]) Add(ctx context.Context, keys []K, added []bool) (n int, err error) {
 	if s.r.size == 1 {
 		return s.local.Add(ctx, keys, added)
@@ -74,6 +75,8 @@ func (s *Set[K]) Add(ctx context.Context, keys []K, added []bool) (n int, err er
 	x.mustMatch(len(keys), optional(added, len(keys)))
 	begin(ctx, x, keys, combineFirst, added != nil)
 	k := forth(x, keysOut, keys)
-	x.applyFlags(ctx, added, func(ctx context.Context, is []bool) (int, error) { return s.local.Add(ctx, k, is) })
+	x.applyFlags(ctx, added, func(ctx context.Context, is []bool) (int, error) {
+		return s.local.Add(ctx, k, is)
+	})
 	return x.end()
 }

@@ -19,13 +19,13 @@ const slotSeed = 0x77656674_736c6f74 // "weftslot"
 // slotStart is the hash of a row without columns.
 var slotStart = hash.RowStart(slotSeed)
 
-// Slot returns the slot of a key, from 0 to Slots-1: the top 14 bits of [column.Hash] of the key with
-// seed 0x77656674736c6f74. It is the same in each process, on each machine, and in each version of
-// weft. Keys of 32 and 64 bits with the same value have the same slot.
+// Slot returns the slot of a key, from 0 to Slots-1: the top 14 bits of [column.Hash] of the key
+// with seed 0x77656674736c6f74. It is the same in each process, on each machine, and in each
+// version of weft. Keys of 32 and 64 bits with the same value have the same slot.
 func Slot[K weft.Key](key K) int { return int(keyHash(slotStart, uint64(key)) >> (64 - slotBits)) }
 
-// keyHash is the hash of a key, except that its low 33 bits are not final: hash.Mix without its last
-// step.
+// keyHash is the hash of a key, except that its low 33 bits are not final: hash.Mix without its
+// last step.
 func keyHash(start, word uint64) uint64 {
 	x := start ^ word
 	x = (x ^ x>>30) * 0xbf58476d1ce4e5b9
@@ -35,8 +35,8 @@ func keyHash(start, word uint64) uint64 {
 // rankOf returns the rank of size ranks that a hash belongs to.
 func rankOf(h uint64, size int) int { return int(h >> (64 - slotBits) * uint64(size) >> slotBits) }
 
-// Range returns the slots of a rank of size ranks: lo to hi-1. Ranges ascend with ranks and differ in
-// length by at most one slot.
+// Range returns the slots of a rank of size ranks: lo to hi-1. Ranges ascend with ranks and differ
+// in length by at most one slot.
 func Range(rank, size int) (lo, hi int) {
 	first := func(r int) int { return (r*Slots + size - 1) / size }
 	return first(rank), first(rank + 1)

@@ -10,9 +10,9 @@ import (
 	"github.com/weftgo/weft/internal/spill"
 )
 
-// splitter takes what group.Groups save and cuts it into streams of the same form, one for each rank:
-// those of the groups whose keys hash to it. It is the writer that Save writes to. Package group
-// documents the form: a head and a layout, pages, and an end.
+// splitter takes what group.Groups save and cuts it into streams of the same form, one for each
+// rank: those of the groups whose keys hash to it. It is the writer that Save writes to. Package
+// group documents the form: a head and a layout, pages, and an end.
 type splitter struct {
 	dev    device.Host
 	out    [][]byte // by rank
@@ -103,7 +103,8 @@ func (s *splitter) page(page []column.Column) error {
 		s.add(0, page)
 		return nil
 	}
-	parts, err := column.Partition(s.dev, page[:s.keys], column.PartitionOptions{Parts: len(s.out), Seed: slotSeed})
+	parts, err := column.Partition(s.dev, page[:s.keys], column.PartitionOptions{Parts: len(s.out),
+		Seed: slotSeed})
 	if err != nil {
 		return err
 	}

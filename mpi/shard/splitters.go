@@ -11,9 +11,10 @@ import (
 	"github.com/weftgo/weft"
 )
 
-// splitPairs is the number of pairs a rank from which on ranges come from a sample. sampleKeys is the
-// number of keys of a sample of all ranks, and minSamples that of each rank: with 2,048 the ranks of
-// a sample differ by some 5 %. moveRows is the number of pairs that a rank sends at a time.
+// splitPairs is the number of pairs a rank from which on ranges come from a sample. sampleKeys is
+// the number of keys of a sample of all ranks, and minSamples that of each rank: with 2,048 the
+// ranks of a sample differ by some 5 %. moveRows is the number of pairs that a rank sends at a
+// time.
 const (
 	splitPairs = 256
 	sampleKeys = 2048
@@ -26,8 +27,8 @@ type sampleKey struct{ at, weight uint64 }
 
 const sampleUnit = 1 << 16
 
-// resplit takes a sample of the pairs of all ranks and of keys that come, if these are at least some
-// number, and moves pairs to their new owners.
+// resplit takes a sample of the pairs of all ranks and of keys that come, if these are at least
+// some number, and moves pairs to their new owners.
 func (m *OrderedMap[K, V]) resplit(ctx context.Context, keys []K, least int) error {
 	r := m.r
 	x := m.open(methodRebalance)
@@ -73,9 +74,12 @@ func (m *OrderedMap[K, V]) resplit(ctx context.Context, keys []K, least int) err
 }
 
 // sample returns some keys of the shard, and of keys that come: at most n of each.
-func (m *OrderedMap[K, V]) sample(ctx context.Context, held int, keys []K, n int) (sample []sampleKey, err error) {
+func (m *OrderedMap[K, V]) sample(
+	ctx context.Context, held int, keys []K, n int,
+) (sample []sampleKey, err error) {
 	add := func(k K, of, among int) {
-		sample = append(sample, sampleKey{position(&m.owners, k), uint64(of) * sampleUnit / uint64(among)})
+		sample = append(sample, sampleKey{position(&m.owners, k),
+			uint64(of) * sampleUnit / uint64(among)})
 	}
 	if s := min(n, len(keys)); s > 0 {
 		for i := range s {

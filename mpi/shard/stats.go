@@ -8,11 +8,11 @@ type Stats struct {
 	Combined uint64 // rows that were not sent, since another row of their hot key was
 	Received uint64 // rows from all ranks
 
-	// Skew is the number of rows that the rank with most rows received in the last batch, divided by
-	// the mean of all ranks. 1 is even.
+	// Skew is the number of rows that the rank with most rows received in the last batch, divided
+	// by the mean of all ranks. 1 is even.
 	Skew float64
-	// MinMessage is the least number of rows from one rank to another in the last batch. Messages of
-	// less than 256 KiB do not use the whole bandwidth of a network.
+	// MinMessage is the least number of rows from one rank to another in the last batch. Messages
+	// of less than 256 KiB do not use the whole bandwidth of a network.
 	MinMessage uint64
 }
 

@@ -28,8 +28,8 @@ type table[K weft.Key] struct {
 	number uint32      // of the structure
 	owners owners
 
-	// eachPage visits the keys of the shard. loadPart adds what is kept of a saved structure: that of
-	// some keys, and returns the number of keys.
+	// eachPage visits the keys of the shard. loadPart adds what is kept of a saved structure: that
+	// of some keys, and returns the number of keys.
 	eachPage func(ctx context.Context, visit func(keys []K) error) error
 	loadPart func(ctx context.Context, from io.Reader, keep func(K) bool) (int, error)
 	// adopt takes the ranges of files of a manifest, if not nil and no rank has keys.
@@ -91,7 +91,9 @@ type batch[K weft.Key] struct {
 }
 
 // rounds runs a call in rounds of roundRows rows, as many as the rank with most rows needs.
-func (t *table[K]) rounds(ctx context.Context, b batch[K], round func(x *exchange, lo, hi int)) (total int, err error) {
+func (t *table[K]) rounds(
+	ctx context.Context, b batch[K], round func(x *exchange, lo, hi int),
+) (total int, err error) {
 	for lo := 0; ; {
 		x := t.r.open(b.sign, &t.owners)
 		hi, n := min(lo+roundRows, len(b.keys)), 0
@@ -128,7 +130,8 @@ func (t *keyed[K]) Contains(ctx context.Context, keys []K, found []bool) (hits i
 	if t.r.size == 1 {
 		return t.keys.Contains(ctx, keys, found)
 	}
-	b := batch[K]{t.sign(methodContains, 0), keys, combineAny, found != nil, []int{optional(found, len(keys))}}
+	b := batch[K]{t.sign(methodContains, 0), keys, combineAny, found != nil,
+		[]int{optional(found, len(keys))}}
 	return t.rounds(ctx, b, func(x *exchange, lo, hi int) {
 		k := forth(x, keysOut, keys[lo:hi])
 		is := x.flagsBuffer()
@@ -148,7 +151,9 @@ func (t *keyed[K]) Delete(ctx context.Context, keys []K, deleted []bool) (n int,
 	x.mustMatch(len(keys), optional(deleted, len(keys)))
 	begin(ctx, x, keys, combineFirst, deleted != nil)
 	k := forth(x, keysOut, keys)
-	x.applyFlags(ctx, deleted, func(ctx context.Context, is []bool) (int, error) { return t.keys.Delete(ctx, k, is) })
+	x.applyFlags(ctx, deleted, func(ctx context.Context, is []bool) (int, error) {
+		return t.keys.Delete(ctx, k, is)
+	})
 	return x.end()
 }
 
@@ -159,12 +164,14 @@ func (t *table[K]) Len(ctx context.Context) (int, error) {
 
 // Clear removes everything and keeps the memory.
 func (t *table[K]) Clear(ctx context.Context) error {
-	_, err := t.all(ctx, methodClear, func(ctx context.Context) (int, error) { return 0, t.shard.Clear(ctx) })
+	_, err := t.all(ctx, methodClear, func(ctx context.Context) (int, error) {
+		return 0, t.shard.Clear(ctx)
+	})
 	return err
 }
 
-// Check reads the shards of all ranks and reports the first thing that is wrong on the lowest rank as
-// [weft.ErrCorrupt], such as a key of another rank.
+// Check reads the shards of all ranks and reports the first thing that is wrong on the lowest rank
+// as [weft.ErrCorrupt], such as a key of another rank.
 func (t *table[K]) Check(ctx context.Context) error {
 	_, err := t.all(ctx, methodCheck, func(ctx context.Context) (int, error) {
 		if err := t.shard.Check(ctx); err != nil {
@@ -187,7 +194,9 @@ func (t *table[K]) Check(ctx context.Context) error {
 func (t *table[K]) Close() error { return t.shard.Close() }
 
 // all runs a call without rows, and adds up what ranks return.
-func (t *table[K]) all(ctx context.Context, m method, run func(context.Context) (int, error)) (int, error) {
+func (t *table[K]) all(
+	ctx context.Context, m method, run func(context.Context) (int, error),
+) (int, error) {
 	if t.r.size == 1 {
 		return run(ctx)
 	}
