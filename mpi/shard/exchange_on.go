@@ -3,6 +3,7 @@ package shard
 import (
 	"context"
 	"fmt"
+	"math"
 	"slices"
 	"unsafe"
 
@@ -67,11 +68,43 @@ func (m *memoryOn) reserve(dev device.Device, which, bytes int) (err error) {
 	if b.Len() >= bytes {
 		return nil
 	}
+	if b.Len() > 0 { // peers may still read it, and the stream waits for them
+		if err := m.last.Sync(context.Background()); err != nil {
+			return err
+		}
+	}
 	if err := b.Free(); err != nil {
 		return err
 	}
 	*b, err = device.Make[byte](dev, bytes+bytes/8)
 	return err
+}
+
+// headRoom is the word of a head with the rows that may come without more memory.
+const headRoom = headArg
+
+// isIn reports whether a buffer has a row for each that comes, and not for each that goes.
+func isIn(which int) bool {
+	return which == onKeysIn || which == onValsIn || which == onAnswersOut || which == onFlagsOut
+}
+
+// widthOn returns the bytes of a buffer for each row.
+func widthOn(which int) int {
+	if which >= onFlagsOut {
+		return 1
+	}
+	return 8
+}
+
+// room returns the number of rows that may come without more memory.
+func (m *memoryOn) room() int {
+	rows := math.MaxInt
+	for which := onKeysOut; which < numOn; which++ {
+		if isIn(which) {
+			rows = min(rows, m.buffers[which].Len()/widthOn(which))
+		}
+	}
+	return rows
 }
 
 // slotMask keeps the bits of hashes that say the slot.
@@ -80,9 +113,9 @@ const slotMask = (Slots - 1) << (64 - slotBits)
 // callOn runs a call on all ranks. f exchanges columns and runs the batch after the keys have come.
 func callOn[K weft.Key](ctx context.Context, t *table[K], s *device.Stream, m method, arg uint8, keys device.Slice[K],
 	flags device.Slice[bool], before error, f func(*exchangeOn[K])) error {
-	x := &exchangeOn[K]{exchange: t.r.open(t.sign(m, arg) | signOn), mem: &t.r.on, stream: s}
+	x := &exchangeOn[K]{exchange: t.r.open(t.sign(m, arg)|signOn, &t.owners), mem: &t.r.on, stream: s}
 	defer x.close()
-	if before == nil && t.places.first != nil {
+	if before == nil && t.owners.first != nil {
 		before = fmt.Errorf("%w: batches on a device are exchanged by slots only", device.ErrUnsupported)
 	}
 	if before == nil && ctx.Err() == nil {
@@ -91,6 +124,7 @@ func callOn[K weft.Key](ctx context.Context, t *table[K], s *device.Stream, m me
 	if before != nil {
 		clear(x.sent)
 	}
+	t.r.head[headRoom] = uint64(x.mem.room())
 	x.agree(ctx, before, flags.Len() > 0)
 	x.ready()
 	x.received = forthOn(x, onKeysOut, keys)
@@ -110,7 +144,19 @@ func (x *exchangeOn[K]) partition(ctx context.Context, keys device.Slice[K]) err
 	x.mem.last, x.n = x.stream, keys.Len()
 	p := parts.Partition{Parts: size, Mask: slotMask, Keys: parts.Keys{N: x.n, Seed: slotSeed,
 		Columns: []parts.Column{{Type: uint8(column.TypeOf[K]()), Values: keys.Ptr()}}}}
-	for which, bytes := range map[int]int{onScratch: p.ScratchBytes(), onRows: 4 * x.n, onOffsets: 4 * (size + 1)} {
+	for which := range numOn {
+		bytes := x.n * widthOn(which)
+		switch which {
+		case onScratch:
+			bytes = p.ScratchBytes()
+		case onRows:
+			bytes = 4 * x.n
+		case onOffsets:
+			bytes = 4 * (size + 1)
+		}
+		if isIn(which) {
+			continue
+		}
 		if err := x.mem.reserve(dev, which, bytes); err != nil {
 			return err
 		}
@@ -131,25 +177,28 @@ func (x *exchangeOn[K]) partition(ctx context.Context, keys device.Slice[K]) err
 	return nil
 }
 
-// ready makes room for what comes, and agrees that all ranks have it: a rank without memory would keep
-// the others waiting.
+// ready makes room for what comes. Unless all ranks have it already, they agree that they have it: a
+// rank without memory would keep the others waiting.
 func (x *exchangeOn[K]) ready() {
 	if x.err != nil {
 		return
 	}
-	const widest = 8
+	enough := true
+	for to := range x.r.size {
+		rows := uint64(0)
+		for from := range x.r.size {
+			rows += x.r.word(from, headWords+to)
+		}
+		enough = enough && rows <= x.r.word(to, headRoom)
+	}
+	if enough {
+		return
+	}
 	var failure error
 	for which := onKeysOut; which < numOn && failure == nil; which++ {
-		rows := x.sentSum
-		switch which {
-		case onKeysIn, onValsIn, onAnswersOut, onFlagsOut:
-			rows = x.gotSum
+		if isIn(which) {
+			failure = x.mem.reserve(x.stream.Device(), which, x.gotSum*widthOn(which))
 		}
-		width := widest
-		if which >= onFlagsOut {
-			width = 1
-		}
-		failure = x.mem.reserve(x.stream.Device(), which, rows*width)
 	}
 	if _, err := x.r.outcome(failure, 0); err != nil {
 		x.err = err

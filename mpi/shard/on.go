@@ -99,7 +99,7 @@ func (s *Set[K]) AddOn(ctx context.Context, stream *device.Stream, keys device.S
 		_, err := s.Add(ctx, keys.Host(), added.Host())
 		return err
 	}
-	local, ok := s.shard.(localSetOn[K])
+	local, ok := s.local.(localSetOn[K])
 	if ok && s.r.size == 1 {
 		return local.AddOn(stream, keys, added)
 	}
@@ -110,34 +110,34 @@ func (s *Set[K]) AddOn(ctx context.Context, stream *device.Stream, keys device.S
 }
 
 // ContainsOn is Contains for a batch on the device of the shard. found may be empty.
-func (t *table[K]) ContainsOn(ctx context.Context, s *device.Stream, keys device.Slice[K], found device.Slice[bool]) error {
+func (t *keyed[K]) ContainsOn(ctx context.Context, s *device.Stream, keys device.Slice[K], found device.Slice[bool]) error {
 	mustBeAsLong(methodContains, keys.Len(), optionalOn(found, keys))
 	if onHost(ctx, s) {
 		_, err := t.Contains(ctx, keys.Host(), found.Host())
 		return err
 	}
-	local, ok := t.shard.(localOn[K])
+	local, ok := t.keys.(localOn[K])
 	if ok && t.r.size == 1 {
 		return local.ContainsOn(s, keys, found)
 	}
-	return callOn(ctx, t, s, methodContains, 0, keys, found, unlessOn(ok), func(x *exchangeOn[K]) {
+	return callOn(ctx, &t.table, s, methodContains, 0, keys, found, unlessOn(ok), func(x *exchangeOn[K]) {
 		x.apply(func() error { return local.ContainsOn(s, x.received, x.flags()) })
 		x.flagsBack(found)
 	})
 }
 
 // DeleteOn is Delete for a batch on the device of the shard. deleted may be empty.
-func (t *table[K]) DeleteOn(ctx context.Context, s *device.Stream, keys device.Slice[K], deleted device.Slice[bool]) error {
+func (t *keyed[K]) DeleteOn(ctx context.Context, s *device.Stream, keys device.Slice[K], deleted device.Slice[bool]) error {
 	mustBeAsLong(methodDelete, keys.Len(), optionalOn(deleted, keys))
 	if onHost(ctx, s) {
 		_, err := t.Delete(ctx, keys.Host(), deleted.Host())
 		return err
 	}
-	local, ok := t.shard.(localOn[K])
+	local, ok := t.keys.(localOn[K])
 	if ok && t.r.size == 1 {
 		return local.DeleteOn(s, keys, deleted)
 	}
-	return callOn(ctx, t, s, methodDelete, 0, keys, deleted, unlessOn(ok), func(x *exchangeOn[K]) {
+	return callOn(ctx, &t.table, s, methodDelete, 0, keys, deleted, unlessOn(ok), func(x *exchangeOn[K]) {
 		x.apply(func() error { return local.DeleteOn(s, x.received, x.flags()) })
 		x.flagsBack(deleted)
 	})

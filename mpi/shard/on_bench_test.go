@@ -52,15 +52,15 @@ func numbered[K weft.Key](lo, n int) []K {
 
 // benchMapOn measures a map of all ranks.
 func benchMapOn[K weft.Key, V weft.Value](b *testing.B, name string, ranks int, of func(int) device.Device) {
-	for _, what := range []string{"get", "put", "alone"} {
-		if what == "alone" && ranks > 1 {
+	for _, what := range []string{"get", "put", "put_unordered", "exchange", "alone"} {
+		if what == "alone" && ranks > 1 || what == "exchange" && ranks == 1 {
 			continue
 		}
 		b.Run(name+"/"+what, func(b *testing.B) {
 			onDevices(b, ranks, of, func(ctx context.Context, r *rankOn) error {
 				perDevice := max(1, ranks/devices())
 				n, batch := *onKeys/perDevice, *onBatch/perDevice
-				shard, err := linear.New[K, V](r.dev, &linear.Options{Capacity: n + n/50})
+				shard, err := linear.New[K, V](r.dev, &linear.Options{Capacity: n + n/50, Unordered: what == "put_unordered"})
 				if err != nil {
 					return err
 				}
@@ -85,8 +85,10 @@ func benchMapOn[K weft.Key, V weft.Value](b *testing.B, name string, ranks int, 
 					switch what {
 					case "get":
 						return m.GetOn(ctx, r.s, k, v, device.Slice[bool]{})
-					case "put":
+					case "put", "put_unordered":
 						return m.PutOn(ctx, r.s, k, v)
+					case "exchange": // keys only
+						return callOn(ctx, &m.table, r.s, methodGet, 0, k, device.Slice[bool]{}, nil, func(*exchangeOn[K]) {})
 					}
 					return shard.GetOn(r.s, k, v, device.Slice[bool]{})
 				})

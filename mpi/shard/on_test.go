@@ -268,6 +268,9 @@ func TestNoMemoryOnDevice(t *testing.T) {
 		m := NewMap(r.Ranks, shard)
 		defer m.Close()
 		k, v := sent(r, []uint32{1, 2, 3}), sent(r, []uint32{4, 5, 6})
+		if err := r.comm.Barrier(ctx); err != nil {
+			return err
+		}
 		if r.Rank() == 0 {
 			devicetest.FailMemoryAfter(dev, 0)
 		}

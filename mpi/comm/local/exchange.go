@@ -14,11 +14,12 @@ func (r *rank) AllToAllV(ctx context.Context, send comm.Buf, sendBytes []int64, 
 	s := slot{send: send}
 	if err == nil {
 		s.starts = vote.Starts(sendBytes)
-		if err = written(send); err != nil {
+		if s.written, err = r.written.mark(send); err != nil {
 			v, err = vote.New(ctx, vote.AllToAllV, 0, err)
 		}
 	}
-	return r.collective(v, err, s, func(peers []slot) error {
+	all := r.group.slots[r.turn]
+	err = r.collective(v, err, s, func(peers []slot) (err error) {
 		to := vote.Starts(recvBytes)
 		for i := range peers {
 			// Ranks begin with different peers, so they do not all read the same memory.
@@ -27,27 +28,105 @@ func (r *rank) AllToAllV(ctx context.Context, send comm.Buf, sendBytes []int64, 
 			if n == 0 {
 				continue
 			}
-			if err := move(recv.Part(to[peer], n), peers[peer].send.Part(from, n)); err != nil {
-				return err
+			if err := move(recv.Part(to[peer], n), peers[peer].send.Part(from, n), peers[peer].written); err != nil {
+				return errors.Join(err, settle(recv))
 			}
 		}
-		return written(recv)
+		peers[r.rank].read, err = r.read.mark(recv)
+		return err
 	})
+	if err != nil {
+		err = errors.Join(err, settle(recv))
+	}
+	if !onGPU(send) {
+		return err
+	}
+	for _, p := range all {
+		if p.read == nil {
+			continue
+		}
+		if err != nil { // it may still read what the caller frees
+			_ = p.read.Sync(context.Background())
+		} else if err := after(send.Stream, p.read); err != nil {
+			return err
+		}
+	}
+	return err
 }
 
-// written waits until what was submitted on the stream of a buffer is done.
-func written(b comm.Buf) error {
+// marker is an event of a GPU, which a rank records anew in each exchange. Peers wait for what it marks
+// before the last barrier of the call, or before they enter the next one.
+type marker struct {
+	dev   device.Device
+	event *device.Event
+}
+
+// mark marks what was submitted on the stream of a buffer. Of memory that the host addresses it waits
+// for that, and returns nil.
+func (m *marker) mark(b comm.Buf) (*device.Event, error) {
+	if !onGPU(b) {
+		return nil, settle(b)
+	}
+	if dev := b.Stream.Device(); m.dev != dev {
+		if err := m.close(); err != nil {
+			return nil, err
+		}
+		e, err := dev.NewEvent()
+		if err != nil {
+			return nil, err
+		}
+		m.dev, m.event = dev, e
+	}
+	return m.event, b.Stream.Record(m.event)
+}
+
+func (m *marker) close() error {
+	if m.event == nil {
+		return nil
+	}
+	err := m.event.Close()
+	*m = marker{}
+	return unlessClosed(err)
+}
+
+// onGPU reports whether a buffer is memory that the host does not address.
+func onGPU(b comm.Buf) bool { return b.Stream != nil && b.On.Len() > 0 && b.On.Host() == nil }
+
+// settle waits until what was submitted on the stream of a buffer is done.
+func settle(b comm.Buf) error {
 	if b.Stream == nil {
 		return nil
 	}
 	return b.Stream.Sync(context.Background())
 }
 
+// after has a stream wait for an event, or the host, if the event is of another kind of device. A peer
+// that is past the call may have closed its device, whose work is done then.
+func after(s *device.Stream, e *device.Event) error {
+	if s.Wait(e) == nil {
+		return nil
+	}
+	return unlessClosed(e.Sync(context.Background()))
+}
+
+func unlessClosed(err error) error {
+	if errors.Is(err, device.ErrClosed) {
+		return nil
+	}
+	return err
+}
+
 // stagingBytes is the size of pieces that are copied from one device to another through the host.
 const stagingBytes = 4 << 20
 
-// move copies a part to a buffer of the same length: between two GPUs over their link.
-func move(to, from comm.Buf) error {
+// move copies a part to a buffer of the same length: between two GPUs over their link. written, if not
+// nil, marks on the stream of from that the part has been written.
+func move(to, from comm.Buf, written *device.Event) error {
+	if written != nil && onGPU(to) {
+		if err := after(to.Stream, written); err != nil {
+			return err
+		}
+	}
 	switch {
 	case to.Stream == nil && from.Stream == nil:
 		copy(to.Host, from.Host)

@@ -3,6 +3,7 @@ package local
 import (
 	"sync"
 
+	"github.com/weftgo/weft/device"
 	"github.com/weftgo/weft/mpi/comm"
 	"github.com/weftgo/weft/mpi/comm/internal/vote"
 )
@@ -48,8 +49,11 @@ type slot struct {
 	floats []float64
 	send   comm.Buf
 	starts []int64 // where parts begin in send
-	color  int
-	key    int
+	// written marks that send has been written, read that its rank has read all parts. nil: that
+	// is done.
+	written, read *device.Event
+	color         int
+	key           int
 
 	// Written between the barriers, and read after the second one.
 	share any    // the combined share of a reduction

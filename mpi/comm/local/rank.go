@@ -3,6 +3,7 @@ package local
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 
@@ -17,6 +18,8 @@ type rank struct {
 	rank   int
 	turn   int // of the call, 0 or 1
 	closed bool
+
+	written, read marker // of exchanges of device memory
 }
 
 func (r *rank) Rank() int { return r.rank }
@@ -127,14 +130,17 @@ func (r *rank) Split(ctx context.Context, color, key int) (comm.Comm, error) {
 func (r *rank) Abort(int) { r.group.abort.once.Do(func() { close(r.group.abort.done) }) }
 
 func (r *rank) Close() error {
-	if r.closed || r.group.abort.entered() {
-		r.closed = true
+	if r.closed {
 		return nil
 	}
-	v, err := vote.New(context.Background(), vote.Close, 0, nil)
-	err = r.collective(v, err, slot{}, nil)
+	var err error
+	if !r.group.abort.entered() {
+		var v vote.Vote
+		v, err = vote.New(context.Background(), vote.Close, 0, nil)
+		err = r.collective(v, err, slot{}, nil)
+	}
 	r.closed = true
-	return err
+	return errors.Join(err, r.written.close(), r.read.close())
 }
 
 // Aborted is closed when a rank aborts: engines that stand on this one wait for other things, too.
