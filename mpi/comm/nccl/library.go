@@ -5,18 +5,12 @@ import (
 	"os"
 	"runtime"
 
-	"github.com/weftgo/weft/device"
 	"github.com/weftgo/weft/mpi/comm/internal/clib"
+	"github.com/weftgo/weft/mpi/comm/internal/gpu"
 )
 
 // libraryVariable is the environment variable that names the NCCL library to open.
 const libraryVariable = "WEFT_NCCL_LIBRARY"
-
-// What tests replace.
-var (
-	cudaLibrary = "libcuda.so.1"
-	gpuKind     = device.CUDA
-)
 
 // The NCCL functions that are called.
 const (
@@ -57,24 +51,10 @@ func openLibrary(name string) (*library, error) {
 		name = "libnccl.so.2"
 	}
 	l := new(library)
-	if err := resolve(name, functionNames[:], l.functions[:]); err != nil {
+	if err := gpu.Resolve(name, functionNames[:], l.functions[:]); err != nil {
 		return nil, fmt.Errorf("nccl: NCCL does not open, install it or name its library in %s: %w", libraryVariable, err)
 	}
 	return l, nil
-}
-
-// resolve finds functions of a library.
-func resolve(name string, names []string, functions []uintptr) error {
-	lookup, err := clib.Open(name, false)
-	if err != nil {
-		return err
-	}
-	for i, fn := range names {
-		if functions[i] = lookup(fn); functions[i] == 0 {
-			return fmt.Errorf("%s has no function %s: %w", name, fn, device.ErrUnsupported)
-		}
-	}
-	return nil
 }
 
 // call calls a function and makes an error of its result.
@@ -115,4 +95,16 @@ func (l *library) initRank(handle *uintptr, id []uint64, size, rank int) error {
 	err := l.call(fnInitRank, args...)
 	runtime.KeepAlive(id)
 	return err
+}
+
+// asyncError returns the error of work that has been submitted.
+func (t *transport) asyncError() error {
+	state := new(int32)
+	if err := t.call(fnAsyncError, t.handle, clib.Pointer(state)); err != nil {
+		return err
+	}
+	if *state == inProgress {
+		return nil
+	}
+	return t.failure(fnAsyncError, *state)
 }

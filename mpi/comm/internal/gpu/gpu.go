@@ -1,0 +1,179 @@
+// Package gpu is what engines share that exchange memory of NVIDIA GPUs and stand on another engine: the
+// thread, the context and the stream of a GPU, and the agreement of ranks whether an exchange is theirs.
+package gpu
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/weftgo/weft/device"
+	"github.com/weftgo/weft/mpi/comm"
+	"github.com/weftgo/weft/mpi/comm/internal/clib"
+)
+
+// What tests replace: the library of the driver, and the kind of devices whose memory it reads.
+var (
+	Library = "libcuda.so.1"
+	Kind    = device.CUDA
+)
+
+// Function is a function of the CUDA driver.
+type Function int
+
+// The functions that are called.
+const (
+	deviceGet Function = iota
+	primaryRetain
+	primaryRelease
+	setCurrent
+	streamCreate
+	streamQuery
+	streamDestroy
+	EnablePeerAccess
+	CopyPeer
+	nFunctions
+)
+
+var functionNames = [nFunctions]string{
+	"cuDeviceGet", "cuDevicePrimaryCtxRetain", "cuDevicePrimaryCtxRelease_v2", "cuCtxSetCurrent",
+	"cuStreamCreate", "cuStreamQuery", "cuStreamDestroy_v2", "cuCtxEnablePeerAccess", "cuMemcpyPeerAsync",
+}
+
+// Constants of the driver.
+const (
+	notReady          = 600 // CUDA_ERROR_NOT_READY
+	streamNonBlocking = 1   // CU_STREAM_NON_BLOCKING
+)
+
+// GPU is a thread that has the context of a GPU, and a stream of its own.
+type GPU struct {
+	Thread  *clib.Thread
+	Context uintptr // the primary one, which device/cuda uses, too
+	Stream  uintptr
+
+	functions [nFunctions]uintptr
+	device    int32
+	retained  bool
+}
+
+// Open takes the context of a device and makes the stream.
+func Open(dev device.Device) (*GPU, error) {
+	if kind := dev.Properties().Kind; kind != Kind {
+		return nil, fmt.Errorf("%w: memory of a device of kind %s", device.ErrUnsupported, kind)
+	}
+	g := &GPU{Thread: clib.NewThread()}
+	if err := Resolve(Library, functionNames[:], g.functions[:]); err != nil {
+		g.Thread.Stop()
+		return nil, fmt.Errorf("the CUDA driver does not open: %w", err)
+	}
+	var err error
+	g.Thread.Do(func() { err = g.start(dev.Properties().Index) })
+	if err != nil {
+		g.Close()
+		return nil, err
+	}
+	return g, nil
+}
+
+// Resolve opens a library and finds functions of it.
+func Resolve(name string, names []string, functions []uintptr) error {
+	lookup, err := clib.Open(name, false)
+	if err != nil {
+		return err
+	}
+	for i, fn := range names {
+		if functions[i] = lookup(fn); functions[i] == 0 {
+			return fmt.Errorf("%s has no function %s: %w", name, fn, device.ErrUnsupported)
+		}
+	}
+	return nil
+}
+
+// start runs on the thread.
+func (g *GPU) start(index int) error {
+	if err := g.Call(deviceGet, clib.Pointer(&g.device), uintptr(index)); err != nil {
+		return err
+	}
+	if err := g.Call(primaryRetain, clib.Pointer(&g.Context), uintptr(g.device)); err != nil {
+		return err
+	}
+	g.retained = true
+	if err := g.Call(setCurrent, g.Context); err != nil {
+		return err
+	}
+	return g.Call(streamCreate, clib.Pointer(&g.Stream), streamNonBlocking)
+}
+
+// Error is an error code of the driver.
+type Error struct {
+	Function Function
+	Code     int32
+}
+
+func (e *Error) Error() string {
+	return fmt.Sprintf("%s fails with CUDA error %d", functionNames[e.Function], e.Code)
+}
+
+// Call calls a function on the thread.
+func (g *GPU) Call(fn Function, args ...uintptr) error {
+	if code := int32(clib.Call(g.functions[fn], args...)); code != 0 {
+		return &Error{fn, code}
+	}
+	return nil
+}
+
+// Close frees the stream and the context, and ends the thread.
+func (g *GPU) Close() {
+	g.Thread.Do(func() {
+		if g.Stream != 0 {
+			g.Call(streamDestroy, g.Stream)
+		}
+		if g.retained {
+			g.Call(setCurrent, 0)
+			g.Call(primaryRelease, uintptr(g.device))
+		}
+	})
+	g.Thread.Stop()
+}
+
+// How long a wait asks without sleeping, and the bounds of the sleep between two questions.
+const (
+	pollTime = time.Millisecond
+	minPause = 20 * time.Microsecond
+	maxPause = time.Millisecond
+)
+
+// Wait waits on the thread until the stream has done its work, check returns an error, or aborted is
+// closed.
+func (g *GPU) Wait(check func() error, aborted <-chan struct{}) error {
+	for start := time.Now(); ; {
+		if err := g.Call(streamQuery, g.Stream); err == nil || err.(*Error).Code != notReady {
+			return err
+		}
+		select {
+		case <-aborted:
+			return comm.ErrAborted
+		default:
+		}
+		waited := time.Since(start)
+		if waited < pollTime {
+			continue
+		}
+		if err := check(); err != nil {
+			return err
+		}
+		time.Sleep(min(max(waited/16, minPause), maxPause))
+	}
+}
+
+// drainTime bounds the wait for work of an exchange that has failed.
+const drainTime = 5 * time.Second
+
+// Drain waits on the thread until the stream touches no memory any more, whatever its work comes to.
+func (g *GPU) Drain() {
+	for begin := time.Now(); time.Since(begin) < drainTime; time.Sleep(maxPause) {
+		if err := g.Call(streamQuery, g.Stream); err == nil || err.(*Error).Code != notReady {
+			return
+		}
+	}
+}
