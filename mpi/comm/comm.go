@@ -1,7 +1,7 @@
-// Package comm is what ranks exchange data through: the processes of an MPI job, the GPUs of a host,
-// or goroutines. A rank calls collective operations of a [Comm] in the same order as all other
-// ranks. Engines bring the transport: package local runs ranks as goroutines, package mpi runs them
-// as processes that an MPI launcher starts.
+// Package comm is what ranks exchange data through: the processes of an MPI job, the GPUs of a
+// host, or goroutines. A rank calls collective operations of a [Comm] in the same order as all
+// other ranks. Engines bring the transport: package local runs ranks as goroutines, package mpi
+// runs them as processes that an MPI launcher starts.
 package comm
 
 import (

@@ -14,9 +14,9 @@ import (
 // Body is what a rank of a test does. It returns what it finds wrong.
 type Body func(ctx context.Context, c comm.Comm) error
 
-// Launch calls body once for each rank of this process, at the same time, and fails the test if one of
-// them returns an error. An engine of processes calls it for one rank in each of them. The group has
-// no calls in flight, and body leaves it so.
+// Launch calls body once for each rank of this process, at the same time, and fails the test if one
+// of them returns an error. An engine of processes calls it for one rank in each of them. The group
+// has no calls in flight, and body leaves it so.
 type Launch func(t *testing.T, body Body)
 
 // Run tests an engine.
@@ -58,7 +58,7 @@ func barrier(ctx context.Context, c comm.Comm) error {
 			return err
 		}
 		if latest := slices.Max(came); left < latest {
-			return fmt.Errorf("Barrier lets a rank pass %d ns before the last one comes", latest-left)
+			return fmt.Errorf("a barrier lets a rank pass %d ns before the last one comes", latest-left)
 		}
 	}
 	return nil

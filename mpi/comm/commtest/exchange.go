@@ -18,8 +18,8 @@ type exchange struct {
 	bytes [][]int64 // from a rank to a rank
 }
 
-// newExchange draws the parts of an exchange: some are empty, some ranks send nothing, and one part is
-// larger than the others.
+// newExchange draws the parts of an exchange: some are empty, some ranks send nothing, and one part
+// is larger than the others.
 func newExchange(seed uint64, size, most int) exchange {
 	random := rand.New(rand.NewPCG(seed, uint64(size)))
 	e := exchange{seed, size, make([][]int64, size)}
@@ -123,8 +123,8 @@ func allToAllV(ctx context.Context, c comm.Comm) error {
 	return c.AllToAllV(ctx, comm.Buf{}, none, comm.Buf{}, none)
 }
 
-// allToAllVOnDevices exchanges between memory of two kinds of devices and of the host. The simulated
-// device stands for a GPU: the host does not address its memory.
+// allToAllVOnDevices exchanges between memory of two kinds of devices and of the host. The
+// simulated device stands for a GPU: the host does not address its memory.
 func allToAllVOnDevices(ctx context.Context, c comm.Comm) error {
 	host, err := cpu.Open(nil)
 	if err != nil {

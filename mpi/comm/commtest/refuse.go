@@ -76,7 +76,8 @@ func wrongArguments(ctx context.Context, c comm.Comm) error {
 	return nil
 }
 
-// disagreement has one rank call another method, or with arguments that do not fit those of its peers.
+// disagreement has one rank call another method, or with arguments that do not fit those of its
+// peers.
 func disagreement(ctx context.Context, c comm.Comm) error {
 	if c.Size() == 1 {
 		return nil
@@ -114,7 +115,7 @@ func disagreement(ctx context.Context, c comm.Comm) error {
 			return fmt.Errorf("%s: error %v", test.name, err)
 		}
 		if err := c.Barrier(ctx); err != nil {
-			return fmt.Errorf("Barrier after %s: %w", test.name, err)
+			return fmt.Errorf("a barrier after %s: %w", test.name, err)
 		}
 	}
 	return nil

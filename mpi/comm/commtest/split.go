@@ -29,7 +29,7 @@ func split(ctx context.Context, c comm.Comm) error {
 	}
 	if color < 0 {
 		if sub != nil {
-			return fmt.Errorf("Split with color %d returns a Comm", color)
+			return fmt.Errorf("a split with color %d returns a Comm", color)
 		}
 		return c.Barrier(ctx)
 	}
@@ -44,7 +44,7 @@ func split(ctx context.Context, c comm.Comm) error {
 		return err
 	}
 	if place := slices.Index(want, uint64(c.Rank())); !slices.Equal(got, want) || sub.Rank() != place || sub.Size() != len(want) {
-		return fmt.Errorf("Split: ranks %d, this one is %d of %d; want %d, this one is %d", got, sub.Rank(), sub.Size(), want, place)
+		return fmt.Errorf("a split: ranks %d, this one is %d of %d; want %d, this one is %d", got, sub.Rank(), sub.Size(), want, place)
 	}
 	if err := allToAllV(ctx, sub); err != nil {
 		return fmt.Errorf("in a group of Split: %w", err)
@@ -56,7 +56,7 @@ func split(ctx context.Context, c comm.Comm) error {
 		return fmt.Errorf("second Close: %w", err)
 	}
 	if err := sub.Barrier(ctx); !errors.Is(err, device.ErrClosed) {
-		return fmt.Errorf("Barrier after Close returns %v", err)
+		return fmt.Errorf("a barrier after Close returns %v", err)
 	}
 	return c.Barrier(ctx)
 }

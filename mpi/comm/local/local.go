@@ -1,6 +1,6 @@
 // Package local runs the ranks of a [comm.Comm] as goroutines of one process: where one machine is
-// enough, and in tests of programs that other engines run on many machines. A part of an exchange is
-// copied once, by its receiver, so all ranks copy at the same time.
+// enough, and in tests of programs that other engines run on many machines. A part of an exchange
+// is copied once, by its receiver, so all ranks copy at the same time.
 package local
 
 import (
@@ -13,9 +13,9 @@ import (
 	"github.com/weftgo/weft/mpi/comm"
 )
 
-// Run calls body once for each of n ranks, each in a goroutine, and waits for all of them. Each rank's
-// Comm is closed when its body returns nil. The first error or panic of a body aborts the other ranks,
-// cancels the context of all bodies, and is returned.
+// Run calls body once for each of n ranks, each in a goroutine, and waits for all of them. Each
+// rank's Comm is closed when its body returns nil. The first error or panic of a body aborts the
+// other ranks, cancels the context of all bodies, and is returned.
 func Run(ctx context.Context, n int, body func(ctx context.Context, c comm.Comm) error) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()

@@ -89,8 +89,8 @@ func TestManyRanks(t *testing.T) {
 	}
 }
 
-// BenchmarkAllToAllV exchanges 64 MiB between two ranks. The rate is of what a rank sends, half of it
-// to itself.
+// BenchmarkAllToAllV exchanges 64 MiB between two ranks. The rate is of what a rank sends, half of
+// it to itself.
 func BenchmarkAllToAllV(b *testing.B) {
 	const size, part = 2, 32 << 20
 	b.SetBytes(size * part)

@@ -9,8 +9,9 @@ import (
 	"github.com/weftgo/weft/mpi/comm/internal/vote"
 )
 
-// maxBytes bounds what a rank sends or receives in one call of MPI, whose counts and offsets have 31
-// bits. Links lose 12 to 15 % of their speed above this size, too. A variable, so tests lower it.
+// maxBytes bounds what a rank sends or receives in one call of MPI, whose counts and offsets have
+// 31 bits. Links lose 12 to 15 % of their speed above this size, too. A variable, so tests lower
+// it.
 var maxBytes = 512 << 20
 
 func (r *rank) AllToAllV(ctx context.Context, send comm.Buf, sendBytes []int64, recv comm.Buf, recvBytes []int64) error {
@@ -39,8 +40,8 @@ func sum(bytes []int64) (total int64) {
 	return total
 }
 
-// exchange sends a part to each rank and receives one from each. total is the most that a rank sends or
-// receives, and largest the largest part: the same on all ranks.
+// exchange sends a part to each rank and receives one from each. total is the most that a rank
+// sends or receives, and largest the largest part: the same on all ranks.
 func (r *rank) exchange(total, largest int, send []byte, sendBytes []int64, recv []byte, recvBytes []int64) {
 	if total <= maxBytes {
 		j := r.job
@@ -68,9 +69,9 @@ func counts(bytes []int64) (lengths, at []int32) {
 	return lengths, at
 }
 
-// exchangePieces exchanges parts that parts returns for each peer, in pieces of at most maxBytes. In
-// step i a rank sends to the rank that is i above it and receives from the one that is i below. All
-// ranks take the same number of rounds per step, which the largest part needs.
+// exchangePieces exchanges parts that parts returns for each peer, in pieces of at most maxBytes.
+// In step i a rank sends to the rank that is i above it and receives from the one that is i below.
+// All ranks take the same number of rounds per step, which the largest part needs.
 func (r *rank) exchangePieces(largest int, parts func(peer int) (to, from []byte)) {
 	to, from := parts(r.rank)
 	copy(from, to)

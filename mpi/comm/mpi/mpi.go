@@ -1,5 +1,5 @@
-// Package mpi runs the ranks of a [comm.Comm] as processes of an MPI job. It opens the MPI library of
-// the machine at run time, so programs build without a C compiler and start where MPI is absent.
+// Package mpi runs the ranks of a [comm.Comm] as processes of an MPI job. It opens the MPI library
+// of the machine at run time, so programs build without a C compiler and start where MPI is absent.
 //
 // Open MPI and MPICH are tested, and MVAPICH and Intel MPI share the binary interface of MPICH. The
 // handles of the binary interface of MPI 5 (libmpi_abi) follow its text and are untested.
@@ -8,15 +8,15 @@
 //
 //	mpirun -n 8 program
 //
-// Without a launcher it is a job of one rank. The library is the one that [Options] name, else the one
-// that the environment variable WEFT_MPI_LIBRARY names, else the one of the launcher, else the first
-// that is installed.
+// Without a launcher it is a job of one rank. The library is the one that [Options] name, else the
+// one that the environment variable WEFT_MPI_LIBRARY names, else the one of the launcher, else the
+// first that is installed.
 //
-// Memory of a GPU goes through memory of the host, whether or not MPI could read it. Parts of more than
-// 512 MiB travel in pieces, in rounds that all ranks agree on.
+// Memory of a GPU goes through memory of the host, whether or not MPI could read it. Parts of more
+// than 512 MiB travel in pieces, in rounds that all ranks agree on.
 //
-// An MPI error ends the job by MPI_Abort, with a message on the standard error. A rank that dies ends
-// the job, too: launchers kill the other ranks. Slurm does so with srun --kill-on-bad-exit.
+// An MPI error ends the job by MPI_Abort, with a message on the standard error. A rank that dies
+// ends the job, too: launchers kill the other ranks. Slurm does so with srun --kill-on-bad-exit.
 package mpi
 
 import (
@@ -42,8 +42,8 @@ type Options struct {
 // opened is set by the first Open: MPI starts once in a process.
 var opened atomic.Bool
 
-// Open starts MPI and returns this process's end of the group of all ranks. Close of that group ends
-// MPI for good, so a process opens it once. nil options are the defaults.
+// Open starts MPI and returns this process's end of the group of all ranks. Close of that group
+// ends MPI for good, so a process opens it once. nil options are the defaults.
 func Open(ctx context.Context, opts *Options) (comm.Comm, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
@@ -83,9 +83,9 @@ func launched(getenv func(string) string) int {
 	return 0
 }
 
-// Run opens MPI, calls body with this process's rank, and closes the group. An error or a panic of body
-// ends the job: it is printed, and MPI_Abort kills the other ranks. The process of a rank that fails
-// exits with code 1, so Run returns an error only if MPI does not open.
+// Run opens MPI, calls body with this process's rank, and closes the group. An error or a panic of
+// body ends the job: it is printed, and MPI_Abort kills the other ranks. The process of a rank that
+// fails exits with code 1, so Run returns an error only if MPI does not open.
 func Run(ctx context.Context, opts *Options, body func(ctx context.Context, c comm.Comm) error) error {
 	c, err := Open(ctx, opts)
 	if err != nil {

@@ -144,8 +144,8 @@ func TestOpenFails(t *testing.T) {
 	}
 }
 
-// BenchmarkAllToAllV exchanges 64 MiB between two ranks. The rate is of what a rank sends, half of it
-// to itself.
+// BenchmarkAllToAllV exchanges 64 MiB between two ranks. The rate is of what a rank sends, half of
+// it to itself.
 func BenchmarkAllToAllV(b *testing.B) {
 	for _, l := range launchers {
 		b.Run(l.name, func(b *testing.B) {

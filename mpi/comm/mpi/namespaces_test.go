@@ -19,8 +19,8 @@ shift
 exec ip netns exec %[1]s unshare --uts sh -c 'hostname %[1]s; exec sh -c "$1"' sh "$*"
 `
 
-// TestNamespaces runs two ranks in two network namespaces, which are two hosts to MPI. They exchange
-// through TCP over a pair of virtual links.
+// TestNamespaces runs two ranks in two network namespaces, which are two hosts to MPI. They
+// exchange through TCP over a pair of virtual links.
 func TestNamespaces(t *testing.T) {
 	l := launchers[0]
 	if l.path() == "" {
@@ -49,8 +49,8 @@ func TestNamespaces(t *testing.T) {
 	}
 }
 
-// namespaces makes two network namespaces with a link between them, named as they are, and returns the
-// addresses of the ends.
+// namespaces makes two network namespaces with a link between them, named as they are, and returns
+// the addresses of the ends.
 func namespaces(t *testing.T, here, there string) [2]string {
 	if os.Getuid() != 0 {
 		t.Skip("network namespaces need root")

@@ -60,8 +60,8 @@ func suite(t *testing.T, c comm.Comm) error {
 	return nil
 }
 
-// signals exchanges while other goroutines keep the collector and the scheduler busy, which interrupt
-// threads by signals.
+// signals exchanges while other goroutines keep the collector and the scheduler busy, which
+// interrupt threads by signals.
 func signals(t *testing.T, c comm.Comm) error {
 	var stop atomic.Bool
 	defer stop.Store(true)
@@ -97,8 +97,8 @@ func signals(t *testing.T, c comm.Comm) error {
 
 var sink atomic.Pointer[[]byte]
 
-// panics has the last rank panic while the others wait. Before, each rank recovers from a fault: the
-// handlers of Go are in place.
+// panics has the last rank panic while the others wait. Before, each rank recovers from a fault:
+// the handlers of Go are in place.
 func panics(t *testing.T, c comm.Comm) error {
 	if err := fault(); err == nil {
 		return fmt.Errorf("no fault")

@@ -45,8 +45,8 @@ func (r *rank) Rank() int { return r.rank }
 
 func (r *rank) Size() int { return r.size }
 
-// collective has all ranks vote and runs f on the thread of the group if all of them enter the call.
-// own is what this rank finds wrong with the call.
+// collective has all ranks vote and runs f on the thread of the group if all of them enter the
+// call. own is what this rank finds wrong with the call.
 func (r *rank) collective(v vote.Vote, own error, f func()) error {
 	if r.closed || r.job.ended.Load() {
 		return fmt.Errorf("mpi: %s: %w", v.Call, device.ErrClosed)

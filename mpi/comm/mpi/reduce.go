@@ -31,8 +31,8 @@ func gather[T uint64 | float64](r *rank, send, recv []T) {
 // itself, by one call of MPI instead of two.
 const maxGathered = 4096
 
-// reduce combines values in the order of ranks. MPI_Allreduce does not promise that all ranks get the
-// same bits of floats, and MPICH 4.0.2 compares MPI_UINT64_T as signed numbers.
+// reduce combines values in the order of ranks. MPI_Allreduce does not promise that all ranks get
+// the same bits of floats, and MPICH 4.0.2 compares MPI_UINT64_T as signed numbers.
 func reduce[T uint64 | float64](r *rank, op comm.Op, values []T) {
 	if r.size*len(values) > maxGathered {
 		reduceShares(r, op, values)

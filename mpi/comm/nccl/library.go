@@ -79,9 +79,9 @@ func (l *library) uniqueID(id []uint64) error {
 	return err
 }
 
-// initRank joins the group of an id, of size ranks, and stores the handle of this rank's end. NCCL takes
-// the 128 bytes of the id by value: on the stack of x86-64, after the six arguments in registers, and as
-// the address of a copy on arm64.
+// initRank joins the group of an id, of size ranks, and stores the handle of this rank's end. NCCL
+// takes the 128 bytes of the id by value: on the stack of x86-64, after the six arguments in
+// registers, and as the address of a copy on arm64.
 func (l *library) initRank(handle *uintptr, id []uint64, size, rank int) error {
 	args := []uintptr{clib.Pointer(handle), uintptr(size)}
 	if runtime.GOARCH == "amd64" {

@@ -1,14 +1,14 @@
-// Package nccl exchanges memory of NVIDIA GPUs through NCCL, between the GPUs of a host or of many. It
-// stands on another engine: on package mpi with one process for each GPU, or on package local with one
-// goroutine for each GPU of a process. That engine starts the ranks, carries what lies in host memory,
-// and ends the job when a rank dies.
+// Package nccl exchanges memory of NVIDIA GPUs through NCCL, between the GPUs of a host or of many.
+// It stands on another engine: on package mpi with one process for each GPU, or on package local
+// with one goroutine for each GPU of a process. That engine starts the ranks, carries what lies in
+// host memory, and ends the job when a rank dies.
 //
-// NCCL (libnccl.so.2) and the CUDA driver are opened at run time. The library is the one that [Options]
-// name, else the one that the environment variable WEFT_NCCL_LIBRARY names, else the one that the
-// system's loader finds. Python packages of NCCL have it in nvidia/nccl/lib.
+// NCCL (libnccl.so.2) and the CUDA driver are opened at run time. The library is the one that
+// [Options] name, else the one that the environment variable WEFT_NCCL_LIBRARY names, else the one
+// that the system's loader finds. Python packages of NCCL have it in nvidia/nccl/lib.
 //
-// NCCL takes one rank for each GPU. Two H200 on NVLink send 266 GB/s each in parts of 256 MiB, by NCCL
-// 2.28.3 (2026-11-30).
+// NCCL takes one rank for each GPU. Two H200 on NVLink send 266 GB/s each in parts of 256 MiB, by
+// NCCL 2.28.3 (2026-11-30).
 package nccl
 
 import (
@@ -28,8 +28,8 @@ type Options struct {
 }
 
 // New returns a Comm with the ranks of base that exchanges memory of dev, a device of package
-// device/cuda, through NCCL. Buffers of the host and of other devices go through base, if one rank has
-// such. New is collective. The Comm takes base over: its Close closes base.
+// device/cuda, through NCCL. Buffers of the host and of other devices go through base, if one rank
+// has such. New is collective. The Comm takes base over: its Close closes base.
 func New(ctx context.Context, base comm.Comm, dev device.Device, opts *Options) (comm.Comm, error) {
 	if opts == nil {
 		opts = new(Options)
@@ -78,12 +78,12 @@ func open(base comm.Comm, dev device.Device, opts *Options) (*transport, error) 
 	return &transport{library: l, gpu: g, rank: base.Rank(), size: base.Size(), aborted: gpu.Aborted(base)}, nil
 }
 
-// maxBytes bounds what a rank sends in one round. All-to-alls of several GPUs lose 12 to 15 % of their
-// speed above this size. A variable, so tests lower it.
+// maxBytes bounds what a rank sends in one round. All-to-alls of several GPUs lose 12 to 15 % of
+// their speed above this size. A variable, so tests lower it.
 var maxBytes = 512 << 20
 
-// Exchange implements gpu.Transport: a group of sends and receives for each round of pieces. The largest
-// part of all ranks says how many rounds that takes.
+// Exchange implements gpu.Transport: a group of sends and receives for each round of pieces. The
+// largest part of all ranks says how many rounds that takes.
 func (t *transport) Exchange(p *gpu.Parts) (err error) {
 	piece := max(maxBytes/t.size, 1)
 	if own := p.SendBytes[t.rank]; own > 0 {

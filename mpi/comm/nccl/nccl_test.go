@@ -36,8 +36,8 @@ func TestConformance(t *testing.T) {
 
 func TestAbort(t *testing.T) { commtest.Abort(t, gputest.Open(t, engine(gputest.Stub(t)))) }
 
-// TestFailures has NCCL fail: on rank 0, which submits no work for which the others wait, and on all
-// ranks while they wait.
+// TestFailures has NCCL fail: on rank 0, which submits no work for which the others wait, and on
+// all ranks while they wait.
 func TestFailures(t *testing.T) {
 	engine := engine(gputest.Stub(t))
 	for n, text := range map[int]string{

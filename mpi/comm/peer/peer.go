@@ -1,13 +1,13 @@
-// Package peer exchanges memory of the NVIDIA GPUs of one host by copies of the CUDA driver: each rank
-// fetches its parts from the memory of the others. It needs no NCCL. It stands on package local, with
-// one goroutine for each rank, and several ranks may share a GPU:
+// Package peer exchanges memory of the NVIDIA GPUs of one host by copies of the CUDA driver: each
+// rank fetches its parts from the memory of the others. It needs no NCCL. It stands on package
+// local, with one goroutine for each rank, and several ranks may share a GPU:
 //
 //	err := local.Run(ctx, len(devices), func(ctx context.Context, base comm.Comm) error {
 //		c, err := peer.New(ctx, base, devices[base.Rank()])
 //		…
 //
-// Between GPUs without a link of their own the driver copies through the host. Buffers are memory of
-// Alloc or Make: the driver gives other GPUs no access to that of a device.Range.
+// Between GPUs without a link of their own the driver copies through the host. Buffers are memory
+// of Alloc or Make: the driver gives other GPUs no access to that of a device.Range.
 package peer
 
 import (
@@ -21,8 +21,8 @@ import (
 )
 
 // New returns a Comm with the ranks of base, a group of package local, that copies memory of dev, a
-// device of package device/cuda. Buffers of the host and of other devices go through base, if one rank
-// has such. New is collective. The Comm takes base over: its Close closes base.
+// device of package device/cuda. Buffers of the host and of other devices go through base, if one
+// rank has such. New is collective. The Comm takes base over: its Close closes base.
 func New(ctx context.Context, base comm.Comm, dev device.Device) (comm.Comm, error) {
 	t, err := open(ctx, base, dev)
 	if err != nil {
@@ -96,8 +96,8 @@ func enable(g *gpu.GPU, contexts []uint64) error {
 	return nil
 }
 
-// Exchange implements gpu.Transport: ranks publish where their parts lie, copy the parts of others, and
-// wait for each other.
+// Exchange implements gpu.Transport: ranks publish where their parts lie, copy the parts of others,
+// and wait for each other.
 func (t *transport) Exchange(p *gpu.Parts) error {
 	send := []uint64{uint64(p.Send.On.Ptr())}
 	for _, at := range p.SendAt {

@@ -3,8 +3,8 @@ package clib
 
 import "unsafe"
 
-// Address returns where a slice lies, on the heap, where Go does not move memory. The caller keeps the
-// slice alive.
+// Address returns where a slice lies, on the heap, where Go does not move memory. The caller keeps
+// the slice alive.
 func Address[T any](s []T) uintptr { return Pointer(unsafe.SliceData(s)) }
 
 // Pointer returns where a value lies, as Address does for a slice.

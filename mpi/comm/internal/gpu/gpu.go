@@ -1,5 +1,6 @@
-// Package gpu is what engines share that exchange memory of NVIDIA GPUs and stand on another engine: the
-// thread, the context and the stream of a GPU, and the agreement of ranks whether an exchange is theirs.
+// Package gpu is what engines share that exchange memory of NVIDIA GPUs and stand on another
+// engine: the thread, the context and the stream of a GPU, and the agreement of ranks whether an
+// exchange is theirs.
 package gpu
 
 import (
@@ -143,8 +144,8 @@ const (
 	maxPause = time.Millisecond
 )
 
-// Wait waits on the thread until the stream has done its work, check returns an error, or aborted is
-// closed.
+// Wait waits on the thread until the stream has done its work, check returns an error, or aborted
+// is closed.
 func (g *GPU) Wait(check func() error, aborted <-chan struct{}) error {
 	for start := time.Now(); ; {
 		if err := g.Call(streamQuery, g.Stream); err == nil || err.(*Error).Code != notReady {
@@ -169,7 +170,8 @@ func (g *GPU) Wait(check func() error, aborted <-chan struct{}) error {
 // drainTime bounds the wait for work of an exchange that has failed.
 const drainTime = 5 * time.Second
 
-// Drain waits on the thread until the stream touches no memory any more, whatever its work comes to.
+// Drain waits on the thread until the stream touches no memory any more, whatever its work comes
+// to.
 func (g *GPU) Drain() {
 	for begin := time.Now(); time.Since(begin) < drainTime; time.Sleep(maxPause) {
 		if err := g.Call(streamQuery, g.Stream); err == nil || err.(*Error).Code != notReady {

@@ -28,8 +28,8 @@ type Parts struct {
 	Largest              int     // the largest part of any rank
 }
 
-// Rank implements comm.Comm: a transport for memory of one device, and the engine that it stands on for
-// all else.
+// Rank implements comm.Comm: a transport for memory of one device, and the engine that it stands on
+// for all else.
 type Rank struct {
 	comm.Comm
 	Device    device.Device
@@ -129,7 +129,8 @@ func written(b comm.Buf) error {
 	return b.Stream.Sync(context.Background())
 }
 
-// Aborted returns what is closed when a rank aborts, if the engine below has such. MPI ends the process.
+// Aborted returns what is closed when a rank aborts, if the engine below has such. MPI ends the
+// process.
 func Aborted(base comm.Comm) <-chan struct{} {
 	if below, ok := base.(interface{ Aborted() <-chan struct{} }); ok {
 		return below.Aborted()
@@ -146,8 +147,8 @@ func (r *Rank) Split(ctx context.Context, color, key int) (comm.Comm, error) {
 	return r.Again(ctx, base)
 }
 
-// Close implements comm.Comm. It does not wait for other ranks after a failed exchange: they may wait
-// for the rest of it.
+// Close implements comm.Comm. It does not wait for other ranks after a failed exchange: they may
+// wait for the rest of it.
 func (r *Rank) Close() error {
 	if r.closed {
 		return nil

@@ -1,5 +1,5 @@
-// Package gputest has what tests of engines for GPUs share: a stand-in for NCCL and the CUDA driver, and
-// the GPUs of the machine.
+// Package gputest has what tests of engines for GPUs share: a stand-in for NCCL and the CUDA
+// driver, and the GPUs of the machine.
 package gputest
 
 import (
@@ -28,9 +28,9 @@ var source []byte
 // Fails and Hangs are the sizes of messages that fail in the stand-in: see there.
 const Fails, Hangs = 66666, 77777
 
-// Stub compiles the stand-in and returns the path of the library. Until the test ends it is the CUDA
-// driver of engines, and memory of devices of package device/cpu is that of GPUs. It skips a test
-// without a C compiler.
+// Stub compiles the stand-in and returns the path of the library. Until the test ends it is the
+// CUDA driver of engines, and memory of devices of package device/cpu is that of GPUs. It skips a
+// test without a C compiler.
 func Stub(t *testing.T) string {
 	compiler := ""
 	for _, name := range []string{"cc", "gcc", "clang", "clang-19"} {
@@ -125,8 +125,8 @@ func Suite(t *testing.T, devices []device.Device, engine Engine) {
 	})
 }
 
-// Exchange sends parts of n bytes from memory of a device to all ranks, one byte more to the first, and
-// checks what arrives.
+// Exchange sends parts of n bytes from memory of a device to all ranks, one byte more to the first,
+// and checks what arrives.
 func Exchange(ctx context.Context, c comm.Comm, dev device.Device, n int) error {
 	stream, err := dev.NewStream()
 	if err != nil {
@@ -173,8 +173,8 @@ func length(n, peer int) int {
 	return n
 }
 
-// Rate exchanges 512 MiB between all GPUs in each round of a benchmark. The rate is of what a GPU sends
-// to others.
+// Rate exchanges 512 MiB between all GPUs in each round of a benchmark. The rate is of what a GPU
+// sends to others.
 func Rate(b *testing.B, engine Engine) {
 	devices := GPUs(b)
 	if len(devices) == 1 {

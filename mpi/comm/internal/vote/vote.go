@@ -1,5 +1,5 @@
-// Package vote has ranks agree, before a collective call exchanges anything, that all of them entered
-// the same method with arguments that fit. Engines gather the votes of all ranks.
+// Package vote has ranks agree, before a collective call exchanges anything, that all of them
+// entered the same method with arguments that fit. Engines gather the votes of all ranks.
 package vote
 
 import (
@@ -41,7 +41,8 @@ const (
 	wrong // its arguments are wrong, or it cannot read its buffer
 )
 
-// Vote is what a rank brings to a call. It has no pointers and no padding: engines send it as words.
+// Vote is what a rank brings to a call. It has no pointers and no padding: engines send it as
+// words.
 type Vote struct {
 	Call Call
 	code uint64

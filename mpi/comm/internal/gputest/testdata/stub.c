@@ -1,13 +1,12 @@
 // A stand-in for NCCL and for the part of the CUDA driver that engines call, with their prototypes.
-// Device memory is memory of the host. A group has its ranks in threads of one process. Work submitted
-// to a stream makes progress when the stream is queried.
+// Device memory is memory of the host. A group has its ranks in threads of one process. Work
+// submitted to a stream makes progress when the stream is queried.
 //
-// It checks what the real libraries rely on: the id arrives as it was made, each end of a group is used
-// by one thread, and that thread has a context.
+// It checks what the real libraries rely on: the id arrives as it was made, each end of a group is
+// used by one thread, and that thread has a context.
 //
-// A copy of FAILS bytes between GPUs fails.
-// Rank 0 fails to submit a message of FAILS bytes. One of HANGS bytes never arrives, and the group
-// reports an error.
+// A copy of FAILS bytes between GPUs fails. Rank 0 fails to submit a message of FAILS bytes. One of
+// HANGS bytes never arrives, and the group reports an error.
 
 #include <pthread.h>
 #include <stddef.h>
