@@ -1,7 +1,11 @@
 // Package comm is what ranks exchange data through: the processes of an MPI job, the GPUs of a
 // host, or goroutines. A rank calls collective operations of a [Comm] in the same order as all
-// other ranks. Engines bring the transport: package local runs ranks as goroutines, package mpi
-// runs them as processes that an MPI launcher starts.
+// other ranks. Engines bring the transport:
+//
+//   - local runs ranks as goroutines of one process.
+//   - mpi runs them as processes that an MPI launcher starts.
+//   - nccl exchanges memory of GPUs through NCCL, with the ranks of local or mpi.
+//   - peer exchanges memory of the GPUs of one process by copies between them, with those of local.
 package comm
 
 import (

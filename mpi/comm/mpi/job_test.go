@@ -21,6 +21,8 @@ const (
 	sizeVariable = "WEFT_MPI_TEST_SIZE"
 	// folderVariable is a folder that the ranks of a job share with the test.
 	folderVariable = "WEFT_MPI_TEST_FOLDER"
+	// largeVariable has tests take gigabytes of memory.
+	largeVariable = "WEFT_MPI_TEST_LARGE"
 	// needVariable has tests fail instead of skip where a launcher is absent.
 	needVariable = "WEFT_NEED_MPI"
 )

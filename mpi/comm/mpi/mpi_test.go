@@ -30,6 +30,18 @@ func TestAlone(t *testing.T) {
 	})
 }
 
+// TestLarge exchanges parts of more than 2^31 bytes.
+func TestLarge(t *testing.T) {
+	if os.Getenv(largeVariable) == "" {
+		t.Skipf("takes 9 GB of memory: set %s=1", largeVariable)
+	}
+	eachLauncher(t, func(t *testing.T, l launcher) {
+		j := l.start(t, 2, "large")
+		j.succeed(t, 2)
+		t.Log(j.output)
+	})
+}
+
 func TestSignals(t *testing.T) {
 	eachLauncher(t, func(t *testing.T, l launcher) { l.start(t, 2, "signals", "GOGC=10").succeed(t, 2) })
 }

@@ -25,6 +25,7 @@ var parts = map[string]func(t *testing.T, c comm.Comm) error{
 	"error":   fails,
 	"wait":    waits,
 	"time":    times,
+	"large":   large,
 }
 
 // TestPart is a rank of a job.
@@ -147,6 +148,34 @@ func waits(t *testing.T, c comm.Comm) error {
 		time.Sleep(time.Minute)
 	}
 	return c.Barrier(t.Context())
+}
+
+// large sends a part of more bytes than an int32 counts to the next rank, with few that are not 0.
+func large(t *testing.T, c comm.Comm) error {
+	const bytes, step = 1<<31 + 12_345, 100_003
+	send, recv := make([]byte, bytes), make([]byte, bytes)
+	for at := 0; at < bytes; at += step {
+		send[at] = byte(at/step + c.Rank())
+	}
+	next, before := (c.Rank()+1)%c.Size(), (c.Rank()-1+c.Size())%c.Size()
+	sendBytes, recvBytes := make([]int64, c.Size()), make([]int64, c.Size())
+	sendBytes[next], recvBytes[before] = bytes, bytes
+	begin := time.Now()
+	err := c.AllToAllV(t.Context(), comm.Host(send), sendBytes, comm.Host(recv), recvBytes)
+	if err != nil {
+		return err
+	}
+	fmt.Printf("large: %.2f GB/s\n", bytes/time.Since(begin).Seconds()/1e9)
+	for at, v := range recv {
+		want := byte(0)
+		if at%step == 0 {
+			want = byte(at/step + before)
+		}
+		if v != want {
+			return fmt.Errorf("byte %d is %d, want %d", at, v, want)
+		}
+	}
+	return nil
 }
 
 // times measures exchanges of 64 MiB per rank, and barriers.
