@@ -156,7 +156,7 @@ func Count(votes []Vote, own error) error {
 		sum += v.Sum
 	}
 	if sum != 0 {
-		return fmt.Errorf("comm: AllToAllV of %d ranks, some of which expect other numbers of bytes than their peers send", len(votes))
+		return fmt.Errorf("comm: AllToAllV of %d ranks: a rank expects another number of bytes than its peer sends", len(votes))
 	}
 	return nil
 }
