@@ -2,10 +2,9 @@
 // host, or goroutines. A rank calls collective operations of a [Comm] in the same order as all
 // other ranks. Engines bring the transport:
 //
-//   - local runs ranks as goroutines of one process.
+//   - local runs ranks as goroutines of one process, and copies between its GPUs.
 //   - mpi runs them as processes that an MPI launcher starts.
 //   - nccl exchanges memory of GPUs through NCCL, with the ranks of local or mpi.
-//   - peer exchanges memory of the GPUs of one process by copies between them, with those of local.
 package comm
 
 import (

@@ -145,7 +145,3 @@ func (r *rank) Close() error {
 
 // Aborted is closed when a rank aborts: engines that stand on this one wait for other things, too.
 func (r *rank) Aborted() <-chan struct{} { return r.group.abort.done }
-
-// Read runs f, which reads buffers that peers have published, for engines that stand on this one.
-// After an abort it does not begin. Peers whose calls fail for an abort return after f has ended.
-func (r *rank) Read(f func() error) error { return r.group.read(f) }

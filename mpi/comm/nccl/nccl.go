@@ -8,7 +8,7 @@
 // that the system's loader finds. Python packages of NCCL have it in nvidia/nccl/lib.
 //
 // NCCL takes one rank for each GPU. Two H200 on NVLink send 264 GB/s each in parts of 256 MiB, by
-// NCCL 2.28.3 (2026-11-30). Package peer sends 323 GB/s there, within one process.
+// NCCL 2.28.3 (2026-11-30).
 package nccl
 
 import (

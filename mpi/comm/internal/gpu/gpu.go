@@ -1,4 +1,4 @@
-// Package gpu is what engines share that exchange memory of NVIDIA GPUs and stand on another
+// Package gpu is what an engine needs that exchanges memory of NVIDIA GPUs and stands on another
 // engine: the thread, the context and the stream of a GPU, and the agreement of ranks whether an
 // exchange is theirs.
 package gpu
@@ -30,14 +30,12 @@ const (
 	streamCreate
 	streamQuery
 	streamDestroy
-	EnablePeerAccess
-	CopyPeer
 	nFunctions
 )
 
 var functionNames = [nFunctions]string{
 	"cuDeviceGet", "cuDevicePrimaryCtxRetain", "cuDevicePrimaryCtxRelease_v2", "cuCtxSetCurrent",
-	"cuStreamCreate", "cuStreamQuery", "cuStreamDestroy_v2", "cuCtxEnablePeerAccess", "cuMemcpyPeerAsync",
+	"cuStreamCreate", "cuStreamQuery", "cuStreamDestroy_v2",
 }
 
 // Constants of the driver.
