@@ -68,7 +68,7 @@ var Rules = []Rule{
 	{"every package has a doc comment and tests", packages},
 	{"files are short", lengths},
 	{"files are small", sizes},
-	{"only packages that open C libraries import purego", pureGo},
+	{"purego opens C libraries in two packages", pureGo},
 	{"no paths of somebody's machine", localPaths},
 	{"kernels are generated", generated},
 	{"packages of structures have the same files", structures},
