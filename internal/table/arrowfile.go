@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"io"
 	"iter"
-	"os"
 
 	goarrow "github.com/apache/arrow-go/v18/arrow"
 	"github.com/apache/arrow-go/v18/arrow/ipc"
@@ -80,19 +79,15 @@ func fieldsOf(schema *goarrow.Schema) (fields []Field) {
 }
 
 // readerAt is a file that can be read anywhere: itself, or all of a stream in memory.
-func readerAt(in *input, s *stream, maxBytes int64) (io.ReaderAt, int64, io.Closer, error) {
+func readerAt(ctx context.Context, in *input, s *stream, maxBytes int64) (io.ReaderAt, int64, io.Closer, error) {
 	if head, _ := s.Peek(4); in.regular && len(s.closers) == 2 {
-		f, err := os.Open(in.name)
+		f, err := in.files.Open(ctx, in.name)
 		if err != nil {
 			return nil, 0, nil, in.failed(err)
 		}
-		info, err := f.Stat()
 		same := make([]byte, len(head)) // others if it is compressed
-		if err == nil {
-			_, err = f.ReadAt(same, 0)
-		}
-		if err == nil && bytes.Equal(same, head) {
-			return f, info.Size(), both{f, s}, nil
+		if _, err = f.ReadAt(same, 0); err == nil && bytes.Equal(same, head) {
+			return f, in.size, both{f, s}, nil
 		}
 		f.Close()
 	}
@@ -118,8 +113,8 @@ func caught(err *error) {
 	}
 }
 
-func openArrow(in *input, s *stream, maxBytes int64) (source, error) {
-	at, size, closer, err := readerAt(in, s, maxBytes)
+func openArrow(ctx context.Context, in *input, s *stream, maxBytes int64) (source, error) {
+	at, size, closer, err := readerAt(ctx, in, s, maxBytes)
 	if err != nil {
 		return nil, err
 	}

@@ -8,14 +8,12 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
-	"os"
 	"path/filepath"
 	"regexp"
 	"strings"
 	"sync"
 	"sync/atomic"
 
-	"github.com/weftgo/weft/internal/progress"
 	"github.com/weftgo/weft/internal/table/compress"
 )
 
@@ -53,8 +51,10 @@ func (s *stream) Close() error {
 // input is a file by name.
 type input struct {
 	name    string
+	files   Files
 	stdin   io.Reader
-	regular bool
+	regular bool          // it can be read anywhere
+	size    int64         // of a regular file
 	spool   *spool        // of a stream
 	read    *atomic.Int64 // bytes of all files
 	high    atomic.Int64  // those of this file
@@ -98,7 +98,7 @@ func (in *input) open(ctx context.Context) (*stream, error) {
 	if in.spool == nil { // not opened before
 		raw = in.stdin
 		if in.name != Stdin {
-			f, err := openFile(ctx, in.name)
+			f, err := in.files.Open(ctx, in.name)
 			if err != nil {
 				return nil, in.failed(err)
 			}
@@ -151,11 +151,6 @@ func (c closing) Close() error {
 	return nil
 }
 
-// openFile opens a file; a named pipe waits for its writer, or until ctx ends.
-func openFile(ctx context.Context, name string) (*os.File, error) {
-	return progress.Interruptible(ctx, func() (*os.File, error) { return os.Open(name) })
-}
-
 // failed names the file of an error that does not.
 func (in *input) failed(err error) error {
 	if errors.As(err, new(*RowError)) {
@@ -169,17 +164,14 @@ func (in *input) failed(err error) error {
 
 // open finds out what a file is.
 func (t *Table) open(ctx context.Context, name string, stdin io.Reader) (source, error) {
-	in := &input{name: name, stdin: stdin, read: &t.read, maxBytes: t.opts.MaxBytes,
+	in := &input{name: name, files: t.opts.Files, stdin: stdin, read: &t.read, maxBytes: t.opts.MaxBytes,
 		tempDir: t.opts.TempDir}
 	if name != Stdin {
-		info, err := os.Stat(name)
+		size, err := in.files.Size(ctx, name)
 		if err != nil {
 			return nil, in.failed(err)
 		}
-		if info.IsDir() {
-			return nil, fmt.Errorf("%s: is a directory", name)
-		}
-		in.regular = info.Mode().IsRegular()
+		in.regular, in.size = size >= 0, max(size, 0)
 	}
 	s, err := in.open(ctx)
 	if err != nil {
@@ -207,9 +199,9 @@ func (t *Table) source(ctx context.Context, in *input, s *stream) (source, error
 			in.spool.drop()
 		}
 		if format == Parquet {
-			return openParquet(in, s, t.opts.MaxBytes, t.opts.Memory)
+			return openParquet(ctx, in, s, t.opts.MaxBytes, t.opts.Memory)
 		}
-		return openArrow(in, s, t.opts.MaxBytes)
+		return openArrow(ctx, in, s, t.opts.MaxBytes)
 	}
 	if err := s.decode(); err != nil {
 		return nil, in.failed(err)

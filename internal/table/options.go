@@ -73,6 +73,8 @@ type Options struct {
 	// Lines says that no field of CSV has a line break, so that files can be cut anywhere: see
 	// [Table.Ranges]. One that has is a bad row. It excludes LazyQuotes.
 	Lines bool
+	// Files opens files by name. nil: those of this machine.
+	Files Files
 	// Note, if not nil, gets what a user may want to know, a line each.
 	Note func(line string)
 

@@ -34,8 +34,8 @@ func WrittenByWeft(f *os.File) bool {
 	return err == nil && strings.HasPrefix(p.CreatedBy(), createdBy)
 }
 
-func openParquet(in *input, s *stream, maxBytes, memory int64) (source, error) {
-	at, size, closer, err := readerAt(in, s, maxBytes)
+func openParquet(ctx context.Context, in *input, s *stream, maxBytes, memory int64) (source, error) {
+	at, size, closer, err := readerAt(ctx, in, s, maxBytes)
 	if err != nil {
 		return nil, err
 	}

@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"io"
 	"iter"
-	"os"
 )
 
 // Range is a part of the files of a table that can be read by itself: row groups of a Parquet file,
@@ -104,7 +103,7 @@ func (s *typed) ranges(int64) []Range {
 
 // ranges cuts a text of lines. The first part has the header.
 func (s *textSource) ranges(size int64) []Range {
-	length := s.length()
+	length := s.in.size
 	size = max(size, s.sampled)
 	if n := (length + size - 1) / size; n > 1 && s.lines() {
 		var all []Range
@@ -117,32 +116,25 @@ func (s *textSource) ranges(size int64) []Range {
 	return []Range{{Bytes: length}}
 }
 
-// length returns the bytes of the file, 0 of a stream.
-func (s *textSource) length() int64 {
-	if info, err := os.Stat(s.in.name); s.in.regular && err == nil {
-		return info.Size()
-	}
-	return 0
-}
-
 // lines reports whether each row is a line of the file, as its bytes are.
 func (s *textSource) lines() bool {
 	if s.format == JSON && s.nested || s.format != JSON && !s.opts.Lines {
 		return false
 	}
-	f, err := os.Open(s.in.name)
+	ctx := context.Background()
+	f, err := s.in.files.Open(ctx, s.in.name)
 	if err != nil {
 		return false
 	}
 	defer f.Close()
-	r, err := s.in.openText(context.Background())
+	r, err := s.in.openText(ctx)
 	if err != nil {
 		return false
 	}
 	defer r.Close()
 	var raw [64]byte
-	n, err := io.ReadFull(f, raw[:])
-	if err != nil && err != io.ErrUnexpectedEOF {
+	n, err := f.ReadAt(raw[:], 0)
+	if err != nil && err != io.EOF {
 		return false
 	}
 	text, _ := r.Peek(n)
@@ -150,8 +142,8 @@ func (s *textSource) lines() bool {
 }
 
 // section opens the lines of a range. lines is the number of the first.
-func (s *textSource) section(r Range) (section *io.SectionReader, f *os.File, err error) {
-	if f, err = os.Open(s.in.name); err != nil {
+func (s *textSource) section(ctx context.Context, r Range) (section *io.SectionReader, f File, err error) {
+	if f, err = s.in.files.Open(ctx, s.in.name); err != nil {
 		return nil, nil, s.in.failed(err)
 	}
 	lo, err := lineStart(f, r.Lo)
@@ -187,8 +179,8 @@ func lineStart(f io.ReaderAt, at int64) (int64, error) {
 }
 
 // linesBefore counts the lines that end before a range, for errors.
-func (s *textSource) linesBefore(r Range) int {
-	section, f, err := s.section(Range{Hi: max(r.Lo, 1)})
+func (s *textSource) linesBefore(ctx context.Context, r Range) int {
+	section, f, err := s.section(ctx, Range{Hi: max(r.Lo, 1)})
 	if err != nil || r.Lo == 0 {
 		return 0
 	}

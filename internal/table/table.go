@@ -77,6 +77,9 @@ func Open(ctx context.Context, names []string, stdin io.Reader, opts *Options) (
 	if opts != nil {
 		t.opts = *opts
 	}
+	if t.opts.Files == nil {
+		t.opts.Files = osFiles{}
+	}
 	t.opts.Workers = cmp.Or(t.opts.Workers, min(runtime.GOMAXPROCS(0), maxWorkers))
 	t.opts.BlockSize = cmp.Or(t.opts.BlockSize, blockSize)
 	t.opts.first = cmp.Or(t.opts.first, firstBlock)

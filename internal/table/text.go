@@ -292,7 +292,7 @@ func (s *textSource) batches(ctx context.Context, columns []wanted, all bool, r 
 		defer close()
 		for batch, err := range parallel(ctx, src, s.opts.Workers, func() parser { return s.parser(columns, all) }) {
 			if err != nil && ctx.Err() == nil {
-				err = s.explain(err, r)
+				err = s.explain(ctx, err, r)
 			}
 			if !yield(batch, err) {
 				return
@@ -310,7 +310,7 @@ func (s *textSource) begin(ctx context.Context, r Range) (src *headless, close f
 	switch {
 	case src.blocks != nil: // what Open began
 	case r.ranged():
-		section, f, err := s.section(r)
+		section, f, err := s.section(ctx, r)
 		if err != nil {
 			return nil, nil, err
 		}
@@ -328,19 +328,19 @@ func (s *textSource) begin(ctx context.Context, r Range) (src *headless, close f
 }
 
 // explain completes an error of a range: blocks count their lines from its beginning.
-func (s *textSource) explain(err error, r Range) error {
+func (s *textSource) explain(ctx context.Context, err error, r Range) error {
 	w, late, row := (*Widening)(nil), (*LateMember)(nil), (*RowError)(nil)
 	switch {
 	case errors.As(err, &w):
 		w.Once = !s.again()
-		w.Line += s.linesBefore(r)
+		w.Line += s.linesBefore(ctx, r)
 		return err
 	case errors.As(err, &late):
 		late.Once = !s.again()
-		late.Line += s.linesBefore(r)
+		late.Line += s.linesBefore(ctx, r)
 		return err
 	case errors.As(err, &row):
-		row.Line += s.linesBefore(r)
+		row.Line += s.linesBefore(ctx, r)
 	}
 	return s.in.failed(err)
 }

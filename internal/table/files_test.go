@@ -1,0 +1,58 @@
+package table
+
+import (
+	"context"
+	"io"
+	"io/fs"
+	"strings"
+	"testing"
+)
+
+// memoryFiles are files by name. Those called pipe are streams.
+type memoryFiles map[string]string
+
+func (m memoryFiles) Size(_ context.Context, name string) (int64, error) {
+	text, ok := m[name]
+	switch {
+	case !ok:
+		return 0, fs.ErrNotExist
+	case strings.HasPrefix(name, "pipe"):
+		return -1, nil
+	}
+	return int64(len(text)), nil
+}
+
+func (m memoryFiles) Open(_ context.Context, name string) (File, error) {
+	return struct {
+		*strings.Reader
+		io.Closer
+	}{strings.NewReader(m[name]), io.NopCloser(nil)}, nil
+}
+
+// Files may be those of another system, with ranges if they can be read anywhere.
+func TestFiles(t *testing.T) {
+	text := "a,b\n" + strings.Repeat("1,2\n", 99)
+	files := memoryFiles{"x.csv": text, "pipe": text, "y.csv": strings.Repeat("a,b\n", 9)}
+	for _, tt := range []struct {
+		name   string
+		ranges bool
+	}{{"x.csv", true}, {"pipe", false}} {
+		tab, err := Open(t.Context(), []string{tt.name}, nil, &Options{Files: files, Lines: true, first: 8})
+		if err != nil {
+			t.Fatal(err)
+		}
+		ranges := tab.Ranges(40)
+		if n := len(ranges); n > 1 != tt.ranges {
+			t.Errorf("%s: %d ranges", tt.name, n)
+		}
+		tab.Within(ranges)
+		rows, _, err := located(t, tab)
+		if err != nil || len(rows) != 99 {
+			t.Errorf("%s: %d rows, %v", tt.name, len(rows), err)
+		}
+		tab.Close()
+	}
+	if _, err := Open(t.Context(), []string{"none"}, nil, &Options{Files: files}); err == nil || err.Error() != "none: file does not exist" {
+		t.Errorf("no such file: %v", err)
+	}
+}
