@@ -1,0 +1,120 @@
+package beam
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io"
+
+	goarrow "github.com/apache/arrow-go/v18/arrow"
+	"github.com/apache/arrow-go/v18/arrow/ipc"
+	"github.com/apache/arrow-go/v18/arrow/memory"
+
+	"github.com/weftgo/weft"
+	"github.com/weftgo/weft/arrow"
+	"github.com/weftgo/weft/column"
+)
+
+// Decode returns the record batch of a block. Its arrays are views of the block's memory, unless
+// buffers are compressed, so the block must not change. A block without a record batch has no rows.
+// Bytes that are no block, and those that hold several record batches, are [weft.ErrFormat].
+func Decode(block []byte) (rec goarrow.RecordBatch, err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			err = fmt.Errorf("%v", p)
+		}
+		if err != nil {
+			err = fmt.Errorf("beam: a block of %d bytes: %w: %w", len(block), weft.ErrFormat, err)
+		}
+	}()
+	r, err := ipc.NewReaderFromMessageReader(&messages{block: block})
+	if err != nil {
+		return nil, err
+	}
+	defer r.Release()
+	rec, err = arrow.NextBatch(r)
+	if errors.Is(err, io.EOF) {
+		return emptyRecords(r.Schema())
+	}
+	if err != nil {
+		return nil, err
+	}
+	rec.Retain()
+	if _, err := arrow.NextBatch(r); !errors.Is(err, io.EOF) {
+		return nil, errors.Join(errors.New("more than one record batch"), err)
+	}
+	return rec, nil
+}
+
+// DecodeColumns is Decode to columns and their names.
+func DecodeColumns(block []byte) (names []string, columns []column.Column, err error) {
+	rec, err := Decode(block)
+	if err != nil {
+		return nil, nil, err
+	}
+	if columns, err = arrow.Columns(rec); err != nil {
+		return nil, nil, fmt.Errorf("beam: DecodeColumns: %w", err)
+	}
+	for _, f := range rec.Schema().Fields() {
+		names = append(names, f.Name)
+	}
+	return names, columns, nil
+}
+
+// emptyRecords returns a record batch without rows.
+func emptyRecords(schema *goarrow.Schema) (goarrow.RecordBatch, error) {
+	return arrow.RecordBatch(make([]column.Column, schema.NumFields()), withoutDictionaries(schema))
+}
+
+// messages implements ipc.MessageReader. Messages are parts of the block, where the reader of
+// arrow-go copies them.
+type messages struct{ block []byte }
+
+// Message returns the next message; io.EOF after the last.
+func (m *messages) Message() (*ipc.Message, error) {
+	size, err := m.word()
+	if err == nil && size == 0xffffffff {
+		size, err = m.word()
+	}
+	if err == nil && size == 0 {
+		err = io.EOF
+	}
+	if err != nil {
+		return nil, err
+	}
+	meta, err := m.next(int64(size))
+	if err != nil {
+		return nil, err
+	}
+	head := ipc.NewMessage(memory.NewBufferBytes(meta), memory.NewBufferBytes(nil))
+	body, err := m.next(head.BodyLen())
+	if err != nil {
+		return nil, err
+	}
+	return ipc.NewMessage(memory.NewBufferBytes(meta), memory.NewBufferBytes(body)), nil
+}
+
+// word returns the next four bytes; io.EOF at the end of the block.
+func (m *messages) word() (uint32, error) {
+	if len(m.block) == 0 {
+		return 0, io.EOF
+	}
+	b, err := m.next(4)
+	if err != nil {
+		return 0, err
+	}
+	return binary.LittleEndian.Uint32(b), nil
+}
+
+func (m *messages) next(n int64) ([]byte, error) {
+	if n < 0 || n > int64(len(m.block)) {
+		return nil, fmt.Errorf("%d bytes where %d are left", n, len(m.block))
+	}
+	b := m.block[:n:n]
+	m.block = m.block[n:]
+	return b, nil
+}
+
+// Retain and Release implement ipc.MessageReader. The memory is the Go heap's.
+func (m *messages) Retain()  {}
+func (m *messages) Release() {}

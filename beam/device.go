@@ -1,0 +1,17 @@
+package beam
+
+import (
+	"sync"
+
+	"github.com/weftgo/weft/device"
+	"github.com/weftgo/weft/device/cpu"
+)
+
+// host opens the cores of this machine, once for all DoFns of the process. It stays open.
+var host = sync.OnceValues(func() (device.Host, error) {
+	dev, err := cpu.Open(nil)
+	if err != nil {
+		return nil, err
+	}
+	return dev, nil
+})

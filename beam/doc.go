@@ -1,0 +1,2 @@
+// Package beam runs weft's jobs over rows in pipelines of Apache Beam.
+package beam

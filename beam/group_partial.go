@@ -1,0 +1,189 @@
+package beam
+
+import (
+	"context"
+	"fmt"
+
+	goarrow "github.com/apache/arrow-go/v18/arrow"
+	"github.com/apache/beam/sdks/v2/go/pkg/beam/register"
+
+	"github.com/weftgo/weft"
+	"github.com/weftgo/weft/column"
+	"github.com/weftgo/weft/group"
+)
+
+func init() {
+	register.DoFn3x1[context.Context, []byte, func(int, []byte), error](&partialGroups{})
+	register.DoFn4x1[context.Context, int, func(*[]byte) bool, func([]byte), error](&mergedGroups{})
+	register.Emitter1[[]byte]()
+	register.Emitter2[int, []byte]()
+	register.Iter1[[]byte]()
+}
+
+// partialGroups is the DoFn that groups the rows of a bundle, and emits their state as pieces by
+// partition of the keys.
+type partialGroups struct {
+	Plan groupPlan
+
+	groups   *group.Groups
+	schema   *goarrow.Schema // of the result
+	ordinals []uint64
+}
+
+// StartBundle drops what a bundle that failed has left.
+func (f *partialGroups) StartBundle(context.Context, func(int, []byte)) error { return f.Teardown() }
+
+// ProcessElement adds the rows of a block.
+func (f *partialGroups) ProcessElement(ctx context.Context, block []byte, emit func(int, []byte)) error {
+	rec, err := Decode(block)
+	if err != nil {
+		return err
+	}
+	if err := f.add(ctx, rec); err != nil {
+		return fmt.Errorf("beam: group a block: %w", err)
+	}
+	if f.groups.Spilled() > 0 { // Other pieces of the partition need that memory, too.
+		return f.flush(ctx, emit)
+	}
+	return nil
+}
+
+func (f *partialGroups) add(ctx context.Context, rec goarrow.RecordBatch) error {
+	p := &f.Plan
+	names := p.Keys
+	if p.AllKeys {
+		names = nil
+		for _, field := range rec.Schema().Fields() {
+			names = append(names, field.Name)
+		}
+	}
+	keys, err := find(rec.Schema(), names)
+	if err != nil {
+		return err
+	}
+	values, err := find(rec.Schema(), p.Values)
+	if err != nil {
+		return err
+	}
+	if err := f.open(rec.Schema(), keys, values); err != nil {
+		return err
+	}
+	keyColumns, err := pick(rec, keys)
+	if err != nil {
+		return err
+	}
+	valueColumns, err := pick(rec, values)
+	if err != nil {
+		return err
+	}
+	if p.Order == "" {
+		return f.groups.Add(ctx, keyColumns, valueColumns)
+	}
+	ordinals, err := f.order(rec)
+	if err != nil {
+		return err
+	}
+	return f.groups.AddAt(ctx, ordinals, keyColumns, valueColumns)
+}
+
+// open makes groups for the first block of a bundle, and checks that others have its types.
+func (f *partialGroups) open(block *goarrow.Schema, keys, values []int) error {
+	schema, err := f.Plan.resultSchema(block, keys, values)
+	if err != nil {
+		return err
+	}
+	if f.groups != nil {
+		if !schema.Equal(f.schema) {
+			return differ(f.schema, schema)
+		}
+		return nil
+	}
+	dev, err := host()
+	if err != nil {
+		return err
+	}
+	f.schema = schema
+	f.groups, err = group.New(dev, f.Plan.Aggs, f.Plan.options())
+	return err
+}
+
+// order returns the ordinals of rows: the values of the order column, in their order as uint64.
+func (f *partialGroups) order(rec goarrow.RecordBatch) ([]uint64, error) {
+	at, err := find(rec.Schema(), []string{f.Plan.Order})
+	if err != nil {
+		return nil, err
+	}
+	columns, err := pick(rec, at)
+	if err != nil {
+		return nil, err
+	}
+	c := columns[0]
+	if !c.Type().Integer() || c.Nulls() > 0 {
+		return nil, fmt.Errorf("%w: the order column %q has %v and %d nulls; want integers without nulls",
+			weft.ErrOptions, f.Plan.Order, rec.Schema().Field(at[0]).Type, c.Nulls())
+	}
+	switch c.Type() {
+	case column.Int8:
+		return ordinalsOf[int8](f, c), nil
+	case column.Int16:
+		return ordinalsOf[int16](f, c), nil
+	case column.Int32:
+		return ordinalsOf[int32](f, c), nil
+	case column.Int64:
+		return ordinalsOf[int64](f, c), nil
+	case column.Uint8:
+		return ordinalsOf[uint8](f, c), nil
+	case column.Uint16:
+		return ordinalsOf[uint16](f, c), nil
+	case column.Uint32:
+		return ordinalsOf[uint32](f, c), nil
+	}
+	return column.Values[uint64](c), nil
+}
+
+// ordinalsOf moves integers up by 2^63, so that negative ones come first.
+func ordinalsOf[T int8 | int16 | int32 | int64 | uint8 | uint16 | uint32](
+	f *partialGroups, c column.Column,
+) []uint64 {
+	f.ordinals = f.ordinals[:0]
+	for _, v := range column.Values[T](c) {
+		f.ordinals = append(f.ordinals, uint64(v)^1<<63)
+	}
+	return f.ordinals
+}
+
+// FinishBundle emits the state of the groups of the bundle.
+func (f *partialGroups) FinishBundle(ctx context.Context, emit func(int, []byte)) error {
+	return f.flush(ctx, emit)
+}
+
+// flush emits the state of all groups so far and forgets them.
+func (f *partialGroups) flush(ctx context.Context, emit func(int, []byte)) error {
+	if f.groups == nil {
+		return nil
+	}
+	dev, err := host()
+	if err != nil {
+		return err
+	}
+	schema, err := encodeSchema(f.schema)
+	if err != nil {
+		return err
+	}
+	s := &splitter{dev: dev, schema: schema, parts: f.Plan.Parts, emit: emit}
+	if err := f.groups.Save(ctx, s); err != nil {
+		return fmt.Errorf("beam: %w", err)
+	}
+	s.flush()
+	return f.Teardown()
+}
+
+// Teardown frees the groups.
+func (f *partialGroups) Teardown() error {
+	if f.groups == nil {
+		return nil
+	}
+	g := f.groups
+	f.groups, f.schema = nil, nil
+	return g.Close()
+}

@@ -1,0 +1,165 @@
+package beam
+
+import (
+	"fmt"
+
+	sdk "github.com/apache/beam/sdks/v2/go/pkg/beam"
+
+	"github.com/weftgo/weft"
+	"github.com/weftgo/weft/column"
+	"github.com/weftgo/weft/join"
+)
+
+// JoinOptions configure [Join]. The zero value and nil are good defaults.
+type JoinOptions struct {
+	// Kind is the rows that come out. Default: join.Inner.
+	Kind join.Kind
+
+	// NullsMatch is that of join.Options.
+	NullsMatch bool
+
+	// Broadcast hands all right rows to each worker, which keeps an index of them, and left rows
+	// stay where they are. Right rows and index must fit Memory, or the pipeline fails.
+	Broadcast bool
+
+	// Device is where a Broadcast looks keys up, as auto.Open takes it: "auto" is a GPU where the
+	// worker has one. Default: the cores of the worker. Beam's flag --resource_hints asks for
+	// workers with a GPU: accelerator=type:nvidia-tesla-t4;count:1.
+	Device string
+
+	// Parts is the number of partitions of the keys, the most workers that can join at the same
+	// time. A worker has a buffer of up to MaxBlock bytes for each. Default: DefaultParts.
+	Parts int
+
+	// Memory bounds, in bytes, the right rows and their index in one DoFn. Partitions that exceed
+	// it go to a temporary file of the worker. At least join.MinMemory. Default: DefaultMemory.
+	Memory int64
+
+	// TempDir is the directory of temporary files on workers. Default: as of join.Options.
+	TempDir string
+}
+
+// joinPlan says what DoFns join. Beam carries it to workers as JSON.
+type joinPlan struct {
+	Left, Right []string // key columns
+	Kind        join.Kind
+	NullsMatch  bool
+	Device      string
+	Parts       int
+	Memory      int64
+	TempDir     string
+}
+
+// Join returns blocks of the rows of two collections of blocks whose key columns are equal: all
+// left columns, then, of Inner and Left, those right columns that are no keys. A right column that
+// is called as a left one gets _right after its name. Null matches nothing, unless
+// JoinOptions.NullsMatch is set. Rows come in no order. opts may be nil.
+//
+// By default both sides are dealt out by a hash of their keys, and a CoGroupByKey brings partitions
+// together. All blocks of a side have the same columns. A collection without any block has none: a
+// Left join fails the pipeline if there are left rows and no right block. [Encode] makes a block of
+// no rows.
+//
+// Errors here are weft.ErrOptions: key columns of different numbers or none, options outside their
+// range, and collections of something else or with windows. Columns that blocks do not have, and
+// keys of different types, fail the pipeline.
+func Join(
+	s sdk.Scope, left, right sdk.PCollection, leftKeys, rightKeys []string, opts *JoinOptions,
+) (sdk.PCollection, error) {
+	out, err := planJoin(s.Scope("weft.Join"), left, right, leftKeys, rightKeys, opts)
+	if err != nil {
+		return sdk.PCollection{}, fmt.Errorf("beam: Join: %w", err)
+	}
+	return out, nil
+}
+
+func planJoin(
+	s sdk.Scope, left, right sdk.PCollection, leftKeys, rightKeys []string, opts *JoinOptions,
+) (out sdk.PCollection, err error) {
+	if opts == nil {
+		opts = &JoinOptions{}
+	}
+	p := joinPlan{Left: leftKeys, Right: rightKeys, Kind: opts.Kind, NullsMatch: opts.NullsMatch,
+		Device: opts.Device, TempDir: opts.TempDir}
+	if len(leftKeys) != len(rightKeys) || len(leftKeys) == 0 {
+		return out, fmt.Errorf("%w: %d left and %d right key columns", weft.ErrOptions, len(leftKeys),
+			len(rightKeys))
+	}
+	if p.Parts, p.Memory, err = limits(opts.Parts, opts.Memory); err != nil {
+		return out, err
+	}
+	if p.Device != "" && !opts.Broadcast {
+		return out, fmt.Errorf("%w: Device needs Broadcast; partitions are joined by cores", weft.ErrOptions)
+	}
+	if err := checkBlocks("left", left); err != nil {
+		return out, err
+	}
+	if err := checkBlocks("right", right); err != nil {
+		return out, err
+	}
+	dev, err := host()
+	if err != nil {
+		return out, err
+	}
+	j, err := join.NewJoin(dev, p.Kind, p.options()) // which checks options
+	if err != nil {
+		return out, err
+	}
+	if err := j.Close(); err != nil {
+		return out, err
+	}
+	if opts.Broadcast {
+		return one(sdk.TryParDo(s, &broadcastJoin{Plan: p}, left, sdk.SideInput{Input: right}))
+	}
+	return p.partitioned(s, left, right)
+}
+
+func one(outs []sdk.PCollection, err error) (sdk.PCollection, error) {
+	if err != nil {
+		return sdk.PCollection{}, err
+	}
+	return outs[0], nil
+}
+
+// options returns the options of the join of a partition.
+func (p *joinPlan) options() *join.Options {
+	return &join.Options{NullsMatch: p.NullsMatch, Memory: p.Memory, TempDir: p.TempDir}
+}
+
+// nulls returns what becomes of rows with nulls in a key column: those that match nothing are dealt
+// evenly, or left out if they do not come out.
+func (p *joinPlan) nulls() (left, right column.Nulls) {
+	switch {
+	case p.NullsMatch:
+		return column.HashNulls, column.HashNulls
+	case p.Kind == join.Left || p.Kind == join.Anti:
+		return column.DealNulls, column.DropNulls
+	}
+	return column.DropNulls, column.DropNulls
+}
+
+// partitioned adds the transforms of a join by partitions.
+func (p *joinPlan) partitioned(s sdk.Scope, left, right sdk.PCollection) (out sdk.PCollection, err error) {
+	leftNulls, rightNulls := p.nulls()
+	l, err := one(sdk.TryParDo(s, &dealtRows{Side: "left", Keys: p.Left, Parts: p.Parts, Nulls: leftNulls}, left))
+	if err != nil {
+		return out, err
+	}
+	r, err := one(sdk.TryParDo(s, &dealtRows{Side: "right", Keys: p.Right, Parts: p.Parts, Nulls: rightNulls}, right))
+	if err != nil {
+		return out, err
+	}
+	schemas, err := one(sdk.TryParDo(s, &blockSchemas{}, right))
+	if err != nil {
+		return out, err
+	}
+	schema, err := sdk.TryCombine(s, sameSchema, schemas)
+	if err != nil {
+		return out, err
+	}
+	both, err := sdk.TryCoGroupByKey(s, l, r)
+	if err != nil {
+		return out, err
+	}
+	return one(sdk.TryParDo(s, &joinedParts{Plan: *p}, both, sdk.SideInput{Input: schema}))
+}

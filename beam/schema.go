@@ -1,0 +1,161 @@
+package beam
+
+import (
+	"bytes"
+	"fmt"
+	"slices"
+
+	goarrow "github.com/apache/arrow-go/v18/arrow"
+	"github.com/apache/arrow-go/v18/arrow/ipc"
+
+	"github.com/weftgo/weft"
+	"github.com/weftgo/weft/arrow"
+	"github.com/weftgo/weft/column"
+	"github.com/weftgo/weft/group"
+)
+
+// rightSuffix follows the name of a right column if a left one has the same.
+const rightSuffix = "_right"
+
+// find returns the numbers of fields by their names.
+func find(schema *goarrow.Schema, names []string) ([]int, error) {
+	at := make([]int, len(names))
+	for i, name := range names {
+		found := schema.FieldIndices(name)
+		switch len(found) {
+		case 1:
+			at[i] = found[0]
+		case 0:
+			all := make([]string, schema.NumFields())
+			for j, f := range schema.Fields() {
+				all[j] = f.Name
+			}
+			return nil, fmt.Errorf("%w: a block has no column %q; it has %q", weft.ErrOptions, name, all)
+		default:
+			return nil, fmt.Errorf("%w: a block has %d columns %q", weft.ErrOptions, len(found), name)
+		}
+	}
+	return at, nil
+}
+
+// pick returns some columns of a record batch.
+func pick(rec goarrow.RecordBatch, at []int) ([]column.Column, error) {
+	columns := make([]column.Column, len(at))
+	for i, j := range at {
+		c, err := arrow.Column(rec.Column(j))
+		if err != nil {
+			return nil, fmt.Errorf("column %q: %w", rec.Schema().Field(j).Name, err)
+		}
+		columns[i] = c
+	}
+	return columns, nil
+}
+
+// plain returns a field without what a block adds to it: dictionaries, which become their values,
+// metadata, and the promise that nothing is null.
+func plain(f goarrow.Field) goarrow.Field {
+	t := f.Type
+	if d, ok := t.(*goarrow.DictionaryType); ok {
+		t = d.ValueType
+	}
+	return goarrow.Field{Name: f.Name, Type: t, Nullable: true}
+}
+
+func withoutDictionaries(schema *goarrow.Schema) *goarrow.Schema {
+	fields := slices.Clone(schema.Fields())
+	for i, f := range fields {
+		fields[i] = plain(f)
+	}
+	return goarrow.NewSchema(fields, nil)
+}
+
+// resultSchema returns the schema of groups: their keys, then aggregates by the names that the
+// command weft gives them.
+func (p *groupPlan) resultSchema(block *goarrow.Schema, keys, values []int) (*goarrow.Schema, error) {
+	var fields []goarrow.Field
+	for _, at := range keys {
+		fields = append(fields, plain(block.Field(at)))
+	}
+	for _, a := range p.Aggs {
+		f := goarrow.Field{Name: group.Count.String(), Type: goarrow.PrimitiveTypes.Int64, Nullable: true}
+		if a.Func != group.Rows {
+			of := plain(block.Field(values[a.Column]))
+			t, err := typeOf(a.Func, of.Type)
+			if err != nil {
+				return nil, fmt.Errorf("%w: %v of column %q: %w", weft.ErrOptions, a.Func, of.Name, err)
+			}
+			f.Name, f.Type = a.Func.String()+":"+of.Name, t
+		}
+		fields = append(fields, f)
+	}
+	return goarrow.NewSchema(fields, nil), nil
+}
+
+// typeOf returns the type of an aggregate of values.
+func typeOf(f group.Func, values goarrow.DataType) (goarrow.DataType, error) {
+	storage, err := arrow.Storage(values)
+	if err != nil {
+		return nil, err
+	}
+	switch f {
+	case group.Count:
+		return goarrow.PrimitiveTypes.Int64, nil
+	case group.Mean:
+		return goarrow.PrimitiveTypes.Float64, arrow.Numeric(values)
+	case group.Sum:
+		sum := goarrow.PrimitiveTypes.Int64
+		switch {
+		case storage.Float():
+			sum = goarrow.PrimitiveTypes.Float64
+		case !storage.Signed():
+			sum = goarrow.PrimitiveTypes.Uint64
+		}
+		return sum, arrow.Numeric(values)
+	case group.Min, group.Max:
+		return values, arrow.Ordered(values)
+	}
+	return values, nil
+}
+
+// joinSchema returns the schema of joined rows: all left columns, then the right columns beside the
+// keys.
+func joinSchema(left *goarrow.Schema, right []goarrow.Field) (*goarrow.Schema, error) {
+	fields := slices.Clone(left.Fields())
+	for _, f := range right {
+		if left.HasField(f.Name) {
+			f.Name += rightSuffix
+		}
+		for _, other := range fields {
+			if other.Name == f.Name {
+				return nil, fmt.Errorf("%w: joined rows would have two columns %q: rename one",
+					weft.ErrOptions, f.Name)
+			}
+		}
+		fields = append(fields, f)
+	}
+	return goarrow.NewSchema(fields, nil), nil
+}
+
+// encodeSchema returns a stream without record batches.
+func encodeSchema(schema *goarrow.Schema) ([]byte, error) {
+	var b bytes.Buffer
+	if err := ipc.NewWriter(&b, ipc.WithSchema(schema)).Close(); err != nil {
+		return nil, err
+	}
+	return b.Bytes(), nil
+}
+
+func decodeSchema(b []byte) (*goarrow.Schema, error) {
+	rec, err := Decode(b)
+	if err != nil {
+		return nil, err
+	}
+	defer rec.Release()
+	return rec.Schema(), nil
+}
+
+// differ returns the error of blocks that cannot be combined.
+func differ(a, b *goarrow.Schema) error {
+	return fmt.Errorf("%w: blocks of one collection differ: one has %v, another %v", weft.ErrOptions,
+		a.Fields(), b.Fields())
+}
