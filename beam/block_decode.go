@@ -1,6 +1,7 @@
 package beam
 
 import (
+	"bytes"
 	"encoding/binary"
 	"errors"
 	"fmt"
@@ -27,6 +28,17 @@ func Decode(block []byte) (rec goarrow.RecordBatch, err error) {
 			err = fmt.Errorf("beam: a block of %d bytes: %w: %w", len(block), weft.ErrFormat, err)
 		}
 	}()
+	m := &messages{block: block}
+	if _, err := m.Message(); err != nil && !errors.Is(err, io.EOF) {
+		return nil, err
+	}
+	// OpenIPC refuses a damaged schema, which arrow-go would make any amount of memory for.
+	schema := block[:len(block)-len(m.block)]
+	check, err := arrow.OpenIPC(bytes.NewReader(schema), int64(len(schema)))
+	if err != nil {
+		return nil, err
+	}
+	check.Release()
 	r, err := ipc.NewReaderFromMessageReader(&messages{block: block})
 	if err != nil {
 		return nil, err

@@ -1,0 +1,158 @@
+package beam
+
+import (
+	"bufio"
+	"context"
+	"fmt"
+	"net"
+	"os"
+	"os/exec"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	sdk "github.com/apache/beam/sdks/v2/go/pkg/beam"
+	"github.com/apache/beam/sdks/v2/go/pkg/beam/options/jobopts"
+	"github.com/apache/beam/sdks/v2/go/pkg/beam/register"
+	"github.com/apache/beam/sdks/v2/go/pkg/beam/runners/prism"
+	"github.com/apache/beam/sdks/v2/go/pkg/beam/runners/universal/extworker"
+)
+
+// roleEnv makes the test binary a process of another role, which listens on a port.
+const roleEnv = "WEFT_BEAM_ROLE"
+
+// played reports whether this process has a role, after it has played it.
+func played() bool {
+	role, port, _ := strings.Cut(os.Getenv(roleEnv), " ")
+	if role == "" {
+		return false
+	}
+	n, err := strconv.Atoi(port)
+	switch role {
+	case "prism":
+		if err == nil {
+			_, err = prism.CreateJobServer(context.Background(), prism.Options{Port: n})
+		}
+	case "worker":
+		if err == nil {
+			_, err = extworker.StartLoopback(context.Background(), n)
+		}
+	}
+	if err != nil {
+		fmt.Println(err)
+		os.Exit(1)
+	}
+	fmt.Println("ready")
+	time.Sleep(5 * time.Minute)
+	return true
+}
+
+// child is a process of a role.
+type child struct {
+	*exec.Cmd
+	address string
+	lines   *bufio.Scanner // of its output
+}
+
+func start(t *testing.T, role string) *child {
+	t.Helper()
+	free := must(net.Listen("tcp", "localhost:0"))(t)
+	_, port, _ := net.SplitHostPort(free.Addr().String())
+	free.Close()
+	c := &child{Cmd: exec.CommandContext(t.Context(), must(os.Executable())(t)), address: "localhost:" + port}
+	c.Env = append(os.Environ(), roleEnv+"="+role+" "+port)
+	out := must(c.StdoutPipe())(t)
+	if err := c.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		c.Process.Kill()
+		c.Wait()
+	})
+	c.lines = bufio.NewScanner(out)
+	c.await(t, "ready")
+	return c
+}
+
+// await waits for a line of the child's output.
+func (c *child) await(t *testing.T, line string) {
+	t.Helper()
+	for c.lines.Scan() {
+		if c.lines.Text() == line {
+			return
+		}
+	}
+	t.Fatalf("the process ended before it wrote %q", line)
+}
+
+// set sets flags of Beam until the test ends.
+func set(t testing.TB, flags map[*string]string) {
+	for flag, value := range flags {
+		old := *flag
+		*flag = value
+		t.Cleanup(func() { *flag = old })
+	}
+}
+
+// Prism as a process of its own, and the worker in this one.
+func TestPrismProcess(t *testing.T) {
+	set(t, map[*string]string{jobopts.Endpoint: start(t, "prism").address, jobopts.EnvironmentType: "LOOPBACK"})
+	testJobs(t, "universal")
+}
+
+// TestFlink runs on a job server of Flink, such as apache/beam_flink1.19_job_server, if the
+// environment has its address. It needs workers in this process, so Flink must run on this machine.
+func TestFlink(t *testing.T) {
+	endpoint := os.Getenv("FLINK_ENDPOINT")
+	if endpoint == "" {
+		t.Skip("FLINK_ENDPOINT is not set")
+	}
+	set(t, map[*string]string{jobopts.Endpoint: endpoint, jobopts.EnvironmentType: "LOOPBACK"})
+	testJobs(t, "universal")
+}
+
+func init() { register.Function2x0(hang) }
+
+// hang says that it has begun, and does not end.
+func hang(_ string, _ func([]byte)) {
+	fmt.Println("working")
+	time.Sleep(5 * time.Minute)
+}
+
+// A worker that is killed ends the pipeline in an error, and so does a killed Prism.
+func TestKilled(t *testing.T) {
+	for _, victim := range []string{"worker", "prism"} {
+		t.Run(victim, func(t *testing.T) {
+			children := map[string]*child{"worker": start(t, "worker"), "prism": start(t, "prism")}
+			set(t, map[*string]string{
+				jobopts.Endpoint:          children["prism"].address,
+				jobopts.EnvironmentType:   "EXTERNAL",
+				jobopts.EnvironmentConfig: children["worker"].address,
+				jobopts.WorkerBinary:      os.DevNull, // the worker runs already
+			})
+			ended := make(chan error, 1)
+			go func() {
+				_, err := run(t, "universal", func(s sdk.Scope) sdk.PCollection {
+					blocks := sdk.ParDo(s, hang, sdk.Create(s, "x"))
+					return must(Distinct(s, blocks, []string{"k"}, nil))(t)
+				})
+				ended <- err
+			}()
+			children["worker"].await(t, "working")
+			killed := time.Now()
+			if err := children[victim].Process.Kill(); err != nil {
+				t.Fatal(err)
+			}
+			select {
+			case err := <-ended:
+				if err == nil {
+					t.Error("no error")
+				}
+				t.Logf("after %v: %v", time.Since(killed), err)
+			case <-time.After(10 * time.Second):
+				t.Error("no error after 10 s")
+			}
+		})
+	}
+}
