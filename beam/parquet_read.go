@@ -1,0 +1,238 @@
+package beam
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"iter"
+	"os"
+
+	goarrow "github.com/apache/arrow-go/v18/arrow"
+	sdk "github.com/apache/beam/sdks/v2/go/pkg/beam"
+	"github.com/apache/beam/sdks/v2/go/pkg/beam/io/filesystem"
+	"github.com/apache/beam/sdks/v2/go/pkg/beam/register"
+
+	"github.com/weftgo/weft"
+	"github.com/weftgo/weft/arrow/parquet"
+	"github.com/weftgo/weft/column"
+	"github.com/weftgo/weft/internal/spill"
+)
+
+func init() {
+	register.DoFn3x1[context.Context, string, func(string, int), error](&parquetGroups{})
+	register.DoFn4x1[context.Context, string, int, func([]byte), error](&parquetRows{})
+	register.Emitter2[string, int]()
+}
+
+// allGroups is the row group of an element that stands for a whole file.
+const allGroups = -1
+
+// ReadParquet returns blocks of columns of Parquet files, by default of all columns. glob is a
+// pattern of names for Beam's filesystem package, whose packages of file systems the program
+// imports. No matching file, and columns that files do not have or that columns cannot hold, fail
+// the pipeline.
+//
+// Row groups are read by any number of workers if the file system gives random access, as the local
+// one does. Of others, such as object stores, a worker reads whole files, each by way of a temporary
+// file. All files have the same types of columns.
+func ReadParquet(s sdk.Scope, glob string, columns []string) (sdk.PCollection, error) {
+	out, err := planParquet(s.Scope("weft.ReadParquet"), glob, columns)
+	if err != nil {
+		return sdk.PCollection{}, fmt.Errorf("beam: ReadParquet: %w", err)
+	}
+	return out, nil
+}
+
+func planParquet(s sdk.Scope, glob string, columns []string) (out sdk.PCollection, err error) {
+	if err := checkScheme(glob); err != nil {
+		return out, err
+	}
+	globs, err := sdk.TryCreate(s, glob)
+	if err != nil {
+		return out, err
+	}
+	groups, err := one(sdk.TryParDo(s, &parquetGroups{}, globs))
+	if err != nil {
+		return out, err
+	}
+	spread, err := sdk.TryReshuffle(s, groups)
+	if err != nil {
+		return out, err
+	}
+	return one(sdk.TryParDo(s, &parquetRows{Columns: columns}, spread))
+}
+
+// checkScheme returns the error of a name without a file system.
+func checkScheme(name string) error {
+	fs, err := filesystem.New(context.Background(), name)
+	if err != nil {
+		return fmt.Errorf("%w: %w", weft.ErrOptions, err)
+	}
+	return fs.Close()
+}
+
+// parquetFile is an open file.
+type parquetFile struct {
+	*parquet.File
+	random bool // access
+	closer func() error
+}
+
+// openParquet opens a file, and copies it to a temporary one unless it has random access.
+func openParquet(ctx context.Context, name string) (_ *parquetFile, err error) {
+	fs, err := filesystem.New(ctx, name)
+	if err != nil {
+		return nil, err
+	}
+	defer fs.Close()
+	r, err := fs.OpenRead(ctx, name)
+	if err != nil {
+		return nil, err
+	}
+	closer := r.Close
+	defer func() {
+		if err != nil {
+			err = errors.Join(fmt.Errorf("beam: read %s: %w", name, err), closer())
+		}
+	}()
+	at, random := r.(io.ReaderAt)
+	var size int64
+	if random {
+		size, err = fs.Size(ctx, name)
+	} else {
+		var f *os.File
+		if f, _, err = spill.OpenTemp(""); err != nil {
+			return nil, err
+		}
+		closer = func() error { return errors.Join(r.Close(), f.Close()) }
+		size, err = io.Copy(f, r)
+		at = f
+	}
+	if err != nil {
+		return nil, err
+	}
+	p, err := parquet.Open(at, size)
+	if err != nil {
+		return nil, err
+	}
+	return &parquetFile{File: p, random: random, closer: closer}, nil
+}
+
+// parquetGroups is the DoFn that emits the row groups of the files of a pattern.
+type parquetGroups struct{}
+
+// ProcessElement emits the files of a pattern.
+func (*parquetGroups) ProcessElement(ctx context.Context, glob string, emit func(string, int)) error {
+	fs, err := filesystem.New(ctx, glob)
+	if err != nil {
+		return err
+	}
+	defer fs.Close()
+	names, err := fs.List(ctx, glob)
+	if err != nil {
+		return err
+	}
+	if len(names) == 0 {
+		return fmt.Errorf("beam: ReadParquet: no file matches %q", glob)
+	}
+	for _, name := range names {
+		if err := emitGroups(ctx, fs, name, emit); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// emitGroups emits the row groups of a file, or the file if it is not read by row groups.
+func emitGroups(ctx context.Context, fs filesystem.Interface, name string, emit func(string, int)) error {
+	r, err := fs.OpenRead(ctx, name)
+	if err != nil {
+		return err
+	}
+	_, random := r.(io.ReaderAt)
+	if err := r.Close(); err != nil || !random {
+		emit(name, allGroups) // which is not copied for its metadata only
+		return err
+	}
+	f, err := openParquet(ctx, name)
+	if err != nil {
+		return err
+	}
+	if f.RowGroups() == 0 {
+		emit(name, allGroups)
+	}
+	for g := range f.RowGroups() {
+		emit(name, g)
+	}
+	return f.closer()
+}
+
+// parquetRows is the DoFn that reads row groups.
+type parquetRows struct{ Columns []string }
+
+// ProcessElement emits the rows of a row group, or of a file, as blocks.
+func (p *parquetRows) ProcessElement(ctx context.Context, name string, group int, emit func([]byte)) (err error) {
+	f, err := openParquet(ctx, name)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, f.closer()) }()
+	if err := p.read(ctx, f, group, emit); err != nil {
+		return fmt.Errorf("beam: read %s: %w", name, err)
+	}
+	return nil
+}
+
+func (p *parquetRows) read(ctx context.Context, f *parquetFile, group int, emit func([]byte)) error {
+	fields, schema, err := p.fields(f.Fields())
+	if err != nil {
+		return err
+	}
+	var batches iter.Seq2[[]column.Column, error]
+	switch {
+	case group != allGroups:
+		batches = f.RowGroup(ctx, group, fields...)
+	case f.Rows() > 0:
+		batches = f.Columns(ctx, fields...)
+	default: // a block without rows has the schema
+		batches = func(yield func([]column.Column, error) bool) { yield(make([]column.Column, len(fields)), nil) }
+	}
+	for columns, err := range batches {
+		if err != nil {
+			return err
+		}
+		blocks, err := encodeColumns(columns, schema)
+		if err != nil {
+			return err
+		}
+		for _, b := range blocks {
+			emit(b)
+		}
+	}
+	return nil
+}
+
+// fields returns the numbers of the columns to read, and the schema of their blocks.
+func (p *parquetRows) fields(all []parquet.Field) (numbers []int, schema *goarrow.Schema, err error) {
+	fields := make([]goarrow.Field, len(all))
+	for i, f := range all {
+		fields[i] = goarrow.Field{Name: f.Name, Type: goarrow.Null} // of which find needs the name
+		numbers = append(numbers, i)
+	}
+	if len(p.Columns) > 0 {
+		if numbers, err = find(goarrow.NewSchema(fields, nil), p.Columns); err != nil {
+			return nil, nil, err
+		}
+	}
+	chosen := make([]goarrow.Field, len(numbers))
+	for i, n := range numbers {
+		if err := all[n].Err(); err != nil {
+			return nil, nil, fmt.Errorf("column %q: %w; name the columns to read", all[n].Name, err)
+		}
+		if chosen[i], err = arrowField(all[n]); err != nil {
+			return nil, nil, err
+		}
+	}
+	return numbers, goarrow.NewSchema(chosen, nil), nil
+}
