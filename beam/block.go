@@ -24,11 +24,12 @@ func Encode(rec goarrow.RecordBatch) ([][]byte, error) {
 	if err != nil {
 		return nil, fmt.Errorf("beam: Encode: %w", err)
 	}
-	blocks, err := cut(int(rec.NumRows()), sizeOf(columns), func(lo, hi int, size int64) ([]byte, error) {
+	encode := func(lo, hi int, size int64) ([]byte, error) {
 		part := rec.NewSlice(int64(lo), int64(hi))
 		defer part.Release()
 		return encodeRecords(part, size)
-	})
+	}
+	blocks, err := cut(int(rec.NumRows()), sizeOf(columns), encode)
 	if err != nil {
 		return nil, fmt.Errorf("beam: Encode: %w", err)
 	}

@@ -32,7 +32,8 @@ func TestEncode(t *testing.T) {
 	checkBlocksOf(t, column.OfStrings(lengths))
 	huge := []string{"a", string(make([]byte, 3*MaxBlock)), "b"}
 	blocks := must(EncodeColumns([]string{"text"}, []column.Column{column.OfStrings(huge)}))(t)
-	if _, columns, _ := table(t, blocks); !slices.Equal(rowsOf(columns), rowsOf([]column.Column{column.OfStrings(huge)})) {
+	if _, columns, _ := table(t, blocks); !slices.Equal(rowsOf(columns),
+		rowsOf([]column.Column{column.OfStrings(huge)})) {
 		t.Error("rows around a large one differ")
 	}
 }
@@ -62,7 +63,8 @@ func checkBlocksOf(t *testing.T, columns ...column.Column) {
 
 // Numbers of a decoded block are those of its memory, not copies.
 func TestDecodeInPlace(t *testing.T) {
-	block := must(EncodeColumns([]string{"a"}, []column.Column{column.Of(make([]int64, 1000))}))(t)[0]
+	block := must(EncodeColumns([]string{"a"}, []column.Column{column.Of(
+		make([]int64, 1000))}))(t)[0]
 	_, columns, err := DecodeColumns(block)
 	if err != nil {
 		t.Fatal(err)
@@ -76,7 +78,8 @@ func TestDecodeInPlace(t *testing.T) {
 
 // Damaged blocks are errors.
 func TestDecodeDamaged(t *testing.T) {
-	columns := []column.Column{column.Of([]int64{1, 2, 3}), column.OfStrings([]string{"a", "bc", ""})}
+	columns := []column.Column{column.Of([]int64{1, 2, 3}), column.OfStrings([]string{"a", "bc",
+		""})}
 	block := must(EncodeColumns([]string{"a", "b"}, columns))(t)[0]
 	for n := range len(block) - 8 { // the end of a stream may be missing
 		rec, err := Decode(block[:n])
@@ -112,25 +115,30 @@ func TestDecodeDamaged(t *testing.T) {
 func TestTypes(t *testing.T) {
 	day := goarrow.FixedWidthTypes.Date32
 	at := &goarrow.TimestampType{Unit: goarrow.Microsecond, TimeZone: "UTC"}
-	dict := &goarrow.DictionaryType{IndexType: goarrow.PrimitiveTypes.Int8, ValueType: goarrow.BinaryTypes.String}
-	schema := goarrow.NewSchema([]goarrow.Field{{Name: "day", Type: day}, {Name: "name", Type: dict}, {Name: "at", Type: at}}, nil)
+	dict := &goarrow.DictionaryType{IndexType: goarrow.PrimitiveTypes.Int8,
+		ValueType: goarrow.BinaryTypes.String}
+	schema := goarrow.NewSchema([]goarrow.Field{{Name: "day", Type: day}, {Name: "name",
+		Type: dict}, {Name: "at", Type: at}}, nil)
 	b := array.NewRecordBuilder(memory.DefaultAllocator, schema)
 	for i := range 6 {
 		b.Field(0).(*array.Date32Builder).Append(goarrow.Date32(i % 2))
-		if err := b.Field(1).(*array.BinaryDictionaryBuilder).AppendString([]string{"Ada", "Grace"}[i/3]); err != nil {
+		if err := b.Field(1).(*array.BinaryDictionaryBuilder).AppendString([]string{"Ada",
+			"Grace"}[i/3]); err != nil {
 			t.Fatal(err)
 		}
 		b.Field(2).(*array.TimestampBuilder).Append(goarrow.Timestamp(i))
 	}
 	blocks := must(Encode(b.NewRecordBatch()))(t)
-	plan := groupPlan{Keys: []string{"day", "name"}, Values: []string{"at"}, Aggs: []group.Aggregate{{Func: group.Max}}}
+	plan := groupPlan{Keys: []string{"day", "name"}, Values: []string{"at"},
+		Aggs: []group.Aggregate{{Func: group.Max}}}
 	if err := plan.set(&Options{}); err != nil {
 		t.Fatal(err)
 	}
 	out := driveGroup(t, rand.New(rand.NewPCG(1, 2)), plan, blocks)
 	got, columns, _ := table(t, out)
 	want := goarrow.NewSchema([]goarrow.Field{{Name: "day", Type: day, Nullable: true},
-		{Name: "name", Type: goarrow.BinaryTypes.String, Nullable: true}, {Name: "max:at", Type: at, Nullable: true}}, nil)
+		{Name: "name", Type: goarrow.BinaryTypes.String, Nullable: true}, {Name: "max:at", Type: at,
+			Nullable: true}}, nil)
 	if !got.Equal(want) {
 		t.Errorf("%v, want %v", got, want)
 	}

@@ -20,10 +20,12 @@ type bundleFn interface {
 	FinishBundle(context.Context, func(int, []byte)) error
 }
 
-// bundles drives a DoFn as a runner may: blocks come in any order and in any bundles, which several
-// instances of the DoFn work on. Some bundles fail and run again. Output of those that fail is lost.
-// It returns what was emitted for each key, in any order.
-func bundles(t testing.TB, rng *rand.Rand, blocks [][]byte, instance func() bundleFn) map[int][][]byte {
+// bundles drives a DoFn as a runner may. Blocks come in any order and in any bundles, which several
+// instances of the DoFn work on. Some bundles fail and run again, and output of those that fail is
+// lost. It returns what was emitted for each key, in any order.
+func bundles(
+	t testing.TB, rng *rand.Rand, blocks [][]byte, instance func() bundleFn,
+) map[int][][]byte {
 	t.Helper()
 	blocks = slices.Clone(blocks)
 	shuffle(rng, blocks)
@@ -110,7 +112,8 @@ func randomColumn(rng *rand.Rand, n int, typ column.Type) (c column.Column) {
 	case column.Int32:
 		c = column.Of(randomValues(rng, n, func() int32 { return int32(rng.IntN(few)) - 5 }))
 	case column.Int64:
-		c = column.Of(randomValues(rng, n, func() int64 { return int64(rng.IntN(few)-few/2) << 40 }))
+		c = column.Of(randomValues(rng, n,
+			func() int64 { return int64(rng.IntN(few)-few/2) << 40 }))
 	case column.Uint64:
 		c = column.Of(randomValues(rng, n, func() uint64 { return uint64(rng.IntN(few)) }))
 	case column.Float64: // whose sums are exact
@@ -127,7 +130,8 @@ func randomColumn(rng *rand.Rand, n int, typ column.Type) (c column.Column) {
 		c = column.OfStrings(randomValues(rng, n, func() string { return fmt.Sprint("text ", rng.IntN(few)) }))
 	}
 	if rng.IntN(3) == 0 {
-		c = c.WithValid(column.OfBools(randomValues(rng, n, func() bool { return rng.IntN(4) > 0 })))
+		c = c.WithValid(column.OfBools(randomValues(rng, n,
+			func() bool { return rng.IntN(4) > 0 })))
 	}
 	return c
 }
@@ -140,10 +144,13 @@ func randomValues[T any](rng *rand.Rand, n int, value func() T) []T {
 	return values
 }
 
-var randomTypes = []column.Type{column.Int32, column.Int64, column.Uint64, column.Float64, column.Bool, column.Bytes}
+var randomTypes = []column.Type{column.Int32, column.Int64, column.Uint64, column.Float64,
+	column.Bool, column.Bytes}
 
 // randomSides returns columns called prefix0, prefix1, …
-func randomSide(rng *rand.Rand, n, columns int, prefix string) (names []string, cs []column.Column) {
+func randomSide(
+	rng *rand.Rand, n, columns int, prefix string,
+) (names []string, cs []column.Column) {
 	for i := range columns {
 		names = append(names, fmt.Sprint(prefix, i))
 		cs = append(cs, randomColumn(rng, n, randomTypes[rng.IntN(len(randomTypes))]))
@@ -153,7 +160,9 @@ func randomSide(rng *rand.Rand, n, columns int, prefix string) (names []string, 
 
 // randomBlocks cuts rows into blocks, a few of which have no rows, after it has put them in any
 // order.
-func randomBlocks(t testing.TB, rng *rand.Rand, names []string, columns []column.Column) (blocks [][]byte) {
+func randomBlocks(
+	t testing.TB, rng *rand.Rand, names []string, columns []column.Column,
+) (blocks [][]byte) {
 	t.Helper()
 	dev := must(host())(t)
 	order := make([]uint32, columns[0].Len())
@@ -174,7 +183,9 @@ func randomBlocks(t testing.TB, rng *rand.Rand, names []string, columns []column
 }
 
 // randomAggregates returns aggregates that values have, and whether rows need an order.
-func randomAggregates(rng *rand.Rand, values []column.Column) (aggs []group.Aggregate, ordered bool) {
+func randomAggregates(
+	rng *rand.Rand, values []column.Column,
+) (aggs []group.Aggregate, ordered bool) {
 	for range rng.IntN(5) {
 		a := group.Aggregate{Func: group.Func(rng.IntN(int(group.Last) + 1))}
 		if len(values) > 0 {

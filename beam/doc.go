@@ -1,14 +1,16 @@
-// Package beam runs weft's jobs over rows in pipelines of Apache Beam: on Flink, Spark, Dataflow, or
-// on Prism, which comes with Beam.
+// Package beam runs weft's jobs over rows in pipelines of Apache Beam: on Flink, Spark, Dataflow,
+// or on Prism, which comes with Beam.
 //
 // Group, Distinct, Join and Count are transforms of collections of blocks. A block is some ten
-// thousand rows as bytes: an Arrow IPC stream of one record batch. [Encode] and [EncodeColumns] make
-// blocks of record batches and of columns, [Decode] and [DecodeColumns] read them in place. Results
-// are blocks, too, so transforms follow each other.
+// thousand rows as bytes: an Arrow IPC stream of one record batch. ReadParquet reads blocks from
+// files and WriteParquet writes them. [Encode] and [EncodeColumns] make blocks of record batches
+// and of columns, [Decode] and [DecodeColumns] read them in place. Results are blocks, too, so
+// transforms follow each other.
 //
-//	orders := sdk.ParDo(s, readOrders, names) // a DoFn that emits blocks
+//	orders, err := beam.ReadParquet(s, "gs://shop/orders-*.parquet", nil)
 //	sums, err := beam.Group(s, orders, []string{"customer"}, []string{"cents"},
 //		[]group.Aggregate{{Func: group.Sum}}, nil)
+//	err = beam.WriteParquet(s, "gs://shop/sums", 1, sums)
 //
 // Programs import Beam's package of the same name as sdk:
 //
@@ -17,9 +19,16 @@
 //		"github.com/weftgo/weft/beam"
 //	)
 //
-// A DoFn per row costs much more than the job: of 10^7 rows in 10^5 groups, Beam's own SumPerKey
-// took more than 18 times the processor time of blocks. So DoFns that read should emit blocks of MaxBlock
-// bytes, about 64 Ki rows of two numbers.
+// An element per row costs much more than the job: of 10^7 rows in 10^5 groups, Beam's own
+// SumPerKey took more than 18 times the processor time of blocks. So DoFns that read should emit
+// blocks of nearly MaxBlock bytes, some 60,000 rows of two numbers. BenchmarkGroup, with these rows
+// in blocks on two cores, in milliseconds of processor time:
+//
+//	group.By, without Beam      105
+//	Group on Prism, in process  168
+//
+// Of the difference some 40 ms do not grow with the rows: Prism, and 10^5 groups that are saved,
+// cut by partition, and merged.
 //
 // # How it works
 //

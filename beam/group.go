@@ -38,11 +38,12 @@ func (p *groupPlan) options() *group.Options {
 // Options.Order, no keys and no values, and collections of something else or with windows. Columns
 // that blocks do not have, and sums that do not fit, fail the pipeline.
 func Group(
-	s sdk.Scope, blocks sdk.PCollection, keys, values []string, aggs []group.Aggregate, opts *Options,
+	s sdk.Scope, blocks sdk.PCollection, keys, values []string, aggs []group.Aggregate,
+	opts *Options,
 ) (sdk.PCollection, error) {
 	if len(keys) == 0 && len(values) == 0 {
-		return sdk.PCollection{}, fmt.Errorf("beam: Group: %w: no keys and no values; Count counts rows",
-			weft.ErrOptions)
+		return sdk.PCollection{}, fmt.Errorf(
+			"beam: Group: %w: no keys and no values; Count counts rows", weft.ErrOptions)
 	}
 	plan := groupPlan{Keys: keys, Values: values, Aggs: aggs}
 	out, err := plan.apply(s.Scope("weft.Group"), blocks, opts)
@@ -54,7 +55,9 @@ func Group(
 
 // Distinct returns blocks of the different rows that the key columns of blocks have, by default all
 // columns, in no order. opts may be nil. Errors are those of [Group].
-func Distinct(s sdk.Scope, blocks sdk.PCollection, keys []string, opts *Options) (sdk.PCollection, error) {
+func Distinct(
+	s sdk.Scope, blocks sdk.PCollection, keys []string, opts *Options,
+) (sdk.PCollection, error) {
 	plan := groupPlan{Keys: keys, AllKeys: len(keys) == 0}
 	out, err := plan.apply(s.Scope("weft.Distinct"), blocks, opts)
 	if err != nil {
@@ -64,7 +67,9 @@ func Distinct(s sdk.Scope, blocks sdk.PCollection, keys []string, opts *Options)
 }
 
 // apply checks the plan and adds its transforms.
-func (p *groupPlan) apply(s sdk.Scope, blocks sdk.PCollection, opts *Options) (sdk.PCollection, error) {
+func (p *groupPlan) apply(
+	s sdk.Scope, blocks sdk.PCollection, opts *Options,
+) (sdk.PCollection, error) {
 	none := sdk.PCollection{}
 	if opts == nil {
 		opts = &Options{}
@@ -98,8 +103,8 @@ func (p *groupPlan) set(opts *Options) (err error) {
 	}
 	for i, a := range p.Aggs {
 		if a.Func != group.Rows && (a.Column < 0 || a.Column >= len(p.Values)) {
-			return fmt.Errorf("%w: aggregate %d, %v, is of value column %d of %d", weft.ErrOptions, i,
-				a.Func, a.Column, len(p.Values))
+			return fmt.Errorf("%w: aggregate %d, %v, is of value column %d of %d", weft.ErrOptions,
+				i, a.Func, a.Column, len(p.Values))
 		}
 		if a.Func != group.First && a.Func != group.Last {
 			continue

@@ -31,10 +31,14 @@ type partialGroups struct {
 }
 
 // StartBundle drops what a bundle that failed has left.
-func (f *partialGroups) StartBundle(context.Context, func(int, []byte)) error { return f.Teardown() }
+func (f *partialGroups) StartBundle(context.Context, func(int, []byte)) error {
+	return f.Teardown()
+}
 
 // ProcessElement adds the rows of a block.
-func (f *partialGroups) ProcessElement(ctx context.Context, block []byte, emit func(int, []byte)) error {
+func (f *partialGroups) ProcessElement(
+	ctx context.Context, block []byte, emit func(int, []byte),
+) error {
 	rec, err := Decode(block)
 	if err != nil {
 		return err
@@ -119,7 +123,8 @@ func (f *partialGroups) order(rec goarrow.RecordBatch) ([]uint64, error) {
 	}
 	c := columns[0]
 	if !c.Type().Integer() || c.Nulls() > 0 {
-		return nil, fmt.Errorf("%w: the order column %q has %v and %d nulls; want integers without nulls",
+		return nil, fmt.Errorf("%w: the order column %q has %v and %d nulls; want integers "+
+			"without nulls",
 			weft.ErrOptions, f.Plan.Order, rec.Schema().Field(at[0]).Type, c.Nulls())
 	}
 	switch c.Type() {

@@ -17,7 +17,8 @@ func driveGroup(t testing.TB, rng *rand.Rand, plan groupPlan, blocks [][]byte) (
 	for _, part := range sortedKeys(pieces) {
 		for range 1 + rng.IntN(2) { // the last time counts
 			var got [][]byte
-			err := merge.ProcessElement(t.Context(), part, iterate(pieces[part]), func(b []byte) { got = append(got, b) })
+			err := merge.ProcessElement(t.Context(), part, iterate(pieces[part]),
+				func(b []byte) { got = append(got, b) })
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -66,7 +67,8 @@ func testGroupBundles(t *testing.T, rng *rand.Rand) bool {
 		t.Fatal(err)
 	}
 	_, got, _ := table(t, driveGroup(t, rng, plan, blocks))
-	want, err := group.By(t.Context(), must(host())(t), keys, values, aggs, &group.Options{SkipNulls: opts.SkipNulls})
+	want, err := group.By(t.Context(), must(host())(t), keys, values, aggs,
+		&group.Options{SkipNulls: opts.SkipNulls})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -82,14 +82,16 @@ func planJoin(
 	p := joinPlan{Left: leftKeys, Right: rightKeys, Kind: opts.Kind, NullsMatch: opts.NullsMatch,
 		Device: opts.Device, TempDir: opts.TempDir}
 	if len(leftKeys) != len(rightKeys) || len(leftKeys) == 0 {
-		return out, fmt.Errorf("%w: %d left and %d right key columns", weft.ErrOptions, len(leftKeys),
+		return out, fmt.Errorf("%w: %d left and %d right key columns", weft.ErrOptions,
+			len(leftKeys),
 			len(rightKeys))
 	}
 	if p.Parts, p.Memory, err = limits(opts.Parts, opts.Memory); err != nil {
 		return out, err
 	}
 	if p.Device != "" && !opts.Broadcast {
-		return out, fmt.Errorf("%w: Device needs Broadcast; partitions are joined by cores", weft.ErrOptions)
+		return out, fmt.Errorf("%w: Device needs Broadcast; partitions are joined by cores",
+			weft.ErrOptions)
 	}
 	if err := checkBlocks("left", left); err != nil {
 		return out, err
@@ -139,13 +141,17 @@ func (p *joinPlan) nulls() (left, right column.Nulls) {
 }
 
 // partitioned adds the transforms of a join by partitions.
-func (p *joinPlan) partitioned(s sdk.Scope, left, right sdk.PCollection) (out sdk.PCollection, err error) {
+func (p *joinPlan) partitioned(
+	s sdk.Scope, left, right sdk.PCollection,
+) (out sdk.PCollection, err error) {
 	leftNulls, rightNulls := p.nulls()
-	l, err := one(sdk.TryParDo(s, &dealtRows{Side: "left", Keys: p.Left, Parts: p.Parts, Nulls: leftNulls}, left))
+	l, err := one(sdk.TryParDo(s, &dealtRows{Side: "left", Keys: p.Left, Parts: p.Parts,
+		Nulls: leftNulls}, left))
 	if err != nil {
 		return out, err
 	}
-	r, err := one(sdk.TryParDo(s, &dealtRows{Side: "right", Keys: p.Right, Parts: p.Parts, Nulls: rightNulls}, right))
+	r, err := one(sdk.TryParDo(s, &dealtRows{Side: "right", Keys: p.Right, Parts: p.Parts,
+		Nulls: rightNulls}, right))
 	if err != nil {
 		return out, err
 	}

@@ -18,7 +18,8 @@ import (
 )
 
 func init() {
-	register.DoFn4x1[context.Context, []byte, func(*[]byte) bool, func([]byte), error](&broadcastJoin{})
+	register.DoFn4x1[context.Context, []byte, func(*[]byte) bool, func([]byte), error](
+		&broadcastJoin{})
 }
 
 // devices are those that auto.Open has opened, by the choice. They stay open.
@@ -102,7 +103,8 @@ func (f *broadcastJoin) build(ctx context.Context, next func(*[]byte) bool) erro
 		}
 		if schema == nil {
 			schema, f.fields = side.schema, side.fields
-			keys, columns = make([][]column.Column, len(side.keys)), make([][]column.Column, len(side.columns))
+			keys, columns = make([][]column.Column, len(side.keys)), make([][]column.Column,
+				len(side.columns))
 		}
 		if !schema.Equal(side.schema) {
 			return differ(schema, side.schema)
@@ -148,8 +150,8 @@ func (f *broadcastJoin) build(ctx context.Context, next func(*[]byte) bool) erro
 }
 
 func (f *broadcastJoin) tooLarge(size int64) error {
-	return fmt.Errorf("%w: it takes %d bytes or more, and JoinOptions.Memory is %d: leave Broadcast "+
-		"out, or set Memory higher", weft.ErrFull, size, f.Plan.Memory)
+	return fmt.Errorf("%w: it takes %d bytes or more, and JoinOptions.Memory is %d: leave "+
+		"Broadcast out, or set Memory higher", weft.ErrFull, size, f.Plan.Memory)
 }
 
 // concatAll returns the batches of each column as one.
@@ -177,7 +179,9 @@ func nullOf(t column.Type) column.Column {
 }
 
 // joined yields the rows of a left block that come out.
-func (f *broadcastJoin) joined(ctx context.Context, left *joinSide) iter.Seq2[[]column.Column, error] {
+func (f *broadcastJoin) joined(
+	ctx context.Context, left *joinSide,
+) iter.Seq2[[]column.Column, error] {
 	return func(yield func([]column.Column, error) bool) {
 		dev, err := host()
 		if err != nil {
@@ -207,7 +211,9 @@ func (f *broadcastJoin) joined(ctx context.Context, left *joinSide) iter.Seq2[[]
 }
 
 // chosen returns the left rows of a Semi or an Anti join.
-func (f *broadcastJoin) chosen(ctx context.Context, dev device.Host, left *joinSide) ([]column.Column, error) {
+func (f *broadcastJoin) chosen(
+	ctx context.Context, dev device.Host, left *joinSide,
+) ([]column.Column, error) {
 	find := f.index.Semi
 	if f.Plan.Kind == join.Anti {
 		find = f.index.Anti
@@ -220,7 +226,9 @@ func (f *broadcastJoin) chosen(ctx context.Context, dev device.Host, left *joinS
 }
 
 // take returns the columns of pairs of rows.
-func (f *broadcastJoin) take(dev device.Host, left *joinSide, pairs join.Pairs) (columns []column.Column) {
+func (f *broadcastJoin) take(
+	dev device.Host, left *joinSide, pairs join.Pairs,
+) (columns []column.Column) {
 	for _, c := range left.columns {
 		columns = append(columns, column.Take(dev, c, pairs.Left))
 	}

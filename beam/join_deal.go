@@ -90,7 +90,9 @@ func (f *dealtRows) deal(rec goarrow.RecordBatch, emit func(int, []byte)) error 
 }
 
 // columnsOf returns columns by name.
-func columnsOf(schema *goarrow.Schema, columns []column.Column, names []string) ([]column.Column, error) {
+func columnsOf(
+	schema *goarrow.Schema, columns []column.Column, names []string,
+) ([]column.Column, error) {
 	at, err := find(schema, names)
 	if err != nil {
 		return nil, err

@@ -17,8 +17,8 @@ import (
 )
 
 func init() {
-	register.DoFn6x1[context.Context, int, func(*[]byte) bool, func(*[]byte) bool, func(*[]byte) bool,
-		func([]byte), error](&joinedParts{})
+	register.DoFn6x1[context.Context, int, func(*[]byte) bool, func(*[]byte) bool,
+		func(*[]byte) bool, func([]byte), error](&joinedParts{})
 }
 
 // joinedParts is the DoFn that joins the rows of a partition of both sides.

@@ -33,16 +33,21 @@ func randomJoin(t testing.TB, rng *rand.Rand) *joinCase {
 	leftNames, leftColumns = append(leftNames, names...), append(leftColumns, columns...)
 	names, columns = randomSide(rng, m, rng.IntN(3), "v") // called as those on the left
 	rightNames, rightColumns = append(rightNames, names...), append(rightColumns, columns...)
-	c.plan = joinPlan{Left: leftNames[:keys], Right: rightNames[:keys], Kind: join.Kind(rng.IntN(4)),
+	c.plan = joinPlan{Left: leftNames[:keys], Right: rightNames[:keys],
+		Kind:       join.Kind(rng.IntN(4)),
 		NullsMatch: rng.IntN(2) == 0, Parts: 1 + rng.IntN(5), Memory: DefaultMemory}
 	c.broadcast = rng.IntN(2) == 0
-	c.left, c.right = randomBlocks(t, rng, leftNames, leftColumns), randomBlocks(t, rng, rightNames, rightColumns)
-	c.want = joinedRows(t, &c.plan, leftColumns[:keys], leftColumns, rightColumns[:keys], rightColumns[keys:])
+	c.left, c.right = randomBlocks(t, rng, leftNames, leftColumns), randomBlocks(t, rng, rightNames,
+		rightColumns)
+	c.want = joinedRows(t, &c.plan, leftColumns[:keys], leftColumns, rightColumns[:keys],
+		rightColumns[keys:])
 	return &c
 }
 
 // joinedRows returns what join.Join yields.
-func joinedRows(t testing.TB, p *joinPlan, leftKeys, left, rightKeys, right []column.Column) (rows []string) {
+func joinedRows(
+	t testing.TB, p *joinPlan, leftKeys, left, rightKeys, right []column.Column,
+) (rows []string) {
 	t.Helper()
 	j := must(join.NewJoin(must(host())(t), p.Kind, &join.Options{NullsMatch: p.NullsMatch}))(t)
 	defer j.Close()
@@ -81,16 +86,19 @@ func (c *joinCase) drive(t testing.TB, rng *rand.Rand) (out [][]byte) {
 	}
 	leftNulls, rightNulls := plan.nulls()
 	left := bundles(t, rng, c.left, func() bundleFn {
-		return carried(t, &dealtRows{Side: "left", Keys: plan.Left, Parts: plan.Parts, Nulls: leftNulls})
+		return carried(t, &dealtRows{Side: "left", Keys: plan.Left, Parts: plan.Parts,
+			Nulls: leftNulls})
 	})
 	right := bundles(t, rng, c.right, func() bundleFn {
-		return carried(t, &dealtRows{Side: "right", Keys: plan.Right, Parts: plan.Parts, Nulls: rightNulls})
+		return carried(t, &dealtRows{Side: "right", Keys: plan.Right, Parts: plan.Parts,
+			Nulls: rightNulls})
 	})
 	rec := must(Decode(c.right[0]))(t)
 	schema := [][]byte{must(encodeSchema(rec.Schema()))(t)}
 	f := &joinedParts{Plan: plan}
 	for part := range plan.Parts {
-		err := f.ProcessElement(t.Context(), part, iterate(left[part]), iterate(right[part]), iterate(schema), emit)
+		err := f.ProcessElement(t.Context(), part, iterate(left[part]), iterate(right[part]),
+			iterate(schema), emit)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -86,7 +86,9 @@ func must[T any](v T, err error) func(t testing.TB) T {
 }
 
 // table decodes blocks to columns, and counts their rows.
-func table(t testing.TB, blocks [][]byte) (schema *goarrow.Schema, columns []column.Column, rows int) {
+func table(
+	t testing.TB, blocks [][]byte,
+) (schema *goarrow.Schema, columns []column.Column, rows int) {
 	t.Helper()
 	var parts [][]column.Column
 	for _, b := range blocks {

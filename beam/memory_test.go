@@ -46,30 +46,32 @@ func TestGroupMemory(t *testing.T) {
 	groups, sum, n := 0, int64(0), int64(0)
 	seen := map[int64]bool{}
 	for part := range parts {
-		err := (&mergedGroups{Plan: plan}).ProcessElement(t.Context(), part, iterate(pieces[part]), func(b []byte) {
-			if len(b) > MaxBlock {
-				t.Errorf("a block of %d bytes", len(b))
-			}
-			_, c, err := DecodeColumns(b)
-			if err != nil {
-				t.Fatal(err)
-			}
-			for i, key := range column.Values[int64](c[0]) {
-				if seen[key] {
-					t.Fatalf("key %d comes twice", key)
+		err := (&mergedGroups{Plan: plan}).ProcessElement(t.Context(), part, iterate(pieces[part]),
+			func(b []byte) {
+				if len(b) > MaxBlock {
+					t.Errorf("a block of %d bytes", len(b))
 				}
-				seen[key] = true
-				sum, n = sum+column.Values[int64](c[1])[i], n+column.Values[int64](c[2])[i]
-			}
-			groups += c[0].Len()
-		})
+				_, c, err := DecodeColumns(b)
+				if err != nil {
+					t.Fatal(err)
+				}
+				for i, key := range column.Values[int64](c[0]) {
+					if seen[key] {
+						t.Fatalf("key %d comes twice", key)
+					}
+					seen[key] = true
+					sum, n = sum+column.Values[int64](c[1])[i], n+column.Values[int64](c[2])[i]
+				}
+				groups += c[0].Len()
+			})
 		if err != nil {
 			t.Fatal(err)
 		}
 	}
 	want := must(group.By(t.Context(), must(host())(t), keys, nil, nil, nil))(t)
 	if groups != want.Len() || n != rows || sum != rows*(rows-1)/2 {
-		t.Errorf("%d groups of %d rows, sum %d; want %d of %d, %d", groups, n, sum, want.Len(), rows, rows*(rows-1)/2)
+		t.Errorf("%d groups of %d rows, sum %d; want %d of %d, %d", groups, n, sum, want.Len(),
+			rows, rows*(rows-1)/2)
 	}
 }
 
@@ -84,7 +86,8 @@ func TestBroadcastMemory(t *testing.T) {
 	}
 	f.Plan.Memory = join.MinMemory * 4
 	n := 0
-	if err := f.ProcessElement(t.Context(), left[0], iterate(right), func([]byte) { n++ }); err != nil || n > 1 {
+	if err := f.ProcessElement(t.Context(), left[0], iterate(right),
+		func([]byte) { n++ }); err != nil || n > 1 {
 		t.Errorf("%d blocks, %v", n, err)
 	}
 	if err := f.Teardown(); err != nil {

@@ -60,7 +60,8 @@ func checkBlocks(side string, blocks sdk.PCollection) error {
 	case !blocks.IsValid():
 		return fmt.Errorf("%w: %s is no collection", weft.ErrOptions, side)
 	case blocks.Type().Type() != reflect.TypeFor[[]byte]():
-		return fmt.Errorf("%w: %s has elements of type %v; want blocks, as []byte", weft.ErrOptions, side,
+		return fmt.Errorf("%w: %s has elements of type %v; want blocks, as []byte", weft.ErrOptions,
+			side,
 			blocks.Type())
 	case blocks.WindowingStrategy().Fn.Kind != window.GlobalWindows:
 		return fmt.Errorf("%w: %s has windows (%v), want the global window", weft.ErrOptions, side,

@@ -33,9 +33,9 @@ const allGroups = -1
 // imports. No matching file, and columns that files do not have or that columns cannot hold, fail
 // the pipeline.
 //
-// Row groups are read by any number of workers if the file system gives random access, as the local
-// one does. Of others, such as object stores, a worker reads whole files, each by way of a temporary
-// file. All files have the same types of columns.
+// Row groups are read by any number of workers if the file system gives random access, as the
+// local one does. Of others, such as object stores, a worker reads whole files, each by way of a
+// temporary file. All files have the same types of columns.
 func ReadParquet(s sdk.Scope, glob string, columns []string) (sdk.PCollection, error) {
 	out, err := planParquet(s.Scope("weft.ReadParquet"), glob, columns)
 	if err != nil {
@@ -123,7 +123,9 @@ func openParquet(ctx context.Context, name string) (_ *parquetFile, err error) {
 type parquetGroups struct{}
 
 // ProcessElement emits the files of a pattern.
-func (*parquetGroups) ProcessElement(ctx context.Context, glob string, emit func(string, int)) error {
+func (*parquetGroups) ProcessElement(
+	ctx context.Context, glob string, emit func(string, int),
+) error {
 	fs, err := filesystem.New(ctx, glob)
 	if err != nil {
 		return err
@@ -145,7 +147,9 @@ func (*parquetGroups) ProcessElement(ctx context.Context, glob string, emit func
 }
 
 // emitGroups emits the row groups of a file, or the file if it is not read by row groups.
-func emitGroups(ctx context.Context, fs filesystem.Interface, name string, emit func(string, int)) error {
+func emitGroups(
+	ctx context.Context, fs filesystem.Interface, name string, emit func(string, int),
+) error {
 	r, err := fs.OpenRead(ctx, name)
 	if err != nil {
 		return err
@@ -172,7 +176,9 @@ func emitGroups(ctx context.Context, fs filesystem.Interface, name string, emit 
 type parquetRows struct{ Columns []string }
 
 // ProcessElement emits the rows of a row group, or of a file, as blocks.
-func (p *parquetRows) ProcessElement(ctx context.Context, name string, group int, emit func([]byte)) (err error) {
+func (p *parquetRows) ProcessElement(
+	ctx context.Context, name string, group int, emit func([]byte),
+) (err error) {
 	f, err := openParquet(ctx, name)
 	if err != nil {
 		return err
@@ -184,7 +190,9 @@ func (p *parquetRows) ProcessElement(ctx context.Context, name string, group int
 	return nil
 }
 
-func (p *parquetRows) read(ctx context.Context, f *parquetFile, group int, emit func([]byte)) error {
+func (p *parquetRows) read(
+	ctx context.Context, f *parquetFile, group int, emit func([]byte),
+) error {
 	fields, schema, err := p.fields(f.Fields())
 	if err != nil {
 		return err
@@ -196,7 +204,9 @@ func (p *parquetRows) read(ctx context.Context, f *parquetFile, group int, emit 
 	case f.Rows() > 0:
 		batches = f.Columns(ctx, fields...)
 	default: // a block without rows has the schema
-		batches = func(yield func([]column.Column, error) bool) { yield(make([]column.Column, len(fields)), nil) }
+		batches = func(yield func([]column.Column, error) bool) {
+			yield(make([]column.Column, len(fields)), nil)
+		}
 	}
 	for columns, err := range batches {
 		if err != nil {
@@ -214,7 +224,9 @@ func (p *parquetRows) read(ctx context.Context, f *parquetFile, group int, emit 
 }
 
 // fields returns the numbers of the columns to read, and the schema of their blocks.
-func (p *parquetRows) fields(all []parquet.Field) (numbers []int, schema *goarrow.Schema, err error) {
+func (p *parquetRows) fields(
+	all []parquet.Field,
+) (numbers []int, schema *goarrow.Schema, err error) {
 	fields := make([]goarrow.Field, len(all))
 	for i, f := range all {
 		fields[i] = goarrow.Field{Name: f.Name, Type: goarrow.Null} // of which find needs the name

@@ -31,9 +31,12 @@ var fileFields = []parquet.Field{
 	{Name: "bytes", Type: parquet.Type{Kind: parquet.Binary, Column: column.Bytes}},
 	{Name: "fixed", Type: parquet.Type{Kind: parquet.Fixed, Column: column.Bytes, Width: 4}},
 	{Name: "day", Type: parquet.Type{Kind: parquet.Date, Column: column.Int32}},
-	{Name: "clock", Type: parquet.Type{Kind: parquet.Time, Column: column.Int32, Unit: time.Millisecond}},
-	{Name: "tick", Type: parquet.Type{Kind: parquet.Time, Column: column.Int64, Unit: time.Nanosecond}},
-	{Name: "at", Type: parquet.Type{Kind: parquet.Timestamp, Column: column.Int64, Unit: time.Microsecond, UTC: true}},
+	{Name: "clock", Type: parquet.Type{Kind: parquet.Time, Column: column.Int32,
+		Unit: time.Millisecond}},
+	{Name: "tick", Type: parquet.Type{Kind: parquet.Time, Column: column.Int64,
+		Unit: time.Nanosecond}},
+	{Name: "at", Type: parquet.Type{Kind: parquet.Timestamp, Column: column.Int64,
+		Unit: time.Microsecond, UTC: true}},
 }
 
 // randomFile returns a file of n rows in several row groups, and its columns.
@@ -42,14 +45,16 @@ func randomFile(t testing.TB, rng *rand.Rand, n int) ([]byte, []column.Column) {
 	columns := make([]column.Column, len(fileFields))
 	for i, f := range fileFields {
 		if f.Type.Kind == parquet.Fixed {
-			columns[i] = must(column.OfWidth(4, randomValues(rng, 4*n, func() byte { return byte(rng.IntN(3)) })))(t)
+			columns[i] = must(column.OfWidth(4, randomValues(rng, 4*n,
+				func() byte { return byte(rng.IntN(3)) })))(t)
 			continue
 		}
 		switch f.Type.Column {
 		case column.Int32:
 			columns[i] = column.Of(randomValues(rng, n, func() int32 { return rng.Int32N(1000) }))
 		case column.Uint8:
-			columns[i] = column.Of(randomValues(rng, n, func() uint8 { return uint8(rng.IntN(250)) }))
+			columns[i] = column.Of(randomValues(rng, n,
+				func() uint8 { return uint8(rng.IntN(250)) }))
 		case column.Float32:
 			columns[i] = column.Of(randomValues(rng, n, rng.Float32))
 		default:
@@ -81,7 +86,8 @@ func TestParquet(t *testing.T) {
 	var all []string
 	for i, n := range []int{30_000, 1, 0} {
 		file, columns := randomFile(t, rng, n)
-		if p := must(parquet.Open(bytes.NewReader(file), int64(len(file))))(t); n > 1 && p.RowGroups() < 2 {
+		if p := must(parquet.Open(bytes.NewReader(file),
+			int64(len(file))))(t); n > 1 && p.RowGroups() < 2 {
 			t.Fatalf("%d row groups", p.RowGroups())
 		}
 		name := fmt.Sprintf("in-%d.parquet", i)
@@ -156,13 +162,15 @@ func TestParquetColumns(t *testing.T) {
 
 func TestParquetErrors(t *testing.T) {
 	dir := t.TempDir()
-	if err := os.WriteFile(filepath.Join(dir, "a.parquet"), []byte("no Parquet file"), 0o600); err != nil {
+	if err := os.WriteFile(filepath.Join(dir, "a.parquet"), []byte("no Parquet file"),
+		0o600); err != nil {
 		t.Fatal(err)
 	}
 	file, _ := randomFile(t, rand.New(rand.NewPCG(1, 2)), 10)
 	memfs.Write("memfs://errors.parquet", file)
-	rec := must(arrow.RecordBatch([]column.Column{column.Of([]int64{1})}, goarrow.NewSchema([]goarrow.Field{
-		{Name: "d", Type: goarrow.FixedWidthTypes.Duration_s}}, nil)))(t)
+	rec := must(arrow.RecordBatch([]column.Column{column.Of([]int64{1})},
+		goarrow.NewSchema([]goarrow.Field{
+			{Name: "d", Type: goarrow.FixedWidthTypes.Duration_s}}, nil)))(t)
 	durations := must(Encode(rec))(t)
 	read := func(glob string, columns ...string) func(s sdk.Scope) sdk.PCollection {
 		return func(s sdk.Scope) sdk.PCollection { return must(ReadParquet(s, glob, columns))(t) }

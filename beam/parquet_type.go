@@ -85,7 +85,8 @@ func parquetField(f goarrow.Field) (parquet.Field, error) {
 		err = errors.New("files have no times in seconds")
 	}
 	if err != nil {
-		return parquet.Field{}, fmt.Errorf("column %q has type %v, which is not written to Parquet: %w: %w",
+		return parquet.Field{}, fmt.Errorf("column %q has type %v, which is not written to Parquet: "+
+			"%w: %w",
 			f.Name, f.Type, weft.ErrOptions, err)
 	}
 	return parquet.Field{Name: f.Name, Type: is}, nil

@@ -89,7 +89,9 @@ type parquetWriter struct {
 }
 
 // ProcessElement writes a file of blocks.
-func (f *parquetWriter) ProcessElement(ctx context.Context, file int, next func(*[]byte) bool) error {
+func (f *parquetWriter) ProcessElement(
+	ctx context.Context, file int, next func(*[]byte) bool,
+) error {
 	name := fmt.Sprintf("%s-%05d-of-%05d.parquet", f.Prefix, file, f.Files)
 	if err := writeParquet(ctx, name, next); err != nil {
 		return fmt.Errorf("beam: write %s: %w", name, err)

@@ -60,7 +60,8 @@ func start(t *testing.T, role string) *child {
 	free := must(net.Listen("tcp", "localhost:0"))(t)
 	_, port, _ := net.SplitHostPort(free.Addr().String())
 	free.Close()
-	c := &child{Cmd: exec.CommandContext(t.Context(), must(os.Executable())(t)), address: "localhost:" + port}
+	c := &child{Cmd: exec.CommandContext(t.Context(), must(os.Executable())(t)),
+		address: "localhost:" + port}
 	c.Env = append(os.Environ(), roleEnv+"="+role+" "+port)
 	out := must(c.StdoutPipe())(t)
 	if err := c.Start(); err != nil {
@@ -97,7 +98,8 @@ func set(t testing.TB, flags map[*string]string) {
 
 // Prism as a process of its own, and the worker in this one.
 func TestPrismProcess(t *testing.T) {
-	set(t, map[*string]string{jobopts.Endpoint: start(t, "prism").address, jobopts.EnvironmentType: "LOOPBACK"})
+	set(t, map[*string]string{jobopts.Endpoint: start(t, "prism").address,
+		jobopts.EnvironmentType: "LOOPBACK"})
 	testJobs(t, "universal")
 }
 

@@ -30,9 +30,11 @@ func find(schema *goarrow.Schema, names []string) ([]int, error) {
 			for j, f := range schema.Fields() {
 				all[j] = f.Name
 			}
-			return nil, fmt.Errorf("%w: a block has no column %q; it has %q", weft.ErrOptions, name, all)
+			return nil, fmt.Errorf("%w: a block has no column %q; it has %q", weft.ErrOptions, name,
+				all)
 		default:
-			return nil, fmt.Errorf("%w: a block has %d columns %q", weft.ErrOptions, len(found), name)
+			return nil, fmt.Errorf("%w: a block has %d columns %q", weft.ErrOptions, len(found),
+				name)
 		}
 	}
 	return at, nil
@@ -71,18 +73,22 @@ func withoutDictionaries(schema *goarrow.Schema) *goarrow.Schema {
 
 // resultSchema returns the schema of groups: their keys, then aggregates by the names that the
 // command weft gives them.
-func (p *groupPlan) resultSchema(block *goarrow.Schema, keys, values []int) (*goarrow.Schema, error) {
+func (p *groupPlan) resultSchema(
+	block *goarrow.Schema, keys, values []int,
+) (*goarrow.Schema, error) {
 	var fields []goarrow.Field
 	for _, at := range keys {
 		fields = append(fields, plain(block.Field(at)))
 	}
 	for _, a := range p.Aggs {
-		f := goarrow.Field{Name: group.Count.String(), Type: goarrow.PrimitiveTypes.Int64, Nullable: true}
+		f := goarrow.Field{Name: group.Count.String(), Type: goarrow.PrimitiveTypes.Int64,
+			Nullable: true}
 		if a.Func != group.Rows {
 			of := plain(block.Field(values[a.Column]))
 			t, err := typeOf(a.Func, of.Type)
 			if err != nil {
-				return nil, fmt.Errorf("%w: %v of column %q: %w", weft.ErrOptions, a.Func, of.Name, err)
+				return nil, fmt.Errorf("%w: %v of column %q: %w", weft.ErrOptions, a.Func, of.Name,
+					err)
 			}
 			f.Name, f.Type = a.Func.String()+":"+of.Name, t
 		}
@@ -156,6 +162,7 @@ func decodeSchema(b []byte) (*goarrow.Schema, error) {
 
 // differ returns the error of blocks that cannot be combined.
 func differ(a, b *goarrow.Schema) error {
-	return fmt.Errorf("%w: blocks of one collection differ: one has %v, another %v", weft.ErrOptions,
+	return fmt.Errorf("%w: blocks of one collection differ: one has %v, another %v",
+		weft.ErrOptions,
 		a.Fields(), b.Fields())
 }
