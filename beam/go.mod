@@ -2,11 +2,6 @@ module github.com/weftgo/weft/beam
 
 go 1.26.0
 
-replace (
-	github.com/weftgo/weft => ../
-	github.com/weftgo/weft/arrow => ../arrow
-)
-
 require (
 	github.com/apache/arrow-go/v18 v18.8.0
 	github.com/apache/beam/sdks/v2 v2.77.0
