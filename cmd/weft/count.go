@@ -64,17 +64,17 @@ count and either item or, where the item is no valid UTF-8, item_base64.`,
   weft count access.log.gz`,
 		Args: func(cmd *cobra.Command, args []string) error {
 			if len(args) == 0 {
-				return flags.UsageError{Err: errors.New("count: no file given; - is standard input")}
+				return flags.Usage("count: no file given; - is standard input")
 			}
 			return nil
 		},
 		RunE: func(cmd *cobra.Command, args []string) error {
 			var err error
 			if opts.by, err = distinct.ParseSplitter(by); err != nil {
-				return flags.UsageError{Err: fmt.Errorf("count --by: %w", err)}
+				return flags.Usage("count --by: %w", err)
 			}
 			if opts.top < 0 {
-				return flags.UsageError{Err: fmt.Errorf("count --top %d: must not be negative", opts.top)}
+				return flags.Usage("count --top %d: must not be negative", opts.top)
 			}
 			opts.names = args
 			return runCount(cmd.Context(), a, opts)

@@ -49,7 +49,7 @@ no such vertex, 2 wrong usage, 130 interrupted.`,
   weft graph convert roads.gr roads.mtx.zst`,
 		Args: func(cmd *cobra.Command, args []string) error {
 			if err := unknownCommand(cmd, args); err != nil {
-				return flags.UsageError{Err: fmt.Errorf("graph %w", err)}
+				return flags.Usage("graph %w", err)
 			}
 			return nil
 		},
@@ -134,9 +134,9 @@ func (in *graphInput) options() (o load.Options, err error) {
 func oneGraph(cmd *cobra.Command, args []string) error {
 	switch {
 	case len(args) == 0 || args[0] == "":
-		return flags.UsageError{Err: fmt.Errorf("graph %s: no file given; - is standard input", cmd.Name())}
+		return flags.Usage("graph %s: no file given; - is standard input", cmd.Name())
 	case len(args) > 1:
-		return flags.UsageError{Err: fmt.Errorf("graph %s %s: one file at a time", cmd.Name(), strings.Join(args, " "))}
+		return flags.Usage("graph %s %s: one file at a time", cmd.Name(), strings.Join(args, " "))
 	}
 	return nil
 }
@@ -172,7 +172,7 @@ func runGraph(cmd *cobra.Command, a *app, in *graphInput, name string, unweighte
 	verb := "graph " + cmd.Name()
 	o, err := in.options()
 	if err != nil {
-		return flags.UsageError{Err: fmt.Errorf("%s %w", verb, err)}
+		return flags.Usage("%s %w", verb, err)
 	}
 	o.Unweighted = unweighted
 	if _, err := a.plan(name); err != nil {
@@ -182,7 +182,7 @@ func runGraph(cmd *cobra.Command, a *app, in *graphInput, name string, unweighte
 		a.device = "cpu"
 	}
 	if a.device != "cpu" {
-		return flags.UsageError{Err: fmt.Errorf("%s --device %s: it works on the CPU only", verb, a.device)}
+		return flags.Usage("%s --device %s: it works on the CPU only", verb, a.device)
 	}
 	dev, err := a.openDevice(cmd.Context())
 	if err != nil {

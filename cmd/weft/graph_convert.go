@@ -40,14 +40,14 @@ seconds (of writing), out, out_format and left_out (vertices).`,
   weft graph convert --undirected web.mtx web.graph.gz`,
 		Args: func(_ *cobra.Command, args []string) error {
 			if len(args) != 2 || args[0] == "" || args[1] == "" {
-				return flags.UsageError{Err: fmt.Errorf("graph convert: %d files given; want FILE and OUT", len(args))}
+				return flags.Usage("graph convert: %d files given; want FILE and OUT", len(args))
 			}
 			return nil
 		},
 		RunE: func(cmd *cobra.Command, args []string) error {
 			format, err := outFormat(a, as, args[1])
 			if err != nil {
-				return flags.UsageError{Err: fmt.Errorf("graph convert %w", err)}
+				return flags.Usage("graph convert %w", err)
 			}
 			if args[1] != stdinName {
 				plan, err := a.plan(args[0])

@@ -46,7 +46,7 @@ empty), updates_per_second (since the sample before) and result_seconds.`,
   weft graph replay --svg components.svg soc-Epinions1.txt.gz`,
 		Args: func(cmd *cobra.Command, args []string) error {
 			if err := o.check(); err != nil {
-				return flags.UsageError{Err: fmt.Errorf("graph replay %w", err)}
+				return flags.Usage("graph replay %w", err)
 			}
 			return oneGraph(cmd, args)
 		},

@@ -109,13 +109,13 @@ vertex and rank.`,
 		Args: func(cmd *cobra.Command, args []string) error {
 			switch {
 			case !(o.Damping > 0 && o.Damping < 1):
-				return flags.UsageError{Err: fmt.Errorf("graph pagerank --damping %v: want between 0 and 1", o.Damping)}
+				return flags.Usage("graph pagerank --damping %v: want between 0 and 1", o.Damping)
 			case o.Iterations < 1:
-				return flags.UsageError{Err: fmt.Errorf("graph pagerank --iterations %d: want at least 1", o.Iterations)}
+				return flags.Usage("graph pagerank --iterations %d: want at least 1", o.Iterations)
 			case !(o.Tolerance > 0):
-				return flags.UsageError{Err: fmt.Errorf("graph pagerank --tolerance %v: want more than 0", o.Tolerance)}
+				return flags.Usage("graph pagerank --tolerance %v: want more than 0", o.Tolerance)
 			case top < 0:
-				return flags.UsageError{Err: fmt.Errorf("graph pagerank --top %d: must not be negative", top)}
+				return flags.Usage("graph pagerank --top %d: must not be negative", top)
 			}
 			return oneGraph(cmd, args)
 		},

@@ -102,14 +102,14 @@ func (o *groupOptions) add(cmd *cobra.Command) {
 // someFiles wants at least one file.
 func someFiles(cmd *cobra.Command, args []string) error {
 	if len(args) == 0 {
-		return flags.UsageError{Err: fmt.Errorf("%s: no file given; - is standard input", cmd.Name())}
+		return flags.Usage("%s: no file given; - is standard input", cmd.Name())
 	}
 	return nil
 }
 
 func runGroup(ctx context.Context, a *app, o *groupOptions, verb string) error {
 	if verb == "group" && len(o.By) == 0 {
-		return flags.UsageError{Err: errors.New("group: --by is missing: the columns that make groups")}
+		return flags.Usage("group: --by is missing: the columns that make groups")
 	}
 	if err := o.Group.Check(verb); err != nil {
 		return err

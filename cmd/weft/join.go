@@ -60,9 +60,9 @@ spilled_bytes (to the temporary file), seconds, device and device_name.`,
 		Args: func(cmd *cobra.Command, args []string) error {
 			switch {
 			case len(args) != 2:
-				return flags.UsageError{Err: fmt.Errorf("join: %d files given, want LEFT and RIGHT", len(args))}
+				return flags.Usage("join: %d files given, want LEFT and RIGHT", len(args))
 			case args[0] == stdinName && args[1] == stdinName:
-				return flags.UsageError{Err: errors.New("join - -: standard input cannot be both")}
+				return flags.Usage("join - -: standard input cannot be both")
 			}
 			return nil
 		},
@@ -111,10 +111,10 @@ type joined struct {
 
 func runJoin(ctx context.Context, a *app, o *joinOptions) error {
 	if len(o.on) == 0 {
-		return flags.UsageError{Err: errors.New("join: --on is missing: the columns whose values must be the same")}
+		return flags.Usage("join: --on is missing: the columns whose values must be the same")
 	}
 	if !slices.Contains(joinKinds, o.kind) {
-		return flags.UsageError{Err: fmt.Errorf("join --kind %.40q: want %s", o.kind, strings.Join(joinKinds, ", "))}
+		return flags.Usage("join --kind %.40q: want %s", o.kind, strings.Join(joinKinds, ", "))
 	}
 	return runTable(ctx, a, &o.tableFlags, "join", o.names, func(j *tableJob) error {
 		left, right, err := o.open(j)

@@ -28,7 +28,7 @@ The CPU works on them, unless --device names a GPU; only the CPU dumps pools.`,
   weft pool dump /dev/shm/users.pool | head`,
 		Args: func(cmd *cobra.Command, args []string) error {
 			if err := unknownCommand(cmd, args); err != nil {
-				return flags.UsageError{Err: fmt.Errorf("pool %w", err)}
+				return flags.Usage("pool %w", err)
 			}
 			return nil
 		},
@@ -44,9 +44,9 @@ The CPU works on them, unless --device names a GPU; only the CPU dumps pools.`,
 func (a *app) onePool(cmd *cobra.Command, args []string) error {
 	switch {
 	case len(args) == 0 || args[0] == "":
-		return flags.UsageError{Err: fmt.Errorf("pool %s: no file given", cmd.Name())}
+		return flags.Usage("pool %s: no file given", cmd.Name())
 	case len(args) > 1:
-		return flags.UsageError{Err: fmt.Errorf("pool %s %s: one file at a time", cmd.Name(), strings.Join(args, " "))}
+		return flags.Usage("pool %s %s: one file at a time", cmd.Name(), strings.Join(args, " "))
 	}
 	if _, err := a.plan(args...); err != nil {
 		return fmt.Errorf("pool %s %w", cmd.Name(), err)

@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	"errors"
-	"fmt"
 	"io"
 	"strconv"
 
@@ -69,17 +68,17 @@ outlives power failures; so it does in a file of memory that somebody vouches fo
 func poolOptions(cmd *cobra.Command, o *gphash.Options, hash string) error {
 	for _, name := range []string{"key-size", "value-size", "capacity"} {
 		if !cmd.Flags().Changed(name) {
-			return flags.UsageError{Err: fmt.Errorf("pool create: --%s is missing", name)}
+			return flags.Usage("pool create: --%s is missing", name)
 		}
 	}
 	for _, name := range []string{"capacity", "size", "slots", "hashes", "levels"} {
 		// Zero is the default of the package, and nobody's wish.
 		if flag := cmd.Flags().Lookup(name); flag.Changed && flag.Value.String() == "0" {
-			return flags.UsageError{Err: fmt.Errorf("pool create --%s 0: must be positive", name)}
+			return flags.Usage("pool create --%s 0: must be positive", name)
 		}
 	}
 	if o.Hash.UnmarshalText([]byte(hash)) != nil {
-		return flags.UsageError{Err: fmt.Errorf("pool create --hash %.60q: want siphash or fast", hash)}
+		return flags.Usage("pool create --hash %.60q: want siphash or fast", hash)
 	}
 	return nil
 }

@@ -38,7 +38,7 @@ not tell takes --assert-pmem.`,
 		Args: a.onePool,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if limit < 0 {
-				return flags.UsageError{Err: fmt.Errorf("pool dump --limit %d: must not be negative", limit)}
+				return flags.Usage("pool dump --limit %d: must not be negative", limit)
 			}
 			o := gphash.OpenOptions{ReadOnly: true, Verify: true}
 			var err error

@@ -38,16 +38,16 @@ func (d *durabilityFlags) options(verb string) (asked gphash.Durability, said gp
 		case "global-persistent-flush":
 			said.GlobalPersistentFlush = true
 		default:
-			return 0, said, flags.UsageError{Err: fmt.Errorf("pool %s --assert-pmem %.60q: want persistent, ddio-off or global-persistent-flush", verb, what)}
+			return 0, said, flags.Usage("pool %s --assert-pmem %.60q: want persistent, ddio-off or global-persistent-flush", verb, what)
 		}
 	}
 	switch {
 	case d.durability == "pmem", d.durability == "" && len(d.assert) > 0:
 		return gphash.PMem, said, nil
 	case d.durability != "" && d.durability != "none" && d.durability != "process":
-		return 0, said, flags.UsageError{Err: fmt.Errorf("pool %s --durability %.60q: want none, process or pmem", verb, d.durability)}
+		return 0, said, flags.Usage("pool %s --durability %.60q: want none, process or pmem", verb, d.durability)
 	case len(d.assert) > 0:
-		return 0, said, flags.UsageError{Err: fmt.Errorf("pool %s --assert-pmem %s: is for --durability pmem, not %s", verb, strings.Join(d.assert, ","), d.durability)}
+		return 0, said, flags.Usage("pool %s --assert-pmem %s: is for --durability pmem, not %s", verb, strings.Join(d.assert, ","), d.durability)
 	case d.durability == "process":
 		return gphash.Process, said, nil
 	}

@@ -42,7 +42,7 @@ the output. "weft pool check" has others.`,
 	root.SetOut(a.stdout)
 	root.SetErr(a.stderr)
 	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
-		return flags.UsageError{Err: fmt.Errorf("%s: %w", strings.TrimPrefix(cmd.CommandPath(), "weft "), err)}
+		return flags.Usage("%s: %w", strings.TrimPrefix(cmd.CommandPath(), "weft "), err)
 	})
 	all := root.PersistentFlags()
 	all.StringVar(&a.device, "device", "auto", "where to run: auto, cpu, cuda, cuda:N or sim[:seed]")
@@ -81,7 +81,7 @@ func unknownCommand(root *cobra.Command, args []string) error {
 // noArguments rejects any argument.
 func noArguments(cmd *cobra.Command, args []string) error {
 	if len(args) > 0 {
-		return flags.UsageError{Err: fmt.Errorf("%s %s: takes no arguments", cmd.Name(), args[0])}
+		return flags.Usage("%s %s: takes no arguments", cmd.Name(), args[0])
 	}
 	return nil
 }
@@ -90,7 +90,7 @@ var deviceChoice = regexp.MustCompile(`^(auto|cpu|cuda(:[0-9]{1,9})?)$`)
 
 func checkDevice(choice string) error {
 	if _, err := sim.Parse(choice); err != nil && !deviceChoice.MatchString(choice) {
-		return flags.UsageError{Err: fmt.Errorf("--device %.60q: want auto, cpu, cuda, cuda:N or sim[:seed]", choice)}
+		return flags.Usage("--device %.60q: want auto, cpu, cuda, cuda:N or sim[:seed]", choice)
 	}
 	return nil
 }

@@ -71,7 +71,15 @@ func TestFirstCommand(t *testing.T) {
 func TestTables(t *testing.T) {
 	o, c := tableFile(t, "o.csv", orders), tableFile(t, "c.jsonl", customers)
 	ids := tableFile(t, "ids.csv", "id,x\n1,a\n3,b\n3,c\n9,d\n")
-	wide, nans := tableFile(t, "wide.csv", "k,w\n9007199254740992,A\n0.5,B\n"), tableFile(t, "nans.csv", "k,w\nNaN,N\n0.0,Z\n")
+	wide, nans := tableFile(
+		t,
+		"wide.csv",
+		"k,w\n9007199254740992,A\n0.5,B\n",
+	), tableFile(
+		t,
+		"nans.csv",
+		"k,w\nNaN,N\n0.0,Z\n",
+	)
 	wide2 := tableFile(t, "wide2.csv", "a,w\n1,3\n")
 	same := tableFile(t, "same.csv", "b,a,b_right\n1,4,5\n")
 	for _, tt := range []struct {
@@ -157,9 +165,16 @@ func TestTables(t *testing.T) {
 			}
 			stdout, stderr, status := runWeft(t, tt.stdin, args...)
 			if status != exitOK || stdout != tt.want {
-				t.Errorf("exit status %d, prints %q, want %q\nsays %s", status, stdout, tt.want, stderr)
+				t.Errorf(
+					"exit status %d, prints %q, want %q\nsays %s",
+					status,
+					stdout,
+					tt.want,
+					stderr,
+				)
 			}
-			if !strings.HasPrefix(stderr, "weft: ") || !strings.HasSuffix(stderr, ")\n") || strings.Count(stderr, "\n") != 1 {
+			if !strings.HasPrefix(stderr, "weft: ") || !strings.HasSuffix(stderr, ")\n") ||
+				strings.Count(stderr, "\n") != 1 {
 				t.Errorf("says %q", stderr)
 			}
 		})
@@ -247,8 +262,15 @@ func TestTableErrors(t *testing.T) {
 				}
 			}
 			stdout, stderr, status := runWeft(t, tt.stdin, args...)
-			if status != tt.status || stdout != "" || !strings.HasPrefix(stderr, "weft: ") || !strings.Contains(stderr, tt.want) {
-				t.Errorf("exit status %d, prints %q, says %q, want %q", status, stdout, stderr, tt.want)
+			if status != tt.status || stdout != "" || !strings.HasPrefix(stderr, "weft: ") ||
+				!strings.Contains(stderr, tt.want) {
+				t.Errorf(
+					"exit status %d, prints %q, says %q, want %q",
+					status,
+					stdout,
+					stderr,
+					tt.want,
+				)
 			}
 		})
 	}
@@ -271,10 +293,17 @@ func parquetOf(t *testing.T, csv string) string {
 // Text is compared with columns that have types as what these hold, on either side.
 func TestJoinTypes(t *testing.T) {
 	typed := parquetOf(t, "f,i,b,s\n0.5,7,true,7\n1,-1,false,x\n1e300,0,true,NaN\n")
-	text := tableFile(t, "t.csv", "k,n\n7,1\n007,2\n7.0,3\ntrue,4\nTrue,5\nx,6\nnan,7\nNaN,8\n-0,9\n-1,10\n")
+	text := tableFile(
+		t,
+		"t.csv",
+		"k,n\n7,1\n007,2\n7.0,3\ntrue,4\nTrue,5\nx,6\nnan,7\nNaN,8\n-0,9\n-1,10\n",
+	)
 	for on, want := range map[string]string{"i": "1 9 10", "b": "4", "s": "1 6 8"} {
 		for _, args := range [][]string{{"--on", "k=" + on, text, typed}, {"--on", on + "=k", typed, text}} {
-			stdout, stderr, status := runWeft(t, "", append([]string{"join", "--columns", "n", "--csv"}, args...)...)
+			stdout, stderr, status := runWeft(
+				t,
+				"",
+				append([]string{"join", "--columns", "n", "--csv"}, args...)...)
 			lines := strings.Fields(stdout)
 			if status != exitOK || len(lines) == 0 {
 				t.Fatal(stderr)
@@ -297,7 +326,12 @@ func TestJoinTypes(t *testing.T) {
 	// Floats by --number only, whatever the side.
 	numbers := tableFile(t, "n.csv", "k,n\n.50,1\n1,2\n1.0,3\n2,4\n1e300,5\n")
 	for _, args := range [][]string{{"--on", "k=f", numbers, typed}, {"--on", "f=k", typed, numbers}} {
-		stdout, stderr, _ := runWeft(t, "", append([]string{"join", "--columns", "n", "--sort", "n", "--csv", "--number", "k"}, args...)...)
+		stdout, stderr, _ := runWeft(
+			t,
+			"",
+			append(
+				[]string{"join", "--columns", "n", "--sort", "n", "--csv", "--number", "k"},
+				args...)...)
 		if stdout != "n\n1\n2\n3\n5\n" {
 			t.Errorf("%v: %q, %s", args, stdout, stderr)
 		}
@@ -307,7 +341,11 @@ func TestJoinTypes(t *testing.T) {
 // JSON has numbers as they were written, and strings where they were strings.
 func TestLiterals(t *testing.T) {
 	one := tableFile(t, "one.csv", "k\n1\n1.0\n")
-	ids := tableFile(t, "ids.jsonl", `{"id":1,"x":1.50,"s":"1"}`+"\n"+`{"id":2,"x":-2e5,"s":"2"}`+"\n")
+	ids := tableFile(
+		t,
+		"ids.jsonl",
+		`{"id":1,"x":1.50,"s":"1"}`+"\n"+`{"id":2,"x":-2e5,"s":"2"}`+"\n",
+	)
 	for _, tt := range []struct{ args, stdin, want string }{
 		{"distinct", "k\n1.10\n1e5\n123456789012345678901\n", `[{"k":1.10},{"k":1e5},{"k":123456789012345678901}]`},
 		{"distinct", "k\n1.10\nnan\n-inf\n", `[{"k":1.10},{"k":"NaN"},{"k":"-inf"}]`},
@@ -344,7 +382,11 @@ func TestLiterals(t *testing.T) {
 // Members that come after the first MiB are columns.
 func TestLateMembersOfVerbs(t *testing.T) {
 	pad := strings.Repeat(`{"a":1,"pad":"`+strings.Repeat("x", 200)+`"}`+"\n", 6000)
-	late := tableFile(t, "late.jsonl", pad+`{"a":1,"late":7}`+"\n"+`{"a":1,"late":8,"later":1}`+"\n")
+	late := tableFile(
+		t,
+		"late.jsonl",
+		pad+`{"a":1,"late":7}`+"\n"+`{"a":1,"late":8,"later":1}`+"\n",
+	)
 	right := tableFile(t, "r.csv", "a,z\n1,y\n")
 	for args, want := range map[string]string{
 		"distinct --count L":                                                     "3\n",
@@ -365,7 +407,14 @@ func TestLateMembersOfVerbs(t *testing.T) {
 		}
 		stdout, stderr, status := runWeft(t, "", fields...)
 		if status != exitOK || stdout != want {
-			t.Errorf("%s: exit status %d, prints %.200q, want %q; %s", args, status, stdout, want, stderr)
+			t.Errorf(
+				"%s: exit status %d, prints %.200q, want %q; %s",
+				args,
+				status,
+				stdout,
+				want,
+				stderr,
+			)
 		}
 	}
 }
@@ -400,7 +449,8 @@ func TestTablesJSON(t *testing.T) {
 	if columns := fmt.Sprint(got.Columns); columns != "[{k int64} {f number} {s text} {count int64}]" {
 		t.Errorf("columns %s", columns)
 	}
-	if got.RowsRead != 3 || got.Groups != 3 || got.Device != "cpu" || got.Bytes == 0 || got.Seconds <= 0 {
+	if got.RowsRead != 3 || got.Groups != 3 || got.Device != "cpu" || got.Bytes == 0 ||
+		got.Seconds <= 0 {
 		t.Errorf("summary %+v", got.groupSummary)
 	}
 }
@@ -413,7 +463,16 @@ func TestTableFormats(t *testing.T) {
 	tsv.WriteString("k\tn\tx\tok\n")
 	rng := rand.New(rand.NewPCG(1, 2))
 	for i := range 20000 {
-		k, n, x, ok := fmt.Sprintf("key \"%d\", é", rng.IntN(50)), rng.IntN(1000)-500, float64(rng.IntN(1000))/8, rng.IntN(2) == 0
+		k, n, x, ok := fmt.Sprintf(
+			"key \"%d\", é",
+			rng.IntN(50),
+		), rng.IntN(
+			1000,
+		)-500, float64(
+			rng.IntN(1000),
+		)/8, rng.IntN(
+			2,
+		) == 0
 		if i%7 == 3 {
 			fmt.Fprintf(&csv, "\"%s\",,%v,%v\n", strings.ReplaceAll(k, `"`, `""`), x, ok)
 			fmt.Fprintf(&tsv, "\"%s\"\t\t%v\t%v\r\n", strings.ReplaceAll(k, `"`, `""`), x, ok)
@@ -424,7 +483,11 @@ func TestTableFormats(t *testing.T) {
 		fmt.Fprintf(&tsv, "\"%s\"\t%d\t%v\t%v\r\n", strings.ReplaceAll(k, `"`, `""`), n, x, ok)
 		fmt.Fprintf(&jsonl, "{\"n\": %d, \"k\": %q, \"x\": %v, \"ok\": %v}\n", n, k, x, ok)
 	}
-	files := []string{filepath.Join(dir, "a.csv"), filepath.Join(dir, "a.tsv"), filepath.Join(dir, "a.jsonl")}
+	files := []string{
+		filepath.Join(dir, "a.csv"),
+		filepath.Join(dir, "a.tsv"),
+		filepath.Join(dir, "a.jsonl"),
+	}
 	for i, text := range []string{csv.String(), tsv.String(), jsonl.String()} {
 		must(t, os.WriteFile(files[i], []byte(text), 0o600))
 	}
@@ -438,7 +501,14 @@ func TestTableFormats(t *testing.T) {
 	var want string
 	for _, name := range files {
 		for _, piped := range []bool{false, true} {
-			args := []string{"group", "--by", "k,ok", "--agg", "count,count:n,sum:n,min:n,mean:x,last:x", "--csv"}
+			args := []string{
+				"group",
+				"--by",
+				"k,ok",
+				"--agg",
+				"count,count:n,sum:n,min:n,mean:x,last:x",
+				"--csv",
+			}
 			stdin := ""
 			if piped {
 				b, err := os.ReadFile(name)
@@ -455,7 +525,13 @@ func TestTableFormats(t *testing.T) {
 				want = got
 			}
 			if got != want || strings.Count(got, "\n") != 101 {
-				t.Errorf("%s, piped %v: other groups:\n%.300s\nwant\n%.300s", name, piped, got, want)
+				t.Errorf(
+					"%s, piped %v: other groups:\n%.300s\nwant\n%.300s",
+					name,
+					piped,
+					got,
+					want,
+				)
 			}
 		}
 	}
@@ -490,7 +566,17 @@ func TestGroupAgainstGo(t *testing.T) {
 	for key, x := range groups {
 		want = append(want, fmt.Sprintf("%s,%d,%d,%d,%d", key, x.rows, x.n, x.sum, x.least))
 	}
-	got, stderr, status := runWeft(t, b.String(), "group", "--by", "a,b", "--agg", "count,count:v,sum:v,min:v", "--csv", "-")
+	got, stderr, status := runWeft(
+		t,
+		b.String(),
+		"group",
+		"--by",
+		"a,b",
+		"--agg",
+		"count,count:v,sum:v,min:v",
+		"--csv",
+		"-",
+	)
 	if status != exitOK {
 		t.Fatal(stderr)
 	}
@@ -536,11 +622,31 @@ func TestParquetOutput(t *testing.T) {
 	}
 	run(exitOK, "distinct", "--parquet", left, tableFile(t, "l.csv", "id\n1\n2\n"))
 	must(t, os.Symlink(left, link))
-	run(exitFailed, "join", "--on", "id", "--parquet", left, tableFile(t, "bad.csv", "id,y\n2,1\n3\n"), right)
+	run(
+		exitFailed,
+		"join",
+		"--on",
+		"id",
+		"--parquet",
+		left,
+		tableFile(t, "bad.csv", "id,y\n2,1\n3\n"),
+		right,
+	)
 	wantRows("id\n1\n2\n")
 	run(exitUsage, "join", "--on", "id", "--parquet", left, left, right)
 	wantRows("id\n1\n2\n")
-	run(exitOK, "join", "--on", "id", "--kind", "semi", "--parquet", link, tableFile(t, "l.csv", "id\n1\n2\n"), right)
+	run(
+		exitOK,
+		"join",
+		"--on",
+		"id",
+		"--kind",
+		"semi",
+		"--parquet",
+		link,
+		tableFile(t, "l.csv", "id\n1\n2\n"),
+		right,
+	)
 	wantRows("id\n2\n")
 	if _, err := os.Readlink(link); err != nil {
 		t.Error(err)
@@ -552,7 +658,16 @@ func TestParquetOutput(t *testing.T) {
 	reader, err := os.OpenFile(pipe, os.O_RDWR, 0)
 	must(t, err)
 	defer reader.Close()
-	run(exitFailed, "join", "--on", "id", "--parquet", pipe, tableFile(t, "bad.csv", "id,y\n2,1\n3\n"), right)
+	run(
+		exitFailed,
+		"join",
+		"--on",
+		"id",
+		"--parquet",
+		pipe,
+		tableFile(t, "bad.csv", "id,y\n2,1\n3\n"),
+		right,
+	)
 	if info, err := os.Stat(pipe); err != nil || info.Mode()&os.ModeNamedPipe == 0 {
 		t.Errorf("the pipe is gone: %v", err)
 	}
@@ -561,7 +676,8 @@ func TestParquetOutput(t *testing.T) {
 // Of columns whose bytes are in another order than their values none is sorted, which is known before they are read.
 func TestSortsOfBytes(t *testing.T) {
 	f := flags.Output{Sort: []string{"d:desc"}}
-	if _, err := f.Sorts([]table.Field{{Name: "d", Arrow: &goarrow.Decimal128Type{Precision: 5}}}); err == nil || !strings.Contains(err.Error(), "--sort d:desc: ") {
+	if _, err := f.Sorts([]table.Field{{Name: "d", Arrow: &goarrow.Decimal128Type{Precision: 5}}}); err == nil ||
+		!strings.Contains(err.Error(), "--sort d:desc: ") {
 		t.Errorf("decimals of 128 bits: %v", err)
 	}
 }
@@ -569,7 +685,11 @@ func TestSortsOfBytes(t *testing.T) {
 // Tables for people have an end.
 func TestAlignedEnds(t *testing.T) {
 	stdout, _, status := runWeft(t, "k\n"+manyLines(1234), "distinct", "-")
-	if status != exitOK || strings.Count(stdout, "\n") != 1002 || !strings.HasSuffix(stdout, "\n… and 234 more rows: --csv, --json and --parquet write all, --top the first\n") {
+	if status != exitOK || strings.Count(stdout, "\n") != 1002 ||
+		!strings.HasSuffix(
+			stdout,
+			"\n… and 234 more rows: --csv, --json and --parquet write all, --top the first\n",
+		) {
 		t.Errorf("exit status %d, prints %d lines", status, strings.Count(stdout, "\n"))
 	}
 }
@@ -578,12 +698,24 @@ func TestAlignedEnds(t *testing.T) {
 func TestJoinWidens(t *testing.T) {
 	right := tableFile(t, "r.csv", "id,x\n"+strings.Repeat("1,a\n", 400_000)+"k,b\n")
 	args := []string{"join", "--on", "id", "--columns", "id,x", "--csv", "-", right}
-	if stdout, stderr, status := runWeft(t, "id\nk\n2\n", args...); status != exitOK || stdout != "id,x\nk,b\n" {
+	if stdout, stderr, status := runWeft(t, "id\nk\n2\n", args...); status != exitOK ||
+		stdout != "id,x\nk,b\n" {
 		t.Errorf("exit status %d, prints %q, says %s", status, stdout, stderr)
 	}
 	// What the left file has late matches nothing, and comes out as it is.
 	left := "id\n" + strings.Repeat("1\n", 8_000_000) + "k\n"
-	stdout, stderr, status := runWeft(t, left, "join", "--on", "id", "--kind", "anti", "--csv", "-", tableFile(t, "s.csv", "id\n1\n"))
+	stdout, stderr, status := runWeft(
+		t,
+		left,
+		"join",
+		"--on",
+		"id",
+		"--kind",
+		"anti",
+		"--csv",
+		"-",
+		tableFile(t, "s.csv", "id\n1\n"),
+	)
 	if status != exitOK || stdout != "id\nk\n" {
 		t.Errorf("exit status %d, prints %q, says %s", status, stdout, stderr)
 	}
@@ -598,7 +730,12 @@ func TestBytesCountOnce(t *testing.T) {
 	z := gzip.NewWriter(&packed)
 	_, err := z.Write([]byte(text))
 	must(t, errors.Join(err, z.Close()))
-	files := map[string]string{"a.csv": text, "b.csv": widened, "c.csv.gz": packed.String(), "d.csv": "k,v\n1,2\n"}
+	files := map[string]string{
+		"a.csv":    text,
+		"b.csv":    widened,
+		"c.csv.gz": packed.String(),
+		"d.csv":    "k,v\n1,2\n",
+	}
 	for name, content := range files {
 		must(t, os.WriteFile(filepath.Join(dir, name), []byte(content), 0o600))
 	}
@@ -630,7 +767,8 @@ func TestBytesCountOnce(t *testing.T) {
 			t.Fatalf("%q: exit status %d, %v, says %s", names, status, err, stderr)
 		}
 		// Readers may leave out metadata of Parquet and Arrow files.
-		if typed := filepath.IsAbs(names[0]); got.Bytes > want || got.Bytes < want && !typed || got.Bytes < want/2 {
+		if typed := filepath.IsAbs(names[0]); got.Bytes > want || got.Bytes < want && !typed ||
+			got.Bytes < want/2 {
 			t.Errorf("%q: %d bytes read, want %d", names, got.Bytes, want)
 		}
 	}
@@ -645,7 +783,11 @@ func TestTableInterrupted(t *testing.T) {
 		cancel()
 	}()
 	var stdout, stderr bytes.Buffer
-	status := run(ctx, []string{"group", "--by=a", "-"}, &app{stdin: r, stdout: &stdout, stderr: &stderr})
+	status := run(
+		ctx,
+		[]string{"group", "--by=a", "-"},
+		&app{stdin: r, stdout: &stdout, stderr: &stderr},
+	)
 	if status != exitInterrupted || stdout.Len() > 0 || stderr.String() != "weft: interrupted\n" {
 		t.Errorf("exit status %d, prints %q, says %q", status, &stdout, &stderr)
 	}

@@ -37,7 +37,12 @@ func TestFiles(t *testing.T) {
 		name   string
 		ranges bool
 	}{{"x.csv", true}, {"pipe", false}} {
-		tab, err := Open(t.Context(), []string{tt.name}, nil, &Options{Files: files, Lines: true, first: 8})
+		tab, err := Open(
+			t.Context(),
+			[]string{tt.name},
+			nil,
+			&Options{Files: files, Lines: true, first: 8},
+		)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -52,7 +57,8 @@ func TestFiles(t *testing.T) {
 		}
 		tab.Close()
 	}
-	if _, err := Open(t.Context(), []string{"none"}, nil, &Options{Files: files}); err == nil || err.Error() != "none: file does not exist" {
+	if _, err := Open(t.Context(), []string{"none"}, nil, &Options{Files: files}); err == nil ||
+		err.Error() != "none: file does not exist" {
 		t.Errorf("no such file: %v", err)
 	}
 }

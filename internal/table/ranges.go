@@ -74,8 +74,11 @@ func (t *Table) Looks() []uint64 {
 // results of Looks.
 func (t *Table) Adopt(looks []uint64) error {
 	if len(looks) != len(t.columns) {
-		return fmt.Errorf("%d columns here, and %d where another part of the files is read; are they the same files?",
-			len(t.columns), len(looks))
+		return fmt.Errorf(
+			"%d columns here, and %d where another part of the files is read; are they the same files?",
+			len(t.columns),
+			len(looks),
+		)
 	}
 	for i, k := range looks {
 		t.columns[i].kinds |= kinds(k)
@@ -93,7 +96,14 @@ func (s *typed) ranges(int64) []Range {
 		total += rows
 	}
 	for i, rows := range s.groups {
-		all = append(all, Range{Lo: int64(i), Hi: int64(i) + 1, Bytes: int64(float64(s.size) * float64(rows) / float64(max(total, 1)))})
+		all = append(
+			all,
+			Range{
+				Lo:    int64(i),
+				Hi:    int64(i) + 1,
+				Bytes: int64(float64(s.size) * float64(rows) / float64(max(total, 1))),
+			},
+		)
 	}
 	if all == nil {
 		return []Range{{Bytes: s.size}}
@@ -142,7 +152,10 @@ func (s *textSource) lines() bool {
 }
 
 // section opens the lines of a range. lines is the number of the first.
-func (s *textSource) section(ctx context.Context, r Range) (section *io.SectionReader, f File, err error) {
+func (s *textSource) section(
+	ctx context.Context,
+	r Range,
+) (section *io.SectionReader, f File, err error) {
 	if f, err = s.in.files.Open(ctx, s.in.name); err != nil {
 		return nil, nil, s.in.failed(err)
 	}

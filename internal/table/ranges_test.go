@@ -86,7 +86,14 @@ func againstWhole(t *testing.T, names []string, opts Options, size int64) (range
 	slices.SortFunc(got, func(a, b row) int { return int(int64(a.at - b.at)) })
 	for i, r := range got {
 		if i >= len(want) || !reflect.DeepEqual(r.values, want[i]) || i > 0 && r.at == got[i-1].at {
-			t.Fatalf("%d bytes: row %d of %d is %q, want of %d", size, i, len(got), r.values, len(want))
+			t.Fatalf(
+				"%d bytes: row %d of %d is %q, want of %d",
+				size,
+				i,
+				len(got),
+				r.values,
+				len(want),
+			)
 		}
 	}
 	if len(got) != len(want) {
@@ -117,12 +124,17 @@ func TestRanges(t *testing.T) {
 			}
 			text.WriteString(ends[rng.IntN(3)])
 		}
-		name := write(t, map[bool]string{true: "x.jsonl", false: "x.csv"}[asJSON], text.String()+"\n")
+		name := write(
+			t,
+			map[bool]string{true: "x.jsonl", false: "x.csv"}[asJSON],
+			text.String()+"\n",
+		)
 		if asJSON && !strings.Contains(text.String(), "{") {
 			continue
 		}
 		opts := Options{Lines: true, Header: HeaderYes, first: 8, BlockSize: 1 + rng.IntN(40)}
-		if n := againstWhole(t, []string{name, name}, opts, int64(1+rng.IntN(50))); n <= 2 && text.Len() > 200 {
+		if n := againstWhole(t, []string{name, name}, opts, int64(1+rng.IntN(50))); n <= 2 &&
+			text.Len() > 200 {
 			t.Fatalf("%d ranges of %d bytes", n, text.Len())
 		}
 	}
@@ -177,13 +189,19 @@ func TestBrokenPromise(t *testing.T) {
 	text := "a,b\n" + strings.Repeat("1,2\n", 10) + "1,\"x\n3,4\"\n" + strings.Repeat("5,6\n", 10)
 	name := write(t, "x.csv", text)
 	for size := int64(1); size < int64(len(text)); size++ {
-		tab, err := Open(t.Context(), []string{name}, nil, &Options{Lines: true, Header: HeaderYes, first: 8})
+		tab, err := Open(
+			t.Context(),
+			[]string{name},
+			nil,
+			&Options{Lines: true, Header: HeaderYes, first: 8},
+		)
 		if err != nil {
 			t.Fatal(err)
 		}
 		tab.Within(tab.Ranges(size))
 		_, _, err = located(t, tab)
-		if row := (*RowError)(nil); !errors.As(err, &row) || row.Line != 12 || !errors.Is(err, errBreak) && !errors.Is(err, errOpen) {
+		if row := (*RowError)(nil); !errors.As(err, &row) || row.Line != 12 ||
+			!errors.Is(err, errBreak) && !errors.Is(err, errOpen) {
 			t.Errorf("%d bytes: %v", size, err)
 		}
 		tab.Close()
@@ -208,7 +226,8 @@ func TestAdopt(t *testing.T) {
 	var err error
 	for _, err = range last.Batches(t.Context(), read) {
 	}
-	if w := (*Widening)(nil); !errors.As(err, &w) || w.Line != 100 || last.Adapt(t.Context(), err) != nil {
+	if w := (*Widening)(nil); !errors.As(err, &w) || w.Line != 100 ||
+		last.Adapt(t.Context(), err) != nil {
 		t.Fatal(err)
 	}
 	if first.TypeOf(read[0]) != column.Int64 || last.TypeOf(read[0]) != column.Bytes {

@@ -111,12 +111,28 @@ func (m *memoryOn) room() int {
 const slotMask = (Slots - 1) << (64 - slotBits)
 
 // callOn runs a call on all ranks. f exchanges columns and runs the batch after the keys have come.
-func callOn[K weft.Key](ctx context.Context, t *table[K], s *device.Stream, m method, arg uint8, keys device.Slice[K],
-	flags device.Slice[bool], before error, f func(*exchangeOn[K])) error {
-	x := &exchangeOn[K]{exchange: t.r.open(t.sign(m, arg)|signOn, &t.owners), mem: &t.r.on, stream: s}
+func callOn[K weft.Key](
+	ctx context.Context,
+	t *table[K],
+	s *device.Stream,
+	m method,
+	arg uint8,
+	keys device.Slice[K],
+	flags device.Slice[bool],
+	before error,
+	f func(*exchangeOn[K]),
+) error {
+	x := &exchangeOn[K]{
+		exchange: t.r.open(t.sign(m, arg)|signOn, &t.owners),
+		mem:      &t.r.on,
+		stream:   s,
+	}
 	defer x.close()
 	if before == nil && t.owners.first != nil {
-		before = fmt.Errorf("%w: batches on a device are exchanged by slots only", device.ErrUnsupported)
+		before = fmt.Errorf(
+			"%w: batches on a device are exchanged by slots only",
+			device.ErrUnsupported,
+		)
 	}
 	if before == nil && ctx.Err() == nil {
 		before = x.partition(ctx, keys)
@@ -211,7 +227,11 @@ func bufferOn[T device.Elem, K weft.Key](x *exchangeOn[K], which, n int) device.
 		return device.Slice[T]{}
 	}
 	b := x.mem.buffers[which]
-	s, err := device.Wrap[T](x.stream.Device(), device.Buffer{Ptr: b.Ptr(), Size: b.Len(), Host: b.Host()}, n)
+	s, err := device.Wrap[T](
+		x.stream.Device(),
+		device.Buffer{Ptr: b.Ptr(), Size: b.Len(), Host: b.Host()},
+		n,
+	)
 	if err != nil {
 		x.fail(err)
 	}
@@ -275,7 +295,13 @@ func backOn[T elem, K weft.Key](x *exchangeOn[K], in int, answers, to device.Sli
 }
 
 // swap exchanges a column by numbers of rows.
-func (x *exchangeOn[K]) swap(width int, send device.Slice[byte], out []int64, recv device.Slice[byte], in []int64) {
+func (x *exchangeOn[K]) swap(
+	width int,
+	send device.Slice[byte],
+	out []int64,
+	recv device.Slice[byte],
+	in []int64,
+) {
 	for i := range out {
 		x.toBytes[i], x.inBytes[i] = out[i]*int64(width), in[i]*int64(width)
 	}
@@ -326,5 +352,8 @@ func unlessOn(ok bool) error {
 	if ok {
 		return nil
 	}
-	return fmt.Errorf("%w: the structure of the shard takes no batches on a device", device.ErrUnsupported)
+	return fmt.Errorf(
+		"%w: the structure of the shard takes no batches on a device",
+		device.ErrUnsupported,
+	)
 }

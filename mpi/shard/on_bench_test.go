@@ -51,7 +51,12 @@ func numbered[K weft.Key](lo, n int) []K {
 }
 
 // benchMapOn measures a map of all ranks.
-func benchMapOn[K weft.Key, V weft.Value](b *testing.B, name string, ranks int, of func(int) device.Device) {
+func benchMapOn[K weft.Key, V weft.Value](
+	b *testing.B,
+	name string,
+	ranks int,
+	of func(int) device.Device,
+) {
 	for _, what := range []string{"get", "put", "put_unordered", "exchange", "alone"} {
 		if what == "alone" && ranks > 1 || what == "exchange" && ranks == 1 {
 			continue
@@ -60,7 +65,10 @@ func benchMapOn[K weft.Key, V weft.Value](b *testing.B, name string, ranks int, 
 			onDevices(b, ranks, of, func(ctx context.Context, r *rankOn) error {
 				perDevice := max(1, ranks/devices())
 				n, batch := *onKeys/perDevice, *onBatch/perDevice
-				shard, err := linear.New[K, V](r.dev, &linear.Options{Capacity: n + n/50, Unordered: what == "put_unordered"})
+				shard, err := linear.New[K, V](
+					r.dev,
+					&linear.Options{Capacity: n + n/50, Unordered: what == "put_unordered"},
+				)
 				if err != nil {
 					return err
 				}
@@ -88,7 +96,17 @@ func benchMapOn[K weft.Key, V weft.Value](b *testing.B, name string, ranks int, 
 					case "put", "put_unordered":
 						return m.PutOn(ctx, r.s, k, v)
 					case "exchange": // keys only
-						return callOn(ctx, &m.table, r.s, methodGet, 0, k, device.Slice[bool]{}, nil, func(*exchangeOn[K]) {})
+						return callOn(
+							ctx,
+							&m.table,
+							r.s,
+							methodGet,
+							0,
+							k,
+							device.Slice[bool]{},
+							nil,
+							func(*exchangeOn[K]) {},
+						)
 					}
 					return shard.GetOn(r.s, k, v, device.Slice[bool]{})
 				})
@@ -121,7 +139,13 @@ func benchAllToAllOn(b *testing.B, ranks int, of func(int) device.Device) {
 				parts[i] = int64(bytes / ranks)
 			}
 			return timed(ctx, b, r, *onBatch, func() error {
-				return r.comm.AllToAllV(ctx, comm.Buf{On: out, Stream: r.s}, parts, comm.Buf{On: in, Stream: r.s}, parts)
+				return r.comm.AllToAllV(
+					ctx,
+					comm.Buf{On: out, Stream: r.s},
+					parts,
+					comm.Buf{On: in, Stream: r.s},
+					parts,
+				)
 			})
 		})
 	})

@@ -49,7 +49,12 @@ type rankOn struct {
 }
 
 // onDevices runs a body on each of n local ranks.
-func onDevices(t testing.TB, n int, of func(rank int) device.Device, body func(ctx context.Context, r *rankOn) error) {
+func onDevices(
+	t testing.TB,
+	n int,
+	of func(rank int) device.Device,
+	body func(ctx context.Context, r *rankOn) error,
+) {
 	t.Helper()
 	err := local.Run(t.Context(), n, func(ctx context.Context, c comm.Comm) (err error) {
 		r := &rankOn{dev: of(c.Rank())}
@@ -113,7 +118,22 @@ func TestOnDevices(t *testing.T) {
 	for _, ranks := range []int{1, 2, 3, 5} {
 		rng := rand.New(rand.NewPCG(uint64(ranks), 1))
 		const rounds = 4
-		puts, gets, deletes := batchesOf(rng, ranks, rounds, 60), batchesOf(rng, ranks, rounds, 60), batchesOf(rng, ranks, rounds, 20)
+		puts, gets, deletes := batchesOf(
+			rng,
+			ranks,
+			rounds,
+			60,
+		), batchesOf(
+			rng,
+			ranks,
+			rounds,
+			60,
+		), batchesOf(
+			rng,
+			ranks,
+			rounds,
+			20,
+		)
 		onDevices(t, ranks, of, func(ctx context.Context, r *rankOn) error {
 			shard, err := linear.New[uint32, uint64](r.dev, nil)
 			if err != nil {
@@ -133,7 +153,14 @@ func TestOnDevices(t *testing.T) {
 }
 
 // tryRound puts, adds up, looks up and deletes, and compares what comes back with a model.
-func tryRound(ctx context.Context, r *rankOn, m *Map[uint32, uint64], model map[uint32]uint64, puts, gets, deletes [][]uint32, base uint64) error {
+func tryRound(
+	ctx context.Context,
+	r *rankOn,
+	m *Map[uint32, uint64],
+	model map[uint32]uint64,
+	puts, gets, deletes [][]uint32,
+	base uint64,
+) error {
 	for rank, keys := range puts {
 		for i, k := range keys {
 			model[k] = base + uint64(rank)<<16 + uint64(i)
@@ -194,7 +221,13 @@ func tryRound(ctx context.Context, r *rankOn, m *Map[uint32, uint64], model map[
 	return tryGet(ctx, r, m, model, gets[r.Rank()])
 }
 
-func tryGet(ctx context.Context, r *rankOn, m *Map[uint32, uint64], model map[uint32]uint64, keys []uint32) error {
+func tryGet(
+	ctx context.Context,
+	r *rankOn,
+	m *Map[uint32, uint64],
+	model map[uint32]uint64,
+	keys []uint32,
+) error {
 	k, v := sent(r, keys), sent(r, make([]uint64, len(keys)))
 	found, is := sent(r, make([]bool, len(keys))), sent(r, make([]bool, len(keys)))
 	if err := m.GetOn(ctx, r.s, k, v, found); err != nil {
@@ -208,7 +241,16 @@ func tryGet(ctx context.Context, r *rankOn, m *Map[uint32, uint64], model map[ui
 	for i, key := range keys {
 		want, ok := model[key]
 		if vals[i] != want || got[i] != ok || there[i] != ok {
-			return fmt.Errorf("row %d: key %d is %d, %v, %v; want %d, %v", i, key, vals[i], got[i], there[i], want, ok)
+			return fmt.Errorf(
+				"row %d: key %d is %d, %v, %v; want %d, %v",
+				i,
+				key,
+				vals[i],
+				got[i],
+				there[i],
+				want,
+				ok,
+			)
 		}
 	}
 	return nil
@@ -249,7 +291,10 @@ func TestSetOnDevices(t *testing.T) {
 			cancel()
 		}
 		defer cancel()
-		if err := s.ContainsOn(ended, r.s, k, device.Slice[bool]{}); !errors.Is(err, context.Canceled) {
+		if err := s.ContainsOn(ended, r.s, k, device.Slice[bool]{}); !errors.Is(
+			err,
+			context.Canceled,
+		) {
 			return fmt.Errorf("rank 2 has been cancelled: %w", err)
 		}
 		read(r, k)
@@ -260,67 +305,77 @@ func TestSetOnDevices(t *testing.T) {
 // A rank without memory is an error on all, and they go on.
 func TestNoMemoryOnDevice(t *testing.T) {
 	dev := devicetest.OpenGPU(t)
-	onDevices(t, 2, func(int) device.Device { return dev }, func(ctx context.Context, r *rankOn) error {
-		shard, err := linear.New[uint32, uint32](r.dev, nil)
-		if err != nil {
-			return err
-		}
-		m := NewMap(r.Ranks, shard)
-		defer m.Close()
-		k, v := sent(r, []uint32{1, 2, 3}), sent(r, []uint32{4, 5, 6})
-		if err := r.comm.Barrier(ctx); err != nil {
-			return err
-		}
-		if r.Rank() == 0 {
-			devicetest.FailMemoryAfter(dev, 0)
-		}
-		if err := r.comm.Barrier(ctx); err != nil {
-			return err
-		}
-		err = m.PutOn(ctx, r.s, k, v)
-		if err := r.comm.Barrier(ctx); err != nil {
-			return err
-		}
-		if r.Rank() == 0 {
-			devicetest.Heal(dev)
-		}
-		if err := r.comm.Barrier(ctx); err != nil {
-			return err
-		}
-		if !errors.Is(err, device.ErrMemory) {
-			return fmt.Errorf("no memory: %w", err)
-		}
-		if err := m.PutOn(ctx, r.s, k, v); err != nil {
-			return err
-		}
-		read(r, k)
-		read(r, v)
-		if err := m.Sync(ctx); err != nil {
-			return err
-		}
-		if n, err := m.Len(ctx); n != 3 || err != nil {
-			return fmt.Errorf("%d keys: %w", n, err)
-		}
-		return nil
-	})
+	onDevices(
+		t,
+		2,
+		func(int) device.Device { return dev },
+		func(ctx context.Context, r *rankOn) error {
+			shard, err := linear.New[uint32, uint32](r.dev, nil)
+			if err != nil {
+				return err
+			}
+			m := NewMap(r.Ranks, shard)
+			defer m.Close()
+			k, v := sent(r, []uint32{1, 2, 3}), sent(r, []uint32{4, 5, 6})
+			if err := r.comm.Barrier(ctx); err != nil {
+				return err
+			}
+			if r.Rank() == 0 {
+				devicetest.FailMemoryAfter(dev, 0)
+			}
+			if err := r.comm.Barrier(ctx); err != nil {
+				return err
+			}
+			err = m.PutOn(ctx, r.s, k, v)
+			if err := r.comm.Barrier(ctx); err != nil {
+				return err
+			}
+			if r.Rank() == 0 {
+				devicetest.Heal(dev)
+			}
+			if err := r.comm.Barrier(ctx); err != nil {
+				return err
+			}
+			if !errors.Is(err, device.ErrMemory) {
+				return fmt.Errorf("no memory: %w", err)
+			}
+			if err := m.PutOn(ctx, r.s, k, v); err != nil {
+				return err
+			}
+			read(r, k)
+			read(r, v)
+			if err := m.Sync(ctx); err != nil {
+				return err
+			}
+			if n, err := m.Len(ctx); n != 3 || err != nil {
+				return fmt.Errorf("%d keys: %w", n, err)
+			}
+			return nil
+		},
+	)
 }
 
 // On a CPU, batches on the device are slices of Go.
 func TestOnHost(t *testing.T) {
-	onDevices(t, 2, func(int) device.Device { return host }, func(ctx context.Context, r *rankOn) error {
-		shard, err := linear.New[uint32, uint64](host, nil)
-		if err != nil {
-			return err
-		}
-		m := NewMap(r.Ranks, shard)
-		defer m.Close()
-		keys := []uint32{1, 2, 3}
-		k, v := sent(r, keys), sent(r, []uint64{4, 5, 6})
-		if err := m.PutOn(ctx, r.s, k, v); err != nil {
-			return err
-		}
-		read(r, k)
-		read(r, v)
-		return tryGet(ctx, r, m, map[uint32]uint64{1: 4, 2: 5, 3: 6}, []uint32{3, 9, 1})
-	})
+	onDevices(
+		t,
+		2,
+		func(int) device.Device { return host },
+		func(ctx context.Context, r *rankOn) error {
+			shard, err := linear.New[uint32, uint64](host, nil)
+			if err != nil {
+				return err
+			}
+			m := NewMap(r.Ranks, shard)
+			defer m.Close()
+			keys := []uint32{1, 2, 3}
+			k, v := sent(r, keys), sent(r, []uint64{4, 5, 6})
+			if err := m.PutOn(ctx, r.s, k, v); err != nil {
+				return err
+			}
+			read(r, k)
+			read(r, v)
+			return tryGet(ctx, r, m, map[uint32]uint64{1: 4, 2: 5, 3: 6}, []uint32{3, 9, 1})
+		},
+	)
 }

@@ -52,7 +52,12 @@ type Keys struct {
 // check returns an error for rows that have no numbers.
 func (k *Keys) check() error {
 	if k.N > MaxRows {
-		return fmt.Errorf("%w: %d rows on a device; %d are possible", device.ErrInvalid, k.N, MaxRows)
+		return fmt.Errorf(
+			"%w: %d rows on a device; %d are possible",
+			device.ErrInvalid,
+			k.N,
+			MaxRows,
+		)
 	}
 	return nil
 }
@@ -174,14 +179,23 @@ func (p *Partition) ScratchBytes() int {
 
 // Submit submits a partition of rows without nulls that matter, and waits for nothing. rows receives
 // N numbers of 32 bits, offsets one more than there are partitions.
-func (p *Partition) Submit(s *device.Stream, rows, offsets device.Ptr, scratch device.Buffer) (err error) {
+func (p *Partition) Submit(
+	s *device.Stream,
+	rows, offsets device.Ptr,
+	scratch device.Buffer,
+) (err error) {
 	if err := p.check(); err != nil {
 		return err
 	}
 	t := run{Partition: p, s: s, rows: rows, offsets: offsets}
 	if need := p.ScratchBytes(); len(p.Nulls) > 0 || scratch.Size < need {
-		return fmt.Errorf("%w: partition with %d columns of nulls, and %d bytes of scratch memory; none, and %d are needed",
-			device.ErrInvalid, len(p.Nulls), scratch.Size, need)
+		return fmt.Errorf(
+			"%w: partition with %d columns of nulls, and %d bytes of scratch memory; none, and %d are needed",
+			device.ErrInvalid,
+			len(p.Nulls),
+			scratch.Size,
+			need,
+		)
 	}
 	if t.m, err = loadParts(s.Device()); err != nil {
 		return err
@@ -332,7 +346,14 @@ func Take(
 
 // Put submits storing n values of a width of 1, 4 or 8 bytes at some rows, each row once, and waits
 // for nothing. It undoes Take.
-func Put(s *device.Stream, values device.Ptr, width int, rows device.Ptr, n int, to device.Ptr) error {
+func Put(
+	s *device.Stream,
+	values device.Ptr,
+	width int,
+	rows device.Ptr,
+	n int,
+	to device.Ptr,
+) error {
 	if n == 0 {
 		return nil
 	}
@@ -341,5 +362,10 @@ func Put(s *device.Stream, values device.Ptr, width int, rows device.Ptr, n int,
 		return err
 	}
 	grid, block := wave(s.Device(), n)
-	return m.Put(s, grid, block, &putParams{values: values, rows: rows, to: to, n: uint32(n), width: uint32(width)})
+	return m.Put(
+		s,
+		grid,
+		block,
+		&putParams{values: values, rows: rows, to: to, n: uint32(n), width: uint32(width)},
+	)
 }

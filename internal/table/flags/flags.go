@@ -21,7 +21,8 @@ type UsageError struct{ Err error }
 func (e UsageError) Error() string { return e.Err.Error() }
 func (e UsageError) Unwrap() error { return e.Err }
 
-func usage(format string, args ...any) error { return UsageError{fmt.Errorf(format, args...)} }
+// Usage returns a UsageError.
+func Usage(format string, args ...any) error { return UsageError{fmt.Errorf(format, args...)} }
 
 // Read are the flags that say how files are read.
 type Read struct {
@@ -32,39 +33,72 @@ type Read struct {
 
 // Add adds the flags.
 func (f *Read) Add(flags *pflag.FlagSet) {
-	flags.StringVar(&f.format, "format", "auto", "format of files: auto, csv, tsv, json, parquet or arrow")
-	flags.StringVar(&f.header, "header", "auto", "whether the first line of CSV has names: auto, yes or no")
-	flags.StringVar(&f.separator, "separator", "", "between the fields of CSV: one character; default: found among , ; tab and |")
-	flags.StringArrayVar(&f.Options.Nulls, "null", nil,
-		"what stands for null in CSV, without quotes; again for more, such as --null NA --null NULL; default: empty fields")
+	flags.StringVar(
+		&f.format,
+		"format",
+		"auto",
+		"format of files: auto, csv, tsv, json, parquet or arrow",
+	)
+	flags.StringVar(
+		&f.header,
+		"header",
+		"auto",
+		"whether the first line of CSV has names: auto, yes or no",
+	)
+	flags.StringVar(
+		&f.separator,
+		"separator",
+		"",
+		"between the fields of CSV: one character; default: found among , ; tab and |",
+	)
+	flags.StringArrayVar(
+		&f.Options.Nulls,
+		"null",
+		nil,
+		"what stands for null in CSV, without quotes; again for more, such as --null NA --null NULL; default: empty fields",
+	)
 	flags.BoolVar(&f.Options.LazyQuotes, "lazy-quotes", false,
 		"take quotes of CSV inside fields, and others that are not doubled in quoted ones, as text")
-	flags.StringSliceVar(&f.Options.Text, "text", nil, "columns that are text, whatever they look like")
+	flags.StringSliceVar(
+		&f.Options.Text,
+		"text",
+		nil,
+		"columns that are text, whatever they look like",
+	)
 	flags.StringSliceVar(&f.Options.Number, "number", nil,
 		"columns that are numbers, also as keys; integers may be rounded beside fractions")
-	flags.StringVar(&f.bad, "bad", "error", "what to do with bad rows: error, or skip and count their lines")
+	flags.StringVar(
+		&f.bad,
+		"bad",
+		"error",
+		"what to do with bad rows: error, or skip and count their lines",
+	)
 }
 
 // AddLines adds --lines, for commands that read ranges of files.
 func (f *Read) AddLines(flags *pflag.FlagSet) {
-	flags.BoolVar(&f.Options.Lines, "lines", false,
-		"say that no field of CSV has a line break, so that a file can be read in parts; one that has is an error")
+	flags.BoolVar(
+		&f.Options.Lines,
+		"lines",
+		false,
+		"say that no field of CSV has a line break, so that a file can be read in parts; one that has is an error",
+	)
 }
 
 // Check stores what the flags say in Options.
 func (f *Read) Check() (err error) {
 	o := &f.Options
 	if o.Format, err = table.ParseFormat(f.format); err != nil {
-		return usage("--format %w", err)
+		return Usage("--format %w", err)
 	}
 	if o.Header, err = table.ParseHeader(f.header); err != nil {
-		return usage("--header %w", err)
+		return Usage("--header %w", err)
 	}
 	switch {
 	case f.separator == `\t`:
 		o.Separator = '\t'
 	case len(f.separator) > 1 || strings.ContainsAny(f.separator, "\"\r\n"):
-		return usage("--separator %.40q: want one character", f.separator)
+		return Usage("--separator %.40q: want one character", f.separator)
 	case f.separator != "":
 		o.Separator = f.separator[0]
 	}
@@ -73,14 +107,14 @@ func (f *Read) Check() (err error) {
 	case "skip":
 		o.SkipBad = true
 	default:
-		return usage("--bad %.40q: want error or skip", f.bad)
+		return Usage("--bad %.40q: want error or skip", f.bad)
 	}
 	if o.Lines && o.LazyQuotes {
-		return usage("--lines and --lazy-quotes exclude each other")
+		return Usage("--lines and --lazy-quotes exclude each other")
 	}
 	for _, name := range o.Number {
 		if slices.Contains(o.Text, name) {
-			return usage("--text and --number exclude each other, and both have %.40q", name)
+			return Usage("--text and --number exclude each other, and both have %.40q", name)
 		}
 	}
 	return nil

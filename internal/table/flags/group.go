@@ -49,12 +49,16 @@ func (f *Group) Check(verb string) error {
 		fn, err := group.ParseFunc(name)
 		switch {
 		case err != nil || fn == group.Rows:
-			return usage("%s --agg: %.40q: want count, or count, sum, mean, min, max, first or last "+
-				"of a column, such as sum:price", verb, text)
+			return Usage(
+				"%s --agg: %.40q: want count, or count, sum, mean, min, max, first or last "+
+					"of a column, such as sum:price",
+				verb,
+				text,
+			)
 		case fn == group.Count && !of:
 			fn = group.Rows
 		case column == "":
-			return usage("%s --agg: %.40q: of which column? Such as %s:price", verb, text, name)
+			return Usage("%s --agg: %.40q: of which column? Such as %s:price", verb, text, name)
 		}
 		f.aggs = append(f.aggs, aggregate{fn, column, text})
 	}
@@ -215,7 +219,11 @@ func (g *Grouping) Empty(t *table.Table) []column.Column {
 func (g *Grouping) Explain(over *group.OverflowError) error {
 	for i, agg := range g.Aggs {
 		if agg == (group.Aggregate{Func: group.Sum, Column: over.Column}) {
-			return fmt.Errorf("%s does not fit 64 bits in the group of %s", g.Fields[len(g.keys)+i].Name, over.Key)
+			return fmt.Errorf(
+				"%s does not fit 64 bits in the group of %s",
+				g.Fields[len(g.keys)+i].Name,
+				over.Key,
+			)
 		}
 	}
 	return over
@@ -224,8 +232,13 @@ func (g *Grouping) Explain(over *group.OverflowError) error {
 // Look goes through all groups once: it counts them, completes the fields of the result, and sorts
 // the rows if sorter, which is called when fields have types, returns something. With literals it
 // finds how JSON has text.
-func (g *Grouping) Look(ctx context.Context, t *table.Table, pages iter.Seq2[[]column.Column, error], literals bool,
-	sorter func() (*extsort.Sorter, error)) (n int, rows *extsort.Sorter, err error) {
+func (g *Grouping) Look(
+	ctx context.Context,
+	t *table.Table,
+	pages iter.Seq2[[]column.Column, error],
+	literals bool,
+	sorter func() (*extsort.Sorter, error),
+) (n int, rows *extsort.Sorter, err error) {
 	found := make([]table.Literals, len(g.Fields))
 	first := true
 	for columns, err := range pages {

@@ -47,7 +47,12 @@ func (f *Memory) Check(verb string) error {
 		}
 	}
 	if f.Limit > 0 && f.Limit < group.MinMemory {
-		return usage("%s: --memory %d: want at least %d bytes, or 0 for no limit", verb, f.Limit, group.MinMemory)
+		return Usage(
+			"%s: --memory %d: want at least %d bytes, or 0 for no limit",
+			verb,
+			f.Limit,
+			group.MinMemory,
+		)
 	}
 	if f.TempDir == "" { // the default fails when it is needed
 		return nil
@@ -58,10 +63,10 @@ func (f *Memory) Check(verb string) error {
 	}
 	switch {
 	case errors.Is(err, weft.ErrOptions):
-		return usage("%s: --temp-dir %s is in memory, so a file there saves none; "+
+		return Usage("%s: --temp-dir %s is in memory, so a file there saves none; "+
 			"name a directory on a disk, or raise --memory", verb, f.TempDir)
 	case err != nil:
-		return usage("%s: --temp-dir %s: %w", verb, f.TempDir, Reason(err))
+		return Usage("%s: --temp-dir %s: %w", verb, f.TempDir, Reason(err))
 	}
 	return nil
 }

@@ -34,10 +34,17 @@ type Output struct {
 // Add adds the flags.
 func (f *Output) Add(set *pflag.FlagSet) {
 	set.BoolVar(&f.CSV, "csv", false, "print CSV")
-	set.Var(Name(&f.Parquet), "parquet",
-		"write a Parquet `FILE` instead; of the files that exist, only one that weft has written is replaced")
-	set.StringSliceVar(&f.Sort, "sort", nil,
-		"order of the result: columns of it, with :desc for the largest first; numbers before other text")
+	set.Var(
+		Name(&f.Parquet),
+		"parquet",
+		"write a Parquet `FILE` instead; of the files that exist, only one that weft has written is replaced",
+	)
+	set.StringSliceVar(
+		&f.Sort,
+		"sort",
+		nil,
+		"order of the result: columns of it, with :desc for the largest first; numbers before other text",
+	)
 	set.IntVar(&f.Top, "top", 0, "the first N rows only; 0: all")
 }
 
@@ -45,7 +52,7 @@ func (f *Output) Add(set *pflag.FlagSet) {
 func (f *Output) Check(json bool) error {
 	f.json = json
 	if f.Top < 0 {
-		return usage("--top %d: must not be negative", f.Top)
+		return Usage("--top %d: must not be negative", f.Top)
 	}
 	outputs := 0
 	for _, is := range []bool{f.CSV, json, f.Parquet != ""} {
@@ -54,7 +61,7 @@ func (f *Output) Check(json bool) error {
 		}
 	}
 	if outputs > 1 {
-		return usage("--csv, --json and --parquet exclude each other")
+		return Usage("--csv, --json and --parquet exclude each other")
 	}
 	return nil
 }
@@ -131,7 +138,12 @@ type Rows struct {
 
 // Begin begins the output, on w unless it is a file. With --json it makes names of fields valid UTF-8
 // and different.
-func (f *Output) Begin(ctx context.Context, w io.Writer, fields []table.Field, memory int64) (*Rows, error) {
+func (f *Output) Begin(
+	ctx context.Context,
+	w io.Writer,
+	fields []table.Field,
+	memory int64,
+) (*Rows, error) {
 	if f.json {
 		for i := range fields {
 			fields[i].Name = strings.ToValidUTF8(fields[i].Name, "\ufffd")
@@ -151,8 +163,16 @@ func (f *Output) Begin(ctx context.Context, w io.Writer, fields []table.Field, m
 
 // createParquet begins a Parquet file. A named pipe waits for its reader, or until the job is
 // interrupted.
-func createParquet(ctx context.Context, name string, fields []table.Field, memory int64) (*Rows, error) {
-	file, err := progress.Interruptible(ctx, func() (*atomicfile.File, error) { return atomicfile.Create(name) })
+func createParquet(
+	ctx context.Context,
+	name string,
+	fields []table.Field,
+	memory int64,
+) (*Rows, error) {
+	file, err := progress.Interruptible(
+		ctx,
+		func() (*atomicfile.File, error) { return atomicfile.Create(name) },
+	)
 	if err != nil {
 		return nil, fmt.Errorf("--parquet %s: %w", name, Reason(err))
 	}
@@ -253,14 +273,23 @@ func ByName(fields []table.Field) map[string]int {
 }
 
 // Sorter sorts rows of the result by --sort, and keeps those of --top. Fields have their types.
-func (f *Output) Sorter(dev device.Device, fields []table.Field, memory int64, dir string) (*extsort.Sorter, error) {
+func (f *Output) Sorter(
+	dev device.Device,
+	fields []table.Field,
+	memory int64,
+	dir string,
+) (*extsort.Sorter, error) {
 	by, err := f.Sorts(fields)
 	if err != nil {
 		return nil, err
 	}
 	host, ok := dev.(device.Host)
 	if !ok {
-		return nil, fmt.Errorf("--sort: %w: rows are sorted on a CPU, not on a %s", device.ErrUnsupported, dev.Properties().Kind)
+		return nil, fmt.Errorf(
+			"--sort: %w: rows are sorted on a CPU, not on a %s",
+			device.ErrUnsupported,
+			dev.Properties().Kind,
+		)
 	}
 	types := make([]column.Type, len(fields))
 	for i, f := range fields {

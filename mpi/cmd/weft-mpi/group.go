@@ -92,14 +92,18 @@ func (o *groupOptions) add(cmd *cobra.Command) {
 	o.Read.AddLines(set)
 	o.Memory.Add(set)
 	o.Output.Add(set)
-	set.Var(flags.Name(&o.parts), "parts", "have each rank write a Parquet file into this `FOLDER`, which is made")
+	set.Var(
+		flags.Name(&o.parts),
+		"parts",
+		"have each rank write a Parquet file into this `FOLDER`, which is made",
+	)
 	set.IntVar(&o.local, "local", 0, "run this many ranks in this process, without MPI")
 }
 
 // someFiles wants at least one file, and none that only one rank could read.
 func someFiles(cmd *cobra.Command, args []string) error {
 	if len(args) == 0 {
-		return flags.UsageError{Err: fmt.Errorf("%s: no file given", cmd.Name())}
+		return flags.Usage("%s: no file given", cmd.Name())
 	}
 	for _, name := range args {
 		info, err := os.Stat(name)
@@ -107,7 +111,11 @@ func someFiles(cmd *cobra.Command, args []string) error {
 			return fmt.Errorf("%s %s: is a directory", cmd.Name(), name)
 		}
 		if name == table.Stdin || err == nil && !info.Mode().IsRegular() {
-			return flags.UsageError{Err: fmt.Errorf("%s %s: is a stream, which only one rank could read: write it to a file", cmd.Name(), name)}
+			return flags.Usage(
+				"%s %s: is a stream, which only one rank could read: write it to a file",
+				cmd.Name(),
+				name,
+			)
 		}
 	}
 	return nil
@@ -127,11 +135,14 @@ func (o *groupOptions) start(cmd *cobra.Command, a *app, names []string) error {
 func (o *groupOptions) check(a *app) error {
 	switch {
 	case len(o.By) == 0:
-		return flags.UsageError{Err: fmt.Errorf("%s: --by is missing: the columns that make groups", o.verb)}
+		return flags.Usage("%s: --by is missing: the columns that make groups", o.verb)
 	case o.local < 0 || o.local > shard.Slots:
-		return flags.UsageError{Err: fmt.Errorf("%s --local %d: want 1 to %d ranks", o.verb, o.local, shard.Slots)}
+		return flags.Usage("%s --local %d: want 1 to %d ranks", o.verb, o.local, shard.Slots)
 	case o.parts != "" && (o.CSV || a.json || o.Parquet != "" || len(o.Sort) > 0 || o.Top > 0):
-		return flags.UsageError{Err: fmt.Errorf("%s: --parts excludes --csv, --json, --parquet, --sort and --top", o.verb)}
+		return flags.Usage(
+			"%s: --parts excludes --csv, --json, --parquet, --sort and --top",
+			o.verb,
+		)
 	}
 	for _, check := range []func() error{
 		func() error { return o.Group.Check(o.verb) }, o.Read.Check,
@@ -205,7 +216,12 @@ func (j *groupJob) open() error {
 		j.Options.Note = func(line string) { fmt.Fprintf(j.app.stderr, "weft-mpi: %s\n", progress.Printable(line)) }
 		plan, err := outfile.New(j.names, j.app.stdin, j.app.stdout)
 		if err == nil && j.Parquet != "" {
-			err = plan.Writes("--parquet", j.Parquet, outfile.Kind{Name: "a Parquet file that weft has written", Is: table.WrittenByWeft}, false)
+			err = plan.Writes(
+				"--parquet",
+				j.Parquet,
+				outfile.Kind{Name: "a Parquet file that weft has written", Is: table.WrittenByWeft},
+				false,
+			)
 		}
 		if err != nil {
 			return fmt.Errorf("%s %w", j.verb, err)
@@ -262,7 +278,11 @@ func (j *groupJob) group() (*flags.Grouping, *group.Result, error) {
 		var late error
 		rows := func(yield func(shard.Rows, error) bool) { late = j.read(gr, yield) }
 		opts := &shard.GroupOptions{Gather: j.parts == ""}
-		opts.Options = group.Options{SkipNulls: j.SkipNulls, Memory: j.StateMemory(j.Memory), TempDir: j.TempDir}
+		opts.Options = group.Options{
+			SkipNulls: j.SkipNulls,
+			Memory:    j.StateMemory(j.Memory),
+			TempDir:   j.TempDir,
+		}
 		result, err := shard.Group(j.ctx, j.ranks, rows, gr.Aggs, opts)
 		if err == nil {
 			return gr, result, nil
@@ -370,8 +390,14 @@ func (j *groupJob) print(gr *flags.Grouping, result *group.Result) error {
 	if err := j.comm.AllReduce(context.WithoutCancel(j.ctx), comm.Sum, sums); err != nil {
 		return err
 	}
-	j.sum = groupSummary{Ranks: j.comm.Size(), RowsRead: sums[0], Skipped: sums[1], Bytes: sums[2], Groups: sums[3],
-		Seconds: time.Since(j.start).Seconds()}
+	j.sum = groupSummary{
+		Ranks:    j.comm.Size(),
+		RowsRead: sums[0],
+		Skipped:  sums[1],
+		Bytes:    sums[2],
+		Groups:   sums[3],
+		Seconds:  time.Since(j.start).Seconds(),
+	}
 	if j.parts != "" {
 		if err := os.Mkdir(j.parts, 0o777); err != nil && !errors.Is(err, fs.ErrExist) {
 			return fmt.Errorf("--parts %s: %w", j.parts, flags.Reason(err))
@@ -380,16 +406,27 @@ func (j *groupJob) print(gr *flags.Grouping, result *group.Result) error {
 	} else if j.comm.Rank() > 0 {
 		return nil
 	}
-	if err := j.write(gr, slices.Concat(result.Keys, result.Values)); err != nil || j.comm.Rank() > 0 {
+	if err := j.write(gr, slices.Concat(result.Keys, result.Values)); err != nil ||
+		j.comm.Rank() > 0 {
 		return err
 	}
 	skipped := ""
 	if j.sum.Skipped > 0 {
 		skipped = ", " + progress.Counted(int64(j.sum.Skipped), "bad line") + " skipped"
 	}
-	_, err := fmt.Fprintf(j.app.stderr, "weft-mpi: %s%s, %s on %s; %s in %.3g s\n", progress.Counted(int64(j.sum.RowsRead), "row"), skipped,
-		progress.Counted(int64(j.sum.Groups), "group"), progress.Counted(int64(j.sum.Ranks), "rank"),
-		progress.SI(float64(j.sum.Bytes), "B"), j.sum.Seconds)
+	_, err := fmt.Fprintf(
+		j.app.stderr,
+		"weft-mpi: %s%s, %s on %s; %s in %.3g s\n",
+		progress.Counted(int64(j.sum.RowsRead), "row"),
+		skipped,
+		progress.Counted(
+			int64(j.sum.Groups),
+			"group",
+		),
+		progress.Counted(int64(j.sum.Ranks), "rank"),
+		progress.SI(float64(j.sum.Bytes), "B"),
+		j.sum.Seconds,
+	)
 	return err
 }
 

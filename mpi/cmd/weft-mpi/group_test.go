@@ -45,7 +45,11 @@ func sales(rows int, last string) string {
 func TestGroup(t *testing.T) {
 	wide := file(t, "wide.csv", sales(400_000, "c1,2.5,x\n"))
 	first := file(t, "first.csv", sales(3000, ""))
-	lines := file(t, "x.jsonl", strings.Repeat("{\"k\":1,\"v\":2}\n{\"v\":3}\n", 99_999)+"{\"k\":\"z\",\"v\":2.5}\n")
+	lines := file(
+		t,
+		"x.jsonl",
+		strings.Repeat("{\"k\":1,\"v\":2}\n{\"v\":3}\n", 99_999)+"{\"k\":\"z\",\"v\":2.5}\n",
+	)
 	for _, args := range [][]string{
 		{"group", "--by", "city", "--agg", "count,sum:amount,first:tag,last:tag,max:amount", "--csv", first, first, first},
 		{"group", "--by", "city,tag", "--agg", "mean:amount", "--csv", "--lines", first},
@@ -62,7 +66,15 @@ func TestGroup(t *testing.T) {
 		for _, ranks := range []string{"2", "3", "16"} {
 			got, stderr, status := weftMPI(t, append(slices.Clone(args), "--local", ranks)...)
 			if status != exitOK || got != want {
-				t.Errorf("%v on %s ranks: exit status %d, %s, prints %s, want %s", args, ranks, status, stderr, got, want)
+				t.Errorf(
+					"%v on %s ranks: exit status %d, %s, prints %s, want %s",
+					args,
+					ranks,
+					status,
+					stderr,
+					got,
+					want,
+				)
 			}
 		}
 	}
@@ -79,8 +91,14 @@ func TestParts(t *testing.T) {
 		t.Fatal(parts, err)
 	}
 	sorted := []string{"--sort", "city,tag", "--csv", "--local", "2"}
-	got, _, _ := weftMPI(t, append(append([]string{"group", "--by", "city,tag", "--agg", "sum:sum:amount"}, sorted...), parts...)...)
-	want, _, _ := weftMPI(t, append([]string{"group", "--by", "city,tag", "--agg", "sum:amount", in}, sorted...)...)
+	got, _, _ := weftMPI(
+		t,
+		append(
+			append([]string{"group", "--by", "city,tag", "--agg", "sum:sum:amount"}, sorted...),
+			parts...)...)
+	want, _, _ := weftMPI(
+		t,
+		append([]string{"group", "--by", "city,tag", "--agg", "sum:amount", in}, sorted...)...)
 	if _, got, _ := strings.Cut(got, "\n"); got == "" || !strings.HasSuffix(want, got) {
 		t.Errorf("%s, want %s", got, want)
 	}
@@ -89,13 +107,31 @@ func TestParts(t *testing.T) {
 // The summary of JSON counts all ranks.
 func TestGroupJSON(t *testing.T) {
 	in := file(t, "x.csv", sales(100, "c1,x,2\n"))
-	stdout, stderr, status := weftMPI(t, "group", "--by", "city", "--agg", "sum:amount", "--bad", "skip", "--json", "--local", "2", in, in)
+	stdout, stderr, status := weftMPI(
+		t,
+		"group",
+		"--by",
+		"city",
+		"--agg",
+		"sum:amount",
+		"--bad",
+		"skip",
+		"--json",
+		"--local",
+		"2",
+		in,
+		in,
+	)
 	var got struct {
 		groupSummary
 		Rows []map[string]any `json:"rows"`
 	}
 	err := json.Unmarshal([]byte(stdout), &got)
-	if err != nil || status != exitOK || got.Ranks != 2 || got.RowsRead != 202 && got.RowsRead != 200 || got.Skipped != 2 || got.Groups != 7 || len(got.Rows) != 7 ||
+	if err != nil || status != exitOK || got.Ranks != 2 ||
+		got.RowsRead != 202 && got.RowsRead != 200 ||
+		got.Skipped != 2 ||
+		got.Groups != 7 ||
+		len(got.Rows) != 7 ||
 		!strings.Contains(stderr, ", 2 bad lines skipped, 7 groups on 2 ranks; ") {
 		t.Errorf("exit status %d, %v, %+v, says %s", status, err, got, stderr)
 	}
@@ -123,9 +159,18 @@ func TestGroupErrors(t *testing.T) {
 		{[]string{"--by", "city", "--agg", "sum", good}, exitUsage, "weft-mpi: group --agg: "},
 	} {
 		for _, ranks := range []string{"1", "3"} {
-			stdout, stderr, status := weftMPI(t, append([]string{"group", "--local", ranks}, tt.args...)...)
+			stdout, stderr, status := weftMPI(
+				t,
+				append([]string{"group", "--local", ranks}, tt.args...)...)
 			if status != tt.status || stdout != "" || !strings.HasPrefix(stderr, tt.stderr) {
-				t.Errorf("%v on %s ranks: exit status %d, prints %s, says %s", tt.args, ranks, status, stdout, stderr)
+				t.Errorf(
+					"%v on %s ranks: exit status %d, prints %s, says %s",
+					tt.args,
+					ranks,
+					status,
+					stdout,
+					stderr,
+				)
 			}
 		}
 	}
@@ -141,15 +186,32 @@ func TestMPI(t *testing.T) {
 		t.Skip("no mpirun")
 	}
 	start := func(args ...string) (stdout, stderr string, err error) {
-		cmd := exec.CommandContext(t.Context(), launcher, append([]string{"-n", "2", "--oversubscribe", os.Args[0]}, args...)...)
-		cmd.Env = append(os.Environ(), "WEFT_MPI_COMMAND=1", "OMPI_ALLOW_RUN_AS_ROOT=1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1")
+		cmd := exec.CommandContext(
+			t.Context(),
+			launcher,
+			append([]string{"-n", "2", "--oversubscribe", os.Args[0]}, args...)...)
+		cmd.Env = append(
+			os.Environ(),
+			"WEFT_MPI_COMMAND=1",
+			"OMPI_ALLOW_RUN_AS_ROOT=1",
+			"OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1",
+		)
 		var out, errs bytes.Buffer
 		cmd.Stdout, cmd.Stderr = &out, &errs
 		err = cmd.Run()
 		return out.String(), errs.String(), err
 	}
 	in := file(t, "x.csv", sales(200_000, "c1,2.5,x\n"))
-	args := []string{"group", "--by", "tag", "--agg", "sum:amount,first:city", "--csv", "--lines", in}
+	args := []string{
+		"group",
+		"--by",
+		"tag",
+		"--agg",
+		"sum:amount,first:city",
+		"--csv",
+		"--lines",
+		in,
+	}
 	want, _, _ := weftMPI(t, append(slices.Clone(args), "--local", "1")...)
 	got, stderr, err := start(args...)
 	if err != nil || got != want || !strings.Contains(stderr, " on 2 ranks; ") {
@@ -157,7 +219,8 @@ func TestMPI(t *testing.T) {
 	}
 	_, stderr, err = start("group", "--by", "town", in)
 	exit := (*exec.ExitError)(nil)
-	if !errors.As(err, &exit) || exit.ExitCode() != exitFailed || strings.Count(stderr, `weft-mpi: --by: no column "town"`) != 1 {
+	if !errors.As(err, &exit) || exit.ExitCode() != exitFailed ||
+		strings.Count(stderr, `weft-mpi: --by: no column "town"`) != 1 {
 		t.Errorf("%v, says %s", err, stderr)
 	}
 }

@@ -62,7 +62,7 @@ Exit status: 0 done, 1 the job failed, 2 wrong usage, 130 interrupted.`,
 		SilenceUsage:  true,
 		Args: func(_ *cobra.Command, args []string) error {
 			if len(args) > 0 {
-				return flags.UsageError{Err: fmt.Errorf("%s: no such command", args[0])}
+				return flags.Usage("%s: no such command", args[0])
 			}
 			return nil
 		},
@@ -96,7 +96,7 @@ Exit status: 0 done, 1 the job failed, 2 wrong usage, 130 interrupted.`,
 // noArguments refuses arguments of a verb that has none.
 func noArguments(cmd *cobra.Command, args []string) error {
 	if len(args) > 0 {
-		return flags.UsageError{Err: fmt.Errorf("%s %s: takes no arguments", cmd.Name(), args[0])}
+		return flags.Usage("%s %s: takes no arguments", cmd.Name(), args[0])
 	}
 	return nil
 }

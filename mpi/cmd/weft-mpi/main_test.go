@@ -17,20 +17,37 @@ func weftMPI(t *testing.T, args ...string) (stdout, stderr string, status int) {
 
 // Plan prints the figures of the model, as a table and as JSON.
 func TestPlan(t *testing.T) {
-	stdout, stderr, status := weftMPI(t, "plan", "--keys", "1e12", "--bytes", "16", "--gpu", "h200", "--nic", "400")
-	if status != exitOK || !strings.Contains(stdout, ": 18.8 TB on 157 × h200 in 20 nodes, 120 GB each\n") || stderr != "" {
+	stdout, stderr, status := weftMPI(
+		t,
+		"plan",
+		"--keys",
+		"1e12",
+		"--bytes",
+		"16",
+		"--gpu",
+		"h200",
+		"--nic",
+		"400",
+	)
+	if status != exitOK ||
+		!strings.Contains(stdout, ": 18.8 TB on 157 × h200 in 20 nodes, 120 GB each\n") ||
+		stderr != "" {
 		t.Errorf("exit status %d, prints %s, says %s", status, stdout, stderr)
 	}
 	if n := strings.Count(stdout, "\n"); n != 12 {
 		t.Errorf("%d lines", n)
 	}
 	stdout, _, _ = weftMPI(t, "plan", "--ranks", "2", "--replicas", "3")
-	if !strings.Contains(stdout, "in 3 copies") || !strings.Contains(stdout, ", and they have 120 GB\n") {
+	if !strings.Contains(stdout, "in 3 copies") ||
+		!strings.Contains(stdout, ", and they have 120 GB\n") {
 		t.Error(stdout)
 	}
 	stdout, _, status = weftMPI(t, "plan", "--json", "--batch", "1e5,1e6")
 	var got planOutput
-	if err := json.Unmarshal([]byte(stdout), &got); err != nil || status != exitOK || got.Ranks != 157 || len(got.Lookups) != 2 || got.Lookups[1].Keys != 1e6 {
+	if err := json.Unmarshal([]byte(stdout), &got); err != nil || status != exitOK ||
+		got.Ranks != 157 ||
+		len(got.Lookups) != 2 ||
+		got.Lookups[1].Keys != 1e6 {
 		t.Errorf("exit status %d, %v, %+v", status, err, got)
 	}
 }
@@ -43,7 +60,9 @@ func TestUsage(t *testing.T) {
 		{"plan more", "plan more: takes no arguments"}, {"bench", "bench: no such command\n"},
 	} {
 		stdout, stderr, status := weftMPI(t, strings.Fields(tt.args)...)
-		if status != exitUsage || stdout != "" || !strings.HasPrefix(stderr, "weft-mpi: "+tt.stderr) && !strings.Contains(stderr, tt.stderr) {
+		if status != exitUsage || stdout != "" ||
+			!strings.HasPrefix(stderr, "weft-mpi: "+tt.stderr) &&
+				!strings.Contains(stderr, tt.stderr) {
 			t.Errorf("%s: exit status %d, prints %s, says %s", tt.args, status, stdout, stderr)
 		}
 	}

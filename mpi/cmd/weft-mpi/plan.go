@@ -48,7 +48,12 @@ objects with keys (of each rank), seconds, per_rank and total (keys a second), t
 	set.StringVar(&o.gpu, "gpu", "h200", "processor: h200, or cpu for nodes of 64 cores and 0.9 TB")
 	set.Float64Var(&o.nic, "nic", 400, "Gbit a second of the network card of each processor")
 	set.IntVar(&o.Ranks, "ranks", 0, "processors; default: as few as have the memory")
-	set.Float64SliceVar(&o.batches, "batch", []float64{1e5, 1e6, 1e7, 1e8}, "keys of a batch on each rank")
+	set.Float64SliceVar(
+		&o.batches,
+		"batch",
+		[]float64{1e5, 1e6, 1e7, 1e8},
+		"keys of a batch on each rank",
+	)
 	return cmd
 }
 
@@ -63,16 +68,16 @@ func (o *planOptions) check() (err error) {
 		{"nic", o.nic, .1, 1e5}, {"ranks", float64(o.Ranks), 0, 1e6},
 	} {
 		if !(f.v >= f.least && f.v <= f.most) {
-			return flags.UsageError{Err: fmt.Errorf("plan --%s %g: want %g to %g", f.name, f.v, f.least, f.most)}
+			return flags.Usage("plan --%s %g: want %g to %g", f.name, f.v, f.least, f.most)
 		}
 	}
 	for _, n := range o.batches {
 		if !(n >= 1 && n <= 1e12) {
-			return flags.UsageError{Err: fmt.Errorf("plan --batch %g: want 1 to 1e12", n)}
+			return flags.Usage("plan --batch %g: want 1 to 1e12", n)
 		}
 	}
 	if o.On, err = plan.Find(o.gpu); err != nil {
-		return flags.UsageError{Err: fmt.Errorf("plan --gpu %w", err)}
+		return flags.Usage("plan --gpu %w", err)
 	}
 	o.Key, o.Value, o.NIC = 8, o.bytes-8, plan.NIC(o.nic)
 	return nil
@@ -102,28 +107,73 @@ func (o *planOptions) run(a *app) error {
 	if o.Replicas > 1 {
 		fmt.Fprintf(a.stdout, ", in %g copies", o.Replicas)
 	}
-	fmt.Fprintf(a.stdout, ": %s on %d × %s in %d nodes, %s each",
-		progress.SI(o.Replicas*out.Bytes, "B"), out.Ranks, o.On.Name, out.Nodes, progress.SI(need, "B"))
+	fmt.Fprintf(
+		a.stdout,
+		": %s on %d × %s in %d nodes, %s each",
+		progress.SI(
+			o.Replicas*out.Bytes,
+			"B",
+		),
+		out.Ranks,
+		o.On.Name,
+		out.Nodes,
+		progress.SI(need, "B"),
+	)
 	if need > o.On.Memory {
 		fmt.Fprintf(a.stdout, ", and they have %s", progress.SI(o.On.Memory, "B"))
 	}
-	fmt.Fprintf(a.stdout, "\nAll pairs cross the links in %.3g s. One of %d fails every %.3g days.\n\n", out.Fill, out.Ranks, out.Failure)
+	fmt.Fprintf(
+		a.stdout,
+		"\nAll pairs cross the links in %.3g s. One of %d fails every %.3g days.\n\n",
+		out.Fill,
+		out.Ranks,
+		out.Failure,
+	)
 	t := table.NewWriter()
 	t.SetStyle(table.StyleLight)
 	t.Style().Options = table.OptionsNoBordersAndSeparators
-	t.AppendHeader(table.Row{"batch", "keys a rank", "ms", "keys/s a rank", "keys/s", "bound by", "exchange", "message", "fullest rank"})
+	t.AppendHeader(
+		table.Row{
+			"batch",
+			"keys a rank",
+			"ms",
+			"keys/s a rank",
+			"keys/s",
+			"bound by",
+			"exchange",
+			"message",
+			"fullest rank",
+		},
+	)
 	for _, of := range []struct {
 		name    string
 		batches []plan.Batch
 	}{{"lookups", out.Lookups}, {"insertions", out.Insertions}} {
 		for _, b := range of.batches {
-			t.AppendRow(table.Row{of.name, progress.SI(b.Keys, ""), fmt.Sprintf("%.3g", b.Seconds*1e3), progress.SI(b.PerRank, ""),
-				progress.SI(b.Total, ""), b.Bound, b.Exchange(), progress.SI(b.Message, "B"), fmt.Sprintf("%.2f × mean", b.Skew)})
+			t.AppendRow(
+				table.Row{
+					of.name,
+					progress.SI(b.Keys, ""),
+					fmt.Sprintf("%.3g", b.Seconds*1e3),
+					progress.SI(b.PerRank, ""),
+					progress.SI(
+						b.Total,
+						"",
+					),
+					b.Bound,
+					b.Exchange(),
+					progress.SI(b.Message, "B"),
+					fmt.Sprintf("%.2f × mean", b.Skew),
+				},
+			)
 		}
 	}
 	var right []table.ColumnConfig
 	for _, n := range []int{2, 3, 4, 5, 8, 9} {
-		right = append(right, table.ColumnConfig{Number: n, Align: text.AlignRight, AlignHeader: text.AlignRight})
+		right = append(
+			right,
+			table.ColumnConfig{Number: n, Align: text.AlignRight, AlignHeader: text.AlignRight},
+		)
 	}
 	t.SetColumnConfigs(right)
 	_, err := fmt.Fprintln(a.stdout, t.Render())

@@ -9,7 +9,13 @@ import (
 	"github.com/weftgo/weft/mpi/comm/internal/vote"
 )
 
-func (r *rank) AllToAllV(ctx context.Context, send comm.Buf, sendBytes []int64, recv comm.Buf, recvBytes []int64) error {
+func (r *rank) AllToAllV(
+	ctx context.Context,
+	send comm.Buf,
+	sendBytes []int64,
+	recv comm.Buf,
+	recvBytes []int64,
+) error {
 	v, err := vote.Parts(ctx, r.rank, r.Size(), send, sendBytes, recv, recvBytes)
 	s := slot{send: send}
 	if err == nil {
