@@ -43,14 +43,19 @@ func TestCount(t *testing.T) {
 		{"empty file", []string{os.DevNull}, "", ""},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			stdout, stderr, status := runWeft(t, tt.stdin, append([]string{"count", "--device", "cpu"}, tt.args...)...)
+			stdout, stderr, status := runWeft(
+				t,
+				tt.stdin,
+				append([]string{"count", "--device", "cpu"}, tt.args...)...)
 			if status != exitOK {
 				t.Errorf("exit status %d: %s", status, stderr)
 			}
 			if stdout != tt.want {
 				t.Errorf("prints %q, want %q", stdout, tt.want)
 			}
-			summary := regexp.MustCompile(`^weft: (1 item|[02-9] items|\d\d+ items), \d+ distinct, [\d.e+]+ k?B in [\d.e+-]+ s: [\d.e+]+ ?[kMG]? ?items/s on cpu \(.*\)\n$`)
+			summary := regexp.MustCompile(
+				`^weft: (1 item|[02-9] items|\d\d+ items), \d+ distinct, [\d.e+]+ k?B in [\d.e+-]+ s: [\d.e+]+ ?[kMG]? ?items/s on cpu \(.*\)\n$`,
+			)
 			if !summary.MatchString(stderr) {
 				t.Errorf("says %q", stderr)
 			}
@@ -59,7 +64,14 @@ func TestCount(t *testing.T) {
 }
 
 func TestCountJSON(t *testing.T) {
-	stdout, stderr, status := runWeft(t, "<&>\n\xff\n<&>\n\"\u2028\x01\n\n\xff\n<&>", "count", "--json", "--device=cpu", "-")
+	stdout, stderr, status := runWeft(
+		t,
+		"<&>\n\xff\n<&>\n\"\u2028\x01\n\n\xff\n<&>",
+		"count",
+		"--json",
+		"--device=cpu",
+		"-",
+	)
 	if status != exitOK {
 		t.Fatalf("exit status %d: %s", status, stderr)
 	}
@@ -76,8 +88,10 @@ func TestCountJSON(t *testing.T) {
 	if err := decoder.Decode(&got); err != nil {
 		t.Fatalf("%v in %s", err, stdout)
 	}
-	if got.By != "line" || got.Items != 7 || got.Distinct != 4 || got.Bytes != 22 || got.Device != "cpu" ||
-		got.Seconds <= 0 || got.ItemsPerSecond <= 0 {
+	if got.By != "line" || got.Items != 7 || got.Distinct != 4 || got.Bytes != 22 ||
+		got.Device != "cpu" ||
+		got.Seconds <= 0 ||
+		got.ItemsPerSecond <= 0 {
 		t.Errorf("summary %+v", got.summary)
 	}
 	text := ""
@@ -106,7 +120,13 @@ func TestCountAgainstSort(t *testing.T) {
 		fmt.Fprintf(&b, "%.*s%d\n", n%30, "a line with some words \t in it", n)
 	}
 	name := writeFile(t, b.String())
-	cmd := exec.CommandContext(t.Context(), "sh", "-c", `sort "$0" | uniq -c | sed 's/^ *//' | sort -k1,1nr -s`, name)
+	cmd := exec.CommandContext(
+		t.Context(),
+		"sh",
+		"-c",
+		`sort "$0" | uniq -c | sed 's/^ *//' | sort -k1,1nr -s`,
+		name,
+	)
 	cmd.Env = []string{"LC_ALL=C", "PATH=/usr/bin:/bin"}
 	want, err := cmd.Output()
 	if err != nil {
@@ -130,7 +150,8 @@ func TestCountUnreadable(t *testing.T) {
 		t.Fatal(err)
 	}
 	_, stderr, status := runWeft(t, "", "count", "--device", "cpu", name)
-	if want := "weft: count " + name + ": permission denied\n"; status != exitFailed || stderr != want {
+	if want := "weft: count " + name + ": permission denied\n"; status != exitFailed ||
+		stderr != want {
 		t.Errorf("exit status %d, says %q, want %q", status, stderr, want)
 	}
 }
@@ -190,7 +211,11 @@ func TestWriteErrors(t *testing.T) {
 	} {
 		for _, format := range []string{"--json=false", "--json"} {
 			var stderr bytes.Buffer
-			a := &app{stdin: strings.NewReader("a b"), stdout: brokenWriter{tt.err}, stderr: &stderr}
+			a := &app{
+				stdin:  strings.NewReader("a b"),
+				stdout: brokenWriter{tt.err},
+				stderr: &stderr,
+			}
 			status := run(t.Context(), []string{"count", "--device=cpu", format, "-"}, a)
 			if status != tt.status || stderr.String() != tt.stderr {
 				t.Errorf("%v: exit status %d, says %q", tt.err, status, &stderr)
@@ -206,8 +231,13 @@ func TestReadError(t *testing.T) {
 		w.Write([]byte("a\n"))
 		w.CloseWithError(&os.PathError{Op: "read", Path: "/dev/stdin", Err: syscall.EIO})
 	}()
-	status := run(t.Context(), []string{"count", "--device=cpu", "-"}, &app{stdin: r, stdout: &stdout, stderr: &stderr})
-	if status != exitFailed || stdout.Len() > 0 || stderr.String() != "weft: count standard input: input/output error\n" {
+	status := run(
+		t.Context(),
+		[]string{"count", "--device=cpu", "-"},
+		&app{stdin: r, stdout: &stdout, stderr: &stderr},
+	)
+	if status != exitFailed || stdout.Len() > 0 ||
+		stderr.String() != "weft: count standard input: input/output error\n" {
 		t.Errorf("exit status %d, prints %q, says %q", status, &stdout, &stderr)
 	}
 }
@@ -248,14 +278,27 @@ func TestCountText(t *testing.T) {
 		{"bytes:2", "\x1f\x8b\xff\xfe\x1f\x8b", "2 \x1f\x8b\n1 \xff\xfe\n"},
 	} {
 		for _, args := range [][]string{{"-"}, {writeFile(t, tt.text)}} {
-			stdout, stderr, status := runWeft(t, tt.text, append([]string{"count", "--device=cpu", "--by", tt.by}, args...)...)
+			stdout, stderr, status := runWeft(
+				t,
+				tt.text,
+				append([]string{"count", "--device=cpu", "--by", tt.by}, args...)...)
 			if status != exitOK || stdout != tt.want {
-				t.Errorf("%q by %s: status %d, %q, want %q; %s", tt.text, tt.by, status, stdout, tt.want, stderr)
+				t.Errorf(
+					"%q by %s: status %d, %q, want %q; %s",
+					tt.text,
+					tt.by,
+					status,
+					stdout,
+					tt.want,
+					stderr,
+				)
 			}
 		}
 	}
 	stdout, stderr, status := runWeft(t, "\xfd7zXZ\x00...", "count", "--device=cpu", "-")
-	if want := "weft: count standard input: xz: weft does not read it; xz -dc FILE | weft … -\n"; status != exitFailed || stdout != "" || stderr != want {
+	if want := "weft: count standard input: xz: weft does not read it; xz -dc FILE | weft … -\n"; status != exitFailed ||
+		stdout != "" ||
+		stderr != want {
 		t.Errorf("status %d, %q, %s", status, stdout, stderr)
 	}
 }

@@ -110,8 +110,12 @@ func TestEveryVerbHasAnExample(t *testing.T) {
 		if cmd.Example == "" || cmd.Short == "" || cmd.Long == "" {
 			t.Errorf("%s: help is incomplete", cmd.CommandPath())
 		}
-		stdout, _, status := runWeft(t, "", append(strings.Fields(cmd.CommandPath())[1:], "--help")...)
-		if status != exitOK || !strings.Contains(stdout, "Examples:") || !strings.Contains(stdout, "--device") {
+		stdout, _, status := runWeft(
+			t,
+			"",
+			append(strings.Fields(cmd.CommandPath())[1:], "--help")...)
+		if status != exitOK || !strings.Contains(stdout, "Examples:") ||
+			!strings.Contains(stdout, "--device") {
 			t.Errorf("%s --help: status %d, prints %q", cmd.CommandPath(), status, stdout)
 		}
 	}
@@ -130,7 +134,10 @@ func TestCompletion(t *testing.T) {
 				if verb == "" || strings.HasSuffix(v, ":") {
 					continue
 				}
-				_, stderr, _ := runWeft(t, "", append(strings.Fields(verb), "--"+flag, v, "no-such-file")...)
+				_, stderr, _ := runWeft(
+					t,
+					"",
+					append(strings.Fields(verb), "--"+flag, v, "no-such-file")...)
 				if strings.Contains(stderr, "--"+flag+" ") && strings.Contains(stderr, "want") {
 					t.Errorf("%s --%s %s: %s", verb, flag, v, stderr)
 				}

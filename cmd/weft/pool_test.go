@@ -150,8 +150,20 @@ func decode(t *testing.T, text string, into any) {
 
 func TestPoolCreate(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "pool")
-	args := []string{"pool", "create", "--json", path, "--key-size=12", "--value-size=100", "--capacity=5000",
-		"--size=64MiB", "--slots=4", "--hashes=3", "--levels=1", "--hash=fast"}
+	args := []string{
+		"pool",
+		"create",
+		"--json",
+		path,
+		"--key-size=12",
+		"--value-size=100",
+		"--capacity=5000",
+		"--size=64MiB",
+		"--slots=4",
+		"--hashes=3",
+		"--levels=1",
+		"--hash=fast",
+	}
 	stdout, stderr, status := runWeft(t, "", args...)
 	if status != exitOK || stderr != "" {
 		t.Fatalf("exit status %d: %s", status, stderr)
@@ -159,11 +171,17 @@ func TestPoolCreate(t *testing.T) {
 	var got poolFile
 	decode(t, stdout, &got)
 	p := got.Pool
-	if got.File != path || got.Bytes != 64<<20 || got.Allocated < got.Bytes || got.Durability != "process" || got.Error != "" || p == nil {
+	if got.File != path || got.Bytes != 64<<20 || got.Allocated < got.Bytes ||
+		got.Durability != "process" ||
+		got.Error != "" ||
+		p == nil {
 		t.Fatalf("prints %s", stdout)
 	}
 	if p.KeyBytes != 12 || p.ValueBytes != 100 || p.Slots != 4 || p.Hashes != 3 || p.Levels != 1 || p.Hash != "fast" || !p.Clean ||
-		p.UncleanOpens != 0 || p.Size != 64<<20 || len(p.LevelTable) != 1 || p.LevelTable[0].State != "live" || p.Created.IsZero() || !strings.HasPrefix(p.Tool, "weft ") {
+		p.UncleanOpens != 0 || p.Size != 64<<20 || len(p.LevelTable) != 1 ||
+		p.LevelTable[0].State != "live" ||
+		p.Created.IsZero() ||
+		!strings.HasPrefix(p.Tool, "weft ") {
 		t.Errorf("pool %+v", p)
 	}
 	if slots := 4 * p.LevelTable[0].Buckets; slots < 5000 {
@@ -172,7 +190,9 @@ func TestPoolCreate(t *testing.T) {
 	before, err := os.Stat(path)
 	must(t, err)
 	stdout, stderr, status = runWeft(t, "", args...)
-	if want := "weft: pool create " + path + ": file already exists\n"; status != exitFailed || stdout != "" || stderr != want {
+	if want := "weft: pool create " + path + ": file already exists\n"; status != exitFailed ||
+		stdout != "" ||
+		stderr != want {
 		t.Errorf("over a pool: exit status %d, prints %q and says %q", status, stdout, stderr)
 	}
 	if after, err := os.Stat(path); err != nil || !after.ModTime().Equal(before.ModTime()) {
@@ -183,7 +203,9 @@ func TestPoolCreate(t *testing.T) {
 func TestPoolUsage(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "pool")
 	create := func(more ...string) []string {
-		return append([]string{"create", path, "--key-size=8", "--value-size=8", "--capacity=100"}, more...)
+		return append(
+			[]string{"create", path, "--key-size=8", "--value-size=8", "--capacity=100"},
+			more...)
 	}
 	for _, tt := range []struct {
 		args   []string
@@ -220,8 +242,16 @@ func TestPoolUsage(t *testing.T) {
 		{[]string{"check", "--device=tpu", path}, exitUnknown, "weft: --device \"tpu\""},
 	} {
 		stdout, stderr, status := runWeft(t, "", append([]string{"pool"}, tt.args...)...)
-		if status != tt.status || !strings.HasPrefix(stderr, tt.stderr) || (tt.stderr == "") != (stderr == "") {
-			t.Errorf("%q: exit status %d, want %d; says %q, want %q", tt.args, status, tt.status, stderr, tt.stderr)
+		if status != tt.status || !strings.HasPrefix(stderr, tt.stderr) ||
+			(tt.stderr == "") != (stderr == "") {
+			t.Errorf(
+				"%q: exit status %d, want %d; says %q, want %q",
+				tt.args,
+				status,
+				tt.status,
+				stderr,
+				tt.stderr,
+			)
 		}
 		if status != exitOK && stdout != "" {
 			t.Errorf("%q: prints %q besides the error", tt.args, stdout)
@@ -265,7 +295,8 @@ func TestPoolInfo(t *testing.T) {
 		stdout, _, again := runWeft(t, "", "pool", "info", "--json", tt.path)
 		var got poolFile
 		decode(t, stdout, &got)
-		if again != tt.status || (got.Error == "") != (again == exitOK) || got.File != tt.path || got.Copies[0].Copy != "A" {
+		if again != tt.status || (got.Error == "") != (again == exitOK) || got.File != tt.path ||
+			got.Copies[0].Copy != "A" {
 			t.Errorf("%s: exit status %d, prints %s", tt.name, again, stdout)
 		}
 	}
@@ -275,12 +306,15 @@ func TestPoolInfo(t *testing.T) {
 func TestPoolOpen(t *testing.T) {
 	path := newPool(t, 10)
 	inPool(t, path, func(*gphash.Index) {
-		if stdout, stderr, status := runWeft(t, "", "pool", "info", path); status != exitOK || !strings.Contains(stdout, "no: it is open") {
+		if stdout, stderr, status := runWeft(t, "", "pool", "info", path); status != exitOK ||
+			!strings.Contains(stdout, "no: it is open") {
 			t.Errorf("info: exit status %d, prints %q and says %q", status, stdout, stderr)
 		}
 		for verb, want := range map[string]int{"check": exitUnknown, "dump": exitFailed} {
 			stdout, stderr, status := runWeft(t, "", "pool", verb, path)
-			if say := "weft: pool " + verb + " " + path + ": locked: open in another process\n"; status != want || stdout != "" || stderr != say {
+			if say := "weft: pool " + verb + " " + path + ": locked: open in another process\n"; status != want ||
+				stdout != "" ||
+				stderr != say {
 				t.Errorf("%s: exit status %d, prints %q and says %q", verb, status, stdout, stderr)
 			}
 		}
@@ -289,7 +323,11 @@ func TestPoolOpen(t *testing.T) {
 
 // The exit status of a check is what it has found.
 func TestPoolCheck(t *testing.T) {
-	unfinished := change(t, newPool(t, 0), func(content []byte) { content[pool.DataStart+7] = 1 << 6 })
+	unfinished := change(
+		t,
+		newPool(t, 0),
+		func(content []byte) { content[pool.DataStart+7] = 1 << 6 },
+	)
 	for _, tt := range []struct {
 		name, path string
 		flags      []string
@@ -313,15 +351,22 @@ func TestPoolCheck(t *testing.T) {
 		content, err := os.ReadFile(tt.path)
 		must(t, err)
 		must(t, os.WriteFile(copied, content, 0o600))
-		stdout, stderr, status := runWeft(t, "", append([]string{"pool", "check", copied}, tt.flags...)...)
-		if status != tt.status || !strings.Contains(stdout, tt.text) || (stderr == "") != (status == exitOK) {
+		stdout, stderr, status := runWeft(
+			t,
+			"",
+			append([]string{"pool", "check", copied}, tt.flags...)...)
+		if status != tt.status || !strings.Contains(stdout, tt.text) ||
+			(stderr == "") != (status == exitOK) {
 			t.Errorf("%s: exit status %d, prints %q and says %q", tt.name, status, stdout, stderr)
 		}
 		if status != exitOK {
 			wantOneLine(t, []string{"pool", "check", tt.name}, stderr, "pool check "+copied+": ")
 		}
 
-		stdout, _, status = runWeft(t, "", append([]string{"pool", "check", "--json", tt.path}, tt.flags...)...)
+		stdout, _, status = runWeft(
+			t,
+			"",
+			append([]string{"pool", "check", "--json", tt.path}, tt.flags...)...)
 		if status != tt.status {
 			t.Errorf("%s: exit status %d with --json", tt.name, status)
 		}
@@ -353,7 +398,8 @@ func sameCheck(t *testing.T, name, stdout string, want *poolCheck) {
 			t.Errorf("%s: report %+v, want %+v", name, *r, *want.Report)
 		}
 	}
-	if got.File != want.File || got.Verdict != want.Verdict || got.Clean != want.Clean || got.Superblock != want.Superblock ||
+	if got.File != want.File || got.Verdict != want.Verdict || got.Clean != want.Clean ||
+		got.Superblock != want.Superblock ||
 		(got.Error == "") != (want.Verdict != "corrupt") {
 		t.Errorf("%s: prints %s", name, stdout)
 	}
@@ -363,9 +409,30 @@ func sameCheck(t *testing.T, name, stdout string, want *poolCheck) {
 func TestPoolOfAnotherKind(t *testing.T) {
 	dir := t.TempDir()
 	at := func(name string) string { return filepath.Join(dir, name) }
-	must(t, errors.Join(os.Symlink("nothing", at("link")), syscall.Mkfifo(at("pipe"), 0o600), os.Mkdir(at("folder"), 0o700),
-		os.WriteFile(at("empty"), nil, 0o600), os.WriteFile(at("parquet"), []byte("PAR1\x15\x00"+strings.Repeat("\x00\xff", 5000)), 0o600),
-		os.WriteFile(at("gzip"), []byte("\x1f\x8b\x08\x00"), 0o600), os.WriteFile(at("csv"), []byte(strings.Repeat("a,b\n", 10000)), 0o600)))
+	must(
+		t,
+		errors.Join(
+			os.Symlink("nothing", at("link")),
+			syscall.Mkfifo(at("pipe"), 0o600),
+			os.Mkdir(at("folder"), 0o700),
+			os.WriteFile(
+				at("empty"),
+				nil,
+				0o600,
+			),
+			os.WriteFile(
+				at("parquet"),
+				[]byte("PAR1\x15\x00"+strings.Repeat("\x00\xff", 5000)),
+				0o600,
+			),
+			os.WriteFile(
+				at("gzip"),
+				[]byte("\x1f\x8b\x08\x00"),
+				0o600,
+			),
+			os.WriteFile(at("csv"), []byte(strings.Repeat("a,b\n", 10000)), 0o600),
+		),
+	)
 	for path, want := range map[string]string{
 		at("link"): `a symbolic link, which is not followed: name its target, "nothing"`, at("pipe"): "a pipe", at("folder"): "a directory", at("empty"): "empty",
 		at("parquet"): "a Parquet file", at("gzip"): "a gzip file", at("csv"): "a text file", "/dev/null": "a character device",
@@ -373,7 +440,14 @@ func TestPoolOfAnotherKind(t *testing.T) {
 		for verb, exit := range map[string]int{"info": exitFailed, "check": exitUnknown, "dump": exitFailed} {
 			_, stderr, status := runWeft(t, "", "pool", verb, path)
 			if status != exit || !strings.Contains(stderr, want) {
-				t.Errorf("%s %s: exit status %d, says %q, want %q", verb, path, status, stderr, want)
+				t.Errorf(
+					"%s %s: exit status %d, says %q, want %q",
+					verb,
+					path,
+					status,
+					stderr,
+					want,
+				)
 			}
 		}
 	}
@@ -397,11 +471,15 @@ func TestPoolPowerLost(t *testing.T) {
 		{[]string{"check"}, exitOK, ""},
 		{[]string{"dump"}, exitOK, "10 of 10 pairs"},
 	} {
-		stdout, stderr, status := runWeft(t, "", slices.Concat([]string{"pool"}, tt.args, []string{path})...)
+		stdout, stderr, status := runWeft(
+			t,
+			"",
+			slices.Concat([]string{"pool"}, tt.args, []string{path})...)
 		if status != tt.status || !strings.Contains(stderr, tt.says) {
 			t.Errorf("%v: exit status %d, prints %q and says %q", tt.args, status, stdout, stderr)
 		}
-		if tt.args[0] == "info" && !strings.Contains(stdout, "it was open when the machine stopped") {
+		if tt.args[0] == "info" &&
+			!strings.Contains(stdout, "it was open when the machine stopped") {
 			t.Errorf("info prints %s", stdout)
 		}
 	}
@@ -415,7 +493,8 @@ func TestPoolInterrupt(t *testing.T) {
 	for _, verb := range []string{"check", "dump"} {
 		var stdout, stderr bytes.Buffer
 		status := run(ctx, []string{"pool", verb, path}, &app{stdout: &stdout, stderr: &stderr})
-		if status != exitInterrupted || stdout.Len() > 0 || stderr.String() != "weft: interrupted\n" {
+		if status != exitInterrupted || stdout.Len() > 0 ||
+			stderr.String() != "weft: interrupted\n" {
 			t.Errorf("%s: exit status %d, prints %q and says %q", verb, status, &stdout, &stderr)
 		}
 	}
@@ -452,7 +531,10 @@ func TestPoolDump(t *testing.T) {
 			key, value, _ := strings.Cut(strings.TrimSuffix(line, "\n"), "\t")
 			got[key] = value
 		}
-		if say := fmt.Sprintf("weft: %d of %[1]d pairs\n", len(want)); status != exitOK || stderr != say || !maps.Equal(got, want) || strings.Count(stdout, "\n") != len(want) {
+		if say := fmt.Sprintf("weft: %d of %[1]d pairs\n", len(want)); status != exitOK ||
+			stderr != say ||
+			!maps.Equal(got, want) ||
+			strings.Count(stdout, "\n") != len(want) {
 			t.Errorf("%s: exit status %d, %d pairs, says %q", name, status, len(got), stderr)
 		}
 		clear(got)
@@ -466,10 +548,26 @@ func TestPoolDump(t *testing.T) {
 			t.Errorf("%s: --json: exit status %d, %d pairs", name, status, len(got))
 		}
 		for _, limit := range []int{1, 2999, 5000} {
-			stdout, stderr, status := runWeft(t, "", "pool", "dump", fmt.Sprint("--limit=", limit), path)
+			stdout, stderr, status := runWeft(
+				t,
+				"",
+				"pool",
+				"dump",
+				fmt.Sprint("--limit=", limit),
+				path,
+			)
 			lines := min(limit, len(want))
-			if say := fmt.Sprintf("weft: %d of %d pairs\n", lines, len(want)); status != exitOK || strings.Count(stdout, "\n") != lines || stderr != say {
-				t.Errorf("%s: --limit %d: exit status %d, %d lines, says %q", name, limit, status, strings.Count(stdout, "\n"), stderr)
+			if say := fmt.Sprintf("weft: %d of %d pairs\n", lines, len(want)); status != exitOK ||
+				strings.Count(stdout, "\n") != lines ||
+				stderr != say {
+				t.Errorf(
+					"%s: --limit %d: exit status %d, %d lines, says %q",
+					name,
+					limit,
+					status,
+					strings.Count(stdout, "\n"),
+					stderr,
+				)
 			}
 		}
 		if after, err := os.ReadFile(path); err != nil || !bytes.Equal(before, after) {
@@ -511,9 +609,20 @@ func TestPoolDumpPipe(t *testing.T) {
 	path := newPool(t, 5000)
 	for _, format := range []string{"--json=false", "--json"} {
 		out, stderr := &lines{left: 2}, new(bytes.Buffer)
-		status := run(t.Context(), []string{"pool", "dump", format, path}, &app{stdout: out, stderr: stderr})
-		if status != exitPipe || stderr.Len() > 0 || out.cut || out.left > 0 || len(out.text) < outputBuffer {
-			t.Errorf("exit status %d, says %q, %d bytes, cut: %v", status, stderr, len(out.text), out.cut)
+		status := run(
+			t.Context(),
+			[]string{"pool", "dump", format, path},
+			&app{stdout: out, stderr: stderr},
+		)
+		if status != exitPipe || stderr.Len() > 0 || out.cut || out.left > 0 ||
+			len(out.text) < outputBuffer {
+			t.Errorf(
+				"exit status %d, says %q, %d bytes, cut: %v",
+				status,
+				stderr,
+				len(out.text),
+				out.cut,
+			)
 		}
 	}
 }
@@ -522,8 +631,19 @@ func TestPoolDumpPipe(t *testing.T) {
 // before.
 func TestPoolAtomic(t *testing.T) {
 	live, path := filepath.Join(t.TempDir(), "live"), filepath.Join(t.TempDir(), "killed")
-	stdout, stderr, status := runWeft(t, "", "pool", "create", "--json", live, fmt.Sprint("--key-size=", testKey), fmt.Sprint("--value-size=", testValue),
-		"--capacity=100", "--size=16MiB", "--atomic-batch=100")
+	stdout, stderr, status := runWeft(
+		t,
+		"",
+		"pool",
+		"create",
+		"--json",
+		live,
+		fmt.Sprint("--key-size=", testKey),
+		fmt.Sprint("--value-size=", testValue),
+		"--capacity=100",
+		"--size=16MiB",
+		"--atomic-batch=100",
+	)
 	if status != exitOK {
 		t.Fatal(stderr)
 	}
@@ -562,19 +682,24 @@ func TestPoolAtomic(t *testing.T) {
 	} {
 		binary.LittleEndian.PutUint64(head[56:], c.sum)
 		must(t, os.WriteFile(path, content, 0o600))
-		if stdout, stderr, status := runWeft(t, "", "pool", "dump", path); status != c.dump || (status != exitOK) != strings.Contains(stderr, "read-only") {
+		if stdout, stderr, status := runWeft(t, "", "pool", "dump", path); status != c.dump ||
+			(status != exitOK) != strings.Contains(stderr, "read-only") {
 			t.Errorf("dump: exit status %d, prints %q and says %q", status, stdout, stderr)
 		}
 		stdout, stderr, status := runWeft(t, "", "pool", "check", path)
 		if status != exitOK || !hasLine(stdout, strings.Fields(c.line)) {
 			t.Errorf("check: exit status %d, prints %q and says %q", status, stdout, stderr)
 		}
-		if stdout, _, status := runWeft(t, "", "pool", "dump", path); status != exitOK || strings.Count(stdout, "\n") != 10 {
+		if stdout, _, status := runWeft(t, "", "pool", "dump", path); status != exitOK ||
+			strings.Count(stdout, "\n") != 10 {
 			t.Errorf("dump behind it: exit status %d, prints %q", status, stdout)
 		}
 	}
 	stdout, _, _ = runWeft(t, "", "pool", "info", path)
-	if line := fmt.Sprint("redo log 1 MiB at ", log.Offset, ": batches are atomic"); !hasLine(stdout, strings.Fields(line)) {
+	if line := fmt.Sprint("redo log 1 MiB at ", log.Offset, ": batches are atomic"); !hasLine(
+		stdout,
+		strings.Fields(line),
+	) {
 		t.Errorf("no line %q in\n%s", line, stdout)
 	}
 }
@@ -583,7 +708,21 @@ func TestPoolAtomic(t *testing.T) {
 func TestPoolAtomicTail(t *testing.T) {
 	create := func(flags ...string) (string, string, int) {
 		path := filepath.Join(t.TempDir(), "pool")
-		return runWeft(t, "", append([]string{"pool", "create", "--json", path, "--key-size=8", "--value-size=8", "--capacity=100", "--size=16MiB"}, flags...)...)
+		return runWeft(
+			t,
+			"",
+			append(
+				[]string{
+					"pool",
+					"create",
+					"--json",
+					path,
+					"--key-size=8",
+					"--value-size=8",
+					"--capacity=100",
+					"--size=16MiB",
+				},
+				flags...)...)
 	}
 	stdout, stderr, status := create("--atomic-batch=100", "--atomic-tail=100000")
 	if status != exitOK {
@@ -593,7 +732,8 @@ func TestPoolAtomicTail(t *testing.T) {
 	if decode(t, stdout, &created); created.Pool.RedoLog.Bytes != 3<<20 {
 		t.Errorf("a log of %d bytes for 100,100 operations of 24", created.Pool.RedoLog.Bytes)
 	}
-	if _, stderr, status = create("--atomic-tail=10"); status != exitUsage || !strings.Contains(stderr, "AtomicTail 10 with AtomicBatch 0") {
+	if _, stderr, status = create("--atomic-tail=10"); status != exitUsage ||
+		!strings.Contains(stderr, "AtomicTail 10 with AtomicBatch 0") {
 		t.Errorf("a tail without batches: exit status %d, says %q", status, stderr)
 	}
 }
@@ -636,7 +776,17 @@ func TestPoolResize(t *testing.T) {
 // A pool of byte strings of any length is made, described, checked and dumped as any.
 func TestPoolOfStrings(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "pool")
-	stdout, stderr, status := runWeft(t, "", "pool", "create", path, "--key-size=variable", "--value-size=variable", "--capacity=100", "--size=16MiB")
+	stdout, stderr, status := runWeft(
+		t,
+		"",
+		"pool",
+		"create",
+		path,
+		"--key-size=variable",
+		"--value-size=variable",
+		"--capacity=100",
+		"--size=16MiB",
+	)
 	if status != exitOK || stderr != "" || !strings.Contains(stdout, "of variable length") {
 		t.Fatalf("exit status %d: %s%s", status, stdout, stderr)
 	}
@@ -650,32 +800,52 @@ func TestPoolOfStrings(t *testing.T) {
 	must(t, x.Close())
 	var got poolFile
 	stdout, _, _ = runWeft(t, "", "pool", "info", "--json", path)
-	if decode(t, stdout, &got); got.Pool == nil || got.Pool.KeyBytes != 0 || got.Pool.ValueBytes != 0 {
+	if decode(t, stdout, &got); got.Pool == nil || got.Pool.KeyBytes != 0 ||
+		got.Pool.ValueBytes != 0 {
 		t.Errorf("info prints %s", stdout)
 	}
 	stdout, stderr, status = runWeft(t, "", "pool", "dump", path)
 	lines := strings.Split(stdout, "\n")
 	slices.Sort(lines)
-	if status != exitOK || !slices.Equal(lines, []string{"", "61\t", "6c6f6e67206b6579\t76616c7565"}) || stderr != "weft: 2 of 2 pairs\n" {
+	if status != exitOK ||
+		!slices.Equal(lines, []string{"", "61\t", "6c6f6e67206b6579\t76616c7565"}) ||
+		stderr != "weft: 2 of 2 pairs\n" {
 		t.Errorf("dump: exit status %d, prints %q and says %q", status, stdout, stderr)
 	}
-	if stdout, stderr, status = runWeft(t, "", "pool", "check", path); status != exitOK || !strings.Contains(stdout, "2 keys in") {
+	if stdout, stderr, status = runWeft(t, "", "pool", "check", path); status != exitOK ||
+		!strings.Contains(stdout, "2 keys in") {
 		t.Errorf("check: exit status %d, prints %q and says %q", status, stdout, stderr)
 	}
 	change(t, path, func(content []byte) {
 		at := bytes.Index(content, []byte("long key"))
 		content[at+8] ^= 1 // of its value
 	})
-	if stdout, stderr, status = runWeft(t, "", "pool", "check", path); status != exitCorrupt || !strings.Contains(stderr, "does not have its checksum") {
-		t.Errorf("check of a damaged pool: exit status %d, prints %q and says %q", status, stdout, stderr)
+	if stdout, stderr, status = runWeft(t, "", "pool", "check", path); status != exitCorrupt ||
+		!strings.Contains(stderr, "does not have its checksum") {
+		t.Errorf(
+			"check of a damaged pool: exit status %d, prints %q and says %q",
+			status,
+			stdout,
+			stderr,
+		)
 	}
-	if stdout, stderr, status = runWeft(t, "", "pool", "check", "--repair", path); status != exitRepaired || !strings.Contains(stdout, "1 keys in") {
+	if stdout, stderr, status = runWeft(t, "", "pool", "check", "--repair", path); status != exitRepaired ||
+		!strings.Contains(stdout, "1 keys in") {
 		t.Errorf("repair: exit status %d, prints %q and says %q", status, stdout, stderr)
 	}
 	for _, c := range []struct{ size, want string }{
 		{"0", "KeySize 0 is not between 1 and 128"}, {"any", "want a number of bytes, or variable"}, {"-1", "want a number of bytes, or variable"},
 	} {
-		_, stderr, status := runWeft(t, "", "pool", "create", path+"2", "--key-size="+c.size, "--value-size=8", "--capacity=100")
+		_, stderr, status := runWeft(
+			t,
+			"",
+			"pool",
+			"create",
+			path+"2",
+			"--key-size="+c.size,
+			"--value-size=8",
+			"--capacity=100",
+		)
 		if status != exitUsage || !strings.Contains(stderr, c.want) {
 			t.Errorf("--key-size=%s: exit status %d, says %q", c.size, status, stderr)
 		}

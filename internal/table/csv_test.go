@@ -32,7 +32,16 @@ func modelCSV(text string, sep byte, lazy bool) (rows []modelRow) {
 				n++
 			}
 		}
-		ends := strings.Count(text[:n], "\n") + strings.Count(text[:n], "\r") - strings.Count(text[:n], "\r\n")
+		ends := strings.Count(
+			text[:n],
+			"\n",
+		) + strings.Count(
+			text[:n],
+			"\r",
+		) - strings.Count(
+			text[:n],
+			"\r\n",
+		)
 		if !ok || len(fields) > 0 {
 			lines := ends
 			if last := text[n-1]; last != '\n' && last != '\r' {
@@ -134,13 +143,37 @@ func againstModel(t testing.TB, text string, opts Options) {
 		return
 	}
 	if err != nil || fmt.Sprintf("%q", got) != fmt.Sprintf("%q", want) || gotSkipped != skipped {
-		t.Fatalf("%q, %+v: %q, %d lines skipped, %v; want %q, %d", text, opts, got, gotSkipped, err, want, skipped)
+		t.Fatalf(
+			"%q, %+v: %q, %d lines skipped, %v; want %q, %d",
+			text,
+			opts,
+			got,
+			gotSkipped,
+			err,
+			want,
+			skipped,
+		)
 	}
 }
 
 // oddText is made of what CSV has rules for.
 func oddText(rng *rand.Rand) string {
-	parts := []string{`"`, `"`, `""`, ",", ",", "a", "b", "\n", "\n", "\r\n", "\r", `"a",`, "1,2\n", "x,\"y\nz\"\n"}
+	parts := []string{
+		`"`,
+		`"`,
+		`""`,
+		",",
+		",",
+		"a",
+		"b",
+		"\n",
+		"\n",
+		"\r\n",
+		"\r",
+		`"a",`,
+		"1,2\n",
+		"x,\"y\nz\"\n",
+	}
 	parts = parts[rng.IntN(6):]
 	var b strings.Builder
 	for range rng.IntN(40) {
@@ -157,8 +190,12 @@ func TestOddText(t *testing.T) {
 		n = 1500
 	}
 	for range n {
-		againstModel(t, oddText(rng), Options{SkipBad: rng.IntN(3) > 0, LazyQuotes: rng.IntN(3) == 0,
-			BlockSize: 1 + rng.IntN(40), first: 1 + rng.IntN(40), Workers: 1 + rng.IntN(3)})
+		againstModel(
+			t,
+			oddText(rng),
+			Options{SkipBad: rng.IntN(3) > 0, LazyQuotes: rng.IntN(3) == 0,
+				BlockSize: 1 + rng.IntN(40), first: 1 + rng.IntN(40), Workers: 1 + rng.IntN(3)},
+		)
 	}
 }
 
@@ -167,7 +204,16 @@ func TestOddTextAgainstEncodingCSV(t *testing.T) {
 	rng := rand.New(rand.NewPCG(9, 10))
 	for range 800 {
 		text := strings.ReplaceAll(strings.ReplaceAll(oddText(rng), "\r\n", "\n"), "\r", "")
-		againstCSV(t, text, Options{LazyQuotes: rng.IntN(2) == 0, BlockSize: 1 + rng.IntN(40), first: 1 + rng.IntN(40), Workers: 2})
+		againstCSV(
+			t,
+			text,
+			Options{
+				LazyQuotes: rng.IntN(2) == 0,
+				BlockSize:  1 + rng.IntN(40),
+				first:      1 + rng.IntN(40),
+				Workers:    2,
+			},
+		)
 	}
 }
 
@@ -200,7 +246,8 @@ func againstCSV(t testing.TB, text string, opts Options) {
 	}
 	for i, row := range want {
 		for j, field := range row {
-			if s, ok := got[i][j].(string); ok && strings.ReplaceAll(s, "\r\n", "\n") != field || !ok && field != "\x00" {
+			if s, ok := got[i][j].(string); ok && strings.ReplaceAll(s, "\r\n", "\n") != field ||
+				!ok && field != "\x00" {
 				t.Fatalf("%q: row %d is %q; encoding/csv: %q", text, i, got[i], row)
 			}
 		}
@@ -214,7 +261,10 @@ func FuzzCSV(f *testing.F) {
 		f.Add(text, 7, false, false)
 	}
 	f.Fuzz(func(t *testing.T, text string, size int, skip, lazy bool) {
-		if strings.ContainsFunc(text[:min(len(text), 64)], func(c rune) bool { return c < ' ' && c != '\n' && c != '\r' || c == utf8.RuneError }) {
+		if strings.ContainsFunc(
+			text[:min(len(text), 64)],
+			func(c rune) bool { return c < ' ' && c != '\n' && c != '\r' || c == utf8.RuneError },
+		) {
 			return // may be compressed, or UTF-16
 		}
 		size = min(max(size, 1), 1<<16)
@@ -222,7 +272,8 @@ func FuzzCSV(f *testing.F) {
 		if !strings.Contains(text, "\x00") {
 			againstModel(t, text, opts)
 		}
-		if !strings.Contains(strings.ReplaceAll(text, "\r\n", "\n"), "\r") && !strings.HasSuffix(text, "\r\n") { // others end no lines there
+		if !strings.Contains(strings.ReplaceAll(text, "\r\n", "\n"), "\r") &&
+			!strings.HasSuffix(text, "\r\n") { // others end no lines there
 			opts.SkipBad = false
 			againstCSV(t, text, opts)
 		}
@@ -246,13 +297,28 @@ func TestOpenQuote(t *testing.T) {
 		{"a,b\r" + strings.ReplaceAll(strings.Repeat("3,\"4\n", 3)+rows, "\n", "\r"), 20, 1000, 3},
 	} {
 		for _, size := range []int{10, 1 << 20} {
-			tab, err := Open(t.Context(), []string{write(t, "a.csv", tt.text)}, nil, &Options{SkipBad: true, BlockSize: size, first: size, maxRow: tt.maxRow})
+			tab, err := Open(
+				t.Context(),
+				[]string{write(t, "a.csv", tt.text)},
+				nil,
+				&Options{SkipBad: true, BlockSize: size, first: size, maxRow: tt.maxRow},
+			)
 			if err != nil {
 				t.Fatal(err)
 			}
 			got, skipped, err := all(t, tab, Key)
 			if len(got) != tt.rows || skipped != tt.skipped || err != nil {
-				t.Errorf("%.40q…, blocks of %d, rows up to %d: %d rows, %d lines skipped, %v; want %d, %d", tt.text, size, tt.maxRow, len(got), skipped, err, tt.rows, tt.skipped)
+				t.Errorf(
+					"%.40q…, blocks of %d, rows up to %d: %d rows, %d lines skipped, %v; want %d, %d",
+					tt.text,
+					size,
+					tt.maxRow,
+					len(got),
+					skipped,
+					err,
+					tt.rows,
+					tt.skipped,
+				)
 			}
 		}
 	}
@@ -301,7 +367,13 @@ func TestMisfitsTakeLinearTime(t *testing.T) {
 	blk := &block{buf: []byte(pads + strings.Repeat("k,1\r\n", rows) + pads), line: 2, rows: rows}
 	start := time.Now()
 	for name, build := range map[string]builder{"bad": {typ: column.Int64, form: Forced}, "null": {typ: column.Int64, fixed: true}} {
-		p := newCSVParser("a", ',', 2, &Options{SkipBad: true}, []wanted{{builder: build, field: 0, strings: new(atomic.Bool)}})
+		p := newCSVParser(
+			"a",
+			',',
+			2,
+			&Options{SkipBad: true},
+			[]wanted{{builder: build, field: 0, strings: new(atomic.Bool)}},
+		)
 		batch, err := p.parse(blk)
 		if batch.Rows+batch.Skipped != rows || err != nil {
 			t.Errorf("%s: %d rows, %d lines skipped, %v", name, batch.Rows, batch.Skipped, err)
@@ -322,7 +394,9 @@ func TestNotes(t *testing.T) {
 		if _, err := Open(t.Context(), []string{name}, nil, &Options{Note: func(line string) { notes = append(notes, line) }}); err != nil {
 			t.Fatal(err)
 		}
-		if len(notes) != want || want > 0 && notes[0] != name+": the first line is taken for a row; --header yes takes it for names" {
+		if len(notes) != want ||
+			want > 0 &&
+				notes[0] != name+": the first line is taken for a row; --header yes takes it for names" {
 			t.Errorf("%q: %q", text, notes)
 		}
 	}

@@ -25,7 +25,14 @@ var typedSchema = goarrow.NewSchema([]goarrow.Field{
 	{Name: "id", Type: goarrow.PrimitiveTypes.Int32},
 	{Name: "day", Type: goarrow.FixedWidthTypes.Date32, Nullable: true},
 	{Name: "price", Type: &goarrow.Decimal128Type{Precision: 20, Scale: 2}, Nullable: true},
-	{Name: "name", Type: &goarrow.DictionaryType{IndexType: goarrow.PrimitiveTypes.Int32, ValueType: goarrow.BinaryTypes.String}, Nullable: true},
+	{
+		Name: "name",
+		Type: &goarrow.DictionaryType{
+			IndexType: goarrow.PrimitiveTypes.Int32,
+			ValueType: goarrow.BinaryTypes.String,
+		},
+		Nullable: true,
+	},
 	{Name: "at", Type: goarrow.FixedWidthTypes.Timestamp_us, Nullable: true},
 }, nil)
 
@@ -34,7 +41,11 @@ const typedRows = `[{"id":1,"day":"2026-01-02","price":"1.50","name":"a","at":"2
 
 // typedFiles are the same rows as an Arrow file and as a stream.
 func typedFiles(t testing.TB) (file, stream []byte) {
-	rec, _, err := array.RecordFromJSON(memory.DefaultAllocator, typedSchema, strings.NewReader(typedRows))
+	rec, _, err := array.RecordFromJSON(
+		memory.DefaultAllocator,
+		typedSchema,
+		strings.NewReader(typedRows),
+	)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -61,7 +72,12 @@ func typedFiles(t testing.TB) (file, stream []byte) {
 }
 
 // copied writes all rows of a table, without some columns.
-func copied(t testing.TB, text []byte, to func(fields []Field) (Writer, error), without ...string) error {
+func copied(
+	t testing.TB,
+	text []byte,
+	to func(fields []Field) (Writer, error),
+	without ...string,
+) error {
 	tab, err := Open(t.Context(), []string{Stdin}, bytes.NewReader(text), nil)
 	if err != nil {
 		return err
@@ -118,17 +134,30 @@ func TestTyped(t *testing.T) {
 			price, nullPrice, without = "", "", "price"
 		}
 		var got bytes.Buffer
-		err := copied(t, b, func(fields []Field) (Writer, error) { return NewCSV(&got, fields), nil }, without)
+		err := copied(
+			t,
+			b,
+			func(fields []Field) (Writer, error) { return NewCSV(&got, fields), nil },
+			without,
+		)
 		text := strings.ReplaceAll(got.String(), " 03:04:05", "T03:04:05")
 		text = strings.ReplaceAll(text, "-01 00:00:00Z", "-01T00:00:00Z")
 		if err != nil || text != rows {
 			t.Errorf("%s: %v\n%s\nwant\n%s", name, err, text, rows)
 		}
 		got.Reset()
-		err = copied(t, b, func(fields []Field) (Writer, error) { return NewJSON(&got, fields), nil }, without)
+		err = copied(
+			t,
+			b,
+			func(fields []Field) (Writer, error) { return NewJSON(&got, fields), nil },
+			without,
+		)
 		want := `{"rows":[` + "\n" + `{"id":1,"day":"2026-01-02",` + price + `"name":"a","at":"`
 		if err != nil || !strings.HasPrefix(got.String(), want) ||
-			!strings.HasSuffix(got.String(), "{\"id\":4,\"day\":null,"+nullPrice+"\"name\":\"b\",\"at\":null}\n],\"n\":7}\n") {
+			!strings.HasSuffix(
+				got.String(),
+				"{\"id\":4,\"day\":null,"+nullPrice+"\"name\":\"b\",\"at\":null}\n],\"n\":7}\n",
+			) {
 			t.Errorf("%s as JSON: %v, %s", name, err, got.String())
 		}
 	}
@@ -136,8 +165,18 @@ func TestTyped(t *testing.T) {
 
 // Nested columns are no error until they are asked for.
 func TestNestedColumns(t *testing.T) {
-	schema := goarrow.NewSchema([]goarrow.Field{{Name: "a", Type: goarrow.PrimitiveTypes.Int64}, {Name: "l", Type: goarrow.ListOf(goarrow.PrimitiveTypes.Int64)}}, nil)
-	rec, _, err := array.RecordFromJSON(memory.DefaultAllocator, schema, strings.NewReader(`[{"a":1,"l":[1]}]`))
+	schema := goarrow.NewSchema(
+		[]goarrow.Field{
+			{Name: "a", Type: goarrow.PrimitiveTypes.Int64},
+			{Name: "l", Type: goarrow.ListOf(goarrow.PrimitiveTypes.Int64)},
+		},
+		nil,
+	)
+	rec, _, err := array.RecordFromJSON(
+		memory.DefaultAllocator,
+		schema,
+		strings.NewReader(`[{"a":1,"l":[1]}]`),
+	)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -298,7 +337,11 @@ func TestOrder(t *testing.T) {
 func TestRows(t *testing.T) {
 	for _, text := range []string{`[1,2,3]`} {
 		for typ := column.Int8; typ <= column.Float64; typ++ {
-			arr, _, err := array.FromJSON(memory.DefaultAllocator, typeOf(typ), strings.NewReader(text))
+			arr, _, err := array.FromJSON(
+				memory.DefaultAllocator,
+				typeOf(typ),
+				strings.NewReader(text),
+			)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -309,8 +352,20 @@ func TestRows(t *testing.T) {
 			c = c.WithValid(column.OfBools([]bool{true, false, true}))
 			took := Take(c, []uint32{2, NoRow, 1, 0})
 			both := Concat([]column.Column{took, Empty(typ), c.Slice(0, 1)})
-			if both.Type() != typ || both.Len() != 5 || both.Any(0) != c.Any(2) || both.Any(1) != nil || both.Any(2) != nil || both.Any(3) != c.Any(0) || both.Any(4) != c.Any(0) {
-				t.Errorf("%v: %v %v %v %v %v", typ, both.Any(0), both.Any(1), both.Any(2), both.Any(3), both.Any(4))
+			if both.Type() != typ || both.Len() != 5 || both.Any(0) != c.Any(2) ||
+				both.Any(1) != nil ||
+				both.Any(2) != nil ||
+				both.Any(3) != c.Any(0) ||
+				both.Any(4) != c.Any(0) {
+				t.Errorf(
+					"%v: %v %v %v %v %v",
+					typ,
+					both.Any(0),
+					both.Any(1),
+					both.Any(2),
+					both.Any(3),
+					both.Any(4),
+				)
 			}
 			wide := Convert(c, Converts(typ))
 			if wide.Type() != Converts(typ) || wide.Any(1) != nil || Size(wide) < 24 {
@@ -321,7 +376,12 @@ func TestRows(t *testing.T) {
 			}
 		}
 	}
-	c := Concat([]column.Column{column.OfStrings([]string{"a", "bc"}), Take(column.OfStrings([]string{"x", "yz"}), []uint32{1, NoRow})})
+	c := Concat(
+		[]column.Column{
+			column.OfStrings([]string{"a", "bc"}),
+			Take(column.OfStrings([]string{"x", "yz"}), []uint32{1, NoRow}),
+		},
+	)
 	if c.Len() != 4 || c.Any(1) != "bc" || c.Any(2) != "yz" || c.Any(3) != nil || Size(c) < 5 {
 		t.Errorf("%v %v %v", c.Any(1), c.Any(2), c.Any(3))
 	}
