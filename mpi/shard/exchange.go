@@ -66,8 +66,8 @@ const (
 // minShare is the least number of rows of a share. sharesPerCore is how many shares a core gets, so
 // that no core waits long for another.
 const (
-	minShare      = 1 << 13
-	sharesPerCore = 4
+	minShare      = 1 << 12
+	sharesPerCore = 8
 )
 
 // maxRows is the number of rows that 32-bit places hold.
@@ -145,15 +145,14 @@ func (x *exchange) agree(ctx context.Context, before error, flags bool) {
 }
 
 // cut divides n rows into shares, and clears their counts.
-func (x *exchange) cut(n int) (shares int) {
+func (x *exchange) cut(n int) {
 	cores := x.r.dev.Properties().Units
 	x.n, x.share = n, max((n+sharesPerCore*cores-1)/(sharesPerCore*cores), minShare)
-	shares = (n + x.share - 1) / x.share
+	shares := (n + x.share - 1) / x.share
 	x.route = slices.Grow(x.route[:0], n)[:n]
 	size := (shares + 1) * x.r.size
 	x.next, x.cursor = slices.Grow(x.next[:0], size)[:size], slices.Grow(x.cursor[:0], size)[:size]
 	clear(x.next)
-	return shares
 }
 
 // partition finds the rank of each row, and its place in send order: by rank, then row.
@@ -238,12 +237,22 @@ func forth[T any](x *exchange, out int, col []T) []T {
 
 // scatter writes the rows of a column in send order, except those of hot keys.
 func scatter[T any](x *exchange, col, send []T) {
-	x.each(func(lo, hi int, at []uint32) {
-		route := x.route[lo:hi]
-		for i, v := range col[lo:hi] {
-			if rank := int(route[i]); rank < len(at) {
-				send[at[rank]] = v
-				at[rank]++
+	x.pairs(func(lo, mid, hi int, a, b []uint32) {
+		route, other := x.route[lo:mid], x.route[mid:hi]
+		for i, v := range col[mid:hi] {
+			if rank := int(route[i]); rank < len(a) {
+				send[a[rank]] = col[lo+i]
+				a[rank]++
+			}
+			if rank := int(other[i]); rank < len(b) {
+				send[b[rank]] = v
+				b[rank]++
+			}
+		}
+		for i := len(other); i < len(route); i++ {
+			if rank := int(route[i]); rank < len(a) {
+				send[a[rank]] = col[lo+i]
+				a[rank]++
 			}
 		}
 	})
@@ -253,6 +262,21 @@ func scatter[T any](x *exchange, col, send []T) {
 func (x *exchange) each(pass func(lo, hi int, at []uint32)) {
 	copy(x.cursor, x.next)
 	x.r.dev.Parallel(x.n, x.share, func(lo, hi int) { pass(lo, hi, x.of(x.cursor, lo)) })
+}
+
+// pairs calls a pass for pairs of shares: rows lo to mid-1, and mid to hi-1, which are not more. A pass
+// that takes rows of both in turn waits less for places that it has just counted up. On an EPYC with 64
+// ranks a row takes 1.3 instead of 2.7 ns forth, and 1.0 instead of 3.8 ns back.
+func (x *exchange) pairs(pass func(lo, mid, hi int, a, b []uint32)) {
+	copy(x.cursor, x.next)
+	x.r.dev.Parallel(x.n, 2*x.share, func(lo, hi int) {
+		mid := min(lo+x.share, hi)
+		var b []uint32
+		if mid < hi {
+			b = x.of(x.cursor, mid)
+		}
+		pass(lo, mid, hi, x.of(x.cursor, lo), b)
+	})
 }
 
 // swap exchanges a column by numbers of rows.
@@ -288,17 +312,34 @@ func back[T any](x *exchange, in int, answers, to []T, first bool, rest T) {
 // gather writes values in send order to their rows.
 func gather[T any](x *exchange, from, to []T, first bool, rest T) {
 	places := x.hot.places()
-	x.each(func(lo, hi int, at []uint32) {
-		route, size, to := x.route[lo:hi], len(at), to[lo:hi]
-		for i := range to {
-			switch rank := int(route[i]); {
-			case rank < size:
-				to[i] = from[at[rank]]
-				at[rank]++
-			case first:
-				to[i] = rest
-			default:
-				to[i] = from[places[rank-hotRoute]]
+	hot := func(route uint16) T {
+		if first {
+			return rest
+		}
+		return from[places[route-hotRoute]]
+	}
+	x.pairs(func(lo, mid, hi int, a, b []uint32) {
+		route, other, half := x.route[lo:mid], x.route[mid:hi], to[mid:hi]
+		for i := range half {
+			if rank := int(route[i]); rank < len(a) {
+				place := a[rank]
+				a[rank], to[lo+i] = place+1, from[place]
+			} else {
+				to[lo+i] = hot(route[i])
+			}
+			if rank := int(other[i]); rank < len(b) {
+				place := b[rank]
+				b[rank], half[i] = place+1, from[place]
+			} else {
+				half[i] = hot(other[i])
+			}
+		}
+		for i := len(other); i < len(route); i++ {
+			if rank := int(route[i]); rank < len(a) {
+				place := a[rank]
+				a[rank], to[lo+i] = place+1, from[place]
+			} else {
+				to[lo+i] = hot(route[i])
 			}
 		}
 	})

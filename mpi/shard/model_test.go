@@ -269,7 +269,7 @@ func TestMapIsModel(t *testing.T) {
 
 // Batches with hot keys, whose rows are combined before the exchange.
 func TestHotKeys(t *testing.T) {
-	const rows = 3 * minShare * sampleOne / 8
+	const rows = 3 * 2 * minShare * sampleOne / 8
 	for _, ranks := range []int{2, 7} {
 		rng := rand.New(rand.NewPCG(9, uint64(ranks)))
 		zipf := rand.NewZipf(rng, 1.2, 1, 1<<20)
