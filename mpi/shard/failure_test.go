@@ -281,3 +281,62 @@ func TestPanicAborts(t *testing.T) {
 		return nil
 	})
 }
+
+// Rows of GetOrPut without room keep their values, and are not loaded.
+func TestGetOrPutFull(t *testing.T) {
+	const rows = 2000
+	onRanks(t, 2, func(ctx context.Context, r *Ranks) error {
+		m := mapOf(r, &linear.Options{Capacity: 256, Fixed: true})
+		defer m.Close()
+		keys, vals, loaded := keysOf(1, 2, rows, 0), make([]uint64, rows), make([]bool, rows)
+		for i := range vals {
+			vals[i] = uint64(1000 + r.rank)
+		}
+		_, err := m.GetOrPut(ctx, keys, vals, loaded)
+		var p *weft.PartialError
+		if !errors.Is(err, weft.ErrFull) || !errors.As(err, &p) || p.Failed == 0 {
+			return fmt.Errorf("rank %d: GetOrPut returns %v", r.rank, err)
+		}
+		for i, v := range vals {
+			_, failed := slices.BinarySearch(p.Rows, i)
+			want, wantLoaded := uint64(1000), r.rank == 1 // all that is there is rank 0's
+			if failed {
+				want, wantLoaded = uint64(1000+r.rank), false
+			}
+			if v != want || loaded[i] != wantLoaded {
+				return fmt.Errorf("rank %d: row %d has %d, loaded %v, failed %v", r.rank, i, v,
+					loaded[i], failed)
+			}
+		}
+		return nil
+	})
+}
+
+// Even keys have no skew, and a key that all rows have is sent once.
+func TestStats(t *testing.T) {
+	const rows = 1 << 17
+	onRanks(t, 4, func(ctx context.Context, r *Ranks) error {
+		m := mapOf(r, nil)
+		defer m.Close()
+		keys, vals := make([]uint64, rows), make([]uint64, rows)
+		for i := range keys {
+			keys[i] = uint64(i*4 + r.rank)
+		}
+		if _, err := m.Put(ctx, keys, vals); err != nil {
+			return err
+		}
+		s := r.Stats()
+		if s.Batches != 1 || s.Rows != rows || s.Sent != rows || s.Skew < 1 || s.Skew > 1.02 ||
+			s.MinMessage < rows/5 {
+			return fmt.Errorf("rank %d: %+v", r.rank, s)
+		}
+		for i := range keys {
+			keys[i] = 12345
+		}
+		n, err := m.Reduce(ctx, keys, vals, weft.Max)
+		if s := r.Stats(); err != nil || n != 0 || s.Combined != rows-1 || s.Sent != rows+1 {
+			return fmt.Errorf("rank %d: %d, %v, %+v", r.rank, n, err, s)
+		}
+		return nil
+	})
+}

@@ -32,9 +32,6 @@ const (
 
 	// hotRoute is larger than all ranks. Routes from here on are hot keys.
 	hotRoute = 1 << 15
-
-	// noHotCalls is how many calls of a rank follow one without hot keys before it samples again.
-	noHotCalls = 7
 )
 
 // noRow is no row of a batch.
@@ -49,7 +46,6 @@ type hotKeys struct {
 	ranks []uint16
 	place []uint32 // in send order
 	seen  []uint32 // by share and key: its row that stands for it, or noRow
-	pause int
 
 	sample []sampled
 }
@@ -75,10 +71,6 @@ func findHot[K weft.Key](x *exchange, keys []K, combine combining) {
 	if combine == combineNone || sample < maxSample/16 {
 		return
 	}
-	if h.pause > 0 {
-		h.pause--
-		return
-	}
 	if h.sample == nil {
 		h.sample = make([]sampled, 4*maxSample)
 	}
@@ -101,7 +93,6 @@ func findHot[K weft.Key](x *exchange, keys []K, combine combining) {
 		}
 	}
 	if hits*hotShare < sample {
-		h.pause = noHotCalls
 		return
 	}
 	h.keep(found)

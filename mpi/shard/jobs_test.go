@@ -150,6 +150,24 @@ func TestGroupIsGroupBy(t *testing.T) {
 }
 
 func TestDistinct(t *testing.T) {
+	// Ranks without keys learn their types.
+	one := Rows{Keys: []column.Column{column.Of([]int32{7})}}
+	total := make([]int, 5)
+	onRanks(t, 5, func(ctx context.Context, r *Ranks) error {
+		rows := inBatches()
+		if r.rank > 2 {
+			rows = inBatches(one)
+		}
+		keys, err := Distinct(ctx, r, rows, nil)
+		if err != nil || len(keys) != 1 || keys[0].Type() != column.Int32 {
+			return fmt.Errorf("rank %d: Distinct returns %d columns: %v", r.rank, len(keys), err)
+		}
+		total[r.rank] = keys[0].Len()
+		return nil
+	})
+	if slices.Sort(total); !slices.Equal(total, []int{0, 0, 0, 0, 1}) {
+		t.Errorf("ranks have %v keys, want one of all", total)
+	}
 	onRanks(t, 3, func(ctx context.Context, r *Ranks) error {
 		b := Rows{Keys: []column.Column{column.Of([]int32{int32(r.rank), 5, 5, 1})}}
 		keys, err := Distinct(ctx, r, inBatches(b), &GroupOptions{Gather: true})

@@ -127,7 +127,28 @@ func readManifest(dir string) (*manifest, error) {
 			return nil, fmt.Errorf("%w: %s names the file %q", weft.ErrFormat, name, f.Name)
 		}
 	}
+	if !m.covers() {
+		return nil, fmt.Errorf("%w: %s has no file of some %s", weft.ErrFormat, name, m.Positions)
+	}
 	return m, nil
+}
+
+// covers reports whether each position has one file. Empty ranges begin after their end.
+func (m *manifest) covers() bool {
+	next, end := uint64(0), uint64(Slots) // after the last position, modulo 2^64
+	if m.Positions != "slots" {
+		end = 0
+	}
+	some := false
+	for _, f := range m.Files {
+		if f.First <= f.Last {
+			if f.First != next || some && next == end {
+				return false
+			}
+			next, some = f.Last+1, true
+		}
+	}
+	return some && next == end
 }
 
 // create writes the file of a shard, and sets its size and checksum.

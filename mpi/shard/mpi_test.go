@@ -51,7 +51,8 @@ func eachLauncher(t testing.TB, test func(name, command string)) {
 
 // start starts n ranks of a part of a test.
 func start(t testing.TB, command string, n int, part, folder string) (*exec.Cmd, *bytes.Buffer) {
-	args := []string{"-n", strconv.Itoa(n), os.Args[0], "-test.run=^TestPart$", "-test.timeout=120s"}
+	args := []string{"-n", strconv.Itoa(n), os.Args[0], "-test.run=^TestPart$",
+		"-test.timeout=120s"}
 	if command == "mpirun" {
 		args = slices.Concat([]string{"--oversubscribe", "--bind-to", "none"}, args)
 	}
@@ -237,7 +238,8 @@ func partBench(ctx context.Context, r *Ranks, _ string) error {
 	}
 	defer dev.Close()
 	r.dev = dev
-	l, err := linear.New[uint64, uint64](dev, &linear.Options{Capacity: benchKeys / r.size, Seed: 1})
+	l, err := linear.New[uint64, uint64](dev, &linear.Options{Capacity: benchKeys / r.size,
+		Seed: 1})
 	if err != nil {
 		return err
 	}

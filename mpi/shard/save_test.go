@@ -221,3 +221,32 @@ func TestLoadOtherTypes(t *testing.T) {
 		return nil
 	})
 }
+
+// A manifest that makes no sense is an error, also if its checksum is right.
+func TestWrongManifest(t *testing.T) {
+	for name, change := range map[string]func(m *manifest){
+		"a shard less":   func(m *manifest) { m.Files = m.Files[:2] },
+		"a shard twice":  func(m *manifest) { m.Files[2] = m.Files[1] },
+		"no shards":      func(m *manifest) { m.Files = nil },
+		"number of keys": func(m *manifest) { m.Files[1].Keys++ },
+		"format":         func(m *manifest) { m.Format = "weft shards 2" },
+		"folder":         func(m *manifest) { m.Files[0].Name = "../" + m.Files[0].Name },
+	} {
+		dir, _ := saved(t, 3, 300)
+		m, err := readManifest(dir)
+		if err != nil {
+			t.Fatal(err)
+		}
+		change(m)
+		text, err := m.sum()
+		if err == nil {
+			err = os.WriteFile(filepath.Join(dir, manifestName), text, 0o666)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := load(t, dir); !errors.Is(err, weft.ErrFormat) {
+			t.Errorf("%s: Load returns %v", name, err)
+		}
+	}
+}
