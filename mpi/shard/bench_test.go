@@ -7,7 +7,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/weftgo/weft/column"
 	"github.com/weftgo/weft/device/cpu"
+	"github.com/weftgo/weft/group"
 	"github.com/weftgo/weft/linear"
 	"github.com/weftgo/weft/mpi/comm"
 )
@@ -143,4 +145,40 @@ func shuffled(rank, ranks int) []uint64 {
 		}
 	}
 	return keys
+}
+
+// BenchmarkGroup sums 10^7 rows in 10^5 groups: by group.By on all cores, and by 2 ranks that share
+// them.
+func BenchmarkGroup(b *testing.B) {
+	aggs := []group.Aggregate{{Func: group.Sum}, {Func: group.Mean}}
+	rows := func(rank, ranks int) Rows {
+		keys := shuffled(rank, ranks)
+		groups := make([]uint64, len(keys))
+		for i, k := range keys {
+			groups[i] = k % 100_000
+		}
+		return Rows{[]column.Column{column.Of(groups)}, []column.Column{column.Of(keys)}}
+	}
+	b.Run("alone", func(b *testing.B) {
+		all := rows(0, 1)
+		watch := stopwatch{b: b}
+		for watch.loop() {
+			if _, err := group.By(b.Context(), host, all.Keys, all.Columns, aggs, nil); err != nil {
+				b.Fatal(err)
+			}
+		}
+	})
+	for _, ranks := range []int{2, 7} {
+		b.Run(fmt.Sprintf("ranks=%d", ranks), func(b *testing.B) {
+			benchRanks(b, ranks, func(ctx context.Context, r *Ranks, loop func() bool) error {
+				own := rows(r.rank, ranks)
+				for loop() {
+					if _, err := Group(ctx, r, inBatches(own), aggs, nil); err != nil {
+						return err
+					}
+				}
+				return nil
+			})
+		})
+	}
 }

@@ -29,7 +29,22 @@
 //
 // # Hot keys
 //
-// Rows of keys that a batch has very often are combined before the exchange, so a rank does not get
-// more than others because of them. GetOrPut does not combine. [Ranks.Stats] reports what is left
-// of skew.
+// Rows of keys that a batch has very often are combined before the exchange, so their rank does not
+// get more rows than others. GetOrPut does not combine. [Ranks.Stats] reports what is left of skew.
+//
+// # State
+//
+// Save writes a file for the keys of each rank, and a manifest with their sizes and digests. Load
+// reads them on any number of ranks. Restart after a failure is a Load of the last manifest.
+// Batches after it are the caller's to run again.
+//
+// # Ordered maps and graphs
+//
+// An [OrderedMap] has ranges of keys instead of slots, so that a range of keys touches few ranks. A
+// [Graph] has the rows of a vertex on the rank of its slot, and [PageRank] works on it.
+//
+// # Jobs
+//
+// [Group], [Distinct] and [Join] take rows in batches that each rank brings. Groups are made of the
+// rows of each rank first, and then merged by the rank of their keys.
 package shard

@@ -119,7 +119,14 @@ func (g *grouping) ordered() bool {
 	})
 }
 
-// partial groups the rows of this rank. They have ordinals if these matter: the rank and the row.
+// ordinals reports whether rows need ordinals, which take half as long again. Otherwise groups of all
+// ranks wait, and are merged in the order of ranks. If memory is bounded they do not wait. Gathered
+// groups have been partitioned, which drops their order.
+func (g *grouping) ordinals() bool {
+	return g.ordered() && g.opts.Memory > 0 || g.opts.Gather && !g.opts.Sorted
+}
+
+// partial groups the rows of this rank. If they need ordinals, these are the rank and the row.
 func (g *grouping) partial(
 	ctx context.Context, rows iter.Seq2[Rows, error],
 ) (*group.Groups, error) {
@@ -127,13 +134,13 @@ func (g *grouping) partial(
 	if err != nil {
 		return nil, err
 	}
-	next, ordered := uint64(g.r.rank)<<48, g.ordered()
+	next, numbered := uint64(g.r.rank)<<48, g.ordinals() && g.r.size > 1
 	var ordinals []uint64
 	for batch, err := range rows {
 		if err != nil {
 			return own, err
 		}
-		if !ordered || g.r.size == 1 {
+		if !numbered {
 			if err := own.Add(ctx, batch.Keys, batch.Columns); err != nil {
 				return own, err
 			}
@@ -164,11 +171,12 @@ func (b *Rows) len() int {
 func (g *grouping) exchange(
 	ctx context.Context, from *group.Groups, gather bool, failure error,
 ) (merged *group.Groups, err error) {
-	m := newMail(g.r, sign(methodGroup, 0, 0, 0, 0))
+	o := g.options()
+	m := newMail(g.r, sign(methodGroup, 0, 0, 0, 0), g.aggs, o.Sorted, o.SkipNulls, g.opts.Gather, gather)
 	to, err := group.New(g.r.dev, g.aggs, g.options())
 	failure = errors.Join(failure, err)
 	s := &splitter{dev: g.r.dev, out: m.out, gather: gather}
-	again := true
+	again, waits, waiting := true, g.ordered() && !g.ordinals(), make([][][]byte, g.r.size)
 	s.flush = func(more bool) error {
 		if more && m.bytes() < roundBytes {
 			return nil
@@ -179,10 +187,17 @@ func (g *grouping) exchange(
 			return err
 		}
 		ctx = context.WithoutCancel(ctx)
-		for _, part := range in {
-			if failure == nil {
-				failure = merge(ctx, g, to, part)
+		for rank, part := range in {
+			if waits && again {
+				waiting[rank] = append(waiting[rank], part)
+				continue
 			}
+			for _, part := range append(waiting[rank], part) {
+				if failure == nil {
+					failure = g.merge(ctx, &to, part)
+				}
+			}
+			waiting[rank] = nil
 		}
 		return nil
 	}
@@ -203,14 +218,18 @@ func (g *grouping) exchange(
 	return to, err
 }
 
-// merge adds the groups of a part of mail.
-func merge(ctx context.Context, g *grouping, to *group.Groups, part []byte) error {
+// merge adds the groups of a part of mail. The first part becomes the table.
+func (g *grouping) merge(ctx context.Context, to **group.Groups, part []byte) error {
 	if len(part) == 0 {
 		return nil
 	}
-	from, err := group.Load(ctx, g.r.dev, bytes.NewReader(part), nil)
+	from, err := group.Load(ctx, g.r.dev, bytes.NewReader(part), g.options())
 	if err != nil {
 		return err
 	}
-	return errors.Join(to.Merge(ctx, from), from.Close())
+	if (*to).Len() == 0 {
+		*to, from = from, *to
+		return from.Close()
+	}
+	return errors.Join((*to).Merge(ctx, from), from.Close())
 }

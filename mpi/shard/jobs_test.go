@@ -229,6 +229,32 @@ func TestGroupErrors(t *testing.T) {
 	}
 }
 
+// Ranks that pass other options get an error instead of other groups.
+func TestGroupMismatch(t *testing.T) {
+	onRanks(t, 3, func(ctx context.Context, r *Ranks) error {
+		rows := Rows{Keys: []column.Column{column.Of([]int64{1})},
+			Columns: []column.Column{column.Of([]int64{1})}}
+		for i := range 3 {
+			f, o := group.Sum, GroupOptions{}
+			if r.rank == 2 {
+				f, o.Sorted, o.Gather = []group.Func{group.Max, group.Sum,
+					group.Sum}[i], i == 1, i == 2
+			}
+			_, err := Group(ctx, r, inBatches(rows), []group.Aggregate{{Func: f}}, &o)
+			if !errors.Is(err, ErrMismatch) {
+				return fmt.Errorf("rank %d: Group returns %v", r.rank, err)
+			}
+		}
+		for _, err := range Join(ctx, r, join.Inner, inBatches(rows), inBatches(rows),
+			&join.Options{NullsMatch: r.rank == 1}) {
+			if !errors.Is(err, ErrMismatch) {
+				return fmt.Errorf("rank %d: Join yields %v", r.rank, err)
+			}
+		}
+		return nil
+	})
+}
+
 // Joined rows of several ranks are those of one process.
 func TestJoinIsJoin(t *testing.T) {
 	for _, ranks := range []int{1, 2, 7} {

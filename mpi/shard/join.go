@@ -92,7 +92,7 @@ func (s *sides) deal(
 	ctx context.Context, rows iter.Seq2[Rows, error], o column.PartitionOptions, failure error,
 	visit func(context.Context, Rows) error,
 ) error {
-	m := newMail(s.r, sign(methodJoin, uint8(s.kind), 0, 0, 0))
+	m := newMail(s.r, sign(methodJoin, uint8(s.kind), 0, 0, 0), o.Nulls)
 	next, stop := iter.Pull2(pieces(rows))
 	defer stop()
 	first := true

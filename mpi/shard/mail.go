@@ -2,6 +2,8 @@ package shard
 
 import (
 	"context"
+	"fmt"
+	"hash/fnv"
 
 	"github.com/weftgo/weft/column"
 	"github.com/weftgo/weft/mpi/comm"
@@ -21,11 +23,19 @@ var roundBytes = 32 << 20
 type mail struct {
 	r    *Ranks
 	sign signature
+	opts uint64   // a hash of options, which are the same on all ranks
 	out  [][]byte // by rank
 }
 
-func newMail(r *Ranks, s signature) *mail {
-	return &mail{r: r, sign: s, out: make([][]byte, r.size)}
+func newMail(r *Ranks, s signature, opts ...any) *mail {
+	return &mail{r: r, sign: s, opts: hashOf(opts...), out: make([][]byte, r.size)}
+}
+
+// hashOf returns a hash of options, as text.
+func hashOf(opts ...any) uint64 {
+	h := fnv.New64a()
+	fmt.Fprintf(h, "%#v", opts)
+	return h.Sum64()
 }
 
 // round sends what there is, and returns what each rank has sent to this one, in memory of its own.
@@ -36,6 +46,7 @@ func (m *mail) round(
 ) (in [][]byte, _ bool, err error) {
 	r := m.r
 	clear(r.head)
+	r.head[headArg] = m.opts
 	if more {
 		r.head[headState] = stateMore
 	}
@@ -45,6 +56,9 @@ func (m *mail) round(
 		r.head[headWords+rank] = uint64(len(b))
 	}
 	if err := r.agree(ctx, m.sign, failure); err != nil {
+		return nil, false, err
+	}
+	if err := r.sameArg(m.sign); err != nil {
 		return nil, false, err
 	}
 	got, sum := make([]int64, r.size), int64(0)

@@ -2,9 +2,7 @@ package shard
 
 import (
 	"context"
-	"encoding/binary"
 	"fmt"
-	"hash/fnv"
 	"math"
 	"math/bits"
 	"sync/atomic"
@@ -26,17 +24,14 @@ func PageRank(
 	defer x.close()
 	clear(x.sent)
 	w, before := newWalk(ctx, g, ranks, opts)
-	g.r.head[headArg] = w.options() ^ uint64(len(ranks))
+	g.r.head[headArg] = hashOf(w.opts, len(ranks))
 	if x.agree(ctx, before, false); x.err != nil {
 		_, err := x.endWhole()
 		return w.PageRankResult, err
 	}
-	for rank := range g.r.size {
-		if g.r.word(rank, headArg) != g.r.word(0, headArg) {
-			x.err = fmt.Errorf("shard: PageRank: %w: options or numbers of vertices of ranks 0 and %d", ErrMismatch, rank)
-			_, err := x.endWhole()
-			return w.PageRankResult, err
-		}
+	if x.err = g.r.sameArg(x.sign); x.err != nil {
+		_, err := x.endWhole()
+		return w.PageRankResult, err
 	}
 	x.failure = w.run()
 	_, err := x.endWhole()
@@ -103,21 +98,6 @@ func orElse[T comparable](v, other T) T {
 		return other
 	}
 	return v
-}
-
-// options returns a hash of the options.
-func (w *walk) options() uint64 {
-	h := fnv.New64a()
-	warm := uint64(0)
-	if w.opts.Warm {
-		warm = 1
-	}
-	for _, word := range []uint64{math.Float64bits(w.opts.Damping),
-		math.Float64bits(w.opts.Tolerance),
-		uint64(w.opts.Iterations), warm} {
-		h.Write(binary.LittleEndian.AppendUint64(nil, word))
-	}
-	return h.Sum64()
 }
 
 // run iterates until ranks change by no more than the tolerance.

@@ -105,6 +105,16 @@ func (r *Ranks) agree(ctx context.Context, s signature, before error) error {
 	return err
 }
 
+// sameArg returns an error, on all ranks, unless they have sent the same with their heads: options.
+func (r *Ranks) sameArg(s signature) error {
+	for i := range r.size {
+		if r.word(i, headArg) != r.word(0, headArg) {
+			return fmt.Errorf("shard: %v: %w: ranks 0 and %d pass different options", s.method(), ErrMismatch, i)
+		}
+	}
+	return nil
+}
+
 // lost ends the group after an error of its transport.
 func (r *Ranks) lost(err error) error {
 	r.comm.Abort(1)
