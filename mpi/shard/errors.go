@@ -42,8 +42,9 @@ func (e *Error) Is(target error) bool {
 
 // sentinels are the errors that reach other ranks.
 var sentinels = []error{
-	weft.ErrClosed, weft.ErrFull, weft.ErrOptions, weft.ErrFormat, weft.ErrCorrupt, device.ErrMemory,
-	device.ErrLost, device.ErrInvalid, device.ErrUnsupported, device.ErrNoKernels, group.ErrOverflow,
+	weft.ErrClosed, weft.ErrFull, weft.ErrOptions, weft.ErrFormat, weft.ErrCorrupt,
+	device.ErrMemory, device.ErrLost, device.ErrInvalid, device.ErrUnsupported, device.ErrNoKernels,
+	group.ErrOverflow,
 	context.Canceled, context.DeadlineExceeded, fs.ErrNotExist, fs.ErrPermission,
 }
 

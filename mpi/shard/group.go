@@ -119,9 +119,9 @@ func (g *grouping) ordered() bool {
 	})
 }
 
-// ordinals reports whether rows need ordinals, which take half as long again. Otherwise groups of all
-// ranks wait, and are merged in the order of ranks. If memory is bounded they do not wait. Gathered
-// groups have been partitioned, which drops their order.
+// ordinals reports whether rows need ordinals, which take half as long again. Otherwise groups of
+// all ranks wait, and are merged in the order of ranks. If memory is bounded they do not wait.
+// Gathered groups have been partitioned, which drops their order.
 func (g *grouping) ordinals() bool {
 	return g.ordered() && g.opts.Memory > 0 || g.opts.Gather && !g.opts.Sorted
 }
@@ -172,7 +172,8 @@ func (g *grouping) exchange(
 	ctx context.Context, from *group.Groups, gather bool, failure error,
 ) (merged *group.Groups, err error) {
 	o := g.options()
-	m := newMail(g.r, sign(methodGroup, 0, 0, 0, 0), g.aggs, o.Sorted, o.SkipNulls, g.opts.Gather, gather)
+	m := newMail(g.r, sign(methodGroup, 0, 0, 0, 0),
+		g.aggs, o.Sorted, o.SkipNulls, g.opts.Gather, gather)
 	to, err := group.New(g.r.dev, g.aggs, g.options())
 	failure = errors.Join(failure, err)
 	s := &splitter{dev: g.r.dev, out: m.out, gather: gather}

@@ -229,8 +229,8 @@ func emptyPage(types []byte) (page []column.Column, err error) {
 		c := column.OfStrings([]string{})
 		switch typ := column.Type(t); {
 		case typ == column.None:
-			return nil, fmt.Errorf("%w: a column without a type; an empty column of some type is column.Of([]int64{})",
-				weft.ErrOptions)
+			return nil, fmt.Errorf("%w: a column without a type; "+
+				"an empty column of some type is column.Of([]int64{})", weft.ErrOptions)
 		case typ != column.Bytes:
 			if c, err = column.OfRaw(typ, nil); err != nil {
 				return nil, err

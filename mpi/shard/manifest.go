@@ -199,8 +199,8 @@ func (f *shardFile) open(dir string, load func(io.Reader) error) error {
 		return err
 	}
 	if w.n != f.Bytes || hex.EncodeToString(sum.Sum(nil)) != f.SHA256 {
-		return fmt.Errorf("%w: %s is not the file of the manifest: it has %d bytes, want %d, or another checksum",
-			weft.ErrFormat, name, w.n, f.Bytes)
+		return fmt.Errorf("%w: %s is not the file of the manifest: it has %d bytes, want %d, "+
+			"or another checksum", weft.ErrFormat, name, w.n, f.Bytes)
 	}
 	return nil
 }

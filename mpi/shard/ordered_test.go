@@ -116,7 +116,13 @@ func (m *model) mustAnswer(ctx context.Context, rank int, got *OrderedMap[uint64
 	if err := m.mustFindNeighbors(ctx, got, lo, keys); err != nil {
 		return err
 	}
-	// All ranks delete two ranges, which overlap.
+	return mustDeleteRanges(ctx, rank, got, keys)
+}
+
+// mustDeleteRanges has all ranks delete two ranges of all keys, which overlap.
+func mustDeleteRanges(
+	ctx context.Context, rank int, got *OrderedMap[uint64, uint64], keys []uint64,
+) error {
 	cut, end := []uint64{keys[10], keys[20]}, []uint64{keys[30], keys[len(keys)-5]}
 	removed := make([]uint32, 2)
 	total, err := got.DeleteRange(ctx, cut, end, removed)
@@ -179,20 +185,22 @@ func (m *model) mustFindNeighbors(
 	return nil
 }
 
+// sortedOf makes a sharded map over a sorted.Map.
+func sortedOf(r *Ranks) *OrderedMap[int32, float32] {
+	m, err := sorted.New[int32, float32](host, nil)
+	if err != nil {
+		panic(err)
+	}
+	return NewOrderedMap(r, m)
+}
+
 // Ranges of a sample are even, and a short range touches one or two of them. Signed keys are in
 // their own order. Saved maps are loaded by other numbers of ranks.
 func TestOrderedMapIsEven(t *testing.T) {
 	const ranks, rows = 5, 20000
 	dir := t.TempDir()
-	open := func(r *Ranks) *OrderedMap[int32, float32] {
-		m, err := sorted.New[int32, float32](host, nil)
-		if err != nil {
-			panic(err)
-		}
-		return NewOrderedMap(r, m)
-	}
 	onRanks(t, ranks, func(ctx context.Context, r *Ranks) error {
-		m := open(r)
+		m := sortedOf(r)
 		defer m.Close()
 		rng := rand.New(rand.NewPCG(1, uint64(r.rank)))
 		keys, vals := make([]int32, rows), make([]float32, rows)
@@ -227,7 +235,7 @@ func TestOrderedMapIsEven(t *testing.T) {
 	})
 	for _, to := range []int{1, 2, 5, 9} {
 		onRanks(t, to, func(ctx context.Context, r *Ranks) error {
-			m := open(r)
+			m := sortedOf(r)
 			defer m.Close()
 			n, err := m.Load(ctx, dir)
 			if err = errors.Join(err, m.Check(ctx)); err != nil {

@@ -109,7 +109,8 @@ func (r *Ranks) agree(ctx context.Context, s signature, before error) error {
 func (r *Ranks) sameArg(s signature) error {
 	for i := range r.size {
 		if r.word(i, headArg) != r.word(0, headArg) {
-			return fmt.Errorf("shard: %v: %w: ranks 0 and %d pass different options", s.method(), ErrMismatch, i)
+			return fmt.Errorf("shard: %v: %w: ranks 0 and %d pass different options",
+				s.method(), ErrMismatch, i)
 		}
 	}
 	return nil

@@ -132,7 +132,7 @@ func (t *table[K]) Load(ctx context.Context, dir string) (n int, err error) {
 		want += f.Keys
 	}
 	if n != want {
-		return n, fmt.Errorf("shard: Load: %w: files have %d keys of their ranges, and the manifest says %d",
+		return n, fmt.Errorf("shard: Load: %w: files have %d keys, and the manifest says %d",
 			weft.ErrFormat, n, want)
 	}
 	return n, nil
@@ -141,7 +141,7 @@ func (t *table[K]) Load(ctx context.Context, dir string) (n int, err error) {
 // fits returns an error if a manifest is of another structure.
 func (m *manifest) fits(keys, vals column.Type, positions string) error {
 	if m.Keys != keys || m.Values != vals || m.Positions != positions {
-		return fmt.Errorf("%w: a manifest of keys %v, values %v and ranges of %s; want %v, %v and %s",
+		return fmt.Errorf("%w: a manifest of keys %v, values %v, ranges of %s; want %v, %v, %s",
 			weft.ErrFormat, m.Keys, m.Values, m.Positions, keys, vals, positions)
 	}
 	return nil

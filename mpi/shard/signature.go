@@ -46,11 +46,12 @@ const (
 	methodPageRank
 )
 
-var methods = [...]string{"Get", "Contains", "Put", "PutNew", "GetOrPut", "Assign",
-	"Reduce", "Delete", "Add", "Len", "Clear", "Save", "Load", "Check", "Sync", "Group",
-	"Join", "Rebalance", "Range", "RangeBackward", "Count", "DeleteRange", "Rank", "Select",
-	"Successor", "Predecessor", "Min", "Max", "Insert", "Has", "Degree", "Rows", "Vertices",
-	"PageRank"}
+var methods = [...]string{
+	"Get", "Contains", "Put", "PutNew", "GetOrPut", "Assign", "Reduce", "Delete", "Add", "Len",
+	"Clear", "Save", "Load", "Check", "Sync", "Group", "Join", "Rebalance", "Range", "RangeBackward",
+	"Count", "DeleteRange", "Rank", "Select", "Successor", "Predecessor", "Min", "Max", "Insert",
+	"Has", "Degree", "Rows", "Vertices", "PageRank",
+}
 
 func (m method) String() string {
 	if int(m) < len(methods) {
