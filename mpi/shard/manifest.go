@@ -48,10 +48,11 @@ type shardFile struct {
 	SHA256 string `json:"sha256"`
 }
 
-const filePrefix = "shard-"
+// Files of shards begin and end with these. Those that are being written have more behind the end.
+const filePrefix, fileSuffix = "shard-", ".weft"
 
 func fileName(save uint64, rank int) string {
-	return fmt.Sprintf("%s%016x-%05d.weft", filePrefix, save, rank)
+	return fmt.Sprintf("%s%016x-%05d%s", filePrefix, save, rank, fileSuffix)
 }
 
 // sum sets the checksum of a manifest, and returns its bytes.
@@ -85,7 +86,8 @@ func (m *manifest) replace(dir string) error {
 	}
 	entries, err := os.ReadDir(dir)
 	for _, e := range entries {
-		if strings.HasPrefix(e.Name(), filePrefix) && !named[e.Name()] {
+		name := e.Name()
+		if strings.HasPrefix(name, filePrefix) && strings.Contains(name, fileSuffix) && !named[name] {
 			err = errors.Join(err, os.Remove(filepath.Join(dir, e.Name())))
 		}
 	}

@@ -40,8 +40,9 @@ const (
 	stateMore               // it has rows for another round
 )
 
-// New returns the end of a rank. Structures on it work on the memory of the host, with the cores of
-// dev, which must outlive them. Errors: [weft.ErrOptions] for more ranks than slots.
+// New returns the end of a rank. It takes 8 bytes for each pair of ranks, which each call sends
+// to each rank. Structures on it work on the memory of the host, with the cores of dev,
+// which must outlive them. Errors: [weft.ErrOptions] for more ranks than slots.
 func New(c comm.Comm, dev device.Host) (*Ranks, error) {
 	r := &Ranks{comm: c, dev: dev, rank: c.Rank(), size: c.Size()}
 	if r.size > Slots {

@@ -17,8 +17,8 @@ import (
 
 // Save writes the shards of all ranks to a folder that all of them see, and returns the number of
 // keys. Each rank writes a file of its own, which a structure of one process loads, too. After that
-// rank 0 writes the manifest, which names the files, and removes those of the manifest before. A
-// Save that fails leaves the manifest and its files.
+// rank 0 writes the manifest, which names the files, and removes files of other Saves. If a Save
+// fails before, the manifest and its files stay, and a later Save removes what it wrote.
 //
 // The folder holds one structure. Batches after a Save are the caller's to run again after a
 // restart.
@@ -40,14 +40,12 @@ func (t *table[K]) Save(ctx context.Context, dir string) (n int, err error) {
 			return err
 		}))
 	})
-	if n, err = x.endWhole(); err == nil {
-		x.ended = false
-		n, err = t.publish(x, dir, save, f)
-		x.ended = true
+	if _, err := x.endWhole(); err != nil {
+		return 0, errors.Join(err, ignoreAbsent(os.Remove(filepath.Join(dir, f.Name))))
 	}
-	if err != nil {
-		err = errors.Join(err, ignoreAbsent(os.Remove(filepath.Join(dir, f.Name))))
-	}
+	x.ended = false
+	n, err = t.publish(x, dir, save, f)
+	x.ended = true
 	return n, err
 }
 

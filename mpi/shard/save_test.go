@@ -195,14 +195,19 @@ func TestSaveReplaces(t *testing.T) {
 	if after := names(); after != before {
 		t.Errorf("a Save that failed left %s instead of %s", after, before)
 	}
+	for _, name := range []string{fileName(1, 0), "shard-notes.txt"} {
+		if err := os.WriteFile(filepath.Join(dir, name), nil, 0o666); err != nil {
+			t.Fatal(err)
+		}
+	}
 	onRanks(t, 2, func(ctx context.Context, r *Ranks) error {
 		m := mapOf(r, nil)
 		defer m.Close()
 		_, err := m.Save(ctx, dir)
 		return err
 	})
-	if files := strings.Fields(names()); len(files) != 3 {
-		t.Errorf("there are %v, want a manifest and 2 files", files)
+	if files := strings.Fields(names()); len(files) != 4 {
+		t.Errorf("there are %v, want a manifest, 2 files, and one that is not ours", files)
 	}
 }
 
