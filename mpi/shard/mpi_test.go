@@ -90,7 +90,7 @@ func TestPart(t *testing.T) {
 		if err != nil {
 			return err
 		}
-		return parts[part](ctx, r, os.Getenv(folderVariable))
+		return roles[part](ctx, r, os.Getenv(folderVariable))
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -98,8 +98,8 @@ func TestPart(t *testing.T) {
 	fmt.Println("part passed")
 }
 
-// parts are what ranks do.
-var parts = map[string]func(ctx context.Context, r *Ranks, folder string) error{
+// roles are what ranks do.
+var roles = map[string]func(ctx context.Context, r *Ranks, folder string) error{
 	"model": partModel, "save": partSave, "load": partLoad, "wait": partWait, "bench": partBench,
 }
 
