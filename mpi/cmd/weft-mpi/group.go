@@ -127,9 +127,10 @@ func (o *groupOptions) start(cmd *cobra.Command, a *app, names []string) error {
 	if err := o.check(a); err != nil {
 		return err
 	}
-	return onRanks(cmd.Context(), o.local, func(ctx context.Context, c comm.Comm) error {
+	ctx := cmd.Context()
+	return onRanks(ctx, o.local, func(ctx context.Context, c comm.Comm) error {
 		return o.run(ctx, a, c)
-	})
+	}, func(err error) int { return a.report(ctx, cmd.CommandPath(), err) })
 }
 
 func (o *groupOptions) check(a *app) error {

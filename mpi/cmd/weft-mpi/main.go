@@ -77,13 +77,21 @@ Exit status: 0 done, 1 the job failed, 2 wrong usage, 130 interrupted.`,
 	root.CompletionOptions.HiddenDefaultCmd = true
 	root.AddCommand(newDistinctCommand(a), newGroupCommand(a), newPlanCommand(a))
 	cmd, err := root.ExecuteContextC(ctx)
+	if said := (*reported)(nil); errors.As(err, &said) {
+		return said.status
+	}
+	return a.report(ctx, cmd.CommandPath(), err)
+}
+
+// report says what is wrong, and returns the exit status.
+func (a *app) report(ctx context.Context, path string, err error) int {
 	switch {
 	case err == nil:
 		return exitOK
 	case errors.Is(err, errOther) && !errors.Is(err, context.Canceled):
 		return exitFailed
 	case errors.As(err, new(flags.UsageError)) || errors.As(err, new(*outfile.Refused)):
-		fmt.Fprintf(a.stderr, "weft-mpi: %v\ntry '%s --help'\n", err, cmd.CommandPath())
+		fmt.Fprintf(a.stderr, "weft-mpi: %v\ntry '%s --help'\n", err, path)
 		return exitUsage
 	case ctx.Err() != nil:
 		fmt.Fprintln(a.stderr, "weft-mpi: interrupted")
@@ -91,6 +99,12 @@ Exit status: 0 done, 1 the job failed, 2 wrong usage, 130 interrupted.`,
 	}
 	fmt.Fprintf(a.stderr, "weft-mpi: %s\n", progress.Printable(flags.Named(err).Error()))
 	return exitFailed
+}
+
+// reported is an error that report has said already.
+type reported struct {
+	error
+	status int
 }
 
 // noArguments refuses arguments of a verb that has none.

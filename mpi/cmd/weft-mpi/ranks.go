@@ -14,8 +14,13 @@ import (
 // errOther is the error of ranks that end because another one has failed, which says why.
 var errOther = errors.New("another rank has failed")
 
-// onRanks runs a job on the ranks that the launcher of MPI has started, or on some in this process.
-func onRanks(ctx context.Context, inProcess int, job func(ctx context.Context, c comm.Comm) error) error {
+// onRanks runs a job on the ranks that the launcher of MPI has started, or on some in this process. It
+// calls report with the error of a rank before that leaves MPI, since the launcher kills all ranks when
+// one has ended with a status.
+func onRanks(
+	ctx context.Context, inProcess int,
+	job func(ctx context.Context, c comm.Comm) error, report func(error) int,
+) error {
 	if inProcess > 0 {
 		return onGoroutines(ctx, inProcess, job)
 	}
@@ -24,6 +29,7 @@ func onRanks(ctx context.Context, inProcess int, job func(ctx context.Context, c
 		return err
 	}
 	if err := job(ctx, c); err != nil {
+		err = &reported{err, report(err)}
 		return errors.Join(err, c.Close())
 	}
 	return c.Close()
