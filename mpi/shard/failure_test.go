@@ -312,6 +312,31 @@ func TestGetOrPutFull(t *testing.T) {
 	})
 }
 
+// 168 ranks, as many as GPUs hold 10^12 keys, share the keys of a batch evenly.
+func TestManyRanks(t *testing.T) {
+	const ranks, rows = 168, 600
+	onRanks(t, ranks, func(ctx context.Context, r *Ranks) error {
+		m := mapOf(r, nil)
+		defer m.Close()
+		keys, vals := make([]uint64, rows), make([]uint64, rows)
+		for i := range keys {
+			keys[i], vals[i] = uint64(r.rank*rows+i), uint64(i)
+		}
+		n, err := m.Put(ctx, keys, vals)
+		if err = errors.Join(err, sameInt("inserted", n, ranks*rows)); err != nil {
+			return err
+		}
+		if s := r.Stats(); s.Skew < 1 || s.Skew > 1.25 {
+			return fmt.Errorf("rank %d: %+v", r.rank, s)
+		}
+		got := make([]uint64, rows)
+		if n, err = m.Get(ctx, keys, got, nil); err != nil || !slices.Equal(got, vals) {
+			return fmt.Errorf("rank %d: Get returns other values: %v", r.rank, err)
+		}
+		return sameInt("hits", n, ranks*rows)
+	})
+}
+
 // Even keys have no skew, and a key that all rows have is sent once.
 func TestStats(t *testing.T) {
 	const rows = 1 << 17

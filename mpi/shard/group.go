@@ -34,16 +34,40 @@ type GroupOptions struct {
 func Group(
 	ctx context.Context, r *Ranks, rows iter.Seq2[Rows, error], aggs []group.Aggregate,
 	opts *GroupOptions,
-) (*group.Result, error) {
-	g := &grouping{r: r, aggs: aggs}
-	if opts != nil {
-		g.opts = *opts
+) (result *group.Result, err error) {
+	err = newGrouping(r, aggs, opts).run(ctx, rows, func(g *group.Groups) (err error) {
+		result, err = g.Result(context.WithoutCancel(ctx))
+		return err
+	})
+	if err != nil {
+		return nil, err
 	}
-	ended := false
-	defer r.abortUnless(&ended)
-	result, err := g.run(ctx, rows)
-	ended = true
-	return result, err
+	return result, nil
+}
+
+// GroupPages is Group with memory for a piece of the result: it yields the groups of this rank in
+// pieces, as [group.Groups.Pages] does. An error is the last pair, and the same on all ranks.
+func GroupPages(
+	ctx context.Context, r *Ranks, rows iter.Seq2[Rows, error], aggs []group.Aggregate,
+	opts *GroupOptions,
+) iter.Seq2[*group.Result, error] {
+	return func(yield func(*group.Result, error) bool) {
+		on := true
+		err := newGrouping(r, aggs, opts).run(ctx, rows, func(g *group.Groups) error {
+			for page, err := range g.Pages(context.WithoutCancel(ctx)) {
+				if err != nil {
+					return err
+				}
+				if on = yield(page, nil); !on {
+					break
+				}
+			}
+			return nil
+		})
+		if err != nil && on {
+			yield(nil, err)
+		}
+	}
 }
 
 // Distinct returns the different keys of rows that all ranks bring, as Group without aggregates
@@ -71,36 +95,40 @@ type grouping struct {
 	opts GroupOptions
 }
 
-func (g *grouping) run(ctx context.Context, rows iter.Seq2[Rows, error]) (*group.Result, error) {
+func newGrouping(r *Ranks, aggs []group.Aggregate, opts *GroupOptions) *grouping {
+	g := &grouping{r: r, aggs: aggs}
+	if opts != nil {
+		g.opts = *opts
+	}
+	return g
+}
+
+// run groups rows, and has read take the groups of this rank. It returns the error of all ranks.
+func (g *grouping) run(
+	ctx context.Context, rows iter.Seq2[Rows, error], read func(*group.Groups) error,
+) error {
+	ended := false
+	defer g.r.abortUnless(&ended)
 	own, err := g.partial(ctx, rows)
+	if g.r.size > 1 {
+		own, err = g.exchange(ctx, own, false, err)
+		if err == nil && g.opts.Gather {
+			own, err = g.exchange(context.WithoutCancel(ctx), own, true, nil)
+		}
+	}
+	if err == nil {
+		if !g.opts.Gather || g.r.rank == 0 {
+			err = read(own)
+		}
+		if g.r.size > 1 {
+			_, err = g.r.outcome(err, 0)
+		}
+	}
 	if own != nil {
-		defer func() { own.Close() }()
+		err = errors.Join(err, own.Close())
 	}
-	if g.r.size > 1 {
-		exchanges := []bool{false}
-		if g.opts.Gather {
-			exchanges = append(exchanges, true)
-		}
-		for _, gather := range exchanges {
-			var merged *group.Groups
-			if merged, err = g.exchange(ctx, own, gather, err); err != nil {
-				return nil, err
-			}
-			own.Close()
-			own, ctx = merged, context.WithoutCancel(ctx)
-		}
-	}
-	var result *group.Result
-	if err == nil && (!g.opts.Gather || g.r.rank == 0) {
-		result, err = own.Result(ctx)
-	}
-	if g.r.size > 1 {
-		_, err = g.r.outcome(err, 0)
-	}
-	if err != nil {
-		return nil, err
-	}
-	return result, nil
+	ended = true
+	return err
 }
 
 // options returns the options of one of the two tables of a rank.
@@ -167,7 +195,7 @@ func (b *Rows) len() int {
 }
 
 // exchange sends groups to the ranks of their keys, or all to rank 0, and returns those of this
-// rank. failure is what keeps this rank from it.
+// rank. It closes the groups that it sends. failure is what keeps this rank from it.
 func (g *grouping) exchange(
 	ctx context.Context, from *group.Groups, gather bool, failure error,
 ) (merged *group.Groups, err error) {
@@ -210,11 +238,15 @@ func (g *grouping) exchange(
 	for err == nil && again {
 		err = s.flush(false)
 	}
-	if err != nil && to != nil {
-		to.Close()
+	if from != nil {
+		failure = errors.Join(failure, from.Close())
 	}
 	if err == nil {
 		_, err = g.r.outcome(failure, 0)
+	}
+	if err != nil && to != nil {
+		to.Close()
+		to = nil
 	}
 	return to, err
 }

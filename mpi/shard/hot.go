@@ -24,7 +24,7 @@ const (
 // half.
 const (
 	maxSample = 1 << 13
-	sampleOne = 32 // one of so many rows
+	sampleOne = 32 // a row of 32
 	minHits   = 4
 	maxHot    = maxSample / minHits
 	hotShare  = 8

@@ -100,6 +100,7 @@ var allAggs = []group.Aggregate{{Func: group.Rows}, {Func: group.Sum, Column: 1}
 func TestGroupIsGroupBy(t *testing.T) {
 	for _, ranks := range []int{1, 2, 7, 64} {
 		for _, o := range []GroupOptions{{}, {Gather: true},
+			{Options: group.Options{Memory: 2 * group.MinMemory}, Gather: true},
 			{Options: group.Options{Sorted: true, SkipNulls: true}, Gather: true}} {
 			rng := rand.New(rand.NewPCG(uint64(ranks), 5))
 			batches := make([][]Rows, ranks)
@@ -147,6 +148,40 @@ func TestGroupIsGroupBy(t *testing.T) {
 			}
 		}
 	}
+}
+
+// Pages are the result in pieces, and a loop that ends early keeps no rank waiting.
+func TestGroupPages(t *testing.T) {
+	rng := rand.New(rand.NewPCG(8, 8))
+	b := randomRows(rng, 5000, 3000)
+	onRanks(t, 3, func(ctx context.Context, r *Ranks) error {
+		want, err := Group(ctx, r, inBatches(b), allAggs, nil)
+		if err != nil {
+			return err
+		}
+		var got []string
+		for page, err := range GroupPages(ctx, r, inBatches(b), allAggs, nil) {
+			if err != nil {
+				return err
+			}
+			got = append(got, lines(slices.Concat(page.Keys, page.Values)...)...)
+		}
+		if whole := lines(slices.Concat(want.Keys, want.Values)...); !slices.Equal(got, whole) {
+			return fmt.Errorf("rank %d: pages of %d groups, want %d", r.rank, len(got), len(whole))
+		}
+		for _, err := range GroupPages(ctx, r, inBatches(b), allAggs, nil) {
+			if err != nil {
+				return err
+			}
+			break
+		}
+		for _, err := range GroupPages(ctx, r, inBatches(b, Rows{Keys: b.Keys[:1]}), allAggs, nil) {
+			if !errors.Is(err, weft.ErrOptions) {
+				return fmt.Errorf("rank %d: an error of other columns is %v", r.rank, err)
+			}
+		}
+		return nil
+	})
 }
 
 func TestDistinct(t *testing.T) {

@@ -48,7 +48,7 @@ type shardFile struct {
 	SHA256 string `json:"sha256"`
 }
 
-// Files of shards begin and end with these. Those that are being written have more behind the end.
+// Files of shards begin and end with these. Names of files in progress go on after the end.
 const filePrefix, fileSuffix = "shard-", ".weft"
 
 func fileName(save uint64, rank int) string {

@@ -39,9 +39,9 @@ func (m *OrderedMap[K, V]) before() []uint64 {
 	return sums
 }
 
-// Select finds the pairs of all ranks that so many others come before, in the order of the keys,
-// and counts those found on all ranks: keys[i] and vals[i], which are zero where there are not so
-// many. vals and found may be nil.
+// Select finds the pairs of all ranks at places from 0 on in the order of the keys, and counts
+// those found on all ranks: keys[i] and vals[i], which are zero after the last place. vals and
+// found may be nil.
 func (m *OrderedMap[K, V]) Select(
 	ctx context.Context, ranks []uint64, keys []K, vals []V, found []bool,
 ) (hits int, err error) {
