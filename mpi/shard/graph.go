@@ -64,6 +64,9 @@ func (g graphShard) Load(ctx context.Context, r io.Reader) (int, error) {
 	return g.Arcs() - before, err
 }
 
+// Clear removes all edges and vertices.
+func (g *Graph) Clear(ctx context.Context) error { return g.table.Clear(ctx) }
+
 // Arcs returns the number of entries in the rows of all ranks: that of edges if the graph is
 // directed, else that of edges twice, but of self loops once.
 func (g *Graph) Arcs(ctx context.Context) (int, error) { return g.Len(ctx) }

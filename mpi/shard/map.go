@@ -67,7 +67,10 @@ func NewMap[K weft.Key, V weft.Value](r *Ranks, shard LocalMap[K, V]) *Map[K, V]
 	return m
 }
 
-// Load is Load of the table: see there.
+// Load adds the pairs of a folder that Save wrote, as Put would, and returns their number. The
+// number of ranks may be another one than that of Save: each rank reads the files that have keys of
+// its own. All ranks see the folder. [weft.ErrFormat] if files are damaged, or hold other types;
+// then a part of the pairs may have been added.
 func (m *Map[K, V]) Load(ctx context.Context, dir string) (n int, err error) {
 	m.foreign = true
 	return m.table.Load(ctx, dir)
@@ -118,16 +121,24 @@ func (m *Map[K, V]) Get(
 // Put inserts pairs or replaces values and counts the keys that were new. Of rows with one key the
 // last one of the highest rank wins.
 func (m *Map[K, V]) Put(ctx context.Context, keys []K, vals []V) (inserted int, err error) {
+	return m.put(ctx, methodPut, keys, vals, m.local.Put)
+}
+
+// put sends pairs, of which the last one of a key counts.
+func (m *Map[K, V]) put(
+	ctx context.Context, call method, keys []K, vals []V,
+	run func(context.Context, []K, []V) (int, error),
+) (inserted int, err error) {
 	m.foreign = true
 	if m.r.size == 1 {
-		return m.local.Put(ctx, keys, vals)
+		return run(ctx, keys, vals)
 	}
-	x := m.open(methodPut)
+	x := m.open(call)
 	defer x.close()
 	x.mustMatch(len(keys), len(vals))
 	begin(ctx, x, keys, combineLast, false)
 	k, v := forth(x, keysOut, keys), forth(x, valsOut, vals)
-	x.apply(ctx, func(ctx context.Context) (int, error) { return m.local.Put(ctx, k, v) })
+	x.apply(ctx, func(ctx context.Context) (int, error) { return run(ctx, k, v) })
 	return x.end()
 }
 

@@ -13,6 +13,7 @@ import (
 // or what embeds one, such as an ordered.Map or a sorted.Map.
 type LocalOrdered[K weft.Key, V weft.Value] interface {
 	LocalMap[K, V]
+	Build(ctx context.Context, keys []K, vals []V) (inserted int, err error)
 	Range(ctx context.Context, lo, hi []K, limit int, rows *weft.PairRows[K, V]) error
 	RangeBackward(ctx context.Context, lo, hi []K, limit int, rows *weft.PairRows[K, V]) error
 	Count(ctx context.Context, lo, hi []K, counts []uint32) (total int, err error)
@@ -65,6 +66,16 @@ func (m *OrderedMap[K, V]) Put(ctx context.Context, keys []K, vals []V) (inserte
 		return 0, err
 	}
 	return m.Map.Put(ctx, keys, vals)
+}
+
+// Build is Put for pairs that are likely to be most of what the map will hold.
+func (m *OrderedMap[K, V]) Build(
+	ctx context.Context, keys []K, vals []V,
+) (inserted int, err error) {
+	if err := m.choose(ctx, keys); err != nil {
+		return 0, err
+	}
+	return m.put(ctx, methodBuild, keys, vals, m.shard.Build)
 }
 
 // PutNew is [Map.PutNew].

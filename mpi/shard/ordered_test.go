@@ -208,7 +208,7 @@ func TestOrderedMapIsEven(t *testing.T) {
 			keys[i] = int32(rng.NormFloat64() * 1e6)
 			vals[i] = float32(keys[i])
 		}
-		n, err := m.Put(ctx, keys, vals)
+		n, err := m.Build(ctx, keys, vals)
 		if err == nil {
 			err = m.Check(ctx)
 		}

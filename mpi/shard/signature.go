@@ -44,13 +44,14 @@ const (
 	methodRows
 	methodVertices
 	methodPageRank
+	methodBuild
 )
 
 var methods = [...]string{
 	"Get", "Contains", "Put", "PutNew", "GetOrPut", "Assign", "Reduce", "Delete", "Add", "Len",
 	"Clear", "Save", "Load", "Check", "Sync", "Group", "Join", "Rebalance", "Range", "RangeBackward",
 	"Count", "DeleteRange", "Rank", "Select", "Successor", "Predecessor", "Min", "Max", "Insert",
-	"Has", "Degree", "Rows", "Vertices", "PageRank",
+	"Has", "Degree", "Rows", "Vertices", "PageRank", "Build",
 }
 
 func (m method) String() string {

@@ -157,7 +157,7 @@ func (t *keyed[K]) Delete(ctx context.Context, keys []K, deleted []bool) (n int,
 	return x.end()
 }
 
-// Len returns the number of keys of all ranks.
+// Len returns the number of keys of all ranks, or of arcs of a graph.
 func (t *table[K]) Len(ctx context.Context) (int, error) {
 	return t.all(ctx, methodLen, func(context.Context) (int, error) { return t.shard.Len(), nil })
 }
