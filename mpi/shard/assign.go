@@ -9,7 +9,6 @@ import (
 	"github.com/weftgo/weft"
 	"github.com/weftgo/weft/column"
 	"github.com/weftgo/weft/device"
-	"github.com/weftgo/weft/internal/op"
 )
 
 // Assign looks keys up in a map of ids, and gives absent keys the next of 0, 1, 2, … as their
@@ -146,7 +145,7 @@ func (a *assignment[K, V]) insert(ctx context.Context) {
 
 // fail keeps an error of a batch of absent keys as one of the rows that came.
 func (a *assignment[K, V]) fail(err error) {
-	p := (*op.PartialError)(nil)
+	p := (*weft.PartialError)(nil)
 	if err == nil || !errors.As(err, &p) {
 		a.x.failure = err
 		return
@@ -155,7 +154,11 @@ func (a *assignment[K, V]) fail(err error) {
 	for _, i := range p.Rows {
 		rows = append(rows, a.rows[i])
 	}
-	a.x.failure = op.Partial(len(a.keys), append(rows, a.rows[p.Done:]...), p.Err)
+	a.x.failure = partial(len(a.keys), append(rows, a.rows[p.Done:]...), p.Err)
+}
+
+func partial(done int, rows []int, err error) error {
+	return &weft.PartialError{Done: done, Failed: len(rows), Rows: rows, Err: err}
 }
 
 // noID is returned if there are fewer ids than keys.
@@ -196,7 +199,7 @@ func (a *assignment[K, V]) withdraw(ctx context.Context, err error) {
 		}
 	}
 	_, derr := a.m.local.Delete(ctx, keys, nil)
-	a.x.count, a.x.failure = 0, op.Partial(len(a.keys), a.rows, errors.Join(err, op.Cause(derr)))
+	a.x.count, a.x.failure = 0, partial(len(a.keys), a.rows, errors.Join(err, cause(derr)))
 }
 
 // store stores the ids of fresh keys, and answers all rows whose keys were absent.

@@ -11,7 +11,6 @@ import (
 	"github.com/weftgo/weft"
 	"github.com/weftgo/weft/device"
 	"github.com/weftgo/weft/group"
-	"github.com/weftgo/weft/internal/op"
 )
 
 // ErrMismatch: ranks called different methods, or methods of structures with different types. No
@@ -46,6 +45,14 @@ var sentinels = []error{
 	device.ErrMemory, device.ErrLost, device.ErrInvalid, device.ErrUnsupported, device.ErrNoKernels,
 	group.ErrOverflow,
 	context.Canceled, context.DeadlineExceeded, fs.ErrNotExist, fs.ErrPermission,
+}
+
+// cause returns the cause of a PartialError, whose rows are not those of the caller.
+func cause(err error) error {
+	if p := (*weft.PartialError)(nil); errors.As(err, &p) {
+		return p.Err
+	}
+	return err
 }
 
 // Words of what a rank sends at the end of a call.
@@ -94,7 +101,7 @@ func (r *Ranks) outcome(err error, count uint64) (total uint64, _ error) {
 func (r *Ranks) text(rank int, err error) (string, error) {
 	var text [textWords * 8]byte
 	if err != nil {
-		copy(text[:], op.Cause(err).Error())
+		copy(text[:], cause(err).Error())
 	}
 	own, all := make([]uint64, textWords), make([]uint64, textWords*r.size)
 	for i := range own {

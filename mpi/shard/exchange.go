@@ -9,7 +9,6 @@ import (
 	"unsafe"
 
 	"github.com/weftgo/weft"
-	"github.com/weftgo/weft/internal/op"
 	"github.com/weftgo/weft/mpi/comm"
 )
 
@@ -399,7 +398,7 @@ func (x *exchange) ownFlags() []bool { return buffer[bool](x, flagsOwn, x.n) }
 
 // whole reports whether a failure left answers undefined.
 func (x *exchange) whole() bool {
-	return x.failure != nil && !errors.As(x.failure, new(*op.PartialError))
+	return x.failure != nil && !errors.As(x.failure, new(*weft.PartialError))
 }
 
 // endWhole is end of a call without rows.
@@ -436,7 +435,7 @@ func (x *exchange) end() (int, error) {
 func (x *exchange) undone() (rows []int, lost error) {
 	marks := buffer[bool](x, flagsOut, x.gotSum)
 	clear(marks)
-	if p := (*op.PartialError)(nil); errors.As(x.failure, &p) {
+	if p := (*weft.PartialError)(nil); errors.As(x.failure, &p) {
 		for _, row := range p.Rows {
 			marks[row] = true
 		}

@@ -365,3 +365,55 @@ func TestStats(t *testing.T) {
 		return nil
 	})
 }
+
+// partialMap takes every other pair, and says so by the error of package weft.
+type partialMap struct{ LocalMap[uint64, uint64] }
+
+func (m partialMap) Put(ctx context.Context, keys, vals []uint64) (int, error) {
+	p := &weft.PartialError{Done: len(keys), Err: weft.ErrFull}
+	n := 0
+	for i := range keys {
+		if i%2 == 0 {
+			p.Rows = append(p.Rows, i)
+			continue
+		}
+		added, err := m.LocalMap.Put(ctx, keys[i:i+1], vals[i:i+1])
+		if n += added; err != nil {
+			return n, err
+		}
+	}
+	p.Failed = len(p.Rows)
+	return n, p
+}
+
+// A rank learns which of its rows another rank has not done.
+func TestPartialRows(t *testing.T) {
+	onRanks(t, 3, func(ctx context.Context, r *Ranks) error {
+		l, err := linear.New[uint64, uint64](host, nil)
+		if err != nil {
+			return err
+		}
+		m := NewMap(r, partialMap{l})
+		defer m.Close()
+		keys := make([]uint64, 50)
+		for i := range keys {
+			keys[i] = uint64(i*3 + r.rank)
+		}
+		_, err = m.Put(ctx, keys, keys)
+		var p *weft.PartialError
+		if !errors.As(err, &p) || !errors.Is(err, weft.ErrFull) || len(p.Rows) == 0 ||
+			len(p.Rows) == 50 {
+			return fmt.Errorf("rank %d: Put returns %v", r.rank, err)
+		}
+		found := make([]bool, len(keys))
+		if _, err := m.Contains(ctx, keys, found); err != nil {
+			return err
+		}
+		for i, is := range found {
+			if _, failed := slices.BinarySearch(p.Rows, i); failed == is {
+				return fmt.Errorf("rank %d: row %d is there: %v, failed: %v", r.rank, i, is, failed)
+			}
+		}
+		return nil
+	})
+}
