@@ -60,8 +60,8 @@
 //
 // # Runners
 //
-// Tests run pipelines on Prism, in process and as a process of its own, and show that a killed
-// worker ends the pipeline in an error. Prism has one worker and does not retry bundles. So
+// Tests run pipelines on Prism, in process and with Prism and the worker as processes of their own.
+// They show that a killed worker ends the pipeline in an error. Prism has one worker and does not retry bundles. So
 // retries are shown by tests that drive the DoFns without a runner: any split, order and repetition
 // of bundles gives the same result. Flink is tested where FLINK_ENDPOINT is set; Spark and Dataflow
 // are not.

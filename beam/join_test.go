@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/weftgo/weft/column"
+	_ "github.com/weftgo/weft/device/sim"
 	"github.com/weftgo/weft/join"
 )
 
@@ -36,7 +37,9 @@ func randomJoin(t testing.TB, rng *rand.Rand) *joinCase {
 	c.plan = joinPlan{Left: leftNames[:keys], Right: rightNames[:keys],
 		Kind:       join.Kind(rng.IntN(4)),
 		NullsMatch: rng.IntN(2) == 0, Parts: 1 + rng.IntN(5), Memory: DefaultMemory}
-	c.broadcast = rng.IntN(2) == 0
+	if c.broadcast = rng.IntN(2) == 0; c.broadcast && rng.IntN(100) == 0 {
+		c.plan.Device = "sim" // a GPU that is simulated
+	}
 	c.left, c.right = randomBlocks(t, rng, leftNames, leftColumns), randomBlocks(t, rng, rightNames,
 		rightColumns)
 	c.want = joinedRows(t, &c.plan, leftColumns[:keys], leftColumns, rightColumns[:keys],

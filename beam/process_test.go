@@ -2,11 +2,14 @@ package beam
 
 import (
 	"bufio"
+	"bytes"
 	"context"
 	"fmt"
+	"math/rand/v2"
 	"net"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"strconv"
 	"strings"
 	"testing"
@@ -17,6 +20,11 @@ import (
 	"github.com/apache/beam/sdks/v2/go/pkg/beam/register"
 	"github.com/apache/beam/sdks/v2/go/pkg/beam/runners/prism"
 	"github.com/apache/beam/sdks/v2/go/pkg/beam/runners/universal/extworker"
+
+	"github.com/weftgo/weft/arrow/parquet"
+	"github.com/weftgo/weft/column"
+	"github.com/weftgo/weft/group"
+	"github.com/weftgo/weft/join"
 )
 
 // roleEnv makes the test binary a process of another role, which listens on a port.
@@ -103,6 +111,51 @@ func TestPrismProcess(t *testing.T) {
 	testJobs(t, "universal")
 }
 
+// Prism and the worker as processes of their own: what the driver has built runs elsewhere, and
+// rows are in files.
+func TestWorkerProcess(t *testing.T) {
+	setWorker(t, start(t, "prism"), start(t, "worker"))
+	dir, n := t.TempDir(), 10_000
+	file, columns := randomFile(t, rand.New(rand.NewPCG(1, 2)), n)
+	if err := os.WriteFile(filepath.Join(dir, "in.parquet"), file, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	aggs := []group.Aggregate{{Func: group.Rows}, {Func: group.Sum}}
+	p, s := sdk.NewPipelineWithRoot()
+	rows := must(ReadParquet(s, dir+"/in.parquet", []string{"text", "number", "small"}))(t)
+	sums := must(Group(s, rows, []string{"text", "number"}, []string{"small"}, aggs, nil))(t)
+	keys := []string{"text", "number"}
+	matches := must(Join(s, sums, rows, keys, keys, &JoinOptions{Kind: join.Semi, NullsMatch: true}))(t)
+	if err := WriteParquet(s, dir+"/out", 1, matches); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := sdk.Run(t.Context(), "universal", p); err != nil {
+		t.Fatal(err)
+	}
+	want := must(group.By(t.Context(), must(host())(t), []column.Column{columns[4], columns[0]},
+		[]column.Column{columns[1]}, aggs, nil))(t)
+	out := must(os.ReadFile(dir + "/out-00000-of-00001.parquet"))(t)
+	var got []string
+	f := must(parquet.Open(bytes.NewReader(out), int64(len(out))))(t)
+	for columns, err := range f.Columns(t.Context(), 0, 1, 2, 3) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		got = append(got, rowsOf(columns)...)
+	}
+	sameRows(t, got, rowsOf(append(want.Keys, want.Values...)))
+}
+
+// setWorker sets the flags of a job whose worker runs already.
+func setWorker(t *testing.T, prism, worker *child) {
+	set(t, map[*string]string{
+		jobopts.Endpoint:          prism.address,
+		jobopts.EnvironmentType:   "EXTERNAL",
+		jobopts.EnvironmentConfig: worker.address,
+		jobopts.WorkerBinary:      os.DevNull, // the worker runs already
+	})
+}
+
 // TestFlink runs on a job server of Flink, such as apache/beam_flink1.19_job_server, if the
 // environment has its address. It needs workers in this process, so Flink must run on this machine.
 func TestFlink(t *testing.T) {
@@ -127,12 +180,7 @@ func TestKilled(t *testing.T) {
 	for _, victim := range []string{"worker", "prism"} {
 		t.Run(victim, func(t *testing.T) {
 			children := map[string]*child{"worker": start(t, "worker"), "prism": start(t, "prism")}
-			set(t, map[*string]string{
-				jobopts.Endpoint:          children["prism"].address,
-				jobopts.EnvironmentType:   "EXTERNAL",
-				jobopts.EnvironmentConfig: children["worker"].address,
-				jobopts.WorkerBinary:      os.DevNull, // the worker runs already
-			})
+			setWorker(t, children["prism"], children["worker"])
 			ended := make(chan error, 1)
 			go func() {
 				_, err := run(t, "universal", func(s sdk.Scope) sdk.PCollection {
