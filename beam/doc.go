@@ -61,10 +61,10 @@
 // # Runners
 //
 // Tests run pipelines on Prism, in process and with Prism and the worker as processes of their own.
-// They show that a killed worker ends the pipeline in an error. Prism has one worker and does not retry bundles. So
-// retries are shown by tests that drive the DoFns without a runner: any split, order and repetition
-// of bundles gives the same result. Flink is tested where FLINK_ENDPOINT is set; Spark and Dataflow
-// are not.
+// They show that a killed worker ends the pipeline in an error. Prism has one worker and does not
+// retry bundles. So retries are shown by tests that drive the DoFns without a runner: any split,
+// order and repetition of bundles gives the same result. Flink is tested where FLINK_ENDPOINT is
+// set; Spark and Dataflow are not.
 //
 // Resource hints are Beam's flag --resource_hints, which holds for the whole pipeline: version
 // 2.77 of its Go SDK has none for single transforms. Broadcast joins look keys up on a GPU if
