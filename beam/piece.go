@@ -107,14 +107,17 @@ func (s *splitter) deal(page []column.Column) error {
 	if err != nil {
 		return err
 	}
+	for i, c := range page {
+		page[i] = column.Take(s.dev, c, parts.Rows)
+	}
 	some := make([]column.Column, len(page))
 	for p := range s.parts {
-		rows := parts.Part(p)
-		if len(rows) == 0 {
+		lo, hi := int(parts.Offsets[p]), int(parts.Offsets[p+1])
+		if lo == hi {
 			continue
 		}
 		for i, c := range page {
-			some[i] = column.Take(s.dev, c, rows)
+			some[i] = c.Slice(lo, hi)
 		}
 		if err := s.add(p, some); err != nil {
 			return err
