@@ -158,7 +158,7 @@ func randomSide(
 	return names, cs
 }
 
-// randomBlocks cuts rows into blocks, a few of which have no rows, after it has put them in any
+// randomBlocks cuts rows into blocks, some without rows, after it has put them in any
 // order.
 func randomBlocks(
 	t testing.TB, rng *rand.Rand, names []string, columns []column.Column,

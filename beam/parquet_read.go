@@ -229,7 +229,7 @@ func (p *parquetRows) fields(
 ) (numbers []int, schema *goarrow.Schema, err error) {
 	fields := make([]goarrow.Field, len(all))
 	for i, f := range all {
-		fields[i] = goarrow.Field{Name: f.Name, Type: goarrow.Null} // of which find needs the name
+		fields[i] = goarrow.Field{Name: f.Name, Type: goarrow.Null} // find reads the name only
 		numbers = append(numbers, i)
 	}
 	if len(p.Columns) > 0 {
