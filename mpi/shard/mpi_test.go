@@ -12,7 +12,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"syscall"
 	"testing"
 	"time"
 
@@ -208,7 +207,7 @@ func TestKilledRank(t *testing.T) {
 				t.Fatalf("rank 1 does not write %s\n%s", file, out)
 			}
 			began := time.Now()
-			if err := syscall.Kill(pid, syscall.SIGKILL); err != nil {
+			if err := kill(pid); err != nil {
 				t.Fatal(err)
 			}
 			if err := cmd.Wait(); err == nil || time.Since(began) > 10*time.Second {
@@ -280,4 +279,13 @@ func partBench(ctx context.Context, r *Ranks, _ string) error {
 		}
 	}
 	return nil
+}
+
+// kill ends a process by SIGKILL.
+func kill(pid int) error {
+	p, err := os.FindProcess(pid)
+	if err != nil {
+		return err
+	}
+	return p.Kill()
 }

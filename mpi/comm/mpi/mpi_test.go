@@ -8,7 +8,6 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
-	"syscall"
 	"testing"
 	"time"
 
@@ -80,7 +79,7 @@ func TestKilled(t *testing.T) {
 		}
 		time.Sleep(100 * time.Millisecond) // rank 0 gets to its barrier
 		killed := time.Now()
-		if err := syscall.Kill(pids[size-1], syscall.SIGKILL); err != nil {
+		if err := kill(pids[size-1]); err != nil {
 			t.Fatal(err)
 		}
 		j.fail(t)
@@ -181,4 +180,13 @@ func BenchmarkAllToAllV(b *testing.B) {
 			b.ReportMetric(barrier, "us/barrier")
 		})
 	}
+}
+
+// kill ends a process by SIGKILL.
+func kill(pid int) error {
+	p, err := os.FindProcess(pid)
+	if err != nil {
+		return err
+	}
+	return p.Kill()
 }
