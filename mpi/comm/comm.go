@@ -4,6 +4,7 @@
 //
 //   - local runs ranks as goroutines of one process, and copies between its GPUs.
 //   - mpi runs them as processes that an MPI launcher starts.
+//   - twolevel has small messages of many ranks go by way of the ranks of a node.
 //   - nccl exchanges memory of GPUs through NCCL, with the ranks of local or mpi.
 package comm
 

@@ -9,6 +9,7 @@ import (
 	"github.com/weftgo/weft/mpi/comm"
 	"github.com/weftgo/weft/mpi/comm/local"
 	"github.com/weftgo/weft/mpi/comm/mpi"
+	"github.com/weftgo/weft/mpi/comm/twolevel"
 )
 
 // errOther is the error of ranks that end because another one has failed, which says why.
@@ -24,7 +25,7 @@ func onRanks(
 	if inProcess > 0 {
 		return onGoroutines(ctx, inProcess, job)
 	}
-	c, err := mpi.Open(ctx, nil)
+	c, err := openMPI(ctx)
 	if err != nil {
 		return err
 	}
@@ -33,6 +34,27 @@ func onRanks(
 		return errors.Join(err, c.Close())
 	}
 	return c.Close()
+}
+
+// openMPI opens the group of all ranks. If machines have equally many, small messages go by way of
+// the ranks of a machine.
+func openMPI(ctx context.Context) (comm.Comm, error) {
+	c, err := mpi.Open(ctx, nil)
+	if err != nil {
+		return nil, err
+	}
+	here := uint64(ranksOfHost(c))
+	least, most := []uint64{here}, []uint64{here}
+	if err := c.AllReduce(ctx, comm.Min, least); err != nil {
+		return nil, err
+	}
+	if err := c.AllReduce(ctx, comm.Max, most); err != nil {
+		return nil, err
+	}
+	if least[0] != most[0] || uint64(c.Size())%here != 0 {
+		return c, nil
+	}
+	return twolevel.New(ctx, c, int(here))
 }
 
 // onGoroutines runs a job on ranks in this process. The error is that of the rank which says why.

@@ -58,10 +58,7 @@ func barrier(ctx context.Context, c comm.Comm) error {
 			return err
 		}
 		if latest := slices.Max(came); left < latest {
-			return fmt.Errorf(
-				"a barrier lets a rank pass %d ns before the last one comes",
-				latest-left,
-			)
+			return fmt.Errorf("a barrier lets a rank pass %d ns before the last one comes", latest-left)
 		}
 	}
 	return nil
@@ -113,11 +110,7 @@ func allReduce(ctx context.Context, c comm.Comm) error {
 				return err
 			}
 			if !slices.Equal(values, want) {
-				return fmt.Errorf(
-					"AllReduce of %d values by %s returns other values than the model",
-					n,
-					comm.Op(op),
-				)
+				return fmt.Errorf("AllReduce of %d values by %s returns other values than the model", n, comm.Op(op))
 			}
 		}
 	}
@@ -140,11 +133,7 @@ func allReduceFloat(ctx context.Context, c comm.Comm) error {
 				return err
 			}
 			if !slices.Equal(values, want) {
-				return fmt.Errorf(
-					"AllReduceFloat of %d values by %s returns other bits than the model",
-					n,
-					comm.Op(op),
-				)
+				return fmt.Errorf("AllReduceFloat of %d values by %s returns other bits than the model", n, comm.Op(op))
 			}
 		}
 	}

@@ -44,13 +44,7 @@ func (b broken) AllReduceFloat(ctx context.Context, op comm.Op, values []float64
 	return err
 }
 
-func (b broken) AllToAllV(
-	ctx context.Context,
-	send comm.Buf,
-	sendBytes []int64,
-	recv comm.Buf,
-	recvBytes []int64,
-) error {
+func (b broken) AllToAllV(ctx context.Context, send comm.Buf, sendBytes []int64, recv comm.Buf, recvBytes []int64) error {
 	err := b.Comm.AllToAllV(ctx, send, sendBytes, recv, recvBytes)
 	if recv.Stream == nil && recv.Len() > slack && err == nil {
 		switch b.fault {

@@ -78,22 +78,10 @@ func (e exchange) check(rank int, recv []byte) error {
 	want := e.want(rank)
 	for i, v := range recv {
 		if i < len(want) && v != want[i] {
-			return fmt.Errorf(
-				"AllToAllV %d: byte %d of %d is %#x, want %#x",
-				e.seed,
-				i,
-				len(want),
-				v,
-				want[i],
-			)
+			return fmt.Errorf("AllToAllV %d: byte %d of %d is %#x, want %#x", e.seed, i, len(want), v, want[i])
 		}
 		if i >= len(want) && v != mark {
-			return fmt.Errorf(
-				"AllToAllV %d: byte %d is written, after the %d of the parts",
-				e.seed,
-				i,
-				len(want),
-			)
+			return fmt.Errorf("AllToAllV %d: byte %d is written, after the %d of the parts", e.seed, i, len(want))
 		}
 	}
 	return nil
@@ -123,13 +111,7 @@ func allToAllV(ctx context.Context, c comm.Comm) error {
 		// The last ones have parts of some hundred KiB.
 		e := newExchange(seed, c.Size(), 50<<(seed%4*4)/c.Size()+1)
 		recv := e.received(c.Rank())
-		err := c.AllToAllV(
-			ctx,
-			comm.Host(e.sent(c.Rank())),
-			e.sends(c.Rank()),
-			comm.Host(recv),
-			e.receives(c.Rank()),
-		)
+		err := c.AllToAllV(ctx, comm.Host(e.sent(c.Rank())), e.sends(c.Rank()), comm.Host(recv), e.receives(c.Rank()))
 		if err == nil {
 			err = e.check(c.Rank(), recv)
 		}

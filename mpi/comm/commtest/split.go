@@ -43,17 +43,8 @@ func split(ctx context.Context, c comm.Comm) error {
 	if err != nil {
 		return err
 	}
-	if place := slices.Index(want, uint64(c.Rank())); !slices.Equal(got, want) ||
-		sub.Rank() != place ||
-		sub.Size() != len(want) {
-		return fmt.Errorf(
-			"a split: ranks %d, this one is %d of %d; want %d, this one is %d",
-			got,
-			sub.Rank(),
-			sub.Size(),
-			want,
-			place,
-		)
+	if place := slices.Index(want, uint64(c.Rank())); !slices.Equal(got, want) || sub.Rank() != place || sub.Size() != len(want) {
+		return fmt.Errorf("a split: ranks %d, this one is %d of %d; want %d, this one is %d", got, sub.Rank(), sub.Size(), want, place)
 	}
 	if err := allToAllV(ctx, sub); err != nil {
 		return fmt.Errorf("in a group of Split: %w", err)

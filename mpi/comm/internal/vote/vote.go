@@ -25,15 +25,7 @@ const (
 	Close
 )
 
-var names = [...]string{
-	"Barrier",
-	"AllGather",
-	"AllReduce",
-	"AllReduceFloat",
-	"AllToAllV",
-	"Split",
-	"Close",
-}
+var names = [...]string{"Barrier", "AllGather", "AllReduce", "AllReduceFloat", "AllToAllV", "Split", "Close"}
 
 func (c Call) String() string {
 	if c < Call(len(names)) {
@@ -93,12 +85,7 @@ func Reduce(ctx context.Context, call Call, op comm.Op, n int) (Vote, error) {
 func Gather(ctx context.Context, size int, send, recv []uint64) (Vote, error) {
 	var err error
 	if len(recv) != size*len(send) {
-		err = fmt.Errorf(
-			"comm: AllGather of %d values of each of %d ranks, to %d values",
-			len(send),
-			size,
-			len(recv),
-		)
+		err = fmt.Errorf("comm: AllGather of %d values of each of %d ranks, to %d values", len(send), size, len(recv))
 	}
 	return New(ctx, AllGather, len(send), err)
 }
@@ -107,24 +94,13 @@ func Gather(ctx context.Context, size int, send, recv []uint64) (Vote, error) {
 func Color(ctx context.Context, color, key int) (Vote, error) {
 	var err error
 	if color > math.MaxInt32 || key < math.MinInt32 || key > math.MaxInt32 {
-		err = fmt.Errorf(
-			"comm: Split with color %d and key %d, which must fit in 32 bits",
-			color,
-			key,
-		)
+		err = fmt.Errorf("comm: Split with color %d and key %d, which must fit in 32 bits", color, key)
 	}
 	return New(ctx, Split, 0, err)
 }
 
 // Parts makes the vote of a rank for AllToAllV.
-func Parts(
-	ctx context.Context,
-	rank, size int,
-	send comm.Buf,
-	sendBytes []int64,
-	recv comm.Buf,
-	recvBytes []int64,
-) (Vote, error) {
+func Parts(ctx context.Context, rank, size int, send comm.Buf, sendBytes []int64, recv comm.Buf, recvBytes []int64) (Vote, error) {
 	err := comm.CheckParts(size, send, sendBytes, recv, recvBytes)
 	v, err := New(ctx, AllToAllV, 0, err)
 	if err != nil {
@@ -135,17 +111,7 @@ func Parts(
 		sent += uint64(sendBytes[peer])
 		received += uint64(recvBytes[peer])
 		v.Part = max(v.Part, uint64(sendBytes[peer]))
-		v.Sum += weight(
-			rank,
-			peer,
-		)*uint64(
-			sendBytes[peer],
-		) - weight(
-			peer,
-			rank,
-		)*uint64(
-			recvBytes[peer],
-		)
+		v.Sum += weight(rank, peer)*uint64(sendBytes[peer]) - weight(peer, rank)*uint64(recvBytes[peer])
 	}
 	v.Bytes = max(sent, received)
 	return v, nil
@@ -177,38 +143,20 @@ func Count(votes []Vote, own error) error {
 	for rank, v := range votes {
 		switch v.code {
 		case ended:
-			return fmt.Errorf(
-				"%w: %s of rank %d, whose context has ended",
-				comm.ErrPeer,
-				v.Call,
-				rank,
-			)
+			return fmt.Errorf("%w: %s of rank %d, whose context has ended", comm.ErrPeer, v.Call, rank)
 		case wrong:
-			return fmt.Errorf(
-				"%w: %s of rank %d, whose arguments are wrong",
-				comm.ErrPeer,
-				v.Call,
-				rank,
-			)
+			return fmt.Errorf("%w: %s of rank %d, whose arguments are wrong", comm.ErrPeer, v.Call, rank)
 		}
 	}
 	sum := uint64(0)
 	for rank, v := range votes {
 		if first := votes[0]; v.Call != first.Call || v.Len != first.Len || v.Op != first.Op {
-			return fmt.Errorf(
-				"comm: ranks call different methods: rank 0 %s, rank %d %s",
-				first,
-				rank,
-				v,
-			)
+			return fmt.Errorf("comm: ranks call different methods: rank 0 %s, rank %d %s", first, rank, v)
 		}
 		sum += v.Sum
 	}
 	if sum != 0 {
-		return fmt.Errorf(
-			"comm: AllToAllV of %d ranks: a rank expects another number of bytes than its peer sends",
-			len(votes),
-		)
+		return fmt.Errorf("comm: AllToAllV of %d ranks: a rank expects another number of bytes than its peer sends", len(votes))
 	}
 	return nil
 }

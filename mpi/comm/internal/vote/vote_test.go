@@ -89,8 +89,7 @@ func TestCount(t *testing.T) {
 		{[]vote.Vote{sum, most}, false, "rank 0 AllReduce Sum of 3 values, rank 1 AllReduce Max of 3 values"},
 	} {
 		err := vote.Count(test.votes, nil)
-		if err == nil || !strings.Contains(err.Error(), test.want) ||
-			errors.Is(err, comm.ErrPeer) != test.peer {
+		if err == nil || !strings.Contains(err.Error(), test.want) || errors.Is(err, comm.ErrPeer) != test.peer {
 			t.Errorf("Count returns %v, want %q", err, test.want)
 		}
 		if err := vote.Count(test.votes, context.Canceled); err != context.Canceled {
@@ -118,14 +117,7 @@ func TestShare(t *testing.T) {
 			for rank := range size {
 				lo, hi := vote.Share(n, rank, size)
 				if lo != end || hi < lo || hi-lo > first {
-					t.Fatalf(
-						"Share of %d values: rank %d of %d has [%d, %d)",
-						n,
-						rank,
-						size,
-						lo,
-						hi,
-					)
+					t.Fatalf("Share of %d values: rank %d of %d has [%d, %d)", n, rank, size, lo, hi)
 				}
 				end = hi
 			}
