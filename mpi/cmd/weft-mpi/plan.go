@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
 
@@ -19,6 +20,7 @@ type planOptions struct {
 	bytes, nic float64
 	gpu        string
 	batches    []float64
+	run        bool
 }
 
 func newPlanCommand(a *app) *cobra.Command {
@@ -34,11 +36,11 @@ first, and nodes after that, if the model says that this is faster: "two levels"
 The rates are those of one processor and of one pair of them. Nothing here was measured on more.
 
 With --json it prints an object: bytes, ranks, nodes, fill_seconds, failure_days, and lookups and insertions, arrays of
-objects with keys (of each rank), seconds, per_rank and total (keys a second), two_levels, message (bytes), skew, bound.`,
+objects with keys (of each rank), seconds, per_rank and total (keys a second), two_levels, message (bytes), largest, skew, bound.`,
 		Example: `  weft-mpi plan --keys 1e12 --bytes 16 --gpu h200 --nic 400
   weft-mpi plan --keys 1e10 --bytes 12 --gpu cpu --nic 100 --batch 1e6`,
 		Args: noArguments,
-		RunE: func(*cobra.Command, []string) error { return o.run(a) },
+		RunE: func(cmd *cobra.Command, _ []string) error { return o.print(cmd.Context(), a) },
 	}
 	set := cmd.Flags()
 	set.Float64Var(&o.Keys, "keys", 1e12, "keys of the map")
@@ -54,6 +56,8 @@ objects with keys (of each rank), seconds, per_rank and total (keys a second), t
 		[]float64{1e5, 1e6, 1e7, 1e8},
 		"keys of a batch on each rank",
 	)
+	set.BoolVar(&o.run, "try", false,
+		"also run lookups on as many ranks in this process, and print their messages and skew")
 	return cmd
 }
 
@@ -88,9 +92,10 @@ type planOutput struct {
 	plan.Need
 	Lookups    []plan.Batch `json:"lookups"`
 	Insertions []plan.Batch `json:"insertions"`
+	Tried      []trial      `json:"tried,omitempty"`
 }
 
-func (o *planOptions) run(a *app) error {
+func (o *planOptions) print(ctx context.Context, a *app) error {
 	if err := o.check(); err != nil {
 		return err
 	}
@@ -98,6 +103,12 @@ func (o *planOptions) run(a *app) error {
 	for _, n := range o.batches {
 		out.Lookups = append(out.Lookups, o.Lookup(out.Ranks, n))
 		out.Insertions = append(out.Insertions, o.Insert(out.Ranks, n))
+	}
+	if o.run {
+		var err error
+		if out.Tried, err = o.try(ctx, out.Ranks, out.Lookups); err != nil {
+			return err
+		}
 	}
 	if a.json {
 		return json.NewEncoder(a.stdout).Encode(out)
@@ -142,7 +153,7 @@ func (o *planOptions) run(a *app) error {
 			"bound by",
 			"exchange",
 			"message",
-			"fullest rank",
+			"largest message", "fullest rank",
 		},
 	)
 	for _, of := range []struct {
@@ -163,19 +174,35 @@ func (o *planOptions) run(a *app) error {
 					b.Bound,
 					b.Exchange(),
 					progress.SI(b.Message, "B"),
-					fmt.Sprintf("%.2f × mean", b.Skew),
+					fmt.Sprintf("%.2f × mean", b.Largest), fmt.Sprintf("%.3f × mean", b.Skew),
 				},
 			)
 		}
 	}
 	var right []table.ColumnConfig
-	for _, n := range []int{2, 3, 4, 5, 8, 9} {
+	for _, n := range []int{2, 3, 4, 5, 8, 9, 10} {
 		right = append(
 			right,
 			table.ColumnConfig{Number: n, Align: text.AlignRight, AlignHeader: text.AlignRight},
 		)
 	}
 	t.SetColumnConfigs(right)
-	_, err := fmt.Fprintln(a.stdout, t.Render())
-	return err
+	if _, err := fmt.Fprintln(a.stdout, t.Render()); err != nil || !o.run {
+		return err
+	}
+	return o.printTried(a, out)
+}
+
+// printTried prints what was tried beside the model.
+func (o *planOptions) printTried(a *app, out planOutput) error {
+	fmt.Fprintf(a.stdout, "\n%d ranks in this process, lookups of random keys (tried; model):\n", out.Ranks)
+	for i, t := range out.Tried {
+		b := out.Lookups[i]
+		_, err := fmt.Fprintf(a.stdout, "%s keys a rank: smallest message %s; mean %s. Fullest rank %.3f; %.3f × mean.\n",
+			progress.SI(t.Keys, ""), progress.SI(t.Smallest, "B"), progress.SI(b.Message, "B"), t.Skew, b.Skew)
+		if err != nil {
+			return err
+		}
+	}
+	return nil
 }

@@ -100,6 +100,7 @@ type Batch struct {
 	Total     float64 `json:"total"`
 	TwoLevels bool    `json:"two_levels"` // exchanged within nodes first, then between them
 	Message   float64 `json:"message"`    // bytes from a rank to another
+	Largest   float64 `json:"largest"`    // message from a rank over the mean, of random keys
 	Skew      float64 `json:"skew"`       // keys of the fullest rank over the mean, of random keys
 	Bound     string  `json:"bound"`      // the step that takes longest
 }
@@ -127,12 +128,14 @@ func (j *Job) Insert(ranks int, keys float64) Batch {
 
 // batch predicts a call that sends and receives a number of bytes for each key.
 func (j *Job) batch(ranks int, keys, out, back, rate float64) Batch {
-	b := Batch{Keys: keys, Message: out * keys / float64(ranks), Skew: 1}
+	b := Batch{Keys: keys, Message: out * keys / float64(ranks), Largest: 1, Skew: 1}
 	table, deal := keys/rate, keys*2*(j.Key+j.Value)/j.On.Stream
 	if ranks == 1 {
 		deal = 0
 	} else {
-		b.Skew += math.Sqrt(2 * math.Log(float64(ranks)) * float64(ranks) / keys)
+		spread := math.Sqrt(2 * math.Log(float64(ranks)) / keys)
+		b.Skew += spread
+		b.Largest += spread * math.Sqrt(float64(ranks))
 	}
 	latency, link := j.exchange(ranks, keys*(out+back))
 	if ranks > j.On.PerNode && j.On.PerNode > 1 && b.Message < minMessage {
