@@ -11,6 +11,7 @@ help: ## list the targets
 
 test: ## run all tests on the CPU
 	$(GO) test $(MODULES)
+	cd beam && $(GO) test ./...
 
 race: ## run the tests of the CPU engines under the race detector
 	CGO_ENABLED=1 $(GO) test -race ./device/cpu ./linear ./internal/... ./internal/table/... ./cmd/weft/internal/...
@@ -32,6 +33,8 @@ tidy: ## go mod tidy of all modules
 	for module in internal/table cmd/weft mpi; do (cd $$module && \
 		$(GO) mod edit -replace github.com/weftgo/weft=$(CURDIR) -replace github.com/weftgo/weft/arrow=$(CURDIR)/arrow -replace github.com/weftgo/weft/internal/table=$(CURDIR)/internal/table && $(GO) mod tidy; \
 		$(GO) mod edit -dropreplace github.com/weftgo/weft -dropreplace github.com/weftgo/weft/arrow -dropreplace github.com/weftgo/weft/internal/table); done
+	cd beam && $(GO) mod edit -replace github.com/weftgo/weft=.. -replace github.com/weftgo/weft/arrow=../arrow -replace github.com/weftgo/weft/internal/table=../internal/table && $(GO) mod tidy; \
+		$(GO) mod edit -dropreplace github.com/weftgo/weft -dropreplace github.com/weftgo/weft/arrow -dropreplace github.com/weftgo/weft/internal/table
 	cd lab && $(GO) mod tidy
 	cd tools && $(GO) mod tidy
 
