@@ -4,6 +4,7 @@ package main
 
 import (
 	"bufio"
+	"bytes"
 	"context"
 	"fmt"
 	"log"
@@ -84,11 +85,19 @@ func TestKilled(t *testing.T) {
 // before the end.
 func count(t *testing.T, pool, visits string, counted *int, batches int) (killed bool) {
 	t.Helper()
-	in, err := os.Open(visits)
+	text, err := os.ReadFile(visits)
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer in.Close()
+	// It gets two batches more than it is to count, so that it does not end before it is killed.
+	some := bytes.SplitAfterN(text, []byte{'\n'}, *counted+(batches+2)*batch+1)
+	if len(some) > *counted+(batches+2)*batch {
+		text = text[:len(text)-len(some[len(some)-1])]
+	}
+	in := &held{rest: bytes.NewReader(text), end: make(chan struct{})}
+	if len(some) <= *counted+(batches+2)*batch {
+		close(in.end)
+	}
 	cmd := exec.CommandContext(t.Context(), os.Args[0])
 	cmd.Env, cmd.Stdin = append(os.Environ(), counter+"="+pool), in
 	out, err := cmd.StdoutPipe()
@@ -108,10 +117,33 @@ func count(t *testing.T, pool, visits string, counted *int, batches int) (killed
 		case scan(line, "counted %d", counted):
 			if batches--; batches == 0 {
 				cmd.Process.Kill()
+				in.release()
 			}
 		}
 	}
+	in.release()
 	return cmd.Wait() != nil
+}
+
+// held is a text whose end comes when it is released.
+type held struct {
+	rest *bytes.Reader
+	end  chan struct{}
+}
+
+func (h *held) Read(b []byte) (int, error) {
+	if h.rest.Len() == 0 {
+		<-h.end
+	}
+	return h.rest.Read(b)
+}
+
+func (h *held) release() {
+	select {
+	case <-h.end:
+	default:
+		close(h.end)
+	}
 }
 
 func scan(line, format string, n *int) bool {

@@ -85,7 +85,7 @@ func (c *csvCutter) inside(b []byte, q int) {
 		to = len(b)
 	}
 	switch {
-	case c.lines && bytes.IndexAny(b[c.pos:to], "\r\n") >= 0:
+	case c.lines && bytes.ContainsAny(b[c.pos:to], "\r\n"):
 		c.bad = errBreak
 	case q < 0:
 		c.pos = len(b)

@@ -355,11 +355,9 @@ type alignedWriter struct {
 	fields []Field
 	table  pretty.Writer
 	rows   int
-	print  func(string) string
 }
 
-// NewAligned writes an aligned table of the first thousand rows, and how many more there are. print
-// makes text of values that goes on one line.
+// NewAligned writes an aligned table of the first thousand rows, and how many more there are.
 func NewAligned(w io.Writer, fields []Field) Writer {
 	a := &alignedWriter{out: w, fields: fields, table: pretty.NewWriter()}
 	a.table.SetStyle(pretty.StyleLight)
