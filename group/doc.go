@@ -46,6 +46,9 @@
 // [Groups.AddAt] have ordinals, and then any order and grouping of merges gives the result of one
 // table. Sums and means of floats differ in their last digits.
 //
+// [Groups.SaveParts] saves them by partition of their keys, so that each of several processes can
+// merge a part of all groups by [Groups.MergeFrom].
+//
 // # On a device
 //
 // [GroupsOn] are groups of rows whose columns lie on a device already, added on the stream of the

@@ -77,8 +77,8 @@ func (g *Groups) merge(ctx context.Context, o *Groups) error {
 	if err := errors.Join(g.ready(ctx), o.ready(ctx)); err != nil {
 		return err
 	}
-	if !slices.Equal(g.aggs, o.aggs) || g.opts.SkipNulls != o.opts.SkipNulls {
-		return fmt.Errorf("%w: groups of other aggregates, or of another SkipNulls, cannot be merged", op.ErrOptions)
+	if err := g.mergeable(o.aggs, o.opts.SkipNulls); err != nil {
+		return err
 	}
 	if o.l == nil {
 		return nil
@@ -90,14 +90,23 @@ func (g *Groups) merge(ctx context.Context, o *Groups) error {
 		return err
 	}
 	g.loaded += o.loaded
-	g.failed = o.visit(ctx, func(t *Groups) error {
-		return t.pages(ctx, pageGroups, func(page []column.Column) error {
-			return g.addPage(ctx,
-				page)
-		})
-	})
+	g.failed = o.states(ctx, func(page []column.Column) error { return g.addPage(ctx, page) })
 	g.scratch.trim()
 	return g.failed
+}
+
+// mergeable returns ErrOptions if groups have other aggregates, or another SkipNulls.
+func (g *Groups) mergeable(aggs []Aggregate, skipNulls bool) error {
+	if slices.Equal(g.aggs, aggs) && g.opts.SkipNulls == skipNulls {
+		return nil
+	}
+	return fmt.Errorf("%w: groups of other aggregates, or of another SkipNulls, cannot be merged",
+		op.ErrOptions)
+}
+
+// states visits the state of all groups, in memory and in the temporary file.
+func (g *Groups) states(ctx context.Context, visit func(page []column.Column) error) error {
+	return g.visit(ctx, func(t *Groups) error { return t.pages(ctx, pageGroups, visit) })
 }
 
 // pages visits the state of all groups in memory, n at a time.
@@ -137,17 +146,23 @@ func (g *Groups) save(ctx context.Context, to io.Writer) error {
 		var buf []byte
 		write := func(page []column.Column) error {
 			buf = spill.AppendPage(buf[:0], page)
-			w.Sealed(binary.LittleEndian.AppendUint64(nil, uint64(len(buf))))
+			w.Plain(appendLength(nil, len(buf)))
 			w.Plain(buf) // which has a checksum
 			return w.Err
 		}
-		err := g.visit(ctx, func(t *Groups) error { return t.pages(ctx, pageGroups, write) })
-		if err != nil {
+		if err := g.states(ctx, write); err != nil {
 			return err
 		}
 	}
-	w.Sealed(make([]byte, 8))
+	w.Plain(appendLength(nil, 0))
 	return w.Flush()
+}
+
+// appendLength appends the length of a page, or the 0 of the end, and its checksum.
+func appendLength(b []byte, n int) []byte {
+	at := len(b)
+	b = binary.LittleEndian.AppendUint64(b, uint64(n))
+	return binary.LittleEndian.AppendUint32(b, crc32.Checksum(b[at:], seal.Castagnoli))
 }
 
 // saveHead writes the header and the layout.
@@ -183,11 +198,13 @@ func (g *Groups) saveHead(w *seal.Writer) {
 // is damaged, is [weft.ErrFormat], with the offset of the damage.
 func Load(ctx context.Context, dev device.Device, from io.Reader, opts *Options) (*Groups, error) {
 	r := &loader{from: from}
-	g, err := r.head(dev, opts)
-	if err == nil && g.l != nil {
-		err = r.pages(ctx, g)
-	} else if err == nil {
-		err = r.ends()
+	h, err := r.head()
+	var g *Groups
+	if err == nil {
+		g, err = h.newGroups(dev, opts)
+	}
+	if err == nil {
+		err = r.pages(ctx, g, &h)
 	}
 	if err != nil {
 		if g != nil {
@@ -196,6 +213,43 @@ func Load(ctx context.Context, dev device.Device, from io.Reader, opts *Options)
 		return nil, fmt.Errorf("group: Load: %w", err)
 	}
 	return g, nil
+}
+
+// MergeFrom adds groups that Save or SaveParts wrote, as [Groups.Merge] adds others. It reads a page
+// at a time and makes no other table. It reads nothing after the end of the stream.
+//
+// A stream with other aggregates, types or SkipNulls is [weft.ErrOptions], and one that is damaged
+// before its pages is [weft.ErrFormat]: groups stay as they are. Any other error, such as damage of
+// a page, leaves groups merged in part: all later calls return it.
+func (g *Groups) MergeFrom(ctx context.Context, from io.Reader) error {
+	g.turn.Lock()
+	defer g.turn.Unlock()
+	err := g.ready(ctx)
+	if err == nil {
+		err = g.mergeFrom(ctx, &loader{from: from})
+	}
+	if err != nil {
+		return fmt.Errorf("group: MergeFrom: %w", err)
+	}
+	return nil
+}
+
+func (g *Groups) mergeFrom(ctx context.Context, r *loader) error {
+	h, err := r.head()
+	if err != nil {
+		return err
+	}
+	if err := g.mergeable(h.aggs, h.has(flagSkipNulls)); err != nil {
+		return err
+	}
+	if h.has(flagRows) {
+		if err := g.bind(h.keys, h.values, h.has(flagOrdered)); err != nil {
+			return err
+		}
+	}
+	g.failed = op.Cause(r.pages(ctx, g, &h))
+	g.scratch.trim()
+	return g.failed
 }
 
 // loader reads a stream and counts its bytes.
@@ -232,14 +286,40 @@ func (r *loader) sealed(n int) ([]byte, error) {
 	return b[:n], nil
 }
 
-// head reads the header and the layout, and makes groups for them.
-func (r *loader) head(dev device.Device, opts *Options) (*Groups, error) {
+// savedHead is the header and the layout of a stream.
+type savedHead struct {
+	flags        uint32
+	aggs         []Aggregate
+	keys, values []column.Type
+}
+
+func (h *savedHead) has(flag uint32) bool { return h.flags&flag != 0 }
+
+// newGroups makes groups for a stream.
+func (h *savedHead) newGroups(dev device.Device, opts *Options) (*Groups, error) {
+	var o Options
+	if opts != nil {
+		o = *opts
+	}
+	o.SkipNulls = h.has(flagSkipNulls)
+	g, err := New(dev, h.aggs, &o)
+	if err != nil || !h.has(flagRows) {
+		return g, err
+	}
+	if err := g.bind(h.keys, h.values, h.has(flagOrdered)); err != nil {
+		return g, damaged(headBytes+4, "%v", err)
+	}
+	return g, nil
+}
+
+// head reads the header and the layout.
+func (r *loader) head() (h savedHead, err error) {
 	head, err := r.sealed(headBytes)
 	if err != nil {
-		return nil, err
+		return h, err
 	}
 	if string(head[:8]) != magic {
-		return nil, damaged(0, "no groups")
+		return h, damaged(0, "no groups")
 	}
 	var n [4]uint32
 	for i := range n {
@@ -248,53 +328,32 @@ func (r *loader) head(dev device.Device, opts *Options) (*Groups, error) {
 	flags, aggs, keys, values := n[0], n[1], n[2], n[3]
 	if flags > flagRows|flagOrdered|flagSkipNulls || aggs > maxColumns || keys > maxColumns ||
 		values > maxColumns {
-		return nil, damaged(8, "flags %#x, %d aggregates, %d keys and %d values", flags, aggs,
+		return h, damaged(8, "flags %#x, %d aggregates, %d keys and %d values", flags, aggs,
 			keys, values)
 	}
 	at := r.at
 	b, err := r.sealed(int(5*aggs + keys + values))
 	if err != nil {
-		return nil, err
+		return h, err
 	}
-	list := make([]Aggregate, aggs)
-	for i := range list {
-		list[i] = Aggregate{Func(b[0]), int(binary.LittleEndian.Uint32(b[1:]))}
+	h.flags, h.aggs = flags, make([]Aggregate, aggs)
+	for i := range h.aggs {
+		h.aggs[i] = Aggregate{Func(b[0]), int(binary.LittleEndian.Uint32(b[1:]))}
 		b = b[5:]
 	}
 	types := make([]column.Type, len(b))
 	for i, t := range b {
 		if t > byte(column.Bytes) {
-			return nil, damaged(at, "type %d", t)
+			return h, damaged(at, "type %d", t)
 		}
 		types[i] = column.Type(t)
 	}
-	var o Options
-	if opts != nil {
-		o = *opts
-	}
-	o.SkipNulls = flags&flagSkipNulls != 0
-	g, err := New(dev, list, &o)
-	if err != nil || flags&flagRows == 0 {
-		return g, err
-	}
-	if err := g.bind(types[:keys], types[keys:], flags&flagOrdered != 0); err != nil {
-		return g, damaged(at, "%v", err)
-	}
-	return g, nil
-}
-
-// ends reads the end of a stream of groups without rows.
-func (r *loader) ends() error {
-	at := r.at
-	b, err := r.sealed(8)
-	if err == nil && binary.LittleEndian.Uint64(b) != 0 {
-		err = damaged(at, "a page of groups without rows")
-	}
-	return err
+	h.keys, h.values = types[:keys:keys], types[keys:]
+	return h, nil
 }
 
 // pages reads the pages and adds them.
-func (r *loader) pages(ctx context.Context, g *Groups) error {
+func (r *loader) pages(ctx context.Context, g *Groups, h *savedHead) error {
 	for {
 		at := r.at
 		b, err := r.sealed(8)
@@ -307,6 +366,9 @@ func (r *loader) pages(ctx context.Context, g *Groups) error {
 		}
 		if n > 1<<40 {
 			return damaged(at, "a page of %d bytes", n)
+		}
+		if !h.has(flagRows) {
+			return damaged(at, "a page of groups without rows")
 		}
 		if b, err = r.read(n); err != nil {
 			return err
