@@ -202,15 +202,10 @@ func (g *grouping) exchange(
 	o := g.options()
 	m := newMail(g.r, sign(methodGroup, 0, 0, 0, 0),
 		g.aggs, o.Sorted, o.SkipNulls, g.opts.Gather, gather)
-	to, err := group.New(g.r.dev, g.aggs, g.options())
+	to, err := group.New(g.r.dev, g.aggs, o)
 	failure = errors.Join(failure, err)
-	s := &splitter{dev: g.r.dev, out: m.out, gather: gather}
 	again, waits, waiting := true, g.ordered() && !g.ordinals(), make([][][]byte, g.r.size)
-	s.flush = func(more bool) error {
-		if more && m.bytes() < roundBytes {
-			return nil
-		}
-		s.end()
+	flush := func(more bool) error {
 		var in [][]byte
 		if in, again, err = m.round(ctx, more, failure); err != nil {
 			return err
@@ -221,22 +216,32 @@ func (g *grouping) exchange(
 				waiting[rank] = append(waiting[rank], part)
 				continue
 			}
-			for _, part := range append(waiting[rank], part) {
-				if failure == nil {
-					failure = g.merge(ctx, &to, part)
-				}
+			if failure == nil {
+				failure = merge(ctx, to, append(waiting[rank], part)...)
 			}
 			waiting[rank] = nil
 		}
 		return nil
 	}
+	parts := g.r.size
+	if gather {
+		parts = 1
+	}
 	if failure == nil {
-		if serr := from.Save(context.WithoutCancel(ctx), s); err == nil {
+		serr := from.SaveParts(context.WithoutCancel(ctx), parts, slotSeed,
+			roundBytes/pieceShare/parts, func(rank, _ int, piece []byte) error {
+				m.out[rank] = append(m.out[rank], piece...)
+				if m.bytes() < roundBytes {
+					return nil
+				}
+				return flush(true)
+			})
+		if err == nil {
 			failure = errors.Join(failure, serr)
 		}
 	}
 	for err == nil && again {
-		err = s.flush(false)
+		err = flush(false)
 	}
 	if from != nil {
 		failure = errors.Join(failure, from.Close())
@@ -251,18 +256,17 @@ func (g *grouping) exchange(
 	return to, err
 }
 
-// merge adds the groups of a part of mail. The first part becomes the table.
-func (g *grouping) merge(ctx context.Context, to **group.Groups, part []byte) error {
-	if len(part) == 0 {
-		return nil
+// Pieces of groups that are not full yet take up to a pieceShare-th of a round.
+const pieceShare = 4
+
+// merge adds the groups of parts of mail, which consist of whole pieces.
+func merge(ctx context.Context, to *group.Groups, parts ...[]byte) error {
+	for _, part := range parts {
+		for r := bytes.NewReader(part); r.Len() > 0; {
+			if err := to.MergeFrom(ctx, r); err != nil {
+				return err
+			}
+		}
 	}
-	from, err := group.Load(ctx, g.r.dev, bytes.NewReader(part), g.options())
-	if err != nil {
-		return err
-	}
-	if (*to).Len() == 0 {
-		*to, from = from, *to
-		return from.Close()
-	}
-	return errors.Join((*to).Merge(ctx, from), from.Close())
+	return nil
 }
