@@ -1,10 +1,14 @@
 package beam
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
 
+	goarrow "github.com/apache/arrow-go/v18/arrow"
+
+	"github.com/weftgo/weft"
 	"github.com/weftgo/weft/column"
 	"github.com/weftgo/weft/group"
 )
@@ -25,34 +29,28 @@ func (f *mergedGroups) ProcessElement(
 func (f *mergedGroups) merge(
 	ctx context.Context, next func(*[]byte) bool, emit func([]byte),
 ) (err error) {
-	r := &pieceReader{next: next}
-	some, err := r.open()
-	if err != nil {
-		return err
-	}
-	schema, err := decodeSchema(r.schema)
-	if err != nil {
-		return err
-	}
-	send := func(columns []column.Column) error {
-		blocks, err := encodeColumns(columns, schema)
-		for _, b := range blocks {
-			emit(b)
-		}
-		return err
-	}
-	if !some {
-		return send(make([]column.Column, schema.NumFields()))
-	}
 	dev, err := host()
 	if err != nil {
 		return err
 	}
-	g, err := group.Load(ctx, dev, r, f.Plan.options())
+	g, err := group.New(dev, f.Plan.Aggs, f.Plan.options())
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, g.Close()) }()
+	schema, err := mergePieces(ctx, g, next)
+	if err != nil {
+		return err
+	}
+	emitted := false
+	send := func(columns []column.Column) error {
+		blocks, err := encodeColumns(columns, schema)
+		for _, b := range blocks {
+			emit(b)
+			emitted = true
+		}
+		return err
+	}
 	for page, err := range g.Pages(ctx) {
 		if err != nil {
 			return err
@@ -61,5 +59,35 @@ func (f *mergedGroups) merge(
 			return err
 		}
 	}
+	if !emitted {
+		return send(make([]column.Column, schema.NumFields()))
+	}
 	return nil
+}
+
+// mergePieces merges pieces, and returns the schema of the result.
+func mergePieces(
+	ctx context.Context, g *group.Groups, next func(*[]byte) bool,
+) (*goarrow.Schema, error) {
+	var first, piece []byte
+	for next(&piece) {
+		schema, groups, err := cutPiece(piece)
+		if err != nil {
+			return nil, err
+		}
+		if first == nil {
+			first = schema
+		}
+		if !bytes.Equal(schema, first) {
+			return nil, schemasDiffer(first, schema)
+		}
+		r := bytes.NewReader(groups)
+		if err := g.MergeFrom(ctx, r); err != nil {
+			return nil, err
+		}
+		if r.Len() > 0 {
+			return nil, fmt.Errorf("%w: %d bytes after a piece of groups", weft.ErrFormat, r.Len())
+		}
+	}
+	return decodeSchema(first)
 }

@@ -3,6 +3,7 @@ package beam
 import (
 	"context"
 	"fmt"
+	"slices"
 
 	goarrow "github.com/apache/arrow-go/v18/arrow"
 	"github.com/apache/beam/sdks/v2/go/pkg/beam/register"
@@ -167,19 +168,31 @@ func (f *partialGroups) flush(ctx context.Context, emit func(int, []byte)) error
 	if f.groups == nil {
 		return nil
 	}
-	dev, err := host()
-	if err != nil {
-		return err
-	}
 	schema, err := encodeSchema(f.schema)
 	if err != nil {
 		return err
 	}
-	s := &splitter{dev: dev, schema: schema, parts: f.Plan.Parts, emit: emit}
-	if err := f.groups.Save(ctx, s); err != nil {
+	schema = withLength(schema)
+	var none []byte // the piece of partition 0, if it has no groups
+	emitted := false
+	err = f.groups.SaveParts(ctx, f.Plan.Parts, 0, MaxBlock-len(schema),
+		func(part, groups int, saved []byte) error {
+			piece := slices.Concat(schema, saved)
+			switch {
+			case groups > 0:
+				emit(part, piece)
+				emitted = true
+			case part == 0:
+				none = piece
+			}
+			return nil
+		})
+	if err != nil {
 		return fmt.Errorf("beam: %w", err)
 	}
-	s.flush()
+	if !emitted { // The result has a schema without any groups, too.
+		emit(0, none)
+	}
 	return f.Teardown()
 }
 
