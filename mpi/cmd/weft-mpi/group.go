@@ -3,9 +3,8 @@ package main
 import (
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
-	"io/fs"
+	"hash/fnv"
 	"os"
 	"path/filepath"
 	"slices"
@@ -167,7 +166,8 @@ type groupJob struct {
 	bar   *progress.Bar
 	table *table.Table
 	start time.Time
-	bytes int64 // of its ranges
+	bytes int64  // of its ranges
+	seen  uint64 // the digest of what ranks have in common
 	sum   groupSummary
 }
 
@@ -200,6 +200,9 @@ func (o *groupOptions) run(ctx context.Context, a *app, c comm.Comm) (err error)
 		return err
 	}
 	defer j.table.Close()
+	if err := j.sameFiles(); err != nil {
+		return err
+	}
 	gr, result, err := j.group()
 	if err != nil {
 		return err
@@ -217,15 +220,15 @@ func (j *groupJob) open() error {
 		j.Options.Note = func(line string) { fmt.Fprintf(j.app.stderr, "weft-mpi: %s\n", progress.Printable(line)) }
 		plan, err := outfile.New(j.names, j.app.stdin, j.app.stdout)
 		if err == nil && j.Parquet != "" {
-			err = plan.Writes(
-				"--parquet",
-				j.Parquet,
-				outfile.Kind{Name: "a Parquet file that weft has written", Is: table.WrittenByWeft},
-				false,
-			)
+			err = plan.Writes("--parquet", j.Parquet, parquetKind, false)
 		}
 		if err != nil {
 			return fmt.Errorf("%s %w", j.verb, err)
+		}
+	}
+	if j.parts != "" {
+		if err := j.openParts(); err != nil {
+			return err
 		}
 	}
 	t, err := table.Open(j.ctx, j.names, j.app.stdin, &j.Options)
@@ -233,7 +236,9 @@ func (j *groupJob) open() error {
 		return err
 	}
 	j.table = t
-	own := dealt(t.Ranges(rangeBytes), j.comm.Rank(), j.comm.Size())
+	all := t.Ranges(rangeBytes)
+	own := dealt(all, j.comm.Rank(), j.comm.Size())
+	j.seen = j.digest(all)
 	t.Within(own)
 	for _, r := range own {
 		j.bytes += r.Bytes
@@ -262,6 +267,29 @@ func dealt(all []table.Range, rank, size int) []table.Range {
 		}
 	}
 	return own
+}
+
+// digest returns a digest of what ranks have in common: the flags that make groups, and the files.
+func (j *groupJob) digest(ranges []table.Range) uint64 {
+	h := fnv.New64a()
+	fmt.Fprint(h, ranges, j.table.Looks(), j.By, j.Aggs)
+	for _, f := range j.table.Fields() {
+		fmt.Fprintf(h, "%q %v ", f.Name, f.Type)
+	}
+	return h.Sum64()
+}
+
+// sameFiles returns an error unless all ranks see the same files, of which each reads a part.
+func (j *groupJob) sameFiles() (err error) {
+	all := make([]uint64, j.comm.Size())
+	if err := j.comm.AllGather(context.WithoutCancel(j.ctx), []uint64{j.seen}, all); err != nil {
+		return err
+	}
+	if other := slices.IndexFunc(all, func(seen uint64) bool { return seen != all[0] }); other > 0 {
+		err = fmt.Errorf("%s: rank %d has other flags than rank 0, or files of other sizes or columns; "+
+			"all ranks need the same", j.verb, other)
+	}
+	return j.agree(err)
 }
 
 // group groups all rows. Where a rank finds values that the types of its columns don't have, all ranks
@@ -400,10 +428,7 @@ func (j *groupJob) print(gr *flags.Grouping, result *group.Result) error {
 		Seconds:  time.Since(j.start).Seconds(),
 	}
 	if j.parts != "" {
-		if err := os.Mkdir(j.parts, 0o777); err != nil && !errors.Is(err, fs.ErrExist) {
-			return fmt.Errorf("--parts %s: %w", j.parts, flags.Reason(err))
-		}
-		j.Parquet = filepath.Join(j.parts, fmt.Sprintf("part-%05d.parquet", j.comm.Rank()))
+		j.Parquet = filepath.Join(j.parts, partName(j.comm.Rank()))
 	} else if j.comm.Rank() > 0 {
 		return nil
 	}

@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -11,6 +12,10 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/spf13/cobra"
+
+	"github.com/weftgo/weft/mpi/comm"
 )
 
 // The test binary is the command itself where TestMPI starts it.
@@ -101,6 +106,55 @@ func TestParts(t *testing.T) {
 		append([]string{"group", "--by", "city,tag", "--agg", "sum:amount", in}, sorted...)...)
 	if _, got, _ := strings.Cut(got, "\n"); got == "" || !strings.HasSuffix(want, got) {
 		t.Errorf("%s, want %s", got, want)
+	}
+}
+
+// A part replaces no input and no foreign file, and no part of a job with more ranks stays beside it.
+func TestPartsThere(t *testing.T) {
+	in, dir := file(t, "x.csv", sales(100, "")), filepath.Join(t.TempDir(), "parts")
+	group := func(ranks, input string) (stderr string, status int) {
+		_, stderr, status = weftMPI(t, "group", "--by", "city", "--parts", dir, "--local", ranks, input)
+		return stderr, status
+	}
+	for range 2 { // parts are replaced by others
+		if stderr, status := group("3", in); status != exitOK {
+			t.Fatal(stderr)
+		}
+	}
+	last := filepath.Join(dir, "part-00002.parquet")
+	if stderr, status := group("2", in); status != exitFailed || !strings.Contains(stderr, "part-00002.parquet") {
+		t.Errorf("with a part more: exit status %d, says %s", status, stderr)
+	}
+	if stderr, status := group("3", last); status != exitUsage || !strings.Contains(stderr, "is the input") {
+		t.Errorf("with a part as input: exit status %d, says %s", status, stderr)
+	}
+	if err := os.WriteFile(last, []byte("mine"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	stderr, status := group("3", in)
+	if text, err := os.ReadFile(last); status != exitUsage || err != nil || string(text) != "mine" {
+		t.Errorf("exit status %d, says %s, leaves %q", status, stderr, text)
+	}
+}
+
+// Ranks that see different files get an error, and not a part of the rows.
+func TestDifferentFiles(t *testing.T) {
+	for _, other := range []string{sales(99, ""), strings.Replace(sales(100, ""), "tag", "gat", 1)} {
+		names := []string{file(t, "x.csv", sales(100, "")), file(t, "x.csv", other)}
+		var stdout, stderr bytes.Buffer
+		a := &app{stdout: &stdout, stderr: &stderr}
+		err := onGoroutines(t.Context(), 2, func(ctx context.Context, c comm.Comm) error {
+			o := groupOptions{verb: "group", names: names[c.Rank() : c.Rank()+1]}
+			o.add(&cobra.Command{})
+			o.By, o.Aggs = []string{"city"}, []string{"count"}
+			if err := o.check(a); err != nil {
+				return err
+			}
+			return o.run(ctx, a, c)
+		})
+		if err == nil || !strings.Contains(err.Error(), "files of other sizes or columns") {
+			t.Errorf("%v, prints %s", err, &stdout)
+		}
 	}
 }
 
