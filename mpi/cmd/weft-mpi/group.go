@@ -366,7 +366,7 @@ func (j *groupJob) adapt(late, err error) (again bool, _ error) {
 	}
 	recv := make([]uint64, len(send)*j.comm.Size())
 	if lost := j.comm.AllGather(context.WithoutCancel(j.ctx), send, recv); lost != nil {
-		return false, cmp.Or(failed, lost)
+		return false, cmp.Or(failed, err) // another rank has seen err, and has ended
 	}
 	state := uint64(fine)
 	for part := range slices.Chunk(recv, len(send)) {

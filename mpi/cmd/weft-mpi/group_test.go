@@ -16,6 +16,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/weftgo/weft/mpi/comm"
+	"github.com/weftgo/weft/mpi/shard"
 )
 
 // The test binary is the command itself where TestMPI starts it.
@@ -154,6 +155,23 @@ func TestDifferentFiles(t *testing.T) {
 		})
 		if err == nil || !strings.Contains(err.Error(), "files of other sizes or columns") {
 			t.Errorf("%v, prints %s", err, &stdout)
+		}
+	}
+}
+
+// One rank says why, however soon the others have ended.
+func TestErrorOfAll(t *testing.T) {
+	in := file(t, "x.csv", sales(100, ""))
+	a := &app{stdout: new(bytes.Buffer), stderr: new(bytes.Buffer)}
+	for range 100 {
+		err := onGoroutines(t.Context(), 3, func(ctx context.Context, c comm.Comm) error {
+			o := groupOptions{verb: "group", names: []string{in}}
+			o.add(&cobra.Command{})
+			o.By, o.SkipNulls = []string{"city"}, c.Rank() == 1
+			return o.run(ctx, a, c)
+		})
+		if !errors.Is(err, shard.ErrMismatch) {
+			t.Fatal(err)
 		}
 	}
 }
