@@ -77,7 +77,8 @@ func Open(ctx context.Context, opts *Options) (comm.Comm, error) {
 
 // launched returns the number of ranks that a launcher says to have started, 0 without one.
 func launched(getenv func(string) string) int {
-	for _, name := range []string{"OMPI_COMM_WORLD_SIZE", "PMI_SIZE"} {
+	// srun sets the last one, also if it starts ranks that do not find each other.
+	for _, name := range []string{"OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "SLURM_STEP_NUM_TASKS"} {
 		if n, err := strconv.Atoi(getenv(name)); err == nil {
 			return n
 		}

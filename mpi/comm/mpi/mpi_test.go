@@ -138,6 +138,13 @@ func TestOtherLauncher(t *testing.T) {
 	})
 }
 
+// TestNoLauncher has srun start ranks that do not find each other, as it does without its --mpi.
+func TestNoLauncher(t *testing.T) {
+	eachLauncher(t, func(t *testing.T, l launcher) {
+		l.start(t, 0, "suite", "WEFT_MPI_LIBRARY="+l.library, "SLURM_STEP_NUM_TASKS=2").fail(t, "the launcher has started 2 ranks")
+	})
+}
+
 func TestOpenFails(t *testing.T) {
 	for name, text := range map[string]string{
 		"libnothing.so": "install Open MPI or MPICH or name its library in WEFT_MPI_LIBRARY",
