@@ -136,8 +136,8 @@ func (o *groupOptions) check(a *app) error {
 	switch {
 	case len(o.By) == 0:
 		return flags.Usage("%s: --by is missing: the columns that make groups", o.verb)
-	case o.local < 0 || o.local > shard.Slots:
-		return flags.Usage("%s --local %d: want 1 to %d ranks", o.verb, o.local, shard.Slots)
+	case o.local < 0 || o.local > maxLocal:
+		return flags.Usage("%s --local %d: want 1 to %d ranks", o.verb, o.local, maxLocal)
 	case o.parts != "" && (o.CSV || a.json || o.Parquet != "" || len(o.Sort) > 0 || o.Top > 0):
 		return flags.Usage(
 			"%s: --parts excludes --csv, --json, --parquet, --sort and --top",

@@ -105,6 +105,9 @@ func (o *planOptions) print(ctx context.Context, a *app) error {
 		out.Insertions = append(out.Insertions, o.Insert(out.Ranks, n))
 	}
 	if o.run {
+		if out.Ranks > maxLocal {
+			return flags.Usage("plan --try: %d ranks; at most %d run in this process", out.Ranks, maxLocal)
+		}
 		var err error
 		if out.Tried, err = o.try(ctx, out.Ranks, out.Lookups); err != nil {
 			return err

@@ -12,6 +12,10 @@ import (
 	"github.com/weftgo/weft/mpi/comm/twolevel"
 )
 
+// maxLocal is the largest number of ranks in this process. Each of them has 8 bytes for each pair of
+// ranks, 1 GiB in all.
+const maxLocal = 512
+
 // errOther is the error of ranks that end because another one has failed, which says why.
 var errOther = errors.New("another rank has failed")
 
