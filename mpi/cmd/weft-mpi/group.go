@@ -3,6 +3,7 @@ package main
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"hash/fnv"
 	"os"
@@ -203,6 +204,9 @@ func (o *groupOptions) run(ctx context.Context, a *app, c comm.Comm) (err error)
 	if err := j.sameFiles(); err != nil {
 		return err
 	}
+	if err := j.agree(j.openParts()); err != nil {
+		return err
+	}
 	gr, result, err := j.group()
 	if err != nil {
 		return err
@@ -224,11 +228,6 @@ func (j *groupJob) open() error {
 		}
 		if err != nil {
 			return fmt.Errorf("%s %w", j.verb, err)
-		}
-	}
-	if j.parts != "" {
-		if err := j.openParts(); err != nil {
-			return err
 		}
 	}
 	t, err := table.Open(j.ctx, j.names, j.app.stdin, &j.Options)
@@ -366,7 +365,7 @@ func (j *groupJob) adapt(late, err error) (again bool, _ error) {
 	}
 	recv := make([]uint64, len(send)*j.comm.Size())
 	if lost := j.comm.AllGather(context.WithoutCancel(j.ctx), send, recv); lost != nil {
-		return false, cmp.Or(failed, err) // another rank has seen err, and has ended
+		return false, j.say(late, failed, err) // another rank has said why, or leaves it to this one
 	}
 	state := uint64(fine)
 	for part := range slices.Chunk(recv, len(send)) {
@@ -375,15 +374,24 @@ func (j *groupJob) adapt(late, err error) (again bool, _ error) {
 			looks[i] |= look
 		}
 	}
-	switch {
-	case state == found:
+	if state == found {
 		return true, j.table.Adopt(looks)
-	case failed == nil && (state == bad || j.comm.Rank() > 0): // err is the same on all ranks
-		failed = errOther
-	case failed == nil:
-		failed = err
 	}
-	return false, failed
+	return false, j.say(late, failed, err)
+}
+
+// say returns the error of this rank: that of its files, or err if it comes from here, and errOther on
+// other ranks.
+func (j *groupJob) say(late, failed, err error) error {
+	from := &shard.Error{} // ranks that make different calls are heard from rank 0
+	errors.As(err, &from)
+	switch {
+	case failed != nil:
+		return failed
+	case late == nil && from.Rank == j.comm.Rank():
+		return err
+	}
+	return errOther
 }
 
 // agree returns an error if any rank has one: its own on the lowest such rank, and errOther on others,

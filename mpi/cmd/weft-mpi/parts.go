@@ -23,6 +23,9 @@ func partName(rank int) string { return fmt.Sprintf("part-%05d.parquet", rank) }
 // openParts makes the folder of --parts. It refuses parts that are inputs or not weft's, and those of a
 // job with more ranks: together with the new ones they would be read as one result.
 func (j *groupJob) openParts() error {
+	if j.parts == "" {
+		return nil
+	}
 	if err := os.Mkdir(j.parts, 0o777); err != nil && !errors.Is(err, fs.ErrExist) {
 		return fmt.Errorf("--parts %s: %w", j.parts, flags.Reason(err))
 	}
