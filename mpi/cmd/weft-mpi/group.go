@@ -44,7 +44,7 @@ func newGroupCommand(a *app) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "group --by COLUMNS [--agg AGGREGATES] [flags] FILE...",
 		Short: "Group the rows of files by columns, on all ranks of an MPI job",
-		Long: `Group does what "weft group" does, with the same flags, on all ranks of an MPI job. Each rank opens all files and reads
+		Long: `Group does what "weft group" does, with the same flags but --device, on all ranks of an MPI job. Each rank opens all files and reads
 a part of the rows: row groups of Parquet, lines of JSON, with --lines those of CSV, and other files as a whole. Ranks
 group their own rows, exchange groups by a hash of their keys, and merge them.
 ` + readsFiles + `
@@ -52,7 +52,7 @@ Aggregates are, by --agg: count, count:C, sum:C, mean:C, min:C, max:C, first:C a
 and means may differ in their last digits with the number of ranks.
 
 Rank 0 prints the result, or writes it to --parquet. With --parts each rank writes the groups whose keys hash to it to
-a Parquet file in a folder. --memory is that of each rank; its default is shared by the ranks of a machine.`,
+a Parquet file in a folder, which has no parts of more ranks. --memory is that of each rank; its default is shared by the ranks of a machine.`,
 		Example: `  mpirun -n 8 weft-mpi group --by country,city --agg count,sum:amount sales-*.parquet
   srun weft-mpi group --by day --agg sum:price --parts days sales-*.parquet
   weft-mpi group --local 4 --by status --lines access.csv`,
@@ -69,7 +69,7 @@ func newDistinctCommand(a *app) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "distinct --by COLUMNS [flags] FILE...",
 		Short: "Print the distinct rows of columns of files, on all ranks of an MPI job",
-		Long: `Distinct does what "weft distinct" does, with the same flags, on all ranks of an MPI job. See "weft-mpi group --help".
+		Long: `Distinct prints what "weft distinct" prints, on all ranks of an MPI job. See "weft-mpi group --help".
 ` + readsFiles,
 		Example: `  mpirun -n 8 weft-mpi distinct --by user events-*.parquet`,
 		Args:    someFiles,
