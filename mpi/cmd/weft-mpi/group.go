@@ -44,15 +44,16 @@ func newGroupCommand(a *app) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "group --by COLUMNS [--agg AGGREGATES] [flags] FILE...",
 		Short: "Group the rows of files by columns, on all ranks of an MPI job",
-		Long: `Group does what "weft group" does, with the same flags but --device, on all ranks of an MPI job. Each rank opens all files and reads
-a part of the rows: row groups of Parquet, lines of JSON, with --lines those of CSV, and other files as a whole. Ranks
-group their own rows, exchange groups by a hash of their keys, and merge them.
+		Long: `Group does what "weft group" does, with the same flags but --device, on all ranks of an MPI job. Each rank opens all
+files and reads a part of the rows: row groups of Parquet, lines of JSON, with --lines those of CSV, and other files as
+a whole. Ranks group their own rows, exchange groups by a hash of their keys, and merge them.
 ` + readsFiles + `
 Aggregates are, by --agg: count, count:C, sum:C, mean:C, min:C, max:C, first:C and last:C, as in weft group. Float sums
 and means may differ in their last digits with the number of ranks.
 
 Rank 0 prints the result, or writes it to --parquet. With --parts each rank writes the groups whose keys hash to it to
-a Parquet file in a folder, which has no parts of more ranks. --memory is that of each rank; its default is shared by the ranks of a machine.`,
+a Parquet file in a folder, which has no parts of more ranks. --memory is that of each rank; its default is shared by
+the ranks of a machine.`,
 		Example: `  mpirun -n 8 weft-mpi group --by country,city --agg count,sum:amount sales-*.parquet
   srun weft-mpi group --by day --agg sum:price --parts days sales-*.parquet
   weft-mpi group --local 4 --by status --lines access.csv`,
