@@ -32,6 +32,8 @@ func (s *typed) kinds() []kinds  { return nil }
 func (s *typed) loose() bool     { return false }
 func (s *typed) again() bool     { return s.rereads }
 
+func (s *typed) member(string) int { return -1 }
+
 func (s *typed) complete(context.Context) (bool, error) { return false, nil }
 
 func (s *typed) close() error {

@@ -356,6 +356,15 @@ func (s *textSource) know(m *members) {
 	}
 }
 
+// member implements source: rows of JSON that have not been looked at may have any member.
+func (s *textSource) member(name string) int {
+	if s.format != JSON || s.whole {
+		return -1
+	}
+	s.know(&members{names: []string{name}, looks: []kinds{0}})
+	return s.index[name]
+}
+
 // sampleJSON finds names and kinds of members in the first block, or in all of them if that has
 // none.
 func (s *textSource) sampleJSON(ctx context.Context) error {

@@ -57,6 +57,9 @@ type source interface {
 	kinds() []kinds
 	// loose reports whether rows need not have all columns, and may have others.
 	loose() bool
+	// member returns the field of a column that rows may have which have not been looked at; -1: no
+	// row has it.
+	member(name string) int
 	// complete finds the columns of all rows; false if they are known, or the file cannot be read
 	// again.
 	complete(ctx context.Context) (bool, error)
@@ -400,6 +403,9 @@ func (t *Table) batches(ctx context.Context, columns []Read, look bool,
 				want[i] = wanted{name: c.Name, index: r.Column, field: -1, seen: c.kinds, strings: c.strings, look: look}
 				if r.Column < len(t.at[k]) {
 					want[i].field = t.at[k][r.Column]
+				}
+				if want[i].field < 0 {
+					want[i].field = s.member(c.Name)
 				}
 				want[i].typ, want[i].form, want[i].fixed = t.typeOf(r), r.Form, r.As != column.None
 			}

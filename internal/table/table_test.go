@@ -384,3 +384,36 @@ func (f *failing) Read(b []byte) (int, error) {
 	}
 	return n, err
 }
+
+// A member that one file begins with, and another has late only, is not null in the other.
+func TestLateMemberOfAnotherFile(t *testing.T) {
+	first := write(t, "1.jsonl", "{\"k\":1}\n")
+	second := write(t, "2.jsonl", strings.Repeat("{\"a\":1}\n", 50)+"{\"k\":2}\n{\"k\":\"x\"}\n")
+	tab, err := Open(t.Context(), []string{first, second}, nil, &Options{first: 64})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer tab.Close()
+	k, err := tab.Find(t.Context(), "k")
+	if err != nil {
+		t.Fatal(err)
+	}
+again:
+	var got []any
+	for b, err := range tab.Batches(t.Context(), []Read{tab.Reading(k, Key)}) {
+		if err != nil {
+			if err = tab.Adapt(t.Context(), err); err != nil {
+				t.Fatal(err)
+			}
+			goto again
+		}
+		for i := range b.Rows {
+			if v := b.Columns[0].Any(i); v != nil {
+				got = append(got, v)
+			}
+		}
+	}
+	if s := fmt.Sprint(got); s != "[1 2 x]" {
+		t.Errorf("%s, of %d values", s, len(got))
+	}
+}
