@@ -5,8 +5,12 @@ go 1.26.0
 require (
 	github.com/apache/arrow-go/v18 v18.8.0
 	github.com/apache/beam/sdks/v2 v2.77.0
+	github.com/spf13/cobra v1.10.2
+	github.com/spf13/pflag v1.0.9
 	github.com/weftgo/weft v0.0.0
 	github.com/weftgo/weft/arrow v0.0.0
+	github.com/weftgo/weft/internal/table v0.0.0
+	golang.org/x/term v0.45.0
 )
 
 require (

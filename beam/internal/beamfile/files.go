@@ -1,0 +1,186 @@
+// Package beamfile opens files of all file systems that package filesystem of Beam has, for package
+// table.
+package beamfile
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"strings"
+	"sync"
+	"syscall"
+
+	"github.com/apache/beam/sdks/v2/go/pkg/beam/io/filesystem"
+
+	"github.com/weftgo/weft"
+	"github.com/weftgo/weft/internal/spill"
+	"github.com/weftgo/weft/internal/table"
+)
+
+// Files implements table.Files. A file without random access, as object stores have them, is copied
+// to a temporary file when ReadAt is called.
+type Files struct {
+	TempDir string // of temporary files; "": as of spill.OpenTemp
+}
+
+// List returns the files of names and of patterns, in this order; those of a pattern in the order of
+// the file system. A name of a file is itself, whatever characters of patterns it has. A pattern
+// that matches no file is [weft.ErrOptions].
+func List(ctx context.Context, patterns []string) (names []string, err error) {
+	for _, pattern := range patterns {
+		found, err := list(ctx, pattern)
+		if err != nil {
+			return nil, err
+		}
+		names = append(names, found...)
+	}
+	if len(names) == 0 {
+		return nil, fmt.Errorf("%w: no file given", weft.ErrOptions)
+	}
+	return names, nil
+}
+
+func list(ctx context.Context, pattern string) ([]string, error) {
+	system, err := filesystem.New(ctx, pattern)
+	if err != nil {
+		return nil, fmt.Errorf("%w: %w", weft.ErrOptions, err)
+	}
+	defer system.Close()
+	if !strings.ContainsAny(pattern, `*?[\`) {
+		return []string{pattern}, nil
+	}
+	if r, err := system.OpenRead(ctx, pattern); err == nil {
+		return []string{pattern}, r.Close()
+	}
+	names, err := system.List(ctx, pattern)
+	switch {
+	case err != nil:
+		return nil, fmt.Errorf("%s: %w", pattern, err)
+	case len(names) == 0:
+		return nil, fmt.Errorf("%w: no file matches %q", weft.ErrOptions, pattern)
+	}
+	return names, nil
+}
+
+// Size implements table.Files.
+func (Files) Size(ctx context.Context, name string) (int64, error) {
+	system, err := filesystem.New(ctx, name)
+	if err != nil {
+		return 0, err
+	}
+	defer system.Close()
+	r, err := system.OpenRead(ctx, name)
+	if err != nil {
+		return 0, err
+	}
+	defer r.Close()
+	f, ok := r.(interface{ Stat() (fs.FileInfo, error) })
+	if !ok {
+		return system.Size(ctx, name)
+	}
+	info, err := f.Stat()
+	switch {
+	case err != nil:
+		return 0, err
+	case info.IsDir():
+		return 0, syscall.EISDIR
+	case !info.Mode().IsRegular():
+		return 0, errors.New("is a stream, which only one worker could read: write it to a file")
+	}
+	return info.Size(), nil
+}
+
+// Open implements table.Files.
+func (f Files) Open(ctx context.Context, name string) (table.File, error) {
+	r, err := read(ctx, name)
+	if err != nil {
+		return nil, err
+	}
+	if at, ok := r.ReadCloser.(table.File); ok {
+		return at, r.system.Close()
+	}
+	return &stream{reader: r, copied: sync.OnceValues(func() (*os.File, error) {
+		return f.copy(ctx, name)
+	})}, nil
+}
+
+// Random reports whether a file has random access.
+func Random(ctx context.Context, name string) (bool, error) {
+	r, err := read(ctx, name)
+	if err != nil {
+		return false, err
+	}
+	_, ok := r.ReadCloser.(io.ReaderAt)
+	return ok, r.Close()
+}
+
+// reader is an open file and its file system, which some readers need until they are closed.
+type reader struct {
+	io.ReadCloser
+	system filesystem.Interface
+}
+
+func read(ctx context.Context, name string) (*reader, error) {
+	system, err := filesystem.New(ctx, name)
+	if err != nil {
+		return nil, err
+	}
+	r, err := system.OpenRead(ctx, name)
+	if err != nil {
+		return nil, errors.Join(err, system.Close())
+	}
+	return &reader{r, system}, nil
+}
+
+// Close closes both.
+func (r *reader) Close() error { return errors.Join(r.ReadCloser.Close(), r.system.Close()) }
+
+// copy copies a file to a temporary one.
+func (f Files) copy(ctx context.Context, name string) (*os.File, error) {
+	r, err := read(ctx, name)
+	if err != nil {
+		return nil, err
+	}
+	defer r.Close()
+	to, _, err := spill.OpenTemp(f.TempDir)
+	if err != nil {
+		return nil, err
+	}
+	if _, err = io.Copy(to, r); err != nil {
+		return nil, errors.Join(fmt.Errorf("copy to a temporary file: %w", err), to.Close())
+	}
+	return to, nil
+}
+
+// stream is an open file without random access.
+type stream struct {
+	*reader
+	copied func() (*os.File, error)
+	used   bool
+}
+
+// ReadAt implements io.ReaderAt, in the temporary file.
+func (s *stream) ReadAt(b []byte, at int64) (int, error) {
+	s.used = true
+	f, err := s.copied()
+	if err != nil {
+		return 0, err
+	}
+	return f.ReadAt(b, at)
+}
+
+// Close closes the file and frees the temporary one.
+func (s *stream) Close() error {
+	err := s.reader.Close()
+	if !s.used {
+		return err
+	}
+	f, failed := s.copied()
+	if failed != nil { // which ReadAt returned
+		return err
+	}
+	return errors.Join(err, f.Close())
+}

@@ -1,0 +1,135 @@
+package beam
+
+import (
+	"context"
+	"fmt"
+	"reflect"
+
+	sdk "github.com/apache/beam/sdks/v2/go/pkg/beam"
+	"github.com/apache/beam/sdks/v2/go/pkg/beam/register"
+
+	"github.com/weftgo/weft/beam/internal/beamfile"
+	tables "github.com/weftgo/weft/internal/table"
+)
+
+func init() {
+	sdk.RegisterType(reflect.TypeFor[readFile]())
+	sdk.RegisterType(reflect.TypeFor[readRange]())
+	register.DoFn3x1[context.Context, readFile, func(readRange), error](&fileRanges{})
+	register.DoFn3x1[context.Context, readRange, func([]byte), error](&rangeRows{})
+	register.Emitter1[readRange]()
+}
+
+// files opens files on Beam's file systems.
+func files(tempDir string) tables.Files { return beamfile.Files{TempDir: tempDir} }
+
+// Read returns blocks of the rows of CSV, TSV, JSON, Parquet and Arrow files. patterns are names of
+// files, or patterns of them, for Beam's filesystem package, whose packages of file systems the
+// program imports. opts may be nil. All files have the same columns; objects of JSON need not have
+// all.
+//
+// Parquet files are read by row groups, JSON with an object on each line by ranges of bytes, and so
+// is CSV with Lines. Other text, compressed files, and files on systems without random access, such
+// as object stores, are read as a whole by a worker each; there Parquet and Arrow go by way of a
+// temporary file.
+//
+// Types of columns of text are found here, when the pipeline is built, in the first MiB of each of
+// the first 100 files. A later value of another type fails the pipeline with an error that names
+// the file and the line, and so does a member that objects of JSON have late, unless columns are
+// named: Text and Number say which type a column has.
+//
+// Lines of bad rows that SkipBad leaves out are counted by the metric weft/bad_lines, and rows by
+// weft/rows_read.
+//
+// Errors here are weft.ErrOptions for options and names that make no sense, a pattern that matches
+// no file included, and errors of files.
+func Read(s sdk.Scope, patterns []string, opts *ReadOptions) (sdk.PCollection, error) {
+	out, err := planRead(s.Scope("weft.Read"), patterns, opts)
+	if err != nil {
+		return sdk.PCollection{}, fmt.Errorf("beam: Read: %w", err)
+	}
+	return out, nil
+}
+
+func planRead(
+	s sdk.Scope, patterns []string, opts *ReadOptions,
+) (out sdk.PCollection, err error) {
+	ctx := context.Background()
+	plan := readPlan{}
+	if opts != nil {
+		plan.Options = *opts
+	}
+	if err := plan.Options.check(); err != nil {
+		return out, err
+	}
+	names, err := beamfile.List(ctx, patterns)
+	if err != nil {
+		return out, err
+	}
+	if err := plan.look(ctx, names); err != nil {
+		return out, err
+	}
+	all := make([]readFile, len(names))
+	for i, name := range names {
+		all[i] = readFile{Number: i, Name: name}
+	}
+	created, err := sdk.TryCreateList(s, all)
+	if err != nil {
+		return out, err
+	}
+	spread, err := sdk.TryReshuffle(s, created)
+	if err != nil {
+		return out, err
+	}
+	ranges, err := one(sdk.TryParDo(s, &fileRanges{Options: plan.Options}, spread))
+	if err != nil {
+		return out, err
+	}
+	if spread, err = sdk.TryReshuffle(s, ranges); err != nil {
+		return out, err
+	}
+	return one(sdk.TryParDo(s, &rangeRows{Plan: plan}, spread))
+}
+
+// readFile is a file to read.
+type readFile struct {
+	Number int // from 0 on
+	Name   string
+}
+
+// readRange is a part of a file.
+type readRange struct {
+	File          readFile
+	Number, Count int   // of the ranges of the file
+	Lo, Hi        int64 // as of table.Range
+}
+
+// fileRanges is the DoFn that cuts files.
+type fileRanges struct{ Options ReadOptions }
+
+// ProcessElement emits the ranges of a file.
+func (f *fileRanges) ProcessElement(
+	ctx context.Context, file readFile, emit func(readRange),
+) error {
+	random, err := beamfile.Random(ctx, file.Name)
+	if err != nil {
+		return fmt.Errorf("beam: read %s: %w", file.Name, err)
+	}
+	if !random {
+		emit(readRange{File: file, Count: 1})
+		return nil
+	}
+	opts, err := f.Options.table()
+	if err != nil {
+		return err
+	}
+	t, err := tables.Open(ctx, []string{file.Name}, nil, opts)
+	if err != nil {
+		return fmt.Errorf("beam: read %w", err)
+	}
+	ranges := t.Ranges(f.Options.RangeBytes)
+	for _, r := range ranges {
+		emit(readRange{File: file, Number: r.Number, Count: len(ranges), Lo: r.Lo, Hi: r.Hi})
+	}
+	return t.Close()
+}

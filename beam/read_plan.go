@@ -1,0 +1,132 @@
+package beam
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	goarrow "github.com/apache/arrow-go/v18/arrow"
+
+	"github.com/weftgo/weft"
+	"github.com/weftgo/weft/arrow"
+	"github.com/weftgo/weft/column"
+	tables "github.com/weftgo/weft/internal/table"
+)
+
+// sampledFiles is the number of files whose beginnings say which types columns of text have. Opening
+// one takes some 10 ms, and a request or two of an object store.
+const sampledFiles = 100
+
+// readPlan is what workers need to read a range. Beam carries it to them as JSON.
+type readPlan struct {
+	Options ReadOptions
+	First   string // the first file
+	Sampled int    // the files whose columns are known
+	Typed   bool
+	Fields  []readField // all columns that are known
+	Reads   []readInput // those to read
+	Schema  []byte      // of blocks, as encodeSchema writes it
+}
+
+// readField is a column of the files.
+type readField struct {
+	Name  string
+	Nth   int    // how many columns before it have the same name
+	Arrow string // its type; "": text
+	Force tables.Form
+	Looks uint64 // of table.Looks
+}
+
+// readInput is a column to read.
+type readInput struct {
+	Field int
+	Form  tables.Form
+	Type  column.Type // of what is read
+}
+
+// look finds columns and their types in the first files.
+func (p *readPlan) look(ctx context.Context, names []string) error {
+	opts, err := p.Options.table()
+	if err != nil {
+		return err
+	}
+	p.First, p.Sampled = names[0], 1
+	t, err := tables.Open(ctx, names[:1], nil, opts)
+	if err != nil {
+		return err
+	}
+	// The types of one file that has types are those of all.
+	p.Typed = t.Typed()
+	opts.Text, opts.Number = p.Options.Text, p.Options.Number
+	if !p.Typed || len(opts.Text)+len(opts.Number) > 0 {
+		if err := t.Close(); err != nil {
+			return err
+		}
+		p.Sampled = min(len(names), sampledFiles)
+		if t, err = tables.Open(ctx, names[:p.Sampled], nil, opts); err != nil {
+			return err
+		}
+	}
+	return errors.Join(p.set(ctx, t), t.Close())
+}
+
+// set takes the columns of a table over.
+func (p *readPlan) set(ctx context.Context, t *tables.Table) error {
+	columns := p.Options.Columns
+	at := make([]int, len(columns))
+	for i, c := range columns {
+		var err error
+		if at[i], err = t.Find(ctx, c.Name); err != nil {
+			return fmt.Errorf("%w: %w", weft.ErrOptions, err)
+		}
+	}
+	nth := map[string]int{}
+	for i, f := range t.Fields() {
+		field := readField{Name: f.Name, Nth: nth[f.Name], Force: t.Forced(i), Looks: t.Looks()[i]}
+		nth[f.Name]++
+		if p.Typed {
+			field.Arrow = f.Arrow.String()
+		}
+		p.Fields = append(p.Fields, field)
+		if len(p.Options.Columns) == 0 {
+			columns, at = append(columns, ReadColumn{Name: f.Name}), append(at, i)
+		}
+	}
+	var fields []goarrow.Field
+	for i, c := range columns {
+		f := t.Fields()[at[i]]
+		if f.Err() != nil {
+			return fmt.Errorf("column %s: %w; name the columns to read", f.Name, f.Err())
+		}
+		if c.As != "" {
+			f.Name = c.As
+		}
+		r := t.Reading(at[i], forms[c.Form])
+		in := readInput{Field: at[i], Form: r.Form, Type: t.TypeOf(r)}
+		if !p.Typed {
+			f.Arrow = textType(in.Type)
+		}
+		p.Reads = append(p.Reads, in)
+		fields = append(fields, plain(goarrow.Field{Name: f.Name, Type: f.Arrow}))
+	}
+	if p.Options.Ordinals != "" {
+		fields = append(fields, goarrow.Field{Name: p.Options.Ordinals,
+			Type: goarrow.PrimitiveTypes.Uint64, Nullable: true})
+	}
+	var err error
+	p.Schema, err = encodeSchema(goarrow.NewSchema(fields, nil))
+	return err
+}
+
+// textType returns the type of a column of text in blocks.
+func textType(t column.Type) goarrow.DataType {
+	if t == column.Bytes {
+		return goarrow.BinaryTypes.String
+	}
+	arr, err := arrow.Array(tables.Empty(t), nil)
+	if err != nil {
+		panic(err) // table has no other types
+	}
+	defer arr.Release()
+	return arr.DataType()
+}

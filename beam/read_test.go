@@ -1,0 +1,340 @@
+package beam
+
+import (
+	"bytes"
+	"compress/gzip"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	goarrow "github.com/apache/arrow-go/v18/arrow"
+	"github.com/apache/arrow-go/v18/arrow/ipc"
+	sdk "github.com/apache/beam/sdks/v2/go/pkg/beam"
+	"github.com/apache/beam/sdks/v2/go/pkg/beam/io/filesystem/memfs"
+
+	"github.com/weftgo/weft"
+	"github.com/weftgo/weft/arrow/parquet"
+	"github.com/weftgo/weft/column"
+	"github.com/weftgo/weft/group"
+)
+
+// textRows writes columns as text, a row each.
+func textRows(names []string, columns []column.Column, row func(values []any) string) string {
+	var b strings.Builder
+	for i := range columns[0].Len() {
+		values := make([]any, len(columns))
+		for j, c := range columns {
+			if values[j] = c.Any(i); c.Null(i) {
+				values[j] = nil
+			} else if v, ok := values[j].([]byte); ok {
+				values[j] = string(v)
+			}
+		}
+		b.WriteString(row(values))
+	}
+	return b.String()
+}
+
+// fileOf writes rows as a file of a format.
+func fileOf(t testing.TB, format string, names []string, columns []column.Column) []byte {
+	t.Helper()
+	var b bytes.Buffer
+	switch format {
+	case "csv", "tsv", "csv.gz":
+		sep := map[bool]string{false: ",", true: "\t"}[format == "tsv"]
+		text := strings.Join(names, sep) + "\n" + textRows(names, columns, func(values []any) string {
+			fields := make([]string, len(values))
+			for i, v := range values {
+				if v != nil {
+					fields[i] = fmt.Sprint(v)
+				}
+			}
+			return strings.Join(fields, sep) + "\n"
+		})
+		if format != "csv.gz" {
+			return []byte(text)
+		}
+		w := gzip.NewWriter(&b)
+		if _, err := w.Write([]byte(text)); err != nil {
+			t.Fatal(err)
+		}
+		if err := w.Close(); err != nil {
+			t.Fatal(err)
+		}
+	case "json":
+		b.WriteString(textRows(names, columns, func(values []any) string {
+			var members []string
+			for i, v := range values {
+				switch v.(type) {
+				case nil: // has no member
+				case string:
+					members = append(members, fmt.Sprintf("%q: %q", names[i], v))
+				default:
+					members = append(members, fmt.Sprintf("%q: %v", names[i], v))
+				}
+			}
+			return "{" + strings.Join(members, ", ") + "}\n"
+		}))
+	case "parquet":
+		fields := []parquet.Field{{Name: names[0], Type: parquet.Type{Column: column.Int64}},
+			{Name: names[1], Type: parquet.Type{Kind: parquet.Text, Column: column.Bytes}},
+			{Name: names[2], Type: parquet.Type{Column: column.Int64}}}
+		w := must(parquet.NewWriter(&b, fields, "test"))(t)
+		w.Limit(1 << 16)
+		for lo := 0; lo < columns[0].Len(); lo += 500 {
+			part := slices.Clone(columns)
+			for i, c := range part {
+				part[i] = c.Slice(lo, min(lo+500, c.Len()))
+			}
+			if err := w.Write(part); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if err := w.Close(); err != nil {
+			t.Fatal(err)
+		}
+	case "arrow":
+		rec := must(Decode(must(EncodeColumns(names, columns))(t)[0]))(t)
+		w := must(ipc.NewFileWriter(&b, ipc.WithSchema(rec.Schema())))(t)
+		if err := w.Write(rec); err != nil {
+			t.Fatal(err)
+		}
+		if err := w.Close(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return b.Bytes()
+}
+
+// readTable is some rows of three columns: integers, text and integers, with nulls.
+func readTable(rng *rand.Rand, rows int) []column.Column {
+	some := func() column.Bitmap {
+		return column.OfBools(randomValues(rng, rows, func() bool { return rng.IntN(9) > 0 }))
+	}
+	return []column.Column{
+		column.Of(randomValues(rng, rows, func() int64 { return rng.Int64N(50) - 9 })).WithValid(some()),
+		column.OfStrings(randomValues(rng, rows, func() string {
+			return strings.Repeat("é", 1+rng.IntN(3)) + fmt.Sprint(rng.IntN(20))
+		})).WithValid(some()),
+		column.Of(randomValues(rng, rows, func() int64 { return rng.Int64N(1e6) })).WithValid(some()),
+	}
+}
+
+// Files of each format, on file systems with random access and without, give the groups of
+// group.By, First and Last by the order of rows included.
+func TestRead(t *testing.T) {
+	seed := rand.Uint64()
+	t.Logf("seed %d", seed)
+	rng := rand.New(rand.NewPCG(seed, 1))
+	names := []string{"k", "name", "v"}
+	aggs := []group.Aggregate{{Func: group.Rows}, {Func: group.Sum, Column: 1},
+		{Func: group.First}, {Func: group.Last}, {Func: group.First, Column: 1}}
+	for _, format := range []string{"csv", "tsv", "csv.gz", "json", "parquet", "arrow"} {
+		t.Run(format, func(t *testing.T) {
+			dir := t.TempDir()
+			parts := make([][]column.Column, 3)
+			for i := range parts {
+				rows := 500 + rng.IntN(20_000)
+				if format == "arrow" { // a block
+					rows = 500 + rng.IntN(5000)
+				}
+				parts[i] = readTable(rng, rows)
+				file := fileOf(t, format, names, parts[i])
+				memfs.Write(fmt.Sprintf("memfs://read/%d.%s", i, format), file)
+				if err := os.WriteFile(filepath.Join(dir, fmt.Sprintf("%d.%s", i, format)), file,
+					0o600); err != nil {
+					t.Fatal(err)
+				}
+			}
+			all := make([]column.Column, 3)
+			for i := range all {
+				all[i] = must(column.Concat(parts[0][i], parts[1][i], parts[2][i]))(t)
+			}
+			want := must(group.By(t.Context(), must(host())(t), all[:1], all[1:], aggs, nil))(t)
+			for _, pattern := range []string{dir + "/*." + format, "memfs://read/*." + format} {
+				out, err := run(t, "prism", func(s sdk.Scope) sdk.PCollection {
+					in := must(Read(s, []string{pattern}, &ReadOptions{Ordinals: "row",
+						Lines: format == "csv", RangeBytes: 1 << 16}))(t)
+					return must(Group(s, in, names[:1], names[1:], aggs, &Options{Order: "row",
+						Parts: 4}))(t)
+				})
+				if err != nil {
+					t.Fatal(err)
+				}
+				_, got, _ := table(t, out)
+				sameRows(t, rowsOf(got), rowsOf(slices.Concat(want.Keys, want.Values)))
+			}
+		})
+	}
+}
+
+// Text is cut into ranges if its rows are lines, and Parquet at its row groups.
+func TestFileRanges(t *testing.T) {
+	rng := rand.New(rand.NewPCG(1, 2))
+	dir := t.TempDir()
+	for _, tt := range []struct {
+		format string
+		lines  bool
+		more   bool
+	}{{"csv", false, false}, {"csv", true, true}, {"csv.gz", true, false}, {"json", false, true},
+		{"parquet", false, true}, {"arrow", false, false}} {
+		name := filepath.Join(dir, "x."+tt.format)
+		file := fileOf(t, tt.format, []string{"k", "name", "v"}, readTable(rng, 200_000))
+		if err := os.WriteFile(name, file, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		memfs.Write("memfs://ranges/x."+tt.format, file)
+		for where, more := range map[string]bool{name: tt.more, "memfs://ranges/x." + tt.format: tt.more} {
+			var ranges []readRange
+			cut := &fileRanges{Options: ReadOptions{Lines: tt.lines, RangeBytes: 1 << 20}}
+			err := cut.ProcessElement(t.Context(), readFile{Name: where}, func(r readRange) {
+				ranges = append(ranges, r)
+			})
+			if err != nil || (len(ranges) > 1) != more || ranges[0].Count != len(ranges) {
+				t.Errorf("%s, lines %v: %v, %+v", where, tt.lines, err, ranges)
+			}
+		}
+	}
+}
+
+// Columns are read in any order and form, and by other names.
+func TestReadColumns(t *testing.T) {
+	name := filepath.Join(t.TempDir(), "x.csv")
+	if err := os.WriteFile(name, []byte("zip,price,n\n007,1.5,-0\n12,2,\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	out := must(run(t, "prism", func(s sdk.Scope) sdk.PCollection {
+		return must(Read(s, []string{name}, &ReadOptions{Columns: []ReadColumn{
+			{Name: "price", Form: Number}, {Name: "price"}, {Name: "3", As: "k", Form: Key},
+			{Name: "zip", As: "z", Form: Extreme}, {Name: "n", As: "has", Form: Present}, {Name: "zip"}}}))(t)
+	}))(t)
+	schema, columns, _ := table(t, out)
+	if got := fieldNames(schema); got != "price price k z has zip" ||
+		schema.Field(1).Type != goarrow.BinaryTypes.String {
+		t.Error(schema)
+	}
+	for i := range columns {
+		if columns[4].Null(i) != (i == 1) {
+			t.Errorf("row %d of Present: null %v", i, columns[4].Null(i))
+		}
+		if i == 1 {
+			break
+		}
+	}
+	columns = slices.Delete(columns, 4, 5)
+	sameRows(t, rowsOf(columns), []string{"1.5|[49 46 53]|0|7|[48 48 55]|", "2|[50]|<nil>|12|[49 50]|"})
+}
+
+// A member that comes late in one file is read there, and one that no beginning has is an error,
+// unless columns are named.
+func TestReadLateMembers(t *testing.T) {
+	dir := t.TempDir()
+	head := strings.Repeat("{\"a\": 1}\n", 200_000) // more than what is looked at
+	for name, text := range map[string]string{"0.json": head + "{\"a\": 2, \"b\": 5}\n",
+		"1.json": "{\"b\": 6}\n", "2.json": head + "{\"c\": 1}\n"} {
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	sum := func(files string, columns ...ReadColumn) ([][]byte, error) {
+		return run(t, "prism", func(s sdk.Scope) sdk.PCollection {
+			in := must(Read(s, []string{filepath.Join(dir, files)}, &ReadOptions{Columns: columns,
+				RangeBytes: 1 << 20}))(t)
+			return must(Group(s, in, nil, []string{"a", "b"}, []group.Aggregate{{Func: group.Rows},
+				{Func: group.Sum}, {Func: group.Sum, Column: 1}}, nil))(t)
+		})
+	}
+	_, got, _ := table(t, must(sum("[01].json"))(t))
+	sameRows(t, rowsOf(got), []string{"200002|200002|11|"})
+	_, got, _ = table(t, must(sum("*.json", ReadColumn{Name: "a"}, ReadColumn{Name: "b"}))(t))
+	sameRows(t, rowsOf(got), []string{"400003|400002|11|"})
+	_, err := sum("*.json")
+	if err == nil || !strings.Contains(err.Error(), "2.json") || !strings.Contains(err.Error(), "ReadOptions.Columns") {
+		t.Error(err)
+	}
+}
+
+// Files beyond those that types come from have the same columns.
+func TestReadManyFiles(t *testing.T) {
+	dir := t.TempDir()
+	write := func(i int, text string) {
+		if err := os.WriteFile(filepath.Join(dir, fmt.Sprintf("%03d.csv", i)), []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for i := range sampledFiles + 1 {
+		write(i, "a,b\n1,2\n")
+	}
+	count := func() error {
+		_, err := run(t, "prism", func(s sdk.Scope) sdk.PCollection {
+			in := must(Read(s, []string{dir + "/*"}, nil))(t)
+			sdk.ParDo0(s, &expect{N: sampledFiles + 2}, must(Count(s, in))(t))
+			return in
+		})
+		return err
+	}
+	for text, want := range map[string]string{"b,a\n1,2\n3,4\n": "", "a\n1\n2\n": "no column b, which ",
+		"a,b,c\n1,2,3\n1,2,3\n": "column c, which ", "a,b\n1,x\n3,4\n": "column b is bytes, and int64 in the first 100 files"} {
+		write(sampledFiles, text)
+		err := count()
+		if want == "" && err != nil || want != "" && (err == nil || !strings.Contains(err.Error(), want)) {
+			t.Errorf("%q: %v, want %q", text, err, want)
+		}
+	}
+}
+
+// What is wrong with files fails the pipeline, and says where and what helps.
+func TestReadErrors(t *testing.T) {
+	dir := t.TempDir()
+	for name, text := range map[string]string{
+		"late.csv":  "a,b\n" + strings.Repeat("1,2\n", 300_000) + "1,2.5\n",
+		"bad.csv":   "a,b\n" + strings.Repeat("1,2\n", 300_000) + "1\n",
+		"break.csv": "a,b\n" + strings.Repeat("1,2\n", 300_000) + "1,\"x\ny\"\n",
+	} {
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for name, texts := range map[string][]string{
+		"late.csv":  {"late.csv:300002: column b was int64 so far, and here is \"2.5\"", "--text b", "ReadOptions.Text"},
+		"bad.csv":   {"bad.csv:300002: 1 fields, want 2"},
+		"break.csv": {"break.csv:300002: a line break in quotes", "leave --lines out"},
+	} {
+		_, err := run(t, "prism", func(s sdk.Scope) sdk.PCollection {
+			return must(Read(s, []string{filepath.Join(dir, name)}, &ReadOptions{Lines: true,
+				RangeBytes: 1 << 20}))(t)
+		})
+		for _, text := range texts {
+			if err == nil || !strings.Contains(err.Error(), text) {
+				t.Errorf("%v; want an error with %q", err, text)
+			}
+		}
+	}
+	good := filepath.Join(dir, "late.csv")
+	_, s := sdk.NewPipelineWithRoot()
+	for text, err := range map[string]error{
+		"no file matches":        second(Read(s, []string{good, dir + "/*.json"}, nil)),
+		"no file given":          second(Read(s, nil, nil)),
+		"not registered":         second(Read(s, []string{"nowhere://x"}, nil)),
+		"no column \"x\"":        second(Read(s, []string{good}, &ReadOptions{Columns: []ReadColumn{{Name: "x"}}})),
+		"form 77":                second(Read(s, []string{good}, &ReadOptions{Columns: []ReadColumn{{Name: "a", Form: 77}}})),
+		"exclude each other":     second(Read(s, []string{good}, &ReadOptions{Lines: true, LazyQuotes: true})),
+		"RangeBytes -1":          second(Read(s, []string{good}, &ReadOptions{RangeBytes: -1})),
+		"\"xml\": want auto":     second(Read(s, []string{good}, &ReadOptions{Format: "xml"})),
+		"\"perhaps\": want auto": second(Read(s, []string{good}, &ReadOptions{Header: "perhaps"})),
+	} {
+		if !errors.Is(err, weft.ErrOptions) || !strings.Contains(err.Error(), text) {
+			t.Errorf("%v; want ErrOptions with %q", err, text)
+		}
+	}
+	for _, name := range []string{"none.csv", ""} {
+		if _, err := Read(s, []string{filepath.Join(dir, name)}, nil); err == nil {
+			t.Errorf("%q: no error", name)
+		}
+	}
+}
