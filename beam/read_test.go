@@ -173,7 +173,8 @@ func TestRead(t *testing.T) {
 	}
 }
 
-// Text is cut into ranges if its rows are lines, and Parquet at its row groups.
+// Text is cut into ranges if its rows are lines, and Parquet at its row groups, unless the file
+// system has no random access.
 func TestFileRanges(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 2))
 	dir := t.TempDir()
@@ -189,7 +190,7 @@ func TestFileRanges(t *testing.T) {
 			t.Fatal(err)
 		}
 		memfs.Write("memfs://ranges/x."+tt.format, file)
-		for where, more := range map[string]bool{name: tt.more, "memfs://ranges/x." + tt.format: tt.more} {
+		for where, more := range map[string]bool{name: tt.more, "memfs://ranges/x." + tt.format: false} {
 			var ranges []readRange
 			cut := &fileRanges{Options: ReadOptions{Lines: tt.lines, RangeBytes: 1 << 20}}
 			err := cut.ProcessElement(t.Context(), readFile{Name: where}, func(r readRange) {
@@ -218,16 +219,13 @@ func TestReadColumns(t *testing.T) {
 		schema.Field(1).Type != goarrow.BinaryTypes.String {
 		t.Error(schema)
 	}
-	for i := range columns {
+	for i := range 2 {
 		if columns[4].Null(i) != (i == 1) {
 			t.Errorf("row %d of Present: null %v", i, columns[4].Null(i))
 		}
-		if i == 1 {
-			break
-		}
 	}
 	columns = slices.Delete(columns, 4, 5)
-	sameRows(t, rowsOf(columns), []string{"1.5|[49 46 53]|0|7|[48 48 55]|", "2|[50]|<nil>|12|[49 50]|"})
+	sameRows(t, rowsOf(columns), []string{"1.5|1.5|0|7|007|", "2|2|<nil>|12|12|"})
 }
 
 // A member that comes late in one file is read there, and one that no beginning has is an error,
