@@ -46,6 +46,10 @@ type ReadOptions struct {
 	// Columns are those to read. Default: all, as [Written].
 	Columns []ReadColumn
 
+	// All says that Columns are all there are. Another member of objects of JSON is an error then,
+	// as it is without Columns.
+	All bool
+
 	// Ordinals names a column of uint64 that Read adds: the order of rows, by file, then by row.
 	// No two rows have the same, so it can be Options.Order of Group.
 	Ordinals string

@@ -9,13 +9,10 @@ import (
 
 	"github.com/weftgo/weft"
 	"github.com/weftgo/weft/arrow"
+	"github.com/weftgo/weft/beam/internal/beamfile"
 	"github.com/weftgo/weft/column"
 	tables "github.com/weftgo/weft/internal/table"
 )
-
-// sampledFiles is the number of files whose beginnings say which types columns of text have. Opening
-// one takes some 10 ms, and a request or two of an object store.
-const sampledFiles = 100
 
 // readPlan is what workers need to read a range. Beam carries it to them as JSON.
 type readPlan struct {
@@ -50,23 +47,12 @@ func (p *readPlan) look(ctx context.Context, names []string) error {
 	if err != nil {
 		return err
 	}
-	p.First, p.Sampled = names[0], 1
-	t, err := tables.Open(ctx, names[:1], nil, opts)
+	opts.Text, opts.Number = p.Options.Text, p.Options.Number
+	t, n, err := beamfile.Sample(ctx, names, opts)
 	if err != nil {
 		return err
 	}
-	// The types of one file that has types are those of all.
-	p.Typed = t.Typed()
-	opts.Text, opts.Number = p.Options.Text, p.Options.Number
-	if !p.Typed || len(opts.Text)+len(opts.Number) > 0 {
-		if err := t.Close(); err != nil {
-			return err
-		}
-		p.Sampled = min(len(names), sampledFiles)
-		if t, err = tables.Open(ctx, names[:p.Sampled], nil, opts); err != nil {
-			return err
-		}
-	}
+	p.First, p.Sampled, p.Typed = names[0], n, t.Typed()
 	return errors.Join(p.set(ctx, t), t.Close())
 }
 

@@ -41,18 +41,44 @@ func (f *rangeRows) ProcessElement(ctx context.Context, r readRange, emit func([
 	if err := f.open(ctx, r.File); err != nil {
 		return fmt.Errorf("beam: read %w", errors.Join(err, f.Teardown()))
 	}
+	rows := 0
 	f.file.Within([]tables.Range{{Lo: r.Lo, Hi: r.Hi}})
 	for b, err := range f.file.Batches(ctx, f.file.reads) {
 		if err != nil {
 			return fmt.Errorf("beam: read %w", explain(err))
 		}
+		rows += b.Rows
 		rowsRead.Inc(ctx, int64(b.Rows))
 		badLines.Inc(ctx, int64(b.Skipped))
 		if err := f.emit(r, &b, emit); err != nil {
 			return fmt.Errorf("beam: read %s: %w", r.File.Name, err)
 		}
 	}
-	return nil
+	f.countStrings(ctx)
+	if rows > 0 || r.Number > 0 {
+		return nil
+	}
+	// A block without rows has the schema.
+	blocks, err := encodeColumns(make([]column.Column, f.schema.NumFields()), f.schema)
+	for _, block := range blocks {
+		emit(block)
+	}
+	return err
+}
+
+// countStrings counts columns of text that have strings of JSON, by the names of blocks, in metrics
+// weft/strings:NAME: JSON writes such text in quotes, although it may look like a number.
+func (f *rangeRows) countStrings(ctx context.Context) {
+	number := &tables.Literals{}
+	number.Add(column.OfStrings([]string{"1"}))
+	for i, in := range f.file.input {
+		if in < 0 || f.Plan.Typed || f.Plan.Reads[i].Type != column.Bytes {
+			continue
+		}
+		if f.file.Literal(f.file.reads[in].Column, number) == "" {
+			sdk.NewCounter("weft", "strings:"+f.schema.Field(i).Name).Inc(ctx, 1)
+		}
+	}
 }
 
 // explain says which options help where an error of package table names flags of weft.
@@ -233,7 +259,7 @@ func (f *rangeRows) columns(ctx context.Context) ([]int, error) {
 			break
 		}
 	}
-	if len(p.Options.Columns) > 0 {
+	if len(p.Options.Columns) > 0 && !p.Options.All {
 		return at, nil
 	}
 	o.All()
