@@ -1,0 +1,227 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/weftgo/weft/beam/internal/beamfile"
+	"github.com/weftgo/weft/device/cpu"
+	"github.com/weftgo/weft/internal/outfile"
+	"github.com/weftgo/weft/internal/progress"
+	"github.com/weftgo/weft/internal/table"
+	"github.com/weftgo/weft/internal/table/flags"
+)
+
+// groupOptions are the flags and arguments of weft-beam group and weft-beam distinct.
+type groupOptions struct {
+	beamOptions
+	flags.Read
+	flags.Memory
+	flags.Output
+	flags.Group
+	count  bool // weft-beam distinct: the number only
+	shards int  // files of --parquet
+	names  []string
+	verb   string
+
+	ownMemory bool // --memory is given
+}
+
+const describes = `
+FILEs are names, or patterns in quotes, on any file system of Beam's: CSV, TSV, JSON, Parquet or Arrow, as weft reads
+them. Text may be compressed. Row groups of Parquet, lines of JSON, and with --lines those of CSV are read by any number
+of workers; other files, and those of object stores, by one worker each.
+
+Types of columns of text come from the first MiB of the first 100 files. A later value of another type is an error:
+--text and --number say which type a column has. Where weft reads files again, this command does not.
+
+Rows are printed in the order in which groups first came, unless there is --sort: they are collected in --temp-location
+and sorted on this machine. --parquet has workers write files PREFIX-00000-of-00001.parquet and so on, --shards of them,
+whose rows have no order. Existing ones are replaced.
+
+Other flags of Beam's Go SDK, such as those of Dataflow, are taken as well. Workers elsewhere need --worker_binary or a
+container with this command.
+`
+
+func newGroupCommand(a *app) *cobra.Command {
+	o := groupOptions{verb: "group"}
+	cmd := &cobra.Command{
+		Use:   "group --by COLUMNS [--agg AGGREGATES] [flags] FILE...",
+		Short: "Group the rows of files by columns, in a pipeline",
+		Long: `Group does what "weft group" does, with the same flags, in a pipeline of Apache Beam. Workers group the rows that they
+read, and exchange groups by a hash of their keys.
+
+Aggregates are, by --agg: count, count:C, sum:C, mean:C, min:C, max:C, first:C and last:C, as in weft group. Float sums
+and means may differ in their last digits from one run to the next.
+` + describes,
+		Example: `  weft-beam group --by country,city --agg count,sum:amount 'sales-*.parquet'
+  weft-beam group --by status --lines --sort count:desc --top 10 access.csv
+  weft-beam group --by day --agg sum:price --parquet gs://shop/days --shards 8 --runner dataflow --project shop \
+    --region europe-west1 --staging_location gs://shop/staging 'gs://shop/sales-*.parquet'
+  weft-beam group --by k --runner flink --endpoint localhost:8099 --environment_type LOOPBACK data.jsonl`,
+		Args: someFiles,
+		RunE: func(cmd *cobra.Command, args []string) error { return o.start(cmd, a, args) },
+	}
+	o.AddAggregates(cmd.Flags())
+	o.add(cmd)
+	return cmd
+}
+
+func newDistinctCommand(a *app) *cobra.Command {
+	o := groupOptions{verb: "distinct"}
+	cmd := &cobra.Command{
+		Use:   "distinct [--by COLUMNS] [flags] FILE...",
+		Short: "Print the distinct rows of columns of files, or count them, in a pipeline",
+		Long: `Distinct does what "weft distinct" does, with the same flags, in a pipeline of Apache Beam.
+` + describes,
+		Example: `  weft-beam distinct --by user --count 'events-*.parquet'
+  weft-beam distinct --by country,city orders.csv.gz`,
+		Args: someFiles,
+		RunE: func(cmd *cobra.Command, args []string) error { return o.start(cmd, a, args) },
+	}
+	cmd.Flags().StringSliceVar(&o.By, "by", nil, "columns, separated by commas; default: all")
+	cmd.Flags().BoolVar(&o.count, "count", false, "print the number of distinct rows only")
+	o.add(cmd)
+	return cmd
+}
+
+func (o *groupOptions) add(cmd *cobra.Command) {
+	set := cmd.Flags()
+	o.AddSkipNulls(set)
+	o.Read.Add(set)
+	o.AddLines(set)
+	o.Memory.Add(set)
+	o.Output.Add(set)
+	set.Lookup("memory").Usage = "memory for the groups of each step of a worker, such as 1GiB; the rest goes to a temporary " +
+		"file; default: 256MiB"
+	set.Lookup("parquet").Usage = "have workers write Parquet files `PREFIX`-00000-of-00001.parquet and so on instead"
+	set.IntVar(&o.shards, "shards", 1, "number of files of --parquet")
+	o.beamOptions.add(set)
+}
+
+// someFiles wants at least one file, and none that only this machine could read.
+func someFiles(cmd *cobra.Command, args []string) error {
+	if len(args) == 0 {
+		return usage("%s: no file given", cmd.Name())
+	}
+	for _, name := range args {
+		if name == table.Stdin {
+			return usage("%s -: is a stream, which workers cannot read: write it to a file", cmd.Name())
+		}
+	}
+	return nil
+}
+
+// start checks flags and runs the job.
+func (o *groupOptions) start(cmd *cobra.Command, a *app, names []string) error {
+	o.names, o.ownMemory = names, cmd.Flags().Changed("memory")
+	if err := o.check(a, cmd.Flags().Changed("shards")); err != nil {
+		return err
+	}
+	initBeam()
+	return o.run(cmd.Context(), a)
+}
+
+func (o *groupOptions) check(a *app, ownShards bool) error {
+	parquet := o.Parquet != ""
+	switch {
+	case o.verb == "group" && len(o.By) == 0:
+		return usage("group: --by is missing: the columns that make groups")
+	case parquet && (len(o.Sort) > 0 || o.Top > 0 || o.count):
+		return usage("%s: --parquet excludes --sort, --top and --count: the rows of its files have no order", o.verb)
+	case ownShards && !parquet || o.shards < 1 || o.shards > 99_999:
+		return usage("%s --shards %d: want 1 to 99999 files of --parquet", o.verb, o.shards)
+	}
+	for _, check := range []func() error{
+		func() error { return o.Group.Check(o.verb) }, o.Read.Check,
+		func() error { return o.Output.Check(a.json) }, func() error { return o.Memory.Check(o.verb) },
+		func() error { return o.beamOptions.check(o.verb, !parquet) },
+	} {
+		if err := check(); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// job is a run of the command.
+type job struct {
+	*groupOptions
+	app     *app
+	dev     *cpu.Device
+	table   *table.Table // the first files, of which types are
+	gr      *flags.Grouping
+	ordered bool // the result has a last column, the order of groups
+	start   time.Time
+	sum     summary
+	strings map[string]bool // columns that are read, by name, which have strings of JSON
+}
+
+// summary is what --json says besides the rows.
+type summary struct {
+	Columns  []flags.Column `json:"columns"`
+	Runner   string         `json:"runner"`
+	RowsRead int64          `json:"rows_read"`
+	Skipped  int64          `json:"skipped"`
+	Seconds  float64        `json:"seconds"`
+	Groups   int64          `json:"groups"`
+}
+
+// run runs the job.
+func (o *groupOptions) run(ctx context.Context, a *app) (err error) {
+	if _, err := outfile.New(o.names, a.stdin, a.stdout); err != nil {
+		return fmt.Errorf("%s %w", o.verb, err)
+	}
+	j := &job{groupOptions: o, app: a, start: time.Now(), sum: summary{Runner: o.runner}}
+	if o.names, err = beamfile.List(ctx, o.names); err != nil {
+		return err
+	}
+	opts := o.Options
+	opts.Files, opts.TempDir = beamfile.Files{TempDir: o.TempDir}, o.TempDir
+	opts.Note = func(line string) { fmt.Fprintf(a.stderr, "weft-beam: %s\n", progress.Printable(line)) }
+	if j.table, _, err = beamfile.Sample(ctx, o.names, &opts); err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, j.table.Close()) }()
+	if j.gr, err = o.Plan(ctx, j.table); err != nil {
+		return err
+	}
+	if _, err := o.Sorts(j.gr.Fields); err != nil {
+		return err
+	}
+	if j.dev, err = cpu.Open(nil); err != nil {
+		return err
+	}
+	defer j.dev.Close()
+	j.ordered = o.Parquet == "" && len(o.Sort) == 0 && !o.count
+	if o.Parquet != "" {
+		if err := j.execute(ctx, nil); err != nil {
+			return err
+		}
+		return j.say("")
+	}
+	r, err := newResult(ctx, o.temp)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, r.remove(context.WithoutCancel(ctx))) }()
+	if err := j.execute(ctx, r); err != nil {
+		return err
+	}
+	return j.print(ctx, r)
+}
+
+// say says what the job did.
+func (j *job) say(did string) error {
+	skipped := ""
+	if j.sum.Skipped > 0 {
+		skipped = ", " + progress.Counted(j.sum.Skipped, "bad line") + " skipped"
+	}
+	_, err := fmt.Fprintf(j.app.stderr, "weft-beam: %s%s%s on %s in %.3g s\n",
+		progress.Counted(j.sum.RowsRead, "row"), skipped, did, j.runner, time.Since(j.start).Seconds())
+	return err
+}

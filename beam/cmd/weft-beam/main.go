@@ -1,0 +1,149 @@
+// Command weft-beam runs jobs of weft over files as pipelines of Apache Beam. "weft-beam help" explains
+// its verbs.
+//
+// # Exit status
+//
+//	0    the job is done
+//	1    the job failed: a file, a worker, the runner or memory
+//	2    the command line makes no sense
+//	130  interrupted
+package main
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"log/slog"
+	"os"
+	"os/signal"
+	"strings"
+	"sync"
+
+	sdk "github.com/apache/beam/sdks/v2/go/pkg/beam"
+	_ "github.com/apache/beam/sdks/v2/go/pkg/beam/io/filesystem/gcs"
+	_ "github.com/apache/beam/sdks/v2/go/pkg/beam/io/filesystem/local"
+	_ "github.com/apache/beam/sdks/v2/go/pkg/beam/io/filesystem/s3"
+	"github.com/apache/beam/sdks/v2/go/pkg/beam/log"
+	_ "github.com/apache/beam/sdks/v2/go/pkg/beam/runners/dataflow"
+	_ "github.com/apache/beam/sdks/v2/go/pkg/beam/runners/flink"
+	_ "github.com/apache/beam/sdks/v2/go/pkg/beam/runners/prism"
+	_ "github.com/apache/beam/sdks/v2/go/pkg/beam/runners/spark"
+	_ "github.com/apache/beam/sdks/v2/go/pkg/beam/runners/universal"
+	"github.com/spf13/cobra"
+
+	"github.com/weftgo/weft"
+	"github.com/weftgo/weft/internal/outfile"
+	"github.com/weftgo/weft/internal/progress"
+	"github.com/weftgo/weft/internal/table/flags"
+)
+
+// The exit statuses.
+const (
+	exitOK          = 0
+	exitFailed      = 1
+	exitUsage       = 2
+	exitInterrupted = 130
+)
+
+// app is what all verbs share.
+type app struct {
+	stdin          io.Reader
+	stdout, stderr io.Writer
+	json           bool
+}
+
+func main() {
+	if isWorker(os.Args[1:]) {
+		flag.Parse()
+		sdk.Init() // which works, and exits
+	}
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
+	defer stop()
+	os.Exit(run(ctx, os.Args[1:], &app{stdin: os.Stdin, stdout: os.Stdout, stderr: os.Stderr}))
+}
+
+// isWorker reports whether a container of a runner has started this program to work.
+func isWorker(args []string) bool {
+	for _, arg := range args {
+		switch strings.TrimLeft(arg, "-") {
+		case "worker", "worker=true":
+			return arg[0] == '-'
+		}
+	}
+	return false
+}
+
+// initBeam initializes Beam, after flags are parsed.
+var initBeam = sync.OnceFunc(func() {
+	log.SetLogger(quiet{})
+	sdk.Init()
+	slog.SetDefault(slog.New(slog.DiscardHandler)) // of Prism; errors come from the pipeline
+})
+
+// quiet drops what Beam logs: errors come from the pipeline.
+type quiet struct{}
+
+// Log implements log.Logger.
+func (quiet) Log(context.Context, log.Severity, int, string) {}
+
+// run runs a command line and returns the exit status.
+func run(ctx context.Context, args []string, a *app) int {
+	root := &cobra.Command{
+		Use:   "weft-beam",
+		Short: "Jobs of weft over files, as pipelines of Apache Beam",
+		Long: `weft-beam groups the rows of files, and finds distinct ones, as a pipeline of Apache Beam: on Flink, Spark, Dataflow, or
+on Prism in this process.
+
+Exit status: 0 done, 1 the job failed, 2 wrong usage, 130 interrupted.`,
+		Example: `  weft-beam group --by country --agg count,sum:amount 'sales-*.parquet'
+  weft-beam distinct --by user --runner flink --endpoint localhost:8099 --environment_type LOOPBACK events.jsonl`,
+		SilenceErrors: true,
+		SilenceUsage:  true,
+		Args: func(_ *cobra.Command, args []string) error {
+			if len(args) > 0 {
+				return usage("%s: no such command", args[0])
+			}
+			return nil
+		},
+		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+	}
+	root.SetArgs(args)
+	root.SetIn(a.stdin)
+	root.SetOut(a.stdout)
+	root.SetErr(a.stderr)
+	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return flags.UsageError{Err: err} })
+	root.PersistentFlags().BoolVar(&a.json, "json", false, "print data as JSON")
+	root.CompletionOptions.HiddenDefaultCmd = true
+	root.AddCommand(newDistinctCommand(a), newGroupCommand(a))
+	cmd, err := root.ExecuteContextC(ctx)
+	switch {
+	case err == nil:
+		return exitOK
+	case errors.As(err, new(flags.UsageError)) || errors.As(err, new(*outfile.Refused)):
+		fmt.Fprintf(a.stderr, "weft-beam: %v\ntry '%s --help'\n", err, cmd.CommandPath())
+		return exitUsage
+	case ctx.Err() != nil:
+		fmt.Fprintln(a.stderr, "weft-beam: interrupted")
+		return exitInterrupted
+	}
+	text := strings.ReplaceAll(reason(err), weft.ErrOptions.Error()+": ", "")
+	fmt.Fprintf(a.stderr, "weft-beam: %s\n", progress.Printable(flags.Named(errors.New(text)).Error()))
+	return exitFailed
+}
+
+func usage(format string, args ...any) error {
+	return flags.UsageError{Err: fmt.Errorf(format, args...)}
+}
+
+// reason returns the text of an error, without what Beam says of the plan of a bundle that failed.
+func reason(err error) string {
+	const cause = "caused by:\n"
+	text := err.Error()
+	if at := strings.LastIndex(text, cause); at >= 0 {
+		text, _, _ = strings.Cut(text[at+len(cause):], "\n")
+		text = strings.TrimPrefix(strings.TrimSpace(text), "beam: ")
+	}
+	return text
+}

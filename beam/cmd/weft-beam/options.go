@@ -1,0 +1,68 @@
+package main
+
+import (
+	"flag"
+	"slices"
+	"strings"
+
+	"github.com/apache/beam/sdks/v2/go/pkg/beam/options/jobopts"
+	"github.com/spf13/pflag"
+
+	"github.com/weftgo/weft/internal/table/flags"
+)
+
+// beamOptions are the flags that say where a pipeline runs, Beam's own among them.
+type beamOptions struct {
+	runner string
+	temp   string // --temp-location
+}
+
+// inProcess is the runner that needs no service.
+const inProcess = "prism"
+
+var (
+	// runners are those that this command has.
+	runners = []string{inProcess, "flink", "spark", "dataflow", "universal"}
+
+	// listed are the flags of Beam that --help lists.
+	listed = []string{"endpoint", "environment_type", "environment_config", "worker_binary",
+		"job_name", "parallelism", "resource_hints", "experiments", "project", "region",
+		"staging_location"}
+
+	// withheld are the flags of Beam that only workers have, and those with which nobody waits for the
+	// result.
+	withheld = []string{"runner", "worker", "id", "logging_endpoint", "control_endpoint",
+		"semi_persist_dir", "options", "async", "execute_async", "dry_run", "update",
+		"template_location"}
+)
+
+// add adds the flags.
+func (o *beamOptions) add(set *pflag.FlagSet) {
+	set.StringVar(&o.runner, "runner", inProcess, "runner: "+strings.Join(runners, ", "))
+	set.Var(flags.Name(&o.temp), "temp-location", "`FOLDER` that workers and this machine see, for the result "+
+		"until it is printed; default with workers on this machine: a temporary one")
+	flag.VisitAll(func(f *flag.Flag) {
+		if slices.Contains(withheld, f.Name) || set.Lookup(f.Name) != nil {
+			return
+		}
+		set.AddGoFlag(f)
+		if !slices.Contains(listed, f.Name) {
+			set.Lookup(f.Name).Hidden = true
+		}
+	})
+}
+
+// check refuses runners that this command has not, and those that cannot start. printed says that the
+// result is printed.
+func (o *beamOptions) check(verb string, printed bool) error {
+	switch {
+	case !slices.Contains(runners, o.runner):
+		return usage("%s --runner %.40q: want %s", verb, o.runner, strings.Join(runners, ", "))
+	case o.runner != inProcess && o.runner != "dataflow" && *jobopts.Endpoint == "":
+		return usage("%s --runner %s: needs --endpoint, the address of its job service", verb, o.runner)
+	case printed && o.temp == "" && o.runner != inProcess && !strings.EqualFold(*jobopts.EnvironmentType, "loopback"):
+		return usage("%s: needs --temp-location, a folder that workers and this machine see, "+
+			"for the result until it is printed; or write it by --parquet", verb)
+	}
+	return nil
+}

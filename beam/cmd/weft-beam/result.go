@@ -1,0 +1,180 @@
+package main
+
+import (
+	"bufio"
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io"
+	"iter"
+	"math/rand/v2"
+	"os"
+	"strings"
+
+	sdk "github.com/apache/beam/sdks/v2/go/pkg/beam"
+	"github.com/apache/beam/sdks/v2/go/pkg/beam/io/filesystem"
+	"github.com/apache/beam/sdks/v2/go/pkg/beam/register"
+
+	"github.com/weftgo/weft/beam"
+	"github.com/weftgo/weft/column"
+	"github.com/weftgo/weft/internal/table/flags"
+)
+
+func init() {
+	register.DoFn2x0[[]byte, func(int, []byte)](&dealBlocks{})
+	register.DoFn3x1[context.Context, int, func(*[]byte) bool, error](&blockFile{})
+	register.Emitter2[int, []byte]()
+	register.Iter1[[]byte]()
+}
+
+// result is where workers write a collection of blocks that this process reads.
+type result struct {
+	prefix string // of names of files
+	folder string // to remove; "": none was made
+}
+
+// newResult names a place in a folder, or in a temporary one of this machine.
+func newResult(ctx context.Context, folder string) (*result, error) {
+	if folder == "" {
+		made, err := os.MkdirTemp("", "weft-beam-")
+		return &result{prefix: made + "/part", folder: made}, err
+	}
+	system, err := filesystem.New(ctx, folder)
+	if err != nil {
+		return nil, usage("--temp-location %s: %w", folder, err)
+	}
+	return &result{prefix: fmt.Sprintf("%s/weft-beam-%016x", strings.TrimSuffix(folder, "/"), rand.Uint64())},
+		system.Close()
+}
+
+// write has workers write blocks.
+func (r *result) write(s sdk.Scope, blocks sdk.PCollection) {
+	s = s.Scope("weft.Result")
+	dealt := sdk.ParDo(s, &dealBlocks{}, blocks)
+	sdk.ParDo0(s, &blockFile{Prefix: r.prefix}, sdk.GroupByKey(s, dealt))
+}
+
+// resultFiles is the number of files that workers write at the same time.
+const resultFiles = 8
+
+// dealBlocks is the DoFn that deals blocks out to files.
+type dealBlocks struct{}
+
+// ProcessElement deals a block out.
+func (dealBlocks) ProcessElement(block []byte, emit func(int, []byte)) {
+	emit(rand.IntN(resultFiles), block)
+}
+
+// blockFile is the DoFn that writes blocks to a file, each after its length.
+type blockFile struct{ Prefix string }
+
+// ProcessElement writes a file.
+func (f *blockFile) ProcessElement(ctx context.Context, file int, next func(*[]byte) bool) error {
+	name := fmt.Sprintf("%s-%d.blocks", f.Prefix, file)
+	system, err := filesystem.New(ctx, name)
+	if err != nil {
+		return err
+	}
+	defer system.Close()
+	to, err := system.OpenWrite(ctx, name)
+	if err == nil {
+		w := bufio.NewWriterSize(to, 1<<16)
+		var b []byte
+		for err == nil && next(&b) {
+			_, err = w.Write(binary.AppendUvarint(nil, uint64(len(b))))
+			if err == nil {
+				_, err = w.Write(b)
+			}
+		}
+		err = errors.Join(err, w.Flush(), to.Close())
+	}
+	if err != nil {
+		return fmt.Errorf("write %s: %w", name, err)
+	}
+	return nil
+}
+
+// list returns the files that workers have written.
+func (r *result) list(ctx context.Context) (filesystem.Interface, []string, error) {
+	system, err := filesystem.New(ctx, r.prefix)
+	if err != nil {
+		return nil, nil, err
+	}
+	names, err := system.List(ctx, r.prefix+"-*.blocks")
+	return system, names, err
+}
+
+// pages returns the columns of all blocks.
+func (r *result) pages(ctx context.Context) iter.Seq2[[]column.Column, error] {
+	return func(yield func([]column.Column, error) bool) {
+		system, names, err := r.list(ctx)
+		if err != nil {
+			yield(nil, fmt.Errorf("read the result: %w", err))
+			return
+		}
+		defer system.Close()
+		for _, name := range names {
+			more, err := readBlocks(ctx, system, name, yield)
+			if err != nil {
+				yield(nil, fmt.Errorf("read the result, %s: %w", name, flags.Reason(err)))
+			}
+			if err != nil || !more {
+				return
+			}
+		}
+	}
+}
+
+// readBlocks yields the columns of the blocks of a file.
+func readBlocks(
+	ctx context.Context, system filesystem.Interface, name string,
+	yield func([]column.Column, error) bool,
+) (more bool, err error) {
+	f, err := system.OpenRead(ctx, name)
+	if err != nil {
+		return false, err
+	}
+	defer f.Close()
+	in := bufio.NewReaderSize(f, 1<<16)
+	for ctx.Err() == nil {
+		n, err := binary.ReadUvarint(in)
+		if err == io.EOF {
+			return true, nil
+		}
+		if err != nil {
+			return false, err
+		}
+		var b strings.Builder // grows as there is something to read
+		if _, err := io.CopyN(&b, in, int64(n)); err != nil {
+			return false, err
+		}
+		_, columns, err := beam.DecodeColumns([]byte(b.String()))
+		if err != nil {
+			return false, err
+		}
+		if !yield(columns, nil) {
+			return false, nil
+		}
+	}
+	return false, ctx.Err()
+}
+
+// remove removes the files, if the file system can.
+func (r *result) remove(ctx context.Context) error {
+	if r.folder != "" {
+		return os.RemoveAll(r.folder)
+	}
+	system, names, err := r.list(ctx)
+	if err != nil {
+		return fmt.Errorf("remove the result: %w", err)
+	}
+	defer system.Close()
+	remover, ok := system.(filesystem.Remover)
+	for _, name := range names {
+		if ok {
+			err = errors.Join(err, remover.Remove(ctx, name))
+		}
+	}
+	return err
+}
