@@ -197,7 +197,7 @@ func (o *groupOptions) run(ctx context.Context, a *app) (err error) {
 		return err
 	}
 	defer j.dev.Close()
-	j.ordered = o.Parquet == "" && len(o.Sort) == 0 && !o.count
+	j.ordered = o.Parquet == "" && !o.count
 	if o.Parquet != "" {
 		if err := j.execute(ctx, nil); err != nil {
 			return err

@@ -139,11 +139,16 @@ func usage(format string, args ...any) error {
 
 // reason returns the text of an error, without what Beam says of the plan of a bundle that failed.
 func reason(err error) string {
-	const cause = "caused by:\n"
+	const cause, failed = "caused by:\n", "] failed:\n" // after the name of a DoFn
 	text := err.Error()
-	if at := strings.LastIndex(text, cause); at >= 0 {
-		text, _, _ = strings.Cut(text[at+len(cause):], "\n")
-		text = strings.TrimPrefix(strings.TrimSpace(text), "beam: ")
+	at := strings.LastIndex(text, cause)
+	if at < 0 {
+		return text
 	}
-	return text
+	text = text[at+len(cause):]
+	if at = strings.Index(text, failed); at >= 0 {
+		text = text[at+len(failed):]
+	}
+	text, _, _ = strings.Cut(strings.TrimSpace(text), "\n")
+	return strings.TrimPrefix(text, "beam: ")
 }

@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"iter"
 	"strconv"
@@ -15,72 +16,62 @@ import (
 	"github.com/weftgo/weft/internal/table/flags"
 )
 
-// print prints the result in the order that is asked for.
+// print prints the result in the order that is asked for, and rows that are equal in that by the order
+// in which groups first came: the last column of the result.
 func (j *job) print(ctx context.Context, r *result) (err error) {
 	if j.count {
 		return j.printCount(ctx, r)
 	}
-	var ordered *extsort.Sorter
+	by, err := j.Sorts(j.gr.Fields)
+	if err != nil {
+		return err
+	}
+	by = append(by, table.Sort{Column: len(j.gr.Fields)})
+	var sorter *extsort.Sorter
 	defer func() {
-		if ordered != nil {
-			ordered.Close()
+		if sorter != nil {
+			sorter.Close()
 		}
 	}()
 	pages := func(yield func([]column.Column, error) bool) {
 		for columns, err := range r.pages(ctx) {
-			if j.ordered && err == nil {
-				if ordered == nil {
-					ordered = j.orderSorter(columns)
+			if err == nil {
+				if sorter == nil {
+					sorter = j.newSorter(by, columns)
 				}
-				err = ordered.Add(ctx, columns)
-				columns = columns[:len(columns)-1]
+				err = sorter.Add(ctx, columns)
 			}
-			if !yield(columns, err) {
+			if !yield(columns[:max(len(columns)-1, 0)], err) {
 				return
 			}
 		}
 	}
-	n, sorted, err := j.gr.Look(ctx, j.table, pages, true, func() (*extsort.Sorter, error) {
-		if len(j.Sort) == 0 {
-			return nil, nil
-		}
-		return j.Sorter(j.dev, j.gr.Fields, int64(j.Limit)/flags.SortShare, j.TempDir)
-	})
-	if sorted != nil {
-		defer sorted.Close()
-	}
+	n, _, err := j.gr.Look(ctx, j.table, pages, true,
+		func() (*extsort.Sorter, error) { return nil, nil })
 	if err != nil {
 		return err
 	}
-	j.sum.Groups = int64(n)
-	rows := pages
-	switch {
-	case sorted != nil:
-		rows = sorted.Pages(ctx)
-	case ordered != nil:
-		rows = withoutLast(ordered.Pages(ctx))
+	if sorter == nil {
+		return errors.New("the runner has lost the result: workers wrote none to --temp-location")
 	}
-	return j.write(ctx, rows)
+	j.sum.Groups = int64(n)
+	return j.write(ctx, withoutLast(sorter.Pages(ctx)))
 }
 
-// orderSorter sorts rows by their last column, the order of groups.
-func (j *job) orderSorter(columns []column.Column) *extsort.Sorter {
-	types := make([]column.Type, len(columns))
-	for i, c := range columns {
+// newSorter sorts rows like those of a page.
+func (j *job) newSorter(by []table.Sort, page []column.Column) *extsort.Sorter {
+	types := make([]column.Type, len(page))
+	for i, c := range page {
 		types[i] = c.Type()
 	}
-	keys := table.Keys(types, []table.Sort{{Column: len(columns) - 1}})
-	return extsort.New(j.dev, extsort.Options{Keys: keys, Top: j.Top,
+	return extsort.New(j.dev, extsort.Options{Keys: table.Keys(types, by), Top: j.Top,
 		Memory: int64(j.Limit) / flags.SortShare, TempDir: j.TempDir})
 }
 
 func withoutLast(pages iter.Seq2[[]column.Column, error]) iter.Seq2[[]column.Column, error] {
 	return func(yield func([]column.Column, error) bool) {
 		for columns, err := range pages {
-			if err == nil {
-				columns = columns[:len(columns)-1]
-			}
-			if !yield(columns, err) {
+			if !yield(columns[:max(len(columns)-1, 0)], err) {
 				return
 			}
 		}
