@@ -4,6 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -41,7 +45,7 @@ Types of columns of text come from the first MiB of the first 100 files. A later
 
 Rows are printed in the order in which groups first came, unless there is --sort: they are collected in --temp-location
 and sorted on this machine. --parquet has workers write files PREFIX-00000-of-00001.parquet and so on, --shards of them,
-whose rows have no order. Existing ones are replaced.
+whose rows have no order. Of files that exist, only those that weft has written are replaced.
 
 Other flags of Beam's Go SDK, such as those of Dataflow, are taken as well. Workers elsewhere need --worker_binary or a
 container with this command.
@@ -153,7 +157,7 @@ type job struct {
 	*groupOptions
 	app     *app
 	dev     *cpu.Device
-	table   *table.Table // the first files, of which types are
+	table   *table.Table // of the first files, which types come from
 	gr      *flags.Grouping
 	ordered bool // the result has a last column, the order of groups
 	start   time.Time
@@ -173,11 +177,11 @@ type summary struct {
 
 // run runs the job.
 func (o *groupOptions) run(ctx context.Context, a *app) (err error) {
-	if _, err := outfile.New(o.names, a.stdin, a.stdout); err != nil {
-		return fmt.Errorf("%s %w", o.verb, err)
-	}
 	j := &job{groupOptions: o, app: a, start: time.Now(), sum: summary{Runner: o.runner}}
 	if o.names, err = beamfile.List(ctx, o.names); err != nil {
+		return err
+	}
+	if err := o.writes(a); err != nil {
 		return err
 	}
 	opts := o.Options
@@ -213,6 +217,28 @@ func (o *groupOptions) run(ctx context.Context, a *app) (err error) {
 		return err
 	}
 	return j.print(ctx, r)
+}
+
+// writes refuses outputs that are inputs, and to replace files that weft has not written.
+func (o *groupOptions) writes(a *app) error {
+	plan, err := outfile.New(o.names, a.stdin, a.stdout)
+	for i := 0; i < o.shards && o.Parquet != "" && err == nil; i++ {
+		name := fmt.Sprintf("%s-%05d-of-%05d.parquet", o.Parquet, i, o.shards)
+		switch {
+		case slices.Contains(o.names, name):
+			return usage("%s --parquet %s: %s is an input, which would be overwritten", o.verb, o.Parquet, name)
+		case strings.Contains(name, "://"):
+			continue // which nothing tells apart but their names
+		}
+		if _, missing := os.Stat(filepath.Dir(name)); missing == nil { // else workers make the folder
+			err = plan.Writes("--parquet", name, outfile.Kind{Name: "a Parquet file that weft has written",
+				Is: table.WrittenByWeft}, false)
+		}
+	}
+	if err != nil {
+		return fmt.Errorf("%s %w", o.verb, err)
+	}
+	return nil
 }
 
 // say says what the job did.

@@ -7,13 +7,16 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"net"
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 
 	"github.com/apache/beam/sdks/v2/go/pkg/beam/options/jobopts"
+	"github.com/apache/beam/sdks/v2/go/pkg/beam/runners/prism"
 
 	"github.com/weftgo/weft/column"
 	"github.com/weftgo/weft/device/cpu"
@@ -207,6 +210,17 @@ func TestPlaces(t *testing.T) {
 	if status != exitOK || len(gotRows) != 100 || !slices.Equal(gotRows, wantRows) {
 		t.Errorf("%s, %s, want %s", stderr, got, want)
 	}
+	for _, prefix := range []string{dir + "/out/p", dir + "/out/../out/p"} {
+		_, stderr, status = weftBeam(t.Context(), "distinct", "--parquet", prefix, "--shards", "3", dir+"/out/p-*")
+		if status != exitUsage || !strings.Contains(stderr, "which would be overwritten") {
+			t.Errorf("%s: exit status %d, says %s", prefix, status, stderr)
+		}
+	}
+	other := file(t, dir, "y-00000-of-00001.parquet", "mine")
+	_, stderr, status = weftBeam(t.Context(), "distinct", "--parquet", dir+"/y", in)
+	if text, err := os.ReadFile(other); status == exitOK || err != nil || string(text) != "mine" {
+		t.Errorf("exit status %d, says %s", status, stderr)
+	}
 	if left, err := os.ReadDir(dir + "/temp"); err != nil || len(left) > 0 {
 		t.Errorf("%v, %v left", err, left)
 	}
@@ -289,6 +303,40 @@ func TestRunners(t *testing.T) {
 		if isWorker([]string{"x", arg}) != want {
 			t.Errorf("isWorker of %s is not %v", arg, want)
 		}
+	}
+}
+
+// A job service takes the pipeline, and this process works for it.
+func TestService(t *testing.T) {
+	free, err := net.Listen("tcp", "localhost:0")
+	check(t, err)
+	_, port, _ := net.SplitHostPort(free.Addr().String())
+	check(t, free.Close())
+	n, err := strconv.Atoi(port)
+	check(t, err)
+	_, err = prism.CreateJobServer(t.Context(), prism.Options{Port: n})
+	check(t, err)
+	endpoint, environment := *jobopts.Endpoint, *jobopts.EnvironmentType
+	defer func() { *jobopts.Endpoint, *jobopts.EnvironmentType = endpoint, environment }()
+	*jobopts.Endpoint, *jobopts.EnvironmentType = "", ""
+
+	in := file(t, t.TempDir(), "x.csv", sales(100, ""))
+	args := []string{"group", "--by", "city", "--csv", in}
+	want, _, _ := weftBeam(t.Context(), args...)
+	*jobopts.Endpoint, *jobopts.EnvironmentType = "", ""
+	args = append(args, "--runner", "universal")
+	_, stderr, status := weftBeam(t.Context(), args...)
+	if status != exitUsage || !strings.HasPrefix(stderr, "weft-beam: group --runner universal: needs --endpoint") {
+		t.Errorf("exit status %d, says %s", status, stderr)
+	}
+	args = append(args, "--endpoint", "localhost:"+port)
+	_, stderr, status = weftBeam(t.Context(), args...)
+	if status != exitUsage || !strings.HasPrefix(stderr, "weft-beam: group: needs --temp-location") {
+		t.Errorf("exit status %d, says %s", status, stderr)
+	}
+	got, stderr, status := weftBeam(t.Context(), append(args, "--environment_type", "LOOPBACK")...)
+	if status != exitOK || got != want || !strings.Contains(stderr, " on universal in ") {
+		t.Errorf("exit status %d, prints %s, want %s, says %s", status, got, want, stderr)
 	}
 }
 
