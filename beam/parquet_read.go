@@ -4,9 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"iter"
-	"os"
 
 	goarrow "github.com/apache/arrow-go/v18/arrow"
 	sdk "github.com/apache/beam/sdks/v2/go/pkg/beam"
@@ -15,8 +13,8 @@ import (
 
 	"github.com/weftgo/weft"
 	"github.com/weftgo/weft/arrow/parquet"
+	"github.com/weftgo/weft/beam/internal/beamfile"
 	"github.com/weftgo/weft/column"
-	"github.com/weftgo/weft/internal/spill"
 )
 
 func init() {
@@ -75,48 +73,25 @@ func checkScheme(name string) error {
 // parquetFile is an open file.
 type parquetFile struct {
 	*parquet.File
-	random bool // access
 	closer func() error
 }
 
-// openParquet opens a file, and copies it to a temporary one unless it has random access.
+// openParquet opens a file, by way of a temporary one if it has no random access.
 func openParquet(ctx context.Context, name string) (_ *parquetFile, err error) {
-	fs, err := filesystem.New(ctx, name)
+	all := beamfile.Files{}
+	size, err := all.Size(ctx, name)
 	if err != nil {
-		return nil, err
+		return nil, fmt.Errorf("beam: read %s: %w", name, err)
 	}
-	defer fs.Close()
-	r, err := fs.OpenRead(ctx, name)
+	f, err := all.Open(ctx, name)
 	if err != nil {
-		return nil, err
+		return nil, fmt.Errorf("beam: read %s: %w", name, err)
 	}
-	closer := r.Close
-	defer func() {
-		if err != nil {
-			err = errors.Join(fmt.Errorf("beam: read %s: %w", name, err), closer())
-		}
-	}()
-	at, random := r.(io.ReaderAt)
-	var size int64
-	if random {
-		size, err = fs.Size(ctx, name)
-	} else {
-		var f *os.File
-		if f, _, err = spill.OpenTemp(""); err != nil {
-			return nil, err
-		}
-		closer = func() error { return errors.Join(r.Close(), f.Close()) }
-		size, err = io.Copy(f, r)
-		at = f
-	}
+	p, err := parquet.Open(f, size)
 	if err != nil {
-		return nil, err
+		return nil, errors.Join(fmt.Errorf("beam: read %s: %w", name, err), f.Close())
 	}
-	p, err := parquet.Open(at, size)
-	if err != nil {
-		return nil, err
-	}
-	return &parquetFile{File: p, random: random, closer: closer}, nil
+	return &parquetFile{File: p, closer: f.Close}, nil
 }
 
 // parquetGroups is the DoFn that emits the row groups of the files of a pattern.
@@ -139,7 +114,7 @@ func (*parquetGroups) ProcessElement(
 		return fmt.Errorf("beam: ReadParquet: no file matches %q", glob)
 	}
 	for _, name := range names {
-		if err := emitGroups(ctx, fs, name, emit); err != nil {
+		if err := emitGroups(ctx, name, emit); err != nil {
 			return err
 		}
 	}
@@ -147,17 +122,14 @@ func (*parquetGroups) ProcessElement(
 }
 
 // emitGroups emits the row groups of a file, or the file if it is not read by row groups.
-func emitGroups(
-	ctx context.Context, fs filesystem.Interface, name string, emit func(string, int),
-) error {
-	r, err := fs.OpenRead(ctx, name)
+func emitGroups(ctx context.Context, name string, emit func(string, int)) error {
+	random, err := beamfile.Random(ctx, name)
 	if err != nil {
 		return err
 	}
-	_, random := r.(io.ReaderAt)
-	if err := r.Close(); err != nil || !random {
+	if !random {
 		emit(name, allGroups) // which is not copied for its metadata only
-		return err
+		return nil
 	}
 	f, err := openParquet(ctx, name)
 	if err != nil {

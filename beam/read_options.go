@@ -7,7 +7,8 @@ import (
 	tables "github.com/weftgo/weft/internal/table"
 )
 
-// Form is what values of text files are read as. Columns of Parquet and Arrow files keep their types.
+// Form is what values of text files are read as. Columns of Parquet and Arrow files keep their
+// types.
 type Form uint8
 
 const (

@@ -137,8 +137,8 @@ func (r *readRange) ordinals(b *tables.Batch) (c column.Column, err error) {
 	shift := rowBits - bits.Len(uint(r.Count-1)) // those of a range
 	if b.At+uint64(b.Rows) > 1<<shift || r.File.Number >= 1<<fileBits {
 		return c, fmt.Errorf("%w: more than %d rows in one of %d ranges, or more than %d files, "+
-			"which ordinals do not have; leave them out", weft.ErrOptions, uint64(1)<<shift, r.Count,
-			1<<fileBits)
+			"which ordinals do not have; leave them out", weft.ErrOptions, uint64(1)<<shift,
+			r.Count, 1<<fileBits)
 	}
 	at := uint64(r.File.Number)<<rowBits | uint64(r.Number)<<shift | b.At
 	values := make([]uint64, b.Rows)
@@ -232,8 +232,8 @@ func (f *rangeRows) adopt(ctx context.Context) error {
 		}
 		r := tables.Read{Column: c, Form: in.Form}
 		if t := o.TypeOf(r); t != in.Type {
-			return fmt.Errorf("%s: column %s is %v, and %v in the first %d files, where types come "+
-				"from; ReadOptions.Text and Number, as --text and --number, give a column its type",
+			return fmt.Errorf("%s: column %s is %v, and %v in the first %d files, where types "+
+				"come from; ReadOptions.Text and Number, as --text and --number, give a column its type",
 				o.name, p.Fields[in.Field].Name, t, in.Type, p.Sampled)
 		}
 		if _, ok := of[r]; !ok {
@@ -245,8 +245,8 @@ func (f *rangeRows) adopt(ctx context.Context) error {
 	return nil
 }
 
-// columns returns for each field of the plan its column in the file, -1 if it has none. JSON is read
-// to its end if members of the plan are not in its first objects.
+// columns returns for each field of the plan its column in the file, -1 if it has none. JSON is
+// read to its end if members of the plan are not in its first objects.
 func (f *rangeRows) columns(ctx context.Context) ([]int, error) {
 	p, o := &f.Plan, &f.file
 	at, found := p.find(o.Fields())
@@ -265,8 +265,8 @@ func (f *rangeRows) columns(ctx context.Context) ([]int, error) {
 	o.All()
 	for i, c := range o.Fields() {
 		if !found[i] {
-			return nil, fmt.Errorf("%s: member %.40q is not in the beginning of the first %d files, "+
-				"where columns come from; name columns, in ReadOptions.Columns", o.name, c.Name,
+			return nil, fmt.Errorf("%s: member %.40q is not in the beginning of the first %d "+
+				"files, where columns come from; name columns, in ReadOptions.Columns", o.name, c.Name,
 				p.Sampled)
 		}
 	}

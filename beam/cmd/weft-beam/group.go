@@ -100,9 +100,10 @@ func (o *groupOptions) add(cmd *cobra.Command) {
 	o.AddLines(set)
 	o.Memory.Add(set)
 	o.Output.Add(set)
-	set.Lookup("memory").Usage = "memory for the groups of each step of a worker, such as 1GiB; the rest goes to a temporary " +
-		"file; default: 256MiB"
-	set.Lookup("parquet").Usage = "have workers write Parquet files `PREFIX`-00000-of-00001.parquet and so on instead"
+	set.Lookup("memory").Usage = "memory for the groups of each step of a worker, such as 1GiB; " +
+		"the rest goes to a temporary file; default: 256MiB"
+	set.Lookup("parquet").Usage = "have workers write Parquet files " +
+		"`PREFIX`-00000-of-00001.parquet and so on instead"
 	set.IntVar(&o.shards, "shards", 1, "number of files of --parquet")
 	o.beamOptions.add(set)
 }
@@ -136,7 +137,8 @@ func (o *groupOptions) check(a *app, ownShards bool) error {
 	case o.verb == "group" && len(o.By) == 0:
 		return usage("group: --by is missing: the columns that make groups")
 	case parquet && (len(o.Sort) > 0 || o.Top > 0 || o.count):
-		return usage("%s: --parquet excludes --sort, --top and --count: the rows of its files have no order", o.verb)
+		return usage("%s: --parquet excludes --sort, --top and --count: the rows of its files have "+
+			"no order", o.verb)
 	case ownShards && !parquet || o.shards < 1 || o.shards > 99_999:
 		return usage("%s --shards %d: want 1 to 99999 files of --parquet", o.verb, o.shards)
 	}
@@ -186,7 +188,9 @@ func (o *groupOptions) run(ctx context.Context, a *app) (err error) {
 	}
 	opts := o.Options
 	opts.Files, opts.TempDir = beamfile.Files{TempDir: o.TempDir}, o.TempDir
-	opts.Note = func(line string) { fmt.Fprintf(a.stderr, "weft-beam: %s\n", progress.Printable(line)) }
+	opts.Note = func(line string) {
+		fmt.Fprintf(a.stderr, "weft-beam: %s\n", progress.Printable(line))
+	}
 	if j.table, _, err = beamfile.Sample(ctx, o.names, &opts); err != nil {
 		return err
 	}
@@ -226,13 +230,15 @@ func (o *groupOptions) writes(a *app) error {
 		name := fmt.Sprintf("%s-%05d-of-%05d.parquet", o.Parquet, i, o.shards)
 		switch {
 		case slices.Contains(o.names, name):
-			return usage("%s --parquet %s: %s is an input, which would be overwritten", o.verb, o.Parquet, name)
+			return usage("%s --parquet %s: %s is an input, which would be overwritten", o.verb,
+				o.Parquet, name)
 		case strings.Contains(name, "://"):
 			continue // which nothing tells apart but their names
 		}
-		if _, missing := os.Stat(filepath.Dir(name)); missing == nil { // else workers make the folder
-			err = plan.Writes("--parquet", name, outfile.Kind{Name: "a Parquet file that weft has written",
-				Is: table.WrittenByWeft}, false)
+		// Workers make a folder that is missing.
+		if _, missing := os.Stat(filepath.Dir(name)); missing == nil {
+			err = plan.Writes("--parquet", name, outfile.Kind{Is: table.WrittenByWeft,
+				Name: "a Parquet file that weft has written"}, false)
 		}
 	}
 	if err != nil {

@@ -1,5 +1,5 @@
-// Command weft-beam runs jobs of weft over files as pipelines of Apache Beam. "weft-beam help" explains
-// its verbs.
+// Command weft-beam runs jobs of weft over files as pipelines of Apache Beam. "weft-beam help"
+// explains its verbs.
 //
 // # Exit status
 //
@@ -113,7 +113,9 @@ Exit status: 0 done, 1 the job failed, 2 wrong usage, 130 interrupted.`,
 	root.SetIn(a.stdin)
 	root.SetOut(a.stdout)
 	root.SetErr(a.stderr)
-	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return flags.UsageError{Err: err} })
+	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error {
+		return flags.UsageError{Err: err}
+	})
 	root.PersistentFlags().BoolVar(&a.json, "json", false, "print data as JSON")
 	root.CompletionOptions.HiddenDefaultCmd = true
 	root.AddCommand(newDistinctCommand(a), newGroupCommand(a))
@@ -129,7 +131,8 @@ Exit status: 0 done, 1 the job failed, 2 wrong usage, 130 interrupted.`,
 		return exitInterrupted
 	}
 	text := strings.ReplaceAll(reason(err), weft.ErrOptions.Error()+": ", "")
-	fmt.Fprintf(a.stderr, "weft-beam: %s\n", progress.Printable(flags.Named(errors.New(text)).Error()))
+	text = flags.Named(errors.New(text)).Error()
+	fmt.Fprintf(a.stderr, "weft-beam: %s\n", progress.Printable(text))
 	return exitFailed
 }
 

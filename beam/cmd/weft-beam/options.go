@@ -29,8 +29,8 @@ var (
 		"job_name", "parallelism", "resource_hints", "experiments", "project", "region",
 		"staging_location"}
 
-	// withheld are the flags of Beam that only workers have, and those with which nobody waits for the
-	// result.
+	// withheld are the flags of Beam that only workers have, and those that end the command before
+	// its job.
 	withheld = []string{"runner", "worker", "id", "logging_endpoint", "control_endpoint",
 		"semi_persist_dir", "options", "async", "execute_async", "dry_run", "update",
 		"template_location"}
@@ -39,8 +39,8 @@ var (
 // add adds the flags.
 func (o *beamOptions) add(set *pflag.FlagSet) {
 	set.StringVar(&o.runner, "runner", inProcess, "runner: "+strings.Join(runners, ", "))
-	set.Var(flags.Name(&o.temp), "temp-location", "`FOLDER` that workers and this machine see, for the result "+
-		"until it is printed; default with workers on this machine: a temporary one")
+	set.Var(flags.Name(&o.temp), "temp-location", "`FOLDER` that workers and this machine see, for "+
+		"the result until it is printed; default with workers on this machine: a temporary one")
 	flag.VisitAll(func(f *flag.Flag) {
 		if slices.Contains(withheld, f.Name) || set.Lookup(f.Name) != nil {
 			return
@@ -52,15 +52,17 @@ func (o *beamOptions) add(set *pflag.FlagSet) {
 	})
 }
 
-// check refuses runners that this command has not, and those that cannot start. printed says that the
-// result is printed.
+// check refuses runners that this command has not, and those that cannot start. printed says that
+// the result is printed.
 func (o *beamOptions) check(verb string, printed bool) error {
+	local := o.runner == inProcess || strings.EqualFold(*jobopts.EnvironmentType, "loopback")
 	switch {
 	case !slices.Contains(runners, o.runner):
 		return usage("%s --runner %.40q: want %s", verb, o.runner, strings.Join(runners, ", "))
 	case o.runner != inProcess && o.runner != "dataflow" && *jobopts.Endpoint == "":
-		return usage("%s --runner %s: needs --endpoint, the address of its job service", verb, o.runner)
-	case printed && o.temp == "" && o.runner != inProcess && !strings.EqualFold(*jobopts.EnvironmentType, "loopback"):
+		return usage("%s --runner %s: needs --endpoint, the address of its job service", verb,
+			o.runner)
+	case printed && o.temp == "" && !local:
 		return usage("%s: needs --temp-location, a folder that workers and this machine see, "+
 			"for the result until it is printed; or write it by --parquet", verb)
 	}

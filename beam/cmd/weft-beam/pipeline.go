@@ -33,8 +33,8 @@ var forms = map[table.Form]beam.Form{table.Key: beam.Key, table.Written: beam.Wr
 	table.Text: beam.Text, table.Number: beam.Number, table.Forced: beam.Number,
 	table.Extreme: beam.Extreme, table.Present: beam.Present}
 
-// execute builds the pipeline, runs it, and reads its metrics. Its result goes to r, or to files if r
-// is nil.
+// execute builds the pipeline, runs it, and reads its metrics. Its result goes to r, or to files if
+// r is nil.
 func (j *job) execute(ctx context.Context, r *result) error {
 	p, s := sdk.NewPipelineWithRoot()
 	read, err := j.reads(ctx)
@@ -55,7 +55,8 @@ func (j *job) execute(ctx context.Context, r *result) error {
 		for i, f := range j.gr.Fields {
 			names[i] = f.Name
 		}
-		err = beam.WriteParquet(s, j.Parquet, j.shards, sdk.ParDo(s, &renamed{Names: names}, groups))
+		groups = sdk.ParDo(s, &renamed{Names: names}, groups)
+		err = beam.WriteParquet(s, j.Parquet, j.shards, groups)
 	case j.count:
 		var n sdk.PCollection
 		if n, err = beam.Count(s, groups); err == nil {
@@ -98,10 +99,10 @@ func (j *job) measure(m metrics.Results) {
 // reads returns what to read of files: columns by their numbers among those of the grouping.
 func (j *job) reads(ctx context.Context) (*beam.ReadOptions, error) {
 	o := &j.Options
-	read := &beam.ReadOptions{Format: o.Format.String(), Lines: o.Lines, Separator: o.Separator,
-		Header: []string{table.HeaderAuto: "auto", table.HeaderYes: "yes", table.HeaderNo: "no"}[o.Header],
-		Nulls:  o.Nulls, Text: o.Text, Number: o.Number, SkipBad: o.SkipBad, LazyQuotes: o.LazyQuotes,
-		TempDir: j.TempDir, All: len(j.By) == 0}
+	headers := []string{table.HeaderAuto: "auto", table.HeaderYes: "yes", table.HeaderNo: "no"}
+	read := &beam.ReadOptions{Format: o.Format.String(), Lines: o.Lines, Header: headers[o.Header],
+		Separator: o.Separator, Nulls: o.Nulls, Text: o.Text, Number: o.Number, SkipBad: o.SkipBad,
+		LazyQuotes: o.LazyQuotes, TempDir: j.TempDir, All: len(j.By) == 0}
 	if j.ordered || j.ordinal() {
 		read.Ordinals = order
 	}

@@ -16,8 +16,8 @@ import (
 	"github.com/weftgo/weft/internal/table/flags"
 )
 
-// print prints the result in the order that is asked for, and rows that are equal in that by the order
-// in which groups first came: the last column of the result.
+// print prints the result in the order that is asked for. Rows that are equal in that come in the
+// order in which groups first came, the last column of the result.
 func (j *job) print(ctx context.Context, r *result) (err error) {
 	if j.count {
 		return j.printCount(ctx, r)

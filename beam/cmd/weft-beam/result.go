@@ -44,8 +44,8 @@ func newResult(ctx context.Context, folder string) (*result, error) {
 	if err != nil {
 		return nil, usage("--temp-location %s: %w", folder, err)
 	}
-	return &result{prefix: fmt.Sprintf("%s/weft-beam-%016x", strings.TrimSuffix(folder, "/"), rand.Uint64())},
-		system.Close()
+	prefix := fmt.Sprintf("%s/weft-beam-%016x", strings.TrimSuffix(folder, "/"), rand.Uint64())
+	return &result{prefix: prefix}, system.Close()
 }
 
 // write has workers write blocks.

@@ -26,8 +26,8 @@ type Files struct {
 	TempDir string // of temporary files; "": as of spill.OpenTemp
 }
 
-// List returns the files of names and of patterns, in this order; those of a pattern in the order of
-// the file system. A name of a file is itself, whatever characters of patterns it has. A pattern
+// List returns the files of names and of patterns, in this order; those of a pattern in the order
+// of the file system. A name of a file is itself, whatever characters of patterns it has. A pattern
 // that matches no file is [weft.ErrOptions].
 func List(ctx context.Context, patterns []string) (names []string, err error) {
 	for _, pattern := range patterns {

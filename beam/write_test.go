@@ -1,0 +1,58 @@
+package beam
+
+import (
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	sdk "github.com/apache/beam/sdks/v2/go/pkg/beam"
+
+	"github.com/weftgo/weft/column"
+)
+
+// CSV that is written reads as the rows it was made of: nulls, empty text and quotes included.
+func TestWriteCSV(t *testing.T) {
+	rng := rand.New(rand.NewPCG(1, 2))
+	columns := readTable(rng, 20_000)
+	columns[1] = column.OfStrings(randomValues(rng, 20_000, func() string {
+		return []string{"", "a,b", "say \"x\"", "1\n2", "é"}[rng.IntN(5)]
+	})).WithValid(column.OfBools(randomValues(rng, 20_000, func() bool { return rng.IntN(5) > 0 })))
+	names := []string{"k", "a \"name\"", "v"}
+	blocks := must(EncodeColumns(names, columns))(t)
+	dir := t.TempDir()
+	_, err := run(t, "prism", func(s sdk.Scope) sdk.PCollection {
+		in := source(s, "csv", blocks)
+		if err := WriteCSV(s, dir+"/out", 3, in); err != nil {
+			t.Fatal(err)
+		}
+		return in
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range []string{"out-00000-of-00003.csv", "out-00002-of-00003.csv"} {
+		text, err := os.ReadFile(filepath.Join(dir, name))
+		if err != nil || !strings.HasPrefix(string(text), "k,\"a \"\"name\"\"\",v\n") {
+			t.Errorf("%s: %v, %.40q", name, err, text)
+		}
+	}
+	out := must(run(t, "prism", func(s sdk.Scope) sdk.PCollection {
+		return must(Read(s, []string{dir + "/out-*.csv"}, &ReadOptions{Header: "yes"}))(t)
+	}))(t)
+	_, got, _ := table(t, out)
+	sameRows(t, rowsOf(got), rowsOf(columns))
+
+	_, s := sdk.NewPipelineWithRoot()
+	none := source(s, "none", nil)
+	for text, err := range map[string]error{
+		"0 files":          WriteCSV(s, dir+"/x", 0, none),
+		"scheme \"there\"": WriteCSV(s, "there://x", 1, none),
+		"no collection":    WriteCSV(s, dir+"/x", 1, sdk.PCollection{}),
+	} {
+		if err == nil || !strings.Contains(err.Error(), text) {
+			t.Errorf("%v; want an error with %q", err, text)
+		}
+	}
+}
