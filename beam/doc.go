@@ -2,8 +2,9 @@
 // or on Prism, which comes with Beam.
 //
 // Group, Distinct, Join and Count are transforms of collections of blocks. A block is some ten
-// thousand rows as bytes: an Arrow IPC stream of one record batch. ReadParquet reads blocks from
-// files and WriteParquet writes them. [Encode] and [EncodeColumns] make blocks of record batches
+// thousand rows as bytes: an Arrow IPC stream of one record batch. Read reads blocks from CSV, TSV,
+// JSON, Parquet and Arrow files, ReadParquet from many Parquet files; WriteParquet and WriteCSV
+// write them. [Encode] and [EncodeColumns] make blocks of record batches
 // and of columns, [Decode] and [DecodeColumns] read them in place. Results are blocks, too, so
 // transforms follow each other.
 //

@@ -47,15 +47,22 @@ func fileOf(t testing.TB, format string, names []string, columns []column.Column
 	switch format {
 	case "csv", "tsv", "csv.gz":
 		sep := map[bool]string{false: ",", true: "\t"}[format == "tsv"]
-		text := strings.Join(names, sep) + "\n" + textRows(names, columns, func(values []any) string {
-			fields := make([]string, len(values))
-			for i, v := range values {
-				if v != nil {
-					fields[i] = fmt.Sprint(v)
+		text := strings.Join(
+			names,
+			sep,
+		) + "\n" + textRows(
+			names,
+			columns,
+			func(values []any) string {
+				fields := make([]string, len(values))
+				for i, v := range values {
+					if v != nil {
+						fields[i] = fmt.Sprint(v)
+					}
 				}
-			}
-			return strings.Join(fields, sep) + "\n"
-		})
+				return strings.Join(fields, sep) + "\n"
+			},
+		)
 		if format != "csv.gz" {
 			return []byte(text)
 		}
@@ -117,11 +124,13 @@ func readTable(rng *rand.Rand, rows int) []column.Column {
 		return column.OfBools(randomValues(rng, rows, func() bool { return rng.IntN(9) > 0 }))
 	}
 	return []column.Column{
-		column.Of(randomValues(rng, rows, func() int64 { return rng.Int64N(50) - 9 })).WithValid(some()),
+		column.Of(randomValues(rng, rows, func() int64 { return rng.Int64N(50) - 9 })).
+			WithValid(some()),
 		column.OfStrings(randomValues(rng, rows, func() string {
 			return strings.Repeat("é", 1+rng.IntN(3)) + fmt.Sprint(rng.IntN(20))
 		})).WithValid(some()),
-		column.Of(randomValues(rng, rows, func() int64 { return rng.Int64N(1e6) })).WithValid(some()),
+		column.Of(randomValues(rng, rows, func() int64 { return rng.Int64N(1e6) })).
+			WithValid(some()),
 	}
 }
 
@@ -212,7 +221,11 @@ func TestReadColumns(t *testing.T) {
 	out := must(run(t, "prism", func(s sdk.Scope) sdk.PCollection {
 		return must(Read(s, []string{name}, &ReadOptions{Columns: []ReadColumn{
 			{Name: "price", Form: Number}, {Name: "price"}, {Name: "3", As: "k", Form: Key},
-			{Name: "zip", As: "z", Form: Extreme}, {Name: "n", As: "has", Form: Present}, {Name: "zip"}}}))(t)
+			{
+				Name: "zip",
+				As:   "z",
+				Form: Extreme,
+			}, {Name: "n", As: "has", Form: Present}, {Name: "zip"}}}))(t)
 	}))(t)
 	schema, columns, _ := table(t, out)
 	if got := fieldNames(schema); got != "price price k z has zip" ||
@@ -252,7 +265,8 @@ func TestReadLateMembers(t *testing.T) {
 	_, got, _ = table(t, must(sum("*.json", ReadColumn{Name: "a"}, ReadColumn{Name: "b"}))(t))
 	sameRows(t, rowsOf(got), []string{"400003|400002|11|"})
 	_, err := sum("*.json")
-	if err == nil || !strings.Contains(err.Error(), "2.json") || !strings.Contains(err.Error(), "ReadOptions.Columns") {
+	if err == nil || !strings.Contains(err.Error(), "2.json") ||
+		!strings.Contains(err.Error(), "ReadOptions.Columns") {
 		t.Error(err)
 	}
 }
@@ -281,7 +295,8 @@ func TestReadManyFiles(t *testing.T) {
 		"a,b,c\n1,2,3\n1,2,3\n": "column c, which ", "a,b\n1,x\n3,4\n": "column b is bytes, and int64 in the first 100 files"} {
 		write(sampled, text)
 		err := count()
-		if want == "" && err != nil || want != "" && (err == nil || !strings.Contains(err.Error(), want)) {
+		if want == "" && err != nil ||
+			want != "" && (err == nil || !strings.Contains(err.Error(), want)) {
 			t.Errorf("%q: %v, want %q", text, err, want)
 		}
 	}

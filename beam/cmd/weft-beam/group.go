@@ -115,7 +115,10 @@ func someFiles(cmd *cobra.Command, args []string) error {
 	}
 	for _, name := range args {
 		if name == table.Stdin {
-			return usage("%s -: is a stream, which workers cannot read: write it to a file", cmd.Name())
+			return usage(
+				"%s -: is a stream, which workers cannot read: write it to a file",
+				cmd.Name(),
+			)
 		}
 	}
 	return nil
@@ -137,8 +140,11 @@ func (o *groupOptions) check(a *app, ownShards bool) error {
 	case o.verb == "group" && len(o.By) == 0:
 		return usage("group: --by is missing: the columns that make groups")
 	case parquet && (len(o.Sort) > 0 || o.Top > 0 || o.count):
-		return usage("%s: --parquet excludes --sort, --top and --count: the rows of its files have "+
-			"no order", o.verb)
+		return usage(
+			"%s: --parquet excludes --sort, --top and --count: the rows of its files have "+
+				"no order",
+			o.verb,
+		)
 	case ownShards && !parquet || o.shards < 1 || o.shards > 99_999:
 		return usage("%s --shards %d: want 1 to 99999 files of --parquet", o.verb, o.shards)
 	}
@@ -253,7 +259,17 @@ func (j *job) say(did string) error {
 	if j.sum.Skipped > 0 {
 		skipped = ", " + progress.Counted(j.sum.Skipped, "bad line") + " skipped"
 	}
-	_, err := fmt.Fprintf(j.app.stderr, "weft-beam: %s%s%s on %s in %.3g s\n",
-		progress.Counted(j.sum.RowsRead, "row"), skipped, did, j.runner, time.Since(j.start).Seconds())
+	_, err := fmt.Fprintf(
+		j.app.stderr,
+		"weft-beam: %s%s%s on %s in %.3g s\n",
+		progress.Counted(
+			j.sum.RowsRead,
+			"row",
+		),
+		skipped,
+		did,
+		j.runner,
+		time.Since(j.start).Seconds(),
+	)
 	return err
 }

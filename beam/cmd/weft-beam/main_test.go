@@ -123,7 +123,12 @@ func TestGroup(t *testing.T) {
 	one := file(t, dir, "one.csv", sales(3000, ",,\nc1,5,007\n"))
 	two := file(t, dir, "two.csv.gz", sales(100, ""))
 	big := file(t, dir, "big.csv", sales(400_000, ""))
-	lines := file(t, dir, "x.jsonl", strings.Repeat("{\"k\":1,\"v\":2}\n{\"v\":3.25,\"k\":\"1.50\"}\n{\"k\":2.50}\n", 9_999))
+	lines := file(
+		t,
+		dir,
+		"x.jsonl",
+		strings.Repeat("{\"k\":1,\"v\":2}\n{\"v\":3.25,\"k\":\"1.50\"}\n{\"k\":2.50}\n", 9_999),
+	)
 	numbers := file(t, dir, "y.jsonl", strings.Repeat("{\"k\":1.50}\n{\"k\":2.50}\n", 99))
 	for _, tt := range []struct {
 		args string
@@ -166,7 +171,14 @@ func TestGroup(t *testing.T) {
 			want, _, _ = strings.Cut(want, "\n],")
 		}
 		if status != exitOK || got != want || strings.Count(want, "\n") < 2 {
-			t.Errorf("%s: exit status %d, says %s, prints\n%s\nwant\n%s", tt.args, status, stderr, got, want)
+			t.Errorf(
+				"%s: exit status %d, says %s, prints\n%s\nwant\n%s",
+				tt.args,
+				status,
+				stderr,
+				got,
+				want,
+			)
 		}
 	}
 }
@@ -176,11 +188,21 @@ func TestDistinct(t *testing.T) {
 	dir := t.TempDir()
 	in := file(t, dir, "x.csv", sales(1000, ""))
 	stdout, stderr, status := weftBeam(t.Context(), "distinct", "--by", "tag", "--count", in)
-	if status != exitOK || stdout != "11\n" || !strings.Contains(stderr, "weft-beam: 1000 rows, 11 distinct on prism in ") {
+	if status != exitOK || stdout != "11\n" ||
+		!strings.Contains(stderr, "weft-beam: 1000 rows, 11 distinct on prism in ") {
 		t.Errorf("exit status %d, prints %s, says %s", status, stdout, stderr)
 	}
 	none := file(t, dir, "none.csv", "a,b\n")
-	stdout, stderr, status = weftBeam(t.Context(), "group", "--by", "a", "--agg", "sum:b", "--csv", none)
+	stdout, stderr, status = weftBeam(
+		t.Context(),
+		"group",
+		"--by",
+		"a",
+		"--agg",
+		"sum:b",
+		"--csv",
+		none,
+	)
 	if status != exitOK || stdout != "a,sum:b\n" {
 		t.Errorf("exit status %d, prints %q, says %s", status, stdout, stderr)
 	}
@@ -195,13 +217,17 @@ func TestPlaces(t *testing.T) {
 	dir := t.TempDir()
 	in := file(t, dir, "x.csv", sales(1000, ""))
 	args := []string{"group", "--by", "city,tag", "--agg", "sum:amount"}
-	_, stderr, status := weftBeam(t.Context(), append(args, "--parquet", dir+"/out/p", "--shards", "3", in)...)
+	_, stderr, status := weftBeam(
+		t.Context(),
+		append(args, "--parquet", dir+"/out/p", "--shards", "3", in)...)
 	if status != exitOK {
 		t.Fatal(stderr)
 	}
 	sorted := []string{"--sort", "city,tag", "--csv", "--temp-location", dir + "/temp"}
-	got, stderr, status := weftBeam(t.Context(), append([]string{"group", "--by", "city,tag", "--agg", "sum:sum:amount",
-		dir + "/out/p-*-of-00003.parquet"}, sorted...)...)
+	got, stderr, status := weftBeam(
+		t.Context(),
+		append([]string{"group", "--by", "city,tag", "--agg", "sum:sum:amount",
+			dir + "/out/p-*-of-00003.parquet"}, sorted...)...)
 	want, _, _ := weftBeam(t.Context(), slices.Concat(args, sorted, []string{in})...)
 	// Text of Parquet is sorted by its bytes.
 	gotRows, wantRows := strings.Split(got, "\n")[1:], strings.Split(want, "\n")[1:]
@@ -211,7 +237,15 @@ func TestPlaces(t *testing.T) {
 		t.Errorf("%s, %s, want %s", stderr, got, want)
 	}
 	for _, prefix := range []string{dir + "/out/p", dir + "/out/../out/p"} {
-		_, stderr, status = weftBeam(t.Context(), "distinct", "--parquet", prefix, "--shards", "3", dir+"/out/p-*")
+		_, stderr, status = weftBeam(
+			t.Context(),
+			"distinct",
+			"--parquet",
+			prefix,
+			"--shards",
+			"3",
+			dir+"/out/p-*",
+		)
 		if status != exitUsage || !strings.Contains(stderr, "which would be overwritten") {
 			t.Errorf("%s: exit status %d, says %s", prefix, status, stderr)
 		}
@@ -229,14 +263,27 @@ func TestPlaces(t *testing.T) {
 // The summary of JSON counts rows, bad lines and groups of all workers.
 func TestJSON(t *testing.T) {
 	in := file(t, t.TempDir(), "x.csv", sales(100, "c1,x,2\n"))
-	stdout, stderr, status := weftBeam(t.Context(), "group", "--by", "city", "--agg", "sum:amount", "--bad", "skip", "--json", in, in)
+	stdout, stderr, status := weftBeam(
+		t.Context(),
+		"group",
+		"--by",
+		"city",
+		"--agg",
+		"sum:amount",
+		"--bad",
+		"skip",
+		"--json",
+		in,
+		in,
+	)
 	var got struct {
 		summary
 		Rows []map[string]any `json:"rows"`
 	}
 	err := json.Unmarshal([]byte(stdout), &got)
 	if err != nil || status != exitOK || got.RowsRead != 200 || got.Skipped != 2 || got.Groups != int64(len(got.Rows)) ||
-		got.Groups < 5 || !strings.Contains(stderr, ", 2 bad lines skipped, ") {
+		got.Groups < 5 ||
+		!strings.Contains(stderr, ", 2 bad lines skipped, ") {
 		t.Errorf("exit status %d, %v, %+v, says %s", status, err, got, stderr)
 	}
 }
@@ -244,7 +291,17 @@ func TestJSON(t *testing.T) {
 // Errors say what is wrong, without what Beam says of its plan.
 func TestErrors(t *testing.T) {
 	dir := t.TempDir()
-	good, bad := file(t, dir, "good.csv", sales(10, "")), file(t, dir, "bad.csv", sales(100_000, "c1,2\n"))
+	good, bad := file(
+		t,
+		dir,
+		"good.csv",
+		sales(10, ""),
+	), file(
+		t,
+		dir,
+		"bad.csv",
+		sales(100_000, "c1,2\n"),
+	)
 	late := file(t, dir, "late.csv", sales(100_000, "c1,2.5,1\n"))
 	huge := file(t, dir, "huge.csv", "city,amount\nx,9000000000000000000\nx,9000000000000000000\n")
 	members := file(t, dir, "m.json", strings.Repeat("{\"a\": 1}\n", 200_000)+"{\"b\": 1}\n")
@@ -295,7 +352,8 @@ func TestRunners(t *testing.T) {
 		{beamOptions{runner: "prism"}, ""},
 	} {
 		err := tt.o.check("group", true)
-		if (err == nil) != (tt.want == "") || err != nil && !strings.Contains(err.Error(), tt.want) {
+		if (err == nil) != (tt.want == "") ||
+			err != nil && !strings.Contains(err.Error(), tt.want) {
 			t.Errorf("%+v: %v", tt.o, err)
 		}
 	}
@@ -326,12 +384,14 @@ func TestService(t *testing.T) {
 	*jobopts.Endpoint, *jobopts.EnvironmentType = "", ""
 	args = append(args, "--runner", "universal")
 	_, stderr, status := weftBeam(t.Context(), args...)
-	if status != exitUsage || !strings.HasPrefix(stderr, "weft-beam: group --runner universal: needs --endpoint") {
+	if status != exitUsage ||
+		!strings.HasPrefix(stderr, "weft-beam: group --runner universal: needs --endpoint") {
 		t.Errorf("exit status %d, says %s", status, stderr)
 	}
 	args = append(args, "--endpoint", "localhost:"+port)
 	_, stderr, status = weftBeam(t.Context(), args...)
-	if status != exitUsage || !strings.HasPrefix(stderr, "weft-beam: group: needs --temp-location") {
+	if status != exitUsage ||
+		!strings.HasPrefix(stderr, "weft-beam: group: needs --temp-location") {
 		t.Errorf("exit status %d, says %s", status, stderr)
 	}
 	got, stderr, status := weftBeam(t.Context(), append(args, "--environment_type", "LOOPBACK")...)
@@ -345,7 +405,8 @@ func TestInterrupted(t *testing.T) {
 	in := file(t, t.TempDir(), "x.csv", sales(10, ""))
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	if _, stderr, status := weftBeam(ctx, "group", "--by", "city", in); status != exitInterrupted || stderr != "weft-beam: interrupted\n" {
+	if _, stderr, status := weftBeam(ctx, "group", "--by", "city", in); status != exitInterrupted ||
+		stderr != "weft-beam: interrupted\n" {
 		t.Errorf("exit status %d, says %s", status, stderr)
 	}
 }

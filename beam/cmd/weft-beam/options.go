@@ -39,8 +39,12 @@ var (
 // add adds the flags.
 func (o *beamOptions) add(set *pflag.FlagSet) {
 	set.StringVar(&o.runner, "runner", inProcess, "runner: "+strings.Join(runners, ", "))
-	set.Var(flags.Name(&o.temp), "temp-location", "`FOLDER` that workers and this machine see, for "+
-		"the result until it is printed; default with workers on this machine: a temporary one")
+	set.Var(
+		flags.Name(&o.temp),
+		"temp-location",
+		"`FOLDER` that workers and this machine see, for "+
+			"the result until it is printed; default with workers on this machine: a temporary one",
+	)
 	flag.VisitAll(func(f *flag.Flag) {
 		if slices.Contains(withheld, f.Name) || set.Lookup(f.Name) != nil {
 			return

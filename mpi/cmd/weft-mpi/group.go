@@ -286,8 +286,12 @@ func (j *groupJob) sameFiles() (err error) {
 		return err
 	}
 	if other := slices.IndexFunc(all, func(seen uint64) bool { return seen != all[0] }); other > 0 {
-		err = fmt.Errorf("%s: rank %d has other flags than rank 0, or files of other sizes or columns; "+
-			"all ranks need the same", j.verb, other)
+		err = fmt.Errorf(
+			"%s: rank %d has other flags than rank 0, or files of other sizes or columns; "+
+				"all ranks need the same",
+			j.verb,
+			other,
+		)
 	}
 	return j.agree(err)
 }
@@ -366,7 +370,11 @@ func (j *groupJob) adapt(late, err error) (again bool, _ error) {
 	}
 	recv := make([]uint64, len(send)*j.comm.Size())
 	if lost := j.comm.AllGather(context.WithoutCancel(j.ctx), send, recv); lost != nil {
-		return false, j.say(late, failed, err) // another rank has said why, or leaves it to this one
+		return false, j.say(
+			late,
+			failed,
+			err,
+		) // another rank has said why, or leaves it to this one
 	}
 	state := uint64(fine)
 	for part := range slices.Chunk(recv, len(send)) {

@@ -114,7 +114,17 @@ func TestParts(t *testing.T) {
 func TestPartsThere(t *testing.T) {
 	in, dir := file(t, "x.csv", sales(100, "")), filepath.Join(t.TempDir(), "parts")
 	group := func(ranks, input string) (stderr string, status int) {
-		_, stderr, status = weftMPI(t, "group", "--by", "city", "--parts", dir, "--local", ranks, input)
+		_, stderr, status = weftMPI(
+			t,
+			"group",
+			"--by",
+			"city",
+			"--parts",
+			dir,
+			"--local",
+			ranks,
+			input,
+		)
 		return stderr, status
 	}
 	for range 2 { // parts are replaced by others
@@ -123,10 +133,12 @@ func TestPartsThere(t *testing.T) {
 		}
 	}
 	last := filepath.Join(dir, "part-00002.parquet")
-	if stderr, status := group("2", in); status != exitFailed || !strings.Contains(stderr, "part-00002.parquet") {
+	if stderr, status := group("2", in); status != exitFailed ||
+		!strings.Contains(stderr, "part-00002.parquet") {
 		t.Errorf("with a part more: exit status %d, says %s", status, stderr)
 	}
-	if stderr, status := group("3", last); status != exitUsage || !strings.Contains(stderr, "is the input") {
+	if stderr, status := group("3", last); status != exitUsage ||
+		!strings.Contains(stderr, "is the input") {
 		t.Errorf("with a part as input: exit status %d, says %s", status, stderr)
 	}
 	if err := os.WriteFile(last, []byte("mine"), 0o600); err != nil {

@@ -72,7 +72,9 @@ Exit status: 0 done, 1 the job failed, 2 wrong usage, 130 interrupted.`,
 	root.SetIn(a.stdin)
 	root.SetOut(a.stdout)
 	root.SetErr(a.stderr)
-	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return flags.UsageError{Err: err} })
+	root.SetFlagErrorFunc(
+		func(_ *cobra.Command, err error) error { return flags.UsageError{Err: err} },
+	)
 	root.PersistentFlags().BoolVar(&a.json, "json", false, "print data as JSON")
 	root.CompletionOptions.HiddenDefaultCmd = true
 	root.AddCommand(newDistinctCommand(a), newGroupCommand(a), newPlanCommand(a))

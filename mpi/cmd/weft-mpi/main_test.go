@@ -71,13 +71,24 @@ func TestUsage(t *testing.T) {
 
 // What ranks in this process exchange is what the model says.
 func TestPlanTry(t *testing.T) {
-	stdout, stderr, status := weftMPI(t, "plan", "--ranks", "168", "--batch", "2e4,1e9", "--try", "--json")
+	stdout, stderr, status := weftMPI(
+		t,
+		"plan",
+		"--ranks",
+		"168",
+		"--batch",
+		"2e4,1e9",
+		"--try",
+		"--json",
+	)
 	var got planOutput
-	if err := json.Unmarshal([]byte(stdout), &got); err != nil || status != exitOK || len(got.Tried) != 1 {
+	if err := json.Unmarshal([]byte(stdout), &got); err != nil || status != exitOK ||
+		len(got.Tried) != 1 {
 		t.Fatalf("exit status %d, %v, prints %s, says %s", status, err, stdout, stderr)
 	}
 	tried, model := got.Tried[0], got.Lookups[0]
-	if tried.Smallest <= 0 || tried.Smallest > model.Message || tried.Skew < 1 || tried.Skew > 1+1.5*(model.Skew-1) {
+	if tried.Smallest <= 0 || tried.Smallest > model.Message || tried.Skew < 1 ||
+		tried.Skew > 1+1.5*(model.Skew-1) {
 		t.Errorf("tried %+v, model %+v", tried, model)
 	}
 	stdout, _, _ = weftMPI(t, "plan", "--ranks", "4", "--batch", "1e4", "--try")

@@ -15,7 +15,10 @@ import (
 )
 
 // parquetKind is what a file may be that the result replaces.
-var parquetKind = outfile.Kind{Name: "a Parquet file that weft has written", Is: table.WrittenByWeft}
+var parquetKind = outfile.Kind{
+	Name: "a Parquet file that weft has written",
+	Is:   table.WrittenByWeft,
+}
 
 // partName is the file of a rank in the folder of --parts.
 func partName(rank int) string { return fmt.Sprintf("part-%05d.parquet", rank) }
@@ -37,12 +40,21 @@ func (j *groupJob) openParts() error {
 		number := strings.TrimSuffix(strings.TrimPrefix(e.Name(), "part-"), ".parquet")
 		rank, err := strconv.Atoi(number)
 		if err == nil && rank >= j.comm.Size() && e.Name() == partName(rank) {
-			return fmt.Errorf("--parts %s: has %s of a job with more ranks; remove it first", j.parts, e.Name())
+			return fmt.Errorf(
+				"--parts %s: has %s of a job with more ranks; remove it first",
+				j.parts,
+				e.Name(),
+			)
 		}
 	}
 	plan, err := outfile.New(j.names, nil, nil)
 	if err == nil {
-		err = plan.Writes("--parts", filepath.Join(j.parts, partName(j.comm.Rank())), parquetKind, false)
+		err = plan.Writes(
+			"--parts",
+			filepath.Join(j.parts, partName(j.comm.Rank())),
+			parquetKind,
+			false,
+		)
 	}
 	return err
 }

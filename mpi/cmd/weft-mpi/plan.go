@@ -106,7 +106,11 @@ func (o *planOptions) print(ctx context.Context, a *app) error {
 	}
 	if o.run {
 		if out.Ranks > maxLocal {
-			return flags.Usage("plan --try: %d ranks; at most %d run in this process", out.Ranks, maxLocal)
+			return flags.Usage(
+				"plan --try: %d ranks; at most %d run in this process",
+				out.Ranks,
+				maxLocal,
+			)
 		}
 		var err error
 		if out.Tried, err = o.try(ctx, out.Ranks, out.Lookups); err != nil {
@@ -198,11 +202,25 @@ func (o *planOptions) print(ctx context.Context, a *app) error {
 
 // printTried prints what was tried beside the model.
 func (o *planOptions) printTried(a *app, out planOutput) error {
-	fmt.Fprintf(a.stdout, "\n%d ranks in this process, lookups of random keys (tried; model):\n", out.Ranks)
+	fmt.Fprintf(
+		a.stdout,
+		"\n%d ranks in this process, lookups of random keys (tried; model):\n",
+		out.Ranks,
+	)
 	for i, t := range out.Tried {
 		b := out.Lookups[i]
-		_, err := fmt.Fprintf(a.stdout, "%s keys a rank: smallest message %s; mean %s. Fullest rank %.3f; %.3f × mean.\n",
-			progress.SI(t.Keys, ""), progress.SI(t.Smallest, "B"), progress.SI(b.Message, "B"), t.Skew, b.Skew)
+		_, err := fmt.Fprintf(
+			a.stdout,
+			"%s keys a rank: smallest message %s; mean %s. Fullest rank %.3f; %.3f × mean.\n",
+			progress.SI(
+				t.Keys,
+				"",
+			),
+			progress.SI(t.Smallest, "B"),
+			progress.SI(b.Message, "B"),
+			t.Skew,
+			b.Skew,
+		)
 		if err != nil {
 			return err
 		}

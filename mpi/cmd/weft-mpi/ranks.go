@@ -62,7 +62,11 @@ func openMPI(ctx context.Context) (comm.Comm, error) {
 }
 
 // onGoroutines runs a job on ranks in this process. The error is that of the rank which says why.
-func onGoroutines(ctx context.Context, ranks int, job func(ctx context.Context, c comm.Comm) error) error {
+func onGoroutines(
+	ctx context.Context,
+	ranks int,
+	job func(ctx context.Context, c comm.Comm) error,
+) error {
 	why := make(chan error, ranks)
 	err := local.Run(ctx, ranks, func(ctx context.Context, c comm.Comm) error {
 		err := job(ctx, c)

@@ -36,7 +36,13 @@ func endedContext(ctx context.Context, c comm.Comm) error {
 			with, want = ended, context.Canceled
 		}
 		if err := calls[name](with); !errors.Is(err, want) {
-			return fmt.Errorf("%s with an ended context on rank %d returns %v, want %v", name, odd, err, want)
+			return fmt.Errorf(
+				"%s with an ended context on rank %d returns %v, want %v",
+				name,
+				odd,
+				err,
+				want,
+			)
 		}
 		// The group works on.
 		if err := calls[name](ctx); err != nil {
@@ -54,7 +60,13 @@ func wrongArguments(ctx context.Context, c comm.Comm) error {
 		"AllReduce":      func() error { return c.AllReduce(ctx, comm.Max+1, words) },
 		"AllReduceFloat": func() error { return c.AllReduceFloat(ctx, comm.Max+1, make([]float64, 1)) },
 		"AllToAllV": func() error {
-			return c.AllToAllV(ctx, comm.Host(make([]byte, 3)), append([]int64{4}, parts[1:]...), comm.Buf{}, parts)
+			return c.AllToAllV(
+				ctx,
+				comm.Host(make([]byte, 3)),
+				append([]int64{4}, parts[1:]...),
+				comm.Buf{},
+				parts,
+			)
 		},
 		"Split": func() error { _, err := c.Split(ctx, 0, 1<<40); return err },
 	}
