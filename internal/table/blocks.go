@@ -17,7 +17,8 @@ const (
 	maxWorkers = 16
 	// firstBlock is what types are found in.
 	firstBlock = 1 << 20
-	// maxRow bounds the text of a row in bytes: a quote that is not closed makes one of the rest of a file.
+	// maxRow bounds the text of a row in bytes: a quote that is not closed makes one of the rest of
+	// a file.
 	maxRow = 256 << 20
 	// maxEmptyReads is how often a reader may return nothing and no error.
 	maxEmptyReads = 100
@@ -44,7 +45,8 @@ type block struct {
 // text is that of a block.
 func (b *block) text() []byte { return b.buf[pad : len(b.buf)-pad] }
 
-// lineOf is the number of the line that begins at an offset of the buffer. The time for all lines of a block is
+// lineOf is the number of the line that begins at an offset of the buffer. The time for all lines
+// of a block is
 // linear, if their offsets ascend.
 func (b *block) lineOf(at int) int {
 	if at < b.counted || b.counted == 0 {
@@ -76,7 +78,8 @@ func lineEnds(b []byte) int {
 	return n
 }
 
-// lineEnd returns the offset after the first end of a line in b[from:], -1 if there is none. A \r that
+// lineEnd returns the offset after the first end of a line in b[from:], -1 if there is none. A \r
+// that
 // is the last byte is none: a \n may follow.
 func lineEnd(b []byte, from int) int {
 	at := bytes.IndexAny(b[from:], "\r\n")
@@ -114,7 +117,8 @@ func (r *returns) replace(b []byte, from, to int) {
 	}
 }
 
-// loneReturn returns the offset of the first \r in b[at:] that no \n follows, len(b) if there is none.
+// loneReturn returns the offset of the first \r in b[at:] that no \n follows, len(b) if there is
+// none.
 func loneReturn(b []byte, at int) int {
 	cr := bytes.IndexByte(b[at:], '\r')
 	if cr < 0 {
@@ -122,7 +126,11 @@ func loneReturn(b []byte, at int) int {
 	}
 	at += cr
 	for ; at+9 <= len(b); at += 8 {
-		w, next := binary.LittleEndian.Uint64(b[at:])^'\r'*ones, binary.LittleEndian.Uint64(b[at+1:])^'\n'*ones
+		w, next := binary.LittleEndian.Uint64(
+			b[at:],
+		)^'\r'*ones, binary.LittleEndian.Uint64(
+			b[at+1:],
+		)^'\n'*ones
 		w, next = w&lowBits+lowBits|w, next&lowBits+lowBits|next // the high bits of bytes that differ
 		if m := ^w & next &^ lowBits; m != 0 {
 			return at + bits.TrailingZeros64(m)>>3
@@ -145,8 +153,9 @@ func (r *returns) back(to int) {
 
 // cutter finds rows, and writes \n for each \r that ends one alone.
 type cutter interface {
-	// whole returns the number of bytes at the front of b that are whole rows: all if they are the last ones,
-	// which end with \n. b begins with a row. Until there are some, whole is called again with a longer b.
+	// whole returns the number of bytes at the front of b that are whole rows: all if they are the
+	// last ones, which end with \n. b begins with a row. Until there are some, whole is called
+	// again with a longer b.
 	whole(b []byte, last bool) int
 	// drop marks the row at the front of b, which has no end, as too long. It returns the length of
 	// the row's first line, 0 if the row cannot be left out.
@@ -194,7 +203,14 @@ func (s *blocks) read() (*block, error) {
 		long := end == 0 && n-pad > s.maxRow
 		if long {
 			if end = s.cut.drop(buf[pad:n]); end == 0 {
-				s.err = &RowError{s.file, s.line, fmt.Errorf("a row of more than %d bytes; is a quote or a bracket not closed?", s.maxRow)}
+				s.err = &RowError{
+					s.file,
+					s.line,
+					fmt.Errorf(
+						"a row of more than %d bytes; is a quote or a bracket not closed?",
+						s.maxRow,
+					),
+				}
 				return nil, s.err
 			}
 		}
@@ -258,7 +274,12 @@ type parsed struct {
 
 // parallel takes the blocks of a stream apart, on several goroutines, and yields batches in
 // the order of the stream. An error comes with the last.
-func parallel(ctx context.Context, s reader, workers int, newParser func() parser) iter.Seq2[Batch, error] {
+func parallel(
+	ctx context.Context,
+	s reader,
+	workers int,
+	newParser func() parser,
+) iter.Seq2[Batch, error] {
 	return func(yield func(Batch, error) bool) {
 		ctx, stop := context.WithCancel(ctx)
 		work, queue := make(chan *parsed), make(chan *parsed, workers)

@@ -18,16 +18,25 @@ import (
 // out, and the next line begins a row. Lazily, such quotes are text.
 
 var (
-	errBareQuote  = errors.New(`a quote in a field that does not begin with one; --lazy-quotes takes it as text`)
-	errAfterQuote = errors.New(`text after a quote that ends a field; quotes in quotes are doubled, and --lazy-quotes takes others as text`)
-	errOpen       = errors.New(`a quote that is not closed; --bad skip leaves the line out`)
-	errBreak      = errors.New(`a line break in quotes, and rows are said to be lines; leave --lines out`)
-	errLong       = errors.New(`a quote that is not closed within the longest row; --bad skip leaves the line out`)
+	errBareQuote = errors.New(
+		`a quote in a field that does not begin with one; --lazy-quotes takes it as text`,
+	)
+	errAfterQuote = errors.New(
+		`text after a quote that ends a field; quotes in quotes are doubled, and --lazy-quotes takes others as text`,
+	)
+	errOpen  = errors.New(`a quote that is not closed; --bad skip leaves the line out`)
+	errBreak = errors.New(
+		`a line break in quotes, and rows are said to be lines; leave --lines out`,
+	)
+	errLong = errors.New(
+		`a quote that is not closed within the longest row; --bad skip leaves the line out`,
+	)
 )
 
 // csvCutter finds the ends of rows of CSV, and bad rows.
 //
-// It goes back to a bad row's second line. The time is linear all the same: no line between a quote and
+// It goes back to a bad row's second line. The time is linear all the same: no line between a quote
+// and
 // where that proves wrong opens one itself, since the number of its quotes is even.
 type csvCutter struct {
 	sep     byte
@@ -105,7 +114,8 @@ func (c *csvCutter) inside(b []byte, q int) {
 // endsField reports whether a byte after a quote makes it the end of a field.
 func endsField(next, sep byte) bool { return next == sep || next == '\n' || next == '\r' }
 
-// outside looks at what is not in quotes up to the next quote, b[q]; false if all of b has been looked at.
+// outside looks at what is not in quotes up to the next quote, b[q]; false if all of b has been
+// looked at.
 func (c *csvCutter) outside(b []byte, q int) bool {
 	to := q
 	if q < 0 {
@@ -141,7 +151,8 @@ func (c *csvCutter) skip(b []byte) bool {
 	return true
 }
 
-// drop leaves out a row whose quote is not closed. Lazily, there is no telling where a row begins then.
+// drop leaves out a row whose quote is not closed. Lazily, there is no telling where a row begins
+// then.
 func (c *csvCutter) drop(b []byte) int {
 	if c.quoted && !c.lazy {
 		c.bad = errLong
@@ -173,7 +184,8 @@ type span struct {
 }
 
 // scanner finds fields. It stores those that are wanted where want says, or calls field for all. At
-// the end of a row, b[at:end], it calls row with the number of fields, or with what is wrong with it.
+// the end of a row, b[at:end], it calls row with the number of fields, or with what is wrong with
+// it.
 type scanner struct {
 	sep   byte
 	lazy  bool
@@ -341,12 +353,25 @@ func slots(columns []wanted) map[int]int {
 }
 
 func newCSVParser(file string, sep byte, fields int, o *Options, columns []wanted) *csvParser {
-	p := &csvParser{file: file, sep: sep, fields: fields, nulls: o.nulls(), skipBad: o.SkipBad, columns: append([]wanted(nil), columns...)}
+	p := &csvParser{
+		file:    file,
+		sep:     sep,
+		fields:  fields,
+		nulls:   o.nulls(),
+		skipBad: o.SkipBad,
+		columns: append([]wanted(nil), columns...),
+	}
 	of, last := slots(p.columns), 0
 	for field := range of {
 		last = max(last, field+1)
 	}
-	p.scan = scanner{sep: sep, lazy: o.LazyQuotes, want: slices.Repeat([]int{-1}, last), spans: make([]span, len(of)), row: p.row}
+	p.scan = scanner{
+		sep:   sep,
+		lazy:  o.LazyQuotes,
+		want:  slices.Repeat([]int{-1}, last),
+		spans: make([]span, len(of)),
+		row:   p.row,
+	}
 	for field, slot := range of {
 		p.scan.want[field] = slot
 	}
@@ -409,7 +434,9 @@ func (p *csvParser) value(c *wanted, at int) (bad, err error) {
 		return nil, nil
 	}
 	if s.doubled {
-		p.unquote = append(append(p.unquote[:0], b[:pad]...), bytes.ReplaceAll(b[s.lo:s.hi], []byte(`""`), []byte(`"`))...)
+		p.unquote = append(
+			append(p.unquote[:0], b[:pad]...),
+			bytes.ReplaceAll(b[s.lo:s.hi], []byte(`""`), []byte(`"`))...)
 		b, s.lo, s.hi = p.unquote, pad, len(p.unquote)
 	}
 	if c.set(p.n, b, s.lo, s.hi) {
@@ -418,7 +445,12 @@ func (p *csvParser) value(c *wanted, at int) (bad, err error) {
 	value, line := b[s.lo:s.hi], p.block.lineOf(at)
 	bad, err = c.misfit(p.file, line, p.n, value, classifyText(value))
 	if bad != nil && !s.quoted && len(value) <= maxHint {
-		bad = fmt.Errorf("%w; --null %s reads it as null%s", bad, quoteFlag(string(value)), headerHint(line))
+		bad = fmt.Errorf(
+			"%w; --null %s reads it as null%s",
+			bad,
+			quoteFlag(string(value)),
+			headerHint(line),
+		)
 	}
 	return bad, err
 }
@@ -453,7 +485,16 @@ func (c *wanted) misfit(file string, line, row int, value []byte, of kind) (bad,
 		return nil, nil
 	}
 	if reason == "" {
-		return nil, &Widening{File: file, Line: line, Column: c.index, Name: c.name, Value: string(value), From: c.typ, To: c.form.typ(k), of: of}
+		return nil, &Widening{
+			File:   file,
+			Line:   line,
+			Column: c.index,
+			Name:   c.name,
+			Value:  string(value),
+			From:   c.typ,
+			To:     c.form.typ(k),
+			of:     of,
+		}
 	}
 	problem := fmt.Errorf("column %s: %.40q %s", c.name, value, reason)
 	if skips {

@@ -45,7 +45,8 @@ func (f Form) typ(k kinds) column.Type {
 		return column.Bool
 	case f == Number || f == Forced || f == Extreme && (k&kindNumber != 0 || k == kindWord):
 		switch {
-		case k&(kindFloat|kindWord) != 0, f == Forced && (k&kindHuge != 0 || k&kindBig != 0 && k&kindNegative != 0):
+		case k&(kindFloat|kindWord) != 0,
+			f == Forced && (k&kindHuge != 0 || k&kindBig != 0 && k&kindNegative != 0):
 			return column.Float64
 		case k&kindBig != 0:
 			return column.Uint64
@@ -88,7 +89,8 @@ func (f Form) conflict(name string, k, of kinds) (reason string, bad bool) {
 		reason = "does not fit 64 bits"
 	case k&kindBig != 0 && k&kindNegative != 0:
 		reason = "and other integers of the column do not fit 64 bits together"
-	case k&kindBig != 0 && k&(kindFloat|kindWord) != 0, of&(kindInt|kindOddInt) != 0 && k&(kindFloat|kindWord) != 0:
+	case k&kindBig != 0 && k&(kindFloat|kindWord) != 0,
+		of&(kindInt|kindOddInt) != 0 && k&(kindFloat|kindWord) != 0:
 		reason = "and other values of the column fit neither 64-bit integers nor float64"
 	default:
 		return "", false
@@ -103,7 +105,9 @@ func (f Form) conflict(name string, k, of kinds) (reason string, bad bool) {
 // quoteFlag is a name as a shell takes it after a flag.
 func quoteFlag(name string) string {
 	if name != "" && !strings.ContainsFunc(name, func(r rune) bool {
-		return r != '_' && r != '-' && r != '.' && (r < '0' || r > '9') && (r < 'A' || r > 'Z') && (r < 'a' || r > 'z') && r < 0x80
+		return r != '_' && r != '-' && r != '.' && (r < '0' || r > '9') && (r < 'A' || r > 'Z') &&
+			(r < 'a' || r > 'z') &&
+			r < 0x80
 	}) {
 		return name
 	}

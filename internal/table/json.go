@@ -432,8 +432,20 @@ type jsonValue struct {
 	of byte // 0: not there
 }
 
-func newJSONParser(file string, o *Options, columns []wanted, fields []Field, all bool) *jsonParser {
-	p := &jsonParser{file: file, skipBad: o.SkipBad, all: all, columns: append([]wanted(nil), columns...), index: map[string]int{}}
+func newJSONParser(
+	file string,
+	o *Options,
+	columns []wanted,
+	fields []Field,
+	all bool,
+) *jsonParser {
+	p := &jsonParser{
+		file:    file,
+		skipBad: o.SkipBad,
+		all:     all,
+		columns: append([]wanted(nil), columns...),
+		index:   map[string]int{},
+	}
 	if all {
 		for _, f := range fields {
 			p.index[f.Name] = -1

@@ -151,7 +151,8 @@ func parseWord(s []byte) (float64, bool) {
 	switch word := s[:3]; {
 	case bytes.EqualFold(word, []byte("nan")) && payload(s[3:]):
 		return math.NaN(), true
-	case len(s) == 3 && bytes.EqualFold(word, []byte("inf")), bytes.EqualFold(s, []byte("infinity")):
+	case len(s) == 3 && bytes.EqualFold(word, []byte("inf")),
+		bytes.EqualFold(s, []byte("infinity")):
 		return math.Inf(1 - 2*btoi(negative)), true
 	}
 	return 0, false

@@ -98,14 +98,18 @@ func TestClassify(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		s := rapid.OneOf(rapid.StringMatching(`[-+]?[0-9]{1,21}`), rapid.StringMatching(`[-+0-9.eE]{0,8}`),
 			rapid.StringMatching(`[-+]?[0-9]{0,3}\.?[0-9]{0,3}([eE][-+]?[0-9]{1,22})?`),
-			rapid.SampledFrom([]string{"NaN", "-nan", "inf", "true", "True", "false", "x", "", "-0", "-00", "9223372036854775808", "18446744073709551616", "-9223372036854775809"})).Draw(t, "value")
+			rapid.SampledFrom([]string{"NaN", "-nan", "inf", "true", "True", "false", "x", "", "-0", "-00", "9223372036854775808", "18446744073709551616", "-9223372036854775809"}),
+		).
+			Draw(t, "value")
 		b, lo, hi := padded(s)
 		k := classify(b, lo, hi)
 		_, strict := parseInt(b, lo, hi, false)
 		v, lenient := parseInt(b, lo, hi, true)
 		u, unsigned := parseUint(b, lo, hi, true)
 		wantU, err := strconv.ParseUint(strings.TrimPrefix(s, "+"), 10, 64)
-		if unsigned != (err == nil && !strings.HasPrefix(s, "++")) && v >= 0 && !(lenient && v == 0) || unsigned && err == nil && u != wantU {
+		if unsigned != (err == nil && !strings.HasPrefix(s, "++")) && v >= 0 &&
+			!(lenient && v == 0) ||
+			unsigned && err == nil && u != wantU {
 			t.Fatalf("%q is %d, %v, strconv: %d, %v", s, u, unsigned, wantU, err)
 		}
 		f, float := parseFloat([]byte(s))
@@ -125,8 +129,11 @@ func TestClassify(t *testing.T) {
 
 // Decimals compare as rational numbers do.
 func TestDecimals(t *testing.T) {
-	number := rapid.OneOf(rapid.StringMatching(`[-+]?[0-9]{1,21}`), rapid.StringMatching(`[-+]?[0-9]{0,3}\.?[0-9]{1,3}([eE][-+]?[0-9]{1,2})?`),
-		rapid.StringMatching(`-?0{0,2}\.?0{0,2}[1-2]{1,2}0{0,2}(e-?[0-3])?`))
+	number := rapid.OneOf(
+		rapid.StringMatching(`[-+]?[0-9]{1,21}`),
+		rapid.StringMatching(`[-+]?[0-9]{0,3}\.?[0-9]{1,3}([eE][-+]?[0-9]{1,2})?`),
+		rapid.StringMatching(`-?0{0,2}\.?0{0,2}[1-2]{1,2}0{0,2}(e-?[0-3])?`),
+	)
 	rapid.Check(t, func(t *rapid.T) {
 		a, b := number.Draw(t, "a"), number.Draw(t, "b")
 		x, okA := new(big.Rat).SetString(a)
@@ -140,7 +147,8 @@ func TestDecimals(t *testing.T) {
 			t.Fatalf("%q against %q is %d, want %d", a, b, got, want)
 		}
 		whole, ok := p.whole()
-		if want := x.IsInt() && len(x.Num().Text(10)) <= 20; ok != want && len(whole) < 20 || ok && string(whole) != x.Num().Text(10) {
+		if want := x.IsInt() && len(x.Num().Text(10)) <= 20; ok != want && len(whole) < 20 ||
+			ok && string(whole) != x.Num().Text(10) {
 			t.Fatalf("%q as an integer is %q, %v", a, whole, ok)
 		}
 	})
@@ -162,7 +170,8 @@ func TestNumbersAgainstStrconv(t *testing.T) {
 		s := rapid.OneOf(rapid.StringMatching(`-?[0-9]{1,21}`), rapid.StringMatching(`-?[0-9]{0,9}\.?[0-9]{0,12}(e-?[0-9]{1,3})?`),
 			rapid.StringMatching(`[-+0-9.eE]{0,12}`), rapid.Custom(func(t *rapid.T) string {
 				return strconv.FormatFloat(rapid.Float64().Draw(t, "float"), 'g', -1, 64)
-			})).Draw(t, "number")
+			})).
+			Draw(t, "number")
 		b, lo, hi := padded(s)
 		v, ok := parseInt(b, lo, hi, true)
 		want, err := strconv.ParseInt(s, 10, 64)
@@ -171,7 +180,8 @@ func TestNumbersAgainstStrconv(t *testing.T) {
 		}
 		f, ok := parseFloat([]byte(s))
 		wantF, err := strconv.ParseFloat(s, 64)
-		if ok != (err == nil) && !strings.ContainsAny(s, "NI") || ok && math.Float64bits(f) != math.Float64bits(wantF) {
+		if ok != (err == nil) && !strings.ContainsAny(s, "NI") ||
+			ok && math.Float64bits(f) != math.Float64bits(wantF) {
 			t.Fatalf("%q is %v, %v, strconv: %v, %v", s, f, ok, wantF, err)
 		}
 		if v, ok := parseInt(b, lo, hi, false); ok && strconv.FormatInt(v, 10) != s {

@@ -38,8 +38,9 @@ func ParseFormat(name string) (Format, error) {
 // Header says whether the first line of CSV and TSV names the columns.
 type Header uint8
 
-// HeaderAuto: the first line is a header if in some column it has text where the rows of the first MiB have
-// numbers, or true and false. Else it is none if it has a number, true or false, and one if it has not.
+// HeaderAuto: the first line is a header if in some column it has text where the rows of the first
+// MiB have numbers, or true and false. Else it is none if it has a number, true or false, and one
+// if it has not.
 // A column whose name is empty has its number for a name, from 1 on.
 const (
 	HeaderAuto Header = iota
@@ -67,7 +68,8 @@ type Options struct {
 	Number    []string // columns that are numbers, compared by value
 	SkipBad   bool     // leave bad rows out and count their lines
 
-	// LazyQuotes takes quotes in fields that do not begin with one, and quotes in quotes that are not doubled, as
+	// LazyQuotes takes quotes in fields that do not begin with one, and quotes in quotes that are
+	// not doubled, as
 	// text, as the option of encoding/csv does.
 	LazyQuotes bool
 	// Lines says that no field of CSV has a line break, so that files can be cut anywhere: see
@@ -166,8 +168,16 @@ type Widening struct {
 }
 
 func (e *Widening) Error() string {
-	return fmt.Sprintf("%s:%d: column %s was %v so far, and here is %.40q; --text %s reads it as text%s",
-		e.File, e.Line, e.Name, e.From, e.Value, quoteFlag(e.Name), onceHint(e.Once))
+	return fmt.Sprintf(
+		"%s:%d: column %s was %v so far, and here is %.40q; --text %s reads it as text%s",
+		e.File,
+		e.Line,
+		e.Name,
+		e.From,
+		e.Value,
+		quoteFlag(e.Name),
+		onceHint(e.Once),
+	)
 }
 
 // LateMember is a member of JSON objects that comes first after those that are known: the table has
@@ -180,8 +190,13 @@ type LateMember struct {
 }
 
 func (e *LateMember) Error() string {
-	return fmt.Sprintf("%s:%d: member %.40q comes here first, after rows without it; name the columns%s",
-		e.File, e.Line, e.Name, onceHint(e.Once))
+	return fmt.Sprintf(
+		"%s:%d: member %.40q comes here first, after rows without it; name the columns%s",
+		e.File,
+		e.Line,
+		e.Name,
+		onceHint(e.Once),
+	)
 }
 
 // onceHint is what helps with a stream that cannot be read again.

@@ -10,8 +10,9 @@ import (
 	"github.com/weftgo/weft/internal/spill"
 )
 
-// spool keeps what a stream holds in a temporary file without a name, as it is read, so that it can be read again.
-// If the disk is full, or the stream too long, it keeps nothing more. A file that is standard input is kept
+// spool keeps what a stream holds in a temporary file without a name, as it is read, so that it can
+// be read again. If the disk is full, or the stream too long, it keeps nothing more. A file that is
+// standard input is kept
 // where it is.
 type spool struct {
 	max  int64

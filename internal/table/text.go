@@ -60,11 +60,24 @@ func (s *textSource) cut() cutter {
 
 // blocks cuts what a stream holds.
 func (s *textSource) blocks(r io.Reader, size int) *blocks {
-	return &blocks{file: display(s.in.name), r: r, cut: s.cut(), size: size, maxRow: s.opts.maxRow, line: 1}
+	return &blocks{
+		file:   display(s.in.name),
+		r:      r,
+		cut:    s.cut(),
+		size:   size,
+		maxRow: s.opts.maxRow,
+		line:   1,
+	}
 }
 
 // openText looks at the first block of a text. It closes the stream, if the file can be read again.
-func openText(ctx context.Context, in *input, r *stream, format Format, opts *Options) (_ *textSource, err error) {
+func openText(
+	ctx context.Context,
+	in *input,
+	r *stream,
+	format Format,
+	opts *Options,
+) (_ *textSource, err error) {
 	s := &textSource{in: in, opts: opts, format: format, sep: opts.Separator, stream: r}
 	head, err := r.Peek(r.Size())
 	if err != nil && err != io.EOF {
@@ -85,7 +98,11 @@ func openText(ctx context.Context, in *input, r *stream, format Format, opts *Op
 			continue
 		}
 		if s.rest.size *= 2; s.rest.size > maxSample {
-			return nil, fmt.Errorf("%s: no rows that are not bad in the first %d MiB", display(in.name), maxSample>>21)
+			return nil, fmt.Errorf(
+				"%s: no rows that are not bad in the first %d MiB",
+				display(in.name),
+				maxSample>>21,
+			)
 		}
 		s.rest.unread(s.first)
 	}
@@ -134,7 +151,8 @@ func (s *textSource) hasRows() bool {
 // separatorRows is the number of rows that a separator is found in.
 const separatorRows = 32
 
-// separator returns the one of four characters that splits most of the first rows into the same number of
+// separator returns the one of four characters that splits most of the first rows into the same
+// number of
 // fields, and into more of them if several do.
 func separator(head []byte, whole, lazy bool) byte {
 	best, mostRows, mostFields := byte(','), 0, 1
@@ -205,7 +223,10 @@ func (s *textSource) sampleCSV() error {
 		switch {
 		case bad != nil && s.looks == nil && (!s.opts.SkipBad || s.opts.Header != HeaderNo):
 			if s.opts.SkipBad {
-				bad = fmt.Errorf("%w; the first line may have the names of columns: --header no has it left out, too", bad)
+				bad = fmt.Errorf(
+					"%w; the first line may have the names of columns: --header no has it left out, too",
+					bad,
+				)
 			}
 			return &RowError{File: display(s.in.name), Line: s.first.lineOf(at), Err: bad}
 		case bad != nil: // an error or skipped when rows are read
@@ -242,7 +263,8 @@ func (s *textSource) sampleCSV() error {
 	return nil
 }
 
-// headed reports whether the first row has the names of columns. It has if in some column it has text
+// headed reports whether the first row has the names of columns. It has if in some column it has
+// text
 // where all rows after it have numbers, or true and false. Else a row with a number is none, and
 // a row of text is one, unless its fields repeat.
 func (s *textSource) headed(first []string, is []kind, rows, line int) (bool, error) {
@@ -262,13 +284,18 @@ func (s *textSource) headed(first []string, is []kind, rows, line int) (bool, er
 	}
 	switch {
 	case value && text:
-		s.opts.note("%s: the first line is taken for a row; --header yes takes it for names", display(s.in.name))
+		s.opts.note(
+			"%s: the first line is taken for a row; --header yes takes it for names",
+			display(s.in.name),
+		)
 		return false, nil
 	case value:
 		return false, nil
 	case repeated && rows > 0:
 		return false, &RowError{File: display(s.in.name), Line: line,
-			Err: errors.New("fields of the first line are the same: names of columns, or a row? --header yes or --header no says which")}
+			Err: errors.New(
+				"fields of the first line are the same: names of columns, or a row? --header yes or --header no says which",
+			)}
 	}
 	return !repeated, nil
 }
@@ -282,7 +309,12 @@ func unquoted(b []byte, f span) string {
 	return string(text)
 }
 
-func (s *textSource) batches(ctx context.Context, columns []wanted, all bool, r Range) iter.Seq2[Batch, error] {
+func (s *textSource) batches(
+	ctx context.Context,
+	columns []wanted,
+	all bool,
+	r Range,
+) iter.Seq2[Batch, error] {
 	return func(yield func(Batch, error) bool) {
 		src, close, err := s.begin(ctx, r)
 		if err != nil {
@@ -302,8 +334,15 @@ func (s *textSource) batches(ctx context.Context, columns []wanted, all bool, r 
 }
 
 // begin opens a range for reading, or the whole file.
-func (s *textSource) begin(ctx context.Context, r Range) (src *headless, close func() error, err error) {
-	src = &headless{blocks: s.rest, first: s.first, scan: scanner{sep: s.sep, lazy: s.opts.LazyQuotes}}
+func (s *textSource) begin(
+	ctx context.Context,
+	r Range,
+) (src *headless, close func() error, err error) {
+	src = &headless{
+		blocks: s.rest,
+		first:  s.first,
+		scan:   scanner{sep: s.sep, lazy: s.opts.LazyQuotes},
+	}
 	src.skip = s.header && r.Lo == 0
 	s.rest, s.first = nil, nil
 	close = func() error { return nil }
@@ -314,7 +353,10 @@ func (s *textSource) begin(ctx context.Context, r Range) (src *headless, close f
 		if err != nil {
 			return nil, nil, err
 		}
-		src.blocks, close = s.blocks(&counting{Reader: section, in: s.in, high: s.in.from(r.Lo)}, s.opts.BlockSize), f.Close
+		src.blocks, close = s.blocks(
+			&counting{Reader: section, in: s.in, high: s.in.from(r.Lo)},
+			s.opts.BlockSize,
+		), f.Close
 	case !s.again():
 		return nil, nil, fmt.Errorf("%s: cannot be read a second time", display(s.in.name))
 	default:
@@ -384,7 +426,13 @@ func (h *headless) read() (*block, error) {
 	}
 	h.skip = false
 	lines := lineEnds(b.buf[pad:end])
-	rest := &block{buf: b.buf[end-pad:], line: b.line + lines, rows: b.rows, last: b.last, marks: b.marks}
+	rest := &block{
+		buf:   b.buf[end-pad:],
+		line:  b.line + lines,
+		rows:  b.rows,
+		last:  b.last,
+		marks: b.marks,
+	}
 	for i := range rest.marks {
 		rest.marks[i].lo -= end - pad
 		rest.marks[i].hi -= end - pad

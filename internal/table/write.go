@@ -53,7 +53,9 @@ func plain(f Field) bool {
 	case column.Bytes:
 		id := f.Arrow.ID()
 		return id == goarrow.STRING || id == goarrow.LARGE_STRING || id == goarrow.STRING_VIEW || id == goarrow.BINARY ||
-			id == goarrow.LARGE_BINARY || id == goarrow.BINARY_VIEW || id == goarrow.DICTIONARY
+			id == goarrow.LARGE_BINARY ||
+			id == goarrow.BINARY_VIEW ||
+			id == goarrow.DICTIONARY
 	case column.Bool:
 		return true
 	}
@@ -185,7 +187,10 @@ type jsonWriter struct {
 func NewJSON(w io.Writer, fields []Field) Writer {
 	j := &jsonWriter{out: bufio.NewWriterSize(w, 1<<16), fields: fields}
 	for _, f := range fields {
-		j.names = append(j.names, append(appendString(nil, []byte(strings.ToValidUTF8(f.Name, "\ufffd"))), ':'))
+		j.names = append(
+			j.names,
+			append(appendString(nil, []byte(strings.ToValidUTF8(f.Name, "\ufffd"))), ':'),
+		)
 	}
 	j.row = []byte(`{"rows":[`)
 	return j
@@ -368,7 +373,14 @@ func NewAligned(w io.Writer, fields []Field) Writer {
 	for i, f := range fields {
 		head = append(head, progress.Printable(f.Name))
 		if f.Type.Integer() || f.Type.Float() || f.Literal == "number" {
-			configs = append(configs, pretty.ColumnConfig{Number: i + 1, Align: text.AlignRight, AlignHeader: text.AlignRight})
+			configs = append(
+				configs,
+				pretty.ColumnConfig{
+					Number:      i + 1,
+					Align:       text.AlignRight,
+					AlignHeader: text.AlignRight,
+				},
+			)
 		}
 	}
 	a.table.SetColumnConfigs(configs)
@@ -401,7 +413,10 @@ func (a *alignedWriter) Write(columns []column.Column) (err error) {
 func (a *alignedWriter) Close(any) error {
 	end := "\n"
 	if more := a.rows - maxAligned; more > 0 {
-		end = fmt.Sprintf("\n… and %d more rows: --csv, --json and --parquet write all, --top the first\n", more)
+		end = fmt.Sprintf(
+			"\n… and %d more rows: --csv, --json and --parquet write all, --top the first\n",
+			more,
+		)
 	}
 	// Spaces before the end of a line are nothing to people, and in the way of programs.
 	lines := strings.Split(a.table.Render(), "\n")

@@ -1,5 +1,6 @@
-// Package compress gives the command gzip, zstd and bzip2, for the files that it reads and writes, and the
-// encodings of text. Other compressed files, and archives, are errors that say what to do. The library has
+// Package compress gives the command gzip, zstd and bzip2, for the files that it reads and writes,
+// and the encodings of text. Other compressed files, and archives, are errors that say what to do.
+// The library has
 // gzip only: whoever imports this package has registered all of them with graph/load.
 package compress
 
@@ -17,10 +18,12 @@ import (
 	"github.com/weftgo/weft/graph/load"
 )
 
-// maxWindow is what a decoder of zstd may keep of what it has decoded: what "zstd --ultra" writes at most.
+// maxWindow is what a decoder of zstd may keep of what it has decoded: what "zstd --ultra" writes
+// at most.
 const maxWindow = 128 << 20
 
-// codecs are those that can be read, and others that are known. Errors of their readers do not name them.
+// codecs are those that can be read, and others that are known. Errors of their readers do not name
+// them.
 var codecs = []load.Codec{
 	{Name: "gzip", Suffix: ".gz", Magic: "\x1f\x8b", Reader: gunzip,
 		Writer: func(w io.Writer) (io.WriteCloser, error) { return gzip.NewWriter(w), nil }},
@@ -35,7 +38,12 @@ var codecs = []load.Codec{
 	unread("lzip", ".lz", "LZIP\x01", "lzip -dc FILE | weft … -"),
 	unread("compress", ".Z", "\x1f\x9d", "gzip -dc FILE | weft … -"),
 	unread("7z", ".7z", "7z\xbc\xaf\x27\x1c", "7z x -so FILE | weft … -"),
-	unread("zip", ".zip", "PK\x03\x04", "unzip -p FILE | weft … -; an .xlsx of Excel has to be saved as CSV there"),
+	unread(
+		"zip",
+		".zip",
+		"PK\x03\x04",
+		"unzip -p FILE | weft … -; an .xlsx of Excel has to be saved as CSV there",
+	),
 	unread("xls", ".xls", "\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1", "save the workbook as CSV"),
 }
 
@@ -112,18 +120,24 @@ func skipZeros(b *bufio.Reader) error {
 }
 
 func unzstd(r io.Reader) (io.ReadCloser, error) {
-	z, err := zstd.NewReader(r, zstd.WithDecoderConcurrency(1), zstd.WithDecoderMaxWindow(maxWindow))
+	z, err := zstd.NewReader(
+		r,
+		zstd.WithDecoderConcurrency(1),
+		zstd.WithDecoderMaxWindow(maxWindow),
+	)
 	if err != nil {
 		return nil, err
 	}
 	return z.IOReadCloser(), nil
 }
 
-// bunzip2 reads streams of bzip2 one after the other, also between zeros, or text that begins like one.
+// bunzip2 reads streams of bzip2 one after the other, also between zeros, or text that begins like
+// one.
 func bunzip2(r io.Reader) (io.ReadCloser, error) {
 	b := buffered(r)
 	head, _ := b.Peek(10)
-	if len(head) == 10 && (head[3]-'1' > 8 || string(head[4:]) != "1AY&SY" && string(head[4:]) != "\x17rE8P\x90") {
+	if len(head) == 10 &&
+		(head[3]-'1' > 8 || string(head[4:]) != "1AY&SY" && string(head[4:]) != "\x17rE8P\x90") {
 		return io.NopCloser(b), nil
 	}
 	s := &streams{b: b}
@@ -214,7 +228,8 @@ func Reader(r io.Reader) (io.ReadCloser, error) {
 	return io.NopCloser(b), nil
 }
 
-// skippable reports whether a stream begins with a frame of zstd that holds something else, as those of pzstd do.
+// skippable reports whether a stream begins with a frame of zstd that holds something else, as
+// those of pzstd do.
 func skippable(head []byte) bool {
 	return len(head) > 4 && head[0]&0xf0 == 0x50 && string(head[1:4]) == "\x2a\x4d\x18"
 }
