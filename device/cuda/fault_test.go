@@ -53,7 +53,7 @@ func everything(drv *driver) (errs []error) {
 		if from, err := peer.Alloc(100); check(err) {
 			check(s.CopyPeer(b.Ptr, peer, from.Ptr, 100))
 			drain(s, check)
-			if !check(peer.Free(from)) { // it did not know that it is lost
+			if !check(peer.Free(from)) { // this call finds that it is lost
 				check(peer.Free(from))
 			}
 		}

@@ -34,7 +34,7 @@ func SI(x float64, unit string) string {
 	return strings.TrimRight(fmt.Sprintf("%.3g %s%s", x, prefixes[i], unit), " ")
 }
 
-// Counted is a number of things, of which one has the name given.
+// Counted returns a number and what is counted: one thing has the name given.
 func Counted(n int64, thing string) string {
 	if n != 1 {
 		thing += "s"

@@ -124,7 +124,7 @@ func (m *Map[K, V]) Put(ctx context.Context, keys []K, vals []V) (inserted int, 
 	return m.put(ctx, methodPut, keys, vals, m.local.Put)
 }
 
-// put sends pairs, of which the last one of a key counts.
+// put sends pairs. The last one of a key counts.
 func (m *Map[K, V]) put(
 	ctx context.Context, call method, keys []K, vals []V,
 	run func(context.Context, []K, []V) (int, error),

@@ -239,7 +239,7 @@ func (o *groupOptions) writes(a *app) error {
 			return usage("%s --parquet %s: %s is an input, which would be overwritten", o.verb,
 				o.Parquet, name)
 		case strings.Contains(name, "://"):
-			continue // which nothing tells apart but their names
+			continue // they differ by their names only
 		}
 		// Workers make a folder that is missing.
 		if _, missing := os.Stat(filepath.Dir(name)); missing == nil {

@@ -107,7 +107,7 @@ func file(t *testing.T, dir, name, text string) string {
 	return name
 }
 
-// sales are rows of CSV, the last of which may be others.
+// sales returns rows of CSV that end with some others.
 func sales(rows int, last string) string {
 	var b strings.Builder
 	b.WriteString("city,amount,tag\n")

@@ -279,7 +279,7 @@ func (j *groupJob) digest(ranges []table.Range) uint64 {
 	return h.Sum64()
 }
 
-// sameFiles returns an error unless all ranks see the same files, of which each reads a part.
+// sameFiles returns an error unless all ranks see the same files. Each reads a part of them.
 func (j *groupJob) sameFiles() (err error) {
 	all := make([]uint64, j.comm.Size())
 	if err := j.comm.AllGather(context.WithoutCancel(j.ctx), []uint64{j.seen}, all); err != nil {

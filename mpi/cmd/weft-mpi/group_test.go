@@ -37,7 +37,7 @@ func file(t *testing.T, name, text string) string {
 	return name
 }
 
-// sales are rows of CSV, the last of which has a value of another type.
+// sales returns rows of CSV. The last one has a value of another type.
 func sales(rows int, last string) string {
 	var b strings.Builder
 	b.WriteString("city,amount,tag\n")

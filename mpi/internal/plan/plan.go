@@ -45,7 +45,7 @@ func Find(name string) (Processor, error) {
 	return Processor{}, fmt.Errorf("%.40q: want h200 or cpu", name)
 }
 
-// NIC returns the link of a network card of a number of Gbit a second, of which data gets 0.9.
+// NIC returns the link of a network card of a number of Gbit a second. Data gets 0.9 of that.
 func NIC(gbit float64) Link { return Link{fmt.Sprintf("%g Gbit/s", gbit), 8e-6, gbit / 8 * .9 * 1e9} }
 
 // Job is a map and the processors for it.
