@@ -127,7 +127,10 @@ func (f *fileRanges) ProcessElement(
 	if err != nil {
 		return fmt.Errorf("beam: read %w", err)
 	}
-	ranges := t.Ranges(f.Options.RangeBytes)
+	ranges, err := t.Ranges(f.Options.RangeBytes)
+	if err != nil {
+		return errors.Join(fmt.Errorf("beam: read %w", err), t.Close())
+	}
 	for _, r := range ranges {
 		emit(readRange{File: file, Number: r.Number, Count: len(ranges), Lo: r.Lo, Hi: r.Hi})
 	}

@@ -11,16 +11,33 @@ import (
 func (s *stream) CopyPeer(dst device.Ptr, from device.Device, src device.Ptr, size int) error {
 	peer, ok := from.(*Device)
 	if !ok {
-		return fmt.Errorf("cuda: %w: CopyPeer from a device that is no GPU of this package", device.ErrUnsupported)
+		return fmt.Errorf(
+			"cuda: %w: CopyPeer from a device that is no GPU of this package", device.ErrUnsupported)
 	}
 	if size < 0 {
 		return invalid("CopyPeer of %d bytes", size)
 	}
+	if peer == s.dev {
+		return s.Copy(dst, src, size)
+	}
+	peer.life.RLock()
+	defer peer.life.RUnlock()
+	if peer.closed {
+		return closed("device that CopyPeer copies from")
+	}
 	return s.do(func(fr *frame) error {
-		if err := s.dev.reach(fr, peer); err != nil || size == 0 {
+		if err := s.dev.reach(fr, peer); err != nil {
 			return err
 		}
-		return fr.call(symMemcpyPeerAsync, uintptr(dst), s.dev.ctx, uintptr(src), peer.ctx, uintptr(size), s.handle)
+		for to, from, left := uintptr(dst), uintptr(src), uintptr(size); left > 0; {
+			n := min(s.dev.whole(to, left), peer.whole(from, left))
+			err := fr.call(symMemcpyPeerAsync, to, s.dev.ctx, from, peer.ctx, n, s.handle)
+			if err != nil {
+				return err
+			}
+			to, from, left = to+n, from+n, left-n
+		}
+		return nil
 	})
 }
 

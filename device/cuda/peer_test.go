@@ -70,7 +70,18 @@ func TestCopyPeer(t *testing.T) {
 		if err := to.CopyPeer(dst.Ptr(), a, src.Ptr(), 0); err != nil {
 			t.Errorf("no bytes: %v", err)
 		}
-		src.Free()
+		if err := from.CopyPeer(src.Ptr(), a, src.Ptr()+4, 16); err != nil { // the same GPU
+			t.Error(err)
+		}
+		if err := errors.Join(from.Sync(t.Context()), src.Free()); err != nil {
+			t.Fatal(err)
+		}
+		if err := a.Close(); err != nil {
+			t.Fatal(err)
+		}
+		if err := to.CopyPeer(dst.Ptr(), a, src.Ptr(), 20); !errors.Is(err, device.ErrClosed) {
+			t.Errorf("from a closed device: %v", err)
+		}
 		dst.Free()
 	}
 }

@@ -46,8 +46,7 @@ type block struct {
 func (b *block) text() []byte { return b.buf[pad : len(b.buf)-pad] }
 
 // lineOf is the number of the line that begins at an offset of the buffer. The time for all lines
-// of a block is
-// linear, if their offsets ascend.
+// of a block is linear, if their offsets ascend.
 func (b *block) lineOf(at int) int {
 	if at < b.counted || b.counted == 0 {
 		b.counted, b.ends = pad, 0
@@ -79,8 +78,7 @@ func lineEnds(b []byte) int {
 }
 
 // lineEnd returns the offset after the first end of a line in b[from:], -1 if there is none. A \r
-// that
-// is the last byte is none: a \n may follow.
+// that is the last byte is none: a \n may follow.
 func lineEnd(b []byte, from int) int {
 	at := bytes.IndexAny(b[from:], "\r\n")
 	if at < 0 {
@@ -256,7 +254,7 @@ func (s *blocks) fill(dst []byte) (n int, err error) {
 	return n, nil
 }
 
-// reader reads blocks; io.EOF behind the last.
+// reader reads blocks; io.EOF after the last.
 type reader interface{ read() (*block, error) }
 
 // parser makes batches of blocks. Each goroutine has its own.
@@ -330,7 +328,7 @@ func parallel(
 	}
 }
 
-// deal reads blocks and deals them out; queue has them in order, and is closed behind the last.
+// deal reads blocks and deals them out; queue has them in order, and is closed after the last.
 func deal(ctx context.Context, s reader, work, queue chan *parsed) {
 	defer close(work)
 	defer close(queue)

@@ -36,8 +36,7 @@ var (
 // csvCutter finds the ends of rows of CSV, and bad rows.
 //
 // It goes back to a bad row's second line. The time is linear all the same: no line between a quote
-// and
-// where that proves wrong opens one itself, since the number of its quotes is even.
+// and where that proves wrong opens one itself, since the number of its quotes is even.
 type csvCutter struct {
 	sep     byte
 	lazy    bool

@@ -46,7 +46,7 @@ func TestFiles(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		ranges := tab.Ranges(40)
+		ranges := rangesOf(t, tab, 40)
 		if n := len(ranges); n > 1 != tt.ranges {
 			t.Errorf("%s: %d ranges", tt.name, n)
 		}

@@ -69,8 +69,7 @@ type Options struct {
 	SkipBad   bool     // leave bad rows out and count their lines
 
 	// LazyQuotes takes quotes in fields that do not begin with one, and quotes in quotes that are
-	// not doubled, as
-	// text, as the option of encoding/csv does.
+	// not doubled, as text, as the option of encoding/csv does.
 	LazyQuotes bool
 	// Lines says that no field of CSV has a line break, so that files can be cut anywhere: see
 	// [Table.Ranges]. One that has is a bad row. It excludes LazyQuotes.

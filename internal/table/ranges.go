@@ -29,15 +29,19 @@ const rangeRows = 1 << 40
 // are lines: JSON with an object on each line, and CSV with [Options.Lines]. Compressed text, UTF-16
 // and text with a byte order mark are not cut, nor are streams and Arrow files. Ranges are the same
 // wherever the same files are open.
-func (t *Table) Ranges(size int64) []Range {
+func (t *Table) Ranges(size int64) ([]Range, error) {
 	var all []Range
 	for k, s := range t.sources {
-		for _, r := range s.ranges(max(size, 1)) {
+		ranges, err := s.ranges(max(size, 1))
+		if err != nil {
+			return nil, err
+		}
+		for _, r := range ranges {
 			r.Number, r.File = len(all), k
 			all = append(all, r)
 		}
 	}
-	return all
+	return all, nil
 }
 
 // Within has Batches read only some ranges from now on, in ascending order of their numbers.
@@ -86,72 +90,75 @@ func (t *Table) Adopt(looks []uint64) error {
 	return nil
 }
 
-func (s *typed) ranges(int64) []Range {
-	if s.groups == nil {
-		return []Range{{Bytes: s.size}}
-	}
+func (s *typed) ranges(int64) ([]Range, error) {
 	var all []Range
 	total := int64(0)
 	for _, rows := range s.groups {
 		total += rows
 	}
 	for i, rows := range s.groups {
-		all = append(
-			all,
-			Range{
-				Lo:    int64(i),
-				Hi:    int64(i) + 1,
-				Bytes: int64(float64(s.size) * float64(rows) / float64(max(total, 1))),
-			},
-		)
+		bytes := float64(s.size) * float64(rows) / float64(max(total, 1))
+		all = append(all, Range{Lo: int64(i), Hi: int64(i) + 1, Bytes: int64(bytes)})
 	}
 	if all == nil {
-		return []Range{{Bytes: s.size}}
+		all = []Range{{Bytes: s.size}}
 	}
-	return all
+	return all, nil
 }
 
-// ranges cuts a text of lines. The first part has the header.
-func (s *textSource) ranges(size int64) []Range {
+// ranges cuts a text of lines. The first part has the header, and all that Open has looked at.
+func (s *textSource) ranges(size int64) ([]Range, error) {
 	length := s.in.size
-	size = max(size, s.sampled)
-	if n := (length + size - 1) / size; n > 1 && s.lines() {
-		var all []Range
-		for i := range n {
-			lo, hi := length*i/n, length*(i+1)/n
-			all = append(all, Range{Lo: lo, Hi: hi, Bytes: hi - lo})
+	n := length / max(size, s.sampled)
+	if n > 1 {
+		lines, err := s.lines()
+		if err != nil {
+			return nil, s.in.failed(err)
 		}
-		return all
+		if !lines {
+			n = 1
+		}
 	}
-	return []Range{{Bytes: length}}
+	if n <= 1 {
+		return []Range{{Bytes: length}}, nil
+	}
+	var all []Range
+	at := func(i int64) int64 { return length/n*i + length%n*i/n }
+	for i := range n {
+		all = append(all, Range{Lo: at(i), Hi: at(i + 1), Bytes: at(i+1) - at(i)})
+	}
+	return all, nil
 }
 
 // lines reports whether each row is a line of the file, as its bytes are.
-func (s *textSource) lines() bool {
+func (s *textSource) lines() (bool, error) {
 	if s.format == JSON && s.nested || s.format != JSON && !s.opts.Lines {
-		return false
+		return false, nil
 	}
 	ctx := context.Background()
 	f, err := s.in.files.Open(ctx, s.in.name)
 	if err != nil {
-		return false
+		return false, err
 	}
 	defer f.Close()
 	r, err := s.in.openText(ctx)
 	if err != nil {
-		return false
+		return false, err
 	}
 	defer r.Close()
 	var raw [64]byte
 	n, err := f.ReadAt(raw[:], 0)
 	if err != nil && err != io.EOF {
-		return false
+		return false, err
 	}
-	text, _ := r.Peek(n)
-	return bytes.Equal(raw[:n], text)
+	text, err := r.Peek(n)
+	if err != nil && err != io.EOF {
+		return false, err
+	}
+	return bytes.Equal(raw[:n], text), nil
 }
 
-// section opens the lines of a range. lines is the number of the first.
+// section opens the lines of a range.
 func (s *textSource) section(
 	ctx context.Context,
 	r Range,
@@ -193,8 +200,11 @@ func lineStart(f io.ReaderAt, at int64) (int64, error) {
 
 // linesBefore counts the lines that end before a range, for errors.
 func (s *textSource) linesBefore(ctx context.Context, r Range) int {
-	section, f, err := s.section(ctx, Range{Hi: max(r.Lo, 1)})
-	if err != nil || r.Lo == 0 {
+	if r.Lo == 0 {
+		return 0
+	}
+	section, f, err := s.section(ctx, Range{Hi: r.Lo})
+	if err != nil {
 		return 0
 	}
 	defer f.Close()

@@ -37,6 +37,16 @@ func located(t *testing.T, tab *Table) (rows [][]any, at []uint64, err error) {
 	return rows, at, nil
 }
 
+// rangesOf are the ranges of a table.
+func rangesOf(t *testing.T, tab *Table, size int64) []Range {
+	t.Helper()
+	ranges, err := tab.Ranges(size)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return ranges
+}
+
 // againstWhole compares what two tables read of alternate ranges with what one reads of all.
 func againstWhole(t *testing.T, names []string, opts Options, size int64) (ranges int) {
 	t.Helper()
@@ -53,7 +63,7 @@ func againstWhole(t *testing.T, names []string, opts Options, size int64) (range
 	if err != nil {
 		t.Fatal(err)
 	}
-	all := whole.Ranges(size)
+	all := rangesOf(t, whole, size)
 	type row struct {
 		at     uint64
 		values []any
@@ -62,7 +72,7 @@ func againstWhole(t *testing.T, names []string, opts Options, size int64) (range
 	bytes := int64(0)
 	for part := range 2 {
 		tab := open()
-		if again := tab.Ranges(size); !reflect.DeepEqual(again, all) {
+		if again := rangesOf(t, tab, size); !reflect.DeepEqual(again, all) {
 			t.Fatalf("ranges are %v, and %v", again, all)
 		}
 		var some []Range
@@ -198,7 +208,7 @@ func TestBrokenPromise(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		tab.Within(tab.Ranges(size))
+		tab.Within(rangesOf(t, tab, size))
 		_, _, err = located(t, tab)
 		if row := (*RowError)(nil); !errors.As(err, &row) || row.Line != 12 ||
 			!errors.Is(err, errBreak) && !errors.Is(err, errOpen) {
@@ -217,7 +227,7 @@ func TestAdopt(t *testing.T) {
 			t.Fatal(err)
 		}
 		t.Cleanup(func() { tab.Close() })
-		return tab, tab.Ranges(100)
+		return tab, rangesOf(t, tab, 100)
 	}
 	first, ranges := open()
 	last, _ := open()
@@ -238,5 +248,15 @@ func TestAdopt(t *testing.T) {
 	}
 	if err := first.Adopt(nil); err == nil {
 		t.Error("adopts a table of other columns")
+	}
+}
+
+// The first range has the header, also after many empty lines.
+func TestHeaderAfterEmptyLines(t *testing.T) {
+	for _, blank := range []int{0, 1, 7, 100, 1000} {
+		name := write(t, "x.csv", strings.Repeat("\n", blank)+"a,b\n"+strings.Repeat("1,2\n", 50))
+		for _, size := range []int64{1, 10, 50} {
+			againstWhole(t, []string{name}, Options{Lines: true, Header: HeaderYes, first: 8}, size)
+		}
 	}
 }

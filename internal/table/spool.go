@@ -12,8 +12,7 @@ import (
 
 // spool keeps what a stream holds in a temporary file without a name, as it is read, so that it can
 // be read again. If the disk is full, or the stream too long, it keeps nothing more. A file that is
-// standard input is kept
-// where it is.
+// standard input is kept where it is.
 type spool struct {
 	max  int64
 	file *os.File // nil: nothing is kept

@@ -66,7 +66,7 @@ type source interface {
 	// again reports whether batches can be read more than once.
 	again() bool
 	// ranges cuts the file; text into parts of some bytes.
-	ranges(size int64) []Range
+	ranges(size int64) ([]Range, error)
 	// batches reads columns of a range, whose fields are those of the file. With all, a column that
 	// is not known is a LateMember.
 	batches(ctx context.Context, columns []wanted, all bool, r Range) iter.Seq2[Batch, error]

@@ -95,6 +95,7 @@ func openText(
 	s.rest = s.blocks(r, opts.first)
 	for s.first, err = s.rest.read(); err == nil && !s.hasRows() && s.rest.err == nil; s.first, err = s.rest.read() {
 		if len(s.first.marks) == 0 { // empty lines
+			s.sampled += int64(len(s.first.text()))
 			continue
 		}
 		if s.rest.size *= 2; s.rest.size > maxSample {
@@ -113,7 +114,7 @@ func openText(
 	case err != nil:
 		return nil, in.failed(err)
 	}
-	s.sampled = int64(len(s.first.text()))
+	s.sampled += int64(len(s.first.text()))
 	if format == JSON {
 		s.whole = s.rest.err == io.EOF
 		err = s.sampleJSON(ctx)
@@ -152,8 +153,7 @@ func (s *textSource) hasRows() bool {
 const separatorRows = 32
 
 // separator returns the one of four characters that splits most of the first rows into the same
-// number of
-// fields, and into more of them if several do.
+// number of fields, and into more of them if several do.
 func separator(head []byte, whole, lazy bool) byte {
 	best, mostRows, mostFields := byte(','), 0, 1
 	for _, sep := range []byte{',', ';', '\t', '|'} {
@@ -264,9 +264,8 @@ func (s *textSource) sampleCSV() error {
 }
 
 // headed reports whether the first row has the names of columns. It has if in some column it has
-// text
-// where all rows after it have numbers, or true and false. Else a row with a number is none, and
-// a row of text is one, unless its fields repeat.
+// text where all rows after it have numbers, or true and false. Else a row with a number is none,
+// and a row of text is one, unless its fields repeat.
 func (s *textSource) headed(first []string, is []kind, rows, line int) (bool, error) {
 	if s.opts.Header != HeaderAuto {
 		return s.opts.Header == HeaderYes, nil

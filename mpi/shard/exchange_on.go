@@ -2,6 +2,7 @@ package shard
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"math"
 	"slices"
@@ -45,13 +46,23 @@ type memoryOn struct {
 	last    *device.Stream // of the last call, whose work may go on
 }
 
+// settle waits until the last call is done, and what peers read of it. A stream that the caller has
+// closed since has done its work.
+func (m *memoryOn) settle(ctx context.Context) error {
+	if m.last == nil {
+		return nil
+	}
+	if err := m.last.Sync(ctx); err != nil && !errors.Is(err, device.ErrClosed) {
+		return err
+	}
+	m.last = nil
+	return nil
+}
+
 // free returns the memory, when the last call is done.
 func (m *memoryOn) free() error {
-	if m.last != nil {
-		if err := m.last.Sync(context.Background()); err != nil {
-			return err
-		}
-		m.last = nil
+	if err := m.settle(context.Background()); err != nil {
+		return err
 	}
 	for i := range m.buffers {
 		if err := m.buffers[i].Free(); err != nil {
@@ -69,7 +80,7 @@ func (m *memoryOn) reserve(dev device.Device, which, bytes int) (err error) {
 		return nil
 	}
 	if b.Len() > 0 { // peers may still read it, and the stream waits for them
-		if err := m.last.Sync(context.Background()); err != nil {
+		if err := m.settle(context.Background()); err != nil {
 			return err
 		}
 	}
@@ -152,8 +163,8 @@ func callOn[K weft.Key](
 // partition finds the send order of keys, and how many go to each rank.
 func (x *exchangeOn[K]) partition(ctx context.Context, keys device.Slice[K]) error {
 	dev, size := x.stream.Device(), x.r.size
-	if last := x.mem.last; last != nil && last != x.stream { // it uses the memory
-		if err := last.Sync(ctx); err != nil {
+	if x.mem.last != x.stream { // it uses the memory
+		if err := x.mem.settle(ctx); err != nil {
 			return err
 		}
 	}

@@ -62,10 +62,10 @@ type localSetOn[K weft.Key] interface {
 }
 
 // onHost reports whether the device of a stream works in the memory of the host, where batches are
-// slices of Go. What was submitted is done then.
-func onHost(ctx context.Context, s *device.Stream) bool {
+// slices of Go. What was submitted to such a stream is done.
+func onHost(s *device.Stream) bool {
 	_, ok := s.Device().(device.Host)
-	return ok && s.Sync(context.WithoutCancel(ctx)) == nil
+	return ok
 }
 
 // GetOn is Get for a batch on the device of the shard. found may be empty. The answers are there when
@@ -78,7 +78,7 @@ func (m *Map[K, V]) GetOn(
 	found device.Slice[bool],
 ) error {
 	mustBeAsLong(methodGet, keys.Len(), vals.Len(), optionalOn(found, keys))
-	if onHost(ctx, s) {
+	if onHost(s) {
 		_, err := m.Get(ctx, keys.Host(), vals.Host(), found.Host())
 		return err
 	}
@@ -102,7 +102,7 @@ func (m *Map[K, V]) PutOn(
 	vals device.Slice[V],
 ) error {
 	mustBeAsLong(methodPut, keys.Len(), vals.Len())
-	if onHost(ctx, s) {
+	if onHost(s) {
 		_, err := m.Put(ctx, keys.Host(), vals.Host())
 		return err
 	}
@@ -136,7 +136,7 @@ func (m *Map[K, V]) ReduceOn(
 	by weft.Reduction,
 ) error {
 	mustBeAsLong(methodReduce, keys.Len(), vals.Len())
-	if onHost(ctx, s) {
+	if onHost(s) {
 		_, err := m.Reduce(ctx, keys.Host(), vals.Host(), by)
 		return err
 	}
@@ -169,7 +169,7 @@ func (s *Set[K]) AddOn(
 	added device.Slice[bool],
 ) error {
 	mustBeAsLong(methodAdd, keys.Len(), optionalOn(added, keys))
-	if onHost(ctx, stream) {
+	if onHost(stream) {
 		_, err := s.Add(ctx, keys.Host(), added.Host())
 		return err
 	}
@@ -201,7 +201,7 @@ func (t *keyed[K]) ContainsOn(
 	found device.Slice[bool],
 ) error {
 	mustBeAsLong(methodContains, keys.Len(), optionalOn(found, keys))
-	if onHost(ctx, s) {
+	if onHost(s) {
 		_, err := t.Contains(ctx, keys.Host(), found.Host())
 		return err
 	}
@@ -233,7 +233,7 @@ func (t *keyed[K]) DeleteOn(
 	deleted device.Slice[bool],
 ) error {
 	mustBeAsLong(methodDelete, keys.Len(), optionalOn(deleted, keys))
-	if onHost(ctx, s) {
+	if onHost(s) {
 		_, err := t.Delete(ctx, keys.Host(), deleted.Host())
 		return err
 	}

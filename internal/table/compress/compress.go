@@ -1,7 +1,7 @@
 // Package compress gives the command gzip, zstd and bzip2, for the files that it reads and writes,
 // and the encodings of text. Other compressed files, and archives, are errors that say what to do.
-// The library has
-// gzip only: whoever imports this package has registered all of them with graph/load.
+// The library has gzip only: whoever imports this package has registered all of them with
+// graph/load.
 package compress
 
 import (

@@ -236,7 +236,10 @@ func (j *groupJob) open() error {
 		return err
 	}
 	j.table = t
-	all := t.Ranges(rangeBytes)
+	all, err := t.Ranges(rangeBytes)
+	if err != nil {
+		return err
+	}
 	own := dealt(all, j.comm.Rank(), j.comm.Size())
 	j.seen = j.digest(all)
 	t.Within(own)

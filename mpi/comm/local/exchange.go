@@ -38,7 +38,9 @@ func (r *rank) AllToAllV(
 				return errors.Join(err, settle(recv))
 			}
 		}
-		peers[r.rank].read, err = r.read.mark(recv)
+		if peers[r.rank].read, err = r.read.mark(recv); err != nil {
+			err = errors.Join(err, settle(recv))
+		}
 		return err
 	})
 	if err != nil {
@@ -47,17 +49,27 @@ func (r *rank) AllToAllV(
 	if !onGPU(send) {
 		return err
 	}
-	for _, p := range all {
-		if p.read == nil {
-			continue
-		}
-		if err != nil { // it may still read what the caller frees
-			_ = p.read.Sync(context.Background())
-		} else if err := after(send.Stream, p.read); err != nil {
-			return err
+	for _, read := range r.group.reads(all) {
+		if err != nil { // the peer may still read what the caller frees
+			_ = read.Sync(context.Background())
+		} else {
+			err = after(send.Stream, read)
 		}
 	}
 	return err
+}
+
+// reads returns the marks of the ranks that have read device memory. After an abort a rank that comes
+// late may be publishing its slot.
+func (g *group) reads(slots []slot) (events []*device.Event) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	for i := range slots {
+		if e := slots[i].read; e != nil {
+			events = append(events, e)
+		}
+	}
+	return events
 }
 
 // marker is an event of a GPU, which a rank records anew in each exchange. Peers wait for what it marks

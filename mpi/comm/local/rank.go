@@ -40,7 +40,9 @@ func (r *rank) collective(v vote.Vote, own error, s slot, f func(peers []slot) e
 			err = comm.ErrAborted
 		}
 	}()
+	g.mu.Lock()
 	g.votes[turn][r.rank], g.slots[turn][r.rank] = v, s
+	g.mu.Unlock()
 	if err := g.barrier(); err != nil {
 		return err
 	}
