@@ -2,6 +2,7 @@ package beam
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"reflect"
 

@@ -2,6 +2,7 @@ package table
 
 import (
 	"context"
+	"errors"
 	"io"
 	"io/fs"
 	"strings"
@@ -60,5 +61,30 @@ func TestFiles(t *testing.T) {
 	if _, err := Open(t.Context(), []string{"none"}, nil, &Options{Files: files}); err == nil ||
 		err.Error() != "none: file does not exist" {
 		t.Errorf("no such file: %v", err)
+	}
+}
+
+// opens counts how often files are opened.
+type opens struct {
+	memoryFiles
+	n int
+}
+
+func (o *opens) Open(ctx context.Context, name string) (File, error) {
+	o.n++
+	return o.memoryFiles.Open(ctx, name)
+}
+
+// A stream with a bad row is opened once: a named pipe would wait for another writer.
+func TestErrorOfStream(t *testing.T) {
+	files := &opens{memoryFiles: memoryFiles{"pipe": "a,b\n" + strings.Repeat("1,2\n", 99) + "1\n"}}
+	tab, err := Open(t.Context(), []string{"pipe"}, nil, &Options{Files: files, first: 8})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer tab.Close()
+	_, _, err = located(t, tab)
+	if row := (*RowError)(nil); !errors.As(err, &row) || row.Line != 101 || files.n != 1 {
+		t.Errorf("%v, opened %d times", err, files.n)
 	}
 }
