@@ -11,6 +11,7 @@ import (
 	"os"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"syscall"
 
 	"github.com/apache/beam/sdks/v2/go/pkg/beam/io/filesystem"
@@ -183,12 +184,12 @@ func (f Files) copy(ctx context.Context, name string) (*os.File, error) {
 type stream struct {
 	*reader
 	copied func() (*os.File, error)
-	used   bool
+	used   atomic.Bool // several goroutines read columns of Parquet
 }
 
 // ReadAt implements io.ReaderAt, in the temporary file.
 func (s *stream) ReadAt(b []byte, at int64) (int, error) {
-	s.used = true
+	s.used.Store(true)
 	f, err := s.copied()
 	if err != nil {
 		return 0, err
@@ -199,7 +200,7 @@ func (s *stream) ReadAt(b []byte, at int64) (int, error) {
 // Close closes the file and frees the temporary one.
 func (s *stream) Close() error {
 	err := s.reader.Close()
-	if !s.used {
+	if !s.used.Load() {
 		return err
 	}
 	f, failed := s.copied()
