@@ -4,8 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"hash/crc32"
 	"io"
-	"math/rand/v2"
 
 	goarrow "github.com/apache/arrow-go/v18/arrow"
 	sdk "github.com/apache/beam/sdks/v2/go/pkg/beam"
@@ -31,7 +31,8 @@ const createdBy = "weft"
 // the runner has tried again: files are complete if the pipeline has ended without an error. No
 // block gives no file.
 //
-// A bundle that runs twice writes the same file twice. Blocks go through a GroupByKey, so all of
+// A block goes to the file that its bytes say, so a bundle that runs twice writes the same files
+// twice, if the blocks are the same. Blocks go through a GroupByKey, so all of
 // them cross the network once.
 func WriteParquet(s sdk.Scope, prefix string, files int, blocks sdk.PCollection) error {
 	s = s.Scope("weft.WriteParquet")
@@ -54,16 +55,17 @@ func WriteParquet(s sdk.Scope, prefix string, files int, blocks sdk.PCollection)
 type dealtBlocks struct {
 	Files int
 
-	next int // file
+	dealt bool // a block of the bundle
 }
 
 // StartBundle begins anew.
-func (f *dealtBlocks) StartBundle(func(int, []byte)) { f.next = -1 }
+func (f *dealtBlocks) StartBundle(func(int, []byte)) { f.dealt = false }
 
-// ProcessElement deals a block out. The first of a bundle brings each file a block without rows, so
-// that all files exist.
+// ProcessElement deals a block out by its bytes: a block that is made again, even after some files
+// are written, goes to the same file. The first of a bundle brings each file a block without rows,
+// so that all files exist.
 func (f *dealtBlocks) ProcessElement(block []byte, emit func(int, []byte)) error {
-	if f.next < 0 {
+	if !f.dealt {
 		rec, err := Decode(block)
 		if err != nil {
 			return err
@@ -75,10 +77,9 @@ func (f *dealtBlocks) ProcessElement(block []byte, emit func(int, []byte)) error
 		for i := range f.Files {
 			emit(i, empty)
 		}
-		f.next = rand.IntN(f.Files)
+		f.dealt = true
 	}
-	emit(f.next, block)
-	f.next = (f.next + 1) % f.Files
+	emit(int(crc32.ChecksumIEEE(block)%uint32(f.Files)), block)
 	return nil
 }
 
