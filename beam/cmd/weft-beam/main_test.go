@@ -260,6 +260,40 @@ func TestPlaces(t *testing.T) {
 	}
 }
 
+// A result is read by the names of its files, in a folder whose name looks like a pattern too. One
+// that lacks a file is an error.
+func TestResult(t *testing.T) {
+	dir := t.TempDir()
+	in := file(t, dir, "x.csv", sales(1000, ""))
+	temp := dir + "/run[1]"
+	for _, tt := range []struct {
+		args string
+		want string
+	}{{"distinct --by tag --count", "11\n"}, {"group --by tag --csv --top 1", "tag,count\n0.5,91\n"}} {
+		stdout, stderr, status := weftBeam(t.Context(), append(strings.Fields(tt.args),
+			"--temp-location", temp, in)...)
+		if status != exitOK || strings.Count(stdout, "\n") != strings.Count(tt.want, "\n") ||
+			stdout[:2] != tt.want[:2] {
+			t.Errorf("%s: exit status %d, says %s, prints %q", tt.args, status, stderr, stdout)
+		}
+	}
+	if left, err := os.ReadDir(temp); err != nil || len(left) > 0 {
+		t.Errorf("%v, %v left", err, left)
+	}
+	for name, files := range map[string]int{"none": 0, "some": resultFiles - 1, "empty": resultFiles} {
+		r := &result{prefix: dir + "/" + name}
+		for i := range files {
+			check(t, os.WriteFile(fileName(r.prefix, i), nil, 0o600))
+		}
+		j := &job{groupOptions: &groupOptions{count: true}}
+		if err := j.print(t.Context(), r); err == nil ||
+			!strings.Contains(err.Error(), "--temp-location") {
+			t.Errorf("%s: %v", name, err)
+		}
+		check(t, r.remove(t.Context()))
+	}
+}
+
 // The summary of JSON counts rows, bad lines and groups of all workers.
 func TestJSON(t *testing.T) {
 	in := file(t, t.TempDir(), "x.csv", sales(100, "c1,x,2\n"))

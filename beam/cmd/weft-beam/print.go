@@ -16,6 +16,9 @@ import (
 	"github.com/weftgo/weft/internal/table/flags"
 )
 
+var errLost = errors.New(
+	"the runner has lost the result: workers wrote none to --temp-location")
+
 // print prints the result in the order that is asked for. Rows that are equal in that come in the
 // order in which groups first came, the last column of the result.
 func (j *job) print(ctx context.Context, r *result) (err error) {
@@ -52,7 +55,7 @@ func (j *job) print(ctx context.Context, r *result) (err error) {
 		return err
 	}
 	if sorter == nil {
-		return errors.New("the runner has lost the result: workers wrote none to --temp-location")
+		return errLost
 	}
 	j.sum.Groups = int64(n)
 	return j.write(ctx, withoutLast(sorter.Pages(ctx)))
@@ -108,11 +111,16 @@ func (j *job) write(ctx context.Context, rows iter.Seq2[[]column.Column, error])
 
 // printCount prints the number of groups.
 func (j *job) printCount(ctx context.Context, r *result) (err error) {
+	found := false
 	for columns, err := range r.pages(ctx) {
 		if err != nil {
 			return err
 		}
+		found = true
 		j.sum.Groups += column.Values[int64](columns[0])[0]
+	}
+	if !found {
+		return errLost
 	}
 	j.sum.Seconds = time.Since(j.start).Seconds()
 	if j.app.json {

@@ -6,6 +6,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"hash/crc32"
 	"io"
 	"iter"
 	"math/rand/v2"
@@ -59,11 +60,21 @@ func (r *result) write(s sdk.Scope, blocks sdk.PCollection) {
 const resultFiles = 8
 
 // dealBlocks is the DoFn that deals blocks out to files.
-type dealBlocks struct{}
+type dealBlocks struct{ dealt bool }
 
-// ProcessElement deals a block out.
-func (dealBlocks) ProcessElement(block []byte, emit func(int, []byte)) {
-	emit(rand.IntN(resultFiles), block)
+// StartBundle begins anew.
+func (f *dealBlocks) StartBundle(func(int, []byte)) { f.dealt = false }
+
+// ProcessElement deals a block out by its bytes: a bundle that runs again deals the same. The first
+// of a bundle brings each file no bytes, so that all files exist.
+func (f *dealBlocks) ProcessElement(block []byte, emit func(int, []byte)) {
+	if !f.dealt {
+		for i := range resultFiles {
+			emit(i, nil)
+		}
+		f.dealt = true
+	}
+	emit(int(crc32.ChecksumIEEE(block)%resultFiles), block)
 }
 
 // blockFile is the DoFn that writes blocks to a file, each after its length.
@@ -71,7 +82,7 @@ type blockFile struct{ Prefix string }
 
 // ProcessElement writes a file.
 func (f *blockFile) ProcessElement(ctx context.Context, file int, next func(*[]byte) bool) error {
-	name := fmt.Sprintf("%s-%d.blocks", f.Prefix, file)
+	name := fileName(f.Prefix, file)
 	system, err := filesystem.New(ctx, name)
 	if err != nil {
 		return err
@@ -82,6 +93,9 @@ func (f *blockFile) ProcessElement(ctx context.Context, file int, next func(*[]b
 		w := bufio.NewWriterSize(to, 1<<16)
 		var b []byte
 		for err == nil && next(&b) {
+			if len(b) == 0 {
+				continue
+			}
 			_, err = w.Write(binary.AppendUvarint(nil, uint64(len(b))))
 			if err == nil {
 				_, err = w.Write(b)
@@ -95,26 +109,20 @@ func (f *blockFile) ProcessElement(ctx context.Context, file int, next func(*[]b
 	return nil
 }
 
-// list returns the files that workers have written.
-func (r *result) list(ctx context.Context) (filesystem.Interface, []string, error) {
-	system, err := filesystem.New(ctx, r.prefix)
-	if err != nil {
-		return nil, nil, err
-	}
-	names, err := system.List(ctx, r.prefix+"-*.blocks")
-	return system, names, err
-}
+// fileName returns the name of a file. It is no pattern, whatever characters a folder has.
+func fileName(prefix string, file int) string { return fmt.Sprintf("%s-%d.blocks", prefix, file) }
 
-// pages returns the columns of all blocks.
+// pages returns the columns of all blocks. Every file has to be there.
 func (r *result) pages(ctx context.Context) iter.Seq2[[]column.Column, error] {
 	return func(yield func([]column.Column, error) bool) {
-		system, names, err := r.list(ctx)
+		system, err := filesystem.New(ctx, r.prefix)
 		if err != nil {
 			yield(nil, fmt.Errorf("read the result: %w", err))
 			return
 		}
 		defer system.Close()
-		for _, name := range names {
+		for i := range resultFiles {
+			name := fileName(r.prefix, i)
 			more, err := readBlocks(ctx, system, name, yield)
 			if err != nil {
 				yield(nil, fmt.Errorf("read the result, %s: %w", name, flags.Reason(err)))
@@ -133,7 +141,8 @@ func readBlocks(
 ) (more bool, err error) {
 	f, err := system.OpenRead(ctx, name)
 	if err != nil {
-		return false, err
+		return false, fmt.Errorf("%w; --temp-location has to be a folder that all workers and "+
+			"this machine see", flags.Reason(err))
 	}
 	defer f.Close()
 	in := bufio.NewReaderSize(f, 1<<16)
@@ -165,15 +174,17 @@ func (r *result) remove(ctx context.Context) error {
 	if r.folder != "" {
 		return os.RemoveAll(r.folder)
 	}
-	system, names, err := r.list(ctx)
+	system, err := filesystem.New(ctx, r.prefix)
 	if err != nil {
 		return fmt.Errorf("remove the result: %w", err)
 	}
 	defer system.Close()
 	remover, ok := system.(filesystem.Remover)
-	for _, name := range names {
-		if ok {
-			err = errors.Join(err, remover.Remove(ctx, name))
+	for i := 0; ok && i < resultFiles; i++ {
+		name := fileName(r.prefix, i)
+		f, missing := system.OpenRead(ctx, name)
+		if missing == nil { // The job may have failed before it wrote the file.
+			err = errors.Join(err, f.Close(), remover.Remove(ctx, name))
 		}
 	}
 	return err
