@@ -47,7 +47,7 @@ func WriteParquet(s sdk.Scope, prefix string, files int, blocks sdk.PCollection)
 		return fmt.Errorf("beam: WriteParquet: %w", err)
 	}
 	dealt := sdk.ParDo(s, &dealtBlocks{Files: files}, blocks)
-	sdk.ParDo0(s, &parquetWriter{Prefix: prefix, Files: files}, sdk.GroupByKey(s, dealt))
+	sdk.ParDo0(s, &parquetWriter{Prefix: []byte(prefix), Files: files}, sdk.GroupByKey(s, dealt))
 	return nil
 }
 
@@ -85,7 +85,7 @@ func (f *dealtBlocks) ProcessElement(block []byte, emit func(int, []byte)) error
 
 // parquetWriter is the DoFn that writes files.
 type parquetWriter struct {
-	Prefix string
+	Prefix []byte // JSON keeps it
 	Files  int
 }
 

@@ -82,7 +82,7 @@ func planRead(
 	if err != nil {
 		return out, err
 	}
-	ranges, err := one(sdk.TryParDo(s, &fileRanges{Options: plan.Options}, spread))
+	ranges, err := one(sdk.TryParDo(s, &fileRanges{Plan: readPlan{Options: plan.Options}}, spread))
 	if err != nil {
 		return out, err
 	}
@@ -106,7 +106,7 @@ type readRange struct {
 }
 
 // fileRanges is the DoFn that cuts files.
-type fileRanges struct{ Options ReadOptions }
+type fileRanges struct{ Plan readPlan } // only Options
 
 // ProcessElement emits the ranges of a file.
 func (f *fileRanges) ProcessElement(
@@ -120,7 +120,7 @@ func (f *fileRanges) ProcessElement(
 		emit(readRange{File: file, Count: 1})
 		return nil
 	}
-	opts, err := f.Options.table()
+	opts, err := f.Plan.Options.table()
 	if err != nil {
 		return err
 	}
@@ -128,7 +128,7 @@ func (f *fileRanges) ProcessElement(
 	if err != nil {
 		return fmt.Errorf("beam: read %w", err)
 	}
-	ranges, err := t.Ranges(f.Options.RangeBytes)
+	ranges, err := t.Ranges(f.Plan.Options.RangeBytes)
 	if err != nil {
 		return errors.Join(fmt.Errorf("beam: read %w", err), t.Close())
 	}

@@ -14,7 +14,7 @@ import (
 	tables "github.com/weftgo/weft/internal/table"
 )
 
-// readPlan is what workers need to read a range. Beam carries it to them as JSON.
+// readPlan is what workers need to read a range. Beam carries it to them.
 type readPlan struct {
 	Options ReadOptions
 	First   string // the first file

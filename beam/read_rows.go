@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math/bits"
 	"slices"
+	"strings"
 
 	goarrow "github.com/apache/arrow-go/v18/arrow"
 	sdk "github.com/apache/beam/sdks/v2/go/pkg/beam"
@@ -76,7 +77,7 @@ func (f *rangeRows) countStrings(ctx context.Context) {
 			continue
 		}
 		if f.file.Literal(f.file.reads[in].Column, number) == "" {
-			sdk.NewCounter("weft", "strings:"+f.schema.Field(i).Name).Inc(ctx, 1)
+			sdk.NewCounter("weft", "strings:"+strings.ToValidUTF8(f.schema.Field(i).Name, "\ufffd")).Inc(ctx, 1)
 		}
 	}
 }
@@ -259,6 +260,16 @@ func (f *rangeRows) columns(ctx context.Context) ([]int, error) {
 			break
 		}
 	}
+	for _, in := range p.Reads {
+		if at[in.Field] >= 0 {
+			continue
+		}
+		if is, err := f.isJSON(ctx); err != nil || !is {
+			return nil, errors.Join(err, fmt.Errorf("%s: no column %q, which the first %d files have",
+				o.name, p.Fields[in.Field].Name, p.Sampled))
+		}
+		break
+	}
 	if len(p.Options.Columns) > 0 && !p.Options.All {
 		return at, nil
 	}
@@ -271,6 +282,23 @@ func (f *rangeRows) columns(ctx context.Context) ([]int, error) {
 		}
 	}
 	return at, nil
+}
+
+// isJSON reports whether the file is JSON, whose objects may lack members.
+func (f *rangeRows) isJSON(ctx context.Context) (bool, error) {
+	opts, err := f.Plan.Options.table()
+	if err != nil || f.file.Typed() {
+		return false, err
+	}
+	if opts.Format != tables.Auto {
+		return opts.Format == tables.JSON, nil
+	}
+	opts.Format = tables.JSON
+	t, err := tables.Open(ctx, []string{f.file.name}, nil, opts)
+	if err != nil {
+		return false, nil // Package table opened it as another format.
+	}
+	return true, t.Close()
 }
 
 // find returns the columns of fields of the plan, and whether a column is one.

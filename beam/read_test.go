@@ -201,7 +201,8 @@ func TestFileRanges(t *testing.T) {
 		memfs.Write("memfs://ranges/x."+tt.format, file)
 		for where, more := range map[string]bool{name: tt.more, "memfs://ranges/x." + tt.format: false} {
 			var ranges []readRange
-			cut := &fileRanges{Options: ReadOptions{Lines: tt.lines, RangeBytes: 1 << 20}}
+			cut := &fileRanges{Plan: readPlan{Options: ReadOptions{Lines: tt.lines,
+				RangeBytes: 1 << 20}}}
 			err := cut.ProcessElement(t.Context(), readFile{Name: where}, func(r readRange) {
 				ranges = append(ranges, r)
 			})
@@ -239,6 +240,44 @@ func TestReadColumns(t *testing.T) {
 	}
 	columns = slices.Delete(columns, 4, 5)
 	sameRows(t, rowsOf(columns), []string{"1.5|1.5|0|7|007|", "2|2|<nil>|12|12|"})
+}
+
+// Names of columns and of files, and text for null, keep bytes that are no UTF-8.
+func TestReadLatin1(t *testing.T) {
+	dir := t.TempDir()
+	name := filepath.Join(dir, "Stra\xdfe.csv")
+	text := "Stra\xdfe,Gr\xf6\xdfe\na,1\n\xfc,2\na,\xfc\n"
+	if err := os.WriteFile(name, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	out := must(run(t, "prism", func(s sdk.Scope) sdk.PCollection {
+		in := must(Read(s, []string{name}, &ReadOptions{Nulls: []string{"\xfc"}}))(t)
+		return must(Group(s, in, []string{"Stra\xdfe"}, []string{"Gr\xf6\xdfe"},
+			[]group.Aggregate{{Func: group.Sum}, {Func: group.Rows}}, nil))(t)
+	}))(t)
+	_, got, _ := table(t, out)
+	sameRows(t, rowsOf(got), []string{"a|1|2|", "<nil>|2|1|"})
+}
+
+// A column that a file has not is an error, unless the file is JSON.
+func TestReadMissing(t *testing.T) {
+	dir := t.TempDir()
+	for name, text := range map[string]string{"x.csv": "a\n1\n", "x.json": "{\"a\": 1}\n"} {
+		name = filepath.Join(dir, name)
+		if err := os.WriteFile(name, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		plan := readPlan{Options: ReadOptions{Columns: []ReadColumn{{Name: "a"}}}}
+		if err := plan.look(t.Context(), []string{name}); err != nil {
+			t.Fatal(err)
+		}
+		plan.Fields[0].Name = "b"
+		f := &rangeRows{Plan: plan}
+		err := f.open(t.Context(), readFile{Name: name})
+		if err = errors.Join(err, f.Teardown()); (err == nil) != strings.HasSuffix(name, "json") {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
 }
 
 // A member that comes late in one file is read there, and one that no beginning has is an error,

@@ -36,13 +36,13 @@ func WriteCSV(s sdk.Scope, prefix string, files int, blocks sdk.PCollection) err
 		return fmt.Errorf("beam: WriteCSV: %w", err)
 	}
 	dealt := sdk.ParDo(s, &dealtBlocks{Files: files}, blocks)
-	sdk.ParDo0(s, &csvWriter{Prefix: prefix, Files: files}, sdk.GroupByKey(s, dealt))
+	sdk.ParDo0(s, &csvWriter{Prefix: []byte(prefix), Files: files}, sdk.GroupByKey(s, dealt))
 	return nil
 }
 
 // csvWriter is the DoFn that writes files.
 type csvWriter struct {
-	Prefix string
+	Prefix []byte // JSON keeps it
 	Files  int
 }
 

@@ -51,9 +51,9 @@ func (j *job) execute(ctx context.Context, r *result) error {
 	}
 	switch {
 	case r == nil:
-		names := make([]string, len(j.gr.Fields))
+		names := make([][]byte, len(j.gr.Fields))
 		for i, f := range j.gr.Fields {
-			names[i] = f.Name
+			names[i] = []byte(f.Name)
 		}
 		groups = sdk.ParDo(s, &renamed{Names: names}, groups)
 		err = beam.WriteParquet(s, j.Parquet, j.shards, groups)
@@ -160,7 +160,7 @@ func (j *job) columns() (keys, values []string) {
 }
 
 // renamed is the DoFn that gives the columns of blocks their names.
-type renamed struct{ Names []string }
+type renamed struct{ Names [][]byte } // JSON keeps bytes
 
 // ProcessElement emits a block with other names.
 func (f *renamed) ProcessElement(block []byte, emit func([]byte)) error {
@@ -174,7 +174,7 @@ func (f *renamed) ProcessElement(block []byte, emit func([]byte)) error {
 		return fmt.Errorf("a result of %d columns, want %q", len(fields), f.Names)
 	}
 	for i, name := range f.Names {
-		fields[i].Name = name
+		fields[i].Name = string(name)
 	}
 	named := array.NewRecordBatch(goarrow.NewSchema(fields, nil), rec.Columns(), rec.NumRows())
 	defer named.Release()

@@ -53,7 +53,7 @@ func newResult(ctx context.Context, folder string) (*result, error) {
 func (r *result) write(s sdk.Scope, blocks sdk.PCollection) {
 	s = s.Scope("weft.Result")
 	dealt := sdk.ParDo(s, &dealBlocks{}, blocks)
-	sdk.ParDo0(s, &blockFile{Prefix: r.prefix}, sdk.GroupByKey(s, dealt))
+	sdk.ParDo0(s, &blockFile{Prefix: []byte(r.prefix)}, sdk.GroupByKey(s, dealt))
 }
 
 // resultFiles is the number of files that workers write at the same time.
@@ -78,11 +78,11 @@ func (f *dealBlocks) ProcessElement(block []byte, emit func(int, []byte)) {
 }
 
 // blockFile is the DoFn that writes blocks to a file, each after its length.
-type blockFile struct{ Prefix string }
+type blockFile struct{ Prefix []byte } // JSON keeps bytes
 
 // ProcessElement writes a file.
 func (f *blockFile) ProcessElement(ctx context.Context, file int, next func(*[]byte) bool) error {
-	name := fileName(f.Prefix, file)
+	name := fileName(string(f.Prefix), file)
 	system, err := filesystem.New(ctx, name)
 	if err != nil {
 		return err

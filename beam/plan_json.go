@@ -1,0 +1,44 @@
+package beam
+
+import (
+	"bytes"
+	"encoding/gob"
+	"encoding/json"
+)
+
+// Beam carries DoFns as JSON, whose strings replace bytes that are no UTF-8. Names of columns and
+// of files, and text that stands for null, may have such bytes: plans travel as gob in JSON.
+
+// MarshalJSON implements json.Marshaler.
+func (p readPlan) MarshalJSON() ([]byte, error) { return gobJSON(p) }
+
+// UnmarshalJSON implements json.Unmarshaler.
+func (p *readPlan) UnmarshalJSON(b []byte) error { return fromGobJSON(b, p) }
+
+// MarshalJSON implements json.Marshaler.
+func (p groupPlan) MarshalJSON() ([]byte, error) { return gobJSON(p) }
+
+// UnmarshalJSON implements json.Unmarshaler.
+func (p *groupPlan) UnmarshalJSON(b []byte) error { return fromGobJSON(b, p) }
+
+// MarshalJSON implements json.Marshaler.
+func (p joinPlan) MarshalJSON() ([]byte, error) { return gobJSON(p) }
+
+// UnmarshalJSON implements json.Unmarshaler.
+func (p *joinPlan) UnmarshalJSON(b []byte) error { return fromGobJSON(b, p) }
+
+func gobJSON(plan any) ([]byte, error) {
+	var b bytes.Buffer
+	if err := gob.NewEncoder(&b).Encode(plan); err != nil {
+		return nil, err
+	}
+	return json.Marshal(b.Bytes())
+}
+
+func fromGobJSON(b []byte, plan any) error {
+	var bytesOf []byte
+	if err := json.Unmarshal(b, &bytesOf); err != nil {
+		return err
+	}
+	return gob.NewDecoder(bytes.NewReader(bytesOf)).Decode(plan)
+}
