@@ -70,6 +70,11 @@ func (f *broadcastJoin) ProcessElement(
 		}
 	}
 	if f.empty {
+		if f.Plan.Kind == join.Left {
+			if rec, err := Decode(block); err != nil || rec.NumRows() == 0 {
+				return err
+			}
+		}
 		left := func(b *[]byte) bool {
 			*b, block = block, nil
 			return *b != nil

@@ -75,6 +75,18 @@ func TestGroupMemory(t *testing.T) {
 	}
 }
 
+// A Left broadcast without right blocks skips left blocks without rows.
+func TestBroadcastNone(t *testing.T) {
+	for rows, fails := range []bool{false, true} {
+		left := must(EncodeColumns([]string{"k"}, []column.Column{column.Of(make([]int64, rows))}))(t)
+		f := &broadcastJoin{Plan: joinPlan{Left: []string{"k"}, Right: []string{"k"}, Kind: join.Left}}
+		err := f.ProcessElement(t.Context(), left[0], iterate(nil), nil)
+		if (err != nil) != fails {
+			t.Errorf("%d rows: %v", rows, err)
+		}
+	}
+}
+
 // A broadcast of more than memory holds is an error that names the way out.
 func TestBroadcastMemory(t *testing.T) {
 	right := must(EncodeColumns([]string{"k"}, []column.Column{column.Of(make([]int64, 1<<20))}))(t)
