@@ -148,6 +148,10 @@ func (o *groupOptions) check(a *app, ownShards bool) error {
 	case ownShards && !parquet || o.shards < 1 || o.shards > 99_999:
 		return usage("%s --shards %d: want 1 to 99999 files of --parquet", o.verb, o.shards)
 	}
+	if o.ownMemory && o.Limit == 0 {
+		return usage("%s --memory 0: each step of a worker has a limit: want a size such as 1GiB, or "+
+			"leave --memory out for 256MiB", o.verb)
+	}
 	for _, check := range []func() error{
 		func() error { return o.Group.Check(o.verb) }, o.Read.Check,
 		func() error { return o.Output.Check(a.json) }, func() error { return o.Memory.Check(o.verb) },
