@@ -175,7 +175,7 @@ func (f *partialGroups) flush(ctx context.Context, emit func(int, []byte)) error
 	schema = withLength(schema)
 	var none []byte // the piece of partition 0, if it has no groups
 	emitted := false
-	err = f.groups.SaveParts(ctx, f.Plan.Parts, 0, MaxBlock-len(schema),
+	err = f.groups.SaveParts(ctx, f.Plan.Parts, 0, max(MaxBlock-len(schema), 1),
 		func(part, groups int, saved []byte) error {
 			piece := slices.Concat(schema, saved)
 			switch {
