@@ -22,7 +22,7 @@ func init() {
 // dealtRows is the DoFn that deals the rows of a side out to partitions of their keys, as blocks.
 type dealtRows struct {
 	Side  string
-	Keys  []string
+	Keys  names
 	Parts int
 	Nulls column.Nulls
 

@@ -145,7 +145,7 @@ func emitGroups(ctx context.Context, name string, emit func(string, int)) error 
 }
 
 // parquetRows is the DoFn that reads row groups.
-type parquetRows struct{ Columns []string }
+type parquetRows struct{ Columns names }
 
 // ProcessElement emits the rows of a row group, or of a file, as blocks.
 func (p *parquetRows) ProcessElement(

@@ -27,6 +27,15 @@ func (p joinPlan) MarshalJSON() ([]byte, error) { return gobJSON(p) }
 // UnmarshalJSON implements json.Unmarshaler.
 func (p *joinPlan) UnmarshalJSON(b []byte) error { return fromGobJSON(b, p) }
 
+// names are names of columns.
+type names []string
+
+// MarshalJSON implements json.Marshaler.
+func (n names) MarshalJSON() ([]byte, error) { return gobJSON([]string(n)) }
+
+// UnmarshalJSON implements json.Unmarshaler.
+func (n *names) UnmarshalJSON(b []byte) error { return fromGobJSON(b, (*[]string)(n)) }
+
 func gobJSON(plan any) ([]byte, error) {
 	var b bytes.Buffer
 	if err := gob.NewEncoder(&b).Encode(plan); err != nil {
