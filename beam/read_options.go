@@ -2,6 +2,7 @@ package beam
 
 import (
 	"fmt"
+	"strings"
 
 	"github.com/weftgo/weft"
 	tables "github.com/weftgo/weft/internal/table"
@@ -36,7 +37,8 @@ var forms = [...]tables.Form{Written: tables.Written, Key: tables.Key, Text: tab
 type ReadColumn struct {
 	// Name is that of the column in the files, or its number from 1 on, which is no name there.
 	Name string
-	// As is the name of the column in blocks. Default: the name in the files.
+	// As is the name of the column in blocks, which no other column may have. Default: the name in
+	// the files.
 	As string
 	// Form is what text is read as.
 	Form Form
@@ -91,6 +93,9 @@ func (o *ReadOptions) check() error {
 	}
 	if o.Lines && o.LazyQuotes {
 		return fmt.Errorf("%w: Lines and LazyQuotes exclude each other", weft.ErrOptions)
+	}
+	if strings.IndexByte("\"\r\n", o.Separator) >= 0 {
+		return fmt.Errorf("%w: Separator %q: want another character", weft.ErrOptions, o.Separator)
 	}
 	for _, c := range o.Columns {
 		if int(c.Form) >= len(forms) {

@@ -99,9 +99,29 @@ func (p *readPlan) set(ctx context.Context, t *tables.Table) error {
 		fields = append(fields, goarrow.Field{Name: p.Options.Ordinals,
 			Type: goarrow.PrimitiveTypes.Uint64, Nullable: true})
 	}
+	if err := p.unique(fields); err != nil {
+		return err
+	}
 	var err error
 	p.Schema, err = encodeSchema(goarrow.NewSchema(fields, nil))
 	return err
+}
+
+// unique refuses names of columns that options choose and that another column has.
+func (p *readPlan) unique(fields []goarrow.Field) error {
+	n := map[string]int{}
+	for _, f := range fields {
+		n[f.Name]++
+	}
+	for _, c := range p.Options.Columns {
+		if c.As != "" && n[c.As] > 1 {
+			return fmt.Errorf("%w: As %q is the name of %d columns", weft.ErrOptions, c.As, n[c.As])
+		}
+	}
+	if name := p.Options.Ordinals; n[name] > 1 && name != "" {
+		return fmt.Errorf("%w: Ordinals %q is the name of another column", weft.ErrOptions, name)
+	}
+	return nil
 }
 
 // textType returns the type of a column of text in blocks.
