@@ -3,7 +3,7 @@
 //
 // Group, Distinct, Join and Count are transforms of collections of blocks. A block is some ten
 // thousand rows as bytes: an Arrow IPC stream of one record batch. Read reads blocks from CSV, TSV,
-// JSON, Parquet and Arrow files, ReadParquet from many Parquet files; WriteParquet and WriteCSV
+// JSON, Parquet and Arrow files, ReadParquet from many Parquet files; WriteParquet, WriteCSV and WriteJSON
 // write them. [Encode] and [EncodeColumns] make blocks of record batches
 // and of columns, [Decode] and [DecodeColumns] read them in place. Results are blocks, too, so
 // transforms follow each other.

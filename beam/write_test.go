@@ -1,6 +1,7 @@
 package beam
 
 import (
+	"encoding/json"
 	"math/rand/v2"
 	"os"
 	"path/filepath"
@@ -44,6 +45,18 @@ func TestWriteCSV(t *testing.T) {
 	_, got, _ := table(t, out)
 	sameRows(t, rowsOf(got), rowsOf(columns))
 
+	one := must(EncodeColumns([]string{"k"}, []column.Column{columns[0]}))(t)
+	_, err = run(t, "prism", func(s sdk.Scope) sdk.PCollection {
+		in := source(s, "one", one)
+		if err := WriteCSV(s, dir+"/one", 1, in); err != nil {
+			t.Fatal(err)
+		}
+		return in
+	})
+	if err == nil || !strings.Contains(err.Error(), "column \"k\" has nulls") {
+		t.Errorf("a single column with nulls: %v", err)
+	}
+
 	_, s := sdk.NewPipelineWithRoot()
 	none := source(s, "none", nil)
 	for text, err := range map[string]error{
@@ -55,4 +68,38 @@ func TestWriteCSV(t *testing.T) {
 			t.Errorf("%v; want an error with %q", err, text)
 		}
 	}
+}
+
+// JSON that is written reads as the rows it was made of, an object on each line.
+func TestWriteJSON(t *testing.T) {
+	rng := rand.New(rand.NewPCG(1, 3))
+	columns := readTable(rng, 20_000)
+	columns[1] = column.OfStrings(randomValues(rng, 20_000, func() string {
+		return []string{"", "},\n{", "say \"x\"", "1", "é"}[rng.IntN(5)]
+	})).WithValid(column.OfBools(randomValues(rng, 20_000, func() bool { return rng.IntN(5) > 0 })))
+	blocks := must(EncodeColumns([]string{"k", "a \"name\"", "v"}, columns))(t)
+	dir := t.TempDir()
+	must(run(t, "prism", func(s sdk.Scope) sdk.PCollection {
+		in := source(s, "json", blocks)
+		if err := WriteJSON(s, dir+"/out", 1, in); err != nil {
+			t.Fatal(err)
+		}
+		return in
+	}))(t)
+	name := filepath.Join(dir, "out-00000-of-00001.json")
+	text := must(os.ReadFile(name))(t)
+	lines := strings.Split(string(text), "\n")
+	if len(lines) != 20_001 || lines[20_000] != "" {
+		t.Fatalf("%d lines", len(lines))
+	}
+	for _, line := range lines[:20_000] {
+		if !json.Valid([]byte(line)) {
+			t.Fatalf("line %q", line)
+		}
+	}
+	out := must(run(t, "prism", func(s sdk.Scope) sdk.PCollection {
+		return must(Read(s, []string{name}, nil))(t)
+	}))(t)
+	_, got, _ := table(t, out)
+	sameRows(t, rowsOf(got), rowsOf(columns))
 }
