@@ -3,10 +3,10 @@
 //
 // Group, Distinct, Join and Count are transforms of collections of blocks. A block is some ten
 // thousand rows as bytes: an Arrow IPC stream of one record batch. Read reads blocks from CSV, TSV,
-// JSON, Parquet and Arrow files, ReadParquet from many Parquet files; WriteParquet, WriteCSV and WriteJSON
-// write them. [Encode] and [EncodeColumns] make blocks of record batches
-// and of columns, [Decode] and [DecodeColumns] read them in place. Results are blocks, too, so
-// transforms follow each other.
+// JSON, Parquet and Arrow files, ReadParquet from many Parquet files; WriteParquet, WriteCSV and
+// WriteJSON write them. [Encode] and [EncodeColumns] make blocks of record batches and of columns,
+// [Decode] and [DecodeColumns] read them in place. Results are blocks, too, so transforms follow
+// each other.
 //
 //	orders, err := beam.ReadParquet(s, "gs://shop/orders-*.parquet", nil)
 //	sums, err := beam.Group(s, orders, []string{"customer"}, []string{"cents"},

@@ -2,9 +2,11 @@ package beam
 
 import (
 	"encoding/json"
+	"maps"
 	"math/rand/v2"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -102,4 +104,29 @@ func TestWriteJSON(t *testing.T) {
 	}))(t)
 	_, got, _ := table(t, out)
 	sameRows(t, rowsOf(got), rowsOf(columns))
+}
+
+// A bundle that runs again, in another order, deals its blocks out to the same files.
+func TestDealtBlocks(t *testing.T) {
+	var blocks [][]byte
+	for i := range 50 {
+		c := column.Of([]int64{int64(i)})
+		blocks = append(blocks, must(EncodeColumns([]string{"k"}, []column.Column{c}))(t)...)
+	}
+	deal := func() map[string]int {
+		f, files := &dealtBlocks{Files: 5}, map[string]int{}
+		emit := func(file int, b []byte) { files[string(b)] = file }
+		f.StartBundle(emit)
+		for _, b := range blocks {
+			if err := f.ProcessElement(b, emit); err != nil {
+				t.Fatal(err)
+			}
+		}
+		return files
+	}
+	want := deal()
+	slices.Reverse(blocks)
+	if got := deal(); len(got) != 51 || !maps.Equal(got, want) {
+		t.Errorf("%d blocks, dealt otherwise", len(got))
+	}
 }
