@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/gob"
 	"encoding/json"
+	"strings"
 )
 
 // Beam carries DoFns as JSON, whose strings replace bytes that are no UTF-8. Names of columns and
@@ -51,3 +52,20 @@ func fromGobJSON(b []byte, plan any) error {
 	}
 	return gob.NewDecoder(bytes.NewReader(bytesOf)).Decode(plan)
 }
+
+// printable returns an error with text in UTF-8. With other text Beam loses the error and the worker.
+func printable(err error) error {
+	if err == nil {
+		return nil
+	}
+	return &utf8Error{err}
+}
+
+// utf8Error is an error whose text may have bytes that are no UTF-8.
+type utf8Error struct{ error }
+
+// Error implements error.
+func (e *utf8Error) Error() string { return strings.ToValidUTF8(e.error.Error(), "\ufffd") }
+
+// Unwrap returns the error.
+func (e *utf8Error) Unwrap() error { return e.error }

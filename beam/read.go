@@ -111,7 +111,8 @@ type fileRanges struct{ Plan readPlan } // only Options
 // ProcessElement emits the ranges of a file.
 func (f *fileRanges) ProcessElement(
 	ctx context.Context, file readFile, emit func(readRange),
-) error {
+) (err error) {
+	defer func() { err = printable(err) }()
 	random, err := beamfile.Random(ctx, file.Name)
 	if err != nil {
 		return fmt.Errorf("beam: read %s: %w", file.Name, err)

@@ -38,7 +38,10 @@ type openFile struct {
 }
 
 // ProcessElement emits the rows of a range as blocks.
-func (f *rangeRows) ProcessElement(ctx context.Context, r readRange, emit func([]byte)) error {
+func (f *rangeRows) ProcessElement(
+	ctx context.Context, r readRange, emit func([]byte),
+) (err error) {
+	defer func() { err = printable(err) }()
 	if err := f.open(ctx, r.File); err != nil {
 		return fmt.Errorf("beam: read %w", errors.Join(err, f.Teardown()))
 	}

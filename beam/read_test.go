@@ -257,6 +257,12 @@ func TestReadLatin1(t *testing.T) {
 	}))(t)
 	_, got, _ := table(t, out)
 	sameRows(t, rowsOf(got), []string{"a|1|2|", "<nil>|2|1|"})
+	_, err := run(t, "prism", func(s sdk.Scope) sdk.PCollection {
+		return must(Read(s, []string{name}, &ReadOptions{Number: []string{"Stra\xdfe"}}))(t)
+	})
+	if err == nil || !strings.Contains(err.Error(), "\"a\" is no number") {
+		t.Errorf("%v; want an error that names the value", err)
+	}
 }
 
 // A column that a file has not is an error, unless the file is JSON.
