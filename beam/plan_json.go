@@ -53,7 +53,8 @@ func fromGobJSON(b []byte, plan any) error {
 	return gob.NewDecoder(bytes.NewReader(bytesOf)).Decode(plan)
 }
 
-// printable returns an error with text in UTF-8. With other text Beam loses the error and the worker.
+// printable returns an error with text in UTF-8. With other text Beam loses the error and the
+// worker.
 func printable(err error) error {
 	if err == nil {
 		return nil

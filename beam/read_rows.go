@@ -268,8 +268,8 @@ func (f *rangeRows) columns(ctx context.Context) ([]int, error) {
 			continue
 		}
 		if is, err := f.isJSON(ctx); err != nil || !is {
-			return nil, errors.Join(err, fmt.Errorf("%s: no column %q, which the first %d files have",
-				o.name, p.Fields[in.Field].Name, p.Sampled))
+			return nil, errors.Join(err, fmt.Errorf("%s: no column %q, which the first %d files "+
+				"have", o.name, p.Fields[in.Field].Name, p.Sampled))
 		}
 		break
 	}

@@ -8,10 +8,10 @@ import (
 )
 
 // WriteJSON writes blocks to a number of JSON files with an object on each line, which are called
-// PREFIX-00000-of-00003.json, and so on. A column is a member, null is null. What JSON has no number
-// for, such as NaN and dates, is a string, and bytes that are no UTF-8 are an object with a member
-// base64. Types without text, such as lists, fail the pipeline. What holds of files, bundles and
-// blocks is said at [WriteParquet].
+// PREFIX-00000-of-00003.json, and so on. A column is a member, null is null. What JSON has no
+// number for, such as NaN and dates, is a string, and bytes that are no UTF-8 are an object with a
+// member base64. Types without text, such as lists, fail the pipeline. What holds of files, bundles
+// and blocks is said at [WriteParquet].
 func WriteJSON(s sdk.Scope, prefix string, files int, blocks sdk.PCollection) error {
 	return writeTexts(s.Scope("weft.WriteJSON"), "json", prefix, files, blocks)
 }

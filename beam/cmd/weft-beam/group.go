@@ -149,8 +149,8 @@ func (o *groupOptions) check(a *app, ownShards bool) error {
 		return usage("%s --shards %d: want 1 to 99999 files of --parquet", o.verb, o.shards)
 	}
 	if o.ownMemory && o.Limit == 0 {
-		return usage("%s --memory 0: each step of a worker has a limit: want a size such as 1GiB, or "+
-			"leave --memory out for 256MiB", o.verb)
+		return usage("%s --memory 0: each step of a worker has a limit: want a size such as 1GiB, "+
+			"or leave --memory out for 256MiB", o.verb)
 	}
 	for _, check := range []func() error{
 		func() error { return o.Group.Check(o.verb) }, o.Read.Check,
