@@ -194,7 +194,7 @@ func (f *rangeRows) open(ctx context.Context, file readFile) (err error) {
 			return err
 		}
 	}
-	return f.adopt(ctx)
+	return f.adopt()
 }
 
 // same reports whether a table has the fields of the plan.
@@ -206,9 +206,9 @@ func (p *readPlan) same(t *tables.Table) bool {
 }
 
 // adopt finds the columns of the plan in a file, and gives them its types.
-func (f *rangeRows) adopt(ctx context.Context) error {
+func (f *rangeRows) adopt() error {
 	p, o := &f.Plan, &f.file
-	at, err := f.columns(ctx)
+	at, err := f.columns()
 	if err != nil {
 		return err
 	}
@@ -249,29 +249,20 @@ func (f *rangeRows) adopt(ctx context.Context) error {
 	return nil
 }
 
-// columns returns for each field of the plan its column in the file, -1 if it has none. JSON is
-// read to its end if members of the plan are not in its first objects.
-func (f *rangeRows) columns(ctx context.Context) ([]int, error) {
+// columns returns for each field of the plan its column in the file, -1 if it is not read and the file
+// may lack it. Members of JSON may come in rows that have not been looked at.
+func (f *rangeRows) columns() ([]int, error) {
 	p, o := &f.Plan, &f.file
 	at, found := p.find(o.Fields())
-	for _, in := range p.Reads {
-		if at[in.Field] < 0 {
-			if _, err := o.Complete(ctx); err != nil {
-				return nil, err
-			}
-			at, found = p.find(o.Fields())
-			break
-		}
-	}
 	for _, in := range p.Reads {
 		if at[in.Field] >= 0 {
 			continue
 		}
-		if is, err := f.isJSON(ctx); err != nil || !is {
-			return nil, errors.Join(err, fmt.Errorf("%s: no column %q, which the first %d files "+
-				"have", o.name, p.Fields[in.Field].Name, p.Sampled))
+		c, err := o.AddColumn(p.Fields[in.Field].Name)
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w, which the first %d files have", o.name, err, p.Sampled)
 		}
-		break
+		at[in.Field], found = c, append(found, true)
 	}
 	if len(p.Options.Columns) > 0 && !p.Options.All {
 		return at, nil
@@ -285,23 +276,6 @@ func (f *rangeRows) columns(ctx context.Context) ([]int, error) {
 		}
 	}
 	return at, nil
-}
-
-// isJSON reports whether the file is JSON, whose objects may lack members.
-func (f *rangeRows) isJSON(ctx context.Context) (bool, error) {
-	opts, err := f.Plan.Options.table()
-	if err != nil || f.file.Typed() {
-		return false, err
-	}
-	if opts.Format != tables.Auto {
-		return opts.Format == tables.JSON, nil
-	}
-	opts.Format = tables.JSON
-	t, err := tables.Open(ctx, []string{f.file.name}, nil, opts)
-	if err != nil {
-		return false, nil // Package table opened it as another format.
-	}
-	return true, t.Close()
 }
 
 // find returns the columns of fields of the plan, and whether a column is one.

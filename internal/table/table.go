@@ -260,6 +260,20 @@ func (t *Table) find(name string) (int, error) {
 	return 0, fmt.Errorf("%w %.40q; there are %d: %s", ErrNoColumn, name, len(t.columns), strings.Join(names, ", "))
 }
 
+// AddColumn adds a column that no row has which has been looked at. Only files of JSON may have it in other
+// rows.
+func (t *Table) AddColumn(name string) (int, error) {
+	for _, s := range t.sources {
+		if !s.loose() {
+			return 0, fmt.Errorf("%w %.40q", ErrNoColumn, name)
+		}
+	}
+	c := len(t.columns)
+	t.columns = append(t.columns, tableColumn{Field: Field{Name: name}, strings: new(atomic.Bool)})
+	t.named[name] = append(t.named[name], c)
+	return c, nil
+}
+
 // Complete finds the columns of all rows, which takes reading of JSON. It reports whether it has
 // read some.
 func (t *Table) Complete(ctx context.Context) (grown bool, err error) {

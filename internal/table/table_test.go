@@ -417,3 +417,35 @@ again:
 		t.Errorf("%s, of %d values", s, len(got))
 	}
 }
+
+// A column may be added to JSON, whose rows may have it later, and to no other format.
+func TestAddColumn(t *testing.T) {
+	tab, err := Open(t.Context(), []string{write(t, "x.jsonl", strings.Repeat("{\"a\":1}\n", 50)+"{\"k\":7}\n")},
+		nil, &Options{first: 64})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer tab.Close()
+	k, err := tab.AddColumn("k")
+	if err != nil {
+		t.Fatal(err)
+	}
+	last := any(nil)
+	for b, err := range tab.Batches(t.Context(), []Read{tab.Reading(k, Text)}) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		last = b.Columns[0].Any(b.Rows - 1)
+	}
+	if found, err := tab.Find(t.Context(), "k"); found != k || err != nil || last != "7" {
+		t.Errorf("column %d, %v; the last value is %v", found, err, last)
+	}
+	csv, err := Open(t.Context(), []string{write(t, "x.csv", "a,b\n1,2\n")}, nil, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer csv.Close()
+	if _, err := csv.AddColumn("k"); !errors.Is(err, ErrNoColumn) {
+		t.Errorf("CSV: %v", err)
+	}
+}
