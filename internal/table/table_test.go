@@ -177,7 +177,12 @@ func TestCSV(t *testing.T) {
 func TestSkipBad(t *testing.T) {
 	text := "a,b\n1,2\n3\n4,x\"y\n\"5\n\n\",6,7\n\"8\"z,9\n10,11\n"
 	for _, size := range []int{4, 1 << 20} {
-		tab, err := Open(t.Context(), []string{write(t, "a.csv", text)}, nil, &Options{SkipBad: true, BlockSize: size})
+		tab, err := Open(
+			t.Context(),
+			[]string{write(t, "a.csv", text)},
+			nil,
+			&Options{SkipBad: true, BlockSize: size},
+		)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -225,7 +230,10 @@ func TestWidening(t *testing.T) {
 		t.Fatal(err)
 	}
 	rows, _, err := all(t, tab, Written)
-	if err != nil || len(rows) != 202 || fmt.Sprint(rows[0], rows[200], rows[201]) != "[1 true 1] [2.5 3 1] [x yes 1]" || rows[0][2] != int64(1) || rows[0][0] != "1" {
+	if err != nil || len(rows) != 202 ||
+		fmt.Sprint(rows[0], rows[200], rows[201]) != "[1 true 1] [2.5 3 1] [x yes 1]" ||
+		rows[0][2] != int64(1) ||
+		rows[0][0] != "1" {
 		t.Errorf("%v, %v", rows[max(0, len(rows)-2):], err)
 	}
 	// A stream is kept, unless it is too long for a directory in memory.
@@ -274,19 +282,26 @@ func TestManyFiles(t *testing.T) {
 		"k,v,1,2,3,4,5,6\nx,y": "columns 1, 2, 3, 4, 5 and 1 more, which " + a + " does not have",
 	} {
 		c := write(t, "c.csv", text)
-		if _, err = Open(t.Context(), []string{a, c}, nil, &Options{Header: HeaderYes}); err == nil || err.Error() != c+": "+want {
+		if _, err = Open(t.Context(), []string{a, c}, nil, &Options{Header: HeaderYes}); err == nil ||
+			err.Error() != c+": "+want {
 			t.Errorf("%q: %v, want %s", text, err, want)
 		}
 	}
 	// Without names, files have as many columns.
 	one, two := write(t, "1.csv", "1,2\n"), write(t, "2.csv", "3,4,5\n")
-	if _, err = Open(t.Context(), []string{one, two}, nil, nil); err == nil || err.Error() != two+": column 3, which "+one+" does not have" {
+	if _, err = Open(t.Context(), []string{one, two}, nil, nil); err == nil ||
+		err.Error() != two+": column 3, which "+one+" does not have" {
 		t.Errorf("%v", err)
 	}
 }
 
 func TestFind(t *testing.T) {
-	tab, err := Open(t.Context(), []string{write(t, "a.csv", "a,b,1\nx,y,z\n")}, nil, &Options{Header: HeaderYes})
+	tab, err := Open(
+		t.Context(),
+		[]string{write(t, "a.csv", "a,b,1\nx,y,z\n")},
+		nil,
+		&Options{Header: HeaderYes},
+	)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -356,7 +371,12 @@ func TestCompressedAndPiped(t *testing.T) {
 func TestReadErrors(t *testing.T) {
 	broken := errors.New("broken")
 	for _, before := range []string{"", "a,b\n1,2\n" + strings.Repeat("3,4\n", 1<<19)} {
-		tab, err := Open(t.Context(), []string{Stdin}, &failing{strings.NewReader(before), broken}, &Options{BlockSize: 1 << 16})
+		tab, err := Open(
+			t.Context(),
+			[]string{Stdin},
+			&failing{strings.NewReader(before), broken},
+			&Options{BlockSize: 1 << 16},
+		)
 		if err == nil {
 			_, _, err = all(t, tab, Written)
 		}
@@ -365,7 +385,8 @@ func TestReadErrors(t *testing.T) {
 		}
 	}
 	for _, name := range []string{filepath.Join(t.TempDir(), "none"), t.TempDir()} {
-		if _, err := Open(t.Context(), []string{name}, nil, nil); err == nil || !strings.HasPrefix(err.Error(), name+": ") {
+		if _, err := Open(t.Context(), []string{name}, nil, nil); err == nil ||
+			!strings.HasPrefix(err.Error(), name+": ") {
 			t.Errorf("%v", err)
 		}
 	}
@@ -420,8 +441,12 @@ again:
 
 // A column may be added to JSON, whose rows may have it later, and to no other format.
 func TestAddColumn(t *testing.T) {
-	tab, err := Open(t.Context(), []string{write(t, "x.jsonl", strings.Repeat("{\"a\":1}\n", 50)+"{\"k\":7}\n")},
-		nil, &Options{first: 64})
+	tab, err := Open(
+		t.Context(),
+		[]string{write(t, "x.jsonl", strings.Repeat("{\"a\":1}\n", 50)+"{\"k\":7}\n")},
+		nil,
+		&Options{first: 64},
+	)
 	if err != nil {
 		t.Fatal(err)
 	}
