@@ -125,28 +125,14 @@ func (o *planOptions) print(ctx context.Context, a *app) error {
 	if o.Replicas > 1 {
 		fmt.Fprintf(a.stdout, ", in %g copies", o.Replicas)
 	}
-	fmt.Fprintf(
-		a.stdout,
-		": %s on %d × %s in %d nodes, %s each",
-		progress.SI(
-			o.Replicas*out.Bytes,
-			"B",
-		),
-		out.Ranks,
-		o.On.Name,
-		out.Nodes,
-		progress.SI(need, "B"),
-	)
+	total := progress.SI(o.Replicas*out.Bytes, "B")
+	fmt.Fprintf(a.stdout, ": %s on %d × %s in %s, %s each", total, out.Ranks, o.On.Name,
+		progress.Counted(int64(out.Nodes), "node"), progress.SI(need, "B"))
 	if need > o.On.Memory {
 		fmt.Fprintf(a.stdout, ", and they have %s", progress.SI(o.On.Memory, "B"))
 	}
-	fmt.Fprintf(
-		a.stdout,
-		"\nAll pairs cross the links in %.3g s. One of %d fails every %.3g days.\n\n",
-		out.Fill,
-		out.Ranks,
-		out.Failure,
-	)
+	fmt.Fprintf(a.stdout, "\nAll pairs cross the links in %.3g s. One of %d fails every %.3g days.\n\n",
+		out.Fill, out.Ranks, out.Failure)
 	t := table.NewWriter()
 	t.SetStyle(table.StyleLight)
 	t.Style().Options = table.OptionsNoBordersAndSeparators
