@@ -88,3 +88,45 @@ func TestErrorOfStream(t *testing.T) {
 		t.Errorf("%v, opened %d times", err, files.n)
 	}
 }
+
+// shrinking is a file whose end is gone when a range of it is read, and not when it is opened.
+type shrinking struct {
+	memoryFiles
+	after int // bytes that ReadAt has at most, once more than some are asked for
+}
+
+func (f *shrinking) Open(context.Context, string) (File, error) {
+	return struct {
+		io.Reader
+		io.ReaderAt
+		io.Closer
+	}{strings.NewReader(f.memoryFiles["x.csv"]), f, io.NopCloser(nil)}, nil
+}
+
+func (f *shrinking) ReadAt(b []byte, at int64) (int, error) {
+	text := f.memoryFiles["x.csv"]
+	if len(b) <= 1<<12 { // a block of rows, not what finds the ends of lines
+		text = text[:f.after]
+	}
+	return strings.NewReader(text).ReadAt(b, at)
+}
+
+// A file that becomes shorter is an error where a range is read of it.
+func TestShrunk(t *testing.T) {
+	text := "a,b\n" + strings.Repeat("1,2\n", 99)
+	files := &shrinking{memoryFiles: memoryFiles{"x.csv": text}, after: len(text)}
+	opts := &Options{Files: files, Lines: true, Header: HeaderYes, first: 8, BlockSize: 64}
+	tab, err := Open(t.Context(), []string{"x.csv"}, nil, opts)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer tab.Close()
+	tab.Within(rangesOf(t, tab, 100))
+	if rows, _, err := located(t, tab); err != nil || len(rows) != 99 {
+		t.Fatalf("%d rows, %v", len(rows), err)
+	}
+	files.after = len(text) - 40
+	if rows, _, err := located(t, tab); !errors.Is(err, errShrunk) {
+		t.Errorf("%d rows, %v", len(rows), err)
+	}
+}

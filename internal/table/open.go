@@ -23,14 +23,20 @@ type counting struct {
 	in   *input
 	high *atomic.Int64 // those of the file, or of a range of it
 	at   int64
+	size int64 // of a range; 0: not known
 }
 
 func (c *counting) Read(b []byte) (int, error) {
 	n, err := c.Reader.Read(b)
 	c.at += int64(n)
 	c.in.count(c.high, c.at)
+	if err == io.EOF && c.at < c.size {
+		err = errShrunk
+	}
 	return n, err
 }
+
+var errShrunk = errors.New("the file has become shorter while it is read")
 
 // stream is a file that is read from its beginning to its end.
 type stream struct {

@@ -353,7 +353,7 @@ func (s *textSource) begin(
 			return nil, nil, err
 		}
 		src.blocks, close = s.blocks(
-			&counting{Reader: section, in: s.in, high: s.in.from(r.Lo)},
+			&counting{Reader: section, in: s.in, high: s.in.from(r.Lo), size: section.Size()},
 			s.opts.BlockSize,
 		), f.Close
 	case !s.again():
