@@ -15,8 +15,8 @@ import (
 	"github.com/weftgo/weft/mpi/comm"
 )
 
-// exchangeOn is exchange for a batch in the memory of a device, in the same steps. Rows are stable: a
-// rank receives them in the order of ranks, then of rows, so duplicates mean the same.
+// exchangeOn is exchange for a batch in the memory of a device, in the same steps. Rows are stable:
+// a rank receives them in the order of ranks, then of rows, so duplicates mean the same.
 type exchangeOn[K weft.Key] struct {
 	*exchange
 	mem      *memoryOn
@@ -121,17 +121,15 @@ func (m *memoryOn) room() int {
 // slotMask keeps the bits of hashes that say the slot.
 const slotMask = (Slots - 1) << (64 - slotBits)
 
-// callOn runs a call on all ranks. f exchanges columns and runs the batch after the keys have come.
+// errNotOn is the error of structures that take no batches on a device.
+var errNotOn = fmt.Errorf("%w: the structure of the shard takes no batches on a device",
+	device.ErrUnsupported)
+
+// callOn runs a call on all ranks. ok says whether the structure of this rank takes batches on a
+// device. f exchanges columns and runs the batch after the keys have come.
 func callOn[K weft.Key](
-	ctx context.Context,
-	t *table[K],
-	s *device.Stream,
-	m method,
-	arg uint8,
-	keys device.Slice[K],
-	flags device.Slice[bool],
-	before error,
-	f func(*exchangeOn[K]),
+	ctx context.Context, t *table[K], s *device.Stream, m method, arg uint8, keys device.Slice[K],
+	flags device.Slice[bool], ok bool, f func(*exchangeOn[K]),
 ) error {
 	x := &exchangeOn[K]{
 		exchange: t.r.open(t.sign(m, arg)|signOn, &t.owners),
@@ -139,13 +137,14 @@ func callOn[K weft.Key](
 		stream:   s,
 	}
 	defer x.close()
-	if before == nil && t.owners.first != nil {
-		before = fmt.Errorf(
-			"%w: batches on a device are exchanged by slots only",
-			device.ErrUnsupported,
-		)
-	}
-	if before == nil && ctx.Err() == nil {
+	var before error
+	switch {
+	case !ok:
+		before = errNotOn
+	case t.owners.first != nil:
+		before = fmt.Errorf("%w: batches on a device are exchanged by slots only",
+			device.ErrUnsupported)
+	case ctx.Err() == nil:
 		before = x.partition(ctx, keys)
 	}
 	if before != nil {
@@ -204,8 +203,8 @@ func (x *exchangeOn[K]) partition(ctx context.Context, keys device.Slice[K]) err
 	return nil
 }
 
-// ready makes room for what comes. Unless all ranks have it already, they agree that they have it: a
-// rank without memory would keep the others waiting.
+// ready makes room for what comes. Unless all ranks have it already, they agree that they have it:
+// a rank without memory would keep the others waiting.
 func (x *exchangeOn[K]) ready() {
 	if x.err != nil {
 		return
@@ -289,8 +288,8 @@ func forthOn[T elem, K weft.Key](x *exchangeOn[K], out int, col device.Slice[T])
 	return bufferOn[T](x, out+1, x.gotSum)
 }
 
-// backOn sends the answers to the rows that came, and writes those of this rank's rows to a column of
-// the caller.
+// backOn sends the answers to the rows that came, and writes those of this rank's rows to a column
+// of the caller.
 func backOn[T elem, K weft.Key](x *exchangeOn[K], in int, answers, to device.Slice[T]) {
 	if x.err != nil {
 		return
@@ -356,15 +355,4 @@ func optionalOn[K weft.Key](flags device.Slice[bool], keys device.Slice[K]) int 
 		return keys.Len()
 	}
 	return flags.Len()
-}
-
-// unlessOn is the error of structures that take no batches on a device.
-func unlessOn(ok bool) error {
-	if ok {
-		return nil
-	}
-	return fmt.Errorf(
-		"%w: the structure of the shard takes no batches on a device",
-		device.ErrUnsupported,
-	)
 }

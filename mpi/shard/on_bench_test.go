@@ -96,17 +96,8 @@ func benchMapOn[K weft.Key, V weft.Value](
 					case "put", "put_unordered":
 						return m.PutOn(ctx, r.s, k, v)
 					case "exchange": // keys only
-						return callOn(
-							ctx,
-							&m.table,
-							r.s,
-							methodGet,
-							0,
-							k,
-							device.Slice[bool]{},
-							nil,
-							func(*exchangeOn[K]) {},
-						)
+						none := func(*exchangeOn[K]) {}
+						return callOn(ctx, &m.table, r.s, methodGet, 0, k, device.Slice[bool]{}, true, none)
 					}
 					return shard.GetOn(r.s, k, v, device.Slice[bool]{})
 				})
