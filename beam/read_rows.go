@@ -249,8 +249,8 @@ func (f *rangeRows) adopt() error {
 	return nil
 }
 
-// columns returns for each field of the plan its column in the file, -1 if it is not read and the file
-// may lack it. Members of JSON may come in rows that have not been looked at.
+// columns returns for each field of the plan its column in the file, -1 if it is not read and the
+// file may lack it. Members of JSON may come in rows that have not been looked at.
 func (f *rangeRows) columns() ([]int, error) {
 	p, o := &f.Plan, &f.file
 	at, found := p.find(o.Fields())

@@ -4,7 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"strings"
+	"hash/crc32"
+	"io"
 
 	goarrow "github.com/apache/arrow-go/v18/arrow"
 	sdk "github.com/apache/beam/sdks/v2/go/pkg/beam"
@@ -17,7 +18,21 @@ import (
 )
 
 func init() {
-	register.DoFn3x1[context.Context, int, func(*[]byte) bool, error](&textWriter{})
+	register.DoFn2x1[[]byte, func(int, []byte), error](&dealtBlocks{})
+	register.DoFn3x1[context.Context, int, func(*[]byte) bool, error](&fileWriter{})
+}
+
+// WriteParquet writes blocks to a number of Parquet files, which are called
+// PREFIX-00000-of-00003.parquet, and so on. The prefix is a name for Beam's filesystem package.
+// Existing files of these names are replaced. A file whose writing failed may be cut short, until
+// the runner has tried again: files are complete if the pipeline has ended without an error. No
+// block gives no file.
+//
+// A block goes to the file that its bytes say, so a bundle that runs twice writes the same files
+// twice, if the blocks are the same. Blocks go through a GroupByKey, so all of them cross the
+// network once.
+func WriteParquet(s sdk.Scope, prefix string, files int, blocks sdk.PCollection) error {
+	return writeFiles(s.Scope("weft.WriteParquet"), "parquet", prefix, files, blocks)
 }
 
 // WriteCSV writes blocks to a number of CSV files, which are called PREFIX-00000-of-00003.csv, and
@@ -26,10 +41,15 @@ func init() {
 // types without text, such as lists. What holds of files, bundles and blocks is said at
 // [WriteParquet].
 func WriteCSV(s sdk.Scope, prefix string, files int, blocks sdk.PCollection) error {
-	return writeTexts(s.Scope("weft.WriteCSV"), "csv", prefix, files, blocks)
+	return writeFiles(s.Scope("weft.WriteCSV"), "csv", prefix, files, blocks)
 }
 
-func writeTexts(s sdk.Scope, format, prefix string, files int, blocks sdk.PCollection) error {
+// verbs are the transforms that write formats.
+var verbs = map[string]string{
+	"parquet": "WriteParquet", "csv": "WriteCSV", "json": "WriteJSON",
+}
+
+func writeFiles(s sdk.Scope, format, prefix string, files int, blocks sdk.PCollection) error {
 	err := checkBlocks("blocks", blocks)
 	if err == nil && (files < 1 || files > 99_999) {
 		err = fmt.Errorf("%w: %d files, want 1 to 99999", weft.ErrOptions, files)
@@ -38,23 +58,55 @@ func writeTexts(s sdk.Scope, format, prefix string, files int, blocks sdk.PColle
 		err = checkScheme(prefix)
 	}
 	if err != nil {
-		return fmt.Errorf("beam: Write%s: %w", strings.ToUpper(format), err)
+		return fmt.Errorf("beam: %s: %w", verbs[format], err)
 	}
 	dealt := sdk.ParDo(s, &dealtBlocks{Files: files}, blocks)
-	sdk.ParDo0(s, &textWriter{Prefix: []byte(prefix), Files: files, Format: format},
+	sdk.ParDo0(s, &fileWriter{Prefix: []byte(prefix), Files: files, Format: format},
 		sdk.GroupByKey(s, dealt))
 	return nil
 }
 
-// textWriter is the DoFn that writes files.
-type textWriter struct {
+// dealtBlocks is the DoFn that deals blocks out to files.
+type dealtBlocks struct {
+	Files int
+
+	dealt bool // a block of the bundle
+}
+
+// StartBundle begins anew.
+func (f *dealtBlocks) StartBundle(func(int, []byte)) { f.dealt = false }
+
+// ProcessElement deals a block out by its bytes: a block that is made again, even after some files
+// are written, goes to the same file. The first of a bundle brings each file a block without rows,
+// so that all files exist.
+func (f *dealtBlocks) ProcessElement(block []byte, emit func(int, []byte)) error {
+	if !f.dealt {
+		rec, err := Decode(block)
+		if err != nil {
+			return err
+		}
+		empty, err := encodeSchema(withoutDictionaries(rec.Schema()))
+		if err != nil {
+			return err
+		}
+		for i := range f.Files {
+			emit(i, empty)
+		}
+		f.dealt = true
+	}
+	emit(int(crc32.ChecksumIEEE(block)%uint32(f.Files)), block)
+	return nil
+}
+
+// fileWriter is the DoFn that writes files.
+type fileWriter struct {
 	Prefix []byte // JSON keeps it
 	Files  int
-	Format string // csv or json
+	Format string // parquet, csv or json
 }
 
 // ProcessElement writes a file of blocks.
-func (f *textWriter) ProcessElement(
+func (f *fileWriter) ProcessElement(
 	ctx context.Context, file int, next func(*[]byte) bool,
 ) error {
 	name := fmt.Sprintf("%s-%05d-of-%05d.%s", f.Prefix, file, f.Files, f.Format)
@@ -64,7 +116,7 @@ func (f *textWriter) ProcessElement(
 	return nil
 }
 
-func (f *textWriter) write(ctx context.Context, name string, next func(*[]byte) bool) error {
+func (f *fileWriter) write(ctx context.Context, name string, next func(*[]byte) bool) error {
 	fs, err := filesystem.New(ctx, name)
 	if err != nil {
 		return err
@@ -85,11 +137,7 @@ func (f *textWriter) write(ctx context.Context, name string, next func(*[]byte) 
 		switch s := withoutDictionaries(rec.Schema()); {
 		case w == nil:
 			schema = s
-			var fields []tables.Field
-			fields, err = textFields(s)
-			if w = tables.NewCSV(to, fields); f.Format == "json" {
-				w = tables.NewJSON(&jsonLines{to: to}, fields)
-			}
+			w, err = f.begin(to, s)
 		case !s.Equal(schema):
 			err = differ(schema, s)
 		}
@@ -103,8 +151,24 @@ func (f *textWriter) write(ctx context.Context, name string, next func(*[]byte) 
 	return errors.Join(err, to.Close())
 }
 
-// textFields returns fields of package table for a schema.
-func textFields(schema *goarrow.Schema) ([]tables.Field, error) {
+// begin begins a file.
+func (f *fileWriter) begin(to io.Writer, schema *goarrow.Schema) (tables.Writer, error) {
+	fields, err := tableFields(schema)
+	if err != nil {
+		return nil, err
+	}
+	switch f.Format {
+	case "csv":
+		return tables.NewCSV(to, fields), nil
+	case "json":
+		return tables.NewJSON(&jsonLines{to: to}, fields), nil
+	}
+	const noLimit = 0
+	return tables.NewParquet(to, fields, noLimit)
+}
+
+// tableFields returns fields of package table for a schema.
+func tableFields(schema *goarrow.Schema) ([]tables.Field, error) {
 	fields := make([]tables.Field, schema.NumFields())
 	for i, f := range schema.Fields() {
 		storage, err := arrow.Storage(f.Type)
@@ -116,7 +180,7 @@ func textFields(schema *goarrow.Schema) ([]tables.Field, error) {
 	return fields, nil
 }
 
-func (f *textWriter) writeRecords(w tables.Writer, rec goarrow.RecordBatch) error {
+func (f *fileWriter) writeRecords(w tables.Writer, rec goarrow.RecordBatch) error {
 	columns, err := arrow.Columns(rec)
 	if err != nil || rec.NumRows() == 0 {
 		return err

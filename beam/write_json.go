@@ -13,14 +13,14 @@ import (
 // member base64. Types without text, such as lists, fail the pipeline. What holds of files, bundles
 // and blocks is said at [WriteParquet].
 func WriteJSON(s sdk.Scope, prefix string, files int, blocks sdk.PCollection) error {
-	return writeTexts(s.Scope("weft.WriteJSON"), "json", prefix, files, blocks)
+	return writeFiles(s.Scope("weft.WriteJSON"), "json", prefix, files, blocks)
 }
 
 // jsonLines makes lines of rows of the document that package table writes: {"rows":[ is its first
 // line, each other line a row and a comma, and the last begins with ]. Values have no line breaks.
 type jsonLines struct {
 	to    io.Writer
-	line  []byte // of which no end has come
+	line  []byte // the beginning of a line, until its end comes
 	begun bool   // after the first line
 }
 

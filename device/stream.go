@@ -86,10 +86,10 @@ func (s *Stream) CopyOutAsync(dst []byte, src Ptr) error { return s.driver.CopyO
 // Copy submits a copy of size bytes within the device.
 func (s *Stream) Copy(dst, src Ptr, size int) error { return s.driver.Copy(dst, src, size) }
 
-// CopyPeer submits a copy of size bytes from memory of another device, over the link between the two
-// if there is one. It orders nothing on the other device: what writes src is done before, and what
-// changes it comes after this stream has done the copy. [ErrUnsupported] if the devices are not two
-// of a kind that can do this, such as two GPUs of one machine.
+// CopyPeer submits a copy of size bytes from memory of another device, over the link between the
+// two if there is one. It orders nothing on the other device: what writes src is done before, and
+// what changes it comes after this stream has done the copy. [ErrUnsupported] if the devices are
+// not two of a kind that can do this, such as two GPUs of one machine.
 func (s *Stream) CopyPeer(dst Ptr, from Device, src Ptr, size int) error {
 	if d, ok := s.driver.(PeerDriver); ok {
 		return d.CopyPeer(dst, from, src, size)

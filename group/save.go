@@ -51,8 +51,8 @@ var created atomic.Uint64
 // rows of a group, times the sum of their absolute values, times 2^-53.
 //
 // Others stay as they are. They need the same aggregates, types, and SkipNulls: Merge stops before
-// the first of them that has not, with [weft.ErrOptions]. Any other error, such as that of a context
-// that ends while they are merged, leaves groups merged in part: all later calls return it.
+// the first of them that has not, with [weft.ErrOptions]. Any other error, such as that of a
+// context that ends while they are merged, leaves groups merged in part: all later calls return it.
 func (g *Groups) Merge(ctx context.Context, others ...*Groups) error {
 	for _, o := range others {
 		if err := g.merge(ctx, o); err != nil {
@@ -215,8 +215,8 @@ func Load(ctx context.Context, dev device.Device, from io.Reader, opts *Options)
 	return g, nil
 }
 
-// MergeFrom adds groups that Save or SaveParts wrote, as [Groups.Merge] adds others. It reads a page
-// at a time and makes no other table. It reads nothing after the end of the stream.
+// MergeFrom adds groups that Save or SaveParts wrote, as [Groups.Merge] adds others. It reads a
+// page at a time and makes no other table. It reads nothing after the end of the stream.
 //
 // A stream with other aggregates, types or SkipNulls is [weft.ErrOptions], and one that is damaged
 // before its pages is [weft.ErrFormat]: groups stay as they are. Any other error, such as damage of

@@ -87,7 +87,7 @@ func TestPoolDumpCorrupt(t *testing.T) {
 	}
 }
 
-// lines takes so many writes and fails then, as a pipe does whose reader has gone.
+// lines takes some writes and fails after them, as a pipe does whose reader has gone.
 type lines struct {
 	left int
 	text []byte
@@ -104,7 +104,7 @@ func (l *lines) Write(b []byte) (int, error) {
 	return len(b), nil
 }
 
-// A dump that ends early ends behind a whole line, and is no error to talk about.
+// A dump that ends early ends after a whole line, and is no error.
 func TestPoolDumpPipe(t *testing.T) {
 	path := newPool(t, 5000)
 	for _, format := range []string{"--json=false", "--json"} {

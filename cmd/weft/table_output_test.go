@@ -98,7 +98,7 @@ func TestParquetOutput(t *testing.T) {
 	}
 }
 
-// Of columns whose bytes are in another order than their values none is sorted, which is known before they are read.
+// Columns whose bytes are in another order than their values are refused before they are read.
 func TestSortsOfBytes(t *testing.T) {
 	f := flags.Output{Sort: []string{"d:desc"}}
 	if _, err := f.Sorts([]table.Field{{Name: "d", Arrow: &goarrow.Decimal128Type{Precision: 5}}}); err == nil ||

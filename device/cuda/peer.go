@@ -6,8 +6,8 @@ import (
 	"github.com/weftgo/weft/device"
 )
 
-// CopyPeer implements [device.PeerDriver]. Over NVLink or PCIe the GPU of the stream reads the other
-// one's memory; where it cannot, the driver copies through the host.
+// CopyPeer implements [device.PeerDriver]. Over NVLink or PCIe the GPU of the stream reads the
+// other one's memory; where it cannot, the driver copies through the host.
 func (s *stream) CopyPeer(dst device.Ptr, from device.Device, src device.Ptr, size int) error {
 	peer, ok := from.(*Device)
 	if !ok {

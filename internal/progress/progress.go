@@ -1,5 +1,5 @@
-// Package progress shows how far a long job is, on a terminal and only there. It also has what messages
-// and waits for a terminal need: Printable and Interruptible.
+// Package progress shows how far a long job is, on a terminal and only there. It also has what
+// messages and waits for a terminal need: Printable and Interruptible.
 package progress
 
 import (

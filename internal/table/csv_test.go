@@ -108,7 +108,8 @@ func modelFields(text string, sep byte, lazy bool) (fields []string, n int, ok b
 	}
 }
 
-// againstModel reads a text without a header, and compares rows, lines that are skipped, and the line of the error.
+// againstModel reads a text without a header, and compares rows, lines that are skipped, and the
+// line of the error.
 func againstModel(t testing.TB, text string, opts Options) {
 	t.Helper()
 	text = strings.TrimPrefix(text, "\ufeff")
@@ -360,7 +361,8 @@ func TestQuotesTakeLinearTime(t *testing.T) {
 	}
 }
 
-// Rows whose values do not have the type of their column are left out, or null, in time that is linear.
+// Rows whose values do not have the type of their column are left out, or null, in time that is
+// linear.
 func TestMisfitsTakeLinearTime(t *testing.T) {
 	const rows = 1_400_000
 	pads := strings.Repeat("\x00", pad)

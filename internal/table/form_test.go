@@ -120,7 +120,8 @@ func model(form Form, values []string) string {
 	return "float64"
 }
 
-// What a form reads depends on the values only: not on their order, on blocks, or on what is read beside it.
+// What a form reads depends on the values only: not on their order, on blocks, or on what is read
+// beside it.
 func TestForms(t *testing.T) {
 	pool := []string{"1", "-7", "0", "-0", "007", "+3", "9223372036854775807", "-9223372036854775808", "9223372036854775808", "18446744073709551615",
 		"18446744073709551616", "9007199254740993", "9007199254740992", "0.5", "1.50", "1e3", "nan", "-inf", "true", "false", "True", "x", "2026-01-01"}
@@ -446,7 +447,8 @@ func TestManyColumns(t *testing.T) {
 	}
 }
 
-// Rows of many lines and columns take memory that their text takes, not that of a row for each line.
+// Rows of many lines and columns take memory that their text takes, not that of a row for each
+// line.
 func TestManyColumnsOnManyLines(t *testing.T) {
 	const n = 2000
 	var pretty, quoted bytes.Buffer
@@ -480,8 +482,8 @@ func TestManyColumnsOnManyLines(t *testing.T) {
 	}
 }
 
-// A table whose columns turn out to be text one after the other is read a few times, not once a column. What bad rows
-// look like changes no type.
+// A table whose columns turn out to be text one after the other is read a few times, not once a
+// column. What bad rows look like changes no type.
 func TestManyLateTypes(t *testing.T) {
 	const n, rows = 40, 500
 	for _, format := range []Format{CSV, JSON} {

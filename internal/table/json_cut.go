@@ -6,8 +6,8 @@ import (
 	"iter"
 )
 
-// nestedJSON reports whether JSON that begins with head is other than an object on each line: an array, or
-// objects that go over lines. Arrays and such objects are read more slowly.
+// nestedJSON reports whether JSON that begins with head is other than an object on each line: an
+// array, or objects that go over lines. Arrays and such objects are read more slowly.
 func nestedJSON(head []byte, whole bool) bool {
 	head = bytes.TrimLeft(head, " \t\r\n")
 	end := lineEnd(head, 0)
@@ -29,9 +29,9 @@ func nestedJSON(head []byte, whole bool) bool {
 
 // jsonCutter finds objects, also those of arrays and over several lines. Each is a mark.
 //
-// A bad object ends before a brace that begins a line or follows a comma, if the error is there: a bracket is missing
-// before it. Else it ends with its closing brace, or, where brackets do not match, before the next brace
-// or with the line.
+// A bad object ends before a brace that begins a line or follows a comma, if the error is there: a
+// bracket is missing before it. Else it ends with its closing brace, or, where brackets do not
+// match, before the next brace or with the line.
 type jsonCutter struct {
 	pos   int
 	marks []mark
@@ -43,7 +43,8 @@ type jsonCutter struct {
 }
 
 const (
-	// jsonAhead bounds how far the end of a bad object is looked for after the error, also if many are bad.
+	// jsonAhead bounds how far the end of a bad object is looked for after the error, also if many
+	// are bad.
 	jsonAhead = 64 << 10
 	// jsonToken is more than the length of any token but text and numbers.
 	jsonToken = 8
@@ -143,8 +144,9 @@ func (c *jsonCutter) skip(b []byte, at int, last bool, bad error) bool {
 	return true
 }
 
-// closingBracket returns the offset after the bracket that closes the one at b[at]. If there is none, because others do not
-// match, or text goes over the end of a line, it returns where that shows.
+// closingBracket returns the offset after the bracket that closes the one at b[at]. If there is
+// none, because others do not match, or text goes over the end of a line, it returns where that
+// shows.
 func closingBracket(b []byte, at int) (end int, closed bool) {
 	var open []byte
 	for ; at < len(b); at++ {
@@ -172,7 +174,8 @@ func closingBracket(b []byte, at int) (end int, closed bool) {
 	return len(b), false
 }
 
-// objects yields the rows of JSON, which are marked or lines, with their lines. Offsets are those of buf.
+// objects yields the rows of JSON, which are marked or lines, with their lines. Offsets are those
+// of buf.
 func (b *block) objects() iter.Seq2[int, mark] {
 	return func(yield func(int, mark) bool) {
 		line, at := b.line, pad

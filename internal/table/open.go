@@ -70,8 +70,8 @@ type input struct {
 	tempDir  string
 }
 
-// reached counts the bytes of the file up to an offset. Each counts once, however often the file is read: its
-// beginning is read to find types, all of it where they were wrong.
+// reached counts the bytes of the file up to an offset. Each counts once, however often the file is
+// read: its beginning is read to find types, all of it where they were wrong.
 func (in *input) reached(at int64) { in.count(&in.high, at) }
 
 // count counts the bytes from the beginning of the file, or of a range, up to an offset.
@@ -221,7 +221,8 @@ func (t *Table) source(ctx context.Context, in *input, s *stream) (source, error
 	return openText(ctx, in, s, format, &t.opts)
 }
 
-// extension returns the end of a file's name that says what the file is, without that of a compression.
+// extension returns the end of a file's name that says what the file is, without that of a
+// compression.
 func extension(name string) string {
 	name = strings.ToLower(name)
 	for _, suffix := range compress.Suffixes {
@@ -230,7 +231,8 @@ func extension(name string) string {
 	return filepath.Ext(name)
 }
 
-// typedFormat returns the format of a file that is no text, by its first bytes, else by its name; Auto for text.
+// typedFormat returns the format of a file that is no text, by its first bytes, else by its name;
+// Auto for text.
 func typedFormat(name string, head []byte) Format {
 	switch {
 	case bytes.HasPrefix(head, []byte("PAR1")):

@@ -25,10 +25,10 @@ func (r Range) ranged() bool { return r.Hi > 0 }
 // rangeRows is the number of rows that a range may have: ordinals of rows differ by it.
 const rangeRows = 1 << 40
 
-// Ranges cuts the files at row groups, and at lines into parts of some bytes. Text is cut if its rows
-// are lines: JSON with an object on each line, and CSV with [Options.Lines]. Compressed text, UTF-16
-// and text with a byte order mark are not cut, nor are streams and Arrow files. Ranges are the same
-// wherever the same files are open.
+// Ranges cuts the files at row groups, and at lines into parts of some bytes. Text is cut if its
+// rows are lines: JSON with an object on each line, and CSV with [Options.Lines]. Compressed text,
+// UTF-16 and text with a byte order mark are not cut, nor are streams and Arrow files. Ranges are
+// the same wherever the same files are open.
 func (t *Table) Ranges(size int64) ([]Range, error) {
 	var all []Range
 	for k, s := range t.sources {

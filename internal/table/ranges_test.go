@@ -194,7 +194,8 @@ func TestRangesOfFiles(t *testing.T) {
 	}
 }
 
-// A line break in a field where none was promised is an error, wherever the file is cut, and says its line.
+// A line break in a field where none was promised is an error that says its line, wherever the file
+// is cut.
 func TestBrokenPromise(t *testing.T) {
 	text := "a,b\n" + strings.Repeat("1,2\n", 10) + "1,\"x\n3,4\"\n" + strings.Repeat("5,6\n", 10)
 	name := write(t, "x.csv", text)

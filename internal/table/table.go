@@ -260,8 +260,8 @@ func (t *Table) find(name string) (int, error) {
 	return 0, fmt.Errorf("%w %.40q; there are %d: %s", ErrNoColumn, name, len(t.columns), strings.Join(names, ", "))
 }
 
-// AddColumn adds a column that no row has which has been looked at. Only files of JSON may have it in other
-// rows.
+// AddColumn adds a column that no row has which has been looked at. Only files of JSON may have it
+// in other rows.
 func (t *Table) AddColumn(name string) (int, error) {
 	for _, s := range t.sources {
 		if !s.loose() {
@@ -405,7 +405,8 @@ func (t *Table) Batches(ctx context.Context, columns []Read) iter.Seq2[Batch, er
 	return t.batches(ctx, columns, false, filter)
 }
 
-// batches is Batches. With look, values that types do not have are null, and batches have what they look like.
+// batches is Batches. With look, values that types do not have are null, and batches have what they
+// look like.
 func (t *Table) batches(ctx context.Context, columns []Read, look bool,
 	filter *rowFilter) iter.Seq2[Batch, error] {
 	return func(yield func(Batch, error) bool) {
@@ -435,7 +436,8 @@ func (t *Table) batches(ctx context.Context, columns []Read, look bool,
 	}
 }
 
-// Read is the number of bytes of files that have been read so far. What has been read again counts once.
+// Read is the number of bytes of files that have been read so far. What has been read again counts
+// once.
 func (t *Table) Read() int64 { return t.read.Load() }
 
 func display(name string) string {

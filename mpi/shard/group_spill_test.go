@@ -10,7 +10,8 @@ import (
 	"github.com/weftgo/weft/group"
 )
 
-// Groups that exceed the memory of a rank, before the exchange and after it, go to its temporary file.
+// Groups that exceed the memory of a rank, before the exchange and after it, go to its temporary
+// file.
 func TestGroupSpills(t *testing.T) {
 	if testing.Short() {
 		t.Skip("it writes a file of some 100 MB")

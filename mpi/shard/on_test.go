@@ -93,8 +93,8 @@ func read[T device.Elem](r *rankOn, d device.Slice[T]) []T {
 	return col
 }
 
-// batches are the keys of each rank in each round, with duplicates within ranks and across them, and
-// empty ones.
+// batches are the keys of each rank in each round, with duplicates within ranks and across them,
+// and empty ones.
 func batchesOf(rng *rand.Rand, ranks, rounds, rows int) [][][]uint32 {
 	all := make([][][]uint32, rounds)
 	for i := range all {

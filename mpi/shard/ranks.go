@@ -56,8 +56,8 @@ func New(c comm.Comm, dev device.Host) (*Ranks, error) {
 	return r, nil
 }
 
-// Close frees memory of a device that is kept for the next exchange. It is not collective, and leaves
-// the comm.Comm open.
+// Close frees memory of a device that is kept for the next exchange. It is not collective, and
+// leaves the comm.Comm open.
 func (r *Ranks) Close() error { return r.on.free() }
 
 // Rank returns the number of this rank, from 0 to Size()-1.

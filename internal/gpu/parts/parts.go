@@ -177,8 +177,8 @@ func (p *Partition) ScratchBytes() int {
 	return t.carve(0)
 }
 
-// Submit submits a partition of rows without nulls that matter, and waits for nothing. rows receives
-// N numbers of 32 bits, offsets one more than there are partitions.
+// Submit submits a partition of rows without nulls that matter, and waits for nothing. rows
+// receives N numbers of 32 bits, offsets one more than there are partitions.
 func (p *Partition) Submit(
 	s *device.Stream,
 	rows, offsets device.Ptr,

@@ -78,7 +78,8 @@ func gzipped(t *testing.T, text string) string {
 	return b.String()
 }
 
-// Several streams one after the other are read, also with zeros between and after them; other data are an error.
+// Several streams one after the other are read, also with zeros between and after them; other data
+// are an error.
 func TestSeveralStreams(t *testing.T) {
 	gz, zeros := gzipped(t, "weft\n"), strings.Repeat("\x00", 513)
 	for _, tt := range []struct{ data, want, fails string }{

@@ -11,9 +11,9 @@ import (
 	"unicode/utf8"
 )
 
-// Text reads text as UTF-8: what begins with the byte order mark of UTF-16 is transcoded, and the mark of
-// UTF-8 left out. Half a character of UTF-16, and its other forms without a mark, are errors, as is UTF-32.
-// Other bytes stay as they are.
+// Text reads text as UTF-8: what begins with the byte order mark of UTF-16 is transcoded, and the
+// mark of UTF-8 left out. Half a character of UTF-16, and its other forms without a mark, are
+// errors, as is UTF-32. Other bytes stay as they are.
 func Text(b *bufio.Reader) (*bufio.Reader, error) {
 	head, err := b.Peek(64)
 	if err != nil && err != io.EOF {

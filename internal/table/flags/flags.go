@@ -1,5 +1,5 @@
-// Package flags holds the flags of the commands that read tables, on one machine and on several: how
-// files are read, how much memory a job takes, and what a group-by computes.
+// Package flags holds the flags of the commands that read tables, on one machine and on several:
+// how files are read, how much memory a job takes, and what a group-by computes.
 package flags
 
 import (

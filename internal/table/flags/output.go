@@ -84,8 +84,8 @@ func (f *Output) StateMemory(m Memory) int64 {
 	return max(rest, group.MinMemory)
 }
 
-// Name returns a flag whose value is the name of a file or folder. An empty one is mostly a variable
-// of a shell that is not set, and would drop what was asked for.
+// Name returns a flag whose value is the name of a file or folder. An empty one is mostly a
+// variable of a shell that is not set, and would drop what was asked for.
 func Name(to *string) pflag.Value { return fileName{to} }
 
 type fileName struct{ to *string }
@@ -136,8 +136,8 @@ type Rows struct {
 	file *atomicfile.File
 }
 
-// Begin begins the output, on w unless it is a file. With --json it makes names of fields valid UTF-8
-// and different.
+// Begin begins the output, on w unless it is a file. With --json it makes names of fields valid
+// UTF-8 and different.
 func (f *Output) Begin(
 	ctx context.Context,
 	w io.Writer,

@@ -184,8 +184,8 @@ type groupSummary struct {
 	Groups   uint64         `json:"groups"`
 }
 
-// run runs the job on one rank. Each step ends with an agreement, so that no rank waits for one that
-// has failed.
+// run runs the job on one rank. Each step ends with an agreement, so that no rank waits for one
+// that has failed.
 func (o *groupOptions) run(ctx context.Context, a *app, c comm.Comm) (err error) {
 	own := *o // ranks of one process share nothing
 	own.Options = o.Options
@@ -299,8 +299,8 @@ func (j *groupJob) sameFiles() (err error) {
 	return j.agree(err)
 }
 
-// group groups all rows. Where a rank finds values that the types of its columns don't have, all ranks
-// read again.
+// group groups all rows. Where a rank finds values that the types of its columns don't have, all
+// ranks read again.
 func (j *groupJob) group() (*flags.Grouping, *group.Result, error) {
 	for {
 		gr, err := j.Plan(j.ctx, j.table)
@@ -355,8 +355,8 @@ func (j *groupJob) read(gr *flags.Grouping, yield func(shard.Rows, error) bool) 
 	return nil
 }
 
-// adapt has all ranks take note of what some have found late: whether to read again. late is the error
-// of this rank's files, err that of the call.
+// adapt has all ranks take note of what some have found late: whether to read again. late is the
+// error of this rank's files, err that of the call.
 func (j *groupJob) adapt(late, err error) (again bool, _ error) {
 	var failed error
 	if late != nil {
@@ -392,8 +392,8 @@ func (j *groupJob) adapt(late, err error) (again bool, _ error) {
 	return false, j.say(late, failed, err)
 }
 
-// say returns the error of this rank: that of its files, or err if it comes from here, and errOther on
-// other ranks.
+// say returns the error of this rank: that of its files, or err if it comes from here, and errOther
+// on other ranks.
 func (j *groupJob) say(late, failed, err error) error {
 	from := &shard.Error{} // ranks that make different calls are heard from rank 0
 	errors.As(err, &from)
@@ -406,8 +406,8 @@ func (j *groupJob) say(late, failed, err error) error {
 	return errOther
 }
 
-// agree returns an error if any rank has one: its own on the lowest such rank, and errOther on others,
-// so that one says why.
+// agree returns an error if any rank has one: its own on the lowest such rank, and errOther on
+// others, so that one says why.
 func (j *groupJob) agree(err error) error {
 	rank, size := uint64(j.comm.Rank()), uint64(j.comm.Size())
 	lowest := []uint64{size}

@@ -110,7 +110,8 @@ func TestParts(t *testing.T) {
 	}
 }
 
-// A part replaces no input and no foreign file, and no part of a job with more ranks stays beside it.
+// A part replaces no input and no foreign file, and no part of a job with more ranks stays beside
+// it.
 func TestPartsThere(t *testing.T) {
 	in, dir := file(t, "x.csv", sales(100, "")), filepath.Join(t.TempDir(), "parts")
 	group := func(ranks, input string) (stderr string, status int) {

@@ -23,8 +23,8 @@ var parquetKind = outfile.Kind{
 // partName is the file of a rank in the folder of --parts.
 func partName(rank int) string { return fmt.Sprintf("part-%05d.parquet", rank) }
 
-// openParts makes the folder of --parts. It refuses parts that are inputs or not weft's, and those of a
-// job with more ranks: together with the new ones they would be read as one result.
+// openParts makes the folder of --parts. It refuses parts that are inputs or not weft's, and those
+// of a job with more ranks: together with the new ones they would be read as one result.
 func (j *groupJob) openParts() error {
 	if j.parts == "" {
 		return nil

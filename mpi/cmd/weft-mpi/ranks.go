@@ -12,16 +12,16 @@ import (
 	"github.com/weftgo/weft/mpi/comm/twolevel"
 )
 
-// maxLocal is the largest number of ranks in this process. Each of them has 8 bytes for each pair of
-// ranks, 1 GiB in all.
+// maxLocal is the largest number of ranks in this process. Each of them has 8 bytes for each pair
+// of ranks, 1 GiB in all.
 const maxLocal = 512
 
 // errOther is the error of ranks that end because another one has failed, which says why.
 var errOther = errors.New("another rank has failed")
 
-// onRanks runs a job on the ranks that the launcher of MPI has started, or on some in this process. It
-// calls report with the error of a rank before that leaves MPI, since the launcher kills all ranks when
-// one has ended with a status.
+// onRanks runs a job on the ranks that the launcher of MPI has started, or on some in this process.
+// It calls report with the error of a rank before that leaves MPI, since the launcher kills all
+// ranks when one has ended with a status.
 func onRanks(
 	ctx context.Context, inProcess int,
 	job func(ctx context.Context, c comm.Comm) error, report func(error) int,

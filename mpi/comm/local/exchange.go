@@ -59,8 +59,8 @@ func (r *rank) AllToAllV(
 	return err
 }
 
-// reads returns the marks of the ranks that have read device memory. After an abort a rank that comes
-// late may be publishing its slot.
+// reads returns the marks of the ranks that have read device memory. After an abort a rank that
+// comes late may be publishing its slot.
 func (g *group) reads(slots []slot) (events []*device.Event) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -72,15 +72,15 @@ func (g *group) reads(slots []slot) (events []*device.Event) {
 	return events
 }
 
-// marker is an event of a GPU, which a rank records anew in each exchange. Peers wait for what it marks
-// before the last barrier of the call, or before they enter the next one.
+// marker is an event of a GPU, which a rank records anew in each exchange. Peers wait for what it
+// marks before the last barrier of the call, or before they enter the next one.
 type marker struct {
 	dev   device.Device
 	event *device.Event
 }
 
-// mark marks what was submitted on the stream of a buffer. Of memory that the host addresses it waits
-// for that, and returns nil.
+// mark marks what was submitted on the stream of a buffer. Of memory that the host addresses it
+// waits for that, and returns nil.
 func (m *marker) mark(b comm.Buf) (*device.Event, error) {
 	if !onGPU(b) {
 		return nil, settle(b)
@@ -118,8 +118,8 @@ func settle(b comm.Buf) error {
 	return b.Stream.Sync(context.Background())
 }
 
-// after has a stream wait for an event, or the host, if the event is of another kind of device. A peer
-// that is past the call may have closed its device, whose work is done then.
+// after has a stream wait for an event, or the host, if the event is of another kind of device. A
+// peer that is past the call may have closed its device, whose work is done then.
 func after(s *device.Stream, e *device.Event) error {
 	if s.Wait(e) == nil {
 		return nil
@@ -137,8 +137,8 @@ func unlessClosed(err error) error {
 // stagingBytes is the size of pieces that are copied from one device to another through the host.
 const stagingBytes = 4 << 20
 
-// move copies a part to a buffer of the same length: between two GPUs over their link. written, if not
-// nil, marks on the stream of from that the part has been written.
+// move copies a part to a buffer of the same length: between two GPUs over their link. written, if
+// not nil, marks on the stream of from that the part has been written.
 func move(to, from comm.Buf, written *device.Event) error {
 	if written != nil && onGPU(to) {
 		if err := after(to.Stream, written); err != nil {

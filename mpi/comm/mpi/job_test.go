@@ -29,19 +29,19 @@ const (
 
 // launcher starts the ranks of a job.
 type launcher struct {
-	name    string
-	library string
-	paths   []string // the first one that is installed
-	flags   []string
-	prefix  []string // the command that runs the launcher, if any
+	name   string
+	soname string
+	paths  []string // the first one that is installed
+	flags  []string
+	prefix []string // the command that runs the launcher, if any
 }
 
 var launchers = []launcher{
 	{
-		name: "OpenMPI", library: "libmpi.so.40",
+		name: "OpenMPI", soname: "libmpi.so.40",
 		paths: []string{"mpirun.openmpi", "mpirun"}, flags: []string{"--oversubscribe", "--bind-to", "none"},
 	},
-	{name: "MPICH", library: "libmpich.so.12", paths: []string{"mpiexec.mpich", "mpiexec.hydra"}},
+	{name: "MPICH", soname: "libmpich.so.12", paths: []string{"mpiexec.mpich", "mpiexec.hydra"}},
 }
 
 // eachLauncher runs a test with each launcher that is installed.

@@ -25,7 +25,7 @@ func TestConformance(t *testing.T) {
 // TestAlone starts a program without a launcher.
 func TestAlone(t *testing.T) {
 	eachLauncher(t, func(t *testing.T, l launcher) {
-		l.start(t, 0, "suite", "WEFT_MPI_LIBRARY="+l.library).succeed(t, 1)
+		l.start(t, 0, "suite", "WEFT_MPI_LIBRARY="+l.soname).succeed(t, 1)
 	})
 }
 
@@ -133,7 +133,7 @@ func TestOtherLauncher(t *testing.T) {
 			if other.path() == "" {
 				absent(t, other.name+" is not installed")
 			}
-			l.start(t, 2, "suite", "WEFT_MPI_LIBRARY="+other.library).fail(t, "the launcher has started 2 ranks")
+			l.start(t, 2, "suite", "WEFT_MPI_LIBRARY="+other.soname).fail(t, "the launcher has started 2 ranks")
 		}
 	})
 }
@@ -141,7 +141,7 @@ func TestOtherLauncher(t *testing.T) {
 // TestNoLauncher has srun start ranks that do not find each other, as it does without its --mpi.
 func TestNoLauncher(t *testing.T) {
 	eachLauncher(t, func(t *testing.T, l launcher) {
-		l.start(t, 0, "suite", "WEFT_MPI_LIBRARY="+l.library, "SLURM_STEP_NUM_TASKS=2").fail(t, "the launcher has started 2 ranks")
+		l.start(t, 0, "suite", "WEFT_MPI_LIBRARY="+l.soname, "SLURM_STEP_NUM_TASKS=2").fail(t, "the launcher has started 2 ranks")
 	})
 }
 

@@ -1,7 +1,7 @@
 // Package twolevel exchanges small messages between many ranks in two steps: within nodes, and then
 // between the ranks of equal number of all nodes. A rank of P nodes with Q ranks each sends P+Q
-// messages instead of P·Q, and each is Q times as long between nodes. Every byte is copied three times
-// more, so large messages go to their ranks at once.
+// messages instead of P·Q, and each is Q times as long between nodes. Every byte is copied three
+// times more, so large messages go to their ranks at once.
 package twolevel
 
 import (
@@ -28,9 +28,9 @@ type ranks struct {
 	closed     bool
 }
 
-// New returns a Comm with the ranks of base, which are numbered node by node, perNode on each. New is
-// collective. The Comm takes base over: its Close closes base. It returns base itself if there is one
-// node, or one rank on each.
+// New returns a Comm with the ranks of base, which are numbered node by node, perNode on each. New
+// is collective. The Comm takes base over: its Close closes base. It returns base itself if there
+// is one node, or one rank on each.
 func New(ctx context.Context, base comm.Comm, perNode int) (comm.Comm, error) {
 	if perNode < 1 || base.Size()%perNode != 0 {
 		return nil, fmt.Errorf("twolevel: %d ranks on nodes of %d", base.Size(), perNode)
@@ -86,8 +86,8 @@ func words(v []vote.Vote) []uint64 {
 	return unsafe.Slice((*uint64)(unsafe.Pointer(unsafe.SliceData(v))), len(v)*vote.Words)
 }
 
-// exchange sends each rank of the node the parts for the ranks of its number in all nodes, which then
-// sends them on. What a node sends lies in the order of its ranks, so it is received in place.
+// exchange sends each rank of the node the parts for the ranks of its number in all nodes, which
+// then sends them on. What a node sends lies in the order of its ranks, so it is received in place.
 func (r *ranks) exchange(
 	ctx context.Context, send []byte, sendBytes []int64, recv comm.Buf, recvBytes []int64,
 ) error {

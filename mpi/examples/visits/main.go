@@ -1,5 +1,5 @@
-// Command visits counts visits of pages in a map that is spread over ranks: goroutines of this process,
-// or the processes of an MPI job.
+// Command visits counts visits of pages in a map that is spread over ranks: goroutines of this
+// process, or the processes of an MPI job.
 //
 //	go run ./mpi/examples/visits -ranks 4
 //	go build -o visits ./mpi/examples/visits && mpirun -n 4 ./visits

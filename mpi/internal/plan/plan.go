@@ -1,7 +1,7 @@
-// Package plan predicts what a map over many processors takes: memory, processors, and the time of a
-// batch. The model is closed: a batch is dealt out by rank, exchanged, looked up, and its answers are
-// exchanged back. Each step is a count divided by a rate that was measured on one processor or one
-// pair of them. Nothing here was measured on more.
+// Package plan predicts what a map over many processors takes: memory, processors, and the time of
+// a batch. The model is closed: a batch is dealt out by rank, exchanged, looked up, and its answers
+// are exchanged back. Each step is a count divided by a rate that was measured on one processor or
+// one pair of them. Nothing here was measured on more.
 package plan
 
 import (
@@ -27,8 +27,8 @@ type Link struct {
 	Rate    float64 // bytes a second, out of each processor
 }
 
-// Processors are those with measured rates. Rates of the H200 are those of package linear on one, and
-// of NCCL between two; the CPU's are those of two cores of a Xeon, times 32.
+// Processors are those with measured rates. Rates of the H200 are those of package linear on one,
+// and of NCCL between two; the CPU's are those of two cores of a Xeon, times 32.
 var Processors = []Processor{
 	{Name: "h200", Memory: 120e9, PerNode: 8, Stream: 4273e9, Lookups: 23.6e9, Inserts: 9.8e9,
 		Inner: Link{"NVLink", 4e-6, 327e9}},
@@ -168,8 +168,8 @@ func (j *Job) exchange(ranks int, bytes float64) (latency, link float64) {
 	return 2 * l.Latency * p, bytes * (p - 1) / (p * l.Rate)
 }
 
-// twoLevels returns the same of exchanges within nodes, and between the processors of equal number of
-// all nodes after that.
+// twoLevels returns the same of exchanges within nodes, and between the processors of equal number
+// of all nodes after that.
 func (j *Job) twoLevels(ranks int, bytes float64) (latency, link float64) {
 	inner, nodes := float64(j.On.PerNode), math.Ceil(float64(ranks)/float64(j.On.PerNode))
 	latency = 2 * (j.On.Inner.Latency*inner + j.NIC.Latency*nodes)

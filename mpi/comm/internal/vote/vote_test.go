@@ -13,8 +13,8 @@ import (
 	"github.com/weftgo/weft/mpi/comm/internal/vote"
 )
 
-// votes makes the votes of an exchange in which rank i sends sends[i][j] bytes to rank j and expects
-// wants[i][j] bytes from it.
+// votes makes the votes of an exchange in which rank i sends sends[i][j] bytes to rank j and
+// expects wants[i][j] bytes from it.
 func votes(t *testing.T, sends, wants [][]int64) []vote.Vote {
 	all := make([]vote.Vote, len(sends))
 	for rank := range all {
@@ -27,7 +27,8 @@ func votes(t *testing.T, sends, wants [][]int64) []vote.Vote {
 	return all
 }
 
-// TestParts counts votes of exchanges in which all fits, and then of such in which one number is other.
+// TestParts counts votes of exchanges in which all fits, and then of such in which one number is
+// other.
 func TestParts(t *testing.T) {
 	random := rand.New(rand.NewPCG(1, 2))
 	for range 1000 {
