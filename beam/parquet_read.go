@@ -15,6 +15,7 @@ import (
 	"github.com/weftgo/weft/arrow/parquet"
 	"github.com/weftgo/weft/beam/internal/beamfile"
 	"github.com/weftgo/weft/column"
+	tables "github.com/weftgo/weft/internal/table"
 )
 
 func init() {
@@ -214,8 +215,8 @@ func (p *parquetRows) fields(
 		if err := all[n].Err(); err != nil {
 			return nil, nil, fmt.Errorf("column %q: %w; name the columns to read", all[n].Name, err)
 		}
-		if chosen[i], err = arrowField(all[n]); err != nil {
-			return nil, nil, err
+		chosen[i] = goarrow.Field{
+			Name: all[n].Name, Type: tables.ArrowOf(all[n].Type), Nullable: true,
 		}
 	}
 	return numbers, goarrow.NewSchema(chosen, nil), nil

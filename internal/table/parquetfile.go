@@ -47,7 +47,7 @@ func openParquet(ctx context.Context, in *input, s *stream, maxBytes, memory int
 	src := &typed{files: []io.Closer{closer}, rereads: true, name: in.name, size: size}
 	for _, f := range p.Fields() {
 		src.names = append(src.names, Field{Name: f.Name, Type: f.Type.Column,
-			Arrow: arrowOf(f.Type), err: f.Err()})
+			Arrow: ArrowOf(f.Type), err: f.Err()})
 	}
 	for i := range p.RowGroups() {
 		src.groups = append(src.groups, p.GroupRows(i))
@@ -105,9 +105,9 @@ func fieldsIn(columns []wanted) []int {
 	return fields
 }
 
-// arrowOf returns the Arrow type of a type of Parquet files. Nested fields, which are not read, are
+// ArrowOf returns the Arrow type of a type of Parquet files. Nested fields, which are not read, are
 // structs.
-func arrowOf(t parquet.Type) goarrow.DataType {
+func ArrowOf(t parquet.Type) goarrow.DataType {
 	zone := ""
 	if t.UTC {
 		zone = "UTC"
