@@ -64,11 +64,17 @@ func (t *Table) looked() []Range {
 	return all
 }
 
+// looksStrings is a bit of Looks: the column has strings of JSON, which are printed as such.
+const looksStrings = 1 << 32
+
 // Looks returns what is known of the values of each column, for Adopt of a table of the same files.
 func (t *Table) Looks() []uint64 {
 	looks := make([]uint64, len(t.columns))
 	for i := range t.columns {
 		looks[i] = uint64(t.columns[i].kinds)
+		if t.columns[i].strings.Load() {
+			looks[i] |= looksStrings
+		}
 	}
 	return looks
 }
@@ -86,6 +92,9 @@ func (t *Table) Adopt(looks []uint64) error {
 	}
 	for i, k := range looks {
 		t.columns[i].kinds |= kinds(k)
+		if k&looksStrings != 0 {
+			t.columns[i].strings.Store(true)
+		}
 	}
 	return nil
 }

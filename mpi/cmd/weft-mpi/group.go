@@ -188,7 +188,6 @@ type groupSummary struct {
 // that has failed.
 func (o *groupOptions) run(ctx context.Context, a *app, c comm.Comm) (err error) {
 	own := *o // ranks of one process share nothing
-	own.Options = o.Options
 	j := &groupJob{groupOptions: &own, app: a, ctx: ctx, comm: c, start: time.Now()}
 	if j.dev, err = cpu.Open(nil); err == nil {
 		defer j.dev.Close()
@@ -265,7 +264,8 @@ func dealt(all []table.Range, rank, size int) []table.Range {
 	own, at := []table.Range{}, int64(0)
 	for _, r := range all {
 		middle := at + (r.Bytes+1)/2
-		if at += r.Bytes + 1; int(middle*int64(size)/total) == rank {
+		at += r.Bytes + 1
+		if min(int(float64(middle)/float64(total)*float64(size)), size-1) == rank {
 			own = append(own, r)
 		}
 	}
@@ -275,7 +275,9 @@ func dealt(all []table.Range, rank, size int) []table.Range {
 // digest returns a digest of what ranks have in common: the flags that make groups, and the files.
 func (j *groupJob) digest(ranges []table.Range) uint64 {
 	h := fnv.New64a()
-	fmt.Fprint(h, ranges, j.table.Looks(), j.By, j.Aggs)
+	o := &j.Options
+	fmt.Fprintf(h, "%v %v %q %q ", ranges, j.table.Looks(), j.By, j.Aggs)
+	fmt.Fprintf(h, "%v %q %q %q ", o.SkipBad, o.Nulls, o.Text, o.Number)
 	for _, f := range j.table.Fields() {
 		fmt.Fprintf(h, "%q %v ", f.Name, f.Type)
 	}
@@ -321,7 +323,8 @@ func (j *groupJob) group() (*flags.Grouping, *group.Result, error) {
 		}
 		result, err := shard.Group(j.ctx, j.ranks, rows, gr.Aggs, opts)
 		if err == nil {
-			return gr, result, nil
+			_, err := j.union(fine) // how rank 0 prints values depends on what all have read
+			return gr, result, err
 		}
 		if again, failed := j.adapt(late, err); !again {
 			return nil, nil, failed
@@ -362,34 +365,43 @@ func (j *groupJob) adapt(late, err error) (again bool, _ error) {
 	if late != nil {
 		failed = j.table.Adapt(j.ctx, late)
 	}
-	looks := j.table.Looks()
-	const fine, found, bad = 0, 1, 2
-	send := append([]uint64{fine}, looks...)
+	state := uint64(fine)
 	switch {
 	case failed != nil:
-		send[0] = bad
+		state = bad
 	case late != nil:
-		send[0] = found
+		state = found
 	}
+	worst, lost := j.union(state)
+	if lost == nil && worst == found {
+		return true, nil
+	}
+	// Where a rank is lost, it has said why, or leaves that to this one.
+	return false, j.say(late, failed, err)
+}
+
+// What a rank has found late: nothing, values of other types, or an error.
+const (
+	fine uint64 = iota
+	found
+	bad
+)
+
+// union has all ranks take note of what each knows of the values. It returns the greatest state.
+func (j *groupJob) union(state uint64) (worst uint64, _ error) {
+	send := append([]uint64{state}, j.table.Looks()...)
 	recv := make([]uint64, len(send)*j.comm.Size())
-	if lost := j.comm.AllGather(context.WithoutCancel(j.ctx), send, recv); lost != nil {
-		return false, j.say(
-			late,
-			failed,
-			err,
-		) // another rank has said why, or leaves it to this one
+	if err := j.comm.AllGather(context.WithoutCancel(j.ctx), send, recv); err != nil {
+		return 0, err
 	}
-	state := uint64(fine)
+	all := make([]uint64, len(send)-1)
 	for part := range slices.Chunk(recv, len(send)) {
-		state = max(state, part[0])
-		for i, look := range part[1:] {
-			looks[i] |= look
+		worst = max(worst, part[0])
+		for i, looks := range part[1:] {
+			all[i] |= looks
 		}
 	}
-	if state == found {
-		return true, j.table.Adopt(looks)
-	}
-	return false, j.say(late, failed, err)
+	return worst, j.table.Adopt(all)
 }
 
 // say returns the error of this rank: that of its files, or err if it comes from here, and errOther

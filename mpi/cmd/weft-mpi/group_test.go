@@ -9,6 +9,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"reflect"
 	"slices"
 	"strings"
 	"testing"
@@ -307,5 +308,28 @@ func TestMPI(t *testing.T) {
 	if !errors.As(err, &exit) || exit.ExitCode() != exitFailed ||
 		strings.Count(stderr, `weft-mpi: --by: no column "town"`) != 1 {
 		t.Errorf("%v, says %s", err, stderr)
+	}
+}
+
+// Text that is a string of JSON is printed as one, whichever rank has read it.
+func TestGroupLiterals(t *testing.T) {
+	numbers := file(t, "1.jsonl", strings.Repeat("{\"k\":12}\n{\"k\":1.5}\n", 9))
+	text := file(t, "2.jsonl", strings.Repeat("{\"k\":\"7.5\"}\n", 18))
+	var want []any
+	for _, ranks := range []string{"1", "2", "3"} {
+		stdout, stderr, status := weftMPI(
+			t, "group", "--by", "k", "--json", "--local", ranks, numbers, text)
+		var got struct {
+			Rows []any `json:"rows"`
+		}
+		if err := json.Unmarshal([]byte(stdout), &got); err != nil || status != exitOK {
+			t.Fatalf("exit status %d, %v, says %s", status, err, stderr)
+		}
+		if want == nil {
+			want = got.Rows
+		}
+		if !reflect.DeepEqual(got.Rows, want) {
+			t.Errorf("%s ranks: %v, want %v", ranks, got.Rows, want)
+		}
 	}
 }
