@@ -87,7 +87,7 @@ func TestPoolDumpCorrupt(t *testing.T) {
 	}
 }
 
-// lines takes some writes and fails after them, as a pipe does whose reader has gone.
+// lines fails after some writes, as a pipe without a reader does.
 type lines struct {
 	left int
 	text []byte
