@@ -52,6 +52,10 @@ func (g *Groups) add(ctx context.Context, p *piece) (added int, err error) {
 	if err := g.makeRoom(ctx, p); err != nil {
 		return 0, err
 	}
+	if g.spilled.direct > 0 {
+		return g.addDirect(p)
+	}
+	g.spilled.added += p.n
 	g.numberTexts(ctx, p)
 	packed, other := g.encode(ctx, p)
 	if p.stop != nil { // at a row of others
@@ -142,6 +146,10 @@ rows:
 func (g *Groups) order(n int) {
 	s := g.scratch
 	parts := append(g.packed.parts[:len(g.packed.parts):len(g.packed.parts)], g.other.parts...)
+	if g.spilled.disordered() && g.coder.packs { // see interned
+		g.orderByPart(parts)
+		return
+	}
 	seen, before := sized(&s.seen, (n+63)/64), sized(&s.before, (n+63)/64)
 	clear(seen)
 	each := func(visit func(rows []uint64)) {
@@ -173,4 +181,17 @@ func (g *Groups) order(n int) {
 	}
 	g.held += int(count)
 	g.n.Add(int64(count))
+}
+
+// orderByPart gives the groups that a piece has brought their places part by part.
+func (g *Groups) orderByPart(parts []*part) {
+	before := g.held
+	for _, p := range parts {
+		for i := p.ordered; i < p.n; i++ {
+			p.orders[i] = uint64(g.held)
+			g.held++
+		}
+		p.ordered = p.n
+	}
+	g.n.Add(int64(g.held - before))
 }

@@ -111,6 +111,7 @@ func (g *Groups) Close() error {
 	}
 	g.closed = true
 	err := g.rest.close()
+	g.waiting.store.Free()
 	if g.l != nil {
 		g.packed.free()
 		g.other.free()

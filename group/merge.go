@@ -27,6 +27,17 @@ func (p *part) move(from *part, i int) {
 	p.carryOf(from, rec, to)
 }
 
+// moveAll makes records of all those of another part without byte strings. There are none here.
+func (p *part) moveAll(from *part) {
+	p.reserve(from.n)
+	p.recs, p.orders = append(p.recs[:0], from.recs...), append(p.orders, from.orders...)
+	p.n, p.ordered, p.carry = from.n, from.ordered, from.carry
+	for s, nulls := range from.nulls {
+		p.nulls[s] = append(p.nulls[s], nulls...)
+	}
+	p.reindex()
+}
+
 // free makes a record for a code that is not here, and returns where it begins.
 func (p *part) free(code, order uint64) int {
 	mask := uint64(len(p.index) - 1)

@@ -187,7 +187,8 @@ func (p *part) insert(at, code, row uint64) (rec uint32) {
 	p.index[at] = rec
 	p.n++
 	if p.places() > len(p.index) {
-		p.reindex(2 * len(p.index))
+		p.index = hostmem.Slice[uint32](p.mem, 2*len(p.index))
+		p.reindex()
 	}
 	return rec
 }
@@ -208,7 +209,8 @@ func (p *part) reserve(groups int) {
 	p.recs = grown(p.recs, p.mem, (groups-p.n)*p.l.stride())
 	p.orders = grown(p.orders, p.mem, groups-p.n)
 	if size := indexFor(groups); size > len(p.index) {
-		p.reindex(size)
+		p.index = hostmem.Slice[uint32](p.mem, size)
+		p.reindex()
 	}
 }
 
@@ -222,10 +224,9 @@ func grown(s []uint64, mem *hostmem.Pool, n int) []uint64 {
 	return to
 }
 
-// reindex makes an index of another size.
-func (p *part) reindex(size int) {
-	p.index = hostmem.Slice[uint32](p.mem, size)
-	mask := uint64(size - 1)
+// reindex fills an empty index.
+func (p *part) reindex() {
+	mask := uint64(len(p.index) - 1)
 	for rec := p.l.stride(); rec < p.end(); rec += p.l.stride() {
 		at := p.recs[rec+wordCode] & mask
 		for p.index[at] != 0 {

@@ -5,6 +5,7 @@ import (
 	"sync"
 	"unsafe"
 
+	"github.com/weftgo/weft/column"
 	"github.com/weftgo/weft/internal/spill"
 )
 
@@ -20,6 +21,8 @@ type scratch struct {
 	used    int      // words
 	offHeap bool
 	mapped  *spill.Memory[uint64] // that is mem; nil: it is Go's
+
+	read [2]*spill.Store // rows from the temporary file, by kind; nil: none yet
 
 	seen   []uint64 // bits of rows of a piece that brought a group
 	before []uint32 // how many are set before each word
@@ -57,6 +60,12 @@ func (s *scratch) fit(bytes int) {
 	}
 }
 
+// newRead makes memory for rows from the temporary file.
+func (s *scratch) newRead(kind uint8, types []column.Type) {
+	s.read[kind] = spill.NewStore(nil, types)
+	runtime.AddCleanup(s, (*spill.Store).Free, s.read[kind]) // if free is not called
+}
+
 // release returns the memory for rows.
 func (s *scratch) release() {
 	if s.mapped != nil {
@@ -70,6 +79,8 @@ func (s *scratch) free() {
 	if s.offHeap {
 		s.release()
 		s.chunks.release()
+		s.read[kindStates].Free()
+		s.read[kindRows].Free()
 		return
 	}
 	s.trim()

@@ -1,7 +1,6 @@
 package group
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"math/rand/v2"
@@ -23,15 +22,20 @@ const (
 	maxDepth   = 6
 )
 
+// readShare of Memory holds rows that have been read from the file.
+const readShare = 32
+
 // spilled are the groups in a temporary file, and how Options.Memory is divided.
 type spilled struct {
 	file   *spill.File
 	shared bool // the file is that of other groups, which close it
 	wrap   func(spill.Disk) spill.Disk
-	parts  *spill.Parts // states of groups; nil: all groups are in memory
+	parts  *spill.Parts // nil: all groups are in memory
 	seed   uint64
 	depth  int
-	states int // of groups; a group has as many as it was written times
+	states int // of groups, and rows; a group has as many as it was written times
+	added  int // rows that the groups in memory have been made of
+	direct int // rows that yet go to the file without a table
 
 	// expected is the number of groups, at most. 0: unknown.
 	expected int
@@ -112,13 +116,13 @@ func (g *Groups) makeRoom(ctx context.Context, p *piece) error {
 	for p.n > 1 && s.keys > 0 && 8*p.texts() > s.keys {
 		p.slice((p.n + 1) / 2)
 	}
-	for {
+	for s.direct == 0 {
 		crowded, err := g.crowded(p)
 		switch {
 		case err != nil || !crowded:
 			return err
 		case g.divisible():
-			if err := g.flush(ctx); err != nil {
+			if err := g.flushFull(ctx); err != nil {
 				return err
 			}
 		case p.n > 1:
@@ -127,7 +131,12 @@ func (g *Groups) makeRoom(ctx context.Context, p *piece) error {
 			return nil
 		}
 	}
+	p.slice(min(p.n, s.page, s.direct))
+	return nil
 }
+
+// disordered reports whether groups need not have the order in which they came.
+func (s *spilled) disordered() bool { return s.depth > 0 || s.parts != nil }
 
 // divisible reports whether the groups in memory can go to the file and come back in parts.
 func (g *Groups) divisible() bool {
@@ -240,7 +249,8 @@ func (g *Groups) flush(ctx context.Context) error {
 		return err
 	}
 	ctx = context.WithoutCancel(ctx)
-	if g.failed = g.pages(ctx, g.atOnce(s.page), g.write); g.failed == nil {
+	write := func(page []column.Column) error { return g.write(kindStates, page) }
+	if g.failed = g.pages(ctx, g.atOnce(s.page), write); g.failed == nil {
 		s.states += g.held
 		g.failed = g.reset()
 	}
@@ -263,19 +273,23 @@ func (s *spilled) open(dir string) (err error) {
 	return nil
 }
 
-// write appends a page of states to the chains of their partitions.
-func (g *Groups) write(page []column.Column) error {
-	s, keys := &g.spilled, len(g.l.keys)
-	parts, err := column.Partition(g.dev, page[:keys], column.PartitionOptions{Parts: spillParts,
-		Seed: s.seed})
-	if err != nil {
+// write appends rows of a kind to the chains of their partitions.
+func (g *Groups) write(kind uint8, page []column.Column) error {
+	s, nulls := &g.spilled, column.HashNulls
+	if g.opts.SkipNulls {
+		nulls = column.DropNulls
+	}
+	parts, err := column.Partition(g.dev, page[:len(g.l.keys)], column.PartitionOptions{
+		Parts: spillParts, Seed: s.seed, Nulls: nulls})
+	if err != nil || len(parts.Rows) == 0 {
 		return err
 	}
 	var counts [spillParts]int
 	for p := range counts {
 		counts[p] = len(parts.Part(p))
 	}
-	return s.parts.Write(g.dev, s.file, spill.Take(g.dev, page, parts.Rows), &counts)
+	page = append(spill.Take(g.dev, page, parts.Rows), kindColumn(kind, len(parts.Rows)))
+	return s.parts.Write(g.dev, s.file, page, &counts)
 }
 
 // reset forgets the groups in memory.
@@ -291,7 +305,7 @@ func (g *Groups) reset() error {
 	if g.rest, err = g.newRest(keys); err != nil {
 		return err
 	}
-	g.packed, g.other, g.held = g.newTable(), g.newTable(), 0
+	g.packed, g.other, g.held, g.spilled.added = g.newTable(), g.newTable(), 0, 0
 	if fixed {
 		return g.main().fix(g.dev, g.share(g.main()))
 	}
@@ -346,37 +360,47 @@ func (g *Groups) visitPart(ctx context.Context, p int, f func(*Groups) error) (e
 	return sub.visit(ctx, f)
 }
 
-// addChain adds the pages of a chain, several at a time: cores share large ones better.
+// addChain adds the pages of a chain, several of one kind at a time: cores share large ones better.
 func (g *Groups) addChain(ctx context.Context, c *spill.Chain) error {
-	var pages [][]column.Column
-	n, size := 0, int64(0)
-	add := func() error {
-		page, err := spill.Join(pages)
-		if err != nil {
-			return err
-		}
-		pages, n, size = nil, 0, 0
-		return g.addPage(ctx, page)
-	}
+	var decoder spill.Decoder
+	kind, most := uint8(kindStates), g.opts.Memory/readShare
 	for b, err := range c.Pages() {
 		if err != nil {
 			return err
 		}
-		page, err := spill.DecodePage(bytes.Clone(b)) // the columns may lie in it
+		page, err := decoder.Decode(b)
 		if err != nil {
 			return err
 		}
-		pages, size = append(pages, page), size+int64(len(b))
-		if n += page[0].Len(); n >= min(pageGroups, g.spilled.rows) || size > g.opts.Memory/64 {
-			if err := add(); err != nil {
+		k := pageKind(page)
+		page = page[:len(page)-1]
+		if k != kind || g.scratch.read[k].Bytes()+spill.Bytes(page) > most {
+			if err := g.addRead(ctx, kind); err != nil {
 				return err
 			}
 		}
+		if kind = k; g.scratch.read[k] == nil {
+			g.scratch.newRead(k, typesOf(page))
+		}
+		if err := g.scratch.read[k].Append(g.dev, page); err != nil {
+			return err
+		}
 	}
-	if n == 0 {
+	return g.addRead(ctx, kind)
+}
+
+// addRead adds the rows of a kind that have been read.
+func (g *Groups) addRead(ctx context.Context, kind uint8) error {
+	rows := g.scratch.read[kind]
+	if rows.Len() == 0 {
 		return nil
 	}
-	return add()
+	defer rows.Reset()
+	l, keys, all := g.l, len(g.l.keys), rows.View()
+	if kind == kindStates {
+		l = g.merging
+	}
+	return g.addAll(ctx, l, all[:keys], all[keys:], rows.Len())
 }
 
 // close frees the chains, and the file with them unless others share it.

@@ -108,7 +108,11 @@ func (t *table) become(dev device.Host, parts []*part) {
 	from := t.parts
 	t.parts, t.shift = parts, uint(64-bits.TrailingZeros(uint(len(parts))))
 	dev.Parallel(len(from), 1, func(lo, hi int) {
-		for _, p := range from[lo:hi] {
+		for i, p := range from[lo:hi] {
+			if len(from) == len(parts) && t.l.texts == 0 {
+				parts[lo+i].moveAll(p)
+				continue
+			}
 			for i := range p.n {
 				t.parts[p.recs[p.rec(i)]>>t.shift].move(p, i)
 			}
@@ -244,7 +248,8 @@ func (t *table) divide(dev device.Host, groups int) {
 	switch {
 	case len(t.parts) == 1 && n > 1:
 		t.cut(dev, n, have)
-	case len(t.parts) > 1 && (have > t.room || groups > 2*partGroups*len(t.parts)):
+	case len(t.parts) > 1 && (have > t.room ||
+		n > len(t.parts) && groups > 2*partGroups*len(t.parts)):
 		t.cut(dev, max(n, len(t.parts)), 2*have)
 	}
 }

@@ -3,10 +3,13 @@ package group
 import (
 	"context"
 	"errors"
+	"math"
+	"runtime"
 	"slices"
 
 	"github.com/weftgo/weft/column"
 	"github.com/weftgo/weft/internal/op"
+	"github.com/weftgo/weft/internal/spill"
 )
 
 // Rows of small batches wait for more where there are many groups: the records of a part then come
@@ -15,30 +18,40 @@ const (
 	// waitRows are added together. Batches that have a waitBatches-th of that, or waitPer rows for
 	// each group that there is, do not wait: copies cost more than they save then.
 	waitRows, waitBatches, waitPer = 1 << 20, 4, 16
+	// If a table is large, a row for each waitGroups groups waits, and mostWait rows at most.
+	waitGroups, mostWait = 8, 1 << 23
 	// waitShare of Options.Memory holds the rows that wait.
 	waitShare = 32
-	// joinRows are joined at most while they wait: a column takes 200 bytes beside its values.
-	joinRows = 1 << 12
 )
 
-// waiting are batches that wait.
+// waiting are the rows that wait: keys, then values.
 type waiting struct {
-	batches [][]column.Column // keys, then values
-	rows    int
+	store *spill.Store // nil: none have waited yet
+}
+
+func (w *waiting) len() int {
+	if w.store == nil {
+		return 0
+	}
+	return w.store.Len()
 }
 
 // waits reports whether a batch waits for others. Keys that are interned, byte strings, and rows
 // with keys that codes have no room for do not.
 func (g *Groups) waits(keys, values []column.Column, n int) bool {
 	fixed := func(c column.Column) bool { return c.Type() != column.Bytes }
-	return g.held > fewGroups && n < min(g.waitRows()/waitBatches, waitPer*g.held) && !g.interns() &&
+	most := waitPer * g.held
+	if g.spilled.direct > 0 {
+		most = math.MaxInt
+	}
+	return most > waitPer*fewGroups && n < min(g.waitRows()/waitBatches, most) && !g.interns() &&
 		!slices.ContainsFunc(slices.Concat(keys, values), func(c column.Column) bool { return !fixed(c) })
 }
 
 // waitRows is the number of rows that are added together.
 func (g *Groups) waitRows() int {
 	if g.opts.Memory == 0 {
-		return waitRows
+		return min(max(waitRows, g.held/waitGroups), mostWait)
 	}
 	row := 0
 	for _, t := range slices.Concat(g.l.keys, g.l.values) {
@@ -49,7 +62,7 @@ func (g *Groups) waitRows() int {
 
 // wait keeps a copy of a batch.
 func (g *Groups) wait(ctx context.Context, keys, values []column.Column, n int) error {
-	if g.waiting.rows+n > g.waitRows() {
+	if g.waiting.len()+n > g.waitRows() {
 		if err := g.addWaiting(ctx); err != nil {
 			return &op.PartialError{Err: op.Cause(err)}
 		}
@@ -57,70 +70,39 @@ func (g *Groups) wait(ctx context.Context, keys, values []column.Column, n int) 
 	if n == 0 {
 		return nil
 	}
-	if err := g.waiting.add(slices.Concat(keys, values)); err != nil {
-		return err
-	}
-	g.waiting.rows += n
-	g.pending.Store(int64(g.waiting.rows))
-	return nil
+	return g.keep(slices.Concat(keys, values))
 }
 
-// add keeps a copy of a batch, which it joins with batches before it that are no longer: so there
-// are few, and each row is copied some ten times at most.
-func (w *waiting) add(batch []column.Column) error {
-	n, first := batch[0].Len(), len(w.batches)
-	for ; first > 0; first-- {
-		before := w.batches[first-1][0].Len()
-		if before > n || before+n > joinRows {
-			break
-		}
-		n += before
+// keep has rows wait.
+func (g *Groups) keep(rows []column.Column) error {
+	w := &g.waiting
+	if w.store == nil {
+		w.store = spill.NewStore(nil, typesOf(rows))
+		runtime.AddCleanup(g, (*spill.Store).Free, w.store) // if Close is not called
 	}
-	all, err := joinBatches(append(w.batches[first:len(w.batches):len(w.batches)], batch))
-	if err != nil {
-		return err
-	}
-	clear(w.batches[first:])
-	w.batches = append(w.batches[:first], all)
-	return nil
-}
-
-// joinBatches returns the rows of batches, one after another, in memory of their own.
-func joinBatches(batches [][]column.Column) ([]column.Column, error) {
-	all, some := make([]column.Column, len(batches[0])), make([]column.Column, len(batches))
-	for i := range all {
-		for j, b := range batches {
-			some[j] = b[i]
-		}
-		var err error
-		if all[i], err = column.Concat(some...); err != nil {
-			return nil, err
-		}
-	}
-	return all, nil
+	err := w.store.Append(g.dev, rows)
+	g.pending.Store(int64(w.len()))
+	return err
 }
 
 // addWaiting adds the rows that wait. Those that it could not add still wait.
 func (g *Groups) addWaiting(ctx context.Context) error {
-	w := &g.waiting
-	if w.rows == 0 {
+	w := g.waiting
+	if w.len() == 0 {
 		return nil
 	}
-	all, err := joinBatches(w.batches)
-	if err != nil {
-		return err
-	}
-	keys, rows := len(g.l.keys), w.rows
-	w.batches, w.rows = nil, 0
-	err = g.addAll(ctx, g.l, all[:keys:keys], all[keys:], rows)
+	g.waiting = waiting{}
+	all, keys := w.store.View(), len(g.l.keys)
+	err := g.addAll(ctx, g.l, all[:keys:keys], all[keys:], w.len())
 	var partial *op.PartialError
 	if errors.As(err, &partial) {
-		for i, c := range all {
-			all[i] = c.Slice(partial.Done, rows)
-		}
-		w.batches, w.rows = [][]column.Column{all}, rows-partial.Done
+		err = errors.Join(err, g.keep(spill.Slice(all, partial.Done, w.len())))
+		w.store.Free()
+	} else {
+		w.store.Reset()
+		g.waiting = w
 	}
-	g.pending.Store(int64(w.rows))
+	g.pending.Store(int64(g.waiting.len()))
 	g.scratch.trim()
 	return err
 }

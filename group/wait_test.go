@@ -38,10 +38,10 @@ func TestWait(t *testing.T) {
 			for _, n := range []int{1000, 7, 1500} {
 				add(n)
 			}
-			if g.waiting.rows != 2507 {
-				t.Fatalf("%d rows wait", g.waiting.rows)
+			if g.waiting.len() != 2507 {
+				t.Fatalf("%d rows wait", g.waiting.len())
 			}
-			if g.Len() != len(m.groups) || g.waiting.rows != 0 {
+			if g.Len() != len(m.groups) || g.waiting.len() != 0 {
 				t.Fatalf("%d groups, want %d", g.Len(), len(m.groups))
 			}
 			add(500)
@@ -73,8 +73,8 @@ func TestWaitCancelled(t *testing.T) {
 	g := create(t, dev, []Aggregate{{Func: Rows}}, nil)
 	must(t, g.Add(t.Context(), all, nil))
 	must(t, g.Add(t.Context(), all, nil))
-	if g.waiting.rows != len(keys) {
-		t.Fatalf("%d rows wait", g.waiting.rows)
+	if g.waiting.len() != len(keys) {
+		t.Fatalf("%d rows wait", g.waiting.len())
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
@@ -105,15 +105,15 @@ func TestWaitSmallBatches(t *testing.T) {
 	}
 	all := column.Of(keys)
 	must(t, g.Add(t.Context(), []column.Column{all}, []column.Column{all}))
-	last := make([]int64, 3*joinRows)
+	last := make([]int64, 12_000)
 	for i := range last {
 		last[i] = int64(i)
 		k, v := all.Slice(i%100, i%100+1), column.Of(last).Slice(i, i+1)
 		must(t, g.Add(t.Context(), []column.Column{k}, []column.Column{v}))
 		must(t, g.Add(t.Context(), []column.Column{k.Slice(0, 0)}, []column.Column{v.Slice(0, 0)}))
 	}
-	if g.waiting.rows != len(last) || len(g.waiting.batches) > 20 {
-		t.Fatalf("%d rows wait in %d batches", g.waiting.rows, len(g.waiting.batches))
+	if n := g.waiting.len(); n != len(last) || g.waiting.store.Bytes() > int64(20*n) {
+		t.Fatalf("%d rows wait in %d bytes", n, g.waiting.store.Bytes())
 	}
 	r, err := g.Result(t.Context())
 	must(t, err)

@@ -277,9 +277,9 @@ type job struct {
 	budget *spill.Budget // of stores, without a limit: share is one
 	wrap   func(spill.Disk) spill.Disk
 
-	rows                          *rowStore // right rows in memory
-	collected                     *rowStore // left rows of small batches
-	rightBatchRows, leftBatchRows *rowStore // rows from the file
+	rows                          *spill.Store // right rows in memory
+	collected                     *spill.Store // left rows of small batches
+	rightBatchRows, leftBatchRows *spill.Store // rows from the file
 
 	hashSeed uint64 // of keys that are indexed by their hash
 
@@ -313,13 +313,13 @@ func (j *job) bind(keys, all []column.Column) error {
 		return err
 	}
 	j.plan, j.keys, j.right = plan, len(keys), types
-	j.rows = newRowStore(j.budget, j.right)
+	j.rows = spill.NewStore(j.budget, j.right)
 	return nil
 }
 
 func (j *job) free() {
-	for _, s := range []*rowStore{j.rows, j.collected, j.rightBatchRows, j.leftBatchRows} {
-		s.free()
+	for _, s := range []*spill.Store{j.rows, j.collected, j.rightBatchRows, j.leftBatchRows} {
+		s.Free()
 	}
 }
 

@@ -21,8 +21,8 @@ type built struct {
 	longest int64           // bytes of a row that the join yields, at most
 }
 
-func (j *job) newBuilt(ctx context.Context, s *rowStore) (*built, error) {
-	x := &built{job: j, n: s.n, view: s.view()}
+func (j *job) newBuilt(ctx context.Context, s *spill.Store) (*built, error) {
+	x := &built{job: j, n: s.Len(), view: s.View()}
 	if j.opts.Memory > 0 {
 		x.longest = longestRow(x.view[j.keys:])
 	}
@@ -33,13 +33,11 @@ func (j *job) newBuilt(ctx context.Context, s *rowStore) (*built, error) {
 		return nil, err
 	}
 	if j.kind == Left {
-		if err := s.appendNull(j.dev); err != nil {
+		if x.view, err = s.ViewWithNull(j.dev); err != nil {
 			return nil, errors.Join(err, x.index.Close())
 		}
-		x.view = s.view()
-		s.n--
 		if !j.opts.NullsMatch { // only that row has null keys
-			copy(x.view, s.keyView(j.keys))
+			copy(x.view, s.ViewNotNull(j.keys))
 		}
 	}
 	return x, nil

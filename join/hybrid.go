@@ -20,8 +20,8 @@ const indexBytes, hashBytes = 28, 12
 type hybrid struct {
 	*job
 	depth int
-	store *rowStore // right rows: keys, then columns; all partitions use one, in turns
-	index *built    // of these; nil before seal
+	store *spill.Store // right rows: keys, then columns; all partitions use one, in turns
+	index *built       // of these; nil before seal
 
 	seed         uint64
 	out          [spillParts]bool // partitions in the file
@@ -73,8 +73,8 @@ func (h *hybrid) addBatch(ctx context.Context, some []column.Column) (err error)
 				return err
 			}
 		}
-		if !h.crowded(some) || h.store.n == 0 {
-			return h.store.append(h.dev, some)
+		if !h.crowded(some) || h.store.Len() == 0 {
+			return h.store.Append(h.dev, some)
 		}
 		if err := h.makeRoom(ctx); err != nil {
 			return err
@@ -85,8 +85,8 @@ func (h *hybrid) addBatch(ctx context.Context, some []column.Column) (err error)
 // crowded reports whether a store may not hold rows more.
 func (h *hybrid) crowded(more []column.Column) bool { return h.job.crowded(h.store, more) }
 
-func (j *job) crowded(s *rowStore, more []column.Column) bool {
-	n := s.n + more[0].Len()
+func (j *job) crowded(s *spill.Store, more []column.Column) bool {
+	n := s.Len() + more[0].Len()
 	if n > maxRows-1 { // a row of nulls may follow
 		return true
 	}
@@ -94,13 +94,13 @@ func (j *job) crowded(s *rowStore, more []column.Column) bool {
 	if !j.plan.packed {
 		each += hashBytes
 	}
-	return j.share > 0 && s.bytes()+spill.Bytes(more)+int64(n)*each > j.share
+	return j.share > 0 && s.Bytes()+spill.Bytes(more)+int64(n)*each > j.share
 }
 
 // makeRoom frees memory of right rows: those whose key an earlier row has, if the join yields no
 // right rows, and otherwise the largest partitions.
 func (h *hybrid) makeRoom(ctx context.Context) error {
-	if most := h.store.n / 4 * 3; !h.kind.pairs() && !h.deduplicated {
+	if most := h.store.Len() / 4 * 3; !h.kind.pairs() && !h.deduplicated {
 		x, err := h.newBuilt(ctx, h.store)
 		if err != nil {
 			return err
@@ -110,7 +110,7 @@ func (h *hybrid) makeRoom(ctx context.Context) error {
 		} else {
 			err = x.close()
 		}
-		if h.deduplicated = h.store.n > most; err != nil || !h.deduplicated {
+		if h.deduplicated = h.store.Len() > most; err != nil || !h.deduplicated {
 			return err
 		}
 	}
@@ -119,7 +119,7 @@ func (h *hybrid) makeRoom(ctx context.Context) error {
 
 // countParts counts the rows of each partition in memory.
 func (h *hybrid) countParts() (rows [spillParts]int, err error) {
-	err = h.store.eachChunk(h.batch, func(chunk []column.Column) error {
+	err = h.store.EachChunk(h.batch, func(chunk []column.Column) error {
 		parts, err := h.partition(chunk)
 		if err != nil {
 			return err
@@ -151,7 +151,7 @@ func (h *hybrid) evict(ctx context.Context) error {
 	slices.SortFunc(order, func(a, b int) int { return rows[b] - rows[a] })
 	gone := 0
 	for _, p := range order {
-		if gone > 0 && gone >= h.store.n/4 {
+		if gone > 0 && gone >= h.store.Len()/4 {
 			break
 		}
 		gone += rows[p]
@@ -160,7 +160,7 @@ func (h *hybrid) evict(ctx context.Context) error {
 			h.nOut++
 		}
 	}
-	return h.store.rewrite(h.dev, h.batch, func(chunk []column.Column) ([]column.Column, error) {
+	return h.store.Rewrite(h.dev, h.batch, func(chunk []column.Column) ([]column.Column, error) {
 		if err := ctx.Err(); err != nil {
 			return nil, err
 		}
@@ -232,7 +232,7 @@ func (h *hybrid) dropDuplicates(ctx context.Context, x *built) error {
 		return err
 	}
 	at, lo := 0, 0
-	return h.store.rewrite(h.dev, h.batch, func(chunk []column.Column) ([]column.Column, error) {
+	return h.store.Rewrite(h.dev, h.batch, func(chunk []column.Column) ([]column.Column, error) {
 		var rows []uint32
 		for ; at < len(firsts) && int(firsts[at]) < lo+chunk[0].Len(); at++ {
 			rows = append(rows, firsts[at]-uint32(lo))
@@ -248,7 +248,7 @@ func (h *hybrid) seal(ctx context.Context) (err error) {
 		return err
 	}
 	h.index, err = h.newBuilt(ctx, h.store)
-	if err != nil || h.kind.pairs() || h.plan.packed || h.index.distinct() == h.store.n {
+	if err != nil || h.kind.pairs() || h.plan.packed || h.index.distinct() == h.store.Len() {
 		return err
 	}
 	// Otherwise each left row is compared with all right rows of its key.
@@ -269,8 +269,8 @@ const largeTable = 1 << 17
 // collect joins left rows, together with those of batches before and after if they are few.
 func (h *hybrid) collect(ctx context.Context, columns []column.Column, emit emitter) error {
 	n, held := columns[0].Len(), h.collected
-	few := h.store.n > largeTable && n < pieceRows && spill.Bytes(columns) < h.batch
-	if held != nil && (!few || held.n+n > pieceRows || held.bytes()+spill.Bytes(columns) > h.batch) {
+	few := h.store.Len() > largeTable && n < pieceRows && spill.Bytes(columns) < h.batch
+	if held != nil && (!few || held.Len()+n > pieceRows || held.Bytes()+spill.Bytes(columns) > h.batch) {
 		if err := h.probeCollected(ctx, emit); err != nil {
 			return err
 		}
@@ -279,18 +279,18 @@ func (h *hybrid) collect(ctx context.Context, columns []column.Column, emit emit
 		return h.probeAll(ctx, columns, emit)
 	}
 	if held == nil {
-		h.collected = newRowStore(h.budget, rowkey.TypesOf(columns))
+		h.collected = spill.NewStore(h.budget, rowkey.TypesOf(columns))
 	}
-	return h.collected.append(h.dev, columns)
+	return h.collected.Append(h.dev, columns)
 }
 
 // probeCollected joins the rows that collect has kept.
 func (h *hybrid) probeCollected(ctx context.Context, emit emitter) error {
-	if h.collected == nil || h.collected.n == 0 {
+	if h.collected == nil || h.collected.Len() == 0 {
 		return nil
 	}
-	err := h.probeAll(ctx, h.collected.view(), emit)
-	h.collected.reset()
+	err := h.probeAll(ctx, h.collected.View(), emit)
+	h.collected.Reset()
 	return err
 }
 
@@ -366,7 +366,7 @@ func (h *hybrid) restPart(ctx context.Context, p int, fewKeys bool, emit emitter
 		err := h.pieces(ctx, h.build.Chains[p], h.probe.Chains[p], emit)
 		return errors.Join(err, h.build.Drop(p), h.probe.Drop(p))
 	}
-	h.store.reset()
+	h.store.Reset()
 	sub := newHybrid(h.job, h.depth+1)
 	defer func() { err = errors.Join(err, sub.close(), h.probe.Drop(p)) }()
 	return h.restSub(ctx, sub, p, emit)

@@ -18,18 +18,18 @@ const (
 
 // eachBatch passes the rows of a chain to f, several pages at a time, since cores share large
 // batches better. The rows are in a store, which is made if there is none.
-func (j *job) eachBatch(ctx context.Context, c *spill.Chain, store **rowStore,
+func (j *job) eachBatch(ctx context.Context, c *spill.Chain, store **spill.Store,
 	f func([]column.Column) error) error {
 	if c == nil {
 		return nil
 	}
 	var decoder spill.Decoder
 	pass := func() error {
-		if (*store).n == 0 {
+		if (*store).Len() == 0 {
 			return nil
 		}
-		err := f((*store).view())
-		(*store).reset()
+		err := f((*store).View())
+		(*store).Reset()
 		return err
 	}
 	for page, err := range c.Pages() {
@@ -41,14 +41,14 @@ func (j *job) eachBatch(ctx context.Context, c *spill.Chain, store **rowStore,
 			return err
 		}
 		if *store == nil {
-			*store = newRowStore(j.budget, rowkey.TypesOf(columns))
+			*store = spill.NewStore(j.budget, rowkey.TypesOf(columns))
 		}
-		if (*store).bytes()+spill.Bytes(columns) > j.batch {
+		if (*store).Bytes()+spill.Bytes(columns) > j.batch {
 			if err := pass(); err != nil {
 				return err
 			}
 		}
-		if err := (*store).append(j.dev, columns); err != nil {
+		if err := (*store).Append(j.dev, columns); err != nil {
 			return err
 		}
 	}

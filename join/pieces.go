@@ -37,8 +37,8 @@ type pieceJoin struct {
 	right   *spill.Reader   // nil once all right rows have been held
 	page    []column.Column // the page that did not fit before
 	decoder spill.Decoder
-	store   *rowStore
-	flagged *rowStore // left rows of a left join, with the column that passLeft adds
+	store   *spill.Store
+	flagged *spill.Store // left rows of a left join, with the column that passLeft adds
 	index   *built
 	probe   *spill.Chain // left rows
 	own     bool         // probe is one that a piece before has written
@@ -57,13 +57,13 @@ func (p *pieceJoin) close() error {
 	if p.next != nil {
 		err = errors.Join(err, p.next.Free())
 	}
-	p.flagged.free()
+	p.flagged.Free()
 	return errors.Join(err, p.index.close())
 }
 
 // load holds right rows, one page at least.
 func (p *pieceJoin) load(ctx context.Context) error {
-	p.store.reset()
+	p.store.Reset()
 	for p.right != nil {
 		if err := ctx.Err(); err != nil {
 			return err
@@ -81,10 +81,10 @@ func (p *pieceJoin) load(ctx context.Context) error {
 				return err
 			}
 		}
-		if p.store.n > 0 && p.crowded(p.store, p.page) {
+		if p.store.Len() > 0 && p.crowded(p.store, p.page) {
 			return nil
 		}
-		if err := p.store.append(p.dev, p.page); err != nil {
+		if err := p.store.Append(p.dev, p.page); err != nil {
 			return err
 		}
 		p.page = nil

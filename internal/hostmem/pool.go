@@ -9,7 +9,7 @@ const (
 	// minChunk and maxChunk bound the chunks of a pool in bytes. Each is twice as large as the one
 	// before it. A piece of more than maxChunk/8 is a chunk of its own.
 	minChunk = 16 << 10
-	maxChunk = 4 << 20
+	maxChunk = 32 << 20
 )
 
 // Pool hands out pieces of memory outside of the Go heap, which Free returns all at once. The first

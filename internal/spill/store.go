@@ -1,4 +1,4 @@
-package join
+package spill
 
 import (
 	"errors"
@@ -7,12 +7,11 @@ import (
 
 	"github.com/weftgo/weft/column"
 	"github.com/weftgo/weft/device"
-	"github.com/weftgo/weft/internal/spill"
 )
 
-// rowStore holds rows of several columns outside of the Go heap. It grows at its end; rows that
-// are dropped leave their memory to later ones.
-type rowStore struct {
+// Store holds rows of several columns outside of the Go heap. It grows at its end; rows that
+// are dropped leave their memory to later ones. One goroutine uses a Store at a time.
+type Store struct {
 	n       int
 	columns []storedColumn
 }
@@ -21,14 +20,15 @@ type rowStore struct {
 // Value i of these is data[ends[i]:ends[i+1]].
 type storedColumn struct {
 	typ   column.Type
-	data  *spill.Memory[byte]
-	ends  *spill.Memory[int64]
-	valid *spill.Memory[byte] // a bit for each value, if nulls is set
+	data  *Memory[byte]
+	ends  *Memory[int64]
+	valid *Memory[byte] // a bit for each value, if nulls is set
 	nulls bool
 }
 
-func newRowStore(b *spill.Budget, types []column.Type) *rowStore {
-	s := &rowStore{columns: make([]storedColumn, len(types))}
+// NewStore returns a store without rows, whose memory a budget counts.
+func NewStore(b *Budget, types []column.Type) *Store {
+	s := &Store{columns: make([]storedColumn, len(types))}
 	for i, t := range types {
 		s.columns[i] = storedColumn{typ: t, data: noMemory[byte](b), ends: noMemory[int64](b),
 			valid: noMemory[byte](b)}
@@ -36,17 +36,28 @@ func newRowStore(b *spill.Budget, types []column.Type) *rowStore {
 	return s
 }
 
-func noMemory[T any](b *spill.Budget) *spill.Memory[T] {
-	m, err := spill.Make[T](b, 0)
+func noMemory[T any](b *Budget) *Memory[T] {
+	m, err := Make[T](b, 0)
 	if err != nil {
 		panic(err) // nothing was asked for
 	}
 	return m
 }
 
-// bytes returns the memory of the rows. Unused room at the end is untouched, except after rows were
+// Len returns the number of rows. A nil store has none.
+func (s *Store) Len() int {
+	if s == nil {
+		return 0
+	}
+	return s.n
+}
+
+// Bytes returns the memory of the rows. Unused room at the end is untouched, except after rows were
 // dropped, and so takes none.
-func (s *rowStore) bytes() int64 {
+func (s *Store) Bytes() int64 {
+	if s == nil {
+		return 0
+	}
 	n := int64(0)
 	for _, c := range s.columns {
 		n += c.used(s.n)
@@ -68,14 +79,22 @@ func (c *storedColumn) used(n int) int64 {
 	return c.ends.Slice[n]
 }
 
-// append copies rows to the end of the store.
-func (s *rowStore) append(dev device.Host, columns []column.Column) error {
+// minShared is the least number of rows whose columns several cores copy.
+const minShared = 1 << 12
+
+// Append copies rows to the end of the store.
+func (s *Store) Append(dev device.Host, columns []column.Column) error {
 	n := columns[0].Len()
-	errs := make([]error, len(columns))
-	dev.Parallel(len(columns), 1, func(i, _ int) {
-		c := &s.columns[i]
-		if errs[i] = c.grow(s.n, columns[i]); errs[i] == nil {
-			c.put(s.n, columns[i])
+	errs, piece := make([]error, len(columns)), 1
+	if n < minShared {
+		piece = len(columns)
+	}
+	dev.Parallel(len(columns), piece, func(lo, hi int) {
+		for i := lo; i < hi; i++ {
+			c := &s.columns[i]
+			if errs[i] = c.grow(s.n, columns[i]); errs[i] == nil {
+				c.put(s.n, columns[i])
+			}
 		}
 	})
 	if err := errors.Join(errs...); err != nil {
@@ -91,7 +110,7 @@ func (c *storedColumn) grow(at int, from column.Column) error {
 	n := at + from.Len()
 	size := c.used(at)
 	if c.typ == column.Bytes {
-		size += spill.TextBytes(from)
+		size += TextBytes(from)
 		if err := growTo(c.ends, n+1); err != nil {
 			return err
 		}
@@ -107,7 +126,7 @@ func (c *storedColumn) grow(at int, from column.Column) error {
 	return growTo(c.valid, (n+7)/8)
 }
 
-func growTo[T any](m *spill.Memory[T], n int) error {
+func growTo[T any](m *Memory[T], n int) error {
 	have := len(m.Slice)
 	if n <= have {
 		return nil
@@ -168,8 +187,8 @@ func putOffsets[O int32 | int64](to []byte, ends []int64, offsets []O, data []by
 	}
 }
 
-// view returns the rows as columns, which later calls of append and free end.
-func (s *rowStore) view() []column.Column {
+// View returns the rows as columns, which later calls of append and free end.
+func (s *Store) View() []column.Column {
 	columns := make([]column.Column, len(s.columns))
 	for i, c := range s.columns {
 		var v column.Column
@@ -193,25 +212,25 @@ func (s *rowStore) view() []column.Column {
 	return columns
 }
 
-// keyView returns the first columns, whose values are not null.
-func (s *rowStore) keyView(n int) []column.Column {
-	keys := &rowStore{n: s.n, columns: slices.Clone(s.columns[:n])}
-	for i := range keys.columns {
-		keys.columns[i].nulls = false
+// ViewNotNull returns the first n columns as if none of their values were null.
+func (s *Store) ViewNotNull(n int) []column.Column {
+	some := &Store{n: s.n, columns: slices.Clone(s.columns[:n])}
+	for i := range some.columns {
+		some.columns[i].nulls = false
 	}
-	return keys.view()
+	return some.View()
 }
 
-// eachChunk passes the rows to f, some that take about size bytes at a time.
-func (s *rowStore) eachChunk(size int64, f func([]column.Column) error) error {
-	view, n := s.view(), s.n
-	step := int(max(1, size/(s.bytes()/int64(max(n, 1))+1)))
+// EachChunk passes the rows to f, some that take about size bytes at a time.
+func (s *Store) EachChunk(size int64, f func([]column.Column) error) error {
+	view, n := s.View(), s.n
+	step := int(max(1, size/(s.Bytes()/int64(max(n, 1))+1)))
 	for lo := 0; lo < n; {
 		hi := min(lo+step, n)
-		chunk := spill.Slice(view, lo, hi)
-		for hi-lo > 1 && spill.Bytes(chunk) > 2*size { // long values lie here
+		chunk := Slice(view, lo, hi)
+		for hi-lo > 1 && Bytes(chunk) > 2*size { // long values lie here
 			hi = lo + (hi-lo)/2
-			chunk = spill.Slice(view, lo, hi)
+			chunk = Slice(view, lo, hi)
 		}
 		if err := f(chunk); err != nil {
 			return err
@@ -221,47 +240,55 @@ func (s *rowStore) eachChunk(size int64, f func([]column.Column) error) error {
 	return nil
 }
 
-// rewrite replaces each chunk of rows by those that f returns, which are no more.
-func (s *rowStore) rewrite(dev device.Host, size int64,
+// Rewrite replaces each chunk of rows by those that f returns, which are no more.
+func (s *Store) Rewrite(dev device.Host, size int64,
 	f func([]column.Column) ([]column.Column, error)) error {
 	kept := 0
-	err := s.eachChunk(size, func(chunk []column.Column) error {
+	err := s.EachChunk(size, func(chunk []column.Column) error {
 		some, err := f(chunk)
 		if err != nil {
 			return err
 		}
 		s.n = kept
-		err = s.append(dev, some)
+		err = s.Append(dev, some)
 		kept = s.n
 		return err
 	})
 	s.n = kept
-	s.shrink()
+	s.Shrink()
 	return err
 }
 
-// shrink returns memory of columns that take less than half of what they have taken.
-func (s *rowStore) shrink() {
+// Shrink returns memory of columns that take less than half of what they have taken.
+func (s *Store) Shrink() {
 	for _, c := range s.columns {
-		if n := int(c.used(s.n)); n < len(c.data.Slice)/2 {
-			c.data.Shrink(n)
-		}
-		if s.n+1 < len(c.ends.Slice)/2 {
-			c.ends.Shrink(s.n + 1)
-		}
+		c.shrink(s.n)
 	}
 }
 
-// reset drops all rows and keeps their memory.
-func (s *rowStore) reset() {
-	s.shrink()
-	s.n = 0
+func (c *storedColumn) shrink(rows int) {
+	if n := int(c.used(rows)); n < len(c.data.Slice)/2 {
+		c.data.Shrink(n)
+	}
+	if rows+1 < len(c.ends.Slice)/2 {
+		c.ends.Shrink(rows + 1)
+	}
+}
+
+// Reset drops all rows and keeps their memory, except byte strings that take less than half of it:
+// next time they may be in another column.
+func (s *Store) Reset() {
 	for i := range s.columns {
-		s.columns[i].nulls = false
+		c := &s.columns[i]
+		if c.nulls = false; c.typ == column.Bytes {
+			c.shrink(s.n)
+		}
 	}
+	s.n = 0
 }
 
-func (s *rowStore) free() {
+// Free drops all rows and returns the memory. A nil store has none.
+func (s *Store) Free() {
 	if s == nil {
 		return
 	}
@@ -273,13 +300,17 @@ func (s *rowStore) free() {
 	s.n = 0
 }
 
-// appendNull adds a row of nulls.
-func (s *rowStore) appendNull(dev device.Host) error {
+// ViewWithNull is View with a row of nulls after the others, which the next Append overwrites.
+func (s *Store) ViewWithNull(dev device.Host) ([]column.Column, error) {
 	columns := make([]column.Column, len(s.columns))
 	for i, c := range s.columns {
 		columns[i] = emptyValue(c.typ).WithValid(column.OfBools([]bool{false}))
 	}
-	return s.append(dev, columns)
+	if err := s.Append(dev, columns); err != nil {
+		return nil, err
+	}
+	defer func() { s.n-- }()
+	return s.View(), nil
 }
 
 // emptyValue is a column of one value: zero, or no bytes.
