@@ -22,7 +22,8 @@ type scratch struct {
 	offHeap bool
 	mapped  *spill.Memory[uint64] // that is mem; nil: it is Go's
 
-	read [2]*spill.Store // rows from the temporary file, by kind; nil: none yet
+	read  [2]*spill.Store // rows from the temporary file, by kind; nil: none yet
+	taker spill.Taker     // of rows that go there
 
 	seen   []uint64 // bits of rows of a piece that brought a group
 	before []uint32 // how many are set before each word

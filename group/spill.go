@@ -288,7 +288,7 @@ func (g *Groups) write(kind uint8, page []column.Column) error {
 	for p := range counts {
 		counts[p] = len(parts.Part(p))
 	}
-	page = append(spill.Take(g.dev, page, parts.Rows), kindColumn(kind, len(parts.Rows)))
+	page = append(g.scratch.taker.Take(g.dev, page, parts.Rows), kindColumn(kind, len(parts.Rows)))
 	return s.parts.Write(g.dev, s.file, page, &counts)
 }
 

@@ -280,6 +280,7 @@ type job struct {
 	rows                          *spill.Store // right rows in memory
 	collected                     *spill.Store // left rows of small batches
 	rightBatchRows, leftBatchRows *spill.Store // rows from the file
+	here, there                   spill.Taker  // of keys that stay, and rows that go there
 
 	hashSeed uint64 // of keys that are indexed by their hash
 

@@ -178,7 +178,7 @@ func (h *hybrid) dealOut(columns []column.Column) ([]column.Column, error) {
 	if len(there) == 0 {
 		return columns, nil
 	}
-	if err := h.write(&h.build, spill.Take(h.dev, columns, there), parts); err != nil {
+	if err := h.write(&h.build, h.there.Take(h.dev, columns, there), parts); err != nil {
 		return nil, err
 	}
 	return spill.Take(h.dev, columns, here), nil
@@ -187,7 +187,20 @@ func (h *hybrid) dealOut(columns []column.Column) ([]column.Column, error) {
 // separate returns the rows of partitions in memory, ascending, and those of partitions in the
 // file, one partition after another.
 func (h *hybrid) separate(parts column.Parts) (here, there []uint32) {
-	out := make([]bool, len(parts.Rows))
+	n := 0
+	for p, is := range h.out {
+		if is {
+			n += len(parts.Part(p))
+		}
+	}
+	if n == 0 {
+		return nil, nil
+	}
+	stays := make([]uint8, len(parts.Rows)) // 0 or 1
+	for i := range stays {
+		stays[i] = 1
+	}
+	there = make([]uint32, 0, n)
 	for p, is := range h.out {
 		if !is {
 			continue
@@ -195,19 +208,15 @@ func (h *hybrid) separate(parts column.Parts) (here, there []uint32) {
 		rows := parts.Part(p)
 		there = append(there, rows...)
 		for _, r := range rows {
-			out[r] = true
+			stays[r] = 0
 		}
 	}
-	if len(there) == 0 {
-		return nil, nil
+	here, n = make([]uint32, len(stays)), 0
+	for r, is := range stays { // without branches, which would be mispredicted
+		here[n] = uint32(r)
+		n += int(is)
 	}
-	here = make([]uint32, 0, len(out)-len(there))
-	for r, is := range out {
-		if !is {
-			here = append(here, uint32(r))
-		}
-	}
-	return here, there
+	return here[:n], there
 }
 
 // write appends rows, which come partition by partition, to the chains of these.
@@ -325,11 +334,11 @@ func (h *hybrid) probeBatch(ctx context.Context, some []column.Column, emit emit
 	here, there := h.separate(parts)
 	if len(there) > 0 {
 		later := b.rowsOf(there)
-		if err := h.write(&h.probe, spill.Take(h.dev, some, later), parts); err != nil {
+		if err := h.write(&h.probe, h.there.Take(h.dev, some, later), parts); err != nil {
 			return err
 		}
 		b.skip(later)
-		b.keys, b.rows = spill.Take(h.dev, b.keys, here), b.rowsOf(here)
+		b.keys, b.rows = h.here.Take(h.dev, b.keys, here), b.rowsOf(here)
 	}
 	return h.index.join(ctx, b, emit)
 }
