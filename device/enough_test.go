@@ -10,8 +10,7 @@ import (
 	"github.com/weftgo/weft/device/sim"
 )
 
-// As much as is free is enough; a byte more, or a size that has overflowed, is
-// not.
+// Exactly the free memory is enough. One byte more, or a size that has overflowed, is not.
 func TestEnough(t *testing.T) {
 	dev, err := sim.Open(&sim.Options{Memory: 1 << 20})
 	if err != nil {

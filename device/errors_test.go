@@ -8,7 +8,7 @@ import (
 	"github.com/weftgo/weft/device"
 )
 
-// The sentinels say different things, also when they are wrapped.
+// The sentinels are distinct, also when wrapped.
 func TestErrorsAreDistinct(t *testing.T) {
 	all := []error{
 		device.ErrNoDriver, device.ErrDriver, device.ErrDriverTooOld, device.ErrNoDevice, device.ErrUnsupported,

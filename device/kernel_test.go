@@ -24,7 +24,6 @@ func TestImageFor(t *testing.T) {
 	}
 }
 
-// For returns the image's own target, which devices take for its identity.
 func TestImageNames(t *testing.T) {
 	for img, want := range map[*device.Image][2]string{
 		{Name: "linear"}:                   {"linear", "linear_get"},
@@ -36,6 +35,8 @@ func TestImageNames(t *testing.T) {
 	}
 }
 
+// For returns the image's own target; devices use its address as identity.
+
 func TestImageForIsNoCopy(t *testing.T) {
 	img := device.Image{Targets: []device.Target{{Arch: 80}}}
 	if img.For(80) != &img.Targets[0] {
@@ -43,7 +44,7 @@ func TestImageForIsNoCopy(t *testing.T) {
 	}
 }
 
-// launches is a stream that notes what is launched.
+// launches is a stream that records the last launch.
 type launches struct {
 	device.StreamDriver
 	params []byte
@@ -72,7 +73,7 @@ func TestLaunchPassesParameters(t *testing.T) {
 	}
 }
 
-// What several parameters leave behind the last one is not passed.
+// Padding after the last of several parameters is not passed.
 func TestLaunchDropsPadding(t *testing.T) {
 	l := &launches{}
 	s := device.NewStream(nil, l)
@@ -104,7 +105,7 @@ func TestLaunchDropsPadding(t *testing.T) {
 	}
 }
 
-// A struct that is not what the kernel takes is refused before it is launched.
+// A struct of the wrong size is refused before the launch.
 func TestLaunchChecksSizes(t *testing.T) {
 	l := &launches{}
 	s := device.NewStream(nil, l)

@@ -6,21 +6,21 @@ import (
 	"unsafe"
 )
 
-// What [Device.Map] asks of host memory: kernels rely on the alignment as they
-// do with a buffer of the device, and devices may access whole words.
+// [Device.Map] requires these of host memory. Kernels rely on the alignment as with a buffer of the
+// device, and devices may access whole words.
 const (
-	MapAlign = 256 // bytes; the first byte's address is a multiple
+	MapAlign = 256 // bytes; the address of the first byte is a multiple
 	MapUnit  = 8   // bytes; the length is a multiple
 )
 
-// A ContextMapper is a device to which mapping takes time: a GPU locks pages one by one.
+// A ContextMapper is a device that takes long to map memory: a GPU locks pages one by one.
 type ContextMapper interface {
 	Device
-	// MapContext is Map in pieces; when ctx ends it unmaps those that it has mapped.
+	// MapContext is Map in pieces. When ctx ends, it unmaps the pieces that it has mapped.
 	MapContext(ctx context.Context, host []byte) (b Buffer, unmap func() error, err error)
 }
 
-// Map is d.Map, which ctx ends where the device is a [ContextMapper].
+// Map calls d.Map. If d is a [ContextMapper], the end of ctx ends the call.
 func Map(ctx context.Context, d Device, host []byte) (b Buffer, unmap func() error, err error) {
 	if m, ok := d.(ContextMapper); ok {
 		return m.MapContext(ctx, host)
@@ -28,8 +28,8 @@ func Map(ctx context.Context, d Device, host []byte) (b Buffer, unmap func() err
 	return d.Map(host)
 }
 
-// CheckMap tells what is wrong with the place or the length of host memory
-// that is to be mapped: ErrInvalid. It is for implementations of [Device].
+// CheckMap returns ErrInvalid if host memory has the wrong alignment or length for Map, and says
+// which. Implementations of [Device] call it.
 func CheckMap(host []byte) error {
 	at := uintptr(unsafe.Pointer(unsafe.SliceData(host)))
 	switch {

@@ -1,11 +1,10 @@
 package device
 
-// Prober is a device that can tell what memory is its own, as GPUs can. [Wrap]
-// asks it.
+// Prober is a device that can identify its own memory, as GPUs can. [Wrap] calls Probe.
 type Prober interface {
 	Device
-	// Probe fails with ErrInvalid unless there is memory at p, and at the last of
-	// size bytes from there on, that work of this device can access: of this
-	// package, or of another library in the same process. size must be positive.
+	// Probe returns ErrInvalid unless work of this device can access memory at p and at the last of
+	// size bytes from there. The memory may come from this package or from another library in the
+	// same process. size must be positive.
 	Probe(p Ptr, size int) error
 }

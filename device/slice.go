@@ -7,7 +7,7 @@ import (
 	"unsafe"
 )
 
-// Elem are the types a [Slice] can hold: fixed size, no pointers.
+// Elem lists the element types of a [Slice]: fixed size, no pointers.
 type Elem interface {
 	~bool | ~uint8 | ~int8 | ~uint16 | ~int16 | ~uint32 | ~int32 | ~uint64 | ~int64 | ~uint | ~int | ~float32 | ~float64
 }
@@ -16,7 +16,7 @@ type Elem interface {
 // [Make] owns its memory; what [Slice.Sub] and [Wrap] return shares it.
 type Slice[T Elem] struct {
 	dev  Device
-	buf  Buffer // what Free returns; zero if the memory is another's
+	buf  Buffer // what Free releases; zero if the slice does not own its memory
 	ptr  Ptr
 	host []T
 	n    int
@@ -41,25 +41,24 @@ func Make[T Elem](dev Device, n int) (Slice[T], error) {
 	return s, nil
 }
 
-// Wrap makes a slice of the first n elements of memory that somebody else
-// owns: of a [Range], of mapped host memory, of another library on the same
-// device. It is valid as long as the memory is, and Free does nothing to it.
-// ErrInvalid if b is too small or misaligned for n elements, if it is not
-// memory of dev, as far as that can tell (see [Prober]), or on a [Host] device
-// has no host memory that is as large.
+// Wrap makes a slice of the first n elements of memory that it does not own: of a [Range], of
+// mapped host memory, or of another library on the same device. The slice is valid as long as the
+// memory; Free does nothing to it.
 //
-// What the CUDA runtime has allocated in this process, in a library that is
-// called by cgo or purego for example, is at home on device/cuda:
+// Wrap returns ErrInvalid if b is too small or misaligned for n elements, or is not memory of dev,
+// as far as dev can check (see [Prober]). On a [Host] device it also does if b.Host is too small.
+//
+// device/cuda accepts memory that the CUDA runtime allocated in this process, for example in a
+// library called by cgo or purego:
 //
 //	var address uintptr // by cudaMalloc, 4*n bytes
 //	keys, err := device.Wrap[uint32](dev, device.Buffer{Ptr: device.Ptr(address), Size: 4 * n}, n)
 //	…
 //	err = m.GetOn(stream, keys, vals, found)
 //
-// Work of the other library on other streams is ordered by nobody: wait for it
-// before, and let it wait for stream after. On device/cpu any memory of the host
-// will do for structures, with its bytes as Buffer.Host and their address as
-// Buffer.Ptr; copies by streams want it mapped ([Device.Map]).
+// Weft does not order work of the other library on other streams. Wait for that work before, and
+// let it wait for stream after. On device/cpu, structures accept any host memory, with its bytes as
+// Buffer.Host and their address as Buffer.Ptr. Copies by streams require it mapped ([Device.Map]).
 func Wrap[T Elem](dev Device, b Buffer, n int) (Slice[T], error) {
 	var zero T
 	size := int(unsafe.Sizeof(zero))
@@ -93,7 +92,7 @@ func Wrap[T Elem](dev Device, b Buffer, n int) (Slice[T], error) {
 	return view[T](dev, b, n), nil
 }
 
-// view is a slice of memory that it does not own.
+// view returns a slice that does not own the memory of b.
 func view[T Elem](dev Device, b Buffer, n int) Slice[T] {
 	s := Slice[T]{dev: dev, ptr: b.Ptr, n: n}
 	if b.Host != nil {
@@ -102,7 +101,7 @@ func view[T Elem](dev Device, b Buffer, n int) Slice[T] {
 	return s
 }
 
-// Upload allocates and fills a slice on the device of s.
+// Upload allocates a slice on the device of s and fills it from src.
 func Upload[T Elem](s *Stream, src []T) (Slice[T], error) {
 	d, err := Make[T](s.Device(), len(src))
 	if err != nil {
@@ -115,20 +114,20 @@ func Upload[T Elem](s *Stream, src []T) (Slice[T], error) {
 	return d, nil
 }
 
-// Len is the number of elements.
+// Len returns the number of elements.
 func (d Slice[T]) Len() int { return d.n }
 
-// Ptr is the address of the first element; 0 for an empty slice.
+// Ptr returns the address of the first element; 0 for an empty slice.
 func (d Slice[T]) Ptr() Ptr { return d.ptr }
 
-// Device is where the memory lies; nil for the zero Slice.
+// Device returns the device that holds the memory; nil for the zero Slice.
 func (d Slice[T]) Device() Device { return d.dev }
 
-// Host is the same memory as a Go slice on a [Host] device, nil elsewhere.
-// It must not be used after Free.
+// Host returns the same memory as a Go slice on a [Host] device, nil elsewhere. It must not be used
+// after Free.
 func (d Slice[T]) Host() []T { return d.host }
 
-// Sub is the part [lo,hi), sharing memory with d; it must not be freed.
+// Sub returns the part [lo,hi), which shares memory with d and must not be freed.
 func (d Slice[T]) Sub(lo, hi int) Slice[T] {
 	if lo < 0 || hi < lo || hi > d.n {
 		panic(fmt.Sprintf("device: slice bounds [%d:%d] of %d elements", lo, hi, d.n))
@@ -141,8 +140,7 @@ func (d Slice[T]) Sub(lo, hi int) Slice[T] {
 	return sub
 }
 
-// CopyFrom copies src to the first len(src) elements; src may be changed when
-// it returns.
+// CopyFrom copies src to the first len(src) elements. The caller may change src once it returns.
 func (d Slice[T]) CopyFrom(s *Stream, src []T) error {
 	if len(src) > d.n {
 		panic(fmt.Sprintf("device: copy of %d elements to a slice of %d", len(src), d.n))
@@ -153,7 +151,7 @@ func (d Slice[T]) CopyFrom(s *Stream, src []T) error {
 	return s.CopyIn(d.ptr, Bytes(src))
 }
 
-// CopyTo copies the first len(dst) elements to dst and waits for it.
+// CopyTo copies the first len(dst) elements to dst and waits for the copy.
 func (d Slice[T]) CopyTo(ctx context.Context, s *Stream, dst []T) error {
 	if len(dst) > d.n {
 		panic(fmt.Sprintf("device: copy of %d elements from a slice of %d", len(dst), d.n))
@@ -164,8 +162,8 @@ func (d Slice[T]) CopyTo(ctx context.Context, s *Stream, dst []T) error {
 	return s.CopyOut(ctx, Bytes(dst), d.ptr)
 }
 
-// Free returns the memory. Work that uses it must have completed. Freeing an
-// empty slice, or one whose memory is another's, does nothing.
+// Free releases the memory. Work that uses it must have completed. Free of an empty slice, or of
+// one that does not own its memory, does nothing.
 func (d *Slice[T]) Free() error {
 	if d.buf.Size == 0 {
 		return nil
@@ -175,7 +173,7 @@ func (d *Slice[T]) Free() error {
 	return err
 }
 
-// Bytes views a slice as the bytes it is made of.
+// Bytes returns the memory of s as bytes.
 func Bytes[T Elem](s []T) []byte {
 	if len(s) == 0 {
 		return nil

@@ -73,14 +73,14 @@ func roundTrip[T device.Elem](t *testing.T, s *device.Stream, src []T) {
 	if d.Device() != s.Device() || d.Ptr() == 0 {
 		t.Errorf("the slice lies at %#x of %v", d.Ptr(), d.Device())
 	}
-	// A copy of less than all leaves the rest.
+	// A copy of fewer elements leaves the rest unchanged.
 	if err := d.CopyFrom(s, src[2:]); err != nil {
 		t.Fatal(err)
 	}
 	if err := d.CopyTo(t.Context(), s, got[:2]); err != nil || got[0] != src[2] || got[1] != src[1] {
 		t.Errorf("after a copy of one element: %v, %v", got[:2], err)
 	}
-	for range 2 { // the second does nothing
+	for range 2 { // the second Free does nothing
 		if err := d.Free(); err != nil {
 			t.Fatal(err)
 		}
@@ -105,7 +105,7 @@ func TestSub(t *testing.T) {
 	if err := sub.CopyFrom(s, []uint64{20, 30}); err != nil { // shared memory
 		t.Fatal(err)
 	}
-	if err := sub.Free(); err != nil { // nothing of its own
+	if err := sub.Free(); err != nil { // Sub owns nothing
 		t.Fatal(err)
 	}
 	got := make([]uint64, 6)
@@ -147,7 +147,7 @@ func TestSliceErrors(t *testing.T) {
 	if _, err := device.Make[uint64](dev, 1<<50); !errors.Is(err, device.ErrMemory) {
 		t.Errorf("2^50 elements: %v", err)
 	}
-	// Upload that fails keeps nothing.
+	// An Upload that fails keeps no memory.
 	for _, op := range []devicetest.Op{devicetest.OpAlloc, devicetest.OpCopyIn} {
 		devicetest.FailNext(dev, op)
 		if d, err := device.Upload(s, []uint32{1}); !errors.Is(err, device.ErrMemory) || d.Len() != 0 {
@@ -174,7 +174,7 @@ func TestSliceErrors(t *testing.T) {
 	}
 }
 
-// Empty slices take part in everything.
+// Empty slices support all operations.
 func TestEmptySlice(t *testing.T) {
 	dev := devicetest.Open(t)
 	s := devicetest.NewStream(t, dev)

@@ -8,16 +8,16 @@ import (
 	"unsafe"
 )
 
-// StreamDriver is what a device implements to offer streams. Work runs in the
-// order it was submitted.
+// StreamDriver is the part of a stream that a device implements. Work runs in the order of its
+// submission.
 type StreamDriver interface {
-	// CopyIn copies host memory to the device. It returns when src may be
-	// changed again, which can be before the copy has reached the device.
+	// CopyIn copies host memory to the device. It returns once src may be changed, which can be
+	// before the copy has reached the device.
 	CopyIn(dst Ptr, src []byte) error
 	// CopyOut copies device memory to the host and waits for it.
 	CopyOut(ctx context.Context, dst []byte, src Ptr) error
-	// CopyInAsync and CopyOutAsync submit a copy from or to memory of
-	// AllocHost, Register or Map, which must stay untouched until it is done.
+	// CopyInAsync and CopyOutAsync submit a copy from or to memory of AllocHost, Register or Map.
+	// The memory must stay untouched until the copy is done.
 	CopyInAsync(dst Ptr, src []byte) error
 	CopyOutAsync(dst []byte, src Ptr) error
 	// Copy submits a copy within the device.
@@ -26,11 +26,11 @@ type StreamDriver interface {
 	Fill(dst Ptr, pattern uint32, count int) error
 	// Launch submits a kernel. params is copied before it returns.
 	Launch(k Kernel, grid, block Dim, params []byte) error
-	// Record submits a marker; Wait makes later work wait for one.
+	// Record submits a marker; Wait makes later work wait for a marker.
 	Record(e EventDriver) error
 	Wait(e EventDriver) error
-	// Sync waits until everything submitted is done. If ctx ends first it
-	// returns the context's error; the work goes on.
+	// Sync waits for all submitted work. If ctx ends first, it returns the context's error and the
+	// work continues.
 	Sync(ctx context.Context) error
 	Close() error
 }
@@ -41,34 +41,32 @@ type PeerDriver interface {
 	CopyPeer(dst Ptr, from Device, src Ptr, size int) error
 }
 
-// EventDriver is what a device implements to offer events.
+// EventDriver is the part of an event that a device implements.
 type EventDriver interface {
-	// Sync waits until the marker recorded last has been reached.
+	// Sync waits until the last recorded marker has been reached.
 	Sync(ctx context.Context) error
-	// Since is the time between two recorded, reached markers.
+	// Since returns the time between two recorded markers that have been reached.
 	Since(start EventDriver) (time.Duration, error)
 	Close() error
 }
 
-// Stream is a queue of work on one device. Work submitted to one stream runs
-// in order; work on different streams may overlap, unless ordered by events.
+// Stream is a queue of work on one device. Work of one stream runs in order. Work of different
+// streams may overlap unless events order it.
 type Stream struct {
 	dev    Device
 	driver StreamDriver
 }
 
-// NewStream is for implementations of [Device].
+// NewStream makes a stream of dev from its driver. Implementations of [Device] call it.
 func NewStream(dev Device, d StreamDriver) *Stream { return &Stream{dev, d} }
 
-// Device is the device the stream belongs to.
+// Device returns the device of the stream.
 func (s *Stream) Device() Device { return s.dev }
 
-// Driver gives access to what the device implements; for devices that wrap
-// others.
+// Driver returns the device's implementation of the stream, for devices that wrap others.
 func (s *Stream) Driver() StreamDriver { return s.driver }
 
-// CopyIn copies host memory to the device; src may be changed once it
-// returns.
+// CopyIn copies host memory to the device. The caller may change src once it returns.
 func (s *Stream) CopyIn(dst Ptr, src []byte) error { return s.driver.CopyIn(dst, src) }
 
 // CopyOut copies device memory to the host and waits for the copy.
@@ -76,8 +74,8 @@ func (s *Stream) CopyOut(ctx context.Context, dst []byte, src Ptr) error {
 	return s.driver.CopyOut(ctx, dst, src)
 }
 
-// CopyInAsync submits a copy from memory of AllocHost, Register or Map, which
-// must stay untouched until the stream has done it.
+// CopyInAsync submits a copy from memory of AllocHost, Register or Map, which must stay untouched
+// until the stream has copied it.
 func (s *Stream) CopyInAsync(dst Ptr, src []byte) error { return s.driver.CopyInAsync(dst, src) }
 
 // CopyOutAsync submits a copy to memory of AllocHost, Register or Map.
@@ -86,10 +84,10 @@ func (s *Stream) CopyOutAsync(dst []byte, src Ptr) error { return s.driver.CopyO
 // Copy submits a copy of size bytes within the device.
 func (s *Stream) Copy(dst, src Ptr, size int) error { return s.driver.Copy(dst, src, size) }
 
-// CopyPeer submits a copy of size bytes from memory of another device, over the link between the
-// two if there is one. It orders nothing on the other device: what writes src is done before, and
-// what changes it comes after this stream has done the copy. [ErrUnsupported] if the devices are
-// not two of a kind that can do this, such as two GPUs of one machine.
+// CopyPeer submits a copy of size bytes from memory of another device, over their link if they have
+// one. It orders nothing on the other device: writes to src must have completed before the call,
+// and later changes must wait for the copy. [ErrUnsupported] unless both devices are of a kind that
+// supports this, such as two GPUs of one machine.
 func (s *Stream) CopyPeer(dst Ptr, from Device, src Ptr, size int) error {
 	if d, ok := s.driver.(PeerDriver); ok {
 		return d.CopyPeer(dst, from, src, size)
@@ -108,18 +106,16 @@ func (s *Stream) Record(e *Event) error { return s.driver.Record(e.driver) }
 // Wait makes work submitted later wait for e's marker.
 func (s *Stream) Wait(e *Event) error { return s.driver.Wait(e.driver) }
 
-// Sync waits until everything submitted is done. If ctx ends first it returns
-// the context's error while the work goes on: memory it uses must not be
-// freed or reused until a later Sync succeeds.
+// Sync waits for all submitted work. If ctx ends first, it returns the context's error while the
+// work continues. Memory of that work must not be freed or reused until a later Sync succeeds.
 func (s *Stream) Sync(ctx context.Context) error { return s.driver.Sync(ctx) }
 
-// Close waits for the work submitted and frees the stream. Idempotent.
+// Close waits for the submitted work and frees the stream. Idempotent.
 func (s *Stream) Close() error { return s.driver.Close() }
 
-// Launch submits kernel k with grid blocks of block threads each. P is the
-// kernel's one parameter struct, or one whose fields are its parameters, of the
-// size that the kernel declares, with padding at its end at most; params is
-// copied.
+// Launch submits kernel k with grid blocks of block threads each. P is the kernel's one parameter
+// struct, or a struct with its parameters as fields. Its size is the size that the kernel declares,
+// plus padding at the end at most. Launch copies params.
 func Launch[P any](s *Stream, k Kernel, grid, block Dim, params *P) error {
 	size, want := int(unsafe.Sizeof(*params)), k.ParamSize()
 	if size != want && !padded(reflect.TypeFor[P](), want) {
@@ -128,8 +124,7 @@ func Launch[P any](s *Stream, k Kernel, grid, block Dim, params *P) error {
 	return s.driver.Launch(k, grid, block, unsafe.Slice((*byte)(unsafe.Pointer(params)), want))
 }
 
-// padded tells whether a struct's fields end at n bytes, and all behind them is
-// padding.
+// padded reports whether a struct's fields end at n bytes and only padding follows.
 func padded(t reflect.Type, n int) bool {
 	if t.Kind() != reflect.Struct {
 		return false
@@ -147,18 +142,18 @@ type Event struct {
 	driver EventDriver
 }
 
-// NewEvent is for implementations of [Device].
+// NewEvent makes an event from its driver. Implementations of [Device] call it.
 func NewEvent(d EventDriver) *Event { return &Event{d} }
 
-// Driver gives access to what the device implements.
+// Driver returns the device's implementation of the event.
 func (e *Event) Driver() EventDriver { return e.driver }
 
-// Sync waits until the marker recorded last has been reached. An event never
-// recorded counts as reached.
+// Sync waits until the last recorded marker has been reached. An event that was never recorded
+// counts as reached.
 func (e *Event) Sync(ctx context.Context) error { return e.driver.Sync(ctx) }
 
-// Since is the device's time from start to e; both must have been recorded.
-// It waits for neither: ErrInvalid if one has not been reached.
+// Since returns the device's time from start to e. Both must have been recorded. It does not wait:
+// ErrInvalid if one has not been reached.
 func (e *Event) Since(start *Event) (time.Duration, error) { return e.driver.Since(start.driver) }
 
 // Close frees the event. Idempotent.

@@ -33,7 +33,7 @@ func TestWrapRefuses(t *testing.T) {
 	for _, c := range []struct {
 		name string
 		err  error
-		says string // empty: nothing is wrong
+		says string // empty: no error
 	}{
 		{"all", wrap[uint64](dev, b, 100), ""},
 		{"less", wrap[uint64](dev, b, 99), ""},
@@ -65,7 +65,7 @@ func TestWrapRefuses(t *testing.T) {
 	}
 }
 
-// A wrapped slice is never freed, nor the memory of a slice that shares it.
+// A wrapped slice frees neither its own memory nor that of a slice that shares it.
 func TestWrapOwnsNothing(t *testing.T) {
 	dev := devicetest.Open(t)
 	owner, err := device.Make[uint32](dev, 100)

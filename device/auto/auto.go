@@ -1,26 +1,24 @@
-// Package auto opens a device by name, or the best there is, and says why not
-// the others.
+// Package auto opens a device by name, or the best one present, and reports why it skipped the
+// others.
 //
 // # Choices
 //
-//   - "auto": the GPU with the most free memory, or the CPU when no GPU can be
-//     used. The empty string means the same.
+//   - "auto": the GPU with the most free memory, or the CPU if no GPU can be used. The empty string
+//     means the same.
 //   - "cpu": all cores of the host.
-//   - "cuda": the GPU with the most free memory; no falling back.
+//   - "cuda": the GPU with the most free memory, without fallback.
 //   - "cuda:N": the GPU of index N, as CUDA_VISIBLE_DEVICES numbers them.
-//   - "sim", "sim:SEED", "sim:SCHEDULER:SEED": a simulated GPU, as Parse of
-//     package sim reads them. It is slow, meant for tests, and never chosen by
-//     itself. Only a program that imports github.com/weftgo/weft/device/sim,
-//     if only as _, has it.
+//   - "sim", "sim:SEED", "sim:SCHEDULER:SEED": a simulated GPU; package sim's Parse reads these. It
+//     is slow, meant for tests, and never chosen by "auto". Only a program that imports
+//     github.com/weftgo/weft/device/sim, if only as _, has it.
 //
 // # Caveats
 //
-//   - Comparing free memory opens every GPU for a moment, which takes some
-//     tenths of a second each. Name one to avoid that.
-//   - A driver that does not answer within a minute counts as broken. Its call
-//     cannot be stopped and keeps a thread.
-//   - Programs that import this package are linked with the system's libc; see
-//     package cuda.
+//   - Comparing free memory opens every GPU for a moment, which takes some tenths of a second each.
+//     Name one to avoid that.
+//   - A driver that does not answer within a minute counts as broken. Its call cannot be stopped
+//     and keeps a thread.
+//   - Programs that import this package are linked with the system's libc; see package cuda.
 package auto
 
 import (
@@ -36,25 +34,25 @@ import (
 	"github.com/weftgo/weft/device/internal/simulator"
 )
 
-// Reason says why a device was not chosen.
+// Reason is a device that was not chosen, with the cause.
 type Reason struct {
-	Choice string // what [Open] would take to open it, e.g. "cuda:1"
+	Choice string // argument of [Open] for it, e.g. "cuda:1"
 	Err    error
 }
 
-// String is the choice and the error, without naming the package twice.
+// String returns the choice and the error, without naming the package twice.
 func (r Reason) String() string {
 	return r.Choice + ": " + strings.TrimPrefix(r.Err.Error(), "cuda: ")
 }
 
-// errLessFree is the reason against a GPU that works.
+// errLessFree is the reason against a working GPU with less free memory.
 var errLessFree = errors.New("has less free memory than the GPU that was chosen")
 
-// timeLimit is how long the driver may take to start, or to open a GPU. On a
-// machine of eight GPUs that nobody uses it takes many seconds.
+// timeLimit bounds the time of the driver to start or to open a GPU. On an idle machine of eight
+// GPUs that takes many seconds.
 const timeLimit = time.Minute
 
-// sources are where devices come from; tests have others.
+// sources are the functions that list and open devices; tests replace them.
 type sources struct {
 	cpu     func() (device.Device, error)
 	gpus    func() ([]device.Properties, error)
@@ -62,7 +60,7 @@ type sources struct {
 	limit   time.Duration
 }
 
-// system are the devices of this machine.
+// system lists and opens the devices of this machine.
 var system = sources{
 	cpu:     func() (device.Device, error) { return orNil(cpu.Open(nil)) },
 	gpus:    cuda.Devices,
@@ -70,7 +68,7 @@ var system = sources{
 	limit:   timeLimit,
 }
 
-// orNil makes a nil pointer a nil interface.
+// orNil converts a nil pointer to a nil interface.
 func orNil[D device.Device](dev D, err error) (device.Device, error) {
 	if err != nil {
 		return nil, err
@@ -78,9 +76,8 @@ func orNil[D device.Device](dev D, err error) (device.Device, error) {
 	return dev, nil
 }
 
-// Open opens the device of that choice; see the package documentation. The
-// reasons tell which other devices were tried before it, and why they were not
-// chosen; they are there also when there is an error.
+// Open opens the device of that choice; see the package documentation. The reasons list the devices
+// that were tried before it and why each was rejected. They are valid also beside an error.
 func Open(choice string) (device.Device, []Reason, error) { return system.open(choice) }
 
 func (s *sources) open(choice string) (device.Device, []Reason, error) {
@@ -150,7 +147,7 @@ func (s *sources) openBest() (device.Device, []Reason, error) {
 
 func choiceOf(index int) string { return fmt.Sprintf("cuda:%d", index) }
 
-// list lists the GPUs: at least one, or an error.
+// list returns the GPUs: at least one, or an error.
 func (s *sources) list() ([]device.Properties, error) {
 	gpus, err := within(s.limit, s.gpus, func([]device.Properties) {})
 	if err == nil && len(gpus) == 0 {
@@ -178,13 +175,13 @@ func (s *sources) openWithMemory(index int) (device.Device, device.Memory, error
 	return dev, memory, nil
 }
 
-// within gives f a time limit. What f comes to after that is undone.
+// within runs f with a time limit. undo releases a result that arrives later.
 func within[T any](limit time.Duration, f func() (T, error), undo func(T)) (T, error) {
 	type result struct {
 		v   T
 		err error
 	}
-	done := make(chan result) // without room: either it is received, or undone
+	done := make(chan result) // unbuffered: the result is received or undone
 	gone := make(chan struct{})
 	go func() {
 		v, err := f()

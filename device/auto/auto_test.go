@@ -13,7 +13,7 @@ import (
 	"github.com/weftgo/weft/device/cpu"
 )
 
-// fakeGPU is a GPU that can only be described.
+// fakeGPU is a GPU that only reports its description.
 type fakeGPU struct {
 	device.Device
 	props   device.Properties
@@ -66,9 +66,9 @@ func TestOpen(t *testing.T) {
 		name    string
 		s       *sources
 		choice  string
-		want    string // kind and index, or the error's text
+		want    string // kind and index, or the text of the error
 		err     error
-		reasons []string // how they start
+		reasons []string // prefixes of the reasons
 	}{
 		{"most free memory", four(), "auto", "cuda 2", nil, []string{"cuda:1: device does not support", "cuda:0: has less", "cuda:3: has less"}},
 		{"empty choice", four(), "", "cuda 2", nil, []string{"cuda:1: ", "cuda:0: ", "cuda:3: "}},
@@ -125,7 +125,7 @@ func TestOpenClosesTheOthers(t *testing.T) {
 	}
 }
 
-// A driver that hangs is a reason; the device it gives too late is closed.
+// A driver that hangs becomes a reason; a device that it returns too late is closed.
 func TestTimeLimit(t *testing.T) {
 	g := &fakeGPU{free: 1}
 	s := machine(g)
@@ -175,8 +175,7 @@ func TestList(t *testing.T) {
 	}
 }
 
-// What holds on every machine: auto finds something, and says why it is not a
-// GPU where it is none.
+// On every machine, auto opens a device, and gives a reason if it is not a GPU.
 func TestThisMachine(t *testing.T) {
 	dev, reasons, err := Open("auto")
 	if err != nil {

@@ -9,7 +9,7 @@ import (
 	"github.com/weftgo/weft/linear"
 )
 
-// The best device that there is; the reasons say why it is no GPU, where it is none.
+// Open the best device. The reasons say why it is not a GPU, if it is not one.
 func ExampleOpen() {
 	dev, reasons, err := auto.Open("auto")
 	if err != nil {
@@ -17,7 +17,7 @@ func ExampleOpen() {
 	}
 	defer dev.Close()
 	for _, r := range reasons {
-		log.Print(r) // no such library, say, or no GPU
+		log.Print(r) // such as a missing library, or no GPU
 	}
 	seen, err := linear.NewSet[int64](dev, nil)
 	if err != nil {
@@ -32,7 +32,7 @@ func ExampleOpen() {
 	// Output: 7
 }
 
-// A device by name: of a flag, say.
+// Open a device by name, for example from a flag.
 func ExampleOpen_choice() {
 	dev, _, err := auto.Open("cpu")
 	if err != nil {

@@ -6,17 +6,16 @@ import (
 	"github.com/weftgo/weft/device"
 )
 
-// Entry is a device of this machine, or the reason why there is none of its
-// kind.
+// Entry is a device of this machine, or the reason why its kind has none.
 type Entry struct {
-	Choice     string            // what [Open] takes to open it, e.g. "cuda:1"
-	Properties device.Properties // zero when not even these could be read
-	Memory     device.Memory     // zero when Err is not nil
-	Err        error             // why it cannot be used; nil: it can
+	Choice     string            // argument of [Open] for it, e.g. "cuda:1"
+	Properties device.Properties // zero if not even these could be read
+	Memory     device.Memory     // zero if Err is not nil
+	Err        error             // why the device cannot be used; nil: it can
 }
 
-// List describes all devices of this machine: the CPU first, then the GPUs, or
-// one entry "cuda" that says why there are none. It opens each for a moment.
+// List describes all devices of this machine: the CPU first, then the GPUs, or one entry "cuda"
+// with the error. It opens each for a moment.
 func List() []Entry { return system.entries() }
 
 func (s *sources) entries() []Entry {

@@ -1,23 +1,19 @@
-// Package cpu is the host as a device: its memory is host memory outside the
-// Go heap, its work is Go code on all cores. It needs no driver and is always
-// there.
+// Package cpu implements the host as a device. Its memory is host memory outside the Go heap; its
+// work is Go code on all cores. It needs no driver and is always available.
 //
 // # Streams
 //
-// Streams are synchronous: every operation has been done when its method
-// returns, so streams need no ordering among each other, Wait never waits and
-// Sync only looks at its context. Kernels cannot be launched; structures run
-// their Go engines through [Device.Parallel].
+// Streams are synchronous: every operation has completed when its method returns. Streams therefore
+// need no ordering among each other, Wait never waits, and Sync only checks its context. Kernels
+// cannot be launched; structures run their Go engines through [Device.Parallel].
 //
 // # Memory
 //
-// Every block is a mapping of its own, rounded up to whole pages: about 2 us
-// and at least one page (4 KiB on most machines) for the smallest. Blocks of
-// 2 MiB and more are aligned for, and ask for, huge pages, because random
-// reads of a large table on small pages miss the TLB nearly every time. A
-// request that the machine (or its container) could not back is refused;
-// Linux would grant it and kill the process later. Ranges, on Linux only, map
-// memory in steps of 2 MiB.
+// Every block is its own mapping, rounded up to whole pages. The smallest costs about 2 us and one
+// page (4 KiB on most machines). Blocks of 2 MiB and more are aligned for huge pages and request
+// them, because random reads of a large table on small pages miss the TLB nearly every time. A
+// request that the machine (or its container) cannot back is refused; Linux would grant it and kill
+// the process later. Ranges, on Linux only, map memory in steps of 2 MiB.
 package cpu
 
 import (
@@ -32,16 +28,14 @@ import (
 
 // Options of [Open]. The zero value is useful.
 type Options struct {
-	// Workers is the number of goroutines that run bodies of Parallel at the
-	// same time, and Properties().Units. Default: GOMAXPROCS. Set it lower to
-	// leave cores to other work.
+	// Workers is the number of goroutines that run bodies of Parallel at the same time, and
+	// Properties().Units. Default: GOMAXPROCS. A lower number leaves cores to other work.
 	Workers int
 
-	// Labels gives the workers of a call the labels that its caller has for
-	// runtime/pprof, and the callers of structures labels of theirs, beside those of
-	// the context: weft.structure (linear) and weft.operation (Put). Workers are
-	// goroutines of each call then, which costs it some microseconds: it is for
-	// profiles, and off by default.
+	// Labels passes the caller's labels of runtime/pprof to the workers of a call. Callers of
+	// structures get labels beside those of the context: weft.structure (linear) and weft.operation
+	// (Put). Workers are then goroutines of each call, which costs some microseconds. It is meant
+	// for profiles and off by default.
 	Labels bool
 }
 
@@ -50,12 +44,11 @@ type Device struct {
 	props  device.Properties
 	pool   *pool
 	blocks table // of Alloc
-	ranges table // what is mapped of those of Reserve
+	ranges table // mapped parts of the ranges of Reserve
 	pinned table // of AllocHost
 	closed atomic.Bool
 
-	// work is held for reading by the operations of streams, and for writing
-	// by what takes the memory of a range away.
+	// work is read-locked by operations of streams, and write-locked to unmap memory of a range.
 	work sync.RWMutex
 
 	lending    sync.Mutex // one Map or Register at a time
@@ -65,9 +58,8 @@ type Device struct {
 
 var _ device.Host = (*Device)(nil)
 
-// Open makes a device of the host; opts may be nil. Several can be open at
-// the same time; they do not know each other's buffers. ErrInvalid if Workers
-// is negative.
+// Open makes a device of the host; opts may be nil. Several can be open at the same time; they do
+// not share buffers. ErrInvalid if Workers is negative.
 func Open(opts *Options) (*Device, error) {
 	workers, labels := 0, false
 	if opts != nil {
@@ -90,13 +82,13 @@ func Open(opts *Options) (*Device, error) {
 	}, nil
 }
 
-// Properties describe the host: Units is the number of workers, L2 the size
-// of the last-level cache where the system tells it.
+// Properties describe the host: Units is the number of workers, L2 the size of the last-level cache
+// if the system reports it.
 func (d *Device) Properties() device.Properties { return d.props }
 
-// Memory reads how much memory processes can still get without swapping, and
-// how much the machine has; in a container with a memory limit, of that limit.
-// Zeros where the system does not tell.
+// Memory reads how much memory processes can still get without swapping, and how much the machine
+// has. In a container with a memory limit, both are of that limit. Zeros if the system does not
+// report them.
 func (d *Device) Memory() (device.Memory, error) {
 	if d.closed.Load() {
 		return device.Memory{}, errClosed("Memory")
@@ -104,17 +96,17 @@ func (d *Device) Memory() (device.Memory, error) {
 	return readMemory(), nil
 }
 
-// Parallel implements [device.Host]. The caller takes part; the other workers
-// join as they become free. After Close everything runs on the caller. A panic
-// in body reaches the caller as a *[Panic].
+// Parallel implements [device.Host]. The caller takes part; the other workers join as they become
+// free. After Close everything runs on the caller. A panic in body reaches the caller as a
+// *[Panic].
 func (d *Device) Parallel(n, grain int, body func(lo, hi int)) {
 	d.pool.parallel(n, grain, body)
 }
 
-// Labels is Options.Labels.
+// Labels returns Options.Labels.
 func (d *Device) Labels() bool { return d.pool.labels }
 
-// Pinned says yes: all memory is as good.
+// Pinned returns true: the host copies all memory at the same speed.
 func (d *Device) Pinned([]byte) bool { return true }
 
 // Load fails with [device.ErrNoKernels].
@@ -122,7 +114,7 @@ func (d *Device) Load(img *device.Image) (device.Module, error) {
 	return nil, fmt.Errorf("cpu: %w: image %s; use the Go engine", device.ErrNoKernels, img)
 }
 
-// Unload has nothing to do.
+// Unload does nothing.
 func (d *Device) Unload(*device.Image) error {
 	if d.closed.Load() {
 		return errClosed("Unload")
@@ -130,7 +122,7 @@ func (d *Device) Unload(*device.Image) error {
 	return nil
 }
 
-// Sync returns at once, as all work is done when it has been submitted.
+// Sync returns at once, since submitted work has already completed.
 func (d *Device) Sync(ctx context.Context) error {
 	if d.closed.Load() {
 		return errClosed("Sync")
@@ -138,9 +130,8 @@ func (d *Device) Sync(ctx context.Context) error {
 	return ctx.Err()
 }
 
-// Close stops the workers; later calls return [device.ErrClosed]. Buffers and
-// ranges that are still live stay where they are, so that a structure closed
-// too late does not take the process down; Free takes them back even now.
+// Close stops the workers; later calls return [device.ErrClosed]. Live buffers and ranges stay
+// mapped, so that a structure closed too late does not crash the process. Free still releases them.
 // Idempotent.
 func (d *Device) Close() error {
 	if !d.closed.Swap(true) {
@@ -153,6 +144,6 @@ func errClosed(op string) error {
 	return fmt.Errorf("cpu: %s: device %w", op, device.ErrClosed)
 }
 
-// HostMemory reads the memory of the host, or of the container if that has
-// less. Free is 0 where the system does not say.
+// HostMemory reads the memory of the host, or of the container if that has less. Free is 0 if the
+// system does not report it.
 func HostMemory() device.Memory { return readMemory() }

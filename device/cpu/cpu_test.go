@@ -59,7 +59,7 @@ func TestOpenRefusesNegativeWorkers(t *testing.T) {
 	}
 }
 
-// Every call after Close says so, and Close may come twice.
+// Every call after Close returns ErrClosed, and Close is idempotent.
 func TestClosed(t *testing.T) {
 	d, err := cpu.Open(nil)
 	if err != nil {
@@ -96,7 +96,7 @@ func TestClosed(t *testing.T) {
 			t.Errorf("%s after Close: %v", name, err)
 		}
 	}
-	// What is closed too late gives its memory back even now.
+	// A late Free still releases memory.
 	buf.Host[0] = 1
 	if err := errors.Join(d.Free(buf), d.FreeHost(pinned)); err != nil {
 		t.Errorf("Free after Close: %v", err)
@@ -105,7 +105,7 @@ func TestClosed(t *testing.T) {
 		t.Errorf("second Free after Close: %v", err)
 	}
 	sum := 0
-	d.Parallel(10, 1, func(lo, hi int) { sum += hi - lo }) // the caller alone
+	d.Parallel(10, 1, func(lo, hi int) { sum += hi - lo }) // runs on the caller alone
 	if sum != 10 {
 		t.Errorf("Parallel after Close did %d of 10", sum)
 	}

@@ -14,7 +14,7 @@ import (
 	"github.com/weftgo/weft/device"
 )
 
-// processorName is the model name of the first core.
+// processorName returns the model name of the first core.
 func processorName() string {
 	f, err := os.Open("/proc/cpuinfo")
 	if err != nil {
@@ -27,10 +27,10 @@ func processorName() string {
 			return strings.TrimSpace(value)
 		}
 	}
-	return runtime.GOARCH // arm64 kernels name no model
+	return runtime.GOARCH // arm64 kernels report no model
 }
 
-// lastLevelCache is the size in bytes of the highest cache of the first core.
+// lastLevelCache returns the size in bytes of the highest cache of the first core.
 func lastLevelCache() int {
 	size, highest := 0, 0
 	dirs, _ := filepath.Glob("/sys/devices/system/cpu/cpu0/cache/index*")
@@ -62,11 +62,11 @@ func parseCacheSize(s string) int {
 	return n * unit
 }
 
-// readMemory reads the memory of the machine, or of the container or the
-// process if that may have less.
+// readMemory reads the memory of the machine, or the limit of the container or the process if that
+// is lower.
 func readMemory() device.Memory {
 	m := machineMemory()
-	// Pages of addresses, and of these data and stack.
+	// Fields of statm: all pages of addresses, and those of data and stack.
 	pages := strings.Fields(readLine("/proc/self/statm"))
 	for resource, field := range map[int]int{unix.RLIMIT_AS: 0, unix.RLIMIT_DATA: 5} {
 		var limit unix.Rlimit
@@ -83,12 +83,11 @@ func readMemory() device.Memory {
 	return m
 }
 
-// machineMemory is that of the machine or of the container.
+// machineMemory reads the memory of the machine or of the container.
 func machineMemory() device.Memory {
 	info := readFields("/proc/meminfo")
 	m := device.Memory{Free: info["MemAvailable"] << 10, Total: info["MemTotal"] << 10}
-	// Inside a container this is its own group; outside, the root group has
-	// no such file.
+	// Inside a container this is its own group. Outside, the root group has no such file.
 	limit, err := strconv.ParseUint(readLine("/sys/fs/cgroup/memory.max"), 10, 64)
 	if err != nil || limit >= m.Total {
 		return m
@@ -97,12 +96,12 @@ func machineMemory() device.Memory {
 	if err != nil {
 		return m
 	}
-	// File pages not used lately count as used but make way.
+	// File pages that were not used lately count as used but can be reclaimed.
 	used -= min(used, readFields("/sys/fs/cgroup/memory.stat")["inactive_file"])
 	return device.Memory{Free: min(m.Free, limit-min(used, limit)), Total: limit}
 }
 
-// readFields reads lines of a name, perhaps a colon, and a number.
+// readFields parses lines of a name, an optional colon, and a number.
 func readFields(path string) map[string]uint64 {
 	data, err := os.ReadFile(path)
 	if err != nil {
@@ -119,7 +118,7 @@ func readFields(path string) map[string]uint64 {
 	return fields
 }
 
-// readLine is the content of a one-line file; "" if there is none.
+// readLine returns the content of a one-line file; "" if it cannot be read.
 func readLine(path string) string {
 	data, err := os.ReadFile(path)
 	if err != nil {

@@ -12,7 +12,7 @@ func processorName() string { return runtime.GOARCH }
 
 func lastLevelCache() int { return 0 }
 
-// readMemory takes all memory for free: how much is, the system does not say.
+// readMemory reports all memory as free: the system does not report how much is.
 func readMemory() device.Memory {
 	total := physicalMemory()
 	return device.Memory{Free: total, Total: total}

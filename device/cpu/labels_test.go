@@ -13,7 +13,7 @@ import (
 	"github.com/weftgo/weft/linear"
 )
 
-// goroutines is the profile of all goroutines, with their labels.
+// goroutines returns the profile of all goroutines, with their labels.
 func goroutines(t *testing.T) string {
 	var text strings.Builder
 	if err := pprof.Lookup("goroutine").WriteTo(&text, 1); err != nil {
@@ -22,7 +22,8 @@ func goroutines(t *testing.T) string {
 	return text.String()
 }
 
-// own is the part of a profile that is its maker's: helpers of a call that has returned may still be ending.
+// own returns the part of a profile about the goroutine that took it. Helpers of a call that has
+// returned may still be ending.
 func own(profile string) string {
 	for _, stack := range strings.Split(profile, "\n\n") {
 		if strings.Contains(stack, "cpu_test.goroutines+") {
@@ -32,7 +33,7 @@ func own(profile string) string {
 	return profile
 }
 
-// The caller of a structure and its workers have labels, of weft and of the context; when the call
+// The caller of a structure and its workers have labels of weft and of the context. After the call
 // has returned, the caller has those of the context alone.
 func TestLabels(t *testing.T) {
 	for _, wanted := range []bool{true, false} {
@@ -69,12 +70,12 @@ func TestLabels(t *testing.T) {
 	}
 }
 
-// request tells the two rounds apart: helpers of the first may still be ending in the second.
+// request distinguishes the two rounds: helpers of the first may still be ending in the second.
 func request(wanted bool) string {
 	return fmt.Sprintf("labels %v", wanted)
 }
 
-// watch looks for workers with both kinds of labels: where none are wanted, only for a moment.
+// watch looks for workers with both kinds of labels, only for a moment if none are wanted.
 func watch(t *testing.T, wanted bool) bool {
 	label := regexp.MustCompile(`# labels: \{"request":"` + request(wanted) + `", "weft\.operation":"(Get|Put)", "weft\.structure":"linear"\}\n((?:#.*\n)+)`)
 	seen := map[string]bool{}

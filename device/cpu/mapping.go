@@ -7,8 +7,7 @@ import (
 	"github.com/weftgo/weft/device"
 )
 
-// Map lets streams reach host memory of AllocHost or of the caller; it costs
-// nothing.
+// Map lets streams access host memory of AllocHost or of the caller; it costs nothing.
 func (d *Device) Map(host []byte) (b device.Buffer, unmap func() error, err error) {
 	if d.closed.Load() {
 		return b, nil, errClosed("Map")
@@ -22,7 +21,7 @@ func (d *Device) Map(host []byte) (b device.Buffer, unmap func() error, err erro
 	return device.Buffer{Ptr: address(host), Size: len(host), Host: host[:len(host):len(host)]}, unmap, nil
 }
 
-// Register accepts any memory: the host copies from and to all of it alike.
+// Register accepts any memory: the host copies all of it at the same speed.
 func (d *Device) Register(b []byte) (unregister func() error, err error) {
 	if d.closed.Load() {
 		return nil, errClosed("Register")
@@ -33,8 +32,8 @@ func (d *Device) Register(b []byte) (unregister func() error, err error) {
 	return d.lend(&d.registered, "Register", b)
 }
 
-// lend enters memory of the caller in one of the tables of such memory. A GPU
-// locks no page twice, so what a part of is lent already is refused here, too.
+// lend adds memory of the caller to table t. It refuses memory that is partly registered or mapped
+// already, since a GPU locks no page twice.
 func (d *Device) lend(t *table, op string, b []byte) (undo func() error, err error) {
 	d.lending.Lock()
 	defer d.lending.Unlock()

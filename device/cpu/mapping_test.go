@@ -7,7 +7,7 @@ import (
 	"github.com/weftgo/weft/device"
 )
 
-// Buffers and ranges are freed after Close, too; what was mapped is unmapped.
+// Buffers and ranges can be freed after Close; a mapping can be unmapped.
 func TestFreeAfterClose(t *testing.T) {
 	d := open(t, 1)
 	host, err := d.AllocHost(4096)
@@ -38,7 +38,7 @@ func TestFreeAfterClose(t *testing.T) {
 	}
 }
 
-// A mapping is reached at its address and not beyond.
+// Copies reach a mapping at its address and not beyond.
 func TestCopiesStayWithinMappings(t *testing.T) {
 	d := open(t, 1)
 	s, err := d.NewStream()

@@ -13,7 +13,7 @@ import (
 
 const hugePage = hostmem.HugePage
 
-// Alloc maps size bytes of zeroed memory. Buffer.Host is that memory.
+// Alloc maps size bytes of zeroed memory and returns them as Buffer.Host.
 func (d *Device) Alloc(size int) (device.Buffer, error) {
 	b, err := d.allocate(&d.blocks, "Alloc", size)
 	if err != nil {
@@ -22,8 +22,7 @@ func (d *Device) Alloc(size int) (device.Buffer, error) {
 	return device.Buffer{Ptr: address(b), Size: size, Host: b}, nil
 }
 
-// Free unmaps a buffer. ErrInvalid if Alloc did not return it or it has been
-// freed already.
+// Free unmaps a buffer. ErrInvalid if Alloc did not return it or it has been freed already.
 func (d *Device) Free(b device.Buffer) error {
 	return d.release(&d.blocks, "Free", b.Ptr, b.Size)
 }
@@ -33,7 +32,7 @@ func (d *Device) AllocHost(size int) ([]byte, error) {
 	return d.allocate(&d.pinned, "AllocHost", size)
 }
 
-// FreeHost unmaps what AllocHost gave.
+// FreeHost unmaps memory of AllocHost.
 func (d *Device) FreeHost(b []byte) error {
 	if d.mapped.overlaps(b) {
 		return fmt.Errorf("cpu: FreeHost: %w: %d bytes at %#x of which a part is still mapped to the device", device.ErrInvalid, len(b), uint64(address(b)))
@@ -48,7 +47,7 @@ func (d *Device) allocate(t *table, op string, size int) ([]byte, error) {
 	if d.closed.Load() {
 		return nil, errClosed(op)
 	}
-	// Small blocks are not worth reading the machine's state for.
+	// A small block is not worth reading the machine's state.
 	if size >= hugePage {
 		if err := d.affords(size); err != nil {
 			return nil, fmt.Errorf("cpu: %s of %d bytes: %w", op, size, err)
@@ -62,7 +61,7 @@ func (d *Device) allocate(t *table, op string, size int) ([]byte, error) {
 	return b, nil
 }
 
-// affords refuses what the machine could not back.
+// affords returns ErrMemory if the machine cannot back size bytes.
 func (d *Device) affords(size int) error {
 	m := readMemory()
 	held := d.blocks.bytes() + d.ranges.bytes() + d.pinned.bytes()
@@ -72,7 +71,7 @@ func (d *Device) affords(size int) error {
 	return nil
 }
 
-// release works after Close too: see there.
+// release unmaps a block, also after Close (see there).
 func (d *Device) release(t *table, op string, p device.Ptr, size int) error {
 	b, ok := t.remove(p, size)
 	if !ok {
@@ -91,8 +90,8 @@ func address(b []byte) device.Ptr {
 	return device.Ptr(uintptr(unsafe.Pointer(unsafe.SliceData(b))))
 }
 
-// table knows the live blocks, ascending by address, to catch wild frees and
-// copies before they become a fault of the whole process.
+// table holds the live blocks, ascending by address. It catches wild frees and copies before they
+// fault the whole process.
 type table struct {
 	mu     sync.RWMutex
 	blocks [][]byte
@@ -126,7 +125,7 @@ func (t *table) remove(p device.Ptr, size int) ([]byte, bool) {
 	return b, true
 }
 
-// resize replaces a block by one that begins where it does.
+// resize replaces a block by one with the same start.
 func (t *table) resize(b []byte) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -148,7 +147,7 @@ func (t *table) overlaps(b []byte) bool {
 		i < len(t.blocks) && address(t.blocks[i]) < lo+device.Ptr(len(b))
 }
 
-// slice is the memory [p,p+size) if it lies within one live block.
+// slice returns the memory [p,p+size) if it lies within one live block.
 func (t *table) slice(p device.Ptr, size int) ([]byte, bool) {
 	t.mu.RLock()
 	defer t.mu.RUnlock()

@@ -64,8 +64,7 @@ func TestAllocRefuses(t *testing.T) {
 	}
 }
 
-// Blocks never written take no memory yet; they are held against the total
-// all the same.
+// Blocks that were never written take no memory yet, but count against the total.
 func TestAllocCountsWhatItHolds(t *testing.T) {
 	d := open(t, 1)
 	m, err := d.Memory()
@@ -163,7 +162,7 @@ func TestCopiesStayWithinBuffers(t *testing.T) {
 	}
 }
 
-// Random blocks come, go and are copied between; a model of Go slices agrees.
+// Random blocks are allocated, freed and copied; a model of Go slices agrees.
 func TestMemoryAgreesWithGoSlices(t *testing.T) {
 	d := open(t, 2)
 	s, err := d.NewStream()

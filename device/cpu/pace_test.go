@@ -17,8 +17,7 @@ func spin(d time.Duration) {
 	}
 }
 
-// keepBusy runs Parallel with ranges that take so long until the test ends,
-// and counts them.
+// keepBusy runs Parallel with ranges of duration long until the test ends, and counts them.
 func keepBusy(t *testing.T, long time.Duration) *atomic.Int64 {
 	d := open(t, runtime.GOMAXPROCS(0))
 	var ranges atomic.Int64
@@ -41,7 +40,7 @@ func keepBusy(t *testing.T, long time.Duration) *atomic.Int64 {
 	return &ranges
 }
 
-// retry asks up to five times, for a machine that is busy with other things.
+// retry calls ask up to five times, for a machine that is busy with other work.
 func retry(t *testing.T, ask func() (ok bool, say string)) {
 	t.Helper()
 	for try := 1; ; try++ {
@@ -55,8 +54,8 @@ func retry(t *testing.T, ask func() (ok bool, say string)) {
 	}
 }
 
-// While Parallel has all cores, a context still ends on time: without yields
-// it takes the scheduler 20 ms.
+// While Parallel uses all cores, a context still ends on time. Without yields it takes the
+// scheduler 20 ms.
 func TestDeadlinesBesideParallel(t *testing.T) {
 	if testing.Short() {
 		t.Skip("measures time")
@@ -77,8 +76,8 @@ func TestDeadlinesBesideParallel(t *testing.T) {
 	})
 }
 
-// Others that compute get their share of the cores, and no more: a goroutine
-// that yields to one that does not would get a twentieth.
+// Other goroutines that compute get their share of the cores, and no more. A goroutine that yields
+// to one that does not would get a twentieth.
 func TestParallelBesideOthers(t *testing.T) {
 	if testing.Short() {
 		t.Skip("measures time")

@@ -2,5 +2,5 @@
 
 package cpu
 
-// physicalMemory is unknown here: 0.
+// physicalMemory returns 0: the size is unknown here.
 func physicalMemory() uint64 { return 0 }

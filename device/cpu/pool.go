@@ -9,17 +9,15 @@ import (
 	"time"
 )
 
-// spinTime is how long a helper looks for the next region, and a caller for
-// the end of its last helper, before they sleep. Structures call Parallel in
-// quick succession, and to wake a sleeper on another core takes 5 us on bare
-// metal and 75 us in a virtual machine; found awake, fanning out to a second
-// worker and back takes 1 us.
+// spinTime is how long a helper looks for the next region, and a caller for the end of its last
+// helper, before it sleeps. Structures call Parallel in quick succession. Waking a sleeper on
+// another core takes 5 us on bare metal and 75 us in a virtual machine; fanning out to a second
+// worker that is awake, and back, takes 1 us.
 const spinTime = 20 * time.Microsecond
 
-// pool shares regions, calls of Parallel, among goroutines that live as long
-// as the pool. The caller always works through its region itself; helpers join
-// when they are free. Nobody waits for a helper that has not begun, so nested
-// and concurrent calls cannot wait in a circle.
+// pool distributes regions, calls of Parallel, over goroutines that live as long as the pool. The
+// caller always works through its region itself; helpers join when they are free. No goroutine
+// waits for a helper that has not begun, so nested and concurrent calls cannot deadlock.
 type pool struct {
 	helpers int
 	start   sync.Once
@@ -27,7 +25,8 @@ type pool struct {
 	stop    chan struct{}
 	running sync.WaitGroup
 	callers pace
-	labels  bool // helpers are goroutines of each region, since these inherit labels of the profiler
+	// labels makes helpers goroutines of each region, since these inherit labels of the profiler.
+	labels bool
 }
 
 func newPool(workers int, labels bool) *pool {
@@ -39,9 +38,9 @@ func newPool(workers int, labels bool) *pool {
 	}
 }
 
-// close stops the helpers; calls of parallel that follow run in the caller.
+// close stops the helpers; later calls of parallel run in the caller.
 func (p *pool) close() {
-	p.start.Do(func() {}) // none start from now on
+	p.start.Do(func() {}) // no helper starts from now on
 	close(p.stop)
 	p.running.Wait()
 }
@@ -76,7 +75,7 @@ func (p *pool) parallel(n, grain int, body func(lo, hi int)) {
 	}
 }
 
-// alone runs a region in its caller.
+// alone runs a region in the caller.
 func (p *pool) alone(n, grain int, body func(lo, hi int)) {
 	busy.Add(1)
 	defer busy.Add(-1)
@@ -86,7 +85,7 @@ func (p *pool) alone(n, grain int, body func(lo, hi int)) {
 	}
 }
 
-// spawn gives a region helpers of its own, which end with it; none once the pool is closed.
+// spawn starts helpers for one region, which end with it; none once the pool is closed.
 func (p *pool) spawn(r *region) {
 	select {
 	case <-p.stop:
@@ -101,8 +100,8 @@ func (p *pool) spawn(r *region) {
 	}
 }
 
-// offer invites as many helpers as the region can use. An offer that finds the
-// queue full is dropped: everybody is busy.
+// offer invites as many helpers as the region can use. If the queue is full, all helpers are busy
+// and it drops the offer.
 func (p *pool) offer(r *region) {
 	for range min(p.helpers, int(r.ranges)-1) {
 		select {
@@ -135,7 +134,7 @@ func (p *pool) help() {
 	}
 }
 
-// spin looks for an offer for a while.
+// spin polls for an offer until spinTime has passed.
 func (p *pool) spin() *region {
 	for begin := time.Now(); time.Since(begin) < spinTime; {
 		select {
@@ -153,8 +152,8 @@ type region struct {
 	ranges   int64
 	body     func(lo, hi int)
 
-	next    atomic.Int64 // first range that nobody has claimed
-	done    atomic.Int64 // ranges that are over
+	next    atomic.Int64 // first unclaimed range
+	done    atomic.Int64 // number of finished ranges
 	over    chan struct{}
 	failure atomic.Pointer[Panic]
 }
@@ -164,7 +163,7 @@ func newRegion(n, grain int, body func(lo, hi int)) *region {
 	return &region{n: n, grain: grain, ranges: int64(ranges), body: body, over: make(chan struct{})}
 }
 
-// run works through ranges until none is left.
+// run claims and runs ranges until none is left.
 func (r *region) run(p *pace) {
 	busy.Add(1)
 	defer busy.Add(-1)
@@ -178,8 +177,8 @@ func (r *region) run(p *pace) {
 	}
 }
 
-// one runs a range, unless one has failed already, and counts it as over
-// however body ends, for the caller waits for it.
+// one runs a range, unless one has failed already. It counts the range as done however body ends,
+// since the caller waits for it.
 func (r *region) one(i int) {
 	returned := false
 	defer func() {
@@ -213,8 +212,8 @@ func (r *region) wait() {
 	<-r.over
 }
 
-// Panic is what Parallel panics with when a body did: the value, and the stack
-// it came from.
+// Panic is the value that Parallel panics with if a body panicked: the original value and its
+// stack.
 type Panic struct {
 	Value any
 	Stack []byte
@@ -223,7 +222,7 @@ type Panic struct {
 // Error describes the panic and where it happened.
 func (p *Panic) Error() string { return fmt.Sprintf("%v\n\nin a worker:\n%s", p.Value, p.Stack) }
 
-// Unwrap is the value, if it was an error.
+// Unwrap returns the value if it was an error.
 func (p *Panic) Unwrap() error {
 	err, _ := p.Value.(error)
 	return err

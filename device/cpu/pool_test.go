@@ -24,8 +24,8 @@ func open(t testing.TB, workers int) *Device {
 	return d
 }
 
-// Whatever n, grain and the number of workers, every index is visited once,
-// in ranges of the promised shape.
+// For any n, grain and number of workers, every index is visited once, in ranges of the promised
+// shape.
 func TestParallelVisitsEachIndexOnce(t *testing.T) {
 	devices := map[int]*Device{}
 	for _, workers := range []int{1, 2, 3, 8} {
@@ -117,8 +117,7 @@ func TestPanicReachesTheCaller(t *testing.T) {
 	}
 }
 
-// A body that ends its goroutine, as t.FailNow does, neither hangs the caller
-// nor costs a worker.
+// A body that ends its goroutine, as t.FailNow does, neither hangs the caller nor loses a worker.
 func TestGoexitReachesTheCaller(t *testing.T) {
 	const workers = 4
 	d := open(t, workers)
@@ -132,7 +131,7 @@ func TestGoexitReachesTheCaller(t *testing.T) {
 			meet.Add(workers)
 			d.Parallel(workers, 1, func(lo, _ int) {
 				meet.Done()
-				meet.Wait() // each on a goroutine of its own
+				meet.Wait() // each on its own goroutine
 				if lo%2 == 1 {
 					runtime.Goexit()
 				}
@@ -189,13 +188,13 @@ func TestCloseStopsTheWorkers(t *testing.T) {
 		t.Errorf("%d goroutines before, %d after Close", before, after)
 	}
 	ran := 0
-	d.Parallel(100, 1, func(int, int) { ran++ }) // on the caller: no race
+	d.Parallel(100, 1, func(int, int) { ran++ }) // runs on the caller: no race
 	if ran != 100 {
 		t.Errorf("after Close %d of 100 ranges ran", ran)
 	}
 }
 
-// The time to share out a region that does nothing.
+// BenchmarkParallel measures the distribution of a region that does nothing.
 func BenchmarkParallel(b *testing.B) {
 	for _, workers := range []int{1, 2} {
 		b.Run(fmt.Sprintf("workers=%d", workers), func(b *testing.B) {

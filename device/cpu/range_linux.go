@@ -11,8 +11,8 @@ import (
 	"github.com/weftgo/weft/internal/hostmem"
 )
 
-// reservation implements [device.Range] by addresses that nobody may use, of
-// which the first bytes are given access, in steps of a huge page.
+// reservation implements [device.Range] by reserved addresses without access. It makes the first
+// bytes accessible in steps of a huge page.
 type reservation struct {
 	dev       *Device
 	addresses []byte // all; those from mapped on must not be touched
@@ -22,8 +22,8 @@ type reservation struct {
 	freed  bool
 }
 
-// Reserve implements [device.Device]. Memory is not taken by mapping it but
-// by its first use; a range is refused more than the machine has all the same.
+// Reserve implements [device.Device]. Mapping takes no memory; first use does. Resize still refuses
+// more than the machine has.
 func (d *Device) Reserve(size int) (device.Range, error) {
 	if size <= 0 {
 		return nil, fmt.Errorf("cpu: Reserve: %w: size %d", device.ErrInvalid, size)
@@ -93,8 +93,8 @@ func (r *reservation) grow(n int) error {
 	return nil
 }
 
-// shrink waits for the operations of streams that are under way. What Parallel
-// runs is the caller's to wait for.
+// shrink waits for running operations of streams. The caller has to wait for its own Parallel
+// calls.
 func (r *reservation) shrink(n int) error {
 	r.dev.work.Lock()
 	defer r.dev.work.Unlock()
@@ -102,20 +102,20 @@ func (r *reservation) shrink(n int) error {
 	if err := unix.Mprotect(end, unix.PROT_NONE); err != nil {
 		return fmt.Errorf("mprotect: %w", err)
 	}
-	// Advice: the system refuses it in a process that has locked all its
-	// memory, and then the memory comes back with Free.
+	// Only advice: the system refuses it in a process that has locked all its memory. Free then
+	// returns that memory.
 	_ = unix.Madvise(end, unix.MADV_DONTNEED)
 	r.set(n)
 	return nil
 }
 
-// set makes the first n bytes known to streams.
+// set makes the first n bytes accessible to streams.
 func (r *reservation) set(n int) {
 	r.mapped = n
 	r.dev.ranges.resize(r.addresses[:n])
 }
 
-// Free works after the device was closed, too, like that of buffers.
+// Free unmaps the range, also after the device was closed, like that of buffers.
 func (r *reservation) Free() error {
 	r.mu.Lock()
 	defer r.mu.Unlock()

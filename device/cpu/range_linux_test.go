@@ -26,7 +26,7 @@ func reserve(t *testing.T, d device.Device, size int) device.Range {
 	return r
 }
 
-// resident is how many bytes of the process are in memory.
+// resident returns how many bytes of the process are in memory.
 func resident(t *testing.T) int {
 	t.Helper()
 	data, err := os.ReadFile("/proc/self/statm")
@@ -40,8 +40,7 @@ func resident(t *testing.T) int {
 	return pages * os.Getpagesize()
 }
 
-// A range takes memory when it is written to, and gives it back when it
-// shrinks.
+// A range takes memory when it is written to, and returns it when it shrinks.
 func TestRangeGivesMemoryBack(t *testing.T) {
 	d := open(t, 1)
 	const size, slack = 128 << 20, 32 << 20
@@ -71,7 +70,7 @@ func TestRangeGivesMemoryBack(t *testing.T) {
 	}
 }
 
-// Memory that is not mapped is a fault, not somebody else's memory.
+// An access to unmapped memory faults instead of reaching other memory.
 func TestRangeFaultsBeyondMapped(t *testing.T) {
 	d := open(t, 1)
 	r := reserve(t, d, 8<<20)
@@ -96,8 +95,8 @@ func faults(p unsafe.Pointer) (faulted bool) {
 	return
 }
 
-// Streams work while a range shrinks beneath them: an operation comes before
-// or after, but never finds the memory gone.
+// Streams run while a range shrinks: an operation comes before or after, but never finds the memory
+// gone.
 func TestShrinkingWaitsForStreams(t *testing.T) {
 	d := open(t, 2)
 	s, err := d.NewStream()
@@ -121,7 +120,7 @@ func TestShrinkingWaitsForStreams(t *testing.T) {
 	}
 }
 
-// Bytes of ranges are held against the memory of the machine.
+// Mapped bytes of ranges count against the memory of the machine.
 func TestRangesCountAsHeld(t *testing.T) {
 	d := open(t, 1)
 	m, err := d.Memory()

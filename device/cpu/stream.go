@@ -11,11 +11,11 @@ import (
 	"github.com/weftgo/weft/device"
 )
 
-// copyGrain is how much one worker copies or fills at a time: enough that
-// waking it pays.
+// copyGrain is the number of bytes that one worker copies or fills at a time: enough to pay for
+// waking it.
 const copyGrain = 1 << 20
 
-// NewStream opens a stream, whose operations are done when they return.
+// NewStream opens a stream with operations that have completed when they return.
 func (d *Device) NewStream() (*device.Stream, error) {
 	if d.closed.Load() {
 		return nil, errClosed("NewStream")
@@ -26,11 +26,11 @@ func (d *Device) NewStream() (*device.Stream, error) {
 // stream implements device.StreamDriver.
 type stream struct {
 	dev    *Device
-	mu     sync.Mutex // one operation at a time, as streams promise
+	mu     sync.Mutex // serializes operations, as streams promise
 	closed bool
 }
 
-// do runs one operation.
+// do runs one operation under the locks.
 func (s *stream) do(op string, f func() error) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -45,7 +45,7 @@ func (s *stream) do(op string, f func() error) error {
 	return f()
 }
 
-// block is device memory that an operation names.
+// block returns the device memory that an operation names.
 func (s *stream) block(op string, p device.Ptr, size int) ([]byte, error) {
 	for _, t := range []*table{&s.dev.blocks, &s.dev.ranges, &s.dev.mapped} {
 		if b, ok := t.slice(p, size); ok {
@@ -152,8 +152,7 @@ func (s *stream) Close() error {
 	return nil
 }
 
-// move copies with as many cores as pay. Overlapping ranges are copied as if
-// through a third.
+// move copies with as many cores as pay off. Overlapping ranges are copied as by copy.
 func (d *Device) move(dst, src []byte) {
 	lo, hi := address(dst), address(src)
 	if lo > hi {
@@ -166,7 +165,7 @@ func (d *Device) move(dst, src []byte) {
 	d.Parallel(len(src), copyGrain, func(lo, hi int) { copy(dst[lo:hi], src[lo:hi]) })
 }
 
-// NewEvent makes an event: the time at which it was recorded.
+// NewEvent makes an event, which stores the time at which it was recorded.
 func (d *Device) NewEvent() (*device.Event, error) {
 	if d.closed.Load() {
 		return nil, errClosed("NewEvent")

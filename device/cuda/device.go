@@ -16,37 +16,36 @@ type Device struct {
 	drv    *driver
 	props  device.Properties
 	handle uintptr // CUdevice
-	ctx    uintptr // its primary context
+	ctx    uintptr // the GPU's primary context
 
-	// first is the failure that lost the device, as errors from then on
-	// report it.
+	// first is the failure that lost the device; later errors wrap it.
 	first atomic.Pointer[error]
 
-	// life is held for reading during driver calls, and for writing by Close
-	// and Unload, which so wait for them. It is never taken twice.
+	// life is read-locked during driver calls. Close and Unload write-lock it, and so wait for
+	// them. Callers never lock it twice.
 	life   sync.RWMutex
 	closed bool
 
 	mu       sync.Mutex
 	closing  bool               // no new children
-	children map[child]struct{} // open streams and events
-	freeing  uintptr            // a stream for Free, made when first needed
-	reached  map[uintptr]bool   // contexts of GPUs that CopyPeer has copied from
+	children map[child]struct{} // open streams, events and ranges
+	freeing  uintptr            // stream of Free, created on first use
+	// reached holds the contexts of the GPUs that CopyPeer has copied from.
+	reached map[uintptr]bool
 
-	// events is held for reading while an event is used, and for writing to
-	// destroy one. One lock for all, so that calls with two events cannot
-	// block each other.
+	// events is read-locked while an event is used, and write-locked to destroy one. One lock
+	// serves all events, so that calls with two events cannot block each other.
 	events sync.RWMutex
 
 	mapped ranges  // host memory of Map
-	pieces ranges  // of it, what is in several pieces
+	pieces ranges  // those of mapped that consist of several pieces
 	piece  uintptr // see mapPiece
 
-	loading sync.Mutex // one Load at a time, so that an image is loaded once
+	loading sync.Mutex // serializes Load, so that an image is loaded once
 	modules map[*device.Image]*module
 }
 
-// child is what Close closes before the device itself.
+// child is a resource that Close closes before the device itself.
 type child interface{ Close() error }
 
 var _ device.Device = (*Device)(nil)
@@ -54,9 +53,8 @@ var _ device.Device = (*Device)(nil)
 // Properties describe the GPU: Units are its multiprocessors.
 func (d *Device) Properties() device.Properties { return d.props }
 
-// do runs a few driver calls on a thread that has the GPU's context. It fails
-// without calling if the device is closed or lost, and notices when it gets
-// lost. f must not wait, nor use do again.
+// do runs a few driver calls on a thread that has the GPU's context. If the device is closed or
+// lost, it fails without calling f. It records the loss of the device. f must not wait or call do.
 func (d *Device) do(f func(fr *frame) error) error {
 	if p := d.first.Load(); p != nil {
 		return *p
@@ -64,8 +62,7 @@ func (d *Device) do(f func(fr *frame) error) error {
 	return d.release(f)
 }
 
-// release is do for calls that give something back, which are tried on a lost
-// device too.
+// release is do for calls that release resources. It also runs them on a lost device.
 func (d *Device) release(f func(fr *frame) error) error {
 	d.life.RLock()
 	defer d.life.RUnlock()
@@ -88,11 +85,11 @@ func (d *Device) attempt(f func(fr *frame) error) error {
 	return nil
 }
 
-// usable fails if the device is closed or lost.
+// usable returns an error if the device is closed or lost.
 func (d *Device) usable() error { return d.do(func(*frame) error { return nil }) }
 
-// withContext runs f on a thread that has the GPU's context. On a lost device
-// it runs f in any case.
+// withContext runs f on a thread that has the GPU's context. On a lost device it runs f even
+// without the context.
 func (d *Device) withContext(f func(fr *frame) error) error {
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
@@ -104,8 +101,7 @@ func (d *Device) withContext(f func(fr *frame) error) error {
 	return f(fr)
 }
 
-// failed adds to an error which device it is about, and declares the device
-// lost if the driver's code says so.
+// failed adds the device to an error. It declares the device lost if the driver's code is sticky.
 func (d *Device) failed(err error) error {
 	err = fmt.Errorf("cuda: device %d: %w", d.props.Index, err)
 	if !codeOf(err).sticky() {
@@ -117,8 +113,8 @@ func (d *Device) failed(err error) error {
 	return err
 }
 
-// adopt enters a new stream or event, to be closed with the device. It is
-// called within do, so that Close comes before or after all of a creation.
+// adopt registers a new stream, event or range, which Close then closes. Callers call it within do,
+// so that Close comes before or after all of a creation.
 func (d *Device) adopt(c child) error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -135,7 +131,7 @@ func (d *Device) disown(c child) {
 	delete(d.children, c)
 }
 
-// open lists the open streams and events.
+// open returns the open streams, events and ranges.
 func (d *Device) open() []child {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -163,9 +159,8 @@ func (d *Device) Sync(ctx context.Context) error {
 	return nil
 }
 
-// Close waits for the work of open streams, closes what is open, unloads the
-// kernels and gives the GPU's context back. On a lost device it gives back
-// what the driver still takes, and returns nil.
+// Close waits for the work of open streams, closes all children, unloads the kernels and releases
+// the GPU's context. On a lost device it releases what the driver still accepts, and returns nil.
 func (d *Device) Close() error {
 	d.mu.Lock()
 	again := d.closing

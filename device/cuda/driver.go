@@ -7,10 +7,10 @@ import (
 	"github.com/weftgo/weft/device"
 )
 
-// driver is the loaded driver library: a table of addresses and the one way
-// to call them. Tests put another invoke in its place.
+// driver is the loaded driver library: a table of addresses and the function that calls them. Tests
+// replace invoke.
 type driver struct {
-	addr    [numSymbols]uintptr // 0: an optional function that is not there
+	addr    [numSymbols]uintptr // 0: a missing optional function
 	invoke  func(fn uintptr, args []uintptr) uintptr
 	version int
 	pinned  ranges // host memory that all GPUs can copy without staging
@@ -18,17 +18,16 @@ type driver struct {
 
 func (drv *driver) has(sym symbol) bool { return drv.addr[sym] != 0 }
 
-// libraries are the names under which the driver library is looked for. The
-// system's own search comes first; the others are where Windows Subsystem for
-// Linux and some container hosts put it without telling the loader.
+// libraries are the names of the driver library, in the order of the search. The first uses the
+// system's own search. The others are the places where Windows Subsystem for Linux and some
+// container hosts install it outside the loader's path.
 var libraries = []string{
 	"libcuda.so.1",
 	"/usr/lib/wsl/lib/libcuda.so.1",
 	"/usr/local/nvidia/lib64/libcuda.so.1",
 }
 
-// loaded is the driver of the process. A failure is not kept: the next Open
-// tries again.
+// loaded is the driver of the process. A failure is not cached: the next Open tries again.
 var loaded struct {
 	sync.Mutex
 	drv *driver
@@ -50,16 +49,15 @@ func systemDriver() (*driver, error) {
 
 // library is an opened shared library.
 type library interface {
-	// lookup finds a function under the name it is exported by, 0 if it is
-	// not there.
+	// lookup returns the function exported under a name, or 0.
 	lookup(name string) uintptr
 	// invoke calls a function of at most maxArgs integer arguments.
 	invoke(fn uintptr, args []uintptr) uintptr
-	// path is the name it was opened by.
+	// path returns the name under which it was opened.
 	path() string
 }
 
-// openDriver opens the first library there is, and starts the driver.
+// openDriver opens the first library that exists and starts the driver.
 func openDriver(paths []string) (*driver, error) {
 	lib, err := openLibrary(paths)
 	if err != nil {
@@ -92,8 +90,7 @@ func newDriver(lib library) (*driver, error) {
 	return drv, nil
 }
 
-// resolve finds all functions, and fails with ErrDriverTooOld if one that is
-// needed is not there.
+// resolve looks up all functions. It fails with ErrDriverTooOld if a required one is missing.
 func (drv *driver) resolve(fr *frame, lib library) error {
 	getProc := lib.lookup("cuGetProcAddress_v2")
 	for sym, info := range symbols {
@@ -111,8 +108,8 @@ func (drv *driver) resolve(fr *frame, lib library) error {
 	return nil
 }
 
-// procAddress asks the driver for a function by name and version, which gives
-// the variant with the semantics of that version.
+// procAddress looks up a function by name and version in the driver, which returns the variant with
+// the semantics of that version.
 func (drv *driver) procAddress(fr *frame, getProc uintptr, info symbolInfo) uintptr {
 	const flags = 0 // CU_GET_PROC_ADDRESS_DEFAULT
 	n := copy(fr.args[:], []uintptr{fr.cString(info.name), fr.result(0), uintptr(info.version()), flags, fr.result(1)})
@@ -122,7 +119,7 @@ func (drv *driver) procAddress(fr *frame, getProc uintptr, info symbolInfo) uint
 	return uintptr(fr.out[0])
 }
 
-// initError says what a failure of cuInit means.
+// initError explains a failure of cuInit.
 func initError(err error) error {
 	if codeOf(err) == noDevice {
 		return fmt.Errorf("cuda: %w: the driver sees no GPU (%w); look at nvidia-smi and at CUDA_VISIBLE_DEVICES", device.ErrNoDevice, err)

@@ -10,7 +10,7 @@ import (
 // Code is a result code of the driver (CUresult).
 type Code int32
 
-// The codes that this package tells apart, from the driver's documentation.
+// Codes that this package distinguishes, from the driver's documentation.
 const (
 	success              Code = 0
 	invalidValue         Code = 1
@@ -49,8 +49,8 @@ const (
 	notSupported         Code = 801
 )
 
-// sticky reports whether the code leaves the context unusable. 999 (unknown)
-// is not among them: it also comes from calls that can be repeated.
+// sticky reports whether the code leaves the context unusable. 999 (unknown) does not count, since
+// calls that can be repeated return it too.
 func (c Code) sticky() bool {
 	switch c {
 	case eccUncorrectable, nvlinkUncorrectable, contained, illegalAddress, launchTimeout,
@@ -61,7 +61,7 @@ func (c Code) sticky() bool {
 	return false
 }
 
-// sentinel is the error of package device that the code amounts to.
+// sentinel returns the error of package device for the code.
 func (c Code) sentinel() error {
 	if c.sticky() {
 		return device.ErrLost
@@ -82,17 +82,17 @@ func (c Code) sentinel() error {
 	return device.ErrDriver
 }
 
-// Error is a driver call that failed. errors.Is matches it with the error of
-// package device that its code amounts to, such as [device.ErrMemory] or
-// [device.ErrLost]; with [device.ErrDriver] where there is none.
+// Error is a driver call that failed. errors.Is matches it with the error of package device for its
+// code, such as [device.ErrMemory] or [device.ErrLost]. Codes without such an error match
+// [device.ErrDriver].
 type Error struct {
 	Op   string // driver function, e.g. "cuMemAlloc"
-	Code Code   // what it returned
+	Code Code   // result code
 	Name string // the driver's name of the code, e.g. "CUDA_ERROR_OUT_OF_MEMORY"
 	Text string // the driver's explanation
 }
 
-// Error says which call failed, and why.
+// Error returns the call that failed and the reason.
 func (e *Error) Error() string {
 	s := fmt.Sprintf("%s: error %d", e.Op, e.Code)
 	if e.Name != "" {
@@ -104,11 +104,10 @@ func (e *Error) Error() string {
 	return s
 }
 
-// Is reports whether target is the error of package device that the code
-// amounts to.
+// Is reports whether target is the error of package device for the code.
 func (e *Error) Is(target error) bool { return target == e.Code.sentinel() }
 
-// newError asks the driver what a code means.
+// newError reads the meaning of a code from the driver.
 func (fr *frame) newError(sym symbol, c Code) *Error {
 	e := &Error{Op: sym.String(), Code: c}
 	if fr.code(symGetErrorName, uintptr(c), fr.resultPtr()) == success {
@@ -120,7 +119,7 @@ func (fr *frame) newError(sym symbol, c Code) *Error {
 	return e
 }
 
-// codeOf is the result code within an error, success if there is none.
+// codeOf returns the result code within an error, success if it has none.
 func codeOf(err error) Code {
 	if e, ok := errors.AsType[*Error](err); ok {
 		return e.Code
@@ -128,13 +127,13 @@ func codeOf(err error) Code {
 	return success
 }
 
-// versionString prints a CUDA version as the driver encodes it.
+// versionString formats a CUDA version that the driver encoded.
 func versionString(v int) string { return fmt.Sprintf("%d.%d", v/1000, v%1000/10) }
 
-// invalid makes an ErrInvalid that says what is wrong.
+// invalid returns an ErrInvalid with a description.
 func invalid(format string, args ...any) error {
 	return fmt.Errorf("cuda: %w: %s", device.ErrInvalid, fmt.Sprintf(format, args...))
 }
 
-// closed makes an ErrClosed that says what is closed.
+// closed returns an ErrClosed that names what is closed.
 func closed(what string) error { return fmt.Errorf("cuda: %s %w", what, device.ErrClosed) }

@@ -39,8 +39,7 @@ func (fr *frame) newEvent(flags uintptr) (uintptr, error) {
 	return uintptr(fr.out[0]), err
 }
 
-// use runs f while the event cannot be closed. f must not wait, nor use
-// another event.
+// use runs f while the event cannot be closed. f must not wait or use another event.
 func (e *event) use(f func() error) error {
 	e.dev.events.RLock()
 	defer e.dev.events.RUnlock()
@@ -50,7 +49,7 @@ func (e *event) use(f func() error) error {
 	return f()
 }
 
-// eventOf checks that an event is of this package.
+// eventOf returns the event of this package, or an error if e is of another.
 func eventOf(op string, e device.EventDriver) (*event, error) {
 	ev, ok := e.(*event)
 	if !ok {

@@ -9,8 +9,8 @@ import (
 	"github.com/weftgo/weft/linear"
 )
 
-// The first GPU, or the reason why there is none that can be used. It is compiled, and not run, in tests:
-// what it prints depends on the machine.
+// Open the first GPU, or report why it cannot be used. Tests compile this example without running
+// it: its output depends on the machine.
 func ExampleOpen() {
 	dev, err := cuda.Open(0)
 	if err != nil {

@@ -7,13 +7,11 @@ import (
 	"github.com/weftgo/weft/device"
 )
 
-// OpenFake opens a GPU of a fake driver that works late, for tests outside of
-// this package.
+// OpenFake opens a GPU of a fake driver that executes work late, for tests outside of this package.
 func OpenFake(t testing.TB) device.Device { return newFake().open(t) }
 
-// RequireGPU skips a test where there is no GPU that can be used. With
-// WEFT_REQUIRE_GPU=1 in the environment it fails it, so that a machine that is
-// supposed to have one cannot pass by skipping.
+// RequireGPU skips a test on a machine without a usable GPU. With WEFT_REQUIRE_GPU=1 in the
+// environment it fails the test, so that a machine that should have a GPU cannot pass by skipping.
 func RequireGPU(t testing.TB) {
 	t.Helper()
 	d, err := Open(0)

@@ -11,18 +11,17 @@ import (
 	"github.com/weftgo/weft/device"
 )
 
-// fake is a driver in Go, deterministic for a seed and a single caller. It is
-// late on purpose: work submitted to a stream is done only when somebody asks
-// whether it is done, a few operations at a time in a random order of streams,
-// so that a slot or a buffer reused too early gives wrong bytes.
+// fake is a driver in Go, deterministic for a seed and a single caller. It is late on purpose: it
+// executes submitted work only when a caller polls for completion, a few operations at a time in a
+// random order of streams. So a slot or a buffer that is reused too early gives wrong bytes.
 //
-// It checks what a driver checks (contexts, handles, bounds), counts calls and
-// what is not given back, and fails when told to.
+// It checks what a driver checks (contexts, handles, bounds), counts calls and unreleased
+// resources, and fails on request.
 type fake struct {
 	mu       sync.Mutex
 	rng      *rand.Rand
 	gpus     []fakeGPU
-	missing  map[string]bool // names that the library does not have
+	missing  map[string]bool // names missing from the library
 	initCode Code
 	version  int
 
@@ -34,7 +33,7 @@ type fake struct {
 	host    map[uintptr][]byte
 	pinned  map[uintptr]fakePin // registered, by address
 	aliases map[uintptr]fakeAlias
-	unified bool // GPUs have the host's addresses
+	unified bool // GPUs use the host's addresses
 	ranges  map[uintptr]*fakeRange
 	pieces  map[uintptr]uintptr // memory of ranges: handle -> size
 	streams map[uintptr]*fakeStream
@@ -49,9 +48,9 @@ type fake struct {
 	launch []string // names of kernels, in order of execution
 	faults []string // misuse that a real driver would not report
 	sticky Code
-	clock  int // operations done
-	// fail decides on the code of the n-th call of a function, from 0. With a
-	// sticky code all later calls fail too.
+	clock  int // number of executed operations
+	// fail returns the code of the n-th call of a function, from 0. After a sticky code all later
+	// calls fail too.
 	fail func(sym symbol, n int) Code
 }
 
@@ -62,7 +61,7 @@ type fakeGPU struct {
 	free, total uint64
 }
 
-// addrStep separates device addresses far enough that a wild one hits nothing.
+// addrStep separates device addresses so far that a wild one hits no memory.
 const addrStep = 1 << 40
 
 func newFake() *fake {
@@ -89,7 +88,7 @@ func newFake() *fake {
 	}
 }
 
-// driver loads the fake as if it were a library.
+// driver loads the fake as a library.
 func (f *fake) driver(t testing.TB) *driver {
 	t.Helper()
 	drv, err := newDriver(f)
@@ -99,7 +98,7 @@ func (f *fake) driver(t testing.TB) *driver {
 	return drv
 }
 
-// open opens its first GPU, and checks at the end that nothing is left.
+// open opens the first GPU, and checks at the end of the test that nothing is left.
 func (f *fake) open(t testing.TB) *Device {
 	t.Helper()
 	d, err := f.driver(t).open(0)
@@ -115,7 +114,7 @@ func (f *fake) open(t testing.TB) *Device {
 	return d
 }
 
-// checkEmpty fails the test for everything not given back, and for misuse.
+// checkEmpty fails the test for each unreleased resource, and for misuse.
 func (f *fake) checkEmpty(t testing.TB) {
 	t.Helper()
 	f.mu.Lock()
@@ -138,7 +137,7 @@ func (f *fake) checkEmpty(t testing.TB) {
 	}
 }
 
-// lookup, invoke and path make the fake a library.
+// lookup, invoke and path implement library.
 
 func (f *fake) lookup(name string) uintptr {
 	if f.missing[name] {
@@ -166,7 +165,7 @@ func (f *fake) invoke(fn uintptr, args []uintptr) uintptr {
 	return uintptr(f.call(symbol(fn-1), args))
 }
 
-// at makes a pointer of an address that the caller keeps alive.
+// at converts an address that the caller keeps alive to a pointer.
 func at(address uintptr) unsafe.Pointer { return *(*unsafe.Pointer)(unsafe.Pointer(&address)) }
 
 func put[T any](address uintptr, v T) { *(*T)(at(address)) = v }
@@ -181,8 +180,7 @@ func cString(address uintptr) string {
 	return string(hostBytes(address, n))
 }
 
-// getProcAddress knows functions by their plain names, those that the asked
-// version has.
+// getProcAddress finds functions by their plain names, if the requested version has them.
 func (f *fake) getProcAddress(args []uintptr) Code {
 	name := cString(args[0])
 	put(args[1], uintptr(0))
@@ -194,14 +192,14 @@ func (f *fake) getProcAddress(args []uintptr) Code {
 	return success
 }
 
-// giveBack are the functions that free something: they do so even when they
-// are made to report a failure, as there is no telling what a real one does.
+// giveBack lists the functions that free something. They free it even if they are made to report a
+// failure, since the behavior of a real driver is unknown.
 var giveBack = map[symbol]bool{
 	symMemFree: true, symMemFreeAsync: true, symMemFreeHost: true, symMemHostUnregister: true, symStreamDestroy: true,
 	symMemUnmap: true, symMemRelease: true, symMemAddressFree: true, symEventDestroy: true, symModuleUnload: true, symPrimaryCtxRelease: true,
 }
 
-// noContext are the functions that work without a current context.
+// noContext lists the functions that work without a current context.
 var noContext = map[symbol]bool{
 	symInit: true, symDriverGetVersion: true, symGetErrorName: true, symGetErrorString: true, symDeviceGetCount: true,
 	symDeviceGet: true, symDeviceGetName: true, symDeviceGetAttribute: true,
@@ -218,7 +216,7 @@ func (f *fake) call(sym symbol, args []uintptr) Code {
 		}
 	}
 	if noContext[sym] && f.sticky != success && sym != symCtxSetCurrent {
-		code = success // a lost context does not matter to these
+		code = success // these work even if the context is lost
 	}
 	if code != success && (!giveBack[sym] || code == notSupported) {
 		return code
@@ -335,7 +333,7 @@ func (f *fake) memoryCall(sym symbol, args []uintptr) Code {
 	case symMemFree:
 		f.drain() // as the real one does
 		return drop(f.memory, args[0])
-	case symMemFreeAsync: // in no order with other streams
+	case symMemFreeAsync: // not ordered with other streams
 		if f.streams[args[1]] == nil {
 			return invalidHandle
 		}
@@ -355,7 +353,7 @@ func (f *fake) memoryCall(sym symbol, args []uintptr) Code {
 	return success
 }
 
-// fakeLog is what the fake compiler says about text with the word "bad" in it.
+// fakeLog is the message of the fake compiler for text that contains the word "bad".
 const fakeLog = "ptxas application ptx input, line 1; fatal: bad text"
 
 func (f *fake) moduleCall(sym symbol, args []uintptr) Code {

@@ -7,17 +7,16 @@ import (
 	"strings"
 )
 
-// The fake driver reads the parameters of kernels from PTX text.
+// The fake driver parses the parameters of kernels from PTX text.
 
-// entryPattern matches an entry point in PTX text: its name and its list of
-// parameters, which has no parentheses inside.
+// entryPattern matches an entry point in PTX text: its name and its list of parameters, which
+// contains no parentheses.
 var entryPattern = regexp.MustCompile(`\.entry\s+([\w$%]+)\s*(?:\(([^)]*)\))?`)
 
 // paramPattern matches one parameter: type, name, and the length of an array.
 var paramPattern = regexp.MustCompile(`^\.param\b.*?\s\.[bsuf](8|16|32|64)\b.*?\s([\w$%]+)(?:\[(\d+)\])?$`)
 
-// entries reads from PTX text the sizes in bytes of the parameters of each
-// entry point.
+// entries parses the sizes in bytes of the parameters of each entry point from PTX text.
 func entries(ptx string) (map[string][]int, error) {
 	found := map[string][]int{}
 	for _, m := range entryPattern.FindAllStringSubmatch(ptx, -1) {
@@ -37,8 +36,8 @@ func entries(ptx string) (map[string][]int, error) {
 	return found, nil
 }
 
-// paramSize reads the size in bytes of one parameter, such as
-// ".param .align 8 .b8 name_param_0[48]".
+// paramSize parses the size in bytes of one parameter, such as ".param .align 8 .b8
+// name_param_0[48]".
 func paramSize(param string) (int, error) {
 	m := paramPattern.FindStringSubmatch(param)
 	if m == nil {

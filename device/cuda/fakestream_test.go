@@ -5,13 +5,13 @@ import (
 	"math"
 )
 
-// fakeStream is a queue of operations to be done later.
+// fakeStream is a queue of operations to be executed later.
 type fakeStream struct {
 	ctx   uintptr
 	queue []fakeOp
 }
 
-// fakeOp is one operation. It can be done once after (of event) is reached.
+// fakeOp is one operation. It can run once event has reached marker after.
 type fakeOp struct {
 	run   func()
 	event *fakeEvent
@@ -19,14 +19,13 @@ type fakeOp struct {
 	host  span // page-locked memory that it reads or writes
 }
 
-// fakeEvent counts its markers: how many were submitted, and the last that
-// was reached.
+// fakeEvent counts its markers: how many were submitted, and the last one reached.
 type fakeEvent struct {
 	submitted, reached int
 	time               int
 }
 
-// step does up to a few operations, of random streams.
+// step executes up to three operations, of random streams.
 func (f *fake) step() {
 	for range f.rng.IntN(4) {
 		if !f.doOne() {
@@ -35,8 +34,7 @@ func (f *fake) step() {
 	}
 }
 
-// doOne does the first operation of a random stream that has one that can be
-// done.
+// doOne executes the first operation of a random stream among those with a runnable one.
 func (f *fake) doOne() bool {
 	var ready []*fakeStream
 	for _, s := range f.streams {
@@ -62,7 +60,7 @@ func (f *fake) drain() {
 	}
 }
 
-// checkUnused notes host memory that is given back while work still uses it.
+// checkUnused records a fault if host memory is freed while work still uses it.
 func (f *fake) checkUnused(lo, size uintptr) {
 	for _, s := range f.streams {
 		for _, op := range s.queue {
@@ -73,7 +71,7 @@ func (f *fake) checkUnused(lo, size uintptr) {
 	}
 }
 
-// device finds device memory; outside of any, the context is lost.
+// device returns device memory. An address outside of it makes the context lost.
 func (f *fake) device(address, size uintptr) []byte {
 	base := address &^ (addrStep - 1)
 	b := f.memory[base]
@@ -95,7 +93,7 @@ func (f *fake) device(address, size uintptr) []byte {
 	return b[address-base:][:size]
 }
 
-// attribute tells about the memory at an address.
+// attribute returns an attribute of the memory at an address.
 func (f *fake) attribute(result, attribute, address uintptr) Code {
 	base := address &^ (addrStep - 1)
 	size := uintptr(len(f.memory[base]))
@@ -120,7 +118,7 @@ func (f *fake) attribute(result, attribute, address uintptr) Code {
 	return success
 }
 
-// pageLocked reports whether the driver knows the host memory.
+// pageLocked reports whether the host memory is page-locked in the driver.
 func (f *fake) pageLocked(address, size uintptr) bool {
 	for lo, b := range f.host {
 		if lo <= address && address+size <= lo+uintptr(len(b)) {
@@ -135,7 +133,7 @@ func (f *fake) pageLocked(address, size uintptr) bool {
 	return false
 }
 
-// submit puts an operation into a stream's queue.
+// submit appends an operation to a stream's queue.
 func (f *fake) submit(handle uintptr, op fakeOp) Code {
 	s := f.streams[handle]
 	if s == nil || s.ctx != f.current[threadID()] {
@@ -150,7 +148,7 @@ func (f *fake) submit(handle uintptr, op fakeOp) Code {
 	return success
 }
 
-// maxQueue is how much a stream takes before submitting waits for progress.
+// maxQueue is the queue length of a stream from which submitting waits for progress.
 const maxQueue = 256
 
 func (f *fake) streamCall(sym symbol, args []uintptr) Code {
@@ -182,7 +180,7 @@ func (f *fake) streamCall(sym symbol, args []uintptr) Code {
 	return success
 }
 
-// queried is the answer to a question about progress.
+// queried returns the result code of a query for progress.
 func (f *fake) queried(done bool) Code {
 	switch {
 	case f.sticky != success:
@@ -222,8 +220,7 @@ func (f *fake) copyCall(sym symbol, args []uintptr) Code {
 	}
 }
 
-// launchCall runs the kernels that the tests use. Their parameters are read
-// now, as the real driver does.
+// launchCall runs the kernels of the tests. It reads their parameters now, as the real driver does.
 func (f *fake) launchCall(args []uintptr) Code {
 	name, ok := f.kernels[args[0]]
 	if !ok {
@@ -246,7 +243,7 @@ func (f *fake) launchCall(args []uintptr) Code {
 			for i := 0; i < len(c); i += 4 {
 				binary.LittleEndian.PutUint32(c[i:], binary.LittleEndian.Uint32(a[i:])+binary.LittleEndian.Uint32(b[i:]))
 			}
-		case "store": // parameters of a number, an address and a byte
+		case "store": // parameters: a number, an address and a byte
 			to := f.device(uintptr(params.B), 8)
 			binary.LittleEndian.PutUint32(to, uint32(params.A))
 			binary.LittleEndian.PutUint32(to[4:], uint32(uint8(params.C)))

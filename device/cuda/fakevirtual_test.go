@@ -2,14 +2,14 @@ package cuda
 
 import "bytes"
 
-// fakePin is host memory that is registered.
+// fakePin is registered host memory.
 type fakePin struct{ size, flags uintptr }
 
-// fakeAlias is host memory that the GPU reaches. Its addresses differ, so that
-// one cannot pass for the other, but where they are unified.
+// fakeAlias is host memory that the GPU can access. Its addresses differ from the host's unless
+// they are unified, so that one cannot pass for the other.
 type fakeAlias struct{ lo, size uintptr }
 
-// fakeRange is reserved addresses; data is what is mapped and may be accessed.
+// fakeRange is reserved addresses; data is the mapped and accessible part.
 type fakeRange struct {
 	size  uintptr
 	parts []fakePart
@@ -42,7 +42,7 @@ func (f *fake) mappingCall(sym symbol, args []uintptr) Code {
 	return success
 }
 
-// alias finds the GPU's address of host memory that it may access.
+// alias returns the GPU's address of host memory that it may access.
 func (f *fake) alias(result, address uintptr) Code {
 	var whole fakeAlias
 	for lo, p := range f.pinned {
@@ -73,7 +73,7 @@ func (f *fake) alias(result, address uintptr) Code {
 	return success
 }
 
-// unlock is the end of page-locked memory.
+// unlock ends the page lock of host memory.
 func (f *fake) unlock(lo, size uintptr) {
 	f.checkUnused(lo, size)
 	for base, a := range f.aliases {
@@ -117,7 +117,7 @@ func (f *fake) virtualCall(sym symbol, args []uintptr) Code {
 	return success
 }
 
-// validProp checks that memory is asked for on the current GPU.
+// validProp reports whether memory is requested on the current GPU.
 func (f *fake) validProp(address uintptr) bool {
 	p := *(*allocationProp)(at(address))
 	return p == *newProp(location{memLocationDevice, int32(f.current[threadID()] & 0xf)})
@@ -140,7 +140,7 @@ func (f *fake) createPiece(result, size, prop uintptr) Code {
 	return success
 }
 
-// mapCall maps, unmaps and opens part of a range, in order of addresses only.
+// mapCall maps, unmaps and opens parts of a range, in order of addresses only.
 func (f *fake) mapCall(sym symbol, lo, size uintptr, args []uintptr) Code {
 	r := f.ranges[lo&^(addrStep-1)]
 	if r == nil {

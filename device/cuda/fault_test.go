@@ -10,8 +10,8 @@ import (
 	"github.com/weftgo/weft/device"
 )
 
-// everything uses all of a device and gives all back, whatever fails on the
-// way. It returns the first error of each step that failed.
+// everything uses every function of a device and releases all resources, whatever fails on the way.
+// It returns the first error of each step that failed.
 func everything(drv *driver) (errs []error) {
 	check := func(err error) bool {
 		if err != nil {
@@ -53,7 +53,7 @@ func everything(drv *driver) (errs []error) {
 		if from, err := peer.Alloc(100); check(err) {
 			check(s.CopyPeer(b.Ptr, peer, from.Ptr, 100))
 			drain(s, check)
-			if !check(peer.Free(from)) { // this call finds that it is lost
+			if !check(peer.Free(from)) { // this call reports the loss
 				check(peer.Free(from))
 			}
 		}
@@ -75,7 +75,7 @@ func everything(drv *driver) (errs []error) {
 	return errs
 }
 
-// copies are the part of everything that copies.
+// copies is the part of everything that copies.
 func copies(d *Device, s *device.Stream, b device.Buffer, check func(error) bool) {
 	data := bytes.Repeat([]byte{7}, b.Size)
 	if host, err := d.AllocHost(1000); check(err) {
@@ -95,13 +95,13 @@ func copies(d *Device, s *device.Stream, b device.Buffer, check func(error) bool
 	check(s.CopyOut(context.Background(), data, b.Ptr))
 	check(s.Fill(b.Ptr, 1, 10))
 	check(s.Copy(b.Ptr, b.Ptr+100, 50))
-	for range patience + 10 { // so much that Sync needs a marker
+	for range patience + 10 { // enough fills that Sync needs a marker
 		check(s.Fill(b.Ptr, 1, 10))
 	}
 	check(s.Sync(context.Background()))
 }
 
-// mappings are the part of everything that maps memory.
+// mappings is the part of everything that maps memory.
 func mappings(d *Device, s *device.Stream, check func(error) bool) {
 	for _, host := range [][]byte{make([]byte, 3<<20), nil} {
 		if host == nil {
@@ -136,8 +136,7 @@ func mappings(d *Device, s *device.Stream, check func(error) bool) {
 	drain(s, check)
 }
 
-// drain waits for a stream, again if that fails, as memory that its work uses
-// must not be freed before.
+// drain waits for a stream, and again if that fails: memory must not be freed while work uses it.
 func drain(s *device.Stream, check func(error) bool) {
 	for range 2 {
 		if check(s.Sync(context.Background())) {
@@ -146,11 +145,11 @@ func drain(s *device.Stream, check func(error) bool) {
 	}
 }
 
-// silent are calls whose failure is made up for.
+// silent lists calls with failures that the package hides.
 var silent = map[symbol]bool{symGetErrorName: true, symGetErrorString: true}
 
-// Each driver call of everything fails once: the error names the call, the
-// device goes on, and nothing is left in the driver.
+// Each driver call of everything fails once. The error names the call, the device stays usable, and
+// nothing is left in the driver.
 func TestEachCallFailsOnce(t *testing.T) {
 	counts := newFake()
 	if errs := everything(counts.driver(t)); errs != nil {
@@ -177,11 +176,11 @@ func TestEachCallFailsOnce(t *testing.T) {
 					errs = everything(drv)
 				}
 				if sym == symCtxSetCurrent {
-					f.forget() // without a context nothing can be given back
+					f.forget() // without a context nothing can be released
 				}
 				f.checkEmpty(t)
 				if f.calls[sym] <= nth {
-					return // a wait took fewer questions than the first time
+					return // a wait took fewer polls than the first time
 				}
 				e, ok := errors.AsType[*Error](errors.Join(errs...))
 				if !ok || e.Op != sym.String() || e.Code != unknown || !errors.Is(e, device.ErrDriver) {
@@ -192,7 +191,7 @@ func TestEachCallFailsOnce(t *testing.T) {
 	}
 }
 
-// forget empties the book of what is held.
+// forget clears the tables of resources.
 func (f *fake) forget() {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -206,9 +205,9 @@ func (f *fake) forget() {
 	clear(f.modules)
 }
 
-// Each driver call of everything loses the context: every later call fails
-// with ErrLost and the first cause, and Close still gives back what it can.
-// Of several calls at the same time any can be the first to notice.
+// Each driver call of everything loses the context. Every later call fails with ErrLost and the
+// first cause, and Close still releases what it can. Of several concurrent calls any can be the
+// first to report it.
 func TestEachCallLosesTheDevice(t *testing.T) {
 	counts := newFake()
 	if errs := everything(counts.driver(t)); errs != nil {
@@ -233,7 +232,7 @@ func TestEachCallLosesTheDevice(t *testing.T) {
 				if f.calls[sym] <= nth {
 					return
 				}
-				if len(errs) == 0 && sym != symModuleUnload { // Close itself
+				if len(errs) == 0 && sym != symModuleUnload { // Close itself unloads
 					t.Error("no errors")
 				}
 				for _, err := range errs {

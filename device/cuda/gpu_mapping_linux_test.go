@@ -14,7 +14,7 @@ import (
 	"github.com/weftgo/weft/device"
 )
 
-// file makes a file of n bytes in dir and maps it, shared.
+// file creates a file of n bytes in dir and maps it, shared.
 func file(t *testing.T, dir string, n int) (path string, mem []byte) {
 	t.Helper()
 	f, err := os.CreateTemp(dir, "weft-*")
@@ -38,7 +38,7 @@ func file(t *testing.T, dir string, n int) (path string, mem []byte) {
 	return f.Name(), mem
 }
 
-// fileSystem is the type of the file system that holds path, as statfs has it.
+// fileSystem returns the type of the file system that holds path, from statfs.
 func fileSystem(t *testing.T, path string) int64 {
 	t.Helper()
 	var s syscall.Statfs_t
@@ -48,15 +48,13 @@ func fileSystem(t *testing.T, path string) int64 {
 	return int64(s.Type)
 }
 
-// Types of file systems: of files that are mapped, and of files that the
-// kernel refuses.
+// Types of file systems: of files that can be mapped, and of files that the kernel refuses.
 const tmpfs = 0x01021994
 
 var refused = map[int64]string{0xef53: "ext4", 0x58465342: "xfs", 0x9123683e: "btrfs", 0x794c7630: "an overlay"}
 
-// What a kernel writes into a mapped file of tmpfs is in the file, for others
-// who read it and after the device is gone; what the host writes, a kernel
-// sees.
+// Writes of a kernel to a mapped file of tmpfs are in the file, for other readers and after the
+// device is closed. A kernel sees the writes of the host.
 func TestGPUMapFile(t *testing.T) {
 	d, s := gpu(t)
 	const n = 1 << 20
@@ -92,8 +90,7 @@ func TestGPUMapFile(t *testing.T) {
 	}
 }
 
-// Files of other file systems are refused with a reason, and the device goes
-// on.
+// Files of other file systems are refused with a reason, and the device stays usable.
 func TestGPUMapRefusesFiles(t *testing.T) {
 	d, _ := gpu(t)
 	dir, err := os.Getwd()
@@ -124,10 +121,10 @@ func TestGPUMapRefusesFiles(t *testing.T) {
 	if !seen {
 		t.Skip("no directory is on a file system that is known to be refused")
 	}
-	gpuKernel(t, d, "add") // the device goes on
+	gpuKernel(t, d, "add") // the device stays usable
 }
 
-// Memory that may not be written is refused, too.
+// Read-only memory is refused, too.
 func TestGPUMapRefusesReadOnly(t *testing.T) {
 	d, _ := gpu(t)
 	mem, err := syscall.Mmap(-1, 0, 1<<20, syscall.PROT_READ, syscall.MAP_PRIVATE|syscall.MAP_ANON)
@@ -145,8 +142,8 @@ func TestGPUMapRefusesReadOnly(t *testing.T) {
 	}
 }
 
-// Two mappings may share a page or not, as the driver likes; what it does is
-// told here. Mapping costs what pinning pages costs.
+// The driver may or may not let two mappings share a page; the test logs which. Mapping costs as
+// much as pinning pages.
 func TestGPUMapPages(t *testing.T) {
 	d, _ := gpu(t)
 	page := os.Getpagesize()
@@ -187,7 +184,7 @@ func TestGPUMapPages(t *testing.T) {
 	}
 }
 
-// What is mapped in pieces is one memory for kernels, fills and copies that reach over their ends.
+// Memory mapped in pieces is one block for kernels, fills and copies that cross the ends of pieces.
 func TestGPUMapInPieces(t *testing.T) {
 	d, s := gpu(t)
 	d.piece = 1 << 21

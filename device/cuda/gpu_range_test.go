@@ -8,7 +8,7 @@ import (
 	"github.com/weftgo/weft/device"
 )
 
-// resize resizes a range and tells how long that took.
+// resize resizes a range and returns the time that it took.
 func resize(t *testing.T, r device.Range, n int) time.Duration {
 	t.Helper()
 	start := time.Now()
@@ -18,7 +18,7 @@ func resize(t *testing.T, r device.Range, n int) time.Duration {
 	return time.Since(start)
 }
 
-// Mapping many GiB costs little, and the whole is one memory, for kernels too.
+// Mapping many GiB costs little, and the range is one block of memory, for kernels too.
 func TestGPURangeOf16GiB(t *testing.T) {
 	d, s := gpu(t)
 	m, err := d.Memory()
@@ -41,7 +41,7 @@ func TestGPURangeOf16GiB(t *testing.T) {
 	if err := s.Fill(at, 7, 2<<18); err != nil {
 		t.Fatal(err)
 	}
-	whole := resize(t, r, size) // beside the fill
+	whole := resize(t, r, size) // while the fill runs
 	t.Logf("mapped %d bytes in %v, then %d GiB in %v, in %d pieces", 2<<20, first, size>>30, whole, len(r.(*reservation).pieces))
 	if whole > 200*time.Millisecond {
 		t.Errorf("mapping %d GiB took %v", size>>30, whole)
@@ -50,7 +50,7 @@ func TestGPURangeOf16GiB(t *testing.T) {
 		t.Error("the range has moved")
 	}
 
-	// A kernel adds across the ends of pieces.
+	// A kernel adds across the boundaries of pieces.
 	const n = 4 << 20
 	for off := 2 << 20; off < size; off *= 2 {
 		a := at + device.Ptr(off-2*n)
@@ -105,7 +105,7 @@ func expect(t *testing.T, s *device.Stream, p device.Ptr, n int, want uint32) {
 	}
 }
 
-// Growing does not wait for a kernel that runs; shrinking and freeing do.
+// Growing does not wait for a running kernel; shrinking and freeing do.
 func TestGPURangeBesideKernel(t *testing.T) {
 	d, s := gpu(t)
 	spin := gpuKernel(t, d, "spin")
@@ -120,7 +120,7 @@ func TestGPURangeBesideKernel(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	resize(t, r, 64<<20) // the driver makes what it keeps
+	resize(t, r, 64<<20) // the driver allocates what it keeps
 	launch()
 	grown := resize(t, r, 1<<30)
 	launch()
@@ -137,7 +137,7 @@ func TestGPURangeBesideKernel(t *testing.T) {
 	}
 }
 
-// A range takes what a GPU has, and no more; a failure leaves what there was.
+// A range takes the memory of a GPU, and no more; a failure leaves the range unchanged.
 func TestGPURangeOutOfMemory(t *testing.T) {
 	d, s := gpu(t)
 	m := memoryOf(t, d)
@@ -162,8 +162,8 @@ func TestGPURangeOutOfMemory(t *testing.T) {
 	}
 }
 
-// The driver loads an image again after it was unloaded, and a kernel that was
-// kept is refused before the driver sees it.
+// The driver loads an image again after it was unloaded. A kept kernel is refused before the call
+// of the driver.
 func TestGPUUnload(t *testing.T) {
 	d, s := gpu(t)
 	k := gpuKernel(t, d, "add")

@@ -109,8 +109,7 @@ func TestGPUAdd(t *testing.T) {
 	}
 }
 
-// The sizes of parameters that tests read from PTX are those that the driver
-// tells.
+// The sizes of parameters that tests parse from PTX equal those that the driver reports.
 func TestGPUParamSizes(t *testing.T) {
 	d, _ := gpu(t)
 	if !d.drv.has(symFuncGetParamInfo) {
@@ -149,7 +148,7 @@ func TestGPUBadPTX(t *testing.T) {
 		t.Errorf("error is %v, want ErrKernel and what the compiler says", err)
 	}
 	t.Log(err)
-	gpuKernel(t, d, "add") // the device goes on
+	gpuKernel(t, d, "add") // the device stays usable
 }
 
 func TestGPUOutOfMemory(t *testing.T) {
@@ -261,10 +260,10 @@ func TestGPULeavesNothingBehind(t *testing.T) {
 		}
 		users.Wait()
 	}
-	round() // the driver and the runtime make what they keep
+	round() // the driver and the runtime allocate what they keep
 	threads, goroutines := threadCount(t), runtime.NumGoroutine()
-	// Free memory is that of the card, and other processes use it, too: a leak shows every time.
-	// The driver keeps small blocks for itself.
+	// Free memory is that of the card, which other processes use, too; a leak shows every time. The
+	// driver keeps small blocks for itself.
 	var before, after device.Memory
 	for range 5 {
 		before = memoryOf(t, d)
@@ -304,10 +303,10 @@ func threadCount(t *testing.T) int {
 	return len(list)
 }
 
-// childVariable tells the test binary that it is the child of TestGPULost.
+// childVariable marks the test binary as the child of TestGPULost.
 const childVariable = "WEFT_TEST_LOSE_GPU"
 
-// A kernel that writes where nothing is ruins the process, so a child does it.
+// A kernel that writes to an unmapped address ruins the process, so a child process runs it.
 func TestGPULost(t *testing.T) {
 	if os.Getenv(childVariable) == "1" {
 		loseGPU(t)
@@ -420,8 +419,7 @@ func BenchmarkGPULaunchSync(b *testing.B) {
 	}
 }
 
-// BenchmarkGPUCopy compares copies through the ring with copies of page-locked
-// memory.
+// BenchmarkGPUCopy compares copies through the ring with copies of page-locked memory.
 func BenchmarkGPUCopy(b *testing.B) {
 	d, s := gpu(b)
 	const most = 256 << 20

@@ -32,7 +32,7 @@ func TestBrokenLibrary(t *testing.T) {
 	}
 }
 
-// build compiles C text into a library that stands in for the driver's.
+// build compiles C text into a library that replaces the driver's.
 func build(t *testing.T, source string) string {
 	t.Helper()
 	compiler, err := exec.LookPath("gcc")
@@ -50,8 +50,8 @@ func build(t *testing.T, source string) string {
 	return out
 }
 
-// driverSource is a driver of CUDA 11.4 that answers every call with init's
-// code, without the functions in missing.
+// driverSource returns a driver of CUDA 11.4 that returns the code init from every call and lacks
+// the functions in missing.
 func driverSource(init Code, missing ...string) string {
 	var b strings.Builder
 	b.WriteString("int cuDriverGetVersion(int *v) { *v = 11040; return 0; }\n" +
@@ -68,7 +68,7 @@ func driverSource(init Code, missing ...string) string {
 	return b.String()
 }
 
-// The real way into C, up to the point where a GPU is needed.
+// The real calls into C, up to the point where a GPU is needed.
 func TestLibraryWithoutGPU(t *testing.T) {
 	_, err := openDriver([]string{build(t, driverSource(noDevice))})
 	if !errors.Is(err, device.ErrNoDevice) || !strings.Contains(err.Error(), "cuInit: CUDA_ERROR_OF_TEST (100)") {
@@ -87,7 +87,7 @@ func TestLibraryTooOld(t *testing.T) {
 	}
 }
 
-// Eleven arguments and a pointer reach C as they should.
+// Eleven arguments and a pointer reach C unchanged.
 func TestCallIntoC(t *testing.T) {
 	const body = `
 int cuLaunchKernel(void *f, unsigned gx, unsigned gy, unsigned gz, unsigned bx, unsigned by, unsigned bz,

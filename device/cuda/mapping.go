@@ -9,15 +9,14 @@ import (
 	"github.com/weftgo/weft/device"
 )
 
-// mapPiece is how much of host memory is page-locked at a time, in bytes: pieces end at multiples of it.
-// A GiB takes some 35 ms, or ten times that where no page has been touched, in which others wait that
-// want the driver.
+// mapPiece is the number of bytes of host memory that are page-locked at a time. Pieces end at
+// multiples of it. A GiB takes some 35 ms, or ten times that if no page has been touched. Other
+// callers of the driver wait meanwhile.
 const mapPiece = 1 << 30
 
-// Map implements [device.Device]. Memory of AllocHost, of any device of this
-// package, can be mapped on each GPU; other memory is page-locked for it, as by
-// Register, and so on one GPU only. Kernels that run while the host looks need
-// accesses and fences of system scope to be understood.
+// Map implements [device.Device]. Memory of AllocHost, of any device of this package, can be mapped
+// on each GPU. Map page-locks other memory, as Register does, and so on one GPU only. Kernels that
+// run while the host reads need accesses and fences of system scope.
 func (d *Device) Map(host []byte) (b device.Buffer, unmap func() error, err error) {
 	return d.MapContext(context.Background(), host)
 }
@@ -31,7 +30,7 @@ func (d *Device) MapContext(ctx context.Context, host []byte) (b device.Buffer, 
 		return b, nil, invalid("Map of %d bytes of which a part is mapped already", len(host))
 	}
 	var at device.Ptr
-	var pieces [][]byte // that are to be unlocked
+	var pieces [][]byte // to be unlocked later
 	if within, pinned := d.drv.pinned.find(host); pinned && within.host {
 		err = d.do(func(fr *frame) error { at, err = fr.devicePointer(host); return err })
 	} else {
@@ -61,8 +60,9 @@ func (d *Device) MapContext(ctx context.Context, host []byte) (b device.Buffer, 
 	}, nil
 }
 
-// lock page-locks host memory, piece by piece where the GPU knows it by the host's addresses, as all do
-// that share these with the system; elsewhere as a whole, which has one address then.
+// lock page-locks host memory. If the GPU uses the host's addresses, as all GPUs that share
+// addresses with the system do, it locks piece by piece. Otherwise it locks the whole, which then
+// has one address.
 func (d *Device) lock(ctx context.Context, host []byte) (at device.Ptr, pieces [][]byte, err error) {
 	for left := host; len(left) > 0 && err == nil; {
 		if err = ctx.Err(); err != nil {
@@ -91,7 +91,7 @@ func (d *Device) lock(ctx context.Context, host []byte) (at device.Ptr, pieces [
 	return at, pieces, err
 }
 
-// lockPiece page-locks memory, and returns its address on the GPU.
+// lockPiece page-locks memory and returns its address on the GPU.
 func (d *Device) lockPiece(piece []byte) (at device.Ptr, err error) {
 	err = d.do(func(fr *frame) (err error) {
 		if err = fr.register(piece, memHostPortable|memHostDeviceMap); err != nil {
@@ -112,8 +112,8 @@ func (d *Device) unlock(pieces [][]byte) (err error) {
 	return err
 }
 
-// whole is how many of some bytes from an address on the driver takes for one piece of memory: it copies
-// and fills none that reaches into another.
+// whole returns how many of n bytes from an address on lie in one piece. The driver refuses copies
+// and fills that reach into another piece.
 func (d *Device) whole(at, n uintptr) uintptr {
 	if !d.pieces.covers(at) && !d.pieces.covers(at+n-1) {
 		return n
@@ -121,7 +121,7 @@ func (d *Device) whole(at, n uintptr) uintptr {
 	return min(n, d.piece-at%d.piece)
 }
 
-// devicePointer is the GPU's address of page-locked memory.
+// devicePointer returns the GPU's address of page-locked memory.
 func (fr *frame) devicePointer(host []byte) (device.Ptr, error) {
 	const flags = 0
 	err := fr.call(symMemHostGetDevicePointer, fr.result(0), address(host), flags)

@@ -38,9 +38,9 @@ func (d *Device) Alloc(size int) (device.Buffer, error) {
 	return b, nil
 }
 
-// Free returns device memory. It waits for no work: cuMemFree waits for that of all
-// streams, and meanwhile no other thread can launch anything. Where the driver
-// has no other way, as on some virtual GPUs, it is called all the same.
+// Free releases device memory without waiting for work. cuMemFree would wait for the work of all
+// streams, and meanwhile no other thread could launch anything. Free still calls it if the driver
+// has no other way, as on some virtual GPUs.
 func (d *Device) Free(b device.Buffer) error {
 	if b.Size == 0 {
 		return nil
@@ -52,7 +52,7 @@ func (d *Device) Free(b device.Buffer) error {
 		}
 		switch c := fr.code(symMemFreeAsync, uintptr(b.Ptr), s); c {
 		case success:
-			// Nothing but this is on that stream. Behind it the memory is there again.
+			// Only frees are on that stream. After this the memory is free again.
 			return fr.call(symStreamSynchronize, s)
 		case notSupported:
 			return fr.call(symMemFree, uintptr(b.Ptr))
@@ -62,7 +62,7 @@ func (d *Device) Free(b device.Buffer) error {
 	})
 }
 
-// freeingStream is the stream for giving memory back.
+// freeingStream returns the stream of Free.
 func (d *Device) freeingStream(fr *frame) (uintptr, error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -102,8 +102,8 @@ func (fr *frame) allocHost(size int) ([]byte, error) {
 
 func (fr *frame) freeHost(b []byte) error { return fr.call(symMemFreeHost, address(b)) }
 
-// FreeHost returns memory of AllocHost. ErrInvalid if it is not exactly that,
-// of this device, or has been freed before.
+// FreeHost releases memory of AllocHost. ErrInvalid if b is not a whole block of this device, or
+// has been freed before.
 func (d *Device) FreeHost(b []byte) error {
 	if len(b) == 0 {
 		return nil
@@ -123,11 +123,10 @@ func (d *Device) FreeHost(b []byte) error {
 // Pinned implements [device.Device].
 func (d *Device) Pinned(b []byte) bool { return d.drv.pinned.holds(b) }
 
-// Register page-locks memory of the caller. It and its undoing take about
-// 50 us per MiB, as long as a copy, so it pays for memory that is copied many
-// times. The function it returns does nothing when called again.
-// ErrInvalid for memory that is registered or mapped already; ErrUnsupported
-// for memory that Map refuses.
+// Register page-locks memory of the caller. Locking and unlocking take about 50 us per MiB, as long
+// as a copy, so they pay for memory that is copied many times. The returned function is idempotent.
+// ErrInvalid for memory that is registered or mapped already; ErrUnsupported for memory that Map
+// refuses.
 func (d *Device) Register(b []byte) (unregister func() error, err error) {
 	if len(b) == 0 {
 		return nil, invalid("Register of no memory")

@@ -14,21 +14,23 @@ import (
 	"github.com/weftgo/weft/device"
 )
 
-// archVariable names an environment variable that makes the driver get the
-// kernels of an older architecture than the GPU's.
+// archVariable names the environment variable that selects the kernels of an older architecture
+// than the GPU's.
 const archVariable = "WEFT_PTX"
 
-// module implements [device.Module]. The driver compiles a kernel when it is first launched, by a
-// module of its own: a structure has twenty, and a program uses a few. Images that do not say what
-// their kernels take are compiled as a whole, and so is what [split] does not read.
+// module implements [device.Module]. The driver compiles each kernel at its first launch, as its
+// own module: a structure has twenty kernels, and a program uses a few. Images without the
+// parameter sizes of their kernels, and text that [split] does not parse, are compiled as a whole.
 type module struct {
 	dev      *Device
 	name     string
-	targets  []device.Target // that the GPU runs, newest first
+	targets  []device.Target // runnable by the GPU, newest first
 	unloaded bool            // under dev.life
 
-	mu      sync.Mutex
-	source  *source // of the first target; nil before the first kernel, and if whole
+	mu sync.Mutex
+	// source is the first target after split. It is nil before the first kernel, and if whole is
+	// set.
+	source  *source
 	whole   uintptr // CUmodule with all kernels, or 0
 	kernels map[string]*kernel
 }
@@ -42,8 +44,8 @@ type kernel struct {
 	own       uintptr        // CUmodule of this kernel alone, or 0; under module.mu
 }
 
-// Load finds what the GPU runs of an image. The driver takes the newest target, or an older one if
-// it does not know that version of PTX. It keeps what it compiled on disk.
+// Load selects the targets of an image that the GPU can run. The driver compiles the newest, or an
+// older one if it does not support that version of PTX. It caches compiled code on disk.
 func (d *Device) Load(img *device.Image) (device.Module, error) {
 	d.loading.Lock()
 	defer d.loading.Unlock()
@@ -67,7 +69,7 @@ func (d *Device) Load(img *device.Image) (device.Module, error) {
 	return m, nil
 }
 
-// targets lists the targets of an image that the GPU runs, newest first.
+// targets returns the targets of an image that the GPU can run, newest first.
 func (d *Device) targets(img *device.Image) ([]device.Target, error) {
 	arch, err := d.arch()
 	if err != nil {
@@ -82,8 +84,8 @@ func (d *Device) targets(img *device.Image) ([]device.Target, error) {
 	return list, nil
 }
 
-// arch is the architecture to load kernels for: the GPU's, or the older one
-// that the environment asks for.
+// arch returns the architecture to load kernels for: the GPU's, or the older one in the
+// environment.
 func (d *Device) arch() (int, error) {
 	v := os.Getenv(archVariable)
 	if v == "" {
@@ -96,7 +98,7 @@ func (d *Device) arch() (int, error) {
 	return min(arch, d.props.Arch), nil
 }
 
-// compile loads text that is made of a target, of the newest that the driver knows the version of.
+// compile loads the text of the newest target with a PTX version that the driver supports.
 func (m *module) compile(fr *frame, text func(t *device.Target) string) (handle uintptr, err error) {
 	for {
 		t := &m.targets[0]
@@ -133,7 +135,7 @@ func (m *module) compileOne(fr *frame, k *kernel) (err error) {
 	return err
 }
 
-// ready compiles a kernel unless it is. It is called within do.
+// ready compiles a kernel unless it is compiled already. Callers call it within do.
 func (k *kernel) ready(fr *frame) error {
 	if err := k.module.loaded(); err != nil || k.handle.Load() != 0 {
 		return err
@@ -151,7 +153,7 @@ func (k *kernel) ready(fr *frame) error {
 	return k.find(fr)
 }
 
-// find gets the handle of a kernel that is compiled.
+// find looks up the handle of a compiled kernel.
 func (k *kernel) find(fr *frame) error {
 	m := k.module
 	if err := fr.call(symModuleGetFunction, fr.result(0), max(m.whole, k.own), fr.cString(k.name)); err != nil {
@@ -161,15 +163,15 @@ func (k *kernel) find(fr *frame) error {
 	return nil
 }
 
-// jit is what the driver's compiler reads and writes.
+// jit is the memory that the driver's compiler reads and writes.
 type jit struct {
 	ptx     []byte // ends in NUL
 	log     [8 << 10]byte
 	options [2]int32
-	values  [2]uintptr // numbers and addresses, as the option has it
+	values  [2]uintptr // a number or an address, by option
 }
 
-// loadModule loads PTX text. The error holds what the compiler said.
+// loadModule loads PTX text. The error holds the compiler's messages.
 func (fr *frame) loadModule(ptx string) (uintptr, error) {
 	j := &jit{ptx: append([]byte(ptx), 0), options: [2]int32{jitErrorLogBuffer, jitErrorLogSizeBytes}}
 	fr.held = j // before addresses are taken: now it is on the heap
@@ -199,15 +201,15 @@ func (d *Device) Unload(img *device.Image) error {
 		return nil
 	}
 	delete(d.modules, img)
-	// Nobody is between seeing that the module is loaded and calling the
-	// driver with a kernel of it.
+	// With the lock, no caller is between the check that the module is loaded and a driver call
+	// with one of its kernels.
 	d.life.Lock()
 	defer d.life.Unlock()
 	m.unloaded = true
 	return d.attempt(m.release)
 }
 
-// loaded fails for a module that has been unloaded. It is called within do.
+// loaded returns an error for an unloaded module. Callers call it within do.
 func (m *module) loaded() error {
 	if m.unloaded {
 		return fmt.Errorf("image %s has been unloaded: %w", m.name, device.ErrClosed)
@@ -225,7 +227,7 @@ func (d *Device) unload(fr *frame) error {
 	return errors.Join(errs...)
 }
 
-// release unloads what the driver has of a module.
+// release unloads all driver modules of m.
 func (m *module) release(fr *frame) error {
 	var errs []error
 	unload := func(handle uintptr) {
@@ -240,7 +242,7 @@ func (m *module) release(fr *frame) error {
 	return errors.Join(errs...)
 }
 
-// Kernel finds a kernel. It compiles one only if the image does not say what the kernel takes.
+// Kernel finds a kernel. It compiles one only if the image lacks the kernel's parameter size.
 func (m *module) Kernel(name string) (device.Kernel, error) {
 	if len(name) >= maxParams {
 		return nil, fmt.Errorf("cuda: %w: a name of %d bytes", device.ErrKernel, len(name))
@@ -266,7 +268,7 @@ func (m *module) Kernel(name string) (device.Kernel, error) {
 	return k, nil
 }
 
-// measure sets the size of the parameters, as the image or else the driver has it.
+// measure sets the size of the parameters, from the image or else from the driver.
 func (k *kernel) measure(fr *frame) (err error) {
 	m, known := k.module, false
 	if k.paramSize, known = m.targets[0].Params[k.name]; known {
@@ -284,7 +286,7 @@ func (k *kernel) measure(fr *frame) (err error) {
 	return err
 }
 
-// askSize is the size of a kernel's parameter as the driver has it.
+// askSize reads the size of a kernel's parameter from the driver.
 func (m *module) askSize(fr *frame, k *kernel) (int, error) {
 	if !fr.drv.has(symFuncGetParamInfo) {
 		return 0, fmt.Errorf("%w: image %s does not say what parameters kernel %s takes (device.Target.Params), and only drivers for CUDA %s and later can tell; this one is for CUDA %s",
@@ -297,15 +299,15 @@ func (m *module) askSize(fr *frame, k *kernel) (int, error) {
 	return oneStruct(k.name, sizes)
 }
 
-// paramSizes asks the driver for the sizes of a kernel's parameters.
+// paramSizes reads the sizes of a kernel's parameters from the driver.
 func (fr *frame) paramSizes(kernel uintptr) ([]int, error) {
 	sizes := []int{}
-	for len(sizes) < 2 { // two are too many already
+	for len(sizes) < 2 { // two are already an error
 		c := fr.code(symFuncGetParamInfo, kernel, uintptr(len(sizes)), fr.result(0), fr.result(1))
 		switch c {
 		case success:
 			sizes = append(sizes, int(fr.out[1]))
-		case invalidValue: // beyond the last
+		case invalidValue: // after the last
 			return sizes, nil
 		default:
 			return nil, fr.newError(symFuncGetParamInfo, c)
@@ -314,8 +316,7 @@ func (fr *frame) paramSizes(kernel uintptr) ([]int, error) {
 	return sizes, nil
 }
 
-// oneStruct checks that a kernel takes one parameter at most, and gives its
-// size.
+// oneStruct checks that a kernel takes at most one parameter, and returns its size.
 func oneStruct(name string, sizes []int) (int, error) {
 	switch {
 	case len(sizes) == 0:
@@ -326,7 +327,7 @@ func oneStruct(name string, sizes []int) (int, error) {
 	return sizes[0], checkSize(name, sizes[0])
 }
 
-// checkSize refuses parameters that a frame does not hold.
+// checkSize refuses parameters that do not fit a frame.
 func checkSize(name string, size int) error {
 	if size < 0 || size > maxParams {
 		return fmt.Errorf("%w: kernel %s takes %d bytes of parameters; the limit is %d", device.ErrKernel, name, size, maxParams)

@@ -94,14 +94,14 @@ func TestParamsBeyondTheLimit(t *testing.T) {
 	}
 }
 
-// Unload gives the module back at once; Close would, too, but later.
+// Unload releases the module at once; Close would release it only later.
 func TestUnloadReachesTheDriver(t *testing.T) {
 	f := newFake()
 	d := f.open(t)
 	if _, err := d.Load(vectors); err != nil {
 		t.Fatal(err)
 	}
-	for range 2 { // the second does nothing
+	for range 2 { // the second Unload does nothing
 		if err := d.Unload(vectors); err != nil {
 			t.Error(err)
 		}

@@ -7,11 +7,11 @@ import (
 	"github.com/weftgo/weft/device"
 )
 
-// minArch is the oldest compute capability that the shipped kernels run on.
+// minArch is the oldest compute capability that runs the shipped kernels.
 const minArch = 80
 
-// Devices lists the GPUs that the driver sees, also those too old for
-// [Open]. It makes no context on them: it is cheap and takes no memory.
+// Devices lists the GPUs that the driver reports, including those too old for [Open]. It creates no
+// context on them, so it is cheap and takes no memory.
 func Devices() ([]device.Properties, error) {
 	drv, err := systemDriver()
 	if err != nil {
@@ -20,8 +20,8 @@ func Devices() ([]device.Properties, error) {
 	return drv.devices()
 }
 
-// Open opens the GPU of that index, as CUDA_VISIBLE_DEVICES numbers them.
-// Opening one several times gives independent devices that share its context.
+// Open opens the GPU of that index, as CUDA_VISIBLE_DEVICES numbers them. Opening one several times
+// returns independent devices that share its context.
 func Open(index int) (*Device, error) {
 	drv, err := systemDriver()
 	if err != nil {
@@ -53,7 +53,7 @@ func (fr *frame) deviceCount() (int, error) {
 	return fr.int32(0), nil
 }
 
-// properties reads the driver's handle and the description of a GPU.
+// properties reads the driver's handle and the properties of a GPU.
 func (fr *frame) properties(index int) (handle uintptr, p device.Properties, err error) {
 	if err := fr.call(symDeviceGet, fr.result(0), uintptr(index)); err != nil {
 		return 0, p, err

@@ -57,7 +57,7 @@ func TestOpenFailures(t *testing.T) {
 	}
 }
 
-// Drivers differ in how functions are found; all ways must lead to the same.
+// Drivers differ in how functions are looked up; all ways must find the same functions.
 func TestDriverVersions(t *testing.T) {
 	for _, c := range []struct {
 		name         string
@@ -94,7 +94,7 @@ func TestDriverVersions(t *testing.T) {
 	}
 }
 
-// withParams is the image vectors with sizes of parameters.
+// withParams returns the image vectors with sizes of parameters.
 func withParams(params map[string]int) *device.Image {
 	t := vectors.Targets[0]
 	t.Params = params
@@ -124,7 +124,7 @@ func TestTwoDevicesOfOneGPU(t *testing.T) {
 	}
 }
 
-// A thread keeps the context of the last call: each call must set its own.
+// A thread keeps the context of its last call, so each call must set its own.
 func TestTwoGPUs(t *testing.T) {
 	f := newFake()
 	a := f.open(t)

@@ -6,8 +6,8 @@ import (
 	"github.com/weftgo/weft/device"
 )
 
-// CopyPeer implements [device.PeerDriver]. Over NVLink or PCIe the GPU of the stream reads the
-// other one's memory; where it cannot, the driver copies through the host.
+// CopyPeer implements [device.PeerDriver]. The stream's GPU reads the other GPU's memory over
+// NVLink or PCIe. If it cannot, the driver copies through the host.
 func (s *stream) CopyPeer(dst device.Ptr, from device.Device, src device.Ptr, size int) error {
 	peer, ok := from.(*Device)
 	if !ok {
@@ -41,8 +41,8 @@ func (s *stream) CopyPeer(dst device.Ptr, from device.Device, src device.Ptr, si
 	})
 }
 
-// reach lets the GPU read the memory of another one, if the hardware can. It is called with the
-// context of d current.
+// reach lets the GPU read the memory of another one, if the hardware can. Callers set the context
+// of d first.
 func (d *Device) reach(fr *frame, peer *Device) error {
 	if d.ctx == peer.ctx {
 		return nil

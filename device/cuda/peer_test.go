@@ -9,7 +9,7 @@ import (
 	"github.com/weftgo/weft/device/cpu"
 )
 
-// twoGPUs are two GPUs of one driver.
+// twoGPUs opens two GPUs of one driver.
 func twoGPUs(t *testing.T, f *fake) (a, b *Device) {
 	t.Helper()
 	drv := f.driver(t)
@@ -23,7 +23,7 @@ func twoGPUs(t *testing.T, f *fake) (a, b *Device) {
 	return a, b
 }
 
-// Memory of one GPU is copied to another, with a link between them and without one.
+// Memory of one GPU is copied to another, with and without a link between them.
 func TestCopyPeer(t *testing.T) {
 	for _, linked := range []bool{true, false} {
 		f := newFake()
@@ -86,7 +86,7 @@ func TestCopyPeer(t *testing.T) {
 	}
 }
 
-// Other devices are unsupported, so that the caller copies through the host.
+// Other devices are unsupported, and the caller has to copy through the host.
 func TestCopyPeerOfHosts(t *testing.T) {
 	host, err := cpu.Open(nil)
 	if err != nil {

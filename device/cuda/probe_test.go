@@ -43,7 +43,7 @@ func TestProbe(t *testing.T) {
 // testProbe probes around a buffer of b.Size bytes.
 func testProbe(t *testing.T, d *Device, b device.Buffer) {
 	t.Helper()
-	const far = 1 << 45 // beyond what any GPU maps behind b
+	const far = 1 << 45 // beyond all memory that a GPU maps after b
 	for _, c := range []struct {
 		p    device.Ptr
 		size int

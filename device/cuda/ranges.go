@@ -11,13 +11,13 @@ import (
 // span is a range of host memory that is page-locked or mapped.
 type span struct {
 	lo, hi uintptr
-	mem    []byte  // keeps Go memory reachable until it is given back
-	owner  *Device // through which it was page-locked
+	mem    []byte  // keeps Go memory reachable until it is released
+	owner  *Device // device that page-locked it
 	host   bool    // made by AllocHost
 }
 
-// ranges are the page-locked host memory of a process, or what a GPU maps of
-// it. Copies ask it whether memory needs staging; it is changed rarely.
+// ranges hold the page-locked host memory of a process, or the memory that a GPU maps. Copies check
+// them to see whether memory needs staging. They change rarely.
 type ranges struct {
 	n     atomic.Int32 // len(spans), read without the lock
 	mu    sync.RWMutex
@@ -26,8 +26,8 @@ type ranges struct {
 
 func address(b []byte) uintptr { return uintptr(unsafe.Pointer(unsafe.SliceData(b))) }
 
-// add enters memory, unless it overlaps what is there. Memory that the driver
-// has just page-locked does not: it refuses to lock memory twice.
+// add inserts memory, unless it overlaps memory that is held. Memory that the driver has just
+// page-locked does not overlap: the driver refuses to lock memory twice.
 func (r *ranges) add(owner *Device, b []byte, host bool) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -47,7 +47,8 @@ func (r *ranges) covers(at uintptr) bool {
 	}
 	r.mu.RLock()
 	defer r.mu.RUnlock()
-	i, _ := r.search(at + 1) // the first that does not begin at or before it
+	// The first span that starts after the address.
+	i, _ := r.search(at + 1)
 	return i > 0 && r.spans[i-1].hi > at
 }
 
@@ -60,7 +61,7 @@ func (r *ranges) overlaps(b []byte) bool {
 
 // overlap is overlaps with the lock held.
 func (r *ranges) overlap(b []byte) bool {
-	i, _ := r.search(address(b)) // the first that does not begin before b
+	i, _ := r.search(address(b)) // the first that starts at or after b
 	return i > 0 && r.spans[i-1].hi > address(b) ||
 		i < len(r.spans) && r.spans[i].lo < address(b)+uintptr(len(b))
 }
@@ -70,8 +71,7 @@ func (r *ranges) search(lo uintptr) (int, bool) {
 	return slices.BinarySearchFunc(r.spans, lo, func(s span, lo uintptr) int { return cmp.Compare(s.lo, lo) })
 }
 
-// remove takes out exactly b, if it belongs to owner and is of the kind asked
-// for.
+// remove deletes exactly b, if its owner and host match.
 func (r *ranges) remove(owner *Device, b []byte, host bool) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -87,7 +87,7 @@ func (r *ranges) remove(owner *Device, b []byte, host bool) bool {
 	return true
 }
 
-// drop takes out everything of owner.
+// drop deletes all memory of owner.
 func (r *ranges) drop(owner *Device) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -101,7 +101,7 @@ func (r *ranges) holds(b []byte) bool {
 	return ok
 }
 
-// find gives the span that holds all of b.
+// find returns the span that holds all of b.
 func (r *ranges) find(b []byte) (span, bool) {
 	if r.n.Load() == 0 {
 		return span{}, false

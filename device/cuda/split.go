@@ -8,10 +8,10 @@ import (
 	"github.com/weftgo/weft/device"
 )
 
-// source is the PTX text of a target, split so that the driver compiles a kernel when it is first
-// launched: of the twenty kernels of a structure a program uses a few.
+// source is the PTX text of a target, split so that the driver compiles each kernel at its first
+// launch. A program uses a few of a structure's twenty kernels.
 type source struct {
-	parts   []part            // that kernels use by name
+	parts   []part            // referenced by kernels by name
 	kernels map[string]string // by name
 }
 
@@ -21,13 +21,13 @@ type part struct{ name, text string }
 var (
 	entryHead = regexp.MustCompile(`^(?:\.visible |\.weak )*\.entry ([\w$]+)`)
 	funcHead  = regexp.MustCompile(`^(?:\.visible |\.weak )*\.func (?:\([^)]*\) ?)?([\w$]+)`)
-	// Kernels have variables in shared memory of their own, and nothing writes constants.
+	// Kernels have separate variables in shared memory, and constants are never written.
 	variableHead = regexp.MustCompile(`^(?:\.visible |\.weak )*\.(?:const|shared) (?:\.align \d+ )?\.\w+ ([\w$]+)`)
 )
 
-// split reads text as cmd/weftgen writes it, without comments and indentation. It returns nil for
-// text with anything else at its top level, such as a variable that kernels share. Such text is
-// loaded as a whole.
+// split parses text in the form that cmd/weftgen writes, without comments and indentation. It
+// returns nil for text with other items at its top level, such as a variable that kernels share.
+// Such text is loaded as a whole.
 func split(ptx string) *source {
 	s := &source{kernels: map[string]string{}}
 	for item, ok := range items(ptx) {
@@ -47,8 +47,8 @@ func split(ptx string) *source {
 	return s
 }
 
-// items iterates over what stands at the top level of PTX text, without directives about the whole.
-// It yields false if text ends within an item.
+// items iterates over the top-level items of PTX text, without the directives of the module. It
+// yields false if the text ends within an item.
 func items(ptx string) func(yield func(string, bool) bool) {
 	return func(yield func(string, bool) bool) {
 		begin, at, depth := 0, 0, 0
@@ -74,7 +74,7 @@ func items(ptx string) func(yield func(string, bool) bool) {
 	}
 }
 
-// isModuleDirective reports whether a line says what a module needs.
+// isModuleDirective reports whether a line is a directive of the module.
 func isModuleDirective(line string) bool {
 	for _, d := range []string{".version ", ".target ", ".address_size "} {
 		if strings.HasPrefix(line, d) {
@@ -89,7 +89,7 @@ var (
 	minBlocksLine = regexp.MustCompile(`(?m)^\.minnctapersm .*$`)
 )
 
-// kernel is a module of one kernel, with what it uses, for an architecture.
+// kernel returns a module of one kernel and the parts that it uses, for the architecture of t.
 func (s *source) kernel(name string, t *device.Target) string {
 	text := s.kernels[name]
 	if n, ok := t.MinBlocks[name]; ok {

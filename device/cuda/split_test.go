@@ -13,7 +13,8 @@ import (
 	"github.com/weftgo/weft/device"
 )
 
-// twoKernels is PTX as cmd/weftgen writes it: both kernels call a function, and one reads a constant.
+// twoKernels is PTX in the form of cmd/weftgen: both kernels call a function, and one reads a
+// constant.
 const twoKernels = `// Code generated.
 .version 8.3
 .target sm_80
@@ -66,7 +67,7 @@ func streamOf(t *testing.T, d *Device) *device.Stream {
 	return s
 }
 
-// launch launches a kernel with zeros.
+// launch launches a kernel with zero parameters.
 func launch(s *device.Stream, k device.Kernel) error {
 	if k.ParamSize() == 0 {
 		return device.Launch(s, k, device.Dim{}, device.Dim{}, &struct{}{})
@@ -74,7 +75,7 @@ func launch(s *device.Stream, k device.Kernel) error {
 	return device.Launch(s, k, device.Dim{}, device.Dim{}, &[1]uint64{})
 }
 
-// The driver gets a kernel when it is first launched, with what the kernel uses and nothing else.
+// The driver compiles a kernel at its first launch, with the parts that it uses and nothing else.
 func TestKernelsAreCompiledWhenLaunched(t *testing.T) {
 	f := newFake()
 	d := f.open(t)
@@ -124,7 +125,7 @@ func TestKernelsAreCompiledWhenLaunched(t *testing.T) {
 	}
 }
 
-// What kernels share is compiled once, with all of them.
+// Kernels that share a variable are compiled once, all together.
 func TestKernelsThatShareAreCompiledTogether(t *testing.T) {
 	for name, ptx := range map[string]string{
 		"a variable":    strings.Replace(twoKernels, ".visible .const", ".visible .global", 1),
@@ -149,7 +150,7 @@ func TestKernelsThatShareAreCompiledTogether(t *testing.T) {
 	}
 }
 
-// A launch says what the compiler said, and takes an older target if the driver is too old.
+// A launch returns the compiler's message, and uses an older target if the driver is too old.
 func TestLaunchCompiles(t *testing.T) {
 	f := newFake()
 	d := f.open(t)
@@ -173,7 +174,7 @@ func TestLaunchCompiles(t *testing.T) {
 	}
 }
 
-// All kernels of this repository can be taken apart, into what has no name that is not in it.
+// All kernels of this repository can be split into modules that contain every name they use.
 func TestRepositorySplits(t *testing.T) {
 	var files []string
 	err := filepath.WalkDir("../..", func(path string, e os.DirEntry, err error) error {

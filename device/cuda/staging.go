@@ -10,20 +10,20 @@ import (
 	"github.com/weftgo/weft/device"
 )
 
-// The sizes of the staging ring. On an H200 with 16 cores they copy 256 MiB at
-// 38 GB/s in and 33 out; half the slots and movers at 20 in, pieces of half
-// the size at 28. Page-locked memory is copied at 53.
+// Sizes of the staging ring. On an H200 with 16 cores, copies of 256 MiB run at 38 GB/s in and 33
+// out. Half the slots and movers give 20 in; pieces of half the size give 28. Page-locked memory is
+// copied at 53.
 const (
-	// slotSize is large enough that the few microseconds of a driver call do
-	// not matter, small enough that a copy of several MiB is pipelined.
+	// slotSize is large enough to amortize the few microseconds of a driver call, and small enough
+	// to pipeline a copy of several MiB.
 	slotSize = 1 << 20
-	// maxSlots is how many slots a stream makes at most.
+	// maxSlots is the maximum number of slots of a stream.
 	maxSlots = 16
-	// maxMovers is how many goroutines move the bytes of one copy. One core
-	// moves about 10 GB/s, a GPU copies at 25 to 55.
+	// maxMovers is the maximum number of goroutines that move the bytes of one copy. One core moves
+	// about 10 GB/s, a GPU copies at 25 to 55.
 	maxMovers = 8
-	// smallCopy is the size up to which copies to the device share a slot, so
-	// that many can be under way.
+	// smallCopy is the maximum size of copies to the device that share a slot, so that many can be
+	// in flight.
 	smallCopy = 64 << 10
 	// slotAlign is the alignment of copies within a shared slot.
 	slotAlign = 256
@@ -33,19 +33,19 @@ const (
 type slot struct {
 	mem   []byte
 	event uintptr // recorded after the last copy from or to mem
-	busy  bool    // the event may not have been reached
+	busy  bool    // event may not have been reached
 }
 
-// ring are the slots of a stream, made as they are needed. All that is in
-// idle is in nobody's hands, though its last copy may be under way.
+// ring holds the slots of a stream, allocated on demand. No goroutine uses a slot in idle, but its
+// last copy may still run.
 type ring struct {
 	s     *stream
 	idle  chan *slot
-	mu    sync.Mutex // all
+	mu    sync.Mutex // guards all
 	all   []*slot
-	small sync.Mutex // tail, used
-	tail  *slot      // shared by small copies
-	used  int        // bytes of tail that are taken
+	small sync.Mutex // guards tail and used
+	tail  *slot      // slot shared by small copies
+	used  int        // used bytes of tail
 }
 
 func (r *ring) init(s *stream) {
@@ -53,8 +53,8 @@ func (r *ring) init(s *stream) {
 	r.idle = make(chan *slot, maxSlots)
 }
 
-// take gets a slot whose memory can be used. Unless it has an idle slot that
-// is ready it makes one, as long as there are few.
+// take returns a slot that is ready for use. If no idle slot is ready, it allocates one, up to
+// maxSlots, and otherwise waits.
 func (r *ring) take(ctx context.Context) (*slot, error) {
 	select {
 	case sl := <-r.idle:
@@ -83,7 +83,7 @@ func (r *ring) take(ctx context.Context) (*slot, error) {
 	}
 }
 
-// ready reports whether a slot's last copy is done.
+// ready reports whether a slot's last copy has completed.
 func (r *ring) ready(sl *slot) (bool, error) {
 	if !sl.busy {
 		return true, nil
@@ -101,7 +101,7 @@ func (r *ring) await(ctx context.Context, sl *slot) error {
 	return wait(ctx, func() (bool, error) { return r.ready(sl) })
 }
 
-// grow makes another slot, or none if there are enough.
+// grow allocates another slot. It returns nil if the ring has maxSlots.
 func (r *ring) grow() (*slot, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -125,8 +125,8 @@ func (r *ring) grow() (*slot, error) {
 	return sl, nil
 }
 
-// submit runs the driver call of a copy from or to a slot and marks the slot
-// busy until the copy is done.
+// submit runs the driver call of a copy from or to a slot. It marks the slot busy until the copy
+// has completed.
 func (r *ring) submit(sl *slot, sym symbol, to, from uintptr, size int) error {
 	var submitted bool
 	err := r.s.dev.do(func(fr *frame) error {
@@ -137,13 +137,13 @@ func (r *ring) submit(sl *slot, sym symbol, to, from uintptr, size int) error {
 		return fr.call(symEventRecord, sl.event, r.s.handle)
 	})
 	if submitted && err != nil {
-		// Without its marker nothing tells when the slot is free again.
+		// Without the event, only a sync of the stream shows that the slot is free again.
 		return errors.Join(err, r.s.sync(context.Background()))
 	}
 	return err
 }
 
-// free gives all slots back to the driver.
+// free releases all slots.
 func (r *ring) free(fr *frame) error {
 	var errs []error
 	for _, sl := range r.all {
@@ -153,7 +153,7 @@ func (r *ring) free(fr *frame) error {
 	return errors.Join(errs...)
 }
 
-// copyIn copies src to the device; src may be changed when it returns.
+// copyIn copies src to the device. The caller may change src once it returns.
 func (r *ring) copyIn(dst device.Ptr, src []byte) error {
 	if len(src) <= smallCopy {
 		return r.copyInSmall(dst, src)
@@ -191,8 +191,8 @@ func (r *ring) copyInSmall(dst device.Ptr, src []byte) error {
 	return r.submit(r.tail, symMemcpyHtoDAsync, uintptr(dst), address(at), len(src))
 }
 
-// copyOut copies device memory to dst. When it returns, for whatever reason,
-// dst is no longer touched.
+// copyOut copies device memory to dst. After it returns, with or without an error, nothing writes
+// to dst.
 func (r *ring) copyOut(ctx context.Context, dst []byte, src device.Ptr) error {
 	return inPieces(len(dst), func(lo, hi int) error {
 		sl, err := r.take(ctx)
@@ -211,9 +211,8 @@ func (r *ring) copyOut(ctx context.Context, dst []byte, src device.Ptr) error {
 	})
 }
 
-// inPieces cuts [0,n) into pieces of a slot and runs f on them, some at the
-// same time, so that one is moved while another is copied by the GPU. After a
-// failure it starts no more.
+// inPieces cuts [0,n) into pieces of a slot and runs f on them, some concurrently, so that one is
+// moved while the GPU copies another. After a failure it starts no more pieces.
 func inPieces(n int, f func(lo, hi int) error) error {
 	if n <= slotSize {
 		return f(0, n)
@@ -235,7 +234,7 @@ func inPieces(n int, f func(lo, hi int) error) error {
 			}
 		}
 	}
-	// Two movers at least, so that one moves while the other's piece is copied.
+	// At least two movers, so that one moves while the other's piece is copied.
 	for range min(pieces, maxMovers, max(runtime.GOMAXPROCS(0), 2)) - 1 {
 		movers.Go(move)
 	}

@@ -51,8 +51,8 @@ func TestRingIsRight(t *testing.T) {
 	}
 }
 
-// The mutant: events that claim to be reached at once let slots be reused too
-// early. If that went unnoticed, TestRingIsRight would prove nothing.
+// A mutant: events that report completion at once let slots be reused too early. If the test missed
+// that, TestRingIsRight would prove nothing.
 func TestRingTestNoticesEarlyReuse(t *testing.T) {
 	if raceEnabled {
 		t.Skip("the race detector notices it first")
@@ -71,7 +71,7 @@ func TestRingTestNoticesEarlyReuse(t *testing.T) {
 	x.d.drv.invoke = real
 }
 
-// Many small copies before slow work must not wait for it.
+// Many small copies queued after slow work must not wait for it.
 func TestSmallCopiesDoNotWait(t *testing.T) {
 	x := newFixture(t)
 	b, err := x.d.Alloc(1000)

@@ -17,14 +17,14 @@ type stream struct {
 	handle uintptr // CUstream
 	ring   ring
 
-	// life is held for reading while a method runs, and for writing by Close,
-	// which so waits for them. Exported methods take it, others need it held.
+	// life is read-locked while a method runs. Close write-locks it, and so waits for the methods.
+	// Exported methods lock it; unexported ones require the lock.
 	life   sync.RWMutex
 	closed bool
 }
 
-// NewStream opens a stream. It has no order with other streams of the process,
-// the legacy default stream among them.
+// NewStream opens a stream. It is not ordered with other streams of the process, including the
+// legacy default stream.
 func (d *Device) NewStream() (*device.Stream, error) {
 	s := &stream{dev: d}
 	s.ring.init(s)
@@ -56,7 +56,7 @@ func (s *stream) enter() error {
 
 func (s *stream) leave() { s.life.RUnlock() }
 
-// do runs driver calls as a whole method.
+// do runs driver calls as one method.
 func (s *stream) do(f func(fr *frame) error) error {
 	if err := s.enter(); err != nil {
 		return err
@@ -100,8 +100,8 @@ func (s *stream) Fill(dst device.Ptr, pattern uint32, count int) error {
 	})
 }
 
-// Launch allocates nothing: the arguments and the copy of params that the
-// driver reads are in a pooled frame.
+// Launch allocates nothing: the arguments, and the copy of params that the driver reads, are in a
+// pooled frame.
 func (s *stream) Launch(k device.Kernel, grid, block device.Dim, params []byte) error {
 	kn, err := s.kernelOf(k, params)
 	if err != nil {
@@ -139,8 +139,8 @@ func (s *stream) kernelOf(k device.Kernel, params []byte) (*kernel, error) {
 	return kn, nil
 }
 
-// extent gives the three numbers of d, and whether they are sensible. The
-// driver knows the GPU's limits.
+// extent returns the three numbers of d and reports whether they fit the driver's types. The driver
+// checks the GPU's limits.
 func extent(d device.Dim) (e [3]uintptr, ok bool) {
 	for i, n := range [3]int{d.X, d.Y, d.Z} {
 		if n < 0 || n > math.MaxInt32 {
@@ -162,7 +162,7 @@ func (s *stream) Record(e device.EventDriver) error {
 	return s.withEvent(ev, func(fr *frame) error { return fr.call(symEventRecord, ev.handle, s.handle) })
 }
 
-// Wait takes events of other GPUs, too.
+// Wait accepts events of other GPUs, too.
 func (s *stream) Wait(e device.EventDriver) error {
 	ev, err := eventOf("Wait", e)
 	if err != nil {
@@ -172,7 +172,7 @@ func (s *stream) Wait(e device.EventDriver) error {
 	return s.withEvent(ev, func(fr *frame) error { return fr.call(symStreamWaitEvent, s.handle, ev.handle, flags) })
 }
 
-// withEvent is do with an event that f uses.
+// withEvent is do for an f that uses an event.
 func (s *stream) withEvent(ev *event, f func(fr *frame) error) error {
 	if err := s.enter(); err != nil {
 		return err
@@ -189,13 +189,11 @@ func (s *stream) Sync(ctx context.Context) error {
 	return s.sync(ctx)
 }
 
-// patience is how many times sync asks whether the whole stream is idle before
-// it marks the place to wait for.
+// patience is the number of polls of the whole stream before sync records a marker and polls that.
 const patience = 64
 
-// sync waits for the work submitted so far. Short work is waited for without
-// a marker, which is faster; with one, work that others submit meanwhile
-// cannot keep it waiting for ever.
+// sync waits for the work submitted so far. It waits for short work without a marker, which is
+// faster. With a marker, concurrent submissions cannot prolong the wait forever.
 func (s *stream) sync(ctx context.Context) error {
 	var marker uintptr
 	asked := 0
@@ -224,8 +222,7 @@ func (s *stream) sync(ctx context.Context) error {
 	return err
 }
 
-// Close waits for the work, whatever becomes of it, and frees the stream and
-// its ring.
+// Close waits for the work, also if it fails, and frees the stream and its ring.
 func (s *stream) Close() error {
 	s.life.Lock()
 	defer s.life.Unlock()
@@ -233,7 +230,8 @@ func (s *stream) Close() error {
 		return nil
 	}
 	s.closed = true
-	defer s.dev.disown(s) // when all is freed: a device that is closed beside this waits for its children
+	// Only after all is freed: a concurrent Close of the device waits for its children.
+	defer s.dev.disown(s)
 	waited := s.sync(context.Background())
 	freed := s.dev.release(func(fr *frame) error {
 		return errors.Join(s.ring.free(fr), fr.call(symStreamDestroy, s.handle))

@@ -62,8 +62,7 @@ func TestLaunchOrder(t *testing.T) {
 	}
 }
 
-// The driver must find each launch's own parameters, though it reads them from
-// memory that is used again.
+// The driver must read each launch's own parameters from memory that is reused.
 func TestLaunchParameters(t *testing.T) {
 	x := newFixture(t)
 	add := x.kernel(t, "add")
@@ -189,7 +188,7 @@ func TestWaitsEndWithTheContext(t *testing.T) {
 	}
 }
 
-// Work that others submit all the time does not keep Sync waiting.
+// Sync does not wait for work that other goroutines keep submitting.
 func TestSyncWaitsForEarlierWorkOnly(t *testing.T) {
 	x := newFixture(t)
 	b, err := x.d.Alloc(4)
@@ -204,7 +203,7 @@ func TestSyncWaitsForEarlierWorkOnly(t *testing.T) {
 			case <-stop:
 				return
 			default:
-				for range 3 { // faster than the fake works
+				for range 3 { // faster than the fake executes
 					if err := x.s.Fill(b.Ptr, 0, 1); err != nil {
 						t.Error(err)
 						return
@@ -254,8 +253,7 @@ func TestCloseClosesWhatIsOpen(t *testing.T) {
 	}
 }
 
-// Close beside all kinds of use: no crash, no deadlock, and nothing but
-// ErrClosed.
+// Close during all kinds of use: no crash, no deadlock, and no error but ErrClosed.
 func TestCloseBesideUse(t *testing.T) {
 	for range 20 {
 		x := newFixture(t)
@@ -279,7 +277,7 @@ func TestCloseBesideUse(t *testing.T) {
 	}
 }
 
-// forgetMemory forgets buffers that could not be freed after Close.
+// forgetMemory clears buffers that could not be freed after Close.
 func (f *fake) forgetMemory() {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -323,7 +321,7 @@ func TestLaunchAllocatesNothing(t *testing.T) {
 	}
 }
 
-// launcher gives a stream whose driver does nothing, to see what is ours.
+// launcher returns a stream with a driver that does nothing, to measure this package alone.
 func launcher(t testing.TB) (*device.Stream, device.Kernel) {
 	x := newFixture(t)
 	k := x.kernel(t, "add")
@@ -354,7 +352,7 @@ func TestWaitSleeps(t *testing.T) {
 	if late := time.Since(start) - 100*time.Millisecond; err != nil || late > 50*time.Millisecond {
 		t.Errorf("wait: %v, %v late", err, late)
 	}
-	if asked > 50_000 { // as many as a wait without sleep in a millisecond or two per core
+	if asked > 50_000 { // polls of a wait without sleep, in a millisecond or two per core
 		t.Errorf("wait asked %d times in 100 ms", asked)
 	}
 }

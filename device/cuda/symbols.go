@@ -3,7 +3,7 @@ package cuda
 // symbol names a driver function; it indexes the table of addresses.
 type symbol int
 
-// The driver functions that this package calls.
+// Driver functions that this package calls.
 const (
 	symInit symbol = iota
 	symDriverGetVersion
@@ -59,19 +59,19 @@ const (
 	numSymbols
 )
 
-// baseVersion is the version of the interface asked for: CUDA 12.0. The
-// functions are older, so that older drivers are likely to do as well.
+// baseVersion is the requested version of the interface: CUDA 12.0. The functions are older, so
+// older drivers are likely to work as well.
 const baseVersion = 12000
 
-// symbolInfo says how to find a driver function.
+// symbolInfo describes how to look up a driver function.
 type symbolInfo struct {
-	// name is what cuGetProcAddress knows it by, and what errors call it.
+	// name is the name for cuGetProcAddress and for errors.
 	name string
-	// exported is its name in the library, where later versions of a function
-	// have a suffix: for drivers without cuGetProcAddress. Empty: same as name.
+	// exported is the name in the library, for drivers without cuGetProcAddress. Later versions of
+	// a function have a suffix there. Empty: same as name.
 	exported string
-	// since is the CUDA version (1000*major + 10*minor) that introduced it
-	// where that is later than baseVersion. Such functions are optional.
+	// since is the CUDA version (1000*major + 10*minor) that introduced the function, if later than
+	// baseVersion. Such functions are optional.
 	since int
 }
 
@@ -140,7 +140,7 @@ var symbols = [numSymbols]symbolInfo{
 	symEventElapsedTime:            {name: "cuEventElapsedTime"},
 }
 
-// String is the name of the function.
+// String returns the name of the function.
 func (s symbol) String() string { return symbols[s].name }
 
 // Flags and attributes of the driver interface, from its documentation.

@@ -2,5 +2,5 @@ package cuda
 
 import "syscall"
 
-// threadID tells the fake driver which thread calls.
+// threadID returns the calling thread, for the fake driver.
 func threadID() int { return syscall.Gettid() }

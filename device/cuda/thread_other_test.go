@@ -2,5 +2,5 @@
 
 package cuda
 
-// threadID is not known here: the fake driver has one current context.
+// threadID returns 0: the fake driver has one current context here.
 func threadID() int { return 0 }

@@ -11,28 +11,28 @@ import (
 	"github.com/weftgo/weft/device"
 )
 
-// reservation implements [device.Range] by the driver's virtual memory: a
-// range of addresses, to which pieces of memory are mapped one after another.
+// reservation implements [device.Range] with the driver's virtual memory: a range of addresses with
+// pieces of memory mapped one after another.
 type reservation struct {
 	dev     *Device
 	base    uintptr
 	size    int // of the addresses, a multiple of granule
-	granule int // what the GPU maps at least
+	granule int // smallest unit that the GPU maps
 
 	mu     sync.Mutex
-	pieces []piece // without gaps from base on
-	mapped int     // bytes of them
+	pieces []piece // contiguous from base
+	mapped int     // total bytes of pieces
 	freed  bool
 }
 
-// piece is memory that is mapped as a whole.
+// piece is memory that is mapped and unmapped as one unit.
 type piece struct {
 	handle uintptr // CUmemGenericAllocationHandle
 	size   int
 }
 
-// maxPiece bounds a piece. On an H200, 16 GiB are mapped in 348 ms by pieces
-// of 2 MiB, in 12 by 64 MiB, and in 1.7 by 1 GiB (2026-11-22).
+// maxPiece bounds a piece. On an H200, 16 GiB map in 348 ms with pieces of 2 MiB, in 12 ms with 64
+// MiB, and in 1.7 ms with 1 GiB (2026-11-22).
 const maxPiece = 1 << 30
 
 // allocationProp is the driver's CUmemAllocationProp.
@@ -51,8 +51,8 @@ type accessDesc struct {
 	flags    int32
 }
 
-// Reserve implements [device.Device]. The smallest step of a range is 2 MiB.
-// Close frees the ranges that are left.
+// Reserve implements [device.Device]. The smallest step of a range is 2 MiB. Close of the device
+// frees remaining ranges.
 func (d *Device) Reserve(size int) (device.Range, error) {
 	if size <= 0 {
 		return nil, invalid("Reserve of %d bytes", size)
@@ -83,7 +83,7 @@ func (r *reservation) reserve(fr *frame, size int) (err error) {
 	r.size = r.roundUp(size)
 	const alignment, at, flags = 0, 0, 0
 	err = fr.call(symMemAddressReserve, fr.result(0), uintptr(r.size), alignment, at, flags)
-	if codeOf(err) == invalidValue { // nothing but the size can be
+	if codeOf(err) == invalidValue { // only the size can be invalid
 		return fmt.Errorf("%w: %w", device.ErrMemory, err)
 	}
 	r.base = uintptr(fr.out[0])
@@ -96,7 +96,7 @@ func (d *Device) location() location { return location{memLocationDevice, int32(
 
 func newProp(l location) *allocationProp { return &allocationProp{kind: memTypePinned, location: l} }
 
-// granularity is what sizes and addresses of pieces must be multiples of.
+// granularity returns the unit of the sizes and addresses of pieces.
 func (fr *frame) granularity(l location) (int, error) {
 	prop := newProp(l)
 	fr.held = prop
@@ -145,7 +145,7 @@ func (r *reservation) Resize(n int) error {
 	})
 }
 
-// kept is how many pieces hold the first n bytes.
+// kept returns the number of pieces that hold the first n bytes.
 func (r *reservation) kept(n int) int {
 	i := 0
 	for ; n > 0; i++ {
@@ -154,14 +154,14 @@ func (r *reservation) kept(n int) int {
 	return i
 }
 
-// grow maps the bytes from r.mapped to n, or changes nothing.
+// grow maps the bytes from r.mapped to n; on failure it changes nothing.
 func (r *reservation) grow(fr *frame, n int) error {
 	var added []piece
 	end := r.mapped
 	var err error
 	for err == nil && end < n {
-		// Twice as much with each piece: few of them, and yet shrinking to
-		// any size gives most of the rest back.
+		// Each piece doubles the size: few pieces, and shrinking to any size still releases most of
+		// the rest.
 		p := piece{size: min(max(end, r.granule), maxPiece, n-end)}
 		if p.handle, err = fr.newPiece(r.dev.location(), r.base+uintptr(end), p.size); err == nil {
 			added, end = append(added, p), end+p.size
@@ -181,7 +181,7 @@ func (r *reservation) grow(fr *frame, n int) error {
 	return err
 }
 
-// newPiece takes memory of the GPU and maps it.
+// newPiece allocates memory of the GPU and maps it.
 func (fr *frame) newPiece(l location, at uintptr, size int) (handle uintptr, err error) {
 	const flags, offset = 0, 0
 	prop := newProp(l)
@@ -196,7 +196,7 @@ func (fr *frame) newPiece(l location, at uintptr, size int) (handle uintptr, err
 	return handle, nil
 }
 
-// setAccess lets the GPU use what is mapped.
+// setAccess makes mapped memory accessible to the GPU.
 func (fr *frame) setAccess(l location, at uintptr, size int) error {
 	desc := &accessDesc{l, memAccessReadWrite}
 	fr.held = desc
@@ -204,8 +204,8 @@ func (fr *frame) setAccess(l location, at uintptr, size int) error {
 	return fr.call(symMemSetAccess, at, uintptr(size), uintptr(unsafe.Pointer(desc)), count)
 }
 
-// shrink gives back the pieces from keep on. A piece that cannot be unmapped
-// ends it: what lies before would be out of reach of a later call.
+// shrink releases the pieces from keep on. It stops at a piece that cannot be unmapped: a later
+// call could not reach pieces before it.
 func (r *reservation) shrink(fr *frame, keep int) error {
 	var errs []error
 	for len(r.pieces) > keep {
@@ -228,7 +228,7 @@ func (r *reservation) dropLast(fr *frame) error {
 	return fr.call(symMemRelease, p.handle)
 }
 
-// Free gives back what the driver takes, also on a lost device.
+// Free releases what the driver accepts, also on a lost device.
 func (r *reservation) Free() error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -251,5 +251,5 @@ func (r *reservation) Free() error {
 	return freed
 }
 
-// Close makes a range a child of the device.
+// Close implements child.
 func (r *reservation) Close() error { return r.Free() }

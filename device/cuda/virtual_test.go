@@ -10,12 +10,12 @@ import (
 	"github.com/weftgo/weft/device"
 )
 
-// Pieces double: few of them even for large ranges, and none so large that
-// shrinking keeps much more than asked for.
+// Pieces double: few of them even for large ranges, and none so large that a shrink keeps much more
+// than the requested size.
 func TestPiecesDouble(t *testing.T) {
 	f := newFake()
 	f.gpus[0].free = 100 << 30
-	f.fail = func(sym symbol, n int) Code { // so that nobody makes 16 GiB of bytes
+	f.fail = func(sym symbol, n int) Code { // avoids allocating 16 GiB
 		if sym == symMemSetAccess {
 			return outOfMemory
 		}
@@ -29,7 +29,8 @@ func TestPiecesDouble(t *testing.T) {
 	if err := r.Resize(16 << 30); !errors.Is(err, device.ErrMemory) || r.Mapped() != 0 {
 		t.Errorf("Resize: %v, %d bytes mapped", err, r.Mapped())
 	}
-	if n := f.calls[symMemCreate]; n != 25 { // 2 + 2 + 4 ... + 512 MiB, then 15 of 1 GiB
+	// Pieces of 2 + 2 + 4 ... + 512 MiB, then 15 of 1 GiB.
+	if n := f.calls[symMemCreate]; n != 25 {
 		t.Errorf("16 GiB are %d pieces", n)
 	}
 	if len(f.pieces) != 0 {
@@ -37,7 +38,7 @@ func TestPiecesDouble(t *testing.T) {
 	}
 }
 
-// Close frees the ranges that are left, and waits for the work that uses them.
+// Close frees remaining ranges and waits for the work that uses them.
 func TestCloseFreesRanges(t *testing.T) {
 	f := newFake()
 	d := f.open(t)
@@ -79,7 +80,7 @@ func TestReserveWhileClosing(t *testing.T) {
 	}
 }
 
-// However a driver puts it that there are not enough addresses.
+// Drivers report too few addresses in different ways.
 func TestReserveTooMuch(t *testing.T) {
 	for _, code := range []Code{outOfMemory, invalidValue} {
 		f := newFake()
@@ -95,7 +96,7 @@ func TestReserveTooMuch(t *testing.T) {
 	}
 }
 
-// A GPU without virtual memory says so.
+// Reserve on a GPU without virtual memory returns ErrUnsupported.
 func TestReserveUnsupported(t *testing.T) {
 	for _, sym := range []symbol{symMemGetAllocationGranularity, symMemAddressReserve} {
 		f := newFake()
@@ -111,7 +112,7 @@ func TestReserveUnsupported(t *testing.T) {
 	}
 }
 
-// What the driver refuses to page-lock is an error that tells what would do.
+// If the driver refuses to page-lock memory, the error names memory that would work.
 func TestMapRefused(t *testing.T) {
 	for code, want := range map[Code]error{
 		invalidValue: device.ErrUnsupported, operatingSystem: device.ErrUnsupported,
@@ -137,7 +138,7 @@ func TestMapRefused(t *testing.T) {
 				t.Errorf("%s: the error has no reason: %v", what, err)
 			}
 		}
-		f.fail = nil // and nothing is kept of it
+		f.fail = nil // and no trace of it remains
 		_, unmap, err := d.Map(host)
 		if err != nil {
 			t.Fatal(err)
@@ -148,7 +149,7 @@ func TestMapRefused(t *testing.T) {
 	}
 }
 
-// Memory of AllocHost is mapped on every GPU; its driver calls lock nothing.
+// Memory of AllocHost is mapped on every GPU without further page-locking.
 func TestMapOnTwoGPUs(t *testing.T) {
 	f := newFake()
 	a := f.open(t)
@@ -174,8 +175,8 @@ func TestMapOnTwoGPUs(t *testing.T) {
 	}
 }
 
-// Memory is mapped in pieces where the GPU has the host's addresses, which copies and fills respect, and
-// as a whole elsewhere. A context that ends between pieces leaves nothing mapped, nor does a failure.
+// If the GPU uses the host's addresses, memory is mapped in pieces, which copies and fills respect;
+// otherwise as a whole. If the context ends between pieces, or a piece fails, nothing stays mapped.
 func TestMapInPieces(t *testing.T) {
 	for _, unified := range []bool{true, false} {
 		f := newFake()
@@ -183,7 +184,7 @@ func TestMapInPieces(t *testing.T) {
 		d := f.open(t)
 		d.piece = 4096
 		all := make([]byte, 6*d.piece)
-		host := all[d.piece-address(all)%d.piece+1024:][:4*d.piece] // in five pieces
+		host := all[d.piece-address(all)%d.piece+1024:][:4*d.piece] // five pieces
 		ctx := &countdown{Context: t.Context(), left: 3}
 		_, unmap, err := d.MapContext(ctx, host)
 		if !unified {
@@ -235,7 +236,7 @@ func TestMapInPieces(t *testing.T) {
 	}
 }
 
-// countdown is a context that ends when it has been asked so many times.
+// countdown is a context that ends after left calls of Err.
 type countdown struct {
 	context.Context
 	left int

@@ -7,16 +7,16 @@ import (
 )
 
 const (
-	// pollTime is how long a wait asks without sleeping: about what the launches
-	// of a batch of some million operations take. Sleeping for minPause takes some 70 µs.
+	// pollTime is how long a wait polls without sleeping: about as long as the launches of a batch
+	// of some million operations. A sleep of minPause takes some 70 µs.
 	pollTime = time.Millisecond
-	// minPause and maxPause bound the sleep between two questions.
+	// minPause and maxPause bound the sleep between two polls.
 	minPause = 20 * time.Microsecond
 	maxPause = time.Millisecond
 )
 
-// wait asks reached over and over until it says yes or fails, or ctx ends. It
-// asks at least once, so that what is done is done whatever ctx says.
+// wait calls reached repeatedly until it returns true or an error, or ctx ends. It calls it at
+// least once, so completed work is reported even if ctx has ended.
 func wait(ctx context.Context, reached func() (bool, error)) error {
 	start := time.Now()
 	for {

@@ -12,17 +12,17 @@ import (
 	"strings"
 )
 
-// Call is a call of the host protocol as it stands in the source.
+// Call is a call of the host protocol in source code.
 type Call struct {
 	Site
-	Func string // the function that it stands in: "(*slot).send"
-	Text string // the call itself: "r.in.Record(s.arrived)"
+	Func string // enclosing function: "(*slot).send"
+	Text string // text of the call: "r.in.Record(s.arrived)"
 }
 
-// String is the place and the source, on one line.
+// String returns the place and the source on one line.
 func (c Call) String() string { return fmt.Sprintf("%v in %s: %s", c.Site, c.Func, c.Text) }
 
-// methods are those of the host protocol, with their number of arguments.
+// methods are the methods of the host protocol, with their number of arguments.
 var methods = map[string]struct {
 	site string
 	args int
@@ -31,10 +31,9 @@ var methods = map[string]struct {
 	"CopyOut": {"CopyOut", 3}, "CopyTo": {"CopyOut", 3},
 }
 
-// ListCalls lists what looks like a call of the host protocol in the Go files
-// of a folder, tests excepted, in the order of the source: so a test can find
-// the calls that it does not reach. The types are not looked at: a method of
-// the same name and number of arguments is listed, too.
+// ListCalls lists the likely calls of the host protocol in the Go files of a folder, except tests,
+// in source order. A test can use it to find the calls that it does not reach. It does not check
+// types: it also lists a method of the same name and number of arguments.
 func ListCalls(dir string) ([]Call, error) {
 	dir, err := filepath.Abs(dir)
 	if err != nil {
@@ -82,7 +81,7 @@ func callsOf(name string, src []byte) ([]Call, error) {
 			}
 			return true
 		})
-		// Calls run in the order in which they end: arguments come before.
+		// Calls run in the order in which they end: arguments come first.
 		slices.SortFunc(found, func(a, b *ast.CallExpr) int { return cmp.Compare(a.End(), b.End()) })
 		index := map[Site]int{}
 		for _, call := range found {
@@ -99,7 +98,7 @@ func callsOf(name string, src []byte) ([]Call, error) {
 	return calls, nil
 }
 
-// methodOf is the method of the host protocol that is called, or empty.
+// methodOf returns the method of the host protocol that is called, or "".
 func methodOf(call *ast.CallExpr) string {
 	if s, ok := call.Fun.(*ast.SelectorExpr); ok {
 		if m := methods[s.Sel.Name]; m.args == len(call.Args) {
@@ -109,7 +108,7 @@ func methodOf(call *ast.CallExpr) string {
 	return ""
 }
 
-// nameOf is a function's name, with the receiver of a method.
+// nameOf returns a function's name, with the receiver of a method.
 func nameOf(f *ast.FuncDecl) string {
 	if f.Recv == nil {
 		return f.Name.Name
@@ -118,7 +117,8 @@ func nameOf(f *ast.FuncDecl) string {
 	if star, ok := t.(*ast.StarExpr); ok {
 		t, pointer = star.X, "*"
 	}
-	switch x := t.(type) { // with its type parameters cut off
+	// Removes type parameters.
+	switch x := t.(type) {
 	case *ast.IndexExpr:
 		t = x.X
 	case *ast.IndexListExpr:

@@ -9,10 +9,10 @@ import (
 	"github.com/weftgo/weft/device"
 )
 
-// checked is a device that watches how it is used.
+// checked is a device that checks its use.
 type checked struct {
 	inner device.Device
-	self  device.Device // what callers see: this, or the checkedHost around it
+	self  device.Device // device that callers see: this, or the checkedHost around it
 	*ledger
 }
 
@@ -22,9 +22,9 @@ type checkedHost struct {
 	host device.Host
 }
 
-// Checked wraps a device for a test; see the package documentation for what it
-// watches. The result is a [device.Host] when dev is one. Closing it closes
-// dev; the test may also leave that to whoever opened dev.
+// Checked wraps a device for a test; see the package documentation for the checks. The result is a
+// [device.Host] if dev is one. Closing it closes dev; the test may also leave that to the opener of
+// dev.
 func Checked(t testing.TB, dev device.Device) device.Device {
 	c := &checked{inner: dev, ledger: &ledger{t: t, live: map[*entry]struct{}{}}}
 	c.self = c
@@ -35,7 +35,7 @@ func Checked(t testing.TB, dev device.Device) device.Device {
 	return c.self
 }
 
-// ledgerOf gives the ledger of a device made by Checked.
+// ledgerOf returns the ledger of a device made by Checked.
 func ledgerOf(dev device.Device) *ledger {
 	switch c := dev.(type) {
 	case *checked:
@@ -48,7 +48,7 @@ func ledgerOf(dev device.Device) *ledger {
 
 func (h *checkedHost) Parallel(n, grain int, body func(lo, hi int)) {
 	h.t.Helper()
-	// Whatever this returns has failed the test; the work is done all the same.
+	// An error here has failed the test; Parallel still does the work.
 	_ = h.open("Parallel")
 	h.host.Parallel(n, grain, body)
 }
@@ -81,22 +81,22 @@ func (c *checked) Alloc(size int) (device.Buffer, error) {
 }
 
 const (
-	// poisonByte fills fresh memory: large as a count, odd as an address, and
-	// not what structures use for empty.
+	// poisonByte fills fresh memory. It is large as a count, odd as an address, and differs from
+	// the empty value of structures.
 	poisonByte = 0xdb
-	// poisonLimit keeps tests with large tables quick.
+	// poisonLimit bounds the filling, to keep tests with large tables fast.
 	poisonLimit = 64 << 20
 )
 
 // poison fills fresh memory.
 func (c *checked) poison(b device.Buffer) error {
 	if c.inner.Properties().Kind == device.Sim {
-		return nil // it knows by itself what was never written
+		return nil // it tracks unwritten memory itself
 	}
 	if b.Host != nil {
 		part := b.Host[:min(len(b.Host), poisonLimit)]
 		part[0] = poisonByte
-		for n := 1; n < len(part); n *= 2 { // doubles what is filled
+		for n := 1; n < len(part); n *= 2 { // doubles the filled part
 			copy(part[n:], part[:n])
 		}
 		return nil
@@ -180,9 +180,7 @@ func (c *checked) Register(b []byte) (unregister func() error, err error) {
 	}, nil
 }
 
-// Pinned says yes to no more than what CopyInAsync then accepts: on a CPU all
-// memory would do, on a GPU it would not.
-// Probe asks the device, if it can tell.
+// Probe implements [device.Prober]. It accepts all memory if the device is no Prober.
 func (c *checked) Probe(p device.Ptr, size int) error {
 	if dev, ok := c.inner.(device.Prober); ok {
 		return dev.Probe(p, size)
@@ -190,6 +188,8 @@ func (c *checked) Probe(p device.Ptr, size int) error {
 	return nil
 }
 
+// Pinned accepts only memory that CopyInAsync then accepts: a CPU would accept all memory, a GPU
+// would not.
 func (c *checked) Pinned(b []byte) bool { return c.pinned(b) && c.inner.Pinned(b) }
 
 func (c *checked) Load(img *device.Image) (device.Module, error) {

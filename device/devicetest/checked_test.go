@@ -12,7 +12,7 @@ import (
 	"github.com/weftgo/weft/device/devicetest"
 )
 
-// recorder is a test that only writes down how it fails.
+// recorder is a test that only records its failures.
 type recorder struct {
 	testing.TB
 	mu       sync.Mutex
@@ -30,7 +30,7 @@ func (r *recorder) Errorf(format string, args ...any) {
 	r.failures = append(r.failures, fmt.Sprintf(format, args...))
 }
 
-// finish runs the cleanups as the end of a test does.
+// finish runs the cleanups as at the end of a test.
 func (r *recorder) finish() {
 	for i := len(r.cleanups) - 1; i >= 0; i-- {
 		r.cleanups[i]()
@@ -38,7 +38,7 @@ func (r *recorder) finish() {
 	r.cleanups = nil
 }
 
-// openCPU opens a CPU that is closed with the test.
+// openCPU opens a CPU that is closed at the end of the test.
 func openCPU(t testing.TB) device.Device {
 	t.Helper()
 	d, err := cpu.Open(nil)
@@ -69,14 +69,14 @@ func give[T any](t testing.TB) func(v T, err error) T {
 	}
 }
 
-// A wrapped device is as good as the device, and a clean use of it passes.
+// A wrapped device passes the conformance tests, and clean use of it passes.
 func TestConformanceChecked(t *testing.T) {
 	devicetest.Conformance(t, func(t testing.TB) device.Device {
 		return devicetest.Checked(&lenient{TB: t}, openCPU(t))
 	})
 }
 
-// lenient is a test that does not mind misuse: Conformance does much of it.
+// lenient is a test that ignores misuse: Conformance does much of it.
 type lenient struct{ testing.TB }
 
 func (l *lenient) Errorf(string, ...any) {}
@@ -86,7 +86,7 @@ func TestMisuse(t *testing.T) {
 	for _, c := range []struct {
 		name string
 		run  func(t *testing.T, dev device.Device)
-		says string // empty: nothing is wrong
+		says string // empty: no failure
 	}{
 		{"clean", func(t *testing.T, dev device.Device) {
 			s := give[*device.Stream](t)(dev.NewStream())
@@ -226,7 +226,7 @@ func TestFreshMemoryIsNotZero(t *testing.T) {
 	}
 }
 
-// pair is a constructor of two things, right or with a leak on its error path.
+// pair allocates two resources, correctly or with a leak on its error path.
 func pair(dev device.Device, leak bool) (free func() error, err error) {
 	a, err := dev.Alloc(10)
 	if err != nil {

@@ -14,9 +14,8 @@ import (
 	"github.com/weftgo/weft/device"
 )
 
-// Conformance checks the promises of [device.Device], its streams and events.
-// open opens a device, which Conformance closes; it is called for every
-// subtest.
+// Conformance checks that a device, its streams and events keep the promises of [device.Device]. It
+// calls open for every subtest and closes the device.
 func Conformance(t *testing.T, open func(t testing.TB) device.Device) {
 	for _, c := range []struct {
 		name string
@@ -133,7 +132,7 @@ func read(t testing.TB, s *device.Stream, p device.Ptr, n int) []byte {
 	return b
 }
 
-// equal compares and tells where the first difference is.
+// equal compares and reports the first difference.
 func equal(t testing.TB, what string, got, want []byte) {
 	t.Helper()
 	if bytes.Equal(got, want) {
@@ -189,7 +188,7 @@ func testAlloc(t *testing.T, dev device.Device) {
 	}
 	_, err := dev.Alloc(1 << 50)
 	want(t, "Alloc of 1 PiB", err, device.ErrMemory)
-	buffer(t, dev, 1) // a failure has no consequences
+	buffer(t, dev, 1) // a failure has no effect
 }
 
 func testHostMemory(t *testing.T, dev device.Device) {
@@ -207,7 +206,7 @@ func testHostMemory(t *testing.T, dev device.Device) {
 	want(t, "Register of no memory", err, device.ErrInvalid)
 }
 
-// copySizes are around the sizes at which copies change their ways.
+// copySizes are sizes around those at which copies change their method.
 var copySizes = []int{
 	1, 2, 3, 4, 255, 256, 257, 4095, 4096, 65535, 65536, 65537,
 	1<<20 - 1, 1 << 20, 1<<20 + 1, 2<<20 + 3, 5<<20 + 7, 17 << 20,
@@ -220,7 +219,7 @@ func testRoundTrips(t *testing.T, dev device.Device) {
 		src := noise(n, uint64(i))
 		must(t, s.CopyIn(b.Ptr, src))
 		equal(t, "round trip", read(t, s, b.Ptr, n), src)
-		must(t, s.CopyIn(b.Ptr+13, src)) // an odd place
+		must(t, s.CopyIn(b.Ptr+13, src)) // an odd address
 		equal(t, "round trip at 13", read(t, s, b.Ptr+13, n), src)
 		if b.Host != nil {
 			equal(t, "what the host sees", b.Host[13:13+n], src)
@@ -229,7 +228,7 @@ func testRoundTrips(t *testing.T, dev device.Device) {
 }
 
 func testSourceReuse(t *testing.T, dev device.Device) {
-	const n, pieces = 3000, 2000 // of several MiB together
+	const n, pieces = 3000, 2000 // several MiB in total
 	s := stream(t, dev)
 	b := buffer(t, dev, n*pieces)
 	src, all := make([]byte, n), []byte(nil)
@@ -267,7 +266,7 @@ func testAsync(t *testing.T, dev device.Device) {
 	check(host[:n], host[n:])
 	must(t, dev.FreeHost(host))
 
-	mine := make([]byte, 2*n) // large, so outside of what the runtime moves
+	mine := make([]byte, 2*n) // large, so outside of memory that the runtime moves
 	unregister, err := dev.Register(mine)
 	must(t, err)
 	check(mine[:n], mine[n:])
@@ -410,7 +409,7 @@ func testSharedStream(t *testing.T, dev device.Device) {
 	must(t, dev.Sync(t.Context()))
 }
 
-// churn makes round trips of many sizes in [p,p+n).
+// churn makes round trips of random sizes in [p,p+n).
 func churn(t *testing.T, s *device.Stream, p device.Ptr, n int, seed uint64) {
 	r := rand.New(rand.NewPCG(seed, 2))
 	src, dst := noise(n, seed), make([]byte, n)

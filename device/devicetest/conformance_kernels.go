@@ -7,7 +7,7 @@ import (
 	"github.com/weftgo/weft/device"
 )
 
-// foreignKernel is a kernel of no device.
+// foreignKernel is a kernel that belongs to no device.
 type foreignKernel struct{}
 
 func (foreignKernel) Name() string   { return "foreign" }
@@ -32,8 +32,8 @@ func testKernels(t *testing.T, dev device.Device) {
 	}
 }
 
-// testSeveralParameters launches a kernel whose parameters are given as the fields of
-// a struct.
+// testSeveralParameters launches a kernel with several parameters, passed as the fields of a
+// struct.
 func testSeveralParameters(t *testing.T, dev device.Device) {
 	if _, runsGo := dev.(device.Host); runsGo {
 		t.Skip("it runs no kernels")
@@ -86,7 +86,7 @@ type addParams struct {
 	_       uint32
 }
 
-// addImage has one kernel, add: C = A + B for N uint32, one thread each.
+// addImage returns an image with one kernel, add: C = A + B for N uint32, one thread each.
 func addImage() *device.Image {
 	return &device.Image{
 		Name: "conformance",

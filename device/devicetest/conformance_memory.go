@@ -12,10 +12,10 @@ import (
 	"github.com/weftgo/weft/device"
 )
 
-// aligned makes host memory that can be mapped. It begins and ends with pages
-// of its own, since a GPU locks whole pages.
+// aligned allocates host memory that can be mapped. It shares its first and last pages with no
+// other memory, since a GPU locks whole pages.
 func aligned(size int) []byte {
-	const page = 64 << 10 // the largest there are
+	const page = 64 << 10 // the largest page size
 	b := make([]byte, size+2*page)
 	skip := -uintptr(unsafe.Pointer(unsafe.SliceData(b))) & (page - 1)
 	return b[skip:][:size:size]
@@ -44,7 +44,7 @@ func testMap(t *testing.T, dev device.Device) {
 			s := stream(t, dev)
 			before := noise(len(host), 1)
 			copy(host, before)
-			for range 2 { // the second time after it has been unmapped
+			for range 2 { // the second time after an unmap
 				b, unmap := mapped(t, dev, host)
 				checkMapped(t, dev, s, b, host)
 				must(t, unmap())
@@ -82,8 +82,7 @@ func checkMapped(t *testing.T, dev device.Device, s *device.Stream, b device.Buf
 	equal(t, "filled", host[8:16], bytes.Repeat([]byte{1}, 8))
 	equal(t, "copied back", host[24:40], host[:16])
 
-	// It is page-locked: asynchronous copies take it, without its address on
-	// the device.
+	// The memory is page-locked, so asynchronous copies accept its host address.
 	must(t, s.CopyInAsync(d.Ptr, host))
 	must(t, s.Sync(t.Context()))
 	must(t, s.CopyOutAsync(host[:8], d.Ptr+8))
@@ -159,7 +158,7 @@ func testMapKernel(t *testing.T, dev device.Device) {
 	equal(t, "what a later launch made of the host's writes", read(t, s, d.Ptr, 4*n), bytes.Repeat([]byte{12, 0, 0, 0}, n))
 }
 
-// reserve sets addresses aside for the test, or skips it.
+// reserve reserves addresses for the test, or skips it.
 func reserve(t testing.TB, dev device.Device, size int) device.Range {
 	t.Helper()
 	r, err := dev.Reserve(size)
@@ -177,7 +176,7 @@ func reserve(t testing.TB, dev device.Device, size int) device.Range {
 	return r
 }
 
-// checkRange checks what a range says of itself after it was given n bytes.
+// checkRange checks the values that a range reports after a Resize to n bytes.
 func checkRange(t testing.TB, dev device.Device, r device.Range, n int) {
 	t.Helper()
 	got, b := r.Mapped(), r.Buffer()
@@ -192,7 +191,7 @@ func checkRange(t testing.TB, dev device.Device, r device.Range, n int) {
 	}
 }
 
-// rangeSizes grow and shrink, by little and by much.
+// rangeSizes grow and shrink, by small and large steps.
 var rangeSizes = []int{
 	1, 256, 4097, 2<<20 - 1, 2 << 20, 2<<20 + 1, 5 << 20, 17<<20 + 3, 17<<20 + 4, 9 << 20, 8 << 20, 33 << 20,
 	3 << 20, 3 << 20, 1, 0, 0, 24 << 20, 5 << 20, 24 << 20, 24<<20 - 1,
@@ -204,7 +203,7 @@ func testRange(t *testing.T, dev device.Device) {
 	checkRange(t, dev, r, 0)
 	at := r.Ptr()
 	all := noise(slices.Max(rangeSizes), 11)
-	written := 0 // bytes of all that are in the range
+	written := 0 // bytes of all in the range
 	for _, n := range rangeSizes {
 		must(t, r.Resize(n))
 		checkRange(t, dev, r, n)
@@ -218,14 +217,15 @@ func testRange(t *testing.T, dev device.Device) {
 			must(t, s.CopyIn(at+device.Ptr(written), all[written:n]))
 		}
 		if written = n; n > 0 {
-			must(t, s.CopyOut(t.Context(), make([]byte, 1), at+device.Ptr(r.Mapped()-1))) // mapped to its end
+			// Mapped to its end.
+			must(t, s.CopyOut(t.Context(), make([]byte, 1), at+device.Ptr(r.Mapped()-1)))
 		}
 	}
 	equal(t, "what is there in the end", read(t, s, at, written), all[:written])
 	if host := r.Buffer().Host; host != nil {
 		equal(t, "what the host sees", host[:written], all[:written])
 	}
-	// Pieces are one memory: a copy within the range, across all of it.
+	// Pieces form one block of memory: a copy within the range, across all of it.
 	must(t, s.Copy(at, at+12<<20+12345, 10<<20))
 	must(t, s.Fill(at+10<<20, 0x04030201, 3<<20))
 	equal(t, "copied", read(t, s, at, 10<<20), all[12<<20+12345:][:10<<20])
@@ -237,8 +237,8 @@ func testRange(t *testing.T, dev device.Device) {
 	want(t, "Resize of a freed range", r.Resize(1), device.ErrClosed)
 }
 
-// Work that uses what stays mapped goes on while a range grows; shrinking and
-// freeing wait for work that uses what goes.
+// Work on the bytes that stay mapped continues while a range grows. Shrinking and freeing wait for
+// work on the bytes that go.
 func testRangeBesideWork(t *testing.T, dev device.Device) {
 	const n = 4 << 20
 	s, other, b := stream(t, dev), stream(t, dev), buffer(t, dev, 4*n)
@@ -246,7 +246,7 @@ func testRangeBesideWork(t *testing.T, dev device.Device) {
 	must(t, r.Resize(n))
 	for i := 1; i <= 4; i *= 2 {
 		must(t, s.Fill(r.Ptr(), uint32(i), i*n/4))
-		must(t, r.Resize(2*i*n)) // beside the fill
+		must(t, r.Resize(2*i*n)) // while the fill runs
 		must(t, s.Fill(r.Ptr()+device.Ptr(i*n), uint32(i), i*n/4))
 	}
 	got := read(t, s, r.Ptr(), 8*n)
@@ -276,7 +276,7 @@ func testRangeRefuses(t *testing.T, dev device.Device) {
 		_, err := dev.Reserve(size)
 		want(t, "Reserve of more addresses than there are", err, device.ErrMemory)
 	}
-	must(t, r.Resize(n)) // a failure has no consequences
+	must(t, r.Resize(n)) // a failure has no effect
 	for _, size := range []int{-1, math.MinInt, n + 2<<20, math.MaxInt} {
 		want(t, "Resize out of bounds", r.Resize(size), device.ErrInvalid)
 	}

@@ -13,8 +13,8 @@ import (
 // Op names an operation that can be made to fail.
 type Op string
 
-// The operations that [FailAfter] counts and [FailNext] takes. What frees or
-// only waits is not among them, except that a Resize of a range may shrink it.
+// Operations that [FailAfter] counts and [FailNext] accepts. Operations that free or only wait are
+// not among them, but a Resize that shrinks a range is.
 const (
 	OpAlloc        Op = "Alloc"
 	OpAllocHost    Op = "AllocHost"
@@ -36,23 +36,22 @@ const (
 	OpWait         Op = "Wait"
 )
 
-// memory are the operations that take memory.
+// memory lists the operations that take memory.
 var memory = []Op{OpAlloc, OpAllocHost, OpRegister, OpMap, OpReserve, OpResize}
 
-// plan is one failure to come.
+// plan is one planned failure.
 type plan struct {
-	ops   []Op // none: any
-	after int  // operations that succeed before
+	ops   []Op // nil: any operation
+	after int  // number of operations that succeed before
 	fired atomic.Bool
 }
 
 // failures are the plans of a ledger.
 type failures struct{ plans []*plan }
 
-// FailAfter makes one operation of dev, which must come from [Checked], fail
-// with device.ErrMemory after the next n have been tried as usual. fired
-// reports whether that has happened. So a loop that raises n until fired is
-// false goes through all error paths of the code between:
+// FailAfter makes one operation of dev, which must come from [Checked], fail with device.ErrMemory.
+// The n operations before it run as usual. fired reports whether the failure has happened. A loop
+// that raises n until fired returns false covers all error paths of the code in it:
 //
 //	for n := 0; ; n++ {
 //		fired := devicetest.FailAfter(dev, n)
@@ -63,12 +62,12 @@ type failures struct{ plans []*plan }
 //		// check err, and devicetest.Live(dev)
 //	}
 //
-// A plan that has not fired stays until it does, or until [Heal].
+// A plan that has not fired stays until it fires, or until [Heal].
 func FailAfter(dev device.Device, n int) (fired func() bool) {
 	return ledgerOf(dev).plan(&plan{after: n})
 }
 
-// FailMemoryAfter is FailAfter of the operations that take memory, which alone it counts.
+// FailMemoryAfter is FailAfter that counts only the operations that take memory.
 func FailMemoryAfter(dev device.Device, n int) (fired func() bool) {
 	return ledgerOf(dev).plan(&plan{ops: memory, after: n})
 }
@@ -78,7 +77,7 @@ func FailNext(dev device.Device, op Op) (fired func() bool) {
 	return ledgerOf(dev).plan(&plan{ops: []Op{op}})
 }
 
-// Heal forgets the failures that have not happened.
+// Heal removes the plans that have not fired.
 func Heal(dev device.Device) {
 	l := ledgerOf(dev)
 	l.mu.Lock()
@@ -86,7 +85,7 @@ func Heal(dev device.Device) {
 	l.plans = nil
 }
 
-// Live counts what has not been given back.
+// Live counts the resources that have not been released.
 func Live(dev device.Device) Counts { return ledgerOf(dev).counts() }
 
 func (l *ledger) plan(p *plan) (fired func() bool) {
@@ -96,8 +95,7 @@ func (l *ledger) plan(p *plan) (fired func() bool) {
 	return p.fired.Load
 }
 
-// begin is the start of every operation: it refuses to work on a closed
-// device, and fails if a plan says so.
+// begin starts every operation: it fails on a closed device, or if a plan is due.
 func (l *ledger) begin(op Op) error {
 	l.t.Helper()
 	if err := l.open(string(op)); err != nil {
@@ -126,7 +124,7 @@ func (l *ledger) begin(op Op) error {
 	return &planned{op}
 }
 
-// planned is the error of an operation that fails as planned.
+// planned is the error of a planned failure.
 type planned struct{ op Op }
 
 func (p *planned) Error() string {
@@ -135,13 +133,13 @@ func (p *planned) Error() string {
 
 func (p *planned) Unwrap() error { return device.ErrMemory }
 
-// TakesMemory reports whether what failed as planned was to take memory.
+// TakesMemory reports whether err is a planned failure of an operation that takes memory.
 func TakesMemory(err error) bool {
 	var p *planned
 	return errors.As(err, &p) && slices.Contains(memory, p.op)
 }
 
-// open refuses to work on a closed device.
+// open returns an error if the device is closed.
 func (l *ledger) open(op string) error {
 	l.t.Helper()
 	l.mu.Lock()
@@ -153,8 +151,8 @@ func (l *ledger) open(op string) error {
 	return nil
 }
 
-// FailEach has every operation of a device fail once, each in another run: a run in which one fails returns device.ErrMemory, and no run
-// leaves anything that was not there before.
+// FailEach makes every operation of a device fail once, each in its own run. A run with a failure
+// must return device.ErrMemory, and no run may leave new resources.
 func FailEach(t testing.TB, dev device.Device, what string, run func() error) {
 	t.Helper()
 	before := Live(dev)

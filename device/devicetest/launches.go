@@ -7,7 +7,7 @@ import (
 	"github.com/weftgo/weft/device"
 )
 
-// Launches is a device that notes which kernels are launched on its streams.
+// Launches is a device that records the kernels launched on its streams.
 type Launches struct {
 	device.Device
 	mu   sync.Mutex
@@ -19,7 +19,7 @@ func NewLaunches(dev device.Device) *Launches {
 	return &Launches{Device: dev, seen: map[string]bool{}}
 }
 
-// NewStream is for [device.Device].
+// NewStream implements [device.Device].
 func (l *Launches) NewStream() (*device.Stream, error) {
 	s, err := l.Device.NewStream()
 	if err != nil {
@@ -40,7 +40,7 @@ func (s *listening) Launch(k device.Kernel, grid, block device.Dim, params []byt
 	return s.StreamDriver.Launch(k, grid, block, params)
 }
 
-// AllLaunched fails the test if a kernel of some images was not launched.
+// AllLaunched fails the test if a kernel of the images was not launched.
 func (l *Launches) AllLaunched(t testing.TB, images []*device.Image) {
 	t.Helper()
 	l.mu.Lock()

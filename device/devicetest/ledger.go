@@ -15,7 +15,7 @@ import (
 	"github.com/weftgo/weft/device"
 )
 
-// Counts are the things that a test has not given back yet.
+// Counts are the numbers of resources that a test has not released yet.
 type Counts struct {
 	Buffers       int // of Alloc
 	Host          int // of AllocHost
@@ -24,10 +24,10 @@ type Counts struct {
 	Ranges        int
 	Streams       int
 	Events        int
-	Bytes         int // of buffers, host memory and what is mapped of ranges
+	Bytes         int // of buffers, host memory and mapped parts of ranges
 }
 
-// The kinds of things that a ledger holds.
+// Kinds of resources in a ledger.
 const (
 	kindBuffer       = "buffer"
 	kindHost         = "host memory"
@@ -38,14 +38,14 @@ const (
 	kindEvent        = "event"
 )
 
-// entry is one thing that has to be given back.
+// entry is one resource that must be released.
 type entry struct {
 	kind  string
 	order int
-	at    uint64 // address of memory of the device, 0 if it is none
-	host  uint64 // address of memory of the host, 0 if it is none
+	at    uint64 // address of device memory, or 0
+	host  uint64 // address of host memory, or 0
 	size  int    // bytes of memory
-	where string // who made it
+	where string // calls that created it
 }
 
 func (e *entry) String() string {
@@ -55,8 +55,7 @@ func (e *entry) String() string {
 	return e.kind + " from " + e.where
 }
 
-// holds reports whether [at,at+size) lies within the entry's memory, which
-// begins at base.
+// holds reports whether [at,at+size) lies within the entry's memory, which begins at base.
 func (e *entry) holds(base, at uint64, size int) bool {
 	return at >= base && size >= 0 && at-base <= uint64(e.size) && uint64(size) <= uint64(e.size)-(at-base)
 }
@@ -67,17 +66,17 @@ func (e *entry) overlaps(b []byte) bool {
 	return at < e.host+uint64(e.size) && e.host < at+uint64(len(b))
 }
 
-// ledger is the book of what a test holds, and the plan of what is to fail.
+// ledger records the live resources of a test and the planned failures.
 type ledger struct {
 	t      testing.TB
 	mu     sync.Mutex
 	live   map[*entry]struct{}
 	made   int
-	closed bool // the device
+	closed bool // the device is closed
 	failures
 }
 
-// enter writes down something new.
+// enter adds a new resource.
 func (l *ledger) enter(e entry) *entry {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -87,14 +86,14 @@ func (l *ledger) enter(e entry) *entry {
 	return &e
 }
 
-// resize notes that an entry has got another size.
+// resize sets the size of an entry.
 func (l *ledger) resize(e *entry, size int) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	e.size = size
 }
 
-// strike takes out what has been given back; false if it was not there.
+// strike removes a released resource. It returns false if the ledger did not hold it.
 func (l *ledger) strike(e *entry) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -103,7 +102,7 @@ func (l *ledger) strike(e *entry) bool {
 	return ok
 }
 
-// find gives the entry of one of kinds that satisfies ok, or nil.
+// find returns an entry of one of the kinds that satisfies ok, or nil.
 func (l *ledger) find(ok func(*entry) bool, kinds ...string) *entry {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -123,7 +122,7 @@ func (l *ledger) violation(sentinel error, format string, args ...any) error {
 	return fmt.Errorf("devicetest: %w: %s", sentinel, what)
 }
 
-// report fails the test for everything that was not given back.
+// report fails the test for each resource that was not released.
 func (l *ledger) report() {
 	l.t.Helper()
 	l.mu.Lock()
@@ -165,12 +164,11 @@ func hostAddress(b []byte) uint64 {
 	return uint64(uintptr(unsafe.Pointer(unsafe.SliceData(b))))
 }
 
-// callerDepth is how many calls a place shows: the allocation in a structure,
-// and the way to it from the test.
+// callerDepth is the number of calls in a place: the allocation in a structure, and the way to it
+// from the test.
 const callerDepth = 4
 
-// caller names the calls that led here, from the first outside of this package
-// and package device.
+// caller names the calls that led here, from the first outside of this package and package device.
 func caller() string {
 	var pcs [32]uintptr
 	frames := runtime.CallersFrames(pcs[:runtime.Callers(2, pcs[:])])
@@ -210,7 +208,7 @@ func (l *ledger) checkBuffer(op Op, p device.Ptr, size int) error {
 	return nil
 }
 
-// checkHost refuses host memory that a GPU could not copy asynchronously.
+// checkHost refuses host memory that a GPU cannot copy asynchronously.
 func (l *ledger) checkHost(op Op, b []byte) error {
 	if len(b) == 0 {
 		return nil
@@ -222,8 +220,7 @@ func (l *ledger) checkHost(op Op, b []byte) error {
 	return nil
 }
 
-// pinned reports whether host memory lies within one of AllocHost, Register or
-// Map.
+// pinned reports whether host memory lies within one block of AllocHost, Register or Map.
 func (l *ledger) pinned(b []byte) bool {
 	in := func(e *entry) bool { return e.holds(e.host, hostAddress(b), len(b)) }
 	return l.find(in, kindHost, kindRegistration, kindMapping) != nil

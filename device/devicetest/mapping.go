@@ -6,7 +6,7 @@ import (
 	"github.com/weftgo/weft/device"
 )
 
-// What is mapped, watched: host memory of Map, and ranges.
+// Checks of mapped memory: host memory of Map, and ranges.
 
 func (c *checked) Map(host []byte) (b device.Buffer, unmap func() error, err error) {
 	c.t.Helper()
@@ -42,12 +42,12 @@ func (c *checked) Reserve(size int) (device.Range, error) {
 	return &checkedRange{inner: r, c: c, entry: c.enter(entry{kind: kindRange, at: uint64(r.Ptr())})}, nil
 }
 
-// checkedRange watches a range.
+// checkedRange checks the use of a range.
 type checkedRange struct {
 	inner device.Range
 	c     *checked
 	entry *entry
-	mu    sync.Mutex // one change at a time, so that what is new is known
+	mu    sync.Mutex // serializes changes, so that the new part is known
 	freed bool
 }
 
@@ -74,7 +74,7 @@ func (r *checkedRange) Resize(n int) error {
 	return err
 }
 
-// poison fills what has been mapped beyond old bytes, or takes it back.
+// poison fills the memory mapped beyond old bytes, or unmaps it if filling fails.
 func (r *checkedRange) poison(old int) error {
 	b := r.inner.Buffer()
 	if b.Size <= old {
@@ -86,7 +86,7 @@ func (r *checkedRange) poison(old int) error {
 	}
 	err := r.c.poison(fresh)
 	if err != nil {
-		// The failure to report is that of filling.
+		// Reports the failure to fill.
 		_ = r.inner.Resize(old)
 	}
 	return err

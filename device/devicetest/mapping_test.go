@@ -14,7 +14,7 @@ func TestMisuseOfMappings(t *testing.T) {
 	for _, c := range []struct {
 		name string
 		run  func(t *testing.T, dev device.Device, s *device.Stream, host []byte)
-		says string // empty: nothing is wrong
+		says string // empty: no failure
 	}{
 		{"clean", func(t *testing.T, dev device.Device, s *device.Stream, host []byte) {
 			b, unmap, err := dev.Map(host)
@@ -145,7 +145,7 @@ func TestMappingsFailAsPlanned(t *testing.T) {
 	must(t, dev.FreeHost(host))
 }
 
-// What a range maps anew is not zero, and what it had stays.
+// New memory of a range is not zero, and its old contents stay.
 func TestFreshRangeIsNotZero(t *testing.T) {
 	dev := devicetest.Checked(t, openCPU(t))
 	r, err := dev.Reserve(16 << 20)

@@ -2,15 +2,14 @@ package devicetest
 
 import "github.com/weftgo/weft/device"
 
-// Narrow is dev with a single multiprocessor and no cache, as far as it says: launches
-// that fill a device are small then, and what their threads go through in strides
-// need not be large for them to take more than one.
+// Narrow returns dev with Properties of a single multiprocessor and no cache. Launches that fill a
+// device are then small, and their threads take several strides over small inputs.
 func Narrow(dev device.Device) device.Device { return Units(dev, 1) }
 
-// Units is Narrow with so many multiprocessors.
+// Units is Narrow with n multiprocessors.
 func Units(dev device.Device, n int) device.Device { return &narrow{dev, n, 0} }
 
-// Small is Narrow with the cache that dev has.
+// Small is Narrow with the cache of dev.
 func Small(dev device.Device) device.Device { return &narrow{dev, 1, dev.Properties().L2} }
 
 type narrow struct {
@@ -24,7 +23,7 @@ func (n *narrow) Properties() device.Properties {
 	return p
 }
 
-// NewStream opens a stream whose device is n, so that launches ask n.
+// NewStream opens a stream with n as its device, so that launches read the properties of n.
 func (n *narrow) NewStream() (*device.Stream, error) {
 	s, err := n.Device.NewStream()
 	if err != nil {

@@ -14,21 +14,20 @@ import (
 	"github.com/weftgo/weft/device"
 )
 
-// Site is a call of the host protocol in the source: of a method that orders
-// streams, or waits for them.
+// Site is a place in the source that calls a method of the host protocol, which orders streams or
+// waits for them.
 type Site struct {
 	File string // with its folder: "staging/slot.go"
-	Line int    // on which the name of the method stands
-	// Method is Wait, Record or Sync, of streams, events and devices, or CopyOut
-	// for that and for Slice.CopyTo.
+	Line int    // line of the method name
+	// Method is Wait, Record or Sync, of streams, events and devices, or CopyOut for that and for
+	// Slice.CopyTo.
 	Method string
-	// Index tells apart several calls of a method on one line, in the order in
-	// which they run: 0 for the first. Where a function is inlined twice on one
-	// line, its calls count twice.
+	// Index distinguishes calls of a method on one line, in the order in which they run: 0 for the
+	// first. If a function is inlined twice on one line, its calls count twice.
 	Index int
 }
 
-// String is how compilers write a place, and the method.
+// String returns the place, in the form that compilers use, and the method.
 func (s Site) String() string {
 	if s.Index == 0 {
 		return fmt.Sprintf("%s:%d: %s", s.File, s.Line, s.Method)
@@ -36,9 +35,8 @@ func (s Site) String() string {
 	return fmt.Sprintf("%s:%d: %s, number %d", s.File, s.Line, s.Method, s.Index+1)
 }
 
-// Omission leaves calls of the host protocol out, on all devices that it wraps,
-// and counts all calls. A test that does so finds out whether it would notice
-// their lack:
+// Omission leaves out calls of the host protocol, on all devices that it wraps, and counts all
+// calls. A test uses it to check that it would notice their absence:
 //
 //	calls, err := devicetest.ListCalls(".")
 //	for _, call := range calls {
@@ -52,22 +50,21 @@ type Omission struct {
 	seen map[Site]int
 }
 
-// Omit makes an omission of the calls at some sites. Wait, Record and Sync then
-// do nothing and return nil; CopyOut submits the copy and doesn't wait for it,
-// so the device must take any host memory for CopyOutAsync.
+// Omit returns an omission of the calls at the sites. Wait, Record and Sync then do nothing and
+// return nil. CopyOut submits the copy without waiting for it, so the device must accept any host
+// memory for CopyOutAsync.
 func Omit(sites ...Site) *Omission { return &Omission{sites: sites, seen: map[Site]int{}} }
 
-// Seen is how often each site was called, also if its calls were left out. A
-// site counts as the first caller outside of packages device and devicetest;
-// what devicetest does on its own account does not count.
+// Seen returns how often each site was called, including omitted calls. A site is the first caller
+// outside of packages device and devicetest. Calls that devicetest makes itself do not count.
 func (o *Omission) Seen() map[Site]int {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	return maps.Clone(o.seen)
 }
 
-// Wrap makes a device that is like dev but for the omission. The result is a
-// [device.Host] when dev is one. To use [Checked] too, wrap that around it.
+// Wrap returns a device like dev, under the omission. The result is a [device.Host] if dev is one.
+// To use [Checked] too, wrap the result with it.
 func (o *Omission) Wrap(dev device.Device) device.Device {
 	d := &omitting{Device: dev, o: o}
 	d.self = d
@@ -77,7 +74,7 @@ func (o *Omission) Wrap(dev device.Device) device.Device {
 	return d.self
 }
 
-// leavesOut counts a call, and tells whether it is to be left out.
+// leavesOut counts a call and reports whether to omit it.
 func (o *Omission) leavesOut(method string) bool {
 	site, ok := siteOf(method)
 	if !ok {
@@ -92,7 +89,7 @@ func (o *Omission) leavesOut(method string) bool {
 // omitting is a device under an omission.
 type omitting struct {
 	device.Device
-	self device.Device // what callers see: this, or the omittingHost around it
+	self device.Device // device that callers see: this, or the omittingHost around it
 	o    *Omission
 }
 
@@ -178,8 +175,8 @@ func (e *omittingEvent) Since(start device.EventDriver) (time.Duration, error) {
 	return e.EventDriver.Since(omittedFrom(start))
 }
 
-// omittedFrom gives the event of the device itself; another device's is for
-// that device to refuse.
+// omittedFrom returns the event of the device itself. It passes on an event of another device,
+// which the device then refuses.
 func omittedFrom(e device.EventDriver) device.EventDriver {
 	if o, ok := e.(*omittingEvent); ok {
 		return o.EventDriver
@@ -187,13 +184,13 @@ func omittedFrom(e device.EventDriver) device.EventDriver {
 	return e
 }
 
-// siteOf names the first caller outside of packages device and devicetest;
-// false if devicetest calls on its own account.
+// siteOf returns the first caller outside of packages device and devicetest, or false if devicetest
+// makes the call itself.
 func siteOf(method string) (Site, bool) {
 	var pcs [32]uintptr
 	frames := runtime.CallersFrames(pcs[:runtime.Callers(2, pcs[:])])
 	var (
-		call    uintptr // the instruction, which may belong to a function that is inlined
+		call    uintptr // call instruction, possibly within an inlined function
 		inlined bool
 	)
 	for {
@@ -205,7 +202,8 @@ func siteOf(method string) (Site, bool) {
 		switch {
 		case strings.HasPrefix(f.Function, devicePath+"."), strings.HasSuffix(f.Function, ".leavesOut"):
 		case strings.HasPrefix(f.Function, devicePath+"/devicetest."):
-			if !strings.HasSuffix(f.Function, "."+method) { // what wraps a device only hands calls on
+			// Wrappers of a device only pass calls on.
+			if !strings.HasSuffix(f.Function, "."+method) {
 				return Site{}, false
 			}
 		default:
@@ -225,24 +223,22 @@ func siteOf(method string) (Site, bool) {
 	}
 }
 
-// lineOfCode is a line as part of compiled code, of which there may be more
-// than one: of a generic function, one for each of its types; of a function
-// that is inlined, one for each line that it is called from.
+// lineOfCode is a line within compiled code. A line can have several: one for each type of a
+// generic function, and one for each line that an inlined function is called from.
 type lineOfCode struct {
 	line Site
 	code uintptr
 }
 
-// counter numbers the instructions that call, for each line of code, as they
-// first run: that is the order of the source, unless a condition on that line
-// makes the second call run before the first.
+// counter numbers the call instructions of each line of code in the order of their first run. That
+// is source order, unless a condition on the line makes the second call run before the first.
 type counter struct {
 	mu  sync.Mutex
 	pcs map[lineOfCode][]uintptr
 }
 
-// indexes are the same for all omissions, since a test collects sites by one
-// and leaves them out by another.
+// indexes are shared by all omissions, since a test collects sites with one and omits them with
+// another.
 var indexes = counter{pcs: map[lineOfCode][]uintptr{}}
 
 func (c *counter) of(line lineOfCode, pc uintptr) int {

@@ -19,8 +19,7 @@ import (
 	"github.com/weftgo/weft/device/sim"
 )
 
-// refusing is a device that counts the calls of the host protocol that reach
-// it, and refuses them.
+// refusing is a device that counts the calls of the host protocol that reach it, and refuses them.
 type refusing struct {
 	device.Device
 	calls atomic.Int32
@@ -68,7 +67,7 @@ type refusingEvent struct {
 
 func (e refusingEvent) Sync(context.Context) error { return e.r.refuse() }
 
-// openSim opens a simulated GPU that is closed with the test.
+// openSim opens a simulated GPU that is closed at the end of the test.
 func openSim(t testing.TB) device.Device {
 	t.Helper()
 	d, err := sim.Open(nil)
@@ -77,8 +76,8 @@ func openSim(t testing.TB) device.Device {
 	return d
 }
 
-// under runs the protocol on a refusing device under an omission, and returns
-// how many calls have reached that.
+// under runs the protocol on a refusing device under an omission, and returns how many calls
+// reached the device.
 func under(t *testing.T, o *devicetest.Omission, inner device.Device, check bool) int {
 	t.Helper()
 	r := &refusing{Device: inner}
@@ -101,7 +100,7 @@ func under(t *testing.T, o *devicetest.Omission, inner device.Device, check bool
 //go:embed protocol_test.go
 var protocolSource []byte
 
-// protocolCalls are the calls of the protocol, from its source.
+// protocolCalls lists the calls of the protocol from its source.
 func protocolCalls(t *testing.T) []devicetest.Call {
 	t.Helper()
 	calls, err := devicetest.CallsOf("devicetest/protocol_test.go", protocolSource)
@@ -109,8 +108,7 @@ func protocolCalls(t *testing.T) []devicetest.Call {
 	return calls
 }
 
-// What is seen is what stands in the source, and each call can be left out
-// alone.
+// The calls seen equal those in the source, and each call can be omitted alone.
 func TestOmit(t *testing.T) {
 	calls := protocolCalls(t)
 	inSource := map[devicetest.Site]bool{}
@@ -150,7 +148,7 @@ func TestOmit(t *testing.T) {
 	}
 }
 
-// A copy that is not waited for is made all the same.
+// A copy without its wait is still made.
 func TestOmitWaitOfCopyOut(t *testing.T) {
 	for name, open := range map[string]func(testing.TB) device.Device{"cpu": openCPU, "sim": openSim} {
 		t.Run(name, func(t *testing.T) {
@@ -185,7 +183,7 @@ func TestOmitWaitOfCopyOut(t *testing.T) {
 	}
 }
 
-// A device under an omission of nothing is like the device itself.
+// A device under an empty omission behaves like the device itself.
 func TestOmitNothing(t *testing.T) {
 	devicetest.Conformance(t, func(t testing.TB) device.Device {
 		dev, err := cpu.Open(nil)
@@ -213,12 +211,12 @@ func TestOmitNothing(t *testing.T) {
 	}
 }
 
-// gpuLike passes for a GPU, where Checked fills memory by a stream.
+// gpuLike passes for a GPU, so that Checked fills memory by a stream.
 type gpuLike struct{ device.Device }
 
 func (g gpuLike) Properties() device.Properties { return device.Properties{Kind: device.CUDA} }
 
-// What Checked calls on its own account is nobody's call.
+// Calls that Checked makes itself are not counted.
 func TestOmitOwnAccount(t *testing.T) {
 	o := devicetest.Omit()
 	dev := devicetest.Checked(t, o.Wrap(gpuLike{openSim(t)}))

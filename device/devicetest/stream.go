@@ -8,7 +8,7 @@ import (
 	"github.com/weftgo/weft/device"
 )
 
-// checkedStream watches a stream.
+// checkedStream checks the use of a stream.
 type checkedStream struct {
 	inner  device.StreamDriver
 	c      *checked
@@ -16,7 +16,7 @@ type checkedStream struct {
 	closed atomic.Bool
 }
 
-// begin is the start of every operation on a stream.
+// begin starts every operation on a stream.
 func (s *checkedStream) begin(op Op) error {
 	s.c.t.Helper()
 	if s.closed.Load() {
@@ -145,7 +145,7 @@ func (s *checkedStream) Close() error {
 	return s.inner.Close()
 }
 
-// checkedEvent watches an event.
+// checkedEvent checks the use of an event.
 type checkedEvent struct {
 	inner  device.EventDriver
 	c      *checked
@@ -153,7 +153,7 @@ type checkedEvent struct {
 	closed atomic.Bool
 }
 
-// unwrap gives the event of the device itself.
+// unwrap returns the event of the device itself.
 func (c *checked) unwrap(op Op, e device.EventDriver) (device.EventDriver, error) {
 	c.t.Helper()
 	ev, ok := e.(*checkedEvent)

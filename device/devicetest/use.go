@@ -10,28 +10,28 @@ import (
 	"github.com/weftgo/weft/device/sim"
 )
 
-// OpenCPU opens a CPU of so many workers, wrapped by [Checked] and closed with
-// the test.
+// OpenCPU opens a CPU with that many workers, wrapped by [Checked] and closed at the end of the
+// test.
 func OpenCPU(t testing.TB, workers int) device.Host {
 	t.Helper()
 	dev, err := cpu.Open(&cpu.Options{Workers: workers})
 	return opened(t, dev, err).(device.Host)
 }
 
-// OpenSim opens a simulated GPU, wrapped by [Checked] and closed with the test.
+// OpenSim opens a simulated GPU, wrapped by [Checked] and closed at the end of the test.
 func OpenSim(t testing.TB, opts *sim.Options) device.Device {
 	t.Helper()
 	dev, err := sim.Open(opts)
 	return opened(t, dev, err)
 }
 
-// opened is a device that was opened for a test.
+// opened wraps a device for a test and closes it at the end.
 func opened(t testing.TB, dev device.Device, err error) device.Device {
 	t.Helper()
 	if err != nil {
 		t.Fatal(err)
 	}
-	// Cleanups run last in, first out: Checked looks for leaks before this.
+	// Cleanups run in reverse order: Checked looks for leaks before this Close.
 	t.Cleanup(func() {
 		if err := dev.Close(); err != nil {
 			t.Errorf("closing the device: %v", err)
@@ -40,7 +40,7 @@ func opened(t testing.TB, dev device.Device, err error) device.Device {
 	return Checked(t, dev)
 }
 
-// NewStream makes a stream that is closed with the test.
+// NewStream opens a stream that is closed at the end of the test.
 func NewStream(t testing.TB, dev device.Device) *device.Stream {
 	t.Helper()
 	s, err := dev.NewStream()
@@ -55,8 +55,8 @@ func NewStream(t testing.TB, dev device.Device) *device.Stream {
 	return s
 }
 
-// Upload copies memory to the stream's device; the copy is freed with the test,
-// when the stream has done what was submitted to it.
+// Upload copies memory to the stream's device. The copy is freed at the end of the test, after the
+// stream's work has completed.
 func Upload[T device.Elem](t testing.TB, s *device.Stream, src []T) device.Slice[T] {
 	t.Helper()
 	d, err := device.Upload(s, src)
@@ -71,8 +71,7 @@ func Upload[T device.Elem](t testing.TB, s *device.Stream, src []T) device.Slice
 	return d
 }
 
-// Download is what lies in the memory of the stream's device, after what was
-// submitted to the stream.
+// Download returns the contents of device memory after the work submitted to the stream.
 func Download[T device.Elem](t testing.TB, s *device.Stream, d device.Slice[T]) []T {
 	t.Helper()
 	dst := make([]T, d.Len())

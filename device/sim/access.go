@@ -16,10 +16,10 @@ const (
 	orderSC // fences only
 )
 
-// A Scope is the set of threads an access or fence is ordered with.
+// A Scope is the set of threads that an access or fence is ordered with.
 type Scope uint8
 
-// The scopes of PTX, from small to large.
+// Scopes of PTX, from small to large.
 const (
 	ScopeNone  Scope = iota // weak accesses
 	ScopeBlock              // .cta
@@ -27,34 +27,34 @@ const (
 	ScopeSys                // .sys
 )
 
-// String is PTX's name of the scope.
+// String returns PTX's name of the scope.
 func (s Scope) String() string { return [...]string{"none", "cta", "gpu", "sys"}[s] }
 
 var scopeNamed = map[string]Scope{"": ScopeNone, "cta": ScopeBlock, "gpu": ScopeGPU, "gl": ScopeGPU, "sys": ScopeSys}
 
-// An access is what a memory instruction does, apart from its registers.
+// An access describes a memory instruction, apart from its registers.
 type access struct {
-	index    int // of the instruction among those of the program that access memory
+	index    int // of the instruction, among the program's instructions that access memory
 	space    space
 	typ      typ
 	size     int // bytes per element
 	count    int // elements
 	order    order
 	scope    Scope
-	readOnly bool // .nc: memory that nobody writes during the launch
+	readOnly bool // .nc: memory that is not written during the launch
 	stores   bool // st
-	compares bool // cas: writes only if the old value is the expected one
-	hinted   bool // has a cache policy
+	compares bool // cas: writes only if the old value equals the expected one
+	hinted   bool // takes a cache policy operand
 	disp     uint64
 	register []uint64 // mask of each destination register, for sign extension
-	// combine computes the new value of an atomic from the old one and the
-	// operands; nil for loads and stores
+	// combine computes the new value of an atomic from the old one and the operands; nil for loads
+	// and stores
 	combine func(old, b, c [2]uint64) [2]uint64
-	// inShared is what combine is in shared memory, where that differs
+	// inShared replaces combine in shared memory; nil if both are equal
 	inShared func(old, b, c [2]uint64) [2]uint64
 }
 
-// semantics fills in order and scope from modifiers.
+// semantics sets order and scope from modifiers.
 func (ac *access) semantics(word, scope string) error {
 	ac.scope = scopeNamed[scope]
 	switch word {
@@ -91,7 +91,7 @@ func vectorCount(mod string) int {
 	return 1
 }
 
-// fits checks that an access is no wider than PTX has them.
+// fits returns an error if an access is wider than PTX allows.
 func (ac *access) fits() error {
 	if n := ac.typ.bits * ac.count; n > 128 {
 		return fmt.Errorf("an access of %d bits", n)
@@ -102,7 +102,7 @@ func (ac *access) fits() error {
 // private reports whether only the executing thread can see the space.
 func (s space) private() bool { return s == spaceLocal || s == spaceParam || s == spaceConst }
 
-// memoryInstr makes an instruction of an access.
+// memoryInstr returns the instruction of an access.
 func (a *assembler) memoryInstr(ac *access) instr {
 	ac.index = a.p.accesses
 	a.p.accesses++
@@ -113,7 +113,7 @@ func (a *assembler) memoryInstr(ac *access) instr {
 	return instr{kind: kindMemory, access: ac}
 }
 
-// slots of ld: order scope space cache eviction hint prefetch vector type
+// Slots of ld: order scope space cache eviction hint prefetch vector type.
 func buildLoad(a *assembler, s *statement, f form) (instr, error) {
 	ac := &access{space: spaces[f[2]], typ: f.last(), count: vectorCount(f[7]), hinted: f[5] != ""}
 	if err := ac.semantics(f[0], f[1]); err != nil {
@@ -125,12 +125,12 @@ func buildLoad(a *assembler, s *statement, f form) (instr, error) {
 	return a.load(s, ac)
 }
 
-// slots: "global" cache "nc" eviction hint prefetch vector type
+// Slots: "global" cache "nc" eviction hint prefetch vector type.
 func buildLoadReadOnly(a *assembler, s *statement, f form) (instr, error) {
 	return a.load(s, &access{space: spaceGlobal, typ: f.last(), count: vectorCount(f[6]), readOnly: true, hinted: f[4] != ""})
 }
 
-// slots: space vector type
+// Slots: space vector type.
 func buildLoadUniform(a *assembler, s *statement, f form) (instr, error) {
 	return a.load(s, &access{space: spaces[f[0]], typ: f.last(), count: vectorCount(f[1]), readOnly: true})
 }
@@ -164,7 +164,7 @@ func (a *assembler) load(s *statement, ac *access) (instr, error) {
 	return in, o.done()
 }
 
-// slots of st: order scope space cache eviction hint vector type
+// Slots of st: order scope space cache eviction hint vector type.
 func buildStore(a *assembler, s *statement, f form) (instr, error) {
 	ac := &access{space: spaces[f[2]], typ: f.last(), count: vectorCount(f[6]), hinted: f[5] != "", stores: true}
 	if err := ac.semantics(f[0], f[1]); err != nil {
@@ -228,8 +228,8 @@ func execLoad(w *warp, in *instr, m uint32) {
 	}
 }
 
-// loadNear loads for the lanes that want what is there of the block of memory touched last, and
-// returns the others. None of the former fails, so their order shows nowhere.
+// loadNear loads for the lanes that read written elements of the block of memory touched last. It
+// returns the other lanes. None of its loads can fail, so their order is not visible.
 func (w *warp) loadNear(in *instr, m uint32) (others uint32) {
 	ac := in.access
 	seg := w.launch.near[ac.index]
@@ -256,7 +256,8 @@ func (w *warp) loadNear(in *instr, m uint32) (others uint32) {
 	return m
 }
 
-// loadOnce loads what all lanes want, if that is the same of memory that is there: parameters above all.
+// loadOnce loads for all lanes at once if they read the same written memory, such as parameters. It
+// reports whether it handled the load.
 func (w *warp) loadOnce(in *instr, m uint32, first int) bool {
 	ac := in.access
 	if ac.size > 8 || ac.typ.signed() || !in.agreed && !w.rows[in.a].same(m) {
@@ -299,7 +300,7 @@ func execStore(w *warp, in *instr, m uint32) {
 	}
 }
 
-// locate finds the memory a lane addresses and checks bounds and alignment.
+// locate finds the memory that a lane addresses, and checks bounds and alignment.
 func (w *warp) locate(in *instr, lane int) (*segment, uint64) {
 	ac := in.access
 	addr := w.rows[in.a][lane] + ac.disp
@@ -388,7 +389,7 @@ func (w *warp) store(in *instr, lane int, seg *segment, off uint64, v [2]uint64)
 	w.put(in, lane, seg, off, v)
 }
 
-// put makes a store visible in memory itself.
+// put writes a store to memory itself.
 func (w *warp) put(in *instr, lane int, seg *segment, off uint64, v [2]uint64) {
 	ac := in.access
 	if ac.size == 16 {

@@ -4,8 +4,8 @@ import "fmt"
 
 // Atomic operations and reductions.
 
-// updates compute what an atomic operation leaves in memory; operands and
-// results are cut to the type.
+// updates compute the value that an atomic operation stores. Operands and results are cut to the
+// type.
 var updates = map[string]func(t typ) func(old, b uint64) uint64{
 	"exch": func(typ) func(old, b uint64) uint64 { return func(_, b uint64) uint64 { return b } },
 	"and":  and,
@@ -38,8 +38,7 @@ func decrement(typ) func(old, b uint64) uint64 {
 	}
 }
 
-// atomicAccess reads the slots common to atom and red: order scope space
-// operation type.
+// atomicAccess parses the slots common to atom and red: order scope space operation type.
 func atomicAccess(f form) (*access, error) {
 	ac := &access{space: spaces[f[2]], typ: f.last(), count: 1}
 	word, scope := f[0], f[1]
@@ -84,11 +83,10 @@ func buildReduction(a *assembler, s *statement, f form) (instr, error) {
 	return in, o.done()
 }
 
-// combines sets what an operation computes. The cache adds numbers of single
-// precision without subnormal ones, and leaves a NaN of double precision in
-// memory as it is, even one that signals, as an H200 does; shared memory adds
-// as instructions do. No golden vector adds a NaN: that it is made quiet is
-// assumed.
+// combines sets the function of an operation. As on an H200, the cache adds single-precision
+// numbers without subnormals. It leaves a double-precision NaN in memory as it is, even a signaling
+// one. Shared memory adds as instructions do. No golden vector adds a NaN to shared memory: that
+// the result is quiet is assumed.
 func (ac *access) combines(name string) {
 	switch {
 	case ac.typ.bits == 128: // exch only
@@ -109,7 +107,7 @@ func (ac *access) combines(name string) {
 	}
 }
 
-// sum is an addition of two operands.
+// sum returns the addition of two operands.
 func sum(f floatForm) func(old, b uint64) uint64 {
 	add := floatAdd.of(f)
 	return func(old, b uint64) uint64 { return add(old, b, 0) }

@@ -2,19 +2,18 @@ package sim
 
 import "slices"
 
-// PTX's memory model as its manual states it, in axioms (PTX ISA, chapter
-// Memory Consistency Model), for programs of few operations: a judge of what
-// the simulator shows.
+// PTX's memory model as its manual states it, in axioms (PTX ISA, chapter Memory Consistency
+// Model), for programs of few operations. It checks the outcomes of the simulator.
 
-// An action is one operation of a small program. A fence has no location; an
-// exchange reads and writes.
+// An action is one operation of a small program. A fence has no location; an exchange reads and
+// writes.
 type action struct {
 	thread int // -1: the initial value of a location
 	block  int
 	fence  bool
 	loc    int
 	reads  bool
-	value  uint64 // written, 0 if none
+	value  uint64 // value written, 0 if none
 	order  order
 	scope  Scope
 }
@@ -41,7 +40,7 @@ type relation []uint32
 func (r relation) has(i, j int) bool { return r[i]>>j&1 != 0 }
 func (r relation) add(i, j int)      { r[i] |= 1 << j }
 
-// closed is the transitive closure.
+// closed returns the transitive closure.
 func (r relation) closed() relation {
 	c := slices.Clone(r)
 	for k := range c {
@@ -63,7 +62,7 @@ func (r relation) acyclic() bool {
 	return true
 }
 
-// then is the composition of two relations.
+// then returns the composition of two relations.
 func (r relation) then(o relation) relation {
 	c := make(relation, len(r))
 	for i := range r {
@@ -86,12 +85,12 @@ func union(rs ...relation) relation {
 	return u
 }
 
-// An execution says where each read got its value, in which order the writes
-// of each location and the fence.sc come.
+// An execution fixes the source of each read, the order of the writes of each location, and the
+// order of the fence.sc.
 type execution struct {
 	acts   []action
-	from   []int    // for each read, the write
-	co, sc relation // total
+	from   []int    // for each read, its write
+	co, sc relation // total orders
 }
 
 func (x *execution) relation(f func(i, j int) bool) relation {
@@ -108,7 +107,7 @@ func (x *execution) relation(f func(i, j int) bool) relation {
 
 func (x *execution) writes(i int) bool { return x.acts[i].value != 0 || x.acts[i].thread < 0 }
 
-// program is program order.
+// program returns program order.
 func (x *execution) program() relation {
 	return x.relation(func(i, j int) bool { return i < j && x.acts[i].thread == x.acts[j].thread })
 }
@@ -117,7 +116,7 @@ func (x *execution) readsFrom() relation {
 	return x.relation(func(i, j int) bool { return x.acts[j].reads && x.from[j] == i })
 }
 
-// fromReads leads from reads to the writes behind the one they read.
+// fromReads leads from reads to the writes after the one that they read.
 func (x *execution) fromReads() relation {
 	return x.relation(func(i, j int) bool { return x.acts[i].reads && x.co.has(x.from[i], j) })
 }
@@ -137,14 +136,14 @@ func inBoth(a, b relation) relation {
 // observation leads from writes to reads, through atomics.
 func (x *execution) observation() relation {
 	direct := inBoth(x.readsFrom(), x.morally())
-	return direct.closed() // only what reads and writes can stand between
+	return direct.closed() // only reads and writes can stand between
 }
 
-// synchronizes are pairs of release and acquire patterns, and of fence.sc.
+// synchronizes returns the pairs of release and acquire patterns, and of fence.sc.
 func (x *execution) synchronizes() relation {
 	po, obs, ms := x.program(), x.observation(), x.morally()
-	// A pattern leads from its first operation to the write, or from the read
-	// to its last operation.
+	// A pattern leads from its first operation to the write, or from the read to its last
+	// operation.
 	release := x.relation(func(i, j int) bool {
 		a, b := &x.acts[i], &x.acts[j]
 		return po.has(i, j) && x.writes(j) && b.strong() && (a.fence || a.releases() && a.loc == b.loc)
@@ -213,6 +212,6 @@ func (x *execution) allowed() bool {
 	return union(same, inBoth(union(rf, fr, x.co), ms)).acyclic()
 }
 
-// inOrder reports whether stores can take effect at once, in the order of the
-// program, before anybody reads them: the simulator shows no others.
+// inOrder reports whether stores can take effect at once, in program order, before any read of
+// them: the simulator shows no other executions.
 func (x *execution) inOrder() bool { return union(x.program(), x.readsFrom(), x.co).acyclic() }

@@ -8,7 +8,7 @@ import (
 // A block is a group of warps with shared memory and barriers.
 type block struct {
 	at       [3]int // index in the grid
-	number   int    // of all blocks of the device
+	number   int    // among all blocks of the device
 	first    int    // number of its first thread
 	warps    []*warp
 	shared   *segment
@@ -16,9 +16,9 @@ type block struct {
 	threads  int
 	barriers [16]barrier
 
-	ranked bool  // best is known, for PCT
-	best   *warp // that of the thread with the highest priority, or nil
-	top    int64 // that priority
+	ranked bool  // best is valid, for PCT
+	best   *warp // warp of the thread with the highest priority, or nil
+	top    int64 // priority of that thread
 }
 
 // A barrier counts the threads that have arrived.
@@ -26,15 +26,15 @@ type barrier struct {
 	in      *instr
 	want    int // threads
 	arrived int
-	voters  int // bar.red: threads that take part,
-	votes   int // and those whose predicate is true
+	voters  int // bar.red: number of threads that take part,
+	votes   int // and number of those with a true predicate
 	warps   []*warp
 }
 
 func (b *block) finished() bool { return b.exited == b.threads }
 
-// buildBarrier resolves "bar.sync a[, b]": a is the barrier, b the number of
-// threads that take part, by default all of the block.
+// buildBarrier resolves "bar.sync a[, b]": a is the barrier, b the number of threads that take
+// part, by default all of the block.
 func buildBarrier(a *assembler, s *statement, f form) (instr, error) {
 	o := a.operands(s)
 	in := instr{kind: kindBarrier, a: o.src(u32), b: -1}
@@ -44,9 +44,8 @@ func buildBarrier(a *assembler, s *statement, f form) (instr, error) {
 	return in, o.done()
 }
 
-// buildBarrierReduce resolves "bar.red.op.type d, a[, b], [!]p": a barrier that
-// also tells every thread for how many (popc), or whether for all (and) or
-// any (or), the predicate is true.
+// buildBarrierReduce resolves "bar.red.op.type d, a[, b], [!]p": a barrier that also returns to
+// every thread for how many (popc), or whether for all (and) or any (or), the predicate is true.
 func buildBarrierReduce(a *assembler, s *statement, f form) (instr, error) {
 	o := a.operands(s)
 	in := instr{kind: kindBarrier, b: -1, votes: true}
@@ -71,9 +70,8 @@ func buildBarrierReduce(a *assembler, s *statement, f form) (instr, error) {
 	return in, o.done()
 }
 
-// arrive brings lanes of a warp to a barrier. All lanes of a warp must come
-// to the same instruction before the warp counts; when all warps have come
-// they go on.
+// arrive brings lanes of a warp to a barrier. A warp counts once all its lanes have come to the
+// same instruction. When all warps have come, they continue.
 func (b *block) arrive(w *warp, in *instr, g group) {
 	lane := lowest(g.mask)
 	id := w.rows[in.a][lane]
@@ -123,8 +121,7 @@ func (b *block) arrive(w *warp, in *instr, g group) {
 	}
 }
 
-// release lets the warps of a complete barrier go on; the barrier orders
-// their memory accesses.
+// release lets the warps of a complete barrier continue; the barrier orders their memory accesses.
 func (bar *barrier) release(last *warp) {
 	if v := last.launch.views; v != nil {
 		v.joinWarps(bar.warps)
@@ -143,8 +140,8 @@ func (bar *barrier) release(last *warp) {
 	*bar = barrier{warps: bar.warps[:0]}
 }
 
-// checkDivergent fails the launch if a warp waits in barriers that it can't
-// pass: its lanes came to different ones, or some have exited.
+// checkDivergent fails the launch if a warp waits in barriers that it cannot pass: its lanes came
+// to different ones, or some have exited.
 func (b *block) checkDivergent(w *warp) {
 	if len(w.barred) > 1 {
 		w.fail(&w.launch.prog.code[w.barred[0].pc], lowest(w.barred[0].mask), "divergent barrier%s", w.whereabouts(w.live))
@@ -156,7 +153,7 @@ func (b *block) checkDivergent(w *warp) {
 	}
 }
 
-// initial is the mask of lanes a warp started with.
+// initial returns the mask of lanes that a warp starts with.
 func (b *block) initial(warp int) uint32 {
 	n := b.threads - warp*warpSize
 	if n >= warpSize {

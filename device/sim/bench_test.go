@@ -6,7 +6,7 @@ import (
 	"github.com/weftgo/weft/device"
 )
 
-// A loop as kernels of hash tables have it: hash a key, read a bucket, vote,
+// benchBody is a loop like those of kernels of hash tables: hash a key, read a bucket, vote,
 // compare, sometimes count.
 const benchBody = `
 	mov.u32 %r3, 0;

@@ -1,8 +1,8 @@
 package sim
 
-// Cache policies: values that say how long what an access brings into the
-// cache is to stay there. What they change is time, which is not modelled; but
-// an access must be given one, and nothing else makes them.
+// Cache policies: values that set how long the data of an access stays in the cache. They affect
+// only time, which is not modelled. An access must be given one, though, and only createpolicy
+// makes them.
 
 // policyMark is in the upper half of every policy.
 const policyMark = 0x12f0_5eed << 32
@@ -20,7 +20,7 @@ func buildCreatePolicy(a *assembler, s *statement, _ form) (instr, error) {
 	return in, o.done()
 }
 
-// policy takes the last operand of an access with a hint, in b.
+// policy resolves the last operand of an access with a hint, into b.
 func (o *operands) policy(in *instr) {
 	in.b = o.src(u64)
 	access := in.exec

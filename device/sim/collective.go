@@ -2,8 +2,8 @@ package sim
 
 import "math/bits"
 
-// Instructions by which the lanes of a warp exchange values. Their exec gets
-// the lanes that met, all live lanes of the membermask.
+// Instructions by which the lanes of a warp exchange values. Their exec receives the lanes that
+// met, all live lanes of the membermask.
 
 // collective resolves the common part: the membermask is the last operand.
 func (o *operands) collective(in instr, exec func(w *warp, in *instr, m uint32)) (instr, error) {
@@ -12,8 +12,8 @@ func (o *operands) collective(in instr, exec func(w *warp, in *instr, m uint32))
 	return in, o.done()
 }
 
-// buildShuffle resolves "shfl.sync.mode.b32 d[|p], a, b, c, membermask": lane
-// and segment arithmetic as PTX ISA 9.7.9.6 spells it out.
+// buildShuffle resolves "shfl.sync.mode.b32 d[|p], a, b, c, membermask", with the lane and segment
+// arithmetic of PTX ISA 9.7.9.6.
 func buildShuffle(a *assembler, s *statement, f form) (instr, error) {
 	source := shuffleSources[f[1]]
 	o := a.operands(s)
@@ -43,8 +43,7 @@ func buildShuffle(a *assembler, s *statement, f form) (instr, error) {
 	})
 }
 
-// shuffleSources tell by mode the lane that a lane reads, and whether that is in
-// its segment.
+// shuffleSources return, by mode, the lane that a lane reads, and whether it is in its segment.
 var shuffleSources = map[string]func(lane, b, c int) (source int, valid bool){
 	"up": func(lane, b, c int) (int, bool) {
 		return lane - b, lane-b >= shuffleBound(lane, c)
@@ -62,8 +61,8 @@ var shuffleSources = map[string]func(lane, b, c int) (source int, valid bool){
 	},
 }
 
-// shuffleBound is the last lane of a lane's segment that may be read, the first
-// one under "up".
+// shuffleBound returns the last lane of a lane's segment that may be read, or the first one under
+// "up".
 func shuffleBound(lane, c int) int {
 	segment, clamp := c>>8&0x1f, c&0x1f
 	return lane&segment | clamp&^segment
@@ -91,7 +90,7 @@ func buildVote(a *assembler, s *statement, f form) (instr, error) {
 	})
 }
 
-// decide writes the same predicate in all lanes of the mask.
+// decide writes one predicate value to all lanes of the mask.
 func (w *warp) decide(index int32, m uint32, v bool) {
 	w.preds[index] &^= m
 	if v {
@@ -99,7 +98,7 @@ func (w *warp) decide(index int32, m uint32, v bool) {
 	}
 }
 
-// each writes the same value in all lanes of the mask.
+// each writes one value to all lanes of the mask.
 func (w *warp) each(row int32, m uint32, v uint64) {
 	d := &w.rows[row]
 	if m == fullMask {
@@ -122,7 +121,7 @@ func buildBallot(a *assembler, s *statement, f form) (instr, error) {
 	})
 }
 
-// buildMatchAny resolves match.any: the lanes that have the same value.
+// buildMatchAny resolves match.any: the lanes with the same value.
 func buildMatchAny(a *assembler, s *statement, f form) (instr, error) {
 	o := a.operands(s)
 	in := instr{d: o.dst(b32), a: o.src(f.last())}
@@ -142,8 +141,8 @@ func buildMatchAny(a *assembler, s *statement, f form) (instr, error) {
 	})
 }
 
-// buildMatchAll resolves match.all: the membermask if all lanes have the same
-// value, else 0, and whether they have.
+// buildMatchAll resolves match.all: the membermask if all lanes have the same value, else 0, and
+// whether they have.
 func buildMatchAll(a *assembler, s *statement, f form) (instr, error) {
 	o := a.operands(s)
 	var in instr
@@ -163,8 +162,8 @@ func buildMatchAll(a *assembler, s *statement, f form) (instr, error) {
 	})
 }
 
-// buildRedux resolves redux: one value from all lanes, by the operation that
-// the atomic of the same name does.
+// buildRedux resolves redux: one value from all lanes, by the operation of the atomic of the same
+// name.
 func buildRedux(a *assembler, s *statement, f form) (instr, error) {
 	t := f.last()
 	combine := updates[f[1]](t)
@@ -179,8 +178,7 @@ func buildRedux(a *assembler, s *statement, f form) (instr, error) {
 	})
 }
 
-// buildActiveMask resolves activemask: the lanes that execute it together. It
-// waits for nobody.
+// buildActiveMask resolves activemask: the lanes that execute it together. It does not wait.
 func buildActiveMask(a *assembler, s *statement, f form) (instr, error) {
 	o := a.operands(s)
 	in := instr{d: o.dst(b32)}
@@ -188,8 +186,7 @@ func buildActiveMask(a *assembler, s *statement, f form) (instr, error) {
 	return in, o.done()
 }
 
-// buildElect resolves "elect.sync d|p, membermask": the lowest lane is the
-// leader.
+// buildElect resolves "elect.sync d|p, membermask": the lowest lane is the leader.
 func buildElect(a *assembler, s *statement, f form) (instr, error) {
 	o := a.operands(s)
 	var in instr
@@ -203,8 +200,8 @@ func buildElect(a *assembler, s *statement, f form) (instr, error) {
 	})
 }
 
-// buildWarpBarrier resolves bar.warp.sync, which also orders the memory
-// accesses of the lanes that meet.
+// buildWarpBarrier resolves bar.warp.sync, which also orders the memory accesses of the lanes that
+// meet.
 func buildWarpBarrier(a *assembler, s *statement, f form) (instr, error) {
 	o := a.operands(s)
 	return o.collective(instr{anywhere: true}, func(w *warp, in *instr, m uint32) {

@@ -13,18 +13,17 @@ import (
 	"github.com/weftgo/weft/device/cuda"
 )
 
-// Litmus tests and small programs on a real GPU: a crowd of instances of a
-// program, each with words of its own, whose threads are in different blocks
-// and start together; many times. What they show is counted, and what PTX
-// forbids must not be among it.
+// Litmus tests and small programs on a real GPU. A crowd is many instances of a program, each with
+// its own words, with threads in different blocks that start together, many times. The tests count
+// the outcomes, which must not include one that PTX forbids.
 
-// A crowd is a program for many instances.
+// A crowd runs many instances of a program.
 type crowd struct {
 	roles   []crowdRole
-	blocks  int // of an instance
+	blocks  int // blocks of an instance
 	slots   int // threads of an instance in a block
 	init    []uint64
-	results []string // registers that each role leaves
+	results []string // result registers of each role
 }
 
 // A crowdRole is a thread of a program.
@@ -36,16 +35,16 @@ type crowdRole struct {
 const (
 	crowdLanes  = 128     // instances that share blocks, a multiple of the lanes of a warp
 	crowdGap    = 128     // bytes from one word of an instance to the next
-	crowdWords  = 3       // of an instance
-	crowdSpins  = 1 << 16 // at most, until the other blocks of an instance have started
-	crowdBlocks = 128     // no more than a GPU runs together
+	crowdWords  = 3       // words of an instance
+	crowdSpins  = 1 << 16 // maximum, until the other blocks of an instance have started
+	crowdBlocks = 128     // at most as many as a GPU runs together
 )
 
 var crowdAddresses = strings.NewReplacer("[x]", "[%rd1]", "[x+", "[%rd1+", "[y]", fmt.Sprintf("[%%rd1+%d]", crowdGap), "[z]", fmt.Sprintf("[%%rd1+%d]", 2*crowdGap))
 
-// ptx is the kernel of a crowd. Its parameters are the words, the results, a
-// counter of blocks for each group of instances with one of those that waited
-// for the others in vain, and a number that varies how long threads hesitate.
+// ptx returns the kernel of a crowd. Its parameters are the words, the results, the counters, and a
+// number that varies the delay of threads. Each group of instances has two counters: of its blocks,
+// and of those that waited in vain.
 func (c *crowd) ptx() string {
 	var s strings.Builder
 	fmt.Fprintf(&s, `
@@ -109,8 +108,8 @@ WAIT:
 	return s.String()
 }
 
-// run counts what instances leave: what the roles do, a word for each register,
-// and then their words.
+// run counts the outcomes of instances. An outcome holds the results of the roles, a word for each
+// register, and then the words of the instance.
 func (c *crowd) run(t *testing.T, dev device.Device, groups, rounds int) map[string]int {
 	t.Helper()
 	m, err := dev.Load(&device.Image{Name: "crowd", Targets: []device.Target{{Arch: 80, PTX: c.ptx()}}})
@@ -133,7 +132,7 @@ func (c *crowd) run(t *testing.T, dev device.Device, groups, rounds int) map[str
 		}
 		return s
 	}
-	// Words of the instances, then the counters; every launch starts anew.
+	// Words of the instances, then the counters; every launch starts from the initial values.
 	const step = crowdWords * crowdGap / 8
 	instances, size := groups*crowdLanes, len(c.roles)*len(c.results)
 	start := make([]uint64, instances*step+groups*crowdGap/8)
@@ -171,22 +170,22 @@ func (c *crowd) run(t *testing.T, dev device.Device, groups, rounds int) map[str
 			alone += int(left[instances*step+g*crowdGap/8] >> 32)
 		}
 	}
-	// No block goes on before all of its group have begun, or it gave up: so all
-	// threads of an instance were there at one moment.
+	// A block continues only after all of its group have begun, or after it gave up. So all threads
+	// of an instance ran at the same time.
 	if all := groups * c.blocks * rounds; 4*alone > all {
 		t.Errorf("%d of %d blocks waited in vain for the others of their instances: the threads do not run at the same time", alone, all)
 	}
 	return seen
 }
 
-// wordsOf takes a key of what was seen apart.
+// wordsOf decodes a key of run's result.
 func wordsOf(key string) []uint64 {
 	v := make([]uint64, len(key)/8)
 	copy(device.Bytes(v), key)
 	return v
 }
 
-// crowd is many instances of a litmus test.
+// crowd returns many instances of a litmus test.
 func (l *litmus) crowd() *crowd {
 	c := &crowd{init: l.init[:], results: []string{"%rd10", "%rd11"}}
 	c.blocks, c.slots = l.place()
@@ -196,7 +195,7 @@ func (l *litmus) crowd() *crowd {
 	return c
 }
 
-// count is how often each outcome of the test was seen.
+// count returns how often each outcome of the test was seen.
 func (l *litmus) count(t *testing.T, dev device.Device, groups, rounds int) map[string]int {
 	t.Helper()
 	n := map[string]int{}
@@ -206,7 +205,7 @@ func (l *litmus) count(t *testing.T, dev device.Device, groups, rounds int) map[
 	return n
 }
 
-// crowd is many instances of a small program.
+// crowd returns many instances of a small program.
 func (p smallProgram) crowd() *crowd {
 	c := &crowd{blocks: slices.Max(p.places)/2 + 1, slots: 2, results: []string{"%rd20", "%rd21", "%rd22", "%rd23"}}
 	for i, list := range p.acts {
@@ -220,7 +219,7 @@ func (p smallProgram) crowd() *crowd {
 	return c
 }
 
-// check wants only outcomes that PTX allows, and counts them.
+// check fails the test on outcomes that PTX forbids, and counts the others.
 func (p smallProgram) check(t *testing.T, dev device.Device, groups, rounds int) (shown int) {
 	t.Helper()
 	allowed, _ := p.outcomes()
@@ -243,7 +242,7 @@ func (p smallProgram) check(t *testing.T, dev device.Device, groups, rounds int)
 	return shown
 }
 
-// Crowds show what single instances do: on the simulator, where that is known.
+// On the simulator, crowds show the known outcomes of single instances.
 func TestCrowd(t *testing.T) {
 	for _, test := range slices.Concat(litmusTests, systemTests) {
 		if !slices.Contains([]string{"MP relaxed", "MP release acquire", "SB", "barrier", "128 bits are one access", "SB with sc fences of one block", "causality from device to system", "MP release.sys, acquire.sys"}, test.name) {
@@ -271,8 +270,7 @@ func TestCrowd(t *testing.T) {
 	}
 }
 
-// openGPU opens the first GPU; without one the test is skipped, or with
-// WEFT_REQUIRE_GPU=1 it fails.
+// openGPU opens the first GPU. Without one it skips the test, or with WEFT_REQUIRE_GPU=1 fails it.
 func openGPU(t *testing.T) device.Device {
 	t.Helper()
 	d, err := cuda.Open(0)
@@ -290,7 +288,7 @@ func openGPU(t *testing.T) device.Device {
 	return d
 }
 
-// A GPU shows nothing that the simulator's model forbids.
+// A GPU shows no outcome that the simulator's model forbids.
 func TestLitmusOnGPU(t *testing.T) {
 	dev := openGPU(t)
 	weak := 0
@@ -310,11 +308,11 @@ func TestLitmusOnGPU(t *testing.T) {
 			weak++
 		}
 	}
-	// A GPU need not show any; that threads run at the same time, run checks.
+	// A GPU need not show any; run checks that threads run at the same time.
 	t.Logf("%d of the tests showed weak behaviour", weak)
 }
 
-// A GPU shows of small programs what PTX allows.
+// On a GPU, small programs show only outcomes that PTX allows.
 func TestSmallProgramsOnGPU(t *testing.T) {
 	dev := openGPU(t)
 	shown := 0

@@ -19,15 +19,14 @@ type Scheduler string
 
 // The schedulers.
 const (
-	// Fast runs warps in lockstep one after another, with sequentially
-	// consistent memory. Results do not depend on the seed.
+	// Fast runs warps in lockstep, one after another, with sequentially consistent memory. Results
+	// do not depend on the seed.
 	Fast Scheduler = "fast"
 	// Random picks the lanes that make the next memory access at random.
 	Random Scheduler = "random"
-	// PCT gives threads random priorities and changes them at a few random
-	// points (Burckhardt et al., ASPLOS 2010): it finds a bug that needs d
-	// ordered steps with a probability that does not fall with the number of
-	// all other steps.
+	// PCT gives threads random priorities and changes them at a few random points (Burckhardt et
+	// al., ASPLOS 2010). It finds a bug that needs d ordered steps with a probability that does not
+	// fall with the number of all other steps.
 	PCT Scheduler = "pct"
 )
 
@@ -35,94 +34,92 @@ const (
 type Options struct {
 	// Seed determines all choices of the scheduler and the memory.
 	Seed uint64
-	// Arch is the compute capability that images are chosen for, one of those
-	// that GPUs have. Default 90.
+	// Arch is the compute capability that selects the target of images, one that GPUs have. Default
+	// 90.
 	Arch int
 	// Scheduler defaults to Fast.
 	Scheduler Scheduler
-	// Depth is PCT's number of ordered steps, 1 more than the changes of
-	// priority, at most 1024. Default 3.
+	// Depth is PCT's number of ordered steps, 1 more than the number of priority changes. At most
+	// 1024. Default 3.
 	Depth int
-	// Sequential keeps memory sequentially consistent under Random and PCT.
-	// By default loads may return older values where PTX's memory model lets
-	// them.
+	// Sequential keeps memory sequentially consistent under Random and PCT. By default loads may
+	// return older values if PTX's memory model allows them.
 	Sequential bool
-	// Races makes a data race a fault: two accesses to the same bytes, one of
-	// them a write, that nothing orders, and of which one is weak or of too
-	// small a scope for the other. It needs weak memory.
+	// Races makes a data race a fault: two unordered accesses to the same bytes, one of them a
+	// write and one of them weak or with too small a scope for the other. It needs weak memory.
 	Races bool
 	// Memory is the size of global memory in bytes. Default 1 GiB.
 	Memory uint64
-	// L2 is the size of the last cache in bytes, which programs may go by: it
-	// holds nothing. Default 50 MiB.
+	// L2 is the size of the last cache in bytes, which programs may read. The simulator has no
+	// cache. Default 50 MiB.
 	L2 int
-	// Budget is how many warp instructions one launch may execute before it
-	// counts as one that never ends. Default 1<<32.
+	// Budget is the number of warp instructions after which a launch counts as one that never ends.
+	// Default 1<<32.
 	Budget uint64
-	// Domain, if not nil, observes stores and what orders them.
+	// Domain, if not nil, observes stores and the events that order them.
 	Domain Domain
-	// Watch, if not nil, is told of every access to global memory, in the
-	// order in which they are made.
+	// Watch, if not nil, receives every access to global memory, in the order of the accesses.
 	Watch func(Access)
-	// Requests, if not nil, is told of what each instruction of a warp requests
-	// of global memory, before it executes: for counting sectors and lines.
+	// Requests, if not nil, receives the requests of each instruction of a warp to global memory,
+	// before it executes, for counting sectors and lines.
 	Requests func(Request)
-	// Rewrite, if not nil, changes the PTX of an image before it is loaded:
-	// for tests that break a kernel to see whether it shows.
+	// Rewrite, if not nil, changes the PTX of an image before it is loaded. Tests use it to break a
+	// kernel and check that the change is noticed.
 	Rewrite func(file, ptx string) string
-	// Trace, if not "", is a file that every executed instruction is written
-	// to; "-" is standard error. Default: the environment's WEFT_SIM_TRACE.
+	// Trace, if not "", is a file that receives every executed instruction; "-" is standard error.
+	// Default: the environment's WEFT_SIM_TRACE.
 	Trace string
 }
 
 const (
 	maxThreads = 1024 // per block
-	units      = 132  // multiprocessors, as many as an H200 has
+	units      = 132  // multiprocessors, as in an H200
 	maxDepth   = 1024
 )
 
 // architectures are the compute capabilities of GPUs since Volta.
 var architectures = []int{70, 72, 75, 80, 86, 87, 88, 89, 90, 100, 101, 103, 110, 120, 121}
 
-// Extents that a GPU takes.
+// Extents that a GPU accepts.
 var (
 	maxGrid  = device.Dim{X: 1<<31 - 1, Y: 1<<16 - 1, Z: 1<<16 - 1}
 	maxBlock = device.Dim{X: 1024, Y: 1024, Z: 64}
 )
 
-// Device is a simulated GPU. Work runs when the host waits for some.
+// Device is a simulated GPU. Work runs while the host waits for work.
 type Device struct {
 	opts  Options
-	rng   *rand.Rand // decides what goes on next; nil under Fast
+	rng   *rand.Rand // chooses the next step; nil under Fast
 	sched scheduler
 	views *views // nil: memory is sequentially consistent
 
 	mu       sync.Mutex
 	heap     *heap
-	host     map[*byte]int // sizes of what AllocHost gave
-	pinned   map[*pin]bool // what is registered or mapped
-	mapped   []*segment    // memory of the host
+	host     map[*byte]int // sizes of blocks of AllocHost
+	pinned   map[*pin]bool // registered or mapped memory
+	mapped   []*segment    // mapped memory of the host
 	modules  map[*device.Image]*loaded
 	launches int
 	clock    uint64
-	lengths  map[*program]uint64 // accesses of a kernel's last launch, for PCT
-	idle     map[shape]*[]*block // blocks of earlier launches, to be used again
-	trace    *tracer
-	journal  *journal // nil without a domain
-	lost     error
-	closed   bool
+	// lengths holds the number of accesses in a kernel's last launch, for PCT.
+	lengths map[*program]uint64
+	idle    map[shape]*[]*block // blocks of earlier launches, for reuse
+	trace   *tracer
+	journal *journal // nil without a domain
+	lost    error
+	closed  bool
 
-	streams     []*stream // by index, nil where there is none
+	streams     []*stream // by index, nil where none is open
 	last        []uint32  // by index of stream, the number of its last work
-	lastAccess  []uint32  // the same of the last one that accesses memory
-	works       int       // submitted so far
-	queued      int       // of them not done
-	queuedBytes int       // of host memory that these keep
-	heads       []*work   // what ready found, nil when something has changed
+	lastAccess  []uint32  // the same for its last work that accesses memory
+	works       int       // number submitted so far
+	queued      int       // number of them not done
+	queuedBytes int       // host memory that these keep, in bytes
+	heads       []*work   // cached result of ready, nil after a change
 	copies      []*work   // asynchronous ones that the host had not waited for
 
-	// What the host has waited for, and what it has learned by that; see
-	// [stream.learned]. In a new era, all that was done before is known to all.
+	// known is the progress that the host has waited for, and learned what it has seen by that; see
+	// [stream.learned]. In a new era, all earlier work is known to all.
 	known   progress
 	learned *view
 	era     int
@@ -131,7 +128,7 @@ type Device struct {
 var _ device.Device = (*Device)(nil)
 
 // Open makes a simulated GPU. With nil options it runs one schedule, fast, and finds no data races.
-// Tests that look for these loop over [Schedule].
+// Tests that look for races loop over [Schedule].
 func Open(opts *Options) (*Device, error) {
 	var o Options
 	if opts != nil {
@@ -185,9 +182,8 @@ func Open(opts *Options) (*Device, error) {
 	return d, nil
 }
 
-// Parse reads the name of a simulated GPU as the command line writes it:
-// "sim" is Fast; "sim:42" is Random with seed 42; "sim:pct:42" and
-// "sim:fast:42" name the scheduler.
+// Parse reads the name of a simulated GPU in the form of the command line. "sim" is Fast, and
+// "sim:42" is Random with seed 42. "sim:pct:42" and "sim:fast:42" name the scheduler.
 func Parse(name string) (*Options, error) {
 	rest, ok := strings.CutPrefix(name, "sim")
 	if !ok || rest != "" && rest[0] != ':' {
@@ -216,7 +212,7 @@ func Parse(name string) (*Options, error) {
 	return o, nil
 }
 
-// init makes simulated GPUs known to device/auto.
+// init registers simulated GPUs with device/auto.
 func init() {
 	simulator.Open = func(choice string) (device.Device, error) {
 		opts, err := Parse(choice)
@@ -275,8 +271,8 @@ func (d *Device) Alloc(size int) (device.Buffer, error) {
 	return device.Buffer{Ptr: device.Ptr(s.base), Size: size}, nil
 }
 
-// Free returns a buffer; later accesses to it are faults. So is to free it
-// before the host has waited for the works that use it.
+// Free releases a buffer; later accesses to it are faults. It is a fault to free it before the host
+// has waited for the works that use it.
 func (d *Device) Free(b device.Buffer) error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -292,8 +288,8 @@ func (d *Device) Free(b device.Buffer) error {
 	return err
 }
 
-// unused fails the device if the host has not waited for a work that uses a
-// segment. what is about to become of that.
+// unused fails the device if the host has not waited for a work that uses a segment. what names the
+// operation on the segment.
 func (d *Device) unused(s *segment, what string) error {
 	w := d.unfinished(s.users)
 	if w == nil || d.lost != nil {
@@ -317,8 +313,7 @@ func (d *Device) lose(cause error) error {
 	return d.lost
 }
 
-// Launches is the number of kernels launched so far: each is an interleaving
-// of its own.
+// Launches returns the number of kernels launched so far. Each is a separate interleaving.
 func (d *Device) Launches() int {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -336,7 +331,7 @@ func (d *Device) Sync(ctx context.Context) error {
 
 // drainAll waits for all works of all streams.
 func (d *Device) drainAll(ctx context.Context) error {
-	for i := 0; i < len(d.streams); i++ { // others may open streams meanwhile
+	for i := 0; i < len(d.streams); i++ { // other goroutines may open streams meanwhile
 		if s := d.streams[i]; s != nil {
 			if err := d.drain(ctx, s); err != nil {
 				return err
@@ -365,7 +360,7 @@ func (d *Device) Close() error {
 	return nil
 }
 
-// Steps is the number of warp instructions executed since Open.
+// Steps returns the number of warp instructions executed since Open.
 func (d *Device) Steps() uint64 {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -376,13 +371,13 @@ func extent(d device.Dim) [3]int {
 	return [3]int{max(d.X, 1), max(d.Y, 1), max(d.Z, 1)}
 }
 
-// threadsOf is the number of threads of a block that is within maxBlock.
+// threadsOf returns the number of threads of a block that is within maxBlock.
 func threadsOf(d device.Dim) int {
 	n := extent(d)
 	return n[0] * n[1] * n[2]
 }
 
-// within reports whether an extent makes sense and keeps to a limit.
+// within reports whether an extent is valid and within a limit.
 func within(d, limit device.Dim) bool {
 	return d.X >= 0 && d.Y >= 0 && d.Z >= 0 && d.X <= limit.X && d.Y <= limit.Y && d.Z <= limit.Z
 }

@@ -44,8 +44,7 @@ func TestOptions(t *testing.T) {
 	}
 }
 
-// Copies and fills reach memory; what was not written stays so through a
-// copy within the device.
+// Copies and fills reach memory; unwritten bytes stay unwritten through a copy within the device.
 func TestCopies(t *testing.T) {
 	r := newRig(t, nil, ptx("ld.global.u32 %r3, [%rd2+4];"), []uint64{1, 2, 3}, 4)
 	if err := r.stream.Copy(r.out.Ptr()+8, r.in.Ptr(), 24); err != nil {
@@ -120,7 +119,7 @@ func TestRefusals(t *testing.T) {
 	}
 }
 
-// Memory is pinned from Register until it is undone, which is idempotent.
+// Memory is pinned from Register until it is unregistered, which is idempotent.
 func TestRegister(t *testing.T) {
 	d, err := Open(nil)
 	if err != nil {
@@ -161,7 +160,7 @@ func mustLoad(t *testing.T, d *Device) device.Module {
 	return m
 }
 
-// Events order nothing, because nothing overlaps, but tell the time.
+// Events order nothing, because nothing overlaps, but measure time.
 func TestEvents(t *testing.T) {
 	r := newRig(t, nil, ptx("st.global.u64 [%rd2], 1;"), []uint64{1}, 1)
 	a, err := r.dev.NewEvent()
@@ -184,7 +183,7 @@ func TestEvents(t *testing.T) {
 	}
 }
 
-// A seed replayed gives the identical trace, instruction by instruction.
+// Replaying a seed gives the identical trace, instruction by instruction.
 func TestReplay(t *testing.T) {
 	const body = `
 	and.b32 %r3, %r1, 1;
@@ -225,7 +224,7 @@ EVEN:
 	}
 }
 
-// A trace tells each instruction with its place, its lanes and its line.
+// A trace shows each instruction with its place, its lanes and its line.
 func TestTrace(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "trace")
 	r := newRig(t, &Options{Trace: file}, ptx("setp.lt.u32 %p1, %r2, 4;\n@%p1 st.global.u64 [%rd2], 1;\n"+
@@ -261,7 +260,7 @@ func TestTraceWithoutRegisters(t *testing.T) {
 	}
 }
 
-// Rewriting changes what is loaded.
+// Rewrite changes the loaded PTX.
 func TestRewrite(t *testing.T) {
 	src := ptx("st.global.u64 [%rd2], 1;")
 	r := newRig(t, &Options{Rewrite: func(file, ptx string) string {
@@ -275,7 +274,8 @@ func TestRewrite(t *testing.T) {
 	}
 }
 
-// Programs stay for the next devices: of an image as it is for good, of those rewritten the last ones.
+// Programs are cached for later devices: those of unchanged images forever, of rewritten ones the
+// last.
 func TestProgramsThatStay(t *testing.T) {
 	load := func(line string) map[string]*program {
 		t.Helper()
@@ -307,7 +307,8 @@ func TestProgramsThatStay(t *testing.T) {
 
 func same(a, b map[string]*program) bool { return a["k"] == b["k"] }
 
-// Programs stay also where images have variables, of which each device has its own, wherever it has room for them.
+// Programs are cached also for images with variables. Each device has its own variables, at any
+// free address.
 func TestVariablesOfEachDevice(t *testing.T) {
 	src := strings.Replace(ptx(`
 	mov.u64 %rd3, count;
@@ -358,11 +359,11 @@ func TestWatch(t *testing.T) {
 	}
 }
 
-// The layout of blocks puts a loop together and what follows it behind.
+// The layout of blocks keeps a loop together and puts its exit after it.
 func TestLinearize(t *testing.T) {
 	blocks := []basicBlock{
 		{fall: -1, jumps: []int{3}},    // entry
-		{fall: 2},                      // body's end
+		{fall: 2},                      // end of the body
 		{fall: 3},                      // latch, back to the head
 		{fall: 4, jumps: []int{5}},     // head: leave to 5
 		{fall: -1, jumps: []int{1, 2}}, // body

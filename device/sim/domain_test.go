@@ -9,8 +9,7 @@ import (
 	"github.com/weftgo/weft/device"
 )
 
-// A recorder is a persistence domain that writes down what it hears, and ends
-// the launch at one of the calls.
+// A recorder is a persistence domain that records its calls, and ends the launch at one of them.
 type recorder struct {
 	holds   func(addr device.Ptr) bool
 	crashAt int // number of the call, -1 for none
@@ -52,8 +51,8 @@ func (d *recorder) seen(before Before) (list []int) {
 	return list
 }
 
-// A domain hears of stores to the memory that it holds and of what orders them,
-// in order; its error ends the launch there.
+// A domain receives stores to the memory that it holds and the events that order them, in order;
+// its error ends the launch there.
 func TestDomain(t *testing.T) {
 	const body = `
 	st.global.u32 [%rd1], 7;
@@ -92,10 +91,10 @@ func TestDomain(t *testing.T) {
 	}
 }
 
-// What a thread has seen of another's stores is before its fences and releases
-// as far as the accesses promise it, however memory works.
+// Stores of another thread that a thread has seen are before its fences and releases, as far as the
+// accesses guarantee it, in any memory model.
 func TestDomainHearsOfWhatThreadsSaw(t *testing.T) {
-	// Word x survives; y and z are flags in memory that does not.
+	// Word x survives; y and z are flags in memory that does not survive.
 	wait := func(order, word string) string {
 		return fmt.Sprintf("L%[2]s: ld.%[1]s.global.u64 %%rd10, [%[2]s]; setp.eq.u64 %%p2, %%rd10, 0; @%%p2 bra L%[2]s;\n", order, word)
 	}
@@ -103,7 +102,7 @@ func TestDomainHearsOfWhatThreadsSaw(t *testing.T) {
 	const flag = "st.relaxed.gpu.global.u64 [y], 1;"
 	for _, test := range []struct {
 		name, first, second string
-		fence, release      bool // has the other's store before it
+		fence, release      bool // the other thread's store is before it
 	}{
 		{"release, acquire", release, wait("acquire.gpu", "y"), true, true},
 		{"release, relaxed", release, wait("relaxed.gpu", "y"), true, false},
@@ -140,7 +139,7 @@ func TestDomainHearsOfWhatThreadsSaw(t *testing.T) {
 	}
 }
 
-// What an earlier launch stored is before everything.
+// Stores of an earlier launch are before everything.
 func TestDomainAcrossLaunches(t *testing.T) {
 	d := &recorder{crashAt: -1}
 	r := newRig(t, &Options{Domain: d, Scheduler: Random}, ptx("fence.acq_rel.sys;\nst.global.u64 [%rd2], 1;"), []uint64{0}, 1)

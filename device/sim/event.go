@@ -8,7 +8,7 @@ import (
 	"github.com/weftgo/weft/device"
 )
 
-// An event stands for the marker recorded last.
+// An event refers to the last recorded marker.
 type event struct {
 	dev    *Device
 	last   *marker
@@ -29,7 +29,7 @@ func (d *Device) NewEvent() (*device.Event, error) {
 	return device.NewEvent(&event{dev: d}), nil
 }
 
-// event checks that an event is one of the device's, and open.
+// event returns an event of the device, or an error if it is of another device or closed.
 func (d *Device) event(e device.EventDriver) (*event, error) {
 	ev, ok := e.(*event)
 	switch {
@@ -57,7 +57,7 @@ func (e *event) Sync(ctx context.Context) error {
 	}
 }
 
-// Since is the clock's time between two markers, a nanosecond per tick.
+// Since returns the clock's time between two markers, a nanosecond per tick.
 func (e *event) Since(start device.EventDriver) (time.Duration, error) {
 	d := e.dev
 	if err := d.use(); err != nil {
@@ -76,8 +76,8 @@ func (e *event) Since(start device.EventDriver) (time.Duration, error) {
 	return time.Duration(e.last.at - s.last.at), nil
 }
 
-// Close is a fault if the host has not waited for the event, nor for anything
-// behind it: works that are queued may need it.
+// Close closes the event. It is a fault if the host has waited neither for the event nor for any
+// work after it: queued works may need it.
 func (e *event) Close() error {
 	d := e.dev
 	d.mu.Lock()

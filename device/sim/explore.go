@@ -2,9 +2,9 @@ package sim
 
 import "math/rand/v2"
 
-// Schedule is a simulated GPU for tests that look for races: the schedule of a seed,
-// random or by priorities, on memory that is weak, where data races are faults, or
-// sequentially consistent. A test of one's own kernels tries many seeds:
+// Schedule returns the options of a simulated GPU for tests that look for races. The seed selects a
+// random or priority schedule, on memory that is weak, with data races as faults, or sequentially
+// consistent. A test of a kernel tries many seeds:
 //
 //	for seed := range uint64(100) {
 //		t.Run(fmt.Sprintf("seed %d", seed), func(t *testing.T) {
@@ -13,8 +13,8 @@ import "math/rand/v2"
 //		})
 //	}
 //
-// and go test -run 'TestSum/seed_17$' replays one. The same seed gives the same
-// schedule as long as the test does the same.
+// and go test -run 'TestSum/seed_17$' replays one. The same seed gives the same schedule as long as
+// the test does the same.
 func Schedule(seed uint64) *Options {
 	rng := rand.New(rand.NewPCG(seed, 0x5eed))
 	o := &Options{Seed: seed, Scheduler: Random, Sequential: rng.IntN(2) == 0}

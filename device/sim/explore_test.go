@@ -7,7 +7,7 @@ import (
 	"github.com/weftgo/weft/device/sim"
 )
 
-// The schedules of seeds are of all kinds, and the same for one seed.
+// Seeds select schedules of all kinds, and one seed always the same.
 func TestSchedule(t *testing.T) {
 	kinds := map[[2]any]bool{}
 	for seed := range uint64(40) {

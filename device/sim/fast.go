@@ -1,12 +1,12 @@
 package sim
 
-// fast does one work after another, in the order in which they were submitted,
-// and of a launch one warp after another in lockstep, block by block. It is
-// sequentially consistent and always the same: for looking at results.
+// fast runs one work after another, in the order of submission. Within a launch it runs one warp
+// after another in lockstep, block by block. It is sequentially consistent and deterministic, for
+// tests of results.
 type fast struct{}
 
-// fastQuantum is how many instructions a warp runs before others get a turn: it
-// may wait for one of them.
+// fastQuantum is the number of instructions that a warp runs before the next warp: it may wait for
+// one of the others.
 const fastQuantum = 1 << 14
 
 func (fast) wake(*warp) {}
@@ -25,7 +25,7 @@ func (f fast) step(d *Device, ready []*work) {
 	w.launch.run(func() { f.round(w.launch) })
 }
 
-// round gives each warp that is resident a turn.
+// round runs each resident warp for a quantum.
 func (fast) round(l *launch) {
 	if !l.crowded(1) {
 		l.admit()

@@ -5,12 +5,11 @@ import (
 	"strings"
 )
 
-// A Fault is what a kernel, a copy or the host did wrong, and where. It is the
-// cause wrapped by the device.ErrLost that whoever waits gets, and every call
-// after that.
+// A Fault describes what a kernel, a copy or the host did wrong, and where. It is the cause wrapped
+// by device.ErrLost, which the waiting call and every later call return.
 type Fault struct {
-	Kernel string // entry point; "" if it is no kernel's fault, but of Work
-	Work   string // a copy, or what uses memory that is freed
+	Kernel string // entry point; "" if the fault is not a kernel's, but of Work
+	Work   string // a copy, or the work that uses freed memory
 	File   string // name of the PTX module, e.g. "linear_sm90.ptx"
 	Line   int    // in File; 0 if the fault belongs to no instruction
 	Text   string // the instruction
@@ -19,10 +18,10 @@ type Fault struct {
 	Lane   int    // of the warp; -1 if the fault is the warp's or the block's
 	Reason string // what went wrong
 	Seed   uint64 // of the device
-	Launch int    // how many launches the device had run before
+	Launch int    // number of earlier launches of the device
 }
 
-// Error names the reason first, then the place from large to small.
+// Error returns the reason first, then the place from large to small.
 func (f *Fault) Error() string {
 	if f.Kernel == "" {
 		return fmt.Sprintf("%s: %s (after %d launches, seed %d)", f.Reason, f.Work, f.Launch, f.Seed)

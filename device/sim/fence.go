@@ -11,8 +11,7 @@ func buildFence(a *assembler, s *statement, f form) (instr, error) {
 	return instr{kind: kindMemory, access: ac, exec: execFence}, a.operands(s).done()
 }
 
-// buildMembar resolves membar, which PTX ISA 6.0 made another name of
-// fence.sc.
+// buildMembar resolves membar, which PTX ISA 6.0 made a synonym of fence.sc.
 func buildMembar(a *assembler, s *statement, f form) (instr, error) {
 	ac := &access{order: orderSC, scope: scopeNamed[f[0]]}
 	return instr{kind: kindMemory, access: ac, exec: execFence}, a.operands(s).done()

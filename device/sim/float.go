@@ -2,24 +2,24 @@ package sim
 
 import "math/bits"
 
-// Floating-point arithmetic as a GPU does it: subnormal numbers included, one
-// rounding per instruction, no exceptions. Numbers are taken apart, computed
-// with all digits that can matter, and rounded once: so the same few lines
-// serve every rounding of every operation in both formats.
+// Floating-point arithmetic as a GPU does it: subnormal numbers included, one rounding per
+// instruction, no exceptions. Numbers are unpacked, computed with all digits that can matter, and
+// rounded once. The same few lines therefore serve every rounding of every operation in both
+// formats.
 
 // A format is a binary floating-point format of IEEE 754.
 type format struct {
 	bits   int
-	digits int // of the significand, with the one that is not stored
+	digits int // of the significand, including the implicit one
 	low    int // exponent of the last digit of subnormal numbers
 }
 
 var formats = map[int]format{32: {32, 24, -149}, 64: {64, 53, -1074}}
 
-// format is that of a floating-point type.
+// format returns the format of a floating-point type.
 func (t typ) format() format { return formats[t.bits] }
 
-// sign is the sign bit, least the least normal number.
+// sign returns the sign bit, least the least normal number.
 func (f format) sign() uint64     { return 1 << (f.bits - 1) }
 func (f format) least() uint64    { return 1 << (f.digits - 1) }
 func (f format) infinity() uint64 { return f.sign() - f.least() }
@@ -27,7 +27,7 @@ func (f format) infinity() uint64 { return f.sign() - f.least() }
 // isNaN reports whether bits are those of a NaN.
 func (f format) isNaN(v uint64) bool { return v&^f.sign() > f.infinity() }
 
-// flush makes a subnormal number the zero of its sign.
+// flush replaces a subnormal number by the zero of its sign.
 func (f format) flush(v uint64) uint64 {
 	if v&^f.sign() < f.least() {
 		return v & f.sign()
@@ -39,18 +39,18 @@ func (f format) flush(v uint64) uint64 {
 type rounding uint8
 
 const (
-	toNearest rounding = iota // to even where two are equally near
+	toNearest rounding = iota // ties to even
 	toZero
 	down
 	up
 )
 
-// A float is what bits of a format stand for: a NaN, infinity, or
-// (hi·2⁶⁴+lo)·2^exp, whose last bit is also set for digits behind it.
+// A float is the unpacked value of bits of a format: a NaN, infinity, or (hi·2⁶⁴+lo)·2^exp. Its
+// last bit is also set if digits after it were dropped.
 type float struct {
 	kind     floatKind
 	negative bool
-	hi, lo   uint64 // of a NaN, lo is what it carries, from the highest bit on
+	hi, lo   uint64 // of a NaN, lo is the payload, from the highest bit on
 	exp      int
 }
 
@@ -62,10 +62,10 @@ const (
 	notANumber
 )
 
-// invalid is the result of an operation that has none, as GPUs make it.
+// invalid is the result of an invalid operation, as GPUs return it.
 var invalid = float{kind: notANumber, negative: true}
 
-// float takes bits apart.
+// float unpacks bits.
 func (f format) float(v uint64) float {
 	n := float{negative: v&f.sign() != 0}
 	magnitude := v &^ f.sign()
@@ -83,7 +83,7 @@ func (f format) float(v uint64) float {
 	return n
 }
 
-// encode rounds a number to bits.
+// encode rounds a number and packs it into bits.
 func (f format) encode(n float, mode rounding) uint64 {
 	var v uint64
 	switch {
@@ -92,8 +92,8 @@ func (f format) encode(n float, mode rounding) uint64 {
 	case n.kind == infinite:
 		v = f.infinity()
 	case !n.zero():
-		// A digit carried out of the significand counts up the exponent, as it
-		// should; beyond the greatest one this is infinity.
+		// A carry out of the significand correctly increments the exponent; beyond the greatest
+		// exponent the result is infinity.
 		last := max(n.exp+n.length()-f.digits, f.low)
 		v = uint64(last-f.low)<<(f.digits-1) + n.round(last, mode)
 		if v >= f.infinity() {
@@ -109,9 +109,8 @@ func (f format) encode(n float, mode rounding) uint64 {
 	return v
 }
 
-// nan is the NaN that an instruction returns. PTX leaves open which one those
-// of single precision return: GPUs know one. Those of double precision keep
-// what the operand carries.
+// nan returns the NaN that an instruction returns. PTX does not specify it for single precision:
+// GPUs have only one. NaNs of double precision keep the payload of the operand.
 func (f format) nan(n float) uint64 {
 	if f.bits == 32 {
 		return f.sign() - 1
@@ -119,7 +118,7 @@ func (f format) nan(n float) uint64 {
 	return f.quiet(n)
 }
 
-// quiet is a NaN in the format, made quiet, with what it carries.
+// quiet returns a quiet NaN in the format, with the payload of n.
 func (f format) quiet(n float) uint64 {
 	v := f.infinity() | f.least()>>1 | n.lo>>(64-(f.digits-1))
 	if n.negative {
@@ -130,7 +129,7 @@ func (f format) quiet(n float) uint64 {
 
 func (n *float) zero() bool { return n.kind == finite && n.hi|n.lo == 0 }
 
-// length is the number of binary digits.
+// length returns the number of binary digits.
 func (n *float) length() int {
 	if n.hi != 0 {
 		return 64 + bits.Len64(n.hi)
@@ -138,8 +137,8 @@ func (n *float) length() int {
 	return bits.Len64(n.lo)
 }
 
-// to is the number with another exponent: digits are dropped, the last of
-// those that stay telling of it, or zeros put behind, as far as there is room.
+// to returns the number with another exponent. It drops digits, and sets the last bit if any of
+// them was 1, or appends zeros as far as they fit.
 func (n float) to(exp int) float {
 	drop := exp - n.exp
 	var lost uint64
@@ -164,7 +163,7 @@ func (n float) to(exp int) float {
 	return n
 }
 
-// round is the number in units of 2^last; there must be fewer than 2⁶⁴.
+// round returns the number in units of 2^last, which must be less than 2⁶⁴.
 func (n float) round(last int, mode rounding) uint64 {
 	n = n.to(last - 2)
 	v, rest := n.hi<<62|n.lo>>2, n.lo&3
@@ -181,11 +180,10 @@ func (n float) round(last int, mode rounding) uint64 {
 	return v
 }
 
-// The operations give all digits of a result, or those that decide how it is
-// rounded. Of two NaNs, sums and products are the second, and quotients the
-// first, as an H200 does.
+// The operations return all digits of a result, or those that decide how it is rounded. Of two
+// NaNs, sums and products return the second, and quotients the first, as an H200 does.
 
-// add needs the mode of rounding for the sign of a zero.
+// add needs the rounding mode for the sign of a zero.
 func (n float) add(m float, mode rounding) float {
 	switch {
 	case m.kind == notANumber:
@@ -201,8 +199,8 @@ func (n float) add(m float, mode rounding) float {
 	case n.zero():
 		return float{negative: n.sum(m.negative, mode)}
 	}
-	// The first digit of the larger exponent in bit 125, so that a carry has
-	// room; digits are lost from numbers only that are too small to cancel it.
+	// Aligns the first digit of the larger exponent to bit 125, so that a carry fits. Only numbers
+	// too small to cancel the other lose digits.
 	const room = 126
 	n, m = n.to(n.exp+n.length()-room), m.to(m.exp+m.length()-room)
 	if n.exp < m.exp {
@@ -227,7 +225,7 @@ func (n float) add(m float, mode rounding) float {
 	return n
 }
 
-// sum is the sign of a sum of zeros.
+// sum returns the sign of a sum of zeros.
 func (n *float) sum(negative bool, mode rounding) bool {
 	if n.negative == negative {
 		return negative
@@ -235,7 +233,7 @@ func (n *float) sum(negative bool, mode rounding) bool {
 	return mode == down
 }
 
-// minus is the number with the other sign, which one that is none keeps.
+// minus returns the number with the other sign; a NaN keeps its sign.
 func (n float) minus() float {
 	n.negative = n.negative != (n.kind != notANumber)
 	return n
@@ -258,7 +256,7 @@ func (n float) mul(m float) float {
 	return float{negative: negative, hi: hi, lo: lo, exp: n.exp + m.exp}
 }
 
-// div divides numbers of up to 64 digits, to 63 digits at least.
+// div divides numbers of up to 64 digits, to at least 63 digits.
 func (n float) div(m float) float {
 	negative := n.negative != m.negative
 	switch {
@@ -281,7 +279,7 @@ func (n float) div(m float) float {
 	return float{negative: negative, lo: quotient, exp: n.exp - m.exp - 63}
 }
 
-// sqrt is the square root, to 64 digits.
+// sqrt returns the square root, to 64 digits.
 func (n float) sqrt() float {
 	switch {
 	case n.kind == notANumber || n.zero():

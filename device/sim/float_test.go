@@ -8,12 +8,11 @@ import (
 	"testing"
 )
 
-// The judge of floating-point arithmetic: exact rational numbers, rounded by
-// division of integers.
+// Reference for floating-point arithmetic: exact rational numbers, rounded by division of integers.
 
 func (f format) finite(v uint64) bool { return v&^f.sign() < f.infinity() }
 
-// exact is the value of a finite number.
+// exact returns the value of a finite number.
 func (f format) exact(v uint64) *big.Rat {
 	if f.bits == 32 {
 		return new(big.Rat).SetFloat64(float64(math.Float32frombits(uint32(v))))
@@ -29,7 +28,7 @@ func power(e int) *big.Rat {
 	return r
 }
 
-// wholes is a number that is not negative, rounded to an integer.
+// wholes returns a non-negative number, rounded to an integer.
 func wholes(x *big.Rat, negative bool, mode rounding) *big.Int {
 	q, r := new(big.Int).QuoRem(x.Num(), x.Denom(), new(big.Int))
 	half := r.Lsh(r, 1).Cmp(x.Denom())
@@ -48,7 +47,7 @@ func wholes(x *big.Rat, negative bool, mode rounding) *big.Int {
 	return q
 }
 
-// rounded are the bits of a number that is not 0.
+// rounded returns the bits of a nonzero number.
 func (f format) rounded(x *big.Rat, mode rounding) uint64 {
 	negative := x.Sign() < 0
 	x = new(big.Rat).Abs(x)
@@ -76,8 +75,8 @@ func (f format) rounded(x *big.Rat, mode rounding) uint64 {
 	return sign | uint64(last-f.low+1)<<(f.digits-1) | q.Uint64()&^f.least()
 }
 
-// hardFloat makes up bits that are hard to compute with: near the ends of the
-// range, with few digits or long runs of them.
+// hardFloat generates bits that are hard to compute with: near the ends of the range, with few
+// digits or long runs of them.
 func hardFloat(f format, rng *rand.Rand) uint64 {
 	exponents := 1<<(f.bits-f.digits) - 1
 	e := rng.IntN(exponents)
@@ -107,8 +106,8 @@ func hardFloat(f format, rng *rand.Rand) uint64 {
 	return v
 }
 
-// zeroOf is the zero of a sum of parts that are equal but for their signs, or
-// all zeros of one sign.
+// zeroOf returns the zero of a sum of parts that differ only in their signs, or are zeros of one
+// sign.
 func zeroOf(f format, mode rounding, a, b uint64) uint64 {
 	if a&f.sign() == b&f.sign() && f.exact(a).Sign() == 0 {
 		return a & f.sign()
@@ -119,8 +118,8 @@ func zeroOf(f format, mode rounding, a, b uint64) uint64 {
 	return 0
 }
 
-// exactly compute an operation on finite operands; nil says that the result is
-// no finite number, and zero which one the zero is.
+// exactly maps an operation to its exact result on finite operands. A nil x means no finite number;
+// zero is the result if x is 0.
 var exactly = map[string]func(f format, mode rounding, a, b, c uint64) (x *big.Rat, zero uint64){
 	"add": func(f format, mode rounding, a, b, _ uint64) (*big.Rat, uint64) {
 		return new(big.Rat).Add(f.exact(a), f.exact(b)), zeroOf(f, mode, a, b)
@@ -140,7 +139,7 @@ var exactly = map[string]func(f format, mode rounding, a, b, c uint64) (x *big.R
 	"fma": func(f format, mode rounding, a, b, c uint64) (*big.Rat, uint64) {
 		product := new(big.Rat).Mul(f.exact(a), f.exact(b))
 		sign := (a ^ b) & f.sign()
-		if product.Sign() != 0 { // it and c cancel each other
+		if product.Sign() != 0 { // product and c cancel each other
 			sign = ^c & f.sign()
 		}
 		return product.Add(product, f.exact(c)), zeroOf(f, mode, c&f.sign(), sign)
@@ -150,8 +149,8 @@ var exactly = map[string]func(f format, mode rounding, a, b, c uint64) (x *big.R
 		if x.Sign() < 0 {
 			return nil, 0
 		}
-		// An integer whose root has so many digits that one more half, for
-		// what is behind them, decides every rounding.
+		// An integer with so long a root that one more half digit, for those dropped, decides every
+		// rounding.
 		const more = 1400
 		n := new(big.Rat).Mul(x, power(2*more)).Num()
 		root := new(big.Int).Sqrt(n)
@@ -165,8 +164,8 @@ var exactly = map[string]func(f format, mode rounding, a, b, c uint64) (x *big.R
 
 var floatOps = map[string]*floatOp{"add": &floatAdd, "sub": &floatSub, "mul": &floatMul, "div": &floatDiv, "fma": &floatFMA, "sqrt": &floatSqrt}
 
-// compute is what an instruction computes, and what it computes without the
-// processor of the host, which must be the same.
+// compute returns the result of an instruction. The result without the processor of the host must
+// be the same.
 func compute(t *testing.T, op string, f floatForm, a, b, c uint64) uint64 {
 	t.Helper()
 	o := floatOps[op]
@@ -177,7 +176,7 @@ func compute(t *testing.T, op string, f floatForm, a, b, c uint64) uint64 {
 	return v
 }
 
-// Every operation in every rounding gives the number next to the exact result.
+// Every operation in every rounding returns the number next to the exact result.
 func TestFloatArithmetic(t *testing.T) {
 	for op, exact := range exactly {
 		for _, f := range formats {
@@ -185,7 +184,7 @@ func TestFloatArithmetic(t *testing.T) {
 				rng := rand.New(rand.NewPCG(3, uint64(f.bits)))
 				for range floatTrials {
 					a, b, c := hardFloat(f, rng), hardFloat(f, rng), hardFloat(f, rng)
-					if op == "fma" && rng.IntN(2) == 0 { // close to what is added
+					if op == "fma" && rng.IntN(2) == 0 { // close to the addend
 						c = (compute(t, "mul", floatForm{format: f}, a, b, 0) ^ f.sign()) + uint64(rng.IntN(3))
 					}
 					if !f.finite(a) || !f.finite(b) || !f.finite(c) {
@@ -211,7 +210,7 @@ func TestFloatArithmetic(t *testing.T) {
 
 const floatTrials = 2000
 
-// The processor of the host rounds to nearest as we do, of far more operands.
+// The host's processor rounds to nearest as this package does, over far more operands.
 func TestFloatArithmeticOfTheHost(t *testing.T) {
 	for op := range floatOps {
 		for _, f := range formats {
@@ -224,8 +223,8 @@ func TestFloatArithmeticOfTheHost(t *testing.T) {
 	}
 }
 
-// With .ftz a result is the zero of its sign if, rounded to as many digits as a
-// normal number has, it is less than the least of those.
+// With .ftz a result is the zero of its sign if, rounded to the digits of a normal number, it is
+// less than the least normal number.
 func TestFloatFlush(t *testing.T) {
 	f := formats[32]
 	wide := format{64, f.digits, 8 * f.low} // the same digits of far smaller numbers
@@ -269,13 +268,13 @@ func TestFloatFlush(t *testing.T) {
 	}
 }
 
-// What is no number, and what the modifiers do.
+// NaNs and infinities, and the effect of the modifiers.
 func TestFloatSpecial(t *testing.T) {
 	const (
 		inf, nan, tiny, one = 0x7f800000, 0x7fffffff, 0x00000003, 0x3f800000
 		minus               = 0x80000000
 		inf64, one64        = 0x7ff0000000000000, 0x3ff0000000000000
-		made                = 0xfff8000000000000 // by an operation without a result
+		made                = 0xfff8000000000000 // NaN of an invalid operation
 	)
 	single, double := floatForm{format: formats[32]}, floatForm{format: formats[64]}
 	ftz, sat := single, single
@@ -300,19 +299,22 @@ func TestFloatSpecial(t *testing.T) {
 		{"mul", double, 0x7ff4000000000123, one64, 0, 0x7ffc000000000123},
 		{"sub", double, one64, 0xfff8000000000456, 0, 0xfff8000000000456},
 		{"fma", double, one64, 0xfff8000000000456, 0x7ff8000000000789, 0xfff8000000000456},
-		{"add", double, 0xfff8000000000456, 0x7ff0000000000123, 0, 0x7ff8000000000123}, // of two, the second
+		// of two NaNs, the second
+		{"add", double, 0xfff8000000000456, 0x7ff0000000000123, 0, 0x7ff8000000000123},
 		{"sub", double, 0x7ff0000000000123, 0xfff8000000000456, 0, 0xfff8000000000456},
 		{"mul", double, 0xfff8000000000456, 0x7ff0000000000123, 0, 0x7ff8000000000123},
-		{"div", double, 0x7ff0000000000123, 0xfff8000000000456, 0, 0x7ff8000000000123}, // the first
+		// the first NaN
+		{"div", double, 0x7ff0000000000123, 0xfff8000000000456, 0, 0x7ff8000000000123},
 		{"fma", double, 0x7ff8000000000123, one64, 0xfff8000000000456, 0xfff8000000000456},
 		{"fma", double, 0x7ff8000000000123, 0x7ff8000000000789, one64, 0x7ff8000000000789},
 		{"add", ftz, tiny, minus | tiny, 0, 0},
-		{"mul", ftz, 0x00800000, 0x3f7fffff, 0, 0},          // has as many digits as a normal number
-		{"mul", ftz, 0x00800001, 0x3f7ffffe, 0, 0x00800000}, // has more and is rounded
+		{"mul", ftz, 0x00800000, 0x3f7fffff, 0, 0},          // fits the digits of a normal number
+		{"mul", ftz, 0x00800001, 0x3f7ffffe, 0, 0x00800000}, // does not fit and is rounded
 		{"mul", single, 0x00800000, 0x3f7fffff, 0, 0x00800000},
 		{"mul", ftz, 0x00800000 | minus, 0x3f000000, 0, minus}, // the least normal number, halved
 		{"mul", single, 0x00800000, 0x3f000000, 0, 0x00400000},
-		{"fma", single, 0x1a000001, 0x19fffffe, 0x00400001, 0x00400001}, // not quite half of the last digit more
+		// not quite half of the last digit more
+		{"fma", single, 0x1a000001, 0x19fffffe, 0x00400001, 0x00400001},
 		{"add", sat, one, one, 0, one},
 		{"sub", sat, 0, one, 0, 0},
 		{"add", sat, 0x7fc00000, one, 0, 0},
@@ -325,7 +327,7 @@ func TestFloatSpecial(t *testing.T) {
 	}
 }
 
-// Conversions give the number next to the exact one, or the end of the range.
+// Conversions return the number next to the exact one, or the end of the range.
 func TestFloatConversions(t *testing.T) {
 	rng := rand.New(rand.NewPCG(6, 7))
 	for range 20_000 {

@@ -2,10 +2,10 @@ package sim
 
 import "slices"
 
-// Conversions that have a floating-point number on one side or both.
+// Conversions with a floating-point number on one side or both.
 
-// buildFloatToInteger resolves "cvt.rounding[.ftz][.sat].to.from d, a": what
-// is beyond the range of integers is clamped, whether .sat is there or not.
+// buildFloatToInteger resolves "cvt.rounding[.ftz][.sat].to.from d, a". Values beyond the range of
+// integers are clamped, with or without .sat.
 func buildFloatToInteger(a *assembler, s *statement, fm form) (instr, error) {
 	to, from := fm.typ(len(fm)-2), fm.last()
 	f := floatFormOf(from, fm)
@@ -69,15 +69,14 @@ func buildIntegerToFloat(a *assembler, s *statement, fm form) (instr, error) {
 	return in, o.done()
 }
 
-// buildFloatToFloat resolves "cvt[.rounding][.ftz][.sat].to.from d, a"; a
-// rounding that ends in i is one to integral numbers. A NaN keeps its sign and
-// as much of what it carries as there is room for, as an H200 does, unless the
-// type stays the same or .ftz comes before: then single precision has one NaN.
-// That a narrower one keeps the upper bits is assumed: no golden vector has any.
+// buildFloatToFloat resolves "cvt[.rounding][.ftz][.sat].to.from d, a"; a rounding that ends in i
+// rounds to integral numbers. As on an H200, a NaN keeps its sign and as much of its payload as
+// fits. If the type stays the same or .ftz applies first, single precision has only one NaN. That a
+// narrower NaN keeps the upper bits is assumed: no golden vector has one.
 func buildFloatToFloat(a *assembler, s *statement, fm form) (instr, error) {
 	to, from := fm.typ(len(fm)-2), fm.last()
 	source, f := floatFormOf(from, fm), floatFormOf(to, fm)
-	// What .ftz says is of single precision.
+	// .ftz applies to single precision only.
 	source.ftz, f.ftz = f.ftz && from.bits == 32, f.ftz && to.bits == 32
 	integral := slices.ContainsFunc(fm, func(m string) bool { return len(m) == 3 && m[2] == 'i' })
 	o := a.operands(s)

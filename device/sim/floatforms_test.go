@@ -8,7 +8,7 @@ import (
 
 // Forms of floating-point numbers, and their operands.
 
-// floatSources is the number of sources of instructions on them.
+// floatSources is the number of sources of floating-point instructions.
 var floatSources = map[string]int{
 	"add": 2, "sub": 2, "mul": 2, "div": 2, "min": 2, "max": 2, "copysign": 2,
 	"fma": 3, "mad": 3, "rcp": 1, "sqrt": 1, "abs": 1, "neg": 1,
@@ -21,7 +21,7 @@ func combines(list []string) bool {
 	return slices.ContainsFunc(list, func(m string) bool { return m == "and" || m == "or" || m == "xor" })
 }
 
-// setBodies compare and leave a number.
+// setBodies return code that compares and stores a number.
 func setBodies(form string, list []string) map[string]string {
 	to, from := list[len(list)-2], list[len(list)-1]
 	text := form + " " + bank(to) + "1, A, B"
@@ -31,21 +31,22 @@ func setBodies(form string, list []string) map[string]string {
 	return map[string]string{"": fill(text, from) + ";\n" + widen(to, "%o0", bank(to)+"1")}
 }
 
-// inputTables are the words that kernels of forms read.
+// inputTables are the input words of kernels of forms.
 type inputTables struct{ integers, singles, doubles, cells []uint64 }
 
 func formTables() inputTables {
 	return inputTables{formInput(), floatInput(formats[32]), floatInput(formats[64]), floatCells()}
 }
 
-// of is the table of a form, by the type of its sources.
+// of returns the table of a form, by the type of its sources.
 func (i *inputTables) of(form string) []uint64 {
 	list := strings.Split(form, ".")
 	t := list[len(list)-1]
 	switch {
 	case (list[0] == "atom" || list[0] == "red") && floating(t):
 		return i.cells
-	case list[0] == "ld" || list[0] == "st" || list[0] == "mov" || list[0] == "selp": // move bits
+	// these move bits
+	case list[0] == "ld" || list[0] == "st" || list[0] == "mov" || list[0] == "selp":
 		return i.integers
 	case t == "f32":
 		return i.singles
@@ -55,7 +56,7 @@ func (i *inputTables) of(form string) []uint64 {
 	return i.integers
 }
 
-// edges are numbers that something is particular about.
+// edges returns numbers with special behavior.
 func (f format) edges() []uint64 {
 	one := uint64(2-f.low-f.digits) << (f.digits - 1)
 	ulp := f.least()
@@ -67,9 +68,8 @@ func (f format) edges() []uint64 {
 	}
 }
 
-// floatInput has every pair of edges for two operands and what is between them
-// for the others; then numbers around those that round to integers, and hard
-// ones.
+// floatInput returns every pair of edges for two operands and values between them for the others.
+// After these come numbers around those that round to integers, and hard ones.
 func floatInput(f format) []uint64 {
 	rng := rand.New(rand.NewPCG(8, uint64(f.bits)))
 	edges := f.edges()
@@ -102,8 +102,8 @@ func floatInput(f format) []uint64 {
 	return in
 }
 
-// floatCells are for atomic additions: a thread's word of memory and what it
-// adds (the first and the fourth) are numbers of both formats.
+// floatCells are for atomic additions: a thread's word of memory and its addend (the first and the
+// fourth) are numbers of both formats.
 func floatCells() []uint64 {
 	rng := rand.New(rand.NewPCG(9, 9))
 	single, double := formats[32].edges(), formats[64].edges()

@@ -5,8 +5,8 @@ import (
 	"slices"
 )
 
-// Instructions on floating-point numbers. Exact ones only: what PTX lets a GPU
-// approximate (.approx, .full) is not known here.
+// Instructions on floating-point numbers, exact ones only: the approximate ones of PTX (.approx,
+// .full) are not supported.
 
 var roundings = map[string]rounding{
 	"rn": toNearest, "rz": toZero, "rm": down, "rp": up,
@@ -31,7 +31,7 @@ func floatFormOf(t typ, f form) floatForm {
 	return ff
 }
 
-// operand takes an operand apart.
+// operand unpacks an operand.
 func (f floatForm) operand(v uint64) float {
 	if f.ftz {
 		v = f.flush(v)
@@ -39,7 +39,7 @@ func (f floatForm) operand(v uint64) float {
 	return f.float(v)
 }
 
-// result rounds what was computed.
+// result rounds a computed value.
 func (f floatForm) result(n float) uint64 {
 	if f.ftz && n.kind == finite && f.tiny(n) {
 		n.hi, n.lo = 0, 0
@@ -55,19 +55,19 @@ func (f floatForm) result(n float) uint64 {
 	return v
 }
 
-// tiny reports whether a number is less than the least normal one when it is
-// rounded to as many digits as that has, though it would be stored with fewer.
-// An H200 flushes it then, whatever rounding to the digits stored would give.
+// tiny reports whether a number, rounded to the digits of a normal one, is less than the least
+// normal number. It ignores that such a number would be stored with fewer digits: an H200 flushes
+// it, whatever rounding to the stored digits would give.
 func (f floatForm) tiny(n float) bool {
-	n.exp += f.digits // where all digits are stored
+	n.exp += f.digits // all digits are stored there
 	return f.encode(n, f.mode)&^f.sign() < uint64(1+f.digits)*f.least()
 }
 
 // A floatOp is an operation on up to three operands.
 type floatOp struct {
 	exact func(f floatForm, a, b, c float) float
-	// The same by the processor of the host, which rounds to nearest as a GPU
-	// does and is ten times as fast; where it makes no number, exact decides.
+	// The same on the host's processor, which rounds to nearest as a GPU does and is ten times as
+	// fast. If its result is a NaN, exact decides.
 	single func(a, b, c float32) float32
 	double func(a, b, c float64) float64
 }
@@ -95,7 +95,8 @@ var (
 	}
 	floatFMA = floatOp{
 		func(f floatForm, a, b, c float) float {
-			if b.kind == notANumber { // before c, and c before a, as an H200 does
+			// b before c, and c before a, as on an H200.
+			if b.kind == notANumber {
 				return b
 			}
 			return a.mul(b).add(c, f.mode)
@@ -115,20 +116,19 @@ var (
 	}
 )
 
-// fuseSingle is a·b+c in double precision, where the product is exact, and
-// then in single: rounded twice, which is right unless the first rounding
-// makes a number half way between two of the second. Then, and where single
-// precision has fewer digits, it gives up.
+// fuseSingle returns a·b+c in double precision, with an exact product, then rounded to single.
+// Rounding twice is right unless the first rounding gives a number half way between two of the
+// second. Then, and if single precision has fewer digits, it returns a NaN.
 func fuseSingle(a, b, c float32) float32 {
 	sum := float64(a)*float64(b) + float64(c)
-	const behind = 1<<29 - 1 // digits that single precision has not
+	const behind = 1<<29 - 1 // digits that single precision lacks
 	if math.Float64bits(sum)&behind == (behind+1)/2 || math.Abs(sum) < 0x1p-126 {
 		return float32(math.NaN())
 	}
 	return float32(sum)
 }
 
-// of is the operation for a form, on bits.
+// of returns the operation for a form, on bits.
 func (op *floatOp) of(f floatForm) func(a, b, c uint64) uint64 {
 	exact := func(a, b, c uint64) uint64 {
 		return f.result(op.exact(f, f.operand(a), f.operand(b), f.operand(c)))
@@ -167,8 +167,8 @@ func arithmetic(op *floatOp, sources int) builder {
 	}
 }
 
-// bits1 resolves "op[.ftz].type d, a". The sign of a NaN stays as it is, and
-// one that signals becomes quiet, as an H200 does.
+// bits1 resolves "op[.ftz].type d, a". As on an H200, a NaN keeps its sign, and a signaling one
+// becomes quiet.
 func bits1(op func(f format, a uint64) uint64) builder {
 	return func(a *assembler, s *statement, fm form) (instr, error) {
 		t := fm.last()
@@ -201,7 +201,7 @@ func buildCopySign(a *assembler, s *statement, fm form) (instr, error) {
 	return in, o.done()
 }
 
-// properties are what testp tests of a number without its sign.
+// properties are the tests of testp, of a number without its sign.
 var properties = map[string]func(f format, v uint64) bool{
 	"finite":     func(f format, v uint64) bool { return v < f.infinity() },
 	"infinite":   func(f format, v uint64) bool { return v == f.infinity() },
@@ -229,8 +229,8 @@ func buildTestProperty(a *assembler, s *statement, fm form) (instr, error) {
 	return in, o.done()
 }
 
-// extreme resolves min and max: of a number and a NaN the number, unless the
-// modifier NaN is there; the zeros are ordered.
+// extreme resolves min and max. Of a number and a NaN they return the number, unless the modifier
+// NaN is present; -0 is less than 0.
 func extreme(least bool) builder {
 	return func(a *assembler, s *statement, fm form) (instr, error) {
 		t := fm.last()
@@ -267,7 +267,7 @@ func (f format) rank(v uint64) int64 {
 	return int64(v)
 }
 
-// comparisons are the tests of numbers brought to order.
+// comparisons are the tests of numbers mapped by place.
 var comparisons = map[string]func(a, b uint64) bool{
 	"eq": func(a, b uint64) bool { return a == b },
 	"ne": func(a, b uint64) bool { return a != b },
@@ -277,8 +277,8 @@ var comparisons = map[string]func(a, b uint64) bool{
 	"ge": func(a, b uint64) bool { return a >= b },
 }
 
-// floatComparison is a test of setp on bits of a format. Those that end in u
-// hold if an operand is not a number, the others don't.
+// floatComparison returns a test of setp on bits of a format. Tests that end in u hold if an
+// operand is a NaN, the others do not.
 func floatComparison(name string, f floatForm) func(a, b uint64) bool {
 	unordered := name == "nan"
 	if base, ok := comparisons[name[:2]]; ok && (len(name) == 2 || name[2:] == "u") {
@@ -292,7 +292,7 @@ func floatComparison(name string, f floatForm) func(a, b uint64) bool {
 	return func(a, b uint64) bool { return (f.isNaN(a) || f.isNaN(b)) == unordered }
 }
 
-// place orders numbers by value as unsigned integers; the zeros are one.
+// place maps numbers to unsigned integers in the same order; both zeros map to one.
 func (f floatForm) place(v uint64) uint64 {
 	if f.ftz {
 		v = f.flush(v)

@@ -6,8 +6,8 @@ import (
 	"testing"
 )
 
-// What instructions make of numbers that something is particular about; a GPU's
-// answers to far more are in the golden vectors.
+// Results of instructions on numbers with special behavior. The golden vectors hold a GPU's results
+// on far more numbers.
 func TestFloatInstructions(t *testing.T) {
 	const (
 		nan, other, inf, one, tiny, zero = 0x7fffffff, 0xffc12345, 0x7f800000, 0x3f800000, 1, 0
@@ -68,7 +68,8 @@ func TestFloatInstructions(t *testing.T) {
 		{"W cvt.rzi.s32.f32 D, A", inf, 0, 0x7fffffff},
 		{"L cvt.rzi.u64.f32 D, A", nan, 0, 1 << 63},
 		{"L cvt.rzi.s64.f64 D, A", 1<<63 | 0x7ff0000000000000, 0, 1 << 63},
-		{"W cvt.rpi.s8.f32 D, A", 0xc2c7cccd, 0, 0xffffff9d}, // -99.9, and its sign to the whole register
+		// -99.9, sign-extended to the whole register
+		{"W cvt.rpi.s8.f32 D, A", 0xc2c7cccd, 0, 0xffffff9d},
 		{"W cvt.rpi.u32.f32 D, A", tiny, 0, 1},
 		{"W cvt.rpi.ftz.u32.f32 D, A", tiny, 0, 0},
 		{"F cvt.rn.f32.f64 D, A", nan64, 0, 0xffc00000},
@@ -115,8 +116,7 @@ func TestFloatInstructions(t *testing.T) {
 	}
 }
 
-// Additions in memory are without subnormal numbers and keep NaNs where the
-// cache makes them, also by addresses that do not say where they lead.
+// Additions in the cache flush subnormal numbers and keep NaNs, also through generic addresses.
 func TestFloatAtomics(t *testing.T) {
 	every(t, func(t *testing.T, opts *Options) {
 		r := newRig(t, opts, ptx(`
@@ -153,7 +153,7 @@ func TestFloatAtomics(t *testing.T) {
 	})
 }
 
-// An access with a hint takes a policy that was made to be one.
+// An access with a hint accepts only a policy of createpolicy.
 func TestCachePolicy(t *testing.T) {
 	const body = "createpolicy.fractional.L2::evict_first.b64 %%rd3, 0f3F000000; mov.u64 %%rd4, %%rd3; mov.u64 %%rd5, 7;\n" +
 		"st.relaxed.gpu.global.L2::cache_hint.u64 [%%rd2], 9, %[1]s; ld.global.L1::evict_last.L2::cache_hint.L2::128B.u64 %%rd6, [%%rd2], %[1]s; st.global.u64 [%%rd2+8], %%rd6;"

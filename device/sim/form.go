@@ -5,12 +5,12 @@ import (
 	"strings"
 )
 
-// An opcode is one row of the table of opcodes: a name, the modifiers it may
-// carry and how to resolve an instruction of that form.
+// An opcode is one row of the table of opcodes: a name, its possible modifiers and the function
+// that resolves an instruction of that form.
 type opcode struct {
 	name string
-	// slots lists the modifiers in order, separated by spaces; each slot is
-	// a list of choices separated by bars, after "?" if it may be absent.
+	// slots lists the modifiers in order, separated by spaces. Each slot is a list of choices
+	// separated by bars, with a leading "?" if it is optional.
 	slots string
 	build func(a *assembler, s *statement, f form) (instr, error)
 }
@@ -18,13 +18,13 @@ type opcode struct {
 // A form holds the modifier found in each slot of an opcode, "" if absent.
 type form []string
 
-// typ is the type named by the slot.
+// typ returns the type named by the slot.
 func (f form) typ(slot int) typ { return types[f[slot]] }
 
-// last is the type named by the last slot.
+// last returns the type named by the last slot.
 func (f form) last() typ { return types[f[len(f)-1]] }
 
-// match finds the row of the table that an opcode as written belongs to.
+// match returns the row of the table for an opcode as written.
 func match(op string) (*opcode, form, error) {
 	name, rest, _ := strings.Cut(op, ".")
 	rows, ok := table[name]

@@ -5,9 +5,8 @@ import (
 	"strings"
 )
 
-// formModule puts the body of a form in a kernel: inputs in %i0 to %i5,
-// outputs in %o0 to %o3, which start as zero; %in and %out point to the
-// thread's words.
+// formModule puts the body of a form in a kernel. Inputs are in %i0 to %i5, outputs in %o0 to %o3,
+// which start as zero; %in and %out point to the thread's words.
 func formModule(arch int, body string) string {
 	var s strings.Builder
 	fmt.Fprintf(&s, ".version 8.3\n.target sm_%d\n.address_size 64\n", arch)
@@ -46,10 +45,10 @@ func formModule(arch int, body string) string {
 	return s.String()
 }
 
-// width is the number of bits of a type's name.
+// width returns the number of bits of a type's name.
 func width(t string) int { return types[t].bits }
 
-// bank is the class of registers a type lives in.
+// bank returns the class of registers of a type.
 func bank(t string) string {
 	switch {
 	case t == "f32":
@@ -64,8 +63,7 @@ func bank(t string) string {
 	return "%d"
 }
 
-// narrow is code that brings a 64-bit register to a type; widen is the way
-// back, with zeros.
+// narrow returns code that converts a 64-bit register to a type; widen converts back, with zeros.
 func narrow(t, to, from string) string {
 	switch {
 	case t == "f32":
@@ -101,7 +99,7 @@ func fill(text, t string) string {
 	return before.String() + op + " " + args
 }
 
-// registerBody executes a form by its signature.
+// registerBody returns code that executes a form by its signature.
 func registerBody(form, t, sig string) string {
 	var before, after strings.Builder
 	var args []string
@@ -152,8 +150,8 @@ func packBodies(t string) (pack, unpack string) {
 		"mov.b64 {%w2, %w3}, %i0;\ncvt.u64.u32 %o0, %w2;\ncvt.u64.u32 %o1, %w3;\n"
 }
 
-// convertBodies convert between registers as narrow as PTX allows, and into
-// one that is wider than the type.
+// convertBodies convert between registers as narrow as PTX allows, and into one that is wider than
+// the type.
 func convertBodies(form string, list []string) map[string]string {
 	to, from := list[len(list)-2], list[len(list)-1]
 	before := narrow(from, bank(from)+"2", "%i0") + form
@@ -164,7 +162,7 @@ func convertBodies(form string, list []string) map[string]string {
 	return bodies
 }
 
-// spaceBodies take an address to the generic space and back.
+// spaceBodies convert an address to the generic space and back.
 func spaceBodies(op, form string, list []string) map[string]string {
 	space := strings.TrimSuffix(list[len(list)-1], "::cta")
 	if op == "cvta" {
@@ -188,8 +186,8 @@ func spaceBodies(op, form string, list []string) map[string]string {
 	return map[string]string{"": address[space] + there + " %d3, %d2;\n" + other + " %d4, %d3;\nsub.u64 %o0, %d4, %d2;\n" + back}
 }
 
-// memoryBody gives the access a cell of its own in the space it names, with
-// the first inputs in it, and returns what was loaded and what is there after.
+// memoryBody returns code for an access to its own cell in the space that it names, with the first
+// inputs in it. It outputs the loaded value and the contents after the access.
 func memoryBody(op, form string, list []string) string {
 	t := list[len(list)-1]
 	space := "global"
@@ -211,7 +209,7 @@ func memoryBody(op, form string, list []string) string {
 	case strings.HasPrefix(form, "ld.param"):
 		return strings.ReplaceAll(loadBody(form, t, elements(form)), "[%d10]", "[p+16]")
 	case strings.Contains(form, ".nc."):
-		s.Reset() // the read-only path is for what nobody writes
+		s.Reset() // the read-only path requires memory that is not written
 		s.WriteString("mov.u64 %d10, %in;\n")
 	default:
 		fmt.Fprintf(&s, "st.%s.u64 [%%d10], %%i0;\nst.%s.u64 [%%d10+8], %%i1;\n", space, space)
@@ -231,7 +229,7 @@ func memoryBody(op, form string, list []string) string {
 	return s.String()
 }
 
-// elements is the number of elements that a form accesses.
+// elements returns the number of elements that a form accesses.
 func elements(form string) int {
 	switch {
 	case strings.Contains(form, ".v2."):
@@ -242,7 +240,7 @@ func elements(form string) int {
 	return 1
 }
 
-// hintOf is the last operand of an access with a cache policy.
+// hintOf returns the last operand of an access with a cache policy.
 func hintOf(form string) string {
 	if strings.Contains(form, "cache_hint") {
 		return ", %d9"
@@ -267,7 +265,7 @@ func loadBody(form, t string, count int) string {
 	}
 	body := form + " " + bank(t) + "1, [%d10]" + hint + ";\n" + widen(t, "%o0", bank(t)+"1")
 	if width(t) < 64 && t[0] != 'f' {
-		body += form + " %o1, [%d10]" + hint + ";\n" // a wider register
+		body += form + " %o1, [%d10]" + hint + ";\n" // into a wider register
 	}
 	return body
 }
@@ -289,7 +287,7 @@ func storeBody(form, t string, count int) string {
 	return before.String() + form + " [%d10], {" + strings.Join(regs, ", ") + "}" + hintOf(form) + ";\n"
 }
 
-// atomicBody compares with what is there in every other thread.
+// atomicBody compares with the old value in every other thread.
 func atomicBody(op, form, t string) string {
 	if t == "b128" {
 		body := "selp.b64 %d2, %i0, %i2, %P;\nmov.b128 %q2, {%d2, %i1};\nmov.b128 %q3, {%i3, %i4};\n"
@@ -309,8 +307,8 @@ func atomicBody(op, form, t string) string {
 	return body + form + " " + r + "1, [%d10], " + r + "3;\n" + widen(t, "%o0", r+"1")
 }
 
-// collectiveBodies execute an instruction of a warp or block in full warps,
-// and by halves where a membermask says so.
+// collectiveBodies execute an instruction of a warp or block in full warps, and by halves if it has
+// a membermask.
 func collectiveBodies(op, form string, list []string) map[string]string {
 	halves := "setp.lt.u32 %p5, %lane, 16;\nselp.b32 %w10, 0xffff, 0xffff0000, %p5;\n"
 	all := "mov.b32 %w10, -1;\n"
@@ -351,7 +349,7 @@ func collectiveBodies(op, form string, list []string) map[string]string {
 	case "elect":
 		return both(form + " %w1|%p1, %w10;\ncvt.u64.u32 %o0, %w1;\nselp.b64 %o1, 1, 0, %p1;\n")
 	}
-	// Barriers: values go through shared memory.
+	// Barriers: values are exchanged through shared memory.
 	exchange := func(barrier string) string {
 		return "mov.u64 %d10, sh;\nmul.wide.u32 %d11, %self, 8;\nadd.u64 %d12, %d10, %d11;\nst.shared.u64 [%d12], %i0;\n" +
 			barrier + "xor.b32 %w2, %self, 5;\nmul.wide.u32 %d11, %w2, 8;\nadd.u64 %d12, %d10, %d11;\nld.shared.u64 %o0, [%d12];\n"

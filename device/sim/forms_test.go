@@ -6,28 +6,27 @@ import (
 	"strings"
 )
 
-// The forms that are compared with hardware: for each one a kernel that
-// executes it once in every lane, on operands from a table.
+// Forms that are compared with hardware: each has a kernel that executes it once in every lane, on
+// operands from a table.
 
 // A formKernel is a kernel for one form.
 type formKernel struct {
 	form string // "add.u32"; a variant follows after a space
-	arch int    // least architecture that has it
+	arch int    // oldest architecture that has it
 	ptx  string
 	in   []uint64 // formInputs words for each of its threads
 }
 
-// Threads of most kernels, and the words that each reads and writes.
+// Number of threads of most kernels, and of the words that each reads and writes.
 const (
 	formThreads = 128
 	formInputs  = 6
 	formOutputs = 4
 )
 
-// signatures give the operands of instructions that are computed from
-// registers, by opcode without its types: "=" marks destinations, "t" is the
-// last type of the form, "w" twice as wide, "x" the type before the last;
-// p is a predicate, and anything else stands for itself.
+// signatures list the operands of instructions that compute from registers, by opcode without its
+// types. "=" marks destinations. "t" is the last type of the form, "w" twice as wide, "x" the type
+// before the last. p is a predicate, and anything else stands for itself.
 var signatures = map[string][]string{
 	"add": {"=t t t"}, "sub": {"=t t t"}, "min": {"=t t t"}, "max": {"=t t t"},
 	"mul.lo": {"=t t t"}, "mul.hi": {"=t t t"}, "mul.wide": {"=w t t"},
@@ -42,7 +41,7 @@ var signatures = map[string][]string{
 	"prmt": {"=t t t t"}, "selp": {"=t t t p"}, "mov": {"=t t"},
 }
 
-// formKernels lists a kernel for every form, of memory accesses for a choice.
+// formKernels returns a kernel for every form, and for a selection of memory accesses.
 func formKernels() []formKernel {
 	var all []formKernel
 	seen := map[string]bool{}
@@ -66,8 +65,7 @@ func formKernels() []formKernel {
 	return all
 }
 
-// formArch is the least architecture of a form: 80, or 90 for what came with
-// it.
+// formArch returns the oldest architecture of a form: 80, or 90 for newer forms.
 func formArch(form string) int {
 	if strings.HasPrefix(form, "atom") && strings.HasSuffix(form, "b128") || strings.HasPrefix(form, "elect") {
 		return 90
@@ -75,12 +73,12 @@ func formArch(form string) int {
 	return 80
 }
 
-// opcodeOrder makes the list the same every time.
+// opcodeOrder makes the list deterministic.
 var opcodeOrder = strings.Fields("add sub mul mad div rem abs neg min max popc clz bfind brev bfe bfi fma rcp sqrt copysign testp " +
 	"and or xor not cnot lop3 shl shr shf prmt setp set selp mov cvt cvta isspacep ld st atom red fence membar createpolicy " +
 	"shfl vote match redux activemask elect bar barrier")
 
-// rowForms are the forms of a row that get a kernel: all, unless there are too
+// rowForms returns the forms of a row that get a kernel: all, or a selection if there would be too
 // many.
 func rowForms(row *opcode) []string {
 	switch row.name {
@@ -103,8 +101,8 @@ func rowForms(row *opcode) []string {
 	return row.forms()
 }
 
-// memoryForms chooses among the forms of loads, stores and atomics: each
-// type, space, cache operator, order and scope, but not all combinations.
+// memoryForms selects forms of loads, stores and atomics: each type, space, cache operator, order
+// and scope, but not all combinations.
 func memoryForms() []string {
 	var all []string
 	for _, t := range strings.Split(memTypes, "|") {
@@ -166,7 +164,7 @@ func memoryForms() []string {
 	return append(all, "atom.relaxed.gpu.global.cas.b128", "atom.relaxed.gpu.global.exch.b128", "atom.acquire.gpu.global.cas.b128", "red.relaxed.cta.shared.add.f64")
 }
 
-// formBodies are the bodies of kernels for a form, by variant.
+// formBodies returns the bodies of kernels for a form, by variant.
 func formBodies(form string) map[string]string {
 	op, mods, _ := strings.Cut(form, ".")
 	list := strings.Split(mods, ".")
@@ -182,7 +180,7 @@ func formBodies(form string) map[string]string {
 	case "setp":
 		b := map[string]string{"": form + " %p1|%p2, A, B", "p only": form + " %p1, A, B"}
 		if floating(t) {
-			delete(b, "p only") // as for integers
+			delete(b, "p only") // same as for integers
 		}
 		for k, v := range b {
 			if combines(list) {
@@ -200,7 +198,7 @@ func formBodies(form string) map[string]string {
 		return spaceBodies(op, form, list)
 	case "ld", "st", "atom", "red":
 		bodies := map[string]string{"": memoryBody(op, form, list)}
-		if form == "atom.add.f32" { // which depends on where it is
+		if form == "atom.add.f32" { // its result depends on the space
 			bodies["in shared memory"] = strings.Replace(memoryBody(op, "atom.shared.add.f32", []string{"shared", "add", "f32"}),
 				"atom.shared.add.f32 %f1, [%d10]", "cvta.shared.u64 %d13, %d10;\natom.add.f32 %f1, [%d13]", 1)
 		}

@@ -8,7 +8,7 @@ import (
 	"github.com/weftgo/weft/device"
 )
 
-// hostile bodies are such as no compiler writes.
+// hostile lists bodies that no compiler writes.
 var hostile = []string{
 	"L: bra L;", "bar.warp.sync 3;", "bar.sync 1, 32;", "elect.sync _|%p1, -1;", "setp.eq.u32 _|%p2, %r1, %r2;", ".pragma \"nounroll\"; ret;",
 	"{ .reg .b32 %r1; mov.u32 %r1, 0; }", "T: .branchtargets A, B; brx.idx %r2, T; A: ret; B:", "@!%p1 exit;", "st.u64 [%rd1+8], %rd2;",
@@ -16,8 +16,8 @@ var hostile = []string{
 	".shared .align 16 .b8 huge[99999999999999];", ".reg .b64 %x<2000000000>;", ".local .align 4611686018427387904 .b8 l[1];",
 }
 
-// load loads a module and launches its kernel; whatever they are, the answer
-// is a result or an error: nothing panics, hangs or takes all memory.
+// load loads a module and launches its kernel. Whatever they are, the result is a value or an
+// error: nothing panics, hangs or takes all memory.
 func load(t testing.TB, src string, opts Options) {
 	opts.Memory, opts.Budget = 1<<20, 1<<12
 	d, err := Open(&opts)
@@ -58,8 +58,7 @@ func FuzzLoad(f *testing.F) {
 	})
 }
 
-// The same with text that is almost right: kernels of forms with some words
-// exchanged for others.
+// The same with almost correct text: kernels of forms with some words replaced.
 func TestDisturbedText(t *testing.T) {
 	var texts [][]string
 	var pool []string

@@ -16,19 +16,18 @@ import (
 	"github.com/weftgo/weft/device"
 )
 
-// golden is what a GPU computed for each form. Every thread writes formOutputs
-// words; a column is one of them for all threads, in hexadecimal, "" if all are
-// zero. Forms that the GPU's driver did not take are listed; those that are
-// neither here nor there are younger than the recording.
+// golden holds the results of a GPU for each form. Every thread writes formOutputs words; a column
+// is one of them for all threads, in hexadecimal, "" if all are zero. Forms that the GPU's driver
+// refused are listed; forms in neither list are newer than the recording.
 type golden struct {
-	Device  string // its name and driver
+	Device  string // name of the GPU and its driver
 	Forms   map[string][formOutputs]string
 	Refused []string
 }
 
 const goldenFile = "testdata/hopper.json.gz"
 
-// columns writes outputs as golden keeps them.
+// columns encodes outputs in the format of golden.
 func columns(v []uint64) (c [formOutputs]string) {
 	for i := range c {
 		var words []string
@@ -44,7 +43,7 @@ func columns(v []uint64) (c [formOutputs]string) {
 	return c
 }
 
-// readGolden reads what a GPU computed.
+// readGolden reads the results of a GPU.
 func readGolden() (g golden, err error) {
 	f, err := os.Open(goldenFile)
 	if err != nil {
@@ -58,8 +57,8 @@ func readGolden() (g golden, err error) {
 	return g, json.NewDecoder(z).Decode(&g)
 }
 
-// formInput is the table that all kernels of forms read: edges of the types,
-// small numbers and random bits.
+// formInput returns the input table of the kernels of forms: edges of the types, small numbers and
+// random bits.
 func formInput() []uint64 {
 	rng := rand.New(rand.NewPCG(1, 2))
 	edges := []uint64{0, 1, 2, 7, 8, 15, 16, 31, 32, 33, 63, 64, 127, 128, 255, 256, 0x7fff, 0x8000, 0xffff, 0x10000,
@@ -112,8 +111,8 @@ func runForm(t testing.TB, dev device.Device, f formKernel) ([]uint64, error) {
 	return v, out.CopyTo(t.Context(), s, v)
 }
 
-// Every form loads and runs, under every scheduler with the same result. Most
-// of those that compute from registers alone need not show it.
+// Every form loads and runs with the same result under every scheduler. Most forms that compute
+// from registers alone run under Fast only.
 func TestFormsRun(t *testing.T) {
 	for i, f := range formKernels() {
 		var first []uint64
@@ -134,7 +133,7 @@ func TestFormsRun(t *testing.T) {
 			if first == nil {
 				first = v
 			}
-			// activemask tells who happens to run together.
+			// The result of activemask depends on the lanes that run together.
 			if !slices.Equal(v, first) && f.form != "activemask.b32" {
 				t.Errorf("%s: %s and %s differ", f.form, Fast, s)
 			}
@@ -143,7 +142,7 @@ func TestFormsRun(t *testing.T) {
 	}
 }
 
-// Every row of the table has a form here, but for those that compute nothing.
+// Every row of the table has a form, except those that compute nothing.
 func TestEveryRowHasAForm(t *testing.T) {
 	without := []string{"bra", "brx", "ret", "exit", "trap", "nanosleep", "prefetch", "prefetchu", "ldu"}
 	have := map[*opcode]bool{}
@@ -170,7 +169,7 @@ func TestEveryRowHasAForm(t *testing.T) {
 	}
 }
 
-// What the forms compute is what the hardware computes, bit for bit.
+// The results of the forms equal those of the hardware, bit for bit.
 func TestGolden(t *testing.T) {
 	g, err := readGolden()
 	if err != nil {
@@ -210,7 +209,7 @@ func TestGolden(t *testing.T) {
 	}
 }
 
-// difference names the first thread whose words differ.
+// difference describes the first thread with different words.
 func difference(got, want string) string {
 	a, b := strings.Fields(got), strings.Fields(want)
 	for i := range max(len(a), len(b)) {
@@ -228,7 +227,7 @@ func difference(got, want string) string {
 	return "in nothing"
 }
 
-// record runs every form on a device and writes what it computed.
+// record runs every form on a device and writes the results.
 func record(t testing.TB, dev device.Device, file string) {
 	p := dev.Properties()
 	g := golden{Device: p.Name + ", driver " + p.Driver, Forms: map[string][formOutputs]string{}}

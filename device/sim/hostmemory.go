@@ -11,7 +11,7 @@ import (
 // A pin is host memory that is registered or mapped.
 type pin struct{ memory []byte }
 
-// apart refuses host memory of which a part is registered or mapped.
+// apart returns an error if a part of the host memory is registered or mapped.
 func (d *Device) apart(op string, b []byte) error {
 	for p := range d.pinned {
 		if overlap(b, p.memory) {
@@ -37,8 +37,7 @@ func (d *Device) AllocHost(size int) ([]byte, error) {
 	return b, nil
 }
 
-// FreeHost drops what AllocHost gave. It is a fault while an asynchronous copy
-// may use it.
+// FreeHost releases memory of AllocHost. It is a fault while an asynchronous copy may use it.
 func (d *Device) FreeHost(b []byte) error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -52,7 +51,7 @@ func (d *Device) FreeHost(b []byte) error {
 	return d.release(b)
 }
 
-// Register remembers b: all host memory is alike. To undo it is a fault while an
+// Register records b; all host memory copies at the same speed. Unregistering is a fault while an
 // asynchronous copy may use b.
 func (d *Device) Register(b []byte) (func() error, error) {
 	if err := d.use(); err != nil {
@@ -78,8 +77,8 @@ func (d *Device) Register(b []byte) (func() error, error) {
 	}, nil
 }
 
-// release fails the device if the host has not waited for an asynchronous copy
-// from or to host memory that it gives up.
+// release fails the device if the host has not waited for an asynchronous copy from or to the host
+// memory that it gives up.
 func (d *Device) release(b []byte) error {
 	if d.closed || d.lost != nil {
 		return nil
@@ -93,7 +92,7 @@ func (d *Device) release(b []byte) error {
 	return nil
 }
 
-// Pinned knows what AllocHost gave, and Register and Map were told.
+// Pinned reports whether all of b is memory of AllocHost, Register or Map.
 func (d *Device) Pinned(b []byte) bool {
 	d.mu.Lock()
 	defer d.mu.Unlock()

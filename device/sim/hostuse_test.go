@@ -9,8 +9,7 @@ import (
 	"github.com/weftgo/weft/device"
 )
 
-// Copies of one stream may use the same memory of the host one after another, in
-// both directions.
+// Copies of one stream may use the same host memory one after another, in both directions.
 func TestCopiesShareHostMemory(t *testing.T) {
 	weakly(t, 5, func(t *testing.T, opts *Options) {
 		st := newStage(t, opts, 1)
@@ -35,7 +34,7 @@ func TestCopiesShareHostMemory(t *testing.T) {
 	})
 }
 
-// Without an order between them, one changes what the other reads.
+// Without an order between them, one copy changes what the other reads.
 func TestCopiesShareHostMemoryUnordered(t *testing.T) {
 	st := newStage(t, &Options{Scheduler: Random}, 2)
 	h, err := st.dev.AllocHost(256)
@@ -47,7 +46,7 @@ func TestCopiesShareHostMemoryUnordered(t *testing.T) {
 	}
 }
 
-// Two numbers side by side among a kernel's parameters are no address.
+// Two adjacent numbers among a kernel's parameters are not taken for an address.
 func TestNumbersAreNoAddress(t *testing.T) {
 	d, err := Open(nil)
 	if err != nil {
@@ -64,7 +63,7 @@ func TestNumbersAreNoAddress(t *testing.T) {
 	}
 }
 
-// Close waits, and others close the stream or the device meanwhile.
+// While Close waits, other goroutines close the stream or the device.
 func TestStreamCloseBesideOthers(t *testing.T) {
 	for seed := range uint64(50) {
 		d, err := Open(&Options{Scheduler: Random, Seed: seed})
@@ -111,7 +110,7 @@ func TestStreamCloseBesideOthers(t *testing.T) {
 	}
 }
 
-// What is recorded and never waited for does not keep the history of memory.
+// An event that is recorded and never waited for does not keep the history of memory.
 func TestRecordsKeepNoHistory(t *testing.T) {
 	st := newStage(t, &Options{Scheduler: Random}, 2)
 	e, err := st.dev.NewEvent()
@@ -124,7 +123,7 @@ func TestRecordsKeepNoHistory(t *testing.T) {
 	}
 }
 
-// A block of memory does not keep what was copied to it.
+// A block of memory does not keep the host memory that was copied to it.
 func TestCopiesOfTheHostAreDropped(t *testing.T) {
 	st := newStage(t, nil, 1)
 	st.must(st.streams[0].CopyIn(st.words.Ptr(), make([]byte, 4096)))

@@ -4,9 +4,8 @@ import (
 	"math/bits"
 )
 
-// Integer arithmetic. Every function takes the type of the instruction and
-// returns what it computes from sources that are zero-extended to 64 bits;
-// results are zero-extended again.
+// Integer arithmetic. Every function takes the type of the instruction and returns its operation on
+// sources zero-extended to 64 bits; results are zero-extended again.
 
 func add(t typ) func(a, b uint64) uint64 {
 	m := t.mask()
@@ -114,8 +113,8 @@ func clz(t typ) func(a uint64) uint64 {
 	return func(a uint64) uint64 { return uint64(bits.LeadingZeros64(a) - 64 + t.bits) }
 }
 
-// bfind is the position of the most significant bit that is not a sign bit,
-// all ones if there is none; shifted counts it from the top instead.
+// bfind returns the position of the most significant bit that is not a sign bit, all ones if every
+// bit is; shifted counts it from the top instead.
 func bfind(t typ, shifted bool) func(a uint64) uint64 {
 	return func(a uint64) uint64 {
 		if t.extend(a) < 0 && t.signed() {
@@ -136,9 +135,8 @@ func brev(t typ) func(a uint64) uint64 {
 	return func(a uint64) uint64 { return bits.Reverse64(a) >> (64 - t.bits) }
 }
 
-// bfe extracts length bits from position; what lies outside of the register
-// or the field is a copy of the field's sign, 0 for unsigned types. Position
-// and length are bytes.
+// bfe extracts length bits from position. Bits outside of the register or the field are copies of
+// the field's sign, 0 for unsigned types. Position and length are bytes.
 func bfe(t typ) func(a, position, length uint64) uint64 {
 	return func(a, position, length uint64) uint64 {
 		pos, n, msb := int(position&0xff), int(length&0xff), t.bits-1
@@ -153,7 +151,7 @@ func bfe(t typ) func(a, position, length uint64) uint64 {
 	}
 }
 
-// bfi puts the low length bits of a into b at position.
+// bfi inserts the low length bits of a into b at position.
 func bfi(t typ, a, b, position, length uint64) uint64 {
 	pos, n := int(position&0xff), int(length&0xff)
 	n = max(0, min(n, t.bits-pos))

@@ -2,9 +2,8 @@ package sim
 
 import "math/bits"
 
-// Instructions that compute each lane from its own registers. The functions
-// here turn "what one lane computes" into "what a warp does": the table names
-// the former, the warp calls the latter.
+// Instructions that compute each lane from its own registers. These functions turn the operation of
+// one lane into that of a warp: the table names the former, the warp calls the latter.
 
 var (
 	u32 = typ{'u', 32}
@@ -12,10 +11,10 @@ var (
 	b32 = typ{'b', 32}
 )
 
-// lowest is the lowest lane of a mask that is not empty.
+// lowest returns the lowest lane of a nonempty mask.
 func lowest(m uint32) int { return bits.TrailingZeros32(m) & (warpSize - 1) }
 
-// same reports whether the lanes of a mask that is not empty hold one value.
+// same reports whether the lanes of a nonempty mask hold one value.
 func (a *lanes) same(m uint32) bool {
 	v := a[lowest(m)]
 	if m == fullMask {
@@ -94,7 +93,7 @@ func op1(op func(t typ) func(a uint64) uint64) builder {
 	}
 }
 
-// count is op1 with a 32-bit result whatever the source.
+// count is op1 with a 32-bit result for any source.
 func count(op func(t typ) func(a uint64) uint64) builder {
 	return func(a *assembler, s *statement, f form) (instr, error) {
 		t := f.last()
@@ -124,8 +123,7 @@ func op2(op func(t typ) func(a, b uint64) uint64) builder {
 	}
 }
 
-// divide is op2 with a fault where the divisor is zero: PTX leaves the
-// result open.
+// divide is op2 with a fault if the divisor is zero: PTX leaves the result undefined.
 func divide(op func(t typ) func(a, b uint64) uint64) builder {
 	return func(a *assembler, s *statement, f form) (instr, error) {
 		t := f.last()
@@ -175,8 +173,7 @@ func bitField(op func(t typ) func(a, b, c uint64) uint64) builder {
 	}
 }
 
-// wide resolves "op.wide.type d, a, b[, c]": the result and c have twice the
-// width of the factors.
+// wide resolves "op.wide.type d, a, b[, c]": the result and c have twice the width of the factors.
 func wide(sources int, op func(t typ) func(a, b, c uint64) uint64) builder {
 	return func(a *assembler, s *statement, f form) (instr, error) {
 		t := f.last()

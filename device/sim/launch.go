@@ -18,39 +18,39 @@ type launch struct {
 	blockDim [3]int
 	params   *segment
 	heap     *heap
-	near     []*segment // block of memory each access touched last
-	number   int        // launches submitted before this one
+	near     []*segment // block of memory that each access touched last
+	number   int        // number of earlier launches
 	seed     uint64     // of the device, for messages
 	rng      *rand.Rand // of the device; nil under Fast
 
 	begun  bool
-	start  uint64 // what the clock is ahead of steps
+	start  uint64 // difference of the clock and steps
 	steps  uint64 // warp instructions executed
 	budget uint64 // steps allowed
 
 	resident []*block
-	idle     *[]*block // finished, to be used again
-	admitted int       // blocks of the grid that have started
-	retired  uint64    // steps when the last one finished
-	ready    []*warp   // warps with lanes that can run, under Random
+	idle     *[]*block // finished blocks for reuse
+	admitted int       // number of blocks of the grid that have started
+	retired  uint64    // steps when the last block finished
+	ready    []*warp   // warps with runnable lanes, under Random
 	change   []uint64  // accesses at which a priority changes, ascending, under PCT
-	accesses uint64    // so far, under PCT
+	accesses uint64    // number so far, under PCT
 
 	views       *views // nil: memory is sequentially consistent
 	firstThread int    // number of its first thread
 	firstBlock  int    // number of its first block
-	base        *view  // what is ordered before it
-	end         *view  // that and what its threads have learned
+	base        *view  // accesses ordered before it
+	end         *view  // base and what its threads have learned
 
 	domain   *journal
 	watch    func(Access)
 	requests func(Request)
 	trace    *tracer
 	fault    *Fault
-	crash    error // what the persistence domain ended the launch with
+	crash    error // error of the persistence domain that ended the launch
 }
 
-// newLaunch checks what a kernel is launched with.
+// newLaunch checks the arguments of a launch.
 func (d *Device) newLaunch(k device.Kernel, grid, block device.Dim, params []byte) (*launch, error) {
 	e, ok := k.(*entry)
 	if !ok || e == nil || e.dev != d {
@@ -81,7 +81,7 @@ func (d *Device) newLaunch(k device.Kernel, grid, block device.Dim, params []byt
 	return l, nil
 }
 
-// mentions visits the segments that parameters hold addresses of.
+// mentions visits the segments with addresses in the parameters.
 func (l *launch) mentions(yield func(s *segment) bool) {
 	for i := 0; i+8 <= l.params.size; i += 8 {
 		addr := binary.LittleEndian.Uint64(l.params.data[i:])
@@ -109,7 +109,7 @@ func (l *launch) begin() {
 	}
 }
 
-// conclude ends a launch all of whose blocks have finished, or that failed.
+// conclude ends a launch that failed or has no unfinished blocks.
 func (d *Device) conclude(l *launch) {
 	if l.accesses > 0 {
 		d.lengths[l.prog] = l.accesses
@@ -127,16 +127,16 @@ func (d *Device) conclude(l *launch) {
 	d.finish(l.work)
 }
 
-// finished reports whether all blocks have.
+// finished reports whether all blocks have finished.
 func (l *launch) finished() bool { return l.admitted == l.blocks() && len(l.resident) == 0 }
 
-// blocks is the number of blocks of the grid.
+// blocks returns the number of blocks of the grid.
 func (l *launch) blocks() int { return l.grid[0] * l.grid[1] * l.grid[2] }
 
-// failed reports whether the launch is to end now.
+// failed reports whether the launch must end now.
 func (l *launch) failed() bool { return l.fault != nil || l.crash != nil }
 
-// admit starts the next block of the grid, if there is one.
+// admit starts the next block of the grid. It returns nil after the last one.
 func (l *launch) admit() *block {
 	if l.admitted == l.blocks() {
 		return nil
@@ -163,7 +163,7 @@ func (l *launch) admit() *block {
 	return b
 }
 
-// shape is what blocks that are used again must have in common.
+// shape is what reusable blocks must have in common.
 type shape struct {
 	prog    *program
 	threads int
@@ -183,15 +183,16 @@ func (l *launch) newBlock() *block {
 }
 
 const (
-	// maxResident is how many blocks run at the same time at most: as many of
-	// 256 threads as an H200 holds.
+	// maxResident is the maximum number of blocks that run at the same time: as many of 256 threads
+	// as an H200 holds.
 	maxResident = 8 * units
-	// patience is the number of steps without a block that finishes after
-	// which another one starts: those that run may wait for it.
+	// patience is the number of steps without a finished block after which another block starts:
+	// running blocks may wait for it.
 	patience = 1 << 13
 )
 
-// crowded reports whether enough blocks run, where so many do at first.
+// crowded reports whether enough blocks run. The limit is first, plus one for each patience steps
+// without a finished block.
 func (l *launch) crowded(first int) bool {
 	return len(l.resident) >= min(first+int((l.steps-l.retired)/patience), maxResident)
 }
@@ -206,7 +207,7 @@ func (l *launch) retire(i int) {
 	l.resident = append(l.resident[:i], l.resident[i+1:]...)
 }
 
-// checkBudget fails the launch once it has run too long.
+// checkBudget fails the launch once it has exceeded its budget.
 func (l *launch) checkBudget(w *warp) {
 	if l.steps > l.budget && l.fault == nil {
 		in, lane := w.position()
@@ -214,8 +215,8 @@ func (l *launch) checkBudget(w *warp) {
 	}
 }
 
-// others names another launch, which a launch that never ends may wait for: one
-// that cannot begin before that, or else one that runs beside it.
+// others names another launch, which a launch that never ends may wait for: one that cannot begin
+// before it ends, or else one that runs concurrently.
 func (l *launch) others() string {
 	var beside *launch
 	for w := range l.dev.pending {
@@ -233,7 +234,7 @@ func (l *launch) others() string {
 	return fmt.Sprintf(" (%v, runs beside it)", beside.work)
 }
 
-// position is an instruction a warp is at, and a lane of those there.
+// position returns an instruction that a warp is at, and a lane there.
 func (w *warp) position() (*instr, int) {
 	switch {
 	case len(w.groups) > 0:
@@ -246,7 +247,7 @@ func (w *warp) position() (*instr, int) {
 	return nil, -1
 }
 
-// failStuck ends a launch none of whose warps can run.
+// failStuck ends a launch without runnable warps.
 func (l *launch) failStuck() {
 	w, in, why := l.resident[0].stuck()
 	lane := -1
@@ -256,8 +257,8 @@ func (l *launch) failStuck() {
 	w.fail(in, lane, "%s", why)
 }
 
-// firstLane is the lane that an instruction treats first where lanes touch
-// memory one after another.
+// firstLane returns the lane that an instruction handles first if lanes access memory one after
+// another.
 func (l *launch) firstLane() int {
 	if l.rng == nil {
 		return 0

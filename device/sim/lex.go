@@ -2,8 +2,8 @@ package sim
 
 import "fmt"
 
-// A token of PTX text: a word (opcode with its modifiers, name, register,
-// directive or number), a quoted string, or one character of punctuation.
+// A token of PTX text is a word (opcode with its modifiers, name, register, directive or number), a
+// quoted string, or one character of punctuation.
 type token struct {
 	text string
 	line int
@@ -19,10 +19,11 @@ const (
 	tokenEnd
 )
 
-// lex cuts PTX text into tokens and drops comments. Dots belong to words:
-// "ld.param.u64" and "%tid.x" are one word each.
+// lex splits PTX text into tokens and drops comments. Dots belong to words: "ld.param.u64" and
+// "%tid.x" are one word each.
 func lex(src string) ([]token, error) {
-	toks := make([]token, 0, len(src)/4) // clang's have four characters or more on average
+	// The tokens of clang have four characters or more on average.
+	toks := make([]token, 0, len(src)/4)
 	line := 1
 	for i := 0; i < len(src); {
 		c := src[i]

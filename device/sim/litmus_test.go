@@ -7,18 +7,17 @@ import (
 	"testing"
 )
 
-// A litmus test: threads that access the words x (0) and y (1), and what
-// their loads may return together. Threads are blocks of one thread unless
-// they share one.
+// A litmus test is a set of threads that access the words x (0) and y (1), and the results that
+// their loads may return together. Threads are blocks of one thread unless they share one.
 type litmus struct {
 	name    string
 	threads []string // PTX; [x] and [y] are addresses, results go to %rd10, %rd11
 	block   bool     // all threads in one block
 	pairs   bool     // threads 0 and 1 in one block, 2 and 3 in another
 	init    [3]uint64
-	weird   string // results by thread, "a b|c d": what the test is about
-	allowed bool   // by PTX's memory model, and so to be seen
-	missing bool   // allowed, but nothing that the simulator shows
+	weird   string // results by thread, "a b|c d", that the test looks for
+	allowed bool   // by PTX's memory model, and therefore must be seen
+	missing bool   // allowed, but the simulator does not show it
 }
 
 var litmusTests = []litmus{
@@ -248,8 +247,8 @@ var litmusTests = []litmus{
 	}, weird: "0 0|1 0"},
 }
 
-// Every behaviour that PTX allows and the machine models is seen within some
-// seeds; what PTX forbids never is.
+// Every behaviour that PTX allows and the machine models is seen within some seeds; forbidden ones
+// never are.
 func TestLitmus(t *testing.T) {
 	for _, test := range slices.Concat(litmusTests, systemTests) {
 		t.Run(test.name, func(t *testing.T) {
@@ -295,7 +294,7 @@ func (l *litmus) run(t *testing.T, opts *Options) string {
 	return outcomeOf(v)
 }
 
-// outcomeOf writes what threads left, two words each.
+// outcomeOf formats the results of threads, two words each.
 func outcomeOf(v []uint64) string {
 	var parts []string
 	for i := 0; i < len(v); i += 2 {
@@ -306,7 +305,7 @@ func outcomeOf(v []uint64) string {
 
 var addresses = strings.NewReplacer("[x]", "[%rd1]", "[x+", "[%rd1+", "[y]", "[%rd1+8]", "[z]", "[%rd1+16]")
 
-// place says where the threads are: how many blocks of how many.
+// place returns the number of blocks and of threads in each.
 func (l *litmus) place() (blocks, threads int) {
 	switch n := len(l.threads); {
 	case l.block:
@@ -318,7 +317,7 @@ func (l *litmus) place() (blocks, threads int) {
 	}
 }
 
-// launch runs the threads and returns what each leaves in %rd10 and %rd11.
+// launch runs the threads and returns their results in %rd10 and %rd11.
 func (l *litmus) launch(t *testing.T, opts *Options) ([]uint64, error) {
 	var body strings.Builder
 	id := "%r1"

@@ -36,8 +36,8 @@ func shr(t typ) func(a, n uint64) uint64 {
 	return func(a, n uint64) uint64 { return a >> n }
 }
 
-// lop3 computes any function of three bits: the table holds its result for
-// the eight combinations of a (4), b (2) and c (1).
+// lop3 computes any function of three bits: the table holds its result for the eight combinations
+// of a (4), b (2) and c (1).
 func lop3(a, b, c uint64, lut uint64) uint64 {
 	var d uint64
 	for i := range uint64(8) {
@@ -48,7 +48,7 @@ func lop3(a, b, c uint64, lut uint64) uint64 {
 	return d & 0xffffffff
 }
 
-// pick is v where the low bit of which is 1, else its complement.
+// pick returns v if which is odd, else its complement.
 func pick(v, which uint64) uint64 {
 	if which&1 != 0 {
 		return v
@@ -64,8 +64,7 @@ func buildLop3(a *assembler, s *statement, f form) (instr, error) {
 	return in, o.done()
 }
 
-// buildFunnel resolves shf: the pair (b,a) shifted, upper half for l and
-// lower half for r.
+// buildFunnel resolves shf: the pair (b,a) shifted; l returns the upper half and r the lower half.
 func buildFunnel(a *assembler, s *statement, f form) (instr, error) {
 	o := a.operands(s)
 	in := instr{d: o.dst(b32), a: o.src(b32), b: o.src(b32), c: o.src(u32)}
@@ -85,8 +84,8 @@ func buildFunnel(a *assembler, s *statement, f form) (instr, error) {
 	return in, o.done()
 }
 
-// permute picks four bytes of the pair (b,a) by selectors of four bits: three
-// for the byte, the fourth to repeat its sign instead.
+// permute picks four bytes of the pair (b,a) by selectors of four bits: three for the byte, the
+// fourth to repeat its sign instead.
 func permute(a, b, selector uint64) uint64 {
 	pair := b<<32 | a
 	var d uint64

@@ -11,10 +11,10 @@ import (
 	"github.com/weftgo/weft/device"
 )
 
-// Memory that is mapped: bytes of the host at addresses of the device, and
-// ranges of addresses that get memory as they grow.
+// Mapped memory: bytes of the host at addresses of the device, and ranges of addresses that get
+// memory as they grow.
 
-// place finds addresses for size bytes, as alloc does, without memory.
+// place reserves addresses for size bytes, as alloc does, without memory.
 func (h *heap) place(size int) (*segment, bool) {
 	if h.next >= sharedWindow || uint64(size) > (sharedWindow-h.next)/2 {
 		return nil, false
@@ -26,9 +26,9 @@ func (h *heap) place(size int) (*segment, bool) {
 	return s, ok
 }
 
-// Map makes a block of memory whose bytes are the host's. They count as
-// written, and not as memory of the device. To unmap it is a fault before the
-// host has waited for the works that use it.
+// Map returns a block of memory that consists of the host's bytes. They count as written, and not
+// against the memory of the device. It is a fault to unmap it before the host has waited for the
+// works that use it.
 func (d *Device) Map(host []byte) (b device.Buffer, unmap func() error, err error) {
 	if err := d.use(); err != nil {
 		return b, nil, err
@@ -44,8 +44,8 @@ func (d *Device) Map(host []byte) (b device.Buffer, unmap func() error, err erro
 	if !ok {
 		return b, nil, fmt.Errorf("sim: %w: no addresses left to map %d bytes", device.ErrMemory, len(host))
 	}
-	// Cells are read whole, but none reaches beyond the end: that is why a
-	// mapping is a multiple of eight bytes.
+	// Cells are read whole, and none may reach beyond the end: therefore a mapping is a multiple of
+	// eight bytes.
 	s.what, s.size, s.data = fmt.Sprintf("mapping of %d bytes", len(host)), len(host), host[:len(host):len(host)]
 	s.known = bytes.Repeat([]byte{0xff}, len(host)/8)
 	d.mapped = append(d.mapped, s)
@@ -63,14 +63,13 @@ func (d *Device) unmap(p *pin, s *segment) error {
 	delete(d.pinned, p)
 	d.mapped = slices.DeleteFunc(d.mapped, func(o *segment) bool { return o == s })
 	err := d.unused(s, "unmapped")
-	d.heap.used += uint64(s.size) // which free takes away
+	d.heap.used += uint64(s.size) // free subtracts it again
 	d.heap.free(s)
 	return errors.Join(err, d.release(p.memory))
 }
 
-// hostMayWrite lets mapped memory hold what it holds: once the host has waited
-// for all works that use it, it may have written there, and who submits a work
-// from then on must see that.
+// hostMayWrite makes mapped memory visible as it is now. Once the host has waited for all works
+// that use it, the host may have written there, and works submitted from then on must see that.
 func (d *Device) hostMayWrite() {
 	for _, s := range d.mapped {
 		if d.unfinished(s.users) == nil {
@@ -79,20 +78,20 @@ func (d *Device) hostMayWrite() {
 	}
 }
 
-// rangeStep is what a range grows by, in bytes: little, so that the small
-// structures of tests grow often, and that running over the end is found.
+// rangeStep is the unit of growth of a range, in bytes. It is small, so that the small structures
+// of tests grow often, and accesses beyond the end are found.
 const rangeStep = 256
 
-// reservation implements [device.Range] by a segment that changes its size.
-// The device's lock protects it.
+// reservation implements [device.Range] by a segment that changes its size. The device's lock
+// protects it.
 type reservation struct {
 	dev   *Device
 	seg   *segment
-	size  int // that can be mapped
+	size  int // maximum that can be mapped
 	freed bool
 }
 
-// Reserve sets addresses aside.
+// Reserve reserves addresses.
 func (d *Device) Reserve(size int) (device.Range, error) {
 	if err := d.use(); err != nil {
 		return nil, err
@@ -115,7 +114,7 @@ func (d *Device) Reserve(size int) (device.Range, error) {
 
 func roundUp(size int) int { return (size + rangeStep - 1) &^ (rangeStep - 1) }
 
-// resize gives a segment of a range another size, in place.
+// resize changes the size of a range's segment, in place.
 func (s *segment) resize(size int) {
 	fresh := newSegment(fmt.Sprintf("range with %d bytes mapped", size), s.base, size)
 	kept := min(s.size, size)
@@ -124,7 +123,7 @@ func (s *segment) resize(size int) {
 	s.what, s.size, s.data, s.known, s.history = fresh.what, fresh.size, fresh.data, fresh.known, s.history.resize(size)
 }
 
-// resize is the history of the first size bytes, with pages for all of them.
+// resize returns the history of the first size bytes, with pages for all of them.
 func (h history) resize(size int) history {
 	if h == nil {
 		return nil
@@ -182,8 +181,8 @@ func (r *reservation) Resize(n int) error {
 	return nil
 }
 
-// idle waits for all work of the device, until none uses the range: others may
-// submit some meanwhile. The device is held, but not all the time.
+// idle waits for all work of the device until none uses the range: other goroutines may submit work
+// meanwhile. Callers hold the device's lock, which idle releases while it waits.
 func (r *reservation) idle() error {
 	for {
 		if err := r.dev.drainAll(context.Background()); err != nil {
@@ -203,7 +202,7 @@ func (r *reservation) Free() error {
 	if !r.freed && !d.closed && d.lost == nil {
 		err = r.idle()
 	}
-	if !r.freed && !d.closed { // still, after waiting
+	if !r.freed && !d.closed { // checked again after waiting
 		d.heap.free(r.seg)
 	}
 	r.freed = true

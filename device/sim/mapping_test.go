@@ -8,7 +8,7 @@ import (
 	"github.com/weftgo/weft/device"
 )
 
-// on makes the words of a stage lie in other memory.
+// on moves the words of a stage to other memory.
 func (s *stage) on(b device.Buffer) {
 	s.t.Helper()
 	words, err := device.Wrap[uint64](s.dev, b, b.Size/8)
@@ -16,7 +16,7 @@ func (s *stage) on(b device.Buffer) {
 	s.words = words
 }
 
-// onMapping makes the words of a stage memory of the host.
+// onMapping moves the words of a stage to host memory.
 func (s *stage) onMapping() (host []byte, unmap func() error) {
 	s.t.Helper()
 	host, err := s.dev.AllocHost(8 * stageWords)
@@ -27,7 +27,7 @@ func (s *stage) onMapping() (host []byte, unmap func() error) {
 	return host, unmap
 }
 
-// onRange makes the words of a stage the mapped part of a range.
+// onRange moves the words of a stage to the mapped part of a range.
 func (s *stage) onRange(size int) device.Range {
 	s.t.Helper()
 	r, err := s.dev.Reserve(1 << 20)
@@ -37,15 +37,15 @@ func (s *stage) onRange(size int) device.Range {
 	return r
 }
 
-// pending leaves work behind that nobody waits for, so that what others wrote
-// is not forgotten.
+// pending leaves unfinished work that no caller waits for, so that the history of other writes is
+// kept.
 func (s *stage) pending() {
 	s.t.Helper()
 	s.launch(1, "store_2")
 }
 
-// What the host writes into mapped memory is seen by the launches that it
-// submits then, though others of its works are not done.
+// Launches see what the host wrote into mapped memory before their submission, while other works
+// are unfinished.
 func TestHostWritesMappedMemory(t *testing.T) {
 	weakly(t, 20, func(t *testing.T, opts *Options) {
 		opts.Races = opts.Seed%2 == 0
@@ -70,8 +70,8 @@ func TestHostWritesMappedMemory(t *testing.T) {
 	})
 }
 
-// Two launches that nothing orders race in mapped memory as in any other, also
-// if the host waits for a third between them.
+// Two unordered launches race in mapped memory as in any other, also if the host waits for a third
+// between them.
 func TestRacesInMappedMemory(t *testing.T) {
 	weakly(t, 20, func(t *testing.T, opts *Options) {
 		opts.Races = true
@@ -92,7 +92,7 @@ func TestRacesInMappedMemory(t *testing.T) {
 	})
 }
 
-// A range grows beside work, whose history it keeps.
+// A range grows during work and keeps the history of its memory.
 func TestRangeGrowsBesideWork(t *testing.T) {
 	every(t, func(t *testing.T, opts *Options) {
 		s := newStage(t, opts, 2)
@@ -118,7 +118,7 @@ func TestRangeGrowsBesideWork(t *testing.T) {
 	})
 }
 
-// A shorter history knows nothing of what lies beyond.
+// A shorter history has no cells beyond its end.
 func TestHistoryResize(t *testing.T) {
 	h := make(history, 3)
 	for p := range h {
@@ -222,7 +222,7 @@ func TestFaultsOfMappings(t *testing.T) {
 	}
 }
 
-// Mapped host memory is no memory of the device; what ranges map is.
+// Mapped host memory does not count as memory of the device; mapped parts of ranges do.
 func TestMemoryOfMappings(t *testing.T) {
 	s := newStage(t, nil, 1)
 	used := func() uint64 {
@@ -252,7 +252,7 @@ func TestMemoryOfMappings(t *testing.T) {
 	}
 }
 
-// The variables of an image go with it.
+// Unloading an image frees its variables.
 func TestUnloadFreesVariables(t *testing.T) {
 	d, err := Open(nil)
 	if err != nil {

@@ -7,9 +7,8 @@ import (
 	"slices"
 )
 
-// A segment is a block of memory that is accessed as one: an allocation, the
-// shared memory of a block, the local memory of a thread. It knows which of
-// its bytes have been written.
+// A segment is a block of memory that is accessed as one: an allocation, the shared memory of a
+// block, the local memory of a thread. It records which of its bytes have been written.
 type segment struct {
 	what    string // for messages: "block of 64 bytes"
 	base    uint64 // address of the first byte
@@ -19,8 +18,8 @@ type segment struct {
 	private bool    // only one thread can access it
 	// constant memory is written when its module is loaded
 	constant bool
-	// history of what was written and may not be seen by all yet, and the
-	// transfers among that, for weak memory
+	// history and bulk are for weak memory: stores that may not be visible to all yet, and the
+	// transfers among them
 	history history
 	bulk    []bulk
 	// users are works that have accessed it, or may have
@@ -65,7 +64,7 @@ func (s *segment) isKnown(off uint64, size int) bool {
 	return s.known[off>>3]&want == want
 }
 
-// areKnown reports whether n elements of size bytes were.
+// areKnown reports whether n elements of size bytes were written.
 func (s *segment) areKnown(off uint64, size, n int) bool {
 	for i := range n {
 		if !s.isKnown(off+uint64(i*size), size) {
@@ -75,10 +74,10 @@ func (s *segment) areKnown(off uint64, size, n int) bool {
 	return true
 }
 
-// mark declares bytes written, or forgets them.
+// mark marks bytes as written or as unwritten.
 func (s *segment) mark(off, size int, written bool) {
 	end := off + size
-	first, last := (off+7)&^7, end&^7 // between them, whole bytes of known
+	first, last := (off+7)&^7, end&^7 // whole bytes of known lie between them
 	if first > last {
 		s.markBits(off, end, written)
 		return
@@ -94,7 +93,7 @@ func (s *segment) mark(off, size int, written bool) {
 	s.markBits(last, end, written)
 }
 
-// markBits is mark of less than eight bytes that share a byte of known.
+// markBits is mark of fewer than eight bytes that share a byte of known.
 func (s *segment) markBits(off, end int, written bool) {
 	if off == end {
 		return
@@ -105,15 +104,14 @@ func (s *segment) markBits(off, end int, written bool) {
 	}
 }
 
-// wipe forgets everything: shared memory at the start of a block.
+// wipe marks everything as unwritten: shared memory at the start of a block.
 func (s *segment) wipe() {
 	clear(s.known)
 	s.history = nil
 }
 
-// heap is global memory. Addresses are never used twice, so that an access
-// after a free is told from any other; blocks lie apart, so that running over
-// the end of one is, too.
+// heap is global memory. Addresses are never reused, so that an access after a free is recognized.
+// Blocks lie apart, so that an access beyond the end of one is recognized, too.
 type heap struct {
 	segs  []*segment // ascending by base; freed ones included
 	next  uint64
@@ -122,17 +120,16 @@ type heap struct {
 }
 
 const (
-	// heapBase is the first address of global memory: not one that two small
-	// numbers, side by side in the parameters of a kernel, look like.
+	// heapBase is the first address of global memory. It differs from any pair of small numbers
+	// that are adjacent in the parameters of a kernel.
 	heapBase  = 0x1b57_0000_0000
 	heapAlign = 256
-	// Blocks lie far apart, so that an access beyond one does not hit another:
-	// by this part of the addresses left, which is 1 GiB at first and lets
-	// them never run out.
+	// heapGap divides the remaining addresses into the gap after a block, so that an access beyond
+	// one does not hit another. The gap is 1 GiB at first, and addresses never run out.
 	heapGap = 1 << 16
-	// maxBlockSize is more than a GPU has, and than the host could lend.
+	// maxBlockSize is more than a GPU has, and more than the host could provide.
 	maxBlockSize = 1 << 38
-	// Freed blocks are remembered up to this many.
+	// maxFreed bounds the number of freed blocks that are remembered.
 	maxFreed = 1 << 12
 )
 
@@ -151,7 +148,7 @@ func (h *heap) alloc(size int) (*segment, bool) {
 	return s, true
 }
 
-// at is the block that begins at base, nil if there is none.
+// at returns the block that begins at base, or nil.
 func (h *heap) at(base uint64) *segment {
 	i := h.below(base)
 	if i < 0 || h.segs[i].base != base || h.segs[i].data == nil {
@@ -175,8 +172,8 @@ func (h *heap) free(s *segment) {
 	}
 }
 
-// freed counts the freed blocks remembered. Counting is rare enough: only
-// once the list is long.
+// freed counts the remembered freed blocks. It counts only once the list is long, which is rare
+// enough.
 func (h *heap) freed() int {
 	if len(h.segs) <= maxFreed {
 		return 0
@@ -190,8 +187,7 @@ func (h *heap) freed() int {
 	return n
 }
 
-// below is the index of the last block that starts at or before addr, -1 if
-// there is none.
+// below returns the index of the last block that starts at or before addr, or -1.
 func (h *heap) below(addr uint64) int {
 	i, found := slices.BinarySearchFunc(h.segs, addr, func(s *segment, addr uint64) int {
 		switch {
@@ -227,7 +223,7 @@ func (h *heap) find(addr uint64, size int) (*segment, string) {
 	return nil, fmt.Sprintf("address 0x%x: no memory there", addr)
 }
 
-// copyFrom copies bytes of another segment; what was unwritten stays unwritten.
+// copyFrom copies bytes of another segment; unwritten bytes stay unwritten.
 func (s *segment) copyFrom(to int, o *segment, from, size int) {
 	written := make([]bool, size)
 	for i := range written {

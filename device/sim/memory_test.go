@@ -2,8 +2,8 @@ package sim
 
 import "testing"
 
-// Bytes are known from when they are marked as written until they are forgotten,
-// wherever they begin and end, and no others.
+// Exactly the marked bytes are known, from when they are marked as written until they are unmarked,
+// wherever they begin and end.
 func TestMark(t *testing.T) {
 	const size = 40
 	for lo := range size {

@@ -9,14 +9,13 @@ import (
 
 // A smallProgram is a few actions of a few threads on two locations.
 type smallProgram struct {
-	places []int      // of threads in a grid of blocks of two
+	places []int      // position of each thread in a grid of blocks of two
 	acts   [][]action // by thread
 }
 
 const smallLocations = 2
 
-// makeSmall makes up a program that has not too many executions. Every value
-// is written once.
+// makeSmall generates a program with a limited number of executions. Every value is written once.
 func makeSmall(rng *rand.Rand) smallProgram {
 	for {
 		p, reads, writes := makeProgram(rng)
@@ -89,7 +88,7 @@ func (p smallProgram) String() string {
 	return s.String()
 }
 
-// ptx is a kernel that runs the program; each thread leaves what it read.
+// ptx returns a kernel that runs the program; each thread outputs the values that it read.
 func (p smallProgram) ptx() string {
 	var s strings.Builder
 	for i, list := range p.acts {
@@ -107,7 +106,7 @@ func (p smallProgram) ptx() string {
 	return ptx(s.String())
 }
 
-// outcome is what the reads returned, then what memory holds in the end.
+// outcome returns the values that the reads returned, then the final contents of memory.
 func (p smallProgram) outcome(t *testing.T, opts *Options) string {
 	r := newRig(t, opts, p.ptx(), make([]uint64, smallLocations), 12)
 	defer r.dev.Close()
@@ -126,8 +125,8 @@ func (p smallProgram) outcome(t *testing.T, opts *Options) string {
 	return fmt.Sprint(append(got, r.read(r.in)...))
 }
 
-// outcomes are those that PTX allows, and of those the ones that a machine can
-// show whose stores take effect at once.
+// outcomes returns the outcomes that PTX allows, and those of them that a machine can show if its
+// stores take effect at once.
 func (p smallProgram) outcomes() (allowed, inOrder map[string]bool) {
 	x := execution{}
 	for l := range smallLocations {
@@ -150,7 +149,7 @@ func (p smallProgram) outcomes() (allowed, inOrder map[string]bool) {
 	return allowed, inOrder
 }
 
-// outcome is that of [smallProgram.outcome].
+// outcome returns the result in the form of [smallProgram.outcome].
 func (x *execution) outcome() string {
 	var got, last [smallLocations + 16]uint64
 	n := 0
@@ -166,8 +165,8 @@ func (x *execution) outcome() string {
 	return fmt.Sprint(append(got[:n:n], last[:smallLocations]...))
 }
 
-// orders visits all executions: every order of the writes of each location,
-// of the fences, and every source of each read.
+// orders visits all executions: every order of the writes of each location, of the fences, and
+// every source of each read.
 func (x *execution) orders(visit func()) {
 	var groups [][]int
 	for l := range smallLocations {
@@ -238,8 +237,8 @@ func permuteAll(lists [][]int, visit func()) {
 	rec(lists[0], 0)
 }
 
-// What the simulator shows of small programs is what PTX allows; and of that,
-// most of what stores which take effect at once can show.
+// The simulator shows only outcomes of small programs that PTX allows, and most of those that a
+// machine can show if its stores take effect at once.
 func TestSmallPrograms(t *testing.T) {
 	shown, possible := 0, 0
 	for seed := range uint64(smallPrograms) {

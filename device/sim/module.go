@@ -9,17 +9,16 @@ import (
 	"github.com/weftgo/weft/device"
 )
 
-// A loaded image.
+// loaded is a loaded image.
 type loaded struct {
 	dev     *Device
 	name    string
 	prog    map[string]*program
 	globals []*segment // its variables
-	gone    bool       // it has been unloaded
+	gone    bool       // unloaded
 }
 
-// Load parses the image of the device's architecture and places its global
-// variables.
+// Load parses the image for the device's architecture and allocates its global variables.
 func (d *Device) Load(img *device.Image) (device.Module, error) {
 	if err := d.use(); err != nil {
 		return nil, err
@@ -44,9 +43,8 @@ func (d *Device) Load(img *device.Image) (device.Module, error) {
 	return m, nil
 }
 
-// Unload frees the image's variables; its kernels can't be launched again. It
-// is a fault while a launch of one is not done, or uses a variable and the host
-// has not waited for it.
+// Unload frees the image's variables; its kernels can no longer be launched. It is a fault while a
+// launch of one is not done, or if one uses a variable and the host has not waited for it.
 func (d *Device) Unload(img *device.Image) error {
 	if err := d.use(); err != nil {
 		return err
@@ -77,7 +75,7 @@ func (m *loaded) drop() (err error) {
 	return err
 }
 
-// usable fails once the image has been unloaded.
+// usable returns an error once the image has been unloaded.
 func (m *loaded) usable() error {
 	if m.gone {
 		return fmt.Errorf("sim: image %s was unloaded: %w", m.name, device.ErrClosed)
@@ -85,14 +83,14 @@ func (m *loaded) usable() error {
 	return nil
 }
 
-// An assembly is an image resolved, which is the same for every device.
+// An assembly is a resolved image, which is the same for every device.
 type assembly struct {
 	prog    map[string]*program
 	globals []*variable
 }
 
-// compiled keeps the assemblies of images: a test opens thousands of devices. Of images that have been
-// rewritten, which mutants are, it keeps the last ones: a test may make thousands.
+// compiled caches the assemblies of images, since a test opens thousands of devices. Of rewritten
+// images, such as mutants, it keeps only the last ones, since a test may make thousands.
 var compiled = assemblies{of: map[source]*assembly{}}
 
 type source struct{ name, text string }
@@ -103,8 +101,8 @@ type assemblies struct {
 	rewritten []source // oldest first
 }
 
-// maxRewritten is enough for what tests look at beside each other: a search opens
-// device after device for one image.
+// maxRewritten is enough for the images that tests compare: a search opens many devices in turn for
+// one image.
 const maxRewritten = 16
 
 func (a *assemblies) get(s source) *assembly {

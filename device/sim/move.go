@@ -2,8 +2,8 @@ package sim
 
 // Moves, packing, conversions of values and of addresses.
 
-// buildMove resolves "mov.type d, a" where either side may be a vector that
-// is packed or unpacked, and where a may be the clock.
+// buildMove resolves "mov.type d, a". Either side may be a vector that is packed or unpacked, and a
+// may be the clock.
 func buildMove(a *assembler, s *statement, f form) (instr, error) {
 	t := f.last()
 	o := a.operands(s)
@@ -31,11 +31,10 @@ func buildMove(a *assembler, s *statement, f form) (instr, error) {
 	return in, o.done()
 }
 
-// fullRow is all of a register.
+// fullRow is the mask of a whole register.
 const fullRow = ^uint64(0)
 
-// execCut copies what the mask leaves of a register: most of what a program
-// moves and converts.
+// execCut copies the masked bits of a register. Most moves and conversions use it.
 func execCut(mask uint64) func(w *warp, in *instr, m uint32) {
 	return func(w *warp, in *instr, m uint32) {
 		d, a := &w.rows[in.d], &w.rows[in.a]
@@ -116,10 +115,9 @@ func (a *assembler) clock(o *operands, t typ, read func(w *warp) uint64) (instr,
 	return in, o.done()
 }
 
-// buildConvert resolves "cvt[.sat].to.from d, a". The source is cut to its
-// type, extended by its sign, brought to the destination's type and extended
-// again to the destination register, both of which may be wider than their
-// types.
+// buildConvert resolves "cvt[.sat].to.from d, a". The source is cut to its type, sign-extended,
+// converted to the destination's type and extended again to the destination register. Both
+// registers may be wider than their types.
 func buildConvert(a *assembler, s *statement, f form) (instr, error) {
 	sat := len(f) == 3
 	to, from := f.typ(len(f)-2), f.typ(len(f)-1)
@@ -153,7 +151,7 @@ func convert(to, from typ, sat bool, register uint64) func(a uint64) uint64 {
 	}
 }
 
-// saturate clamps v, whose top bit is a sign if signed, to the range of t.
+// saturate clamps v to the range of t; the top bit of v is a sign if signed.
 func saturate(t typ, v uint64, signed bool) uint64 {
 	negative := signed && int64(v) < 0
 	high := t.mask()
@@ -168,9 +166,9 @@ func saturate(t typ, v uint64, signed bool) uint64 {
 	return min(v, high)
 }
 
-// buildConvertAddress resolves cvta: from a space to generic, or with "to"
-// back. Addresses of shared and of local memory have 32 bits, and what is above is lost, as it is on a GPU: a
-// pointer to before an array is 4 GiB behind it when it has become generic.
+// buildConvertAddress resolves cvta: from a space to generic, or with "to" back. Addresses of
+// shared and of local memory have 32 bits, and higher bits are lost, as on a GPU. A pointer to
+// before an array is 4 GiB after it once it is generic.
 func buildConvertAddress(a *assembler, s *statement, f form) (instr, error) {
 	base, kept := window(spaces[f[1]]), ^uint64(0)
 	if f[0] == "to" {
@@ -197,7 +195,7 @@ func buildConvertAddress(a *assembler, s *statement, f form) (instr, error) {
 	return in, o.done()
 }
 
-// buildIsSpace resolves isspacep: does a generic address lie in the space?
+// buildIsSpace resolves isspacep: whether a generic address lies in the space.
 func buildIsSpace(a *assembler, s *statement, f form) (instr, error) {
 	want := spaces[f[0]]
 	o := a.operands(s)
@@ -216,7 +214,7 @@ func buildIsSpace(a *assembler, s *statement, f form) (instr, error) {
 	return in, o.done()
 }
 
-// spaceOf is the space a generic address lies in.
+// spaceOf returns the space of a generic address.
 func spaceOf(addr uint64) space {
 	switch {
 	case addr >= localWindow && addr < windowEnd:

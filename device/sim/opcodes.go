@@ -25,8 +25,8 @@ const (
 	floatCompare = "eq|ne|lt|le|gt|ge|equ|neu|ltu|leu|gtu|geu|num|nan"
 )
 
-// table is every instruction the interpreter knows, by name. The functions
-// on the right say what each computes; they stand in one file per family.
+// table lists every instruction that the interpreter supports, by name. The functions on the right
+// compute them; each family has its own file.
 var table = index([]opcode{
 	// Integer arithmetic: integer.go.
 	{"add", intTypes, rows2(op2(add), addRows)},
@@ -112,7 +112,7 @@ var table = index([]opcode{
 	{"mov", "b16|b32|b64|" + intTypes + "|" + floatTypes, buildMove},
 	{"mov", "b128", buildMove},
 	{"cvt", allIntTypes + " " + allIntTypes, buildConvert},
-	// Saturation must be able to happen, or the assembler refuses the form.
+	// The assembler refuses forms that can never saturate.
 	{"cvt", "sat u8 s8|u16|s16|u32|s32|u64|s64", buildConvert},
 	{"cvt", "sat s8 u8|u16|s16|u32|s32|u64|s64", buildConvert},
 	{"cvt", "sat u16 s8|s16|u32|s32|u64|s64", buildConvert},
@@ -121,7 +121,7 @@ var table = index([]opcode{
 	{"cvt", "sat s32 u32|u64|s64", buildConvert},
 	{"cvt", "sat u64 s8|s16|s32|s64", buildConvert},
 	{"cvt", "sat s64 u64", buildConvert},
-	// floatconvert.go
+	// Conversions of floating-point numbers: floatconvert.go.
 	{"cvt", integral + " ?ftz ?sat " + allIntTypes + " f32", buildFloatToInteger},
 	{"cvt", integral + " ?sat " + allIntTypes + " f64", buildFloatToInteger},
 	{"cvt", rounded + " " + floatTypes + " " + allIntTypes, buildIntegerToFloat},

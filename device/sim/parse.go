@@ -7,7 +7,7 @@ import (
 	"strings"
 )
 
-// parse reads the PTX of one module.
+// parse parses the PTX of one module.
 func parse(name, src string) (*module, error) {
 	toks, err := lex(src)
 	if err != nil {
@@ -26,8 +26,8 @@ type parser struct {
 	lines []string
 	mod   *module
 	k     *kernel
-	// scopes of names, innermost last: a block in braces declares its own
-	// registers. scopes[0] is the module.
+	// scopes of names, innermost last: a block in braces declares its own registers. scopes[0] is
+	// the module.
 	scopes []map[string]any // *register or *variable
 }
 
@@ -190,7 +190,7 @@ func (p *parser) statement() error {
 	return p.instruction()
 }
 
-// label parses what follows "name:": nothing, or a table of branch targets.
+// label parses the text after "name:": nothing, or a table of branch targets.
 func (p *parser) label(name string) error {
 	if _, twice := p.k.labels[name]; twice || p.k.tables[name] != nil {
 		return fmt.Errorf("label %q stands here twice", name)
@@ -259,7 +259,7 @@ func (p *parser) register(name string, t typ) error {
 	return p.define(name, r)
 }
 
-// define enters a name in the innermost scope.
+// define adds a name to the innermost scope.
 func (p *parser) define(name string, d any) error {
 	scope := p.scopes[len(p.scopes)-1]
 	if scope[name] != nil {
@@ -277,8 +277,7 @@ func (p *parser) variable(s space) error {
 	return p.expect(";")
 }
 
-// declare parses "[.align n] .type name[[count]] [= init]" and places the
-// variable in its space.
+// declare parses "[.align n] .type name[[count]] [= init]" and places the variable in its space.
 func (p *parser) declare(s space) error {
 	v := &variable{space: s, align: 1}
 	if p.accept(".align") {
@@ -351,9 +350,8 @@ func (p *parser) initializer(v *variable, t typ) error {
 	}
 }
 
-// place gives a variable its offset. Offsets of shared and local variables
-// are per kernel; a shared variable of the file is placed when a kernel names
-// it, see [parser.lookup].
+// place sets the offset of a variable. Offsets of shared and local variables are per kernel. A
+// shared variable of the file is placed when a kernel names it, see [parser.lookup].
 func (p *parser) place(v *variable) {
 	fit := func(end int) uint64 { return uint64((end + v.align - 1) &^ (v.align - 1)) }
 	switch v.space {
@@ -407,7 +405,7 @@ func (p *parser) instruction() error {
 		return fmt.Errorf("expected an instruction, found %q", op.text)
 	}
 	s.op = op.text
-	for p.accept(":") { // "shared::cta" is cut at its colons
+	for p.accept(":") { // "shared::cta" is split at its colons
 		if err := p.expect(":"); err != nil {
 			return err
 		}
@@ -431,7 +429,7 @@ func (p *parser) instruction() error {
 	return nil
 }
 
-// join writes tokens as one would by hand.
+// join formats tokens as one would write them by hand.
 func join(toks []token) string {
 	var b strings.Builder
 	for i, t := range toks {
@@ -501,7 +499,7 @@ func (p *parser) operand() (operand, error) {
 	return operand{kind: opSymbol, sym: t.text}, nil
 }
 
-// second parses what may follow a destination: "|" and another one.
+// second parses the optional "|" and second destination after a destination.
 func (p *parser) second(o *operand) error {
 	if !p.accept("|") {
 		return nil
@@ -518,8 +516,8 @@ func (p *parser) second(o *operand) error {
 	return nil
 }
 
-// address parses "[base]", "[base+4]", "[base+-4]" after the bracket; the
-// base is a register, a variable or a number.
+// address parses "[base]", "[base+4]", "[base+-4]" after the bracket; the base is a register, a
+// variable or a number.
 func (p *parser) address() (operand, error) {
 	base, err := p.operand()
 	if err != nil {
@@ -546,9 +544,9 @@ func (p *parser) address() (operand, error) {
 	return o, p.expect("]")
 }
 
-// number reads an integer (decimal, hexadecimal, octal, binary, with optional
-// U) or a float, most often given by its bits (0f3F800000, 0d3FF0000000000000);
-// float is the number of bits of the latter's type, 0 for an integer.
+// number parses an integer (decimal, hexadecimal, octal, binary, with optional U) or a float, most
+// often given by its bits (0f3F800000, 0d3FF0000000000000). float is the number of bits of the
+// float's type, 0 for an integer.
 func number(text string) (v uint64, float int, err error) {
 	switch {
 	case len(text) == 10 && (text[:2] == "0f" || text[:2] == "0F"):
@@ -567,9 +565,8 @@ func number(text string) (v uint64, float int, err error) {
 	return v, 0, err
 }
 
-// fits checks that a number is one of a type. Bits take floats of their size,
-// and signed types all that has no more bits than they: PTX's integers are
-// converted.
+// fits returns an error if a number does not fit a type. Bit types accept floats of their size.
+// Signed types accept all numbers with no more bits than theirs: PTX's integers are converted.
 func (o *operand) fits(t typ) error {
 	switch {
 	case o.float != 0 && (o.float != t.bits || t.kind != 'f' && t.kind != 'b'):

@@ -5,20 +5,18 @@ import (
 	"slices"
 )
 
-// Probabilistic concurrency testing: every thread has a random priority, the
-// one with the highest always runs, and at depth-1 random accesses of a launch
-// the thread that runs falls below all others. Launches that have not begun and
-// copies have priorities, too.
+// Probabilistic concurrency testing: every thread has a random priority, and the one with the
+// highest always runs. At depth-1 random accesses of a launch the running thread falls below all
+// others. Launches that have not begun and copies have priorities, too.
 type pct struct {
-	floor int64 // below all priorities given so far
+	floor int64 // lowest priority given so far
 }
 
-// guessAccesses stands in for the length of a launch until one of its kernel
-// has been seen.
+// guessAccesses is the assumed length of a launch of a kernel that has not run yet.
 const guessAccesses = 1 << 10
 
-// maxTurn bounds the accesses a thread makes before it falls: it may wait for
-// a thread below it.
+// maxTurn bounds the accesses that a thread makes before it falls: it may wait for a thread below
+// it.
 const maxTurn = 1 << 9
 
 func (p *pct) wake(w *warp) { w.ranked, w.block.ranked = false, false }
@@ -26,7 +24,7 @@ func (p *pct) wake(w *warp) { w.ranked, w.block.ranked = false, false }
 func (p *pct) step(d *Device, ready []*work) {
 	var best *work
 	var highest int64
-	var w *warp // of best, if that has begun
+	var w *warp // of best, if it has begun
 	var lane int
 	for _, o := range ready {
 		if o.launch != nil && o.launch.begun {
@@ -44,7 +42,7 @@ func (p *pct) step(d *Device, ready []*work) {
 		}
 	}
 	switch {
-	case best == nil: // nothing can run of what has begun
+	case best == nil: // no launch that has begun can run
 		l := ready[0].launch
 		l.run(l.failStuck)
 	case best.transfer != nil:
@@ -59,7 +57,7 @@ func (p *pct) step(d *Device, ready []*work) {
 	}
 }
 
-// plan decides at which accesses of a launch a priority changes.
+// plan chooses the accesses of a launch at which a priority changes.
 func (p *pct) plan(l *launch) {
 	last := l.dev.lengths[l.prog]
 	if last == 0 {
@@ -71,7 +69,7 @@ func (p *pct) plan(l *launch) {
 	slices.Sort(l.change)
 }
 
-// admit starts blocks while there is room and gives their threads priorities.
+// admit starts blocks until enough run, and gives their threads priorities.
 func (p *pct) admit(l *launch) {
 	for !l.crowded(residentRandom) {
 		b := l.admit()
@@ -87,10 +85,10 @@ func (p *pct) admit(l *launch) {
 	}
 }
 
-// positive is above every floor.
+// positive returns a random priority above every floor.
 func positive(rng *rand.Rand) int64 { return int64(rng.Uint64() >> 1) }
 
-// highest is the thread with the highest priority of those that can run.
+// highest returns the runnable thread with the highest priority.
 func (p *pct) highest(l *launch) (best *warp, lane int) {
 	var top int64
 	for _, b := range l.resident {
@@ -107,8 +105,8 @@ func (p *pct) highest(l *launch) (best *warp, lane int) {
 	return best, lane
 }
 
-// rank finds the thread with the highest priority of those of a block that can
-// run. It stays that until a warp has run, or has been woken.
+// rank finds the runnable thread of a block with the highest priority. It stays valid until a warp
+// has run or has been woken.
 func (b *block) rank() {
 	b.ranked, b.best = true, nil
 	for _, w := range b.warps {
@@ -121,7 +119,7 @@ func (b *block) rank() {
 	}
 }
 
-// rank does so for the lanes of a warp; first is -1 if none can run.
+// rank does the same for the lanes of a warp; first is -1 if none can run.
 func (w *warp) rank() {
 	w.ranked, w.first = true, -1
 	for _, g := range w.groups {
@@ -133,8 +131,8 @@ func (w *warp) rank() {
 	}
 }
 
-// turn runs a lane until it waits or ends, lets others go on who may have a
-// higher priority, or loses its own.
+// turn runs a lane until it waits or ends, until it may have woken threads with a higher priority,
+// or until its own priority falls.
 func (p *pct) turn(w *warp, lane int) {
 	l := w.launch
 	p.wake(w)
@@ -175,7 +173,7 @@ func (p *pct) lane(w *warp, lane int) {
 	}
 }
 
-// takeLane takes one lane out of those that can run.
+// takeLane removes one lane from those that can run.
 func (w *warp) takeLane(lane int) (group, bool) {
 	for i := range w.groups {
 		g := &w.groups[i]

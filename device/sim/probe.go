@@ -6,8 +6,8 @@ import (
 	"github.com/weftgo/weft/device"
 )
 
-// Probe implements [device.Prober]: memory is what this device has allocated or
-// mapped, and not freed.
+// Probe implements [device.Prober]: memory that this device has allocated or mapped, and not freed,
+// passes.
 func (d *Device) Probe(p device.Ptr, size int) error {
 	if err := d.use(); err != nil {
 		return err
@@ -24,8 +24,8 @@ func (d *Device) Probe(p device.Ptr, size int) error {
 	return nil
 }
 
-// Blocks lists the global memory that there is now, by ascending address: what is
-// allocated or mapped, and variables of images. So a [Request] is told from others.
+// Blocks lists the current global memory by ascending address: allocated or mapped blocks, and
+// variables of images. It helps to assign a [Request] to a block.
 func (d *Device) Blocks() []device.Buffer {
 	d.mu.Lock()
 	defer d.mu.Unlock()

@@ -29,15 +29,14 @@ type program struct {
 	files    sync.Pool
 }
 
-// A file is the registers of a warp. Closed devices leave them behind for the
-// next ones: tests open thousands, each for a few launches, and registers were
-// half of the memory that they allocated.
+// A file is the registers of a warp. Closed devices leave them to later ones: tests open thousands,
+// each for a few launches, and registers were half of the memory that they allocated.
 type file struct {
 	rows  []lanes
 	preds []uint32
 }
 
-// registers are those of a warp that has not run: zero, but for constants.
+// registers returns the registers of a warp that has not run: zero, except for constants.
 func (p *program) registers() *file {
 	f, ok := p.files.Get().(*file)
 	if ok {
@@ -78,12 +77,12 @@ type special struct {
 	fill func(w *warp, row *lanes)
 }
 
-// kind says how the warp treats an instruction.
+// kind is how the warp handles an instruction.
 type kind uint8
 
 const (
 	kindALU     kind = iota // registers only; cannot fail
-	kindPrivate             // memory no other thread sees; can fail
+	kindPrivate             // memory that no other thread sees; can fail
 	kindMemory              // shared memory: a point where schedules differ
 	kindCollect             // .sync instruction of a warp
 	kindBarrier             // bar.sync
@@ -94,18 +93,19 @@ const (
 	kindTrap
 )
 
-// An instr is a resolved instruction. Operands are row or predicate indices,
-// -1 when absent.
+// An instr is a resolved instruction. Operands are row or predicate indices, -1 if absent.
 type instr struct {
-	kind     kind
-	negate   bool  // of the guard
-	guard    int32 // predicate index, -1 if unconditional
-	exec     func(w *warp, in *instr, m uint32)
-	d, e     int32   // destinations
-	a, b, c  int32   // sources
-	flip     bool    // source predicate c (setp, selp, vote) is negated
-	member   int32   // row of the membermask of a .sync instruction
-	agreed   bool    // the membermask, or the base of an address, is a number: the same in all lanes
+	kind    kind
+	negate  bool  // of the guard
+	guard   int32 // predicate index, -1 if unconditional
+	exec    func(w *warp, in *instr, m uint32)
+	d, e    int32 // destinations
+	a, b, c int32 // sources
+	flip    bool  // source predicate c (setp, selp, vote) is negated
+	member  int32 // row of the membermask of a .sync instruction
+	// agreed reports that the membermask, or the base of an address, is a number: the same in all
+	// lanes.
+	agreed   bool
 	target   int32   // of a branch
 	access   *access // of a memory instruction
 	votes    bool    // bar.red: c is the predicate voted on
@@ -122,7 +122,7 @@ type assembler struct {
 	consts map[uint64]int32
 	pred   map[bool]int32 // constant predicates
 	sregs  map[string]int32
-	use    use // of the statement resolved last
+	use    use // of the last resolved statement
 }
 
 func newAssembler(k *kernel) *assembler {
@@ -132,7 +132,8 @@ func newAssembler(k *kernel) *assembler {
 	}
 }
 
-// assemble resolves a kernel, of whose statements it leaves what messages say of them.
+// assemble resolves a kernel. It drops the operands of its statements and keeps only what messages
+// need.
 func assemble(k *kernel) (*program, error) {
 	first := newAssembler(k)
 	blocks, err := first.blocks()
@@ -155,7 +156,7 @@ func assemble(k *kernel) (*program, error) {
 			}
 			a.p.code = append(a.p.code, in)
 		}
-		// The order of execution may part a block from the one it falls into.
+		// The order of execution may separate a block from the one that it falls into.
 		if f := blocks[b].fall; f >= 0 && (i+1 == len(order) || order[i+1] != f) {
 			a.p.code = append(a.p.code, instr{kind: kindBranch, guard: -1, target: int32(f), st: &k.body[blocks[b].end-1]})
 		}
@@ -177,19 +178,19 @@ func assemble(k *kernel) (*program, error) {
 	return a.p, nil
 }
 
-// at says where in a kernel an error is.
+// at adds to an error its place in a kernel.
 func (k *kernel) at(i int, err error) error {
 	return fmt.Errorf("%s:%d: %w: %s", k.mod.name, k.body[i].line, err, k.body[i].text)
 }
 
-// A basicBlock is a run of statements entered at its start only.
+// A basicBlock is a run of statements that is entered at its start only.
 type basicBlock struct {
 	first, end int   // range of statements
-	fall       int   // block that follows if the last statement does not jump; -1
+	fall       int   // next block if the last statement does not jump, or -1
 	jumps      []int // blocks the last statement may jump to
 }
 
-// blocks cuts the kernel's body into basic blocks.
+// blocks splits the kernel's body into basic blocks.
 func (a *assembler) blocks() ([]basicBlock, error) {
 	body := a.k.body
 	if len(body) == 0 {
@@ -256,7 +257,7 @@ func isJump(s *statement) bool {
 	return false
 }
 
-// targets names the labels a statement may jump to.
+// targets returns the labels that a statement may jump to.
 func (a *assembler) targets(s *statement) ([]string, error) {
 	switch s.op {
 	case "bra", "bra.uni":
@@ -275,10 +276,9 @@ func (a *assembler) targets(s *statement) ([]string, error) {
 	return nil, fmt.Errorf("%s:%d: no such target: %s", a.k.mod.name, s.line, s.text)
 }
 
-// linearize orders blocks so that a block comes after those that lead to it
-// and the blocks of a loop lie together: a weak topological order (Bourdoncle
-// 1993). A warp that always runs its lowest lanes first then meets again
-// where paths join.
+// linearize orders blocks so that a block comes after those that lead to it, and the blocks of a
+// loop lie together: a weak topological order (Bourdoncle 1993). A warp that always runs its lowest
+// lanes first then reconverges where paths join.
 func linearize(blocks []basicBlock) []int {
 	var order []int
 	n := len(blocks)
@@ -296,8 +296,8 @@ func linearize(blocks []basicBlock) []int {
 		}
 		return append([]int{v}, body...)
 	}
-	// visit prepends to out the components reached from v; what it builds is
-	// an order in reverse, so out grows at the front.
+	// visit prepends the components reached from v to out. It builds an order in reverse, so out
+	// grows at the front.
 	visit = func(v int, out *[]int) int {
 		stack = append(stack, v)
 		count++
@@ -334,7 +334,7 @@ func linearize(blocks []basicBlock) []int {
 	return order
 }
 
-// successors lists the blocks that may run next.
+// successors returns the blocks that may run next.
 func (b *basicBlock) successors() []int {
 	if b.fall < 0 {
 		return b.jumps

@@ -12,8 +12,7 @@ type module struct {
 	globals []*variable // .global and .const variables
 }
 
-// A kernel is an entry point: first as parsed (body), then as resolved to a
-// program by [assemble].
+// A kernel is an entry point, first as parsed (body), then as [assemble] resolves it to a program.
 type kernel struct {
 	name      string
 	mod       *module
@@ -29,8 +28,7 @@ type kernel struct {
 	preds     int                 // predicate registers
 }
 
-// What a kernel may ask for: an H200's limits, except for registers and for
-// variables, which just have to end somewhere.
+// Limits of a kernel: an H200's, except for registers and variables, which only need some bound.
 const (
 	maxShared    = 48 << 10  // bytes per block
 	maxLocal     = 512 << 10 // bytes per thread
@@ -56,8 +54,7 @@ func (k *kernel) fits() error {
 	return nil
 }
 
-// A variable is a name for memory: a kernel parameter, a shared or local
-// array, a module's global.
+// A variable is a name for memory: a kernel parameter, a shared or local array, a module's global.
 type variable struct {
 	name  string
 	space space
@@ -67,16 +64,15 @@ type variable struct {
 	init  []byte
 }
 
-// A register is a virtual register of PTX. Integer registers are rows of 32
-// lanes of 64 bits, kept zero-extended; a 128-bit register is two rows, low
-// half first. Predicates are one 32-bit mask each.
+// A register is a virtual register of PTX. Integer registers are rows of 32 lanes of 64 bits, kept
+// zero-extended; a 128-bit register is two rows, low half first. Each predicate is one 32-bit mask.
 type register struct {
 	name string
 	bits int // 1 for predicates, else 8 to 128
 	row  int // first row, or index of the predicate
 }
 
-// rows is how many rows the register takes; not of a predicate.
+// rows returns how many rows the register takes; it must not be a predicate.
 func (r *register) rows() int { return (r.bits + 63) / 64 }
 
 // A statement is one instruction as written.
@@ -91,13 +87,13 @@ type statement struct {
 
 func (s *statement) String() string { return s.text }
 
-// An operand of a statement; which members count depends on kind.
+// An operand is an operand of a statement; its kind determines the valid fields.
 type operand struct {
 	kind   operandKind
 	reg    *register // opReg, opAddr with a base register
 	negate bool      // opReg, opImm: "!p"
-	minus  bool      // opImm: written with a minus sign, which imm has taken in
-	float  int       // opImm: bits of the floating-point type it is of, 0 for an integer
+	minus  bool      // opImm: written with a minus sign, which imm includes
+	float  int       // opImm: bits of its floating-point type, 0 for an integer
 	second *register // opReg, opSink: "p|q"
 	imm    uint64    // opImm; opAddr: displacement
 	sym    string    // opSymbol: variable, label or special register
@@ -131,7 +127,7 @@ func (t typ) String() string {
 
 func (t typ) signed() bool { return t.kind == 's' }
 
-// mask has ones where a value of the type has bits; all ones for 64 and 128.
+// mask has ones at the bits of a value of the type; all ones for 64 and 128.
 func (t typ) mask() uint64 {
 	if t.bits >= 64 {
 		return ^uint64(0)

@@ -6,21 +6,20 @@ import (
 	"slices"
 )
 
-// Data races: two accesses of different threads, or of a thread and a copy, to
-// the same bytes, one of them a store at least, that are not morally strong and
-// that nothing orders. [Options.Races] makes them faults. They are found among
-// the accesses remembered, that is the last few stores to a cell and the last
-// few loads of it; what one schedule hides another one shows.
+// Data races: two accesses to the same bytes that are not morally strong and not ordered, at least
+// one of them a store. They come from different threads, or from a thread and a copy.
+// [Options.Races] makes them faults. They are found among the remembered accesses, that is, the
+// last few stores to a cell and the last few loads of it. If one schedule hides a race, another one
+// shows it.
 
-// A bulk is the part of a transfer that has been done: an access to many bytes.
+// A bulk is the completed part of a transfer: an access to many bytes.
 type bulk struct {
 	mark
 	write  bool
 	lo, hi uint64 // offsets
 }
 
-// checkRead looks for stores that race with a load of a cell, and remembers
-// the load.
+// checkRead looks for stores that race with a load of a cell, and remembers the load.
 func (s *views) checkRead(w *warp, lane int, seg *segment, at uint64, c *cell, me *mark) bool {
 	if c.written() {
 		t := &w.threads[lane]
@@ -45,7 +44,7 @@ func (c *cell) remember(m *mark) {
 	c.loads++
 }
 
-// remembered visits the loads of the cell that it knows of, the oldest one first.
+// remembered visits the remembered loads of the cell, the oldest one first.
 func (c *cell) remembered(yield func(m *mark) bool) {
 	for i := max(0, c.loads-historyLength); i < c.loads; i++ {
 		if !yield(&c.reads[i%historyLength]) {
@@ -86,7 +85,7 @@ func (s *views) checkBulk(w *warp, lane int, seg *segment, at uint64, c *cell, m
 	return true
 }
 
-// bytesOf has a bit for each byte of the cell at an offset that lies in [lo,hi).
+// bytesOf returns a mask of the bytes of the cell at an offset that lie in [lo,hi).
 func bytesOf(lo, hi, at uint64) (m uint8) {
 	for i := range uint64(cellBytes) {
 		if at+i >= lo && at+i < hi {
@@ -96,8 +95,7 @@ func bytesOf(lo, hi, at uint64) (m uint8) {
 	return m
 }
 
-// ordered fails the launch if an earlier access races with the one that a
-// thread makes now.
+// ordered fails the launch if an earlier access races with the current one of a thread.
 func (s *views) ordered(w *warp, lane int, seg *segment, at uint64, t *thread, c *cell, me *mark, earlier *mark) bool {
 	both := me.bytes & earlier.bytes
 	if both == 0 || me.morally(earlier) || t.knows(c, earlier) {
@@ -109,7 +107,7 @@ func (s *views) ordered(w *warp, lane int, seg *segment, at uint64, t *thread, c
 	return false
 }
 
-// place names an access for a message about a launch; nil is none.
+// place describes an access for a message. reader is the launch that the message is about, or nil.
 func (m *mark) place(reader *launch) string {
 	if m.in == nil {
 		return m.work.String()
@@ -126,8 +124,8 @@ func (m *mark) place(reader *launch) string {
 	return s
 }
 
-// transfer checks the next bytes [lo,hi) of a transfer for races with accesses
-// so far, and remembers them. It reports false after a race.
+// transfer checks the next bytes [lo,hi) of a transfer for races with earlier accesses, and
+// remembers them. It returns false after a race.
 func (s *views) transfer(w *work, lo, hi int) bool {
 	t := w.transfer
 	if t.done == 0 {
@@ -192,8 +190,8 @@ func (s *views) checkTransfer(w *work, seg *segment, lo, hi uint64, write bool) 
 	return true
 }
 
-// bulkKept is how many transfers a segment remembers before those are
-// forgotten that are known to all.
+// bulkKept is the number of transfers that a segment remembers before it forgets those that are
+// known to all.
 const bulkKept = 16
 
 // note remembers a piece of a transfer.
@@ -213,8 +211,7 @@ func (s *views) note(seg *segment, b bulk) {
 	seg.bulk = append(seg.bulk, b)
 }
 
-// knownToAll reports whether a work is ordered before all that are not done, and
-// before all to come.
+// knownToAll reports whether a work is ordered before all pending works, and before all later ones.
 func (d *Device) knownToAll(w *work) bool {
 	if !d.known.include(w) {
 		return false
@@ -227,7 +224,7 @@ func (d *Device) knownToAll(w *work) bool {
 	return true
 }
 
-// cells visits the cells there are that overlap the bytes [lo,hi).
+// cells visits the existing cells that overlap the bytes [lo,hi).
 func (h history) cells(lo, hi uint64) func(yield func(at uint64, c *cell) bool) {
 	return func(yield func(at uint64, c *cell) bool) {
 		for i := lo / cellBytes; i*cellBytes < hi; i++ {
@@ -242,7 +239,7 @@ func (h history) cells(lo, hi uint64) func(yield func(at uint64, c *cell) bool) 
 	}
 }
 
-// wrote puts what a transfer has just written on top of the cells there are.
+// wrote pushes the bytes that a transfer has just written onto the existing cells.
 func (s *views) wrote(w *work, seg *segment, lo, hi uint64) {
 	t := w.transfer
 	s.clock++

@@ -6,8 +6,8 @@ import (
 	"testing"
 )
 
-// Two accesses that nothing orders are a data race, if one is a store and one
-// is weak or of too small a scope; what is ordered is none.
+// Two unordered accesses are a data race if one is a store and one is weak or has too small a
+// scope. Ordered ones are not.
 func TestRaces(t *testing.T) {
 	tests := []struct {
 		name    string
@@ -71,9 +71,8 @@ func TestRaces(t *testing.T) {
 	}
 }
 
-// A kernel with a planted race, one with a planted access out of bounds and
-// one with a wrong __syncwarp mask: the fault names kernel, line and lane, and
-// for a race the other access, too.
+// Kernels with a planted race, a planted access out of bounds and a wrong __syncwarp mask. The
+// fault names kernel, line and lane, and for a race also the other access.
 func TestPlantedFaults(t *testing.T) {
 	const firstLine = 22 // of the body, see ptx
 	tests := []struct {
@@ -122,7 +121,7 @@ END:`, Options{}, 6, 0, "deadlock: membermask 0x0001ffff waits for lanes 0x00010
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
 			var err error
-			for seed := range uint64(100) { // a race shows under some schedules only
+			for seed := range uint64(100) { // a race appears under some schedules only
 				test.opts.Seed = seed
 				if err = newRig(t, &test.opts, ptx(test.body), []uint64{1, 2}, 17).launch(1, 32); err != nil && strings.Contains(err.Error(), test.want) {
 					break
@@ -143,8 +142,8 @@ END:`, Options{}, 6, 0, "deadlock: membermask 0x0001ffff waits for lanes 0x00010
 	}
 }
 
-// The number of a thread is its own, in blocks of any size: a barrier does not
-// let a block see what threads of the next one did.
+// Threads have unique numbers in blocks of any size: a barrier does not let a block see stores of
+// threads in the next one.
 func TestBarrierOfOneBlockOnly(t *testing.T) {
 	stale := false
 	for seed := range uint64(200) {

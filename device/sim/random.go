@@ -6,25 +6,23 @@ import (
 	"slices"
 )
 
-// Random scheduling: before every access to shared memory, any lanes of any
-// resident warp may be the next to run, of any launch, and so may a piece of a
-// copy. Lanes at one instruction mostly run together and are parted now and
-// then, because a warp's lanes may drift apart whenever the hardware likes.
+// Random scheduling: before every access to shared memory, any lanes of any resident warp of any
+// launch may run next, and so may a piece of a copy. Lanes at one instruction mostly run together.
+// They are separated now and then, because hardware may let a warp's lanes drift apart at any time.
 //
-// Streams get turns by weights, which change at random times: so one begins
-// late, stands still for a while, or does all its work in the midst of
-// another's.
+// Streams are chosen by weights, which change at random times. So a stream may begin late, stand
+// still for a while, or do all its work in the midst of another's.
 type random struct {
-	left int // turns until the weights change
+	left int // number of turns until the weights change
 }
 
 const (
-	// residentRandom is how many blocks run at the same time at first.
+	// residentRandom is the number of blocks that run at the same time at first.
 	residentRandom = 16
 	// burst bounds the instructions between two accesses.
 	burst = 1 << 12
-	// weightBits and phaseBits bound weights, and the turns for which they
-	// stay, by powers of two.
+	// weightBits and phaseBits bound weights, and the number of turns that they last, by powers of
+	// two.
 	weightBits, phaseBits = 8, 11
 )
 
@@ -69,7 +67,7 @@ func (r *random) draw(rng *rand.Rand, ready []*work) *work {
 	return nil // not reached: the weights sum up to more than at
 }
 
-// admit starts blocks while there is room.
+// admit starts blocks until enough run.
 func (r *random) admit(l *launch) {
 	for !l.crowded(residentRandom) {
 		b := l.admit()
@@ -95,7 +93,7 @@ func (r *random) turn(l *launch) {
 		return
 	}
 	w.ready = false
-	// A barrier that w completed has put warps at the end of the list.
+	// A barrier that w completed may have appended warps to the list.
 	i := slices.Index(l.ready, w)
 	l.ready[i] = l.ready[len(l.ready)-1]
 	l.ready = l.ready[:len(l.ready)-1]
@@ -107,8 +105,8 @@ func (r *random) turn(l *launch) {
 	}
 }
 
-// choose takes a group out of those that can run, joins others that stand at
-// the same instruction to it, or takes only some of its lanes.
+// choose removes a runnable group, and merges others at the same instruction into it, or takes only
+// some of its lanes.
 func (r *random) choose(w *warp) group {
 	rng := w.launch.rng
 	i := 0

@@ -9,11 +9,12 @@ import (
 
 var recordTo = flag.String("sim.record", "", "file for what the first GPU computes for every form")
 
-// Made on a machine with an H200, in this package's directory, by
+// TestRecord records the golden file. Run it on a machine with an H200, in this package's
+// directory:
 //
 //	go test -run TestRecord -sim.record testdata/hopper.json.gz
 //
-// or with the binary of go test -c, which needs no file beside it:
+// or with the binary of go test -c, which needs no other file:
 //
 //	sim.test -test.run 'TestRecord|OnGPU' -test.v -sim.record hopper.json.gz
 func TestRecord(t *testing.T) {

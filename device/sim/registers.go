@@ -5,27 +5,25 @@ import (
 	"slices"
 )
 
-// Registers share rows. PTX as clang writes it has a register of its own for
-// almost every value: a kernel has hundreds, and a warp's would not stay in a
-// cache. But few values are still to be read at any one place. So registers get
-// rows by linear scan (Poletto and Sarkar, TOPLAS 1999): those that are never
-// needed at the same place may have the same.
+// Registers share rows. PTX as clang writes it has a separate register for almost every value: a
+// kernel has hundreds, and a warp's would not stay in a cache. But few values are live at any one
+// place. Registers therefore get rows by linear scan (Poletto and Sarkar, TOPLAS 1999): registers
+// that are never live at the same place may share a row.
 
-// A use says which registers a statement reads and writes.
+// A use lists the registers that a statement reads and writes.
 type use struct{ reads, writes []*register }
 
-// all are those that it mentions.
+// all returns all registers of the use.
 func (u *use) all() []*register { return slices.Concat(u.reads, u.writes) }
 
-// An interval is the part of a program, from one place to another, in which a
-// register needs a row.
+// An interval is the part of a program, from one place to another, in which a register needs a row.
 type interval struct {
 	reg         *register
 	first, last int
 }
 
-// share gives the registers of a kernel their final rows, for its basic blocks
-// in the order in which they will lie.
+// share assigns the final rows to the registers of a kernel, for its basic blocks in their final
+// order.
 func (a *assembler) share(blocks []basicBlock, order []int) error {
 	uses := make([]use, len(a.k.body))
 	for i := range uses {
@@ -38,7 +36,7 @@ func (a *assembler) share(blocks []basicBlock, order []int) error {
 	return nil
 }
 
-// intervals lists the live intervals of the registers in the order in which they begin.
+// intervals returns the live intervals of the registers, sorted by their begin.
 func (k *kernel) intervals(blocks []basicBlock, order []int, uses []use) []interval {
 	in, out := k.live(blocks, order, uses)
 	regs := make([]*register, k.rows)
@@ -71,8 +69,8 @@ func (k *kernel) intervals(blocks []basicBlock, order []int, uses []use) []inter
 	return all
 }
 
-// live tells by basic block which registers hold a value that is still to be
-// read, where the block begins and where it ends.
+// live returns, for each basic block, the registers with a value that is still to be read, at its
+// begin and at its end.
 func (k *kernel) live(blocks []basicBlock, order []int, uses []use) (in, out []rowSet) {
 	in, out = make([]rowSet, len(blocks)), make([]rowSet, len(blocks))
 	written := make([]rowSet, len(blocks)) // before they are read, in all lanes
@@ -104,12 +102,12 @@ func (k *kernel) live(blocks []basicBlock, order []int, uses []use) (in, out []r
 	return in, out
 }
 
-// place gives the registers of intervals rows and returns how many there are. Rows
-// are free again one place behind the end of one, as an instruction may write
-// before it has read all.
+// place assigns rows to the registers of intervals and returns the number of rows. A row is free
+// again one place after the end of its interval, since an instruction may write before it has read
+// everything.
 func place(all []interval) (rows int) {
-	ends := map[int][]*register{} // by the place behind
-	free := map[int][]int{}       // first of some rows, by how many these are
+	ends := map[int][]*register{} // by the place after the end
+	free := map[int][]int{}       // first of some rows, by the number of rows
 	at := 0
 	for _, s := range all {
 		for ; at <= s.first; at++ {
@@ -137,8 +135,8 @@ func newRowSet(rows int) rowSet { return make(rowSet, (rows+63)/64) }
 func (s rowSet) add(row int)    { s[row/64] |= 1 << (row % 64) }
 func (s rowSet) remove(row int) { s[row/64] &^= 1 << (row % 64) }
 
-// join adds what is in o but not in without, which may be nil, and reports
-// whether that was anything.
+// join adds the rows of o that are not in without, which may be nil, and reports whether it added
+// any.
 func (s rowSet) join(o, without rowSet) (grown bool) {
 	for i, v := range o {
 		if without != nil {

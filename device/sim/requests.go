@@ -6,45 +6,43 @@ import (
 	"github.com/weftgo/weft/device"
 )
 
-// Sizes that GPUs fetch memory in: a request names lines of its cache, and of
-// each the sectors that it wants.
+// Sizes in which GPUs fetch memory: a request names cache lines, and the sectors of each that it
+// needs.
 const (
 	SectorBytes = 32
 	LineBytes   = 128
 )
 
-// A Request is what one instruction of a warp asks of global memory: lanes that
-// access one sector ask for it once, as on a GPU. How many sectors and lines a
-// launch asks for, of the memory that counts, is the sum over its requests.
-// Under [Fast] the lanes of a warp that stand at one instruction execute it
-// together; under the other schedulers they make requests of their own.
+// A Request is what one instruction of a warp requests of global memory. Lanes that access one
+// sector request it once, as on a GPU. The sum over the requests gives the sectors and lines that a
+// launch requests. Under [Fast] the lanes of a warp at one instruction execute it together; under
+// the other schedulers they make separate requests.
 type Request struct {
-	Launch int    // launches of the device submitted before
+	Launch int    // number of earlier launches of the device
 	Kernel string // name of its kernel
-	Line   int    // of the kernel's file, where the instruction is
+	Line   int    // line of the instruction in the kernel's file
 	Kind   RequestKind
-	// Sectors are the addresses of the sectors, ascending. They are valid
-	// during the call.
+	// Sectors are the addresses of the sectors, ascending. They are valid during the call.
 	Sectors []device.Ptr
 }
 
-// RequestKind says what a [Request] is made for.
+// RequestKind is the purpose of a [Request].
 type RequestKind uint8
 
 // The kinds of requests.
 const (
 	Load RequestKind = iota
 	Store
-	Atomic // a compare-and-swap that fails and a reduction included
+	Atomic // includes a compare-and-swap that fails and a reduction
 )
 
-// String names the kind.
+// String returns the name of the kind.
 func (k RequestKind) String() string { return [...]string{"load", "store", "atomic"}[k] }
 
-// Within counts the sectors, and the lines that these are in, of a part of
-// memory: those that begin in the size bytes from at on.
+// Within counts the sectors that begin in the size bytes from at on, and the lines of these
+// sectors.
 func (r Request) Within(at device.Ptr, size int) (sectors, lines int) {
-	last := device.Ptr(0) // no memory lies there
+	last := device.Ptr(0) // not an address of memory
 	for _, s := range r.Sectors {
 		if s < at || s >= at+device.Ptr(size) {
 			continue
@@ -58,10 +56,10 @@ func (r Request) Within(at device.Ptr, size int) (sectors, lines int) {
 	return sectors, lines
 }
 
-// request tells of what lanes m are about to access.
+// request reports the accesses that lanes m are about to make.
 func (l *launch) request(w *warp, in *instr, m uint32) {
 	ac := in.access
-	var all [warpSize]device.Ptr // no access goes beyond a sector
+	var all [warpSize]device.Ptr // no access crosses a sector boundary
 	sectors := all[:0]
 	for ; m != 0; m &= m - 1 {
 		addr := w.rows[in.a][lowest(m)] + ac.disp

@@ -63,7 +63,7 @@ func TestRequests(t *testing.T) {
 	}
 }
 
-// Of a part of memory count the sectors that begin there, and the lines of these.
+// Within counts the sectors that begin in a part of memory, and the lines of these.
 func TestRequestWithin(t *testing.T) {
 	r := Request{Sectors: []device.Ptr{0x1000, 0x1060, 0x1080, 0x1100}}
 	for _, c := range []struct{ at, size, sectors, lines int }{

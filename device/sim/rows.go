@@ -1,11 +1,11 @@
 package sim
 
-// Loops over all lanes of a warp, of the instructions that programs consist of: where each lane is a call, most of
-// the time is that of the calls, and where each is a round of a loop, a third of it that of the loop. Each computes what
-// the function of one lane by its name does, four lanes a round.
+// Loops over all lanes of a warp, for the most frequent instructions. With a call per lane, most of
+// the time is that of the calls; with one lane per iteration, a third of it is that of the loop.
+// Each loop computes the same as the function of one lane with its name, four lanes per iteration.
 
-// rows2 gives a builder of an instruction of two sources a loop of its own for warps that run as a whole, rows3 one of
-// three.
+// rows2 adds to a builder of an instruction with two sources a separate loop for full warps, rows3
+// to one with three.
 func rows2(build builder, loop func(t typ) func(d, a, b *lanes)) builder {
 	return func(a *assembler, s *statement, f form) (instr, error) {
 		in, err := build(a, s, f)

@@ -2,21 +2,22 @@ package sim
 
 import "math/rand/v2"
 
-// A scheduler decides what goes on next, of all that can.
+// A scheduler chooses the next step among the works that can run.
 type scheduler interface {
-	// step takes a small step of one of the works that can begin or go on.
+	// step takes a small step of one of the works that can begin or continue.
 	step(d *Device, ready []*work)
-	// wake tells that lanes of a warp that waited can run.
+	// wake reports that waiting lanes of a warp can run.
 	wake(w *warp)
 }
 
-// schedule chooses the scheduler and what goes with it.
+// schedule sets up the scheduler, its random numbers and its views.
 func (d *Device) schedule() {
 	if d.opts.Scheduler != Fast {
 		d.rng = rand.New(rand.NewPCG(d.opts.Seed, 0))
 	}
 	sequential := d.opts.Sequential || d.opts.Scheduler == Fast
-	if !sequential || d.journal != nil { // which is told what threads have seen
+	// A domain requires views, for the stores that threads have seen.
+	if !sequential || d.journal != nil {
 		d.views = newViews(d)
 		d.views.newest = sequential
 	}
@@ -30,14 +31,15 @@ func (d *Device) schedule() {
 	}
 }
 
-// step makes the smallest progress there is.
+// step makes the smallest possible progress.
 func (d *Device) step() {
 	if ready := d.ready(); len(ready) > 0 {
 		d.sched.step(d, ready)
 	}
 }
 
-// run lets a launch take a step, begins it before and ends it behind that.
+// run lets a launch take a step. It begins the launch before the step and concludes it after, if
+// needed.
 func (l *launch) run(step func()) {
 	d := l.dev
 	if !l.begun {

@@ -9,8 +9,8 @@ import (
 	"testing"
 )
 
-// Every instruction of every PTX file in the module is known, and is one of
-// the forms that are compared with hardware.
+// Every instruction of every PTX file in the module is supported, and is one of the forms that are
+// compared with hardware.
 func TestShippedForms(t *testing.T) {
 	compared := map[string]bool{}
 	for _, f := range formKernels() {
@@ -20,7 +20,7 @@ func TestShippedForms(t *testing.T) {
 	control := strings.Fields("bra bra.uni brx.idx brx.idx.uni ret exit trap nanosleep.u32 prefetch.global.L2")
 	files, used := 0, map[string][]string{} // form to files
 	err := filepath.WalkDir("../..", func(path string, d fs.DirEntry, err error) error {
-		if err == nil && d.IsDir() && d.Name() == "testdata" { // made with debug information
+		if err == nil && d.IsDir() && d.Name() == "testdata" { // compiled with debug information
 			return fs.SkipDir
 		}
 		if err != nil || d.IsDir() || filepath.Ext(path) != ".ptx" {

@@ -10,9 +10,8 @@ import (
 	"github.com/weftgo/weft/device"
 )
 
-// ptx wraps the body of a kernel "k" whose one parameter is a struct of two
-// addresses, in %rd1 and %rd2; %r1 is the thread in the grid and %r2 the
-// lane.
+// ptx wraps the body of a kernel "k" with one parameter, a struct of two addresses. These are in
+// %rd1 and %rd2; %r1 is the thread in the grid and %r2 the lane.
 func ptx(body string) string {
 	return `
 .version 8.5
@@ -40,8 +39,8 @@ func ptx(body string) string {
 `
 }
 
-// A rig is a device with a kernel and two arrays of 64-bit words, the first
-// written and the second not.
+// A rig is a device with a kernel and two arrays of 64-bit words, the first written and the second
+// not.
 type rig struct {
 	t      *testing.T
 	dev    *Device
@@ -116,8 +115,7 @@ func every(t *testing.T, f func(t *testing.T, opts *Options)) {
 	}
 }
 
-// Every thread writes the square of its number; the lanes part at a branch
-// and meet again.
+// Every thread writes the square of its number; the lanes diverge at a branch and meet again.
 func TestThreadsAndBranches(t *testing.T) {
 	every(t, func(t *testing.T, opts *Options) {
 		r := newRig(t, opts, ptx(`
@@ -144,7 +142,7 @@ JOIN:
 	})
 }
 
-// Lanes loop a different number of times each.
+// Each lane loops a different number of times.
 func TestLoops(t *testing.T) {
 	every(t, func(t *testing.T, opts *Options) {
 		r := newRig(t, opts, ptx(`
@@ -169,8 +167,8 @@ DONE:
 	})
 }
 
-// Each lane in turn takes a lock that the others of its warp spin on, and
-// every warp of every block does.
+// Each lane in turn takes a lock that the other lanes of its warp spin on, in every warp of every
+// block.
 func TestSpinLockWithinWarp(t *testing.T) {
 	every(t, func(t *testing.T, opts *Options) {
 		r := newRig(t, opts, ptx(`
@@ -189,7 +187,7 @@ SPIN:
 	})
 }
 
-// Block 0 waits for what the last block writes.
+// Block 0 waits for a write of the last block.
 func TestBlocksRunTogether(t *testing.T) {
 	every(t, func(t *testing.T, opts *Options) {
 		r := newRig(t, opts, ptx(`
@@ -206,8 +204,8 @@ LAST:
 	})
 }
 
-// TestGridBarrier launches a block for each unit, and each block waits for all others. PCT, which
-// ranks all blocks at each step, gets fewer.
+// TestGridBarrier launches a block for each unit, and each block waits for all others. PCT runs
+// fewer, since it ranks all blocks at each step.
 func TestGridBarrier(t *testing.T) {
 	for s, blocks := range map[Scheduler]int{Fast: units, Random: units, PCT: 2 * residentRandom} {
 		t.Run(string(s), func(t *testing.T) {
@@ -278,8 +276,7 @@ func TestBarrier(t *testing.T) {
 	})
 }
 
-// A warp that is not full counts as a whole one at a barrier, but only its
-// threads vote.
+// A partial warp counts as a whole one at a barrier, but only its threads vote.
 func TestBarrierOfPartOfAWarp(t *testing.T) {
 	every(t, func(t *testing.T, opts *Options) {
 		r := newRig(t, opts, ptx(`
@@ -326,7 +323,7 @@ func TestSpaces(t *testing.T) {
 	})
 }
 
-// What a kernel must not do, and what is said about it.
+// Faults of kernels and their messages.
 func TestFaults(t *testing.T) {
 	tests := []struct {
 		name string
@@ -384,7 +381,7 @@ func TestFaults(t *testing.T) {
 	}
 }
 
-// A freed block is told from memory that never was.
+// An access to a freed block has another message than one to memory that never existed.
 func TestUseAfterFree(t *testing.T) {
 	r := newRig(t, nil, ptx("ld.global.u64 %rd3, [%rd2];"), []uint64{1}, 8)
 	p := [2]device.Ptr{r.in.Ptr(), r.out.Ptr()}
@@ -397,7 +394,7 @@ func TestUseAfterFree(t *testing.T) {
 	}
 }
 
-// Numbers that fit their types are taken, whatever their sign.
+// Numbers that fit their types are accepted, whatever their sign.
 func TestNumbers(t *testing.T) {
 	for literal, want := range map[string]uint64{
 		"-1": 0xffffffff, "4294967295": 0xffffffff, "-2147483648": 0x80000000, "0x80000000U": 0x80000000, "017": 15, "0b11": 3, "0f3F800000": 0x3f800000,
@@ -409,7 +406,7 @@ func TestNumbers(t *testing.T) {
 	}
 }
 
-// An access beyond a block does not hit the next one, however large the step.
+// An access beyond a block does not hit the next one, at any distance.
 func TestBlocksLieApart(t *testing.T) {
 	for _, offset := range []int{8, 256, 512, 4096, 1 << 20, 1 << 29} {
 		r := newRig(t, nil, ptx(fmt.Sprintf("st.global.u64 [%%rd1+%d], 5;", offset)), []uint64{1}, 1<<10)
@@ -425,7 +422,7 @@ func TestBlocksLieApart(t *testing.T) {
 	}
 }
 
-// Constant memory is not written, by whatever address.
+// Constant memory cannot be written, through any address.
 func TestConstant(t *testing.T) {
 	for _, write := range []string{"st.global.u32 [%rd3], 7;", "st.u32 [%rd3], 7;", "atom.global.add.u32 %r3, [%rd3], 7;"} {
 		every(t, func(t *testing.T, opts *Options) {
@@ -437,7 +434,7 @@ func TestConstant(t *testing.T) {
 	}
 }
 
-// What does not parse or resolve is refused with file and line.
+// Text that does not parse or resolve is refused with file and line.
 func TestUnknownForms(t *testing.T) {
 	tests := []struct{ body, want string }{
 		{"wgmma.fence;", `:21: unknown instruction "wgmma"`},

@@ -1,7 +1,7 @@
 package sim
 
-// Special registers. Those that stay the same while a warp runs are rows of
-// its register file; clocks are read.
+// Special registers. Those that are constant while a warp runs are rows of its register file;
+// clocks are read.
 
 var specialRegisters = map[string]func(w *warp, row *lanes){
 	"%laneid":      byLane(func(lane int) uint64 { return uint64(lane) }),
@@ -30,7 +30,7 @@ var specialRegisters = map[string]func(w *warp, row *lanes){
 	"%nctaid.z": uniform(func(w *warp) uint64 { return uint64(w.launch.grid[2]) }),
 }
 
-// uniform is a register with the same value in all lanes of a warp.
+// uniform fills a register with one value in all lanes of a warp.
 func uniform(of func(w *warp) uint64) func(w *warp, row *lanes) {
 	return func(w *warp, row *lanes) {
 		v := of(w)
@@ -40,7 +40,7 @@ func uniform(of func(w *warp) uint64) func(w *warp, row *lanes) {
 	}
 }
 
-// byLane is a register that depends on the lane only.
+// byLane fills a register that depends on the lane only.
 func byLane(of func(lane int) uint64) func(w *warp, row *lanes) {
 	var all lanes
 	for i := range all {
@@ -49,7 +49,7 @@ func byLane(of func(lane int) uint64) func(w *warp, row *lanes) {
 	return func(_ *warp, row *lanes) { *row = all }
 }
 
-// coordinate is one of the lanes' threads in their block.
+// coordinate fills a register with one coordinate of each lane's thread in its block.
 func coordinate(axis int) func(w *warp, row *lanes) {
 	return func(w *warp, row *lanes) {
 		d := w.launch.blockDim
@@ -68,8 +68,8 @@ func coordinate(axis int) func(w *warp, row *lanes) {
 	}
 }
 
-// The clock counts executed warp instructions: it moves on with every one,
-// the same way in every run of the same seed.
+// The clock counts executed warp instructions. It advances with each, the same way in every run of
+// a seed.
 var clocks = map[string]func(w *warp) uint64{
 	"%clock":          func(w *warp) uint64 { return w.now() },
 	"%clock_hi":       func(w *warp) uint64 { return w.now() >> 32 },
@@ -79,5 +79,5 @@ var clocks = map[string]func(w *warp) uint64{
 	"%globaltimer_hi": func(w *warp) uint64 { return w.now() >> 32 },
 }
 
-// now is the device's clock.
+// now returns the device's clock.
 func (w *warp) now() uint64 { return w.launch.start + w.launch.steps }

@@ -9,20 +9,19 @@ import (
 	"github.com/weftgo/weft/device"
 )
 
-// A stream is a queue of works, which are done one after another.
+// A stream is a queue of works that run one after another.
 type stream struct {
 	dev    *Device
-	index  int // among the streams that are open; used again when it is closed
+	index  int // among the open streams; reused after it is closed
 	queue  []*work
-	after  progress // what is ordered before the next work submitted
-	latest *work    // submitted, nil if none was
+	after  progress // works ordered before the next work submitted
+	latest *work    // last submitted, or nil
 	closed bool
 
-	// learned is what the threads of works that are done had seen of works that
-	// nothing orders before them, because they read what those wrote: it is
-	// ordered before the next work, too. nil is nothing.
+	// learned is what threads of finished works had seen of works not ordered before them, by
+	// reading their stores. It is ordered before the next work, too. nil is nothing.
 	learned *view
-	weight  uint32 // of its turns under Random
+	weight  uint32 // weight of its turns under Random
 }
 
 var errClosedStream = fmt.Errorf("sim: stream: %w", device.ErrClosed)
@@ -42,10 +41,10 @@ func (d *Device) NewStream() (*device.Stream, error) {
 	return device.NewStream(d, s), nil
 }
 
-// learn adds to what is ordered before the stream's next work.
+// learn adds a view to those ordered before the stream's next work.
 func (s *stream) learn(v *view) { s.learned = both(s.learned, v) }
 
-// do runs f while holding the device.
+// do runs f with the device locked.
 func (s *stream) do(f func(d *Device) error) error {
 	if err := s.dev.use(); err != nil {
 		return err
@@ -77,7 +76,7 @@ func (s *stream) CopyInAsync(dst device.Ptr, src []byte) error {
 	return s.send(&transfer{kind: transferIn, to: uint64(dst), host: src, size: len(src), async: true})
 }
 
-// CopyOut does not touch dst once it has returned, for whatever reason.
+// CopyOut does not write to dst after it has returned, with or without an error.
 func (s *stream) CopyOut(ctx context.Context, dst []byte, src device.Ptr) error {
 	return s.do(func(d *Device) error {
 		if err := ctx.Err(); err != nil || len(dst) == 0 {
@@ -136,7 +135,7 @@ func (s *stream) Record(e device.EventDriver) error {
 	})
 }
 
-// Wait binds to the marker that was recorded last.
+// Wait refers to the last recorded marker.
 func (s *stream) Wait(e device.EventDriver) error {
 	return s.do(func(d *Device) error {
 		ev, err := d.event(e)
@@ -159,7 +158,7 @@ func (d *Device) drain(ctx context.Context, s *stream) error {
 	return d.await(ctx, s.latest)
 }
 
-// Close does what is queued first.
+// Close first runs the queued works.
 func (s *stream) Close() error {
 	d := s.dev
 	d.mu.Lock()
@@ -168,16 +167,17 @@ func (s *stream) Close() error {
 		s.closed = true
 		return nil
 	}
-	s.closed = true // others may call meanwhile: they submit nothing behind what this waits for
+	// Concurrent callers then submit nothing after the work that this waits for.
+	s.closed = true
 	err := d.lost
 	if err == nil {
 		err = d.drain(context.Background(), s)
 	}
-	if !d.closed { // still, after waiting
+	if !d.closed { // checked again after waiting
 		d.streams[s.index] = nil
 	}
 	if errors.Is(err, device.ErrLost) {
-		return nil // whoever submitted the work that failed hears of it
+		return nil // callers that submitted or wait for the failed work get the error
 	}
 	return err
 }

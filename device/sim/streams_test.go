@@ -15,8 +15,8 @@ import (
 	"github.com/weftgo/weft/device"
 )
 
-// A stage is a device for tests of several streams: words of memory, kernels by
-// name, and streams by number.
+// A stage is a device for tests of several streams: words of memory, kernels by name, and streams
+// by number.
 type stage struct {
 	t       *testing.T
 	dev     device.Device
@@ -26,8 +26,8 @@ type stage struct {
 	events  []*device.Event
 }
 
-// kernels are those of the tests. The words are x, y, z and so on, 64 bytes
-// apart; a kernel returns what it loads in the words from 8 on, or from 10.
+// stageKernels are the kernels of the tests. The words are x, y, z and so on, 64 bytes apart. A
+// kernel stores the values that it loads in the words from 8 on, or from 10.
 var stageKernels = map[string]string{
 	"store_x":  "st.relaxed.gpu.global.u64 [%rd1], 1;",
 	"store_2":  "st.relaxed.gpu.global.u64 [%rd1], 2;",
@@ -99,7 +99,7 @@ func (s *stage) must(err error) {
 	}
 }
 
-// launch submits a kernel, of one thread unless told otherwise.
+// launch submits a kernel of one thread, or of the given number.
 func (s *stage) launch(stream int, kernel string, threads ...int) {
 	s.t.Helper()
 	k, err := s.mod.Kernel(kernel)
@@ -112,14 +112,14 @@ func (s *stage) launch(stream int, kernel string, threads ...int) {
 	s.must(device.Launch(s.streams[stream], k, device.Dim{}, block, &p))
 }
 
-// edge orders what was submitted to one stream before what comes in another.
+// edge orders earlier work of one stream before later work of another.
 func (s *stage) edge(from, to int) {
 	s.t.Helper()
 	s.must(s.streams[from].Record(s.events[from]))
 	s.must(s.streams[to].Wait(s.events[from]))
 }
 
-// word reads a word when all is done.
+// word reads a word after all work is done.
 func (s *stage) word(i int) uint64 {
 	s.t.Helper()
 	s.must(s.dev.Sync(s.t.Context()))
@@ -138,8 +138,8 @@ func weakly(t *testing.T, seeds uint64, f func(t *testing.T, opts *Options)) {
 	}
 }
 
-// Accesses of two launches, or of a launch and a copy, that nothing orders are
-// data races, unless both are strong; the message names both.
+// Unordered accesses of two launches, or of a launch and a copy, are data races unless both are
+// strong. The message names both.
 func TestRacesOfStreams(t *testing.T) {
 	bytes64 := make([]byte, 64)
 	tests := []struct {
@@ -178,7 +178,7 @@ func TestRacesOfStreams(t *testing.T) {
 		}, "copy of 64 bytes from the host"},
 		{"launch, copy out", func(s *stage) {
 			s.launch(0, "store_x")
-			_ = s.streams[1].CopyOut(s.t.Context(), bytes64, s.words.Ptr()) // Sync says it, too
+			_ = s.streams[1].CopyOut(s.t.Context(), bytes64, s.words.Ptr()) // Sync returns it, too
 		}, "copy of 64 bytes"},
 		{"reading launch, copy out", func(s *stage) {
 			s.launch(0, "weakly_x")
@@ -229,7 +229,7 @@ func TestRacesOfStreams(t *testing.T) {
 	}
 }
 
-// A kernel may see half of a copy that is not ordered with it.
+// A kernel may see a part of a copy that is not ordered with it.
 func TestCopiesGoInPieces(t *testing.T) {
 	parts, whole := 0, 0
 	weakly(t, 60, func(t *testing.T, opts *Options) {
@@ -250,8 +250,8 @@ func TestCopiesGoInPieces(t *testing.T) {
 	}
 }
 
-// Launches of different streams run side by side: each waits for the other.
-// In one stream the first waits for ever, and the fault names both.
+// Launches of different streams run concurrently: each waits for the other. In one stream the first
+// waits forever, and the fault names both.
 func TestLaunchesThatWaitForEachOther(t *testing.T) {
 	weakly(t, 20, func(t *testing.T, opts *Options) {
 		s := newStage(t, opts, 2)
@@ -273,7 +273,7 @@ func TestLaunchesThatWaitForEachOther(t *testing.T) {
 	}
 }
 
-// Under Fast, work is done in the order in which it was submitted.
+// Under Fast, work runs in the order of submission.
 func TestFastKeepsTheOrderOfSubmission(t *testing.T) {
 	s := newStage(t, nil, 2)
 	s.launch(0, "store_x")
@@ -284,12 +284,12 @@ func TestFastKeepsTheOrderOfSubmission(t *testing.T) {
 	}
 }
 
-// What the host does too early is a fault that names the work.
+// A premature call of the host is a fault that names the work.
 func TestFaultsOfTheHost(t *testing.T) {
 	tests := []struct {
 		name string
 		run  func(s *stage) error
-		want string // "": all is well
+		want string // "": no fault
 	}{
 		{"free while a launch is queued", func(s *stage) error {
 			s.launch(0, "store_x")
@@ -414,8 +414,8 @@ func TestFaultsOfTheHost(t *testing.T) {
 	}
 }
 
-// A context that ends stops a wait between two steps: the work stays queued,
-// and is done when somebody waits again.
+// A context that ends stops a wait between two steps. The work stays queued and runs in a later
+// wait.
 func TestContextEndsBetweenSteps(t *testing.T) {
 	for _, how := range []Scheduler{Random, PCT} {
 		stopped := 0
@@ -444,7 +444,7 @@ func TestContextEndsBetweenSteps(t *testing.T) {
 	}
 }
 
-// A countdown is a context that ends when it has been asked so many times.
+// A countdown is a context that ends after left calls of Err.
 type countdown struct {
 	context.Context
 	left int
@@ -493,7 +493,7 @@ func TestReplayOfStreams(t *testing.T) {
 	}
 }
 
-// A stream that is opened when another was closed has nothing to do with it.
+// A stream opened after another was closed has no connection to it.
 func TestStreamsComeAndGo(t *testing.T) {
 	weakly(t, 10, func(t *testing.T, opts *Options) {
 		opts.Races = true
@@ -512,7 +512,7 @@ func TestStreamsComeAndGo(t *testing.T) {
 	})
 }
 
-// Streams do not hold more than so much: what is submitted then waits.
+// Queues of streams are bounded: a submission beyond the bound waits.
 func TestQueuesAreBounded(t *testing.T) {
 	s := newStage(t, nil, 1)
 	for range maxQueued + 100 {

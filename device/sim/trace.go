@@ -7,17 +7,17 @@ import (
 	"os"
 )
 
-// A tracer writes what a device executes, one line per warp instruction:
+// A tracer writes the instructions that a device executes, one line per warp instruction:
 //
 //	block.warp lanes line: instruction
 //
-// and behind one that accesses memory the address and the value of the lowest
-// lane: what it loads or stores, or the old value that an atomic returns. Lines
-// with a # tell which launch goes on and what copies do.
+// For a memory access the line ends with the address and the value of the lowest lane: the value
+// loaded or stored, or the old value that an atomic returns. Lines with a # report which launch
+// continues and what copies do.
 type tracer struct {
 	w   *bufio.Writer
 	c   io.Closer
-	now *launch // whose instructions are written
+	now *launch // launch of the last line
 }
 
 func newTracer(name string) (*tracer, error) {
@@ -41,7 +41,7 @@ func (t *tracer) close() error {
 	return err
 }
 
-// note writes a line of its own and sees to it that it is not lost.
+// note writes a separate line and flushes it.
 func (t *tracer) note(format string, args ...any) {
 	fmt.Fprintf(t.w, "# "+format+"\n", args...)
 	t.w.Flush()
@@ -52,13 +52,13 @@ func (t *tracer) launch(l *launch) {
 	t.note("launch %d: %s, grid %v, blocks of %v, seed %d, stream %d", l.number, l.prog.kernel.name, l.grid, l.blockDim, l.seed, l.work.stream.index)
 }
 
-// piece writes what a transfer does.
+// piece writes a line about a piece of a transfer.
 func (t *tracer) piece(w *work, lo, hi int) {
 	t.note("bytes %d to %d of the %v", lo, hi, w)
 }
 
-// step writes an instruction that is about to execute in lanes m of g. The
-// line of one that accesses memory is ended by [tracer.value].
+// step writes an instruction that is about to execute in lanes m of g. [tracer.value] ends the line
+// of a memory access.
 func (t *tracer) step(w *warp, in *instr, g group, m uint32) {
 	if w.launch != t.now {
 		t.now = w.launch
@@ -76,8 +76,8 @@ func (t *tracer) step(w *warp, in *instr, g group, m uint32) {
 	}
 }
 
-// addresses reports whether the instruction has an address: a fence has none,
-// nor has a division, which can fail like an access.
+// addresses reports whether the instruction has an address. A fence has none, nor has a division,
+// which can fail like an access.
 func (in *instr) addresses() bool { return in.access != nil && in.access.size > 0 }
 
 // value ends the line of an instruction that has executed in lanes m.

@@ -10,25 +10,24 @@ import (
 	"github.com/weftgo/weft/device"
 )
 
-// A transfer is a copy or a fill. It is done in pieces, between which others go
-// on: a kernel that nothing orders before or behind it may see a part of it.
+// A transfer is a copy or a fill. It runs in pieces, between which other works run: a kernel that
+// is not ordered with it may see a part of it.
 type transfer struct {
 	kind     transferKind
-	to, from uint64 // addresses; 0 on the host's side
+	to, from uint64 // addresses; 0 for the host's side
 	size     int    // bytes
-	done     int    // bytes
+	done     int    // bytes moved so far
 	pattern  uint32 // of a fill
 	target   *segment
 	source   *segment
 
-	host  []byte // the host's side
+	host  []byte // memory of the host's side
 	async bool   // host is memory of the caller
-	sent  []byte // what it held when it was submitted
-	// dropped copies are still made, but nobody looks at what they read: they
-	// race with nothing.
+	sent  []byte // contents of host at submission
+	// dropped copies still run, but their result is not read, so they race with nothing.
 	dropped bool
 
-	// For races: as which thread it accesses memory, and what is ordered before.
+	// For races: the thread as which it accesses memory, and the accesses ordered before it.
 	thread, block int
 	before        *view
 }
@@ -42,14 +41,14 @@ const (
 	transferFill
 )
 
-// copyRate is the bytes that a copy moves in one tick of the clock, as an H200
-// does in a nanosecond.
+// copyRate is the number of bytes that a copy moves in one tick of the clock, as an H200 does in a
+// nanosecond.
 const copyRate = 4096
 
-// unfilled is what memory of the host holds while a copy to it is under way.
+// unfilled is the pattern in host memory until a copy to it is done.
 const unfilled = 0xdb
 
-// String names a transfer in messages.
+// String describes a transfer in messages.
 func (t *transfer) String() string {
 	switch t.kind {
 	case transferIn:
@@ -62,8 +61,7 @@ func (t *transfer) String() string {
 	return fmt.Sprintf("fill of %d bytes at 0x%x", t.size, t.to)
 }
 
-// prepare checks a transfer when it is submitted, and takes note of the host's
-// memory.
+// prepare checks a transfer at its submission, and records or fills the host's memory.
 func (t *transfer) prepare(s *stream) error {
 	var why string
 	d := s.dev
@@ -97,8 +95,8 @@ func (t *transfer) prepare(s *stream) error {
 	return nil
 }
 
-// follows reports whether a copy uses memory of the host that one before it in
-// the other direction has yet to use: what it holds is then theirs to change.
+// follows reports whether a copy uses host memory that an earlier unfinished copy in the other
+// direction uses. Those copies may then change its contents.
 func (t *transfer) follows(s *stream) bool {
 	return slices.ContainsFunc(s.dev.copies, func(w *work) bool {
 		o := w.transfer
@@ -106,12 +104,10 @@ func (t *transfer) follows(s *stream) bool {
 	})
 }
 
-// pieceAlign is what pieces of a transfer are multiples of, in addresses of the
-// device: no word is torn.
+// pieceAlign is the alignment of pieces of a transfer in device memory, so that no word is torn.
 const pieceAlign = 32
 
-// next is the end of the next piece: of the whole transfer, or of a random part
-// of what is left.
+// next returns the end of the next piece: of the whole transfer, or of a random part of the rest.
 func (t *transfer) next(rng *rand.Rand) int {
 	left := t.size - t.done
 	if rng == nil || left <= pieceAlign || t.overlaps() || rng.IntN(4) == 0 {
@@ -128,13 +124,13 @@ func (t *transfer) next(rng *rand.Rand) int {
 	return min(end, t.size)
 }
 
-// overlaps reports whether a copy within the device reads what it writes; it is
-// then made in one piece.
+// overlaps reports whether a copy within the device reads bytes that it writes; it is then made in
+// one piece.
 func (t *transfer) overlaps() bool {
 	return t.kind == transferWithin && t.to < t.from+uint64(t.size) && t.from < t.to+uint64(t.size)
 }
 
-// piece does the next piece of a transfer.
+// piece runs the next piece of a transfer.
 func (d *Device) piece(w *work) {
 	t := w.transfer
 	if t.done == 0 {
@@ -164,8 +160,8 @@ func (d *Device) piece(w *work) {
 	}
 }
 
-// drop lets go of the copies of host memory that a transfer has made: others
-// keep it as a user of memory.
+// drop releases the copies of host memory that a transfer made, since segments keep the transfer as
+// a user.
 func (t *transfer) drop() {
 	t.sent = nil
 	if t.kind == transferIn && !t.async {
@@ -173,7 +169,7 @@ func (t *transfer) drop() {
 	}
 }
 
-// move moves the bytes [lo,hi) of a transfer.
+// move copies the bytes [lo,hi) of a transfer.
 func (t *transfer) move(lo, hi int) {
 	switch t.kind {
 	case transferOut:

@@ -1,19 +1,18 @@
 package sim
 
-// A view says how much of the history of memory a thread must have seen: all
-// of some works; of other threads, all their stores up to some time; and of
-// some cells, more than that, because the thread has read them. Views only
-// grow.
+// A view describes how much of the history of memory a thread must have seen: all of some works; of
+// other threads, all their stores up to some time; and of some cells, more than that, because the
+// thread has read them. Views only grow.
 type view struct {
 	works   progress
 	threads vector // by number of the thread
 	cells   vector // by id of the cell
 }
 
-// copy is the view as it is now; the result never changes.
+// copy returns the current view; the result never changes.
 func (v *view) copy() *view { return &view{v.works, v.threads.copy(), v.cells.copy()} }
 
-// join raises v to what o has seen; o is a copy that never changes, or nil.
+// join adds to v all that o has seen; o is a copy that never changes, or nil.
 func (v *view) join(o *view) {
 	if o != nil && o != v {
 		v.works = v.works.join(o.works)
@@ -22,7 +21,7 @@ func (v *view) join(o *view) {
 	}
 }
 
-// both is a view that has seen what either has; nil has seen nothing.
+// both returns a view that has seen all that either has; nil has seen nothing.
 func both(a, b *view) *view {
 	switch {
 	case a == nil || a == b:
@@ -35,17 +34,16 @@ func both(a, b *view) *view {
 	return sum.copy()
 }
 
-// sees reports whether a thread with the view must have seen an access to a
-// cell.
+// sees reports whether a thread with the view must have seen an access to a cell.
 func (v *view) sees(c *cell, m *mark) bool {
 	return m.work == nil || v.works.include(m.work) || m.time <= v.threads.at(int(m.thread)) || m.time <= v.cells.at(c.id)
 }
 
-// A vector maps small numbers to times, 0 where nothing was set. Copies share
-// pages until one of them is changed.
+// A vector maps small numbers to times, 0 for unset ones. Copies share pages until one of them
+// changes.
 type vector struct {
 	pages []*page
-	tag   *byte // pages with this tag belong to this vector alone
+	tag   *byte // pages with this tag belong only to this vector
 	lent  bool  // the list of pages is shared with a copy
 }
 
@@ -56,7 +54,7 @@ type page struct {
 	time [pageSize]uint32
 }
 
-// at is the time at index i.
+// at returns the time at index i.
 func (v *vector) at(i int) uint32 {
 	if p := i / pageSize; p < len(v.pages) && v.pages[p] != nil {
 		return v.pages[p].time[i%pageSize]
@@ -64,14 +62,14 @@ func (v *vector) at(i int) uint32 {
 	return 0
 }
 
-// raise sets the time at index i if it was lower.
+// raise sets the time at index i if the old one is lower.
 func (v *vector) raise(i int, time uint32) {
 	if v.at(i) < time {
 		v.own(i / pageSize).time[i%pageSize] = time
 	}
 }
 
-// own makes page i writable.
+// own makes page i writable and returns it.
 func (v *vector) own(i int) *page {
 	v.reach(i)
 	if v.tag == nil {
@@ -99,14 +97,13 @@ func (v *vector) reach(i int) {
 	}
 }
 
-// copy is the vector as it is now; pages of both are copied before they
-// change.
+// copy returns the current vector; both vectors copy their pages before they change them.
 func (v *vector) copy() vector {
 	v.lent, v.tag = true, nil
 	return vector{pages: v.pages, lent: true}
 }
 
-// join raises v to o, which never changes.
+// join raises the times in v to those in o, which never changes.
 func (v *vector) join(o *vector) {
 	for i := v.unlike(o, 0); i < len(o.pages); i = v.unlike(o, i+1) {
 		theirs := o.pages[i]
@@ -132,8 +129,8 @@ func (v *vector) join(o *vector) {
 	}
 }
 
-// unlike is the first page, from i on, that v does not share with o: of hundreds, it shares
-// nearly all.
+// unlike returns the first page, from i on, that v does not share with o. Of hundreds of pages,
+// they share nearly all.
 func (v *vector) unlike(o *vector, i int) int {
 	n := min(len(v.pages), len(o.pages))
 	for mine, theirs := v.pages[:n], o.pages[:n]; i < n && mine[i] == theirs[i]; i++ {
@@ -141,13 +138,13 @@ func (v *vector) unlike(o *vector, i int) int {
 	return i
 }
 
-// compare reports whether p is above o anywhere, and below it anywhere; p may
-// be nil.
+// compare reports whether any time in p is above that in o, and whether any is below it; p may be
+// nil.
 func (p *page) compare(o *page) (above, below bool) {
 	if p == nil {
 		return false, true
 	}
-	var more, less int64 // negative where there is any
+	var more, less int64 // negative if any difference is
 	for k := range o.time {
 		d := int64(p.time[k]) - int64(o.time[k])
 		more, less = more|-d, less|d

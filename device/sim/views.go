@@ -6,63 +6,59 @@ import (
 	"sync"
 )
 
-// Weak memory as a view machine. Memory is cut into cells of four bytes; a
-// cell that is written keeps the messages stored in it, newest last, until all
-// of them are known to all. Every thread has a view: the oldest message of each
-// cell that it may still read. A load takes any message its view allows; stores
-// and read-modify-write operations always go on top. Releasing stores and
-// fences attach the thread's view to what it writes, acquiring loads and fences
-// take it over.
+// Weak memory as a view machine. Memory is divided into cells of four bytes. A written cell keeps
+// the messages stored in it, newest last, until all of them are known to all. Every thread has a
+// view: the oldest message of each cell that it may still read. A load takes any message that its
+// view allows; stores and read-modify-write operations always go on top. Releasing stores and
+// fences attach the thread's view to the messages that they write; acquiring loads and fences join
+// attached views to their own.
 //
-// A launch begins with what is ordered before it, which is decided when it is
-// submitted: see [work]. So do copies and fills, which are weak accesses to all
-// their bytes.
+// A launch begins with the view of all that is ordered before it, which is fixed at its submission:
+// see [work]. The same holds for copies and fills, which are weak accesses to all their bytes.
 //
-// What this does not show: loads never return values stored later (no load
-// buffering), and no more than historyLength messages of a cell are kept.
+// This does not show two things. Loads never return values stored later (no load buffering), and at
+// most historyLength messages of a cell are kept.
 type views struct {
 	dev     *Device
 	rng     *rand.Rand
-	races   bool   // are faults
-	newest  bool   // loads read what was stored last
-	clock   uint32 // of stores, and of what races look at
-	cells   int    // cells with an id
-	threads int    // of all works
-	blocks  int    // of all launches; copies count as one
+	races   bool   // races are faults
+	newest  bool   // loads read the newest message
+	clock   uint32 // counts stores and copies, and loads if races are checked
+	cells   int    // number of cells with an id
+	threads int    // number of threads of all works
+	blocks  int    // number of blocks of all launches; copies count as one
 	touched []*segment
-	store   []*cellChunk // of the cells in use
-	stored  int          // cells in use
-	// What threads had seen at their fence.sc, by block; 0 is for those of
-	// wider scope, of all blocks.
+	store   []*cellChunk // memory of the cells in use
+	stored  int          // number of cells in use
+	// sc is what threads had seen at their fence.sc, by block; 0 is for those of wider scope, of
+	// all blocks.
 	sc map[int]*view
 }
 
-// A thread is what one thread has seen. What it wrote itself is seen without
-// being in now.
+// A thread holds what one thread has seen. Its own writes count as seen without being in now.
 type thread struct {
-	number int // of all threads of the device
+	number int // among all threads of the device
 	now    view
 	fenced []release // attached to its strong stores since its last fences
-	// What its releases of a cell attach to its later strong stores there, and
-	// what relaxed loads of a cell found attached, for a later acquiring load
-	// there and for fences.
+	// released is what releases of a cell attach to later strong stores there. found is what
+	// relaxed loads of a cell found attached, for a later acquiring load there and for fences.
 	released, found map[*cell][]release
 }
 
-// A release is what a thread had seen at a release or a fence, for others to
-// take over: those of its block, or with a wide scope all.
+// A release is what a thread had seen at a release or a fence. Threads of its block can acquire it,
+// or with a wide scope all threads.
 type release struct {
-	block int // of the thread
+	block int // block of the thread
 	wide  bool
 	seen  *view
 }
 
-// reaches reports whether a thread of a block acquires it at a scope.
+// reaches reports whether a thread of a block acquires the release at a scope.
 func (r release) reaches(block int, scope Scope) bool {
 	return r.block == block || r.wide && scope > ScopeBlock
 }
 
-// with is a list of releases with another one.
+// with returns a list of releases with r added.
 func with(list []release, r release) []release {
 	list = slices.Clone(list)
 	for i, o := range list {
@@ -74,8 +70,8 @@ func with(list []release, r release) []release {
 	return append(list, r)
 }
 
-// A history holds the cells of a segment that were written, and where races
-// count also those that were read, in pages of cellPage; nil where none was.
+// A history holds the written cells of a segment in pages of cellPage; other entries are nil. If
+// races are checked, it also holds the cells that were read.
 type history [][]*cell
 
 const (
@@ -85,36 +81,36 @@ const (
 	historyLength = 4
 )
 
-// A cell is four bytes that the launch has written, or read where races count.
+// A cell is four bytes that the launch has written, or read if races are checked.
 type cell struct {
-	id    int // index in views, 0 while no view needs one
+	id    int // index in views, 0 until a view needs one
 	n     int
 	msgs  [historyLength]message // in order of time
-	reads [historyLength]mark    // the last ones, where races count, in a ring
-	loads int                    // that it has seen
+	reads [historyLength]mark    // ring of the last loads, if races are checked
+	loads int                    // number of recorded loads
 }
 
 // A message is one store to a cell.
 type message struct {
 	mark
 	value    uint32
-	known    uint8 // bytes that have been written at all
+	known    uint8 // mask of bytes ever written
 	attached []release
 }
 
-// A mark is what is remembered of an access.
+// A mark is the record of an access.
 type mark struct {
 	time   uint32
-	thread uint32 // number; no launch gets to start so many that they wrap around
+	thread uint32 // number; a launch cannot start enough to wrap around
 	block  uint32 // number
 	strong bool   // not weak
 	scope  Scope
 	bytes  uint8
 	in     *instr // nil: a copy or a fill
-	work   *work  // nil: what nobody need be told of
+	work   *work  // nil: an initial value that all have seen
 }
 
-// mark is that of an access that a lane makes now.
+// mark returns the mark of an access that a lane makes now.
 func (s *views) mark(w *warp, in *instr, lane int, off uint64) mark {
 	ac := in.access
 	return mark{
@@ -123,8 +119,8 @@ func (s *views) mark(w *warp, in *instr, lane int, off uint64) mark {
 	}
 }
 
-// bytesIn has a bit for each byte of a cell that an element overlaps, the same
-// in all its cells.
+// bytesIn returns the mask of the bytes of a cell that an element overlaps. It is the same in all
+// its cells.
 func bytesIn(off uint64, size int) uint8 {
 	if size >= cellBytes {
 		return 1<<cellBytes - 1
@@ -132,8 +128,8 @@ func bytesIn(off uint64, size int) uint8 {
 	return (1<<size - 1) << (off & (cellBytes - 1))
 }
 
-// morally reports whether two accesses are morally strong: neither is weak,
-// and the scope of each includes the other. PTX asks for the same size, too.
+// morally reports whether two accesses are morally strong: neither is weak, and the scope of each
+// includes the other. PTX also requires the same size.
 func (m *mark) morally(o *mark) bool {
 	return m.strong && o.strong && (m.block == o.block || m.scope > ScopeBlock && o.scope > ScopeBlock)
 }
@@ -144,8 +140,8 @@ func newViews(d *Device) *views {
 	return v
 }
 
-// forget lets everybody have seen everything, which is so when no work is
-// under way and the host has waited for all.
+// forget drops all history. It is called when every work is done and the host has waited for all,
+// so everything counts as seen.
 func (s *views) forget() {
 	for _, seg := range s.touched {
 		seg.history, seg.bulk = nil, nil
@@ -157,18 +153,17 @@ func (s *views) forget() {
 	s.clock, s.cells, s.threads, s.blocks, s.sc = 0, 0, 0, 0, map[int]*view{}
 }
 
-// begin numbers the threads and blocks of a launch, and says what is ordered
-// before it.
+// begin numbers the threads and blocks of a launch, and sets the view that is ordered before it.
 func (s *views) begin(l *launch) {
 	l.base = s.before(l.work)
 	l.end = l.base
-	l.firstThread, l.firstBlock = s.threads, s.blocks+1 // 0 is no block
+	l.firstThread, l.firstBlock = s.threads, s.blocks+1 // 0 is not a block
 	warps := (l.blockDim[0]*l.blockDim[1]*l.blockDim[2] + warpSize - 1) / warpSize
 	s.threads += l.blocks() * warps * warpSize
 	s.blocks += l.blocks()
 }
 
-// before is what is ordered before a work that begins now.
+// before returns the view that is ordered before a work that begins now.
 func (s *views) before(w *work) *view {
 	v := &view{works: w.before}
 	v.join(w.stream.learned)
@@ -176,8 +171,8 @@ func (s *views) before(w *work) *view {
 	return v.copy()
 }
 
-// retire adds what the threads of a block have learned to what is ordered
-// behind their launch: it matters while there are other works.
+// retire adds the views of a block's threads to the view that is ordered after their launch. It
+// matters only beside other works.
 func (s *views) retire(l *launch, b *block) {
 	if s.alone(l.work) {
 		return
@@ -185,13 +180,13 @@ func (s *views) retire(l *launch, b *block) {
 	sum := l.end.copy()
 	for _, w := range b.warps {
 		for i := range w.threads {
-			sum.join(&w.threads[i].now) // nobody looks at it again
+			sum.join(&w.threads[i].now) // not read again
 		}
 	}
 	l.end = sum.copy()
 }
 
-// alone reports whether all works but those behind it are ordered before w.
+// alone reports whether all works, except those after w in its stream, are ordered before w.
 func (s *views) alone(w *work) bool {
 	for i, n := range s.dev.last {
 		if i != w.stream.index && w.before.at(i) < n {
@@ -201,7 +196,7 @@ func (s *views) alone(w *work) bool {
 	return true
 }
 
-// at is the cell of an offset, nil if there is none yet.
+// at returns the cell of an offset, or nil.
 func (h history) at(off uint64) *cell {
 	i := off / cellBytes
 	if p := i / cellPage; p < uint64(len(h)) && h[p] != nil {
@@ -210,14 +205,14 @@ func (h history) at(off uint64) *cell {
 	return nil
 }
 
-// make is the cell of an offset, made with what memory holds now.
+// make returns the cell of an offset. It creates a missing one from the current memory.
 func (s *views) make(seg *segment, off uint64) *cell {
 	if c := seg.history.at(off); c != nil {
 		return c
 	}
 	if seg.history == nil {
 		seg.history = make(history, (seg.size/cellBytes+cellPage)/cellPage)
-		if seg.base >= heapBase { // shared memory is wiped by itself
+		if seg.base >= heapBase { // shared memory is wiped separately
 			s.touched = append(s.touched, seg)
 		}
 	}
@@ -233,13 +228,13 @@ func (s *views) make(seg *segment, off uint64) *cell {
 	return c
 }
 
-// A cellChunk is cells that lie together. Those of an era that has ended serve
-// the next ones, of any device.
+// A cellChunk is a block of cells. Chunks of an era that has ended are reused by later ones, of any
+// device.
 type cellChunk [64]cell
 
 var cellChunks = sync.Pool{New: func() any { return new(cellChunk) }}
 
-// cell is one that nobody uses yet.
+// cell returns an unused cell.
 func (s *views) cell() *cell {
 	i := s.stored % len(cellChunk{})
 	if i == 0 {
@@ -264,7 +259,7 @@ func (c *cell) push(m message) {
 // written reports whether the cell has been written.
 func (c *cell) written() bool { return c.n > 1 || c.msgs[0].work != nil }
 
-// changing reports whether the cell is written by a launch or beside it.
+// changing reports whether a launch, or a concurrent work, writes the cell.
 func (c *cell) changing(l *launch) bool {
 	for i := range c.msgs[:c.n] {
 		if m := &c.msgs[i]; !l.base.sees(c, &m.mark) {
@@ -276,8 +271,7 @@ func (c *cell) changing(l *launch) bool {
 
 func (c *cell) top() *message { return &c.msgs[c.n-1] }
 
-// seen is the time of the newest message of the cell that the thread must
-// have seen.
+// seen returns the time of the newest message of the cell that the thread must have seen.
 func (t *thread) seen(c *cell) uint32 {
 	for i := c.n - 1; i > 0; i-- {
 		if m := &c.msgs[i]; t.knows(c, &m.mark) {
@@ -292,13 +286,13 @@ func (t *thread) knows(c *cell, m *mark) bool {
 	return m.thread == uint32(t.number) && m.work != nil || t.now.sees(c, m)
 }
 
-// snapshot is what the thread has seen, its own stores included.
+// snapshot returns what the thread has seen, including its own stores.
 func (s *views) snapshot(t *thread) *view {
 	t.now.threads.raise(t.number, s.clock)
 	return t.now.copy()
 }
 
-// before is the newest message that is no newer than time.
+// before returns the newest message that is no newer than time.
 func (c *cell) before(time uint32) *message {
 	for i := c.n - 1; i > 0; i-- {
 		if c.msgs[i].time <= time {
@@ -308,7 +302,7 @@ func (c *cell) before(time uint32) *message {
 	return &c.msgs[0]
 }
 
-// span visits the cells that an element overlaps; there are 1, 2 or 4.
+// span returns the offset of the first cell that an element overlaps, and their number: 1, 2 or 4.
 func span(off uint64, size int) (first uint64, n int) {
 	return off &^ (cellBytes - 1), max(1, size/cellBytes)
 }
@@ -318,9 +312,9 @@ func (s *views) load(w *warp, in *instr, lane int, seg *segment, off uint64) (v 
 	return s.read(w, in, lane, seg, off, false)
 }
 
-// read reads one element. It is read whole: as it was at one time that is no
-// older than the view allows for any of its cells, nor, if it is to be
-// modified, older than a message that is morally strong with this access.
+// read reads one element as a whole, as it was at one time. That time is no older than the view
+// allows for any of its cells. If the element is to be modified, it is also no older than a message
+// that is morally strong with this access.
 func (s *views) read(w *warp, in *instr, lane int, seg *segment, off uint64, modify bool) (v [2]uint64, ok bool) {
 	ac := in.access
 	me := s.mark(w, in, lane, off)
@@ -366,10 +360,11 @@ func (s *views) read(w *warp, in *instr, lane int, seg *segment, off uint64, mod
 	return v, true
 }
 
-// find looks cells up, nil where there is none.
+// find looks up cells; missing ones are nil.
 func (s *views) find(cells []*cell, seg *segment, first uint64) []*cell {
 	for i := range cells {
-		if at := first + uint64(i*cellBytes); s.races { // what is read first and written later may race, too
+		// A cell that is read first and written later may race, too.
+		if at := first + uint64(i*cellBytes); s.races {
 			cells[i] = s.make(seg, at)
 		} else {
 			cells[i] = seg.history.at(at)
@@ -378,9 +373,8 @@ func (s *views) find(cells []*cell, seg *segment, first uint64) []*cell {
 	return cells
 }
 
-// pick chooses the time at which an element is read: half of the time now,
-// else any of those allowed at which it changed. It reports false if no cell
-// of the element was written.
+// pick chooses the time at which an element is read: half of the time now, else any allowed time at
+// which it changed. It returns false if no cell of the element was written.
 func (s *views) pick(t *thread, me *mark, cells []*cell, modify bool) (time uint32, written bool) {
 	var oldest uint32
 	for _, c := range cells {
@@ -416,8 +410,8 @@ func (s *views) pick(t *thread, me *mark, cells []*cell, modify bool) (time uint
 	return time, true
 }
 
-// observe records that a thread has read a message. Unless the two accesses
-// are morally strong this promises nothing about what is read next.
+// observe records that a thread has read a message. Unless the two accesses are morally strong,
+// this implies nothing about later reads.
 func (s *views) observe(t *thread, o order, me *mark, c *cell, m *message) {
 	if !m.morally(me) {
 		return
@@ -437,7 +431,7 @@ func (s *views) observe(t *thread, o order, me *mark, c *cell, m *message) {
 	}
 }
 
-// acquire takes over what was found attached in a cell, as far as it reaches.
+// acquire joins the views found attached in a cell, as far as their releases reach.
 func (t *thread) acquire(c *cell, block int, scope Scope) {
 	if t.found[c] == nil {
 		return
@@ -462,9 +456,8 @@ func enter(m *map[*cell][]release, c *cell, r release) {
 	(*m)[c] = with((*m)[c], r)
 }
 
-// write puts one element on top of its cells; memory itself is still as
-// before. A read-modify-write operation passes on what was attached to the
-// message it read.
+// write pushes one element onto its cells; memory itself is still unchanged. A read-modify-write
+// operation passes on the releases attached to the message that it read.
 func (s *views) write(w *warp, in *instr, lane int, seg *segment, off uint64, v [2]uint64, modify bool) (ok bool) {
 	ac := in.access
 	t := &w.threads[lane]
@@ -497,7 +490,7 @@ func (s *views) write(w *warp, in *instr, lane int, seg *segment, off uint64, v 
 	return true
 }
 
-// attaches lists what a store of the thread to a cell attaches.
+// attaches returns the releases that a store of the thread to a cell attaches.
 func (t *thread) attaches(c *cell, me *mark, modify bool) []release {
 	if !me.strong {
 		return nil
@@ -514,9 +507,9 @@ func (t *thread) attaches(c *cell, me *mark, modify bool) []release {
 	return list
 }
 
-// fence takes over what earlier loads found attached, and attaches what the
-// thread has seen to its later stores. A fence.sc is also ordered with those
-// others whose scopes and its own include each other.
+// fence joins the views that earlier loads found attached, and attaches the thread's view to its
+// later stores. A fence.sc is also ordered with other fence.sc if the scopes of both include each
+// other.
 func (s *views) fence(w *warp, lane int, o order, scope Scope) {
 	t := &w.threads[lane]
 	block, wide := w.block.number, scope > ScopeBlock
@@ -528,7 +521,7 @@ func (s *views) fence(w *warp, lane int, o order, scope Scope) {
 		if wide {
 			s.meetSC(t, 0)
 		}
-		s.meetSC(t, block) // what came from other blocks
+		s.meetSC(t, block) // also views from other blocks
 	}
 	own := release{block, wide, s.snapshot(t)}
 	if wide {
@@ -538,7 +531,7 @@ func (s *views) fence(w *warp, lane int, o order, scope Scope) {
 	t.fenced = append(slices.DeleteFunc(slices.Clone(t.fenced), func(r release) bool { return !r.wide }), own)
 }
 
-// meetSC exchanges what was seen with the fences of one kind so far.
+// meetSC exchanges views with earlier fences of one kind.
 func (s *views) meetSC(t *thread, kind int) {
 	if s.sc[kind] == nil {
 		s.sc[kind] = &view{}
@@ -547,7 +540,7 @@ func (s *views) meetSC(t *thread, kind int) {
 	s.sc[kind].join(s.snapshot(t))
 }
 
-// joinLanes lets lanes that met in a bar.warp.sync see what any has seen.
+// joinLanes lets lanes that met in a bar.warp.sync see what any of them has seen.
 func (s *views) joinLanes(w *warp, m uint32) {
 	s.join(func(yield func(t *thread) bool) { w.visit(m, yield) })
 }
@@ -561,16 +554,15 @@ func (s *views) joinWarps(warps []*warp) {
 	})
 }
 
-// visit passes on the threads of some lanes.
+// visit yields the threads of some lanes.
 func (w *warp) visit(m uint32, yield func(t *thread) bool) {
 	for ; m != 0; m &= m - 1 {
 		yield(&w.threads[lowest(m)])
 	}
 }
 
-// join lets threads see what any of them has seen. That is one view from then
-// on, until they change it: the sum is made of theirs as they are, since nobody
-// looks at those again.
+// join lets threads see what any of them has seen. They then share one view until they change it.
+// The sum uses their views without copies, since these are not read again.
 func (s *views) join(threads func(yield func(t *thread) bool)) {
 	var sum view
 	for t := range threads {

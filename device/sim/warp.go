@@ -7,9 +7,8 @@ import (
 	"slices"
 )
 
-// A warp is 32 threads with a register file and a program counter each.
-// Lanes that stand at the same instruction are kept together as a group, but
-// only PTX's .sync instructions oblige lanes to meet.
+// A warp is 32 threads with a register file and a program counter each. Lanes at the same
+// instruction form a group, but only PTX's .sync instructions require lanes to meet.
 type warp struct {
 	launch *launch
 	block  *block
@@ -17,32 +16,32 @@ type warp struct {
 
 	rows  []lanes
 	preds []uint32
-	local []*segment // local memory by lane, made when first used
+	local []*segment // local memory by lane, allocated on first use
 
 	live    uint32       // lanes that have not exited
 	groups  []group      // lanes that can run
 	meeting []rendezvous // lanes that wait in a .sync instruction
 	barred  []group      // lanes that wait in a barrier of the block
-	turn    int          // counts turns given to groups that were not the lowest
-	yields  bool         // a lane asked for others to run
+	turn    int          // counts turns of groups that were not the lowest
+	yields  bool         // a lane yielded to others
 
-	ready    bool             // listed by the random scheduler
+	ready    bool             // in the list of the random scheduler
 	priority [warpSize]int64  // of the lanes' threads, for PCT
-	spent    [warpSize]int    // accesses they made at that priority
-	ranked   bool             // first is known, for PCT
-	first    int              // lane with the highest priority of those that can run, or -1
-	threads  [warpSize]thread // what the lanes' threads have seen, for weak memory
+	spent    [warpSize]int    // accesses made at that priority
+	ranked   bool             // first is valid, for PCT
+	first    int              // runnable lane with the highest priority, or -1
+	threads  [warpSize]thread // views of the lanes' threads, for weak memory
 
 	votes, voters uint64 // outcome of the last bar.red
 }
 
-// A group is the set of lanes that stand at one instruction.
+// A group is the set of lanes at one instruction.
 type group struct {
 	pc   int32
 	mask uint32
 }
 
-// A rendezvous is a .sync instruction some of whose lanes have arrived.
+// A rendezvous is a .sync instruction at which some lanes have arrived.
 type rendezvous struct {
 	in      *instr
 	member  uint32
@@ -91,7 +90,7 @@ func (w *warp) pred(index int32, negated bool) uint32 {
 	return w.preds[index]
 }
 
-// localOf is the local memory of a lane.
+// localOf returns the local memory of a lane.
 func (w *warp) localOf(lane int) *segment {
 	if w.local == nil {
 		w.local = make([]*segment, warpSize)
@@ -121,10 +120,9 @@ func (w *warp) fail(in *instr, lane int, format string, args ...any) {
 
 const noStop = math.MaxInt32
 
-// run executes up to quantum instructions in lockstep: always the group that
-// lies lowest in the program, so that paths meet again where they join. A
-// group that jumps back many times lets a higher one have a turn, so that
-// lanes may wait for each other in a loop.
+// run executes up to quantum instructions in lockstep. It always runs the group that lies lowest in
+// the program, so that paths meet where they join. A group that jumps back many times yields to a
+// higher one, so that lanes may wait for each other in a loop.
 func (w *warp) run(quantum int) {
 	for quantum > 0 && len(w.groups) > 0 && !w.launch.failed() {
 		low, stop := w.lowestGroup()
@@ -140,8 +138,8 @@ func (w *warp) run(quantum int) {
 	w.checkStuck()
 }
 
-// lowestGroup merges the groups at the lowest position and returns its index
-// and the position of the next group.
+// lowestGroup merges the groups at the lowest position and returns its index and the position of
+// the next group.
 func (w *warp) lowestGroup() (index int, stop int32) {
 	stop = noStop
 	for i := 1; i < len(w.groups); i++ {
@@ -160,13 +158,12 @@ func (w *warp) lowestGroup() (index int, stop int32) {
 	return index, stop
 }
 
-// maxBacks is how often a group jumps back before it must let others run.
+// maxBacks is the number of backward jumps of a group before it must yield.
 const maxBacks = 256
 
-// advance executes a group until it ends, waits, parts, reaches stop or has
-// run quantum instructions; with one set it stops before its second access to
-// shared memory. It returns the number of instructions executed. Lanes that
-// can go on are back in w.groups then.
+// advance executes a group until it ends, waits, splits, reaches stop or has run quantum
+// instructions. If one is set, it stops before its second access to shared memory. It returns the
+// number of instructions executed. Lanes that can continue are then back in w.groups.
 func (w *warp) advance(g group, stop int32, quantum int, one bool) (steps int) {
 	l := w.launch
 	code := l.prog.code
@@ -247,8 +244,8 @@ func (w *warp) advance(g group, stop int32, quantum int, one bool) (steps int) {
 	}
 }
 
-// leave executes an instruction that may take the group out of the running:
-// it reports true if the group goes on to the next instruction as it is.
+// leave executes an instruction that may suspend the group. It returns true if the group continues
+// to the next instruction unchanged.
 func (w *warp) leave(in *instr, g group) bool {
 	switch in.kind {
 	case kindCollect:
@@ -281,7 +278,7 @@ func (w *warp) scatter(in *instr, g group) {
 	}
 }
 
-// join adds lanes to the group at their position, or makes one.
+// join adds lanes to the group at their position, or creates one.
 func (w *warp) join(g group) {
 	for i := range w.groups {
 		if w.groups[i].pc == g.pc {
@@ -304,9 +301,9 @@ func (w *warp) exit(mask uint32) {
 	}
 }
 
-// meet brings a group to a .sync instruction. Lanes with the same membermask
-// wait for each other; if all are here the instruction executes. It reports
-// whether that is so for the group as it came, and nobody else.
+// meet brings a group to a .sync instruction. Lanes with the same membermask wait for each other;
+// once all are here, the instruction executes. It returns true if the group alone executed it at
+// once.
 func (w *warp) meet(in *instr, g group) bool {
 	row := &w.rows[in.member]
 	member := uint32(row[lowest(g.mask)])
@@ -335,9 +332,8 @@ func (w *warp) meet(in *instr, g group) bool {
 	return false
 }
 
-// wait enters lanes in a rendezvous and returns its index. Only bar.warp.sync
-// may be met at different places: the others exchange values, which the
-// hardware does per instruction.
+// wait adds lanes to a rendezvous and returns its index. Only bar.warp.sync can be met at different
+// places: the others exchange values, which the hardware does per instruction.
 func (w *warp) wait(in *instr, member uint32, g group) int {
 	for i := range w.meeting {
 		r := &w.meeting[i]
@@ -356,8 +352,7 @@ func (w *warp) wait(in *instr, member uint32, g group) int {
 	return len(w.meeting) - 1
 }
 
-// complete executes a rendezvous that nobody is missing from and reports
-// whether it did.
+// complete executes a rendezvous at which all lanes have arrived, and reports whether it did.
 func (w *warp) complete(i int) bool {
 	r := w.meeting[i]
 	here := r.mask()
@@ -372,7 +367,7 @@ func (w *warp) complete(i int) bool {
 	return true
 }
 
-// checkStuck fails the launch if lanes wait for lanes that can't come.
+// checkStuck fails the launch if lanes wait for lanes that cannot come.
 func (w *warp) checkStuck() {
 	if len(w.groups) > 0 || w.live == 0 || w.launch.failed() {
 		return
@@ -387,7 +382,7 @@ func (w *warp) checkStuck() {
 	w.block.checkDivergent(w)
 }
 
-// whereabouts tells the lines at which lanes wait.
+// whereabouts lists the lines at which lanes wait.
 func (w *warp) whereabouts(mask uint32) string {
 	var s string
 	for _, r := range w.meeting {
@@ -404,8 +399,8 @@ func (w *warp) whereabouts(mask uint32) string {
 	return s
 }
 
-// takeLane removes and returns the next lane of a mask that is not empty, in
-// ascending order from first, around.
+// takeLane removes and returns the next lane of a nonempty mask, in ascending order from first,
+// wrapping around.
 func takeLane(m *uint32, first int) int {
 	lane := (bits.TrailingZeros32(bits.RotateLeft32(*m, -first)) + first) & (warpSize - 1)
 	*m &^= 1 << lane

@@ -7,41 +7,40 @@ import (
 	"slices"
 )
 
-// A work is one operation of a stream: a launch, a copy or a fill, or the
-// recording of an event or the waiting for one.
+// A work is one operation of a stream: a launch, a copy, a fill, the recording of an event, or a
+// wait for one.
 type work struct {
 	stream *stream
-	seq    uint32 // its place among the works of the stream's index, from 1
-	number int    // works of the device submitted before it
-	// before are the works that are ordered before it: those of its stream,
-	// those that the host had waited for when it submitted this one, and those
-	// that an event orders before. All are known when a work is submitted.
+	seq    uint32 // position among the works of the stream's index, from 1
+	number int    // number of earlier works of the device
+	// before are the works ordered before it: those of its stream, those that the host had waited
+	// for at submission, and those that an event orders before. All are fixed when a work is
+	// submitted.
 	before progress
-	// learned is what the host had learned by then; see [stream.learned].
+	// learned is what the host had learned at submission; see [stream.learned].
 	learned *view
 
-	// One of these.
+	// One of these is set.
 	launch   *launch
 	transfer *transfer
 	record   *marker // reached when the stream comes to it
-	wait     *marker // which lets the stream go on when it is reached
+	wait     *marker // the stream continues once it is reached
 
-	priority int64 // of what has not begun, and of copies, for PCT
+	priority int64 // of copies and of works that have not begun, for PCT
 	done     bool
 }
 
-// A marker is where an event was recorded: each Record makes one.
+// A marker is one recording of an event: each Record makes one.
 type marker struct {
 	work    *work
 	reached bool
-	at      uint64 // of the clock
-	learned *view  // see [stream.learned]; of an era only
+	at      uint64 // clock when it was reached
+	learned *view  // see [stream.learned]; valid in one era only
 	era     int
 }
 
-// progress says how much of the work of each stream is ordered before something:
-// of the stream with index i, all works up to number progress[i]. A value that
-// others may hold never changes.
+// progress lists how much of the work of each stream is ordered before something: of the stream
+// with index i, all works up to number progress[i]. A shared value never changes.
 type progress []uint32
 
 func (c progress) at(i int) uint32 {
@@ -54,7 +53,7 @@ func (c progress) at(i int) uint32 {
 // include reports whether a work is among those ordered before.
 func (c progress) include(w *work) bool { return c.at(w.stream.index) >= w.seq }
 
-// with is c and a work, and so all those before it in its stream.
+// with returns c plus a work, and so all those before it in its stream.
 func (c progress) with(w *work) progress {
 	i := w.stream.index
 	if c.at(i) >= w.seq {
@@ -66,7 +65,7 @@ func (c progress) with(w *work) progress {
 	return sum
 }
 
-// join is what is in either.
+// join returns the union of both.
 func (c progress) join(o progress) progress {
 	for i, n := range o {
 		if c.at(i) >= n {
@@ -82,7 +81,7 @@ func (c progress) join(o progress) progress {
 	return c
 }
 
-// String names a work in messages.
+// String describes a work in messages.
 func (w *work) String() string {
 	var what string
 	switch {
@@ -98,11 +97,11 @@ func (w *work) String() string {
 	return fmt.Sprintf("%s, stream %d", what, w.stream.index)
 }
 
-// maxQueued and maxQueuedBytes bound the works that streams hold and the host
-// memory that these keep; a submission beyond them waits for some to be done.
+// maxQueued and maxQueuedBytes bound the queued works and the host memory that these keep. A
+// submission beyond them waits for some to be done.
 const maxQueued, maxQueuedBytes = 1 << 12, 1 << 28
 
-// submit puts a work at the end of a stream.
+// submit appends a work to a stream.
 func (d *Device) submit(s *stream, w *work) error {
 	w.stream, w.number = s, d.works
 	d.works++
@@ -128,7 +127,7 @@ func (d *Device) submit(s *stream, w *work) error {
 	return d.lost
 }
 
-// register makes a work a user of the memory that it is known to use.
+// register makes a work a user of the memory that it is known to access.
 func (w *work) register() {
 	if l := w.launch; l != nil {
 		for s := range l.mentions {
@@ -149,7 +148,7 @@ func (w *work) register() {
 	}
 }
 
-// kept is how much host memory a work keeps.
+// kept returns how much host memory a work keeps.
 func (w *work) kept() int {
 	if w.transfer == nil {
 		return 0
@@ -157,7 +156,7 @@ func (w *work) kept() int {
 	return len(w.transfer.host) + len(w.transfer.sent)
 }
 
-// pass brings all streams beyond the events that they can pass.
+// pass advances all streams past the events that they can pass.
 func (d *Device) pass() {
 	for again := true; again; {
 		again = false
@@ -170,7 +169,7 @@ func (d *Device) pass() {
 	}
 }
 
-// passes reports whether a stream gets by a work by itself.
+// passes reports whether a stream can pass a work without a step.
 func (s *stream) passes(w *work) bool {
 	switch {
 	case w.record != nil:
@@ -188,7 +187,7 @@ func (s *stream) passes(w *work) bool {
 	return false
 }
 
-// finish takes the work that a stream is at off its queue.
+// finish removes the current work of a stream from its queue.
 func (d *Device) finish(w *work) {
 	w.done = true
 	w.stream.queue = w.stream.queue[1:]
@@ -197,8 +196,8 @@ func (d *Device) finish(w *work) {
 	d.heads = nil
 }
 
-// ready lists the works that can begin or go on, by the index of their
-// stream: one of each stream at most.
+// ready returns the works that can begin or continue, by the index of their stream: at most one of
+// each stream.
 func (d *Device) ready() []*work {
 	if d.heads == nil {
 		d.pass()
@@ -225,9 +224,8 @@ func (d *Device) pending(yield func(w *work) bool) {
 	}
 }
 
-// await waits until a work is done: it takes steps, of whatever work can go on.
-// Between any two of them it looks at ctx. The device is held, but others get
-// their turn now and then.
+// await waits until a work is done: it takes steps of any runnable work, and checks ctx between any
+// two of them. Callers hold the device's lock, which await releases now and then for others.
 func (d *Device) await(ctx context.Context, w *work) error {
 	for steps := 1; ; steps++ {
 		if d.ready(); w.done {
@@ -252,11 +250,11 @@ func (d *Device) await(ctx context.Context, w *work) error {
 	}
 }
 
-// stepsHeld is how many steps a host that waits takes at a time.
+// stepsHeld is the number of steps that a waiting host takes before it releases the lock.
 const stepsHeld = 1 << 8
 
-// learn notes that the host has waited for a work. Once it has for all that
-// access memory, nothing that was done is concurrent with anything to come.
+// learn records that the host has waited for a work. Once it has for all that access memory, no
+// finished work is concurrent with a later one.
 func (d *Device) learn(w *work) {
 	d.known = d.known.join(w.before.with(w))
 	d.hostMayWrite()
@@ -286,7 +284,7 @@ func (d *Device) learn(w *work) {
 	}
 }
 
-// users keeps the last work of each stream that used something.
+// users holds the last work of each stream that used something.
 type users []*work
 
 func (u *users) add(w *work) {
@@ -301,8 +299,8 @@ func (u *users) add(w *work) {
 	*u = append(*u, w)
 }
 
-// unfinished is a work among the users that the host has not waited for, if
-// there is one: that it happens to be done does not count.
+// unfinished returns a work among the users that the host has not waited for, or nil. Whether the
+// work is done does not matter.
 func (d *Device) unfinished(u users) *work {
 	i := slices.IndexFunc(u, func(w *work) bool { return !d.known.include(w) })
 	if i < 0 {
