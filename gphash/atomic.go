@@ -13,18 +13,17 @@ import (
 	"github.com/weftgo/weft/internal/op"
 )
 
-// Atomic batches. First all cores work out what the batch makes of its keys, without
-// touching one, and reserve what that takes: slots, which count as being written then,
-// and memory for values, into which the values go at once. From here on nothing can fail.
-// What becomes of the slots goes to the redo log and is published: the batch is durable. Then each key
-// takes one store, of its control word, in any order, since whoever finds the batch in the
-// log stores them again. When they are durable the log is emptied, and the call returns.
+// Atomic batches. First all cores compute the new state of each key of the batch, without changing
+// any. They reserve slots, which then count as being written, and memory for values, and write the
+// values at once. From here on nothing can fail. The new state of the slots goes to the redo log
+// and is published: the batch is durable. Then one store to the control word changes each key, in
+// any order, since recovery repeats these stores from the log. When they are durable the log is
+// emptied, and the call returns.
 //
-// So a batch takes five fences, however large it is, where an insertion by itself takes
-// three.
+// So a batch takes five fences, whatever its size, where a single insertion takes three.
 
-// atomic runs a batch that the log has room for. If there is no room for what it inserts
-// all its operations fail, and nothing of it is there.
+// atomic runs a batch that fits the log. If capacity for its inserts is lacking, all its operations
+// fail and nothing changes.
 func (e *engine) atomic(r *rows, tally *core.Tally) (failed []uint32) {
 	bits := e.bits()
 	shares := e.deal(r, bits)
@@ -41,7 +40,7 @@ func (e *engine) atomic(r *rows, tally *core.Tally) (failed []uint32) {
 			images[i].release()
 		}
 		if errors.Is(e.noSpace, errCrowded) {
-			e.noSpace = nil // a larger index has room
+			e.noSpace = nil // a larger index has slots
 		}
 		for i := range r.N {
 			r.flag(uint32(i), false)
@@ -61,7 +60,8 @@ func (e *engine) atomic(r *rows, tally *core.Tally) (failed []uint32) {
 	return nil
 }
 
-// refused is why there is no room: where memory is short, more slots would not help.
+// refused returns why capacity is lacking. Lack of memory takes precedence, since more slots would
+// not help then.
 func (e *engine) refused(images []images) (err error) {
 	for i := range images {
 		if is := images[i].err; err == nil || is != nil && !errors.Is(is, errCrowded) {
@@ -71,8 +71,8 @@ func (e *engine) refused(images []images) (err error) {
 	return err
 }
 
-// log makes what has been reserved durable, and the records of all cores, which lie one
-// behind the other in the log, and has them count, durably. It reports false if there are none.
+// log makes the reservations and the records of all cores durable, and publishes them. The records
+// are contiguous in the log. It returns false without any.
 func (e *engine) log(images []images) bool {
 	count := uint64(0)
 	firsts := make([]uint64, len(images))
@@ -93,39 +93,39 @@ func (e *engine) log(images []images) bool {
 	return true
 }
 
-// images are what a core's share of a batch makes of its keys. Their memory is used again by
-// the next batch.
+// images are the results of a core's share of a batch, by key. The next batch reuses their memory.
 type images struct {
 	writer
 	rows *rows
 	ops  []uint32
 	bits uint
 
-	changed []change // by key, in the order in which the batch names them first
-	data    []byte   // their values, if these are of one length
-	records []uint64 // of what becomes of their slots
-	named   naming   // while operations run: their keys
-	results []byte   // of operations, for a column of them: it may be that of the values
-	found   found    // the same of byte strings
-	err     error    // there is no room
+	changed []change // by key, in the order of first use in the batch
+	data    []byte   // their values, if of one length
+	records []uint64 // redo records of their slots
+	named   naming   // index of their keys while operations run
+	// results of operations, for a column that may be that of the values
+	results []byte
+	found   found // results that are byte strings
+	err     error // lack of capacity
 }
 
-// change is what becomes of a key.
+// change is the new state of a key.
 type change struct {
 	item
 	at       place   // its slot
-	control  control // of that, before
+	control  control // of that slot, before
 	becomes  control
-	there    bool // the key was there
-	present  bool // it will be
+	there    bool // the key existed before
+	present  bool // it will exist after
 	written  bool // with a value of the batch
-	fetched  bool // its value is the one it was there with
+	fetched  bool // its value is the one from before the batch
 	reserved bool
 	value    []byte
-	block    uint64 // of the value, or of the record
+	block    uint64 // of the value or record
 }
 
-// begin runs operations in their order on what they make of each key.
+// begin runs the operations in their order on the images of their keys.
 func (m *images) begin(e *engine, r *rows, ops []uint32, bits uint) {
 	m.writer, m.rows, m.ops, m.bits = e.newWriter(nil, e.moves), r, ops, bits
 	m.named.begin(len(ops))
@@ -136,14 +136,13 @@ func (m *images) begin(e *engine, r *rows, ops []uint32, bits uint) {
 	m.keepChanged()
 }
 
-// naming numbers keys in the order in which operations name them first. Its memory is used again by the next
-// batch.
+// naming numbers keys in the order of their first use. The next batch reuses its memory.
 type naming struct {
-	index []uint32 // by hash: a number, one more; 0: none
+	index []uint32 // by hash: number + 1; 0: none
 	n     int
 }
 
-// begin makes room for the keys of so many operations.
+// begin allocates for the keys of that many operations.
 func (k *naming) begin(ops int) {
 	size := 16
 	for size < 2*ops {
@@ -153,7 +152,8 @@ func (k *naming) begin(ops int) {
 	clear(k.index)
 }
 
-// number is that of the key with a hash of which is is true; again, if it has been named before.
+// number returns the number of the key with this hash for which is returns true, or a new one.
+// again reports whether the key has one already.
 func (k *naming) number(hash uint64, is func(i int) bool) (i int, again bool) {
 	mask := uint64(len(k.index) - 1)
 	at := hash & mask
@@ -167,7 +167,7 @@ func (k *naming) number(hash uint64, is func(i int) bool) (i int, again bool) {
 	return k.n - 1, false
 }
 
-// of is what is known of a key, which is looked up when the batch names it first.
+// of returns the image of a key, which is looked up at its first use in the batch.
 func (m *images) of(it *item) *change {
 	i, again := m.named.number(it.hash, func(i int) bool { c := &m.changed[i]; return c.hash == it.hash && bytes.Equal(c.key, it.key) })
 	if again {
@@ -184,7 +184,8 @@ func (m *images) of(it *item) *change {
 	return c
 }
 
-// fetch reads the value that a key was there with. A record stays where it is as long as the batch runs.
+// fetch reads the value that a key had before the batch. A record stays in place while the batch
+// runs.
 func (m *images) fetch(c *change) {
 	c.fetched = true
 	if !m.table.records() {
@@ -222,7 +223,8 @@ func (m *images) run(i uint32, it item) {
 	m.result(i, c.value, had)
 }
 
-// give gives a key a value that the batch brings. Rows of byte strings stay what they are as long as it runs.
+// give sets the value of a key to one of the batch. Rows of byte strings stay valid while the batch
+// runs.
 func (m *images) give(c *change, given []byte) {
 	c.present, c.written = true, true
 	if m.table.records() {
@@ -232,7 +234,7 @@ func (m *images) give(c *change, given []byte) {
 	copy(c.value, given)
 }
 
-// result keeps what an operation returns.
+// result stores what an operation returns.
 func (m *images) result(i uint32, value []byte, had bool) {
 	switch out := &m.rows.Columns[batch.Out]; {
 	case !out.Given():
@@ -246,7 +248,7 @@ func (m *images) result(i uint32, value []byte, had bool) {
 	}
 }
 
-// keepChanged leaves out keys that are as they were.
+// keepChanged removes keys that have not changed.
 func (m *images) keepChanged() {
 	n := 0
 	for i := range m.changed {
@@ -260,7 +262,7 @@ func (m *images) keepChanged() {
 	m.changed = m.changed[:n]
 }
 
-// reserve takes all that the changes need, writes to it what nobody reads before they are
+// reserve allocates all that the changes need, writes the parts that no reader sees before they are
 // applied, and makes the records.
 func (m *images) reserve() error {
 	moved := false
@@ -279,7 +281,7 @@ func (m *images) reserve() error {
 	m.records = m.records[:0]
 	for i := range m.changed {
 		c := &m.changed[i]
-		if moved && c.there { // keys that have made way may be of this batch, too
+		if moved && c.there { // keys that were moved away may be of this batch
 			c.at, c.control, _ = m.table.find(&c.item)
 		}
 		if c.becomes = c.control.next(tomb, 0); c.present {
@@ -290,8 +292,8 @@ func (m *images) reserve() error {
 	return nil
 }
 
-// room takes memory for a value and, for a new key, a slot; moved reports that another key
-// has made way.
+// room takes memory for a value and, for a new key, a slot. moved reports that another key was
+// moved away.
 func (m *images) room(c *change) (moved bool, err error) {
 	if c.block, err = m.write(&c.item, c.value); err != nil {
 		return false, err
@@ -310,7 +312,7 @@ func (m *images) room(c *change) (moved bool, err error) {
 	return moved, nil
 }
 
-// makeWay moves another key, and gives its slot to a new one.
+// makeWay moves another key away and gives its slot to the new one.
 func (m *images) makeWay(c *change) bool {
 	var d detour
 	if !m.alone || !m.movable(&c.item, &d) {
@@ -321,13 +323,14 @@ func (m *images) makeWay(c *change) bool {
 	return true
 }
 
-// claim takes a slot for a new key, and writes the key.
+// claim takes a slot for a new key and writes the key.
 func (m *images) claim(c *change) {
 	full := c.control.state() == full
 	c.control = c.control.next(writing, 0)
 	m.mem.Store(m.control(c.at), uint64(c.control))
 	if full {
-		m.mem.Fence() // the key that has made way is gone before it is written over
+		// the key moved away must be gone before it is overwritten
+		m.mem.Fence()
 	}
 	m.mem.Store(m.tag(c.at), c.tag)
 	if m.keyWords > 0 {
@@ -335,7 +338,7 @@ func (m *images) claim(c *change) {
 	}
 }
 
-// release gives back what has been reserved.
+// release undoes the reservations.
 func (m *images) release() {
 	for i := range m.changed {
 		c := &m.changed[i]
@@ -349,7 +352,7 @@ func (m *images) release() {
 	}
 }
 
-// apply makes the changes, durably.
+// apply stores the changes and makes them durable.
 func (m *images) apply() {
 	for i := range m.changed {
 		c := &m.changed[i]

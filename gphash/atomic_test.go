@@ -17,8 +17,8 @@ import (
 	"github.com/weftgo/weft/internal/pool"
 )
 
-// atomicTrial is a trial whose batches are atomic: behind a crash all its keys are as
-// before the batch that ran, or all as behind it.
+// atomicTrial is a trial of atomic batches: after a crash all its keys are as before the running
+// batch, or all as after it.
 type atomicTrial struct {
 	*trial
 	policy         *policy
@@ -26,14 +26,14 @@ type atomicTrial struct {
 	refused        int      // batches
 }
 
-// domainHost is a host whose cores are threads of a domain.
+// domainHost is a host with threads of a domain as cores.
 type domainHost struct {
 	serialHost
 	*atomicTrial
 	units int
 }
 
-// domainThreads is how many there are: shares of two cores.
+// domainThreads is the number of threads: shares of two cores.
 const domainThreads = 8
 
 func (h domainHost) Properties() device.Properties { return device.Properties{Units: h.units} }
@@ -54,7 +54,8 @@ func newAtomicTrial(seed uint64) *atomicTrial {
 	shape := [...]small{
 		{keySize: 8, valueSize: 8, slots: 2, hashes: 2, levels: 2, top: 3, threads: 1, batches: 8, ops: 10, keys: 24},
 		{keySize: 8, valueSize: 8, slots: 4, hashes: 2, levels: 1, top: 1, threads: 1, batches: 8, ops: 8, keys: 8},
-		{keySize: 20, valueSize: 24, slots: 8, hashes: 1, levels: 1, top: 0, threads: 1, batches: 8, ops: 6, keys: 9}, // all in one bucket
+		// all in one bucket
+		{keySize: 20, valueSize: 24, slots: 8, hashes: 1, levels: 1, top: 0, threads: 1, batches: 8, ops: 6, keys: 9},
 		{keySize: 12, valueSize: 130, slots: 2, hashes: 2, levels: 3, top: 3, threads: 1, batches: 6, ops: 8, keys: 16},
 		{slots: 2, hashes: 2, levels: 2, top: 3, threads: 1, batches: 8, ops: 8, keys: 16},
 		{keySize: 11, slots: 4, hashes: 2, levels: 1, top: 1, threads: 1, batches: 8, ops: 8, keys: 8},
@@ -62,7 +63,8 @@ func newAtomicTrial(seed uint64) *atomicTrial {
 	tr := &atomicTrial{trial: newTrial(shape, seed)}
 	tr.most = 8
 	words, capacity := uint64(pool.DataStart/pm.Word+40*growthUnit), 1
-	if tr.rng.IntN(2) == 0 { // it has about as many slots as keys, and memory for the log and one unit of values
+	// about as many slots as keys, and memory for the log and one unit of values
+	if tr.rng.IntN(2) == 0 {
 		capacity = []int{12, 4, 4, 7, 12, 4}[seed%6]
 		words = pool.DataStart/pm.Word + uint64(shape.levels+2)*growthUnit
 	}
@@ -80,7 +82,8 @@ func newAtomicTrial(seed uint64) *atomicTrial {
 		panic(err)
 	}
 	for at := first.Areas[redoArea].Offset/pm.Word + headWords; at < words; at++ {
-		tr.mem.Store(at, tr.rng.Uint64()) // memory that is free may have anything, and the log behind its end
+		// free memory and the rest of the log may contain anything
+		tr.mem.Store(at, tr.rng.Uint64())
 	}
 	tr.mem.Fence()
 	e, _, err := recoverPool(ctx, p, domainHost{serialHost{}, tr, 1 + tr.rng.IntN(2)}, OpenOptions{})
@@ -95,7 +98,7 @@ func newAtomicTrial(seed uint64) *atomicTrial {
 	return tr
 }
 
-// whole wants the keys to be as before the batch, or as behind it, and counts them.
+// whole fails unless all keys are as before the batch or all as after it, and returns their number.
 func (tr *atomicTrial) whole(t *table) (there int) {
 	is := make([][]byte, len(tr.keys))
 	for i, key := range tr.keys {
@@ -114,9 +117,9 @@ func (tr *atomicTrial) whole(t *table) (there int) {
 	return there
 }
 
-// run runs batches. Behind stores, the crashes that are possible are looked at.
+// run runs batches, and checks possible crashes after some stores.
 func (tr *atomicTrial) run() {
-	for range tr.shape.batches { // full, or nearly so, before anything is looked at
+	for range tr.shape.batches { // full, or nearly so, before the first check
 		tr.batch(tr.shape.ops)
 		tr.before = tr.behind
 	}
@@ -138,8 +141,8 @@ func (tr *atomicTrial) run() {
 	}
 }
 
-// batch runs operations, as package core does, and compares their results with what they do
-// one after the other.
+// batch runs operations as package core does, and compares their results with those of serial
+// execution.
 func (tr *atomicTrial) batch(n int) {
 	kinds, oks, wants := make([]op.Kind, n), make([]bool, n), make([]bool, n)
 	keys, values, results := Bytes{}, Bytes{}, make([][]byte, n)
@@ -187,7 +190,7 @@ func (tr *atomicTrial) batch(n int) {
 	}
 }
 
-// columns are those of a batch of such keys and values, and of results.
+// columns returns a batch with columns of these keys and values, and of results.
 func (s *small) columns(keys, values Bytes) *batch.Batch {
 	n := keys.Len()
 	if s.records() {
@@ -205,7 +208,7 @@ func (s *small) columns(keys, values Bytes) *batch.Batch {
 	}}
 }
 
-// change runs a batch, and reports whether there was room for it.
+// change runs a batch, and reports whether capacity sufficed for it.
 func (tr *atomicTrial) change(b *batch.Batch) bool {
 	p := tr.policy
 	now := func() core.Counters {
@@ -225,7 +228,7 @@ func (tr *atomicTrial) change(b *batch.Batch) bool {
 	return err == nil && len(failed) == 0
 }
 
-// exploreAtomic runs programs until about so many images have been looked at.
+// exploreAtomic runs programs until about states images have been checked.
 func exploreAtomic(t *testing.T, states int, change func(*atomicTrial)) (images, resizes, refused int, failed string) {
 	regions, alone := regionBuckets, aloneOps
 	regionBuckets, aloneOps = 1, 1
@@ -244,8 +247,8 @@ func exploreAtomic(t *testing.T, states int, change func(*atomicTrial)) (images,
 	return images, resizes, refused, ""
 }
 
-// Whatever a crash leaves, also one of recovery: of a batch all is there or nothing, and of
-// those before it all; on one core or on several, with growth between, in any bucket.
+// Whatever a crash leaves, even one of recovery, it leaves all of a batch or nothing, and all of
+// those before it. Batches run on one core or on several, with growth in between, in any bucket.
 func TestAtomicCrashes(t *testing.T) {
 	conformance.NotRaced(t, oneAtATime)
 	images, resizes, refused, failed := exploreAtomic(t, *crashStates/20, nil)
@@ -299,7 +302,7 @@ func TestAtomicMutants(t *testing.T) {
 	}
 }
 
-// inLog reports whether a store of publish is to a word of the log.
+// inLog reports whether the current store is one of publish to a word of the log.
 func inLog(tr *atomicTrial, at uint64) bool {
 	f, _ := pmtest.Site()
 	return f == "gphash.(*redoLog).publish" && at >= tr.table.redo.first && at < tr.table.redo.last && (at-tr.table.redo.first)%redoLine == headSum

@@ -11,18 +11,18 @@ import (
 	"github.com/weftgo/weft/internal/hash"
 )
 
-// benchKeys is how many keys benchmarks work on, in batches of benchBatch.
+// benchKeys is the number of keys of benchmarks, in batches of benchBatch.
 const (
 	benchKeys  = 1 << 20
 	benchBatch = 1 << 17
 )
 
-// Rates of an index in a pool of a file system in memory, per key; 128-byte values.
+// BenchmarkIndex measures an index in a file system in memory, per key, with 128-byte values.
 func BenchmarkIndex(b *testing.B) {
 	benchmarkIndex(b, Options{ValueSize: 128, Capacity: benchKeys, Size: 800 << 20})
 }
 
-// The same, of an index whose batches are atomic.
+// BenchmarkAtomic measures the same with atomic batches.
 func BenchmarkAtomic(b *testing.B) {
 	benchmarkIndex(b, Options{ValueSize: 128, Capacity: benchKeys, Size: 800 << 20, AtomicBatch: benchBatch})
 }
@@ -80,7 +80,8 @@ func benchmarkIndex(b *testing.B, o Options) {
 	}
 }
 
-// The same of an index of byte strings, on any device: keys of 8 to 55 bytes, values of 64 to 191.
+// BenchmarkStrings measures the same of byte strings, on any device: keys of 8 to 55 bytes, values
+// of 64 to 191.
 func BenchmarkStrings(b *testing.B) {
 	batches := make([]struct{ keys, absent, values Bytes }, benchKeys/benchBatch)
 	buffer := make([]byte, 192)

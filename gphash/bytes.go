@@ -14,7 +14,7 @@ type Bytes struct {
 	Data    []byte
 }
 
-// BytesOf is a column of copies of the rows.
+// BytesOf returns a column of copies of the rows.
 func BytesOf[S ~[]byte | ~string](rows ...S) (b Bytes) {
 	size := 0
 	for _, row := range rows {
@@ -28,10 +28,10 @@ func BytesOf[S ~[]byte | ~string](rows ...S) (b Bytes) {
 	return b
 }
 
-// Len is the number of rows.
+// Len returns the number of rows.
 func (b *Bytes) Len() int { return max(0, len(b.Offsets)-1) }
 
-// Row is row i, which is part of Data.
+// Row returns row i, which is part of Data.
 func (b *Bytes) Row(i int) []byte { return b.Data[b.Offsets[i]:b.Offsets[i+1]:b.Offsets[i+1]] }
 
 // Append appends a row.
@@ -46,8 +46,8 @@ func (b *Bytes) Append(row []byte) {
 // Reset drops all rows and keeps the memory.
 func (b *Bytes) Reset() { b.Offsets, b.Data = b.Offsets[:0], b.Data[:0] }
 
-// column is the rows as a batch reads them, whose lengths have to be those of keys or of
-// values; but for rows that are not wanted.
+// column returns the rows as a batch reads them, and checks their lengths. Rows that wanted rejects
+// become empty.
 func (b *Bytes) column(what string, l lengths, wanted func(i int) bool) (c batch.Column, err error) {
 	spans := make([]batch.Span, b.Len())
 	for i := range spans {

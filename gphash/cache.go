@@ -15,65 +15,66 @@ import (
 	"github.com/weftgo/weft/internal/pm"
 )
 
-// The cache of buckets (section 3.3): control words and tags of those that are read most lie in
-// the memory of the GPU, too, and lookups read them there. Which they are changes only when
-// the cache is loaded; in between, changes write through. The paper counts the lookups that
-// use a bucket of the cache before it is overwritten; here loading takes all buckets out,
-// waits for the lookups that were under way, and puts the hottest in, while new ones read
-// the pool.
+// The cache of buckets (section 3.3). The control words and tags of the hottest buckets are also in
+// the memory of the GPU, and lookups read them there. The set of cached buckets changes only when
+// the cache is loaded; in between, changes write through. The paper counts the lookups that use a
+// cached bucket before it is overwritten. Here a load empties the cache, waits for the lookups in
+// flight, and fills in the hottest buckets, while new lookups read the pool.
 //
-// Beside a mirror, which has all buckets, it is a cache of values. A hot key shares its buckets
-// with cold ones; of values the cache has those of hot keys only. They are known by where they are
-// in the pool, so they stay when keys move, and the value that replaces another one gets its
-// place. Only lookups that no change runs beside read them. An atomic batch gives a value's place away
-// when it is settled, before it is published: until then lookups read the value in the pool, and if it
-// is refused, from then on.
+// With a mirror, which has all buckets, it is a cache of values. A hot key shares its buckets with
+// cold ones, but the cache of values holds only those of hot keys. Values are identified by their
+// place in the pool, so they stay when keys move. A value that replaces another one takes over its
+// place in the cache. Only lookups without a concurrent change read them. An atomic batch gives a
+// value's place away when it runs, before it is published. Lookups then read the value in the pool
+// until the batch is published, or for good if it is refused.
 
-// CachePolicy says which buckets, or values, LoadCache puts into the cache of a GPU: those of the highest
-// heat, a number for each in the memory of the GPU, of which 0 stays out. Between two loads they stay
-// the same ("GPHash", section 3.3, which leaves the policy open and is measured with LFU). On
-// a CPU it changes nothing.
+// CachePolicy selects the buckets, or values, that LoadCache puts into the cache of a GPU: those of
+// the highest heat. The heat is a number per bucket or value in the memory of the GPU; those with
+// heat 0 stay out. The selection stays the same between two loads ("GPHash", section 3.3, which
+// leaves the policy open and is measured with LFU). It has no effect on a CPU.
 type CachePolicy uint8
 
 const (
-	// LFU, the default, caches what is read most often, and lately: each lookup adds
-	// one to the heat of what it reads, and each load halves all of them. What a sorted or a mixed batch
-	// looks up several times counts once.
+	// LFU, the default, caches what is read often and lately. Each lookup adds one to the heat of
+	// what it reads, and each load halves all heats. Repeated lookups of a key in a sorted or mixed
+	// batch count once.
 	LFU CachePolicy = iota
-	// LRU caches what was read last, counting time in loads: a lookup sets the heat of
-	// what it reads to the number of the next load. It writes only what differs, less than LFU does.
+	// LRU caches what was read last, with time counted in loads. A lookup sets the heat of what it
+	// reads to the number of the next load. It writes only values that differ, less than LFU does.
 	LRU
-	// Random caches any, others at each load. Lookups note no heat.
+	// Random caches a random set, another one at each load. Lookups record no heat.
 	Random
 )
 
 var cachePolicies = enum.Names[CachePolicy]{Type: "gphash.CachePolicy", Names: []string{"LFU", "LRU", "Random"}, Err: op.ErrOptions}
 
-// String is the name of the policy.
+// String returns the name of the policy.
 func (p CachePolicy) String() string { return cachePolicies.String(p) }
 
-// MarshalText is String, or weft.ErrOptions where there is no such value.
+// MarshalText returns String, or weft.ErrOptions for an invalid value.
 func (p CachePolicy) MarshalText() ([]byte, error) { return cachePolicies.Text(p) }
 
-// UnmarshalText reads a name, in upper or lower case: so flag.TextVar takes it.
+// UnmarshalText parses a name in upper or lower case, so flag.TextVar accepts it.
 func (p *CachePolicy) UnmarshalText(text []byte) error { return cachePolicies.Read(p, text) }
 
-// cache is what a launcher has of it.
+// cache is a launcher's state of the cache.
 type cache struct {
 	policy   CachePolicy
 	share    float64
 	buf      device.Buffer // words of buckets, or of values
-	capacity uint64        // how many
-	loads    uint32        // the number of the next one, from 1 on: 0 is the heat of what nobody has read
+	capacity uint64        // number of these
+	// number of the next load, from 1 on; heat 0 marks what has not been read
+	loads uint32
 
-	values uint64        // of a cache of values: how many the pool has room for,
-	aside  device.Buffer // and of each of them which one of the cache it is, and its heat
+	values uint64 // in a cache of values: capacity of the pool
+	// per value: index in the cache, and heat
+	aside device.Buffer
 }
 
-// bucketBytes is what the cache has of a bucket.
+// bucketBytes is the size of a bucket in the cache.
 func (t *table) bucketBytes() int { return int(2 * t.slots * pm.Word) }
 
-// ofValues makes the cache one of values.
+// ofValues turns the cache into one of values.
 func (c *cache) ofValues(s *device.Stream, dev device.Device, v *values) (err error) {
 	n := uint64(len(v.space.owner)) * v.per
 	if n > math.MaxInt32 {
@@ -88,7 +89,8 @@ func (c *cache) ofValues(s *device.Stream, dev device.Device, v *values) (err er
 
 func (c *cache) heat() device.Ptr { return c.aside.Ptr + device.Ptr(4*c.values) }
 
-// of is how many buckets, or values, may be in the cache, and what it has of each, in bytes.
+// of returns the number of buckets, or values, that could be cached, and the bytes of each in the
+// cache.
 func (c *cache) of(t *table) (n uint64, bytes int) {
 	if c.values > 0 {
 		return c.values, int(t.values.words * pm.Word)
@@ -96,7 +98,7 @@ func (c *cache) of(t *table) (n uint64, bytes int) {
 	return t.slotsIn(t.live) / t.slots, t.bucketBytes()
 }
 
-// fit gives the cache memory for so many, if it has not. Nobody reads it.
+// fit allocates memory for capacity entries unless the cache has it. No reader uses the cache then.
 func (c *cache) fit(dev device.Device, capacity uint64, bytes int) error {
 	if capacity <= c.capacity {
 		return nil
@@ -112,16 +114,16 @@ func (c *cache) fit(dev device.Device, capacity uint64, bytes int) error {
 	return err
 }
 
-// LoadCache fills the cache with the buckets, or values, that have been read most since it was loaded
-// last, beside lookups. Without a cache it does nothing.
+// LoadCache fills the cache with the buckets, or values, that have been read most since the last
+// load, concurrently with lookups. Without a cache it does nothing.
 func (x *Index) LoadCache(ctx context.Context) error { return loadCache(ctx, x.core, x.engine) }
 
-// LoadCache fills the cache with the buckets, or values, that have been read most since it was loaded
-// last, beside lookups. Without a cache it does nothing.
+// LoadCache fills the cache with the buckets, or values, that have been read most since the last
+// load, concurrently with lookups. Without a cache it does nothing.
 func (m *Map[K, V]) LoadCache(ctx context.Context) error { return loadCache(ctx, m.core, m.engine) }
 
-// LoadCache fills the cache with the buckets that have been read most since it was loaded last, beside
-// lookups. Without a cache it does nothing.
+// LoadCache fills the cache with the buckets that have been read most since the last load,
+// concurrently with lookups. Without a cache it does nothing.
 func (x *Strings) LoadCache(ctx context.Context) error { return loadCache(ctx, x.core, x.engine) }
 
 func loadCache(ctx context.Context, t *core.Table, e *engine) error {
@@ -133,12 +135,12 @@ func loadCache(ctx context.Context, t *core.Table, e *engine) error {
 	})
 }
 
-// loadCache fills the cache of an index with so many keys.
+// loadCache fills the cache of an index with keys keys, and waits for that.
 func (g *gpuEngine) loadCache(keys uint64) error {
 	if err := g.startLoading(keys); err != nil {
 		return err
 	}
-	return g.Do(all, func(*device.Stream) error { return nil }) // behind it
+	return g.Do(all, func(*device.Stream) error { return nil }) // waits for the load
 }
 
 // startLoading does not wait until the cache is full. Changes do.
@@ -156,14 +158,14 @@ func (g *gpuEngine) startLoading(keys uint64) error {
 	at := prim.Carve(work.buf.Ptr)
 	heat := newSorting(&at, n)
 	p := cacheParams{table: k.table.Load().ref, space: k.space, heat: heat.From.Keys, n: most}
-	p.space.lists = lists{} // which are others by the time that the cache is full
+	p.space.lists = lists{} // the lists differ by the time that the cache is full
 	err = g.Do(all, func(s *device.Stream) error {
 		if err := device.Launch(s, k.cacheEmpty, gpu.Wave(k.dev, n), gpu.Block, &p); err != nil {
 			return err
 		}
 		return k.prim.Sort(s, &heat.Sort, heat.scratch)
 	})
-	if err == nil { // who reads the cache, and counts that
+	if err == nil { // exclude the lookups that use the cache and count its reads
 		err = g.apart(func(s *device.Stream) error { return s.Fill(p.table.cacheRead, 0, 4) })
 	}
 	if err != nil {
@@ -176,7 +178,7 @@ func (g *gpuEngine) startLoading(keys uint64) error {
 		return fmt.Errorf("cache: %w", err)
 	}
 	k.cache.loads++
-	if err := g.show(); err != nil { // its new place, if it has one
+	if err := g.show(); err != nil { // its new place, if it has moved
 		return err
 	}
 	p.table, p.heat, p.rows, p.capacity = k.table.Load().ref, heat.To.Keys, heat.To.Vals, k.cache.capacity
@@ -185,7 +187,7 @@ func (g *gpuEngine) startLoading(keys uint64) error {
 	}))
 }
 
-// apart does something while no lookup is at work.
+// apart runs do while lookups are excluded.
 func (g *gpuEngine) apart(do func(s *device.Stream) error) error {
 	if err := g.Leases.Exclude(all); err != nil {
 		return err
@@ -194,7 +196,7 @@ func (g *gpuEngine) apart(do func(s *device.Stream) error) error {
 	return g.Do(all, do)
 }
 
-// cacheStats reads what the cache has been good for.
+// cacheStats reads the size and the hit rate of the cache.
 func (g *gpuEngine) cacheStats(ctx context.Context, s *Stats) error {
 	c := &g.k.cache
 	if c.share == 0 {

@@ -11,8 +11,8 @@ import (
 	"github.com/weftgo/weft/internal/mutate"
 )
 
-// What mixed batches look up is as hot as what lookups do, also where the same batch replaces it; what
-// they only change is not.
+// Lookups in mixed batches heat like other lookups, even if the same batch replaces the value.
+// Changes alone do not.
 func TestMixedBatchesWarmTheCache(t *testing.T) {
 	if testing.Short() {
 		t.Skip("interprets kernels")
@@ -55,7 +55,7 @@ func TestMixedBatchesWarmTheCache(t *testing.T) {
 	}
 }
 
-// A place in the cache that may be seen before its words is found, by lookups beside a load.
+// A cache entry that is visible before its words is detected, by lookups alongside a load.
 func TestLoadingMutants(t *testing.T) {
 	if testing.Short() {
 		t.Skip("interprets kernels")

@@ -2,37 +2,36 @@ package gphash
 
 import "github.com/weftgo/weft/internal/op"
 
-// writer changes a table. What one batch deletes or replaces, the next may use again
-// (recycle), and not earlier: whoever still reads it would find something else there.
+// writer changes a table. Memory that a batch deletes or replaces is reused by the next batch
+// (recycle), not earlier, since concurrent readers would find something else there.
 type writer struct {
 	*table
-	region *region // whose values it takes memory for
-	alone  bool    // nobody else changes or iterates over the buckets of its keys: it may move others
-	buffer []byte  // for a key that is moved
-	live   int     // change of the number of keys
-	dead   int     // slots that were full and are tombs now
+	region *region // region of the values it allocates
+	// No other thread changes or iterates over the buckets of its keys, so it may move other keys.
+	alone  bool
+	buffer []byte // for a key that is moved
+	live   int    // change of the number of keys
+	dead   int    // slots that were full and are tombstones now
 }
 
-// newWriter is a writer that has the buckets of its keys to itself, or shares them with
-// others.
+// newWriter returns a writer that either owns the buckets of its keys (alone) or shares them.
 func (t *table) newWriter(r *region, alone bool) writer {
 	return writer{table: t, region: r, alone: alone, buffer: make([]byte, t.keySize)}
 }
 
-// outcome is what has become of an operation.
+// outcome is the result of an operation.
 type outcome struct {
 	ok    bool   // Get found it, PutNew or Put inserted it, Update replaced it, Delete removed it
-	had   bool   // the value that was there has been read
-	value []byte // then, where it has been read to
+	had   bool   // the existing value has been read
+	value []byte // that value
 	full  error
 }
 
-// combine makes the value that is to be stored of the one that is there and the one
-// that has been given.
+// combine computes the value to store from the existing and the given one, in there.
 type combine func(there, given []byte)
 
-// change runs an operation. given is the value that it brings; there receives the one
-// that it finds, if it is not nil. by is for operations that combine values.
+// change runs an operation. given is the value that it brings. there, if not nil, receives the
+// value that it finds. by combines values, for operations that do.
 func (w *writer) change(kind op.Kind, it *item, given, there []byte, by combine) outcome {
 	for {
 		p := w.probe(it)
@@ -56,7 +55,7 @@ func (w *writer) change(kind op.Kind, it *item, given, there []byte, by combine)
 	}
 }
 
-// answer reads the value that a probe has found, if it has found one.
+// answer reads the value that a probe has found, if any.
 func (w *writer) answer(p *probe, kind op.Kind, there []byte) (o outcome, done bool) {
 	if !p.ok {
 		return outcome{}, true
@@ -65,7 +64,7 @@ func (w *writer) answer(p *probe, kind op.Kind, there []byte) (o outcome, done b
 	return outcome{ok: kind == op.Get, had: true, value: value}, control(w.mem.Load(w.control(p.at))) == p.found
 }
 
-// insert gives a key a free slot or, if there is none, that of another key which has one
+// insert gives a key a free slot. Failing that, it takes the slot of another key that can move
 // elsewhere.
 func (w *writer) insert(p *probe, it *item, given []byte) (o outcome, done bool) {
 	var d detour
@@ -78,7 +77,7 @@ func (w *writer) insert(p *probe, it *item, given []byte) (o outcome, done bool)
 	}
 	if !p.space {
 		w.publish(d.to, d.was, &d.item, d.is.block())
-		p.free, p.was = d.from, d.is // its key is in two slots now, as after a crash here
+		p.free, p.was = d.from, d.is // two slots hold its key now, as after a crash here
 	}
 	if !w.publish(p.free, p.was, it, block) {
 		w.region.free(block)
@@ -95,9 +94,9 @@ type detour struct {
 	is, was  control
 }
 
-// movable finds a key in the candidate buckets of another one that has a free slot in a
-// bucket of its own. The paper moves nothing; but of four buckets of eight all are full
-// for some key at a load of .9, and one step takes an index to .95.
+// movable finds a key in the candidate buckets of another one that can move to a free slot in a
+// candidate bucket of its own. The paper moves nothing. But at a load of .9 some keys find all four
+// buckets of eight full, and one step of moves takes an index to .95.
 func (w *writer) movable(it *item, d *detour) (ok bool) {
 	w.each(it.hash, func(bucket uint64, open bool) bool {
 		for slot := uint64(0); open && slot < w.slots; slot++ {
@@ -115,16 +114,17 @@ func (w *writer) movable(it *item, d *detour) (ok bool) {
 	return ok
 }
 
-// publish writes a key to a free slot, unless somebody else has taken it: the key is
-// durable, as its value is already, before the control word says that they are there.
-// What a crash leaves of it before has no value and is free again.
+// publish writes a key to a free slot, unless another thread has taken it. The key and its value
+// are durable before the control word publishes them. A crash before that leaves a slot without a
+// value, which is free again.
 func (t *table) publish(at place, was control, it *item, block uint64) bool {
 	claimed := was.next(writing, 0)
 	if !t.mem.CompareAndSwap(t.control(at), uint64(was), uint64(claimed)) {
 		return false
 	}
 	if was.state() == full {
-		t.mem.Fence() // its key has moved, and must be gone before it is written over
+		// its key has moved and must be gone before it is overwritten
+		t.mem.Fence()
 	}
 	t.mem.Store(t.tag(at), it.tag)
 	if t.keyWords > 0 {
@@ -136,9 +136,9 @@ func (t *table) publish(at place, was control, it *item, block uint64) bool {
 	return true
 }
 
-// reuse makes free what this batch has deleted and replaced, if it is needed already, and
-// reports whether that was anything. Only lookups beside changes would have to be waited
-// for, which an engine on the host has none of.
+// reuse frees what this batch has deleted and replaced, if that is needed already, and reports
+// whether it freed anything. Only concurrent lookups would forbid that, and an engine on the host
+// has none.
 func (w *writer) reuse() bool {
 	r, v := w.region, w.values
 	if v.alone && len(r.stale) > 0 {
@@ -150,7 +150,7 @@ func (w *writer) reuse() bool {
 	return n > 0
 }
 
-// store writes a value, or a record, to memory of its own, durably.
+// store writes a value or a record to memory of its own and makes it durable.
 func (w *writer) store(it *item, given []byte) (block uint64, err error) {
 	if block, err = w.write(it, given); err == nil {
 		w.mem.Fence()
@@ -158,7 +158,7 @@ func (w *writer) store(it *item, given []byte) (block uint64, err error) {
 	return block, err
 }
 
-// write writes a value, or a record, to memory of its own.
+// write writes a value or a record to memory of its own.
 func (w *writer) write(it *item, given []byte) (block uint64, err error) {
 	v := w.values
 	if !v.records {
@@ -174,8 +174,7 @@ func (w *writer) write(it *item, given []byte) (block uint64, err error) {
 	return block, err
 }
 
-// update gives a key another value: before a crash and behind it, the key has one of
-// the two.
+// update gives a key another value. A crash leaves one of the two.
 func (w *writer) update(p *probe, it *item, given, there []byte, by combine) (o outcome, done bool) {
 	if by != nil {
 		w.values.read(p.found.block(), there)
@@ -198,8 +197,7 @@ func (w *writer) update(p *probe, it *item, given, there []byte, by combine) (o 
 	return o, true
 }
 
-// remove makes a slot a tomb. The slot and the value's memory are used again by the
-// next batch.
+// remove makes a slot a tombstone. The next batch reuses the slot and the value's memory.
 func (w *writer) remove(at place, c control) bool {
 	if !w.mem.CompareAndSwap(w.control(at), uint64(c), uint64(c.next(tomb, 0))) {
 		return false

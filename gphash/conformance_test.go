@@ -16,18 +16,18 @@ import (
 	"github.com/weftgo/weft/internal/pool"
 )
 
-// thorough is for whoever has more time than a run of all packages.
+// thorough increases the work of tests of kernels.
 var thorough = flag.Int("thorough", 1, "so many times the usual work of tests of kernels, 1 to 16")
 
-// A map of each pair of widths, of signed and floating types among them, passes the suite of maps, in a pool that grows from a few
-// buckets.
+// A map of each pair of widths, including signed and floating types, passes the suite of maps. Its
+// pool grows from a few buckets.
 func TestConformance(t *testing.T) {
 	smallParts(t)
 	dev := devicetest.Open(t)
 	part := conformance.ScaleOf(dev).Part(16 / *thorough)
 	t.Run("uint32,uint32", func(t *testing.T) { suite[uint32, uint32](t, dev, part, Options{}) })
 	if conformance.Raced {
-		return // its code is the same for all widths
+		return // the code is the same for all widths
 	}
 	t.Run("int64,float64", func(t *testing.T) { suite[int64, float64](t, dev, part, Options{}, conformance.HostCases...) })
 	t.Run("int32,uint64", func(t *testing.T) { suite[int32, uint64](t, dev, part, Options{}, conformance.HostCases...) })
@@ -54,19 +54,19 @@ func suite[K weft.Key, V weft.Value](t *testing.T, dev device.Device, scale conf
 	}, without...)
 }
 
-// smallParts lets all cores work on the tables of tests, and small pools have room for them.
+// smallParts makes regions and units small, so that all cores work on the tables of tests, and
+// small pools have several units.
 func smallParts(t *testing.T) {
 	wasBuckets, wasUnit := regionBuckets, unit
 	regionBuckets, unit = 9, 1<<11
 	t.Cleanup(func() { regionBuckets, unit = wasBuckets, wasUnit })
 }
 
-// smallPool is the size of one that has 64 units then. Tests take the time that their pools take: loading a
-// cache sorts all values that there might be.
+// smallPool is the size of a pool with 64 such units. The time of tests depends on the size of
+// their pools: loading a cache sorts all possible values.
 const smallPool = pool.DataStart + 1<<20
 
-// Kernels pass the suite of maps on a simulated GPU; what they do beside each other is
-// TestSchedules'.
+// Kernels pass the suite of maps on a simulated GPU. TestSchedules tests their concurrency.
 func TestConformanceSimulated(t *testing.T) {
 	if testing.Short() {
 		t.Skip("interprets kernels")

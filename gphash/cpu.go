@@ -16,59 +16,59 @@ import (
 	"github.com/weftgo/weft/internal/pool"
 )
 
-// engine runs batches on the cores of the host. Keys are dealt out by the first bits
-// of their hash: operations on one key stay in order, and cores have regions of their
-// own, of levels and of values.
+// engine runs batches on the cores of the host. Keys are distributed by the first bits of their
+// hash: operations on one key stay in order, and each core works on regions of its own, of levels
+// and of values.
 type engine struct {
 	cpu.Engine
 	*table
 	pool    *pool.Pool
-	drained uint64 // buckets of the lowest level, if it is closed
+	drained uint64 // drained buckets of the lowest level, if it is closed
 	next    *nextLevel
-	// unplaced is the level, as a power of two, that is not zeroed before it is needed.
+	// unplaced is log2 of the level that is not zeroed in advance.
 	unplaced uint
 	// Buckets that have been drained, and zeroed for a new level, since the pool was opened.
 	moved, zeroes uint64
 	changed       atomic.Bool // since the pool was opened
 	resizes       uint64      // since the pool was opened
-	retries       uint64      // of batches, likewise
+	retries       uint64      // batches rerun, since the pool was opened
 
-	// Of the batch that runs: whether there was no memory for a value, and the hashes
-	// of keys of which an operation is to run again.
+	// Of the running batch: the error if a value found no memory, and the hashes of keys with
+	// deferred operations.
 	noSpace error
 	late    map[uint64]bool
 	// moves: keys may be moved to make slots.
 	moves bool
-	// lacked: its operations have found no memory in the units of their regions.
+	// lacked: operations of the batch have found no memory in the units of their regions.
 	lacked bool
-	// images are what an atomic batch makes of its keys, by core.
+	// images are the results of an atomic batch by key, per core.
 	images []images
-	// placers place records for a GPU, by core.
+	// placers place records for a GPU, per core.
 	placers []placer
 
-	far  far   // works on the pool in place of this engine; nil: nobody does
-	lost error // why the device that did so does no longer
+	far  far   // works on the pool in place of this engine; nil: none
+	lost error // why that device no longer does
 }
 
-// far is another device that works on the pool of an engine, which then decides only.
+// far is another device that works on the pool of an engine; the engine itself only decides then.
 type far interface {
-	// fetch finds out which memory of values is in use, and frees units that have none;
-	// send tells what has become of it.
+	// fetch finds out which memory of values is in use, and frees unused units. send passes changes
+	// of it back to the device.
 	fetch() error
 	send() error
-	// show tells of the levels, and waits until nobody reads by those that were there
-	// before. What fails changes nothing.
+	// show passes the levels to the device, and waits until no reader uses the previous ones. On an
+	// error nothing changes.
 	show() error
-	// refresh tells of what the host has changed in slots by itself.
+	// refresh passes changes that the host has made to slots.
 	refresh() error
 	recycle() error
 	clear(lo, hi uint64) error
 	moveUp(lo, hi uint64) (ok bool, err error) // of the lowest level; errHeld
 }
 
-// parts are the memory of an index: its pool, to its end.
+// parts are the memory of an index: its pool, until it is closed.
 type parts struct {
-	core.Lines // a GPU has the counters in one without slots
+	core.Lines // a GPU has the counters in one, without slots
 	counters   core.Tally
 	close      func() error
 }
@@ -76,12 +76,12 @@ type parts struct {
 func (p *parts) Tally() *core.Tally { return &p.counters }
 func (p *parts) Free() error        { return p.close() }
 
-// bits is the number of regions that operations are dealt out by, as a power of two.
+// bits returns log2 of the number of regions by which operations are distributed.
 func (t *table) bits() uint { return t.live[len(t.live)-1].regions() }
 
 // ---- lookups --------------------------------------------------------------------
 
-// Look is for [core.Engine].
+// Look implements [core.Engine].
 func (e *engine) Look(ctx context.Context, s *device.Stream, _ *core.Lease, b *batch.Batch, _ device.Ptr) (done, hits int, err error) {
 	if err := cpu.Open(s); err != nil {
 		return 0, 0, err
@@ -95,7 +95,7 @@ func (e *engine) Look(ctx context.Context, s *device.Stream, _ *core.Lease, b *b
 	})
 }
 
-// numbers are those of operations [lo,hi).
+// numbers returns the numbers of operations [lo,hi).
 func numbers(lo, hi int) []uint32 {
 	all := make([]uint32, hi-lo)
 	for i := range all {
@@ -104,8 +104,8 @@ func numbers(lo, hi int) []uint32 {
 	return all
 }
 
-// lookups are those of one core. Keys are found one after the other; their values are
-// read when there are some, and on their way already.
+// lookups are the lookups of one core. It finds several keys one after the other and then reads
+// their values, which have been prefetched by then.
 type lookups struct {
 	*rows
 	found [cpu.Group]lookup
@@ -121,7 +121,7 @@ type lookup struct {
 	is  control
 }
 
-// find looks a key up. Whether a record is the key's is seen when it is read.
+// find looks a key up. finishRecord checks later whether a record is the key's.
 func (l *lookups) find(i uint32, it item) {
 	tagged := it
 	if l.records() {
@@ -152,8 +152,8 @@ func (l *lookups) answer(i uint32, ok bool) {
 	}
 }
 
-// finish reads the values of keys that have been found. Where a slot has changed since,
-// its key is looked up again.
+// finish reads the values of keys that have been found. If a slot has changed since, its key is
+// looked up again.
 func (l *lookups) finish() {
 	for j := range l.found[:l.n] {
 		f := &l.found[j]
@@ -172,7 +172,7 @@ func (l *lookups) finish() {
 	l.n = 0
 }
 
-// rows are the columns of a batch by rows.
+// rows gives access to the columns of a batch by row.
 type rows struct {
 	*table
 	*batch.Batch
@@ -188,7 +188,7 @@ func (r *rows) key(i uint32) []byte {
 	return r.Columns[batch.Keys].Row(int(i))
 }
 
-// value is a row of a column of values; nil, if there is no such column.
+// value returns a row of a column of values; nil, if the column is missing.
 func (r *rows) value(of batch.Role, i uint32) []byte {
 	c := &r.Columns[of]
 	if !c.Given() {
@@ -210,8 +210,8 @@ func (r *rows) kind(i uint32) op.Kind {
 	return r.Kind
 }
 
-// ask hashes the keys of operations and asks for the candidate buckets of each: of a
-// bucket the first 128 bytes, where control words and tags are.
+// ask hashes the keys of operations and prefetches their candidate buckets: the first 128 bytes of
+// each, which hold control words and tags.
 func (r *rows) ask(ops []uint32, places *[cpu.Group]item) {
 	var lines [4 * cpu.Group]unsafe.Pointer
 	var memory [maxHashes]uint64
@@ -235,11 +235,11 @@ func (r *rows) ask(ops []uint32, places *[cpu.Group]item) {
 
 // ---- changes --------------------------------------------------------------------
 
-// Caps is for [core.Engine].
+// Caps implements [core.Engine].
 func (e *engine) Caps() core.Caps { return core.Caps{DeletesTakeRoom: e.redo != nil, Updates: true} }
 
-// Combine is for [core.Combiner]: atomic batches, which combine what they have for a key by
-// themselves, stay whole.
+// Combine implements [core.Combiner]. Atomic batches stay whole, because they combine operations
+// per key by themselves.
 func (e *engine) Combine(b *batch.Batch) *batch.Batch {
 	if e.redo != nil {
 		return nil
@@ -247,8 +247,7 @@ func (e *engine) Combine(b *batch.Batch) *batch.Batch {
 	return e.Engine.Combine(b)
 }
 
-// Change is for [core.Engine]. What the last batch has deleted is used again from here
-// on.
+// Change implements [core.Engine]. From here on it reuses what the last batch has deleted.
 func (e *engine) Change(ctx context.Context, s *device.Stream, b *batch.Batch) (done int, failed []uint32, err error) {
 	if err := cpu.Open(s); err != nil {
 		return 0, nil, err
@@ -292,8 +291,8 @@ func (e *engine) Change(ctx context.Context, s *device.Stream, b *batch.Batch) (
 	return done, failed, nil
 }
 
-// changeable precedes changes. It refuses those of a pool that is open for reading, whose memory would
-// not take them, and those that have been let in beside readers, for a GPU that is lost.
+// changeable precedes changes. It refuses changes of a pool opened for reading, because its memory
+// is read-only. After the loss of a GPU it also refuses those that were admitted alongside readers.
 func (e *engine) changeable() error {
 	if e.pool.ReadOnly() {
 		return ErrReadOnly
@@ -305,8 +304,8 @@ func (e *engine) changeable() error {
 	return nil
 }
 
-// recycle makes free what changes have deleted and replaced so far. It comes before a
-// level goes, whose tombs would be looked for where something else is.
+// recycle frees what changes have deleted and replaced so far. It runs before a level is dropped,
+// since its tombstones would refer to memory in other use later.
 func (e *engine) recycle() error {
 	if e.far != nil {
 		return e.far.recycle()
@@ -315,7 +314,7 @@ func (e *engine) recycle() error {
 	return nil
 }
 
-// result is what a share of a piece has come to.
+// result is the result of a share of a piece.
 type result struct {
 	live, dead int
 	failed     []uint32
@@ -332,8 +331,8 @@ func (e *engine) piece(r *rows) []result {
 	return results
 }
 
-// deal deals the operations of a piece out to the cores, by the regions of their keys; or
-// leaves all to one.
+// deal distributes the operations of a piece to the cores by the regions of their keys, or leaves
+// all to one core.
 func (e *engine) deal(r *rows, bits uint) []cpu.Share {
 	e.values.alone = bits == 0 || r.N < aloneOps || e.lacked || e.Device.Properties().Units == 1
 	if e.values.alone {
@@ -346,17 +345,17 @@ func (e *engine) deal(r *rows, bits uint) []cpu.Share {
 	})
 }
 
-// aloneOps is the number of changes below which dealing them out costs more than it
-// gains. Tests make it smaller.
+// aloneOps is the number of changes below which distributing them costs more than it gains. Tests
+// make it smaller.
 var aloneOps = 1 << 11
 
-// share runs operations in their order. What follows one without space on the same key
-// is put off with it, to run again in that order.
+// share runs operations in their order. Operations on a key after one that found no space are
+// deferred with it, to run again in that order.
 func (e *engine) share(r *rows, ops []uint32, bits uint) (sum result) {
 	w := e.newWriter(nil, e.moves)
 	there, late := make([]byte, e.valueSize), map[uint64]bool{}
 	if e.records() && !r.Columns[batch.Out].Given() {
-		there = nil // nobody wants to read it
+		there = nil // no reader
 	}
 	cpu.Ahead(cpu.NoWatch(), ops, cpu.Group, r.ask, func(i uint32, it item) {
 		var o outcome
@@ -383,7 +382,7 @@ func (e *engine) share(r *rows, ops []uint32, bits uint) (sum result) {
 		switch out := &r.Columns[batch.Out]; {
 		case !out.Given():
 		case out.Data != nil && o.had:
-			there = o.value // which may have grown
+			there = o.value // may have grown
 			sum.found.add(out, i, o.value)
 		case o.had:
 			copy(out.Row(int(i)), there)
@@ -395,7 +394,7 @@ func (e *engine) share(r *rows, ops []uint32, bits uint) (sum result) {
 	return sum
 }
 
-// combiner is how operation i combines values, if it does.
+// combiner returns the function by which operation i combines values, or nil.
 func (r *rows) combiner(i uint32) combine {
 	kind := r.kind(i)
 	if !kind.Reduces() {
@@ -406,19 +405,19 @@ func (r *rows) combiner(i uint32) combine {
 
 // ---- the table as a whole -----------------------------------------------------------
 
-// Extent is for [core.Engine]: unit 2^n+b is bucket b of the level of 2^n. So none has another number
-// when levels come and go, and an iteration that has begun reads what it would have read.
+// Extent implements [core.Engine]. Unit 2^n+b is bucket b of the level of 2^n. So units keep their
+// numbers when levels come and go, and an iteration in progress is not affected.
 func (e *engine) Extent(*core.Lease) (units uint32, rows int) {
 	return 2 << e.live[0].bits, int(e.slots)
 }
 
-// bucketsOf are the buckets of a level among units [lo,hi).
+// bucketsOf returns the buckets of a level among units [lo,hi).
 func (l level) bucketsOf(lo, hi uint32) (from, to uint64) {
 	n := uint64(1) << l.bits
 	return max(uint64(lo), n) - n, max(min(uint64(hi), 2*n), n) - n
 }
 
-// Export is for [core.Engine].
+// Export implements [core.Engine].
 func (e *engine) Export(ctx context.Context, _ *core.Lease, lo, hi uint32, out *batch.Batch) (n int, err error) {
 	r := e.rows(out)
 	for i := len(e.live) - 1; i >= 0; i-- {
@@ -434,8 +433,8 @@ func (e *engine) Export(ctx context.Context, _ *core.Lease, lo, hi uint32, out *
 	return n, nil
 }
 
-// exportBucket copies the pairs of a bucket to rows from number n on, if there are so
-// many.
+// exportBucket copies the pairs of a bucket to rows from number n on, as far as the rows suffice.
+// It returns n plus the number of pairs.
 func (e *engine) exportBucket(r *rows, bucket uint64, n int) int {
 	for slot := range e.slots {
 		at := place{bucket, slot}
@@ -451,7 +450,7 @@ func (e *engine) exportBucket(r *rows, bucket uint64, n int) int {
 	return n
 }
 
-// valid reports whether a slot is where its key is found, and no copy of it that a
+// valid reports whether a lookup of the slot's key finds this slot, and not another copy that a
 // crash has left.
 func (e *engine) valid(at place, c control) bool {
 	var key [maxKey]byte
@@ -460,8 +459,8 @@ func (e *engine) valid(at place, c control) bool {
 	return found == at
 }
 
-// Clear is for [core.Engine]: it deletes all keys. A crash may leave some, unless batches
-// are atomic.
+// Clear implements [core.Engine]: it deletes all keys. A crash may leave some, unless batches are
+// atomic.
 func (e *engine) Clear(context.Context) error {
 	if err := e.changeable(); err != nil {
 		return err
@@ -511,12 +510,12 @@ func (e *engine) clearBucket(bucket uint64) {
 	}
 }
 
-// Check is for [core.Checker].
+// Check implements [core.Checker].
 func (e *engine) Check(ctx context.Context, _ *core.Lease) error {
 	return e.check(ctx, e.Parts().(*parts).counters.Live)
 }
 
-// check wants so many keys to be there.
+// check verifies the index, which must have live keys.
 func (e *engine) check(ctx context.Context, live uint64) error {
 	shadow := *e.table
 	shadow.values = e.values.shadow()

@@ -12,19 +12,20 @@ import (
 	"github.com/weftgo/weft/internal/pool"
 )
 
-// Levels and values that lie behind 2^33 bytes, and behind 2^32 words: there offsets of
-// 32 bits ran over. The pool has 40 GiB of addresses, for a GPU 5, and memory for the few pages that
-// are touched.
+// Levels and values lie beyond 2^33 bytes and beyond 2^32 words, where 32-bit offsets of the
+// published code overflowed. The pool has 40 GiB of addresses, 5 for a GPU, and memory for the few
+// pages that are touched.
 func TestLargeOffsets(t *testing.T) {
 	t.Run("CPU", func(t *testing.T) { largeOffsets(t, openCPU(t), 40<<30, 33<<30, 20) })
-	if !testing.Short() { // the simulator has a byte for each word: a pool as above took it 45 s
+	// The simulator has a byte for each word: a pool as above took it 45 s.
+	if !testing.Short() {
 		t.Run("GPU", func(t *testing.T) {
 			largeOffsets(t, devicetest.OpenSim(t, &sim.Options{Arch: 80}), 4<<30+256<<20, 4<<30, 6)
 		})
 	}
 }
 
-// largeOffsets is a pool of some bytes, whose levels lie behind so many.
+// largeOffsets uses a pool of size bytes with its levels moved up by a further offset.
 func largeOffsets(t *testing.T, dev device.Device, size int64, behind uint64, batches int) {
 	mapped, err := unix.Mmap(-1, 0, int(size), unix.PROT_READ|unix.PROT_WRITE, unix.MAP_PRIVATE|unix.MAP_ANON|unix.MAP_NORESERVE)
 	if err != nil {
@@ -34,7 +35,7 @@ func largeOffsets(t *testing.T, dev device.Device, size int64, behind uint64, ba
 	o := Options{KeySize: 24, ValueSize: 128, Capacity: 100, Slots: 8, Hashes: 2, Levels: 2, Hash: SipHash, Size: size}
 	first, err := o.plan(unit)
 	must(t, err)
-	for i := first.Bottom; i <= first.Top; i++ { // to where words have numbers of 33 bits
+	for i := first.Bottom; i <= first.Top; i++ { // to where word numbers have 33 bits
 		first.Levels[i].Offset += behind
 	}
 	im := &image{dev: dev, bytes: mapped, want: model{}}

@@ -14,21 +14,20 @@ import (
 	"github.com/weftgo/weft/device/sim"
 )
 
-// The defects of the code that was published with the paper, each of which a test here
-// would find in this package, on a CPU and on a simulated GPU, where kernels do what it is about. One
-// is the GPU's alone: the flag of the cache that is never set (TestCachePolicies). Two are about the order of stores, and are looked for in
-// all orders: a superblock that is lost (TestCrashInCommit of the pool,
-// TestCrashesInGrowth), and the missing fence between value and key (TestCrashMutants, and
-// TestKernelCrashMutants).
+// Defects of the code published with the paper. Tests here would find each of them in this package,
+// on a CPU and, if kernels do the work, on a simulated GPU. One concerns the GPU alone: the flag of
+// the cache that is never set (TestCachePolicies). Two concern the order of stores, and tests try
+// all orders: the lost superblock (TestCrashInCommit of the pool, TestCrashesInGrowth), and the
+// missing fence between value and key (TestCrashMutants and TestKernelCrashMutants).
 
-// widths are sizes of keys and values: keys that are their tags, and others.
+// widths are sizes of keys and values: keys that are their own tags, and others.
 var widths = []Options{
 	{KeySize: 8, ValueSize: 128}, {KeySize: 4, ValueSize: 4}, {KeySize: 24, ValueSize: 20},
 }
 
 var allWidths = append(slices.Clip(widths), Options{}, Options{ValueSize: 16})
 
-// eachWidth runs a test on an empty image of each width, of variable ones, too, on a CPU.
+// eachWidth runs a test on an empty image of each width, including variable ones, on a CPU.
 func eachWidth(t *testing.T, o Options, test func(t *testing.T, im *image)) {
 	eachOf(t, openCPU(t), allWidths, o, test)
 }
@@ -37,7 +36,8 @@ func eachFixedWidth(t *testing.T, o Options, test func(t *testing.T, im *image))
 	eachOf(t, openCPU(t), widths, o, test)
 }
 
-// eachDevice runs a test on a CPU as eachWidth does, and on a simulated GPU in the widths whose turn it is.
+// eachDevice runs a test on a CPU as eachWidth does, and on a simulated GPU in the widths of its
+// turn.
 func eachDevice(t *testing.T, turn int, o Options, test func(t *testing.T, im *image)) {
 	eachWidth(t, o, test)
 	eachOnGPU(t, turn, allWidths, o, test)
@@ -59,8 +59,9 @@ func eachOnGPU(t *testing.T, turn int, widths []Options, o Options, test func(t 
 
 var gpuWidths = flag.Int("gpu-widths", 2, "in so many widths tests of growth and iterations run on simulated GPUs, each test in others")
 
-// turned are the widths in which a test runs on simulated GPUs: by its turn it begins with one of the fixed ones and one of the
-// variable ones, for which host and kernels have other ways. Six tests with turns of their own have all pairs of these.
+// turned returns the widths in which a test runs on simulated GPUs. It begins with one fixed and
+// one variable width by turn, which take different paths in host and kernels. Six tests with
+// distinct turns cover all pairs of these.
 func turned(turn int, of []Options) []Options {
 	from := func(w []Options) []Options {
 		if len(w) == 0 {
@@ -79,7 +80,7 @@ func eachOf(t *testing.T, dev device.Device, widths []Options, o Options, test f
 			im, err := formatted(t, dev, w, nil)
 			must(t, err)
 			test(t, im)
-			if im.gpu() { // memory of which is freed
+			if im.gpu() { // to free its memory
 				for _, x := range im.opened {
 					must(t, x.Close())
 				}
@@ -88,7 +89,7 @@ func eachOf(t *testing.T, dev device.Device, widths []Options, o Options, test f
 	}
 }
 
-// gpu reports whether the image is for one.
+// gpu reports whether the image is for a GPU.
 func (im *image) gpu() bool {
 	_, host := im.dev.(device.Host)
 	return !host
@@ -98,14 +99,14 @@ func (im *image) gpu() bool {
 func (im *image) crash(t testing.TB, x *Index) {
 	t.Helper()
 	if !im.gpu() {
-		return // nothing that anybody holds is in the way of others
+		return // the open index does not affect other openings
 	}
 	im.save()
 	must(t, x.Close())
 	im.restore()
 }
 
-// put puts keys lo to hi-1 in a version, in one batch, and says so to the model.
+// put stores keys lo to hi-1 in a version, in one batch, and records them in the model.
 func (im *image) put(t testing.TB, x *Index, lo, hi int, version uint64) {
 	t.Helper()
 	var keys, values Bytes
@@ -122,7 +123,7 @@ func (im *image) put(t testing.TB, x *Index, lo, hi int, version uint64) {
 
 func none(string) bool { return false }
 
-// whole fails if the index is not what it should be.
+// whole fails unless the index equals the model and passes Check.
 func (im *image) whole(t testing.TB, x *Index) {
 	t.Helper()
 	im.compare(t, x, none)
@@ -131,9 +132,9 @@ func (im *image) whole(t testing.TB, x *Index) {
 
 const mebibyte = 1 << 20
 
-// Values are where they have been written, also when nobody has closed the pool, and
-// what is put then is written over none of them: there recovery had the values at
-// another place than creation, and the end of those in use was stored too late.
+// Values stay in place even if the pool was not closed, and later ones do not overwrite them. In
+// the published code, recovery placed values elsewhere than creation, and the end of the used ones
+// was stored too late.
 func TestValuesOutliveTheWriter(t *testing.T) {
 	eachDevice(t, 0, Options{Capacity: 10, Size: 8 * mebibyte}, func(t *testing.T, im *image) {
 		rounds := 12
@@ -154,9 +155,9 @@ func TestValuesOutliveTheWriter(t *testing.T) {
 	})
 }
 
-// What is half done is found in all levels, whatever the size of keys, and what is free
-// is not counted as taken: there the check looked at the bottom level once per level,
-// at fingerprints only, and took empty slots for full ones.
+// Recovery finds unfinished slots in all levels, for any key size, and does not count free slots as
+// taken. In the published code it checked the bottom level once per level, compared fingerprints
+// only, and took empty slots for full ones.
 func TestRecoveryOfEachLevel(t *testing.T) {
 	eachDevice(t, 1, Options{Capacity: 150, Levels: 3, Slots: 4}, func(t *testing.T, im *image) {
 		x := im.mustOpen(t, OpenOptions{})
@@ -197,7 +198,7 @@ func TestRecoveryOfEachLevel(t *testing.T) {
 	})
 }
 
-// grown is an index with a level that is drained, which a crash leaves.
+// grown fills an index until a crash leaves a level that is being drained.
 func (im *image) grown(t *testing.T) {
 	t.Helper()
 	x := im.mustOpen(t, OpenOptions{})
@@ -210,8 +211,8 @@ func (im *image) grown(t *testing.T) {
 	im.crash(t, x)
 }
 
-// A crash while keys move loses none, and the index goes on growing: there the new level
-// was not searched, and no other resize began.
+// A crash while keys move loses none, and the index continues to grow. In the published code the
+// new level was not searched, and no other resize began.
 func TestCrashOfAResize(t *testing.T) {
 	for turn, resize := range []Resize{Beside, Stop} {
 		eachDevice(t, 4+turn, Options{Capacity: 100, Size: 8 * mebibyte}, func(t *testing.T, im *image) {
@@ -242,8 +243,7 @@ func TestCrashOfAResize(t *testing.T) {
 	}
 }
 
-// A pool whose keys cannot all move up is opened all the same: the next level takes
-// them.
+// A pool opens even if some of its keys cannot move up: the next level takes them.
 func TestCrowdedAtOpening(t *testing.T) {
 	eachWidth(t, Options{Capacity: 100, Slots: 1, Hashes: 1, Levels: 1}, func(t *testing.T, im *image) {
 		x := im.mustOpen(t, OpenOptions{})
@@ -284,8 +284,8 @@ func TestCrowdedAtOpening(t *testing.T) {
 	})
 }
 
-// A level stays as long as anybody iterates, however many: there a count of users went
-// from two to none.
+// A level stays during any number of iterations. In the published code a count of users went from
+// two to zero.
 func TestTwoIterations(t *testing.T) {
 	eachDevice(t, 2, Options{Capacity: 100, Size: 8 * mebibyte}, func(t *testing.T, im *image) {
 		x := im.mustOpen(t, OpenOptions{})
@@ -329,8 +329,8 @@ func TestTwoIterations(t *testing.T) {
 	})
 }
 
-// A batch may have any number of keys: there warps whose last lanes have none hung, or did their
-// work twice.
+// A batch may have any number of keys. In the published code, warps with idle last lanes hung, or
+// did their work twice.
 func TestBatchSizes(t *testing.T) {
 	eachDevice(t, 3, Options{Capacity: 10_000, Size: 16 * mebibyte}, func(t *testing.T, im *image) {
 		x := im.mustOpen(t, OpenOptions{})
@@ -346,8 +346,7 @@ func TestBatchSizes(t *testing.T) {
 	})
 }
 
-// Who deletes a key that is absent is told so, and who inserts one that is there; and
-// neither takes memory.
+// Deleting an absent key and inserting an existing one are reported, and neither takes memory.
 func TestResultsOfChanges(t *testing.T) {
 	eachFixedDevice(t, 0, Options{Capacity: 100}, func(t *testing.T, im *image) {
 		x := im.mustOpen(t, OpenOptions{})
@@ -372,7 +371,7 @@ func TestResultsOfChanges(t *testing.T) {
 	})
 }
 
-// inUse is how many values are in use.
+// inUse returns the number of values in use.
 func (v *values) inUse() (n uint64) {
 	for i := range v.space.owner {
 		if e := v.space.owner[i].values.Load(); e != nil {
@@ -382,8 +381,8 @@ func (v *values) inUse() (n uint64) {
 	return n
 }
 
-// Memory follows what is there, not what has been done: 10,000 batches (150 of a GPU) of updates, of
-// deletes, of inserts of what is there, of searches.
+// Memory depends on the contents, not on the history. The test runs 10,000 batches (150 on a GPU)
+// of updates, deletes, inserts of existing keys and lookups.
 func TestMemoryIsBounded(t *testing.T) {
 	eachFixedDevice(t, 1, Options{Capacity: 200}, func(t *testing.T, im *image) {
 		batches, n := 3_000**thorough, 40

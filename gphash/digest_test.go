@@ -13,10 +13,10 @@ import (
 	"github.com/weftgo/weft/internal/vocabulary"
 )
 
-// digests are what a kernel makes of strings by weft/siphash.cuh and weft/crc32c.cuh.
+// digests are what a kernel computes of strings by weft/siphash.cuh and weft/crc32c.cuh.
 type digests struct {
 	sip13, fast []uint64
-	crc32c      []uint32 // 32 lanes a string
+	crc32c      []uint32 // 32 lanes per string
 }
 
 func digestOn(t *testing.T, dev device.Device, seed [2]uint64, strings [][]byte) digests {
@@ -76,7 +76,7 @@ func download[T device.Elem](t *testing.T, stream *device.Stream, s device.Slice
 	return v
 }
 
-// Kernels hash keys and sum up values as this package does.
+// Kernels compute the same hashes and checksums as this package.
 func TestDigests(t *testing.T) {
 	if testing.Short() {
 		t.Skip("interprets kernels")

@@ -18,8 +18,8 @@ import (
 	"github.com/weftgo/weft/gphash"
 )
 
-// temporary opens the CPU, and makes a folder for a pool. Where a pool is to outlive
-// the process at the speed of memory, it is in /dev/shm.
+// temporary opens the CPU and makes a folder for a pool. A pool that should outlive the process at
+// the speed of memory belongs in /dev/shm.
 func temporary() (dev device.Device, dir string, done func()) {
 	dev, err := cpu.Open(nil)
 	if err != nil {
@@ -35,8 +35,8 @@ func temporary() (dev device.Device, dir string, done func()) {
 	}
 }
 
-// An index maps byte strings of one length to byte strings of another, and is there
-// again when the pool is opened again.
+// An index maps byte strings of one length to byte strings of another, and persists between
+// openings of the pool.
 func Example() {
 	ctx := context.Background()
 	dev, dir, done := temporary()
@@ -92,7 +92,7 @@ func ExampleCreateMap() {
 		log.Fatal(err)
 	}
 
-	// The types are not in the pool, their sizes are.
+	// The pool stores the sizes of the types, not the types.
 	_, _, err = gphash.OpenMap[uint32, float64](ctx, path, dev, gphash.OpenOptions{})
 	fmt.Println(errors.Is(err, weft.ErrFormat))
 
@@ -111,8 +111,8 @@ func ExampleCreateMap() {
 	// [9 0] [true false]
 }
 
-// What a call has done when it returns outlives the process, however that ends. The
-// report says what the end has left half done, which is mended.
+// The results of a returned call outlive the process, however that ends. The report lists what was
+// left half done and has been mended.
 func ExampleReport() {
 	ctx := context.Background()
 	dev, dir, done := temporary()
@@ -153,7 +153,7 @@ func ExampleReport() {
 	// 90 keys, 0 unfinished, 10 slots of deleted keys, 0 damaged
 }
 
-// Reading leaves a pool as it is, beside others that read it.
+// Readers share a pool and leave it unchanged.
 func ExampleOpenOptions_readOnly() {
 	ctx := context.Background()
 	dev, dir, done := temporary()

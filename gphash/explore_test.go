@@ -17,10 +17,10 @@ import (
 
 var crashStates = flag.Int("crash-states", 150_000, "images of crashes that tests look at, about")
 
-// oneAtATime is why the race detector has nothing to find where domains are.
+// oneAtATime is why the race detector finds nothing with domains.
 const oneAtATime = "threads of a domain take turns"
 
-// small is a table of a few buckets, in which all keys of a program meet. Sizes of 0 are
+// small is a table of a few buckets, in which all keys of a program collide. Sizes of 0 are
 // variable lengths.
 type small struct {
 	keySize, valueSize, slots, hashes, levels int
@@ -28,10 +28,10 @@ type small struct {
 	threads, batches, ops, keys               int
 }
 
-// smallUnit is that of pools of tests, in words.
+// smallUnit is the allocation unit of test pools, in words.
 const smallUnit = 64
 
-// shapes are what programs run on: with a bucket or two per level everything collides.
+// shapes are the tables of programs: with a bucket or two per level everything collides.
 var shapes = []small{
 	{keySize: 8, valueSize: 8, slots: 4, hashes: 2, levels: 2, top: 1, threads: 2, batches: 2, ops: 4, keys: 6},
 	{keySize: 4, valueSize: 4, slots: 8, hashes: 1, levels: 1, top: 0, threads: 3, batches: 2, ops: 3, keys: 6},
@@ -45,7 +45,7 @@ var shapes = []small{
 
 func (s *small) records() bool { return s.keySize == 0 || s.valueSize == 0 }
 
-// key is key i: of variable length, some have the same one.
+// key returns key i. With variable length, some keys have the same length.
 func (s *small) key(i int) []byte {
 	size := s.keySize
 	if size == 0 {
@@ -56,7 +56,7 @@ func (s *small) key(i int) []byte {
 	return key
 }
 
-// value is some value.
+// value returns a random value.
 func (s *small) value(rng *rand.Rand) []byte {
 	size := s.valueSize
 	if size == 0 {
@@ -69,26 +69,26 @@ func (s *small) value(rng *rand.Rand) []byte {
 	return value
 }
 
-// trial is a program on a domain, and what may be found behind a crash.
+// trial is a program on a domain, and the states that a crash may leave.
 type trial struct {
 	shape  small
 	rng    *rand.Rand
 	d      *pmtest.Domain
-	images *pmtest.Images // that a crash may leave
+	images *pmtest.Images // images that a crash may leave
 	mem    *pm.Memory
 	table  *table
 	seed   [2]uint64
 	keys   [][]byte
-	may    [][][]byte // by key, the values it may have behind a crash; nil: absent
-	seen   int        // images
-	most   int        // at one point
+	may    [][][]byte // by key: values that it may have after a crash; nil: absent
+	seen   int        // images checked
+	most   int        // max images at one point
 	failed string
 	spare  *table
-	// find opens what a crash has left and, if it is to go on, with what was under way.
+	// find opens what a crash has left. With goOn it also continues unfinished work.
 	find func(goOn bool) (*table, *Report)
-	// cut takes back some of what recovery has stored since the image was made.
+	// cut reverts some of what recovery has stored since the image was made.
 	cut func(rng *rand.Rand, since int)
-	// judge wants what it finds to be what may be there, and counts the keys.
+	// judge checks that the contents are possible, and counts the keys.
 	judge func(t *table) (there int)
 }
 
@@ -110,8 +110,8 @@ func newTrial(shape small, seed uint64) *trial {
 	return tr
 }
 
-// open is the table as whoever opens the pool finds it, before recovery. Memory of one
-// that has been looked at is used again.
+// open returns the table as Open finds it, before recovery. It reuses the memory of a previous
+// table.
 func (tr *trial) open() *table {
 	if tr.spare != nil {
 		v := tr.spare.values
@@ -160,15 +160,15 @@ func (tr *trial) fail(format string, args ...any) {
 	}
 }
 
-// look opens the image of a crash: every key has a value that it may have, and what is
-// done next finds the pool as good as any.
+// look opens the image of a crash. Every key must have a possible value, and further work must find
+// the pool intact.
 func (tr *trial) look() {
 	if tr.failed != "" {
 		return
 	}
 	tr.seen++
 	stored := tr.images.Stored()
-	if tr.rng.IntN(4) == 0 { // recovery, too, is cut short
+	if tr.rng.IntN(4) == 0 { // recovery is cut short, too
 		tr.find(false)
 		tr.cut(tr.rng, stored)
 	}
@@ -189,8 +189,7 @@ func (tr *trial) look() {
 	}
 }
 
-// compare wants every key to have a value that it may have, and counts those that are
-// there.
+// compare checks that every key has a possible value, and counts the keys that exist.
 func (tr *trial) compare(t *table) (there int) {
 	value := make([]byte, tr.shape.valueSize)
 	for i, key := range tr.keys {
@@ -210,7 +209,7 @@ func (tr *trial) compare(t *table) (there int) {
 	return there
 }
 
-// goOn puts a key that was never there: no other may change by it.
+// goOn puts a new key. No other key may change by that.
 func (tr *trial) goOn(t *table) {
 	w := writer{table: t, region: t.values.region(0, 0)}
 	it := t.item(tr.shape.key(1000))
@@ -223,8 +222,8 @@ func (tr *trial) goOn(t *table) {
 	tr.judge(t)
 }
 
-// run runs the program: in each batch every thread changes keys of its own. Behind
-// every store the crashes that are possible are looked at.
+// run runs the program: in each batch every thread changes keys of its own. Possible crashes are
+// checked after every store.
 func (tr *trial) run() {
 	s := tr.shape
 	tr.d.Step = func() { tr.d.Crash(tr.rng, tr.most, tr.look) }
@@ -243,7 +242,7 @@ func (tr *trial) run() {
 	}
 }
 
-// thread runs the operations of one thread. Keys belong to threads.
+// thread runs the operations of one thread. Each key belongs to one thread.
 func (tr *trial) thread(me int) {
 	s := tr.shape
 	w := tr.table.newWriter(&tr.table.values.parts[me], s.threads == 1)
@@ -273,7 +272,7 @@ func (tr *trial) thread(me int) {
 	}
 }
 
-// explore runs programs until about so many images have been looked at, or one was wrong.
+// explore runs programs until about states images have been checked, or one was wrong.
 func explore(states int, change func(*trial)) (images int, failed string) {
 	return pmtest.Explore(states, func(seed uint64) (int, string) {
 		tr := newTrial(shapes[seed%uint64(len(shapes))], seed)
@@ -285,8 +284,8 @@ func explore(states int, change func(*trial)) (images int, failed string) {
 	})
 }
 
-// Whatever a crash leaves of the stores that no fence has made durable: no acknowledged
-// operation is lost, none is half done, and the pool goes on.
+// Whatever a crash leaves of unfenced stores, no acknowledged operation is lost, none is half done,
+// and the pool remains usable.
 func TestCrashes(t *testing.T) {
 	conformance.NotRaced(t, oneAtATime)
 	images, failed := explore(*crashStates, nil)
@@ -296,7 +295,7 @@ func TestCrashes(t *testing.T) {
 	t.Logf("%d images of crashes", images)
 }
 
-// ofRecords is a mutant that keys of one length have nothing of.
+// ofRecords restricts a mutant to shapes with records.
 func ofRecords(change func(*trial)) func(*trial) {
 	return func(tr *trial) {
 		if tr.shape.records() {
@@ -305,7 +304,7 @@ func ofRecords(change func(*trial)) func(*trial) {
 	}
 }
 
-// Mutants of the protocol: each is found.
+// Each mutant of the protocol is found.
 func TestCrashMutants(t *testing.T) {
 	conformance.NotRaced(t, oneAtATime)
 	noFence := func(function string, number int) func(*trial) {

@@ -11,9 +11,8 @@ import (
 	"github.com/weftgo/weft/internal/pool"
 )
 
-// FuzzPool writes words to places of a valid pool: two bytes say where, eight what.
-// Whatever becomes of it, it is opened, or opened by a repair, and works; keys of which
-// nothing has been touched keep their values.
+// FuzzPool writes words to places of a valid pool: two bytes give the place, eight the word. The
+// pool must open, or open with a repair, and work. Untouched keys keep their values.
 func FuzzPool(f *testing.F) {
 	dev := openCPU(f)
 	var images []*image
@@ -66,7 +65,7 @@ func FuzzPool(f *testing.F) {
 	})
 }
 
-// FuzzGeometry opens a pool of any geometry that the pool's package takes.
+// FuzzGeometry opens a pool of any geometry that the pool's package accepts.
 func FuzzGeometry(f *testing.F) {
 	dev := openCPU(f)
 	f.Add(uint32(8), uint32(20), uint32(8), uint32(2), uint32(2), uint32(512), uint16(0), uint16(1), []byte{0, 0xff})
@@ -95,7 +94,8 @@ func FuzzGeometry(f *testing.F) {
 			}
 			key, value := bytes.Repeat([]byte{1, 2, 3}, int(max(keySize, 1))), make([]byte, 3*valueSize)
 			ks, vs := max(keySize, 1), valueSize
-			_, _ = putRows(x, BytesOf(key[:ks], key[ks:2*ks], key[2*ks:]), BytesOf(value[:vs], value[vs:2*vs], value[2*vs:])) // there may be no slot
+			// no slot may be free
+			_, _ = putRows(x, BytesOf(key[:ks], key[ks:2*ks], key[2*ks:]), BytesOf(value[:vs], value[vs:2*vs], value[2*vs:]))
 			must(t, x.Check(ctx))
 		}
 	})

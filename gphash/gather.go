@@ -9,19 +9,19 @@ import (
 	"github.com/weftgo/weft/internal/pm"
 )
 
-// Records of some sizes may leave much of their units free that others need. So when there
-// is no memory for a record, records make way: those of a row of units go to free places
-// of their classes elsewhere. Since a record has its key, the slot that names it is found,
-// and to move one is what an update is: the copy is written, and then the word.
+// Records of some sizes may leave free memory in their units that other sizes need. If a record
+// finds no memory, records are compacted: those of a run of units move to free places of their
+// classes elsewhere. Since a record contains its key, the slot that refers to it is found. The move
+// is an update: write the copy, then the word.
 
-// run is units in a row, the first of which has a multiple of their number for its own.
+// run is n units in a row, with the first at a multiple of n.
 type run struct {
 	first, n int
-	words    uint64 // that records take
+	words    uint64 // words that records use
 }
 
-// gather frees runs of n units or more, those first in which records take the least, until
-// these are so many units. Nobody else is at work, and what has been replaced is free.
+// gather frees runs of n units or more until it has freed units units. Runs with the fewest words
+// in use come first. No other thread is at work, and replaced records are free already.
 func (e *engine) gather(n int, units uint64) (freed uint64, err error) {
 	v := e.values
 	v.alone = true
@@ -45,7 +45,7 @@ func (e *engine) gather(n int, units uint64) (freed uint64, err error) {
 	return freed, err
 }
 
-// sparse are runs of n units or more that can be made free, with the least taken first.
+// sparse returns the runs of n units or more that can be freed, least used first.
 func (v *values) sparse(n int) (runs []run) {
 	there := v.supply()
 	for size := n; size <= mostUnits; size *= 2 {
@@ -59,9 +59,9 @@ func (v *values) sparse(n int) (runs []run) {
 	return runs
 }
 
-// supply is the memory that there is for records.
+// supply is the free memory for records.
 type supply struct {
-	places []uint64 // by class, in units that have some
+	places []uint64 // by class: free places in units of that class
 	units  uint64
 }
 
@@ -77,12 +77,12 @@ func (v *values) supply() supply {
 	return s
 }
 
-// run is a run of units that has records, all of which have places elsewhere: in units of
-// their classes, or in free ones. These are fewer, if there is to be a gain; a single unit
-// is never given for another one.
+// run returns a run of units with records. ok is true if all records have places elsewhere, in
+// units of their classes or in free units. With gain, these must be fewer than the units freed. A
+// single unit is never freed at the cost of another one.
 func (v *values) run(first, n int, gain bool, there supply) (r run, ok bool) {
 	r = run{first: first, n: n}
-	within := [128]uint64{} // by class, places of the run, taken or not
+	within := [128]uint64{} // by class: places of the run, used or not
 	free, needed := 0, uint64(0)
 	for i := first; i < first+n; i++ {
 		x := v.space.owner[i].values.Load()
@@ -102,7 +102,7 @@ func (v *values) run(first, n int, gain bool, there supply) (r run, ok bool) {
 	return r, r.words > 0 && needed <= there.units-uint64(free) && (gains || !gain && n > 1)
 }
 
-// vacateRun moves what is in a run elsewhere.
+// vacateRun moves the records of a run elsewhere.
 func (e *engine) vacateRun(r run) (freed bool) {
 	v := e.values
 	away := region{values: v}
@@ -127,8 +127,8 @@ func (e *engine) vacateRun(r run) (freed bool) {
 	return freed
 }
 
-// withdraw lets nobody take memory from n units in a row: those that are free pass for
-// those of a level, and others with free memory go to a region that nobody has.
+// withdraw prevents allocations from n units in a row. It marks free units as those of a level, and
+// moves partly free ones to the region away.
 func (v *values) withdraw(first, n int, away *region) (reserved []int) {
 	for i := first; i < first+n; i++ {
 		x := v.space.owner[i].values.Load()
@@ -145,8 +145,8 @@ func (v *values) withdraw(first, n int, away *region) (reserved []int) {
 	return reserved
 }
 
-// evacuate moves the records of an extent elsewhere, as long as there is memory. Where they
-// have been is free when nothing names them any more.
+// evacuate moves the records of an extent elsewhere, as long as memory is available. Their old
+// memory is free once no slot refers to it.
 func (e *engine) evacuate(x *extent, away *region) bool {
 	v := e.values
 	for i := range x.layout.per {
@@ -162,8 +162,7 @@ func (e *engine) evacuate(x *extent, away *region) bool {
 	return true
 }
 
-// moveRecord gives the record at a block another place. Its checksum goes with it, right
-// or wrong.
+// moveRecord moves the record at a block. Its checksum moves with it, right or wrong.
 func (e *engine) moveRecord(block uint64, class int) bool {
 	v := e.values
 	it := e.item(v.appendKey(block, nil))
@@ -187,7 +186,7 @@ func (e *engine) moveRecord(block uint64, class int) bool {
 	return true
 }
 
-// gatherFor makes room for records that have found none.
+// gatherFor frees memory for records that have found none.
 func (e *engine) gatherFor(b *batch.Batch) error {
 	v := e.values
 	n, words := 1, uint64(0)
@@ -206,7 +205,7 @@ func (e *engine) gatherFor(b *batch.Batch) error {
 	return nil
 }
 
-// gatherAll makes as many units free as it can.
+// gatherAll frees as many units as it can.
 func (e *engine) gatherAll(ctx context.Context) error {
 	for ctx.Err() == nil {
 		if freed, err := e.gather(1, mostUnits); err != nil || freed == 0 {

@@ -24,22 +24,22 @@ import (
 	"github.com/weftgo/weft/internal/pool"
 )
 
-// Index is a persistent hash index from byte strings of one length to byte strings of
-// another. Keys and values of a batch lie one behind the other in a slice.
+// Index is a persistent hash index from byte strings of one length to byte strings of another. A
+// batch has its keys, and its values, concatenated in one slice.
 type Index struct {
 	core   *core.Table
 	engine *engine
 }
 
-// Map is a persistent map of integers: a [weft.Map], and what only this structure has.
+// Map is a persistent map of integers: a [weft.Map] with the methods of this structure.
 type Map[K weft.Key, V weft.Value] struct {
 	*weft.Map[K, V]
 	core   *core.Table
 	engine *engine
 }
 
-// Create makes a pool in a new file and an empty index in it. [weft.ErrOptions] for
-// options that make no sense; a file that is there is left as it is, and an error.
+// Create makes a pool in a new file and an empty index in it. Invalid options return
+// [weft.ErrOptions]. An existing file is an error and stays unchanged.
 func Create(path string, dev device.Device, o Options) (*Index, error) {
 	t, e, err := create(path, dev, &o, byteStrings, false)
 	if err != nil {
@@ -48,7 +48,7 @@ func Create(path string, dev device.Device, o Options) (*Index, error) {
 	return &Index{t, e}, nil
 }
 
-// CreateMap is Create for a map of integers, whose sizes KeySize and ValueSize are.
+// CreateMap is Create for a map of integers. It sets KeySize and ValueSize to their sizes.
 func CreateMap[K weft.Key, V weft.Value](path string, dev device.Device, o Options) (*Map[K, V], error) {
 	w := batch.MapWidths[K, V]()
 	o.KeySize, o.ValueSize = w.Key, w.Val
@@ -71,7 +71,7 @@ func create(path string, dev device.Device, o *Options, types core.Types, record
 	return t, e, err
 }
 
-// createPool makes the file, when nothing else is wrong.
+// createPool checks the options and makes the file.
 func createPool(path string, dev device.Device, o *Options, records bool) (*pool.Pool, error) {
 	if dev == nil {
 		return nil, errNoDevice
@@ -86,17 +86,16 @@ func createPool(path string, dev device.Device, o *Options, records bool) (*pool
 	return pool.CreateOn(path, first, o.Size, terms(dev, &OpenOptions{Durability: o.Durability, AssertPMem: o.AssertPMem}))
 }
 
-// terms are those on which a device is granted PMem: on memory of devdax, whatever is asked for. Repair
-// verifies all that a loss of power may have left.
+// terms returns the conditions on which a device is granted PMem: on memory of devdax, whatever is
+// asked for. Repair verifies all that a loss of power may have left.
 func terms(dev device.Device, o *OpenOptions) pool.Terms {
 	_, host := dev.(device.Host)
 	return pool.Terms{PMem: o.Durability == PMem, GPU: !host, Said: pool.Asserted(o.AssertPMem), Salvage: o.Repair}
 }
 
-// Open opens the index in a pool, undoes what a crash has left half done, and goes on
-// with a resize that was under way. [ErrLocked] while somebody has it open,
-// [weft.ErrCorrupt] for a pool that is damaged, [ErrPowerLost] for one that was open when the machine
-// stopped.
+// Open opens the index in a pool, undoes what a crash has left half done, and continues an
+// interrupted resize. Errors: [ErrLocked] for a pool that is open already, [weft.ErrCorrupt] for a
+// damaged one, [ErrPowerLost] for one that was open when the machine stopped.
 func Open(ctx context.Context, path string, dev device.Device, o OpenOptions) (*Index, *Report, error) {
 	t, e, report, err := open(ctx, path, dev, o, byteStrings, false, batch.Widths{})
 	if err != nil {
@@ -105,7 +104,7 @@ func Open(ctx context.Context, path string, dev device.Device, o OpenOptions) (*
 	return &Index{t, e}, report, nil
 }
 
-// OpenMap is Open for a map of integers. [weft.ErrFormat] if the pool's keys or values
+// OpenMap is Open for a map of integers. It returns [weft.ErrFormat] if the pool's keys or values
 // have other sizes.
 func OpenMap[K weft.Key, V weft.Value](ctx context.Context, path string, dev device.Device, o OpenOptions) (*Map[K, V], *Report, error) {
 	t, e, report, err := open(ctx, path, dev, o, core.MapTypes[K, V](), false, batch.MapWidths[K, V]())
@@ -151,7 +150,7 @@ func open(ctx context.Context, path string, dev device.Device, o OpenOptions, ty
 	return t, e, report, err
 }
 
-// leave closes a pool as it was: one that has not been recovered is not clean.
+// leave closes a pool as it was: one that has not been recovered stays unclean.
 func leave(p *pool.Pool) error {
 	if p.WasClean() {
 		return p.Close()
@@ -159,7 +158,7 @@ func leave(p *pool.Pool) error {
 	return p.Abandon()
 }
 
-// serve recovers the index of a pool and makes a table of it; or closes the pool.
+// serve recovers the index of a pool and makes a table of it. On an error it closes the pool.
 func serve(ctx context.Context, p *pool.Pool, dev device.Device, o OpenOptions, types core.Types) (*core.Table, *engine, *Report, error) {
 	if Durability(p.Durability()) < o.Durability {
 		err := fmt.Errorf("gphash: %w: asked for %v, the file system grants %v", ErrNotDurable, o.Durability, p.Durability())
@@ -192,8 +191,8 @@ func serve(ctx context.Context, p *pool.Pool, dev device.Device, o OpenOptions, 
 	return t, e, report, nil
 }
 
-// begin recovers a pool: e decides on its growth, and run runs operations, which is e itself on a
-// CPU.
+// begin recovers a pool. e decides on its growth, and run executes operations; on a CPU they are
+// the same.
 func begin(ctx context.Context, p *pool.Pool, dev device.Device, o OpenOptions) (e *engine, run core.Engine, report *Report, err error) {
 	switch {
 	case !(o.Cache >= 0 && o.Cache <= 1) || o.CachePolicy > Random: // NaN, too
@@ -225,7 +224,7 @@ func begin(ctx context.Context, p *pool.Pool, dev device.Device, o OpenOptions) 
 	return e, g, report, err
 }
 
-// widths are those of keys and values, and of what a pair takes.
+// widths returns the sizes of keys, values and pairs.
 func (e *engine) widths() batch.Widths {
 	if e.records() {
 		return batch.Widths{Key: 1, Val: 1, Slot: 1} // bytes
@@ -234,13 +233,13 @@ func (e *engine) widths() batch.Widths {
 	return batch.Widths{Key: int(e.table.keySize), Val: int(e.table.valueSize), Slot: slot}
 }
 
-// memoryFolder is where Linux has a file system in memory.
+// memoryFolder is Linux's file system in memory.
 const memoryFolder = "/dev/shm"
 
-// unnamed makes an empty index of the same geometry in a pool without a name, which is
-// gone when it is closed.
+// unnamed makes an empty index of the same geometry in a nameless pool, which disappears when it is
+// closed.
 func unnamed(dev device.Device, like pool.Superblock, o OpenOptions, types core.Types) (*core.Table, error) {
-	in := "" // the folder for temporary files
+	in := "" // folder for temporary files
 	if _, host := dev.(device.Host); !host {
 		in = memoryFolder // no GPU maps files of a disk
 	}
@@ -250,7 +249,8 @@ func unnamed(dev device.Device, like pool.Superblock, o OpenOptions, types core.
 	}
 	defer os.RemoveAll(dir)
 	g, atomic, tail := like.Geometry, 0, 0
-	if l, err := redoOf(&like, nil); err == nil && l != nil { // a log as large, whatever of it is for which
+	// A log of the same size, however it is divided.
+	if l, err := redoOf(&like, nil); err == nil && l != nil {
 		tail = min(o.AtomicTail, l.capacity()-1)
 		atomic = min(l.capacity()-tail, maxAtomic)
 	}
@@ -263,8 +263,7 @@ func unnamed(dev device.Device, like pool.Superblock, o OpenOptions, types core.
 	return t, err
 }
 
-// recoverPool finds out what is in a pool, mends what a crash has left, and goes on
-// with a resize.
+// recoverPool inspects a pool, mends what a crash has left, and continues a resize.
 func recoverPool(ctx context.Context, p *pool.Pool, dev device.Host, o OpenOptions) (*engine, *Report, error) {
 	e, err := newEngine(p, dev)
 	if err != nil {
@@ -277,7 +276,7 @@ func recoverPool(ctx context.Context, p *pool.Pool, dev device.Host, o OpenOptio
 	return e, report, err
 }
 
-// newEngine is the engine of a pool of which only the superblock is known.
+// newEngine returns the engine of a pool that has not been inspected.
 func newEngine(p *pool.Pool, dev device.Host) (*engine, error) {
 	t, err := tableOf(p)
 	if err != nil {
@@ -288,7 +287,7 @@ func newEngine(p *pool.Pool, dev device.Host) (*engine, error) {
 	return e, nil
 }
 
-// inspect applies what is in the log, and goes through the slots of a pool that has just been opened.
+// inspect applies the redo log and inspects the slots of a pool that has just been opened.
 func (e *engine) inspect(ctx context.Context, o OpenOptions) (*Report, error) {
 	in := inspection{table: e.table, mend: !e.pool.ReadOnly(), repair: o.Repair, verify: o.Verify || o.Repair}
 	in.Resumed = e.closed > 0
@@ -316,8 +315,8 @@ func (e *engine) inspect(ctx context.Context, o OpenOptions) (*Report, error) {
 	return &in.Report, nil
 }
 
-// resume goes on with a resize, where whoever grows an index moves all: where it is crowded, the
-// next batch makes slots.
+// resume continues a resize with Stop, which moves all keys. Otherwise, if no slot is free, the
+// next batch makes room.
 func (e *engine) resume(ctx context.Context, o OpenOptions) error {
 	if o.Resize != Stop || e.pool.ReadOnly() {
 		return nil
@@ -326,8 +325,8 @@ func (e *engine) resume(ctx context.Context, o OpenOptions) error {
 	return err
 }
 
-// legal says what is wrong with the geometry of a pool, of which the pool's package
-// knows only that no number is out of all bounds.
+// legal returns what is wrong with the geometry of a pool. The pool's package only checks that each
+// number is within its bounds.
 func legal(g *pool.Geometry) error {
 	l := newLayout(uint64(g.KeySize), uint64(g.ValueSize), uint64(g.Slots))
 	switch u := newUnitLayout(uint64(g.Unit), l.stored()); {
@@ -339,7 +338,7 @@ func legal(g *pool.Geometry) error {
 	return nil
 }
 
-// tableOf is the table that a superblock describes, whose values are not known yet.
+// tableOf returns the table that a superblock describes, with no values known yet.
 func tableOf(p *pool.Pool) (*table, error) {
 	s, mem := p.Superblock(), p.Memory()
 	g := s.Geometry
@@ -401,61 +400,60 @@ func (x *Index) batch(kind op.Kind, method string, keys []byte, columns batch.Co
 	return &batch.Batch{N: len(keys) / size, Kind: kind, Columns: columns}
 }
 
-// Put inserts pairs or replaces values, and counts the keys that were new. Of several
-// pairs of a key the last one wins. When it returns, the pairs are as durable as
-// [Index.Durability] says.
+// Put inserts pairs or replaces values, and counts the keys that were new. Of several pairs of a
+// key the last one wins. When Put returns, the pairs are as durable as [Index.Durability] says.
 func (x *Index) Put(ctx context.Context, keys, values []byte) (inserted int, err error) {
 	return x.core.Change(ctx, "Put", x.batch(op.Put, "Put", keys, batch.Columns{batch.Vals: batch.In(values)}))
 }
 
-// PutNew inserts the pairs whose keys are absent, and counts them; of several pairs of
-// a key, the first. ok, if not nil, reports which.
+// PutNew inserts the pairs with absent keys and counts them. Of several pairs of a key it takes the
+// first. ok, if not nil, reports which were inserted.
 func (x *Index) PutNew(ctx context.Context, keys, values []byte, ok []bool) (inserted int, err error) {
 	return x.core.Change(ctx, "PutNew", x.batch(op.PutNew, "PutNew", keys, batch.Columns{
 		batch.Vals: batch.In(values), batch.OK: batch.Optional(ok),
 	}))
 }
 
-// Update replaces the values of keys that are there, and counts these pairs; keys that are absent
-// stay so. Of several pairs of a key the last one wins. found, if not nil, reports which keys are there.
-// It is a Contains and a Put of what that has found, between which nobody else changes anything.
+// Update replaces the values of existing keys and counts these pairs. Absent keys stay absent. Of
+// several pairs of a key the last one wins. found, if not nil, reports which keys exist. Update
+// equals Contains followed by Put of the found keys, with no other change in between.
 func (x *Index) Update(ctx context.Context, keys, values []byte, found []bool) (updated int, err error) {
 	return x.core.Replace(ctx, "Update", x.batch(op.Put, "Update", keys, batch.Columns{
 		batch.Vals: batch.In(values), batch.OK: batch.Optional(found),
 	}))
 }
 
-// Get looks keys up and counts those found. The value of a key that is absent becomes
-// zero; found, if not nil, reports which are there.
+// Get looks keys up and counts those found. The value of an absent key becomes zero. found, if not
+// nil, reports which keys exist.
 func (x *Index) Get(ctx context.Context, keys, values []byte, found []bool) (hits int, err error) {
 	return x.core.Get(ctx, "Get", nil, x.batch(op.Get, "Get", keys, batch.Columns{
 		batch.Vals: batch.Output(values), batch.OK: batch.Optional(found),
 	}))
 }
 
-// Contains counts the keys that are there; found, if not nil, reports which.
+// Contains counts the keys that exist. found, if not nil, reports which.
 func (x *Index) Contains(ctx context.Context, keys []byte, found []bool) (hits int, err error) {
 	return x.core.Get(ctx, "Contains", nil, x.batch(op.Get, "Contains", keys, batch.Columns{batch.OK: batch.Optional(found)}))
 }
 
-// Delete removes keys and counts those that were there. deleted, if not nil, reports
-// which.
+// Delete removes keys and counts those that existed. deleted, if not nil, reports which.
 func (x *Index) Delete(ctx context.Context, keys []byte, deleted []bool) (n int, err error) {
 	delta, err := x.core.Change(ctx, "Delete", x.batch(op.Delete, "Delete", keys, batch.Columns{batch.OK: batch.Optional(deleted)}))
 	return -delta, err
 }
 
 // Apply runs a mixed batch of OpGet, OpPut, OpPutNew, OpUpdate and OpDelete in its order. values
-// are those of the Puts and Updates, and receive those of the Gets, and what PutNew has found; all
-// others become zero, but for those of operations that found no room. ok, if not nil,
-// reports what was found, inserted, updated and deleted.
+// holds the values of Puts and Updates. It receives those of Gets, and those that PutNew has found.
+// All other rows become zero, except those of operations that failed for lack of capacity. ok, if
+// not nil, reports what was found, inserted, updated and deleted.
 func (x *Index) Apply(ctx context.Context, kinds []weft.OpKind, keys, values []byte, ok []bool) error {
 	if err := checkKinds(kinds); err != nil {
 		return err
 	}
 	given := values
 	if _, host := x.core.Device.(device.Host); !host {
-		given = bytes.Clone(values) // memory of a GPU has a column of its own for results
+		// on a GPU, results have a column of their own
+		given = bytes.Clone(values)
 	}
 	_, err := x.core.Change(ctx, "Apply", x.batch(op.Get, "Apply", keys, batch.Columns{
 		batch.Kinds: batch.In(kinds), batch.Vals: batch.In(given), batch.Out: batch.Output(values), batch.OK: batch.Optional(ok),
@@ -472,17 +470,17 @@ func checkKinds(kinds []weft.OpKind) error {
 	return nil
 }
 
-// KeySize is the length of keys in bytes.
+// KeySize returns the length of keys in bytes.
 func (x *Index) KeySize() int { return int(x.engine.keySize) }
 
-// ValueSize is the length of values in bytes.
+// ValueSize returns the length of values in bytes.
 func (x *Index) ValueSize() int { return int(x.engine.valueSize) }
 
-// Len is the number of keys. It never waits.
+// Len returns the number of keys. It never waits.
 func (x *Index) Len() int { return x.core.Len() }
 
-// All iterates over the pairs, in no order; both slices are good until the loop goes
-// on. A pair that is not changed meanwhile is seen exactly once.
+// All iterates over the pairs, in no order. Both slices are valid for one iteration of the loop. A
+// pair that does not change meanwhile is seen exactly once.
 func (x *Index) All(ctx context.Context) iter.Seq2[[]byte, []byte] {
 	return func(yield func([]byte, []byte) bool) {
 		for p := range x.Pages(ctx) {
@@ -497,8 +495,7 @@ func (x *Index) All(ctx context.Context) iter.Seq2[[]byte, []byte] {
 
 func row(of []byte, i int, size uint64) []byte { return of[uint64(i)*size : uint64(i+1)*size] }
 
-// Page is some pairs of an index, one behind the other; it is good until the loop goes
-// on.
+// Page is some pairs of an index, concatenated. It is valid for one iteration of the loop.
 type Page struct{ Keys, Values []byte }
 
 // Pages iterates as All does. An error comes with the last, empty page.
@@ -515,15 +512,15 @@ func (x *Index) Pages(ctx context.Context) iter.Seq2[Page, error] {
 	}
 }
 
-// Clear removes everything; a crash on its way may leave some, unless batches are atomic.
+// Clear removes everything. A crash during it may leave some pairs, unless batches are atomic.
 func (x *Index) Clear(ctx context.Context) error { return x.core.Clear(ctx) }
 
 // Compact finishes a resize.
 func (x *Index) Compact(ctx context.Context) error { return x.core.Compact(ctx) }
 
-// Check reads the whole index, values and checksums too, and reports the first thing
-// that is wrong, as [weft.ErrCorrupt].
+// Check reads the whole index, including values and checksums, and returns the first damage as
+// [weft.ErrCorrupt].
 func (x *Index) Check(ctx context.Context) error { return x.core.Check(ctx) }
 
-// Close closes the pool. Idempotent; later calls return [weft.ErrClosed].
+// Close closes the pool. It is idempotent; later calls return [weft.ErrClosed].
 func (x *Index) Close() error { return x.core.Close() }

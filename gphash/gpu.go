@@ -20,89 +20,98 @@ import (
 //go:generate go run ../cmd/weftgen -loader=false -target 80+ptx83 -type gphash::Table=tableRef -type gphash::Space=spaceRef -type weft::Lookup=internal/gpu.Lookup -type weft::Changes=internal/gpu.Changes -type weft::List=internal/gpu.List -type weft::Export=internal/gpu.Export gphash.cu
 //go:generate go run ../cmd/weftgen -loader=false -target 80+ptx83 -type gphash::Strings=stringsRef -type gphash::Table=.tableRef -type gphash::BucketsParams=.bucketsParams -type gphash::ChangeParams=.changeParams -type gphash::RedoParams=.redoParams gphash_strings.cu
 
-// sortFrom is the number of lookups from which on they are sorted: by region, since the pool has
-// locality, and to read what several are for once. Below, a sort costs more than a hot key does.
+// sortFrom is the number of lookups from which on they are sorted by region. Sorting gives locality
+// in the pool and reads the data of repeated keys once. Below, a sort costs more than a hot key
+// does.
 const sortFrom = 1 << 10
 
-// rankMost is the number of operations up to which each counts those that come before it, in
-// one launch instead of six.
+// rankMost is the max number of operations that are sorted by counting, in one launch instead of
+// six: each operation counts those that come before it.
 const rankMost = 1 << 12
 
-// warp is how many threads work on a key.
+// warp is the number of threads that work on a key.
 const warp = 32
 
-// Warps of a large batch of changes have several operations each, a round: so many that each multiprocessor gets
-// warpsForEach times the warps that it runs at a time, and none waits long for the last ones.
+// Warps of a large batch of changes have several operations each, a round. With this round each
+// multiprocessor gets warpsForEach times the warps that it runs at once. That keeps the wait for
+// the last ones short.
 const (
 	warpsForEach = 4
-	changeWarps  = 4 * gpu.BlockThreads / warp // that it runs (twin: kChangeBlocks in tuning.cuh)
+	// warps that a multiprocessor runs (twin: kChangeBlocks in tuning.cuh)
+	changeWarps = 4 * gpu.BlockThreads / warp
 )
 
-// launcher brings a [gpu.Engine] the kernels of gphash.cu, which work on a pool that the
+// launcher provides a [gpu.Engine] with the kernels of gphash.cu, which work on a pool that the
 // device has mapped.
 type launcher struct {
-	host *engine // whose pool and levels they are
+	host *engine // engine of the pool and its levels
 	dev  device.Device
 	prim *prim.Kernels
 
-	tick, hash, rank, get, repeat, recycle, reserve                      device.Kernel
-	change, crowded                                                      device.Kernel
-	strings                                                              stringKernels // of records
-	follow, log, settle, home, undo                                      device.Kernel // of atomic batches
+	tick, hash, rank, get, repeat, recycle, reserve device.Kernel
+	change, crowded                                 device.Kernel
+	strings                                         stringKernels // for records
+	// for atomic batches
+	follow, log, settle, home, undo                                      device.Kernel
 	moveUp, export, wipe, survey, verify, reflect, cacheEmpty, cacheFill device.Kernel
 
 	pool    device.Buffer // mapped
 	unmap   func() error
 	mirror  bool
 	cache   cache
-	scatter bool                 // lookups go as they come
-	spread  int                  // warps that a batch has before one has several operations; 0: as above
-	shape   shape                // of launches
-	state   device.Slice[uint32] // see the words below
-	table   atomic.Pointer[levels]
-	space   spaceRef
-	loans   loans
+	scatter bool // lookups are not sorted
+	// min warps of a batch before one gets several operations; 0: as above
+	spread int
+	shape  shape                // of launches
+	state  device.Slice[uint32] // the words below
+	table  atomic.Pointer[levels]
+	space  spaceRef
+	loans  loans
 
-	// mu orders pairs of launches: what exports read is not changed meanwhile.
+	// mu orders pairs of launches: nothing changes while an export reads.
 	mu                sync.Mutex
 	changed, exported *device.Event
 	ticket            uint32       // of the last change
-	left              *loan        // the lists of what it has left; nil: nothing
-	spent             bool         // lists are of no use any more that do not count as empty yet
-	noted             noted        // what it makes of slots, if batches are atomic
-	batch             stringsBatch // what it has besides, of records
-	behind            behind       // what the pool lacks of those before it
+	left              *loan        // lists of what the last change has left; nil: none
+	spent             bool         // the counts of used lists have not been reset to zero
+	noted             noted        // new states of slots, if batches are atomic
+	batch             stringsBatch // further data of a batch, if the pool has records
+	behind            behind       // atomic batches not yet in the pool's slots
 }
 
-// levels are those that lookups and changes know: the parameter of kernels, and what it
-// points to.
+// levels are the levels that lookups and changes use: the parameter of kernels, and what it points
+// to.
 type levels struct {
-	ref   tableRef
-	live  []level
-	buf   device.Buffer
-	aside map[uint64]device.Buffer // by the words at which levels begin: their mirrors, or what the cache knows of them
+	ref  tableRef
+	live []level
+	buf  device.Buffer
+	// by first word of a level: its mirror, or the cache's index of its buckets
+	aside map[uint64]device.Buffer
 }
 
 // Words of the state.
 const (
 	wordBegun   = iota // the clocks (twin: Clocks)
 	wordEnded          //
-	_                  // keys that make way: begun
+	_                  // moves of other keys: begun
 	_                  // and ended
-	wordStale          // how many values the last change has left
-	wordTombs          // and tombs
+	wordStale          // values that the last change has left
+	wordTombs          // and tombstones
 	wordCrowded        // a key of a drained level has found no slot
-	wordLate           // how many buckets of the pool are not as the mirror has them
-	wordReads          // buckets that lookups have read, and those in the cache: 64 bits each
-	_                  //
-	_                  //
-	_                  //
-	wordMade           // of an atomic batch: what the digests of its records come to, and their number, 64 bits each
-	_                  //
-	_                  //
-	_                  //
-	wordLacked         // there was no memory for a value
-	wordFailed         // a bit for the first bits of hashes: of keys of which an operation is to run again
+	wordLate           // buckets of the pool that lag the mirror
+	// buckets that lookups have read, and those of them in the cache: 64 bits each
+	wordReads
+	_ //
+	_ //
+	_ //
+	// of an atomic batch: sum of the digests of its records, and their number, 64 bits each
+	wordMade
+	_          //
+	_          //
+	_          //
+	wordLacked // a value found no memory
+	// bitmap over the first bits of hashes: keys with operations to rerun
+	wordFailed
 
 	failedWords = 1 << 16 / 32
 	stateWords  = wordFailed + failedWords
@@ -110,7 +119,8 @@ const (
 
 func (k *launcher) word(i int) device.Ptr { return k.state.Ptr() + device.Ptr(4*i) }
 
-// attach maps the pool and loads the kernels, which may take long. close undoes it, also after an error.
+// attach maps the pool and loads the kernels, which may take long. close undoes it, even after an
+// error.
 func (k *launcher) attach(ctx context.Context, t *Times) error {
 	err := timed(&t.Map, func() (err error) {
 		k.pool, k.unmap, err = mapTo(ctx, k.dev, k.host.mem.Bytes())
@@ -122,7 +132,7 @@ func (k *launcher) attach(ctx context.Context, t *Times) error {
 	return err
 }
 
-// alloc makes what launches need besides the table.
+// alloc allocates what launches need besides the table.
 func (k *launcher) alloc() (err error) {
 	k.loans.dev = k.dev
 	if k.state, err = device.Make[uint32](k.dev, stateWords); err != nil {
@@ -134,7 +144,7 @@ func (k *launcher) alloc() (err error) {
 		}
 	}
 	v := k.host.values
-	if v.records { // of which the host knows what is free
+	if v.records { // the host tracks their free memory
 		return k.openBehind()
 	}
 	k.space.units, k.space.words = uint32(len(v.space.owner)), uint32((v.per+63)/64)
@@ -173,7 +183,7 @@ func (k *launcher) load() (err error) {
 	return err
 }
 
-// close frees everything. No work is under way.
+// close frees everything. No work is in flight.
 func (k *launcher) close() (err error) {
 	err = errors.Join(k.table.Load().free(k.dev, &levels{}), k.loans.close(), k.state.Free())
 	for _, b := range []device.Buffer{k.cache.buf, k.cache.aside} {
@@ -192,8 +202,8 @@ func (k *launcher) close() (err error) {
 	return err
 }
 
-// newLevels is what the device is to know of the levels of the host, with memory for it: of levels that
-// it knows already it has that aside.
+// newLevels returns the device's form of the host's levels, with memory for it. Levels that the
+// device has already keep their memory aside.
 func (k *launcher) newLevels(before *levels) (now *levels, err error) {
 	t := k.host.table
 	now = &levels{live: slices.Clone(t.live), aside: map[uint64]device.Buffer{}}
@@ -220,7 +230,7 @@ func (k *launcher) newLevels(before *levels) (now *levels, err error) {
 	return now, k.putAside(now, before)
 }
 
-// bit is a parameter of kernels that is set or not.
+// bit converts a flag to a parameter of kernels.
 func bit(set bool) uint32 {
 	if set {
 		return 1
@@ -228,9 +238,9 @@ func bit(set bool) uint32 {
 	return 0
 }
 
-// putAside gives levels mirrors, or memory for what the cache knows of their buckets.
+// putAside gives levels mirrors, or memory for the cache's index of their buckets.
 func (k *launcher) putAside(now, before *levels) (err error) {
-	size := 8 // a bucket: where it is in the cache, and its heat
+	size := 8 // per bucket: its place in the cache, and its heat
 	if k.mirror {
 		size = k.host.bucketBytes()
 	} else if k.cache.share == 0 {
@@ -248,7 +258,7 @@ func (k *launcher) putAside(now, before *levels) (err error) {
 	return nil
 }
 
-// fill submits writing what the device is to know of levels.
+// fill submits writing the device's form of the levels.
 func (k *launcher) fill(s *device.Stream, now, before *levels) (err error) {
 	refs := make([]levelRef, len(now.live))
 	for i, l := range now.live {
@@ -266,7 +276,7 @@ func (k *launcher) fill(s *device.Stream, now, before *levels) (err error) {
 		_, known := before.aside[r.base]
 		switch {
 		case known:
-		case k.mirror && k.host.next != nil && r.base == k.host.next.base: // which has been zeroed
+		case k.mirror && k.host.next != nil && r.base == k.host.next.base: // has been zeroed
 			err = s.Fill(r.mirror, 0, now.aside[r.base].Size/4)
 		case k.mirror:
 			p := bucketsParams{table: now.ref, hi: 1 << r.bits, level: uint32(i)}
@@ -283,7 +293,7 @@ func (k *launcher) fill(s *device.Stream, now, before *levels) (err error) {
 	return nil
 }
 
-// free frees what levels have and others, which stay, do not.
+// free frees the memory of l that others does not share.
 func (l *levels) free(dev device.Device, others *levels) (err error) {
 	if l.buf.Size > 0 {
 		err = dev.Free(l.buf)
@@ -296,7 +306,7 @@ func (l *levels) free(dev device.Device, others *levels) (err error) {
 	return err
 }
 
-// round is how many of n changes a warp has.
+// round returns how many of n changes each warp gets.
 func (k *launcher) round(n int) uint32 {
 	least := k.spread
 	if least == 0 {
@@ -308,20 +318,20 @@ func (k *launcher) round(n int) uint32 {
 	return uint32(min(k.shape.MaxRound, 1<<(bits.Len(uint(n/least))-1)))
 }
 
-// inRounds is a launch of warps that have so many of n operations each.
+// inRounds returns the launch of n operations in warps with round of them each.
 func (k *launcher) inRounds(n int, round uint32) device.Dim {
 	return gpu.Grid(k.shape.Lanes * ((n + int(round) - 1) / int(round)))
 }
 
 // ---- lookups --------------------------------------------------------------------
 
-// Look is for [gpu.Structure], as are Change, Winners and Export.
+// Look implements [gpu.Structure], as do Change, Winners and Export.
 func (k *launcher) Look(s *device.Stream, _ core.Parts, b *batch.Batch, hits device.Ptr) error {
 	p := getParams{table: k.table.Load().ref}
 	p.lookup, _ = gpu.LookupOf(b, hits, warp)
 	if b.N >= sortFrom && !k.scatter {
 		l, err := k.loans.take(sortBytes(b.N))
-		if err != nil && !errors.Is(err, device.ErrMemory) { // without memory it goes as they come
+		if err != nil && !errors.Is(err, device.ErrMemory) { // without memory, lookups run unsorted
 			return err
 		}
 		if err == nil {
@@ -332,7 +342,7 @@ func (k *launcher) Look(s *device.Stream, _ core.Parts, b *batch.Batch, hits dev
 			}
 			p.hashes, p.prefixes, p.rows = o.hashes, o.To.Keys, o.To.Vals
 			if p.lookup.Found == 0 {
-				p.lookup.Found = o.From.Keys // which have been sorted
+				p.lookup.Found = o.From.Keys // no longer needed after the sort
 			}
 		}
 	}
@@ -342,8 +352,8 @@ func (k *launcher) Look(s *device.Stream, _ core.Parts, b *batch.Batch, hits dev
 	return device.Launch(s, k.repeat, gpu.Grid(b.N), gpu.Block, &p)
 }
 
-// sorting is a sort of numbers of 32 bits by which each row gets to know where it was, with all the
-// memory that it takes.
+// sorting is a sort of 32-bit numbers that returns the original position of each row, with all its
+// memory.
 type sorting struct {
 	prim.Sort
 	scratch device.Buffer
@@ -365,20 +375,20 @@ type order struct {
 	sorting
 }
 
-// newOrder lays out the order of n operations from somewhere on.
+// newOrder lays out the order of n operations from address at on.
 func newOrder(at device.Ptr, n int) (o order, end device.Ptr) {
 	c := prim.Carve(at)
 	o.hashes, o.sorting = c.Take(8*n), newSorting(&c, n)
 	return o, device.Ptr(c)
 }
 
-// sortBytes is what sorting n operations takes.
+// sortBytes returns the memory for sorting n operations.
 func sortBytes(n int) int {
 	_, end := newOrder(0, n)
 	return int(end)
 }
 
-// sort submits hashing the keys of n operations and sorting them, in so much memory.
+// sort submits hashing the keys of n operations and sorting them, in the memory at in.
 func (k *launcher) sort(s *device.Stream, t *tableRef, keys device.Ptr, n int, in device.Ptr) (o order, err error) {
 	o, _ = newOrder(in, n)
 	p := hashParams{table: *t, keys: keys, hashes: o.hashes, prefixes: o.From.Keys, n: uint64(n)}
@@ -399,7 +409,7 @@ func (k *launcher) sortHashes(s *device.Stream, o *order) error {
 
 // ---- changes ---------------------------------------------------------------------
 
-// inTurn takes steps, none behind one that has failed.
+// inTurn runs steps until one fails.
 func inTurn(steps ...func() error) error {
 	for _, step := range steps {
 		if err := step(); err != nil {
@@ -409,8 +419,8 @@ func inTurn(steps ...func() error) error {
 	return nil
 }
 
-// alone submits work that changes what is in the pool, behind exports under way, and
-// before those that come. Where only some of it could be submitted, that has an end, too, and exports come behind it.
+// alone submits work that changes the pool, after exports in flight and before later ones. If only
+// a part could be submitted, the end of that part is still recorded, and exports wait for it.
 func (k *launcher) alone(s *device.Stream, submit func() error) error {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -429,8 +439,8 @@ func (k *launcher) set(s *device.Stream, clock int) error {
 	return device.Launch(s, k.tick, gpu.Grid(1), gpu.Block, &tickParams{clock: k.word(clock), now: k.ticket, unfenced: bit(k.shape.Unfenced)})
 }
 
-// Change is in two launches: what finds no slot in the first one runs in the second, in
-// which keys make way.
+// Change takes two launches. Keys that find no slot in the first one run in the second, in which
+// other keys are moved to make slots.
 func (k *launcher) Change(s *device.Stream, _ core.Parts, c *gpu.Change) (contended bool, err error) {
 	fresh := 0
 	if c.Inserts() && !k.host.records() {
@@ -476,10 +486,11 @@ func (k *launcher) submit(s *device.Stream, c *gpu.Change, work device.Buffer, f
 		sorted:  sorted{hashes: o.hashes, prefixes: o.To.Keys, rows: o.To.Vals},
 		fullest: uint64(fullest * float64(t.slotsIn(t.open()))), regions: uint32(t.bits()), entries: k.noted.ptr(), round: 1,
 	}
-	if p.entries == 0 { // else it publishes nothing
+	if p.entries == 0 { // otherwise it publishes nothing
 		p.round = k.round(c.N)
 	}
-	if c.Still || k.behind.ops > 0 { // a key that makes way goes to the pool, past the log
+	// a move of another key would go to the pool past the log
+	if c.Still || k.behind.ops > 0 {
 		p.still = 1
 	}
 	if k.host.records() {
@@ -489,7 +500,7 @@ func (k *launcher) submit(s *device.Stream, c *gpu.Change, work device.Buffer, f
 		p.sorted.fresh = work.Ptr + device.Ptr(work.Size-fresh)
 		r := reserveParams{table: p.table, space: k.space, prefixes: o.To.Keys, fresh: p.sorted.fresh, n: uint32(c.N), regions: p.regions}
 		if k.host.lacked {
-			r.regions = 0 // values of any region will do
+			r.regions = 0 // values of any region
 		}
 		if err := device.Launch(s, k.reserve, device.Dim{X: 1 << r.regions}, gpu.Block, &r); err != nil {
 			return err
@@ -505,7 +516,7 @@ func (k *launcher) submit(s *device.Stream, c *gpu.Change, work device.Buffer, f
 	return err
 }
 
-// reuse submits making free what the change before has left.
+// reuse submits freeing what the previous change has left.
 func (k *launcher) reuse(s *device.Stream) error {
 	if k.left != nil {
 		p := recycleParams{table: k.table.Load().ref, space: k.space}
@@ -516,7 +527,7 @@ func (k *launcher) reuse(s *device.Stream) error {
 	return k.forget(s)
 }
 
-// forget submits emptying the lists of what the change before has left.
+// forget submits emptying the lists of what the previous change has left.
 func (k *launcher) forget(s *device.Stream) error {
 	if k.left != nil {
 		k.left.behind(s)
@@ -530,7 +541,7 @@ func (k *launcher) forget(s *device.Stream) error {
 	return err
 }
 
-// leave gives a change of n operations memory for its lists.
+// leave allocates the lists of a change of n operations.
 func (k *launcher) leave(n int) (err error) {
 	if k.left, err = k.loans.take(16 * n); err != nil {
 		return err
@@ -540,10 +551,10 @@ func (k *launcher) leave(n int) (err error) {
 	return nil
 }
 
-// Winners has nothing to do: operations on a key are settled in their order.
+// Winners does nothing: operations on a key are resolved in their order.
 func (k *launcher) Winners(*device.Stream, core.Parts, *gpu.Change, *gpu.Winners) error { return nil }
 
-// Export copies the pairs of buckets, which are numbered as those of the host.
+// Export copies the pairs of buckets, numbered as on the host.
 func (k *launcher) Export(s *device.Stream, _ core.Parts, lo, hi uint32, out *batch.Batch, count device.Ptr) error {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -590,14 +601,14 @@ func (k *launcher) each(s *device.Stream, kernel device.Kernel) error {
 
 // ---- memory for launches -----------------------------------------------------------
 
-// loans are memory of the device that launches work with: whoever takes some submits its
-// work to a stream, and the memory is lent again when that is done.
+// loans is a pool of device buffers for launches. The caller of take submits its work to a stream,
+// and the buffer is reused after that work.
 type loans struct {
 	dev device.Device
 
 	mu   sync.Mutex
 	all  []*loan
-	kept []device.Buffer // until the end
+	kept []device.Buffer // freed on close
 }
 
 type loan struct {
@@ -607,7 +618,7 @@ type loan struct {
 	lent bool
 }
 
-// take lends memory of some bytes at least.
+// take acquires a buffer of at least the given size.
 func (l *loans) take(bytes int) (*loan, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -636,10 +647,10 @@ func (l *loans) take(bytes int) (*loan, error) {
 	return best, nil
 }
 
-// leastLoan is what is allocated at least, in bytes.
+// leastLoan is the min size of an allocation, in bytes.
 const leastLoan = 1 << 12
 
-// drop frees what is too small, and nobody uses.
+// drop frees unused buffers that are smaller than bytes.
 func (l *loans) drop(bytes int) (err error) {
 	left := l.all[:0]
 	for _, o := range l.all {
@@ -655,7 +666,8 @@ func (l *loans) drop(bytes int) (err error) {
 
 func (o *loan) free() error { return errors.Join(o.of.dev.Free(o.buf), o.done.Close()) }
 
-// behind gives memory back when the work of a stream is done. If nothing else can tell when that is, it waits.
+// behind releases the buffer after the stream's work so far. If the event cannot be recorded, it
+// waits for the stream.
 func (o *loan) behind(s *device.Stream) {
 	free := s.Record(o.done) == nil || s.Sync(all) == nil
 	o.of.mu.Lock()
@@ -663,7 +675,7 @@ func (o *loan) behind(s *device.Stream) {
 	o.lent = !free
 }
 
-// keep frees a buffer with the rest.
+// keep makes close free a buffer, too.
 func (l *loans) keep(b device.Buffer) { l.kept = append(l.kept, b) }
 
 func (l *loans) close() (err error) {

@@ -14,7 +14,7 @@ import (
 	"github.com/weftgo/weft/device/sim"
 )
 
-// Kernels do what the engine of the host does, for keys and values of all sizes.
+// Kernels do the same as the engine of the host, for keys and values of all sizes.
 func TestKernels(t *testing.T) {
 	if testing.Short() {
 		t.Skip("interprets kernels")
@@ -25,7 +25,7 @@ func TestKernels(t *testing.T) {
 		{KeySize: 13, ValueSize: 300, Slots: 4, Hashes: 4}, {KeySize: 128, ValueSize: 1, Slots: 16, Levels: 1},
 	} {
 		for i, aside := range []string{"nothing", "mirror", "cache", "mirror and values"} {
-			if n > 0 && i != n%4 { // all four for keys of 8 bytes, another one for each of the others
+			if n > 0 && i != n%4 { // all four for keys of 8 bytes, one of them for each of the others
 				continue
 			}
 			t.Run(fmt.Sprintf("%d,%d,%s", o.KeySize, o.ValueSize, aside), func(t *testing.T) {
@@ -39,7 +39,7 @@ func TestKernels(t *testing.T) {
 				must(t, err)
 				program(t, x, model, 6**thorough)
 				must(t, x.Close())
-				for i, dev := range []device.Device{openCPU(t), dev} { // the other one goes on
+				for i, dev := range []device.Device{openCPU(t), dev} { // the other device continues
 					x, report, err := Open(t.Context(), path, dev, OpenOptions{Mirror: o.Mirror, Cache: o.Cache, Verify: i == 1})
 					must(t, err)
 					if int(report.Keys) != len(model) {
@@ -53,7 +53,7 @@ func TestKernels(t *testing.T) {
 	}
 }
 
-// program runs batches of an index beside a map.
+// program runs batches on an index and on a map.
 func program(t *testing.T, x *Index, model map[string][]byte, batches int) {
 	rng := rand.New(rand.NewPCG(1, uint64(len(model))))
 	size, vsize := x.KeySize(), x.ValueSize()
@@ -139,7 +139,7 @@ func lookUp(t *testing.T, x *Index, model map[string][]byte, keys []byte) {
 	}
 }
 
-// Batches that are sorted, by ranks and by digits, do what others do.
+// Batches that are sorted, by ranks or by digits, give the same results as others.
 func TestSortedBatches(t *testing.T) {
 	if testing.Short() {
 		t.Skip("interprets kernels")
@@ -159,7 +159,7 @@ func TestSortedBatches(t *testing.T) {
 	for _, lookups := range []int{sortFrom, 2*n + 1000} {
 		keys, values, found := make([]uint64, lookups), make([]uint64, lookups), make([]bool, lookups)
 		for i := range keys {
-			keys[i] = uint64(lookups-i) / 2 // each twice, from above
+			keys[i] = uint64(lookups-i) / 2 // each twice, in descending order
 		}
 		hits, err := x.Get(t.Context(), device.Bytes(keys), device.Bytes(values), found)
 		must(t, err)
@@ -178,7 +178,7 @@ func TestSortedBatches(t *testing.T) {
 	must(t, x.Close())
 }
 
-// The cache has what is read most, as its policy says, and knows what it was good for.
+// The cache holds what is read most, according to its policy, and reports its hit rate.
 func TestCachePolicies(t *testing.T) {
 	if testing.Short() {
 		t.Skip("interprets kernels")
@@ -228,7 +228,7 @@ func TestCachePolicies(t *testing.T) {
 	}
 }
 
-// What has been read before the cache is loaded first counts as all else does.
+// Reads before the first load of the cache count like later ones.
 func TestFirstLoad(t *testing.T) {
 	if testing.Short() {
 		t.Skip("interprets kernels")
@@ -262,7 +262,7 @@ func TestFirstLoad(t *testing.T) {
 	}
 }
 
-// Memory that launches have worked with is lent to those that come, whatever came between.
+// Buffers of launches are reused, whatever runs in between.
 func TestLoansAreLentAgain(t *testing.T) {
 	if testing.Short() {
 		t.Skip("interprets kernels")
@@ -293,7 +293,7 @@ func TestValuesStayInTheCache(t *testing.T) {
 	dev := devicetest.OpenSim(t, &sim.Options{Arch: 80})
 	x, err := Create(filepath.Join(memoryDir(t), "pool"), dev, Options{KeySize: 8, ValueSize: 24, Size: smallPool, Capacity: 100, Mirror: true, Cache: 1})
 	must(t, err)
-	must(t, x.LoadCache(t.Context())) // nothing is there
+	must(t, x.LoadCache(t.Context())) // the index is empty
 	model := map[string][]byte{}
 	put := func(keys, version int) (batch []byte) {
 		var values []byte
@@ -325,8 +325,8 @@ func TestValuesStayInTheCache(t *testing.T) {
 	must(t, x.Close())
 }
 
-// A lookup beside a change returns one of the values that the key has had, also when the change
-// writes through to the cache.
+// A lookup alongside a change returns one of the values of the key, even if the change writes
+// through to the cache.
 func TestCachedValuesBesideChanges(t *testing.T) {
 	if testing.Short() {
 		t.Skip("interprets kernels")

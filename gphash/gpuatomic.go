@@ -13,27 +13,29 @@ import (
 	"github.com/weftgo/weft/internal/pm"
 )
 
-// Atomic batches on a GPU. A batch lies in memory of the device as a whole. One launch settles it as any
-// other, but beside the mirror of the slots: new keys claim slots there, values go to the pool, and
-// what becomes of each slot is noted in memory of the device. The next one writes the notes to the redo
-// log (redo.cuh). If all of it has found room, the host publishes the log: the batch is durable. Then the
-// mirror changes, which is where lookups see it.
+// Atomic batches on a GPU. A batch lies in memory of the device as a whole. One launch runs it like
+// any other batch, but on the mirror of the slots. New keys claim slots there, values go to the
+// pool, and the new state of each slot is noted in memory of the device. The next launch writes the
+// notes to the redo log (redo.cuh). If capacity suffices for the whole batch, the host publishes
+// the log, and the batch is durable. Then the mirror changes, and lookups see the batch.
 //
-// The slots of the pool follow, a line of a bucket at a time, before the call returns or, where they may
-// be behind by some operations, when the log has that many; then the host empties the log. Whoever
-// changes slots past the log, or reads those of the pool, has them follow first: growth, keys that make
-// way, Check, Close. What a batch frees the next may use, also in the pool, whatever of it is home yet:
-// recovery applies the log before it looks at slots.
+// The slots of the pool follow, a line of a bucket at a time, and then the host empties the log.
+// They follow before the call returns. With AtomicTail they follow when they lag by that many
+// operations. Work that changes slots past the log, or reads those of the pool, first makes them
+// follow: growth, moves of keys, Check and Close. The next batch may reuse what a batch frees, also
+// in the pool, even before its slots have followed. Recovery applies the log before it inspects
+// slots.
 //
-// So a key and a value of 128 bytes cross the bus as 160 bytes that lie in a row with others, and a
-// bucket that changes as one line of 128. Where an operation takes a fence by itself, it also waits for each.
+// So a key with a value of 128 bytes crosses the bus as 160 bytes in a row with others. A changed
+// bucket crosses it as one line of 128 bytes. An operation with a fence of its own would also wait
+// for each of these.
 
-// noted is what the change under way makes of slots.
+// noted is the new state of slots of the change in progress.
 type noted struct {
-	entries *loan // an Entry for each operation
+	entries *loan // an Entry per operation
 	n       int
-	batch   *redoBatch // that has been published; nil: it has not
-	refused bool       // what it has taken is to be given back
+	batch   *redoBatch // nil: not published yet
+	refused bool       // its reservations must be released
 }
 
 func (n *noted) ptr() device.Ptr {
@@ -43,7 +45,7 @@ func (n *noted) ptr() device.Ptr {
 	return n.entries.buf.Ptr
 }
 
-// drop gives the memory back when the stream has done with it.
+// drop releases the memory after the stream's work so far.
 func (n *noted) drop(s *device.Stream) {
 	if n.entries != nil {
 		n.entries.behind(s)
@@ -51,16 +53,16 @@ func (n *noted) drop(s *device.Stream) {
 	*n = noted{}
 }
 
-// behind is what slots of the pool lack: batches that are in the log and in the mirror only.
+// behind is what the slots of the pool lag by: batches that are only in the log and in the mirror.
 type behind struct {
-	most    int           // operations, when a call returns
-	ops     int           // there are
-	last    *redoBatch    // in the log; nil: it is empty
-	buckets device.Buffer // that are late, and bits that say so
+	most    int           // max operations when a call returns
+	ops     int           // current operations
+	last    *redoBatch    // last batch in the log; nil: the log is empty
+	buckets device.Buffer // list and bitmap of lagging buckets
 	bits    device.Ptr
 }
 
-// openBehind makes memory for what may fall behind.
+// openBehind allocates the list of lagging buckets.
 func (k *launcher) openBehind() (err error) {
 	l := k.host.redo
 	if l == nil {
@@ -80,7 +82,7 @@ func (k *launcher) openBehind() (err error) {
 	return errors.Join(s.Fill(k.behind.bits, 0, int(bits/4)), s.Sync(all), s.Close())
 }
 
-// next is a batch behind those that are in the log.
+// next returns a batch after those in the log.
 func (k *launcher) next(records uint64) *redoBatch {
 	l, last := k.host.redo, k.behind.last
 	if last == nil {
@@ -89,13 +91,13 @@ func (k *launcher) next(records uint64) *redoBatch {
 	return &redoBatch{at: l.end(last), sequence: last.sequence + 1, count: records}
 }
 
-// fits reports whether the log has room for another batch of so many operations.
+// fits reports whether another batch of n operations fits the log.
 func (k *launcher) fits(n int) bool {
 	l := k.host.redo
 	return l.end(k.next(uint64(n)))+headWords <= l.last
 }
 
-// beginNoting makes room for what a change makes of slots, which is a whole batch.
+// beginNoting allocates the notes of a change, which is a whole batch.
 func (k *launcher) beginNoting(s *device.Stream, c *gpu.Change) (err error) {
 	if c.Args.First > 0 {
 		return fmt.Errorf("%w: an atomic batch is launched at once", device.ErrMemory)
@@ -105,14 +107,15 @@ func (k *launcher) beginNoting(s *device.Stream, c *gpu.Change) (err error) {
 		return err
 	}
 	if err = s.Fill(k.noted.ptr(), 0, c.N*entryBytes/4); err != nil {
-		k.noted.drop(s) // what another batch has noted is not to be undone
+		k.noted.drop(s) // notes of another batch must not be undone
 	}
 	return err
 }
 
 const entryBytes = 48 // of Entry in redo.cuh
 
-// writeLog submits writing to the log what a change has noted, behind finding the keys again that have made way.
+// writeLog submits writing the notes of a change to the log, after finding keys of the batch that
+// were moved.
 func writeLog[P any](k *launcher, s *device.Stream, follow device.Kernel, p *P) error {
 	r := k.redoParams()
 	if err := device.Launch(s, follow, gpu.Wave(k.dev, warp*k.noted.n), gpu.Block, p); err != nil {
@@ -129,8 +132,8 @@ func (k *launcher) redoParams() redoParams {
 	}
 }
 
-// settleBatch submits having lookups see what has been published, or giving back what a batch has taken, and
-// reports whether that was launched, which it is once.
+// settleBatch submits applying a published batch to the mirror, or releasing the reservations of a
+// refused one. It reports whether that was launched, which happens once.
 func (k *launcher) settleBatch(s *device.Stream) (launched bool, err error) {
 	kernel, r := k.settle, k.redoParams()
 	if k.noted.refused {
@@ -144,7 +147,7 @@ func (k *launcher) settleBatch(s *device.Stream) (launched bool, err error) {
 	return launched, err
 }
 
-// bringHome submits making the slots of the pool what the mirror has.
+// bringHome submits copying the lagging slots from the mirror to the pool.
 func (k *launcher) bringHome(s *device.Stream) error {
 	r := k.redoParams()
 	return k.alone(s, func() error {
@@ -157,8 +160,9 @@ func (k *launcher) bringHome(s *device.Stream) error {
 
 // ---- batches ---------------------------------------------------------------------------
 
-// atomic runs a batch, or as much of one of the host as the log has room for. If there is no room for what
-// it inserts all its operations fail, and nothing of it is there. It waits, also for a batch on a stream.
+// atomic runs a batch on the device, or as much of a host batch as fits the log. If capacity for
+// its inserts is lacking, all its operations fail and nothing changes. It waits, even for a batch
+// on a stream.
 func (g *gpuEngine) atomic(ctx context.Context, s *device.Stream, b *batch.Batch) (done int, failed []uint32, err error) {
 	if err := g.finish(); err != nil {
 		return 0, nil, err
@@ -175,7 +179,7 @@ func (g *gpuEngine) atomic(ctx context.Context, s *device.Stream, b *batch.Batch
 	return g.carried(ctx, b.Part(0, done))
 }
 
-// atomicOn runs a batch on the device, whose columns stay as they are if it is refused.
+// atomicOn runs a batch on the device. If it is refused, its columns stay unchanged.
 func (g *gpuEngine) atomicOn(s *device.Stream, b *batch.Batch) (failed []uint32, err error) {
 	aside := *b
 	out := &aside.Columns[batch.Out]
@@ -196,8 +200,8 @@ func (g *gpuEngine) atomicOn(s *device.Stream, b *batch.Batch) (failed []uint32,
 	return nil, s.Sync(all)
 }
 
-// whole runs a batch whose results are nobody's until it is there; all its operations fail, or none.
-// While the pool is behind no key makes way for another, so one that finds no slot is tried again.
+// whole runs a batch with results in private memory; either all operations fail or none. While the
+// pool lags, no key is moved for another one, so a batch that finds no slot is tried again.
 func (g *gpuEngine) whole(s *device.Stream, b *batch.Batch) (failed []uint32, err error) {
 	b.Flags |= batch.Report
 	if !g.k.fits(b.N) {
@@ -225,7 +229,8 @@ func (g *gpuEngine) try(s *device.Stream, b *batch.Batch) (failed []uint32, err 
 	return nil, g.log()
 }
 
-// refuse gives back what a batch has taken; if that fails, before anything else changes.
+// refuse releases the reservations of a batch. If that fails, it is retried before anything else
+// changes.
 func (g *gpuEngine) refuse() error {
 	if g.k.noted.entries == nil {
 		return nil
@@ -234,7 +239,7 @@ func (g *gpuEngine) refuse() error {
 	return g.settleNoted()
 }
 
-// log publishes the batch whose records are in the log, and applies it.
+// log publishes the batch with its records in the log, and applies it.
 func (g *gpuEngine) log() error {
 	var made [2]uint64
 	if err := g.read(device.Bytes(made[:]), g.k.word(wordMade)); err != nil {
@@ -250,12 +255,13 @@ func (g *gpuEngine) log() error {
 	if g.k.noted.batch == nil || errors.Is(err, device.ErrLost) {
 		return err
 	}
-	g.host.redo.retract(g.k.noted.batch) // which no lookup has seen any of
+	g.host.redo.retract(g.k.noted.batch) // no lookup has seen any of it
 	g.k.noted.batch, g.k.batch.named = nil, false
 	return errors.Join(err, g.refuse())
 }
 
-// finish settles the batch that is noted, and brings home what is too far behind: nothing else may change before.
+// finish completes the noted batch, and updates the pool if it lags too far. Nothing else may
+// change before.
 func (g *gpuEngine) finish() error {
 	if err := g.settleNoted(); err != nil {
 		return err
@@ -266,8 +272,7 @@ func (g *gpuEngine) finish() error {
 	return nil
 }
 
-// settleNoted applies the batch that has been published, or gives back what one has taken that has been refused,
-// if there is one.
+// settleNoted applies the published batch, or releases the reservations of the refused one, if any.
 func (g *gpuEngine) settleNoted() error {
 	n := &g.k.noted
 	if n.batch == nil && !n.refused {
@@ -287,9 +292,9 @@ func (g *gpuEngine) settleNoted() error {
 	return err
 }
 
-// home makes slots of the pool what the mirror has, and empties the log.
+// home copies the lagging slots from the mirror to the pool, and empties the log.
 func (g *gpuEngine) home() error {
-	if err := g.settleNoted(); err != nil { // while its slots are where they were
+	if err := g.settleNoted(); err != nil { // while its slots are in place
 		return err
 	}
 	if g.k.behind.ops == 0 {
@@ -303,7 +308,7 @@ func (g *gpuEngine) home() error {
 	return nil
 }
 
-// wiping has a Clear count that comes next, if batches are atomic; wiped says that it has been done.
+// wiping publishes the following Clear, if batches are atomic; wiped retires it.
 func (g *gpuEngine) wiping() error {
 	l := g.host.redo
 	if l == nil {
@@ -324,8 +329,8 @@ func (g *gpuEngine) wiped() {
 
 // ---- batches of the host -------------------------------------------------------------------
 
-// carried runs a batch of the host: its columns go to the device as a whole before, and results come
-// back behind.
+// carried runs a batch of the host. It copies the columns to the device as a whole, and the results
+// back afterwards.
 func (g *gpuEngine) carried(ctx context.Context, b *batch.Batch) (done int, failed []uint32, err error) {
 	on, columns, err := g.place(b)
 	if err != nil {
@@ -352,7 +357,7 @@ func (g *gpuEngine) carried(ctx context.Context, b *batch.Batch) (done int, fail
 	return b.N, nil, err
 }
 
-// place is a batch of the host with columns in memory of the device.
+// place returns a copy of a host batch with columns in memory of the device.
 func (g *gpuEngine) place(b *batch.Batch) (on *batch.Batch, columns *loan, err error) {
 	size := 0
 	take := func(c *batch.Column) (at int) {
@@ -378,7 +383,7 @@ func (g *gpuEngine) place(b *batch.Batch) (on *batch.Batch, columns *loan, err e
 	return on, columns, nil
 }
 
-// carry copies some of the columns of a batch of the host to where they lie on the device, or back.
+// carry copies some columns of a host batch to the device, or back.
 func carry(ctx context.Context, ring *staging.Ring, b, on *batch.Batch, wanted func(*batch.Column) bool) (done int, err error) {
 	part, none := *b, true
 	for r := range part.Columns {

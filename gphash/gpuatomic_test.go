@@ -18,8 +18,8 @@ import (
 	"github.com/weftgo/weft/internal/pool"
 )
 
-// Atomic batches of kernels do what those of the engine of the host do, which opens their pools, and
-// the other way round.
+// Atomic batches of kernels do the same as those of the host's engine, and each opens the pools of
+// the other.
 func TestAtomicKernels(t *testing.T) {
 	if testing.Short() {
 		t.Skip("interprets kernels")
@@ -40,7 +40,7 @@ func TestAtomicKernels(t *testing.T) {
 			clear(model)
 			program(t, x, model, 4**thorough)
 			must(t, x.Close())
-			for i, dev := range []device.Device{openCPU(t), dev} { // the other one goes on
+			for i, dev := range []device.Device{openCPU(t), dev} { // the other device continues
 				x, report, err := Open(t.Context(), path, dev, OpenOptions{Verify: i == 1, AtomicTail: o.AtomicTail, Cache: o.Cache})
 				must(t, err)
 				if int(report.Keys) != len(model) || report.Replayed > 0 || report.Torn {
@@ -53,8 +53,8 @@ func TestAtomicKernels(t *testing.T) {
 	}
 }
 
-// Whatever of a device fails in a batch that is refused, it leaves nothing: slots that it has claimed are given back,
-// before anything else changes if not at once.
+// If any operation of a device fails in a refused batch, nothing of the batch remains. Slots that
+// it has claimed are released, at once or before anything else changes.
 func TestFailureInRefusal(t *testing.T) {
 	if testing.Short() {
 		t.Skip("interprets kernels")
@@ -99,8 +99,8 @@ func TestFailureInRefusal(t *testing.T) {
 	}
 }
 
-// A GPU that opens a pool with a batch in the log applies it, and goes on with the pool; one whose last
-// batch has not been published says so.
+// A GPU that opens a pool with a batch in the log applies it and continues. If the last batch has
+// not been published, the report says so.
 func TestReplayOnGPU(t *testing.T) {
 	if testing.Short() {
 		t.Skip("interprets kernels")
@@ -150,8 +150,8 @@ func TestReplayOnGPU(t *testing.T) {
 	}
 }
 
-// Slots of the pool are behind by AtomicTail operations at most, and who iterates or looks keys up does not
-// see that; what they lack a CPU finds in the log.
+// Slots of the pool lag by at most AtomicTail operations, which iterations and lookups do not see.
+// A CPU finds the missing operations in the log.
 func TestAtomicTail(t *testing.T) {
 	if testing.Short() {
 		t.Skip("interprets kernels")
@@ -174,7 +174,7 @@ func TestAtomicTail(t *testing.T) {
 	for b := range batches {
 		var keys, values []byte
 		for i := range n {
-			key := denseKey(8, b*n/2+i) // half of them are there
+			key := denseKey(8, b*n/2+i) // half of them exist
 			keys, values = append(keys, key...), append(values, valueOf(8, key, uint64(b))...)
 			want[string(key)] = string(valueOf(8, key, uint64(b)))
 		}
@@ -213,7 +213,7 @@ func TestAtomicTail(t *testing.T) {
 	must(t, y.Close())
 }
 
-// While a level is drained, what the log has of slots does not come back over keys that have moved.
+// While a level is drained, replay of the log does not restore slots of keys that have moved.
 func TestAtomicTailBesideGrowth(t *testing.T) {
 	if testing.Short() {
 		t.Skip("interprets kernels")

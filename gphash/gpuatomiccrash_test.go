@@ -15,8 +15,8 @@ import (
 	"github.com/weftgo/weft/internal/pm/pmtest"
 )
 
-// atomicKernelTrial is a trial of kernels whose batches are atomic: behind a crash, of kernels and of
-// the host between them, all keys are as before the batch that ran, or all as behind it.
+// atomicKernelTrial is a trial of kernels with atomic batches. After a crash, of kernels or of the
+// host between them, all keys are as before the running batch, or all as after it.
 type atomicKernelTrial struct {
 	*kernelTrial
 	before, behind [][]byte // by key; nil: absent
@@ -27,9 +27,9 @@ func newAtomicKernelTrial(t testing.TB, seed uint64, rewrite func(file, ptx stri
 	return newWatchedTrial(t, seed, rewrite, nil)
 }
 
-// newWatchedTrial is one of which requests hears what kernels access.
+// newWatchedTrial returns a trial in which requests receives the memory accesses of kernels.
 func newWatchedTrial(t testing.TB, seed uint64, rewrite func(file, ptx string) string, requests func(sim.Request)) *atomicKernelTrial {
-	o := Options{AtomicBatch: 14, AtomicTail: int(seed/3%3) * 20} // in the pool at once, or behind
+	o := Options{AtomicBatch: 14, AtomicTail: int(seed/3%3) * 20} // slots follow at once, or later
 	tr := &atomicKernelTrial{kernelTrial: newKernelTrialOf(t, o, seed, rewrite, requests)}
 	tr.before = make([][]byte, len(tr.keys))
 	tr.behind = tr.before
@@ -43,7 +43,7 @@ func newWatchedTrial(t testing.TB, seed uint64, rewrite func(file, ptx string) s
 	return tr
 }
 
-// run runs batches, and looks at crashes at some of the points where there may be some.
+// run runs batches, and checks crashes at some of the points where they may occur.
 func (tr *atomicKernelTrial) run(t testing.TB) {
 	tr.lookOn()
 	tr.runBatches(t)
@@ -120,7 +120,7 @@ func (tr *atomicKernelTrial) applyOn(t testing.TB, s *device.Stream, kinds []wef
 	return err
 }
 
-// exploreAtomicKernels runs programs until about so many images have been looked at.
+// exploreAtomicKernels runs programs until about states images have been checked.
 func exploreAtomicKernels(t testing.TB, states int, rewrite func(file, ptx string) string, change func(*atomicKernelTrial)) (images, resizes int, failed string) {
 	for seed := uint64(0); images < states; seed++ {
 		tr := newAtomicKernelTrial(t, seed, rewrite)
@@ -136,8 +136,8 @@ func exploreAtomicKernels(t testing.TB, states int, rewrite func(file, ptx strin
 	return images, resizes, ""
 }
 
-// Whatever a crash leaves of the stores of kernels and of the host, also a crash of recovery: of a batch
-// all is there or nothing, and of those before it all.
+// A crash may lose stores of kernels and of the host, even during recovery. It always leaves all of
+// a batch or nothing, and all of those before it.
 func TestAtomicCrashesOfKernels(t *testing.T) {
 	if testing.Short() {
 		t.Skip("interprets kernels")
@@ -152,12 +152,12 @@ func TestAtomicCrashesOfKernels(t *testing.T) {
 	t.Logf("%d images of crashes, %d resizes", images, resizes)
 }
 
-// Mutants of atomic batches on a GPU: each is found.
+// Each mutant of atomic batches on a GPU is found.
 func TestAtomicKernelMutants(t *testing.T) {
 	if testing.Short() {
 		t.Skip("interprets kernels")
 	}
-	// without leaves out what a kernel does.
+	// without replaces a part of a kernel.
 	without := func(kernel, of, by string) func(file, ptx string) string {
 		return func(_, ptx string) string {
 			lo := strings.Index(ptx, ".entry gphash_"+kernel+"(")

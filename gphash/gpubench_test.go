@@ -11,9 +11,9 @@ import (
 	"github.com/weftgo/weft/internal/hash"
 )
 
-// Rates of insertions by a GPU, per key: batches of 2^20 that lie on the device, 8-byte keys and
-// 128-byte values; each operation for itself, as the paper has it and beside a mirror, and in atomic
-// batches. The pool has 2^23 keys in the end.
+// BenchmarkInsertOnGPU measures insertions by a GPU, per key: batches of 2^20 on the device, 8-byte
+// keys and 128-byte values. It runs single operations, as in the paper and with a mirror, and
+// atomic batches. The pool has 2^23 keys in the end.
 func BenchmarkInsertOnGPU(b *testing.B) {
 	const batchOps, batches = 1 << 20, 8
 	dev := devicetest.Open(b)

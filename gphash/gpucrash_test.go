@@ -20,18 +20,18 @@ import (
 	"github.com/weftgo/weft/internal/pool"
 )
 
-// kernelTrial is a trial of kernels: batches on a simulated GPU, whose stores a crash may lose.
+// kernelTrial is a trial of kernels: batches on a simulated GPU with stores that a crash may lose.
 type kernelTrial struct {
 	*trial
 	k     *pmtest.Kernels
 	host  *pmtest.Host
 	dev   device.Device
 	index *Index
-	stops int  // between two points at which crashes are looked at
-	puts  bool // some batches are of Puts only
+	stops int  // max steps between two points at which crashes are checked
+	puts  bool // some batches consist of Puts only
 }
 
-// kernelShapes are small enough for keys to collide, and to make way for each other.
+// kernelShapes are small enough for keys to collide, and to be moved for each other.
 var kernelShapes = []small{
 	{keySize: 8, valueSize: 8, slots: 2, hashes: 2, levels: 2, top: 1, batches: 4, ops: 14, keys: 24},
 	{keySize: 20, valueSize: 24, slots: 2, hashes: 2, levels: 2, top: 1, batches: 3, ops: 12, keys: 20},
@@ -72,8 +72,8 @@ func newKernelTrialIn(t testing.TB, shape small, o Options, seed uint64, rewrite
 	return tr
 }
 
-// settling makes durable what the device clears, of which no domain hears: the commit that comes next
-// would see to that.
+// settling makes durable what the device clears, since no domain observes that. In the real code
+// the following commit does so.
 type settling struct {
 	far
 	k *pmtest.Kernels
@@ -84,8 +84,7 @@ func (s settling) clear(lo, hi uint64) error {
 	return s.far.clear(lo, hi)
 }
 
-// memoryPool is a pool in memory of the heap that devices map. What is free there may be
-// anything.
+// memoryPool makes a pool in heap memory that devices map. Free memory there contains random words.
 func memoryPool(t testing.TB, o *Options, rng *rand.Rand, of func(mapped []byte) *pm.Memory) (*pool.Pool, []byte) {
 	const words = pool.DataStart/pm.Word + 64*growthUnit
 	memory := make([]uint64, words+device.MapAlign/pm.Word)
@@ -109,14 +108,14 @@ func memoryPool(t testing.TB, o *Options, rng *rand.Rand, of func(mapped []byte)
 	return p, mapped
 }
 
-// run runs batches, and looks at crashes at some of the points where there may be some.
+// run runs batches, and checks crashes at some of the points where they may occur.
 func (tr *kernelTrial) run(t testing.TB) {
 	tr.lookOn()
 	tr.runBatches(t)
 	tr.close(t)
 }
 
-// lookOn has crashes looked at from now on.
+// lookOn starts checking crashes.
 func (tr *kernelTrial) lookOn() {
 	next := 0
 	tr.k.Step = func() error {
@@ -128,7 +127,7 @@ func (tr *kernelTrial) lookOn() {
 	}
 }
 
-// close ends a program, from where on nobody looks.
+// close ends a program, without checking crashes any more.
 func (tr *kernelTrial) close(t testing.TB) {
 	tr.k.Step = nil
 	must(t, tr.index.Close())
@@ -140,7 +139,7 @@ func (tr *kernelTrial) runBatches(t testing.TB) {
 	stream, err := tr.dev.NewStream()
 	must(t, err)
 	for range tr.shape.batches {
-		// Some batches come one behind the other, of which the host waits for the last.
+		// Some batches follow each other without a wait, and the host waits for the last one.
 		var submitted []*kernelBatch
 		for range 1 + tr.rng.IntN(3) {
 			submitted = append(submitted, tr.submit(t, stream))
@@ -157,7 +156,7 @@ func (tr *kernelTrial) runBatches(t testing.TB) {
 	must(t, stream.Close())
 }
 
-// kernelBatch is a batch on the device, and what it is to read.
+// kernelBatch is a batch on the device, and its expected results.
 type kernelBatch struct {
 	keys, values device.Slice[byte]
 	kinds        device.Slice[weft.OpKind]
@@ -217,7 +216,7 @@ func (tr *kernelTrial) finish(t testing.TB, s *device.Stream, b *kernelBatch) {
 	must(t, errors.Join(b.keys.Free(), b.values.Free(), b.kinds.Free()))
 }
 
-// exploreKernels runs programs, from a seed on, until about so many images have been looked at.
+// exploreKernels runs programs from a seed on, until about states images have been checked.
 func exploreKernels(t testing.TB, from uint64, states int, rewrite func(file, ptx string) string) (images int, failed string) {
 	for seed := from; images < states; seed++ {
 		tr := newKernelTrial(t, seed, rewrite)
@@ -230,8 +229,8 @@ func exploreKernels(t testing.TB, from uint64, states int, rewrite func(file, pt
 	return images, ""
 }
 
-// Whatever a crash leaves of the stores of kernels: no acknowledged operation is lost, and each of
-// a batch that was cut short is there or not.
+// Whatever a crash leaves of the stores of kernels, no acknowledged operation is lost, and each
+// operation of an interrupted batch is done or not.
 func TestCrashesOfKernels(t *testing.T) {
 	if testing.Short() {
 		t.Skip("interprets kernels")
@@ -243,11 +242,11 @@ func TestCrashesOfKernels(t *testing.T) {
 	t.Logf("%d images of crashes", images)
 }
 
-// systemFence is a fence that a crash knows of.
+// systemFence is a fence that crashes respect.
 var systemFence = regexp.MustCompile(`fence\.acq_rel\.sys;`)
 
-// without leaves out one of the instructions of a kernel that are like something, and tells whether there is that
-// kernel.
+// without removes one of the instructions of a kernel that match a pattern, and reports in found
+// whether the kernel exists.
 func without(kernel string, of *regexp.Regexp, number int, found *bool) func(file, ptx string) string {
 	return func(_, ptx string) string {
 		lo := strings.Index(ptx, ".entry "+kernel+"(")
@@ -269,7 +268,7 @@ func without(kernel string, of *regexp.Regexp, number int, found *bool) func(fil
 	}
 }
 
-// Mutants of the order of stores of kernels: each is found.
+// Each mutant of the order of stores of kernels is found.
 func TestKernelCrashMutants(t *testing.T) {
 	if testing.Short() {
 		t.Skip("interprets kernels")
@@ -279,7 +278,7 @@ func TestKernelCrashMutants(t *testing.T) {
 		name, kernel string
 		of           *regexp.Regexp
 		number       int
-		from         uint64 // a seed a little before one that finds it
+		from         uint64 // a seed shortly before one that finds it
 	}{
 		{"what was replaced is used before it is durable", "tick", fence, 0, 3},
 		{"no fence before publication", "change", fence, 0, 0},

@@ -16,27 +16,27 @@ import (
 )
 
 // gpuEngine runs batches on a GPU that has mapped the pool. The engine of the host, which has
-// opened the pool, decides on growth; and when the GPU is lost, the pool, which is memory of
-// the host, is mended by it and goes on there.
+// opened the pool, decides on growth. If the GPU is lost, that engine recovers the pool, which is
+// memory of the host, and takes over.
 type gpuEngine struct {
 	gpu.Engine
 	k       launcher
 	host    *engine
 	dev     device.Device
 	owners  []uint32 // of units, as of the last fetch
-	rescue           // when it is lost
+	rescue           // for the loss of the GPU
 	formed  bool     // slots have another form: see formSlots
-	mapping *mapping // where the host works on the pool first
+	mapping *mapping // nil unless the host works on the pool first
 }
 
-// all is the context of what must not stop half way.
+// all is the context of work that must not stop halfway.
 var all = context.Background()
 
-// newGPUEngine has a GPU work on the pool of an engine that has not looked at it yet.
+// newGPUEngine makes a GPU work on the pool of an engine that has not inspected it yet.
 func newGPUEngine(ctx context.Context, dev device.Device, host *engine, o OpenOptions) (*gpuEngine, *Report, error) {
 	g := &gpuEngine{host: host, dev: dev, k: launcher{host: host, dev: dev, scatter: o.Unsorted, shape: newShape(variant.Of(ctx))}, rescue: rescue{options: o}}
 	g.Moves, g.Leases = true, host.Leases
-	if host.redo != nil { // slots are behind by what is in the log
+	if host.redo != nil { // slots may lag by what is in the log
 		g.k.behind.most = min(o.AtomicTail, host.redo.capacity())
 	}
 	g.k.table.Store(&levels{})
@@ -54,7 +54,7 @@ func newGPUEngine(ctx context.Context, dev device.Device, host *engine, o OpenOp
 	return g, report, nil
 }
 
-// begin maps the pool and looks through it. Close undoes it, also after an error.
+// begin maps and inspects the pool. Close undoes it, even after an error.
 func (g *gpuEngine) begin(ctx context.Context, o OpenOptions) (*Report, error) {
 	var times Times
 	err := g.prepare()
@@ -84,7 +84,7 @@ func (g *gpuEngine) begin(ctx context.Context, o OpenOptions) (*Report, error) {
 	return report, err
 }
 
-// prepare makes what the engine needs besides the pool.
+// prepare allocates what the engine needs besides the pool.
 func (g *gpuEngine) prepare() error {
 	if err := g.OpenEngine(g.dev, g.host.widths(), int(g.host.slots), &g.k); err != nil {
 		return err
@@ -96,7 +96,7 @@ func (g *gpuEngine) prepare() error {
 	return err
 }
 
-// start begins with the counters as they are.
+// start initializes the state, with the given counters.
 func (g *gpuEngine) start(now *core.Tally) error {
 	tally := g.host.Parts().(*parts).TallyPtr()
 	return g.Do(all, func(s *device.Stream) error {
@@ -104,8 +104,9 @@ func (g *gpuEngine) start(now *core.Tally) error {
 	})
 }
 
-// reflect gives all levels mirrors for an inspection: the device reads control words and tags once.
-// Where there is no memory for that, and it was not asked for, it reads the pool each time.
+// reflect gives all levels mirrors for an inspection, so that the device reads control words and
+// tags once. If memory is lacking and mirrors were not requested, the device reads the pool each
+// time.
 func (g *gpuEngine) reflect(asked bool) error {
 	g.k.mirror = true
 	err := g.show()
@@ -116,8 +117,8 @@ func (g *gpuEngine) reflect(asked bool) error {
 	return err
 }
 
-// equip leaves the device with what it is to have of the pool: the mirrors of an inspection, or others,
-// if the host has changed slots since, or none; and a cache.
+// equip leaves the device with the mirrors and the cache that the options request. The mirrors are
+// those of the inspection, or new ones if the host has changed slots since.
 func (g *gpuEngine) equip(o OpenOptions) error {
 	g.k.cache = cache{policy: o.CachePolicy, share: o.Cache, loads: 1}
 	if o.Mirror && o.Cache > 0 {
@@ -129,27 +130,27 @@ func (g *gpuEngine) equip(o OpenOptions) error {
 	return g.show()
 }
 
-// forget takes from the device what it knows of levels. Nobody else is at work.
+// forget frees the device's form of the levels. No other thread is at work.
 func (g *gpuEngine) forget() error {
 	return g.k.table.Swap(&levels{}).free(g.dev, &levels{})
 }
 
-// inspect goes through the slots of a pool that has just been opened; where there is anything that no
-// operation writes, or a value without its checksum, on the host.
+// inspect inspects the slots of a pool that has just been opened. The host does so if anything is
+// found that no operation writes, or a value without its checksum.
 func (g *gpuEngine) inspect(ctx context.Context, times *Times, o OpenOptions) (*Report, error) {
 	log := &Report{}
 	if err := timed(&times.Replay, func() error { return g.host.replay(log, o.Repair) }); err != nil {
 		return nil, err
 	}
 	report := &Report{Resumed: g.host.closed > 0}
-	odd := o.Repair || g.host.records() // of which the host is to know what is free
+	odd := o.Repair || g.host.records() // the host must track their free memory
 	if !odd {
 		var err error
 		if odd, err = g.examine(ctx, times, report, o); err != nil {
 			return nil, err
 		}
 	}
-	if was, ok := g.host.unchanged(); ok && !odd { // what the device has not read is read by the host
+	if was, ok := g.host.unchanged(); ok && !odd { // the host reads what the device has not read
 		odd = report.Keys != was.Keys
 		if !odd && o.Verify {
 			is := g.host.contents()
@@ -175,8 +176,8 @@ func (g *gpuEngine) inspect(ctx context.Context, times *Times, o OpenOptions) (*
 	})
 }
 
-// examine is inspect by the device; odd, if the host is to look. It mends nothing then that checksums
-// would tell.
+// examine is inspect on the device. odd reports that the host must inspect the pool. If a checksum
+// is wrong, the device has mended nothing.
 func (g *gpuEngine) examine(ctx context.Context, times *Times, r *Report, o OpenOptions) (odd bool, err error) {
 	err = timed(&times.Mirror, func() error { return g.reflect(o.Mirror) })
 	if err == nil && o.Verify {
@@ -195,12 +196,12 @@ func (g *gpuEngine) examine(ctx context.Context, times *Times, r *Report, o Open
 	return odd, err
 }
 
-// sighted is what kernels count that look at all slots (twin: Found in survey.cuh).
+// sighted are the counts of kernels that inspect all slots (twin: Found in survey.cuh).
 type sighted [5]uint64
 
 func (f *sighted) odd() bool { return f[4] > 0 }
 
-// find has a kernel look at all levels, with so many threads a bucket.
+// find runs a kernel on all levels, with the given number of threads per bucket.
 func (g *gpuEngine) find(ctx context.Context, kernel device.Kernel, threads int) (f sighted, err error) {
 	t := g.k.table.Load()
 	err = g.Report(ctx, f[:], func(to device.Ptr) error {
@@ -215,7 +216,8 @@ func (g *gpuEngine) find(ctx context.Context, kernel device.Kernel, threads int)
 	return f, err
 }
 
-// survey has the device look at all slots, and mend what a crash has left; odd, if there is more.
+// survey inspects all slots on the device and mends what a crash has left. odd reports that more is
+// wrong.
 func (g *gpuEngine) survey(ctx context.Context, r *Report) (odd bool, err error) {
 	found, err := g.find(ctx, g.k.survey, int(g.host.slots))
 	t := g.k.table.Load()
@@ -223,8 +225,8 @@ func (g *gpuEngine) survey(ctx context.Context, r *Report) (odd bool, err error)
 	return found.odd(), err
 }
 
-// inspectOnHost has the host look at all slots, some of which the device has mended, and tells the device
-// what is in use.
+// inspectOnHost inspects all slots on the host, after the device may have mended some, and passes
+// the result to the device.
 func (g *gpuEngine) inspectOnHost(ctx context.Context, times *Times, r *Report, o OpenOptions) error {
 	mended := *r
 	g.host.values = g.host.values.shadow()
@@ -238,7 +240,7 @@ func (g *gpuEngine) inspectOnHost(ctx context.Context, times *Times, r *Report, 
 	return err
 }
 
-// Close is for [core.Engine].
+// Close implements [core.Engine].
 func (g *gpuEngine) Close() error {
 	g.stop()
 	err := errors.Join(g.settle(), g.plainSlots())
@@ -255,7 +257,7 @@ func (g *gpuEngine) Close() error {
 
 // ---- operations --------------------------------------------------------------------
 
-// Change is for [core.Engine].
+// Change implements [core.Engine].
 func (g *gpuEngine) Change(ctx context.Context, s *device.Stream, b *batch.Batch) (done int, failed []uint32, err error) {
 	if g.over.Load() {
 		return g.host.Change(ctx, s, b)
@@ -282,12 +284,12 @@ func (g *gpuEngine) Change(ctx context.Context, s *device.Stream, b *batch.Batch
 		}
 	}
 	if errors.Is(g.note(err), device.ErrLost) {
-		return 0, nil, err // which of them have found no room is not known
+		return 0, nil, err // which operations failed is unknown
 	}
 	return done, failed, err
 }
 
-// Extent is for [core.Engine].
+// Extent implements [core.Engine].
 func (g *gpuEngine) Extent(l *core.Lease) (units uint32, rows int) {
 	if g.over.Load() {
 		return g.host.Extent(l)
@@ -296,7 +298,7 @@ func (g *gpuEngine) Extent(l *core.Lease) (units uint32, rows int) {
 	return 2 << t.live[0].bits, int(t.ref.slots)
 }
 
-// Clear is for [core.Engine].
+// Clear implements [core.Engine].
 func (g *gpuEngine) Clear(ctx context.Context) error {
 	if g.over.Load() {
 		return g.host.Clear(ctx)
@@ -324,7 +326,7 @@ func (g *gpuEngine) Clear(ctx context.Context) error {
 	return err
 }
 
-// Check is for [core.Checker].
+// Check implements [core.Checker].
 func (g *gpuEngine) Check(ctx context.Context, l *core.Lease) error {
 	if g.over.Load() {
 		return g.host.Check(ctx, l)
@@ -345,7 +347,7 @@ func (g *gpuEngine) Check(ctx context.Context, l *core.Lease) error {
 	return g.host.check(ctx, now.Live)
 }
 
-// checkMirrors compares what the device has of the pool's slots with the pool.
+// checkMirrors compares the device's copies of slots with the pool.
 func (g *gpuEngine) checkMirrors(ctx context.Context) error {
 	t, k := g.host.table, &g.k
 	cached, err := g.cachedWords(ctx)
@@ -383,7 +385,7 @@ func (g *gpuEngine) checkMirrors(ctx context.Context) error {
 	return nil
 }
 
-// checkValues compares the values of the cache with those of the pool that are in use.
+// checkValues compares the cached values that are in use with those of the pool.
 func (g *gpuEngine) checkValues(ctx context.Context) error {
 	v, c, space := g.host.values, &g.k.cache, &g.k.space
 	if c.values == 0 {
@@ -410,7 +412,7 @@ func (g *gpuEngine) checkValues(ctx context.Context) error {
 	return nil
 }
 
-// cachedWords are those of the cache.
+// cachedWords returns the words of the cache.
 func (g *gpuEngine) cachedWords(ctx context.Context) ([]uint64, error) {
 	words := make([]uint64, g.k.cache.buf.Size/pm.Word)
 	if len(words) == 0 {
@@ -421,7 +423,7 @@ func (g *gpuEngine) cachedWords(ctx context.Context) ([]uint64, error) {
 
 const notCached = ^uint32(0) // twin: kNotCached
 
-// same compares the control words of a bucket with those of the pool, and tags where there is a key.
+// same compares the control words of a bucket with those of the pool, and tags of slots with a key.
 func (t *table) same(words []uint64, bucket uint64) (at uint64, ok bool) {
 	for i, w := range words {
 		at = uint64(i)
@@ -435,7 +437,7 @@ func (t *table) same(words []uint64, bucket uint64) (at uint64, ok bool) {
 
 // ---- growth -------------------------------------------------------------------------
 
-// fetch is for [far], as are the methods that follow.
+// fetch implements [far], as do the methods that follow.
 func (g *gpuEngine) fetch() error {
 	if err := g.home(); err != nil {
 		return err
@@ -444,7 +446,7 @@ func (g *gpuEngine) fetch() error {
 		return nil
 	}
 	owners, used := make([]uint32, g.k.space.units), make([]uint64, uint64(g.k.space.units)*uint64(g.k.space.words))
-	if _, err := g.Engine.Counters(all); err != nil { // behind all changes
+	if _, err := g.Engine.Counters(all); err != nil { // after all changes
 		return g.note(err)
 	}
 	if err := errors.Join(g.read(device.Bytes(owners), g.k.space.owners), g.read(device.Bytes(used), g.k.space.used)); err != nil {
@@ -472,7 +474,7 @@ const (
 	ownerRegion
 )
 
-// restore makes a unit what its bits say; it reports false where none is set.
+// restore makes a unit in use as its bits say. It returns false if no bit is set.
 func (v *values) restore(unit uint64, used []uint64) bool {
 	e := v.newExtent(0)
 	for i, w := range used {
@@ -511,7 +513,7 @@ func (g *gpuEngine) send() error {
 	})
 }
 
-// show tells of where the cache is, too.
+// show also passes on the place of the cache.
 func (g *gpuEngine) show() error {
 	if g.formed {
 		return errForm
@@ -532,8 +534,7 @@ func (g *gpuEngine) show() error {
 	return before.free(g.dev, now)
 }
 
-// ownerOf is the region of a unit, also of one that is full, which regions of the host do not
-// remember.
+// ownerOf returns the region of a unit, even of a full one, which the host's regions do not list.
 func (g *gpuEngine) ownerOf(unit int, e *extent, regionOf map[*region]uint32) uint32 {
 	switch {
 	case e.of != nil:

@@ -14,7 +14,7 @@ import (
 	"github.com/weftgo/weft/internal/core"
 )
 
-// An index that cannot be opened on a GPU, since something fails there, leaves nothing behind.
+// If opening on a GPU fails at any point, nothing of it remains.
 func TestFailureInOpening(t *testing.T) {
 	if testing.Short() {
 		t.Skip("interprets kernels")
@@ -42,8 +42,8 @@ func TestFailureInOpening(t *testing.T) {
 	}
 }
 
-// When anything fails by which a device is told of levels, memory above all, it knows of them what it
-// did, and may be told again.
+// The transfer of levels to a device may fail at any point, especially for lack of memory. Then the
+// device keeps the old levels, and the transfer can be repeated.
 func TestFailureInShow(t *testing.T) {
 	if testing.Short() {
 		t.Skip("interprets kernels")
@@ -57,7 +57,7 @@ func TestFailureInShow(t *testing.T) {
 		must(t, err)
 		must(t, x.core.Alone(t.Context(), "Show", func(core.Counters) error {
 			g := x.engine.far.(*gpuEngine)
-			g.k.mirror = true // all levels are to have one
+			g.k.mirror = true // all levels need one
 			hit := devicetest.FailAfter(dev, n)
 			defer devicetest.Heal(dev)
 			before := g.k.table.Load()
@@ -70,13 +70,13 @@ func TestFailureInShow(t *testing.T) {
 			}
 			return g.show()
 		}))
-		must(t, x.Check(t.Context())) // that mirrors are those of the pool, too
+		must(t, x.Check(t.Context())) // also that mirrors match the pool
 		must(t, x.Close())
 	}
 }
 
-// When anything that the device is asked for in a growth fails once, memory above all, the index
-// goes on with all it had: host and device agree on its levels, and on which units are free.
+// If any operation of the device fails once during growth, especially for lack of memory, the index
+// keeps its contents. Host and device agree on its levels, and on which units are free.
 func TestFailureInGrowth(t *testing.T) {
 	if testing.Short() {
 		t.Skip("interprets kernels")
@@ -97,7 +97,7 @@ func TestFailureInGrowth(t *testing.T) {
 	}
 }
 
-// failInGrowth has operation n of a growth fail, and reports whether there is one.
+// failInGrowth makes operation n of a growth fail, and reports whether the growth has that many.
 func failInGrowth(t *testing.T, dev device.Device, path string, o Options, n int) bool {
 	o.KeySize, o.ValueSize, o.Slots, o.Capacity, o.Size, o.Seed = 8, 8, 4, 20, smallPool, [2]uint64{1, 2}
 	x, err := Create(path, dev, o)
@@ -160,7 +160,7 @@ func growFailing(e *engine, dev device.Device, n int) (fired bool, err error) {
 	return hit(), err
 }
 
-// An iteration that begins just before keys move up, or just before the level goes that they have left,
+// An iteration that begins just before keys move up, or just before their old level is dropped,
 // sees every pair once.
 func TestIterationBesideGrowth(t *testing.T) {
 	if testing.Short() {

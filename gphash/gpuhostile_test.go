@@ -13,14 +13,14 @@ import (
 	"github.com/weftgo/weft/internal/op"
 )
 
-// opened is what somebody finds who opens an image.
+// opened is the result of opening an image.
 type opened struct {
 	err    error // of Open, or of Check
 	report Report
 	pairs  model
 }
 
-// outcome opens an image of some damage and reads what is there.
+// outcome opens a damaged image and reads its contents.
 func (im *image) outcome(t testing.TB, o OpenOptions) opened {
 	t.Helper()
 	x, report, err := im.open(o)
@@ -38,14 +38,14 @@ func (im *image) outcome(t testing.TB, o OpenOptions) opened {
 	return found
 }
 
-// both opens the same damage on the host and on a GPU, in every way, and wants them to agree on what is
-// wrong and on what is left.
+// both opens the same damage on the host and on a GPU, in every way. They must agree on the damage
+// and on what is left.
 func both(t *testing.T, host, gpu *image, what string) (damaged int) {
 	t.Helper()
 	for i, o := range []OpenOptions{{}, {Mirror: true}, {Cache: .4}, {Verify: true, Mirror: true}, {Repair: true}} {
 		gpu.copyFrom(host)
 		spoilt := host.outcome(t, o)
-		host.copyFrom(gpu) // as it was
+		host.copyFrom(gpu) // unchanged
 		got := gpu.outcome(t, o)
 		if d := spoilt.report.Damage; !o.Verify && !o.Repair && len(d) == 1 && d[0] == slotsDiffer && got.report.Damaged == 0 {
 			if !errors.Is(got.err, op.ErrCorrupt) {
@@ -64,7 +64,7 @@ func both(t *testing.T, host, gpu *image, what string) (damaged int) {
 	return damaged
 }
 
-// onBoth damages an image of a host, and has the same image for a GPU.
+// onBoth damages an image on a host, with a copy for a GPU.
 func onBoth(t *testing.T, damage func(t *testing.T, host, gpu *image)) {
 	if testing.Short() {
 		t.Skip("interprets kernels")
@@ -79,15 +79,15 @@ func onBoth(t *testing.T, damage func(t *testing.T, host, gpu *image)) {
 	}
 }
 
-// What a control word says is not believed by a GPU either: kernels that look at slots leave the pool
-// and their tables alone, and what is wrong is found as the host finds it.
+// A GPU does not trust the content of a control word either. Kernels that inspect slots leave the
+// pool and their tables unchanged, and find the same damage as the host.
 func TestHostileControlsOnGPU(t *testing.T) {
 	onBoth(t, func(t *testing.T, host, gpu *image) {
 		tb := host.table(t)
 		keys := slices.Sorted(maps.Keys(host.want))
 		for _, d := range hostileControls {
 			if tb.records() && d.name == "block of checksums" {
-				continue // records have theirs with them
+				continue // records contain theirs
 			}
 			spoil := func(k string) {
 				it := tb.item([]byte(k))
@@ -113,7 +113,7 @@ func TestHostileControlsOnGPU(t *testing.T) {
 	})
 }
 
-// Levels full of anything at all, and slots with the key or the value of others.
+// Levels may contain any garbage, and slots the key or the value of another one.
 func TestGarbageOnGPU(t *testing.T) {
 	onBoth(t, func(t *testing.T, host, gpu *image) {
 		tb := host.table(t)
@@ -122,7 +122,7 @@ func TestGarbageOnGPU(t *testing.T) {
 			l := tb.live[seed%2]
 			for w := range tb.bucketWords << l.bits {
 				v := rng.Uint64()
-				if rng.IntN(2) == 0 { // of a value, as far as the slot knows
+				if rng.IntN(2) == 0 { // of a value, as far as the slot shows
 					v = uint64(control(v).next(full, tb.values.first+rng.Uint64N(tb.mem.Words()-tb.values.first)))
 				}
 				tb.mem.Store(l.base+w, v)
@@ -154,7 +154,7 @@ func TestGarbageOnGPU(t *testing.T) {
 	})
 }
 
-// Bits of slots, of values and of checksums that turn, some of all.
+// A random sample of bits of slots, values and checksums is flipped.
 func TestFlipsOnGPU(t *testing.T) {
 	onBoth(t, func(t *testing.T, host, gpu *image) {
 		tb := host.table(t)

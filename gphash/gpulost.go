@@ -12,38 +12,39 @@ import (
 	"github.com/weftgo/weft/internal/core"
 )
 
-// A GPU that is lost leaves the pool, which is memory of the host, as a crash does; and nothing
-// runs on it any more that would change the pool. Calls in flight return the error of the device.
-// The next writer looks through the pool on the CPU, as who opens one, and from then on the engine
-// of the host runs all operations. That lets no reader in beside a change: changes that came in
-// for the GPU without a bar are refused.
+// A lost GPU leaves the pool, which is memory of the host, as a crash does. Nothing runs on it any
+// more that could change the pool. Calls in flight return the error of the device. The next writer
+// inspects the pool on the CPU, as Open does, and from then on the engine of the host runs all
+// operations. That engine admits no readers alongside a change, so changes that were admitted for
+// the GPU without excluding readers are refused.
 
-// rescue is what an engine of a GPU has for when that is lost.
+// rescue is the state of a GPU's engine for the loss of the GPU.
 type rescue struct {
 	options   OpenOptions
-	table     *core.Table // nil while the pool is opened: then a loss is an error as any
+	table     *core.Table // nil while the pool is being opened; then a loss is an ordinary error
 	submitted bool        // changes by streams since the last Sync
 
-	lost atomic.Pointer[error] // the first error that said so
-	over atomic.Bool           // the host works on the pool: it has taken over, or has not handed over yet
+	lost atomic.Pointer[error] // the first error that reported the loss
+	// The host works on the pool: it has taken over, or has not handed over yet.
+	over atomic.Bool
 	work sync.WaitGroup
 }
 
-// note looks at an error of the device, and returns it. When it is lost, somebody has to take over
-// who is in a writer's turn; whoever notes it may be a reader, for whom writers wait.
+// note records the loss of the device if err reports it, and returns err. A takeover requires the
+// writer lock. The caller may be a reader that a writer waits for, so a goroutine takes over.
 func (g *gpuEngine) note(err error) error {
 	if !errors.Is(err, device.ErrLost) || g.table == nil || !g.lost.CompareAndSwap(nil, &err) {
 		return err
 	}
 	g.options.Logger.Error("gphash: the GPU that works on a pool is lost", "error", err)
-	g.work.Go(func() { // it counts, which takes over; by then the pool may be closed
+	g.work.Go(func() { // Alone counts, which takes over; by then the pool may be closed
 		_ = g.table.Alone(all, "Recover", func(core.Counters) error { return nil })
 	})
 	return err
 }
 
-// takeOver mends the pool and leaves it to the engine of the host, in a writer's turn. While ctx
-// ends it, or the pool is damaged, it is for the next one to try.
+// takeOver recovers the pool and passes it to the engine of the host. The caller holds the writer
+// lock. If ctx ends or the pool is damaged, the next writer tries again.
 func (g *gpuEngine) takeOver(ctx context.Context) error {
 	if g.over.Load() {
 		return nil
@@ -66,8 +67,7 @@ func (g *gpuEngine) takeOver(ctx context.Context) error {
 	return err
 }
 
-// settle is for Close: a loss that no call has met is met here, and the pool is closed as it
-// should be.
+// settle finds a loss that no call has met, before Close, so that the pool is closed properly.
 func (g *gpuEngine) settle() error {
 	if g.table == nil {
 		return nil
@@ -83,9 +83,9 @@ func (g *gpuEngine) settle() error {
 	return err
 }
 
-// ---- the engine, whichever works ------------------------------------------------------
+// ---- the engine, on the GPU or on the host -------------------------------------------
 
-// Caps is for [core.Engine], as are the methods that follow.
+// Caps implements [core.Engine], as do the methods that follow.
 func (g *gpuEngine) Caps() core.Caps {
 	c := g.Engine.Caps() // streams stay those of the GPU
 	c.DeletesTakeRoom, c.Updates = g.host.redo != nil, true
@@ -93,8 +93,8 @@ func (g *gpuEngine) Caps() core.Caps {
 	return c
 }
 
-// Counters takes over from a GPU that is lost, or hands over to one that has mapped the pool: every writer
-// comes here before it does anything in the pool, and behind.
+// Counters takes over from a lost GPU, or hands over to one that has mapped the pool. Every writer
+// calls it before and after its work on the pool.
 func (g *gpuEngine) Counters(ctx context.Context) (core.Counters, error) {
 	g.takeUp()
 	if g.lost.Load() == nil && !g.over.Load() {
@@ -133,7 +133,7 @@ func (g *gpuEngine) Export(ctx context.Context, l *core.Lease, lo, hi uint32, ou
 	return n, g.note(err)
 }
 
-// Lost tells Sync of the loss, if there are changes of which nobody knows what has become.
+// Lost makes Sync return the loss, if the outcome of some changes is unknown.
 func (g *gpuEngine) Lost(ctx context.Context) (n int, err error) {
 	unknown := g.submitted
 	g.submitted = false
@@ -147,9 +147,9 @@ func (g *gpuEngine) Lost(ctx context.Context) (n int, err error) {
 	return 0, err
 }
 
-// ---- what the host has the GPU do ----------------------------------------------------------
+// ---- work of the GPU for the host ----------------------------------------------------------
 
-// Do is that of the engine of a GPU.
+// Do is gpu.Engine.Do, which also notes a loss.
 func (g *gpuEngine) Do(ctx context.Context, submit func(*device.Stream) error) error {
 	return g.note(g.Engine.Do(ctx, submit))
 }

@@ -47,8 +47,8 @@ func (f *fuse) Fence(sim.Thread, sim.Scope, sim.Before) error   { return nil }
 // places are instructions that access memory, by the lines of their kernels.
 type places map[string]map[int]bool
 
-// trapBehind is a rewrite that puts a trap behind the n-th of the instructions of a kernel that access
-// memory in some way and are among those that run, wherever that is run first.
+// trapBehind returns a rewrite that inserts a trap after the n-th matching memory access of a
+// kernel. It only counts the instructions in run, and the trap fires at its first execution.
 func trapBehind(kernel, access string, run places, n int) func(file, ptx string) string {
 	accesses := regexp.MustCompile(`(?m)^[ \t]*(@!?%p\d+\s+)?(` + access + `)[^;]*;`)
 	return func(_, ptx string) string {
@@ -75,7 +75,7 @@ func trapBehind(kernel, access string, run places, n int) func(file, ptx string)
 	}
 }
 
-// lossTrial is an index on a GPU that is lost, and what it should have.
+// lossTrial is an index on a GPU that is lost, and its expected contents.
 type lossTrial struct {
 	*testing.T
 	rng   *rand.Rand
@@ -85,11 +85,11 @@ type lossTrial struct {
 	x     *Index
 	keys  int
 	state map[string][][]byte // the values that a key may have; nil: absent
-	lost  string              // the kernel by which
-	there bool                // the batch that met it is there
+	lost  string              // kernel that lost the GPU
+	there bool                // the batch that met the loss is done
 }
 
-// lossShapes are small enough for keys to make way for each other, and to grow often.
+// lossShapes are small enough for keys to be moved for each other, and to grow often.
 var lossShapes = []Options{
 	{KeySize: 8, ValueSize: 8, Slots: 2},
 	{KeySize: 20, ValueSize: 24, Slots: 2},
@@ -102,7 +102,7 @@ func newLossTrial(t *testing.T, seed uint64) *lossTrial {
 	return tr
 }
 
-// begin makes the index on a GPU that has some more options.
+// begin makes the index on a GPU with additional options.
 func (tr *lossTrial) begin(t *testing.T, o Options, seed uint64, gpu sim.Options) {
 	tr.T, tr.rng, tr.path, tr.o, tr.keys, tr.state = t, rand.New(rand.NewPCG(seed, 17)), filepath.Join(memoryDir(t), "pool"), o, 200, map[string][][]byte{}
 	tr.o.Size, tr.o.Capacity, tr.o.Seed, tr.o.Mirror, tr.o.Resize = smallPool, 1, [2]uint64{seed + 1, 1}, tr.rng.IntN(2) == 0, Resize(tr.rng.IntN(2))
@@ -116,7 +116,8 @@ func (tr *lossTrial) begin(t *testing.T, o Options, seed uint64, gpu sim.Options
 	tr.fuse.left.Store(int64(1 + tr.rng.IntN(3000)))
 }
 
-// lossOptions are those of the program of a seed, with atomic batches if they are to be.
+// lossOptions returns the options of a seed's program, with atomic batches of the given size if not
+// 0.
 func lossOptions(seed uint64, atomic int) Options {
 	o := lossShapes[seed%3]
 	if o.AtomicBatch = atomic; atomic > 0 && seed%2 == 1 {
@@ -125,13 +126,14 @@ func lossOptions(seed uint64, atomic int) Options {
 	return o
 }
 
-// running are the places that programs run which lose no GPU, of as many seeds as there are options (see [lossOptions]).
+// running are the places that programs execute without a loss, one set for each seed modulo the
+// number of options (see [lossOptions]).
 type running struct {
 	sync.Mutex
 	places [6]places
 }
 
-// of are those of a seed's options, for which a program runs when they are asked for first.
+// of returns the places for a seed's options. The first call for these options runs a program.
 func (run *running) of(t *testing.T, seed uint64, atomic int) places {
 	run.Lock()
 	defer run.Unlock()
@@ -154,13 +156,13 @@ func (run *running) of(t *testing.T, seed uint64, atomic int) places {
 	return of
 }
 
-// lossBatches is how many a program runs at most before it is to lose its GPU.
+// lossBatches is the max number of batches before a program must have lost its GPU.
 const lossBatches = 25
 
 func (tr *lossTrial) key(i int) []byte { return denseKey(tr.o.KeySize, i) }
 
-// batch runs operations of all kinds, and keeps account; one that a loss has cut short may have done
-// those on a key up to any of them.
+// batch runs operations of all kinds, and records the possible results. A batch cut short by a loss
+// may have done the operations on a key up to any of them.
 func (tr *lossTrial) batch(of ...op.Kind) error {
 	n := 1 + tr.rng.IntN(40)
 	size, vsize := uint64(tr.o.KeySize), uint64(tr.o.ValueSize)
@@ -197,7 +199,7 @@ func (tr *lossTrial) batch(of ...op.Kind) error {
 	return err
 }
 
-// look looks all keys up, each of which has a value that it may have: the one that it has from then on.
+// look looks all keys up. Each must have a possible value, which becomes its only one.
 func (tr *lossTrial) look() error {
 	tr.Helper()
 	var keys []byte
@@ -209,7 +211,8 @@ func (tr *lossTrial) look() error {
 	if err != nil {
 		return err
 	}
-	before, behind := 0, 0 // keys that are as a batch that was lost has found them, and as it would leave them
+	// keys as before and as after the batch that met the loss
+	before, behind := 0, 0
 	for i := range tr.keys {
 		var is []byte
 		if found[i] {
@@ -243,8 +246,8 @@ func (tr *lossTrial) look() error {
 	return nil
 }
 
-// until runs batches and lookups until the GPU is lost; it reports false if none of so many has met
-// that.
+// until runs batches and lookups until the GPU is lost. It returns false if none of that many
+// batches meets the loss.
 func (tr *lossTrial) until(batches int) bool {
 	for range batches {
 		err := tr.batch(op.Put, op.Put, op.PutNew, op.Delete, op.Get)
@@ -263,7 +266,8 @@ func (tr *lossTrial) until(batches int) bool {
 			tr.lost = fault.Kernel
 		}
 		deadline := time.Now().Add(time.Minute)
-		for err := tr.look(); err != nil; err = tr.look() { // a lookup that meets it has somebody take over
+		// a lookup that meets the loss triggers a takeover
+		for err := tr.look(); err != nil; err = tr.look() {
 			if !errors.Is(err, device.ErrLost) || change || time.Now().After(deadline) {
 				tr.Fatal(err)
 			}
@@ -274,7 +278,7 @@ func (tr *lossTrial) until(batches int) bool {
 	return false
 }
 
-// goOn uses the pool in any way, closes it and opens it again.
+// goOn uses the pool in all ways, closes it and opens it again.
 func (tr *lossTrial) goOn() {
 	tr.Helper()
 	must(tr, tr.x.Check(tr.Context()))
@@ -319,12 +323,12 @@ func (tr *lossTrial) goOn() {
 	must(tr, another.Close())
 }
 
-// lossPrograms is for more of them than are usual.
+// lossPrograms increases the number of programs.
 var lossPrograms = flag.Int("loss-programs", 1, "so many times the usual number of programs in which tests lose GPUs")
 
 // lossSeed is where GPUs are lost.
 type lossSeed struct {
-	kernel, access string // none: at a store of any
+	kernel, access string // empty: at a store of any kernel
 	seeds          int
 }
 
@@ -337,8 +341,8 @@ var lossSeeds = []lossSeed{
 	{"get", `ld\.`, 1},
 }
 
-// A GPU that is lost in the middle of anything: what has been acknowledged is there, of the batch under
-// way each operation is there or not, and the pool goes on in the same process.
+// A GPU is lost in the middle of anything. Acknowledged operations are done, each operation of the
+// interrupted batch is done or not, and the pool continues in the same process.
 func TestGPULost(t *testing.T) {
 	if testing.Short() {
 		t.Skip("interprets kernels")
@@ -353,7 +357,7 @@ func TestGPULost(t *testing.T) {
 	}
 }
 
-// The same of atomic batches: the one under way is there as a whole or not at all.
+// The same with atomic batches: the interrupted one is done as a whole or not at all.
 func TestAtomicGPULost(t *testing.T) {
 	if testing.Short() {
 		t.Skip("interprets kernels")
@@ -388,8 +392,8 @@ var atomicLossSeeds = []lossSeed{
 	{"tick", `st\.`, 1},
 }
 
-// run loses GPUs, and counts the programs whose last batch was gone, or there. The first seed is another one for each kernel, so
-// that the few programs of all kernels together have all options.
+// run loses GPUs, and counts the programs with a last batch that was gone, or done. Kernels start
+// with different seeds, so that few programs cover all options.
 func (l lossSeed) run(t *testing.T, first uint64, run *running, batch int) (gone, there int) {
 	for i := range uint64(l.seeds * *lossPrograms) {
 		seed := first + i
@@ -420,8 +424,8 @@ func (l lossSeed) run(t *testing.T, first uint64, run *running, batch int) (gone
 	return gone, there
 }
 
-// Lookups beside a change that loses the GPU, and an iteration that goes on behind it: each reads what had
-// been acknowledged before it, or was under way, or says that the device is lost.
+// Lookups run alongside a change that loses the GPU, and an iteration continues after it. Each
+// reads values acknowledged before it or in flight, or returns that the device is lost.
 func TestGPULostBesideReaders(t *testing.T) {
 	if testing.Short() {
 		t.Skip("interprets kernels")
@@ -452,7 +456,7 @@ func TestGPULostBesideReaders(t *testing.T) {
 		begun.Store(1)
 		acked.Store(1)
 		var readers sync.WaitGroup
-		var read atomic.Int64 // behind the loss
+		var read atomic.Int64 // after the loss
 		met, stop := make(chan struct{}), make(chan struct{})
 		for range 2 {
 			readers.Go(func() {
@@ -517,7 +521,7 @@ func TestGPULostBesideReaders(t *testing.T) {
 	}
 }
 
-// Batches on streams of a GPU that is lost: Sync says so, once, and streams return its error.
+// After batches on streams of a lost GPU, Sync returns the error once, and streams return it.
 func TestGPULostOnStreams(t *testing.T) {
 	if testing.Short() {
 		t.Skip("interprets kernels")

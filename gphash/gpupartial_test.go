@@ -12,16 +12,16 @@ import (
 	"github.com/weftgo/weft/device/sim"
 )
 
-// A call of several atomic batches that meets the loss of its GPU says how many operations its finished
-// batches had: these are there, the one under way is there as a whole or not at all, and nothing
-// behind it is. One that was to run again, behind a growth, counts as done and failed. Of single
-// operations it counts none of the chunk under way, any of which may be there.
+// A call of several atomic batches that meets the loss of its GPU returns the number of operations
+// in finished batches. These are done, the interrupted batch is done as a whole or not at all, and
+// nothing after it is done. A batch that was to rerun after a growth counts as done and failed. For
+// single operations the error counts none of the interrupted chunk. Each of these may be done.
 func TestPartialErrorOfALoss(t *testing.T) {
 	if testing.Short() {
 		t.Skip("interprets kernels")
 	}
 	smallParts(t)
-	unit = imageUnit // of which the log has one, and batches are as large as that
+	unit = imageUnit // the log has one unit, and batches are that large
 	for _, m := range []struct {
 		name  string
 		o     Options
@@ -33,7 +33,8 @@ func TestPartialErrorOfALoss(t *testing.T) {
 	} {
 		t.Run(m.name, func(t *testing.T) {
 			t.Parallel()
-			some, whole, gone := 0, 0, 0 // calls with finished batches, and what became of those under way
+			// calls with finished batches, and the fate of the interrupted ones
+			some, whole, gone := 0, 0, 0
 			for seed := range uint64(m.seeds) {
 				tr := &lossTrial{}
 				o := lossShapes[seed%3]
@@ -84,8 +85,8 @@ func TestPartialErrorOfALoss(t *testing.T) {
 	}
 }
 
-// longPut inserts so many keys in one call that is to meet the loss of its GPU, and says what that
-// returned, nil if nothing happened, and which keys are there behind it.
+// longPut inserts n keys in one call that should meet the loss of its GPU. It returns the error of
+// the call, or nil without a loss, and which keys are there afterwards.
 func longPut(t *testing.T, tr *lossTrial, n int) (p *weft.PartialError, found []byte) {
 	t.Helper()
 	var keys, values []byte
@@ -104,7 +105,7 @@ func longPut(t *testing.T, tr *lossTrial, n int) (p *weft.PartialError, found []
 	got, is := make([]byte, len(values)), make([]bool, n)
 	hits, err := tr.x.Get(t.Context(), keys, got, is)
 	for deadline := time.Now().Add(time.Minute); errors.Is(err, device.ErrLost) && time.Now().Before(deadline); time.Sleep(time.Millisecond) {
-		hits, err = tr.x.Get(t.Context(), keys, got, is) // until somebody has taken over
+		hits, err = tr.x.Get(t.Context(), keys, got, is) // until the CPU has taken over
 	}
 	must(t, err)
 	if hits != inserted || tr.x.Len() != hits {

@@ -11,24 +11,24 @@ import (
 	"github.com/weftgo/weft/internal/pm/pmtest"
 )
 
-// sighting is a lookup of one key beside an atomic batch.
+// sighting is a lookup of one key alongside an atomic batch.
 type sighting struct {
 	key    int
 	values device.Slice[byte]
 	found  device.Slice[bool]
-	at     int // when it has its answer; 0: not yet
+	at     int // time of its answer; 0: not yet
 }
 
-// readersTrial is an atomicKernelTrial with lookups beside its batches. What one of them has read of a
-// batch, no crash from then on may take back.
+// readersTrial is an atomicKernelTrial with lookups alongside its batches. No later crash may take
+// back what a lookup has read of a batch.
 type readersTrial struct {
 	*atomicKernelTrial
 	reader *device.Stream
-	keys   device.Slice[byte] // all
-	under  []*sighting        // way
-	old    int                // when the last image was seen that is as before the batch under way
-	seen   int                // answers of a batch that had not returned
-	taken  string             // one that a crash has taken back
+	keys   device.Slice[byte] // of all keys
+	under  []*sighting        // lookups in flight
+	old    int                // time of the last image as before the batch in flight
+	seen   int                // answers from a batch that had not returned
+	taken  string             // an answer that a crash has taken back
 }
 
 func newReadersTrial(t testing.TB, seed uint64) *readersTrial {
@@ -52,7 +52,7 @@ func newReadersTrial(t testing.TB, seed uint64) *readersTrial {
 	return tr
 }
 
-// delayed has each lookup wait for some rounds before it begins.
+// delayed makes each lookup wait for some rounds before it begins.
 func delayed(ptx string, rounds int) string {
 	lo := bytes.Index([]byte(ptx), []byte(".entry gphash_get("))
 	if lo < 0 {
@@ -62,7 +62,7 @@ func delayed(ptx string, rounds int) string {
 	return ptx[:at] + fmt.Sprintf(".reg .b32 %%wait;\n.reg .pred %%waits;\nmov.u32 %%wait, %d;\n$LATE:\nsub.s32 %%wait, %%wait, 1;\nsetp.ne.s32 %%waits, %%wait, 0;\n@%%waits bra $LATE;\n", rounds) + ptx[at:]
 }
 
-// request notes when lookups have their answers.
+// request records when lookups have their answers.
 func (tr *readersTrial) request(r sim.Request) {
 	if r.Kind != sim.Store || r.Kernel != "gphash_get" {
 		return
@@ -76,7 +76,7 @@ func (tr *readersTrial) request(r sim.Request) {
 
 func same(a, b []byte) bool { return (a == nil) == (b == nil) && bytes.Equal(a, b) }
 
-// asBefore reports whether an image has not the batch under way, or does not tell.
+// asBefore reports whether an image lacks the batch in flight, or shows no difference.
 func (tr *readersTrial) asBefore(t *table) bool {
 	for i, was := range tr.before {
 		if same(was, tr.behind[i]) {
@@ -89,7 +89,7 @@ func (tr *readersTrial) asBefore(t *table) bool {
 	return false
 }
 
-// run runs batches, each with lookups of all keys beside it, one behind the other, and again.
+// run runs batches. Alongside each, all keys are looked up one after the other, several times.
 func (tr *readersTrial) run(t testing.TB) {
 	tr.lookOn()
 	s, err := tr.dev.NewStream()
@@ -139,7 +139,8 @@ func (tr *readersTrial) saw(t testing.TB, at *sighting, returned int) {
 	}
 }
 
-// exploreReaders runs programs until about so many images have been looked at, or a crash has taken an answer back.
+// exploreReaders runs programs until about states images have been checked, or a crash has taken an
+// answer back.
 func exploreReaders(t testing.TB, states int, change func(*readersTrial)) (images, seen int, failed, taken string) {
 	for seed := uint64(0); images < states; seed++ {
 		tr := newReadersTrial(t, seed)
@@ -158,8 +159,8 @@ func exploreReaders(t testing.TB, states int, change func(*readersTrial)) (image
 	return images, seen, failed, ""
 }
 
-// Lookups beside an atomic batch read what survives: what one has read of a batch that has not returned
-// is there behind any crash from then on.
+// Lookups alongside an atomic batch read what survives: a value read from a batch that has not
+// returned is there after any later crash.
 func TestReadersSeeWhatSurvives(t *testing.T) {
 	if testing.Short() {
 		t.Skip("interprets kernels")
@@ -174,7 +175,7 @@ func TestReadersSeeWhatSurvives(t *testing.T) {
 	t.Logf("%d images of crashes, %d answers of batches under way", images, seen)
 }
 
-// A batch that lookups see before it is durable is found.
+// A batch that is visible to lookups before it is durable is detected.
 func TestReadersSeeTooMuch(t *testing.T) {
 	if testing.Short() {
 		t.Skip("interprets kernels")

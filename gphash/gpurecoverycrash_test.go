@@ -15,14 +15,14 @@ import (
 	"github.com/weftgo/weft/internal/pool"
 )
 
-// left is what a crash has left of the pool of a trial, and what may be in it.
+// left is the pool of a trial after a crash, and its possible contents.
 type left struct {
 	memory         []byte
 	may            [][][]byte
 	before, behind [][]byte // of atomic batches
 }
 
-// leave keeps some of what crashes of a program would leave, while it runs.
+// leave collects some of the images that crashes of a running program would leave.
 func (tr *kernelTrial) leave(all *[]left, most int, more func(*left)) {
 	next := tr.rng.IntN(2000)
 	tr.k.Step = func() error {
@@ -52,7 +52,8 @@ func (tr *kernelTrial) leave(all *[]left, most int, more func(*left)) {
 	}
 }
 
-// placed is a device that tells a domain where it has mapped the pool, before any kernel stores there.
+// placed is a device that sets the base of a domain when it maps the pool, before any kernel stores
+// there.
 type placed struct {
 	device.Device
 	k *pmtest.Kernels
@@ -72,7 +73,7 @@ func (d *placed) NewStream() (*device.Stream, error) {
 	return device.NewStream(d, s.Driver()), nil
 }
 
-// recoverOnGPU opens what a crash has left on a GPU, and looks at what crashes of that would leave, which a CPU
+// recoverOnGPU opens the result of a crash on a GPU, and checks crashes of that, which a CPU
 // recovers.
 func (tr *kernelTrial) recoverOnGPU(t testing.TB, l left, o OpenOptions, seed uint64, rewrite func(file, ptx string) string, mutant func(*pmtest.Access) bool) *Report {
 	tr.may = l.may
@@ -95,7 +96,7 @@ func (tr *kernelTrial) recoverOnGPU(t testing.TB, l left, o OpenOptions, seed ui
 	return report
 }
 
-// is are the values of all keys, as the host finds them in the pool.
+// is returns the values of all keys, as the host finds them in the pool.
 func (tr *kernelTrial) is() (is [][]byte) {
 	t := tr.index.engine.table
 	for _, key := range tr.keys {
@@ -109,8 +110,8 @@ func (tr *kernelTrial) is() (is [][]byte) {
 	return is
 }
 
-// exploreRecovery crashes programs of a GPU, from a seed on, and then the recovery by a GPU from that, and
-// a batch behind it, until about so many images have been looked at.
+// exploreRecovery crashes programs of a GPU, from a seed on. Then it crashes the recovery by a GPU
+// and a batch after it. It stops once about states images have been checked.
 func exploreRecovery(t testing.TB, from uint64, states int, atomic bool, rewrite func(file, ptx string) string, mutant func(*pmtest.Access) bool) (images int, mended Report, failed string) {
 	during := 0
 	for seed := from; images < states; seed++ {
@@ -160,8 +161,8 @@ func exploreRecovery(t testing.TB, from uint64, states int, atomic bool, rewrite
 	return images, mended, failed
 }
 
-// A crash of the recovery by a GPU, whose kernels mend slots in any order, and of the first batch behind it:
-// whoever opens the pool then finds what whoever had opened it before would have found.
+// A crash interrupts the recovery by a GPU, with kernels that mend slots in any order, or the first
+// batch after it. The next opening finds what the previous one would have found.
 func TestCrashesInRecoveryOnGPU(t *testing.T) {
 	if testing.Short() {
 		t.Skip("interprets kernels")
@@ -179,7 +180,7 @@ func TestCrashesInRecoveryOnGPU(t *testing.T) {
 	}
 }
 
-// Mutants of recovery by a GPU: each is found.
+// Each mutant of recovery by a GPU is found.
 func TestRecoveryCrashMutants(t *testing.T) {
 	if testing.Short() {
 		t.Skip("interprets kernels")

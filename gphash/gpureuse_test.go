@@ -12,7 +12,7 @@ import (
 	"github.com/weftgo/weft/internal/mutate"
 )
 
-// sameSlots are two keys that may be in the same slots: what one has left, the other one takes.
+// sameSlots returns two keys with the same candidate slots, so one takes what the other has left.
 func sameSlots(x *Index) (a, b []byte) {
 	seen := map[string][]byte{}
 	for i := 0; ; i++ {
@@ -28,8 +28,8 @@ func sameSlots(x *Index) (a, b []byte) {
 	}
 }
 
-// reuse looks a key up beside its deletion and the insertion of another one, which gets its slot and its
-// memory, and back again. Error: a lookup has read what the key never had.
+// reuse looks a key up alongside its deletion and the insertion of another one, which gets its slot
+// and its memory, and back again. Error: a lookup has read a value that the key never had.
 func reuse(t *testing.T, o Options, gpu sim.Options) (failed error) {
 	t.Helper()
 	const lookups, rounds = 8, 3
@@ -78,16 +78,16 @@ func reuse(t *testing.T, o Options, gpu sim.Options) (failed error) {
 	return failed
 }
 
-// reuseShapes have all keys of one bucket or two.
+// reuseShapes have all keys in one bucket or two.
 var reuseShapes = []Options{
 	{KeySize: 8, ValueSize: 8, Slots: 2, Hashes: 2, Levels: 2, Capacity: 1},
 	{KeySize: 20, ValueSize: 40, Slots: 4, Hashes: 2, Levels: 1, Capacity: 1},
 	{KeySize: 8, ValueSize: 24, Slots: 2, Hashes: 2, Levels: 2, Capacity: 1, Mirror: true},
 }
 
-// slowly has lookups read in order from the beginning, and lets them wait for a while between the control
-// word of a slot and its value, and again before the second look at the control word: whatever they find then,
-// they would find if something else held them up.
+// slowly makes lookups read in order from the beginning. It delays them between the control word of
+// a slot and its value, and again before the second read of the control word. Other delays could
+// have the same effect, so any result must be right.
 func slowly(t *testing.T) func(file, ptx string) string {
 	inOrder := mutate.Replace(t, "get", `(setp\.ne\.s32 %p\d+, %r\d+, %r\d+;\s*)selp\.u32 (%r\d+), 1, 0, %p\d+;`, "${1}mov.u32 $2, 1;")
 	return func(file, ptx string) string {
@@ -105,13 +105,12 @@ func slowly(t *testing.T) func(file, ptx string) string {
 	}
 }
 
-// wait has a thread do nothing for a while: long enough for two batches to run on the simulator, most of the
-// time.
+// wait makes a thread idle, mostly long enough for two batches to run on the simulator.
 func wait(label string) string {
 	return "mov.u32 %wait, 30000;\n$" + label + ":\nsub.s32 %wait, %wait, 1;\nsetp.ne.s32 %waits, %wait, 0;\n@%waits bra $" + label + ";\n"
 }
 
-// findReuse tries seeds until a lookup has read what is another key's.
+// findReuse tries seeds until a lookup has read the value of another key.
 func findReuse(t *testing.T, seeds uint64, rewrite func(file, ptx string) string) (seed uint64, failed error) {
 	for seed = range seeds {
 		gpu := sim.Options{Seed: seed, Scheduler: sim.Random, Rewrite: rewrite}
@@ -122,9 +121,10 @@ func findReuse(t *testing.T, seeds uint64, rewrite func(file, ptx string) string
 	return seed, failed
 }
 
-// The hole of the paper's protocol, in kernels: search(k1) beside delete(k1) and insert(k2), which takes the
-// slot that k1 has left, returned the value of k2. Slots that are freed at the next batch do not
-// keep a lookup from it, which runs beside several; versions and the second look at the control word do.
+// The defect of the paper's protocol, in kernels: search(k1) alongside delete(k1) and insert(k2),
+// which takes the slot that k1 has left, returned the value of k2. Freeing slots only at the next
+// batch does not prevent that, since a lookup runs alongside several batches. Versions and the
+// second read of the control word do.
 func TestReuseOnGPU(t *testing.T) {
 	if testing.Short() {
 		t.Skip("interprets kernels")

@@ -15,27 +15,29 @@ import (
 	"github.com/weftgo/weft/internal/pm"
 )
 
-// Byte strings of any length on a GPU. Batches lie in memory of the host, and so does the pool: so the host
-// copies what is long, and the GPU finds and changes slots.
+// Byte strings of any length on a GPU. Batches and the pool both lie in memory of the host. So the
+// host copies the long data, and the GPU finds and changes slots.
 //
-// For a change the host first writes records for what the batch may store, two for a key at most, durably, where
-// nothing names them yet; memory for them it takes as for a batch of its own. Then the keys go to the GPU, which
-// hashes and sorts them, compares the keys of records over the bus, and settles the operations on each key: the
-// word that publishes a slot names a record that is there. What has become of records comes back by row: those
-// that have been named by nothing are free at once, those that have been replaced from the next batch on.
-// What operations return are places of records, or numbers of rows, of which the host copies the values.
+// For a change the host first writes, durably, the records that the batch may store, two per key at
+// most. No slot refers to them yet. It allocates their memory as for a batch of its own. Then the
+// keys go to the GPU, which hashes and sorts them. It compares the keys of records over the bus,
+// and resolves the operations on each key. The word that publishes a slot refers to an existing
+// record. The fate of each record comes back by row. Records without a reference are free at once,
+// replaced ones from the next batch on. Operations return places of records, or numbers of rows,
+// and the host copies their values.
 //
-// So a crash finds what it finds of keys in slots, with records for values: none is named before it is durable,
-// and none is written over before the word that names another one is. Nothing else changes beside lookups: who
-// finds a record reads it when the GPU has done with it. And what is free the host alone knows.
+// So a crash leaves the same as with keys in slots, with records in place of values. No record is
+// referred to before it is durable, and none is overwritten before the word that refers to its
+// successor is. Nothing else changes alongside lookups, so a record that a lookup has found can be
+// read after the GPU is done. Only the host tracks free memory.
 
-// stringsBytes is how much the keys of a launch take at most, if it has several. Tests make it smaller.
+// stringsBytes is the max size of the keys of a launch with several keys. Tests make it smaller.
 var stringsBytes = 64 << 20
 
-// stringKernels are those of gphash_strings.cu that take other parameters than those of gphash.cu.
+// stringKernels are the kernels of gphash_strings.cu with other parameters than those of gphash.cu.
 type stringKernels struct{ hash, find, list, change, crowded, follow device.Kernel }
 
-// loadStrings loads the kernels of gphash_strings.cu, some in place of those of gphash.cu.
+// loadStrings loads the kernels of gphash_strings.cu. Some replace those of gphash.cu.
 func (k *launcher) loadStrings() error {
 	x := &k.strings
 	return gpu.Load(k.dev, &gphashStringsImage, []gpu.Entry{
@@ -47,8 +49,8 @@ func (k *launcher) loadStrings() error {
 
 // ---- keys ---------------------------------------------------------------------------
 
-// packed are the keys of a batch for a launch: where each begins, in words, and how long it is, and then
-// their words, with zeros behind the last byte.
+// packed returns the keys of a batch for a launch: first the word at which each begins and its
+// length, then their words, with zeros after the last byte.
 func (g *gpuEngine) packed(b *batch.Batch) []uint64 {
 	at := uint64(0)
 	all := make([]uint64, b.N, 3*b.N)
@@ -72,8 +74,8 @@ const (
 	spanBits  = 20      // twin: those of package batch
 )
 
-// launchable is how many operations of a batch, from one on, are launched together, unless they are to be there
-// together.
+// launchable returns how many operations of a batch, from one on, are launched together, unless the
+// batch is atomic.
 func launchable(b *batch.Batch, from int) (n int) {
 	for bytes := 0; from+n < b.N && n < core.ChunkOps; n++ {
 		if bytes += len(b.Columns[batch.Keys].Row(from + n)); bytes > stringsBytes && n > 0 {
@@ -89,7 +91,7 @@ func keysIn(c *prim.Carve, n int, packed []uint64) stringsRef {
 	return stringsRef{spans: at, words: at + device.Ptr(n*pm.Word)}
 }
 
-// sortStrings is sort for such keys.
+// sortStrings is sort for packed keys.
 func (k *launcher) sortStrings(s *device.Stream, t *tableRef, keys stringsRef, n int, in device.Ptr) (o order, err error) {
 	o, _ = newOrder(in, n)
 	p := stringsHashParams{table: *t, keys: keys, hashes: o.hashes, prefixes: o.From.Keys, n: uint64(n)}
@@ -101,7 +103,7 @@ func (k *launcher) sortStrings(s *device.Stream, t *tableRef, keys stringsRef, n
 
 // ---- lookups -------------------------------------------------------------------------
 
-// lookStrings looks keys up, as many at a time as are launched together.
+// lookStrings looks keys up, in parts that are launched together.
 func (g *gpuEngine) lookStrings(ctx context.Context, b *batch.Batch) (done, hits int, err error) {
 	for done < b.N {
 		part := b.Part(done, done+launchable(b, done))
@@ -114,7 +116,7 @@ func (g *gpuEngine) lookStrings(ctx context.Context, b *batch.Batch) (done, hits
 	return done, hits, nil
 }
 
-// foundBytes are those of what a lookup answers: a place and a length.
+// foundBytes is the size of a lookup's answer: a place and a length.
 const foundBytes = pm.Word + 4
 
 // findStrings finds the records of keys.
@@ -145,7 +147,7 @@ func (g *gpuEngine) findStrings(ctx context.Context, b *batch.Batch) (hits int, 
 	return answerStrings(b, batch.View[uint64](answers)[:b.N], answers[pm.Word*b.N:]), nil
 }
 
-// inLoan runs something on a stream of its own, in so much memory of the device, which is lent again behind it.
+// inLoan calls run with a stream of its own and a temporary buffer of device memory.
 func (g *gpuEngine) inLoan(bytes int, run func(s *device.Stream, at device.Ptr) error) error {
 	return g.OnWork(func(_ *gpu.Carrier, s *device.Stream) error {
 		work, err := g.k.loans.take(bytes)
@@ -171,7 +173,7 @@ func (k *launcher) findStrings(s *device.Stream, keys stringsRef, n int, found, 
 	return device.Launch(s, k.strings.find, gpu.Grid(warp*n), gpu.Block, &p)
 }
 
-// answerStrings writes what has been found to the columns of a lookup, and counts it.
+// answerStrings writes the answers to the columns of a lookup, and counts the hits.
 func answerStrings(b *batch.Batch, records []uint64, lengths []byte) (hits int) {
 	ok := batch.View[bool](b.Columns[batch.OK].Host)
 	for i, is := range records {
@@ -187,15 +189,15 @@ func answerStrings(b *batch.Batch, records []uint64, lengths []byte) (hits int) 
 	return hits
 }
 
-// Expand is for [core.Expander]: the host reads records, beside which nothing changes.
+// Expand implements [core.Expander]. The host reads the records, and nothing changes meanwhile.
 func (g *gpuEngine) Expand(ctx context.Context, s *device.Stream, l *core.Lease, b *batch.Batch) error {
 	return g.host.Expand(ctx, s, l, b)
 }
 
-// PairBytes is for [core.Measurer].
+// PairBytes implements [core.Measurer].
 func (g *gpuEngine) PairBytes(*core.Lease) int { return g.host.values.recordBytes(g.table.Len()) }
 
-// exportStrings is Export of an index of records, of which the GPU says where they are.
+// exportStrings is Export for an index of records, with places from the GPU.
 func (g *gpuEngine) exportStrings(ctx context.Context, lo, hi uint32, out *batch.Batch) (n int, err error) {
 	records := make([]uint64, out.N+1)
 	err = g.inLoan(pm.Word*len(records), func(s *device.Stream, at device.Ptr) error {
@@ -219,14 +221,14 @@ func (g *gpuEngine) exportStrings(ctx context.Context, lo, hi uint32, out *batch
 
 // ---- records of a batch ------------------------------------------------------------------
 
-// placing is where records of a batch lie that a GPU is to settle.
+// placing is the places of the records of a batch for the GPU.
 type placing struct {
-	blocks []uint64 // by row; 0: it has none
+	blocks []uint64 // by row; 0: none
 	parts  []uint8  // by row: the region of its key
 }
 
-// scenario is what a key comes to by operations in their order, if it was there before them, or if it was not
-// (twin: settle in strings.cuh).
+// scenario is the result of the operations on a key, in their order. It assumes that the key was
+// there before, or that it was not (twin: settle in strings.cuh).
 type scenario struct {
 	there bool
 	given bool // by a row
@@ -242,7 +244,7 @@ func (s *scenario) settle(kind op.Kind, row uint32) {
 	}
 }
 
-// placer places the records of a core's share of a batch. Its memory is used again by the next one.
+// placer places the records of a core's share of a batch. The next batch reuses its memory.
 type placer struct {
 	writer
 	named naming
@@ -255,8 +257,9 @@ type keyPlaced struct {
 	absent, there scenario
 }
 
-// writeRecords writes one for each row that may be what its key has behind the batch, durably, as far as there is
-// memory. Which rows these are depends on nothing but whether the key is there, so a key has two at most.
+// writeRecords writes, durably, a record for each row that may be the final value of its key, as
+// far as memory suffices. Which rows these are depends only on whether the key is there, so a key
+// has two at most.
 func (e *engine) writeRecords(r *rows) *placing {
 	p := &placing{blocks: make([]uint64, r.N), parts: make([]uint8, r.N)}
 	bits := e.bits()
@@ -298,12 +301,12 @@ func (w *placer) place(e *engine, r *rows, ops []uint32, bits uint, p *placing) 
 	w.mem.Fence()
 }
 
-// named is set in the fate of a row whose record a slot names now. The rest of it is the record of its key that
-// none does any more, or 0 (twin: kNamed).
+// named is set in the fate of a row if a slot refers to its record now. The other bits are the
+// record of the same key that lost its reference, or 0 (twin: kNamed).
 const named = 1 << 63
 
-// settled has what nothing names be free: records of the batch at once, others from the next one on. Without
-// fates it has come to nothing.
+// settled frees records without references: those of the batch at once, others from the next batch
+// on. Without fates the batch had no effect.
 func (v *values) settled(p *placing, fates []uint64) {
 	for i, block := range p.blocks {
 		r, fate := &v.parts[p.parts[i]], uint64(0)
@@ -321,15 +324,15 @@ func (v *values) settled(p *placing, fates []uint64) {
 
 // ---- changes ---------------------------------------------------------------------------
 
-// stringsBatch is what a change has on the device besides its columns.
+// stringsBatch is the device data of a change besides its columns.
 type stringsBatch struct {
 	n     int
 	keys  stringsRef
 	fates device.Ptr
-	named bool // slots, or the redo log, may name records of it
+	named bool // slots, or the redo log, may refer to its records
 }
 
-// changeStrings runs a batch of the host, or as much of it as is launched together.
+// changeStrings runs a host batch, or as much of it as is launched together.
 func (g *gpuEngine) changeStrings(ctx context.Context, b *batch.Batch) (done int, failed []uint32, err error) {
 	if err := inTurn(ctx.Err, g.finish); err != nil {
 		return 0, nil, err
@@ -360,8 +363,9 @@ func (g *gpuEngine) changeStrings(ctx context.Context, b *batch.Batch) (done int
 	return n, failed, nil
 }
 
-// settleBehind settles the records of a batch that has met an error: if some of them may be named, as fates
-// say. A loss is for who looks through the pool; and so it is if fates cannot be read, either.
+// settleBehind frees the records of a batch after an error. If slots may refer to some of them, it
+// first reads the fates. After a loss, or if fates cannot be read either, the inspection of the
+// pool frees them.
 func (g *gpuEngine) settleBehind(p *placing, err error) error {
 	if errors.Is(err, device.ErrLost) {
 		return nil
@@ -377,7 +381,7 @@ func (g *gpuEngine) settleBehind(p *placing, err error) error {
 	return nil
 }
 
-// together is how many operations of a batch run together.
+// together returns how many operations of a batch run together.
 func (g *gpuEngine) together(ctx context.Context, b *batch.Batch) (n int, err error) {
 	if l := g.host.redo; l != nil {
 		return min(b.N, l.capacity(), core.ChunkOps), nil
@@ -391,7 +395,7 @@ func (g *gpuEngine) together(ctx context.Context, b *batch.Batch) (n int, err er
 	return min(n, x.Ops), nil
 }
 
-// runStrings runs a batch that lies on the device, and waits.
+// runStrings runs a batch on the device, and waits.
 func (g *gpuEngine) runStrings(on *batch.Batch) (failed []uint32, err error) {
 	if g.host.redo != nil {
 		return g.whole(g.Stream, on)
@@ -401,11 +405,11 @@ func (g *gpuEngine) runStrings(on *batch.Batch) (failed []uint32, err error) {
 	return failed, err
 }
 
-// backBytes are those of what a change answers: a fate, a result and a flag.
+// backBytes is the size of a change's answer: a fate, a result and a flag.
 const backBytes = 2*pm.Word + 1
 
-// bringStrings copies a batch of the host to the device. What comes back lies together from `back` on: fates,
-// results, flags, as far as there are any.
+// bringStrings copies a host batch to the device. The answers lie together from back on: fates,
+// results and flags, as far as requested.
 func (g *gpuEngine) bringStrings(b *batch.Batch, p *placing) (on *batch.Batch, back device.Ptr, work *loan, err error) {
 	packed := g.packed(b)
 	on = &batch.Batch{N: b.N, Kind: b.Kind, Flags: b.Flags}
@@ -447,7 +451,7 @@ func (g *gpuEngine) bringStrings(b *batch.Batch, p *placing) (on *batch.Batch, b
 	return on, back, work, g.note(err)
 }
 
-// submitStrings submits the kernels of a change, which lacks what is of strings.
+// submitStrings submits the kernels of a change and fills in the parameters for strings.
 func (k *launcher) submitStrings(s *device.Stream, c *gpu.Change, p *changeParams) error {
 	if c.N != k.batch.n {
 		return fmt.Errorf("%w: a batch of byte strings is launched at once", device.ErrMemory)
@@ -467,7 +471,7 @@ func (k *launcher) submitStrings(s *device.Stream, c *gpu.Change, p *changeParam
 	return writeLog(k, s, k.strings.follow, &x)
 }
 
-// answerChanges reads what has become of a batch.
+// answerChanges reads the answers of a batch.
 func (g *gpuEngine) answerChanges(b *batch.Batch, p *placing, back device.Ptr) error {
 	answers := make([]byte, backBytes*b.N)
 	if err := g.read(answers, back); err != nil {
@@ -482,8 +486,8 @@ func (g *gpuEngine) answerChanges(b *batch.Batch, p *placing, back device.Ptr) e
 	return nil
 }
 
-// ofRow is set in a result that is the value of a row, whose number the rest is; else that is the place of a
-// record, or 0 (twin: kOfRow).
+// ofRow is set in a result that is the value of a row; the other bits are the number of the row.
+// Otherwise the result is the place of a record, or 0 (twin: kOfRow).
 const ofRow = 1 << 63
 
 // deliver appends what operations have found to the column of results.
@@ -506,7 +510,8 @@ func (g *gpuEngine) deliver(b *batch.Batch, results []uint64) {
 			case is&ofRow != 0:
 				copy(out.Row(i), given(is))
 			case is != 0:
-				if h, ok := v.record(is); ok && h.value() == len(out.Row(i)) { // as it still is, unless somebody else writes the pool
+				// unchanged, unless another program writes to the pool
+				if h, ok := v.record(is); ok && h.value() == len(out.Row(i)) {
 					v.mem.Read(is+h.valueAt(), out.Row(i))
 				}
 			}
@@ -516,7 +521,7 @@ func (g *gpuEngine) deliver(b *batch.Batch, results []uint64) {
 
 // ---- growth ------------------------------------------------------------------------------
 
-// refresh has the device know what the host has changed in slots of the pool. Nobody else is at work.
+// refresh passes changes of slots by the host to the device. No other thread is at work.
 func (g *gpuEngine) refresh() error {
 	t := g.k.table.Load()
 	return g.Do(all, func(s *device.Stream) error { return g.k.fill(s, t, &levels{}) })

@@ -12,16 +12,16 @@ import (
 	"github.com/weftgo/weft/internal/pm/pmtest"
 )
 
-// stringsTrial is a trial of byte strings on a simulated GPU: a crash may lose what the host has stored, and what
-// kernels have.
+// stringsTrial is a trial of byte strings on a simulated GPU. A crash may lose stores of the host
+// and of kernels.
 type stringsTrial struct {
 	*kernelTrial
 	index          *Strings
 	before, behind [][]byte // of an atomic batch, by key; nil: absent
-	full           int      // batches without room
+	full           int      // batches without space
 }
 
-// stringShapes are small enough for keys to collide, and to make way for each other.
+// stringShapes are small enough for keys to collide, and to be moved for each other.
 var stringShapes = []small{
 	{slots: 2, hashes: 2, levels: 2, top: 1, batches: 6, ops: 14, keys: 24},
 	{keySize: 20, slots: 2, hashes: 2, levels: 2, top: 1, batches: 6, ops: 12, keys: 20},
@@ -49,8 +49,8 @@ func newStringsTrial(t testing.TB, atomic bool, seed uint64, rewrite func(file, 
 	return tr
 }
 
-// run runs batches, and looks at crashes at some of the points where there may be some. What a call that has
-// returned has done is durable by that.
+// run runs batches, and checks crashes at some of the points where they may occur. The results of a
+// returned call are durable.
 func (tr *stringsTrial) run(t testing.TB) {
 	tr.lookOn()
 	for range tr.shape.batches {
@@ -114,7 +114,7 @@ func (tr *stringsTrial) batch(t testing.TB) {
 	}
 }
 
-// exploreStrings runs programs, from a seed on, until about so many images have been looked at.
+// exploreStrings runs programs, from a seed on, until about states images have been checked.
 func exploreStrings(t testing.TB, atomic bool, from uint64, states int, rewrite func(file, ptx string) string, change func(*stringsTrial)) (images, resizes int, failed string) {
 	for seed := from; images < states; seed++ {
 		tr := newStringsTrial(t, atomic, seed, rewrite)
@@ -130,8 +130,8 @@ func exploreStrings(t testing.TB, atomic bool, from uint64, states int, rewrite 
 	return images, resizes, ""
 }
 
-// Whatever a crash leaves of the stores of kernels and of the host: no acknowledged operation is lost, each of a
-// batch that was cut short is there or not, and of an atomic batch all or none.
+// Whatever a crash leaves of the stores of kernels and of the host, no acknowledged operation is
+// lost. Each operation of an interrupted batch is done or not, an atomic batch as a whole.
 func TestCrashesOfStrings(t *testing.T) {
 	if testing.Short() {
 		t.Skip("interprets kernels")
@@ -150,7 +150,7 @@ func TestCrashesOfStrings(t *testing.T) {
 	}
 }
 
-// Mutants of the order of stores of byte strings on a GPU: each is found.
+// Each mutant of the order of stores of byte strings on a GPU is found.
 func TestStringsCrashMutants(t *testing.T) {
 	if testing.Short() {
 		t.Skip("interprets kernels")
@@ -169,9 +169,9 @@ func TestStringsCrashMutants(t *testing.T) {
 	for _, m := range []struct {
 		name   string
 		atomic bool
-		kernel string // which lacks fence number n
+		kernel string // lacks fence number n
 		n      int
-		from   uint64 // a seed a little before one that finds it
+		from   uint64 // a seed shortly before one that finds it
 		change func(*stringsTrial)
 	}{
 		{name: "no fence behind records", change: noFence("gphash.(*placer).place")},

@@ -14,8 +14,9 @@ import (
 	"github.com/weftgo/weft/internal/conformance"
 )
 
-// Whatever of a device fails in a batch of byte strings, each operation is there or not, of an atomic batch all or
-// none; what comes next works, and the memory of records is in use as far as keys have it.
+// Any operation of a device may fail in a batch of byte strings. Each operation of the batch is
+// then done or not, an atomic batch as a whole. Later batches work, and exactly the records of
+// existing keys are in use.
 func TestStringsFailures(t *testing.T) {
 	if testing.Short() {
 		t.Skip("interprets kernels")
@@ -34,7 +35,8 @@ func TestStringsFailures(t *testing.T) {
 	}
 }
 
-// failStrings has operation n of a device fail in a batch, and reports whether there is one.
+// failStrings makes operation n of a device fail in a batch, and reports whether the batch has that
+// many.
 func failStrings(t *testing.T, dev device.Device, o Options, n int) (fired bool) {
 	o.Slots, o.Size, o.Capacity, o.Seed = 2, 8<<20, 1, [2]uint64{1, 2}
 	x, err := CreateStrings(filepath.Join(memoryDir(t), fmt.Sprint("pool", n)), dev, o)
@@ -72,7 +74,7 @@ func failStrings(t *testing.T, dev device.Device, o Options, n int) (fired bool)
 	return fired
 }
 
-// An atomic batch of byte strings is one, however long its keys are.
+// An atomic batch of byte strings stays one batch, however long its keys are.
 func TestAtomicStringsOfLongKeys(t *testing.T) {
 	dev := simulated(t)
 	was := stringsBytes
@@ -96,7 +98,7 @@ func TestAtomicStringsOfLongKeys(t *testing.T) {
 	must(t, x.Close())
 }
 
-// Slots that a batch has deleted are used again once, whatever fails meanwhile.
+// Slots that a batch has deleted are reused once, whatever fails meanwhile.
 func TestFailureBeforeReuse(t *testing.T) {
 	if testing.Short() {
 		t.Skip("interprets kernels")

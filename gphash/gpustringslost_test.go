@@ -14,8 +14,9 @@ import (
 	"github.com/weftgo/weft/device/sim"
 )
 
-// Byte strings whose GPU is lost at some store of a kernel: what has been acknowledged is there, of the batch
-// under way each operation is there or not, of an atomic one all or none, and the pool goes on on the CPU.
+// A GPU with byte strings is lost at some store of a kernel. Acknowledged operations are done, and
+// the pool continues on the CPU. Each operation of the interrupted batch is done or not, an atomic
+// batch as a whole.
 func TestStringsGPULost(t *testing.T) {
 	if testing.Short() {
 		t.Skip("interprets kernels")
@@ -70,7 +71,7 @@ func stringsLost(t *testing.T, o Options, seed uint64) (lost bool) {
 	return lost
 }
 
-// change runs a batch of up to 60 operations, and tells what it makes of the values of keys.
+// change runs a batch of up to 60 operations, and updates values to its results.
 func (s *small) change(x *Strings, rng *rand.Rand, values [][]byte) error {
 	kinds := make([]weft.OpKind, 1+rng.IntN(60))
 	var keys, given Bytes
@@ -89,8 +90,8 @@ func (s *small) change(x *Strings, rng *rand.Rand, values [][]byte) error {
 	return x.Apply(ctx, kinds, keys, given, nil, nil)
 }
 
-// either wants each key to have one of two values, the second if that is sure, or all to have those of one
-// side, and returns what they have.
+// either checks that each key has one of two values, the second one if sure. With whole, all keys
+// must be on the same side. It returns the values found.
 func (s *small) either(t *testing.T, x *Strings, before, behind [][]byte, sure, whole bool) (is [][]byte) {
 	t.Helper()
 	var keys, got Bytes
@@ -100,7 +101,7 @@ func (s *small) either(t *testing.T, x *Strings, before, behind [][]byte, sure, 
 	found := make([]bool, s.keys)
 	_, err := x.Get(ctx, keys, &got, found)
 	for deadline := time.Now().Add(time.Minute); errors.Is(err, device.ErrLost) && time.Now().Before(deadline); time.Sleep(time.Millisecond) {
-		_, err = x.Get(ctx, keys, &got, found) // until somebody has taken over
+		_, err = x.Get(ctx, keys, &got, found) // until the CPU has taken over
 	}
 	must(t, err)
 	old, new := 0, 0

@@ -11,7 +11,7 @@ import (
 	"github.com/weftgo/weft/internal/variant"
 )
 
-// shape is how kernels are launched, and which are not those of the index: see package variant.
+// shape is how kernels are launched, and which of them a variant replaces: see package variant.
 type shape struct {
 	variant.GPHash
 	form, plain device.Kernel // nil: slots have the form of the index
@@ -28,7 +28,7 @@ const refused = 2
 var errForm = errors.New("an index whose slots have another form has keys of 8 bytes in place, " +
 	"on a GPU that reads the pool: no mirror, cache, records, atomic batches, growth, or work on the host")
 
-// loadVariant loads the kernels that replace others.
+// loadVariant loads the replacement kernels of a variant.
 func (k *launcher) loadVariant() error {
 	if k.shape.Image == nil {
 		return nil
@@ -45,7 +45,7 @@ func (k *launcher) loadVariant() error {
 	return gpu.Load(k.dev, k.shape.Image, entries)
 }
 
-// formSlots begins to have slots of another form.
+// formSlots converts slots to another form.
 func (g *gpuEngine) formSlots(o OpenOptions) error {
 	k, t := &g.k, g.host.table
 	if k.shape.Form == "" {
@@ -72,7 +72,7 @@ func (g *gpuEngine) formSlots(o OpenOptions) error {
 	return err
 }
 
-// plainSlots makes control words right, if slots have another form. Nothing changes meanwhile.
+// plainSlots restores the control words of slots with another form. Nothing changes meanwhile.
 func (g *gpuEngine) plainSlots() error {
 	if !g.formed || g.over.Load() {
 		return nil
@@ -80,7 +80,8 @@ func (g *gpuEngine) plainSlots() error {
 	return g.Do(all, func(s *device.Stream) error { return g.k.convert(s, g.k.shape.plain) })
 }
 
-// convert submits giving slots another form. No kernel: they have that of the index.
+// convert submits converting slots to another form. Without a kernel they have the form of the
+// index.
 func (k *launcher) convert(s *device.Stream, kernel device.Kernel) error {
 	if kernel == nil {
 		return nil

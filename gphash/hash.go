@@ -10,33 +10,33 @@ import (
 	"github.com/weftgo/weft/internal/pool"
 )
 
-// hasher is the hash of keys. The paper's is the same for all tables, and linear:
-// whoever knows it makes a thousand keys with the same candidates by arithmetic.
+// hasher is the hash of keys. The paper's hash is the same for all tables, and linear, so anyone
+// can compute a thousand keys with the same candidates.
 type hasher struct {
 	id   HashID
 	seed [2]uint64
 }
 
-// HashID says which hash function a pool's keys go through. Files know the numbers.
+// HashID is the hash function of a pool's keys. Files store the numbers.
 type HashID uint32
 
 const (
-	// SipHash is SipHash-1-3 with the 128-bit seed of the pool: who does not know
-	// that cannot make keys collide.
+	// SipHash is SipHash-1-3 with the 128-bit seed of the pool. Keys cannot be
+	// made to collide without the seed.
 	SipHash HashID = pool.SipHash
-	// Fast is for keys that nobody hostile chooses.
+	// Fast is for keys that no attacker chooses.
 	Fast HashID = pool.FastHash
 )
 
 var hashIDs = enum.Names[HashID]{Type: "gphash.HashID", Names: []string{SipHash: "SipHash", Fast: "Fast"}, Err: op.ErrOptions}
 
-// String is the name of the function.
+// String returns the name of the function.
 func (h HashID) String() string { return hashIDs.String(h) }
 
-// MarshalText is String, or weft.ErrOptions where there is no such value.
+// MarshalText returns String, or weft.ErrOptions for an invalid value.
 func (h HashID) MarshalText() ([]byte, error) { return hashIDs.Text(h) }
 
-// UnmarshalText reads a name, in upper or lower case: so flag.TextVar takes it.
+// UnmarshalText parses a name in upper or lower case, so flag.TextVar accepts it.
 func (h *HashID) UnmarshalText(text []byte) error { return hashIDs.Read(h, text) }
 
 // of hashes a key.
@@ -47,7 +47,7 @@ func (f *hasher) of(key []byte) uint64 {
 	return f.sip13(key)
 }
 
-// fast mixes a word after the other.
+// fast mixes one word after the other.
 func (f *hasher) fast(key []byte) uint64 {
 	h := f.seed[0] ^ uint64(len(key))
 	for ; len(key) >= 8; key = key[8:] {
@@ -59,7 +59,7 @@ func (f *hasher) fast(key []byte) uint64 {
 	return h
 }
 
-// last is what is left of a key as a word.
+// last returns the rest of a key as a word.
 func last(rest []byte) (w uint64) {
 	for i, b := range rest {
 		w |= uint64(b) << (8 * i)
@@ -67,8 +67,7 @@ func last(rest []byte) (w uint64) {
 	return w
 }
 
-// sip13 is SipHash (Aumasson and Bernstein, 2012) with one round a word and three at
-// the end.
+// sip13 is SipHash (Aumasson and Bernstein, 2012) with one round per word and three at the end.
 func (f *hasher) sip13(key []byte) uint64 {
 	v0, v1 := f.seed[0]^0x736f6d6570736575, f.seed[1]^0x646f72616e646f6d
 	v2, v3 := f.seed[0]^0x6c7967656e657261, f.seed[1]^0x7465646279746573

@@ -10,17 +10,19 @@ import (
 	"github.com/weftgo/weft/internal/core"
 )
 
-// Where a GPU takes long to map a pool, whose pages its driver locks one by one, the engine of the host
-// recovers the pool and works on it meanwhile. The first writer behind the end of the mapping hands it over:
-// between two batches, with no reader at work, as when a GPU is lost (gpulost.go), the other way round. What
-// the host knows of the pool the GPU is told then. A pool that cannot be mapped stays with the host.
+// A GPU may take long to map a pool, since its driver locks the pages one by one. Meanwhile the
+// engine of the host recovers the pool and works on it. The first writer after the end of the
+// mapping hands the pool over, between two batches and with readers excluded. This is the reverse
+// of the loss of a GPU (gpulost.go). The host then passes its state of the pool to the GPU. A pool
+// that cannot be mapped stays with the host.
 
-// mapping is that of a pool on which the host works first.
+// mapping is the mapping of a pool on which the host works first.
 type mapping struct {
 	cancel context.CancelFunc
 	done   chan struct{}         // closed when the pool is mapped, or will not be
 	failed atomic.Pointer[error] // why the GPU does not work on it
-	over   bool                  // the pool has been handed over, or stays with the host; for writers
+	// the pool has been handed over, or stays with the host; under the writer lock
+	over bool
 }
 
 // mapTo is device.Map. Tests make it slow.
@@ -56,7 +58,7 @@ func (m *mapping) fail(err error) {
 	m.failed.Store(&err)
 }
 
-// stop ends a mapping, and waits for that. Nobody hands over any more.
+// stop ends a mapping and waits for that. The pool is not handed over any more.
 func (g *gpuEngine) stop() {
 	if m := g.mapping; m != nil {
 		m.cancel()
@@ -65,7 +67,7 @@ func (g *gpuEngine) stop() {
 	}
 }
 
-// takeUp hands the pool over if it has been mapped, in a writer's turn.
+// takeUp hands the pool over if it has been mapped. The caller holds the writer lock.
 func (g *gpuEngine) takeUp() {
 	m := g.mapping
 	if m == nil || m.over {
@@ -92,8 +94,8 @@ func (g *gpuEngine) takeUp() {
 	}
 }
 
-// install tells the GPU what the host knows of a pool that it has mapped. No kernel writes to the pool
-// meanwhile: behind an error the host goes on as before.
+// install passes the host's state of a pool to the GPU that has mapped it. No kernel writes to the
+// pool meanwhile, so after an error the host goes on as before.
 func (g *gpuEngine) install() error {
 	if err := g.host.recycle(); err != nil {
 		return err
@@ -120,7 +122,7 @@ func (g *gpuEngine) install() error {
 	return nil
 }
 
-// Await is for [core.Awaiter]: batches on the GPU wait for the mapping of the pool.
+// Await implements [core.Awaiter]. Batches on the GPU wait for the mapping of the pool.
 func (g *gpuEngine) Await(ctx context.Context) error {
 	m := g.mapping
 	if m == nil || !g.over.Load() || g.lost.Load() != nil {
@@ -131,7 +133,8 @@ func (g *gpuEngine) Await(ctx context.Context) error {
 	case <-ctx.Done():
 		return ctx.Err()
 	}
-	if err := g.table.Alone(ctx, "Mapped", func(core.Counters) error { return nil }); err != nil { // it counts, which hands over
+	// Alone reads the counters, which hands the pool over.
+	if err := g.table.Alone(ctx, "Mapped", func(core.Counters) error { return nil }); err != nil {
 		return err
 	}
 	if err := m.failed.Load(); err != nil {
@@ -140,8 +143,8 @@ func (g *gpuEngine) Await(ctx context.Context) error {
 	return nil
 }
 
-// Mapped waits until the GPU works on the pool, where OpenOptions.HostFirst has the CPU do so first, or
-// returns why it does not.
+// Mapped waits until the GPU works on the pool, if OpenOptions.HostFirst makes the CPU do so first.
+// Otherwise it returns the reason.
 func (x *Index) Mapped(ctx context.Context) error { return mapped(ctx, x.core) }
 
 // Mapped is [Index.Mapped].

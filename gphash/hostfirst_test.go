@@ -18,7 +18,7 @@ import (
 	"github.com/weftgo/weft/internal/op"
 )
 
-// slowMapping has GPUs wait for a pool to be mapped until they are let go on, or fail.
+// slowMapping makes GPUs wait in the mapping of a pool until let makes them continue or fail.
 func slowMapping(t *testing.T) (let func(error)) {
 	was, gate := mapTo, make(chan error)
 	t.Cleanup(func() { mapTo = was })
@@ -36,7 +36,7 @@ func slowMapping(t *testing.T) (let func(error)) {
 	return func(err error) { gate <- err }
 }
 
-// hostFirst is a pool that a crash has left, which the host works on while a GPU maps it.
+// hostFirst is a pool left by a crash, on which the host works while a GPU maps it.
 type hostFirst struct {
 	path  string
 	dev   device.Device
@@ -62,7 +62,7 @@ func openHostFirst(t *testing.T, o Options) *hostFirst {
 	return h
 }
 
-// copied is what a crash would leave now.
+// copied returns a copy of what a crash would leave now.
 func (h *hostFirst) copied(t *testing.T) string {
 	is, err := os.ReadFile(h.path)
 	must(t, errors.Join(err, os.WriteFile(h.path+".left", is, 0o600)))
@@ -71,7 +71,7 @@ func (h *hostFirst) copied(t *testing.T) string {
 
 func (h *hostFirst) hosted() bool { return h.x.engine.far == nil }
 
-// whole wants an index to have what it should.
+// whole fails unless an index has the expected contents.
 func (h *hostFirst) whole(t *testing.T, x *Index) {
 	t.Helper()
 	want := model{}
@@ -82,9 +82,9 @@ func (h *hostFirst) whole(t *testing.T, x *Index) {
 	must(t, x.Check(ctx))
 }
 
-// The host works on a pool while a GPU maps it: with all operations, also such as make it grow. Behind
-// the next batch the GPU does, and has all that the host has done; so does what a crash leaves, before and
-// behind.
+// The host works on a pool while a GPU maps it, with all operations, even those that make it grow.
+// After the next batch the GPU works on it, with everything that the host has done. A crash before
+// or after that leaves the same contents.
 func TestHostFirst(t *testing.T) {
 	if testing.Short() {
 		t.Skip("interprets kernels")
@@ -149,7 +149,7 @@ func TestHostFirst(t *testing.T) {
 	}
 }
 
-// So it is with keys and values of any length.
+// The same holds with keys and values of any length.
 func TestHostFirstStrings(t *testing.T) {
 	if testing.Short() {
 		t.Skip("interprets kernels")
@@ -186,7 +186,7 @@ func TestHostFirstStrings(t *testing.T) {
 	must(t, errors.Join(x.Check(ctx), x.Close()))
 }
 
-// A pool that cannot be mapped stays with the host; so does one that is closed before.
+// A pool that cannot be mapped stays with the host, and so does one that is closed first.
 func TestHostFirstForGood(t *testing.T) {
 	if testing.Short() {
 		t.Skip("interprets kernels")
@@ -232,7 +232,7 @@ func TestHostFirstForGood(t *testing.T) {
 	must(t, x.Close())
 }
 
-// Whatever of a device fails while it takes a pool over, the host goes on with it.
+// If any operation of a device fails while it takes a pool over, the host goes on with it.
 func TestHostFirstFailures(t *testing.T) {
 	if testing.Short() {
 		t.Skip("interprets kernels")
@@ -248,7 +248,8 @@ func TestHostFirstFailures(t *testing.T) {
 		err := h.x.Mapped(ctx)
 		fired := hit()
 		devicetest.Heal(h.dev)
-		stays := err != nil && strings.Contains(err.Error(), "stays with the CPU") // or the GPU has it, and something else has failed
+		// otherwise the GPU has it, and something else has failed
+		stays := err != nil && strings.Contains(err.Error(), "stays with the CPU")
 		if err != nil && !fired || stays != h.hosted() {
 			t.Fatalf("failure %d: %v, the host works on the pool: %v", n, err, h.hosted())
 		}
@@ -264,7 +265,7 @@ func TestHostFirstFailures(t *testing.T) {
 	}
 }
 
-// Readers and writers meet the hand-over at any time.
+// The hand-over happens at any time of readers and writers.
 func TestHostFirstBeside(t *testing.T) {
 	if testing.Short() {
 		t.Skip("interprets kernels")

@@ -21,12 +21,11 @@ import (
 	"github.com/weftgo/weft/internal/pool"
 )
 
-// image is a small pool in memory without a file, which is damaged, opened, and made
-// as it was, many times.
+// image is a small pool in memory without a file. Tests damage, open and restore it many times.
 type image struct {
 	dev    device.Device
 	bytes  []byte
-	intact []byte // its superblocks and what lies in it, as they should be
+	intact []byte // its superblocks and contents, undamaged
 	want   model
 	opened []*Index
 }
@@ -34,17 +33,17 @@ type image struct {
 // oneCore is why the race detector has nothing to find in images.
 const oneCore = "no batch is large enough to be shared out among cores"
 
-// imageUnit is that of pools without a file, in words: the least.
+// imageUnit is the allocation unit of pools without a file, in words: the minimum.
 const imageUnit = pool.Page / pm.Word
 
-// saved are the parts of an image that anything is in.
+// saved returns the parts of an image that hold data.
 func (im *image) saved() [][]byte {
 	return [][]byte{im.bytes[:pool.Page], im.bytes[pool.DataStart/2:][:pool.Page], im.bytes[pool.DataStart:]}
 }
 
 func (im *image) save() { im.intact = slices.Concat(im.saved()...) }
 
-// notClosed makes the image what a process leaves that is killed.
+// notClosed makes the image look like that of a killed process.
 func (im *image) notClosed(t testing.TB) {
 	notClosed(t, im.memory())
 	im.save()
@@ -56,7 +55,7 @@ func notClosed(t testing.TB, m *pm.Memory) {
 	must(t, p.Commit(func(s *pool.Superblock) { s.Clean = false }))
 }
 
-// restore makes the image as it was when it was saved.
+// restore restores the saved state of the image.
 func (im *image) restore() {
 	from := im.intact
 	for _, part := range im.saved() {
@@ -64,7 +63,7 @@ func (im *image) restore() {
 	}
 }
 
-// copyFrom makes the image what another one is.
+// copyFrom copies the data of another image.
 func (im *image) copyFrom(other *image) {
 	from := other.saved()
 	for i, part := range im.saved() {
@@ -72,7 +71,7 @@ func (im *image) copyFrom(other *image) {
 	}
 }
 
-// formatted is an image of an empty pool, whose first superblock may be changed.
+// formatted makes an image of an empty pool; change may edit its first superblock.
 func formatted(t testing.TB, dev device.Device, o Options, change func(*pool.Superblock)) (*image, error) {
 	t.Helper()
 	conformance.NotRaced(t, oneCore)
@@ -96,7 +95,7 @@ func formatted(t testing.TB, dev device.Device, o Options, change func(*pool.Sup
 	return im, err
 }
 
-// mappable is memory of the heap that devices map.
+// mappable returns heap memory that devices can map.
 func mappable(size int64) []byte {
 	memory := make([]uint64, (size+device.MapAlign)/pm.Word)
 	for uintptr(unsafe.Pointer(&memory[0]))%device.MapAlign != 0 {
@@ -105,7 +104,7 @@ func mappable(size int64) []byte {
 	return device.Bytes(memory)[:size]
 }
 
-// on is the same image for another device.
+// on returns a copy of the image for another device.
 func (im *image) on(dev device.Device) *image {
 	other := &image{dev: dev, bytes: mappable(int64(len(im.bytes))), want: im.want}
 	copy(other.bytes, im.bytes)
@@ -115,7 +114,7 @@ func (im *image) on(dev device.Device) *image {
 
 func (im *image) memory() *pm.Memory { return pm.New(im.bytes, nil) }
 
-// open is the index of the image; err is that of Open.
+// open opens the index of the image; err is that of Open.
 func (im *image) open(o OpenOptions) (*Index, *Report, error) {
 	p, err := pool.OnMemory(im.memory())
 	if err != nil {
@@ -142,7 +141,7 @@ func (im *image) mustOpen(t testing.TB, o OpenOptions) *Index {
 	return x
 }
 
-// table is that of the index, for tests that say what they damage.
+// table returns the table of the index, for tests that damage specific words.
 func (im *image) table(t testing.TB) *table {
 	t.Helper()
 	p, err := pool.OnMemory(im.memory())
@@ -152,8 +151,8 @@ func (im *image) table(t testing.TB) *table {
 	return table
 }
 
-// denseKey is key i of many that differ in few bits: what damage makes of one may be
-// another. Those of variable length, 0, have several.
+// denseKey returns key i of many that differ in few bits, so damage of one may produce another.
+// With size 0 the length varies.
 func denseKey(size, i int) []byte {
 	if size == 0 {
 		size = 12 + i%5*3
@@ -163,7 +162,7 @@ func denseKey(size, i int) []byte {
 	return key
 }
 
-// valueOf is a value that only one key has, in one version.
+// valueOf returns a value that is unique to the key and the version.
 func valueOf(size int, key []byte, version uint64) []byte {
 	rng := rand.New(rand.NewPCG(binary.LittleEndian.Uint64(append(slices.Clone(key), make([]byte, 8)...)[max(len(key)-12, 0):]), version))
 	if size == 0 {
@@ -176,8 +175,8 @@ func valueOf(size int, key []byte, version uint64) []byte {
 	return value
 }
 
-// filled is an image of a pool with keys 0 to n-1, some of which have been replaced,
-// and with slots of some that have been deleted.
+// filled makes an image of a pool with keys 0 to n-1, some of them replaced and some of them
+// deleted.
 func filled(t testing.TB, dev device.Device, o Options, n int) *image {
 	t.Helper()
 	im, err := formatted(t, dev, o, nil)
@@ -214,10 +213,10 @@ func filled(t testing.TB, dev device.Device, o Options, n int) *image {
 // claim is a word of a key's slot, of its value or of its checksum.
 type claim struct {
 	key     string
-	matters uint64 // its bits that are not any: not the version, nor what is behind a value
+	matters uint64 // bits that must be right: no version, no padding after a value
 }
 
-// claims are the words of the model's keys.
+// claims returns the words of the model's keys.
 func (im *image) claims(tb *table) map[uint64]claim {
 	owner := map[uint64]claim{}
 	for k := range im.want {
@@ -243,7 +242,7 @@ func (im *image) claims(tb *table) map[uint64]claim {
 	return owner
 }
 
-// ownBytes gives a key the words of so many bytes.
+// ownBytes assigns the words of n bytes to a key.
 func ownBytes(owner map[uint64]claim, key string, at uint64, n int) {
 	for ; n > 0; n -= pm.Word {
 		owner[at] = claim{key, ^uint64(0) >> (64 - 8*min(pm.Word, n))}
@@ -251,7 +250,8 @@ func ownBytes(owner map[uint64]claim, key string, at uint64, n int) {
 	}
 }
 
-// revive opens a damaged image, and repairs it if damage is found, of so many slots.
+// revive opens a damaged image, and repairs it if damage is found. It returns the number of damaged
+// slots.
 func (im *image) revive(t testing.TB) (x *Index, found uint64) {
 	t.Helper()
 	x, report, err := im.open(OpenOptions{Verify: true})
@@ -268,9 +268,9 @@ func (im *image) revive(t testing.TB) (x *Index, found uint64) {
 	return x, found
 }
 
-// judge opens a damaged image and fails if anything but the damaged keys is lost, or
-// any key has a value that it never had. It reports whether damage was found, of no more
-// slots than were damaged.
+// judge opens a damaged image. It fails if any key is lost except damaged ones, or if a key has a
+// value that it never had. It reports whether damage was found, in at most as many slots as were
+// damaged.
 func (im *image) judge(t testing.TB, damaged map[string]bool) bool {
 	t.Helper()
 	x, found := im.revive(t)
@@ -287,7 +287,7 @@ func (im *image) judge(t testing.TB, damaged map[string]bool) bool {
 	return found > 0
 }
 
-// read looks all keys up: one by one, or in a batch by a GPU.
+// read looks all keys up, one by one, or in a batch on a GPU.
 func (im *image) read(t testing.TB, x *Index) model {
 	t.Helper()
 	got := model{}
@@ -315,8 +315,8 @@ func (im *image) read(t testing.TB, x *Index) model {
 	return got
 }
 
-// compare wants all keys to have their values, but for those that may be absent, and
-// no other keys.
+// compare fails unless the keys have their values and no other keys exist. Keys that lost accepts
+// may be absent.
 func (im *image) compare(t testing.TB, x *Index, lost func(string) bool) {
 	t.Helper()
 	gone, read := 0, im.read(t, x)
@@ -340,12 +340,11 @@ var smallPools = []Options{
 	{KeySize: 13},
 }
 
-// flips thins out what all bits would take long for; every place of a word is one of some words.
+// flips reduces the time of tests of all bits. Each bit position is still tested in some words.
 var flips = flag.Int("flips", 3, "tests of damage turn one bit in so many of a pool; 1: each")
 
-// Bits of every word of every slot, of every value and of every checksum are turned: the damage
-// is found, or nothing is wrong; nobody reads what is wrong, and a repair costs no
-// other key.
+// A flip of any bit of a slot, a value or a checksum is found, or harmless. No lookup returns a
+// wrong value, and a repair loses no other key.
 func TestFlips(t *testing.T) {
 	dev := openCPU(t)
 	for _, o := range smallPools {
@@ -392,7 +391,7 @@ func TestFlips(t *testing.T) {
 	}
 }
 
-// damage is what a file may have in a control word.
+// damage is what a control word in a file may contain.
 type damage struct {
 	name  string
 	spoil func(tb *table, at place, c control) control
@@ -420,7 +419,7 @@ var hostileControls = []damage{
 	{"all ones", func(*table, place, control) control { return ^control(0) }},
 }
 
-// What a control word says is not believed: one at a time, and all at once.
+// The content of a control word is not trusted: one word at a time, and all at once.
 func TestHostileControls(t *testing.T) {
 	dev := openCPU(t)
 	for _, o := range smallPools {
@@ -438,7 +437,7 @@ func TestHostileControls(t *testing.T) {
 				tb.mem.Store(tb.control(at), uint64(d.spoil(tb, at, c)))
 			}
 			if tb.records() && d.name == "block of checksums" {
-				continue // records have theirs with them
+				continue // records contain theirs
 			}
 			for k := range im.want {
 				spoil(k)
@@ -457,8 +456,7 @@ func TestHostileControls(t *testing.T) {
 	}
 }
 
-// Two slots that have one value, or one key: one of them is damage, and with checksums
-// it is known which.
+// If two slots have one value, or one key, one of them is damaged, and the checksums show which.
 func TestSharedValues(t *testing.T) {
 	dev := openCPU(t)
 	for _, o := range smallPools {
@@ -491,8 +489,8 @@ func TestSharedValues(t *testing.T) {
 	}
 }
 
-// Two slots that have a key and one value are what a crash leaves of a move: one stays, and
-// nothing is wrong.
+// Two slots with one key and one value are what a crash leaves of a move: one stays, and no damage
+// is reported.
 func TestSameKeyTwice(t *testing.T) {
 	dev := openCPU(t)
 	for _, o := range smallPools {
@@ -516,7 +514,7 @@ func TestSameKeyTwice(t *testing.T) {
 	}
 }
 
-// Levels full of anything at all.
+// Levels may contain any garbage.
 func TestGarbage(t *testing.T) {
 	dev := openCPU(t)
 	for _, o := range smallPools {
@@ -539,7 +537,7 @@ func TestGarbage(t *testing.T) {
 			}
 			for w := range tb.bucketWords << l.bits {
 				v := rng.Uint64()
-				if rng.IntN(2) == 0 { // of a value, as far as the slot knows
+				if rng.IntN(2) == 0 { // of a value, as far as the slot shows
 					v = uint64(control(v).next(full, tb.values.first+rng.Uint64N(tb.mem.Words()-tb.values.first)))
 				}
 				tb.mem.Store(l.base+w, v)
@@ -552,7 +550,7 @@ func TestGarbage(t *testing.T) {
 	}
 }
 
-// hostileSuperblocks are whole, legal for the pool's package, and describe no index.
+// hostileSuperblocks are intact and legal for the pool's package, but describe no index.
 var hostileSuperblocks = []struct {
 	name   string
 	change func(*pool.Superblock)
@@ -601,12 +599,12 @@ var hostileSuperblocks = []struct {
 	}},
 }
 
-// moved puts a level at another place behind the superblocks.
+// moved places a level elsewhere after the superblocks.
 func moved(s *pool.Superblock, i uint32, offset, length uint64) {
 	s.Levels[i].Offset, s.Levels[i].Length = pool.DataStart+offset, length
 }
 
-// A superblock that describes no index is refused, for next to no memory.
+// A superblock that describes no index is refused without allocating much memory.
 func TestHostileSuperblocks(t *testing.T) {
 	dev := openCPU(t)
 	for _, h := range hostileSuperblocks {
@@ -633,7 +631,7 @@ func TestHostileSuperblocks(t *testing.T) {
 	}
 }
 
-// Versions begin again from zero, and nothing is wrong with that.
+// Versions wrap around to zero without harm.
 func TestVersionsWrap(t *testing.T) {
 	im := filled(t, openCPU(t), Options{KeySize: 8, ValueSize: 20, Capacity: 20}, 20)
 	tb := im.table(t)

@@ -12,8 +12,8 @@ import (
 	"github.com/weftgo/weft/device/sim"
 )
 
-// Lookups of one key in a batch find what it has, also where other keys have its prefix, and
-// whatever they are to return.
+// Repeated lookups of one key in a batch return its value, even if other keys share its prefix, and
+// for all combinations of results.
 func TestHotKeys(t *testing.T) {
 	if testing.Short() {
 		t.Skip("interprets kernels")
@@ -33,15 +33,15 @@ func TestHotKeys(t *testing.T) {
 	}
 }
 
-// hotBatch is lookups of a few keys, and what they are to find.
+// hotBatch is lookups of a few keys, and the expected results.
 type hotBatch struct {
 	keys, values []byte
 	found        []bool
 	hits         int
 }
 
-// newHotBatch looks up pairs of keys with one prefix, of which an index has both, or one, in any
-// order, some far more often than others.
+// newHotBatch looks up pairs of keys with one prefix, in random order, some far more often than
+// others. The index has both keys of a pair or one.
 func newHotBatch(t *testing.T, x *Index) *hotBatch {
 	first, seconds := map[uint32]int{}, 0
 	var some []int
@@ -118,7 +118,7 @@ func (b *hotBatch) lookOn(t *testing.T, x *Index, dev device.Device) {
 	}
 }
 
-// A key that all of a batch are for is read once.
+// A key that a whole batch looks up is read once.
 func TestHotKeyIsReadOnce(t *testing.T) {
 	if testing.Short() {
 		t.Skip("interprets kernels")

@@ -36,8 +36,8 @@ func openCPU(t testing.TB) device.Device {
 	return dev
 }
 
-// memoryDir is a folder of a file system in memory, if there is one: the kind of file
-// that outlives a process at the speed of memory.
+// memoryDir returns a folder in a file system in memory, if available. Files there outlive a
+// process at the speed of memory.
 func memoryDir(t testing.TB) string {
 	dir, err := os.MkdirTemp("/dev/shm", "weft")
 	if err != nil {
@@ -47,7 +47,7 @@ func memoryDir(t testing.TB) string {
 	return dir
 }
 
-// model is what an index should hold.
+// model is the expected contents of an index.
 type model map[string]string
 
 func (m model) equal(t testing.TB, x *Index) {
@@ -64,8 +64,8 @@ func (m model) equal(t testing.TB, x *Index) {
 	}
 }
 
-// An index takes batches of any kind through growth and is the same when it has been
-// closed and opened again.
+// An index takes batches of any kind through growth, and is the same after it has been closed and
+// opened again.
 func TestIndex(t *testing.T) {
 	smallParts(t)
 	rounds := 3 * *thorough
@@ -74,7 +74,7 @@ func TestIndex(t *testing.T) {
 		{4, 8, 1, 16, 2, 0}, {32, 128, 2, 8, 2, 0}, {13, 7, 4, 4, 2, 0}, {1, 1, 2, 8, 2, 0}, {8, 8, 2, 2, 2, 0},
 	}
 	if conformance.Raced {
-		sizes = sizes[:3] // whose code is that of the others
+		sizes = sizes[:3] // with the same code as the others
 	}
 	for _, size := range sizes {
 		for _, resize := range []Resize{Beside, Stop} {
@@ -85,7 +85,7 @@ func TestIndex(t *testing.T) {
 				must(t, err)
 				rng, want := rand.New(rand.NewPCG(1, uint64(size.key))), model{}
 				for i := range rounds {
-					someBatches(t, rng, x, want, 300+i%3*1300) // of which one is large enough for all cores
+					someBatches(t, rng, x, want, 300+i%3*1300) // one of these is large enough for all cores
 					must(t, x.Check(ctx))
 				}
 				want.equal(t, x)
@@ -105,7 +105,7 @@ func TestIndex(t *testing.T) {
 	}
 }
 
-// someBatches runs one of each kind on an index and on its model.
+// someBatches runs one batch of each kind on an index and on its model.
 func someBatches(t testing.TB, rng *rand.Rand, x *Index, want model, n int) {
 	t.Helper()
 	ks, vs := int(x.engine.keySize), int(x.engine.valueSize)
@@ -203,12 +203,12 @@ func someBatches(t testing.TB, rng *rand.Rand, x *Index, want model, n int) {
 	}
 }
 
-// someKind is a kind of operation that does not combine values.
+// someKind returns a kind of operation that does not combine values.
 func someKind(rng *rand.Rand) op.Kind {
 	return [...]op.Kind{op.Get, op.Put, op.PutNew, op.Update, op.Delete}[rng.IntN(5)]
 }
 
-// A pool is nobody else's while it is open.
+// A pool cannot be opened or created again while it is open.
 func TestOpenTwice(t *testing.T) {
 	dev, path := openCPU(t), filepath.Join(memoryDir(t), "pool")
 	x, err := Create(path, dev, Options{KeySize: 8, ValueSize: 8})

@@ -29,8 +29,8 @@ import (
 
 var killRounds = flag.Int("kill-rounds", 50, "how often a writer is killed")
 
-// killRole is set where the test's binary runs as the writer that is killed; it has the
-// plan.
+// killRole is the variable with the plan, set when the test's binary runs as the writer to be
+// killed.
 const killRole = "WEFT_GPHASH_KILLED"
 
 func TestMain(m *testing.M) {
@@ -44,8 +44,8 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// killPlan is what a writer does until it is killed. All that it writes follows from
-// the plan, so that who reads its acknowledgements knows what should be there.
+// killPlan is what a writer does until it is killed. All that it writes follows from the plan, so
+// the acknowledgements determine the expected contents.
 type killPlan struct {
 	Path             string
 	Seed             uint64
@@ -54,10 +54,10 @@ type killPlan struct {
 	Slots, Hashes    int
 	Levels, Keyspace int
 	First            int // batch
-	Large            int // one batch of so many may be a large one
+	Large            int // one batch in Large may be a large one
 	Sitting          int // batches between opening and closing
 	Resize           Resize
-	Trap             uint64 // microseconds after which a kernel traps; 0: none does
+	Trap             uint64 // microseconds after which a kernel traps; 0: none
 	Atomic           bool
 }
 
@@ -69,7 +69,7 @@ type killBatch struct {
 	mixed        bool
 }
 
-// batch is number n of the plan's batches.
+// batch returns batch number n of the plan.
 func (p *killPlan) batch(n int) *killBatch {
 	rng := rand.New(rand.NewPCG(p.Seed, uint64(n)))
 	size := 1 + rng.IntN(40)
@@ -92,7 +92,7 @@ func (p *killPlan) batch(n int) *killBatch {
 
 func (p *killPlan) key(i int) []byte { return denseKey(p.KeySize, i) }
 
-// value is that of operation i of batch n.
+// value returns the value of operation i of batch n.
 func (p *killPlan) value(n, i int) []byte {
 	var both [8]byte
 	binary.LittleEndian.PutUint64(both[:], uint64(n)<<32|uint64(i)+1)
@@ -123,7 +123,7 @@ func (b *killBatch) run(x *Index) (err error) {
 	return err
 }
 
-// killed is the writer: it says what it is about to do, and acknowledges batches.
+// killed is the writer. It announces its steps and acknowledges batches.
 func killed(plan []byte) error {
 	var p killPlan
 	if err := json.Unmarshal(plan, &p); err != nil {
@@ -137,7 +137,8 @@ func killed(plan []byte) error {
 		return err
 	}
 	for n := p.First; ; {
-		batches := make([]*killBatch, p.Sitting) // made before, so that the time is spent in the index
+		// prepared in advance, so that the time is spent in the index
+		batches := make([]*killBatch, p.Sitting)
 		for i := range batches {
 			batches[i] = p.batch(n + i)
 		}
@@ -185,8 +186,8 @@ func (p *killPlan) open(dev device.Device) (x *Index, err error) {
 	return x, err
 }
 
-// recover opens a pool that is there. Where a writer has been killed whose kernels run, the system keeps what
-// it had open until its driver has stopped them, which may be behind the process's end.
+// recover opens an existing pool. If the killed writer had kernels running, the system keeps its
+// files open until the driver has stopped them. That may be after the end of the process.
 func (p *killPlan) recover(dev device.Device, o OpenOptions) (x *Index, report *Report, err error) {
 	for range 100 {
 		if x, report, err = p.tryRecover(dev, o); !errors.Is(err, ErrLocked) {
@@ -208,11 +209,11 @@ func (p *killPlan) tryRecover(dev device.Device, o OpenOptions) (*Index, *Report
 	return &Index{s.core, s.engine}, report, nil
 }
 
-// killPool is the size of a pool, in bytes: enough for all keys, a level twice as large
-// as they need, and two versions of the values of a batch.
+// killPool is the size of a pool in bytes. It fits all keys, a level twice as large as they need,
+// and two versions of the values of a batch.
 const killPool = 24 << 20
 
-// possible are the values a key may have, by batch and number in it; 0: absent.
+// possible are the values that a key may have, by batch and number in it; 0: absent.
 type possible []uint64
 
 func (p possible) with(id uint64) possible {
@@ -224,15 +225,15 @@ func (p possible) with(id uint64) possible {
 	return append(p[:len(p):len(p)], id)
 }
 
-// killTrial is a pool, and what should be in it.
+// killTrial is a pool and its expected contents.
 type killTrial struct {
 	plan  killPlan
 	rng   *rand.Rand
 	state []possible     // by key
 	acked int            // batches
-	there bool           // the pool is
-	open  int            // batches that were under way since somebody looked
-	seen  map[string]int // how often what has happened
+	there bool           // the pool exists
+	open  int            // batches interrupted since the last check
+	seen  map[string]int // counts of events
 }
 
 func newKillTrial(path string, seed uint64, seen map[string]int) *killTrial {
@@ -256,8 +257,8 @@ func newKillTrial(path string, seed uint64, seen map[string]int) *killTrial {
 	return tr
 }
 
-// ran is what a batch does to the state; one that was under way may have done each
-// of its operations on a key or not, in their order; one that is atomic, all of them or none.
+// ran applies a batch to the state. An interrupted batch may have done each of its operations on a
+// key or not, in their order; an atomic one all of them or none.
 func (tr *killTrial) ran(n int, whole bool) {
 	b := tr.plan.batch(n)
 	was := map[int]possible{}
@@ -297,7 +298,7 @@ func (tr *killTrial) ran(n int, whole bool) {
 	}
 }
 
-// round starts a writer, kills it, and keeps account.
+// round starts a writer, kills it, and updates the state.
 func (tr *killTrial) round(t *testing.T) {
 	t.Helper()
 	tr.plan.Sitting = 1 + tr.rng.IntN(30)
@@ -323,8 +324,8 @@ func (tr *killTrial) round(t *testing.T) {
 	tr.plan.First = tr.acked
 }
 
-// follow reads what a writer says, kills it some time behind some line, and returns
-// the last one that it said.
+// follow reads the output of a writer, kills it some time after some line, and returns the last
+// line.
 func (tr *killTrial) follow(t *testing.T, cmd *exec.Cmd, out io.Reader) (last string) {
 	aim, behind := "done", 1+tr.rng.IntN(40)
 	switch tr.rng.IntN(8) {
@@ -364,7 +365,8 @@ func (tr *killTrial) follow(t *testing.T, cmd *exec.Cmd, out io.Reader) (last st
 	return last
 }
 
-// check opens the pool and compares it with what it may be, which it is from then on.
+// check opens the pool, compares it with the possible states, and makes the actual one the expected
+// one.
 func (tr *killTrial) check(t *testing.T, dev device.Device) {
 	t.Helper()
 	x, report, err := tr.plan.recover(dev, OpenOptions{Verify: true, Resize: Resize(tr.rng.IntN(2))})
@@ -384,7 +386,7 @@ func (tr *killTrial) check(t *testing.T, dev device.Device) {
 	values, found := make([][]byte, len(tr.state)), make([]bool, len(tr.state))
 	hits, err := getRows(x, keys, values, found)
 	must(t, err)
-	before, behind := false, false // keys that the batch under way has not changed, and has
+	before, behind := false, false // keys unchanged by the interrupted batch, and changed by it
 	for i, may := range tr.state {
 		is, value := uint64(0), values[i]
 		at := slices.IndexFunc(may, func(id uint64) bool {
@@ -397,7 +399,7 @@ func (tr *killTrial) check(t *testing.T, dev device.Device) {
 		before, behind = before || len(may) > 1 && at == 0, behind || at > 0
 		tr.state[i] = possible{is}
 	}
-	if before && behind && tr.plan.Atomic && tr.open == 1 { // of several, some may be there
+	if before && behind && tr.plan.Atomic && tr.open == 1 { // of several batches, some may be done
 		t.Fatalf("seed %d, %d batches: half of an atomic batch is there", tr.plan.Seed, tr.acked)
 	}
 	if before && behind {
@@ -422,19 +424,19 @@ func (tr *killTrial) count(report *Report) {
 	}
 }
 
-// A writer that is killed at any time: what it has acknowledged is there, of the batch
-// that was under way each key is as before or behind one of its operations, all keys
-// alike where batches are atomic, and nothing else has changed.
+// A writer is killed at any time. What it has acknowledged is there. Each key of the interrupted
+// batch is as before or after one of its operations, consistently if batches are atomic. Nothing
+// else has changed.
 func TestKill(t *testing.T) {
 	conformance.NotRaced(t, "nobody sees what it finds in processes that are killed")
-	const rounds = 5 // of one pool: then it has grown as far as it does
+	const rounds = 5 // of one pool, after which it no longer grows
 	dev, seen := openCPU(t), map[string]int{}
 	for n := 0; n < *killRounds; n += rounds {
 		dir := memoryDir(t)
 		tr := newKillTrial(filepath.Join(dir, "pool"), uint64(n), seen)
 		for range min(rounds, *killRounds-n) {
 			tr.round(t)
-			if tr.rng.IntN(3) > 0 { // or the next writer recovers it, and is killed in turn
+			if tr.rng.IntN(3) > 0 { // otherwise the next writer recovers it, and is killed in turn
 				tr.check(t, dev)
 			}
 		}

@@ -19,8 +19,8 @@ import (
 	"github.com/weftgo/weft/internal/pool"
 )
 
-// The paper's default configuration takes insertions up to a load of .95 before it grows,
-// whatever the seed, if other keys make way (figure 7 has .92); with regions, too.
+// The paper's default configuration, with moves of other keys, takes insertions up to a load of .95
+// before it grows, for any seed (figure 7 has .92). That also holds with regions.
 func TestLoadFactor(t *testing.T) {
 	conformance.NotRaced(t, oneCore)
 	smallParts(t)
@@ -47,8 +47,8 @@ func TestLoadFactor(t *testing.T) {
 	}
 }
 
-// Without moves, the first key without a slot comes later if each level has places of its
-// own than if neighbors share a bucket of the level below, as in the paper.
+// Without moves, the first key without a slot comes later if each level has places of its own. In
+// the paper, neighbors share a bucket of the level below.
 func TestPlaces(t *testing.T) {
 	conformance.NotRaced(t, "is about the hash")
 	for _, bits := range []uint{13, 16, 18} {
@@ -61,8 +61,8 @@ func TestPlaces(t *testing.T) {
 	}
 }
 
-// crowdedAt is the load at which a random key first finds no slot in any of two buckets of
-// eight in each of two levels.
+// crowdedAt returns the load at which a random key first finds no slot in two buckets of eight in
+// each of two levels.
 func crowdedAt(bits uint, seed uint64, shared bool) float64 {
 	const slots = 8
 	top, below := level{bits: bits}, level{bits: bits - 1}
@@ -88,8 +88,8 @@ func crowdedAt(bits uint, seed uint64, shared bool) float64 {
 	}
 }
 
-// Memory of values that are gone is free: but for a unit of each region when all have
-// been deleted, all of it when the index has been cleared.
+// Memory of removed values is free. After deletion of all values each region keeps a unit; after
+// Clear all memory is free.
 func TestUnitsComeBack(t *testing.T) {
 	path := filepath.Join(memoryDir(t), "pool")
 	x, err := Create(path, openCPU(t), Options{KeySize: 8, ValueSize: 1000, Size: 64 << 20})
@@ -130,13 +130,13 @@ func TestUnitsComeBack(t *testing.T) {
 	must(t, x.Close())
 }
 
-// Keys that collide wherever they could be end in an error, in bounded memory, and the
-// index has what it took; in atomic batches nothing. The fast hash of a known seed can be turned around.
+// Keys that collide in all places end in an error, in bounded memory, and the index keeps what it
+// accepted; in atomic batches nothing. The fast hash of a known seed can be inverted.
 func TestSkewed(t *testing.T) {
 	everywhere(t, skewed)
 }
 
-// everywhere runs a test on a CPU and on a simulated GPU, with what that may have aside.
+// everywhere runs a test on a CPU and on a simulated GPU, with each kind of data aside.
 func everywhere(t *testing.T, test func(t *testing.T, dev device.Device, o Options)) {
 	smallParts(t)
 	for _, m := range []struct {
@@ -197,8 +197,8 @@ func skewed(t *testing.T, dev device.Device, o Options) {
 	must(t, x.Close())
 }
 
-// A pool that is used up takes what it has room for, and says which operations had none; what is deleted
-// makes room. It has what it says, on any device, and for whoever opens it.
+// A full pool accepts what fits, and reports which operations failed; deletes free memory. Its
+// contents match the reports, on any device, and after reopening.
 func TestPoolIsUsedUp(t *testing.T) {
 	everywhere(t, usedUp)
 }
@@ -265,8 +265,8 @@ func usedUp(t *testing.T, dev device.Device, o Options) {
 	must(t, x.Close())
 }
 
-// Who iterates sees every key that stays exactly once, whatever comes in meanwhile: none
-// is moved to make a slot, and no level is drained.
+// An iteration sees every key that stays exactly once, whatever is inserted meanwhile: no key is
+// moved to make a slot, and no level is drained.
 func TestIterationBesideInsertions(t *testing.T) {
 	was := core.PageBytes
 	core.PageBytes = 4 << 10
@@ -301,7 +301,7 @@ func TestIterationBesideInsertions(t *testing.T) {
 	must(t, x.Close())
 }
 
-// A batch that needs its own deletes and old values runs through once, not once for each.
+// A batch that needs the memory of its own deletes and old values runs once, not once for each.
 func TestBatchReusesItsOwn(t *testing.T) {
 	path := filepath.Join(memoryDir(t), "pool")
 	x, err := Create(path, openCPU(t), Options{KeySize: 8, ValueSize: 128, Size: 7 << 20})
@@ -313,7 +313,7 @@ func TestBatchReusesItsOwn(t *testing.T) {
 	}
 	retries := x.engine.retries
 	must(t, x.Apply(ctx, kinds, keys, make([]byte, 128*n), nil))
-	var all []byte // as many keys as there is memory for
+	var all []byte // as many keys as fit the memory
 	for i := uint64(1); ; i++ {
 		key := binary.NativeEndian.AppendUint64(nil, i)
 		if _, err := x.Put(ctx, key, make([]byte, 128)); errors.Is(err, weft.ErrFull) {
@@ -334,7 +334,7 @@ func TestBatchReusesItsOwn(t *testing.T) {
 	must(t, x.Close())
 }
 
-// Who may work on a pool is asked before there is a file.
+// Invalid devices and options are refused before a file exists.
 func TestNoDevice(t *testing.T) {
 	path := filepath.Join(memoryDir(t), "pool")
 	if _, err := Create(path, nil, Options{KeySize: 8, ValueSize: 8}); !errors.Is(err, weft.ErrOptions) {

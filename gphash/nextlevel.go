@@ -8,24 +8,24 @@ import (
 	"github.com/weftgo/weft/internal/pm"
 )
 
-// The level that an index grows by is zeroed before it is needed: where keys move beside batches, each batch
-// zeroes a piece, too, in memory that values can do without. So the batch that grows the index has to name a
-// level, and no more. Until it is named nothing in the pool tells of it: to whoever opens the pool behind a
-// crash it is free memory, and so it becomes where values find no other.
+// The level that an index grows by is zeroed before it is needed. If keys move alongside batches,
+// each batch also zeroes a piece, in memory that values can spare. The batch that grows the index
+// then only publishes the level. Until then nothing in the pool refers to it. After a crash it is
+// free memory, and it also becomes free if values find no other memory.
 
 // nextLevel is a level that is being zeroed.
 type nextLevel struct {
 	level
-	first, units uint64 // of the pool
-	zeroed       uint64 // buckets
+	first, units uint64 // units of the pool
+	zeroed       uint64 // buckets done
 }
 
-// zeroPerOp is how many slots a batch zeroes for each of its operations. From the load on at which that begins,
-// up to which nobody grows an index, the next level is done when a quarter of the slots has been taken
-// besides; the first key that finds none comes later.
+// zeroPerOp is the number of slots that a batch zeroes per operation. Zeroing begins at the load
+// below which an index does not grow. It is done when another quarter of the slots has been taken.
+// The first key without a slot comes later.
 const zeroPerOp = 8
 
-// place finds memory for a level, whoever has to make room for it.
+// place finds memory for a level, and frees some if necessary.
 func (e *engine) place(top level) error {
 	if err := e.fetch(); err != nil {
 		return err
@@ -56,7 +56,7 @@ func (e *engine) placed(top level, first, units uint64) {
 	e.next = &nextLevel{level: top, first: first, units: units}
 }
 
-// zero zeroes so many more buckets of the next level, or all that are left.
+// zero zeroes the given number of buckets of the next level, or all that are left.
 func (e *engine) zero(buckets uint64) error {
 	l := e.next
 	n := min(buckets, 1<<l.bits-l.zeroed)
@@ -71,7 +71,7 @@ func (e *engine) zero(buckets uint64) error {
 	return nil
 }
 
-// yield makes the memory of the next level free, for values.
+// yield frees the memory of the next level for values.
 func (e *engine) yield() error {
 	l := e.next
 	if l == nil {
@@ -99,8 +99,8 @@ func (p *policy) prepare(now core.Counters, b *batch.Batch, n int) error {
 	return p.zero(zeroPerOp*uint64(n)/p.slots + 1)
 }
 
-// foresee finds memory for the next level, if it leaves enough for so many values more. Where it does not,
-// that is not asked again: whoever grows the index does all.
+// foresee allocates the next level, if that leaves enough memory for values values more. Otherwise
+// it does not try again: the batch that grows the index does all.
 func (p *policy) foresee(b *batch.Batch, values uint64) error {
 	top := level{bits: p.live[0].bits + 1}
 	if top.bits >= maxLevels || top.bits == p.unplaced {

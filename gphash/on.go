@@ -10,9 +10,9 @@ import (
 	"github.com/weftgo/weft/internal/op"
 )
 
-// Batches that lie on the device are submitted to a stream, and done when the stream has done
-// them; changes are as durable then as those of the host. Counts, if there is a slice for
-// them, are added to its first element.
+// Batches on the device are submitted to a stream and are done when the stream has done them.
+// Changes are then as durable as those from the host. A count, if a slice is given for it, is added
+// to its first element.
 
 // batchOn is batch for columns on the device.
 func (x *Index) batchOn(kind op.Kind, method string, keys device.Slice[byte], columns batch.Columns) *batch.Batch {
@@ -44,8 +44,8 @@ func (x *Index) PutNewOn(s *device.Stream, keys, values device.Slice[byte], ok d
 	}), inserted...)
 }
 
-// UpdateOn is Update for a batch on the device, behind all changes that have been submitted, for which it
-// waits. found receives which keys are there.
+// UpdateOn is Update for a batch on the device. It waits for all changes submitted before. found
+// receives which keys exist.
 func (x *Index) UpdateOn(s *device.Stream, keys, values device.Slice[byte], found device.Slice[bool], updated ...device.Slice[uint64]) error {
 	return x.core.ReplaceOn(s, "UpdateOn", x.batchOn(op.Put, "UpdateOn", keys, batch.Columns{
 		batch.Vals: batch.InOn(values), batch.OK: batch.OutputOn(found),
@@ -69,14 +69,14 @@ func (x *Index) DeleteOn(s *device.Stream, keys device.Slice[byte], deleted devi
 	return x.core.ChangeOn(s, "DeleteOn", x.batchOn(op.Delete, "DeleteOn", keys, batch.Columns{batch.OK: batch.OptionalOn(deleted)}), n...)
 }
 
-// ApplyOn is Apply for a batch on the device. An operation of a kind that an index does not have
-// does nothing; ok may be empty.
+// ApplyOn is Apply for a batch on the device. An operation of an unsupported kind does nothing. ok
+// may be empty.
 func (x *Index) ApplyOn(s *device.Stream, kinds device.Slice[weft.OpKind], keys, values device.Slice[byte], ok device.Slice[bool]) error {
 	return x.core.ChangeOn(s, "ApplyOn", x.batchOn(op.Get, "ApplyOn", keys, batch.Columns{
 		batch.Kinds: batch.InOn(kinds), batch.Vals: batch.InOn(values), batch.Out: batch.OutputOn(values), batch.OK: batch.OptionalOn(ok),
 	}))
 }
 
-// Sync waits for what has been submitted to streams. Operations that found no room are in a
-// [weft.PartialError], where the changes since the last Sync are one batch.
+// Sync waits for all submitted work. Operations that failed for lack of capacity are in a
+// [weft.PartialError], which treats the changes since the last Sync as one batch.
 func (x *Index) Sync(ctx context.Context) error { return x.core.Sync(ctx) }

@@ -11,7 +11,7 @@ import (
 	"github.com/weftgo/weft/device/sim"
 )
 
-// Batches on the device do what those of the host do, on every device.
+// Batches on the device do the same as those of the host, on every device.
 func TestOn(t *testing.T) {
 	for _, dev := range []device.Device{devicetest.Open(t), devicetest.OpenSim(t, &sim.Options{Arch: 80})} {
 		t.Run(string(dev.Properties().Kind), func(t *testing.T) { on(t, dev) })
@@ -67,7 +67,7 @@ func on(t *testing.T, dev device.Device) {
 	other, err := dev.NewStream()
 	must(t, err)
 	must(t, x.PutOn(other, all.Sub(3, 6), values.Sub(0, 5)))
-	must(t, x.UpdateOn(s, all, values, flags, n)) // of what is under way, too
+	must(t, x.UpdateOn(s, all, values, flags, n)) // includes the work in flight
 	wants("UpdateOn behind another stream", values, "", []bool{true, true, true}, 3)
 	must(t, x.DeleteOn(s, all.Sub(3, 6), device.Slice[bool]{}))
 	must(t, x.Sync(t.Context()))

@@ -11,14 +11,15 @@ import (
 	"github.com/weftgo/weft/internal/hash"
 )
 
-// onePrefix is key number i of those whose fast hashes have the same first half.
+// onePrefix returns key number i of those with fast hashes that share the first half.
 func onePrefix(seed [2]uint64, i int) []byte {
 	h := uint64(0xabcdef01)<<32 | uint64(i)*2654435761%(1<<32)
 	return binary.LittleEndian.AppendUint64(nil, hash.Unmix64(h, seed[1])^seed[0]^8)
 }
 
-// Keys that have been made for the fast hash to begin alike are settled each by a warp of its own, in the order
-// of the batch; also where they crowd, since none waits for the one warp of their region.
+// Keys constructed to share a prefix of the fast hash are each resolved by a warp of their own, in
+// the order of the batch. That holds for crowded ones too, since none waits for the one warp of
+// their region.
 func TestKeysOfOnePrefix(t *testing.T) {
 	if testing.Short() {
 		t.Skip("interprets kernels")

@@ -11,7 +11,7 @@ import (
 	"github.com/weftgo/weft/device/devicetest"
 )
 
-// Options that make no sense are refused by whoever creates and opens a pool, on every device.
+// Create and Open refuse invalid options, on every device.
 func TestOpenRefusesOptions(t *testing.T) {
 	for _, dev := range []device.Device{openCPU(t), devicetest.OpenSim(t, nil)} {
 		path := filepath.Join(memoryDir(t), "pool")
@@ -30,13 +30,13 @@ func TestOpenRefusesOptions(t *testing.T) {
 				t.Errorf("%s, %s: create: %v, %v", dev.Properties().Kind, name, x, err)
 			}
 		}
-		x, _, err = Open(ctx, path, dev, OpenOptions{}) // as it was
+		x, _, err = Open(ctx, path, dev, OpenOptions{}) // unchanged
 		must(t, err)
 		must(t, x.Close())
 	}
 }
 
-// Slots are behind by no more than the log has room for, whatever is asked for.
+// The slots lag by no more than fits the log, whatever AtomicTail is.
 func TestTailFitsTheLog(t *testing.T) {
 	dev := devicetest.OpenSim(t, nil)
 	for _, atomic := range []int{0, 64} {
@@ -57,7 +57,7 @@ func TestTailFitsTheLog(t *testing.T) {
 	}
 }
 
-// The log takes whole units, and a batch may have as many operations as there is room for.
+// The log takes whole units, and a batch may have as many operations as fit.
 func TestAtomicBatchFillsTheLog(t *testing.T) {
 	for asked, want := range map[int]int{1: 43_685, 43_685: 43_685, 43_686: 87_376} {
 		x, err := Create(filepath.Join(memoryDir(t), "pool"), openCPU(t), Options{KeySize: 8, ValueSize: 8, AtomicBatch: asked})
@@ -69,7 +69,7 @@ func TestAtomicBatchFillsTheLog(t *testing.T) {
 	}
 }
 
-// A copy on a GPU has what the index has that it is one of: a mirror, a cache, a tail as long.
+// A copy on a GPU keeps the options of the index: mirror, cache and tail.
 func TestCopiesKeepOptions(t *testing.T) {
 	dev := devicetest.OpenSim(t, nil)
 	for _, o := range []Options{
@@ -80,7 +80,7 @@ func TestCopiesKeepOptions(t *testing.T) {
 		must(t, err)
 		_, err = m.Put(ctx, []uint64{1, 2, 3}, []uint64{4, 5, 6})
 		must(t, err)
-		if o.AtomicBatch == 0 { // a tail that is asked for in vain is none
+		if o.AtomicBatch == 0 { // a tail without a log is ignored
 			must(t, m.Close())
 			m, _, err = OpenMap[uint64, uint64](ctx, path, dev, OpenOptions{Mirror: o.Mirror, Cache: o.Cache, CachePolicy: o.CachePolicy, AtomicTail: 10})
 			must(t, err)

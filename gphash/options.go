@@ -11,91 +11,95 @@ import (
 	"github.com/weftgo/weft/internal/pool"
 )
 
-// Options are those of a new pool, which keeps them.
+// Options are the options of a new pool, which keeps them.
 type Options struct {
-	// KeySize and ValueSize are those of all keys and values, in bytes: 1 to 128, and
-	// 1 to 65,536. Maps have those of their types. Of [Strings], at least one of them is 0,
-	// a variable length: 1 to 4,096, and 0 to 65,536.
+	// KeySize and ValueSize are the lengths of all keys and values in bytes: 1 to 128, and 1 to
+	// 65,536. Maps set them to the sizes of their types. For [Strings] at least one of them is 0, a
+	// variable length: 1 to 4,096, and 0 to 65,536.
 	KeySize, ValueSize int
 	// Capacity is the number of keys that fit without a resize; 1,000 by default.
 	Capacity int
-	// Size is that of the pool in bytes, all of which is allocated when it is made:
-	// for levels, while they grow for two more at a time, and for values. By default
-	// what four times Capacity takes; of variable lengths, with 64 bytes each.
+	// Size is the size of the pool in bytes, allocated in full on creation. It holds
+	// levels, two more of them while they grow, and values. The default fits four times Capacity,
+	// with 64 bytes for each variable length.
 	Size int64
-	// Slots of a bucket, hash locations of a key, and levels (section 3.1): 8, 2 and 2
-	// by default. Their product, the slots that a key may be in, is 8 to 32, what a warp
-	// reads at once; of hashes or of levels there are two at least.
+	// Slots of a bucket, hash locations of a key, and levels (section 3.1): 8, 2 and 2 by default.
+	// Their product, the number of candidate slots of a key, is 8 to 32, which a warp reads at
+	// once. At least one of Hashes and Levels is 2 or more.
 	Slots, Hashes, Levels int
-	// Hash is the hash function of keys; SipHash by default. Keys that somebody has chosen to begin alike by [Fast]
-	// make a GPU compare each of them with all others of their batch.
+	// Hash is the hash function of keys; SipHash by default. Keys chosen to collide in their first
+	// bits by [Fast] make a GPU compare each of them with all others of their batch.
 	Hash HashID
-	// Seed is that of the hash function; random by default.
+	// Seed is the seed of the hash function; random by default.
 	Seed [2]uint64
-	// Durability is what is asked for at least, if anything: [ErrNotDurable] if the pool
-	// is not granted it.
+	// Durability is the minimum required, if any. A pool that is not granted it returns
+	// [ErrNotDurable].
 	Durability Durability
-	// AssertPMem is what an operator vouches for where Durability is PMem and the system
-	// does not tell.
+	// AssertPMem is what an operator vouches for if Durability is PMem and the system does not
+	// report it.
 	AssertPMem PMemConditions
-	// Resize says who moves keys when the index grows; Beside by default.
+	// Resize selects when keys move as the index grows; Beside by default.
 	Resize Resize
-	// AtomicBatch makes batches of up to so many operations atomic, if it is not 0: such a
-	// call is there as a whole or not at all, whatever ends the process. A call that has more is several
-	// such batches, in its order; one without room for all that it inserts does nothing, and returns
-	// [weft.ErrFull]. The pool has a log for one batch, of 24 bytes an operation. At most 1,048,576. The
-	// log takes whole MiB of the pool, and a batch may have as many operations as there is room for: 43,685
-	// where fewer are asked for, 43,690 or 43,691 more with each MiB. For [Strings] it takes whole sixteenths
-	// of a MiB. On a GPU it takes Mirror, whether
-	// asked for or not, and calls with streams wait.
+	// AtomicBatch, if not 0, makes batches of up to that many operations atomic. Such a call is
+	// done as a whole or not at all, however the process ends. A call with more operations is split
+	// into several such batches, in its order. A batch without capacity for all its inserts does
+	// nothing and returns [weft.ErrFull]. The pool has a log for one batch, of 24 bytes per
+	// operation. The maximum is 1,048,576. The log takes whole MiB of the pool, and a batch may
+	// have as many operations as fit. The first MiB fits 43,685, and each further one 43,690 or
+	// 43,691 more. For [Strings] it takes whole sixteenths of a MiB. On a GPU it implies Mirror,
+	// and calls with streams wait.
 	AtomicBatch int
-	// AtomicTail is as in OpenOptions; the log has room for so many operations besides.
+	// AtomicTail is as in OpenOptions. The log has capacity for that many operations more.
 	AtomicTail int
 	// Mirror, Cache and CachePolicy are as in OpenOptions.
 	Mirror      bool
 	Cache       float64
 	CachePolicy CachePolicy
-	// Logger receives what happens to the pool; nobody by default.
+	// Logger receives events of the pool; nil drops them.
 	Logger *slog.Logger
 }
 
-// OpenOptions are those of a pool that is there.
+// OpenOptions are the options of opening a pool.
 type OpenOptions struct {
-	// ReadOnly opens the pool beside other readers and leaves the file as it is, with
-	// what a crash has left, which no reader sees. Whatever would change it returns
-	// [ErrReadOnly]; so does opening a pool with holes in a file system in memory.
+	// ReadOnly opens the pool alongside other readers and leaves the file unchanged. Readers ignore
+	// what a crash has left in it. Changes return [ErrReadOnly]; so does opening a pool with holes
+	// in a file system in memory.
 	ReadOnly bool
-	// Repair gives up slots that are damaged, instead of returning [weft.ErrCorrupt]. It
-	// verifies: of two slots that have one value, the checksum knows whose it is. It opens pools of which
-	// power was lost, too, instead of returning [ErrPowerLost], and keeps what has its checksum. What is
-	// gone is not brought back: the [Report] says what there was.
+	// Repair gives up damaged slots instead of returning [weft.ErrCorrupt]. It implies Verify: if
+	// two slots refer to one value, its checksum decides between them. It also opens pools after a
+	// loss of power, instead of returning [ErrPowerLost], and keeps what passes its checksum. Lost
+	// data is not restored; the [Report] lists it.
 	Repair bool
-	// Verify reads all values and compares them with their checksums, and these with their sum when the
-	// pool was closed.
+	// Verify reads all values and compares them with their checksums, and the sum of these with
+	// that of the last Close.
 	Verify bool
-	// Durability is what is asked for at least, if anything: [ErrNotDurable] if the pool
-	// is not granted it.
+	// Durability is the minimum required, if any. A pool that is not granted it returns
+	// [ErrNotDurable].
 	Durability Durability
-	// Mirror keeps control words and tags, 16 bytes a slot, in the memory of a GPU, too: a
-	// lookup reads nothing of the pool but the value then. On a CPU it changes nothing.
+	// Mirror keeps control words and tags, 16 bytes per slot, in the memory of a GPU, too. A lookup
+	// then reads only the value in the pool. It has no effect on a CPU.
 	Mirror bool
-	// AtomicTail lets slots of the pool be behind atomic batches of a GPU by up to so many operations,
-	// as long as the log has room for them: these are durable in the log, and opening the pool after a
-	// crash applies them. So slots that several batches change are written once. On a CPU it changes nothing.
+	// AtomicTail lets the slots of the pool lag atomic batches of a GPU by that many operations, or
+	// by the capacity of the log. These are durable in the log, and opening the pool after a crash
+	// applies them. So slots that several batches change are written once. It has no effect on a
+	// CPU.
 	AtomicTail int
-	// Cache is the share of the buckets that a GPU has in its memory: 0.2 is one of five, those that
-	// are read most, as of the last LoadCache; of [Strings] without Mirror only. With Mirror, which has all buckets, it is the share of
-	// the keys whose values the GPU has, too, and 8 bytes for each value that the pool has room for; so it
-	// is where batches are atomic, which take a mirror.
+	// Cache is the share of the buckets that a GPU has in its memory: 0.2 is one in five. They are
+	// those read most as of the last LoadCache. For [Strings] it requires that Mirror is off. With
+	// Mirror, which has all buckets, Cache is the share of the keys that have their values in the
+	// GPU's memory too. That takes 8 bytes more for each value that fits the pool. Atomic batches
+	// imply a mirror, so there it is a cache of values. is where batches are atomic, which take a
+	// mirror.
 	Cache       float64
 	CachePolicy CachePolicy
-	// HostFirst has Open return as soon as the CPU has recovered the pool, which works on it until the GPU
-	// has mapped it, whose driver locks its pages one by one. The GPU takes over between two
-	// batches. Batches on the device wait for that, as Mapped does. If the GPU cannot map the pool, or lacks
-	// memory, the CPU goes on, and batches on the device return why. On a CPU it changes nothing.
+	// HostFirst makes Open return as soon as the CPU has recovered the pool. The CPU works on the
+	// pool until the GPU has mapped it, since the driver locks its pages one by one. The GPU takes
+	// over between two batches. Batches on the device wait for that, as Mapped does. If the GPU
+	// cannot map the pool or lacks memory, the CPU goes on, and batches on the device return the
+	// reason. It has no effect on a CPU.
 	HostFirst bool
-	// Unsorted has a GPU look keys up as they come, all over the pool: to measure what
-	// sorting them gains.
+	// Unsorted makes a GPU look keys up in the given order, all over the pool. It serves to measure
+	// what sorting gains.
 	Unsorted bool
 	// AssertPMem, Resize and Logger are as in Options.
 	AssertPMem PMemConditions
@@ -103,63 +107,63 @@ type OpenOptions struct {
 	Logger     *slog.Logger
 }
 
-// PMemConditions are what an operator vouches for: no file of the system says so. If it
-// is not so, a power failure may leave a pool that is damaged.
+// PMemConditions are what an operator vouches for because the system does not report it. If a
+// condition does not hold, a power failure may leave a damaged pool.
 type PMemConditions struct {
-	// Persistent: the memory of the pool survives a power failure, in whatever file it is,
-	// as far as it has left the caches of the CPU.
+	// Persistent: data that has left the caches of the CPU survives a power failure, whatever file
+	// the pool is in.
 	Persistent bool
-	// DDIOOff: stores of GPUs pass by the caches of the CPU, since DDIO is off at their root
-	// ports; needed where a GPU works on the pool, and only the memory controllers are in
-	// the persistence domain.
+	// DDIOOff: stores of GPUs bypass the caches of the CPU, since DDIO is off at their root ports.
+	// It is required if a GPU works on the pool and only the memory controllers are in the
+	// persistence domain.
 	DDIOOff bool
-	// GlobalPersistentFlush: the device behind CXL, its host and its power supply have it.
+	// GlobalPersistentFlush: the CXL device, its host and its power supply support it.
 	GlobalPersistentFlush bool
 }
 
-// Resize says who moves the keys of the bottom level when an index has grown.
+// Resize selects how the keys of the bottom level move when an index has grown.
 type Resize uint8
 
 const (
-	// Beside lets each batch move some and zero some of the next level, in proportion to its
-	// size. That level has its memory from when half of the slots are taken (a quarter, where a
-	// key has less than 16 to choose from), and gives it to values that find no other.
+	// Beside lets each batch move some keys and zero a part of the next level, in proportion to its
+	// size. That level is allocated once half of the slots are taken (a quarter, if a key has fewer
+	// than 16 candidates). Values take its memory back if they find no other.
 	Beside Resize = iota
-	// Stop lets the batch that grows the index zero the new level and move all, as the paper
-	// does.
+	// Stop lets the batch that grows the index zero the new level and move all keys, as in the
+	// paper.
 	Stop
 )
 
 var resizes = enum.Names[Resize]{Type: "gphash.Resize", Names: []string{"Beside", "Stop"}, Err: op.ErrOptions}
 
-// String is the name of who moves the keys.
+// String returns the name of the mode.
 func (r Resize) String() string { return resizes.String(r) }
 
-// MarshalText is String, or weft.ErrOptions where there is no such value.
+// MarshalText returns String, or weft.ErrOptions for an invalid value.
 func (r Resize) MarshalText() ([]byte, error) { return resizes.Text(r) }
 
-// UnmarshalText reads a name, in upper or lower case: so flag.TextVar takes it.
+// UnmarshalText parses a name in upper or lower case, so flag.TextVar accepts it.
 func (r *Resize) UnmarshalText(text []byte) error { return resizes.Read(r, text) }
 
 // Errors of this package.
 var (
-	// ErrSkewed: a key finds no slot, though less than half are taken (a quarter, where a
-	// key has less than 16 to choose from): keys have been chosen to collide, by who knows
-	// the seed, and a larger index would not help. It comes with [weft.ErrFull], since the
-	// other operations of the batch have been done.
+	// ErrSkewed: a key finds no slot, though less than half are taken (a quarter, if a key has
+	// fewer than 16 candidates). The keys have been chosen to collide, with knowledge of the seed,
+	// and a larger index would not help. The error comes with [weft.ErrFull], since the other
+	// operations of the batch have been done.
 	ErrSkewed = errors.New("keys collide")
 
-	// ErrLocked: somebody has the pool open, in this process or in another one.
+	// ErrLocked: the pool is open already, in this process or in another one.
 	ErrLocked = pool.ErrLocked
-	// ErrPowerLost: the pool was open when the machine stopped, and its memory does not outlive that. The
-	// file has pages of different times. OpenOptions.Repair keeps what has its checksum; what had been
-	// acknowledged may be missing, so a backup may be better.
+	// ErrPowerLost: the pool was open when the machine stopped, and its memory is not persistent.
+	// The file has pages of different times. OpenOptions.Repair keeps what passes its checksum.
+	// Acknowledged data may be missing, so a backup may be better.
 	ErrPowerLost = pool.ErrPowerLost
-	// ErrNotDurable: the pool cannot keep what was asked of it.
+	// ErrNotDurable: the pool cannot provide the durability asked for.
 	ErrNotDurable = pool.ErrNotDurable
 	// ErrReadOnly: the pool was opened for reading.
 	ErrReadOnly = pool.ErrReadOnly
-	// ErrVersion: the pool is of a version that this module does not know.
+	// ErrVersion: this module does not support the version of the pool.
 	ErrVersion = pool.ErrVersion
 
 	errNoDevice = core.Invalid("no device")
@@ -167,28 +171,27 @@ var (
 	errNoSpace  = errors.New("the pool is used up")
 )
 
-// maxKey is the length of the longest keys, in bytes.
+// maxKey is the maximum length of keys of fixed length, in bytes.
 const maxKey = 128
 
-// maxAtomic is how many operations an atomic batch has at most: as many as a table is handed at once.
+// maxAtomic is the maximum number of operations of an atomic batch, the size of a chunk.
 const maxAtomic = core.ChunkOps
 
-// maxTail is how many operations slots of the pool are behind at most.
+// maxTail is the maximum of AtomicTail.
 const maxTail = 1 << 26
 
-// maxLevels is how many levels of different size there are: the largest has 2^30
-// buckets.
+// maxLevels is the number of levels of different size. The largest has 2^30 buckets.
 const maxLevels = pool.MaxLevels
 
-// recordUnit is what levels and records take of a pool at a time, in words: 64 KiB, since each size of
+// recordUnit is the allocation unit of levels and records in words: 64 KiB, since each size of
 // records has units of its own.
 const recordUnit = 1 << 13
 
-// unit is what levels and values take of a pool at a time, in words: 1 MiB. The superblock of a pool has
-// its own. Tests make units smaller.
+// unit is the allocation unit of levels and values in words: 1 MiB. The superblock stores the unit
+// of each pool. Tests make units smaller.
 var unit uint64 = mostUnits * recordUnit
 
-// check fills options in and returns the first superblock.
+// check sets defaults and returns the first superblock.
 func (o *Options) check(records bool) (*pool.Superblock, error) {
 	for _, field := range []struct{ at, def *int }{{&o.Slots, ptr(8)}, {&o.Hashes, ptr(2)}, {&o.Levels, ptr(2)}, {&o.Capacity, ptr(1000)}} {
 		if *field.at == 0 {
@@ -236,7 +239,7 @@ func (o *Options) check(records bool) (*pool.Superblock, error) {
 
 func ptr[T any](v T) *T { return &v }
 
-// plan places the first levels in a pool of units of so many words.
+// plan places the first levels in a pool with units of unit words.
 func (o *Options) plan(unit uint64) (*pool.Superblock, error) {
 	l := newLayout(uint64(o.KeySize), uint64(o.ValueSize), uint64(o.Slots))
 	top := o.Levels - 1
@@ -269,7 +272,8 @@ func (o *Options) plan(unit uint64) (*pool.Superblock, error) {
 		v, regions := o.typical(unit, &l), uint64(1)<<level{bits: uint(top) + 2}.regions()
 		values := (4*uint64(o.Capacity)/v.per*(v.unit/unit) + regions + 1) * unit * pm.Word
 		if l.records() {
-			values += (32*regions + 8*mostUnits) * unit * pm.Word // of some sizes that few records have
+			// for sizes with few records
+			values += (32*regions + 8*mostUnits) * unit * pm.Word
 		}
 		o.Size = int64(at+6*levels+values+hugePage-1) / hugePage * hugePage
 	}
@@ -280,8 +284,8 @@ func (o *Options) plan(unit uint64) (*pool.Superblock, error) {
 	return s, nil
 }
 
-// typical is the layout of units when the pool is made, as far as it is known: variable
-// lengths are taken for 64 bytes.
+// typical returns the expected layout of units when the pool is made. It assumes 64 bytes for a
+// variable length.
 func (o *Options) typical(unit uint64, l *layout) unitLayout {
 	if !l.records() {
 		return newUnitLayout(unit, l.valueSize)
@@ -295,11 +299,11 @@ func (o *Options) typical(unit uint64, l *layout) unitLayout {
 	return recordClasses(unit)[classOf(newHeader(size(o.KeySize), size(o.ValueSize)).words())]
 }
 
-// hugePage is what the sizes of files of hugetlbfs are multiples of, mostly.
+// hugePage is the usual page size of hugetlbfs.
 const hugePage = 2 << 20
 
-// fits is how many keys levels take without a resize, with a little to spare: fewer where
-// a key has less than 16 slots to choose from.
+// fits returns how many keys levels hold without a resize, with a little to spare: fewer if a key
+// has fewer than 16 candidate slots.
 func fits(l layout, hashes, levels, top int) (keys uint64) {
 	percent := uint64(85)
 	if l.slots*uint64(hashes*levels) < 16 {

@@ -13,11 +13,11 @@ import (
 	"github.com/weftgo/weft/internal/op"
 )
 
-// What somebody else writes to a pool while it is open is nowhere read as an address: there are wrong answers
-// for the keys that it hits, and no panics, and no accesses of a GPU outside of the pool, which the
-// simulator would notice.
+// What another program writes to a pool while it is open is never used as an address. The keys that
+// it hits return wrong answers. No panics occur, and no accesses of a GPU outside of the pool,
+// which the simulator would detect.
 
-// plant gives the slot of a key another block, behind the back of whoever has the pool open.
+// plant stores another block in the slot of a key, without the knowledge of the open index.
 func plant(t testing.TB, e *engine, key []byte, block uint64) {
 	t.Helper()
 	at, c := slotOf(t, e, key)
@@ -34,8 +34,8 @@ func slotOf(t testing.TB, e *engine, key []byte) (place, control) {
 	return at, c
 }
 
-// wildBlocks are those at which no value may begin, and odd ones that are within the pool, among them that of
-// a key, for several others.
+// wildBlocks returns blocks at which no value may begin, and odd ones within the pool, among them
+// that of a key, for several others.
 func wildBlocks(t testing.TB, e *engine, key []byte) (unsound, odd []uint64) {
 	_, c := slotOf(t, e, key)
 	v := e.values
@@ -55,7 +55,7 @@ func outsideKey(i int) []byte {
 func TestBlocksFromOutside(t *testing.T) {
 	smallParts(t)
 	devices := []device.Device{openCPU(t)}
-	if !testing.Short() { // which interprets kernels
+	if !testing.Short() { // interprets kernels
 		devices = append(devices, devicetest.OpenSim(t, nil))
 	}
 	for _, dev := range devices {
@@ -99,7 +99,7 @@ func fromOutside(t *testing.T, dev device.Device, o Options, odd bool) {
 		for i := range n {
 			is := string(got[24*i : 24*i+24])
 			switch want := string(values[24*i : 24*i+24]); {
-			case odd: // its value is anybody's, and so is the memory that it gives back
+			case odd: // its value may be any, and so may the memory that it frees
 			case i >= hit && (!found[i] || is != want):
 				t.Errorf("%s: key %d has %q, want %q", what, i, is, want)
 			case i < hit && found[i] && is != want: // a mirror does not see what is planted
@@ -140,7 +140,7 @@ func fromOutside(t *testing.T, dev device.Device, o Options, odd bool) {
 	must(t, x.Close())
 }
 
-// fillUp uses all memory of a pool: what has been freed twice is there once.
+// fillUp uses all memory of a pool. What has been freed twice must be allocated once only.
 func fillUp(t *testing.T, x *Index) {
 	for from := 1 << 20; ; from += 1 << 10 {
 		var keys []byte
@@ -155,7 +155,7 @@ func fillUp(t *testing.T, x *Index) {
 	}
 }
 
-// Records whose headers somebody else has written are nobody's.
+// Records with headers written by another program belong to no key.
 func TestRecordsFromOutside(t *testing.T) {
 	onDevices(t, func(t *testing.T, dev device.Device, _ int) {
 		for name, o := range map[string]Options{"plain": {}, "mirror": {Mirror: true}, "atomic": {AtomicBatch: 300}} {

@@ -9,8 +9,8 @@ import (
 	"github.com/weftgo/weft/internal/core"
 )
 
-// Pages of large values are not larger than others: a page is memory for all slots that
-// it covers, taken or not.
+// Pages of large values are not larger than others: a page has memory for all slots that it covers,
+// taken or not.
 func TestPageSize(t *testing.T) {
 	const n, size = 128, 1 << 16
 	x, err := Create(filepath.Join(t.TempDir(), "pool"), openCPU(t), Options{KeySize: 8, ValueSize: size, Capacity: 200, Size: 24 << 20})

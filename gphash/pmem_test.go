@@ -21,7 +21,7 @@ import (
 	"github.com/weftgo/weft/internal/pool"
 )
 
-// persistent is an index in an image whose memory is persistent.
+// persistent opens an index in an image as persistent memory.
 func (im *image) persistent(t testing.TB, by pm.Persist) *Index {
 	t.Helper()
 	p, err := pool.OnMemory(pm.NewPersistent(im.bytes, by))
@@ -31,7 +31,7 @@ func (im *image) persistent(t testing.TB, by pm.Persist) *Index {
 	return &Index{table, e}
 }
 
-// powerless is an image of small pairs, and what a power failure leaves of it.
+// powerless makes an image of small pairs, and the record of what a power failure leaves of it.
 func powerless(t testing.TB, units int64) (*image, *pmtest.Caches) {
 	t.Helper()
 	im, err := formatted(t, openCPU(t), Options{KeySize: 12, ValueSize: 20, Capacity: 1, Size: pool.DataStart + units*pool.Page}, nil)
@@ -39,8 +39,8 @@ func powerless(t testing.TB, units int64) (*image, *pmtest.Caches) {
 	return im, pmtest.NewCaches(im.bytes)
 }
 
-// Behind a power failure a pool has what calls have done that have returned, while it grows
-// and shrinks; and all that was stored is there when what has been inserted is.
+// After a power failure a pool has the results of all returned calls, while it grows and shrinks.
+// When an insertion returns, everything stored is durable.
 func TestPowerFailure(t *testing.T) {
 	smallParts(t)
 	im, caches := powerless(t, 1200)
@@ -105,8 +105,8 @@ func (s *skipping) WriteBack(words []uint64) {
 	}
 }
 
-// A write-back that is left out is noticed, but that of the control word which says that a
-// slot is taken: it is written again.
+// A missing write-back is detected, except that of the control word that claims a slot, which is
+// written again.
 func TestSkippedWriteBack(t *testing.T) {
 	count := func(skip int) (total int, lost error) {
 		im, caches := powerless(t, 40)
@@ -131,7 +131,7 @@ func TestSkippedWriteBack(t *testing.T) {
 	}
 }
 
-// Where somebody vouches for the memory, PMem is granted, and otherwise it is not.
+// PMem is granted if the operator asserts it for the memory, and otherwise not.
 func TestAssertPMem(t *testing.T) {
 	if runtime.GOOS != "linux" {
 		t.Skip("pools are files of Linux")
@@ -167,8 +167,8 @@ func TestAssertPMem(t *testing.T) {
 	must(t, x.Close())
 }
 
-// What a device is granted PMem on does not depend on what is asked for: memory of devdax is PMem
-// in any case, and stores of a GPU must reach it.
+// The terms of PMem do not depend on the requested durability: memory of devdax is PMem in any
+// case, and stores of a GPU must reach it.
 func TestTerms(t *testing.T) {
 	said := PMemConditions{DDIOOff: true}
 	for _, asked := range []Durability{0, Process, PMem} {
@@ -180,9 +180,9 @@ func TestTerms(t *testing.T) {
 	}
 }
 
-// What it costs to write back what is stored, per key, on one core; 8-byte keys, 128-byte
-// values. Batches are short and the tenth part of them that is fastest counts, since a
-// machine that others work on too has few that are not interrupted.
+// BenchmarkDurability measures the cost of write-backs per key on one core, with 8-byte keys and
+// 128-byte values. Batches are short, and the fastest tenth of them counts, since a shared machine
+// interrupts most of them.
 func BenchmarkDurability(b *testing.B) {
 	const n, part = 1 << 19, 1 << 12
 	keys, values := make([]byte, n*8), make([]byte, n*128)

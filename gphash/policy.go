@@ -13,25 +13,25 @@ import (
 	"github.com/weftgo/weft/internal/pm"
 )
 
-// policy decides when the index grows: when a key finds no slot, as in the paper, since
-// until then operations cost the same whatever the load. With Beside, each batch drains
-// a part of the bottom level and zeroes one of the next, in proportion to its size; with
-// Stop, who grows does all.
+// policy decides when the index grows: when a key finds no slot, as in the paper, since until then
+// operations cost the same at any load. With Beside each batch drains a part of the bottom level
+// and zeroes one of the next, in proportion to its size. With Stop the batch that grows the index
+// does all.
 type policy struct {
 	*engine
 	run    core.Engine // runs operations: the engine, or that of a GPU
 	resize Resize
 }
 
-// drainPerOp is how many buckets a batch drains for each of its operations: less than
-// a bucket of the level above is filled by as many.
+// drainPerOp is the number of buckets that a batch drains per operation. That many operations fill
+// less than a bucket of the level above.
 const drainPerOp = 0.5
 
-// Flags and Mixed are for [core.Policy]: the engine keeps the order of a batch by itself.
+// Flags and Mixed implement [core.Policy]. The engine keeps the order of a batch by itself.
 func (p *policy) Flags(op.Kind) batch.Flags { return 0 }
 func (p *policy) Mixed() batch.Flags        { return 0 }
 
-// Before is for [core.Policy].
+// Before implements [core.Policy].
 func (p *policy) Before(ctx context.Context, now core.Counters, s *device.Stream, b *batch.Batch) (n int, report bool, err error) {
 	if err := p.changeable(); err != nil {
 		return 0, false, err
@@ -55,11 +55,11 @@ func (p *policy) Before(ctx context.Context, now core.Counters, s *device.Stream
 	return n, tight || s != nil && p.short(now.Used, uint64(n)), err
 }
 
-// roomy is a load below which no key lacks a slot, but by a miracle.
+// roomy is a load below which practically no key lacks a slot.
 const roomy = 0.75
 
-// short reports whether n more values might find no memory, in regions that each have some
-// of their own, where so many slots are in use.
+// short reports whether n more values might find no memory, with used slots in use. Each region may
+// hold some free memory of its own.
 func (p *policy) short(used, n uint64) bool {
 	v := p.values
 	all := uint64(len(v.space.owner)-v.space.levels) * v.per
@@ -67,7 +67,7 @@ func (p *policy) short(used, n uint64) bool {
 	return used+2*n+own > all
 }
 
-// ahead grows an index for a batch that may bring more keys than it has slots: otherwise
+// ahead grows an index for a batch that may bring more keys than the index has slots. Otherwise
 // they would fill one new level after the other.
 func (p *policy) ahead(ctx context.Context, now core.Counters, s *device.Stream, b *batch.Batch) error {
 	need, _, err := core.Need(ctx, p.run, now, s, b, b.N, p.seed[0])
@@ -78,22 +78,22 @@ func (p *policy) ahead(ctx context.Context, now core.Counters, s *device.Stream,
 		next := level{bits: p.live[0].bits + 1}
 		units := p.unitsOf(next)
 		if p.next != nil {
-			units = 0 // it has them already
+			units = 0 // allocated already
 		}
 		if next.bits >= maxLevels || p.Leases.Held() || p.values.left(p.typical(b), units) < uint64(need) {
-			return nil // a level that takes the memory of the values helps nobody
+			return nil // a level that takes the memory of the values is useless
 		}
 		if err = p.another(); err == nil {
 			_, err = p.drain(ctx, math.MaxUint64)
 		}
 		if errors.Is(err, errNoSpace) {
-			return nil // as far as it goes
+			return nil // as far as possible
 		}
 	}
 	return err
 }
 
-// typical is the class of an average record of a batch.
+// typical returns the class of an average record of a batch.
 func (p *policy) typical(b *batch.Batch) (class int) {
 	if !p.records() {
 		return 0
@@ -109,18 +109,18 @@ func (p *policy) typical(b *batch.Batch) (class int) {
 	return class
 }
 
-// fullest is the load up to which keys are moved to make a slot for another, and to which
-// batches are let grow an index. Beyond, moves take ever longer.
+// fullest is the load up to which keys move to make a slot for another, and up to which a batch may
+// grow an index. Beyond it, moves take ever longer.
 const fullest = 0.95
 
-// Retry is for [core.Policy]: operations without a slot run again once there are more.
-// Those without memory for their value run alone, and take it from any region; records make
-// way for others.
+// Retry implements [core.Policy]. Operations without a slot run again once more slots exist. Those
+// without memory for their value run alone and take it from any region; records are compacted for
+// them.
 func (p *policy) Retry(ctx context.Context, now core.Counters, failed *batch.Batch) (still []uint32, more bool, err error) {
 	if err = p.changeable(); err == nil && p.noSpace == nil {
 		live := now.Live
 		if p.redo != nil {
-			live += uint64(failed.N) // all of them are wanted at once
+			live += uint64(failed.N) // all of them need slots at once
 		}
 		err = p.enlarge(ctx, live)
 	}
@@ -150,8 +150,8 @@ func (p *policy) Retry(ctx context.Context, now core.Counters, failed *batch.Bat
 	return still, len(still) > 0 && err == nil, err
 }
 
-// enlarge makes slots: by draining what is closed, which fills the levels above evenly,
-// or by another level, if it finds none there.
+// enlarge makes slots by draining the closed levels, which fills the levels above evenly. If keys
+// find no slot there, it adds a level.
 func (p *policy) enlarge(ctx context.Context, live uint64) error {
 	if p.closed > 0 && !p.Leases.Held() {
 		if crowded, err := p.drain(ctx, math.MaxUint64); err != nil || !crowded {
@@ -165,10 +165,10 @@ func (p *policy) enlarge(ctx context.Context, live uint64) error {
 	return err
 }
 
-// After is for [core.Policy]: a pool keeps its size.
+// After implements [core.Policy]. It does nothing, since a pool keeps its size.
 func (p *policy) After(context.Context, core.Counters, int) error { return nil }
 
-// Compact is for [core.Policy].
+// Compact implements [core.Policy].
 func (p *policy) Compact(ctx context.Context, _ core.Counters) error {
 	if err := p.changeable(); err != nil {
 		return err
@@ -183,7 +183,7 @@ func (p *policy) Compact(ctx context.Context, _ core.Counters) error {
 	return err
 }
 
-// Describe is for [core.Policy].
+// Describe implements [core.Policy].
 func (p *policy) Describe() string {
 	return fmt.Sprintf("in %d slots of a pool of %d MiB", p.slotsIn(p.live), p.mem.Words()*pm.Word>>20)
 }

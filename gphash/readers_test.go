@@ -11,24 +11,24 @@ import (
 	"github.com/weftgo/weft/internal/pm/pmtest"
 )
 
-// register is what a key has been, and when: value i from somewhere between its times
-// on, until somewhere between those of the next.
+// register is the history of a key. Value i is valid from some time between its begun and done,
+// until some time between those of the next value.
 type register struct {
 	values [][]byte
 	begun  []int
 	done   []int
 }
 
-// reads are lookups beside changes, each of which must have seen its key as it was at
-// some time meanwhile, and none before what another one of the same reader has seen.
+// reads are lookups alongside changes. Each must see a state of its key during the lookup, and none
+// before what the same reader has seen already.
 type reads struct {
 	*trial
 	keys []register
 	now  func() int
 }
 
-// newReads is a program of one writer and two readers. What the writer deletes and
-// replaces in a batch it uses again in the next, whatever the readers are at.
+// newReads returns a program of one writer and two readers. The writer reuses what it has deleted
+// and replaced in one batch in the next one, whatever the readers do.
 func newReads(seed uint64) *reads {
 	shape := shapes[seed%uint64(len(shapes))]
 	shape.threads = 3
@@ -86,7 +86,7 @@ func (r *reads) read(done *bool, rng *rand.Rand) {
 	}
 }
 
-// saw is which value of a key a lookup saw that began at a time and has just ended.
+// saw returns the index of the value that a lookup, begun at from and just ended, has seen.
 func (r *reads) saw(key *register, seen, from int, got []byte) int {
 	for i := seen; i < len(key.values); i++ {
 		over := i+1 < len(key.done) && key.done[i+1] < from // replaced before the lookup began
@@ -98,7 +98,7 @@ func (r *reads) saw(key *register, seen, from int, got []byte) int {
 	return seen
 }
 
-// readers runs programs until so many have run, or one was wrong.
+// readers runs programs until one was wrong, at most the given number.
 func readers(programs int, change func(*reads)) (failed string) {
 	for seed := range uint64(programs) {
 		r := newReads(seed)
@@ -112,8 +112,8 @@ func readers(programs int, change func(*reads)) (failed string) {
 	return ""
 }
 
-// Lookups beside changes see what is, or was a moment ago, and never what another key
-// has: the defect of the paper's protocol, whose slots are used again at once.
+// Lookups alongside changes see current or just replaced values, and never the value of another
+// key. That is the defect of the paper's protocol, which reuses slots at once.
 func TestReaders(t *testing.T) {
 	conformance.NotRaced(t, oneAtATime)
 	if failed := readers(4000, nil); failed != "" {
@@ -151,7 +151,7 @@ func TestReaderMutants(t *testing.T) {
 			}
 		},
 		"no second look at a record that is another key's": func(r *reads) {
-			last := map[int]pmtest.Access{} // of a control word, in this slot, by thread
+			last := map[int]pmtest.Access{} // by thread: load of a control word in this slot
 			r.d.Mutant = func(a *pmtest.Access) bool {
 				f, _ := pmtest.Site()
 				if a.Kind != pmtest.Load || !strings.HasPrefix(f, "gphash.(*table).find") {
@@ -194,8 +194,8 @@ func TestReaderMutants(t *testing.T) {
 	}
 }
 
-// moves is a program in which a level is drained beside two readers, who read it first
-// or, as a mutant, last. It reports whether a reader missed a key.
+// moves drains a level alongside two readers, which read it first or, as a mutant, last. It reports
+// whether a reader missed a key.
 func moves(seed uint64, last bool) (missed bool) {
 	shape := shapes[0]
 	shape.threads = 3
@@ -236,7 +236,7 @@ func moves(seed uint64, last bool) (missed bool) {
 	return missed
 }
 
-// A key that moves up is never out of sight.
+// A key that moves up is always visible.
 func TestReadersBesideMoves(t *testing.T) {
 	conformance.NotRaced(t, oneAtATime)
 	found := false

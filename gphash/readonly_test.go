@@ -20,8 +20,8 @@ import (
 	"github.com/weftgo/weft/internal/pool"
 )
 
-// halfMoved is the file of a pool whose process has been killed in the midst of all at
-// once: a key is above and below, a slot is being written, another one is a tomb.
+// halfMoved makes the file of a pool with a process killed during several steps at once: a key is
+// above and below, one slot is being written, another one is a tombstone.
 func halfMoved(t *testing.T) (path string, want model) {
 	dev, dir := openCPU(t), t.TempDir()
 	x, err := Create(filepath.Join(dir, "live"), dev, Options{KeySize: 8, ValueSize: 8, Capacity: 64, Size: 16 << 20})
@@ -63,8 +63,8 @@ func halfMoved(t *testing.T) (path string, want model) {
 	return path, want
 }
 
-// Readers of a pool that a crash has left see each pair once, change nothing, and are
-// refused to.
+// Readers of a pool left by a crash see each pair once. They change nothing, and changes are
+// refused.
 func TestReadOnly(t *testing.T) {
 	path, want := halfMoved(t)
 	before, err := os.ReadFile(path)
@@ -110,8 +110,7 @@ func TestReadOnly(t *testing.T) {
 	}
 }
 
-// Recovery ends with the pairs that readers have seen; reading and repairing exclude
-// each other.
+// Recovery ends with the pairs that readers have seen. ReadOnly and Repair exclude each other.
 func TestReadOnlyThenRecover(t *testing.T) {
 	path, want := halfMoved(t)
 	dev := openCPU(t)
@@ -127,7 +126,7 @@ func TestReadOnlyThenRecover(t *testing.T) {
 	must(t, x.Close())
 }
 
-// A GPU finds in a pool what the CPU does, also where it leaves the rest to it: damage.
+// A GPU reports the same about a pool as the CPU, even about damage, which it leaves to the CPU.
 func TestReportsAgree(t *testing.T) {
 	if testing.Short() {
 		t.Skip("interprets kernels")

@@ -11,12 +11,12 @@ import (
 	"github.com/weftgo/weft/internal/pm"
 )
 
-// Rows of batches on records. Keys and given values are byte strings in the columns. What
-// a lookup finds is as long as it is: so it first notes which records, and how long their
-// values are (core's Expand), and then copies those to where they belong. Nothing changes
-// beside lookups, so the records stay.
+// Rows of batches on records. Keys and given values are byte strings in the columns. The results of
+// a lookup have any length. So it first notes the records and the lengths of their values, and then
+// Expand copies the values to their places. Nothing changes alongside lookups, so the records stay.
 
-// finishRecord answers for a key whose hash has been found: whether the record is its own.
+// finishRecord completes the lookup of a key with a hash that was found: it checks whether the
+// record belongs to the key.
 func (l *lookups) finishRecord(f *lookup) {
 	if !l.values.hasKey(f.is.block(), f.key) { // another key of its hash comes first
 		_, is, ok := l.table.find(&f.item)
@@ -33,7 +33,7 @@ func (l *lookups) finishRecord(f *lookup) {
 	}
 }
 
-// Expand is for [core.Expander]: it copies the values of the records that a lookup has noted.
+// Expand implements [core.Expander]. It copies the values of the records that a lookup has noted.
 func (e *engine) Expand(ctx context.Context, s *device.Stream, _ *core.Lease, b *batch.Batch) error {
 	if err := cpu.Open(s); err != nil {
 		return err
@@ -60,12 +60,12 @@ func (e *engine) Expand(ctx context.Context, s *device.Stream, _ *core.Lease, b 
 	return err
 }
 
-// PairBytes is for [core.Measurer].
+// PairBytes implements [core.Measurer].
 func (e *engine) PairBytes(*core.Lease) int {
 	return e.values.recordBytes(int(e.Parts().(*parts).counters.Live))
 }
 
-// recordBytes is what one of so many records takes on average.
+// recordBytes returns the average size of n records.
 func (v *values) recordBytes(n int) int {
 	words := uint64(0)
 	for i := range v.space.owner {
@@ -76,7 +76,8 @@ func (v *values) recordBytes(n int) int {
 	return int(words) * pm.Word / max(n, 1)
 }
 
-// exportRecord copies the key and the value of a record to row n, nothing if there is none.
+// exportRecord copies the key and the value of a record to row n, or nothing if no record lies
+// there.
 func (r *rows) exportRecord(n int, block uint64) {
 	h, ok := r.values.record(block)
 	if !ok {
@@ -86,13 +87,13 @@ func (r *rows) exportRecord(n int, block uint64) {
 	r.mem.Read(block+h.valueAt(), r.Columns[batch.Vals].Extend(n, h.value()))
 }
 
-// found are values that a share of a batch has found, and the rows that they are for.
+// found holds the values that a share of a batch has found, and their rows.
 type found struct {
 	data []byte
 	rows []uint32
 }
 
-// add adds a value for a row of a column.
+// add adds a value for row i of a column.
 func (f *found) add(to *batch.Column, i uint32, value []byte) {
 	mine := *to
 	mine.Data = &f.data
@@ -100,7 +101,7 @@ func (f *found) add(to *batch.Column, i uint32, value []byte) {
 	f.rows = append(f.rows, i)
 }
 
-// deliver appends what shares have found to the data of the column, one after the other.
+// deliver appends what the share has found to the data of the column.
 func (f *found) deliver(to *batch.Column) {
 	if len(f.rows) == 0 {
 		return

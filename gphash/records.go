@@ -10,14 +10,14 @@ import (
 	"github.com/weftgo/weft/internal/pm"
 )
 
-// Records. Where keys or values have a variable length a slot has neither: its tag is the
-// hash of the key, and its control word says where the record lies, a header and behind it
-// the key and the value, each from a word on. So one word publishes both, as it does a
-// value of fixed length, a lookup reads a record where it would read a value, and a record
-// says whose it is: who finds one can find its slot.
+// Records. If keys or values have a variable length, a slot holds neither. Its tag is the hash of
+// the key, and its control word points to the record. A record is a header, the key and the value,
+// each starting at a word. So one word publishes both, as it does a value of fixed length, and a
+// lookup reads a record where it would read a value. A record contains its key, so its slot can be
+// found from it.
 //
-// A unit has records of one class, whose sizes differ by an eighth at most. Which class
-// that is is not stored: the records that control words name say so.
+// A unit has records of one class, with sizes that differ by an eighth at most. The class of a unit
+// is not stored: the records that control words point to determine it.
 
 // header is the first word of a record:
 //
@@ -26,7 +26,7 @@ import (
 //	bits 44…32  length of the key
 //	bits 31…0   checksum of all others, and of the place
 //
-// No record begins with zero, which is what memory has that is free again.
+// No record begins with zero, which freed memory holds.
 type header uint64
 
 const (
@@ -36,7 +36,7 @@ const (
 	keyBits = 13
 )
 
-// lengths are those that keys, or values, may have in bytes.
+// lengths is the range of lengths of keys, or of values, in bytes.
 type lengths struct{ least, most int }
 
 func (l lengths) has(n int) bool { return n >= l.least && n <= l.most }
@@ -44,7 +44,7 @@ func (l lengths) has(n int) bool { return n >= l.least && n <= l.most }
 func (l *layout) keyLength() lengths   { return lengthsOf(l.keySize, 1, maxLongKey) }
 func (l *layout) valueLength() lengths { return lengthsOf(l.valueSize, 0, maxValue) }
 
-// String is for messages.
+// String formats the range for messages.
 func (l lengths) String() string {
 	if l.least == l.most {
 		return fmt.Sprint(l.least)
@@ -64,28 +64,28 @@ func newHeader(key, value int) header { return header(uint64(value)<<keyBits|uin
 func (h header) key() int   { return int(h >> 32 & (1<<keyBits - 1)) }
 func (h header) value() int { return int(h >> (32 + keyBits)) }
 
-// valueAt is where the value begins, in words from the header.
+// valueAt returns the offset of the value, in words from the header.
 func (h header) valueAt() uint64 { return 1 + pm.WordsOf(h.key()) }
 func (h header) words() uint64   { return h.valueAt() + pm.WordsOf(h.value()) }
 
-// Of each power of two there are eight sizes; up to 16 words each number is one.
+// Each power of two has eight sizes; up to 16 words each number is a size.
 const sizesBits = 3
 
-// classOf is the class of the smallest size that so many words fit.
+// classOf returns the class of the smallest size that fits words words.
 func classOf(words uint64) int {
 	shift := max(bits.Len64(words-1), sizesBits+1) - sizesBits - 1
 	return shift<<sizesBits + int((words-1)>>shift)
 }
 
-// classSize is the size of a class in words.
+// classSize returns the size of a class in words.
 func classSize(class int) uint64 {
 	shift := max(class>>sizesBits, 1) - 1
 	return uint64(class-shift<<sizesBits+1) << shift
 }
 
-// recordClasses are the layouts of units of records, by class. Large records have several
-// units in a row, so that not much is left behind the last one, and there are no classes
-// that these do not fit.
+// recordClasses returns the layouts of units of records, by class. Large records share several
+// units in a row, so that little memory is wasted after the last record. Classes that do not fit
+// these are left out.
 func recordClasses(unit uint64) (classes []unitLayout) {
 	for class := range classOf(newHeader(maxLongKey, maxValue).words()) + 1 {
 		l := unitLayout{unit: unit, words: classSize(class)}
@@ -104,13 +104,13 @@ const (
 	mostUnits    = 16 // in a row
 )
 
-// class is that of a record of a key and a value; ok is false if no units fit it.
+// class returns the class of a record of a key and a value. ok is false if it fits no units.
 func (v *values) class(key, value int) (class int, ok bool) {
 	class = classOf(newHeader(key, value).words())
 	return class, class < len(v.classes)
 }
 
-// takes says why there cannot be a record of a key and a value.
+// takes returns why a key and a value cannot have a record, or nil.
 func (v *values) takes(key, value int) error {
 	if _, ok := v.class(key, value); !ok {
 		return fmt.Errorf("key and value have %d and %d bytes, and units of this pool %d", key, value, v.unit*pm.Word)
@@ -118,9 +118,9 @@ func (v *values) takes(key, value int) error {
 	return nil
 }
 
-// record is the header of the record at a block; ok is false if none lies there that ends
-// where the pool does, at last. Beside a writer it may be anything, until the control word that led
-// there is seen to be the same.
+// record returns the header of the record at a block. ok is false unless a record lies there that
+// ends within the pool. During a concurrent write the header may be anything, until the control
+// word that led here is seen to be unchanged.
 func (v *values) record(block uint64) (h header, ok bool) {
 	if block < v.first || block >= v.end() {
 		return 0, false
@@ -129,7 +129,7 @@ func (v *values) record(block uint64) (h header, ok bool) {
 	return h, h != 0 && h.words() <= v.end()-block
 }
 
-// writeRecord writes a record that nothing names yet.
+// writeRecord writes a record that no slot refers to yet.
 func (v *values) writeRecord(block uint64, it *item, value []byte) {
 	h := newHeader(len(it.key), len(value))
 	v.mem.Write(block+1, it.key)
@@ -137,19 +137,20 @@ func (v *values) writeRecord(block uint64, it *item, value []byte) {
 	v.mem.Store(block, uint64(h)|uint64(seal(h, it.key, value)^mixed(block, it.hash)))
 }
 
-// seal is the checksum of a record but for its place.
+// seal returns the checksum of a record, without its place.
 func seal(h header, key, value []byte) uint32 {
 	crc := crc32.Checksum(binary.LittleEndian.AppendUint32(nil, uint32(h>>32)), castagnoli)
 	return crc32.Update(crc32.Update(crc, castagnoli, key), castagnoli, value)
 }
 
-// hasKey reports whether the record at a block is that of a key.
+// hasKey reports whether the record at a block belongs to key.
 func (v *values) hasKey(block uint64, key []byte) bool {
 	h, ok := v.record(block)
 	return ok && h.key() == len(key) && v.mem.Equal(block+1, key)
 }
 
-// appendKey and appendValue append what the record at a block has, nothing if there is none.
+// appendKey and appendValue append the key or the value of the record at a block, if one lies
+// there.
 func (v *values) appendKey(block uint64, to []byte) []byte {
 	h, ok := v.record(block)
 	if !ok {
@@ -172,8 +173,8 @@ func (v *values) append(at uint64, n int, to []byte) []byte {
 	return to
 }
 
-// intactRecord reports whether the record at a block is what has been written for a key of
-// a hash.
+// intactRecord reports whether the record at a block is what has been written for a key with this
+// hash.
 func (v *values) intactRecord(block, hash uint64, buffer *[]byte) bool {
 	h, ok := v.record(block)
 	if !ok {

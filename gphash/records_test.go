@@ -15,8 +15,7 @@ import (
 	"github.com/weftgo/weft/internal/pool"
 )
 
-// putRows, deleteRows, getRows and allRows are Put, Delete, Get and All of an index of any
-// lengths.
+// putRows, deleteRows, getRows and allRows are Put, Delete, Get and All of an index of any lengths.
 func putRows(x *Index, keys, values Bytes) (int, error) {
 	if x.engine.records() {
 		return (&Strings{x.core, x.engine}).Put(ctx, keys, values)
@@ -55,8 +54,8 @@ func allRows(x *Index) iter.Seq2[[]byte, []byte] {
 	return x.All(ctx)
 }
 
-// Each record has a class whose size it fits, an eighth of which it leaves at most, and so
-// do the units of the class.
+// Each record fits the size of its class and leaves at most an eighth of it, and so does the class
+// with its units.
 func TestClasses(t *testing.T) {
 	for _, unit := range []uint64{smallUnit, imageUnit, recordUnit} {
 		classes := recordClasses(unit)
@@ -89,7 +88,7 @@ func TestClasses(t *testing.T) {
 	}
 }
 
-// hostileHeaders are those that records may have in a file.
+// hostileHeaders are headers that records in a file may have.
 var hostileHeaders = []struct {
 	name  string
 	spoil func(h header) header
@@ -108,8 +107,8 @@ var hostileHeaders = []struct {
 	{"another checksum", func(h header) header { return h ^ 1<<31 }},
 }
 
-// What the header of a record says is not believed, without checksums neither: nothing
-// beyond the pool is read, and no other key is lost.
+// The header of a record is not trusted, even without checksums: nothing outside the pool is read,
+// and no other key is lost.
 func TestHostileHeaders(t *testing.T) {
 	dev := openCPU(t)
 	for _, o := range smallPools {
@@ -125,7 +124,7 @@ func TestHostileHeaders(t *testing.T) {
 				_, c, _ := tb.find(&it)
 				h, _ := tb.values.record(c.block())
 				tb.mem.Store(c.block(), uint64(d.spoil(h)))
-				if x, _, err := im.open(OpenOptions{}); err == nil { // nobody has looked at checksums
+				if x, _, err := im.open(OpenOptions{}); err == nil { // checksums are not checked
 					for range allRows(x) {
 					}
 					x.engine.get(&it, []byte{})
@@ -141,8 +140,8 @@ func TestHostileHeaders(t *testing.T) {
 	}
 }
 
-// Records with right checksums that contradict each other, in one unit or in several: some
-// are given up, and what is left is whole.
+// If records with valid checksums contradict each other, in one unit or in several, some are given
+// up, and the rest is consistent.
 func TestHostileRecords(t *testing.T) {
 	dev := openCPU(t)
 	for seed := range uint64(300) {
@@ -155,12 +154,12 @@ func TestHostileRecords(t *testing.T) {
 			it := tb.item([]byte(k))
 			at, c, ok := tb.find(&it)
 			if !ok {
-				continue // another one lies over it
+				continue // another one overlaps it
 			}
 			value := make([]byte, rng.IntN(40)*rng.IntN(20))
 			words := newHeader(len(k), len(value)).words()
 			block := tb.values.first + rng.Uint64N(tb.mem.Words()-words-tb.values.first)
-			if rng.IntN(2) == 0 { // begins where it could
+			if rng.IntN(2) == 0 { // begins at a possible place
 				size := classSize(classOf(words))
 				block = tb.values.first + (block-tb.values.first)/size*size
 			}
@@ -182,7 +181,7 @@ func TestHostileRecords(t *testing.T) {
 	}
 }
 
-// Keys of one hash have records of their own: the tag says nothing, then.
+// Keys with the same hash have records of their own, since the tag does not distinguish them.
 func TestCollidingStrings(t *testing.T) {
 	o := Options{Hash: Fast, Seed: [2]uint64{3, 5}}
 	x, want := someStrings(t, openCPU(t), o), model{}
@@ -230,13 +229,13 @@ func TestCollidingStrings(t *testing.T) {
 		t.Errorf("%d are found, %d are there: %v", n, hits, err)
 	}
 	want.equalStrings(t, x)
-	must(t, x.Compact(ctx)) // moves records, each of its own slot
+	must(t, x.Compact(ctx)) // moves each record for its own slot
 	must(t, x.Check(ctx))
 	want.equalStrings(t, x)
 }
 
-// A record that has been replaced or deleted is nobody's any more, also if damage of a
-// control word leads there.
+// A replaced or deleted record belongs to no key any more, even if a damaged control word points to
+// it.
 func TestFreeRecords(t *testing.T) {
 	im, err := formatted(t, openCPU(t), Options{Capacity: 20}, nil)
 	must(t, err)
@@ -275,8 +274,7 @@ func TestRecordsAtTheEnd(t *testing.T) {
 	}
 }
 
-// Records whose keys or values have lengths that the pool's have not are damage, also if
-// all else is right.
+// Records with lengths that the pool does not allow are damage, even if all else is right.
 func TestLengthsOfRecords(t *testing.T) {
 	for _, c := range []struct {
 		o          Options

@@ -10,51 +10,57 @@ import (
 	"github.com/weftgo/weft/internal/pool"
 )
 
-// Report says what has been found in a pool by who opened or checked it.
+// Report is the result of opening or checking a pool.
 type Report struct {
 	Keys  uint64 `json:"keys"`
-	Slots uint64 `json:"slots"` // of all levels
-	// What a crash had left, which is mended.
+	Slots uint64 `json:"slots"` // in all levels
+	// Mended remains of a crash:
 	Unfinished uint64 `json:"unfinished"` // insertions that had not been acknowledged
-	Tombs      uint64 `json:"tombs"`      // slots that no batch had used again
-	Moved      uint64 `json:"moved"`      // keys that were in two slots, as while they move
-	Resumed    bool   `json:"resumed"`    // a resize was under way
-	// Of atomic batches: how many had been published and not applied, and are there now; and
-	// whether one had been begun, of which nothing is.
+	Tombs      uint64 `json:"tombs"`      // deleted slots that no batch had reused
+	Moved      uint64 `json:"moved"`      // keys in two slots, as during a move
+	Resumed    bool   `json:"resumed"`    // a resize was in progress
+	// Of atomic batches: how many had been published but not applied, and are applied now; and
+	// whether an unpublished one was found, which has no effect.
 	Replayed uint64 `json:"replayed,omitempty"`
 	Torn     bool   `json:"torn,omitempty"`
-	// PowerLost: the pool was open when the machine stopped, and has been repaired. What it has passes its
-	// checksums; of what had been acknowledged some may be missing, or as it was before.
+	// PowerLost: the pool was open when the machine stopped, and has been repaired. Its contents
+	// pass their checksums. Some acknowledged data may be missing, or older than acknowledged.
 	PowerLost bool `json:"power_lost,omitempty"`
-	// Compared: the pool has been compared with the number of keys and the sums that Close had stored. A
-	// pool that was not closed has none, nor has one that a version before 1.1 of the format closed.
+	// Compared: the pool has been compared with the number of keys and the sums that Close had
+	// stored. They are missing if the pool was not closed, or was closed by a version before 1.1 of
+	// the format.
 	Compared bool `json:"compared"`
-	// What no crash leaves: the pool has been written by something else.
+	// Damage that no crash leaves: another program has written to the pool.
 	Damaged uint64   `json:"damaged"`
-	Damage  []string `json:"damage,omitempty"` // the first of it
-	// How long the parts of opening took.
+	Damage  []string `json:"damage,omitempty"` // the first findings
+	// Times of the parts of opening.
 	Times Times `json:"times"`
 }
 
-// Times are how long the parts of opening a pool took, in the order in which they come; in JSON in
-// nanoseconds.
+// Times are how long the parts of opening a pool took, in their order; in JSON in nanoseconds.
 type Times struct {
-	// What takes as long whatever the pool holds.
-	File    time.Duration `json:"file_ns"`    // the file is opened and mapped into the process
-	Map     time.Duration `json:"map_ns"`     // a GPU maps it: pages are locked
-	Kernels time.Duration `json:"kernels_ns"` // and gets kernels, which its driver may have to compile
+	// Parts that do not depend on the contents of the pool.
+	// the file is opened and mapped into the process
+	File time.Duration `json:"file_ns"`
+	Map  time.Duration `json:"map_ns"` // a GPU maps it: pages are locked
+	// and loads kernels, which its driver may have to compile
+	Kernels time.Duration `json:"kernels_ns"`
 	// Recovery.
-	Replay  time.Duration `json:"replay_ns"`  // published atomic batches are applied
-	Mirror  time.Duration `json:"mirror_ns"`  // a GPU reads control words and tags of all slots to its memory
-	Inspect time.Duration `json:"inspect_ns"` // all slots are looked at
-	Space   time.Duration `json:"space_ns"`   // what is free is dealt out; a GPU knows it when all slots have been looked at
-	Resize  time.Duration `json:"resize_ns"`  // keys move up that a resize had left, if whoever grows moves all
+	// published atomic batches are applied
+	Replay time.Duration `json:"replay_ns"`
+	// a GPU reads control words and tags of all slots to its memory
+	Mirror  time.Duration `json:"mirror_ns"`
+	Inspect time.Duration `json:"inspect_ns"` // all slots are inspected
+	// free memory is distributed; a GPU has it once it has inspected all slots
+	Space time.Duration `json:"space_ns"`
+	// keys that a resize had left move up, with Stop
+	Resize time.Duration `json:"resize_ns"`
 }
 
-// Recovery is the time of what is neither mapping nor loading.
+// Recovery returns the time of everything except mapping and loading.
 func (t *Times) Recovery() time.Duration { return t.Replay + t.Mirror + t.Inspect + t.Space + t.Resize }
 
-// timed adds to a time how long something takes.
+// timed adds the time that do takes to *t.
 func timed(t *time.Duration, do func() error) error {
 	start := time.Now()
 	err := do()
@@ -62,24 +68,23 @@ func timed(t *time.Duration, do func() error) error {
 	return err
 }
 
-// damageListed is how much of it is described.
+// damageListed is the maximum number of findings described.
 const damageListed = 16
 
-// inspection goes through all slots of a table. It finds out which memory of values is
-// in use, and what is wrong; with mend it writes what a crash has left as it was
-// before, and with repair it gives slots up that are damaged. Whatever it writes it
-// would write again: a crash on its way changes nothing.
+// inspection scans all slots of a table. It finds out which memory of values is in use, and what is
+// wrong. With mend it undoes what a crash has left, and with repair it gives up damaged slots. Its
+// writes are idempotent, so a crash during it does no harm.
 type inspection struct {
 	*table
 	mend, repair bool
-	verify       bool // checksums of values, too
+	verify       bool // also verify checksums of values
 
-	mu sync.Mutex // of what follows
+	mu sync.Mutex // guards the fields below
 	Report
 	sums pool.Contents
 }
 
-// run looks at all levels. parallel is that of [device.Host].
+// run inspects all levels. parallel is that of [device.Host].
 func (in *inspection) run(ctx context.Context, parallel func(n, grain int, body func(lo, hi int))) error {
 	for _, l := range in.live {
 		parallel(1<<l.bits, inspectPiece, func(lo, hi int) {
@@ -98,7 +103,7 @@ func (in *inspection) run(ctx context.Context, parallel func(n, grain int, body 
 	return ctx.Err()
 }
 
-// inspectPiece is how many buckets a core looks at at a time.
+// inspectPiece is the number of buckets that a core inspects at a time.
 const inspectPiece = 1 << 12
 
 func (in *inspection) add(s *survey) {
@@ -131,7 +136,8 @@ func (s *survey) bucket(bucket uint64) {
 		switch c := control(s.mem.Load(s.control(at))); {
 		case c.state() == full:
 			s.full(at, c)
-		case c.block() != 0: // what no operation writes, and a bit of the state that turns
+		// no operation writes that; a flipped bit of the state does
+		case c.block() != 0:
 			s.damaged(at, c, "it has a value, and says that it has no key")
 		case c.state() == writing:
 			s.found.Unfinished++
@@ -149,7 +155,7 @@ func (s *survey) vacate(at place, c control) {
 	}
 }
 
-// full looks at a slot that has a key.
+// full inspects a slot that has a key.
 func (s *survey) full(at place, c control) {
 	wrong := s.badPlace(c)
 	var it item
@@ -166,7 +172,7 @@ func (s *survey) full(at place, c control) {
 		switch first, there := s.first(&it); {
 		case first == at: // the other one is damaged
 		case there.block() == c.block():
-			s.found.Moved++ // it was about to go from one of them
+			s.found.Moved++ // it was about to leave one of them
 			s.vacate(at, c)
 			return
 		default:
@@ -185,8 +191,8 @@ func (s *survey) full(at place, c control) {
 	}
 }
 
-// first is where a key is valid among the slots that are not damaged, of which there
-// is one: a slot whose key has become another one does not stand in for that key's.
+// first returns where a key is valid among the undamaged slots; at least one exists. If damage
+// turned the key of a slot into another key, the slot does not hide the real slot of that key.
 func (s *survey) first(it *item) (at place, c control) {
 	s.each(it.hash, func(bucket uint64, _ bool) bool {
 		for slot := range s.slots {
@@ -201,8 +207,7 @@ func (s *survey) first(it *item) (at place, c control) {
 	return at, c
 }
 
-// wrong is what is wrong with a slot by itself; nothing, if it is as operations write
-// it.
+// wrong returns what is wrong with a slot by itself, or "".
 func (s *survey) wrong(at place, c control, it *item) string {
 	if s.mem.Load(s.tag(at)) != it.tag {
 		return "its tag is not that of its key"
@@ -218,7 +223,7 @@ func (s *survey) wrong(at place, c control, it *item) string {
 	return s.badValue(c, it)
 }
 
-// badPlace is what is wrong with where the value of a slot is.
+// badPlace returns what is wrong with the place of a slot's value, or "".
 func (s *survey) badPlace(c control) string {
 	v := s.values
 	unit, _, ok := v.locate(c.block())
@@ -234,13 +239,13 @@ func (s *survey) badPlace(c control) string {
 	return ""
 }
 
-// legal reports whether a record has a key and a value such as the pool's.
+// legal reports whether key and value of a record have lengths that the pool allows.
 func (s *survey) legal(block uint64) bool {
 	h, _ := s.values.record(block)
 	return s.keyLength().has(h.key()) && s.valueLength().has(h.value())
 }
 
-// badValue is what is wrong with the value of a slot.
+// badValue returns what is wrong with the value of a slot, or "".
 func (s *survey) badValue(c control, it *item) string {
 	if s.verify && !s.values.intact(c.block(), it.hash, &s.value) {
 		return "its value does not have its checksum"
@@ -259,7 +264,7 @@ func (s *survey) damaged(at place, c control, what string) {
 	}
 }
 
-// use marks the memory of a value as in use, and says what is wrong with that.
+// use marks the memory of a value as in use, and returns what is wrong with that, or "".
 func (s *survey) use(block uint64) string {
 	v := s.values
 	unit, i, _ := v.locate(block)
@@ -274,7 +279,7 @@ func (s *survey) use(block uint64) string {
 	return ""
 }
 
-// err is the error of a pool with damage that has not been repaired.
+// err returns the error of a pool with damage that has not been repaired.
 func (in *inspection) err() error {
 	if in.Damaged == 0 || in.repair {
 		return nil

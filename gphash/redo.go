@@ -11,40 +11,40 @@ import (
 	"github.com/weftgo/weft/internal/pool"
 )
 
-// redoLog is the area of a pool through which atomic batches go: what a batch makes of
-// the slots of its keys lies here, as a whole and checksummed, before any of them changes. In words:
+// redoLog is the area of a pool for atomic batches. It holds the new state of the slots of a batch,
+// complete and checksummed, before any of them changes. In words:
 //
 //	0…7       the header of a batch
 //	8…        its records, up to a multiple of 8 words
 //	          the header of the next batch, and so on
 //
-// A header with a checksum is a batch that counts; one without is the end of the log. A
-// batch is published by its checksum, one word, behind the fence by which all else of it
-// is durable. So a checksum that does not hold is damage, and never a torn batch. The
-// same word of the first header empties the log when its batches have been applied.
+// A header with a checksum is a published batch, one without is the end of the log. The checksum is
+// one word, written after the fence that makes the rest of the batch durable. So a wrong checksum
+// is damage, never a torn batch. The same word of the first header empties the log when its batches
+// have been applied.
 type redoLog struct {
 	mem         *pm.Memory
-	first, last uint64 // words between which it lies
+	first, last uint64 // first word, and the word after the last
 }
 
-// Words of a header, which is a line of memory. Its numbers are little-endian, as all in
-// a pool.
+// Words of a header, which is a line of memory. Numbers are little-endian, as everywhere in a pool.
 const (
 	headMagic    = iota
 	headFormat   // version, flags << 16, bytes of a record << 32
-	headSequence // one more with each batch
-	headCount    // records
-	headLength   // their bytes
+	headSequence // incremented by each batch
+	headCount    // number of records
+	headLength   // bytes of records
 	_
 	_
-	headSum   // checksum of the words before and of the records; or as below
+	// checksum of the words before and of the records; or as below
+	headSum
 	headWords // a multiple of redoLine
 )
 
-// What a header has in place of a checksum.
+// Values of headSum that are not checksums.
 const (
 	unpublished = 0
-	applied     = ^uint64(0) // this batch, and all behind it
+	applied     = ^uint64(0) // this batch and all after it
 )
 
 const (
@@ -53,28 +53,28 @@ const (
 	redoLine    = 8 // words that headers are aligned to: 64 bytes
 )
 
-// flagWipe: nothing of what was there before the batch stays.
+// flagWipe: the batch first deletes everything.
 const flagWipe = 1 << 0
 
-// A record is what a batch makes of a slot, a post-image: the place of its control word, what
-// that becomes, and the tag. It says the same however often it is applied, and so do the records
-// of a batch in any order. All else that a slot names, the value and a key that is longer
-// than a word, is in the pool before the batch is published, where nobody finds it.
+// recordWords is the number of words of a record, the new state of a slot: the place of its control
+// word, the new control word, and the tag. Applying records is idempotent, in any order within a
+// batch. The value, and a key longer than a word, are in the pool before the batch is published,
+// where no reader finds them.
 const recordWords = 3
 
-// redoWords is how many words a log for batches of so many records takes.
+// redoWords returns the number of words of a log for batches of that many records.
 func redoWords(records uint64) uint64 {
 	return headWords + aligned(records*recordWords) + headWords
 }
 
-// capacity is how many records a batch may have.
+// capacity returns the maximum number of records of a batch.
 func (l *redoLog) capacity() int {
 	return int((max(l.last-l.first, 2*headWords) - 2*headWords) / recordWords)
 }
 
 func aligned(words uint64) uint64 { return (words + redoLine - 1) / redoLine * redoLine }
 
-// redoOf is the log of a pool; nil, if its batches are not atomic.
+// redoOf returns the log of a pool, or nil if its batches are not atomic.
 func redoOf(s *pool.Superblock, mem *pm.Memory) (*redoLog, error) {
 	a, g := s.Areas[redoArea], &s.Geometry
 	l := &redoLog{mem, a.Offset / pm.Word, (a.Offset + a.Length) / pm.Word}
@@ -92,7 +92,7 @@ func redoOf(s *pool.Superblock, mem *pm.Memory) (*redoLog, error) {
 	return l, nil
 }
 
-// redoArea is the number of its area.
+// redoArea is the number of the log's area.
 const redoArea = 0
 
 // redoBatch is a batch in a log.
@@ -105,17 +105,17 @@ type redoBatch struct {
 
 func (b *redoBatch) records() uint64 { return b.at + headWords }
 
-// end is where the batch behind another one has its header.
+// end returns the place of the header of the batch after b.
 func (l *redoLog) end(b *redoBatch) uint64 {
 	return b.records() + aligned(b.count*recordWords)
 }
 
-// next is a batch of so many records for an empty log.
+// next returns a batch of count records for an empty log.
 func (l *redoLog) next(count uint64, flags uint16) *redoBatch {
 	return &redoBatch{at: l.first, sequence: l.mem.Load(l.first+headSequence) + 1, count: count, flags: flags}
 }
 
-// header are the words of a header before the checksum.
+// header returns the words of a header before the checksum.
 func (l *redoLog) header(b *redoBatch) (words [headSum]uint64) {
 	const size = recordWords * pm.Word
 	words[headMagic] = binary.LittleEndian.Uint64([]byte(redoMagic))
@@ -124,8 +124,8 @@ func (l *redoLog) header(b *redoBatch) (words [headSum]uint64) {
 	return words
 }
 
-// digest is what the words of record number i add to the checksum of all (twin: digest in
-// batch.cuh). It has the number, so that who adds them up may do so in any order.
+// digest returns what the words of record number i add to the checksum (twin: digest in batch.cuh).
+// It includes the number, so digests can be summed in any order.
 func digest(i uint64, record []uint64) uint64 {
 	for _, w := range record {
 		i = hash.Uint64(i^w, redoSeed)
@@ -135,7 +135,7 @@ func digest(i uint64, record []uint64) uint64 {
 
 const redoSeed = 0x9d39247e33776d41 // of digests; twin: kRedoSeed
 
-// digestsOf adds up those of records from number i on, one behind the other.
+// digestsOf returns the sum of the digests of contiguous records, from number i on.
 func digestsOf(i uint64, records []uint64) (sum uint64) {
 	for ; len(records) > 0; records, i = records[recordWords:], i+1 {
 		sum += digest(i, records[:recordWords])
@@ -143,8 +143,8 @@ func digestsOf(i uint64, records []uint64) (sum uint64) {
 	return sum
 }
 
-// sum is the checksum of a batch whose records' digests come to so much; it is never what stands
-// in its place.
+// sum returns the checksum of a batch, given the sum of its records' digests. It is never one of
+// the special values.
 func (l *redoLog) sum(b *redoBatch, records uint64) uint64 {
 	words := l.header(b)
 	sum := digest(records, words[:])
@@ -154,8 +154,8 @@ func (l *redoLog) sum(b *redoBatch, records uint64) uint64 {
 	return sum
 }
 
-// publish makes a batch count whose records have been written, durably: records is what their
-// digests come to.
+// publish publishes a batch with records that are written already, durably. records is the sum of
+// their digests.
 func (l *redoLog) publish(b *redoBatch, records uint64) {
 	for i, w := range l.header(b) {
 		l.mem.Store(b.at+uint64(i), w)
@@ -167,7 +167,7 @@ func (l *redoLog) publish(b *redoBatch, records uint64) {
 	l.mem.Fence()
 }
 
-// retract has the last batch not count, of which nothing has been applied, durably.
+// retract unpublishes the last batch, durably. Nothing of it has been applied.
 func (l *redoLog) retract(b *redoBatch) {
 	if b.at == l.first {
 		l.retire()
@@ -177,14 +177,14 @@ func (l *redoLog) retract(b *redoBatch) {
 	l.mem.Fence()
 }
 
-// retire empties the log, whose batches have been applied, durably.
+// retire empties the log once its batches have been applied, durably.
 func (l *redoLog) retire() {
 	l.mem.Store(l.first+headSum, applied)
 	l.mem.Fence()
 }
 
-// published are the batches that count, in their order. Error: [weft.ErrCorrupt], with
-// those before.
+// published returns the published batches, in their order. Error: [weft.ErrCorrupt], with the
+// batches before the damage.
 func (l *redoLog) published() (all []*redoBatch, err error) {
 	for at := l.first; at+headWords <= l.last; {
 		sum := l.mem.Load(at + headSum)
@@ -203,7 +203,7 @@ func (l *redoLog) published() (all []*redoBatch, err error) {
 	return all, nil
 }
 
-// read verifies a batch.
+// read reads and verifies a batch.
 func (l *redoLog) read(at uint64) (*redoBatch, error) {
 	b := &redoBatch{
 		at: at, sequence: l.mem.Load(at + headSequence), count: l.mem.Load(at + headCount), flags: uint16(l.mem.Load(at+headFormat) >> 16),
@@ -233,12 +233,12 @@ func (l *redoLog) record(b *redoBatch, i uint64) (r [recordWords]uint64) {
 	return r
 }
 
-// torn reports whether there is a batch that a crash has kept from being published.
+// torn reports whether a crash has kept a batch from being published.
 func (l *redoLog) torn() bool {
 	return l.mem.Load(l.first+headSum) == unpublished && l.mem.Load(l.first+headMagic) == l.header(&redoBatch{})[headMagic]
 }
 
-// inUnit reports whether a unit is of the log.
+// inUnit reports whether a unit belongs to the log.
 func (l *redoLog) inUnit(v *values, unit uint64) bool {
 	at := v.first + unit*v.unit
 	return at >= l.first && at < l.last

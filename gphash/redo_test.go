@@ -20,16 +20,16 @@ import (
 	"github.com/weftgo/weft/internal/pool"
 )
 
-// fixedPools are those of smallPools that may have a log.
+// fixedPools are the smallPools with lengths that a planted log supports.
 var fixedPools = []Options{{KeySize: 8, ValueSize: 20}, {KeySize: 24, ValueSize: 8}}
 
-// postImage is a key and what a batch makes of it; nil: it is absent.
+// postImage is a key and its value after a batch; nil: absent.
 type postImage struct{ key, value []byte }
 
-// planter publishes batches that nobody applies.
+// planter publishes batches without applying them.
 type planter struct {
 	*engine
-	slots map[string]planted // by key, what batches before have made of them
+	slots map[string]planted // by key: its slot after the planted batches
 }
 
 type planted struct {
@@ -37,7 +37,7 @@ type planted struct {
 	control
 }
 
-// plant publishes a batch behind another one, or in an empty log.
+// plant publishes a batch after another one, or in an empty log.
 func (p *planter) plant(behind *redoBatch, images ...postImage) *redoBatch {
 	b := p.redo.next(uint64(len(images)), 0)
 	if behind != nil {
@@ -64,7 +64,7 @@ func (p *planter) plant(behind *redoBatch, images ...postImage) *redoBatch {
 	return b
 }
 
-// slot is that of a key, or one that is reserved for it.
+// slot returns the slot of a key, or reserves one for it.
 func (p *planter) slot(it *item) planted {
 	if s, ok := p.slots[string(it.key)]; ok {
 		return s
@@ -81,8 +81,8 @@ func (p *planter) slot(it *item) planted {
 
 func planting(x *Index) *planter { return &planter{x.engine, map[string]planted{}} }
 
-// logged is an image with keys 0 to 19, whose log has two batches: what they make of it
-// is returned.
+// logged makes an image with keys 0 to 19 and two batches in its log. applied is the model after
+// these batches.
 func logged(t testing.TB, o Options) (im *image, applied model) {
 	o.Capacity, o.AtomicBatch = 20, 8
 	im = filled(t, openCPU(t), o, 20)
@@ -102,8 +102,8 @@ func logged(t testing.TB, o Options) (im *image, applied model) {
 	return im, applied
 }
 
-// Batches that have been published are applied in their order, however often; who only
-// reads a pool that has some is refused.
+// Published batches are applied in their order, any number of times. A read-only opening of a pool
+// with such batches is refused.
 func TestReplay(t *testing.T) {
 	for _, o := range fixedPools {
 		im, applied := logged(t, o)
@@ -138,7 +138,7 @@ func TestReplay(t *testing.T) {
 	}
 }
 
-// A record of a word that is no control word of a slot is refused.
+// A record is refused unless its word is the control word of a slot.
 func TestRecordsOfNoSlot(t *testing.T) {
 	for _, o := range fixedPools {
 		o.Capacity, o.AtomicBatch = 20, 8
@@ -162,7 +162,7 @@ func TestRecordsOfNoSlot(t *testing.T) {
 	}
 }
 
-// A sum is what it is, however often its batch is applied.
+// A sum stays the same, however often its batch is applied.
 func TestReplayOfSums(t *testing.T) {
 	im := filled(t, openCPU(t), Options{KeySize: 8, ValueSize: 8, Capacity: 20, AtomicBatch: 8}, 20)
 	im.notClosed(t)
@@ -222,7 +222,7 @@ func TestReplayReadOnly(t *testing.T) {
 	must(t, x.Close())
 }
 
-// A pool that was closed has no batches in its log: those of an older page of it are damage, and are not applied.
+// A closed pool has an empty log: batches from an older page are damage and are not applied.
 func TestNoReplayOfClosed(t *testing.T) {
 	for _, o := range fixedPools {
 		im, _ := logged(t, o)
@@ -243,7 +243,7 @@ func TestNoReplayOfClosed(t *testing.T) {
 	}
 }
 
-// A batch that is not published is not there, and who opens the pool is told once.
+// An unpublished batch has no effect, and is reported once.
 func TestTorn(t *testing.T) {
 	im, _ := logged(t, fixedPools[0])
 	l := im.table(t).redo
@@ -258,8 +258,8 @@ func TestTorn(t *testing.T) {
 	}
 }
 
-// Every bit of a log is turned: what has been published is refused, or given up from there
-// on by a repair; nobody misses the rest.
+// A flip of any bit of the log makes published batches corrupt. A repair gives up the batches from
+// there on. Flips elsewhere do not matter.
 func TestRedoFlips(t *testing.T) {
 	for _, o := range fixedPools {
 		im, applied := logged(t, o)
@@ -297,8 +297,8 @@ func TestRedoFlips(t *testing.T) {
 	}
 }
 
-// FuzzRedo writes words to a log with batches in it. Keys that no batch names stay as they
-// are, and the pool is opened, or opened by a repair.
+// FuzzRedo overwrites words of a log with batches in it. Keys that no batch refers to stay
+// unchanged, and the pool opens, or opens with a repair.
 func FuzzRedo(f *testing.F) {
 	im, _ := logged(f, fixedPools[1])
 	named := map[string]bool{}
@@ -335,8 +335,8 @@ func FuzzRedo(f *testing.F) {
 	})
 }
 
-// A call with more operations than the log has room for is several batches; one without
-// room for all its keys leaves what there was.
+// A call with more operations than fit the log is split into batches. A batch without capacity for
+// all its keys leaves the old contents.
 func TestAtomicBatches(t *testing.T) {
 	eachWidth(t, Options{Capacity: 100, Size: 8 * mebibyte, AtomicBatch: 9}, func(t *testing.T, im *image) {
 		x := im.mustOpen(t, OpenOptions{})
@@ -410,7 +410,7 @@ func TestAtomicFull(t *testing.T) {
 	}
 }
 
-// The most operations of a batch; and that a GPU which refuses what it is opened with leaves no file.
+// AtomicBatch has a maximum, and a GPU that refuses its options leaves no file.
 func TestAtomicOptions(t *testing.T) {
 	o := Options{KeySize: 8, ValueSize: 8, Size: 16 << 20, AtomicBatch: maxAtomic + 1}
 	if _, err := Create(filepath.Join(t.TempDir(), "pool"), openCPU(t), o); !errors.Is(err, weft.ErrOptions) {
@@ -425,7 +425,7 @@ func TestAtomicOptions(t *testing.T) {
 	}
 }
 
-// A copy of an index whose log has room for more than the largest batch has one for the largest.
+// A copy of an index with a log larger than the largest batch has a log for the largest batch.
 func TestCopyOfLargestBatches(t *testing.T) {
 	dev := openCPU(t)
 	m, err := CreateMap[uint64, uint64](filepath.Join(memoryDir(t), "pool"), dev, Options{AtomicBatch: maxAtomic, AtomicTail: 1000})

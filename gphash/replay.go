@@ -6,9 +6,10 @@ import (
 	"github.com/weftgo/weft/internal/op"
 )
 
-// replay applies the batches that a crash has left in the redo log, before anybody looks at
-// slots: those that were reserved for them still say what was written there. It may itself be cut
-// short, and begin again. Who only reads is refused: half of a batch may be there.
+// replay applies the batches that a crash has left in the redo log. It runs before slots are
+// inspected, because reserved slots still say that they are being written. A crash may interrupt
+// replay, and it then starts again. A read-only pool is refused, since half of a batch may be
+// applied.
 func (e *engine) replay(report *Report, repair bool) error {
 	if e.redo == nil {
 		return nil
@@ -59,7 +60,7 @@ func (e *engine) reapply(b *redoBatch) error {
 	return nil
 }
 
-// isControl reports whether the control word of a slot lies at a word of the pool.
+// isControl reports whether word at of the pool is the control word of a slot.
 func (t *table) isControl(at uint64) bool {
 	for _, l := range t.live {
 		if at >= l.base && at < l.base+t.bucketWords<<l.bits {

@@ -11,26 +11,25 @@ import (
 	"github.com/weftgo/weft/internal/pool"
 )
 
-// Growth (section 3.2.3). A new top level is zeroed, durably, before the superblock
-// names it; the same write of the superblock closes the bottom level. Then the keys of
-// the bottom level move up, each by an insertion above and a tomb below, and the next
-// write of the superblock drops the level. A crash between any two stores leaves a
-// pool that says what is still to be done: before the first write of the superblock
-// nothing, behind it to drain what is closed, from its beginning.
+// Growth (section 3.2.3). A new top level is zeroed, durably, before the superblock names it; the
+// same write of the superblock closes the bottom level. Then the keys of the bottom level move up,
+// each by an insertion above and a tombstone below. The next write of the superblock drops the
+// level. After a crash between any two stores the pool shows what is left to do: nothing before the
+// first write of the superblock, and after it to drain the closed level from its beginning.
 //
-// Where keys move beside batches, the new level is zeroed beside them, too, before it is needed
+// If keys move alongside batches, the new level is also zeroed alongside them, before it is needed
 // (nextlevel.go).
 //
-// Levels do not move while somebody iterates over them. Then the bottom level stays
-// closed, with what it has, and one more level takes what comes.
+// Levels do not move during an iteration. The bottom level then stays closed, with its keys, and
+// one more level takes new ones.
 
-// extent of a level, in units of the pool.
+// unitsOf returns the number of units of the pool that a level takes.
 func (t *table) unitsOf(l level) uint64 {
 	words := t.bucketWords << l.bits
 	return (words + t.values.unit - 1) / t.values.unit
 }
 
-// grow adds a level because a key of so many finds no slot.
+// grow adds a level because a key finds no slot, with now keys in the index.
 func (e *engine) grow(now uint64) error {
 	t := e.table
 	if slots := t.slotsIn(t.live); float64(now) < t.leastLoad()*float64(slots) {
@@ -39,7 +38,7 @@ func (e *engine) grow(now uint64) error {
 	return e.another()
 }
 
-// another adds a level and closes the lowest that is open.
+// another adds a level and closes the lowest open one.
 func (e *engine) another() error {
 	t := e.table
 	top := level{bits: t.live[0].bits + 1}
@@ -55,7 +54,7 @@ func (e *engine) another() error {
 	}
 	next, open := e.next, t.open()
 	closing := open[len(open)-1]
-	err := e.zero(math.MaxUint64) // durable before the superblock is: Commit sees to it
+	err := e.zero(math.MaxUint64) // durable before the superblock: Commit fences
 	if err == nil {
 		err = e.send() // before a change takes the units for values
 	}
@@ -74,9 +73,9 @@ func (e *engine) another() error {
 	return nil
 }
 
-// relevel makes others the levels, of which the last ones are closed. A device that works on the pool
-// is shown them before the superblock names them, since it may lack the memory: then they stay what they
-// were for everybody. Lookups find every key by either, and nothing is changed in between.
+// relevel replaces the levels; the last `closed` ones of live are closed. A device that works on
+// the pool gets them before the superblock names them, since it may lack the memory. On an error
+// the old levels stay. Lookups find every key by either set, and nothing changes in between.
 func (e *engine) relevel(live []level, closed int, name func(*pool.Superblock)) (err error) {
 	t := e.table
 	liveBefore, closedBefore := t.live, t.closed
@@ -93,7 +92,7 @@ func (e *engine) relevel(live []level, closed int, name func(*pool.Superblock)) 
 	return err
 }
 
-// fetch and send are those of a device that works on the pool, if there is one.
+// fetch and send call those of the device that works on the pool, if any.
 func (e *engine) fetch() error {
 	if e.far == nil {
 		return nil
@@ -108,8 +107,8 @@ func (e *engine) send() error {
 	return e.far.send()
 }
 
-// commit changes both copies of the superblock. With one of them as it was, damage of the
-// other would bring back levels that are gone, or lose one with its keys.
+// commit changes both copies of the superblock. If one stayed as it was, damage of the other would
+// bring back dropped levels, or lose one with its keys.
 func (e *engine) commit(change func(*pool.Superblock)) error {
 	if err := e.pool.Commit(change); err != nil {
 		return err
@@ -117,8 +116,8 @@ func (e *engine) commit(change func(*pool.Superblock)) error {
 	return e.pool.Commit(func(*pool.Superblock) {})
 }
 
-// leastLoad is the share of the slots below which no table of random keys is crowded: a
-// half where a key has 16 slots to choose from, which bear .9 and more.
+// leastLoad returns the load below which no table of random keys fills up: a half if a key has 16
+// candidate slots, which bear .9 and more.
 func (t *table) leastLoad() float64 {
 	if uint64(t.hashes*(len(t.live)-t.closed))*t.slots < 16 {
 		return 1. / 4
@@ -137,7 +136,7 @@ func (e *engine) clear(lo, hi uint64) error {
 	return nil
 }
 
-// slotsIn is how many slots levels have.
+// slotsIn returns the number of slots of levels.
 func (t *table) slotsIn(levels []level) (slots uint64) {
 	for _, l := range levels {
 		slots += t.slots << l.bits
@@ -145,9 +144,9 @@ func (t *table) slotsIn(levels []level) (slots uint64) {
 	return slots
 }
 
-// drain moves up the keys of at least so many buckets of the levels that are closed,
-// or of all, and drops the levels that are through; crowded reports that a key has found
-// no slot above. It does nothing while somebody iterates.
+// drain moves up the keys of at least the given number of buckets of the closed levels, or of all.
+// It drops the levels that are empty. crowded reports that a key has found no slot above. drain
+// does nothing during an iteration.
 func (e *engine) drain(ctx context.Context, buckets uint64) (crowded bool, err error) {
 	t := e.table
 	if t.closed > 0 {
@@ -179,20 +178,19 @@ func (e *engine) drain(ctx context.Context, buckets uint64) (crowded bool, err e
 	return false, nil
 }
 
-// drainPiece is how many buckets are drained between two looks at the context.
+// drainPiece is the number of buckets drained between two checks of the context.
 const drainPiece = 1 << 16
 
-// errHeld: somebody has begun to iterate, on a device that keeps nobody from that meanwhile.
+// errHeld: an iteration has begun, on a device that does not exclude iterations meanwhile.
 var errHeld = errors.New("levels are read")
 
-// moveUp moves the keys of buckets [lo,hi) of the lowest level. Whoever works on a
-// region's buckets meets nobody: keys stay in their region. It reports false if one has
-// found no slot.
+// moveUp moves the keys of buckets [lo,hi) of the lowest level. Keys stay in their region, so
+// threads in different regions do not conflict. It returns false if a key has found no slot.
 func (e *engine) moveUp(bottom level, lo, hi uint64) (ok bool, err error) {
 	if e.far != nil {
 		return e.far.moveUp(lo, hi)
 	}
-	per := uint64(1) << (bottom.bits - bottom.regions()) // buckets in a region
+	per := uint64(1) << (bottom.bits - bottom.regions()) // buckets per region
 	first, end := lo/per, (hi+per-1)/per
 	var crowded atomic.Bool
 	e.Device.Parallel(int(end-first), 1, func(from, to int) {
@@ -209,8 +207,8 @@ func (e *engine) moveUp(bottom level, lo, hi uint64) (ok bool, err error) {
 	return !crowded.Load(), nil
 }
 
-// moveBucket moves the keys of a bucket to open levels. It reports false if one finds
-// no slot there.
+// moveBucket moves the keys of a bucket to open levels. It returns false if one finds no slot
+// there.
 func (t *table) moveBucket(bucket uint64, key []byte) bool {
 	for slot := range t.slots {
 		at := place{bucket, slot}
@@ -230,7 +228,7 @@ func (t *table) moveBucket(bucket uint64, key []byte) bool {
 	return true
 }
 
-// vacant is a free slot for a key in the emptiest of its buckets in open levels.
+// vacant returns a free slot for a key in the emptiest of its buckets in open levels.
 func (t *table) vacant(it *item) (at place, was control, ok bool) {
 	most := 0
 	t.each(it.hash, func(bucket uint64, open bool) bool {
@@ -242,7 +240,7 @@ func (t *table) vacant(it *item) (at place, was control, ok bool) {
 	return at, was, ok
 }
 
-// free is how many slots of a bucket are free, and the first of them.
+// free returns the number of free slots of a bucket, and the first of them.
 func (t *table) free(bucket uint64) (n int, first place, was control) {
 	for slot := range t.slots {
 		at := place{bucket, slot}
@@ -256,7 +254,7 @@ func (t *table) free(bucket uint64) (n int, first place, was control) {
 	return n, first, was
 }
 
-// dropLevel takes a level out of the pool whose keys have all moved.
+// dropLevel removes a level without keys from the pool.
 func (e *engine) dropLevel(l level) error {
 	t := e.table
 	if err := e.fetch(); err != nil {

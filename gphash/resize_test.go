@@ -14,20 +14,20 @@ import (
 	"github.com/weftgo/weft/internal/pool"
 )
 
-// serialHost is a host of one core, for domains, on which one thread runs at a time.
+// serialHost is a host of one core, for domains, which run one thread at a time.
 type serialHost struct{ device.Host }
 
 func (serialHost) Properties() device.Properties                { return device.Properties{Units: 1} }
 func (serialHost) Close() error                                 { return nil }
 func (serialHost) Parallel(n, grain int, body func(lo, hi int)) { body(0, n) }
 
-// growth is a trial whose index grows, in a pool with a superblock.
+// growth is a trial with an index that grows, in a pool with a superblock.
 type growth struct {
 	*trial
 	policy *policy
 }
 
-// growthUnit is that of its pool in words: levels begin at pages.
+// growthUnit is the allocation unit of its pool in words: levels begin at pages.
 const growthUnit = pool.Page / pm.Word
 
 func newGrowth(seed uint64) *growth {
@@ -54,7 +54,7 @@ func newGrowth(seed uint64) *growth {
 		panic(err)
 	}
 	for at := first.Levels[first.Top].Offset/pm.Word + growthUnit; at < words; at++ {
-		g.mem.Store(at, g.rng.Uint64()) // memory that is free may have anything
+		g.mem.Store(at, g.rng.Uint64()) // free memory may contain anything
 	}
 	g.mem.Fence()
 	g.policy = g.serve(p)
@@ -62,8 +62,7 @@ func newGrowth(seed uint64) *growth {
 	return g
 }
 
-// reopen opens what a crash has left of a pool and, if it is to go on, with a resize that was
-// under way.
+// reopen opens what a crash has left of a pool. With goOn it may also finish a resize in progress.
 func (tr *trial) reopen(m *pm.Memory, goOn bool) (*table, *Report) {
 	p, err := pool.OnMemory(m)
 	if err != nil {
@@ -127,7 +126,7 @@ func (g *growth) zeroSome() error {
 	return g.policy.zero(1)
 }
 
-// change runs one operation, on an index that grows for it if need be.
+// change runs one operation, and grows the index for it if necessary.
 func (g *growth) change(i int) {
 	kind, next := op.Put, g.shape.value(g.rng)
 	if g.rng.IntN(6) == 0 {
@@ -152,7 +151,7 @@ func (g *growth) change(i int) {
 	g.may[i] = [][]byte{next}
 }
 
-// exploreGrowth runs programs, from a seed on, until about so many images have been looked at.
+// exploreGrowth runs programs, from a seed on, until about states images have been checked.
 func exploreGrowth(from uint64, states int, change func(*growth)) (images, resizes int, failed string) {
 	for seed := from; images < states; seed++ {
 		g := newGrowth(seed)
@@ -168,8 +167,8 @@ func exploreGrowth(from uint64, states int, change func(*growth)) (images, resiz
 	return images, resizes, ""
 }
 
-// A crash anywhere in a growth, in a write of the superblock, too, loses nothing and
-// leaves no key twice; whoever opens the pool goes on with it.
+// A crash at any point of a growth, even in a write of the superblock, loses nothing and leaves no
+// key twice. The next opening continues the growth.
 func TestCrashesInGrowth(t *testing.T) {
 	conformance.NotRaced(t, oneAtATime)
 	images, resizes, failed := exploreGrowth(0, *crashStates/48, nil)
@@ -208,7 +207,7 @@ func TestGrowthMutants(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			images, _, failed := exploreGrowth(33, 400_000, change) // the first of which is found by seed 34
+			images, _, failed := exploreGrowth(33, 400_000, change) // seed 34 finds the first mutant
 			if failed == "" {
 				t.Fatalf("not found in %d images", images)
 			}
@@ -217,7 +216,7 @@ func TestGrowthMutants(t *testing.T) {
 	}
 }
 
-// How many units levels have is counted, while an index grows, gathers records, and is opened
+// The number of units of levels stays right while an index grows, compacts records, and is opened
 // again.
 func TestUnitsOfLevels(t *testing.T) {
 	eachWidth(t, Options{Capacity: 20, Levels: 2, Slots: 4, Hashes: 2}, func(t *testing.T, im *image) {

@@ -40,7 +40,7 @@ func fixed(t testing.TB, key, value int) *Index {
 	return x
 }
 
-// saver is what both have.
+// saver is the method set that both share.
 type saver interface {
 	Save(context.Context, io.Writer) (int, error)
 	Load(context.Context, io.Reader) (int, error)
@@ -56,7 +56,8 @@ func saved(t testing.TB, x saver) []byte {
 	return b.Bytes()
 }
 
-// What byte strings are saved as, another pool loads, whatever its options, and nothing behind it.
+// Saved byte strings load into another pool, whatever its options, and Load reads nothing after
+// them.
 func TestSaveStrings(t *testing.T) {
 	m := model{}
 	for i := range 3000 {
@@ -84,7 +85,7 @@ func TestSaveStrings(t *testing.T) {
 	must(t, y.Check(ctx))
 }
 
-// The format stays what it is.
+// The format is fixed.
 func TestSavedBytes(t *testing.T) {
 	x := strs(t, Options{})
 	_, err := x.Put(ctx, BytesOf("key"), BytesOf("a value"))
@@ -95,7 +96,7 @@ func TestSavedBytes(t *testing.T) {
 	}
 }
 
-// Indexes load of each other what has their lengths, and nothing of a frame that has others.
+// Indexes load each other's pairs if the lengths fit, and nothing of a frame with other lengths.
 func TestLoadOfOtherLengths(t *testing.T) {
 	x := fixed(t, 8, 16)
 	for i := range 100 {
@@ -141,7 +142,7 @@ func TestLoadOfOtherLengths(t *testing.T) {
 	}
 }
 
-// A GPU's index is saved and loaded as any.
+// A GPU's index is saved and loaded like any other.
 func TestSaveOnGPU(t *testing.T) {
 	if testing.Short() {
 		t.Skip("interprets kernels")
@@ -166,7 +167,7 @@ func TestSaveOnGPU(t *testing.T) {
 	}
 }
 
-// Damage of any bit, and any end before the end, is ErrFormat.
+// A flip of any bit, and any truncation, is ErrFormat.
 func TestLoadOfDamagedStrings(t *testing.T) {
 	x := strs(t, Options{})
 	_, err := x.Put(ctx, BytesOf("a", "key"), BytesOf("value", ""))
@@ -210,7 +211,7 @@ func TestLoadOfHugeLengths(t *testing.T) {
 	}
 }
 
-// A page of more bytes than a frame may have becomes several.
+// A page larger than a frame may be becomes several frames.
 func TestSaveOfLargeRows(t *testing.T) {
 	was := core.PageBytes
 	core.PageBytes = 1 << 28
@@ -229,7 +230,7 @@ func TestSaveOfLargeRows(t *testing.T) {
 	m.equalStrings(t, y)
 }
 
-// A pool that is used up has what it had, and says how many operations have been run.
+// A full pool keeps its contents, and Load returns how many operations have run.
 func TestLoadIntoFullPool(t *testing.T) {
 	x := strs(t, Options{Size: 68 << 20})
 	var keys, values Bytes

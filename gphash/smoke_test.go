@@ -12,8 +12,8 @@ import (
 	"github.com/weftgo/weft/internal/conformance"
 )
 
-// Every operation once, with what a GPU may keep in its memory, in a pool that grows; of one pair of
-// widths, since kernels get them as numbers, and of byte strings.
+// Every operation runs once, with each kind of data in a GPU's memory, in a pool that grows. One
+// pair of widths suffices, since kernels get them as numbers, plus byte strings.
 func TestSmoke(t *testing.T) { smokeAll(t, devicetest.Open(t)) }
 
 func smokeAll(t *testing.T, dev device.Device) {
@@ -40,7 +40,8 @@ func smokeMap(t *testing.T, dev device.Device, o Options) {
 	})
 }
 
-// smokeIndex opens an index that somebody has made, too, looks hot keys up, and has warps run several operations each.
+// smokeIndex also opens an existing index, looks hot keys up, and gives warps several operations
+// each.
 func smokeIndex(t *testing.T, dev device.Device, o Options) {
 	path := filepath.Join(memoryDir(t), "pool")
 	o.KeySize, o.ValueSize = 13, 130
@@ -80,7 +81,7 @@ func smokeIndex(t *testing.T, dev device.Device, o Options) {
 	must(t, x.Close())
 }
 
-// smokeStrings has keys of any length make way for each other, and grows.
+// smokeStrings makes keys of any length move for each other, and grows.
 func smokeStrings(t *testing.T, dev device.Device, o Options) {
 	o.KeySize, o.ValueSize, o.Slots, o.Size = 0, 0, 2, 8<<20
 	x, err := CreateStrings(filepath.Join(memoryDir(t), "pool"), dev, o)
@@ -96,7 +97,7 @@ func smokeStrings(t *testing.T, dev device.Device, o Options) {
 	must(t, x.Close())
 }
 
-// Those who look at TestSmoke see every kernel.
+// TestSmoke covers every kernel.
 func TestSmokeLaunchesEveryKernel(t *testing.T) {
 	conformance.LaunchesAll(t, smokeAll, []*device.Image{&gphashImage}, []*device.Image{&gphashStringsImage})
 }

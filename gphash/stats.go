@@ -8,57 +8,62 @@ import (
 	"github.com/weftgo/weft/internal/pool"
 )
 
-// Durability says what outlives what. 0: nothing outlives the process for sure.
+// Durability is the kind of failure that stores survive. 0: nothing is guaranteed to outlive the
+// process.
 type Durability int
 
-// The durabilities.
+// Durabilities of an index.
 const (
-	// Process: what a call has done when it returns outlives the process, however that
-	// ends. A pool in a file system in memory does not outlive the machine.
+	// Process: what a call has done when it returns outlives the process, however that ends. A pool
+	// in a file system in memory does not outlive the machine.
 	Process Durability = Durability(pool.Process)
-	// PMem: it outlives a power failure, too: memory that is persistent by itself, out of
-	// the caches of the CPU, which what is stored is written back from. The system tells
-	// so of a character device (devdax), or who opens the pool asserts it.
+	// PMem: it survives a power failure, too. The memory is persistent by itself, and stores are
+	// written back to it out of the caches of the CPU. For a character device (devdax) the system
+	// reports that; otherwise the opener of the pool asserts it.
 	PMem Durability = Durability(pool.PMem)
 )
 
 // String returns the name of the durability.
 func (d Durability) String() string { return pool.Durability(d).String() }
 
-// MarshalText returns the name, or [weft.ErrOptions] if there is no such durability.
+// MarshalText returns the name, or [weft.ErrOptions] for an invalid value.
 func (d Durability) MarshalText() ([]byte, error) { return pool.Durability(d).MarshalText() }
 
-// UnmarshalText reads a name, in upper or lower case, so flag.TextVar takes a Durability.
+// UnmarshalText parses a name in upper or lower case, so flag.TextVar accepts a Durability.
 func (d *Durability) UnmarshalText(text []byte) error {
 	return (*pool.Durability)(d).UnmarshalText(text)
 }
 
-// Stats describe an index as it was when nothing was under way.
+// Stats describe an index at a moment without changes in flight.
 type Stats struct {
-	Keys       int     `json:"keys"`
-	Slots      int     `json:"slots"`       // of all levels
-	Tombs      int     `json:"tombs"`       // slots of deleted keys that the next batch may use again
+	Keys  int `json:"keys"`
+	Slots int `json:"slots"` // of all levels
+	// slots of deleted keys, reusable by the next batch
+	Tombs      int     `json:"tombs"`
 	LoadFactor float64 `json:"load_factor"` // Keys/Slots
-	Levels     int     `json:"levels"`      // those that are drained, too
-	Draining   int     `json:"draining"`    // levels that are drained
-	Resizes    int     `json:"resizes"`     // levels that have been drained since the pool was opened
-	Retries    int     `json:"retries"`     // batches whose operations without space were run again, likewise
-	PoolBytes  int     `json:"pool_bytes"`
-	LevelBytes int     `json:"level_bytes"`
-	ValueBytes int     `json:"value_bytes"` // of units that have values
-	RedoBytes  int     `json:"redo_bytes"`  // of the log of atomic batches
-	FreeBytes  int     `json:"free_bytes"`  // of units that have none, and belong to no level
+	Levels     int     `json:"levels"`      // including draining ones
+	Draining   int     `json:"draining"`    // levels being drained
+	// levels drained since the pool was opened
+	Resizes int `json:"resizes"`
+	// batches with operations rerun for lack of space, since the pool was opened
+	Retries    int `json:"retries"`
+	PoolBytes  int `json:"pool_bytes"`
+	LevelBytes int `json:"level_bytes"`
+	ValueBytes int `json:"value_bytes"` // units of values
+	RedoBytes  int `json:"redo_bytes"`  // log of atomic batches
+	// units without values that belong to no level
+	FreeBytes int `json:"free_bytes"`
 
-	// Of the cache of a GPU: what it takes, and the share of the buckets, or values, that lookups have read
-	// in it since it was loaded.
+	// The cache of a GPU: its size, and the share of the bucket or value reads of lookups that it
+	// has served since it was loaded.
 	CacheBytes   int     `json:"cache_bytes,omitempty"`
 	CacheHitRate float64 `json:"cache_hit_rate,omitempty"`
 }
 
-// Stats waits for its turn.
+// Stats returns statistics. It waits for the writer lock.
 func (x *Index) Stats(ctx context.Context) (Stats, error) { return stats(ctx, x.core, x.engine) }
 
-// Stats waits for its turn.
+// Stats returns statistics. It waits for the writer lock.
 func (m *Map[K, V]) Stats(ctx context.Context) (Stats, error) { return stats(ctx, m.core, m.engine) }
 
 func stats(ctx context.Context, t *core.Table, e *engine) (s Stats, err error) {
@@ -91,8 +96,8 @@ func stats(ctx context.Context, t *core.Table, e *engine) (s Stats, err error) {
 	return s, err
 }
 
-// Durability is what the pool has been granted.
+// Durability returns the durability that the pool has been granted.
 func (x *Index) Durability() Durability { return Durability(x.engine.pool.Durability()) }
 
-// Durability is what the pool has been granted.
+// Durability returns the durability that the pool has been granted.
 func (m *Map[K, V]) Durability() Durability { return Durability(m.engine.pool.Durability()) }

@@ -13,17 +13,17 @@ import (
 	"github.com/weftgo/weft/internal/op"
 )
 
-// Strings is a persistent hash index from byte strings of any length to byte strings of
-// any length: keys of 1 to 4,096 bytes, values of up to 65,536, or either of one length.
-// A batch has them in columns, [Bytes]. Keys or values of other lengths are
-// [device.ErrInvalid], which names the first, and nothing is changed.
+// Strings is a persistent hash index from byte strings of any length to byte strings of any length:
+// keys of 1 to 4,096 bytes, values of up to 65,536, or either of one length. A batch has them in
+// columns, [Bytes]. Keys or values of other lengths return [device.ErrInvalid], which names the
+// first, and change nothing.
 type Strings struct {
 	core   *core.Table
 	engine *engine
 }
 
-// CreateStrings is [Create] for an index of byte strings, of which KeySize or ValueSize, or
-// both, are 0: of any length.
+// CreateStrings is [Create] for an index of byte strings with KeySize or ValueSize, or both, 0: of
+// any length.
 func CreateStrings(path string, dev device.Device, o Options) (*Strings, error) {
 	t, e, err := create(path, dev, &o, byteStrings, true)
 	if err != nil {
@@ -32,7 +32,7 @@ func CreateStrings(path string, dev device.Device, o Options) (*Strings, error) 
 	return &Strings{t, e}, nil
 }
 
-// OpenStrings is [Open] for an index of byte strings of any length. [weft.ErrFormat] if
+// OpenStrings is [Open] for an index of byte strings of any length. It returns [weft.ErrFormat] if
 // the pool's keys and values have one length each.
 func OpenStrings(ctx context.Context, path string, dev device.Device, o OpenOptions) (*Strings, *Report, error) {
 	t, e, report, err := open(ctx, path, dev, o, byteStrings, true, batch.Widths{})
@@ -42,7 +42,7 @@ func OpenStrings(ctx context.Context, path string, dev device.Device, o OpenOpti
 	return &Strings{t, e}, report, nil
 }
 
-// batch makes columns of keys and, where an operation brings them, of values.
+// batch makes columns of keys and, for operations that store values, of values.
 func (x *Strings) batch(kind op.Kind, method string, keys *Bytes, values *Bytes, kinds []weft.OpKind, columns batch.Columns) (*batch.Batch, error) {
 	b := &batch.Batch{N: keys.Len(), Kind: kind, Columns: columns}
 	if kinds != nil {
@@ -79,15 +79,14 @@ func (x *Strings) change(ctx context.Context, kind op.Kind, method string, keys,
 	return x.core.Change(ctx, method, b)
 }
 
-// Put inserts pairs or replaces values, and counts the keys that were new. Of several
-// pairs of a key the last one wins. When it returns, the pairs are as durable as
-// [Strings.Durability] says.
+// Put inserts pairs or replaces values, and counts the keys that were new. Of several pairs of a
+// key the last one wins. When Put returns, the pairs are as durable as [Strings.Durability] says.
 func (x *Strings) Put(ctx context.Context, keys, values Bytes) (inserted int, err error) {
 	return x.change(ctx, op.Put, "Put", &keys, &values, nil)
 }
 
-// PutNew inserts the pairs whose keys are absent, and counts them; of several pairs of
-// a key, the first. ok, if not nil, reports which.
+// PutNew inserts the pairs with absent keys and counts them. Of several pairs of a key it takes the
+// first. ok, if not nil, reports which were inserted.
 func (x *Strings) PutNew(ctx context.Context, keys, values Bytes, ok []bool) (inserted int, err error) {
 	return x.change(ctx, op.PutNew, "PutNew", &keys, &values, ok)
 }
@@ -101,14 +100,13 @@ func (x *Strings) Update(ctx context.Context, keys, values Bytes, found []bool) 
 	return x.core.Replace(ctx, "Update", b)
 }
 
-// Delete removes keys and counts those that were there. deleted, if not nil, reports
-// which.
+// Delete removes keys and counts those that existed. deleted, if not nil, reports which.
 func (x *Strings) Delete(ctx context.Context, keys Bytes, deleted []bool) (n int, err error) {
 	delta, err := x.change(ctx, op.Delete, "Delete", &keys, nil, deleted)
 	return -delta, err
 }
 
-// Contains counts the keys that are there; found, if not nil, reports which.
+// Contains counts the keys that exist. found, if not nil, reports which.
 func (x *Strings) Contains(ctx context.Context, keys Bytes, found []bool) (hits int, err error) {
 	b, err := x.batch(op.Get, "Contains", &keys, nil, nil, batch.Columns{batch.OK: batch.Optional(found)})
 	if err != nil {
@@ -117,10 +115,10 @@ func (x *Strings) Contains(ctx context.Context, keys Bytes, found []bool) (hits 
 	return x.core.Get(ctx, "Contains", nil, b)
 }
 
-// Get looks keys up and appends their values to values, a row for each key, which is
-// empty for one that is absent. It counts the keys that are there; found, if not nil,
-// reports which. If the values take more than half of the host's free memory it returns
-// [device.ErrMemory] instead. On an error values stays as it was.
+// Get looks keys up and appends their values to values, one row per key, which is empty for an
+// absent key. It counts the keys that exist. found, if not nil, reports which. If the values take
+// more than half of the host's free memory it returns [device.ErrMemory]. On an error values stays
+// unchanged.
 func (x *Strings) Get(ctx context.Context, keys Bytes, values *Bytes, found []bool) (hits int, err error) {
 	records := make([]uint64, keys.Len())
 	b, err := x.batch(op.Get, "Get", &keys, nil, nil, batch.Columns{batch.OK: batch.Optional(found), batch.Out: batch.Output(records)})
@@ -147,10 +145,10 @@ func (x *Strings) Get(ctx context.Context, keys Bytes, values *Bytes, found []bo
 	return hits, nil
 }
 
-// Apply runs a mixed batch of OpGet, OpPut, OpPutNew, OpUpdate and OpDelete in its order. values are
-// those of the operations that store one; rows of others are not looked at. If results is not
-// nil, a row for each operation is appended to it: what Get and PutNew have found; all
-// others are empty. ok, if not nil, reports what was found, inserted, updated and deleted.
+// Apply runs a mixed batch of OpGet, OpPut, OpPutNew, OpUpdate and OpDelete in its order. values
+// holds the values of operations that store one; other rows are ignored. If results is not nil,
+// Apply appends a row for each operation: what Get and PutNew have found; all others are empty. ok,
+// if not nil, reports what was found, inserted, updated and deleted.
 func (x *Strings) Apply(ctx context.Context, kinds []weft.OpKind, keys, values Bytes, results *Bytes, ok []bool) error {
 	if err := checkKinds(kinds); err != nil {
 		return err
@@ -173,17 +171,17 @@ func (x *Strings) Apply(ctx context.Context, kinds []weft.OpKind, keys, values B
 	return err
 }
 
-// KeySize is the length of keys in bytes; 0 if they have any.
+// KeySize returns the length of keys in bytes; 0 if it is variable.
 func (x *Strings) KeySize() int { return int(x.engine.keySize) }
 
-// ValueSize is the length of values in bytes; 0 if they have any.
+// ValueSize returns the length of values in bytes; 0 if it is variable.
 func (x *Strings) ValueSize() int { return int(x.engine.valueSize) }
 
-// Len is the number of keys. It never waits.
+// Len returns the number of keys. It never waits.
 func (x *Strings) Len() int { return x.core.Len() }
 
-// All iterates over the pairs, in no order; both slices are good until the loop goes
-// on. A pair that is not changed meanwhile is seen exactly once.
+// All iterates over the pairs, in no order. Both slices are valid for one iteration of the loop. A
+// pair that does not change meanwhile is seen exactly once.
 func (x *Strings) All(ctx context.Context) iter.Seq2[[]byte, []byte] {
 	return func(yield func([]byte, []byte) bool) {
 		for p := range x.Pages(ctx) {
@@ -196,7 +194,7 @@ func (x *Strings) All(ctx context.Context) iter.Seq2[[]byte, []byte] {
 	}
 }
 
-// StringsPage is some pairs of an index; it is good until the loop goes on.
+// StringsPage is some pairs of an index. It is valid for one iteration of the loop.
 type StringsPage struct{ Keys, Values Bytes }
 
 // Pages iterates as All does. An error comes with the last, empty page.
@@ -213,7 +211,7 @@ func (x *Strings) Pages(ctx context.Context) iter.Seq2[StringsPage, error] {
 	}
 }
 
-// inOrder is a column whose rows lie one behind the other.
+// inOrder returns a column with contiguous rows as Bytes.
 func inOrder(c *batch.Column, n int) Bytes {
 	b := Bytes{make([]uint64, n+1), *c.Data}
 	for i := range n {
@@ -222,22 +220,21 @@ func inOrder(c *batch.Column, n int) Bytes {
 	return b
 }
 
-// Clear removes everything; a crash on its way may leave some.
+// Clear removes everything. A crash during it may leave some pairs, unless batches are atomic.
 func (x *Strings) Clear(ctx context.Context) error { return x.core.Clear(ctx) }
 
-// Compact finishes a resize, and moves records together until there is no unit less to
-// be had.
+// Compact finishes a resize, and compacts records until no further unit can be freed.
 func (x *Strings) Compact(ctx context.Context) error { return x.core.Compact(ctx) }
 
-// Check reads the whole index, records and checksums too, and reports the first thing
-// that is wrong, as [weft.ErrCorrupt].
+// Check reads the whole index, including records and checksums, and returns the first damage as
+// [weft.ErrCorrupt].
 func (x *Strings) Check(ctx context.Context) error { return x.core.Check(ctx) }
 
-// Stats waits for its turn.
+// Stats returns statistics. It waits for the writer lock.
 func (x *Strings) Stats(ctx context.Context) (Stats, error) { return stats(ctx, x.core, x.engine) }
 
-// Durability is what the pool has been granted.
+// Durability returns the durability that the pool has been granted.
 func (x *Strings) Durability() Durability { return Durability(x.engine.pool.Durability()) }
 
-// Close closes the pool. Idempotent; later calls return [weft.ErrClosed].
+// Close closes the pool. It is idempotent; later calls return [weft.ErrClosed].
 func (x *Strings) Close() error { return x.core.Close() }

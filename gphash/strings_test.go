@@ -33,15 +33,15 @@ func (m model) equalStrings(t testing.TB, x *Strings) {
 	}
 }
 
-// lots makes byte strings of any length, or of one.
+// lots makes byte strings of any length, or of a fixed one.
 type lots struct {
 	rng       *rand.Rand
 	key, size int // of keys and values; 0: any
 	keys      uint64
-	got       Bytes // by Get, to be used again
+	got       Bytes // results of Get, reused
 }
 
-// someKey is one of so many, each of which has a length of its own.
+// someKey returns one of l.keys keys, each with a length of its own.
 func (l *lots) someKey() []byte {
 	n := l.rng.Uint64N(l.keys)
 	size := l.key
@@ -76,13 +76,15 @@ func (l *lots) rows(n int, row func() []byte) (b Bytes) {
 	return b
 }
 
-// onDevices runs a test of byte strings on the CPU and, of less, on a simulated GPU. scale is how much less.
+// onDevices runs a test of byte strings on the CPU and, with less data by the factor scale, on a
+// simulated GPU.
 func onDevices(t *testing.T, test func(t *testing.T, dev device.Device, scale int)) {
 	t.Run("cpu", func(t *testing.T) { test(t, openCPU(t), 1) })
 	t.Run("simulated", func(t *testing.T) { test(t, simulated(t), 8) })
 }
 
-// simulated is a simulated GPU, for which all cores of the host place records, however few they are.
+// simulated opens a simulated GPU. All cores of the host place records for it, even for small
+// batches.
 func simulated(t *testing.T) device.Device {
 	if testing.Short() {
 		t.Skip("interprets kernels")
@@ -93,14 +95,14 @@ func simulated(t *testing.T) device.Device {
 	return devicetest.OpenSim(t, nil)
 }
 
-// An index of byte strings takes batches of any kind through growth and is the same when
-// it has been closed and opened again, on the same device and on the other one.
+// An index of byte strings takes batches of any kind through growth. It is the same after it has
+// been closed and opened again, on either device.
 func TestStrings(t *testing.T) {
 	smallParts(t)
 	type shape struct{ key, value, levels, slots, hashes int }
 	shapes := []shape{{0, 0, 2, 8, 2}, {0, 12, 1, 16, 2}, {8, 0, 2, 8, 2}, {30, 0, 4, 4, 2}, {0, 0, 2, 2, 2}}
 	if conformance.Raced {
-		shapes = shapes[:2] // whose code is that of the others
+		shapes = shapes[:2] // with the same code as the others
 	}
 	for i, size := range shapes {
 		for _, resize := range []Resize{Beside, Stop} {
@@ -134,7 +136,7 @@ func stringsOn(t *testing.T, dev, other device.Device, o Options, rounds, n int)
 	must(t, err)
 	l, want := &lots{rand.New(rand.NewPCG(1, uint64(o.KeySize))), o.KeySize, o.ValueSize, uint64(20 * n), Bytes{}}, model{}
 	for i := range rounds {
-		stringBatches(t, l, x, want, n+i%3*n*4) // of which one is large enough for all cores
+		stringBatches(t, l, x, want, n+i%3*n*4) // one of these is large enough for all cores
 		must(t, x.LoadCache(ctx))
 		must(t, x.Check(ctx))
 	}
@@ -159,7 +161,7 @@ func stringsOn(t *testing.T, dev, other device.Device, o Options, rounds, n int)
 	}
 }
 
-// stringBatches runs one of each kind on an index and on its model.
+// stringBatches runs one batch of each kind on an index and on its model.
 func stringBatches(t testing.TB, l *lots, x *Strings, want model, n int) {
 	t.Helper()
 	keys, values := l.rows(n, l.someKey), l.rows(n, l.someValue)
@@ -198,7 +200,7 @@ func stringBatches(t testing.TB, l *lots, x *Strings, want model, n int) {
 
 	keys = l.rows(n, l.someKey)
 	for i := range l.got.Offsets[:cap(l.got.Offsets)] {
-		l.got.Offsets[:cap(l.got.Offsets)][i] = 1 << 40 // memory that has been used for anything
+		l.got.Offsets[:cap(l.got.Offsets)][i] = 1 << 40 // reused memory contains anything
 	}
 	got := l.got
 	got.Reset()
@@ -252,7 +254,7 @@ func stringBatches(t testing.TB, l *lots, x *Strings, want model, n int) {
 	}
 }
 
-// someStrings is an empty index.
+// someStrings returns an empty index.
 func someStrings(t *testing.T, dev device.Device, o Options) *Strings {
 	t.Helper()
 	if o.Size == 0 {
@@ -264,7 +266,7 @@ func someStrings(t *testing.T, dev device.Device, o Options) *Strings {
 	return x
 }
 
-// What a batch says that makes no sense is an error that names it, and nothing is changed.
+// An invalid batch returns an error that names the problem, and changes nothing.
 func TestStringsRefuse(t *testing.T) {
 	onDevices(t, func(t *testing.T, dev device.Device, _ int) { stringsRefuse(t, dev) })
 }
@@ -314,14 +316,14 @@ func stringsRefuse(t *testing.T, dev device.Device) {
 	}
 }
 
-// Keys and values of all lengths that there are, the empty value among them, and no rows
-// at all.
+// Keys and values may have all allowed lengths, including empty values, and batches may have no
+// rows.
 func TestStringLengths(t *testing.T) { onDevices(t, stringLengths) }
 
 func stringLengths(t *testing.T, dev device.Device, scale int) {
 	x, want := someStrings(t, dev, Options{Capacity: 5000, Size: 48 << 20}), model{}
 	var keys, values Bytes
-	for n := 1; n <= maxLongKey; n += 1 + n/600*(scale-1) { // all up to 600 bytes, at least
+	for n := 1; n <= maxLongKey; n += 1 + n/600*(scale-1) { // all lengths up to 600 bytes, at least
 		keys.Append(bytes.Repeat([]byte{'k'}, n))
 		values.Append(bytes.Repeat([]byte{byte(n)}, n%9))
 	}
@@ -356,7 +358,7 @@ func stringLengths(t *testing.T, dev device.Device, scale int) {
 	must(t, x.Check(ctx))
 }
 
-// Pools of byte strings and others are not taken for each other.
+// Pools of byte strings and other pools do not open as each other.
 func TestStringsAreNoIndex(t *testing.T) {
 	dev, dir := openCPU(t), t.TempDir()
 	for _, o := range []Options{{KeySize: 8, ValueSize: 8}, {KeySize: 129}, {ValueSize: maxValue + 1}, {KeySize: -1}} {
@@ -385,7 +387,7 @@ func TestStringsAreNoIndex(t *testing.T) {
 	}
 }
 
-// Results of a batch that finds no room are those of the operations that did.
+// If a batch finds no space, it still returns the results of the operations that succeeded.
 func TestStringsFull(t *testing.T) { onDevices(t, stringsFull) }
 
 func stringsFull(t *testing.T, dev device.Device, _ int) {
@@ -416,7 +418,7 @@ func stringsFull(t *testing.T, dev device.Device, _ int) {
 	must(t, x.Check(ctx))
 }
 
-// An atomic batch without room for all of its records does nothing.
+// An atomic batch without space for all of its records does nothing.
 func TestStringsAtomicFull(t *testing.T) { onDevices(t, stringsAtomicFull) }
 
 func stringsAtomicFull(t *testing.T, dev device.Device, _ int) {
@@ -441,7 +443,7 @@ func stringsAtomicFull(t *testing.T, dev device.Device, _ int) {
 	}
 	want.equalStrings(t, x)
 	must(t, x.Check(ctx))
-	for i := range 4 { // of which each is a batch, and what it frees is for the next
+	for i := range 4 { // each is a batch, and the next one can use what it frees
 		_, err := x.Delete(ctx, BytesOf(fmt.Sprint(i)), nil)
 		must(t, err)
 		delete(want, fmt.Sprint(i))
@@ -453,7 +455,7 @@ func stringsAtomicFull(t *testing.T, dev device.Device, _ int) {
 	must(t, x.Check(ctx))
 }
 
-// recordBytes are those of units that records have, and of the records in use.
+// recordBytes returns the bytes of units with records, and of the records in use.
 func recordBytes(v *values) (units, used uint64) {
 	for i := range v.space.owner {
 		if e := v.space.owner[i].values.Load(); e != nil {
@@ -466,8 +468,8 @@ func recordBytes(v *values) (units, used uint64) {
 	return units, used
 }
 
-// Memory follows what is there and what one batch has replaced, not what has been done:
-// the same keys with values of ever other lengths.
+// Memory depends on the contents and on what one batch has replaced, not on the history: the same
+// keys get values of ever other lengths.
 func TestStringMemoryIsBounded(t *testing.T) { onDevices(t, stringMemoryIsBounded) }
 
 func stringMemoryIsBounded(t *testing.T, dev device.Device, scale int) {
@@ -477,7 +479,7 @@ func stringMemoryIsBounded(t *testing.T, dev device.Device, scale int) {
 	most := uint64(0)
 	for b := range 300 / scale {
 		var keys, values Bytes
-		bytes := 0 // of records that are there, or have been replaced by the last call
+		bytes := 0 // of existing records, and of those replaced by the last call
 		record := func(key string, value string) { bytes += len(key) + len(value) + 24 }
 		size := 1 << rng.IntN(13)
 		for i := range 400 / scale {
@@ -519,8 +521,8 @@ func stringMemoryIsBounded(t *testing.T, dev device.Device, scale int) {
 	want.equalStrings(t, x)
 }
 
-// What records of some sizes have left is there for those of others, small and large: they
-// make way.
+// Memory left over by records of some sizes becomes available to records of other sizes, small and
+// large.
 func TestGather(t *testing.T) { onDevices(t, gathers) }
 
 func gathers(t *testing.T, dev device.Device, scale int) {
@@ -563,7 +565,7 @@ func gathers(t *testing.T, dev device.Device, scale int) {
 		if t.Logf("round %d, values of %d bytes: the pool is full with %d keys, at %.2f", round, n, x.Len(), share); share < .75 {
 			t.Errorf("values of %d bytes: the pool is full when %.2f of it are taken", n, share)
 		}
-		var gone Bytes // nine of ten, here and there
+		var gone Bytes // nine of ten, at random
 		for k := range want {
 			if rng.IntN(10) > 0 {
 				gone.Append([]byte(k))
@@ -576,7 +578,7 @@ func gathers(t *testing.T, dev device.Device, scale int) {
 	}
 }
 
-// Units that are free but nowhere in a row are put together for large records.
+// Free but scattered units are compacted for large records.
 func TestGatherRuns(t *testing.T) { onDevices(t, gathersRuns) }
 
 func gathersRuns(t *testing.T, dev device.Device, scale int) {
@@ -593,7 +595,7 @@ func gathersRuns(t *testing.T, dev device.Device, scale int) {
 	}
 	_, err := x.Put(ctx, keys, values)
 	must(t, err)
-	var gone Bytes // of every second unit all
+	var gone Bytes // all of every second unit
 	v := x.engine.values
 	for k := range want {
 		it := x.engine.item([]byte(k))

@@ -17,8 +17,8 @@ import (
 	"github.com/weftgo/weft/internal/pm"
 )
 
-// stringsAsMap is an index of byte strings as a map of integers, each of which is a string of some length.
-// Batches of streams are batches of the host between what comes before and behind.
+// stringsAsMap is an index of byte strings as a map of integers, each encoded as a string of some
+// length. Batches of streams run as batches of the host, in order.
 type stringsAsMap struct{ *Strings }
 
 func keyString(k uint64) []byte {
@@ -43,7 +43,7 @@ func valueStrings(vals []uint64) (b Bytes) {
 	return b
 }
 
-// integers takes strings for what they are of; empty ones are of none, and 0.
+// integers decodes strings; empty ones become 0.
 func integers(b *Bytes, of func(uint64) []byte, to []uint64) error {
 	for i := range b.Len() {
 		if to[i] = 0; len(b.Row(i)) > 0 {
@@ -160,7 +160,7 @@ func (m stringsAsMap) Sync(ctx context.Context) error { return m.core.Sync(ctx) 
 // CheckInvariants reads all of the pool.
 func (m stringsAsMap) CheckInvariants() error { return m.Check(ctx) }
 
-// stringPrograms are those of byte strings.
+// stringPrograms returns the programs of byte strings.
 func stringPrograms(t *testing.T, m dst.Mode[Options]) dst.Config[uint64, uint64] {
 	cfg := dst.Maps(func(dev device.Device, s dst.Shape) (stringsAsMap, error) {
 		o := m.Options
@@ -178,8 +178,8 @@ func stringPrograms(t *testing.T, m dst.Mode[Options]) dst.Config[uint64, uint64
 	return cfg
 }
 
-// Under any schedule of their threads, what the operations of a batch on byte strings return is explained by
-// some order of them.
+// Under any schedule of their threads, the results of a batch on byte strings match some serial
+// order of its operations.
 func TestStringsSchedules(t *testing.T) {
 	for _, m := range []dst.Mode[Options]{
 		{Arch: 80, Name: "2 slots", Options: Options{Slots: 2, Hashes: 2, Levels: 2}},
@@ -190,7 +190,7 @@ func TestStringsSchedules(t *testing.T) {
 	}
 }
 
-// Slots that are claimed without a look at who else claims them are found.
+// Claims of slots without an atomic compare-and-swap are detected.
 func TestStringsClaims(t *testing.T) {
 	if testing.Short() {
 		t.Skip("interprets kernels")

@@ -11,27 +11,29 @@ import (
 	"github.com/weftgo/weft/internal/pool"
 )
 
-// Sums. A slot that damage has made empty, or a page of an older state of the pool, looks like what
-// operations write. So Close stores how many keys there are and two sums: one over the slots that have
-// keys, of where they are, their tags and where their values are; one over the checksums of the values.
-// Sums have no order, so cores compute parts of them. They are kept modulo 2^64, of hashes by the seed of
-// the pool. Versions of slots are not in them, which differ where a key has the same value again.
+// Sums. A slot emptied by damage, or a page of an older state of the pool, looks like what
+// operations write. So Close stores the number of keys and two sums. The first one, over slots with
+// keys, covers the places of the slots, their tags and the places of their values. The second one
+// covers the checksums of the values. Sums do not depend on the order, so each core computes a
+// part. They are sums modulo 2^64 of hashes with the seed of the pool. They exclude the versions of
+// slots, which differ if a key gets the same value again.
 //
-// Opening a pool reads all slots in any case, and compares their number and sum. Who verifies values
-// compares the sum over their checksums, too. After a crash there are no sums.
+// Opening a pool reads all slots in any case, and compares their number and sum. Verification of
+// values also compares the sum over their checksums. After a crash no sums exist.
 
-// slotSum is what a slot adds to the sum over slots.
+// slotSum returns what a slot adds to the sum over slots.
 func (t *table) slotSum(at place, c control) uint64 {
 	h := hash.Uint64(t.control(at), t.seed[0])
 	return hash.Uint64(hash.Uint64(h^c.block(), t.seed[1])^t.mem.Load(t.tag(at)), t.seed[0])
 }
 
-// valueSum is what the value at a block adds to the sum over values; at is the word of its checksum.
+// valueSum returns what the value at a block adds to the sum over values. at is the word of its
+// checksum.
 func (t *table) valueSum(block, at uint64) uint64 {
 	return hash.Uint64(hash.Uint64(block, t.seed[1])^t.mem.Load(at), t.seed[0])
 }
 
-// checksumAt returns the word that has the checksum of a value; ok is false if no value begins at the
+// checksumAt returns the word with the checksum of a value. ok is false if no value begins at the
 // block.
 func (v *values) checksumAt(block uint64) (at uint64, ok bool) {
 	if v.records {
@@ -41,8 +43,8 @@ func (v *values) checksumAt(block uint64) (at uint64, ok bool) {
 	return v.first + unit*v.unit + i, ok
 }
 
-// contents reads all slots on all cores, and counts and sums what Close stores. Slots that have no
-// value, which nothing but damage leaves, add nothing to the sum over values.
+// contents reads all slots on all cores, and computes what Close stores. Slots without a value,
+// which only damage leaves, add nothing to the sum over values.
 func (e *engine) contents() (c pool.Contents) {
 	var mu sync.Mutex
 	for _, l := range e.live {
@@ -60,8 +62,8 @@ func (e *engine) contents() (c pool.Contents) {
 	return c
 }
 
-// summer is one core's part of contents. Checksums lie all over the pool, so each is asked for some slots
-// before it is read.
+// summer is one core's part of contents. Checksums are scattered over the pool, so they are
+// prefetched some slots before they are read.
 type summer struct {
 	*table
 	pool.Contents
@@ -84,7 +86,7 @@ func (s *summer) bucket(bucket uint64) {
 	}
 }
 
-// value asks for the checksum of a value, and reads those before it if they are many.
+// value prefetches the checksum of a value, and first reads the pending ones if they are many.
 func (s *summer) value(block, at uint64) {
 	if s.n == len(s.values) {
 		s.readValues()
@@ -103,8 +105,8 @@ func (s *summer) readValues() {
 	s.n = 0
 }
 
-// unchanged returns what the pool held when it was closed; ok is false if that is not known, or if the
-// pool has been changed since it was opened.
+// unchanged returns what the pool held when it was closed. ok is false if that is unknown or the
+// pool has changed since it was opened.
 func (e *engine) unchanged() (c pool.Contents, ok bool) {
 	if e.changed.Load() {
 		return c, false
@@ -112,14 +114,14 @@ func (e *engine) unchanged() (c pool.Contents, ok bool) {
 	return e.pool.Contents()
 }
 
-// seal has the pool store what it holds when it is closed. No operation is under way. Error: weft's
-// ErrCorrupt, if slots have lost keys while the pool was open; then whoever opens it next finds that, too.
+// seal makes the pool store its contents on Close. No operation is running. Error: weft's
+// ErrCorrupt, if slots have lost keys while the pool was open; the next Open then finds that, too.
 func (e *engine) seal() error {
 	if e.pool.ReadOnly() {
 		return nil
 	}
 	if c, ok := e.unchanged(); ok {
-		e.pool.Seal(c) // not computed again, or damage would count as what was there
+		e.pool.Seal(c) // not recomputed, since that would accept damage
 		return nil
 	}
 	c, live := e.contents(), e.Parts().(*parts).counters.Live
@@ -138,14 +140,14 @@ func (e *engine) Close() error { return e.seal() }
 // slotsDiffer is damage that a GPU without Verify leaves to Check.
 const slotsDiffer = "the slots are not those that the pool had when it was closed"
 
-// compare looks for what an inspection has not found that was there when the pool was closed.
+// compare checks the result of an inspection against the contents when the pool was closed.
 func (in *inspection) compare(was pool.Contents) {
 	in.Compared = true
-	found := in.Keys + in.Damaged // slots that are damaged may have had keys
+	found := in.Keys + in.Damaged // damaged slots may have had keys
 	switch {
 	case found < was.Keys:
 		in.miss(was.Keys-found, "the pool had %d keys when it was closed, and has %d", was.Keys, in.Keys)
-	case in.Damaged > 0: // which says why sums differ
+	case in.Damaged > 0: // explains why sums differ
 	case found > was.Keys:
 		in.miss(found-was.Keys, "the pool had %d keys when it was closed, and has %d", was.Keys, in.Keys)
 	case in.sums.Slots != was.Slots:

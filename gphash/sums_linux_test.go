@@ -31,8 +31,8 @@ var damagedPools = map[string]Options{
 	"atomic records":   {AtomicBatch: 20},
 }
 
-// twoStates is an image of a pool that has been closed, and what it was when it had been closed before:
-// all keys had other values then, some were others.
+// twoStates makes an image of a closed pool, and returns its bytes after the Close before that. All
+// keys had other values then, and some keys were different.
 func twoStates(t *testing.T, dev device.Device, o Options) (im *image, before []byte) {
 	t.Helper()
 	o.Capacity, o.Size = 120, pool.DataStart+120*pool.Page
@@ -40,7 +40,7 @@ func twoStates(t *testing.T, dev device.Device, o Options) (im *image, before []
 	must(t, err)
 	for version := range uint64(2) {
 		x := im.mustOpen(t, OpenOptions{})
-		for round := range uint64(3) { // a value may lie where another one of the same key has been
+		for round := range uint64(3) { // a value may reuse the place of an earlier one of the same key
 			im.replace(t, x, &o, int(version)*10, 100, 3*version+round)
 		}
 		if version == 1 {
@@ -51,7 +51,8 @@ func twoStates(t *testing.T, dev device.Device, o Options) (im *image, before []
 			}
 			_, err := deleteRows(x, keys)
 			must(t, err)
-			_, err = deleteRows(x, BytesOf(denseKey(o.KeySize, 1000))) // what the batch before has deleted is free
+			// frees what the previous batch has deleted
+			_, err = deleteRows(x, BytesOf(denseKey(o.KeySize, 1000)))
 			must(t, err)
 		}
 		must(t, x.Close())
@@ -63,7 +64,7 @@ func twoStates(t *testing.T, dev device.Device, o Options) (im *image, before []
 	return im, before
 }
 
-// replace gives keys lo to hi-1 values of a version, some in a batch.
+// replace stores values of a version for keys lo to hi-1, a few per batch.
 func (im *image) replace(t *testing.T, x *Index, o *Options, lo, hi int, version uint64) {
 	t.Helper()
 	for at := lo; at < hi; at += 15 {
@@ -79,7 +80,7 @@ func (im *image) replace(t *testing.T, x *Index, o *Options, lo, hi int, version
 	}
 }
 
-// pageDamage changes a page of an image, which was another one before.
+// pageDamage are ways to damage a page of an image; before is the page in an older state.
 var pageDamage = map[string]func(rng *rand.Rand, im *image, before []byte, page []byte){
 	"zeroed": func(_ *rand.Rand, _ *image, _ []byte, page []byte) { clear(page) },
 	"ones":   func(_ *rand.Rand, _ *image, _ []byte, page []byte) { copy(page, bytes.Repeat([]byte{255}, len(page))) },
@@ -108,9 +109,9 @@ func (im *image) answers(t *testing.T, x *Index) bool {
 	return x.Len() == len(im.want) && maps.Equal(im.read(t, x), im.want)
 }
 
-// Any page of a pool that has been closed is damaged in any way: who opens it with Verify, for changing or for
-// reading, gets an error, or right answers. Who opens it without gets right keys, in slots that are damaged
-// no older than others.
+// Any page of a closed pool is damaged in any way. Opening with Verify, for changing or for
+// reading, returns an error, or the index gives right answers. Opening without Verify gives the
+// right keys, none of them from an older state; it does not check values.
 func TestDamagedPages(t *testing.T) {
 	dev := openCPU(t)
 	for name, o := range damagedPools {
@@ -154,7 +155,7 @@ func TestDamagedPages(t *testing.T) {
 	}
 }
 
-// A GPU that opens a pool misses what the CPU does.
+// A GPU that opens a pool finds the same damage as the CPU.
 func TestDamagedPagesOnGPU(t *testing.T) {
 	if testing.Short() {
 		t.Skip("interprets kernels")
@@ -171,7 +172,7 @@ func TestDamagedPagesOnGPU(t *testing.T) {
 				pageDamage[kind](rng, far, before[at:][:pool.Page], far.bytes[at:][:pool.Page])
 				for _, open := range []OpenOptions{{}, {Verify: true}, {Mirror: true}} {
 					if kind != "zeroed" && !open.Verify && name != "records" {
-						continue // that a device does not look for
+						continue // the device does not check that
 					}
 					if _, _, err := far.open(open); !errors.Is(err, weft.ErrCorrupt) {
 						t.Errorf("%s: %s, %+v: %v", name, kind, open, err)
@@ -193,7 +194,7 @@ func TestDamagedPagesOnGPU(t *testing.T) {
 	}
 }
 
-// A repair opens what has lost keys, and says so; what it leaves is whole.
+// A repair opens a pool that has lost keys, and reports them; what it leaves is consistent.
 func TestRepairOfLostKeys(t *testing.T) {
 	im, _ := twoStates(t, openCPU(t), damagedPools["keys of 8 bytes"])
 	tb := im.table(t)
@@ -221,8 +222,8 @@ func TestRepairOfLostKeys(t *testing.T) {
 	}
 }
 
-// What has been damaged while nobody changed the pool is found by Check, and by who opens it next: closing
-// it does not make it right. Keys that are lost while the pool is changed are found when it is closed.
+// Check and the next Open find damage done while no caller changes the pool: closing the pool
+// does not accept it. Keys lost while the pool is changed are found when it is closed.
 func TestDamageWhileOpen(t *testing.T) {
 	for _, change := range []bool{false, true} {
 		o := damagedPools["keys of 8 bytes"]
@@ -268,7 +269,7 @@ func TestComparedAfterACrash(t *testing.T) {
 	must(t, x.Close())
 }
 
-// Pools of format 1.0 open, and are of this version when they are closed.
+// Pools of format 1.0 open, and have this version after a Close.
 func TestOlderVersion(t *testing.T) {
 	dev := openCPU(t)
 	for name, sizes := range map[string][2]int{"fixed": {8, 20}, "killed": {24, 8}, "strings": {0, 0}, "atomic": {8, 8}} {
@@ -278,7 +279,7 @@ func TestOlderVersion(t *testing.T) {
 		must(t, err)
 		content, err := io.ReadAll(z)
 		must(t, errors.Join(err, f.Close()))
-		path := filepath.Join(memoryDir(t), "pool") // of a boot that it does not know: in memory, of this one
+		path := filepath.Join(memoryDir(t), "pool") // its boot is unknown: in memory, it is this one
 		must(t, os.WriteFile(path, content, 0o600))
 		p := &killPlan{Path: path, KeySize: sizes[0], ValueSize: sizes[1]}
 		im := &image{dev: dev, want: model{}}
@@ -303,9 +304,9 @@ func TestOlderVersion(t *testing.T) {
 	}
 }
 
-// A power failure leaves each page of a file as it was at any time. Opened by itself such a pool is
-// [ErrPowerLost]. Repaired it has keys that it has had, each with a value that it has had; and what a
-// repair leaves is a pool as any.
+// A power failure leaves each page of a file in its state at some time. Such a pool only opens with
+// Repair; otherwise Open returns [ErrPowerLost]. After a repair it has keys that it once had, each
+// with a value that it once had, and it behaves like any pool.
 func TestPowerLost(t *testing.T) {
 	boot := pool.Boot
 	defer func() { pool.Boot = boot }()

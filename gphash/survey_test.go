@@ -17,8 +17,8 @@ import (
 	"github.com/weftgo/weft/internal/pool"
 )
 
-// twins gives keys of a pool another slot each, of those that they may be in: with the same value, as a
-// crash leaves a key that moves; or with one that nobody has.
+// twins plants a second copy of keys in another candidate slot: with the same value, as a crash
+// leaves a key that moves, or with an unused value.
 func twins(t *testing.T, content []byte, keys model, shared bool) (n uint64) {
 	t.Helper()
 	p, err := pool.OnMemory(pm.New(content, nil))
@@ -51,8 +51,8 @@ func twins(t *testing.T, content []byte, keys model, shared bool) (n uint64) {
 	return n
 }
 
-// A key in more than one slot, as while it moves, stays in the one where a search finds it first, in a
-// drained level too; with values that differ it is damage. A GPU finds that as the host does.
+// A key in more than one slot, as during a move, stays in the one that a search finds first, even
+// in a drained level. With different values it is damage. A GPU finds both as the host does.
 func TestTwinsOnGPU(t *testing.T) {
 	if testing.Short() {
 		t.Skip("interprets kernels")
@@ -97,7 +97,7 @@ func TestTwinsOnGPU(t *testing.T) {
 	}
 }
 
-// openTwins opens a pool of some contents, and compares what it has.
+// openTwins opens a pool with the given contents, and compares its pairs.
 func openTwins(t *testing.T, dev device.Device, content []byte, want model, o OpenOptions) Report {
 	t.Helper()
 	path := filepath.Join(memoryDir(t), "pool")
@@ -115,8 +115,8 @@ func openTwins(t *testing.T, dev device.Device, content []byte, want model, o Op
 	return *report
 }
 
-// Without memory for a mirror, which nobody has asked for, a GPU looks at the slots in the pool, and finds
-// what it would have found.
+// Without memory for a mirror that was not requested, a GPU inspects the slots in the pool, with
+// the same result.
 func TestInspectionWithoutMirror(t *testing.T) {
 	if testing.Short() {
 		t.Skip("interprets kernels")

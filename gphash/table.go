@@ -12,23 +12,25 @@ type table struct {
 	hasher
 	mem    *pm.Memory
 	hashes int
-	// live are the levels from the top down. The last ones may be closed: they are
-	// drained, and nothing is inserted there any more. Searches begin with them, so
-	// what moves up meanwhile is seen on one side at least.
+	// live are the levels from the top down. The last ones may be closed: they are being drained
+	// and accept no new keys. Searches begin with them, so a key that moves up meanwhile is seen on
+	// at least one side.
 	live   []level
 	closed int
 	values *values
-	redo   *redoLog // nil: of a batch each operation for itself is there or not
+	// nil: each operation of a batch is done or not
+	redo *redoLog
 }
 
-// open are the levels that take new keys, from the top down, draining the others.
+// open returns the levels that accept new keys, from the top down; draining returns the others.
 func (t *table) open() []level     { return t.live[:len(t.live)-t.closed] }
 func (t *table) draining() []level { return t.live[len(t.live)-t.closed:] }
 
-// item is a key as slots hold it.
+// item is a key in the form that slots hold.
 type item struct {
-	key  []byte // nil: of any key with this tag, where that is a hash
-	tag  uint64 // the key, or the hash of a key that does not fit a word
+	key []byte // nil: any key with this tag, if the tag is a hash
+	// the key, or the hash of a key that does not fit a word
+	tag  uint64
 	hash uint64
 }
 
@@ -40,8 +42,8 @@ func (t *table) item(key []byte) item {
 	return item{key, last(key), h}
 }
 
-// holds reports whether the slot has the key, which is for sure only as long as the
-// control word stays the same.
+// holds reports whether the slot has the key. The answer is only valid while the control word stays
+// the same.
 func (t *table) holds(at place, c control, it *item) bool {
 	switch {
 	case t.mem.Load(t.tag(at)) != it.tag || !t.values.sound(c.block()):
@@ -52,7 +54,7 @@ func (t *table) holds(at place, c control, it *item) bool {
 	return t.keyWords == 0 || t.mem.Equal(t.key(at), it.key)
 }
 
-// buckets are the candidates of a key in a level, in order of their number, each once.
+// buckets returns the distinct candidate buckets of a key in a level, in ascending order.
 func (t *table) buckets(l level, h uint64, to []uint64) []uint64 {
 	to = to[:0]
 	for j := range t.hashes {
@@ -71,9 +73,9 @@ func (t *table) buckets(l level, h uint64, to []uint64) []uint64 {
 	return to
 }
 
-// each calls f with the candidate buckets of a key, the one whose item is valid first
-// (section 3.2.2: the highest level, there the lowest bucket, there the lowest slot),
-// behind those of levels that are drained; until it returns false.
+// each calls f with the candidate buckets of a key until f returns false. Levels that are drained
+// come first. The others follow in the order of validity (section 3.2.2): a key is valid in the
+// highest level, there in the lowest bucket, there in the lowest slot.
 func (t *table) each(h uint64, f func(bucket uint64, open bool) bool) {
 	var memory [maxHashes]uint64
 	for _, l := range t.draining() {
@@ -92,10 +94,10 @@ func (t *table) each(h uint64, f func(bucket uint64, open bool) bool) {
 	}
 }
 
-// find is where a key is valid, and the control word by which it is there. Most slots
-// have another tag, and are passed by without a look at their state; where it is the
-// key's it is read again behind the control word. A record that is another key's may be
-// one that has come meanwhile where the key's was: then the control word has changed.
+// find returns the valid slot of a key, and the slot's control word. Most slots have another tag
+// and are skipped without reading their state. If the tag matches, it is read again after the
+// control word. A record of another key may have replaced the key's record meanwhile; then the
+// control word has changed.
 func (t *table) find(it *item) (at place, c control, ok bool) {
 	t.each(it.hash, func(bucket uint64, _ bool) bool {
 		for slot := range t.slots {
@@ -120,8 +122,8 @@ func (t *table) find(it *item) (at place, c control, ok bool) {
 	return at, c, ok
 }
 
-// get reads the value of a key to the memory of another one, unless that is nil. A slot
-// that has changed meanwhile may have held another key when the value was read.
+// get reads the value of a key into there, unless that is nil. It retries if the slot has changed
+// meanwhile, since the slot may then have held another key.
 func (t *table) get(it *item, there []byte) (value []byte, ok bool) {
 	for {
 		at, c, ok := t.find(it)
@@ -135,7 +137,7 @@ func (t *table) get(it *item, there []byte) (value []byte, ok bool) {
 	}
 }
 
-// get reads a value to the memory of another one, unless that is nil.
+// get reads a value into there, unless that is nil.
 func (v *values) get(block uint64, there []byte) []byte {
 	switch {
 	case there == nil:
@@ -147,18 +149,18 @@ func (v *values) get(block uint64, there []byte) []byte {
 	return there
 }
 
-// probe is what a search for a key, or for a place for it, has come to.
+// probe is the result of a search for a key, or for a free slot for it.
 type probe struct {
 	at    place // of the key
 	found control
-	ok    bool // it is there
+	ok    bool // the key exists
 	free  place
 	was   control
-	space bool // there is a free slot
+	space bool // a free slot exists
 }
 
-// probe looks for a key at all candidates and, if it is not there, for a free slot in
-// the bucket that has most of them (section 3.1).
+// probe looks for a key at all candidates. If the key is absent, probe looks for a free slot in the
+// bucket that has most of them (section 3.1).
 func (t *table) probe(it *item) (p probe) {
 	if p.at, p.found, p.ok = t.find(it); !p.ok {
 		p.free, p.was, p.space = t.vacant(it)
@@ -166,7 +168,7 @@ func (t *table) probe(it *item) (p probe) {
 	return p
 }
 
-// keyAt is keyOf for keys of any length, which have their records by a control word.
+// keyAt is keyOf for keys of any length, found in their records by the control word.
 func (t *table) keyAt(at place, c control, key []byte) []byte {
 	if t.records() {
 		return t.values.appendKey(c.block(), key[:0])
@@ -174,7 +176,7 @@ func (t *table) keyAt(at place, c control, key []byte) []byte {
 	return t.keyOf(at, key)
 }
 
-// moving is the key of a slot as far as it takes to give it another one: a record goes with
+// moving returns the key of a slot as far as a move to another slot requires it: a record goes with
 // the control word.
 func (t *table) moving(at place, key []byte) item {
 	if t.records() {
@@ -184,7 +186,7 @@ func (t *table) moving(at place, key []byte) item {
 	return t.item(t.keyOf(at, key))
 }
 
-// keyOf reads the key of a slot, which must be free to change by nobody else.
+// keyOf reads the key of a slot that no other thread may change.
 func (t *table) keyOf(at place, key []byte) []byte {
 	if t.keyWords > 0 {
 		t.mem.Read(t.key(at), key)

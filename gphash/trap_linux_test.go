@@ -50,7 +50,7 @@ OVER:
 }
 `}}}
 
-// lostGPU is the GPU that is lost: a simulated one where tests run on the CPU.
+// lostGPU returns the GPU to lose: a simulated one if tests run on the CPU.
 func lostGPU() string {
 	if choice := os.Getenv(devicetest.Variable); choice != "" && choice != "cpu" {
 		return choice
@@ -58,8 +58,8 @@ func lostGPU() string {
 	return "sim:1"
 }
 
-// trapped is a writer beside whose batches a kernel traps: it goes on in its process, and closes the
-// pool.
+// trapped is a writer. A kernel traps alongside its batches, and the writer goes on in its process
+// and closes the pool.
 func trapped(p *killPlan) error {
 	dev, _, err := auto.Open(lostGPU())
 	if err != nil {
@@ -100,7 +100,7 @@ func trapped(p *killPlan) error {
 	}
 	fmt.Println("check", 0)
 	err = x.Check(ctx)
-	if errors.Is(err, device.ErrLost) && !lost { // it was lost behind the last batch
+	if errors.Is(err, device.ErrLost) && !lost { // lost after the last batch
 		err = x.Check(ctx)
 	}
 	if err != nil {
@@ -114,8 +114,8 @@ func trapped(p *killPlan) error {
 	return nil
 }
 
-// A GPU on which another kernel traps, at any time: what has been acknowledged before and behind is there,
-// of the batch under way each key is as before or behind one of its operations.
+// A kernel traps on the GPU at any time. Everything acknowledged before and after is there, and
+// each key of the interrupted batch is as before or after one of its operations.
 func TestTrap(t *testing.T) {
 	if testing.Short() {
 		t.Skip("interprets kernels")
@@ -142,7 +142,8 @@ func TestTrap(t *testing.T) {
 		cmd.Stderr = &stacks
 		must(t, cmd.Start())
 		limit := time.AfterFunc(*trapLimit, func() { cmd.Process.Signal(syscall.SIGQUIT) })
-		hang := time.AfterFunc(*trapLimit+10*time.Second, func() { cmd.Process.Kill() }) // it did not hear that
+		// in case it does not react to the signal
+		hang := time.AfterFunc(*trapLimit+10*time.Second, func() { cmd.Process.Kill() })
 		last, said := "", "nothing"
 		for lines := bufio.NewScanner(out); lines.Scan(); {
 			var batch int

@@ -15,7 +15,7 @@ import (
 	"github.com/weftgo/weft/device/devicetest"
 )
 
-// Updates change what is there, the last one of a key at last, and nothing else.
+// Updates change existing keys only, and the last update of a key wins.
 func TestUpdate(t *testing.T) {
 	for name, c := range map[string]struct {
 		dev    func(testing.TB) device.Device
@@ -89,7 +89,8 @@ func TestUpdateStrings(t *testing.T) {
 	}
 }
 
-// What ends before it has begun, and what has no memory for values, says so and changes nothing.
+// An update that is canceled before it starts, or finds no memory for values, returns an error and
+// changes nothing.
 func TestUpdateFails(t *testing.T) {
 	x := strs(t, Options{Size: 8 << 20})
 	var keys, values, others Bytes

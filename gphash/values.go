@@ -10,36 +10,37 @@ import (
 	"github.com/weftgo/weft/internal/pm"
 )
 
-// Values lie in units of the pool, each of which has a word for each of its values,
-// and behind these the values: the word is a checksum and the length. So a value of
-// 128 bytes is one line of memory, and one that nobody wants verified is read without
-// its checksum. Records, which have these words themselves, are values like others to all
-// that hands out memory; see records.go.
+// values is the memory of values. Values lie in units of the pool. A unit starts with a word for
+// each of its values, a checksum and the length, and the values follow. So a value of 128 bytes is
+// one line of memory, and is read without its checksum unless it is verified. Records contain these
+// words themselves, and are allocated like other values; see records.go.
 //
-// Which memory is free is not in the pool. What control words name is in use, all else
-// is free: that is found out when a pool is opened, and cannot be wrong.
+// The pool does not store which memory is free. What control words refer to is in use, and the rest
+// is free. Opening a pool computes that, so it cannot be wrong.
 type values struct {
 	unitLayout
-	records bool         // keys have records here, of any length
-	classes []unitLayout // of units, by class; values of one length are of one
+	records bool // keys have records here, of any length
+	// layouts of units by class; values of one length have one class
+	classes []unitLayout
 	mem     *pm.Memory
-	first   uint64 // word at which unit 0 begins
-	span    uint64 // words from there on at which a value may begin, without reaching beyond the pool
-	space   space
-	parts   []region // by the first bits of a hash
-	alone   bool     // one writer is at work, who may take from any of them
+	first   uint64 // first word of unit 0
+	// number of words from first on at which a value may begin without leaving the pool
+	span  uint64
+	space space
+	parts []region // by the first bits of a hash
+	alone bool     // a single writer is at work, which may allocate from any part
 }
 
-// unitLayout is where the values of a unit are, in words.
+// unitLayout is the layout of the values of a unit, in words.
 type unitLayout struct {
 	unit  uint64 // words of a unit
 	size  uint64 // bytes of a value
-	words uint64 // of a value
+	words uint64 // words of a value
 	per   uint64 // values in a unit
-	at    uint64 // before the first value
+	at    uint64 // words before the first value
 }
 
-// line is what large values are aligned to, in words: 128 bytes.
+// line is the alignment of large values, in words: 128 bytes.
 const line = 16
 
 func newUnitLayout(unit, size uint64) unitLayout {
@@ -53,14 +54,15 @@ func newUnitLayout(unit, size uint64) unitLayout {
 	return l
 }
 
-// end is behind the last unit.
+// end returns the word after the last unit.
 func (v *values) end() uint64 { return v.first + uint64(len(v.space.owner))*v.unit }
 
-// sound reports whether a value may begin at a block. Operations write no other to control words; whoever
-// else has written the pool since it was opened may have. Such a slot has no key, for all operations.
+// sound reports whether a value may begin at a block. Operations write no other block to control
+// words, but another program may have since the pool was opened. Such a slot has no key, for all
+// operations.
 func (v *values) sound(block uint64) bool { return block-v.first < v.span }
 
-// newValues is memory for values of a size; for records, if that is 0.
+// newValues returns memory for values of a size, or for records if size is 0.
 func newValues(mem *pm.Memory, first, unit, size uint64) *values {
 	v := &values{unitLayout: newUnitLayout(unit, size), records: size == 0, mem: mem, first: first}
 	v.classes = []unitLayout{v.unitLayout}
@@ -71,7 +73,7 @@ func newValues(mem *pm.Memory, first, unit, size uint64) *values {
 	v.space.high = len(v.space.owner)
 	v.span = v.end() - v.first - max(v.words, 1) + 1
 	if v.records {
-		v.span = v.end() - v.first // record says where one ends
+		v.span = v.end() - v.first // record reports where one ends
 	}
 	v.parts = make([]region, 1<<regionBits)
 	for i := range v.parts {
@@ -80,20 +82,20 @@ func newValues(mem *pm.Memory, first, unit, size uint64) *values {
 	return v
 }
 
-// check is the word of a value at a block, of a key of a hash.
+// check returns the word of a value at a block, of a key with this hash.
 func (v *values) check(block, hash uint64, value []byte) uint64 {
 	return uint64(len(value))<<32 | uint64(crc32.Checksum(value, castagnoli)^mixed(block, hash))
 }
 
-// mixed is what a checksum knows of the place, and of the key.
+// mixed returns the part of a checksum that depends on the place and the key.
 func mixed(block, hash uint64) uint32 {
 	return uint32((hash ^ block*0x9e3779b97f4a7c15) * 0xd1b54a32d192ed03 >> 32)
 }
 
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
-// locate is which value of which unit begins at a word; ok is false if none does. Of
-// records it is the first of their units.
+// locate returns the unit and the index of the value that begins at a word. ok is false if none
+// does. For records that share units, unit is the first of these.
 func (v *values) locate(block uint64) (unit, i uint64, ok bool) {
 	class, ok := v.classAt(block)
 	if !ok || block < v.first || block >= v.end() {
@@ -105,7 +107,7 @@ func (v *values) locate(block uint64) (unit, i uint64, ok bool) {
 	return unit, i, ok && unit+v.unitsOf(l) <= uint64(len(v.space.owner))
 }
 
-// classAt is the class of the value at a block; ok is false if there is none.
+// classAt returns the class of the value at a block. ok is false if none lies there.
 func (v *values) classAt(block uint64) (class int, ok bool) {
 	if !v.records {
 		return 0, true
@@ -117,11 +119,11 @@ func (v *values) classAt(block uint64) (class int, ok bool) {
 	return class, true
 }
 
-// unitsOf is how many units of the pool have values of a layout together: one, but for
-// records, of which there would be few in it.
+// unitsOf returns the number of consecutive units that hold values of a layout: one, except for
+// large records, since one unit would fit only few.
 func (v *values) unitsOf(l *unitLayout) uint64 { return l.unit / v.unit }
 
-// index is which value begins at a word of a unit; ok is false if none does.
+// index returns the index of the value that begins at a word of a unit. ok is false if none does.
 func (l *unitLayout) index(at uint64) (i uint64, ok bool) {
 	if at < l.at || (at-l.at)%l.words != 0 || (at-l.at)/l.words >= l.per {
 		return 0, false
@@ -138,8 +140,8 @@ func (v *values) write(block, hash uint64, value []byte) {
 
 func (v *values) read(block uint64, value []byte) { v.mem.Read(block, value) }
 
-// intact reports whether a value is what has been written for a key of a hash. It reads
-// it into a buffer that grows as it has to.
+// intact reports whether a value is what has been written for a key with this hash. It reads the
+// value into a buffer, which it grows as necessary.
 func (v *values) intact(block, hash uint64, buffer *[]byte) bool {
 	if v.records {
 		return v.intactRecord(block, hash, buffer)
@@ -154,8 +156,7 @@ func (v *values) intact(block, hash uint64, buffer *[]byte) bool {
 
 // ---- the units ------------------------------------------------------------------
 
-// space hands out units: to levels from the beginning of the pool, to values from its
-// end.
+// space allocates units: to levels from the beginning of the pool, to values from its end.
 type space struct {
 	mu     sync.Mutex
 	owner  []unitOwner
@@ -170,8 +171,7 @@ type unitOwner struct {
 
 func (o *unitOwner) free() bool { return !o.level && o.values.Load() == nil }
 
-// take takes n units in a row for values, of which the first has a multiple of n for its
-// number.
+// take takes n units in a row for values, with the first at a multiple of n.
 func (s *space) take(e *extent, n int) (unit uint64, ok bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -189,7 +189,7 @@ func (s *space) take(e *extent, n int) (unit uint64, ok bool) {
 	return 0, false
 }
 
-// vacant reports whether n units in a row are there, and free.
+// vacant reports whether n units in a row exist and are free.
 func (s *space) vacant(at, n int) bool {
 	for i := range n {
 		if at+i >= len(s.owner) || !s.owner[at+i].free() {
@@ -217,7 +217,7 @@ func (s *space) run(n uint64) (first uint64, ok bool) {
 	return 0, false
 }
 
-// left is how many units are free.
+// left returns the number of free units.
 func (s *space) left() (n uint64) {
 	for i := range s.owner {
 		if s.owner[i].free() {
@@ -227,7 +227,7 @@ func (s *space) left() (n uint64) {
 	return n
 }
 
-// level marks units as those of a level. Nobody else is at work, or has the mutex.
+// level marks units as those of a level. The caller holds the mutex, or no other thread is at work.
 func (s *space) level(first, n uint64) {
 	for i := range n {
 		s.owner[first+i].level = true
@@ -235,8 +235,8 @@ func (s *space) level(first, n uint64) {
 	s.levels += int(n)
 }
 
-// extent is what n units of values are known as, or one of them, if others are known as
-// something else; several cores may ask at once.
+// extent returns the extent of n units, and makes one with fresh if they have none. If one of the
+// units belongs to another extent, it returns that. Several cores may call it at once.
 func (s *space) extent(unit, n uint64, fresh func() *extent) *extent {
 	e := s.owner[unit].values.Load()
 	if e == nil {
@@ -268,15 +268,15 @@ func (s *space) giveBack(first, n uint64) {
 
 // ---- the values of a unit ---------------------------------------------------------
 
-// extent is a unit that has values, or some in a row.
+// extent is a unit of values, or several units in a row.
 type extent struct {
-	unit   uint64 // the first
+	unit   uint64 // the first one
 	class  int
 	layout *unitLayout
-	used   []uint64 // a bit for each value
-	left   uint64   // that are free
-	from   int      // no word of used before this one has a zero
-	of     *region  // that takes from it; nil if none are free
+	used   []uint64 // a bit per value
+	left   uint64   // free values
+	from   int      // first word of used that may have a zero bit
+	of     *region  // owner, which allocates from it; nil if none are free
 }
 
 func (v *values) newExtent(class int) *extent {
@@ -288,7 +288,7 @@ func (v *values) newExtent(class int) *extent {
 	return e
 }
 
-// mark says that a value is in use, and reports whether it was free.
+// mark marks a value as in use, and reports whether it was free.
 func (e *extent) mark(i uint64) (fresh bool) {
 	if atomic.OrUint64(&e.used[i/64], 1<<(i%64))>>(i%64)&1 != 0 {
 		return false
@@ -297,7 +297,7 @@ func (e *extent) mark(i uint64) (fresh bool) {
 	return true
 }
 
-// take finds a free value, of which there is one.
+// take finds a free value; at least one exists.
 func (e *extent) take() (i uint64) {
 	for e.used[e.from] == ^uint64(0) {
 		e.from++
@@ -314,16 +314,16 @@ func (e *extent) free(i uint64) {
 	e.left++
 }
 
-// region is what one writer at a time takes values from, and where it puts what the
-// next batch may use again.
+// region is the memory from which one writer at a time allocates values. It also keeps what the
+// next batch may reuse.
 type region struct {
 	values  *values
 	extents [][]*extent // with free values, by class
-	stale   []uint64    // values that have been replaced
-	tombs   []uint64    // control words of slots
+	stale   []uint64    // replaced values
+	tombs   []uint64    // control words of deleted slots
 }
 
-// list are those of a class.
+// list returns the extents of a class.
 func (r *region) list(class int) *[]*extent {
 	if r.extents == nil {
 		r.extents = make([][]*extent, len(r.values.classes))
@@ -331,13 +331,13 @@ func (r *region) list(class int) *[]*extent {
 	return &r.extents[class]
 }
 
-// region is that of a hash: all keys of a region of every level belong to one.
+// region returns the region of a hash: all keys of a region of every level share one.
 func (v *values) region(h uint64, bits uint) *region { return &v.parts[v.part(h, bits)] }
 
-// part is its number.
+// part returns the index of that region.
 func (v *values) part(h uint64, bits uint) uint64 { return h >> (64 - bits) << (regionBits - bits) }
 
-// shadow is what is known of values before any has been found in use.
+// shadow returns empty values with the same levels, before any value is marked as in use.
 func (v *values) shadow() *values {
 	fresh := newValues(v.mem, v.first, v.unit, v.size)
 	for i := range v.space.owner {
@@ -347,8 +347,8 @@ func (v *values) shadow() *values {
 	return fresh
 }
 
-// share deals the units that have free values out to the regions, when all that are
-// in use have been marked.
+// share distributes the units with free values to the regions, once all values in use have been
+// marked.
 func (v *values) share(bits uint) {
 	for i := range v.space.owner {
 		if e := v.space.owner[i].values.Load(); e != nil && e.unit == uint64(i) && e.left > 0 {
@@ -378,14 +378,14 @@ func (r *region) take(class int) (block uint64, err error) {
 	return v.first + e.unit*v.unit + e.layout.at + i*e.layout.words, nil
 }
 
-// fresh is a unit that nothing has used.
+// fresh returns an unused unit.
 func (v *values) fresh(class int) (e *extent, ok bool) {
 	e = v.newExtent(class)
 	e.unit, ok = v.space.take(e, int(v.unitsOf(e.layout)))
 	return e, ok
 }
 
-// borrowed is a unit with free values that another region has had: when no other is left.
+// borrowed returns a unit with free values from another region, when no unit is free.
 func (v *values) borrowed(class int) (*extent, bool) {
 	for i := range v.parts {
 		list := v.parts[i].list(class)
@@ -404,14 +404,14 @@ func (r *region) adopt(e *extent) {
 	*list = append(*list, e)
 }
 
-// replaced and buried remember what the next batch may use again.
+// replaced and buried record what the next batch may reuse.
 func (r *region) replaced(block uint64) { r.stale = append(r.stale, block) }
 func (r *region) buried(control uint64) { r.tombs = append(r.tombs, control) }
 
-// free gives the memory of a value back; with the last one of a unit, the unit: but for
-// one that a region keeps, if that can have nothing else. No writer is at work but r's, and
-// that only if it has just taken the memory. What is no value in use, somebody else has written
-// to a control word: nothing is freed.
+// free frees the memory of a value, and its unit if that becomes empty. A region keeps its last
+// unit, unless the units hold records. No writer is at work except r's, and that one only if it has
+// just taken the memory. A block that is not a value in use was written by another program: nothing
+// is freed.
 func (r *region) free(block uint64) {
 	v := r.values
 	e, i, ok := v.taken(block)
@@ -419,7 +419,7 @@ func (r *region) free(block uint64) {
 		return
 	}
 	if v.records {
-		v.mem.Store(block, 0) // what is free passes for nobody's record, whatever names it
+		v.mem.Store(block, 0) // freed memory must not pass for a record of any key
 	}
 	if e.free(i); e.of == nil {
 		r.adopt(e)
@@ -430,7 +430,7 @@ func (r *region) free(block uint64) {
 	}
 }
 
-// taken is which value begins at a block; ok is false if none does that is in use.
+// taken returns the value in use that begins at a block. ok is false if none does.
 func (v *values) taken(block uint64) (e *extent, i uint64, ok bool) {
 	if v.sound(block) {
 		e = v.space.owner[(block-v.first)/v.unit].values.Load()
@@ -444,7 +444,7 @@ func (v *values) taken(block uint64) (e *extent, i uint64, ok bool) {
 
 func (v *values) giveBack(e *extent) { v.space.giveBack(e.unit, v.unitsOf(e.layout)) }
 
-// release gives back the units in which no value is in use, of which regions keep one each.
+// release frees the units without values in use, which regions keep one each of.
 func (v *values) release() {
 	for i := range v.parts {
 		for class, list := range v.parts[i].extents {
@@ -459,8 +459,8 @@ func (v *values) release() {
 	}
 }
 
-// recycle makes free what has been deleted and replaced before this batch: no writer
-// is at work. A crash that keeps a tomb keeps nothing that recovery does not do again.
+// recycle frees what has been deleted and replaced before this batch. No writer is at work. If a
+// crash keeps a tombstone, recovery frees it again.
 func (v *values) recycle() (tombs int) {
 	for i := range v.parts {
 		r := &v.parts[i]
@@ -473,7 +473,7 @@ func (v *values) recycle() (tombs int) {
 	return tombs
 }
 
-// unbury makes the slots free that have been deleted, and counts them.
+// unbury frees the deleted slots and returns their number.
 func (r *region) unbury() (n int) {
 	for _, at := range r.tombs {
 		c := control(r.values.mem.Load(at))
@@ -484,7 +484,8 @@ func (r *region) unbury() (n int) {
 	return n
 }
 
-// left is how many values of a class there is memory for, besides so many units.
+// left returns how many values of a class fit the free memory, apart from the given number of
+// units.
 func (v *values) left(class int, without uint64) (n uint64) {
 	for i := range v.parts {
 		for _, e := range *v.parts[i].list(class) {

@@ -10,7 +10,7 @@ import (
 	"github.com/weftgo/weft/internal/variant"
 )
 
-// varied is a test whose indexes are opened in another way.
+// varied is a test that opens its indexes as a variant.
 type varied struct {
 	testing.TB
 	as variant.GPHash
@@ -18,7 +18,7 @@ type varied struct {
 
 func (t varied) Context() context.Context { return variant.Context(t.TB.Context(), t.as) }
 
-// Without fences a crash loses what was acknowledged: they are gone from all kernels.
+// Without fences a crash loses acknowledged operations: the variant removes them from all kernels.
 func TestWithoutFences(t *testing.T) {
 	if testing.Short() {
 		t.Skip("interprets kernels")
@@ -30,7 +30,7 @@ func TestWithoutFences(t *testing.T) {
 	t.Logf("found after %d images: %.100s", images, failed)
 }
 
-// Launches have the shape of the context, and that of the index unless it says so.
+// Launches have the shape that the context gives, or else that of the index.
 func TestShapes(t *testing.T) {
 	if testing.Short() {
 		t.Skip("interprets kernels")

@@ -1,7 +1,7 @@
-// Package atomicfile writes files that get their names when they are whole.
+// Package atomicfile writes files that get their names once they are complete.
 //
-// Until then a name keeps the file that it had, and a write that fails leaves no trace. Devices, pipes and
-// descriptors such as /dev/stdout have nothing to keep: they are written directly.
+// Until then the name keeps the file that it had, and a failed write leaves no trace. Devices,
+// pipes and descriptors such as /dev/stdout hold nothing to keep, so they are written directly.
 package atomicfile
 
 import (
@@ -15,17 +15,17 @@ import (
 	"syscall"
 )
 
-// File is a file on its way to a name. Each ends with Commit or Abort.
+// File is a file under construction. Each File ends with Commit or Abort.
 type File struct {
 	*os.File
-	target string      // the name in the end; empty for what is written directly
-	old    fs.FileInfo // what has that name; nil for nothing
-	temp   string      // the name until Commit; empty for none
+	target string      // final name; empty for a file that is written directly
+	old    fs.FileInfo // the file that has that name; nil for none
+	temp   string      // name until Commit; empty for none
 	ended  bool
 }
 
-// Create begins a file. It follows symbolic links, also to a target that does not exist, and makes the temporary
-// file in the folder of the target. Opening a named pipe waits for its reader.
+// Create begins a file. It follows symbolic links, even to a target that does not exist, and makes
+// the temporary file in the folder of the target. Opening a named pipe waits for its reader.
 func Create(name string) (*File, error) {
 	target, err := Resolve(name)
 	if err != nil {
@@ -45,7 +45,7 @@ func Create(name string) (*File, error) {
 	case err != nil:
 		return nil, err
 	default:
-		// A file that its user may not write is not replaced either, though its folder would allow it.
+		// A file that the user may not write is not replaced, though its folder would allow it.
 		direct, err := os.OpenFile(target, os.O_WRONLY, 0)
 		if err != nil {
 			return nil, err
@@ -78,9 +78,9 @@ func WriteFile(name string, content []byte) error {
 	return f.Commit()
 }
 
-// Commit gives the file its name, with the mode and, if the system allows it, the owner of the file that it
-// replaces. The content is synced before: a rename may reach the disk earlier than content that is not, and
-// after a power failure neither file would be there.
+// Commit gives the file its name, with the mode and, if the system allows it, the owner of the file
+// that it replaces. The content is synced first. A rename may reach the disk before unsynced
+// content does, and after a power failure neither file would exist.
 func (f *File) Commit() (err error) {
 	if f.target == "" {
 		f.ended = true
@@ -137,8 +137,8 @@ func (f *File) resemble(old fs.FileInfo) error {
 // maxLinks bounds a chain of symbolic links, as Linux does.
 const maxLinks = 40
 
-// Resolve returns the name that a chain of symbolic links ends with, whether there is such a file or not. It
-// stops at a descriptor: what /dev/fd/1 leads to is open already.
+// Resolve returns the name at the end of a chain of symbolic links, whether or not such a file
+// exists. It stops at a descriptor, since what /dev/fd/1 leads to is open already.
 func Resolve(name string) (string, error) {
 	for range maxLinks {
 		if _, ok := descriptor(name); ok {
@@ -163,25 +163,25 @@ func Resolve(name string) (string, error) {
 	return "", &fs.PathError{Op: "open", Path: name, Err: syscall.ELOOP}
 }
 
-// IsDescriptor reports whether a name stands for a descriptor of this process, as /dev/fd/1 does.
+// IsDescriptor reports whether name stands for a descriptor of this process, as /dev/fd/1 does.
 func IsDescriptor(name string) bool {
 	_, ok := descriptor(name)
 	return ok
 }
 
-// folder returns the part of a name before its last element. Unlike filepath.Dir it cleans nothing: link/.. is not
-// the folder that link is in.
+// folder returns the part of name before its last element. Unlike filepath.Dir it cleans nothing,
+// because link/.. is not the folder that holds link.
 func folder(name string) string {
 	dir, _ := filepath.Split(name)
 	return dir
 }
 
-// tempName returns a name beside target that no file has.
+// tempName returns an unused name in the folder of target.
 func tempName(target string) string {
 	return fmt.Sprintf("%s.weft-%016x", folder(target), rand.Uint64())
 }
 
-// visible makes a temporary file that has a name.
+// visible makes a temporary file with a name.
 func visible(target string, mode fs.FileMode) (*os.File, string, error) {
 	name := tempName(target)
 	f, err := os.OpenFile(name, os.O_RDWR|os.O_CREATE|os.O_EXCL, mode)

@@ -13,7 +13,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Without /proc, files without names could not get one in the end.
+// Without /proc a nameless file cannot get a name, so Create makes named ones.
 func TestWithoutProc(t *testing.T) {
 	if os.Geteuid() != 0 {
 		t.Skip("only root may change its root")
@@ -60,7 +60,7 @@ func TestReplaceable(t *testing.T) {
 	}
 }
 
-// An error says that a folder, and not the file, refuses a new file.
+// The error says that the folder, not the file, refuses a new file.
 func TestFolderErrors(t *testing.T) {
 	dir := t.TempDir()
 	for _, name := range []string{filepath.Join(dir, "none", "x"), "none/x"} {

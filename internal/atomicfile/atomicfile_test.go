@@ -17,7 +17,7 @@ func must(t *testing.T, err error) {
 	}
 }
 
-// want wants files of a folder, and no others.
+// want fails unless the folder holds exactly these files.
 func want(t *testing.T, dir string, files map[string]string) {
 	t.Helper()
 	names, err := os.ReadDir(dir)
@@ -53,7 +53,7 @@ func TestFile(t *testing.T) {
 	}
 }
 
-// A link is followed, the mode kept.
+// Commit follows a link and keeps the mode.
 func TestCommit(t *testing.T) {
 	dir := t.TempDir()
 	must(t, os.WriteFile(filepath.Join(dir, "a"), []byte("old"), 0o604))
@@ -68,7 +68,7 @@ func TestCommit(t *testing.T) {
 	}
 }
 
-// Files with a name until Commit, for file systems that have no others.
+// On file systems without nameless files, the file has a name until Commit.
 func TestVisible(t *testing.T) {
 	dir := t.TempDir()
 	for _, end := range []func(*File) error{(*File).Commit, func(f *File) error { f.Abort(); return nil }} {
@@ -98,7 +98,7 @@ func TestErrors(t *testing.T) {
 	want(t, dir, nil)
 }
 
-// A folder of a link is not cleaned: link/.. is where the link leads to.
+// Resolve does not clean the folder of a link: link/.. is where the link leads.
 func TestResolve(t *testing.T) {
 	dir := t.TempDir()
 	must(t, os.MkdirAll(filepath.Join(dir, "a", "b"), 0o755))

@@ -1,7 +1,7 @@
-// Package pm is memory that outlives the process: words of a mapped file, what may
-// be done to them, and the order in which a crash may have kept it. Whoever writes
-// such memory does so by the methods of [Memory]; tests put a [Domain] behind them
-// that remembers, word by word, what a crash at this point could have left.
+// Package pm is memory that outlives the process: the words of a mapped file, the operations on
+// them, and the order in which a crash may have kept their values. All writes to such memory go
+// through the methods of [Memory]. Tests replace the memory by a [Domain] that records, word by
+// word, what a crash at this point could leave.
 package pm
 
 import (
@@ -14,17 +14,17 @@ import (
 	"github.com/weftgo/weft/internal/batch"
 )
 
-// Word is the unit of Memory in bytes: a crash leaves each word as it was before
-// or after a store, never half of either.
+// Word is the unit of Memory in bytes. A crash leaves each word as it was before or after a store,
+// never a mixture.
 const Word = 8
 
-// Memory is words by their number. Words that several threads touch are read and
-// written by Load, Store and CompareAndSwap; Write, Read and Clear are for what one
-// thread alone has, or nobody changes.
+// Memory is an array of words. Load, Store and CompareAndSwap access words that several threads
+// share. Write, Read and Clear are for words that one thread owns or that do not change.
 type Memory struct {
-	words   []uint64
-	domain  Domain
-	persist Persist // nil: what has been stored survives as it is
+	words  []uint64
+	domain Domain
+	// nil: stores survive without a write-back
+	persist Persist
 }
 
 // Domain stands in for the memory in tests.
@@ -35,25 +35,25 @@ type Domain interface {
 	Fence()
 }
 
-// New is memory of a mapped file, whose length is a multiple of [Word]. With a
-// domain, all goes to that, and mapped is only what it says of the length.
+// New returns the memory of a mapped file with a length that is a multiple of [Word]. With a
+// domain, all accesses go to d, and mapped only gives the length.
 func New(mapped []byte, d Domain) *Memory {
 	return &Memory{words: batch.View[uint64](mapped), domain: d}
 }
 
-// NewPersistent is memory that survives a power failure: what is stored is written back
-// out of the caches at once, and Fence waits for that.
+// NewPersistent returns memory that survives a power failure. Stores are written back out of the
+// caches at once, and Fence waits for the write-backs.
 func NewPersistent(mapped []byte, p Persist) *Memory {
 	return &Memory{words: batch.View[uint64](mapped), persist: p}
 }
 
-// Bytes is the memory itself, for a device that works on it, too.
+// Bytes returns the memory itself, for a device that works on it too.
 func (m *Memory) Bytes() []byte { return device.Bytes(m.words) }
 
-// Words is how many there are.
+// Words returns the number of words.
 func (m *Memory) Words() uint64 { return uint64(len(m.words)) }
 
-// Load reads a word, in order with all other Loads and Stores.
+// Load reads a word. It is ordered with all other Loads and Stores.
 func (m *Memory) Load(at uint64) uint64 {
 	if m.domain != nil {
 		return m.domain.Load(at)
@@ -61,7 +61,7 @@ func (m *Memory) Load(at uint64) uint64 {
 	return atomic.LoadUint64(&m.words[at])
 }
 
-// Store writes a word, in order with all other Loads and Stores.
+// Store writes a word. It is ordered with all other Loads and Stores.
 func (m *Memory) Store(at, v uint64) {
 	m.store(at, v)
 	m.writeBack(at, at+1)
@@ -75,14 +75,14 @@ func (m *Memory) store(at, v uint64) {
 	atomic.StoreUint64(&m.words[at], v)
 }
 
-// writeBack follows whatever writes words [lo,hi).
+// writeBack starts the write-back of words [lo,hi) after a store to them.
 func (m *Memory) writeBack(lo, hi uint64) {
 	if m.persist != nil {
 		m.persist.WriteBack(m.words[lo:hi])
 	}
 }
 
-// CompareAndSwap writes a word if it is what the caller believes.
+// CompareAndSwap writes v if the word is old, and reports whether it did.
 func (m *Memory) CompareAndSwap(at, old, v uint64) bool {
 	if m.domain != nil {
 		return m.domain.CompareAndSwap(at, old, v)
@@ -94,7 +94,7 @@ func (m *Memory) CompareAndSwap(at, old, v uint64) bool {
 	return swapped
 }
 
-// At is where a word is, for prefetches; nil, if there is a domain.
+// At returns the address of a word, for prefetches, or nil if there is a domain.
 func (m *Memory) At(at uint64) unsafe.Pointer {
 	if m.domain != nil {
 		return nil
@@ -102,13 +102,12 @@ func (m *Memory) At(at uint64) unsafe.Pointer {
 	return unsafe.Pointer(&m.words[at])
 }
 
-// Fence lets a crash keep nothing that this thread stores from here on unless it
-// keeps all that it has stored before.
+// Fence orders the stores of this thread: a crash that keeps a store after the fence keeps all
+// stores before it.
 //
-// In a file that lives in the page cache, what the process has stored is there when
-// the process is gone: the order of the stores is all that counts, and that is
-// theirs already, since a store of this package is an atomic one, or lies between
-// two of them. In memory that is persistent, it waits for what has been written back.
+// A file in the page cache keeps what the process has stored when the process ends, so only the
+// order of the stores counts. That order holds already: each store of this package is atomic, or
+// lies between two atomic ones. In persistent memory, Fence waits for the write-backs.
 func (m *Memory) Fence() {
 	switch {
 	case m.domain != nil:
@@ -118,8 +117,7 @@ func (m *Memory) Fence() {
 	}
 }
 
-// Write writes bytes to the words from one on; the rest of the last word becomes
-// zero.
+// Write writes b to the words from at on. The rest of the last word becomes zero.
 func (m *Memory) Write(at uint64, b []byte) {
 	whole := len(b) / Word
 	if m.domain == nil {
@@ -137,7 +135,7 @@ func (m *Memory) Write(at uint64, b []byte) {
 	m.writeBack(at, at+WordsOf(len(b)))
 }
 
-// Read reads the bytes that begin at a word.
+// Read reads len(b) bytes from word at on.
 func (m *Memory) Read(at uint64, b []byte) {
 	if m.domain == nil {
 		copy(b, device.Bytes(m.words[at:at+WordsOf(len(b))]))
@@ -150,7 +148,7 @@ func (m *Memory) Read(at uint64, b []byte) {
 	}
 }
 
-// Equal reports whether the bytes that begin at a word are b.
+// Equal reports whether the bytes from word at on are b.
 func (m *Memory) Equal(at uint64, b []byte) bool {
 	if m.domain == nil {
 		return bytes.Equal(b, device.Bytes(m.words[at : at+WordsOf(len(b))])[:len(b)])
@@ -172,5 +170,5 @@ func (m *Memory) Clear(lo, hi uint64) {
 	}
 }
 
-// WordsOf is how many words so many bytes take.
+// WordsOf returns the number of words that size bytes take.
 func WordsOf(size int) uint64 { return uint64(size+Word-1) / Word }

@@ -9,7 +9,7 @@ import (
 	"github.com/weftgo/weft/internal/pm/pmtest"
 )
 
-// Bytes of any length come back, in memory and in a domain, and nothing is written
+// Bytes of any length read back as written, in memory and in a domain, and nothing is written
 // beyond their last word.
 func TestBytes(t *testing.T) {
 	const words = 64

@@ -7,23 +7,21 @@ import (
 	"github.com/weftgo/weft/device"
 )
 
-// Persist is how what has been stored comes to survive a power failure: WriteBack
-// begins to write back the lines of the caches that have some words, and Fence waits
-// for all that this thread has begun.
+// Persist makes stores survive a power failure. WriteBack starts to write back the cache lines that
+// hold the words, and Fence waits for all write-backs that this thread has started.
 //
-// Between the two a goroutine may go on on another core, and one may fence what others
-// have written that it has waited for: DC CVAP waits here by itself, and on x86-64 the
-// locked instructions do by which schedulers and goroutines hand things over (Intel 64
-// and IA-32 Architectures Software Developer's Manual, volume 2, CLWB: "ordered only by
-// store-fencing operations", of which they are).
+// Between the two a goroutine may move to another core. It may also fence what other goroutines
+// have written, if it has waited for them. DC CVAP waits here by itself. On x86-64 the locked
+// instructions wait, and schedulers and goroutines synchronize with these. Source: Intel 64 and
+// IA-32 Architectures Software Developer's Manual, volume 2, CLWB: "ordered only by store-fencing
+// operations", which includes them.
 type Persist interface {
 	WriteBack(words []uint64)
 	Fence()
 }
 
-// CPU is the Persist of this machine. If its persistence domain has the caches in it,
-// nothing is written back. Error: device.ErrUnsupported, if the CPU has no instruction
-// for it.
+// CPU returns the Persist of this machine. If the persistence domain includes the caches, nothing
+// is written back. Error: device.ErrUnsupported, if the CPU has no instruction for write-backs.
 func CPU(domainHasCaches bool) (Persist, error) {
 	switch {
 	case machine.fence != nil && domainHasCaches:
@@ -34,10 +32,10 @@ func CPU(domainHasCaches bool) (Persist, error) {
 	return nil, fmt.Errorf("%w: the CPU does not write lines of its caches back: %s", device.ErrUnsupported, machine.name)
 }
 
-// instructions are those of a CPU.
+// instructions are the persistence instructions of a CPU.
 type instructions struct {
-	name      string  // of the one that writes lines back, or why there is none
-	line      uintptr // bytes that it takes at a time
+	name      string  // the one that writes lines back, or why the CPU has none
+	line      uintptr // bytes per line
 	writeBack func(first unsafe.Pointer, lines, line uintptr)
 	fence     func()
 }
@@ -60,8 +58,8 @@ func (outOfCaches) WriteBack(words []uint64) {
 
 func (outOfCaches) Fence() { machine.fence() }
 
-// lines is the beginning of the first line that has some of the words, and how many
-// have.
+// lines returns the start of the first cache line that holds some of the words, and the number of
+// such lines.
 func lines(words []uint64, line uintptr) (first unsafe.Pointer, n uintptr) {
 	at := uintptr(unsafe.Pointer(&words[0]))
 	before := at % line

@@ -2,10 +2,10 @@ package pm
 
 import "unsafe"
 
-// instructionsOfCPU has the best that there is: CLWB leaves lines in the caches, CLFLUSHOPT
-// does not, and CLFLUSH waits for each.
+// instructionsOfCPU returns the best instruction that the CPU has. CLWB leaves lines in the caches,
+// CLFLUSHOPT does not, and CLFLUSH waits for each line.
 func instructionsOfCPU() instructions {
-	const line = 64 // of all that have been built
+	const line = 64 // of all CPUs built so far
 	var features uint32
 	if highest, _, _, _ := cpuid(0, 0); highest >= 7 {
 		_, features, _, _ = cpuid(7, 0)
@@ -16,7 +16,7 @@ func instructionsOfCPU() instructions {
 	case features>>23&1 != 0:
 		return instructions{"CLFLUSHOPT", line, clflushopt, storeFence}
 	}
-	return instructions{"CLFLUSH", line, clflush, storeFence} // comes with SSE2, which Go demands
+	return instructions{"CLFLUSH", line, clflush, storeFence} // part of SSE2, which Go requires
 }
 
 func cpuid(leaf, part uint32) (eax, ebx, ecx, edx uint32)

@@ -10,12 +10,12 @@ import (
 	"unsafe"
 )
 
-// Each instruction takes the lines that it is given: those that do not stay in the caches
-// take longer to read then. CLWB may leave them there.
+// Each instruction evicts exactly the lines that it is given, so reading those takes longer. CLWB
+// may leave them in the caches.
 //
-// All lines fit the first level of any cache, beside which memory takes tens of times
-// as long, and the shortest of many rounds is one that nobody has disturbed. Only every
-// other line is read at a time: so those are noticed that an instruction leaves out.
+// All lines fit the first-level cache, compared with which memory takes tens of times as long. The
+// minimum of many rounds is a round without disturbance. Each round reads every other line only, so
+// the test notices lines that an instruction leaves out.
 func TestInstructions(t *testing.T) {
 	const rounds, slower = 200, 4
 	c := newChase(t)
@@ -45,8 +45,8 @@ func TestInstructions(t *testing.T) {
 
 const lineBytes, lineWords, chased = 64, 64 / Word, 256
 
-// chase is memory whose lines say which one is to be read next, so that each waits for
-// the one before.
+// chase is memory in which each line holds the position of the next one, so each read waits for the
+// one before.
 type chase struct {
 	t     *testing.T
 	rng   *rand.Rand
@@ -64,8 +64,8 @@ func newChase(t *testing.T) *chase {
 
 func (c *chase) line(i int) unsafe.Pointer { return unsafe.Pointer(&c.words[i*lineWords]) }
 
-// read is how long it takes to read every other line, after evict, in an order that no
-// prefetcher has seen. The race detector would read memory of its own with each.
+// read returns the time to read every other line after evict, in an order that no prefetcher has
+// seen. The race detector would read memory of its own at each access.
 //
 //go:norace
 func (c *chase) read(first int, evict func()) time.Duration {
@@ -75,7 +75,9 @@ func (c *chase) read(first int, evict func()) time.Duration {
 		c.words[word(i)] = uint64(word(i + 1))
 	}
 	evict()
-	c.fence.Add(1) // loads, too, wait for locked instructions, and these for CLFLUSHOPT; for SFENCE they do not
+	// Loads wait for locked instructions, and these wait for CLFLUSHOPT; loads do not wait for
+	// SFENCE.
+	c.fence.Add(1)
 	start, at := time.Now(), uint64(word(0))
 	for range order {
 		at = c.words[at]
@@ -87,7 +89,7 @@ func (c *chase) read(first int, evict func()) time.Duration {
 	return took
 }
 
-// What a line takes that has just been stored to, and the fence behind it.
+// BenchmarkWriteBack measures the write-back of lines just stored to, and the fence after it.
 func BenchmarkWriteBack(b *testing.B) {
 	memory := make([]byte, 64<<20)
 	for name, writeBack := range map[string]func(first unsafe.Pointer, lines, line uintptr){"CLFLUSH": clflush, "CLFLUSHOPT": clflushopt, "CLWB": clwb} {

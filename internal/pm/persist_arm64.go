@@ -6,7 +6,7 @@ import (
 	"golang.org/x/sys/cpu"
 )
 
-// instructionsOfCPU has DC CVAP, to the point of persistence, since Armv8.2.
+// instructionsOfCPU returns DC CVAP (to the point of persistence), which CPUs have since Armv8.2.
 func instructionsOfCPU() instructions {
 	if !cpu.ARM64.HasDCPOP {
 		return instructions{name: "it has no DC CVAP (FEAT_DPB)", fence: storeFence}
@@ -14,11 +14,11 @@ func instructionsOfCPU() instructions {
 	return instructions{"DC CVAP", dataLine(), cvap, storeFence}
 }
 
-// dataLine is the size of the smallest line of all data caches, in bytes.
+// dataLine returns the size in bytes of the smallest line of all data caches.
 func dataLine() uintptr
 
-// cvap waits for what it has begun: the barrier that does counts for its own core
-// only, and a scheduler has none for it.
+// cvap waits for the write-backs that it starts. The barrier that does so works for its own core
+// only, and a scheduler issues none.
 //
 //go:noescape
 func cvap(first unsafe.Pointer, lines, line uintptr)

@@ -5,7 +5,7 @@ import (
 	"unsafe"
 )
 
-// The lines of some words are those, and no others.
+// lines returns the cache lines of the given words and no others.
 func TestLines(t *testing.T) {
 	memory := make([]uint64, 100)
 	for uintptr(unsafe.Pointer(&memory[0]))%128 != 0 {

@@ -8,7 +8,7 @@ import (
 	"github.com/weftgo/weft/internal/pm/pmtest"
 )
 
-// Whatever stores to persistent memory writes it back, all of it, and a fence waits.
+// Every store to persistent memory is written back in full, and a fence waits for it.
 func TestPersistent(t *testing.T) {
 	const words = 64
 	for name, store := range map[string]func(m *pm.Memory){
@@ -37,7 +37,7 @@ func TestPersistent(t *testing.T) {
 	}
 }
 
-// What changes nothing writes nothing back.
+// An operation that changes nothing writes nothing back.
 func TestPersistentIdle(t *testing.T) {
 	mapped := make([]byte, 64)
 	c := pmtest.NewCaches(mapped)
@@ -52,7 +52,7 @@ func TestPersistentIdle(t *testing.T) {
 	}
 }
 
-// The Persist of this machine leaves memory as it is.
+// The Persist of this machine does not change the memory.
 func TestCPU(t *testing.T) {
 	for _, caches := range []bool{false, true} {
 		p, err := pm.CPU(caches)

@@ -7,11 +7,11 @@ import (
 	"sync"
 )
 
-// Boot returns the id of the running system, or zero if the system does not tell it. A machine that
-// has been started again has another one. Tests replace it.
+// Boot returns the boot id of the running system, or zero if the system has none. Each start of the
+// machine has another id. Tests replace Boot.
 var Boot = sync.OnceValue(func() BootID { return bootIn("/proc/sys/kernel/random/boot_id") })
 
-// bootIn reads the id from a file, where it is written as a UUID.
+// bootIn reads the id from a file that holds it as a UUID.
 func bootIn(name string) BootID {
 	text, err := os.ReadFile(name)
 	if err != nil {

@@ -11,14 +11,14 @@ import (
 	"github.com/weftgo/weft/internal/pm"
 )
 
-// bootAs has the rest of a test run as after another start of the machine.
+// bootAs simulates another start of the machine for the rest of a test.
 func bootAs(t *testing.T, id BootID) {
 	was := Boot
 	Boot = func() BootID { return id }
 	t.Cleanup(func() { Boot = was })
 }
 
-// abandoned is a pool in a directory whose process ended without closing it, in a boot.
+// abandoned makes a pool in dir during boot id, leaves it without closing it, and returns its path.
 func abandoned(t *testing.T, dir string, id BootID) string {
 	t.Helper()
 	bootAs(t, id)
@@ -33,14 +33,14 @@ func abandoned(t *testing.T, dir string, id BootID) string {
 	return path
 }
 
-// A pool that was open when the machine stopped opens on request only, and stays one until it has been
-// verified. Of an unknown boot it is taken for one, but in memory, which does not outlive the machine.
+// A pool that was open when the machine stopped opens on request only, until it has been verified.
+// A pool of an unknown boot counts as such, except in memory, which does not survive the machine.
 func TestPowerLost(t *testing.T) {
 	first, second := BootID{1}, BootID{2}
 	for _, tt := range []struct {
 		name         string
 		was, now     BootID
-		disk, memory bool // power was lost
+		disk, memory bool // expected: power was lost
 	}{
 		{"the same boot", first, first, false, false},
 		{"another boot", first, second, true, true},
@@ -65,7 +65,7 @@ func TestPowerLost(t *testing.T) {
 			if !want {
 				continue
 			}
-			for range 2 { // nor does who salvages it without having verified it
+			for range 2 { // nor does a salvage without verification
 				p, err := OpenOn(path, false, Terms{Salvage: true})
 				if err != nil || !p.PowerLost() || p.WasClean() {
 					t.Fatalf("%s, salvaged: %v", tt.name, err)
@@ -90,7 +90,7 @@ func TestPowerLost(t *testing.T) {
 	}
 }
 
-// A pool that has been closed survives another start of the machine, and so does persistent memory.
+// A closed pool survives another start of the machine, and so does persistent memory.
 func TestPowerNotLost(t *testing.T) {
 	path := abandoned(t, t.TempDir(), BootID{1})
 	bootAs(t, BootID{2})
@@ -122,8 +122,7 @@ func TestBootIn(t *testing.T) {
 	}
 }
 
-// What Close has found is there until somebody opens the pool for changing: a version that does not know
-// the field, too.
+// Contents last until the pool is opened for changing, even by a version without the field.
 func TestContents(t *testing.T) {
 	path := closed(t)
 	p := mustOpen(t, path, false)
@@ -152,7 +151,7 @@ func TestContents(t *testing.T) {
 	if err := p.Close(); err != nil {
 		t.Fatal(err)
 	}
-	patch(t, path, func(mapped []byte) { // what version 1.0 leaves that opens and closes it
+	patch(t, path, func(mapped []byte) { // what version 1.0 leaves after opening and closing it
 		for i := range 2 {
 			b := (*block)(mapped[i*copyB:])
 			little.PutUint64(b[40:], little.Uint64(b[40:])+2)
@@ -165,7 +164,7 @@ func TestContents(t *testing.T) {
 	}
 }
 
-// A block of version 1.0 has nothing where 1.1 has fields.
+// A block of version 1.0 must be zero where 1.1 has fields.
 func TestMinorVersions(t *testing.T) {
 	for minor, fields := range map[byte]bool{0: false, 1: true} {
 		for _, boot := range []byte{0, 1} {
@@ -179,7 +178,7 @@ func TestMinorVersions(t *testing.T) {
 	}
 }
 
-// What is no pool is called what it is.
+// The error names the kind of a file that is not a pool.
 func TestNamesWhatItIs(t *testing.T) {
 	dir := t.TempDir()
 	pad := bytes.Repeat([]byte{0, 1, 2, 0xff}, 4<<10)
@@ -218,8 +217,8 @@ func TestNamesWhatItIs(t *testing.T) {
 	}
 }
 
-// Nothing of a pool that is being made is in its directory, and nothing stays behind a process that is
-// killed meanwhile; where files need names, the next who makes the pool removes what others have left.
+// A pool under construction is not in its directory, and a killed process leaves nothing there.
+// Where files need names, the next Create of the pool removes what killed processes have left.
 func TestKilledCreate(t *testing.T) {
 	for _, dir := range []string{t.TempDir(), tmpfs(t)} {
 		path := filepath.Join(dir, "pool")
@@ -260,7 +259,7 @@ func TestKilledCreate(t *testing.T) {
 	}
 }
 
-// What is free for root only does not count.
+// Blocks reserved for root do not count as free.
 func TestBavail(t *testing.T) {
 	f, err := openFile(closed(t), os.O_RDWR, false, Terms{})
 	if err != nil {

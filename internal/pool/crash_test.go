@@ -8,8 +8,8 @@ import (
 	"github.com/weftgo/weft/internal/pm"
 )
 
-// stores is a persistence domain: a crash keeps all words that have been fenced, and of
-// the stores since then any subset, in their order.
+// stores is a persistence domain. A crash keeps all fenced words, and any subset of the later
+// stores, in their order.
 type stores struct {
 	durable []uint64
 	pending [][2]uint64 // word, value
@@ -45,8 +45,8 @@ func (d *stores) Fence() {
 	d.pending = nil
 }
 
-// crashes calls after with the memory that each crash could leave now: every one, if
-// there are few stores that may be lost, or many of them at random.
+// crashes calls after with the memory that each possible crash would leave now. It visits all of
+// them if few stores may be lost, and many random ones otherwise.
 func (d *stores) crashes(rng *rand.Rand, after func(left *stores)) (states int) {
 	const few, many = 10, 2000
 	n := 1 << min(len(d.pending), few+1)
@@ -78,8 +78,8 @@ func (d *stores) crashes(rng *rand.Rand, after func(left *stores)) (states int) 
 	return n
 }
 
-// Wherever a crash comes between a commit and the next but one, it leaves the old
-// superblock or the new one, and with the new one what was stored before it.
+// A crash at any point up to the next commit but one leaves the old superblock or the new one. With
+// the new one it leaves everything stored before it.
 func TestCrashInCommit(t *testing.T) {
 	const data = DataStart/pm.Word + 100
 	rng := rand.New(rand.NewPCG(1, 2))
@@ -89,7 +89,7 @@ func TestCrashInCommit(t *testing.T) {
 		t.Fatal(err)
 	}
 	states := 0
-	legal := map[uint64]Superblock{2: p.Superblock()} // by generation: those that a crash may leave
+	legal := map[uint64]Superblock{2: p.Superblock()} // by generation: what a crash may leave
 	explore := func() {
 		states += d.crashes(rng, func(left *stores) {
 			again, err := OnMemory(memoryOf(left))
@@ -134,5 +134,5 @@ func TestCrashInCommit(t *testing.T) {
 
 var length = make([]byte, testSize)
 
-// memoryOf is a memory of a domain; of the mapped bytes only their number counts.
+// memoryOf returns the memory of a domain; of the mapped bytes only the length matters.
 func memoryOf(d *stores) *pm.Memory { return pm.New(length, d) }

@@ -17,25 +17,24 @@ import (
 	"github.com/weftgo/weft/internal/op"
 )
 
-// Create makes a pool of size bytes, a multiple of [Page], and opens it. Of first, a
-// zero UUID, time or seed is filled in, and Size, Generation, Clean and UncleanOpens
-// are set.
+// Create makes a pool of size bytes, a multiple of [Page], and opens it. It fills in a zero UUID,
+// time or seed of first, and sets Size, Generation, Clean and UncleanOpens.
 //
-// The file appears under its name once it is complete, with all its blocks allocated
-// and its superblocks on the disk; it is for its owner alone. If the process is killed
-// before, nothing stays of it; but where the file system has no files without a name, as those of
-// networks, a file .NAME.*.tmp does, which the next Create of that name removes. Errors: weft's ErrOptions, fs.ErrExist
-// (nothing is ever replaced, a link neither), and what the system says: unix.ENOSPC of
-// a full file system.
+// The file appears under its name once it is complete, with all blocks allocated and both
+// superblocks on the disk. Only its owner has access. If the process is killed earlier, nothing
+// remains. File systems without nameless files, such as network file systems, are an exception: a
+// file .NAME.*.tmp remains there until the next Create of that name. Errors: weft's ErrOptions,
+// fs.ErrExist (nothing is ever replaced, not even a link), and errors of the system, such as
+// unix.ENOSPC of a full file system.
 //
-// On a device of persistent memory (devdax) the pool takes all that there is, and PMem is
-// granted, or [ErrNotDurable] returned; where there is a pool already, fs.ErrExist.
+// On a device of persistent memory (devdax) the pool takes all of the device. Create then grants
+// PMem or returns [ErrNotDurable]. If the device has a pool already, it returns fs.ErrExist.
 func Create(path string, first *Superblock, size int64) (*Pool, error) {
 	return CreateOn(path, first, size, Terms{})
 }
 
-// CreateOn is Create on some terms. Error: [ErrNotDurable], with the condition of [PMem]
-// that is not met.
+// CreateOn is Create with terms. Error: [ErrNotDurable], with the condition of [PMem] that is not
+// met.
 func CreateOn(path string, first *Superblock, size int64, terms Terms) (*Pool, error) {
 	s := *first
 	s.Size = uint64(max(size, 0))
@@ -50,7 +49,7 @@ func CreateOn(path string, first *Superblock, size int64, terms Terms) (*Pool, e
 	return p, nil
 }
 
-// fill draws what tells pools apart, unless the caller has.
+// fill sets random or current values for the identity fields that the caller left zero.
 func fill(s *Superblock) {
 	if s.UUID == [16]byte{} {
 		rand.Read(s.UUID[:])
@@ -75,7 +74,7 @@ func create(path string, s *Superblock, terms Terms) (*Pool, error) {
 	case err == nil && stat.Mode()&fs.ModeCharDevice != 0:
 		return createOnDevice(path, s, terms)
 	case err == nil:
-		return nil, fs.ErrExist // before the blocks are allocated; below, for good
+		return nil, fs.ErrExist // early, before blocks are allocated; publish decides
 	}
 	p, err := createUnnamed(path, s, terms)
 	if errors.Is(err, errNeedsName) {
@@ -84,16 +83,16 @@ func create(path string, s *Superblock, terms Terms) (*Pool, error) {
 	return p, err
 }
 
-// errNeedsName: the file system has no files without a name, or cannot give them one.
+// errNeedsName means that the file system has no nameless files, or cannot name them later.
 var errNeedsName = errors.New("a file needs a name from the beginning")
 
-// beforeName runs when a pool is complete but for its name. Tests wait there.
+// beforeName runs when a pool is complete except for its name. Tests wait there.
 var beforeName = func() {}
 
-// withoutName says whether files without a name are tried. Tests turn it off.
+// withoutName enables nameless files. Tests turn it off.
 var withoutName = true
 
-// createUnnamed makes a pool in a file that gets its name when it is complete (O_TMPFILE, open(2)).
+// createUnnamed makes a pool in a nameless file and names it once complete (O_TMPFILE, open(2)).
 func createUnnamed(path string, s *Superblock, terms Terms) (*Pool, error) {
 	if !withoutName {
 		return nil, errNeedsName
@@ -103,7 +102,7 @@ func createUnnamed(path string, s *Superblock, terms Terms) (*Pool, error) {
 		if errors.Is(err, ErrNotDurable) {
 			return nil, err
 		}
-		return nil, errNeedsName // what else is wrong, a file with a name meets, too
+		return nil, errNeedsName // a file with a name meets any other error again
 	}
 	self := fmt.Sprintf("/proc/self/fd/%d", f.fd())
 	if _, err := os.Lstat(self); err != nil {
@@ -122,7 +121,7 @@ func createUnnamed(path string, s *Superblock, terms Terms) (*Pool, error) {
 	})
 }
 
-// createNamed makes a pool in a file of another name.
+// createNamed makes a pool in a temporary file with another name.
 func createNamed(path string, s *Superblock, terms Terms) (*Pool, error) {
 	removeStale(path)
 	f, temp, err := openTemporary(path, terms)
@@ -133,8 +132,8 @@ func createNamed(path string, s *Superblock, terms Terms) (*Pool, error) {
 	return f.complete(s, path, func() error { return os.Link(temp, path) })
 }
 
-// openTemporary opens a new file beside another one, hidden. Whoever removes stale ones may remove it
-// before it is locked.
+// openTemporary opens a new hidden file in the folder of path. A concurrent removeStale may remove
+// it before it is locked; openTemporary then retries.
 func openTemporary(path string, terms Terms) (f *file, temp string, err error) {
 	dir, base := filepath.Split(path)
 	for range 100 {
@@ -156,13 +155,13 @@ func openTemporary(path string, terms Terms) (f *file, temp string, err error) {
 	return nil, "", fmt.Errorf("%s is removed again and again: %w", temp, err)
 }
 
-// removeStale removes the temporary files of processes that were killed while they made a pool of a
-// name. Those of others are locked.
+// removeStale removes temporary files of processes that were killed while they created path. Files
+// of live processes are locked and stay.
 func removeStale(path string) {
 	dir, base := filepath.Split(path)
 	entries, err := os.ReadDir(filepath.Dir(path))
 	if err != nil {
-		return // creating a file says why
+		return // creating a file reports the error
 	}
 	for _, e := range entries {
 		random, hidden := strings.CutPrefix(e.Name(), "."+base+".")
@@ -184,8 +183,8 @@ func removeStale(path string) {
 	}
 }
 
-// complete makes a pool of an empty file, which publish then gives its name. A link, unlike a rename,
-// never replaces what has come to be there.
+// complete makes a pool of an empty file, which publish then names. publish links the file, since a
+// link, unlike a rename, never replaces an existing file.
 func (f *file) complete(s *Superblock, path string, publish func() error) (*Pool, error) {
 	p, err := f.format(s)
 	if err == nil {
@@ -224,7 +223,7 @@ func (f *file) format(s *Superblock) (*Pool, error) {
 	return p, f.sync()
 }
 
-// Remove undoes Create: a file goes, of a device the superblocks do.
+// Remove undoes Create: it removes a file, or erases the superblocks of a device.
 func Remove(path string) error {
 	stat, err := os.Lstat(path)
 	if err != nil || stat.Mode()&fs.ModeCharDevice == 0 {

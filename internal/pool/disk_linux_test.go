@@ -12,7 +12,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// More than there is: an error when the pool is made, and nothing is left of it.
+// A pool larger than the disk is an error of Create, and nothing of it remains.
 func TestFullDisk(t *testing.T) {
 	for _, dir := range []string{t.TempDir(), tmpfs(t)} {
 		path := filepath.Join(dir, "pool")
@@ -23,7 +23,7 @@ func TestFullDisk(t *testing.T) {
 	}
 }
 
-// Allocating fails in the midst of it.
+// Allocation fails halfway.
 func TestLimitedFile(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "pool")
 	if _, says := start(t, "limited", path, nil); !strings.HasPrefix(says, "true pool: create") || !strings.Contains(says, "allocating") {
@@ -32,7 +32,7 @@ func TestLimitedFile(t *testing.T) {
 	alone(t, path)
 }
 
-// On a small tmpfs, one pool fits and is there to the last page; a second one does not.
+// A small tmpfs holds one pool to its last page, and refuses a second one.
 func TestSmallTmpfs(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "pool")
 	own := &syscall.SysProcAttr{
@@ -65,12 +65,12 @@ func onSmallSystem(path string) error {
 		return fmt.Errorf("filling the rest: %w", err)
 	}
 	for at := DataStart; at < 6<<20; at++ {
-		p.Bytes()[at] = 1 // would kill the process if there were no page
+		p.Bytes()[at] = 1 // would kill the process without a page
 	}
 	return p.Close()
 }
 
-// tmpfs is a directory on one.
+// tmpfs returns a directory on a tmpfs.
 func tmpfs(t *testing.T) string {
 	t.Helper()
 	var system unix.Statfs_t
@@ -85,7 +85,7 @@ func tmpfs(t *testing.T) string {
 	return dir
 }
 
-// sparse is a pool without the blocks that are zero, as some ways of copying leave it.
+// sparse makes a pool without its zero blocks, as some ways of copying leave it.
 func sparse(t *testing.T, dir string) string {
 	t.Helper()
 	_, mapped := formatted(t)
@@ -115,8 +115,8 @@ func allocated(t *testing.T, path string) int64 {
 	return info.Allocated
 }
 
-// A file with holes gets its blocks when it is opened for changing. For reading it is
-// refused where a read would take memory.
+// A file with holes gets its blocks when it is opened for changing. Opening it for reading fails
+// where a read would take memory.
 func TestHoles(t *testing.T) {
 	path := sparse(t, t.TempDir())
 	mustOpen(t, path, true).Close()
@@ -144,7 +144,7 @@ func TestHolesOnTmpfs(t *testing.T) {
 	mustOpen(t, path, true)
 }
 
-// On huge pages a pool is made of whole ones.
+// A pool on huge pages consists of whole ones.
 func TestHugePages(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "pool")
 	own := &syscall.SysProcAttr{Cloneflags: unix.CLONE_NEWNS}
@@ -184,7 +184,7 @@ func onHugePages(path string) error {
 	return p.Close()
 }
 
-// A signal in the midst of a call is no error.
+// A signal during a call is not an error.
 func TestRetry(t *testing.T) {
 	answers := []error{unix.EINTR, unix.EINTR, unix.EIO, nil}
 	if err := retry(func() error { err := answers[0]; answers = answers[1:]; return err }); err != unix.EIO || len(answers) != 1 {
@@ -192,7 +192,7 @@ func TestRetry(t *testing.T) {
 	}
 }
 
-// File systems of other machines, and of user space, grant nothing.
+// Network file systems and file systems in user space grant nothing.
 func TestDurabilityOn(t *testing.T) {
 	for system, want := range map[int64]Durability{
 		unix.TMPFS_MAGIC: Process, unix.EXT4_SUPER_MAGIC: Process, unix.HUGETLBFS_MAGIC: Process, unix.XFS_SUPER_MAGIC: Process,
@@ -204,7 +204,7 @@ func TestDurabilityOn(t *testing.T) {
 	}
 }
 
-// What takes several steps to allocate has all its blocks too.
+// A pool that takes several steps to allocate has all its blocks too.
 func TestLargerThanAStep(t *testing.T) {
 	path := filepath.Join(tmpfs(t), "pool")
 	p, err := Create(path, sample(), allocStep+Page)

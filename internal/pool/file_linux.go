@@ -15,18 +15,17 @@ import (
 	"github.com/weftgo/weft/internal/pm"
 )
 
-// Open opens a pool, for reading and changing, or for reading only, beside other
-// readers. Opened for changing it counts as unclean until it is closed.
+// Open opens a pool for changing, or for reading alongside other readers. A pool opened for
+// changing counts as unclean until it is closed.
 //
-// A file with holes gets its blocks allocated; one on tmpfs or hugetlbfs is refused
-// for reading only, since a read of a hole takes memory too.
+// Open allocates the missing blocks of a file with holes. On tmpfs or hugetlbfs it refuses to open
+// such a file for reading, since there a read of a hole takes memory too.
 //
-// Errors: [ErrLocked]; [ErrVersion]; [ErrPowerLost]; weft's ErrFormat and ErrCorrupt, with what is wrong
-// with each copy of the superblock; and what the system says.
+// Errors: [ErrLocked]; [ErrVersion]; [ErrPowerLost]; weft's ErrFormat and ErrCorrupt, with what is
+// wrong with each copy of the superblock; and errors of the system.
 func Open(path string, readOnly bool) (*Pool, error) { return OpenOn(path, readOnly, Terms{}) }
 
-// OpenOn is Open on some terms. Error: [ErrNotDurable], with the condition of [PMem] that is
-// not met.
+// OpenOn is Open with terms. Error: [ErrNotDurable], with the condition of [PMem] that is not met.
 func OpenOn(path string, readOnly bool, terms Terms) (*Pool, error) {
 	p, err := open(path, readOnly, terms)
 	if err != nil {
@@ -52,13 +51,13 @@ func open(path string, readOnly bool, terms Terms) (*Pool, error) {
 	return p, nil
 }
 
-// pool is the pool in a file.
+// pool opens the pool in the file.
 func (f *file) pool(readOnly bool, terms Terms) (*Pool, error) {
 	stat, err := f.stat()
 	if err != nil {
 		return nil, err
 	}
-	if f.device { // which cannot be read
+	if f.device { // a device cannot be read, only mapped
 		if err := f.load(); err != nil {
 			return nil, err
 		}
@@ -92,9 +91,9 @@ func (f *file) pool(readOnly bool, terms Terms) (*Pool, error) {
 	return p, p.begin()
 }
 
-// powerLost reports whether a pool that nobody has closed was open when the machine stopped. What has
-// been fenced in persistent memory outlives that. File systems in memory do not, so a pool there whose
-// boot is unknown is of this one.
+// powerLost reports whether an unclean pool was open when the machine stopped. Stores fenced in
+// persistent memory survive that. File systems in memory do not, so a pool of unknown boot there
+// belongs to this boot.
 func (f *file) powerLost(s *Superblock) bool {
 	now := Boot()
 	switch {
@@ -106,18 +105,18 @@ func (f *file) powerLost(s *Superblock) bool {
 	return s.Boot != now
 }
 
-// inMemory reports whether the file system is one in memory.
+// inMemory reports whether the file system keeps its files in memory.
 func (f *file) inMemory() bool {
 	return f.system.Type == unix.TMPFS_MAGIC || uint32(f.system.Type) == unix.HUGETLBFS_MAGIC
 }
 
-// hold gives a pool its file.
+// hold attaches a file to the pool.
 func (p *Pool) hold(f *file) {
 	p.file, p.mapped, p.readOnly = f, f.mapped, f.readOnly
 	p.grants = f.grants()
 }
 
-// grants is what outlives what.
+// grants returns the durability that the file grants.
 func (f *file) grants() Durability {
 	switch {
 	case f.persist != nil:
@@ -128,7 +127,7 @@ func (f *file) grants() Durability {
 	return durabilityOn(int64(f.system.Type))
 }
 
-// memory is that of the file.
+// memory returns the memory of the mapped file.
 func (f *file) memory() *pm.Memory {
 	if f.persist != nil {
 		return pm.NewPersistent(f.mapped, f.persist)
@@ -136,7 +135,7 @@ func (f *file) memory() *pm.Memory {
 	return pm.New(f.mapped, nil)
 }
 
-// ReadAt reads the file, or what is mapped of it.
+// ReadAt reads the file, or its mapping.
 func (f *file) ReadAt(b []byte, at int64) (int, error) {
 	if f.mapped != nil {
 		return bytes.NewReader(f.mapped).ReadAt(b, at)
@@ -160,19 +159,18 @@ type file struct {
 	f        *os.File
 	id       fileID
 	readOnly bool
-	device   bool  // a character device, of memory
+	device   bool  // a character device of memory
 	size     int64 // in bytes
 	mapped   []byte
 	system   unix.Statfs_t
 	persist  pm.Persist // nil: PMem is not granted
 }
 
-// openFile opens a file and locks it, unless the name is that of a link, and finds out
-// what it grants.
+// openFile opens and locks a file and finds out what it grants. It does not follow links.
 func openFile(path string, flags int, readOnly bool, terms Terms) (*file, error) {
 	if flags&unix.O_CREAT != 0 && terms.PMem {
 		if _, err := domainOf(nil, terms); err != nil {
-			return nil, err // before there is a file
+			return nil, err // before the file exists
 		}
 	}
 	f, err := openPath(path, flags)
@@ -191,7 +189,7 @@ func openFile(path string, flags int, readOnly bool, terms Terms) (*file, error)
 	return l, nil
 }
 
-// openPath opens a file. What cannot be opened as one is named by its kind.
+// openPath opens a file. Its error names the kind of anything else.
 func openPath(path string, flags int) (*os.File, error) {
 	f, err := os.OpenFile(path, flags|unix.O_NOFOLLOW|unix.O_NONBLOCK, 0o600)
 	if err == nil {
@@ -211,7 +209,7 @@ func openPath(path string, flags int) (*os.File, error) {
 	return nil, fmt.Errorf("%w: %s, and no pool", op.ErrFormat, kindOf(stat.Mode))
 }
 
-// kindOf names what is no regular file.
+// kindOf names the kind of a file that is not regular.
 func kindOf(mode uint32) string {
 	switch mode & unix.S_IFMT {
 	case unix.S_IFDIR:
@@ -226,7 +224,7 @@ func kindOf(mode uint32) string {
 	return "no regular file"
 }
 
-// learn asks the system about the file.
+// learn reads size, file system and durability of the file from the system.
 func (f *file) learn(terms Terms) error {
 	if err := retry(func() error { return unix.Fstatfs(f.fd(), &f.system) }); err != nil {
 		return err
@@ -243,10 +241,10 @@ func (f *file) learn(terms Terms) error {
 	return f.grant(stat, terms)
 }
 
-// fileID is a file, whatever names it has; or a device, whose inode is 0.
+// fileID identifies a file under all of its names, or a device, with inode 0.
 type fileID struct{ device, inode uint64 }
 
-// opened are the files that this process has open: how many readers, or one writer.
+// opened counts the openings of each file in this process: n readers, or writer.
 var opened struct {
 	sync.Mutex
 	files map[fileID]int
@@ -254,7 +252,7 @@ var opened struct {
 
 const writer = -1
 
-// lock locks the file among processes, and within this one.
+// lock locks the file against other processes and within this one.
 func (f *file) lock() error {
 	stat, err := f.stat()
 	if err != nil {
@@ -263,7 +261,7 @@ func (f *file) lock() error {
 	switch stat.Mode & unix.S_IFMT {
 	case unix.S_IFREG:
 		f.id = fileID{uint64(stat.Dev), stat.Ino}
-	case unix.S_IFCHR: // of which flock knows each name apart
+	case unix.S_IFCHR: // flock treats each name of a device as another file
 		f.device, f.id = true, fileID{device: uint64(stat.Rdev)}
 	default:
 		return fmt.Errorf("%w: %s, and no pool", op.ErrFormat, kindOf(stat.Mode))
@@ -290,8 +288,8 @@ func (f *file) lock() error {
 	return nil
 }
 
-// close unmaps and unlocks. The lock is given up rather than left to end with the
-// file, which a process being forked at this moment may have for a little longer.
+// close unmaps and unlocks the file. It unlocks explicitly, because a process being forked at this
+// moment may keep the file, and so the lock, open a little longer.
 func (f *file) close() error {
 	opened.Lock()
 	defer opened.Unlock()
@@ -315,7 +313,7 @@ func (f *file) stat() (*unix.Stat_t, error) {
 	return &stat, err
 }
 
-// sync writes the file to its disk. Behind a device there is none.
+// sync writes the file to its disk. A device has none.
 func (f *file) sync() error {
 	if f.device {
 		return nil
@@ -342,18 +340,19 @@ func (f *file) load() error {
 	return nil
 }
 
-// allocStep is how much is allocated at once, in bytes: a signal makes tmpfs undo the
-// call that it interrupts, and Go sends itself signals.
+// allocStep is the number of bytes allocated per call. A signal makes tmpfs undo the call that it
+// interrupts, and Go sends itself signals.
 const allocStep = 64 << 20
 
-// allocate gives the file so many bytes, all in blocks of its own.
+// allocate gives the file size bytes, all in blocks of its own.
 func (f *file) allocate(size int64) error {
 	stat, err := f.stat()
 	if err != nil {
 		return err
 	}
 	need, free := size-stat.Blocks*512, int64(f.system.Bavail)*int64(f.system.Bsize)
-	if f.system.Blocks > 0 && need > free { // 0: no limit. Do not fill a disk to find that out
+	// 0: no limit. Do not fill a disk to find out that it is too small.
+	if f.system.Blocks > 0 && need > free {
 		return fmt.Errorf("%w: %d bytes wanted, %d free", unix.ENOSPC, need, free)
 	}
 	for at := int64(0); at < size; at += allocStep {
@@ -366,7 +365,7 @@ func (f *file) allocate(size int64) error {
 	return nil
 }
 
-// fillHoles allocates what the file has no blocks for.
+// fillHoles allocates the missing blocks of the file.
 func (f *file) fillHoles(stat *unix.Stat_t, readOnly bool) error {
 	switch {
 	case stat.Blocks*512 >= stat.Size:
@@ -380,7 +379,7 @@ func (f *file) fillHoles(stat *unix.Stat_t, readOnly bool) error {
 	return nil
 }
 
-// retry does it again when a signal has come between.
+// retry repeats do while a signal interrupts it.
 func retry(do func() error) error {
 	for {
 		if err := do(); err != unix.EINTR {

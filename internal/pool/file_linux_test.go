@@ -16,7 +16,7 @@ import (
 	"github.com/weftgo/weft/internal/op"
 )
 
-// created is a pool in a new file, and its name.
+// created returns a pool in a new file, and the file's name.
 func created(t *testing.T) (*Pool, string) {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "pool")
@@ -28,7 +28,7 @@ func created(t *testing.T) (*Pool, string) {
 	return p, path
 }
 
-// closed is a file with a pool that has been closed.
+// closed returns the name of a file with a closed pool.
 func closed(t *testing.T) string {
 	t.Helper()
 	p, path := created(t)
@@ -48,7 +48,7 @@ func mustOpen(t *testing.T, path string, readOnly bool) *Pool {
 	return p
 }
 
-// alone fails if there is anything in the directory of a file but those names.
+// alone fails unless the directory of path holds exactly these names.
 func alone(t *testing.T, path string, names ...string) {
 	t.Helper()
 	entries, err := os.ReadDir(filepath.Dir(path))
@@ -103,7 +103,7 @@ func TestCreateOpenClose(t *testing.T) {
 	}
 }
 
-// What the caller leaves open is drawn.
+// Create draws the fields that the caller leaves zero.
 func TestCreateFills(t *testing.T) {
 	var last Superblock
 	for i := range 2 {
@@ -124,7 +124,7 @@ func TestCreateFills(t *testing.T) {
 	}
 }
 
-// Nothing that exists is replaced.
+// Create replaces nothing.
 func TestCreateOverSomething(t *testing.T) {
 	path := closed(t)
 	was, err := os.ReadFile(path)
@@ -169,7 +169,7 @@ func writeFile(t *testing.T, path string, content []byte) string {
 	return path
 }
 
-// Only regular files are opened, under their own names.
+// Only regular files open, under their own names.
 func TestOpenSomethingElse(t *testing.T) {
 	path := closed(t)
 	dir := filepath.Dir(path)
@@ -196,7 +196,7 @@ func TestOpenSomethingElse(t *testing.T) {
 	}
 }
 
-// One writer, or readers; under whatever name of the file.
+// A file has one writer or several readers, under all of its names.
 func TestDoubleOpen(t *testing.T) {
 	p, path := created(t)
 	other := filepath.Join(filepath.Dir(path), "other")
@@ -229,7 +229,7 @@ func TestDoubleOpen(t *testing.T) {
 	mustOpen(t, path, false)
 }
 
-// Readers in two processes, and no writer beside one of another process.
+// Two processes may read, but none may write while another one reads.
 func TestReadersAcrossProcesses(t *testing.T) {
 	path := closed(t)
 	child, says := start(t, "read", path, nil)
@@ -245,7 +245,7 @@ func TestReadersAcrossProcesses(t *testing.T) {
 	mustOpen(t, path, false)
 }
 
-// What a killed process has stored and committed is there, and the pool is unclean.
+// What a killed process has stored and committed remains, and the pool is unclean.
 func TestKill(t *testing.T) {
 	path := closed(t)
 	for round := range uint64(5) {
@@ -272,7 +272,7 @@ func TestKill(t *testing.T) {
 	}
 }
 
-// Opened for reading, the file does not change, and cannot be changed.
+// A file opened for reading does not change and cannot be changed.
 func TestReadOnly(t *testing.T) {
 	path := closed(t)
 	was, err := os.ReadFile(path)
@@ -294,7 +294,7 @@ func TestReadOnly(t *testing.T) {
 	}
 }
 
-// A pool with a feature that only reading does not need to know opens for reading.
+// A pool with a feature that readers need not support opens for reading.
 func TestUnknownForReading(t *testing.T) {
 	path := closed(t)
 	patch(t, path, func(mapped []byte) {
@@ -307,7 +307,7 @@ func TestUnknownForReading(t *testing.T) {
 	mustOpen(t, path, true)
 }
 
-// patch changes a file's bytes behind everybody's back.
+// patch changes the bytes of a file directly.
 func patch(t *testing.T, path string, change func(mapped []byte)) {
 	t.Helper()
 	content, err := os.ReadFile(path)
@@ -318,8 +318,8 @@ func patch(t *testing.T, path string, change func(mapped []byte)) {
 	writeFile(t, path, content)
 }
 
-// A file of another length is refused, at every boundary near the ends, before it is
-// mapped: a page that is not there would kill the process.
+// A file of another length is refused before it is mapped, at every boundary near the ends. A
+// missing page would kill the process.
 func TestTruncated(t *testing.T) {
 	path := closed(t)
 	whole, err := os.ReadFile(path)
@@ -333,7 +333,7 @@ func TestTruncated(t *testing.T) {
 		}
 	}
 	for _, size := range sizes {
-		if size <= 0 || size == testSize { // an empty file is none of a pool
+		if size <= 0 || size == testSize { // an empty file is not a pool
 			continue
 		}
 		writeFile(t, path, append(whole, make([]byte, 4*Page)...)[:size])
@@ -351,7 +351,7 @@ func TestTruncated(t *testing.T) {
 	mustOpen(t, path, false)
 }
 
-// One damaged copy in a file: the other one counts, and opening makes both whole.
+// If one copy in a file is damaged, the other one counts, and opening makes both whole.
 func TestDamagedFile(t *testing.T) {
 	path := closed(t) // generation 3, in A, is the clean one
 	patch(t, path, func(mapped []byte) { mapped[100] ^= 1 })
@@ -363,7 +363,7 @@ func TestDamagedFile(t *testing.T) {
 	if p.WasClean() || p.Superblock().UncleanOpens != 1 || p.OtherCopy() != nil {
 		t.Errorf("clean %v, %+v, %v", p.WasClean(), p.Superblock(), p.OtherCopy())
 	}
-	info, err = Inspect(path) // beside the writer
+	info, err = Inspect(path) // alongside the writer
 	if err != nil || info.Err != nil || info.Copies[0].Err != nil || info.Copies[1].Err != nil || info.Allocated < info.Size {
 		t.Errorf("Inspect after opening: %v, %+v", err, info)
 	}

@@ -29,7 +29,7 @@ func CreateOn(path string, _ *Superblock, _ int64, _ Terms) (*Pool, error) {
 // OpenOn fails: pools are files of Linux.
 func OpenOn(path string, _ bool, _ Terms) (*Pool, error) { return nil, unsupported("open", path) }
 
-// Remove removes what others have made.
+// Remove removes a file.
 func Remove(path string) error { return os.Remove(path) }
 
 func unsupported(what, path string) error {

@@ -16,37 +16,36 @@ import (
 // Major counts formats that older programs cannot read, Minor those that they can.
 const (
 	Major = 1
-	Minor = 1 // since 1.1 the superblock has Boot and Contents
+	Minor = 1 // 1.1 adds Boot and Contents to the superblock
 )
 
-// Every version keeps the magic, the marker, the length, the place of the generation
-// and the checksums: they tell whether the rest is what somebody wrote, before the
-// version tells what it means.
+// All versions keep the magic, the marker, the length, the place of the generation and the
+// checksums. They show whether the block is intact before the version says what it means.
 const (
 	magic     = "WEFTPOOL"
 	marker    = 0x01020304 // as a little-endian number
 	blockSize = Page
 	sumsAt    = blockSize - 16
-	sumsKind  = 1 // CRC32C, and mix
+	sumsKind  = 1 // CRC32C and mix
 	copyB     = DataStart / 2
 )
 
-// AtomicBatches is a feature, one of Features.Incompat: batches go through a redo log in
-// area 0, where some may be that have not been applied.
+// AtomicBatches is a feature, one of Features.Incompat: batches go through a redo log in area 0.
+// The log may hold batches that have not been applied.
 const AtomicBatches = 1 << 1
 
-// known are the features that this version has a meaning for.
+// known are the features that this version supports.
 var known = Features{Incompat: Records | AtomicBatches}
 
-// wire is a superblock on file, little-endian and without gaps, behind which the
-// block is zero up to the checksums. Copy A has the odd generations, copy B the even
-// ones, so that a copy in the other's place is no superblock.
+// wire is a superblock on file, little-endian and without gaps. The rest of the block up to the
+// checksums is zero. Copy A holds odd generations and copy B even ones, so a copy in the wrong
+// place is not a superblock.
 type wire struct {
 	Magic          [8]byte
 	Major, Minor   uint16
 	Length         uint32 // of the block, in bytes
 	Marker         uint32
-	Sums           uint32 // which checksums
+	Sums           uint32 // kind of checksums
 	Features       Features
 	Clean          uint32
 	Generation     uint64
@@ -59,17 +58,17 @@ type wire struct {
 	Top, Bottom    uint32
 	Levels         [32]Level
 	Areas          [8]Area
-	Boot           BootID   // zero in version 1.0,
-	Contents       Contents // and so is this
+	Boot           BootID   // zero in version 1.0
+	Contents       Contents // zero in version 1.0
 }
 
 var little = binary.LittleEndian
 
-// block is a copy of the superblock as it lies in the pool.
+// block is a copy of the superblock as stored in the pool.
 type block [blockSize]byte
 
-// encode writes s over the superblock that the block holds, or over zeros. What a
-// later minor version keeps in the rest of the block stays.
+// encode writes s over the superblock in the block, or over zeros. It keeps what later minor
+// versions store in the rest of the block.
 func (b *block) encode(s *Superblock) {
 	w := wire{
 		Major: Major, Minor: max(Minor, little.Uint16(b[10:])), Length: blockSize, Marker: marker, Sums: sumsKind,
@@ -83,7 +82,7 @@ func (b *block) encode(s *Superblock) {
 		w.Clean = 1
 	}
 	if _, err := binary.Encode(b[:], little, &w); err != nil {
-		panic(err) // the block is larger than wire, whose size is constant
+		panic(err) // the block is larger than wire, which has constant size
 	}
 	b.seal()
 }
@@ -97,7 +96,7 @@ func (w *wire) superblock() Superblock {
 	}
 }
 
-// seal writes the checksums: CRC32C, four bytes of zero, and mix over all before it.
+// seal writes the checksums: CRC32C, four zero bytes, and mix over everything before it.
 func (b *block) seal() {
 	little.PutUint64(b[sumsAt:], uint64(b.crc()))
 	little.PutUint64(b[sumsAt+8:], b.mix())
@@ -107,8 +106,7 @@ func (b *block) crc() uint32 { return crc32.Checksum(b[:sumsAt], castagnoli) }
 
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
-// mix has nothing in common with a CRC, which is linear: what one of them overlooks
-// the other finds.
+// mix is unrelated to a CRC, which is linear: each finds damage that the other overlooks.
 func (b *block) mix() (h uint64) {
 	for at := 0; at < sumsAt+8; at += 8 {
 		h = hash.Uint64(h^little.Uint64(b[at:]), magicSeed)
@@ -116,10 +114,11 @@ func (b *block) mix() (h uint64) {
 	return h
 }
 
-const magicSeed = 0x9e3779b97f4a7c15 // 2^64 by the golden ratio: without it, zeros would hash to zero
+// 2^64 divided by the golden ratio. Without it, zeros would hash to zero.
+const magicSeed = 0x9e3779b97f4a7c15
 
-// parse is the superblock in a copy (0: A, 1: B), if the copy is whole: what it says
-// may still be of a version that this package does not know, or illegal.
+// parse returns the superblock in a copy (0: A, 1: B) if the copy is whole. The superblock may
+// still be illegal, or of an unknown version.
 func (b *block) parse(copy int) (Superblock, error) {
 	generation := little.Uint64(b[40:])
 	switch {
@@ -146,8 +145,8 @@ func (b *block) parse(copy int) (Superblock, error) {
 	return w.superblock(), nil
 }
 
-// accept says why this package cannot work with a superblock that parse has found in
-// a block, in a pool of so many bytes.
+// accept returns why this package cannot work with the superblock s that parse has read, in a pool
+// of size bytes.
 func (b *block) accept(s *Superblock, size uint64) error {
 	major, minor := little.Uint16(b[8:]), little.Uint16(b[10:])
 	if major != Major {
@@ -159,7 +158,7 @@ func (b *block) accept(s *Superblock, size uint64) error {
 	if err := s.Check(size); err != nil {
 		return err
 	}
-	// A block of a version that this package knows has one form only: nothing hides in its gaps.
+	// A block of a known version has exactly one form: its gaps hold no data.
 	fields := *s
 	if minor == 0 {
 		fields.Boot, fields.Contents = BootID{}, Contents{}
@@ -174,10 +173,9 @@ func (b *block) accept(s *Superblock, size uint64) error {
 	return nil
 }
 
-// Check reports the first field that is illegal in a superblock of a pool of so many
-// bytes, with its numbers, as weft's ErrCorrupt. Behind it, every level and area is
-// within the pool, behind the superblocks, and apart from all others, and sums of
-// offsets and lengths do not overflow.
+// Check returns the first illegal field of a superblock in a pool of size bytes, with its numbers,
+// as weft's ErrCorrupt. If it returns nil, levels and areas lie within the pool after the
+// superblocks and do not overlap. Sums of their offsets and lengths do not overflow.
 func (s *Superblock) Check(size uint64) error {
 	if err := s.illegal(size); err != nil {
 		return fmt.Errorf("%w: superblock: %w", op.ErrCorrupt, err)
@@ -185,19 +183,18 @@ func (s *Superblock) Check(size uint64) error {
 	return nil
 }
 
-// Copy is what one copy of the superblock says.
+// Copy is the content of one copy of the superblock.
 type Copy struct {
 	Superblock Superblock // zero unless the copy is whole
-	// Err is why the copy is not whole, or, of the one that counts, why this
-	// package cannot work with it.
+	// Err says why the copy is not whole, or why this package cannot work with the current copy.
 	Err error
 
 	block block
 }
 
-// choose parses both copies, and says which one counts: the one of the higher
-// generation, or -1. If that one is whole but unacceptable the older one does not
-// take its place: the pool has moved on from what it says.
+// choose parses both copies and returns the current one, which has the higher generation, or -1. If
+// that copy is whole but unacceptable, the older one does not replace it, because the pool has
+// moved on since.
 func choose(copies *[2]Copy, size uint64) (int, error) {
 	chosen := -1
 	for i := range copies {
@@ -217,8 +214,8 @@ func choose(copies *[2]Copy, size uint64) (int, error) {
 	return chosen, c.Err
 }
 
-// neither says why a file of so many bytes has no whole copy of the superblock: it is no pool, or one that
-// is damaged.
+// neither returns why a file of size bytes has no whole copy of the superblock: it is not a pool,
+// or it is damaged.
 func neither(copies *[2]Copy, size uint64) error {
 	first := copies[0].block[:min(size, blockSize)]
 	none := errors.Is(copies[0].Err, op.ErrFormat) || size < blockSize
@@ -235,7 +232,7 @@ func neither(copies *[2]Copy, size uint64) error {
 	return fmt.Errorf("%w: neither copy of the superblock is whole: A: %w; B: %w", op.ErrCorrupt, copies[0].Err, copies[1].Err)
 }
 
-// contentOf names what a file has that is no pool by its first bytes; "" if they are of nothing known.
+// contentOf names a kind of file by its first bytes, or returns "" for an unknown one.
 func contentOf(first []byte) string {
 	for _, kind := range []struct{ begins, what string }{
 		{"PAR1", "a Parquet file"}, {"ARROW1", "an Arrow file"}, {"\x1f\x8b", "a gzip file"}, {"\x28\xb5\x2f\xfd", "a Zstandard file"},
@@ -254,16 +251,16 @@ func contentOf(first []byte) string {
 	return ""
 }
 
-// Errors of this package; wrapped with the file and what about it.
+// Errors of this package, wrapped with the file and the details.
 var (
-	// ErrVersion: the pool is of a version that this program does not know.
+	// ErrVersion: this program does not support the version of the pool.
 	ErrVersion = errors.New("unknown version")
-	// ErrLocked: somebody has the pool open, in this process or in another one.
+	// ErrLocked: the pool is open already, in this process or in another one.
 	ErrLocked = errors.New("locked")
-	// ErrReadOnly: the pool was opened for reading, or can be opened for that only.
+	// ErrReadOnly: the pool was opened for reading, or can only be opened for reading.
 	ErrReadOnly = errors.New("read-only")
-	// ErrPowerLost: the pool was open when the machine stopped, on memory that does not outlive that.
+	// ErrPowerLost: the pool was open when the machine stopped, in memory that is not persistent.
 	ErrPowerLost = errors.New("power lost")
-	// ErrNotDurable: the pool cannot keep what was asked of it.
+	// ErrNotDurable: the pool cannot provide the durability asked for.
 	ErrNotDurable = errors.New("not durable")
 )

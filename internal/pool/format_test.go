@@ -12,8 +12,8 @@ import (
 	"github.com/weftgo/weft/internal/pm"
 )
 
-// The format of version 1.1 is what it is: the places of the fields, by hand, and the
-// checksums of the sample.
+// The format of version 1.1 is fixed: the offsets of the fields, by hand, and the checksums of the
+// sample.
 func TestLayout(t *testing.T) {
 	if size := binary.Size(wire{}); size != 1192 || size > sumsAt {
 		t.Fatalf("a superblock has %d bytes", size)
@@ -37,14 +37,14 @@ func TestLayout(t *testing.T) {
 	}
 }
 
-// Any bit of one copy may flip: the other one counts, and says exactly what it said.
-// The same one in both: there is no pool.
+// If any bit of one copy flips, the other copy counts and is unchanged. If the same bit flips in
+// both, no pool is found.
 func TestFlippedBits(t *testing.T) {
 	p, mapped := formatted(t)
 	if err := p.Commit(func(s *Superblock) { s.Epoch = 6 }); err != nil {
 		t.Fatal(err)
 	}
-	want := [2]Superblock{p.Superblock(), p.Superblock()} // by the copy that is damaged
+	want := [2]Superblock{p.Superblock(), p.Superblock()} // by damaged copy
 	want[0].Epoch, want[0].Generation = 5, 2
 	flip := func(copy, bit int) { mapped[copy*copyB+bit/8] ^= 1 << (bit % 8) }
 	for bit := range blockSize * 8 {
@@ -69,7 +69,7 @@ func TestFlippedBits(t *testing.T) {
 	}
 }
 
-// Either checksum finds what the other one would not.
+// Each checksum finds damage that the other one would miss.
 func TestEachChecksum(t *testing.T) {
 	for name, forge := range map[string]func(*block){
 		"CRC":  func(b *block) { little.PutUint64(b[sumsAt+8:], b.mix()) },
@@ -113,7 +113,7 @@ func TestDamageIsOverwritten(t *testing.T) {
 	}
 }
 
-// A copy in the place of the other one is none, and no two generations are the same.
+// A copy in the place of the other one is not valid, so generations stay unique.
 func TestMisplacedCopy(t *testing.T) {
 	p, mapped := formatted(t)
 	copy(mapped[:blockSize], mapped[copyB:])
@@ -127,8 +127,7 @@ func TestMisplacedCopy(t *testing.T) {
 	}
 }
 
-// rewrite changes the newest copy of a formatted pool, B, as somebody would who knows
-// the checksums.
+// rewrite changes the newest copy of a formatted pool, B, and recomputes its checksums.
 func rewrite(mapped []byte, change func(*wire), raw func(*block)) {
 	b := (*block)(mapped[copyB:])
 	var w wire
@@ -147,7 +146,7 @@ func rewrite(mapped []byte, change func(*wire), raw func(*block)) {
 	b.seal()
 }
 
-// hostile are superblocks with right checksums and wrong content; why is in the error.
+// hostile are superblocks with valid checksums and illegal content; the error contains why.
 var hostile = map[string]struct {
 	why    string
 	is     error
@@ -214,7 +213,7 @@ var hostile = map[string]struct {
 	"another truth":   {"canonical", op.ErrCorrupt, func(w *wire) { w.Clean = 2 }},
 }
 
-// everyLevel gives the table all levels that there can be, and one more.
+// everyLevel makes all possible levels live, and one more.
 func everyLevel(w *wire) {
 	for i := range w.Levels {
 		w.Levels[i] = Level{Offset: DataStart + uint64(i)*Page, Length: Page, State: Live}
@@ -222,8 +221,8 @@ func everyLevel(w *wire) {
 	w.Areas, w.Bottom, w.Top = [8]Area{}, 0, MaxLevels-1
 }
 
-// Whoever can compute checksums can still not make a pool that leads out of itself; and
-// the older copy, which is fine, does not hide that.
+// Valid checksums do not make places outside of the pool legal, and the intact older copy does not
+// hide them.
 func TestHostile(t *testing.T) {
 	for name, h := range hostile {
 		p, mapped := formatted(t)
@@ -234,7 +233,7 @@ func TestHostile(t *testing.T) {
 	}
 }
 
-// What is not even a superblock leaves the other copy to count, and says why.
+// If one copy is no superblock at all, the other copy counts, and the error says why.
 func TestNoSuperblock(t *testing.T) {
 	for why, raw := range map[string]func(*block){
 		"it begins with":    func(b *block) { b[7]++ },
@@ -272,7 +271,7 @@ func TestCanonical(t *testing.T) {
 	}
 }
 
-// Pools of later minor versions open, and keep what this version does not know.
+// Pools of later minor versions open and keep the fields that this version does not support.
 func TestLaterMinor(t *testing.T) {
 	for name, change := range map[string]func(*wire){
 		"minor": func(w *wire) { w.Minor = 3 }, "feature": func(w *wire) { w.Features.Compat = 4 },
@@ -298,7 +297,7 @@ func TestLaterMinor(t *testing.T) {
 	}
 }
 
-// The lowest levels may be draining, but for the top.
+// The lowest levels may be draining, except the top.
 func TestDraining(t *testing.T) {
 	for draining := range 4 {
 		s := sample()

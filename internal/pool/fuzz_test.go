@@ -9,9 +9,9 @@ import (
 	"github.com/weftgo/weft/internal/pm"
 )
 
-// FuzzSuperblock reads any two blocks, with checksums that are right, as those of a
-// pool. Whatever is accepted keeps all promises of Check, as arithmetic without
-// overflow finds them, and says the same when it is written again.
+// FuzzSuperblock reads any two blocks, with valid checksums, as those of a pool. An accepted
+// superblock keeps all promises of Check, as arithmetic without overflow finds them. It encodes to
+// the same block again.
 func FuzzSuperblock(f *testing.F) {
 	var b block
 	b.encode(sample())
@@ -61,7 +61,7 @@ func FuzzSuperblock(f *testing.F) {
 	})
 }
 
-// apart fails if places of a superblock overlap or are not in the pool.
+// apart fails if places of a superblock overlap or leave the pool.
 func apart(t *testing.T, s *Superblock, size int64) {
 	var ends [][2]*big.Int
 	add := func(offset, length uint64) {
@@ -99,7 +99,7 @@ func apart(t *testing.T, s *Superblock, size int64) {
 	}
 }
 
-// commits fails if a superblock that was accepted cannot be that of a pool.
+// commits fails if an accepted superblock cannot be that of a pool.
 func commits(t *testing.T, s *Superblock) {
 	p, err := Format(pm.New(make([]byte, s.Size), nil), s)
 	if err != nil {

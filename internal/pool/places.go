@@ -6,7 +6,7 @@ import (
 	"slices"
 )
 
-// place is a level or an area, to be compared with the others.
+// place is a level or an area, for comparison with the others.
 type place struct {
 	kind           string
 	number         int
@@ -17,8 +17,8 @@ func (p place) String() string {
 	return fmt.Sprintf("%s %d at %d+%d", p.kind, p.number, p.offset, p.length)
 }
 
-// illegalPlaces finds a level or an area that is not in the pool, or in another one.
-// No sum is computed before both its terms are known to be within the pool.
+// illegalPlaces finds a level or an area that leaves the pool or overlaps another one. It computes
+// no sum before both terms are known to lie within the pool.
 func (s *Superblock) illegalPlaces(size uint64) error {
 	places := make([]place, 0, len(s.Levels)+len(s.Areas))
 	for i, l := range s.Levels {
@@ -57,14 +57,13 @@ func (s *Superblock) illegalPlaces(size uint64) error {
 	return nil
 }
 
-// illegalLevels finds states of levels that no resize leaves. The levels that there
-// are have consecutive numbers, bottom to top; while the pool resizes, the lowest of
-// them may be draining.
+// illegalLevels finds states of levels that no resize leaves. Used levels have consecutive numbers,
+// bottom to top. While the pool resizes, the lowest of them may be draining.
 func (s *Superblock) illegalLevels(uint64) error {
 	if s.Bottom > s.Top || s.Top >= MaxLevels {
 		return fmt.Errorf("levels %d to %d: not in order, or beyond %d", s.Bottom, s.Top, MaxLevels-1)
 	}
-	open := false // a level below is
+	open := false // a lower level is live
 	for i, l := range s.Levels {
 		inside := uint32(i) >= s.Bottom && uint32(i) <= s.Top
 		open = open || l.State == Live

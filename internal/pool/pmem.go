@@ -7,50 +7,52 @@ import (
 	"strings"
 )
 
-// Domain is how far a store must have come to survive a power failure.
+// Domain is how far a store must travel to survive a power failure.
 type Domain string
 
 // The domains of persistent memory.
 const (
 	CPUCache         Domain = "cpu_cache"         // into the caches (eADR)
-	MemoryController Domain = "memory_controller" // out of the caches: the host has to write lines back
-	CXL              Domain = "cxl"               // into the caches, which the device's Global Persistent Flush empties
+	MemoryController Domain = "memory_controller" // out of the caches; the host must write lines back
+	// into the caches, which the device's Global Persistent Flush empties
+	CXL Domain = "cxl"
 )
 
-// Terms are on what PMem is granted: who stores to the pool, and what the operator
-// vouches for.
+// Terms are the conditions of an opening: the requested durability, the processors that store to
+// the pool, and what the operator asserts.
 type Terms struct {
-	PMem bool // it is asked for, of a file, too; a device is granted it or refused in any case
+	// PMem is required, of a file too. A device is granted PMem or refused in any case.
+	PMem bool
 	GPU  bool // a GPU stores to the pool, besides the host
-	// Salvage opens a pool that was open when the machine stopped: see [Pool.PowerLost].
+	// Salvage allows opening a pool that was open when the machine stopped: see [Pool.PowerLost].
 	Salvage bool
 	Said    Asserted
 }
 
-// Asserted is what no file of the system says and the operator vouches for.
+// Asserted is what the operator vouches for because the system does not report it.
 type Asserted struct {
-	Persistent            bool // what has left the CPU's caches survives, in whatever memory the pool is
-	DDIOOff               bool // stores of the GPU pass by the CPU's caches: DDIO is off at its root port
+	Persistent bool // what has left the CPU's caches survives, in any memory
+	// stores of the GPU bypass the CPU's caches: DDIO is off at its root port
+	DDIOOff               bool
 	GlobalPersistentFlush bool // the CXL device, its host and its power supply have it
 }
 
-// sysfs is where the system describes its devices.
+// sysfs is the root of the system's descriptions of devices.
 var sysfs = "/sys"
 
-// refuse says why PMem is not granted.
+// refuse returns an error with the reason why PMem is not granted.
 func refuse(why string, args ...any) (Domain, error) {
 	return "", fmt.Errorf("%w: %s", ErrNotDurable, fmt.Sprintf(why, args...))
 }
 
-// deviceOf is the directory of a character device below sysfs.
+// deviceOf returns the directory of a character device under sysfs.
 func deviceOf(major, minor uint32) string {
 	return filepath.Join(sysfs, "dev", "char", fmt.Sprintf("%d:%d", major, minor))
 }
 
-// checkPMem says which domain a character device is in, by the files below sysfs: it is
-// a device of memory (devdax), of a region whose persistence domain is told; stores
-// of a GPU reach that domain only if they do not stop in a cache outside of it, from
-// which nobody writes them back.
+// checkPMem returns the persistence domain of a character device, from the files under sysfs. The
+// device must be memory (devdax), in a region that reports its domain. Stores of a GPU must not
+// stop in a cache outside of the domain, since nothing would write them back from there.
 func checkPMem(major, minor uint32, terms Terms) (Domain, error) {
 	at, err := filepath.EvalSymlinks(deviceOf(major, minor))
 	if err != nil {
@@ -84,7 +86,7 @@ func checkPMem(major, minor uint32, terms Terms) (Domain, error) {
 	return refuse("the system tells no persistence domain: the memory is volatile, or the platform does not say")
 }
 
-// linked is the name of what a link of a device points to, or "".
+// linked returns the base name of the target of a device's link, or "".
 func linked(device, link string) string {
 	to, err := os.Readlink(filepath.Join(device, link))
 	if err != nil {

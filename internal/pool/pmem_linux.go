@@ -14,11 +14,10 @@ import (
 	"github.com/weftgo/weft/internal/pm"
 )
 
-// grant finds out whether what is fenced in a file survives a power failure, if that is
-// asked for. Of a device it always is. Only the memory of a device (devdax) tells that by
-// itself: a file's would need MAP_SYNC, and GPUs cannot map such files, whose pages
-// drivers are not allowed to pin for long. Error: [ErrNotDurable], with the condition
-// that is not met.
+// grant checks whether fenced stores to a file survive a power failure, if the terms require that.
+// A device always requires it. Only the memory of a device (devdax) reports its persistence. A file
+// would need MAP_SYNC, and GPUs cannot map such files, because drivers must not pin their pages for
+// long. Error: [ErrNotDurable], with the condition that is not met.
 func (f *file) grant(stat *unix.Stat_t, terms Terms) error {
 	if !terms.PMem && !f.device {
 		return nil
@@ -33,8 +32,8 @@ func (f *file) grant(stat *unix.Stat_t, terms Terms) error {
 	return err
 }
 
-// domainOf is that of the memory of a file; without one, of a file that is yet to be. What
-// the system tells of a device comes before what somebody asserts.
+// domainOf returns the domain of a file's memory; a nil stat is a file that does not exist yet.
+// What the system reports of a device takes precedence over assertions.
 func domainOf(stat *unix.Stat_t, terms Terms) (Domain, error) {
 	if stat != nil && stat.Mode&unix.S_IFMT == unix.S_IFCHR {
 		domain, err := checkPMem(unix.Major(uint64(stat.Rdev)), unix.Minor(uint64(stat.Rdev)), terms)
@@ -51,7 +50,7 @@ func domainOf(stat *unix.Stat_t, terms Terms) (Domain, error) {
 	return MemoryController, nil
 }
 
-// deviceSize is that of the memory of a device, as sysfs tells it.
+// deviceSize returns the size of a device's memory, as sysfs reports it.
 func deviceSize(stat *unix.Stat_t) (int64, error) {
 	name := filepath.Join(deviceOf(unix.Major(uint64(stat.Rdev)), unix.Minor(uint64(stat.Rdev))), "size")
 	text, err := os.ReadFile(name)
@@ -101,8 +100,8 @@ func (f *file) formatDevice(s *Superblock) (*Pool, error) {
 	return p, nil
 }
 
-// erase makes memory that has had something else ready for Format: first no superblock is
-// there, then levels and areas are empty.
+// erase prepares used memory for Format. It clears the superblocks first, and then the levels and
+// areas.
 func erase(m *pm.Memory, s *Superblock) {
 	for i := range 2 {
 		m.Clear(wordOf(i), wordOf(i)+blockSize/pm.Word)

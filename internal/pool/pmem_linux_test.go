@@ -20,7 +20,7 @@ import (
 
 var persistent = Terms{PMem: true, Said: Asserted{Persistent: true}}
 
-// A pool in a file is PMem where somebody asserts that its memory is, and asks for it.
+// A pool in a file is PMem if the terms require it and assert that its memory is persistent.
 func TestAsserted(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "pool")
 	for why, terms := range map[string]Terms{
@@ -53,8 +53,8 @@ func TestAsserted(t *testing.T) {
 	}
 }
 
-// zero describes /dev/zero, each mapping of which is memory of its own, as a device of
-// persistent memory.
+// zero describes /dev/zero as a device of persistent memory. Each mapping of it is memory of its
+// own.
 func zero(t *testing.T, domain, size string) {
 	under(t, fakeSysfs(t, map[string]string{
 		"dev/char/1:5":                       "-> ../../devices/region0/dax0.0",
@@ -67,7 +67,7 @@ func zero(t *testing.T, domain, size string) {
 
 const zeroDevice = "/dev/zero"
 
-// unlocked does it again while another process has the device.
+// unlocked repeats do while another process has the device locked.
 func unlocked(do func() error) (err error) {
 	for range 100 {
 		if err = do(); !errors.Is(err, ErrLocked) {
@@ -78,10 +78,10 @@ func unlocked(do func() error) (err error) {
 	return err
 }
 
-// A pool on a character device has all its memory, and PMem or an error.
+// A pool on a character device takes all its memory, and is granted PMem or refused.
 func TestCharacterDevice(t *testing.T) {
 	const size = testSize + 3*Page
-	zero(t, "memory_controller", fmt.Sprintln(size+1)) // which is rounded down
+	zero(t, "memory_controller", fmt.Sprintln(size+1)) // rounded down
 	var p *Pool
 	if err := unlocked(func() (err error) { p, err = Create(zeroDevice, sample(), testSize); return err }); err != nil {
 		t.Fatal(err)
@@ -130,7 +130,7 @@ func TestCharacterDevice(t *testing.T) {
 			t.Errorf("domain %q on terms %+v: %v", domain, terms, err)
 		}
 	}
-	// Who asks for nothing is held to the terms all the same: the device would be PMem.
+	// The terms apply even if PMem is not requested, because the device would be PMem.
 	gpu := Terms{GPU: true}
 	for what, do := range map[string]func() error{
 		"CreateOn": func() error { _, err := CreateOn(zeroDevice, sample(), testSize, gpu); return err },
@@ -156,7 +156,7 @@ func TestCharacterDevice(t *testing.T) {
 	}
 }
 
-// posing is a file that passes for a device.
+// posing opens a file that passes for a device.
 func posing(t *testing.T, path string) *file {
 	t.Helper()
 	f, err := openFile(path, unix.O_RDWR|unix.O_CREAT, false, persistent)
@@ -173,7 +173,7 @@ type counted struct{ words, fences int }
 func (c *counted) WriteBack(words []uint64) { c.words += len(words) }
 func (c *counted) Fence()                   { c.fences++ }
 
-// A pool on a device comes back, and takes the place of anything but a pool.
+// A pool on a device reads back, and replaces anything except a pool.
 func TestDevice(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "device")
 	rng := rand.New(rand.NewPCG(1, 1))
@@ -221,8 +221,8 @@ func TestDevice(t *testing.T) {
 	}
 }
 
-// A crash while a pool takes the place of another leaves the old one, or none, or the new
-// one with empty levels.
+// A crash while a pool replaces another one leaves the old one, none, or the new one with empty
+// levels.
 func TestEraseCrash(t *testing.T) {
 	const words = testSize / pm.Word
 	old, next := sample(), sample()

@@ -9,8 +9,7 @@ import (
 	"testing"
 )
 
-// fakeSysfs is a tree as Linux shows it: each file with its content, each link, which
-// begins with "-> ", with what it points to.
+// fakeSysfs makes a tree like sysfs: each file with its content, each link ("-> ") with its target.
 func fakeSysfs(t *testing.T, tree map[string]string) string {
 	t.Helper()
 	root := t.TempDir()
@@ -33,14 +32,14 @@ func fakeSysfs(t *testing.T, tree map[string]string) string {
 	return root
 }
 
-// under lets devices be described there until the test ends.
+// under sets sysfs to root until the test ends.
 func under(t *testing.T, root string) {
 	was := sysfs
 	sysfs = root
 	t.Cleanup(func() { sysfs = was })
 }
 
-// Which devices of which regions are durable, and what has to be asserted.
+// checkPMem accepts the right devices and regions, and requires the right assertions.
 func TestCheckPMem(t *testing.T) {
 	if runtime.GOOS != "linux" {
 		t.Skip("sysfs has colons in its names, and is Linux's")
@@ -92,7 +91,7 @@ func TestCheckPMem(t *testing.T) {
 			t.Errorf("%s: %q, %v; want %q, %q", c.name, is, err, c.want, c.why)
 		}
 	}
-	// The root itself may be a link, and what is above it counts for nothing.
+	// The root itself may be a link, and directories above it do not count.
 	root := fakeSysfs(t, device(nd, "device_dax"))
 	link := filepath.Join(t.TempDir(), "sys")
 	if err := errors.Join(os.Symlink(root, link), os.WriteFile(filepath.Join(filepath.Dir(root), "persistence_domain"), []byte("cpu_cache"), 0o600)); err != nil {

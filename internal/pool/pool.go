@@ -1,39 +1,35 @@
-// Package pool is the file of a persistent index: its format, and its life. What lies
-// in its levels is not known here.
+// Package pool is the file of a persistent index: its format and its life cycle. The package does
+// not interpret the contents of the levels.
 //
-// A pool is one file of constant size, mapped into memory. It begins with two copies
-// of a superblock, a checksummed block of 4 KiB each, in two different pages of 2 MiB;
-// a change is written to the older copy, under the next generation, so that a crash
-// in the midst of it leaves the newer one. All numbers are offsets into the file, never
-// addresses: a pool may be mapped anywhere, and nothing read from it is trusted before
-// [Superblock.Check].
+// A pool is one file of constant size, mapped into memory. It begins with two copies of a
+// superblock, a checksummed block of 4 KiB each, in two different pages of 2 MiB. A change goes to
+// the older copy, under the next generation, so a crash in the midst of it leaves the newer one.
+// All numbers are offsets into the file, never addresses. A pool may be mapped anywhere, and
+// nothing read from it is trusted before [Superblock.Check].
 //
 // # What can go wrong with a file
 //
-// A store to a mapped page that the file system has no memory for kills the process.
-// So all blocks are allocated when the pool is made, where a full file system is an
-// error, and again on opening a file with holes, as copies of pools may have.
+// A store to a mapped page that the file system has no memory for kills the process. So all blocks
+// are allocated when the pool is made, where a full file system is an error. They are allocated
+// again on opening a file with holes, which copies of pools may have.
 //
-// Two processes in one pool would destroy it: an open pool is locked, for itself or
-// among readers, and a list of the open pools refuses a second opening within the
-// process, which locks alone do not where they belong to processes. The locks bind
-// those who ask for them: somebody who truncates the file of an open pool kills the
-// process that has it.
+// Two processes in one pool would destroy it. An open pool is therefore locked, exclusively or
+// shared among readers. Within the process a list of open pools refuses a second opening, because
+// locks that belong to processes do not. The locks are advisory: truncating the file of an open
+// pool kills the process that has it open.
 //
 // # Persistent memory
 //
-// A pool on a character device (devdax) has all of its memory, whose size and persistence
-// domain sysfs tells. There is no file system, so what is not there cannot be told from
-// what has been there before: a pool is made by zeroing both superblocks first and writing
-// them last. Its memory writes back what is stored (pm.NewPersistent), unless the domain
-// has the caches in it.
+// A pool on a character device (devdax) takes all of its memory. sysfs reports its size and
+// persistence domain. Without a file system, nothing distinguishes old contents from memory that
+// was never written. So a pool is made by zeroing both superblocks first and writing them last. Its
+// memory writes back what is stored (pm.NewPersistent), unless the domain includes the caches.
 //
-// # Who copies
+// # Checking a private copy
 //
-// The superblock is read into private memory and checked there before anything is
-// mapped: changing the file in the meantime changes no decision. [Superblock.Check]
-// is the contract: what it has let pass, arithmetic on levels and areas cannot leave
-// the pool.
+// The superblock is read into private memory and checked there before anything is mapped, so a
+// concurrent change of the file changes no decision. [Superblock.Check] is the contract: after it,
+// arithmetic on levels and areas cannot leave the pool.
 package pool
 
 import (
@@ -46,25 +42,25 @@ import (
 	"github.com/weftgo/weft/internal/pm"
 )
 
-// Durability is what outlives what.
+// Durability is the kind of failure that stores survive.
 type Durability int
 
-// What a pool may be granted.
+// Durabilities of a pool.
 const (
-	None    Durability = iota // nothing outlives the process for sure
-	Process                   // what a process has stored outlives it, however it ends
-	PMem                      // what it has stored and fenced outlives a power failure
+	None    Durability = iota // nothing is guaranteed to outlive the process
+	Process                   // stores outlive the process, however it ends
+	PMem                      // stores that were fenced survive a power failure
 )
 
 var durabilities = enum.Names[Durability]{Type: "gphash.Durability", Names: []string{"none", "process", "pmem"}, Err: op.ErrOptions}
 
-// String names the durability as messages do.
+// String returns the name used in messages.
 func (d Durability) String() string { return durabilities.String(d) }
 
-// MarshalText is String, or weft.ErrOptions where there is no such value.
+// MarshalText returns String, or weft.ErrOptions for an invalid value.
 func (d Durability) MarshalText() ([]byte, error) { return durabilities.Text(d) }
 
-// UnmarshalText reads a name, in upper or lower case: so flag.TextVar takes it.
+// UnmarshalText parses a name in upper or lower case, so flag.TextVar accepts it.
 func (d *Durability) UnmarshalText(text []byte) error { return durabilities.Read(d, text) }
 
 // Pool is an open pool.
@@ -75,25 +71,25 @@ type Pool struct {
 
 	readOnly, wasClean bool
 	powerLost          bool
-	was                Superblock // that of who had the pool before
+	was                Superblock // as found when the pool was opened
 
-	mu     sync.Mutex // of what follows
-	found  *Contents  // what Close is to store
+	mu     sync.Mutex // guards the fields below
+	found  *Contents  // contents for Close to store
 	mapped []byte     // nil without a file
-	last   Superblock // the one that counts
-	kept   block      // what of it this version does not know
+	last   Superblock // the current one
+	kept   block      // its block, with fields unknown to this version
 	other  error      // why the other copy is not whole
 	closed bool
 }
 
-// backing is what holds the memory of a pool.
+// backing holds the memory of a pool.
 type backing interface {
 	sync() error
 	close() error // unmaps and unlocks
 }
 
-// Format makes a pool of zeroed memory: it writes the first superblock, whose Size
-// becomes that of the memory, to both copies. Errors: weft's ErrOptions.
+// Format makes a pool of zeroed memory. It writes the first superblock to both copies, with Size
+// set to that of the memory. Errors: weft's ErrOptions.
 func Format(m *pm.Memory, first *Superblock) (*Pool, error) {
 	p := &Pool{memory: m, last: *first, wasClean: true}
 	p.last.Size, p.last.Clean, p.last.UncleanOpens, p.last.Generation = m.Words()*pm.Word, false, 0, 0
@@ -106,8 +102,8 @@ func Format(m *pm.Memory, first *Superblock) (*Pool, error) {
 	return p, nil
 }
 
-// OnMemory is the pool in a memory: it chooses between the copies of the superblock as
-// Open does, and writes nothing. Errors are those of Open.
+// OnMemory returns the pool in a memory. It chooses between the copies of the superblock as Open
+// does, and writes nothing. Errors are those of Open.
 func OnMemory(m *pm.Memory) (*Pool, error) {
 	if m.Words()*pm.Word < DataStart {
 		return nil, fmt.Errorf("%w: %d bytes, superblocks take %d", op.ErrCorrupt, m.Words()*pm.Word, DataStart)
@@ -124,7 +120,7 @@ func OnMemory(m *pm.Memory) (*Pool, error) {
 	return p, nil
 }
 
-// chosen is a pool of so many bytes that has one of the copies, and no memory yet.
+// chosen returns a pool of size bytes with the current copy, and without memory yet.
 func chosen(copies *[2]Copy, size uint64) (*Pool, error) {
 	i, err := choose(copies, size)
 	if err != nil {
@@ -134,40 +130,40 @@ func chosen(copies *[2]Copy, size uint64) (*Pool, error) {
 	return &Pool{last: c.Superblock, was: c.Superblock, kept: c.block, wasClean: c.Superblock.Clean, other: copies[1-i].Err}, nil
 }
 
-// wordOf is where copy A (0) or B (1) begins.
+// wordOf returns the first word of copy A (0) or B (1).
 func wordOf(copy int) uint64 { return uint64(copy) * copyB / pm.Word }
 
-// Memory is the words of the pool. Those of a pool opened for reading must not be
-// stored to; none may be touched once the pool is closed.
+// Memory returns the words of the pool. Callers must not store to the words of a pool opened for
+// reading, nor touch any words after Close.
 func (p *Pool) Memory() *pm.Memory { return p.memory }
 
-// Bytes is the mapped file, for registering it with a device; nil without a file, and
-// once the pool is closed.
+// Bytes returns the mapped file, for registering it with a device. It is nil without a file and
+// after Close.
 func (p *Pool) Bytes() []byte {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.mapped
 }
 
-// Durability is what has been granted.
+// Durability returns the durability that has been granted.
 func (p *Pool) Durability() Durability { return p.grants }
 
 // ReadOnly reports whether the pool was opened for reading.
 func (p *Pool) ReadOnly() bool { return p.readOnly }
 
-// WasClean reports whether the pool was new, or closed by who had it before: if not,
-// the levels have to be recovered.
+// WasClean reports whether the pool was new or had been closed. If not, its levels must be
+// recovered.
 func (p *Pool) WasClean() bool { return p.wasClean }
 
-// Contents returns what Close found in the pool; ok is false if the pool was not closed, or by a
-// version of this package that stores nothing.
+// Contents returns what the last Close stored about the pool. ok is false if the pool was not
+// closed, or was closed by a version of this package that stores nothing.
 func (p *Pool) Contents() (c Contents, ok bool) { return p.was.closed() }
 
 // PowerLost reports whether the pool was open when the machine stopped, which [Terms] allowed.
 func (p *Pool) PowerLost() bool { return p.powerLost }
 
-// Verified ends PowerLost: what the pool has left has been verified. Until then whoever opens the
-// pool next meets the loss again.
+// Verified ends PowerLost, once the caller has verified the contents of the pool. Without it, the
+// next Open fails with the loss again.
 func (p *Pool) Verified() error {
 	if !p.powerLost {
 		return nil
@@ -182,32 +178,31 @@ func (p *Pool) Verified() error {
 	return p.sync()
 }
 
-// Seal has Close store what the pool holds, for [Pool.Contents]. Nobody changes it any more.
+// Seal makes Close store c, for [Pool.Contents]. The caller must not change the pool afterwards.
 func (p *Pool) Seal(c Contents) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.found = &c
 }
 
-// Superblock is a copy of the superblock.
+// Superblock returns a copy of the superblock.
 func (p *Pool) Superblock() Superblock {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.last
 }
 
-// OtherCopy is why the copy of the superblock that does not count is not whole: a
-// crash in the midst of a Commit, or damage, which cannot be told apart. The next
-// Commit writes it.
+// OtherCopy returns why the older copy of the superblock is not whole. A crash in the midst of a
+// Commit and damage look the same. The next Commit overwrites that copy.
 func (p *Pool) OtherCopy() error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.other
 }
 
-// Commit changes the superblock: a crash leaves the old one or the new one, and with
-// the new one all that was stored to the pool before. The identity, the geometry and
-// the size stay; the generation is counted here.
+// Commit changes the superblock. A crash leaves the old one or the new one, and with the new one
+// everything stored to the pool before. Identity, geometry and size cannot change; Commit sets the
+// generation.
 //
 // The older copy still stands in for a damaged newer one. Where that must not happen,
 // because what it refers to is about to be used for something else, commit twice.
@@ -231,11 +226,11 @@ func (p *Pool) Commit(change func(*Superblock)) error {
 	return p.store(next)
 }
 
-// store writes a superblock to the copy that does not count, which it then does. Only
-// words that differ are written. They need no order among themselves: until the last
-// of them is there the checksums are wrong. They must not come before what the
-// superblock refers to, nor after the first word of the next one, which goes to the
-// copy that this one supersedes: a fence on each side.
+// store writes a superblock to the older copy, which becomes the current one. It writes only the
+// words that differ. These need no order among themselves, because the checksums are wrong until
+// the last word is there. A fence before the words orders them after what the superblock refers to.
+// A fence after them orders them before the next superblock, which goes to the copy that this one
+// supersedes.
 func (p *Pool) store(next Superblock) error {
 	next.Generation = p.last.Generation + 1
 	if next.Clean && p.found != nil {
@@ -262,7 +257,7 @@ func (p *Pool) store(next Superblock) error {
 	return nil
 }
 
-// begin marks a pool that has just been opened: it is not clean until it is closed.
+// begin marks a newly opened pool as unclean, until it is closed.
 func (p *Pool) begin() error {
 	if err := p.Commit(func(s *Superblock) {
 		if !s.Clean {
@@ -275,16 +270,16 @@ func (p *Pool) begin() error {
 	}); err != nil {
 		return err
 	}
-	// The mark reaches the disk before any change does: if the power fails, the
-	// pool will not pass for a clean one.
+	// The mark reaches the disk before any change. After a power failure the pool does not look
+	// clean.
 	return p.sync()
 }
 
-// Close marks the pool clean and gives the file back; the memory is gone. It returns
-// the first error, gives back all the same, and does nothing the second time.
+// Close marks the pool clean, unmaps the memory and closes the file. It returns the first error but
+// closes the file in any case. A second Close does nothing.
 func (p *Pool) Close() error { return p.end(true) }
 
-// Abandon is Close without the mark: what the end of the process would do.
+// Abandon closes the pool without the mark, as the end of the process would.
 func (p *Pool) Abandon() error { return p.end(false) }
 
 func (p *Pool) end(clean bool) (first error) {
@@ -307,8 +302,7 @@ func (p *Pool) end(clean bool) (first error) {
 	return first
 }
 
-// markClean marks the pool once all else is on the disk: a failed write leaves it
-// unclean.
+// markClean marks the pool after everything else is on the disk. A failed write leaves it unclean.
 func (p *Pool) markClean() error {
 	if err := p.sync(); err != nil {
 		return err

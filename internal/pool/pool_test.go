@@ -12,13 +12,13 @@ import (
 	"github.com/weftgo/weft/internal/pm"
 )
 
-// testSize is that of the pools here: room for three levels and two areas.
+// testSize is the size of the pools here: three levels and two areas fit.
 const testSize = DataStart + 32*Page
 
-// boot is the boot of all tests that do not say otherwise.
+// boot is the boot id of all tests that do not set their own.
 var boot = BootID{0xb0, 7}
 
-// sample is a superblock with something in every field.
+// sample returns a superblock with something in every field.
 func sample() *Superblock {
 	s := &Superblock{
 		UUID: [16]byte{1, 2, 3, 15: 16}, Created: time.Unix(1_700_000_000, 123_456_789).UTC(), Tool: "weft 1.2.3",
@@ -32,7 +32,7 @@ func sample() *Superblock {
 	return s
 }
 
-// formatted is a pool in memory, and the memory.
+// formatted returns a pool in memory, and the memory.
 func formatted(t testing.TB) (*Pool, []byte) {
 	t.Helper()
 	mapped := make([]byte, testSize)
@@ -43,7 +43,7 @@ func formatted(t testing.TB) (*Pool, []byte) {
 	return p, mapped
 }
 
-// What is committed is found again; both copies are written in turn.
+// Committed superblocks read back, and commits alternate between the copies.
 func TestCommit(t *testing.T) {
 	p, mapped := formatted(t)
 	want := *sample()
@@ -112,7 +112,7 @@ func TestAbandon(t *testing.T) {
 	}
 }
 
-// What cannot be a pool is refused at once.
+// Format refuses an illegal superblock at once.
 func TestFormatRefuses(t *testing.T) {
 	for name, change := range map[string]func(*Superblock){
 		"variable keys":   func(s *Superblock) { s.Geometry.KeySize = 0 },
@@ -142,7 +142,7 @@ func TestFormatRefuses(t *testing.T) {
 	}
 }
 
-// A time of none stays none.
+// A zero time stays zero.
 func TestNoTime(t *testing.T) {
 	s := sample()
 	s.Created = time.Time{}
@@ -155,11 +155,11 @@ func TestNoTime(t *testing.T) {
 	}
 }
 
-// disk is a file whose writes fail.
+// disk is a file with a sync that fails.
 type disk struct {
 	p      *Pool
 	synced []bool // whether the superblock was clean, at each sync
-	fails  int    // the sync that fails
+	fails  int    // number of the sync that fails
 	closed int
 }
 
@@ -175,8 +175,8 @@ func (d *disk) sync() error {
 
 func (d *disk) close() error { d.closed++; return nil }
 
-// The mark of a clean pool follows what it vouches for, the mark of an opened one goes
-// before: a sync lies between. A disk that fails leaves the pool unclean, and closed.
+// The clean mark comes after what it vouches for, and the mark of an opened pool before; a sync
+// lies between. A failing disk leaves the pool unclean, and closed.
 func TestDiskFails(t *testing.T) {
 	for fails, want := range map[int][]bool{0: {false, false, true}, 1: {false}, 2: {false, false}, 3: {false, false, true}} {
 		p, _ := formatted(t)

@@ -25,7 +25,7 @@ func TestMain(m *testing.M) {
 	switch os.Getenv(role) {
 	case "":
 		os.Exit(m.Run())
-	case "hold": // has the pool until somebody kills it
+	case "hold": // keeps the pool open until the process is killed
 		p, err := Open(path, false)
 		if err == nil {
 			err = p.Commit(func(s *Superblock) { s.Epoch = 99 })
@@ -39,7 +39,7 @@ func TestMain(m *testing.M) {
 		p, err := Open(path, true)
 		fmt.Println("opened:", err)
 		sleep(p)
-	case "create", "create named": // makes a pool, but for its name, and waits
+	case "create", "create named": // makes a pool except for its name, and waits
 		withoutName = os.Getenv(role) == "create"
 		beforeName = func() {
 			fmt.Println("made")
@@ -62,8 +62,8 @@ func TestMain(m *testing.M) {
 	}
 }
 
-// sleep has a process wait for its end with a pool open. With select {} the runtime would find a deadlock,
-// and end it, where nothing of C runs beside.
+// sleep waits for the end of the process with a pool open. With select {} the runtime would detect
+// a deadlock and exit in programs without cgo.
 func sleep(p *Pool) {
 	time.Sleep(time.Hour)
 	runtime.KeepAlive(p)

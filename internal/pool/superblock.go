@@ -6,16 +6,15 @@ import (
 	"time"
 )
 
-// DataStart is where levels and areas begin, in bytes. Before it lie the two copies
-// of the superblock, alone in two pages of 2 MiB, so that no damage to one huge page
-// reaches both.
+// DataStart is the offset in bytes of levels and areas. The two copies of the superblock lie before
+// it, each alone in a page of 2 MiB. So damage to one huge page cannot reach both.
 const DataStart = 4 << 20
 
-// Page is what offsets and lengths within a pool are multiples of, in bytes.
+// Page is the unit of offsets and lengths within a pool, in bytes.
 const Page = 4096
 
-// What a pool may ask for at most. A file cannot be trusted: whoever reads a
-// superblock computes with its numbers only after [Superblock.Check].
+// Limits of a pool. A file cannot be trusted: code computes with the numbers of a superblock only
+// after [Superblock.Check].
 const (
 	MaxLevels = 31       // of the table's 32; the last one stays free
 	maxWays   = 32       // slots of a bucket, hash locations: lanes of a warp
@@ -27,39 +26,40 @@ const (
 	maxCount  = 1 << 62 // generations, epochs, openings: they never wrap
 )
 
-// Geometry is what a pool is made for; it never changes.
+// Geometry is the immutable shape of a pool.
 type Geometry struct {
-	KeySize, ValueSize uint32 // bytes; 0 is a variable length, which takes the feature Records
-	Slots              uint32 // of a bucket
+	KeySize, ValueSize uint32 // bytes; 0: variable length, which requires the feature Records
+	Slots              uint32 // slots per bucket
 	Hashes             uint32 // locations of a key in each level
 	Levels             uint32 // levels that share keys
 	HashID             uint32 // SipHash or FastHash
-	Unit               uint32 // words that levels and values take of the pool at a time
+	Unit               uint32 // words that levels and values allocate at a time
 	_                  uint32
 	Seed               [2]uint64
 }
 
 // The hashes of keys.
 const (
-	SipHash  = 1 // SipHash-1-3, keyed by the seed: nobody can flood a bucket without it
-	FastHash = 2 // for keys that no opponent chooses
+	// SipHash-1-3, keyed by the seed: without the seed an attacker cannot flood a bucket
+	SipHash  = 1
+	FastHash = 2 // for keys that no attacker chooses
 )
 
-// Records is the incompatible feature of pools whose keys or values have a variable
-// length: what they hold lies in records.
+// Records is the incompatible feature of pools with keys or values of variable length. Slots then
+// refer to records.
 const Records = 1 << 0
 
-// LevelState is what a level is good for.
+// LevelState is the state of a level.
 type LevelState uint32
 
 // The states of levels.
 const (
-	Free     LevelState = iota // there is none: offset and length are zero
+	Free     LevelState = iota // no level: offset and length are zero
 	Live                       // holds keys
-	Draining                   // takes no new keys, and gives its own to the levels above
+	Draining                   // accepts no new keys; its keys move to the levels above
 )
 
-// String names the state as messages do.
+// String returns the name used in messages.
 func (s LevelState) String() string {
 	if names := [...]string{"free", "live", "draining"}; s < LevelState(len(names)) {
 		return names[s]
@@ -67,32 +67,31 @@ func (s LevelState) String() string {
 	return fmt.Sprintf("%d, which is none", uint32(s))
 }
 
-// Level is where a level lies in the pool.
+// Level is the place and the state of a level in the pool.
 type Level struct {
 	Offset, Length uint64 // bytes, multiples of Page
 	State          LevelState
 	_              uint32
 }
 
-// Area is a part of the pool beside the levels: values, records. What each one is
-// for is the index's business.
+// Area is a part of the pool besides the levels: values or records. The index defines the use of
+// each one.
 type Area struct {
-	Offset, Length uint64 // bytes, multiples of Page; zero if there is none
-	// Used is how many bytes from the beginning may have been written. It is
-	// committed before they are, or a batch would write over values that a crash
-	// has made the pool forget.
+	Offset, Length uint64 // bytes, multiples of Page; zero if unused
+	// Used is the number of bytes from the beginning that may have been written. It is committed
+	// before they are written. Otherwise a batch could overwrite values that a crash has made the
+	// pool forget.
 	Used uint64
 }
 
-// Features are what a pool has that not all versions of this package know, a bit
-// each.
+// Features are bits for properties of a pool that some versions of this package do not support.
 type Features struct {
-	Compat   uint32 // whoever does not know them may read and write the pool
-	ReadOnly uint32 // … may read it
-	Incompat uint32 // … must leave it alone
+	Compat   uint32 // versions without support may read and write the pool
+	ReadOnly uint32 // … may only read it
+	Incompat uint32 // … must not open it
 }
 
-// Superblock is all that a pool knows about itself but for what lies in its levels.
+// Superblock is the description of a pool, except for the contents of its levels.
 type Superblock struct {
 	Features Features
 	UUID     [16]byte
@@ -102,37 +101,37 @@ type Superblock struct {
 	Size     uint64 // of the pool in bytes
 
 	Levels      [32]Level // by number: level i has 2^i buckets of some unit
-	Top, Bottom uint32    // numbers of the levels between which keys are searched
+	Top, Bottom uint32    // range of levels that lookups search, by number
 	Areas       [8]Area
 
 	Epoch        uint64
-	Clean        bool   // whoever had the pool last closed it
-	Boot         BootID // of the system on which the pool was last opened for changing
+	Clean        bool   // the last writer closed the pool
+	Boot         BootID // boot of the system that last opened the pool for changing
 	Contents     Contents
-	UncleanOpens uint64 // how often the pool was opened without having been closed
+	UncleanOpens uint64 // number of openings without a Close before
 
-	Generation uint64 // of this superblock; the highest one counts
+	Generation uint64 // of this superblock; the copy with the higher one is current
 }
 
-// BootID tells one run of an operating system from another; zero is unknown.
+// BootID identifies one run of an operating system; zero is unknown.
 type BootID [16]byte
 
-// Contents are what Close found in a pool. A version of this package that does not know the field
-// leaves it as it was, so it counts in one generation of the superblock only.
+// Contents are what Close found in a pool. A version of this package without the field copies it
+// unchanged, so Contents are valid for one generation of the superblock only.
 type Contents struct {
 	Generation uint64 // of the superblock that they belong to
 	Keys       uint64
-	Slots      uint64 // a sum over the slots that have keys
+	Slots      uint64 // a sum over the slots that hold keys
 	Values     uint64 // a sum over the checksums of their values
 }
 
-// closed returns what Close found in the pool, if nobody has opened it for changing since.
+// closed returns what Close found in the pool, if no writer has opened it since.
 func (s *Superblock) closed() (c Contents, ok bool) {
 	return s.Contents, s.Clean && s.Contents.Generation == s.Generation
 }
 
-// illegal says what is wrong with a superblock of a pool of so many bytes; without
-// a sentinel, since that depends on who has written it.
+// illegal returns what is wrong with a superblock of a pool of size bytes. The error has no
+// sentinel, since that depends on the origin of the superblock.
 func (s *Superblock) illegal(size uint64) error {
 	for _, check := range []func(uint64) error{s.illegalSize, s.illegalGeometry, s.illegalIdentity, s.illegalPlaces, s.illegalLevels} {
 		if err := check(size); err != nil {
@@ -156,7 +155,7 @@ func (s *Superblock) illegalSize(size uint64) error {
 
 func (s *Superblock) illegalGeometry(uint64) error {
 	g := &s.Geometry
-	size := uint32(1) // of keys and values, at least
+	size := uint32(1) // min size of keys and values
 	if s.Features.Incompat&Records != 0 {
 		size = 0
 		if g.KeySize > 0 && g.ValueSize > 0 {
@@ -190,7 +189,7 @@ func (s *Superblock) illegalIdentity(uint64) error {
 	return nil
 }
 
-// nanoseconds and date are a time on file; zero is no time.
+// nanoseconds and date convert between a time and its form on file; zero is no time.
 func nanoseconds(t time.Time) int64 {
 	if t.IsZero() {
 		return 0

@@ -5,11 +5,11 @@ import (
 	"strings"
 )
 
-// module is what tools are versions of.
+// module is the path of the module that tool looks for.
 const module = "github.com/weftgo/weft"
 
-// tool names this version as superblocks keep it: "weft v1.2.3", or "weft (devel)" in a
-// program that was built without a version. info is nil in one without modules.
+// tool returns the version of this module as superblocks store it: "weft v1.2.3", or "weft (devel)"
+// in a program built without a version. info is nil in a program built without modules.
 func tool(info *debug.BuildInfo) string {
 	version := "(devel)"
 	if info != nil {

@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// A pool says what version has made it, in no more room than there is.
+// A pool records the version that made it, cut to the size of the field.
 func TestTool(t *testing.T) {
 	ours := func(version string) debug.Module { return debug.Module{Path: module, Version: version} }
 	other := debug.Module{Path: "example.org/other", Version: "v9.9.9"}

@@ -1,15 +1,16 @@
-// Package savedgraph is how graphs are saved: a stream of little-endian bytes that says nothing of the layout, so that any structure loads
-// on any device what another one has saved.
+// Package savedgraph is the format of saved graphs: a stream of little-endian bytes. It does not
+// depend on the layout, so any structure on any device loads what another one saved.
 //
 //	header    "WEFTGRF1", letter and bits of the type of weights, flags, 0, a number
 //	          above those of all vertices with edges of their own (uint32), CRC-32C
-//	vertices  1, n (uint32 each), n vertices that are there, CRC-32C
+//	vertices  1, n (uint32 each), n vertices that exist, CRC-32C
 //	edges     2, n, n sources, n targets, n weights, CRC-32C
 //	…
-//	end       0, 0, numbers of all vertices and edges (uint64 each), CRC-32C
+//	end       0, 0, counts of all vertices and edges (uint64 each), CRC-32C
 //
-// Of an undirected graph an edge is there once. A structure in which all vertices are there saves none. Each CRC covers its own
-// part. A part has at most frameRows rows, so what a damaged stream claims costs little memory.
+// An undirected graph stores each edge once. A structure in which all vertices exist saves no
+// vertices. Each CRC covers its own part. A part has at most frameRows rows, so a damaged stream
+// cannot claim much memory.
 package savedgraph
 
 import (
@@ -32,7 +33,8 @@ const (
 
 	tagEnd, tagVertices, tagEdges = 0, 1, 2
 
-	leastEdges = 1 << 20 // that are handed on at a time, before the last
+	// min edges of a call to Graph.Edges, except the last
+	leastEdges = 1 << 20
 )
 
 // Flags of a graph.
@@ -42,9 +44,9 @@ const (
 	Multi
 )
 
-// Kind is what a stream and the graph that loads it have in common, or not.
+// Kind is compared between a stream and the graph that loads it.
 type Kind struct {
-	Letter byte // of the type of weights, as files know it; 0 for none
+	Letter byte // letter of the type of weights in files; 0 for none
 	Weight int  // bytes of a weight: 0, 4 or 8
 	Flags  byte
 }
@@ -62,7 +64,7 @@ type Writer struct {
 	weights  []byte
 }
 
-// NewWriter writes the header of a graph whose vertices are numbers below a limit.
+// NewWriter writes the header of a graph with vertex numbers below limit.
 func NewWriter(to io.Writer, k Kind, limit int) *Writer {
 	w := &Writer{out: seal.NewWriter(to, 1<<20), weight: k.Weight}
 	head := append([]byte(magic), k.Letter, byte(8*k.Weight), k.Flags, 0)
@@ -70,10 +72,10 @@ func NewWriter(to io.Writer, k Kind, limit int) *Writer {
 	return w
 }
 
-// Err is the first error of the stream.
+// Err returns the first error of the stream.
 func (w *Writer) Err() error { return w.out.Err }
 
-// frame writes n rows.
+// frame writes a part of n rows.
 func (w *Writer) frame(tag uint32, n int, columns ...[]byte) {
 	head := binary.LittleEndian.AppendUint32(binary.LittleEndian.AppendUint32(nil, tag), uint32(n))
 	parts := [][]byte{head}
@@ -85,14 +87,14 @@ func (w *Writer) frame(tag uint32, n int, columns ...[]byte) {
 	w.out.Sealed(parts...)
 }
 
-// Vertex writes a vertex. All come before edges.
+// Vertex writes a vertex. All vertices come before the edges.
 func (w *Writer) Vertex(u uint32) {
 	if w.ids = append(w.ids, u); len(w.ids) == frameRows {
 		w.flush()
 	}
 }
 
-// Edge writes an edge, and as many bytes of weight as edges have.
+// Edge writes an edge and the first bytes of weight, as many as Kind.Weight says.
 func (w *Writer) Edge(u, v uint32, weight []byte) {
 	w.from, w.to, w.weights = append(w.from, u), append(w.to, v), append(w.weights, weight[:w.weight]...)
 	if len(w.from) == frameRows {
@@ -100,7 +102,7 @@ func (w *Writer) Edge(u, v uint32, weight []byte) {
 	}
 }
 
-// flush writes what has been collected: vertices before edges.
+// flush writes the collected rows, vertices before edges.
 func (w *Writer) flush() {
 	if n := len(w.ids); n > 0 {
 		w.frame(tagVertices, n, device.Bytes(w.ids))
@@ -113,7 +115,7 @@ func (w *Writer) flush() {
 	w.ids, w.from, w.to, w.weights = w.ids[:0], w.from[:0], w.to[:0], w.weights[:0]
 }
 
-// End writes the end, without which a stream does not count as whole.
+// End writes the end mark. A stream without it counts as truncated.
 func (w *Writer) End() error {
 	w.flush()
 	w.frame(tagEnd, 0, binary.LittleEndian.AppendUint64(binary.LittleEndian.AppendUint64(nil, w.vertices), w.edges))
@@ -122,10 +124,11 @@ func (w *Writer) End() error {
 
 // ---- reading ------------------------------------------------------------------
 
-// Graph is what loads one. Slices may be kept no longer than the call.
+// Graph receives a loaded graph. It must not keep the slices after the call.
 type Graph interface {
 	Vertices(ctx context.Context, ids []uint32) error
-	Edges(ctx context.Context, from, to []uint32, weights []byte) error // aligned for words of any width
+	// weights are aligned for words of any width
+	Edges(ctx context.Context, from, to []uint32, weights []byte) error
 }
 
 // reader reads a stream.
@@ -134,7 +137,7 @@ type reader struct {
 	in              io.Reader
 	kind            Kind
 	vertices, edges uint64
-	from, to        []uint32 // that have been read and not been handed on
+	from, to        []uint32 // edges read but not yet passed to Edges
 	weights         []byte
 }
 
@@ -142,8 +145,9 @@ func damaged(format string, args ...any) error {
 	return fmt.Errorf("%w: %s", op.ErrFormat, fmt.Sprintf(format, args...))
 }
 
-// Load gives a graph of a kind what a stream has. A stream of another kind, a damaged one or one that ends early is op.ErrFormat, and one with vertices
-// beyond most is op.ErrOptions; of what came before the damage some may have been handed on.
+// Load passes the stream to a graph of kind k. A stream of another kind, a damaged or a truncated
+// one returns op.ErrFormat. One with vertices beyond most returns op.ErrOptions. Parts before the
+// damage may have been passed on already.
 func Load(ctx context.Context, in io.Reader, k Kind, most int, to Graph) error {
 	r := &reader{Graph: to, in: in, kind: k}
 	if err := r.header(most); err != nil {
@@ -160,7 +164,7 @@ func Load(ctx context.Context, in io.Reader, k Kind, most int, to Graph) error {
 	}
 }
 
-// sealed reads so many bytes behind those that have been read, and checks all against the CRC behind.
+// sealed reads n bytes and checks before and these bytes against the CRC that follows.
 func (r *reader) sealed(before []byte, n int) ([]byte, error) {
 	b := make([]byte, n+4)
 	if _, err := io.ReadFull(r.in, b); err != nil {
@@ -242,7 +246,7 @@ func (r *reader) end(head []byte) error {
 	return nil
 }
 
-// handOn hands on what edges have been read.
+// handOn passes the collected edges to the graph.
 func (r *reader) handOn(ctx context.Context) error {
 	err := r.Edges(ctx, r.from, r.to, batch.Aligned(r.weights))
 	r.from, r.to, r.weights = r.from[:0], r.to[:0], r.weights[:0]

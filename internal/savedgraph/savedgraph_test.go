@@ -24,7 +24,7 @@ func must(t testing.TB, errs ...error) {
 	}
 }
 
-// weighted is what graphs of both packages have.
+// weighted is the method set that the graphs of both packages share.
 type weighted interface {
 	Insert(from, to, weights []uint32) error
 	Rows(vertices []uint32) (offsets []uint64, neighbors, weights []uint32, err error)
@@ -80,7 +80,7 @@ func open(t testing.TB, slabs, directed bool, most int) weighted {
 	return ofGraph{t, g}
 }
 
-// content is a graph's edges, both ways if it is undirected.
+// content returns the edges of a graph, in both directions if it is undirected.
 func content(t testing.TB, g weighted) map[edge]uint32 {
 	t.Helper()
 	all := make([]uint32, vertices)
@@ -98,7 +98,8 @@ func content(t testing.TB, g weighted) map[edge]uint32 {
 	return edges
 }
 
-// saved is a graph, and what it is saved as. The vertex with the largest number has no edges of its own if they lead one way.
+// saved returns the edges of a graph and its saved form. If edges are directed, the vertex with the
+// largest number has none of its own.
 func saved(t testing.TB, slabs, directed bool) (map[edge]uint32, []byte) {
 	t.Helper()
 	g, r := open(t, slabs, directed, vertices), rand.New(rand.NewPCG(1, 2))
@@ -137,7 +138,7 @@ func TestEitherLoadsBoth(t *testing.T) {
 	})
 }
 
-// An empty graph is a file, too.
+// An empty graph saves and loads.
 func TestEmpty(t *testing.T) {
 	kinds(t, func(t *testing.T, slabs, directed bool) {
 		g := open(t, slabs, directed, vertices)
@@ -150,7 +151,8 @@ func TestEmpty(t *testing.T) {
 	})
 }
 
-// What is damaged, cut short, of another kind or too large is refused, and so is a graph that is closed.
+// Load refuses damaged, truncated, mismatched and oversized streams, and a closed graph refuses
+// Load and Save.
 func TestRefused(t *testing.T) {
 	kinds(t, func(t *testing.T, slabs, directed bool) {
 		_, file := saved(t, slabs, directed)
@@ -185,14 +187,14 @@ func TestRefused(t *testing.T) {
 	})
 }
 
-// full is a stream that takes nothing.
+// full is a stream that accepts nothing.
 type full struct{}
 
 var errFull = errors.New("no space")
 
 func (full) Write([]byte) (int, error) { return 0, errFull }
 
-// The error of a stream comes back.
+// Save returns the error of the stream.
 func TestFullDisk(t *testing.T) {
 	kinds(t, func(t *testing.T, slabs, directed bool) {
 		g := open(t, slabs, directed, vertices)

@@ -1,4 +1,4 @@
-// Package seal writes streams whose parts are followed by their CRC, as all files that structures save are made of.
+// Package seal writes streams in parts, each followed by its CRC. All saved structures use it.
 package seal
 
 import (
@@ -17,10 +17,10 @@ type Writer struct {
 	to  *bufio.Writer
 }
 
-// NewWriter is a writer with a buffer of some bytes.
+// NewWriter returns a writer with a buffer of size bytes.
 func NewWriter(to io.Writer, size int) Writer { return Writer{to: bufio.NewWriterSize(to, size)} }
 
-// Sealed writes parts of the stream, and one CRC of all of them.
+// Sealed writes the parts, followed by one CRC over all of them.
 func (w *Writer) Sealed(parts ...[]byte) {
 	var crc uint32
 	for _, p := range parts {
@@ -30,14 +30,14 @@ func (w *Writer) Sealed(parts ...[]byte) {
 	w.Plain(binary.LittleEndian.AppendUint32(nil, crc))
 }
 
-// Plain writes a part that has a checksum of its own.
+// Plain writes a part without a CRC: the part carries a checksum of its own.
 func (w *Writer) Plain(b []byte) {
 	if w.Err == nil {
 		_, w.Err = w.to.Write(b)
 	}
 }
 
-// Flush ends the stream.
+// Flush ends the stream and returns the first error.
 func (w *Writer) Flush() error {
 	if w.Err == nil {
 		w.Err = w.to.Flush()

@@ -28,7 +28,7 @@ var errFull = errors.New("full")
 
 func (full) Write([]byte) (int, error) { return 0, errFull }
 
-// An error is kept, and nothing is written behind it.
+// The writer keeps its first error and writes nothing after it.
 func TestError(t *testing.T) {
 	w := NewWriter(full{}, 16)
 	w.Sealed(make([]byte, 100))

@@ -11,26 +11,26 @@ import (
 	"github.com/weftgo/weft/internal/pm"
 )
 
-// Caches implements pm.Persist: it keeps what a power failure leaves of memory, which is
-// what has been written back and then fenced, word by word. A fence waits for what all
-// threads have written back: it takes one thread to find a fence that is missing.
+// Caches implements pm.Persist. It records, word by word, what a power failure would leave: the
+// words that were written back and then fenced. A fence waits for the write-backs of all threads,
+// so only single-threaded tests find a missing fence.
 type Caches struct {
 	words []uint64
 
 	mu      sync.Mutex
 	durable []uint64
-	begun   []change // write-backs, and what they write
+	begun   []change // write-backs in flight, with the values that they write
 	Written int      // words written back
 	Fences  int
 }
 
-// NewCaches are the caches before memory, all of which is durable as it is.
+// NewCaches returns the caches of a memory with contents that are durable as they are.
 func NewCaches(mapped []byte) *Caches {
 	words := batch.View[uint64](mapped)
 	return &Caches{words: words, durable: slices.Clone(words)}
 }
 
-// WriteBack is for pm.Persist.
+// WriteBack implements pm.Persist.
 func (c *Caches) WriteBack(words []uint64) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -44,7 +44,7 @@ func (c *Caches) WriteBack(words []uint64) {
 	}
 }
 
-// Fence is for pm.Persist.
+// Fence implements pm.Persist.
 func (c *Caches) Fence() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -55,14 +55,14 @@ func (c *Caches) Fence() {
 	c.begun = c.begun[:0]
 }
 
-// Left is what a power failure would leave now.
+// Left returns what a power failure would leave now.
 func (c *Caches) Left() []byte {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return device.Bytes(slices.Clone(c.durable))
 }
 
-// Lost names a word that has been stored and would not survive a power failure now.
+// Lost returns an error that names a stored word that would not survive a power failure now.
 func (c *Caches) Lost() error {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -1,13 +1,12 @@
-// Package pmtest tells what a crash may leave of memory that outlives the process. A
-// [Domain] stands in for that memory, and [Kernels] hears of what kernels on the
-// simulator store there. Both remember, word by word, what has been stored and not been
-// fenced since, and at any point [Images.Crash] hands out the images that a crash could
-// leave. Threads that run on a Domain are switched at every access, by a seed; those of
-// kernels by the scheduler of the simulator.
+// Package pmtest computes what a crash may leave of memory that outlives the process. A [Domain]
+// stands in for that memory, and [Kernels] records what kernels on the simulator store there. Both
+// keep, word by word, the stores that have not been fenced. At any point [Images.Crash] enumerates
+// the images that a crash could leave. Threads on a Domain are switched at every access, in an
+// order given by a seed. Threads of kernels are switched by the scheduler of the simulator.
 //
-// The model is hostile: of the words that a thread has stored since its last fence each
-// may have any value that it had meanwhile, whatever became of the others. Only the
-// order of the values of one word is kept.
+// The model is hostile. Each word that a thread has stored since its last fence may have any value
+// that it had meanwhile, whatever became of the others. Only the order of the values of one word is
+// kept.
 package pmtest
 
 import (
@@ -18,33 +17,32 @@ import (
 // Domain implements pm.Domain.
 type Domain struct {
 	Images
-	thread  int        // that runs, and whose number its stores have
-	pending [][]uint64 // by thread, words that it has stored since its last fence
-	yields  []func()   // lets another thread run
+	thread  int        // the running thread; its stores carry this number
+	pending [][]uint64 // by thread: words stored since its last fence
+	yields  []func()   // by thread: lets another thread run
 	now     int        // accesses so far
 
-	// Step, if there is one, is called behind every access that may change what a
-	// crash leaves.
+	// Step, if not nil, is called after every access that may change what a crash leaves.
 	Step func()
-	// Mutant, if there is one, may change what an access stores, or leave the access
-	// out by returning true: a load is New then, a compare-and-swap has worked.
+	// Mutant, if not nil, may change what an access stores. By returning true it leaves the access
+	// out: a load then returns New, and a compare-and-swap succeeds.
 	Mutant func(a *Access) bool
 }
 
-// New is a domain of so many words, all of them zero and durable.
+// New returns a domain of zero words, all of them durable.
 func New(words uint64, threads int) *Domain {
 	return &Domain{Images: newImages(words), pending: make([][]uint64, threads)}
 }
 
-// Access is one that is about to happen.
+// Access is an access that is about to happen.
 type Access struct {
 	Kind     Kind
 	At       uint64
-	Old, New uint64 // what is compared with, what is stored
+	Old, New uint64 // value compared with; value stored
 	Thread   int
 }
 
-// Kind is that of an access.
+// Kind is the kind of an access.
 type Kind uint8
 
 // The kinds of accesses.
@@ -55,8 +53,8 @@ const (
 	Fence
 )
 
-// Site says where an access comes from, in a Mutant: the function that has called the
-// memory, "gphash.(*table).get", and the line.
+// Site returns the place of an access, for use in a Mutant: the function that called the memory,
+// such as "gphash.(*table).get", and the line.
 func Site() (function string, line int) {
 	var pcs [16]uintptr
 	frames := runtime.CallersFrames(pcs[:runtime.Callers(2, pcs[:])])
@@ -71,8 +69,7 @@ func Site() (function string, line int) {
 	}
 }
 
-// begin lets another thread run before an access, and reports whether the access is
-// left out.
+// begin lets another thread run before an access, and reports whether to leave the access out.
 func (d *Domain) begin(a *Access) bool {
 	if d.yields != nil {
 		d.yields[d.thread]()
@@ -82,7 +79,7 @@ func (d *Domain) begin(a *Access) bool {
 	return d.Mutant != nil && d.Mutant(a)
 }
 
-// Load is for pm.Domain.
+// Load implements pm.Domain.
 func (d *Domain) Load(at uint64) uint64 {
 	if !d.looking {
 		if a := (Access{Kind: Load, At: at}); d.begin(&a) {
@@ -92,7 +89,7 @@ func (d *Domain) Load(at uint64) uint64 {
 	return d.Images.Load(at)
 }
 
-// Store is for pm.Domain.
+// Store implements pm.Domain.
 func (d *Domain) Store(at, v uint64) {
 	if d.looking {
 		d.Images.Store(at, v)
@@ -103,7 +100,7 @@ func (d *Domain) Store(at, v uint64) {
 	}
 }
 
-// CompareAndSwap is for pm.Domain.
+// CompareAndSwap implements pm.Domain.
 func (d *Domain) CompareAndSwap(at, old, v uint64) bool {
 	if d.looking {
 		return d.Images.CompareAndSwap(at, old, v)
@@ -119,7 +116,7 @@ func (d *Domain) CompareAndSwap(at, old, v uint64) bool {
 	return true
 }
 
-// Now is how many accesses there have been.
+// Now returns the number of accesses so far.
 func (d *Domain) Now() int { return d.now }
 
 func (d *Domain) write(at, v uint64) {
@@ -130,7 +127,7 @@ func (d *Domain) write(at, v uint64) {
 	}
 }
 
-// Fence is for pm.Domain: what this thread has stored is durable.
+// Fence implements pm.Domain: it makes the stores of this thread durable.
 func (d *Domain) Fence() {
 	if d.looking {
 		d.Images.Fence()

@@ -6,15 +6,15 @@ import (
 	"testing"
 )
 
-// images are those that a crash could leave of words 0 and 1.
+// images returns the values of words 0 and 1 that a crash could leave.
 func images(d *Domain, most int) map[[2]uint64]bool {
 	seen := map[[2]uint64]bool{}
 	d.Crash(rand.New(rand.NewPCG(1, 1)), most, func() { seen[[2]uint64{d.Load(0), d.Load(1)}] = true })
 	return seen
 }
 
-// A crash leaves each word as it was at its last fence or as anything since, and words
-// apart from each other.
+// A crash leaves each word as it was at its last fence or with any later value, independently of
+// the other words.
 func TestCrash(t *testing.T) {
 	d := New(8, 2)
 	wants := func(when string, want ...[2]uint64) {
@@ -53,7 +53,7 @@ func TestCrash(t *testing.T) {
 	wants("both fences", [2]uint64{2, 8})
 }
 
-// What is stored while an image is looked at is forgotten; some of it, by Lose, before.
+// Stores to an image are discarded with the image. Lose discards some of them earlier.
 func TestLook(t *testing.T) {
 	d, rng := New(64, 1), rand.New(rand.NewPCG(1, 1))
 	d.Store(0, 1)
@@ -71,7 +71,7 @@ func TestLook(t *testing.T) {
 	}
 }
 
-// Of more images than are wanted those are looked at in which most words are new, too.
+// If there are more images than wanted, the sample includes those in which most words are new.
 func TestSamples(t *testing.T) {
 	d, rng := New(64, 1), rand.New(rand.NewPCG(1, 1))
 	for at := range uint64(40) {
@@ -90,12 +90,12 @@ func TestSamples(t *testing.T) {
 	}
 }
 
-// Threads are switched before any access, and all orders come.
+// Threads are switched before any access, and all orders occur.
 func TestRun(t *testing.T) {
 	orders := map[uint64]bool{}
 	for seed := range uint64(200) {
 		d := New(8, 2)
-		add := func() { d.Store(0, d.Load(0)+1) } // loses one, if another comes between
+		add := func() { d.Store(0, d.Load(0)+1) } // loses one if another thread runs in between
 		d.Run(rand.New(rand.NewPCG(seed, 1)), add, add)
 		orders[d.Load(0)] = true
 	}
@@ -104,7 +104,7 @@ func TestRun(t *testing.T) {
 	}
 }
 
-// A mutant leaves stores out and changes others; a site is a function of a package.
+// A mutant leaves stores out and changes others. A site is a function of a package.
 func TestMutant(t *testing.T) {
 	d := New(8, 1)
 	d.Mutant = func(a *Access) bool {

@@ -9,8 +9,9 @@ import (
 	"sync/atomic"
 )
 
-// Explore runs programs by their seeds, on all cores, until they have looked at so many images of crashes,
-// about, or one was wrong. A program returns how many it has looked at, and what was wrong.
+// Explore runs program with seeds 1, 2, … on all cores, until about states crash images have been
+// checked or one was wrong. program returns the number of images that it checked, and what was
+// wrong.
 func Explore(states int, program func(seed uint64) (images int, failed string)) (images int, failed string) {
 	type result struct {
 		images int
@@ -29,7 +30,7 @@ func Explore(states int, program func(seed uint64) (images int, failed string)) 
 				seen.Add(int64(n))
 				if wrong != "" {
 					r.failed = fmt.Sprintf("seed %d: %s", seed, wrong)
-					seen.Store(math.MaxInt64 / 2) // enough for all
+					seen.Store(math.MaxInt64 / 2) // stops all workers
 				}
 			}
 			results <- r
@@ -43,8 +44,8 @@ func Explore(states int, program func(seed uint64) (images int, failed string)) 
 	return images, failed
 }
 
-// NoFence is a Mutant that leaves out one of the fences of a function, as [Site] names it: number 0 is the
-// one that runs first.
+// NoFence returns a Mutant that leaves out one of the fences of a function, as named by [Site].
+// Number 0 is the fence that runs first.
 func NoFence(function string, number int) func(*Access) bool {
 	var lines []int
 	return func(a *Access) bool {

@@ -8,7 +8,7 @@ import (
 	"github.com/weftgo/weft/internal/pm"
 )
 
-// fences runs two fences, the first one twice.
+// fences executes two fences, the first one twice.
 func fences(m *pm.Memory) {
 	for i := range uint64(2) {
 		m.Store(i, 1)
@@ -18,7 +18,7 @@ func fences(m *pm.Memory) {
 	m.Fence()
 }
 
-// Of the fences of a function one is left out, wherever it runs; those of others are not.
+// NoFence leaves out one fence of a function each time it runs, and no fence of other functions.
 func TestNoFence(t *testing.T) {
 	for number, want := range []int{2, 1, 0} {
 		d, n := New(8, 1), 0
@@ -39,7 +39,7 @@ func TestNoFence(t *testing.T) {
 	}
 }
 
-// Each program runs once, and none begins when there are enough images; what is wrong with one is said.
+// Each program runs once, and none starts once there are enough images. A failure is reported.
 func TestExplore(t *testing.T) {
 	var mu sync.Mutex
 	ran := map[uint64]int{}

@@ -7,31 +7,32 @@ import (
 	"github.com/weftgo/weft/internal/pm"
 )
 
-// Host implements pm.Domain: it is the memory of Kernels as the host works on it between launches
-// that it waits for. What it stores a crash may lose, as what kernels store, until it fences; and what
-// they have stored its fences do not make durable.
+// Host implements pm.Domain. It is the memory of Kernels as the host uses it between launches,
+// after waiting for them. A crash may lose stores of the host, like those of kernels, until the
+// host fences. Fences of the host do not make stores of kernels durable.
 type Host struct {
 	*Kernels
-	// Mutant, if there is one, may change what an access stores, or leave a store or a fence out by
+	// Mutant, if not nil, may change what an access stores, or leave out a store or a fence by
 	// returning true.
 	Mutant func(a *Access) bool
 
-	mu      sync.Mutex
-	stores  int      // all of them have negative numbers: the simulator counts those of kernels from 0 on
+	mu sync.Mutex
+	// number of stores; their ids are negative, since the simulator numbers those of kernels from 0
+	stores  int
 	pending []uint64 // words stored since the last fence
 }
 
-// hostStore is the number of the first store of a host; -1 is what was durable before.
+// hostStore is the id of the first store of a host; -1 is the value that was durable before.
 const hostStore = -2
 
-// Load is for pm.Domain.
+// Load implements pm.Domain.
 func (h *Host) Load(at uint64) uint64 {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	return binary.NativeEndian.Uint64(h.mapped[at*pm.Word:])
 }
 
-// Store is for pm.Domain.
+// Store implements pm.Domain.
 func (h *Host) Store(at, v uint64) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -40,7 +41,7 @@ func (h *Host) Store(at, v uint64) {
 	}
 }
 
-// CompareAndSwap is for pm.Domain.
+// CompareAndSwap implements pm.Domain.
 func (h *Host) CompareAndSwap(at, old, v uint64) bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -55,7 +56,7 @@ func (h *Host) CompareAndSwap(at, old, v uint64) bool {
 	return true
 }
 
-// Fence is for pm.Domain.
+// Fence implements pm.Domain.
 func (h *Host) Fence() {
 	h.mu.Lock()
 	defer h.mu.Unlock()

@@ -6,36 +6,35 @@ import (
 	"slices"
 )
 
-// Images is memory word by word: what its words are, and what a crash now could leave
-// of them. While an image is looked at, by Crash, it is the memory of whoever recovers
-// from the crash, as a pm.Domain.
+// Images is memory word by word: the current value of each word, and what a crash now could leave
+// of it. Inside the callback of Crash, Images is one such image. It then acts as the pm.Domain of
+// the code that recovers from the crash.
 type Images struct {
-	pages   [][]uint64 // as threads see them; nil: all zero
+	pages   [][]uint64 // current values; nil: all zero
 	dirty   map[uint64]*history
-	chosen  []int    // of the words of an image, the number of the value
-	undo    []change // while an image is looked at
-	fences  []int    // how much had been stored by fences meanwhile
+	chosen  []int    // by dirty word of an image: index of its value
+	undo    []change // while an image is in use
+	fences  []int    // len(undo) at each fence meanwhile
 	looking bool
 }
 
-// history is what a word has been since the value that is durable for sure, which is
-// the first of them.
+// history is the values of a word since the last one that is certainly durable, which comes first.
 type history struct {
 	values []uint64
-	stores []int  // which store each value is of; the front end knows what that means
-	after  []need // stores that have to be durable before some of them
+	stores []int  // store that wrote each value; the front end defines the ids
+	after  []need // stores that must be durable before some of the values
 }
 
-// need says that a value may only be durable if another word has the value of a store,
-// or a later one.
+// need says that a value may only be durable if another word has the value of a given store, or a
+// later one.
 type need struct {
-	value, store int // of this word; of the other
+	value, store int // store of this word; store of the other word
 	at           uint64
 }
 
 type change struct{ at, v uint64 }
 
-// pageWords is how many words a page has.
+// pageWords is the number of words of a page.
 const pageWords = 512
 
 func newImages(words uint64) Images {
@@ -50,13 +49,13 @@ func (m *Images) word(at uint64) *uint64 {
 	return &(*p)[at%pageWords]
 }
 
-// Word is what a word is, without an access.
+// Word returns the value of a word, without an access.
 func (m *Images) Word(at uint64) uint64 { return *m.word(at) }
 
-// Dirty is how many words may be something else behind a crash.
+// Dirty returns the number of words that a crash may change.
 func (m *Images) Dirty() int { return len(m.dirty) }
 
-// put is a store that a crash may lose.
+// put records a store that a crash may lose.
 func (m *Images) put(at, v uint64, store int) *history {
 	w := m.word(at)
 	h := m.dirty[at]
@@ -69,7 +68,7 @@ func (m *Images) put(at, v uint64, store int) *history {
 	return h
 }
 
-// last is the index of the newest value of some stores, 0 if there is none.
+// last returns the index of the newest value written by the given stores, or 0.
 func (h *history) last(of func(store int) bool) int {
 	for i := len(h.stores) - 1; i > 0; i-- {
 		if of(h.stores[i]) {
@@ -79,8 +78,8 @@ func (h *history) last(of func(store int) bool) int {
 	return 0
 }
 
-// settle makes some stores to a word durable, by that all before them, and what has to
-// be durable before the newest of them.
+// settle makes some stores to a word durable, and so all stores to it before them. It also settles
+// what must be durable before the newest of them.
 func (m *Images) settle(at uint64, durable func(store int) bool) {
 	h := m.dirty[at]
 	if h == nil {
@@ -100,11 +99,10 @@ func (m *Images) settle(at uint64, durable func(store int) bool) {
 	}
 }
 
-// Crash calls look with the images that a crash could leave now: with all of them, if
-// they are no more than most, otherwise with as many: the oldest, the newest, and
-// others by chance, in which few, half or most of the words are new. Within look the
-// memory is the image, and what look stores is forgotten with it. It returns the number
-// of images.
+// Crash calls look with the images that a crash could leave now, and returns their number. It
+// visits all images if they are no more than most. Otherwise it visits only most images: the
+// oldest, the newest, and random ones in which few, half or most of the words are new. Inside look
+// the memory is the image, and stores are discarded with it.
 func (m *Images) Crash(rng *rand.Rand, most int, look func()) (images int) {
 	if m.looking {
 		return 0
@@ -118,7 +116,8 @@ func (m *Images) Crash(rng *rand.Rand, most int, look func()) (images int) {
 		}
 	}
 	for i := range min(all, most) {
-		newest := [...]float64{.02, .5, .98}[rng.IntN(3)] // a few words of many are rarely all there, or all lost
+		// a few words of many are rarely all new or all old
+		newest := [...]float64{.02, .5, .98}[rng.IntN(3)]
 		m.image(at, func(n int) int {
 			switch {
 			case all <= most:
@@ -136,7 +135,7 @@ func (m *Images) Crash(rng *rand.Rand, most int, look func()) (images int) {
 	return min(all, most)
 }
 
-// image looks at one image, of which choose picks the value of each dirty word.
+// image calls look with the image in which choose picks the value of each dirty word.
 func (m *Images) image(at []uint64, choose func(values int) int, look func()) {
 	m.chosen = m.chosen[:0]
 	for _, w := range at {
@@ -156,7 +155,7 @@ func (m *Images) image(at []uint64, choose func(values int) int, look func()) {
 	m.looking = false
 }
 
-// order makes words newer that have to be, since others are as new as they are.
+// order makes words newer where the value of another word requires it.
 func (m *Images) order(at []uint64) {
 	for again := true; again; {
 		again = false
@@ -175,8 +174,8 @@ func (m *Images) order(at []uint64) {
 	}
 }
 
-// Lose takes back, while an image is looked at, some of what has been stored since it
-// was made, by chance: as if what stored that had been cut short as well.
+// Lose, called inside look, reverts a random part of the stores since the given point. That
+// simulates another crash of their writer.
 func (m *Images) Lose(rng *rand.Rand, since int) {
 	for i := len(m.undo) - 1; i >= since; i-- {
 		if rng.IntN(2) == 0 {
@@ -185,8 +184,9 @@ func (m *Images) Lose(rng *rand.Rand, since int) {
 	}
 }
 
-// Cut does the same for who orders its stores by fences: it ends at some point, behind which
-// nothing is stored, and of what no fence before it has made durable some is lost.
+// Cut does the same for a writer that orders its stores by fences. The writer ends at a random
+// point. Later stores are reverted, and so are some of those that no fence before that point has
+// made durable.
 func (m *Images) Cut(rng *rand.Rand, since int) {
 	end := since + rng.IntN(len(m.undo)-since+1)
 	durable := since
@@ -202,20 +202,20 @@ func (m *Images) Cut(rng *rand.Rand, since int) {
 	}
 }
 
-// Stored is how much has been stored since the image was made, for Lose and Cut.
+// Stored returns the number of stores since the image was made, for Lose and Cut.
 func (m *Images) Stored() int { return len(m.undo) }
 
-// Load reads a word of the image that is looked at.
+// Load reads a word of the current image.
 func (m *Images) Load(at uint64) uint64 { return *m.word(at) }
 
-// Store writes a word of the image that is looked at.
+// Store writes a word of the current image.
 func (m *Images) Store(at, v uint64) {
 	w := m.word(at)
 	m.undo = append(m.undo, change{at, *w})
 	*w = v
 }
 
-// CompareAndSwap writes a word of the image that is looked at, if it is old.
+// CompareAndSwap writes a word of the current image if it is old.
 func (m *Images) CompareAndSwap(at, old, v uint64) bool {
 	if *m.word(at) != old {
 		return false
@@ -224,5 +224,5 @@ func (m *Images) CompareAndSwap(at, old, v uint64) bool {
 	return true
 }
 
-// Fence is for pm.Domain: Cut keeps its order, nobody else does.
+// Fence implements pm.Domain. Only Cut uses its position.
 func (m *Images) Fence() { m.fences = append(m.fences, len(m.undo)) }

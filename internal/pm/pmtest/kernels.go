@@ -8,38 +8,37 @@ import (
 	"github.com/weftgo/weft/internal/pm"
 )
 
-// Kernels implements sim.Domain: it tells what a crash may leave of memory of the host
-// that is mapped into a device, and that kernels store to.
+// Kernels implements sim.Domain. It computes what a crash may leave of host memory that is mapped
+// into a device and that kernels store to.
 //
-// A fence of system scope makes durable what comes before it in causality order: what
-// its thread has stored, and what it has acquired from others. A release of system scope
-// makes nothing durable, but what comes before it is at least as durable as the one value
-// that it stores. Fences and releases of a smaller scope order what threads of the device
-// see of each other, and nothing that a crash leaves. Both of the words of a store of 16
-// bytes are on their own.
+// A fence of system scope makes durable what precedes it in causality order: the stores of its
+// thread and what the thread has acquired from others. A release of system scope makes nothing
+// durable, but what precedes it is at least as durable as the value that it stores. Fences and
+// releases of a smaller scope order what threads of the device see of each other. They do not order
+// what a crash leaves. The two words of a 16-byte store are independent.
 type Kernels struct {
 	Images
-	// Base is where the device has mapped the memory; 0 as long as it has not.
+	// Base is the address of the memory on the device; 0 until the device has mapped it.
 	Base device.Ptr
-	// Step, if there is one, is called behind every store and every fence of system
-	// scope. Its error is a crash: it ends the launch, and the device is lost.
+	// Step, if not nil, is called after every store and every fence of system scope. Its error is a
+	// crash: the launch ends, and the device is lost.
 	Step func() error
 
 	mapped []byte
-	stores int    // of which the simulator has told
-	now    int    // calls of Step, or where it would have been
-	needs  []need // of the store that comes next, since it is a release
+	stores int    // stores reported by the simulator
+	now    int    // calls of Step, or places where Step would be called
+	needs  []need // needs of the next store, since it is a release
 }
 
-// NewKernels is the domain of memory of the host, all of which is durable as it is.
+// NewKernels returns the domain of host memory with contents that are durable as they are.
 func NewKernels(mapped []byte) *Kernels {
 	k := &Kernels{Images: newImages(uint64(len(mapped) / pm.Word)), mapped: mapped}
 	k.Settle()
 	return k
 }
 
-// Settle makes all durable that is in the memory, by whoever it has been written: for when
-// the host has waited for its launches, and has written itself.
+// Settle makes the current contents durable, whoever wrote them. The host calls it after it has
+// waited for its launches and written the memory itself.
 func (k *Kernels) Settle() {
 	clear(k.dirty)
 	for at := range uint64(len(k.mapped) / pm.Word) {
@@ -47,18 +46,18 @@ func (k *Kernels) Settle() {
 	}
 }
 
-// Memory is the image that is looked at, within look of Crash.
+// Memory returns the current image, inside look of Crash.
 func (k *Kernels) Memory() *pm.Memory { return pm.New(k.mapped, &k.Images) }
 
-// Now is how many points there have been at which Step was called, or would have been.
+// Now returns the number of points at which Step was called or would have been.
 func (k *Kernels) Now() int { return k.now }
 
-// Holds is for sim.Domain.
+// Holds implements sim.Domain.
 func (k *Kernels) Holds(addr device.Ptr) bool {
 	return k.Base != 0 && addr >= k.Base && addr < k.Base+device.Ptr(len(k.mapped))
 }
 
-// Store is for sim.Domain.
+// Store implements sim.Domain.
 func (k *Kernels) Store(_ sim.Thread, addr device.Ptr, data []byte) error {
 	for at, end := uint64(addr-k.Base), uint64(addr-k.Base)+uint64(len(data)); at < end; {
 		var word [pm.Word]byte
@@ -76,7 +75,7 @@ func (k *Kernels) Store(_ sim.Thread, addr device.Ptr, data []byte) error {
 	return k.step()
 }
 
-// Release is for sim.Domain.
+// Release implements sim.Domain.
 func (k *Kernels) Release(_ sim.Thread, scope sim.Scope, before sim.Before) error {
 	if scope != sim.ScopeSys {
 		return nil
@@ -89,7 +88,7 @@ func (k *Kernels) Release(_ sim.Thread, scope sim.Scope, before sim.Before) erro
 	return nil
 }
 
-// Fence is for sim.Domain.
+// Fence implements sim.Domain.
 func (k *Kernels) Fence(_ sim.Thread, scope sim.Scope, before sim.Before) error {
 	if scope != sim.ScopeSys {
 		return nil

@@ -11,9 +11,8 @@ import (
 	"github.com/weftgo/weft/device/sim"
 )
 
-// publishing is a kernel whose threads have two words each of the memory at %rd1, a
-// value and, memoryAt bytes before it, a flag, and some of device memory at %rd2: ready and
-// done.
+// publishing returns a kernel. Each thread has two words of the memory at %rd1, a value and a flag
+// memoryAt bytes before it. It also has two words of the device memory at %rd2: ready and done.
 func publishing(body string) string {
 	return strings.NewReplacer("value", "%rd3+64", "flag", "%rd3", "other", "%rd3+128", "ready", "%rd4", "done", "%rd4+8").Replace(`
 .version 8.3
@@ -41,10 +40,10 @@ func publishing(body string) string {
 
 const (
 	publishers = 4  // threads
-	memoryAt   = 64 // byte at which the values begin
+	memoryAt   = 64 // byte offset of the values
 )
 
-// aligned is memory that can be mapped.
+// aligned returns memory that a device can map.
 func aligned(bytes int) []uint64 {
 	words := make([]uint64, 2*bytes/8)
 	for uintptr(unsafe.Pointer(&words[0]))%256 != 0 {
@@ -53,8 +52,8 @@ func aligned(bytes int) []uint64 {
 	return words[:bytes/8]
 }
 
-// explore runs the kernel with some seed and returns how many of the images that a crash
-// could have left have a flag without its value, and how many a flag.
+// explore runs the kernel with a seed. It returns how many flags in possible crash images have no
+// value (broken), and how many flags there were.
 func explore(t *testing.T, body string, blocks int, o sim.Options, check func(k *Kernels)) (broken, flags int) {
 	t.Helper()
 	words := aligned(256)
@@ -99,7 +98,7 @@ func explore(t *testing.T, body string, blocks int, o sim.Options, check func(k 
 						broken++
 					}
 				}
-				m.Store(i, 99) // of which nobody learns
+				m.Store(i, 99) // a store that the image discards
 			}
 		})
 		return nil
@@ -122,11 +121,11 @@ func explore(t *testing.T, body string, blocks int, o sim.Options, check func(k 
 	return broken, flags
 }
 
-// A flag implies its value, if a fence of system scope is between them whose thread has
-// made or acquired the value, or if the flag is a release of that scope; by nothing less.
+// A flag implies its value in two cases only. Either a thread that wrote or acquired the value
+// fences with system scope in between, or the flag is a release of that scope.
 func TestPublish(t *testing.T) {
 	const value, flag = "st.relaxed.sys.global.u64 [value], 7;", "st.relaxed.sys.global.u64 [flag], 1;"
-	// The other block has the fence; the threads tell each other by words of the device.
+	// The other block executes the fence; the threads synchronize by words of the device.
 	helped := func(first, second string) string {
 		return "@%p1 bra HELP;" + value + first + `
 WAIT:	ld.acquire.gpu.global.u64 %rd5, [done]; setp.eq.u64 %p2, %rd5, 0; @%p2 bra WAIT;` + flag + `
@@ -170,8 +169,8 @@ END:`
 	}
 }
 
-// What is fenced has no other value behind a crash, and all has one value when the host
-// has waited.
+// A crash leaves only one value of a fenced word. After the host has waited, each word has one
+// value.
 func TestSettle(t *testing.T) {
 	const both = "st.global.u64 [value], 6; fence.acq_rel.sys; st.global.u64 [value], 7; fence.acq_rel.sys; st.global.u64 [flag], 1;"
 	explore(t, both, 1, sim.Options{}, func(k *Kernels) {
@@ -186,7 +185,7 @@ func TestSettle(t *testing.T) {
 	})
 }
 
-// A release makes no more durable than it says, and a fence behind it both.
+// A release makes no more durable than it promises, and a later fence makes both durable.
 func TestRelease(t *testing.T) {
 	m := newImages(8)
 	m.put(0, 1, 0)
@@ -204,7 +203,7 @@ func TestRelease(t *testing.T) {
 	}
 }
 
-// The error of a step is a crash.
+// An error of Step is a crash.
 func TestStepFails(t *testing.T) {
 	mapped := device.Bytes(make([]uint64, 8))
 	k, failed := NewKernels(mapped), errors.New("power failed")

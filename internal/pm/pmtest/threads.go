@@ -7,8 +7,8 @@ import (
 	"slices"
 )
 
-// Run runs threads, one access of one of them after another, in an order that the seed
-// decides: mostly the one that runs goes on. It returns when all have ended.
+// Run runs threads, one access of one thread at a time, in an order that the seed decides. Mostly
+// the running thread goes on. Run returns when all threads have ended.
 func (d *Domain) Run(rng *rand.Rand, threads ...func()) {
 	d.yields = make([]func(), len(threads))
 	next := make([]func() (struct{}, bool), len(threads))
