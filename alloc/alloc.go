@@ -11,10 +11,9 @@ import (
 	"github.com/weftgo/weft/internal/op"
 )
 
-// Pool is the memory that units come from: super blocks, each a block of
-// device memory, cut into memory blocks of 1024 units. A pool gives memory
-// blocks to its owners and grows by super blocks. All methods may be called
-// from many goroutines.
+// Pool is the memory of units. It consists of super blocks, each a block of device memory that is
+// cut into memory blocks of 1024 units. A pool assigns memory blocks to its owners and grows by
+// super blocks. All methods may be called from many goroutines.
 type Pool struct {
 	dev  device.Device
 	opts Options
@@ -23,26 +22,23 @@ type Pool struct {
 	engine engine
 	closed bool
 
-	// table holds the addresses of the super blocks, for kernels; supers are
-	// the same numbers.
+	// table holds the addresses of the super blocks for kernels, supers the same for the host.
 	table   device.Slice[uint64]
 	supers  []device.Ptr
 	buffers []device.Buffer
 
-	// blocks are the owners of the memory blocks, nil where one has none; all
-	// before first have one.
+	// blocks holds the owner of each memory block, or nil. All before first have one.
 	blocks []*Owner
 	first  int
 	spare  int // memory blocks without an owner
 	owners []*Owner
 
-	// stream runs what the pool does on its own account.
+	// stream runs the pool's own work.
 	stream *device.Stream
 }
 
-// New makes a pool on a device. Close it. A pool that begins with more memory
-// than the device has free is refused with device.ErrMemory before anything is
-// allocated.
+// New makes a pool on a device, to be closed by the caller. If its initial size exceeds the free
+// memory of the device, New returns device.ErrMemory before it allocates anything.
 func New(dev device.Device, opts *Options) (_ *Pool, err error) {
 	o, err := opts.check()
 	if err != nil {
@@ -84,15 +80,14 @@ func New(dev device.Device, opts *Options) (_ *Pool, err error) {
 	return p, nil
 }
 
-// sync waits for what the pool has submitted, however long that takes: it is
-// what others rely on next.
+// sync waits for what the pool has submitted, however long that takes, since callers depend on it
+// next.
 func (p *Pool) sync() error { return p.stream.Sync(context.Background()) }
 
 // ---- super blocks -----------------------------------------------------------
 
-// grow adds super blocks for so many more memory blocks, and at least a quarter
-// of those that there are, so that few calls add many. It is content with less;
-// an error means that it added none.
+// grow adds super blocks for that many more memory blocks, and at least a quarter of the existing
+// number, so that few calls add many. It may add fewer. An error means that it added none.
 func (p *Pool) grow(blocks int) error {
 	most := p.opts.MaxSuperBlocks - len(p.supers)
 	if most == 0 {
@@ -145,7 +140,7 @@ func (p *Pool) enter(i int, at device.Ptr) error {
 	return p.stream.CopyIn(p.table.Ptr()+device.Ptr(8*i), device.Bytes([]uint64{uint64(at)}))
 }
 
-// have notes a super block whose memory blocks have no owner.
+// have records a super block with memory blocks that have no owner.
 func (p *Pool) have(at device.Ptr) {
 	p.supers = append(p.supers, at)
 	p.blocks = slices.Grow(p.blocks, p.opts.Blocks)[:len(p.blocks)+p.opts.Blocks]
@@ -154,10 +149,10 @@ func (p *Pool) have(at device.Ptr) {
 
 // ---- memory blocks ----------------------------------------------------------
 
-// give gives an owner n memory blocks that have none, and up to most if there
-// are: those of the lowest addresses. It grows as it must, and is content with
-// less than n; an error means that it gave none. Nothing that runs knows their
-// units, which are free and all ones when it returns.
+// give assigns n free memory blocks to an owner, and up to most if the pool has them, those of the
+// lowest addresses. It grows if necessary and may assign fewer than n. An error means that it
+// assigned none. Nothing that runs can reach their units, which are free and all ones when give
+// returns.
 func (p *Pool) give(o *Owner, n, most int) (given []uint32, err error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -188,8 +183,7 @@ func (p *Pool) give(o *Owner, n, most int) (given []uint32, err error) {
 	return given, nil
 }
 
-// wipe frees all units of memory blocks, whose numbers ascend, and fills them
-// with ones.
+// wipe frees all units of memory blocks and fills them with ones. The block numbers ascend.
 func (p *Pool) wipe(blocks []int) (err error) {
 	for lo := 0; lo < len(blocks); {
 		hi := lo + 1
@@ -207,7 +201,7 @@ func (p *Pool) wipe(blocks []int) (err error) {
 	return errors.Join(err, p.sync())
 }
 
-// numbers are those of an owner's memory blocks.
+// numbers returns the numbers of memory blocks, given their addresses.
 func (p *Pool) numbers(blocks []uint32) []int {
 	n := make([]int, len(blocks))
 	for i, at := range blocks {
@@ -216,13 +210,13 @@ func (p *Pool) numbers(blocks []uint32) []int {
 	return n
 }
 
-// number is that of the memory block that an address is in.
+// number returns the number of the memory block that contains an address.
 func (p *Pool) number(unit uint32) int {
 	return int(unit>>superShift)*p.opts.Blocks + int(unit&unitMask>>blockShift)
 }
 
-// owner is who has the memory block of an address; nil if nobody has, or there
-// is none.
+// owner returns the owner of the memory block that contains an address, or nil if it has none or
+// does not exist.
 func (p *Pool) owner(unit uint32) *Owner {
 	if unit&unitMask >= uint32(p.opts.Blocks*blockUnits) || p.number(unit) >= len(p.blocks) {
 		return nil
@@ -230,8 +224,7 @@ func (p *Pool) owner(unit uint32) *Owner {
 	return p.blocks[p.number(unit)]
 }
 
-// takeBack ends what an owner has: its memory blocks go to whom the pool gives
-// them next.
+// takeBack ends an owner. Its memory blocks become free for other owners.
 func (p *Pool) takeBack(o *Owner) {
 	for _, i := range p.numbers(o.blocks) {
 		p.blocks[i] = nil
@@ -241,7 +234,7 @@ func (p *Pool) takeBack(o *Owner) {
 	p.owners = slices.DeleteFunc(p.owners, func(x *Owner) bool { return x == o })
 }
 
-// ceilDiv is n / d, rounded up, for n >= 0.
+// ceilDiv returns n / d, rounded up, for n >= 0.
 func ceilDiv(n, d int) int { return n/d + (n%d+d-1)/d }
 
 // ---- the rest ---------------------------------------------------------------
@@ -254,18 +247,18 @@ type Stats struct {
 	Blocks         int // memory blocks in a super block
 	Owners         int
 	Units          int // in all super blocks
-	Owned          int // of them, in memory blocks of owners
-	Bytes          int // of device memory, bitmaps included
+	Owned          int // in memory blocks of owners
+	Bytes          int // of device memory, including bitmaps
 }
 
-// String is the statistics in one line.
+// String returns the statistics in one line.
 func (s Stats) String() string {
 	return fmt.Sprintf("%d owners of %d of %d units of %d bytes, %d of at most %d super blocks of %d memory blocks, %d bytes",
 		s.Owners, s.Owned, s.Units, s.UnitBytes, s.SuperBlocks, s.MaxSuperBlocks, s.Blocks, s.Bytes)
 }
 
-// Stats says what the pool has given to whom; what of it is taken, the owners
-// know. A closed pool has nothing.
+// Stats reports what the pool has assigned to its owners. Their Usage reports how much of it is
+// taken. A closed pool has nothing.
 func (p *Pool) Stats() Stats {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -284,8 +277,8 @@ func (p *Pool) Stats() Stats {
 	}
 }
 
-// Close closes all owners and frees the memory. Idempotent; later calls of
-// other methods return weft.ErrClosed.
+// Close closes all owners and frees the memory. It is idempotent. Later calls of other methods
+// return weft.ErrClosed.
 func (p *Pool) Close() (err error) {
 	p.mu.Lock()
 	if p.closed {
@@ -303,7 +296,7 @@ func (p *Pool) Close() (err error) {
 	return errors.Join(err, wrap("Pool", "Close", p.free()))
 }
 
-// free frees what there is.
+// free frees everything that has been made.
 func (p *Pool) free() (err error) {
 	if p.engine != nil {
 		err = p.engine.close()

@@ -15,7 +15,7 @@ import (
 	"github.com/weftgo/weft/internal/op"
 )
 
-// openOwner is the only owner of a new pool, of all that it begins with.
+// openOwner returns the only owner of a new pool, with all of the pool's initial memory.
 func openOwner(dev device.Device, opts *Options) (*Owner, error) {
 	p, err := New(dev, opts)
 	if err != nil {
@@ -54,7 +54,7 @@ func usage(t testing.TB, o *Owner) Usage {
 	return u
 }
 
-// allocate wants all of n units, and none that is among those taken.
+// allocate expects n units. None of them may be taken.
 func allocate(t testing.TB, a *Owner, n int, taken map[uint32]bool) []uint32 {
 	t.Helper()
 	units := make([]uint32, n)
@@ -65,7 +65,7 @@ func allocate(t testing.TB, a *Owner, n int, taken map[uint32]bool) []uint32 {
 	return units
 }
 
-// own adds units to those taken: they must be new and exist.
+// own adds units to those taken. They must be new and exist.
 func own(t testing.TB, a *Owner, units []uint32, taken map[uint32]bool) {
 	t.Helper()
 	for _, u := range units {
@@ -118,8 +118,8 @@ func TestOptions(t *testing.T) {
 	}
 }
 
-// Units are given out once each, none gets lost, and the allocator grows, by
-// a quarter at least, whatever is asked of it in whatever order.
+// TestProperties checks under random operations that each unit is allocated once, none is lost, and
+// the allocator grows by at least a quarter.
 func TestProperties(t *testing.T) {
 	dev := devicetest.Open(t)
 	rapid.Check(t, func(r *rapid.T) {
@@ -140,7 +140,7 @@ func TestProperties(t *testing.T) {
 		for range rapid.IntRange(1, 8).Draw(r, "steps") {
 			before := a.pool.Stats()
 			switch n := rapid.IntRange(0, 3000).Draw(r, "n"); rapid.IntRange(0, 3).Draw(r, "step") {
-			default: // allocate, perhaps more than there can be
+			default: // allocate, perhaps more than the maximum
 				more := make([]uint32, n)
 				got, err := a.Allocate(t.Context(), more)
 				want := min(n, limit-len(taken))
@@ -179,8 +179,8 @@ func TestProperties(t *testing.T) {
 	})
 }
 
-// Fresh units are all ones, aligned, and apart; what is in a unit stays there
-// when it is freed, until Clear.
+// TestUnitsAreMemory checks that new units are all ones, aligned, and disjoint. A freed unit must
+// keep its content until Clear.
 func TestUnitsAreMemory(t *testing.T) {
 	dev := devicetest.Open(t)
 	for _, o := range []Options{{Blocks: 1}, {Blocks: 1, UnitBytes: 256}, {Blocks: 1, SuperBlocks: 2, Light: true}} {
@@ -236,7 +236,8 @@ func TestUnitsAreMemory(t *testing.T) {
 	}
 }
 
-// An allocator without more memory gives out the last unit before it says so.
+// TestAllocateWithoutMemory checks that an allocator without more memory allocates its last unit
+// before it returns an error.
 func TestAllocateWithoutMemory(t *testing.T) {
 	dev := devicetest.Open(t)
 	if _, ok := dev.(device.Host); !ok {
@@ -252,15 +253,15 @@ func TestAllocateWithoutMemory(t *testing.T) {
 		t.Fatalf("Allocate of 3000 units: %d, %v", n, err)
 	}
 	own(t, a, units[:n], taken)
-	// Later there is memory again.
+	// Later memory is available again.
 	allocate(t, a, 3000, taken)
 	// Half of the growth is better than none.
 	if err := a.Clear(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	supers := a.pool.Stats().SuperBlocks
-	// A super block takes an allocation and a copy, and when its memory blocks
-	// get an owner, two fills.
+	// A super block takes an allocation and a copy, and two fills when its memory blocks get an
+	// owner.
 	devicetest.FailAfter(dev, 3*2)
 	devicetest.FailAfter(dev, 3*2+1+3*2)
 	err = a.Reserve(t.Context(), 50_000)
@@ -269,7 +270,8 @@ func TestAllocateWithoutMemory(t *testing.T) {
 	}
 }
 
-// Freeing what is not taken is an error, and frees the rest.
+// TestFreeOfWhatIsNotTaken checks that freeing units that are not taken is an error, and frees the
+// rest.
 func TestFreeOfWhatIsNotTaken(t *testing.T) {
 	dev := devicetest.Open(t)
 	a := newOwner(t, dev, &Options{Blocks: 3, SuperBlocks: 1})
@@ -299,7 +301,8 @@ func TestFreeOfWhatIsNotTaken(t *testing.T) {
 	}
 }
 
-// Batches on the device: what is reserved can be had, what can't is marked.
+// TestAllocateOn runs batches on the device. Reserved units must be available, and others marked as
+// missing.
 func TestAllocateOn(t *testing.T) {
 	dev := devicetest.Open(t)
 	a := newOwner(t, dev, &Options{Blocks: 2, MaxSuperBlocks: 3})
@@ -344,7 +347,7 @@ func TestAllocateOn(t *testing.T) {
 	if own(t, a, got, taken); len(got) != free.Units-free.Used {
 		t.Errorf("%d units were given out; before: %v", len(got), free)
 	}
-	// Addresses of nothing are left out.
+	// Addresses of no unit are left out.
 	if err := a.FreeOn(s, d); err != nil {
 		t.Fatal(err)
 	}
@@ -429,7 +432,7 @@ func TestCancelled(t *testing.T) {
 	}
 }
 
-// Whatever fails, nothing leaks, and the allocator stays what it was.
+// TestFailures checks that nothing leaks, whatever fails, and that the allocator stays what it was.
 func TestFailures(t *testing.T) {
 	dev := devicetest.Open(t)
 	run := func() (err error) {
@@ -474,7 +477,7 @@ func TestFailures(t *testing.T) {
 	}
 }
 
-// What no allocator can have is refused at once, and nothing is taken for it.
+// TestReserveTooMuch checks that an impossible number is refused at once, and takes nothing.
 func TestReserveTooMuch(t *testing.T) {
 	for on, dev := range map[string]device.Device{"cpu": devicetest.OpenCPU(t, 2), "sim": devicetest.OpenSim(t, nil)} {
 		a, err := openOwner(dev, &Options{Blocks: 1})

@@ -10,14 +10,14 @@ import (
 )
 
 const (
-	// cpuGrain is the number of units that a core takes or frees at a time: a few
-	// tens of microseconds' work.
+	// cpuGrain is the number of units that a core takes or frees at a time: a few tens of
+	// microseconds of work.
 	cpuGrain = 1 << 12
-	// cpuPiece is the number between two checks of the context.
+	// cpuPiece is the number of units between two checks of the context.
 	cpuPiece = 1 << 20
 )
 
-// supers are the addresses of super blocks, nil where there is none.
+// supers holds the addresses of super blocks, or nil.
 type supers = [maxSupers]unsafe.Pointer
 
 func supersIn(table device.Slice[uint64]) *supers {
@@ -31,7 +31,7 @@ type cpuEngine struct {
 	warps  atomic.Uint32 // workers so far
 }
 
-// local is what an owner looks like to a core.
+// local returns an owner as cores see it.
 func (c *cpuEngine) local(v view) Local {
 	return Local{
 		supers: c.supers, warps: &c.warps, view: v,
@@ -63,8 +63,7 @@ func (c *cpuEngine) release(ctx context.Context, v view, units []uint32) (done, 
 	})
 }
 
-// each runs body for parts of a batch on all cores and adds up what it
-// returns.
+// each runs body for parts of a batch on all cores and sums up its results.
 func (c *cpuEngine) each(ctx context.Context, units []uint32, body func(units []uint32) int) (done, sum int, err error) {
 	var total atomic.Int64
 	for done < len(units) {
@@ -78,7 +77,7 @@ func (c *cpuEngine) each(ctx context.Context, units []uint32, body func(units []
 	return done, int(total.Load()), nil
 }
 
-// allocateOn and releaseOn: the memory of a CPU device is host memory, and its
+// allocateOn and releaseOn run at once, since the memory of a CPU device is host memory and its
 // streams have nothing under way.
 
 func (c *cpuEngine) allocateOn(_ *device.Stream, v view, units device.Slice[uint32]) error {

@@ -13,10 +13,10 @@ import (
 	"github.com/weftgo/weft/device/devicetest"
 )
 
-// churnRounds is the number of units that are taken and freed by all cores.
+// churnRounds is the number of units that all cores take and free.
 const churnRounds = 1 << 21
 
-// keepers notes who has which unit.
+// keepers records the keeper of each unit.
 type keepers struct {
 	blocks uint32
 	taken  []atomic.Bool
@@ -30,12 +30,12 @@ func (o *keepers) of(unit uint32) *atomic.Bool {
 	return &o.taken[(unit>>superShift)*o.blocks*blockUnits+unit&unitMask]
 }
 
-// churn takes and frees units one by one and checks that no unit has two
-// owners. It returns those it has in the end.
+// churn takes and frees units one by one and checks that no unit has two owners. It returns the
+// units that it keeps.
 func (o *keepers) churn(t *testing.T, w *Worker, rng *rand.Rand, rounds, most int) (mine []uint32) {
 	for range rounds {
 		if len(mine) < most && rng.IntN(2) == 0 {
-			w.changes = 0 // units come back
+			w.changes = 0 // units may be free again
 			if u := w.One(); u != None {
 				if !o.of(u).CompareAndSwap(false, true) {
 					t.Errorf("unit %#x was given out twice", u)
@@ -59,8 +59,8 @@ func (o *keepers) churn(t *testing.T, w *Worker, rng *rand.Rand, rounds, most in
 	return mine
 }
 
-// Workers that take and free units all at once never share one, and none gets
-// lost; in an allocator that is almost full, too.
+// TestWorkersInParallel checks that workers that take and free units concurrently never share one,
+// and that none is lost, also in an allocator that is almost full.
 func TestWorkersInParallel(t *testing.T) {
 	const workers, rounds = 8, churnRounds / 8
 	a := newOwner(t, devicetest.OpenCPU(t, 1), &Options{Blocks: 2, SuperBlocks: 2})
@@ -89,7 +89,7 @@ func TestWorkersInParallel(t *testing.T) {
 	}
 }
 
-// Batches of many goroutines, each run by all cores, while the allocator
+// TestBatchesInParallel runs batches of many goroutines, each on all cores, while the allocator
 // grows.
 func TestBatchesInParallel(t *testing.T) {
 	a := newOwner(t, devicetest.OpenCPU(t, 4), &Options{Blocks: 4})
@@ -128,8 +128,8 @@ func TestBatchesInParallel(t *testing.T) {
 	}
 }
 
-// A worker that sweeps finds the last free unit, wherever that is; one that
-// doesn't gives up after so many blocks.
+// TestWorkerFindsTheLastUnit checks that a worker that sweeps finds the last free unit, wherever it
+// is. One that doesn't gives up after some blocks.
 func TestWorkerFindsTheLastUnit(t *testing.T) {
 	a := newOwner(t, devicetest.OpenCPU(t, 2), &Options{Blocks: 100, SuperBlocks: 3, Light: true})
 	all := make([]uint32, a.units())
@@ -158,12 +158,12 @@ func TestWorkerFindsTheLastUnit(t *testing.T) {
 			t.Fatalf("unit %#x was found, too, after %d blocks", u, r.changes)
 		}
 	}
-	if missed < 80 { // of ten
+	if missed < 80 { // one of ten finds it
 		t.Errorf("%d random blocks of 300 were enough %d times of 100", hashedTries, 100-missed)
 	}
 }
 
-// Workers begin in different places.
+// TestWorkersSpread checks that workers begin in different places.
 func TestWorkersSpread(t *testing.T) {
 	a := newOwner(t, devicetest.OpenCPU(t, 1), &Options{Blocks: 1000, SuperBlocks: 1})
 	l, seen := a.Local(), make(map[uint32]bool)

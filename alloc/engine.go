@@ -6,19 +6,17 @@ import (
 	"github.com/weftgo/weft/device"
 )
 
-// engine is what a [Pool] needs of a machine: the inner loops. There are two,
-// cpuEngine and gpuEngine. An engine knows nothing of growth, closing or
-// concurrency: pool and owner decide and lock. They call one method at a time,
-// with a view that says what an owner has; the owner's submitted batches may
-// still be running in allocateOn and releaseOn, and in no other method.
+// engine is what a [Pool] requires of a machine: the inner loops. The two engines are cpuEngine and
+// gpuEngine. Pool and Owner handle growth, closing and concurrency, and hold the locks. They call
+// one method at a time, with a view of an owner's memory. Submitted batches of the owner may still
+// be running in allocateOn and releaseOn, and in no other method.
 type engine interface {
-	// allocate fills units in host memory with addresses, None where none
-	// was found within v.Tries memory blocks. done is the length of the
-	// prefix that was run, len(units) unless there was an error; missing counts
-	// the addresses that are None in it.
+	// allocate fills units in host memory with addresses, or None where none was found within
+	// v.Tries memory blocks. done is the length of the prefix that was run, which is len(units)
+	// unless an error occurred. missing counts the addresses in it that are None.
 	allocate(ctx context.Context, v view, units []uint32) (done, missing int, err error)
-	// release frees units whose addresses are in host memory; invalid counts
-	// those in the prefix that were not taken or don't exist.
+	// release frees units with addresses in host memory. invalid counts those in the prefix that
+	// were not taken or do not exist.
 	release(ctx context.Context, v view, units []uint32) (done, invalid int, err error)
 	// allocateOn and releaseOn submit the same for addresses on the device.
 	allocateOn(s *device.Stream, v view, units device.Slice[uint32]) error
@@ -29,8 +27,7 @@ type engine interface {
 	close() error
 }
 
-// newEngine chooses the engine. table is where the addresses of the super
-// blocks are.
+// newEngine chooses the engine. table holds the addresses of the super blocks.
 func newEngine(dev device.Device, table device.Slice[uint64]) (engine, error) {
 	if host, ok := dev.(device.Host); ok {
 		return &cpuEngine{dev: host, supers: supersIn(table)}, nil

@@ -10,8 +10,7 @@ import (
 	"github.com/weftgo/weft/device/cpu"
 )
 
-// An owner gives out units of 128 bytes by 32-bit addresses, and takes them
-// back.
+// An owner allocates units of 128 bytes by 32-bit addresses, and frees them.
 func ExampleOwner() {
 	ctx := context.Background()
 	dev, err := cpu.Open(nil)
@@ -32,7 +31,7 @@ func ExampleOwner() {
 		return
 	}
 
-	units := make([]uint32, 5000) // more than a super block of 4096 units has
+	units := make([]uint32, 5000) // more than the 4096 units of a super block
 	n, err := a.Allocate(ctx, units)
 	fmt.Println(n, err)
 	n, err = a.Free(ctx, units[:4000])

@@ -19,10 +19,10 @@ type gpuEngine struct {
 	stream *device.Stream
 	kernel struct{ allocate, release, used, churn device.Kernel }
 
-	// report is what kernels count in: failures at 0 (32 bits), units at 1, and
-	// at 2 the failures of submitted batches, which nobody reads.
+	// report holds the counters of kernels: failures at 0 (32 bits), units at 1, and at 2 the
+	// failures of submitted batches, which are never read.
 	report device.Slice[uint64]
-	units  device.Slice[uint32] // addresses on their way; grows to a piece
+	units  device.Slice[uint32] // addresses in transit; grows to a piece
 }
 
 func newGPUEngine(dev device.Device) (_ engine, err error) {
@@ -44,7 +44,7 @@ func newGPUEngine(dev device.Device) (_ engine, err error) {
 	if e.report, err = device.Make[uint64](dev, 3); err != nil {
 		return nil, err
 	}
-	// Batches on streams of the caller count there, and wait for nothing.
+	// Batches on streams of the caller count in the report, and do not wait.
 	return e, errors.Join(e.stream.Fill(e.report.Ptr(), 0, 6), e.stream.Sync(context.Background()))
 }
 
@@ -57,8 +57,8 @@ func (e *gpuEngine) read(ctx context.Context, i int) (int, error) {
 	return int(v[0]), err
 }
 
-// pieces calls f for a batch of addresses in pieces, with memory on the device
-// for each and the count of failures at 0, and adds up what it counts.
+// pieces calls f for a batch of addresses in pieces, each with memory on the device and a failure
+// count of 0. It sums up the failures.
 func (e *gpuEngine) pieces(ctx context.Context, n int, f func(lo, hi int) error) (done, failed int, err error) {
 	if size := min(n, gpuPiece); e.units.Len() < size {
 		if err := e.units.Free(); err != nil {
@@ -76,7 +76,7 @@ func (e *gpuEngine) pieces(ctx context.Context, n int, f func(lo, hi int) error)
 		if err := errors.Join(e.stream.Fill(e.word(0), 0, 2), f(lo, hi)); err != nil {
 			return lo, failed, err
 		}
-		// What has been launched happens, whatever becomes of the context.
+		// What has been launched runs, even if the context ends.
 		f, err := e.read(context.WithoutCancel(ctx), 0)
 		if err != nil {
 			return lo, failed, err
@@ -140,8 +140,7 @@ func (e *gpuEngine) used(ctx context.Context, v view) (int, error) {
 	if err := device.Launch(e.stream, e.kernel.used, gpu.Wave(e.dev, words), gpu.Block, &p); err != nil {
 		return 0, err
 	}
-	// Nothing else waits for the launch, and what comes next may write where it
-	// reads.
+	// Nothing else waits for the launch, and what comes next may write what it reads.
 	return e.read(context.WithoutCancel(ctx), 1)
 }
 

@@ -14,7 +14,7 @@ import (
 	"github.com/weftgo/weft/internal/op"
 )
 
-// allocTests are tests of kernels: run by TestKernels on those that ship, by
+// allocTests lists tests of kernels. TestKernels runs them on the shipped kernels,
 // TestRandomMutants on broken ones.
 var allocTests = []mutate.KernelTest{
 	{Name: "churn", Run: func(t testing.TB, dev device.Device) { churn(t, dev, 512, 12, 2*512, 0) }},
@@ -30,10 +30,10 @@ var allocTests = []mutate.KernelTest{
 	{Name: "spread", Run: unitsSpread},
 }
 
-// allocSeeds is how many schedules each gets.
+// allocSeeds is the number of schedules for each.
 const allocSeeds = 3
 
-// Units are handed out once, whatever happens at the same time.
+// TestKernels checks that each unit is allocated once, whatever happens at the same time.
 func TestKernels(t *testing.T) {
 	mutate.OnSim(t, allocTests, allocSeeds, 90)
 	dev := devicetest.Open(t)
@@ -45,7 +45,7 @@ func TestKernels(t *testing.T) {
 	}
 }
 
-// The kernel that is a test itself, for tools that look at each access of a
+// TestChurnSmoke runs the kernel that is itself a test, for tools that check each access of a
 // device.
 func TestChurnSmoke(t *testing.T) {
 	dev := devicetest.Open(t)
@@ -55,7 +55,7 @@ func TestChurnSmoke(t *testing.T) {
 	churn(t, dev, 512, 12, 2*512, 0)
 }
 
-// All kernels in a few launches, for the same tools.
+// TestSmoke runs all kernels in a few launches, for the same tools.
 func TestSmoke(t *testing.T) {
 	dev := devicetest.Open(t)
 	for _, light := range []bool{false, true} {
@@ -79,7 +79,7 @@ func TestSmoke(t *testing.T) {
 	}
 }
 
-// A hundred million units taken and given back on a GPU.
+// TestChurn takes and frees a hundred million units on a GPU.
 func TestChurn(t *testing.T) {
 	dev := devicetest.Open(t)
 	if dev.Properties().Kind != device.CUDA {
@@ -90,8 +90,8 @@ func TestChurn(t *testing.T) {
 	}
 }
 
-// churn runs that kernel with as many threads and rounds on so many units, of
-// which all but a few can be hidden, and returns how often one was taken.
+// churn runs that kernel with some threads and rounds on some units, all but a few of which can be
+// hidden. It returns how often a unit was taken.
 func churn(t testing.TB, dev device.Device, threads, rounds, units, left int) int {
 	a, err := openOwner(dev, &Options{Blocks: units / blockUnits, SuperBlocks: 1, MaxSuperBlocks: 1})
 	if err != nil {
@@ -136,8 +136,8 @@ func churn(t testing.TB, dev device.Device, threads, rounds, units, left int) in
 	return n[0]
 }
 
-// everyUnit has all units handed out, each once, to lanes that ask together or
-// one by one; who asks for more is told that there is none.
+// everyUnit allocates all units, each once, to lanes that ask together or one by one. Further
+// requests must find none.
 func everyUnit(t testing.TB, dev device.Device, o *Options, single uint32) {
 	a, err := openOwner(dev, o)
 	if err != nil {
@@ -179,8 +179,8 @@ func everyUnit(t testing.TB, dev device.Device, o *Options, single uint32) {
 	}
 }
 
-// allocatorGrows has a batch ask for more than there is: the allocator grows,
-// and the batch gets everything; one that may not grow gets all there is.
+// allocatorGrows runs a batch that exceeds the memory. The allocator must grow to serve all of it.
+// One that may not grow must allocate all it has.
 func allocatorGrows(t testing.TB, dev device.Device) {
 	a, err := openOwner(dev, &Options{Blocks: 1, MaxSuperBlocks: 3})
 	if err != nil {
@@ -202,8 +202,8 @@ func allocatorGrows(t testing.TB, dev device.Device) {
 	}
 }
 
-// unitsSpread has each warp take a unit of one memory block: those that begin
-// at different words of its bitmap need not try each other's.
+// unitsSpread makes each warp take a unit of one memory block. Warps that begin at different words
+// of its bitmap need not try the same ones.
 func unitsSpread(t testing.TB, dev device.Device) {
 	a, err := openOwner(dev, &Options{Blocks: 1, SuperBlocks: 1, MaxSuperBlocks: 1})
 	if err != nil {
@@ -223,5 +223,6 @@ func unitsSpread(t testing.TB, dev device.Device) {
 	}
 }
 
-// The kernels of both architectures are the same, so one of them is interpreted.
+// TestSameKernels checks that the kernels of both architectures are the same, so that interpreting
+// one of them suffices.
 func TestSameKernels(t *testing.T) { conformance.SameKernels(t, "alloc") }

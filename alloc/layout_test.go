@@ -9,7 +9,7 @@ import (
 	"github.com/weftgo/weft/internal/gpu"
 )
 
-// The constants of the kernels are those of Go.
+// TestConstantsAreTwins checks that the constants of the kernels equal those of Go.
 func TestConstantsAreTwins(t *testing.T) {
 	conformance.Twins(t, map[string]map[string]int{
 		"alloc.cu":                          {"kBlock": gpu.BlockThreads},
@@ -17,8 +17,8 @@ func TestConstantsAreTwins(t *testing.T) {
 	})
 }
 
-// An address is its three parts, and Local finds the unit where the
-// description says: bitmaps first, then units.
+// TestAddresses checks the three parts of an address, and that Local finds a unit where the layout
+// says: bitmaps first, then units.
 func TestAddresses(t *testing.T) {
 	a := newOwner(t, devicetest.OpenCPU(t, 1), &Options{Blocks: 3, SuperBlocks: 2})
 	l := a.Local()

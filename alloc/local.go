@@ -8,19 +8,18 @@ import (
 	"github.com/weftgo/weft/internal/hash"
 )
 
-// Local is an [Owner] as Go code on a device.Host sees it: the twin of [Ref]
-// for engines that run on cores, and valid as long. On other devices it is
-// zero and has no units.
+// Local is an [Owner] as Go code on a device.Host sees it: the twin of [Ref] for engines that run
+// on cores, with the same lifetime. On other devices it is zero and has no units.
 type Local struct {
 	supers *supers
 	warps  *atomic.Uint32
-	units  uintptr // where in a super block the units begin
-	shift  uint    // of the size of a unit
+	units  uintptr // offset of the units in a super block
+	shift  uint    // binary logarithm of the size of a unit
 	view
 }
 
-// Local is the owner for Go code of the caller, on a device.Host. Its workers
-// go through every memory block before they give up.
+// Local returns the owner for Go code of the caller, on a device.Host. Its workers try every memory
+// block before they give up.
 func (o *Owner) Local() Local {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -31,20 +30,20 @@ func (o *Owner) Local() Local {
 	return c.local(o.view(true))
 }
 
-// At is the memory of a unit. The address must be of a unit that is taken.
+// At returns the memory of a unit, which must be taken.
 func (l *Local) At(unit uint32) unsafe.Pointer {
 	return unsafe.Add(l.supers[unit>>superShift], l.units+uintptr(unit&unitMask)<<(l.shift&31))
 }
 
-// bitmap is that of the memory block with a unit; bit i of word w is 1 if unit
-// 32w+i of the block is taken.
+// bitmap returns the bitmap of the memory block with a unit. Bit i of word w is 1 if unit 32w+i of
+// the block is taken.
 func (l *Local) bitmap(unit uint32) *[bitmapWords]uint32 {
 	block := unit & unitMask >> blockShift
 	return (*[bitmapWords]uint32)(unsafe.Add(l.supers[unit>>superShift], uintptr(block)*bitmapBytes))
 }
 
-// has tells whether the owner has a unit of an address; if it has a list, whether
-// the pool has.
+// has reports whether the owner has a unit with an address. If the owner has a list, has reports it
+// for the pool.
 func (l *Local) has(unit uint32) bool {
 	switch {
 	case unit&unitMask >= l.Blocks*blockUnits:
@@ -55,16 +54,16 @@ func (l *Local) has(unit uint32) bool {
 	return unit>>superShift < maxSupers && l.supers[unit>>superShift] != nil
 }
 
-// Free gives a unit back; false if it was not taken. Nobody reads what the unit
-// holds on the strength of its bit. The address must be of a unit of the owner.
+// Free releases a unit, and returns false if it was not taken. No reader relies on a unit's bit to
+// read its content. The address must be of a unit of the owner.
 func (l *Local) Free(unit uint32) bool {
 	bit := uint32(1) << (unit % 32)
 	word := &l.bitmap(unit)[unit%blockUnits/32]
 	return atomic.AndUint32(word, ^bit)&bit != 0
 }
 
-// Worker takes units on one core, from a memory block at a time. It serves one
-// batch, and one goroutine.
+// Worker takes units on one core, from one memory block at a time. It serves one batch and one
+// goroutine.
 type Worker struct {
 	local   *Local
 	warp    uint32 // the worker's number
@@ -81,7 +80,7 @@ func (l *Local) Worker() Worker {
 	return Worker{local: l, warp: l.warps.Add(1), word: bitmapWords}
 }
 
-// Take fills units with addresses and returns how many it could.
+// Take fills units with addresses and returns the number filled.
 func (w *Worker) Take(units []uint32) (n int) {
 	for n < len(units) {
 		if w.word == bitmapWords {
@@ -105,7 +104,7 @@ func (w *Worker) Take(units []uint32) (n int) {
 	return n
 }
 
-// One takes a unit, or [None] if there is none.
+// One takes a unit. It returns [None] if none is free.
 func (w *Worker) One() uint32 {
 	var u [1]uint32
 	if w.Take(u[:]) == 0 {
@@ -114,9 +113,8 @@ func (w *Worker) One() uint32 {
 	return u[0]
 }
 
-// change moves to another memory block: by a hash at first, and if the worker
-// is to sweep, then through all of them, so that it gives up only when there
-// is no free unit.
+// change moves to another memory block, by a hash at first. If the worker sweeps, it then moves
+// through all of them, so that it gives up only if no unit is free.
 func (w *Worker) change() bool {
 	l := w.local
 	blocks := uint32(len(l.blocks))
@@ -137,7 +135,7 @@ func (w *Worker) change() bool {
 	return true
 }
 
-// lowestBits are the n lowest bits of those that are set in x, or all of them.
+// lowestBits returns the n lowest of the bits set in x, or all of them.
 func lowestBits(x uint32, n int) uint32 {
 	if n >= bits.OnesCount32(x) {
 		return x

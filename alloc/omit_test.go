@@ -14,8 +14,8 @@ import (
 	"github.com/weftgo/weft/internal/dst"
 )
 
-// Each call by which the host orders streams, or waits for them, is needed:
-// left out, programs go wrong.
+// TestOmissionsAreNoticed leaves out each call by which the host orders streams or waits for them.
+// Programs must go wrong without it.
 func TestOmissionsAreNoticed(t *testing.T) {
 	if testing.Short() {
 		t.Skip("interprets kernels")
@@ -37,9 +37,8 @@ type pooled struct{ *Owner }
 
 func (p pooled) Close() error { return p.pool.Close() }
 
-// useAllocator tries programs with an allocator: no unit is given out twice, and
-// as many are taken as were not given back, while batches of several streams
-// and of the host follow each other.
+// useAllocator runs programs with an allocator. No unit may be allocated twice, and the number of
+// taken units must be right, while batches of several streams and of the host follow each other.
 func useAllocator(wrap func(device.Device) device.Device) error {
 	for seed := range uint64(12) {
 		if err := runAllocProgram(wrap, seed); err != nil {
@@ -86,15 +85,15 @@ func runAllocProgram(wrap func(device.Device) device.Device, seed uint64) error 
 	return p.a.pool.Close()
 }
 
-// An allocProgram does things to an allocator at random.
+// An allocProgram uses an allocator at random.
 type allocProgram struct {
 	dev     device.Device
 	rng     *rand.Rand
 	a       *Owner
 	streams []*device.Stream
-	batches []device.Slice[uint32] // that were filled on a stream
+	batches []device.Slice[uint32] // filled on a stream
 	on      []int                  // the stream of each
-	taken   map[uint32]bool        // units that the host knows of
+	taken   map[uint32]bool        // units that the host has read
 }
 
 func (p *allocProgram) step() error {
@@ -124,7 +123,7 @@ func (p *allocProgram) step() error {
 	return p.clear()
 }
 
-// submit has a batch filled on a stream.
+// submit fills a batch on a stream.
 func (p *allocProgram) submit(stream int) error {
 	units, err := device.Make[uint32](p.dev, 1+p.rng.IntN(60))
 	if err != nil {
@@ -152,7 +151,7 @@ func (p *allocProgram) giveBack() error {
 	return errors.Join(p.a.FreeOn(s, units), p.a.FreeOn(s, units), s.Sync(context.Background()), units.Free())
 }
 
-// take notes that units were given out.
+// take records allocated units.
 func (p *allocProgram) take(units []uint32) error {
 	for _, u := range units {
 		if u == None || p.taken[u] {
@@ -163,7 +162,7 @@ func (p *allocProgram) take(units []uint32) error {
 	return nil
 }
 
-// count compares the units that are taken with those that should be.
+// count compares the number of taken units with the expected one.
 func (p *allocProgram) count() error {
 	s, err := p.a.Usage(context.Background())
 	want := len(p.taken)

@@ -12,7 +12,7 @@ const (
 	defaultBlocks = 256
 )
 
-// Options configure a [Pool]. The zero value and nil are good defaults.
+// Options configure a [Pool]. The zero value and nil select the defaults.
 type Options struct {
 	// UnitBytes is the size of a unit: 128 (the default) or 256.
 	UnitBytes int
@@ -20,18 +20,16 @@ type Options struct {
 	// block: 1 to 16384. Default 256: 32 MiB at 128 bytes a unit. The pool
 	// grows by whole super blocks.
 	Blocks int
-	// SuperBlocks is the number of super blocks to begin with. Default 0; 1
-	// for a light pool.
+	// SuperBlocks is the initial number of super blocks. Default 0, or 1 for a light pool.
 	SuperBlocks int
-	// MaxSuperBlocks bounds growth. Default and most: 255.
+	// MaxSuperBlocks limits growth. The default and the maximum are 255.
 	MaxSuperBlocks int
-	// Light puts all super blocks into one block of device memory, whose
-	// units are found without reading a table of addresses (SlabAlloc-light).
-	// Such a pool never grows.
+	// Light puts all super blocks into one block of device memory, with units that are found
+	// without a table of addresses (SlabAlloc-light). Such a pool never grows.
 	Light bool
 }
 
-// check fills in defaults and reports what makes no sense.
+// check sets defaults and reports invalid options.
 func (o *Options) check() (Options, error) {
 	var c Options
 	if o != nil {
@@ -67,21 +65,21 @@ func (o *Options) check() (Options, error) {
 	return c, nil
 }
 
-// superBytes is the size of a super block: bitmaps, then units.
+// superBytes returns the size of a super block: bitmaps, then units.
 func (o *Options) superBytes() int {
 	return o.Blocks * (bitmapBytes + blockUnits*o.UnitBytes)
 }
 
-// Bytes is the device memory that the super blocks of a new pool take.
+// Bytes returns the size of the device memory for the super blocks of a new pool.
 func (o *Options) Bytes() int {
 	c, err := o.check()
 	if err != nil {
-		return 0 // there is no such pool
+		return 0 // no such pool exists
 	}
 	return c.SuperBlocks * c.superBytes()
 }
 
-// afford reports whether a device has memory for the first super blocks.
+// afford returns an error if the device lacks memory for the first super blocks.
 func (o *Options) afford(dev device.Device) error {
 	if o.SuperBlocks == 0 {
 		return nil

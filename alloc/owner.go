@@ -11,15 +11,15 @@ import (
 	"github.com/weftgo/weft/internal/op"
 )
 
-// Owner takes units from a [Pool] and gives them back: to kernels that ask for
-// them one at a time, to cores, or in batches. What it takes comes from memory
-// blocks that nobody else takes units from, so closing it frees all of its
-// units, whoever has their addresses.
+// Owner takes units from a [Pool] and releases them: one at a time for kernels, for cores, or in
+// batches. They come from memory blocks that no other owner uses, so closing an owner frees all of
+// its units, whatever still has their addresses.
 //
-// Units come and go with their content: a unit that the owner has never given
-// out is all ones, and one that comes back keeps what is in it.
+// Units keep their content: a unit that the owner has never allocated is all ones, and a released
+// one keeps what is in it.
 //
-// All methods may be called from many goroutines; batches of a pool run one
+// All methods may be called from many goroutines. Batches of a pool run one after another, each on
+// the whole device.
 // after another, each on the whole device.
 type Owner struct {
 	pool *Pool
@@ -29,21 +29,20 @@ type Owner struct {
 
 	blocks []uint32 // first units of its memory blocks
 	apart  bool     // they are not the first of the pool, in order
-	// lists are blocks on the device, as often as that had to be made larger:
-	// the last one counts, the others are in older Refs.
+	// lists are copies of blocks on the device, one for each time that it had to be made larger.
+	// The last one counts, the others are in older Refs.
 	lists []device.Slice[uint32]
 
-	// shown is what Refs say, so that they wait for no method under way: as of
-	// the last growth. Its Old is the address behind those that all Refs know;
-	// None before the first Ref.
+	// shown is the current Ref, as of the last growth, so that Ref waits for no other method. Its
+	// Old is the address after the units that all Refs contain, or None before the first Ref.
 	refs  sync.Mutex
 	shown Ref
 
-	// changed is recorded behind each batch on a stream of the caller.
+	// changed is recorded after each batch on a stream of the caller.
 	changed *device.Event
 }
 
-// Owner makes an owner that has nothing yet. Close it, or the pool.
+// Owner makes an owner without memory. The caller closes it, or the pool.
 func (p *Pool) Owner() (*Owner, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -60,22 +59,21 @@ func (p *Pool) Owner() (*Owner, error) {
 	return o, nil
 }
 
-// Pool is what the owner takes its units from.
+// Pool returns the pool of the owner.
 func (o *Owner) Pool() *Pool { return o.pool }
 
 // ---- batches ----------------------------------------------------------------
 
-// Allocate fills units with the addresses of as many units, and has the pool
-// grow as it must. If there is not enough memory (device.ErrMemory) or the pool
-// may not grow (weft.ErrFull), the first n addresses are valid, and no unit is
-// left.
+// Allocate fills units with the addresses of newly taken units, and grows the pool if necessary. If
+// memory runs out (device.ErrMemory) or the pool may not grow (weft.ErrFull), the first n addresses
+// are valid, and no unit is left.
 func (o *Owner) Allocate(ctx context.Context, units []uint32) (n int, err error) {
 	if err := o.enter(ctx, "Allocate"); err != nil {
 		return 0, err
 	}
 	defer o.mu.Unlock()
 	var full error // why it can't grow
-	sweep := false // look into every memory block
+	sweep := false // try every memory block
 	for n < len(units) {
 		rest := units[n:]
 		done, missing, err := o.run(func(e engine) (int, int, error) { return e.allocate(ctx, o.view(sweep || full != nil), rest) })
@@ -89,7 +87,7 @@ func (o *Owner) Allocate(ctx context.Context, units []uint32) (n int, err error)
 		if full != nil {
 			return n, wrap("Owner", "Allocate", fmt.Errorf("%d of %d units: %w", n, len(units), full))
 		}
-		// Units that are free but hard to find come before new ones.
+		// Free units that are hard to find come before new ones.
 		used, err := o.used(ctx)
 		if err != nil {
 			return n, wrap("Owner", "Allocate", err)
@@ -101,7 +99,7 @@ func (o *Owner) Allocate(ctx context.Context, units []uint32) (n int, err error)
 	return n, nil
 }
 
-// run has the pool's engine do something.
+// run calls do with the pool's engine, under the pool's lock.
 func (o *Owner) run(do func(e engine) (int, int, error)) (int, int, error) {
 	o.pool.mu.Lock()
 	defer o.pool.mu.Unlock()
@@ -123,8 +121,8 @@ func (o *Owner) used(ctx context.Context) (int, error) {
 	return n, err
 }
 
-// compact moves the addresses in the first done units to the front and fills
-// the rest with None. missing tells how many of them are none.
+// compact moves the addresses in the first done units to the front and fills the rest with None.
+// missing is the number of these units that are None.
 func compact(units []uint32, done, missing int) (n int) {
 	n = done
 	if missing > 0 {
@@ -142,9 +140,9 @@ func compact(units []uint32, done, missing int) (n int) {
 	return n
 }
 
-// Free gives units back and counts them. What is in them stays. Addresses that
-// are not taken, because they were never given out or have been freed already,
-// and those of other owners, are left out and reported as device.ErrInvalid.
+// Free releases units and returns their number. They keep their content. Addresses that are not
+// taken, because they were never allocated or have been freed already, and those of other owners,
+// are left out and reported as device.ErrInvalid.
 func (o *Owner) Free(ctx context.Context, units []uint32) (n int, err error) {
 	if err := o.enter(ctx, "Free"); err != nil {
 		return 0, err
@@ -158,8 +156,8 @@ func (o *Owner) Free(ctx context.Context, units []uint32) (n int, err error) {
 	return done - invalid, wrap("Owner", "Free", err)
 }
 
-// own leaves out the addresses of others. If the owner has the first memory
-// blocks of the pool, engines do.
+// own returns units without the addresses of others. If the owner has the first memory blocks of
+// the pool, engines do that.
 func (o *Owner) own(units []uint32) []uint32 {
 	if !o.apart {
 		return units
@@ -173,20 +171,19 @@ func (o *Owner) own(units []uint32) []uint32 {
 	return slices.DeleteFunc(slices.Clone(units), others)
 }
 
-// AllocateOn submits filling units, on the device, with addresses. It does not
-// grow: Reserve first. Where there is no unit left the address is [None].
+// AllocateOn submits filling units, on the device, with addresses. It does not grow, so call
+// Reserve first. If no unit is left the address is [None].
 func (o *Owner) AllocateOn(s *device.Stream, units device.Slice[uint32]) error {
 	return o.on("AllocateOn", s, units, func(e engine) error { return e.allocateOn(s, o.view(true), units) })
 }
 
-// FreeOn submits giving back units whose addresses are on the device. Those
-// that are not taken, such as [None], are left out; those of other owners must
-// not be there.
+// FreeOn submits releasing units with addresses on the device. Those that are not taken, such as
+// [None], are left out. The addresses must not include units of other owners.
 func (o *Owner) FreeOn(s *device.Stream, units device.Slice[uint32]) error {
 	return o.on("FreeOn", s, units, func(e engine) error { return e.releaseOn(s, o.view(true), units) })
 }
 
-// on submits a batch behind the one before.
+// on submits a batch after the previous one.
 func (o *Owner) on(method string, s *device.Stream, units device.Slice[uint32], submit func(engine) error) error {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -209,8 +206,8 @@ func (o *Owner) on(method string, s *device.Stream, units device.Slice[uint32], 
 
 // ---- size -------------------------------------------------------------------
 
-// Reserve takes memory blocks from the pool until so many units are free. It
-// waits for nothing that runs but batches of this owner.
+// Reserve takes memory blocks from the pool until that many units are free. It waits only for
+// batches of this owner.
 func (o *Owner) Reserve(ctx context.Context, free int) error {
 	if err := o.enter(ctx, "Reserve"); err != nil {
 		return err
@@ -229,10 +226,10 @@ func (o *Owner) Reserve(ctx context.Context, free int) error {
 	return wrap("Owner", "Reserve", err)
 }
 
-// units is the number of units, free or taken.
+// units returns the number of units, free or taken.
 func (o *Owner) units() int { return len(o.blocks) * blockUnits }
 
-// most is the number of units when all that nobody else has are this owner's.
+// most returns the number of units that the owner can have: all that no other owner has.
 func (o *Owner) most() int {
 	p := o.pool
 	p.mu.Lock()
@@ -240,9 +237,9 @@ func (o *Owner) most() int {
 	return (p.opts.MaxSuperBlocks*p.opts.Blocks - (len(p.blocks) - p.spare) + len(o.blocks)) * blockUnits
 }
 
-// grow takes memory blocks for so many more units, and as many as there are
-// already if the pool has them, so that growth costs each unit a constant. It is
-// content with less; an error means that it took none.
+// grow takes memory blocks for that many more units. If the pool has them, it takes as many blocks
+// as it has already, so that growth costs each unit a constant. It may take fewer. An error means
+// that it took none.
 func (o *Owner) grow(units int) error {
 	n := ceilDiv(units, blockUnits)
 	given, err := o.pool.give(o, n, max(n, len(o.blocks)))
@@ -265,8 +262,7 @@ func (o *Owner) grow(units int) error {
 	return nil
 }
 
-// list writes the memory blocks that the owner has beyond so many to the
-// device, if kernels need to be told.
+// list writes the owner's memory blocks from number have on to the device, if kernels need a list.
 func (o *Owner) list(have int) (err error) {
 	if !o.apart {
 		return nil
@@ -303,10 +299,9 @@ func (o *Owner) enter(ctx context.Context, method string) error {
 	return err
 }
 
-// Ref is the owner for kernels of the caller. With sweep, a warp looks into
-// every memory block before it gives up; without, into 32 of them: for those
-// who can ask for more memory blocks and run again. An owner that can't have
-// more sweeps in any case. A closed owner's Ref has nothing.
+// Ref returns the owner for kernels of the caller. With sweep, a warp tries every memory block
+// before it gives up. Without, it tries 32 of them, for callers that can get more memory blocks and
+// run again. An owner that can't have more sweeps in any case. A closed owner's Ref has nothing.
 func (o *Owner) Ref(sweep bool) Ref {
 	o.refs.Lock()
 	defer o.refs.Unlock()
@@ -316,14 +311,14 @@ func (o *Owner) Ref(sweep bool) Ref {
 	return o.ref(sweep)
 }
 
-// view describes the owner to a batch.
+// view describes the owner for a batch.
 func (o *Owner) view(sweep bool) view {
 	o.refs.Lock()
 	defer o.refs.Unlock()
 	return view{o.ref(sweep), o.blocks}
 }
 
-// ref is Ref with the lock.
+// ref is Ref under the lock.
 func (o *Owner) ref(sweep bool) Ref {
 	r := o.shown
 	if p := o.pool; sweep || int(r.Count) == p.opts.MaxSuperBlocks*p.opts.Blocks {
@@ -332,7 +327,7 @@ func (o *Owner) ref(sweep bool) Ref {
 	return r
 }
 
-// show has Refs know all memory blocks.
+// show updates shown with all memory blocks.
 func (o *Owner) show() {
 	o.refs.Lock()
 	defer o.refs.Unlock()
@@ -356,7 +351,7 @@ func (o *Owner) show() {
 	o.shown = r
 }
 
-// Ptr is where a unit is on the device, aligned to 128 bytes.
+// Ptr returns the address of a unit on the device, aligned to 128 bytes.
 func (o *Owner) Ptr(unit uint32) (device.Ptr, error) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -373,15 +368,15 @@ func (o *Owner) Ptr(unit uint32) (device.Ptr, error) {
 	return p.supers[unit>>superShift] + device.Ptr(at), nil
 }
 
-// Usage is what an [Owner] has.
+// Usage is the memory of an [Owner].
 type Usage struct {
 	Blocks int // memory blocks
 	Units  int // in them
-	Used   int // of them
+	Used   int // taken units
 	Bytes  int // of device memory: units and bitmaps
 }
 
-// String is the usage in one line.
+// String returns the usage in one line.
 func (u Usage) String() string {
 	return fmt.Sprintf("%d of %d units taken, in %d memory blocks, %d bytes", u.Used, u.Units, u.Blocks, u.Bytes)
 }
@@ -400,8 +395,8 @@ func (o *Owner) Usage(ctx context.Context) (Usage, error) {
 	return Usage{Blocks: n, Units: n * blockUnits, Used: used, Bytes: n * (bitmapBytes + blockUnits*o.pool.opts.UnitBytes)}, nil
 }
 
-// Clear frees all units and fills them with ones. The memory blocks stay the
-// owner's. Nothing may use units meanwhile.
+// Clear frees all units and fills them with ones. The owner keeps its memory blocks. Nothing may
+// use units meanwhile.
 func (o *Owner) Clear(ctx context.Context) error {
 	if err := o.enter(ctx, "Clear"); err != nil {
 		return err
@@ -409,14 +404,13 @@ func (o *Owner) Clear(ctx context.Context) error {
 	defer o.mu.Unlock()
 	o.pool.mu.Lock()
 	defer o.pool.mu.Unlock()
-	// What has been submitted happens, whatever becomes of the context.
+	// What has been submitted runs, even if the context ends.
 	return wrap("Owner", "Clear", o.pool.wipe(o.pool.numbers(o.blocks)))
 }
 
-// Close frees all units at once: the memory blocks go back to the pool, in a
-// time that does not depend on what is in them. It waits for submitted batches;
-// kernels of the caller that use units must have completed. Idempotent; later
-// calls of other methods return weft.ErrClosed.
+// Close frees all units at once. The memory blocks return to the pool in a time that does not
+// depend on their content. It waits for submitted batches. Kernels of the caller that use units
+// must have completed. It is idempotent. Later calls of other methods return weft.ErrClosed.
 func (o *Owner) Close() error {
 	o.mu.Lock()
 	defer o.mu.Unlock()

@@ -15,7 +15,7 @@ import (
 	"github.com/weftgo/weft/internal/op"
 )
 
-// shared is a pool of many owners beside a model: who has which unit.
+// shared is a pool of many owners and a model of the owner of each unit.
 type shared struct {
 	t      testing.TB
 	pool   *Pool
@@ -24,11 +24,11 @@ type shared struct {
 	owners []*Owner
 	has    map[*Owner][]uint32
 	by     map[uint32]*Owner
-	zeros  map[*Owner][]uint32 // units that their owner has written zeros to
+	zeros  map[*Owner][]uint32 // units to which their owner has written zeros
 }
 
-// Owners never share a unit, whoever comes and goes; what one had is free and
-// all ones when another gets it; Refs that were given out before go on.
+// TestOwners checks that owners never share a unit while owners come and go. Units of a closed
+// owner must be free and all ones for the next one, and older Refs must stay valid.
 func TestOwners(t *testing.T) {
 	dev := devicetest.Open(t)
 	for _, opts := range []Options{{Blocks: 3}, {Blocks: 2, MaxSuperBlocks: 3}, {Blocks: 8, Light: true}} {
@@ -78,7 +78,7 @@ func (s *shared) step() {
 	switch s.rng.IntN(8) {
 	default:
 		s.allocate(o, s.rng.IntN(1500))
-	case 0: // give some back, and what is another's
+	case 0: // free some, and some of another owner
 		mine := s.has[o]
 		n := s.rng.IntN(len(mine) + 1)
 		back, others := slices.Clone(mine[:n]), 0
@@ -102,7 +102,7 @@ func (s *shared) step() {
 		if err := o.Reserve(s.t.Context(), s.rng.IntN(3000)); err != nil && !errors.Is(err, op.ErrFull) {
 			s.t.Fatal(err)
 		}
-	case 3: // all goes at once
+	case 3: // everything goes at once
 		if err := o.Close(); err != nil {
 			s.t.Fatal(err)
 		}
@@ -117,7 +117,7 @@ func (s *shared) step() {
 	s.check(o)
 }
 
-// allocate has an owner take units, and writes to some.
+// allocate takes units for an owner, and writes to some.
 func (s *shared) allocate(o *Owner, n int) {
 	s.t.Helper()
 	units := make([]uint32, n)
@@ -137,8 +137,8 @@ func (s *shared) allocate(o *Owner, n int) {
 	s.has[o] = append(s.has[o], units[:got]...)
 }
 
-// write wants a unit to hold zeros if its owner has written them there before,
-// and else ones; and writes zeros.
+// write expects zeros in a unit if its owner has written them before, and ones otherwise. It writes
+// zeros.
 func (s *shared) write(o *Owner, unit uint32) {
 	s.t.Helper()
 	at, err := o.Ptr(unit)
@@ -156,15 +156,14 @@ func (s *shared) write(o *Owner, unit uint32) {
 	s.zeros[o] = append(s.zeros[o], unit)
 }
 
-// forget notes that units are nobody's.
+// forget records that units have no owner.
 func (s *shared) forget(units []uint32) {
 	for _, u := range units {
 		delete(s.by, u)
 	}
 }
 
-// check compares what an owner says with the model, and its latest Ref with the
-// memory blocks that it has.
+// check compares an owner's report with the model, and its latest Ref with its memory blocks.
 func (s *shared) check(o *Owner) {
 	s.t.Helper()
 	u, err := o.Usage(s.t.Context())
@@ -194,7 +193,7 @@ func (s *shared) check(o *Owner) {
 	}
 }
 
-// A kernel with a Ref from before takes and gives back units while its owner
+// TestRefsOutliveGrowth runs a kernel with an older Ref that takes and frees units while its owner
 // and others grow.
 func TestRefsOutliveGrowth(t *testing.T) {
 	for seed := range uint64(6) {
@@ -231,7 +230,7 @@ func TestRefsOutliveGrowth(t *testing.T) {
 	}
 }
 
-// churning is a launch of churn under way on a stream of its own.
+// churning is a running launch of churn on a stream of its own.
 type churning struct {
 	t      testing.TB
 	stream *device.Stream
@@ -263,7 +262,8 @@ func (c *churning) end() (allocated, missing, wrong int) {
 	return int(n[0]), int(n[1]), int(n[2])
 }
 
-// What the device cannot have is refused before anything is allocated.
+// TestTooMuchIsRefused checks that what the device cannot hold is refused before anything is
+// allocated.
 func TestTooMuchIsRefused(t *testing.T) {
 	for _, opts := range []Options{
 		{Blocks: maxBlocks, SuperBlocks: maxSupers},
@@ -281,7 +281,7 @@ func TestTooMuchIsRefused(t *testing.T) {
 		}
 		devicetest.Heal(dev)
 	}
-	// Growth stops where memory does, and has what there is.
+	// Growth stops when memory runs out, and keeps what it has.
 	o := newOwner(t, devicetest.OpenSim(t, &sim.Options{Memory: 1 << 22}), &Options{Blocks: 8})
 	if err := o.Reserve(t.Context(), 1<<20); !errors.Is(err, device.ErrMemory) || usage(t, o).Units < 16*blockUnits {
 		t.Errorf("%v: %v", usage(t, o), err)

@@ -14,7 +14,8 @@ import (
 	"github.com/weftgo/weft/internal/op"
 )
 
-// A batch that was sorted ahead and not run is not taken for the next one, whose keys may lie where its keys did.
+// TestSortedAheadAndNotRun checks that a batch which was sorted ahead but not run is not mistaken
+// for the next one. The next one's keys may lie at the same address.
 func TestSortedAheadAndNotRun(t *testing.T) {
 	conformance.NotRaced(t, "the simulator has goroutines of its own")
 	if testing.Short() {
@@ -57,7 +58,8 @@ func TestSortedAheadAndNotRun(t *testing.T) {
 	}
 }
 
-// Batches that follow each other on streams are sorted ahead, where the bounds show no room, and counted behind those before.
+// TestBatchesSortedAhead submits batches one after the other on streams. If the bounds show no
+// capacity, a batch is sorted ahead, and the counters are read after the batches before it.
 func TestBatchesSortedAhead(t *testing.T) {
 	conformance.NotRaced(t, "the simulator has goroutines of its own")
 	if testing.Short() {
@@ -83,7 +85,7 @@ func TestBatchesSortedAhead(t *testing.T) {
 		for i := range batches {
 			part := keys.Sub(i*n, (i+1)*n)
 			if i%2 == 1 {
-				e.now().most = e.now().room() // as if many had come before
+				e.now().most = e.now().room() // as if many batches had come before
 			}
 			if err := m.PutOn(streams[i/2%2], part, part); err != nil {
 				t.Fatal(err)

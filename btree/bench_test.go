@@ -11,7 +11,8 @@ import (
 	"github.com/weftgo/weft/device/devicetest"
 )
 
-// Batches on the device, of a map of 10⁵ pairs, on a GPU of 10⁶, 4·10⁷ and 10⁸, in 10⁹ a second:
+// BenchmarkOn measures batches on the device, of maps of 10⁵ pairs, or 10⁶, 4·10⁷ and 10⁸ on a GPU.
+// It reports 10⁹ operations per second:
 //
 //	WEFT_DEVICE=cuda go test ./btree -run '^$' -bench On -benchtime 10x
 func BenchmarkOn(b *testing.B) {
@@ -26,11 +27,11 @@ func BenchmarkOn(b *testing.B) {
 	}
 }
 
-// measurement is a map of n random pairs, and what batches are made of.
+// measurement is a map of n random pairs, and the memory of its batches.
 type measurement[K, V ~uint32 | ~uint64] struct {
 	m              *btree.Map[K, V]
 	st             *device.Stream
-	all, more, top device.Slice[K] // of the map; others; the largest key
+	all, more, top device.Slice[K] // keys of the map; other keys; the largest key
 	vals           device.Slice[V]
 	ranks          device.Slice[uint64]
 	counts         device.Slice[uint32]
@@ -38,7 +39,7 @@ type measurement[K, V ~uint32 | ~uint64] struct {
 	outVals        device.Slice[V]
 }
 
-// batches are the sizes of changes, and limit is that of ranges.
+// batches lists the sizes of changes. limit is the limit of ranges.
 var batches = []int{1 << 16, 1 << 20, 1 << 22}
 
 const limit = 8
@@ -101,7 +102,7 @@ func (x *measurement[K, V]) reads(b *testing.B, n, few int) {
 	x.run(b, "rank", n, nil, func() error { return m.RankOn(st, all, x.ranks.Sub(0, n)) })
 }
 
-// changes measures batches of new keys that come and go.
+// changes measures batches that insert, update and delete new keys.
 func (x *measurement[K, V]) changes(b *testing.B, size int, how string) {
 	keys, vals := x.more.Sub(0, size), x.vals.Sub(0, size)
 	put := func() error { return x.m.PutOn(x.st, keys, vals) }
@@ -112,7 +113,7 @@ func (x *measurement[K, V]) changes(b *testing.B, size int, how string) {
 	x.run(b, fmt.Sprintf("%sdelete %d", how, size), size, put, del)
 }
 
-// run measures a call, and what undoes it off the clock.
+// run measures a call. It runs undo with the timer stopped.
 func (x *measurement[K, V]) run(b *testing.B, what string, rows int, undo, call func() error) {
 	b.Run(what, func(b *testing.B) {
 		must(b, x.st.Sync(b.Context()))

@@ -9,21 +9,21 @@ import (
 	"github.com/weftgo/weft/internal/core"
 )
 
-// Map is an ordered map from K to V in a B-link tree: a [weft.OrderedMap], and what only this
-// structure has.
+// Map is an ordered map from K to V in a B-link tree: a [weft.OrderedMap] with the methods that
+// only this structure has.
 type Map[K weft.Key, V weft.Value] struct {
 	*weft.OrderedMap[K, V]
 	table
 }
 
-// table is what a map is made of.
+// table is the core table of a map and its policy.
 type table struct {
 	core   *core.Table
 	policy *policy
 }
 
-// New makes an empty map on a device, which must outlive it. Errors: [weft.ErrOptions],
-// [device.ErrMemory], and those of loading kernels.
+// New makes an empty map on a device, which must outlive the map. It returns [weft.ErrOptions],
+// [device.ErrMemory], and errors from loading kernels.
 func New[K weft.Key, V weft.Value](dev device.Device, opts *Options) (*Map[K, V], error) {
 	t, err := newTable(dev, batch.MapWidths[K, V](), core.MapTypes[K, V](), opts)
 	if err != nil {

@@ -11,10 +11,10 @@ import (
 	"github.com/weftgo/weft/internal/op"
 )
 
-// pair is a slot: a key and its value, or the smallest key of a child and its number.
+// pair is a slot: a key and its value, or a child's smallest key and its number.
 type pair struct{ key, val uint64 }
 
-// slotsOf are the slots of a node in memory of the host, all of them.
+// slotsOf returns all slots of a node in host memory.
 func slotsOf(mem []byte, s shape, id uint32) []pair {
 	at := unsafe.Add(unsafe.Pointer(headerOf(mem, s, id)), headerBytes)
 	all := make([]pair, s.slots)
@@ -30,7 +30,7 @@ func slotsOf(mem []byte, s shape, id uint32) []pair {
 	return all
 }
 
-// checker looks through a tree.
+// checker is the state of a check of a tree.
 type checker struct {
 	shape
 	mem   []byte
@@ -39,7 +39,7 @@ type checker struct {
 	pairs uint64
 }
 
-// check looks through the memory of a tree that nothing changes: whether all rules of layout.go hold.
+// check reports whether all rules of layout.go hold in the memory of a tree that nothing changes.
 func (s shape) check(mem []byte) error {
 	c := checker{shape: s, mem: mem, nodes: controlOf(mem).given(), seen: map[uint32]bool{}}
 	if s.bytesFor(c.nodes) > len(mem) {
@@ -66,8 +66,8 @@ func corrupt(format string, args ...any) error {
 	return fmt.Errorf("%w: %s", op.ErrCorrupt, fmt.Sprintf(format, args...))
 }
 
-// level checks the nodes of a level, which the one above has as children with their low keys, and
-// returns their children in order.
+// level checks the nodes of a level, given as the children of the level above with their low keys.
+// It returns their own children in order.
 func (c *checker) level(depth int, nodes []pair) (below []pair, err error) {
 	if depth == 0 && headerOf(c.mem, c.shape, rootNode).level() == 0 {
 		return nil, corrupt("the root is a leaf")
@@ -103,7 +103,7 @@ func (c *checker) level(depth int, nodes []pair) (below []pair, err error) {
 	return below, nil
 }
 
-// slotsIn are the slots of a node in order, which are the node's.
+// slotsIn checks the slots of a node and returns those in use, in order.
 func (c *checker) slotsIn(id uint32, h *header, low uint64, depth int) ([]pair, error) {
 	all := slotsOf(c.mem, c.shape, id)
 	some := all[:h.count()]
@@ -126,7 +126,7 @@ func (c *checker) slotsIn(id uint32, h *header, low uint64, depth int) ([]pair, 
 	return some, nil
 }
 
-// Check is for [core.Checker]: the counters have been read.
+// Check implements core.Checker. The counters have been read.
 func (e *gpuEngine) Check(ctx context.Context, l *core.Lease) error {
 	t := l.Parts.(*tree)
 	size := t.bytesFor(t.most)

@@ -11,17 +11,17 @@ import (
 )
 
 // cpuEngine runs on the cores of the host. K and V are the types of keys and values as unsigned
-// integers, T is that of both in a slot.
+// integers, T is the type of both in a slot.
 //
-// Changes exclude lookups, so nobody needs latches or versions: a batch is sorted and carried out
-// subtree by subtree, each by one core (cpuchange.go). Nodes that go are free at once.
+// Changes exclude lookups, so no latches or versions are needed. A batch is sorted and run subtree
+// by subtree, each by one core (cpuchange.go). Nodes that leave the tree are free at once.
 type cpuEngine[K, V, T word] struct {
 	cpu.Engine
 	shape
 	flip   K
 	fill   int // slots of a node that a bulk load uses
 	sorter cpu.Sorter[K]
-	clock  uint64 // of versions, of all generations
+	clock  uint64 // time of the newest version in all generations
 }
 
 func newCPUEngine(dev device.Host, w batch.Widths, flip uint64, o *Options) (engine, *core.Leases, error) {
@@ -43,7 +43,7 @@ func openCPU[K, V, T word](dev device.Host, s shape, flip uint64, o *Options) (e
 	return e, e.Leases, nil
 }
 
-// make is a tree without pairs that has memory for so many nodes.
+// make returns an empty tree with memory for nodes nodes.
 func (e *cpuEngine[K, V, T]) make(nodes int) (*cpuTree[T], error) {
 	t, err := newTree(e.Device, e.shape, max(nodes, newNodes))
 	if err != nil {
@@ -56,10 +56,10 @@ func (e *cpuEngine[K, V, T]) make(nodes int) (*cpuTree[T], error) {
 
 func (e *cpuEngine[K, V, T]) tree() *cpuTree[T] { return e.Parts().(*cpuTree[T]) }
 
-// Caps is for [core.Engine].
+// Caps implements core.Engine.
 func (e *cpuEngine[K, V, T]) Caps() core.Caps { return core.Caps{Updates: true} }
 
-// Clear is for [core.Engine]. A tree that somebody holds stays.
+// Clear implements core.Engine. A tree with open leases is left to them.
 func (e *cpuEngine[K, V, T]) Clear(context.Context) error {
 	if !e.Leases.Held() {
 		e.tree().reset()
@@ -72,26 +72,26 @@ func (e *cpuEngine[K, V, T]) Clear(context.Context) error {
 	return e.Leases.Replace(to)
 }
 
-// ensure is for [engine].
+// ensure implements engine.
 func (e *cpuEngine[K, V, T]) ensure(pairs int) error { return e.tree().grow(nodesFor(pairs, e.fill)) }
 
-// fits is for [engine]: a change takes its memory itself.
+// fits implements engine. A change allocates its memory itself.
 func (e *cpuEngine[K, V, T]) fits(_, _ int) bool { return true }
 
-// sortAhead and keepAhead are for the policy: nothing is submitted.
+// sortAhead and keepAhead implement engine. Nothing is submitted.
 func (e *cpuEngine[K, V, T]) sortAhead(*device.Stream, *batch.Batch) error { return nil }
 func (e *cpuEngine[K, V, T]) keepAhead(*batch.Batch)                       {}
 
-// loads is for the policy: all that is put is merged.
+// loads implements engine. All insertions are merged.
 func (e *cpuEngine[K, V, T]) loads(*batch.Batch) bool { return false }
 
-// room is for [engine].
+// room implements engine.
 func (e *cpuEngine[K, V, T]) room(n int, _ bool) (int, error) { return n, nil }
 
-// reclaim is for [engine]: no node stays dead.
+// reclaim implements engine. No node stays dead.
 func (e *cpuEngine[K, V, T]) reclaim(context.Context) error { return nil }
 
-// compact is for [engine]. What somebody holds stays as it is beside the new tree.
+// compact implements engine. A tree with open leases stays as it is beside the new one.
 func (e *cpuEngine[K, V, T]) compact(ctx context.Context) error {
 	from := e.tree()
 	n := int(from.tally.Live)
@@ -107,7 +107,7 @@ func (e *cpuEngine[K, V, T]) compact(ctx context.Context) error {
 	return e.Leases.Replace(to)
 }
 
-// usage is for [engine].
+// usage implements engine.
 func (e *cpuEngine[K, V, T]) usage() usage {
 	t := e.tree()
 	return usage{nodes: t.taken() - t.versions.kept(), kept: t.versions.kept(), room: t.room(), bytes: t.buf.Size}

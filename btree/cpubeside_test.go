@@ -13,8 +13,8 @@ import (
 	"github.com/weftgo/weft/internal/conformance"
 )
 
-// Snapshots are taken, read and closed by some goroutines while another changes the map: each reads what
-// was there when it was taken, all of one change.
+// TestSnapshotsBesideChanges takes, reads and closes snapshots in some goroutines while another
+// changes the map. Each snapshot must read the state in which it was taken, never part of a change.
 func TestSnapshotsBesideChanges(t *testing.T) {
 	const n, rounds = 3000, 60
 	m, err := btree.New[uint32, uint64](devicetest.OpenCPU(t, 2), nil)
@@ -44,7 +44,7 @@ func TestSnapshotsBesideChanges(t *testing.T) {
 		for i := range vals {
 			vals[i] = round + 1
 		}
-		if round%3 == 2 { // keys behind the others come and go
+		if round%3 == 2 { // keys above the others come and go
 			_, err = m.DeleteRange(t.Context(), []uint32{n}, []uint32{4 * n}, nil)
 			must(t, err)
 		}
@@ -60,7 +60,7 @@ func TestSnapshotsBesideChanges(t *testing.T) {
 	must(t, m.Check(t.Context()))
 }
 
-// oneRound reads a snapshot: all of the first n keys have the value of one round.
+// oneRound takes and reads a snapshot. The first n keys must all have the value of one round.
 func oneRound(t *testing.T, m *btree.Map[uint32, uint64], n int) {
 	s, err := m.Snapshot(t.Context())
 	if err != nil {
@@ -87,8 +87,9 @@ func oneRound(t *testing.T, m *btree.Map[uint32, uint64], n int) {
 	}
 }
 
-// Snapshots end in any order: those that are left read what they did, though nodes that are free are used again. Between
-// some of them the map changes, and between others it does not.
+// TestSnapshotsEndInAnyOrder closes snapshots in every order. The remaining ones must read what
+// they did, although free nodes are reused. The map changes between some snapshots and not between
+// others.
 func TestSnapshotsEndInAnyOrder(t *testing.T) {
 	orders := [][]int{{}}
 	for i := range 4 {
@@ -130,7 +131,7 @@ func endInOrder(t *testing.T, dev device.Device, order []int, changes int) {
 	for _, i := range order {
 		must(t, held[i].Close())
 		held[i] = nil
-		for range 2 { // new nodes
+		for range 2 { // that take new nodes
 			more := conformance.Sequence[uint32](n, 300)
 			_, err = m.Put(t.Context(), more, make([]uint64, len(more)))
 			must(t, err)
@@ -146,7 +147,7 @@ func endInOrder(t *testing.T, dev device.Device, order []int, changes int) {
 	}
 }
 
-// change deletes some keys, and gives others new values.
+// change deletes some keys and gives others new values.
 func change(t *testing.T, m *btree.Map[uint32, uint64], gone, others []uint32) {
 	t.Helper()
 	_, err := m.Delete(t.Context(), gone, nil)
@@ -177,7 +178,7 @@ func TestSnapshotsCloseAlongsideReads(t *testing.T) {
 			must(t, err)
 		}
 		vals[0] = uint64(round + 1)
-		_, err = m.Put(t.Context(), keys, vals) // the newest version has the old nodes
+		_, err = m.Put(t.Context(), keys, vals) // the newest version owns the old nodes
 		must(t, err)
 		reading, done := make(chan struct{}), make(chan struct{})
 		go func() {

@@ -14,12 +14,12 @@ import (
 // bulkGrain is the number of nodes that a core writes at a time.
 const bulkGrain = 1 << 10
 
-// build makes n pairs those of a tree that has none, in nodes side by side, which it has memory
-// for. write writes pairs from number first on to slots. If ctx ends, the tree stays without pairs.
+// build lays n pairs out in an empty tree, in adjacent nodes, for which it already has memory.
+// write writes pairs from number first on to slots. If ctx ends, the tree stays empty.
 func (t *cpuTree[T]) build(ctx context.Context, dev device.Host, n, fill int, write func(to []slot[T], first int)) error {
 	a := t.nodes()
 	next, count, level := uint32(leafNode), (n+fill-1)/fill, 0
-	var below []T // low keys of the level below, whose nodes end with the last one
+	var below []T // low keys of the level below, which ends with the last node
 	for items := n; ; items, level = count, level+1 {
 		if level > 0 {
 			if count <= slotCount[T]() {
@@ -68,16 +68,16 @@ func (t *cpuTree[T]) build(ctx context.Context, dev device.Host, n, fill int, wr
 	return nil
 }
 
-// cut is where part i of so many begins, which are as large as each other.
+// cut returns the beginning of part i if n items are cut into equal parts.
 func cut(n, parts, i int) int { return n/parts*i + min(i, n%parts) }
 
-// link has the node before one, by number, lead to it as the next of their level.
+// link makes node to the next node of the one numbered before it.
 func (a nodes[T]) link(to uint32, low T) {
 	x := a.at(to - 1)
 	x.high, x.link = uint64(low), to
 }
 
-// adopt makes nodes side by side the children of an inner node.
+// adopt makes adjacent nodes the children of an inner node.
 func (n *node[T]) adopt(first uint32, lows []T) {
 	for i, low := range lows {
 		n.slots[i] = slot[T]{T(first) + T(i), low}
@@ -88,7 +88,7 @@ func (n *node[T]) adopt(first uint32, lows []T) {
 	n.setCount(len(lows))
 }
 
-// copier writes the pairs of a tree, for build.
+// copier returns a write function for build that copies the pairs of t.
 func (t *cpuTree[T]) copier() func(to []slot[T], first int) {
 	a, o := t.nodes(), t.ordered(0)
 	return func(to []slot[T], first int) {
@@ -100,7 +100,7 @@ func (t *cpuTree[T]) copier() func(to []slot[T], first int) {
 	}
 }
 
-// load carries a batch out on a tree without pairs.
+// load runs a batch on an empty tree.
 func (e *cpuEngine[K, V, T]) load(ctx context.Context, b *batch.Batch) error {
 	c := &b.Columns
 	if b.Kind == op.Put && !c[batch.Kinds].Given() && !c[batch.OK].Given() {
@@ -117,7 +117,7 @@ func (e *cpuEngine[K, V, T]) load(ctx context.Context, b *batch.Batch) error {
 	if err != nil {
 		return err
 	}
-	// What rows return is written from here on.
+	// Results of rows are written from here on.
 	p := settled[T]{pairs: make([]slot[T], len(items))}
 	for lo := 0; lo < len(items); {
 		hi := cpu.RunEnd(items, lo+settlePart)
@@ -142,8 +142,8 @@ func (e *cpuEngine[K, V, T]) load(ctx context.Context, b *batch.Batch) error {
 	return done(err)
 }
 
-// empty is a tree without pairs that has memory for so many: the one in use, if nobody holds it.
-// done makes it that, or frees it after an error.
+// empty returns an empty tree with memory for that many pairs. It is the one in use unless a lease
+// holds that. done makes the tree the one in use, or frees it after an error.
 func (e *cpuEngine[K, V, T]) empty(pairs int) (to *cpuTree[T], done func(error) error, err error) {
 	if !e.Leases.Held() {
 		to = e.tree()
@@ -159,7 +159,7 @@ func (e *cpuEngine[K, V, T]) empty(pairs int) (to *cpuTree[T], done func(error) 
 	}, err
 }
 
-// lay builds a tree of ascending pairs, and reports whether they are.
+// lay builds a tree from ascending pairs, and reports whether the pairs ascend.
 func (e *cpuEngine[K, V, T]) lay(ctx context.Context, keys []K, vals []V) (laid bool, err error) {
 	return cpu.WhileAscending(ctx, keys, e.flip, func(ctx context.Context, wrote func(first int, ascends bool)) error {
 		to, done, err := e.empty(len(keys))
@@ -172,7 +172,7 @@ func (e *cpuEngine[K, V, T]) lay(ctx context.Context, keys []K, vals []V) (laid 
 	})
 }
 
-// writeAscending writes pairs to slots, and reports whether their keys ascend, as they are stored.
+// writeAscending writes pairs to slots and reports whether their keys ascend in stored form.
 func writeAscending[K, V, T word](to []slot[T], keys []K, vals []V, flip K) bool {
 	keys, vals = keys[:len(to)], vals[:len(to)]
 	last, falls := keys[0]^flip, 0
@@ -185,11 +185,11 @@ func writeAscending[K, V, T word](to []slot[T], keys []K, vals []V, flip K) bool
 	return falls == 0
 }
 
-// settlePart is the number of rows that a core settles at a time.
+// settlePart is the number of rows that a core resolves at a time.
 const settlePart = 1 << 14
 
-// settle runs the operations of items [lo,hi) on keys without pairs, and writes the pairs that
-// there are then, from number lo on. It returns how many.
+// settle runs the operations of items [lo,hi) on absent keys and writes the resulting pairs from
+// number lo on. It returns the number of pairs.
 func settle[K, V, T word](ops cpu.Changes[K, V], fetch cpu.Fetcher[K], items []cpu.Item[K], lo, hi int, pairs []slot[T]) (n int) {
 	for i := lo; i < hi; {
 		fetch.Fetch(i)
@@ -203,14 +203,14 @@ func settle[K, V, T word](ops cpu.Changes[K, V], fetch cpu.Fetcher[K], items []c
 	return n
 }
 
-// settled are pairs in parts: those of part i begin at parts[i], and so many come before as
-// starts[i] says.
+// settled holds pairs in parts. Part i begins at pairs[parts[i]] and starts[i] pairs come before
+// it.
 type settled[T word] struct {
 	pairs         []slot[T]
 	parts, starts []int
 }
 
-// write is for build.
+// write is the write function of build.
 func (p *settled[T]) write(to []slot[T], first int) {
 	i := sort.SearchInts(p.starts, first+1) - 1
 	for done := 0; done < len(to); i++ {

@@ -9,29 +9,29 @@ import (
 	"github.com/weftgo/weft/internal/op"
 )
 
-// A change is run in pieces: a piece is sorted and then carried out from above, the operations of a
-// node dealt out to its children. Subtrees below some level are tasks, which cores do side by
-// side: no node of one has to do with one of another, since the leftmost node of each level of a
-// subtree stays, and so what leads to it from the left. What has become of their roots is put into the levels
-// above at the end, by one core. A piece that is being carried out does not stop; all memory that it may
-// need is taken before it touches a node.
+// A change runs in pieces. A piece is sorted and then run from the root down: the operations of a
+// node are divided among its children. Subtrees below some level are tasks, which cores run in
+// parallel. No two tasks share a node, since the leftmost node of each level of a subtree stays,
+// and with it the link from the left. At the end one core inserts the new roots of the subtrees
+// into the levels above. A running piece does not stop, so it allocates all memory that it may need
+// before it touches a node.
 
-// Tuning of changes; tests make all of it smaller.
+// Tuning of changes. Tests make all of these smaller.
 var (
-	// piece is the number of operations of a piece, some milliseconds' work of a few cores.
+	// piece is the number of operations of a piece: some milliseconds of work for a few cores.
 	piece = 1 << 18
 
-	// endlessPiece is the number of operations of a piece where no context can end.
+	// endlessPiece is the number of operations of a piece if the context cannot end.
 	endlessPiece = 1 << 22
 
-	// manyTasks is the number of nodes of a level that are enough for tasks.
+	// manyTasks is the number of nodes on a level that suffice as tasks.
 	manyTasks = 1 << 8
 
-	// taskItems is the number of operations, at least, that it pays to give a core.
+	// taskItems is the minimum number of operations that is worth giving to a core.
 	taskItems = 1 << 11
 )
 
-// Change is for [core.Engine].
+// Change implements core.Engine.
 func (e *cpuEngine[K, V, T]) Change(ctx context.Context, s *device.Stream, b *batch.Batch) (done int, failed []uint32, err error) {
 	if err := cpu.Open(s); err != nil {
 		return 0, nil, err
@@ -43,7 +43,7 @@ func (e *cpuEngine[K, V, T]) Change(ctx context.Context, s *device.Stream, b *ba
 		e.tree().sweep()
 		n, empty := min(piece, b.N-done), e.tree().tally.Live == 0
 		if empty {
-			n = b.N - done // it can be given up until it begins
+			n = b.N - done // it can be canceled until it begins
 		} else if ctx.Done() == nil {
 			n = min(endlessPiece, b.N-done)
 		}
@@ -64,17 +64,17 @@ func (e *cpuEngine[K, V, T]) Change(ctx context.Context, s *device.Stream, b *ba
 	return done, nil, nil
 }
 
-// task is a node and the items for its subtree, numbers [lo,hi). What takes its place in its
-// parent then are slots [from,to) of a worker's stack.
+// task is a node and the items [lo,hi) for its subtree. Slots [from,to) of a worker's stack then
+// replace the node in its parent.
 type task[K, V, T word] struct {
 	self     slot[T]
 	lo, hi   int
 	by       *worker[K, V, T]
 	from, to int
-	small    bool // there is a node among these that may be merged
+	small    bool // one of these nodes may be merged
 }
 
-// change runs a piece, or does nothing and returns why.
+// change runs a piece, or does nothing and returns the reason.
 func (e *cpuEngine[K, V, T]) change(ctx context.Context, b *batch.Batch) error {
 	t := e.tree()
 	defer e.sorter.Trim()
@@ -106,7 +106,7 @@ func (e *cpuEngine[K, V, T]) change(ctx context.Context, b *batch.Batch) error {
 	return nil
 }
 
-// changesOf are the operations of a batch.
+// changesOf returns the operations of a batch.
 func changesOf[K, V word](b *batch.Batch) cpu.Changes[K, V] {
 	c := cpu.ChangesOf[K, V](b)
 	c.Updates = true
@@ -129,8 +129,9 @@ func inserted[K, V word](ops *cpu.Changes[K, V], n int) (inserts int) {
 	return inserts
 }
 
-// need is how many nodes insertions may take: a leaf each, unless half full ones of all pairs
-// are fewer, and of each level above as many as the new ones of the level below fill by half.
+// need returns the number of nodes that insertions may take. That is one leaf each, unless
+// half-full leaves of all pairs are fewer, and on each level above as many as the new nodes below
+// half fill.
 func (e *cpuEngine[K, V, T]) need(t *cpuTree[T], inserts int) (n int) {
 	half, below := e.slots/2, t.taken()
 	add := min(inserts, (int(t.tally.Live)+inserts)/half+1)
@@ -141,7 +142,7 @@ func (e *cpuEngine[K, V, T]) need(t *cpuTree[T], inserts int) (n int) {
 	return n + levelMask
 }
 
-// deal makes tasks of the items, and shares of the tasks. Few items are no tasks.
+// deal divides the items into tasks, and the tasks into shares. A few items make no tasks.
 func (w *worker[K, V, T]) deal() (shares [][]task[K, V, T]) {
 	level := w.depth()
 	if len(w.items) <= taskItems || level == 1 {
@@ -173,7 +174,7 @@ func (w *worker[K, V, T]) deal() (shares [][]task[K, V, T]) {
 	return shares
 }
 
-// begin has a change taken memory, which may lie elsewhere now.
+// begin starts a change for which memory has been allocated. The nodes may have moved.
 func (w *worker[K, V, T]) begin() {
 	t := w.cpuTree
 	w.nodes, w.supply, t.leaves = t.nodes(), &supply{free: t.free, top: t.control().top}, nil
@@ -183,14 +184,14 @@ func (w *worker[K, V, T]) begin() {
 	}
 }
 
-// finish ends a change: nodes have been taken.
+// finish records the nodes that a change has allocated.
 func (t *cpuTree[T]) finish(s *supply) {
 	used := int(s.next.Load())
 	t.control().top = s.top + uint32(max(0, used-len(s.free)))
 	t.free = s.free[min(used, len(s.free)):]
 }
 
-// finish counts what a worker has done.
+// finish releases a worker's unused and retired nodes and counts its pairs.
 func (w *worker[K, V, T]) finish() {
 	w.give(w.ids)
 	w.retire(w.gone, w.kept)

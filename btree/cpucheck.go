@@ -6,7 +6,7 @@ import (
 	"github.com/weftgo/weft/internal/core"
 )
 
-// Check is for [core.Checker].
+// Check implements core.Checker.
 func (e *cpuEngine[K, V, T]) Check(_ context.Context, l *core.Lease) error {
 	t := l.Parts.(*cpuTree[T])
 	if err := t.shape.check(t.buf.Host); err != nil {
@@ -15,7 +15,8 @@ func (e *cpuEngine[K, V, T]) Check(_ context.Context, l *core.Lease) error {
 	return t.checkNodes()
 }
 
-// checkNodes makes sure that each node is part of the tree or free, and none is both or lost.
+// checkNodes checks that each node is either part of the tree or free, and that none is both or
+// lost.
 func (t *cpuTree[T]) checkNodes() error {
 	a, top := t.nodes(), t.control().top
 	part := make([]bool, top)

@@ -6,15 +6,15 @@ import (
 	"github.com/weftgo/weft/internal/batch"
 )
 
-// eraseRanges is how many ranges are taken at a time, and erasePairs about how many pairs they
-// have before the rest is left for the next time.
+// eraseRanges is the maximum number of ranges to delete at a time. After about erasePairs pairs the
+// rest is left for the next time.
 const (
 	eraseRanges = 1 << 12
 	erasePairs  = 1 << 22
 )
 
-// deleteRanges removes the pairs of ranges, one range after the other, as far as that takes some
-// milliseconds, and returns of how many ranges.
+// deleteRanges removes the pairs of ranges in order for some milliseconds, and returns the number
+// of ranges done.
 func (e *cpuEngine[K, V, T]) deleteRanges(b *batch.Batch) (done int, err error) {
 	t, c := e.tree(), &b.Columns
 	lo, hi := batch.View[K](c[batch.Keys].Host), batch.View[K](c[batch.Keys2].Host)
@@ -41,8 +41,8 @@ func (e *cpuEngine[K, V, T]) deleteRanges(b *batch.Batch) (done int, err error) 
 	return done, nil
 }
 
-// erase removes the pairs of a range that lie below a node. Children all of whose keys are in the range go, but
-// for the first, which stays for as long as the node does.
+// erase removes the pairs of a range below a node. Children with all of their keys in the range are
+// dropped, except the first, which stays for as long as the node.
 func (w *worker[K, V, T]) erase(id uint32, level int, from, last T) {
 	n := w.at(id)
 	if level == 0 {
@@ -83,8 +83,8 @@ func (w *worker[K, V, T]) erase(id uint32, level int, from, last T) {
 	}
 }
 
-// cut takes a subtree away. What leads to what is behind it, on each level, is the last node of
-// the subtree before it.
+// cut detaches a subtree. On each level, the last node of the subtree to its left then links to
+// what follows.
 func (w *worker[K, V, T]) cut(left, id uint32, level int) {
 	for l, x, y := level, w.at(left), w.at(id); ; l-- {
 		w.own(left)
@@ -98,10 +98,10 @@ func (w *worker[K, V, T]) cut(left, id uint32, level int) {
 	w.drop(id, level)
 }
 
-// last is the child with the largest keys.
+// last returns the child with the largest keys.
 func (n *node[T]) last() uint32 { return n.child(^T(0)) }
 
-// drop gives up a subtree.
+// drop retires a subtree.
 func (w *worker[K, V, T]) drop(id uint32, level int) {
 	n := w.at(id)
 	if level == 0 {

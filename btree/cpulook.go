@@ -11,16 +11,16 @@ import (
 	"github.com/weftgo/weft/internal/op"
 )
 
-const lineBytes = 64 // of a cache
+const lineBytes = 64 // of a cache line
 
-// fetch asks for a node.
+// fetch prefetches a node.
 func (a nodes[T]) fetch(id uint32) {
 	at := unsafe.Pointer(a.at(id))
 	both := [2]unsafe.Pointer{at, unsafe.Add(at, 2*lineBytes)}
 	cpu.PrefetchPairs(both[:1<<nodeShift[T]()/(2*lineBytes)])
 }
 
-// Look is for [core.Engine].
+// Look implements core.Engine.
 func (e *cpuEngine[K, V, T]) Look(ctx context.Context, s *device.Stream, l *core.Lease, b *batch.Batch, _ device.Ptr) (done, hits int, err error) {
 	if err := cpu.Open(s); err != nil {
 		return 0, 0, err
@@ -44,7 +44,7 @@ func (e *cpuEngine[K, V, T]) Look(ctx context.Context, s *device.Stream, l *core
 	return e.Each(ctx, b.N, each)
 }
 
-// reader reads a tree, for a batch.
+// reader reads a tree for a batch.
 type reader[K, V, T word] struct {
 	view[T]
 	tree *cpuTree[T]
@@ -69,18 +69,18 @@ func (e *cpuEngine[K, V, T]) reader(l *core.Lease, b *batch.Batch) *reader[K, V,
 	}
 }
 
-// stored is a key as it lies in nodes.
+// stored returns a key in its stored form.
 func (r *reader[K, V, T]) stored(key K) T { return T(key ^ r.flip) }
 
-// group are nodes that some keys have got to.
+// group holds the nodes that the searches of some keys have reached.
 type group [cpu.Group]uint32
 
-// cold is the number of levels, from the leaves up, that nodes are asked for before they are read:
-// what is above lies in the cache.
+// cold is the number of levels, from the leaves up, at which nodes are prefetched. Higher levels
+// lie in the cache.
 const cold = 4
 
-// descend goes down to the leaves of some keys, level by level, so that while a node is read the
-// next ones of the other keys are on their way.
+// descend takes some keys to their leaves, level by level. While one node is read, the next ones of
+// the other keys are being fetched.
 func (r *reader[K, V, T]) descend(keys []K, ids *group) {
 	clear(ids[:len(keys)])
 	for level := r.depth(); level > 0; level-- {
@@ -93,8 +93,8 @@ func (r *reader[K, V, T]) descend(keys []K, ids *group) {
 	}
 }
 
-// groups takes keys [lo,hi) of a batch down to their leaves, and calls finish with those of each
-// group, from number at on.
+// groups takes keys [lo,hi) of a batch to their leaves, and calls finish for each group of keys,
+// starting with number at.
 func (r *reader[K, V, T]) groups(w *cpu.Watch, lo, hi int, finish func(at int, keys []K, ids *group) (hits int)) (ran, hits int) {
 	var ids group
 	for at := lo; at < hi; at += cpu.Group {
@@ -123,7 +123,7 @@ func (r *reader[K, V, T]) get(w *cpu.Watch, lo, hi int) (ran, hits int) {
 	})
 }
 
-// answer writes what has been found for key i: pair j of a leaf, if there is one.
+// answer writes the result for key i: pair j of leaf x, or none if x is nil.
 func (r *reader[K, V, T]) answer(i int, x *node[T], j int) int {
 	var k K
 	var v V

@@ -7,8 +7,7 @@ import (
 	"github.com/weftgo/weft/internal/cpu"
 )
 
-// supply are the nodes that a change may take: those that are free, and then those above all
-// others.
+// supply is the nodes that a change may take: first free ones, then those above all others.
 type supply struct {
 	free []uint32
 	top  uint32
@@ -30,7 +29,7 @@ func (s *supply) take(to []uint32) []uint32 {
 	return to
 }
 
-// worker carries out operations below some nodes.
+// worker runs operations below some nodes.
 type worker[K, V, T word] struct {
 	*cpuTree[T]
 	nodes[T]
@@ -40,20 +39,20 @@ type worker[K, V, T word] struct {
 	fetcher cpu.Fetcher[K]
 
 	supply *supply
-	ids    []uint32 // nodes taken and not used yet
-	gone   []uint32 // that are no part of the tree any more
-	kept   []uint32 // that have what others were, for versions
-	newest uint64   // of the versions
+	ids    []uint32 // taken and not used yet
+	gone   []uint32 // no longer part of the tree
+	kept   []uint32 // old content of other nodes, for versions
+	newest uint64   // time of the newest version
 
-	stack []slot[T] // what takes the place of nodes that have been worked on, in their parents
+	stack []slot[T] // replacements of finished nodes in their parents
 	pairs []slot[T]
-	small [levelMask + 1]bool // a node of that level that is on the stack may be merged
+	small [levelMask + 1]bool // by level: a node on the stack may be merged
 
-	level int // that tasks are of; -1: there are none
+	level int // of the tasks; -1: none
 	tasks []task[K, V, T]
 }
 
-// carry carries out a task.
+// carry runs a task.
 func (w *worker[K, V, T]) carry(t *task[K, V, T]) {
 	w.fetcher = w.fetcher.Of(t.lo, t.hi)
 	t.by, t.from = w, len(w.stack)
@@ -61,7 +60,7 @@ func (w *worker[K, V, T]) carry(t *task[K, V, T]) {
 	t.to, t.small, w.small[w.level] = len(w.stack), w.small[w.level], false
 }
 
-// each deals items [lo,hi) out to the children of a node.
+// each divides items [lo,hi) among the children of a node.
 func (w *worker[K, V, T]) each(kids []slot[T], lo, hi int, do func(kid slot[T], lo, hi int)) {
 	for i, c := range kids {
 		end := hi
@@ -73,7 +72,7 @@ func (w *worker[K, V, T]) each(kids []slot[T], lo, hi int, do func(kid slot[T], 
 	}
 }
 
-// until is which of items [lo,hi) is the first that is not below a key.
+// until returns the first of items [lo,hi) that is not below a key.
 func (w *worker[K, V, T]) until(lo, hi int, key K) int {
 	if hi-lo > 4*mostSlots {
 		return lo + sort.Search(hi-lo, func(i int) bool { return w.items[lo+i].Key >= key })
@@ -84,7 +83,7 @@ func (w *worker[K, V, T]) until(lo, hi int, key K) int {
 	return lo
 }
 
-// below carries items [lo,hi) out below an inner node, and pushes its children.
+// below runs items [lo,hi) below an inner node, and pushes its children.
 func (w *worker[K, V, T]) below(kids []slot[T], level, lo, hi int) {
 	var ends [mostSlots]int
 	for i, at := 0, lo; i < len(kids); i++ {
@@ -112,7 +111,7 @@ func (w *worker[K, V, T]) below(kids []slot[T], level, lo, hi int) {
 	}
 }
 
-// by pushes what the next task has come to, if there is one.
+// by pushes the result of the next task, if that was for c.
 func (w *worker[K, V, T]) by(c slot[T]) bool {
 	if len(w.tasks) == 0 || w.tasks[0].by == nil || w.tasks[0].self != c {
 		return false
@@ -124,7 +123,7 @@ func (w *worker[K, V, T]) by(c slot[T]) bool {
 	return true
 }
 
-// inner carries items [lo,hi) out below an inner node, and pushes what takes its place.
+// inner runs items [lo,hi) below an inner node, and pushes its replacement.
 func (w *worker[K, V, T]) inner(self slot[T], level, lo, hi int) {
 	var room [mostSlots]slot[T]
 	n, base := w.at(self.id()), len(w.stack)
@@ -156,7 +155,7 @@ func equal[T word](a, b []slot[T]) bool {
 	return true
 }
 
-// leaf carries items [lo,hi) out on the pairs of a leaf, and pushes what takes its place.
+// leaf runs items [lo,hi) on the pairs of a leaf, and pushes its replacement.
 func (w *worker[K, V, T]) leaf(self slot[T], lo, hi int) {
 	n := w.at(self.id())
 	c := n.count()
@@ -197,8 +196,8 @@ func (w *worker[K, V, T]) leaf(self slot[T], lo, hi int) {
 	w.stack = append(w.stack, self)
 }
 
-// spill goes on with a leaf that is full and gets another pair: it merges the pairs with items
-// [x,hi), which come behind that pair, and writes as many leaves as they take.
+// spill continues with a full leaf that gets another pair. It merges the pairs with items [x,hi),
+// which come after that pair, and writes as many leaves as that takes.
 func (w *worker[K, V, T]) spill(self slot[T], n *node[T], at int, more slot[T], x, hi int) {
 	pairs := append(append(w.pairs[:0], n.slots[:at]...), more)
 	rest := n.slots[at:slotCount[T]()]
@@ -230,8 +229,8 @@ func (w *worker[K, V, T]) spill(self slot[T], n *node[T], at int, more slot[T], 
 	w.stack = append(w.stack, w.divide(self, n.header, w.pairs, 0)...)
 }
 
-// divide writes slots, more than a node has, to that node and new ones, and returns those: equally
-// full, or, where keys come behind all others, as full as a bulk load makes them.
+// divide writes more slots than a node has to that node and new ones, and returns these. They are
+// equally full, or, where keys are added after all others, as full as in a bulk load.
 func (w *worker[K, V, T]) divide(self slot[T], was header, list []slot[T], level int) (made []slot[T]) {
 	parts := (len(list) + w.fill - 1) / w.fill
 	made = make([]slot[T], parts)
@@ -263,7 +262,7 @@ func (w *worker[K, V, T]) divide(self slot[T], was header, list []slot[T], level
 	return made
 }
 
-// take is a new node.
+// take allocates a node.
 func (w *worker[K, V, T]) take() (id uint32) {
 	if len(w.ids) == 0 {
 		w.ids = w.supply.take(w.ids)
@@ -275,7 +274,7 @@ func (w *worker[K, V, T]) take() (id uint32) {
 	return id
 }
 
-// tidied merges neighbors among the nodes of a level that are children of one node.
+// tidied merges adjacent nodes of a level that are children of one node.
 func (w *worker[K, V, T]) tidied(list []slot[T], level int) []slot[T] {
 	if !w.small[level] {
 		return list
@@ -290,8 +289,8 @@ func (w *worker[K, V, T]) tidied(list []slot[T], level int) []slot[T] {
 	return out
 }
 
-// join merges two neighbors of a level into the left one, if one of them has few slots and both fit.
-// Behind inner nodes, their children where they meet may be merged, too.
+// join merges two adjacent nodes into the left one, if one of them has few slots and both fit. If
+// they are inner nodes, the children where they meet may be merged too.
 func (w *worker[K, V, T]) join(left, right uint32, level int) bool {
 	x, y := w.at(left), w.at(right)
 	cx, cy := x.count(), y.count()
@@ -315,7 +314,7 @@ func (w *worker[K, V, T]) join(left, right uint32, level int) bool {
 	return true
 }
 
-// root carries all items out, and puts what has become of the root's children into it.
+// root runs all items and writes the new children of the root.
 func (w *worker[K, V, T]) root() {
 	var room [mostSlots]slot[T]
 	n := w.at(rootNode)
@@ -334,7 +333,7 @@ func (w *worker[K, V, T]) root() {
 	w.lower()
 }
 
-// lower takes levels away that have one node.
+// lower removes levels with a single node below the root.
 func (w *worker[K, V, T]) lower() {
 	n := w.at(rootNode)
 	for n.count() == 1 && n.level() > 1 {

@@ -12,7 +12,8 @@ import (
 	"github.com/weftgo/weft/internal/conformance"
 )
 
-// Batches of all kinds come to what a model comes to, on any number of cores, in large pieces and in small ones.
+// TestAgainstModel runs batches of all kinds against a model, on several cores, in large pieces and
+// in small ones.
 func TestAgainstModel(t *testing.T) {
 	for seed := range uint64(5) {
 		history[int64, uint64](t, seed, 1+int(seed)*300, nil)
@@ -34,7 +35,8 @@ func history[K weft.Key, V weft.Value](t *testing.T, seed uint64, most int, opts
 	h.Run(t, seed, 40)
 }
 
-// A change that finds no memory does nothing and says so; the map stays sound, and a snapshot what it was.
+// TestWithoutMemory checks that a change that cannot allocate memory does nothing and reports it.
+// The map stays sound and a snapshot stays what it was.
 func TestWithoutMemory(t *testing.T) {
 	dev := devicetest.Open(t)
 	if _, ok := dev.(device.Host); !ok {
@@ -52,7 +54,7 @@ func TestWithoutMemory(t *testing.T) {
 	must(t, err)
 	fails := func(what string, call func() (int, error)) {
 		t.Helper()
-		for range 2 { // who asks for more than enough asks again
+		for range 2 { // an allocation with a reserve that fails is tried again without it
 			devicetest.FailNext(dev, devicetest.OpResize)
 		}
 		n, err := call()
@@ -68,7 +70,7 @@ func TestWithoutMemory(t *testing.T) {
 	}
 	fails("Delete", func() (int, error) { return m.Delete(t.Context(), keys, nil) })
 	must(t, s.Close())
-	more := make([]int64, 1_000_000) // more than there is memory for
+	more := make([]int64, 1_000_000) // more than fits the memory that exists
 	for i := range more {
 		more[i] = int64(i * 7)
 	}
@@ -78,8 +80,9 @@ func TestWithoutMemory(t *testing.T) {
 	must(t, m.Close())
 }
 
-// Leaves that lose most of their pairs are merged, and inner nodes, in batches that many cores carry out, too; those that
-// lose all go. There are always more than two pairs a node, or few nodes, so nothing is compacted.
+// TestDeletesMerge deletes most pairs of leaves. Leaves and inner nodes must be merged, also in
+// batches that several cores run, and empty ones must go. A node always has more than two pairs, or
+// the nodes are few, so nothing is compacted.
 func TestDeletesMerge(t *testing.T) {
 	const n = 60_000
 	m, err := btree.New[uint32, uint32](devicetest.OpenCPU(t, 2), &btree.Options{Fill: 1})
@@ -106,8 +109,8 @@ func TestDeletesMerge(t *testing.T) {
 	is(2, 3)
 }
 
-// A snapshot held over ten thousand batches costs what these change, and reads as it did; all is back with the next batch
-// behind its end.
+// TestSnapshotIsHeld holds a snapshot over ten thousand batches. It must cost only what these
+// change, read as it did, and free everything with the next batch after it is closed.
 func TestSnapshotIsHeld(t *testing.T) {
 	const n, batches = 20_000, 10_000
 	m, err := btree.New[uint32, uint32](devicetest.OpenCPU(t, 2), nil)
@@ -153,7 +156,8 @@ func TestSnapshotIsHeld(t *testing.T) {
 	must(t, m.Check(t.Context()))
 }
 
-// Pairs that ascend are written to nodes as they come, until a key does not.
+// TestBuildsThatFall builds maps from keys that ascend up to some point. Pairs are written to nodes
+// as they come until a key does not ascend.
 func TestBuildsThatFall(t *testing.T) {
 	open := func() conformance.AnyOrderedMap[int32, uint32] {
 		return conformance.Open(t, btree.New[int32, uint32], devicetest.Open(t), nil)

@@ -9,7 +9,7 @@ import (
 	"github.com/weftgo/weft/internal/cpu"
 )
 
-// leaf is the leaf that has a key, and the smallest key that it may have.
+// leaf returns the leaf that has a key, and the smallest key that the leaf may have.
 func (r *reader[K, V, T]) leaf(key T) (x *node[T], low T) {
 	x = r.node(rootNode)
 	for range r.depth() {
@@ -19,7 +19,7 @@ func (r *reader[K, V, T]) leaf(key T) (x *node[T], low T) {
 	return x, low
 }
 
-// next is the first pair from a place in a leaf on; nil: there is none.
+// next returns the first pair at or after a position in a leaf, or nil.
 func (r *reader[K, V, T]) next(x *node[T], at int) (*node[T], int) {
 	for at == x.count() {
 		if x.link == noNode {
@@ -30,7 +30,7 @@ func (r *reader[K, V, T]) next(x *node[T], at int) (*node[T], int) {
 	return x, at
 }
 
-// before is the last of the pairs that a leaf has before a place, or of the leaves before it. low
+// before returns the last pair before a position in a leaf, from that leaf or an earlier one. low
 // is the smallest key that the leaf may have.
 func (r *reader[K, V, T]) before(x *node[T], at int, low T) (*node[T], int, T) {
 	for at == 0 {
@@ -43,7 +43,7 @@ func (r *reader[K, V, T]) before(x *node[T], at int, low T) (*node[T], int, T) {
 	return x, at - 1, low
 }
 
-// successors finds the first pairs behind keys.
+// successors finds the first pair after each key.
 func (r *reader[K, V, T]) successors(w *cpu.Watch, lo, hi int) (ran, hits int) {
 	return r.groups(w, lo, hi, func(at int, keys []K, ids *group) (hits int) {
 		for i, k := range keys {
@@ -55,7 +55,7 @@ func (r *reader[K, V, T]) successors(w *cpu.Watch, lo, hi int) (ran, hits int) {
 	})
 }
 
-// predecessors finds the last pairs before keys.
+// predecessors finds the last pair before each key.
 func (r *reader[K, V, T]) predecessors(w *cpu.Watch, lo, hi int) (ran, hits int) {
 	return r.groups(w, lo, hi, func(at int, keys []K, ids *group) (hits int) {
 		for i, k := range keys {
@@ -72,7 +72,7 @@ func (r *reader[K, V, T]) predecessors(w *cpu.Watch, lo, hi int) (ran, hits int)
 	})
 }
 
-// rank counts the keys that are smaller.
+// rank counts the smaller keys for each key.
 func (r *reader[K, V, T]) rank(w *cpu.Watch, lo, hi int) (ran, hits int) {
 	o := r.tree.ordered(r.time)
 	return r.groups(w, lo, hi, func(at int, keys []K, ids *group) int {
@@ -83,7 +83,7 @@ func (r *reader[K, V, T]) rank(w *cpu.Watch, lo, hi int) (ran, hits int) {
 	})
 }
 
-// choose finds the pairs that so many come before.
+// choose finds the pair at each rank.
 func (r *reader[K, V, T]) choose(w *cpu.Watch, lo, hi int) (ran, hits int) {
 	o, all := r.tree.ordered(r.time), r.tree.pairsAt(r.time)
 	return cpu.Loop(w, lo, hi, 4, func(i int) int {
@@ -95,10 +95,10 @@ func (r *reader[K, V, T]) choose(w *cpu.Watch, lo, hi int) (ran, hits int) {
 	})
 }
 
-// walks reports whether ranges are gone through from their beginnings on, and not counted first.
+// walks reports whether ranges are walked from one end instead of being counted first.
 func (r *reader[K, V, T]) walks() bool { return r.Limit > 0 }
 
-// walk finds as many pairs of ranges as the limit, from their beginnings or ends on.
+// walk finds up to limit pairs of each range, from its beginning or its end on.
 func (r *reader[K, V, T]) walk(w *cpu.Watch, lo, hi int) (ran, hits int) {
 	if r.Backward {
 		return cpu.Loop(w, lo, hi, 8+r.Limit/8, func(i int) int {
@@ -127,7 +127,7 @@ func (r *reader[K, V, T]) walk(w *cpu.Watch, lo, hi int) (ran, hits int) {
 	})
 }
 
-// ahead has the next leaves of ranges on their way, those of all before the ones behind them.
+// ahead prefetches the next leaves of ranges, one leaf of each range at a time.
 func (r *reader[K, V, T]) ahead(ids []uint32) {
 	var at group
 	copy(at[:], ids)
@@ -141,11 +141,11 @@ func (r *reader[K, V, T]) ahead(ids []uint32) {
 	}
 }
 
-// mostAhead is the number of leaves of a range that are on their way before it is read.
+// mostAhead is the number of leaves of a range to prefetch before it is read.
 const mostAhead = 4
 
-// forth finds the pairs from a place on up to a key, as many as a limit, copies them to rows from
-// number at on, and counts them.
+// forth finds up to limit pairs from a position up to key last, copies them to rows from number at
+// on, and returns how many there are.
 func (r *reader[K, V, T]) forth(x *node[T], j int, last T, limit, at int) (n int) {
 	for {
 		if x.link != noNode {
@@ -168,8 +168,8 @@ func (r *reader[K, V, T]) forth(x *node[T], j int, last T, limit, at int) (n int
 	}
 }
 
-// back finds the pairs from a key down to another, as many as a limit, copies them to rows
-// from number at on, and counts them.
+// back finds up to limit pairs from key last down to key from, copies them to rows from number at
+// on, and returns how many there are.
 func (r *reader[K, V, T]) back(last, from T, limit, at int) (n int) {
 	x, low := r.leaf(last)
 	x, j, low := r.before(x, x.upper(last), low)
@@ -190,11 +190,11 @@ func (r *reader[K, V, T]) row(i int, s slot[T]) {
 	}
 }
 
-// shortRange is the number of leaves up to which a range is gone through to count its pairs, if
-// nobody has put the leaves in order.
+// shortRange is the maximum number of leaves to walk to count a range while the leaves have not
+// been listed in order.
 const shortRange = 32
 
-// ranges counts the pairs of ranges.
+// ranges counts the pairs of each range.
 func (r *reader[K, V, T]) ranges(w *cpu.Watch, lo, hi int) (ran, hits int) {
 	var o *leafOrder
 	return r.groups(w, lo, hi, func(at int, keys []K, ids *group) (hits int) {
@@ -210,7 +210,7 @@ func (r *reader[K, V, T]) ranges(w *cpu.Watch, lo, hi int) (ran, hits int) {
 	})
 }
 
-// size counts the pairs of a range, which begins in a leaf.
+// size counts the pairs of a range that begins in leaf id.
 func (r *reader[K, V, T]) size(from, last T, id uint32, o **leafOrder) (n uint64) {
 	x := r.node(id)
 	if *o == nil {
@@ -235,7 +235,7 @@ func (r *reader[K, V, T]) sizeOfShort(x *node[T], from, last T) (n uint64, ok bo
 	return 0, false
 }
 
-// rankOf is the number of pairs before a key, as count counts those of its leaf.
+// rankOf returns the number of pairs before a key. count counts those of its leaf.
 func (r *reader[K, V, T]) rankOf(key T, count func(*node[T], T) int, o *leafOrder) uint64 {
 	id := uint32(rootNode)
 	for range r.depth() {
@@ -244,7 +244,7 @@ func (r *reader[K, V, T]) rankOf(key T, count func(*node[T], T) int, o *leafOrde
 	return o.starts[o.places[id]] + uint64(count(r.node(id), key))
 }
 
-// Expand is for [core.Expander].
+// Expand implements core.Expander.
 func (e *cpuEngine[K, V, T]) Expand(ctx context.Context, s *device.Stream, l *core.Lease, b *batch.Batch) error {
 	offsets, err := cpu.Offsets(b, s, func(count *batch.Batch) error {
 		_, _, err := e.Look(ctx, s, l, count, 0)
@@ -272,15 +272,15 @@ func (e *cpuEngine[K, V, T]) Expand(ctx context.Context, s *device.Stream, l *co
 	return err
 }
 
-// unitRows is the number of pairs of a unit of Export.
+// unitRows is the number of pairs in a unit of Export.
 const unitRows = 1 << 10
 
-// Extent is for [core.Engine].
+// Extent implements core.Engine.
 func (e *cpuEngine[K, V, T]) Extent(l *core.Lease) (units uint32, rows int) {
 	return uint32((l.Parts.(*cpuTree[T]).pairsAt(l.Version) + unitRows - 1) / unitRows), unitRows
 }
 
-// Export is for [core.Engine].
+// Export implements core.Engine.
 func (e *cpuEngine[K, V, T]) Export(ctx context.Context, l *core.Lease, lo, hi uint32, out *batch.Batch) (n int, err error) {
 	t := l.Parts.(*cpuTree[T])
 	from, end := int(lo)*unitRows, min(int(hi)*unitRows, int(t.pairsAt(out.Version)))

@@ -8,24 +8,26 @@ import (
 	"github.com/weftgo/weft/internal/core"
 )
 
-// word are the types of keys and values as unsigned integers, and of both halves of a slot.
+// word is the set of types of keys and values as unsigned integers, and of both halves of a slot.
 type word interface{ uint32 | uint64 }
 
-// slot is one of a node: in leaves a pair, in inner nodes the smallest key of a child and its number.
+// slot is a slot of a node: a pair in a leaf, the smallest key of a child and its number in an
+// inner node.
 type slot[T word] struct{ val, key T }
 
 func (s slot[T]) id() uint32 { return uint32(s.val) }
 
-// mostSlots is the number of slots of a wide node; narrow ones have fewer.
+// mostSlots is the number of slots of a wide node. Narrow nodes have fewer.
 const mostSlots = 15
 
-// node is one in memory. Children are in order on a host. The last slot of narrow nodes is none: that memory is the next node's.
+// node is a node in memory. On a host, children are in order. The last slot of a narrow node does
+// not exist: that memory belongs to the next node.
 type node[T word] struct {
 	header
 	slots [mostSlots]slot[T]
 }
 
-// slotCount is the number of slots of a node.
+// slotCount returns the number of slots of a node.
 func slotCount[T word]() int {
 	if unsafe.Sizeof(T(0)) == 4 {
 		return mostSlots - 1
@@ -33,7 +35,7 @@ func slotCount[T word]() int {
 	return mostSlots
 }
 
-// nodeShift is the binary logarithm of the bytes of a node.
+// nodeShift returns the binary logarithm of the size of a node in bytes.
 func nodeShift[T word]() uint {
 	if unsafe.Sizeof(T(0)) == 4 {
 		return 7
@@ -41,7 +43,7 @@ func nodeShift[T word]() uint {
 	return 8
 }
 
-// nodes are those in memory of the host.
+// nodes is the nodes of a tree in host memory.
 type nodes[T word] struct{ base unsafe.Pointer }
 
 func nodesOf[T word](mem []byte) nodes[T] {
@@ -52,12 +54,13 @@ func (a nodes[T]) at(id uint32) *node[T] {
 	return (*node[T])(unsafe.Add(a.base, uintptr(id)<<nodeShift[T]()))
 }
 
-// slot is slot i.
+// slot returns slot i, without a bounds check.
 func (n *node[T]) slot(i int) *slot[T] {
 	return (*slot[T])(unsafe.Add(unsafe.Pointer(&n.slots), uintptr(i)*unsafe.Sizeof(slot[T]{})))
 }
 
-// below is 1 or 0 without a branch, which would be guessed wrong half of the time.
+// below returns 1 if a < b and 0 otherwise, without a branch, which would be mispredicted half of
+// the time.
 func below[T word | int](a, b T) int {
 	n := 0
 	if a < b {
@@ -66,8 +69,9 @@ func below[T word | int](a, b T) int {
 	return n
 }
 
-// place is which of the children has a key. On a host they are in order; those behind them repeat
-// the first one. So keys are compared by how much they exceed that one's, less one, which wraps.
+// place returns the index of the child that has a key. On a host children are in order, and the
+// slots after them repeat the first one. So it compares keys by their distance from the first
+// child's key, minus one, which wraps around for the first.
 func (n *node[T]) place(key T) int {
 	first := n.slots[0].key
 	key -= first
@@ -79,10 +83,10 @@ func (n *node[T]) place(key T) int {
 	return i + below(n.slot(i+1).key-first, key)
 }
 
-// child is the number of the child that has a key.
+// child returns the number of the child that has a key.
 func (n *node[T]) child(key T) uint32 { return n.slot(n.place(key)).id() }
 
-// lower is the number of pairs of a leaf with smaller keys.
+// lower returns the number of pairs of a leaf with smaller keys.
 func (n *node[T]) lower(key T) int {
 	c := n.count()
 	i := below(n.slots[7].key, key) & below(7, c) << 3
@@ -91,7 +95,7 @@ func (n *node[T]) lower(key T) int {
 	return i + below(n.slot(i-below(slotCount[T]()-1, i)).key, key)&below(i, c)
 }
 
-// upper is the number of pairs of a leaf whose keys are not larger.
+// upper returns the number of pairs of a leaf with keys that are not larger.
 func (n *node[T]) upper(key T) int {
 	at, ok := n.has(key)
 	if ok {
@@ -100,13 +104,13 @@ func (n *node[T]) upper(key T) int {
 	return at
 }
 
-// has is the place of a key in a leaf.
+// has returns the index of a key in a leaf, and whether the leaf has it.
 func (n *node[T]) has(key T) (at int, ok bool) {
 	at = n.lower(key)
 	return at, at < n.count() && n.slots[at].key == key
 }
 
-// children are those of an inner node, copied to memory of the caller.
+// children copies the children of an inner node to memory of the caller.
 func (n *node[T]) children(to *[mostSlots]slot[T]) []slot[T] {
 	return to[:copy(to[:], n.slots[:n.count()])]
 }
@@ -124,7 +128,7 @@ func (n *node[T]) setChildren(c []slot[T]) {
 	n.setCount(len(c))
 }
 
-// begin makes a node one of a level.
+// begin makes a node an empty node of a level.
 func (n *node[T]) begin(level int, high uint64, link uint32) {
 	n.header = header{high: high, link: link, state: stateOf(level, 0)}
 }
@@ -132,32 +136,32 @@ func (n *node[T]) begin(level int, high uint64, link uint32) {
 // cpuTree is a generation on a host.
 type cpuTree[T word] struct {
 	*tree
-	free []uint32 // nodes; all others below control.top are part of the tree
+	free []uint32 // free nodes; all others below control.top are in use
 
-	versions *versions // nil: there are none
+	versions *versions // nil: none
 
-	mu     sync.Mutex            // of readers who want the leaves in order
-	leaves *leafOrder            // nil: nobody has asked since the tree changed
-	past   map[uint64]*leafOrder // of versions
+	mu     sync.Mutex            // guards leaves and past
+	leaves *leafOrder            // nil: not listed since the tree changed
+	past   map[uint64]*leafOrder // by time of a version
 }
 
 func (t *cpuTree[T]) nodes() nodes[T]   { return nodesOf[T](t.buf.Host) }
 func (t *cpuTree[T]) control() *control { return controlOf(t.buf.Host) }
 
-// count counts pairs that have come or gone.
+// count adds to the number of pairs.
 func (t *cpuTree[T]) count(live int64) {
 	t.tally.Live += uint64(live)
 	t.tally.Used = t.tally.Live
 	t.control().tally = t.tally
 }
 
-// taken is the number of nodes that are part of the tree.
+// taken returns the number of nodes in use.
 func (t *cpuTree[T]) taken() int { return int(t.control().top) - len(t.free) }
 
-// supply takes memory for n nodes more.
+// supply allocates memory for n more nodes.
 func (t *cpuTree[T]) supply(n int) error { return t.grow(int(t.control().top) + max(0, n-len(t.free))) }
 
-// reset makes the tree one without pairs.
+// reset makes the tree empty.
 func (t *cpuTree[T]) reset() {
 	copy(t.buf.Host, t.shape.first())
 	t.tally = core.Tally{}
@@ -173,18 +177,18 @@ func (t *cpuTree[T]) give(ids []uint32) {
 	t.free = append(t.free, ids...)
 }
 
-// depth is the level of the root.
+// depth returns the level of the root.
 func (t *cpuTree[T]) depth() int { return t.nodes().at(rootNode).level() }
 
-// leafOrder is the leaves of a tree in order.
+// leafOrder lists the leaves of a tree in order.
 type leafOrder struct {
 	ids    []uint32
-	places []uint32 // by node, which of them it is
-	starts []uint64 // how many pairs come before each, and at the end all
+	places []uint32 // by node: its index in ids
+	starts []uint64 // pairs before each leaf, and the total at the end
 }
 
-// ordered puts the leaves in order, of a version if the time is not 0, unless that has been done since
-// the tree changed.
+// ordered returns the leaves in order, of a version if time is not 0. It lists them at most once
+// between two changes.
 func (t *cpuTree[T]) ordered(time uint64) *leafOrder {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -226,8 +230,8 @@ func (t *cpuTree[T]) putInOrder(a *view[T]) *leafOrder {
 	return o
 }
 
-// place is the leaf that has the pair which so many come before, of which there are more, and
-// where in it that is.
+// place returns the leaf that has the pair of a rank, and the pair's index in it. The tree has more
+// than rank pairs.
 func (o *leafOrder) place(rank uint64) (leaf, at int) {
 	i, _ := slices.BinarySearch(o.starts, rank+1)
 	return i - 1, int(rank - o.starts[i-1])

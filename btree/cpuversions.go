@@ -7,40 +7,41 @@ import (
 	"unsafe"
 )
 
-// Snapshots of a host are the version lists of the thesis (section 4.4): a node that a snapshot may read keeps its
-// address, and what it was moves to another node before it is changed for the first time since the
-// newest snapshot; from there a list leads on to what it was before. When that was written is in a table
-// beside the nodes, which there is only while there are snapshots, so that without one a change costs a comparison.
+// Snapshots on a host are the version lists of the thesis (section 4.4). A node that a snapshot may
+// read keeps its address. Before its first change since the newest snapshot its content moves to
+// another node, from which a list leads to older content. The time of each content lies in a table
+// beside the nodes. The table exists only while there are snapshots, so without one a change costs
+// a comparison.
 //
-// A clock moves on with each snapshot. The content of a node that was born at a time is read by
-// snapshots of that time and later ones, up to when the next content was born.
+// A clock advances with each snapshot. Content that was written at a time is read by snapshots of
+// that time and later ones, up to the time of the next content.
 
-// versions is what a tree has of its past.
+// versions is the past of a tree.
 type versions struct {
 	held []version // oldest first
-	// By node: when what it has was written, 0 before the first snapshot; the node that has what it was
-	// before; and for those, the node of which it is that.
+	// By node: when its content was written, 0 before the first snapshot; the node with its
+	// previous content; and, for a node with previous content, the node that has the next.
 	born         []uint64
 	older, newer []uint32
-	limbo        []uint32 // nodes that no version needs any more, until the next change
+	limbo        []uint32 // nodes that no version needs, to be freed by the next change
 }
 
-// version is a tree as it was at a time.
+// version is a tree as of a time.
 type version struct {
 	time  uint64
 	pairs uint64
-	dead  []uint32 // nodes that it has and no later version, nor the present
+	dead  []uint32 // nodes that neither a later version nor the present has
 }
 
-// newest is the time of the newest version; there is one.
+// newest returns the time of the newest version. A version must exist.
 func (v *versions) newest() uint64 { return v.held[len(v.held)-1].time }
 
-// find is the number of the version of a time.
+// find returns the index of the version of a time.
 func (v *versions) find(time uint64) (int, bool) {
 	return slices.BinarySearchFunc(v.held, time, func(h version, time uint64) int { return cmp.Compare(h.time, time) })
 }
 
-// since is when the oldest content was born that is read by way of a node.
+// since returns the time of the oldest content that is reached by way of a node.
 func (v *versions) since(id uint32) uint64 {
 	if v.newer[id] == noNode {
 		for v.older[id] != noNode {
@@ -55,7 +56,7 @@ func (v *versions) needed(id uint32) bool {
 	return v.born[id] <= v.newest() || v.older[id] != noNode
 }
 
-// grow makes the table one of so many nodes.
+// grow extends the tables to that many nodes.
 func (v *versions) grow(nodes int) {
 	from := len(v.born)
 	more := max(0, nodes-from)
@@ -65,7 +66,7 @@ func (v *versions) grow(nodes int) {
 	}
 }
 
-// unlink takes a node out of the list that it is in.
+// unlink removes a node from its list.
 func (v *versions) unlink(id uint32) {
 	o, n := v.older[id], v.newer[id]
 	if n != noNode {
@@ -77,7 +78,7 @@ func (v *versions) unlink(id uint32) {
 	v.older[id], v.newer[id] = noNode, noNode
 }
 
-// Pin is for [core.Versioner].
+// Pin implements core.Versioner.
 func (e *cpuEngine[K, V, T]) Pin(context.Context) (time uint64, err error) {
 	t := e.tree()
 	if t.versions == nil {
@@ -91,13 +92,13 @@ func (e *cpuEngine[K, V, T]) Pin(context.Context) (time uint64, err error) {
 	return e.clock, nil
 }
 
-// Unpin is for [core.Versioner]. What the version has had goes to the one before, if that has it, too.
-// Others may be read meanwhile, so lists stay as they are until the next change.
+// Unpin implements core.Versioner. Nodes of the version pass to the version before it, if that has
+// them too. Others may be read meanwhile, so lists stay as they are until the next change.
 func (e *cpuEngine[K, V, T]) Unpin(_ context.Context, time uint64) error {
 	t := e.tree()
 	v := t.versions
 	if v == nil {
-		return nil // it was of a generation that has been replaced, and goes with that
+		return nil // it belonged to a replaced generation, and goes with that
 	}
 	i, ok := v.find(time)
 	if !ok {
@@ -117,7 +118,7 @@ func (e *cpuEngine[K, V, T]) Unpin(_ context.Context, time uint64) error {
 	return nil
 }
 
-// sweep frees what no version needs any more. Nobody reads.
+// sweep frees what no version needs any more. No reader is under way.
 func (t *cpuTree[T]) sweep() {
 	v := t.versions
 	if v == nil {
@@ -132,11 +133,11 @@ func (t *cpuTree[T]) sweep() {
 	}
 }
 
-// holds reports whether there are versions.
+// holds reports whether the tree has versions.
 func (t *cpuTree[T]) holds() bool { return t.versions != nil && len(t.versions.held) > 0 }
 
-// copies is how many nodes n operations may copy for versions: those on the paths to their leaves,
-// and what is merged with these.
+// copies returns the number of nodes that n operations may copy for versions: those on the paths to
+// their leaves, and their merge partners.
 func (t *cpuTree[T]) copies(n int) int {
 	if !t.holds() {
 		return 0
@@ -145,7 +146,8 @@ func (t *cpuTree[T]) copies(n int) int {
 	return min(t.taken(), 16*n*d*d)
 }
 
-// own is called before a node is written: what it is moves to another one, if a version reads it.
+// own is called before a node is written. If a version reads the node, own moves its content to
+// another one.
 func (w *worker[K, V, T]) own(id uint32) {
 	v := w.versions
 	if v == nil || v.born[id] > w.newest {
@@ -163,7 +165,7 @@ func (w *worker[K, V, T]) own(id uint32) {
 	w.kept = append(w.kept, c)
 }
 
-// retire gives nodes up that are no part of the tree any more, and what they were for versions.
+// retire gives up nodes that are no longer part of the tree, and old content that versions keep.
 func (t *cpuTree[T]) retire(gone, kept []uint32) {
 	if !t.holds() {
 		t.give(gone)
@@ -181,7 +183,7 @@ func (t *cpuTree[T]) retire(gone, kept []uint32) {
 	}
 }
 
-// kept is the number of nodes that the tree has for versions alone.
+// kept returns the number of nodes that only versions use.
 func (v *versions) kept() (n int) {
 	if v == nil {
 		return 0
@@ -193,7 +195,7 @@ func (v *versions) kept() (n int) {
 	return n
 }
 
-// was is a node as it was at a time.
+// was returns the node that has the content of id as of a time.
 func (v *versions) was(id uint32, time uint64) uint32 {
 	for v.born[id] > time {
 		id = v.older[id]
@@ -201,10 +203,10 @@ func (v *versions) was(id uint32, time uint64) uint32 {
 	return id
 }
 
-// view is a tree as lookups see it: as it is, or as it was.
+// view is a tree as a lookup reads it, of the present or of a version.
 type view[T word] struct {
 	nodes[T]
-	past *versions // nil: as it is
+	past *versions // nil: the present
 	time uint64
 }
 
@@ -216,7 +218,7 @@ func (t *cpuTree[T]) view(time uint64) view[T] {
 	return v
 }
 
-// node is a node of the view.
+// node returns a node of the view.
 func (v *view[T]) node(id uint32) *node[T] {
 	if v.past != nil {
 		id = v.past.was(id, v.time)
@@ -224,10 +226,10 @@ func (v *view[T]) node(id uint32) *node[T] {
 	return v.at(id)
 }
 
-// depth is the level of the root.
+// depth returns the level of the root.
 func (v *view[T]) depth() int { return v.node(rootNode).level() }
 
-// pairsAt is the number of pairs at a time.
+// pairsAt returns the number of pairs at a time.
 func (t *cpuTree[T]) pairsAt(time uint64) uint64 {
 	if time != 0 {
 		t.mu.Lock()

@@ -9,41 +9,42 @@ import (
 	"github.com/weftgo/weft/internal/op"
 )
 
-// engine is what a machine does beside [core.Engine].
+// engine is what the policy requires of an engine beside [core.Engine].
 type engine interface {
 	core.Engine
-	// ensure takes memory for so many pairs, loaded in bulk.
+	// ensure allocates memory for a bulk load of that many pairs.
 	ensure(pairs int) error
-	// fits reports whether there certainly is memory for changes of n operations, so many of which may insert.
+	// fits reports whether memory certainly suffices for n operations, of these inserts that may
+	// insert.
 	fits(n, inserts int) bool
-	// loads reports whether a batch is laid out as a new tree, for which memory is taken then.
+	// loads reports whether a batch is laid out as a new tree. Its memory is allocated then.
 	loads(b *batch.Batch) bool
-	// room takes memory for changes of n operations at the most, all or none of which may insert, and
-	// returns for how many there is: fewer, if memory is short, but one at least.
+	// room allocates memory for up to n operations, all or none of which may insert. It returns the
+	// number that fit. That is fewer if memory is short, but at least one.
 	room(n int, inserts bool) (int, error)
-	// sortAhead submits what a change of a batch on the device begins with, before there is room for it, and keepAhead forgets that unless it is
-	// of this batch.
+	// sortAhead submits the sort of a batch on the device, with which its change begins, before
+	// capacity is known. keepAhead discards the sorted batch unless it is b.
 	sortAhead(s *device.Stream, b *batch.Batch) error
 	keepAhead(b *batch.Batch)
-	// reclaim makes dead nodes free, when no reader is under way.
+	// reclaim makes dead nodes free if no reader is under way.
 	reclaim(ctx context.Context) error
-	// compact moves all pairs to as few nodes as Options.Fill says, and frees dead ones.
+	// compact moves all pairs to as few nodes as Options.Fill allows, and frees dead ones.
 	compact(ctx context.Context) error
-	// usage is what memory is used for.
+	// usage returns the use of memory.
 	usage() usage
 }
 
-// usage is what memory is used for, as of the last reading of the counters.
+// usage is the use of memory as of the last reading of the counters, in nodes but for bytes.
 type usage struct {
 	nodes int // in use
 	dead  int // merged into others
-	kept  int // that only snapshots read
-	room  int // that there is memory for
+	kept  int // read by snapshots only
+	room  int // capacity
 	bytes int
 }
 
-// newEngine makes the engine for a device: Go on the host, kernels on any other. Keys become
-// unsigned numbers in order by exclusive or with flip.
+// newEngine makes the engine for a device: Go on the host, kernels on any other. An exclusive or
+// with flip makes keys unsigned numbers of the same order.
 func newEngine(dev device.Device, w batch.Widths, flip uint64, o *Options) (engine, *core.Leases, error) {
 	if host, ok := dev.(device.Host); ok {
 		return newCPUEngine(host, w, flip, o)
@@ -51,16 +52,16 @@ func newEngine(dev device.Device, w batch.Widths, flip uint64, o *Options) (engi
 	return newGPUEngine(dev, w, flip, o)
 }
 
-// policy decides when memory is given back, and how much of a batch there is room for.
+// policy decides when memory is released, and how much of a batch fits.
 type policy struct {
 	opts   Options
 	engine engine
 }
 
-// Flags is for [core.Policy].
+// Flags implements core.Policy.
 func (p *policy) Flags(op.Kind) batch.Flags { return p.Mixed() }
 
-// Mixed is for [core.Policy].
+// Mixed implements core.Policy.
 func (p *policy) Mixed() batch.Flags {
 	if p.opts.Unordered {
 		return 0
@@ -68,7 +69,7 @@ func (p *policy) Mixed() batch.Flags {
 	return batch.Order
 }
 
-// Before is for [core.Policy]: a change has all nodes that it may need before it begins.
+// Before implements core.Policy. A change has all nodes that it may need before it begins.
 func (p *policy) Before(_ context.Context, now core.Counters, s *device.Stream, b *batch.Batch) (n int, report bool, err error) {
 	p.engine.keepAhead(b)
 	if p.engine.loads(b) {
@@ -85,15 +86,15 @@ func (p *policy) Before(_ context.Context, now core.Counters, s *device.Stream, 
 	return n, false, err
 }
 
-// maxOps is the number of operations that are run at once.
+// maxOps is the maximum number of operations to run at once.
 const maxOps = 1 << 24
 
-// Retry is for [core.Policy]: no operation finds no room.
+// Retry implements core.Policy. No operation fails for lack of capacity.
 func (p *policy) Retry(_ context.Context, _ core.Counters, failed *batch.Batch) (still []uint32, more bool, err error) {
 	return core.All(failed.N), false, nil
 }
 
-// After is for [core.Policy].
+// After implements core.Policy.
 func (p *policy) After(ctx context.Context, now core.Counters, delta int) error {
 	u := p.engine.usage()
 	switch {
@@ -108,14 +109,15 @@ func (p *policy) After(ctx context.Context, now core.Counters, delta int) error 
 }
 
 const (
-	// A tree of shrinkNodes and more that has fewer than shrinkPairs pairs a node is compacted.
+	// A tree of at least shrinkNodes nodes is compacted if it has fewer than shrinkPairs pairs per
+	// node.
 	shrinkNodes, shrinkPairs = 1 << 10, 2
-	// Dead nodes are made free when they are so many, and such a share of those in use.
+	// Dead nodes are reclaimed if they number reclaimNodes, and one for reclaimShare nodes in use.
 	reclaimNodes, reclaimShare = 1 << 8, 8
 )
 
-// Compact is for [core.Policy].
+// Compact implements core.Policy.
 func (p *policy) Compact(ctx context.Context, _ core.Counters) error { return p.engine.compact(ctx) }
 
-// Describe is for [core.Policy].
+// Describe implements core.Policy.
 func (p *policy) Describe() string { return describe(p.engine.usage().nodes) }

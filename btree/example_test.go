@@ -10,7 +10,8 @@ import (
 	"github.com/weftgo/weft/device/auto"
 )
 
-// Events by time, on a simulated GPU: those of two spans, the last ones before a moment, and how many there are.
+// Events by time, on a simulated GPU: those of two spans, the last ones before a moment, and a
+// count.
 func Example() {
 	ctx := context.Background()
 	dev, _, err := auto.Open("sim")
@@ -51,7 +52,7 @@ func Example() {
 	// 4
 }
 
-// A consistent scan: a snapshot stays what it is while the map changes.
+// A consistent scan: a snapshot keeps its content while the map changes.
 func ExampleMap_snapshot() {
 	ctx := context.Background()
 	dev, _, err := auto.Open("sim")

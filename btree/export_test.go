@@ -7,39 +7,40 @@ import (
 	"github.com/weftgo/weft/internal/core"
 )
 
-// Iterations have several pages, also of small maps.
+// Iterations have several pages even for small maps.
 func init() { core.PageBytes = 1 << 12 }
 
-// Lookups of the suites begin at the root, and, where they are of some more keys, below it.
+// Small lookups of the suites begin at the root, larger ones below it.
 func init() { topKeys = 40 }
 
 // Reclaim makes dead nodes free, however few they are.
 func (m *Map[K, V]) Reclaim(ctx context.Context) error { return m.reclaim(ctx) }
 
-// Images are those of the kernels.
+// Images lists the kernels.
 var Images = append(conformance.Images(btreeImages), conformance.Images(btreeVersionsImages)...)
 
-// CheckInvariants checks the layout alone, for suites: whatever the core may make of it.
+// CheckInvariants checks the layout alone, for suites, regardless of the core's state.
 func (m *Map[K, V]) CheckInvariants() error {
 	if m.core.Len() == 0 {
-		return nil // perhaps it is closed
+		return nil // it may be closed
 	}
 	e := m.policy.engine
 	return e.(core.Checker).Check(context.Background(), e.Current())
 }
 
-// Tiny makes pieces and shares of changes so small that a few operations have many, until the
-// function returned is called.
+// Tiny makes pieces and tasks so small that a few operations have many. The function that it
+// returns undoes that.
 func Tiny(ops, tasks, items int) (restore func()) {
 	p, e, m, i := piece, endlessPiece, manyTasks, taskItems
 	piece, endlessPiece, manyTasks, taskItems = ops, ops, tasks, items
 	return func() { piece, endlessPiece, manyTasks, taskItems = p, e, m, i }
 }
 
-// Pool makes an update have memory for so many copies only, of a small map.
+// Pool limits the memory for copies of an update to that many nodes, in a small map.
 func Pool(m *Map[uint32, uint32], nodes int) { m.kernels().pool = nodes }
 
-// Taken is the number of nodes that a tree of a host has, with those that only snapshots read.
+// Taken returns the number of nodes in use by a tree of a host, including those that only snapshots
+// read.
 func Taken(m *Map[uint32, uint32]) int {
 	return m.policy.engine.(*cpuEngine[uint32, uint32, uint32]).tree().taken()
 }

@@ -19,8 +19,8 @@ import (
 
 // gpuEngine runs the kernels of btree.cu.
 //
-// Changes come one behind the other, whatever their streams, and so does what reads more than one
-// leaf: it takes its turn among the changes. Lookups of keys take none.
+// Changes run one after the other, whatever their streams. Reads of more than one leaf are ordered
+// among the changes too. Lookups of keys are not.
 type gpuEngine struct {
 	gpu.Queue
 	kernels
@@ -31,21 +31,22 @@ type gpuEngine struct {
 	fill   int // slots of a node that a bulk load uses
 
 	versions Versions
-	clock    uint64      // the last time of a snapshot, of all generations
-	pool     int         // nodes for copies that an update has, at least
-	refs     atomic.Bool // kernels of users have asked for a tree with versions
+	clock    uint64      // time of the newest snapshot in all generations
+	pool     int         // minimum number of nodes for copies of an update
+	refs     atomic.Bool // kernels of users need a tree with versions
 
-	turn sync.Mutex // of who submits something that takes its turn
+	turn sync.Mutex // serializes submissions that are ordered among the changes
 
-	work  device.Buffer // of the change under way
-	sorts device.Buffer // of putting leaves in order; of what has its turn
+	work  device.Buffer // memory of the current change
+	sorts device.Buffer // memory for sorting leaves; ordered among the changes
 	known control       // as of the last reading
 	stale bool          // changes have been submitted since
 	ahead ahead
-	waits bool // the stream waits for all changes already, and not for what is sorted behind them
+	// the stream already waits for all changes, but not for the sort submitted after them
+	waits bool
 }
 
-// kernels are the entry points for one pair of widths.
+// kernels is the entry points for one pair of widths.
 type kernels struct {
 	get, seek                                                      device.Kernel
 	collect, sizes, places, rows, copy                             device.Kernel
@@ -96,7 +97,8 @@ func (e *gpuEngine) open(dev device.Device, w batch.Widths) (err error) {
 	return err
 }
 
-// tree makes one with memory for so many nodes. Its versions begin on the stream of the engine.
+// tree makes a tree with memory for that many nodes. Its versions are initialized on the stream of
+// the engine.
 func (e *gpuEngine) tree(nodes int) (*tree, error) {
 	t, err := newTree(e.Dev, e.shape, nodes)
 	if err != nil || e.versions == Whole || e.lazy() {
@@ -108,7 +110,7 @@ func (e *gpuEngine) tree(nodes int) (*tree, error) {
 	return t, nil
 }
 
-// empty is a tree without pairs, ready.
+// empty returns an initialized tree without pairs.
 func (e *gpuEngine) empty() (*tree, error) {
 	t, err := e.tree(newNodes)
 	if err != nil {
@@ -127,33 +129,33 @@ func (e *gpuEngine) refOf(p core.Parts) treeRef {
 	return treeRef{memory: t.buf.Ptr, freed: t.freed.Ptr, flip: e.flip, nodes: uint32(t.room())}
 }
 
-// Caps is for [core.Engine], as are the methods that follow.
+// Caps implements core.Engine, as do the methods that follow.
 func (e *gpuEngine) Caps() core.Caps {
 	return core.Caps{Beside: true, Streams: true, DeletesTakeRoom: true, Updates: true}
 }
 
-// Current is the generation in use.
+// Current returns the current generation.
 func (e *gpuEngine) Current() *core.Lease { return e.leases.Current() }
 
 func (e *gpuEngine) now() *tree { return e.Current().Parts.(*tree) }
 
-// inTurn submits something behind all changes, for which later ones wait.
+// inTurn submits work that runs after all earlier changes and before all later ones.
 func (e *gpuEngine) inTurn(s *device.Stream, launch func() error) error {
 	e.turn.Lock()
 	defer e.turn.Unlock()
 	return e.Submit(s, launch)
 }
 
-// alone submits a change, or what is no business of readers, and waits for it.
+// alone submits a change, or work that readers do not depend on, and waits for it.
 func (e *gpuEngine) alone(launch func(s *device.Stream) error) error {
 	err := e.inTurn(e.Stream, func() error { return launch(e.Stream) })
 	return errors.Join(err, e.Stream.Sync(context.Background()))
 }
 
-// idle waits until nothing that has had its turn is under way.
+// idle waits for all work that is ordered among the changes.
 func (e *gpuEngine) idle() error { return e.Changed().Sync(context.Background()) }
 
-// Close frees all but the generations.
+// Close frees everything except the generations.
 func (e *gpuEngine) Close() (err error) {
 	if e.leases != nil {
 		err = e.idle()
@@ -166,7 +168,7 @@ func (e *gpuEngine) Close() (err error) {
 	return errors.Join(err, e.Queue.Close())
 }
 
-// Counters waits for all changes, and reads the counters.
+// Counters waits for all changes and reads the counters.
 func (e *gpuEngine) Counters(ctx context.Context) (core.Counters, error) {
 	t := e.now()
 	waits := e.waits
@@ -204,7 +206,7 @@ func (e *gpuEngine) Add(s *device.Stream, to device.Slice[uint64], negate bool) 
 	return e.inTurn(s, func() error { return device.Launch(s, e.add, gpu.Grid(1), gpu.Block, &p) })
 }
 
-// Clear is for [core.Engine].
+// Clear implements core.Engine.
 func (e *gpuEngine) Clear(context.Context) error {
 	t, err := e.empty()
 	if err != nil {
@@ -213,7 +215,7 @@ func (e *gpuEngine) Clear(context.Context) error {
 	return e.leases.Replace(t)
 }
 
-// usage is for the policy.
+// usage implements engine.
 func (e *gpuEngine) usage() usage {
 	t := e.now()
 	return usage{
@@ -222,10 +224,11 @@ func (e *gpuEngine) usage() usage {
 	}
 }
 
-// ensure is for the policy.
+// ensure implements engine.
 func (e *gpuEngine) ensure(pairs int) error { return e.grow(e.now(), nodesFor(pairs, e.fill)) }
 
-// needAll is how many nodes n operations take at most, so many of which may insert.
+// needAll returns the maximum number of nodes that n operations take, of these inserts that may
+// insert.
 func (e *gpuEngine) needAll(n, inserts int) int {
 	copies := e.copies(n)
 	if inserts > 0 {
@@ -234,29 +237,30 @@ func (e *gpuEngine) needAll(n, inserts int) int {
 	return copies
 }
 
-// need is how many nodes n operations that may insert take at most: those of splits, and each tile may take a node and not use it.
+// need returns the maximum number of nodes that n insertions take for splits. Each tile may also
+// take a node that it does not use.
 func (e *gpuEngine) need(n int) int {
 	lanes := e.node / 32
 	return e.splits(n) + (n+lanes-1)/lanes + 2*levelMask
 }
 
-// splits is how many nodes n operations split at most: each splits one leaf. Inner nodes
-// split that are full before, and for each half of a node that fills up.
+// splits returns the maximum number of nodes that n operations split. Each splits one leaf. Inner
+// nodes split if they are full already, and once for each half node that fills up.
 func (e *gpuEngine) splits(n int) int {
 	half := e.slots/2 - 1
 	return n + n/half + min(n, e.now().most/half)
 }
 
-// fits is for the policy.
+// fits implements engine.
 func (e *gpuEngine) fits(n, inserts int) bool {
 	return n <= e.mostOps() && !e.parts() && e.now().most+e.needAll(n, inserts)-e.known.left() <= e.now().room()
 }
 
-// parts reports whether the tree has to be copied before it is changed.
+// parts reports whether the tree must be copied before it is changed.
 func (e *gpuEngine) parts() bool { return e.versions == Whole && e.leases.Held() }
 
-// mostOps is how many operations are run at once: where each may copy a leaf, as many as need an eighth
-// of the nodes, so that memory grows by no more.
+// mostOps returns the maximum number of operations to run at once. If each may copy a leaf, it is
+// the number that needs an eighth of the nodes, so memory grows by no more than that.
 func (e *gpuEngine) mostOps() int {
 	if e.versions != OutOfPlace {
 		return maxOps
@@ -264,7 +268,7 @@ func (e *gpuEngine) mostOps() int {
 	return min(maxOps, max(outsideOps, e.now().most/outsideShare))
 }
 
-// room is for the policy. Without versions, nodes that somebody holds stay as they are.
+// room implements engine. Without versions, nodes under a lease stay as they are.
 func (e *gpuEngine) room(n int, inserts bool) (int, error) {
 	if e.parts() {
 		if err := e.part(); err != nil {
@@ -284,7 +288,8 @@ func (e *gpuEngine) room(n int, inserts bool) (int, error) {
 	}
 }
 
-// part makes a copy of all nodes the one in use, and leaves those that were to whoever holds them.
+// part copies all nodes, makes the copy the current generation, and leaves the old one to its
+// leases.
 func (e *gpuEngine) part() error {
 	t := e.now()
 	to, err := newTree(e.Dev, e.shape, t.most)
@@ -311,7 +316,7 @@ func (e *gpuEngine) part() error {
 	return e.leases.Replace(to)
 }
 
-// reclaim makes dead nodes free, when no reader is under way.
+// reclaim implements engine.
 func (e *gpuEngine) reclaim(ctx context.Context) error {
 	if e.leases.Held() || e.known.dead == 0 {
 		return nil
@@ -344,7 +349,7 @@ func (e *gpuEngine) reclaim(ctx context.Context) error {
 	return err
 }
 
-// compact is for the policy.
+// compact implements engine.
 func (e *gpuEngine) compact(ctx context.Context) error {
 	now, err := e.Counters(ctx)
 	if err != nil {
@@ -385,14 +390,14 @@ func (e *gpuEngine) copyAll(s *device.Stream, t, to *tree, n int) error {
 	return e.layOutTree(s, to, bulkParams{keys: p.keys, vals: p.vals, count: e.work.Ptr + count}, n)
 }
 
-// memory makes a buffer large enough, behind what has had its turn.
+// memory makes a buffer large enough, after all work that is ordered among the changes.
 func (e *gpuEngine) memory(buf *device.Buffer, bytes int) (err error) {
 	if buf.Size >= bytes {
 		return nil
 	}
 	if buf.Size > 0 {
 		if err := e.idle(); err != nil {
-			return err // what is under way may use it
+			return err // work under way may use it
 		}
 		old := *buf
 		*buf = device.Buffer{}

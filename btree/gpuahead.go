@@ -6,27 +6,29 @@ import (
 	"github.com/weftgo/weft/internal/op"
 )
 
-// ahead is a batch that has been sorted before it is known whether there are nodes for it: while the device sorts, the host reads the counters
-// behind the batch before, takes memory, and submits what comes next.
+// ahead is a batch that was sorted before it was known whether nodes suffice for it. While the
+// device sorts, the host reads the counters as of the batch before, allocates memory, and submits
+// what follows.
 type ahead struct {
-	of   *batch.Batch // nil: there is none
+	of   *batch.Batch // nil: none
 	s    *device.Stream
 	keys device.Ptr
 	n    int
-	work device.Ptr // where it lies
+	work device.Ptr // address of the sorted batch
 }
 
-// keepAhead forgets what was sorted for another batch, which was not run then.
+// keepAhead discards what was sorted for another batch, which then did not run.
 func (e *gpuEngine) keepAhead(b *batch.Batch) {
 	if e.ahead.of != b {
 		e.ahead = ahead{}
 	}
 }
 
-// sortAhead submits sorting a batch on the device. The next call of Counters does not wait for that.
+// sortAhead submits sorting a batch on the device. The next call of Counters does not wait for it.
 func (e *gpuEngine) sortAhead(s *device.Stream, b *batch.Batch) error {
 	ranges := b.Kind == op.DeleteRange && !b.Columns[batch.Kinds].Given()
-	if s == nil || b.Flags&batch.Order == 0 || ranges || e.versions == OutOfPlace { // pieces of those are as large as the tree, whose size is not known
+	// Pieces of OutOfPlace are as large as the tree, and its size is not known yet.
+	if s == nil || b.Flags&batch.Order == 0 || ranges || e.versions == OutOfPlace {
 		return nil
 	}
 	n := min(b.N, e.mostOps())
@@ -48,14 +50,14 @@ func (e *gpuEngine) sortAhead(s *device.Stream, b *batch.Batch) error {
 	return nil
 }
 
-// sorted reports whether a batch has been sorted to where its work lies, once.
+// sorted reports whether a batch has been sorted to the current work memory. It does so once.
 func (e *gpuEngine) sorted(s *device.Stream, b *batch.Batch) bool {
 	a := e.ahead
 	e.ahead = ahead{}
 	return a.of != nil && a.s == s && a.keys == b.Columns[batch.Keys].Ptr && a.n == b.N && a.work == e.work.Ptr
 }
 
-// sortKeys submits sorting the keys of a batch, with their rows, and finding those that are different.
+// sortKeys submits sorting the keys of a batch with their rows, and finding the distinct ones.
 func (e *gpuEngine) sortKeys(s *device.Stream, m *merging) error {
 	if err := e.prims.Sort(s, &m.sort, device.Buffer{Ptr: m.sorting, Size: m.sort.ScratchBytes()}); err != nil {
 		return err

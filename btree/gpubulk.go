@@ -11,22 +11,25 @@ import (
 	"github.com/weftgo/weft/internal/op"
 )
 
-// maxLoad is the number of pairs that are loaded at once, whatever maxOps says: what does not come with the load is inserted, at a tenth of the rate.
+// maxLoad is the maximum number of pairs to load at once, regardless of maxOps. Pairs beyond the
+// load are inserted, at a tenth of the rate.
 const maxLoad = 1 << 28
 
-// loads is for the policy.
+// loads implements engine.
 func (e *gpuEngine) loads(b *batch.Batch) bool {
 	mixed := b.Columns[batch.Kinds].Given()
 	return b.Flags&batch.Order != 0 && !mixed && (b.Kind == op.Put || b.Kind == op.PutNew) && e.isEmpty() && b.N >= e.fill
 }
 
-// carries reports whether values are sorted with their keys: nobody wants to know of single operations then, and of a key the first value or the last one counts.
+// carries reports whether values are sorted with their keys. No results of single operations are
+// required then, and the first or the last value of a key counts.
 func (e *gpuEngine) carries(b *batch.Batch) bool {
 	c := &b.Columns
 	return !c[batch.OK].Given() && !c[batch.Out].Given() && c[batch.Vals].Width == e.Widths.Val
 }
 
-// layOutLoad gives a load its memory from a place on: sixteen bytes a pair of 32 bits. What the sort works with is free behind it.
+// layOutLoad lays out the memory of a load from an address on: sixteen bytes per pair of 32 bits.
+// The memory of the sort is reused after it.
 func (e *gpuEngine) layOutLoad(b *batch.Batch, at device.Ptr) (m merging) {
 	n, c := b.N, prim.Carve(at)
 	w := prim.Widths{Key: e.Widths.Key, Val: 4}
@@ -46,7 +49,7 @@ func (e *gpuEngine) layOutLoad(b *batch.Batch, at device.Ptr) (m merging) {
 	return m
 }
 
-// load submits making a tree of a batch of insertions, in the place of one that is empty.
+// load submits making a tree of a batch of insertions, in place of an empty one.
 func (e *gpuEngine) load(s *device.Stream, b *batch.Batch, at int, submit func(*device.Stream, func() error) error) error {
 	if err := e.memory(&e.work, int(e.layOutLoad(b, device.Ptr(at)).end)); err != nil {
 		return err
@@ -84,26 +87,27 @@ func (e *gpuEngine) launchLoad(s *device.Stream, to *tree, b *batch.Batch, m *me
 	return e.layOutTree(s, to, p, b.N)
 }
 
-// become makes a tree that has been laid out at once the one in use.
+// become makes a tree that has been laid out at once the current generation.
 func (e *gpuEngine) become(to *tree, pairs int) error {
 	e.known, e.stale = control{}, true
 	to.most = nodesFor(pairs, e.fill)
 	return e.leases.Replace(to)
 }
 
-// layOutTree submits writing a tree of pairs, at most n.
+// layOutTree submits writing a tree of at most n pairs.
 func (e *gpuEngine) layOutTree(s *device.Stream, to *tree, p bulkParams, n int) error {
 	p.to, p.fill = e.refOf(to), uint64(e.fill)
 	return device.Launch(s, e.bulk, gpu.Wave(e.Dev, bulkLanes*nodesFor(n, e.fill)), gpu.Block, &p)
 }
 
-// bulkLanes are those that write a node (btree.cu).
+// bulkLanes is the number of lanes that write a node (btree.cu).
 const bulkLanes = 16
 
-// mostWork is the size of work that is kept: twice what other changes need. That of larger loads is given back.
+// mostWork returns the size of work memory to keep: twice what other changes need. Larger loads
+// free theirs.
 func (e *gpuEngine) mostWork() int { return 2 * int(e.layOut(maxOps, 0).end) }
 
-// giveBack frees work of more bytes, behind all changes.
+// giveBack frees work memory of more than most bytes, after all changes.
 func (e *gpuEngine) giveBack(most int) error {
 	if e.work.Size <= most {
 		return nil

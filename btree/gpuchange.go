@@ -12,7 +12,7 @@ import (
 	"github.com/weftgo/weft/internal/op"
 )
 
-// Change is for [core.Engine]: all of a batch, or nothing.
+// Change implements core.Engine. It runs all of a batch, or nothing.
 func (e *gpuEngine) Change(ctx context.Context, s *device.Stream, b *batch.Batch) (done int, failed []uint32, err error) {
 	if b.N == 0 {
 		return 0, nil, nil
@@ -31,10 +31,10 @@ func (e *gpuEngine) Change(ctx context.Context, s *device.Stream, b *batch.Batch
 	return b.N, nil, nil
 }
 
-// suffice makes sure that there are nodes for a change. The policy has, but not for operations that run behind those
-// that it knows of: Assign puts keys again which it has just inserted.
+// suffice ensures that nodes suffice for a change. The policy has done so, except for operations
+// that follow a batch: Assign puts keys again which it has just inserted.
 func (e *gpuEngine) suffice(b *batch.Batch) error {
-	if e.loads(b) { // takes what it needs itself
+	if e.loads(b) { // allocates its own memory
 		return nil
 	}
 	inserts := 0
@@ -48,7 +48,7 @@ func (e *gpuEngine) suffice(b *batch.Batch) error {
 	return nil
 }
 
-// run submits a change of a batch on the device, with the work from an offset on as its memory.
+// run submits a change of a batch on the device. Its memory is the work memory from offset at on.
 func (e *gpuEngine) run(ctx context.Context, s *device.Stream, b *batch.Batch, at int, submit func(*device.Stream, func() error) error) error {
 	mixed := b.Columns[batch.Kinds].Given()
 	if b.Kind == op.DeleteRange && !mixed {
@@ -82,7 +82,7 @@ func (e *gpuEngine) run(ctx context.Context, s *device.Stream, b *batch.Batch, a
 	return e.submitChange(s, t, b, submit, func() error { return e.launchChange(s, t, b, &p, r) })
 }
 
-// submitChange submits a change of a tree by a batch. The host knows less of it then.
+// submitChange submits a change of a tree by a batch. The counters of the host are stale then.
 func (e *gpuEngine) submitChange(s *device.Stream, t *tree, b *batch.Batch, submit func(*device.Stream, func() error) error, launch func() error) error {
 	e.stale, t.order.nodes = true, 0
 	t.past.changed(e.versions == OutOfPlace)
@@ -94,31 +94,34 @@ func (e *gpuEngine) submitChange(s *device.Stream, t *tree, b *batch.Batch, subm
 	return submit(s, launch)
 }
 
-// isEmpty reports a tree that certainly has no pairs.
+// isEmpty reports whether a tree certainly has no pairs.
 func (e *gpuEngine) isEmpty() bool { return !e.stale && e.known.tally.Live == 0 }
 
-// changeBlocks is the number of blocks of a change on a multiprocessor.
+// changeBlocks is the number of blocks per multiprocessor for a change.
 const changeBlocks = 4
 
-// Those of a change that keeps what leaves were: blocks that run at once, so that none comes late to another's epochs.
+// keptBlocks is that number for a change that keeps old content of leaves. All blocks run at once,
+// so that none delays the epochs of another.
 const keptBlocks = 2
 
-// leftHead is the number of words before the rows that are left (kLeftHead of change.cuh).
+// leftHead is the number of words before the remaining rows (kLeftHead of change.cuh).
 const leftHead = 1 + levelMask
 
-// rest is the memory for what tiles that go in step leave: rows, and new nodes that are no children of their parents yet.
+// rest is the memory for the rows that tiles in step leave, and for new nodes that are not yet
+// children of their parents.
 type rest struct{ left, grown, above device.Ptr }
 
-// restOf takes it from a place on.
+// restOf lays it out from an address on.
 func (e *gpuEngine) restOf(n int, at *prim.Carve) rest {
 	return rest{left: at.Take(4 * (leftHead + n)), grown: at.Take(e.splits(n) * e.slot), above: at.Take(4 * n)}
 }
 
-// adoptLevels is the number of levels whose new nodes have a launch for each, to become children of their parents; there are few of those above.
+// adoptLevels is the number of levels that have a launch each in which new nodes become children of
+// their parents. Higher levels have few nodes and share one launch.
 const adoptLevels = 4
 
-// launchChange submits a change by the rows of a batch, of which there may be fewer: what tiles do in step, what the tree needs above the leaves for that,
-// and then what is left.
+// launchChange submits a change by the rows of a batch, or fewer of them: first what tiles do in
+// step, then the new nodes' parents, then the remaining rows.
 func (e *gpuEngine) launchChange(s *device.Stream, t *tree, b *batch.Batch, p *changeParams, r rest) error {
 	p.left, p.grown, p.above = r.left, r.grown, r.above
 	if err := s.Fill(r.left, 0, leftHead); err != nil {
@@ -147,8 +150,9 @@ func (e *gpuEngine) launchTogether(s *device.Stream, t *tree, n int, p *changePa
 	return device.Launch(s, e.keptTogether, gpu.Resident(e.Dev, n, keptBlocks), gpu.Block, &kept)
 }
 
-// launchAdopt submits making new nodes children of their parents, a level after the other. Leaves have split by then, and later changes would wait for ever
-// for a parent that has never heard of one; so a launch that fails is tried once more.
+// launchAdopt submits making new nodes children of their parents, level by level. Leaves have split
+// by then, and later changes would wait forever for a parent that lacks one. So a failed launch is
+// tried once more.
 func (e *gpuEngine) launchAdopt(s *device.Stream, n int, change *changeParams) error {
 	p := adoptParams{change: *change}
 	launch := func(grid device.Dim) error {
@@ -165,7 +169,7 @@ func (e *gpuEngine) launchAdopt(s *device.Stream, n int, change *changeParams) e
 	return launch(gpu.Grid(1))
 }
 
-// changeHost takes a batch of host memory to the device and back.
+// changeHost copies a batch of host memory to the device and its results back.
 func (e *gpuEngine) changeHost(ctx context.Context, b *batch.Batch) error {
 	if err := ctx.Err(); err != nil {
 		return err
@@ -202,7 +206,7 @@ func (e *gpuEngine) changeHost(ctx context.Context, b *batch.Batch) error {
 	return errors.Join(err, e.Stream.Sync(ctx))
 }
 
-// workOf is the size of the work of a change of a batch, with so much before it.
+// workOf returns the size of the work memory for a change of a batch that begins at offset at.
 func (e *gpuEngine) workOf(b *batch.Batch, at prim.Carve) int {
 	if e.loads(b) {
 		return int(e.layOutLoad(b, device.Ptr(at)).end)
@@ -220,18 +224,18 @@ func columnsAt(at *prim.Carve, b *batch.Batch) (places [len(batch.Columns{})]dev
 	return places
 }
 
-// merging is the memory of a change, behind what else lies in the work of an engine.
+// merging is the memory of a change, which may follow other work memory.
 type merging struct {
 	sort  prim.Sort
 	group prim.Group
 
-	keys, vals, there, states device.Ptr // of different keys
+	keys, vals, there, states device.Ptr // by distinct key
 	rest                      rest
-	sorting, scratch          device.Ptr // for the sort, and for what comes behind it; often the same
+	sorting, scratch          device.Ptr // for the sort and for the steps after it; often the same
 	end                       device.Ptr
 }
 
-// layOut gives a change of n rows its memory from a place on.
+// layOut lays out the memory of a change of n rows from an address on.
 func (e *gpuEngine) layOut(n int, at device.Ptr) (m merging) {
 	c := prim.Carve(at)
 	w := prim.Widths{Key: e.Widths.Key, Val: 4}
@@ -245,8 +249,8 @@ func (e *gpuEngine) layOut(n int, at device.Ptr) (m merging) {
 	return m
 }
 
-// combine submits sorting a batch and running the operations on each key. With look, the tree
-// is asked first what the keys have.
+// combine submits sorting a batch and running the operations on each key. With look, the values of
+// the keys are looked up in the tree first.
 func (e *gpuEngine) combine(s *device.Stream, t *tree, b *batch.Batch, m *merging, look bool) error {
 	m.sort.From.Keys = b.Columns[batch.Keys].Ptr
 	if !e.sorted(s, b) {
@@ -264,7 +268,8 @@ func (e *gpuEngine) combine(s *device.Stream, t *tree, b *batch.Batch, m *mergin
 	return e.settleKeys(s, b, m, m.there)
 }
 
-// settleKeys submits running the operations on each key. there says which the tree has; 0: nobody has looked.
+// settleKeys submits running the operations on each key. there holds which keys the tree has, or is
+// 0 if they were not looked up.
 func (e *gpuEngine) settleKeys(s *device.Stream, b *batch.Batch, m *merging, there device.Ptr) error {
 	c := &b.Columns
 	return device.Launch(s, e.settle, gpu.Wave(e.Dev, b.N), gpu.Block, &settleParams{
@@ -274,7 +279,7 @@ func (e *gpuEngine) settleKeys(s *device.Stream, b *batch.Batch, m *merging, the
 	})
 }
 
-// merge submits the launches of a change whose duplicates have the outcome of batch order.
+// merge submits the launches of a change that resolves duplicates in batch order.
 func (e *gpuEngine) merge(s *device.Stream, t *tree, b *batch.Batch, m *merging) error {
 	c := &b.Columns
 	blind := !c[batch.Kinds].Given() && (b.Kind == op.Put || b.Kind == op.Delete) && !c[batch.OK].Given() && !c[batch.Out].Given()
@@ -285,8 +290,8 @@ func (e *gpuEngine) merge(s *device.Stream, t *tree, b *batch.Batch, m *merging)
 	return e.launchChange(s, t, b, &p, m.rest)
 }
 
-// deleteRanges removes the pairs of ranges on the device: finding them is for the device, and
-// which of them is the first to have a pair for the host, which waits.
+// deleteRanges removes the pairs of ranges on the device. The device finds them. The host waits,
+// and assigns each pair to the first range that has it.
 func (e *gpuEngine) deleteRanges(ctx context.Context, s *device.Stream, b *batch.Batch, at int) error {
 	t := e.now()
 	spans, err := e.spans(ctx, s, t, b)
@@ -338,7 +343,7 @@ func (e *gpuEngine) launchKeep(s *device.Stream, t *tree, p *keepParams) error {
 	return device.Launch(s, e.keptKeep, gpu.Resident(e.Dev, t.most*t.node/32, keptBlocks), gpu.Block, &kept)
 }
 
-// spans finds the pairs of ranges, and waits for that, behind all changes.
+// spans finds the pairs of ranges after all changes, and waits for the result.
 func (e *gpuEngine) spans(ctx context.Context, s *device.Stream, t *tree, b *batch.Batch) ([]core.Span, error) {
 	mem, err := e.Dev.Alloc((8 + 4) * b.N)
 	if err != nil {

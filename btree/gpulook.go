@@ -12,7 +12,7 @@ import (
 	"github.com/weftgo/weft/internal/op"
 )
 
-// Look is for [core.Engine].
+// Look implements core.Engine.
 func (e *gpuEngine) Look(ctx context.Context, s *device.Stream, l *core.Lease, b *batch.Batch, count device.Ptr) (done, hits int, err error) {
 	if b.N == 0 {
 		return 0, 0, nil
@@ -54,11 +54,12 @@ func (e *gpuEngine) look(s *device.Stream, t *tree, b *batch.Batch, hits device.
 	return e.inTurn(s, func() error { return e.place(s, t, b, hits) })
 }
 
-// topKeys is the size of batches from which on blocks read the levels below the root first: a block that has fewer keys would read more there
-// than its searches save. Tests make it smaller.
+// topKeys is the minimum size of batches for which blocks read the levels below the root first. A
+// block with fewer keys would read more there than its searches save. Tests make it smaller.
 var topKeys = 1 << 18
 
-// getBlocks is the number of blocks of a lookup on a multiprocessor, all of which run at once (btree.cu).
+// getBlocks is the number of blocks of a lookup on a multiprocessor. All of them run at once
+// (btree.cu).
 const getBlocks = 5
 
 // find submits looking up keys.
@@ -68,8 +69,8 @@ func (e *gpuEngine) find(s *device.Stream, t *tree, b *batch.Batch, p getParams)
 	return e.launchGet(s, t, b.N, &p, b.Version)
 }
 
-// launchGet looks keys up at a time, 0 for the present. Where kernels take snapshots, who reads a change has to
-// see to it that it has a time.
+// launchGet looks up keys as of a time, 0 for the present. If kernels take snapshots, a reader must
+// set the time of a change that it reads.
 func (e *gpuEngine) launchGet(s *device.Stream, t *tree, n int, p *getParams, time uint64) error {
 	if time != 0 {
 		then := thenGetParams{
@@ -107,7 +108,7 @@ func (e *gpuEngine) walk(s *device.Stream, t *tree, b *batch.Batch, hits device.
 	return device.Launch(s, e.thenSeek, grid, gpu.Block, &then)
 }
 
-// place submits finding places and counts.
+// place submits Rank, Count and Select.
 func (e *gpuEngine) place(s *device.Stream, t *tree, b *batch.Batch, hits device.Ptr) error {
 	if err := e.ordered(s, t, b.Version); err != nil {
 		return err
@@ -129,7 +130,7 @@ func boundsOf(r batch.Ranges) boundsRef {
 	return b
 }
 
-// Answer is for [core.Answerer].
+// Answer implements core.Answerer.
 func (e *gpuEngine) Answer(_ context.Context, s *device.Stream, b *batch.Batch) error {
 	if b.N == 0 {
 		return nil
@@ -137,15 +138,15 @@ func (e *gpuEngine) Answer(_ context.Context, s *device.Stream, b *batch.Batch) 
 	return e.inTurn(s, func() error { return e.find(s, e.now(), b, getParams{answer: 1}) })
 }
 
-// unitPairs is the number of pairs of a unit of Export.
+// unitPairs is the number of pairs in a unit of Export.
 const unitPairs = 1 << 10
 
-// Extent is for [core.Engine]: the counters have been read since the last change.
+// Extent implements core.Engine. The counters have been read since the last change.
 func (e *gpuEngine) Extent(l *core.Lease) (units uint32, rows int) {
 	return uint32((e.pairsAt(l.Parts.(*tree), l.Version) + unitPairs - 1) / unitPairs), unitPairs
 }
 
-// Export is for [core.Engine].
+// Export implements core.Engine.
 func (e *gpuEngine) Export(ctx context.Context, l *core.Lease, lo, hi uint32, out *batch.Batch) (n int, err error) {
 	t := l.Parts.(*tree)
 	from, to := uint64(lo)*unitPairs, min(uint64(hi)*unitPairs, e.pairsAt(t, l.Version))
@@ -162,7 +163,7 @@ func (e *gpuEngine) Export(ctx context.Context, l *core.Lease, lo, hi uint32, ou
 	return n, e.carry(ctx, c, t, part, batch.Keys, copyParams{from: from})
 }
 
-// carry copies as many pairs as a batch has rows to its columns in host memory.
+// carry copies pairs to the columns of a batch in host memory, one for each row.
 func (e *gpuEngine) carry(ctx context.Context, c *gpu.Carrier, t *tree, b *batch.Batch, keys batch.Role, p copyParams) error {
 	_, err := c.Ring.Run(ctx, b, func(piece *staging.Piece) error {
 		return e.inTurn(piece.Stream, func() error {
@@ -183,7 +184,7 @@ func (e *gpuEngine) carry(ctx context.Context, c *gpu.Carrier, t *tree, b *batch
 	return err
 }
 
-// Expand is for [core.Expander].
+// Expand implements core.Expander.
 func (e *gpuEngine) Expand(ctx context.Context, s *device.Stream, l *core.Lease, b *batch.Batch) error {
 	t := l.Parts.(*tree)
 	if s != nil {
@@ -226,8 +227,8 @@ func (e *gpuEngine) expandMany(ctx context.Context, c *gpu.Carrier, t *tree, b *
 	return err
 }
 
-// writeRows submits writing the pairs of ranges to rows [first,limit), of which the first is
-// where the columns begin.
+// writeRows submits writing the pairs of ranges to rows [first,limit). The columns begin with row
+// first.
 func (e *gpuEngine) writeRows(s *device.Stream, t *tree, b *batch.Batch, first, limit uint64) error {
 	if err := e.ordered(s, t, b.Version); err != nil {
 		return err
@@ -241,10 +242,10 @@ func (e *gpuEngine) writeRows(s *device.Stream, t *tree, b *batch.Batch, first, 
 	return device.Launch(s, e.rows, gpu.Wave(e.Dev, rowLanes*b.N), gpu.Block, &p)
 }
 
-// rowLanes are those that copy the pairs of a range (btree.cu).
+// rowLanes is the number of lanes that copy the pairs of a range (btree.cu).
 const rowLanes = 8
 
-// expandLarge fetches the pairs of one range, as many as have been counted.
+// expandLarge fetches the pairs of one range, up to the number that was counted.
 func (e *gpuEngine) expandLarge(ctx context.Context, c *gpu.Carrier, l *core.Lease, b *batch.Batch) error {
 	from, all := make([]uint64, 1), make([]uint32, 1)
 	rank, count := b.Only(batch.Keys), b.Only(batch.Keys)
@@ -257,7 +258,7 @@ func (e *gpuEngine) expandLarge(ctx context.Context, c *gpu.Carrier, l *core.Lea
 		}
 	}
 	offsets := b.Columns[batch.Vals].Offsets
-	n := min(offsets[1]-offsets[0], uint64(all[0])) // changes may have come between
+	n := min(offsets[1]-offsets[0], uint64(all[0])) // the map may have changed since
 	p := copyParams{from: from[0]}
 	if b.Backward {
 		p.backward, p.from = 1, from[0]+uint64(all[0])
@@ -271,8 +272,8 @@ func (e *gpuEngine) expandLarge(ctx context.Context, c *gpu.Carrier, l *core.Lea
 	return e.carry(ctx, c, l.Parts.(*tree), part, batch.OutKeys, p)
 }
 
-// expandOn counts, adds up and writes: no copy, no wait. What adds up needs memory for as long
-// as the stream takes; it comes in its turn, with the memory that whoever has one has.
+// expandOn counts, sums and writes without a copy or a wait. The sum needs memory for as long as
+// the stream runs. It is ordered among the changes, so it uses their shared memory.
 func (e *gpuEngine) expandOn(s *device.Stream, t *tree, b *batch.Batch) error {
 	c := &b.Columns
 	if b.N == 0 {

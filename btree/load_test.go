@@ -13,7 +13,7 @@ import (
 	"github.com/weftgo/weft/internal/op"
 )
 
-// A load is one batch, however large it is; what comes behind it is cut.
+// TestLoadsAtOnce checks that a load is one batch, however large it is.
 func TestLoadsAtOnce(t *testing.T) {
 	m, err := New[uint32, uint32](devicetest.OpenSim(t, nil), nil)
 	if err != nil {
@@ -26,7 +26,8 @@ func TestLoadsAtOnce(t *testing.T) {
 	}
 }
 
-// Of a key that a load has several times, the first value counts, or the last, as for any batch, whether somebody asks what becomes of single operations or not.
+// TestLoadsOfEqualKeys loads keys that occur several times. The first or the last value of each
+// must count, as in any batch, whether results of single operations are requested or not.
 func TestLoadsOfEqualKeys(t *testing.T) {
 	conformance.NotRaced(t, "the simulator has goroutines of its own")
 	if testing.Short() {
@@ -77,7 +78,7 @@ func loadsEqual[K weft.Key, V weft.Value](t *testing.T) {
 				t.Fatalf("%s: key %v has %v, want %v", l.name, k, v, l.want[k])
 			}
 		}
-		// What it has worked with is given back behind it, and taken again.
+		// The work memory is released after the load, and allocated again.
 		e := m.policy.engine.(*gpuEngine)
 		if err := errors.Join(e.giveBack(0), m.PutOn(s, in, with), m.Sync(t.Context()), m.Check(t.Context())); err != nil || e.work.Size == 0 {
 			t.Errorf("%s: another change with %d bytes: %v", l.name, e.work.Size, err)

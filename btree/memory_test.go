@@ -14,8 +14,8 @@ import (
 	"github.com/weftgo/weft/internal/conformance"
 )
 
-// Whatever operation of the device fails while a map is made, nothing stays behind; whatever fails, once, in the
-// life of one on a host, nothing that was there is lost.
+// TestOperationsFail lets each device operation fail once. A failure while a map is made must leave
+// nothing. A failure in the use of a map on a host must lose nothing.
 func TestOperationsFail(t *testing.T) {
 	conformance.NotRaced(t, "the simulator has goroutines of its own")
 	conformance.OperationsFail(t, devicetest.Open(t), 3000, conformance.MapOf(btree.New[uint64, uint64], nil))
@@ -24,7 +24,8 @@ func TestOperationsFail(t *testing.T) {
 	}
 }
 
-// The same in the life of one on a GPU, with snapshots: of each operation, one in some.
+// TestOperationsFailSimulated does so for a map on a GPU with snapshots, for one operation in
+// stride.
 func TestOperationsFailSimulated(t *testing.T) {
 	conformance.NotRaced(t, "the simulator has goroutines of its own")
 	if testing.Short() {
@@ -46,7 +47,7 @@ func TestOperationsFailSimulated(t *testing.T) {
 	}
 }
 
-// failing lives with a failure at a step, and reports whether there was one.
+// failing uses a map while the operation at a step fails, and reports whether one did.
 func failing(t *testing.T, dev device.Device, v btree.Versions, step int) bool {
 	t.Helper()
 	m, err := btree.New[uint32, uint32](dev, &btree.Options{Versions: v})
@@ -109,7 +110,8 @@ func failing(t *testing.T, dev device.Device, v btree.Versions, step int) bool {
 	return step < 0 || fired()
 }
 
-// Where memory runs out twice in a row, in a life with snapshots, a change has happened or not, and says so.
+// TestFailsWhole lets memory run out twice in a row while a map with snapshots is used. A change
+// has then happened or not, and reports which.
 func TestFailsWhole(t *testing.T) {
 	for _, v := range []btree.Versions{btree.Whole, btree.InPlace, btree.OutOfPlace} {
 		conformance.FailsWhole(t, conformance.OrderedMapOf(btree.New[uint32, uint32], &btree.Options{Versions: v}),
@@ -117,7 +119,8 @@ func TestFailsWhole(t *testing.T) {
 	}
 }
 
-// Whatever launch fails of a batch that splits all leaves, and what is above them, later batches split them further.
+// TestSplitsFail lets a launch fail in a batch that splits all leaves and the nodes above them.
+// Later batches must be able to split them further.
 func TestSplitsFail(t *testing.T) {
 	conformance.NotRaced(t, "the simulator has goroutines of its own")
 	if testing.Short() {
@@ -128,7 +131,7 @@ func TestSplitsFail(t *testing.T) {
 		dev := devicetest.OpenSim(t, nil)
 		m, err := btree.New[uint32, uint32](dev, &btree.Options{Fill: 1})
 		must(t, err)
-		put := func(from uint32) error { // keys between those that are there
+		put := func(from uint32) error { // keys between those of the map
 			keys := conformance.Sequence[uint32](0, n)
 			for i := range keys {
 				keys[i] = 8*keys[i] + from
@@ -156,7 +159,7 @@ func TestSplitsFail(t *testing.T) {
 	}
 }
 
-// A tree that could never fit its device finds no memory there.
+// TestMoreThanMemory makes a tree that could never fit its device.
 func TestMoreThanMemory(t *testing.T) {
 	for _, v := range []btree.Versions{btree.Whole, btree.InPlace, btree.OutOfPlace} {
 		_, err := btree.New[uint32, uint32](devicetest.OpenSim(t, &sim.Options{Memory: 16 << 20}), &btree.Options{Capacity: 4 << 20, Versions: v})
@@ -166,7 +169,7 @@ func TestMoreThanMemory(t *testing.T) {
 	}
 }
 
-// A Clear whose device fails leaves the map as it was.
+// TestClearFails checks that a Clear with a failing device leaves the map as it was.
 func TestClearFails(t *testing.T) {
 	for _, v := range []btree.Versions{btree.Whole, btree.InPlace} {
 		dev := devicetest.OpenSim(t, nil)
@@ -189,7 +192,7 @@ func TestClearFails(t *testing.T) {
 	}
 }
 
-// A lookup whose outputs do not arrive has found nothing.
+// TestLookupFails checks that a lookup with lost outputs has found nothing.
 func TestLookupFails(t *testing.T) {
 	const n = 40
 	dev := devicetest.OpenSim(t, nil)
@@ -197,7 +200,8 @@ func TestLookupFails(t *testing.T) {
 	must(t, err)
 	ranks, keys, found := conformance.Sequence[uint64](0, n), make([]uint32, n), make([]bool, n)
 	for step := 0; ; step++ {
-		_, err = m.Put(t.Context(), conformance.Sequence[uint32](0, n), make([]uint32, n)) // so that the leaves are listed again
+		// Any change makes the next Select list the leaves again.
+		_, err = m.Put(t.Context(), conformance.Sequence[uint32](0, n), make([]uint32, n))
 		must(t, err)
 		fired := devicetest.FailAfter(dev, step)
 		hits, err := m.Select(t.Context(), ranks, keys, nil, found)

@@ -14,11 +14,11 @@ import (
 	"github.com/weftgo/weft/internal/mutate"
 )
 
-// mutants are ways to break the kernels: their PTX with a pattern replaced wherever it occurs.
+// mutants lists ways to break the kernels, by replacing every match of a pattern in their PTX.
 var mutants = []struct {
 	name, kernels, pattern, with string
-	shape                        int    // of the programs, of [troubles]; 0: all
-	first                        uint64 // seed: those before are in vain
+	shape                        int    // index in [troubles] of the programs; 0: all
+	first                        uint64 // first seed to try; earlier ones find nothing
 }{
 	{"a latch is taken without what was done under it", "change_32_32", `atom\.acquire\.gpu\.global\.cas\.b64`, "atom.relaxed.gpu.global.cas.b64", 0, 0},
 	{"a latch that somebody else was faster to take counts as taken", "change_32_32",
@@ -39,7 +39,7 @@ var mutants = []struct {
 	{"a leaf is read without an order", "change_32_32", `ld\.acquire\.gpu\.global\.b128`, "ld.relaxed.gpu.global.b128", 0, 0},
 }
 
-// The schedules find each of them.
+// TestMutantsAreFound checks that the schedules find each mutant.
 func TestMutantsAreFound(t *testing.T) {
 	if testing.Short() {
 		t.Skip("interprets kernels")
@@ -62,7 +62,7 @@ func TestMutantsAreFound(t *testing.T) {
 	}
 }
 
-// growing are mutants of the launches in which all leaves are split, and become children.
+// growing lists mutants of the launches in which all leaves split and become children.
 var growing = []struct {
 	name, kernels, pattern, with string
 }{
@@ -71,7 +71,8 @@ var growing = []struct {
 	{"the half of a parent can be reached before it is written", "adopt_32_32", `st\.release\.gpu\.global\.b128`, "st.relaxed.gpu.global.b128"},
 }
 
-// All leaves of a tree that is full split in one batch, and what was full above them: they are all children then.
+// TestLeavesSplitAtOnce splits all leaves of a full tree in one batch, and the full nodes above
+// them. All of them must be children afterward.
 func TestLeavesSplitAtOnce(t *testing.T) {
 	conformance.NotRaced(t, "the simulator has goroutines of its own")
 	if testing.Short() {
@@ -101,7 +102,8 @@ func TestLeavesSplitAtOnce(t *testing.T) {
 	}
 }
 
-// splitAll inserts a key into each leaf of a tree whose nodes are full, and three into some; with versions, beside a snapshot. It checks the tree.
+// splitAll inserts one key into each leaf of a tree of full nodes, and three more into some, with
+// an open snapshot. It checks the tree.
 func splitAll(t *testing.T, seed uint64, rewrite func(file, ptx string) string, o *Options) (err error) {
 	dev, err := sim.Open(&sim.Options{Scheduler: sim.Random, Seed: seed, Rewrite: rewrite, Races: rewrite == nil})
 	if err != nil {
@@ -148,20 +150,21 @@ func splitAll(t *testing.T, seed uint64, rewrite func(file, ptx string) string, 
 	return nil
 }
 
-// tearing are mutants that show halves of a change of a leaf.
+// tearing lists mutants that expose halves of a change of a leaf.
 var tearing = []struct {
 	name, kernels, pattern, with string
-	first                        uint64 // seed: those before are in vain
+	first                        uint64 // first seed to try; earlier ones find nothing
 }{
 	{"a leaf is read without looking at its state before", "get_32_32", behindFirst, "ld.relaxed.gpu.global.b64 $4, $5; mov.b64 $1, $4;", 0},
 	{"a leaf is read without looking at its state again", "get_32_32", behindFirst, "or.b64 $1, $2, $3; mov.b64 $4, $1;", 53},
 }
 
-// behindFirst is where a lane has the state before from another one ($1), and reads that again ($4).
+// behindFirst matches the place where a lane gets the first state from another lane ($1) and reads
+// the state again ($4).
 const behindFirst = `or\.b64 (%rd\d+), (%rd\d+), (%rd\d+);\nld\.relaxed\.gpu\.global\.b64 (%rd\d+), (\[%rd\d+\]);`
 
-// A key that is there is found, while others shift it from slot to slot. Without the state before
-// and behind, some schedule hides it.
+// TestShiftsHideNoKey looks for keys while changes shift them from slot to slot. All must be found.
+// If either read of the state is missing, some schedule hides one.
 func TestShiftsHideNoKey(t *testing.T) {
 	conformance.NotRaced(t, "the simulator has goroutines of its own")
 	if testing.Short() {
@@ -186,7 +189,8 @@ func TestShiftsHideNoKey(t *testing.T) {
 	}
 }
 
-// shift looks keys of some leaves up beside changes of smaller ones, and returns how many it misses.
+// shift looks up keys of some leaves alongside changes of smaller ones, and returns the number that
+// it misses.
 func shift(t *testing.T, seed uint64, rewrite func(file, ptx string) string) (missed int) {
 	dev := devicetest.OpenSim(t, &sim.Options{Scheduler: sim.Random, Seed: seed, Rewrite: rewrite})
 	m, err := New[uint32, uint32](dev, &Options{Unordered: true})
@@ -194,7 +198,7 @@ func shift(t *testing.T, seed uint64, rewrite func(file, ptx string) string) (mi
 		t.Fatal(err)
 	}
 	defer m.Close()
-	const leaves, each = 8, 8 // of each hundred, eight keys stay, which smaller ones shift
+	const leaves, each = 8, 8 // of each hundred, eight keys stay and are shifted by smaller ones
 	var keys, other []uint32
 	for i := range uint32(leaves * each) {
 		keys = append(keys, 100*(i/each+1)+50+i%each)
@@ -232,8 +236,8 @@ func shift(t *testing.T, seed uint64, rewrite func(file, ptx string) string) (mi
 	return missed
 }
 
-// A parent's latch that is given back before it has the new child loses one, when leaves below it split at
-// once: some schedule of ascending keys does that.
+// TestUnlockBeforeLinkIsFound releases a parent's latch before the parent has the new child. When
+// leaves below it split at once, some schedule of ascending keys must lose a child.
 func TestUnlockBeforeLinkIsFound(t *testing.T) {
 	conformance.NotRaced(t, "the simulator has goroutines of its own")
 	if testing.Short() {
@@ -242,7 +246,7 @@ func TestUnlockBeforeLinkIsFound(t *testing.T) {
 	rewrite := mutate.Replace(t, "change_32_32",
 		`(st\.release\.gpu\.global\.b64 \[%rd\d+\], %rd\d+;)(\n(?:\$L__BB\d+_\d+:\n)?bar\.warp\.sync %r\d+;\n@%p\d+ bra \$L__BB\d+_\d+;\n(?:[a-z][^\n]*\n)*?)(st\.release\.gpu\.global\.b64 \[%rd\d+\], %rd\d+;)`,
 		"$2$3\n$1")
-	for seed := uint64(77); seed < 345; seed++ { // those before are in vain
+	for seed := uint64(77); seed < 345; seed++ { // earlier seeds find nothing
 		if err := ascend(t, seed, rewrite); err != nil {
 			t.Logf("seed %d: %v", seed, err)
 			return
@@ -251,7 +255,7 @@ func TestUnlockBeforeLinkIsFound(t *testing.T) {
 	t.Error("no schedule loses a child")
 }
 
-// ascend inserts ascending keys all at once, and checks the tree.
+// ascend inserts ascending keys in one batch, and checks the tree.
 func ascend(t *testing.T, seed uint64, rewrite func(file, ptx string) string) error {
 	dev, err := sim.Open(&sim.Options{Scheduler: sim.Random, Seed: seed, Rewrite: rewrite})
 	if err != nil {

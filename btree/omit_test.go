@@ -13,8 +13,8 @@ import (
 	"github.com/weftgo/weft/internal/dst"
 )
 
-// Each call by which the host orders streams, or waits for them, is needed: left out, programs go
-// wrong.
+// TestOmissionsAreNoticed leaves out each call by which the host orders streams or waits for them.
+// Programs must go wrong without it.
 func TestOmissionsAreNoticed(t *testing.T) {
 	if testing.Short() {
 		t.Skip("interprets kernels")
@@ -38,7 +38,8 @@ func TestOmissionsAreNoticed(t *testing.T) {
 	}, tries...)
 }
 
-// behindStreams runs batches of the host, snapshots and the end of a map after batches on a stream.
+// behindStreams runs batches of the host and snapshots, and closes a map, after batches on a
+// stream.
 func behindStreams(v Versions, seed uint64) dst.Try {
 	return func(wrap func(device.Device) device.Device) error {
 		simulated, err := sim.Open(&sim.Options{Scheduler: sim.Random, Seed: seed, Races: true})
@@ -71,8 +72,8 @@ func behindStreams(v Versions, seed uint64) dst.Try {
 	}
 }
 
-// snapshotBehind submits changes and takes snapshots after batches that a stream still runs, and reads the
-// rest.
+// snapshotBehind submits changes and takes snapshots after batches that a stream still runs, and
+// calls the other methods.
 func snapshotBehind(ctx context.Context, m *Map[uint32, uint32], s *device.Stream, on device.Slice[uint32]) error {
 	n, none := on.Len(), device.Slice[bool]{}
 	count := func(m interface {
@@ -107,7 +108,8 @@ func snapshotBehind(ctx context.Context, m *Map[uint32, uint32], s *device.Strea
 	return errors.Join(err, count(at, n), count(m, n/2), at.Close(), m.Compact(ctx), m.PutOn(s, on, on), changeInside(ctx, m, s, on), m.Clear(ctx), count(m, 0))
 }
 
-// changeInside ends an iteration over a map that a change has just copied: the memory that goes then is not in use.
+// changeInside ends an iteration over a map that a change has just copied. The memory freed then
+// must not be in use.
 func changeInside(ctx context.Context, m *Map[uint32, uint32], s *device.Stream, on device.Slice[uint32]) error {
 	for _, err := range m.Pages(ctx) {
 		return errors.Join(err, m.PutOn(s, on, on))

@@ -10,56 +10,56 @@ import (
 	"github.com/weftgo/weft/internal/op"
 )
 
-// Options configure a [Map]. The zero value and nil are good defaults.
+// Options configure a [Map]. The zero value and nil select the defaults.
 type Options struct {
-	// Capacity is the number of pairs that there is memory for from the beginning on, if
-	// nodes are as full as a bulk load makes them. Default 0.
+	// Capacity is the number of pairs for which New allocates memory, if nodes are as full as a
+	// bulk load makes them. Default 0.
 	Capacity int
 
-	// Fill is the share of a node's slots that a bulk load uses. Between 0.5 and 1; default
-	// 0.8. Fuller nodes are fewer, and split sooner when keys are inserted.
+	// Fill is the share of a node's slots that a bulk load uses, between 0.5 and 1. Default 0.8.
+	// Fuller nodes are fewer, and split sooner when keys are inserted.
 	Fill float64
 
-	// Unordered drops the promise that duplicates within a batch have the outcome of batch
-	// order, and that of mixed batches: operations on a key are then run in any order, each
-	// of them as a whole. It saves sorting, which small batches gain most by.
+	// Unordered drops the promise that duplicates and mixed batches have the outcome of batch
+	// order. Operations on a key then run in any order, each atomically. This saves sorting, from
+	// which small batches gain most.
 	Unordered bool
 
-	// Versions is how a tree on a GPU keeps what snapshots have. A CPU keeps leaves' versions in
-	// place, whatever it says. Default [Whole].
+	// Versions selects how a tree on a GPU keeps what snapshots read. A CPU always keeps versions
+	// of nodes and ignores it. Default [Whole].
 	Versions Versions
 
-	// ResultLimit is how many bytes the results of Range may take. Default 0: half of the
+	// ResultLimit is the maximum size in bytes of the results of Range. Default 0: half of the
 	// host's free memory.
 	ResultLimit int
 
-	// Logger receives what happens behind the scenes. Default: nobody.
+	// Logger receives messages about background work. Default: none.
 	Logger *slog.Logger
 }
 
-// Versions says how a tree on a GPU keeps what snapshots have (thesis, section 4.3.1).
+// Versions selects how a tree on a GPU keeps what snapshots read (thesis, section 4.3.1).
 type Versions uint8
 
 const (
-	// Whole keeps all nodes as they are: the first change behind a snapshot copies the tree.
+	// Whole keeps all nodes as they are. The first change after a snapshot copies the tree.
 	Whole Versions = iota
-	// InPlace keeps versions of leaves: a leaf is copied before it is changed for the first time since the
-	// newest snapshot that is held, and else changed where it is. Snapshots are those of the host.
+	// InPlace keeps versions of leaves. A leaf is copied before its first change since the newest
+	// held snapshot, and otherwise changed in place. Only the host takes snapshots.
 	InPlace
-	// OutOfPlace copies a leaf before every change, so that kernels may take snapshots beside changes
-	// that are under way. Copies that no snapshot has are used again within the launch.
+	// OutOfPlace copies a leaf before every change, so kernels may take snapshots alongside changes
+	// under way. Copies that no snapshot has are reused within the launch.
 	OutOfPlace
 )
 
 var versionKinds = enum.Names[Versions]{Type: "btree.Versions", Names: []string{"Whole", "InPlace", "OutOfPlace"}, Err: op.ErrOptions}
 
-// String is the name of the way to keep them.
+// String returns the name of v.
 func (v Versions) String() string { return versionKinds.String(v) }
 
-// MarshalText is String, or weft.ErrOptions where there is no such value.
+// MarshalText returns String, or weft.ErrOptions if v is no valid value.
 func (v Versions) MarshalText() ([]byte, error) { return versionKinds.Text(v) }
 
-// UnmarshalText reads a name, in upper or lower case: so flag.TextVar takes it.
+// UnmarshalText reads a name in upper or lower case, so flag.TextVar accepts v.
 func (v *Versions) UnmarshalText(text []byte) error { return versionKinds.Read(v, text) }
 
 const (
@@ -67,7 +67,7 @@ const (
 	minFill     = 0.5
 )
 
-// check fills in defaults and reports what makes no sense.
+// check sets defaults and reports invalid options.
 func (o *Options) check() (Options, error) {
 	var c Options
 	if o != nil {
@@ -90,8 +90,8 @@ func (o *Options) check() (Options, error) {
 	return c, core.Defaults(c.Capacity, false, &seed, &c.Logger)
 }
 
-// fillOf is the number of slots that a bulk load uses of so many.
+// fillOf returns the number of slots of a node that a bulk load uses.
 func fillOf(fill float64, slots int) int { return max(2, int(math.Round(fill*float64(slots)))) }
 
-// describe says how large a structure is.
+// describe describes the size of a structure.
 func describe(nodes int) string { return fmt.Sprintf("in %d nodes", nodes) }

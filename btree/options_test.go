@@ -11,7 +11,8 @@ import (
 	"github.com/weftgo/weft/device/devicetest"
 )
 
-// Options that make no sense are refused; those for which there is no memory say that.
+// TestOptions checks that invalid options are refused, and that options with too little memory
+// report that.
 func TestOptions(t *testing.T) {
 	dev := devicetest.OpenCPU(t, 1)
 	for name, opts := range map[string]btree.Options{
@@ -22,7 +23,7 @@ func TestOptions(t *testing.T) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
-	// 2^31 nodes can have more pairs than nodes.
+	// A tree of 2^31 nodes can have more pairs than nodes.
 	if _, err := btree.New[uint64, uint64](dev, &btree.Options{Capacity: 1 << 34}); !errors.Is(err, device.ErrMemory) {
 		t.Errorf("2^34 pairs of 16 bytes: %v", err)
 	}

@@ -6,11 +6,11 @@ import (
 	"github.com/weftgo/weft/internal/gpu/prim"
 )
 
-// order is the leaves of a tree by their keys, on a GPU: where each begins, and how many pairs
-// come before it. It is good until the tree changes.
+// order lists the leaves of a tree by their keys, on a GPU: where each begins, and how many pairs
+// come before it. It is valid until the tree changes.
 type order struct {
 	buf   device.Buffer
-	nodes int // of the tree, at most; 0: it has to be made
+	nodes int // capacity in nodes of the tree; 0: not built
 }
 
 func (o *order) free(dev device.Device) error {
@@ -20,7 +20,7 @@ func (o *order) free(dev device.Device) error {
 	return dev.Free(o.buf)
 }
 
-// layOut is where its parts lie, from an address on.
+// layOut lays out its parts from an address on.
 func (o *order) layOut(at device.Ptr, nodes, key int) (r orderRef, end device.Ptr) {
 	c := prim.Carve(at)
 	r = orderRef{firsts: c.Take(nodes * key), ids: c.Take(4 * nodes), before: c.Take(8 * (nodes + 1)), count: c.Take(4)}
@@ -29,15 +29,15 @@ func (o *order) layOut(at device.Ptr, nodes, key int) (r orderRef, end device.Pt
 
 func (t *tree) keyBytes() int { return t.slot / 2 }
 
-// orderRef is its order at a time, 0 for the present, for kernels.
+// orderRef returns the order at a time, 0 for the present, for kernels.
 func (t *tree) orderRef(time uint64) orderRef {
 	o := t.at(time)
 	r, _ := o.layOut(o.buf.Ptr, o.nodes, t.keyBytes())
 	return r
 }
 
-// ordered submits putting the leaves that a tree has at a time in order, unless that has been done since it
-// changed. It has its turn.
+// ordered submits listing the leaves of a tree at a time in order, unless they are listed already.
+// The call is ordered among the changes.
 func (e *gpuEngine) ordered(s *device.Stream, t *tree, time uint64) error {
 	o := t.at(time)
 	if o.nodes != 0 {

@@ -14,23 +14,28 @@ import (
 	"github.com/weftgo/weft/internal/gpu"
 )
 
-// Versions of a tree on a GPU, after chapter 4 of Awad's thesis (kernels: btree_past.cuh, which has the
-// words and how they are ordered). What is different here:
+// Versions of a tree on a GPU, after chapter 4 of Awad's thesis. btree_past.cuh in the kernels
+// describes the words and their memory order. The differences are:
 //
-//   - A node does not have its time, and has all its slots: times and lists lie beside the nodes, 16 bytes
-//     each, so that lookups of the present, which need none, read what they read without versions.
-//   - Leaves have a past, inner nodes have none. The right node of a split begins with the list of the left
-//     one, so the leaf that has a key now leads to what had it at any time, however the tree above has
-//     changed; what was there then says by its high key and link what came next.
-//   - A split changes no pair, so it copies nothing: the nodes of a split have one time, that of the node before.
-//   - A time that nobody has set is marked with the write that it is of. The address of a head stays, so a reader that
-//     is late would otherwise set the time of a later write by a clock of before, which the published code may do.
-//   - A merge gives both leaves the later of their times, and what the older one was becomes its past.
-//   - What is retired is freed by any later launch, or where a snapshot ends: limbo bags are not lost.
-//   - Who changes a leaf dates the change before it gives the latch back, so lookups of the present read no time, but
-//     where they meet a latch.
-//   - A block copies to nodes that it has retired itself. In stacks that all blocks share, whose steps wait for each other,
-//     a tree changed ten million times a second.
+//   - A node does not hold its time, and keeps all its slots. Times and lists lie beside the nodes,
+//     16 bytes each. Lookups of the present do not need them, so they read as much as without
+//     versions.
+//   - Leaves have a past, inner nodes have none. The right node of a split begins with the list of
+//     the left one, so the leaf that has a key now leads to what held it at any time, however the
+//     tree above has changed. The high key and link of an old leaf then lead to its successor.
+//   - A split changes no pair, so it copies nothing. Both nodes of a split keep the time of the
+//     node that was split.
+//   - A time that is not set yet is marked with its write. The address of a head stays, so a slow
+//     reader could otherwise set the time of a later write from an older clock, which the published
+//     code may do.
+//   - A merge gives both leaves the later of their times. The old content of the leaf with the
+//     earlier time becomes its past.
+//   - Retired nodes are freed by any later launch, or when a snapshot ends. Limbo bags are not
+//     lost.
+//   - A writer sets the time of its change before it releases the latch. So lookups of the present
+//     read no time unless they meet a latch.
+//   - A block copies to nodes that it has retired itself. With stacks shared by all blocks, which
+//     wait for each other at each step, a tree did ten million changes a second.
 
 // pastControl lies at the beginning of the words (twin: PastControl in btree_past.cuh).
 type pastControl struct {
@@ -44,31 +49,34 @@ type pastControl struct {
 
 const (
 	pastControlSize = int(unsafe.Sizeof(pastControl{}))
-	pastBytes       = 16        // of a node
-	always          = 1<<63 - 1 // a time behind all
+	pastBytes       = 16        // per node
+	always          = 1<<63 - 1 // a time after all others
 	noFreeNode      = uint64(noNode)
-	outsideShare    = 8       // of the nodes, that a launch may copy where kernels take snapshots
-	outsideOps      = 1 << 18 // operations of a launch there, at least
-	tilesPerBlock   = 64      // of 256 threads, where nodes have 128 bytes: the most
-	bagNodes        = 1 << 10 // kBag of btree_past.cuh
-	poolShares      = 16      // of a node for each tile of a launch: what tiles have, and as many that wait for the end of epochs
-	threadsPerUnit  = 2048    // of a multiprocessor, at most
+	// one in outsideShare nodes may be copied by a launch, if kernels take snapshots
+	outsideShare  = 8
+	outsideOps    = 1 << 18 // minimum operations of such a launch
+	tilesPerBlock = 64      // the maximum: 256 threads, nodes of 128 bytes
+	bagNodes      = 1 << 10 // kBag of btree_past.cuh
+	// poolShares is the number of pool nodes for each tile of a launch: those that tiles have, and
+	// as many that wait for the end of epochs.
+	poolShares     = 16
+	threadsPerUnit = 2048 // maximum per multiprocessor
 )
 
-// past is what a tree with versions has of what it was.
+// past is the past of a tree with versions.
 type past struct {
 	words   device.Range
 	control device.Buffer
 	epochs  *epoch.Reclaimer
 	held    []*heldVersion // oldest first
 	known   pastControl    // as of the last reading
-	filled  int            // nodes whose words say something
-	reserve int            // nodes that copies of the update under way leave
-	pool    int            // nodes that these have
+	filled  int            // nodes with initialized words
+	reserve int            // nodes that copies of the current update must leave
+	pool    int            // nodes that these copies may use
 	epoch   epoch.Counters
-	stocked bool // there may be free nodes in the stacks
-	stale   bool // something has been copied or freed since the counters were read
-	rests   bool // nobody needs it: it does not grow with the tree
+	stocked bool // the stacks may have free nodes
+	stale   bool // nodes have been copied or freed since the counters were read
+	rests   bool // not in use, so it does not grow with the tree
 }
 
 // heldVersion is a snapshot of the host.
@@ -79,12 +87,12 @@ type heldVersion struct {
 	order order
 }
 
-// newPast makes the past of a tree with so many nodes whose pairs are all older than any snapshot.
+// newPast makes the past of a tree. All its pairs are older than any snapshot.
 func (e *gpuEngine) newPast(s *device.Stream, t *tree) (err error) {
 	p := &past{}
 	t.past = p
 	defer func() {
-		if err != nil { // what has been submitted may use it
+		if err != nil { // submitted work may use it
 			err = errors.Join(err, s.Sync(context.Background()), p.free(e.Dev))
 			t.past = nil
 		}
@@ -102,7 +110,7 @@ func (e *gpuEngine) newPast(s *device.Stream, t *tree) (err error) {
 		return device.Launch(s, e.give, gpu.Wave(e.Dev, n), gpu.Block, &params)
 	}
 	cfg := epoch.Config{Slots: 1, Nodes: t.room(), MaxNodes: maxNodesOf(t), Bag: 1, Collect: give}
-	if e.versions == OutOfPlace { // else pins alone have what is retired
+	if e.versions == OutOfPlace { // otherwise only pins hold retired nodes
 		cfg.Slots, cfg.Bag = e.outsideBlocks(), bagNodes
 	}
 	if p.epochs, err = epoch.New(s, cfg); err != nil {
@@ -119,8 +127,9 @@ func (e *gpuEngine) newPast(s *device.Stream, t *tree) (err error) {
 	return errors.Join(s.CopyIn(p.control.Ptr, head), p.fill(s, t.room()))
 }
 
-// fill submits saying of nodes that have no past yet that they have always been what they are. While no snapshot is
-// held, kernels that know nothing of versions change the tree: what they leave is older than the next one, too.
+// fill submits initializing the words of new nodes, so that they have always been what they are.
+// While no snapshot is held, kernels without versions change the tree. What they write is older
+// than the next snapshot too.
 func (p *past) fill(s *device.Stream, nodes int) error {
 	if nodes <= p.filled {
 		return nil
@@ -133,7 +142,7 @@ func (p *past) fill(s *device.Stream, nodes int) error {
 	return nil
 }
 
-// grow takes memory for so many nodes of a tree, and their versions.
+// grow allocates memory for that many nodes of a tree, and for their versions.
 func (e *gpuEngine) grow(t *tree, nodes int) error {
 	if err := t.grow(nodes); err != nil || t.past == nil || t.past.rests || t.room() <= t.past.filled {
 		return err
@@ -141,10 +150,11 @@ func (e *gpuEngine) grow(t *tree, nodes int) error {
 	return e.inTurn(e.Stream, func() error { return t.past.fill(e.Stream, t.room()) })
 }
 
-// lazy reports whether a tree has a past only while snapshots are held: changes cost nothing more else. Kernels of users expect one always.
+// lazy reports whether a tree has a past only while snapshots are held, so that changes cost
+// nothing more at other times. Kernels of users require one always.
 func (e *gpuEngine) lazy() bool { return e.versions == InPlace && !e.refs.Load() }
 
-// wake sees to it that a tree has a past, up to its last node. It is called with the turn.
+// wake makes the past of a tree cover all its nodes. It is called under the writer lock.
 func (e *gpuEngine) wake(t *tree) error {
 	if t.past == nil {
 		return e.inTurn(e.Stream, func() error { return e.newPast(e.Stream, t) })
@@ -156,10 +166,10 @@ func (e *gpuEngine) wake(t *tree) error {
 	return e.inTurn(e.Stream, func() error { return t.past.fill(e.Stream, t.room()) })
 }
 
-// maxNodesOf is the number of nodes that a tree has addresses for.
+// maxNodesOf returns the number of nodes for which a tree has addresses.
 func maxNodesOf(t *tree) int { return (t.reserved - controlBytes) / t.node }
 
-// grow takes memory for the past of so many nodes.
+// grow allocates memory for the past of that many nodes.
 func (p *past) grow(nodes int) error {
 	if nodes*pastBytes > p.words.Mapped() {
 		if err := p.words.Resize(nodes * pastBytes); err != nil {
@@ -169,7 +179,7 @@ func (p *past) grow(nodes int) error {
 	return p.epochs.Grow(nodes)
 }
 
-// free gives the memory back. Nothing that uses it is under way.
+// free releases the memory. No work that uses it is under way.
 func (p *past) free(dev device.Device) (err error) {
 	if p == nil {
 		return nil
@@ -200,7 +210,7 @@ func (p *past) bytes() int {
 	return n
 }
 
-// free nodes in the stacks, as of the last reading.
+// spare returns the number of free nodes in the stacks, as of the last reading.
 func (p *past) spare() int {
 	if p == nil {
 		return 0
@@ -208,7 +218,7 @@ func (p *past) spare() int {
 	return int(p.epoch.Freed - p.known.reused)
 }
 
-// kept is the number of nodes that only snapshots read, or that wait for the end of epochs.
+// kept returns the number of nodes that only snapshots read, or that wait for the end of epochs.
 func (p *past) kept() int {
 	if p == nil {
 		return 0
@@ -216,7 +226,7 @@ func (p *past) kept() int {
 	return int(p.epoch.Retired - p.epoch.Freed)
 }
 
-// pastRef is the past of a tree, for kernels.
+// pastRef returns the past of a tree for kernels.
 func (e *gpuEngine) pastRef(t *tree) pastRef {
 	p := t.past
 	r := pastRef{control: p.control.Ptr, words: p.words.Ptr(), epochs: p.epochs.Ref(), reserve: noNode}
@@ -232,15 +242,15 @@ func (e *gpuEngine) pastRef(t *tree) pastRef {
 	return r
 }
 
-// readRef is the past of a tree for readers, who retire nothing.
+// readRef returns the past of a tree for readers, which retire nothing.
 func (t *tree) readRef() pastRef {
 	return pastRef{control: t.past.control.Ptr, words: t.past.words.Ptr()}
 }
 
-// outsideBlocks is the number of blocks of a launch that has epochs.
+// outsideBlocks returns the number of blocks of a launch with epochs.
 func (e *gpuEngine) outsideBlocks() int { return max(1, e.Dev.Properties().Units) * changeBlocks }
 
-// copies is how many nodes n operations may copy.
+// copies returns the maximum number of nodes that n operations copy.
 func (e *gpuEngine) copies(n int) int {
 	t := e.now()
 	switch {
@@ -252,12 +262,12 @@ func (e *gpuEngine) copies(n int) int {
 	return 2 * n
 }
 
-// keeps reports whether a change has to keep what leaves were.
+// keeps reports whether a change must keep old content of leaves.
 func (e *gpuEngine) keeps(t *tree) bool {
 	return t.past != nil && (e.versions == OutOfPlace || len(t.past.held) > 0)
 }
 
-// changed makes what is known of versions out of date. Blocks may free nodes from now on.
+// changed marks the counters of versions as stale. Blocks may free nodes from now on.
 func (p *past) changed(outside bool) {
 	if p == nil {
 		return
@@ -268,7 +278,7 @@ func (p *past) changed(outside bool) {
 	}
 }
 
-// count reads the counters, behind all changes.
+// count reads the counters, after all changes.
 func (p *past) count(ctx context.Context, s *device.Stream) (err error) {
 	if p == nil || !p.stale {
 		return nil
@@ -282,12 +292,12 @@ func (p *past) count(ctx context.Context, s *device.Stream) (err error) {
 	return err
 }
 
-// find is the snapshot of a time.
+// find returns the index of the snapshot of a time.
 func (p *past) find(time uint64) int {
 	return slices.IndexFunc(p.held, func(h *heldVersion) bool { return h.time == time })
 }
 
-// at is a time and the order of its leaves, that of the present for 0.
+// at returns the order of the leaves at a time, that of the present for 0.
 func (t *tree) at(time uint64) *order {
 	if time != 0 {
 		if i := t.past.find(time); i >= 0 {
@@ -297,7 +307,7 @@ func (t *tree) at(time uint64) *order {
 	return &t.order
 }
 
-// pairsAt is the number of pairs at a time.
+// pairsAt returns the number of pairs at a time.
 func (e *gpuEngine) pairsAt(t *tree, time uint64) uint64 {
 	if time != 0 {
 		e.turn.Lock()
@@ -309,7 +319,7 @@ func (e *gpuEngine) pairsAt(t *tree, time uint64) uint64 {
 	return t.tally.Live
 }
 
-// Pin is for [core.Versioner]. Without versions, a generation that somebody holds never changes.
+// Pin implements core.Versioner. Without versions, a generation with open leases never changes.
 func (e *gpuEngine) Pin(ctx context.Context) (version uint64, err error) {
 	t := e.now()
 	if e.versions == Whole {
@@ -344,7 +354,8 @@ func (e *gpuEngine) Pin(ctx context.Context) (version uint64, err error) {
 	return time[0], nil
 }
 
-// Unpin is for [core.Versioner]. What only the version has read goes to the one before, or is free.
+// Unpin implements core.Versioner. What only this version reads passes to the one before, or is
+// freed.
 func (e *gpuEngine) Unpin(_ context.Context, time uint64) error {
 	t := e.now()
 	if t.past == nil {
@@ -352,7 +363,7 @@ func (e *gpuEngine) Unpin(_ context.Context, time uint64) error {
 	}
 	i := t.past.find(time)
 	if i < 0 {
-		return nil // it was of a generation that has been replaced, and goes with that
+		return nil // it belonged to a replaced generation, and goes with that
 	}
 	h := t.past.held[i]
 	e.turn.Lock()

@@ -8,7 +8,8 @@ import (
 	"github.com/weftgo/weft/internal/conformance"
 )
 
-// With InPlace a tree takes memory for versions while a snapshot is held, for all nodes that it has then, and from the first kernel of a user on.
+// TestPastComesWithSnapshots checks when a tree with InPlace has memory for versions of all its
+// nodes: while a snapshot is held, and from the first kernel of a user on.
 func TestPastComesWithSnapshots(t *testing.T) {
 	conformance.NotRaced(t, "the simulator has goroutines of its own")
 	if testing.Short() {

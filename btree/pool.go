@@ -9,23 +9,23 @@ import (
 	"github.com/weftgo/weft/internal/core"
 )
 
-// tree is a generation: the memory of a tree, which grows where it is.
+// tree is a generation: the memory of a tree, which grows in place.
 type tree struct {
 	shape
 	dev      device.Device
-	mem      device.Range  // nil: the system has no such thing
-	reserved int           // bytes of addresses of mem
-	buf      device.Buffer // what there is of it
-	freed    device.Buffer // numbers of nodes that were free when dead ones became so
+	mem      device.Range  // nil: not supported by the system
+	reserved int           // size of the address range of mem
+	buf      device.Buffer // its mapped part
+	freed    device.Buffer // the nodes that were free at the last reclaim
 	tally    core.Tally    // as of the last reading
-	most     int           // nodes that have been given out, at most
+	most     int           // maximum number of allocated nodes
 
 	order order // of the leaves, on a GPU
-	past  *past // of a GPU, with versions
+	past  *past // on a GPU, with versions
 }
 
-// newTree takes memory for so many nodes, whose content is undefined. Addresses are set
-// aside for as many as the device can have.
+// newTree allocates memory for nodes nodes with undefined content. It reserves addresses for as
+// many as the device can have.
 func newTree(dev device.Device, s shape, nodes int) (*tree, error) {
 	t := &tree{shape: s, dev: dev}
 	free, err := dev.Memory()
@@ -44,11 +44,11 @@ func newTree(dev device.Device, s shape, nodes int) (*tree, error) {
 
 func (s shape) bytesFor(nodes int) int { return controlBytes + nodes*s.node }
 
-// room is the number of nodes that there is memory for.
+// room returns the number of nodes that fit the memory.
 func (t *tree) room() int { return max(0, t.buf.Size-controlBytes) / t.node }
 
-// grow takes memory for so many nodes at least. Where there are no ranges, a host copies to a
-// larger buffer, while nobody reads.
+// grow allocates memory for at least nodes nodes. Without address ranges, a host copies to a larger
+// buffer while no reader is under way.
 func (t *tree) grow(nodes int) error {
 	need := t.bytesFor(nodes)
 	if need <= t.buf.Size {
@@ -63,7 +63,7 @@ func (t *tree) grow(nodes int) error {
 	if need > t.reserved {
 		return fmt.Errorf("%d nodes of %d bytes on a device with %d: %w", nodes, t.node, t.reserved, device.ErrMemory)
 	}
-	// An eighth more, so that a map that grows step by step asks the driver rarely.
+	// An eighth more, so that a map that grows step by step calls the driver rarely.
 	more := t.buf.Size / 8
 	err := t.mem.Resize(need + more)
 	if err != nil && more > 0 {
@@ -76,7 +76,7 @@ func (t *tree) grow(nodes int) error {
 	return t.growPast()
 }
 
-// growPast takes memory for the versions of all nodes.
+// growPast allocates memory for the versions of all nodes.
 func (t *tree) growPast() error {
 	if t.past == nil || t.past.rests {
 		return nil
@@ -102,10 +102,10 @@ func (t *tree) copyTo(need int) error {
 	return host.Free(old)
 }
 
-// Tally is for engines: the counters.
+// Tally returns the counters, for engines.
 func (t *tree) Tally() *core.Tally { return &t.tally }
 
-// Free is for [core.Parts].
+// Free implements core.Parts.
 func (t *tree) Free() (err error) {
 	if t.mem != nil {
 		err = t.mem.Free()
@@ -118,7 +118,7 @@ func (t *tree) Free() (err error) {
 	return errors.Join(err, t.past.free(t.dev), t.order.free(t.dev))
 }
 
-// first is the beginning of the memory of a tree without pairs: control, the root and a leaf.
+// first returns the beginning of the memory of an empty tree: control, the root and a leaf.
 func (s shape) first() []byte {
 	mem := make([]byte, s.bytesFor(newNodes))
 	*controlOf(mem) = control{top: newNodes}
@@ -131,24 +131,24 @@ func (s shape) first() []byte {
 	return mem
 }
 
-// controlOf is the control of a tree in memory of the host.
+// controlOf returns the control of a tree in host memory.
 func controlOf(mem []byte) *control { return (*control)(unsafe.Pointer(&mem[0])) }
 
-// headerOf is the header of a node in memory of the host, which begins the node.
+// headerOf returns the header of a node in host memory. The header begins the node.
 func headerOf(mem []byte, s shape, id uint32) *header {
 	return (*header)(unsafe.Pointer(&mem[controlBytes+int(id)*s.node]))
 }
 
-// given is the number of nodes that have ever been given out.
+// given returns the number of nodes that have ever been allocated.
 func (c *control) given() int {
 	return int(c.top) + int(max(c.taken, c.free)-c.free)
 }
 
-// left is how many free nodes are left of those that were freed.
+// left returns the number of freed nodes that are still free.
 func (c *control) left() int { return int(c.free - min(c.taken, c.free)) }
 
-// nodesFor is how many nodes a bulk load of so many pairs takes at most, with so many slots in
-// each used.
+// nodesFor returns the maximum number of nodes that a bulk load takes, with fill slots used in
+// each.
 func nodesFor(pairs, fill int) int {
 	n, level := newNodes, pairs
 	for level > 1 {

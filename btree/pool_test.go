@@ -9,16 +9,17 @@ import (
 	"github.com/weftgo/weft/internal/refs"
 )
 
-// Kernels that copy more leaves than there are nodes for do so as their own copies become free: a block that finds no
-// node waits for others, and no change is refused while nobody keeps a snapshot.
+// TestCopiesComeBack runs kernels that copy more leaves than the pool has nodes, as their own
+// copies become free. A block that finds no node waits for others, and no change is refused while
+// no snapshot is held.
 func TestCopiesComeBack(t *testing.T) {
 	conformance.NotRaced(t, "the simulator has goroutines of its own")
 	if testing.Short() {
 		t.Skip("interprets kernels")
 	}
 	const (
-		tiles            = 64   // of a block
-		changing, asking = 4, 2 // blocks
+		tiles            = 64   // per block
+		changing, asking = 4, 2 // number of blocks
 		n                = changing * tiles * 6
 	)
 	dev := devicetest.Units(devicetest.OpenSim(t, nil), 3) // six blocks

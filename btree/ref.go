@@ -9,9 +9,9 @@ import (
 	"github.com/weftgo/weft/internal/gpu"
 )
 
-// Ref is a map without versions as kernels of users see it: the twin of weft::btree::Ref in
-// kernels/include/weft/btree.cuh, which they take by value in their parameters. [Map.View] and [Map.Update] make it. Its
-// fields are those headers' concern.
+// Ref is a map without versions as kernels of users see it. It is the twin of weft::btree::Ref in
+// kernels/include/weft/btree.cuh, and kernels take it by value as a parameter. [Map.View] and
+// [Map.Update] make it. Its fields are for those headers only.
 type Ref struct {
 	_     structs.HostLayout
 	Tree  treeRef
@@ -22,7 +22,7 @@ type Ref struct {
 // VersionedRef is a Ref of a map with versions: the twin of weft::btree::VersionedRef.
 type VersionedRef Ref
 
-// Versioned is the Ref of a map with versions, for the kernels that take such.
+// Versioned returns the Ref of a map with versions as a VersionedRef.
 func (r Ref) Versioned() VersionedRef { return VersionedRef(r) }
 
 // Bits of a mode (twins: btree.cuh).
@@ -31,21 +31,21 @@ const (
 	maySnapshot = 1 << 7
 )
 
-// View gives submit a Ref from which kernels read, to be launched on a stream.
-// The memory that it names stays until that is done, not just until View returns;
-// the Ref is good for what submit submits and for nothing else.
+// View calls submit with a Ref from which kernels read. submit launches them on a stream. The
+// memory of the Ref is kept until they are done, not only until View returns. The Ref is valid
+// only for what submit submits.
 //
-// What the kernels see is what a lookup that is submitted to the stream sees: the
-// changes submitted there before, and those that events or waits order before. They
-// may run beside later changes: with [OutOfPlace] they may take snapshots then. The first
-// View or Update of a map with [InPlace] waits for the changes before it, and takes memory for versions.
+// The kernels see what a lookup submitted to the stream sees: the changes submitted there before,
+// and those ordered before it by events or waits. They may run alongside later changes. With
+// [OutOfPlace] they may take snapshots then. The first View or Update of a map with [InPlace] waits
+// for the changes before it, and allocates memory for versions.
 //
-// submit launches and returns: it calls no method of this map, which may wait for
-// its end. Views and Updates of other tables may be nested in it, in one order
-// wherever a program nests them.
+// submit launches kernels and returns. It calls no method of this map, since that may wait for
+// submit to end. Views and Updates of other tables may be nested in it, in one order throughout the
+// program.
 //
-// A change by that Ref is refused, and reported as weft.ErrFull by Sync. On a CPU,
-// View returns device.ErrNoKernels. An error of submit is returned.
+// A change through this Ref is refused, and Sync reports it as weft.ErrFull. On a CPU, View returns
+// device.ErrNoKernels. View returns an error of submit.
 func (t *table) View(ctx context.Context, s *device.Stream, submit func(Ref) error) error {
 	if err := t.refer(ctx, "View"); err != nil {
 		return err
@@ -53,17 +53,17 @@ func (t *table) View(ctx context.Context, s *device.Stream, submit func(Ref) err
 	return t.core.View(ctx, s, func(p core.Parts) error { return submit(t.kernels().viewRef(p.(*tree))) })
 }
 
-// Update gives submit a Ref by which kernels insert up to maxInserts keys that are
-// absent, and put, combine and erase others as they like, to be launched on a stream.
-// The map has room for so many before submit is called. Insertions beyond do
-// nothing, and Sync reports them as weft.ErrFull; so are changes for which there is no node to keep
-// what a leaf was, because a snapshot lasts.
+// Update calls submit with a Ref through which kernels insert up to maxInserts absent keys, and
+// put, combine and erase others freely. submit launches them on a stream. The map reserves capacity
+// for maxInserts before submit is called. Insertions beyond that do nothing, and Sync reports them
+// as weft.ErrFull. It also reports changes that find no node to keep old content of a leaf while a
+// snapshot is held.
 //
-// Among changes it comes as one of the stream does: behind those called or submitted
-// before, ahead of those after, whatever their streams. Within it, the kernels order
-// themselves. What they change is counted when they are done, also if submit
-// returns an error, which Update returns. As in View, submit calls no method of this
-// map: not Sync, Check or Stats either, which wait for its end.
+// An update is ordered like a change of the stream: after those called or submitted before, and
+// before later ones, whatever their streams. Within it, the kernels order themselves. Their changes
+// are counted when they are done, even if submit returns an error, which Update returns. As in
+// View, submit calls no method of this map. That includes Sync, Check and Stats, which wait for it
+// to end.
 //
 // On a CPU, Update returns device.ErrNoKernels.
 func (t *table) Update(ctx context.Context, s *device.Stream, maxInserts int, submit func(Ref) error) error {
@@ -75,7 +75,7 @@ func (t *table) Update(ctx context.Context, s *device.Stream, maxInserts int, su
 	})
 }
 
-// refer has trees with versions keep a past from now on, which kernels of users read.
+// refer makes trees with versions keep a past from now on, since kernels of users read it.
 func (t *table) refer(ctx context.Context, method string) error {
 	e, ok := t.policy.engine.(*gpuEngine)
 	if !ok || !e.lazy() {
@@ -90,7 +90,7 @@ func (t *table) refer(ctx context.Context, method string) error {
 	})
 }
 
-// kernels is the engine, of which the core has made sure that it is one on a GPU.
+// kernels returns the engine. The core has checked that it is one on a GPU.
 func (t *table) kernels() *gpuEngine { return t.policy.engine.(*gpuEngine) }
 
 func (e *gpuEngine) viewRef(t *tree) Ref {
@@ -103,7 +103,7 @@ func (e *gpuEngine) viewRef(t *tree) Ref {
 	return r
 }
 
-// changingRef is for those who have their turn.
+// changingRef returns a Ref that changes the tree. The caller holds the writer lock.
 func (e *gpuEngine) changingRef(t *tree, maxInserts int) Ref {
 	r := Ref{Tree: e.refOf(t), Terms: e.Changing(maxInserts)}
 	if t.past != nil {
@@ -121,7 +121,7 @@ func (e *gpuEngine) withPast(r *Ref, t *tree) {
 	}
 }
 
-// Update is for [core.Updater].
+// Update implements core.Updater.
 func (e *gpuEngine) Update(s *device.Stream, n int, f func() error) error {
 	e.turn.Lock()
 	defer e.turn.Unlock()
@@ -130,11 +130,12 @@ func (e *gpuEngine) Update(s *device.Stream, n int, f func() error) error {
 	t.past.changed(e.versions == OutOfPlace)
 	if t.past != nil {
 		t.past.stale = true
-		t.past.reserve, t.past.pool = e.need(n)+e.residentTiles(), e.poolOf(t) // of the same nodes as the need below
+		// The need is computed from the same nodes as in updateNeed below.
+		t.past.reserve, t.past.pool = e.need(n)+e.residentTiles(), e.poolOf(t)
 	}
 	t.most = min(t.room(), t.most+e.updateNeed(n))
 	return e.SubmitVisible(s, func() (err error) {
-		defer func() { // also if f fails: what it has submitted is counted
+		defer func() { // even if f fails, what it has submitted is counted
 			p := accountParams{control: t.buf.Ptr, account: e.Word(gpu.WordLost)}
 			if lerr := device.Launch(s, e.account, gpu.Grid(1), gpu.Block, &p); err == nil {
 				err = lerr
@@ -144,8 +145,9 @@ func (e *gpuEngine) Update(s *device.Stream, n int, f func() error) error {
 	})
 }
 
-// updateNeed is how many nodes an update takes that may insert n keys. How many leaves it copies nobody knows; what is
-// retired is used again, unless somebody holds it: blocks that find no node wait until others' groups end.
+// updateNeed returns the number of nodes for an update that may insert n keys. The number of leaves
+// that it copies is unknown. Retired nodes are reused unless a snapshot holds them, and blocks that
+// find no node wait until the groups of others end.
 func (e *gpuEngine) updateNeed(n int) int {
 	t := e.now()
 	need := e.need(n)
@@ -159,13 +161,14 @@ func (e *gpuEngine) updateNeed(n int) int {
 	return need
 }
 
-// poolOf is how many nodes there are for the copies of an update's kernels.
+// poolOf returns the number of nodes for the copies of an update's kernels.
 func (e *gpuEngine) poolOf(t *tree) int { return max(e.pool, t.most/outsideShare) }
 
-// residentTiles is how many tiles of kernels there are at a moment, at most: of four lanes or more.
+// residentTiles returns the maximum number of tiles of kernels at a time. A tile has at least four
+// lanes.
 func (e *gpuEngine) residentTiles() int { return max(1, e.Dev.Properties().Units) * threadsPerUnit / 4 }
 
-// reserve is for the policy.
+// reserve allocates the nodes of an update, for Reserve.
 func (e *gpuEngine) reserve(exact bool, n int) (bool, error) {
 	t := e.now()
 	if !exact && (e.parts() || t.most+e.updateNeed(n)-e.known.left() > t.room()) {
@@ -179,7 +182,7 @@ func (e *gpuEngine) reserve(exact bool, n int) (bool, error) {
 	return true, e.grow(e.now(), e.now().most+e.updateNeed(n))
 }
 
-// Reserve is for [core.Reserver].
+// Reserve implements core.Reserver.
 func (p *policy) Reserve(_ context.Context, now core.Counters, n int) (ok bool, err error) {
 	return p.engine.(*gpuEngine).reserve(now.Exact, n)
 }

@@ -12,8 +12,9 @@ import (
 	"github.com/weftgo/weft/internal/core"
 )
 
-// A tree that kernels have written is read and changed by the CPU, and the other way round: the memory is copied as it
-// is. (A CPU has children in order, which kernels do not need.)
+// TestTreesMoveBetweenDevices copies the memory of a tree between a GPU and a CPU. Each reads and
+// changes what the other wrote. (A CPU has children in order, which kernels do not
+// require.)
 func TestTreesMoveBetweenDevices(t *testing.T) {
 	if testing.Short() {
 		t.Skip("interprets kernels")
@@ -121,7 +122,7 @@ func toHost[K, V, T word](t *testing.T, from, to *Map[K, V]) {
 	touch(t, to)
 }
 
-// toGPU copies the memory of a tree to a GPU. The nodes that are free there stay unused.
+// toGPU copies the memory of a tree to a GPU. Nodes that are free there stay unused.
 func toGPU[K, V, T word](t *testing.T, from, to *Map[K, V]) {
 	h, g := from.policy.engine.(*cpuEngine[K, V, T]), to.policy.engine.(*gpuEngine)
 	err := to.core.Alone(t.Context(), "move", func(core.Counters) error {
@@ -143,7 +144,7 @@ func toGPU[K, V, T word](t *testing.T, from, to *Map[K, V]) {
 	touch(t, to)
 }
 
-// touch has the core read the counters.
+// touch makes the core read the counters.
 func touch[K, V word](t *testing.T, m *Map[K, V]) {
 	if _, err := m.Delete(t.Context(), []K{1 << 31}, nil); err != nil {
 		t.Fatal(err)

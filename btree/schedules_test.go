@@ -14,7 +14,7 @@ import (
 	"github.com/weftgo/weft/internal/dst"
 )
 
-// troubles are shapes of programs for trees.
+// troubles lists shapes of programs for trees.
 var troubles = []dst.Shape{
 	{Name: "one leaf", Keys: 10, Hot: 90, Batches: 3},
 	{Name: "few leaves", Keys: 40, Hot: 90, Batches: 4},
@@ -24,8 +24,9 @@ var troubles = []dst.Shape{
 	{Name: "merges", Keys: 150, Hot: 150, Batches: 5, Kinds: []weft.OpKind{weft.OpPut, weft.OpPut, weft.OpDelete, weft.OpDelete, dst.Mixed}},
 }
 
-// Under any schedule of their threads, what the operations of a batch return is explained by
-// some order of them. Between batches dead nodes are used again, and trees are laid out anew.
+// TestSchedules checks that, under any schedule of their threads, the results of a batch's
+// operations are explained by some order of them. Between batches dead nodes are reclaimed and
+// trees are compacted.
 func TestSchedules(t *testing.T) {
 	for _, unordered := range []bool{false, true} {
 		explore(t, "uint32,uint32", schedules[uint32, uint32](unordered), unordered, 3)
@@ -35,14 +36,14 @@ func TestSchedules(t *testing.T) {
 	explore(t, "uint64,uint32", schedules[uint64, uint32](true), true, 1)
 }
 
-// Values that are combined are all there, in some order, whatever is put, deleted and looked up
-// beside them.
+// TestReduceSchedules checks that combined values are all counted, in some order, alongside puts,
+// deletes and lookups.
 func TestReduceSchedules(t *testing.T) {
 	explore(t, "uint32,uint32", schedules[uint32, uint32](true).Reducing(), true, 1)
 	explore(t, "uint64,uint64", schedules[uint64, uint64](false).Reducing(), false, 1)
 }
 
-// The kernels of the architectures are the same.
+// TestSameKernels checks that the kernels of all architectures are the same.
 func TestSameKernels(t *testing.T) {
 	conformance.SameKernels(t, "btree_32_32", "btree_32_64", "btree_64_32", "btree_64_64",
 		"btree_versions_32_32", "btree_versions_32_64", "btree_versions_64_32", "btree_versions_64_64")
@@ -94,14 +95,15 @@ type scheduled[K weft.Key, V weft.Value] struct {
 	*history[K, V]
 }
 
-// history is a snapshot of a map, and what it had when it was taken.
+// history is a snapshot of a map and its content when it was taken.
 type history[K weft.Key, V weft.Value] struct {
 	m  *Map[K, V]
 	at *weft.Snapshot[K, V]
 	is map[K]V
 }
 
-// look takes a snapshot; or, if there is one, makes sure that it has what it had, and closes it.
+// look takes a snapshot. If there is one already, look checks that it has kept its content, and
+// closes it.
 func (h *history[K, V]) look() (err error) {
 	if h.at == nil {
 		if h.at, err = h.m.Snapshot(context.Background()); err != nil {
@@ -124,8 +126,8 @@ func (h *history[K, V]) look() (err error) {
 	return err
 }
 
-// isPresent wants a snapshot that has just been taken to have what lookups of the present find: both see
-// all that has been submitted before.
+// isPresent checks that a snapshot which has just been taken agrees with lookups of the present.
+// Both see everything submitted before.
 func (h *history[K, V]) isPresent() error {
 	keys := slices.Collect(maps.Keys(h.is))
 	vals, counts := make([]V, len(keys)), make([]uint32, 1)
@@ -148,7 +150,7 @@ func (h *history[K, V]) isPresent() error {
 	return nil
 }
 
-// Close is for [dst.Subject].
+// Close implements dst.Subject.
 func (s scheduled[K, V]) Close() error {
 	if s.at != nil {
 		if err := s.look(); err != nil {

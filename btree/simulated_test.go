@@ -12,9 +12,8 @@ import (
 	"github.com/weftgo/weft/internal/conformance"
 )
 
-// The kernels pass cases of the suite on a simulated GPU, for every pair of widths, under
-// random schedules and weak memory, where a data race is a fault. (WEFT_DEVICE=sim runs all
-// cases.)
+// TestKernelsSimulated runs cases of the suite on a simulated GPU, for pairs of widths. Schedules
+// are random, memory is weak, and a data race is a fault. (WEFT_DEVICE=sim runs all cases.)
 func TestKernelsSimulated(t *testing.T) {
 	if testing.Short() {
 		t.Skip("interprets kernels")
@@ -32,8 +31,8 @@ func simulated[K weft.Key, V weft.Value](t *testing.T, scheduler sim.Scheduler, 
 	conformance.Some(t, dev, 60, conformance.OrderedMapOf(btree.New[K, V], nil), names...)
 }
 
-// Keys that come in any order, and go again, leave a tree whose rules hold, whatever the schedule:
-// sorted and backward, where all want the same leaf, and shuffled.
+// TestOrdersOfKeys inserts and deletes keys in several orders: shuffled, and sorted both ways,
+// where all go to one leaf. The rules of the tree must hold under any schedule.
 func TestOrdersOfKeys(t *testing.T) {
 	conformance.NotRaced(t, "the simulator has goroutines of its own")
 	open := func(t *testing.T, seed uint64) device.Device {
@@ -51,7 +50,7 @@ func ordersOfKeys[K ~uint32 | ~uint64, V ~uint32 | ~uint64](t *testing.T, dev de
 	defer m.Close()
 	rng := rand.New(rand.NewPCG(1, 2))
 	for _, order := range []string{"ascending", "descending", "shuffled"} {
-		_, err := m.Put(ctx, []K{^K(0)}, []V{1}) // so that nothing is laid out at once
+		_, err := m.Put(ctx, []K{^K(0)}, []V{1}) // so that nothing is bulk loaded
 		must(t, err)
 		keys, vals := make([]K, 160), make([]V, 160)
 		for i := range keys {
@@ -101,8 +100,9 @@ func must(t testing.TB, err error) {
 	}
 }
 
-// Sorted keys that are inserted one by one, which the published tree does not come to an end with
-// (owensgroup/MVGpuBTree, issue 4), are all there; on a GPU as many as there, with all blocks at work.
+// TestSortedKeysEnd inserts sorted keys one by one, with which the published tree never finishes
+// (owensgroup/MVGpuBTree, issue 4). All must be found. On a GPU it inserts as many as there, with
+// all blocks at work.
 func TestSortedKeysEnd(t *testing.T) {
 	conformance.NotRaced(t, "the simulator has goroutines of its own")
 	n, dev := 1<<8, device.Device(nil)

@@ -11,7 +11,7 @@ import (
 	"github.com/weftgo/weft/internal/conformance"
 )
 
-// Every operation once for every pair of widths.
+// TestSmoke runs every operation once for every pair of widths.
 func TestSmoke(t *testing.T) { smokeAll(t, devicetest.Open(t)) }
 
 func smokeAll(t *testing.T, dev device.Device) {
@@ -33,7 +33,7 @@ func smoke[K, V ~uint32 | ~uint64](t *testing.T, dev device.Device, v btree.Vers
 	t.Cleanup(func() { must(t, m.Close()) })
 	conformance.SmokeOrderedMap(t, dev, m)
 	keys, vals := conformance.Sequence[K](0, 300), make([]V, 300)
-	for _, batch := range [][]K{keys[:1], keys} { // not laid out at once, so that nodes split, and merge
+	for _, batch := range [][]K{keys[:1], keys} { // not bulk loaded, so that nodes split and merge
 		_, err := m.Put(t.Context(), batch, vals[:len(batch)])
 		must(t, err)
 	}
@@ -57,7 +57,7 @@ func smoke[K, V ~uint32 | ~uint64](t *testing.T, dev device.Device, v btree.Vers
 	}
 }
 
-// Those who look at TestSmoke see every kernel.
+// TestSmokeLaunchesEveryKernel checks that TestSmoke covers every kernel.
 func TestSmokeLaunchesEveryKernel(t *testing.T) {
 	conformance.LaunchesAll(t, smokeAll, btree.Images)
 }

@@ -10,27 +10,27 @@ import (
 // Stats describe the state of a map.
 type Stats struct {
 	Len   int // keys
-	Nodes int // in use, inner ones too
-	Dead  int // nodes that have been merged into others, and are not free yet
-	Room  int // nodes that there is memory for
-	Bytes int // of memory; without versions, what only snapshots hold is not counted
+	Nodes int // nodes in use, including inner ones
+	Dead  int // nodes merged into others and not free yet
+	Room  int // capacity in nodes
+	Bytes int // size in bytes; without versions, memory that only snapshots hold is not counted
 
-	// Of trees on a GPU with versions:
+	// Versions; all but Kept are for trees on a GPU only:
 
-	Kept    int // nodes that are what leaves were: of snapshots, and of epochs that have not ended
-	Spare   int // nodes that were, and are free
-	Copied  int // leaves that have been copied since the tree was made or laid out anew
-	Epochs  int // of reclamation, that have ended since then
+	Kept    int // nodes with old content, for snapshots or for epochs that have not ended
+	Spare   int // nodes that held old content and are free
+	Copied  int // leaves copied since the tree was made or laid out anew
+	Epochs  int // reclamation epochs that have ended since then
 	Retired int // copies that have been replaced
-	Freed   int // of them
+	Freed   int // replaced copies that have been freed
 }
 
-// String is the statistics in one line.
+// String returns the statistics in one line.
 func (s Stats) String() string {
 	return fmt.Sprintf("%d keys in %d nodes, %d dead, of %d; %d bytes", s.Len, s.Nodes, s.Dead, s.Room, s.Bytes)
 }
 
-// Stats counts, without a pass over the memory.
+// Stats returns the statistics. It makes no pass over the memory.
 func (t *table) Stats(ctx context.Context) (s Stats, err error) {
 	err = t.core.Alone(ctx, "Stats", func(now core.Counters) error {
 		u := t.policy.engine.usage()

@@ -9,7 +9,8 @@ import (
 	"github.com/weftgo/weft/internal/conformance"
 )
 
-// Keys of a batch that lie close together, some nodes apart and far apart go to their leaves, also where they come in no order.
+// TestWaysBetweenKeys inserts batches with keys close together, some nodes apart, and far apart.
+// All must reach their leaves, also in any order.
 func TestWaysBetweenKeys(t *testing.T) {
 	conformance.NotRaced(t, "the simulator has goroutines of its own")
 	if testing.Short() {
@@ -29,7 +30,7 @@ func waysBetweenKeys(t *testing.T, unordered bool) {
 		t.Fatal(err)
 	}
 	defer m.Close()
-	const n, gap = 20_000, 1000 // five levels, and some forty nodes of the third
+	const n, gap = 20_000, 1000 // five levels, with about forty nodes on the third
 	keys := make([]uint32, n)
 	for i := range keys {
 		keys[i] = uint32(i) * gap
@@ -37,7 +38,8 @@ func waysBetweenKeys(t *testing.T, unordered bool) {
 	if _, err := m.Put(t.Context(), keys, keys); err != nil {
 		t.Fatal(err)
 	}
-	for _, step := range []uint32{1, 3, 70, 700, 2100, 4700} { // pairs between keys: of one leaf, of some, of one node of the third level, of some, of far ones
+	// Pairs between keys: one leaf, some leaves, one node of the third level, some, and far ones.
+	for _, step := range []uint32{1, 3, 70, 700, 2100, 4700} {
 		var more []uint32
 		for at := uint32(0); at < n && len(more) < 400; at += step {
 			more = append(more, at*gap+step)

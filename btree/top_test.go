@@ -14,7 +14,8 @@ import (
 	"github.com/weftgo/weft/internal/mutate"
 )
 
-// Keys that are there are found by searches that begin below the root, while all that is below it splits, and the root, and while it is merged.
+// TestSearchesBeginBelow looks up keys by searches that begin below the root, while the tree below
+// splits, then the root, and while nodes merge. All must be found.
 func TestSearchesBeginBelow(t *testing.T) {
 	conformance.NotRaced(t, "the simulator has goroutines of its own")
 	if testing.Short() {
@@ -35,13 +36,13 @@ func TestSearchesBeginBelow(t *testing.T) {
 	}
 }
 
-// misleading are mutants of what blocks read before they search.
+// misleading lists mutants of what blocks read before they search.
 var misleading = []struct{ name, pattern, with string }{
 	{"pairs of leaves are taken for nodes", `and\.b32 (%r\d+), (%r\d+), 3584;`, "and.b32 $1, $2, 65528;"},
 	{"nodes are read before all threads have listed them", `bar\.sync 0;`, ""},
 }
 
-// full is a tree of levels of full nodes.
+// full returns a tree of full nodes.
 func full[K, V ~uint32 | ~uint64](t *testing.T, dev device.Device) (m *Map[K, V], keys []K, vals []V, err error) {
 	m, err = New[K, V](dev, &Options{Fill: 1})
 	if err != nil {
@@ -56,7 +57,7 @@ func full[K, V ~uint32 | ~uint64](t *testing.T, dev device.Device) (m *Map[K, V]
 	return m, keys, vals, err
 }
 
-// ask looks keys up while nothing else is done.
+// ask looks up keys while nothing else runs.
 func ask(t *testing.T, rewrite func(file, ptx string) string) (err error) {
 	dev, err := sim.Open(&sim.Options{Scheduler: sim.Random, Rewrite: rewrite, Races: true})
 	if err != nil {
@@ -75,7 +76,8 @@ func ask(t *testing.T, rewrite func(file, ptx string) string) (err error) {
 	return nil
 }
 
-// searchBelow looks keys up beside batches that make a tree of full nodes larger, and then small.
+// searchBelow looks up keys alongside batches that make a tree of full nodes larger, and then
+// small.
 func searchBelow[K, V ~uint32 | ~uint64](t *testing.T, seed uint64) {
 	dev := devicetest.OpenSim(t, &sim.Options{Scheduler: sim.Random, Seed: seed, Races: true})
 	m, keys, vals, err := full[K, V](t, dev)

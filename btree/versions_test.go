@@ -14,7 +14,7 @@ import (
 	"github.com/weftgo/weft/internal/conformance"
 )
 
-// kinds of versions.
+// versions names the kinds of versions.
 var versions = map[string]btree.Versions{"in place": btree.InPlace, "out of place": btree.OutOfPlace}
 
 // versioned makes maps with versions.
@@ -24,7 +24,8 @@ func versioned[K weft.Key, V weft.Value](v btree.Versions, unordered bool) confo
 	}, nil)
 }
 
-// The kernels of trees with versions pass cases of the suite on a simulated GPU, and those of snapshots all.
+// TestVersionsSimulated runs cases of the suite on a simulated GPU for trees with versions, and all
+// cases of snapshots.
 func TestVersionsSimulated(t *testing.T) {
 	if testing.Short() {
 		t.Skip("interprets kernels")
@@ -39,15 +40,17 @@ func TestVersionsSimulated(t *testing.T) {
 	}
 }
 
-// Assign puts some of the keys that it has inserted again, each of which may copy a leaf: there are nodes for that, too.
+// TestAssignCopies checks that nodes suffice when Assign puts some keys again that it has inserted,
+// since each may copy a leaf.
 func TestAssignCopies(t *testing.T) {
 	conformance.NotRaced(t, "the simulator has goroutines of its own")
-	const rows = 1000 // fewer find nodes that others have left
+	const rows = 1000 // fewer would find nodes that others have left
 	conformance.Some(t, devicetest.OpenSim(t, &sim.Options{}), rows, versioned[uint32, uint32](btree.OutOfPlace, false), "Assign")
 }
 
-// A snapshot that is held over many batches reads the same, whatever splits, merges and moves meanwhile, and so do
-// those that are taken on the way; when the last is closed, what only they had is free, and used again.
+// TestSnapshotsStay holds a snapshot over many batches with splits and merges. It must read the
+// same, as must those taken on the way. After the last one closes, nodes that only they had are
+// free and reused.
 func TestSnapshotsStay(t *testing.T) {
 	conformance.NotRaced(t, "the simulator has goroutines of its own")
 	if testing.Short() {
@@ -57,7 +60,7 @@ func TestSnapshotsStay(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			dev := devicetest.OpenSim(t, &sim.Options{Scheduler: sim.Random, Seed: 5})
-			snapshotsStay(t, dev, v, 9) // those that grow, shrink, and grow again
+			snapshotsStay(t, dev, v, 9) // batches that grow, shrink, and grow the map again
 		})
 	}
 }
@@ -137,7 +140,7 @@ func cloned(m map[uint32]uint32) map[uint32]uint32 {
 	return c
 }
 
-// sameAsModel looks all pairs of a snapshot up, and lists them, forward, backward and in rows.
+// sameAsModel looks up all pairs of a snapshot, and lists them forward, backward and in rows.
 func sameAsModel(t *testing.T, what string, at *weft.Snapshot[uint32, uint32], want map[uint32]uint32) {
 	t.Helper()
 	ctx := t.Context()

@@ -8,7 +8,8 @@ import (
 	"github.com/weftgo/weft/internal/dst"
 )
 
-// versioned is schedules of trees with versions. Between batches snapshots are taken, read again and closed.
+// versioned returns schedules of trees with versions. Between batches, snapshots are taken, read
+// again and closed.
 func versioned[K weft.Key, V weft.Value](v Versions, unordered bool) dst.Config[K, V] {
 	cfg := schedulesOf[K, V](&Options{Versions: v, Unordered: unordered})
 	look := dst.Upkeep[K, V]{Name: "snapshot", Do: func(x dst.Subject[K, V]) error { return x.(scheduled[K, V]).look() }}
@@ -16,8 +17,8 @@ func versioned[K weft.Key, V weft.Value](v Versions, unordered bool) dst.Config[
 	return cfg
 }
 
-// What operations of trees with versions return is explained by some order of them, under any schedule, and a
-// snapshot of the host has what it had.
+// TestVersionSchedules checks trees with versions under any schedule. Some order of the operations
+// must explain their results, and a snapshot of the host must keep its content.
 func TestVersionSchedules(t *testing.T) {
 	for _, v := range []Versions{InPlace, OutOfPlace} {
 		name := fmt.Sprintf("versions=%d,", v)

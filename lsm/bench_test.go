@@ -11,7 +11,7 @@ import (
 	"github.com/weftgo/weft/internal/conformance"
 )
 
-// Batches of all keys at once, by widths and number of keys:
+// BenchmarkMap measures batches of all keys at once, by widths and number of keys:
 //
 //	go test ./lsm -run '^$' -bench 'Map/uint64,uint64/n=1000000'
 func BenchmarkMap(b *testing.B) {
@@ -24,7 +24,8 @@ func BenchmarkMap(b *testing.B) {
 
 func noFigures(*testing.B) {}
 
-// Batches on the device, of a map of 10⁶ pairs, on a GPU also of 10⁸, in 10⁹ a second:
+// BenchmarkOn measures batches on the device, of maps of 10⁶ pairs, and on a GPU also of 10⁸. It
+// reports 10⁹ operations per second:
 //
 //	WEFT_DEVICE=cuda go test ./lsm -run '^$' -bench On
 func BenchmarkOn(b *testing.B) {
@@ -39,9 +40,9 @@ func BenchmarkOn(b *testing.B) {
 	}
 }
 
-// benchmarkOn measures building a map of n random pairs, lookups and ranks of all its keys, the
-// first 8 pairs behind up to 1<<22 of them, and batches of 1<<20 and 1<<22 keys that are put: what
-// a merge costs, whether keys are new or not.
+// benchmarkOn measures a map of n random pairs: building it, lookups and ranks of all its keys, and
+// the first 8 pairs after up to 1<<22 of them. It also measures Puts of 1<<20 and 1<<22 keys, which
+// show the cost of a merge, whether keys are new or not.
 func benchmarkOn[K, V ~uint32 | ~uint64](b *testing.B, dev device.Device, n int) {
 	g := rand.New(rand.NewPCG(1, 2))
 	random := func(n int) []K {

@@ -10,7 +10,7 @@ import (
 	"github.com/weftgo/weft/internal/op"
 )
 
-// Check is for [core.Checker].
+// Check implements core.Checker.
 func (e *cpuEngine[K, V]) Check(_ context.Context, l *core.Lease) error {
 	g := l.Parts.(*generation)
 	memory := make([][]byte, len(g.levels))
@@ -20,7 +20,7 @@ func (e *cpuEngine[K, V]) Check(_ context.Context, l *core.Lease) error {
 	return g.check(memory)
 }
 
-// Check is for [core.Checker]: the counters have been read.
+// Check implements core.Checker. The counters have been read.
 func (e *gpuEngine) Check(ctx context.Context, l *core.Lease) (err error) {
 	g := l.Parts.(*generation)
 	memory := make([][]byte, len(g.levels))
@@ -33,7 +33,7 @@ func (e *gpuEngine) Check(ctx context.Context, l *core.Lease) (err error) {
 	return g.check(memory)
 }
 
-// check looks through a tree, of whose levels the memory is given.
+// check checks a tree, given the memory of its levels.
 func (g *generation) check(memory [][]byte) error {
 	if g.pool.Key == 4 {
 		return checkKeys[uint32](g, memory)
@@ -41,7 +41,7 @@ func (g *generation) check(memory [][]byte) error {
 	return checkKeys[uint64](g, memory)
 }
 
-// checked is a level that is looked through.
+// checked is a level under check.
 type checked[K uint32 | uint64] struct {
 	*level
 	keys   []K
@@ -53,8 +53,8 @@ func corrupt(format string, args ...any) error {
 	return fmt.Errorf("%w: "+format, append([]any{op.ErrCorrupt}, args...)...)
 }
 
-// checkKeys looks through each level, and then from the oldest on for keys that are added twice or
-// are replaced without being there.
+// checkKeys checks each level, from the oldest on. No key may be added twice, or replaced without
+// being present.
 func checkKeys[K uint32 | uint64](g *generation, memory [][]byte) error {
 	p, there := g.pool, map[K]bool{}
 	for i := len(g.levels) - 1; i >= 0; i-- {
@@ -79,7 +79,7 @@ func checkKeys[K uint32 | uint64](g *generation, memory [][]byte) error {
 	return nil
 }
 
-// check is of sums.
+// check checks the sums.
 func (c *checked[K]) check(i int) error {
 	sum := uint32(0)
 	for j := range c.keys {
@@ -94,7 +94,7 @@ func (c *checked[K]) check(i int) error {
 	return nil
 }
 
-// add does to the keys of older levels what a level does to them.
+// add applies a level to the set of keys of older levels.
 func (c *checked[K]) add(i int, there map[K]bool) error {
 	for j, k := range c.keys {
 		if d := c.deltas[j]; d < -1 || d > 1 || there[k] == (d == 1) {

@@ -10,15 +10,15 @@ import (
 	"github.com/weftgo/weft/lsm"
 )
 
-// A map of each pair of widths, of signed keys and of floating values passes the suite, in many
-// levels and in few.
+// TestConformance runs the suite for pairs of widths, signed keys and floating-point values, with
+// many levels and with few.
 func TestConformance(t *testing.T) {
 	dev := devicetest.Open(t)
 	full := conformance.ScaleOf(dev).Part(8)
 	part := full.Part(3)
 	few, many := &lsm.Options{}, &lsm.Options{Base: 16}
 	t.Run("uint32,uint32", func(t *testing.T) { suite[uint32, uint32](t, dev, full, many) })
-	if !conformance.Raced { // other types have the code of that
+	if !conformance.Raced { // other types run the same code
 		t.Run("int64,uint64", func(t *testing.T) { suite[int64, uint64](t, dev, part, few, conformance.HostCases...) })
 		t.Run("int32,uint64", func(t *testing.T) { suite[int32, uint64](t, dev, part, many, conformance.HostCases...) })
 		t.Run("uint64,float32", func(t *testing.T) { suite[uint64, float32](t, dev, part, many, conformance.HostCases...) })

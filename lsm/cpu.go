@@ -10,11 +10,11 @@ import (
 	"github.com/weftgo/weft/internal/inorder"
 )
 
-// cpuEngine runs on the cores of the host. K and V are the types of keys and values as
-// unsigned integers.
+// cpuEngine runs on the cores of the host. K and V are the types of keys and values as unsigned
+// integers.
 //
-// A change makes the next generation: it sorts the batch, works out what becomes of each
-// key of it, and merges that with the newest levels, all of it on all cores.
+// A change makes the next generation. It sorts the batch, computes the result for each of its keys,
+// and merges the results with the newest levels, all on all cores.
 type cpuEngine[K, V uint32 | uint64] struct {
 	inorder.Engine[K]
 	pool *pool
@@ -35,15 +35,15 @@ func (e *cpuEngine[K, V]) bound() (most, counted uint64) {
 	return e.now().tally.Used, e.now().tally.Used
 }
 
-// Close is for [core.Engine].
+// Close implements core.Engine.
 func (e *cpuEngine[K, V]) Close() error { return e.pool.spare.Close() }
 
-// Clear is for [core.Engine].
+// Clear implements core.Engine.
 func (e *cpuEngine[K, V]) Clear(context.Context) error {
 	return e.Leases.Replace(&generation{pool: e.pool})
 }
 
-// array are the entries of a level, or of a run that is to become one.
+// array is the entries of a level, or of a run that becomes one.
 type array[K, V uint32 | uint64] struct {
 	inorder.Keys[K]
 	vals   []V
@@ -51,7 +51,7 @@ type array[K, V uint32 | uint64] struct {
 	sums   []uint32
 }
 
-// arrayOf are the first n entries of a level's memory.
+// arrayOf returns the first n entries of a level's memory.
 func arrayOf[K, V uint32 | uint64](p *pool, l *level, n int) (a array[K, V]) {
 	if n == 0 {
 		return a
@@ -62,14 +62,14 @@ func arrayOf[K, V uint32 | uint64](p *pool, l *level, n int) (a array[K, V]) {
 	return a
 }
 
-// runOf is memory for a run of n entries.
+// runOf allocates a run of n entries.
 func runOf[K, V uint32 | uint64](n int) array[K, V] {
 	a := array[K, V]{vals: make([]V, n), deltas: make([]int8, n)}
 	a.Keys.Keys = make([]K, n)
 	return a
 }
 
-// part are some entries, without an index.
+// part returns some entries, without an index.
 func (a *array[K, V]) part(from, to int) array[K, V] {
 	p := array[K, V]{vals: a.vals[from:to], deltas: a.deltas[from:to]}
 	p.Keys.Keys = a.Keys.Keys[from:to]
@@ -81,7 +81,7 @@ func (a *array[K, V]) put(i int, key K, val V, delta int8) {
 	a.Keys.Keys[i], a.vals[i], a.deltas[i] = key, val, delta
 }
 
-// fill fills the index and the sums.
+// fill writes the index and the sums.
 func (a *array[K, V]) fill(dev device.Host) {
 	a.Fill(dev)
 	n := len(a.deltas)
@@ -102,7 +102,7 @@ func (a *array[K, V]) fill(dev device.Host) {
 	a.sums[nodes(n)] = sum
 }
 
-// before adds up the deltas of the entries before a place.
+// before returns the sum of the deltas before an entry.
 func (a *array[K, V]) before(at int) uint32 {
 	if len(a.sums) == 0 {
 		return 0
@@ -114,7 +114,7 @@ func (a *array[K, V]) before(at int) uint32 {
 	return sum
 }
 
-// same is 1 if the entry at a place is one of a key, else 0.
+// same returns 1 if entry at has a key, and 0 otherwise.
 func (a *array[K, V]) same(at int, key K) int {
 	if at < len(a.deltas) && a.Keys.Keys[at] == key {
 		return 1
@@ -122,7 +122,7 @@ func (a *array[K, V]) same(at int, key K) int {
 	return 0
 }
 
-// tree are the levels of a generation, from the newest on.
+// tree is the levels of a generation, from the newest on.
 type tree[K, V uint32 | uint64] []array[K, V]
 
 func treeOf[K, V uint32 | uint64](p core.Parts) (t tree[K, V]) {
@@ -133,17 +133,17 @@ func treeOf[K, V uint32 | uint64](p core.Parts) (t tree[K, V]) {
 	return t
 }
 
-// unitPairs is the number of pairs in a unit of Export: those with ranks of one multiple of it on.
+// unitPairs is the number of pairs in a unit of Export. Unit i begins at rank i*unitPairs.
 const unitPairs = 1 << 12
 
-// Extent is for [core.Engine].
+// Extent implements core.Engine.
 func (e *cpuEngine[K, V]) Extent(l *core.Lease) (units uint32, rows int) { return extent(l) }
 
 func extent(l *core.Lease) (units uint32, rows int) {
 	return uint32((l.Parts.(*generation).tally.Live + unitPairs - 1) / unitPairs), unitPairs
 }
 
-// Export is for [core.Engine].
+// Export implements core.Engine.
 func (e *cpuEngine[K, V]) Export(ctx context.Context, l *core.Lease, lo, hi uint32, out *batch.Batch) (n int, err error) {
 	from, to := int(lo)*unitPairs, min(int(hi)*unitPairs, int(l.Parts.(*generation).tally.Live))
 	if n = to - from; n > out.N {

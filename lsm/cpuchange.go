@@ -11,8 +11,8 @@ import (
 	"github.com/weftgo/weft/internal/inorder"
 )
 
-// Change is for [core.Engine]: all of a batch, or nothing. Operations on a key are run in the
-// order of the batch.
+// Change implements core.Engine. It runs all of a batch, or nothing. Operations on a key run in
+// batch order.
 func (e *cpuEngine[K, V]) Change(ctx context.Context, s *device.Stream, b *batch.Batch) (done int, failed []uint32, err error) {
 	return e.Whole(ctx, s, b, e.deleteRanges, e.change)
 }
@@ -31,7 +31,7 @@ func (e *cpuEngine[K, V]) change(ctx context.Context, b *batch.Batch) error {
 	return e.push(m.close())
 }
 
-// settling is a batch on its way to a run.
+// settling is a batch that becomes a run.
 type settling[K, V uint32 | uint64] struct {
 	tree  tree[K, V]
 	items []cpu.Item[K] // of the batch, sorted
@@ -39,8 +39,8 @@ type settling[K, V uint32 | uint64] struct {
 	parts []part
 }
 
-// part is what one core does at a time: rows [lo,hi) in order, all those of their keys. Their
-// entries are numbers lo to end-1.
+// part is the work of one core at a time: rows [lo,hi) in order, all those of their keys. Their
+// entries have numbers lo to end-1.
 type part struct{ lo, hi, end int }
 
 // settle runs the operations of a part, and writes entries for the keys that change.
@@ -63,7 +63,7 @@ func (m *settling[K, V]) settle(c cpu.Changes[K, V], p *part) {
 	}
 }
 
-// find looks for a key, from places on that it does not come before.
+// find searches for a key, beginning in each level at a position that is not after it.
 func (m *settling[K, V]) find(key K, at []int) (val V, found bool) {
 	for l := range m.tree {
 		a := &m.tree[l]
@@ -78,7 +78,7 @@ func (m *settling[K, V]) find(key K, at []int) (val V, found bool) {
 	return 0, false
 }
 
-// delta is that of a key that was or was not there, and is or is not now.
+// delta returns the delta of a key, given whether it was present before and is now.
 func delta(was, is bool) int8 {
 	switch {
 	case was == is:
@@ -101,7 +101,7 @@ func (m *settling[K, V]) close() array[K, V] {
 	return m.run.part(0, n)
 }
 
-// push merges a run with as many levels as there have to be, if there is anything in it.
+// push merges a run with as many levels as necessary, unless it is empty.
 func (e *cpuEngine[K, V]) push(run array[K, V]) error {
 	n := len(run.deltas)
 	if n == 0 {
@@ -119,7 +119,7 @@ func (e *cpuEngine[K, V]) push(run array[K, V]) error {
 	return e.replace(append(tree[K, V]{run}, treeOf[K, V](g)[:merged]...), slot, merged, g.tally.Live+added)
 }
 
-// replace makes a generation in which what some runs come to stands for the newest levels.
+// replace makes a generation in which the result of merging some runs replaces the newest levels.
 func (e *cpuEngine[K, V]) replace(of tree[K, V], slot, merged int, live uint64) error {
 	m := merging[K, V]{of: of}
 	m.cut()
@@ -158,14 +158,14 @@ func (e *cpuEngine[K, V]) cleanup() error {
 	return e.replace(treeOf[K, V](g), slot, len(g.levels), g.tally.Live)
 }
 
-// merging is some runs, from the newest on, on their way into one.
+// merging is some runs, from the newest on, that become one.
 type merging[K, V uint32 | uint64] struct {
 	of     tree[K, V]
 	pieces []piece
 }
 
-// piece is what one core merges at a time: entries [from,end) of each run, which are n
-// afterwards, from a place on.
+// piece is what one core merges at a time: entries [from,end) of each run. They become n entries
+// from position to on.
 type piece struct {
 	from, end [mostLevels + 1]int
 	n, to     int
@@ -174,7 +174,7 @@ type piece struct {
 // pieceEntries is the number of entries of the largest run in a piece.
 const pieceEntries = 1 << 15
 
-// cut cuts the runs at keys of the largest.
+// cut cuts the runs at keys of the largest one.
 func (m *merging[K, V]) cut() {
 	large := slices.MaxFunc(m.of, func(a, b array[K, V]) int { return len(a.deltas) - len(b.deltas) }).Keys.Keys
 	var p piece
@@ -193,8 +193,8 @@ func (m *merging[K, V]) cut() {
 	}
 }
 
-// merge merges a piece, to a run unless that is nil, and returns how many entries there are: of each
-// key one, the newest; of a key that neither adds nor finds, none.
+// merge merges a piece, into a run unless that is nil, and returns the number of entries. The
+// newest entry of each key remains, or none if a tombstone meets the entry that adds its key.
 func (m *merging[K, V]) merge(p *piece, to *array[K, V]) (n int) {
 	w := walk[K, V]{tree: make(tree[K, V], 0, len(m.of))}
 	for l := range m.of {
@@ -225,7 +225,7 @@ func (m *merging[K, V]) merge(p *piece, to *array[K, V]) (n int) {
 	}
 }
 
-// deleteRanges removes the pairs of ranges. A pair of several ranges counts for the first one.
+// deleteRanges removes the pairs of ranges. A pair in several ranges counts for the first one.
 func (e *cpuEngine[K, V]) deleteRanges(ctx context.Context, b *batch.Batch) error {
 	q := questions[K, V]{
 		tree: treeOf[K, V](e.Parts()), flip: e.Flip,
@@ -257,7 +257,7 @@ func (q *questions[K, V]) between(w *cpu.Watch, from, to int, spans []core.Span)
 	return to - from, 0
 }
 
-// tombstones is a run of those of pairs with some ranks.
+// tombstones returns a run of tombstones for the pairs with some ranks.
 func (e *cpuEngine[K, V]) tombstones(t tree[K, V], gone []core.Span) array[K, V] {
 	type job struct{ from, n, at int }
 	var jobs []job

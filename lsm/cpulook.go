@@ -11,7 +11,7 @@ import (
 	"github.com/weftgo/weft/internal/op"
 )
 
-// Look is for [core.Engine].
+// Look implements core.Engine.
 func (e *cpuEngine[K, V]) Look(ctx context.Context, s *device.Stream, l *core.Lease, b *batch.Batch, _ device.Ptr) (done, hits int, err error) {
 	if err := cpu.Open(s); err != nil {
 		return 0, 0, err
@@ -36,7 +36,7 @@ func (e *cpuEngine[K, V]) Look(ctx context.Context, s *device.Stream, l *core.Le
 	return e.Each(ctx, b.N, q.get)
 }
 
-// questions are those of a lookup, and where the answers go.
+// questions is the queries of a lookup and its result columns.
 type questions[K, V uint32 | uint64] struct {
 	tree[K, V]
 	flip K
@@ -50,7 +50,7 @@ type questions[K, V uint32 | uint64] struct {
 	counts []uint32
 }
 
-// get looks for keys [from,to) on one core.
+// get looks up keys [from,to) on one core.
 func (q *questions[K, V]) get(w *cpu.Watch, from, to int) (ran, hits int) {
 	for lo := from; lo < to; lo += inorder.Searched {
 		if w.Over(inorder.Searched * (1 + len(q.tree))) {
@@ -61,8 +61,8 @@ func (q *questions[K, V]) get(w *cpu.Watch, from, to int) (ran, hits int) {
 	return to - from, hits
 }
 
-// find looks for keys [lo,hi), a few, side by side: from the newest level on, in each for those
-// that the ones before do not have.
+// find looks up the few keys [lo,hi) side by side. It searches each level, from the newest on, for
+// the keys that have not been found yet.
 func (q *questions[K, V]) find(lo, hi int) (hits int) {
 	var rest [inorder.Searched]int
 	var keys [inorder.Searched]K
@@ -104,7 +104,7 @@ func (q *questions[K, V]) pair(i int, k K, v V) (hit int) {
 	return 1
 }
 
-// none writes that there is none.
+// none writes a miss as answer i.
 func (q *questions[K, V]) none(i int) { q.write(i, 0, 0, false) }
 
 func (q *questions[K, V]) write(i int, k K, v V, ok bool) {
@@ -119,7 +119,7 @@ func (q *questions[K, V]) write(i int, k K, v V, ok bool) {
 	}
 }
 
-// rank answers questions [from,to) of kind Rank on one core.
+// rank answers Rank queries [from,to) on one core.
 func (q *questions[K, V]) rank(w *cpu.Watch, from, to int) (ran, hits int) {
 	for lo := from; lo < to; lo += inorder.Searched {
 		if w.Over(inorder.Searched * (1 + len(q.tree))) {
@@ -135,7 +135,8 @@ func (q *questions[K, V]) rank(w *cpu.Watch, from, to int) (ran, hits int) {
 	return to - from, 0
 }
 
-// ranks counts for each of a few keys how many of the tree are smaller, or, with 1, not larger.
+// ranks counts the smaller keys of the tree for each of a few keys. With 1, it counts those that
+// are not larger.
 func (t tree[K, V]) ranks(keys []K, flip K, with int, ranks *[inorder.Searched]uint32) {
 	clear(ranks[:])
 	var at inorder.Places
@@ -148,7 +149,7 @@ func (t tree[K, V]) ranks(keys []K, flip K, with int, ranks *[inorder.Searched]u
 	}
 }
 
-// pick answers questions of kind Select.
+// pick answers Select queries.
 func (q *questions[K, V]) pick(w *cpu.Watch, from, to int) (ran, hits int) {
 	size := uint64(q.size())
 	for i := from; i < to; i++ {
@@ -163,10 +164,10 @@ func (q *questions[K, V]) pick(w *cpu.Watch, from, to int) (ran, hits int) {
 	return to - from, hits
 }
 
-// cost is what it takes to pick a key from a level, in accesses of memory.
+// cost is the number of memory accesses to pick a key from a level.
 const cost = 64
 
-// from writes the first pair from a key on as answer i; there is one.
+// from writes the first pair at or after a key as answer i. The pair exists.
 func (q *questions[K, V]) from(key K, i int) (hit int) {
 	walk := walk[K, V]{tree: q.tree}
 	walk.begin(key)
@@ -174,7 +175,7 @@ func (q *questions[K, V]) from(key K, i int) (hit int) {
 	return q.pair(i, walk.key, walk.val())
 }
 
-// neighbors answers questions of the kinds Successor and Predecessor.
+// neighbors answers Successor and Predecessor queries.
 func (q *questions[K, V]) neighbors(w *cpu.Watch, from, to int) (ran, hits int) {
 	for i := from; i < to; i++ {
 		if w.Over(2 * (1 + len(q.tree))) {
@@ -194,10 +195,10 @@ func (q *questions[K, V]) neighbors(w *cpu.Watch, from, to int) (ran, hits int) 
 	return to - from, hits
 }
 
-// span are the ranks of the pairs of a range.
+// span is the ranks of the pairs of a range.
 type span struct{ from, to int }
 
-// spans finds those of a few ranges, from lo on, as far as their limit allows.
+// spans finds the ranks of a few ranges, from lo on, up to their limit.
 func (q *questions[K, V]) spans(lo, hi int, spans *[inorder.Searched]span) {
 	var from, to [inorder.Searched]uint32
 	q.tree.ranks(q.lo[lo:hi], q.flip, 0, &from)
@@ -216,7 +217,7 @@ func (q *questions[K, V]) spans(lo, hi int, spans *[inorder.Searched]span) {
 	}
 }
 
-// ranges counts the pairs of ranges, and writes them if they have a fixed number of places.
+// ranges counts the pairs of ranges, and writes them if the ranges have a fixed number of rows.
 func (q *questions[K, V]) ranges(w *cpu.Watch, from, to int) (ran, hits int) {
 	for lo := from; lo < to; lo += inorder.Searched {
 		if w.Over(2 * inorder.Searched * (1 + len(q.tree))) {
@@ -237,8 +238,8 @@ func (q *questions[K, V]) ranges(w *cpu.Watch, from, to int) (ran, hits int) {
 	return to - from, hits
 }
 
-// copy copies the first n pairs of range i, or the last ones if the batch goes backward. It ends
-// with its watch.
+// copy copies the first n pairs of range i, or the last ones if the batch goes backward. It stops
+// when its watch is over.
 func (q *questions[K, V]) copy(w *cpu.Watch, i, n int, keys []K, vals []V) (done bool) {
 	if n == 0 {
 		return true
@@ -258,7 +259,7 @@ func (q *questions[K, V]) copy(w *cpu.Watch, i, n int, keys []K, vals []V) (done
 	return true
 }
 
-// Expand is for [core.Expander].
+// Expand implements core.Expander.
 func (e *cpuEngine[K, V]) Expand(ctx context.Context, s *device.Stream, l *core.Lease, b *batch.Batch) error {
 	c := &b.Columns
 	offsets, err := cpu.Offsets(b, s, func(count *batch.Batch) error {
@@ -277,7 +278,7 @@ func (e *cpuEngine[K, V]) Expand(ctx context.Context, s *device.Stream, l *core.
 	return err
 }
 
-// rows are ranges whose pairs are written one range behind the other.
+// rows is ranges with pairs that are written one range after the other.
 type rows[K, V uint32 | uint64] struct {
 	questions[K, V]
 	offsets []uint64
@@ -285,7 +286,7 @@ type rows[K, V uint32 | uint64] struct {
 	vals    []V
 }
 
-// write writes ranges [from,to) on one core, as far as there is room.
+// write writes ranges [from,to) on one core, as far as they fit.
 func (r *rows[K, V]) write(w *cpu.Watch, from, to int) (ran, hits int) {
 	var spans [inorder.Searched]span
 	for lo := from; lo < to; lo += inorder.Searched {

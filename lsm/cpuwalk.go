@@ -6,7 +6,7 @@ import (
 	"github.com/weftgo/weft/internal/inorder"
 )
 
-// size is the number of keys of a tree.
+// size returns the number of keys of a tree.
 func (t tree[K, V]) size() (n uint32) {
 	for i := range t {
 		n += t[i].before(len(t[i].deltas))
@@ -14,7 +14,7 @@ func (t tree[K, V]) size() (n uint32) {
 	return n
 }
 
-// place is how many keys of a level are smaller than a key.
+// place returns the number of keys of a level that are smaller than a key.
 func (a *array[K, V]) place(key K) int {
 	var at inorder.Places
 	one := [...]K{key}
@@ -22,7 +22,7 @@ func (a *array[K, V]) place(key K) int {
 	return at[0]
 }
 
-// rank is how many keys of a tree are smaller than a key.
+// rank returns the number of keys of a tree that are smaller than a key.
 func (t tree[K, V]) rank(key K) (n uint32) {
 	for i := range t {
 		n += t[i].before(t[i].place(key))
@@ -30,9 +30,9 @@ func (t tree[K, V]) rank(key K) (n uint32) {
 	return n
 }
 
-// pick is the key that so many keys of a tree are smaller than, of which there is one: the largest
-// of all keys that no more are smaller than. It settles bit by bit those in which the keys of the
-// tree differ.
+// pick returns the key of the tree with a rank, which must exist. It is the largest of all possible
+// keys with no higher rank. The loop determines, bit by bit, the bits in which the keys of the tree
+// differ.
 func (t tree[K, V]) pick(rank uint32) K {
 	least, most := ^K(0), K(0)
 	for i := range t {
@@ -50,22 +50,23 @@ func (t tree[K, V]) pick(rank uint32) K {
 	return key
 }
 
-// mostTombstones is how many a walk passes one by one before it searches.
+// mostTombstones is the number of tombstones that a walk skips one by one before it searches.
 const mostTombstones = 32
 
-// walk goes through the keys of a tree from one key on, up or down: the newest entry of each, in
-// key, level and place.
+// walk visits the keys of a tree from one key on, up or down. key, level and place hold the newest
+// entry of each.
 type walk[K, V uint32 | uint64] struct {
 	tree tree[K, V]
 	down bool
-	at   [mostLevels + 1]int // the next entry of each level, or, down, how many are left
+	at   [mostLevels + 1]int // next entry of each level or, going down, number of entries left
 
 	key   K
 	level int
 	place int
 }
 
-// begin goes to a key: the next one is it, or the one behind it in the walk's direction.
+// begin sets the walk to a key. The next key is that one, or the one after it in the walk's
+// direction.
 func (w *walk[K, V]) begin(key K) {
 	for l := range w.tree {
 		w.at[l] = w.tree[l].place(key)
@@ -75,7 +76,7 @@ func (w *walk[K, V]) begin(key K) {
 	}
 }
 
-// head is the place of the next entry of a level, if there is one.
+// head returns the position of the next entry of a level, if any.
 func (w *walk[K, V]) head(l int) (at int, ok bool) {
 	if w.down {
 		return w.at[l] - 1, w.at[l] > 0
@@ -83,7 +84,7 @@ func (w *walk[K, V]) head(l int) (at int, ok bool) {
 	return w.at[l], w.at[l] < len(w.tree[l].deltas)
 }
 
-// step finds the next entry, and adds up the deltas of those of its key.
+// step finds the next entry, and returns the sum of the deltas of all entries of its key.
 func (w *walk[K, V]) step() (delta int8, ok bool) {
 	w.level = -1
 	for l := range w.tree {
@@ -109,14 +110,14 @@ func (w *walk[K, V]) step() (delta int8, ok bool) {
 	return delta, true
 }
 
-// own is the delta of the entry that the walk is at.
+// own returns the delta of the current entry.
 func (w *walk[K, V]) own() int8 { return w.tree[w.level].deltas[w.place] }
 
-// val is its value.
+// val returns the value of the current entry.
 func (w *walk[K, V]) val() V { return w.tree[w.level].vals[w.place] }
 
-// next finds the next pair. Behind many tombstones it goes to the pair that as many come before
-// as before the last of these.
+// next finds the next pair. After many tombstones it continues at the pair with the rank that the
+// last tombstone would have.
 func (w *walk[K, V]) next() bool {
 	for passed := 1; ; passed++ {
 		if _, ok := w.step(); !ok {

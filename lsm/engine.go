@@ -8,26 +8,27 @@ import (
 	"github.com/weftgo/weft/internal/inorder"
 )
 
-// engine is what a machine does beside [core.Engine].
+// engine is what the policy requires of an engine beside [core.Engine].
 type engine interface {
 	core.Engine
-	// bound is how many entries there are at most, and how many there were when last counted.
+	// bound returns the maximum number of entries, and their number when last counted.
 	bound() (most, counted uint64)
-	// base is the number of entries that the newest level has at most.
+	// base returns the capacity of the newest level in entries.
 	base() int
-	// levels are the sizes of the levels, from the newest on. The counters have been read.
+	// levels returns the sizes of the levels, from the newest on. The counters have been read.
 	levels() []int
-	// bytes is the size of the memory in use, with what is kept for the next merges; held is
-	// that of what only snapshots have.
+	// bytes returns the size of the memory in use, including what is kept for the next merges. held
+	// is the size of what only snapshots have.
 	bytes() (used, held int)
 	// cleanup merges all levels. The counters have been read.
 	cleanup() error
-	// trim gives back what is kept.
+	// trim frees the memory that is kept.
 	trim() error
 }
 
-// newEngine makes the engine for a device: Go on the host, kernels on any other. Keys become unsigned numbers in order by
-// exclusive or with flip. base is the size of the newest level; 0: what suits the device.
+// newEngine makes the engine for a device: Go on the host, kernels on any other. An exclusive or
+// with flip makes keys unsigned numbers of the same order. base is the capacity of the newest
+// level, or 0 for the default of the device.
 func newEngine(dev device.Device, w batch.Widths, flip uint64, base int) (engine, *core.Leases, error) {
 	p := &pool{Layout: inorder.Layout{Key: w.Key, Val: w.Val}, base: base, spare: core.Spare[*level]{Dev: dev, Most: mostSpare}}
 	host, ok := dev.(device.Host)

@@ -10,7 +10,7 @@ import (
 	"github.com/weftgo/weft/lsm"
 )
 
-// Readings come in batches and are asked for by time; old ones go.
+// Readings come in batches and are queried by time. Old ones are deleted.
 func Example() {
 	ctx := context.Background()
 	dev, _, err := auto.Open("cpu")
@@ -65,7 +65,7 @@ func ExampleMap_Stats() {
 		log.Fatal(err)
 	}
 	vals[7] = 1
-	if _, err := m.Put(ctx, keys[:10], vals[:10]); err != nil { // of which one changes anything
+	if _, err := m.Put(ctx, keys[:10], vals[:10]); err != nil { // only one of them changes anything
 		log.Fatal(err)
 	}
 	if _, err := m.Delete(ctx, keys[90:], nil); err != nil {

@@ -15,11 +15,10 @@ import (
 
 // gpuEngine runs the kernels of lsm.cu.
 //
-// Changes come one behind the other, whatever their streams. Each writes a new level, and makes the
-// next generation of it, which lookups find at once and wait for. Memory of levels that are no
-// more is used again by later changes, which come behind all that read it by themselves; so nothing
-// waits for a change but who frees memory. How many entries a level has is a bound until somebody
-// has waited and counted.
+// Changes run one after the other, whatever their streams. Each writes a new level and makes it
+// part of the next generation, which lookups find at once and wait for. Memory of dropped levels is
+// reused by later changes, which run after everything that reads it. So only freeing memory waits
+// for a change. The size of a level is a bound until the entries have been counted.
 type gpuEngine struct {
 	gpu.Queue
 	kernels
@@ -28,13 +27,13 @@ type gpuEngine struct {
 	prims  *prim.Kernels
 	flip   uint64
 
-	work   gpu.Work             // of the change under way
+	work   gpu.Work             // memory of the current change
 	counts device.Slice[uint64] // see Counters
 	known  core.Counters        // as of the last reading
 	stale  bool                 // changes have been submitted since
 }
 
-// kernels are the entry points for one pair of widths.
+// kernels is the entry points for one pair of widths.
 type kernels struct {
 	get, seek, walk, rows, copy device.Kernel
 	settle, enter               device.Kernel
@@ -76,7 +75,7 @@ func (e *gpuEngine) open(dev device.Device, w batch.Widths) (err error) {
 	return nil
 }
 
-// refOf is a level as kernels know it.
+// refOf returns a level as a kernel parameter.
 func (e *gpuEngine) refOf(l *level) levelRef {
 	at := func(offset int) device.Ptr { return l.buf.Ptr + device.Ptr(offset) }
 	p := e.pool
@@ -98,20 +97,20 @@ func (e *gpuEngine) levelsOf(p core.Parts) (r levelsRef) {
 	return r
 }
 
-// Caps is for [core.Engine], as are the methods that follow.
+// Caps implements core.Engine, as do the methods that follow.
 func (e *gpuEngine) Caps() core.Caps {
 	return core.Caps{Beside: true, Streams: true, DeletesTakeRoom: true, Updates: true}
 }
 
-// Current is the generation in use.
+// Current returns the current generation.
 func (e *gpuEngine) Current() *core.Lease { return e.leases.Current() }
 
 func (e *gpuEngine) now() *generation { return e.Current().Parts.(*generation) }
 
-// Pin is for [core.Versioner]: a generation never changes.
+// Pin implements core.Versioner. A generation never changes.
 func (e *gpuEngine) Pin(context.Context) (version uint64, err error) { return 0, nil }
 
-// Unpin is for [core.Versioner].
+// Unpin implements core.Versioner.
 func (e *gpuEngine) Unpin(context.Context, uint64) error { return nil }
 
 func (e *gpuEngine) base() int { return e.pool.base }
@@ -121,15 +120,15 @@ func (e *gpuEngine) bytes() (used, held int) {
 }
 func (e *gpuEngine) levels() []int { return e.now().sizes() }
 
-// bound is how many entries there are at most, and how many there were when last counted.
+// bound implements engine.
 func (e *gpuEngine) bound() (most, counted uint64) { return uint64(e.now().entries()), e.known.Used }
 
-// trim gives back what is kept for the next merges, behind the last one.
+// trim frees the memory that is kept for the next merges, after the last one.
 func (e *gpuEngine) trim() error {
 	return errors.Join(e.pool.spare.Idle(), e.pool.spare.Trim(), e.work.Free(&e.Queue))
 }
 
-// Close frees all but the generations.
+// Close frees everything except the generations.
 func (e *gpuEngine) Close() (err error) {
 	if e.leases != nil {
 		err = e.trim()
@@ -137,7 +136,7 @@ func (e *gpuEngine) Close() (err error) {
 	return errors.Join(err, e.counts.Free(), e.pool.spare.Close(), e.Queue.Close())
 }
 
-// Counters waits for all changes, and counts keys, and the entries of each level.
+// Counters waits for all changes, and counts the keys and the entries of each level.
 func (e *gpuEngine) Counters(ctx context.Context) (core.Counters, error) {
 	if !e.stale {
 		return e.known, nil
@@ -169,19 +168,19 @@ func (e *gpuEngine) Add(s *device.Stream, to device.Slice[uint64], negate bool) 
 	return e.Submit(s, func() error { return device.Launch(s, e.count, gpu.Grid(1), gpu.Block, &p) })
 }
 
-// Lost is for [core.Engine]: every operation finds room, or its batch is refused.
+// Lost implements core.Engine. Every operation finds capacity, or its batch is refused.
 func (e *gpuEngine) Lost(context.Context) (int, error) { return 0, nil }
 
-// Clear is for [core.Engine].
+// Clear implements core.Engine.
 func (e *gpuEngine) Clear(context.Context) error {
 	e.known, e.stale = core.Counters{}, false
 	return e.leases.Replace(&generation{pool: e.pool})
 }
 
-// Extent is for [core.Engine]: the counters have been read since the last change.
+// Extent implements core.Engine. The counters have been read since the last change.
 func (e *gpuEngine) Extent(l *core.Lease) (units uint32, rows int) { return extent(l) }
 
-// Export is for [core.Engine].
+// Export implements core.Engine.
 func (e *gpuEngine) Export(ctx context.Context, l *core.Lease, lo, hi uint32, out *batch.Batch) (n int, err error) {
 	from, to := uint64(lo)*unitPairs, min(uint64(hi)*unitPairs, l.Parts.(*generation).tally.Live)
 	if n = int(to - from); n > out.N {
@@ -190,14 +189,14 @@ func (e *gpuEngine) Export(ctx context.Context, l *core.Lease, lo, hi uint32, ou
 	return n, e.SeekPairs(ctx, l, out.Chunk(0, n), from, e)
 }
 
-// chunk is the number of pairs that a thread finds one behind the other (lsm.cu).
+// chunk is the number of consecutive pairs that a thread finds (lsm.cu).
 const chunk = 64
 
 func (e *gpuEngine) launchCopy(s *device.Stream, p *copyParams) error {
 	return device.Launch(s, e.copy, gpu.Wave(e.Dev, (int(p.n)+chunk-1)/chunk), gpu.Block, p)
 }
 
-// Answer is for [core.Answerer].
+// Answer implements core.Answerer.
 func (e *gpuEngine) Answer(_ context.Context, s *device.Stream, b *batch.Batch) error {
 	if b.N == 0 {
 		return nil

@@ -10,10 +10,10 @@ import (
 	"github.com/weftgo/weft/internal/op"
 )
 
-// submit is how a change is submitted: gpu.Queue.SubmitVisible, or SubmitWaiting.
+// submit submits a change: gpu.Queue.SubmitVisible or SubmitWaiting.
 type submit func(s *device.Stream, launch func() error) error
 
-// Change is for [core.Engine]: all of a batch, or nothing.
+// Change implements core.Engine. It runs all of a batch, or nothing.
 func (e *gpuEngine) Change(ctx context.Context, s *device.Stream, b *batch.Batch) (done int, failed []uint32, err error) {
 	if b.N == 0 {
 		return 0, nil, nil
@@ -38,8 +38,8 @@ func (e *gpuEngine) Change(ctx context.Context, s *device.Stream, b *batch.Batch
 	return b.N, nil, nil
 }
 
-// needs is the size of the memory of a change of n rows; of ranges, but for what they turn out to
-// have pairs.
+// needs returns the size of the memory of a change of n rows. For ranges it excludes their pairs,
+// which are not counted yet.
 func (e *gpuEngine) needs(n int, ranges bool) int {
 	if ranges {
 		return n * gpu.GapBytes
@@ -47,7 +47,7 @@ func (e *gpuEngine) needs(n int, ranges bool) int {
 	return e.plan(n).bytes(e, e.sorting(n, 0).end)
 }
 
-// sorting is the memory of a batch on its way to a run.
+// sorting is the memory of a batch that becomes a run.
 type sorting struct {
 	sort  prim.Sort
 	group prim.Group
@@ -57,7 +57,7 @@ type sorting struct {
 	scratch, end device.Ptr
 }
 
-// sorting gives a batch of n rows its memory from a place on.
+// sorting lays out the memory of a batch of n rows from an address on.
 func (e *gpuEngine) sorting(n int, at device.Ptr) (m sorting) {
 	c := prim.Carve(at)
 	w := prim.Widths{Key: e.Widths.Key, Val: 4}
@@ -74,8 +74,8 @@ func (m *sorting) scratchBytes() int {
 	return max(m.sort.ScratchBytes(), m.group.ScratchBytes(), m.scan.ScratchBytes())
 }
 
-// change submits making a run of a batch on the device, and merging it. Its memory is the work from
-// an offset on.
+// change submits making a run of a batch on the device, and merging it. Its memory is the work
+// memory from offset at on.
 func (e *gpuEngine) change(s *device.Stream, b *batch.Batch, at int, how submit) error {
 	p := e.plan(b.N)
 	end := e.sorting(b.N, device.Ptr(at)).end

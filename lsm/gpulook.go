@@ -10,17 +10,17 @@ import (
 	"github.com/weftgo/weft/internal/op"
 )
 
-// Look is for [core.Engine].
+// Look implements core.Engine.
 func (e *gpuEngine) Look(ctx context.Context, s *device.Stream, l *core.Lease, b *batch.Batch, count device.Ptr) (done, hits int, err error) {
 	return e.Queue.Seek(ctx, s, l, b, count, e)
 }
 
-// Expand is for [core.Expander].
+// Expand implements core.Expander.
 func (e *gpuEngine) Expand(ctx context.Context, s *device.Stream, l *core.Lease, b *batch.Batch) error {
 	return e.SeekRows(ctx, s, l, b, e)
 }
 
-// Seek is for [gpu.Seeker].
+// Seek implements gpu.Seeker.
 func (e *gpuEngine) Seek(s *device.Stream, p core.Parts, b *batch.Batch, hits device.Ptr) error {
 	c := &b.Columns
 	q := seekParams{
@@ -31,7 +31,7 @@ func (e *gpuEngine) Seek(s *device.Stream, p core.Parts, b *batch.Batch, hits de
 	return device.Launch(s, e.kernelFor(b), gpu.Wave(e.Dev, b.N), gpu.Block, &q)
 }
 
-// kernelFor is the kernel of a lookup.
+// kernelFor returns the kernel of a lookup.
 func (e *gpuEngine) kernelFor(b *batch.Batch) device.Kernel {
 	c := &b.Columns
 	switch ranges := c[batch.Keys2].Given(); {
@@ -51,7 +51,7 @@ func boundsOf(r batch.Ranges) boundsRef {
 	return b
 }
 
-// Rows is for [gpu.Seeker].
+// Rows implements gpu.Seeker.
 func (e *gpuEngine) Rows(s *device.Stream, parts core.Parts, b *batch.Batch, first, limit uint64) error {
 	c := &b.Columns
 	p := rowsParams{
@@ -62,7 +62,7 @@ func (e *gpuEngine) Rows(s *device.Stream, parts core.Parts, b *batch.Batch, fir
 	return device.Launch(s, e.rows, gpu.Wave(e.Dev, b.N), gpu.Block, &p)
 }
 
-// Pairs is for [gpu.Seeker].
+// Pairs implements gpu.Seeker.
 func (e *gpuEngine) Pairs(s *device.Stream, parts core.Parts, keys, vals device.Ptr, from uint64, n int, backward bool) error {
 	p := copyParams{levels: e.levelsOf(parts), keys: keys, vals: vals, from: from, n: uint64(n)}
 	if backward {

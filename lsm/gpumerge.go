@@ -11,16 +11,16 @@ import (
 	"github.com/weftgo/weft/internal/inorder"
 )
 
-// plan is what a change merges.
+// plan is the merges of a change.
 type plan struct {
-	n       int      // entries of a run that is to be made, at most; 0: there is none
-	levels  []*level // that come to it, from the newest on
-	slot    int      // of the level that comes of it
-	total   int      // entries of that, at most
-	instead int      // levels that it stands for
+	n       int      // max entries of the new run; 0: no run
+	levels  []*level // levels to merge, from the newest on
+	slot    int      // of the resulting level
+	total   int      // max entries of the result
+	instead int      // number of levels that it replaces
 }
 
-// plan is that of a run of n entries.
+// plan returns the plan for a run of n entries.
 func (e *gpuEngine) plan(n int) *plan {
 	p := &plan{n: n}
 	levels := e.now().levels
@@ -29,7 +29,7 @@ func (e *gpuEngine) plan(n int) *plan {
 	return p
 }
 
-// merges is how many times two levels become one.
+// merges returns the number of merges of two levels.
 func (p *plan) merges() int {
 	if p.n == 0 {
 		return len(p.levels) - 1
@@ -37,7 +37,7 @@ func (p *plan) merges() int {
 	return len(p.levels)
 }
 
-// newer is the number of entries of all but the oldest level, at most.
+// newer returns the maximum number of entries of all but the oldest level.
 func (p *plan) newer() int {
 	n := p.n
 	for _, l := range p.levels[:len(p.levels)-1] {
@@ -50,17 +50,17 @@ func (p *plan) bytes(e *gpuEngine, at device.Ptr) int { return int(e.scratch(p, 
 
 // scratch is the memory of merges.
 type scratch struct {
-	run   levelRef    // which is made first
-	temps [2]levelRef // that merges but the last come to, in turn
+	run   levelRef    // made first
+	temps [2]levelRef // results of all merges but the last, in turn
 
-	places, deltas, states device.Ptr // of entries of the newer level
+	places, deltas, states device.Ptr // by entry of the newer level
 	changes                prim.Scan
-	sums                   prim.Scan     // of the level that comes of it
-	prim                   device.Buffer // for its operations
+	sums                   prim.Scan     // of the resulting level
+	prim                   device.Buffer // scratch of the primitives
 	end                    device.Ptr
 }
 
-// scratch gives merges their memory from a place on.
+// scratch lays out the memory of merges from an address on.
 func (e *gpuEngine) scratch(p *plan, at device.Ptr) (m scratch) {
 	c := prim.Carve(at)
 	if merges := p.merges(); merges > 0 {
@@ -84,7 +84,7 @@ func (e *gpuEngine) scratch(p *plan, at device.Ptr) (m scratch) {
 	return m
 }
 
-// runAt is a level without an index, of n entries at most.
+// runAt returns a level of at most n entries, without an index.
 func (e *gpuEngine) runAt(c *prim.Carve, n int) levelRef {
 	a := arrayRef{keys: c.Take(n * e.Widths.Key), vals: c.Take(n * e.Widths.Val), room: uint64(n), flip: e.flip}
 	deltas := c.Take(n)
@@ -92,9 +92,8 @@ func (e *gpuEngine) runAt(c *prim.Carve, n int) levelRef {
 	return levelRef{array: a, deltas: deltas}
 }
 
-// push submits the merges of a plan, and makes the next generation of what comes of them; write
-// submits what makes the run, if there is one. All or nothing. The memory of the merges is the
-// work from an offset on.
+// push submits the merges of a plan, and makes the next generation of the result, all or nothing.
+// write submits what makes the run, if the plan has one. The memory of the merges begins at work.
 func (e *gpuEngine) push(s *device.Stream, p *plan, work device.Ptr, how submit, write func(run levelRef) error) error {
 	if p.total > mostEntries {
 		return errLarge(p.total)
@@ -144,7 +143,7 @@ func (e *gpuEngine) merge(s *device.Stream, p *plan, m *scratch, to levelRef, wr
 // moves is the number of entries that a thread moves (lsm.cu).
 const moves = 8
 
-// two submits merging a level of so many entries at most with an older one.
+// two submits merging a level of at most size entries with an older one.
 func (e *gpuEngine) two(s *device.Stream, m *scratch, newer levelRef, size int, older *level, to levelRef) error {
 	scan := m.changes
 	scan.N = size
@@ -197,8 +196,8 @@ func (e *gpuEngine) cleanup() error {
 	}
 }
 
-// bury submits merging a run of tombstones of n pairs, those of gaps, and waits. It has memory of its
-// own, since the batch may lie in the work.
+// bury submits merging a run of tombstones for the n pairs in gaps, and waits. It has memory of its
+// own, since the batch may lie in the work memory.
 func (e *gpuEngine) bury(s *device.Stream, gaps []gpu.Gap, n int, how submit) (err error) {
 	p := e.plan(n)
 	var c prim.Carve

@@ -11,8 +11,8 @@ import (
 	"github.com/weftgo/weft/lsm"
 )
 
-// kernelTests are tests of the kernels for a pair of widths: run by TestKernels on those that ship,
-// by TestMutants and TestRandomMutants on broken ones.
+// kernelTests returns the tests of the kernels for a pair of widths. TestKernels runs them on the
+// shipped kernels, TestMutants and TestRandomMutants on broken ones.
 func kernelTests[K, V uint32 | uint64]() []mutate.KernelTest {
 	return []mutate.KernelTest{
 		{Name: "beside a model", Run: func(t testing.TB, dev device.Device) { run[K, V](t, dev, 3, 7, 16, 50) }},
@@ -25,8 +25,8 @@ func kernelTests[K, V uint32 | uint64]() []mutate.KernelTest {
 	}
 }
 
-// tombstones has neighbors looked for across more tombstones than a walk passes one by one, and
-// ranges that more than one lane writes.
+// tombstones looks for neighbors across more tombstones than a walk skips one by one, and writes
+// ranges with more than one lane.
 func tombstones[K, V uint32 | uint64](t testing.TB, dev device.Device) {
 	const n, first, last = 400, 90, 310
 	h := conformance.OrderedHistory[K, V]{Map: open[K, V](t, dev, &lsm.Options{Base: 128}).OrderedMap, Most: 20}
@@ -43,7 +43,7 @@ func tombstones[K, V uint32 | uint64](t testing.TB, dev device.Device) {
 	h.Seek()
 }
 
-// longRanges asks for as many ranges as a warp has lanes, each of which has more pairs than its lane writes.
+// longRanges queries one range per lane of a warp, each with more pairs than its lane writes.
 func longRanges[K, V uint32 | uint64](t testing.TB, dev device.Device) {
 	const n, ranges, length = 150, 32, 100
 	m := open[K, V](t, dev, &lsm.Options{Base: 64})
@@ -70,7 +70,7 @@ func longRanges[K, V uint32 | uint64](t testing.TB, dev device.Device) {
 	}
 }
 
-// Each kernel does what it should.
+// TestKernels checks each kernel.
 func TestKernels(t *testing.T) {
 	if testing.Short() {
 		t.Skip("interprets kernels")
@@ -78,8 +78,8 @@ func TestKernels(t *testing.T) {
 	t.Run("uint64,uint64", func(t *testing.T) { mutate.OnSim(t, kernelTests[uint64, uint64](), 1, 80) })
 }
 
-// Mutants are ways to break the kernels: their PTX with one pattern replaced wherever it occurs in
-// the kernels of a name.
+// mutants lists ways to break the kernels, by replacing every match of a pattern in the PTX of the
+// kernels of a name.
 var mutants = []struct{ name, kernels, pattern, with string }{
 	{"a lookup finds tombstones", "get", `setp\.lt\.s16 (%p\d+), (%rs\d+), 0;`, "setp.lt.s16 $1, $2, -9;"},
 	{"a change takes a tombstone for a pair", "settle", `setp\.lt\.s16 (%p\d+), (%rs\d+), 0;`, "setp.lt.s16 $1, $2, -9;"},
@@ -99,7 +99,7 @@ var mutants = []struct{ name, kernels, pattern, with string }{
 	{"deltas behind the last are not written", "index", `st\.global\.u8 \[(%rd\d+)\], (%rs\d+);`, ""},
 }
 
-// The tests of kernels find every one of them.
+// TestMutants checks that the tests of kernels find every mutant.
 func TestMutants(t *testing.T) {
 	if testing.Short() {
 		t.Skip("interprets kernels")

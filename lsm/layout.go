@@ -14,59 +14,59 @@ import (
 // layout.cuh, and package sorted for the first three arrays):
 //
 //	keys     in ascending order, as unsigned numbers (core.Type.Order), each once
-//	values   value i is that of key i; of tombstones any
+//	values   value i is that of key i; undefined for a tombstone
 //	index    levels of keys (inorder.Keys)
-//	deltas   by how many keys each entry makes the tree larger, a byte: 1 adds its key, 0 has
-//	         another value for one that an older level adds, -1 is its tombstone
+//	deltas   number of keys that each entry adds to the tree, in a byte: 1 adds its key, 0 replaces
+//	         the value that an older level has, -1 is a tombstone
 //	sums     of the deltas before each sixteenth entry, modulo 2^32
 //	tally    the number of entries, in 32 bytes (core.Tally)
 //
-// Where the first three begin, inorder.Layout says, and the others behind them at multiples of 256
-// bytes. Nothing of a level changes once lookups see it.
+// inorder.Layout defines where the first three begin. The others follow at multiples of 256 bytes.
+// A level is immutable once lookups see it.
 type level struct {
 	buf  device.Buffer
-	room int // entries that there is memory for
-	slot int // how far down it is: capacity says how many entries it may have
-	n    int // entries; on a GPU at most, unless they have been counted
-	uses int // generations that have it; the pool's mutex guards it
+	room int // capacity in entries
+	slot int // depth of the level, which sets its capacity
+	n    int // entries; on a GPU the maximum until they are counted
+	uses int // generations that have it; guarded by the pool's mutex
 }
 
-// Memory is for [core.Spare], as is Room.
+// Memory and Room implement what core.Spare requires.
 func (l *level) Memory() device.Buffer { return l.buf }
 
-// Room is in entries.
+// Room returns the capacity in entries.
 func (l *level) Room() int { return l.room }
 
-// A generation is a tree at one time: its levels, of which each newer one is smaller. It
-// shares those that it has not changed with the generation before.
+// A generation is a tree as of a time: its levels, the newest of which is the smallest. It shares
+// the unchanged ones with the previous generation.
 type generation struct {
 	pool   *pool
 	levels []*level // from the newest on
 	tally  core.Tally
 }
 
-// mostLevels is the number of levels, at most (layout.cuh): of 2^32 entries, if the base is
+// mostLevels is the maximum number of levels (layout.cuh), that of 2^32 entries with base
 // leastBase.
 const (
 	mostLevels = 30
 	leastBase  = 16
 )
 
-// deltasAt and those that follow are where the arrays begin in memory for so many entries.
+// deltasAt and the methods that follow return the offsets of the arrays in memory for room entries.
 func (p *pool) deltasAt(room int) int { return p.IndexAt(room, inorder.MostLevels) }
 func (p *pool) sumsAt(room int) int   { return p.deltasAt(room) + inorder.Aligned(room) }
 func (p *pool) tallyAt(room int) int  { return p.sumsAt(room) + inorder.Aligned(4*(nodes(room)+1)) }
 func (p *pool) size(room int) int     { return p.tallyAt(room) + inorder.TallyBytes }
 
-// nodes is the number of sixteens that entries make.
+// nodes returns the number of groups of sixteen entries.
 func nodes(entries int) int { return (entries + inorder.Fan - 1) / inorder.Fan }
 
-// capacity is how many entries a level may have.
+// capacity returns the maximum number of entries of a level.
 func (p *pool) capacity(slot int) int { return p.base << slot }
 
-// target is the slot that a run of n entries goes to: the first that has room for it and for the
-// levels that are newer or there already, which it is merged with, and how many these are. total
-// is the number of entries of all of them, at most.
+// target returns the slot for a run of n entries: the first with capacity for the run and for all
+// levels up to that slot. merged is the number of these levels, with which the run is merged. total
+// is the maximum number of entries of the result.
 func (p *pool) target(levels []*level, n int) (slot, merged, total int) {
 	total = n
 	for slot = 0; ; slot++ {
@@ -80,7 +80,7 @@ func (p *pool) target(levels []*level, n int) (slot, merged, total int) {
 	}
 }
 
-// with is a generation in which one more level stands for the first ones; nil, for none.
+// with returns a generation in which level l, or none if l is nil, replaces the first levels.
 func (g *generation) with(l *level, instead int) *generation {
 	to := &generation{pool: g.pool}
 	if l != nil {
@@ -95,7 +95,7 @@ func (g *generation) with(l *level, instead int) *generation {
 	return to
 }
 
-// Free is for [core.Parts]: levels that no generation has any more are kept for the next ones.
+// Free implements core.Parts. Levels that no generation has anymore are kept for the next ones.
 func (g *generation) Free() error {
 	p := g.pool
 	var unused []*level
@@ -109,7 +109,7 @@ func (g *generation) Free() error {
 	return p.spare.Keep(unused...)
 }
 
-// entries is the number of entries of all levels.
+// entries returns the number of entries of all levels.
 func (g *generation) entries() (n int) {
 	for _, l := range g.levels {
 		n += l.n
@@ -117,7 +117,7 @@ func (g *generation) entries() (n int) {
 	return n
 }
 
-// sizes are those of the levels.
+// sizes returns the sizes of the levels.
 func (g *generation) sizes() []int {
 	sizes := make([]int, len(g.levels))
 	for i, l := range g.levels {
@@ -126,13 +126,13 @@ func (g *generation) sizes() []int {
 	return sizes
 }
 
-// Tally is for engines: the counters of a generation.
+// Tally returns the counters of a generation, for engines.
 func (g *generation) Tally() *core.Tally { return &g.tally }
 
-// mostEntries is the largest number of entries: ranks and places are numbers of 32 bits.
+// mostEntries is the maximum number of entries, since ranks and positions have 32 bits.
 const mostEntries = prim.MaxRows
 
-// errLarge is the error of trees that would have more.
+// errLarge returns the error of trees that would have more.
 func errLarge(entries int) error {
 	return fmt.Errorf("%w: %d entries; a tree has %d at most", op.ErrFull, entries, mostEntries)
 }

@@ -21,8 +21,8 @@ func open[K weft.Key, V weft.Value](t testing.TB, dev device.Device, opts *lsm.O
 	return m
 }
 
-// Check finds keys that are out of order, an index that is not that of the keys, deltas that no
-// history leads to, and sums that are not theirs.
+// TestCheckFinds checks that Check finds keys out of order, an index that does not match the keys,
+// impossible deltas, and wrong sums.
 func TestCheckFinds(t *testing.T) {
 	m := open[uint32, uint32](t, devicetest.OpenCPU(t, 2), nil)
 	keys := conformance.Sequence[uint32](0, 600)
@@ -39,7 +39,8 @@ func TestCheckFinds(t *testing.T) {
 	must(t, m.Check(t.Context()))
 }
 
-// A change without memory leaves the map as it was, also while a snapshot holds some.
+// TestWithoutMemory checks that a change without memory leaves the map as it was, also while a
+// snapshot holds some.
 func TestWithoutMemory(t *testing.T) {
 	dev := devicetest.OpenCPU(t, 2)
 	m := open[uint64, uint64](t, dev, nil)
@@ -55,7 +56,7 @@ func TestWithoutMemory(t *testing.T) {
 		"DeleteRange": func() (int, error) { return m.DeleteRange(t.Context(), keys[:1], keys[9:10], nil) },
 	} {
 		devicetest.FailNext(dev, devicetest.OpAlloc)
-		devicetest.FailNext(dev, devicetest.OpAlloc) // once more, behind what is kept
+		devicetest.FailNext(dev, devicetest.OpAlloc) // once more, after kept memory is freed
 		n, err := change()
 		devicetest.Heal(dev)
 		if n != 0 || !errors.Is(err, device.ErrMemory) {
@@ -70,7 +71,8 @@ func TestWithoutMemory(t *testing.T) {
 	must(t, at.Close())
 }
 
-// A map of some batches has a level for each bit of their number. What is deleted or written again goes as levels merge, and all of it by Compact.
+// TestLevels checks that a map has a level for each bit of the number of its batches. Deleted and
+// overwritten entries go as levels merge, and all of them with Compact.
 func TestLevels(t *testing.T) {
 	const base = 64
 	m := open[uint32, uint32](t, devicetest.OpenCPU(t, 2), &lsm.Options{Base: base})
@@ -106,7 +108,7 @@ func TestLevels(t *testing.T) {
 	want("all deleted", 0)
 }
 
-// Where most entries are tombstones all levels are merged, without being asked to.
+// TestCleansUp checks that all levels are merged automatically when most entries are tombstones.
 func TestCleansUp(t *testing.T) {
 	m := open[uint32, uint32](t, devicetest.OpenCPU(t, 2), &lsm.Options{Base: 16})
 	keys := conformance.Sequence[uint32](0, 1000)
@@ -122,8 +124,8 @@ func TestCleansUp(t *testing.T) {
 	conformance.WantPairs(t, m, keys[900:])
 }
 
-// A snapshot holds the levels that it was taken from, and shares those that have not been merged; all
-// memory comes back.
+// TestMemory checks that a snapshot holds the levels that it was taken from, and shares those that
+// have not been merged. All memory must be freed in the end.
 func TestMemory(t *testing.T) {
 	const base, large = 64, 8000
 	dev := devicetest.OpenCPU(t, 2)
@@ -158,7 +160,7 @@ func TestMemory(t *testing.T) {
 	}
 }
 
-// Maps of both devices read each other's files.
+// TestSavedElsewhere checks that maps of both devices read each other's files.
 func TestSavedElsewhere(t *testing.T) {
 	conformance.NotRaced(t, "the simulator has goroutines of its own")
 	host, simulated := open[int32, uint32](t, devicetest.OpenCPU(t, 2), nil), open[int32, uint32](t, devicetest.OpenSim(t, nil), &lsm.Options{Base: 64})
@@ -183,7 +185,7 @@ func TestSavedElsewhere(t *testing.T) {
 	}
 }
 
-// Options that make no sense are refused.
+// TestOptions checks that invalid options are refused.
 func TestOptions(t *testing.T) {
 	dev := devicetest.OpenCPU(t, 2)
 	for want, o := range map[string]lsm.Options{
@@ -198,14 +200,15 @@ func TestOptions(t *testing.T) {
 	}
 }
 
-// Whatever fails, once, in a life with snapshots, a change has happened or not, and says so; so it is where memory runs out twice
-// in a row.
+// TestFailsWhole lets one operation fail while a map with snapshots is used, or memory run out
+// twice in a row. A change has then happened or not, and reports which.
 func TestFailsWhole(t *testing.T) {
 	conformance.FailsWhole(t, conformance.OrderedMapOf(lsm.New[uint32, uint32], &lsm.Options{Base: 16}),
 		conformance.Failures{After: conformance.Twice, First: 1, Stride: 17, Most: 12}, conformance.Failures{After: devicetest.FailAfter, First: 2, Stride: 201, Most: 12})
 }
 
-// A snapshot is held over ten thousand batches, and memory stays what it takes: the levels of both, entries in vain, and what is kept for merges.
+// TestSnapshotIsHeld holds a snapshot over ten thousand batches. Memory must stay at the levels of
+// both, dead entries, and what is kept for merges.
 func TestSnapshotIsHeld(t *testing.T) {
 	dev := devicetest.OpenCPU(t, 2)
 	m, err := lsm.New[uint32, uint32](dev, &lsm.Options{Base: 16})

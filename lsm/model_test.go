@@ -10,7 +10,7 @@ import (
 	"github.com/weftgo/weft/lsm"
 )
 
-// run runs some batches beside a model, in levels of base entries and twice as many.
+// run runs some batches against a model, with levels of base entries and twice as many.
 func run[K weft.Key, V weft.Value](t testing.TB, dev device.Device, seed uint64, rounds, base, most int) {
 	m := open[K, V](t, dev, &lsm.Options{Base: base})
 	h := conformance.OrderedHistory[K, V]{Map: m.OrderedMap, Most: most, Also: []weft.OpKind{weft.OpUpdate}}
@@ -20,7 +20,7 @@ func run[K weft.Key, V weft.Value](t testing.TB, dev device.Device, seed uint64,
 	}
 }
 
-// Batches of all kinds come to what a model comes to, in many levels and in few.
+// TestAgainstModel runs batches of all kinds against a model, with many levels and with few.
 func TestAgainstModel(t *testing.T) {
 	dev := devicetest.Open(t)
 	for seed := range uint64(8) {

@@ -16,8 +16,9 @@ import (
 	"github.com/weftgo/weft/lsm"
 )
 
-// Each call by which the host orders streams, or waits for them, is needed: left out, programs go
-// wrong. Here are those of engines that take a batch as a whole, too.
+// TestOmissionsAreNoticed leaves out each call by which the host orders streams or waits for them.
+// Programs must go wrong without it. It also covers the calls of engines that take a batch as a
+// whole.
 func TestOmissionsAreNoticed(t *testing.T) {
 	if testing.Short() {
 		t.Skip("interprets kernels")
@@ -29,15 +30,15 @@ func TestOmissionsAreNoticed(t *testing.T) {
 	dst.Omit(t, ".", map[string]string{
 		"s.Sync(context.Background()) in (*gpuEngine).push": "only where a launch fails: TestFailsWhole",
 	}, tries...)
-	// What Whole brings back it need not wait for: the core counts behind a change. The counts that are read
-	// behind ranks wait for both.
+	// Whole need not wait for the results that it copies back, since the core counts after a
+	// change. The counts that are read after ranks wait for both.
 	dst.Omit(t, "../internal/gpu", dst.Judged(t, "../internal/gpu", "linear's programs, or the core", func(c devicetest.Call) bool {
 		return c.Func == "(*Work).Free" || c.Func == "(*Queue).SubmitWaiting" || c.Func == "(*Queue).seek" ||
 			c.Func == "(*Queue).spans" && strings.Contains(c.Text, "Counts")
 	}), tries...)
 }
 
-// onSims tries something with a map of a few levels, on simulated GPUs with different schedules.
+// onSims runs a program with a map of a few levels, on simulated GPUs with different schedules.
 func onSims(try func(ctx context.Context, m *lsm.Map[uint32, uint32], s *device.Stream) error) dst.Try {
 	return func(wrap func(device.Device) device.Device) (err error) {
 		for seed := range uint64(4) {

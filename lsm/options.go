@@ -7,19 +7,19 @@ import (
 	"github.com/weftgo/weft/internal/core"
 )
 
-// Options configure a [Map]. The zero value and nil are good defaults.
+// Options configure a [Map]. The zero value and nil select the defaults.
 type Options struct {
-	// Base is the number of entries that the newest level has at most; each that follows may
-	// have twice as many. A power of two from 16 to 2²⁶. A batch smaller than that rewrites the
-	// newest level, and of fewer levels lookups are faster: it should be about the size of the
-	// batches. Default 0: 2¹⁴ on a CPU, 2²⁰ on a GPU.
+	// Base is the capacity of the newest level in entries. Each level that follows may have twice
+	// as many. A power of two from 16 to 2²⁶. A batch smaller than that rewrites the newest level,
+	// and lookups are faster with fewer levels, so Base should be about the size of the batches.
+	// Default 0: 2¹⁴ on a CPU, 2²⁰ on a GPU.
 	Base int
 
-	// ResultLimit is how many bytes the results of Range may take. Default 0: half of
-	// the host's free memory.
+	// ResultLimit is the maximum size in bytes of the results of Range. Default 0: half of the
+	// host's free memory.
 	ResultLimit int
 
-	// Logger is told of memory that cannot be given back, at debug level. Default: silent.
+	// Logger receives a message at debug level when memory cannot be freed. Default: none.
 	Logger *slog.Logger
 }
 
@@ -29,7 +29,7 @@ const (
 	mostBase = 1 << 26
 )
 
-// check fills in defaults and reports what makes no sense.
+// check sets defaults and reports invalid options.
 func (o *Options) check() (Options, error) {
 	var c Options
 	if o != nil {

@@ -10,24 +10,25 @@ import (
 )
 
 const (
-	// runOps is the number of operations that become a run at a time, at most.
+	// runOps is the maximum number of operations that become a run at a time.
 	runOps = 1 << 28
-	// uncounted is how many entries there may be beyond those.
+	// uncounted is the slack in entries, beyond twice the last count, before they are counted.
 	uncounted = 1 << 20
-	// deadBases is how many times the base there may be entries that are in vain before all
-	// levels are merged, beside as many as there are keys.
+	// deadBases is the number of dead entries, in units of the base and beyond the number of keys,
+	// at which all levels are merged.
 	deadBases = 4
 )
 
-// policy has little to decide: a merge takes the memory that it needs.
+// policy has little to decide, since a merge allocates the memory that it needs.
 type policy struct {
 	core.Settled
 	engine engine
 	base   int
 }
 
-// Before is for [core.Policy]. Batches on the device whose outcome nobody knows yet take
-// memory for as many entries as there may be: not for more than twice as many as there were.
+// Before implements core.Policy. Batches on the device with an unknown outcome allocate memory for
+// all entries that may exist. Before reports 0 to have them counted when that may be more than
+// twice the last count.
 func (p *policy) Before(_ context.Context, now core.Counters, _ *device.Stream, b *batch.Batch) (n int, report bool, err error) {
 	if most, counted := p.engine.bound(); !now.Exact && most > 2*counted+uncounted {
 		return 0, false, nil
@@ -35,7 +36,7 @@ func (p *policy) Before(_ context.Context, now core.Counters, _ *device.Stream, 
 	return min(b.N, runOps), false, nil
 }
 
-// After is for [core.Policy]: where most entries are in vain, all levels are merged.
+// After implements core.Policy. It merges all levels when most entries are dead.
 func (p *policy) After(_ context.Context, now core.Counters, _ int) error {
 	if now.Exact && now.Used-now.Live > now.Live+uint64(deadBases*p.base) {
 		return p.engine.cleanup()
@@ -43,7 +44,7 @@ func (p *policy) After(_ context.Context, now core.Counters, _ int) error {
 	return nil
 }
 
-// Compact is for [core.Policy].
+// Compact implements core.Policy.
 func (p *policy) Compact(context.Context, core.Counters) error {
 	if err := p.engine.cleanup(); err != nil {
 		return err
@@ -51,7 +52,7 @@ func (p *policy) Compact(context.Context, core.Counters) error {
 	return p.engine.trim()
 }
 
-// Describe is for [core.Policy].
+// Describe implements core.Policy.
 func (p *policy) Describe() string {
 	used, _ := p.engine.bytes()
 	return fmt.Sprintf("in %d bytes", used)

@@ -11,28 +11,28 @@ import (
 	"github.com/weftgo/weft/internal/inorder"
 )
 
-// pool is where levels have their memory from. That of levels which have been merged is kept for
-// those to come, which are as large again and again.
+// pool allocates the memory of levels. Memory of merged levels is kept for new ones, which have the
+// same sizes again and again.
 type pool struct {
 	inorder.Layout
-	base  int // entries of the newest level, at most; a power of two
+	base  int // capacity of the newest level in entries; a power of two
 	spare core.Spare[*level]
 
-	mu sync.Mutex // of whoever ends a last lease
+	mu sync.Mutex // guards what the end of a last lease changes
 }
 
-// mostSpare is how many blocks of memory are kept, at most.
+// mostSpare is the maximum number of blocks of memory to keep.
 var mostSpare = 16
 
 const (
-	// sizeSteps is how many sizes of memory there are between two powers of two, so that what
-	// is kept fits again.
+	// sizeSteps is the number of memory sizes between two powers of two. Sizes are rounded up to
+	// these, so that kept memory fits again.
 	sizeSteps = 8
-	// leastRoom is the number of entries that there is memory for at least.
+	// leastRoom is the minimum capacity of a level's memory in entries.
 	leastRoom = 256
 )
 
-// roomFor is how many entries there is memory for where so many are needed.
+// roomFor returns the capacity to allocate for that many entries.
 func roomFor(entries int) int {
 	if entries <= leastRoom {
 		return leastRoom
@@ -41,7 +41,7 @@ func roomFor(entries int) int {
 	return (entries + step - 1) &^ (step - 1)
 }
 
-// take is memory for a level of n entries at most, whose content is undefined.
+// take returns memory with undefined content for a level of at most n entries.
 func (p *pool) take(slot, n int) (*level, error) {
 	room := roomFor(n)
 	if l, ok := p.spare.Take(room, 2*room); ok {
@@ -49,7 +49,7 @@ func (p *pool) take(slot, n int) (*level, error) {
 		return l, nil
 	}
 	buf, err := p.spare.Alloc(p.size(room))
-	if errors.Is(err, device.ErrMemory) { // rather none for what is to come
+	if errors.Is(err, device.ErrMemory) { // rather keep none for later levels
 		if err = p.spare.Trim(); err == nil {
 			buf, err = p.spare.Alloc(p.size(room))
 		}
@@ -60,7 +60,8 @@ func (p *pool) take(slot, n int) (*level, error) {
 	return &level{buf: buf, room: room, slot: slot, n: n}, nil
 }
 
-// bytes is the size of the levels of a generation, and of what is kept; and of all others.
+// bytes returns the size of the levels of a generation and of kept memory, and the size of all
+// others.
 func (p *pool) bytes(now *generation) (used, held int) {
 	used, all := p.spare.Bytes()
 	for _, l := range now.levels {

@@ -11,7 +11,7 @@ import (
 //go:embed testdata/survivors.txt
 var survivors string
 
-// Few random changes of the kernels go unnoticed.
+// TestRandomMutants checks that the tests notice most random changes of the kernels.
 func TestRandomMutants(t *testing.T) {
 	mutate.Run(t, mutate.Config{Images: lsm.Images, Number: 1, Reasons: survivors, Trials: map[string]func(*mutate.Mutant) []mutate.Trial{
 		"lsm_32_32": trials[uint32, uint32], "lsm_32_64": trials[uint32, uint64],
@@ -19,7 +19,7 @@ func TestRandomMutants(t *testing.T) {
 	}})
 }
 
-// trials are programs on overlapping streams, and the tests of kernels.
+// trials returns programs on overlapping streams, and the tests of kernels.
 func trials[K, V uint32 | uint64](m *mutate.Mutant) []mutate.Trial {
 	cfg := schedules[K, V]().Tries(8)
 	cfg.Arch = m.Arch

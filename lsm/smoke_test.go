@@ -9,7 +9,7 @@ import (
 	"github.com/weftgo/weft/lsm"
 )
 
-// Every operation once for every pair of widths.
+// TestSmoke runs every operation once for every pair of widths.
 func TestSmoke(t *testing.T) { smokeAll(t, devicetest.Open(t)) }
 
 func smokeAll(t *testing.T, dev device.Device) {
@@ -23,7 +23,7 @@ func smoke[K, V uint32 | uint64](t testing.TB, dev device.Device) {
 	conformance.SmokeOrderedMap(t, dev, open[K, V](t, dev, &lsm.Options{Base: 64}))
 }
 
-// Those who look at TestSmoke see every kernel.
+// TestSmokeLaunchesEveryKernel checks that TestSmoke covers every kernel.
 func TestSmokeLaunchesEveryKernel(t *testing.T) {
 	conformance.LaunchesAll(t, smokeAll, lsm.Images)
 }

@@ -10,21 +10,21 @@ import (
 // Stats describe the state of a map.
 type Stats struct {
 	Len int // keys
-	// Entries of all levels: of keys, of older values of theirs, and tombstones.
+	// Entries counts the entries of all levels: keys, their older values, and tombstones.
 	Entries int
-	// Levels are the numbers of entries of each level, from the newest on.
+	// Levels is the number of entries of each level, from the newest on.
 	Levels []int
-	// Bytes of memory: of the levels, and of what is kept for the next merges. Held are the bytes that
-	// only snapshots have.
+	// Bytes is the size of the memory of the levels, and of what is kept for the next merges. Held
+	// is the size of what only snapshots have.
 	Bytes, Held int
 }
 
-// String is the statistics in one line.
+// String returns the statistics in one line.
 func (s Stats) String() string {
 	return fmt.Sprintf("%d keys, %d entries in levels of %v, %d bytes, %d of snapshots", s.Len, s.Entries, s.Levels, s.Bytes, s.Held)
 }
 
-// Stats counts, without a pass over the memory.
+// Stats returns the statistics. It makes no pass over the memory.
 func (t *table) Stats(ctx context.Context) (s Stats, err error) {
 	err = t.core.Alone(ctx, "Stats", func(now core.Counters) error {
 		used, held := t.engine.bytes()

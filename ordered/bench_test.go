@@ -14,7 +14,8 @@ import (
 	"github.com/weftgo/weft/ordered"
 )
 
-// Batches on the device, of a map of 10⁶ pairs, on a GPU also of 10⁸, in 10⁹ a second:
+// BenchmarkOn measures batches on the device, of maps of 10⁶ pairs, and on a GPU also of 10⁸. It
+// reports 10⁹ operations per second:
 //
 //	WEFT_DEVICE=cuda go test ./ordered -run '^$' -bench On
 func BenchmarkOn(b *testing.B) {
@@ -30,9 +31,9 @@ func BenchmarkOn(b *testing.B) {
 }
 
 // benchmarkOn measures building a map of n random pairs, lookups of all its keys and of as many
-// others, ranks, and questions of up to 1<<22 keys; and batches of keys to insert, also while there is a
-// snapshot of what was before, of keys to delete, and of both lookups and insertions. Each of these begins
-// with the map as it was built, off the clock: -benchtime 10x is enough.
+// others, ranks, and queries of up to 1<<22 keys. It also measures batches that insert keys, with
+// and without an open snapshot, batches that delete keys, and mixed batches. Each of these begins
+// with the map as built, with the timer stopped. -benchtime 10x is enough.
 func benchmarkOn[K, V ~uint32 | ~uint64](b *testing.B, dev device.Device, n int) {
 	g := rand.New(rand.NewPCG(1, 2))
 	random := func(n int) []K {

@@ -9,12 +9,13 @@ import (
 	"github.com/weftgo/weft/ordered"
 )
 
-// Who gets a page of a range may reverse it: the next one follows all the same.
+// TestBetweenGoesOnBehindReversedPages reverses the pages of a range. The next page must follow all
+// the same.
 func TestBetweenGoesOnBehindReversedPages(t *testing.T) {
 	m, err := ordered.New[uint32, uint32](devicetest.OpenCPU(t, 1), nil)
 	must(t, err)
 	defer m.Close()
-	keys := conformance.Sequence[uint32](0, 3<<15) // of two pages
+	keys := conformance.Sequence[uint32](0, 3<<15) // two pages
 	_, err = m.Put(ctx(), keys, keys)
 	must(t, err)
 	var seen []uint32
@@ -33,7 +34,8 @@ func TestBetweenGoesOnBehindReversedPages(t *testing.T) {
 	}
 }
 
-// Pairs that ascend are written to leaves as they come, until a key does not.
+// TestBuildsThatFall builds maps from keys that ascend up to some point. Pairs are written to
+// leaves as they come until a key does not ascend.
 func TestBuildsThatFall(t *testing.T) {
 	open := func() conformance.AnyOrderedMap[int32, uint32] {
 		return conformance.Open(t, ordered.New[int32, uint32], devicetest.Open(t), nil)

@@ -10,8 +10,8 @@ import (
 	"github.com/weftgo/weft/internal/op"
 )
 
-// bulk makes n pairs the present of a forest that has none: write writes some of them, in
-// order, to a leaf. After an error, or if ctx ends, there are none.
+// bulk lays out n pairs as the present of an empty forest. write writes some of them, in order, to
+// a leaf. After an error, or if ctx ends, the forest is empty.
 func (f *forest[K, V]) bulk(ctx context.Context, dev device.Host, n int, write func(l *leaf[K, V], first, n int)) error {
 	leaves := (n + f.fill - 1) / f.fill
 	if err := f.reserve(leaves); err != nil {
@@ -45,7 +45,7 @@ func (f *forest[K, V]) bulk(ctx context.Context, dev device.Host, n int, write f
 	return f.replace(x)
 }
 
-// load puts ascending pairs into an empty forest, and reports whether the batch is of such.
+// load loads ascending pairs into an empty forest, and reports whether the batch has such pairs.
 func (e *cpuEngine[K, V]) load(ctx context.Context, b *batch.Batch) (loaded bool, err error) {
 	c := &b.Columns
 	if b.Kind != op.Put || c[batch.Kinds].Given() || c[batch.OK].Given() {
@@ -59,7 +59,7 @@ func (e *cpuEngine[K, V]) load(ctx context.Context, b *batch.Batch) (loaded bool
 	})
 }
 
-// ascend makes the leaf one of these pairs, and reports whether their keys ascend, as they are stored.
+// ascend sets the pairs of the leaf, and reports whether their keys ascend in stored form.
 func (l *leaf[K, V]) ascend(keys []K, vals []V, order K) bool {
 	to, falls, last := l.keys[:len(keys)], 0, keys[0]^order
 	for i, k := range keys[1:] {

@@ -8,7 +8,7 @@ import (
 	"github.com/weftgo/weft/internal/op"
 )
 
-// Check is for [core.Checker]: the rules of the layout, of the present and of versions.
+// Check implements core.Checker. It checks the layout of the present and of versions.
 func (e *cpuEngine[K, V]) Check(ctx context.Context, _ *core.Lease) error {
 	f := e.forest()
 	if err := f.checkIndex(ctx, f.present); err != nil {
@@ -65,7 +65,8 @@ func (f *forest[K, V]) checkIndex(ctx context.Context, x *index[K]) error {
 	return nil
 }
 
-// checkLeaf checks a leaf for keys from lo on and before hi, or to the last.
+// checkLeaf checks a leaf for keys from lo on and before hi, or up to the largest key if last is
+// set.
 func (f *forest[K, V]) checkLeaf(id uint32, size int, lo, hi K, last bool) error {
 	if id >= f.used || size < 1 || size > leafPairs {
 		return corrupt("leaf %d of %d has %d pairs", id, f.used, size)
@@ -84,7 +85,7 @@ func (f *forest[K, V]) checkLeaf(id uint32, size int, lo, hi K, last bool) error
 	return nil
 }
 
-// checkLeaves checks that each leaf is free, or some version's or the present's, and which.
+// checkLeaves checks that each leaf is either free or in use by the right versions or the present.
 func (f *forest[K, V]) checkLeaves() error {
 	const free, lost = -1, 0
 	users := make([]int, f.used)

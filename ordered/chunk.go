@@ -6,28 +6,28 @@ import (
 	"github.com/weftgo/weft/internal/cpu"
 )
 
-// A chunk is some neighboring leaves and the operations on their keys, in the order
-// of the keys: what one core works on at a time. A leaf of many operations is cut:
-// several chunks have it, each the keys from one on.
+// A chunk is some neighboring leaves and the operations on their keys, in key order. One core works
+// on it at a time. A leaf with many operations is cut: several chunks share it, each with a range
+// of its keys.
 type chunk[K word] struct {
 	a, b   int // leaves [a,b)
 	lo, hi int // items
 	cut    bool
-	from   K    // of a leaf that is cut: the keys from here on,
-	to     K    // and before here,
-	last   bool // or to the end of the leaf
+	from   K    // of a leaf that is cut: first key
+	to     K    // and the key after the last
+	last   bool // the keys extend to the end of the leaf
 
-	touched []uint32 // the leaves that have items, by number
-	need    int      // leaves that it may have to write beside its own
-	ids     []uint32 // as many
+	touched []uint32 // numbers of the leaves that have items
+	need    int      // max leaves to write beside its own
+	ids     []uint32 // that many leaves
 	out     entries[K]
 	gone    []uint32 // leaves that are no longer in use
-	live    int64    // by how much the number of pairs changes
-	// moved: the leaves are others than before, not only their sizes.
+	live    int64    // change of the number of pairs
+	// moved is set if other leaves than before are in use, not only other sizes.
 	moved bool
 }
 
-// entries are leaves in order, as an index has them.
+// entries is leaves in order, as in an index.
 type entries[K word] struct {
 	seps  []K
 	ids   []uint32
@@ -42,8 +42,8 @@ func (e *entries[K]) add(sep K, id uint32, size int) {
 	e.seps, e.ids, e.sizes = append(e.seps, sep), append(e.ids, id), append(e.sizes, uint8(size))
 }
 
-// chunks cuts the leaves that have operations into chunks, and their operations with
-// them. How does not depend on the number of cores.
+// chunks cuts the leaves that have operations into chunks, with their operations. The result does
+// not depend on the number of cores.
 func (f *forest[K, V]) chunks(items []cpu.Item[K]) (chunks []chunk[K]) {
 	x := f.present
 	if x.leaves == 0 {
@@ -68,7 +68,7 @@ func (f *forest[K, V]) chunks(items []cpu.Item[K]) (chunks []chunk[K]) {
 	return chunks
 }
 
-// items is where the items from number lo on end that are for leaves before b.
+// items returns the end of the items, from number lo on, that are for leaves before b.
 func (x *index[K]) items(items []cpu.Item[K], lo, b int) int {
 	if b == x.leaves {
 		return len(items)
@@ -77,8 +77,8 @@ func (x *index[K]) items(items []cpu.Item[K], lo, b int) int {
 	return lo + sort.Search(len(items)-lo, func(i int) bool { return items[lo+i].Key >= sep })
 }
 
-// split cuts leaves [a,b), which have the items from number lo on, into chunks of a bearable
-// number of items.
+// split cuts leaves [a,b), which have the items from number lo on, into chunks of at most about
+// chunkItems items.
 func (x *index[K]) split(chunks []chunk[K], items []cpu.Item[K], lo, a, b int) []chunk[K] {
 	for p := a; p < b; {
 		q, hi := p, lo
@@ -100,7 +100,7 @@ func (x *index[K]) split(chunks []chunk[K], items []cpu.Item[K], lo, a, b int) [
 	return chunks
 }
 
-// cut cuts a leaf that has the items from number lo on.
+// cut cuts leaf p, which has the items from number lo on.
 func (x *index[K]) cut(chunks []chunk[K], items []cpu.Item[K], lo, p int) []chunk[K] {
 	from := x.seps[0][p]
 	for lo < len(items) {

@@ -5,8 +5,8 @@ import (
 	"errors"
 )
 
-// compact moves all pairs to new memory, if no version is held, as a bulk load would have
-// written them. It ends early with ctx, and leaves everything as it was then.
+// compact moves all pairs to new memory as in a bulk load, unless a version is held. If ctx ends,
+// compact stops and changes nothing.
 func (e *cpuEngine[K, V]) compact(ctx context.Context) error {
 	from := e.forest()
 	if len(from.versions) > 0 {
@@ -24,7 +24,7 @@ func (e *cpuEngine[K, V]) compact(ctx context.Context) error {
 	return e.Leases.Replace(to)
 }
 
-// copyPairs copies n pairs to a leaf, from the one on that so many come before.
+// copyPairs copies n pairs to a leaf, beginning with the pair of rank first.
 func (f *forest[K, V]) copyPairs(l *leaf[K, V], first, n int) {
 	p, at := f.present.place(uint64(first))
 	for done := 0; done < n; p, at = p+1, 0 {
@@ -36,7 +36,7 @@ func (f *forest[K, V]) copyPairs(l *leaf[K, V], first, n int) {
 	l.set(l.keys[:n], l.vals[:n])
 }
 
-// ensure is for [engine].
+// ensure implements engine.
 func (e *cpuEngine[K, V]) ensure(pairs int) error {
 	f := e.forest()
 	ids, err := f.take((pairs + f.fill - 1) / f.fill)
@@ -46,13 +46,13 @@ func (e *cpuEngine[K, V]) ensure(pairs int) error {
 	return err
 }
 
-// extent is for [engine].
+// extent implements engine.
 func (e *cpuEngine[K, V]) extent() (leaves, room int) {
 	f := e.forest()
 	return f.present.leaves, f.room()
 }
 
-// usage is for [engine].
+// usage implements engine.
 func (e *cpuEngine[K, V]) usage() (usage, error) {
 	f := e.forest()
 	u := usage{

@@ -10,9 +10,8 @@ import (
 	"github.com/weftgo/weft/ordered"
 )
 
-// A map of each pair of widths, and of signed and floating types, passes the suite of
-// ordered maps; one in leaves that are full, and one whose changes are cut into pieces and
-// chunks of a few operations.
+// TestConformance runs the suite of ordered maps for pairs of widths, signed and floating-point
+// types, full leaves, and changes in pieces and chunks of a few operations.
 func TestConformance(t *testing.T) {
 	dev := devicetest.Open(t)
 	size := conformance.ScaleOf(dev).Part(8)
@@ -20,7 +19,7 @@ func TestConformance(t *testing.T) {
 	t.Run("uint32,uint32", func(t *testing.T) { suite[uint32, uint32](t, dev, size, nil) })
 	t.Run("int64,float64", func(t *testing.T) { suite[int64, float64](t, dev, size, full, conformance.HostCases...) })
 	if conformance.Raced {
-		return // other types have the code of those
+		return // other types run the same code
 	}
 	t.Run("int32,uint64", func(t *testing.T) { suite[int32, uint64](t, dev, size, full, conformance.HostCases...) })
 	t.Run("int,uint32", func(t *testing.T) { suite[int, uint32](t, dev, size, nil, conformance.HostCases...) })

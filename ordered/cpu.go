@@ -9,11 +9,11 @@ import (
 	"github.com/weftgo/weft/internal/cpu"
 )
 
-// cpuEngine runs on the cores of the host. K and V are the types of a batch's columns
-// as unsigned integers.
+// cpuEngine runs on the cores of the host. K and V are the types of a batch's columns as unsigned
+// integers.
 type cpuEngine[K, V word] struct {
 	cpu.Engine
-	order   K // turns keys into what is stored, and back, by exclusive or
+	order   K // converts keys to stored form and back, by exclusive or
 	sorter  cpu.Sorter[K]
 	mergers sync.Pool
 }
@@ -27,26 +27,26 @@ func newCPUEngine[K, V word](dev device.Host, order uint64, fill int) (engine, *
 	return e, e.Leases, nil
 }
 
-// forest is the current generation.
+// forest returns the current generation.
 func (e *cpuEngine[K, V]) forest() *forest[K, V] { return e.Parts().(*forest[K, V]) }
 
-// Caps is for [core.Engine].
+// Caps implements core.Engine.
 func (e *cpuEngine[K, V]) Caps() core.Caps { return core.Caps{Updates: true} }
 
-// Pin is for [core.Versioner].
+// Pin implements core.Versioner.
 func (e *cpuEngine[K, V]) Pin(context.Context) (version uint64, err error) {
 	return e.forest().pin().time, nil
 }
 
-// Unpin is for [core.Versioner].
+// Unpin implements core.Versioner.
 func (e *cpuEngine[K, V]) Unpin(_ context.Context, version uint64) error {
 	return e.forest().unpin(version)
 }
 
-// Clear is for [core.Engine].
+// Clear implements core.Engine.
 func (e *cpuEngine[K, V]) Clear(context.Context) error { return e.forest().clear() }
 
-// Extent is for [core.Engine]: units are leaves.
+// Extent implements core.Engine. Units are leaves.
 func (e *cpuEngine[K, V]) Extent(l *core.Lease) (units uint32, rows int) {
 	return uint32(l.Parts.(*forest[K, V]).indexAt(l.Version).leaves), leafPairs
 }

@@ -9,26 +9,25 @@ import (
 	"github.com/weftgo/weft/internal/op"
 )
 
-// A change is run in pieces: a piece is sorted, and then its operations are carried out
-// leaf by leaf, on all cores, and what has become of the leaves makes a new index. A
-// piece that is being carried out does not stop; before that, it can be given up. All
-// memory that it may need is taken before it touches a leaf.
+// A change runs in pieces. A piece is sorted, then its operations run leaf by leaf on all cores,
+// and the resulting leaves make a new index. A piece can be canceled until it begins to run, and
+// not after that. All memory that it may need is allocated before it touches a leaf.
 
-// Tuning of changes; tests make all of it smaller.
+// Tuning of changes. Tests make all of these smaller.
 var (
-	// piece is the number of operations of a piece, some milliseconds' work of a few cores.
+	// piece is the number of operations of a piece: some milliseconds of work for a few cores.
 	piece = 1 << 18
 
-	// endlessPiece is the number of operations of a piece where no context can end: the more
-	// operations a piece has, the more there are for each leaf.
+	// endlessPiece is the number of operations of a piece if the context cannot end. A larger piece
+	// has more operations per leaf.
 	endlessPiece = 1 << 22
 
-	// chunkLeaves are the leaves of a chunk, chunkItems the operations of one.
+	// chunkLeaves is the number of leaves of a chunk, chunkItems its number of operations.
 	chunkLeaves = 1 << 9
 	chunkItems  = 1 << 14
 )
 
-// Change is for [core.Engine].
+// Change implements core.Engine.
 func (e *cpuEngine[K, V]) Change(ctx context.Context, s *device.Stream, b *batch.Batch) (done int, failed []uint32, err error) {
 	if err := cpu.Open(s); err != nil {
 		return 0, nil, err
@@ -39,7 +38,7 @@ func (e *cpuEngine[K, V]) Change(ctx context.Context, s *device.Stream, b *batch
 		}
 		n := min(piece, b.N-done)
 		if e.forest().present.leaves == 0 {
-			n = b.N - done // it can be given up at any time
+			n = b.N - done // it can be canceled at any time
 		} else if ctx.Done() == nil {
 			n = min(endlessPiece, b.N-done)
 		}
@@ -57,7 +56,7 @@ func (e *cpuEngine[K, V]) Change(ctx context.Context, s *device.Stream, b *batch
 	return done, nil, nil
 }
 
-// change runs a piece, or does nothing and returns why.
+// change runs a piece, or does nothing and returns the reason.
 func (e *cpuEngine[K, V]) change(ctx context.Context, b *batch.Batch) error {
 	f := e.forest()
 	if f.present.leaves == 0 {
@@ -94,7 +93,7 @@ func (e *cpuEngine[K, V]) change(ctx context.Context, b *batch.Batch) error {
 	return f.fold(e.Device, f.present, false, chunks)
 }
 
-// merger is one that nobody uses.
+// merger returns a merger that is not in use.
 func (e *cpuEngine[K, V]) merger() *merger[K, V] {
 	if m, ok := e.mergers.Get().(*merger[K, V]); ok {
 		return m
@@ -102,7 +101,7 @@ func (e *cpuEngine[K, V]) merger() *merger[K, V] {
 	return &merger[K, V]{}
 }
 
-// plan works out how many leaves a chunk needs at most.
+// plan computes the maximum number of leaves that a chunk needs.
 func (f *forest[K, V]) plan(c *chunk[K], items []cpu.Item[K], ops *cpu.Changes[K, V]) {
 	if c.a == c.b {
 		c.need = f.leavesFor(c.hi - c.lo)
@@ -116,8 +115,8 @@ func (f *forest[K, V]) plan(c *chunk[K], items []cpu.Item[K], ops *cpu.Changes[K
 	})
 }
 
-// needs is how many leaves the pairs of a leaf need beside it at most, as operations leave
-// them.
+// needs returns the maximum number of additional leaves for the pairs of a leaf after its
+// operations.
 func (f *forest[K, V]) needs(p int, cut bool, items []cpu.Item[K], ops *cpu.Changes[K, V]) int {
 	id, n := f.present.ids[p], int(f.present.sizes[p])
 	own := 0
@@ -132,7 +131,7 @@ func (f *forest[K, V]) needs(p int, cut bool, items []cpu.Item[K], ops *cpu.Chan
 	return max(f.leavesFor(pairs)-own, 0)
 }
 
-// inserted counts the keys that operations may insert, but for those that are there.
+// inserted counts the keys that operations may insert, except those already there.
 func inserted[K, V word](items []cpu.Item[K], ops *cpu.Changes[K, V], there func(K) bool) (n int) {
 	counted := false
 	for i, it := range items {

@@ -8,20 +8,19 @@ import (
 	"github.com/weftgo/weft/internal/batch"
 )
 
-// eraseRanges is how many ranges are taken at a time, and erasePairs about how many pairs
-// they have before the rest is left for the next time.
+// eraseRanges is the maximum number of ranges to delete at a time. After about erasePairs pairs the
+// rest is left for the next time.
 const (
 	eraseRanges = 1 << 12
 	erasePairs  = 1 << 22
 )
 
-// stretch is some leaves, from a to b, that ranges have pairs of.
+// stretch is leaves a to b, from which ranges have removed pairs.
 type stretch struct{ a, b int }
 
-// deleteRanges removes the pairs of ranges, one range after the other, as far as that takes
-// some milliseconds, and returns of how many ranges. Where a leaf keeps some of its
-// pairs, it is written at once; leaves without any, and few pairs, are then dealt with as
-// behind any change.
+// deleteRanges removes the pairs of ranges in order for some milliseconds, and returns the number
+// of ranges done. A leaf that keeps some of its pairs is written at once. Empty leaves, and leaves
+// with few pairs, are handled afterward as in any change.
 func (e *cpuEngine[K, V]) deleteRanges(b *batch.Batch) (done int, err error) {
 	f, c := e.forest(), &b.Columns
 	lo, hi := batch.View[K](c[batch.Keys].Host), batch.View[K](c[batch.Keys2].Host)
@@ -65,18 +64,17 @@ func (e *cpuEngine[K, V]) deleteRanges(b *batch.Batch) (done int, err error) {
 	return done, f.fold(e.Device, &t.index, true, chunks)
 }
 
-// trimmer takes pairs out of leaves. Its index is the present one with sizes and leaves of its
-// own.
+// trimmer removes pairs from leaves. Its index is the present one with its own sizes and leaves.
 type trimmer[K, V word] struct {
 	*forest[K, V]
 	index   index[K]
-	ids     []uint32 // leaves to write to in place of those that versions have
-	gone    []uint32 // these
+	ids     []uint32 // leaves to write in place of those that versions have
+	gone    []uint32 // the replaced leaves
 	touched []stretch
 	removed int
 }
 
-// erase takes the pairs with keys from lo to hi out of their leaves, and counts them.
+// erase removes the pairs with keys from lo to hi from their leaves, and returns their number.
 func (t *trimmer[K, V]) erase(lo, hi K) (n int) {
 	if lo > hi {
 		return 0
@@ -102,12 +100,12 @@ func (t *trimmer[K, V]) erase(lo, hi K) (n int) {
 	return n
 }
 
-// trim takes pairs [from,to) out of a leaf.
+// trim removes pairs [from,to) from a leaf.
 func (t *trimmer[K, V]) trim(p, from, to int) {
 	x := &t.index
 	id, size := x.ids[p], int(x.sizes[p])
 	if x.sizes[p] = uint8(size - (to - from)); x.sizes[p] == 0 {
-		return // the leaf goes, and nothing is written
+		return // the leaf is dropped, so nothing is written
 	}
 	l := t.at(id)
 	keys, vals := slices.Delete(slices.Clone(l.keys[:size]), from, to), slices.Delete(slices.Clone(l.vals[:size]), from, to)
@@ -121,7 +119,7 @@ func (t *trimmer[K, V]) trim(p, from, to int) {
 	t.at(id).set(keys, vals)
 }
 
-// chunks are those of the leaves that have been touched.
+// chunks returns chunks of the touched leaves.
 func (t *trimmer[K, V]) chunks() (chunks []chunk[K]) {
 	slices.SortFunc(t.touched, func(x, y stretch) int { return cmp.Compare(x.a, y.a) })
 	at := 0

@@ -6,10 +6,10 @@ import (
 	"github.com/weftgo/weft/internal/cpu"
 )
 
-// leavesAhead is how many leaves are on their way while one is worked on.
+// leavesAhead is the number of leaves to prefetch while one is being processed.
 const leavesAhead = 6
 
-// fetch asks for a leaf.
+// fetch prefetches a leaf.
 func (m *merger[K, V]) fetch(id uint32) {
 	l := unsafe.Pointer(m.at(id))
 	var at [(int(unsafe.Sizeof(leaf[uint64, uint64]{})) + lineBytes - 1) / lineBytes]unsafe.Pointer

@@ -11,7 +11,7 @@ import (
 	"github.com/weftgo/weft/internal/op"
 )
 
-// Look is for [core.Engine].
+// Look implements core.Engine.
 func (e *cpuEngine[K, V]) Look(ctx context.Context, s *device.Stream, l *core.Lease, b *batch.Batch, _ device.Ptr) (done, hits int, err error) {
 	if err := cpu.Open(s); err != nil {
 		return 0, 0, err
@@ -37,7 +37,7 @@ func (e *cpuEngine[K, V]) Look(ctx context.Context, s *device.Stream, l *core.Le
 	return e.Each(ctx, b.N, each)
 }
 
-// reader reads a version, for a batch.
+// reader reads a version for a batch.
 type reader[K, V word] struct {
 	*forest[K, V]
 	x          *index[K]
@@ -63,13 +63,12 @@ func (e *cpuEngine[K, V]) reader(l *core.Lease, b *batch.Batch) *reader[K, V] {
 	}
 }
 
-// A lookup goes through three stages, each of which asks for the memory of the next: the
-// index down to its lowest level, that level, the leaf. Groups of keys are in all of
-// them at the same time.
+// A lookup passes three stages, each of which prefetches the memory of the next: the index down to
+// its lowest level, that level, and the leaf. Groups of keys are in all stages at the same time.
 type group [cpu.Group]uint32
 
-// groups takes keys [lo,hi) of a batch through the index, and calls finish with those of each
-// group, from number at on, with the places of their leaves in the index, and with the leaves.
+// groups takes keys [lo,hi) of a batch through the index. It calls finish for each group of keys,
+// from number at on, with the leaves and their places in the index.
 func (r *reader[K, V]) groups(w *cpu.Watch, lo, hi int, finish func(at int, keys []K, places, leaves *group) (hits int)) (ran, hits int) {
 	var places [3]group // of nodes, and then of leaves
 	var leaves [2]group
@@ -94,7 +93,7 @@ func (r *reader[K, V]) get(w *cpu.Watch, lo, hi int) (ran, hits int) {
 	return r.groups(w, lo, hi, r.finish)
 }
 
-// none answers keys [lo,hi) where there are no pairs.
+// none answers keys [lo,hi) for an empty map.
 func (r *reader[K, V]) none(_ *cpu.Watch, lo, hi int) (ran, hits int) {
 	for i := lo; i < hi; i++ {
 		if r.answer(i, nil, 0); r.ranks != nil {
@@ -104,7 +103,7 @@ func (r *reader[K, V]) none(_ *cpu.Watch, lo, hi int) (ran, hits int) {
 	return hi - lo, 0
 }
 
-// part is the group of keys from number at on, before hi.
+// part returns the group of keys from number at on, before hi.
 func (r *reader[K, V]) part(at, hi int) []K {
 	if at < 0 || at >= hi {
 		return nil
@@ -112,7 +111,7 @@ func (r *reader[K, V]) part(at, hi int) []K {
 	return r.keys[at:min(at+cpu.Group, hi)]
 }
 
-// descend goes down to the lowest level of the index.
+// descend descends to the lowest level of the index.
 func (r *reader[K, V]) descend(keys []K, nodes *group) {
 	x := r.x
 	clear(nodes[:len(keys)])
@@ -125,7 +124,7 @@ func (r *reader[K, V]) descend(keys []K, nodes *group) {
 	cpu.Prefetch(unsafe.Pointer(unsafe.SliceData(x.ids)), nodes[:len(keys)], 6)
 }
 
-// nodeShift is the binary logarithm of the bytes of a node.
+// nodeShift returns the binary logarithm of the size of a node in bytes.
 func nodeShift[K word]() uint {
 	if unsafe.Sizeof(K(0)) == 8 {
 		return 7
@@ -146,8 +145,8 @@ func (r *reader[K, V]) reach(keys []K, places, leaves *group) {
 	cpu.PrefetchPairs(at[:2*len(keys)])
 }
 
-// finish looks for the keys of a group, from number at on, in their leaves. The lines that have
-// the values are on their way before the first of them is read.
+// finish searches for the keys of a group in their leaves. It prefetches the lines with values
+// before it reads the first of them.
 func (r *reader[K, V]) finish(at int, keys []K, _, leaves *group) (hits int) {
 	var found [cpu.Group]*leaf[K, V]
 	var slots group
@@ -168,7 +167,7 @@ func (r *reader[K, V]) finish(at int, keys []K, _, leaves *group) (hits int) {
 	return hits
 }
 
-// answer writes what has been found for key i: pair j of a leaf, if there is one.
+// answer writes the result for key i: pair j of leaf l, or none if l is nil.
 func (r *reader[K, V]) answer(i int, l *leaf[K, V], j int) int {
 	var k K
 	var v V

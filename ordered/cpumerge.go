@@ -2,7 +2,7 @@ package ordered
 
 import "github.com/weftgo/weft/internal/cpu"
 
-// leavesFor is the number of leaves that so many pairs take which do not fit one.
+// leavesFor returns the number of leaves for pairs that come to one place.
 func (f *forest[K, V]) leavesFor(pairs int) int {
 	if pairs <= leafPairs {
 		return min(pairs, 1)
@@ -10,8 +10,8 @@ func (f *forest[K, V]) leavesFor(pairs int) int {
 	return (pairs + f.fill - 1) / f.fill
 }
 
-// merger carries the operations of chunks out. It collects the pairs that neighboring
-// leaves are to have, and writes them to leaves once they are enough for one.
+// merger runs the operations of chunks. It collects the new pairs of neighboring leaves, and writes
+// them to leaves once they fill one.
 type merger[K, V word] struct {
 	*forest[K, V]
 	cpu.Changes[K, V]
@@ -21,18 +21,18 @@ type merger[K, V word] struct {
 	c       *chunk[K]
 
 	read int // leaves with items that have been read
-	done int // items that have been carried out
+	done int // items that have been run
 
 	keys    []K
 	vals    []V
-	sep     K        // of what has been collected
-	sources []uint32 // leaves that it comes from and that may be written
-	begun   bool     // something is being collected
-	joins   bool     // what was written last is one leaf of the window, which few pairs may join
-	edge    bool     // it goes up to the end of all keys
+	sep     K        // separator of the collected pairs
+	sources []uint32 // leaves that they come from and that may be written
+	begun   bool     // pairs are being collected
+	joins   bool     // the last thing written is one leaf of the window, which few pairs may join
+	edge    bool     // the pairs extend to the end of all keys
 }
 
-// run carries out the operations of a chunk.
+// run runs the operations of a chunk.
 func (m *merger[K, V]) run(c *chunk[K]) {
 	m.c, m.Live, m.read, m.done, m.joins = c, 0, 0, c.lo, false
 	m.fetcher = m.fetcher.Of(c.lo, c.hi)
@@ -40,7 +40,7 @@ func (m *merger[K, V]) run(c *chunk[K]) {
 	for i := range min(leavesAhead, len(c.touched)) {
 		m.fetch(c.touched[i])
 	}
-	if c.a == c.b { // there are no leaves yet
+	if c.a == c.b { // no leaves exist yet
 		m.begin(m.items[c.lo].Key)
 		m.merge(nil, 0, 0, m.items[c.lo:c.hi])
 	}
@@ -49,8 +49,8 @@ func (m *merger[K, V]) run(c *chunk[K]) {
 	c.live = m.Live
 }
 
-// visit goes over a leaf and the operations on its keys. Each window, which is the leaves below a node of the
-// index, is gone over by itself.
+// visit processes a leaf and the operations on its keys. Each window, which is the leaves below a
+// node of the index, is processed by itself.
 func (m *merger[K, V]) visit(p int, items []cpu.Item[K]) {
 	if p%fanout == 0 {
 		m.flush(true)
@@ -86,7 +86,7 @@ func (m *merger[K, V]) visit(p int, items []cpu.Item[K]) {
 	m.flush(false)
 }
 
-// gather adds the pairs of a leaf, as operations leave them.
+// gather adds the pairs of a leaf, after its operations.
 func (m *merger[K, V]) gather(p int, id uint32, mine bool, items []cpu.Item[K]) {
 	l, lo, hi := m.at(id), 0, int(m.index.sizes[p])
 	m.begin(m.index.seps[0][p])
@@ -117,7 +117,7 @@ func (m *merger[K, V]) begin(sep K) {
 	}
 }
 
-// merge collects pairs [lo,hi) of a leaf, as operations leave them.
+// merge collects pairs [lo,hi) of a leaf, after its operations.
 func (m *merger[K, V]) merge(l *leaf[K, V], lo, hi int, items []cpu.Item[K]) {
 	for x := 0; x < len(items); {
 		key, from := items[x].Key, x
@@ -146,9 +146,8 @@ func (m *merger[K, V]) merge(l *leaf[K, V], lo, hi int, items []cpu.Item[K]) {
 	}
 }
 
-// flush writes what has been collected to leaves. Few pairs wait for more, from the
-// next leaf, unless they have to go; then they join those written before, if there is
-// room.
+// flush writes the collected pairs to leaves. Few pairs wait for more from the next leaf, unless
+// all is set. Then they join the pairs written before, if they fit.
 func (m *merger[K, V]) flush(all bool) {
 	n := len(m.keys)
 	if !m.begun || n > 0 && n < fewPairs && !all {
@@ -161,7 +160,7 @@ func (m *merger[K, V]) flush(all bool) {
 	m.keys, m.vals, m.sources, m.begun, m.edge = m.keys[:0], m.vals[:0], m.sources[:0], false, false
 }
 
-// join puts the pairs of the leaf written last before what has been collected.
+// join puts the pairs of the last written leaf before the collected ones.
 func (m *merger[K, V]) join(last int) {
 	out := &m.c.out
 	id, n := out.ids[last], int(out.sizes[last])
@@ -178,8 +177,8 @@ func (m *merger[K, V]) join(last int) {
 	}
 }
 
-// write writes what has been collected to as many leaves as it takes: as full as a
-// bulk load leaves them where keys are appended, equally full elsewhere.
+// write writes the collected pairs to as many leaves as needed: as full as in a bulk load where
+// keys are appended, equally full elsewhere.
 func (m *merger[K, V]) write() {
 	n := len(m.keys)
 	leaves := m.leavesFor(n)
@@ -203,7 +202,7 @@ func (m *merger[K, V]) write() {
 	m.c.gone = append(m.c.gone, m.sources...)
 }
 
-// leaf is one to write to: of those that the pairs come from, or a new one.
+// leaf returns a leaf to write: one of the pairs' sources, or a new one.
 func (m *merger[K, V]) leaf() (id uint32) {
 	if n := len(m.sources) - 1; n >= 0 {
 		id, m.sources = m.sources[n], m.sources[:n]

@@ -9,26 +9,26 @@ import (
 	"github.com/weftgo/weft/internal/cpu"
 )
 
-// place is where a key is, or would be: a leaf, and how many of its pairs come before.
-// There are leaves.
+// place is where a key is, or would be: a leaf, and the number of its pairs before the key. The map
+// has leaves.
 type place struct{ leaf, at int }
 
-// lower is the place of the first pair whose key is not smaller.
+// lower returns the place of the first pair with a key that is not smaller.
 func (r *reader[K, V]) lower(key K) place {
 	p := r.x.leaf(key)
 	return place{p, r.pool.at(r.x.ids[p]).lower(key, int(r.x.sizes[p]))}
 }
 
-// upper is the place of the first pair whose key is larger.
+// upper returns the place of the first pair with a larger key.
 func (r *reader[K, V]) upper(key K) place {
 	p := r.x.leaf(key)
 	return place{p, r.pool.at(r.x.ids[p]).upper(key, int(r.x.sizes[p]))}
 }
 
-// before is the number of pairs before a place.
+// before returns the number of pairs before a place.
 func (r *reader[K, V]) before(p place) uint64 { return r.x.before(p.leaf) + uint64(p.at) }
 
-// rank counts the keys that are smaller.
+// rank counts the smaller keys for each key.
 func (r *reader[K, V]) rank(w *cpu.Watch, lo, hi int) (ran, hits int) {
 	return r.groups(w, lo, hi, func(at int, keys []K, places, leaves *group) int {
 		for i, k := range keys {
@@ -39,7 +39,7 @@ func (r *reader[K, V]) rank(w *cpu.Watch, lo, hi int) (ran, hits int) {
 	})
 }
 
-// choose finds the pairs that so many come before.
+// choose finds the pair at each rank.
 func (r *reader[K, V]) choose(w *cpu.Watch, lo, hi int) (ran, hits int) {
 	return cpu.Loop(w, lo, hi, 4, func(i int) int {
 		if r.ranks[i] >= r.x.pairs() {
@@ -50,7 +50,7 @@ func (r *reader[K, V]) choose(w *cpu.Watch, lo, hi int) (ran, hits int) {
 	})
 }
 
-// successors finds the first pairs behind keys.
+// successors finds the first pair after each key.
 func (r *reader[K, V]) successors(w *cpu.Watch, lo, hi int) (ran, hits int) {
 	return r.groups(w, lo, hi, func(at int, keys []K, places, leaves *group) (hits int) {
 		for i, k := range keys {
@@ -65,7 +65,7 @@ func (r *reader[K, V]) successors(w *cpu.Watch, lo, hi int) (ran, hits int) {
 	})
 }
 
-// predecessors finds the last pairs before keys.
+// predecessors finds the last pair before each key.
 func (r *reader[K, V]) predecessors(w *cpu.Watch, lo, hi int) (ran, hits int) {
 	return r.groups(w, lo, hi, func(at int, keys []K, places, leaves *group) (hits int) {
 		for i, k := range keys {
@@ -82,7 +82,7 @@ func (r *reader[K, V]) predecessors(w *cpu.Watch, lo, hi int) (ran, hits int) {
 	})
 }
 
-// neighbor is a leaf, if there is one of that number in the index.
+// neighbor returns the leaf with number p in the index, or nil.
 func (r *reader[K, V]) neighbor(p int) *leaf[K, V] {
 	if p < 0 || p >= r.x.leaves {
 		return nil
@@ -90,7 +90,7 @@ func (r *reader[K, V]) neighbor(p int) *leaf[K, V] {
 	return r.pool.at(r.x.ids[p])
 }
 
-// span is where range i begins and ends, and how many pairs it has.
+// span returns the beginning and end of range i, and its number of pairs.
 func (r *reader[K, V]) span(i int) (from, to place, n uint64) {
 	lo, hi := r.keys[i]^r.order, r.ends[i]^r.order
 	if lo > hi || r.x.leaves == 0 {
@@ -100,7 +100,7 @@ func (r *reader[K, V]) span(i int) (from, to place, n uint64) {
 	return from, to, r.before(to) - r.before(from)
 }
 
-// ranges counts the pairs of ranges, and finds some of each, if there is room for any.
+// ranges counts the pairs of ranges, and copies pairs of each if the batch has columns for them.
 func (r *reader[K, V]) ranges(w *cpu.Watch, lo, hi int) (ran, hits int) {
 	return cpu.Loop(w, lo, hi, 8+r.limit/8, func(i int) int {
 		from, to, n := r.span(i)
@@ -115,16 +115,15 @@ func (r *reader[K, V]) ranges(w *cpu.Watch, lo, hi int) (ran, hits int) {
 	})
 }
 
-// shortRange is the limit up to which it takes less to go through a range than to look for its
-// end.
+// shortRange is the largest limit at which walking a range is faster than searching for its end.
 const shortRange = 64
 
-// walks reports whether ranges are gone through from their beginnings on.
+// walks reports whether ranges are walked from their beginnings.
 func (r *reader[K, V]) walks() bool {
 	return !r.backward && r.limit > 0 && (r.limit <= shortRange || r.outs != nil || r.vals != nil)
 }
 
-// walk finds pairs of ranges from their beginnings on, as many as the limit.
+// walk finds up to limit pairs of each range, from its beginning on.
 func (r *reader[K, V]) walk(w *cpu.Watch, lo, hi int) (ran, hits int) {
 	return r.groups(w, lo, hi, func(at int, keys []K, places, leaves *group) (hits int) {
 		w.Work(len(keys) * (r.limit / 8))
@@ -142,8 +141,8 @@ func (r *reader[K, V]) walk(w *cpu.Watch, lo, hi int) (ran, hits int) {
 	})
 }
 
-// take finds the pairs from a place on up to a key, as many as the limit, copies them to rows
-// from number at on, and counts them.
+// take finds up to limit pairs from a place up to key last, copies them to rows from number at on,
+// and returns their number.
 func (r *reader[K, V]) take(from place, last K, at int) (n int) {
 	for more := true; more && n < r.limit && from.leaf < r.x.leaves; from = (place{from.leaf + 1, 0}) {
 		l, end := r.pool.at(r.x.ids[from.leaf]), int(r.x.sizes[from.leaf])
@@ -159,7 +158,7 @@ func (r *reader[K, V]) take(from place, last K, at int) (n int) {
 	return n
 }
 
-// copy copies pairs to rows [at,end): from a place on, or backward from one.
+// copy copies pairs to rows [at,end), forward from a place or backward from one.
 func (r *reader[K, V]) copy(from, to place, at, end int) {
 	for p := from.leaf; !r.backward && at < end; p, from.at = p+1, 0 {
 		l, n := r.pool.at(r.x.ids[p]), min(int(r.x.sizes[p])-from.at, end-at)
@@ -190,7 +189,7 @@ func (r *reader[K, V]) row(at int, l *leaf[K, V], j, n int) {
 	}
 }
 
-// Expand is for [core.Expander].
+// Expand implements core.Expander.
 func (e *cpuEngine[K, V]) Expand(ctx context.Context, s *device.Stream, l *core.Lease, b *batch.Batch) error {
 	offsets, err := cpu.Offsets(b, s, func(count *batch.Batch) error {
 		_, _, err := e.Look(ctx, s, l, count, 0)
@@ -213,7 +212,7 @@ func (e *cpuEngine[K, V]) Expand(ctx context.Context, s *device.Stream, l *core.
 	return err
 }
 
-// Export is for [core.Engine].
+// Export implements core.Engine.
 func (e *cpuEngine[K, V]) Export(ctx context.Context, l *core.Lease, lo, hi uint32, out *batch.Batch) (n int, err error) {
 	r := e.reader(l, &batch.Batch{Version: out.Version})
 	rows := &reader[K, V]{

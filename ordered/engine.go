@@ -9,23 +9,23 @@ import (
 	"github.com/weftgo/weft/internal/cpu"
 )
 
-// engine is what the policy needs of a machine beside what all engines do.
+// engine is what the policy requires of an engine beside [core.Engine].
 type engine interface {
 	core.Engine
-	// compact moves all pairs to new memory, if no version is held, or versions keep theirs.
+	// compact moves all pairs to new memory if no version is held, or if versions keep theirs.
 	compact(ctx context.Context) error
-	// ensure takes memory for so many pairs.
+	// ensure allocates memory for that many pairs.
 	ensure(pairs int) error
-	// extent is how many leaves there are at most, and how many there may be in the memory that there is.
+	// extent returns the maximum number of leaves in use, and the number that the memory allows.
 	extent() (leaves, room int)
-	// usage is what memory is used for.
+	// usage returns the use of memory.
 	usage() (usage, error)
 }
 
-// usage is what memory is used for.
+// usage is the use of memory.
 type usage struct {
 	leaves   int // of the present
-	room     int // leaves that there is memory for
+	room     int // capacity in leaves
 	free     int // leaves that hold nothing
 	versions int
 	bytes    int // of leaves and indexes
@@ -45,7 +45,7 @@ func newEngine(dev device.Device, w batch.Widths, order uint64, fill int) (engin
 	return open(host, order, fill)
 }
 
-// policy decides when memory is given back. There is no more to decide: engines take
+// policy decides when memory is released. Nothing else needs a decision, since engines allocate
 // memory as they go.
 type policy struct {
 	core.Settled
@@ -53,12 +53,12 @@ type policy struct {
 	engine engine
 }
 
-// Before is for [core.Policy].
+// Before implements core.Policy.
 func (p *policy) Before(_ context.Context, _ core.Counters, _ *device.Stream, b *batch.Batch) (n int, report bool, err error) {
 	return b.N, false, nil
 }
 
-// After is for [core.Policy].
+// After implements core.Policy.
 func (p *policy) After(ctx context.Context, _ core.Counters, delta int) error {
 	if leaves, room := p.engine.extent(); delta >= 0 || room <= p.least() || leaves > room/shrinkShare {
 		return nil
@@ -66,7 +66,7 @@ func (p *policy) After(ctx context.Context, _ core.Counters, delta int) error {
 	return p.engine.compact(ctx)
 }
 
-// least is the number of leaves that there is memory for at least.
+// least returns the minimum number of leaves to keep memory for.
 func (p *policy) least() int {
 	n := firstBlock
 	for n*fillOf(p.opts.Fill) < p.opts.Capacity {
@@ -75,7 +75,7 @@ func (p *policy) least() int {
 	return n
 }
 
-// Compact is for [core.Policy].
+// Compact implements core.Policy.
 func (p *policy) Compact(ctx context.Context, _ core.Counters) error { return p.engine.compact(ctx) }
 
 func (p *policy) leaves() int {
@@ -83,5 +83,5 @@ func (p *policy) leaves() int {
 	return n
 }
 
-// Describe is for [core.Policy].
+// Describe implements core.Policy.
 func (p *policy) Describe() string { return describe(p.leaves()) }

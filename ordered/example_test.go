@@ -10,8 +10,8 @@ import (
 	"github.com/weftgo/weft/ordered"
 )
 
-// Measurements by their time, in milliseconds: what came in a second is a range, and the
-// median of a day a rank.
+// Measurements by their time in milliseconds: those of a second are a range, and the median of a
+// day is a rank.
 func Example() {
 	ctx := context.Background()
 	dev, _, err := auto.Open("cpu")
@@ -48,8 +48,7 @@ func Example() {
 	// median 1200
 }
 
-// A scan sees the map as it was when the snapshot was taken, however long it takes and whatever
-// is written meanwhile.
+// A scan sees the map as of its snapshot, however long it takes and whatever is written meanwhile.
 func ExampleMap_snapshot() {
 	ctx := context.Background()
 	dev, _, err := auto.Open("cpu")

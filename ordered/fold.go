@@ -4,7 +4,7 @@ import (
 	"github.com/weftgo/weft/device"
 )
 
-// reserve takes memory for an index of so many leaves more than the present one has.
+// reserve allocates memory for an index with more leaves than the present one.
 func (f *forest[K, V]) reserve(more int) error {
 	leaves := f.present.leaves + more
 	if f.spare != nil {
@@ -21,7 +21,7 @@ func (f *forest[K, V]) reserve(more int) error {
 	return err
 }
 
-// prepare takes all memory that chunks may need, or none.
+// prepare allocates all memory that chunks may need, or none.
 func (f *forest[K, V]) prepare(chunks []chunk[K]) error {
 	need := 0
 	for i := range chunks {
@@ -41,7 +41,7 @@ func (f *forest[K, V]) prepare(chunks []chunk[K]) error {
 	return nil
 }
 
-// abandon gives back what chunks have taken and written, none of which is in an index.
+// abandon returns the leaves that chunks have taken and written. None is in an index.
 func (f *forest[K, V]) abandon(chunks []chunk[K]) {
 	for i := range chunks {
 		f.give(chunks[i].out.ids...)
@@ -49,9 +49,9 @@ func (f *forest[K, V]) abandon(chunks []chunk[K]) {
 	}
 }
 
-// fold makes an index, with what chunks have come to in place of their leaves, the present
-// one. Where that is the present one already, leaves are what they were, and no version has
-// their index, only sizes change.
+// fold makes an index with the results of chunks in place of their leaves, and makes it the present
+// one. If of is the present index, no leaf has moved, and no version shares it, then only sizes
+// change.
 func (f *forest[K, V]) fold(dev device.Host, of *index[K], moved bool, chunks []chunk[K]) error {
 	moved = moved || f.present.users > 1 || of.leaves == 0
 	for i := range chunks {
@@ -78,8 +78,8 @@ func (f *forest[K, V]) fold(dev device.Host, of *index[K], moved bool, chunks []
 	return err
 }
 
-// replace makes another index the present one, and its memory that of the next, unless a
-// version has it.
+// replace makes another index the present one. The memory of the old one is kept for the next
+// index, unless a version has it.
 func (f *forest[K, V]) replace(x *index[K]) error {
 	old := f.present
 	x.users, f.present = 1, x
@@ -90,16 +90,16 @@ func (f *forest[K, V]) replace(x *index[K]) error {
 	return nil
 }
 
-// span is a run of leaves of a new index: of the present one, or of a chunk.
+// span is a run of leaves of a new index, from the present one or from a chunk.
 type span[K word] struct {
 	entries[K]
 	to int
 }
 
-// spanLeaves is how many leaves of the present index are copied at a time.
+// spanLeaves is the number of leaves of the present index to copy at a time.
 const spanLeaves = 1 << 15
 
-// merged is an index with chunks in place of their leaves, in the spare memory.
+// merged returns an index with chunks in place of their leaves, in the spare memory.
 func (f *forest[K, V]) merged(dev device.Host, old *index[K], chunks []chunk[K]) *index[K] {
 	x := f.spare
 	f.spare = nil

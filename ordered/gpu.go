@@ -17,10 +17,11 @@ import (
 
 // gpuEngine runs the kernels of ordered.cu.
 //
-// Changes come one behind the other, whatever their streams. Each writes new leaves in place of those
-// that it touches, and a new index, which lookups find at once and wait for; so lookups run beside changes, and a
-// snapshot is an index that somebody holds. The host knows how many leaves there are at most, and waits only
-// if memory for them may be short, for no more than the plan of the last batch (see [ahead]) while there is enough.
+// Changes run one after the other, whatever their streams. Each writes new leaves in place of those
+// that it touches, and a new index. Lookups use that index at once and wait for it, so they run
+// alongside changes, and a snapshot is a retained index. The host stores a bound on the number of
+// leaves. It waits only if memory for them may be short, and while memory suffices no longer than
+// for the plan of the last batch (see [ahead]).
 type gpuEngine struct {
 	gpu.Queue
 	kernels
@@ -31,15 +32,15 @@ type gpuEngine struct {
 	fill   int
 
 	work   gpu.Work
-	lists  gpu.Work // of finding free leaves
+	lists  gpu.Work // memory for finding free leaves
 	ahead  ahead
 	known  core.Counters
-	stale  bool // changes have been submitted since these were read
-	least  int  // leaves that there is always memory for
-	pinned int  // snapshots and iterations
+	stale  bool // changes have been submitted since known was read
+	least  int  // leaves to always keep memory for
+	pinned int  // number of snapshots and iterations
 }
 
-// kernels are the entry points for one pair of widths.
+// kernels is the entry points for one pair of widths.
 type kernels struct {
 	get, seek, count, ranges, copy, before                                            device.Kernel
 	settle, settlePuts, plan, planGaps, write, writeGaps, enter, load, refill, reread device.Kernel
@@ -89,29 +90,29 @@ func (e *gpuEngine) idle() error { return e.Changed().Sync(context.Background())
 
 func (e *gpuEngine) refOf(p core.Parts) indexRef { return p.(*gpuIndex).ref(e.order) }
 
-// Caps is for [core.Engine], as are the methods that follow.
+// Caps implements core.Engine, as do the methods that follow.
 func (e *gpuEngine) Caps() core.Caps {
 	return core.Caps{Beside: true, Streams: true, DeletesTakeRoom: true, Updates: true}
 }
 
-// Current is the generation in use.
+// Current returns the current generation.
 func (e *gpuEngine) Current() *core.Lease { return e.leases.Current() }
 
 func (e *gpuEngine) now() *gpuIndex { return e.Current().Parts.(*gpuIndex) }
 
-// Pin is for [core.Versioner]: a generation never changes.
+// Pin implements core.Versioner. A generation never changes.
 func (e *gpuEngine) Pin(context.Context) (version uint64, err error) {
 	e.pinned++
 	return 0, nil
 }
 
-// Unpin is for [core.Versioner].
+// Unpin implements core.Versioner.
 func (e *gpuEngine) Unpin(context.Context, uint64) error {
 	e.pinned--
 	return nil
 }
 
-// Close frees all but what versions that are held have.
+// Close frees everything except the memory of held versions.
 func (e *gpuEngine) Close() (err error) {
 	if e.leases != nil {
 		err = errors.Join(e.idle(), e.work.Free(&e.Queue), e.lists.Free(&e.Queue))
@@ -122,7 +123,7 @@ func (e *gpuEngine) Close() (err error) {
 	return errors.Join(err, e.ahead.close(e.Dev), e.Queue.Close())
 }
 
-// Counters waits for all changes, and reads the counters of the last one.
+// Counters waits for all changes and reads the counters of the last one.
 func (e *gpuEngine) Counters(ctx context.Context) (core.Counters, error) {
 	if !e.stale {
 		return e.known, nil
@@ -152,21 +153,22 @@ func (e *gpuEngine) Add(s *device.Stream, to device.Slice[uint64], negate bool) 
 	return e.Submit(s, func() error { return device.Launch(s, e.add, gpu.Grid(1), gpu.Block, &p) })
 }
 
-// Lost is for [core.Engine]: every operation finds room, or its batch is refused.
+// Lost implements core.Engine. Every operation finds capacity, or its batch is refused.
 func (e *gpuEngine) Lost(context.Context) (int, error) { return 0, nil }
 
-// Clear is for [core.Engine].
+// Clear implements core.Engine.
 func (e *gpuEngine) Clear(context.Context) error {
 	e.known, e.stale, e.ahead.reserved = core.Counters{}, false, e.ahead.reserved[:0]
 	return e.leases.Replace(e.pool.empty())
 }
 
-// Extent is for [core.Engine]: units are leaves. The counters have been read since the last change.
+// Extent implements core.Engine. Units are leaves. The counters have been read since the last
+// change.
 func (e *gpuEngine) Extent(l *core.Lease) (units uint32, rows int) {
 	return uint32(l.Parts.(*gpuIndex).content.leaves), leafPairs
 }
 
-// Export is for [core.Engine].
+// Export implements core.Engine.
 func (e *gpuEngine) Export(ctx context.Context, l *core.Lease, lo, hi uint32, out *batch.Batch) (n int, err error) {
 	c, err := e.Carrier()
 	if err != nil {
@@ -192,17 +194,17 @@ func (e *gpuEngine) Export(ctx context.Context, l *core.Lease, lo, hi uint32, ou
 
 // ---- lookups ----------------------------------------------------------------
 
-// Look is for [core.Engine].
+// Look implements core.Engine.
 func (e *gpuEngine) Look(ctx context.Context, s *device.Stream, l *core.Lease, b *batch.Batch, count device.Ptr) (done, hits int, err error) {
 	return e.Queue.Seek(ctx, s, l, b, count, e)
 }
 
-// Expand is for [core.Expander].
+// Expand implements core.Expander.
 func (e *gpuEngine) Expand(ctx context.Context, s *device.Stream, l *core.Lease, b *batch.Batch) error {
 	return e.SeekRows(ctx, s, l, b, e)
 }
 
-// seekOf is a lookup as kernels take it.
+// seekOf returns the parameters of a lookup.
 func (e *gpuEngine) seekOf(p core.Parts, b *batch.Batch) seekParams {
 	c := &b.Columns
 	q := seekParams{
@@ -216,7 +218,7 @@ func (e *gpuEngine) seekOf(p core.Parts, b *batch.Batch) seekParams {
 	return q
 }
 
-// Seek is for [gpu.Seeker].
+// Seek implements gpu.Seeker.
 func (e *gpuEngine) Seek(s *device.Stream, p core.Parts, b *batch.Batch, hits device.Ptr) error {
 	q := e.seekOf(p, b)
 	q.hits = hits
@@ -232,14 +234,14 @@ func (e *gpuEngine) Seek(s *device.Stream, p core.Parts, b *batch.Batch, hits de
 	return device.Launch(s, kernel, gpu.Wave(e.Dev, b.N), gpu.Block, &q)
 }
 
-// Rows is for [gpu.Seeker].
+// Rows implements gpu.Seeker.
 func (e *gpuEngine) Rows(s *device.Stream, p core.Parts, b *batch.Batch, first, limit uint64) error {
 	q := e.seekOf(p, b)
 	q.offsets, q.first, q.rows = b.Columns[batch.Offsets].Ptr, first, limit
 	return device.Launch(s, e.ranges, gpu.Wave(e.Dev, b.N), gpu.Block, &q)
 }
 
-// Pairs is for [gpu.Seeker].
+// Pairs implements gpu.Seeker.
 func (e *gpuEngine) Pairs(s *device.Stream, p core.Parts, keys, vals device.Ptr, from uint64, n int, backward bool) error {
 	q := copyParams{x: e.refOf(p), keys: keys, vals: vals, from: from, n: uint64(n)}
 	if backward {
@@ -248,7 +250,7 @@ func (e *gpuEngine) Pairs(s *device.Stream, p core.Parts, keys, vals device.Ptr,
 	return device.Launch(s, e.copy, gpu.Wave(e.Dev, n), gpu.Block, &q)
 }
 
-// Answer is for [core.Answerer].
+// Answer implements core.Answerer.
 func (e *gpuEngine) Answer(_ context.Context, s *device.Stream, b *batch.Batch) error {
 	if b.N == 0 {
 		return nil

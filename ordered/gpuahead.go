@@ -11,16 +11,18 @@ import (
 	"github.com/weftgo/weft/internal/batch"
 )
 
-// ahead is what batches come to that have been submitted: how many leaves each leaves behind, and how many it has taken. The device
-// knows that once it has planned a batch, when more than half of its work is still to come; so the host, waiting
-// for it, can submit the next batch before the device has nothing to do.
+// ahead holds the results of submitted batches: the number of leaves after each, and the number
+// that it has taken. They are available once the device has planned a batch, with more than half of
+// its work still to come. So the host can wait for them and submit the next batch before the device
+// runs idle.
 type ahead struct {
-	host     []byte        // page-locked: a record for each
-	event    *device.Event // behind the last of them
-	reserved []int         // leaves that have been set aside for each
+	host     []byte        // page-locked: a record for each batch
+	event    *device.Event // recorded after the last of them
+	reserved []int         // leaves reserved for each
 }
 
-// mostAhead is how many batches may be submitted before the host waits for what the first of them have come to.
+// mostAhead is the maximum number of batches to submit before the host waits for the results of the
+// first.
 const mostAhead = 64
 
 const leavesBytes = int(unsafe.Sizeof(leavesRecord{}))
@@ -33,7 +35,7 @@ func (a *ahead) open(dev device.Device) (err error) {
 	return err
 }
 
-// close comes when all changes have been waited for.
+// close is called after all changes have been waited for.
 func (a *ahead) close(dev device.Device) (err error) {
 	if a.event != nil {
 		err = a.event.Close()
@@ -44,31 +46,32 @@ func (a *ahead) close(dev device.Device) (err error) {
 	return err
 }
 
-// full tells that no batch may be submitted before learn.
+// full reports whether learn must be called before the next batch is submitted.
 func (a *ahead) full() bool { return len(a.reserved) == mostAhead }
 
-// tell submits telling what a batch comes to, which lies at a place by then.
+// tell submits copying the result of a batch from an address to the host.
 func (a *ahead) tell(s *device.Stream, at device.Ptr) error {
 	record := a.host[len(a.reserved)*leavesBytes:][:leavesBytes]
-	batch.View[leavesRecord](record)[0].out = ^uint32(0) // more leaves than there can be, until it comes
+	// more leaves than can exist, until the copy arrives
+	batch.View[leavesRecord](record)[0].out = ^uint32(0)
 	return errors.Join(s.CopyOutAsync(record, at), s.Record(a.event))
 }
 
-// known waits for n records, and returns them.
+// known waits for n records and returns them.
 func (a *ahead) known(n int) ([]leavesRecord, error) {
 	if err := a.event.Sync(context.Background()); err != nil {
 		return nil, err
 	}
 	records := batch.View[leavesRecord](a.host)[:n]
 	for _, l := range records {
-		if l.out > maxLeaves { // rather than memory for so many
+		if l.out > maxLeaves { // instead of allocating memory for that many
 			return nil, fmt.Errorf("ordered: a batch is said to leave %d leaves behind; there are %d at most", l.out, maxLeaves)
 		}
 	}
 	return records, nil
 }
 
-// last waits for what the batch comes to that has been planned and not been written.
+// last waits for the result of the batch that has been planned but not written.
 func (a *ahead) last() (leavesRecord, error) {
 	records, err := a.known(len(a.reserved) + 1)
 	if err != nil {
@@ -77,7 +80,8 @@ func (a *ahead) last() (leavesRecord, error) {
 	return records[len(a.reserved)], nil
 }
 
-// learn waits until it is known what all batches come to, and sets free what has been set aside for them in vain.
+// learn waits for the results of all batches, and releases the leaves that were reserved for them
+// in vain.
 func (e *gpuEngine) learn() error {
 	a := &e.ahead
 	if len(a.reserved) == 0 {
@@ -87,7 +91,8 @@ func (e *gpuEngine) learn() error {
 	if err != nil {
 		return err
 	}
-	if slices.ContainsFunc(records, func(l leavesRecord) bool { return l.out == 0 }) { // the map is empty, or was, and its pairs were laid out without a plan
+	// If the map is or was empty, its pairs were laid out without a plan.
+	if slices.ContainsFunc(records, func(l leavesRecord) bool { return l.out == 0 }) {
 		_, err := e.Counters(context.Background())
 		return err
 	}

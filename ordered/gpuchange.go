@@ -13,11 +13,11 @@ import (
 	"github.com/weftgo/weft/internal/op"
 )
 
-// gpuPiece is the number of operations of a piece, at most: more are not faster, and each takes
-// some fifty bytes while it runs. One that loads an empty map may be larger.
+// gpuPiece is the maximum number of operations of a piece. More are not faster, and each takes
+// about fifty bytes while it runs. gpuLoad is the maximum for a load of an empty map.
 var gpuPiece, gpuLoad = 1 << 24, 1 << 28
 
-// Change is for [core.Engine]: in pieces, of which each is done as a whole.
+// Change implements core.Engine. It runs in pieces, each done as a whole.
 func (e *gpuEngine) Change(ctx context.Context, s *device.Stream, b *batch.Batch) (done int, failed []uint32, err error) {
 	for done < b.N {
 		if err := ctx.Err(); err != nil {
@@ -59,22 +59,23 @@ func (e *gpuEngine) changePiece(ctx context.Context, s *device.Stream, b *batch.
 	return err
 }
 
-// submitter submits launches, behind all changes before.
+// submitter submits launches after all earlier changes.
 type submitter func(*device.Stream, func() error) error
 
 // reservation is the memory of leaves and an index that a change takes.
 type reservation struct {
-	to     *gpuIndex // nil: is taken when the change has been planned
-	leaves int       // that are taken at most
-	most   int       // that there are then at most
-	rooms  int       // nodes that the index has memory for, at most
-	bytes  int       // of what the change works with
+	to     *gpuIndex // nil: allocated when the change has been planned
+	leaves int       // max leaves to take
+	most   int       // max leaves in use afterward
+	rooms  int       // max capacity of the index in nodes
+	bytes  int       // size of the work memory
 	used   bool
-	told   bool // the host is told what the change comes to, which has been planned
+	told   bool // the planned result is copied to the host
 }
 
-// bounds are how many leaves a batch takes at most, and how many there are then. A leaf with
-// operations is written anew, and has all but one of them more at most; leaves that are split have fill pairs each.
+// bounds returns the maximum number of leaves that a batch takes, and of leaves in use afterward. A
+// leaf with operations is written anew, and may get all operations but one more. Leaves that are
+// split have fill pairs each.
 func (e *gpuEngine) bounds(b *batch.Batch, ranges bool) (taken, most int) {
 	now := e.now().most
 	if ranges {
@@ -87,7 +88,7 @@ func (e *gpuEngine) bounds(b *batch.Batch, ranges bool) (taken, most int) {
 	return taken + more, now + more
 }
 
-// spareNodes is the part of an index that new memory for one has more.
+// spareNodes returns the divisor that sets the extra capacity of new index memory.
 func (e *gpuEngine) spareNodes() int {
 	if e.pinned > 0 { // versions may keep it
 		return 16
@@ -95,8 +96,8 @@ func (e *gpuEngine) spareNodes() int {
 	return 2
 }
 
-// reserve takes leaves and an index for a change, before anything happens. If there may be too few, and more than it takes to plan
-// the change would have to be waited for, nothing is taken yet.
+// reserve takes leaves and an index for a change before anything happens. If they may be too few,
+// and more than planning the change would have to be waited for, it takes nothing yet.
 func (e *gpuEngine) reserve(b *batch.Batch, ranges bool) (*reservation, error) {
 	spare, need := e.spareNodes(), func() (leaves, most int) { return e.bounds(b, ranges) }
 	short := func() bool {
@@ -121,8 +122,8 @@ func (e *gpuEngine) reserve(b *batch.Batch, ranges bool) (*reservation, error) {
 	return r, nil
 }
 
-// take takes the memory of a reservation. need is how many leaves are taken at most, and how many there are then, as
-// far as that is known when it is called.
+// take takes the memory of a reservation. need returns the maximum number of leaves to take, and of
+// leaves in use afterward, as far as known when it is called.
 func (e *gpuEngine) take(r *reservation, need func() (leaves, most int)) (err error) {
 	if r.leaves > e.pool.left {
 		if err := e.findLeaves(need); err != nil {
@@ -137,21 +138,21 @@ func (e *gpuEngine) take(r *reservation, need func() (leaves, most int)) (err er
 	return err
 }
 
-// takeExactly takes the memory of a reservation for a batch that has been planned, which it waits for.
+// takeExactly waits for a batch that has been planned, and takes the memory of its reservation.
 func (e *gpuEngine) takeExactly(r *reservation, b *batch.Batch) error {
 	l, err := e.ahead.last()
 	if err != nil {
 		return err
 	}
 	r.leaves, r.most = int(l.fresh), int(l.out)
-	if l.out == 0 && b.Inserts() { // or as many as pairs take that come to an empty map
+	if l.out == 0 && b.Inserts() { // an empty map takes as many as the pairs need
 		r.leaves = b.N/e.fill + 1
 		r.most = r.leaves
 	}
 	return e.take(r, func() (leaves, most int) { return r.leaves, r.most })
 }
 
-// findLeaves sees to as many free leaves as are needed. Memory grows before few are free.
+// findLeaves ensures that enough leaves are free. Memory grows before few are free.
 func (e *gpuEngine) findLeaves(need func() (leaves, most int)) error {
 	taken, _ := need()
 	if e.pool.unused() >= e.enough(taken) {
@@ -169,17 +170,21 @@ func (e *gpuEngine) findLeaves(need func() (leaves, most int)) error {
 	return e.growTo(taken, e.enough(taken), e.ample(taken))
 }
 
-// enough is how many leaves should be free for a batch that takes so many: a few more.
+// enough returns the low-water mark of free leaves for a batch that takes that many: an eighth of
+// the present more.
 func (e *gpuEngine) enough(taken int) int { return taken + e.now().most/8 }
 
-// ample is how many are free for it when memory has grown: enough for a few batches more, so that few have to find free ones. That is no
-// more than the present has, and the same however many leaves snapshots have: so what these cost is those leaves, and not a share of all.
+// ample returns the number of leaves to have free after memory has grown. It covers a few more
+// batches, so few of them search for free leaves. It exceeds what the batch takes by at most the
+// leaves of the present. It does not depend on the leaves of snapshots, so a snapshot costs its
+// leaves and not a share of all.
 func (e *gpuEngine) ample(taken int) int {
 	most := e.now().most
 	return taken + max(most/8, min(3*taken, most))
 }
 
-// growTo grows the pool, if fewer leaves are free than should be, until ample are, or at least as many as are taken.
+// growTo grows the pool until ample leaves are free, or at least taken, unless enough are free
+// already.
 func (e *gpuEngine) growTo(taken, enough, ample int) error {
 	p := e.pool
 	if p.left >= enough {
@@ -194,13 +199,14 @@ func (e *gpuEngine) growTo(taken, enough, ample int) error {
 		return err
 	}
 	if p.listed > 0 {
-		return nil // the list is the one there was, also where there was no memory for leaves
+		return nil // the old list, also if memory for leaves failed
 	}
 	return e.collectFree(true)
 }
 
-// collectFree finds out which leaves no version has, behind all changes. exactly: it waits for how many these are; else
-// they are taken to be as many as versions leave that have all that they may have.
+// collectFree finds the leaves that no version has, after all changes. With exactly, it waits for
+// their number. Otherwise the number is a lower bound: what remains if all versions have the
+// maximum that they may have.
 func (e *gpuEngine) collectFree(exactly bool) error {
 	p := e.pool
 	room := p.room()
@@ -211,7 +217,8 @@ func (e *gpuEngine) collectFree(exactly bool) error {
 		return err
 	}
 	q, scan, scratch := p.layOutCollect(0)
-	if err := e.lists.Room(&e.Queue, int(scratch)+scan.ScratchBytes()); err != nil { // a change that has been planned has other work
+	// a planned change has other work memory
+	if err := e.lists.Room(&e.Queue, int(scratch)+scan.ScratchBytes()); err != nil {
 		return err
 	}
 	q, scan, scratch = p.layOutCollect(e.lists.Buf.Ptr)
@@ -259,7 +266,7 @@ func (e *gpuEngine) listFree(q *collectParams, scan *prim.Scan, scratch device.B
 	})
 }
 
-// merging is the memory of a change, behind what else lies in the work memory.
+// merging is the memory of a change, which may follow other work memory.
 type merging struct {
 	sort   prim.Sort
 	group  prim.Group // rows of each key
@@ -268,19 +275,20 @@ type merging struct {
 	puts   bool       // all operations are Puts that report nothing
 
 	vals, infos, hot, gaps device.Ptr
-	first, begins          device.Ptr    // of windows
-	before                 device.Ptr    // leaves of the new index before windows, and of all
+	first, begins          device.Ptr    // by window
+	before                 device.Ptr    // leaves of the new index before each window, and of all
 	status                 device.Buffer // of sums over windows
 	windows                int
-	ranks                  prim.Scan // of nodes of the new index
+	ranks                  prim.Scan // by node of the new index
 	scratch                device.Buffer
 	end                    device.Ptr
 }
 
-// hotEntries are how many entries a hot leaf has at least (settle.cuh).
+// hotEntries is the minimum number of entries of a hot leaf (settle.cuh).
 const hotEntries = 128
 
-// layOut gives a change of n rows, or ranges, to an index of so many nodes at most its memory, from a place on.
+// layOut lays out the memory of a change of n rows or ranges from an address on. rooms is the
+// maximum number of nodes of the new index.
 func (e *gpuEngine) layOut(n int, ranges bool, rooms int, at device.Ptr) (m merging) {
 	c := prim.Carve(at)
 	if ranges {
@@ -305,14 +313,15 @@ func (e *gpuEngine) layOut(n int, ranges bool, rooms int, at device.Ptr) (m merg
 	return m
 }
 
-// plannedWindows are those that a warp plans (settle.cuh), and tileWindows those of a block.
+// plannedWindows is the number of windows that a warp plans (settle.cuh), tileWindows that of a
+// block.
 const (
 	warpThreads    = 32
 	plannedWindows = 16
 	tileWindows    = plannedWindows * gpu.BlockThreads / warpThreads
 )
 
-// tiles are the blocks that plan windows, and what lies behind the last one.
+// tiles returns the number of blocks that plan windows. They also cover the end of the last window.
 func (m *merging) tiles() int { return m.windows/tileWindows + 1 }
 
 func (m *merging) scratchBytes() int {
@@ -323,13 +332,13 @@ func (m *merging) scratchBytes() int {
 	return size
 }
 
-// into says which index a change writes.
+// into sets the index that a change writes.
 func (e *gpuEngine) into(to *gpuIndex, m *merging, p *changeParams) {
 	p.to, p.free, p.taken = to.ref(e.order), to.pool.free.Ptr, to.pool.taken()
 	m.ranks.N, m.ranks.Offsets = to.nodes, p.to.ranks
 }
 
-// paramsOf is a change as kernels take it that only read.
+// paramsOf returns the parameters of a change for kernels that only read.
 func (e *gpuEngine) paramsOf(b *batch.Batch, m *merging) changeParams {
 	c := &b.Columns
 	return changeParams{
@@ -345,8 +354,8 @@ func (e *gpuEngine) paramsOf(b *batch.Batch, m *merging) changeParams {
 	}
 }
 
-// become makes an index the one in use that a change has been submitted to write, unless that went
-// wrong: then nobody knows how many leaves have been taken.
+// become makes an index that a change has been submitted to write the current one. If that failed,
+// the number of leaves taken is unknown.
 func (e *gpuEngine) become(s *device.Stream, r *reservation, err error) error {
 	if err != nil {
 		e.pool.listed, e.pool.left, e.ahead.reserved = 0, 0, e.ahead.reserved[:0]
@@ -405,8 +414,8 @@ func (e *gpuEngine) change(_ context.Context, s *device.Stream, b *batch.Batch, 
 	return e.become(s, r, err)
 }
 
-// settleKeys submits settling the operations on each key, and finding the leaves that have some, if there
-// are leaves.
+// settleKeys submits settling the operations on each key, and finding the leaves that have some,
+// unless the map is empty.
 func (e *gpuEngine) settleKeys(s *device.Stream, m *merging, p *changeParams, empty bool) error {
 	scratch := m.scratch
 	if err := e.prims.Sort(s, &m.sort, scratch); err != nil {
@@ -434,7 +443,7 @@ func (e *gpuEngine) settleKeys(s *device.Stream, m *merging, p *changeParams, em
 	return e.prims.Group(s, &m.leaves, scratch)
 }
 
-// planWindows submits working out how many leaves there will be, and telling the host of it.
+// planWindows submits counting the leaves of the new index, and copying the result to the host.
 func (e *gpuEngine) planWindows(s *device.Stream, r *reservation, m *merging, p *changeParams, plan device.Kernel) error {
 	if err := s.Fill(m.status.Ptr, 0, m.status.Size/4); err != nil {
 		return err
@@ -459,7 +468,7 @@ func (e *gpuEngine) merge(s *device.Stream, m *merging, p *changeParams, write d
 	return e.complete(s, m, p, e.finish)
 }
 
-// complete submits writing what lies above the lines of a new index.
+// complete submits writing the upper levels and ranks of a new index.
 func (e *gpuEngine) complete(s *device.Stream, m *merging, p *changeParams, finish device.Kernel) error {
 	if err := e.launch(s, finish, m.ranks.N, p); err != nil {
 		return err
@@ -467,7 +476,7 @@ func (e *gpuEngine) complete(s *device.Stream, m *merging, p *changeParams, fini
 	return e.prims.Scan(s, &m.ranks, m.scratch)
 }
 
-// windowThreads are those that write a window (change.cuh): one a leaf.
+// windowThreads is the number of threads that write a window (change.cuh): one per leaf.
 const windowThreads = fanout
 
 func (e *gpuEngine) launch(s *device.Stream, k device.Kernel, n int, p *changeParams) error {
@@ -496,8 +505,8 @@ func (e *gpuEngine) deleteRanges(ctx context.Context, s *device.Stream, b *batch
 	return e.become(s, r, err)
 }
 
-// compact is for [engine]. All pairs move to a pool of their own, as a bulk load would have written them;
-// versions that are held keep theirs.
+// compact implements engine. All pairs move to a new pool, as in a bulk load. Held versions keep
+// theirs.
 func (e *gpuEngine) compact(ctx context.Context) error {
 	if _, err := e.Counters(ctx); err != nil {
 		return err
@@ -515,7 +524,7 @@ func (e *gpuEngine) compact(ctx context.Context) error {
 	return from.close()
 }
 
-// refillTo fills a pool from the one in use, and makes what it has the one in use.
+// refillTo copies the pairs of the current index to a pool, and makes the result the current index.
 func (e *gpuEngine) refillTo(to *gpuPool) error {
 	leaves := (int(e.known.Live) + e.fill - 1) / e.fill
 	if err := e.growFor(max(leaves, e.least)); err != nil {
@@ -548,23 +557,23 @@ func (e *gpuEngine) refillTo(to *gpuPool) error {
 	return e.leases.Replace(x)
 }
 
-// ensure is for [engine].
+// ensure implements engine.
 func (e *gpuEngine) ensure(pairs int) error {
 	e.least = (pairs + e.fill - 1) / e.fill
 	return e.growFor(e.least)
 }
 
-// growFor grows the pool until so many leaves are free.
+// growFor grows the pool until that many leaves are free.
 func (e *gpuEngine) growFor(leaves int) error { return e.growTo(leaves, leaves, leaves) }
 
-// spareRoom is the share of the leaves that there is memory for which may be in use: others are for what
+// spareRoom: one in spareRoom leaves of the memory may be in use. The others are for leaves that
 // batches write anew.
 const spareRoom = 2
 
-// extent is for [engine].
+// extent implements engine.
 func (e *gpuEngine) extent() (leaves, room int) { return e.now().most, e.pool.room() / spareRoom }
 
-// usage is for [engine].
+// usage implements engine.
 func (e *gpuEngine) usage() (usage, error) {
 	if err := e.collectFree(true); err != nil {
 		return usage{}, err
@@ -573,7 +582,7 @@ func (e *gpuEngine) usage() (usage, error) {
 	return usage{leaves: e.now().most, room: p.room(), free: p.left, versions: e.pinned, bytes: p.bytes()}, nil
 }
 
-// errLeaves is the error of maps whose leaves have no numbers.
+// errLeaves returns the error of maps with more leaves than numbers.
 func errLeaves(leaves int) error {
 	return fmt.Errorf("%w: %d leaves; %d have numbers", device.ErrMemory, leaves, maxLeaves)
 }

@@ -10,7 +10,7 @@ import (
 	"github.com/weftgo/weft/internal/cpu"
 )
 
-// Check is for [core.Checker]: the rules of the layout, on a copy in host memory.
+// Check implements core.Checker. It checks the layout of a copy in host memory.
 func (e *gpuEngine) Check(ctx context.Context, l *core.Lease) error {
 	check, err := cpu.Choose(e.Widths, checkCopy[uint32, uint32], checkCopy[uint32, uint64],
 		checkCopy[uint64, uint32], checkCopy[uint64, uint64], nil, nil)
@@ -34,7 +34,7 @@ func checkCopy[K, V word](ctx context.Context, e *gpuEngine, x *gpuIndex) error 
 	return f.checkOnce(f.present)
 }
 
-// checkOnce checks that no leaf is at two places of an index.
+// checkOnce checks that no leaf occurs twice in an index.
 func (f *forest[K, V]) checkOnce(x *index[K]) error {
 	there := make([]bool, f.used)
 	for _, id := range x.ids[:x.leaves] {
@@ -46,7 +46,7 @@ func (f *forest[K, V]) checkOnce(x *index[K]) error {
 	return nil
 }
 
-// fetch copies a version, whose content has been read, to host memory.
+// fetch copies a version to host memory. Its content has been read.
 func fetch[K, V word](ctx context.Context, e *gpuEngine, x *gpuIndex) (*forest[K, V], error) {
 	f := &forest[K, V]{fill: e.fill, present: &index[K]{}}
 	f.used = uint32(x.pool.room())
@@ -71,8 +71,8 @@ func fetch[K, V word](ctx context.Context, e *gpuEngine, x *gpuIndex) (*forest[K
 	return f, nil
 }
 
-// read makes an index of the memory of one on a GPU, with room for so many nodes, and reports whether the
-// levels above the lowest are as they should be.
+// read makes an index from the memory of one on a GPU, with capacity for n nodes, and reports
+// whether the levels above the lowest are correct.
 func (x *index[K]) read(at indexAt, n, leaves int, mem []byte) bool {
 	x.mem.Host = bytesOf(make([]uint64, indexBytes[K](leaves)/8+1))
 	x.shape(leaves)

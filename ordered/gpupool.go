@@ -13,44 +13,49 @@ import (
 	"github.com/weftgo/weft/internal/gpu/prim"
 )
 
-// gpuPool is the memory of leaves on a GPU, and of the indexes of all versions. Leaves never change once they are in an index: a
-// change takes others. Which are free is found out when there are too few: those that no version has.
+// gpuPool is the memory of leaves on a GPU, and of the indexes of all versions. Leaves never change
+// once they are in an index: a change takes others. When free leaves run short, the pool searches
+// for those that no version has.
 //
-// The first leaves lie in blocks as [pool] has them. All behind mostBlocks of these lie in one range of addresses, which grows by as
-// many as are needed, and not to twice as many. A range has 2 MiB at least on a GPU, so small maps have none.
+// The first leaves lie in blocks as in [pool]. All leaves after mostBlocks blocks lie in one range
+// of addresses. The range grows by what is needed instead of doubling. On a GPU a range has at
+// least 2 MiB, so small maps have none.
 type gpuPool struct {
 	dev      device.Device
-	key, val int // bytes
+	key, val int // bytes per key and value
 	spare    core.Spare[*gpuIndex]
 
 	blocks []device.Buffer
-	rest   device.Range         // of leaves behind those of all blocks; nil: there are none yet
-	behind int                  // how many these are
-	most   int                  // bytes of addresses that the range has
-	table  device.Slice[uint64] // where leaf 0 of each block would be; behind them how many of the free leaves have been taken
-	none   device.Buffer        // the index of no leaves, which all versions share that have none before any change
-	free   device.Buffer        // numbers of free leaves
-	listed int                  // how many these are, at least; 0: nobody knows which are free
-	left   int                  // of these, that nobody can have taken, at least
-	tapped bool                 // a batch has been submitted since they were listed
+	rest   device.Range // leaves after those of all blocks; nil: none yet
+	behind int          // number of leaves in rest
+	most   int          // size of the address range in bytes
+	// address of leaf 0 for each block, then the number of free leaves taken
+	table device.Slice[uint64]
+	// index of no leaves, shared by all empty versions before any change
+	none   device.Buffer
+	free   device.Buffer // numbers of free leaves
+	listed int           // min number of free leaves; 0: the list is invalid
+	left   int           // min number of listed leaves that are certainly not taken
+	tapped bool          // a batch has been submitted since the list was made
 
-	mu       sync.Mutex  // of whoever ends a last lease
-	versions []*gpuIndex // that somebody may read
+	mu       sync.Mutex  // guards what the end of a last lease changes
+	versions []*gpuIndex // that may still be read
 	closed   bool
 }
 
-// gpuIndex is the index of a version: a generation. It has the arrays of [index], in memory for so
-// many leaves, with the levels of separators in the other order, and how much it has.
+// gpuIndex is the index of a version: a generation. It has the arrays of [index], in memory for a
+// number of nodes, with the levels of separators in reverse order, and its content.
 type gpuIndex struct {
 	pool    *gpuPool
 	buf     device.Buffer
-	nodes   int     // of the lowest level, that there is memory for
-	most    int     // leaves that it has at most, as far as that is known
-	content content // once that has been read
+	nodes   int     // capacity of the lowest level
+	most    int     // max leaves, as far as known
+	content content // once it has been read
 }
 
-// spareIndexes is how many indexes are kept that no version has: two while a map is cleared, loaded and changed, which else would
-// allocate one, 0.4 ms or a fifth of a batch of 2^22 on an H100 (2026-11-26); one behind each change.
+// spareIndexes is the maximum number of unused indexes to keep. It is two while a map is cleared,
+// loaded and changed. Otherwise such a round would allocate one, which takes 0.4 ms or a fifth of a
+// batch of 2^22 on an H100 (2026-11-26). After each change one is kept.
 const spareIndexes = 2
 
 // newGPUPool makes a pool without leaves.
@@ -69,7 +74,7 @@ func newGPUPool(s *device.Stream, key, val int, idle func() error) (*gpuPool, er
 	return p, nil
 }
 
-// empty is the index of no leaves.
+// empty returns the index of no leaves.
 func (p *gpuPool) empty() *gpuIndex {
 	x := &gpuIndex{pool: p, buf: p.none, nodes: 1}
 	p.hold(x)
@@ -83,18 +88,18 @@ func (p *gpuPool) hold(x *gpuIndex) {
 	p.mu.Unlock()
 }
 
-// taken is where the device counts the free leaves that have been taken.
+// taken returns the address at which the device counts the free leaves taken.
 func (p *gpuPool) taken() device.Ptr { return p.table.Ptr() + 8*maxBlocks }
 
 func (p *gpuPool) leafBytes() int { return leafPairs * (p.key + p.val) }
 
-// mostBlocks is how many blocks there are before the range; tests have fewer.
+// mostBlocks is the number of blocks before the range. Tests have fewer.
 var mostBlocks = 10
 
-// room is the number of leaves that there is memory for.
+// room returns the number of leaves that fit the memory.
 func (p *gpuPool) room() int { return blocksRoom(len(p.blocks)) + p.behind }
 
-// memory is that of all leaves, in order.
+// memory returns the memory of all leaves, in order.
 func (p *gpuPool) memory() []device.Buffer {
 	if p.behind == 0 {
 		return p.blocks
@@ -102,7 +107,7 @@ func (p *gpuPool) memory() []device.Buffer {
 	return append(slices.Clip(p.blocks), device.Buffer{Ptr: p.rest.Ptr(), Size: p.behind * p.leafBytes()})
 }
 
-// blocksRoom is the number of leaves of so many blocks.
+// blocksRoom returns the number of leaves in that many blocks.
 func blocksRoom(blocks int) int {
 	if blocks == 0 {
 		return 0
@@ -110,8 +115,8 @@ func blocksRoom(blocks int) int {
 	return firstBlock << (blocks - 1)
 }
 
-// grow takes memory for so many leaves at least. Those that are new are not free before that has been found out. After an error
-// there may be more than before.
+// grow allocates memory for at least that many leaves. The new ones are not free until a search
+// finds them. After an error the memory may have grown.
 func (p *gpuPool) grow(s *device.Stream, leaves int) error {
 	leaves = (leaves + firstBlock - 1) / firstBlock * firstBlock
 	if leaves > maxLeaves {
@@ -170,7 +175,7 @@ func (p *gpuPool) extend(s *device.Stream, n int) error {
 	return nil
 }
 
-// reserve sets addresses aside for the range, of as many leaves as the device could have.
+// reserve reserves the addresses of the range, for as many leaves as the device could have.
 func (p *gpuPool) reserve(s *device.Stream) error {
 	if p.rest != nil {
 		return nil
@@ -192,13 +197,14 @@ func (p *gpuPool) reserve(s *device.Stream) error {
 	return nil
 }
 
-// lead has kernels find n blocks from number b on, side by side, of which the first leaf has a number.
+// lead writes to the table, for kernels, the addresses of n adjacent blocks from number b on. first
+// is the number of their first leaf.
 func (p *gpuPool) lead(s *device.Stream, b, n int, at device.Ptr, first int) error {
 	bases := slices.Repeat([]uint64{uint64(at) - uint64(first)*uint64(p.leafBytes())}, n)
 	return errors.Join(s.CopyIn(p.table.Ptr()+device.Ptr(8*b), device.Bytes(bases)), s.Sync(context.Background()))
 }
 
-// listRoom takes memory for the numbers of so many free leaves.
+// listRoom allocates memory for the numbers of that many free leaves.
 func (p *gpuPool) listRoom(leaves int) error {
 	if 4*leaves <= p.free.Size {
 		return nil
@@ -215,7 +221,7 @@ func (p *gpuPool) listRoom(leaves int) error {
 	return nil
 }
 
-// levels is the number of levels of an index of so many nodes.
+// levels returns the number of levels of an index of n nodes.
 func levels(n int) int {
 	l := 1
 	for ; n > 1; n = nodes(n) {
@@ -224,7 +230,7 @@ func levels(n int) int {
 	return l
 }
 
-// indexAt is where the arrays of an index of so many nodes begin.
+// indexAt is the offsets of the arrays of an index of some number of nodes, and its size.
 type indexAt struct{ ids, sizes, ranks, content, size int }
 
 func (p *gpuPool) layOut(n int) (at indexAt) {
@@ -246,7 +252,7 @@ func (p *gpuPool) layOut(n int) (at indexAt) {
 	return at
 }
 
-// ref is an index as kernels take it.
+// ref returns an index as a kernel parameter.
 func (x *gpuIndex) ref(order uint64) indexRef {
 	l := x.pool.layOut(x.nodes)
 	at := func(offset int) device.Ptr { return x.buf.Ptr + device.Ptr(offset) }
@@ -256,17 +262,18 @@ func (x *gpuIndex) ref(order uint64) indexRef {
 	}
 }
 
-// rooms are the numbers of nodes, at least and at most, in whose memory the index of so many leaves is put.
+// rooms returns the minimum and maximum capacity in nodes of memory for the index of that many
+// leaves.
 func rooms(leaves, spare int) (least, most int) {
 	n := max(1, nodes(leaves))
 	return n, n + 2*(n/spare) + 64
 }
 
-// fits tells whether take would allocate nothing.
+// fits reports whether take would not allocate memory.
 func (p *gpuPool) fits(leaves, spare int) bool { return p.spare.Has(rooms(leaves, spare)) }
 
-// take is memory for the index of so many leaves, whose content is undefined; new memory has one part in spare more, for
-// maps that grow.
+// take returns memory for the index of that many leaves, with undefined content. New memory has one
+// part in spare more, for maps that grow.
 func (p *gpuPool) take(leaves, spare int) (*gpuIndex, error) {
 	n, most := rooms(leaves, spare)
 	x, ok := p.spare.Take(n, most)
@@ -290,14 +297,15 @@ func (p *gpuPool) take(leaves, spare int) (*gpuIndex, error) {
 	return x, nil
 }
 
-// Memory is for [core.Spare], as is Room.
+// Memory and Room implement what core.Spare requires.
 func (x *gpuIndex) Memory() device.Buffer { return x.buf }
 
-// Room is in nodes.
+// Room returns the capacity in nodes.
 func (x *gpuIndex) Room() int { return x.nodes }
 
-// Free is for [core.Parts], and for changes that end before their index is one. Its memory is kept for the next one, which
-// comes behind all that has been submitted. The last version of a pool that is closed frees that.
+// Free implements core.Parts. It also frees the index of a failed change. The memory is kept for
+// the next index, which is written after all submitted work. The last version of a closed pool
+// frees the pool.
 func (x *gpuIndex) Free() error {
 	p := x.pool
 	p.mu.Lock()
@@ -314,7 +322,7 @@ func (x *gpuIndex) Free() error {
 	return err
 }
 
-// close frees the pool as soon as nobody reads a version of it. No change is under way any more.
+// close frees the pool as soon as no reader has a version of it. No change is under way anymore.
 func (p *gpuPool) close() error {
 	p.mu.Lock()
 	p.closed = true
@@ -343,7 +351,7 @@ func (p *gpuPool) freeAll() (err error) {
 	return errors.Join(err, p.table.Free())
 }
 
-// bytes is the size of all memory.
+// bytes returns the size of all memory.
 func (p *gpuPool) bytes() int {
 	_, size := p.spare.Bytes()
 	for _, b := range p.blocks {
@@ -355,7 +363,7 @@ func (p *gpuPool) bytes() int {
 	return size + p.free.Size + p.none.Size
 }
 
-// unused is how many leaves no version has, at least.
+// unused returns a lower bound of the number of leaves that no version has.
 func (p *gpuPool) unused() int {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -366,7 +374,7 @@ func (p *gpuPool) unused() int {
 	return free
 }
 
-// layOutCollect gives finding free leaves its memory, from a place on.
+// layOutCollect lays out the memory for finding free leaves from an address on.
 func (p *gpuPool) layOutCollect(at device.Ptr) (q collectParams, scan prim.Scan, scratch device.Ptr) {
 	c := prim.Carve(at)
 	scan = prim.Scan{N: p.room() / fanout, Width: 4}

@@ -9,24 +9,22 @@ import (
 	"github.com/weftgo/weft/internal/batch"
 )
 
-// word are the types that keys and values are stored as.
+// word is the set of types in which keys and values are stored.
 type word interface{ uint32 | uint64 }
 
-// index tells which leaf a key belongs to, and how many pairs lie before each
-// leaf. It never changes but for the sizes of leaves, and these only while the
-// present alone has it; versions keep the one that they were read by.
+// index maps a key to its leaf, and a leaf to the number of pairs before it. It is immutable except
+// for the sizes of leaves, which change only while the present alone has it. A version keeps the
+// index with which it was taken.
 //
-// Its memory has these arrays, one after the other, each at a multiple of
-// [lineBytes]:
+// Its memory has these arrays, one after the other, each at a multiple of [lineBytes]:
 //
 //	separators by level   those of all leaves, of every 16th leaf, of every 256th, …
 //	ids                   where the leaves lie
 //	sizes                 the number of pairs of each leaf
 //	ranks                 the number of pairs before every 16th leaf, and of all
 //
-// A leaf has the keys from its separator up to the next one. That of the first is
-// 0. The nodes of a level are 16 separators, the last one filled up with the
-// largest key.
+// A leaf has the keys from its separator up to the next one. The first separator is 0. The nodes of
+// a level are 16 separators each. The last one is filled up with the largest key.
 type index[K word] struct {
 	mem    device.Buffer
 	users  int // the present, and versions
@@ -38,10 +36,10 @@ type index[K word] struct {
 	ranks  []uint64
 }
 
-// nodes is the number of nodes that so many entries take.
+// nodes returns the number of nodes for that many entries.
 func nodes(entries int) int { return (entries + fanout - 1) / fanout }
 
-// indexBytes is the size of the index of so many leaves.
+// indexBytes returns the size of the index of that many leaves.
 func indexBytes[K word](leaves int) int {
 	var k K
 	size := 0
@@ -58,7 +56,7 @@ func indexBytes[K word](leaves int) int {
 	return size
 }
 
-// newIndex takes memory for the index of so many leaves, or fewer.
+// newIndex allocates memory for the index of up to that many leaves.
 func newIndex[K word](dev device.Device, leaves int) (*index[K], error) {
 	size := indexBytes[K](leaves)
 	mem, err := dev.Alloc(size)
@@ -68,7 +66,7 @@ func newIndex[K word](dev device.Device, leaves int) (*index[K], error) {
 	return &index[K]{mem: mem}, nil
 }
 
-// shape lays the arrays out for so many leaves, whose content is undefined.
+// shape lays the arrays out for that many leaves. Their content is undefined.
 func (x *index[K]) shape(leaves int) {
 	rest := x.mem.Host
 	x.leaves, x.seps, x.counts = leaves, x.seps[:0], x.counts[:0]
@@ -84,7 +82,7 @@ func (x *index[K]) shape(leaves int) {
 	x.ranks = cut[uint64](&rest, nodes(leaves)+1)
 }
 
-// empty makes it the index of no leaves.
+// empty makes x the index of no leaves.
 func (x *index[K]) empty() {
 	x.shape(0)
 	x.complete()
@@ -99,7 +97,7 @@ func cut[T any](mem *[]byte, n int) []T {
 	return s
 }
 
-// complete makes an index of its first level, the ids and the sizes.
+// complete completes an index from its first level, the ids and the sizes.
 func (x *index[K]) complete() {
 	if x.leaves > 0 {
 		x.seps[0][0] = 0
@@ -120,8 +118,8 @@ func (x *index[K]) complete() {
 	x.recount(0, len(x.ranks)-1)
 }
 
-// recount works the ranks out anew behind the nodes [from,to), whose sizes have changed; those
-// that follow change by as much as the last of these.
+// recount recomputes the ranks after the nodes [from,to), which have new sizes. The ranks that
+// follow change by as much as the last of these.
 func (x *index[K]) recount(from, to int) {
 	was := x.ranks[to]
 	for node := from; node < to; node++ {
@@ -134,10 +132,10 @@ func (x *index[K]) recount(from, to int) {
 	}
 }
 
-// pairs is the number of pairs.
+// pairs returns the number of pairs.
 func (x *index[K]) pairs() uint64 { return x.ranks[len(x.ranks)-1] }
 
-// sum adds up the first n of 16 sizes, eight at a time.
+// sum adds the first n of 16 sizes, eight at a time.
 func sum(sizes []uint8, n int) int {
 	const even = 0x00ff00ff00ff00ff
 	words := (*[2]uint64)(unsafe.Pointer(unsafe.SliceData(sizes[:fanout])))
@@ -152,7 +150,7 @@ func sum(sizes []uint8, n int) int {
 	return int(total)
 }
 
-// before is the number of pairs in the leaves before one.
+// before returns the number of pairs in the leaves before leaf.
 func (x *index[K]) before(leaf int) uint64 {
 	node := leaf / fanout
 	if leaf == x.leaves {
@@ -161,8 +159,7 @@ func (x *index[K]) before(leaf int) uint64 {
 	return x.ranks[node] + uint64(sum(x.sizes[node*fanout:], leaf%fanout))
 }
 
-// place is the leaf that has the pair with so many before it, and how many of
-// these are in that leaf. There is such a pair.
+// place returns the leaf of the pair with that rank, and the pair's index in it. The pair exists.
 func (x *index[K]) place(rank uint64) (leaf, at int) {
 	node, _ := slices.BinarySearchFunc(x.ranks, rank, func(before, rank uint64) int {
 		if before <= rank {
@@ -178,8 +175,8 @@ func (x *index[K]) place(rank uint64) (leaf, at int) {
 	return leaf, at
 }
 
-// child is the last of a node's separators that is not larger than a key, taking
-// it for known that the first one is not.
+// child returns the last of a node's separators that is not larger than a key. The first one is
+// known not to be.
 func child[K word](node *[fanout]K, key K) int {
 	i := notAbove(node[8], key) << 3
 	i += notAbove(node[i|4], key) << 2
@@ -187,7 +184,8 @@ func child[K word](node *[fanout]K, key K) int {
 	return i + notAbove(node[i|1], key)
 }
 
-// notAbove is 1 or 0 without a branch, which would be guessed wrong half of the time.
+// notAbove returns 1 if a <= b and 0 otherwise, without a branch, which would be mispredicted half
+// of the time.
 func notAbove[K word](a, b K) int {
 	n := 0
 	if a <= b {
@@ -196,13 +194,13 @@ func notAbove[K word](a, b K) int {
 	return n
 }
 
-// step goes from a node of a level to a child of it.
+// step goes from a node of a level to a child.
 func (x *index[K]) step(level, node int, key K) int {
 	s := x.seps[level]
 	return min(node*fanout+child((*[fanout]K)(s[node*fanout:]), key), x.counts[level]-1)
 }
 
-// leaf is the leaf that a key belongs to. There are leaves.
+// leaf returns the leaf that a key belongs to. The index has leaves.
 func (x *index[K]) leaf(key K) int {
 	at := 0
 	for l := len(x.seps) - 1; l >= 0; l-- {

@@ -8,8 +8,8 @@ import (
 	"github.com/weftgo/weft/device/devicetest"
 )
 
-// The index leads to the last separator that is not larger, for any number of leaves around
-// the sizes of its nodes, and tells ranks and places.
+// TestIndex checks that the index leads to the last separator that is not larger, and that its
+// ranks and places are right. It covers numbers of leaves around the sizes of its nodes.
 func TestIndex(t *testing.T) {
 	dev := devicetest.OpenCPU(t, 1)
 	rng := rand.New(rand.NewPCG(1, 1))
@@ -51,7 +51,7 @@ func TestIndex(t *testing.T) {
 	}
 }
 
-// A leaf finds bounds whatever its number of pairs.
+// TestLeafBounds checks the bounds in a leaf for any number of pairs.
 func TestLeafBounds(t *testing.T) {
 	for n := 1; n <= leafPairs; n++ {
 		var l leaf[uint64, uint32]

@@ -12,8 +12,8 @@ import (
 	"github.com/weftgo/weft/ordered"
 )
 
-// kernelTests are tests of the kernels for a pair of widths: run by TestKernels on those that ship,
-// by TestMutants and TestRandomMutants on broken ones.
+// kernelTests returns the tests of the kernels for a pair of widths. TestKernels runs them on the
+// shipped kernels, TestMutants and TestRandomMutants on broken ones.
 func kernelTests[K, V uint32 | uint64]() []mutate.KernelTest {
 	return []mutate.KernelTest{
 		{Name: "as on a CPU", Run: func(t testing.TB, dev device.Device) { ordered.SameOnGPU[K, V](t, dev, 1, 10) }},
@@ -29,10 +29,10 @@ func kernelTests[K, V uint32 | uint64]() []mutate.KernelTest {
 	}
 }
 
-// plansInBlocks has batches on as many leaves as three blocks plan, here and there, so that some are split and some united: how many
-// leaves there are before a window is what blocks tell each other.
+// plansInBlocks runs batches on as many leaves as three blocks plan, in various places, so that
+// some leaves split and some merge. Blocks pass each other the number of leaves before a window.
 func plansInBlocks[K, V uint32 | uint64](t testing.TB, dev device.Device) {
-	const n, spacing, few, apart = 2*2048*26 + 1000, 16, 8, 3001 // 26 pairs a leaf
+	const n, spacing, few, apart = 2*2048*26 + 1000, 16, 8, 3001 // 26 pairs per leaf
 	m := conformance.Open(t, ordered.New[K, V], dev, nil)
 	keys := conformance.Sequence[K](0, n)
 	for i := range keys {
@@ -59,15 +59,15 @@ func plansInBlocks[K, V uint32 | uint64](t testing.TB, dev device.Device) {
 	must(t, m.Check(ctx()))
 }
 
-// fills has pairs come one by one to a leaf that is nearly full, until it is two.
+// fills inserts pairs one by one into a nearly full leaf until it splits.
 func fills[K, V uint32 | uint64](t testing.TB, dev device.Device) {
-	const most = 32 // pairs of a leaf
+	const most = 32 // pairs per leaf
 	m := conformance.Open(t, ordered.New[K, V], dev, nil)
 	h := conformance.OrderedHistory[K, V]{Map: m.OrderedMap, Most: most}
 	h.Begin(t, 1)
 	keys, vals := conformance.Sequence[K](0, most+2), conformance.Sequence[V](7, most+2)
 	for n, next := 0, 0; n < len(keys); n = next {
-		if next = n + most/2; next > most-2 { // not all at once, or they are two leaves
+		if next = n + most/2; next > most-2 { // not all at once, which would make two leaves
 			next = n + 1
 		}
 		h.Put(keys[n:next], vals[n:next])
@@ -76,7 +76,8 @@ func fills[K, V uint32 | uint64](t testing.TB, dev device.Device) {
 	}
 }
 
-// getsOrPuts gets the values of keys that there are, and puts others, on a stream: which of both is reported.
+// getsOrPuts runs GetOrPut on a stream for present and absent keys. The result must report which
+// they were.
 func getsOrPuts[K, V uint32 | uint64](t testing.TB, dev device.Device) {
 	const n, old = 40, 20
 	m := conformance.Open(t, ordered.New[K, V], dev, nil)
@@ -99,8 +100,9 @@ func getsOrPuts[K, V uint32 | uint64](t testing.TB, dev device.Device) {
 	}
 }
 
-// recycles looks up keys on a stream, and has a snapshot, while batches on another put all of them, over and over: their
-// leaves are used again. Lookups find one batch each, none before the one before.
+// recycles looks up keys on a stream and holds a snapshot, while batches on another stream put all
+// keys over and over, so leaves are reused. Each lookup must find one batch, none earlier than the
+// lookup before.
 func recycles[K, V uint32 | uint64](t testing.TB, dev device.Device) {
 	const n, rounds = 200, 10
 	m := conformance.Open(t, ordered.New[K, V], dev, nil)
@@ -130,14 +132,14 @@ func recycles[K, V uint32 | uint64](t testing.TB, dev device.Device) {
 	must(t, first.Close())
 }
 
-// beside has a map beside a model, with snapshots, ranges that are deleted, and pairs that move.
+// beside runs a map against a model, with snapshots, deleted ranges and pairs that move.
 func beside[K, V uint32 | uint64](t testing.TB, dev device.Device, seed uint64, most, rounds int) {
 	m := conformance.Open(t, ordered.New[K, V], dev, nil)
 	h := conformance.OrderedHistory[K, V]{Map: m.OrderedMap, Most: most, Also: []weft.OpKind{weft.OpUpdate, weft.OpPut}}
 	h.Run(t, seed, rounds)
 }
 
-// Each kernel does what it should.
+// TestKernels checks each kernel.
 func TestKernels(t *testing.T) {
 	if testing.Short() {
 		t.Skip("interprets kernels")
@@ -145,8 +147,8 @@ func TestKernels(t *testing.T) {
 	t.Run("uint64,uint64", func(t *testing.T) { mutate.OnSim(t, kernelTests[uint64, uint64](), 1, 80) })
 }
 
-// A leaf that a version has must not be used again: neither readers that are under way nor a snapshot find what they
-// should, if the leaves of versions are not marked.
+// TestEarlyReclaimIsFound checks that leaves of a version are not reused. If they are not marked,
+// running readers and a snapshot must find wrong pairs.
 func TestEarlyReclaimIsFound(t *testing.T) {
 	if testing.Short() {
 		t.Skip("interprets kernels")
@@ -161,7 +163,8 @@ func TestEarlyReclaimIsFound(t *testing.T) {
 	}
 }
 
-// besideSnapshot has a snapshot beside batches that are waited for: nothing else reads what is used again.
+// besideSnapshot holds a snapshot alongside batches that are waited for. Nothing else reads reused
+// leaves.
 func besideSnapshot(t testing.TB, dev device.Device) {
 	const n = 200
 	m := conformance.Open(t, ordered.New[uint32, uint32], dev, nil)
@@ -170,7 +173,7 @@ func besideSnapshot(t testing.TB, dev device.Device) {
 	must(t, err)
 	s, err := m.Snapshot(ctx())
 	must(t, err)
-	for range 12 { // until leaves are short
+	for range 12 { // until leaves run short
 		_, err := m.Put(ctx(), keys, make([]uint32, n))
 		must(t, err)
 	}
@@ -182,8 +185,8 @@ func besideSnapshot(t testing.TB, dev device.Device) {
 	must(t, s.Close())
 }
 
-// Mutants are ways to break the kernels: their PTX with one pattern replaced wherever it occurs in
-// the kernels of a name.
+// mutants lists ways to break the kernels, by replacing every match of a pattern in the PTX of the
+// kernels of a name.
 var mutants = []struct{ name, kernels, pattern, with string }{
 	{"a lookup goes to the last child of each node", "get", `ld\.global\.v2\.b64 {(%rd\d+), (%rd\d+)}, \[(%rd\d+)\];`, "mov.b64 $1, 0; mov.b64 $2, 0;"},
 	{"a range has pairs beyond its end", "range", `ld\.shared\.u32 (%r\d+), \[(%rd\d+)\+72\];`, "mov.b32 $1, -1;"},
@@ -200,7 +203,7 @@ var mutants = []struct{ name, kernels, pattern, with string }{
 	{"a leaf that gaps leave a few pairs stays alone", "plan_gaps", `setp\.gt\.u32 (%p\d+), (%r\d+), 28;`, "setp.gt.u32 $1, $2, 12;"},
 }
 
-// The tests of kernels find every one of them.
+// TestMutants checks that the tests of kernels find every mutant.
 func TestMutants(t *testing.T) {
 	if testing.Short() {
 		t.Skip("interprets kernels")

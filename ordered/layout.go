@@ -13,15 +13,14 @@ import (
 const (
 	lineBytes = core.LineBytes
 
-	// leafPairs is the number of pairs that a leaf has room for: 32-bit keys of it
-	// are one line, 64-bit ones two.
+	// leafPairs is the number of slots of a leaf. Its 32-bit keys are one line, 64-bit ones two.
 	leafPairs = 32
 
 	// fanout is the number of separators in a node of the index.
 	fanout = 16
 
-	// fewPairs is the number of pairs below which a leaf is united with a neighbor,
-	// if both together have no more than manyPairs.
+	// fewPairs is the number of pairs below which a leaf is merged with a neighbor, if both
+	// together have at most manyPairs.
 	fewPairs  = leafPairs / 4
 	manyPairs = leafPairs * 7 / 8
 
@@ -31,15 +30,14 @@ const (
 	maxLeaves  = firstBlock << (maxBlocks - 1)
 )
 
-// leaf is a run of pairs in the order of their keys, the keys as unsigned integers
-// of the same order. Behind the last pair the key is repeated, so that a search
-// need not know how many there are.
+// leaf is a run of pairs in the order of their keys, with keys as unsigned integers of the same
+// order. The slots after the last pair repeat its key, so a search does not need their number.
 type leaf[K, V word] struct {
 	keys [leafPairs]K
 	vals [leafPairs]V
 }
 
-// bound is the first key that is not smaller than a key; the last one, if all are.
+// bound returns the index of the first key that is not smaller, or of the last one if all are.
 func (l *leaf[K, V]) bound(key K) int {
 	i := below(l.keys[15], key) << 4
 	i += below(l.keys[i|7], key) << 3
@@ -48,7 +46,8 @@ func (l *leaf[K, V]) bound(key K) int {
 	return i + below(l.keys[i], key)
 }
 
-// below is 1 or 0 without a branch, which would be guessed wrong half of the time.
+// below returns 1 if a < b and 0 otherwise, without a branch, which would be mispredicted half of
+// the time.
 func below[K word](a, b K) int {
 	n := 0
 	if a < b {
@@ -57,7 +56,7 @@ func below[K word](a, b K) int {
 	return n
 }
 
-// lower is how many of the n keys of the leaf are smaller than a key.
+// lower returns the number of smaller keys among the n keys of the leaf.
 func (l *leaf[K, V]) lower(key K, n int) int {
 	if i := l.bound(key); l.keys[i&31] >= key {
 		return i
@@ -65,7 +64,7 @@ func (l *leaf[K, V]) lower(key K, n int) int {
 	return n
 }
 
-// upper is how many of the n keys of the leaf are not larger than a key.
+// upper returns the number of keys that are not larger among the n keys of the leaf.
 func (l *leaf[K, V]) upper(key K, n int) int {
 	i := l.lower(key, n)
 	if i < n && l.keys[i] == key {
@@ -74,7 +73,7 @@ func (l *leaf[K, V]) upper(key K, n int) int {
 	return i
 }
 
-// set makes the leaf one of these pairs, of which there is one at least.
+// set sets the pairs of the leaf, at least one.
 func (l *leaf[K, V]) set(keys []K, vals []V) {
 	n := copy(l.keys[:], keys)
 	copy(l.vals[:], vals)
@@ -83,27 +82,28 @@ func (l *leaf[K, V]) set(keys []K, vals []V) {
 	}
 }
 
-// pool is the memory of leaves: blocks, each as large as all before it, so that it
-// grows without moving a leaf. Leaves are known by their numbers.
+// pool is the memory of leaves. It consists of blocks, each as large as all before it, so it grows
+// without moving a leaf. Leaves are referenced by number.
 type pool[K, V word] struct {
 	dev    device.Device
 	blocks []device.Buffer
-	bases  [maxBlocks]unsafe.Pointer // where leaf 0 would be, if the block went down to it
-	born   []uint64                  // when a leaf was written first, by the clock of the versions
-	used   uint32                    // leaves that have been given out so far
-	free   []uint32                  // those of them that have been given back
+	bases  [maxBlocks]unsafe.Pointer // address of leaf 0 if the block extended down to it
+	// time of the first write of a leaf, by the clock of the versions
+	born []uint64
+	used uint32   // leaves allocated so far
+	free []uint32 // those of them that have been returned
 }
 
-// blockOf is the block of leaves that has a leaf: the first has firstBlock, each other as
+// blockOf returns the block that has a leaf. The first has firstBlock leaves, each other one as
 // many as all before it.
 func blockOf(id uint32) int { return bits.Len32(id / firstBlock) }
 
-// at is a leaf.
+// at returns a leaf.
 func (p *pool[K, V]) at(id uint32) *leaf[K, V] {
 	return (*leaf[K, V])(unsafe.Add(p.bases[blockOf(id)], uintptr(id)*unsafe.Sizeof(leaf[K, V]{})))
 }
 
-// room is the number of leaves that there is memory for.
+// room returns the number of leaves that fit the memory.
 func (p *pool[K, V]) room() int {
 	if len(p.blocks) == 0 {
 		return 0
@@ -111,7 +111,7 @@ func (p *pool[K, V]) room() int {
 	return firstBlock << (len(p.blocks) - 1)
 }
 
-// take gives out n leaves, or none after an error.
+// take allocates n leaves, or none after an error.
 func (p *pool[K, V]) take(n int) ([]uint32, error) {
 	recycled := min(n, len(p.free))
 	for n-recycled > p.room()-int(p.used) {
@@ -130,7 +130,7 @@ func (p *pool[K, V]) take(n int) ([]uint32, error) {
 	return ids, nil
 }
 
-// give gives leaves back.
+// give returns leaves.
 func (p *pool[K, V]) give(ids ...uint32) { p.free = append(p.free, ids...) }
 
 // grow adds a block.
@@ -150,10 +150,10 @@ func (p *pool[K, V]) grow() error {
 	return nil
 }
 
-// reset gives all leaves back.
+// reset returns all leaves.
 func (p *pool[K, V]) reset() { p.used, p.free = 0, p.free[:0] }
 
-// Free is for [core.Parts].
+// Free implements core.Parts.
 func (p *pool[K, V]) Free() (err error) {
 	for _, b := range p.blocks {
 		err = errors.Join(err, p.dev.Free(b))

@@ -8,7 +8,7 @@ import (
 	"github.com/weftgo/weft/internal/gpu"
 )
 
-// The constants of the kernels are those of Go.
+// TestConstantsAreTwins checks that the constants of the kernels equal those of Go.
 func TestConstantsAreTwins(t *testing.T) {
 	conformance.Twins(t, map[string]map[string]int{
 		"../kernels/include/weft/ordered_index.cuh": {"kPairs": leafPairs, "kFanBits": bits.Len(fanout) - 1, "kFirstBlockBits": bits.Len(firstBlock) - 1},

@@ -15,15 +15,15 @@ import (
 	"github.com/weftgo/weft/ordered"
 )
 
-// Whatever memory is not to be had, nothing is lost and nothing stays behind.
+// TestMemoryFails lets each allocation fail. Nothing must be lost or left over.
 func TestMemoryFails(t *testing.T) {
 	dev := devicetest.Open(t)
 	conformance.NewFails(t, ordered.New[uint64, uint32], dev, &ordered.Options{Capacity: 5000})
 	conformance.OperationsFail(t, dev, 3000, conformance.MapOf(ordered.New[uint64, uint64], nil))
 }
 
-// A snapshot costs the leaves that change while it is held, and they come back when it is
-// closed, whichever of several is closed first.
+// TestSnapshotsCostWhatChanges checks that a snapshot costs the leaves that change while it is
+// held. Closing it must free them, whichever of several is closed first.
 func TestSnapshotsCostWhatChanges(t *testing.T) {
 	const n, spacing = 20_000, 1000
 	dev := devicetest.Open(t)
@@ -31,7 +31,7 @@ func TestSnapshotsCostWhatChanges(t *testing.T) {
 	keys := conformance.Sequence[uint32](0, n)
 	_, err := m.Put(ctx(), keys, keys)
 	must(t, err)
-	var touched []uint32 // keys that lie in leaves of their own
+	var touched []uint32 // keys in leaves of their own
 	for k := uint32(0); k < n; k += spacing {
 		touched = append(touched, k)
 	}
@@ -54,7 +54,7 @@ func TestSnapshotsCostWhatChanges(t *testing.T) {
 		close func() error
 		kept  int
 	}{
-		{second.Close, len(touched) + 5}, // the first has them, too
+		{second.Close, len(touched) + 5}, // the first has them too
 		{first.Close, 5},
 		{third.Close, 0},
 	} {
@@ -66,9 +66,10 @@ func TestSnapshotsCostWhatChanges(t *testing.T) {
 	}
 }
 
-// With one snapshot held for each batch, memory grows by the leaves that batches touch and a seventh of that at most, which is the index of
-// each version: ten bytes for a leaf, touched or not. On a GPU that is all memory, that of free leaves included. All comes back with the first
-// batch after they are closed, but for an index that is kept for the next batch.
+// TestSnapshotOfEachBatch holds one snapshot per batch. Memory must grow by the leaves that batches
+// touch and at most a seventh of that, which is the index of each version: ten bytes per leaf,
+// touched or not. On a GPU that is all memory, including free leaves. Everything must be freed with
+// the first batch after they are closed, except an index that is kept for the next batch.
 func TestSnapshotOfEachBatch(t *testing.T) {
 	snapshotOfEachBatch(t, devicetest.Open(t), 100_000, 8)
 	if testing.Short() || conformance.Raced {
@@ -77,7 +78,7 @@ func TestSnapshotOfEachBatch(t *testing.T) {
 	snapshotOfEachBatch(t, devicetest.OpenSim(t, nil), 16_000, 5)
 }
 
-// snapshotOfEachBatch has batches that touch two leaves of three.
+// snapshotOfEachBatch runs batches that touch two of three leaves.
 func snapshotOfEachBatch(t *testing.T, dev device.Device, n, batches int) {
 	const leafBytes, spacing = 256, 40
 	m := conformance.Open(t, ordered.New[uint32, uint32], dev, nil)
@@ -88,12 +89,12 @@ func snapshotOfEachBatch(t *testing.T, dev device.Device, n, batches int) {
 	for k := 0; k < n; k += spacing {
 		touched = append(touched, uint32(k))
 	}
-	// rest are the bytes that are in use beside the leaves of the present.
+	// rest returns the bytes in use beside the leaves of the present.
 	rest := func() int {
 		s := conformance.StatsOf(t, m)
 		return s.Bytes - (s.Leaves+s.Free)*leafBytes
 	}
-	_, err = m.Put(ctx(), touched, touched) // so that there is memory for the next index
+	_, err = m.Put(ctx(), touched, touched) // allocates memory for the next index
 	must(t, err)
 	before, all := rest(), conformance.StatsOf(t, m).Bytes
 	var held []*weft.Snapshot[uint32, uint32]
@@ -121,9 +122,10 @@ func snapshotOfEachBatch(t *testing.T, dev device.Device, n, batches int) {
 	}
 }
 
-// A snapshot is held over ten thousand batches, and memory stays what two maps take, and what the next batch does; behind it nothing is kept.
+// TestSnapshotIsHeld holds a snapshot over ten thousand batches. Memory must stay at what two maps
+// and the next batch take, and nothing must be kept after that.
 func TestSnapshotIsHeld(t *testing.T) {
-	defer ordered.Blocks(10)() // a range has 2 MiB at least on a GPU, which tells nothing of so few leaves
+	defer ordered.Blocks(10)() // a range has at least 2 MiB on a GPU, too much for so few leaves
 	dev := devicetest.Open(t)
 	m := conformance.Open(t, ordered.New[uint32, uint32], dev, nil)
 	conformance.SnapshotIsHeld(t, dev, m.OrderedMap, 3)
@@ -132,7 +134,7 @@ func TestSnapshotIsHeld(t *testing.T) {
 	}
 }
 
-// Deletes give memory back, and Compact fills leaves.
+// TestGivesMemoryBack checks that deletes free memory and that Compact fills leaves.
 func TestGivesMemoryBack(t *testing.T) {
 	dev := devicetest.Open(t)
 	m := conformance.Open(t, ordered.New[uint32, uint32], dev, nil)
@@ -158,7 +160,8 @@ func TestGivesMemoryBack(t *testing.T) {
 	}
 }
 
-// A large batch leaves nothing behind in the heap of Go but what small ones need.
+// TestLargeBatchesLeaveNoMemory checks that a large batch leaves no more in the Go heap than small
+// ones need.
 func TestLargeBatchesLeaveNoMemory(t *testing.T) {
 	if conformance.Raced {
 		t.Skip("measures memory")
@@ -178,12 +181,13 @@ func TestLargeBatchesLeaveNoMemory(t *testing.T) {
 func heap() uint64 {
 	var s runtime.MemStats
 	runtime.GC()
-	runtime.GC() // what pools keep for one more collection
+	runtime.GC() // pools keep memory for one more collection
 	runtime.ReadMemStats(&s)
 	return s.HeapAlloc
 }
 
-// On a GPU a batch writes the leaves that it changes, however many it looks keys up in.
+// TestLookupsInBatchesWriteNoLeaves checks that on a GPU a batch writes only the leaves that it
+// changes, however many lookups it has.
 func TestLookupsInBatchesWriteNoLeaves(t *testing.T) {
 	if testing.Short() {
 		t.Skip("interprets kernels")
@@ -201,9 +205,9 @@ func TestLookupsInBatchesWriteNoLeaves(t *testing.T) {
 		ops = append(ops, weft.Op[uint32, uint32]{Kind: weft.OpGet, Key: k})
 	}
 	ops = append(ops,
-		weft.Op[uint32, uint32]{Kind: weft.OpPutNew, Key: 7, Value: 1},           // is there
-		weft.Op[uint32, uint32]{Kind: weft.OpUpdate, Key: absent, Value: 1},      // is not
-		weft.Op[uint32, uint32]{Kind: weft.OpPut, Key: absent + 1, Value: 1},     // and goes
+		weft.Op[uint32, uint32]{Kind: weft.OpPutNew, Key: 7, Value: 1},           // is present
+		weft.Op[uint32, uint32]{Kind: weft.OpUpdate, Key: absent, Value: 1},      // is absent
+		weft.Op[uint32, uint32]{Kind: weft.OpPut, Key: absent + 1, Value: 1},     // and is deleted
 		weft.Op[uint32, uint32]{Kind: weft.OpDelete, Key: absent + 1},            //
 		weft.Op[uint32, uint32]{Kind: weft.OpUpdate, Key: 500, Value: 1_000_000}, // changes one leaf
 		weft.Op[uint32, uint32]{Kind: weft.OpDelete, Key: 1500})                  // and another
@@ -221,7 +225,8 @@ func TestLookupsInBatchesWriteNoLeaves(t *testing.T) {
 	must(t, s.Close())
 }
 
-// A batch that deletes all that there is takes no leaves, however many keys it has, where memory for an index is not at hand.
+// TestDeletingAllTakesNoLeaves checks that a batch which deletes all pairs takes no leaves, however
+// many keys it has, if memory for an index is not at hand.
 func TestDeletingAllTakesNoLeaves(t *testing.T) {
 	conformance.NotRaced(t, "the simulator has goroutines of its own")
 	if testing.Short() {
@@ -253,14 +258,14 @@ func TestDeletingAllTakesNoLeaves(t *testing.T) {
 	}
 }
 
-// Whatever fails, once, in a life with snapshots, a change has happened or not, and says so; so it is where memory runs out twice
-// in a row.
+// TestFailsWhole lets one operation fail while a map with snapshots is used, or memory run out
+// twice in a row. A change has then happened or not, and reports which.
 func TestFailsWhole(t *testing.T) {
 	conformance.FailsWhole(t, conformance.OrderedMapOf(ordered.New[uint32, uint32], nil),
 		conformance.Failures{After: conformance.Twice, First: 1, Stride: 13, Most: 12}, conformance.Failures{After: devicetest.FailAfter, First: 2, Stride: 201, Most: 12})
 }
 
-// A map that could never fit its device finds no memory there.
+// TestMoreThanMemory makes a map that could never fit its device.
 func TestMoreThanMemory(t *testing.T) {
 	dev := devicetest.OpenSim(t, &sim.Options{Memory: 16 << 20})
 	if _, err := ordered.New[uint32, uint32](dev, &ordered.Options{Capacity: 4 << 20}); !errors.Is(err, device.ErrMemory) {
@@ -268,8 +273,8 @@ func TestMoreThanMemory(t *testing.T) {
 	}
 }
 
-// Batches of new keys fill a GPU to its last leaf: where there is memory for more numbers of free leaves and not for more
-// leaves, the map goes on with those that it has.
+// TestFillsDevice fills a GPU to its last leaf with batches of new keys. When memory suffices for
+// more numbers of free leaves but not for more leaves, the map must go on with those that it has.
 func TestFillsDevice(t *testing.T) {
 	conformance.NotRaced(t, "the simulator has goroutines of its own")
 	for seed := range uint64(2) {

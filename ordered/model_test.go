@@ -22,7 +22,7 @@ func must(t testing.TB, err error) {
 	}
 }
 
-// Batches of all kinds come to what a model comes to, beside snapshots that are held meanwhile.
+// TestAgainstModel runs batches of all kinds against a model, alongside held snapshots.
 func TestAgainstModel(t *testing.T) {
 	for seed := range uint64(4) {
 		history(t, seed, 1+int(seed)*400)
@@ -45,8 +45,8 @@ func history(t *testing.T, seed uint64, most int) {
 	must(t, m.Close())
 }
 
-// A change that finds no memory does what it can and says how much; the map stays sound,
-// and a snapshot what it was.
+// TestWithoutMemory checks that a change that runs out of memory reports how much it has done. The
+// map stays sound, and a snapshot stays what it was.
 func TestWithoutMemory(t *testing.T) {
 	dev := devicetest.Open(t)
 	m, err := ordered.New[int64, uint32](dev, nil)

@@ -12,8 +12,8 @@ import (
 	"github.com/weftgo/weft/ordered"
 )
 
-// Each call by which the host orders streams, or waits for them, is needed: left out, programs go
-// wrong.
+// TestOmissionsAreNoticed leaves out each call by which the host orders streams or waits for them.
+// Programs must go wrong without it.
 func TestOmissionsAreNoticed(t *testing.T) {
 	if testing.Short() {
 		t.Skip("interprets kernels")
@@ -33,7 +33,8 @@ func TestOmissionsAreNoticed(t *testing.T) {
 	}, withoutMemory, closesBehind, programs.Try())
 }
 
-// closesBehind closes snapshots while a batch is under way that reads the index behind them, whose memory goes: two are kept.
+// closesBehind closes snapshots while a running batch reads the index after them. Their memory is
+// freed, except for two that are kept.
 func closesBehind(wrap func(device.Device) device.Device) error {
 	ctx := context.Background()
 	simulated, err := sim.Open(&sim.Options{Scheduler: sim.Random})
@@ -74,7 +75,8 @@ func closesBehind(wrap func(device.Device) device.Device) error {
 	return errors.Join(put(), put(), first.Close(), second.Close(), m.Close(), s.Close(), keys.Free(), simulated.Sync(ctx))
 }
 
-// withoutMemory has no memory after some allocations, in New and in Compact: what is freed then is not in use.
+// withoutMemory lets allocations fail in New and in Compact. Memory that is freed then must not be
+// in use.
 func withoutMemory(wrap func(device.Device) device.Device) error {
 	for most := range 12 {
 		simulated, err := sim.Open(&sim.Options{Scheduler: sim.Random, Seed: uint64(most)})
@@ -90,7 +92,7 @@ func withoutMemory(wrap func(device.Device) device.Device) error {
 	return nil
 }
 
-// liveScarce makes a map and compacts it, where memory ends after some allocations.
+// liveScarce makes a map and compacts it, with memory for some allocations only.
 func liveScarce(dev device.Device, scarce *scarceDevice, most int) error {
 	const plenty = 1000
 	ctx, opts := context.Background(), &ordered.Options{Capacity: 5000}
@@ -114,13 +116,13 @@ func liveScarce(dev device.Device, scarce *scarceDevice, most int) error {
 	return m.Close()
 }
 
-// scarceDevice has memory for some allocations more.
+// scarceDevice has memory for a limited number of allocations.
 type scarceDevice struct {
 	device.Device
 	left int
 }
 
-// Alloc is for [device.Device].
+// Alloc implements device.Device.
 func (d *scarceDevice) Alloc(n int) (device.Buffer, error) {
 	if d.left--; d.left < 0 {
 		return device.Buffer{}, device.ErrMemory
@@ -128,7 +130,7 @@ func (d *scarceDevice) Alloc(n int) (device.Buffer, error) {
 	return d.Device.Alloc(n)
 }
 
-// NewStream is for [device.Device].
+// NewStream implements device.Device.
 func (d *scarceDevice) NewStream() (*device.Stream, error) {
 	s, err := d.Device.NewStream()
 	if err != nil {

@@ -8,39 +8,38 @@ import (
 	"github.com/weftgo/weft/internal/core"
 )
 
-// Options configure a [Map]. The zero value and nil are good defaults.
+// Options configure a [Map]. The zero value and nil select the defaults.
 type Options struct {
-	// Capacity is the number of pairs that there is memory for from the beginning on, if
-	// their leaves are as full as a bulk load makes them. Default 0.
+	// Capacity is the number of pairs for which New allocates memory, if their leaves are as full
+	// as a bulk load makes them. Default 0.
 	Capacity int
 
-	// Fill is the share of a leaf's 32 slots that is used where several leaves are written
-	// together: by a bulk load, and where many keys come to one place. Between 0.65 and 1;
-	// default 0.8. Fuller leaves are read faster, and split sooner when keys are inserted.
+	// Fill is the share of a leaf's 32 slots to use where several leaves are written together: by a
+	// bulk load, and where many keys come to one place. Between 0.65 and 1, default 0.8. Fuller
+	// leaves are read faster, and split sooner when keys are inserted.
 	Fill float64
 
-	// ResultLimit is how many bytes the results of Range may take. Default 0: half of the
+	// ResultLimit is the maximum size in bytes of the results of Range. Default 0: half of the
 	// host's free memory.
 	ResultLimit int
 
-	// Logger receives what happens behind the scenes. Default: nobody.
+	// Logger receives messages about background work. Default: none.
 	Logger *slog.Logger
 }
 
 const (
 	defaultFill = 0.8
-	// minFill keeps a few pairs that wait for those of the next leaf from making it three.
+	// With minFill, a few pairs that wait for the next leaf never turn it into three.
 	minFill = 0.65
 
-	// shrinkShare is the share of the leaves that there is memory for below which what is in
-	// use moves to less.
+	// shrinkShare is the divisor of capacity below which the leaves in use move to less memory.
 	shrinkShare = 8
 )
 
-// fillOf is the number of pairs in a leaf at a fill.
+// fillOf returns the number of pairs of a leaf at a fill.
 func fillOf(fill float64) int { return int(math.Round(fill * leafPairs)) }
 
-// check fills in defaults and reports what makes no sense.
+// check sets defaults and reports invalid options.
 func (o *Options) check() (Options, error) {
 	var c Options
 	if o != nil {
@@ -61,5 +60,5 @@ func (o *Options) check() (Options, error) {
 	return c, core.Defaults(c.Capacity, false, &seed, &c.Logger)
 }
 
-// describe says how large a structure is.
+// describe describes the size of a structure.
 func describe(leaves int) string { return fmt.Sprintf("in %d leaves", leaves) }

@@ -25,7 +25,7 @@ func TestOptionsThatMakeNoSense(t *testing.T) {
 	}
 }
 
-// Capacity is memory for so many pairs, also behind deletes.
+// TestCapacity checks that memory for Capacity pairs stays allocated, also after deletes.
 func TestCapacity(t *testing.T) {
 	dev := devicetest.Open(t)
 	m, err := ordered.New[uint64, uint64](dev, &ordered.Options{Capacity: 10_000})

@@ -10,35 +10,35 @@ import (
 	"github.com/weftgo/weft/internal/gpu"
 )
 
-// Ref is a map, or a snapshot of one, as kernels of users see it: the twin of weft::ordered::Ref in
-// kernels/include/weft/ordered.cuh, which they take by value in their parameters. [Map.View] and [Map.ViewAt] make it. Its
-// fields are that header's concern.
+// Ref is a map, or a snapshot of one, as kernels of users see it. It is the twin of
+// weft::ordered::Ref in kernels/include/weft/ordered.cuh, and kernels take it by value as a
+// parameter. [Map.View] and [Map.ViewAt] make it. Its fields are for that header only.
 type Ref struct {
 	_     structs.HostLayout
 	Index indexRef
 	Terms gpu.Terms
 }
 
-// View gives submit a Ref from which kernels read, to be launched on a stream.
-// The memory that it names stays until that is done, not just until View returns;
-// the Ref is good for what submit submits and for nothing else.
+// View calls submit with a Ref from which kernels read. submit launches them on a stream. The
+// memory of the Ref is kept until they are done, not only until View returns. The Ref is valid only
+// for what submit submits.
 //
-// What the kernels see is what a lookup that is submitted to the stream sees: all changes whose
-// calls have returned, or that have been submitted to any stream before. It does not change while they run: they
-// may run beside later changes.
+// The kernels see what a lookup submitted to the stream sees: all changes from calls that have
+// returned, and those submitted to any stream before. This does not change while they run, so they
+// may run alongside later changes.
 //
-// submit launches and returns: it calls no method of this map, which may wait for
-// its end. Views and Updates of other tables may be nested in it, in one order
-// wherever a program nests them.
+// submit launches kernels and returns. It calls no method of this map, since that may wait for
+// submit to end. Views and Updates of other tables may be nested in it, in one order throughout the
+// program.
 //
-// On a CPU, View returns device.ErrNoKernels. An error of submit is returned.
+// On a CPU, View returns device.ErrNoKernels. View returns an error of submit.
 func (m *Map[K, V]) View(ctx context.Context, s *device.Stream, submit func(Ref) error) error {
 	return m.core.View(ctx, s, func(p core.Parts) error { return m.kernels().view(s, p, submit) })
 }
 
-// ViewAt is View of a snapshot of the map. One that is closed when ViewAt has returned keeps its memory
-// until the kernels are done. A snapshot of another map, or none, is [device.ErrInvalid], one that
-// has been closed [weft.ErrClosed].
+// ViewAt is View for a snapshot of the map. A snapshot that is closed after ViewAt has returned
+// keeps its memory until the kernels are done. A nil snapshot, or one of another map, is
+// [device.ErrInvalid]. A closed one is [weft.ErrClosed].
 func (m *Map[K, V]) ViewAt(ctx context.Context, at *weft.Snapshot[K, V], s *device.Stream, submit func(Ref) error) error {
 	var snapshot *core.Snapshot
 	if at != nil {
@@ -47,11 +47,11 @@ func (m *Map[K, V]) ViewAt(ctx context.Context, at *weft.Snapshot[K, V], s *devi
 	return m.core.ViewAt(ctx, snapshot, s, func(p core.Parts) error { return m.kernels().view(s, p, submit) })
 }
 
-// kernels is the engine, of which the core has made sure that it is one on a GPU.
+// kernels returns the engine. The core has checked that it is one on a GPU.
 func (m *Map[K, V]) kernels() *gpuEngine { return m.policy.engine.(*gpuEngine) }
 
-// view gives submit the Ref of a generation, behind the changes that callers have submitted: the last one may be
-// about to write it.
+// view calls submit with the Ref of a generation, after the changes that callers have submitted,
+// since the last of them may be about to write it.
 func (e *gpuEngine) view(s *device.Stream, p core.Parts, submit func(Ref) error) error {
 	if err := s.Wait(e.Visible); err != nil {
 		return err

@@ -12,7 +12,8 @@ import (
 	"github.com/weftgo/weft/internal/conformance"
 )
 
-// A GPU writes the same leaves and the same index as a CPU, but for where the leaves lie.
+// TestSameBytesOnGPU checks that a GPU writes the same leaves and index as a CPU, except for the
+// location of leaves.
 func TestSameBytesOnGPU(t *testing.T) {
 	if testing.Short() {
 		t.Skip("interprets kernels")
@@ -43,10 +44,10 @@ func SameOnGPU[K, V word](t testing.TB, gpu device.Device, seed uint64, rounds i
 		for j := range keys {
 			keys[j] = K(rng.IntN(6000))
 			switch {
-			case round == 5 || round == 17: // behind all others
+			case round == 5 || round == 17: // after all others
 				keys[j] = K(10_000 + top)
 				top++
-			case round%5 == 4: // all but a few, side by side
+			case round%5 == 4: // all but a few, adjacent
 				keys[j] = K(round*100 + j + j/20)
 			}
 		}
@@ -69,7 +70,7 @@ func SameOnGPU[K, V word](t testing.TB, gpu device.Device, seed uint64, rounds i
 		}
 		if round == 0 {
 			slices.Sort(keys)
-			keys = slices.Compact(keys) // a CPU loads others in parts
+			keys = slices.Compact(keys) // a CPU loads unsorted keys in parts
 			n = len(keys)
 		}
 		for _, m := range maps {
@@ -99,7 +100,7 @@ func sameForest[K, V word](t testing.TB, round int, a, b *forest[K, V]) {
 	}
 }
 
-// The memory of a map does not depend on the number of cores that worked on it.
+// TestSameBytes checks that the memory of a map does not depend on the number of cores.
 func TestSameBytes(t *testing.T) {
 	defer Tiny(1000, 4, 16)()
 	ctx := context.Background()

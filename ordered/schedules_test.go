@@ -9,17 +9,17 @@ import (
 	"github.com/weftgo/weft/ordered"
 )
 
-// schedules are programs on maps, with ranges, counts and snapshots beside changes.
+// schedules returns programs on maps, with ranges, counts and snapshots alongside changes.
 func schedules[K weft.Key, V weft.Value]() dst.Config[K, V] {
 	cfg := dst.Maps(func(dev device.Device, _ dst.Shape) (*ordered.Map[K, V], error) { return ordered.New[K, V](dev, nil) }, impossible)
 	return dst.ByBatch(cfg.Updating())
 }
 
-// impossible are statistics that no map has.
+// impossible reports statistics that no map has.
 func impossible(s ordered.Stats) bool { return s.Len > 32*s.Leaves || s.Kept < 0 || s.Free < 0 }
 
-// Whatever the schedule, batches have the outcome of one behind the other, and every lookup, range and
-// snapshot sees what there was between two of them.
+// TestSchedules checks that, under any schedule, batches have the outcome of running one after the
+// other. Every lookup, range and snapshot must see the state between two of them.
 func TestSchedules(t *testing.T) {
 	t.Run("uint32,uint32", func(t *testing.T) { dst.Run(t, schedules[uint32, uint32]().Tries(6)) })
 	t.Run("int64,uint32", func(t *testing.T) { dst.Run(t, schedules[int64, uint32]().Tries(3)) })

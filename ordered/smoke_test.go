@@ -9,7 +9,7 @@ import (
 	"github.com/weftgo/weft/ordered"
 )
 
-// Every operation once for every pair of widths.
+// TestSmoke runs every operation once for every pair of widths.
 func TestSmoke(t *testing.T) { smokeAll(t, devicetest.Open(t)) }
 
 func smokeAll(t *testing.T, dev device.Device) {
@@ -23,7 +23,7 @@ func smoke[K, V ~uint32 | ~uint64](t testing.TB, dev device.Device) {
 	conformance.SmokeOrderedMap(t, dev, conformance.Open(t, ordered.New[K, V], dev, nil))
 }
 
-// Those who look at TestSmoke see every kernel.
+// TestSmokeLaunchesEveryKernel checks that TestSmoke covers every kernel.
 func TestSmokeLaunchesEveryKernel(t *testing.T) {
 	conformance.LaunchesAll(t, smokeAll, ordered.Images)
 }

@@ -11,24 +11,24 @@ import (
 // Stats describe the state of a map.
 type Stats struct {
 	Len       int // pairs
-	Leaves    int // that the pairs are in
-	Snapshots int // that are held, and iterations under way
+	Leaves    int // leaves in use
+	Snapshots int // open snapshots and iterations
 	Kept      int // leaves that only snapshots have
-	Free      int // leaves that there is memory for
+	Free      int // free leaves with memory
 
-	// Fill is the share of the slots of the Leaves in use.
+	// Fill is the share of the slots in use in Leaves.
 	Fill float64
-	// Bytes of memory of leaves and indexes.
+	// Bytes is the size of the memory of leaves and indexes.
 	Bytes int
 }
 
-// String is the statistics in one line.
+// String returns the statistics in one line.
 func (s Stats) String() string {
 	return fmt.Sprintf("%d keys in %d leaves (fill %.3f), %d leaves of %d snapshots, %d free, %d bytes",
 		s.Len, s.Leaves, s.Fill, s.Kept, s.Snapshots, s.Free, s.Bytes)
 }
 
-// Stats counts what the structure has.
+// Stats returns the statistics. On a GPU it searches for free leaves.
 func (m *Map[K, V]) Stats(ctx context.Context) (s Stats, err error) {
 	err = m.core.Alone(ctx, "Stats", func(now core.Counters) error {
 		u, err := m.policy.engine.usage()
@@ -46,5 +46,5 @@ func (m *Map[K, V]) Stats(ctx context.Context) (s Stats, err error) {
 	return s, err
 }
 
-// closed frees what an engine has that was never used, behind an error.
+// closed frees an engine that was never used, after an error.
 func closed(e engine, err error) error { return errors.Join(err, e.Current().Parts.Free(), e.Close()) }

@@ -11,14 +11,14 @@ import (
 	"github.com/weftgo/weft/ordered"
 )
 
-// Searches begin at a level of the index that shared memory has room for: at leaves of small maps, at nodes of those that have more leaves than
-// that. All kinds of lookups find what there is.
+// TestSearchesBeginBelow searches maps in which the level held in shared memory is that of leaves,
+// or of nodes for larger maps. All kinds of lookups must find their pairs.
 func TestSearchesBeginBelow(t *testing.T) {
 	conformance.NotRaced(t, "the simulator has goroutines of its own")
 	if testing.Short() {
 		t.Skip("interprets kernels")
 	}
-	for _, n := range []int{0, 1, 300, 30_000} { // of 64 bits there is room for the leaves of 26,000
+	for _, n := range []int{0, 1, 300, 30_000} { // with 64 bits, the leaves of 26,000 pairs fit
 		if err := lookAround(t, n, nil); err != nil {
 			t.Errorf("%d pairs: %v", n, err)
 		}
@@ -30,7 +30,7 @@ func TestSearchesBeginBelow(t *testing.T) {
 	t.Log(err)
 }
 
-// lookAround asks a map of every third number below 3n for some of them, and for what is beside these.
+// lookAround looks up some keys and their neighbors in a map of every third number below 3n.
 func lookAround(t *testing.T, n int, rewrite func(file, ptx string) string) (err error) {
 	dev, err := sim.Open(&sim.Options{Scheduler: sim.Random, Rewrite: rewrite, Races: true})
 	must(t, err)
@@ -45,7 +45,7 @@ func lookAround(t *testing.T, n int, rewrite func(file, ptx string) string) (err
 	if _, err := m.Build(ctx(), keys, vals); err != nil {
 		return err
 	}
-	const asked = 70 // two warps, and a lane or two
+	const asked = 70 // two warps and some lanes
 	var at [asked]int
 	var ask, beside, got, next [asked]uint64
 	var ranks [asked]uint64

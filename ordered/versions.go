@@ -10,27 +10,26 @@ import (
 	"github.com/weftgo/weft/internal/core"
 )
 
-// forest is a generation: leaves, the index of the present, and those of versions.
-// The present and versions have leaves in common. A change writes in place only in
-// leaves that no version has, and what it replaces is kept for the versions that
-// have it.
+// forest is a generation: leaves, the index of the present, and those of versions. The present and
+// versions share leaves. A change writes in place only in leaves that no version has. Leaves that
+// it replaces are kept for the versions that have them.
 type forest[K, V word] struct {
 	pool[K, V]
-	fill    int // pairs of a leaf that is one of several written together
+	fill    int // pairs per leaf when several are written together
 	tally   core.Tally
 	present *index[K]
 	spare   *index[K] // memory for the next one
-	clock   uint64    // leaves that are written now are born then
+	clock   uint64    // time of leaves that are written now
 
-	mu       sync.Mutex // readers look for their version while others come and go
+	mu       sync.Mutex // readers look up versions while others come and go
 	versions []*version[K]
 }
 
-// version is the structure as it was at a time, of the clock.
+// version is the structure as of a time of the clock.
 type version[K word] struct {
 	time  uint64
 	index *index[K]
-	dead  []uint32 // leaves that it has and no later version, nor the present
+	dead  []uint32 // leaves that neither a later version nor the present has
 }
 
 // newForest makes a generation without leaves.
@@ -45,10 +44,10 @@ func newForest[K, V word](dev device.Device, fill int) (*forest[K, V], error) {
 	return f, nil
 }
 
-// Tally is for engines.
+// Tally returns the counters, for engines.
 func (f *forest[K, V]) Tally() *core.Tally { return &f.tally }
 
-// Free is for [core.Parts].
+// Free implements core.Parts.
 func (f *forest[K, V]) Free() error {
 	err := f.pool.Free()
 	for _, v := range f.versions {
@@ -61,7 +60,7 @@ func (f *forest[K, V]) Free() error {
 	return err
 }
 
-// drop ends a use of an index.
+// drop ends a use of an index, and frees it after the last.
 func (f *forest[K, V]) drop(x *index[K]) error {
 	if x.users--; x.users > 0 {
 		return nil
@@ -69,7 +68,7 @@ func (f *forest[K, V]) drop(x *index[K]) error {
 	return f.dev.Free(x.mem)
 }
 
-// newest is the time of the newest version; 0 if there is none.
+// newest returns the time of the newest version, or 0.
 func (f *forest[K, V]) newest() uint64 {
 	if n := len(f.versions); n > 0 {
 		return f.versions[n-1].time
@@ -82,7 +81,7 @@ func (f *forest[K, V]) mine(id uint32) bool {
 	return len(f.versions) == 0 || f.born[id] > f.newest()
 }
 
-// retire takes a leaf out of the present.
+// retire removes a leaf from the present.
 func (f *forest[K, V]) retire(id uint32) {
 	if f.mine(id) {
 		f.give(id)
@@ -103,7 +102,7 @@ func (f *forest[K, V]) pin() *version[K] {
 	return v
 }
 
-// indexAt is the index of a version; that of the present, if the time is 0.
+// indexAt returns the index of a version, or that of the present if time is 0.
 func (f *forest[K, V]) indexAt(time uint64) *index[K] {
 	if time == 0 {
 		return f.present
@@ -113,14 +112,13 @@ func (f *forest[K, V]) indexAt(time uint64) *index[K] {
 	return f.versions[f.find(time)].index
 }
 
-// find is which of the versions is of a time. There is one.
+// find returns the index of the version of a time, which must exist.
 func (f *forest[K, V]) find(time uint64) int {
 	i, _ := slices.BinarySearchFunc(f.versions, time, func(v *version[K], time uint64) int { return cmp.Compare(v.time, time) })
 	return i
 }
 
-// unpin ends a version. What it has had goes to the version before it, if that has
-// it, too.
+// unpin ends a version. Its leaves pass to the version before it, if that has them too.
 func (f *forest[K, V]) unpin(time uint64) error {
 	i := f.find(time)
 	v := f.versions[i]
@@ -141,7 +139,7 @@ func (f *forest[K, V]) unpin(time uint64) error {
 	return f.drop(v.index)
 }
 
-// clear takes all leaves out of the present.
+// clear removes all leaves from the present.
 func (f *forest[K, V]) clear() error {
 	ids := f.present.ids[:f.present.leaves]
 	if f.present.users > 1 {

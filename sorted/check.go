@@ -7,7 +7,7 @@ import (
 	"github.com/weftgo/weft/internal/inorder"
 )
 
-// check looks through a generation, whose memory is given.
+// check checks a generation, given its memory.
 func (g *generation) check(mem []byte) error {
 	check := inorder.Check[uint32]
 	if g.pool.Key == 8 {
@@ -16,13 +16,13 @@ func (g *generation) check(mem []byte) error {
 	return check(g.pool.Layout, mem, g.room, int(g.tally.Live))
 }
 
-// Check is for [core.Checker].
+// Check implements core.Checker.
 func (e *cpuEngine[K, V]) Check(_ context.Context, l *core.Lease) error {
 	g := l.Parts.(*generation)
 	return g.check(g.buf.Host)
 }
 
-// Check is for [core.Checker]: the counters have been read.
+// Check implements core.Checker. The counters have been read.
 func (e *gpuEngine) Check(ctx context.Context, l *core.Lease) error {
 	g := l.Parts.(*generation)
 	mem, err := e.Dev.AllocHost(g.buf.Size)

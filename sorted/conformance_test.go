@@ -10,13 +10,13 @@ import (
 	"github.com/weftgo/weft/sorted"
 )
 
-// A map of each pair of widths, of signed keys and of floating values passes the suite.
+// TestConformance runs the suite for pairs of widths, signed keys and floating-point values.
 func TestConformance(t *testing.T) {
 	dev := devicetest.Open(t)
 	full := conformance.ScaleOf(dev).Part(3)
 	part := full.Part(3)
 	t.Run("uint32,uint32", func(t *testing.T) { suite[uint32, uint32](t, dev, full) })
-	if !conformance.Raced { // other types have the code of that
+	if !conformance.Raced { // other types run the same code
 		t.Run("int64,uint64", func(t *testing.T) { suite[int64, uint64](t, dev, part, conformance.HostCases...) })
 		t.Run("int32,uint64", func(t *testing.T) { suite[int32, uint64](t, dev, part, conformance.HostCases...) })
 		t.Run("uint64,float32", func(t *testing.T) { suite[uint64, float32](t, dev, part, conformance.HostCases...) })

@@ -11,11 +11,11 @@ import (
 	"github.com/weftgo/weft/internal/op"
 )
 
-// cpuEngine runs on the cores of the host. K and V are the types of keys and values as
-// unsigned integers.
+// cpuEngine runs on the cores of the host. K and V are the types of keys and values as unsigned
+// integers.
 //
-// A change makes the next generation: it sorts the batch, works out
-// what becomes of each key of it, and merges that with the pairs, all of it on all cores.
+// A change makes the next generation. It sorts the batch, computes the result for each of its keys,
+// and merges the results with the pairs, all on all cores.
 type cpuEngine[K, V uint32 | uint64] struct {
 	inorder.Engine[K]
 	pool *pool
@@ -38,10 +38,10 @@ func (e *cpuEngine[K, V]) bound() (most, counted uint64) {
 }
 func (e *cpuEngine[K, V]) trim() error { return e.pool.spare.Trim() }
 
-// Close is for [core.Engine].
+// Close implements core.Engine.
 func (e *cpuEngine[K, V]) Close() error { return e.pool.spare.Close() }
 
-// Clear is for [core.Engine].
+// Clear implements core.Engine.
 func (e *cpuEngine[K, V]) Clear(context.Context) error {
 	to, err := e.pool.take(0)
 	if err != nil {
@@ -51,19 +51,19 @@ func (e *cpuEngine[K, V]) Clear(context.Context) error {
 	return e.Leases.Replace(to)
 }
 
-// array are the pairs of a generation.
+// array is the pairs of a generation.
 type array[K, V uint32 | uint64] struct {
 	inorder.Keys[K]
 	vals []V
 }
 
-// arrayOf are the first n pairs of a generation's memory.
+// arrayOf returns the first n pairs of a generation's memory.
 func arrayOf[K, V uint32 | uint64](g *generation, n int) (a array[K, V]) {
 	a.Keys, a.vals = inorder.Pairs[K, V](g.pool.Layout, g.buf.Host, g.room, n)
 	return a
 }
 
-// pairsOf are those of a generation.
+// pairsOf returns the pairs of a generation.
 func pairsOf[K, V uint32 | uint64](p core.Parts) array[K, V] {
 	g := p.(*generation)
 	return arrayOf[K, V](g, int(g.tally.Live))
@@ -72,13 +72,13 @@ func pairsOf[K, V uint32 | uint64](p core.Parts) array[K, V] {
 // unitPairs is the number of pairs in a unit of Export.
 const unitPairs = 1 << 12
 
-// Extent is for [core.Engine].
+// Extent implements core.Engine.
 func (e *cpuEngine[K, V]) Extent(l *core.Lease) (units uint32, rows int) {
 	n := len(pairsOf[K, V](l.Parts).vals)
 	return uint32((n + unitPairs - 1) / unitPairs), unitPairs
 }
 
-// Export is for [core.Engine].
+// Export implements core.Engine.
 func (e *cpuEngine[K, V]) Export(ctx context.Context, l *core.Lease, lo, hi uint32, out *batch.Batch) (n int, err error) {
 	a := pairsOf[K, V](l.Parts)
 	from, to := int(lo)*unitPairs, min(int(hi)*unitPairs, len(a.vals))
@@ -95,7 +95,7 @@ func (e *cpuEngine[K, V]) Export(ctx context.Context, l *core.Lease, lo, hi uint
 
 // ---- lookups ----------------------------------------------------------------
 
-// Look is for [core.Engine].
+// Look implements core.Engine.
 func (e *cpuEngine[K, V]) Look(ctx context.Context, s *device.Stream, l *core.Lease, b *batch.Batch, _ device.Ptr) (done, hits int, err error) {
 	if err := cpu.Open(s); err != nil {
 		return 0, 0, err
@@ -110,7 +110,7 @@ func (e *cpuEngine[K, V]) Look(ctx context.Context, s *device.Stream, l *core.Le
 	return e.Each(ctx, b.N, q.answer)
 }
 
-// questions are those of a lookup, and where the answers go.
+// questions is the queries of a lookup and its result columns.
 type questions[K, V uint32 | uint64] struct {
 	array[K, V]
 	flip K
@@ -124,7 +124,7 @@ type questions[K, V uint32 | uint64] struct {
 	counts []uint32
 }
 
-// answer answers questions [from,to) on one core.
+// answer answers queries [from,to) on one core.
 func (q *questions[K, V]) answer(w *cpu.Watch, from, to int) (ran, hits int) {
 	var at, ends inorder.Places
 	for lo := from; lo < to; lo += inorder.Searched {
@@ -149,8 +149,7 @@ func (q *questions[K, V]) answer(w *cpu.Watch, from, to int) (ran, hits int) {
 	return to - from, hits
 }
 
-// one answers question i, whose key, or lower bound, is at a place, and its upper bound at
-// another.
+// one answers query i. Its key, or lower bound, is at place at, and its upper bound at end.
 func (q *questions[K, V]) one(i, at, end int) (hit int) {
 	switch {
 	case q.hi != nil:
@@ -168,7 +167,7 @@ func (q *questions[K, V]) one(i, at, end int) (hit int) {
 	return q.pair(i, at)
 }
 
-// has is 1 if the pair at a place has a key, else 0.
+// has returns 1 if the pair at a place has a key, and 0 otherwise.
 func (q *questions[K, V]) has(at int, k K) int {
 	if at < len(q.array.vals) && q.array.Keys.Keys[at] == k^q.flip {
 		return 1
@@ -176,7 +175,7 @@ func (q *questions[K, V]) has(at int, k K) int {
 	return 0
 }
 
-// pair writes the pair at a place as answer i, or that there is none.
+// pair writes the pair at a place as answer i, or a miss.
 func (q *questions[K, V]) pair(i, at int) (hit int) {
 	var k K
 	var v V
@@ -195,7 +194,7 @@ func (q *questions[K, V]) pair(i, at int) (hit int) {
 	return hit
 }
 
-// span are the places of a range whose bounds are at places, as far as its limit allows.
+// span returns the places of a range with bounds at two places, up to its limit.
 func (q *questions[K, V]) span(i, at, end int) (int, int) {
 	if end += q.has(end, q.hi[i]); end < at || q.lo[i]^q.flip > q.hi[i]^q.flip {
 		end = at
@@ -208,7 +207,7 @@ func (q *questions[K, V]) span(i, at, end int) (int, int) {
 	return at, end
 }
 
-// between counts the pairs of range i, and writes them if they have a fixed number of places.
+// between counts the pairs of range i, and writes them if ranges have a fixed number of rows.
 func (q *questions[K, V]) between(i, at, end int) (hit int) {
 	at, end = q.span(i, at, end)
 	q.counts[i] = uint32(end - at)
@@ -218,7 +217,7 @@ func (q *questions[K, V]) between(i, at, end int) (hit int) {
 	return min(end-at, 1)
 }
 
-// copy copies pairs, the last ones first if the batch goes backward.
+// copy copies pairs, in reverse if the batch goes backward.
 func (q *questions[K, V]) copy(at, end int, keys []K, vals []V) {
 	n := end - at
 	if !q.Backward {
@@ -233,7 +232,7 @@ func (q *questions[K, V]) copy(at, end int, keys []K, vals []V) {
 	}
 }
 
-// Expand is for [core.Expander].
+// Expand implements core.Expander.
 func (e *cpuEngine[K, V]) Expand(ctx context.Context, s *device.Stream, l *core.Lease, b *batch.Batch) error {
 	c := &b.Columns
 	offsets, err := cpu.Offsets(b, s, func(count *batch.Batch) error {
@@ -252,7 +251,7 @@ func (e *cpuEngine[K, V]) Expand(ctx context.Context, s *device.Stream, l *core.
 	return err
 }
 
-// rows are ranges whose pairs are written one range behind the other.
+// rows is ranges with pairs that are written one range after the other.
 type rows[K, V uint32 | uint64] struct {
 	questions[K, V]
 	offsets []uint64
@@ -260,7 +259,7 @@ type rows[K, V uint32 | uint64] struct {
 	vals    []V
 }
 
-// write writes ranges [from,to) on one core, as far as there is room.
+// write writes ranges [from,to) on one core, as far as they fit.
 func (r *rows[K, V]) write(w *cpu.Watch, from, to int) (ran, hits int) {
 	var at, ends inorder.Places
 	for lo := from; lo < to; lo += inorder.Searched {

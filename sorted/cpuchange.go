@@ -11,8 +11,8 @@ import (
 	"github.com/weftgo/weft/internal/inorder"
 )
 
-// Change is for [core.Engine]: all of a batch, or nothing. Operations on a key are run in the
-// order of the batch.
+// Change implements core.Engine. It runs all of a batch, or nothing. Operations on a key run in
+// batch order.
 func (e *cpuEngine[K, V]) Change(ctx context.Context, s *device.Stream, b *batch.Batch) (done int, failed []uint32, err error) {
 	return e.Whole(ctx, s, b, e.deleteRanges, e.change)
 }
@@ -31,7 +31,7 @@ func (e *cpuEngine[K, V]) change(ctx context.Context, b *batch.Batch) error {
 	return e.replace(m.jobs())
 }
 
-// replace makes a generation of what jobs are to write, if anything is to change.
+// replace makes a generation from jobs, if anything changes.
 func (e *cpuEngine[K, V]) replace(jobs []job[K, V], live int, changes bool) error {
 	if !changes {
 		return nil
@@ -47,14 +47,14 @@ func (e *cpuEngine[K, V]) replace(jobs []job[K, V], live int, changes bool) erro
 	return e.Leases.Replace(to)
 }
 
-// entry is what becomes of a key.
+// entry is the result for a key.
 type entry[K, V uint32 | uint64] struct {
 	key          K
 	val          V
-	old, present bool // it has a pair already; and will have one
+	old, present bool // the key has a pair already, and will have one
 }
 
-// merge is a batch on its way into the pairs.
+// merge is a batch that is merged with the pairs.
 type merge[K, V uint32 | uint64] struct {
 	old     array[K, V]
 	items   []cpu.Item[K] // of the batch, sorted
@@ -62,14 +62,15 @@ type merge[K, V uint32 | uint64] struct {
 	parts   []part
 }
 
-// part is what one core does at a time: rows [lo,hi) in order, all those of their keys. Their
-// entries are numbers lo to end-1. The pairs with keys as large as theirs begin at place from.
+// part is the work of one core at a time: rows [lo,hi) in order, all those of their keys. Their
+// entries have numbers lo to end-1. The first pair that does not precede their keys is at place
+// from.
 type part struct {
 	lo, hi, end int
 	from        int
 }
 
-// settle runs the operations of a part, and lists the keys whose pairs change.
+// settle runs the operations of a part, and lists the keys with pairs that change.
 func (m *merge[K, V]) settle(c cpu.Changes[K, V], p *part) {
 	at, _ := slices.BinarySearch(m.old.Keys.Keys, m.items[p.lo].Key)
 	p.from, p.end = at, p.lo
@@ -97,17 +98,17 @@ func btoi(b bool) int {
 	return 0
 }
 
-// job is to write what becomes of pairs [from,to), and of entries among them, from a place on.
+// job is to write the result for pairs [from,to), and for the entries among them, from a place on.
 type job[K, V uint32 | uint64] struct {
 	from, to int
 	entries  []entry[K, V]
 	at       int
 }
 
-// jobPairs is the number of pairs that a job moves, at most.
+// jobPairs is the maximum number of pairs that a job moves.
 const jobPairs = 1 << 16
 
-// jobs cuts a merge into jobs, and says how many pairs there will be and whether any changes.
+// jobs cuts a merge into jobs. It returns the new number of pairs, and whether any changes.
 func (m *merge[K, V]) jobs() (jobs []job[K, V], live int, changes bool) {
 	from, at := 0, 0
 	for i, p := range m.parts {
@@ -132,7 +133,7 @@ func (m *merge[K, V]) jobs() (jobs []job[K, V], live int, changes bool) {
 	return jobs, at, changes
 }
 
-// before is how many entries have smaller keys.
+// before returns the number of entries with smaller keys.
 func before[K, V uint32 | uint64](entries []entry[K, V], key K) int {
 	n, _ := slices.BinarySearchFunc(entries, key, func(e entry[K, V], key K) int {
 		return btoi(e.key > key) - btoi(e.key < key)
@@ -140,7 +141,7 @@ func before[K, V uint32 | uint64](entries []entry[K, V], key K) int {
 	return n
 }
 
-// added is the number of pairs that entries add.
+// added returns the number of pairs that entries add.
 func added[K, V uint32 | uint64](entries []entry[K, V]) (n int) {
 	for i := range entries {
 		n += btoi(entries[i].present) - btoi(entries[i].old)

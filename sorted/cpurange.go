@@ -9,7 +9,7 @@ import (
 	"github.com/weftgo/weft/internal/inorder"
 )
 
-// deleteRanges removes the pairs of ranges. A pair of several ranges counts for the first one.
+// deleteRanges removes the pairs of ranges. A pair in several ranges counts for the first one.
 func (e *cpuEngine[K, V]) deleteRanges(ctx context.Context, b *batch.Batch) error {
 	q := questions[K, V]{
 		array: pairsOf[K, V](e.Parts()), flip: e.Flip,
@@ -39,7 +39,7 @@ func (q *questions[K, V]) spans(w *cpu.Watch, from, to int, spans []core.Span) (
 	return to - from, 0
 }
 
-// keep is to write the pairs, of so many, that are not in spans.
+// keep returns jobs that write those of n pairs that are not in spans.
 func keep[K, V uint32 | uint64](gone []core.Span, n int) (jobs []job[K, V], live int, changes bool) {
 	from := 0
 	for _, s := range append(gone, core.Span{From: n, To: n}) {

@@ -8,20 +8,20 @@ import (
 	"github.com/weftgo/weft/internal/inorder"
 )
 
-// engine is what a machine does beside [core.Engine].
+// engine is what the policy requires of an engine beside [core.Engine].
 type engine interface {
 	core.Engine
-	// bound is how many pairs there are at most, and how many there were when last counted.
+	// bound returns the maximum number of pairs, and their number when last counted.
 	bound() (most, counted uint64)
-	// bytes is the size of the memory in use, with what is kept for the next merge; held is
-	// that of what only snapshots have.
+	// bytes returns the size of the memory in use, including what is kept for the next merge. held
+	// is the size of what only snapshots have.
 	bytes() (used, held int)
-	// trim gives back what is kept.
+	// trim frees the memory that is kept.
 	trim() error
 }
 
-// newEngine makes the engine for a device: Go on the host, kernels on any other. Keys become unsigned numbers in order by
-// exclusive or with flip.
+// newEngine makes the engine for a device: Go on the host, kernels on any other. An exclusive or
+// with flip makes keys unsigned numbers of the same order.
 func newEngine(dev device.Device, w batch.Widths, flip uint64) (engine, *core.Leases, error) {
 	p := &pool{Layout: inorder.Layout{Key: w.Key, Val: w.Val}, spare: core.Spare[*generation]{Dev: dev, Most: 1}}
 	host, ok := dev.(device.Host)
@@ -36,7 +36,7 @@ func newEngine(dev device.Device, w batch.Widths, flip uint64) (engine, *core.Le
 	return open(host, p, flip)
 }
 
-// bytes is the size of a generation, and of the spare one; and of all others.
+// bytes returns the size of a generation and the spare one, and the size of all others.
 func (p *pool) bytes(now *generation) (used, held int) {
 	kept, all := p.spare.Bytes()
 	used = now.buf.Size + kept

@@ -10,7 +10,7 @@ import (
 	"github.com/weftgo/weft/sorted"
 )
 
-// Events by time: those of two spans, the last ones before a moment, and how many there are.
+// Events by time: those of two spans, the last ones before a moment, and a count.
 func Example() {
 	ctx := context.Background()
 	dev, _, err := auto.Open("cpu")
@@ -51,7 +51,7 @@ func Example() {
 	// 4
 }
 
-// A snapshot stays what it is while the map changes.
+// A snapshot keeps its content while the map changes.
 func ExampleMap_snapshot() {
 	ctx := context.Background()
 	dev, _, err := auto.Open("cpu")

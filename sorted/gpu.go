@@ -18,9 +18,9 @@ import (
 
 // gpuEngine runs the kernels of sorted.cu.
 //
-// Changes come one behind the other, whatever their streams. Each writes the next generation,
-// which lookups find at once and wait for. Memory of the one before is used again by the next
-// change, which comes behind it by itself; so nothing waits for a change but who frees memory.
+// Changes run one after the other, whatever their streams. Each writes the next generation, which
+// lookups find at once and wait for. The next change reuses the memory of the previous generation,
+// which is safe because it runs after it. So only freeing memory waits for a change.
 type gpuEngine struct {
 	gpu.Queue
 	kernels
@@ -29,13 +29,13 @@ type gpuEngine struct {
 	prims  *prim.Kernels
 	flip   uint64
 
-	work  gpu.Work      // of the change under way
-	most  uint64        // pairs that there are at most
+	work  gpu.Work      // memory of the current change
+	most  uint64        // max number of pairs
 	known core.Counters // as of the last reading
 	stale bool          // changes have been submitted since
 }
 
-// kernels are the entry points for one pair of widths.
+// kernels is the entry points for one pair of widths.
 type kernels struct {
 	get, seek, rows, copy           device.Kernel
 	settle, move, enter, keep, fill device.Kernel
@@ -75,7 +75,7 @@ func (e *gpuEngine) open(dev device.Device, w batch.Widths) (err error) {
 	return err
 }
 
-// empty is a generation without pairs, ready.
+// empty returns an initialized generation without pairs.
 func (e *gpuEngine) empty() (*generation, error) {
 	g, err := e.pool.take(0)
 	if err != nil {
@@ -89,7 +89,7 @@ func (e *gpuEngine) empty() (*generation, error) {
 	return g, nil
 }
 
-// tallyPtr is where the counters lie on the device.
+// tallyPtr returns the address of the counters on the device.
 func (g *generation) tallyPtr() device.Ptr { return g.buf.Ptr + device.Ptr(g.pool.tallyAt(g.room)) }
 
 func (e *gpuEngine) refOf(p core.Parts) arrayRef {
@@ -101,20 +101,20 @@ func (e *gpuEngine) refOf(p core.Parts) arrayRef {
 	}
 }
 
-// Caps is for [core.Engine], as are the methods that follow.
+// Caps implements core.Engine, as do the methods that follow.
 func (e *gpuEngine) Caps() core.Caps {
 	return core.Caps{Beside: true, Streams: true, DeletesTakeRoom: true, Updates: true}
 }
 
-// Current is the generation in use.
+// Current returns the current generation.
 func (e *gpuEngine) Current() *core.Lease { return e.leases.Current() }
 
 func (e *gpuEngine) now() *generation { return e.Current().Parts.(*generation) }
 
-// Pin is for [core.Versioner]: a generation never changes.
+// Pin implements core.Versioner. A generation never changes.
 func (e *gpuEngine) Pin(context.Context) (version uint64, err error) { return 0, nil }
 
-// Unpin is for [core.Versioner].
+// Unpin implements core.Versioner.
 func (e *gpuEngine) Unpin(context.Context, uint64) error { return nil }
 
 func (e *gpuEngine) bytes() (used, held int) {
@@ -122,12 +122,12 @@ func (e *gpuEngine) bytes() (used, held int) {
 	return used + e.work.Buf.Size, held
 }
 
-// trim gives back what is kept for the next merge, behind the last one.
+// trim frees the memory that is kept for the next merge, after the last one.
 func (e *gpuEngine) trim() error {
 	return errors.Join(e.pool.spare.Idle(), e.pool.spare.Trim(), e.work.Free(&e.Queue))
 }
 
-// Close frees all but the generations.
+// Close frees everything except the generations.
 func (e *gpuEngine) Close() (err error) {
 	if e.leases != nil {
 		err = e.trim()
@@ -135,7 +135,7 @@ func (e *gpuEngine) Close() (err error) {
 	return errors.Join(err, e.pool.spare.Close(), e.Queue.Close())
 }
 
-// Counters waits for all changes, and reads the counters of the last one.
+// Counters waits for all changes and reads the counters of the last one.
 func (e *gpuEngine) Counters(ctx context.Context) (core.Counters, error) {
 	if !e.stale {
 		return e.known, nil
@@ -153,7 +153,7 @@ func (e *gpuEngine) Counters(ctx context.Context) (core.Counters, error) {
 	return e.known, nil
 }
 
-// bound is how many pairs there are at most, and how many there were when last counted.
+// bound implements engine.
 func (e *gpuEngine) bound() (most, counted uint64) { return e.most, e.known.Live }
 
 // Add submits adding the number of pairs to a counter.
@@ -165,10 +165,10 @@ func (e *gpuEngine) Add(s *device.Stream, to device.Slice[uint64], negate bool) 
 	return e.Submit(s, func() error { return device.Launch(s, e.add, gpu.Grid(1), gpu.Block, &p) })
 }
 
-// Lost is for [core.Engine]: every operation finds room, or its batch is refused.
+// Lost implements core.Engine. Every operation finds capacity, or its batch is refused.
 func (e *gpuEngine) Lost(context.Context) (int, error) { return 0, nil }
 
-// Clear is for [core.Engine].
+// Clear implements core.Engine.
 func (e *gpuEngine) Clear(context.Context) error {
 	to, err := e.empty()
 	if err != nil {
@@ -178,12 +178,12 @@ func (e *gpuEngine) Clear(context.Context) error {
 	return e.leases.Replace(to)
 }
 
-// Extent is for [core.Engine]: the counters have been read since the last change.
+// Extent implements core.Engine. The counters have been read since the last change.
 func (e *gpuEngine) Extent(l *core.Lease) (units uint32, rows int) {
 	return uint32((l.Parts.(*generation).tally.Live + unitPairs - 1) / unitPairs), unitPairs
 }
 
-// Export is for [core.Engine].
+// Export implements core.Engine.
 func (e *gpuEngine) Export(ctx context.Context, l *core.Lease, lo, hi uint32, out *batch.Batch) (n int, err error) {
 	from, to := uint64(lo)*unitPairs, min(uint64(hi)*unitPairs, l.Parts.(*generation).tally.Live)
 	if n = int(to - from); n > out.N {
@@ -194,17 +194,17 @@ func (e *gpuEngine) Export(ctx context.Context, l *core.Lease, lo, hi uint32, ou
 
 // ---- lookups ----------------------------------------------------------------
 
-// Look is for [core.Engine].
+// Look implements core.Engine.
 func (e *gpuEngine) Look(ctx context.Context, s *device.Stream, l *core.Lease, b *batch.Batch, count device.Ptr) (done, hits int, err error) {
 	return e.Queue.Seek(ctx, s, l, b, count, e)
 }
 
-// Expand is for [core.Expander].
+// Expand implements core.Expander.
 func (e *gpuEngine) Expand(ctx context.Context, s *device.Stream, l *core.Lease, b *batch.Batch) error {
 	return e.SeekRows(ctx, s, l, b, e)
 }
 
-// Seek is for [gpu.Seeker].
+// Seek implements gpu.Seeker.
 func (e *gpuEngine) Seek(s *device.Stream, p core.Parts, b *batch.Batch, hits device.Ptr) error {
 	c := &b.Columns
 	q := seekParams{
@@ -227,7 +227,7 @@ func boundsOf(r batch.Ranges) boundsRef {
 	return b
 }
 
-// Answer is for [core.Answerer].
+// Answer implements core.Answerer.
 func (e *gpuEngine) Answer(_ context.Context, s *device.Stream, b *batch.Batch) error {
 	if b.N == 0 {
 		return nil
@@ -237,7 +237,7 @@ func (e *gpuEngine) Answer(_ context.Context, s *device.Stream, b *batch.Batch) 
 	return e.Submit(s, func() error { return device.Launch(s, e.load, gpu.Wave(e.Dev, b.N), gpu.Block, &p) })
 }
 
-// Rows is for [gpu.Seeker].
+// Rows implements gpu.Seeker.
 func (e *gpuEngine) Rows(s *device.Stream, parts core.Parts, b *batch.Batch, first, limit uint64) error {
 	c := &b.Columns
 	p := rowsParams{
@@ -248,10 +248,10 @@ func (e *gpuEngine) Rows(s *device.Stream, parts core.Parts, b *batch.Batch, fir
 	return device.Launch(s, e.rows, gpu.Wave(e.Dev, rowLanes*b.N), gpu.Block, &p)
 }
 
-// rowLanes are those that copy the pairs of a range (sorted.cu).
+// rowLanes is the number of lanes that copy the pairs of a range (sorted.cu).
 const rowLanes = 8
 
-// Pairs is for [gpu.Seeker].
+// Pairs implements gpu.Seeker.
 func (e *gpuEngine) Pairs(s *device.Stream, parts core.Parts, keys, vals device.Ptr, from uint64, n int, backward bool) error {
 	p := copyParams{array: e.refOf(parts), keys: keys, vals: vals, from: from, n: uint64(n)}
 	if backward {
@@ -260,7 +260,7 @@ func (e *gpuEngine) Pairs(s *device.Stream, parts core.Parts, keys, vals device.
 	return device.Launch(s, e.copy, gpu.Wave(e.Dev, n), gpu.Block, &p)
 }
 
-// errLarge is the error of arrays whose places are no numbers of 32 bits.
+// errLarge returns the error of arrays with positions of more than 32 bits.
 func errLarge(pairs uint64) error {
 	return fmt.Errorf("%w: %d pairs; an array on a GPU has %d at most", op.ErrFull, pairs, prim.MaxRows)
 }

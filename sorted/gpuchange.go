@@ -12,7 +12,7 @@ import (
 	"github.com/weftgo/weft/internal/op"
 )
 
-// Change is for [core.Engine]: all of a batch, or nothing.
+// Change implements core.Engine. It runs all of a batch, or nothing.
 func (e *gpuEngine) Change(ctx context.Context, s *device.Stream, b *batch.Batch) (done int, failed []uint32, err error) {
 	if b.N == 0 {
 		return 0, nil, nil
@@ -32,8 +32,8 @@ func (e *gpuEngine) Change(ctx context.Context, s *device.Stream, b *batch.Batch
 	return b.N, nil, nil
 }
 
-// changeHost takes a batch of host memory to the device and back. Who looks meanwhile finds the
-// generation before.
+// changeHost copies a batch of host memory to the device and its results back. Concurrent lookups
+// read the generation before.
 func (e *gpuEngine) changeHost(ctx context.Context, b *batch.Batch, ranges bool) error {
 	return e.Whole(ctx, &e.work, b, e.workBytes(b.N, ranges), func(there *batch.Batch, at int) error {
 		if ranges {
@@ -43,7 +43,7 @@ func (e *gpuEngine) changeHost(ctx context.Context, b *batch.Batch, ranges bool)
 	})
 }
 
-// merging is the memory of a change, behind what else lies in the work of an engine.
+// merging is the memory of a change, which may follow other work memory.
 type merging struct {
 	sort  prim.Sort
 	group prim.Group
@@ -53,7 +53,7 @@ type merging struct {
 	scratch, end         device.Ptr
 }
 
-// layOut gives a merge of n rows its memory from a place on.
+// layOut lays out the memory of a merge of n rows from an address on.
 func (e *gpuEngine) layOut(n int, at device.Ptr) (m merging) {
 	c := prim.Carve(at)
 	w := prim.Widths{Key: e.Widths.Key, Val: 4}
@@ -70,7 +70,7 @@ func (m *merging) scratchBytes() int {
 	return max(m.sort.ScratchBytes(), m.group.ScratchBytes(), m.scan.ScratchBytes())
 }
 
-// workBytes is the size of the memory of a change of n rows.
+// workBytes returns the size of the memory of a change of n rows.
 func (e *gpuEngine) workBytes(n int, ranges bool) int {
 	if ranges {
 		return n * gpu.GapBytes
@@ -79,7 +79,7 @@ func (e *gpuEngine) workBytes(n int, ranges bool) int {
 	return int(m.end)
 }
 
-// next is memory for the next generation, of so many pairs at most.
+// next returns memory for the next generation, after n operations that may insert.
 func (e *gpuEngine) next(inserts bool, n int) (to *generation, most uint64, err error) {
 	if most = e.most; inserts {
 		most += uint64(n)
@@ -91,8 +91,8 @@ func (e *gpuEngine) next(inserts bool, n int) (to *generation, most uint64, err 
 	return to, most, err
 }
 
-// become makes a generation the one in use that a change has been submitted to write, or frees
-// it if that went wrong.
+// become makes a generation that a change has been submitted to write the current one. If that
+// failed, become frees it.
 func (e *gpuEngine) become(to *generation, most uint64, s *device.Stream, err error) error {
 	if err != nil {
 		return errors.Join(err, s.Sync(context.Background()), e.pool.spare.Drop(to))
@@ -101,8 +101,8 @@ func (e *gpuEngine) become(to *generation, most uint64, s *device.Stream, err er
 	return e.leases.Replace(to)
 }
 
-// change submits merging a batch on the device with the pairs. Its memory is the work from an
-// offset on.
+// change submits merging a batch on the device with the pairs. Its memory is the work memory from
+// offset at on.
 func (e *gpuEngine) change(s *device.Stream, b *batch.Batch, at int, submit func(*device.Stream, func() error) error) error {
 	if err := e.work.Room(&e.Queue, at+e.workBytes(b.N, false)); err != nil {
 		return err

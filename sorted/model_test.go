@@ -10,7 +10,7 @@ import (
 	"github.com/weftgo/weft/sorted"
 )
 
-// run runs some batches beside a model, and snapshots that are held meanwhile.
+// run runs some batches against a model, alongside held snapshots.
 func run[K weft.Key, V weft.Value](t *testing.T, dev device.Device, seed uint64, most int) {
 	m := conformance.Open(t, sorted.New[K, V], dev, nil)
 	h := conformance.OrderedHistory[K, V]{Map: m.OrderedMap, Most: most, Also: []weft.OpKind{weft.OpUpdate}}
@@ -20,7 +20,7 @@ func run[K weft.Key, V weft.Value](t *testing.T, dev device.Device, seed uint64,
 	}
 }
 
-// Batches of all kinds come to what a model comes to.
+// TestAgainstModel runs batches of all kinds against a model.
 func TestAgainstModel(t *testing.T) {
 	dev := devicetest.Open(t)
 	for seed := range uint64(4) {

@@ -6,8 +6,8 @@ import (
 	"github.com/weftgo/weft/internal/dst"
 )
 
-// Each call by which the host orders streams, or waits for them, is needed: left out, programs go
-// wrong.
+// TestOmissionsAreNoticed leaves out each call by which the host orders streams or waits for them.
+// Programs must go wrong without it.
 func TestOmissionsAreNoticed(t *testing.T) {
 	if testing.Short() {
 		t.Skip("interprets kernels")

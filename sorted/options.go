@@ -6,17 +6,17 @@ import (
 	"github.com/weftgo/weft/internal/core"
 )
 
-// Options configure a [Map]. The zero value and nil are good defaults.
+// Options configure a [Map]. The zero value and nil select the defaults.
 type Options struct {
-	// ResultLimit is how many bytes the results of Range may take. Default 0: half of
-	// the host's free memory.
+	// ResultLimit is the maximum size in bytes of the results of Range. Default 0: half of the
+	// host's free memory.
 	ResultLimit int
 
-	// Logger is told of memory that cannot be given back, at debug level. Default: silent.
+	// Logger receives a message at debug level when memory cannot be freed. Default: none.
 	Logger *slog.Logger
 }
 
-// check fills in defaults and reports what makes no sense.
+// check sets defaults and reports invalid options.
 func (o *Options) check() (Options, error) {
 	var c Options
 	if o != nil {

@@ -10,9 +10,8 @@ import (
 	"github.com/weftgo/weft/sorted"
 )
 
-// The kernels pass cases of the suite on a simulated GPU, for every pair of widths, under
-// random schedules and weak memory, where a data race is a fault. (WEFT_DEVICE=sim runs all
-// cases.)
+// TestKernelsSimulated runs cases of the suite on a simulated GPU, for pairs of widths. Schedules
+// are random, memory is weak, and a data race is a fault. (WEFT_DEVICE=sim runs all cases.)
 func TestKernelsSimulated(t *testing.T) {
 	if testing.Short() {
 		t.Skip("interprets kernels")

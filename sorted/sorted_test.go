@@ -24,7 +24,8 @@ func open[K weft.Key, V weft.Value](t testing.TB, dev device.Device) *sorted.Map
 	return m
 }
 
-// Check finds keys that are out of order, and an index that is not that of the keys.
+// TestCheckFinds checks that Check finds keys out of order, and an index that does not match the
+// keys.
 func TestCheckFinds(t *testing.T) {
 	m := open[uint32, uint32](t, devicetest.OpenCPU(t, 2))
 	keys := conformance.Sequence[uint32](0, 600)
@@ -41,7 +42,8 @@ func TestCheckFinds(t *testing.T) {
 	must(t, m.Check(t.Context()))
 }
 
-// A change without memory leaves the map as it was, also while a snapshot holds some.
+// TestWithoutMemory checks that a change without memory leaves the map as it was, also while a
+// snapshot holds some.
 func TestWithoutMemory(t *testing.T) {
 	dev := devicetest.OpenCPU(t, 2)
 	m := open[uint64, uint64](t, dev)
@@ -72,8 +74,8 @@ func TestWithoutMemory(t *testing.T) {
 	must(t, at.Close())
 }
 
-// Memory is that of two generations, however many changes there are, and one more for each
-// snapshot between changes; it comes back.
+// TestMemory checks that memory is that of two generations, however many changes there are, plus
+// one for each snapshot between changes. It must be freed in the end.
 func TestMemory(t *testing.T) {
 	dev := devicetest.OpenCPU(t, 2)
 	m := open[uint64, uint64](t, dev)
@@ -105,8 +107,8 @@ func TestMemory(t *testing.T) {
 	}
 }
 
-// Batches of all sizes of parts, in any order, come out as the host sorts them: large ones of few
-// keys, of keys that differ in few bits, and of such as are sorted.
+// TestLargeBatches checks batches of all sizes and orders against a sort by the host. Large ones
+// have few keys, keys that differ in few bits, or sorted keys.
 func TestLargeBatches(t *testing.T) {
 	dev := devicetest.OpenCPU(t, 3)
 	g := rand.New(rand.NewPCG(1, 2))
@@ -143,7 +145,8 @@ func TestLargeBatches(t *testing.T) {
 	}
 }
 
-// Maps of both devices read each other's files, and those of hash maps.
+// TestSavedElsewhere checks that maps of both devices read each other's files, and those of hash
+// maps.
 func TestSavedElsewhere(t *testing.T) {
 	conformance.NotRaced(t, "the simulator has goroutines of its own")
 	host, simulated := open[int32, uint32](t, devicetest.OpenCPU(t, 2)), open[int32, uint32](t, devicetest.OpenSim(t, nil))
@@ -166,7 +169,7 @@ func TestSavedElsewhere(t *testing.T) {
 	}
 }
 
-// Options that make no sense are refused.
+// TestOptions checks that invalid options are refused.
 func TestOptions(t *testing.T) {
 	_, err := sorted.New[uint32, uint32](devicetest.OpenCPU(t, 2), &sorted.Options{ResultLimit: -1})
 	conformance.Refused(t, "ResultLimit -1 is negative", map[string]error{"ordered map": err})
@@ -194,14 +197,15 @@ func TestOptions(t *testing.T) {
 	}
 }
 
-// Whatever fails, once, in a life with snapshots, a change has happened or not, and says so; so it is where memory runs out twice
-// in a row.
+// TestFailsWhole lets one operation fail while a map with snapshots is used, or memory run out
+// twice in a row. A change has then happened or not, and reports which.
 func TestFailsWhole(t *testing.T) {
 	conformance.FailsWhole(t, conformance.OrderedMapOf(sorted.New[uint32, uint32], nil),
 		conformance.Failures{After: conformance.Twice, First: 1, Stride: 13, Most: 12}, conformance.Failures{After: devicetest.FailAfter, First: 2, Stride: 201, Most: 12})
 }
 
-// A snapshot is held over ten thousand batches, and memory stays what it takes: three arrays: what it is, what the snapshot has, and what the next merge takes.
+// TestSnapshotIsHeld holds a snapshot over ten thousand batches. Memory must stay at three arrays:
+// that of the map, that of the snapshot, and that of the next merge.
 func TestSnapshotIsHeld(t *testing.T) {
 	dev := devicetest.OpenCPU(t, 2)
 	m, err := sorted.New[uint32, uint32](dev, nil)
@@ -210,7 +214,8 @@ func TestSnapshotIsHeld(t *testing.T) {
 	must(t, m.Close())
 }
 
-// Errors say which method they come from, also of those that take a snapshot to begin with.
+// TestErrorsSayWhere checks that errors name their method, also in methods that begin with a
+// snapshot.
 func TestErrorsSayWhere(t *testing.T) {
 	m, err := sorted.New[uint32, uint32](devicetest.OpenCPU(t, 1), nil)
 	must(t, err)

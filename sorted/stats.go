@@ -10,17 +10,17 @@ import (
 // Stats describe the state of a map.
 type Stats struct {
 	Len int // keys
-	// Bytes of memory: of the pairs, and of what is kept for the next merge. Held are the bytes that
-	// only snapshots have.
+	// Bytes is the size of the memory of the pairs, and of what is kept for the next merge. Held is
+	// the size of what only snapshots have.
 	Bytes, Held int
 }
 
-// String is the statistics in one line.
+// String returns the statistics in one line.
 func (s Stats) String() string {
 	return fmt.Sprintf("%d keys, %d bytes, %d of snapshots", s.Len, s.Bytes, s.Held)
 }
 
-// Stats counts, without a pass over the memory.
+// Stats returns the statistics. It makes no pass over the memory.
 func (t *table) Stats(ctx context.Context) (s Stats, err error) {
 	err = t.core.Alone(ctx, "Stats", func(now core.Counters) error {
 		used, held := t.engine.bytes()

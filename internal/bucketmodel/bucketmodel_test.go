@@ -12,10 +12,10 @@ func near(t *testing.T, what string, got, want, within float64) {
 	}
 }
 
-// What the paper says of its figures 9 to 11.
+// TestPaper checks what the paper says about its figures 9 to 11.
 func TestPaper(t *testing.T) {
 	at := func(slots int, load float64) Horton { return Horton{slots, load, Entries(8)} }
-	// Sections 6.3, 6.4 and 8; figures are rounded up there.
+	// Sections 6.3, 6.4 and 8. The paper rounds these figures up.
 	near(t, "hit at .95", at(8, .95).PerHit(), 1.18, .015)
 	near(t, "miss at .95", at(8, .95).PerMiss(), 1.06, .0005)
 	near(t, "hit at .9", at(8, .9).PerHit(), 1.15, .01)
@@ -53,7 +53,7 @@ func TestEntries(t *testing.T) {
 	}
 }
 
-// Shares are shares, whatever the load.
+// TestSums checks that shares sum up to one at any load.
 func TestSums(t *testing.T) {
 	for lambda := 1. / 64; lambda <= 16; lambda *= 2 {
 		total, mean := 0., 0.

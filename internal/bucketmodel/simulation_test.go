@@ -7,8 +7,9 @@ import (
 	"testing"
 )
 
-// Random keys in buckets, as in figure 8: how many of which primary bucket, and what
-// becomes of them in a Horton table that finds room for every remapped key.
+// TestHortonSimulation puts random keys into buckets, as in figure 8. It checks how many keys have
+// which primary bucket, and where they end up in a Horton table with capacity for every remapped
+// key.
 func TestHortonSimulation(t *testing.T) {
 	const buckets, tags = 1 << 15, 21
 	for _, slots := range []int{1, 2, 4, 8, 16} {
@@ -55,8 +56,8 @@ func TestHortonSimulation(t *testing.T) {
 	}
 }
 
-// fullBuckets counts buckets without a free slot, when so many keys have been remapped to
-// the emptiest buckets.
+// fullBuckets counts buckets without a free slot after that many keys have been remapped to the
+// emptiest buckets.
 func fullBuckets(keys []int, slots, remapped int) (full int) {
 	for level := range slots {
 		for b := range keys {
@@ -74,15 +75,15 @@ func fullBuckets(keys []int, slots, remapped int) (full int) {
 	return full
 }
 
-// cuckoo is a cuckoo table of two functions, of which only the other bucket of each key
-// is kept, and whether it is in its first.
+// cuckoo is a cuckoo table of two functions. It stores only the other bucket of each key, and
+// whether the key is in its first.
 type cuckoo struct {
 	random   *rand.Rand
 	slots    int
 	balanced bool
 	buckets  [][]resident
-	second   int // keys there
-	// buckets that insertions have read before a key was moved, and their number
+	second   int // keys in their second bucket
+	// buckets read by insertions before a key was moved, and number of insertions
 	read, inserted int
 }
 
@@ -100,8 +101,8 @@ func (c *cuckoo) put(b, other int, first bool) {
 	}
 }
 
-// insert puts a random key into one of its buckets. Where both are full, keys make room
-// by as few moves as can be.
+// insert puts a random key into one of its buckets. If both are full, keys make space with the
+// fewest moves.
 func (c *cuckoo) insert() (ok bool) {
 	c.inserted++
 	a, b := c.random.IntN(len(c.buckets)), c.random.IntN(len(c.buckets))
@@ -127,7 +128,7 @@ func (c *cuckoo) insert() (ok bool) {
 	return false
 }
 
-// makeRoom has a free slot in a bucket after so many moves, if it can.
+// makeRoom frees a slot of a bucket by that many moves, if possible.
 func (c *cuckoo) makeRoom(b, moves int) bool {
 	if !c.full(b) || moves == 0 {
 		return !c.full(b)
@@ -136,7 +137,7 @@ func (c *cuckoo) makeRoom(b, moves int) bool {
 		if r.other == b || !c.makeRoom(r.other, moves-1) {
 			continue
 		}
-		if c.full(b) && c.buckets[b][i] == r { // or moves have come by here
+		if c.full(b) && c.buckets[b][i] == r { // unless moves have passed through here
 			c.buckets[b] = append(c.buckets[b][:i:i], c.buckets[b][i+1:]...)
 			if !r.first {
 				c.second--
@@ -157,7 +158,7 @@ func TestCuckooSimulation(t *testing.T) {
 				c.buckets = make([][]resident, slots/perBucket)
 				n := 0
 				for _, load := range []float64{.5, .8, .9, .95} {
-					if perBucket == 2 && load > .85 { // does not bear it
+					if perBucket == 2 && load > .85 { // more than it can hold
 						return
 					}
 					for ; n < int(load*slots); n++ {
@@ -175,14 +176,14 @@ func TestCuckooSimulation(t *testing.T) {
 	}
 }
 
-// recent is the load by which the insertions raise it that say what one reads.
+// recent is the increase in load over which insertions are measured.
 const recent = .02
 
 func (c *cuckoo) compare(t *testing.T, load float64, n int) {
 	t.Helper()
 	perHit := 1 + float64(c.second)/float64(n)
 	what := fmt.Sprintf("at %.2f: per hit", load)
-	if c.balanced { // .03 next to what four slots bear, .01 elsewhere
+	if c.balanced { // .03 near the maximum load of four slots, .01 elsewhere
 		near(t, what, perHit, Balanced{c.slots, load}.PerHit(), .032*perHit)
 		return
 	}

@@ -12,49 +12,52 @@ import (
 
 //go:generate go run ../../cmd/weftgen -target 80,90+ptx83 -export -struct weft::EpochControl -struct weft::EpochRef -type weft::EpochControl=Control -type weft::EpochRef=Ref ../../kernels/include/weft/epoch.cuh
 
-// Config says what a [Reclaimer] is for.
+// Config configures a [Reclaimer].
 type Config struct {
-	// Slots is how many blocks can be under way at a time; more wait for those before them. Default: as
-	// many as the device can have, 32 a multiprocessor. All slots are looked at before an epoch ends, so
-	// kernels that have few blocks of many groups each should say how many.
+	// Slots is the maximum number of running blocks. Further blocks wait for those before them.
+	// Default: the maximum of the device, 32 per multiprocessor. All slots are read before an epoch
+	// ends, so kernels with few blocks and many groups per block should set it.
 	Slots int
-	// Nodes is the number of nodes, whose numbers are below it; MaxNodes is how many [Reclaimer.Grow] may make it.
-	// Default: Nodes.
+	// Nodes is the number of nodes, with numbers below it. MaxNodes is the maximum to which
+	// [Reclaimer.Grow] may raise it. Default: Nodes.
 	Nodes, MaxNodes int
-	// Bag is how many nodes of an epoch a block has in shared memory: the Size of its EpochBags. Default 128.
+	// Bag is the number of nodes per epoch that a block has in shared memory: the Size of its
+	// EpochBags. Default 128.
 	Bag int
-	// Collect launches a kernel of the structure that calls epoch_collect for so many stacks.
+	// Collect launches a kernel of the structure that calls epoch_collect for n stacks.
 	Collect func(s *device.Stream, r Ref, stacks device.Ptr, n int) error
 }
 
 const (
-	blocksPerUnit = 32 // of a multiprocessor
+	blocksPerUnit = 32 // per multiprocessor
 	defaultBag    = 128
-	firstEpoch    = 4 // so that the third before it is one
+	firstEpoch    = 4 // so that the third before it is a valid epoch
 	noNode        = ^uint32(0)
 	linkSize      = 4
 	slotSize      = 8
-	leftSize      = 32 // of a slot: what a block has left, beside nodes
-	leftBags      = 4  // of a slot
-	stacks        = 32 // of a bag, and of a pin
+	leftSize      = 32 // per slot: what a block has left, beside nodes
+	leftBags      = 4  // per slot
+	stacks        = 32 // per bag and per pin
 	controlSize   = int(unsafe.Sizeof(Control{}))
 	bagStacks     = len(Control{}.Bags) * stacks
 	bagsOffset    = device.Ptr(unsafe.Offsetof(Control{}.Bags))
 )
 
-// A Reclaimer is the memory by which blocks agree when a node is free. Its methods are called by one goroutine
-// at a time; all but Ref where no launch is under way that retires nodes, or behind it on its stream.
+// A Reclaimer is the memory by which blocks agree when a node is free. One goroutine at a time
+// calls its methods. All but Ref are called while no launch that retires nodes is under way, or are
+// ordered after it on its stream.
 type Reclaimer struct {
 	dev   device.Device
 	cfg   Config
-	words device.Buffer // control, slots, what blocks have left, nodes of those
+	words device.Buffer // control, slots, what blocks have left, and its nodes
 	links device.Range
 
 	pins  []*Pin                 // oldest first
-	spare []device.Slice[uint32] // stacks of pins that have ended, empty
+	spare []device.Slice[uint32] // stacks of released pins, empty
 }
 
-// New makes a reclaimer. What it does to memory it submits to a stream. Errors: those of memory.
+// New makes a reclaimer. It submits the initialization of memory to a stream. It returns errors of
+// allocation.
 func New(s *device.Stream, cfg Config) (_ *Reclaimer, err error) {
 	dev := s.Device()
 	if cfg.Slots <= 0 {
@@ -66,7 +69,7 @@ func New(s *device.Stream, cfg Config) (_ *Reclaimer, err error) {
 	cfg.MaxNodes = max(cfg.MaxNodes, cfg.Nodes, 1)
 	r := &Reclaimer{dev: dev, cfg: cfg}
 	defer func() {
-		if err != nil { // what has been submitted may use it
+		if err != nil { // submitted work may use it
 			err = errors.Join(err, s.Sync(context.Background()), r.Close())
 		}
 	}()
@@ -94,7 +97,7 @@ func New(s *device.Stream, cfg Config) (_ *Reclaimer, err error) {
 	return r, nil
 }
 
-// Grow takes memory for the links of so many nodes. Work under way need not have ended.
+// Grow allocates memory for the links of that many nodes. Work may be under way.
 func (r *Reclaimer) Grow(nodes int) error {
 	if nodes*linkSize <= r.links.Mapped() {
 		return nil
@@ -108,7 +111,8 @@ func (r *Reclaimer) Grow(nodes int) error {
 func (r *Reclaimer) announced() device.Ptr { return r.words.Ptr + device.Ptr(controlSize) }
 func (r *Reclaimer) left() device.Ptr      { return r.announced() + device.Ptr(r.cfg.Slots*slotSize) }
 
-// Ref is what a kernel takes: the twin of EpochRef. It holds until the next Pin or Release.
+// Ref returns the parameter of kernels: the twin of EpochRef. It is valid until the next Pin or
+// Release.
 func (r *Reclaimer) Ref() Ref {
 	ref := Ref{
 		Control: r.words.Ptr, Announced: r.announced(), Links: r.links.Ptr(), Left: r.left(),
@@ -120,30 +124,30 @@ func (r *Reclaimer) Ref() Ref {
 	return ref
 }
 
-// Collect frees what has been retired, or gives it to the newest pin, behind all launches that retire: nothing is
-// left in bags then, but for what blocks have to spare.
+// Collect frees retired nodes, or passes them to the newest pin, after all launches that retire.
+// The bags are empty then, except for spare nodes of blocks.
 func (r *Reclaimer) Collect(s *device.Stream) error {
 	return r.cfg.Collect(s, r.Ref(), r.words.Ptr+bagsOffset, bagStacks)
 }
 
-// Counters tell what has become of nodes. They are exact where no launch is under way.
+// Counters count nodes and epochs. They are exact while no launch is under way.
 type Counters struct {
 	Epoch    uint64 // begins at 4
 	Advanced uint64 // epochs that have ended
 	Retired  uint64 // nodes, since the beginning
-	Freed    uint64 // of them
-	Held     uint64 // of them, kept by pins
+	Freed    uint64 // retired nodes that were freed
+	Held     uint64 // retired nodes that pins keep
 }
 
-// Limbo is the number of nodes that wait for the end of epochs.
+// Limbo returns the number of nodes that wait for the end of epochs.
 func (c Counters) Limbo() uint64 { return c.Retired - c.Freed - c.Held }
 
-// Bytes is the memory that is taken for reclamation itself.
+// Bytes returns the size of the memory for reclamation itself.
 func (r *Reclaimer) Bytes() int {
 	return r.words.Size + r.links.Mapped() + (len(r.pins)+len(r.spare))*stacks*linkSize
 }
 
-// Counters reads the counters behind what has been submitted to a stream.
+// Counters reads the counters after the work submitted to a stream.
 func (r *Reclaimer) Counters(ctx context.Context, s *device.Stream) (Counters, error) {
 	var c Control
 	head := unsafe.Slice((*byte)(unsafe.Pointer(&c)), bagsOffset)
@@ -151,7 +155,8 @@ func (r *Reclaimer) Counters(ctx context.Context, s *device.Stream) (Counters, e
 	return Counters{Epoch: c.Epoch, Advanced: c.Advanced, Retired: c.Retired, Freed: c.Freed, Held: c.Held}, err
 }
 
-// Close frees the memory. Launches that use it have completed. Pins that have not ended are nothing any more.
+// Close frees the memory. Launches that use it have completed. Pins that have not ended become
+// invalid.
 func (r *Reclaimer) Close() (err error) {
 	if r.words.Size > 0 {
 		err = r.dev.Free(r.words)
@@ -170,13 +175,14 @@ func (r *Reclaimer) Close() (err error) {
 	return err
 }
 
-// A Pin keeps what is retired while it lasts.
+// A Pin keeps retired nodes until it is released.
 type Pin struct {
 	r      *Reclaimer
 	stacks device.Slice[uint32] // nodes that were retired while this was the newest pin
 }
 
-// Pin makes one, behind what has been submitted to the stream. Launches behind that, which take a Ref anew, free no node any more.
+// Pin makes a pin after the work submitted to the stream. Launches after that, with a new Ref, free
+// no node anymore.
 func (r *Reclaimer) Pin(s *device.Stream) (*Pin, error) {
 	p := &Pin{r: r}
 	if n := len(r.spare); n > 0 {
@@ -194,7 +200,8 @@ func (r *Reclaimer) Pin(s *device.Stream) (*Pin, error) {
 	return p, nil
 }
 
-// Release ends a pin: what it kept is kept by the one before it, or freed. If that can't be launched, the pin lasts.
+// Release ends a pin. The pin before it keeps what it kept, or that is freed. If the launch fails,
+// the pin remains.
 func (p *Pin) Release(s *device.Stream) error {
 	r := p.r
 	i := slices.Index(r.pins, p)

@@ -9,7 +9,7 @@ import (
 	"github.com/weftgo/weft/device/sim"
 )
 
-// The memory begins as kernels expect it, and grows where it is.
+// TestBegin checks that the memory begins as kernels expect it, and grows in place.
 func TestBegin(t *testing.T) {
 	simulated, err := sim.Open(nil)
 	if err != nil {
@@ -54,7 +54,7 @@ func TestBegin(t *testing.T) {
 	if err := r.Close(); err != nil {
 		t.Error(err)
 	}
-	// Without a number, as many slots as blocks can be under way.
+	// The default is the maximum number of running blocks.
 	if r, err = New(s, Config{Nodes: 1}); err != nil || r.cfg.Slots != 132*blocksPerUnit {
 		t.Fatalf("%v", err)
 	}

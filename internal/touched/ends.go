@@ -5,8 +5,9 @@ import (
 	"slices"
 )
 
-// Ends are the ends of edges of which done is true, or of all if there are no done, each once and in ascending order; those that are not less
-// than vertices are left out. Columns have one length.
+// Ends returns the ends of the edges with done set, or of all edges if done is empty. Each end
+// occurs once, in ascending order. Ends that are not less than vertices are left out. All columns
+// have one length.
 func Ends(from, to []uint32, done []bool, vertices uint64) []uint32 {
 	n, largest := 0, uint32(0)
 	each(from, to, done, vertices, func(v uint32) {
@@ -25,7 +26,7 @@ func Ends(from, to []uint32, done []bool, vertices uint64) []uint32 {
 	return slices.Compact(ends)
 }
 
-// marked is Ends where vertices lie close: by a bit for each, in so many words.
+// marked is Ends for vertices that lie close together: one bit per vertex, in that many words.
 func marked(from, to []uint32, done []bool, vertices uint64, words int) []uint32 {
 	set := make([]uint64, words)
 	each(from, to, done, vertices, func(v uint32) { set[v/64] |= 1 << (v % 64) })

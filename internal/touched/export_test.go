@@ -10,5 +10,5 @@ const (
 	OwnVertices  = ownVertices
 )
 
-// Gather has batches of so many edges marked in shared memory.
+// Gather sets the minimum number of edges to mark in shared memory.
 func (l *Lister) Gather(edges int) { l.gathered = edges }

@@ -1,10 +1,13 @@
-// Package touched lists the ends of edges, each once: of a batch that changed a graph, the vertices that it touched.
+// Package touched lists the ends of edges, each once. For a batch that changed a graph, these are
+// the vertices that it touched.
 //
-// On a GPU a vertex is a bit. One kernel marks the ends and notes the largest; where edges are many and vertices few, each of its blocks
-// marks a range of vertices in shared memory first, which five times as many marks a second fit through as through the L2 cache. Another goes over the bits up to there, tile by tile, adds
-// up how many lie before each tile by decoupled look-back (weft/lookback.cuh), writes the vertices and clears their bits, so
-// that the next list finds them clear. So it costs a look at each edge and one at each bit, in the L2 cache for graphs of some hundred million
-// vertices, and nothing is sorted.
+// On a GPU a vertex is a bit. One kernel marks the ends and records the largest. If edges are many
+// and vertices few, each of its blocks first marks a range of vertices in shared memory. That takes
+// five times as many marks per second as the L2 cache. Another kernel reads the bits up to the
+// largest, tile by tile. It counts the vertices before each tile by decoupled look-back
+// (weft/lookback.cuh), writes the vertices, and clears their bits for the next list. So a list
+// costs a read of each edge and of each bit, and no sort. For graphs of up to a few hundred million
+// vertices the bits lie in the L2 cache.
 package touched
 
 import (
@@ -22,7 +25,7 @@ import (
 
 //go:generate go run ../../cmd/weftgen -loader=false -target 80+ptx83,90+ptx83 touched.cu
 
-// As compiled in.
+// Constants of the kernels.
 const (
 	tileWords    = 1024
 	tileVertices = 32 * tileWords
@@ -32,36 +35,38 @@ const (
 	ownVertices   = 32 * ownWords
 )
 
-// Batches of so many edges are marked in shared memory, with so few ranges of vertices: each range reads all edges.
+// Batches of at least leastGathered edges are marked in shared memory, if the vertices make at most
+// mostRanges ranges. Each range reads all edges.
 const (
 	leastGathered = 1 << 18
 	mostRanges    = 6
 )
 
-// Edges are those of a batch on a device, of one length; without elements in Done all of them count.
+// Edges are the edges of a batch on a device, in columns of one length. If Done is empty all of
+// them count.
 type Edges struct {
 	From, To device.Slice[uint32]
 	Done     device.Slice[bool]
-	Vertices int // ends are less; 0: as Lister.Most says
+	Vertices int // bound on ends; 0: Lister.Most
 }
 
-// Lister lists ends of edges on one device, one list after the other. It takes memory when it is first used, until Close. It is safe for
-// concurrent use.
+// Lister lists ends of edges on one device, one list after the other. It allocates memory on first
+// use and keeps it until Close. It is safe for concurrent use.
 type Lister struct {
 	Dev  device.Device
-	Most int // vertices that may be
+	Most int // max number of vertices
 
 	mu                 sync.Mutex
 	mark, gather, list device.Kernel
-	gathered           int           // edges that are gathered, at least; 0: leastGathered
-	used               *device.Event // behind the last list; nil before the first
+	gathered           int           // min number of edges to gather; 0: leastGathered
+	used               *device.Event // recorded after the last list; nil before the first
 	bits               device.Buffer
-	state              device.Buffer // what mark and list tell each other
+	state              device.Buffer // state shared by mark and list
 	spoilt             bool          // bits may be set
 	closed             bool
 }
 
-// List submits writing ends to a slice, as far as it goes, and how many there are to count[0].
+// List submits writing ends to a slice, as far as they fit, and their number to count[0].
 func (l *Lister) List(s *device.Stream, e Edges, ends device.Slice[uint32], count device.Slice[uint64]) error {
 	if err := l.check(s, e, ends, count); err != nil {
 		return err
@@ -80,7 +85,7 @@ func (l *Lister) List(s *device.Stream, e Edges, ends device.Slice[uint32], coun
 	return l.submit(s, e, ends, count)
 }
 
-// check refuses what cannot be written. Edges have been checked.
+// check refuses outputs that cannot be written. The edges have been checked.
 func (l *Lister) check(s *device.Stream, e Edges, ends device.Slice[uint32], count device.Slice[uint64]) error {
 	switch {
 	case e.Vertices < 0 || e.Vertices > l.Most:
@@ -95,7 +100,7 @@ func (l *Lister) check(s *device.Stream, e Edges, ends device.Slice[uint32], cou
 	return (&batch.Batch{}).CheckPlace(l.Dev, s)
 }
 
-// write is List on a device that is the host.
+// write is List on a host device.
 func write(s *device.Stream, e Edges, ends device.Slice[uint32], count device.Slice[uint64]) error {
 	if err := cpu.Open(s); err != nil {
 		return err
@@ -106,7 +111,7 @@ func write(s *device.Stream, e Edges, ends device.Slice[uint32], count device.Sl
 	return nil
 }
 
-// submit is List on a GPU. Lists come one after the other, whatever their streams.
+// submit is List on a GPU. Lists run one after the other, whatever their streams.
 func (l *Lister) submit(s *device.Stream, e Edges, ends device.Slice[uint32], count device.Slice[uint64]) (err error) {
 	if err := l.open(); err != nil {
 		return err
@@ -155,17 +160,18 @@ func (l *Lister) marks(s *device.Stream, m *markParams) error {
 		return device.Launch(s, l.mark, gpu.Wave(l.Dev, int(m.n)), gpu.Block, m)
 	}
 	m.ranges = uint32(ranges)
-	// Two blocks fill a multiprocessor; each range has as many.
+	// Two blocks fill a multiprocessor. All ranges have equally many blocks.
 	each := max(1, min(2*l.Dev.Properties().Units/ranges, (int(m.n)+gatherThreads-1)/gatherThreads))
 	return device.Launch(s, l.gather, device.Dim{X: each * ranges}, device.Dim{X: gatherThreads}, m)
 }
 
-// statusAt is where the words of tiles begin in the state, behind the end of what is marked and the number of the next tile.
+// statusAt is the offset of the tiles' words in the state, after the end of the marks and the
+// number of the next tile.
 const statusAt = 8
 
 func stateBytes(tiles int) int { return statusAt + 8*tiles }
 
-// open loads kernels, the first time.
+// open loads the kernels on first use.
 func (l *Lister) open() error {
 	if l.used != nil {
 		return nil
@@ -177,7 +183,7 @@ func (l *Lister) open() error {
 	return err
 }
 
-// room makes memory large enough, behind the list that has it.
+// room makes the memory large enough, after the list that uses it.
 func (l *Lister) room(tiles int) (err error) {
 	if l.bits.Size >= 4*tileWords*tiles {
 		return nil
@@ -206,14 +212,14 @@ func (l *Lister) free() error {
 	return err
 }
 
-// Bytes is how much memory it takes.
+// Bytes returns the size of the memory.
 func (l *Lister) Bytes() int {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.bits.Size + l.state.Size
 }
 
-// Close frees it, behind the last list. Idempotent.
+// Close frees the memory after the last list. It is idempotent.
 func (l *Lister) Close() error {
 	l.mu.Lock()
 	defer l.mu.Unlock()

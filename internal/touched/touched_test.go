@@ -22,14 +22,14 @@ import (
 	"github.com/weftgo/weft/internal/touched"
 )
 
-// batch is edges in host memory, and what there is to be listed of them.
+// batch is edges in host memory, and the parameters of their list.
 type batch struct {
 	from, to []uint32
 	done     []bool
-	vertices int // 0: as many as may be
+	vertices int // 0: the maximum
 }
 
-// want are its ends, by a map.
+// want returns the ends of the batch, computed with a map.
 func (b batch) want(most int) []uint32 {
 	if b.vertices > 0 {
 		most = b.vertices
@@ -45,7 +45,8 @@ func (b batch) want(most int) []uint32 {
 	return slices.Sorted(maps.Keys(ends))
 }
 
-// draw draws n edges between vertices below a bound, of which a part counts, and half of which have a hub.
+// draw draws n edges between vertices below a bound. A share of them counts, and half have a hub as
+// an end.
 func draw(r *rand.Rand, n int, below uint64, share float64) batch {
 	b := batch{from: make([]uint32, n), to: make([]uint32, n), done: make([]bool, n)}
 	for i := range n {
@@ -57,10 +58,10 @@ func draw(r *rand.Rand, n int, below uint64, share float64) batch {
 	return b
 }
 
-// unwritten is what is where nothing is written.
+// unwritten is the content of memory that has not been written.
 const unwritten = 4_000_000_011
 
-// listed is a list that has been submitted.
+// listed is a submitted list.
 type listed struct {
 	testing.TB
 	s     *device.Stream
@@ -69,7 +70,7 @@ type listed struct {
 	free  func() error
 }
 
-// submit submits a list, with room for so many.
+// submit submits a list with capacity for room ends.
 func submit(t testing.TB, l *touched.Lister, s *device.Stream, b batch, room int) (listed, error) {
 	from, to, done := upload(t, s, b.from), upload(t, s, b.to), upload(t, s, b.done)
 	x := listed{t, s, upload(t, s, slices.Repeat([]uint32{unwritten}, room+1)), upload(t, s, []uint64{99, 99}), nil}
@@ -86,7 +87,7 @@ func upload[T device.Elem](t testing.TB, s *device.Stream, v []T) device.Slice[T
 	return d
 }
 
-// is compares it with what there is to be listed.
+// is compares the result with the wanted ends.
 func (x listed) is(want []uint32) {
 	x.Helper()
 	got, count := make([]uint32, x.ends.Len()), make([]uint64, 2)
@@ -107,7 +108,8 @@ func (x listed) is(want []uint32) {
 	must(x, x.free())
 }
 
-// list lists batches of all kinds, one after the other, so that what one leaves behind is found by the next.
+// list lists batches of all kinds, one after the other, so that each finds what the one before
+// leaves.
 func list(t testing.TB, dev device.Device, most, gathered int) {
 	l := &touched.Lister{Dev: dev, Most: most}
 	l.Gather(gathered)
@@ -153,7 +155,8 @@ func list(t testing.TB, dev device.Device, most, gathered int) {
 	must(t, l.Close())
 }
 
-// far is edges of the first vertices but for one, at a place, that leads to a vertex far away.
+// far returns edges of the first vertices, except for one at a position that leads to a distant
+// vertex.
 func far(at, vertex int) (b batch) {
 	for i := range uint32(70) {
 		b.from, b.to = append(b.from, i), append(b.to, i/2)
@@ -162,7 +165,8 @@ func far(at, vertex int) (b batch) {
 	return b
 }
 
-// strides lists more edges than a launch has threads: each thread has several at a time, several times.
+// strides lists more edges than a launch has threads. Each thread has several at a time, several
+// times.
 func strides(t testing.TB, dev device.Device, gathered int) {
 	dev = devicetest.Narrow(dev)
 	l, s := &touched.Lister{Dev: dev, Most: 50_000}, devicetest.NewStream(t, dev)
@@ -188,7 +192,7 @@ func strides(t testing.TB, dev device.Device, gathered int) {
 	must(t, l.Close())
 }
 
-// manyTiles lists more tiles than a warp looks at at a time.
+// manyTiles lists more tiles than a warp looks back at in one step.
 func manyTiles(t testing.TB, dev device.Device) {
 	l, s := &touched.Lister{Dev: dev, Most: 40 * touched.TileVertices}, devicetest.NewStream(t, dev)
 	for seed := range uint64(2) {
@@ -200,8 +204,8 @@ func manyTiles(t testing.TB, dev device.Device) {
 	must(t, l.Close())
 }
 
-// overStreams submits lists to several streams, and waits for none: they come one behind the other, also where memory becomes larger
-// and where the lister is closed.
+// overStreams submits lists to several streams without a wait. They must run one after the other,
+// also when memory grows and when the lister is closed.
 func overStreams(t testing.TB, dev device.Device, seed uint64) {
 	l, r := &touched.Lister{Dev: dev, Most: 4 * touched.TileVertices}, rand.New(rand.NewPCG(seed, 7))
 	streams := []*device.Stream{devicetest.NewStream(t, dev), devicetest.NewStream(t, dev)}
@@ -235,7 +239,7 @@ func TestList(t *testing.T) { list(t, devicetest.Open(t), tiles5, 0) }
 
 func TestSmokeList(t *testing.T) {
 	dev := devicetest.OpenGPU(t)
-	if dev.Properties().Kind != device.Sim { // schedules have smaller ones there
+	if dev.Properties().Kind != device.Sim { // schedules use smaller ones there
 		list(t, dev, 1<<28, 0)
 		list(t, dev, 40*touched.TileVertices-7, 1)
 	}
@@ -255,10 +259,11 @@ var kernelTests = []mutate.KernelTest{
 	{Name: "streams", Run: func(t testing.TB, dev device.Device) { overStreams(t, dev, 2) }},
 }
 
-// Lanes, warps and blocks overtake each other, memory is weak, and a data race is a fault.
+// TestSchedules lets lanes, warps and blocks overtake each other, with weak memory and data races
+// as faults.
 func TestSchedules(t *testing.T) { mutate.OnSim(t, kernelTests, 1, 90) }
 
-// The tests of the kernels find broken ones.
+// TestMutantsFailKernelTests checks that the tests of the kernels find broken ones.
 func TestMutantsFailKernelTests(t *testing.T) {
 	mutate.WantAllNoticed(t, kernelTests, []mutate.Broken{
 		{"a mark takes others away", "mark", `atom\.relaxed\.gpu\.global\.or\.b32`, "atom.relaxed.gpu.global.exch.b32"},
@@ -272,7 +277,7 @@ func TestMutantsFailKernelTests(t *testing.T) {
 	})
 }
 
-// Each call by which the host orders lists, or waits for them, is needed.
+// TestOmissionsAreNoticed leaves out each call by which the host orders lists or waits for them.
 func TestOmissionsAreNoticed(t *testing.T) {
 	if testing.Short() {
 		t.Skip("interprets kernels")
@@ -285,7 +290,7 @@ func TestOmissionsAreNoticed(t *testing.T) {
 	dst.Omit(t, ".", nil, tries...)
 }
 
-// A stream of a CPU that is closed is refused.
+// TestClosedStream checks that a closed stream of a CPU is refused.
 func TestClosedStream(t *testing.T) {
 	dev, err := cpu.Open(nil)
 	must(t, err)
@@ -303,17 +308,19 @@ func TestClosedStream(t *testing.T) {
 //go:embed testdata/survivors.txt
 var survivors string
 
-// Few random changes of the kernels go unnoticed, where flags ask how many.
+// TestRandomMutants checks that the tests notice most random changes of the kernels. Flags set
+// their number.
 func TestRandomMutants(t *testing.T) {
 	mutate.Run(t, mutate.Config{Images: []*device.Image{touched.Image}, Reasons: survivors, Trials: map[string]func(*mutate.Mutant) []mutate.Trial{
 		touched.Image.String(): func(m *mutate.Mutant) []mutate.Trial { return slices.Concat(mutate.OnDevices(m.Arch, 1, kernelTests)) },
 	}})
 }
 
-// The kernels of both architectures are the same, so one of them is interpreted.
+// TestSameKernels checks that the kernels of both architectures are the same, so that interpreting
+// one of them suffices.
 func TestSameKernels(t *testing.T) { conformance.SameKernels(t, "touched") }
 
-// Lists behind one of which a part has failed are right.
+// TestFails checks lists that follow a partly failed one.
 func TestFails(t *testing.T) {
 	dev := devicetest.Open(t)
 	s, r := devicetest.NewStream(t, dev), rand.New(rand.NewPCG(3, 3))
@@ -357,7 +364,7 @@ func both(s *device.Stream, b batch) (from, to device.Slice[uint32], err error) 
 	return from, to, err
 }
 
-// What cannot be written is refused, and nothing is.
+// TestMisuse checks that invalid outputs are refused, and that nothing is written then.
 func TestMisuse(t *testing.T) {
 	dev := devicetest.Open(t)
 	s, host := devicetest.NewStream(t, dev), devicetest.OpenCPU(t, 1)
@@ -390,11 +397,11 @@ func TestMisuse(t *testing.T) {
 	if got := devicetest.Download(t, s, ends); !slices.Equal(got, []uint32{8, 8, 8, 8}) {
 		t.Errorf("ends have been written: %v", got)
 	}
-	must(t, l.List(s, e, among.Sub(2, 6), wide.Sub(0, 1))) // side by side
+	must(t, l.List(s, e, among.Sub(2, 6), wide.Sub(0, 1))) // adjacent
 	if got := devicetest.Download(t, s, wide); !slices.Equal(got, []uint64{2, 1 | 2<<32, 7}) {
 		t.Errorf("count and ends are %v", got)
 	}
-	must(t, l.List(s, touched.Edges{From: ends.Sub(0, 2), To: from}, ends, count)) // over what is read
+	must(t, l.List(s, touched.Edges{From: ends.Sub(0, 2), To: from}, ends, count)) // over the input
 	if got := devicetest.Download(t, s, ends); !slices.Equal(got, []uint32{1, 2, 8, 8}) {
 		t.Errorf("ends in the place of edges are %v", got)
 	}
@@ -404,7 +411,8 @@ func TestMisuse(t *testing.T) {
 	}
 }
 
-// Memory is taken by the first list on a GPU, for as many vertices as may be.
+// TestBytes checks that the first list on a GPU allocates memory for the maximum number of
+// vertices.
 func TestBytes(t *testing.T) {
 	dev := devicetest.OpenGPU(t)
 	l, s := &touched.Lister{Dev: dev, Most: 1 << 28}, devicetest.NewStream(t, dev)
@@ -429,7 +437,7 @@ func TestBytes(t *testing.T) {
 	must(t, l.Close())
 }
 
-// In host memory the ends of edges are those of a map, whether vertices lie close or not.
+// TestEnds compares ends in host memory with those of a map, for close and distant vertices.
 func TestEnds(t *testing.T) {
 	r := rand.New(rand.NewPCG(2, 4))
 	for i := range 300 {
@@ -444,7 +452,7 @@ func TestEnds(t *testing.T) {
 	}
 }
 
-// Schedulers have lists of several streams overtake each other.
+// TestStreams runs lists of several streams under schedulers that let them overtake each other.
 func TestStreams(t *testing.T) {
 	for _, scheduler := range []sim.Scheduler{sim.Random, sim.PCT} {
 		t.Run(fmt.Sprint(scheduler), func(t *testing.T) {

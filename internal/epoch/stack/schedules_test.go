@@ -21,8 +21,8 @@ var (
 	first    = flag.Uint64("epoch.first", 0, "seed of the first of them: with -epoch.programs=1, replays one")
 )
 
-// program is a few launches, two at a time on streams of their own, with pins between them. The seed decides
-// everything. It returns what the last check found and how many launches there were.
+// program runs a few launches, two at a time on streams of their own, with pins between them. The
+// seed decides everything. It returns the report of the last check and the number of launches.
 func program(ctx context.Context, seed uint64, rewrite func(file, ptx string) string) (r Report, launches int, err error) {
 	rng := rand.New(rand.NewPCG(seed, 7))
 	opts := sim.Options{Seed: seed, Scheduler: sim.Random, Sequential: rng.IntN(4) == 0, Rewrite: rewrite, Memory: 1 << 22, Budget: 1 << 20}
@@ -81,7 +81,8 @@ func program(ctx context.Context, seed uint64, rewrite func(file, ptx string) st
 	return r, launches, errors.Join(streams[0].Close(), streams[1].Close(), x.Close())
 }
 
-// round runs a launch on each stream, and now and then another behind it, whose blocks take slots of the first.
+// round runs a launch on each stream, and sometimes another one after it, with blocks that take
+// slots of the first.
 func (x *Stack) round(rng *rand.Rand, dev device.Device, streams []*device.Stream) error {
 	n := len(streams) + rng.IntN(2)
 	for i := range n {
@@ -96,8 +97,9 @@ func (x *Stack) round(rng *rand.Rand, dev device.Device, streams []*device.Strea
 	return dev.Sync(context.Background())
 }
 
-// Under any schedule of blocks of overlapping launches and weak memory, no node is used while somebody is in it,
-// and none is lost. A long run: go test -run TestSchedules -epoch.programs=170000.
+// TestSchedules checks that, under any schedule of blocks of overlapping launches and weak memory,
+// no node is reused while a block is in it, and none is lost. A long run: go test -run
+// TestSchedules -epoch.programs=170000.
 func TestSchedules(t *testing.T) {
 	if testing.Short() {
 		t.Skip("interprets kernels")

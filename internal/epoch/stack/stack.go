@@ -1,7 +1,7 @@
-// Package stack is the smallest structure that needs package epoch: a stack of nodes (Treiber, 1986) that
-// kernels push, pop and walk, and whose nodes are freed and used again in the same launch. It proves reclamation, and is
-// for nothing else. A pop takes the wrong node off, and a walk reads what is free, as soon as a node is
-// used again while somebody is in it.
+// Package stack is the smallest structure that needs package epoch. It is a stack (Treiber, 1986)
+// that kernels push, pop and walk, with nodes that are freed and reused in the same launch. It
+// exists only to test reclamation. As soon as a node is reused while a block is in it, a pop
+// removes the wrong node, and a walk reads a free one.
 package stack
 
 import (
@@ -15,7 +15,7 @@ import (
 
 //go:generate go run ../../../cmd/weftgen -loader=false -target 80+ptx83,90+ptx83 -type weft::EpochRef=internal/epoch.Ref stack.cu
 
-// Options say how large a stack is.
+// Options set the size of a stack.
 type Options struct {
 	Nodes  int
 	Values int  // that can be pushed until it is closed
@@ -33,13 +33,13 @@ type Stack struct {
 
 	nodes  device.Slice[uint64]
 	words  device.Slice[uint32] // counts, head, then used by node, then seen by value
-	values int                  // that have been given out
+	values int                  // pushed so far
 }
 
 const (
 	smallBag, largeBag = 2, 128 // nodes (stack.cu)
 
-	headWord  = 4 // behind Counts
+	headWord  = 4 // after Counts
 	headWords = 32
 	noNode    = ^uint32(0)
 )
@@ -95,12 +95,12 @@ func (x *Stack) launchCollect(s *device.Stream, r epoch.Ref, stacks device.Ptr, 
 	return device.Launch(s, x.collect, device.Dim{X: (n + 31) / 32}, device.Dim{X: 32}, &p)
 }
 
-// Load is what a launch does: in each of so many groups, every thread walks, pushes or pops.
+// Load describes a launch: in each of Groups groups, every thread walks, pushes or pops.
 type Load struct {
 	Blocks, Threads, Groups int
 	Walk                    int  // nodes
 	Linger                  int  // reads before a walk
-	Readers                 int  // blocks that walk only
+	Readers                 int  // blocks that only walk
 	Ends                    bool // groups end before the next one begins
 }
 
@@ -126,15 +126,16 @@ func (x *Stack) Run(s *device.Stream, l Load) error {
 	return device.Launch(s, run, device.Dim{X: l.Blocks}, device.Dim{X: l.Threads}, &p)
 }
 
-// Report is what Check has found.
+// Report is the result of Check.
 type Report struct {
 	Pushed, Popped int
-	Refused        int // pushes for which there was no node
+	Refused        int // pushes that found no node
 	Used           int // nodes
 	epoch.Counters
 }
 
-// Check returns an error if a node was used while it was free, or one is lost. No launch is under way.
+// Check returns an error if a node was used while it was free, or if one is lost. No launch is
+// under way.
 func (x *Stack) Check(ctx context.Context) (r Report, err error) {
 	words, nodes := make([]uint32, headWords+x.opts.Nodes), make([]uint64, x.opts.Nodes)
 	if err := errors.Join(

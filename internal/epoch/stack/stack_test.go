@@ -10,7 +10,7 @@ import (
 	"github.com/weftgo/weft/internal/epoch"
 )
 
-// open is the GPU of the environment, if there is one, or a simulated one.
+// open opens the GPU of the environment, or a simulated one.
 func open(t *testing.T) device.Device {
 	dev := devicetest.Open(t)
 	if _, ok := dev.(device.Host); !ok {
@@ -53,7 +53,7 @@ func (x *Stack) check(t *testing.T) Report {
 	return r
 }
 
-// sizes are those of a test: large ones on a GPU.
+// sizes returns the sizes of a test, large ones on a GPU.
 func sizes(dev device.Device) (l Load, nodes, launches int) {
 	if dev.Properties().Kind == device.CUDA {
 		return Load{Blocks: 264, Threads: 256, Groups: 2, Walk: 4, Readers: 16}, 1 << 21, 20
@@ -61,8 +61,8 @@ func sizes(dev device.Device) (l Load, nodes, launches int) {
 	return Load{Blocks: 3, Threads: 96, Groups: 12, Walk: 2, Readers: 1}, 1 << 12, 6
 }
 
-// Memory that is retired is used again: by the launch itself and by the next one, with bags of any size. No
-// collection is needed, and what waits does not become more.
+// TestMemoryIsFlat checks that retired memory is reused by the launch itself and by the next one,
+// with bags of any size. No collection is needed, and the number of waiting nodes does not grow.
 func TestMemoryIsFlat(t *testing.T) {
 	dev := open(t)
 	for _, large := range []bool{false, true} {
@@ -99,8 +99,8 @@ func TestMemoryIsFlat(t *testing.T) {
 	}
 }
 
-// A pin keeps what is retired while it lasts, and the pin before it what it kept; all is back when the last one ends, in
-// whatever order they do.
+// TestPins checks that a pin keeps what is retired while it lasts, and that the pin before it takes
+// that over. Everything must be freed when the last one ends, in any order.
 func TestPins(t *testing.T) {
 	dev := open(t)
 	load := Load{Blocks: 2, Threads: 32, Groups: 8, Walk: 1}
@@ -151,7 +151,8 @@ func TestPins(t *testing.T) {
 	}
 }
 
-// Without memory there is no reclaimer, and no pin; nothing leaks.
+// TestAllocationFails checks that neither a reclaimer nor a pin is made without memory, and that
+// nothing leaks.
 func TestAllocationFails(t *testing.T) {
 	dev := devicetest.Checked(t, must(sim.Open(nil)))
 	for after := range 4 {
